@@ -1,0 +1,48 @@
+/* Every limit of the server, with its default: the one table that configuration, documentation and
+ * tests come from.
+ *
+ * X(name, default, unit, what is refused and how). `name` is a member of `ab_limits` and the name
+ * of the configuration setting. 0 means "no limit" where the text says so.
+ */
+#ifndef AB_BASE_LIMITS_H
+#define AB_BASE_LIMITS_H
+
+#include <stdint.h>
+
+#define AB_LIMITS(X)                                                                               \
+  X(max_request_line, 16384, "octets", "a longer request line: 414; a longer method: 501")         \
+  X(max_header_line, 16384, "octets", "a longer field line: 431")                                  \
+  X(max_header_count, 128, "fields", "more field lines: 431")                                      \
+  X(max_head_size, 65536, "octets", "a longer head in all: 431")                                   \
+  X(max_trailer_count, 32, "fields", "more trailer fields: 431")                                   \
+  X(max_trailer_size, 8192, "octets", "a longer trailer section: 431")                             \
+  X(max_chunk_line, 256, "octets", "a longer chunk-size line: 400")                                \
+  X(max_chunk_extensions, 16384, "octets", "more chunk extensions in one body: 400")               \
+  X(max_body_size, 0, "octets", "a longer request body: 413; 0 is no limit")                       \
+  X(max_body_memory, 131072, "octets", "a longer request body goes to a temporary file")           \
+  X(max_requests_per_connection, 1000, "requests", "then the connection is closed; 0 is no limit") \
+  X(header_timeout, 10, "seconds", "a head that takes longer from its first octet: 408")           \
+  X(body_timeout, 30, "seconds", "a body without progress for longer: 408")                        \
+  X(min_body_rate, 512, "octets/s", "a slower body after its first 10 s: 408; 0 is no limit")      \
+  X(write_timeout, 30, "seconds", "a peer that takes nothing of a response for longer: closed")    \
+  X(persistent_timeout, 65, "seconds", "an idle kept-alive connection: closed")                    \
+  X(linger_timeout, 2, "seconds", "a peer that goes on sending after an error: closed")            \
+  X(max_pending_output, 262144, "octets", "a response's writer waits until the peer has read")
+
+/* The values in force. All are uint64_t so that one loop can set them by name. */
+typedef struct ab_limits {
+#define AB_LIMIT_MEMBER(name, value, unit, text) uint64_t name;
+  AB_LIMITS(AB_LIMIT_MEMBER)
+#undef AB_LIMIT_MEMBER
+} ab_limits;
+
+/* The defaults of the table. */
+static inline ab_limits ab_limits_default(void) {
+  return (ab_limits){
+#define AB_LIMIT_DEFAULT(name, value, unit, text) .name = (value),
+      AB_LIMITS(AB_LIMIT_DEFAULT)
+#undef AB_LIMIT_DEFAULT
+  };
+}
+
+#endif

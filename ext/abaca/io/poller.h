@@ -1,0 +1,75 @@
+/* Readiness of file descriptors, behind one small vtable. Back end today: epoll.
+ *
+ * A watch is embedded in its owner's structure. Registrations are told apart by the number of the
+ * fd and a generation, so that an event which was reported for an fd that has meanwhile been
+ * closed, and perhaps opened again, is never delivered, and a descriptor that a forked child still
+ * holds does no harm.
+ */
+#ifndef AB_IO_POLLER_H
+#define AB_IO_POLLER_H
+
+#include "base/base.h"
+#include "base/mem.h"
+
+/* Interest and readiness. HUP and ERROR are reported without being asked for. */
+#define AB_POLL_IN      0x01u
+#define AB_POLL_OUT     0x02u
+#define AB_POLL_PRI     0x04u
+#define AB_POLL_RDHUP   0x08u
+#define AB_POLL_HUP     0x10u
+#define AB_POLL_ERROR   0x20u
+#define AB_POLL_EDGE    0x40u /* edge-triggered instead of level-triggered */
+#define AB_POLL_ONESHOT 0x80u /* disarmed by its first event, until it is modified */
+
+typedef struct ab_watch ab_watch;
+struct ab_watch {
+  void (*ready)(ab_watch *watch, uint32_t events); /* may add, modify and remove any watch */
+  int fd;
+  uint32_t events; /* what is registered; 0 when nothing is */
+};
+
+typedef struct ab_poller ab_poller;
+
+/* The operations a back end provides; called through the functions below. */
+typedef struct ab_poller_ops {
+  const char *name;
+  int (*init)(ab_poller *poller);
+  void (*fini)(ab_poller *poller);
+  int (*set)(ab_poller *poller, int fd, uint32_t events, uint64_t token, bool registered);
+  int (*unset)(ab_poller *poller, int fd);
+  int (*wait)(ab_poller *poller, ab_nsec timeout);
+} ab_poller_ops;
+
+/* Makes a poller with a wake-up descriptor of its own. Returns NULL when memory or descriptors run
+ * out. The descriptors are close-on-exec. */
+ab_poller *ab_poller_init(const ab_mem *mem);
+/* In a forked child this closes the child's copies and leaves the parent's registrations alone. */
+void ab_poller_fini(ab_poller *poller);
+
+/* Registers watch->fd for `events`, or changes what is registered. Survives a number that was
+ * closed and reused behind our back. Returns AB_OK, AB_ENOMEM, AB_EINVAL (the fd cannot be polled:
+ * a regular file, or a bad number; errno says) or AB_ESYS. */
+int ab_poller_set(ab_poller *poller, ab_watch *watch, uint32_t events) AB_WARN_UNUSED;
+
+/* Forgets the watch: no event that was already collected reaches it. `fd_closed` says that the fd
+ * has been or is about to be closed, which spares the system call. Idempotent. */
+void ab_poller_unset(ab_poller *poller, ab_watch *watch, bool fd_closed);
+
+#define AB_POLL_FOREVER UINT64_MAX
+/* Collects events: waits up to `timeout` nanoseconds (0: asks only; AB_POLL_FOREVER). It touches
+ * nothing that the other functions touch, so it may run without the lock that guards them (and
+ * without the GVL), but only in one thread at a time. Returns the number of events, 0 on time-out
+ * or after a signal or wake-up. */
+int ab_poller_wait(ab_poller *poller, ab_nsec timeout);
+
+/* Delivers the collected events to their watches. Returns how many were delivered. */
+int ab_poller_dispatch(ab_poller *poller);
+
+/* Ends a wait in another thread, or the next one. Async-signal-safe. Wake-ups are merged. */
+void ab_poller_wakeup(ab_poller *poller);
+
+/* The descriptor that becomes readable when events are pending, for a foreign event loop. */
+int ab_poller_fd(const ab_poller *poller);
+const char *ab_poller_name(const ab_poller *poller);
+
+#endif

@@ -1,0 +1,78 @@
+/* System calls on sockets and files, with our error codes. All descriptors are non-blocking and
+ * close-on-exec. */
+#ifndef AB_IO_SOCKET_H
+#define AB_IO_SOCKET_H
+
+#include <sys/uio.h>
+
+#include "base/base.h"
+#include "base/mem.h"
+#include "io/poller.h"
+
+/* The address of a peer, in 20 octets. family 0: unknown (a unix socket). */
+typedef struct ab_addr {
+  uint8_t bytes[16];
+  uint16_t port;  /* host order */
+  uint8_t family; /* 4, 6 or 0 */
+} ab_addr;
+
+#define AB_ADDR_TEXT_MAX 46
+/* "127.0.0.1" or "::1"; an IPv4-mapped IPv6 address is written as IPv4; "" for a unix socket.
+ * Returns the length; writes a NUL. */
+size_t ab_addr_text(const ab_addr *addr, char dst[AB_ADDR_TEXT_MAX]);
+
+/* One recv. Returns octets > 0; 0 at the end of the stream; AB_AGAIN; AB_EPEER (reset, time-out).
+ */
+ssize_t ab_sock_recv(int fd, char *buf, size_t len);
+/* One sendmsg without SIGPIPE. Returns octets; AB_AGAIN; AB_EPEER; AB_ENOMEM (try later). */
+ssize_t ab_sock_send(int fd, const struct iovec *iov, int count);
+/* One sendfile. Returns octets; 0 when the file is shorter than that; AB_AGAIN; AB_EPEER; AB_ESYS.
+ */
+ssize_t ab_sock_sendfile(int fd, int file_fd, uint64_t offset, uint64_t len);
+/* Half-closes for writing. */
+void ab_sock_shutdown(int fd);
+/* Closes so that the peer gets a reset, for a peer that does not deserve better. */
+void ab_sock_reset(int fd);
+void ab_fd_close(int fd);
+
+/* A listener: accepts in batches, and keeps a spare descriptor for the day when there are none left
+ * (EMFILE, ENFILE): then it accepts with that, closes at once, and rests, instead of spinning. */
+typedef struct ab_listener ab_listener;
+
+enum ab_listener_family { AB_LISTEN_TCP, AB_LISTEN_UNIX };
+
+typedef struct ab_listener_options {
+  int backlog;       /* 1024 */
+  bool defer_accept; /* TCP_DEFER_ACCEPT: the kernel wakes us when there is data */
+  bool reuse_port;   /* SO_REUSEPORT */
+  int umask;         /* unix: applied while the socket file is made; -1: the process's */
+  int mode;          /* unix: chmod of the socket file; -1: none */
+} ab_listener_options;
+
+/* Binds and listens on a numeric IPv4 or IPv6 address. TCP_NODELAY is on. Returns NULL and sets
+ * errno. */
+ab_listener *ab_listener_tcp(const ab_mem *mem, const char *address, uint16_t port,
+                             const ab_listener_options *options);
+/* `path` may begin with '@' for the abstract name space. A stale socket file is replaced; one that
+ * a live server answers on is EADDRINUSE; too long a path is ENAMETOOLONG. */
+ab_listener *ab_listener_unix(const ab_mem *mem, const char *path,
+                              const ab_listener_options *options);
+/* Takes over a listening descriptor (socket activation). */
+ab_listener *ab_listener_adopt(const ab_mem *mem, int fd);
+/* Closes the socket. `unlink_path`: also removes the socket file, if this process made it. */
+void ab_listener_fini(ab_listener *listener, bool unlink_path);
+
+int ab_listener_fd(const ab_listener *listener);
+enum ab_listener_family ab_listener_family(const ab_listener *listener);
+uint16_t ab_listener_port(const ab_listener *listener); /* the real one when 0 was asked for */
+/* "127.0.0.1" or the path; NUL-terminated, lives as long as the listener. */
+const char *ab_listener_name(const ab_listener *listener);
+
+/* One accept4. Returns the fd; AB_AGAIN when nobody waits (or the one who did has gone);
+ * AB_ELIMIT when descriptors ran out: one connection was refused by means of the spare descriptor
+ * if that was possible, and the caller must rest for a while; AB_ESYS otherwise. */
+int ab_listener_accept(ab_listener *listener, ab_addr *peer);
+/* Connections refused for want of descriptors since the start. */
+uint64_t ab_listener_refused(const ab_listener *listener);
+
+#endif

@@ -1,0 +1,109 @@
+/* The output queue of a connection: small pieces are copied, large ones and files are borrowed, and
+ * what is pending comes out as a list of slices for writev.
+ *
+ * An outbox does no I/O. Copied octets live in chunks that are recycled through the pool, so that
+ * the steady state allocates nothing. All slices leave in the order in which they came.
+ */
+#ifndef AB_OUTBOX_OUTBOX_H
+#define AB_OUTBOX_OUTBOX_H
+
+#include <sys/uio.h>
+
+#include "base/base.h"
+#include "base/mem.h"
+
+#define AB_OUTBOX_CHUNK_SIZE 4096    /* octets of a chunk that takes copies, header included */
+#define AB_OUTBOX_IOV_MAX    64      /* slices that one ab_outbox_next hands out */
+#define AB_OUTBOX_BYTES_MAX  1048576 /* octets that one ab_outbox_next hands out */
+
+typedef struct ab_outbox ab_outbox;
+typedef struct ab_outbox_pool ab_outbox_pool;
+
+/* Called once for each borrowed owner when its slice has been written or dropped. It may be called
+ * from any function that takes the outbox; it must not call back into it. */
+typedef void (*ab_outbox_release)(void *ctx, void *owner);
+
+enum ab_outbox_op {
+  AB_OUTBOX_IDLE,  /* nothing is pending */
+  AB_OUTBOX_YIELD, /* output is pending, but ab_outbox_yield asked to wait once */
+  AB_OUTBOX_WRITE, /* iov[0 .. iov_count - 1] is to be written next */
+  AB_OUTBOX_FILE,  /* file_fd from file_offset, file_len octets, is to be sent next */
+  AB_OUTBOX_CLOSE  /* closed, and all output has been written */
+};
+
+/* What comes next; filled by ab_outbox_next, valid until the outbox is next changed. */
+typedef struct ab_outbox_next_op {
+  enum ab_outbox_op op;
+  int iov_count;
+  size_t bytes; /* of all iov entries */
+  int file_fd;
+  uint64_t file_offset, file_len;
+  struct iovec iov[AB_OUTBOX_IOV_MAX];
+} ab_outbox_next_op;
+
+/* Why a flush mark fired. */
+enum ab_flush_reason { AB_FLUSH_WRITTEN, AB_FLUSH_DRAINED };
+typedef void (*ab_outbox_flushed)(void *arg, enum ab_flush_reason reason);
+
+/* A pool of outboxes and chunks. `release` gets `ctx` as first argument. Keeps at most
+ * `spare_outboxes` and `spare_chunks` for reuse. Returns NULL when memory runs out. */
+ab_outbox_pool *ab_outbox_pool_init(const ab_mem *mem, ab_outbox_release release, void *ctx,
+                                    size_t spare_outboxes, size_t spare_chunks);
+/* All outboxes must have been given back. */
+void ab_outbox_pool_fini(ab_outbox_pool *pool);
+
+/* An empty, open outbox; NULL when memory runs out. The caller gives it back with ab_outbox_fini.
+ */
+ab_outbox *ab_outbox_init(ab_outbox_pool *pool);
+/* Drops what is pending (owners are released, flush marks fire with AB_FLUSH_DRAINED) and gives the
+ * outbox back to its pool. */
+void ab_outbox_fini(ab_outbox *outbox);
+
+/* Copies. Returns AB_OK, AB_ENOMEM (nothing was queued) or AB_ECLOSED. */
+int ab_outbox_write(ab_outbox *outbox, const char *ptr, size_t len) AB_WARN_UNUSED;
+
+/* At least `len` contiguous octets to write into, len <= AB_OUTBOX_RESERVE_MAX; NULL when memory
+ * runs out or the outbox is closed. Valid until the next call; ab_outbox_commit queues the first
+ * `len` octets of it, nothing is queued without it. */
+#define AB_OUTBOX_RESERVE_MAX 2048
+char *ab_outbox_reserve(ab_outbox *outbox, size_t len) AB_WARN_UNUSED;
+void ab_outbox_commit(ab_outbox *outbox, size_t len);
+
+/* Borrows ptr[0 .. len - 1] until `owner` is released. The octets must not change. On any error the
+ * owner is NOT released: it stays the caller's. An empty slice releases its owner at once. */
+int ab_outbox_borrow(ab_outbox *outbox, const char *ptr, size_t len, void *owner) AB_WARN_UNUSED;
+
+/* Queues `len` octets of `fd` from `offset`; borrows fd until `owner` is released. */
+int ab_outbox_file(ab_outbox *outbox, int fd, uint64_t offset, uint64_t len,
+                   void *owner) AB_WARN_UNUSED;
+
+/* The next ab_outbox_next answers AB_OUTBOX_YIELD once, so that more output can gather. A flush or
+ * close cancels it. */
+void ab_outbox_yield(ab_outbox *outbox);
+
+/* Calls fn(arg) once everything queued before has been written, or dropped; at once when nothing is
+ * pending. fn may write to the outbox. Returns AB_OK or AB_ENOMEM. Allowed after close. */
+int ab_outbox_flush(ab_outbox *outbox, ab_outbox_flushed fn, void *arg) AB_WARN_UNUSED;
+
+/* What to write next. Adjacent octets of one chunk are merged. Idempotent until shift. */
+void ab_outbox_next(ab_outbox *outbox, ab_outbox_next_op *next);
+
+/* `n` octets have been written: drops them from the front, releases owners, fires flush marks in
+ * order. Returns AB_OK, or AB_EINVAL (nothing changes) when n exceeds what is pending. */
+int ab_outbox_shift(ab_outbox *outbox, uint64_t n);
+
+/* Octets that have not been shifted. */
+uint64_t ab_outbox_pending(const ab_outbox *outbox);
+
+/* Octets ever queued and ever shifted or dropped; they wrap around. */
+uint64_t ab_outbox_queued(const ab_outbox *outbox);
+uint64_t ab_outbox_written(const ab_outbox *outbox);
+
+/* No more output; what is pending still comes out, then AB_OUTBOX_CLOSE. Idempotent. */
+void ab_outbox_close(ab_outbox *outbox);
+bool ab_outbox_closed(const ab_outbox *outbox);
+
+/* Drops all that is pending and returns how many octets it was. Works on an open outbox too. */
+uint64_t ab_outbox_drain(ab_outbox *outbox);
+
+#endif
