@@ -62,6 +62,12 @@ void ab_poller_unset(ab_poller *poller, ab_watch *watch, bool fd_closed);
  * or after a signal or wake-up. */
 int ab_poller_wait(ab_poller *poller, ab_nsec timeout);
 
+/* One lock guards a poller's registrations and everything that its watches touch when they are
+ * delivered: hold it around set, unset and dispatch. It is free while Ruby code runs and while
+ * ab_poller_wait waits. Not recursive. */
+void ab_poller_lock(ab_poller *poller);
+void ab_poller_unlock(ab_poller *poller);
+
 /* Delivers the collected events to their watches. Returns how many were delivered. */
 int ab_poller_dispatch(ab_poller *poller);
 

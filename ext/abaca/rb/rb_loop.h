@@ -1,0 +1,97 @@
+/* The loop of one Ruby thread: it runs fibers that are ready, waits in the poller, and lets a
+ * client (the HTTP engine) take part. It lives on the thread's root fiber; everything else runs on
+ * non-blocking fibers and comes back by rb_fiber_transfer.
+ *
+ * Every function here needs the GVL and, unless it says otherwise, the loop's own thread.
+ */
+#ifndef AB_RB_LOOP_H
+#define AB_RB_LOOP_H
+
+#include <ruby.h>
+
+#include "base/list.h"
+#include "io/poller.h"
+#include "io/timer.h"
+
+typedef struct ab_loop ab_loop;
+
+/* What a waiter came out of ab_loop_park with. */
+enum ab_wake {
+  AB_WAKE_PENDING = 0, /* still parked */
+  AB_WAKE_READY,       /* ab_loop_wake was called */
+  AB_WAKE_TIMEOUT      /* its deadline passed */
+};
+
+/* One parked fiber; lives on that fiber's C stack. */
+typedef struct ab_waiter {
+  ab_list link;       /* in the ready queue, or in the list of parked fibers */
+  ab_heap_node timer; /* armed when the wait has a deadline */
+  VALUE fiber;
+  VALUE exception; /* Qnil, or what ab_loop_park shall raise */
+  uint64_t result; /* for whoever wakes: events, a count, ... */
+  uint8_t wake;    /* enum ab_wake */
+  uint8_t kind;    /* enum ab_wait_kind */
+  VALUE object;    /* what it waits for, for introspection; marked */
+} ab_waiter;
+
+/* What a fiber waits for, for Scheduler#fibers and messages. */
+enum ab_wait_kind {
+  AB_WAIT_BLOCK,
+  AB_WAIT_SLEEP,
+  AB_WAIT_IO,
+  AB_WAIT_PROCESS,
+  AB_WAIT_DNS,
+  AB_WAIT_OFFLOAD,
+  AB_WAIT_REQUEST_BODY,
+  AB_WAIT_RESPONSE_DRAIN
+};
+
+/* A participant in the loop's turns. */
+typedef struct ab_loop_client {
+  /* Called on the root fiber once a turn, after the poller's events were delivered. It may run
+   * fibers. Returns true when it has more to do at once, so that the loop must not block. */
+  bool (*turn)(void *ctx, ab_nsec now);
+  /* The time of the client's next timer; 0 for none. */
+  ab_nsec (*deadline)(void *ctx);
+  /* True when the client no longer keeps the loop running. */
+  bool (*done)(void *ctx);
+} ab_loop_client;
+
+/* The loop of an Abaca::Scheduler; raises TypeError for anything else, and what the scheduler's
+ * rules say when it is closed or was made before a fork. */
+ab_loop *ab_loop_of(VALUE scheduler);
+ab_poller *ab_loop_poller(ab_loop *loop);
+/* The time at the start of this turn. */
+ab_nsec ab_loop_now(const ab_loop *loop);
+
+/* At most one client. ctx is borrowed until detach. */
+void ab_loop_attach(ab_loop *loop, const ab_loop_client *client, void *ctx);
+void ab_loop_detach(ab_loop *loop);
+
+/* Runs until nothing is parked, ready or pending and the client is done. Root fiber only. An
+ * exception of a trap handler, of Thread#raise, or one that a fiber's end forwards (SystemExit,
+ * Interrupt, NoMemoryError) is raised out of it; it may be called again. */
+void ab_loop_run(ab_loop *loop);
+
+/* Parks the current fiber until ab_loop_wake, `deadline` (0: none) or an exception. The waiter is
+ * zeroed except for kind and object by the caller; it is off every list when this returns or
+ * raises. Returns the enum ab_wake. Never call it on the root fiber. */
+int ab_loop_park(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline);
+
+/* Queues the parked waiter's fiber; a waiter that is not parked is left alone. From another thread
+ * with the GVL it is allowed, and ends a blocking wait. Never raises, never switches. */
+void ab_loop_wake(ab_loop *loop, ab_waiter *waiter);
+
+/* Queues any live fiber that is not parked, for instance one that a sibling's Fiber#raise left
+ * behind. */
+void ab_loop_ready(ab_loop *loop, VALUE fiber);
+
+/* Runs a fiber from the root fiber, or from any other, until it parks or ends. */
+void ab_loop_transfer(ab_loop *loop, VALUE fiber);
+/* The fiber that ab_loop_run runs on. */
+VALUE ab_loop_root(const ab_loop *loop);
+
+/* Defines Abaca::Scheduler. */
+void ab_init_scheduler(VALUE mAbaca);
+
+#endif

@@ -1,0 +1,100 @@
+/* The whole test framework of the C core: named cases, checks that say what they saw, and an
+ * allocator that fails on command. Each *_test.c is a program of its own that ends with
+ * CHECK_MAIN(case, case, ...). */
+#ifndef AB_TEST_CHECK_H
+#define AB_TEST_CHECK_H
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "base/mem.h"
+
+static int check_failures AB_UNUSED;
+static int check_count AB_UNUSED;
+
+#define CHECK(condition)                                                                           \
+  do {                                                                                             \
+    check_count++;                                                                                 \
+    if (!(condition)) {                                                                            \
+      check_failures++;                                                                            \
+      fprintf(stderr, "%s:%d: %s: failed: %s\n", __FILE__, __LINE__, __func__, #condition);        \
+    }                                                                                              \
+  } while (0)
+
+#define CHECK_INT(expected, actual)                                                                \
+  do {                                                                                             \
+    check_count++;                                                                                 \
+    intmax_t check_e = (intmax_t)(expected), check_a = (intmax_t)(actual);                         \
+    if (check_e != check_a) {                                                                      \
+      check_failures++;                                                                            \
+      fprintf(stderr, "%s:%d: %s: %s is %" PRIdMAX ", expected %" PRIdMAX "\n", __FILE__,          \
+              __LINE__, __func__, #actual, check_a, check_e);                                      \
+    }                                                                                              \
+  } while (0)
+
+/* Compares a NUL-terminated literal with ptr[0 .. len - 1]. */
+#define CHECK_OCTETS(expected, actual, actual_len)                                                 \
+  do {                                                                                             \
+    check_count++;                                                                                 \
+    size_t check_l = (actual_len);                                                                 \
+    if (strlen(expected) != check_l || (check_l && memcmp(expected, actual, check_l) != 0)) {      \
+      check_failures++;                                                                            \
+      fprintf(stderr, "%s:%d: %s: %s is \"%.*s\", expected \"%s\"\n", __FILE__, __LINE__,          \
+              __func__, #actual, (int)check_l, (const char *)(actual), (expected));                \
+    }                                                                                              \
+  } while (0)
+
+/* An allocator that counts, and fails at the call number `fail_at` (from 1; 0: never). */
+typedef struct check_mem {
+  ab_mem mem; /* hand out &check.mem */
+  size_t calls, fail_at, live;
+} check_mem;
+
+static AB_UNUSED void *check_mem_realloc(void *ctx, void *ptr, size_t size) {
+  check_mem *self = ctx;
+  if (size == 0) {
+    if (ptr) self->live--;
+    free(ptr);
+    return NULL;
+  }
+  if (++self->calls == self->fail_at) return NULL;
+  void *moved = realloc(ptr, size);
+  if (moved && !ptr) self->live++;
+  return moved;
+}
+
+static AB_UNUSED void check_mem_init(check_mem *self, size_t fail_at) {
+  *self = (check_mem){.mem = {check_mem_realloc, self}, .fail_at = fail_at};
+}
+
+typedef struct check_case {
+  const char *name;
+  void (*run)(void);
+} check_case;
+
+static AB_UNUSED int check_run(const check_case *cases, size_t count, const char *only) {
+  int run = 0, failed = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (only && !strstr(cases[i].name, only)) continue;
+    int before = check_failures;
+    cases[i].run();
+    run++;
+    failed += check_failures != before;
+  }
+  printf("%d cases, %d checks, %d failed\n", run, check_count, failed);
+  return failed || run == 0;
+}
+
+#define CHECK_CASE(fn)                                                                             \
+  { #fn, fn }
+
+#define CHECK_MAIN(...)                                                                            \
+  int main(int argc, char **argv) {                                                                \
+    const check_case cases[] = {__VA_ARGS__};                                                      \
+    return check_run(cases, AB_ARRAY_LEN(cases), argc > 1 ? argv[1] : NULL);                       \
+  }
+
+#endif
