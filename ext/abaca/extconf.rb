@@ -1,0 +1,43 @@
+# frozen_string_literal: true
+
+# Builds abaca/abaca.so out of all rooms.
+#
+# Switches, all from the environment:
+#   ABACA_WERROR=1    warnings are errors (our own builds)
+#   ABACA_SANITIZE=1  AddressSanitizer and UndefinedBehaviorSanitizer
+#   ABACA_DEBUG=1     -O0 -g3
+require "mkmf"
+
+abort "abaca: Linux is needed (epoll); #{RUBY_PLATFORM} has no back end yet" unless have_header("sys/epoll.h")
+
+have_header("ruby/io/buffer.h")
+have_func("rb_fiber_new_storage", "ruby.h")
+have_func("rb_io_timeout", ["ruby.h", "ruby/io.h"])
+have_func("rb_process_status_wait", "ruby.h")
+have_func("rb_postponed_job_preregister", ["ruby.h", "ruby/debug.h"])
+have_func("rb_fiber_scheduler_blocking_operation_extract", ["ruby.h", "ruby/fiber/scheduler.h"])
+have_func("rb_hash_tbl", "ruby.h")
+have_func("rb_hash_new_capa", "ruby.h")
+have_func("epoll_pwait2(0, 0, 0, 0, 0)", "sys/epoll.h")
+
+root = __dir__
+rooms = %w[base http1 outbox io engine rb]
+$srcs = rooms.flat_map { |room| Dir[File.join(root, room, "*.c")] }.map { |path| File.basename(path) }.sort
+$VPATH.concat(rooms.map { |room| "$(srcdir)/#{room}" })
+$INCFLAGS = "#{$INCFLAGS} -I$(srcdir)"
+$defs << "-D_GNU_SOURCE"
+
+$CFLAGS = "#{$CFLAGS} -std=c11 -fvisibility=hidden"
+$warnflags = "-Wall -Wextra -Wno-unused-parameter -Wno-declaration-after-statement"
+$CFLAGS << " -Werror" if ENV["ABACA_WERROR"] == "1"
+if ENV["ABACA_DEBUG"] == "1"
+  $CFLAGS << " -O0 -g3"
+else
+  $CFLAGS << " -O2 -g"
+end
+if ENV["ABACA_SANITIZE"] == "1"
+  $CFLAGS << " -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
+  $LDFLAGS = "#{$LDFLAGS} -fsanitize=address,undefined"
+end
+
+create_makefile("abaca/abaca")
