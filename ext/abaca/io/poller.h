@@ -36,8 +36,9 @@ typedef struct ab_poller_ops {
   int (*init)(ab_poller *poller);
   void (*fini)(ab_poller *poller);
   int (*set)(ab_poller *poller, int fd, uint32_t events, uint64_t token, bool registered);
-  int (*unset)(ab_poller *poller, int fd);
+  int (*unset)(ab_poller *poller, int fd); /* AB_OK only if there was a registration */
   int (*wait)(ab_poller *poller, ab_nsec timeout);
+  int (*purge)(ab_poller *poller); /* drops registrations that cannot be named; may be NULL */
 } ab_poller_ops;
 
 /* Makes a poller with a wake-up descriptor of its own. Returns NULL when memory or descriptors run
@@ -47,8 +48,12 @@ ab_poller *ab_poller_init(const ab_mem *mem);
 void ab_poller_fini(ab_poller *poller);
 
 /* Registers watch->fd for `events`, or changes what is registered. Survives a number that was
- * closed and reused behind our back. Returns AB_OK, AB_ENOMEM, AB_EINVAL (the fd cannot be polled:
- * a regular file, or a bad number; errno says) or AB_ESYS. */
+ * closed and reused behind our back. An fd has at most one watch: a second one displaces the first,
+ * which is not touched and gets no more events. Every call looks at the fd anew: events that were
+ * collected before are dropped and reported again if they still hold; a one-shot is armed again.
+ * Returns AB_OK, AB_ENOMEM, AB_EINVAL (the fd cannot be polled: a regular file, or a bad number;
+ * errno says) or AB_ESYS (also in a forked child); after an error nothing is registered, except
+ * that a bad number or a child's call changes nothing. */
 int ab_poller_set(ab_poller *poller, ab_watch *watch, uint32_t events) AB_WARN_UNUSED;
 
 /* Forgets the watch: no event that was already collected reaches it. `fd_closed` says that the fd
@@ -58,8 +63,9 @@ void ab_poller_unset(ab_poller *poller, ab_watch *watch, bool fd_closed);
 #define AB_POLL_FOREVER UINT64_MAX
 /* Collects events: waits up to `timeout` nanoseconds (0: asks only; AB_POLL_FOREVER). It touches
  * nothing that the other functions touch, so it may run without the lock that guards them (and
- * without the GVL), but only in one thread at a time. Returns the number of events, 0 on time-out
- * or after a signal or wake-up. */
+ * without the GVL), but only in one thread at a time, the one that also dispatches. With events
+ * that were collected and not yet delivered it returns at once. Returns the number of events, 0 on
+ * time-out or after a signal or wake-up. */
 int ab_poller_wait(ab_poller *poller, ab_nsec timeout);
 
 /* One lock guards a poller's registrations and everything that its watches touch when they are

@@ -65,8 +65,10 @@ typedef struct ab_wheel_node {
 } ab_wheel_node;
 
 typedef struct ab_wheel {
-  uint64_t tick;  /* the last tick that was handed out */
-  uint32_t count; /* armed nodes */
+  uint64_t tick;                          /* up to this tick nodes were taken out of the slots */
+  uint32_t count;                         /* armed nodes */
+  ab_list due;                            /* taken out of the slots, and not yet handed out */
+  uint64_t occupied[AB_WHEEL_SLOTS / 64]; /* one bit for each slot that has members */
   ab_list slots[AB_WHEEL_SLOTS];
 } ab_wheel;
 
@@ -77,8 +79,9 @@ void ab_wheel_node_init(ab_wheel_node *node);
 static inline bool ab_wheel_armed(const ab_wheel_node *node) {
   return !ab_list_empty(&node->link);
 }
-/* Arms, or moves an armed node. It comes out at the first tick that is not before its deadline; a
- * deadline further away than a round is kept for later rounds. */
+/* Arms, or moves an armed node. It comes out at the first tick that is not before its deadline, and
+ * never at a tick that has been handed out already: a deadline that is past comes out at the next
+ * one. A deadline further away than a round is kept for later rounds. */
 void ab_wheel_arm(ab_wheel *wheel, ab_wheel_node *node, ab_nsec deadline);
 void ab_wheel_cancel(ab_wheel *wheel, ab_wheel_node *node);
 /* The time of the next tick at which a node may be due (it may turn out to be early when the node

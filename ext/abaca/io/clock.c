@@ -1,0 +1,17 @@
+/* The clocks of the process, read by the engine and the loop and passed down as arguments.
+ * Both come from the vDSO: no system call. */
+#include <time.h>
+
+#include "io/timer.h"
+
+ab_nsec ab_clock_monotonic(void) {
+  struct timespec ts;
+  clock_gettime(CLOCK_MONOTONIC, &ts);
+  return (ab_nsec)ts.tv_sec * AB_NSEC_PER_SEC + (ab_nsec)ts.tv_nsec;
+}
+
+int64_t ab_clock_unix(void) {
+  struct timespec ts;
+  clock_gettime(CLOCK_REALTIME_COARSE, &ts);
+  return ts.tv_sec;
+}

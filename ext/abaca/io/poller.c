@@ -1,0 +1,201 @@
+/* The part of the poller that is the same for every back end: the table of registrations, the
+ * delivery of events, and the lock.
+ *
+ * The table is indexed by fd. An event carries the fd and the generation that the slot had when the
+ * kernel was told; any later set or unset changes the generation, so the event is dropped. Nothing
+ * is lost by that: a back end's set makes the kernel look at the fd anew.
+ */
+#include "io/poller.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include "base/bits.h"
+#include "io/poller_backend.h"
+
+#define MIN_CAPACITY 64
+
+ab_poller *ab_poller_init(const ab_mem *mem) {
+  ab_poller *poller = ab_alloc_zero(mem, sizeof *poller);
+  if (!poller) return NULL;
+  poller->ops = &ab__poller_epoll;
+  poller->mem = mem;
+  poller->owner = getpid();
+  poller->fd = poller->wake_fd = -1;
+  atomic_init(&poller->batch, 0);
+  atomic_init(&poller->wake_asked, 0);
+  if (pthread_mutex_init(&poller->lock, NULL) != 0) {
+    ab_free(mem, poller);
+    return NULL;
+  }
+  if (poller->ops->init(poller) != AB_OK) {
+    pthread_mutex_destroy(&poller->lock);
+    ab_free(mem, poller);
+    return NULL;
+  }
+  return poller;
+}
+
+void ab_poller_fini(ab_poller *poller) {
+  if (!poller) return;
+  poller->ops->fini(poller);
+  /* In a forked child a thread that does not exist there may hold the lock. */
+  if (poller->owner == getpid()) pthread_mutex_destroy(&poller->lock);
+  ab_free(poller->mem, poller->slots);
+  ab_free(poller->mem, poller);
+}
+
+static int grow(ab_poller *poller, int fd) {
+  /* A number that is no descriptor must not cost gigabytes of table. */
+  if (fcntl(fd, F_GETFD) < 0) return AB_EINVAL;
+  uint32_t capacity = ab_round_up_pow2((uint32_t)fd + 1);
+  if (capacity < MIN_CAPACITY) capacity = MIN_CAPACITY;
+  size_t size;
+  if (!ab_mul_size(capacity, sizeof(ab_poller_slot), &size)) return AB_ENOMEM;
+  ab_poller_slot *slots = ab_realloc(poller->mem, poller->slots, size);
+  if (!slots) return AB_ENOMEM;
+  for (uint32_t i = poller->capacity; i < capacity; i++) slots[i] = (ab_poller_slot){0};
+  poller->slots = slots;
+  poller->capacity = capacity;
+  return AB_OK;
+}
+
+/* The slot whose registration belongs to the watch, or NULL. */
+static ab_poller_slot *slot_of(ab_poller *poller, const ab_watch *watch) {
+  if (watch->fd < 0 || (uint32_t)watch->fd >= poller->capacity) return NULL;
+  ab_poller_slot *slot = &poller->slots[watch->fd];
+  return slot->watch == watch ? slot : NULL;
+}
+
+/* Makes every token that was given out for this slot invalid. */
+static void renew(ab_poller *poller, ab_poller_slot *slot) {
+  slot->generation++;
+  slot->changed = atomic_load_explicit(&poller->batch, memory_order_relaxed) & INT32_MAX;
+  slot->disarmed = 0;
+}
+
+int ab_poller_set(ab_poller *poller, ab_watch *watch, uint32_t events) {
+  int fd = watch->fd;
+  if (fd < 0) {
+    errno = EBADF;
+    return AB_EINVAL;
+  }
+  if (poller->owner != getpid()) {
+    /* The set in the kernel is shared with the parent and is the parent's. */
+    errno = EPERM;
+    return AB_ESYS;
+  }
+  if ((uint32_t)fd >= poller->capacity) {
+    int err = grow(poller, fd);
+    if (err != AB_OK) return err;
+  }
+  ab_poller_slot *slot = &poller->slots[fd];
+  renew(poller, slot);
+  uint64_t token = ab__poller_token(fd, slot->generation);
+  int err = poller->ops->set(poller, fd, events, token, slot->watch != NULL);
+  if (err != AB_OK) {
+    int saved = errno;
+    if (slot->watch) poller->ops->unset(poller, fd);
+    slot->watch = NULL;
+    watch->events = 0;
+    errno = saved;
+    return err;
+  }
+  slot->watch = watch;
+  watch->events = events;
+  return AB_OK;
+}
+
+void ab_poller_unset(ab_poller *poller, ab_watch *watch, bool fd_closed) {
+  watch->events = 0;
+  ab_poller_slot *slot = slot_of(poller, watch);
+  if (!slot) return;
+  slot->watch = NULL;
+  renew(poller, slot);
+  if (!fd_closed && poller->owner == getpid()) poller->ops->unset(poller, watch->fd);
+}
+
+int ab_poller_wait(ab_poller *poller, ab_nsec timeout) {
+  /* What was collected and not yet delivered may never be reported again (edges, one-shots). */
+  if (poller->next < poller->count) return (int)(poller->count - poller->next);
+  poller->next = poller->count = 0;
+  atomic_fetch_add_explicit(&poller->batch, 1, memory_order_relaxed);
+  return poller->ops->wait(poller, timeout);
+}
+
+void ab_poller_lock(ab_poller *poller) {
+  pthread_mutex_lock(&poller->lock);
+}
+
+void ab_poller_unlock(ab_poller *poller) {
+  pthread_mutex_unlock(&poller->lock);
+}
+
+/* An event whose token is out of date. When the slot changed after the collection began, that is
+ * the ordinary case: the watch was removed or modified between the report and now. Otherwise the
+ * kernel still holds a registration that we took for gone. epoll forgets a registration only when
+ * the last descriptor of the open file is closed, and a forked child may have inherited one; a
+ * level-triggered registration of that kind would be reported at each wait, for ever. While the
+ * number is ours it can be removed; when it is closed or means another file now it cannot, and when
+ * that has happened often enough the back end has to start afresh. */
+static void drop_stale(ab_poller *poller, int fd) {
+  ab_poller_slot *slot = &poller->slots[fd];
+  uint32_t batch = atomic_load_explicit(&poller->batch, memory_order_relaxed) & INT32_MAX;
+  if (slot->changed == batch) return;
+  if (!slot->watch && poller->ops->unset(poller, fd) == AB_OK) return;
+  poller->strays++;
+}
+
+static bool deliver(ab_poller *poller, const ab_poller_event *event) {
+  int fd = (int)(uint32_t)event->token;
+  ab_poller_slot *slot = &poller->slots[fd];
+  if (!slot->watch || slot->generation != (uint32_t)(event->token >> 32)) {
+    drop_stale(poller, fd);
+    return false;
+  }
+  ab_watch *watch = slot->watch;
+  /* Before the call: the watch may arm itself again, or be freed. */
+  if (watch->events & AB_POLL_ONESHOT) slot->disarmed = 1;
+  watch->ready(watch, event->events);
+  return true;
+}
+
+int ab_poller_dispatch(ab_poller *poller) {
+  int delivered = 0;
+  while (poller->next < poller->count)
+    delivered += deliver(poller, &poller->events[poller->next++]);
+  if (AB_UNLIKELY(poller->strays >= AB_POLLER_MAX_STRAYS)) {
+    poller->strays = 0;
+    if (poller->ops->purge) poller->ops->purge(poller);
+  }
+  return delivered;
+}
+
+void ab_poller_wakeup(ab_poller *poller) {
+  /* Whoever finds the flag set may go: the one who set it writes (or has written), and the waiter
+   * clears it only after it has left the kernel, before it looks at anything we made ready. */
+  if (atomic_exchange_explicit(&poller->wake_asked, 1, memory_order_acq_rel)) return;
+  int saved = errno;
+  uint64_t one = 1;
+  /* It cannot fail: only 2^64 wake-ups fill the counter. A signal does not interrupt it either,
+   * since it never blocks. */
+  ssize_t written = write(poller->wake_fd, &one, sizeof one);
+  (void)written;
+  errno = saved;
+}
+
+int ab_poller_fd(const ab_poller *poller) {
+  return poller->fd;
+}
+
+const char *ab_poller_name(const ab_poller *poller) {
+  return poller->ops->name;
+}
+
+int ab__poller_timeout_ms(ab_nsec timeout) {
+  if (timeout == AB_POLL_FOREVER) return -1;
+  ab_nsec ms = timeout / AB_NSEC_PER_MS + (timeout % AB_NSEC_PER_MS != 0);
+  return ms > INT_MAX ? INT_MAX : (int)ms;
+}

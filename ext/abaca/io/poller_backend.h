@@ -1,0 +1,70 @@
+/* The inside of a poller: what poller.c and the back ends share. Nobody else includes this.
+ *
+ * Invariants: slots[fd].watch is not NULL exactly while we believe that the kernel has a
+ * registration of that fd for us; each call of set and unset gives the slot a new generation, so
+ * the kernel's current registration is the only one whose token matches.
+ */
+#ifndef AB_IO_POLLER_BACKEND_H
+#define AB_IO_POLLER_BACKEND_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#include "io/poller.h"
+
+#define AB_POLLER_BATCH 256
+
+/* The token of the wake-up descriptor: its lower half is no fd. */
+#define AB_POLLER_WAKE_TOKEN UINT64_MAX
+
+/* So many events of registrations that cannot be removed are put up with before the back end is
+ * asked to purge itself. */
+#define AB_POLLER_MAX_STRAYS 64
+
+typedef struct ab_poller_slot {
+  ab_watch *watch;
+  uint32_t generation;
+  uint32_t changed : 31; /* the batch in which the generation changed */
+  uint32_t disarmed : 1; /* a one-shot registration that has fired */
+} ab_poller_slot;
+
+typedef struct ab_poller_event {
+  uint64_t token;
+  uint32_t events;
+} ab_poller_event;
+
+struct ab_poller {
+  const ab_poller_ops *ops;
+  const ab_mem *mem;
+  pthread_mutex_t lock;
+  pid_t owner; /* the process that made it; a forked child must not touch the kernel's set */
+
+  /* Guarded by the lock. */
+  ab_poller_slot *slots;
+  uint32_t capacity;
+  uint32_t strays;
+
+  /* Belong to the one thread that waits and dispatches. */
+  uint32_t next, count; /* events[next .. count - 1] are collected but not yet delivered */
+  ab_poller_event events[AB_POLLER_BATCH];
+
+  _Atomic uint32_t batch; /* number of waits so far */
+  atomic_int wake_asked;  /* a wake-up is on its way */
+
+  /* The back end's. */
+  int fd, wake_fd;
+  bool coarse; /* the kernel lacks time-outs in nanoseconds */
+};
+
+extern const ab_poller_ops ab__poller_epoll;
+
+static inline uint64_t ab__poller_token(int fd, uint32_t generation) {
+  return (uint64_t)generation << 32 | (uint32_t)fd;
+}
+
+/* Milliseconds for a kernel without finer time-outs: rounded up, because a wait that ends early
+ * makes the caller spin until its deadline; -1 is forever. */
+int ab__poller_timeout_ms(ab_nsec timeout);
+
+#endif

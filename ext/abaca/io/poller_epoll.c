@@ -1,0 +1,171 @@
+/* The poller's back end for Linux.
+ *
+ * The wake-up descriptor is an eventfd that is registered edge-triggered and never read: each write
+ * is a new edge, so that a wake-up costs one system call in all.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "io/poller_backend.h"
+
+#if !defined(HAVE_EPOLL_PWAIT2) && defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 35)
+#define HAVE_EPOLL_PWAIT2 1
+#endif
+#endif
+
+static uint32_t to_epoll(uint32_t events) {
+  uint32_t out = 0;
+  if (events & AB_POLL_IN) out |= EPOLLIN;
+  if (events & AB_POLL_OUT) out |= EPOLLOUT;
+  if (events & AB_POLL_PRI) out |= EPOLLPRI;
+  if (events & AB_POLL_RDHUP) out |= EPOLLRDHUP;
+  if (events & AB_POLL_EDGE) out |= EPOLLET;
+  if (events & AB_POLL_ONESHOT) out |= EPOLLONESHOT;
+  return out;
+}
+
+static uint32_t from_epoll(uint32_t events) {
+  uint32_t out = 0;
+  if (events & EPOLLIN) out |= AB_POLL_IN;
+  if (events & EPOLLOUT) out |= AB_POLL_OUT;
+  if (events & EPOLLPRI) out |= AB_POLL_PRI;
+  if (events & EPOLLRDHUP) out |= AB_POLL_RDHUP;
+  if (events & EPOLLHUP) out |= AB_POLL_HUP;
+  if (events & EPOLLERR) out |= AB_POLL_ERROR;
+  return out;
+}
+
+static int control(int epoll_fd, int op, int fd, uint32_t events, uint64_t token) {
+  struct epoll_event event = {.events = to_epoll(events), .data.u64 = token};
+  return epoll_ctl(epoll_fd, op, fd, &event);
+}
+
+static void epoll_fini(ab_poller *poller) {
+  /* Closing is all that a forked child may do: the epoll set is shared, and EPOLL_CTL_DEL would
+   * take away the parent's registrations. */
+  if (poller->wake_fd >= 0) close(poller->wake_fd);
+  if (poller->fd >= 0) close(poller->fd);
+}
+
+static int epoll_init(ab_poller *poller) {
+  poller->fd = epoll_create1(EPOLL_CLOEXEC);
+  poller->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (poller->fd >= 0 && poller->wake_fd >= 0 &&
+      control(poller->fd, EPOLL_CTL_ADD, poller->wake_fd, AB_POLL_IN | AB_POLL_EDGE,
+              AB_POLLER_WAKE_TOKEN) == 0)
+    return AB_OK;
+  int saved = errno;
+  epoll_fini(poller);
+  errno = saved;
+  return AB_ESYS;
+}
+
+static int error_of(int number) {
+  switch (number) {
+  case ENOMEM:
+  case ENOSPC: /* fs.epoll.max_user_watches */
+    return AB_ENOMEM;
+  case EPERM: /* a regular file or a directory */
+  case EBADF:
+  case EINVAL:
+  case ELOOP:
+    return AB_EINVAL;
+  default:
+    return AB_ESYS;
+  }
+}
+
+static int epoll_set(ab_poller *poller, int fd, uint32_t events, uint64_t token, bool registered) {
+  int op = registered ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+  if (control(poller->fd, op, fd, events, token) == 0) return AB_OK;
+  /* We may believe wrongly: a registered number was closed and opened anew (ENOENT), or was said to
+   * be closed and is not (EEXIST). */
+  if (op == EPOLL_CTL_MOD && errno == ENOENT)
+    op = EPOLL_CTL_ADD;
+  else if (op == EPOLL_CTL_ADD && errno == EEXIST)
+    op = EPOLL_CTL_MOD;
+  else
+    return error_of(errno);
+  return control(poller->fd, op, fd, events, token) == 0 ? AB_OK : error_of(errno);
+}
+
+static int epoll_unset(ab_poller *poller, int fd) {
+  return control(poller->fd, EPOLL_CTL_DEL, fd, 0, 0) == 0 ? AB_OK : AB_ESYS;
+}
+
+/* One system call; returns what it returned. */
+static int collect(ab_poller *poller, struct epoll_event *events, ab_nsec timeout) {
+#ifdef HAVE_EPOLL_PWAIT2
+  if (timeout != 0 && timeout != AB_POLL_FOREVER && !poller->coarse) {
+    struct timespec ts = {.tv_sec = (time_t)(timeout / AB_NSEC_PER_SEC),
+                          .tv_nsec = (long)(timeout % AB_NSEC_PER_SEC)};
+    int count = epoll_pwait2(poller->fd, events, AB_POLLER_BATCH, &ts, NULL);
+    /* Linux before 5.11, or a sandbox that does not know the call. */
+    if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;
+    poller->coarse = true;
+  }
+#endif
+  return epoll_wait(poller->fd, events, AB_POLLER_BATCH, ab__poller_timeout_ms(timeout));
+}
+
+static int epoll_wait_events(ab_poller *poller, ab_nsec timeout) {
+  struct epoll_event events[AB_POLLER_BATCH];
+  int count = collect(poller, events, timeout);
+  for (int i = 0; i < count; i++) {
+    if (events[i].data.u64 == AB_POLLER_WAKE_TOKEN) {
+      /* An exchange, not a store: it reads what the waker wrote, so that everything the waker did
+       * before is visible to whoever called us. */
+      atomic_exchange_explicit(&poller->wake_asked, 0, memory_order_acq_rel);
+      continue;
+    }
+    poller->events[poller->count++] =
+        (ab_poller_event){events[i].data.u64, from_epoll(events[i].events)};
+  }
+  return (int)poller->count;
+}
+
+/* Adds to the epoll set `fresh` what is registered in the present one. */
+static int copy_registrations(ab_poller *poller, int fresh) {
+  for (uint32_t i = 0; i < poller->capacity; i++) {
+    ab_poller_slot *slot = &poller->slots[i];
+    /* A one-shot that has fired is added when it is armed again. */
+    if (!slot->watch || slot->disarmed) continue;
+    uint32_t events = slot->watch->events;
+    uint64_t token = ab__poller_token((int)i, slot->generation);
+    /* A number that was closed, or reused for another file, is not in the present set: its owner
+     * has not told us yet, and must not get the events of a stranger. */
+    if (control(poller->fd, EPOLL_CTL_MOD, (int)i, events, token) != 0) continue;
+    if (control(fresh, EPOLL_CTL_ADD, (int)i, events, token) != 0) return AB_ENOMEM;
+  }
+  return AB_OK;
+}
+
+/* Makes a new epoll set under the old number. It is the only way to get rid of a registration whose
+ * descriptor is closed here and open in another process. When it fails the old set goes on serving.
+ * A foreign event loop that waits for the old set has to register the number again. */
+static int epoll_purge(ab_poller *poller) {
+  int fresh = epoll_create1(EPOLL_CLOEXEC);
+  if (fresh < 0) return AB_ESYS;
+  int err = control(fresh, EPOLL_CTL_ADD, poller->wake_fd, AB_POLL_IN | AB_POLL_EDGE,
+                    AB_POLLER_WAKE_TOKEN) == 0
+                ? copy_registrations(poller, fresh)
+                : AB_ENOMEM;
+  if (err == AB_OK && dup3(fresh, poller->fd, O_CLOEXEC) < 0) err = AB_ESYS;
+  close(fresh);
+  return err;
+}
+
+const ab_poller_ops ab__poller_epoll = {
+    .name = "epoll",
+    .init = epoll_init,
+    .fini = epoll_fini,
+    .set = epoll_set,
+    .unset = epoll_unset,
+    .wait = epoll_wait_events,
+    .purge = epoll_purge,
+};
