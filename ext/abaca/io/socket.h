@@ -59,8 +59,12 @@ ab_listener *ab_listener_unix(const ab_mem *mem, const char *path,
                               const ab_listener_options *options);
 /* Takes over a listening descriptor (socket activation). */
 ab_listener *ab_listener_adopt(const ab_mem *mem, int fd);
-/* Closes the socket. `unlink_path`: also removes the socket file, if this process made it. */
-void ab_listener_fini(ab_listener *listener, bool unlink_path);
+/* Closes it, and frees it. */
+void ab_listener_fini(ab_listener *listener);
+
+/* Closes the socket, and removes the socket file if this process made it; name and port can still be
+ * asked. Idempotent. */
+void ab_listener_close(ab_listener *listener);
 
 int ab_listener_fd(const ab_listener *listener);
 enum ab_listener_family ab_listener_family(const ab_listener *listener);

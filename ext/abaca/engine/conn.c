@@ -1,0 +1,446 @@
+/* The input side of a connection: from readable octets to a request that waits to be taken. The
+ * states are drawn in conn.h. All functions here run with the lock held. */
+#include "engine/conn.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+
+/* What a step of the state machine leaves to do. */
+enum step { STEP_ON, STEP_WAIT };
+
+static void conn_ready(ab_watch *watch, uint32_t events) {
+  ab_conn *conn = AB_CONTAINER_OF(watch, ab_conn, watch);
+  if (events & (AB_POLL_HUP | AB_POLL_ERROR)) {
+    ab__conn_drop(conn);
+    return;
+  }
+  if (events & AB_POLL_RDHUP) conn->hung_up = true;
+  if (events & (AB_POLL_IN | AB_POLL_RDHUP)) conn->readable = true;
+  if (events & AB_POLL_OUT) conn->blocked = false;
+  ab__engine_ready(conn);
+}
+
+ab_conn *ab__conn_open(ab_engine *engine, int fd, const ab_addr *peer, ab_service *service) {
+  ab_conn *conn = ab__engine_conn(engine);
+  if (!conn) return NULL;
+  conn->watch.fd = fd;
+  conn->watch.ready = conn_ready;
+  conn->service = service;
+  conn->peer = *peer;
+  conn->state = AB_CONN_HEAD;
+  /* Usually the request is there already (TCP_DEFER_ACCEPT): read before asking the poller. */
+  conn->readable = true;
+  engine->stats.connections++;
+  ab__conn_rearm(conn);
+  ab__engine_ready(conn);
+  return conn;
+}
+
+static void free_input(ab_conn *conn) {
+  ab_free(&conn->engine->mem, conn->own);
+  conn->own = NULL;
+  conn->own_capacity = 0;
+  conn->in = NULL;
+  conn->in_len = 0;
+}
+
+void ab__conn_free(ab_conn *conn) {
+  ab_body_fini(conn->body);
+  conn->body = NULL;
+  free_input(conn);
+  ab__engine_bury(conn);
+}
+
+void ab__conn_drop(ab_conn *conn) {
+  ab_engine *engine = conn->engine;
+  bool in_app = conn->state == AB_CONN_APP;
+  if (conn->registered) ab_poller_unset(engine->poller, &conn->watch, true);
+  conn->registered = false;
+  ab_fd_close(conn->watch.fd);
+  conn->watch.fd = -1;
+  conn->state = AB_CONN_DEAD;
+  engine->stats.connections--;
+  ab_wheel_cancel(&engine->wheel, &conn->timer);
+  ab_list_remove(&conn->ready_link);
+  if (conn->out) ab_outbox_fini(conn->out);
+  conn->out = NULL;
+
+  if (in_app) {
+    unsigned events = AB_EVENT_GONE;
+    if (conn->wants_body) {
+      conn->body_error = AB_EPEER;
+      events |= AB_EVENT_BODY;
+    }
+    if (conn->wants_room) events |= AB_EVENT_DRAINED;
+    conn->wants_body = conn->wants_room = false;
+    ab__engine_event(conn, events);
+    return; /* input and body are still the application's */
+  }
+  ab__engine_event(conn, 0);
+  ab__conn_free(conn);
+}
+
+/* --- deadlines --- */
+
+void ab__conn_set_deadline(ab_conn *conn, ab_nsec deadline) {
+  conn->deadline = deadline;
+  /* A deadline that only moves away costs two stores: the timer comes early and is armed again. */
+  if (deadline && (!ab_wheel_armed(&conn->timer) || deadline < conn->timer.deadline)) {
+    ab_wheel_arm(&conn->engine->wheel, &conn->timer, deadline);
+  }
+}
+
+void ab__conn_rearm(ab_conn *conn) {
+  ab_engine *engine = conn->engine;
+  const ab_limits *limits = &engine->limits;
+  if (conn->out && conn->blocked) return; /* ab__conn_flush has set the one for writing */
+  if (conn->body && (conn->state == AB_CONN_BODY || conn->wants_body)) {
+    ab__conn_set_deadline(conn, ab_body_deadline(conn->body, limits));
+  } else if (conn->state == AB_CONN_HEAD) {
+    /* One deadline for the idle time, and an absolute one from a head's first octet on. */
+    bool begun = conn->in_len > 0;
+    if (conn->timed && begun == conn->begun) return;
+    uint64_t seconds =
+        begun || conn->served == 0 ? limits->header_timeout : limits->persistent_timeout;
+    conn->timed = true;
+    conn->begun = begun;
+    ab__conn_set_deadline(conn, engine->now + seconds * AB_NSEC_PER_SEC);
+  } else if (conn->state == AB_CONN_LINGER) {
+    if (conn->timed) return;
+    conn->timed = true;
+    ab__conn_set_deadline(conn, engine->now + limits->linger_timeout * AB_NSEC_PER_SEC);
+  } else {
+    conn->deadline = 0;
+  }
+}
+
+static void fail_body(ab_conn *conn, int error) {
+  conn->body_error = error;
+  conn->wants_body = false;
+  ab__engine_event(conn, AB_EVENT_BODY);
+}
+
+void ab__conn_timeout(ab_conn *conn) {
+  conn->engine->stats.timeouts++;
+  conn->deadline = 0;
+  if (conn->out && conn->blocked) {
+    ab__conn_drop(conn);
+  } else if (conn->state == AB_CONN_APP && conn->wants_body) {
+    fail_body(conn, AB_HTTP1_REQUEST_TIMEOUT);
+  } else if (conn->state == AB_CONN_BODY || (conn->state == AB_CONN_HEAD && conn->in_len > 0)) {
+    ab__conn_fail(conn, AB_HTTP1_REQUEST_TIMEOUT);
+  } else if (conn->state == AB_CONN_HEAD || conn->state == AB_CONN_LINGER) {
+    ab__conn_drop(conn);
+  }
+}
+
+/* --- input memory --- */
+
+/* `in` in memory of the connection's own, from its start, with room for `room` more octets. */
+static bool own_input(ab_conn *conn, size_t room) {
+  const ab_mem *mem = &conn->engine->mem;
+  size_t needed;
+  if (!ab_add_size(conn->in_len, room, &needed) || needed > UINT32_MAX / 2) return false;
+  if (conn->own && needed <= conn->own_capacity) {
+    if (conn->in != conn->own) memmove(conn->own, conn->in, conn->in_len);
+    conn->in = conn->own;
+    return true;
+  }
+  uint32_t capacity = ab_round_up_pow2(needed < 256 ? 256 : (uint32_t)needed);
+  char *own = ab_alloc(mem, capacity);
+  if (!own) return false;
+  if (conn->in_len) memcpy(own, conn->in, conn->in_len);
+  ab_free(mem, conn->own);
+  conn->own = conn->in = own;
+  conn->own_capacity = capacity;
+  return true;
+}
+
+void ab__conn_settle(ab_conn *conn) {
+  conn->request = NULL;
+  if (conn->in_len == 0) {
+    if (conn->own) free_input(conn);
+  } else if (!conn->own && !own_input(conn, 0)) {
+    if (conn->state == AB_CONN_APP) {
+      /* The request that the application has is answered; what came after it is lost. */
+      conn->in_len = 0;
+      ab_conn_close_after(conn);
+    } else {
+      ab__conn_drop(conn);
+    }
+  }
+}
+
+/* --- reading --- */
+
+/* Reads into buf. Returns octets, or 0 when there is nothing to use: then *step says how to go on,
+ * and at the end of the stream the connection has been dropped unless the application has it. */
+static size_t receive(ab_conn *conn, char *buf, size_t room, enum step *step) {
+  ssize_t n = ab_sock_recv(conn->watch.fd, buf, room);
+  *step = STEP_WAIT;
+  if (n > 0) {
+    /* A short read has emptied the socket; after a hang-up only the end of the stream does. */
+    if ((size_t)n < room && !conn->hung_up) conn->readable = false;
+    conn->engine->stats.received += (uint64_t)n;
+    return (size_t)n;
+  }
+  if (n == AB_AGAIN) {
+    conn->readable = false;
+    return 0;
+  }
+  conn->readable = false;
+  if (conn->state == AB_CONN_APP && n == 0) {
+    fail_body(conn, AB_EPEER);
+  } else {
+    ab__conn_drop(conn);
+  }
+  return 0;
+}
+
+/* Room for a read in the arena; 0 when the read has to wait for the next turn. */
+static size_t arena_room(const ab_engine *engine) {
+  size_t left = ab_arena_left(&engine->arena);
+  if (left < engine->request_room + AB_RECV_MIN) return 0;
+  left -= engine->request_room;
+  return left < AB_RECV_MAX ? left : AB_RECV_MAX;
+}
+
+static enum step wait_for_arena(ab_conn *conn) {
+  ab__engine_ready(conn);
+  return STEP_WAIT;
+}
+
+static enum step read_head(ab_conn *conn) {
+  ab_engine *engine = conn->engine;
+  enum step step;
+  if (conn->in_len == 0) {
+    size_t room = arena_room(engine);
+    if (room == 0) return wait_for_arena(conn);
+    if (conn->own) free_input(conn);
+    char *buf = ab_arena_top(&engine->arena);
+    size_t n = receive(conn, buf, room, &step);
+    if (n == 0) {
+      /* Drained, idle, and nothing was on its way: it can go. */
+      if (engine->draining && conn->state == AB_CONN_HEAD) ab__conn_drop(conn);
+      return step;
+    }
+    ab_arena_take(&engine->arena, n);
+    conn->in = buf;
+    conn->in_len = (uint32_t)n;
+  } else {
+    if (!own_input(conn, AB_RECV_MIN)) {
+      ab__conn_fail(conn, AB_HTTP1_NO_MEMORY);
+      return STEP_WAIT;
+    }
+    size_t n = receive(conn, conn->own + conn->in_len, conn->own_capacity - conn->in_len, &step);
+    if (n == 0) return step;
+    conn->in_len += (uint32_t)n;
+  }
+  conn->parsed = false;
+  return STEP_ON;
+}
+
+/* --- the head --- */
+
+/* Parses what stands at `in` into the arena. Returns as ab_head_parse; AB_ENOMEM without room. */
+static int parse(ab_conn *conn) {
+  ab_engine *engine = conn->engine;
+  if (ab_arena_left(&engine->arena) < engine->request_room) return AB_ENOMEM;
+  ab_request *request = (ab_request *)(void *)ab_arena_top(&engine->arena);
+  ab_field *fields = (ab_field *)(void *)(request + 1);
+  int size =
+      ab_head_parse(conn->in, conn->in_len, &engine->limits, &conn->progress, request, fields);
+  if (size > 0) {
+    ab_arena_take(&engine->arena, sizeof(ab_request) + request->field_count * sizeof(ab_field));
+    conn->request = request;
+  }
+  return size;
+}
+
+static void queue_request(ab_conn *conn) {
+  conn->state = AB_CONN_QUEUED;
+  conn->timed = false;
+  ab__engine_event(conn, AB_EVENT_REQUEST);
+}
+
+/* The head at `in` is complete. A body that the peer sends unasked is received before the
+ * application is called; one behind "Expect: 100-continue" when the application asks for it. */
+static enum step begin_request(ab_conn *conn, const ab_request *request) {
+  ab_engine *engine = conn->engine;
+  const ab_framing *framing = &request->framing;
+  conn->asks_close = !framing->keep_alive;
+  conn->keep_decided = conn->lingers = conn->expects = false;
+  conn->body_error = AB_OK;
+  conn->consume = request->head_size;
+  conn->turn_requests++;
+  conn->progress = (ab_head_progress){0};
+  if (framing->body == AB_BODY_NONE) {
+    queue_request(conn);
+    return STEP_WAIT;
+  }
+
+  int result = ab_body_init(&conn->body, &engine->mem, &engine->limits, framing, engine->now);
+  if (result == AB_OK && framing->expect_continue) {
+    conn->expects = true;
+    queue_request(conn);
+    return STEP_WAIT;
+  }
+  size_t used = 0;
+  if (result == AB_OK) {
+    result = ab_body_feed(conn->body, &engine->limits, conn->in + request->head_size,
+                          conn->in_len - request->head_size, &used);
+  }
+  if (result < 0) {
+    ab__conn_fail(conn, result);
+    return STEP_WAIT;
+  }
+  if (result > 0) {
+    conn->consume += (uint32_t)used;
+    queue_request(conn);
+    return STEP_WAIT;
+  }
+  /* All the input is used up: the head alone is kept, until the body is complete. */
+  conn->in_len = request->head_size;
+  conn->request = NULL;
+  conn->state = AB_CONN_BODY;
+  return STEP_ON;
+}
+
+static enum step advance_head(ab_conn *conn) {
+  if (conn->in_len > 0 && !conn->parsed) {
+    if (conn->turn_requests >= AB_TURN_REQUESTS) return wait_for_arena(conn);
+    int size = parse(conn);
+    if (size > 0) return begin_request(conn, conn->request);
+    if (size == AB_ENOMEM) return wait_for_arena(conn);
+    if (size != AB_AGAIN) {
+      ab__conn_fail(conn, size);
+      return STEP_WAIT;
+    }
+    conn->parsed = true;
+  }
+  return conn->readable ? read_head(conn) : STEP_WAIT;
+}
+
+bool ab__conn_recall(ab_conn *conn) {
+  if (conn->request) return true;
+  ab_head_progress untouched = conn->progress;
+  conn->progress = (ab_head_progress){0};
+  bool recalled = ab__engine_touch(conn) && parse(conn) > 0;
+  conn->progress = untouched;
+  return recalled;
+}
+
+void ab__conn_taken(ab_conn *conn) {
+  ab_engine *engine = conn->engine;
+  conn->in += conn->consume;
+  conn->in_len -= conn->consume;
+  conn->consume = 0;
+  conn->request = NULL;
+  conn->parsed = false;
+  conn->state = AB_CONN_APP;
+  conn->deadline = 0;
+  conn->served++;
+  engine->stats.requests++;
+  engine->stats.in_app++;
+}
+
+/* --- the body --- */
+
+static enum step body_done(ab_conn *conn) {
+  if (conn->state == AB_CONN_APP) {
+    conn->expects = conn->wants_body = false;
+    ab__engine_event(conn, AB_EVENT_BODY);
+  } else {
+    conn->consume = conn->in_len;
+    queue_request(conn);
+  }
+  return STEP_WAIT;
+}
+
+static enum step body_failed(ab_conn *conn, int error) {
+  if (conn->state == AB_CONN_APP) {
+    fail_body(conn, error);
+  } else {
+    ab__conn_fail(conn, error);
+  }
+  return STEP_WAIT;
+}
+
+/* Octets that arrived with the head of a request whose body the application asks for. */
+static enum step feed_input(ab_conn *conn) {
+  size_t used = 0;
+  int result = ab_body_feed(conn->body, &conn->engine->limits, conn->in, conn->in_len, &used);
+  conn->in += used;
+  conn->in_len -= (uint32_t)used;
+  if (result > 0) return body_done(conn);
+  return result < 0 ? body_failed(conn, result) : STEP_ON;
+}
+
+static enum step read_body(ab_conn *conn) {
+  ab_engine *engine = conn->engine;
+  if (conn->state == AB_CONN_APP && conn->in_len > 0) return feed_input(conn);
+  if (!conn->readable) return STEP_WAIT;
+  size_t room = arena_room(engine);
+  if (room == 0) return wait_for_arena(conn);
+  /* The arena is only a scratch buffer here: nothing is taken of it. */
+  const char *buf = ab_arena_top(&engine->arena);
+  enum step step;
+  size_t n = receive(conn, ab_arena_top(&engine->arena), room, &step);
+  if (n == 0) return step;
+
+  size_t used = 0;
+  int result = ab_body_feed(conn->body, &engine->limits, buf, n, &used);
+  if (result < 0) return body_failed(conn, result);
+  conn->body->progress = engine->now;
+  if (result == 0) return STEP_ON;
+  uint32_t head = conn->in_len;
+  if (used < n) { /* the beginning of the next request */
+    if (!own_input(conn, n - used)) return body_failed(conn, AB_HTTP1_NO_MEMORY);
+    memcpy(conn->own + conn->in_len, buf + used, n - used);
+    conn->in_len += (uint32_t)(n - used);
+  }
+  body_done(conn);
+  if (conn->state == AB_CONN_QUEUED) conn->consume = head;
+  return STEP_WAIT;
+}
+
+/* --- the end --- */
+
+static enum step discard(ab_conn *conn) {
+  if (!conn->readable) return STEP_WAIT;
+  size_t room = arena_room(conn->engine);
+  if (room == 0) return wait_for_arena(conn);
+  enum step step;
+  return receive(conn, ab_arena_top(&conn->engine->arena), room, &step) ? STEP_ON : step;
+}
+
+static enum step advance(ab_conn *conn) {
+  switch (conn->state) {
+  case AB_CONN_HEAD:
+    return advance_head(conn);
+  case AB_CONN_BODY:
+    return read_body(conn);
+  case AB_CONN_APP:
+    return conn->wants_body ? read_body(conn) : STEP_WAIT;
+  case AB_CONN_LINGER:
+    return discard(conn);
+  default:
+    return STEP_WAIT;
+  }
+}
+
+void ab__conn_advance(ab_conn *conn) {
+  if (!ab__engine_touch(conn)) {
+    ab__engine_ready(conn);
+    return;
+  }
+  int steps = 0;
+  while (advance(conn) == STEP_ON) {
+    if (++steps == AB_TURN_RECVS) {
+      ab__engine_ready(conn);
+      break;
+    }
+  }
+  if (conn->state != AB_CONN_DEAD) ab__conn_rearm(conn);
+}

@@ -1,0 +1,164 @@
+/* A connection: what joins socket, protocol and outbox. Internal to engine/.
+ *
+ *            +--------- keep-alive ----------+
+ *            v                               |
+ *   --> HEAD --> BODY --> QUEUED --> APP ----+--> CLOSING --> LINGER --> DEAD --> freed
+ *         |        |                  ^  |              |        |         ^
+ *         |        +----- error ------|--|--------------+        |         |
+ *         +-------------- error ------+--|--> CLOSING            |         |
+ *                                        +------ peer gone ------+---------+
+ *
+ * HEAD     waits for a request, or for the rest of its head
+ * BODY     waits for the rest of a body that the application gets whole
+ * QUEUED   has a request that waits to be taken
+ * APP      the application has the request; a body behind "Expect: 100-continue" may still come
+ * CLOSING  the last response is being sent
+ * LINGER   all is sent and said; what the peer still sends is thrown away, so that the reset for
+ *          unread octets cannot destroy the response on its way (RFC 9112 9.6)
+ * DEAD     the socket is closed; the structure waits for the application or the end of the turn
+ */
+#ifndef AB_ENGINE_CONN_H
+#define AB_ENGINE_CONN_H
+
+#include "base/list.h"
+#include "engine/arena.h"
+#include "engine/engine.h"
+#include "io/timer.h"
+
+enum ab_conn_state {
+  AB_CONN_FREE,
+  AB_CONN_HEAD,
+  AB_CONN_BODY,
+  AB_CONN_QUEUED,
+  AB_CONN_APP,
+  AB_CONN_CLOSING,
+  AB_CONN_LINGER,
+  AB_CONN_DEAD
+};
+
+typedef struct ab_service {
+  ab_watch watch;
+  ab_engine *engine;
+  ab_listener *listener;
+  struct ab_service *next;
+} ab_service;
+
+/* Kept small: an idle connection is this structure and its entry in the poller's table. */
+struct ab_conn {
+  ab_watch watch;
+  ab_list ready_link; /* in engine->ready, engine->dead or engine->free */
+  ab_list event_link; /* in engine->requests or engine->events */
+  ab_wheel_node timer;
+  ab_nsec deadline; /* the true one; the timer may come earlier. 0: none */
+  ab_engine *engine;
+  ab_service *service;
+  void *app;
+  ab_outbox *out;            /* NULL while nothing is pending */
+  char *in;                  /* input not yet used, in the arena or in `own` */
+  char *own;                 /* memory of the connection's own, or NULL */
+  const ab_request *request; /* parsed and not taken; in the arena */
+  ab_body *body;
+  uint32_t in_len, own_capacity;
+  uint32_t consume; /* octets of `in` that go when the request is taken */
+  ab_head_progress progress;
+  uint32_t served; /* requests taken so far */
+  int32_t body_error;
+  ab_addr peer;
+  uint8_t state; /* enum ab_conn_state */
+  uint8_t events;
+  uint8_t turn_requests; /* begun in this turn, for fairness */
+  bool readable : 1;     /* the socket may have input */
+  bool hung_up : 1;      /* the peer has closed its side: read until the end */
+  bool touched : 1;      /* in engine->touched */
+  bool registered : 1;   /* with the poller */
+  bool blocked : 1;      /* the socket takes no more output */
+  bool parsed : 1;       /* `in` was parsed as far as it goes */
+  bool timed : 1;        /* the deadline of this phase has been set */
+  bool begun : 1;        /* ... for a head whose first octet has come */
+  bool asks_close : 1;   /* the peer wants the connection closed after this request */
+  bool expects : 1;      /* the peer waits for "100 Continue" before it sends the body */
+  bool wants_body : 1;   /* the application waits for the body */
+  bool wants_room : 1;   /* the application waits for output to drain */
+  bool keep_decided : 1; /* ab_conn_keep_alive was asked */
+  bool keep : 1;         /* its answer */
+  bool lingers : 1;      /* unread input is on its way: linger before closing */
+};
+
+struct ab_engine {
+  ab_mem mem;
+  ab_limits limits;
+  ab_poller *poller;
+  ab_outbox_pool *outboxes;
+  ab_service *services;
+  ab_arena arena;
+  ab_wheel wheel;
+  ab_nsec now;
+  ab_list ready;     /* connections to be served in this turn or the next */
+  ab_list requests;  /* connections in state QUEUED, oldest first */
+  ab_list events;    /* connections with something else to tell */
+  ab_list dead;      /* structures to be freed when the turn ends */
+  ab_list free;      /* unused structures */
+  ab_conn **touched; /* connections to look at when the turn ends */
+  uint32_t touched_count;
+  struct ab_slab *slabs;
+  size_t request_room; /* octets that a parsed request takes at most */
+  ab_nsec rest_until;  /* accepting rests, because descriptors ran out; 0: it does not */
+  int64_t date_second;
+  ab_engine_stats stats;
+  bool paused, draining;
+  char date[AB_DATE_FIELD_LEN + 1];
+  ab_outbox_next_op next_op;
+};
+
+#define AB_TURN_CONNS    1024  /* connections touched in one turn; the others wait for the next */
+#define AB_TURN_REQUESTS 16    /* requests of one connection in a turn */
+#define AB_TURN_RECVS    8     /* reads of one connection in a turn */
+#define AB_TURN_ACCEPTS  64    /* connections of one listener in a turn */
+#define AB_RECV_MAX      65536 /* octets of one read */
+#define AB_RECV_MIN      4096  /* with less room in the arena a read waits for the next turn */
+#define AB_REST          (200 * AB_NSEC_PER_MS) /* without accepting, after EMFILE */
+
+/* conn.c: the input side. */
+
+/* Takes the socket. NULL when memory runs out. */
+ab_conn *ab__conn_open(ab_engine *engine, int fd, const ab_addr *peer, ab_service *service);
+/* Serves a ready connection as far as it goes. */
+void ab__conn_advance(ab_conn *conn);
+void ab__conn_timeout(ab_conn *conn);
+/* Makes `in` independent of the arena, and forgets the parsed form of a request not yet taken. */
+void ab__conn_settle(ab_conn *conn);
+/* Parses a queued request again if it was settled. False when the arena has no room left. */
+bool ab__conn_recall(ab_conn *conn);
+/* The queued request goes to the application. */
+void ab__conn_taken(ab_conn *conn);
+/* Closes the socket, and frees the structure unless the application has it. */
+void ab__conn_drop(ab_conn *conn);
+/* Frees what a connection without socket still has; nobody may use it any more. */
+void ab__conn_free(ab_conn *conn);
+/* Sets the deadline that follows from the state, unless this phase has one. */
+void ab__conn_rearm(ab_conn *conn);
+void ab__conn_set_deadline(ab_conn *conn, ab_nsec deadline);
+
+/* reply.c: the output side. */
+
+/* Sends until all is sent or the socket is full, and does what follows from either. */
+void ab__conn_flush(ab_conn *conn);
+/* No further request: closes once all is sent. */
+void ab__conn_close(ab_conn *conn);
+/* Answers a request that never reached the application with the error's status, and closes. */
+void ab__conn_fail(ab_conn *conn, int error);
+
+/* engine.c: the lists. */
+
+/* The connection is looked at when the turn ends. False when the turn is full. */
+bool ab__engine_touch(ab_conn *conn);
+/* The connection is served in this turn or the next. */
+void ab__engine_ready(ab_conn *conn);
+/* Tells the application; 0 takes everything back. */
+void ab__engine_event(ab_conn *conn, unsigned events);
+/* The structure is free once the turn has ended. */
+void ab__engine_bury(ab_conn *conn);
+/* A zeroed structure, or NULL. */
+ab_conn *ab__engine_conn(ab_engine *engine);
+
+#endif

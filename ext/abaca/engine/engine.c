@@ -1,0 +1,422 @@
+/* The engine: turns, accepting, events, and the memory of connections. */
+#include <string.h>
+
+#include "base/bits.h"
+#include "engine/conn.h"
+#include "http1/write.h"
+
+#define SLAB_CONNS     64
+#define SPARE_OUTBOXES 256
+#define SPARE_CHUNKS   256
+#define ARENA_READS    4 /* full reads that one turn has room for */
+
+typedef struct ab_slab {
+  struct ab_slab *next;
+  ab_conn conns[SLAB_CONNS];
+} ab_slab;
+
+void ab_engine_lock(ab_engine *engine) {
+  if (engine->poller) ab_poller_lock(engine->poller);
+}
+
+void ab_engine_unlock(ab_engine *engine) {
+  if (engine->poller) ab_poller_unlock(engine->poller);
+}
+
+ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_release release,
+                          void *ctx) {
+  ab_engine *engine = ab_alloc_zero(mem, sizeof(*engine));
+  if (!engine) return NULL;
+  engine->mem = *mem;
+  engine->limits = *limits;
+  engine->date_second = -1;
+  ab_list_init(&engine->ready);
+  ab_list_init(&engine->requests);
+  ab_list_init(&engine->events);
+  ab_list_init(&engine->dead);
+  ab_list_init(&engine->free);
+  ab_wheel_init(&engine->wheel, 0);
+
+  size_t fields, room;
+  bool fits = ab_mul_size(limits->max_header_count, sizeof(ab_field), &fields) &&
+              ab_add_size(fields, sizeof(ab_request) + 32, &engine->request_room) &&
+              ab_add_size(engine->request_room, AB_RECV_MAX, &room) &&
+              ab_mul_size(room, ARENA_READS, &room);
+  engine->touched = ab_alloc(mem, AB_TURN_CONNS * sizeof(ab_conn *));
+  engine->outboxes = ab_outbox_pool_init(mem, release, ctx, SPARE_OUTBOXES, SPARE_CHUNKS);
+  if (!fits || !engine->touched || !engine->outboxes ||
+      ab_arena_init(&engine->arena, mem, room) != AB_OK) {
+    ab_engine_fini(engine);
+    return NULL;
+  }
+  return engine;
+}
+
+/* --- connections' memory --- */
+
+ab_conn *ab__engine_conn(ab_engine *engine) {
+  if (ab_list_empty(&engine->free)) {
+    ab_slab *slab = ab_alloc(&engine->mem, sizeof(*slab));
+    if (!slab) return NULL;
+    slab->next = engine->slabs;
+    engine->slabs = slab;
+    for (size_t i = 0; i < SLAB_CONNS; i++) {
+      slab->conns[i].state = AB_CONN_FREE;
+      ab_list_append(&engine->free, &slab->conns[i].ready_link);
+    }
+  }
+  ab_conn *conn = AB_CONTAINER_OF(ab_list_shift(&engine->free), ab_conn, ready_link);
+  memset(conn, 0, sizeof(*conn));
+  ab_list_init(&conn->ready_link);
+  ab_list_init(&conn->event_link);
+  ab_wheel_node_init(&conn->timer);
+  conn->engine = engine;
+  return conn;
+}
+
+void ab__engine_bury(ab_conn *conn) {
+  ab_list_remove(&conn->ready_link);
+  ab_list_append(&conn->engine->dead, &conn->ready_link);
+}
+
+static void free_dead(ab_engine *engine) {
+  for (ab_list *node; (node = ab_list_shift(&engine->dead));) {
+    ab_conn *conn = AB_CONTAINER_OF(node, ab_conn, ready_link);
+    conn->state = AB_CONN_FREE;
+    /* Last in, first out: the warmest memory is used next. */
+    ab_list_prepend(&engine->free, &conn->ready_link);
+  }
+}
+
+/* Calls fn for each connection that is not free. */
+static void each_conn(ab_engine *engine, void (*fn)(ab_conn *conn)) {
+  for (ab_slab *slab = engine->slabs; slab; slab = slab->next) {
+    for (size_t i = 0; i < SLAB_CONNS; i++) {
+      if (slab->conns[i].state != AB_CONN_FREE) fn(&slab->conns[i]);
+    }
+  }
+}
+
+/* --- lists --- */
+
+bool ab__engine_touch(ab_conn *conn) {
+  ab_engine *engine = conn->engine;
+  if (conn->touched) return true;
+  if (engine->touched_count == AB_TURN_CONNS) return false;
+  engine->touched[engine->touched_count++] = conn;
+  conn->touched = true;
+  return true;
+}
+
+void ab__engine_ready(ab_conn *conn) {
+  if (ab_list_empty(&conn->ready_link)) ab_list_append(&conn->engine->ready, &conn->ready_link);
+}
+
+void ab__engine_event(ab_conn *conn, unsigned events) {
+  ab_engine *engine = conn->engine;
+  if (events == 0) {
+    if (conn->events & AB_EVENT_REQUEST) engine->stats.waiting--;
+    conn->events = 0;
+    ab_list_remove(&conn->event_link);
+    return;
+  }
+  if (conn->events == 0) {
+    bool request = events & AB_EVENT_REQUEST;
+    ab_list_append(request ? &engine->requests : &engine->events, &conn->event_link);
+    engine->stats.waiting += request;
+  }
+  conn->events |= (uint8_t)events;
+}
+
+ab_conn *ab_engine_next(ab_engine *engine, bool take_requests, unsigned *events,
+                        const ab_request **request) {
+  ab_engine_lock(engine);
+  ab_conn *conn = NULL;
+  ab_list *node = ab_list_shift(&engine->events);
+  if (node) {
+    conn = AB_CONTAINER_OF(node, ab_conn, event_link);
+    *events = conn->events;
+    conn->events = 0;
+  } else if (take_requests && !ab_list_empty(&engine->requests)) {
+    conn = AB_CONTAINER_OF(engine->requests.next, ab_conn, event_link);
+    if (ab__conn_recall(conn)) {
+      *events = AB_EVENT_REQUEST;
+      *request = conn->request;
+      ab__engine_event(conn, 0);
+      ab__conn_taken(conn);
+    } else {
+      conn = NULL; /* the arena is full: after the turn there is room */
+    }
+  }
+  ab_engine_unlock(engine);
+  return conn;
+}
+
+/* --- listeners --- */
+
+static void set_services(ab_engine *engine) {
+  if (!engine->poller) return;
+  bool listen = !engine->paused && !engine->draining && !engine->rest_until;
+  for (ab_service *service = engine->services; service; service = service->next) {
+    if (listen) {
+      /* Without memory for the registration the service stays mute, and is tried again at the next
+         change. */
+      if (ab_poller_set(engine->poller, &service->watch, AB_POLL_IN) != AB_OK) continue;
+    } else {
+      ab_poller_unset(engine->poller, &service->watch, false);
+    }
+  }
+}
+
+static void rest(ab_engine *engine) {
+  engine->rest_until = engine->now + AB_REST;
+  set_services(engine);
+}
+
+/* The listener is level-triggered: what a batch leaves comes with the next turn. */
+static void service_ready(ab_watch *watch, uint32_t events AB_UNUSED) {
+  ab_service *service = AB_CONTAINER_OF(watch, ab_service, watch);
+  ab_engine *engine = service->engine;
+  for (int i = 0; i < AB_TURN_ACCEPTS; i++) {
+    ab_addr peer;
+    int fd = ab_listener_accept(service->listener, &peer);
+    if (fd == AB_AGAIN) return;
+    if (fd < 0) {
+      engine->stats.refused++;
+      rest(engine);
+      return;
+    }
+    if (!ab__conn_open(engine, fd, &peer, service)) {
+      engine->stats.refused++;
+      ab_fd_close(fd);
+      rest(engine);
+      return;
+    }
+    engine->stats.accepted++;
+  }
+}
+
+int ab_engine_add_listener(ab_engine *engine, ab_listener *listener) {
+  ab_service *service = ab_alloc_zero(&engine->mem, sizeof(*service));
+  if (!service) return AB_ENOMEM;
+  service->watch.ready = service_ready;
+  service->watch.fd = ab_listener_fd(listener);
+  service->engine = engine;
+  service->listener = listener;
+  ab_engine_lock(engine);
+  ab_service **end = &engine->services;
+  while (*end) end = &(*end)->next;
+  *end = service;
+  set_services(engine);
+  ab_engine_unlock(engine);
+  return AB_OK;
+}
+
+const ab_listener *ab_engine_listener(const ab_engine *engine, size_t i) {
+  ab_service *service = engine->services;
+  while (service && i-- > 0) service = service->next;
+  return service ? service->listener : NULL;
+}
+
+/* The services themselves stay: connections refer to them. */
+static void close_listeners(ab_engine *engine) {
+  for (ab_service *service = engine->services; service; service = service->next) {
+    if (service->watch.fd < 0) continue;
+    if (engine->poller) ab_poller_unset(engine->poller, &service->watch, true);
+    service->watch.fd = -1;
+    ab_listener_close(service->listener);
+  }
+}
+
+void ab_engine_close_listeners(ab_engine *engine) {
+  ab_engine_lock(engine);
+  engine->draining = true;
+  close_listeners(engine);
+  ab_engine_unlock(engine);
+}
+
+void ab_engine_pause(ab_engine *engine, bool paused) {
+  if (engine->paused == paused) return;
+  ab_engine_lock(engine);
+  engine->paused = paused;
+  set_services(engine);
+  ab_engine_unlock(engine);
+}
+
+/* --- life --- */
+
+int ab_engine_attach(ab_engine *engine, ab_poller *poller, ab_nsec now) {
+  ab_poller_lock(poller);
+  engine->poller = poller;
+  engine->now = now;
+  ab_wheel_fini(&engine->wheel);
+  ab_wheel_init(&engine->wheel, now);
+  int err = AB_OK;
+  for (ab_service *service = engine->services; service && !err; service = service->next) {
+    if (service->watch.fd >= 0) err = ab_poller_set(poller, &service->watch, AB_POLL_IN);
+  }
+  ab_poller_unlock(poller);
+  if (err) ab_engine_detach(engine);
+  return err == AB_OK || err == AB_ENOMEM ? err : AB_ESYS;
+}
+
+void ab_engine_detach(ab_engine *engine) {
+  ab_poller *poller = engine->poller;
+  if (!poller) return;
+  ab_engine_abort(engine);
+  ab_poller_lock(poller);
+  for (ab_service *service = engine->services; service; service = service->next) {
+    ab_poller_unset(poller, &service->watch, false);
+  }
+  free_dead(engine);
+  engine->touched_count = 0;
+  engine->poller = NULL;
+  ab_poller_unlock(poller);
+}
+
+void ab_engine_fini(ab_engine *engine) {
+  ab_engine_detach(engine);
+  close_listeners(engine);
+  for (ab_service *service = engine->services, *next; service; service = next) {
+    next = service->next;
+    ab_listener_fini(service->listener);
+    ab_free(&engine->mem, service);
+  }
+  for (ab_slab *slab = engine->slabs, *next; slab; slab = next) {
+    next = slab->next;
+    ab_free(&engine->mem, slab);
+  }
+  if (engine->outboxes) ab_outbox_pool_fini(engine->outboxes);
+  ab_wheel_fini(&engine->wheel);
+  ab_arena_fini(&engine->arena, &engine->mem);
+  ab_free(&engine->mem, engine->touched);
+  ab_mem mem = engine->mem;
+  ab_free(&mem, engine);
+}
+
+/* An idle connection is read once more before it is closed: a request that is already in the
+ * socket's buffer was sent before the peer could know. */
+static void drain_conn(ab_conn *conn) {
+  if (conn->state != AB_CONN_HEAD) return;
+  conn->readable = true;
+  ab__engine_ready(conn);
+}
+
+void ab_engine_drain(ab_engine *engine) {
+  ab_engine_lock(engine);
+  if (!engine->draining) {
+    /* Whoever stands in the kernel's queue has been promised a connection. */
+    for (ab_service *service = engine->services; service; service = service->next) {
+      if (service->watch.fd >= 0) service_ready(&service->watch, AB_POLL_IN);
+    }
+    engine->draining = true;
+    close_listeners(engine);
+    each_conn(engine, drain_conn);
+  }
+  ab_engine_unlock(engine);
+}
+
+static void abort_conn(ab_conn *conn) {
+  if (conn->state != AB_CONN_DEAD) ab__conn_drop(conn);
+}
+
+void ab_engine_abort(ab_engine *engine) {
+  ab_engine_lock(engine);
+  each_conn(engine, abort_conn);
+  ab_engine_unlock(engine);
+}
+
+/* --- turns --- */
+
+static void refresh_date(ab_engine *engine) {
+  int64_t second = ab_clock_unix();
+  if (second == engine->date_second) return;
+  engine->date_second = second;
+  memcpy(engine->date, "Date: ", 6);
+  char *end = ab_write_date(engine->date + 6, second);
+  memcpy(end, "\r\n", 3);
+}
+
+static void pass_deadlines(ab_engine *engine) {
+  if (engine->rest_until && engine->now >= engine->rest_until) {
+    engine->rest_until = 0;
+    set_services(engine);
+  }
+  for (ab_wheel_node *node; (node = ab_wheel_due(&engine->wheel, engine->now));) {
+    ab_conn *conn = AB_CONTAINER_OF(node, ab_conn, timer);
+    if (conn->deadline == 0) continue; /* armed again when the next deadline is set */
+    if (conn->deadline > engine->now) {
+      ab_wheel_arm(&engine->wheel, node, conn->deadline);
+    } else {
+      ab__conn_timeout(conn);
+    }
+  }
+}
+
+void ab_engine_turn(ab_engine *engine, ab_nsec now) {
+  ab_engine_lock(engine);
+  engine->now = now;
+  refresh_date(engine);
+  ab_list batch; /* what becomes ready meanwhile waits for the next turn */
+  ab_list_init(&batch);
+  ab_list_splice(&batch, &engine->ready);
+  for (ab_list *node; (node = ab_list_shift(&batch));) {
+    ab_conn *conn = AB_CONTAINER_OF(node, ab_conn, ready_link);
+    if (engine->touched_count == AB_TURN_CONNS) {
+      ab_list_append(&engine->ready, node);
+      continue;
+    }
+    if (conn->out && !conn->blocked) ab__conn_flush(conn);
+    ab__conn_advance(conn);
+  }
+  pass_deadlines(engine);
+  ab_engine_unlock(engine);
+}
+
+static void end_turn(ab_conn *conn) {
+  conn->touched = false;
+  conn->turn_requests = 0;
+  if (conn->state == AB_CONN_DEAD) return;
+  if (conn->out && !conn->blocked) ab__conn_flush(conn);
+  ab__conn_settle(conn);
+  if (conn->state == AB_CONN_DEAD || conn->registered) return;
+  /* A connection that was accepted and closed in one turn never gets here. */
+  uint32_t events = AB_POLL_IN | AB_POLL_RDHUP | AB_POLL_EDGE | (conn->blocked ? AB_POLL_OUT : 0);
+  if (ab_poller_set(conn->engine->poller, &conn->watch, events) == AB_OK) {
+    conn->registered = true;
+  } else {
+    ab__conn_drop(conn);
+  }
+}
+
+bool ab_engine_end_turn(ab_engine *engine) {
+  ab_engine_lock(engine);
+  for (uint32_t i = 0; i < engine->touched_count; i++) end_turn(engine->touched[i]);
+  engine->touched_count = 0;
+  free_dead(engine);
+  ab_arena_reset(&engine->arena);
+  bool more = !ab_list_empty(&engine->ready) || !ab_list_empty(&engine->events);
+  ab_engine_unlock(engine);
+  return more;
+}
+
+ab_nsec ab_engine_deadline(ab_engine *engine) {
+  ab_nsec deadline = ab_wheel_deadline(&engine->wheel);
+  ab_nsec rest = engine->rest_until;
+  return rest && (!deadline || rest < deadline) ? rest : deadline;
+}
+
+ab_engine_stats ab_engine_get_stats(ab_engine *engine) {
+  ab_engine_lock(engine);
+  ab_engine_stats stats = engine->stats;
+  ab_engine_unlock(engine);
+  return stats;
+}
+
+const ab_limits *ab_engine_limits(const ab_engine *engine) {
+  return &engine->limits;
+}
+
+const char *ab_engine_date(const ab_engine *engine) {
+  return engine->date;
+}

@@ -1,0 +1,141 @@
+/* The HTTP engine: listeners and connections on a poller, without Ruby.
+ *
+ * The engine never calls up. A turn of it receives, parses and sends; what the application has to
+ * know becomes an event of a connection, which whoever leads takes with ab_engine_next. Answers are
+ * given with the ab_conn_* functions.
+ *
+ * Everything here is guarded by the poller's lock. Functions marked [locked] must be called with it
+ * held (ab_engine_lock); the others take it themselves. None of them calls Ruby or blocks.
+ */
+#ifndef AB_ENGINE_ENGINE_H
+#define AB_ENGINE_ENGINE_H
+
+#include "base/limits.h"
+#include "base/mem.h"
+#include "engine/body.h"
+#include "http1/head.h"
+#include "http1/write.h"
+#include "io/poller.h"
+#include "io/socket.h"
+#include "outbox/outbox.h"
+
+typedef struct ab_engine ab_engine;
+typedef struct ab_conn ab_conn;
+
+/* What a connection has to tell, as bits. */
+enum ab_event {
+  AB_EVENT_REQUEST = 1, /* a request waits to be taken */
+  AB_EVENT_BODY = 2,    /* the body that ab_conn_want_body asked for is complete, or failed */
+  AB_EVENT_DRAINED = 4, /* output is below the mark that ab_conn_want_room waited for */
+  AB_EVENT_GONE = 8     /* the peer has gone; the connection lives until ab_conn_finish */
+};
+
+typedef struct ab_engine_stats {
+  uint64_t accepted;    /* connections */
+  uint64_t refused;     /* connections, for want of descriptors or memory */
+  uint64_t requests;    /* handed to the application */
+  uint64_t errors;      /* requests that the engine itself answered with 4xx or 5xx */
+  uint64_t timeouts;    /* connections closed by a deadline, idle ones included */
+  uint64_t received;    /* octets */
+  uint64_t sent;        /* octets */
+  uint32_t connections; /* open now */
+  uint32_t in_app;      /* requests that the application has now */
+  uint32_t waiting;     /* requests that wait to be taken now */
+} ab_engine_stats;
+
+/* mem and limits are copied. `release` gets `ctx` and the owner of each borrowed slice once it is
+ * written or dropped; it is called with the lock held, perhaps in another thread, and must not call
+ * the engine. Returns NULL when memory runs out. */
+ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_release release,
+                          void *ctx);
+/* Detaches first, and closes every connection at once. Requests still in the application must have
+ * been finished. */
+void ab_engine_fini(ab_engine *engine);
+
+/* Takes the listener. Returns AB_OK or AB_ENOMEM (then it stays the caller's). */
+int ab_engine_add_listener(ab_engine *engine, ab_listener *listener) AB_WARN_UNUSED;
+/* The i-th listener, NULL behind the last. Borrowed. */
+const ab_listener *ab_engine_listener(const ab_engine *engine, size_t i);
+/* Stops listening and lets the listeners go; their socket files are removed. */
+void ab_engine_close_listeners(ab_engine *engine);
+
+/* Registers everything with `poller`, which is borrowed until detach. Returns AB_OK, AB_ENOMEM or
+ * AB_ESYS. */
+int ab_engine_attach(ab_engine *engine, ab_poller *poller, ab_nsec now) AB_WARN_UNUSED;
+void ab_engine_detach(ab_engine *engine);
+
+void ab_engine_lock(ab_engine *engine);
+void ab_engine_unlock(ab_engine *engine);
+
+/* One pass: serves the connections that the poller's dispatch found ready, and passes deadlines. */
+void ab_engine_turn(ab_engine *engine, ab_nsec now);
+/* Ends the pass, after the events have been taken: sends what is pending, copies what must outlive
+ * the turn, registers new connections. Returns true when more work waits, so that the caller must
+ * not block. */
+bool ab_engine_end_turn(ab_engine *engine);
+/* The time of the next deadline; 0 when there is none. */
+ab_nsec ab_engine_deadline(ab_engine *engine);
+
+/* Takes the next connection with events; NULL when there is none. *events is a set of enum
+ * ab_event. With take_requests false, connections that only wait with a request are left where they
+ * are. For AB_EVENT_REQUEST *request is set: it is valid until the turn ends. From then on the
+ * connection belongs to the application until ab_conn_finish. */
+ab_conn *ab_engine_next(ab_engine *engine, bool take_requests, unsigned *events,
+                        const ab_request **request);
+
+/* Stops or resumes accepting, for back-pressure; the kernel's queue takes what comes. */
+void ab_engine_pause(ab_engine *engine, bool paused);
+
+/* Accepts no more and closes idle connections; requests in flight are answered, with
+ * `Connection: close`. Idempotent. */
+void ab_engine_drain(ab_engine *engine);
+/* Closes every connection; those that the application has get AB_EVENT_GONE. */
+void ab_engine_abort(ab_engine *engine);
+
+ab_engine_stats ab_engine_get_stats(ab_engine *engine);
+const ab_limits *ab_engine_limits(const ab_engine *engine);
+/* "Date: ...\r\n" of this second, AB_DATE_LEN + 8 octets. */
+const char *ab_engine_date(const ab_engine *engine);
+#define AB_DATE_FIELD_LEN (AB_DATE_LEN + 8)
+
+/* A pointer of the application's, NULL at first. [locked: no] */
+void ab_conn_set_app(ab_conn *conn, void *app);
+void *ab_conn_app(const ab_conn *conn);
+
+const ab_addr *ab_conn_peer(const ab_conn *conn);
+const ab_listener *ab_conn_listener(const ab_conn *conn);
+
+/* [locked] True when the response may leave the connection open; from then on the answer stays the
+ * same for this response, and ab_conn_finish goes by it. */
+bool ab_conn_keep_alive(ab_conn *conn);
+/* [locked] The response shall be the connection's last. */
+void ab_conn_close_after(ab_conn *conn);
+/* [locked] True when the peer has gone: output is dropped. */
+bool ab_conn_gone(const ab_conn *conn);
+
+/* The request's body, complete unless ab_conn_body_expected; NULL when it has none. */
+ab_body *ab_conn_body(ab_conn *conn);
+/* [locked] True while the body waits for "100 Continue" or is on its way. */
+bool ab_conn_body_expected(const ab_conn *conn);
+/* [locked] Asks for the body, with "100 Continue" if the peer waits for that. AB_EVENT_BODY
+ * follows, perhaps within this turn. */
+void ab_conn_want_body(ab_conn *conn);
+/* [locked] Why the body failed: a negative enum ab_http1_error or AB_EPEER; AB_OK otherwise. */
+int ab_conn_body_error(const ab_conn *conn);
+
+/* [locked] Queues output. Returns AB_OK, AB_EPEER (gone; nothing is queued) or AB_ENOMEM. On an
+ * error a borrowed owner stays the caller's. */
+int ab_conn_write(ab_conn *conn, const char *ptr, size_t len) AB_WARN_UNUSED;
+int ab_conn_borrow(ab_conn *conn, const char *ptr, size_t len, void *owner) AB_WARN_UNUSED;
+int ab_conn_file(ab_conn *conn, int fd, uint64_t offset, uint64_t len, void *owner) AB_WARN_UNUSED;
+/* [locked] Sends what the socket takes now. */
+void ab_conn_flush(ab_conn *conn);
+/* [locked] True when so much output is pending that the writer should wait: then AB_EVENT_DRAINED
+ * follows. */
+bool ab_conn_want_room(ab_conn *conn);
+
+/* [locked] The response is complete, or (complete = false) broke off: then the connection is closed
+ * so that the peer can see it. The application must not use the connection afterwards. */
+void ab_conn_finish(ab_conn *conn, bool complete);
+
+#endif

@@ -1,0 +1,261 @@
+/* The output side of a connection: responses, flow control, and the end. All functions here run
+ * with the lock held unless engine.h says otherwise. */
+#include <string.h>
+
+#include "engine/conn.h"
+#include "http1/write.h"
+
+/* --- what the application asks about a connection --- */
+
+void ab_conn_set_app(ab_conn *conn, void *app) {
+  conn->app = app;
+}
+
+void *ab_conn_app(const ab_conn *conn) {
+  return conn->app;
+}
+
+const ab_addr *ab_conn_peer(const ab_conn *conn) {
+  return &conn->peer;
+}
+
+const ab_listener *ab_conn_listener(const ab_conn *conn) {
+  return conn->service->listener;
+}
+
+bool ab_conn_gone(const ab_conn *conn) {
+  return conn->state == AB_CONN_DEAD;
+}
+
+ab_body *ab_conn_body(ab_conn *conn) {
+  return conn->body;
+}
+
+bool ab_conn_body_expected(const ab_conn *conn) {
+  return conn->expects;
+}
+
+int ab_conn_body_error(const ab_conn *conn) {
+  return conn->body_error;
+}
+
+bool ab_conn_keep_alive(ab_conn *conn) {
+  if (!conn->keep_decided) {
+    const ab_engine *engine = conn->engine;
+    uint64_t most = engine->limits.max_requests_per_connection;
+    /* With the body unread, nobody knows where the next request begins (RFC 9110 10.1.1). */
+    conn->keep = !conn->asks_close && !engine->draining && !conn->expects &&
+                 conn->body_error == AB_OK && (most == 0 || conn->served < most);
+    conn->keep_decided = true;
+  }
+  return conn->keep;
+}
+
+void ab_conn_close_after(ab_conn *conn) {
+  conn->keep_decided = true;
+  conn->keep = false;
+}
+
+void ab_conn_want_body(ab_conn *conn) {
+  if (conn->state == AB_CONN_DEAD) {
+    conn->body_error = AB_EPEER;
+    ab__engine_event(conn, AB_EVENT_BODY);
+    return;
+  }
+  static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
+  conn->wants_body = true;
+  conn->body->started = conn->body->progress = conn->engine->now;
+  /* A peer that sends already does not wait for the word (RFC 9110 10.1.1). */
+  if (conn->in_len == 0 && ab_conn_write(conn, interim, sizeof(interim) - 1) == AB_OK) {
+    ab__conn_flush(conn);
+  }
+  if (conn->state == AB_CONN_APP) ab__conn_advance(conn);
+}
+
+/* --- writing --- */
+
+static int writable(ab_conn *conn) {
+  if (conn->state == AB_CONN_DEAD) return AB_EPEER;
+  if (!conn->out) conn->out = ab_outbox_init(conn->engine->outboxes);
+  return conn->out ? AB_OK : AB_ENOMEM;
+}
+
+int ab_conn_write(ab_conn *conn, const char *ptr, size_t len) {
+  int err = writable(conn);
+  return err ? err : ab_outbox_write(conn->out, ptr, len);
+}
+
+int ab_conn_borrow(ab_conn *conn, const char *ptr, size_t len, void *owner) {
+  int err = writable(conn);
+  return err ? err : ab_outbox_borrow(conn->out, ptr, len, owner);
+}
+
+int ab_conn_file(ab_conn *conn, int fd, uint64_t offset, uint64_t len, void *owner) {
+  int err = writable(conn);
+  return err ? err : ab_outbox_file(conn->out, fd, offset, len, owner);
+}
+
+void ab_conn_flush(ab_conn *conn) {
+  if (conn->state != AB_CONN_DEAD) ab__conn_flush(conn);
+}
+
+bool ab_conn_want_room(ab_conn *conn) {
+  if (conn->state == AB_CONN_DEAD || !conn->out) return false;
+  conn->wants_room = ab_outbox_pending(conn->out) > conn->engine->limits.max_pending_output;
+  return conn->wants_room;
+}
+
+/* --- sending --- */
+
+/* The socket is full: the poller tells when it is not, the deadline when the peer takes nothing. */
+static void block(ab_conn *conn, bool progress) {
+  ab_engine *engine = conn->engine;
+  if (!conn->blocked || progress) {
+    ab__conn_set_deadline(conn, engine->now + engine->limits.write_timeout * AB_NSEC_PER_SEC);
+  }
+  conn->blocked = true;
+  if (!conn->registered || conn->watch.events & AB_POLL_OUT) return; /* or when the turn ends */
+  uint32_t events = AB_POLL_IN | AB_POLL_OUT | AB_POLL_RDHUP | AB_POLL_EDGE;
+  if (ab_poller_set(engine->poller, &conn->watch, events) != AB_OK) ab__conn_drop(conn);
+}
+
+/* One system call. Returns octets sent, or what ab_sock_send returns. */
+static ssize_t send_next(ab_conn *conn, const ab_outbox_next_op *next) {
+  if (next->op == AB_OUTBOX_WRITE) {
+    return ab_sock_send(conn->watch.fd, next->iov, next->iov_count);
+  }
+  ssize_t n = ab_sock_sendfile(conn->watch.fd, next->file_fd, next->file_offset, next->file_len);
+  /* A file that shrank cannot be completed: breaking off tells the peer. */
+  return n == 0 || n == AB_ESYS ? AB_EPEER : n;
+}
+
+static void all_sent(ab_conn *conn) {
+  ab_outbox_fini(conn->out);
+  conn->out = NULL;
+  if (conn->state != AB_CONN_CLOSING) return;
+  if (!conn->lingers) {
+    ab__conn_drop(conn);
+    return;
+  }
+  ab_sock_shutdown(conn->watch.fd);
+  conn->state = AB_CONN_LINGER;
+  conn->timed = false;
+  conn->readable = true;
+  ab__conn_rearm(conn);
+  ab__engine_ready(conn);
+}
+
+void ab__conn_flush(ab_conn *conn) {
+  ab_engine *engine = conn->engine;
+  bool progress = false;
+  while (conn->out && !conn->blocked) {
+    ab_outbox_next_op *next = &engine->next_op;
+    ab_outbox_next(conn->out, next);
+    if (next->op != AB_OUTBOX_WRITE && next->op != AB_OUTBOX_FILE) {
+      all_sent(conn);
+      break;
+    }
+    ssize_t n = send_next(conn, next);
+    if (n == AB_AGAIN || n == AB_ENOMEM) {
+      block(conn, progress);
+    } else if (n < 0) {
+      ab__conn_drop(conn);
+    } else {
+      progress = true;
+      engine->stats.sent += (uint64_t)n;
+      ab_outbox_shift(conn->out, (uint64_t)n);
+    }
+  }
+  if (conn->state == AB_CONN_DEAD) return;
+  if (progress && !conn->blocked) ab__conn_rearm(conn);
+  if (conn->wants_room &&
+      (!conn->out || ab_outbox_pending(conn->out) <= engine->limits.max_pending_output / 2)) {
+    conn->wants_room = false;
+    ab__engine_event(conn, AB_EVENT_DRAINED);
+  }
+}
+
+/* --- the end of a response --- */
+
+void ab__conn_close(ab_conn *conn) {
+  conn->state = AB_CONN_CLOSING;
+  conn->deadline = 0;
+  if (conn->in_len > 0 || conn->readable) conn->lingers = true;
+  conn->in_len = 0;
+  if (conn->out) {
+    ab__conn_flush(conn);
+    return;
+  }
+  if (writable(conn) == AB_OK) {
+    all_sent(conn);
+  } else {
+    ab__conn_drop(conn);
+  }
+}
+
+void ab_conn_finish(ab_conn *conn, bool complete) {
+  ab_engine *engine = conn->engine;
+  engine->stats.in_app--;
+  conn->app = NULL;
+  ab__engine_event(conn, 0);
+  bool keep = complete && ab_conn_keep_alive(conn) && !conn->expects && !engine->draining;
+  if (conn->expects) conn->lingers = true;
+  conn->expects = conn->wants_body = conn->wants_room = false;
+  ab_body_fini(conn->body);
+  conn->body = NULL;
+  if (conn->state == AB_CONN_DEAD) {
+    ab__conn_free(conn);
+    return;
+  }
+  if (!keep) {
+    ab__conn_close(conn);
+    return;
+  }
+  conn->state = AB_CONN_HEAD;
+  conn->timed = false;
+  if (conn->in_len > 0) {
+    ab__conn_advance(conn); /* the next pipelined request */
+  } else if (conn->readable) {
+    ab__engine_ready(conn);
+  }
+  /* Responses to requests that came together leave together, at the latest when the turn ends. */
+  if (conn->state == AB_CONN_HEAD) {
+    ab__conn_flush(conn);
+    if (conn->state == AB_CONN_HEAD) ab__conn_rearm(conn);
+  }
+}
+
+void ab__conn_fail(ab_conn *conn, int error) {
+  ab_engine *engine = conn->engine;
+  int status = ab_http1_error_status(error);
+  const char *phrase = ab_status_phrase(status);
+  size_t phrase_len = strlen(phrase);
+  engine->stats.errors++;
+  ab__engine_event(conn, 0);
+  ab_body_fini(conn->body);
+  conn->body = NULL;
+  conn->request = NULL;
+  conn->consume = 0;
+  conn->expects = false;
+
+  /* "400 Bad Request\n" is the whole content: nothing of what the peer sent comes back. */
+  char head[512], *p = ab_write_status_line(head, status);
+  memcpy(p, engine->date, AB_DATE_FIELD_LEN);
+  p += AB_DATE_FIELD_LEN;
+  static const char fields[] = "Content-Type: text/plain\r\nConnection: close\r\nContent-Length: ";
+  memcpy(p, fields, sizeof(fields) - 1);
+  p = ab_write_decimal(p + sizeof(fields) - 1, phrase_len + 5);
+  memcpy(p, "\r\n\r\n", 4);
+  p = ab_write_decimal(p + 4, (uint64_t)status);
+  *p++ = ' ';
+  memcpy(p, phrase, phrase_len);
+  p += phrase_len;
+  *p++ = '\n';
+
+  conn->lingers = true;
+  if (ab_conn_write(conn, head, (size_t)(p - head)) == AB_OK) {
+    ab__conn_close(conn);
+  } else {
+    ab__conn_drop(conn);
+  }
+}
