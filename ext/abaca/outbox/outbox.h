@@ -19,8 +19,8 @@
 typedef struct ab_outbox ab_outbox;
 typedef struct ab_outbox_pool ab_outbox_pool;
 
-/* Called once for each borrowed owner when its slice has been written or dropped. It may be called
- * from any function that takes the outbox; it must not call back into it. */
+/* Called once for each borrowed owner that is not NULL when its slice has been written or dropped.
+ * It may be called from any function that takes the outbox; it must not call back into it. */
 typedef void (*ab_outbox_release)(void *ctx, void *owner);
 
 enum ab_outbox_op {
@@ -45,8 +45,9 @@ typedef struct ab_outbox_next_op {
 enum ab_flush_reason { AB_FLUSH_WRITTEN, AB_FLUSH_DRAINED };
 typedef void (*ab_outbox_flushed)(void *arg, enum ab_flush_reason reason);
 
-/* A pool of outboxes and chunks. `release` gets `ctx` as first argument. Keeps at most
- * `spare_outboxes` and `spare_chunks` for reuse. Returns NULL when memory runs out. */
+/* A pool of outboxes and chunks, for one thread at a time. Borrows `mem`, `release` gets `ctx` as
+ * first argument. Keeps at most `spare_outboxes` and `spare_chunks` for reuse; with one of each the
+ * steady state of one busy outbox allocates nothing. Returns NULL when memory runs out. */
 ab_outbox_pool *ab_outbox_pool_init(const ab_mem *mem, ab_outbox_release release, void *ctx,
                                     size_t spare_outboxes, size_t spare_chunks);
 /* All outboxes must have been given back. */
@@ -55,37 +56,43 @@ void ab_outbox_pool_fini(ab_outbox_pool *pool);
 /* An empty, open outbox; NULL when memory runs out. The caller gives it back with ab_outbox_fini.
  */
 ab_outbox *ab_outbox_init(ab_outbox_pool *pool);
-/* Drops what is pending (owners are released, flush marks fire with AB_FLUSH_DRAINED) and gives the
- * outbox back to its pool. */
+/* Closes, drops what is pending (owners are released, flush marks fire with AB_FLUSH_DRAINED) and
+ * gives the outbox back to its pool. */
 void ab_outbox_fini(ab_outbox *outbox);
 
 /* Copies. Returns AB_OK, AB_ENOMEM (nothing was queued) or AB_ECLOSED. */
 int ab_outbox_write(ab_outbox *outbox, const char *ptr, size_t len) AB_WARN_UNUSED;
 
-/* At least `len` contiguous octets to write into, len <= AB_OUTBOX_RESERVE_MAX; NULL when memory
- * runs out or the outbox is closed. Valid until the next call; ab_outbox_commit queues the first
- * `len` octets of it, nothing is queued without it. */
+/* `len` contiguous octets to write into; NULL when memory runs out, the outbox is closed or `len`
+ * exceeds AB_OUTBOX_RESERVE_MAX. Valid until the next call; ab_outbox_commit queues the first
+ * octets of it, at most as many as were reserved; nothing is queued without it. */
 #define AB_OUTBOX_RESERVE_MAX 2048
 char *ab_outbox_reserve(ab_outbox *outbox, size_t len) AB_WARN_UNUSED;
 void ab_outbox_commit(ab_outbox *outbox, size_t len);
 
-/* Borrows ptr[0 .. len - 1] until `owner` is released. The octets must not change. On any error the
+/* Borrows ptr[0 .. len - 1] until `owner` is released. The octets must not change. Returns AB_OK,
+ * AB_ECLOSED, AB_ENOMEM, or AB_EINVAL when 2^63 octets or more would be pending. On any error the
  * owner is NOT released: it stays the caller's. An empty slice releases its owner at once. */
 int ab_outbox_borrow(ab_outbox *outbox, const char *ptr, size_t len, void *owner) AB_WARN_UNUSED;
 
-/* Queues `len` octets of `fd` from `offset`; borrows fd until `owner` is released. */
+/* Queues `len` octets of `fd` from `offset`; borrows fd until `owner` is released. Returns as
+ * ab_outbox_borrow does; AB_EINVAL also for a negative fd or an end beyond 2^63 - 1. */
 int ab_outbox_file(ab_outbox *outbox, int fd, uint64_t offset, uint64_t len,
                    void *owner) AB_WARN_UNUSED;
 
-/* The next ab_outbox_next answers AB_OUTBOX_YIELD once, so that more output can gather. A flush or
- * close cancels it. */
+/* The next ab_outbox_next answers AB_OUTBOX_YIELD once if output is pending then, so that more can
+ * gather. A flush, drain or close cancels it; a closed outbox ignores it. */
 void ab_outbox_yield(ab_outbox *outbox);
 
 /* Calls fn(arg) once everything queued before has been written, or dropped; at once when nothing is
- * pending. fn may write to the outbox. Returns AB_OK or AB_ENOMEM. Allowed after close. */
+ * pending. Marks fire in the order in which they were set. fn may do anything with the outbox but
+ * end it with ab_outbox_fini. Returns AB_OK, or AB_ENOMEM and fn will not be called. Allowed after
+ * close. */
 int ab_outbox_flush(ab_outbox *outbox, ab_outbox_flushed fn, void *arg) AB_WARN_UNUSED;
 
-/* What to write next. Adjacent octets of one chunk are merged. Idempotent until shift. */
+/* What to write next: memory up to the two limits above and never past the next file, or the file
+ * at the front. Adjacent octets of one chunk are one entry. Fills no more of `next->iov` than it
+ * uses. Idempotent until the outbox is changed (the answer AB_OUTBOX_YIELD is given only once). */
 void ab_outbox_next(ab_outbox *outbox, ab_outbox_next_op *next);
 
 /* `n` octets have been written: drops them from the front, releases owners, fires flush marks in
@@ -103,7 +110,8 @@ uint64_t ab_outbox_written(const ab_outbox *outbox);
 void ab_outbox_close(ab_outbox *outbox);
 bool ab_outbox_closed(const ab_outbox *outbox);
 
-/* Drops all that is pending and returns how many octets it was. Works on an open outbox too. */
+/* Drops all that is pending and returns how many octets it was. Owners are released, flush marks
+ * fire with AB_FLUSH_DRAINED; what their callbacks queue stays. Works on an open outbox too. */
 uint64_t ab_outbox_drain(ab_outbox *outbox);
 
 #endif

@@ -1,0 +1,96 @@
+/* The structures of an outbox and of its pool: for the files of this room and its tests only. */
+#ifndef AB_OUTBOX_INTERNAL_H
+#define AB_OUTBOX_INTERNAL_H
+
+#include "outbox/deque.h"
+#include "outbox/outbox.h"
+
+#define AB__SLICES_OWN  4  /* slots inside the outbox; a response with a borrowed body needs 2 */
+#define AB__MARKS_OWN   2  /* likewise for flush marks */
+#define AB__SLICES_KEEP 64 /* slots on the heap that an outbox takes back to its pool */
+#define AB__MARKS_KEEP  16
+#define AB__SPAN_MAX    8 /* chunks that one write may take; a longer one gets memory of its size */
+
+/* Pending octets never exceed this, so that the sign of a difference of counters tells which one is
+ * ahead, also after they wrapped around. */
+#define AB__PENDING_MAX ((uint64_t)INT64_MAX)
+
+/* Memory for copies. Each slice that points into it holds a reference, and so does the outbox while
+ * it may append to it. */
+typedef struct ab__chunk {
+  struct ab__chunk *next; /* of the pool's free list, or of a chain that is being taken */
+  uint32_t refs;
+  bool standard; /* of AB_OUTBOX_CHUNK_SIZE octets: it may go back to the free list */
+  char octets[];
+} ab__chunk;
+
+#define AB__CHUNK_ROOM (AB_OUTBOX_CHUNK_SIZE - offsetof(ab__chunk, octets))
+
+enum ab__slice_kind { AB__COPIED, AB__BORROWED, AB__FILE };
+
+typedef struct ab__slice {
+  union {
+    const char *ptr;
+    uint64_t offset; /* of AB__FILE */
+  };
+  uint64_t len; /* never 0 */
+  void *owner;  /* the ab__chunk of AB__COPIED, else the caller's; NULL in an unused slot */
+  int fd;
+  enum ab__slice_kind kind;
+} ab__slice;
+
+typedef struct ab__mark {
+  uint64_t threshold; /* fires when `written` reaches it */
+  ab_outbox_flushed fn;
+  void *arg;
+} ab__mark;
+
+struct ab_outbox {
+  ab_outbox_pool *pool;
+  uint64_t queued, written;
+  ab__chunk *chunk; /* takes the next copy; NULL when none does */
+  char *pos;        /* where in it */
+  size_t room;      /* octets from pos on */
+  size_t reserved;  /* what ab_outbox_commit may queue */
+  bool closed, yielding;
+  ab__deque slices, marks;
+  ab_outbox *next; /* of the pool's free list */
+  ab__slice own_slices[AB__SLICES_OWN];
+  ab__mark own_marks[AB__MARKS_OWN];
+};
+
+struct ab_outbox_pool {
+  const ab_mem *mem;
+  ab_outbox_release release;
+  void *ctx;
+  ab_outbox *free_outboxes;
+  ab__chunk *free_chunks;
+  size_t spare_outboxes, spare_chunks;         /* how many are on the free lists */
+  size_t spare_outboxes_max, spare_chunks_max; /* how many may be */
+  size_t outboxes_out, chunks_out;             /* how many are in use */
+};
+
+/* A standard chunk with one reference, the caller's; NULL when memory runs out. */
+ab__chunk *ab__chunk_take(ab_outbox_pool *pool);
+/* `count` standard chunks linked by `next`, each with one reference: all of them, or NULL. */
+ab__chunk *ab__chunk_take_chain(ab_outbox_pool *pool, size_t count);
+/* A chunk of `room` octets that is freed after use instead of recycled; NULL as above. */
+ab__chunk *ab__chunk_take_sized(ab_outbox_pool *pool, size_t room);
+/* Gives the memory back; the caller has seen its last reference go. */
+void ab__chunk_recycle(ab_outbox_pool *pool, ab__chunk *chunk);
+/* Gives back a whole chain that nothing refers to but the caller. */
+void ab__chunk_recycle_chain(ab_outbox_pool *pool, ab__chunk *chain);
+
+static inline void ab__chunk_unref(ab_outbox_pool *pool, ab__chunk *chunk) {
+  if (--chunk->refs == 0) ab__chunk_recycle(pool, chunk);
+}
+
+/* An outbox in the state of a new one; NULL when memory runs out. */
+ab_outbox *ab__outbox_take(ab_outbox_pool *pool);
+/* The outbox must hold no slice, mark or chunk. */
+void ab__outbox_recycle(ab_outbox *outbox);
+
+/* Lets the counters of an empty outbox start at `count`: for tests of their wrap-around. */
+void ab__outbox_set_counters(ab_outbox *outbox, uint64_t count);
+
+#endif

@@ -1,0 +1,354 @@
+/* The queue itself: copies, borrows and files in, slices out.
+ *
+ * Invariants: no slice is empty; the sum of all slices is queued - written; the last slice, when it
+ * was copied into the current chunk, ends at `pos`; an outbox without slices has no flush mark,
+ * except while marks are fired, and no chunk, except between reserve and the next change. State is
+ * made consistent before any callback runs.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "outbox/internal.h"
+
+static_assert(AB_OUTBOX_RESERVE_MAX <= AB__CHUNK_ROOM, "a reserve must fit into one chunk");
+
+static inline ab__slice *slice_at(const ab_outbox *outbox, uint32_t index) {
+  return (ab__slice *)outbox->slices.items + index;
+}
+
+static inline bool no_slices(const ab_outbox *outbox) {
+  return outbox->slices.front == outbox->slices.back;
+}
+
+static inline uint64_t pending(const ab_outbox *outbox) {
+  return outbox->queued - outbox->written;
+}
+
+static inline bool may_queue(const ab_outbox *outbox, uint64_t len) {
+  return len <= AB__PENDING_MAX - pending(outbox);
+}
+
+static inline int ensure_slices(ab_outbox *outbox, uint32_t count) {
+  return ab__deque_ensure(&outbox->slices, outbox->pool->mem, sizeof(ab__slice), outbox->own_slices,
+                          count);
+}
+
+/* The caller has made room. */
+static inline void push_slice(ab_outbox *outbox, ab__slice slice) {
+  *slice_at(outbox, outbox->slices.back++) = slice;
+  outbox->queued += slice.len;
+}
+
+static inline void release_owner(ab_outbox *outbox, void *owner) {
+  if (owner) outbox->pool->release(outbox->pool->ctx, owner);
+}
+
+/* Lets go of the chunk that takes copies; its slices keep it alive. */
+static inline void drop_chunk(ab_outbox *outbox) {
+  ab__chunk *chunk = outbox->chunk;
+  if (!chunk) return;
+  outbox->chunk = NULL;
+  outbox->room = outbox->reserved = 0;
+  ab__chunk_unref(outbox->pool, chunk);
+}
+
+/* Takes over the caller's reference. */
+static inline void set_chunk(ab_outbox *outbox, ab__chunk *chunk, size_t room) {
+  drop_chunk(outbox);
+  outbox->chunk = chunk;
+  outbox->pos = chunk->octets;
+  outbox->room = room;
+}
+
+/* True when the next copy into the current chunk only lengthens the last slice. */
+static inline bool last_slice_grows(const ab_outbox *outbox) {
+  if (no_slices(outbox)) return false;
+  const ab__slice *last = slice_at(outbox, outbox->slices.back - 1);
+  return last->kind == AB__COPIED && last->owner == outbox->chunk;
+}
+
+/* Queues the `len` octets at pos, which the caller has filled; there is a slot for them. */
+static inline void queue_copied(ab_outbox *outbox, size_t len) {
+  if (last_slice_grows(outbox)) {
+    slice_at(outbox, outbox->slices.back - 1)->len += len;
+    outbox->queued += len;
+  } else {
+    outbox->chunk->refs++;
+    push_slice(outbox, (ab__slice){
+                           .ptr = outbox->pos,
+                           .len = len,
+                           .owner = outbox->chunk,
+                           .fd = -1,
+                           .kind = AB__COPIED,
+                       });
+  }
+  outbox->pos += len;
+  outbox->room -= len;
+  outbox->reserved = 0;
+}
+
+static inline void copy_in(ab_outbox *outbox, const char *ptr, size_t len) {
+  memcpy(outbox->pos, ptr, len);
+  queue_copied(outbox, len);
+}
+
+/* Copies what the current chunk cannot take: its rest first, then new chunks. Everything that can
+ * fail comes before the first change. */
+static AB_NOINLINE int write_spanning(ab_outbox *outbox, const char *ptr, size_t len) {
+  ab_outbox_pool *pool = outbox->pool;
+  size_t head = outbox->room, tail = len - head;
+  size_t count = tail / AB__CHUNK_ROOM + (tail % AB__CHUNK_ROOM != 0);
+  bool sized = count > AB__SPAN_MAX;
+  if (sized) count = 1;
+  size_t room = sized ? tail : AB__CHUNK_ROOM;
+  ab__chunk *chain = sized ? ab__chunk_take_sized(pool, tail) : ab__chunk_take_chain(pool, count);
+  if (!chain) return AB_ENOMEM;
+  if (ensure_slices(outbox, (uint32_t)count + 1) != AB_OK) {
+    ab__chunk_recycle_chain(pool, chain);
+    return AB_ENOMEM;
+  }
+
+  if (head > 0) copy_in(outbox, ptr, head);
+  ptr += head;
+  while (chain) {
+    ab__chunk *chunk = chain;
+    chain = chunk->next;
+    chunk->next = NULL;
+    set_chunk(outbox, chunk, room);
+    size_t part = tail < room ? tail : room;
+    copy_in(outbox, ptr, part);
+    ptr += part;
+    tail -= part;
+  }
+  /* A full chunk belongs to its slices alone, so that it goes as soon as they have gone. */
+  if (outbox->room == 0) drop_chunk(outbox);
+  return AB_OK;
+}
+
+/* Takes the first slice out and lets go of what it points at. */
+static void drop_slice(ab_outbox *outbox) {
+  ab__slice *slot = slice_at(outbox, outbox->slices.front);
+  void *owner = slot->owner;
+  bool copied = slot->kind == AB__COPIED;
+  slot->owner = NULL;
+  ab__deque_drop_front(&outbox->slices);
+  if (copied)
+    ab__chunk_unref(outbox->pool, owner);
+  else
+    release_owner(outbox, owner);
+}
+
+static inline void shorten_front(ab_outbox *outbox, uint64_t len) {
+  ab__slice *slice = slice_at(outbox, outbox->slices.front);
+  slice->len -= len;
+  if (slice->kind == AB__FILE)
+    slice->offset += len;
+  else
+    slice->ptr += len;
+}
+
+/* Fires, in order, the marks that `written` has reached. A callback may change the outbox. */
+static void fire_marks(ab_outbox *outbox, enum ab_flush_reason reason) {
+  while (ab__deque_count(&outbox->marks) > 0) {
+    ab__mark *first = (ab__mark *)outbox->marks.items + outbox->marks.front;
+    if ((int64_t)(outbox->written - first->threshold) < 0) return;
+    ab__mark mark = *first;
+    ab__deque_drop_front(&outbox->marks);
+    mark.fn(mark.arg, reason);
+  }
+}
+
+/* What both kinds of borrowed slices have in common. */
+static int queue_borrowed(ab_outbox *outbox, ab__slice slice) {
+  if (outbox->closed) return AB_ECLOSED;
+  if (slice.len == 0) {
+    release_owner(outbox, slice.owner);
+    return AB_OK;
+  }
+  if (!may_queue(outbox, slice.len)) return AB_EINVAL;
+  if (ensure_slices(outbox, 1) != AB_OK) return AB_ENOMEM;
+  push_slice(outbox, slice);
+  return AB_OK;
+}
+
+/* Fills iov with the memory slices before the first file, up to the two caps. */
+static void fill_iov(const ab_outbox *outbox, ab_outbox_next_op *next) {
+  const ab__slice *slice = slice_at(outbox, outbox->slices.front);
+  const ab__slice *end = slice_at(outbox, outbox->slices.back);
+  struct iovec *iov = next->iov, *iov_end = next->iov + AB_OUTBOX_IOV_MAX;
+  size_t left = AB_OUTBOX_BYTES_MAX;
+  for (; slice < end && iov < iov_end && slice->kind != AB__FILE && left > 0; slice++, iov++) {
+    iov->iov_base = (void *)slice->ptr;
+    iov->iov_len = slice->len < left ? (size_t)slice->len : left;
+    left -= iov->iov_len;
+  }
+  next->op = AB_OUTBOX_WRITE;
+  next->iov_count = (int)(iov - next->iov);
+  next->bytes = AB_OUTBOX_BYTES_MAX - left;
+}
+
+ab_outbox *ab_outbox_init(ab_outbox_pool *pool) {
+  return ab__outbox_take(pool);
+}
+
+void ab_outbox_fini(ab_outbox *outbox) {
+  ab_outbox_close(outbox);
+  ab_outbox_drain(outbox);
+  ab__outbox_recycle(outbox);
+}
+
+int ab_outbox_write(ab_outbox *outbox, const char *ptr, size_t len) {
+  if (outbox->closed) return AB_ECLOSED;
+  if (len == 0) return AB_OK;
+  if (!may_queue(outbox, len)) return AB_ENOMEM;
+  if (len > outbox->room) return write_spanning(outbox, ptr, len);
+  if (ensure_slices(outbox, 1) != AB_OK) return AB_ENOMEM;
+  copy_in(outbox, ptr, len);
+  return AB_OK;
+}
+
+char *ab_outbox_reserve(ab_outbox *outbox, size_t len) {
+  if (outbox->closed || len > AB_OUTBOX_RESERVE_MAX || !may_queue(outbox, len)) return NULL;
+  /* The slot is found here because commit cannot fail. */
+  if (ensure_slices(outbox, 1) != AB_OK) return NULL;
+  if (len > outbox->room || !outbox->chunk) {
+    ab__chunk *chunk = ab__chunk_take(outbox->pool);
+    if (!chunk) return NULL;
+    set_chunk(outbox, chunk, AB__CHUNK_ROOM);
+  }
+  outbox->reserved = len;
+  return outbox->pos;
+}
+
+void ab_outbox_commit(ab_outbox *outbox, size_t len) {
+  assert(len <= outbox->reserved);
+  if (len > 0)
+    queue_copied(outbox, len);
+  else
+    outbox->reserved = 0;
+}
+
+int ab_outbox_borrow(ab_outbox *outbox, const char *ptr, size_t len, void *owner) {
+  return queue_borrowed(outbox, (ab__slice){
+                                    .ptr = ptr,
+                                    .len = len,
+                                    .owner = owner,
+                                    .fd = -1,
+                                    .kind = AB__BORROWED,
+                                });
+}
+
+int ab_outbox_file(ab_outbox *outbox, int fd, uint64_t offset, uint64_t len, void *owner) {
+  if (fd < 0 || offset > (uint64_t)INT64_MAX || len > (uint64_t)INT64_MAX - offset)
+    return AB_EINVAL;
+  return queue_borrowed(outbox, (ab__slice){
+                                    .offset = offset,
+                                    .len = len,
+                                    .owner = owner,
+                                    .fd = fd,
+                                    .kind = AB__FILE,
+                                });
+}
+
+void ab_outbox_yield(ab_outbox *outbox) {
+  outbox->yielding = !outbox->closed;
+}
+
+int ab_outbox_flush(ab_outbox *outbox, ab_outbox_flushed fn, void *arg) {
+  /* With nothing pending but marks left, we are inside the callback of an earlier mark: the new one
+   * waits for its turn. */
+  if (pending(outbox) == 0 && ab__deque_count(&outbox->marks) == 0) {
+    outbox->yielding = false;
+    fn(arg, AB_FLUSH_WRITTEN);
+    return AB_OK;
+  }
+  if (ab__deque_ensure(&outbox->marks, outbox->pool->mem, sizeof(ab__mark), outbox->own_marks, 1) !=
+      AB_OK)
+    return AB_ENOMEM;
+  outbox->yielding = false;
+  ((ab__mark *)outbox->marks.items)[outbox->marks.back++] =
+      (ab__mark){.threshold = outbox->queued, .fn = fn, .arg = arg};
+  return AB_OK;
+}
+
+void ab_outbox_next(ab_outbox *outbox, ab_outbox_next_op *next) {
+  bool yielding = outbox->yielding;
+  outbox->yielding = false;
+  next->iov_count = 0;
+  next->bytes = 0;
+  next->file_fd = -1;
+  next->file_offset = next->file_len = 0;
+  if (no_slices(outbox)) {
+    next->op = outbox->closed ? AB_OUTBOX_CLOSE : AB_OUTBOX_IDLE;
+    return;
+  }
+  if (yielding) {
+    next->op = AB_OUTBOX_YIELD;
+    return;
+  }
+  const ab__slice *first = slice_at(outbox, outbox->slices.front);
+  if (first->kind != AB__FILE) {
+    fill_iov(outbox, next);
+    return;
+  }
+  next->op = AB_OUTBOX_FILE;
+  next->file_fd = first->fd;
+  next->file_offset = first->offset;
+  next->file_len = first->len;
+}
+
+int ab_outbox_shift(ab_outbox *outbox, uint64_t n) {
+  if (n > pending(outbox)) return AB_EINVAL;
+  outbox->written += n;
+  while (n > 0) {
+    uint64_t len = slice_at(outbox, outbox->slices.front)->len;
+    if (n < len) {
+      shorten_front(outbox, n);
+      break;
+    }
+    n -= len;
+    drop_slice(outbox);
+  }
+  /* An empty outbox lends its chunk to whoever writes next; the pool hands it out first. */
+  if (no_slices(outbox)) drop_chunk(outbox);
+  fire_marks(outbox, AB_FLUSH_WRITTEN);
+  return AB_OK;
+}
+
+uint64_t ab_outbox_pending(const ab_outbox *outbox) {
+  return pending(outbox);
+}
+
+uint64_t ab_outbox_queued(const ab_outbox *outbox) {
+  return outbox->queued;
+}
+
+uint64_t ab_outbox_written(const ab_outbox *outbox) {
+  return outbox->written;
+}
+
+void ab_outbox_close(ab_outbox *outbox) {
+  outbox->closed = true;
+  outbox->yielding = false;
+}
+
+bool ab_outbox_closed(const ab_outbox *outbox) {
+  return outbox->closed;
+}
+
+uint64_t ab_outbox_drain(ab_outbox *outbox) {
+  /* Marks are due here only when a mark's callback drains: those have been written. */
+  fire_marks(outbox, AB_FLUSH_WRITTEN);
+  uint64_t dropped = pending(outbox);
+  outbox->written = outbox->queued;
+  outbox->yielding = false;
+  while (!no_slices(outbox)) drop_slice(outbox);
+  drop_chunk(outbox);
+  fire_marks(outbox, AB_FLUSH_DRAINED);
+  return dropped;
+}
+
+void ab__outbox_set_counters(ab_outbox *outbox, uint64_t count) {
+  assert(no_slices(outbox) && ab__deque_count(&outbox->marks) == 0);
+  outbox->queued = outbox->written = count;
+}
