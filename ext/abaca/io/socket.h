@@ -21,13 +21,14 @@ typedef struct ab_addr {
  * Returns the length; writes a NUL. */
 size_t ab_addr_text(const ab_addr *addr, char dst[AB_ADDR_TEXT_MAX]);
 
-/* One recv. Returns octets > 0; 0 at the end of the stream; AB_AGAIN; AB_EPEER (reset, time-out).
- */
+/* One recv; len > 0. Returns octets > 0; 0 at the end of the stream; AB_AGAIN; AB_EPEER (reset,
+ * time-out); AB_ENOMEM (try later). */
 ssize_t ab_sock_recv(int fd, char *buf, size_t len);
 /* One sendmsg without SIGPIPE. Returns octets; AB_AGAIN; AB_EPEER; AB_ENOMEM (try later). */
 ssize_t ab_sock_send(int fd, const struct iovec *iov, int count);
-/* One sendfile. Returns octets; 0 when the file is shorter than that; AB_AGAIN; AB_EPEER; AB_ESYS.
- */
+/* One sendfile without SIGPIPE; len > 0. Returns octets, which may be fewer than len (2 GB at
+ * most); 0 when the file ends at or before offset; AB_AGAIN; AB_EPEER; AB_ENOMEM (try later);
+ * AB_ESYS (the file cannot be read or not be sent this way; errno says). */
 ssize_t ab_sock_sendfile(int fd, int file_fd, uint64_t offset, uint64_t len);
 /* Half-closes for writing. */
 void ab_sock_shutdown(int fd);
@@ -42,28 +43,33 @@ typedef struct ab_listener ab_listener;
 enum ab_listener_family { AB_LISTEN_TCP, AB_LISTEN_UNIX };
 
 typedef struct ab_listener_options {
-  int backlog;       /* 1024 */
+  int backlog;       /* 0: 1024 */
   bool defer_accept; /* TCP_DEFER_ACCEPT: the kernel wakes us when there is data */
   bool reuse_port;   /* SO_REUSEPORT */
-  int umask;         /* unix: applied while the socket file is made; -1: the process's */
+  int umask;         /* unix: the process's while the socket file is made; -1: as it is */
   int mode;          /* unix: chmod of the socket file; -1: none */
 } ab_listener_options;
 
-/* Binds and listens on a numeric IPv4 or IPv6 address. TCP_NODELAY is on. Returns NULL and sets
- * errno. */
+/* Binds and listens on a numeric IPv4 or IPv6 address (EINVAL for anything else). TCP_NODELAY is on
+ * for accepted sockets. "::" serves IPv4 too, so that one listener serves everybody; any other IPv6
+ * address serves IPv6 alone. options may be NULL. Returns NULL and sets errno. */
 ab_listener *ab_listener_tcp(const ab_mem *mem, const char *address, uint16_t port,
                              const ab_listener_options *options);
 /* `path` may begin with '@' for the abstract name space. A stale socket file is replaced; one that
- * a live server answers on is EADDRINUSE; too long a path is ENAMETOOLONG. */
+ * a live server answers on is EADDRINUSE; a file that is no socket is left alone: ENOTSOCK; too
+ * long a path is ENAMETOOLONG. A umask is that of the whole process for a moment, so give one at
+ * boot only. options may be NULL. Returns NULL and sets errno. */
 ab_listener *ab_listener_unix(const ab_mem *mem, const char *path,
                               const ab_listener_options *options);
-/* Takes over a listening descriptor (socket activation). */
+/* Takes a listening descriptor (socket activation), and makes it non-blocking and close-on-exec.
+ * Returns NULL and sets errno (EINVAL: it does not listen); then the descriptor stays the caller's.
+ * Its socket file, if any, is never removed. */
 ab_listener *ab_listener_adopt(const ab_mem *mem, int fd);
 /* Closes it, and frees it. */
 void ab_listener_fini(ab_listener *listener);
 
-/* Closes the socket, and removes the socket file if this process made it; name and port can still be
- * asked. Idempotent. */
+/* Closes the socket, and removes the socket file if this process made it; name and port can still
+ * be asked. Idempotent. */
 void ab_listener_close(ab_listener *listener);
 
 int ab_listener_fd(const ab_listener *listener);
@@ -74,7 +80,8 @@ const char *ab_listener_name(const ab_listener *listener);
 
 /* One accept4. Returns the fd; AB_AGAIN when nobody waits (or the one who did has gone);
  * AB_ELIMIT when descriptors ran out: one connection was refused by means of the spare descriptor
- * if that was possible, and the caller must rest for a while; AB_ESYS otherwise. */
+ * if that was possible, and the caller must rest for a while, as it must when the kernel has no
+ * memory; AB_ESYS otherwise. */
 int ab_listener_accept(ab_listener *listener, ab_addr *peer);
 /* Connections refused for want of descriptors since the start. */
 uint64_t ab_listener_refused(const ab_listener *listener);

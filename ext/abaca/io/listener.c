@@ -1,0 +1,409 @@
+/* Listening sockets: made at boot, where every failure is told by errno so that a person can read
+ * it, and accepted from in the loop, where no failure may stop or spin the loop. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "io/socket.h"
+
+#define DEFAULT_BACKLOG 1024
+/* A path of sun_path's size with '@' and NUL, or an address with "%interface". */
+#define NAME_MAX_SIZE 128
+
+struct ab_listener {
+  const ab_mem *mem;
+  int fd;
+  int spare; /* open on /dev/null, or -1 when it could not be opened again */
+  enum ab_listener_family family;
+  uint16_t port;
+  _Atomic uint64_t refused; /* read by statistics in other threads */
+  /* The socket file that we made: removed by this process only, and only while it is this one. */
+  bool made_path;
+  pid_t pid;
+  dev_t dev;
+  ino_t ino;
+  char name[NAME_MAX_SIZE];
+};
+
+static const ab_listener_options default_options = {
+    .backlog = DEFAULT_BACKLOG, .umask = -1, .mode = -1};
+
+static int open_spare(void) {
+  return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* Closes what has been opened so far and returns NULL; errno is kept. */
+static ab_listener *give_up(ab_listener *listener) {
+  int saved = errno;
+  ab_listener_fini(listener);
+  errno = saved;
+  return NULL;
+}
+
+static ab_listener *new_listener(const ab_mem *mem, enum ab_listener_family family) {
+  ab_listener *listener = ab_alloc_zero(mem, sizeof *listener);
+  if (!listener) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  listener->mem = mem;
+  listener->family = family;
+  listener->fd = -1;
+  listener->pid = getpid();
+  atomic_init(&listener->refused, 0);
+  listener->spare = open_spare();
+  return listener->spare < 0 ? give_up(listener) : listener;
+}
+
+static bool turn_on(int fd, int level, int option) {
+  int one = 1;
+  return setsockopt(fd, level, option, &one, sizeof one) == 0;
+}
+
+static bool listen_with(int fd, const ab_listener_options *options) {
+  return listen(fd, options->backlog > 0 ? options->backlog : DEFAULT_BACKLOG) == 0;
+}
+
+/* TCP */
+
+/* Fills in the address. Numeric only: a resolver may take seconds, and may answer differently next
+ * time. getaddrinfo is for the "%interface" of link-local addresses; that of IPv4 would take
+ * "127.1" for an address, so inet_pton reads those. */
+static bool parse_address(const char *text, uint16_t port, struct sockaddr_storage *storage,
+                          socklen_t *len) {
+  memset(storage, 0, sizeof *storage);
+  struct sockaddr_in *v4 = (struct sockaddr_in *)storage;
+  if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons(port);
+    *len = sizeof *v4;
+    return true;
+  }
+  const struct addrinfo hints = {
+      .ai_family = AF_INET6, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
+  struct addrinfo *found = NULL;
+  if (getaddrinfo(text, NULL, &hints, &found) != 0) {
+    errno = EINVAL;
+    return false;
+  }
+  struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)storage;
+  memcpy(v6, found->ai_addr, sizeof *v6);
+  v6->sin6_port = htons(port);
+  *len = sizeof *v6;
+  freeaddrinfo(found);
+  return true;
+}
+
+/* The options that accepted sockets inherit, which spares a system call for each connection. */
+static bool set_tcp_options(int fd, const ab_listener_options *options) {
+  if (!turn_on(fd, IPPROTO_TCP, TCP_NODELAY)) return false;
+  /* Only a hint; a kernel without it serves as well. */
+  if (options->defer_accept) turn_on(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT);
+  return true;
+}
+
+static bool bind_tcp(int fd, const struct sockaddr_storage *address, socklen_t len,
+                     const ab_listener_options *options) {
+  if (!turn_on(fd, SOL_SOCKET, SO_REUSEADDR)) return false;
+  if (options->reuse_port && !turn_on(fd, SOL_SOCKET, SO_REUSEPORT)) return false;
+  if (address->ss_family == AF_INET6) {
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+    int only = !IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr);
+    if (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &only, sizeof only) != 0) return false;
+  }
+  return set_tcp_options(fd, options) && bind(fd, (const struct sockaddr *)address, len) == 0 &&
+         listen_with(fd, options);
+}
+
+static void name_unix(ab_listener *listener, const struct sockaddr_un *address, socklen_t len) {
+  size_t path = len > offsetof(struct sockaddr_un, sun_path)
+                    ? len - offsetof(struct sockaddr_un, sun_path)
+                    : 0;
+  memcpy(listener->name, address->sun_path, path);
+  listener->name[path] = '\0';
+  if (path && listener->name[0] == '\0') listener->name[0] = '@';
+}
+
+/* Asks the kernel for the real address, and notes the family, name and port. */
+static bool learn_name(ab_listener *listener) {
+  struct sockaddr_storage storage;
+  socklen_t len = sizeof storage;
+  memset(&storage, 0, sizeof storage);
+  if (getsockname(listener->fd, (struct sockaddr *)&storage, &len) != 0) return false;
+  listener->family = storage.ss_family == AF_UNIX ? AB_LISTEN_UNIX : AB_LISTEN_TCP;
+  if (storage.ss_family == AF_UNIX) {
+    name_unix(listener, (struct sockaddr_un *)&storage, len);
+    return true;
+  }
+  if (storage.ss_family == AF_INET)
+    listener->port = ntohs(((struct sockaddr_in *)&storage)->sin_port);
+  else if (storage.ss_family == AF_INET6)
+    listener->port = ntohs(((struct sockaddr_in6 *)&storage)->sin6_port);
+  if (getnameinfo((struct sockaddr *)&storage, len, listener->name, sizeof listener->name, NULL, 0,
+                  NI_NUMERICHOST) == 0)
+    return true;
+  errno = EAFNOSUPPORT;
+  return false;
+}
+
+ab_listener *ab_listener_tcp(const ab_mem *mem, const char *address, uint16_t port,
+                             const ab_listener_options *options) {
+  if (!options) options = &default_options;
+  struct sockaddr_storage storage;
+  socklen_t len;
+  if (!parse_address(address, port, &storage, &len)) return NULL;
+  ab_listener *listener = new_listener(mem, AB_LISTEN_TCP);
+  if (!listener) return NULL;
+  listener->fd = socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (listener->fd < 0 || !bind_tcp(listener->fd, &storage, len, options) || !learn_name(listener))
+    return give_up(listener);
+  return listener;
+}
+
+/* unix */
+
+/* "@name" is the abstract name space: a NUL, then the name, and no NUL at its end. */
+static bool parse_path(const char *path, struct sockaddr_un *address, socklen_t *len) {
+  size_t size = strlen(path);
+  bool abstract = path[0] == '@';
+  *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+  if (size < (abstract ? 2 : 1)) {
+    errno = EINVAL;
+    return false;
+  }
+  if (size > sizeof address->sun_path - (abstract ? 0 : 1)) {
+    errno = ENAMETOOLONG;
+    return false;
+  }
+  memcpy(address->sun_path, path, size);
+  if (abstract) address->sun_path[0] = '\0';
+  *len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size + !abstract);
+  return true;
+}
+
+/* Something has the name. True when it was a socket that nobody listens on, and is removed now;
+ * otherwise errno says what it is. */
+static bool remove_stale(const struct sockaddr_un *address, socklen_t len) {
+  struct stat info;
+  if (lstat(address->sun_path, &info) != 0) return errno == ENOENT;
+  if (!S_ISSOCK(info.st_mode)) {
+    errno = ENOTSOCK;
+    return false;
+  }
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  /* Only a refusal proves that nobody is there: EAGAIN is a live server with a full queue,
+   * EPROTOTYPE one of datagrams, EACCES one that we may not talk to. */
+  bool stale = connect(fd, (const struct sockaddr *)address, len) != 0 && errno == ECONNREFUSED;
+  close(fd);
+  if (!stale) {
+    errno = EADDRINUSE;
+    return false;
+  }
+  return unlink(address->sun_path) == 0 || errno == ENOENT;
+}
+
+static bool bind_with_umask(int fd, const struct sockaddr_un *address, socklen_t len, int mask) {
+  mode_t before = mask >= 0 ? umask((mode_t)mask) : 0;
+  int result = bind(fd, (const struct sockaddr *)address, len);
+  int saved = errno;
+  if (mask >= 0) umask(before);
+  errno = saved;
+  return result == 0;
+}
+
+static bool bind_unix(ab_listener *listener, const struct sockaddr_un *address, socklen_t len,
+                      const ab_listener_options *options) {
+  bool abstract = address->sun_path[0] == '\0';
+  if (!bind_with_umask(listener->fd, address, len, options->umask)) {
+    if (errno != EADDRINUSE || abstract || !remove_stale(address, len) ||
+        !bind_with_umask(listener->fd, address, len, options->umask))
+      return false;
+  }
+  if (!abstract) {
+    struct stat info;
+    if (lstat(address->sun_path, &info) != 0) return false;
+    listener->made_path = true;
+    listener->dev = info.st_dev;
+    listener->ino = info.st_ino;
+    /* Before listen, so that nobody gets in under the wrong mode. */
+    if (options->mode >= 0 && chmod(address->sun_path, (mode_t)options->mode) != 0) return false;
+  }
+  return listen_with(listener->fd, options);
+}
+
+ab_listener *ab_listener_unix(const ab_mem *mem, const char *path,
+                              const ab_listener_options *options) {
+  if (!options) options = &default_options;
+  struct sockaddr_un address;
+  socklen_t len;
+  if (!parse_path(path, &address, &len)) return NULL;
+  ab_listener *listener = new_listener(mem, AB_LISTEN_UNIX);
+  if (!listener) return NULL;
+  snprintf(listener->name, sizeof listener->name, "%s", path);
+  listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (listener->fd < 0 || !bind_unix(listener, &address, len, options)) return give_up(listener);
+  return listener;
+}
+
+/* Any */
+
+static bool add_flag(int fd, int get, int set, int flag) {
+  int flags = fcntl(fd, get);
+  return flags >= 0 && ((flags & flag) || fcntl(fd, set, flags | flag) == 0);
+}
+
+/* False, with errno, unless fd is a stream socket that listens. */
+static bool is_listening(int fd) {
+  int listens = 0, type = 0;
+  socklen_t len = sizeof listens;
+  if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) != 0) return false;
+  len = sizeof type;
+  if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0) return false;
+  if (listens && type == SOCK_STREAM) return true;
+  errno = EINVAL;
+  return false;
+}
+
+ab_listener *ab_listener_adopt(const ab_mem *mem, int fd) {
+  if (!is_listening(fd)) return NULL;
+  ab_listener *listener = new_listener(mem, AB_LISTEN_TCP);
+  if (!listener) return NULL;
+  listener->fd = fd;
+  if (learn_name(listener) && add_flag(fd, F_GETFL, F_SETFL, O_NONBLOCK) &&
+      add_flag(fd, F_GETFD, F_SETFD, FD_CLOEXEC) &&
+      (listener->family == AB_LISTEN_UNIX || set_tcp_options(fd, &default_options)))
+    return listener;
+  listener->fd = -1; /* stays the caller's */
+  return give_up(listener);
+}
+
+static void remove_path(ab_listener *listener) {
+  if (!listener->made_path || listener->pid != getpid()) return;
+  listener->made_path = false;
+  struct stat info;
+  /* A server that was started after us may have put its own socket there. */
+  if (lstat(listener->name, &info) == 0 && info.st_dev == listener->dev &&
+      info.st_ino == listener->ino)
+    unlink(listener->name);
+}
+
+void ab_listener_close(ab_listener *listener) {
+  /* The file first: once nobody listens on it, another server may take it for stale, and the
+   * number of its inode may be given to that server's file. */
+  remove_path(listener);
+  ab_fd_close(listener->fd);
+  ab_fd_close(listener->spare);
+  listener->fd = listener->spare = -1;
+}
+
+void ab_listener_fini(ab_listener *listener) {
+  if (!listener) return;
+  ab_listener_close(listener);
+  ab_free(listener->mem, listener);
+}
+
+int ab_listener_fd(const ab_listener *listener) {
+  return listener->fd;
+}
+
+enum ab_listener_family ab_listener_family(const ab_listener *listener) {
+  return listener->family;
+}
+
+uint16_t ab_listener_port(const ab_listener *listener) {
+  return listener->port;
+}
+
+const char *ab_listener_name(const ab_listener *listener) {
+  return listener->name;
+}
+
+uint64_t ab_listener_refused(const ab_listener *listener) {
+  return atomic_load_explicit(&listener->refused, memory_order_relaxed);
+}
+
+static void note_peer(ab_addr *peer, const struct sockaddr_storage *storage) {
+  *peer = (ab_addr){0};
+  if (storage->ss_family == AF_INET) {
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)storage;
+    memcpy(peer->bytes, &v4->sin_addr, 4);
+    peer->port = ntohs(v4->sin_port);
+    peer->family = 4;
+  } else if (storage->ss_family == AF_INET6) {
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)storage;
+    memcpy(peer->bytes, &v6->sin6_addr, 16);
+    peer->port = ntohs(v6->sin6_port);
+    peer->family = 6;
+  }
+}
+
+/* No descriptor is left. A connection that nobody accepts would keep the listener readable, and the
+ * loop spinning; so the spare one makes room for taking it and hanging up. */
+static int refuse_one(ab_listener *listener) {
+  if (listener->spare < 0) {
+    /* Another thread was faster the last time. */
+    listener->spare = open_spare();
+    return AB_ELIMIT;
+  }
+  close(listener->spare);
+  int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  int error = fd < 0 ? errno : 0;
+  if (fd >= 0) {
+    close(fd);
+    atomic_fetch_add_explicit(&listener->refused, 1, memory_order_relaxed);
+  }
+  listener->spare = open_spare();
+  /* The kernel looks for a descriptor before it looks into the queue: perhaps nobody waited. */
+  return error == EAGAIN ? AB_AGAIN : AB_ELIMIT;
+}
+
+static int accept_error(ab_listener *listener, int number) {
+  switch (number) {
+  case EMFILE:
+  case ENFILE:
+    return refuse_one(listener);
+  case ENOBUFS:
+  case ENOMEM:
+    return AB_ELIMIT;
+  /* Nobody there, or what accept(2) passes on from a connection that broke in the queue. */
+  case EAGAIN:
+  case EINTR:
+  case ECONNABORTED:
+  case ECONNRESET:
+  case ETIMEDOUT:
+  case EPROTO:
+  case EPERM:
+  case ENETDOWN:
+  case ENOPROTOOPT:
+  case EHOSTDOWN:
+  case ENONET:
+  case EHOSTUNREACH:
+  case EOPNOTSUPP:
+  case ENETUNREACH:
+    return AB_AGAIN;
+  default:
+    return AB_ESYS;
+  }
+}
+
+int ab_listener_accept(ab_listener *listener, ab_addr *peer) {
+  struct sockaddr_storage storage;
+  socklen_t len = sizeof storage;
+  storage.ss_family = AF_UNSPEC;
+  int fd = accept4(listener->fd, (struct sockaddr *)&storage, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (AB_UNLIKELY(fd < 0)) return accept_error(listener, errno);
+  note_peer(peer, &storage);
+  return fd;
+}

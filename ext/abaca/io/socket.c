@@ -1,0 +1,129 @@
+/* System calls on connected sockets, with errno turned into our codes. What is not listed is blamed
+ * on the peer: the connection is closed either way, and quietly. */
+#include "io/socket.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The most that Linux moves in one call; more is cut off there anyway. */
+#define MAX_TRANSFER ((uint64_t)0x7ffff000)
+
+size_t ab_addr_text(const ab_addr *addr, char dst[AB_ADDR_TEXT_MAX]) {
+  static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+  const char *text = NULL;
+  if (addr->family == 4)
+    text = inet_ntop(AF_INET, addr->bytes, dst, AB_ADDR_TEXT_MAX);
+  else if (addr->family == 6 && memcmp(addr->bytes, mapped, sizeof mapped) == 0)
+    text = inet_ntop(AF_INET, addr->bytes + sizeof mapped, dst, AB_ADDR_TEXT_MAX);
+  else if (addr->family == 6)
+    text = inet_ntop(AF_INET6, addr->bytes, dst, AB_ADDR_TEXT_MAX);
+  if (!text) dst[0] = '\0';
+  return strlen(dst);
+}
+
+static int error_of(int number) {
+  switch (number) {
+  case EAGAIN:
+#if EWOULDBLOCK != EAGAIN
+  case EWOULDBLOCK:
+#endif
+    return AB_AGAIN;
+  case ENOBUFS:
+  case ENOMEM:
+    return AB_ENOMEM;
+  default: /* ECONNRESET, EPIPE, ETIMEDOUT, ENOTCONN, EHOSTUNREACH, ... */
+    return AB_EPEER;
+  }
+}
+
+ssize_t ab_sock_recv(int fd, char *buf, size_t len) {
+  ssize_t got;
+  do got = recv(fd, buf, len, 0);
+  while (AB_UNLIKELY(got < 0 && errno == EINTR));
+  return got >= 0 ? got : error_of(errno);
+}
+
+ssize_t ab_sock_send(int fd, const struct iovec *iov, int count) {
+  ssize_t sent;
+  if (count == 1) {
+    do sent = send(fd, iov->iov_base, iov->iov_len, MSG_NOSIGNAL);
+    while (AB_UNLIKELY(sent < 0 && errno == EINTR));
+  } else {
+    struct msghdr msg = {.msg_iov = (struct iovec *)iov,
+                         .msg_iovlen = (size_t)(count > IOV_MAX ? IOV_MAX : count)};
+    do sent = sendmsg(fd, &msg, MSG_NOSIGNAL);
+    while (AB_UNLIKELY(sent < 0 && errno == EINTR));
+  }
+  return sent >= 0 ? sent : error_of(errno);
+}
+
+/* sendfile knows no MSG_NOSIGNAL, and whether SIGPIPE is ignored is the application's choice, so it
+ * is held back for the time of the call and swallowed. When the thread blocks it already, a pending
+ * one may be somebody else's and stays. */
+static ssize_t sendfile_quietly(int fd, int file_fd, off_t *offset, size_t len) {
+  sigset_t pipe_signal, before;
+  sigemptyset(&pipe_signal);
+  sigaddset(&pipe_signal, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+  ssize_t sent;
+  do sent = sendfile(fd, file_fd, offset, len);
+  while (AB_UNLIKELY(sent < 0 && errno == EINTR));
+  int saved = errno;
+  if (!sigismember(&before, SIGPIPE)) {
+    if (AB_UNLIKELY(sent < 0 && saved == EPIPE)) {
+      const struct timespec zero = {0, 0};
+      while (sigtimedwait(&pipe_signal, NULL, &zero) < 0 && errno == EINTR) {
+      }
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+  }
+  errno = saved;
+  return sent;
+}
+
+ssize_t ab_sock_sendfile(int fd, int file_fd, uint64_t offset, uint64_t len) {
+  if (offset > INT64_MAX) {
+    errno = EOVERFLOW;
+    return AB_ESYS;
+  }
+  off_t position = (off_t)offset;
+  size_t part = (size_t)(len < MAX_TRANSFER ? len : MAX_TRANSFER);
+  ssize_t sent = sendfile_quietly(fd, file_fd, &position, part);
+  if (sent >= 0) return sent;
+  switch (errno) {
+  case EIO: /* the disk */
+  case EBADF:
+  case EINVAL: /* a file that cannot be sent this way */
+  case EOVERFLOW:
+  case ESPIPE:
+    return AB_ESYS;
+  default:
+    return error_of(errno);
+  }
+}
+
+void ab_sock_shutdown(int fd) {
+  shutdown(fd, SHUT_WR);
+}
+
+void ab_sock_reset(int fd) {
+  const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  ab_fd_close(fd);
+}
+
+void ab_fd_close(int fd) {
+  if (fd < 0) return;
+  int saved = errno;
+  /* Not repeated on EINTR: Linux has released the number by then, and it may be another's. */
+  close(fd);
+  errno = saved;
+}
