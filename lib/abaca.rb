@@ -1,0 +1,19 @@
+# frozen_string_literal: true
+
+# The errors come before the native part, which looks their classes up when it is loaded.
+require_relative "abaca/version"
+require_relative "abaca/errors"
+require "abaca/abaca"
+require_relative "abaca/log"
+require_relative "abaca/config"
+require_relative "abaca/server"
+
+# A Rack server that runs each request on a pooled fiber over a native event loop.
+#
+# Abaca::Server is the server as an object; Abaca::Launcher is what the command runs, with
+# signals, banner and pidfile; Abaca::Config holds every setting.
+module Abaca
+  autoload :CLI, File.expand_path("abaca/cli", __dir__)
+  autoload :Launcher, File.expand_path("abaca/launcher", __dir__)
+  autoload :RackHandler, File.expand_path("abaca/rack_handler", __dir__)
+end

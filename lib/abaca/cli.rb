@@ -1,0 +1,177 @@
+# frozen_string_literal: true
+
+require "optparse"
+require_relative "../abaca"
+
+module Abaca
+  # The command line: turns words into settings, and every mistake into one line and status 1.
+  class CLI
+    # Flags of Puma's that would change what is served, and that this version cannot honour.
+    UNSUPPORTED = {
+      "-S" => "--state", "-R" => "--restart-cmd", "-f" => "--fork-worker", "--state" => nil, "--restart-cmd" => nil,
+      "--fork-worker" => nil, "--control-url" => nil, "--control-token" => nil, "--idle-timeout" => nil,
+      "--bind-to-activated-sockets" => nil, "--early-hints" => nil, "--plugin" => nil
+    }.freeze
+
+    # @param argv [Array<String>] is not changed
+    # @param out [IO] for the banner, help, version and access log
+    # @param err [IO] for errors and warnings
+    # @return [Integer] the process's exit status
+    def self.run(argv, out: $stdout, err: $stderr)
+      new(argv, out:, err:).run
+    end
+
+    def initialize(argv, out: $stdout, err: $stderr)
+      @argv = argv.dup
+      @out = out
+      @err = err
+      @settings = {}
+      @notes = []
+      @files = nil
+    end
+
+    # @return [Integer] the exit status
+    def run
+      parse
+      return 0 if @done
+
+      Launcher.new(config, out: @out, err: @err).run
+      0
+    rescue OptionParser::ParseError, ConfigError => e
+      complain(e)
+    end
+
+    # @return [Config] what the words, the file and the defaults make together
+    # @raise [ConfigError, OptionParser::ParseError]
+    def config
+      parse
+      loaded = Config::Loader.new(@settings, files: @files).load
+      return loaded if @notes.empty?
+
+      Config.new(loaded.to_h, warnings: @notes + loaded.warnings)
+    end
+
+    private
+
+    def parse
+      return if @parsed
+
+      @parsed = true
+      rest = parser.parse(@argv)
+      raise ConfigError, "one rackup file only, not #{rest.join(' and ')}" if rest.size > 1
+
+      @settings[:rackup] = rest.first if rest.first
+    rescue OptionParser::InvalidOption => e
+      raise explained(e)
+    end
+
+    def explained(error)
+      flag = error.args.first[/\A--?[^=]+/].then { |word| word.start_with?("--") ? word : word[0, 2] }
+      return error unless UNSUPPORTED.key?(flag)
+
+      ConfigError.new("#{[flag, UNSUPPORTED[flag]].compact.join('/')}: not in this version (see abaca --help)")
+    end
+
+    def complain(error)
+      @err.puts("abaca: #{error.message}")
+      if @settings[:debug]
+        source = error.cause || error
+        @err.puts(source.full_message(highlight: false))
+      end
+      1
+    end
+
+    def parser
+      OptionParser.new("Usage: abaca [options] [rackup file]", 30) do |words|
+        # Abbreviations would change their meaning as flags are added.
+        words.require_exact = true
+        listening(words)
+        application(words)
+        output(words)
+        limits(words)
+        puma(words)
+        words.separator("")
+        words.on("-V", "--version", "Print the version and exit") { finish("abaca version #{VERSION}") }
+        words.on("-h", "--help", "Print this help and exit") { finish(words.help) }
+      end
+    end
+
+    def finish(text)
+      @out.puts(text)
+      @done = true
+    end
+
+    def listening(words)
+      words.separator("\nListening:")
+      words.on("-b", "--bind URI", "tcp://host:port or unix:///path; may be repeated") do |uri|
+        add_bind(Config::Bind.parse(uri))
+      end
+      words.on("-p", "--port PORT", "TCP port on the default host",
+               "(127.0.0.1 in development and test, else 0.0.0.0)") do |port|
+        add_bind(Config::Bind.tcp(nil, port))
+      end
+    end
+
+    def add_bind(bind)
+      @settings[:binds] = [*@settings[:binds], bind]
+    end
+
+    def application(words)
+      words.separator("\nApplication:")
+      words.on("-C", "--config PATH", "Configuration file; - is none (default: config/abaca.rb,",
+               "else config/puma.rb)") { |path| @files = path == "-" ? [] : [*@files, path] }
+      words.on("--no-config", "No configuration file") { @files = [] }
+      words.on("-e", "--environment NAME", "Environment (default: development)") do |name|
+        @settings[:environment] = name
+      end
+      words.on("--dir DIR", "Directory to change into first") { |path| @settings[:directory] = path }
+      words.on("-I", "--include PATHS", "Directories for $LOAD_PATH, with : between them") do |paths|
+        $LOAD_PATH.unshift(*paths.split(":"))
+      end
+      words.on("--pidfile PATH", "Write the process id to this file") { |path| @settings[:pidfile] = path }
+      words.on("--tag NAME", "Text for the process title") { |name| @settings[:tag] = name }
+    end
+
+    def output(words)
+      words.separator("\nOutput:")
+      words.on("-v", "--log-requests", "Write an access log") { @settings[:log_requests] = true }
+      words.on("-q", "--quiet", "No access log (default)") { @settings[:log_requests] = false }
+      words.on("-s", "--silent", "Print errors only") { @settings.update(silent: true, log_requests: false) }
+      words.on("--redirect-stdout FILE", "Standard output goes to this file") { |file| redirect(stdout: file) }
+      words.on("--redirect-stderr FILE", "Standard error goes to this file") { |file| redirect(stderr: file) }
+      words.on("--[no-]redirect-append", "Append to these files") { |append| redirect(append:) }
+      words.on("--debug", "Backtraces of errors at boot, and details") { @settings[:debug] = true }
+    end
+
+    def redirect(**change)
+      @settings[:redirect] = { stdout: nil, stderr: nil, append: false }.merge(@settings[:redirect] || {}, change)
+    end
+
+    def limits(words)
+      words.separator("\nLimits (all others are settings of the configuration file):")
+      words.on("--max-fibers N", Integer, "Requests that may be in the app at once") do |number|
+        @settings[:max_fibers] = number
+      end
+    end
+
+    def puma(words)
+      words.separator("\nAccepted for Puma's sake:")
+      words.on("-t", "--threads MIN:MAX", "No effect: requests run on fibers") do
+        @notes << "-t/--threads has no effect: requests run on fibers; --max-fibers is their limit"
+      end
+      words.on("-w", "--workers COUNT", "0 or 1 only: one process in this version") { |count| check_workers(count) }
+      %w[--preload --prune-bundler].each do |flag|
+        words.on(flag, "No effect: one process in this version") do
+          @notes << "#{flag} has no effect: one process only in this version"
+        end
+      end
+      words.on("--extra-runtime-dependencies GEMS", "No effect") { nil }
+    end
+
+    def check_workers(count)
+      return if %w[0 1].include?(count)
+
+      raise ConfigError, "-w/--workers #{count}: one process only in this version; leave the flag away"
+    end
+  end
+end

@@ -1,0 +1,132 @@
+# frozen_string_literal: true
+
+require_relative "config/bind"
+require_relative "config/dsl"
+require_relative "config/loader"
+
+module Abaca
+  # Every setting of a server, checked and frozen.
+  #
+  # Defaults come from DEFAULTS and, for the limits, from the native table; Loader joins them with a
+  # configuration file and the command line.
+  class Config
+    # The limits of the native table: name => [default, unit, what happens beyond it].
+    LIMITS = Engine::LIMITS.transform_keys(&:to_sym).freeze
+
+    # What a setting is when nobody says otherwise. `max_fibers` and `default_host` are worked out.
+    DEFAULTS = {
+      after_booted: [].freeze, after_stopped: [].freeze, app: nil, binds: [].freeze, debug: false,
+      default_host: nil, directory: nil, environment: "development", errors: nil,
+      force_shutdown_after: 30.0, formatter: nil, log: nil, log_requests: false, logger: nil,
+      max_fibers: nil, pidfile: nil, rack_url_scheme: "http", rackup: "config.ru",
+      redirect: nil, script_name: "", silent: false, tag: nil
+    }.merge(LIMITS.transform_values(&:first)).freeze
+
+    # Each fiber's stack takes two memory maps, and the kernel allows a process only so many.
+    MAPS_FOR_FIBERS = 0.4
+    MAP_COUNT = "/proc/sys/vm/max_map_count"
+    private_constant :MAPS_FOR_FIBERS, :MAP_COUNT
+
+    class << self
+      # @return [Integer] the most fibers that this machine's kernel bears
+      def max_fibers_ceiling
+        (Integer(File.read(MAP_COUNT)) * MAPS_FOR_FIBERS).to_i
+      rescue SystemCallError, ArgumentError
+        (65_530 * MAPS_FOR_FIBERS).to_i
+      end
+
+      # @param name [Symbol] of a limit
+      # @param value [Object] what was given for it
+      # @return [Integer]
+      # @raise [ConfigError] when the value does not fit the limit
+      def check_limit(name, value)
+        _default, unit, text = LIMITS.fetch(name)
+        number = Integer(value, exception: false)
+        raise ConfigError, "#{name}: a whole number of #{unit} is needed, not #{value.inspect}" unless number
+
+        least = text.include?("0 is no limit") ? 0 : 1
+        return number if number.between?(least, (2**63) - 1)
+
+        raise ConfigError, "#{name}: #{number} #{unit} is out of range, #{least} is the least"
+      end
+
+      # @return [String] ` (did you mean ...?)` or nothing
+      def suggestion(name, known)
+        found = DidYouMean::SpellChecker.new(dictionary: known).correct(name).first
+        found ? " (did you mean `#{found}'?)" : ""
+      end
+    end
+
+    # @return [Array<String>] what whoever starts the server should hear of
+    attr_reader :warnings
+
+    # @param values [Hash{Symbol => Object}] settings by name; the rest have their defaults
+    # @param warnings [Array<String>] what came up while the settings were gathered
+    # @raise [ConfigError] for an unknown name or a value out of range
+    def initialize(values = {}, warnings: [])
+      unknown = values.keys.find { |name| !DEFAULTS.key?(name) }
+      raise ConfigError, "unknown setting `#{unknown}'#{self.class.suggestion(unknown, DEFAULTS.keys)}" if unknown
+
+      @warnings = warnings.dup
+      @values = DEFAULTS.merge(values)
+      LIMITS.each_key { |name| @values[name] = self.class.check_limit(name, @values[name]) }
+      check_max_fibers
+      check_force_shutdown_after
+      @values.freeze
+      @warnings.freeze
+      freeze
+    end
+
+    # @param name [Symbol]
+    # @return [Object] the setting's value
+    # @raise [KeyError] when there is no such setting
+    def [](name) = @values.fetch(name)
+
+    # @return [Hash{Symbol => Object}]
+    def to_h = @values.dup
+
+    # @return [Hash{Symbol => Integer}] the limits alone
+    def limits = @values.slice(*LIMITS.keys)
+
+    # Where the server listens: what was asked for, else port 9292; in development and test on the
+    # loopback address only.
+    #
+    # @return [Array<Bind>]
+    def binds
+      binds = @values[:binds].empty? ? [Bind.tcp(nil, 9292)] : @values[:binds]
+      binds.map { |bind| bind.host || bind.unix? ? bind : bind.with_host(default_host) }
+    end
+
+    # @return [String] the address for ports that were given without one
+    def default_host
+      @values[:default_host] || (%w[development test].include?(@values[:environment]) ? "127.0.0.1" : "0.0.0.0")
+    end
+
+    private
+
+    def check_max_fibers
+      ceiling = self.class.max_fibers_ceiling
+      number = Integer(@values[:max_fibers] || ceiling, exception: false)
+      unless number&.positive?
+        raise ConfigError, "max_fibers: a number of fibers is needed, not #{@values[:max_fibers].inspect}"
+      end
+
+      if number > ceiling
+        @warnings << "max_fibers #{number} is more than vm.max_map_count bears; it is #{ceiling} now"
+      end
+      @values[:max_fibers] = [number, ceiling].min
+    end
+
+    def check_force_shutdown_after
+      value = @values[:force_shutdown_after]
+      return if value.nil?
+
+      seconds = Float(value, exception: false)
+      unless seconds&.finite? && !seconds.negative?
+        raise ConfigError, "force_shutdown_after: seconds, :forever or :immediately is needed, not #{value.inspect}"
+      end
+
+      @values[:force_shutdown_after] = seconds
+    end
+  end
+end

@@ -1,0 +1,101 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Config
+    # One place to listen at: `tcp://host:port` or `unix:///path`, with options in the query.
+    #
+    # tcp:  `backlog=N`, `defer_accept=false`, `reuse_port=true`
+    # unix: `backlog=N`, `umask=0NNN`, `mode=NNN` (octal); `unix://@name` is an abstract socket
+    class Bind
+      BACKLOG = 1024
+      TCP = { backlog: BACKLOG, defer_accept: true, reuse_port: false }.freeze
+      UNIX = { backlog: BACKLOG, umask: nil, mode: nil }.freeze
+      private_constant :TCP, :UNIX
+
+      # @return [String, nil] a name or address without brackets; nil: the configuration's default host
+      attr_reader :host
+      # @return [Integer, nil] 0 leaves the choice to the kernel
+      attr_reader :port
+      # @return [String, nil] of a unix socket; an abstract one begins with @
+      attr_reader :path
+      # @return [Hash{Symbol => Object}] keyword arguments for Server#add_tcp_listener or #add_unix_listener
+      attr_reader :options
+
+      # @param host [String, nil]
+      # @param port [Integer, String]
+      # @return [Bind]
+      # @raise [ConfigError] when the port is none
+      def self.tcp(host, port, **options)
+        number = Integer(port, 10, exception: false) if port.is_a?(String)
+        number = port if port.is_a?(Integer)
+        raise ConfigError, "a port is a number from 0 to 65535, not #{port.inspect}" unless number&.between?(0, 65_535)
+
+        new(host: host&.delete_prefix("[")&.delete_suffix("]"), port: number, options: TCP.merge(options))
+      end
+
+      # @param path [String]
+      # @return [Bind]
+      def self.unix(path, **options) = new(path:, options: UNIX.merge(options))
+
+      # @param url [String]
+      # @return [Bind]
+      # @raise [ConfigError] when it is not a URL of this grammar
+      def self.parse(url)
+        case url
+        when %r{\Atcp://(\[[^\]/?#]+\]|[^\[\]:/?#]*):(\d+)/?(?:\?(.*))?\z}
+          tcp(Regexp.last_match(1).then { |host| host.empty? ? nil : host }, Regexp.last_match(2),
+              **query(url, Regexp.last_match(3), TCP))
+        when %r{\Aunix://([^?]+)(?:\?(.*))?\z}
+          unix(Regexp.last_match(1).gsub("%20", " "), **query(url, Regexp.last_match(2), UNIX))
+        when %r{\Assl://}
+          raise ConfigError, "#{url}: this version has no TLS; let a proxy in front of it terminate TLS"
+        else
+          raise ConfigError, "invalid URI: #{url} (tcp://host:port or unix:///path is needed)"
+        end
+      end
+
+      # Puma's `low_latency` is always on here.
+      def self.query(url, text, known)
+        text.to_s.split("&").filter_map { |pair| pair.split("=", 2) }.each_with_object({}) do |(key, value), options|
+          next if key == "low_latency"
+
+          key = key.to_sym
+          raise ConfigError, "#{url}: unknown parameter #{key}" unless known.key?(key)
+
+          options[key] = parameter(url, key, value)
+        end
+      end
+
+      def self.parameter(url, key, value)
+        return value != "false" if %i[defer_accept reuse_port].include?(key)
+
+        number = key == :mode ? Integer(value.to_s, 8, exception: false) : Integer(value.to_s, exception: false)
+        least = key == :backlog ? 1 : 0
+        return number if number&.between?(least, 65_535)
+
+        raise ConfigError, "#{url}: #{key}=#{value} is not a number that fits"
+      end
+      private_class_method :query, :parameter
+
+      def initialize(options:, host: nil, port: nil, path: nil)
+        @host = host
+        @port = port
+        @path = path
+        @options = options.freeze
+        freeze
+      end
+
+      def unix? = !@path.nil?
+
+      # @return [Bind] the same port on another host
+      def with_host(host) = self.class.new(host:, port: @port, options: @options)
+
+      # @return [String] the URL without its options
+      def to_s
+        return "unix://#{@path}" if unix?
+
+        "tcp://#{@host&.include?(':') ? "[#{@host}]" : @host}:#{@port}"
+      end
+    end
+  end
+end

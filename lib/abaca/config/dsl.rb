@@ -1,0 +1,86 @@
+# frozen_string_literal: true
+
+require_relative "dsl/listeners"
+require_relative "dsl/limits"
+require_relative "dsl/logging"
+require_relative "dsl/process"
+require_relative "dsl/puma"
+
+module Abaca
+  class Config
+    # What a configuration file is evaluated with: one method a setting. Puma's names mean what they
+    # mean there; those without a meaning here give a warning, and unknown ones an error, both with
+    # the line.
+    class DSL
+      include Listeners
+      include Limits
+      include Logging
+      include ProcessSettings
+      include PumaSettings
+
+      # @param options [Hash{Symbol => Object}] what is known before the file, for `get`
+      # @param warnings [Array<String>] takes one line for each setting that has no effect
+      def initialize(options = {}, warnings: [])
+        @given = options
+        @options = {}
+        @warnings = warnings
+        @files = []
+        @depth = 0
+      end
+
+      # @return [Hash{Symbol => Object}] what the files set
+      def to_h = @options.dup
+
+      # Evaluates a file and those that it loads.
+      #
+      # @param path [String]
+      # @raise [ConfigError] naming file and line
+      def evaluate_file(path)
+        @files << path
+        source = File.read(path)
+        locate(path) { instance_eval(source, path, 1) }
+      rescue SystemCallError => e
+        raise ConfigError, "cannot read the configuration file: #{e.message}"
+      end
+
+      private
+
+      def method_missing(name, *)
+        known = DSL.public_instance_methods(true) - Object.public_instance_methods
+        raise ConfigError, "unknown setting `#{name}'#{Config.suggestion(name, known)}"
+      end
+
+      def respond_to_missing?(*) = false
+
+      # Gives every error of the block the line of the file that it came from.
+      def locate(path)
+        @depth += 1
+        yield
+      rescue Located
+        raise
+      rescue SyntaxError => e
+        # Its message begins with file and line.
+        raise Located, e.message.lines.first.chomp
+      rescue StandardError, ScriptError => e
+        text = e.is_a?(ConfigError) || e.is_a?(ArgumentError) ? e.message : "#{e.message} (#{e.class})"
+        raise Located, "#{[path, line_of(path, e.backtrace_locations)].compact.join(':')}: #{text.lines.first&.chomp}"
+      ensure
+        @depth -= 1
+      end
+
+      def line_of(path, locations)
+        locations&.find { |location| location.path == path }&.lineno
+      end
+
+      # A warning with the line of the file that is being evaluated.
+      def note(text)
+        place = caller_locations.find { |location| @files.include?(location.path) }
+        @warnings << (place ? "#{place.path}:#{place.lineno}: #{text}" : text)
+      end
+
+      # A ConfigError that says where already.
+      class Located < ConfigError; end
+      private_constant :Located
+    end
+  end
+end

@@ -1,0 +1,48 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Config
+    class DSL
+      # How much of anything is allowed. Each limit of the native table is a setting by its own name
+      # (see docs/limits.md); the other methods are Puma's names for some of them.
+      module Limits
+        Engine::LIMITS.each_key do |name|
+          name = name.to_sym
+          define_method(name) { |value| @options[name] = Config.check_limit(name, value) }
+        end
+
+        # Requests that may be in the app at once, each on a fiber of its own.
+        #
+        #   max_fibers 1000
+        def max_fibers(number)
+          @options[:max_fibers] = Integer(number)
+        end
+
+        # Seconds for a request's head: `header_timeout`.
+        def first_data_timeout(seconds) = header_timeout(seconds)
+
+        # Requests on one connection: `max_requests_per_connection`. Float::INFINITY is no limit, nil
+        # changes nothing.
+        def max_keep_alive(number)
+          return if number.nil?
+
+          max_requests_per_connection(Float(number).infinite? ? 0 : number)
+        end
+
+        # false closes each connection after its first response.
+        def enable_keep_alives(enabled = true) # rubocop:disable Style/OptionalBooleanParameter -- Puma's signature
+          max_requests_per_connection(1) unless enabled
+        end
+
+        # Octets of a request's body: `max_body_size`. nil is no limit.
+        def http_content_length_limit(octets)
+          if octets.respond_to?(:to_i) && !octets.nil? && octets.to_i <= 0
+            raise ConfigError, "http_content_length_limit: #{octets.inspect} would refuse every body; nil is no limit"
+          end
+
+          max_body_size(octets || 0)
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,50 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Config
+    class DSL
+      # Where to listen.
+      module Listeners
+        # Adds a place to listen at.
+        #
+        #   bind "tcp://0.0.0.0:9292"
+        #   bind "unix:///run/app.sock?umask=0007"
+        def bind(url)
+          add_bind(Bind.parse(url))
+        end
+
+        # Adds a TCP port, on `host` or on the default host.
+        #
+        #   port ENV.fetch("PORT", 3000)
+        def port(port, host = nil)
+          add_bind(Bind.tcp(host, port))
+        end
+
+        # Forgets the places given so far.
+        def clear_binds!
+          @options[:binds] = []
+        end
+
+        # The address for ports that are given without one: 127.0.0.1 in development and test, else
+        # 0.0.0.0.
+        def set_default_host(host) # rubocop:disable Naming/AccessorMethodName -- Puma's name
+          @options[:default_host] = host
+        end
+
+        # Reads what set_default_host was given.
+        def default_host = @options[:default_host]
+
+        # Always an error: serving without TLS what was meant to have it would be worse.
+        def ssl_bind(*, **)
+          raise ConfigError, "ssl_bind: this version has no TLS; let a proxy in front of it terminate TLS"
+        end
+
+        private
+
+        def add_bind(bind)
+          @options[:binds] = [*@options[:binds], bind]
+        end
+      end
+    end
+  end
+end

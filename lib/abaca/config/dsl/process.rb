@@ -1,0 +1,111 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Config
+    class DSL
+      # The process and the app in it.
+      module ProcessSettings
+        # The name of the environment; the app sees it as RACK_ENV.
+        def environment(name)
+          @options[:environment] = name.to_s
+          ENV["RACK_ENV"] = name.to_s
+        end
+
+        # The rackup file; the first call counts.
+        def rackup(path)
+          @options[:rackup] ||= path
+        end
+
+        # The app itself, in place of a rackup file.
+        #
+        #   app { |env| [200, {}, ["Hello\n"]] }
+        def app(app = nil, &block)
+          @options[:app] = app || block || raise(ArgumentError, "app: an app or a block is needed")
+        end
+
+        # The directory to change into before the app is loaded.
+        def directory(path)
+          @options[:directory] = path
+        end
+
+        # A file that holds the process id while the server runs.
+        def pidfile(path)
+          @options[:pidfile] = path
+        end
+
+        # Text for the process title; "" is none.
+        def tag(text)
+          @options[:tag] = text.to_s
+        end
+
+        # Fixes env["rack.url_scheme"], for a server behind a proxy that terminates TLS.
+        def rack_url_scheme(scheme = nil)
+          return if scheme.nil?
+          raise ArgumentError, "rack_url_scheme: http or https, not #{scheme}" unless %w[http https].include?(scheme)
+
+          @options[:rack_url_scheme] = scheme
+        end
+
+        # How long requests in flight may take after a stop: seconds, :forever or :immediately.
+        # Default 30.
+        def force_shutdown_after(value = :forever)
+          @options[:force_shutdown_after] =
+            case value
+            when :forever then nil
+            when :immediately then 0.0
+            else Float(value)
+            end
+        end
+
+        # The number of processes. This version has one: 0, 1 and nil are accepted.
+        def workers(count)
+          number = count.nil? ? 0 : Integer(count, exception: false)
+          if number.nil? || number.negative? || number > 1
+            raise ConfigError, "workers #{count}: one process only in this version; use `workers 0' or drop the line"
+          end
+
+          note("`workers 1' has no effect: one process serves without a parent") if number == 1
+        end
+
+        # Called once the server listens.
+        def after_booted(&block) = add_hook(:after_booted, block)
+        alias on_booted after_booted
+
+        # Called once the server has stopped.
+        def after_stopped(&block) = add_hook(:after_stopped, block)
+        alias on_stopped after_stopped
+
+        # Evaluates another file.
+        def load(path) = evaluate_file(path)
+
+        # Evaluates a block with this object as self.
+        def inject(&) = instance_eval(&)
+
+        # For parts that count in single mode only, which is every time.
+        def single(&block)
+          raise ArgumentError, "single: a block is needed" unless block
+
+          instance_eval(&block)
+        end
+
+        # For parts that count with several workers only, which this version does not have.
+        def cluster
+          raise ArgumentError, "cluster: a block is needed" unless block_given?
+        end
+
+        # Reads a setting.
+        def get(key, default = nil)
+          @options.fetch(key) { @given.fetch(key, default) }
+        end
+
+        private
+
+        def add_hook(name, block)
+          raise ArgumentError, "#{name}: a block is needed" unless block
+
+          @options[name] = [*@options[name], block]
+        end
+      end
+    end
+  end
+end

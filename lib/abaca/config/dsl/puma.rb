@@ -1,0 +1,67 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Config
+    class DSL
+      # Puma's settings that have no meaning here, or none yet. They are accepted, so that a Puma file
+      # serves unchanged, and each says so in one line.
+      module PumaSettings
+        ONE_PROCESS = "one process only in this version"
+        FIBERS = "requests run on fibers; max_fibers is their limit"
+        ALWAYS = "this is always so"
+        NOT_YET = "this version does not have it"
+
+        # name => why it has no effect
+        WITHOUT_EFFECT = {
+          threads: FIBERS, max_io_threads: FIBERS, queue_requests: FIBERS,
+          before_thread_start: FIBERS, on_thread_start: FIBERS, before_thread_exit: FIBERS, on_thread_exit: FIBERS,
+          fiber_per_request: ALWAYS, clean_thread_locals: ALWAYS,
+          preload_app!: ONE_PROCESS, prune_bundler: ONE_PROCESS, extra_runtime_dependencies: ONE_PROCESS,
+          fork_worker: ONE_PROCESS, wait_for_less_busy_worker: ONE_PROCESS, worker_timeout: ONE_PROCESS,
+          worker_boot_timeout: ONE_PROCESS, worker_shutdown_timeout: ONE_PROCESS, worker_check_interval: ONE_PROCESS,
+          worker_culling_strategy: ONE_PROCESS, silence_single_worker_warning: ONE_PROCESS,
+          silence_fork_callback_warning: ONE_PROCESS,
+          before_fork: ONE_PROCESS, before_worker_boot: ONE_PROCESS, on_worker_boot: ONE_PROCESS,
+          before_worker_shutdown: ONE_PROCESS, on_worker_shutdown: ONE_PROCESS, before_worker_fork: ONE_PROCESS,
+          on_worker_fork: ONE_PROCESS, after_worker_fork: ONE_PROCESS, after_worker_boot: ONE_PROCESS,
+          after_worker_shutdown: ONE_PROCESS, before_refork: ONE_PROCESS, on_refork: ONE_PROCESS,
+          after_refork: ONE_PROCESS,
+          before_restart: NOT_YET, on_restart: NOT_YET, restart_command: NOT_YET,
+          activate_control_app: NOT_YET, state_path: NOT_YET, state_permission: NOT_YET, idle_timeout: NOT_YET,
+          drain_on_shutdown: NOT_YET, early_hints: NOT_YET, lowlevel_error_handler: NOT_YET, out_of_band: NOT_YET,
+          bind_to_activated_sockets: NOT_YET, shutdown_debug: NOT_YET,
+          raise_exception_on_sigterm: "a TERM that was obeyed ends with 0",
+          supported_http_methods: "the app sees every method but CONNECT and TRACE",
+          max_fast_inline: "max_keep_alive is its name today",
+          io_selector_backend: "the loop is native",
+          mutate_stdout_and_stderr_to_sync_on_write: "log lines have a writer of their own"
+        }.freeze
+
+        WITHOUT_EFFECT.each do |name, why|
+          define_method(name) { |*, **, &_block| note("`#{name}' has no effect: #{why}") }
+        end
+
+        # Puma's plugins reach into Puma's own objects.
+        def plugin(name)
+          note("plugin #{name.inspect} is not run: #{NOT_YET}")
+        end
+
+        # Only the socket's address is known. Other sources are an error, because an app may rely on
+        # the address to tell friend from foe.
+        def set_remote_address(value = :socket)
+          return if value == :socket
+
+          raise ConfigError, "set_remote_address: only :socket in this version"
+        end
+
+        # Header names with `_` that collide with names with `-` are dropped. To drop all of them is
+        # a promise that this version cannot keep.
+        def allow_underscore_headers(allowed = true) # rubocop:disable Style/OptionalBooleanParameter
+          return if allowed
+
+          raise ConfigError, "allow_underscore_headers false: only names that collide with a `-' name are dropped"
+        end
+      end
+    end
+  end
+end

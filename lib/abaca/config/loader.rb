@@ -1,0 +1,59 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Config
+    # Joins the levels of a configuration: the command line wins over the file, the file over the
+    # environment's variables, and these over the defaults.
+    class Loader
+      # Any of these names the environment; the first that is set counts.
+      ENVIRONMENT_VARIABLES = %w[APP_ENV RACK_ENV RAILS_ENV].freeze
+
+      # @param options [Hash{Symbol => Object}] settings of the command line
+      # @param files [Array<String>, nil] configuration files; none for []; nil looks for one
+      # @param env [#[]] the environment's variables
+      # @param dir [String] where configuration files are looked for
+      def initialize(options = {}, files: nil, env: ENV, dir: Dir.pwd)
+        @options = options
+        @files = files
+        @env = env
+        @dir = dir
+        @warnings = []
+      end
+
+      # @return [Config]
+      # @raise [ConfigError] with the line of the file where there is one
+      def load
+        base = variables
+        environment = @options[:environment] || base[:environment] || DEFAULTS[:environment]
+        dsl = DSL.new({ environment: }, warnings: @warnings)
+        (@files || find(environment)).each { |path| dsl.evaluate_file(path) }
+        Config.new(base.merge(dsl.to_h, @options), warnings: @warnings)
+      end
+
+      private
+
+      def variables
+        warn_about_workers
+        { environment: set(*ENVIRONMENT_VARIABLES), script_name: set("SCRIPT_NAME"),
+          persistent_timeout: set("PUMA_PERSISTENT_TIMEOUT") }.compact
+      end
+
+      def set(*names) = names.map { |name| @env[name] }.find { |value| value && !value.empty? }
+
+      def warn_about_workers
+        value = set("WEB_CONCURRENCY")
+        return if value.nil? || %w[0 1].include?(value)
+
+        @warnings << "WEB_CONCURRENCY=#{value} has no effect: one process only in this version"
+      end
+
+      def find(environment)
+        candidates = ["config/abaca/#{environment}.rb", "config/abaca.rb",
+                      "config/puma/#{environment}.rb", "config/puma.rb"]
+        [candidates.find { |path| File.file?(File.join(@dir, path)) }].compact.map do |path|
+          @dir == Dir.pwd ? path : File.join(@dir, path)
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,152 @@
+# frozen_string_literal: true
+
+require_relative "app_loader"
+require_relative "launcher/pidfile"
+require_relative "launcher/signals"
+
+module Abaca
+  # What the command does with a configuration: loads the app, listens, says so, serves, and ends in
+  # order. It belongs on the main thread.
+  class Launcher
+    # @return [Config]
+    attr_reader :config
+    # @return [Server, nil] once the app is loaded
+    attr_reader :server
+
+    # @param config [Config]
+    # @param app [#call, nil] in place of the configuration's app or rackup file
+    # @param out [IO] takes banner and access log
+    # @param err [IO] takes warnings and errors
+    def initialize(config, app: nil, out: $stdout, err: $stderr)
+      @config = config
+      @app = app || config[:app]
+      @out = config[:logger] || out
+      @err = err
+      @stops = 0
+    end
+
+    # Serves until stop, halt or a signal.
+    #
+    # @return [nil]
+    # @raise [ConfigError] when the app does not load or a place to listen at is not to be had
+    def run
+      prepare_process
+      # The app comes first, so that one that does not load never holds the port.
+      app = @app || AppLoader.load(@config[:rackup])
+      @server = Server.new(app, Config.new(@config.to_h.merge(log: @log)))
+      listen
+      serve
+    ensure
+      @log&.release
+    end
+
+    # Stops gracefully; the second time, at once. A trap handler may call it.
+    def stop
+      return halt if (@stops += 1) > 1
+
+      @log&.info("- Gracefully stopping, waiting for requests to finish")
+      @server&.stop
+    end
+
+    # Stops at once. A trap handler may call it.
+    def halt
+      @log&.info("* Stopping immediately!")
+      @server&.halt
+    end
+
+    # Opens the files of stdout_redirect anew, after they were moved away. A trap handler may call it.
+    #
+    # @return [Boolean] false when the output is not redirected
+    def reopen
+      files = @config[:redirect] or return false
+
+      { $stdout => files[:stdout], $stderr => files[:stderr] }.each do |io, path|
+        io.reopen(path, "a") if path
+        io.sync = true
+      end
+      true
+    rescue SystemCallError => e
+      @log.warn("cannot open the log anew: #{e.message}")
+      true
+    end
+
+    private
+
+    def prepare_process
+      directory = @config[:directory]
+      Dir.chdir(directory) if directory
+      redirect if @config[:redirect]
+      @log = make_log
+      ENV["RACK_ENV"] = @config[:environment]
+      @config.warnings.each { |warning| @log.warn(warning) }
+    rescue SystemCallError => e
+      raise ConfigError, e.message
+    end
+
+    def make_log
+      level = if @config[:silent] then :error
+              elsif @config[:debug] then :debug
+              else :info
+              end
+      Log.new(@out, @err, level:, formatter: @config[:formatter])
+    end
+
+    def redirect
+      files = @config[:redirect]
+      [files[:stdout], files[:stderr]].compact.each { |path| File.write(path, "") unless files[:append] }
+      reopen
+    end
+
+    def listen
+      @config.binds.each do |bind|
+        listen_at(bind)
+      rescue SystemCallError => e
+        @server.close
+        raise ConfigError, "cannot listen on #{bind}: #{reason(e)}"
+      end
+    end
+
+    def listen_at(bind)
+      if bind.unix?
+        @server.add_unix_listener(bind.path, **bind.options)
+      else
+        @server.add_tcp_listener(bind.host, bind.port, **bind.options)
+      end
+    end
+
+    def reason(error)
+      case error
+      when Errno::EADDRINUSE then "the address is in use by another process"
+      when Errno::EACCES then "permission denied"
+      else error.message
+      end
+    end
+
+    def serve
+      pidfile = Pidfile.new(@config[:pidfile])
+      signals = Signals.new(self, @log)
+      pidfile.write
+      signals.trap
+      announce
+      @config[:after_booted].each(&:call)
+      @server.run
+      @config[:after_stopped].each(&:call)
+      @log.info("- Goodbye!")
+      nil
+    ensure
+      @server.close
+      signals&.restore
+      pidfile&.remove
+    end
+
+    def announce
+      urls = @server.urls
+      tag = @config[:tag] || File.basename(Dir.pwd)
+      Process.setproctitle("abaca #{VERSION} (#{urls.join(',')})#{" [#{tag}]" unless tag.empty?}")
+      ["Abaca starting in single mode...", "* Abaca version: #{VERSION}", "* Ruby version: #{RUBY_DESCRIPTION}",
+       "*   Max fibers: #{@config[:max_fibers]}", "*  Environment: #{@config[:environment]}",
+       "*          PID: #{Process.pid}", *urls.map { |url| "* Listening on #{url}" },
+       "Use Ctrl-C to stop"].each { |line| @log.info(line) }
+    end
+  end
+end

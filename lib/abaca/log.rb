@@ -1,0 +1,146 @@
+# frozen_string_literal: true
+
+require_relative "log/writer"
+require_relative "log/text"
+
+module Abaca
+  # Where the server's lines go. Nothing here waits for the terminal, pipe or file: lines are handed
+  # to a writer thread, and when that falls behind they are dropped and counted. Nothing here raises
+  # into the server either.
+  class Log
+    LEVELS = { debug: 0, info: 1, warn: 2, error: 3 }.freeze
+
+    # The deepest chain of causes that one error's report follows.
+    CAUSES = 5
+
+    # @param out [#write] takes information and the access log
+    # @param err [#write] takes warnings and errors; `out` when only that is given
+    # @param level [Symbol] the least level that is written: :debug, :info, :warn or :error
+    # @param formatter [#call, nil] gets each line of `out` without its end, returns the line to write
+    # @raise [ConfigError] for an unknown level
+    def initialize(out = nil, err = out, level: :info, formatter: nil)
+      out ||= $stdout
+      err ||= $stderr
+      @level = LEVELS.fetch(level) { raise ConfigError, "unknown log level: #{level.inspect}" }
+      @formatter = formatter
+      @out = Writer.new(out)
+      @err = out.equal?(err) ? @out : Writer.new(err)
+      @second = nil
+    end
+
+    # A line of information on `out`.
+    def info(text) = put(:info, text)
+
+    # A line for whoever looks into the server itself.
+    def debug(text) = put(:debug, "% #{text}")
+
+    # A line on `err`: something is not as it should be, and the server goes on.
+    def warn(text) = problem(:warn, "abaca: warning: #{text}")
+
+    # A line on `err`.
+    def error(text) = problem(:error, "abaca: #{text}")
+
+    # The app raised: class, message, backtrace and causes, on `err`.
+    #
+    # @param exception [Exception]
+    # @param env [Hash, nil] the request's env; only its method and path are used
+    def app_error(exception, env)
+      lines = ["abaca: error in the app: #{describe(exception)}#{request_text(env)}"]
+      append_backtrace(lines, exception)
+      append_causes(lines, exception)
+      problem(:error, lines.join("\n"))
+    rescue StandardError => e
+      # An exception whose message raises is the app's mistake too; its class is still worth a line.
+      problem(:error, "abaca: error in the app: #{exception.class} (its report failed: #{e.class})")
+    end
+
+    # One line of the access log: the common format, and the seconds the request took.
+    #
+    # @param env [Hash] the request's env
+    # @param status [Integer]
+    # @param octets [Integer, nil] length of the response's body
+    # @param seconds [Float]
+    def access(env, status, octets, seconds)
+      put(:error, access_line(env, status, octets, seconds))
+    rescue StandardError => e
+      problem(:error, "abaca: a line of the access log failed: #{e.class}")
+    end
+
+    # Waits until everything so far is written.
+    #
+    # @param timeout [Numeric] seconds to wait at most
+    # @return [Boolean] whether it was
+    def flush(timeout = 1)
+      [@out, @err].uniq.map { |writer| writer.flush(timeout) }.all?
+    end
+
+    # As #flush, and ends the writer threads; a later line starts them anew.
+    def release(timeout = 1)
+      [@out, @err].uniq.map { |writer| writer.release(timeout) }.all?
+    end
+
+    # Lines that were dropped because their reader was too slow or has gone.
+    #
+    # @return [Integer]
+    def dropped = [@out, @err].uniq.sum(&:dropped)
+
+    private
+
+    def put(level, text)
+      return if LEVELS[level] < @level
+
+      text = @formatter.call(text) if @formatter
+      @out.push("#{text}\n")
+      nil
+    rescue StandardError => e
+      problem(:error, "abaca: the log formatter failed: #{e.class}")
+    end
+
+    def problem(level, text)
+      @err.push("#{text}\n") unless LEVELS[level] < @level
+      nil
+    end
+
+    def access_line(env, status, octets, seconds)
+      query = env["QUERY_STRING"]
+      target = "#{env['SCRIPT_NAME']}#{env['PATH_INFO']}"
+      target = "#{target}?#{query}" unless query.nil? || query.empty?
+      format('%<peer>s - %<user>s [%<time>s] "%<line>s" %<status>d %<octets>s %<seconds>.4f',
+             peer: Text.field(env["HTTP_X_FORWARDED_FOR"] || env["REMOTE_ADDR"]),
+             user: Text.field(env["REMOTE_USER"]), time: clock,
+             line: Text.escape("#{env['REQUEST_METHOD']} #{target} #{env['SERVER_PROTOCOL']}"),
+             status:, octets: octets || "-", seconds:)
+    end
+
+    # strftime costs more than the rest of the line, so its result serves for a whole second.
+    def clock
+      now = Process.clock_gettime(Process::CLOCK_REALTIME, :second)
+      second, text = @second
+      return text if second == now
+
+      text = Time.at(now).strftime("%d/%b/%Y:%H:%M:%S %z").freeze
+      @second = [now, text].freeze
+      text
+    end
+
+    def describe(exception) = "#{exception.class}: #{Text.indent(exception.message)}"
+
+    def request_text(env)
+      return "" unless env
+
+      " (#{Text.escape("#{env['REQUEST_METHOD']} #{env['SCRIPT_NAME']}#{env['PATH_INFO']}")})"
+    end
+
+    def append_backtrace(lines, exception)
+      lines.concat((exception.backtrace || []).map { |line| "    #{Text.indent(line)}" })
+    end
+
+    def append_causes(lines, exception)
+      CAUSES.times do
+        exception = exception.cause or return
+        lines << "  caused by #{describe(exception)}"
+        append_backtrace(lines, exception)
+      end
+    end
+  end
+end

@@ -1,0 +1,35 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Log
+    # Makes text that came over the wire fit for a log: no octet of it can end a line, close a quoted
+    # field or move a terminal's cursor.
+    module Text
+      UNSAFE = /[^\x20-\x7e]|["\\]/n
+      CONTROL = /[\x00-\x08\x0b-\x1f\x7f]/n
+      private_constant :UNSAFE, :CONTROL
+
+      module_function
+
+      # For a quoted field: everything but printable ASCII becomes \xNN, and so do quote and backslash.
+      #
+      # @return [String] ASCII
+      def escape(text)
+        text = text.to_s.b
+        UNSAFE.match?(text) ? text.gsub(UNSAFE) { |octet| format("\\x%02X", octet.ord) } : text
+      end
+
+      # For a field that ends with a blank: as #escape, and `-` when there is nothing.
+      def field(text)
+        text = escape(text)
+        text.empty? ? "-" : text.tr(" ", "+")
+      end
+
+      # For a message of several lines: further lines are indented, so that none of them passes for an
+      # entry of its own; other control octets become \xNN. Bytes above 127 stay as they are.
+      def indent(text)
+        text.to_s.b.gsub(CONTROL) { |octet| format("\\x%02X", octet.ord) }.gsub("\n", "\n      ")
+      end
+    end
+  end
+end

@@ -1,0 +1,164 @@
+# frozen_string_literal: true
+
+require "rack"
+require_relative "addresses"
+
+module Abaca
+  # A server as an object: an app, the places it listens at, and one native loop.
+  #
+  #   server = Abaca::Server.new(app, max_body_size: 1_000_000)
+  #   port = server.add_tcp_listener("localhost", 0)
+  #   thread = Thread.new { server.run }
+  #   server.stop
+  #   thread.join
+  #
+  # Several may live in one process, each run by a thread of its own.
+  class Server
+    # @return [Config]
+    attr_reader :config
+    # @return [Log]
+    attr_reader :log
+
+    # @param app [#call] a Rack app
+    # @param options [Hash{Symbol => Object}, Config] settings: the limits of docs/limits.md by name,
+    #   `max_fibers`, `force_shutdown_after` (seconds or nil), `log` (a Log), `log_requests`, `errors`
+    #   (an IO for rack.errors), `rack_url_scheme`, `script_name`
+    # @raise [ConfigError] for an unknown setting or a value out of range
+    def initialize(app, options = {})
+      raise ConfigError, "#{app.class} is no Rack app: it has no call" unless app.respond_to?(:call)
+
+      @config = options.is_a?(Config) ? options : Config.new(options)
+      @log = @config[:log] || Log.new
+      @engine = Engine.new(app, engine_options)
+      @state = :new
+    end
+
+    # Listens on every address of a host.
+    #
+    # @param host [String] an address or a name; `localhost` is every loopback address
+    # @param port [Integer] 0 lets the kernel choose, the same port for all addresses where it is free
+    # @param backlog [Integer] connections that may wait to be accepted
+    # @param defer_accept [Boolean] accept a connection only when its first octets are there
+    # @param reuse_port [Boolean] let other processes listen on the same port
+    # @return [Integer] the port (the first address's, should they differ)
+    # @raise [ConfigError] when the host has no address
+    # @raise [SystemCallError] when the port is taken or not allowed
+    def add_tcp_listener(host, port, backlog: Config::Bind::BACKLOG, defer_accept: true, reuse_port: false)
+      options = { backlog:, defer_accept:, reuse_port: }
+      first, *others = Addresses.of(host)
+      chosen = add_first(first, port, options)
+      others.each { |address| add_other(address, chosen, port, options) }
+      chosen
+    end
+
+    # Listens on a unix socket. A stale socket file is replaced, a live one is an error.
+    #
+    # @param path [String] `@name` is an abstract socket
+    # @param backlog [Integer] connections that may wait to be accepted
+    # @param umask [Integer, nil] for the socket file while it is made
+    # @param mode [Integer, nil] the socket file's mode
+    # @return [nil]
+    # @raise [SystemCallError]
+    def add_unix_listener(path, backlog: Config::Bind::BACKLOG, umask: nil, mode: nil)
+      @engine.add_unix(path, backlog:, umask:, mode:)
+      nil
+    end
+
+    # @return [Array<String>] the places listened at, as URLs
+    def urls
+      @engine.listeners.map do |kind, name, port|
+        next "unix://#{name}" if kind.to_s == "unix"
+
+        "#{@config[:rack_url_scheme]}://#{name.include?(':') ? "[#{name}]" : name}:#{port}"
+      end
+    end
+
+    # Serves on the calling thread until the server is stopped; the thread must not have a fiber
+    # scheduler. Listeners are closed when it returns.
+    #
+    # @return [nil]
+    # @raise [Error] when it ran before, or the thread has a scheduler
+    def run
+      raise Error, "a server runs only once" unless @state == :new
+      raise Error, "this thread has a fiber scheduler; run the server on a thread of its own" if Fiber.scheduler
+
+      @state = :running
+      begin
+        serve
+      ensure
+        @state = :stopped
+        @engine.close
+        @log.release
+      end
+    end
+
+    # Stops gracefully: accepts nothing new, lets requests in flight finish, and then #run returns. What
+    # is left after `force_shutdown_after` seconds is broken off with ForceShutdown. Any thread and any
+    # trap handler may call it.
+    #
+    # @return [nil]
+    def stop
+      @engine.stop
+      nil
+    end
+
+    # Stops at once: requests in flight are broken off with ForceShutdown. Any thread and any trap
+    # handler may call it.
+    #
+    # @return [nil]
+    def halt
+      @engine.halt
+      nil
+    end
+
+    # Closes the listeners of a server that is not going to run.
+    #
+    # @return [nil]
+    def close
+      @engine.close
+      nil
+    end
+
+    # @return [Hash] counters of the engine
+    def stats = @engine.stats
+
+    private
+
+    def serve
+      pool = FiberPool.new(max: @config[:max_fibers])
+      scheduler = Scheduler.new
+      Fiber.set_scheduler(scheduler)
+      @engine.run(scheduler, pool)
+      nil
+    ensure
+      # This also waits for fibers that the app started and that have not ended.
+      Fiber.set_scheduler(nil) if scheduler
+    end
+
+    def engine_options
+      { limits: @config.limits, log: @log, access_log: @config[:log_requests], errors: @config[:errors] || $stderr,
+        url_scheme: @config[:rack_url_scheme], multiprocess: false, script_name: @config[:script_name],
+        shutdown_timeout: @config[:force_shutdown_after], rack_release: Rack.release }
+    end
+
+    # A machine without IPv6 serves on all of its addresses all the same.
+    def add_first(address, port, options)
+      @engine.add_tcp(address, port, **options)
+    rescue Errno::EAFNOSUPPORT, Errno::EADDRNOTAVAIL
+      raise unless address == "::"
+
+      @log.warn("no IPv6 on this machine: listening on 0.0.0.0 in place of [::]")
+      @engine.add_tcp("0.0.0.0", port, **options)
+    end
+
+    def add_other(address, chosen, wanted, options)
+      @engine.add_tcp(address, chosen, **options)
+    rescue Errno::EAFNOSUPPORT, Errno::EADDRNOTAVAIL
+      @log.debug("#{address} cannot be listened on here")
+    rescue Errno::EADDRINUSE
+      raise unless wanted.zero?
+
+      @engine.add_tcp(address, 0, **options)
+    end
+  end
+end
