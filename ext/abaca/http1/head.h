@@ -48,10 +48,12 @@ typedef struct ab_request {
   ab_view host; /* uri-host of the effective authority, brackets of an IPv6 literal included; len 0
                    when an HTTP/1.0 request names none */
   ab_view port; /* digits; len 0 when none is named */
-  ab_view authority; /* host and port together, as they would stand in a Host field */
+  ab_view authority; /* host and port together, as they would stand in a Host field; an empty port's
+                        colon is left out */
   ab_field *fields;  /* the caller's array */
   uint32_t field_count;
   uint32_t head_size;  /* octets of the head, leading empty lines and last CRLF included */
+  uint16_t known;      /* bit (1 << id) for each enum ab_field_id among the fields */
   uint8_t minor;       /* 0 for HTTP/1.0, 1 for HTTP/1.1 and above */
   uint8_t target_form; /* enum ab_target_form */
   bool is_head;        /* the method is HEAD */
@@ -106,8 +108,7 @@ enum ab_http1_error {
 /* How far an incomplete head has been checked; zeroed by the caller before the first call. */
 typedef struct ab_head_progress {
   uint32_t checked; /* octets from the start of the head which are complete, valid lines */
-  uint16_t lines;   /* field lines among them */
-  uint8_t phase;    /* private to head.c */
+  uint32_t lines;   /* field lines among them */
 } ab_head_progress;
 
 /* Parses the head that starts at buf[0].

@@ -35,8 +35,9 @@ char *ab_write_decimal(char *dst, uint64_t n);
 /* "1f4\r\n" (RFC 9112 7.1). Returns the end; needs AB_CHUNK_HEAD_MAX octets; size > 0. */
 char *ab_write_chunk_head(char *dst, uint64_t size);
 
-/* "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110 5.6.7) for a Unix time from 0 to the year 9999: exactly
- * AB_DATE_LEN octets, no NUL. Returns the end. */
+/* "Sun, 06 Nov 1994 08:49:37 GMT" (RFC 9110 5.6.7) for a Unix time from 0 to the year 9999, and
+ * the nearer end of that span for a time outside it: exactly AB_DATE_LEN octets, no NUL. Returns
+ * the end. */
 char *ab_write_date(char *dst, int64_t unix_time);
 
 #endif

@@ -1,0 +1,158 @@
+/* Octet classes of the HTTP/1 grammar, and scans for the first octet outside a class. Private to
+ * this room.
+ *
+ * Each scan returns the first octet in [ptr, end) that is not of its class, or end. None reads at
+ * or behind end. A scan with a name in _plain is the portable form of the one without; it is always
+ * compiled, so that one test can hold both to the same results.
+ */
+#ifndef AB_HTTP1_CHAR_H
+#define AB_HTTP1_CHAR_H
+
+#include <string.h>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "base/base.h"
+
+#define AB__TOKEN  0x01 /* tchar (RFC 9110 5.6.2) */
+#define AB__VALUE  0x02 /* HTAB, SP, VCHAR, obs-text (RFC 9110 5.5) */
+#define AB__PATH   0x04 /* of a request target, before the first "?" */
+#define AB__QUERY  0x08 /* of a request target, behind the first "?" */
+#define AB__HOST   0x10 /* unreserved and sub-delims (RFC 3986 3.2.2); no percent-encoding */
+#define AB__QUOTED 0x20 /* qdtext (RFC 9110 5.6.4) */
+
+extern const uint8_t ab__char_class[256];
+
+static inline bool ab__char_is(char octet, unsigned class) {
+  return (ab__char_class[(unsigned char)octet] & class) != 0;
+}
+
+static inline bool ab__is_digit(char octet) {
+  return octet >= '0' && octet <= '9';
+}
+
+static inline bool ab__is_blank(char octet) {
+  return octet == ' ' || octet == '\t';
+}
+
+/* The value of a hexadecimal digit, or -1. */
+static inline int ab__hex_value(char octet) {
+  if (ab__is_digit(octet)) return octet - '0';
+  char lower = (char)(octet | 0x20);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+static inline const char *ab__skip_class(const char *ptr, const char *end, unsigned class) {
+  while (ptr < end && ab__char_is(*ptr, class)) ptr++;
+  return ptr;
+}
+
+static inline const char *ab__skip_token(const char *ptr, const char *end) {
+  return ab__skip_class(ptr, end, AB__TOKEN);
+}
+
+/* True when one of the eight octets is below 0x20 or is DEL. It may be true for an octet above such
+ * a one as well, so it tells whether there is one, not where. */
+static inline bool ab__word_has_control(uint64_t word) {
+  const uint64_t ones = UINT64_C(0x0101010101010101), highs = UINT64_C(0x8080808080808080);
+  uint64_t del = word ^ (ones * 0x7f);
+  return ((((word - ones * 0x20) & ~word) | ((del - ones) & ~del)) & highs) != 0;
+}
+
+static inline const char *ab__skip_value_plain(const char *ptr, const char *end) {
+  while (end - ptr >= 8) {
+    uint64_t word;
+    memcpy(&word, ptr, sizeof(word));
+    if (ab__word_has_control(word)) {
+      const char *stop = ab__skip_class(ptr, ptr + 8, AB__VALUE);
+      if (stop < ptr + 8) return stop;
+    }
+    ptr += 8;
+  }
+  return ab__skip_class(ptr, end, AB__VALUE);
+}
+
+static inline const char *ab__skip_path_plain(const char *ptr, const char *end) {
+  return ab__skip_class(ptr, end, AB__PATH);
+}
+
+static inline const char *ab__skip_query_plain(const char *ptr, const char *end) {
+  return ab__skip_class(ptr, end, AB__QUERY);
+}
+
+#ifdef __SSE2__
+
+/* A bit for each of the sixteen octets that is below 0x20 or DEL: HTAB too, which is a value octet
+ * all the same. */
+static inline unsigned ab__block_controls(__m128i block) {
+  __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(block, _mm_set1_epi8(0x1f)), block);
+  __m128i del = _mm_cmpeq_epi8(block, _mm_set1_epi8(0x7f));
+  return (unsigned)_mm_movemask_epi8(_mm_or_si128(low, del));
+}
+
+/* The octets that are of neither AB__PATH nor AB__QUERY. Two pairs differ in one bit only: DQUOTE
+ * and "#", and "<" and ">". */
+static inline __m128i ab__block_not_target(__m128i block) {
+  __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(block, _mm_set1_epi8(0x20)), block);
+  __m128i del = _mm_cmpeq_epi8(block, _mm_set1_epi8(0x7f));
+  __m128i hash =
+      _mm_cmpeq_epi8(_mm_and_si128(block, _mm_set1_epi8((char)0xfe)), _mm_set1_epi8('"'));
+  __m128i angle =
+      _mm_cmpeq_epi8(_mm_and_si128(block, _mm_set1_epi8((char)0xfd)), _mm_set1_epi8('<'));
+  return _mm_or_si128(_mm_or_si128(low, del), _mm_or_si128(hash, angle));
+}
+
+static inline const char *ab__skip_value(const char *ptr, const char *end) {
+  while (end - ptr >= 16) {
+    unsigned hits = ab__block_controls(_mm_loadu_si128((const __m128i *)ptr));
+    if (hits == 0) {
+      ptr += 16;
+      continue;
+    }
+    ptr += __builtin_ctz(hits);
+    if (*ptr != '\t') return ptr;
+    ptr++;
+  }
+  return ab__skip_value_plain(ptr, end);
+}
+
+static inline const char *ab__skip_path(const char *ptr, const char *end) {
+  for (; end - ptr >= 16; ptr += 16) {
+    __m128i block = _mm_loadu_si128((const __m128i *)ptr);
+    __m128i mark = _mm_cmpeq_epi8(block, _mm_set1_epi8('?'));
+    __m128i back = _mm_cmpeq_epi8(block, _mm_set1_epi8('\\'));
+    unsigned hits = (unsigned)_mm_movemask_epi8(
+        _mm_or_si128(ab__block_not_target(block), _mm_or_si128(mark, back)));
+    if (hits) return ptr + __builtin_ctz(hits);
+  }
+  return ab__skip_path_plain(ptr, end);
+}
+
+static inline const char *ab__skip_query(const char *ptr, const char *end) {
+  for (; end - ptr >= 16; ptr += 16) {
+    __m128i block = _mm_loadu_si128((const __m128i *)ptr);
+    unsigned hits = (unsigned)_mm_movemask_epi8(ab__block_not_target(block));
+    if (hits) return ptr + __builtin_ctz(hits);
+  }
+  return ab__skip_query_plain(ptr, end);
+}
+
+#else
+
+static inline const char *ab__skip_value(const char *ptr, const char *end) {
+  return ab__skip_value_plain(ptr, end);
+}
+
+static inline const char *ab__skip_path(const char *ptr, const char *end) {
+  return ab__skip_path_plain(ptr, end);
+}
+
+static inline const char *ab__skip_query(const char *ptr, const char *end) {
+  return ab__skip_query_plain(ptr, end);
+}
+
+#endif
+
+#endif

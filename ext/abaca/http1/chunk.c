@@ -1,0 +1,236 @@
+/* The chunked transfer coding as a machine that looks at one octet of framing at a time, and passes
+ * the data of chunks on in one piece. All it knows is in ab_chunk_decoder, so that the octets may
+ * be split anywhere. */
+#include "http1/chunk.h"
+
+#include "base/bits.h"
+#include "http1/char.h"
+#include "http1/framing.h"
+#include "http1/head.h"
+
+/* Sixteen hexadecimal digits make 64 bits. */
+#define DIGITS_MAX 16
+
+/* Chunks of one octet are legal and cost a hundred times what large ones do. So a body's framing
+ * may take this much, and beyond it no more than three quarters of all octets. */
+#define OVERHEAD_FREE  65536
+#define OVERHEAD_RATIO 3
+
+enum chunk_state {
+  STATE_SIZE = 0,
+  STATE_NEXT_EXT,     /* white space has been read: only ";" may follow */
+  STATE_EXT_NAME_1ST, /* behind ";" */
+  STATE_EXT_NAME,
+  STATE_EXT_NAME_END, /* white space behind a name: "=" or ";" */
+  STATE_EXT_VALUE_1ST,
+  STATE_EXT_VALUE,
+  STATE_EXT_QUOTED,
+  STATE_EXT_QUOTED_PAIR,
+  STATE_EXT_QUOTED_END,
+  STATE_SIZE_LF,
+  STATE_DATA,
+  STATE_DATA_CR,
+  STATE_DATA_LF,
+  STATE_TRAILER, /* at the start of a trailer line */
+  STATE_TRAILER_NAME,
+  STATE_TRAILER_VALUE,
+  STATE_TRAILER_LF,
+  STATE_FINAL_LF,
+  STATE_DONE
+};
+
+void ab_chunk_init(ab_chunk_decoder *self) {
+  *self = (ab_chunk_decoder){.state = STATE_SIZE};
+}
+
+static int go(ab_chunk_decoder *self, enum chunk_state state) {
+  self->state = (uint8_t)state;
+  return AB_OK;
+}
+
+/* An octet that the line cannot have at this place. */
+static int bad(char octet, int error) {
+  return octet == '\n' ? AB_HTTP1_LINE_END : error;
+}
+
+/* Adds one to a counter that must not pass `max`. */
+static bool count(uint32_t *counter, uint64_t max) {
+  return *counter < max && *counter < UINT32_MAX && ++*counter;
+}
+
+/* The digits of a size are complete: is the chunk one that we take? */
+static int check_size(const ab_chunk_decoder *self, const ab_limits *limits) {
+  uint64_t most = limits->max_body_size, total;
+  if (most == 0 || most > AB_BODY_CEILING) most = AB_BODY_CEILING;
+  if (!ab_add_u64(self->total, self->left, &total) || total > most) return AB_HTTP1_BODY_TOO_LARGE;
+  return AB_OK;
+}
+
+/* Behind the size, a name or a value: another extension, or the end of the line. */
+static int after_item(ab_chunk_decoder *self, char octet, enum chunk_state blank, int error) {
+  if (octet == '\r') return go(self, STATE_SIZE_LF);
+  if (octet == ';') return go(self, STATE_EXT_NAME_1ST);
+  if (ab__is_blank(octet)) return go(self, blank);
+  return bad(octet, error);
+}
+
+static int on_size(ab_chunk_decoder *self, const ab_limits *limits, char octet) {
+  int digit = ab__hex_value(octet);
+  if (digit >= 0) {
+    if (self->digits == DIGITS_MAX) return AB_HTTP1_CHUNK_SIZE_SYNTAX;
+    self->digits++;
+    self->left = self->left << 4 | (unsigned)digit;
+    return AB_OK;
+  }
+  if (self->digits == 0) return bad(octet, AB_HTTP1_CHUNK_SIZE_SYNTAX);
+  int error = after_item(self, octet, STATE_NEXT_EXT, AB_HTTP1_CHUNK_SIZE_SYNTAX);
+  return error ? error : check_size(self, limits);
+}
+
+/* The octets of a quoted-string, its first DQUOTE excepted (RFC 9110 5.6.4). */
+static int on_quoted(ab_chunk_decoder *self, char octet) {
+  if (self->state == STATE_EXT_QUOTED_PAIR) {
+    if (!ab__char_is(octet, AB__VALUE)) return bad(octet, AB_HTTP1_CHUNK_EXTENSION_SYNTAX);
+    return go(self, STATE_EXT_QUOTED);
+  }
+  if (octet == '"') return go(self, STATE_EXT_QUOTED_END);
+  if (octet == '\\') return go(self, STATE_EXT_QUOTED_PAIR);
+  return ab__char_is(octet, AB__QUOTED) ? AB_OK : bad(octet, AB_HTTP1_CHUNK_EXTENSION_SYNTAX);
+}
+
+/* BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] (RFC 9112 7.1.1). White space at the
+ * end of the line is not in the grammar. */
+static int on_extension(ab_chunk_decoder *self, char octet) {
+  const int error = AB_HTTP1_CHUNK_EXTENSION_SYNTAX;
+  bool token = ab__char_is(octet, AB__TOKEN), blank = ab__is_blank(octet);
+  switch (self->state) {
+  case STATE_NEXT_EXT:
+    if (octet == ';') return go(self, STATE_EXT_NAME_1ST);
+    return blank ? AB_OK : bad(octet, error);
+  case STATE_EXT_NAME_1ST:
+    if (token) return go(self, STATE_EXT_NAME);
+    return blank ? AB_OK : bad(octet, error);
+  case STATE_EXT_NAME:
+    if (token) return AB_OK;
+    if (octet == '=') return go(self, STATE_EXT_VALUE_1ST);
+    return after_item(self, octet, STATE_EXT_NAME_END, error);
+  case STATE_EXT_NAME_END:
+    if (octet == '=') return go(self, STATE_EXT_VALUE_1ST);
+    if (octet == ';') return go(self, STATE_EXT_NAME_1ST);
+    return blank ? AB_OK : bad(octet, error);
+  case STATE_EXT_VALUE_1ST:
+    if (octet == '"') return go(self, STATE_EXT_QUOTED);
+    if (token) return go(self, STATE_EXT_VALUE);
+    return blank ? AB_OK : bad(octet, error);
+  case STATE_EXT_VALUE:
+    if (token) return AB_OK;
+    return after_item(self, octet, STATE_NEXT_EXT, error);
+  case STATE_EXT_QUOTED_END:
+    return after_item(self, octet, STATE_NEXT_EXT, error);
+  default:
+    return on_quoted(self, octet);
+  }
+}
+
+/* The size line is complete. */
+static int begin_chunk(ab_chunk_decoder *self, char octet) {
+  if (octet != '\n') return AB_HTTP1_LINE_END;
+  self->overhead += (uint64_t)self->line + 2;
+  if (self->overhead > OVERHEAD_FREE && self->overhead / OVERHEAD_RATIO > self->total) {
+    return AB_HTTP1_CHUNK_OVERHEAD;
+  }
+  self->total += self->left;
+  self->line = 0;
+  self->digits = 0;
+  return go(self, self->left ? STATE_DATA : STATE_TRAILER);
+}
+
+static int on_size_line(ab_chunk_decoder *self, const ab_limits *limits, char octet) {
+  if (self->state == STATE_SIZE_LF) return begin_chunk(self, octet);
+  if (octet != '\r' && !count(&self->line, limits->max_chunk_line)) {
+    return AB_HTTP1_CHUNK_LINE_TOO_LONG;
+  }
+  int error = self->state == STATE_SIZE ? on_size(self, limits, octet) : on_extension(self, octet);
+  if (error) return error;
+  bool extension = self->state > STATE_SIZE && self->state < STATE_SIZE_LF;
+  if (extension && !count(&self->extensions, limits->max_chunk_extensions)) {
+    return AB_HTTP1_CHUNK_OVERHEAD;
+  }
+  return AB_OK;
+}
+
+static int on_data_end(ab_chunk_decoder *self, char octet) {
+  if (octet != (self->state == STATE_DATA_CR ? '\r' : '\n')) return AB_HTTP1_CHUNK_DATA_END;
+  if (self->state == STATE_DATA_CR) return go(self, STATE_DATA_LF);
+  self->overhead += 2;
+  return go(self, STATE_SIZE);
+}
+
+static int on_trailer_start(ab_chunk_decoder *self, const ab_limits *limits, char octet) {
+  if (ab__is_blank(octet)) return AB_HTTP1_FIELD_FOLDED;
+  if (!ab__char_is(octet, AB__TOKEN)) return bad(octet, AB_HTTP1_FIELD_NAME_SYNTAX);
+  if (self->trailers >= limits->max_trailer_count || self->trailers == UINT16_MAX) {
+    return AB_HTTP1_TRAILER_TOO_LONG;
+  }
+  self->trailers++;
+  return go(self, STATE_TRAILER_NAME);
+}
+
+/* The rules for trailer lines are those for field lines (RFC 9112 7.1.2). */
+static int on_trailer_line(ab_chunk_decoder *self, const ab_limits *limits, char octet) {
+  if (!count(&self->line, limits->max_trailer_size)) return AB_HTTP1_TRAILER_TOO_LONG;
+  switch (self->state) {
+  case STATE_TRAILER:
+    return on_trailer_start(self, limits, octet);
+  case STATE_TRAILER_NAME:
+    if (octet == ':') return go(self, STATE_TRAILER_VALUE);
+    return ab__char_is(octet, AB__TOKEN) ? AB_OK : bad(octet, AB_HTTP1_FIELD_NAME_SYNTAX);
+  case STATE_TRAILER_VALUE:
+    if (octet == '\r') return go(self, STATE_TRAILER_LF);
+    return ab__char_is(octet, AB__VALUE) ? AB_OK : bad(octet, AB_HTTP1_FIELD_VALUE_SYNTAX);
+  default:
+    return octet == '\n' ? go(self, STATE_TRAILER) : AB_HTTP1_LINE_END;
+  }
+}
+
+static int on_trailer(ab_chunk_decoder *self, const ab_limits *limits, char octet) {
+  if (self->state == STATE_FINAL_LF) {
+    return octet == '\n' ? go(self, STATE_DONE) : AB_HTTP1_LINE_END;
+  }
+  if (self->state == STATE_TRAILER && octet == '\r') return go(self, STATE_FINAL_LF);
+  return on_trailer_line(self, limits, octet);
+}
+
+static int on_octet(ab_chunk_decoder *self, const ab_limits *limits, char octet) {
+  if (self->state <= STATE_SIZE_LF) return on_size_line(self, limits, octet);
+  if (self->state <= STATE_DATA_LF) return on_data_end(self, octet);
+  return on_trailer(self, limits, octet);
+}
+
+/* Takes what there is of the chunk's data; at least one octet is there. */
+static ab_view take_data(ab_chunk_decoder *self, const char *ptr, size_t len) {
+  size_t taken = self->left < len ? (size_t)self->left : len;
+  self->left -= taken;
+  if (self->left == 0) go(self, STATE_DATA_CR);
+  return (ab_view){ptr, taken};
+}
+
+int ab_chunk_decode(ab_chunk_decoder *self, const ab_limits *limits, const char *buf, size_t len,
+                    size_t *consumed, ab_view *data) {
+  const char *ptr = buf, *end = buf + len;
+  int result = AB_CHUNK_MORE;
+  while (ptr < end && self->state != STATE_DATA && self->state != STATE_DONE) {
+    result = on_octet(self, limits, *ptr);
+    if (result < 0) break;
+    ptr++;
+  }
+  if (result == AB_OK && self->state == STATE_DONE) {
+    result = AB_CHUNK_DONE;
+  } else if (result == AB_OK && ptr < end) {
+    *data = take_data(self, ptr, (size_t)(end - ptr));
+    ptr += data->len;
+    result = AB_CHUNK_DATA;
+  }
+  *consumed = (size_t)(ptr - buf);
+  return result;
+}

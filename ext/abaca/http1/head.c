@@ -1,0 +1,385 @@
+/* The parser of request heads: one pass over a head that is complete, in the order of its octets.
+ *
+ * Errors of syntax are reported in the order of their position, as soon as the offending octet is
+ * there; errors of meaning (version, Host, framing, method) only when the whole head is. Both rules
+ * together make the verdict independent of how the octets were split. A head that comes in pieces
+ * is checked line by line, and parsed once more from its start when its end has come: so nothing
+ * has to be kept between calls but two numbers. */
+#include "http1/head.h"
+
+#include <string.h>
+
+#include "http1/char.h"
+#include "http1/target.h"
+#include "http1/write.h"
+
+/* RFC 9112 2.2 asks to skip "at least one" empty line before a request; old clients send one. */
+#define EMPTY_LINES_MAX 4
+
+/* The longest method of the registry has 17 octets. */
+#define METHOD_MAX 32
+
+/* The size of a head is returned as an int. */
+#define HEAD_CEILING ((uint64_t)1 << 30)
+
+typedef struct head_parser {
+  ab_request *request;
+  const char *start;       /* of the head */
+  const char *end;         /* of what may be looked at: received, and within max_head_size */
+  const char *checked;     /* everything before it is complete, valid lines */
+  ab_view host;            /* value of the first Host field */
+  ab__authority authority; /* of the target; host.len is 0 when it has none */
+  uint64_t head_max;
+  uint64_t request_line_max;
+  uint64_t field_line_max;
+  uint32_t field_max;
+  int result; /* AB_AGAIN or an error: why a step returned NULL */
+  char major;
+  bool method_known;
+  bool host_repeated;
+} head_parser;
+
+static const char *fail(head_parser *self, int error) {
+  self->result = error;
+  return NULL;
+}
+
+/* Where the line that starts at `line` must have ended with its CRLF, as far as we may look. */
+static const char *line_stop(const head_parser *self, const char *line, uint64_t max) {
+  return (uint64_t)(self->end - line) > max + 2 ? line + max + 2 : self->end;
+}
+
+/* A line has reached its stop without an end: too long, in a head that is too long, or not all here
+ * yet. */
+static const char *run_out(head_parser *self, const char *line, uint64_t max, int error) {
+  if ((uint64_t)(self->end - line) >= max + 2) return fail(self, error);
+  if ((uint64_t)(self->end - self->start) >= self->head_max) {
+    return fail(self, AB_HTTP1_HEAD_TOO_LONG);
+  }
+  return fail(self, AB_AGAIN);
+}
+
+static const char *request_line_run_out(head_parser *self, const char *line) {
+  return run_out(self, line, self->request_line_max, AB_HTTP1_REQUEST_LINE_TOO_LONG);
+}
+
+static const char *field_run_out(head_parser *self, const char *line) {
+  return run_out(self, line, self->field_line_max, AB_HTTP1_FIELD_TOO_LONG);
+}
+
+/* The IANA registry of methods but for CONNECT and TRACE, which an application server has no use
+ * for, and the two reserved names "*" and PRI. The frequent ones come first. */
+static const struct {
+  uint8_t len;
+  char name[19];
+} methods[] = {
+    {3, "GET"},
+    {4, "POST"},
+    {4, "HEAD"},
+    {3, "PUT"},
+    {6, "DELETE"},
+    {5, "PATCH"},
+    {7, "OPTIONS"},
+    {5, "QUERY"},
+    {3, "ACL"},
+    {16, "BASELINE-CONTROL"},
+    {4, "BIND"},
+    {7, "CHECKIN"},
+    {8, "CHECKOUT"},
+    {4, "COPY"},
+    {5, "LABEL"},
+    {4, "LINK"},
+    {4, "LOCK"},
+    {5, "MERGE"},
+    {10, "MKACTIVITY"},
+    {10, "MKCALENDAR"},
+    {5, "MKCOL"},
+    {13, "MKREDIRECTREF"},
+    {11, "MKWORKSPACE"},
+    {4, "MOVE"},
+    {10, "ORDERPATCH"},
+    {8, "PROPFIND"},
+    {9, "PROPPATCH"},
+    {6, "REBIND"},
+    {6, "REPORT"},
+    {6, "SEARCH"},
+    {6, "UNBIND"},
+    {10, "UNCHECKOUT"},
+    {6, "UNLINK"},
+    {6, "UNLOCK"},
+    {6, "UPDATE"},
+    {17, "UPDATEREDIRECTREF"},
+    {15, "VERSION-CONTROL"},
+};
+
+static bool method_is_known(ab_view method) {
+  for (size_t i = 0; i < AB_ARRAY_LEN(methods); i++) {
+    if (method.len == methods[i].len && memcmp(method.ptr, methods[i].name, method.len) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Returns the octet behind the SP that ends the method. */
+static const char *parse_method(head_parser *self, const char *line, const char *stop) {
+  const char *most = stop - line > METHOD_MAX + 1 ? line + METHOD_MAX + 1 : stop;
+  const char *end = ab__skip_token(line, most);
+  size_t len = (size_t)(end - line);
+  if (len > METHOD_MAX) return fail(self, AB_HTTP1_METHOD_TOO_LONG);
+  if (end == stop) return request_line_run_out(self, line);
+  if (*end == '\n') return fail(self, AB_HTTP1_LINE_END);
+  if (*end != ' ' || len == 0) return fail(self, AB_HTTP1_METHOD_SYNTAX);
+  ab_request *request = self->request;
+  request->method = (ab_view){line, len};
+  request->is_head = len == 4 && memcmp(line, "HEAD", 4) == 0;
+  self->method_known = method_is_known(request->method);
+  return end + 1;
+}
+
+/* Why the line does not end where it should. */
+static int version_tail_error(char octet) {
+  if (octet == '\n') return AB_HTTP1_LINE_END;
+  return ab__is_blank(octet) ? AB_HTTP1_REQUEST_LINE_SYNTAX : AB_HTTP1_VERSION_SYNTAX;
+}
+
+/* HTTP-version and CRLF octet by octet, so that the first wrong one is found although later ones
+ * are not there. Returns what is behind the CRLF. */
+static const char *parse_version_slowly(head_parser *self, const char *line, const char *ptr,
+                                        const char *stop) {
+  static const char pattern[] = "HTTP/d.d\r\n";
+  for (size_t i = 0; pattern[i]; i++, ptr++) {
+    if (ptr == stop) return request_line_run_out(self, line);
+    if (pattern[i] == 'd' ? ab__is_digit(*ptr) : *ptr == pattern[i]) continue;
+    if (pattern[i] == '\n') return fail(self, AB_HTTP1_LINE_END);
+    if (pattern[i] == '\r') return fail(self, version_tail_error(*ptr));
+    return fail(self, AB_HTTP1_VERSION_SYNTAX);
+  }
+  self->major = ptr[-5];
+  /* A higher minor version is a request of the highest one we know (RFC 9110 2.5). */
+  self->request->minor = ptr[-3] != '0';
+  return ptr;
+}
+
+static const char *parse_version(head_parser *self, const char *line, const char *ptr,
+                                 const char *stop) {
+  if (AB_LIKELY(stop - ptr >= 10 && memcmp(ptr, "HTTP/1.1\r\n", 10) == 0)) {
+    self->major = '1';
+    self->request->minor = 1;
+    return ptr + 10;
+  }
+  return parse_version_slowly(self, line, ptr, stop);
+}
+
+/* Returns the first field line. */
+static const char *parse_request_line(head_parser *self, const char *line) {
+  const char *stop = line_stop(self, line, self->request_line_max);
+  const char *ptr = parse_method(self, line, stop);
+  if (!ptr) return NULL;
+  int error;
+  ptr = ab__target_parse(ptr, stop, self->request, &self->authority, &error);
+  if (!ptr) return error == AB_AGAIN ? request_line_run_out(self, line) : fail(self, error);
+  return parse_version(self, line, ptr + 1, stop);
+}
+
+/* Returns the request line. */
+static const char *skip_empty_lines(head_parser *self, const char *ptr) {
+  for (int lines = 0;; lines++) {
+    if (ptr == self->end) return run_out(self, ptr, UINT32_MAX, AB_HTTP1_HEAD_TOO_LONG);
+    if (*ptr == '\n') return fail(self, AB_HTTP1_LINE_END);
+    if (AB_LIKELY(*ptr != '\r')) return ptr;
+    if (lines == EMPTY_LINES_MAX) return fail(self, AB_HTTP1_REQUEST_LINE_SYNTAX);
+    if (++ptr == self->end) return run_out(self, ptr, UINT32_MAX, AB_HTTP1_HEAD_TOO_LONG);
+    if (*ptr++ != '\n') return fail(self, AB_HTTP1_LINE_END);
+  }
+}
+
+/* True when a token spells `lower`, letters and "-" only, in any case. Among tokens no other octet
+ * folds onto these, so that a wide OR does for octets that the name scan has passed. */
+static inline bool spells(const char *token, const char *lower, size_t len) {
+  const uint64_t fold = UINT64_C(0x2020202020202020);
+  size_t at = 0;
+  for (; at + 8 <= len; at += 8) {
+    uint64_t a, b;
+    memcpy(&a, token + at, 8);
+    memcpy(&b, lower + at, 8);
+    if ((a | fold) != b) return false;
+  }
+  for (; at < len; at++) {
+    if ((token[at] | 0x20) != lower[at]) return false;
+  }
+  return true;
+}
+
+static uint8_t field_id(const char *name, size_t len) {
+  switch (len) {
+  case 4:
+    return spells(name, "host", 4) ? AB_FIELD_HOST : AB_FIELD_OTHER;
+  case 6:
+    if (spells(name, "cookie", 6)) return AB_FIELD_COOKIE;
+    return spells(name, "expect", 6) ? AB_FIELD_EXPECT : AB_FIELD_OTHER;
+  case 7:
+    return spells(name, "upgrade", 7) ? AB_FIELD_UPGRADE : AB_FIELD_OTHER;
+  case 10:
+    return spells(name, "connection", 10) ? AB_FIELD_CONNECTION : AB_FIELD_OTHER;
+  case 12:
+    return spells(name, "content-type", 12) ? AB_FIELD_CONTENT_TYPE : AB_FIELD_OTHER;
+  case 14:
+    return spells(name, "content-length", 14) ? AB_FIELD_CONTENT_LENGTH : AB_FIELD_OTHER;
+  case 17:
+    return spells(name, "transfer-encoding", 17) ? AB_FIELD_TRANSFER_ENCODING : AB_FIELD_OTHER;
+  default:
+    return AB_FIELD_OTHER;
+  }
+}
+
+static void note_field(head_parser *self, const ab_field *field) {
+  ab_request *request = self->request;
+  if (field->id == AB_FIELD_HOST) {
+    if (request->known & 1u << AB_FIELD_HOST) {
+      self->host_repeated = true;
+    } else {
+      self->host = (ab_view){field->value, field->value_len};
+    }
+  }
+  request->known |= (uint16_t)(1u << field->id);
+}
+
+/* Returns the ":" that ends the name. */
+static const char *parse_name(head_parser *self, const char *line, const char *stop,
+                              ab_field *field) {
+  const char *end = ab__skip_token(line, stop);
+  /* A name that name_len cannot hold is refused before what follows it is looked at. */
+  if (AB_UNLIKELY(end - line > UINT16_MAX)) return fail(self, AB_HTTP1_FIELD_TOO_LONG);
+  if (end == stop) return field_run_out(self, line);
+  if (AB_UNLIKELY(*end != ':' || end == line)) {
+    if (*end == '\n') return fail(self, AB_HTTP1_LINE_END);
+    bool folded = end == line && ab__is_blank(*end);
+    return fail(self, folded ? AB_HTTP1_FIELD_FOLDED : AB_HTTP1_FIELD_NAME_SYNTAX);
+  }
+  field->name = line;
+  field->name_len = (uint16_t)(end - line);
+  return end;
+}
+
+/* Returns the next line. */
+static const char *parse_field(head_parser *self, const char *line, ab_field *field) {
+  const char *stop = line_stop(self, line, self->field_line_max);
+  const char *ptr = parse_name(self, line, stop, field);
+  if (!ptr) return NULL;
+  for (ptr++; ptr < stop && ab__is_blank(*ptr);) ptr++;
+  const char *end = ab__skip_value(ptr, stop);
+  if (end == stop) return field_run_out(self, line);
+  if (AB_UNLIKELY(*end != '\r')) {
+    return fail(self, *end == '\n' ? AB_HTTP1_LINE_END : AB_HTTP1_FIELD_VALUE_SYNTAX);
+  }
+  if (end + 1 == stop) return field_run_out(self, line);
+  if (AB_UNLIKELY(end[1] != '\n')) return fail(self, AB_HTTP1_LINE_END);
+  const char *last = end;
+  while (last > ptr && ab__is_blank(last[-1])) last--;
+  field->value = ptr;
+  field->value_len = (uint32_t)(last - ptr);
+  field->id = field_id(line, field->name_len);
+  if (field->id) note_field(self, field);
+  return end + 2;
+}
+
+/* Parses from a field line, or from the empty line, on. Returns the end of the head. */
+static const char *parse_fields(head_parser *self, const char *ptr) {
+  ab_request *request = self->request;
+  for (;;) {
+    self->checked = ptr;
+    if (ptr == self->end) return field_run_out(self, ptr);
+    if (*ptr == '\r') break;
+    if (request->field_count == self->field_max) return fail(self, AB_HTTP1_FIELD_TOO_MANY);
+    ptr = parse_field(self, ptr, &request->fields[request->field_count]);
+    if (!ptr) return NULL;
+    request->field_count++;
+  }
+  if (ptr + 1 == self->end) return field_run_out(self, ptr);
+  return ptr[1] == '\n' ? ptr + 2 : fail(self, AB_HTTP1_LINE_END);
+}
+
+/* Host is checked even where the target's authority takes its place (RFC 9112 3.2.2). */
+static int decide_host(head_parser *self) {
+  ab_request *request = self->request;
+  ab__authority field = {0};
+  if (request->known & 1u << AB_FIELD_HOST) {
+    if (self->host_repeated) return AB_HTTP1_HOST_REPEATED;
+    if (!ab__authority_parse(self->host, &field)) return AB_HTTP1_HOST_SYNTAX;
+  } else if (request->minor > 0) {
+    return AB_HTTP1_HOST_MISSING;
+  }
+  const ab__authority *effective = self->authority.host.len ? &self->authority : &field;
+  request->host = effective->host;
+  request->port = effective->port;
+  request->authority = effective->whole;
+  return AB_OK;
+}
+
+/* What a well-formed head means. */
+static int decide(head_parser *self) {
+  if (self->major != '1') return AB_HTTP1_VERSION_UNSUPPORTED;
+  int error = decide_host(self);
+  if (error) return error;
+  error = ab_framing_decide(self->request);
+  if (error) return error;
+  return self->method_known ? AB_OK : AB_HTTP1_METHOD_UNKNOWN;
+}
+
+static uint64_t at_most(uint64_t value, uint64_t ceiling) {
+  return value < ceiling ? value : ceiling;
+}
+
+static void parser_init(head_parser *self, const char *buf, size_t len, const ab_limits *limits,
+                        ab_request *request, ab_field *fields) {
+  uint64_t head_max = at_most(limits->max_head_size, HEAD_CEILING);
+  *request = (ab_request){.fields = fields};
+  *self = (head_parser){
+      .request = request,
+      .start = buf,
+      .end = buf + at_most(len, head_max),
+      .checked = buf,
+      .head_max = head_max,
+      .request_line_max = at_most(limits->max_request_line, HEAD_CEILING),
+      .field_line_max = at_most(limits->max_header_line, HEAD_CEILING),
+      .field_max = (uint32_t)at_most(limits->max_header_count, UINT32_MAX),
+  };
+}
+
+/* Parses from the start of the head; returns its end. */
+static const char *parse_whole(head_parser *self) {
+  const char *ptr = skip_empty_lines(self, self->start);
+  if (ptr) ptr = parse_request_line(self, ptr);
+  return ptr ? parse_fields(self, ptr) : NULL;
+}
+
+/* Goes on behind the lines that an earlier call has checked. */
+static const char *parse_rest(head_parser *self, const ab_head_progress *progress) {
+  self->request->field_count = progress->lines;
+  return parse_fields(self, self->start + progress->checked);
+}
+
+int ab_head_parse(const char *buf, size_t len, const ab_limits *limits, ab_head_progress *progress,
+                  ab_request *request, ab_field *fields) {
+  head_parser parser;
+  parser_init(&parser, buf, len, limits, request, fields);
+  const char *end;
+  if (AB_UNLIKELY(progress->checked)) {
+    end = parse_rest(&parser, progress);
+    if (end) {
+      parser_init(&parser, buf, len, limits, request, fields);
+      end = parse_whole(&parser);
+    }
+  } else {
+    end = parse_whole(&parser);
+  }
+  if (!end) {
+    progress->checked = (uint32_t)(parser.checked - buf);
+    progress->lines = request->field_count;
+    return parser.result;
+  }
+  request->head_size = (uint32_t)(end - buf);
+  int error = decide(&parser);
+  return error ? error : (int)request->head_size;
+}

@@ -1,0 +1,145 @@
+/* Status lines, field lines, chunk heads and dates. What is copied is checked in the same pass; a
+ * field that would break out of its line never leaves here (RFC 9110 5.5). */
+#include "http1/write.h"
+
+#include <string.h>
+
+#include "http1/char.h"
+
+/* The registered status codes and their phrases (RFC 9110 15 and the IANA registry). */
+#define STATUS_PHRASES(X)                                                                          \
+  X(100, "Continue")                                                                               \
+  X(101, "Switching Protocols")                                                                    \
+  X(102, "Processing")                                                                             \
+  X(103, "Early Hints")                                                                            \
+  X(200, "OK")                                                                                     \
+  X(201, "Created")                                                                                \
+  X(202, "Accepted")                                                                               \
+  X(203, "Non-Authoritative Information")                                                          \
+  X(204, "No Content")                                                                             \
+  X(205, "Reset Content")                                                                          \
+  X(206, "Partial Content")                                                                        \
+  X(207, "Multi-Status")                                                                           \
+  X(208, "Already Reported")                                                                       \
+  X(226, "IM Used")                                                                                \
+  X(300, "Multiple Choices")                                                                       \
+  X(301, "Moved Permanently")                                                                      \
+  X(302, "Found")                                                                                  \
+  X(303, "See Other")                                                                              \
+  X(304, "Not Modified")                                                                           \
+  X(305, "Use Proxy")                                                                              \
+  X(307, "Temporary Redirect")                                                                     \
+  X(308, "Permanent Redirect")                                                                     \
+  X(400, "Bad Request")                                                                            \
+  X(401, "Unauthorized")                                                                           \
+  X(402, "Payment Required")                                                                       \
+  X(403, "Forbidden")                                                                              \
+  X(404, "Not Found")                                                                              \
+  X(405, "Method Not Allowed")                                                                     \
+  X(406, "Not Acceptable")                                                                         \
+  X(407, "Proxy Authentication Required")                                                          \
+  X(408, "Request Timeout")                                                                        \
+  X(409, "Conflict")                                                                               \
+  X(410, "Gone")                                                                                   \
+  X(411, "Length Required")                                                                        \
+  X(412, "Precondition Failed")                                                                    \
+  X(413, "Content Too Large")                                                                      \
+  X(414, "URI Too Long")                                                                           \
+  X(415, "Unsupported Media Type")                                                                 \
+  X(416, "Range Not Satisfiable")                                                                  \
+  X(417, "Expectation Failed")                                                                     \
+  X(421, "Misdirected Request")                                                                    \
+  X(422, "Unprocessable Content")                                                                  \
+  X(423, "Locked")                                                                                 \
+  X(424, "Failed Dependency")                                                                      \
+  X(425, "Too Early")                                                                              \
+  X(426, "Upgrade Required")                                                                       \
+  X(428, "Precondition Required")                                                                  \
+  X(429, "Too Many Requests")                                                                      \
+  X(431, "Request Header Fields Too Large")                                                        \
+  X(451, "Unavailable For Legal Reasons")                                                          \
+  X(500, "Internal Server Error")                                                                  \
+  X(501, "Not Implemented")                                                                        \
+  X(502, "Bad Gateway")                                                                            \
+  X(503, "Service Unavailable")                                                                    \
+  X(504, "Gateway Timeout")                                                                        \
+  X(505, "HTTP Version Not Supported")                                                             \
+  X(506, "Variant Also Negotiates")                                                                \
+  X(507, "Insufficient Storage")                                                                   \
+  X(508, "Loop Detected")                                                                          \
+  X(510, "Not Extended")                                                                           \
+  X(511, "Network Authentication Required")
+
+const char *ab_status_phrase(int status) {
+  switch (status) {
+#define PHRASE(code, phrase)                                                                       \
+  case code:                                                                                       \
+    return phrase;
+    STATUS_PHRASES(PHRASE)
+#undef PHRASE
+  default:
+    return "";
+  }
+}
+
+static char *put(char *dst, const char *src, size_t len) {
+  memcpy(dst, src, len);
+  return dst + len;
+}
+
+char *ab_write_status_line(char *dst, int status) {
+  if (AB_LIKELY(status == 200)) return put(dst, "HTTP/1.1 200 OK\r\n", 17);
+  const char *phrase = ab_status_phrase(status);
+  dst = put(dst, "HTTP/1.1 ", 9);
+  *dst++ = (char)('0' + status / 100 % 10);
+  *dst++ = (char)('0' + status / 10 % 10);
+  *dst++ = (char)('0' + status % 10);
+  *dst++ = ' ';
+  dst = put(dst, phrase, strlen(phrase));
+  return put(dst, "\r\n", 2);
+}
+
+/* Copies a value as far as it is valid. Returns the end of the copy, or NULL. */
+static char *put_value(char *dst, const char *src, size_t len) {
+  const char *end = src + len;
+#ifdef __SSE2__
+  for (; end - src >= 16; src += 16, dst += 16) {
+    __m128i block = _mm_loadu_si128((const __m128i *)src);
+    if (AB_UNLIKELY(ab__block_controls(block)) && !ab_is_field_value(src, 16)) return NULL;
+    _mm_storeu_si128((__m128i *)dst, block);
+  }
+#endif
+  while (src < end) {
+    if (AB_UNLIKELY(!ab__char_is(*src, AB__VALUE))) return NULL;
+    *dst++ = *src++;
+  }
+  return dst;
+}
+
+char *ab_write_field(char *dst, const char *name, size_t name_len, const char *value,
+                     size_t value_len) {
+  if (name_len == 0) return NULL;
+  for (size_t i = 0; i < name_len; i++) {
+    if (AB_UNLIKELY(!ab__char_is(name[i], AB__TOKEN))) return NULL;
+    *dst++ = name[i];
+  }
+  dst = put(dst, ": ", 2);
+  dst = put_value(dst, value, value_len);
+  return dst ? put(dst, "\r\n", 2) : NULL;
+}
+
+char *ab_write_decimal(char *dst, uint64_t n) {
+  char digits[20];
+  size_t at = sizeof(digits);
+  do {
+    digits[--at] = (char)('0' + n % 10);
+    n /= 10;
+  } while (n);
+  return put(dst, digits + at, sizeof(digits) - at);
+}
+
+char *ab_write_chunk_head(char *dst, uint64_t size) {
+  int shift = size ? (63 - __builtin_clzll(size)) & ~3 : 0;
+  for (; shift >= 0; shift -= 4) *dst++ = "0123456789abcdef"[size >> shift & 15];
+  return put(dst, "\r\n", 2);
+}
