@@ -82,10 +82,11 @@ ab_outbox *ab__outbox_take(ab_outbox_pool *pool) {
   pool->free_outboxes = outbox->next;
   pool->spare_outboxes--;
   pool->outboxes_out++;
-  /* Slices, marks and chunk are empty: ab__outbox_recycle requires it. */
+  /* There is no slice, mark or chunk (ab__outbox_recycle requires it), and close has ended a yield.
+   */
   outbox->next = NULL;
   outbox->queued = outbox->written = 0;
-  outbox->closed = outbox->yielding = false;
+  outbox->closed = false;
   return outbox;
 }
 

@@ -259,6 +259,7 @@ static void next_stops_at_the_octet_limit(void) {
   char *big = calloc(1, 3 * AB_OUTBOX_BYTES_MAX);
   CHECK_INT(AB_OK, ab_outbox_borrow(f.outbox, big, 1000000, NULL));
   CHECK_INT(AB_OK, ab_outbox_borrow(f.outbox, big, 3 * AB_OUTBOX_BYTES_MAX, NULL));
+  lend(f.outbox, "x", NULL);
   ab_outbox_next_op next;
   ab_outbox_next(f.outbox, &next);
   CHECK_INT(2, next.iov_count);
@@ -730,6 +731,21 @@ static void long_writes_span_chunks_or_get_their_own(void) {
   free(text);
 }
 
+static void a_long_copy_goes_with_its_octets(void) {
+  fixture f;
+  fixture_init(&f);
+  size_t len = 20 * AB__CHUNK_ROOM;
+  char *text = calloc(1, len);
+  CHECK_INT(AB_OK, ab_outbox_write(f.outbox, text, len));
+  lend(f.outbox, "slow", NULL);
+  CHECK_INT(3, f.mem.live);
+  CHECK_INT(AB_OK, ab_outbox_shift(f.outbox, len));
+  CHECK_INT(2, f.mem.live);
+  CHECK_SLICES(f.outbox, "slow");
+  fixture_fini(&f);
+  free(text);
+}
+
 static void a_queue_that_never_empties_stays_small(void) {
   fixture f;
   fixture_init(&f);
@@ -882,6 +898,7 @@ CHECK_MAIN(
     CHECK_CASE(an_emptied_outbox_starts_its_chunk_again), CHECK_CASE(counters_wrap_around),
     CHECK_CASE(chunks_live_as_long_as_their_octets),
     CHECK_CASE(long_writes_span_chunks_or_get_their_own),
+    CHECK_CASE(a_long_copy_goes_with_its_octets),
     CHECK_CASE(a_queue_that_never_empties_stays_small),
     CHECK_CASE(an_early_move_replaces_a_failed_growth),
     CHECK_CASE(the_steady_state_allocates_nothing), CHECK_CASE(the_pool_keeps_no_more_than_it_may),
