@@ -83,8 +83,6 @@ module Abaca
 
     def parser
       OptionParser.new("Usage: abaca [options] [rackup file]", 30) do |words|
-        # Abbreviations would change their meaning as flags are added.
-        words.require_exact = true
         listening(words)
         application(words)
         output(words)
@@ -139,7 +137,8 @@ module Abaca
       words.on("-s", "--silent", "Print errors only") { @settings.update(silent: true, log_requests: false) }
       words.on("--redirect-stdout FILE", "Standard output goes to this file") { |file| redirect(stdout: file) }
       words.on("--redirect-stderr FILE", "Standard error goes to this file") { |file| redirect(stderr: file) }
-      words.on("--[no-]redirect-append", "Append to these files") { |append| redirect(append:) }
+      words.on("--redirect-append", "Append to these files") { redirect(append: true) }
+      words.on("--no-redirect-append", "Empty them first (default)") { redirect(append: false) }
       words.on("--debug", "Backtraces of errors at boot, and details") { @settings[:debug] = true }
     end
 

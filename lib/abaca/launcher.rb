@@ -58,12 +58,9 @@ module Abaca
     #
     # @return [Boolean] false when the output is not redirected
     def reopen
-      files = @config[:redirect] or return false
+      return false unless @config[:redirect]
 
-      { $stdout => files[:stdout], $stderr => files[:stderr] }.each do |io, path|
-        io.reopen(path, "a") if path
-        io.sync = true
-      end
+      open_files
       true
     rescue SystemCallError => e
       @log.warn("cannot open the log anew: #{e.message}")
@@ -94,7 +91,17 @@ module Abaca
     def redirect
       files = @config[:redirect]
       [files[:stdout], files[:stderr]].compact.each { |path| File.write(path, "") unless files[:append] }
-      reopen
+      open_files
+    end
+
+    def open_files
+      files = @config[:redirect]
+      { $stdout => files[:stdout], $stderr => files[:stderr] }.each do |io, path|
+        next unless path
+
+        io.reopen(path, "a")
+        io.sync = true
+      end
     end
 
     def listen

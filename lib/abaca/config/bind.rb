@@ -10,7 +10,9 @@ module Abaca
       BACKLOG = 1024
       TCP = { backlog: BACKLOG, defer_accept: true, reuse_port: false }.freeze
       UNIX = { backlog: BACKLOG, umask: nil, mode: nil }.freeze
-      private_constant :TCP, :UNIX
+      TCP_URL = %r{\Atcp://(\[[^\]/?#]+\]|[^\[\]:/?#]*):(\d+)/?(?:\?(.*))?\z}
+      UNIX_URL = %r{\Aunix://([^?]+)(?:\?(.*))?\z}
+      private_constant :TCP, :UNIX, :TCP_URL, :UNIX_URL
 
       # @return [String, nil] a name or address without brackets; nil: the configuration's default host
       attr_reader :host
@@ -41,13 +43,11 @@ module Abaca
       # @return [Bind]
       # @raise [ConfigError] when it is not a URL of this grammar
       def self.parse(url)
-        case url
-        when %r{\Atcp://(\[[^\]/?#]+\]|[^\[\]:/?#]*):(\d+)/?(?:\?(.*))?\z}
-          tcp(Regexp.last_match(1).then { |host| host.empty? ? nil : host }, Regexp.last_match(2),
-              **query(url, Regexp.last_match(3), TCP))
-        when %r{\Aunix://([^?]+)(?:\?(.*))?\z}
-          unix(Regexp.last_match(1).gsub("%20", " "), **query(url, Regexp.last_match(2), UNIX))
-        when %r{\Assl://}
+        if (match = TCP_URL.match(url))
+          tcp(match[1].empty? ? nil : match[1], match[2], **query(url, match[3], TCP))
+        elsif (match = UNIX_URL.match(url))
+          unix(match[1].gsub("%20", " "), **query(url, match[2], UNIX))
+        elsif url.start_with?("ssl://")
           raise ConfigError, "#{url}: this version has no TLS; let a proxy in front of it terminate TLS"
         else
           raise ConfigError, "invalid URI: #{url} (tcp://host:port or unix:///path is needed)"

@@ -1,0 +1,157 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "socket"
+require_relative "command"
+
+# What the command says and answers before it serves: every mistake is one line and status 1.
+class CommandBootTest < Minitest::Test
+  include Command
+
+  APP = "run ->(_env) { [200, { \"content-type\" => \"text/plain\" }, [\"hello\\n\"]] }\n"
+
+  def test_version
+    ended = run_command("-V")
+
+    assert_equal 0, ended.status
+    assert_match(/\Aabaca version \d+\.\d+\.\d+\n\z/, ended.out)
+    assert_empty ended.err
+  end
+
+  def test_help_names_every_flag_of_the_contract
+    ended = run_command("-h")
+
+    assert_equal 0, ended.status
+    %w[--bind --port --environment --config --quiet --log-requests --version --help --max-fibers].each do |flag|
+      assert_includes ended.out, flag
+    end
+  end
+
+  def test_unknown_flag
+    assert_equal "abaca: invalid option: --nonsense", assert_fails("--nonsense")
+  end
+
+  def test_flag_without_its_value
+    assert_equal "abaca: missing argument: -b", assert_fails("-b")
+  end
+
+  def test_flag_of_puma_that_is_not_there_yet
+    assert_match(%r{-S/--state: not in this version}, assert_fails("-S", "state"))
+    assert_match(/--control-url: not in this version/, assert_fails("--control-url=auto"))
+  end
+
+  def test_more_than_one_process
+    assert_match(%r{-w/--workers 2: one process only}, assert_fails("-w", "2"))
+  end
+
+  def test_invalid_uri
+    assert_match(%r{invalid URI: http://127.0.0.1:1 }, assert_fails("-b", "http://127.0.0.1:1"))
+    assert_match(/invalid URI: nonsense/, assert_fails("-b", "nonsense"))
+  end
+
+  def test_tls_is_refused
+    assert_match(%r{ssl://0:1: this version has no TLS}, assert_fails("-b", "ssl://0:1"))
+  end
+
+  def test_port_out_of_range
+    assert_match(/a port is a number from 0 to 65535, not "65536"/, assert_fails("-p", "65536"))
+    assert_match(/a port is a number from 0 to 65535, not "-1"/, assert_fails("-p", "-1"))
+  end
+
+  def test_no_rackup_file
+    assert_equal "abaca: no rackup file config.ru in #{@dir}", assert_fails
+    assert_equal "abaca: no rackup file other.ru in #{@dir}", assert_fails("other.ru")
+  end
+
+  def test_two_rackup_files
+    assert_match(/one rackup file only/, assert_fails("one.ru", "two.ru"))
+  end
+
+  def test_rackup_file_with_a_syntax_error
+    file("config.ru", "run(\n")
+
+    assert_match(/cannot load config.ru: .*config.ru:\d+: syntax error/, assert_fails)
+  end
+
+  def test_rackup_file_that_raises
+    file("config.ru", "\nraise ArgumentError, \"first\\nsecond\"\n")
+
+    assert_equal "abaca: cannot load config.ru: first (ArgumentError) at #{@dir}/config.ru:2", assert_fails
+  end
+
+  def test_rackup_file_that_requires_what_is_not_there
+    file("config.ru", "require \"no/such/library\"\n")
+
+    assert_match(%r{cannot load config.ru: cannot load such file -- no/such/library \(LoadError\)}, assert_fails)
+  end
+
+  def test_debug_adds_the_backtrace
+    file("config.ru", "def broken = raise(\"reason\")\nbroken\n")
+    ended = run_command("--debug")
+
+    assert_equal 1, ended.status
+    assert_match(/\Aabaca: cannot load config.ru: reason/, ended.err)
+    assert_match(/config.ru:1:in `.*broken'/, ended.err)
+  end
+
+  def test_broken_app_never_holds_the_port
+    file("config.ru", "begin; TCPSocket.new(\"127.0.0.1\", 29_292); rescue SystemCallError => e; raise e.class.name; end")
+
+    assert_match(/Errno::ECONNREFUSED/, assert_fails("-p", "29292", "-I", @dir))
+  end
+
+  def test_port_that_is_taken
+    file("config.ru", APP)
+    taken = TCPServer.new("127.0.0.1", 0)
+    port = taken.addr[1]
+
+    assert_equal "abaca: cannot listen on tcp://127.0.0.1:#{port}: the address is in use by another process",
+                 assert_fails("-b", "tcp://127.0.0.1:#{port}")
+  ensure
+    taken&.close
+  end
+
+  def test_address_that_is_not_here
+    file("config.ru", APP)
+
+    assert_match(%r{cannot listen on tcp://192.0.2.1:0: }, assert_fails("-b", "tcp://192.0.2.1:0"))
+  end
+
+  def test_host_without_an_address
+    file("config.ru", APP)
+
+    assert_match(/no address for host "no.such.host.invalid"/, assert_fails("-b", "tcp://no.such.host.invalid:0"))
+  end
+
+  def test_unix_socket_in_a_folder_that_is_not_there
+    file("config.ru", APP)
+
+    assert_match(%r{cannot listen on unix:///no/such/folder/s: }, assert_fails("-b", "unix:///no/such/folder/s"))
+  end
+
+  def test_pidfile_in_a_folder_that_is_not_there
+    file("config.ru", APP)
+
+    assert_match(%r{cannot write the pidfile: .*/no/such/folder/pid}, assert_fails("-p", "0", "--pidfile", "/no/such/folder/pid"))
+  end
+
+  def test_directory_that_is_not_there
+    assert_match(%r{No such file or directory.*/no/such/folder}, assert_fails("--dir", "/no/such/folder"))
+  end
+
+  def test_configuration_file_that_is_not_there
+    assert_match(/cannot read the configuration file: .*nothing.rb/, assert_fails("-C", "nothing.rb"))
+  end
+
+  def test_unknown_setting_names_its_line
+    file("config/puma.rb", "port 0\n\nprot 1\n")
+
+    assert_equal "abaca: config/puma.rb:3: unknown setting `prot' (did you mean `port'?)", assert_fails
+  end
+
+  def test_app_that_is_none
+    file("config.ru", "run Object.new\n")
+
+    assert_match(/Object is no Rack app: it has no call/, assert_fails("-p", "0"))
+  end
+end

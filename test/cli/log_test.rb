@@ -1,0 +1,145 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "abaca"
+require "stringio"
+
+# The log: what lines look like, and that no reader of it can hold up the server.
+class LogTest < Minitest::Test
+  ENV_OF_A_REQUEST = { "REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "", "PATH_INFO" => "/a", "QUERY_STRING" => "b=c",
+                       "SERVER_PROTOCOL" => "HTTP/1.1", "REMOTE_ADDR" => "127.0.0.1" }.freeze
+
+  # Everything that the block logs.
+  def logged(**options)
+    io = StringIO.new
+    log = Abaca::Log.new(io, **options)
+    yield log
+    assert log.release(5), "the log was not written"
+    io.string
+  end
+
+  def access(status: 200, octets: 5, seconds: 0.12346, **changes)
+    logged { |log| log.access(ENV_OF_A_REQUEST.merge(changes.transform_keys(&:to_s)), status, octets, seconds) }
+  end
+
+  def test_access_line
+    assert_match(%r{\A127\.0\.0\.1 - - \[\d\d/\w+/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "GET /a\?b=c HTTP/1\.1" 200 5 0\.1235\n\z},
+                 access)
+    assert_match(%r{\A10\.0\.0\.9 - bob \[.*"GET /x/a HTTP/1\.1" 304 - 0\.1235$},
+                 access(status: 304, octets: nil, HTTP_X_FORWARDED_FOR: "10.0.0.9", REMOTE_USER: "bob",
+                        SCRIPT_NAME: "/x", QUERY_STRING: ""))
+    assert_match(/\A- - - \[/, access(REMOTE_ADDR: nil))
+  end
+
+  def test_nothing_of_the_wire_can_forge_a_line
+    line = access(PATH_INFO: "/\e[2J\n\r\0\"\\\xFF".b, HTTP_X_FORWARDED_FOR: "1 2\n", REMOTE_USER: "a\tb")
+
+    assert_equal 1, line.lines.size
+    assert_includes line, '"GET /\x1B[2J\x0A\x0D\x00\x22\x5C\xFF?b=c HTTP/1.1"'
+    assert_match(/\A1\+2\\x0A - a\\x09b \[/, line)
+  end
+
+  def test_app_error_with_backtrace_and_causes
+    error = begin
+      begin
+        raise "inner"
+      rescue StandardError
+        raise ArgumentError, "outer\nsecond line"
+      end
+    rescue ArgumentError => e
+      e
+    end
+    text = logged { |log| log.app_error(error, ENV_OF_A_REQUEST) }
+
+    assert_match(%r{\Aabaca: error in the app: ArgumentError: outer\n      second line \(GET /a\)\n    .*log_test\.rb:\d+}, text)
+    assert_match(/^  caused by RuntimeError: inner\n    .*log_test\.rb:\d+/, text)
+    assert_match(/RuntimeError: x\n\z/, logged { |log| log.app_error(RuntimeError.new("x"), nil) })
+  end
+
+  def test_app_error_whose_message_raises
+    error = Class.new(StandardError) { def message = raise("no message") }.new
+
+    assert_match(/error in the app: #<Class:.*> \(its report failed: RuntimeError\)/, logged { |log| log.app_error(error, nil) })
+  end
+
+  def test_levels
+    lines = lambda do |level|
+      logged(level:) do |log|
+        log.debug("d")
+        log.info("i")
+        log.warn("w")
+        log.error("e")
+      end
+    end
+
+    assert_equal "% d\ni\nabaca: warning: w\nabaca: e\n", lines.call(:debug)
+    assert_equal "i\nabaca: warning: w\nabaca: e\n", lines.call(:info)
+    assert_equal "abaca: e\n", lines.call(:error)
+    assert_raises(Abaca::ConfigError) { Abaca::Log.new(level: :loud) }
+  end
+
+  def test_formatter
+    assert_equal "<i>\n", logged(formatter: ->(line) { "<#{line}>" }) { |log| log.info("i") }
+    assert_match(/formatter failed: RuntimeError/, logged(formatter: ->(_) { raise }) { |log| log.info("i") })
+  end
+
+  def test_a_reader_that_does_not_read_holds_up_nobody
+    reader, writer = IO.pipe
+    log = Abaca::Log.new(writer)
+    line = "x" * 1000
+    started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    20_000.times { log.info(line) }
+
+    assert_operator Process.clock_gettime(Process::CLOCK_MONOTONIC) - started, :<, 5
+    assert_operator log.dropped, :>, 5000
+    refute log.flush(0.05)
+    draining = Thread.new { reader.read }
+    assert log.release(10)
+    writer.close
+    assert_match(/abaca: \d+ log lines were dropped/, draining.value)
+  ensure
+    reader&.close
+  end
+
+  def test_a_reader_that_has_gone_does_no_harm
+    reader, writer = IO.pipe
+    reader.close
+    log = Abaca::Log.new(writer)
+    log.info("nobody hears this")
+
+    assert log.release(5)
+    assert_equal 1, log.dropped
+  ensure
+    writer&.close
+  end
+
+  def test_lines_may_come_from_many_threads_and_from_a_trap_handler
+    reader, writer = IO.pipe
+    log = Abaca::Log.new(writer)
+    previous = Signal.trap("WINCH") { log.info("trapped") }
+    Array.new(4) { |number| Thread.new { 50.times { |time| log.info("#{number}:#{time}") } } }.each(&:join)
+    Process.kill(:WINCH, Process.pid)
+    sleep 0.05
+    assert log.release(5)
+    writer.close
+    lines = reader.read.lines(chomp: true)
+
+    assert_equal 201, lines.size
+    assert_includes lines, "trapped"
+    4.times { |number| assert_equal (0...50).to_a, lines.grep(/\A#{number}:/).map { |line| line[2..].to_i } }
+  ensure
+    Signal.trap("WINCH", previous || "DEFAULT")
+    reader&.close
+  end
+
+  def test_lines_after_the_release_are_written_too
+    io = StringIO.new
+    log = Abaca::Log.new(io)
+    2.times do |time|
+      log.info(time.to_s)
+      assert log.release(5)
+    end
+
+    assert_equal "0\n1\n", io.string
+  end
+end

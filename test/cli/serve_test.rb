@@ -1,0 +1,275 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "socket"
+require_relative "command"
+
+# The command from its start to its end: what it prints, where it listens, how signals end it.
+class CommandServeTest < Minitest::Test
+  include Command
+
+  APP = <<~'RUBY'
+    run(lambda do |env|
+      case env["PATH_INFO"]
+      when "/slow" then sleep(Float(env["QUERY_STRING"]))
+      when "/boom" then raise "the app's own reason"
+      when "/env" then return [200, { "content-type" => "text/plain" }, [[ENV["RACK_ENV"], env["SCRIPT_NAME"], env["rack.url_scheme"], Dir.pwd].join("|")]]
+      end
+      [200, { "content-type" => "text/plain" }, ["hello\n"]]
+    end)
+  RUBY
+
+  def setup
+    super
+    file("config.ru", APP)
+  end
+
+  def test_serves_and_ends_with_0_on_term
+    server = start("-p", "0")
+
+    assert_equal "hello\n", server.get("/").body
+    server.signal(:TERM)
+    assert_equal 0, server.wait.exitstatus
+    assert_match(/^- Gracefully stopping, waiting for requests to finish$/, server.output)
+    assert_match(/^- Goodbye!$/, server.output)
+  end
+
+  def test_ends_with_0_on_int
+    server = start("-p", "0")
+    server.port
+    server.signal(:INT)
+
+    assert_equal 0, server.wait.exitstatus
+  end
+
+  def test_banner
+    server = start("-b", "tcp://127.0.0.1:0")
+    server.port
+
+    assert_match(/^Abaca starting in single mode\.\.\.$/, server.output)
+    assert_match(/^\* Abaca version: \d/, server.output)
+    assert_match(/^\* Ruby version: #{Regexp.escape(RUBY_DESCRIPTION)}$/, server.output)
+    assert_match(/^\*  Environment: development$/, server.output)
+    assert_match(/^\*          PID: #{server.pid}$/, server.output)
+    assert_match(%r{^\* Listening on http://127\.0\.0\.1:\d+$}, server.output)
+    assert_match(/^Use Ctrl-C to stop$/, server.output)
+  end
+
+  def test_silent
+    server = start("-s", "-b", "unix://#{@dir}/s")
+    sleep 0.02 until File.socket?("#{@dir}/s")
+    UNIXSocket.open("#{@dir}/s") do |socket|
+      socket.write("GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n")
+      assert_match(%r{\AHTTP/1\.1 200 }, socket.read)
+    end
+    server.signal(:TERM)
+
+    assert_equal 0, server.wait.exitstatus
+    assert_empty own_lines(server.output)
+  end
+
+  def test_requests_in_flight_are_answered_before_the_end
+    server = start("-p", "0")
+    server.port
+    request = Thread.new { server.get("/slow?0.8") }
+    sleep 0.3
+    server.signal(:TERM)
+
+    assert_equal "200", request.value.code
+    assert_equal 0, server.wait.exitstatus
+  end
+
+  def test_stops_accepting_at_once
+    server = start("-p", "0")
+    port = server.port
+    request = Thread.new { server.get("/slow?1") }
+    sleep 0.3
+    server.signal(:TERM)
+    server.wait_for(/Gracefully stopping/)
+    sleep 0.2
+
+    assert_raises(Errno::ECONNREFUSED) { TCPSocket.new("127.0.0.1", port).close }
+    assert_equal "200", request.value.code
+  end
+
+  def test_second_signal_stops_at_once
+    server = start("-p", "0")
+    server.port
+    request = Thread.new { slow_status(server, 20) }
+    sleep 0.3
+    server.signal(:TERM)
+    server.wait_for(/Gracefully stopping/)
+    started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    server.signal(:TERM)
+
+    assert_equal 0, server.wait(within: 8).exitstatus
+    assert_operator Process.clock_gettime(Process::CLOCK_MONOTONIC) - started, :<, 6
+    assert_includes ["503", "gone"], request.value
+    assert_match(/^\* Stopping immediately!$/, server.output)
+  end
+
+  def test_drain_that_runs_out
+    file("config/abaca.rb", "port 0\nforce_shutdown_after 0.3\n")
+    server = start
+    server.port
+    request = Thread.new { slow_status(server, 20) }
+    sleep 0.3
+    server.signal(:TERM)
+
+    assert_equal 0, server.wait(within: 8).exitstatus
+    assert_includes ["503", "gone"], request.value
+  end
+
+  def test_hup_stops_and_restart_signals_do_not_end_it
+    server = start("-p", "0")
+    server.port
+    server.signal(:USR1)
+    server.wait_for(/USR1 has no effect/)
+    server.signal(:USR2)
+    server.wait_for(/USR2 has no effect/)
+    assert_equal "200", server.get("/").code
+    server.signal(:HUP)
+
+    assert_equal 0, server.wait.exitstatus
+  end
+
+  def test_access_log
+    server = start("-p", "0", "-v")
+    server.get("/a?b=c")
+
+    line = server.wait_for(/^127\.0\.0\.1 - - \[(.*)\] "(.*)" (\d+) (\d+) (\d+\.\d{4})$/)
+    assert_equal "GET /a?b=c HTTP/1.1", line[2]
+    assert_equal %w[200 6], [line[3], line[4]]
+    assert_match(%r{\A\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\z}, line[1])
+  end
+
+  def test_no_access_log_by_default_and_with_q
+    file("config/puma.rb", "log_requests\nport 0\n")
+    server = start("-q")
+    server.get("/a")
+    server.signal(:TERM)
+    server.wait
+
+    refute_match(%r{GET /a}, server.output)
+  end
+
+  def test_app_error_goes_to_the_log_and_not_to_the_client
+    server = start("-p", "0")
+    response = server.get("/boom")
+
+    assert_equal "500", response.code
+    refute_match(/own reason/, response.body.to_s)
+    server.wait_for(%r{error in the app: RuntimeError: the app's own reason \(GET /boom\)\n    .*config\.ru:4})
+  end
+
+  def test_unix_socket
+    path = "#{@dir}/with blank.sock"
+    server = start("-b", "unix://#{path.sub(' ', '%20')}?umask=0077")
+    server.wait_for(/Listening on unix:/)
+    server.wait_for(/Use Ctrl-C/)
+    assert_equal 0o140700, File.stat(path).mode
+    server.signal(:TERM)
+    server.wait
+
+    refute_path_exists path
+  end
+
+  def test_localhost_is_every_loopback_address
+    server = start("-b", "tcp://localhost:0")
+    server.wait_for(/Use Ctrl-C/)
+    ports = server.output.scan(/Listening on (\S+):(\d+)$/).to_h
+
+    assert ports.key?("http://127.0.0.1")
+    assert_equal 1, ports.values.uniq.size
+    assert ports.key?("http://[::1]") if Socket.ip_address_list.any?(&:ipv6_loopback?)
+  end
+
+  def test_several_places
+    server = start("-b", "tcp://127.0.0.1:0", "-b", "unix://#{@dir}/s")
+    server.wait_for(/Use Ctrl-C/)
+
+    assert_equal 2, server.output.scan("* Listening on").size
+  end
+
+  def test_pidfile_is_there_while_it_serves
+    server = start("-p", "0", "--pidfile", "pid")
+    server.port
+    assert_equal server.pid, Integer(File.read("#{@dir}/pid"))
+    server.signal(:TERM)
+    server.wait
+
+    refute_path_exists "#{@dir}/pid"
+  end
+
+  def test_environment_reaches_the_app
+    assert_match(/\Aproduction\|/, start("-b", "tcp://127.0.0.1:0", "-e", "production").get("/env").body)
+    assert_match(/\Astaging\|/, start("-b", "tcp://127.0.0.1:0", env: { "RACK_ENV" => "staging" }).get("/env").body)
+  end
+
+  def test_script_name_scheme_and_directory
+    file("app/config.ru", APP)
+    file("config/abaca.rb", "port 0\nrack_url_scheme \"https\"\ndirectory \"app\"\n")
+    body = start(env: { "SCRIPT_NAME" => "/below" }).tap { |server| @server = server }
+    body.wait_for(/Use Ctrl-C/)
+    port = Integer(body.output[/:(\d+)$/, 1])
+
+    assert_equal "development|/below|https|#{@dir}/app", Net::HTTP.get(URI("http://127.0.0.1:#{port}/env"))
+  end
+
+  def test_redirected_output_is_opened_anew_on_hup
+    log = "#{@dir}/out.log"
+    server = start("-b", "unix://#{@dir}/s", "--redirect-stdout", log, "--redirect-stderr", log, "--redirect-append")
+    eventually { File.exist?(log) && File.read(log).include?("Use Ctrl-C") }
+    File.rename(log, "#{log}.1")
+    server.signal(:HUP)
+    eventually { File.exist?(log) }
+    server.signal(:USR2)
+    eventually { File.read(log).include?("USR2 has no effect") }
+    server.signal(:TERM)
+
+    assert_equal 0, server.wait.exitstatus
+    assert_match(/Goodbye/, File.read(log))
+    assert_empty own_lines(server.output)
+  end
+
+  def test_settings_without_effect_warn_once_with_their_line
+    file("config/puma.rb", "threads 1, 5\npreload_app!\nport 0\n")
+    server = start("-t", "2:3")
+    server.port
+
+    assert_match(%r{^abaca: warning: -t/--threads has no effect}, server.output)
+    assert_match(%r{^abaca: warning: config/puma.rb:1: `threads' has no effect}, server.output)
+    assert_match(%r{^abaca: warning: config/puma.rb:2: `preload_app!' has no effect}, server.output)
+  end
+
+  def test_hooks_and_app_of_the_configuration_file
+    file("config/abaca.rb", <<~RUBY)
+      port 0
+      app { |_env| [200, {}, ["from the file"]] }
+      after_booted { $stdout.puts "booted" }
+      after_stopped { $stdout.puts "stopped" }
+    RUBY
+    server = start
+    assert_equal "from the file", server.get("/").body
+    server.signal(:TERM)
+    server.wait
+
+    assert_operator server.output.index("booted"), :<, server.output.index("stopped")
+  end
+
+  private
+
+  def slow_status(server, seconds)
+    server.get("/slow?#{seconds}").code
+  rescue EOFError, SystemCallError
+    "gone"
+  end
+
+  def eventually
+    limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 10
+    until yield
+      flunk "it did not come to pass within 10 s" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > limit
+      sleep 0.02
+    end
+  end
+end

@@ -1,0 +1,128 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "abaca"
+
+# Levels of a configuration, defaults, and what is checked at the end.
+class ConfigTest < Minitest::Test
+  def setup
+    super
+    @dir = Dir.mktmpdir("abaca")
+    @rack_env = ENV.fetch("RACK_ENV", nil)
+  end
+
+  def teardown
+    FileUtils.remove_entry(@dir)
+    ENV["RACK_ENV"] = @rack_env
+    super
+  end
+
+  def load(options = {}, files: nil, env: {})
+    Abaca::Config::Loader.new(options, files:, env:, dir: @dir).load
+  end
+
+  def file(name, text)
+    path = File.join(@dir, name)
+    FileUtils.mkdir_p(File.dirname(path))
+    File.write(path, text)
+    path
+  end
+
+  def test_defaults
+    config = load
+
+    assert_equal "development", config[:environment]
+    assert_equal "config.ru", config[:rackup]
+    assert_in_delta 30.0, config[:force_shutdown_after]
+    refute config[:log_requests]
+    assert_equal Abaca::Config.max_fibers_ceiling, config[:max_fibers]
+    assert_equal Abaca::Engine::LIMITS.map { |_name, (value, _unit, _text)| value }, config.limits.values
+    assert_empty config.warnings
+  end
+
+  def test_default_address_is_local_in_development_and_test_only
+    { "development" => "tcp://127.0.0.1:9292", "test" => "tcp://127.0.0.1:9292",
+      "production" => "tcp://0.0.0.0:9292", "staging" => "tcp://0.0.0.0:9292" }.each do |environment, url|
+      assert_equal [url], load({ environment: }).binds.map(&:to_s)
+    end
+  end
+
+  def test_port_without_host_waits_for_the_environment
+    file("config/puma.rb", "port 3000\nenvironment \"production\"\n")
+
+    assert_equal ["tcp://0.0.0.0:3000"], load.binds.map(&:to_s)
+    file("config/puma.rb", "port 3000\nset_default_host \"::\"\n")
+    assert_equal ["tcp://[::]:3000"], load.binds.map(&:to_s)
+  end
+
+  def test_command_line_wins_over_file_over_variables_over_defaults
+    file("config/puma.rb", "persistent_timeout 20\ntag \"file\"\nport 1\nport 2\n")
+    bind = Abaca::Config::Bind.tcp("127.0.0.1", 3)
+
+    config = load({ tag: "words", binds: [bind] }, env: { "PUMA_PERSISTENT_TIMEOUT" => "10" })
+    assert_equal [20, "words", ["tcp://127.0.0.1:3"]], [config[:persistent_timeout], config[:tag], config.binds.map(&:to_s)]
+    assert_equal 2, load.binds.size
+    assert_equal 10, load({}, files: [], env: { "PUMA_PERSISTENT_TIMEOUT" => "10" })[:persistent_timeout]
+    assert_equal 65, load({}, files: [], env: { "PUMA_PERSISTENT_TIMEOUT" => "" })[:persistent_timeout]
+  end
+
+  def test_environment_variables_in_their_order
+    assert_equal "a", load({}, env: { "APP_ENV" => "a", "RACK_ENV" => "b", "RAILS_ENV" => "c" })[:environment]
+    assert_equal "b", load({}, env: { "APP_ENV" => "", "RACK_ENV" => "b", "RAILS_ENV" => "c" })[:environment]
+    assert_equal "c", load({}, env: { "RAILS_ENV" => "c" })[:environment]
+    assert_equal "d", load({ environment: "d" }, env: { "RAILS_ENV" => "c" })[:environment]
+  end
+
+  def test_file_that_is_looked_for
+    files = ["config/puma.rb", "config/puma/staging.rb", "config/abaca.rb", "config/abaca/staging.rb"]
+    files.each do |name|
+      file(name, "tag #{name.inspect}\n")
+
+      assert_equal name, load({ environment: "staging" })[:tag]
+    end
+    assert_equal "config/abaca.rb", load[:tag]
+    assert_nil load({}, files: [])[:tag]
+    assert_equal "mine", load({}, files: [file("mine.rb", "tag \"mine\"\n")])[:tag]
+  end
+
+  def test_web_concurrency_warns
+    assert_match(/WEB_CONCURRENCY=4 has no effect/, load({}, env: { "WEB_CONCURRENCY" => "4" }).warnings.first)
+    assert_empty load({}, env: { "WEB_CONCURRENCY" => "1" }).warnings
+  end
+
+  def test_max_fibers_above_what_the_kernel_bears
+    ceiling = Abaca::Config.max_fibers_ceiling
+    config = load({ max_fibers: ceiling + 1 })
+
+    assert_equal ceiling, config[:max_fibers]
+    assert_match(/max_fibers #{ceiling + 1} is more than vm.max_map_count bears/, config.warnings.first)
+  end
+
+  def test_values_are_checked
+    assert_match(/unknown setting `max_fibres' \(did you mean `max_fibers'\?\)/, failure(max_fibres: 1))
+    assert_match(/max_fibers: a number of fibers is needed, not 0/, failure(max_fibers: 0))
+    assert_match(/force_shutdown_after: .* not -1/, failure(force_shutdown_after: -1))
+    assert_match(/header_timeout: a whole number of seconds/, failure(header_timeout: nil))
+  end
+
+  def test_a_config_is_frozen
+    config = load
+
+    assert_predicate config, :frozen?
+    assert_predicate config.warnings, :frozen?
+    config.to_h[:tag] = "changed"
+    assert_nil config[:tag]
+  end
+
+  def test_docs_list_every_limit_with_its_default
+    text = File.read(File.expand_path("../../docs/limits.md", __dir__))
+    Abaca::Engine::LIMITS.each do |name, (value, unit, what)|
+      assert_includes text, "| `#{name}` | #{value} #{unit} | #{what} |"
+    end
+    assert_equal Abaca::Engine::LIMITS.size, text.scan(/^\| `\w+` \| \d/).size
+  end
+
+  private
+
+  def failure(**values) = assert_raises(Abaca::ConfigError) { Abaca::Config.new(values) }.message
+end

@@ -1,0 +1,190 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "abaca"
+
+# Configuration files: what each setting becomes, and how mistakes are reported.
+class ConfigDslTest < Minitest::Test
+  def setup
+    super
+    @dir = Dir.mktmpdir("abaca")
+    @warnings = []
+    @rack_env = ENV.fetch("RACK_ENV", nil)
+  end
+
+  def teardown
+    FileUtils.remove_entry(@dir)
+    ENV["RACK_ENV"] = @rack_env
+    super
+  end
+
+  # The settings that a file with this text makes.
+  def evaluate(text, name: "puma.rb")
+    path = File.join(@dir, name)
+    File.write(path, text)
+    Abaca::Config::DSL.new({ environment: "test" }, warnings: @warnings).tap { |dsl| dsl.evaluate_file(path) }.to_h
+  end
+
+  # The message of the ConfigError that the text leads to, without the folder.
+  def failure(text)
+    assert_raises(Abaca::ConfigError) { evaluate(text) }.message.sub("#{@dir}/", "")
+  end
+
+  def test_file_of_the_rails_generator
+    settings = evaluate(<<~'RUBY')
+      threads_count = ENV.fetch("NO_SUCH_MAX_THREADS", 3)
+      threads threads_count, threads_count
+      port ENV.fetch("NO_SUCH_PORT", "3000")
+      plugin :tmp_restart
+      pidfile ENV["NO_SUCH_PIDFILE"] if ENV["NO_SUCH_PIDFILE"]
+    RUBY
+
+    assert_equal ["tcp://:3000"], settings.delete(:binds).map(&:to_s)
+    assert_empty settings
+    assert_equal ["puma.rb:2: `threads' has no effect", "puma.rb:4: plugin :tmp_restart is not run"],
+                 @warnings.map { |line| line.sub("#{@dir}/", "")[/\A[^:]+:\d+: .*?(?:effect|run)/] }
+  end
+
+  def test_settings_and_what_they_become
+    {
+      'environment "production"' => { environment: "production" },
+      'rackup "a.ru"; rackup "b.ru"' => { rackup: "a.ru" },
+      'pidfile "p"' => { pidfile: "p" },
+      'directory "d"' => { directory: "d" },
+      'tag ""' => { tag: "" },
+      "quiet" => { log_requests: false },
+      "log_requests" => { log_requests: true },
+      "quiet false" => { log_requests: true },
+      "persistent_timeout 5" => { persistent_timeout: 5 },
+      'persistent_timeout "7"' => { persistent_timeout: 7 },
+      "first_data_timeout 6" => { header_timeout: 6 },
+      "force_shutdown_after" => { force_shutdown_after: nil },
+      "force_shutdown_after :immediately" => { force_shutdown_after: 0.0 },
+      "force_shutdown_after 1.5" => { force_shutdown_after: 1.5 },
+      "max_keep_alive 10" => { max_requests_per_connection: 10 },
+      "max_keep_alive Float::INFINITY" => { max_requests_per_connection: 0 },
+      "max_keep_alive nil" => {},
+      "enable_keep_alives false" => { max_requests_per_connection: 1 },
+      "enable_keep_alives" => {},
+      "http_content_length_limit 9" => { max_body_size: 9 },
+      "http_content_length_limit nil" => { max_body_size: 0 },
+      "max_fibers 12" => { max_fibers: 12 },
+      "max_header_count 64" => { max_header_count: 64 },
+      "rack_url_scheme \"https\"" => { rack_url_scheme: "https" },
+      "rack_url_scheme" => {},
+      "workers 0" => {},
+      "workers nil" => {},
+      "debug" => { debug: true },
+      "set_default_host \"::1\"" => { default_host: "::1" },
+      "set_remote_address :socket" => {},
+      "single { tag \"one\" }" => { tag: "one" },
+      "cluster { tag \"many\" }" => {},
+      "inject { tag get(:environment) }" => { tag: "test" }
+    }.each { |text, settings| assert_equal settings, evaluate(text), text }
+    assert_empty @warnings
+  end
+
+  def test_binds_add_up_until_they_are_cleared
+    binds = evaluate(<<~RUBY).fetch(:binds)
+      bind "tcp://127.0.0.1:1"
+      clear_binds!
+      bind "tcp://[::1]:2?backlog=5&low_latency=true"
+      port 3, "10.0.0.1"
+      port 4, "::"
+      bind "unix:///run/a%20b.sock?umask=0007&mode=660"
+      bind "unix://@abstract"
+    RUBY
+
+    assert_equal %w[tcp://[::1]:2 tcp://10.0.0.1:3 tcp://[::]:4] + ["unix:///run/a b.sock", "unix://@abstract"],
+                 binds.map(&:to_s)
+    assert_equal({ backlog: 5, defer_accept: true, reuse_port: false }, binds[0].options)
+    assert_equal({ backlog: 1024, umask: 7, mode: 0o660 }, binds[3].options)
+  end
+
+  def test_every_limit_of_the_native_table_is_a_setting
+    refute_empty Abaca::Config::LIMITS
+    Abaca::Config::LIMITS.each_key { |name| assert_equal({ name => 1 }, evaluate("#{name} 1"), name) }
+  end
+
+  def test_every_setting_of_puma_is_known
+    names = %i[
+      threads workers port bind environment pidfile plugin preload_app! rackup worker_timeout before_fork
+      before_worker_boot on_worker_boot state_path stdout_redirect directory tag activate_control_app quiet
+      persistent_timeout first_data_timeout idle_timeout worker_boot_timeout worker_shutdown_timeout
+      force_shutdown_after drain_on_shutdown lowlevel_error_handler log_requests log_formatter custom_logger ssl_bind
+      wait_for_less_busy_worker fork_worker out_of_band before_restart on_restart after_booted on_booted
+      before_worker_shutdown on_worker_shutdown before_worker_fork on_worker_fork after_worker_fork after_worker_boot
+      after_worker_shutdown before_thread_start on_thread_start before_thread_exit on_thread_exit prune_bundler
+      set_remote_address queue_requests raise_exception_on_sigterm silence_single_worker_warning
+      silence_fork_callback_warning early_hints max_keep_alive http_content_length_limit app load clear_binds!
+      set_default_host default_host bind_to_activated_sockets fiber_per_request clean_thread_locals restart_command
+      debug rack_url_scheme max_io_threads state_permission single cluster after_stopped on_stopped before_refork
+      on_refork after_refork worker_check_interval worker_culling_strategy extra_runtime_dependencies shutdown_debug
+      enable_keep_alives supported_http_methods allow_underscore_headers io_selector_backend
+      mutate_stdout_and_stderr_to_sync_on_write max_fast_inline inject get
+    ]
+
+    assert_empty names - Abaca::Config::DSL.public_instance_methods
+  end
+
+  def test_settings_without_effect_take_any_arguments
+    Abaca::Config::DSL::PumaSettings::WITHOUT_EFFECT.each_key do |name|
+      @warnings.clear
+      evaluate("\n#{name}(1, two: 3) { |_| }")
+
+      assert_equal 1, @warnings.size, name
+      assert_match(/puma\.rb:2: `#{Regexp.escape(name.to_s)}' has no effect: /, @warnings.first)
+    end
+  end
+
+  def test_unknown_setting
+    assert_equal "puma.rb:12: unknown setting `foo'", failure("#{"\n" * 11}foo 1")
+    assert_equal "puma.rb:1: unknown setting `max_fibres' (did you mean `max_fibers'?)", failure("max_fibres 1")
+    assert_equal "puma.rb:2: unknown setting `foo'", failure("\ntag foo")
+  end
+
+  def test_values_out_of_range
+    {
+      "port 70_000" => "puma.rb:1: a port is a number from 0 to 65535, not 70000",
+      "port \"http\"" => "puma.rb:1: a port is a number from 0 to 65535, not \"http\"",
+      "port nil" => "puma.rb:1: a port is a number from 0 to 65535, not nil",
+      "\nheader_timeout 0" => "puma.rb:2: header_timeout: 0 seconds is out of range, 1 is the least",
+      "max_body_size(-1)" => "puma.rb:1: max_body_size: -1 octets is out of range, 0 is the least",
+      "max_body_size 2**64" => "puma.rb:1: max_body_size: 18446744073709551616 octets is out of range, 0 is the least",
+      "persistent_timeout \"soon\"" => "puma.rb:1: persistent_timeout: a whole number of seconds is needed, not \"soon\"",
+      "workers 2" => "puma.rb:1: workers 2: one process only in this version; use `workers 0' or drop the line",
+      "workers :auto" => "puma.rb:1: workers auto: one process only in this version; use `workers 0' or drop the line",
+      "max_fibers \"x\"" => "puma.rb:1: invalid value for Integer(): \"x\"",
+      "log_formatter" => "puma.rb:1: log_formatter: a block is needed",
+      "custom_logger 1" => "puma.rb:1: custom_logger: Integer has no write",
+      "after_booted" => "puma.rb:1: after_booted: a block is needed",
+      "stdout_redirect \"/no/such/folder/x\"" => "puma.rb:1: stdout_redirect: no directory /no/such/folder",
+      "rack_url_scheme \"ftp\"" => "puma.rb:1: rack_url_scheme: http or https, not ftp",
+      "bind \"tcp://a:1?nonsense=1\"" => "puma.rb:1: tcp://a:1?nonsense=1: unknown parameter nonsense",
+      "bind \"unix:///a?mode=9\"" => "puma.rb:1: unix:///a?mode=9: mode=9 is not a number that fits",
+      "set_remote_address header: \"X\"" => "puma.rb:1: set_remote_address: only :socket in this version",
+      "rackup" => "puma.rb:1: wrong number of arguments (given 0, expected 1)"
+    }.each { |text, message| assert_equal message, failure(text), text }
+  end
+
+  def test_what_would_be_dangerous_to_ignore_is_an_error
+    assert_match(/ssl_bind: this version has no TLS/, failure("ssl_bind \"0.0.0.0\", 443, cert: \"c\", key: \"k\""))
+    assert_match(/this version has no TLS/, failure("bind \"ssl://0.0.0.0:443?cert=c&key=k\""))
+    assert_match(/allow_underscore_headers false/, failure("allow_underscore_headers false"))
+  end
+
+  def test_errors_of_the_file_itself
+    assert_equal "puma.rb:2: divided by 0 (ZeroDivisionError)", failure("\n1 / 0")
+    assert_match(/\Apuma\.rb:2: syntax error/, failure("\n)\n"))
+    assert_match(%r{\Apuma\.rb:1: cannot load such file -- no/such \(LoadError\)}, failure("require \"no/such\""))
+    assert_equal "puma.rb:1: both", failure("raise ArgumentError, \"both\\nlines\"")
+  end
+
+  def test_load_evaluates_another_file_and_names_it_in_errors
+    File.write(File.join(@dir, "other.rb"), "tag \"other\"\n")
+
+    assert_equal({ tag: "other" }, evaluate("load File.join(__dir__, \"other.rb\")"))
+    File.write(File.join(@dir, "other.rb"), "\nnonsense\n")
+    assert_equal "other.rb:2: unknown setting `nonsense'", failure("load File.join(__dir__, \"other.rb\")")
+  end
+end

@@ -1,0 +1,49 @@
+# frozen_string_literal: true
+
+# What every Ruby test needs: minitest, temporary folders, and a deadline.
+require "minitest/autorun"
+require "tmpdir"
+
+# A test that hangs fails with the place where it hangs, in place of stopping the run. One thread
+# watches all tests. TEST_DEADLINE is the seconds that one test may take.
+module Deadline
+  SECONDS = Float(ENV.fetch("TEST_DEADLINE", "60"))
+
+  # No `rescue => e` of a test or of an app swallows it.
+  class Passed < Exception; end # rubocop:disable Lint/InheritException
+
+  @lock = Mutex.new
+  @limit = nil
+
+  def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+  # Runs the block; raises Passed in it when it takes longer than SECONDS.
+  def self.watch
+    @lock.synchronize { @thread, @limit = Thread.current, now + SECONDS }
+    yield
+  ensure
+    @lock.synchronize { @limit = nil }
+  end
+
+  def self.check
+    @lock.synchronize do
+      next unless @limit && now > @limit
+
+      @limit = nil
+      @thread.raise(Passed, "the test took longer than #{SECONDS} s")
+    end
+  end
+
+  Thread.new do
+    loop do
+      sleep 0.25
+      check
+    end
+  end
+
+  # Around each test, with its setup and teardown.
+  module Around
+    def run = Deadline.watch { super }
+  end
+  Minitest::Test.prepend(Around)
+end
