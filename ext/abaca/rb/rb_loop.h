@@ -32,6 +32,10 @@ typedef struct ab_waiter {
   uint8_t wake;    /* enum ab_wake */
   uint8_t kind;    /* enum ab_wait_kind */
   VALUE object;    /* what it waits for, for introspection; marked */
+  /* ab_loop_park's own. */
+  VALUE carrier; /* the fiber that resumed `fiber`, directly or not; `fiber` itself when none did */
+  ab_nsec since; /* the turn in which it parked */
+  bool dispatched; /* the loop gave it control, nobody else did */
 } ab_waiter;
 
 /* What a fiber waits for, for Scheduler#fibers and messages. */

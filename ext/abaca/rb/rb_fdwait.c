@@ -1,0 +1,188 @@
+/* Waits for descriptors that Ruby owns. Each number has a state with the interests of all that wait
+ * for it; the poller's registration is the union of them, one-shot, renewed at each wait. So a
+ * number that was closed and reused behind our back is registered anew, and a wait that is given up
+ * costs no system call.
+ */
+#include "rb/rb_scheduler.h"
+
+#include <errno.h>
+#include <ruby/io.h>
+
+#include "base/bits.h"
+
+#define READY_MASK (AB_POLL_IN | AB_POLL_OUT | AB_POLL_PRI)
+
+bool ab__io_closed(VALUE io) {
+#ifdef HAVE_RB_IO_CLOSED_P
+  return RTEST(rb_io_closed_p(io));
+#else
+  const rb_io_t *fptr = RFILE(io)->fptr;
+  return !fptr || fptr->fd < 0;
+#endif
+}
+
+static int arm(ab_fd_state *state, uint32_t events) {
+  return ab_poller_set(state->loop->poller, &state->watch, events | AB_POLL_ONESHOT);
+}
+
+/* What the events mean for an interest: a hang-up or an error ends every wait, so that the caller's
+ * next system call can say what it is. */
+static uint32_t match(uint32_t events, uint32_t want) {
+  if (events & (AB_POLL_HUP | AB_POLL_ERROR)) return want;
+  return events & want;
+}
+
+/* The poller's lock is held. */
+static void fd_ready(ab_watch *watch, uint32_t events) {
+  ab_fd_state *state = AB_CONTAINER_OF(watch, ab_fd_state, watch);
+  uint32_t rest = 0;
+  ab_list_each (node, tmp, &state->interests) {
+    ab_interest *interest = AB_CONTAINER_OF(node, ab_interest, link);
+    uint32_t got = match(events, interest->want);
+    if (got == 0) {
+      rest |= interest->want;
+      continue;
+    }
+    interest->got |= got;
+    ab_list_remove(node);
+    ab_loop_wake(state->loop, interest->waiter);
+  }
+  /* Those that cannot be armed are let go: they try their system call and come back. */
+  if (rest != 0 && arm(state, rest) != AB_OK) fd_ready(watch, AB_POLL_ERROR);
+}
+
+static ab_fd_state *find_state(ab_loop *loop, int fd) {
+  size_t chunk = (size_t)fd / AB_FD_CHUNK;
+  if (chunk >= loop->fds.count || !loop->fds.chunks[chunk]) return NULL;
+  return &loop->fds.chunks[chunk][(size_t)fd % AB_FD_CHUNK];
+}
+
+static void grow_table(ab_fd_table *table, size_t chunk) {
+  size_t count = chunk + 1, size;
+  if (!ab_mul_size(count, sizeof *table->chunks, &size)) rb_memerror();
+  ab_fd_state **chunks = ab_realloc(&ab_mem_libc, table->chunks, size);
+  if (!chunks) rb_memerror();
+  for (size_t i = table->count; i < count; i++) chunks[i] = NULL;
+  table->chunks = chunks;
+  table->count = count;
+}
+
+static ab_fd_state *make_state(ab_loop *loop, int fd) {
+  size_t chunk = (size_t)fd / AB_FD_CHUNK;
+  if (chunk >= loop->fds.count) grow_table(&loop->fds, chunk);
+  ab_fd_state *states = ab_alloc_zero(&ab_mem_libc, AB_FD_CHUNK * sizeof *states);
+  if (!states) rb_memerror();
+  for (size_t i = 0; i < AB_FD_CHUNK; i++) {
+    states[i].watch.fd = (int)(chunk * AB_FD_CHUNK + i);
+    states[i].watch.ready = fd_ready;
+    states[i].loop = loop;
+    ab_list_init(&states[i].interests);
+  }
+  loop->fds.chunks[chunk] = states;
+  return find_state(loop, fd);
+}
+
+void ab__fd_fini(ab_loop *loop) {
+  for (size_t i = 0; i < loop->fds.count; i++) ab_free(&ab_mem_libc, loop->fds.chunks[i]);
+  ab_free(&ab_mem_libc, loop->fds.chunks);
+  loop->fds = (ab_fd_table){0};
+}
+
+static VALUE closed_error(void) {
+  return rb_exc_new_cstr(rb_eIOError, "stream closed in another thread");
+}
+
+static void fail_waiter(ab_loop *loop, ab_waiter *waiter) {
+  if (waiter->wake != AB_WAKE_PENDING) return;
+  waiter->exception = closed_error();
+  ab_loop_wake(loop, waiter);
+}
+
+/* Lets those go whose IO had this number before it was closed and given to another file. */
+static void evict_closed(ab_loop *loop, ab_fd_state *state) {
+  ab_list_each (node, tmp, &state->interests) {
+    ab_interest *interest = AB_CONTAINER_OF(node, ab_interest, link);
+    if (NIL_P(interest->io) || !ab__io_closed(interest->io)) continue;
+    ab_list_remove(node);
+    fail_waiter(loop, interest->waiter);
+  }
+}
+
+void ab__fd_closed(ab_loop *loop, int fd) {
+  ab_fd_state *state = fd < 0 ? NULL : find_state(loop, fd);
+  if (!state) return;
+  ab_list *node;
+  while ((node = ab_list_shift(&state->interests)))
+    fail_waiter(loop, AB_CONTAINER_OF(node, ab_interest, link)->waiter);
+  ab_poller_lock(loop->poller);
+  /* Not `fd_closed`: another descriptor of the same file would keep the registration alive. */
+  ab_poller_unset(loop->poller, &state->watch, false);
+  ab_poller_unlock(loop->poller);
+}
+
+void ab__fd_sweep(ab_loop *loop) {
+  ab_list_each (node, tmp, &loop->parked) {
+    ab_waiter *waiter = AB_CONTAINER_OF(node, ab_waiter, link);
+    if (waiter->kind == AB_WAIT_IO && RB_TYPE_P(waiter->object, T_FILE) &&
+        ab__io_closed(waiter->object))
+      fail_waiter(loop, waiter);
+  }
+}
+
+bool ab__fd_watch(ab_loop *loop, int fd, ab_interest *interest) {
+  ab_fd_state *state = find_state(loop, fd);
+  if (!state) state = make_state(loop, fd);
+  uint32_t events = interest->want;
+  if (AB_UNLIKELY(!ab_list_empty(&state->interests))) {
+    evict_closed(loop, state);
+    ab_list_each (node, tmp, &state->interests) {
+      events |= AB_CONTAINER_OF(node, ab_interest, link)->want;
+    }
+  }
+  ab_poller_lock(loop->poller);
+  int err = arm(state, events);
+  ab_poller_unlock(loop->poller);
+  if (err == AB_OK) {
+    ab_list_append(&state->interests, &interest->link);
+    return true;
+  }
+  if (err == AB_EINVAL && errno == EPERM) return false;
+  if (err == AB_ENOMEM) rb_memerror();
+  rb_sys_fail("epoll_ctl");
+}
+
+typedef struct fd_wait {
+  ab_loop *loop;
+  ab_nsec deadline;
+  int fd;
+  ab_waiter waiter;
+  ab_interest interest;
+} fd_wait;
+
+static VALUE fd_wait_park(VALUE arg) {
+  fd_wait *wait = (fd_wait *)arg;
+  if (ab__fd_watch(wait->loop, wait->fd, &wait->interest))
+    ab_loop_park(wait->loop, &wait->waiter, wait->deadline);
+  else
+    wait->interest.got = wait->interest.want;
+  return Qnil;
+}
+
+static VALUE fd_wait_end(VALUE arg) {
+  ab_list_remove(&((fd_wait *)arg)->interest.link);
+  return Qnil;
+}
+
+uint32_t ab__fd_wait(ab_loop *loop, int fd, VALUE io, uint32_t events, ab_nsec deadline,
+                     uint8_t kind, VALUE object) {
+  fd_wait wait = {.loop = loop, .deadline = deadline, .fd = fd};
+  wait.waiter.kind = kind;
+  wait.waiter.object = object;
+  wait.interest.waiter = &wait.waiter;
+  wait.interest.io = io;
+  wait.interest.want = events & READY_MASK;
+  ab_list_init(&wait.interest.link);
+  rb_ensure(fd_wait_park, (VALUE)&wait, fd_wait_end, (VALUE)&wait);
+  RB_GC_GUARD(io);
+  return wait.interest.got;
+}

@@ -1,0 +1,626 @@
+/* The loop: parking, waking and dispatching of fibers, and the turns on the root fiber.
+ *
+ * Results and exceptions travel in the waiter, never in the value of a transfer: whoever switches
+ * to a parked fiber by other means (Fiber#raise, a stray transfer) must not be able to forge them.
+ */
+#include "rb/rb_scheduler.h"
+
+#include <ruby/fiber/scheduler.h>
+#include <ruby/thread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* A kind of our own: a fiber that is ready without having parked; its waiter is from malloc. */
+#define AB_WAIT_STRAY 0xff
+
+enum ab_blocked { AB_RUNNING, AB_BLOCKED, AB_WOKEN };
+
+/* How long a wait for a closed IO may go unnoticed where Ruby does not tell us (before 4.0). */
+#define SWEEP_INTERVAL (100 * AB_NSEC_PER_MS)
+
+/* An exception that cannot be delivered now is tried again after this time. */
+#define RETRY_INTERVAL AB_NSEC_PER_MS
+
+/* ---- life ---- */
+
+static void mark_waiters(ab_list *list) {
+  ab_list_each (node, tmp, list) {
+    ab_waiter *waiter = AB_CONTAINER_OF(node, ab_waiter, link);
+    rb_gc_mark(waiter->fiber);
+    rb_gc_mark(waiter->carrier);
+    rb_gc_mark(waiter->exception);
+    rb_gc_mark(waiter->object);
+  }
+}
+
+/* Everything is pinned: waiters hold fibers by address, and `waiters` is keyed by it. */
+static void loop_mark(void *ptr) {
+  ab_loop *loop = ptr;
+  mark_waiters(&loop->ready);
+  mark_waiters(&loop->parked);
+  rb_gc_mark(loop->self);
+  rb_gc_mark(loop->thread);
+  rb_gc_mark(loop->root);
+  rb_gc_mark(loop->fiber_class);
+  rb_gc_mark(loop->parker);
+  rb_gc_mark(loop->carrier);
+  rb_gc_mark(loop->forward);
+}
+
+static void close_poller(ab_loop *loop) {
+  if (loop->offload) ab_offload_fini(loop->offload);
+  loop->offload = NULL;
+  if (loop->poller) ab_poller_fini(loop->poller);
+  loop->poller = NULL;
+}
+
+/* Waiters on fibers' stacks are not touched: those fibers may be gone already. */
+static void loop_free(void *ptr) {
+  ab_loop *loop = ptr;
+  close_poller(loop);
+  ab_heap_fini(&loop->timers);
+  ab_heap_fini(&loop->timeouts);
+  ab__fd_fini(loop);
+  if (loop->waiters) st_free_table(loop->waiters);
+  if (loop->fork_guard) munmap((void *)loop->fork_guard, (size_t)sysconf(_SC_PAGESIZE));
+  xfree(loop);
+}
+
+static size_t loop_size(const void *ptr) {
+  const ab_loop *loop = ptr;
+  return sizeof *loop + (loop->waiters ? st_memsize(loop->waiters) : 0) +
+         (size_t)(loop->timers.capacity + loop->timeouts.capacity) * sizeof(ab_heap_entry) +
+         loop->fds.count * sizeof(void *);
+}
+
+static const rb_data_type_t loop_type = {
+    .wrap_struct_name = "Abaca::Scheduler",
+    .function = {.dmark = loop_mark, .dfree = loop_free, .dsize = loop_size},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
+
+/* A page that the kernel clears in a forked child: asking it costs a load, getpid a system call. */
+static volatile uint32_t *make_fork_guard(void) {
+#ifdef MADV_WIPEONFORK
+  size_t size = (size_t)sysconf(_SC_PAGESIZE);
+  uint32_t *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return NULL;
+  if (madvise(page, size, MADV_WIPEONFORK) == 0) {
+    *page = 1;
+    return page;
+  }
+  munmap(page, size);
+#endif
+  return NULL;
+}
+
+VALUE ab__loop_alloc(VALUE klass) {
+  ab_loop *loop;
+  VALUE self = TypedData_Make_Struct(klass, ab_loop, &loop_type, loop);
+  ab_list_init(&loop->ready);
+  ab_list_init(&loop->parked);
+  ab_heap_init(&loop->timers, &ab_mem_libc);
+  ab_heap_init(&loop->timeouts, &ab_mem_libc);
+  loop->self = self;
+  loop->thread = loop->root = loop->parker = loop->carrier = loop->forward = Qnil;
+  loop->fiber_class = rb_path2class("Fiber"); /* rb_cFiber is not exported */
+  loop->owner = getpid();
+  loop->now = ab_clock_monotonic();
+  loop->waiters = st_init_numtable();
+  loop->fork_guard = make_fork_guard();
+  loop->poller = ab_poller_init(&ab_mem_libc);
+  if (!loop->poller) rb_sys_fail("Abaca::Scheduler: poller");
+  return self;
+}
+
+ab_loop *ab__loop_get(VALUE scheduler) {
+  return rb_check_typeddata(scheduler, &loop_type);
+}
+
+bool ab__loop_forked(const ab_loop *loop) {
+  return loop->fork_guard ? *loop->fork_guard == 0 : getpid() != loop->owner;
+}
+
+void ab__loop_close(ab_loop *loop) {
+  loop->closed = true;
+  close_poller(loop);
+}
+
+void ab__loop_check(ab_loop *loop) {
+  if (AB_UNLIKELY(loop->closed)) rb_raise(rb_eRuntimeError, "the scheduler is closed");
+  if (AB_UNLIKELY(ab__loop_forked(loop)))
+    rb_raise(rb_eRuntimeError, "the scheduler belongs to the parent process: make a new one after "
+                               "fork");
+  VALUE thread = rb_thread_current();
+  if (AB_UNLIKELY(loop->thread != thread)) {
+    if (!NIL_P(loop->thread)) rb_raise(rb_eThreadError, "the scheduler belongs to another thread");
+    loop->thread = thread;
+  }
+}
+
+ab_loop *ab_loop_of(VALUE scheduler) {
+  ab_loop *loop = ab__loop_get(scheduler);
+  ab__loop_check(loop);
+  return loop;
+}
+
+ab_poller *ab_loop_poller(ab_loop *loop) {
+  return loop->poller;
+}
+
+ab_nsec ab_loop_now(const ab_loop *loop) {
+  return loop->now;
+}
+
+VALUE ab_loop_root(const ab_loop *loop) {
+  return loop->root;
+}
+
+void ab_loop_attach(ab_loop *loop, const ab_loop_client *client, void *ctx) {
+  if (loop->client) rb_raise(rb_eRuntimeError, "the scheduler already serves a server");
+  loop->client = client;
+  loop->client_ctx = ctx;
+}
+
+void ab_loop_detach(ab_loop *loop) {
+  loop->client = NULL;
+  loop->client_ctx = NULL;
+}
+
+/* ---- time ---- */
+
+ab_nsec ab__deadline_after(ab_nsec timeout) {
+  ab_nsec now = ab_clock_monotonic();
+  return timeout < UINT64_MAX - now ? now + timeout : UINT64_MAX - 1;
+}
+
+bool ab__timeout_of(VALUE seconds, ab_nsec *timeout) {
+  if (NIL_P(seconds)) return false;
+  if (RB_FLOAT_TYPE_P(seconds)) {
+    double value = RFLOAT_VALUE(seconds);
+    if (value != value) rb_raise(rb_eArgError, "the timeout is not a number");
+    if (value >= 9e9) return false; /* 285 years: infinite for a loop */
+  }
+  struct timespec ts = rb_time_timespec_interval(seconds);
+  if (ts.tv_sec >= (time_t)9000000000) return false;
+  *timeout = (ab_nsec)ts.tv_sec * AB_NSEC_PER_SEC + (ab_nsec)ts.tv_nsec;
+  return true;
+}
+
+/* ---- the lists ---- */
+
+ab_waiter *ab__loop_waiter(ab_loop *loop, VALUE fiber) {
+  st_data_t value;
+  return st_lookup(loop->waiters, fiber, &value) ? (ab_waiter *)value : NULL;
+}
+
+static void forget(ab_loop *loop, ab_waiter *waiter) {
+  if (ab_list_empty(&waiter->link)) return;
+  ab_list_remove(&waiter->link);
+  if (waiter->wake == AB_WAKE_PENDING)
+    loop->parked_count--;
+  else
+    loop->ready_count--;
+  st_data_t key = waiter->fiber;
+  st_delete(loop->waiters, &key, NULL);
+}
+
+static void drop_stray(ab_loop *loop, ab_waiter *waiter) {
+  forget(loop, waiter);
+  free(waiter);
+}
+
+/* Makes the waiter known to the loop, on the list that `wake` says. */
+static void enlist(ab_loop *loop, ab_waiter *waiter, enum ab_wake wake) {
+  ab_waiter *stray = ab__loop_waiter(loop, waiter->fiber);
+  if (AB_UNLIKELY(stray != NULL)) drop_stray(loop, stray);
+  /* First what can fail. */
+  st_insert(loop->waiters, waiter->fiber, (st_data_t)waiter);
+  waiter->wake = (uint8_t)wake;
+  if (wake == AB_WAKE_PENDING) {
+    loop->parked_count++;
+    ab_list_append(&loop->parked, &waiter->link);
+  } else {
+    loop->ready_count++;
+    ab_list_append(&loop->ready, &waiter->link);
+  }
+}
+
+static void make_ready(ab_loop *loop, ab_waiter *waiter, enum ab_wake wake) {
+  ab_heap_cancel(&loop->timers, &waiter->timer);
+  ab_list_remove(&waiter->link);
+  ab_list_append(&loop->ready, &waiter->link);
+  loop->parked_count--;
+  loop->ready_count++;
+  waiter->wake = (uint8_t)wake;
+  /* Only another thread can find the loop blocked. */
+  if (AB_UNLIKELY(loop->blocked == AB_BLOCKED)) {
+    loop->blocked = AB_WOKEN;
+    ab_poller_wakeup(loop->poller);
+  }
+}
+
+static bool is_parked(const ab_waiter *waiter) {
+  return waiter->wake == AB_WAKE_PENDING && !ab_list_empty(&waiter->link);
+}
+
+void ab_loop_wake(ab_loop *loop, ab_waiter *waiter) {
+  if (is_parked(waiter)) make_ready(loop, waiter, AB_WAKE_READY);
+}
+
+void ab_loop_ready(ab_loop *loop, VALUE fiber) {
+  if (ab__loop_waiter(loop, fiber) || !RTEST(rb_fiber_alive_p(fiber))) return;
+  ab_waiter *stray = ab_alloc_zero(&ab_mem_libc, sizeof *stray);
+  if (!stray) rb_memerror();
+  ab_list_init(&stray->link);
+  ab_heap_node_init(&stray->timer);
+  stray->fiber = stray->carrier = fiber;
+  stray->exception = stray->object = Qnil;
+  stray->kind = AB_WAIT_STRAY;
+  stray->since = loop->now;
+  enlist(loop, stray, AB_WAKE_READY);
+  if (loop->blocked == AB_BLOCKED) {
+    loop->blocked = AB_WOKEN;
+    ab_poller_wakeup(loop->poller);
+  }
+}
+
+/* rb_eFiberError is not exported. */
+static VALUE fiber_error(void) {
+  return rb_path2class("FiberError");
+}
+
+/* ---- parking ---- */
+
+typedef struct park {
+  ab_loop *loop;
+  ab_waiter *waiter;
+  VALUE target;
+} park;
+
+void ab__loop_leave(ab_loop *loop) {
+  loop->parker = rb_fiber_current();
+  rb_fiber_transfer(loop->root, 0, NULL);
+}
+
+static VALUE park_switch(VALUE arg) {
+  park *park = (struct park *)arg;
+  ab_waiter *waiter = park->waiter;
+  if (NIL_P(park->target)) {
+    ab__loop_leave(park->loop);
+  } else {
+    park->loop->carrier = park->target;
+    rb_fiber_transfer(park->target, 0, NULL);
+  }
+  /* Control may come from somebody else than the loop; it goes back until the wait has ended. */
+  while (waiter->wake == AB_WAKE_PENDING) ab__loop_leave(park->loop);
+  return Qnil;
+}
+
+static VALUE park_end(VALUE arg) {
+  park *park = (struct park *)arg;
+  ab_heap_cancel(&park->loop->timers, &park->waiter->timer);
+  /* Fiber#raise brought us here: what runs now runs on our account. */
+  if (!park->waiter->dispatched) park->loop->carrier = park->waiter->carrier;
+  forget(park->loop, park->waiter);
+  return Qnil;
+}
+
+static int park_on(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline, enum ab_wake wake,
+                   VALUE target) {
+  /* Keeps the loop alive as long as this stack. */
+  volatile VALUE self = loop->self;
+  waiter->fiber = rb_fiber_current();
+  waiter->carrier = NIL_P(loop->carrier) ? waiter->fiber : loop->carrier;
+  waiter->exception = Qnil;
+  waiter->since = loop->now;
+  waiter->dispatched = false;
+  ab_list_init(&waiter->link);
+  ab_heap_node_init(&waiter->timer);
+  if (deadline != 0 && ab_heap_arm(&loop->timers, &waiter->timer, deadline) != AB_OK) rb_memerror();
+  enlist(loop, waiter, wake);
+  park park = {loop, waiter, target};
+  rb_ensure(park_switch, (VALUE)&park, park_end, (VALUE)&park);
+  RB_GC_GUARD(self);
+  if (AB_UNLIKELY(!NIL_P(waiter->exception))) rb_exc_raise(waiter->exception);
+  return waiter->wake;
+}
+
+int ab_loop_park(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline) {
+  if (AB_UNLIKELY(NIL_P(loop->root) || rb_fiber_current() == loop->root))
+    rb_raise(fiber_error(), "only a fiber of the scheduler can wait in it");
+  return park_on(loop, waiter, deadline, AB_WAKE_PENDING, Qnil);
+}
+
+void ab__loop_pass(ab_loop *loop) {
+  ab_waiter waiter = {.kind = AB_WAIT_SLEEP, .object = Qnil};
+  park_on(loop, &waiter, 0, AB_WAKE_READY, Qnil);
+}
+
+static bool awaits_exception(const ab_waiter *waiter) {
+  return waiter->kind != AB_WAIT_STRAY && NIL_P(waiter->exception);
+}
+
+bool ab__loop_interrupt(ab_loop *loop, VALUE fiber, VALUE exception) {
+  ab_waiter *waiter = ab__loop_waiter(loop, fiber);
+  if (!waiter) {
+    /* Perhaps it resumed a fiber that waits (an Enumerator's, say): what is raised there comes up
+     * to it. */
+    ab_list_each (node, tmp, &loop->parked) {
+      ab_waiter *other = AB_CONTAINER_OF(node, ab_waiter, link);
+      if (other->carrier != fiber) continue;
+      waiter = other;
+      break;
+    }
+  }
+  if (!waiter || !awaits_exception(waiter)) return false;
+  waiter->exception = exception;
+  ab_loop_wake(loop, waiter);
+  return true;
+}
+
+/* ---- dispatching ---- */
+
+static VALUE switch_to(VALUE fiber) {
+  return rb_fiber_transfer(fiber, 0, NULL);
+}
+
+static void raise_forwarded(ab_loop *loop) {
+  VALUE exception = loop->forward;
+  loop->forward = Qnil;
+  rb_exc_raise(exception);
+}
+
+/* Ruby says no to a fiber that has resumed another one or has yielded: it is not stranded, its
+ * partner will switch to it. And to a new one when there is no stack. */
+static bool was_refused(ab_loop *loop, VALUE fiber) {
+  return NIL_P(loop->parker) && rb_obj_is_kind_of(rb_errinfo(), fiber_error()) &&
+         RTEST(rb_fiber_alive_p(fiber));
+}
+
+/* Runs the fiber from the root fiber. `carrier` is whom its waits are accounted to. */
+static bool dispatch(ab_loop *loop, VALUE fiber, VALUE carrier) {
+  int state;
+  loop->parker = Qnil;
+  loop->carrier = carrier;
+  loop->dirty = true;
+  rb_protect(switch_to, fiber, &state);
+  loop->carrier = Qnil;
+  if (AB_UNLIKELY(state && was_refused(loop, fiber))) {
+    rb_set_errinfo(Qnil);
+    return false;
+  }
+  /* Control came back without the fiber having given it: a sibling that it raised in or switched to
+   * did. Nobody else would switch to it again. */
+  if (AB_UNLIKELY(fiber != loop->parker)) ab_loop_ready(loop, fiber);
+  if (AB_UNLIKELY(state)) rb_jump_tag(state);
+  if (AB_UNLIKELY(!NIL_P(loop->forward))) raise_forwarded(loop);
+  return true;
+}
+
+bool ab__loop_enter(ab_loop *loop, VALUE fiber) {
+  if (!loop->running) loop->root = rb_fiber_current();
+  return dispatch(loop, fiber, fiber);
+}
+
+static bool may_transfer(const ab_loop *loop) {
+  if (loop->running) return rb_fiber_current() == loop->root;
+  return NIL_P(rb_fiber_scheduler_current());
+}
+
+void ab_loop_transfer(ab_loop *loop, VALUE fiber) {
+  if (may_transfer(loop)) {
+    if (!ab__loop_enter(loop, fiber))
+      rb_raise(fiber_error(), "the fiber cannot be run: it waits for another one, or there is no "
+                              "memory for its stack");
+    return;
+  }
+  ab_waiter waiter = {.kind = AB_WAIT_SLEEP, .object = Qnil};
+  park_on(loop, &waiter, 0, AB_WAKE_READY, fiber);
+}
+
+static void run_stray(ab_loop *loop, ab_waiter *stray) {
+  VALUE fiber = stray->fiber;
+  drop_stray(loop, stray);
+  if (RTEST(rb_fiber_alive_p(fiber))) dispatch(loop, fiber, fiber);
+  RB_GC_GUARD(fiber);
+}
+
+static void run_ready(ab_loop *loop) {
+  /* A snapshot by number: what becomes ready meanwhile waits for the next turn. */
+  for (size_t count = loop->ready_count; count > 0; count--) {
+    if (ab_list_empty(&loop->ready)) return;
+    ab_waiter *waiter = AB_CONTAINER_OF(loop->ready.next, ab_waiter, link);
+    if (AB_UNLIKELY(waiter->kind == AB_WAIT_STRAY)) {
+      run_stray(loop, waiter);
+      continue;
+    }
+    /* Off the list at once: the fiber need not come back here. */
+    VALUE fiber = waiter->fiber, carrier = waiter->carrier;
+    waiter->dispatched = true;
+    forget(loop, waiter);
+    dispatch(loop, fiber, carrier);
+    RB_GC_GUARD(fiber);
+  }
+}
+
+static VALUE build_exception(VALUE arg) {
+  const ab_timeout *timeout = (const ab_timeout *)arg;
+  VALUE argv[2] = {timeout->exception, timeout->message};
+  return rb_make_exception(NIL_P(timeout->message) ? 1 : 2, argv);
+}
+
+/* The exception is made here and raised in the fiber. An error of its class's own code takes its
+ * place. */
+static void fire_timeout(ab_loop *loop, ab_timeout *timeout) {
+  int state;
+  VALUE exception = rb_protect(build_exception, (VALUE)timeout, &state);
+  if (state) {
+    exception = rb_errinfo();
+    if (!rb_obj_is_kind_of(exception, rb_eException)) rb_jump_tag(state);
+    rb_set_errinfo(Qnil);
+  }
+  if (ab__loop_interrupt(loop, timeout->fiber, exception)) return;
+  /* It is about to run, or another exception is on its way to it: the block may still be there
+   * afterwards. Failing to arm would lose it, so the old slot is reused: nothing else arms here. */
+  if (ab_heap_arm(&loop->timeouts, &timeout->timer, loop->now + RETRY_INTERVAL) != AB_OK)
+    rb_memerror();
+}
+
+static void run_timers(ab_loop *loop) {
+  ab_heap_node *node;
+  while ((node = ab_heap_due(&loop->timers, loop->now)))
+    make_ready(loop, AB_CONTAINER_OF(node, ab_waiter, timer), AB_WAKE_TIMEOUT);
+  while ((node = ab_heap_due(&loop->timeouts, loop->now)))
+    fire_timeout(loop, AB_CONTAINER_OF(node, ab_timeout, timer));
+}
+
+/* ---- the turn ---- */
+
+typedef struct blocking_wait {
+  ab_poller *poller;
+  ab_nsec timeout;
+} blocking_wait;
+
+static void *wait_without_gvl(void *arg) {
+  blocking_wait *wait = arg;
+  ab_poller_wait(wait->poller, wait->timeout);
+  return NULL;
+}
+
+static void unblock_wait(void *arg) {
+  ab_poller_wakeup(arg);
+}
+
+static ab_nsec earlier(ab_nsec a, ab_nsec b) {
+  return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+static ab_nsec next_deadline(ab_loop *loop) {
+  ab_nsec deadline = earlier(ab_heap_deadline(&loop->timers), ab_heap_deadline(&loop->timeouts));
+  if (loop->client) deadline = earlier(deadline, loop->client->deadline(loop->client_ctx));
+#if AB_SCHEDULER_INTERFACE < 3
+  if (loop->dirty && loop->parked_count > 0)
+    deadline = earlier(deadline, loop->swept + SWEEP_INTERVAL);
+#endif
+  return deadline;
+}
+
+/* Waits without the GVL. Whoever gets it meanwhile finds AB_BLOCKED and wakes the poller. A pending
+ * interrupt keeps us from entering (INTR_FAIL), so its handler never runs between the look at the
+ * ready list and the wait; one that comes later calls unblock_wait. */
+static void block(ab_loop *loop) {
+  ab_nsec deadline = next_deadline(loop), now = ab_clock_monotonic();
+  if (deadline != 0 && deadline <= now) return;
+  blocking_wait wait = {loop->poller, deadline == 0 ? AB_POLL_FOREVER : deadline - now};
+  int flags = RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE;
+#ifdef RB_NOGVL_PENDING_INTR_FAIL
+  flags |= RB_NOGVL_PENDING_INTR_FAIL;
+#endif
+  loop->blocked = AB_BLOCKED;
+  rb_nogvl(wait_without_gvl, &wait, unblock_wait, loop->poller, flags);
+  loop->blocked = AB_RUNNING;
+}
+
+static void deliver_events(ab_loop *loop) {
+  ab_poller_lock(loop->poller);
+  ab_poller_dispatch(loop->poller);
+  ab_poller_unlock(loop->poller);
+}
+
+static bool must_sweep(const ab_loop *loop) {
+  return AB_SCHEDULER_INTERFACE < 3 && loop->dirty && loop->now - loop->swept >= SWEEP_INTERVAL;
+}
+
+static bool is_finished(ab_loop *loop) {
+  if (loop->ready_count > 0 || loop->parked_count > 0) return false;
+  return !loop->client || loop->client->done(loop->client_ctx);
+}
+
+/* Returns false when nothing is left to wait for. */
+static bool turn(ab_loop *loop) {
+  loop->now = ab_clock_monotonic();
+  run_ready(loop);
+  run_timers(loop);
+  bool busy = loop->client && loop->client->turn(loop->client_ctx, loop->now);
+  if (must_sweep(loop)) {
+    loop->dirty = false;
+    loop->swept = loop->now;
+    ab__fd_sweep(loop);
+  }
+  if (loop->offload) ab_offload_reap(loop->offload);
+  if (!busy && is_finished(loop)) return false;
+  if (ab_poller_wait(loop->poller, 0) == 0 && !busy && loop->ready_count == 0) block(loop);
+  deliver_events(loop);
+  rb_thread_check_ints();
+  return true;
+}
+
+static VALUE run_turns(VALUE arg) {
+  ab_loop *loop = (ab_loop *)arg;
+  /* Something that was forwarded while the loop did not run. */
+  if (!NIL_P(loop->forward)) raise_forwarded(loop);
+  while (turn(loop)) continue;
+  return Qnil;
+}
+
+static VALUE run_end(VALUE arg) {
+  ab_loop *loop = (ab_loop *)arg;
+  loop->running = false;
+  loop->blocked = AB_RUNNING;
+  return Qnil;
+}
+
+void ab_loop_run(ab_loop *loop) {
+  if (loop->running) rb_raise(rb_eRuntimeError, "the scheduler runs already");
+  if (!NIL_P(rb_fiber_scheduler_current()))
+    rb_raise(rb_eRuntimeError, "the scheduler cannot run on a fiber of a scheduler");
+  volatile VALUE self = loop->self;
+  loop->root = rb_fiber_current();
+  loop->running = true;
+  rb_ensure(run_turns, (VALUE)loop, run_end, (VALUE)loop);
+  RB_GC_GUARD(self);
+}
+
+/* ---- fibers ---- */
+
+VALUE ab__fiber_new(rb_block_call_func_t body, VALUE data) {
+#ifdef HAVE_RB_FIBER_NEW_STORAGE
+  return rb_fiber_new_storage(body, data, Qnil);
+#else
+  /* rb_fiber_new makes a blocking fiber on Ruby 3.1. */
+  return rb_block_call(rb_path2class("Fiber"), rb_intern("new"), 0, NULL, body, data);
+#endif
+}
+
+static bool concerns_process(VALUE exception) {
+  return rb_obj_is_kind_of(exception, rb_eSystemExit) || rb_obj_is_kind_of(exception, rb_eSignal) ||
+         rb_obj_is_kind_of(exception, rb_eNoMemError);
+}
+
+static VALUE write_report(VALUE exception) {
+  VALUE thread = rb_thread_current();
+  if (!RTEST(rb_funcall(thread, rb_intern("report_on_exception"), 0))) return Qnil;
+  VALUE text = rb_sprintf(
+      "%" PRIsVALUE " terminated with exception (report_on_exception is true):\n"
+      "%" PRIsVALUE,
+      rb_inspect(rb_fiber_current()), rb_funcall(exception, rb_intern("full_message"), 0));
+  return rb_io_write(rb_gv_get("$stderr"), text);
+}
+
+/* TAG_RAISE of eval_intern.h, as rb_protect reports it on every version. */
+#define STATE_RAISE 6
+
+bool ab__loop_ended(ab_loop *loop, int state) {
+  if (state == 0) return true;
+  VALUE exception = rb_errinfo();
+  if (state != STATE_RAISE || !rb_obj_is_kind_of(exception, rb_eException)) return false;
+  rb_set_errinfo(Qnil);
+  if (concerns_process(exception)) {
+    loop->forward = exception;
+  } else {
+    rb_protect(write_report, exception, &state);
+    rb_set_errinfo(Qnil);
+  }
+  return true;
+}

@@ -1,0 +1,240 @@
+/* The scheduler's hooks for what a poller cannot wait for directly: child processes (through a
+ * pidfd where there is one), names (getaddrinfo on the offload pool) and, where Ruby offers it,
+ * blocking operations of extensions.
+ */
+#include "rb/rb_scheduler.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <ruby/fiber/scheduler.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Threads for names and blocking operations together. */
+#define OFFLOAD_THREADS 8
+
+/* ---- offloading ---- */
+
+/* A wait for an offloaded job; lives on the fiber's stack, and is the job's owner. */
+typedef struct offload_wait {
+  ab_loop *loop;
+  ab_offload_job *job;
+  ab_waiter waiter;
+  bool done;
+} offload_wait;
+
+static VALUE offload_park(VALUE arg) {
+  offload_wait *wait = (offload_wait *)arg;
+  while (!wait->done) ab_loop_park(wait->loop, &wait->waiter, 0);
+  return Qnil;
+}
+
+static VALUE offload_end(VALUE arg) {
+  offload_wait *wait = (offload_wait *)arg;
+  if (!wait->done && wait->loop->offload) ab_offload_abandon(wait->loop->offload, wait->job);
+  return Qnil;
+}
+
+/* ---- address_resolve ---- */
+
+typedef struct lookup {
+  ab_offload_job job;
+  int error; /* of getaddrinfo */
+  int system_error;
+  struct addrinfo *found;
+  char name[];
+} lookup;
+
+typedef struct lookup_wait {
+  offload_wait base;
+  VALUE addresses;
+  int error, system_error;
+} lookup_wait;
+
+static void lookup_run(ab_offload_job *job) {
+  lookup *lookup = AB_CONTAINER_OF(job, struct lookup, job);
+  struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+  lookup->error = getaddrinfo(lookup->name, NULL, &hints, &lookup->found);
+  lookup->system_error = errno;
+}
+
+static void lookup_fini(ab_offload_job *job) {
+  lookup *lookup = AB_CONTAINER_OF(job, struct lookup, job);
+  if (lookup->found) freeaddrinfo(lookup->found);
+  free(lookup);
+}
+
+/* The texts of all addresses, each once; an IPv6 address keeps its zone. */
+static VALUE address_texts(const struct addrinfo *found) {
+  VALUE result = rb_ary_new();
+  char text[NI_MAXHOST];
+  for (; found; found = found->ai_next) {
+    if (getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, NULL, 0,
+                    NI_NUMERICHOST) != 0)
+      continue;
+    VALUE string = rb_utf8_str_new_cstr(text);
+    if (!RTEST(rb_ary_includes(result, string))) rb_ary_push(result, string);
+  }
+  return result;
+}
+
+static VALUE lookup_collect(VALUE arg) {
+  lookup *lookup = (struct lookup *)arg;
+  lookup_wait *wait = AB_CONTAINER_OF(lookup->job.owner, lookup_wait, base);
+  wait->addresses = address_texts(lookup->found);
+  return Qnil;
+}
+
+/* On the root fiber. */
+static void lookup_done(ab_offload_job *job) {
+  lookup *lookup = AB_CONTAINER_OF(job, struct lookup, job);
+  lookup_wait *wait = AB_CONTAINER_OF(job->owner, lookup_wait, base);
+  wait->error = lookup->error;
+  wait->system_error = lookup->system_error;
+  int state = 0;
+  if (lookup->error == 0) rb_protect(lookup_collect, (VALUE)lookup, &state);
+  if (state) {
+    wait->base.waiter.exception = rb_errinfo();
+    rb_set_errinfo(Qnil);
+  }
+  wait->base.done = true;
+  ab_loop_wake(wait->base.loop, &wait->base.waiter);
+}
+
+static bool is_numeric(const char *name) {
+  unsigned char address[sizeof(struct in6_addr)];
+  char host[INET6_ADDRSTRLEN];
+  size_t length = strcspn(name, "%");
+  if (length >= sizeof host) return false;
+  memcpy(host, name, length);
+  host[length] = '\0';
+  return inet_pton(AF_INET6, host, address) == 1 ||
+         (name[length] == '\0' && inet_pton(AF_INET, host, address) == 1);
+}
+
+/* @!method address_resolve(hostname)
+ * Resolves the name on a native thread. Returns an Array of address Strings, or nil when the name
+ * is unknown. A numeric address, with a zone or without, is returned as it is. */
+static VALUE sched_address_resolve(VALUE self, VALUE hostname) {
+  ab_loop *loop = ab__loop_get(self);
+  const char *name = StringValueCStr(hostname);
+  if (is_numeric(name)) return rb_ary_new_from_args(1, hostname);
+  ab__loop_check(loop);
+  size_t length = strlen(name) + 1;
+  lookup *lookup = ab_alloc_zero(&ab_mem_libc, sizeof *lookup + length);
+  if (!lookup) rb_memerror();
+  memcpy(lookup->name, name, length);
+  lookup_wait wait = {.base = {.loop = loop, .job = &lookup->job}, .addresses = Qnil};
+  wait.base.waiter.kind = AB_WAIT_DNS;
+  wait.base.waiter.object = hostname;
+  lookup->job.run = lookup_run;
+  lookup->job.done = lookup_done;
+  lookup->job.fini = lookup_fini;
+  lookup->job.owner = &wait.base;
+  if (!loop->offload && !(loop->offload = ab_offload_init(loop->poller, OFFLOAD_THREADS))) {
+    free(lookup);
+    rb_memerror();
+  }
+  if (ab_offload_submit(loop->offload, &lookup->job) != AB_OK) {
+    int error = errno;
+    free(lookup);
+    rb_syserr_fail(error, "a thread for name resolution");
+  }
+  rb_ensure(offload_park, (VALUE)&wait.base, offload_end, (VALUE)&wait.base);
+  if (wait.error == EAI_MEMORY) rb_memerror();
+  return wait.addresses;
+}
+
+/* ---- process_wait ---- */
+
+static VALUE status_wait(rb_pid_t pid, int flags) {
+#ifdef HAVE_RB_PROCESS_STATUS_WAIT
+  return rb_process_status_wait(pid, flags);
+#else
+  return rb_funcall(rb_path2class("Process::Status"), rb_intern("wait"), 2, PIDT2NUM(pid),
+                    INT2NUM(flags));
+#endif
+}
+
+typedef struct pid_wait {
+  ab_loop *loop;
+  rb_pid_t pid;
+  int flags, pidfd;
+} pid_wait;
+
+static VALUE pid_wait_loop(VALUE arg) {
+  pid_wait *wait = (pid_wait *)arg;
+  for (;;) {
+    /* WNOHANG, so that Ruby does not come back to the hook. */
+    VALUE status = status_wait(wait->pid, wait->flags | WNOHANG);
+    if (!NIL_P(status)) return status;
+    ab__fd_wait(wait->loop, wait->pidfd, Qnil, AB_POLL_IN, 0, AB_WAIT_PROCESS, PIDT2NUM(wait->pid));
+  }
+}
+
+static VALUE pid_wait_end(VALUE arg) {
+  pid_wait *wait = (pid_wait *)arg;
+  if (!wait->loop->closed) ab__fd_closed(wait->loop, wait->pidfd);
+  close(wait->pidfd);
+  return Qnil;
+}
+
+static int open_pidfd(rb_pid_t pid) {
+#ifdef SYS_pidfd_open
+  return (int)syscall(SYS_pidfd_open, pid, 0); /* close-on-exec by itself */
+#else
+  errno = ENOSYS;
+  return -1;
+#endif
+}
+
+/* A Ruby thread for what has no pidfd: any child, a group, stopped children. */
+static VALUE waiting_thread(void *arg) {
+  const pid_wait *wait = arg;
+  return status_wait(wait->pid, wait->flags);
+}
+
+static VALUE thread_value(VALUE thread) {
+  return rb_funcall(thread, rb_intern("value"), 0);
+}
+
+/* The thread reads what is on our stack, so it must have ended before we leave. */
+static VALUE end_thread(VALUE thread) {
+  rb_funcall(thread, rb_intern("kill"), 0);
+  while (RTEST(rb_funcall(thread, rb_intern("alive?"), 0))) rb_thread_schedule();
+  return Qnil;
+}
+
+static VALUE wait_in_thread(pid_wait *wait) {
+  VALUE thread = rb_thread_create(waiting_thread, wait);
+  rb_funcall(thread, rb_intern("report_on_exception="), 1, Qfalse);
+  return rb_ensure(thread_value, thread, end_thread, thread);
+}
+
+/* @!method process_wait(pid, flags)
+ * Waits for a child process without blocking other fibers. Returns its Process::Status. */
+static VALUE sched_process_wait(VALUE self, VALUE pid, VALUE flags) {
+  ab_loop *loop = ab__loop_get(self);
+  pid_wait wait = {.loop = loop, .pid = NUM2PIDT(pid), .flags = NUM2INT(flags), .pidfd = -1};
+  if (wait.flags & WNOHANG) return status_wait(wait.pid, wait.flags);
+  if (ab__loop_forked(loop)) return wait_in_thread(&wait);
+  ab__loop_check(loop);
+  /* A pidfd tells of the end only, not of a stop. */
+  if (wait.pid > 0 && !(wait.flags & WUNTRACED)) {
+    wait.pidfd = open_pidfd(wait.pid);
+    /* No such process: let waitpid say so. */
+    if (wait.pidfd < 0 && errno == ESRCH) return status_wait(wait.pid, wait.flags | WNOHANG);
+  }
+  if (wait.pidfd < 0) return wait_in_thread(&wait);
+  return rb_ensure(pid_wait_loop, (VALUE)&wait, pid_wait_end, (VALUE)&wait);
+}
+
+void ab__init_sched_process(VALUE klass) {
+  rb_define_method(klass, "address_resolve", sched_address_resolve, 1);
+  rb_define_method(klass, "process_wait", sched_process_wait, 2);
+}

@@ -1,0 +1,129 @@
+/* The inside of an Abaca::Scheduler: what its files share. Everybody else uses rb/rb_loop.h.
+ *
+ * Invariants: a waiter is on `ready` or on `parked` exactly while its fiber is in ab_loop_park (or
+ * was left behind by a sibling), and `waiters` knows it by its fiber just as long; so no fiber is
+ * ever in two lists, and none that is off both is switched to by the loop.
+ */
+#ifndef AB_RB_SCHEDULER_H
+#define AB_RB_SCHEDULER_H
+
+#include <ruby.h>
+#include <ruby/st.h>
+#include <sys/types.h>
+
+#include "rb/rb_loop.h"
+#include "rb/rb_offload.h"
+
+/* Ruby 3.1 does not define it. */
+#ifdef RUBY_FIBER_SCHEDULER_VERSION
+#define AB_SCHEDULER_INTERFACE RUBY_FIBER_SCHEDULER_VERSION
+#else
+#define AB_SCHEDULER_INTERFACE 1
+#endif
+
+/* A descriptor that some fiber has waited for; made once for each number and kept. */
+typedef struct ab_fd_state {
+  ab_watch watch;
+  ab_list interests;
+  struct ab_loop *loop;
+} ab_fd_state;
+
+/* One waiter's interest in one descriptor; lives beside the waiter. */
+typedef struct ab_interest {
+  ab_list link;
+  ab_waiter *waiter;
+  VALUE io; /* the IO that the number belonged to, kept alive by the owner; nil: our own fd */
+  uint32_t want, got;
+} ab_interest;
+
+#define AB_FD_CHUNK 64
+
+typedef struct ab_fd_table {
+  ab_fd_state **chunks; /* of AB_FD_CHUNK states; addresses never change */
+  size_t count;
+} ab_fd_table;
+
+/* A running timeout_after block; lives on its fiber's C stack. */
+typedef struct ab_timeout {
+  ab_heap_node timer;
+  VALUE fiber, exception, message;
+} ab_timeout;
+
+struct ab_loop {
+  ab_poller *poller; /* NULL once closed */
+  VALUE self, thread, root;
+  VALUE fiber_class;
+  VALUE parker;  /* the fiber that gave control to the root fiber last; nil when one ended */
+  VALUE carrier; /* the fiber that the loop runs, or that resumed the one it runs */
+  VALUE forward; /* an exception that ab_loop_run has to raise */
+  ab_list ready, parked;
+  size_t parked_count, ready_count;
+  ab_heap timers;   /* of waiters */
+  ab_heap timeouts; /* of timeout_after */
+  st_table *waiters;
+  ab_nsec now;
+  ab_nsec swept; /* when waits for closed IOs were last looked for */
+  const ab_loop_client *client;
+  void *client_ctx;
+  ab_fd_table fds;
+  ab_offload *offload;           /* made when it is first needed */
+  volatile uint32_t *fork_guard; /* reads 0 in a forked child */
+  pid_t owner;
+  uint8_t blocked; /* enum ab_blocked */
+  bool running, closing, closed;
+  bool dirty; /* fibers have run since the last sweep */
+};
+
+/* The loop of a scheduler in any state. */
+ab_loop *ab__loop_get(VALUE scheduler);
+VALUE ab__loop_alloc(VALUE klass);
+/* True in a process that was forked after the scheduler was made. */
+bool ab__loop_forked(const ab_loop *loop);
+/* Ends the loop's life: no hook works afterwards. Idempotent. */
+void ab__loop_close(ab_loop *loop);
+/* Raises unless the loop is open, of this process, and (from the first use on) of this thread. */
+void ab__loop_check(ab_loop *loop);
+
+/* The current or a future wait of `fiber`, or NULL. */
+ab_waiter *ab__loop_waiter(ab_loop *loop, VALUE fiber);
+/* Makes the wait that keeps `fiber`, or a fiber that it resumed, raise `exception`. Returns false
+ * when there is none, or when another exception is already on its way. */
+bool ab__loop_interrupt(ab_loop *loop, VALUE fiber, VALUE exception);
+/* Lets every other ready fiber run before the current one goes on. */
+void ab__loop_pass(ab_loop *loop);
+/* Switches from the current fiber to the root fiber; the fiber is parked by its caller's own means.
+ */
+void ab__loop_leave(ab_loop *loop);
+/* As ab_loop_transfer on the root fiber; returns false when Ruby refused the switch. */
+bool ab__loop_enter(ab_loop *loop, VALUE fiber);
+/* Deals with how a fiber's body ended, after rb_protect said `state`: reports an exception,
+ * forwards one that concerns the process. Returns false when the caller must go on with
+ * rb_jump_tag. */
+bool ab__loop_ended(ab_loop *loop, int state);
+/* monotonic now + timeout. */
+ab_nsec ab__deadline_after(ab_nsec timeout);
+/* Converts nil or seconds. Returns false for "never". Raises TypeError and ArgumentError. */
+bool ab__timeout_of(VALUE seconds, ab_nsec *timeout);
+
+/* A non-blocking fiber that runs `body`, with the storage of the current one when `inherit`. */
+VALUE ab__fiber_new(rb_block_call_func_t body, VALUE data);
+
+/* rb_fdwait.c. Registers the interest; the caller takes it off with ab_list_remove. Returns false
+ * when the descriptor is always ready (a regular file). Raises when it cannot be watched. */
+bool ab__fd_watch(ab_loop *loop, int fd, ab_interest *interest);
+/* Wakes whoever waits for an IO that was closed. */
+void ab__fd_sweep(ab_loop *loop);
+/* The number is about to be closed: forget it. */
+void ab__fd_closed(ab_loop *loop, int fd);
+void ab__fd_fini(ab_loop *loop);
+/* Parks until fd is ready for one of `events` (AB_POLL_*). Returns the set, 0 on time-out. */
+uint32_t ab__fd_wait(ab_loop *loop, int fd, VALUE io, uint32_t events, ab_nsec deadline,
+                     uint8_t kind, VALUE object);
+bool ab__io_closed(VALUE io);
+
+/* Adds the hooks of rb_sched_io.c, rb_sched_time.c and rb_sched_process.c. */
+void ab__init_sched_io(VALUE klass);
+void ab__init_sched_time(VALUE klass);
+void ab__init_sched_process(VALUE klass);
+
+#endif
