@@ -1,0 +1,154 @@
+# frozen_string_literal: true
+
+require "etc"
+require "fileutils"
+require "io/wait"
+require "rbconfig"
+require "tmpdir"
+require_relative "wire"
+
+# For tests that run the command as a process of its own. Every process has a deadline, and is reaped
+# whatever happens.
+module ProcessCase
+  COMMAND = File.expand_path("../../exe/abaca", __dir__)
+  DEADLINE = 20
+
+  # A running command: its process and its output so far.
+  class Command
+    attr_reader :pid, :status
+
+    def initialize(pid, output)
+      @pid = pid
+      @output = output
+      @text = String.new(encoding: Encoding::BINARY)
+      @status = nil
+    end
+
+    # What it has written so far.
+    def text
+      loop do
+        data = @output.read_nonblock(65_536, exception: false)
+        break unless data.is_a?(String)
+
+        @text << data
+      end
+      @text
+    end
+
+    # Waits until its output matches; returns the MatchData. Raises when it does not come.
+    def wait_for(pattern, within: DEADLINE)
+      deadline = now + within
+      until (match = pattern.match(text))
+        raise "no #{pattern.inspect} within #{within} s in:\n#{text}" if now > deadline || ended?
+
+        @output.wait_readable(0.05)
+      end
+      match
+    end
+
+    # The port of the first TCP address that it says it listens at.
+    def port
+      @port ||= Integer(wait_for(%r{Listening on http://[^\s]*:(\d+)})[1])
+    end
+
+    def signal(name)
+      Process.kill(name, pid)
+    end
+
+    # True once the process has ended; its status is then in #status.
+    def ended?
+      return true if @status
+
+      _, @status = Process.wait2(pid, Process::WNOHANG)
+      !@status.nil?
+    end
+
+    # Waits for the end; returns the Process::Status. Raises when it does not come.
+    def wait(within: DEADLINE)
+      deadline = now + within
+      until ended?
+        raise "did not end within #{within} s:\n#{text}" if now > deadline
+
+        sleep 0.01
+      end
+      text
+      status
+    end
+
+    # Ends it the hard way, if it still runs.
+    def dispose
+      return if ended?
+
+      Process.kill(:KILL, pid)
+      _, @status = Process.wait2(pid)
+    ensure
+      text
+      @output.close
+    end
+
+    # Seconds of processor time that it has used.
+    def processor_time
+      fields = File.read("/proc/#{pid}/stat").rpartition(")").last.split
+      (Integer(fields[11]) + Integer(fields[12])) / Float(Etc.sysconf(Etc::SC_CLK_TCK))
+    end
+
+    # Octets of memory in use.
+    def resident
+      Integer(File.read("/proc/#{pid}/statm").split[1]) * Etc.sysconf(Etc::SC_PAGESIZE)
+    end
+
+    # How many descriptors it has open.
+    def descriptors
+      Dir.children("/proc/#{pid}/fd").size
+    end
+
+    private
+
+    def now
+      Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+
+  def setup
+    super
+    @commands = []
+    @clients = []
+    @directory = Dir.mktmpdir("abaca")
+  end
+
+  def teardown
+    @clients.each(&:close)
+    @commands.each(&:dispose)
+    FileUtils.rm_rf(@directory)
+    super
+  end
+
+  # Runs the command on the text of a config.ru, on a free port, and returns it as Command.
+  #
+  # arguments: more words of its command line; config: text of a configuration file; options: of
+  # Process.spawn, for instance rlimit_nofile.
+  def run_abaca(rackup, *arguments, config: nil, **options)
+    words = ["-b", "tcp://127.0.0.1:0"]
+    if config
+      File.write(File.join(@directory, "settings.rb"), config)
+      words.push("-C", "settings.rb")
+    end
+    File.write(File.join(@directory, "config.ru"), rackup)
+    start_abaca(*words, *arguments, "config.ru", **options)
+  end
+
+  # Runs the command with these words and nothing else.
+  def start_abaca(*words, **options)
+    reader, writer = IO.pipe
+    includes = $LOAD_PATH.map { |path| "-I#{path}" }
+    pid = Process.spawn(RbConfig.ruby, *includes, COMMAND, *words,
+                        { chdir: @directory, in: File::NULL, out: writer, err: writer }.merge(options))
+    writer.close
+    Command.new(pid, reader).tap { |command| @commands << command }
+  end
+
+  # A new connection, closed at the end of the test.
+  def connect(port, **options)
+    Wire::Client.new(port, **options).tap { |client| @clients << client }
+  end
+end

@@ -1,0 +1,170 @@
+# frozen_string_literal: true
+
+require "abaca"
+require "rack"
+require "rack/lint"
+require "stringio"
+require_relative "wire"
+
+# For tests that talk to a server in this process: it starts one, stops it at the end, and checks
+# that neither a descriptor, a thread nor a child process is left over.
+module ServerCase
+  HELLO = ->(_env) { [200, { "content-type" => "text/plain" }, ["hello\n"]] }
+  GET = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
+
+  # A server that runs: the Abaca::Server, its port, the thread it runs in, and where its log goes.
+  Running = Struct.new(:server, :port, :thread, :output) do
+    # What was logged so far.
+    def log
+      server.log.flush
+      output.string.dup
+    end
+
+    # Waits until the server logged something that matches; returns whether it did.
+    def logged?(pattern, within: 3)
+      ServerCase.eventually(within: within) { pattern.match?(log) }
+    end
+
+    # Ends the server; the second time does nothing.
+    def stop(within: 10)
+      return unless thread
+
+      server.stop
+      finish(within)
+    end
+
+    def halt(within: 5)
+      return unless thread
+
+      server.halt
+      finish(within)
+    end
+
+    private
+
+    def finish(within)
+      runner = thread
+      self.thread = nil
+      return if runner.join(within)
+
+      runner.kill
+      raise "the server did not stop within #{within} s"
+    end
+  end
+
+  # Asks the block until it is true or `within` seconds are over; returns whether it was.
+  def self.eventually(within: 3)
+    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + within
+    until (result = yield)
+      return false if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+
+      sleep 0.005
+    end
+    result
+  end
+
+  # The descriptors that are open, with what they point to.
+  def self.descriptors
+    Dir.children("/proc/self/fd").filter_map do |fd|
+      [fd.to_i, File.readlink("/proc/self/fd/#{fd}")]
+    rescue SystemCallError
+      nil # the one of the listing itself
+    end.to_h
+  end
+
+  def setup
+    super
+    # Ruby makes these when they are first needed, and keeps them.
+    Timeout.timeout(1) { nil } if defined?(Timeout)
+    GC.start
+    @before = { threads: Thread.list, descriptors: ServerCase.descriptors }
+    @running = []
+    @clients = []
+  end
+
+  def teardown
+    @clients.each(&:close)
+    stuck = @running.filter_map { |running| end_of(running) }
+    assert_empty stuck
+    assert_nothing_left
+    super
+  end
+
+  # Starts a server around `app` and returns it as Running.
+  #
+  # app: a Rack app, or the block; lint: whether Rack::Lint stands around it; defer_accept: of the
+  # listener; the other arguments are the server's options.
+  def serve(app = nil, lint: true, defer_accept: false, **options, &block)
+    app ||= block || HELLO
+    app = Rack::Lint.new(app) if lint
+    output = StringIO.new(String.new(encoding: Encoding::BINARY))
+    server = Abaca::Server.new(app, { log: Abaca::Log.new(output, output), errors: output,
+                                      force_shutdown_after: 5 }.merge(options))
+    # A connection shall be accepted even before it sends something.
+    port = server.add_tcp_listener("127.0.0.1", 0, defer_accept: defer_accept)
+    thread = Thread.new { server.run }
+    Running.new(server, port, thread, output).tap { |running| @running << running }
+  end
+
+  # A new connection, closed at the end of the test.
+  def connect(running, **options)
+    Wire::Client.new(running.port, **options).tap { |client| @clients << client }
+  end
+
+  # The response to `octets` on a new connection.
+  def ask(running, octets = GET, **options)
+    connect(running, **options).call(octets)
+  end
+
+  def eventually(within: 3, &block)
+    ServerCase.eventually(within: within, &block)
+  end
+
+  # A request's octets. headers: Hash or Array of pairs; body: adds its Content-Length.
+  def request(verb, target = "/", headers = {}, body: nil, version: "1.1")
+    lines = ["#{verb} #{target} HTTP/#{version}", "Host: a.test"]
+    headers.each { |name, value| lines << "#{name}: #{value}" }
+    lines << "Content-Length: #{body.bytesize}" if body
+    "#{lines.join("\r\n")}\r\n\r\n#{body}".b
+  end
+
+  # `pieces` in the chunked transfer coding.
+  def chunked(*pieces)
+    (pieces.map { |piece| "#{piece.bytesize.to_s(16)}\r\n#{piece}\r\n" } << "0\r\n\r\n").map(&:b).join
+  end
+
+  private
+
+  # Stops the server; returns what went wrong, or nil.
+  def end_of(running)
+    running.stop
+    running.server.log.release
+    nil
+  rescue StandardError => e
+    e.full_message(highlight: false)
+  end
+
+  def assert_nothing_left
+    left = nil
+    clean = eventually { (left = leftovers).empty? }
+    assert clean, "left over: #{left.inspect}"
+  end
+
+  def leftovers
+    GC.start
+    threads = Thread.list - @before[:threads]
+    opened = ServerCase.descriptors.reject { |fd, target| @before[:descriptors][fd] == target }
+    found = {}
+    found[:threads] = threads unless threads.empty?
+    found[:descriptors] = opened unless opened.empty?
+    child = waitable_child
+    found[:child] = child if child
+    found
+  end
+
+  def waitable_child
+    Process.wait(-1, Process::WNOHANG) || :running
+  rescue Errno::ECHILD
+    nil
+  end
+end
