@@ -1,0 +1,159 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/server_case"
+
+# Deadlines: the server ends what does not go on, and takes no processor time while it waits.
+class Http1TimeoutTest < Minitest::Test
+  include ServerCase
+
+  READ = lambda do |env|
+    [200, { "content-type" => "text/plain" }, [env["rack.input"]&.read.to_s.bytesize.to_s]]
+  end
+  PATIENCE = { timeout: 6 }.freeze
+
+  # A deadline is absolute: octets that dribble in do not put it off.
+  def test_header_timeout
+    running = serve(header_timeout: 1)
+    silent = connect(running, **PATIENCE)
+    silent.write("GET / HT")
+    dribble = connect(running, **PATIENCE)
+    answered = eventually(within: 5) do
+      dribble.write("X")
+      dribble.socket.wait_readable(0.1)
+    end
+    assert answered, "dribbling put the deadline off"
+    [silent, dribble].each do |client|
+      response = client.read
+      assert_includes [408, 414, 501, 400], response.status
+      assert response.close?
+      assert client.closed?
+    end
+  end
+
+  def test_header_timeout_answers_408
+    client = connect(serve(header_timeout: 1), **PATIENCE)
+    client.write("GET / HTTP/1.1\r\nHost: a.test\r\nX: ")
+    assert_equal 408, client.read.status
+    assert client.closed?
+  end
+
+  # Nothing was asked, so nothing is answered.
+  def test_a_connection_that_sends_nothing_is_closed_silently
+    running = serve(header_timeout: 1, persistent_timeout: 1)
+    client = connect(running, **PATIENCE)
+    assert client.closed?
+    refute_match(/error/i, running.log)
+  end
+
+  def test_persistent_timeout
+    running = serve(persistent_timeout: 1)
+    client = connect(running, **PATIENCE)
+    assert client.usable?
+    assert client.closed?
+  end
+
+  def test_persistent_timeout_starts_again_with_each_request
+    client = connect(serve(persistent_timeout: 2), **PATIENCE)
+    5.times do
+      assert client.usable?
+      sleep 0.5
+    end
+    assert client.usable?
+  end
+
+  def test_body_timeout
+    client = connect(serve(READ, body_timeout: 1), **PATIENCE)
+    client.write(request("POST", "/", "Content-Length" => "10") + "hello")
+    assert_equal 408, client.read.status
+    assert client.closed?
+  end
+
+  def test_body_timeout_of_chunks
+    client = connect(serve(READ, body_timeout: 1), **PATIENCE)
+    client.write("#{request('POST', '/', 'Transfer-Encoding' => 'chunked')}5\r\nhel")
+    assert_equal 408, client.read.status
+    assert client.closed?
+  end
+
+  def test_body_timeout_starts_again_with_progress
+    client = connect(serve(READ, body_timeout: 2), **PATIENCE)
+    client.write(request("POST", "/", "Content-Length" => "6"))
+    6.times do
+      sleep 0.45
+      client.write("x")
+    end
+    assert_equal "6", client.read.body
+  end
+
+  # The peer takes nothing of a response: the connection is ended, and the app's body closed.
+  def test_write_timeout
+    closed = Queue.new
+    body = Class.new do
+      define_method(:each) { |&block| 300.times { block.call("x" * 100_000) } }
+      define_method(:close) { closed << true }
+    end
+    running = serve(write_timeout: 1) { [200, { "content-type" => "text/plain" }, body.new] }
+    client = connect(running, receive_buffer: 4_096, **PATIENCE)
+    client.write(GET)
+    assert eventually(within: 6) { !closed.empty? }, "the body was never closed"
+    received = begin
+      client.drain.bytesize
+    rescue Errno::ECONNRESET
+      0
+    end
+    assert_operator received, :<, 30_000_000
+  end
+
+  def test_a_slow_reader_who_goes_on_is_not_cut_off
+    running = serve(write_timeout: 1) { [200, { "content-type" => "text/plain" }, ["x" * 400_000] * 20] }
+    client = connect(running, receive_buffer: 65_536, **PATIENCE)
+    client.write(GET)
+    octets = 0
+    while octets < 8_000_000
+      octets += client.read_some(131_072).bytesize
+      sleep 0.02
+    end
+    assert_operator octets, :<, 8_001_000
+  end
+
+  # A slow app is not a slow client: no deadline of the connection runs while the app works.
+  def test_deadlines_do_not_run_while_the_app_works
+    running = serve(header_timeout: 1, body_timeout: 1, persistent_timeout: 1, write_timeout: 1) do
+      sleep 1.6
+      [200, { "content-type" => "text/plain" }, ["done"]]
+    end
+    assert_equal "done", ask(running, request("POST", body: "x"), **PATIENCE).body
+  end
+
+  PARTIAL = {
+    "nothing" => "",
+    "part of a request line" => "GET /",
+    "part of a field line" => "GET / HTTP/1.1\r\nHost: a.te",
+    "a head without its last line end" => "GET / HTTP/1.1\r\nHost: a.test\r\n\r",
+    "part of a body" => "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nhel",
+    "part of a chunk size" => "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n1",
+    "part of a chunk" => "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel",
+    "part of a trailer" => "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-T",
+    "a finished request" => GET
+  }.freeze
+
+  # All of them wait at once; an engine that polls for any one of them shows in the sum.
+  def test_waiting_costs_no_processor_time
+    running = serve(READ)
+    clients = PARTIAL.values.map { |octets| connect(running).write(octets) }
+    half = connect(running).write("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nhel")
+    sleep 0.2
+    before = processor_time
+    sleep 1.5
+    assert_operator processor_time - before, :<, 0.1, "spins while #{PARTIAL.size} connections wait"
+    clients.each(&:close)
+    half.close
+  end
+
+  private
+
+  def processor_time
+    Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+  end
+end
