@@ -1,0 +1,152 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/process_case"
+require "support/server_case"
+
+# Descriptors and memory that run out, and clients that are slow on purpose.
+class FaultResourcesTest < Minitest::Test
+  include ProcessCase
+
+  GET = ServerCase::GET
+  APP = <<~RUBY
+    class Many
+      def each
+        2_000.times { yield "x" * 100_000 }
+      end
+    end
+    run(lambda do |env|
+      case env["PATH_INFO"]
+      when "/stream" then [200, { "content-type" => "text/plain" }, Many.new]
+      when "/large" then [200, { "content-type" => "text/plain" }, ["x" * 5_000_000]]
+      when "/open"
+        files = []
+        begin
+          loop { files << File.open("/dev/null") }
+        ensure
+          files.each(&:close)
+        end
+      when "/deep"
+        deep = ->(n) { deep.call(n + 1) + 1 }
+        deep.call(0)
+      else [200, { "content-type" => "text/plain" }, ["fine"]]
+      end
+    end)
+  RUBY
+
+  # 200 connections, descriptors for about 50: those in are served, the others wait or are closed, the
+  # processor rests, and when the descriptors are back so is the server.
+  def test_more_connections_than_descriptors
+    command = run_abaca(APP, rlimit_nofile: 64)
+    assert_equal "fine", connect(command.port).call(GET).body
+    crowd = Array.new(200) { connect(command.port, timeout: 1) }
+    sleep 0.5
+    before = command.processor_time
+    sleep 1.5
+    assert_operator command.processor_time - before, :<, 0.4, "spins for want of descriptors"
+    refute command.ended?, command.text
+    crowd.each(&:close)
+    assert recovered?(command), command.text
+    assert_operator command.descriptors, :<, 64
+  end
+
+  def test_the_app_uses_up_the_descriptors
+    command = run_abaca(APP, rlimit_nofile: 64)
+    client = connect(command.port)
+    assert_equal 500, client.call("GET /open HTTP/1.1\r\nHost: a.test\r\n\r\n").status
+    assert_equal "fine", client.call(GET).body
+    assert_equal "fine", connect(command.port).call(GET).body
+  end
+
+  def test_stack_overflow_of_the_app
+    command = run_abaca(APP)
+    client = connect(command.port)
+    3.times do
+      assert_equal 500, client.call("GET /deep HTTP/1.1\r\nHost: a.test\r\n\r\n").status
+      assert_equal "fine", client.call(GET).body
+    end
+  end
+
+  # 200 MB for a client that reads a little: the body is asked for no more than the client takes.
+  def test_a_stream_does_not_pile_up_in_memory
+    command = run_abaca(APP)
+    client = connect(command.port, receive_buffer: 4_096)
+    assert_equal "fine", client.call(GET).body
+    before = command.resident
+    client.write("GET /stream HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    20.times do
+      client.read_some(1_024)
+      sleep 0.05
+    end
+    assert_operator command.resident - before, :<, 40_000_000
+    assert_equal "fine", connect(command.port).call(GET).body
+  end
+
+  def test_a_stream_of_200_megabytes_is_whole
+    command = run_abaca(APP)
+    client = connect(command.port, timeout: 20)
+    client.write("GET /stream HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    before = command.resident
+    octets = 0
+    tail = String.new
+    until tail.end_with?("\r\n0\r\n\r\n")
+      data = client.read_some(1_048_576) or flunk("ended after #{octets} octets")
+      octets += data.bytesize
+      tail = (tail + data).byteslice(-10..) || tail
+    end
+    assert_includes 200_000_000..200_100_000, octets
+    assert_operator command.resident - before, :<, 60_000_000
+  end
+
+  # Many who read slowly must not hold up one who does not.
+  def test_slow_readers_and_a_quick_one
+    command = run_abaca(APP)
+    slow = Array.new(20) { connect(command.port, receive_buffer: 4_096) }
+    slow.each { |client| client.write("GET /large HTTP/1.1\r\nHost: a.test\r\n\r\n") }
+    10.times do
+      slow.each { |client| client.read_some(512) }
+      assert_equal "fine", connect(command.port).call(GET).body
+    end
+  end
+
+  # 10,000 requests without reading one response: the server stops to read, and keeps its memory.
+  def test_a_flood_of_pipelined_requests
+    command = run_abaca(APP, config: "max_requests_per_connection 0\n")
+    client = connect(command.port, receive_buffer: 4_096)
+    client.call(GET)
+    before = command.resident
+    10_000.times do
+      break unless client.socket.wait_writable(0.2)
+
+      client.socket.write_nonblock(GET, exception: false)
+    end
+    assert_operator command.resident - before, :<, 20_000_000
+    assert_equal "fine", connect(command.port).call(GET).body
+  end
+
+  # The log's reader has gone: lines are dropped, nothing else happens.
+  def test_a_log_without_a_reader
+    reader, writer = IO.pipe
+    command = run_abaca(APP, "-v", "-b", "tcp://127.0.0.1:0", err: writer)
+    port = command.port
+    writer.close
+    reader.close
+    client = connect(port)
+    assert_equal 500, client.call("GET /deep HTTP/1.1\r\nHost: a.test\r\n\r\n").status
+    20.times { assert_equal "fine", client.call(GET).body }
+  end
+
+  private
+
+  def recovered?(command)
+    ServerCase.eventually(within: 5) do
+      Wire::Client.new(command.port, timeout: 2).then do |client|
+        client.call(GET).body == "fine"
+      ensure
+        client.close
+      end
+    rescue Wire::Late, EOFError, SystemCallError
+      false
+    end
+  end
+end

@@ -1,0 +1,310 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/process_case"
+require "support/server_case"
+
+# Server#stop and #halt.
+class FaultShutdownTest < Minitest::Test
+  include ServerCase
+
+  TYPE = { "content-type" => "text/plain" }.freeze
+
+  def test_stop_without_connections
+    running = serve
+    assert eventually { running.server.stats }
+    running.stop
+    assert_raises(Errno::ECONNREFUSED) { connect(running) }
+  end
+
+  def test_stop_at_once
+    10.times { serve.stop }
+  end
+
+  def test_stop_twice
+    running = serve
+    running.server.stop
+    running.server.stop
+    running.stop
+  end
+
+  def test_requests_in_flight_are_answered
+    gate = Queue.new
+    running = serve do
+      gate.pop
+      [200, TYPE.dup, ["answered"]]
+    end
+    clients = Array.new(20) { connect(running).write(GET) }
+    assert eventually { gate.num_waiting == 20 }
+    running.server.stop
+    assert eventually { refused?(running) }, "new connections are still accepted"
+    20.times { gate << true }
+    clients.each do |client|
+      response = client.read
+      assert_equal "answered", response.body
+      assert response.close?
+      assert client.closed?
+    end
+    running.stop
+  end
+
+  def test_idle_connections_are_closed
+    running = serve
+    clients = Array.new(10) { connect(running) }
+    clients.each { |client| assert client.usable? }
+    running.server.stop
+    clients.each { |client| assert client.closed? }
+    running.stop
+  end
+
+  # A body that is on its way belongs to a request in flight.
+  def test_a_streamed_response_is_finished
+    gate = Queue.new
+    body = Enumerator.new do |out|
+      out << "first,"
+      gate.pop
+      out << "last"
+    end
+    running = serve { [200, TYPE.dup, body] }
+    client = connect(running).write(GET)
+    assert eventually { gate.num_waiting == 1 }
+    running.server.stop
+    gate << true
+    assert_equal "first,last", client.read.body
+    running.stop
+  end
+
+  def test_requests_that_do_not_end_are_broken_off
+    raised = Queue.new
+    running = serve(force_shutdown_after: 0.3) do
+      sleep
+    rescue Exception => e # rubocop:disable Lint/RescueException
+      raised << e.class
+      raise
+    end
+    client = connect(running).write(GET)
+    assert eventually { running.server.stats.fetch(:in_app) == 1 }
+    running.stop
+    assert_equal Abaca::ForceShutdown, raised.pop
+    assert_cut_off(client)
+  end
+
+  def test_halt_breaks_off
+    raised = Queue.new
+    running = serve do
+      sleep
+    ensure
+      raised << true
+    end
+    clients = Array.new(5) { connect(running).write(GET) }
+    assert eventually { running.server.stats.fetch(:in_app) == 5 }
+    running.halt
+    clients.each { |client| assert_cut_off(client) }
+    assert_equal 5, raised.size
+  end
+
+  def test_halt_with_an_unread_response
+    running = serve { [200, TYPE.dup, ["x" * 1_000_000] * 20] }
+    client = connect(running, receive_buffer: 4_096).write(GET)
+    client.read_some
+    running.halt
+  end
+
+  # What an app leaves behind must not keep the server from stopping within its deadline.
+  def test_stop_with_a_client_that_does_not_read
+    running = serve(force_shutdown_after: 0.5) { [200, TYPE.dup, ["x" * 1_000_000] * 20] }
+    client = connect(running, receive_buffer: 4_096).write(GET)
+    client.read_some
+    running.stop
+  end
+
+  def test_stop_with_half_a_request
+    running = serve(force_shutdown_after: 0.5)
+    connect(running).write("GET / HTTP/1.1\r\nHo")
+    connect(running).write("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nhel")
+    sleep 0.05
+    running.stop
+  end
+
+  def test_a_server_runs_only_once
+    running = serve
+    running.stop
+    assert_raises(Abaca::Error) { running.server.run }
+  end
+
+  def test_stats
+    running = serve
+    3.times { ask(running) }
+    ask(running, "BAD\r\n\r\n")
+    stats = running.server.stats
+    assert_equal [4, 3, 1], stats.values_at(:accepted, :requests, :errors)
+    assert_operator stats.fetch(:received), :>, GET.bytesize * 3
+    assert_operator stats.fetch(:sent), :>, 300
+  end
+
+  private
+
+  # Nothing that looks like a whole success; an error response is fine.
+  def assert_cut_off(client)
+    assert_includes 500..599, client.read.status
+  rescue EOFError, Wire::Malformed, Errno::ECONNRESET => e
+    assert e
+  end
+
+  def refused?(running)
+    Wire::Client.new(running.port).close
+    false
+  rescue Errno::ECONNREFUSED
+    true
+  end
+end
+
+# The same through the command and signals.
+class FaultCommandTest < Minitest::Test
+  include ProcessCase
+
+  SLOW = <<~RUBY
+    run(lambda do |env|
+      sleep Float(env["QUERY_STRING"]) unless env["QUERY_STRING"].empty?
+      [200, { "content-type" => "text/plain" }, ["done"]]
+    end)
+  RUBY
+  GET = ServerCase::GET
+
+  def test_term_answers_what_is_in_flight_and_exits_with_0
+    %i[TERM INT].each do |name|
+      command = run_abaca(SLOW)
+      idle = connect(command.port)
+      assert_equal "done", idle.call(GET).body
+      clients = Array.new(5) { connect(command.port).write("GET /?0.5 HTTP/1.1\r\nHost: a.test\r\n\r\n") }
+      sleep 0.2
+      command.signal(name)
+      assert idle.closed?
+      assert_equal ["done"] * 5, clients.map { |client| client.read.body }
+      assert_equal 0, command.wait.exitstatus
+      assert_raises(Errno::ECONNREFUSED) { connect(command.port) }
+    end
+  end
+
+  def test_a_second_signal_ends_at_once
+    command = run_abaca(SLOW)
+    connect(command.port).write("GET /?60 HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    sleep 0.2
+    command.signal(:TERM)
+    sleep 0.1
+    refute command.ended?
+    command.signal(:TERM)
+    assert command.wait(within: 5).exited?
+  end
+
+  def test_the_shutdown_deadline
+    command = run_abaca(SLOW, config: "force_shutdown_after 0.3\n")
+    connect(command.port).write("GET /?60 HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    sleep 0.2
+    command.signal(:TERM)
+    assert_equal 0, command.wait(within: 5).exitstatus
+  end
+
+  # A signal while the process boots ends it too, with any status, but in order.
+  def test_signals_while_booting
+    [0, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3].each do |delay|
+      command = run_abaca("sleep 0.05\n#{SLOW}")
+      sleep delay
+      command.signal(:TERM)
+      status = command.wait(within: 10)
+      assert status.exitstatus&.zero? || status.termsig == 15 || status.exitstatus == 143, status.inspect
+    end
+  end
+
+  def test_signals_without_meaning_change_nothing
+    command = run_abaca(SLOW)
+    client = connect(command.port, timeout: 10)
+    client.write("GET /?0.5 HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    50.times do
+      command.signal(:WINCH)
+      command.signal(:USR1)
+      command.signal(:CONT)
+      command.signal(:PIPE)
+      sleep 0.002
+    end
+    assert_equal "done", client.read.body
+    command.signal(:TERM)
+    assert_equal 0, command.wait.exitstatus
+  end
+
+  def test_the_children_of_the_app_are_its_own
+    command = run_abaca(<<~RUBY)
+      run(lambda do |env|
+        text = env["PATH_INFO"] == "/system" ? system("exit 3").inspect + $?.exitstatus.to_s : `echo out`.strip
+        [200, { "content-type" => "text/plain" }, [text]]
+      end)
+    RUBY
+    client = connect(command.port)
+    assert_equal "false3", client.call("GET /system HTTP/1.1\r\nHost: a.test\r\n\r\n").body
+    assert_equal "out", client.call(GET).body
+  end
+
+  # A forked child has neither the loop nor the parent's connections.
+  def test_fork_in_a_request
+    command = run_abaca(<<~RUBY)
+      run(lambda do |_env|
+        reader, writer = IO.pipe
+        pid = fork do
+          writer.write("child")
+          exit!(0)
+        end
+        writer.close
+        text = reader.read
+        Process.wait(pid)
+        [200, { "content-type" => "text/plain" }, [text]]
+      end)
+    RUBY
+    client = connect(command.port)
+    3.times { assert_equal "child", client.call(GET).body }
+    assert_equal "child", connect(command.port).call(GET).body
+    command.signal(:TERM)
+    assert_equal 0, command.wait.exitstatus
+  end
+
+  BOOT_ERRORS = {
+    "no rackup file" => [%w[nowhere.ru], /nowhere\.ru/],
+    "an unknown flag" => [%w[--no-such-flag], /no-such-flag/],
+    "a bad address" => [%w[-b tcp://127.0.0.1:99999], /99999|port/],
+    "an address that is not ours" => [%w[-b tcp://203.0.113.1:0], /203\.0\.113\.1/],
+    "a scheme that is none" => [%w[-b ftp://x], /ftp/],
+    "a configuration that is not there" => [%w[-C missing.rb], /missing\.rb/]
+  }.freeze
+
+  BOOT_ERRORS.each do |name, (words, pattern)|
+    define_method("test_boot_with_#{name.tr(' ', '_')}") do
+      File.write(File.join(@directory, "config.ru"), SLOW)
+      assert_boot_error(start_abaca(*words), pattern)
+    end
+  end
+
+  def test_boot_on_a_taken_port
+    port = run_abaca(SLOW).port
+    assert_boot_error(start_abaca("-b", "tcp://127.0.0.1:#{port}"), /#{port}.*in use/)
+    assert_equal "done", connect(port).call(GET).body
+  end
+
+  def test_boot_with_a_broken_rackup
+    { "run(" => /config\.ru/, "raise 'broken app'" => /broken app/, "require 'no/such/library'" => %r{no/such/library},
+      "1 + 1" => /run/ }.each do |rackup, pattern|
+      assert_boot_error(run_abaca(rackup), pattern)
+    end
+  end
+
+  def test_boot_with_an_unknown_setting_names_the_line
+    assert_boot_error(run_abaca(SLOW, config: "\n\nno_such_setting 1\n"), /settings\.rb:3/)
+  end
+
+  private
+
+  def assert_boot_error(command, pattern)
+    status = command.wait
+    assert_equal 1, status.exitstatus, command.text
+    assert_match(pattern, command.text)
+    assert_operator command.text.lines.size, :<=, 3, "more than a clear line: #{command.text}"
+  end
+end

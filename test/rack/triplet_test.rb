@@ -1,0 +1,163 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/server_case"
+
+# What the app returns is checked before one octet of it is sent: what is not a response becomes a
+# 500, logged in full, and the client learns nothing of it.
+class RackTripletTest < Minitest::Test
+  include ServerCase
+
+  # An object that breaks off in a conversion.
+  class Hostile
+    def to_s
+      raise "secret of to_s"
+    end
+    alias to_str to_s
+    alias to_i to_s
+    alias to_int to_s
+    alias to_ary to_s
+    alias to_a to_s
+    alias to_hash to_s
+    alias inspect to_s
+  end
+
+  OK = [200, {}, ["secret body"]].freeze
+  BAD = {
+    "nil" => nil, "a string" => "secret", "an integer" => 200, "an empty array" => [], "two items" => [200, {}],
+    "four items" => [200, {}, [], []], "a hash" => { "secret" => 1 }, "hostile triplet" => Hostile.new,
+    "nil status" => [nil, {}, []], "status 200x" => ["200x", {}, []], "status 99" => [99, {}, []],
+    "status 1000" => [1000, {}, []], "status 0" => [0, {}, []], "status -200" => [-200, {}, []],
+    "status 2**64" => [2**64, {}, []], "float status" => [Float::NAN, {}, []], "status 101" => [101, {}, []],
+    "status 100" => [100, {}, []], "hostile status" => [Hostile.new, {}, []], "array status" => [[200], {}, []],
+    "nil headers" => [200, nil, []], "string headers" => [200, "secret", []], "integer headers" => [200, 1, []],
+    "hostile headers" => [200, Hostile.new, []],
+    "nil body" => [200, {}, nil], "integer body" => [200, {}, 7], "hostile body" => [200, {}, Hostile.new],
+    "body of nil" => [200, {}, [nil]], "body of integers" => [200, {}, ["secret", 7]],
+    "symbol key" => [200, { key: "secret" }, []], "nil key" => [200, { nil => "secret" }, []],
+    "integer value" => [200, { "x" => 1 }, []], "nil value in an array" => [200, { "x" => [nil] }, []],
+    "hostile value" => [200, { "x" => Hostile.new }, []],
+    "empty name" => [200, { "" => "secret" }, []], "name with a blank" => [200, { "a b" => "secret" }, []],
+    "name with a colon" => [200, { "a:" => "secret" }, []], "name with CRLF" => [200, { "a\r\nb" => "secret" }, []],
+    "name with NUL" => [200, { "a\0b" => "secret" }, []], "name above 127" => [200, { "\u00e9" => "secret" }, []],
+    "value with CR" => [200, { "x" => "a\rsecret" }, []],
+    "value with CRLF" => [200, { "x" => "a\r\nset-cookie: secret" }, []],
+    "value with NUL" => [200, { "x" => "a\0secret" }, []], "value with ESC" => [200, { "x" => "\e[31m" }, []],
+    "value with DEL" => [200, { "x" => "\x7f" }, []], "CR in an array" => [200, { "x" => ["a", "b\rc"] }, []],
+    "bad content-length" => [200, { "content-length" => "12x" }, []],
+    "negative content-length" => [200, { "content-length" => "-1" }, []],
+    "huge content-length" => [200, { "content-length" => "9" * 40 }, []],
+    "two content-lengths" => [200, { "content-length" => %w[1 2] }, ["x"]]
+  }.freeze
+
+  # All rows on one server: each must leave it fit for the next.
+  def test_bad_triplets
+    running = serve(lint: false) { |env| env["PATH_INFO"] == "/" ? OK : BAD.values[env["PATH_INFO"].delete("/").to_i] }
+    BAD.each_key.with_index do |name, nth|
+      before = running.log.size
+      response = ask(running, request("GET", "/#{nth}"))
+      assert_equal 500, response.status, name
+      refute_match(/secret|ruby|\.rb|Hostile|abaca::/i, response.headers.join + response.body, name)
+      assert eventually { running.log.size > before }, "#{name} was not logged"
+    end
+    assert_equal 200, ask(running).status
+  end
+
+  # Rack 2 allows what converts.
+  def test_what_converts_is_accepted
+    status = Class.new { def to_i = 201 }.new
+    headers = Class.new { def each = yield("x-a", "1") }.new
+    {
+      ["200", {}, []] => 200, [status, {}, []] => 201, [200, headers, []] => 200, [200, { "x" => "" }, []] => 200,
+      [200, { "x" => "\ta \u00e9\xFF" }, []] => 200, [200, [%w[x-a 1]], []] => 200
+    }.each do |triplet, expected|
+      assert_equal expected, ask(serve(lint: false) { triplet }).status, triplet.inspect
+    end
+  end
+
+  def test_values_pass_unchanged
+    values = { "x-a" => "caf\xC3\xA9".b, "x-b" => "a\tb", "x-c" => "", "x-d" => "x" * 100_000, "x-e" => "\xFF".b }
+    response = ask(serve(lint: false) { [200, values.dup, []] })
+    values.each { |name, value| assert_equal value, response[name].b, name }
+  end
+
+  def test_the_app_raises
+    running = serve(lint: false) { raise "secret detail" }
+    client = connect(running)
+    2.times do
+      response = client.call(GET)
+      assert_equal 500, response.status
+      refute_includes response.body, "secret"
+      refute response.close?
+    end
+    assert running.logged?(/secret detail/)
+    assert running.logged?(/triplet_test\.rb:\d+/), "no backtrace"
+  end
+
+  def test_the_app_raises_without_having_read_the_body
+    running = serve(lint: false) { |env| env["PATH_INFO"] == "/" ? OK : raise("broken") }
+    client = connect(running)
+    response = client.call(request("POST", "/bad", body: "GET /x HTTP/1.1\r\n\r\n" * 10))
+    assert_equal 500, response.status
+    return assert(client.closed?) if response.close?
+
+    assert_equal 200, client.call(GET).status
+  end
+
+  # Everything a request's code can throw at the server; the next request must be served as ever.
+  RAISED = {
+    "RuntimeError" => -> { raise "x" }, "Exception" => -> { raise Exception, "x" }, # rubocop:disable Lint/RaiseException
+    "NotImplementedError" => -> { raise NotImplementedError }, "ScriptError" => -> { raise LoadError, "x" },
+    "SystemStackError" => -> { deep = ->(n) { deep.call(n + 1) + 1 } and deep.call(0) },
+    "NoMethodError" => -> { nil.nothing }, "throw" => -> { throw :nobody }, "frozen" => -> { "" << "x" },
+    "StopIteration" => -> { raise StopIteration }, "Errno" => -> { raise Errno::EPIPE },
+    "IOError" => -> { raise IOError, "x" },
+    "EOFError" => -> { raise EOFError }, "Timeout" => -> { Timeout.timeout(0.01) { sleep 1 } },
+    "FiberError" => -> { raise FiberError, "x" }, "ThreadError" => -> { raise ThreadError, "x" },
+    "exotic message" => -> { raise "\xFF\0\e[31m\r\nabaca: forged line" },
+    "message that raises" => -> { raise Class.new(StandardError) { def message = raise("again") } }
+  }.freeze
+
+  RAISED.each do |name, code|
+    define_method("test_app_ends_with_#{name.tr(' ', '_')}") do
+      running = serve(lint: false) { |env| env["PATH_INFO"] == "/" ? OK : code.call }
+      response = ask(running, request("GET", "/bad"))
+      assert_equal 500, response.status
+      refute_match(/nobody|nothing|stack|forged/i, response.body)
+      assert_equal 200, ask(running).status
+      refute_match(/^abaca: forged/, running.log)
+      refute_empty running.log
+    end
+  end
+
+  # No octet below 0x20 except HTAB, nor DEL, leaves in a field; what cannot go makes a 500.
+  def test_no_control_octet_leaves
+    random = Random.new(20_260_101)
+    given = nil
+    running = serve(lint: false) { [200, given.dup, ["body"]] }
+    client = connect(running)
+    400.times do
+      name = "x-#{random.bytes(random.rand(0..3))}"
+      value = random.bytes(random.rand(0..8))
+      given = { name => random.rand < 0.3 ? [value, random.bytes(2)] : value }
+      octets = one_response(client.write(GET))
+      head, body = octets.split("\r\n\r\n", 2)
+      assert_includes %w[200 500], head[9, 3], given.inspect
+      assert head.split("\r\n").none? { |line| line.match?(/[\x00-\x08\x0a-\x1f\x7f]/n) }, given.inspect
+      assert_equal "body", body, given.inspect if head.start_with?("HTTP/1.1 200")
+      client = connect(running) if head.match?(/^connection: close\r?$/i)
+    end
+  end
+
+  private
+
+  # One response's octets as they came; its body's length is that of its Content-Length.
+  def one_response(client)
+    octets = String.new(encoding: Encoding::BINARY)
+    until (head = octets[/\A.*?\r\n\r\n/mn]) && octets.bytesize >= head.bytesize + head[/^content-length: (\d+)/in,
+                                                                                        1].to_i
+      octets << (client.read_some or break)
+    end
+    octets
+  end
+end

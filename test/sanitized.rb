@@ -1,0 +1,31 @@
+# frozen_string_literal: true
+
+# Runs the tests that go over the wire against the extension built under AddressSanitizer and
+# UndefinedBehaviorSanitizer (`rake compile:sanitized`): ruby test/sanitized.rb [files].
+#
+# Leaks are not looked for: Ruby itself leaves at exit what it has not freed. A fiber's stack is one
+# of its own, which the check for use after return does not understand.
+require "rbconfig"
+
+ROOT = File.expand_path("..", __dir__)
+SANITIZED = File.join(ROOT, "tmp/sanitized")
+EXTENSION = File.join(SANITIZED, "abaca/abaca.#{RbConfig::CONFIG.fetch('DLEXT')}")
+FOLDERS = %w[http1 rack fault scheduler pool].freeze
+
+abort "#{EXTENSION} is missing: rake compile:sanitized builds it" unless File.exist?(EXTENSION)
+
+library = `gcc -print-file-name=libasan.so`.strip
+abort "libasan.so is missing: it comes with gcc" unless File.exist?(library)
+
+files = ARGV.map { |file| File.expand_path(file) }
+files = Dir[File.join(ROOT, "test/{#{FOLDERS.join(',')}}/**/*_test.rb")].sort if files.empty?
+environment = {
+  "LD_PRELOAD" => File.realpath(library),
+  "ASAN_OPTIONS" => "detect_leaks=0:detect_stack_use_after_return=0:abort_on_error=1:handle_segv=0",
+  "UBSAN_OPTIONS" => "print_stacktrace=1:halt_on_error=1",
+  # Slower by its nature; the tests' deadlines follow.
+  "ABACA_SLOW" => "1"
+}
+Dir.chdir(ROOT)
+exec(environment, RbConfig.ruby, "-w", "-I#{SANITIZED}", "-Ilib", "-Itest", "-e",
+     "ARGV.each { |file| require file }", *files)
