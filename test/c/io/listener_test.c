@@ -459,6 +459,14 @@ static void adopt_leaves_the_socket_file(void) {
   remove_dir();
 }
 
+/* Sets the soft limit of descriptors; the hard one is left alone, so that this can be undone. */
+static void limit_descriptors(rlim_t count) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) abort();
+  limit.rlim_cur = count < limit.rlim_max ? count : limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) abort();
+}
+
 /* Uses up all descriptors that `limit` allows, and accepts. */
 static int starve(void) {
   ab_listener *listener = ab_listener_tcp(&ab_mem_libc, "127.0.0.1", 0, &plain);
@@ -466,8 +474,7 @@ static int starve(void) {
   for (int i = 0; i < 3; i++) clients[i] = connect_tcp("127.0.0.1", ab_listener_port(listener));
   int lowest = dup(0);
   close(lowest);
-  struct rlimit limit = {(rlim_t)lowest, 4096};
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) abort();
+  limit_descriptors((rlim_t)lowest);
 
   ab_addr peer;
   char octet;
@@ -482,8 +489,7 @@ static int starve(void) {
   CHECK_INT(3, ab_listener_refused(listener));
 
   /* With descriptors again everything is as before. */
-  limit.rlim_cur = 4096;
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) abort();
+  limit_descriptors(RLIM_INFINITY);
   int client = connect_tcp("127.0.0.1", ab_listener_port(listener));
   int fd = accept_soon(listener, &peer);
   CHECK(fd >= 0);
@@ -500,13 +506,12 @@ static int starve_without_spare(void) {
   int clients[2];
   for (int i = 0; i < 2; i++) clients[i] = connect_tcp("127.0.0.1", ab_listener_port(listener));
   ab_addr peer;
-  struct rlimit none = {0, 4096}, normal = {4096, 4096};
-  if (setrlimit(RLIMIT_NOFILE, &none) != 0) abort();
+  limit_descriptors(0);
   /* The spare one is given up in vain, and cannot be had back. */
   CHECK_INT(AB_ELIMIT, ab_listener_accept(listener, &peer));
   CHECK_INT(AB_ELIMIT, ab_listener_accept(listener, &peer));
   CHECK_INT(0, ab_listener_refused(listener));
-  if (setrlimit(RLIMIT_NOFILE, &normal) != 0) abort();
+  limit_descriptors(RLIM_INFINITY);
   for (int i = 0; i < 2; i++) {
     int fd = ab_listener_accept(listener, &peer);
     CHECK(fd >= 0);
@@ -539,14 +544,12 @@ static void the_spare_descriptor_may_be_lost(void) {
 }
 
 static int listen_without_descriptors(void) {
-  struct rlimit limit;
   make_dir();
   const char *path = path_in_dir("sock");
   int lowest = dup(0);
   close(lowest);
   for (rlim_t left = 0; left < 2; left++) {
-    limit = (struct rlimit){(rlim_t)lowest + left, 4096};
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) abort();
+    limit_descriptors((rlim_t)lowest + left);
     check_mem mem;
     check_mem_init(&mem, 0);
     errno = 0;

@@ -87,6 +87,14 @@ static void take(int fd) {
   CHECK_INT(1, read(fd, &octet, 1));
 }
 
+/* Sets the soft limit of descriptors; the hard one is left alone, so that this can be undone. */
+static void limit_descriptors(rlim_t count) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) abort();
+  limit.rlim_cur = count < limit.rlim_max ? count : limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) abort();
+}
+
 /* Runs `body` in a forked child and returns what it exited with. */
 static int in_child(void (*body)(void *ctx), void *ctx) {
   fflush(NULL);
@@ -268,11 +276,7 @@ static void many_descriptors_are_all_served(void) {
   enum { COUNT = 700 };
   static probe probes[COUNT];
   static int fds[COUNT][2];
-  struct rlimit limit;
-  CHECK_INT(0, getrlimit(RLIMIT_NOFILE, &limit));
-  limit.rlim_cur = limit.rlim_max;
-  CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &limit));
-  CHECK(limit.rlim_cur > 2 * COUNT + 64);
+  limit_descriptors(RLIM_INFINITY);
   ab_poller *poller = make();
   for (int i = 0; i < COUNT; i++) {
     make_pipe(fds[i]);
@@ -840,8 +844,7 @@ static void init_without_descriptors(void *ctx AB_UNUSED) {
   for (rlim_t left = 0; left < 2; left++) {
     int lowest = dup(0);
     close(lowest);
-    struct rlimit limit = {.rlim_cur = (rlim_t)lowest + left, .rlim_max = 4096};
-    CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &limit));
+    limit_descriptors((rlim_t)lowest + left);
     check_mem mem;
     check_mem_init(&mem, 0);
     CHECK(ab_poller_init(&mem.mem) == NULL);
@@ -849,8 +852,7 @@ static void init_without_descriptors(void *ctx AB_UNUSED) {
     int again = dup(0);
     CHECK_INT(left ? lowest : -1, again);
     if (again >= 0) close(again);
-    limit.rlim_cur = 4096;
-    CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &limit));
+    limit_descriptors(RLIM_INFINITY);
   }
 }
 
