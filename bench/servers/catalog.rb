@@ -1,0 +1,183 @@
+# frozen_string_literal: true
+
+require "rbconfig"
+
+module Bench
+  # The servers that can be compared. Each entry says how to get one, how to start it as a single
+  # process that listens on 127.0.0.1, and which version it is.
+  module Catalog
+    APP = File.join(DIR, "apps", "hello.ru")
+
+    # What the entries share. A subclass answers `command` and may answer the rest.
+    class Server
+      # @return [String] as given to --only
+      def name = self.class.name.split("::").last.downcase
+
+      # Installs or compiles what is needed.
+      # @raise [Unavailable]
+      def prepare; end
+
+      # @return [String, nil]
+      def version = nil
+
+      # @param port [Integer]
+      # @param size [Integer] octets of the body
+      # @return [Array<String>]
+      def command(port:, size:)
+        raise NotImplementedError
+      end
+
+      # @return [Hash] variables for the process
+      def env(size:) = { "BODY" => size.to_s }
+    end
+
+    # The floor: a C program that only answers.
+    class Limit < Server
+      def prepare = @program = Compiler.program("servers/limit_epoll.c")
+      def command(port:, size:) = [@program, "-p", port.to_s, "-s", size.to_s]
+    end
+
+    # nginx with `return 200`; bodies that do not fit into its configuration come from a file.
+    class Nginx < Server
+      def prepare = @program = Tools.find("nginx")
+      def version = Machine.output_of(@program, "-v").to_s[%r{nginx/([\d.]+)}, 1]
+
+      def command(port:, size:)
+        folder = File.join(TMP, "nginx-#{size}")
+        FileUtils.mkdir_p(folder)
+        File.write(File.join(folder, "body.txt"), "x" * size)
+        File.write(File.join(folder, "nginx.conf"), configuration(port: port, size: size, folder: folder))
+        [@program, "-p", folder, "-c", "nginx.conf", "-e", "error.log"]
+      end
+
+      private
+
+      # No master process, no log, and connections that live as long as the client wants.
+      def configuration(port:, size:, folder:)
+        <<~CONF
+          daemon off;
+          master_process off;
+          worker_processes 1;
+          pid nginx.pid;
+          events { worker_connections 4096; }
+          http {
+            access_log off;
+            default_type text/plain;
+            sendfile on;
+            tcp_nodelay on;
+            keepalive_requests 1000000000;
+            open_file_cache max=10;
+            #{temporary_folders}
+            server {
+              listen 127.0.0.1:#{port} deferred backlog=4096;
+              location / { #{size == 12 ? 'return 200 "Hello World\n";' : "root #{folder}; rewrite ^ /body.txt break;"} }
+            }
+          }
+        CONF
+      end
+
+      def temporary_folders
+        %w[client_body proxy fastcgi uwsgi scgi].map { |kind| "#{kind}_temp_path #{kind};" }.join(" ")
+      end
+    end
+
+    # This project, from the working tree.
+    class Abaca < Server
+      LIB = File.join(ROOT, "lib")
+      EXE = File.join(ROOT, "exe", "abaca")
+
+      def prepare
+        compiled = Dir.glob(File.join(LIB, "abaca", "*.so")).any?
+        raise Unavailable, "not compiled (bin/setup does it)" unless compiled && File.exist?(EXE)
+      end
+
+      def version = File.read(File.join(LIB, "abaca", "version.rb"))[/VERSION\s*=\s*"(.+?)"/, 1]
+
+      # @param app [String] path of the config.ru
+      # @param options [Array<String>] more for the command line
+      def command(port:, app: APP, options: [], **)
+        [RbConfig.ruby, "-I#{LIB}", EXE, "-q", "-C", "-", *options, "-b", "tcp://127.0.0.1:#{port}", app]
+      end
+    end
+
+    # A server from a gem: installed into a folder of its own, started by its executable.
+    class GemServer < Server
+      def prepare
+        @gems = Gems.new(name)
+        @gems.install
+      end
+
+      def version = @gems.version
+      def env(size:) = super.merge(@gems.env)
+    end
+
+    # One process, five threads: puma's own default for CRuby.
+    class Puma < GemServer
+      # @param app [String] path of the config.ru
+      # @param threads [Integer] fixed number of threads
+      def command(port:, app: APP, threads: 5, **)
+        [RbConfig.ruby, @gems.executable, "-q", "-C", "-", "-e", "production", "-w", "0",
+         "-t", "#{threads}:#{threads}", "-b", "tcp://127.0.0.1:#{port}", app]
+      end
+    end
+
+    # One process, one thread.
+    class Iodine < GemServer
+      def command(port:, **)
+        [RbConfig.ruby, @gems.executable, "-t", "1", "-w", "1", "-b", "127.0.0.1", "-p", port.to_s, APP]
+      end
+    end
+
+    # One thread. Its queue for that thread is lengthened, because it answers 503 to most of 64
+    # connections otherwise.
+    class Itsi < GemServer
+      def command(port:, size: 12)
+        file = File.join(TMP, "itsi-#{size}.rb")
+        FileUtils.mkdir_p(TMP)
+        File.write(file, <<~CONF)
+          workers 1
+          threads 1
+          ruby_thread_request_backlog_size 4096
+          bind "http://127.0.0.1:#{port}"
+          rackup_file "#{APP}"
+        CONF
+        [RbConfig.ruby, @gems.executable, "-C", file, "serve"]
+      end
+    end
+
+    # One forked instance below its supervisor; both are measured.
+    class Falcon < GemServer
+      def command(port:, **)
+        [RbConfig.ruby, @gems.executable, "serve", "--forked", "--count", "1",
+         "--bind", "http://127.0.0.1:#{port}", "--config", APP]
+      end
+
+      def env(size:) = super.merge("CONSOLE_LEVEL" => "warn", "RACK_ENV" => "production")
+    end
+
+    # Node's own HTTP server.
+    class Node < Server
+      def prepare = @program = Tools.find("node")
+      def version = Machine.output_of(@program, "--version")
+      def command(port:, size:) = [@program, File.join(DIR, "servers", "node_http.mjs"), port.to_s, size.to_s]
+    end
+
+    # In the order of the table: the floor, ours, its peers among Rack servers, and the two others.
+    ALL = [Limit, Abaca, Puma, Iodine, Itsi, Falcon, Node, Nginx].freeze
+
+    module_function
+
+    # @param names [Array<String>, nil] those wanted; all when nil
+    # @return [Array<Server>]
+    # @raise [ArgumentError] for a name that nobody has
+    def pick(names = nil)
+      servers = ALL.map(&:new)
+      return servers unless names
+
+      unknown = names - servers.map(&:name)
+      raise ArgumentError, "no such server: #{unknown.join(", ")}" unless unknown.empty?
+
+      servers.select { |server| names.include?(server.name) }
+    end
+  end
+end

@@ -1,0 +1,136 @@
+# frozen_string_literal: true
+
+module Bench
+  # Runs every load against every server in interleaved rounds, and keeps what each round gave.
+  #
+  # In a round each server has its turn once, and every second round goes the other way, so that a
+  # disturbance of the machine does not fall on the same server each time.
+  class Contest
+    # One turn of one server.
+    Turn = Struct.new(:cpu, :per_second, :p50, :p99, :requests, :errors, :threads_lost, keyword_init: true)
+
+    START = 20 # seconds that a server may take until it answers
+    SETTLE = 0.1 # seconds between the client's end and the reading, for what is still on its way
+    ERRORS_MAX = 0.01 # share of failed requests above which a figure would be a lie
+
+    # @return [Hash] server name => reason, for those that could not take part at all
+    attr_reader :absent
+    # @return [Hash] [server name, load name] => reason, for turns that failed
+    attr_reader :failures
+    # @return [Hash] [server name, load name] => Array<Turn>
+    attr_reader :turns
+    # @return [Hash] server name => octets of its response head
+    attr_reader :heads
+    # @return [Hash] [server name, load name] => Array<Float>, ms of each batch on one connection
+    attr_reader :batches
+
+    # @param rounds [Integer]
+    # @param seconds [Integer] of each turn
+    # @param pinned [Boolean] server on CPU 0 and client on CPU 1
+    # @param progress [#puts] where to say what is going on
+    def initialize(servers:, loads:, rounds:, seconds:, pinned: true, progress: $stderr)
+      @servers = servers
+      @loads = loads
+      @rounds = rounds
+      @seconds = seconds
+      @pinned = pinned
+      @progress = progress
+      @wrk = Wrk.new(cpu: pinned ? 1 : nil)
+      @absent = {}
+      @failures = {}
+      @heads = {}
+      @batches = {}
+      @turns = Hash.new { |hash, key| hash[key] = [] }
+      @running = {}
+    end
+
+    # Measures everything. Servers are started once for each size of the body.
+    def run
+      @servers = @servers.select { |server| prepared?(server) }
+      @loads.group_by(&:size).each do |size, loads|
+        @servers.each { |server| start(server, size) }
+        loads.each { |load| run_load(load) }
+      ensure
+        @running.each_value { |entry| entry[:child].stop }
+        @running.clear
+      end
+    end
+
+    private
+
+    def prepared?(server)
+      server.prepare
+      true
+    rescue Unavailable => e
+      @absent[server.name] = e.message
+      false
+    end
+
+    def start(server, size)
+      port = Ports.free
+      child = Child.new(server.command(port: port, size: size), name: "#{server.name}-#{size}",
+                                                                env: server.env(size: size), cpu: @pinned ? 0 : nil)
+      @running[server] = { child: child, port: port }
+      child.wait_ready(seconds: START) { Probe.get(port: port, seconds: 1) }
+      answer = Probe.check(port: port, body: body_of(size))
+      @heads[server.name] ||= answer.head_octets
+      @wrk.run(port: port, connections: 16, seconds: 1) # warm-up
+    rescue Failed => e
+      @running.delete(server)
+      child&.stop
+      @absent[server.name] ||= "does not start: #{e.message}"
+    end
+
+    def run_load(load)
+      @rounds.times do |round|
+        @progress.puts "#{load.title}: round #{round + 1} of #{@rounds}"
+        order = round.even? ? @servers : @servers.reverse
+        order.each { |server| take_turn(server, load) }
+      end
+      @servers.each { |server| time_batches(server, load) } if load.depth > 1
+    end
+
+    # A server that failed is stopped, sits out the rest of the load, and starts afresh for the next.
+    def take_turn(server, load)
+      return if @failures.key?([server.name, load.name]) || @absent.key?(server.name)
+
+      start(server, load.size) unless @running.key?(server)
+      entry = @running[server] or return
+      @turns[[server.name, load.name]] << measure(entry, load)
+    rescue Failed => e
+      @failures[[server.name, load.name]] = e.message
+      @running.delete(server)[:child].stop
+    end
+
+    # Latency of pipelines, with nobody else on the server.
+    def time_batches(server, load)
+      port = @running.dig(server, :port) or return
+      length = Probe.answer_octets(port: port, body: body_of(load.size))
+      @batches[[server.name, load.name]] = Probe.pipeline(port: port, depth: load.depth, length: length)
+    rescue Failed => e
+      @failures[[server.name, load.name]] = e.message
+    end
+
+    def body_of(size) = size == 12 ? "Hello World\n" : "x" * size
+
+    def measure(entry, load)
+      meter = CpuMeter.new(entry[:child].pid).start
+      figures = @wrk.run(port: entry[:port], connections: load.connections, seconds: @seconds,
+                         headers: load.headers, depth: load.depth)
+      sleep SETTLE
+      used = meter.stop
+      judge(entry, figures)
+      Turn.new(cpu: used.nanoseconds / 1000.0 / figures.requests, per_second: figures.per_second, p50: figures.p50,
+               p99: figures.p99, requests: figures.requests, errors: figures.errors, threads_lost: used.lost)
+    end
+
+    def judge(entry, figures)
+      raise Failed, "died: #{entry[:child].last_words}" unless entry[:child].running?
+      raise Failed, "stalled: no request was answered" if figures.requests.zero?
+      return if figures.errors <= figures.requests * ERRORS_MAX
+
+      kinds = %i[connect read write status timeout].select { |kind| figures[kind].positive? }
+      raise Failed, kinds.map { |kind| "#{figures[kind]} #{kind} errors" }.join(", ")
+    end
+  end
+end

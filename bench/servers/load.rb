@@ -1,0 +1,48 @@
+# frozen_string_literal: true
+
+module Bench
+  # What a client does to a server: how many connections, with which fields, how many requests in one
+  # write, and how large the answers are.
+  Load = Struct.new(:name, :title, :connections, :headers, :depth, :size, keyword_init: true) do
+    def initialize(headers: [], depth: 1, size: 12, **rest) = super
+  end
+
+  # The loads of `bin/bench servers`, in the order of the columns.
+  module Loads
+    # What a browser sends beside Host: eight more fields, about 480 octets in all.
+    BROWSER = [
+      "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",
+      "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8",
+      "Accept-Language: en-US,en;q=0.5",
+      "Accept-Encoding: gzip, deflate, br",
+      "Cookie: session=4f9c2a7e81b34d06a5e2; theme=dark; consent=yes",
+      "Upgrade-Insecure-Requests: 1",
+      "Sec-Fetch-Mode: navigate",
+      "Priority: u=0, i"
+    ].freeze
+
+    ALL = [
+      Load.new(name: "ka4", title: "keep-alive c4", connections: 4),
+      Load.new(name: "ka64", title: "keep-alive c64", connections: 64),
+      Load.new(name: "ka256", title: "keep-alive c256", connections: 256),
+      Load.new(name: "close64", title: "close c64", connections: 64, headers: ["Connection: close"]),
+      Load.new(name: "browser64", title: "9 fields c64", connections: 64, headers: BROWSER),
+      Load.new(name: "pipe16", title: "pipeline 16x16", connections: 16, depth: 16),
+      Load.new(name: "body16k", title: "16 KB c64", connections: 64, size: 16 * 1024),
+      Load.new(name: "body256k", title: "256 KB c64", connections: 64, size: 256 * 1024)
+    ].freeze
+
+    module_function
+
+    # @param names [Array<String>, nil] those wanted; all when nil
+    # @raise [ArgumentError] for a name that no load has
+    def pick(names = nil)
+      return ALL unless names
+
+      unknown = names - ALL.map(&:name)
+      raise ArgumentError, "no such load: #{unknown.join(", ")}" unless unknown.empty?
+
+      ALL.select { |load| names.include?(load.name) }
+    end
+  end
+end

@@ -1,0 +1,118 @@
+# frozen_string_literal: true
+
+module Bench
+  # Turns the turns of a Contest into tables and into data for a file.
+  class Report
+    # @param contest [Contest] that has run
+    def initialize(contest:, servers:, loads:)
+      @contest = contest
+      @servers = servers
+      @loads = loads
+    end
+
+    # @return [String] the tables for the terminal
+    def to_s
+      [
+        table("CPU time per request in µs, median (ratio to the limit)") { |name, load| cpu_cell(name, load) },
+        table("CPU time per request in µs, least disturbed round") { |name, load| rounded(least_cpu(name, load)) },
+        table("requests/s, median (the client's ceiling is near the limit's figure)") { |name, load| rate_cell(name, load) },
+        table("latency p50/p99 in ms, medians; for a pipeline: of a whole batch, on one connection alone") { |name, load| latency_cell(name, load) },
+        failures
+      ].compact.join("\n")
+    end
+
+    # @return [Hash] for the results file
+    def to_h
+      {
+        loads: @loads.map(&:to_h),
+        servers: @servers.map { |server| server_data(server) }
+      }
+    end
+
+    private
+
+    def table(title)
+      table = Table.new(["", *@loads.map(&:title)])
+      @servers.each do |server|
+        reason = @contest.absent[server.name]
+        next table.note(server.name, reason) if reason
+
+        table.add(server.name, *@loads.map { |load| yield server.name, load })
+      end
+      "#{title}\n\n#{table}"
+    end
+
+    def turns(name, load) = @contest.turns.fetch([name, load.name], [])
+
+    # nil when the server failed at this load: figures from before the failure are not shown.
+    def median(name, load, field)
+      return nil if @contest.failures.key?([name, load.name])
+
+      Statistics.median(turns(name, load).map(&field))
+    end
+
+    def least_cpu(name, load)
+      return nil if @contest.failures.key?([name, load.name])
+
+      turns(name, load).map(&:cpu).min
+    end
+
+    def ratio(name, load)
+      floor = median("limit", load, :cpu)
+      own = median(name, load, :cpu)
+      own / floor if floor && own
+    end
+
+    def cpu_cell(name, load)
+      cpu = rounded(median(name, load, :cpu)) or return
+      ratio = ratio(name, load)
+      ratio ? format("%s (%.2f)", cpu, ratio) : cpu
+    end
+
+    def rate_cell(name, load)
+      median(name, load, :per_second)&.round
+    end
+
+    def latency_cell(name, load)
+      figures = load.depth > 1 ? batch_latency(name, load) : %i[p50 p99].map { |field| milliseconds(name, load, field) }
+      figures.map { |figure| rounded(figure) }.join("/") if figures.all?
+    end
+
+    def milliseconds(name, load, field)
+      median(name, load, field)&.fdiv(1000)
+    end
+
+    def batch_latency(name, load)
+      batches = @contest.batches.fetch([name, load.name], [])
+      [50, 99].map { |percent| Statistics.percentile(batches, percent) }
+    end
+
+    def rounded(value)
+      value && format(value < 100 ? "%.2f" : "%.0f", value)
+    end
+
+    def failures
+      return if @contest.failures.empty?
+
+      lines = @contest.failures.map { |(name, load), reason| "#{name}, #{load}: #{reason}" }
+      "Stopped:\n\n#{lines.join("\n")}\n"
+    end
+
+    def server_data(server)
+      name = server.name
+      return { name: name, absent: @contest.absent[name] } if @contest.absent.key?(name)
+
+      { name: name, version: server.version, head_octets: @contest.heads[name],
+        command: server.command(port: 0, size: 12).map { |word| word.delete_prefix("#{ROOT}/") },
+        loads: @loads.to_h { |load| [load.name, load_data(name, load)] } }
+    end
+
+    def load_data(name, load)
+      p50, p99 = load.depth > 1 ? batch_latency(name, load) : %i[p50 p99].map { |field| milliseconds(name, load, field) }
+      { cpu_us_median: median(name, load, :cpu), cpu_us_minimum: least_cpu(name, load), ratio_to_limit: ratio(name, load),
+        requests_per_second_median: median(name, load, :per_second), p50_ms: p50, p99_ms: p99,
+        stopped: @contest.failures[[name, load.name]],
+        rounds: turns(name, load).map(&:to_h) }.compact
+    end
+  end
+end

@@ -1,0 +1,28 @@
+# frozen_string_literal: true
+
+# Loads what every benchmark shares. A benchmark is one file, bench/NAME.rb, that runs by itself.
+module Bench
+  ROOT = File.expand_path("../..", __dir__)
+  DIR = File.join(ROOT, "bench")
+  TMP = File.join(ROOT, "tmp", "bench")
+
+  # A server or a tool that cannot take part; the message is the reason, one line for the table.
+  class Unavailable < StandardError; end
+
+  # A measurement that is not worth a figure: errors, a stall, a wrong answer.
+  class Failed < StandardError; end
+end
+
+require_relative "clock"
+require_relative "machine"
+require_relative "cpu_meter"
+require_relative "child"
+require_relative "ports"
+require_relative "probe"
+require_relative "compiler"
+require_relative "tools"
+require_relative "gems"
+require_relative "wrk"
+require_relative "statistics"
+require_relative "table"
+require_relative "results"

@@ -1,0 +1,69 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "open3"
+require "timeout"
+
+module Bench
+  # A published server in a gem folder of its own below tmp/, never in the project's Gemfile.
+  class Gems
+    LIMIT = 420 # seconds for one installation, native extensions included
+
+    # @param name [String] the gem
+    def initialize(name)
+      @name = name
+      @home = File.join(ROOT, "tmp", "bench-gems", "#{name}-ruby#{RUBY_VERSION}")
+    end
+
+    # Installs the newest version that this Ruby can have, once; a failure is remembered too, until
+    # its folder is removed.
+    # @raise [Unavailable] with the reason
+    def install
+      reason = File.join(@home, "unavailable.txt")
+      raise Unavailable, File.read(reason) if File.exist?(reason)
+      return if version
+
+      warn "bench: installing #{@name} for the comparison"
+      text, success = run_installer
+      return if success && version
+
+      FileUtils.mkdir_p(@home)
+      File.write(reason, complaint(text))
+      raise Unavailable, File.read(reason)
+    end
+
+    # @return [String, nil] the installed version
+    def version
+      Dir.glob(File.join(@home, "specifications", "#{@name}-[0-9]*.gemspec"))
+         .map { |path| File.basename(path, ".gemspec").delete_prefix("#{@name}-")[/\A[0-9][0-9a-z.]*/] }.max
+    end
+
+    # @return [String] path of one of its executables
+    def executable(name = @name)
+      File.join(@home, "bin", name)
+    end
+
+    # @return [Hash] the variables with which Ruby finds these gems and no others
+    def env
+      { "GEM_HOME" => @home, "GEM_PATH" => @home }
+    end
+
+    private
+
+    def run_installer
+      command = ["gem", "install", "--no-document", "--install-dir", @home, @name, "rack"]
+      Open3.popen2e(Child::CLEAN, *command, pgroup: true) do |_in, out, thread|
+        text = Timeout.timeout(LIMIT) { out.read }
+        [text, thread.value.success?]
+      rescue Timeout::Error
+        Process.kill("KILL", -thread.pid)
+        ["not installed within #{LIMIT} s", false]
+      end
+    end
+
+    def complaint(text)
+      line = text.lines.grep(/ERROR|error:|requires Ruby|not installed/).first || text.lines.last
+      "does not install on Ruby #{RUBY_VERSION}: #{line.to_s.strip[0, 90]}"
+    end
+  end
+end

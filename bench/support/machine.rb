@@ -1,0 +1,57 @@
+# frozen_string_literal: true
+
+require "etc"
+require "open3"
+
+module Bench
+  # The facts without which a figure means nothing.
+  module Machine
+    module_function
+
+    # @return [Hash] kernel, CPU, Ruby, commit; nil for what cannot be found out
+    def facts
+      {
+        time: Time.now.utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        kernel: Etc.uname.values_at(:sysname, :release, :machine).join(" "),
+        cpu: cpu_model, cpus: Etc.nprocessors, memory_mb: memory_mb,
+        load_average: read("/proc/loadavg"),
+        congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control"),
+        ruby: RUBY_DESCRIPTION, commit: commit, uncommitted_changes: dirty?
+      }
+    end
+
+    # @return [String, nil] what the command prints (either stream), stripped; nil when it fails
+    def output_of(*command)
+      text, status = Open3.capture2e(*command, chdir: ROOT)
+      text.strip if status.success?
+    rescue Errno::ENOENT
+      nil
+    end
+
+    # @return [String, nil] the short id of the commit that is checked out
+    def commit
+      output_of("git", "rev-parse", "--short", "HEAD")
+    end
+
+    # @return [Boolean] whether what was measured differs from the commit
+    def dirty?
+      !output_of("git", "status", "--porcelain", "--", "lib", "exe", "ext", "bench").to_s.empty?
+    end
+
+    def cpu_model
+      read("/proc/cpuinfo").to_s[/^model name\s*:\s*(.+)$/, 1]
+    end
+
+    def memory_mb
+      kilobytes = read("/proc/meminfo").to_s[/^MemTotal:\s+(\d+)/, 1]
+      kilobytes && (kilobytes.to_i / 1024)
+    end
+
+    def read(path)
+      File.read(path).strip
+    rescue SystemCallError
+      nil
+    end
+    private_class_method :cpu_model, :memory_mb, :read
+  end
+end

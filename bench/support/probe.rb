@@ -1,0 +1,106 @@
+# frozen_string_literal: true
+
+require "socket"
+require "timeout"
+
+module Bench
+  # Asks a server once, before any load, so that nobody is measured giving wrong answers.
+  module Probe
+    # `head_octets` is the length of status line and fields with the empty line.
+    Answer = Struct.new(:status, :head, :body, keyword_init: true) do
+      def head_octets = head.bytesize
+    end
+
+    module_function
+
+    # @param port [Integer]
+    # @param seconds [Numeric] limit for the whole exchange
+    # @return [Answer, nil] nil when nobody answers
+    def get(port:, path: "/", seconds: 5)
+      Timeout.timeout(seconds) do
+        socket = TCPSocket.new("127.0.0.1", port)
+        socket.write("GET #{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+        parse(socket.read)
+      ensure
+        socket&.close
+      end
+    rescue SystemCallError, Timeout::Error, EOFError
+      nil
+    end
+
+    # @raise [Failed] when the answer is not a 200 with exactly this body
+    # @return [Answer]
+    def check(port:, body:)
+      answer = get(port: port) or raise Failed, "no answer"
+      raise Failed, "status #{answer.status}" unless answer.status == 200
+      raise Failed, "a body of #{answer.body.bytesize} octets, not the right one" unless answer.body == body
+
+      answer
+    end
+
+    # How long a batch of pipelined requests takes until the last answer is there, on one
+    # connection at a time. wrk's own latencies are not valid for pipelines. Connections are short,
+    # because some servers end one after a thousand requests.
+    #
+    # @param depth [Integer] requests in one write
+    # @param length [Integer] octets of one whole answer
+    # @return [Array<Float>] milliseconds of each batch
+    # @raise [Failed] when a connection breaks or the answers do not come
+    def pipeline(port:, depth:, length:, connections: 10, batches: 20, seconds: 30)
+      Timeout.timeout(seconds) do
+        Array.new(connections) { pipeline_once(port: port, depth: depth, length: length, batches: batches) }.flatten
+      end
+    rescue SystemCallError, EOFError, Timeout::Error => e
+      raise Failed, "pipeline: #{e.message}"
+    end
+
+    # @return [Integer] octets of a whole answer on a connection that stays open
+    def answer_octets(port:, body:)
+      socket = TCPSocket.new("127.0.0.1", port)
+      socket.write("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+      octets = +"".b
+      Timeout.timeout(5) { octets << socket.readpartial(1 << 16) until octets.end_with?(body) }
+      octets.bytesize
+    rescue SystemCallError, EOFError, Timeout::Error => e
+      raise Failed, "keep-alive: #{e.message}"
+    ensure
+      socket&.close
+    end
+
+    def pipeline_once(port:, depth:, length:, batches:)
+      socket = TCPSocket.new("127.0.0.1", port)
+      socket.setsockopt(Socket::IPPROTO_TCP, Socket::TCP_NODELAY, 1)
+      batch = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * depth
+      Array.new(batches) { exchange(socket, batch, depth * length) }
+    ensure
+      socket&.close
+    end
+
+    def exchange(socket, batch, expected)
+      start = Clock.now
+      socket.write(batch)
+      answer = socket.read(expected) or raise EOFError, "closed"
+      raise EOFError, "closed in the middle of an answer" if answer.bytesize < expected
+
+      (Clock.now - start) * 1000
+    end
+
+    def parse(octets)
+      head, body = octets.to_s.b.split("\r\n\r\n", 2)
+      return nil unless body
+
+      body = join_chunks(body) if head.match?(/^transfer-encoding:\s*chunked/i)
+      Answer.new(status: head[%r{\AHTTP/1\.1 (\d{3})}, 1].to_i, head: "#{head}\r\n\r\n", body: body)
+    end
+
+    def join_chunks(octets)
+      joined = +"".b
+      while (size, rest = octets.split("\r\n", 2)) && rest && size.hex.positive?
+        joined << rest[0, size.hex]
+        octets = rest[(size.hex + 2)..].to_s
+      end
+      joined
+    end
+    private_class_method :pipeline_once, :exchange, :parse, :join_chunks
+  end
+end

@@ -1,0 +1,53 @@
+# frozen_string_literal: true
+
+require "open3"
+require "timeout"
+
+module Bench
+  # Runs wrk against a server.
+  class Wrk
+    # What the client saw: counts, and latencies in microseconds.
+    Figures = Struct.new(:requests, :microseconds, :p50, :p99, :connect, :read, :write, :status, :timeout,
+                         keyword_init: true) do
+      def per_second = requests * 1_000_000.0 / microseconds
+      def errors = connect + read + write + status + timeout
+    end
+
+    SCRIPT = File.join(DIR, "clients", "load.lua")
+    GRACE = 10 # seconds that wrk may take beyond its time
+
+    # @param cpu [Integer, nil] the CPU to pin to
+    # @param threads [Integer]
+    def initialize(cpu: nil, threads: 1)
+      @command = [*(cpu && ["taskset", "-c", cpu.to_s]), Tools.find("wrk"), "-t#{threads}", "--latency"]
+    end
+
+    # @param connections [Integer]
+    # @param seconds [Numeric] how long; wrk takes whole seconds
+    # @param headers [Array<String>] "Name: value"
+    # @param depth [Integer] requests in one write
+    # @return [Figures]
+    # @raise [Failed] when wrk does not end or says nothing
+    def run(port:, connections:, seconds:, headers: [], depth: 1, path: "/")
+      command = [*@command, "-c#{connections}", "-d#{seconds}s", "-s", SCRIPT,
+                 *headers.flat_map { |field| ["-H", field] }, "http://127.0.0.1:#{port}#{path}", "--", depth.to_s]
+      parse(output_of(command, limit: seconds + GRACE))
+    end
+
+    private
+
+    def output_of(command, limit:)
+      Open3.popen2e(*command) do |_in, out, thread|
+        Timeout.timeout(limit) { out.read }
+      rescue Timeout::Error
+        Process.kill("KILL", thread.pid)
+        raise Failed, "stalled: wrk did not end"
+      end
+    end
+
+    def parse(text)
+      line = text[/^FIGURES (.+)$/, 1] or raise Failed, "wrk: #{text.lines.last.to_s.strip}"
+      Figures.new(**line.scan(/(\w+)=(\d+)/).to_h { |name, number| [name.to_sym, number.to_i] })
+    end
+  end
+end
