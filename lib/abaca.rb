@@ -3,7 +3,11 @@
 # The errors come before the native part, which looks their classes up when it is loaded.
 require_relative "abaca/version"
 require_relative "abaca/errors"
+require "stringio"
 require "abaca/abaca"
+require_relative "abaca/null_input"
+require_relative "abaca/expected_input"
+require_relative "abaca/stream"
 require_relative "abaca/log"
 require_relative "abaca/config"
 require_relative "abaca/server"

@@ -43,7 +43,7 @@ ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_
               ab_add_size(engine->request_room, AB_RECV_MAX, &room) &&
               ab_mul_size(room, ARENA_READS, &room);
   engine->touched = ab_alloc(mem, AB_TURN_CONNS * sizeof(ab_conn *));
-  engine->outboxes = ab_outbox_pool_init(mem, release, ctx, SPARE_OUTBOXES, SPARE_CHUNKS);
+  engine->outboxes = ab_outbox_pool_init(&engine->mem, release, ctx, SPARE_OUTBOXES, SPARE_CHUNKS);
   if (!fits || !engine->touched || !engine->outboxes ||
       ab_arena_init(&engine->arena, mem, room) != AB_OK) {
     ab_engine_fini(engine);

@@ -35,6 +35,9 @@ void ab_sock_shutdown(int fd);
 /* Closes so that the peer gets a reset, for a peer that does not deserve better. */
 void ab_sock_reset(int fd);
 void ab_fd_close(int fd);
+/* Opens a regular file for reading. Returns the fd and sets *size; AB_ESYS with errno otherwise
+ * (EINVAL: it is no regular file). */
+int ab_file_open(const char *path, uint64_t *size);
 
 /* A listener: accepts in batches, and keeps a spare descriptor for the day when there are none left
  * (EMFILE, ENFILE): then it accepts with that, closes at once, and rests, instead of spinning. */

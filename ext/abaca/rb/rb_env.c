@@ -1,0 +1,295 @@
+/* The env builder. A template Hash is duplicated and what differs is set, with interned keys: the
+ * cheapest way there is to a Hash of its own for each request. */
+#include "rb/rb_env.h"
+
+#include <ruby/encoding.h>
+#include <string.h>
+
+#include "http1/write.h"
+
+enum name_flag {
+  NAME_UNDERSCORE = 1, /* spelled with "_": yields to the same name spelled with "-" */
+  NAME_DROPPED = 2     /* never reaches the application */
+};
+
+static VALUE interned(const char *ptr, size_t len) {
+  return rb_enc_interned_str(ptr, (long)len, rb_utf8_encoding());
+}
+
+static VALUE octets(ab_view view) {
+  return rb_str_new(view.ptr, (long)view.len);
+}
+
+/* The usual request then overwrites a few values and adds its own fields. */
+static void fill_template(ab_env_builder *builder, VALUE template) {
+  static const struct {
+    enum ab_env_key key;
+    const char *value;
+  } usual[] = {
+      {AB_ENV_REQUEST_METHOD, "GET"}, {AB_ENV_PATH_INFO, "/"},
+      {AB_ENV_QUERY_STRING, ""},      {AB_ENV_REQUEST_URI, "/"},
+      {AB_ENV_SERVER_NAME, ""},       {AB_ENV_SERVER_PORT, ""},
+      {AB_ENV_REMOTE_ADDR, ""},       {AB_ENV_SERVER_PROTOCOL, "HTTP/1.1"},
+      {AB_ENV_HTTP_HOST, ""},
+  };
+  for (size_t i = 0; i < AB_ARRAY_LEN(usual); i++) {
+    rb_hash_aset(template, builder->keys[usual[i].key],
+                 interned(usual[i].value, strlen(usual[i].value)));
+  }
+}
+
+void ab_env_init(ab_env_builder *builder, VALUE template) {
+  static const char *const names[] = {
+#define AB_ENV_KEY_NAME(name) #name,
+      AB_ENV_KEYS(AB_ENV_KEY_NAME)
+#undef AB_ENV_KEY_NAME
+  };
+  Check_Type(template, T_HASH);
+  for (size_t i = 0; i < AB_ENV_KEY_COUNT; i++) {
+    builder->keys[i] = interned(names[i], strlen(names[i]));
+  }
+  builder->rack_input = interned("rack.input", 10);
+  builder->http_1_0 = interned("HTTP/1.0", 8);
+  builder->template = rb_hash_dup(template);
+  fill_template(builder, builder->template);
+  builder->names = ZALLOC_N(ab_name_entry, AB_NAME_SLOTS);
+  builder->name_count = 0;
+  builder->memo =
+      (ab_env_memo){.host_name = Qnil, .port = Qnil, .remote_addr = Qnil, .addr_family = 0xff};
+}
+
+void ab_env_fini(ab_env_builder *builder) {
+  xfree(builder->names);
+  builder->names = NULL;
+}
+
+void ab_env_mark(const ab_env_builder *builder) {
+  rb_gc_mark(builder->template);
+  for (size_t i = 0; i < AB_ENV_KEY_COUNT; i++) rb_gc_mark(builder->keys[i]);
+  rb_gc_mark(builder->rack_input);
+  rb_gc_mark(builder->http_1_0);
+  rb_gc_mark(builder->memo.host_name);
+  rb_gc_mark(builder->memo.port);
+  rb_gc_mark(builder->memo.remote_addr);
+  if (!builder->names) return;
+  for (size_t i = 0; i < AB_NAME_SLOTS; i++) {
+    if (builder->names[i].len) rb_gc_mark(builder->names[i].key);
+  }
+}
+
+/* --- field names --- */
+
+/* "HTTP_" and the name in upper case, with "_" for "-" (RFC 3875 4.1.18). */
+static VALUE env_key(const char *name, size_t len) {
+  VALUE key = rb_str_buf_new((long)len + 5);
+  rb_str_cat(key, "HTTP_", 5);
+  rb_str_cat(key, name, (long)len);
+  char *p = RSTRING_PTR(key) + 5;
+  for (size_t i = 0; i < len; i++) {
+    if (p[i] >= 'a' && p[i] <= 'z') {
+      p[i] = (char)(p[i] - 'a' + 'A');
+    } else if (p[i] == '-') {
+      p[i] = '_';
+    }
+  }
+  VALUE fstring = interned(RSTRING_PTR(key), (size_t)RSTRING_LEN(key));
+  RB_GC_GUARD(key);
+  return fstring;
+}
+
+/* Spellings that would pass for a field which decides on framing, and "Proxy", which CGI-minded
+ * libraries take for the HTTP_PROXY of the process's environment (CVE-2016-5385). */
+static bool dropped(const char *name, size_t len) {
+  static const char *const names[] = {"content_length", "content_type", "transfer_encoding",
+                                      "proxy"};
+  for (size_t i = 0; i < AB_ARRAY_LEN(names); i++) {
+    if (strlen(names[i]) == len && ab_equals_nocase(name, names[i], len)) return true;
+  }
+  return false;
+}
+
+static uint8_t name_flags(const char *name, size_t len) {
+  uint8_t flags = memchr(name, '_', len) ? NAME_UNDERSCORE : 0;
+  return dropped(name, len) ? flags | NAME_DROPPED : flags;
+}
+
+static uint32_t hash_name(const char *name, size_t len) {
+  uint64_t head = 0, tail = 0;
+  if (len >= 8) {
+    memcpy(&head, name, 8);
+    memcpy(&tail, name + len - 8, 8);
+  } else {
+    memcpy(&head, name, len);
+  }
+  uint64_t hash = (head ^ (tail * 0x9E3779B97F4A7C15u) ^ len) * 0xD6E8FEB86659FD93u;
+  return (uint32_t)(hash >> 40);
+}
+
+/* The key for a field name and its flags. Exact spellings are remembered, so that the usual field
+ * costs one comparison. */
+static VALUE key_of(ab_env_builder *builder, const ab_field *field, uint8_t *flags) {
+  const char *name = field->name;
+  size_t len = field->name_len;
+  ab_name_entry *entry = NULL;
+  if (len <= AB_NAME_LEN_MAX) {
+    uint32_t slot = hash_name(name, len);
+    for (;;) {
+      entry = &builder->names[slot++ & (AB_NAME_SLOTS - 1)];
+      if (entry->len == len && memcmp(entry->name, name, len) == 0) {
+        *flags = entry->flags;
+        return entry->key;
+      }
+      if (entry->len == 0) break;
+    }
+  }
+  *flags = name_flags(name, len);
+  VALUE key = env_key(name, len);
+  if (entry && builder->name_count < AB_NAME_ENTRIES) {
+    entry->key = key;
+    entry->flags = *flags;
+    memcpy(entry->name, name, len);
+    entry->len = (uint8_t)len;
+    builder->name_count++;
+  }
+  return key;
+}
+
+/* --- fields --- */
+
+/* Sets the field, or joins it with an earlier line of the same name (RFC 9110 5.3; cookies as in
+ * RFC 6265 5.4). `seen` holds the keys of the lines before. */
+static void add_field(const ab_env_builder *builder, VALUE env, VALUE key, ab_view value,
+                      VALUE *seen, uint32_t *seen_count) {
+  for (uint32_t i = 0; i < *seen_count; i++) {
+    if (seen[i] != key) continue;
+    VALUE joined = rb_hash_aref(env, key);
+    rb_str_cat(joined, key == builder->keys[AB_ENV_HTTP_COOKIE] ? "; " : ", ", 2);
+    rb_str_cat(joined, value.ptr, (long)value.len);
+    return;
+  }
+  seen[(*seen_count)++] = key;
+  rb_hash_aset(env, key, octets(value));
+}
+
+/* Fields spelled with "_" come last and only where the real name was not sent: a client must not be
+ * able to pass for a proxy that sets X-Forwarded-For (CVE-2024-45614). */
+static void add_underscored(ab_env_builder *builder, VALUE env, const ab_request *request,
+                            VALUE *seen, uint32_t *seen_count) {
+  uint32_t real = *seen_count;
+  for (uint32_t i = 0; i < request->field_count; i++) {
+    const ab_field *field = &request->fields[i];
+    if (field->id != AB_FIELD_OTHER) continue;
+    uint8_t flags;
+    VALUE key = key_of(builder, field, &flags);
+    if (!(flags & NAME_UNDERSCORE) || flags & NAME_DROPPED) continue;
+    bool collides = false;
+    for (uint32_t k = 0; k < real; k++) collides = collides || seen[k] == key;
+    ab_view value = {field->value, field->value_len};
+    if (!collides) add_field(builder, env, key, value, seen, seen_count);
+  }
+}
+
+static void add_fields(ab_env_builder *builder, VALUE env, const ab_request *request) {
+  const VALUE *keys = builder->keys;
+  VALUE *seen = ALLOCA_N(VALUE, request->field_count + 1);
+  uint32_t seen_count = 0;
+  bool underscored = false;
+  for (uint32_t i = 0; i < request->field_count; i++) {
+    const ab_field *field = &request->fields[i];
+    ab_view value = {field->value, field->value_len};
+    uint8_t flags = 0;
+    VALUE key;
+    switch (field->id) {
+    case AB_FIELD_HOST:
+      continue; /* set with the server's name */
+    case AB_FIELD_CONTENT_LENGTH:
+      key = keys[AB_ENV_CONTENT_LENGTH];
+      break;
+    case AB_FIELD_CONTENT_TYPE:
+      key = keys[AB_ENV_CONTENT_TYPE];
+      break;
+    default:
+      key = key_of(builder, field, &flags);
+    }
+    if (flags & NAME_UNDERSCORE) underscored = true;
+    if (flags) continue;
+    add_field(builder, env, key, value, seen, &seen_count);
+  }
+  if (underscored) add_underscored(builder, env, request, seen, &seen_count);
+}
+
+/* --- who talks to whom --- */
+
+static void set_host(ab_env_builder *builder, VALUE env, ab_conn *conn, const ab_request *request) {
+  const VALUE *keys = builder->keys;
+  ab_env_memo *memo = &builder->memo;
+  ab_view authority = request->authority;
+  if (authority.len == 0) { /* HTTP/1.0 without Host: the socket's own name has to do */
+    const ab_listener *listener = ab_conn_listener(conn);
+    bool tcp = ab_listener_family(listener) == AB_LISTEN_TCP;
+    const char *name = ab_listener_name(listener);
+    rb_hash_delete(env, keys[AB_ENV_HTTP_HOST]);
+    rb_hash_aset(env, keys[AB_ENV_SERVER_NAME],
+                 !tcp                ? rb_str_new_cstr("localhost")
+                 : strchr(name, ':') ? rb_sprintf("[%s]", name)
+                                     : rb_str_new_cstr(name));
+    rb_hash_aset(env, keys[AB_ENV_SERVER_PORT],
+                 tcp ? rb_sprintf("%u", ab_listener_port(listener)) : rb_str_new_cstr("80"));
+    return;
+  }
+  VALUE host_name = memo->host_name, port = memo->port;
+  if (memo->authority_len != authority.len ||
+      memcmp(memo->authority, authority.ptr, authority.len) != 0) {
+    host_name = rb_obj_freeze(octets(request->host));
+    port = request->port.len ? rb_obj_freeze(octets(request->port)) : interned("80", 2);
+    if (authority.len <= sizeof(memo->authority)) {
+      memo->host_name = host_name;
+      memo->port = port;
+      memo->authority_len = (uint8_t)authority.len;
+      memcpy(memo->authority, authority.ptr, authority.len);
+    }
+  }
+  rb_hash_aset(env, keys[AB_ENV_HTTP_HOST], octets(authority));
+  rb_hash_aset(env, keys[AB_ENV_SERVER_NAME], host_name);
+  rb_hash_aset(env, keys[AB_ENV_SERVER_PORT], port);
+}
+
+static VALUE remote_addr(ab_env_builder *builder, const ab_addr *peer) {
+  ab_env_memo *memo = &builder->memo;
+  if (peer->family != memo->addr_family || memcmp(peer->bytes, memo->addr, 16) != 0) {
+    char text[AB_ADDR_TEXT_MAX];
+    size_t len = ab_addr_text(peer, text);
+    /* A unix socket's peer is on this machine. */
+    memo->remote_addr = len ? interned(text, len) : interned("127.0.0.1", 9);
+    memo->addr_family = peer->family;
+    memcpy(memo->addr, peer->bytes, 16);
+  }
+  return memo->remote_addr;
+}
+
+VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *request) {
+  const VALUE *keys = builder->keys;
+  VALUE env = rb_hash_dup(builder->template);
+  if (!(request->method.len == 3 && memcmp(request->method.ptr, "GET", 3) == 0)) {
+    rb_hash_aset(env, keys[AB_ENV_REQUEST_METHOD],
+                 interned(request->method.ptr, request->method.len));
+  }
+  rb_hash_aset(env, keys[AB_ENV_PATH_INFO], octets(request->path));
+  rb_hash_aset(env, keys[AB_ENV_REQUEST_URI], octets(request->target));
+  if (request->query.len) rb_hash_aset(env, keys[AB_ENV_QUERY_STRING], octets(request->query));
+  if (request->minor == 0) rb_hash_aset(env, keys[AB_ENV_SERVER_PROTOCOL], builder->http_1_0);
+  rb_hash_aset(env, keys[AB_ENV_REMOTE_ADDR], remote_addr(builder, ab_conn_peer(conn)));
+  set_host(builder, env, conn, request);
+  add_fields(builder, env, request);
+  return env;
+}
+
+void ab_env_set_input(const ab_env_builder *builder, VALUE env, VALUE input) {
+  rb_hash_aset(env, builder->rack_input, input);
+}
+
+void ab_env_set_unchunked(const ab_env_builder *builder, VALUE env, uint64_t size) {
+  rb_hash_delete(env, builder->keys[AB_ENV_HTTP_TRANSFER_ENCODING]);
+  rb_hash_aset(env, builder->keys[AB_ENV_CONTENT_LENGTH],
+               rb_sprintf("%llu", (unsigned long long)size));
+}

@@ -1,0 +1,79 @@
+/* From a parsed request to a Rack environment. */
+#ifndef AB_RB_ENV_H
+#define AB_RB_ENV_H
+
+#include <ruby.h>
+
+#include "engine/engine.h"
+
+/* Field names seen so far, as received, with their env keys. Bounded, so that no client can grow
+ * it. */
+#define AB_NAME_SLOTS   1024 /* a power of two */
+#define AB_NAME_ENTRIES 512
+#define AB_NAME_LEN_MAX 40
+
+typedef struct ab_name_entry {
+  VALUE key;
+  uint8_t len; /* 0: free */
+  uint8_t flags;
+  char name[AB_NAME_LEN_MAX];
+} ab_name_entry;
+
+/* The last Host and the last peer: nearly always the next one's too. */
+typedef struct ab_env_memo {
+  VALUE host_name, port; /* frozen */
+  VALUE remote_addr;     /* frozen */
+  char authority[64];
+  uint8_t authority_len;
+  uint8_t addr[16];
+  uint8_t addr_family; /* 0xff: none yet */
+} ab_env_memo;
+
+/* Keys that the builder sets itself. */
+#define AB_ENV_KEYS(X)                                                                             \
+  X(REQUEST_METHOD)                                                                                \
+  X(PATH_INFO)                                                                                     \
+  X(QUERY_STRING)                                                                                  \
+  X(REQUEST_URI)                                                                                   \
+  X(SERVER_NAME)                                                                                   \
+  X(SERVER_PORT)                                                                                   \
+  X(SERVER_PROTOCOL)                                                                               \
+  X(REMOTE_ADDR)                                                                                   \
+  X(CONTENT_LENGTH)                                                                                \
+  X(CONTENT_TYPE)                                                                                  \
+  X(HTTP_HOST)                                                                                     \
+  X(HTTP_COOKIE)                                                                                   \
+  X(HTTP_TRANSFER_ENCODING)
+
+enum ab_env_key {
+#define AB_ENV_KEY_MEMBER(name) AB_ENV_##name,
+  AB_ENV_KEYS(AB_ENV_KEY_MEMBER)
+#undef AB_ENV_KEY_MEMBER
+      AB_ENV_KEY_COUNT
+};
+
+typedef struct ab_env_builder {
+  VALUE template; /* a Hash with every key that all requests have, and the usual values */
+  VALUE keys[AB_ENV_KEY_COUNT];
+  VALUE rack_input, http_1_0;
+  ab_name_entry *names;
+  uint32_t name_count;
+  ab_env_memo memo;
+} ab_env_builder;
+
+/* `template` is a Hash with the keys that do not depend on the request; it is copied. Raises
+ * NoMemoryError, TypeError. */
+void ab_env_init(ab_env_builder *builder, VALUE template);
+void ab_env_fini(ab_env_builder *builder);
+void ab_env_mark(const ab_env_builder *builder);
+
+/* The environment of `request` on `conn` (Rack SPEC, "The Environment"). rack.input is left at the
+ * template's empty input. Raises NoMemoryError only. */
+VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *request);
+
+/* Sets rack.input, and CONTENT_LENGTH to `size` when the body came in chunks: to the application it
+ * is one of known length. */
+void ab_env_set_input(const ab_env_builder *builder, VALUE env, VALUE input);
+void ab_env_set_unchunked(const ab_env_builder *builder, VALUE env, uint64_t size);
+
+#endif

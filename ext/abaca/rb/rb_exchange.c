@@ -1,0 +1,164 @@
+/* Exchanges as Ruby sees them: waiting for the engine, rack.input, and Abaca::Exchange, the handle
+ * through which lib/abaca/stream.rb and lib/abaca/expected_input.rb reach their request. */
+#include <ruby.h>
+#include <ruby/io.h>
+
+#include "rb/rb_server.h"
+
+VALUE ab_error_class(const char *name) {
+  return rb_const_get(rb_path2class("Abaca"), rb_intern(name));
+}
+
+/* --- waiting --- */
+
+/* One waiting fiber; on its stack. */
+typedef struct exchange_wait {
+  ab_list link; /* in exchange->waits */
+  ab_loop *loop;
+  ab_waiter waiter;
+} exchange_wait;
+
+static VALUE park(VALUE arg) {
+  exchange_wait *wait = (exchange_wait *)arg;
+  ab_loop_park(wait->loop, &wait->waiter, 0);
+  return Qnil;
+}
+
+static VALUE parked(VALUE arg) {
+  ab_list_remove(&((exchange_wait *)arg)->link);
+  return Qnil;
+}
+
+void ab_exchange_wait(ab_exchange *exchange, enum ab_wait_kind kind) {
+  exchange_wait wait = {.loop = exchange->server->loop};
+  wait.waiter.kind = (uint8_t)kind;
+  wait.waiter.object = exchange->env;
+  ab_list_append(&exchange->waits, &wait.link);
+  rb_ensure(park, (VALUE)&wait, parked, (VALUE)&wait);
+}
+
+void ab_exchange_wake(ab_exchange *exchange) {
+  ab_list_each (node, next, &exchange->waits) {
+    exchange_wait *wait = AB_CONTAINER_OF(node, exchange_wait, link);
+    ab_loop_wake(wait->loop, &wait->waiter);
+  }
+}
+
+/* --- rack.input --- */
+
+VALUE ab_exchange_input(ab_exchange *exchange) {
+  ab_body *body = ab_conn_body(exchange->conn);
+  int fd = ab_body_take_file(body);
+  VALUE input;
+  if (fd >= 0) {
+    input = rb_funcall(rb_cFile, rb_intern("for_fd"), 2, INT2NUM(fd), rb_str_new_cstr("rb+"));
+  } else {
+    input = rb_class_new_instance(1, (VALUE[]){rb_str_new(body->octets, (long)body->size)},
+                                  rb_path2class("StringIO"));
+  }
+  return exchange->input = input;
+}
+
+/* --- Abaca::Exchange --- */
+
+static const rb_data_type_t exchange_type = {
+    "Abaca::Exchange", {NULL, NULL, NULL, NULL, {0}}, NULL, NULL, RUBY_TYPED_FREE_IMMEDIATELY};
+
+VALUE ab_exchange_handle(ab_exchange *exchange) {
+  if (NIL_P(exchange->handle)) {
+    exchange->handle =
+        rb_data_typed_object_wrap(ab_error_class("Exchange"), exchange, &exchange_type);
+  }
+  return exchange->handle;
+}
+
+void ab_exchange_forget(ab_exchange *exchange) {
+  if (!NIL_P(exchange->handle)) RTYPEDDATA_DATA(exchange->handle) = NULL;
+}
+
+/* NULL once the request is over. */
+static ab_exchange *exchange_or_null(VALUE self) {
+  return rb_check_typeddata(self, &exchange_type);
+}
+
+static ab_exchange *exchange_of(VALUE self) {
+  ab_exchange *exchange = exchange_or_null(self);
+  if (!exchange) rb_raise(rb_eIOError, "the request is over: its stream is closed");
+  return exchange;
+}
+
+/* call-seq: write(string) -> Integer
+ *
+ * Sends a piece of a streamed response; waits while the client is slow to read.
+ *
+ * Returns its length in octets. Raises IOError after #close or after the request, PeerError when
+ * the client has gone. */
+static VALUE exchange_write(VALUE self, VALUE string) {
+  ab_exchange *exchange = exchange_of(self);
+  StringValue(string);
+  if (exchange->closed) rb_raise(rb_eIOError, "the stream is closed");
+  ab_response_content(exchange, string);
+  return LONG2NUM(RSTRING_LEN(string));
+}
+
+/* call-seq: close -> nil
+ *
+ * Ends a streamed response. Idempotent. */
+static VALUE exchange_close(VALUE self) {
+  ab_exchange *exchange = exchange_or_null(self);
+  if (!exchange || exchange->closed) return Qnil;
+  exchange->closed = true;
+  ab_exchange_wake(exchange);
+  return Qnil;
+}
+
+/* call-seq: closed? -> true or false */
+static VALUE exchange_closed_p(VALUE self) {
+  ab_exchange *exchange = exchange_or_null(self);
+  return !exchange || exchange->closed ? Qtrue : Qfalse;
+}
+
+static void raise_body_error(int error) {
+  if (error == AB_EPEER) {
+    rb_raise(ab_error_class("PeerError"), "the client went away while its request body was read");
+  }
+  rb_raise(ab_error_class("PeerError"), "the request body cannot be read: %s",
+           ab_http1_error_reason(error));
+}
+
+/* call-seq: receive_body -> StringIO or File
+ *
+ * Asks the client for the body that it announced with "Expect: 100-continue", and waits until it is
+ * there (RFC 9110 10.1.1).
+ *
+ * Raises PeerError when the client goes away, is too slow or sends what is no body; IOError after
+ * the request. */
+static VALUE exchange_receive_body(VALUE self) {
+  ab_exchange *exchange = exchange_of(self);
+  ab_engine *engine = exchange->server->engine;
+  ab_engine_lock(engine);
+  if (ab_conn_body_expected(exchange->conn) && !ab_conn_body_error(exchange->conn)) {
+    ab_conn_want_body(exchange->conn);
+  }
+  ab_engine_unlock(engine);
+  for (;;) {
+    ab_engine_lock(engine);
+    bool expected = ab_conn_body_expected(exchange->conn);
+    int error = ab_conn_body_error(exchange->conn);
+    ab_engine_unlock(engine);
+    if (error) raise_body_error(error);
+    if (!expected) return ab_exchange_input(exchange);
+    ab_exchange_wait(exchange, AB_WAIT_REQUEST_BODY);
+    exchange = exchange_of(self);
+  }
+}
+
+void ab_init_exchange(VALUE mAbaca) {
+  VALUE cExchange = rb_define_class_under(mAbaca, "Exchange", rb_cObject);
+  rb_undef_alloc_func(cExchange);
+  rb_undef_method(CLASS_OF(cExchange), "new");
+  rb_define_method(cExchange, "write", exchange_write, 1);
+  rb_define_method(cExchange, "close", exchange_close, 0);
+  rb_define_method(cExchange, "closed?", exchange_closed_p, 0);
+  rb_define_method(cExchange, "receive_body", exchange_receive_body, 0);
+}

@@ -1,0 +1,631 @@
+/* Abaca::Engine: the HTTP engine as a client of a scheduler's loop. It takes the engine's events,
+ * starts a fiber for each request, and sees to it that each exchange ends exactly once. */
+#include "rb/rb_server.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "http1/write.h"
+
+#define SCRATCH_SIZE 8192
+/* After a forced shutdown the fibers get this long to end. */
+#define FORCE_GRACE (5 * AB_NSEC_PER_SEC)
+
+/* --- what the engine sends from --- */
+
+ab_borrow *ab_server_borrow(ab_server *server, VALUE object, int fd) {
+  ab_borrow *borrow = server->spare;
+  if (borrow) {
+    server->spare = borrow->next;
+  } else {
+    borrow = ab_alloc(&ab_mem_libc, sizeof(*borrow));
+    if (!borrow) return NULL;
+  }
+  *borrow = (ab_borrow){.object = object, .fd = fd};
+  ab_list_append(&server->borrowed, &borrow->link);
+  return borrow;
+}
+
+void ab_server_return(ab_server *server, ab_borrow *borrow) {
+  ab_list_remove(&borrow->link);
+  if (borrow->fd >= 0) ab_fd_close(borrow->fd);
+  borrow->next = server->spare;
+  server->spare = borrow;
+}
+
+/* The engine calls this with its lock held, perhaps without the GVL: Ruby's side follows later. */
+static void release_borrow(void *ctx, void *owner) {
+  ab_server *server = ctx;
+  ab_borrow *borrow = owner;
+  borrow->next = server->released;
+  server->released = borrow;
+}
+
+static void take_released(ab_server *server) {
+  if (!server->released) return;
+  ab_engine_lock(server->engine);
+  ab_borrow *borrow = server->released;
+  server->released = NULL;
+  ab_engine_unlock(server->engine);
+  while (borrow) {
+    ab_borrow *next = borrow->next;
+    ab_server_return(server, borrow);
+    borrow = next;
+  }
+}
+
+/* --- the object --- */
+
+static void server_mark(void *ptr) {
+  ab_server *server = ptr;
+  ab_env_mark(&server->env);
+  rb_gc_mark(server->app);
+  rb_gc_mark(server->log);
+  rb_gc_mark(server->thread);
+  ab_list_each (node, next, &server->borrowed) {
+    rb_gc_mark(AB_CONTAINER_OF(node, ab_borrow, link)->object);
+  }
+}
+
+static void server_free(void *ptr) {
+  ab_server *server = ptr;
+  if (server->engine) ab_engine_fini(server->engine);
+  server->engine = NULL;
+  for (ab_borrow *borrow = server->released; borrow; borrow = borrow->next) {
+    if (borrow->fd >= 0) ab_fd_close(borrow->fd);
+  }
+  ab_list_each (node, next, &server->borrowed) {
+    ab_free(&ab_mem_libc, AB_CONTAINER_OF(node, ab_borrow, link));
+  }
+  while (server->spare) {
+    ab_borrow *next = server->spare->next;
+    ab_free(&ab_mem_libc, server->spare);
+    server->spare = next;
+  }
+  ab_env_fini(&server->env);
+  ab_free(&ab_mem_libc, server->scratch);
+  xfree(server);
+}
+
+static size_t server_size(const void *ptr) {
+  const ab_server *server = ptr;
+  return sizeof(*server) + server->scratch_capacity + AB_NAME_SLOTS * sizeof(ab_name_entry);
+}
+
+static const rb_data_type_t server_type = {
+    "Abaca::Engine", {server_mark, server_free, server_size, NULL, {0}}, NULL, NULL, 0};
+
+static VALUE server_alloc(VALUE klass) {
+  ab_server *server;
+  VALUE self = TypedData_Make_Struct(klass, ab_server, &server_type, server);
+  ab_list_init(&server->borrowed);
+  server->app = server->log = server->thread = Qnil;
+  return self;
+}
+
+static ab_server *server_of(VALUE self) {
+  ab_server *server = rb_check_typeddata(self, &server_type);
+  if (!server->engine) rb_raise(rb_eRuntimeError, "the engine has not been initialized");
+  return server;
+}
+
+/* --- options --- */
+
+static VALUE option(VALUE options, const char *name) {
+  return rb_hash_aref(options, ID2SYM(rb_intern(name)));
+}
+
+static int set_limit(VALUE name, VALUE value, VALUE arg) {
+  ab_limits *limits = (ab_limits *)arg;
+  const char *wanted = rb_id2name(SYM2ID(name));
+  const struct {
+    const char *name;
+    uint64_t *value;
+  } table[] = {
+#define AB_LIMIT_ENTRY(name, value, unit, text) {#name, &limits->name},
+      AB_LIMITS(AB_LIMIT_ENTRY)
+#undef AB_LIMIT_ENTRY
+  };
+  for (size_t i = 0; i < AB_ARRAY_LEN(table); i++) {
+    if (strcmp(table[i].name, wanted) != 0) continue;
+    *table[i].value = NUM2ULL(value);
+    return ST_CONTINUE;
+  }
+  rb_raise(rb_eArgError, "no limit is named %s", wanted);
+}
+
+static void set_if_given(VALUE hash, const char *key, VALUE value) {
+  if (!NIL_P(value)) rb_hash_aset(hash, rb_str_new_cstr(key), value);
+}
+
+/* The part of the env that no request changes (Rack SPEC). */
+static VALUE env_template(VALUE options) {
+  VALUE env = rb_hash_new();
+  VALUE script_name = option(options, "script_name");
+  VALUE version = rb_const_get(rb_path2class("Abaca"), rb_intern("VERSION"));
+  VALUE version_1_3 = rb_ary_new_from_args(2, INT2FIX(1), INT2FIX(3));
+  set_if_given(env, "SCRIPT_NAME", NIL_P(script_name) ? rb_str_new_cstr("") : script_name);
+  set_if_given(env, "SERVER_SOFTWARE", rb_sprintf("Abaca/%" PRIsVALUE, version));
+  set_if_given(env, "GATEWAY_INTERFACE", rb_str_new_cstr("CGI/1.2"));
+  set_if_given(env, "rack.version", rb_obj_freeze(version_1_3));
+  set_if_given(env, "rack.errors", option(options, "errors"));
+  set_if_given(env, "rack.input",
+               rb_const_get(rb_path2class("Abaca::NullInput"), rb_intern("INSTANCE")));
+  set_if_given(env, "rack.url_scheme", option(options, "url_scheme"));
+  set_if_given(env, "rack.multithread", Qtrue);
+  set_if_given(env, "rack.multiprocess", RTEST(option(options, "multiprocess")) ? Qtrue : Qfalse);
+  set_if_given(env, "rack.run_once", Qfalse);
+  return env;
+}
+
+/* call-seq: new(app, options) -> Engine
+ *
+ * limits: Hash of the settings in LIMITS; log: an Abaca::Log; access_log: boolean; errors: the IO
+ * for rack.errors; url_scheme, script_name: Strings; multiprocess: boolean; shutdown_timeout:
+ * seconds or nil; rack_release: "3.0.0".
+ *
+ * Raises ArgumentError for an unknown limit, NoMemoryError. */
+static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
+  ab_server *server = rb_check_typeddata(self, &server_type);
+  if (server->engine) rb_raise(rb_eRuntimeError, "already initialized");
+  Check_Type(options, T_HASH);
+  ab_limits limits = ab_limits_default();
+  VALUE given = option(options, "limits");
+  if (!NIL_P(given)) rb_hash_foreach(given, set_limit, (VALUE)&limits);
+  VALUE release = option(options, "rack_release");
+  long major = NIL_P(release) ? 3 : NUM2LONG(rb_Integer(rb_funcall(release, rb_intern("to_i"), 0)));
+  VALUE timeout = option(options, "shutdown_timeout");
+
+  server->app = app;
+  server->log = option(options, "log");
+  server->access_log = RTEST(option(options, "access_log"));
+  server->newline_values = major < 3;
+  server->to_ary_closes = major >= 3;
+  server->shutdown_timeout =
+      NIL_P(timeout) ? 0 : (ab_nsec)(NUM2DBL(timeout) * (double)AB_NSEC_PER_SEC) + 1;
+  ab_env_init(&server->env, env_template(options));
+  server->scratch = ab_alloc(&ab_mem_libc, SCRATCH_SIZE);
+  server->scratch_capacity = server->scratch ? SCRATCH_SIZE : 0;
+  server->engine = ab_engine_init(&ab_mem_libc, &limits, release_borrow, server);
+  if (!server->scratch || !server->engine) rb_memerror();
+  return self;
+}
+
+/* --- one exchange --- */
+
+static VALUE call_app(VALUE arg) {
+  ab_exchange *exchange = (ab_exchange *)arg;
+  ab_server *server = exchange->server;
+  exchange->env = ab_env_build(&server->env, exchange->conn, exchange->request);
+  bool chunked = exchange->request->framing.body == AB_BODY_CHUNKED;
+  exchange->request = NULL;
+  ab_body *body = ab_conn_body(exchange->conn);
+  if (body && ab_conn_body_expected(exchange->conn)) {
+    VALUE handle = ab_exchange_handle(exchange);
+    VALUE input = rb_class_new_instance(1, &handle, ab_error_class("ExpectedInput"));
+    ab_env_set_input(&server->env, exchange->env, input);
+  } else if (body) {
+    ab_env_set_input(&server->env, exchange->env, ab_exchange_input(exchange));
+    if (chunked) ab_env_set_unchunked(&server->env, exchange->env, body->size);
+  }
+  exchange->result = rb_funcall(server->app, rb_intern("call"), 1, exchange->env);
+  ab_response_write(exchange);
+  return Qnil;
+}
+
+static VALUE close_body(VALUE arg) {
+  ab_response_close_body((ab_exchange *)arg);
+  return Qnil;
+}
+
+typedef struct report {
+  ab_exchange *exchange;
+  VALUE exception;
+} report;
+
+static VALUE write_app_error(VALUE arg) {
+  report *r = (report *)arg;
+  return rb_funcall(r->exchange->server->log, rb_intern("app_error"), 2, r->exception,
+                    r->exchange->env);
+}
+
+static VALUE write_access(VALUE arg) {
+  ab_exchange *exchange = (ab_exchange *)arg;
+  double seconds = (double)(ab_clock_monotonic() - exchange->started) / (double)AB_NSEC_PER_SEC;
+  return rb_funcall(exchange->server->log, rb_intern("access"), 4, exchange->env,
+                    INT2FIX(exchange->status), ULL2NUM(exchange->body_sent), DBL2NUM(seconds));
+}
+
+/* A log that raises is not worth a request. */
+static void quietly(VALUE (*fn)(VALUE), VALUE arg) {
+  int state = 0;
+  rb_protect(fn, arg, &state);
+  if (state) rb_set_errinfo(Qnil);
+}
+
+static bool is_a(VALUE exception, VALUE klass) {
+  return RTEST(rb_obj_is_kind_of(exception, klass));
+}
+
+/* Deals with what ended the app's call or its body by an exception, by blame (errors.rb). Returns
+ * true when it concerns the process and has to go on. */
+static bool blame(ab_exchange *exchange) {
+  VALUE exception = rb_errinfo();
+  if (!is_a(exception, rb_eException)) { /* the fiber or its thread is being killed */
+    ab_response_error(exchange, 500);
+    return true;
+  }
+  if (is_a(exception, ab_error_class("PeerError"))) {
+    int error = ab_conn_body_error(exchange->conn);
+    if (error && error != AB_EPEER) ab_response_error(exchange, ab_http1_error_status(error));
+    return false;
+  }
+  if (is_a(exception, ab_error_class("ForceShutdown"))) {
+    ab_response_error(exchange, 503);
+    return false;
+  }
+  if (is_a(exception, rb_eSystemExit) || is_a(exception, rb_eSignal) ||
+      is_a(exception, rb_eNoMemError)) {
+    ab_response_error(exchange, 500);
+    return true;
+  }
+  report r = {exchange, exception};
+  quietly(write_app_error, (VALUE)&r);
+  ab_response_error(exchange, 500);
+  return false;
+}
+
+static void close_input(ab_exchange *exchange) {
+  if (!RB_TYPE_P(exchange->input, T_FILE)) return;
+  int state = 0;
+  rb_protect(rb_io_close, exchange->input, &state);
+  if (state) rb_set_errinfo(Qnil);
+}
+
+/* Runs fn and remembers the first way in which it failed. */
+static void protected_step(VALUE (*fn)(VALUE), ab_exchange *exchange, int *fatal) {
+  int state = 0;
+  rb_protect(fn, (VALUE)exchange, &state);
+  if (!state) return;
+  VALUE exception = rb_errinfo();
+  bool forward = blame(exchange);
+  if (!forward) {
+    rb_set_errinfo(Qnil);
+  } else if (!*fatal) {
+    *fatal = state;
+    rb_set_errinfo(exception);
+  }
+}
+
+/* The job of a pooled fiber: one request. */
+static void run_exchange(void *arg) {
+  ab_server *server = arg;
+  ab_exchange exchange = {
+      .server = server,
+      .conn = server->next_conn,
+      .request = server->next_request,
+      .env = Qnil,
+      .input = Qnil,
+      .result = Qnil,
+      .body = Qnil,
+      .handle = Qnil,
+      .head_request = server->next_request->is_head,
+      .http_1_0 = server->next_request->minor == 0,
+  };
+  ab_list_init(&exchange.waits);
+  ab_conn_set_app(exchange.conn, &exchange);
+  if (server->access_log) exchange.started = ab_clock_monotonic();
+
+  int fatal = 0;
+  protected_step(call_app, &exchange, &fatal);
+  if (exchange.body_open) protected_step(close_body, &exchange, &fatal);
+  ab_exchange_forget(&exchange);
+  if (exchange.file) ab_server_return(server, exchange.file);
+  close_input(&exchange);
+
+  ab_engine_lock(server->engine);
+  ab_conn_finish(exchange.conn, exchange.complete);
+  ab_engine_unlock(server->engine);
+  if (server->access_log) quietly(write_access, (VALUE)&exchange);
+  RB_GC_GUARD(exchange.env);
+  RB_GC_GUARD(exchange.result);
+  RB_GC_GUARD(exchange.body);
+  RB_GC_GUARD(exchange.input);
+  if (fatal) rb_jump_tag(fatal);
+}
+
+/* --- events --- */
+
+/* Takes events until there is a request: then it stands in next_conn and next_request. */
+static bool next_request(ab_server *server) {
+  for (;;) {
+    unsigned events = 0;
+    const ab_request *request = NULL;
+    ab_conn *conn =
+        ab_engine_next(server->engine, ab_pool_available(server->pool), &events, &request);
+    if (!conn) return false;
+    if (events & AB_EVENT_REQUEST) {
+      server->next_conn = conn;
+      server->next_request = request;
+      return true;
+    }
+    ab_exchange *exchange = ab_conn_app(conn);
+    if (exchange) ab_exchange_wake(exchange);
+  }
+}
+
+/* A fiber that has ended a request within the dispatch of a turn goes on with the next one. */
+static bool next_job(void *ctx, ab_job_fn *fn, void **arg) {
+  ab_server *server = ctx;
+  if (!server->dispatching || !next_request(server)) return false;
+  *fn = run_exchange;
+  *arg = server;
+  return true;
+}
+
+/* The kernel refused a fiber's stack although the pool's limit was not reached. */
+static void refuse_request(ab_server *server) {
+  ab_exchange exchange = {.server = server,
+                          .conn = server->next_conn,
+                          .head_request = server->next_request->is_head,
+                          .http_1_0 = server->next_request->minor == 0};
+  ab_response_error(&exchange, 503);
+  ab_engine_lock(server->engine);
+  ab_conn_finish(server->next_conn, exchange.complete);
+  ab_engine_unlock(server->engine);
+}
+
+static VALUE force_shutdown(VALUE arg) {
+  ab_server *server = (ab_server *)arg;
+  VALUE message = rb_str_new_cstr("the server is shutting down");
+  return ULL2NUM(ab_pool_raise_all(
+      server->pool, rb_class_new_instance(1, &message, ab_error_class("ForceShutdown"))));
+}
+
+static void shut_down(ab_server *server, ab_nsec now) {
+  if ((server->stop_requested || server->halt_requested) && !server->draining) {
+    server->draining = true;
+    server->drain_deadline = server->shutdown_timeout ? now + server->shutdown_timeout : 0;
+    ab_engine_drain(server->engine);
+  }
+  bool late = server->drain_deadline && now >= server->drain_deadline;
+  if (server->draining && !server->forced && (late || server->halt_requested)) {
+    server->forced = true;
+    server->drain_deadline = now + FORCE_GRACE;
+    quietly(force_shutdown, (VALUE)server);
+  } else if (server->forced && late) {
+    server->drain_deadline = 0;
+    ab_engine_abort(server->engine);
+  }
+}
+
+static VALUE dispatch(VALUE arg) {
+  ab_server *server = (ab_server *)arg;
+  while (next_request(server)) {
+    if (!ab_pool_start(server->pool, server->loop, run_exchange, server)) refuse_request(server);
+  }
+  return Qnil;
+}
+
+static VALUE dispatched(VALUE arg) {
+  ((ab_server *)arg)->dispatching = false;
+  return Qnil;
+}
+
+static bool server_turn(void *ctx, ab_nsec now) {
+  ab_server *server = ctx;
+  shut_down(server, now);
+  ab_engine_turn(server->engine, now);
+  server->dispatching = true;
+  rb_ensure(dispatch, (VALUE)server, dispatched, (VALUE)server);
+  bool more = ab_engine_end_turn(server->engine);
+  take_released(server);
+  /* Without a fiber to spare the kernel's queue and its back-pressure have to hold what comes. */
+  ab_engine_pause(server->engine, !ab_pool_available(server->pool));
+  return more;
+}
+
+static ab_nsec server_deadline(void *ctx) {
+  ab_server *server = ctx;
+  ab_nsec deadline = ab_engine_deadline(server->engine), drain = server->drain_deadline;
+  return drain && (!deadline || drain < deadline) ? drain : deadline;
+}
+
+static bool server_done(void *ctx) {
+  ab_server *server = ctx;
+  if (!server->draining) return false;
+  ab_engine_stats stats = ab_engine_get_stats(server->engine);
+  /* After a forced shutdown, fibers that will not end do not hold the server up. */
+  bool given_up = server->forced && !server->drain_deadline;
+  return stats.connections == 0 && (stats.in_app == 0 || given_up);
+}
+
+static const ab_loop_client server_client = {server_turn, server_deadline, server_done};
+
+/* --- methods --- */
+
+static VALUE keyword(VALUE keywords, const char *name) {
+  return NIL_P(keywords) ? Qnil : option(keywords, name);
+}
+
+static ab_listener_options listener_options(VALUE keywords) {
+  VALUE backlog = keyword(keywords, "backlog"), umask = keyword(keywords, "umask"),
+        mode = keyword(keywords, "mode");
+  return (ab_listener_options){
+      .backlog = NIL_P(backlog) ? 1024 : NUM2INT(backlog),
+      .defer_accept = RTEST(keyword(keywords, "defer_accept")),
+      .reuse_port = RTEST(keyword(keywords, "reuse_port")),
+      .umask = NIL_P(umask) ? -1 : NUM2INT(umask),
+      .mode = NIL_P(mode) ? -1 : NUM2INT(mode),
+  };
+}
+
+static void add_listener(ab_server *server, ab_listener *listener, VALUE what) {
+  if (!listener) rb_syserr_fail_str(errno, what);
+  if (ab_engine_add_listener(server->engine, listener) != AB_OK) {
+    ab_listener_fini(listener);
+    rb_memerror();
+  }
+}
+
+/* call-seq: add_tcp(address, port, backlog:, defer_accept:, reuse_port:) -> Integer
+ *
+ * Listens on a numeric address. Returns the port. Raises SystemCallError. */
+static VALUE server_add_tcp(int argc, VALUE *argv, VALUE self) {
+  ab_server *server = server_of(self);
+  VALUE address, port, keywords;
+  rb_scan_args(argc, argv, "2:", &address, &port, &keywords);
+  int number = NUM2INT(port);
+  if (number < 0 || number > 65535) rb_raise(rb_eArgError, "port %d is not in 0..65535", number);
+  ab_listener_options options = listener_options(keywords);
+  ab_listener *listener =
+      ab_listener_tcp(&ab_mem_libc, StringValueCStr(address), (uint16_t)number, &options);
+  add_listener(server, listener, rb_sprintf("%" PRIsVALUE ":%d", address, number));
+  return INT2FIX(ab_listener_port(listener));
+}
+
+/* call-seq: add_unix(path, backlog:, umask:, mode:) -> nil
+ *
+ * Listens on a unix socket. Raises SystemCallError. */
+static VALUE server_add_unix(int argc, VALUE *argv, VALUE self) {
+  ab_server *server = server_of(self);
+  VALUE path, keywords;
+  rb_scan_args(argc, argv, "1:", &path, &keywords);
+  ab_listener_options options = listener_options(keywords);
+  add_listener(server, ab_listener_unix(&ab_mem_libc, StringValueCStr(path), &options), path);
+  return Qnil;
+}
+
+/* call-seq: listeners -> [[:tcp, "127.0.0.1", 9292], [:unix, "/path", nil]] */
+static VALUE server_listeners(VALUE self) {
+  ab_server *server = server_of(self);
+  VALUE result = rb_ary_new();
+  const ab_listener *listener;
+  for (size_t i = 0; (listener = ab_engine_listener(server->engine, i)); i++) {
+    bool tcp = ab_listener_family(listener) == AB_LISTEN_TCP;
+    rb_ary_push(result, rb_ary_new_from_args(3, ID2SYM(rb_intern(tcp ? "tcp" : "unix")),
+                                             rb_str_new_cstr(ab_listener_name(listener)),
+                                             tcp ? INT2FIX(ab_listener_port(listener)) : Qnil));
+  }
+  return result;
+}
+
+static VALUE run_loop(VALUE self) {
+  ab_loop_run(server_of(self)->loop);
+  return Qnil;
+}
+
+static VALUE run_ended(VALUE self) {
+  ab_server *server = server_of(self);
+  ab_loop_detach(server->loop);
+  ab_pool_set_next(server->pool, NULL, NULL);
+  ab_engine_detach(server->engine);
+  take_released(server);
+  server->running = false;
+  return Qnil;
+}
+
+/* call-seq: run(scheduler, pool) -> nil
+ *
+ * Serves on the calling thread, whose scheduler must be `scheduler`, until the engine is stopped.
+ */
+static VALUE server_run(VALUE self, VALUE scheduler, VALUE pool) {
+  ab_server *server = server_of(self);
+  if (server->running) rb_raise(rb_eRuntimeError, "the engine is running");
+  ab_loop *loop = ab_loop_of(scheduler);
+  ab_pool *fibers = ab_pool_of(pool);
+  int error = ab_engine_attach(server->engine, ab_loop_poller(loop), ab_clock_monotonic());
+  if (error == AB_ENOMEM) rb_memerror();
+  if (error) rb_sys_fail("cannot watch the listeners");
+  server->loop = loop;
+  server->pool = fibers;
+  server->thread = rb_thread_current();
+  server->running = true;
+  ab_loop_attach(loop, &server_client, server);
+  ab_pool_set_next(fibers, next_job, server);
+  rb_ensure(run_loop, self, run_ended, self);
+  RB_GC_GUARD(scheduler);
+  RB_GC_GUARD(pool);
+  return Qnil;
+}
+
+static VALUE request_end(VALUE self, volatile sig_atomic_t *flag) {
+  ab_server *server = server_of(self);
+  *flag = 1;
+  if (server->running) ab_poller_wakeup(ab_loop_poller(server->loop));
+  return Qnil;
+}
+
+/* call-seq: stop -> nil
+ *
+ * Graceful; any thread and any trap handler may call it. */
+static VALUE server_stop(VALUE self) {
+  return request_end(self, &server_of(self)->stop_requested);
+}
+
+/* call-seq: halt -> nil
+ *
+ * Forced; any thread and any trap handler may call it. */
+static VALUE server_halt(VALUE self) {
+  return request_end(self, &server_of(self)->halt_requested);
+}
+
+/* call-seq: close -> nil
+ *
+ * Closes the listeners. Idempotent. */
+static VALUE server_close(VALUE self) {
+  ab_engine_close_listeners(server_of(self)->engine);
+  return Qnil;
+}
+
+/* call-seq: stats -> Hash
+ *
+ * Counters of the engine since it was made, and what it has at this moment. */
+static VALUE server_stats(VALUE self) {
+  ab_server *server = server_of(self);
+  ab_engine_stats stats = ab_engine_get_stats(server->engine);
+  VALUE result = rb_hash_new();
+  const struct {
+    const char *name;
+    uint64_t value;
+  } table[] = {
+      {"accepted", stats.accepted}, {"refused", stats.refused},
+      {"requests", stats.requests}, {"errors", stats.errors},
+      {"timeouts", stats.timeouts}, {"received", stats.received},
+      {"sent", stats.sent},         {"connections", stats.connections},
+      {"in_app", stats.in_app},     {"waiting", stats.waiting},
+  };
+  for (size_t i = 0; i < AB_ARRAY_LEN(table); i++) {
+    rb_hash_aset(result, ID2SYM(rb_intern(table[i].name)), ULL2NUM(table[i].value));
+  }
+  return result;
+}
+
+static VALUE limits_table(void) {
+  VALUE table = rb_hash_new();
+#define AB_LIMIT_ROW(name, value, unit, text)                                                      \
+  rb_hash_aset(table, ID2SYM(rb_intern(#name)),                                                    \
+               rb_obj_freeze(rb_ary_new_from_args(3, ULL2NUM(value), rb_fstring_cstr_(unit),       \
+                                                  rb_fstring_cstr_(text))));
+#define rb_fstring_cstr_(literal) rb_obj_freeze(rb_str_new_cstr(literal))
+  AB_LIMITS(AB_LIMIT_ROW)
+#undef rb_fstring_cstr_
+#undef AB_LIMIT_ROW
+  return rb_obj_freeze(table);
+}
+
+void ab_init_server(VALUE mAbaca) {
+  VALUE cEngine = rb_define_class_under(mAbaca, "Engine", rb_cObject);
+  rb_define_alloc_func(cEngine, server_alloc);
+  rb_define_const(cEngine, "LIMITS", limits_table());
+  rb_define_method(cEngine, "initialize", server_initialize, 2);
+  rb_define_method(cEngine, "add_tcp", server_add_tcp, -1);
+  rb_define_method(cEngine, "add_unix", server_add_unix, -1);
+  rb_define_method(cEngine, "listeners", server_listeners, 0);
+  rb_define_method(cEngine, "run", server_run, 2);
+  rb_define_method(cEngine, "stop", server_stop, 0);
+  rb_define_method(cEngine, "halt", server_halt, 0);
+  rb_define_method(cEngine, "close", server_close, 0);
+  rb_define_method(cEngine, "stats", server_stats, 0);
+  ab_init_exchange(mAbaca);
+}

@@ -1,0 +1,111 @@
+/* What env builder, response writer and server share: the server's Ruby objects, and one exchange
+ * for each request that the application has. */
+#ifndef AB_RB_SERVER_H
+#define AB_RB_SERVER_H
+
+#include <ruby.h>
+#include <signal.h>
+
+#include "base/list.h"
+#include "engine/engine.h"
+#include "rb/rb_env.h"
+#include "rb/rb_loop.h"
+#include "rb/rb_pool.h"
+
+/* Bodies of this length and more are sent from the Ruby string; shorter ones are copied. A copy is
+ * cheaper than a slice of its own up to here. */
+#define AB_BORROW_MIN 16384
+
+typedef struct ab_server {
+  ab_engine *engine;
+  ab_loop *loop; /* while it runs, else NULL */
+  ab_pool *pool;
+  VALUE thread; /* that runs the loop */
+  ab_env_builder env;
+  VALUE app, log;
+  ab_nsec shutdown_timeout;   /* 0: wait for ever */
+  ab_nsec drain_deadline;     /* while draining; 0: none */
+  ab_list borrowed;           /* ab_borrow: strings and files that the engine still sends from */
+  struct ab_borrow *released; /* guarded by the engine's lock */
+  struct ab_borrow *spare;
+  char *scratch; /* response heads are put together here */
+  size_t scratch_capacity;
+  const ab_request *next_request; /* handed to the fiber that is started for it */
+  ab_conn *next_conn;
+  volatile sig_atomic_t stop_requested, halt_requested;
+  bool access_log;
+  bool newline_values; /* Rack 2: "a\nb" is two field lines */
+  bool to_ary_closes;  /* Rack 3: Body#to_ary closes the body */
+  bool dispatching;    /* events are being consumed: a fiber that is done may take the next */
+  bool draining, forced, running;
+} ab_server;
+
+/* A request in the application; lives on the stack of its fiber. */
+typedef struct ab_exchange {
+  ab_server *server;
+  ab_conn *conn;
+  const ab_request *request; /* until the env is built */
+  VALUE env, input, result, body;
+  VALUE handle;       /* an Abaca::Exchange that points here, or Qnil */
+  ab_list waits;      /* of fibers that wait for an event of this exchange */
+  ab_nsec started;    /* for the access log */
+  uint64_t body_sent; /* octets of content */
+  uint64_t body_left; /* octets that Content-Length still promises */
+  int status;
+  bool head_request, http_1_0;
+  bool head_sent; /* or at least queued */
+  bool chunked, has_length, no_content;
+  bool complete;          /* the response has been queued whole */
+  bool body_open;         /* body.close has to be called */
+  bool closed;            /* a streaming body has closed its stream */
+  bool overrun;           /* the body was longer than its Content-Length */
+  struct ab_borrow *file; /* opened for the response and not yet queued */
+} ab_exchange;
+
+/* rb_response.c */
+
+/* Writes the response in exchange->result, all of it. Raises Abaca::AppError for one that breaks
+ * the Rack SPEC, Abaca::PeerError when the client has gone, and whatever the body raises. */
+void ab_response_write(ab_exchange *exchange);
+/* Writes a response of the server's own, if no head was sent yet. Never raises. */
+void ab_response_error(ab_exchange *exchange, int status);
+/* Calls body.close once. Raises what it raises. */
+void ab_response_close_body(ab_exchange *exchange);
+/* Queues content of a response whose head was queued; waits while the client is slow. */
+void ab_response_content(ab_exchange *exchange, VALUE chunk);
+
+/* rb_exchange.c */
+
+/* The Ruby handle of an exchange, for bodies that are streamed or awaited. */
+VALUE ab_exchange_handle(ab_exchange *exchange);
+/* After this the handle's methods raise. */
+void ab_exchange_forget(ab_exchange *exchange);
+/* Parks the current fiber until something happens to the exchange; callers look again at what they
+ * wait for. */
+void ab_exchange_wait(ab_exchange *exchange, enum ab_wait_kind kind);
+/* Something has happened. */
+void ab_exchange_wake(ab_exchange *exchange);
+/* rack.input for a body that has been received: a StringIO or a File. */
+VALUE ab_exchange_input(ab_exchange *exchange);
+/* The exception classes of lib/abaca/errors.rb. */
+VALUE ab_error_class(const char *name);
+void ab_init_exchange(VALUE mAbaca);
+
+/* rb_server.c */
+
+/* Borrowed by the engine until released; keeps `object` alive, closes `fd` when it is not -1. */
+typedef struct ab_borrow {
+  ab_list link;
+  struct ab_borrow *next;
+  VALUE object;
+  int fd;
+} ab_borrow;
+
+/* NULL when memory runs out. */
+ab_borrow *ab_server_borrow(ab_server *server, VALUE object, int fd);
+/* Gives back one that the engine did not take. */
+void ab_server_return(ab_server *server, ab_borrow *borrow);
+
+void ab_init_server(VALUE mAbaca);
+
+#endif

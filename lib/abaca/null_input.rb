@@ -1,0 +1,54 @@
+# frozen_string_literal: true
+
+module Abaca
+  # rack.input of a request without a body: an input stream that is at its end. One instance serves all
+  # requests, since it has no state (Rack SPEC, "The Input Stream").
+  class NullInput
+    # @return [nil] there is never a line
+    def gets(*) = nil
+
+    # @param length [Integer, nil]
+    # @param buffer [String, nil] emptied
+    # @return [String, nil] "" without a length or with 0; nil for any other
+    def read(length = nil, buffer = nil)
+      raise ArgumentError, "negative length #{length} given" if length&.negative?
+
+      buffer&.clear
+      return if length&.positive?
+
+      buffer || +""
+    end
+
+    # @return [self]
+    def each = self
+
+    # @return [Integer] 0
+    def rewind = 0
+
+    # @return [nil]
+    def close = nil
+
+    # @return [Integer] 0
+    def size = 0
+
+    # @return [Integer] 0
+    def pos = 0
+
+    # @return [true]
+    def eof? = true
+
+    # @return [self]
+    def binmode = self
+
+    # @return [Boolean] closing has no effect
+    def closed? = false
+
+    # @return [self]
+    def set_encoding(*) = self
+
+    # @return [Encoding]
+    def external_encoding = Encoding::BINARY
+
+    INSTANCE = new.freeze
+  end
+end
