@@ -1,0 +1,131 @@
+/* Status lines, field lines, numbers and chunk heads, each written into a block of the promised
+ * size, so that ASan sees one octet more. */
+#include "check.h"
+
+#include "http1/char.h"
+#include "http1/write.h"
+
+static void check_status_line(const char *expected, int status) {
+  char *dst = malloc(AB_STATUS_LINE_MAX);
+  char *end = ab_write_status_line(dst, status);
+  CHECK_OCTETS(expected, dst, (size_t)(end - dst));
+  free(dst);
+}
+
+static void status_lines_are_written(void) {
+  check_status_line("HTTP/1.1 200 OK\r\n", 200);
+  check_status_line("HTTP/1.1 100 Continue\r\n", 100);
+  check_status_line("HTTP/1.1 431 Request Header Fields Too Large\r\n", 431);
+  check_status_line("HTTP/1.1 299 \r\n", 299);
+  check_status_line("HTTP/1.1 999 \r\n", 999);
+  for (int status = 100; status <= 999; status++) {
+    char *dst = malloc(AB_STATUS_LINE_MAX);
+    char *end = ab_write_status_line(dst, status);
+    CHECK(end - dst >= 15 && end - dst <= AB_STATUS_LINE_MAX);
+    CHECK(memcmp(end - 2, "\r\n", 2) == 0);
+    CHECK_INT(status, atoi(dst + 9));
+    free(dst);
+  }
+}
+
+static void phrases_are_the_registered_ones(void) {
+  CHECK(strcmp(ab_status_phrase(200), "OK") == 0);
+  CHECK(strcmp(ab_status_phrase(413), "Content Too Large") == 0);
+  CHECK(strcmp(ab_status_phrase(418), "") == 0);
+  CHECK(strcmp(ab_status_phrase(-1), "") == 0);
+}
+
+/* Writes into exactly what the header asks for; NULL when it is refused. */
+static char *field(const char *name, const char *value, size_t value_len, size_t *len) {
+  size_t name_len = strlen(name);
+  char *dst = malloc(name_len + value_len + 4);
+  char *end = ab_write_field(dst, name, name_len, value, value_len);
+  if (end) *len = (size_t)(end - dst);
+  if (!end) free(dst), dst = NULL;
+  return dst;
+}
+
+static void fields_are_written(void) {
+  size_t len = 0;
+  char *text = field("X-A", "v", 1, &len);
+  CHECK(text != NULL);
+  CHECK_OCTETS("X-A: v\r\n", text, len);
+  free(text);
+  text = field("x", "", 0, &len);
+  CHECK(text != NULL);
+  CHECK_OCTETS("x: \r\n", text, len);
+  free(text);
+  const char *value = "0123456789abcdef\t\xff long enough for blocks and a tail";
+  text = field("x", value, strlen(value), &len);
+  CHECK(text && len == strlen(value) + 5 && memcmp(text + 3, value, strlen(value)) == 0);
+  free(text);
+}
+
+/* Every octet, at every place of values of every length up to three blocks: what is written has no
+ * octet that could end or hide a line. */
+static void fields_that_would_break_out_are_refused(void) {
+  for (size_t len = 1; len <= 48; len++) {
+    for (size_t at = 0; at<len; at += len> 20 ? 3 : 1) {
+      for (int octet = 0; octet < 256; octet++) {
+        char value[48];
+        size_t written = 0;
+        memset(value, 'v', len);
+        value[at] = (char)octet;
+        char *text = field("n", value, len, &written);
+        bool valid = octet == '\t' || (octet >= 0x20 && octet != 0x7f);
+        if ((text != NULL) != valid) CHECK_INT(valid, text != NULL);
+        if (text && memcmp(text + 3, value, len) != 0) CHECK(!"the value is copied");
+        check_count++;
+        free(text);
+      }
+    }
+  }
+}
+
+static void names_must_be_tokens(void) {
+  size_t len;
+  for (int octet = 1; octet < 256; octet++) {
+    char name[] = {'a', (char)octet, 'b', 0};
+    char *text = field(name, "v", 1, &len);
+    CHECK_INT(ab__char_is((char)octet, AB__TOKEN), text != NULL);
+    free(text);
+  }
+  CHECK(field("", "v", 1, &len) == NULL);
+  char dst[16];
+  CHECK(ab_write_field(dst, "a\0b", 3, "v", 1) == NULL);
+}
+
+static void check_decimal(const char *expected, uint64_t n) {
+  char *dst = malloc(20);
+  char *end = ab_write_decimal(dst, n);
+  CHECK_OCTETS(expected, dst, (size_t)(end - dst));
+  free(dst);
+}
+
+static void numbers_are_written(void) {
+  check_decimal("0", 0);
+  check_decimal("9", 9);
+  check_decimal("10", 10);
+  check_decimal("18446744073709551615", UINT64_MAX);
+}
+
+static void chunk_heads_are_written(void) {
+  char *dst = malloc(AB_CHUNK_HEAD_MAX);
+  for (int bit = 0; bit < 64; bit++) {
+    char expected[32];
+    uint64_t size = UINT64_C(1) << bit | (bit ? 1 : 0);
+    snprintf(expected, sizeof(expected), "%" PRIx64 "\r\n", size);
+    char *end = ab_write_chunk_head(dst, size);
+    CHECK_OCTETS(expected, dst, (size_t)(end - dst));
+  }
+  char *end = ab_write_chunk_head(dst, UINT64_MAX);
+  CHECK_OCTETS("ffffffffffffffff\r\n", dst, (size_t)(end - dst));
+  end = ab_write_chunk_head(dst, 500);
+  CHECK_OCTETS("1f4\r\n", dst, (size_t)(end - dst));
+  free(dst);
+}
+
+CHECK_MAIN(CHECK_CASE(status_lines_are_written), CHECK_CASE(phrases_are_the_registered_ones),
+           CHECK_CASE(fields_are_written), CHECK_CASE(fields_that_would_break_out_are_refused),
+           CHECK_CASE(names_must_be_tokens), CHECK_CASE(numbers_are_written),
+           CHECK_CASE(chunk_heads_are_written))
