@@ -19,7 +19,10 @@ module Deadline
 
   # Runs the block; raises Passed in it when it takes longer than SECONDS.
   def self.watch
-    @lock.synchronize { @thread, @limit = Thread.current, now + SECONDS }
+    @lock.synchronize do
+      @thread = Thread.current
+      @limit = now + SECONDS
+    end
     yield
   ensure
     @lock.synchronize { @limit = nil }

@@ -95,7 +95,8 @@ class CommandBootTest < Minitest::Test
   end
 
   def test_broken_app_never_holds_the_port
-    file("config.ru", "begin; TCPSocket.new(\"127.0.0.1\", 29_292); rescue SystemCallError => e; raise e.class.name; end")
+    file("config.ru",
+         "begin; TCPSocket.new(\"127.0.0.1\", 29_292); rescue SystemCallError => e; raise e.class.name; end")
 
     assert_match(/Errno::ECONNREFUSED/, assert_fails("-p", "29292", "-I", @dir))
   end
@@ -132,7 +133,8 @@ class CommandBootTest < Minitest::Test
   def test_pidfile_in_a_folder_that_is_not_there
     file("config.ru", APP)
 
-    assert_match(%r{cannot write the pidfile: .*/no/such/folder/pid}, assert_fails("-p", "0", "--pidfile", "/no/such/folder/pid"))
+    assert_match(%r{cannot write the pidfile: .*/no/such/folder/pid},
+                 assert_fails("-p", "0", "--pidfile", "/no/such/folder/pid"))
   end
 
   def test_directory_that_is_not_there

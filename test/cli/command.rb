@@ -15,11 +15,10 @@ module Command
   class Running
     attr_reader :pid, :output
 
-    # argv: the command's words. Standard output and standard error come in one stream.
-    def initialize(argv, dir:, env: {})
+    # words: the process's program and arguments. Both of its outputs come in one stream.
+    def initialize(words, dir:, env: {})
       reader, writer = IO.pipe
-      @pid = Process.spawn(Command.environment(env), *Command.words(argv), chdir: dir, in: File::NULL,
-                                                                           out: writer, err: writer)
+      @pid = Process.spawn(Command.environment(env), *words, chdir: dir, in: File::NULL, out: writer, err: writer)
       writer.close
       @reader = reader
       @output = +""
@@ -35,7 +34,9 @@ module Command
       found
     end
 
-    def port = @port ||= Integer(wait_for(/Listening on \w+:\S*:(\d+)$/) && wait_for(/Use Ctrl-C/) && @output[/:(\d+)$/, 1])
+    def port
+      @port ||= Integer(wait_for(/Listening on \w+:\S*:(\d+)$/) && wait_for(/Use Ctrl-C/) && @output[/:(\d+)$/, 1])
+    end
 
     def get(path, **headers)
       http = Net::HTTP.new("127.0.0.1", port)
@@ -88,10 +89,12 @@ module Command
   end
 
   # The interpreter with this run's load path, so that a sanitized build is tested where one is meant.
-  def self.words(argv)
+  def self.ruby
     paths = $LOAD_PATH.grep(%r{\A#{ROOT}/}).reject { |path| path == "#{ROOT}/test" }
-    [RbConfig.ruby, "-w", *paths.flat_map { |path| ["-I", path] }, "#{ROOT}/exe/abaca", *argv]
+    [RbConfig.ruby, "-w", *paths.flat_map { |path| ["-I", path] }]
   end
+
+  def self.words(argv) = [*ruby, "#{ROOT}/exe/abaca", *argv]
 
   def setup
     super
@@ -115,7 +118,7 @@ module Command
 
   # Starts a server; it is ended after the test.
   def start(*argv, env: {}, dir: @dir)
-    Running.new(argv, env:, dir:).tap { |running| @processes << running }
+    Running.new(Command.words(argv), env:, dir:).tap { |running| @processes << running }
   end
 
   # Runs the command to its end.

@@ -104,7 +104,7 @@ class CommandServeTest < Minitest::Test
 
     assert_equal 0, server.wait(within: 8).exitstatus
     assert_operator Process.clock_gettime(Process::CLOCK_MONOTONIC) - started, :<, 6
-    assert_includes ["503", "gone"], request.value
+    assert_includes %w[503 gone], request.value
     assert_match(/^\* Stopping immediately!$/, server.output)
   end
 
@@ -117,7 +117,7 @@ class CommandServeTest < Minitest::Test
     server.signal(:TERM)
 
     assert_equal 0, server.wait(within: 8).exitstatus
-    assert_includes ["503", "gone"], request.value
+    assert_includes %w[503 gone], request.value
   end
 
   def test_hup_stops_and_restart_signals_do_not_end_it

@@ -60,7 +60,8 @@ class ConfigTest < Minitest::Test
     bind = Abaca::Config::Bind.tcp("127.0.0.1", 3)
 
     config = load({ tag: "words", binds: [bind] }, env: { "PUMA_PERSISTENT_TIMEOUT" => "10" })
-    assert_equal [20, "words", ["tcp://127.0.0.1:3"]], [config[:persistent_timeout], config[:tag], config.binds.map(&:to_s)]
+    assert_equal [20, "words", ["tcp://127.0.0.1:3"]],
+                 [config[:persistent_timeout], config[:tag], config.binds.map(&:to_s)]
     assert_equal 2, load.binds.size
     assert_equal 10, load({}, files: [], env: { "PUMA_PERSISTENT_TIMEOUT" => "10" })[:persistent_timeout]
     assert_equal 65, load({}, files: [], env: { "PUMA_PERSISTENT_TIMEOUT" => "" })[:persistent_timeout]

@@ -31,7 +31,7 @@ class ConfigDslTest < Minitest::Test
   end
 
   def test_file_of_the_rails_generator
-    settings = evaluate(<<~'RUBY')
+    settings = evaluate(<<~RUBY)
       threads_count = ENV.fetch("NO_SUCH_MAX_THREADS", 3)
       threads threads_count, threads_count
       port ENV.fetch("NO_SUCH_PORT", "3000")
@@ -151,7 +151,7 @@ class ConfigDslTest < Minitest::Test
       "\nheader_timeout 0" => "puma.rb:2: header_timeout: 0 seconds is out of range, 1 is the least",
       "max_body_size(-1)" => "puma.rb:1: max_body_size: -1 octets is out of range, 0 is the least",
       "max_body_size 2**64" => "puma.rb:1: max_body_size: 18446744073709551616 octets is out of range, 0 is the least",
-      "persistent_timeout \"soon\"" => "puma.rb:1: persistent_timeout: a whole number of seconds is needed, not \"soon\"",
+      "linger_timeout \"soon\"" => "puma.rb:1: linger_timeout: a whole number of seconds is needed, not \"soon\"",
       "workers 2" => "puma.rb:1: workers 2: one process only in this version; use `workers 0' or drop the line",
       "workers :auto" => "puma.rb:1: workers auto: one process only in this version; use `workers 0' or drop the line",
       "max_fibers \"x\"" => "puma.rb:1: invalid value for Integer(): \"x\"",

@@ -1,0 +1,67 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "json"
+require_relative "../cli/command"
+
+# Each example runs as its comment says, and does what it shows.
+class ExamplesTest < Minitest::Test
+  include Command
+
+  # Starts an example with Bundler's gems.
+  def example(name)
+    start("-b", "tcp://127.0.0.1:0", "#{ROOT}/examples/#{name}/config.ru")
+  end
+
+  def test_every_example_is_tested
+    names = Dir.children("#{ROOT}/examples").select { |name| File.directory?("#{ROOT}/examples/#{name}") }
+
+    assert_equal %w[fanout hello roda sinatra], names.sort
+  end
+
+  def test_hello
+    server = example("hello")
+    page = server.get("/")
+
+    assert_equal "200", page.code
+    assert_equal "text/html; charset=utf-8", page["content-type"]
+    assert_includes page.body, "<dt>Requests so far</dt><dd>1</dd>"
+    assert_includes server.get("/", "User-Agent" => "<script>").body, "&lt;script&gt;"
+    assert_equal "Hello, world!\n", server.get("/plain").body
+    assert_equal "404", server.get("/none").code
+  end
+
+  def test_fanout_takes_as_long_as_the_slowest_call
+    server = example("fanout")
+    assert_match(/Three slow services/, server.get("/").body)
+    data = JSON.parse(server.get("/fanout.json").body)
+
+    assert_equal %w[accounts orders prices], data["calls"].map { |call| call["name"] }
+    assert_equal ["slept 300 ms", "slept 200 ms", "slept 250 ms"], data["calls"].map { |call| call["answer"] }
+    assert_operator data["sum"], :>=, 750
+    assert_includes 300..600, data["total"]
+    # No call waited for another one's end.
+    assert_operator data["calls"].map { |call| call["from"] }.max, :<, data["calls"].map { |call| call["to"] }.min
+  end
+
+  def test_sinatra
+    server = example("sinatra")
+
+    assert_match(/\AHello from Sinatra \d/, server.get("/").body)
+    assert_equal "Hello, Ada!\n", server.get("/hello/Ada").body
+    assert_equal "1\n2\n3\n", server.get("/count").body
+    assert_equal "posted", Net::HTTP.post(URI("http://127.0.0.1:#{server.port}/echo"), "posted",
+                                          "content-type" => "text/plain").body
+    assert_equal "404", server.get("/none").code
+  end
+
+  def test_roda
+    server = example("roda")
+
+    assert_match(/\AHello from Roda \d/, server.get("/").body)
+    assert_equal "Hello, Ada!\n", server.get("/hello/Ada").body
+    sum = Net::HTTP.post_form(URI("http://127.0.0.1:#{server.port}/sum"), "numbers" => "1,2,39")
+    assert_equal "42\n", sum.body
+    assert_equal "404", server.get("/none").code
+  end
+end
