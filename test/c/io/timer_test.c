@@ -235,17 +235,20 @@ static void wheel_survives_a_long_sleep(void) {
 
 static void wheel_lets_due_nodes_be_moved_and_cancelled(void) {
   static ab_wheel wheel;
-  ab_wheel_node nodes[3];
+  ab_wheel_node nodes[4];
   ab_wheel_init(&wheel, 0);
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 4; i++) {
     ab_wheel_node_init(&nodes[i]);
     ab_wheel_arm(&wheel, &nodes[i], 4 * TICK);
   }
   CHECK(ab_wheel_due(&wheel, 4 * TICK) == &nodes[0]);
-  /* The other two are due as well; what the first one's handler does to them counts. */
+  /* The others are due as well; what the first one's handler does to them counts. */
   CHECK_INT(4 * TICK, ab_wheel_deadline(&wheel));
   ab_wheel_arm(&wheel, &nodes[1], 9 * TICK);
   ab_wheel_cancel(&wheel, &nodes[2]);
+  ab_wheel_arm(&wheel, &nodes[3], 4 * TICK);
+  CHECK(ab_wheel_due(&wheel, 4 * TICK) == NULL);
+  CHECK(ab_wheel_due(&wheel, 5 * TICK) == &nodes[3]);
   CHECK(ab_wheel_due(&wheel, 8 * TICK) == NULL);
   CHECK_INT(9 * TICK, ab_wheel_deadline(&wheel));
   CHECK(ab_wheel_due(&wheel, 9 * TICK) == &nodes[1]);
