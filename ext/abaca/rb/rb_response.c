@@ -169,7 +169,8 @@ static int put_field(VALUE name, VALUE value, VALUE arg) {
 
 /* --- the head --- */
 
-/* 200, or "200"; 100 to 199 cannot be a final status (RFC 9110 15.2). */
+/* 200, "200", or what converts (Rack SPEC, "The Status"). 100 to 199 cannot be a final status (RFC
+ * 9110 15.2). */
 static int parse_status(VALUE status) {
   long number = 0;
   if (FIXNUM_P(status)) {
@@ -179,17 +180,21 @@ static int parse_status(VALUE status) {
     if (parse_length(RSTRING_PTR(status), (size_t)RSTRING_LEN(status), &digits)) {
       number = (long)digits;
     }
+  } else if (rb_respond_to(status, rb_intern("to_i"))) {
+    VALUE converted = rb_funcall(status, rb_intern("to_i"), 0);
+    if (FIXNUM_P(converted)) number = FIX2LONG(converted);
   }
   if (number < 200 || number > 999) raise_refused("the status is not one of 200 to 999", status);
   return (int)number;
 }
 
+/* A Hash, or what is like one; nil, which converts to one too, is a forgotten value. */
 static VALUE headers_hash(VALUE headers) {
   if (RB_TYPE_P(headers, T_HASH)) return headers;
-  if (!rb_respond_to(headers, rb_intern("to_h"))) {
-    raise_refused("the headers are not a Hash", headers);
+  VALUE hash = Qnil;
+  if (rb_respond_to(headers, rb_intern("each")) && rb_respond_to(headers, rb_intern("to_h"))) {
+    hash = rb_funcall(headers, rb_intern("to_h"), 0);
   }
-  VALUE hash = rb_funcall(headers, rb_intern("to_h"), 0);
   if (!RB_TYPE_P(hash, T_HASH)) raise_refused("the headers are not a Hash", headers);
   return hash;
 }
