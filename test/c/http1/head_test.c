@@ -250,6 +250,20 @@ static void limits_hold_to_the_octet(void) {
   CHECK_INT(AB_HTTP1_FIELD_TOO_MANY, with_fields(21, 20));
 }
 
+/* What is over a limit is refused with the first octet that shows it, in a head that grows too. */
+static void limits_are_noticed_at_once(void) {
+  ab_limits limits = ab_limits_default();
+  limits.max_request_line = limits.max_header_line = 8;
+  CHECK_INT(AB_AGAIN, parse_with("GET /aaaa", 9, &limits));
+  CHECK_INT(AB_HTTP1_REQUEST_LINE_TOO_LONG, parse_with("GET /aaaaa", 10, &limits));
+  limits.max_request_line = 80;
+  CHECK_INT(AB_AGAIN, parse_with("GET / HTTP/1.1\r\nX: aaaaaa", 25, &limits));
+  CHECK_INT(AB_HTTP1_FIELD_TOO_LONG, parse_with("GET / HTTP/1.1\r\nX: aaaaaaa", 26, &limits));
+  limits.max_header_count = 2;
+  CHECK_INT(AB_AGAIN, parse_with("GET / HTTP/1.1\r\na:\r\nb:\r\n", 24, &limits));
+  CHECK_INT(AB_HTTP1_FIELD_TOO_MANY, parse_with("GET / HTTP/1.1\r\na:\r\nb:\r\nc", 25, &limits));
+}
+
 /* A limit must not wait for the delimiter that never comes. */
 static void limits_need_no_line_end(void) {
   size_t room = 80000;
@@ -340,7 +354,7 @@ CHECK_MAIN(CHECK_CASE(a_request_is_taken_apart), CHECK_CASE(octets_behind_the_he
            CHECK_CASE(errors_are_reported_at_the_first_wrong_octet), CHECK_CASE(versions_are_read),
            CHECK_CASE(a_few_empty_lines_may_come_first), CHECK_CASE(host_is_required_and_checked),
            CHECK_CASE(the_targets_authority_wins), CHECK_CASE(limits_hold_to_the_octet),
-           CHECK_CASE(limits_need_no_line_end),
+           CHECK_CASE(limits_are_noticed_at_once), CHECK_CASE(limits_need_no_line_end),
            CHECK_CASE(a_name_too_long_for_its_member_is_refused),
            CHECK_CASE(a_growing_head_is_not_checked_twice),
            CHECK_CASE(damaged_heads_have_one_verdict))
