@@ -29,7 +29,7 @@ begin
   contest.run
   report = Bench::Report.new(contest: contest, servers: servers, loads: loads)
   path = Bench::Results.write("servers", settings.merge(report.to_h))
-  puts "", report.to_s, "", "#{Bench::Machine.facts.values_at(:cpu, :cpus, :kernel).join(", ")}; #{RUBY_DESCRIPTION}",
+  puts "", report.render, "", "#{Bench::Machine.facts.values_at(:cpu, :cpus, :kernel).join(", ")}; #{RUBY_DESCRIPTION}",
        "written to #{path}"
 rescue Bench::Unavailable, ArgumentError => e
   abort "bench: #{e.message}"

@@ -22,6 +22,7 @@ module Bench
 
       # @param port [Integer]
       # @param size [Integer] octets of the body
+      # (Ruby servers also take `app:`, the path of a config.ru.)
       # @return [Array<String>]
       def command(port:, size:)
         raise NotImplementedError
@@ -123,15 +124,15 @@ module Bench
 
     # One process, one thread.
     class Iodine < GemServer
-      def command(port:, **)
-        [RbConfig.ruby, @gems.executable, "-t", "1", "-w", "1", "-b", "127.0.0.1", "-p", port.to_s, APP]
+      def command(port:, app: APP, **)
+        [RbConfig.ruby, @gems.executable, "-t", "1", "-w", "1", "-b", "127.0.0.1", "-p", port.to_s, app]
       end
     end
 
     # One thread. Its queue for that thread is lengthened, because it answers 503 to most of 64
     # connections otherwise.
     class Itsi < GemServer
-      def command(port:, size: 12)
+      def command(port:, size: 12, app: APP)
         file = File.join(TMP, "itsi-#{size}.rb")
         FileUtils.mkdir_p(TMP)
         File.write(file, <<~CONF)
@@ -139,7 +140,7 @@ module Bench
           threads 1
           ruby_thread_request_backlog_size 4096
           bind "http://127.0.0.1:#{port}"
-          rackup_file "#{APP}"
+          rackup_file "#{app}"
         CONF
         [RbConfig.ruby, @gems.executable, "-C", file, "serve"]
       end
@@ -147,9 +148,9 @@ module Bench
 
     # One forked instance below its supervisor; both are measured.
     class Falcon < GemServer
-      def command(port:, **)
+      def command(port:, app: APP, **)
         [RbConfig.ruby, @gems.executable, "serve", "--forked", "--count", "1",
-         "--bind", "http://127.0.0.1:#{port}", "--config", APP]
+         "--bind", "http://127.0.0.1:#{port}", "--config", app]
       end
 
       def env(size:) = super.merge("CONSOLE_LEVEL" => "warn", "RACK_ENV" => "production")

@@ -47,7 +47,7 @@ module Bench
     # Measures everything. Servers are started once for each size of the body.
     def run
       @servers = @servers.select { |server| prepared?(server) }
-      @loads.group_by(&:size).each do |size, loads|
+      @loads.group_by(&:body_size).each do |size, loads|
         @servers.each { |server| start(server, size) }
         loads.each { |load| run_load(load) }
       ensure
@@ -94,7 +94,7 @@ module Bench
     def take_turn(server, load)
       return if @failures.key?([server.name, load.name]) || @absent.key?(server.name)
 
-      start(server, load.size) unless @running.key?(server)
+      start(server, load.body_size) unless @running.key?(server)
       entry = @running[server] or return
       @turns[[server.name, load.name]] << measure(entry, load)
     rescue Failed => e
@@ -105,7 +105,7 @@ module Bench
     # Latency of pipelines, with nobody else on the server.
     def time_batches(server, load)
       port = @running.dig(server, :port) or return
-      length = Probe.answer_octets(port: port, body: body_of(load.size))
+      length = Probe.answer_octets(port: port, body: body_of(load.body_size))
       @batches[[server.name, load.name]] = Probe.pipeline(port: port, depth: load.depth, length: length)
     rescue Failed => e
       @failures[[server.name, load.name]] = e.message

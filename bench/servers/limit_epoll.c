@@ -64,9 +64,9 @@ static void page_init(struct page *page, size_t body_len, const char *connection
   char head[256];
   int head_len = snprintf(head, sizeof head,
                           "HTTP/1.1 200 OK\r\n"
-                          "date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"
                           "content-type: text/plain\r\n"
-                          "content-length: %zu\r\n%s\r\n",
+                          "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"
+                          "Content-Length: %zu\r\n%s\r\n",
                           body_len, connection);
   page->date_at = (size_t)(strstr(head, "Thu, ") - head);
   page->response_len = (size_t)head_len + body_len;
@@ -275,7 +275,7 @@ int main(int argc, char **argv) {
   server->conns_len = descriptor_limit();
   server->conns = must_alloc(server->conns_len, sizeof *server->conns);
   page_init(&server->normal, body_len, "");
-  page_init(&server->farewell, body_len, "connection: close\r\n");
+  page_init(&server->farewell, body_len, "Connection: close\r\n");
   refresh_date(server);
   server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
   if (server->epoll_fd < 0) die("epoll_create1");

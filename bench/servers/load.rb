@@ -3,8 +3,8 @@
 module Bench
   # What a client does to a server: how many connections, with which fields, how many requests in one
   # write, and how large the answers are.
-  Load = Struct.new(:name, :title, :connections, :headers, :depth, :size, keyword_init: true) do
-    def initialize(headers: [], depth: 1, size: 12, **rest) = super
+  Load = Struct.new(:name, :title, :connections, :headers, :depth, :body_size, keyword_init: true) do
+    def initialize(headers: [], depth: 1, body_size: 12, **rest) = super
   end
 
   # The loads of `bin/bench servers`, in the order of the columns.
@@ -28,8 +28,8 @@ module Bench
       Load.new(name: "close64", title: "close c64", connections: 64, headers: ["Connection: close"]),
       Load.new(name: "browser64", title: "9 fields c64", connections: 64, headers: BROWSER),
       Load.new(name: "pipe16", title: "pipeline 16x16", connections: 16, depth: 16),
-      Load.new(name: "body16k", title: "16 KB c64", connections: 64, size: 16 * 1024),
-      Load.new(name: "body256k", title: "256 KB c64", connections: 64, size: 256 * 1024)
+      Load.new(name: "body16k", title: "16 KB c64", connections: 64, body_size: 16 * 1024),
+      Load.new(name: "body256k", title: "256 KB c64", connections: 64, body_size: 256 * 1024)
     ].freeze
 
     module_function

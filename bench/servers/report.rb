@@ -11,12 +11,18 @@ module Bench
     end
 
     # @return [String] the tables for the terminal
-    def to_s
+    def render
       [
         table("CPU time per request in µs, median (ratio to the limit)") { |name, load| cpu_cell(name, load) },
-        table("CPU time per request in µs, least disturbed round") { |name, load| rounded(least_cpu(name, load)) },
-        table("requests/s, median (the client's ceiling is near the limit's figure)") { |name, load| rate_cell(name, load) },
-        table("latency p50/p99 in ms, medians; for a pipeline: of a whole batch, on one connection alone") { |name, load| latency_cell(name, load) },
+        table("CPU time per request in µs, least disturbed round") do |name, load|
+          rounded(least_cpu(name, load))
+        end,
+        table("requests/s, median (the client's ceiling is near the limit's figure)") do |name, load|
+          median(name, load, :per_second)&.round
+        end,
+        table("latency p50/p99 in ms, medians; pipeline: of a whole batch, one connection alone") do |name, load|
+          latency_cell(name, load)
+        end,
         failures
       ].compact.join("\n")
     end
@@ -66,23 +72,22 @@ module Bench
     def cpu_cell(name, load)
       cpu = rounded(median(name, load, :cpu)) or return
       ratio = ratio(name, load)
-      ratio ? format("%s (%.2f)", cpu, ratio) : cpu
-    end
-
-    def rate_cell(name, load)
-      median(name, load, :per_second)&.round
+      ratio ? "#{cpu} (#{rounded(ratio)})" : cpu
     end
 
     def latency_cell(name, load)
-      figures = load.depth > 1 ? batch_latency(name, load) : %i[p50 p99].map { |field| milliseconds(name, load, field) }
+      figures = latencies(name, load)
       figures.map { |figure| rounded(figure) }.join("/") if figures.all?
     end
 
-    def milliseconds(name, load, field)
-      median(name, load, field)&.fdiv(1000)
+    # p50 and p99 in ms.
+    def latencies(name, load)
+      return batch_latencies(name, load) if load.depth > 1
+
+      %i[p50 p99].map { |field| median(name, load, field)&.fdiv(1000) }
     end
 
-    def batch_latency(name, load)
+    def batch_latencies(name, load)
       batches = @contest.batches.fetch([name, load.name], [])
       [50, 99].map { |percent| Statistics.percentile(batches, percent) }
     end
@@ -108,11 +113,13 @@ module Bench
     end
 
     def load_data(name, load)
-      p50, p99 = load.depth > 1 ? batch_latency(name, load) : %i[p50 p99].map { |field| milliseconds(name, load, field) }
-      { cpu_us_median: median(name, load, :cpu), cpu_us_minimum: least_cpu(name, load), ratio_to_limit: ratio(name, load),
-        requests_per_second_median: median(name, load, :per_second), p50_ms: p50, p99_ms: p99,
-        stopped: @contest.failures[[name, load.name]],
-        rounds: turns(name, load).map(&:to_h) }.compact
+      p50, p99 = latencies(name, load)
+      {
+        cpu_us_median: median(name, load, :cpu), cpu_us_minimum: least_cpu(name, load),
+        ratio_to_limit: ratio(name, load), requests_per_second_median: median(name, load, :per_second),
+        p50_ms: p50, p99_ms: p99, stopped: @contest.failures[[name, load.name]],
+        rounds: turns(name, load).map(&:to_h)
+      }.compact
     end
   end
 end

@@ -76,11 +76,10 @@ module Bench
     end
 
     # @return [Integer] resident set of the process and its descendants, in octets
-    def resident
-      CpuMeter.family(@pid).sum do |pid|
-        CpuMeter.read("/proc/#{pid}/status")[/^VmRSS:\s+(\d+)/, 1].to_i * 1024
-      end
-    end
+    def resident = memory("VmRSS")
+
+    # @return [Integer] the sum of the highest resident sets so far, in octets
+    def peak_resident = memory("VmHWM")
 
     # @return [String] the last line of the log that says something
     def last_words
@@ -89,6 +88,12 @@ module Bench
     end
 
     private
+
+    def memory(field)
+      CpuMeter.family(@pid).sum do |pid|
+        CpuMeter.read("/proc/#{pid}/status")[/^#{field}:\s+(\d+)/, 1].to_i * 1024
+      end
+    end
 
     # An id may have been given away since it was noted: only the same process, which started at the
     # same time, is signalled.

@@ -3,8 +3,10 @@
 module Bench
   # Programs from Debian's packages that a benchmark needs.
   module Tools
-    PACKAGES = { "wrk" => "wrk", "nginx" => "nginx-light", "node" => "nodejs", "gcc" => "gcc", "taskset" => "util-linux" }
-               .freeze
+    PACKAGES = {
+      "wrk" => "wrk", "ab" => "apache2-utils", "nginx" => "nginx-light", "node" => "nodejs",
+      "gcc" => "gcc", "taskset" => "util-linux"
+    }.freeze
 
     module_function
 
@@ -12,7 +14,8 @@ module Bench
     # @raise [Unavailable] when the program is not there and cannot be installed
     # @return [String] its path
     def find(program)
-      path(program) || install(program) || raise(Unavailable, "#{program} is not installed (apt-get install #{PACKAGES[program]})")
+      path(program) || install(program) ||
+        raise(Unavailable, "#{program} is not installed (apt-get install #{PACKAGES.fetch(program)})")
     end
 
     def path(program)
@@ -23,9 +26,10 @@ module Bench
     def install(program)
       return unless Process.uid.zero? && path("apt-get")
 
-      warn "bench: installing #{PACKAGES[program]}"
-      env = { "DEBIAN_FRONTEND" => "noninteractive" }
-      system(env, "apt-get", "install", "-y", "--no-install-recommends", PACKAGES[program], out: File::NULL, err: File::NULL)
+      package = PACKAGES.fetch(program)
+      warn "bench: installing #{package}"
+      system({ "DEBIAN_FRONTEND" => "noninteractive" }, "apt-get", "install", "-y", "--no-install-recommends", package,
+             out: File::NULL, err: File::NULL)
       path(program)
     end
     private_class_method :path, :install

@@ -1,0 +1,110 @@
+# frozen_string_literal: true
+
+# An app that waits 100 ms for an upstream, with 1,000 requests at once on one process: see README.md.
+# Usage: ruby bench/waiting.rb --help
+
+require "optparse"
+require_relative "support/bench"
+require_relative "servers/catalog"
+
+module Bench
+  # Bursts of requests against a waiting app, each answer checked for its own number.
+  class Waiting
+    DELAY = 100 # ms that the upstream takes
+    DEADLINE = 120 # seconds for one burst
+    SETTINGS = [["abaca", {}], ["puma", { threads: 5 }], ["puma", { threads: 64 }]].freeze
+    Burst = Struct.new(:right, :wrong, :dropped, :unanswered, :wall, :p50, :p99, :slowest, :cpu, keyword_init: true)
+
+    def initialize(requests:, rounds:)
+      @requests = requests
+      @rounds = rounds
+      @bursts = Hash.new { |hash, key| hash[key] = [] }
+      @absent = {}
+      @memory = {}
+    end
+
+    def run
+      Files.raise_limit
+      @client = Compiler.program("clients/burst.c")
+      start_upstream
+      running = SETTINGS.filter_map { |name, options| start(name, options) }
+      @rounds.times do |round|
+        warn "round #{round + 1} of #{@rounds}"
+        (round.even? ? running : running.reverse).each { |entry| burst_into(entry) }
+      end
+    end
+
+    # @return [String] a table
+    def render
+      table = Table.new(["server", "right", "wrong", "lost", "wall ms", "p50 ms", "p99 ms", "CPU µs", "peak MB"])
+      @bursts.each { |label, bursts| table.add(*row(label, bursts)) }
+      @absent.each { |label, reason| table.note(label, reason) }
+      table.to_s
+    end
+
+    # @return [Hash] for the results file
+    def to_h
+      { requests: @requests, rounds: @rounds, upstream_delay_ms: DELAY, absent: @absent, peak_rss: @memory,
+        bursts: @bursts.transform_values { |bursts| bursts.map(&:to_h) } }
+    end
+
+    private
+
+    # Counts are totals of all rounds, because one wrong answer in any of them matters.
+    def row(label, bursts)
+      lost = bursts.sum { |burst| burst.dropped + burst.unanswered }
+      times = %i[wall p50 p99].map { |field| (Statistics.median(bursts.map(&field)) / 1000.0).round }
+      [label, bursts.sum(&:right), bursts.sum(&:wrong), lost, *times,
+       Statistics.median(bursts.map(&:cpu)).round, @memory[label].fdiv(1 << 20).round]
+    end
+
+    def start_upstream
+      @upstream = Ports.free
+      child = Child.new([Compiler.program("servers/upstream_epoll.c"), @upstream.to_s, DELAY.to_s], name: "upstream")
+      child.wait_ready(seconds: 5) { Probe.get(port: @upstream, path: "/ready", seconds: 1) }
+    end
+
+    def start(name, options)
+      label = [name, *options.map { |key, value| "#{value} #{key}" }].join(" ")
+      server = Catalog.pick([name]).first
+      server.prepare
+      port = Ports.free
+      command = server.command(port: port, app: File.join(DIR, "apps", "waiting.ru"), **options)
+      env = server.env(size: 12).merge("UPSTREAM" => @upstream.to_s)
+      child = Child.new(command, name: label.tr(" ", "-"), env: env)
+      child.wait_ready(seconds: 20) { Probe.get(port: port, path: "/0", seconds: 2)&.body == "/0" }
+      { label: label, port: port, child: child }
+    rescue Unavailable, Failed => e
+      @absent[label] = e.message
+      nil
+    end
+
+    def burst_into(entry)
+      meter = CpuMeter.new(entry[:child].pid).start
+      text = Machine.output_of(@client, entry[:port].to_s, @requests.to_s, DEADLINE.to_s)
+      used = meter.stop
+      raise Failed, "#{entry[:label]}: the client could not run: #{text}" unless text&.start_with?("right=")
+
+      figures = text.scan(/(\w+)=(\d+)/).to_h { |name, number| [name.to_sym, number.to_i] }
+      @bursts[entry[:label]] << Burst.new(**figures, cpu: used.nanoseconds / 1000.0 / @requests)
+      @memory[entry[:label]] = entry[:child].peak_resident
+    end
+  end
+end
+
+options = { requests: 1000, rounds: 3 }
+OptionParser.new do |parser|
+  parser.banner = "usage: bin/bench waiting [options]"
+  parser.on("--requests N", Integer, "requests at once (1000)") { |n| options[:requests] = n }
+  parser.on("--rounds N", Integer, "bursts for each server (3)") { |n| options[:rounds] = n }
+end.parse!
+
+begin
+  waiting = Bench::Waiting.new(**options)
+  waiting.run
+  path = Bench::Results.write("waiting", waiting.to_h)
+  puts "", "#{options[:requests]} requests at once, Net::HTTP.get to an upstream of #{Bench::Waiting::DELAY} ms", "",
+       waiting.render, "", "written to #{path}"
+rescue Bench::Unavailable, Bench::Failed => e
+  abort "bench: #{e.message}"
+end
