@@ -7,6 +7,7 @@ module Rack
   module Handler
     # Rack 2: `rackup -s abaca`.
     Abaca = ::Abaca::RackHandler
-    register :abaca, Abaca
+    # By name: Rack 2 looks the class up from here, where `Abaca` is this constant.
+    register :abaca, "Rack::Handler::Abaca"
   end
 end
