@@ -41,12 +41,13 @@ typedef struct ab_service {
   ab_engine *engine;
   ab_listener *listener;
   struct ab_service *next;
+  uint32_t budget; /* connections that it may still accept in this turn */
 } ab_service;
 
 /* Kept small: an idle connection is this structure and its entry in the poller's table. */
 struct ab_conn {
   ab_watch watch;
-  ab_list ready_link; /* in engine->ready, engine->dead or engine->free */
+  ab_list ready_link; /* in engine->ready, ->batch, ->dead or engine->free */
   ab_list event_link; /* in engine->requests or engine->events */
   ab_wheel_node timer;
   ab_nsec deadline; /* the true one; the timer may come earlier. 0: none */
@@ -93,12 +94,13 @@ struct ab_engine {
   ab_arena arena;
   ab_wheel wheel;
   ab_nsec now;
-  ab_list ready;     /* connections to be served in this turn or the next */
+  ab_list ready;     /* connections to be served in the next turn */
+  ab_list batch;     /* connections to be served in this turn */
   ab_list requests;  /* connections in state QUEUED, oldest first */
   ab_list events;    /* connections with something else to tell */
-  ab_list dead;      /* structures to be freed when the turn ends */
+  ab_list dead;      /* structures to be freed when the step ends */
   ab_list free;      /* unused structures */
-  ab_conn **touched; /* connections to look at when the turn ends */
+  ab_conn **touched; /* connections to look at when the step ends */
   uint32_t touched_count;
   struct ab_slab *slabs;
   size_t request_room; /* octets that a parsed request takes at most */
@@ -110,7 +112,8 @@ struct ab_engine {
   ab_outbox_next_op next_op;
 };
 
-#define AB_TURN_CONNS    1024  /* connections touched in one turn; the others wait for the next */
+#define AB_STEP_REQUESTS 4     /* a step ends when so many requests wait */
+#define AB_STEP_CONNS    1024  /* connections touched in one step; the others wait for the next */
 #define AB_TURN_REQUESTS 16    /* requests of one connection in a turn */
 #define AB_TURN_RECVS    8     /* reads of one connection in a turn */
 #define AB_TURN_ACCEPTS  64    /* connections of one listener in a turn */
@@ -150,13 +153,13 @@ void ab__conn_fail(ab_conn *conn, int error);
 
 /* engine.c: the lists. */
 
-/* The connection is looked at when the turn ends. False when the turn is full. */
+/* The connection is looked at when the step ends. False when the step is full. */
 bool ab__engine_touch(ab_conn *conn);
-/* The connection is served in this turn or the next. */
+/* The connection is served in the next turn, or in this one if its turn is still to come. */
 void ab__engine_ready(ab_conn *conn);
 /* Tells the application; 0 takes everything back. */
 void ab__engine_event(ab_conn *conn, unsigned events);
-/* The structure is free once the turn has ended. */
+/* The structure is free once the step has ended. */
 void ab__engine_bury(ab_conn *conn);
 /* A zeroed structure, or NULL. */
 ab_conn *ab__engine_conn(ab_engine *engine);

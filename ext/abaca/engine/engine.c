@@ -31,6 +31,7 @@ ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_
   engine->limits = *limits;
   engine->date_second = -1;
   ab_list_init(&engine->ready);
+  ab_list_init(&engine->batch);
   ab_list_init(&engine->requests);
   ab_list_init(&engine->events);
   ab_list_init(&engine->dead);
@@ -42,7 +43,7 @@ ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_
               ab_add_size(fields, sizeof(ab_request) + 32, &engine->request_room) &&
               ab_add_size(engine->request_room, AB_RECV_MAX, &room) &&
               ab_mul_size(room, ARENA_READS, &room);
-  engine->touched = ab_alloc(mem, AB_TURN_CONNS * sizeof(ab_conn *));
+  engine->touched = ab_alloc(mem, AB_STEP_CONNS * sizeof(ab_conn *));
   engine->outboxes = ab_outbox_pool_init(&engine->mem, release, ctx, SPARE_OUTBOXES, SPARE_CHUNKS);
   if (!fits || !engine->touched || !engine->outboxes ||
       ab_arena_init(&engine->arena, mem, room) != AB_OK) {
@@ -102,7 +103,7 @@ static void each_conn(ab_engine *engine, void (*fn)(ab_conn *conn)) {
 bool ab__engine_touch(ab_conn *conn) {
   ab_engine *engine = conn->engine;
   if (conn->touched) return true;
-  if (engine->touched_count == AB_TURN_CONNS) return false;
+  if (engine->touched_count == AB_STEP_CONNS) return false;
   engine->touched[engine->touched_count++] = conn;
   conn->touched = true;
   return true;
@@ -173,27 +174,30 @@ static void rest(ab_engine *engine) {
   set_services(engine);
 }
 
-/* The listener is level-triggered: what a batch leaves comes with the next turn. */
+/* The listener is level-triggered: what a turn leaves comes with the next. */
 static void service_ready(ab_watch *watch, uint32_t events AB_UNUSED) {
-  ab_service *service = AB_CONTAINER_OF(watch, ab_service, watch);
+  AB_CONTAINER_OF(watch, ab_service, watch)->budget = AB_TURN_ACCEPTS;
+}
+
+/* Accepts one connection; NULL when the service has no more for this turn. */
+static ab_conn *accept_one(ab_service *service) {
   ab_engine *engine = service->engine;
-  for (int i = 0; i < AB_TURN_ACCEPTS; i++) {
-    ab_addr peer;
-    int fd = ab_listener_accept(service->listener, &peer);
-    if (fd == AB_AGAIN) return;
-    if (fd < 0) {
-      engine->stats.refused++;
-      rest(engine);
-      return;
-    }
-    if (!ab__conn_open(engine, fd, &peer, service)) {
-      engine->stats.refused++;
-      ab_fd_close(fd);
-      rest(engine);
-      return;
-    }
+  if (service->budget == 0 || service->watch.fd < 0) return NULL;
+  service->budget--;
+  ab_addr peer;
+  int fd = ab_listener_accept(service->listener, &peer);
+  ab_conn *conn = fd < 0 ? NULL : ab__conn_open(engine, fd, &peer, service);
+  if (conn) {
     engine->stats.accepted++;
+    return conn;
   }
+  service->budget = 0;
+  if (fd != AB_AGAIN) {
+    if (fd >= 0) ab_fd_close(fd);
+    engine->stats.refused++;
+    rest(engine);
+  }
+  return NULL;
 }
 
 int ab_engine_add_listener(ab_engine *engine, ab_listener *listener) {
@@ -307,7 +311,8 @@ void ab_engine_drain(ab_engine *engine) {
   if (!engine->draining) {
     /* Whoever stands in the kernel's queue has been promised a connection. */
     for (ab_service *service = engine->services; service; service = service->next) {
-      if (service->watch.fd >= 0) service_ready(&service->watch, AB_POLL_IN);
+      service->budget = UINT32_MAX;
+      while (accept_one(service)) continue;
     }
     engine->draining = true;
     close_listeners(engine);
@@ -353,34 +358,58 @@ static void pass_deadlines(ab_engine *engine) {
   }
 }
 
-void ab_engine_turn(ab_engine *engine, ab_nsec now) {
+void ab_engine_begin_turn(ab_engine *engine, ab_nsec now) {
   ab_engine_lock(engine);
   engine->now = now;
   refresh_date(engine);
-  ab_list batch; /* what becomes ready meanwhile waits for the next turn */
-  ab_list_init(&batch);
-  ab_list_splice(&batch, &engine->ready);
-  for (ab_list *node; (node = ab_list_shift(&batch));) {
-    ab_conn *conn = AB_CONTAINER_OF(node, ab_conn, ready_link);
-    if (engine->touched_count == AB_TURN_CONNS) {
-      ab_list_append(&engine->ready, node);
-      continue;
-    }
-    if (conn->out && !conn->blocked) ab__conn_flush(conn);
-    ab__conn_advance(conn);
-  }
+  ab_list_splice(&engine->batch, &engine->ready);
   pass_deadlines(engine);
   ab_engine_unlock(engine);
 }
 
-static void end_turn(ab_conn *conn) {
+static void serve(ab_conn *conn) {
+  if (conn->out && !conn->blocked) ab__conn_flush(conn);
+  ab__conn_advance(conn);
+}
+
+/* True when the step has enough to do for the application, or no room for more. */
+static bool step_full(const ab_engine *engine, uint32_t waiting) {
+  return engine->stats.waiting >= waiting + AB_STEP_REQUESTS ||
+         engine->touched_count == AB_STEP_CONNS;
+}
+
+/* New connections are served one by one: accepted, read, answered and closed while they are warm.
+ */
+static bool accept_and_serve(ab_engine *engine, uint32_t waiting) {
+  for (ab_service *service = engine->services; service; service = service->next) {
+    for (ab_conn *conn; !step_full(engine, waiting) && (conn = accept_one(service));) {
+      ab_list_remove(&conn->ready_link);
+      serve(conn);
+    }
+    if (service->budget > 0) return true;
+  }
+  return false;
+}
+
+bool ab_engine_step(ab_engine *engine) {
+  ab_engine_lock(engine);
+  uint32_t waiting = engine->stats.waiting; /* what waits for a fiber does not count */
+  while (!ab_list_empty(&engine->batch) && !step_full(engine, waiting)) {
+    serve(AB_CONTAINER_OF(ab_list_shift(&engine->batch), ab_conn, ready_link));
+  }
+  bool more = !ab_list_empty(&engine->batch) || accept_and_serve(engine, waiting);
+  ab_engine_unlock(engine);
+  return more;
+}
+
+static void end_step(ab_conn *conn) {
   conn->touched = false;
   conn->turn_requests = 0;
   if (conn->state == AB_CONN_DEAD) return;
   if (conn->out && !conn->blocked) ab__conn_flush(conn);
   ab__conn_settle(conn);
   if (conn->state == AB_CONN_DEAD || conn->registered) return;
-  /* A connection that was accepted and closed in one turn never gets here. */
+  /* A connection that was accepted and closed in one step never gets here. */
   uint32_t events = AB_POLL_IN | AB_POLL_RDHUP | AB_POLL_EDGE | (conn->blocked ? AB_POLL_OUT : 0);
   if (ab_poller_set(conn->engine->poller, &conn->watch, events) == AB_OK) {
     conn->registered = true;
@@ -389,9 +418,9 @@ static void end_turn(ab_conn *conn) {
   }
 }
 
-bool ab_engine_end_turn(ab_engine *engine) {
+bool ab_engine_end_step(ab_engine *engine) {
   ab_engine_lock(engine);
-  for (uint32_t i = 0; i < engine->touched_count; i++) end_turn(engine->touched[i]);
+  for (uint32_t i = 0; i < engine->touched_count; i++) end_step(engine->touched[i]);
   engine->touched_count = 0;
   free_dead(engine);
   ab_arena_reset(&engine->arena);

@@ -67,18 +67,23 @@ void ab_engine_detach(ab_engine *engine);
 void ab_engine_lock(ab_engine *engine);
 void ab_engine_unlock(ab_engine *engine);
 
-/* One pass: serves the connections that the poller's dispatch found ready, and passes deadlines. */
-void ab_engine_turn(ab_engine *engine, ab_nsec now);
-/* Ends the pass, after the events have been taken: sends what is pending, copies what must outlive
- * the turn, registers new connections. Returns true when more work waits, so that the caller must
+/* Begins a turn: what the poller's dispatch found ready becomes the turn's batch, and deadlines
+ * pass. The caller then repeats step, next until there is no event, and end_step, as long as step
+ * says so. */
+void ab_engine_begin_turn(ab_engine *engine, ab_nsec now);
+/* Serves the batch until a few requests wait. Returns true when some of the batch is left. Few, so
+ * that a connection is read, answered and written while it is warm in the caches. */
+bool ab_engine_step(ab_engine *engine);
+/* Ends the step, after its events have been taken: sends what is pending, copies what must outlive
+ * the step, registers new connections. Returns true when more work waits, so that the caller must
  * not block. */
-bool ab_engine_end_turn(ab_engine *engine);
+bool ab_engine_end_step(ab_engine *engine);
 /* The time of the next deadline; 0 when there is none. */
 ab_nsec ab_engine_deadline(ab_engine *engine);
 
 /* Takes the next connection with events; NULL when there is none. *events is a set of enum
  * ab_event. With take_requests false, connections that only wait with a request are left where they
- * are. For AB_EVENT_REQUEST *request is set: it is valid until the turn ends. From then on the
+ * are. For AB_EVENT_REQUEST *request is set: it is valid until the step ends. From then on the
  * connection belongs to the application until ab_conn_finish. */
 ab_conn *ab_engine_next(ab_engine *engine, bool take_requests, unsigned *events,
                         const ab_request **request);

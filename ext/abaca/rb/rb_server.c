@@ -415,10 +415,14 @@ static VALUE dispatched(VALUE arg) {
 static bool server_turn(void *ctx, ab_nsec now) {
   ab_server *server = ctx;
   shut_down(server, now);
-  ab_engine_turn(server->engine, now);
-  server->dispatching = true;
-  rb_ensure(dispatch, (VALUE)server, dispatched, (VALUE)server);
-  bool more = ab_engine_end_turn(server->engine);
+  ab_engine_begin_turn(server->engine, now);
+  bool batch, more;
+  do {
+    batch = ab_engine_step(server->engine);
+    server->dispatching = true;
+    rb_ensure(dispatch, (VALUE)server, dispatched, (VALUE)server);
+    more = ab_engine_end_step(server->engine);
+  } while (batch);
   take_released(server);
   /* Without a fiber to spare the kernel's queue and its back-pressure have to hold what comes. */
   ab_engine_pause(server->engine, !ab_pool_available(server->pool));
