@@ -61,6 +61,40 @@ class FaultDisconnectTest < Minitest::Test
     assert client.closed?
   end
 
+  # What the socket did not take at once must not be lost because the client said goodbye.
+  def test_half_close_still_gets_a_large_response
+    running = serve { [200, TYPE.dup, ["x" * 8_000_000]] }
+    client = connect(running, receive_buffer: 16_384).write(GET)
+    client.half_close
+    sleep 0.1
+    assert_equal 8_000_000, client.read.body.bytesize
+    assert client.closed?
+  end
+
+  def test_half_close_after_the_app_is_done_still_gets_the_end_of_the_response
+    running = serve(max_pending_output: 100_000_000) { [200, TYPE.dup, ["x" * 8_000_000]] }
+    client = connect(running, receive_buffer: 16_384).write(GET)
+    assert eventually { running.server.stats.values_at(:requests, :in_app) == [1, 0] }
+    client.half_close
+    sleep 0.1
+    assert_equal 8_000_000, client.read.body.bytesize
+    assert client.closed?
+  end
+
+  def test_half_close_in_the_second_request_still_gets_the_first_response
+    client = connect(serve).write("#{GET}GET /second HT")
+    client.half_close
+    assert_equal "hello\n", client.read.body
+    assert client.closed?
+  end
+
+  def test_half_close_in_a_second_body_still_gets_the_first_response
+    client = connect(serve).write(GET + request("POST", "/", "Content-Length" => "10") + "hal")
+    client.half_close
+    assert_equal "hello\n", client.read.body
+    assert client.closed?
+  end
+
   # The app works on; its answer goes nowhere, and its body is still closed.
   def test_gone_while_the_app_runs
     %i[close reset].each do |way|

@@ -159,10 +159,16 @@ class Http1ResponseTest < Minitest::Test
 
   # Rack 3 gives an Array, Rack 2 one String with line ends; either way one line each.
   def test_repeated_fields
-    [%w[a=1 b=2], "a=1\nb=2"].each do |cookies|
-      running = serve(lint: false) { [200, { "set-cookie" => cookies }, []] }
-      assert_equal %w[a=1 b=2], ask(running).all("set-cookie")
-    end
+    cookies = Rack.release >= "3" ? %w[a=1 b=2] : "a=1\nb=2"
+    running = serve { [200, { "content-type" => "text/plain", "set-cookie" => cookies }, []] }
+    assert_equal %w[a=1 b=2], ask(running).all("set-cookie")
+  end
+
+  # In Rack 3 a line end is no separator any more but an attempt at something else.
+  def test_a_line_end_in_a_field_of_rack_3
+    skip "Rack 2 separates with it" if Rack.release < "3"
+    running = serve(lint: false) { [200, { "x-a" => "1\nset-cookie: b=2" }, []] }
+    assert_equal [500, []], ask(running).then { |response| [response.status, response.all("set-cookie")] }
   end
 
   # Fields for the server, not for the client (Rack SPEC, "The Headers").
@@ -185,8 +191,11 @@ class Http1ResponseTest < Minitest::Test
   end
 
   def test_many_small_pieces
-    running = serve { [200, TEXT.dup, Unknown.new(*Array.new(20_000) { |nth| "#{nth}," })] }
-    assert_equal Array.new(20_000) { |nth| "#{nth}," }.join, ask(running).body
+    pieces = Array.new(20_000) { |nth| "#{nth}," }
+    body = Unknown.new
+    body.define_singleton_method(:each) { |&block| pieces.each(&block) }
+    running = serve { [200, TEXT.dup, body] }
+    assert_equal pieces.join, ask(running).body
   end
 
   def test_a_head_larger_than_any_buffer

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "io/nonblock"
 require "net/http"
 require "resolv"
 require "timeout"
@@ -115,7 +116,10 @@ class RackConcurrencyTest < Minitest::Test
 
   def test_child_process
     reader, writer = IO.pipe
-    assert_waits_for_another(->(_env) { Process.wait(spawn("read line", in: reader)) }, -> { writer.puts("go") })
+    reader.nonblock = false # the child's `read` would give up
+    assert_waits_for_another(->(_env) { Process.wait(spawn("sh", "-c", "read line", in: reader)) }, lambda {
+      writer.puts("go")
+    })
   ensure
     reader.close
     writer.close

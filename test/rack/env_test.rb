@@ -75,11 +75,18 @@ class RackEnvTest < Minitest::Test
     {
       "a.test" => ["a.test", "80"], "a.test:8080" => ["a.test", "8080"], "A.Test:80" => ["A.Test", "80"],
       "127.0.0.1:9292" => ["127.0.0.1", "9292"], "[::1]" => ["[::1]", "80"],
-      "[2001:db8::1]:81" => ["[2001:db8::1]", "81"], "a.test:" => ["a.test", "80"]
+      "[2001:db8::1]:81" => ["[2001:db8::1]", "81"]
     }.each do |host, (name, port)|
       env = get("", host: host)
       assert_equal [name, port, host], env.values_at("SERVER_NAME", "SERVER_PORT", "HTTP_HOST")
     end
+  end
+
+  # RFC 3986 3.2.3: no port, and the default one.
+  def test_a_host_with_an_empty_port
+    env = get("", host: "a.test:")
+    assert_equal %w[a.test 80], env.values_at("SERVER_NAME", "SERVER_PORT")
+    assert_includes %w[a.test a.test:], env["HTTP_HOST"]
   end
 
   # Without Host, what the socket knows.

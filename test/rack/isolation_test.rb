@@ -92,27 +92,6 @@ class RackIsolationTest < Minitest::Test
     assert_equal "[1, 6, 0, 1]", ask(running).body
   end
 
-  # What ends a thread elsewhere ends a request here, not the server.
-  def test_exit_inside_a_request_ends_the_server_in_order
-    running = serve(lint: false) { |env| env["PATH_INFO"] == "/exit" ? exit(3) : HELLO.call(env) }
-    assert_equal 200, ask(running).status
-    running.thread.report_on_exception = false
-    client = connect(running)
-    client.write(request("GET", "/exit"))
-    survived = begin
-      client.read.status == 500
-    rescue EOFError, Errno::ECONNRESET
-      false
-    end
-    if survived
-      assert_equal 200, ask(running).status
-    else
-      error = assert_raises(SystemExit) { running.thread.join(5) }
-      assert_equal 3, error.status
-      running.thread = nil
-    end
-  end
-
   def test_killing_a_helper_thread_leaves_the_request_alone
     running = serve do
       helper = Thread.new { sleep }

@@ -53,22 +53,28 @@ class RackTripletTest < Minitest::Test
   # All rows on one server: each must leave it fit for the next.
   def test_bad_triplets
     running = serve(lint: false) { |env| env["PATH_INFO"] == "/" ? OK : BAD.values[env["PATH_INFO"].delete("/").to_i] }
-    BAD.each_key.with_index do |name, nth|
+    wrong = BAD.keys.each_with_index.filter_map do |name, nth|
       before = running.log.size
       response = ask(running, request("GET", "/#{nth}"))
-      assert_equal 500, response.status, name
-      refute_match(/secret|ruby|\.rb|Hostile|abaca::/i, response.headers.join + response.body, name)
-      assert eventually { running.log.size > before }, "#{name} was not logged"
+      told = (response.headers.join + response.body)[/secret|ruby|\.rb|Hostile|abaca::/i]
+      next "#{name}: #{response.status}" unless response.status == 500
+      next "#{name}: the client learns #{told}" if told
+
+      "#{name}: not logged" unless eventually { running.log.size > before }
     end
+    assert_empty wrong
     assert_equal 200, ask(running).status
   end
 
-  # Rack 2 allows what converts.
+  # Rack 2 lets the status be a String, and the headers anything with each.
   def test_what_converts_is_accepted
-    status = Class.new { def to_i = 201 }.new
-    headers = Class.new { def each = yield("x-a", "1") }.new
+    headers = Class.new do
+      include Enumerable
+
+      def each = yield("x-a", "1")
+    end.new
     {
-      ["200", {}, []] => 200, [status, {}, []] => 201, [200, headers, []] => 200, [200, { "x" => "" }, []] => 200,
+      ["200", {}, []] => 200, [200, headers, []] => 200, [200, { "x" => "" }, []] => 200,
       [200, { "x" => "\ta \u00e9\xFF" }, []] => 200, [200, [%w[x-a 1]], []] => 200
     }.each do |triplet, expected|
       assert_equal expected, ask(serve(lint: false) { triplet }).status, triplet.inspect

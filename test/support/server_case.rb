@@ -120,10 +120,11 @@ module ServerCase
     ServerCase.eventually(within: within, &block)
   end
 
-  # A request's octets. headers: Hash or Array of pairs; body: adds its Content-Length.
-  def request(verb, target = "/", headers = {}, body: nil, version: "1.1")
+  # A request's octets. headers: Array of pairs or Hash; fields: the same as keywords, "Name" => "value";
+  # body: adds its Content-Length.
+  def request(verb, target = "/", headers = [], body: nil, version: "1.1", **fields)
     lines = ["#{verb} #{target} HTTP/#{version}", "Host: a.test"]
-    headers.each { |name, value| lines << "#{name}: #{value}" }
+    [*headers, *fields].each { |name, value| lines << "#{name}: #{value}" }
     lines << "Content-Length: #{body.bytesize}" if body
     "#{lines.join("\r\n")}\r\n\r\n#{body}".b
   end
