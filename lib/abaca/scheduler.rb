@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# The native part looks the error classes up when it is loaded.
+require_relative "errors"
 require "abaca/abaca"
 
 module Abaca

@@ -5,7 +5,6 @@
  */
 #include "rb/rb_scheduler.h"
 
-#include <ruby/fiber/scheduler.h>
 #include <ruby/thread.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -306,6 +305,39 @@ static VALUE park_end(VALUE arg) {
   return Qnil;
 }
 
+/* True on the root fiber, and on any fiber that the loop has not got to do with. */
+static bool at_home(const ab_loop *loop) {
+  return loop->running ? rb_fiber_current() == loop->root : NIL_P(loop->carrier);
+}
+
+static bool turn(ab_loop *loop);
+
+static VALUE turn_until_woken(VALUE arg) {
+  park *park = (struct park *)arg;
+  /* At least one turn: ab__loop_pass is ready at once. */
+  do turn(park->loop);
+  while (park->waiter->wake == AB_WAKE_PENDING);
+  return Qnil;
+}
+
+static VALUE run_end(VALUE arg) {
+  ab_loop *loop = (ab_loop *)arg;
+  loop->running = false;
+  loop->blocked = AB_RUNNING;
+  return Qnil;
+}
+
+/* A non-blocking fiber that the loop did not start wants to wait, while the loop does not run: one
+ * that the root fiber has resumed, or the main fiber of a process that was forked in a fiber. There
+ * is nobody to switch to, so it runs the loop itself. */
+static VALUE wait_at_home(VALUE arg) {
+  ab_loop *loop = ((park *)arg)->loop;
+  ((park *)arg)->waiter->dispatched = true;
+  loop->root = rb_fiber_current();
+  loop->running = true;
+  return rb_ensure(turn_until_woken, arg, run_end, (VALUE)loop);
+}
+
 static int park_on(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline, enum ab_wake wake,
                    VALUE target) {
   /* Keeps the loop alive as long as this stack. */
@@ -320,14 +352,15 @@ static int park_on(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline, enum ab_w
   if (deadline != 0 && ab_heap_arm(&loop->timers, &waiter->timer, deadline) != AB_OK) rb_memerror();
   enlist(loop, waiter, wake);
   park park = {loop, waiter, target};
-  rb_ensure(park_switch, (VALUE)&park, park_end, (VALUE)&park);
+  VALUE (*wait)(VALUE) = at_home(loop) ? wait_at_home : park_switch;
+  rb_ensure(wait, (VALUE)&park, park_end, (VALUE)&park);
   RB_GC_GUARD(self);
   if (AB_UNLIKELY(!NIL_P(waiter->exception))) rb_exc_raise(waiter->exception);
   return waiter->wake;
 }
 
 int ab_loop_park(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline) {
-  if (AB_UNLIKELY(NIL_P(loop->root) || rb_fiber_current() == loop->root))
+  if (AB_UNLIKELY(loop->running && rb_fiber_current() == loop->root))
     rb_raise(fiber_error(), "only a fiber of the scheduler can wait in it");
   return park_on(loop, waiter, deadline, AB_WAKE_PENDING, Qnil);
 }
@@ -365,6 +398,12 @@ static VALUE switch_to(VALUE fiber) {
   return rb_fiber_transfer(fiber, 0, NULL);
 }
 
+/* The method refuses a fiber that has resumed another one or has yielded; on Ruby 3.1 the function
+ * does not. */
+static VALUE switch_to_stray(VALUE fiber) {
+  return rb_funcall(fiber, rb_intern("transfer"), 0);
+}
+
 static void raise_forwarded(ab_loop *loop) {
   VALUE exception = loop->forward;
   loop->forward = Qnil;
@@ -379,12 +418,12 @@ static bool was_refused(ab_loop *loop, VALUE fiber) {
 }
 
 /* Runs the fiber from the root fiber. `carrier` is whom its waits are accounted to. */
-static bool dispatch(ab_loop *loop, VALUE fiber, VALUE carrier) {
+static bool dispatch(ab_loop *loop, VALUE fiber, VALUE carrier, VALUE (*switcher)(VALUE)) {
   int state;
   loop->parker = Qnil;
   loop->carrier = carrier;
   loop->dirty = true;
-  rb_protect(switch_to, fiber, &state);
+  rb_protect(switcher, fiber, &state);
   loop->carrier = Qnil;
   if (AB_UNLIKELY(state && was_refused(loop, fiber))) {
     rb_set_errinfo(Qnil);
@@ -400,16 +439,11 @@ static bool dispatch(ab_loop *loop, VALUE fiber, VALUE carrier) {
 
 bool ab__loop_enter(ab_loop *loop, VALUE fiber) {
   if (!loop->running) loop->root = rb_fiber_current();
-  return dispatch(loop, fiber, fiber);
-}
-
-static bool may_transfer(const ab_loop *loop) {
-  if (loop->running) return rb_fiber_current() == loop->root;
-  return NIL_P(rb_fiber_scheduler_current());
+  return dispatch(loop, fiber, fiber, switch_to);
 }
 
 void ab_loop_transfer(ab_loop *loop, VALUE fiber) {
-  if (may_transfer(loop)) {
+  if (at_home(loop)) {
     if (!ab__loop_enter(loop, fiber))
       rb_raise(fiber_error(), "the fiber cannot be run: it waits for another one, or there is no "
                               "memory for its stack");
@@ -422,7 +456,7 @@ void ab_loop_transfer(ab_loop *loop, VALUE fiber) {
 static void run_stray(ab_loop *loop, ab_waiter *stray) {
   VALUE fiber = stray->fiber;
   drop_stray(loop, stray);
-  if (RTEST(rb_fiber_alive_p(fiber))) dispatch(loop, fiber, fiber);
+  if (RTEST(rb_fiber_alive_p(fiber))) dispatch(loop, fiber, fiber, switch_to_stray);
   RB_GC_GUARD(fiber);
 }
 
@@ -439,7 +473,9 @@ static void run_ready(ab_loop *loop) {
     VALUE fiber = waiter->fiber, carrier = waiter->carrier;
     waiter->dispatched = true;
     forget(loop, waiter);
-    dispatch(loop, fiber, carrier);
+    /* That is us, when the loop runs on a fiber that waits (wait_at_home). */
+    if (AB_UNLIKELY(fiber == loop->root)) continue;
+    dispatch(loop, fiber, carrier, switch_to);
     RB_GC_GUARD(fiber);
   }
 }
@@ -564,17 +600,9 @@ static VALUE run_turns(VALUE arg) {
   return Qnil;
 }
 
-static VALUE run_end(VALUE arg) {
-  ab_loop *loop = (ab_loop *)arg;
-  loop->running = false;
-  loop->blocked = AB_RUNNING;
-  return Qnil;
-}
-
 void ab_loop_run(ab_loop *loop) {
   if (loop->running) rb_raise(rb_eRuntimeError, "the scheduler runs already");
-  if (!NIL_P(rb_fiber_scheduler_current()))
-    rb_raise(rb_eRuntimeError, "the scheduler cannot run on a fiber of a scheduler");
+  if (!at_home(loop)) rb_raise(rb_eRuntimeError, "the scheduler cannot run on one of its fibers");
   volatile VALUE self = loop->self;
   loop->root = rb_fiber_current();
   loop->running = true;

@@ -102,12 +102,12 @@ static VALUE sched_kernel_sleep(int argc, VALUE *argv, VALUE self) {
 }
 
 /* @!method yield
- * Lets all other fibers that can run do so. Does nothing on a blocking fiber. */
+ * Lets all other fibers that can run do so. Does nothing on a blocking fiber and on the loop's. */
 static VALUE sched_yield_hook(VALUE self) {
   ab_loop *loop = ab__loop_get(self);
   if (loop->closed || ab__loop_forked(loop) || NIL_P(rb_fiber_scheduler_current())) return Qnil;
   ab__loop_check(loop);
-  ab__loop_pass(loop);
+  if (!loop->running || rb_fiber_current() != loop->root) ab__loop_pass(loop);
   return Qnil;
 }
 

@@ -1,0 +1,160 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/scheduler_case"
+
+class BlockTest < Minitest::Test
+  include SchedulerCase
+
+  def test_queue_between_fibers
+    queue = Queue.new
+    got = []
+    with_scheduler do
+      Fiber.schedule { 3.times { got << queue.pop } }
+      Fiber.schedule { 3.times { |i| sleep(0.001) && queue << i } }
+    end
+    assert_equal [0, 1, 2], got
+  end
+
+  def test_sized_queue_holds_the_producer_back
+    queue = SizedQueue.new(1)
+    got = []
+    with_scheduler do
+      Fiber.schedule { 20.times { |i| queue << i } && queue.close }
+      Fiber.schedule do
+        while (value = queue.pop)
+          got << value
+        end
+      end
+    end
+    assert_equal (0...20).to_a, got
+  end
+
+  def test_mutex_between_fibers
+    mutex = Mutex.new
+    inside = 0
+    most = 0
+    with_scheduler do
+      10.times do
+        Fiber.schedule do
+          mutex.synchronize do
+            most = [most, inside += 1].max
+            sleep 0.002
+            inside -= 1
+          end
+        end
+      end
+    end
+    assert_equal 1, most
+  end
+
+  def test_condition_variable_with_and_without_timeout
+    mutex = Mutex.new
+    variable = ConditionVariable.new
+    ready = false
+    in_fiber do
+      Fiber.schedule { sleep(0.01) && mutex.synchronize { ready = true } && variable.broadcast }
+      mutex.synchronize { variable.wait(mutex) until ready }
+      took = seconds { mutex.synchronize { variable.wait(mutex, 0.02) } }
+      assert_in_delta 0.02, took, 0.015
+    end
+    assert ready
+  end
+
+  def test_block_tells_woken_from_timed_out
+    with_scheduler do |scheduler|
+      Fiber.schedule { assert_equal false, scheduler.block(:nothing, 0.01) }
+      fiber = Fiber.schedule { assert_equal true, scheduler.block(:something, 5) }
+      Fiber.schedule { scheduler.unblock(:something, fiber) }
+    end
+  end
+
+  def test_late_and_spurious_unblocks_are_ignored
+    with_scheduler do |scheduler|
+      dead = Fiber.schedule { nil }
+      fiber = Fiber.schedule do
+        assert scheduler.block(:once, 5)
+        took = seconds { sleep 0.02 }
+        assert_operator took, :>=, 0.019
+      end
+      reader, writer = IO.pipe
+      waiter = Fiber.schedule { assert_equal false, scheduler.io_wait(reader, IO::READABLE, 0.03) }
+      3.times { scheduler.unblock(:once, fiber) }
+      scheduler.unblock(:dead, dead)
+      scheduler.unblock(:io, waiter)
+      scheduler.unblock(:root, Fiber.current)
+      assert_predicate waiter, :alive?
+      Fiber.schedule { sleep(0.05) && writer.close }
+    end
+  end
+
+  def test_threads_wake_a_blocked_loop
+    queue = Queue.new
+    took = seconds do
+      in_fiber do
+        Thread.new { sleep(0.03) && queue << :thread }
+        assert_equal :thread, queue.pop
+      end
+    end
+    assert_operator took, :<, 2
+  end
+
+  def test_join_and_value_of_threads
+    in_fiber do
+      assert_equal 3, Thread.new { sleep(0.01) && 3 }.value
+      # Ruby 3.1 ignores what the scheduler says of the time-out.
+      assert_nil Thread.new { sleep(0.3) }.join(0.01) if RUBY_VERSION >= "3.2"
+      error = assert_raises(RuntimeError) do
+        Thread.new do
+          Thread.current.report_on_exception = false
+          raise "thread"
+        end.join
+      end
+      assert_equal "thread", error.message
+    end
+  end
+
+  def test_two_schedulers_in_two_threads
+    there = Queue.new
+    back = Queue.new
+    echo = Thread.new { with_scheduler { Fiber.schedule { 200.times { back << there.pop } } } }
+    in_fiber { 200.times { |i| assert_equal i, (there << i) && back.pop } }
+    assert echo.join(SchedulerCase::DEADLINE)
+  end
+
+  # Each value must arrive: a lost wake-up hangs it.
+  def test_wake_ups_from_many_threads
+    queues = Array.new(4) { Queue.new }
+    limit = SchedulerCase.clock + 2
+    sent = Array.new(4, 0)
+    got = Array.new(4, 0)
+    senders = queues.each_with_index.map do |queue, i|
+      Thread.new do
+        while SchedulerCase.clock < limit
+          queue << 1
+          sent[i] += 1
+          sleep(0.0002) if (sent[i] % (7 + i)).zero?
+        end
+        queue << nil
+      end
+    end
+    with_scheduler { queues.each_with_index { |queue, i| Fiber.schedule { got[i] += 1 while queue.pop } } }
+    senders.each(&:join)
+    assert_equal sent, got
+  end
+
+  def test_subclass_may_override_and_call_super
+    calls = []
+    subclass = Class.new(Abaca::Scheduler) do
+      define_method(:block) { |*arguments| (calls << :block) && super(*arguments) }
+      define_method(:unblock) { |*arguments| (calls << :unblock) && super(*arguments) }
+    end
+    Thread.new do
+      Fiber.set_scheduler(subclass.new)
+      queue = Queue.new
+      Fiber.schedule { calls << queue.pop }
+      Fiber.schedule { queue << :value }
+    end.join
+    assert_equal %i[block unblock value], calls
+  end
+end

@@ -1,0 +1,336 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/scheduler_case"
+
+class LifeTest < Minitest::Test
+  include SchedulerCase
+
+  def test_the_thread_s_end_runs_what_is_left
+    done = false
+    Thread.new do
+      Fiber.set_scheduler(Abaca::Scheduler.new)
+      Fiber.schedule { sleep(0.01) && done = true }
+    end.join(SchedulerCase::DEADLINE)
+    assert done
+  end
+
+  def test_close_runs_what_is_left_detaches_and_is_idempotent
+    with_scheduler do |scheduler|
+      done = false
+      Fiber.schedule { sleep(0.01) && done = true }
+      refute_predicate scheduler, :closed?
+      scheduler.close
+      assert done
+      assert_predicate scheduler, :closed?
+      assert_nil Fiber.scheduler
+      assert_nil scheduler.close
+      assert_nil scheduler.scheduler_close
+      Fiber.set_scheduler(Abaca::Scheduler.new)
+      Fiber.set_scheduler(Abaca::Scheduler.new)
+    end
+  end
+
+  def test_a_scheduler_that_was_never_used_can_be_closed
+    scheduler = Abaca::Scheduler.new
+    assert_nil scheduler.close
+    assert_predicate scheduler, :closed?
+  end
+
+  def test_closed_schedulers_refuse
+    scheduler = Abaca::Scheduler.new.tap(&:close)
+    reader, = IO.pipe
+    [-> { scheduler.run }, -> { scheduler.fiber { nil } }, -> { scheduler.kernel_sleep(1) },
+     -> { scheduler.block(:x, nil) }, -> { scheduler.io_wait(reader, IO::READABLE) },
+     -> { scheduler.io_select([reader]) }, -> { scheduler.timeout_after(1) { nil } },
+     -> { scheduler.address_resolve("localhost") }, -> { scheduler.process_wait($$, 0) }].each do |hook|
+      error = assert_raises(RuntimeError, &hook)
+      assert_match(/closed/, error.message)
+    end
+    assert_nil scheduler.unblock(:x, Fiber.current)
+    assert_nil scheduler.fiber_interrupt(Fiber.current, IOError)
+    assert_equal [], scheduler.fibers
+  end
+
+  def test_run_inside_run_and_from_another_thread
+    in_fiber do |scheduler|
+      assert_match(/one of its fibers/, assert_raises(RuntimeError) { scheduler.run }.message)
+      error = Thread.new { assert_raises(ThreadError) { scheduler.run } }.value
+      assert_match(/another thread/, error.message)
+    end
+  end
+
+  def test_run_may_be_called_again
+    with_scheduler do |scheduler|
+      count = 0
+      3.times do |i|
+        Fiber.schedule { sleep(0.001) && count += 1 }
+        scheduler.run
+        assert_equal i + 1, count
+      end
+    end
+  end
+
+  def test_an_exception_is_reported_and_ends_nothing_else
+    status, out, err = run_ruby(<<~RUBY)
+      require "abaca/scheduler"
+      Fiber.set_scheduler(Abaca::Scheduler.new)
+      Fiber.schedule { raise "of a fiber" }
+      Fiber.schedule { sleep 0.001; throw :nothing }
+      Fiber.schedule { sleep 0.01; puts "goes on" }
+    RUBY
+    assert_predicate status, :success?
+    assert_equal "goes on\n", out
+    assert_match(/of a fiber \(RuntimeError\)/, err)
+    assert_match(/uncaught throw :nothing/, err)
+  end
+
+  def test_report_on_exception_is_heeded
+    _, _, err = run_ruby(<<~RUBY)
+      require "abaca/scheduler"
+      Thread.current.report_on_exception = false
+      Fiber.set_scheduler(Abaca::Scheduler.new)
+      Fiber.schedule { raise "of a fiber" }
+    RUBY
+    assert_equal "", err
+  end
+
+  def test_exit_in_a_fiber_ends_the_process
+    status, out, err = run_ruby(<<~RUBY)
+      require "abaca/scheduler"
+      Fiber.set_scheduler(Abaca::Scheduler.new)
+      Fiber.schedule { sleep 0.01; exit 9 }
+      Fiber.schedule { sleep 30; puts "late" }
+    RUBY
+    assert_equal 9, status.exitstatus, err
+    assert_equal "", out
+  end
+
+  def test_process_errors_are_raised_out_of_run
+    [SystemExit, Interrupt, SignalException.new("TERM"), NoMemoryError].each do |error|
+      with_scheduler do |scheduler|
+        Fiber.schedule { sleep(0.001) && raise(error) }
+        assert_raises(error.is_a?(Class) ? error : error.class) { scheduler.run }
+      end
+    end
+  end
+
+  def test_signals_wake_a_blocked_loop
+    status, out, err = run_ruby(<<~RUBY)
+      require "abaca/scheduler"
+      queue = Queue.new
+      trap("USR1") { queue << :signal }
+      trap("USR2") { raise "from a trap" }
+      Fiber.set_scheduler(Abaca::Scheduler.new)
+      Fiber.schedule { puts queue.pop }
+      Thread.new { sleep 0.05; Process.kill(:USR1, $$) }
+      Fiber.scheduler.run
+      Fiber.schedule { sleep }
+      Thread.new { sleep 0.05; Process.kill(:USR2, $$) }
+      begin
+        Fiber.scheduler.run
+      rescue => error
+        puts error.message
+      end
+      exit!(0) if $stdout.flush
+    RUBY
+    assert_predicate status, :success?, err
+    assert_equal "signal\nfrom a trap\n", out
+  end
+
+  # From another process, at any moment: none may be lost between the look and the wait.
+  def test_many_signals
+    status, out, err = run_ruby(<<~RUBY, within: 60)
+      require "abaca/scheduler"
+      queue = Queue.new
+      trap("USR1") { queue << 1 }
+      $stdout.sync = true
+      parent = $$
+      Fiber.set_scheduler(Abaca::Scheduler.new)
+      answer, answered = IO.pipe
+      child = fork { 500.times { Process.kill(:USR1, parent); answer.read(1) }; exit!(0) }
+      Fiber.schedule { 500.times { queue.pop; answered.write("x") } }
+      Fiber.scheduler.run
+      Process.wait(child)
+      puts "all"
+    RUBY
+    assert_predicate status, :success?, err
+    assert_equal "all\n", out
+  end
+
+  def test_a_killed_thread_ends
+    thread = Thread.new do
+      Fiber.set_scheduler(Abaca::Scheduler.new)
+      Fiber.schedule { sleep(0.01) && Thread.current.kill }
+      Fiber.scheduler.run
+    end
+    assert thread.join(SchedulerCase::DEADLINE)
+  end
+
+  def test_raise_between_siblings_strands_nobody
+    order = []
+    with_scheduler do
+      victim = Fiber.schedule do
+        sleep 30
+      rescue RuntimeError
+        sleep 0.005
+        order << :victim
+      end
+      Fiber.schedule do
+        sleep 0.001
+        victim.raise("from a sibling")
+        order << :raiser
+      end
+    end
+    assert_equal %i[raiser victim], order
+  end
+
+  def test_raise_into_every_kind_of_wait
+    reader, = IO.pipe
+    mutex = Mutex.new
+    variable = ConditionVariable.new
+    other = Mutex.new
+    waits = [-> { mutex.synchronize { nil } }, -> { Queue.new.pop }, -> { reader.read(1) },
+             -> { other.synchronize { variable.wait(other) } }, -> { sleep }, -> { Thread.new { sleep 0.05 }.join }]
+    raisers = 0
+    with_scheduler do
+      Fiber.schedule { mutex.synchronize { sleep 0.05 } }
+      waits.each do |wait|
+        # Ruby 3.1 does not lock the mutex of a ConditionVariable again, and fails to unlock it.
+        victim = Fiber.schedule { assert_raises(KeyError, ThreadError, &wait) }
+        Fiber.schedule { victim.raise(KeyError, "x") || raisers += 1 }
+      end
+    end
+    assert_equal waits.size, raisers
+  end
+
+  def test_raise_into_a_fiber_that_is_about_to_run
+    order = []
+    with_scheduler do
+      queue = Queue.new
+      victim = Fiber.schedule { (queue.pop && order << :popped) rescue order << :raised } # rubocop:disable Style/RescueModifier
+      Fiber.schedule do
+        queue << 1
+        victim.raise("now")
+        order << :raiser
+      end
+    end
+    assert_equal %i[raised raiser], order.sort
+  end
+
+  def test_kill_between_siblings
+    skip "Fiber#kill is of Ruby 3.3" unless Fiber.method_defined?(:kill)
+    order = []
+    with_scheduler do
+      victim = Fiber.schedule do
+        sleep 30
+      ensure
+        order << :victim
+      end
+      Fiber.schedule { victim.kill && order << :killer }
+    end
+    assert_equal %i[victim killer], order
+  end
+
+  def test_transfer_to_a_fiber_of_one_s_own
+    order = []
+    with_scheduler do
+      Fiber.schedule do
+        Fiber.new { sleep(0.001) && order << :inner }.transfer
+        order << :outer
+      end
+    end
+    assert_equal %i[inner outer], order.sort
+  end
+
+  def test_fiber_interrupt_is_delivered_at_the_wait
+    order = []
+    with_scheduler do |scheduler|
+      fiber = Fiber.schedule { assert_raises(IOError) { sleep 30 } && order << :interrupted }
+      scheduler.fiber_interrupt(fiber, IOError.new("x"))
+      order << :queued
+      scheduler.fiber_interrupt(Fiber.schedule { nil }, IOError.new("nobody there"))
+    end
+    assert_equal %i[queued interrupted], order
+  end
+
+  def test_fibers
+    reader, writer = IO.pipe
+    with_scheduler do |scheduler|
+      queue = Queue.new
+      sleeper = Fiber.schedule { sleep 0.02 }
+      Fiber.schedule { queue.pop }
+      Fiber.schedule { reader.read(1) }
+      Fiber.schedule { Process.wait(spawn("sleep 0.1")) }
+      list = scheduler.fibers
+      assert_equal %i[block io process sleep], list.map { |entry| entry.fetch(:waiting_for) }.sort
+      assert_same sleeper, list.find { |entry| entry[:waiting_for] == :sleep }[:fiber]
+      assert_same reader, list.find { |entry| entry[:waiting_for] == :io }[:object]
+      list.each { |entry| assert_in_delta SchedulerCase.clock, entry[:since], 5 }
+      queue << 1
+      assert_includes scheduler.fibers.map { |entry| entry[:waiting_for] }, :ready
+      writer.write("x")
+    end
+  end
+
+  def test_storage_is_inherited
+    skip "Fiber storage is of Ruby 3.2" unless Fiber.respond_to?(:[])
+    in_fiber do
+      Fiber[:key] = :value
+      inner = nil
+      Fiber.schedule { inner = Fiber[:key] }
+      assert_equal :value, inner
+      Fiber.schedule(storage: { key: :own }) { inner = Fiber[:key] }
+      assert_equal :own, inner
+    end
+  end
+
+  def test_under_gc_stress
+    status, out, err = run_ruby(<<~RUBY, within: 120)
+      require "abaca/scheduler"
+      require "timeout"
+      Thread.new do
+        Fiber.set_scheduler(Abaca::Scheduler.new)
+        queue = Queue.new
+        reader, writer = IO.pipe
+        GC.stress = true
+        5.times do |i|
+          Fiber.schedule { sleep 0.001 * i; queue << i }
+          Fiber.schedule { queue.pop; writer.puts(i.to_s) }
+          Fiber.schedule { begin; Timeout.timeout(0.01) { sleep 1 }; rescue Timeout::Error; end }
+          Fiber.schedule { Fiber.scheduler.address_resolve("localhost") }
+        end
+        Fiber.schedule { 5.times { reader.gets }; GC.stress = false; puts "done" }
+      end.join
+    RUBY
+    assert_predicate status, :success?, err
+    assert_equal "done\n", out
+  end
+
+  def test_an_abandoned_scheduler_is_collected
+    status, out, err = run_ruby(<<~RUBY)
+      require "abaca/scheduler"
+      before = Dir.children("/proc/self/fd").size
+      50.times { Thread.new { scheduler = Abaca::Scheduler.new; scheduler.fiber { scheduler.block(:never, nil) } }.join }
+      10.times { Abaca::Scheduler.new }
+      GC.start
+      GC.compact if GC.respond_to?(:compact)
+      3.times { GC.start }
+      puts Dir.children("/proc/self/fd").size - before < 60
+    RUBY
+    assert_predicate status, :success?, err
+    assert_equal "true\n", out
+  end
+
+  def test_mark_survives_compaction
+    skip "no compaction here" unless GC.respond_to?(:compact)
+    done = 0
+    with_scheduler do
+      100.times { |i| Fiber.schedule { sleep(0.01 + (i * 0.0001)) && done += 1 } }
+      Fiber.schedule { 3.times { GC.compact || sleep(0.002) } }
+    rescue NotImplementedError
+      nil
+    end
+    assert_equal 100, done
+  end
+end

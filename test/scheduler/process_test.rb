@@ -1,0 +1,178 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/scheduler_case"
+require "socket"
+
+class ProcessTest < Minitest::Test
+  include SchedulerCase
+
+  def test_children_are_waited_for_at_the_same_time
+    statuses = []
+    took = seconds do
+      with_scheduler do
+        3.times do |i|
+          Fiber.schedule do
+            pid = spawn("sleep 0.2; exit #{i}")
+            assert_equal pid, Process.wait(pid)
+            statuses << $?.exitstatus
+          end
+        end
+      end
+    end
+    assert_equal [0, 1, 2], statuses.sort
+    assert_operator took, :<, 0.55
+  end
+
+  def test_system_backticks_and_popen
+    in_fiber do
+      assert_equal "hi\n", `echo hi`
+      assert_predicate $?, :success?
+      assert_equal false, system("exit 3")
+      assert_equal 3, $?.exitstatus
+      text = IO.popen("cat", "r+") do |io|
+        io.puts("through")
+        io.close_write
+        io.read
+      end
+      assert_equal "through\n", text
+    end
+  end
+
+  def test_any_child_and_no_child
+    in_fiber do
+      pid = spawn("exit 4")
+      other = :waits
+      Fiber.schedule { sleep(0.001) && other = :ran }
+      assert_equal pid, Process.wait(-1)
+      assert_equal 4, $?.exitstatus
+      assert_raises(Errno::ECHILD) { Process.wait(-1) }
+      assert_raises(Errno::ECHILD) { Process.wait(pid) }
+      sleep 0.01
+      assert_equal :ran, other
+    end
+  end
+
+  def test_a_child_that_two_fibers_wait_for
+    results = []
+    with_scheduler do
+      pid = spawn("sleep 0.05")
+      2.times do
+        Fiber.schedule do
+          results << Process.wait(pid)
+        rescue Errno::ECHILD
+          results << :gone
+        end
+      end
+    end
+    assert_equal 1, results.count(:gone)
+    assert_equal 2, results.size
+  end
+
+  def test_no_descriptor_is_left
+    in_fiber do
+      Process.wait(spawn("true"))
+      before = Dir.children("/proc/self/fd").size
+      20.times { Process.wait(spawn("true")) }
+      assert_operator Dir.children("/proc/self/fd").size, :<=, before + 1
+    end
+  end
+
+  def test_names
+    in_fiber do |scheduler|
+      addresses = scheduler.address_resolve("localhost")
+      refute_empty addresses & ["127.0.0.1", "::1"]
+      assert_nil scheduler.address_resolve("no-such-name.invalid")
+      assert_equal ["127.0.0.1"], scheduler.address_resolve("127.0.0.1")
+      assert_equal ["fe80::1%lo"], scheduler.address_resolve("fe80::1%lo")
+      assert_raises(TypeError) { scheduler.address_resolve(nil) }
+      assert_raises(ArgumentError) { scheduler.address_resolve("a\0b") }
+    end
+  end
+
+  def test_many_names_at_once
+    found = []
+    with_scheduler { 50.times { Fiber.schedule { found << Fiber.scheduler.address_resolve("localhost") } } }
+    assert_equal 50, found.compact.size
+  end
+
+  def test_a_lookup_that_is_given_up
+    in_fiber do |scheduler|
+      20.times do
+        scheduler.timeout_after(0.00001) { scheduler.address_resolve("localhost") }
+      rescue Timeout::Error
+        nil
+      end
+      refute_nil scheduler.address_resolve("localhost")
+    end
+  end
+
+  def test_connect_by_name
+    server = TCPServer.new("127.0.0.1", 0)
+    in_fiber do
+      Fiber.schedule { server.accept.close }
+      assert_equal "", TCPSocket.new("localhost", server.local_address.ip_port).read
+    end
+  ensure
+    server&.close
+  end
+
+  # Ruby before 4.0 leaves the parent's scheduler in place; its hooks then block the thread.
+  def test_a_forked_child_waits_without_the_parents_scheduler
+    reader, writer = IO.pipe
+    parents = nil
+    with_scheduler do
+      Fiber.schedule { parents = reader.gets }
+      Fiber.schedule do
+        pid = fork do
+          own, own_writer = IO.pipe
+          Thread.new { sleep(0.01) && own_writer.puts("own") }
+          queue = Queue.new
+          Thread.new { sleep(0.01) && queue << 1 }
+          sleep 0.005
+          exit!(own.gets == "own\n" && queue.pop == 1 ? 5 : 1)
+        end
+        Process.wait(pid)
+        assert_equal 5, $?.exitstatus
+        writer.puts("parent")
+      end
+    end
+    assert_equal "parent\n", parents
+  end
+
+  def test_a_forked_child_makes_a_scheduler_of_its_own
+    reader, writer = IO.pipe
+    parents = nil
+    with_scheduler do
+      Fiber.schedule { parents = reader.gets }
+      Fiber.schedule do
+        pid = fork do
+          old = Fiber.scheduler
+          Fiber.set_scheduler(Abaca::Scheduler.new)
+          order = []
+          Fiber.schedule { sleep(0.02) && order << 2 }
+          Fiber.schedule { sleep(0.01) && order << 1 }
+          Fiber.scheduler.run
+          exit!(order == [1, 2] && (old.nil? || old.closed?) ? 6 : 1)
+        end
+        Process.wait(pid)
+        assert_equal 6, $?.exitstatus
+        writer.puts("parent")
+      end
+    end
+    assert_equal "parent\n", parents
+  end
+
+  def test_the_parents_scheduler_starts_no_fiber_in_a_child
+    skip "Ruby 4.0 takes it away" if RUBY_VERSION >= "4.0"
+    in_fiber do
+      pid = fork do
+        Fiber.schedule { exit!(1) }
+      rescue RuntimeError
+        exit!(7)
+      end
+      Process.wait(pid)
+      assert_equal 7, $?.exitstatus
+    end
+  end
+end

@@ -1,0 +1,93 @@
+# frozen_string_literal: true
+
+require "English"
+require "abaca/scheduler"
+require "rbconfig"
+require "timeout"
+
+# For tests that run fibers on an Abaca::Scheduler: in a thread of their own, with a deadline.
+module SchedulerCase
+  DEADLINE = 20
+
+  # Remembers what fibers raise, a failed assertion above all: otherwise it would only be reported.
+  class Recorder < Abaca::Scheduler
+    def errors = (@errors ||= [])
+
+    def fiber(**options, &block)
+      super do
+        block.call
+      rescue StandardError, ScriptError, Minitest::Assertion => e
+        errors << e
+      end
+    end
+  end
+
+  def self.clock = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+  # Runs the block on the root fiber of a new thread that has a scheduler, and then the loop, until no
+  # fiber is left. Returns the block's value; raises what the thread raised.
+  def with_scheduler(within: DEADLINE)
+    thread = Thread.new do
+      Thread.current.report_on_exception = false
+      Fiber.set_scheduler(scheduler = Recorder.new)
+      result = yield scheduler
+      scheduler.close
+      raise scheduler.errors.first unless scheduler.errors.empty?
+
+      result
+    end
+    return thread.value if thread.join(within)
+
+    place = thread.backtrace&.first(8)&.join("\n")
+    thread.kill
+    flunk("the scheduler did not end within #{within} s:\n#{place}")
+  end
+
+  # Runs the block as the only fiber and returns its value; what it raises is raised here.
+  def in_fiber(within: DEADLINE)
+    result = error = nil
+    with_scheduler(within: within) do
+      Fiber.schedule do
+        result = yield Fiber.scheduler
+      rescue Exception => e # rubocop:disable Lint/RescueException
+        error = e
+      end
+    end
+    raise error if error
+
+    result
+  end
+
+  # The seconds that the block took.
+  def seconds
+    start = SchedulerCase.clock
+    yield
+    SchedulerCase.clock - start
+  end
+
+  # Runs Ruby code in a process of its own, with a deadline. Returns [status, stdout, stderr].
+  def run_ruby(code, *options, within: DEADLINE)
+    out_read, out_write = IO.pipe
+    err_read, err_write = IO.pipe
+    path = $LOAD_PATH.flat_map { |folder| ["-I", folder] }
+    pid = spawn(RbConfig.ruby, *options, *path, "-e", code, out: out_write, err: err_write)
+    [out_write, err_write].each(&:close)
+    readers = [out_read, err_read].map { |io| Thread.new { io.read } }
+    status = wait_within(pid, within)
+    [status, *readers.map(&:value)]
+  ensure
+    [out_read, err_read].each(&:close)
+  end
+
+  def wait_within(pid, within)
+    limit = SchedulerCase.clock + within
+    while SchedulerCase.clock < limit
+      return $CHILD_STATUS if Process.wait(pid, Process::WNOHANG)
+
+      sleep 0.01
+    end
+    Process.kill(:KILL, pid)
+    Process.wait(pid)
+    flunk("the process did not end within #{within} s")
+  end
+end
