@@ -112,7 +112,7 @@ struct ab_engine {
   ab_outbox_next_op next_op;
 };
 
-#define AB_STEP_REQUESTS 4     /* a step ends when so many requests wait */
+#define AB_STEP_REQUESTS 8     /* a step ends when so many requests wait */
 #define AB_STEP_CONNS    1024  /* connections touched in one step; the others wait for the next */
 #define AB_TURN_REQUESTS 16    /* requests of one connection in a turn */
 #define AB_TURN_RECVS    8     /* reads of one connection in a turn */

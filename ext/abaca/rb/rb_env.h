@@ -58,6 +58,7 @@ typedef struct ab_env_builder {
   VALUE rack_input, http_1_0;
   ab_name_entry *names;
   uint32_t name_count;
+  bool direct; /* keys may be set without rb_hash_aset */
   ab_env_memo memo;
 } ab_env_builder;
 

@@ -177,6 +177,9 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   VALUE timeout = option(options, "shutdown_timeout");
 
   server->app = app;
+  /* A bare lambda is called without looking its `call` up. */
+  server->app_is_proc = RTEST(rb_obj_is_proc(app)) && CLASS_OF(app) == rb_cProc;
+  server->id_call = rb_intern("call");
   server->log = option(options, "log");
   server->access_log = RTEST(option(options, "access_log"));
   server->newline_values = major < 3;
@@ -208,7 +211,9 @@ static VALUE call_app(VALUE arg) {
     ab_env_set_input(&server->env, exchange->env, ab_exchange_input(exchange));
     if (chunked) ab_env_set_unchunked(&server->env, exchange->env, body->size);
   }
-  exchange->result = rb_funcall(server->app, rb_intern("call"), 1, exchange->env);
+  exchange->result = server->app_is_proc
+                         ? rb_proc_call_with_block(server->app, 1, &exchange->env, Qnil)
+                         : rb_funcallv(server->app, server->id_call, 1, &exchange->env);
   ab_response_write(exchange);
   return Qnil;
 }

@@ -23,6 +23,7 @@ typedef struct ab_server {
   VALUE thread; /* that runs the loop */
   ab_env_builder env;
   VALUE app, log;
+  ID id_call;
   ab_nsec shutdown_timeout;   /* 0: wait for ever */
   ab_nsec drain_deadline;     /* while draining; 0: none */
   ab_list borrowed;           /* ab_borrow: strings and files that the engine still sends from */
@@ -33,6 +34,7 @@ typedef struct ab_server {
   const ab_request *next_request; /* handed to the fiber that is started for it */
   ab_conn *next_conn;
   volatile sig_atomic_t stop_requested, halt_requested;
+  bool app_is_proc;
   bool access_log;
   bool newline_values; /* Rack 2: "a\nb" is two field lines */
   bool to_ary_closes;  /* Rack 3: Body#to_ary closes the body */
