@@ -95,7 +95,7 @@ class TimeoutTest < Minitest::Test
     with_scheduler do
       Fiber.schedule { mutex.synchronize { sleep 0.1 } }
       waits.each do |name, wait|
-        Fiber.schedule { assert_raises(Timeout::Error, name.to_s) { Timeout.timeout(0.02, &wait) } }
+        Fiber.schedule { assert_raises(Timeout::Error, name.to_s) { Timeout.timeout(0.02) { wait.call } } }
       end
     end
   ensure

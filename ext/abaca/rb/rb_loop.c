@@ -370,23 +370,21 @@ void ab__loop_pass(ab_loop *loop) {
   park_on(loop, &waiter, 0, AB_WAKE_READY, Qnil);
 }
 
-static bool awaits_exception(const ab_waiter *waiter) {
-  return waiter->kind != AB_WAIT_STRAY && NIL_P(waiter->exception);
+/* The wait of a fiber that `fiber` resumed, directly or not (an Enumerator's, say): what is raised
+ * there comes up to it. */
+static ab_waiter *carried_waiter(ab_loop *loop, VALUE fiber) {
+  ab_list_each (node, tmp, &loop->parked) {
+    ab_waiter *waiter = AB_CONTAINER_OF(node, ab_waiter, link);
+    if (waiter->carrier == fiber) return waiter;
+  }
+  return NULL;
 }
 
 bool ab__loop_interrupt(ab_loop *loop, VALUE fiber, VALUE exception) {
   ab_waiter *waiter = ab__loop_waiter(loop, fiber);
-  if (!waiter) {
-    /* Perhaps it resumed a fiber that waits (an Enumerator's, say): what is raised there comes up
-     * to it. */
-    ab_list_each (node, tmp, &loop->parked) {
-      ab_waiter *other = AB_CONTAINER_OF(node, ab_waiter, link);
-      if (other->carrier != fiber) continue;
-      waiter = other;
-      break;
-    }
-  }
-  if (!waiter || !awaits_exception(waiter)) return false;
+  /* A stray may be one that only seems to be stranded, because the fiber it resumed waits. */
+  if (!waiter || waiter->kind == AB_WAIT_STRAY) waiter = carried_waiter(loop, fiber);
+  if (!waiter || !NIL_P(waiter->exception)) return false;
   waiter->exception = exception;
   ab_loop_wake(loop, waiter);
   return true;

@@ -1,0 +1,22 @@
+# frozen_string_literal: true
+
+# Builds pool_hooks.so: the loop and the pool once more, under a module of its own, with a way to
+# start jobs from Ruby. The product has none: its server starts jobs from C.
+require "mkmf"
+
+root = File.expand_path("../../../ext/abaca", __dir__)
+have_header("ruby/io/buffer.h")
+have_func("rb_fiber_new_storage", "ruby.h")
+have_func("rb_io_timeout", ["ruby.h", "ruby/io.h"])
+have_func("rb_io_closed_p", ["ruby.h", "ruby/io.h"])
+have_func("rb_process_status_wait", "ruby.h")
+core = %w[base/mem io/poller io/poller_epoll io/heap io/wheel io/clock
+          rb/rb_loop rb/rb_fdwait rb/rb_offload rb/rb_scheduler rb/rb_sched_io rb/rb_sched_time rb/rb_sched_process
+          rb/rb_pool]
+$srcs = core.map { |name| "#{File.basename(name)}.c" } + ["pool_hooks.c"]
+$VPATH.concat(%w[base io rb].map { |room| File.join(root, room) })
+$INCFLAGS = "#{$INCFLAGS} -I#{root}"
+$defs << "-D_GNU_SOURCE"
+$CFLAGS = "#{$CFLAGS} -std=c11 -fvisibility=hidden -O1 -g"
+$warnflags = "-Wall -Wextra -Wno-unused-parameter -Wno-declaration-after-statement"
+create_makefile("pool_hooks")
