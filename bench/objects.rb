@@ -1,0 +1,117 @@
+# frozen_string_literal: true
+
+# Ruby objects that a server allocates for each hello request, the app's own included. See README.md.
+# Usage: ruby bench/objects.rb --help
+
+require "optparse"
+require "socket"
+require_relative "support/bench"
+require_relative "servers/catalog"
+require_relative "servers/load"
+
+module Bench
+  # Reads the process' own counter (GC.stat) before and after many requests on one connection.
+  class Objects
+    APP = File.join(DIR, "apps", "counted.ru")
+    CHUNK = 500 # requests on one connection: some servers end one after a thousand
+    KINDS = { "wrk's request" => [], "a browser's (9 fields)" => Loads::BROWSER }.freeze
+
+    def initialize(only:, requests:)
+      @servers = Catalog.pick(only)
+      @chunks = [requests / CHUNK, 1].max
+      @found = {}
+      @absent = {}
+    end
+
+    # @return [Integer] requests of each kind
+    def requests = @chunks * CHUNK
+
+    def run
+      @servers.each do |server|
+        @found[server.name] = measure(server)
+      rescue Unavailable, Failed => e
+        @absent[server.name] = e.message
+      end
+    end
+
+    # @return [String] a table
+    def render
+      table = Table.new(["objects per request", *KINDS.keys])
+      @found.each { |name, counts| table.add(name, *counts.values) }
+      @absent.each { |name, reason| table.note(name, reason) }
+      table.to_s
+    end
+
+    # @return [Hash] for the results file
+    def to_h = { requests: requests, objects_per_request: @found, absent: @absent }
+
+    private
+
+    def measure(server)
+      server.prepare
+      port = Ports.free
+      child = Child.new(server.command(port: port, app: APP), name: "objects-#{server.name}", env: server.env(size: 12))
+      child.wait_ready(seconds: 20) { Probe.get(port: port, seconds: 1) }
+      ask(port, []) # warm-up: caches, pools and the first connection
+      KINDS.transform_values { |fields| count(port, fields) }
+    ensure
+      child&.stop
+    end
+
+    # What reading the counter costs itself is found by reading it twice, and taken off.
+    def count(port, fields)
+      first = counter(port)
+      second = counter(port)
+      @chunks.times { ask(port, fields) }
+      ((counter(port) - second - (second - first)) / requests.to_f).round(2)
+    end
+
+    def counter(port)
+      body = Probe.get(port: port, path: "/gc")&.body.to_s
+      raise Failed, "no counter" unless body.match?(/\A\d+\z/)
+
+      body.to_i
+    end
+
+    def ask(port, fields)
+      socket = TCPSocket.new("127.0.0.1", port)
+      request = ["GET / HTTP/1.1", "Host: 127.0.0.1:#{port}", *fields, "", ""].join("\r\n")
+      Timeout.timeout(30) { CHUNK.times { exchange(socket, request) } }
+    rescue SystemCallError, EOFError, Timeout::Error => e
+      raise Failed, "requests on one connection: #{e.message}"
+    ensure
+      socket&.close
+    end
+
+    def exchange(socket, request)
+      socket.write(request)
+      answer = +"".b
+      answer << socket.readpartial(4096) until whole?(answer)
+    end
+
+    # The body arrives as it is, as the only chunk, or compressed; so the framing is looked at.
+    def whole?(answer)
+      head, body = answer.split("\r\n\r\n", 2)
+      return false unless body
+
+      length = head[/^content-length:\s*(\d+)/i, 1]
+      length ? body.bytesize >= length.to_i : body.end_with?("0\r\n\r\n")
+    end
+  end
+end
+
+options = { only: %w[abaca puma iodine itsi falcon], requests: 10_000 }
+OptionParser.new do |parser|
+  parser.banner = "usage: bin/bench objects [options]"
+  parser.on("--only A,B", Array, "these servers (abaca,puma,iodine,itsi,falcon)") { |names| options[:only] = names }
+  parser.on("--requests N", Integer, "requests of each kind (10000)") { |n| options[:requests] = n }
+end.parse!
+
+begin
+  objects = Bench::Objects.new(**options)
+  objects.run
+  path = Bench::Results.write("objects", objects.to_h)
+  puts "", objects.render, "", "#{objects.requests} requests of each kind; written to #{path}"
+rescue ArgumentError => e
+  abort "bench: #{e.message}"
+end
