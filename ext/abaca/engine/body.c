@@ -151,8 +151,10 @@ int ab_body_feed(ab_body *body, const ab_limits *limits, const char *buf, size_t
 ab_nsec ab_body_deadline(const ab_body *body, const ab_limits *limits) {
   ab_nsec deadline = body->progress + limits->body_timeout * AB_NSEC_PER_SEC;
   if (limits->min_body_rate) {
-    ab_nsec paid = body->size / limits->min_body_rate * AB_NSEC_PER_SEC;
-    ab_nsec rate = body->started + RATE_GRACE + paid;
+    /* Beyond 136 years in advance the product would not fit, and nobody asks. */
+    uint64_t paid = body->size / limits->min_body_rate;
+    if (paid > UINT32_MAX) return deadline;
+    ab_nsec rate = body->started + RATE_GRACE + paid * AB_NSEC_PER_SEC;
     if (rate < deadline) deadline = rate;
   }
   return deadline;
