@@ -117,9 +117,8 @@ class RackConcurrencyTest < Minitest::Test
   def test_child_process
     reader, writer = IO.pipe
     reader.nonblock = false # the child's `read` would give up
-    assert_waits_for_another(->(_env) { Process.wait(spawn("sh", "-c", "read line", in: reader)) }, lambda {
-      writer.puts("go")
-    })
+    command = ["sh", "-c", "read _", { in: reader }]
+    assert_waits_for_another(->(_env) { Process.wait(spawn(*command)) }, -> { writer.puts("go") })
   ensure
     reader.close
     writer.close
