@@ -8,6 +8,7 @@
 
 #include "base/bits.h"
 #include "http1/write.h"
+#include "rb/rb_scheduler.h"
 #include "rb/rb_server.h"
 
 /* What the app's fields say about the message itself. */
@@ -327,6 +328,9 @@ static VALUE frozen_octets(VALUE string) {
 
 void ab_response_content(ab_exchange *exchange, VALUE string) {
   if (!RB_TYPE_P(string, T_STRING)) raise_refused("a body yields what is not a String", string);
+  if (AB_UNLIKELY(ab__loop_forked(exchange->server->loop))) {
+    rb_raise(rb_eIOError, "a forked child cannot write to its parent's connection");
+  }
   VALUE octets = frozen_octets(string);
   size_t len = (size_t)RSTRING_LEN(octets);
   if (exchange->has_length && len > exchange->body_left) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "http1/write.h"
+#include "rb/rb_scheduler.h"
 
 #define SCRATCH_SIZE 8192
 /* After a forced shutdown the fibers get this long to end. */
@@ -214,7 +215,8 @@ static VALUE call_app(VALUE arg) {
   exchange->result = server->app_is_proc
                          ? rb_proc_call_with_block(server->app, 1, &exchange->env, Qnil)
                          : rb_funcallv(server->app, server->id_call, 1, &exchange->env);
-  ab_response_write(exchange);
+  /* A child that the app forked must not answer on its parent's connection. */
+  if (AB_LIKELY(!ab__loop_forked(server->loop))) ab_response_write(exchange);
   return Qnil;
 }
 
@@ -256,6 +258,7 @@ static bool is_a(VALUE exception, VALUE klass) {
  * true when it concerns the process and has to go on. */
 static bool blame(ab_exchange *exchange) {
   VALUE exception = rb_errinfo();
+  if (ab__loop_forked(exchange->server->loop)) return true;
   if (!is_a(exception, rb_eException)) { /* the fiber or its thread is being killed */
     ab_response_error(exchange, 500);
     return true;
@@ -302,6 +305,17 @@ static void protected_step(VALUE (*fn)(VALUE), ab_exchange *exchange, int *fatal
   }
 }
 
+/* A forked child has come back from the app. `exit` in it ends it in order; there is nothing that
+ * it could return to. */
+NORETURN(static void leave_child(int fatal));
+
+static void leave_child(int fatal) {
+  if (fatal) rb_jump_tag(fatal);
+  rb_warn("a forked child came back from the app into the server: it ends here");
+  rb_funcall(rb_mProcess, rb_intern("exit!"), 1, Qtrue);
+  abort();
+}
+
 /* The job of a pooled fiber: one request. */
 static void run_exchange(void *arg) {
   ab_server *server = arg;
@@ -323,6 +337,7 @@ static void run_exchange(void *arg) {
 
   int fatal = 0;
   protected_step(call_app, &exchange, &fatal);
+  if (AB_UNLIKELY(ab__loop_forked(server->loop))) leave_child(fatal);
   if (exchange.body_open) protected_step(close_body, &exchange, &fatal);
   ab_exchange_forget(&exchange);
   if (exchange.file) ab_server_return(server, exchange.file);
