@@ -11,7 +11,7 @@ class BlockTest < Minitest::Test
     got = []
     with_scheduler do
       Fiber.schedule { 3.times { got << queue.pop } }
-      Fiber.schedule { 3.times { |i| sleep(0.001) && queue << i } }
+      Fiber.schedule { 3.times { |i| sleep(0.001) && (queue << i) } }
     end
     assert_equal [0, 1, 2], got
   end
@@ -56,7 +56,7 @@ class BlockTest < Minitest::Test
       Fiber.schedule { sleep(0.01) && mutex.synchronize { ready = true } && variable.broadcast }
       mutex.synchronize { variable.wait(mutex) until ready }
       took = seconds { mutex.synchronize { variable.wait(mutex, 0.02) } }
-      assert_in_delta 0.02, took, 0.015
+      assert_operator took, :>=, 0.019
     end
     assert ready
   end
@@ -92,7 +92,7 @@ class BlockTest < Minitest::Test
     queue = Queue.new
     took = seconds do
       in_fiber do
-        Thread.new { sleep(0.03) && queue << :thread }
+        Thread.new { sleep(0.03) && (queue << :thread) }
         assert_equal :thread, queue.pop
       end
     end

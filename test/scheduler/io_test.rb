@@ -133,7 +133,7 @@ class IOTest < Minitest::Test
     first, _first_writer = IO.pipe
     got = []
     with_scheduler do
-      Fiber.schedule { assert_raises(IOError) { first.wait_readable } && got << :closed }
+      Fiber.schedule { assert_raises(IOError) { first.wait_readable } && (got << :closed) }
       Fiber.schedule do
         number = first.fileno
         first.close
@@ -224,7 +224,7 @@ class IOTest < Minitest::Test
     reader, writer = IO.pipe
     in_fiber do
       Fiber.schedule { sleep(0.01) && writer.write("x") }
-      assert_equal [[reader], [], []], IO.select([reader], nil, nil, 5)
+      assert_equal [[reader], [], []], IO.select([reader], nil, nil, 5) # rubocop:disable Lint/IncompatibleIoSelectWithFiberScheduler
     end
   end
 
@@ -258,7 +258,7 @@ class IOTest < Minitest::Test
       in_fiber do |scheduler|
         buffer = IO::Buffer.for("0123456789")
         rest = RUBY_VERSION < "3.2" ? [4, 2] : [2, 4, 0]
-        assert_equal RUBY_VERSION < "3.2" ? 10 : 10, scheduler.io_pwrite(file, buffer, *rest)
+        assert_equal 10, scheduler.io_pwrite(file, buffer, *rest)
         assert_equal "\0\x000123456789", File.binread(file.path)
         target = IO::Buffer.new(4)
         assert_equal 4, scheduler.io_pread(file, target, *rest)

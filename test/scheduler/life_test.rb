@@ -43,7 +43,7 @@ class LifeTest < Minitest::Test
     [-> { scheduler.run }, -> { scheduler.fiber { nil } }, -> { scheduler.kernel_sleep(1) },
      -> { scheduler.block(:x, nil) }, -> { scheduler.io_wait(reader, IO::READABLE) },
      -> { scheduler.io_select([reader]) }, -> { scheduler.timeout_after(1) { nil } },
-     -> { scheduler.address_resolve("localhost") }, -> { scheduler.process_wait($$, 0) }].each do |hook|
+     -> { scheduler.address_resolve("localhost") }, -> { scheduler.process_wait(Process.pid, 0) }].each do |hook|
       error = assert_raises(RuntimeError, &hook)
       assert_match(/closed/, error.message)
     end
@@ -208,7 +208,7 @@ class LifeTest < Minitest::Test
     order = []
     with_scheduler do
       queue = Queue.new
-      victim = Fiber.schedule { (queue.pop && order << :popped) rescue order << :raised } # rubocop:disable Style/RescueModifier
+      victim = Fiber.schedule { queue.pop && (order << :popped) rescue order << :raised } # rubocop:disable Style/RescueModifier
       Fiber.schedule do
         queue << 1
         victim.raise("now")
@@ -227,7 +227,7 @@ class LifeTest < Minitest::Test
       ensure
         order << :victim
       end
-      Fiber.schedule { victim.kill && order << :killer }
+      Fiber.schedule { victim.kill && (order << :killer) }
     end
     assert_equal %i[victim killer], order
   end
@@ -236,7 +236,7 @@ class LifeTest < Minitest::Test
     order = []
     with_scheduler do
       Fiber.schedule do
-        Fiber.new { sleep(0.001) && order << :inner }.transfer
+        Fiber.new { sleep(0.001) && (order << :inner) }.transfer
         order << :outer
       end
     end
@@ -246,7 +246,7 @@ class LifeTest < Minitest::Test
   def test_fiber_interrupt_is_delivered_at_the_wait
     order = []
     with_scheduler do |scheduler|
-      fiber = Fiber.schedule { assert_raises(IOError) { sleep 30 } && order << :interrupted }
+      fiber = Fiber.schedule { assert_raises(IOError) { sleep 30 } && (order << :interrupted) }
       scheduler.fiber_interrupt(fiber, IOError.new("x"))
       order << :queued
       scheduler.fiber_interrupt(Fiber.schedule { nil }, IOError.new("nobody there"))

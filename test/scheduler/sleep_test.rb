@@ -9,15 +9,16 @@ class SleepTest < Minitest::Test
   def test_fibers_sleep_at_the_same_time_and_wake_in_order
     order = []
     took = seconds do
-      with_scheduler { [0.15, 0.05, 0.1].each { |time| Fiber.schedule { order << [sleep(time), time] } } }
+      with_scheduler { [0.4, 0.2, 0.3].each { |time| Fiber.schedule { order << [sleep(time), time] } } }
     end
-    assert_equal [0.05, 0.1, 0.15], order.map(&:last)
-    assert_in_delta 0.15, took, 0.1
+    assert_equal [0.2, 0.3, 0.4], order.map(&:last)
+    assert_operator took, :>=, 0.399
+    assert_operator took, :<, 0.85
   end
 
   def test_equal_deadlines_fire_in_the_order_of_their_sleeps
     order = []
-    with_scheduler { 20.times { |i| Fiber.schedule { sleep(0.02) && order << i } } }
+    with_scheduler { 20.times { |i| Fiber.schedule { sleep(0.02) && (order << i) } } }
     assert_equal (0...20).to_a, order
   end
 
@@ -71,7 +72,7 @@ class SleepTest < Minitest::Test
     done = []
     with_scheduler do
       Fiber.schedule { done << reader.gets }
-      Fiber.schedule { sleep(0.02) && done << :timer }
+      Fiber.schedule { sleep(0.02) && (done << :timer) }
       Fiber.schedule { sleep(0.01) && writer.puts("text") }
       Fiber.schedule { sleep 0 until done.size == 2 }
     end

@@ -146,26 +146,39 @@ static bool may_block(int fd) {
          !S_ISBLK(st.st_mode);
 }
 
-/* One attempt. Returns octets or -errno. */
-static ssize_t try_read(int fd, char *base, size_t size) {
-  ssize_t count = recv(fd, base, size, MSG_DONTWAIT);
-  if (count < 0 && errno == ENOTSOCK) {
-    if (may_block(fd) && poll_now(fd, READABLE) == 0) return -EAGAIN;
-    count = read(fd, base, size);
-  }
+/* True for every socket, and for IO.popen's pair of pipes. */
+static bool maybe_socket(VALUE io) {
+#ifdef HAVE_RB_IO_MODE
+  return (rb_io_mode(io) & FMODE_DUPLEX) != 0;
+#else
+  return (RFILE(io)->fptr->mode & FMODE_DUPLEX) != 0;
+#endif
+}
+
+static ssize_t result_of(ssize_t count) {
   return count < 0 ? -errno : count;
 }
 
-static ssize_t try_write(int fd, const char *base, size_t size) {
-  ssize_t count = send(fd, base, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-  if (count < 0 && errno == ENOTSOCK) {
-    if (may_block(fd)) {
-      if (poll_now(fd, WRITABLE) == 0) return -EAGAIN;
-      if (size > BLOCKING_WRITE_MAX) size = BLOCKING_WRITE_MAX;
-    }
-    count = write(fd, base, size);
+/* One attempt. Returns octets or -errno. */
+static ssize_t try_read(VALUE io, int fd, char *base, size_t size) {
+  if (maybe_socket(io)) {
+    ssize_t count = recv(fd, base, size, MSG_DONTWAIT);
+    if (count >= 0 || errno != ENOTSOCK) return result_of(count);
   }
-  return count < 0 ? -errno : count;
+  if (may_block(fd) && poll_now(fd, READABLE) == 0) return -EAGAIN;
+  return result_of(read(fd, base, size));
+}
+
+static ssize_t try_write(VALUE io, int fd, const char *base, size_t size) {
+  if (maybe_socket(io)) {
+    ssize_t count = send(fd, base, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (count >= 0 || errno != ENOTSOCK) return result_of(count);
+  }
+  if (may_block(fd)) {
+    if (poll_now(fd, WRITABLE) == 0) return -EAGAIN;
+    if (size > BLOCKING_WRITE_MAX) size = BLOCKING_WRITE_MAX;
+  }
+  return result_of(write(fd, base, size));
 }
 
 static bool would_block(ssize_t result) {
@@ -186,8 +199,11 @@ typedef struct transfer {
 /* (io, buffer, length) on 3.1, (.., length, offset) up to interface 3, (.., offset, length) on 4;
  * pread and pwrite have the file's offset before them, but on 3.1 behind (.., length, from). */
 static transfer unpack(int argc, const VALUE *argv, VALUE self, bool positional, bool write) {
-  transfer t = {
-      .self = self, .io = argv[0], .buffer = argv[1], .positional = positional, .write = write};
+  transfer t = {.self = self,
+                .io = rb_io_get_io(argv[0]),
+                .buffer = argv[1],
+                .positional = positional,
+                .write = write};
   const VALUE *rest = argv + 2;
   if (positional && AB_SCHEDULER_INTERFACE == 1 && argc == 4) {
     t.length = NUM2SIZET(rest[0]);
@@ -227,13 +243,11 @@ static char *octets(const transfer *t, size_t offset, size_t *size) {
 }
 
 static ssize_t attempt(const transfer *t, int fd, char *base, size_t size, size_t done) {
-  ssize_t result;
   if (t->positional) {
     off_t from = t->from + (off_t)done;
-    result = t->write ? pwrite(fd, base, size, from) : pread(fd, base, size, from);
-    return result < 0 ? -errno : result;
+    return result_of(t->write ? pwrite(fd, base, size, from) : pread(fd, base, size, from));
   }
-  return t->write ? try_write(fd, base, size) : try_read(fd, base, size);
+  return t->write ? try_write(t->io, fd, base, size) : try_read(t->io, fd, base, size);
 }
 
 #if AB_SCHEDULER_INTERFACE >= 4
@@ -437,7 +451,8 @@ static VALUE use_buffer(VALUE unused) {
 }
 
 static VALUE restore_warning(VALUE enabled) {
-  return rb_funcall(rb_path2class("Warning"), rb_intern("[]="), 2, ID2SYM(rb_intern("experimental")), enabled);
+  return rb_funcall(rb_path2class("Warning"), rb_intern("[]="), 2,
+                    ID2SYM(rb_intern("experimental")), enabled);
 }
 
 /* Ruby warns once of IO::Buffer, at its first use, which would be inside a hook. */

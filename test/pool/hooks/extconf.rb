@@ -8,8 +8,10 @@ root = File.expand_path("../../../ext/abaca", __dir__)
 have_header("ruby/io/buffer.h")
 have_func("rb_fiber_new_storage", "ruby.h")
 have_func("rb_io_timeout", ["ruby.h", "ruby/io.h"])
+have_func("rb_io_mode", ["ruby.h", "ruby/io.h"])
 have_func("rb_io_closed_p", ["ruby.h", "ruby/io.h"])
 have_func("rb_process_status_wait", "ruby.h")
+# rubocop:disable Style/GlobalVars
 core = %w[base/mem io/poller io/poller_epoll io/heap io/wheel io/clock
           rb/rb_loop rb/rb_fdwait rb/rb_offload rb/rb_scheduler rb/rb_sched_io rb/rb_sched_time rb/rb_sched_process
           rb/rb_pool]
@@ -19,4 +21,5 @@ $INCFLAGS = "#{$INCFLAGS} -I#{root}"
 $defs << "-D_GNU_SOURCE"
 $CFLAGS = "#{$CFLAGS} -std=c11 -fvisibility=hidden -O1 -g"
 $warnflags = "-Wall -Wextra -Wno-unused-parameter -Wno-declaration-after-statement"
+# rubocop:enable Style/GlobalVars
 create_makefile("pool_hooks")
