@@ -10,6 +10,8 @@ class Http1ResponseTest < Minitest::Test
 
   TEXT = { "content-type" => "text/plain" }.freeze
 
+  # Rack 2's Lint hides that a body is an Array, so some tests do without it.
+
   # A body whose length only its end tells.
   class Unknown
     def initialize(*pieces)
@@ -22,14 +24,14 @@ class Http1ResponseTest < Minitest::Test
   end
 
   def test_an_array_body_gets_its_length
-    running = serve { [200, TEXT.dup, %w[one two three]] }
+    running = serve(lint: false) { [200, TEXT.dup, %w[one two three]] }
     response = ask(running)
     assert_equal "11", response["content-length"]
     assert_equal "onetwothree", response.body
   end
 
   def test_an_empty_body_has_length_zero
-    running = serve { [200, TEXT.dup, []] }
+    running = serve(lint: false) { [200, TEXT.dup, []] }
     client = connect(running)
     assert_equal "0", client.call(GET)["content-length"]
     assert client.usable?
@@ -70,7 +72,7 @@ class Http1ResponseTest < Minitest::Test
 
   # RFC 9110 9.3.2: the header fields of GET, without the body.
   def test_head_has_the_fields_of_get_and_no_body
-    running = serve { [200, TEXT.dup, %w[one two]] }
+    running = serve(lint: false) { [200, TEXT.dup, %w[one two]] }
     client = connect(running)
     response = client.call(request("HEAD"), head: true)
     assert_equal "6", response["content-length"]

@@ -41,13 +41,13 @@ class RackEnvTest < Minitest::Test
   def test_lint_accepts_requests_of_all_kinds
     running = serve(->(env) { [200, { "content-type" => "text/plain" }, [env["rack.input"]&.read.to_s]] })
     [
-      GET, request("HEAD"), request("GET", "/a%20b?c=d&e"), request("OPTIONS", "*"), request("POST", body: "x"),
+      GET, request("HEAD"), request("GET", "/a%20b?c=d&e"), request("POST", body: "x"),
       request("POST", "/", "Transfer-Encoding" => "chunked") + chunked("x"), request("GET", version: "1.0"),
       request("DELETE", "/x"), request("PATCH", body: "y"), request("QUERY", body: "z"), request("PROPFIND", "/"),
       request("POST", "/", { "Content-Type" => "text/plain; charset=utf-8" }, body: "ä"),
       "GET / HTTP/1.0\r\n\r\n", "GET http://b.test:81/x?y HTTP/1.1\r\nHost: a.test\r\n\r\n",
       "GET / HTTP/1.1\r\nHost: [::1]:8080\r\n\r\n", "GET //double HTTP/1.1\r\nHost: a.test:80\r\n\r\n"
-    ].each do |octets|
+    ].push(*(request("OPTIONS", "*") if Rack.release >= "3")).each do |octets|
       response = ask(running, octets)
       assert_equal 200, response.status, "#{octets.inspect}: #{running.log}"
     end

@@ -4,6 +4,7 @@ require "abaca"
 require "rack"
 require "rack/lint"
 require "stringio"
+require "uri" # Rack 2's Lint takes it for granted
 require_relative "wire"
 
 # For tests that talk to a server in this process: it starts one, stops it at the end, and checks
