@@ -174,6 +174,28 @@ void ab__conn_settle(ab_conn *conn) {
 
 /* --- reading --- */
 
+/* No request can come any more; responses to earlier ones still go out. */
+static void leave(ab_conn *conn) {
+  if (conn->out) {
+    ab__conn_close(conn);
+  } else {
+    ab__conn_drop(conn);
+  }
+}
+
+/* The peer has closed its side. It may be waiting for responses all the same (RFC 9112 9.6). */
+static void end_of_input(ab_conn *conn) {
+  conn->hung_up = false;
+  if (conn->state == AB_CONN_APP) {
+    fail_body(conn, AB_EPEER);
+  } else if (conn->state == AB_CONN_LINGER) {
+    ab__conn_drop(conn);
+  } else {
+    conn->in_len = 0;
+    leave(conn);
+  }
+}
+
 /* Reads into buf. Returns octets, or 0 when there is nothing to use: then *step says how to go on,
  * and at the end of the stream the connection has been dropped unless the application has it. */
 static size_t receive(ab_conn *conn, char *buf, size_t room, enum step *step) {
@@ -190,8 +212,8 @@ static size_t receive(ab_conn *conn, char *buf, size_t room, enum step *step) {
     return 0;
   }
   conn->readable = false;
-  if (conn->state == AB_CONN_APP && n == 0) {
-    fail_body(conn, AB_EPEER);
+  if (n == 0) {
+    end_of_input(conn);
   } else {
     ab__conn_drop(conn);
   }
@@ -222,7 +244,7 @@ static enum step read_head(ab_conn *conn) {
     size_t n = receive(conn, buf, room, &step);
     if (n == 0) {
       /* Drained, idle, and nothing was on its way: it can go. */
-      if (engine->draining && conn->state == AB_CONN_HEAD) ab__conn_drop(conn);
+      if (engine->draining && conn->state == AB_CONN_HEAD) leave(conn);
       return step;
     }
     ab_arena_take(&engine->arena, n);
@@ -308,6 +330,8 @@ static enum step begin_request(ab_conn *conn, const ab_request *request) {
 }
 
 static enum step advance_head(ab_conn *conn) {
+  /* Who does not read its responses gets no more of them; the socket holds its further requests. */
+  if (conn->blocked && ab__conn_is_full(conn)) return STEP_WAIT;
   if (conn->in_len > 0 && !conn->parsed) {
     if (conn->turn_requests >= AB_TURN_REQUESTS) return wait_for_arena(conn);
     int size = parse(conn);

@@ -146,6 +146,8 @@ void ab__conn_set_deadline(ab_conn *conn, ab_nsec deadline);
 
 /* Sends until all is sent or the socket is full, and does what follows from either. */
 void ab__conn_flush(ab_conn *conn);
+/* True when more output is pending than max_pending_output. */
+bool ab__conn_is_full(const ab_conn *conn);
 /* No further request: closes once all is sent. */
 void ab__conn_close(ab_conn *conn);
 /* Answers a request that never reached the application with the error's status, and closes. */

@@ -267,7 +267,7 @@ int ab_engine_attach(ab_engine *engine, ab_poller *poller, ab_nsec now) {
 void ab_engine_detach(ab_engine *engine) {
   ab_poller *poller = engine->poller;
   if (!poller) return;
-  ab_engine_abort(engine);
+  ab_engine_abort(engine, false);
   ab_poller_lock(poller);
   for (ab_service *service = engine->services; service; service = service->next) {
     ab_poller_unset(poller, &service->watch, false);
@@ -325,9 +325,13 @@ static void abort_conn(ab_conn *conn) {
   if (conn->state != AB_CONN_DEAD) ab__conn_drop(conn);
 }
 
-void ab_engine_abort(ab_engine *engine) {
+static void abort_idle(ab_conn *conn) {
+  if (conn->state != AB_CONN_APP) abort_conn(conn);
+}
+
+void ab_engine_abort(ab_engine *engine, bool spare_app) {
   ab_engine_lock(engine);
-  each_conn(engine, abort_conn);
+  each_conn(engine, spare_app ? abort_idle : abort_conn);
   ab_engine_unlock(engine);
 }
 

@@ -94,8 +94,9 @@ void ab_engine_pause(ab_engine *engine, bool paused);
 /* Accepts no more and closes idle connections; requests in flight are answered, with
  * `Connection: close`. Idempotent. */
 void ab_engine_drain(ab_engine *engine);
-/* Closes every connection; those that the application has get AB_EVENT_GONE. */
-void ab_engine_abort(ab_engine *engine);
+/* Closes every connection at once; those that the application has get AB_EVENT_GONE, or with
+ * spare_app are left alone. */
+void ab_engine_abort(ab_engine *engine, bool spare_app);
 
 ab_engine_stats ab_engine_get_stats(ab_engine *engine);
 const ab_limits *ab_engine_limits(const ab_engine *engine);

@@ -100,9 +100,14 @@ void ab_conn_flush(ab_conn *conn) {
 }
 
 bool ab_conn_want_room(ab_conn *conn) {
-  if (conn->state == AB_CONN_DEAD || !conn->out) return false;
-  conn->wants_room = ab_outbox_pending(conn->out) > conn->engine->limits.max_pending_output;
+  /* What nobody has flushed would never drain. */
+  if (ab__conn_is_full(conn)) ab__conn_flush(conn);
+  conn->wants_room = ab__conn_is_full(conn);
   return conn->wants_room;
+}
+
+bool ab__conn_is_full(const ab_conn *conn) {
+  return conn->out && ab_outbox_pending(conn->out) > conn->engine->limits.max_pending_output;
 }
 
 /* --- sending --- */
@@ -213,6 +218,8 @@ void ab_conn_finish(ab_conn *conn, bool complete) {
   }
   conn->state = AB_CONN_HEAD;
   conn->timed = false;
+  if (ab__conn_is_full(conn)) ab__conn_flush(conn);
+  if (conn->state == AB_CONN_DEAD) return;
   if (conn->in_len > 0) {
     ab__conn_advance(conn); /* the next pipelined request */
   } else if (conn->readable) {

@@ -1,0 +1,561 @@
+/* From octets to requests and back: heads, pipelines, bodies, expectations, and output that does
+ * not fit into the socket. */
+#include "engine/fixture.h"
+
+#define GET(path)        "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
+#define OK(length, text) "HTTP/1.1 200 OK\r\nContent-Length: " #length "\r\n\r\n" text
+
+static void connection_is_small(void) {
+  CHECK(sizeof(ab_conn) + 16 <= 256); /* and its entry in the poller's table */
+}
+
+static void keep_alive(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int client = client_open(&fx);
+  bool end;
+  for (int i = 0; i < 3; i++) {
+    client_send(client, GET("/a"));
+    fixture_run(&fx);
+    CHECK(strcmp(OK(2, "/a"), client_read(client, &end)) == 0);
+    CHECK(!end);
+  }
+  CHECK_INT(3, stats_of(&fx).requests);
+  CHECK_INT(1, stats_of(&fx).connections);
+  CHECK_INT(3 * strlen(GET("/a")), stats_of(&fx).received);
+  CHECK_INT(3 * strlen(OK(2, "/a")), stats_of(&fx).sent);
+  close(client);
+  fixture_run(&fx);
+  CHECK_INT(0, stats_of(&fx).connections);
+  fixture_fini(&fx);
+}
+
+static void idle_connection_owns_nothing(void) {
+  fixture fx;
+  fixture_init(&fx);
+  ab_conn *conn;
+  int client = client_of_type(&fx, SOCK_STREAM, &conn);
+  client_send(client, GET("/a"));
+  fixture_run(&fx);
+  CHECK(!conn->out && !conn->own && !conn->body && !conn->request && conn->in_len == 0);
+  CHECK_INT(AB_CONN_HEAD, conn->state);
+  size_t calls = fx.mem.calls;
+  client_send(client, GET("/b"));
+  fixture_run(&fx);
+  CHECK_INT(calls, fx.mem.calls); /* the steady state allocates nothing */
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void peer_asks_to_close(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int client = client_open(&fx);
+  client_send(client, "GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  fixture_run(&fx);
+  bool end;
+  CHECK(strstr(client_read(client, &end), "Connection: close\r\n\r\n/a"));
+  CHECK(end);
+  CHECK_INT(0, stats_of(&fx).connections);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void application_closes(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  client_send(client, GET("/a"));
+  fixture_run(&fx);
+  ab_engine_lock(fx.engine);
+  CHECK(ab_conn_keep_alive(fx.held[0]));
+  ab_conn_close_after(fx.held[0]);
+  CHECK(!ab_conn_keep_alive(fx.held[0]));
+  ab_engine_unlock(fx.engine);
+  answer_held(&fx, 0, "x");
+  fixture_run(&fx);
+  bool end;
+  CHECK(strstr(client_read(client, &end), "Connection: close"));
+  CHECK(end);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void broken_off_response_closes(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  client_send(client, GET("/a") GET("/b"));
+  fixture_run(&fx);
+  ab_engine_lock(fx.engine);
+  CHECK(ab_conn_keep_alive(fx.held[0]));
+  CHECK_INT(AB_OK, ab_conn_write(fx.held[0], "HTTP/1.1 200 OK\r\n", 17));
+  ab_conn_finish(fx.held[0], false);
+  ab_engine_unlock(fx.engine);
+  fx.held_count = 0;
+  fixture_run(&fx);
+  bool end;
+  CHECK(strcmp("HTTP/1.1 200 OK\r\n", client_read(client, &end)) == 0);
+  CHECK(end);
+  CHECK_INT(1, fx.taken);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void requests_are_limited(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.max_requests_per_connection = 3;
+  CHECK(fixture_start(&fx));
+  int client = client_open(&fx);
+  client_send(client, GET("/1") GET("/2") GET("/3") GET("/4"));
+  fixture_run(&fx);
+  bool end;
+  const char *text = client_read(client, &end);
+  CHECK_INT(3, occurrences(text, "200 OK"));
+  CHECK_INT(1, occurrences(text, "Connection: close"));
+  CHECK(end);
+  CHECK(strcmp("123", fx.paths) == 0);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* Each byte comes alone, over one turn each; the verdict is the same and the memory bounded. */
+static void heads_byte_by_byte(void) {
+  fixture fx;
+  fixture_init(&fx);
+  ab_conn *conn;
+  int client = client_of_type(&fx, SOCK_STREAM, &conn);
+  static const char text[] = GET("/a") GET("/b");
+  for (size_t i = 0; i < sizeof(text) - 1; i++) {
+    client_send_octets(client, text + i, 1);
+    fixture_run(&fx);
+    CHECK(conn->own_capacity <= 8192);
+  }
+  CHECK(strcmp(OK(2, "/a") OK(2, "/b"), client_read(client, NULL)) == 0);
+  CHECK(!conn->own);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void pipeline_cut_anywhere(void) {
+  static const char text[] =
+      GET("/a") "POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nxyz" GET("/c");
+  for (size_t cut = 1; cut < sizeof(text) - 1; cut++) {
+    fixture fx;
+    fixture_init(&fx);
+    int client = client_open(&fx);
+    client_send_octets(client, text, cut);
+    fixture_run(&fx);
+    client_send_octets(client, text + cut, sizeof(text) - 1 - cut);
+    fixture_run(&fx);
+    CHECK(strcmp(OK(2, "/a") OK(6, "/b:xyz") OK(2, "/c"), client_read(client, NULL)) == 0);
+    close(client);
+    fixture_fini(&fx);
+  }
+}
+
+/* The socket keeps the borders of messages: what was written at once is read at once. */
+static void a_batch_leaves_in_one_write(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int client = client_of_type(&fx, SOCK_SEQPACKET, NULL);
+  client_send(client, GET("/a") GET("/b") GET("/c"));
+  fixture_run(&fx);
+  static const char expected[] = OK(2, "/a") OK(2, "/b") OK(2, "/c");
+  char buf[1024];
+  ssize_t n = recv(client, buf, sizeof buf, 0);
+  CHECK_OCTETS(expected, buf, n > 0 ? (size_t)n : 0);
+  CHECK_INT(-1, recv(client, buf, sizeof buf, 0));
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* No response waits for a request that the application keeps. */
+static void an_answer_does_not_wait_for_the_next(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int client = client_open(&fx);
+  client_send(client, GET("/a") GET("/b"));
+  fx.mute = true;
+  fixture_run(&fx);
+  CHECK_INT(1, stats_of(&fx).waiting);
+  fx.mute = false;
+  fx.hold = true;
+  fixture_run(&fx);
+  answer_held(&fx, 0, "1");
+  fixture_run(&fx);
+  CHECK(strcmp(OK(1, "1"), client_read(client, NULL)) == 0);
+  CHECK_INT(1, fx.held_count);
+  answer_held(&fx, 0, "2");
+  fixture_run(&fx);
+  CHECK(strcmp(OK(1, "2"), client_read(client, NULL)) == 0);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* More than one turn's share of one connection: others get their turn in between. */
+static void long_pipeline_takes_turns(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int client = client_open(&fx), other = client_open(&fx);
+  for (int i = 0; i < 100; i++) client_send(client, GET("/p"));
+  client_send(other, GET("/o"));
+  fixture_turn(&fx);
+  CHECK(fx.taken < 100);
+  CHECK(strchr(fx.paths, 'o'));
+  fixture_run(&fx);
+  CHECK_INT(101, fx.taken);
+  CHECK_INT(100, occurrences(client_read(client, NULL), OK(2, "/p")));
+  close(client);
+  close(other);
+  fixture_fini(&fx);
+}
+
+/* Requests that the application has no room for outlive the turn, whole and in order. */
+static void untaken_requests_settle(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int a = client_open(&fx), b = client_open(&fx);
+  client_send(a, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi" GET("/c"));
+  fixture_run(&fx);
+  fx.mute = true;
+  client_send(b, GET("/b"));
+  client_send(a, "POST /d HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nh");
+  fixture_run(&fx);
+  client_send(a, "o" GET("/e"));
+  for (int i = 0; i < 3; i++) fixture_run(&fx);
+  CHECK_INT(2, stats_of(&fx).waiting);
+  CHECK_INT(2, fx.taken);
+  CHECK_INT(1, fixture_run(&fx)); /* whoever cannot take them may sleep */
+  fx.mute = false;
+  fixture_run(&fx);
+  CHECK_INT(0, stats_of(&fx).waiting);
+  CHECK(strcmp("acbde", fx.paths) == 0);
+  CHECK(strcmp(OK(5, "/a:hi") OK(2, "/c") OK(5, "/d:ho") OK(2, "/e"), client_read(a, NULL)) == 0);
+  CHECK(strcmp(OK(2, "/b"), client_read(b, NULL)) == 0);
+  close(a);
+  close(b);
+  fixture_fini(&fx);
+}
+
+/* --- bodies --- */
+
+static void chunked_body_and_what_follows(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int client = client_open(&fx);
+  client_send(client, "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab");
+  fixture_run(&fx);
+  CHECK_INT(0, fx.taken);
+  client_send(client, "c\r\n0\r\n\r\n" GET("/b"));
+  fixture_run(&fx);
+  CHECK(strcmp(OK(6, "/a:abc") OK(2, "/b"), client_read(client, NULL)) == 0);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void body_in_a_file(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.max_body_memory = 1000;
+  CHECK(fixture_start(&fx));
+  fx.hold = true;
+  int client = client_open(&fx);
+  static char octets[200000];
+  memset(octets, 'x', sizeof octets);
+  client_send(client, "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n");
+  CHECK(client_push(&fx, client, octets, sizeof octets));
+  CHECK_INT(1, fx.held_count);
+  ab_body *body = ab_conn_body(fx.held[0]);
+  CHECK(body && body->size == sizeof octets);
+  int fd = ab_body_take_file(body);
+  CHECK_INT(sizeof octets, lseek(fd, 0, SEEK_END));
+  close(fd);
+  answer_held(&fx, 0, "x");
+  fixture_run(&fx);
+  CHECK(strcmp(OK(1, "x"), client_read(client, NULL)) == 0);
+  close(client);
+  fixture_fini(&fx);
+}
+
+#define EXPECT(path, n)                                                                            \
+  "POST " path " HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: " #n "\r\n\r\n"
+#define CONTINUE "HTTP/1.1 100 Continue\r\n\r\n"
+
+static void expectation_asked_first(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  client_send(client, EXPECT("/a", 5));
+  fixture_run(&fx);
+  CHECK_INT(1, fx.held_count);
+  CHECK(ab_conn_body_expected(fx.held[0]));
+  CHECK(*client_read(client, NULL) == '\0');
+  want_body(&fx, fx.held[0]);
+  fixture_run(&fx);
+  CHECK(strcmp(CONTINUE, client_read(client, NULL)) == 0);
+  CHECK_INT(0, fx.events);
+  client_send(client, "he");
+  fixture_run(&fx);
+  CHECK_INT(0, fx.events);
+  client_send(client, "llo" GET("/b"));
+  fixture_run(&fx);
+  CHECK_INT(AB_EVENT_BODY, fx.events);
+  CHECK(!ab_conn_body_expected(fx.held[0]));
+  CHECK_INT(AB_OK, ab_conn_body_error(fx.held[0]));
+  ab_body *body = ab_conn_body(fx.held[0]);
+  CHECK_OCTETS("hello", body->octets, body->size);
+  answer_held(&fx, 0, "x");
+  fixture_run(&fx);
+  answer_held(&fx, 0, "y"); /* the request behind the body */
+  fixture_run(&fx);
+  CHECK(strcmp(OK(1, "x") OK(1, "y"), client_read(client, NULL)) == 0);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* The body came with its head, or in the same turn: no interim response is needed. */
+static void expectation_not_waited_for(void) {
+  for (int later = 0; later < 2; later++) {
+    fixture fx;
+    fixture_init(&fx);
+    fx.hold = true;
+    int client = client_open(&fx);
+    client_send(client, EXPECT("/a", 5) "hello" GET("/b"));
+    fixture_turn(&fx);
+    if (later) fixture_run(&fx); /* the octets have settled by then */
+    want_body(&fx, fx.held[0]);
+    fixture_run(&fx);
+    CHECK_INT(AB_EVENT_BODY, fx.events);
+    ab_body *body = ab_conn_body(fx.held[0]);
+    CHECK_OCTETS("hello", body->octets, body->size);
+    answer_held(&fx, 0, "x");
+    fixture_run(&fx);
+    answer_held(&fx, 0, "y");
+    fixture_run(&fx);
+    CHECK(strcmp(OK(1, "x") OK(1, "y"), client_read(client, NULL)) == 0);
+    close(client);
+    fixture_fini(&fx);
+  }
+}
+
+static void expectation_met_in_parts(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  client_send(client, EXPECT("/a", 5) "he");
+  fixture_run(&fx);
+  want_body(&fx, fx.held[0]);
+  fixture_run(&fx);
+  client_send(client, "llo");
+  fixture_run(&fx);
+  CHECK_INT(AB_EVENT_BODY, fx.events);
+  CHECK_OCTETS("hello", ab_conn_body(fx.held[0])->octets, ab_conn_body(fx.held[0])->size);
+  answer_held(&fx, 0, "x");
+  fixture_run(&fx);
+  CHECK(strcmp(OK(1, "x"), client_read(client, NULL)) == 0);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* Nobody knows whether the body will come: the connection cannot be used again. */
+static void expectation_left_unread(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int client = client_open(&fx);
+  client_send(client, EXPECT("/a", 5));
+  fixture_run(&fx);
+  client_send(client, "hello" GET("/b"));
+  fixture_run(&fx);
+  bool end;
+  CHECK(strstr(client_read(client, &end), "Connection: close\r\n\r\n/a"));
+  CHECK(end);
+  CHECK_INT(1, fx.taken);
+  CHECK_INT(1, stats_of(&fx).connections); /* lingers: the peer still talks */
+  close(client);
+  fixture_run(&fx);
+  CHECK_INT(0, stats_of(&fx).connections);
+  fixture_fini(&fx);
+}
+
+static void expected_body_is_malformed(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  client_send(client, "POST /a HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+                      "Transfer-Encoding: chunked\r\n\r\n");
+  fixture_run(&fx);
+  want_body(&fx, fx.held[0]);
+  client_send(client, "zz\r\n");
+  fixture_run(&fx);
+  CHECK_INT(AB_EVENT_BODY, fx.events);
+  CHECK_INT(AB_HTTP1_CHUNK_SIZE_SYNTAX, ab_conn_body_error(fx.held[0]));
+  CHECK(!ab_conn_keep_alive(fx.held[0]));
+  answer_held(&fx, 0, "x");
+  fixture_run(&fx);
+  bool end;
+  CHECK(strstr(client_read(client, &end), "Connection: close"));
+  CHECK(end);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void expected_body_breaks_off(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  client_send(client, EXPECT("/a", 5));
+  fixture_run(&fx);
+  want_body(&fx, fx.held[0]);
+  client_send(client, "he");
+  shutdown(client, SHUT_WR);
+  fixture_run(&fx);
+  CHECK_INT(AB_EVENT_BODY, fx.events);
+  CHECK_INT(AB_EPEER, ab_conn_body_error(fx.held[0]));
+  answer_held(&fx, 0, "x"); /* it may still be read */
+  fixture_run(&fx);
+  bool end;
+  CHECK(strstr(client_read(client, &end), CONTINUE "HTTP/1.1 200 OK\r\n"));
+  CHECK(end);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* --- output --- */
+
+static const char *plenty(size_t len) {
+  static char octets[8 << 20];
+  if (!octets[0]) memset(octets, 'x', sizeof octets);
+  return len <= sizeof octets ? octets : NULL;
+}
+
+static void back_pressure(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  client_send(client, GET("/a"));
+  fixture_run(&fx);
+  ab_conn *conn = fx.held[0];
+  size_t len = 2 << 20;
+  ab_engine_lock(fx.engine);
+  CHECK(!ab_conn_want_room(conn));
+  CHECK_INT(AB_OK, ab_conn_borrow(conn, plenty(len), len, &fx));
+  CHECK(ab_conn_want_room(conn)); /* it is sent as far as it goes, although nobody flushed */
+  ab_engine_unlock(fx.engine);
+  fixture_run(&fx);
+  CHECK_INT(0, fx.events);
+  CHECK_INT(0, fx.released);
+  CHECK_INT(len, client_drain(&fx, client));
+  CHECK_INT(AB_EVENT_DRAINED, fx.events);
+  CHECK_INT(1, fx.released);
+  ab_engine_lock(fx.engine);
+  CHECK(!ab_conn_want_room(conn));
+  ab_engine_unlock(fx.engine);
+  answer_held(&fx, 0, "x");
+  fixture_run(&fx);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void room_follows_without_a_flush(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  int size = 1 << 22;
+  client_send(client, GET("/a"));
+  fixture_run(&fx);
+  setsockopt(fx.held[0]->watch.fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size);
+  ab_engine_lock(fx.engine);
+  CHECK_INT(AB_OK, ab_conn_borrow(fx.held[0], plenty(400000), 400000, &fx));
+  bool waits = ab_conn_want_room(fx.held[0]);
+  ab_engine_unlock(fx.engine);
+  /* Whether or not the socket took it all: who waits is told. */
+  CHECK_INT(400000, client_drain(&fx, client));
+  CHECK_INT(waits ? AB_EVENT_DRAINED : 0, fx.events);
+  answer_held(&fx, 0, "x");
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void large_answers_arrive_whole(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.big_len = 3 << 20;
+  fx.big = plenty(fx.big_len);
+  int client = client_open(&fx);
+  client_send(client, GET("/a") GET("/b"));
+  fixture_run(&fx);
+  size_t head = strlen("HTTP/1.1 200 OK\r\nContent-Length: 3145728\r\n\r\n");
+  CHECK_INT(2 * (fx.big_len + head), client_drain(&fx, client));
+  CHECK_INT(2, fx.released);
+  CHECK_INT(1, stats_of(&fx).connections);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void file_that_shrank_breaks_off(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  client_send(client, GET("/a"));
+  fixture_run(&fx);
+  int fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  CHECK_INT(5, write(fd, "hello", 5));
+  ab_engine_lock(fx.engine);
+  CHECK_INT(AB_OK, ab_conn_file(fx.held[0], fd, 0, 10, &fx));
+  ab_conn_finish(fx.held[0], true);
+  ab_engine_unlock(fx.engine);
+  fx.held_count = 0;
+  fixture_run(&fx);
+  bool end;
+  CHECK(strcmp("hello", client_read(client, &end)) == 0);
+  CHECK(end);
+  CHECK_INT(1, fx.released);
+  CHECK_INT(0, stats_of(&fx).connections);
+  close(fd);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* Who sends requests and reads no responses: the application does not answer ahead for ever. */
+static void pipelining_without_reading_is_held_back(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.big_len = 1 << 20;
+  fx.big = plenty(fx.big_len);
+  int client = client_open(&fx);
+  for (int i = 0; i < 200; i++) client_send(client, GET("/a"));
+  fixture_run(&fx);
+  CHECK(fx.taken <= AB_TURN_REQUESTS);
+  size_t head = strlen("HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n");
+  CHECK_INT(200 * (fx.big_len + head), client_drain(&fx, client));
+  CHECK_INT(200, fx.taken);
+  CHECK_INT(200, fx.released);
+  close(client);
+  fixture_fini(&fx);
+}
+
+CHECK_MAIN(CHECK_CASE(connection_is_small), CHECK_CASE(keep_alive),
+           CHECK_CASE(idle_connection_owns_nothing), CHECK_CASE(peer_asks_to_close),
+           CHECK_CASE(application_closes), CHECK_CASE(broken_off_response_closes),
+           CHECK_CASE(requests_are_limited), CHECK_CASE(heads_byte_by_byte),
+           CHECK_CASE(pipeline_cut_anywhere), CHECK_CASE(a_batch_leaves_in_one_write),
+           CHECK_CASE(an_answer_does_not_wait_for_the_next), CHECK_CASE(long_pipeline_takes_turns),
+           CHECK_CASE(untaken_requests_settle), CHECK_CASE(chunked_body_and_what_follows),
+           CHECK_CASE(body_in_a_file), CHECK_CASE(expectation_asked_first),
+           CHECK_CASE(expectation_not_waited_for), CHECK_CASE(expectation_met_in_parts),
+           CHECK_CASE(expectation_left_unread), CHECK_CASE(expected_body_is_malformed),
+           CHECK_CASE(expected_body_breaks_off), CHECK_CASE(back_pressure),
+           CHECK_CASE(room_follows_without_a_flush), CHECK_CASE(large_answers_arrive_whole),
+           CHECK_CASE(file_that_shrank_breaks_off),
+           CHECK_CASE(pipelining_without_reading_is_held_back))

@@ -1,0 +1,304 @@
+/* A real poller and engine on a counting allocator, with clients at the other end of socket pairs
+ * or of a listener, and an application that answers at once or on command. Time is an argument of
+ * the engine, so deadlines pass without sleeping. */
+#ifndef AB_TEST_ENGINE_FIXTURE_H
+#define AB_TEST_ENGINE_FIXTURE_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "engine/conn.h"
+
+#define FIXTURE_HELD 2048
+
+typedef struct fixture {
+  check_mem mem;
+  ab_limits limits;
+  ab_poller *poller;
+  ab_engine *engine;
+  ab_nsec now;
+  size_t released; /* owners that came back */
+  bool hold;       /* requests are kept in `held` instead of answered */
+  bool mute;       /* requests are not taken at all */
+  const char *big; /* content that is borrowed instead of the usual one; its owner is the fixture */
+  size_t big_len;
+  ab_conn *held[FIXTURE_HELD];
+  unsigned held_count;
+  unsigned taken;  /* requests */
+  unsigned events; /* all kinds that came since the test cleared it, REQUEST excepted */
+  unsigned failed; /* answers that could not be queued */
+  char paths[64];  /* first letters of the paths taken, in order */
+} fixture;
+
+static AB_UNUSED void fixture_release(void *ctx, void *owner) {
+  fixture *self = ctx;
+  if (owner) self->released++;
+}
+
+static AB_UNUSED bool fixture_start(fixture *self) {
+  self->poller = ab_poller_init(&self->mem.mem);
+  self->engine =
+      self->poller ? ab_engine_init(&self->mem.mem, &self->limits, fixture_release, self) : NULL;
+  return self->engine && ab_engine_attach(self->engine, self->poller, self->now) == AB_OK;
+}
+
+/* Change self->limits in between; fixture_start makes the engine. */
+static AB_UNUSED void fixture_prepare(fixture *self) {
+  *self = (fixture){.limits = ab_limits_default(), .now = 1000 * AB_NSEC_PER_SEC};
+  check_mem_init(&self->mem, 0);
+}
+
+static AB_UNUSED void fixture_init(fixture *self) {
+  fixture_prepare(self);
+  CHECK(fixture_start(self));
+}
+
+/* Everything goes back. What is still held is finished. */
+static AB_UNUSED void fixture_fini(fixture *self) {
+  if (self->engine) {
+    ab_engine_detach(self->engine);
+    for (unsigned i = 0; i < self->held_count; i++) ab_conn_finish(self->held[i], false);
+    ab_engine_stats stats = ab_engine_get_stats(self->engine);
+    CHECK_INT(0, stats.connections);
+    CHECK_INT(0, stats.in_app);
+    CHECK_INT(0, stats.waiting);
+    ab_engine_fini(self->engine);
+  }
+  if (self->poller) ab_poller_fini(self->poller);
+  CHECK_INT(0, self->mem.live);
+}
+
+/* --- the application --- */
+
+static AB_UNUSED int respond(fixture *self, ab_conn *conn, const char *text, size_t len,
+                             bool borrow) {
+  char head[128];
+  bool keep = ab_conn_keep_alive(conn);
+  int n = snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n%s\r\n", len,
+                   keep ? "" : "Connection: close\r\n");
+  int err = ab_conn_write(conn, head, (size_t)n);
+  if (err) return err;
+  return borrow ? ab_conn_borrow(conn, text, len, self) : ab_conn_write(conn, text, len);
+}
+
+static AB_UNUSED void answer(fixture *self, ab_conn *conn, const char *text) {
+  ab_engine_lock(self->engine);
+  int err = respond(self, conn, text, strlen(text), false);
+  if (err) self->failed++;
+  ab_conn_finish(conn, err == AB_OK);
+  ab_engine_unlock(self->engine);
+}
+
+static AB_UNUSED void answer_held(fixture *self, unsigned i, const char *text) {
+  ab_conn *conn = self->held[i];
+  self->held[i] = self->held[--self->held_count];
+  answer(self, conn, text);
+}
+
+static AB_UNUSED void want_body(fixture *self, ab_conn *conn) {
+  ab_engine_lock(self->engine);
+  ab_conn_want_body(conn);
+  ab_engine_unlock(self->engine);
+}
+
+/* Answers with the path and, if there is one, the body. */
+static AB_UNUSED void take_request(fixture *self, ab_conn *conn, const ab_request *request) {
+  if (self->taken < sizeof(self->paths) - 1) {
+    self->paths[self->taken] = request->path.ptr[request->path.len > 1];
+  }
+  self->taken++;
+  if (self->hold && self->held_count < FIXTURE_HELD) {
+    self->held[self->held_count++] = conn;
+    return;
+  }
+  char text[4096];
+  ab_body *body = ab_conn_body(conn);
+  int n = snprintf(text, sizeof text, "%.*s", (int)request->path.len, request->path.ptr);
+  if (body && !ab_conn_body_expected(conn)) {
+    n += snprintf(text + n, sizeof(text) - (size_t)n, ":%.*s",
+                  body->octets ? (int)(body->size < 1000 ? body->size : 1000) : 0,
+                  body->octets ? body->octets : "");
+  }
+  ab_engine_lock(self->engine);
+  int err = self->big ? respond(self, conn, self->big, self->big_len, true)
+                      : respond(self, conn, text, (size_t)n, false);
+  if (err) self->failed++;
+  ab_conn_finish(conn, err == AB_OK);
+  ab_engine_unlock(self->engine);
+}
+
+static AB_UNUSED void take_events(fixture *self) {
+  for (unsigned i = 0; i < 100000; i++) {
+    unsigned events = 0;
+    const ab_request *request = NULL;
+    ab_conn *conn = ab_engine_next(self->engine, !self->mute, &events, &request);
+    if (!conn) return;
+    if (events & AB_EVENT_REQUEST) {
+      CHECK_INT(AB_EVENT_REQUEST, events);
+      take_request(self, conn, request);
+    } else {
+      CHECK(!request);
+      self->events |= events;
+    }
+  }
+  CHECK(!"events come to an end");
+}
+
+/* One turn without waiting. True when the engine asks for another at once. */
+static AB_UNUSED bool fixture_turn(fixture *self) {
+  int ready = ab_poller_wait(self->poller, 0);
+  ab_poller_lock(self->poller);
+  ab_poller_dispatch(self->poller);
+  ab_poller_unlock(self->poller);
+  ab_engine_begin_turn(self->engine, self->now);
+  bool more = false;
+  for (unsigned steps = 0;; steps++) {
+    bool batch = ab_engine_step(self->engine);
+    take_events(self);
+    more = ab_engine_end_step(self->engine);
+    CHECK_INT(0, self->engine->touched_count);
+    CHECK_INT(0, self->engine->arena.used);
+    if (!batch) break;
+    if (steps == 10000) {
+      CHECK(!"a turn comes to an end");
+      break;
+    }
+  }
+  return more || ready > 0;
+}
+
+/* Turns until nothing happens any more. Returns how many it took. */
+static AB_UNUSED unsigned fixture_run(fixture *self) {
+  unsigned turns = 1;
+  while (fixture_turn(self)) {
+    if (++turns == 5000) {
+      CHECK(!"the engine comes to rest");
+      break;
+    }
+  }
+  return turns;
+}
+
+/* Lets so many seconds pass, and one tick of the timers. */
+static AB_UNUSED void fixture_pass(fixture *self, unsigned seconds) {
+  self->now += seconds * AB_NSEC_PER_SEC + AB_WHEEL_TICK;
+  fixture_run(self);
+}
+
+static AB_UNUSED ab_engine_stats stats_of(fixture *self) {
+  return ab_engine_get_stats(self->engine);
+}
+
+/* --- clients --- */
+
+/* Opens a connection of the engine's at one end of a socket pair. Returns the client's end. */
+static AB_UNUSED int client_of_type(fixture *self, int type, ab_conn **conn) {
+  int ends[2];
+  if (socketpair(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) abort();
+  ab_addr nobody = {0};
+  ab_engine_lock(self->engine);
+  ab_conn *opened = ab__conn_open(self->engine, ends[0], &nobody, NULL);
+  ab_engine_unlock(self->engine);
+  if (!opened) close(ends[0]);
+  if (conn) *conn = opened;
+  return ends[1];
+}
+
+static AB_UNUSED int client_open(fixture *self) {
+  return client_of_type(self, SOCK_STREAM, NULL);
+}
+
+static AB_UNUSED void client_send_octets(int fd, const char *octets, size_t len) {
+  CHECK_INT(len, send(fd, octets, len, MSG_NOSIGNAL));
+}
+
+static AB_UNUSED void client_send(int fd, const char *text) {
+  client_send_octets(fd, text, strlen(text));
+}
+
+/* Sends all of it, with turns of the engine whenever the socket is full. */
+static AB_UNUSED bool client_push(fixture *self, int fd, const char *octets, size_t len) {
+  for (unsigned i = 0; i < 10000 && len > 0; i++) {
+    ssize_t n = send(fd, octets, len, MSG_NOSIGNAL);
+    if (n < 0 && errno != EAGAIN) return false;
+    if (n > 0) {
+      octets += n;
+      len -= (size_t)n;
+    }
+    fixture_run(self);
+  }
+  return len == 0;
+}
+
+/* What has arrived, with a NUL behind it, in static memory. *end tells whether the stream has ended
+ * there; NULL when that does not matter. */
+static AB_UNUSED const char *client_read(int fd, bool *end) {
+  static char buf[65536];
+  size_t len = 0;
+  ssize_t n = -1;
+  while (len < sizeof(buf) - 1 && (n = recv(fd, buf + len, sizeof(buf) - 1 - len, 0)) > 0)
+    len += (size_t)n;
+  buf[len] = '\0';
+  if (end) *end = n == 0 || (n < 0 && errno != EAGAIN);
+  return buf;
+}
+
+/* Reads and throws away until nothing comes any more; the octets' number. */
+static AB_UNUSED size_t client_drain(fixture *self, int fd) {
+  static char buf[65536];
+  size_t total = 0;
+  for (unsigned i = 0; i < 100000; i++) {
+    ssize_t n = recv(fd, buf, sizeof buf, 0);
+    if (n > 0) total += (size_t)n;
+    fixture_run(self);
+    if (n > 0) continue;
+    n = recv(fd, buf, sizeof buf, 0);
+    if (n <= 0) break;
+    total += (size_t)n;
+  }
+  return total;
+}
+
+static AB_UNUSED unsigned occurrences(const char *text, const char *part) {
+  unsigned count = 0;
+  for (const char *at = text; (at = strstr(at, part)); at += strlen(part)) count++;
+  return count;
+}
+
+/* A TCP listener on a port of the kernel's choice. */
+static AB_UNUSED uint16_t fixture_listen(fixture *self) {
+  ab_listener *listener = ab_listener_tcp(&self->mem.mem, "127.0.0.1", 0, NULL);
+  if (!listener) return 0;
+  uint16_t port = ab_listener_port(listener);
+  if (ab_engine_add_listener(self->engine, listener) != AB_OK) {
+    ab_listener_fini(listener);
+    return 0;
+  }
+  return port;
+}
+
+static AB_UNUSED int client_tcp(uint16_t port) {
+  struct sockaddr_in address = {
+      .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+    close(fd);
+    return -1;
+  }
+  fcntl(fd, F_SETFL, O_NONBLOCK);
+  return fd;
+}
+
+/* Closes so that the other side gets a reset. */
+static AB_UNUSED void client_reset(int fd) {
+  struct linger linger = {1, 0};
+  setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+  close(fd);
+}
+
+#endif
