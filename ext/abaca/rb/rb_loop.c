@@ -390,6 +390,15 @@ bool ab__loop_interrupt(ab_loop *loop, VALUE fiber, VALUE exception) {
   return true;
 }
 
+void ab__loop_interrupt_all(ab_loop *loop, VALUE exception) {
+  ab_list_each (node, tmp, &loop->parked) {
+    ab_waiter *waiter = AB_CONTAINER_OF(node, ab_waiter, link);
+    if (!NIL_P(waiter->exception)) continue;
+    waiter->exception = exception;
+    ab_loop_wake(loop, waiter);
+  }
+}
+
 /* ---- dispatching ---- */
 
 static VALUE switch_to(VALUE fiber) {
@@ -567,6 +576,7 @@ static bool must_sweep(const ab_loop *loop) {
 }
 
 static bool is_finished(ab_loop *loop) {
+  if (loop->client && loop->client->given_up(loop->client_ctx)) return true;
   if (loop->ready_count > 0 || loop->parked_count > 0) return false;
   return !loop->client || loop->client->done(loop->client_ctx);
 }
@@ -583,7 +593,7 @@ static bool turn(ab_loop *loop) {
     ab__fd_sweep(loop);
   }
   if (loop->offload) ab_offload_reap(loop->offload);
-  if (!busy && is_finished(loop)) return false;
+  if (is_finished(loop) && !busy) return false;
   if (ab_poller_wait(loop->poller, 0) == 0 && !busy && loop->ready_count == 0) block(loop);
   deliver_events(loop);
   rb_thread_check_ints();

@@ -59,6 +59,8 @@ typedef struct ab_loop_client {
   ab_nsec (*deadline)(void *ctx);
   /* True when the client no longer keeps the loop running. */
   bool (*done)(void *ctx);
+  /* True when the loop shall end although fibers are left. */
+  bool (*given_up)(void *ctx);
 } ab_loop_client;
 
 /* The loop of an Abaca::Scheduler; raises TypeError for anything else, and what the scheduler's

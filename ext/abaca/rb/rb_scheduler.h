@@ -89,6 +89,8 @@ ab_waiter *ab__loop_waiter(ab_loop *loop, VALUE fiber);
 /* Makes the wait that keeps `fiber`, or a fiber that it resumed, raise `exception`. Returns false
  * when there is none, or when another exception is already on its way. */
 bool ab__loop_interrupt(ab_loop *loop, VALUE fiber, VALUE exception);
+/* Does it to every fiber that waits. */
+void ab__loop_interrupt_all(ab_loop *loop, VALUE exception);
 /* Lets every other ready fiber run before the current one goes on. */
 void ab__loop_pass(ab_loop *loop);
 /* Switches from the current fiber to the root fiber; the fiber is parked by its caller's own means.

@@ -398,24 +398,38 @@ static void refuse_request(ab_server *server) {
 static VALUE force_shutdown(VALUE arg) {
   ab_server *server = (ab_server *)arg;
   VALUE message = rb_str_new_cstr("the server is shutting down");
-  return ULL2NUM(ab_pool_raise_all(
-      server->pool, rb_class_new_instance(1, &message, ab_error_class("ForceShutdown"))));
+  ab__loop_interrupt_all(server->loop,
+                         rb_class_new_instance(1, &message, ab_error_class("ForceShutdown")));
+  return Qnil;
 }
 
+static void begin_drain(ab_server *server, ab_nsec now) {
+  server->draining = true;
+  server->drain_deadline = server->shutdown_timeout ? now + server->shutdown_timeout : 0;
+  ab_engine_drain(server->engine);
+}
+
+/* What is left of the shutdown: first requests in flight are waited for, then fibers get an
+ * exception where they wait, and at last nothing is waited for any more. */
 static void shut_down(ab_server *server, ab_nsec now) {
-  if ((server->stop_requested || server->halt_requested) && !server->draining) {
-    server->draining = true;
-    server->drain_deadline = server->shutdown_timeout ? now + server->shutdown_timeout : 0;
-    ab_engine_drain(server->engine);
+  if (!server->stop_requested && !server->halt_requested) return;
+  if (!server->draining) begin_drain(server, now);
+  ab_engine_stats stats = ab_engine_get_stats(server->engine);
+  bool served = stats.connections == 0 && stats.in_app == 0;
+  /* Fibers that the app started beside its requests hold a stop up only for a while. */
+  if (served && !server->forced &&
+      (!server->drain_deadline || server->drain_deadline > now + FORCE_GRACE)) {
+    server->drain_deadline = now + FORCE_GRACE;
   }
   bool late = server->drain_deadline && now >= server->drain_deadline;
-  if (server->draining && !server->forced && (late || server->halt_requested)) {
+  if (!server->forced && (late || server->halt_requested)) {
     server->forced = true;
     server->drain_deadline = now + FORCE_GRACE;
+    ab_engine_abort(server->engine, true);
     quietly(force_shutdown, (VALUE)server);
-  } else if (server->forced && late) {
-    server->drain_deadline = 0;
-    ab_engine_abort(server->engine);
+  } else if (server->forced && !server->given_up && (late || stats.in_app == 0)) {
+    server->given_up = late;
+    ab_engine_abort(server->engine, false);
   }
 }
 
@@ -459,12 +473,16 @@ static bool server_done(void *ctx) {
   ab_server *server = ctx;
   if (!server->draining) return false;
   ab_engine_stats stats = ab_engine_get_stats(server->engine);
-  /* After a forced shutdown, fibers that will not end do not hold the server up. */
-  bool given_up = server->forced && !server->drain_deadline;
-  return stats.connections == 0 && (stats.in_app == 0 || given_up);
+  return stats.connections == 0 && (stats.in_app == 0 || server->given_up);
 }
 
-static const ab_loop_client server_client = {server_turn, server_deadline, server_done};
+/* Fibers that would not end even by an exception do not keep the server. */
+static bool server_given_up(void *ctx) {
+  return ((ab_server *)ctx)->given_up && server_done(ctx);
+}
+
+static const ab_loop_client server_client = {server_turn, server_deadline, server_done,
+                                             server_given_up};
 
 /* --- methods --- */
 
@@ -546,6 +564,7 @@ static VALUE run_ended(VALUE self) {
   ab_engine_detach(server->engine);
   take_released(server);
   server->running = false;
+  if (server->given_up) ab__loop_close(server->loop); /* nobody waits for its fibers */
   return Qnil;
 }
 

@@ -39,7 +39,7 @@ typedef struct ab_server {
   bool newline_values; /* Rack 2: "a\nb" is two field lines */
   bool to_ary_closes;  /* Rack 3: Body#to_ary closes the body */
   bool dispatching;    /* events are being consumed: a fiber that is done may take the next */
-  bool draining, forced, running;
+  bool draining, forced, given_up, running;
 } ab_server;
 
 /* A request in the application; lives on the stack of its fiber. */
