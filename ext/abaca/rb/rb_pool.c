@@ -116,7 +116,8 @@ static VALUE scrub_fiber(VALUE fiber) {
     VALUE names = rb_obj_instance_variables(fiber);
     for (long i = 0; i < RARRAY_LEN(names); i++)
       rb_obj_remove_instance_variable(fiber, RARRAY_AREF(names, i));
-    if (rb_ivar_count(fiber) > 0) return Qfalse;
+    /* The count may still include removed ones (Ruby 3.3). */
+    if (RARRAY_LEN(rb_obj_instance_variables(fiber)) > 0) return Qfalse;
   }
 #ifdef HAVE_RB_FIBER_NEW_STORAGE
   VALUE storage = rb_funcall(fiber, rb_intern("storage"), 0);

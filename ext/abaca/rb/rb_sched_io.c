@@ -121,21 +121,9 @@ static VALUE sched_io_wait(int argc, VALUE *argv, VALUE self) {
   return got == 0 ? Qfalse : INT2FIX(got);
 }
 
-/* Parks until the IO is ready, for the loops of io_read and io_write; honours IO#timeout. */
-static void wait_for(VALUE self, VALUE io, int events) {
-#ifdef HAVE_RB_IO_TIMEOUT
-  VALUE timeout = rb_io_timeout(io);
-#else
-  VALUE timeout = Qnil;
-#endif
-  VALUE argv[3] = {io, INT2FIX(events), timeout};
-  if (sched_io_wait(3, argv, self) != Qfalse) return;
-#ifdef HAVE_RB_IO_TIMEOUT
-  rb_raise(rb_eIOTimeoutError, "Blocking operation timed out!");
-#endif
-}
-
 /* ---- io_read, io_write ---- */
+
+#ifdef HAVE_RUBY_IO_BUFFER_H
 
 /* May a system call on it block? */
 static bool may_block(int fd) {
@@ -180,12 +168,6 @@ static ssize_t try_write(VALUE io, int fd, const char *base, size_t size) {
   }
   return result_of(write(fd, base, size));
 }
-
-static bool would_block(ssize_t result) {
-  return result == -EAGAIN || result == -EWOULDBLOCK;
-}
-
-#ifdef HAVE_RUBY_IO_BUFFER_H
 
 /* The arguments of a hook, in one order for every version of Ruby. */
 typedef struct transfer {
@@ -265,6 +247,24 @@ static VALUE perform(const transfer *t) {
 }
 
 #else
+
+/* Parks until the IO is ready, for the loops of io_read and io_write; honours IO#timeout. */
+static void wait_for(VALUE self, VALUE io, int events) {
+#ifdef HAVE_RB_IO_TIMEOUT
+  VALUE timeout = rb_io_timeout(io);
+#else
+  VALUE timeout = Qnil;
+#endif
+  VALUE argv[3] = {io, INT2FIX(events), timeout};
+  if (sched_io_wait(3, argv, self) != Qfalse) return;
+#ifdef HAVE_RB_IO_TIMEOUT
+  rb_raise(rb_eIOTimeoutError, "Blocking operation timed out!");
+#endif
+}
+
+static bool would_block(ssize_t result) {
+  return result == -EAGAIN || result == -EWOULDBLOCK;
+}
 
 /* `length` is a minimum: 0 asks for one attempt; otherwise it goes on, and waits, until so much was
  * moved, or the end or an error came. */
