@@ -162,8 +162,9 @@ void ab__conn_settle(ab_conn *conn) {
   if (conn->in_len == 0) {
     if (conn->own) free_input(conn);
   } else if (!conn->own && !own_input(conn, 0)) {
-    if (conn->state == AB_CONN_APP) {
-      /* The request that the application has is answered; what came after it is lost. */
+    if (conn->state == AB_CONN_APP && !conn->expects) {
+      /* The request that the application has is answered; what came after it is lost. (With a body
+         on its way that would be a part of the body.) */
       conn->in_len = 0;
       ab_conn_close_after(conn);
     } else {
@@ -363,7 +364,7 @@ void ab__conn_taken(ab_conn *conn) {
   conn->request = NULL;
   conn->parsed = false;
   conn->state = AB_CONN_APP;
-  conn->deadline = 0;
+  ab__conn_rearm(conn);
   conn->served++;
   engine->stats.requests++;
   engine->stats.in_app++;

@@ -108,6 +108,7 @@ struct ab_engine {
   int64_t date_second;
   ab_engine_stats stats;
   bool paused, draining;
+  bool starved; /* a request could not be taken in this step, for want of room in the arena */
   char date[AB_DATE_FIELD_LEN + 1];
   ab_outbox_next_op next_op;
 };

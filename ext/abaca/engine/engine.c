@@ -146,7 +146,8 @@ ab_conn *ab_engine_next(ab_engine *engine, bool take_requests, unsigned *events,
       ab__engine_event(conn, 0);
       ab__conn_taken(conn);
     } else {
-      conn = NULL; /* the arena is full: after the turn there is room */
+      conn = NULL; /* the arena is full: after the step there is room */
+      engine->starved = true;
     }
   }
   ab_engine_unlock(engine);
@@ -164,6 +165,7 @@ static void set_services(ab_engine *engine) {
          change. */
       if (ab_poller_set(engine->poller, &service->watch, AB_POLL_IN) != AB_OK) continue;
     } else {
+      service->budget = 0;
       ab_poller_unset(engine->poller, &service->watch, false);
     }
   }
@@ -228,6 +230,7 @@ static void close_listeners(ab_engine *engine) {
     if (service->watch.fd < 0) continue;
     if (engine->poller) ab_poller_unset(engine->poller, &service->watch, true);
     service->watch.fd = -1;
+    service->budget = 0;
     ab_listener_close(service->listener);
   }
 }
@@ -367,7 +370,6 @@ void ab_engine_begin_turn(ab_engine *engine, ab_nsec now) {
   engine->now = now;
   refresh_date(engine);
   ab_list_splice(&engine->batch, &engine->ready);
-  pass_deadlines(engine);
   ab_engine_unlock(engine);
 }
 
@@ -402,6 +404,8 @@ bool ab_engine_step(ab_engine *engine) {
     serve(AB_CONTAINER_OF(ab_list_shift(&engine->batch), ab_conn, ready_link));
   }
   bool more = !ab_list_empty(&engine->batch) || accept_and_serve(engine, waiting);
+  /* Last, since what has come in time counts, however late we are in looking at it. */
+  if (!more) pass_deadlines(engine);
   ab_engine_unlock(engine);
   return more;
 }
@@ -428,7 +432,8 @@ bool ab_engine_end_step(ab_engine *engine) {
   engine->touched_count = 0;
   free_dead(engine);
   ab_arena_reset(&engine->arena);
-  bool more = !ab_list_empty(&engine->ready) || !ab_list_empty(&engine->events);
+  bool more = engine->starved || !ab_list_empty(&engine->ready) || !ab_list_empty(&engine->events);
+  engine->starved = false;
   ab_engine_unlock(engine);
   return more;
 }

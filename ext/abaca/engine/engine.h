@@ -67,12 +67,12 @@ void ab_engine_detach(ab_engine *engine);
 void ab_engine_lock(ab_engine *engine);
 void ab_engine_unlock(ab_engine *engine);
 
-/* Begins a turn: what the poller's dispatch found ready becomes the turn's batch, and deadlines
- * pass. The caller then repeats step, next until there is no event, and end_step, as long as step
- * says so. */
+/* Begins a turn: what the poller's dispatch found ready becomes the turn's batch. The caller then
+ * repeats step, next until there is no event, and end_step, as long as step says so. */
 void ab_engine_begin_turn(ab_engine *engine, ab_nsec now);
-/* Serves the batch until a few requests wait. Returns true when some of the batch is left. Few, so
- * that a connection is read, answered and written while it is warm in the caches. */
+/* Serves the batch until a few requests wait. Returns true when some of the batch is left; after
+ * the last of it deadlines pass. Few, so that a connection is read, answered and written while it
+ * is warm in the caches. */
 bool ab_engine_step(ab_engine *engine);
 /* Ends the step, after its events have been taken: sends what is pending, copies what must outlive
  * the step, registers new connections. Returns true when more work waits, so that the caller must

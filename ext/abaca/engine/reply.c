@@ -119,6 +119,7 @@ static void block(ab_conn *conn, bool progress) {
     ab__conn_set_deadline(conn, engine->now + engine->limits.write_timeout * AB_NSEC_PER_SEC);
   }
   conn->blocked = true;
+  conn->timed = false; /* the state's own deadline is set anew when the output has left */
   if (!conn->registered || conn->watch.events & AB_POLL_OUT) return; /* or when the turn ends */
   uint32_t events = AB_POLL_IN | AB_POLL_OUT | AB_POLL_RDHUP | AB_POLL_EDGE;
   if (ab_poller_set(engine->poller, &conn->watch, events) != AB_OK) ab__conn_drop(conn);
@@ -184,7 +185,7 @@ void ab__conn_flush(ab_conn *conn) {
 
 void ab__conn_close(ab_conn *conn) {
   conn->state = AB_CONN_CLOSING;
-  conn->deadline = 0;
+  ab__conn_rearm(conn);
   if (conn->in_len > 0 || conn->readable) conn->lingers = true;
   conn->in_len = 0;
   if (conn->out) {

@@ -1,0 +1,754 @@
+/* How connections end: errors, lingering, peers that go in any state, deadlines, drain, abort. */
+#include "engine/fixture.h"
+
+#define GET(path)     "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
+#define POST(path, n) "POST " path " HTTP/1.1\r\nHost: x\r\nContent-Length: " #n "\r\n\r\n"
+#define EXPECT(path, n)                                                                            \
+  "POST " path " HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: " #n "\r\n\r\n"
+
+static char plenty[4 << 20];
+
+/* A response that does not fit into the socket, and is finished. */
+static void answer_big(fixture *fx, unsigned i, bool keep) {
+  ab_conn *conn = fx->held[i];
+  fx->held[i] = fx->held[--fx->held_count];
+  ab_engine_lock(fx->engine);
+  if (!keep) ab_conn_close_after(conn);
+  CHECK_INT(AB_OK, respond(fx, conn, plenty, sizeof plenty, true));
+  ab_conn_finish(conn, true);
+  ab_engine_unlock(fx->engine);
+}
+
+static void check_gone(fixture *fx, int client) {
+  bool end;
+  client_read(client, &end);
+  CHECK(end);
+  CHECK_INT(0, stats_of(fx).connections);
+}
+
+/* --- errors --- */
+
+static void error_is_answered_and_lingers(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int client = client_open(&fx);
+  client_send(client, GET("/a") "GET / HTTP/1.1\nHost: x\r\n\r\n");
+  fixture_run(&fx);
+  bool end;
+  const char *text = client_read(client, &end);
+  CHECK_INT(1, occurrences(text, "200 OK"));
+  const char *error = strstr(text, "HTTP/1.1 400 Bad Request\r\nDate: ");
+  CHECK(error &&
+        strstr(error, "\r\nConnection: close\r\nContent-Length: 16\r\n\r\n400 Bad Request\n"));
+  CHECK(end);
+  CHECK_INT(1, stats_of(&fx).errors);
+  CHECK_INT(1, fx.taken);
+  CHECK_INT(1, stats_of(&fx).connections);
+  client_send(client, GET("/b")); /* thrown away */
+  fixture_run(&fx);
+  CHECK_INT(1, fx.taken);
+  fixture_pass(&fx, (unsigned)fx.limits.linger_timeout);
+  CHECK_INT(0, stats_of(&fx).connections);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* The reset for unread octets must not overtake the response (RFC 9112 9.6). */
+static void error_survives_what_is_still_sent(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.max_body_size = 10;
+  CHECK(fixture_start(&fx));
+  int client = client_tcp(fixture_listen(&fx));
+  static char head[] = POST("/a", 1000000);
+  client_send(client, head);
+  fixture_run(&fx);
+  for (int i = 0; i < 20; i++) {
+    client_send_octets(client, plenty, 20000);
+    fixture_run(&fx);
+  }
+  bool end;
+  CHECK(strstr(client_read(client, &end), "HTTP/1.1 413 "));
+  CHECK(end && errno != ECONNRESET);
+  CHECK_INT(1, stats_of(&fx).connections);
+  close(client);
+  fixture_run(&fx);
+  CHECK_INT(0, stats_of(&fx).connections);
+  fixture_fini(&fx);
+}
+
+static void error_in_a_body(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int client = client_open(&fx);
+  client_send(client, "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n");
+  fixture_run(&fx);
+  client_send(client, "abc");
+  fixture_run(&fx);
+  bool end;
+  CHECK(strstr(client_read(client, &end), "HTTP/1.1 400 "));
+  CHECK(end);
+  CHECK_INT(0, fx.taken);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void lingering_is_not_for_ever(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int client = client_open(&fx);
+  client_send(client, "\x16\x03\x01");
+  for (int i = 0; i < 20; i++) {
+    fixture_run(&fx);
+    send(client, "more", 4, MSG_NOSIGNAL);
+    fx.now += AB_NSEC_PER_SEC / 5;
+  }
+  fixture_run(&fx);
+  CHECK_INT(0, stats_of(&fx).connections);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* --- the peer goes --- */
+
+static void gone_in_each_state(void) {
+  fixture fx;
+  fixture_init(&fx);
+  static const struct {
+    const char *text;
+    bool mute;
+  } cases[] = {{"", false},       {"GET /a HT", false},        {POST("/a", 10) "12345", false},
+               {GET("/a"), true}, {GET("/a") GET("/b"), true}, {"no request\r\n\r\n", false}};
+  for (size_t i = 0; i < AB_ARRAY_LEN(cases); i++) {
+    fx.mute = cases[i].mute;
+    int client = client_open(&fx);
+    client_send(client, cases[i].text);
+    fixture_run(&fx);
+    CHECK_INT(1, stats_of(&fx).connections);
+    CHECK_INT(cases[i].mute, stats_of(&fx).waiting);
+    close(client);
+    fixture_run(&fx);
+    CHECK_INT(0, stats_of(&fx).connections);
+    CHECK_INT(0, stats_of(&fx).waiting);
+  }
+  CHECK_INT(0, fx.taken);
+  CHECK_INT(0, fx.events);
+  fixture_fini(&fx);
+}
+
+static void reset_in_each_state(void) {
+  fixture fx;
+  fixture_init(&fx);
+  uint16_t port = fixture_listen(&fx);
+  static const char *const texts[] = {"", "GET /a HT", POST("/a", 10) "12345",
+                                      "no request\r\n\r\n"};
+  for (size_t i = 0; i < AB_ARRAY_LEN(texts); i++) {
+    int client = client_tcp(port);
+    client_send(client, texts[i]);
+    fixture_run(&fx);
+    client_reset(client);
+    fixture_run(&fx);
+    CHECK_INT(i + 1, stats_of(&fx).accepted);
+    CHECK_INT(0, stats_of(&fx).connections);
+  }
+  fixture_fini(&fx);
+}
+
+static void gone_while_the_application_works(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  client_send(client, GET("/a") GET("/b"));
+  fixture_run(&fx);
+  ab_conn *conn = fx.held[0];
+  close(client);
+  fixture_run(&fx);
+  CHECK_INT(AB_EVENT_GONE, fx.events);
+  CHECK_INT(0, stats_of(&fx).connections);
+  CHECK_INT(1, stats_of(&fx).in_app);
+  ab_engine_lock(fx.engine);
+  CHECK(ab_conn_gone(conn));
+  CHECK_INT(AB_EPEER, ab_conn_write(conn, "x", 1));
+  CHECK_INT(AB_EPEER, ab_conn_borrow(conn, "x", 1, &fx));
+  CHECK_INT(AB_EPEER, ab_conn_file(conn, 0, 0, 1, &fx));
+  CHECK(!ab_conn_want_room(conn));
+  ab_conn_flush(conn);
+  ab_engine_unlock(fx.engine);
+  CHECK_INT(0, fx.released);
+  ab_engine_lock(fx.engine);
+  ab_conn_finish(conn, true);
+  ab_engine_unlock(fx.engine);
+  fx.held_count = 0;
+  fixture_run(&fx);
+  CHECK_INT(0, stats_of(&fx).in_app);
+  CHECK_INT(1, fx.taken);
+  fixture_fini(&fx);
+}
+
+/* Whatever the application waits for, it is told; its own state stays readable. */
+static void gone_while_the_application_waits(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  client_send(client, EXPECT("/a", 5));
+  fixture_run(&fx);
+  want_body(&fx, fx.held[0]);
+  ab_engine_lock(fx.engine);
+  CHECK_INT(AB_OK, ab_conn_borrow(fx.held[0], plenty, sizeof plenty, &fx));
+  CHECK(ab_conn_want_room(fx.held[0]));
+  ab_engine_unlock(fx.engine);
+  close(client);
+  fixture_run(&fx);
+  CHECK_INT(AB_EVENT_GONE | AB_EVENT_BODY | AB_EVENT_DRAINED, fx.events);
+  CHECK_INT(AB_EPEER, ab_conn_body_error(fx.held[0]));
+  CHECK_INT(1, fx.released);
+  fx.events = 0;
+  want_body(&fx, fx.held[0]); /* and once more, too late */
+  fixture_run(&fx);
+  CHECK_INT(AB_EVENT_BODY, fx.events);
+  fixture_fini(&fx);
+}
+
+static void finish_before_gone_is_taken(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  client_send(client, GET("/a"));
+  fixture_run(&fx);
+  ab_engine_abort(fx.engine, false);
+  answer_held(&fx, 0, "x");
+  fixture_run(&fx);
+  CHECK_INT(0, fx.events); /* nobody is left to be told */
+  CHECK_INT(1, fx.failed);
+  check_gone(&fx, client);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void gone_while_closing(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  client_send(client, GET("/a"));
+  fixture_run(&fx);
+  answer_big(&fx, 0, false);
+  fixture_run(&fx);
+  CHECK_INT(1, stats_of(&fx).connections);
+  CHECK_INT(0, fx.released);
+  close(client);
+  fixture_run(&fx);
+  CHECK_INT(0, stats_of(&fx).connections);
+  CHECK_INT(1, fx.released);
+  fixture_fini(&fx);
+}
+
+/* The peer has said all that it had to say, and reads on: it gets the whole answer. */
+static void half_closed_peer_gets_its_answer(void) {
+  for (int hold = 0; hold < 2; hold++) {
+    fixture fx;
+    fixture_init(&fx);
+    fx.hold = true;
+    int client = client_open(&fx);
+    client_send(client, GET("/a"));
+    if (!hold) shutdown(client, SHUT_WR);
+    fixture_run(&fx);
+    answer_big(&fx, 0, true);
+    if (hold) shutdown(client, SHUT_WR);
+    fixture_run(&fx);
+    size_t head = strlen("HTTP/1.1 200 OK\r\nContent-Length: 4194304\r\n\r\n");
+    CHECK_INT(head + sizeof plenty, client_drain(&fx, client));
+    CHECK_INT(1, fx.released);
+    check_gone(&fx, client);
+    close(client);
+    fixture_fini(&fx);
+  }
+}
+
+/* --- deadlines --- */
+
+static void idle_without_a_request(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int client = client_open(&fx);
+  fixture_run(&fx);
+  fixture_pass(&fx, (unsigned)fx.limits.header_timeout - 1);
+  CHECK_INT(1, stats_of(&fx).connections);
+  fixture_pass(&fx, 1);
+  check_gone(&fx, client);
+  CHECK_INT(1, stats_of(&fx).timeouts);
+  CHECK_INT(0, stats_of(&fx).errors);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* A server that had nothing to do for hours does not know better what time it is. */
+static void accepted_after_a_long_sleep(void) {
+  fixture fx;
+  fixture_init(&fx);
+  uint16_t port = fixture_listen(&fx);
+  fixture_run(&fx);
+  fx.now += 5000 * AB_NSEC_PER_SEC;
+  int client = client_tcp(port);
+  fixture_run(&fx);
+  CHECK_INT(1, stats_of(&fx).connections);
+  fixture_pass(&fx, 5);
+  CHECK_INT(1, stats_of(&fx).connections);
+  fixture_pass(&fx, 5);
+  check_gone(&fx, client);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void idle_between_requests(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int client = client_open(&fx);
+  client_send(client, GET("/a"));
+  fixture_run(&fx);
+  fixture_pass(&fx, (unsigned)fx.limits.persistent_timeout - 1);
+  CHECK_INT(1, stats_of(&fx).connections);
+  fixture_pass(&fx, 1);
+  CHECK_INT(0, stats_of(&fx).connections);
+  bool end;
+  CHECK(!strstr(client_read(client, &end), "408"));
+  CHECK(end);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* Dribbling does not move the deadline of a head, on a fresh connection and on a kept one. */
+static void head_that_dribbles(void) {
+  for (int kept = 0; kept < 2; kept++) {
+    fixture fx;
+    fixture_init(&fx);
+    int client = client_open(&fx);
+    if (kept) client_send(client, GET("/a"));
+    fixture_pass(&fx, 5);
+    client_read(client, NULL);
+    for (int i = 0; i < 9; i++) {
+      client_send(client, i == 0 ? "G" : i == 1 ? "ET / HTTP/1.1\r\n" : "X: y\r\n");
+      fixture_run(&fx);
+      fx.now += AB_NSEC_PER_SEC;
+    }
+    fixture_run(&fx);
+    CHECK_INT(1, stats_of(&fx).connections);
+    CHECK_INT(0, stats_of(&fx).errors);
+    fixture_pass(&fx, 1);
+    bool end;
+    CHECK(strstr(client_read(client, &end), "HTTP/1.1 408 "));
+    CHECK(end);
+    CHECK_INT(1, stats_of(&fx).errors);
+    close(client);
+    fixture_fini(&fx);
+  }
+}
+
+/* A loop that was kept busy finds octets that came in time: they count. */
+static void octets_in_time_count(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int idle = client_open(&fx), head = client_open(&fx), body = client_open(&fx);
+  client_send(idle, GET("/i"));
+  client_send(head, "GET /h HTTP/1.1\r\n");
+  client_send(body, POST("/b", 3) "1");
+  fixture_run(&fx);
+  client_read(idle, NULL);
+  client_send(idle, GET("/i"));
+  client_send(head, "Host: x\r\n\r\n");
+  client_send(body, "23");
+  fixture_pass(&fx, 100);
+  CHECK_INT(4, fx.taken);
+  CHECK(strstr(client_read(idle, NULL), "200 OK"));
+  CHECK(strstr(client_read(head, NULL), "200 OK"));
+  CHECK(strstr(client_read(body, NULL), "/b:123"));
+  CHECK_INT(0, stats_of(&fx).timeouts);
+  close(idle);
+  close(head);
+  close(body);
+  fixture_fini(&fx);
+}
+
+static void body_that_stops(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.min_body_rate = 0;
+  CHECK(fixture_start(&fx));
+  int client = client_open(&fx);
+  client_send(client, POST("/a", 10));
+  fixture_run(&fx);
+  for (int i = 0; i < 5; i++) {
+    fixture_pass(&fx, 25);
+    client_send(client, "1");
+    fixture_run(&fx);
+  }
+  fixture_pass(&fx, 29);
+  CHECK_INT(0, stats_of(&fx).errors);
+  fixture_pass(&fx, 1);
+  CHECK(strstr(client_read(client, NULL), "HTTP/1.1 408 "));
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void body_too_slow(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int client = client_open(&fx);
+  client_send(client, POST("/a", 100000));
+  fixture_run(&fx);
+  for (int i = 0; i < 9; i++) {
+    client_send(client, "0123456789");
+    fixture_run(&fx);
+    fx.now += AB_NSEC_PER_SEC;
+  }
+  CHECK_INT(0, stats_of(&fx).errors);
+  fixture_pass(&fx, 2);
+  CHECK(strstr(client_read(client, NULL), "HTTP/1.1 408 "));
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void expected_body_stops(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  client_send(client, EXPECT("/a", 5));
+  fixture_run(&fx);
+  fixture_pass(&fx, 100); /* before the application asks, nothing is late */
+  CHECK_INT(0, fx.events);
+  want_body(&fx, fx.held[0]);
+  fixture_run(&fx);
+  fixture_pass(&fx, 30);
+  CHECK_INT(AB_EVENT_BODY, fx.events);
+  CHECK_INT(AB_HTTP1_REQUEST_TIMEOUT, ab_conn_body_error(fx.held[0]));
+  fixture_pass(&fx, 100); /* the application is not hurried */
+  CHECK_INT(1, stats_of(&fx).in_app);
+  CHECK_INT(1, stats_of(&fx).timeouts);
+  answer_held(&fx, 0, "x");
+  fixture_run(&fx);
+  bool end;
+  CHECK(strstr(client_read(client, &end), "Connection: close"));
+  CHECK(end);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* The application may take its time, and so may a request in the queue. */
+static void no_deadline_for_the_application(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int a = client_open(&fx), b = client_open(&fx);
+  client_send(a, GET("/a"));
+  fixture_run(&fx);
+  fx.mute = true;
+  client_send(b, GET("/b"));
+  fixture_run(&fx);
+  fixture_pass(&fx, 100000);
+  CHECK_INT(2, stats_of(&fx).connections);
+  fx.mute = fx.hold = false;
+  answer_held(&fx, 0, "x");
+  fixture_run(&fx);
+  CHECK(strstr(client_read(a, NULL), "200 OK"));
+  CHECK(strstr(client_read(b, NULL), "200 OK"));
+  CHECK_INT(0, stats_of(&fx).timeouts);
+  close(a);
+  close(b);
+  fixture_fini(&fx);
+}
+
+static void peer_that_reads_nothing(void) {
+  for (int keep = 0; keep < 2; keep++) {
+    fixture fx;
+    fixture_init(&fx);
+    fx.hold = true;
+    int client = client_open(&fx);
+    client_send(client, GET("/a"));
+    fixture_run(&fx);
+    answer_big(&fx, 0, keep);
+    fixture_run(&fx);
+    fixture_pass(&fx, 29);
+    CHECK_INT(1, stats_of(&fx).connections);
+    fixture_pass(&fx, 1);
+    CHECK_INT(0, stats_of(&fx).connections);
+    CHECK_INT(1, stats_of(&fx).timeouts);
+    CHECK_INT(1, fx.released);
+    close(client);
+    fixture_fini(&fx);
+  }
+}
+
+static void peer_that_reads_slowly(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  client_send(client, GET("/a"));
+  fixture_run(&fx);
+  answer_big(&fx, 0, true);
+  fixture_run(&fx);
+  char buf[200000];
+  size_t total = 0;
+  for (int i = 0; i < 20; i++) {
+    fixture_pass(&fx, 25);
+    for (ssize_t n; (n = recv(client, buf, sizeof buf, 0)) > 0;) total += (size_t)n;
+    fixture_run(&fx);
+  }
+  CHECK(total > sizeof plenty);
+  CHECK_INT(0, stats_of(&fx).timeouts);
+  CHECK_INT(1, stats_of(&fx).connections);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* The response is stuck already when the rest of its connection goes on: the deadline stays. */
+static void stuck_response_keeps_its_deadline(void) {
+  for (int state = 0; state < 4; state++) {
+    fixture fx;
+    fixture_prepare(&fx);
+    fx.limits.max_pending_output = 16 << 20;
+    CHECK(fixture_start(&fx));
+    fx.hold = true;
+    int client = client_open(&fx);
+    client_send(client, GET("/a"));
+    fixture_run(&fx);
+    ab_engine_lock(fx.engine);
+    if (state == 1) ab_conn_close_after(fx.held[0]);
+    CHECK_INT(AB_OK, respond(&fx, fx.held[0], plenty, sizeof plenty, true));
+    ab_conn_flush(fx.held[0]);
+    CHECK(fx.held[0]->blocked);
+    if (state > 0) {
+      ab_conn_finish(fx.held[0], true); /* 1: closing; 2: a head; 3: with the application again */
+      fx.held_count = 0;
+    }
+    ab_engine_unlock(fx.engine);
+    if (state >= 2) client_send(client, state == 2 ? "GET /b" : GET("/b"));
+    fixture_run(&fx);
+    CHECK_INT(1, stats_of(&fx).connections);
+    CHECK_INT(state == 0 || state == 3, fx.held_count);
+    fixture_pass(&fx, 29);
+    CHECK_INT(1, stats_of(&fx).connections);
+    fixture_pass(&fx, 1);
+    CHECK_INT(0, stats_of(&fx).connections);
+    CHECK_INT(1, fx.released);
+    CHECK_INT(state == 0 || state == 3 ? AB_EVENT_GONE : 0, fx.events);
+    close(client);
+    fixture_fini(&fx);
+  }
+}
+
+/* After a stuck response the deadline of a head that has begun counts again. */
+static void head_behind_a_stuck_response(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.max_pending_output = 16 << 20;
+  CHECK(fixture_start(&fx));
+  fx.hold = true;
+  int client = client_open(&fx);
+  client_send(client, GET("/a") "GET /b");
+  fixture_run(&fx);
+  answer_big(&fx, 0, true);
+  fixture_run(&fx);
+  CHECK(client_drain(&fx, client) > sizeof plenty);
+  fixture_pass(&fx, 9);
+  CHECK_INT(0, stats_of(&fx).errors);
+  fixture_pass(&fx, 1);
+  CHECK_INT(1, stats_of(&fx).errors);
+  CHECK(strstr(client_read(client, NULL), "408"));
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void next_deadline_is_told(void) {
+  fixture fx;
+  fixture_init(&fx);
+  CHECK_INT(0, ab_engine_deadline(fx.engine));
+  int client = client_open(&fx);
+  fixture_run(&fx);
+  ab_nsec deadline = ab_engine_deadline(fx.engine), due = fx.now + 10 * AB_NSEC_PER_SEC;
+  CHECK(deadline >= due && deadline <= due + AB_WHEEL_TICK);
+  close(client);
+  fixture_run(&fx);
+  CHECK_INT(0, ab_engine_deadline(fx.engine));
+  fixture_fini(&fx);
+}
+
+/* --- drain, abort, detach --- */
+
+static void drain_closes_the_idle_and_answers_the_busy(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int idle = client_open(&fx), busy = client_open(&fx), late = client_open(&fx);
+  client_send(busy, GET("/a") GET("/b"));
+  fixture_run(&fx);
+  client_send(late, GET("/c")); /* sent before the peer could know */
+  ab_engine_drain(fx.engine);
+  ab_engine_drain(fx.engine);
+  fixture_run(&fx);
+  bool end;
+  client_read(idle, &end);
+  CHECK(end);
+  CHECK_INT(2, fx.held_count);
+  while (fx.held_count) answer_held(&fx, 0, "x");
+  fixture_run(&fx);
+  CHECK_INT(2, fx.taken);
+  CHECK_INT(1, occurrences(client_read(busy, &end), "Connection: close"));
+  CHECK(end);
+  CHECK_INT(1, occurrences(client_read(late, &end), "Connection: close"));
+  CHECK(end);
+  fixture_pass(&fx, 2); /* the one with a request that nobody took lingers */
+  CHECK_INT(0, stats_of(&fx).connections);
+  close(idle);
+  close(busy);
+  close(late);
+  fixture_fini(&fx);
+}
+
+static void drain_sends_what_is_pending(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  client_send(client, GET("/a"));
+  fixture_run(&fx);
+  answer_big(&fx, 0, true);
+  fixture_run(&fx);
+  ab_engine_drain(fx.engine);
+  fixture_run(&fx);
+  CHECK_INT(1, stats_of(&fx).connections);
+  CHECK(client_drain(&fx, client) > sizeof plenty);
+  check_gone(&fx, client);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void drain_serves_the_kernels_queue(void) {
+  fixture fx;
+  fixture_init(&fx);
+  uint16_t port = fixture_listen(&fx);
+  int clients[100];
+  for (int i = 0; i < 100; i++) {
+    clients[i] = client_tcp(port);
+    client_send(clients[i], GET("/a"));
+  }
+  ab_engine_drain(fx.engine);
+  fixture_run(&fx);
+  for (int i = 0; i < 100; i++) {
+    bool end;
+    CHECK(strstr(client_read(clients[i], &end), "Connection: close\r\n\r\n/a"));
+    CHECK(end);
+    close(clients[i]);
+  }
+  fixture_run(&fx);
+  CHECK_INT(0, stats_of(&fx).connections);
+  CHECK_INT(-1, client_tcp(port));
+  fixture_fini(&fx);
+}
+
+static void closed_listeners_are_not_waited_for(void) {
+  fixture fx;
+  fixture_init(&fx);
+  uint16_t port = fixture_listen(&fx);
+  int client = client_tcp(port);
+  ab_poller_wait(fx.poller, AB_NSEC_PER_SEC);
+  ab_poller_lock(fx.poller);
+  ab_poller_dispatch(fx.poller); /* the listener is ready, and closed before its turn comes */
+  ab_poller_unlock(fx.poller);
+  ab_engine_close_listeners(fx.engine);
+  fixture_run(&fx);
+  CHECK_INT(0, stats_of(&fx).accepted);
+  CHECK_INT(-1, ab_listener_fd(ab_engine_listener(fx.engine, 0)));
+  CHECK(!ab_engine_listener(fx.engine, 1));
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void abort_closes_everything(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int clients[5];
+  static const char *const texts[] = {"", "GET /", POST("/a", 9) "1", GET("/a"), "bad\r\n\r\n"};
+  for (int i = 0; i < 5; i++) {
+    clients[i] = client_open(&fx);
+    client_send(clients[i], texts[i]);
+  }
+  fixture_run(&fx);
+  CHECK_INT(5, stats_of(&fx).connections);
+  ab_engine_abort(fx.engine, false);
+  ab_engine_abort(fx.engine, false);
+  CHECK_INT(0, stats_of(&fx).connections);
+  fixture_run(&fx);
+  CHECK_INT(AB_EVENT_GONE, fx.events);
+  for (int i = 0; i < 5; i++) {
+    bool end;
+    client_read(clients[i], &end);
+    CHECK(end);
+    close(clients[i]);
+  }
+  fixture_fini(&fx);
+}
+
+static void detach_and_attach_again(void) {
+  fixture fx;
+  fixture_init(&fx);
+  uint16_t port = fixture_listen(&fx);
+  fx.hold = true;
+  int busy = client_tcp(port), queued = client_tcp(port), stuck = client_tcp(port);
+  client_send(busy, GET("/a"));
+  client_send(stuck, GET("/s"));
+  fixture_run(&fx);
+  CHECK_INT(2, fx.held_count);
+  fx.mute = true;
+  client_send(queued, GET("/b"));
+  fixture_run(&fx);
+  unsigned stuck_at = 0;
+  while (ab_conn_peer(fx.held[stuck_at])->port == 0) stuck_at++;
+  ab_engine_lock(fx.engine);
+  CHECK_INT(AB_OK, ab_conn_borrow(fx.held[stuck_at], plenty, sizeof plenty, &fx));
+  ab_engine_unlock(fx.engine);
+  ab_engine_detach(fx.engine);
+  ab_engine_detach(fx.engine);
+  CHECK_INT(0, stats_of(&fx).connections);
+  CHECK_INT(0, stats_of(&fx).waiting);
+  CHECK_INT(2, stats_of(&fx).in_app);
+  CHECK_INT(1, fx.released);
+  while (fx.held_count) answer_held(&fx, 0, "x");
+  CHECK_INT(2, fx.failed);
+  CHECK_INT(0, stats_of(&fx).in_app);
+  close(busy);
+  close(queued);
+  close(stuck);
+
+  CHECK_INT(AB_OK, ab_engine_attach(fx.engine, fx.poller, fx.now));
+  fx.mute = fx.hold = false;
+  int client = client_tcp(port);
+  client_send(client, GET("/c"));
+  fixture_run(&fx);
+  CHECK(strstr(client_read(client, NULL), "\r\n\r\n/c"));
+  close(client);
+  fixture_fini(&fx);
+}
+
+CHECK_MAIN(CHECK_CASE(error_is_answered_and_lingers), CHECK_CASE(error_survives_what_is_still_sent),
+           CHECK_CASE(error_in_a_body), CHECK_CASE(lingering_is_not_for_ever),
+           CHECK_CASE(gone_in_each_state), CHECK_CASE(reset_in_each_state),
+           CHECK_CASE(gone_while_the_application_works),
+           CHECK_CASE(gone_while_the_application_waits), CHECK_CASE(finish_before_gone_is_taken),
+           CHECK_CASE(gone_while_closing), CHECK_CASE(half_closed_peer_gets_its_answer),
+           CHECK_CASE(idle_without_a_request), CHECK_CASE(accepted_after_a_long_sleep),
+           CHECK_CASE(idle_between_requests), CHECK_CASE(head_that_dribbles),
+           CHECK_CASE(octets_in_time_count), CHECK_CASE(body_that_stops), CHECK_CASE(body_too_slow),
+           CHECK_CASE(expected_body_stops), CHECK_CASE(no_deadline_for_the_application),
+           CHECK_CASE(peer_that_reads_nothing), CHECK_CASE(peer_that_reads_slowly),
+           CHECK_CASE(stuck_response_keeps_its_deadline), CHECK_CASE(head_behind_a_stuck_response),
+           CHECK_CASE(next_deadline_is_told),
+           CHECK_CASE(drain_closes_the_idle_and_answers_the_busy),
+           CHECK_CASE(drain_sends_what_is_pending), CHECK_CASE(drain_serves_the_kernels_queue),
+           CHECK_CASE(closed_listeners_are_not_waited_for), CHECK_CASE(abort_closes_everything),
+           CHECK_CASE(detach_and_attach_again))
