@@ -127,8 +127,9 @@ class FaultResourcesTest < Minitest::Test
   # The log's reader has gone: lines are dropped, nothing else happens.
   def test_a_log_without_a_reader
     reader, writer = IO.pipe
-    command = run_abaca(APP, "-v", "-b", "tcp://127.0.0.1:0", err: writer)
-    port = command.port
+    port = free_port
+    run_abaca(APP, "-v", "-b", "tcp://127.0.0.1:#{port}", %i[out err] => writer)
+    assert ServerCase.eventually(within: 10) { connect(port) rescue nil } # rubocop:disable Style/RescueModifier
     writer.close
     reader.close
     client = connect(port)
@@ -137,6 +138,11 @@ class FaultResourcesTest < Minitest::Test
   end
 
   private
+
+  # A port that nobody listens at, as far as one can know.
+  def free_port
+    TCPServer.open("127.0.0.1", 0) { |listener| listener.local_address.ip_port }
+  end
 
   def recovered?(command)
     ServerCase.eventually(within: 5) do

@@ -2,7 +2,6 @@
 
 require "etc"
 require "fileutils"
-require "io/wait"
 require "rbconfig"
 require "tmpdir"
 require_relative "wire"
@@ -17,22 +16,16 @@ module ProcessCase
   class Command
     attr_reader :pid, :status
 
+    # pid: of the process; output: path of the file that it writes to.
     def initialize(pid, output)
       @pid = pid
       @output = output
-      @text = String.new(encoding: Encoding::BINARY)
       @status = nil
     end
 
     # What it has written so far.
     def text
-      loop do
-        data = @output.read_nonblock(65_536, exception: false)
-        break unless data.is_a?(String)
-
-        @text << data
-      end
-      @text
+      File.binread(@output)
     end
 
     # Waits until its output matches; returns the MatchData. Raises when it does not come.
@@ -41,7 +34,7 @@ module ProcessCase
       until (match = pattern.match(text))
         raise "no #{pattern.inspect} within #{within} s in:\n#{text}" if now > deadline || ended?
 
-        @output.wait_readable(0.05)
+        sleep 0.01
       end
       match
     end
@@ -71,7 +64,6 @@ module ProcessCase
 
         sleep 0.01
       end
-      text
       status
     end
 
@@ -81,9 +73,11 @@ module ProcessCase
 
       Process.kill(:KILL, pid)
       _, @status = Process.wait2(pid)
-    ensure
-      text
-      @output.close
+    end
+
+    # True when Ruby has reported that it crashed, or a child of the process did.
+    def crashed?
+      text.include?("[BUG]")
     end
 
     # Seconds of processor time that it has used.
@@ -119,6 +113,9 @@ module ProcessCase
   def teardown
     @clients.each(&:close)
     @commands.each(&:dispose)
+    crashes = @commands.select(&:crashed?).map { |command| command.text[0, 8_000] }
+    assert_empty crashes
+  ensure
     FileUtils.rm_rf(@directory)
     super
   end
@@ -139,12 +136,13 @@ module ProcessCase
 
   # Runs the command with these words and nothing else.
   def start_abaca(*words, **options)
-    reader, writer = IO.pipe
+    # A file, so that nobody has to read while the process writes.
+    output = File.join(@directory, "output.#{@commands.size}")
+    File.write(output, "")
     includes = $LOAD_PATH.map { |path| "-I#{path}" }
     pid = Process.spawn(RbConfig.ruby, *includes, COMMAND, *words,
-                        { chdir: @directory, in: File::NULL, out: writer, err: writer }.merge(options))
-    writer.close
-    Command.new(pid, reader).tap { |command| @commands << command }
+                        { chdir: @directory, in: File::NULL, %i[out err] => [output, "a"] }.merge(options))
+    Command.new(pid, output).tap { |command| @commands << command }
   end
 
   # A new connection, closed at the end of the test.
