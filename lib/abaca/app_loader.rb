@@ -25,8 +25,10 @@ module Abaca
 
     def self.first_line(text) = text.lines.first.to_s.chomp
 
+    # The first place in a file that one can open: what RubyGems and Ruby itself define in Ruby has
+    # frames named <internal:...>.
     def self.place(exception)
-      location = exception.backtrace_locations&.first
+      location = exception.backtrace_locations&.find { |frame| !frame.path.start_with?("<internal:") }
       location && " at #{location.path}:#{location.lineno}"
     end
     private_class_method :first_line, :place

@@ -82,7 +82,8 @@ class CommandBootTest < Minitest::Test
   def test_rackup_file_that_requires_what_is_not_there
     file("config.ru", "require \"no/such/library\"\n")
 
-    assert_match(%r{cannot load config.ru: cannot load such file -- no/such/library \(LoadError\)}, assert_fails)
+    assert_equal "abaca: cannot load config.ru: cannot load such file -- no/such/library (LoadError) " \
+                 "at #{@dir}/config.ru:1", assert_fails
   end
 
   def test_debug_adds_the_backtrace
@@ -91,7 +92,7 @@ class CommandBootTest < Minitest::Test
 
     assert_equal 1, ended.status
     assert_match(/\Aabaca: cannot load config.ru: reason/, ended.err)
-    assert_match(/config.ru:1:in `.*broken'/, ended.err)
+    assert_match(/config.ru:1:in [`'].*broken'/, ended.err)
   end
 
   def test_broken_app_never_holds_the_port

@@ -213,6 +213,9 @@ module Wire
       @socket.setsockopt(:SOCKET, :RCVBUF, receive_buffer) if receive_buffer
       @socket.setsockopt(:TCP, :NODELAY, 1)
       @socket.connect(Addrinfo.tcp("127.0.0.1", port))
+    rescue SystemCallError
+      @socket&.close # in place of when it is collected
+      raise
     end
 
     # Sends all octets; returns self. Raises Late when the server does not take them, Errno::EPIPE or
