@@ -83,8 +83,8 @@ ab_nsec ab_engine_deadline(ab_engine *engine);
 
 /* Takes the next connection with events; NULL when there is none. *events is a set of enum
  * ab_event. With take_requests false, connections that only wait with a request are left where they
- * are. For AB_EVENT_REQUEST *request is set: it is valid until the step ends. From then on the
- * connection belongs to the application until ab_conn_finish. */
+ * are. For AB_EVENT_REQUEST *request is set: it is valid until the step ends, ab_conn_want_body or
+ * ab_conn_finish. From then on the connection belongs to the application until ab_conn_finish. */
 ab_conn *ab_engine_next(ab_engine *engine, bool take_requests, unsigned *events,
                         const ab_request **request);
 

@@ -170,7 +170,7 @@ static void gone_while_the_application_works(void) {
   ab_engine_lock(fx.engine);
   CHECK(ab_conn_gone(conn));
   CHECK_INT(AB_EPEER, ab_conn_write(conn, "x", 1));
-  CHECK_INT(AB_EPEER, ab_conn_borrow(conn, "x", 1, &fx));
+  CHECK_INT(AB_EPEER, lend(&fx, conn, "x", 1));
   CHECK_INT(AB_EPEER, ab_conn_file(conn, 0, 0, 1, &fx));
   CHECK(!ab_conn_want_room(conn));
   ab_conn_flush(conn);
@@ -196,7 +196,7 @@ static void gone_while_the_application_waits(void) {
   fixture_run(&fx);
   want_body(&fx, fx.held[0]);
   ab_engine_lock(fx.engine);
-  CHECK_INT(AB_OK, ab_conn_borrow(fx.held[0], plenty, sizeof plenty, &fx));
+  CHECK_INT(AB_OK, lend(&fx, fx.held[0], plenty, sizeof plenty));
   CHECK(ab_conn_want_room(fx.held[0]));
   ab_engine_unlock(fx.engine);
   close(client);
@@ -710,7 +710,7 @@ static void detach_and_attach_again(void) {
   unsigned stuck_at = 0;
   while (ab_conn_peer(fx.held[stuck_at])->port == 0) stuck_at++;
   ab_engine_lock(fx.engine);
-  CHECK_INT(AB_OK, ab_conn_borrow(fx.held[stuck_at], plenty, sizeof plenty, &fx));
+  CHECK_INT(AB_OK, lend(&fx, fx.held[stuck_at], plenty, sizeof plenty));
   ab_engine_unlock(fx.engine);
   ab_engine_detach(fx.engine);
   ab_engine_detach(fx.engine);

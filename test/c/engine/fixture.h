@@ -21,7 +21,8 @@ typedef struct fixture {
   ab_poller *poller;
   ab_engine *engine;
   ab_nsec now;
-  size_t released; /* owners that came back */
+  size_t borrowed; /* owners that the engine took */
+  size_t released; /* and gave back */
   bool hold;       /* requests are kept in `held` instead of answered */
   bool mute;       /* requests are not taken at all */
   const char *big; /* content that is borrowed instead of the usual one; its owner is the fixture */
@@ -69,10 +70,17 @@ static AB_UNUSED void fixture_fini(fixture *self) {
     ab_engine_fini(self->engine);
   }
   if (self->poller) ab_poller_fini(self->poller);
+  CHECK_INT(self->borrowed, self->released);
   CHECK_INT(0, self->mem.live);
 }
 
 /* --- the application --- */
+
+static AB_UNUSED int lend(fixture *self, ab_conn *conn, const char *ptr, size_t len) {
+  int err = ab_conn_borrow(conn, ptr, len, self);
+  if (!err) self->borrowed++;
+  return err;
+}
 
 static AB_UNUSED int respond(fixture *self, ab_conn *conn, const char *text, size_t len,
                              bool borrow) {
@@ -82,7 +90,7 @@ static AB_UNUSED int respond(fixture *self, ab_conn *conn, const char *text, siz
                    keep ? "" : "Connection: close\r\n");
   int err = ab_conn_write(conn, head, (size_t)n);
   if (err) return err;
-  return borrow ? ab_conn_borrow(conn, text, len, self) : ab_conn_write(conn, text, len);
+  return borrow ? lend(self, conn, text, len) : ab_conn_write(conn, text, len);
 }
 
 static AB_UNUSED void answer(fixture *self, ab_conn *conn, const char *text) {
