@@ -82,8 +82,8 @@ void ab_env_init(ab_env_builder *builder, VALUE template) {
   fill_template(builder, builder->template);
   builder->names = ZALLOC_N(ab_name_entry, AB_NAME_SLOTS);
   builder->name_count = 0;
-  builder->memo =
-      (ab_env_memo){.host_name = Qnil, .port = Qnil, .remote_addr = Qnil, .addr_family = 0xff};
+  builder->memo = (ab_env_memo){
+      .http_host = Qnil, .host_name = Qnil, .port = Qnil, .remote_addr = Qnil, .addr_family = 0xff};
   builder->direct = try_direct(builder);
 }
 
@@ -97,6 +97,7 @@ void ab_env_mark(const ab_env_builder *builder) {
   for (size_t i = 0; i < AB_ENV_KEY_COUNT; i++) rb_gc_mark(builder->keys[i]);
   rb_gc_mark(builder->rack_input);
   rb_gc_mark(builder->http_1_0);
+  rb_gc_mark(builder->memo.http_host);
   rb_gc_mark(builder->memo.host_name);
   rb_gc_mark(builder->memo.port);
   rb_gc_mark(builder->memo.remote_addr);
@@ -266,19 +267,21 @@ static void set_host(ab_env_builder *builder, VALUE env, ab_conn *conn, const ab
         tcp ? rb_sprintf("%u", ab_listener_port(listener)) : rb_str_new_cstr("80"));
     return;
   }
-  VALUE host_name = memo->host_name, port = memo->port;
+  VALUE http_host = memo->http_host, host_name = memo->host_name, port = memo->port;
   if (memo->authority_len != authority.len ||
       memcmp(memo->authority, authority.ptr, authority.len) != 0) {
+    http_host = rb_obj_freeze(octets(authority));
     host_name = rb_obj_freeze(octets(request->host));
     port = request->port.len ? rb_obj_freeze(octets(request->port)) : interned("80", 2);
     if (authority.len <= sizeof(memo->authority)) {
+      memo->http_host = http_host;
       memo->host_name = host_name;
       memo->port = port;
       memo->authority_len = (uint8_t)authority.len;
       memcpy(memo->authority, authority.ptr, authority.len);
     }
   }
-  set(builder, env, keys[AB_ENV_HTTP_HOST], octets(authority));
+  set(builder, env, keys[AB_ENV_HTTP_HOST], http_host);
   set(builder, env, keys[AB_ENV_SERVER_NAME], host_name);
   set(builder, env, keys[AB_ENV_SERVER_PORT], port);
 }
