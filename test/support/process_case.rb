@@ -75,9 +75,9 @@ module ProcessCase
       _, @status = Process.wait2(pid)
     end
 
-    # True when Ruby has reported that it crashed, or a child of the process did.
+    # True when Ruby or a sanitizer has reported an end that was none, of the process or of a child.
     def crashed?
-      text.include?("[BUG]")
+      text.match?(/\[BUG\]|ERROR: AddressSanitizer|runtime error:/)
     end
 
     # Seconds of processor time that it has used.
