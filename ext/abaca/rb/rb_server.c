@@ -305,14 +305,25 @@ static void protected_step(VALUE (*fn)(VALUE), ab_exchange *exchange, int *fatal
   }
 }
 
-/* A forked child has come back from the app. `exit` in it ends it in order; there is nothing that
- * it could return to. */
+static VALUE report_to_stderr(VALUE exception) {
+  VALUE text = rb_funcall(exception, rb_intern("full_message"), 0);
+  return rb_funcall(rb_stderr, rb_intern("write"), 1, text);
+}
+
+/* A forked child has come back from the app: there is nobody here that it could return to. `exit` in
+ * it ends it in order, with its at_exit blocks; everything else at once. */
 NORETURN(static void leave_child(int fatal));
 
 static void leave_child(int fatal) {
-  if (fatal) rb_jump_tag(fatal);
-  rb_warn("a forked child came back from the app into the server: it ends here");
-  rb_funcall(rb_mProcess, rb_intern("exit!"), 1, Qtrue);
+  VALUE exception = rb_errinfo();
+  bool is_exception = fatal && is_a(exception, rb_eException);
+  if (fatal && (!is_exception || is_a(exception, rb_eSystemExit))) rb_jump_tag(fatal);
+  if (is_exception) {
+    quietly(report_to_stderr, exception);
+  } else {
+    rb_warn("a forked child came back from the app into the server: it ends here");
+  }
+  rb_funcall(rb_mProcess, rb_intern("exit!"), 1, fatal ? Qfalse : Qtrue);
   abort();
 }
 
