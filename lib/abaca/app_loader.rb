@@ -6,6 +6,9 @@ require "rack/builder"
 module Abaca
   # Loads a rackup file, with either line of Rack.
   module AppLoader
+    RUBY_LIBRARY = File.join(RbConfig::CONFIG.fetch("rubylibdir"), "")
+    private_constant :RUBY_LIBRARY
+
     # @param path [String] a `.ru` file, or a `.rb` file that defines the constant of its name
     # @return [#call]
     # @raise [ConfigError] in one line; its cause is what the file raised
@@ -25,10 +28,11 @@ module Abaca
 
     def self.first_line(text) = text.lines.first.to_s.chomp
 
-    # The first place in a file that one can open: what RubyGems and Ruby itself define in Ruby has
-    # frames named <internal:...>.
+    # Where it was raised, or rather who called what raised it in Ruby's own library: `require` is
+    # wrapped there, by RubyGems and by others.
     def self.place(exception)
-      location = exception.backtrace_locations&.find { |frame| !frame.path.start_with?("<internal:") }
+      frames = exception.backtrace_locations.to_a
+      location = frames.find { |frame| !frame.path.start_with?("<internal:", RUBY_LIBRARY) } || frames.first
       location && " at #{location.path}:#{location.lineno}"
     end
     private_class_method :first_line, :place

@@ -89,8 +89,8 @@ module Abaca
         end
 
         # For parts that count with several workers only, which this version does not have.
-        def cluster
-          raise ArgumentError, "cluster: a block is needed" unless block_given?
+        def cluster(&block)
+          raise ArgumentError, "cluster: a block is needed" unless block
         end
 
         # Reads a setting.
