@@ -222,4 +222,21 @@ class Http1ResponseTest < Minitest::Test
     running = serve(lint: false) { [200, TEXT.dup, body] }
     assert_equal Array.new(100) { |nth| nth.to_s.rjust(5_000, ".") }.join, ask(running).body
   end
+
+  # Without length and chunks, the end of the connection is the end of the content: a body that broke
+  # off must not end in order (RFC 9112 8).
+  def test_a_broken_body_that_only_the_close_ends_is_reset
+    running = serve(lint: false) do
+      body = Enumerator.new do |out|
+        out << "half"
+        raise "broken"
+      end
+      [200, { "content-type" => "text/plain" }, body]
+    end
+    socket = TCPSocket.new("127.0.0.1", running.port)
+    socket.write("GET / HTTP/1.0\r\n\r\n")
+    assert_raises(Errno::ECONNRESET) { Timeout.timeout(5) { socket.read } }
+  ensure
+    socket&.close
+  end
 end

@@ -17,7 +17,7 @@ static void conn_ready(ab_watch *watch, uint32_t events) {
   }
   if (events & AB_POLL_RDHUP) conn->hung_up = true;
   if (events & (AB_POLL_IN | AB_POLL_RDHUP)) conn->readable = true;
-  if (events & AB_POLL_OUT) conn->blocked = false;
+  if (events & AB_POLL_OUT && conn->blocked) conn->blocked = conn->timed = false;
   ab__engine_ready(conn);
 }
 
@@ -57,7 +57,11 @@ void ab__conn_drop(ab_conn *conn) {
   bool in_app = conn->state == AB_CONN_APP;
   if (conn->registered) ab_poller_unset(engine->poller, &conn->watch, true);
   conn->registered = false;
-  ab_fd_close(conn->watch.fd);
+  if (conn->resets) {
+    ab_sock_reset(conn->watch.fd);
+  } else {
+    ab_fd_close(conn->watch.fd);
+  }
   conn->watch.fd = -1;
   conn->state = AB_CONN_DEAD;
   engine->stats.connections--;
@@ -94,8 +98,11 @@ void ab__conn_set_deadline(ab_conn *conn, ab_nsec deadline) {
 void ab__conn_rearm(ab_conn *conn) {
   ab_engine *engine = conn->engine;
   const ab_limits *limits = &engine->limits;
-  if (conn->out && conn->blocked) return; /* ab__conn_flush has set the one for writing */
-  if (conn->body && (conn->state == AB_CONN_BODY || conn->wants_body)) {
+  if (conn->out && conn->blocked) {
+    if (conn->timed) return;
+    conn->timed = true;
+    ab__conn_set_deadline(conn, engine->now + limits->write_timeout * AB_NSEC_PER_SEC);
+  } else if (conn->body && (conn->state == AB_CONN_BODY || conn->wants_body)) {
     ab__conn_set_deadline(conn, ab_body_deadline(conn->body, limits));
   } else if (conn->state == AB_CONN_HEAD) {
     /* One deadline for the idle time, and an absolute one from a head's first octet on. */

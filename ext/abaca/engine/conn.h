@@ -82,6 +82,7 @@ struct ab_conn {
   bool wants_room : 1;   /* the application waits for output to drain */
   bool keep_decided : 1; /* ab_conn_keep_alive was asked */
   bool keep : 1;         /* its answer */
+  bool resets : 1;       /* the end of the connection must not look like the end of the response */
   bool lingers : 1;      /* unread input is on its way: linger before closing */
 };
 
@@ -118,6 +119,7 @@ struct ab_engine {
 #define AB_TURN_REQUESTS 16    /* requests of one connection in a turn */
 #define AB_TURN_RECVS    8     /* reads of one connection in a turn */
 #define AB_TURN_ACCEPTS  64    /* connections of one listener in a turn */
+#define AB_DRAIN_ACCEPTS 1024  /* ... and when it is closed */
 #define AB_RECV_MAX      65536 /* octets of one read */
 #define AB_RECV_MIN      4096  /* with less room in the arena a read waits for the next turn */
 #define AB_REST          (200 * AB_NSEC_PER_MS) /* without accepting, after EMFILE */

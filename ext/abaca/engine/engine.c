@@ -314,7 +314,7 @@ void ab_engine_drain(ab_engine *engine) {
   if (!engine->draining) {
     /* Whoever stands in the kernel's queue has been promised a connection. */
     for (ab_service *service = engine->services; service; service = service->next) {
-      service->budget = UINT32_MAX;
+      service->budget = AB_DRAIN_ACCEPTS;
       while (accept_one(service)) continue;
     }
     engine->draining = true;
@@ -439,8 +439,10 @@ bool ab_engine_end_step(ab_engine *engine) {
 }
 
 ab_nsec ab_engine_deadline(ab_engine *engine) {
+  ab_engine_lock(engine);
   ab_nsec deadline = ab_wheel_deadline(&engine->wheel);
   ab_nsec rest = engine->rest_until;
+  ab_engine_unlock(engine);
   return rest && (!deadline || rest < deadline) ? rest : deadline;
 }
 

@@ -140,8 +140,15 @@ void ab_conn_flush(ab_conn *conn);
  * follows. */
 bool ab_conn_want_room(ab_conn *conn);
 
-/* [locked] The response is complete, or (complete = false) broke off: then the connection is closed
- * so that the peer can see it. The application must not use the connection afterwards. */
-void ab_conn_finish(ab_conn *conn, bool complete);
+/* How a response ended. */
+enum ab_finish {
+  AB_FINISH_BROKEN = 0, /* broke off; its framing shows that something is missing */
+  AB_FINISH_COMPLETE = 1,
+  AB_FINISH_RESET = 2 /* broke off, and only a reset can show it: the close would end the content */
+};
+
+/* [locked] The response has ended; after a broken one the connection is closed. The application
+ * must not use the connection afterwards. */
+void ab_conn_finish(ab_conn *conn, enum ab_finish how);
 
 #endif

@@ -112,17 +112,19 @@ bool ab__conn_is_full(const ab_conn *conn) {
 
 /* --- sending --- */
 
-/* The socket is full: the poller tells when it is not, the deadline when the peer takes nothing. */
+/* The socket is full: the poller tells when it is not, the deadline when the peer takes nothing.
+ * The next turn sets the deadline: this one's clock may be old, when the application kept it for
+ * long. */
 static void block(ab_conn *conn, bool progress) {
-  ab_engine *engine = conn->engine;
   if (!conn->blocked || progress) {
-    ab__conn_set_deadline(conn, engine->now + engine->limits.write_timeout * AB_NSEC_PER_SEC);
+    conn->deadline = 0;
+    conn->timed = false;
+    ab__engine_ready(conn);
   }
   conn->blocked = true;
-  conn->timed = false; /* the state's own deadline is set anew when the output has left */
-  if (!conn->registered || conn->watch.events & AB_POLL_OUT) return; /* or when the turn ends */
+  if (!conn->registered || conn->watch.events & AB_POLL_OUT) return; /* or when the step ends */
   uint32_t events = AB_POLL_IN | AB_POLL_OUT | AB_POLL_RDHUP | AB_POLL_EDGE;
-  if (ab_poller_set(engine->poller, &conn->watch, events) != AB_OK) ab__conn_drop(conn);
+  if (ab_poller_set(conn->engine->poller, &conn->watch, events) != AB_OK) ab__conn_drop(conn);
 }
 
 /* One system call. Returns octets sent, or what ab_sock_send returns. */
@@ -162,8 +164,11 @@ void ab__conn_flush(ab_conn *conn) {
       break;
     }
     ssize_t n = send_next(conn, next);
-    if (n == AB_AGAIN || n == AB_ENOMEM) {
+    if (n == AB_AGAIN) {
       block(conn, progress);
+    } else if (n == AB_ENOMEM) { /* the kernel's, not ours: no event will tell when it is over */
+      ab__engine_ready(conn);
+      break;
     } else if (n < 0) {
       ab__conn_drop(conn);
     } else {
@@ -199,13 +204,15 @@ void ab__conn_close(ab_conn *conn) {
   }
 }
 
-void ab_conn_finish(ab_conn *conn, bool complete) {
+void ab_conn_finish(ab_conn *conn, enum ab_finish how) {
   ab_engine *engine = conn->engine;
   engine->stats.in_app--;
   conn->app = NULL;
   ab__engine_event(conn, 0);
-  bool keep = complete && ab_conn_keep_alive(conn) && !conn->expects && !engine->draining;
+  bool keep =
+      how == AB_FINISH_COMPLETE && ab_conn_keep_alive(conn) && !conn->expects && !engine->draining;
   if (conn->expects) conn->lingers = true;
+  if (how == AB_FINISH_RESET) conn->resets = true;
   conn->expects = conn->wants_body = conn->wants_room = false;
   ab_body_fini(conn->body);
   conn->body = NULL;

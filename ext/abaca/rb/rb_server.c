@@ -305,13 +305,19 @@ static void protected_step(VALUE (*fn)(VALUE), ab_exchange *exchange, int *fatal
   }
 }
 
+static enum ab_finish how_finished(const ab_exchange *exchange) {
+  if (exchange->complete) return AB_FINISH_COMPLETE;
+  bool framed = !exchange->head_sent || exchange->chunked || exchange->has_length;
+  return framed ? AB_FINISH_BROKEN : AB_FINISH_RESET;
+}
+
 static VALUE report_to_stderr(VALUE exception) {
   VALUE text = rb_funcall(exception, rb_intern("full_message"), 0);
   return rb_funcall(rb_stderr, rb_intern("write"), 1, text);
 }
 
-/* A forked child has come back from the app: there is nobody here that it could return to. `exit` in
- * it ends it in order, with its at_exit blocks; everything else at once. */
+/* A forked child has come back from the app: there is nobody here that it could return to. `exit`
+ * in it ends it in order, with its at_exit blocks; everything else at once. */
 NORETURN(static void leave_child(int fatal));
 
 static void leave_child(int fatal) {
@@ -355,7 +361,7 @@ static void run_exchange(void *arg) {
   close_input(&exchange);
 
   ab_engine_lock(server->engine);
-  ab_conn_finish(exchange.conn, exchange.complete);
+  ab_conn_finish(exchange.conn, how_finished(&exchange));
   ab_engine_unlock(server->engine);
   if (server->access_log) quietly(write_access, (VALUE)&exchange);
   RB_GC_GUARD(exchange.env);
@@ -402,7 +408,7 @@ static void refuse_request(ab_server *server) {
                           .http_1_0 = server->next_request->minor == 0};
   ab_response_error(&exchange, 503);
   ab_engine_lock(server->engine);
-  ab_conn_finish(server->next_conn, exchange.complete);
+  ab_conn_finish(server->next_conn, how_finished(&exchange));
   ab_engine_unlock(server->engine);
 }
 
