@@ -281,8 +281,18 @@ void ab_engine_detach(ab_engine *engine) {
   ab_poller_unlock(poller);
 }
 
+static void unregister_conn(ab_conn *conn) {
+  conn->registered = false;
+}
+
+void ab_engine_abandon(ab_engine *engine) {
+  engine->poller = NULL;
+  each_conn(engine, unregister_conn);
+}
+
 void ab_engine_fini(ab_engine *engine) {
   ab_engine_detach(engine);
+  ab_engine_abort(engine, false); /* what an abandoned poller has left */
   close_listeners(engine);
   for (ab_service *service = engine->services, *next; service; service = next) {
     next = service->next;

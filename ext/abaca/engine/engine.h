@@ -63,6 +63,9 @@ void ab_engine_close_listeners(ab_engine *engine);
  * AB_ESYS. */
 int ab_engine_attach(ab_engine *engine, ab_poller *poller, ab_nsec now) AB_WARN_UNUSED;
 void ab_engine_detach(ab_engine *engine);
+/* Forgets the poller without touching it: it has been freed, as happens when a process exits in the
+ * middle of a run. */
+void ab_engine_abandon(ab_engine *engine);
 
 void ab_engine_lock(ab_engine *engine);
 void ab_engine_unlock(ab_engine *engine);

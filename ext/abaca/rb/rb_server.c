@@ -70,7 +70,12 @@ static void server_mark(void *ptr) {
 
 static void server_free(void *ptr) {
   ab_server *server = ptr;
-  if (server->engine) ab_engine_fini(server->engine);
+  if (server->engine) {
+    /* Only when the process exits: objects are freed in any order then, the scheduler perhaps
+     * first. */
+    if (server->running) ab_engine_abandon(server->engine);
+    ab_engine_fini(server->engine);
+  }
   server->engine = NULL;
   for (ab_borrow *borrow = server->released; borrow; borrow = borrow->next) {
     if (borrow->fd >= 0) ab_fd_close(borrow->fd);
