@@ -5,14 +5,18 @@ require "open3"
 require "timeout"
 
 module Bench
-  # A published server in a gem folder of its own below tmp/, never in the project's Gemfile.
+  # A published gem in a gem folder of its own below tmp/, never in the project's Gemfile.
   class Gems
     LIMIT = 420 # seconds for one installation, native extensions included
 
     # @param name [String] the gem
-    def initialize(name)
+    # @param ruby [Ruby] for which it is installed
+    # @param with [Array<String>] gems to install beside it
+    def initialize(name, ruby: Ruby.here, with: %w[rack])
       @name = name
-      @home = File.join(ROOT, "tmp", "bench-gems", "#{name}-ruby#{RUBY_VERSION}")
+      @ruby = ruby
+      @with = with
+      @home = File.join(ROOT, "tmp", "bench-gems", "#{name}-ruby#{ruby.version}")
     end
 
     # Installs the newest version that this Ruby can have, once; a failure is remembered too, until
@@ -23,7 +27,7 @@ module Bench
       raise Unavailable, File.read(reason) if File.exist?(reason)
       return if version
 
-      warn "bench: installing #{@name} for the comparison"
+      warn "bench: installing #{@name} for Ruby #{@ruby.version}"
       text, success = run_installer
       return if success && version
 
@@ -51,7 +55,7 @@ module Bench
     private
 
     def run_installer
-      command = ["gem", "install", "--no-document", "--install-dir", @home, @name, "rack"]
+      command = @ruby.command("-S", "gem", "install", "--no-document", "--install-dir", @home, @name, *@with)
       Open3.popen2e(Child::CLEAN, *command, pgroup: true) do |_in, out, thread|
         text = Timeout.timeout(LIMIT) { out.read }
         [text, thread.value.success?]
@@ -62,8 +66,9 @@ module Bench
     end
 
     def complaint(text)
-      line = text.lines.grep(/ERROR|error:|requires Ruby|not installed/).first || text.lines.last
-      "does not install on Ruby #{RUBY_VERSION}: #{line.to_s.strip[0, 90]}"
+      lines = text.lines
+      line = lines.grep(/requires Ruby|error:|not installed/i).first || lines.grep(/ERROR/).first || lines.last
+      "does not install on Ruby #{@ruby.version}: #{line.to_s.strip[0, 90]}"
     end
   end
 end

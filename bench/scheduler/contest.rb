@@ -1,0 +1,84 @@
+# frozen_string_literal: true
+
+module Bench
+  # Every row on every target of one Ruby, in interleaved rounds, each turn in a process of its own.
+  class SchedulerContest
+    MAIN = File.join(DIR, "scheduler", "turn.rb")
+
+    # @return [Bench::Ruby]
+    attr_reader :ruby
+    # @return [Hash] target name => reason, for those that could not take part at all
+    attr_reader :absent
+    # @return [Hash] [target name, row name] => reason
+    attr_reader :failures
+    # @return [Hash] target name => version of its gem
+    attr_reader :versions
+
+    # @param settings [Hash] `rounds`; `scale`, the share of the full number of operations; `pinned`, to
+    #   CPU 0, and the HTTP server of two rows to CPU 1; `limit`, the seconds for one turn
+    def initialize(ruby:, targets:, rows:, settings:)
+      @ruby = ruby
+      @targets = targets
+      @rows = rows
+      @rounds, @scale, @pinned, @limit = settings.fetch_values(:rounds, :scale, :pinned, :limit)
+      @absent = {}
+      @failures = {}
+      @versions = {}
+      @turns = Hash.new { |hash, key| hash[key] = [] }
+    end
+
+    def run
+      @ready = @targets.to_h { |target| [target, prepare(target)] }.compact
+      start_upstream if @rows.any? { |row| row.name.start_with?("http") }
+      @rows.each do |row|
+        @rounds.times do |round|
+          warn "Ruby #{@ruby.version}, #{row.title}: round #{round + 1} of #{@rounds}"
+          (round.even? ? @ready.keys : @ready.keys.reverse).each { |target| take_turn(target, row) }
+        end
+      end
+    ensure
+      @upstream&.stop
+    end
+
+    # @return [Array<Float>] µs for each operation, one of each round; empty when the row failed
+    def figures(target, row, kind = row.figure || :wall)
+      return [] if @failures.key?([target.name, row.name])
+
+      @turns.fetch([target.name, row.name], []).map { |turn| turn.fetch(kind) / turn.fetch(:operations) * 1e6 }
+    end
+
+    private
+
+    # The start of the command line and the environment, or nil.
+    def prepare(target)
+      gems = target.gem && Gems.new(target.gem, ruby: @ruby, with: [])
+      gems&.install
+      @versions[target.name] = gems.version if gems
+      folder = target.name == "abaca" ? ["-I#{@ruby.abaca}"] : []
+      { command: @ruby.command(*folder, MAIN, target.name), env: (target.env || {}).merge(gems ? gems.env : {}) }
+    rescue Unavailable => e
+      @absent[target.name] = e.message
+      nil
+    end
+
+    def start_upstream
+      @port = Ports.free
+      program = Compiler.program("servers/limit_epoll.c")
+      @upstream = Child.new([program, "-p", @port.to_s, "-s", "1200"], name: "scheduler-upstream",
+                                                                       cpu: @pinned ? 1 : nil)
+      @upstream.wait_ready(seconds: 5) { Probe.get(port: @port, seconds: 1) }
+    end
+
+    def take_turn(target, row)
+      return if @failures.key?([target.name, row.name])
+
+      ready = @ready.fetch(target)
+      name = "scheduler-#{@ruby.name}-#{target.name}-#{row.name}"
+      @turns[[target.name, row.name]] <<
+        Turn.take([*ready[:command], row.name, @scale.to_s], name: name, limit: @limit, cpu: @pinned ? 0 : nil,
+                                                             env: ready[:env].merge("UPSTREAM" => @port.to_s))
+    rescue Failed => e
+      @failures[[target.name, row.name]] = e.message
+    end
+  end
+end
