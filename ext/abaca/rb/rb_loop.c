@@ -514,8 +514,10 @@ static void run_timers(ab_loop *loop) {
   ab_heap_node *node;
   while ((node = ab_heap_due(&loop->timers, loop->now)))
     make_ready(loop, AB_CONTAINER_OF(node, ab_waiter, timer), AB_WAKE_TIMEOUT);
-  while ((node = ab_heap_due(&loop->timeouts, loop->now)))
-    fire_timeout(loop, AB_CONTAINER_OF(node, ab_timeout, timer));
+  while ((node = ab_heap_due(&loop->timeouts, loop->now))) {
+    ab_timeout *timeout = AB_CONTAINER_OF(node, ab_timeout, timer);
+    timeout->chore ? timeout->chore(loop, timeout) : fire_timeout(loop, timeout);
+  }
 }
 
 /* ---- the turn ---- */

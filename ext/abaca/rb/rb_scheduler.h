@@ -43,10 +43,13 @@ typedef struct ab_fd_table {
   size_t count;
 } ab_fd_table;
 
-/* A running timeout_after block; lives on its fiber's C stack. */
+/* A running timeout_after block; lives on its fiber's C stack. Or, with `chore`, something else that
+ * is due at a time: it is called on the root fiber, off the heap, in place of raising. Neither keeps
+ * the loop running. */
 typedef struct ab_timeout {
   ab_heap_node timer;
   VALUE fiber, exception, message;
+  void (*chore)(struct ab_loop *loop, struct ab_timeout *timeout);
 } ab_timeout;
 
 struct ab_loop {
