@@ -1,0 +1,112 @@
+# frozen_string_literal: true
+
+# A master and N workers joined by pipes: threads, processes, hand-written and automatic fibers.
+# Usage: ruby bench/workers.rb --help
+
+require "optparse"
+require_relative "support/bench"
+
+module Bench
+  # Every row with every kind of worker, in interleaved rounds, each turn in a process of its own.
+  class WorkersContest
+    KINDS = {
+      "threads" => "threads", "processes" => "processes", "old_master" => "fibers, old master",
+      "fast_master" => "fibers, fast master", "automatic" => "automatic fibers"
+    }.freeze
+    ROWS = [[5, 20_000], [10, 10_000], [100, 1_000], [1_000, 100], [10, 100_000]].freeze
+    MAIN = File.join(DIR, "workers", "turn.rb")
+
+    # @param share [Integer] the requests of each row are divided by it
+    # @param limit [Numeric] seconds for one turn
+    def initialize(ruby:, rounds:, share:, limit:, pinned:)
+      @ruby = ruby
+      @rounds = rounds
+      @share = share
+      @limit = limit
+      @pinned = pinned
+      @failures = {}
+      @turns = Hash.new { |hash, key| hash[key] = [] }
+    end
+
+    def run
+      folder = @ruby.abaca
+      ROWS.each do |row|
+        @rounds.times do |round|
+          warn "Ruby #{@ruby.version}, #{title(row)}: round #{round + 1} of #{@rounds}"
+          (round.even? ? KINDS.keys : KINDS.keys.reverse).each { |kind| take_turn(kind, row, folder) }
+        end
+      end
+    end
+
+    # @return [String] two tables
+    def render
+      %i[seconds cpu].map do |field|
+        table = Table.new(["workers x requests", *KINDS.values])
+        ROWS.each { |row| table.add(title(row), *KINDS.keys.map { |kind| rounded(median(kind, row, field)) }) }
+        @failures.each { |(kind, row), reason| table.note("#{kind}, #{title(row)}", reason) }
+        "Ruby #{@ruby.version}: #{field == :cpu ? "CPU seconds of all" : "seconds"}, median of #{@rounds}\n\n#{table}"
+      end.join("\n")
+    end
+
+    # @return [Hash] for the results file
+    def to_h
+      { ruby: @ruby.description, rows: ROWS.map do |row|
+        { workers: row.first, requests: requests(row), kinds: KINDS.keys.to_h { |kind| [kind, data(kind, row)] } }
+      end }
+    end
+
+    private
+
+    def title(row) = "#{row.first} x #{requests(row)}"
+    def requests(row) = [row.last / @share, 1].max
+
+    def take_turn(kind, row, folder)
+      return if @failures.key?([kind, row])
+
+      command = @ruby.command("-I#{folder}", MAIN, kind, row.first.to_s, requests(row).to_s)
+      @turns[[kind, row]] << Turn.take(command, name: "workers-#{@ruby.name}-#{kind}-#{row.first}", limit: @limit,
+                                                cpu: @pinned ? 0 : nil)
+    rescue Failed => e
+      @failures[[kind, row]] = e.message
+    end
+
+    def median(kind, row, field)
+      Statistics.median(@turns[[kind, row]].map { |turn| turn.fetch(field) }) unless @failures.key?([kind, row])
+    end
+
+    def data(kind, row)
+      reason = @failures[[kind, row]]
+      { median_seconds: median(kind, row, :seconds), failed: reason, rounds: @turns[[kind, row]] }.compact
+    end
+
+    def rounded(value) = value && format("%.2f", value)
+  end
+end
+
+options = { rounds: 3, share: 1, limit: 240, pinned: false }
+rubies = nil
+OptionParser.new do |parser|
+  parser.banner = "usage: bin/bench workers [options]"
+  parser.on("--quick", "one round, a twentieth of the requests: for a look, not for a claim") do
+    options.update(rounds: 1, share: 20, limit: 30)
+  end
+  parser.on("--rounds N", Integer, "interleaved rounds (3)") { |n| options[:rounds] = n }
+  parser.on("--limit S", Integer, "seconds after which a turn is said to hang (240)") { |s| options[:limit] = s }
+  parser.on("--ruby 3.1,3.4", Array, "these Rubies, bin/matrix's among them (the one that runs this)") do |names|
+    rubies = names
+  end
+  parser.on("--pinned", "everything on one CPU, processes too") { options[:pinned] = true }
+end.parse!
+
+begin
+  contests = Bench::Ruby.pick(rubies || [Bench::Ruby.here.name]).map do |ruby|
+    contest = Bench::WorkersContest.new(ruby: ruby, **options)
+    contest.run
+    puts "", contest.render
+    contest
+  end
+  path = Bench::Results.write("workers", options.merge(contests: contests.map(&:to_h)))
+  puts "", "written to #{path}"
+rescue Bench::Unavailable => e
+  abort "bench: #{e.message}"
+end
