@@ -6,8 +6,9 @@
 #include "rb/rb_scheduler.h"
 
 #include <ruby/thread.h>
-#include <sys/mman.h>
 #include <unistd.h>
+
+#include "rb/rb_fork.h"
 
 /* A kind of our own: a fiber that is ready without having parked; its waiter is from malloc. */
 #define AB_WAIT_STRAY 0xff
@@ -61,7 +62,7 @@ static void loop_free(void *ptr) {
   ab_heap_fini(&loop->timeouts);
   ab__fd_fini(loop);
   if (loop->waiters) st_free_table(loop->waiters);
-  if (loop->fork_guard) munmap((void *)loop->fork_guard, (size_t)sysconf(_SC_PAGESIZE));
+  ab_fork_page_fini(loop->fork_guard);
   xfree(loop);
 }
 
@@ -78,21 +79,6 @@ static const rb_data_type_t loop_type = {
     .flags = RUBY_TYPED_FREE_IMMEDIATELY,
 };
 
-/* A page that the kernel clears in a forked child: asking it costs a load, getpid a system call. */
-static volatile uint32_t *make_fork_guard(void) {
-#ifdef MADV_WIPEONFORK
-  size_t size = (size_t)sysconf(_SC_PAGESIZE);
-  uint32_t *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) return NULL;
-  if (madvise(page, size, MADV_WIPEONFORK) == 0) {
-    *page = 1;
-    return page;
-  }
-  munmap(page, size);
-#endif
-  return NULL;
-}
-
 VALUE ab__loop_alloc(VALUE klass) {
   ab_loop *loop;
   VALUE self = TypedData_Make_Struct(klass, ab_loop, &loop_type, loop);
@@ -106,7 +92,7 @@ VALUE ab__loop_alloc(VALUE klass) {
   loop->owner = getpid();
   loop->now = ab_clock_monotonic();
   loop->waiters = st_init_numtable();
-  loop->fork_guard = make_fork_guard();
+  loop->fork_guard = ab_fork_page_init();
   loop->poller = ab_poller_init(&ab_mem_libc);
   if (!loop->poller) rb_sys_fail("Abaca::Scheduler: poller");
   return self;
@@ -117,7 +103,7 @@ ab_loop *ab__loop_get(VALUE scheduler) {
 }
 
 bool ab__loop_forked(const ab_loop *loop) {
-  return loop->fork_guard ? *loop->fork_guard == 0 : getpid() != loop->owner;
+  return ab_fork_page_forked(loop->fork_guard, loop->owner);
 }
 
 void ab__loop_close(ab_loop *loop) {

@@ -12,6 +12,7 @@
 #include <ruby/fiber/scheduler.h>
 
 #include "rb/rb_scheduler.h"
+#include "rb/rb_scrub.h"
 
 #define DEFAULT_MAX  10000
 #define DEFAULT_IDLE 256
@@ -106,31 +107,8 @@ void ab_pool_set_next(ab_pool *pool, ab_job_next next, void *ctx) {
 
 /* ---- scrubbing ---- */
 
-/* Returns Qtrue when nothing of the job is left on the fiber. */
 static VALUE scrub_fiber(VALUE fiber) {
-  VALUE thread = rb_thread_current();
-  VALUE keys = rb_funcall(thread, rb_intern("keys"), 0);
-  for (long i = 0; i < RARRAY_LEN(keys); i++)
-    rb_thread_local_aset(thread, SYM2ID(RARRAY_AREF(keys, i)), Qnil);
-  if (AB_UNLIKELY(rb_ivar_count(fiber) > 0)) {
-    VALUE names = rb_obj_instance_variables(fiber);
-    for (long i = 0; i < RARRAY_LEN(names); i++)
-      rb_obj_remove_instance_variable(fiber, RARRAY_AREF(names, i));
-    /* The count may still include removed ones (Ruby 3.3). */
-    if (RARRAY_LEN(rb_obj_instance_variables(fiber)) > 0) return Qfalse;
-  }
-#ifdef HAVE_RB_FIBER_NEW_STORAGE
-  VALUE storage = rb_funcall(fiber, rb_intern("storage"), 0);
-  if (!NIL_P(storage) && RHASH_SIZE(storage) > 0) {
-    VALUE names = rb_funcall(storage, rb_intern("keys"), 0), klass = rb_path2class("Fiber");
-    for (long i = 0; i < RARRAY_LEN(names); i++)
-      rb_funcall(klass, rb_intern("[]="), 2, RARRAY_AREF(names, i), Qnil);
-    /* A key that stays (Ruby 3.2 keeps them with nil) is not clean enough. */
-    storage = rb_funcall(fiber, rb_intern("storage"), 0);
-    if (!NIL_P(storage) && RHASH_SIZE(storage) > 0) return Qfalse;
-  }
-#endif
-  return Qtrue;
+  return ab__scrub_fiber(fiber, Qnil);
 }
 
 static bool scrub(worker *w) {

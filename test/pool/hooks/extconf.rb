@@ -14,7 +14,7 @@ have_func("rb_process_status_wait", "ruby.h")
 # rubocop:disable Style/GlobalVars
 core = %w[base/mem io/poller io/poller_epoll io/heap io/wheel io/clock
           rb/rb_loop rb/rb_fdwait rb/rb_offload rb/rb_scheduler rb/rb_sched_io rb/rb_sched_time rb/rb_sched_process
-          rb/rb_pool]
+          rb/rb_pool rb/rb_fork rb/rb_scrub]
 $srcs = core.map { |name| "#{File.basename(name)}.c" } + ["pool_hooks.c"]
 $VPATH.concat(%w[base io rb].map { |room| File.join(root, room) })
 $INCFLAGS = "#{$INCFLAGS} -I#{root}"
