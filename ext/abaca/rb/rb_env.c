@@ -96,8 +96,7 @@ void ab_env_init(ab_env_builder *builder, VALUE template) {
   fill_template(builder, builder->template);
   builder->names = ZALLOC_N(ab_name_entry, AB_NAME_SLOTS);
   builder->name_count = 0;
-  builder->memo = (ab_env_memo){
-      .http_host = Qnil, .host_name = Qnil, .port = Qnil, .remote_addr = Qnil, .addr_family = 0xff};
+  builder->memo = (ab_env_memo){.addr_family = 0xff};
   builder->direct = try_direct(builder);
 }
 
@@ -111,10 +110,6 @@ void ab_env_mark(const ab_env_builder *builder) {
   for (size_t i = 0; i < AB_ENV_KEY_COUNT; i++) rb_gc_mark(builder->keys[i]);
   rb_gc_mark(builder->rack_input);
   rb_gc_mark(builder->http_1_0);
-  rb_gc_mark(builder->memo.http_host);
-  rb_gc_mark(builder->memo.host_name);
-  rb_gc_mark(builder->memo.port);
-  rb_gc_mark(builder->memo.remote_addr);
   if (!builder->names) return;
   for (size_t i = 0; i < AB_NAME_SLOTS; i++) {
     if (builder->names[i].len) rb_gc_mark(builder->names[i].key);
@@ -264,59 +259,58 @@ static void add_fields(ab_env_builder *builder, filling into, const ab_request *
 
 /* --- who talks to whom --- */
 
-static void set_host(ab_env_builder *builder, filling into, ab_conn *conn,
-                     const ab_request *request) {
+/* Nearly every request names the Host of the one before it, and often has the same peer: these
+ * values stand in the template, and are changed there. */
+static void recall_host(ab_env_builder *builder, const ab_request *request) {
   const VALUE *keys = builder->keys;
   ab_env_memo *memo = &builder->memo;
   ab_view authority = request->authority;
-  if (authority.len == 0) { /* HTTP/1.0 without Host: the socket's own name has to do */
-    const ab_listener *listener = ab_conn_listener(conn);
-    bool tcp = ab_listener_family(listener) == AB_LISTEN_TCP;
-    const char *name = ab_listener_name(listener);
-    rb_hash_delete(into.env, keys[AB_ENV_HTTP_HOST]);
-    set(into, keys[AB_ENV_SERVER_NAME],
-        !tcp                ? rb_str_new_cstr("localhost")
-        : strchr(name, ':') ? rb_sprintf("[%s]", name)
-                            : rb_str_new_cstr(name));
-    set(into, keys[AB_ENV_SERVER_PORT],
-        tcp ? rb_sprintf("%u", ab_listener_port(listener)) : rb_str_new_cstr("80"));
+  if (memo->authority_len == authority.len &&
+      memcmp(memo->authority, authority.ptr, authority.len) == 0) {
     return;
   }
-  VALUE http_host = memo->http_host, host_name = memo->host_name, port = memo->port;
-  if (memo->authority_len != authority.len ||
-      memcmp(memo->authority, authority.ptr, authority.len) != 0) {
-    http_host = rb_obj_freeze(octets(authority));
-    host_name = rb_obj_freeze(octets(request->host));
-    port = request->port.len ? rb_obj_freeze(octets(request->port)) : interned("80", 2);
-    if (authority.len <= sizeof(memo->authority)) {
-      memo->http_host = http_host;
-      memo->host_name = host_name;
-      memo->port = port;
-      memo->authority_len = (uint8_t)authority.len;
-      memcpy(memo->authority, authority.ptr, authority.len);
-    }
+  VALUE port = request->port.len ? rb_obj_freeze(octets(request->port)) : interned("80", 2);
+  rb_hash_aset(builder->template, keys[AB_ENV_HTTP_HOST], rb_obj_freeze(octets(authority)));
+  rb_hash_aset(builder->template, keys[AB_ENV_SERVER_NAME], rb_obj_freeze(octets(request->host)));
+  rb_hash_aset(builder->template, keys[AB_ENV_SERVER_PORT], port);
+  memo->authority_len = 0; /* one that is too long is not remembered */
+  if (authority.len <= sizeof(memo->authority)) {
+    memo->authority_len = (uint8_t)authority.len;
+    memcpy(memo->authority, authority.ptr, authority.len);
   }
-  set(into, keys[AB_ENV_HTTP_HOST], http_host);
-  set(into, keys[AB_ENV_SERVER_NAME], host_name);
-  set(into, keys[AB_ENV_SERVER_PORT], port);
 }
 
-static VALUE remote_addr(ab_env_builder *builder, const ab_addr *peer) {
+static void recall_peer(ab_env_builder *builder, const ab_addr *peer) {
   ab_env_memo *memo = &builder->memo;
-  if (peer->family != memo->addr_family || memcmp(peer->bytes, memo->addr, 16) != 0) {
-    char text[AB_ADDR_TEXT_MAX];
-    size_t len = ab_addr_text(peer, text);
-    /* A unix socket's peer is on this machine. */
-    memo->remote_addr = len ? interned(text, len) : interned("127.0.0.1", 9);
-    memo->addr_family = peer->family;
-    memcpy(memo->addr, peer->bytes, 16);
-  }
-  return memo->remote_addr;
+  if (peer->family == memo->addr_family && memcmp(peer->bytes, memo->addr, 16) == 0) return;
+  char text[AB_ADDR_TEXT_MAX];
+  size_t len = ab_addr_text(peer, text);
+  /* A unix socket's peer is on this machine. */
+  VALUE value = len ? interned(text, len) : interned("127.0.0.1", 9);
+  rb_hash_aset(builder->template, builder->keys[AB_ENV_REMOTE_ADDR], value);
+  memo->addr_family = peer->family;
+  memcpy(memo->addr, peer->bytes, 16);
+}
+
+/* HTTP/1.0 without Host: the socket's own name has to do. */
+static void name_by_socket(const ab_env_builder *builder, VALUE env, ab_conn *conn) {
+  const VALUE *keys = builder->keys;
+  const ab_listener *listener = ab_conn_listener(conn);
+  bool tcp = ab_listener_family(listener) == AB_LISTEN_TCP;
+  const char *name = tcp ? ab_listener_name(listener) : "localhost";
+  rb_hash_delete(env, keys[AB_ENV_HTTP_HOST]);
+  rb_hash_aset(env, keys[AB_ENV_SERVER_NAME],
+               strchr(name, ':') ? rb_sprintf("[%s]", name) : rb_str_new_cstr(name));
+  rb_hash_aset(env, keys[AB_ENV_SERVER_PORT],
+               tcp ? rb_sprintf("%u", ab_listener_port(listener)) : rb_str_new_cstr("80"));
 }
 
 VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *request) {
   const VALUE *keys = builder->keys;
+  recall_peer(builder, ab_conn_peer(conn));
+  if (request->authority.len > 0) recall_host(builder, request);
   VALUE env = rb_hash_dup(builder->template);
+  if (request->authority.len == 0) name_by_socket(builder, env, conn);
   filling into = fill(builder, env);
   if (!(request->method.len == 3 && memcmp(request->method.ptr, "GET", 3) == 0)) {
     set(into, keys[AB_ENV_REQUEST_METHOD], interned(request->method.ptr, request->method.len));
@@ -325,8 +319,6 @@ VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *req
   set(into, keys[AB_ENV_REQUEST_URI], octets(request->target));
   if (request->query.len) set(into, keys[AB_ENV_QUERY_STRING], octets(request->query));
   if (request->minor == 0) set(into, keys[AB_ENV_SERVER_PROTOCOL], builder->http_1_0);
-  set(into, keys[AB_ENV_REMOTE_ADDR], remote_addr(builder, ab_conn_peer(conn)));
-  set_host(builder, into, conn, request);
   add_fields(builder, into, request);
   RB_GC_GUARD(env);
   return env;

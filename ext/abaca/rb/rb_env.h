@@ -19,10 +19,8 @@ typedef struct ab_name_entry {
   char name[AB_NAME_LEN_MAX];
 } ab_name_entry;
 
-/* The last Host and the last peer: nearly always the next one's too. */
+/* Whose Host and peer the template shows now. */
 typedef struct ab_env_memo {
-  VALUE http_host, host_name, port; /* frozen */
-  VALUE remote_addr;                /* frozen */
   char authority[64];
   uint8_t authority_len;
   uint8_t addr[16];
