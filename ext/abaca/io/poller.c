@@ -121,6 +121,10 @@ int ab_poller_wait(ab_poller *poller, ab_nsec timeout) {
   /* What was collected and not yet delivered may never be reported again (edges, one-shots). */
   if (poller->next < poller->count) return (int)(poller->count - poller->next);
   poller->next = poller->count = 0;
+  /* Who asks first and then waits has looked at everything else before the question. A wake-up that
+   * came in between is for the wait; by the next question everything has been looked at again. */
+  if (poller->woken) timeout = 0;
+  poller->woken = false;
   atomic_fetch_add_explicit(&poller->batch, 1, memory_order_relaxed);
   return poller->ops->wait(poller, timeout);
 }

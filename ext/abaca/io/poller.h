@@ -77,7 +77,8 @@ void ab_poller_unlock(ab_poller *poller);
 /* Delivers the collected events to their watches. Returns how many were delivered. */
 int ab_poller_dispatch(ab_poller *poller);
 
-/* Ends a wait in another thread, or the next one. Async-signal-safe. Wake-ups are merged. */
+/* Ends a wait in another thread, or the next one, also when a question (a wait of 0) comes before
+ * it. Async-signal-safe. Wake-ups are merged. */
 void ab_poller_wakeup(ab_poller *poller);
 
 /* The descriptor that becomes readable when events are pending, for a foreign event loop. */

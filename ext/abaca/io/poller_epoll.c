@@ -121,6 +121,7 @@ static int epoll_wait_events(ab_poller *poller, ab_nsec timeout) {
       /* An exchange, not a store: it reads what the waker wrote, so that everything the waker did
        * before is visible to whoever called us. */
       atomic_exchange_explicit(&poller->wake_asked, 0, memory_order_acq_rel);
+      poller->woken = timeout == 0;
       continue;
     }
     poller->events[poller->count++] =

@@ -515,6 +515,25 @@ static void wakeup_ends_the_next_wait_once(void) {
   ab_poller_fini(poller);
 }
 
+/* A loop asks, finds nothing, and waits: a wake-up that came before the question must not be lost.
+ */
+static void wakeup_before_a_question_ends_the_wait_after_it(void) {
+  ab_poller *poller = make();
+  ab_poller_wakeup(poller);
+  CHECK_INT(0, ab_poller_wait(poller, 0));
+  ab_nsec before = ab_clock_monotonic();
+  CHECK_INT(0, ab_poller_wait(poller, LONG));
+  CHECK(ab_clock_monotonic() - before < LONG);
+  /* Two questions: what was to be seen has been looked at between them. */
+  ab_poller_wakeup(poller);
+  CHECK_INT(0, ab_poller_wait(poller, 0));
+  CHECK_INT(0, ab_poller_wait(poller, 0));
+  before = ab_clock_monotonic();
+  CHECK_INT(0, ab_poller_wait(poller, SOON));
+  CHECK(ab_clock_monotonic() - before >= SOON);
+  ab_poller_fini(poller);
+}
+
 static void wakeup_comes_along_with_events(void) {
   ab_poller *poller = make();
   int fds[2];
@@ -885,11 +904,12 @@ CHECK_MAIN(CHECK_CASE(level_reports_until_drained), CHECK_CASE(edge_reports_once
            CHECK_CASE(set_survives_a_close_that_did_not_happen),
            CHECK_CASE(what_cannot_be_polled_is_refused),
            CHECK_CASE(waits_take_as_long_as_they_should),
-           CHECK_CASE(wakeup_ends_the_next_wait_once), CHECK_CASE(wakeup_comes_along_with_events),
-           CHECK_CASE(wakeup_from_another_thread), CHECK_CASE(no_wakeup_is_lost),
-           CHECK_CASE(signals_end_a_wait), CHECK_CASE(wakeup_from_a_signal_handler),
-           CHECK_CASE(wakeup_keeps_errno), CHECK_CASE(pollers_nest),
-           CHECK_CASE(a_forked_child_leaves_the_parent_alone),
+           CHECK_CASE(wakeup_ends_the_next_wait_once),
+           CHECK_CASE(wakeup_before_a_question_ends_the_wait_after_it),
+           CHECK_CASE(wakeup_comes_along_with_events), CHECK_CASE(wakeup_from_another_thread),
+           CHECK_CASE(no_wakeup_is_lost), CHECK_CASE(signals_end_a_wait),
+           CHECK_CASE(wakeup_from_a_signal_handler), CHECK_CASE(wakeup_keeps_errno),
+           CHECK_CASE(pollers_nest), CHECK_CASE(a_forked_child_leaves_the_parent_alone),
            CHECK_CASE(a_forked_child_may_end_a_locked_poller),
            CHECK_CASE(a_closed_fd_held_by_a_child_does_not_spin),
            CHECK_CASE(a_closed_fd_that_is_still_open_does_not_spin),
