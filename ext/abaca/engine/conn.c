@@ -32,7 +32,7 @@ ab_conn *ab__conn_open(ab_engine *engine, int fd, const ab_addr *peer, ab_servic
   /* Usually the request is there already (TCP_DEFER_ACCEPT): read before asking the poller. */
   conn->readable = true;
   engine->stats.connections++;
-  ab__conn_rearm(conn);
+  /* No deadline yet: it is about to be served, and may be gone before it would need one. */
   ab__engine_ready(conn);
   return conn;
 }
