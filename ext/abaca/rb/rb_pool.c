@@ -1,127 +1,121 @@
-/* Abaca::FiberPool. A worker is a fiber whose body is a C loop: run a job, make the fiber fit for
- * the next one, ask for one, else lie down on the free list and switch to the loop.
+/* The workers of an Abaca::FiberPool. A worker is a fiber whose body is a C loop: run a job, make
+ * the fiber fit for the next one, ask for one, else lie down on the free list and switch to the
+ * loop. The free list is last in, first out, because the stack that was used last is warm.
  *
- * A worker is on `idle` (last in, first out: its stack is warm) or on `busy`, from the time it is
- * made until its fiber ends. A fiber that was killed, or that cannot be made clean, ends.
+ * The Ruby class is in rb_fiber_pool.c, tickets and the queue in rb_ticket.c.
  */
-#include "rb/rb_pool.h"
+#include "rb/rb_pool_parts.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <ruby/fiber/scheduler.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-#include "rb/rb_scheduler.h"
 #include "rb/rb_scrub.h"
 
-#define DEFAULT_MAX  10000
-#define DEFAULT_IDLE 256
-
-/* Linux' own default, for where /proc does not say. */
-#define DEFAULT_MAP_COUNT 65530
-
-struct ab_pool {
-  VALUE self;
-  VALUE thread; /* whose fibers these are; nil before the first one */
-  ab_list idle, busy;
-  size_t live, idle_count, busy_count;
-  size_t max, max_idle;
-  size_t high_water; /* most fibers busy at a time */
-  uint64_t created, reused, retired;
-  ab_job_next next;
-  void *next_ctx;
-};
-
-typedef struct worker {
-  ab_list link;
-  ab_pool *pool;
-  ab_loop *loop; /* NULL while it is warmed up */
-  VALUE home;    /* whom to switch to while there is no loop */
-  VALUE fiber;
-  ab_job_fn fn; /* NULL when idle */
-  void *arg;
-} worker;
-
-/* ---- life ---- */
-
-static void mark_workers(ab_list *list) {
-  ab_list_each (node, tmp, list) {
-    worker *w = AB_CONTAINER_OF(node, worker, link);
-    rb_gc_mark(w->fiber);
-    rb_gc_mark(w->home);
-  }
-}
-
-static void pool_mark(void *ptr) {
-  ab_pool *pool = ptr;
-  rb_gc_mark(pool->self);
-  rb_gc_mark(pool->thread);
-  mark_workers(&pool->idle);
-  mark_workers(&pool->busy);
-}
-
-static void free_workers(ab_list *list) {
-  ab_list *node;
-  while ((node = ab_list_shift(list))) free(AB_CONTAINER_OF(node, worker, link));
-}
-
-/* A fiber that lives keeps the pool alive from its stack, so none can come back to its worker. */
-static void pool_free(void *ptr) {
-  ab_pool *pool = ptr;
-  free_workers(&pool->idle);
-  free_workers(&pool->busy);
-  xfree(pool);
-}
-
-static size_t pool_size(const void *ptr) {
-  const ab_pool *pool = ptr;
-  return sizeof *pool + pool->live * sizeof(worker);
-}
-
-static const rb_data_type_t pool_type = {
-    .wrap_struct_name = "Abaca::FiberPool",
-    .function = {.dmark = pool_mark, .dfree = pool_free, .dsize = pool_size},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
-};
-
-static VALUE pool_alloc(VALUE klass) {
-  ab_pool *pool;
-  VALUE self = TypedData_Make_Struct(klass, ab_pool, &pool_type, pool);
-  pool->self = self;
-  pool->thread = Qnil;
-  ab_list_init(&pool->idle);
-  ab_list_init(&pool->busy);
-  pool->max = DEFAULT_MAX;
-  pool->max_idle = DEFAULT_IDLE;
-  return self;
-}
-
-ab_pool *ab_pool_of(VALUE pool) {
-  return rb_check_typeddata(pool, &pool_type);
-}
+/* So many waiting tickets may follow a job on its fiber before the loop gets its turn. */
+#define CHAIN 64
 
 void ab_pool_set_next(ab_pool *pool, ab_job_next next, void *ctx) {
   pool->next = next;
   pool->next_ctx = ctx;
 }
 
+/* ---- whose pool it is ---- */
+
+static void check_owner(ab_pool *pool) {
+  if (pool->owner != getpid())
+    rb_raise(rb_eRuntimeError, "the pool belongs to the parent process: make a new one after fork");
+  VALUE thread = rb_thread_current();
+  if (NIL_P(pool->thread)) pool->thread = thread;
+  if (pool->thread != thread) rb_raise(rb_eThreadError, "the pool belongs to another thread");
+}
+
+/* What runs on a loop goes on there when the thread gets another one; new jobs run on the new one.
+ */
+static void adopt(ab_pool *pool, ab_loop *loop) {
+  check_owner(pool);
+  ab_chore_cancel(&pool->idle_timer);
+  ab_chore_cancel(&pool->starter);
+  ab_chore_cancel(&pool->grower);
+  pool->loop = loop;
+  pool->scheduler = loop->self;
+  if (pool->live >= ab_gc_pace_next(&pool->pace))
+    ab_chore_arm(&pool->grower, loop, pool->self, loop->now);
+}
+
+/* The type itself is private to the loop. */
+static bool is_ours(VALUE scheduler) {
+  return RB_TYPE_P(scheduler, T_DATA) && RTYPEDDATA_P(scheduler) &&
+         strcmp(RTYPEDDATA_TYPE(scheduler)->wrap_struct_name, "Abaca::Scheduler") == 0;
+}
+
+ab_loop *ab__pool_loop(ab_pool *pool) {
+  VALUE scheduler = rb_fiber_scheduler_get();
+  if (!is_ours(scheduler)) {
+    /* A thread that has got nothing to do with the pool should hear so. */
+    check_owner(pool);
+    rb_raise(rb_eRuntimeError,
+             "the pool runs jobs on an Abaca::Scheduler, and the thread's scheduler is %" PRIsVALUE
+             ": call Fiber.set_scheduler(Abaca::Scheduler.new) first",
+             rb_inspect(scheduler));
+  }
+  ab_loop *loop = ab_loop_of(scheduler);
+  if (pool->loop != loop) adopt(pool, loop);
+  return loop;
+}
+
+bool ab__pool_at_home(const ab_loop *loop) {
+  return loop->running ? rb_fiber_current() == loop->root : NIL_P(loop->carrier);
+}
+
 /* ---- scrubbing ---- */
 
-static VALUE scrub_fiber(VALUE fiber) {
-  return ab__scrub_fiber(fiber, Qnil);
+/* Methods of its own cannot be taken off a fiber, nor can anything be taken off a frozen one. */
+static bool scrubbed(const ab_worker *w) {
+  if (AB_UNLIKELY(RBASIC_CLASS(w->fiber) != w->pool->fiber_class)) return false;
+  if (AB_UNLIKELY(OBJ_FROZEN(w->fiber))) return false;
+  return ab__scrub_fiber(w->fiber, Qnil) == Qtrue;
 }
 
-static bool scrub(worker *w) {
+static VALUE scrub_again(VALUE arg) {
+  ab_worker *w = (ab_worker *)arg;
+  w->clean = scrubbed(w);
+  return Qnil;
+}
+
+/* ---- the life of a worker ---- */
+
+/* Raises nothing: what goes wrong concerns the process, and is raised by the loop. */
+static void arm(ab_worker *w, VALUE (*body)(VALUE)) {
   int state;
-  VALUE clean = rb_protect(scrub_fiber, w->fiber, &state);
-  if (AB_UNLIKELY(state && !ab__loop_ended(w->loop, state))) rb_jump_tag(state);
-  rb_set_errinfo(Qnil);
-  return clean == Qtrue;
+  rb_protect(body, (VALUE)w->pool, &state);
+  if (AB_UNLIKELY(state && !ab__loop_ended(w->pool->loop, state))) rb_jump_tag(state);
 }
 
-/* ---- the worker ---- */
+static VALUE arm_idle_timer(VALUE arg) {
+  ab_pool *pool = (ab_pool *)arg;
+  pool->least_idle = pool->idle_count;
+  ab_chore_arm(&pool->idle_timer, pool->loop, pool->self, pool->loop->now + pool->idle_timeout);
+  return Qnil;
+}
 
-static void lie_down(worker *w) {
+static VALUE arm_starter(VALUE arg) {
+  ab__tickets_start_soon((ab_pool *)arg);
+  return Qnil;
+}
+
+/* A stack that gets deep with each job would only be faulted in again: so the memory goes back
+ * after the 1st, 2nd, 4th, 8th ... time. The idle timer takes care of fibers that are not used any
+ * more. */
+static void went_deep(ab_worker *w) {
+  w->deep++;
+  if ((w->deep & (w->deep - 1)) != 0) return;
+  ab_stack_give_back(&w->stack);
+  w->pool->trimmed_stacks++;
+}
+
+static void lie_down(ab_worker *w) {
   ab_pool *pool = w->pool;
   w->fn = NULL;
   w->arg = NULL;
@@ -129,9 +123,12 @@ static void lie_down(worker *w) {
   ab_list_prepend(&pool->idle, &w->link);
   pool->busy_count--;
   pool->idle_count++;
+  if (AB_UNLIKELY(ab_stack_deep(&w->stack))) went_deep(w);
+  if (AB_UNLIKELY(!ab_chore_armed(&pool->idle_timer) && pool->idle_timeout)) arm(w, arm_idle_timer);
+  if (AB_UNLIKELY(!ab_list_empty(&pool->queue))) arm(w, arm_starter);
 }
 
-static void stand_up(worker *w, ab_loop *loop, ab_job_fn fn, void *arg) {
+void ab__worker_assign(ab_worker *w, ab_loop *loop, ab_job_fn fn, void *arg) {
   ab_pool *pool = w->pool;
   w->loop = loop;
   w->fn = fn;
@@ -141,46 +138,91 @@ static void stand_up(worker *w, ab_loop *loop, ab_job_fn fn, void *arg) {
   pool->idle_count--;
   pool->busy_count++;
   if (pool->busy_count > pool->high_water) pool->high_water = pool->busy_count;
+  if (pool->idle_count < pool->least_idle) pool->least_idle = pool->idle_count;
 }
 
-static void retire(worker *w) {
+static void forget(ab_worker *w) {
   ab_pool *pool = w->pool;
   ab_list_remove(&w->link);
   if (w->fn)
     pool->busy_count--;
-  else
+  else if (!w->ending)
     pool->idle_count--;
   pool->live--;
-  pool->retired++;
   free(w);
 }
 
+/* The fiber is about to end: what waits for one gets another, and the stack, which Ruby keeps for
+ * the next fiber, should not keep memory. */
+static void retire(ab_worker *w, enum ab_retired reason) {
+  ab_pool *pool = w->pool;
+  if (ab_stack_deep(&w->stack)) ab_stack_give_back(&w->stack);
+  if (!ab_list_empty(&pool->queue)) arm(w, arm_starter);
+  pool->retired[reason]++;
+  forget(w);
+}
+
+/* ---- running jobs ---- */
+
+/* Scrubbing is a part of the job, so that both need one rb_protect. */
 static VALUE call_job(VALUE arg) {
-  worker *w = (worker *)arg;
+  ab_worker *w = (ab_worker *)arg;
   w->fn(w->arg);
+  w->clean = scrubbed(w);
   return Qnil;
 }
 
-/* Runs jobs as long as there are any. Returns false when the fiber has to end. */
-static bool run_jobs(worker *w) {
-  ab_pool *pool = w->pool;
-  for (;;) {
-    int state;
-    rb_protect(call_job, (VALUE)w, &state);
-    if (AB_UNLIKELY(state && !ab__loop_ended(w->loop, state))) {
+/* Deals with what ended a job. Returns only when the fiber may live. */
+static void recover(ab_worker *w, int state) {
+  for (int attempt = 0; state && attempt < 2; attempt++) {
+    if (!ab__loop_ended(w->loop, state)) {
       /* Killed: the fiber has to unwind to its end, and is gone then. */
-      retire(w);
+      retire(w, AB_RETIRED_KILLED);
       rb_jump_tag(state);
     }
-    if (AB_UNLIKELY(!scrub(w))) return false;
-    if (state != 0 || !pool->next || !pool->next(pool->next_ctx, &w->fn, &w->arg)) break;
+    rb_protect(scrub_again, (VALUE)w, &state);
+  }
+  if (state == 0) return;
+  w->clean = false;
+  if (ab__loop_ended(w->loop, state)) return;
+  retire(w, AB_RETIRED_KILLED);
+  rb_jump_tag(state);
+}
+
+static bool next_job(ab_worker *w, unsigned chain) {
+  ab_pool *pool = w->pool;
+  if (AB_UNLIKELY(!ab_list_empty(&pool->queue))) {
+    if (chain >= CHAIN) return false;
+    ab__ticket_next(pool, w);
+    return true;
+  }
+  return pool->next && pool->next(pool->next_ctx, &w->fn, &w->arg);
+}
+
+/* Runs jobs as long as there are any. Returns false when the fiber has to end, for w->reason. */
+static bool run_jobs(ab_worker *w) {
+  ab_pool *pool = w->pool;
+  for (unsigned chain = 0;; chain++) {
+    int state;
+    w->clean = false;
+    rb_protect(call_job, (VALUE)w, &state);
+    w->ticket = Qnil;
+    if (AB_UNLIKELY(state)) recover(w, state);
+    rb_set_errinfo(Qnil);
+    w->reason = AB_RETIRED_DIRTY;
+    if (AB_UNLIKELY(!w->clean)) return false;
+    w->reason = AB_RETIRED_JOBS;
+    if (AB_UNLIKELY(++w->jobs >= pool->retire_after)) return false;
+    /* After an accident the loop comes first: there may be something for it to raise. */
+    if (AB_UNLIKELY(state) || !next_job(w, chain)) break;
     pool->reused++;
   }
+  w->reason = AB_RETIRED_SURPLUS;
   return pool->idle_count < pool->max_idle;
 }
 
 static VALUE leave(VALUE arg) {
-  worker *w = (worker *)arg;
+  ab_worker *w = (ab_worker *)arg;
   if (w->loop)
     ab__loop_leave(w->loop);
   else
@@ -188,67 +230,81 @@ static VALUE leave(VALUE arg) {
   return Qnil;
 }
 
-/* Waits for a job. Whoever kept Fiber.current of a former job may switch to it or raise in it: that
- * is nobody's business any more. Only a kill is obeyed. */
-static void await_job(worker *w) {
-  while (!w->fn) {
+/* Something was raised in a fiber that waits for a job. With a job on its way it is the thread that
+ * was meant, by Thread#raise or a signal, which hit whatever fiber runs: the loop raises it.
+ * Without one somebody has kept Fiber.current of a former job, and raises in it: that is nobody's
+ * business any more, unless it is meant for the process. */
+static void stray(ab_worker *w) {
+  VALUE exception = rb_errinfo();
+  bool process = rb_obj_is_kind_of(exception, rb_eSystemExit) ||
+                 rb_obj_is_kind_of(exception, rb_eSignal) ||
+                 rb_obj_is_kind_of(exception, rb_eNoMemError);
+  rb_set_errinfo(Qnil);
+  if (w->loop && (w->fn || process)) w->loop->forward = exception;
+}
+
+static void await_job(ab_worker *w) {
+  while (!w->fn && !w->ending) {
     int state;
     rb_protect(leave, (VALUE)w, &state);
     if (AB_LIKELY(state == 0)) continue;
     if (rb_obj_is_kind_of(rb_errinfo(), rb_eException)) {
-      rb_set_errinfo(Qnil);
+      stray(w);
       continue;
     }
-    if (w->fn) w->pool->busy_count--, w->pool->idle_count++, w->fn = NULL;
-    retire(w);
+    retire(w, AB_RETIRED_KILLED);
     rb_jump_tag(state);
   }
 }
 
 static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
-  worker *w = (worker *)data;
+  ab_worker *w = (ab_worker *)data;
   /* Keeps the pool alive as long as this stack. */
   volatile VALUE pool = w->pool->self;
+  ab_stack_init(&w->stack, w->pool->stack_size);
+  if (w->begun) *w->begun = true;
+  w->begun = NULL;
   for (;;) {
     if (w->fn && !run_jobs(w)) break;
     if (w->fn) lie_down(w);
     await_job(w);
+    if (w->ending) break;
   }
-  retire(w);
+  retire(w, w->reason);
   RB_GC_GUARD(pool);
   return Qnil;
 }
 
-/* ---- starting ---- */
+/* ---- making workers ---- */
 
-/* Returns an idle worker whose fiber has not run yet, or NULL. */
-static worker *make_worker(ab_pool *pool) {
-  worker *w = ab_alloc_zero(&ab_mem_libc, sizeof *w);
-  if (!w) return NULL;
+static ab_worker *make_worker(ab_pool *pool) {
+  ab_worker *w = ab_alloc_zero(&ab_mem_libc, sizeof *w);
+  if (!w) rb_memerror();
   w->pool = pool;
-  w->home = w->fiber = Qnil;
+  w->home = w->fiber = w->ticket = Qnil;
   ab_list_init(&w->link);
   ab_list_prepend(&pool->idle, &w->link);
   pool->idle_count++;
   pool->live++;
   w->fiber = ab__fiber_new(worker_main, (VALUE)w);
   pool->created++;
+  if (AB_UNLIKELY(pool->loop && pool->live >= ab_gc_pace_next(&pool->pace)))
+    ab_chore_arm(&pool->grower, pool->loop, pool->self, pool->loop->now);
   return w;
 }
 
-/* The kernel has no stack for a new fiber. There will not be more of them than there are now. */
-static void unmake_worker(worker *w) {
-  ab_pool *pool = w->pool;
-  retire(w);
-  pool->retired--;
+void ab__pool_unmake(ab_pool *pool, ab_worker *w, bool lower) {
+  forget(w);
   pool->created--;
-  pool->max = pool->live > 0 ? pool->live : 1;
+  /* There will not be more of them than there are now. */
+  if (lower) pool->max = pool->live > 0 ? pool->live : 1;
 }
 
-static void check_thread(ab_pool *pool) {
-  VALUE thread = rb_thread_current();
-  if (NIL_P(pool->thread)) pool->thread = thread;
-  if (pool->thread != thread) rb_raise(rb_eThreadError, "the pool belongs to another thread");
+ab_worker *ab__pool_take(ab_pool *pool, bool *fresh) {
+  *fresh = ab_list_empty(&pool->idle);
+  if (*fresh) return pool->live < pool->max ? make_worker(pool) : NULL;
+  pool->reused++;
+  return AB_CONTAINER_OF(pool->idle.next, ab_worker, link);
 }
 
 bool ab_pool_available(const ab_pool *pool) {
@@ -260,20 +316,15 @@ size_t ab_pool_busy(const ab_pool *pool) {
 }
 
 bool ab_pool_start(ab_pool *pool, ab_loop *loop, ab_job_fn fn, void *arg) {
-  check_thread(pool);
-  worker *w;
-  bool fresh = ab_list_empty(&pool->idle);
-  if (!fresh) {
-    w = AB_CONTAINER_OF(pool->idle.next, worker, link);
-    pool->reused++;
-  } else if (pool->live >= pool->max || !(w = make_worker(pool))) {
-    return false;
-  }
+  bool fresh;
+  if (AB_UNLIKELY(pool->loop != loop)) adopt(pool, loop);
+  ab_worker *w = ab__pool_take(pool, &fresh);
+  if (AB_UNLIKELY(!w)) return false;
   VALUE fiber = w->fiber;
-  stand_up(w, loop, fn, arg);
+  ab__worker_assign(w, loop, fn, arg);
   bool entered = ab__loop_enter(loop, fiber);
   /* A fiber that has run is never refused: it waits in a transfer. */
-  if (AB_UNLIKELY(!entered && fresh)) unmake_worker(w);
+  if (AB_UNLIKELY(!entered && fresh)) ab__pool_unmake(pool, w, true);
   RB_GC_GUARD(fiber);
   return entered;
 }
@@ -281,30 +332,10 @@ bool ab_pool_start(ab_pool *pool, ab_loop *loop, ab_job_fn fn, void *arg) {
 size_t ab_pool_raise_all(ab_pool *pool, VALUE exception) {
   size_t count = 0;
   ab_list_each (node, tmp, &pool->busy) {
-    worker *w = AB_CONTAINER_OF(node, worker, link);
+    ab_worker *w = AB_CONTAINER_OF(node, ab_worker, link);
     if (ab__loop_interrupt(w->loop, w->fiber, exception)) count++;
   }
   return count;
-}
-
-/* ---- Ruby ---- */
-
-/* Two mappings for each fiber, and room for everybody else (D4). */
-static size_t max_fibers(void) {
-  unsigned long count = DEFAULT_MAP_COUNT;
-  FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
-  if (file) {
-    if (fscanf(file, "%lu", &count) != 1) count = DEFAULT_MAP_COUNT;
-    fclose(file);
-  }
-  return count / 5 * 2;
-}
-
-static size_t size_option(VALUE value, const char *name, size_t least) {
-  long number = NUM2LONG(value);
-  if (number < 0 || (size_t)number < least)
-    rb_raise(rb_eArgError, "%s must be at least %" PRIuSIZE, name, least);
-  return (size_t)number;
 }
 
 static VALUE enter_home(VALUE fiber) {
@@ -312,87 +343,49 @@ static VALUE enter_home(VALUE fiber) {
 }
 
 /* Runs each new fiber as far as its first wait, which maps its stack. */
-static void warm_up(ab_pool *pool, size_t count) {
-  check_thread(pool);
+void ab__pool_warm(ab_pool *pool, size_t count) {
+  if (count > 0) check_owner(pool);
   while (pool->live < count) {
-    worker *w = make_worker(pool);
-    if (!w) rb_memerror();
+    ab_worker *w = make_worker(pool);
     VALUE fiber = w->fiber;
+    bool begun = false;
+    w->begun = &begun;
     w->home = rb_fiber_current();
     int state;
     rb_protect(enter_home, fiber, &state);
     RB_GC_GUARD(fiber);
-    if (state == 0) {
-      w->home = Qnil;
-      continue;
-    }
-    if (rb_obj_is_kind_of(rb_errinfo(), rb_path2class("FiberError"))) unmake_worker(w);
-    rb_jump_tag(state);
+    if (begun) w->home = Qnil;
+    if (AB_UNLIKELY(!begun)) ab__pool_unmake(pool, w, true);
+    if (AB_UNLIKELY(state)) rb_jump_tag(state);
   }
 }
 
-/* @!method initialize(max: nil, warm: 0, idle: 256)
- * @param max how many fibers there may be; the default is 10,000 or what vm.max_map_count allows
- * @param warm how many to make now
- * @param idle how many to keep when they have nothing to do
- * @raise ArgumentError when max is more than 40 % of vm.max_map_count */
-static VALUE pool_initialize(int argc, VALUE *argv, VALUE self) {
-  static const char *const names[] = {"max", "warm", "idle"};
-  ab_pool *pool = ab_pool_of(self);
-  ID ids[AB_ARRAY_LEN(names)];
-  for (size_t i = 0; i < AB_ARRAY_LEN(names); i++) ids[i] = rb_intern(names[i]);
-  VALUE options, values[3] = {Qundef, Qundef, Qundef};
-  rb_scan_args(argc, argv, "0:", &options);
-  if (!NIL_P(options)) rb_get_kwargs(options, ids, 0, 3, values);
-  size_t ceiling = max_fibers();
-  pool->max = DEFAULT_MAX < ceiling ? DEFAULT_MAX : ceiling;
-  if (values[0] != Qundef && !NIL_P(values[0])) {
-    pool->max = size_option(values[0], "max", 1);
-    if (pool->max > ceiling)
-      rb_raise(rb_eArgError,
-               "max is %" PRIuSIZE ", but vm.max_map_count of this machine allows %" PRIuSIZE
-               " fibers",
-               pool->max, ceiling);
+/* ---- letting them go ---- */
+
+static void end_workers(ab_pool *pool, ab_loop *loop) {
+  ab_list *node;
+  while ((node = ab_list_shift(&pool->ending))) {
+    ab_worker *w = AB_CONTAINER_OF(node, ab_worker, link);
+    VALUE fiber = w->fiber;
+    w->loop = loop;
+    ab__loop_enter(loop, fiber);
+    RB_GC_GUARD(fiber);
   }
-  size_t warm = values[1] == Qundef ? 0 : size_option(values[1], "warm", 0);
-  if (warm > pool->max) rb_raise(rb_eArgError, "warm must not be above max");
-  if (values[2] != Qundef) pool->max_idle = size_option(values[2], "idle", 0);
-  if (pool->max_idle < warm) pool->max_idle = warm;
-  warm_up(pool, warm);
-  return self;
 }
 
-/* @!method max
- * How many fibers there may be. Smaller than what was asked for once the kernel has refused one. */
-static VALUE pool_max(VALUE self) {
-  return SIZET2NUM(ab_pool_of(self)->max);
-}
-
-static void put(VALUE hash, const char *name, uint64_t value) {
-  rb_hash_aset(hash, ID2SYM(rb_intern(name)), ULL2NUM(value));
-}
-
-/* @!method stats
- * Counters, as a Hash: live, idle and busy fibers now; created, reused and retired since the start;
- * high_water, the most that were busy at a time; max. */
-static VALUE pool_stats(VALUE self) {
-  const ab_pool *pool = ab_pool_of(self);
-  VALUE hash = rb_hash_new();
-  put(hash, "live", pool->live);
-  put(hash, "idle", pool->idle_count);
-  put(hash, "busy", pool->busy_count);
-  put(hash, "created", pool->created);
-  put(hash, "reused", pool->reused);
-  put(hash, "retired", pool->retired);
-  put(hash, "high_water", pool->high_water);
-  put(hash, "max", pool->max);
-  return hash;
-}
-
-void ab_init_fiber_pool(VALUE mAbaca) {
-  VALUE klass = rb_define_class_under(mAbaca, "FiberPool", rb_cObject);
-  rb_define_alloc_func(klass, pool_alloc);
-  rb_define_method(klass, "initialize", pool_initialize, -1);
-  rb_define_method(klass, "max", pool_max, 0);
-  rb_define_method(klass, "stats", pool_stats, 0);
+size_t ab__pool_let_go(ab_pool *pool, ab_loop *loop, size_t count, enum ab_retired reason) {
+  size_t gone = 0;
+  for (; gone < count && !ab_list_empty(&pool->idle); gone++) {
+    ab_worker *w = AB_CONTAINER_OF(pool->idle.prev, ab_worker, link);
+    ab_list_remove(&w->link);
+    ab_list_append(&pool->ending, &w->link);
+    pool->idle_count--;
+    w->ending = true;
+    w->reason = (uint8_t)reason;
+  }
+  if (ab__pool_at_home(loop))
+    end_workers(pool, loop);
+  else if (gone > 0)
+    ab__tickets_start_soon(pool);
+  return gone;
 }

@@ -11,11 +11,13 @@ have_func("rb_io_timeout", ["ruby.h", "ruby/io.h"])
 have_func("rb_io_mode", ["ruby.h", "ruby/io.h"])
 have_func("rb_io_closed_p", ["ruby.h", "ruby/io.h"])
 have_func("rb_process_status_wait", "ruby.h")
+have_func("rb_postponed_job_preregister", ["ruby.h", "ruby/debug.h"])
 # rubocop:disable Style/GlobalVars
-core = %w[base/mem io/poller io/poller_epoll io/heap io/wheel io/clock
-          rb/rb_loop rb/rb_fdwait rb/rb_offload rb/rb_scheduler rb/rb_sched_io rb/rb_sched_time rb/rb_sched_process
-          rb/rb_pool rb/rb_fork rb/rb_scrub]
-$srcs = core.map { |name| "#{File.basename(name)}.c" } + ["pool_hooks.c"]
+core = %w[base/mem io/poller io/poller_epoll io/heap io/wheel io/clock].map { |name| File.join(root, "#{name}.c") }
+# Of the room rb/ everything that does without a server.
+core += Dir[File.join(root, "rb/*.c")].grep_v(/rb_init/)
+                                      .reject { |path| File.read(path).match?(%r{"(rb/rb_(server|env)\.h|engine/)}) }
+$srcs = core.map { |path| File.basename(path) }.sort + ["pool_hooks.c"]
 $VPATH.concat(%w[base io rb].map { |room| File.join(root, room) })
 $INCFLAGS = "#{$INCFLAGS} -I#{root}"
 $defs << "-D_GNU_SOURCE"

@@ -1,0 +1,38 @@
+/* Paces the garbage collector by the number of live fibers. Each minor collection reads the stacks
+ * of all of them again, so with many it must run less often: the heap grows in steps, in small
+ * slices of time, and may shrink again when the fibers have gone. */
+#ifndef AB_RB_GC_PACE_H
+#define AB_RB_GC_PACE_H
+
+#include <ruby.h>
+
+#include "base/base.h"
+
+#define AB_GC_PACE_SIZES 5
+
+typedef struct ab_gc_pace {
+  VALUE pegs; /* an object in each page that was filled: it keeps Ruby from freeing it; or nil */
+  VALUE next_pegs;                   /* those of the step that is going on */
+  VALUE held;                        /* what that step has allocated so far; nil between steps */
+  size_t step;                       /* how many steps there were, with the one that is going on */
+  size_t wanted;                     /* slots that it fills */
+  uintptr_t pages[AB_GC_PACE_SIZES]; /* where the last object of each size went */
+  bool on;
+} ab_gc_pace;
+
+void ab_gc_pace_init(ab_gc_pace *pace);
+void ab_gc_pace_mark(const ab_gc_pace *pace);
+
+/* The number of live fibers at which the next step is due; SIZE_MAX for never. */
+size_t ab_gc_pace_next(const ab_gc_pace *pace);
+/* Begins the step that so many live fibers call for, if it has not been taken. */
+void ab_gc_pace_begin(ab_gc_pace *pace, size_t live);
+/* Works on it for a fraction of a millisecond. Returns true while there is more to do. May raise
+ * NoMemoryError. */
+bool ab_gc_pace_slice(ab_gc_pace *pace);
+/* Gives back what so few live fibers have no use for. */
+void ab_gc_pace_shrink(ab_gc_pace *pace, size_t live);
+/* The free slots that the steps so far have made sure of. */
+size_t ab_gc_pace_slots(const ab_gc_pace *pace);
+
+#endif
