@@ -3,6 +3,7 @@
 # The native part looks the error classes up when it is loaded.
 require_relative "errors"
 require "abaca/abaca"
+require_relative "scheduler/offload"
 
 module Abaca
   # A Fiber::Scheduler on a native event loop. It needs no server:
@@ -32,5 +33,35 @@ module Abaca
   # What a Ruby cannot hand over still blocks the whole thread: IO.select and waits inside an
   # Enumerator's +next+ on Ruby 3.1, reads and writes of regular files on all.
   class Scheduler
+    # quantum: seconds after which a fiber that only computes makes room for the others, as if it had
+    # called <tt>sleep(0)</tt>; nil, the default: never. Fibers then take turns at any point of Ruby
+    # code, as threads do: docs/scheduler.md says what that means. Raises ArgumentError and TypeError.
+    #
+    # offload: true runs the blocking operations of extensions, zlib's above all, on a few threads, so that
+    # other fibers run meanwhile; a number is the most there may be (true means 4). Only Ruby 3.4 and later
+    # hand such operations over. Handing over takes tens of microseconds, more than most operations, so the
+    # default, false, runs them at once.
+    def initialize(quantum: nil, offload: false)
+      self.quantum = quantum
+      threads = offload == true ? 4 : offload || 0
+      raise TypeError, "offload must be true, false or a number of threads" unless threads.is_a?(Integer)
+      raise ArgumentError, "offload must not be negative" if threads.negative?
+
+      @offload = Offload.new(self, threads) if threads.positive?
+    end
+
+    # Runs a blocking operation of an extension, here or on a thread (offload:). Returns true.
+    def blocking_operation_wait(operation)
+      if @offload
+        @offload.run(operation) { |job| await_offloaded(job) }
+      elsif Fiber.respond_to?(:blocking)
+        # Otherwise Ruby 3.4 would come back to this hook. It must be run: Ruby 3.4 takes it for done.
+        Fiber.blocking { operation.call }
+        true
+      else
+        operation.call
+        true
+      end
+    end
   end
 end

@@ -254,25 +254,6 @@ class LifeTest < Minitest::Test
     assert_equal %i[queued interrupted], order
   end
 
-  def test_fibers
-    reader, writer = IO.pipe
-    with_scheduler do |scheduler|
-      queue = Queue.new
-      sleeper = Fiber.schedule { sleep 0.02 }
-      Fiber.schedule { queue.pop }
-      Fiber.schedule { reader.read(1) }
-      Fiber.schedule { Process.wait(spawn("sleep 0.1")) }
-      list = scheduler.fibers
-      assert_equal %i[block io process sleep], list.map { |entry| entry.fetch(:waiting_for) }.sort
-      assert_same sleeper, list.find { |entry| entry[:waiting_for] == :sleep }[:fiber]
-      assert_same reader, list.find { |entry| entry[:waiting_for] == :io }[:object]
-      list.each { |entry| assert_in_delta SchedulerCase.clock, entry[:since], 5 }
-      queue << 1
-      assert_includes scheduler.fibers.map { |entry| entry[:waiting_for] }, :ready
-      writer.write("x")
-    end
-  end
-
   def test_storage_is_inherited
     skip "Fiber storage is of Ruby 3.2" unless Fiber.respond_to?(:[])
     in_fiber do

@@ -26,10 +26,11 @@ module SchedulerCase
 
   # Runs the block on the root fiber of a new thread that has a scheduler, and then the loop, until no
   # fiber is left. Returns the block's value; raises what the thread raised.
-  def with_scheduler(within: DEADLINE)
+  # The options are the scheduler's.
+  def with_scheduler(within: DEADLINE, **options)
     thread = Thread.new do
       Thread.current.report_on_exception = false
-      Fiber.set_scheduler(scheduler = Recorder.new)
+      Fiber.set_scheduler(scheduler = Recorder.new(**options))
       result = yield scheduler
       scheduler.close
       raise scheduler.errors.first unless scheduler.errors.empty?

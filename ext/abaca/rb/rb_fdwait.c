@@ -178,6 +178,8 @@ uint32_t ab__fd_wait(ab_loop *loop, int fd, VALUE io, uint32_t events, ab_nsec d
   fd_wait wait = {.loop = loop, .deadline = deadline, .fd = fd};
   wait.waiter.kind = kind;
   wait.waiter.object = object;
+  wait.waiter.fd = fd;
+  wait.waiter.events = events & READY_MASK;
   wait.interest.waiter = &wait.waiter;
   wait.interest.io = io;
   wait.interest.want = events & READY_MASK;

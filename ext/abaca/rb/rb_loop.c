@@ -33,11 +33,25 @@ static void mark_waiters(ab_list *list) {
   }
 }
 
+/* A block of timeout_after that a fiber left by Fiber.yield is still in the heap: its fiber, and so
+ * the stack that the block is on, must stay. */
+static void mark_timeouts(const ab_heap *heap) {
+  for (uint32_t i = 0; i < heap->count; i++) {
+    const ab_timeout *timeout = AB_CONTAINER_OF(heap->entries[i].node, ab_timeout, timer);
+    if (timeout->chore) continue; /* marked by whoever owns it */
+    rb_gc_mark(timeout->fiber);
+    rb_gc_mark(timeout->exception);
+    rb_gc_mark(timeout->message);
+  }
+}
+
 /* Everything is pinned: waiters hold fibers by address, and `waiters` is keyed by it. */
 static void loop_mark(void *ptr) {
   ab_loop *loop = ptr;
   mark_waiters(&loop->ready);
   mark_waiters(&loop->parked);
+  mark_timeouts(&loop->timeouts);
+  ab__preempt_mark(loop);
   rb_gc_mark(loop->self);
   rb_gc_mark(loop->thread);
   rb_gc_mark(loop->root);
@@ -49,7 +63,8 @@ static void loop_mark(void *ptr) {
 
 static void close_poller(ab_loop *loop) {
   if (loop->offload) ab_offload_fini(loop->offload);
-  loop->offload = NULL;
+  if (loop->children) ab_offload_fini(loop->children);
+  loop->offload = loop->children = NULL;
   if (loop->poller) ab_poller_fini(loop->poller);
   loop->poller = NULL;
 }
@@ -57,6 +72,7 @@ static void close_poller(ab_loop *loop) {
 /* Waiters on fibers' stacks are not touched: those fibers may be gone already. */
 static void loop_free(void *ptr) {
   ab_loop *loop = ptr;
+  ab__preempt_fini(loop);
   close_poller(loop);
   ab_heap_fini(&loop->timers);
   ab_heap_fini(&loop->timeouts);
@@ -84,6 +100,8 @@ VALUE ab__loop_alloc(VALUE klass) {
   VALUE self = TypedData_Make_Struct(klass, ab_loop, &loop_type, loop);
   ab_list_init(&loop->ready);
   ab_list_init(&loop->parked);
+  ab_list_init(&loop->regions);
+  ab_list_init(&loop->deferred);
   ab_heap_init(&loop->timers, &ab_mem_libc);
   ab_heap_init(&loop->timeouts, &ab_mem_libc);
   loop->self = self;
@@ -102,12 +120,17 @@ ab_loop *ab__loop_get(VALUE scheduler) {
   return rb_check_typeddata(scheduler, &loop_type);
 }
 
+ab_loop *ab__loop_or_null(VALUE scheduler) {
+  return rb_typeddata_is_kind_of(scheduler, &loop_type) ? RTYPEDDATA_DATA(scheduler) : NULL;
+}
+
 bool ab__loop_forked(const ab_loop *loop) {
   return ab_fork_page_forked(loop->fork_guard, loop->owner);
 }
 
 void ab__loop_close(ab_loop *loop) {
   loop->closed = true;
+  ab__preempt_stop(loop);
   close_poller(loop);
 }
 
@@ -275,6 +298,7 @@ static VALUE park_switch(VALUE arg) {
     ab__loop_leave(park->loop);
   } else {
     park->loop->carrier = park->target;
+    if (AB_UNLIKELY(park->loop->watchdog != NULL)) ab_watchdog_begin(park->loop->watchdog);
     rb_fiber_transfer(park->target, 0, NULL);
   }
   /* Control may come from somebody else than the loop; it goes back until the wait has ended. */
@@ -308,6 +332,7 @@ static VALUE turn_until_woken(VALUE arg) {
 
 static VALUE run_end(VALUE arg) {
   ab_loop *loop = (ab_loop *)arg;
+  ab__preempt_stop(loop);
   loop->running = false;
   loop->blocked = AB_RUNNING;
   return Qnil;
@@ -329,6 +354,10 @@ static int park_on(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline, enum ab_w
   /* Keeps the loop alive as long as this stack. */
   volatile VALUE self = loop->self;
   waiter->fiber = rb_fiber_current();
+  if (AB_UNLIKELY(!ab_list_empty(&loop->deferred)) && waiter->kind != AB_WAIT_PREEMPTED) {
+    VALUE exception = ab__preempt_deferred(loop, waiter->fiber);
+    if (!NIL_P(exception)) rb_exc_raise(exception);
+  }
   waiter->carrier = NIL_P(loop->carrier) ? waiter->fiber : loop->carrier;
   waiter->exception = Qnil;
   waiter->since = loop->now;
@@ -356,6 +385,10 @@ void ab__loop_pass(ab_loop *loop) {
   park_on(loop, &waiter, 0, AB_WAKE_READY, Qnil);
 }
 
+void ab__loop_step_aside(ab_loop *loop, ab_waiter *waiter) {
+  park_on(loop, waiter, 0, AB_WAKE_READY, Qnil);
+}
+
 /* The wait of a fiber that `fiber` resumed, directly or not (an Enumerator's, say): what is raised
  * there comes up to it. */
 static ab_waiter *carried_waiter(ab_loop *loop, VALUE fiber) {
@@ -371,6 +404,8 @@ bool ab__loop_interrupt(ab_loop *loop, VALUE fiber, VALUE exception) {
   /* A stray may be one that only seems to be stranded, because the fiber it resumed waits. */
   if (!waiter || waiter->kind == AB_WAIT_STRAY) waiter = carried_waiter(loop, fiber);
   if (!waiter || !NIL_P(waiter->exception)) return false;
+  /* Neither a computation nor what an extension has in hand ends in the middle. */
+  if (waiter->kind == AB_WAIT_PREEMPTED || waiter->kind == AB_WAIT_OFFLOAD) return false;
   waiter->exception = exception;
   ab_loop_wake(loop, waiter);
   return true;
@@ -403,6 +438,13 @@ static void raise_forwarded(ab_loop *loop) {
   rb_exc_raise(exception);
 }
 
+/* Thread#kill arrived in a fiber that could not unwind; this one can. */
+static void go_on_with_kill(ab_loop *loop) {
+  int state = loop->fatal;
+  loop->fatal = 0;
+  rb_jump_tag(state);
+}
+
 /* Ruby says no to a fiber that has resumed another one or has yielded: it is not stranded, its
  * partner will switch to it. And to a new one when there is no stack. */
 static bool was_refused(ab_loop *loop, VALUE fiber) {
@@ -416,7 +458,9 @@ static bool dispatch(ab_loop *loop, VALUE fiber, VALUE carrier, VALUE (*switcher
   loop->parker = Qnil;
   loop->carrier = carrier;
   loop->dirty = true;
+  if (AB_UNLIKELY(loop->watchdog != NULL)) ab_watchdog_begin(loop->watchdog);
   rb_protect(switcher, fiber, &state);
+  if (AB_UNLIKELY(loop->watchdog != NULL)) ab_watchdog_end(loop->watchdog);
   loop->carrier = Qnil;
   if (AB_UNLIKELY(state && was_refused(loop, fiber))) {
     rb_set_errinfo(Qnil);
@@ -426,6 +470,7 @@ static bool dispatch(ab_loop *loop, VALUE fiber, VALUE carrier, VALUE (*switcher
    * did. Nobody else would switch to it again. */
   if (AB_UNLIKELY(fiber != loop->parker)) ab_loop_ready(loop, fiber);
   if (AB_UNLIKELY(state)) rb_jump_tag(state);
+  if (AB_UNLIKELY(loop->fatal != 0)) go_on_with_kill(loop);
   if (AB_UNLIKELY(!NIL_P(loop->forward))) raise_forwarded(loop);
   return true;
 }
@@ -581,6 +626,7 @@ static bool turn(ab_loop *loop) {
     ab__fd_sweep(loop);
   }
   if (loop->offload) ab_offload_reap(loop->offload);
+  if (loop->children) ab_offload_reap(loop->children);
   if (is_finished(loop) && !busy) return false;
   if (ab_poller_wait(loop->poller, 0) == 0 && !busy && loop->ready_count == 0) block(loop);
   deliver_events(loop);
@@ -590,6 +636,7 @@ static bool turn(ab_loop *loop) {
 
 static VALUE run_turns(VALUE arg) {
   ab_loop *loop = (ab_loop *)arg;
+  ab__preempt_start(loop);
   /* Something that was forwarded while the loop did not run. */
   if (!NIL_P(loop->forward)) raise_forwarded(loop);
   while (turn(loop)) continue;

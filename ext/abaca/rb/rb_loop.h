@@ -32,6 +32,9 @@ typedef struct ab_waiter {
   uint8_t wake;    /* enum ab_wake */
   uint8_t kind;    /* enum ab_wait_kind */
   VALUE object;    /* what it waits for, for introspection; marked */
+  /* AB_WAIT_IO, for introspection: one descriptor and AB_POLL_*; no events: see `object`. */
+  int fd;
+  uint32_t events;
   /* ab_loop_park's own. */
   VALUE carrier; /* the fiber that resumed `fiber`, directly or not; `fiber` itself when none did */
   ab_nsec since; /* the turn in which it parked */

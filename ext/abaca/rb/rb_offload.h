@@ -1,4 +1,4 @@
-/* A small, bounded pool of native threads for calls that no poller can wait for: name resolution.
+/* A small, bounded pool of native threads for calls that no poller can wait for: names, children.
  * A job never touches Ruby. It belongs to whoever made it until it is submitted, then to the pool
  * until it is done; a caller that loses interest abandons it.
  */

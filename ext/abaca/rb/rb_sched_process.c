@@ -1,6 +1,6 @@
 /* The scheduler's hooks for what a poller cannot wait for directly: child processes (through a
- * pidfd where there is one), names (getaddrinfo on the offload pool) and, where Ruby offers it,
- * blocking operations of extensions.
+ * pidfd where there is one), names (getaddrinfo on the offload pool) and blocking operations of
+ * extensions (lib/abaca/scheduler/offload.rb has the threads for them).
  */
 #include "rb/rb_scheduler.h"
 
@@ -15,8 +15,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Threads for names and blocking operations together. */
+/* Threads for names. */
 #define OFFLOAD_THREADS 8
+
+/* Threads that look out for children without a pidfd. There may be more waits than threads, and a
+ * thread is not free before a child has changed: so each wait also asks by itself. */
+#define CHILD_THREADS  4
+#define CHILD_INTERVAL (50 * AB_NSEC_PER_MS)
 
 /* ---- offloading ---- */
 
@@ -193,9 +198,92 @@ static int open_pidfd(rb_pid_t pid) {
 #endif
 }
 
-/* A Ruby thread for what has no pidfd: any child, a group, stopped children. */
+/* ---- what has no pidfd: any child, a group, stopped children ---- */
+
+/* Waits until there is something to wait for, and leaves it to Ruby. */
+typedef struct child_job {
+  ab_offload_job job;
+  idtype_t type;
+  id_t id;
+  int options;
+} child_job;
+
+typedef struct child_wait {
+  offload_wait base; /* `job` is NULL while no thread looks for us */
+  rb_pid_t pid;
+  int flags;
+} child_wait;
+
+static void child_run(ab_offload_job *job) {
+  child_job *child = AB_CONTAINER_OF(job, child_job, job);
+  siginfo_t info;
+  while (waitid(child->type, child->id, &info, child->options) != 0 && errno == EINTR) continue;
+}
+
+static void child_done(ab_offload_job *job) {
+  child_wait *wait = AB_CONTAINER_OF(job->owner, child_wait, base);
+  wait->base.done = true;
+  ab_loop_wake(wait->base.loop, &wait->base.waiter);
+}
+
+static void child_fini(ab_offload_job *job) {
+  free(AB_CONTAINER_OF(job, child_job, job));
+}
+
+/* Starts a thread's look, unless all of them are busy: the waiter asks from time to time anyway. */
+static void submit_look(child_wait *wait) {
+  ab_loop *loop = wait->base.loop;
+  if (!loop->children) loop->children = ab_offload_init(loop->poller, CHILD_THREADS);
+  if (!loop->children || ab_offload_pending(loop->children) >= CHILD_THREADS) return;
+  child_job *child = ab_alloc_zero(&ab_mem_libc, sizeof *child);
+  if (!child) return;
+  child->job = (ab_offload_job){
+      .run = child_run, .done = child_done, .fini = child_fini, .owner = &wait->base};
+  child->type = wait->pid == -1 ? P_ALL : wait->pid > 0 ? P_PID : P_PGID;
+  /* The caller's own group by its number: kernels before 5.4 do not take 0. */
+  child->id = (id_t)(wait->pid > 0 ? wait->pid : wait->pid == 0 ? getpgrp() : -wait->pid);
+  child->options = WEXITED | WNOWAIT | (wait->flags & WUNTRACED ? WSTOPPED : 0);
+  if (ab_offload_submit(loop->children, &child->job) != AB_OK) {
+    free(child);
+    return;
+  }
+  wait->base.job = &child->job;
+  wait->base.done = false;
+}
+
+static VALUE child_wait_loop(VALUE arg) {
+  child_wait *wait = (child_wait *)arg;
+  for (;;) {
+    VALUE status = status_wait(wait->pid, wait->flags | WNOHANG);
+    if (!NIL_P(status)) return status;
+    if (!wait->base.job) submit_look(wait);
+    ab_loop_park(wait->base.loop, &wait->base.waiter, ab__deadline_after(CHILD_INTERVAL));
+    if (wait->base.done) wait->base.job = NULL;
+  }
+}
+
+static VALUE child_wait_end(VALUE arg) {
+  child_wait *wait = (child_wait *)arg;
+  ab_offload *children = wait->base.loop->children;
+  if (wait->base.job && !wait->base.done && children) ab_offload_abandon(children, wait->base.job);
+  return Qnil;
+}
+
+static VALUE wait_for_child(ab_loop *loop, rb_pid_t pid, int flags) {
+  child_wait wait = {.base = {.loop = loop}, .pid = pid, .flags = flags};
+  wait.base.waiter.kind = AB_WAIT_PROCESS;
+  wait.base.waiter.object = PIDT2NUM(pid);
+  return rb_ensure(child_wait_loop, (VALUE)&wait, child_wait_end, (VALUE)&wait);
+}
+
+/* In a forked child: as Ruby does without a scheduler, whose hook it would call again. */
+typedef struct thread_wait {
+  rb_pid_t pid;
+  int flags;
+} thread_wait;
+
 static VALUE waiting_thread(void *arg) {
-  const pid_wait *wait = arg;
+  const thread_wait *wait = arg;
   return status_wait(wait->pid, wait->flags);
 }
 
@@ -210,8 +298,9 @@ static VALUE end_thread(VALUE thread) {
   return Qnil;
 }
 
-static VALUE wait_in_thread(pid_wait *wait) {
-  VALUE thread = rb_thread_create(waiting_thread, wait);
+static VALUE wait_in_thread(rb_pid_t pid, int flags) {
+  thread_wait wait = {pid, flags};
+  VALUE thread = rb_thread_create(waiting_thread, &wait);
   rb_funcall(thread, rb_intern("report_on_exception="), 1, Qfalse);
   return rb_ensure(thread_value, thread, end_thread, thread);
 }
@@ -222,7 +311,7 @@ static VALUE sched_process_wait(VALUE self, VALUE pid, VALUE flags) {
   ab_loop *loop = ab__loop_get(self);
   pid_wait wait = {.loop = loop, .pid = NUM2PIDT(pid), .flags = NUM2INT(flags), .pidfd = -1};
   if (wait.flags & WNOHANG) return status_wait(wait.pid, wait.flags);
-  if (ab__loop_forked(loop)) return wait_in_thread(&wait);
+  if (ab__loop_forked(loop)) return wait_in_thread(wait.pid, wait.flags);
   ab__loop_check(loop);
   /* A pidfd tells of the end only, not of a stop. */
   if (wait.pid > 0 && !(wait.flags & WUNTRACED)) {
@@ -230,11 +319,20 @@ static VALUE sched_process_wait(VALUE self, VALUE pid, VALUE flags) {
     /* No such process: let waitpid say so. */
     if (wait.pidfd < 0 && errno == ESRCH) return status_wait(wait.pid, wait.flags | WNOHANG);
   }
-  if (wait.pidfd < 0) return wait_in_thread(&wait);
+  if (wait.pidfd < 0) return wait_for_child(loop, wait.pid, wait.flags);
   return rb_ensure(pid_wait_loop, (VALUE)&wait, pid_wait_end, (VALUE)&wait);
 }
 
+/* Parks until #unblock; for lib/abaca/scheduler/offload.rb. */
+static VALUE sched_await_offloaded(VALUE self, VALUE job) {
+  ab_loop *loop = ab_loop_of(self);
+  ab_waiter waiter = {.kind = AB_WAIT_OFFLOAD, .object = job};
+  ab_loop_park(loop, &waiter, 0);
+  return Qnil;
+}
+
 void ab__init_sched_process(VALUE klass) {
+  rb_define_private_method(klass, "await_offloaded", sched_await_offloaded, 1);
   rb_define_method(klass, "address_resolve", sched_address_resolve, 1);
   rb_define_method(klass, "process_wait", sched_process_wait, 2);
 }

@@ -1,5 +1,6 @@
-/* Abaca::Scheduler: life cycle, parking and introspection. The hooks for I/O are in rb_sched_io.c,
- * time-outs in rb_sched_time.c, processes, names and blocking work in rb_sched_process.c.
+/* Abaca::Scheduler: life cycle and parking. The hooks for I/O are in rb_sched_io.c, time-outs in
+ * rb_sched_time.c, processes, names and blocking work in rb_sched_process.c, introspection in
+ * rb_sched_fibers.c.
  *
  * In a forked child the scheduler of the parent may still be the thread's (Ruby before 4.0): there
  * its hooks wait as plain Ruby does, by blocking the thread, and touch nothing of the parent's.
@@ -80,7 +81,8 @@ static VALUE sched_unblock(VALUE self, VALUE blocker, VALUE fiber) {
     return Qnil;
   }
   ab_waiter *waiter = ab__loop_waiter(loop, fiber);
-  if (waiter && (waiter->kind == AB_WAIT_BLOCK || waiter->kind == AB_WAIT_SLEEP))
+  if (waiter && (waiter->kind == AB_WAIT_BLOCK || waiter->kind == AB_WAIT_SLEEP ||
+                 waiter->kind == AB_WAIT_OFFLOAD))
     ab_loop_wake(loop, waiter);
   return Qnil;
 }
@@ -175,46 +177,6 @@ static VALUE sched_closed_p(VALUE self) {
   return ab__loop_get(self)->closed ? Qtrue : Qfalse;
 }
 
-/* ---- introspection ---- */
-
-static const char *const kind_names[] = {
-    [AB_WAIT_BLOCK] = "block",
-    [AB_WAIT_SLEEP] = "sleep",
-    [AB_WAIT_IO] = "io",
-    [AB_WAIT_PROCESS] = "process",
-    [AB_WAIT_DNS] = "dns",
-    [AB_WAIT_OFFLOAD] = "offload",
-    [AB_WAIT_REQUEST_BODY] = "request_body",
-    [AB_WAIT_RESPONSE_DRAIN] = "response_drain",
-};
-
-static VALUE describe(const ab_waiter *waiter) {
-  VALUE hash = rb_hash_new();
-  bool parked = waiter->wake == AB_WAKE_PENDING && waiter->kind < AB_ARRAY_LEN(kind_names);
-  const char *name = parked ? kind_names[waiter->kind] : "ready";
-  rb_hash_aset(hash, ID2SYM(rb_intern("fiber")), waiter->fiber);
-  rb_hash_aset(hash, ID2SYM(rb_intern("waiting_for")), ID2SYM(rb_intern(name)));
-  rb_hash_aset(hash, ID2SYM(rb_intern("object")), parked ? waiter->object : Qnil);
-  rb_hash_aset(hash, ID2SYM(rb_intern("since")), DBL2NUM((double)waiter->since / 1e9));
-  return hash;
-}
-
-/* @!method fibers
- * Every fiber that waits or is ready, as Hashes: :fiber, :waiting_for (a Symbol), :object, :since
- * (monotonic seconds, as Process.clock_gettime gives them). */
-static VALUE sched_fibers(VALUE self) {
-  ab_loop *loop = ab__loop_get(self);
-  VALUE result = rb_ary_new();
-  if (ab__loop_forked(loop)) return result;
-  ab_list_each (node, tmp, &loop->ready) {
-    rb_ary_push(result, describe(AB_CONTAINER_OF(node, ab_waiter, link)));
-  }
-  ab_list_each (other, next, &loop->parked) {
-    rb_ary_push(result, describe(AB_CONTAINER_OF(other, ab_waiter, link)));
-  }
-  return result;
-}
-
 void ab_init_scheduler(VALUE mAbaca) {
   VALUE klass = rb_define_class_under(mAbaca, "Scheduler", rb_cObject);
   rb_define_alloc_func(klass, ab__loop_alloc);
@@ -228,8 +190,9 @@ void ab_init_scheduler(VALUE mAbaca) {
   rb_define_method(klass, "close", sched_close, 0);
   rb_define_method(klass, "scheduler_close", sched_scheduler_close, 0);
   rb_define_method(klass, "closed?", sched_closed_p, 0);
-  rb_define_method(klass, "fibers", sched_fibers, 0);
   ab__init_sched_io(klass);
   ab__init_sched_time(klass);
   ab__init_sched_process(klass);
+  ab__init_sched_fibers(klass);
+  ab__init_preempt(klass);
 }

@@ -13,6 +13,7 @@
 
 #include "rb/rb_loop.h"
 #include "rb/rb_offload.h"
+#include "rb/rb_watchdog.h"
 
 /* Ruby 3.1 does not define it. */
 #ifdef RUBY_FIBER_SCHEDULER_VERSION
@@ -36,6 +37,11 @@ typedef struct ab_interest {
   uint32_t want, got;
 } ab_interest;
 
+/* A kind of our own: a fiber that was preempted; it takes no exception before it waits again. */
+#define AB_WAIT_PREEMPTED 0xfe
+
+#define AB_UNSAFE_METHODS 12
+
 #define AB_FD_CHUNK 64
 
 typedef struct ab_fd_table {
@@ -43,9 +49,9 @@ typedef struct ab_fd_table {
   size_t count;
 } ab_fd_table;
 
-/* A running timeout_after block; lives on its fiber's C stack. Or, with `chore`, something else that
- * is due at a time: it is called on the root fiber, off the heap, in place of raising. Neither keeps
- * the loop running. */
+/* A running timeout_after block; lives on its fiber's C stack. Or, with `chore`, something else
+ * that is due at a time: it is called on the root fiber, off the heap, in place of raising. Neither
+ * keeps the loop running. */
 typedef struct ab_timeout {
   ab_heap_node timer;
   VALUE fiber, exception, message;
@@ -69,17 +75,25 @@ struct ab_loop {
   const ab_loop_client *client;
   void *client_ctx;
   ab_fd_table fds;
-  ab_offload *offload;           /* made when it is first needed */
-  volatile uint32_t *fork_guard; /* reads 0 in a forked child */
+  ab_offload *offload, *children; /* for names and for processes; made when first needed */
+  volatile uint32_t *fork_guard;  /* reads 0 in a forked child */
   pid_t owner;
   uint8_t blocked; /* enum ab_blocked */
   bool running, closing, closed;
   bool dirty; /* fibers have run since the last sweep */
+  /* rb_preempt.c */
+  ab_nsec quantum;       /* 0: no preemption */
+  ab_watchdog *watchdog; /* while ab_loop_run runs and there is a quantum */
+  ab_list regions, deferred;
+  int fatal; /* what rb_protect said of a Thread#kill that the root fiber has to go on with */
+  ID unsafe[AB_UNSAFE_METHODS];
 };
 
 /* The loop of a scheduler in any state. */
 ab_loop *ab__loop_get(VALUE scheduler);
 VALUE ab__loop_alloc(VALUE klass);
+/* The same; NULL for what is no Abaca::Scheduler. Never raises. */
+ab_loop *ab__loop_or_null(VALUE scheduler);
 /* True in a process that was forked after the scheduler was made. */
 bool ab__loop_forked(const ab_loop *loop);
 /* Ends the loop's life: no hook works afterwards. Idempotent. */
@@ -96,6 +110,8 @@ bool ab__loop_interrupt(ab_loop *loop, VALUE fiber, VALUE exception);
 void ab__loop_interrupt_all(ab_loop *loop, VALUE exception);
 /* Lets every other ready fiber run before the current one goes on. */
 void ab__loop_pass(ab_loop *loop);
+/* The same for a preempted fiber. The waiter is the caller's, prepared as for ab_loop_park. */
+void ab__loop_step_aside(ab_loop *loop, ab_waiter *waiter);
 /* Switches from the current fiber to the root fiber; the fiber is parked by its caller's own means.
  */
 void ab__loop_leave(ab_loop *loop);
@@ -126,9 +142,20 @@ uint32_t ab__fd_wait(ab_loop *loop, int fd, VALUE io, uint32_t events, ab_nsec d
                      uint8_t kind, VALUE object);
 bool ab__io_closed(VALUE io);
 
-/* Adds the hooks of rb_sched_io.c, rb_sched_time.c and rb_sched_process.c. */
+/* rb_preempt.c. Begins and ends the watch over the fibers of a loop that runs. */
+void ab__preempt_start(ab_loop *loop);
+void ab__preempt_stop(ab_loop *loop);
+void ab__preempt_mark(const ab_loop *loop);
+void ab__preempt_fini(ab_loop *loop);
+/* Takes what was raised in the fiber while it was preempted, or nil. */
+VALUE ab__preempt_deferred(ab_loop *loop, VALUE fiber);
+
+/* Adds the methods of rb_sched_io.c, rb_sched_time.c, rb_sched_process.c,
+ * rb_sched_fibers.c and rb_preempt.c. */
 void ab__init_sched_io(VALUE klass);
 void ab__init_sched_time(VALUE klass);
 void ab__init_sched_process(VALUE klass);
+void ab__init_sched_fibers(VALUE klass);
+void ab__init_preempt(VALUE klass);
 
 #endif

@@ -1,0 +1,304 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/scheduler_case"
+require "digest"
+require "json"
+require "monitor"
+require "set"
+require "zlib"
+
+# Scheduler.new(quantum:): fibers that only compute make room for others.
+class PreemptTest < Minitest::Test
+  include SchedulerCase
+
+  # The threads of this process that Ruby does not know of are told apart by their number.
+  def native_threads = Dir.children("/proc/self/task").size
+
+  def compute(seconds)
+    limit = SchedulerCase.clock + seconds
+    count = 0
+    count += 1 while SchedulerCase.clock < limit
+    count
+  end
+
+  def test_off_by_default
+    order = []
+    before = native_threads
+    with_scheduler do |scheduler|
+      assert_nil scheduler.quantum
+      Fiber.schedule { sleep(0.001) && compute(0.05) && (order << :hog) }
+      Fiber.schedule { sleep(0.002) && (order << :other) }
+      Fiber.schedule { sleep(0.003) && assert_operator(native_threads, :<=, before + 1) }
+    end
+    assert_equal %i[hog other], order
+  end
+
+  def test_a_fiber_that_computes_makes_room
+    gaps = []
+    shares = [0, 0, 0]
+    with_scheduler(quantum: 0.005) do |scheduler|
+      assert_in_delta 0.005, scheduler.quantum
+      limit = SchedulerCase.clock + 0.8
+      3.times { |i| Fiber.schedule { sleep(0.001) && (shares[i] += 1 while SchedulerCase.clock < limit) } }
+      Fiber.schedule do
+        gaps << seconds { sleep 0.001 } while SchedulerCase.clock < limit
+      end
+    end
+    assert_operator gaps.size, :>=, 5, "it ran #{gaps.size} times"
+    assert_operator gaps.sort[gaps.size / 2], :<, 0.2
+    assert_operator shares.min, :>, shares.max / 3, shares.inspect
+  end
+
+  def test_a_region_without_preemption
+    order = []
+    with_scheduler(quantum: 0.002) do
+      Fiber.schedule do
+        sleep 0.001
+        value = Abaca::Scheduler.no_preempt do
+          compute(0.05)
+          sleep 0.001 # it may wait
+          order << :region
+          compute(0.05)
+          order << :end_of_region
+          :value
+        end
+        assert_equal :value, value
+        assert_raises(KeyError) { Abaca::Scheduler.no_preempt { raise KeyError } }
+        compute(0.05)
+        order << :hog
+      end
+      Fiber.schedule { sleep(0.06) && (order << :other) }
+      Fiber.schedule { sleep(0.12) && (order << :third) }
+    end
+    # The first 50 ms and what follows the wait are not interrupted; the last 50 ms are.
+    assert_equal order.index(:region) + 1, order.index(:end_of_region) unless order.index(:other).between?(1, 1)
+    assert_equal :hog, order.last
+  end
+
+  def test_a_region_elsewhere_only_runs_the_block
+    assert_equal 1, Abaca::Scheduler.no_preempt { 1 }
+    assert_raises(LocalJumpError) { Abaca::Scheduler.no_preempt }
+    assert_equal(2, in_fiber { Abaca::Scheduler.no_preempt { 2 } })
+  end
+
+  # One kind of work each, with its expected result; all of them at the same time, at 1 ms.
+  WORK = {
+    sort: -> { (0...300).to_a.reverse.sort { |a, b| a <=> b } == (0...300).to_a },
+    hash: -> { (0...200).to_h { |i| [i, i.to_s] }.each { |k, v| raise if k.to_s != v }.size == 200 },
+    json: -> { (object = { "a" => [1, 2.5, nil, "x" * 50] * 20 }) == JSON.parse(JSON.generate(object)) },
+    regexp: -> { ("ab" * 200).scan(/(a)(b)/).size == 200 && $LAST_MATCH_INFO[2] == "b" },
+    enumerator: lambda do
+      each = [1, 2, 3].each
+      50.times.all? { each.rewind && [each.next, each.peek, each.next, each.next] == [1, 2, 2, 3] }
+    end,
+    lazy: -> { (1..Float::INFINITY).lazy.map { |x| x * 2 }.select { |x| (x % 3).zero? }.first(50).last == 300 },
+    generator: lambda do
+      fiber = Fiber.new { 100.times { |i| Fiber.yield i } }
+      Array.new(100) { fiber.resume } == (0...100).to_a
+    end,
+    exceptions: lambda do
+      100.times.all? do |i|
+        raise KeyError, i.to_s
+      rescue KeyError => e
+        e.message == i.to_s
+      end
+    end,
+    throw: -> { 100.times.all? { |i| catch(:tag) { throw :tag, i } == i } },
+    inspect: -> { [[1, { a: 2 }], "x"].inspect.include?("2") },
+    digest: -> { Digest::MD5.hexdigest("x" * 10_000) == "b567fcb68d8555227123ab87e255872e" },
+    zlib: -> { Zlib::Inflate.inflate(Zlib::Deflate.deflate("x" * 20_000)).size == 20_000 },
+    bignum: -> { (3**500) % (10**50) == 3.pow(500, 10**50) },
+    locals: -> { (a = 1) && 500.times { a += 1 } && a == 501 },
+    set: -> { Set.new((0...200).map { |i| i % 50 }).size == 50 },
+    gc: -> { GC.start(full_mark: false) || true },
+    thread: -> { Thread.new { 5 }.value == 5 },
+    struct: -> { Array.new(100) { |i| Struct.new(:a).new(i).a } == (0...100).to_a }
+  }.freeze
+
+  def test_the_results_are_right
+    wrong = Hash.new(0)
+    rounds = 0
+    with_scheduler(quantum: 0.001) do
+      limit = SchedulerCase.clock + 2
+      WORK.each do |name, work|
+        2.times do
+          Fiber.schedule do
+            while SchedulerCase.clock < limit
+              wrong[name] += 1 unless work.call
+              rounds += 1
+            end
+          end
+        end
+      end
+    end
+    assert_empty wrong
+    assert_operator rounds, :>, WORK.size * 2
+  end
+
+  def test_locks_are_exact
+    mutex = Mutex.new
+    monitor = Monitor.new
+    queue = SizedQueue.new(3)
+    counts = Hash.new(0)
+    with_scheduler(quantum: 0.001) do
+      4.times do
+        Fiber.schedule do
+          200.times do
+            mutex.synchronize { (old = counts[:mutex]) && compute(0.0002) && (counts[:mutex] = old + 1) }
+            monitor.synchronize { (old = counts[:monitor]) && compute(0.0002) && (counts[:monitor] = old + 1) }
+          end
+        end
+      end
+      Fiber.schedule { 500.times { |i| (queue << i) && compute(0.0001) } && queue.close }
+      Fiber.schedule do
+        while (value = queue.pop)
+          counts[:queue] += value
+        end
+      end
+    end
+    assert_equal({ mutex: 800, monitor: 800, queue: 499 * 250 }, counts)
+  end
+
+  # What is raised in a fiber that was preempted reaches it when it waits.
+  def test_raise_into_a_fiber_that_was_preempted
+    order = []
+    with_scheduler(quantum: 0.002) do
+      victim = Fiber.schedule do
+        sleep 0.001
+        compute(0.1)
+        order << :computed
+        sleep 1
+        order << :never
+      rescue KeyError
+        order << :raised
+      end
+      Fiber.schedule { (sleep(0.01) && victim.raise(KeyError, "x")) || (order << :raiser) }
+      Fiber.schedule { sleep(0.02) && (order << :other) }
+    end
+    assert_equal %i[computed other raised raiser], order.sort
+    assert_operator order.index(:computed), :<, order.index(:raised)
+  end
+
+  def test_kill_of_a_fiber_that_was_preempted
+    skip "Fiber#kill is of Ruby 3.3" unless Fiber.method_defined?(:kill)
+    order = []
+    with_scheduler(quantum: 0.002) do
+      victim = Fiber.schedule do
+        sleep 0.001
+        compute(0.1)
+        sleep 1
+        order << :never
+      ensure
+        order << :ensured
+      end
+      Fiber.schedule { sleep(0.01) && victim.kill && (order << :killer) }
+    end
+    assert_equal %i[ensured killer], order.sort
+  end
+
+  def test_a_timeout_reaches_the_next_wait_and_nothing_behind_its_block
+    with_scheduler(quantum: 0.002) do
+      Fiber.schedule do
+        sleep 0.001
+        assert_raises(Timeout::Error) { Timeout.timeout(0.01) { compute(0.05) && sleep(1) } }
+        assert_equal :done, Timeout.timeout(0.01) { compute(0.05) && :done }
+        sleep 0.02
+      end
+      Fiber.schedule { 20.times { sleep 0.002 } }
+    end
+  end
+
+  def test_a_thread_that_is_killed_ends
+    10.times do
+      ran_to_its_end = false
+      thread = Thread.new do
+        Fiber.set_scheduler(Abaca::Scheduler.new(quantum: 0.001))
+        3.times { Fiber.schedule { sleep(0.001) && compute(0.6) } }
+        Fiber.scheduler.run
+        ran_to_its_end = true
+      end
+      sleep 0.01
+      thread.kill
+      assert thread.join(SchedulerCase::DEADLINE)
+      refute ran_to_its_end, "the kill was lost"
+    end
+  end
+
+  # Thread#raise hits whichever fiber runs, or the loop: it must hit somebody.
+  def test_what_is_raised_in_the_thread_is_not_lost
+    5.times do
+      hits = 0
+      thread = Thread.new do
+        Fiber.set_scheduler(Abaca::Scheduler.new(quantum: 0.001))
+        3.times do
+          Fiber.schedule { sleep(0.001) && compute(0.6) rescue hits += 1 } # rubocop:disable Style/RescueModifier
+        end
+        Fiber.scheduler.run
+      rescue KeyError
+        hits += 1
+      end
+      sleep 0.02
+      thread.raise(KeyError, "x")
+      assert thread.join(SchedulerCase::DEADLINE)
+      assert_equal 1, hits
+    end
+  end
+
+  def test_signals_are_not_lost
+    status, out, err = run_ruby(<<~RUBY, within: 60)
+      require "abaca/scheduler"
+      count = 0
+      trap("USR1") { count += 1 }
+      Fiber.set_scheduler(Abaca::Scheduler.new(quantum: 0.001))
+      parent = $$
+      answer, answered = IO.pipe
+      child = fork { 50.times { Process.kill(:USR1, parent); answer.read(1) }; exit!(0) }
+      Fiber.schedule { sleep 0.001; 1 + 1 until count == 50 }
+      Fiber.schedule { seen = 0; while seen < 50; sleep 0.001; (answered.write("x"); seen += 1) if count > seen; end }
+      Fiber.scheduler.run
+      Process.wait(child)
+      puts count
+    RUBY
+    assert_predicate status, :success?, err
+    assert_equal "50\n", out
+  end
+
+  def test_the_watchdog_sleeps_ends_and_is_not_in_a_child
+    status, out, err = run_ruby(<<~RUBY)
+      require "abaca/scheduler"
+      threads = -> { Dir.children("/proc/self/task") }
+      before = threads.call
+      Fiber.set_scheduler(Abaca::Scheduler.new(quantum: 0.001))
+      switches = lambda do |task|
+        File.read("/proc/self/task/\#{task}/status")[/^voluntary_ctxt_switches:\\s+(\\d+)/, 1].to_i
+      end
+      Fiber.schedule do
+        sleep 0.1
+        watchdog = (threads.call - before).last
+        first = switches.call(watchdog)
+        sleep 0.3
+        idle = switches.call(watchdog) - first
+        pid = fork do
+          Fiber.set_scheduler(nil) if Fiber.scheduler
+          exit!(threads.call.size)
+        end
+        Process.wait(pid)
+        puts "idle \#{idle < 40} child \#{$?.exitstatus <= 2}"
+      end
+      Fiber.scheduler.run
+      Fiber.set_scheduler(nil)
+      puts "left \#{(threads.call - before).size <= 1}"
+    RUBY
+    assert_predicate status, :success?, err
+    assert_equal "idle true child true\nleft true\n", out
+  end
+
+  def test_bad_quanta_are_refused
+    [0, -1, 0.0001, 61, Float::NAN, Float::INFINITY].each do |quantum|
+      assert_raises(ArgumentError, quantum.to_s) { Abaca::Scheduler.new(quantum: quantum) }
+    end
+    assert_raises(TypeError) { Abaca::Scheduler.new(quantum: "1") }
+    assert_raises(ArgumentError) { Abaca::Scheduler.new(quanta: 1) }
+  end
+end
