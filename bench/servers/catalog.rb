@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-require "rbconfig"
-
 module Bench
   # The servers that can be compared. Each entry says how to get one, how to start it as a single
   # process that listens on 127.0.0.1, and which version it is.
@@ -10,6 +8,11 @@ module Bench
 
     # What the entries share. A subclass answers `command` and may answer the rest.
     class Server
+      # @param ruby [Ruby] runs the servers that are written in Ruby
+      def initialize(ruby: Ruby.here)
+        @ruby = ruby
+      end
+
       # @return [String] as given to --only
       def name = self.class.name.split("::").last.downcase
 
@@ -35,7 +38,9 @@ module Bench
     # The floor: a C program that only answers.
     class Limit < Server
       def prepare = @program = Compiler.program("servers/limit_epoll.c")
-      def command(port:, size:) = [@program, "-p", port.to_s, "-s", size.to_s]
+
+      # @param closing [Boolean] after every answer
+      def command(port:, size:, closing: false) = [@program, "-p", port.to_s, "-s", size.to_s, *("-c" if closing)]
     end
 
     # nginx with `return 200`; bodies that do not fit into its configuration come from a file.
@@ -84,27 +89,22 @@ module Bench
 
     # This project, from the working tree.
     class Abaca < Server
-      LIB = File.join(ROOT, "lib")
       EXE = File.join(ROOT, "exe", "abaca")
 
-      def prepare
-        compiled = Dir.glob(File.join(LIB, "abaca", "*.so")).any?
-        raise Unavailable, "not compiled (bin/setup does it)" unless compiled && File.exist?(EXE)
-      end
-
-      def version = File.read(File.join(LIB, "abaca", "version.rb"))[/VERSION\s*=\s*"(.+?)"/, 1]
+      def prepare = @lib = @ruby.abaca
+      def version = File.read(File.join(ROOT, "lib", "abaca", "version.rb"))[/VERSION\s*=\s*"(.+?)"/, 1]
 
       # @param app [String] path of the config.ru
       # @param options [Array<String>] more for the command line
       def command(port:, app: APP, options: [], **)
-        [RbConfig.ruby, "-I#{LIB}", EXE, "-q", "-C", "-", *options, "-b", "tcp://127.0.0.1:#{port}", app]
+        @ruby.command("-I#{@lib}", EXE, "-q", "-C", "-", *options, "-b", "tcp://127.0.0.1:#{port}", app)
       end
     end
 
     # A server from a gem: installed into a folder of its own, started by its executable.
     class GemServer < Server
       def prepare
-        @gems = Gems.new(name)
+        @gems = Gems.new(name, ruby: @ruby)
         @gems.install
       end
 
@@ -117,40 +117,43 @@ module Bench
       # @param app [String] path of the config.ru
       # @param threads [Integer] fixed number of threads
       def command(port:, app: APP, threads: 5, **)
-        [RbConfig.ruby, @gems.executable, "-q", "-C", "-", "-e", "production", "-w", "0",
-         "-t", "#{threads}:#{threads}", "-b", "tcp://127.0.0.1:#{port}", app]
+        @ruby.command(@gems.executable, "-q", "-C", "-", "-e", "production", "-w", "0",
+                      "-t", "#{threads}:#{threads}", "-b", "tcp://127.0.0.1:#{port}", app)
       end
     end
 
     # One process, one thread.
     class Iodine < GemServer
       def command(port:, app: APP, **)
-        [RbConfig.ruby, @gems.executable, "-t", "1", "-w", "1", "-b", "127.0.0.1", "-p", port.to_s, app]
+        @ruby.command(@gems.executable, "-t", "1", "-w", "1", "-b", "127.0.0.1", "-p", port.to_s, app)
       end
     end
 
     # One thread. Its queue for that thread is lengthened, because it answers 503 to most of 64
     # connections otherwise.
     class Itsi < GemServer
-      def command(port:, size: 12, app: APP)
-        file = File.join(TMP, "itsi-#{size}.rb")
+      # @param app [String] path of the config.ru
+      # @param fibers [Boolean] a fiber for each request, on itsi's own scheduler
+      def command(port:, app: APP, fibers: false, **)
+        file = File.join(TMP, "itsi-#{port}.rb")
         FileUtils.mkdir_p(TMP)
         File.write(file, <<~CONF)
           workers 1
           threads 1
           ruby_thread_request_backlog_size 4096
+          #{'fiber_scheduler "Itsi::Scheduler"' if fibers}
           bind "http://127.0.0.1:#{port}"
           rackup_file "#{app}"
         CONF
-        [RbConfig.ruby, @gems.executable, "-C", file, "serve"]
+        @ruby.command(@gems.executable, "-C", file, "serve")
       end
     end
 
     # One forked instance below its supervisor; both are measured.
     class Falcon < GemServer
       def command(port:, app: APP, **)
-        [RbConfig.ruby, @gems.executable, "serve", "--forked", "--count", "1",
-         "--bind", "http://127.0.0.1:#{port}", "--config", app]
+        @ruby.command(@gems.executable, "serve", "--forked", "--count", "1",
+                      "--bind", "http://127.0.0.1:#{port}", "--config", app)
       end
 
       def env(size:) = super.merge("CONSOLE_LEVEL" => "warn", "RACK_ENV" => "production")
@@ -169,10 +172,11 @@ module Bench
     module_function
 
     # @param names [Array<String>, nil] those wanted; all when nil
+    # @param ruby [Ruby] for the servers that need one
     # @return [Array<Server>]
     # @raise [ArgumentError] for a name that nobody has
-    def pick(names = nil)
-      servers = ALL.map(&:new)
+    def pick(names = nil, ruby: Ruby.here)
+      servers = ALL.map { |server| server.new(ruby: ruby) }
       return servers unless names
 
       unknown = names - servers.map(&:name)

@@ -3,7 +3,8 @@
  * what HTTP, Rack, fibers and Ruby cost on top of the kernel.
  *
  * It looks for the end of each head and for the exact text "Connection: close", as our clients
- * send it. It takes no request bodies and judges nothing: a yardstick, never a server for use. */
+ * send it; with -c every answer is the last of its connection, which is what ab's HTTP/1.0 means.
+ * It takes no request bodies and judges nothing: a yardstick, never a server for use. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -46,6 +47,7 @@ struct server {
   size_t conns_len;
   struct page normal, farewell;
   time_t date_of;
+  bool one_each; /* every answer is the last of its connection */
   char input[INPUT_MAX];
 };
 
@@ -135,7 +137,7 @@ static size_t take_heads(struct server *server, struct conn *conn, const char *i
     const char *end = memmem(input + at, len - at, end_of_head, 4);
     if (!end) break;
     size_t head_len = (size_t)(end + 4 - (input + at));
-    if (memmem(input + at, head_len, close_field, sizeof close_field - 1)) {
+    if (server->one_each || memmem(input + at, head_len, close_field, sizeof close_field - 1)) {
       conn->closing = true;
       conn->farewell = server->farewell.response_len;
     } else {
@@ -259,19 +261,22 @@ static unsigned long number_in(const char *text, unsigned long max) {
 
 int main(int argc, char **argv) {
   unsigned long port = 0, body_len = 12;
-  bool defer = true, understood = true;
+  bool defer = true, one_each = false, understood = true;
   int option;
-  while ((option = getopt(argc, argv, "p:s:n")) != -1) {
+  while ((option = getopt(argc, argv, "p:s:nc")) != -1) {
     if (option == 'p') port = number_in(optarg, 65535);
     if (option == 's') body_len = number_in(optarg, 64 << 20);
     if (option == 'n') defer = false;
+    if (option == 'c') one_each = true;
     if (option == '?') understood = false;
   }
   if (!understood || port == 0 || optind != argc) {
-    fprintf(stderr, "usage: limit_epoll -p PORT [-s BODY_SIZE] [-n]   (-n: no TCP_DEFER_ACCEPT)\n");
+    fprintf(stderr, "usage: limit_epoll -p PORT [-s BODY_SIZE] [-n] [-c]   (-n: no "
+                    "TCP_DEFER_ACCEPT, -c: close)\n");
     return 2;
   }
   struct server *server = must_alloc(1, sizeof *server);
+  server->one_each = one_each;
   server->conns_len = descriptor_limit();
   server->conns = must_alloc(server->conns_len, sizeof *server->conns);
   page_init(&server->normal, body_len, "");

@@ -83,9 +83,10 @@ module Bench
       "only root can enter bin/matrix's chroot" unless Process.uid.zero?
     end
 
-    def output(*arguments, chdir: ROOT)
-      text, status = Open3.capture2e(Child::CLEAN, *command(*arguments), chdir: chdir)
-      raise Unavailable, "Ruby #{@name}: #{text.strip.lines.last.to_s.strip}" unless status.success?
+    def output(*arguments)
+      text, status = Open3.capture2e(Child::CLEAN, *command(*arguments), chdir: ROOT)
+      line = text[/^.*error:.*$/] || text.strip.lines.last.to_s.strip
+      raise Unavailable, "Ruby #{@name}: #{line}" unless status.success?
 
       text
     end

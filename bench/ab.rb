@@ -1,0 +1,142 @@
+# frozen_string_literal: true
+
+# A connection for each request, HTTP/1.0 (ab -c 256): requests/s, the tail and CPU time. See README.md.
+# Usage: ruby bench/ab.rb --help
+
+require "optparse"
+require_relative "support/bench"
+require_relative "servers/catalog"
+require_relative "servers/field"
+
+module Bench
+  # Runs ab against each server in interleaved rounds.
+  class ApacheBench
+    CONCURRENCY = 256
+    SIZE = 1200 # octets of the body
+    LIMIT = 180 # seconds for one turn
+    SETTLE = 0.1 # seconds until what ab has not waited for is served too
+    SETTINGS = [["limit", { closing: true }], ["abaca", {}], ["puma", { threads: 5 }], ["iodine", {}],
+                ["itsi", { fibers: true }], ["falcon", {}], ["nginx", {}]].freeze
+    Round = Struct.new(:per_second, :mean, :p50, :p99, :slowest, :failed, :cpu, keyword_init: true)
+
+    def initialize(ruby:, only:, requests:, rounds:, pinned:)
+      @field = Field.new(settings: SETTINGS, ruby: ruby, only: only, name: "ab")
+      @program = Tools.find("ab")
+      @requests = requests
+      @count = rounds
+      @pinned = pinned
+      @rounds = Hash.new { |hash, key| hash[key] = [] }
+    end
+
+    def run
+      @field.start(size: SIZE, cpu: @pinned ? 0 : nil) { |port| right?(port) }
+      @versions = @field.versions
+      warm_up
+      @count.times do |round|
+        warn "round #{round + 1} of #{@count}"
+        @field.turn(round).each { |entry| take_turn(entry) }
+      end
+    ensure
+      @field.stop
+    end
+
+    # @return [String] a table
+    def render
+      table = Table.new(["", "requests/s", "mean ms", "p50 ms", "p99 ms", "max ms", "p99/p50", "failed", "CPU µs"])
+      @rounds.each { |label, rounds| table.add(label, *cells(rounds)) unless @field.absent.key?(label) }
+      @field.absent.each { |label, reason| table.note(label, reason) }
+      table.to_s
+    end
+
+    # @return [Hash] for the results file
+    def to_h
+      { concurrency: CONCURRENCY, body_octets: SIZE, versions: @versions, absent: @field.absent,
+        rounds_of: @rounds.transform_values { |rounds| rounds.map(&:to_h) } }
+    end
+
+    private
+
+    # Medians, but the worst maximum and all failures.
+    def cells(rounds)
+      per_second, mean, p50, p99, cpu = %i[per_second mean p50 p99 cpu].map do |field|
+        Statistics.median(rounds.map(&field))
+      end
+      [per_second.round, mean.round(1), p50.round, p99.round, rounds.map(&:slowest).max, (p99 / p50).round(1),
+       rounds.sum(&:failed), cpu.round(1)]
+    end
+
+    def right?(port)
+      answer = Probe.get(port: port, seconds: 2)
+      answer&.status == 200 && answer.body.bytesize == SIZE
+    end
+
+    def warm_up
+      @field.entries.each { |entry| measure(entry, [@requests / 10, CONCURRENCY].max) }
+    end
+
+    def take_turn(entry)
+      @rounds[entry.label] << measure(entry, @requests)
+    end
+
+    # What a server that fails altogether did before is not shown.
+    def measure(entry, requests)
+      meter = CpuMeter.new(entry.child.pid).start
+      text = run_client(entry.port, requests)
+      sleep SETTLE
+      round(text, meter.stop.nanoseconds / 1000.0 / requests)
+    rescue Failed => e
+      @field.drop(entry, e.message)
+    end
+
+    def run_client(port, requests)
+      pin = @pinned ? ["taskset", "-c", "1"] : []
+      child = Child.new([*pin, @program, "-q", "-c", CONCURRENCY.to_s, "-n", requests.to_s, "http://127.0.0.1:#{port}/"],
+                        name: "ab-client", files: Files.raise_limit)
+      status = child.wait(seconds: LIMIT)
+      child.stop
+      raise Failed, "stalled: ab did not end within #{LIMIT} s" unless status
+      raise Failed, "ab: #{child.last_words}" unless status.success?
+
+      File.read(child.log)
+    end
+
+    # ab counts a status that is not 200 apart from the failures.
+    def round(text, cpu)
+      number = ->(pattern) { text[pattern, 1]&.to_f }
+      Round.new(
+        per_second: number[/^Requests per second:\s+([\d.]+)/],
+        mean: number[/^Time per request:\s+([\d.]+) \[ms\] \(mean\)/],
+        p50: number[/^\s+50%\s+(\d+)/], p99: number[/^\s+99%\s+(\d+)/], slowest: number[/^\s*100%\s+(\d+)/]&.round,
+        failed: (number[/^Failed requests:\s+(\d+)/] + number[/^Non-2xx responses:\s+(\d+)/].to_f).to_i, cpu: cpu
+      )
+    end
+  end
+end
+
+options = { requests: 100_000, rounds: 3, pinned: true, only: nil }
+ruby = Bench::Ruby.here
+OptionParser.new do |parser|
+  parser.banner = "usage: bin/bench ab [options]"
+  parser.on("--quick", "one round of 5,000 requests: for a look, not for a claim") do
+    options.update(requests: 5_000, rounds: 1)
+  end
+  parser.on("--requests N", Integer, "requests of each turn (100000)") { |n| options[:requests] = n }
+  parser.on("--rounds N", Integer, "interleaved rounds (3)") { |n| options[:rounds] = n }
+  parser.on("--only A,B", Array, "only these servers") { |names| options[:only] = names }
+  parser.on("--ruby 3.4", "the servers run on this Ruby, one of bin/matrix's perhaps") do |name|
+    ruby = Bench::Ruby.find(name)
+  end
+  parser.on("--unpinned", "leave server and client to the kernel's scheduler") { options[:pinned] = false }
+end.parse!
+
+begin
+  contest = Bench::ApacheBench.new(ruby: ruby, **options)
+  contest.run
+  settings = { server_ruby: ruby.description }.merge(options.slice(:requests, :rounds, :pinned))
+  path = Bench::Results.write("ab", settings.merge(contest.to_h))
+  title = "ab -c #{Bench::ApacheBench::CONCURRENCY} -n #{options[:requests]}, HTTP/1.0, a body of " \
+          "#{Bench::ApacheBench::SIZE} octets; Ruby #{ruby.version}"
+  puts "", title, "", contest.render, "", "written to #{path}"
+rescue Bench::Unavailable, ArgumentError => e
+  abort "bench: #{e.message}"
+end

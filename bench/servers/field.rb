@@ -1,0 +1,75 @@
+# frozen_string_literal: true
+
+module Bench
+  # The servers of one comparison, all of them running, each on its own port.
+  class Field
+    # `options` are those of the server's `command`.
+    Entry = Struct.new(:label, :server, :options, :port, :child, keyword_init: true)
+
+    START = 30 # seconds until a server must answer
+
+    # @return [Array<Entry>] those that run
+    attr_reader :entries
+    # @return [Hash] label => reason, for those that could not take part
+    attr_reader :absent
+
+    # @param settings [Array<(String, Hash)>] names of the catalog and options of their `command`
+    # @param only [Array<String>, nil] names of the catalog
+    # @param name [String] begins the names of the logs
+    # @raise [ArgumentError] for a name that nobody has
+    def initialize(settings:, ruby:, only:, name:)
+      servers = Catalog.pick((only || settings.map(&:first)).uniq, ruby: ruby).to_h { |server| [server.name, server] }
+      @name = name
+      @absent = {}
+      @entries = settings.filter_map do |server, options|
+        Entry.new(label: label(server, options), server: servers[server], options: options) if servers.key?(server)
+      end
+    end
+
+    # Starts every server; those that cannot are taken out.
+    #
+    # @param size [Integer] octets of the body
+    # @param env [Hash] variables on top of the server's own
+    # @param cpu [Integer, nil] to pin to
+    # @yieldparam port [Integer]
+    # @yieldreturn [Boolean] whether the server gives the right answer
+    def start(size:, env: {}, cpu: nil, **options, &right)
+      @entries = @entries.select { |entry| start_one(entry, size, env, cpu, options, &right) }
+    end
+
+    # Takes out one that has failed.
+    def drop(entry, reason)
+      entry.child&.stop
+      @absent[entry.label] = reason
+      @entries -= [entry]
+    end
+
+    # @return [Array<Entry>] in an order that alternates from round to round
+    def turn(round) = round.even? ? @entries : @entries.reverse
+
+    # @return [Hash] label => version, of those that run
+    def versions = @entries.to_h { |entry| [entry.label, entry.server.version] }
+
+    def stop = @entries.each { |entry| entry.child&.stop }
+
+    private
+
+    def label(server, options)
+      [server, *options.map { |key, value| value == true ? key : "#{value} #{key}" }].join(" ")
+    end
+
+    def start_one(entry, size, env, cpu, options)
+      entry.server.prepare
+      entry.port = Ports.free
+      command = entry.server.command(port: entry.port, size: size, **options, **entry.options)
+      entry.child = Child.new(command, name: "#{@name}-#{entry.label.tr(" ", "-")}", cpu: cpu, files: Files.raise_limit,
+                                       env: entry.server.env(size: size).merge(env))
+      entry.child.wait_ready(seconds: START) { yield entry.port }
+      true
+    rescue Unavailable, Failed => e
+      entry.child&.stop
+      @absent[entry.label] = e.message
+      false
+    end
+  end
+end
