@@ -66,8 +66,8 @@ module Bench
     end
 
     def complaint(text)
-      lines = text.lines
-      line = lines.grep(/requires Ruby|error:|not installed/i).first || lines.grep(/ERROR/).first || lines.last
+      reasons = [/requires Ruby|error:|could not be found|not installed/i, /ERROR/, //]
+      line = reasons.filter_map { |pattern| text.lines.grep(pattern).first }.first
       "does not install on Ruby #{@ruby.version}: #{line.to_s.strip[0, 90]}"
     end
   end
