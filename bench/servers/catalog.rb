@@ -91,7 +91,13 @@ module Bench
     class Abaca < Server
       EXE = File.join(ROOT, "exe", "abaca")
 
-      def prepare = @lib = @ruby.abaca
+      # Another Ruby than the one that runs this has a Rack of its own.
+      def prepare
+        @lib = @ruby.abaca
+        @rack = Gems.new("rack", ruby: @ruby, with: []).tap(&:install) unless @ruby.here?
+      end
+
+      def env(size:) = super.merge(@rack ? @rack.env : {})
       def version = File.read(File.join(ROOT, "lib", "abaca", "version.rb"))[/VERSION\s*=\s*"(.+?)"/, 1]
 
       # @param app [String] path of the config.ru

@@ -72,9 +72,10 @@ module Bench
       @abaca ||= here? ? compiled_by_setup : compile
     end
 
-    private
-
+    # @return [Boolean] whether it is the one that runs the benchmark
     def here? = equal?(self.class.here)
+
+    private
 
     def obstacle
       return "bin/matrix has not made its chroot yet" unless File.exist?(File.join(MATRIX, "ready"))

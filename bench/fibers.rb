@@ -1,0 +1,119 @@
+# frozen_string_literal: true
+
+# New fibers beside jobs of a FiberPool: allocate, count, reuse, switch, on every Ruby. See README.md.
+# Usage: ruby bench/fibers.rb --help
+
+require "optparse"
+require_relative "support/bench"
+require_relative "fibers/rows"
+
+module Bench
+  # Every row on one Ruby, in interleaved rounds, each turn in a process of its own: CRuby reads
+  # whether to give stacks back to the kernel when it starts.
+  class FibersContest
+    COLUMNS = [%w[fresh 1], %w[fresh 0], %w[pool 1], %w[pool 0]].freeze
+    TITLES = { "fresh" => "Fiber.new", "pool" => "FiberPool", "1" => "given back", "0" => "kept" }.freeze
+    SWITCH = "RUBY_SHARED_FIBER_POOL_FREE_STACKS"
+    LIMIT = 120 # seconds for one turn
+    MAIN = File.join(DIR, "fibers", "turn.rb")
+
+    def initialize(ruby:, rounds:, share:, pinned:)
+      @ruby = ruby
+      @rounds = rounds
+      @share = share
+      @pinned = pinned
+      @turns = Hash.new { |hash, key| hash[key] = [] }
+      @failures = {}
+    end
+
+    def run
+      @folder = @ruby.abaca
+      FiberRows::ROWS.each do |row|
+        @rounds.times do |round|
+          warn "Ruby #{@ruby.version}, #{row.name}: round #{round + 1} of #{@rounds}"
+          (round.even? ? COLUMNS : COLUMNS.reverse).each { |column| take_turn(column, row) }
+        end
+      end
+    end
+
+    # @return [String] a table
+    def render
+      table = Table.new(["ns for each", *COLUMNS.map { |column| title(column) }, "given back", "kept", "operation"])
+      FiberRows::ROWS.each do |row|
+        cells = COLUMNS.map { |column| median(column, row)&.round }
+        ratios = [[0, 2], [1, 3]].map { |fresh, pool| ratio(cells[fresh], cells[pool]) }
+        table.add(row.name, *cells, *ratios, row.operation)
+      end
+      @failures.each { |(column, row), reason| table.note("#{row}, #{title(column)}", reason) }
+      "Ruby #{@ruby.version}: medians of #{@rounds}, stacks given back to the kernel or kept, and how many times " \
+        "faster the pool is\n\n#{table}"
+    end
+
+    # @return [Hash] for the results file
+    def to_h
+      { ruby: @ruby.description, rows: FiberRows::ROWS.to_h { |row| [row.name, data(row)] } }
+    end
+
+    private
+
+    def title((kind, stacks)) = "#{TITLES[kind]}, #{TITLES[stacks]}"
+    def ratio(fresh, pool) = fresh && pool && "#{format("%.1f", fresh.fdiv(pool))}x"
+    def count(row) = [row.times / @share, 1].max
+
+    def take_turn(column, row)
+      return if @failures.key?([column, row.name])
+
+      kind, stacks = column
+      @turns[[column, row.name]] <<
+        Turn.take(@ruby.command("-I#{@folder}", MAIN, kind, row.name, count(row).to_s),
+                  name: "fibers-#{@ruby.name}-#{kind}-#{stacks}", env: { SWITCH => stacks }, limit: LIMIT,
+                  cpu: @pinned ? 0 : nil)
+    rescue Failed => e
+      @failures[[column, row.name]] = e.message
+    end
+
+    # Nanoseconds for each operation.
+    def figures(column, row)
+      return [] if @failures.key?([column, row.name])
+
+      @turns[[column, row.name]].map { |turn| turn.fetch(:seconds) / turn.fetch(:operations) * 1e9 }
+    end
+
+    def median(column, row) = Statistics.median(figures(column, row))
+
+    def data(row)
+      columns = COLUMNS.to_h do |column|
+        [title(column), { failed: @failures[[column, row.name]], median_ns: median(column, row),
+                          rounds_ns: figures(column, row) }.compact]
+      end
+      { operation: row.operation, operations: count(row) }.merge(columns)
+    end
+  end
+end
+
+options = { rounds: 5, share: 1, pinned: true }
+rubies = nil
+OptionParser.new do |parser|
+  parser.banner = "usage: bin/bench fibers [options]"
+  parser.on("--quick", "one round, a tenth of the operations: for a look, not for a claim") do
+    options.update(rounds: 1, share: 10)
+  end
+  parser.on("--rounds N", Integer, "interleaved rounds (5)") { |n| options[:rounds] = n }
+  parser.on("--ruby 3.1,3.4", Array, "only these Rubies (this one and all of bin/matrix's)") { |names| rubies = names }
+  parser.on("--unpinned", "leave the processes to the kernel's scheduler") { options[:pinned] = false }
+end.parse!
+
+absent = {}
+contests = Bench::Ruby.pick(rubies).filter_map do |ruby|
+  contest = Bench::FibersContest.new(ruby: ruby, **options)
+  contest.run
+  puts "", contest.render
+  contest
+rescue Bench::Unavailable => e
+  absent[ruby.name] = e.message
+  puts "", "Ruby #{ruby.name}: #{e.message}"
+  nil
+end
+abort "bench: no Ruby could run it" if contests.empty?
+path = Bench::Results.write("fibers", options.merge(absent: absent, contests: contests.map(&:to_h)))
+puts "", "written to #{path}"
