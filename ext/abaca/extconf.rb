@@ -32,11 +32,7 @@ $defs << "-D_GNU_SOURCE"
 $CFLAGS = "#{$CFLAGS} -std=c11 -fvisibility=hidden"
 $warnflags = "-Wall -Wextra -Wno-unused-parameter -Wno-declaration-after-statement"
 $CFLAGS << " -Werror" if ENV["ABACA_WERROR"] == "1"
-if ENV["ABACA_DEBUG"] == "1"
-  $CFLAGS << " -O0 -g3"
-else
-  $CFLAGS << " -O2 -g"
-end
+$CFLAGS << (ENV["ABACA_DEBUG"] == "1" ? " -O0 -g3" : " -O2 -g")
 if ENV["ABACA_SANITIZE"] == "1"
   $CFLAGS << " -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
   # Ruby leaves frames of a fiber by longjmp, which does not clear the marks around their variables on
