@@ -10,6 +10,7 @@ require_relative "abaca/expected_input"
 require_relative "abaca/stream"
 require_relative "abaca/log"
 require_relative "abaca/config"
+require_relative "abaca/guest"
 require_relative "abaca/server"
 
 # A Rack server that runs each request on a pooled fiber over a native event loop.

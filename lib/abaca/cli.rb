@@ -126,6 +126,10 @@ module Abaca
       words.on("-I", "--include PATHS", "Directories for $LOAD_PATH, with : between them") do |paths|
         $LOAD_PATH.unshift(*paths.split(":"))
       end
+      words.on("--fiber-scheduler CLASS", "The Fiber::Scheduler that requests run on",
+               "(default: Abaca::Scheduler)") do |name|
+        @settings[:fiber_scheduler] = name
+      end
       words.on("--pidfile PATH", "Write the process id to this file") { |path| @settings[:pidfile] = path }
       words.on("--tag NAME", "Text for the process title") { |name| @settings[:tag] = name }
     end

@@ -17,8 +17,8 @@ module Abaca
     DEFAULTS = {
       after_booted: [].freeze, after_stopped: [].freeze, app: nil, binds: [].freeze, debug: false,
       default_host: nil, directory: nil, environment: "development", errors: nil,
-      force_shutdown_after: 30.0, formatter: nil, log: nil, log_requests: false, logger: nil,
-      max_fibers: nil, pidfile: nil, rack_url_scheme: "http", rackup: "config.ru",
+      fiber_scheduler: "Abaca::Scheduler", force_shutdown_after: 30.0, formatter: nil, log: nil,
+      log_requests: false, logger: nil, max_fibers: nil, pidfile: nil, rack_url_scheme: "http", rackup: "config.ru",
       redirect: nil, script_name: "", silent: false, tag: nil
     }.merge(LIMITS.transform_values(&:first)).freeze
 

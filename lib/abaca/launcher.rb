@@ -151,9 +151,13 @@ module Abaca
       tag = @config[:tag] || File.basename(Dir.pwd)
       Process.setproctitle("abaca #{VERSION} (#{urls.join(',')})#{" [#{tag}]" unless tag.empty?}")
       ["Abaca starting in single mode...", "* Abaca version: #{VERSION}", "* Ruby version: #{RUBY_DESCRIPTION}",
-       "*   Max fibers: #{@config[:max_fibers]}", "*  Environment: #{@config[:environment]}",
+       "*   Max fibers: #{@config[:max_fibers]}", *scheduler_line, "*  Environment: #{@config[:environment]}",
        "*          PID: #{Process.pid}", *urls.map { |url| "* Listening on #{url}" },
        "Use Ctrl-C to stop"].each { |line| @log.info(line) }
+    end
+
+    def scheduler_line
+      @server.native? ? [] : ["*    Scheduler: #{@config[:fiber_scheduler]}"]
     end
   end
 end

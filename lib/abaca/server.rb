@@ -22,12 +22,13 @@ module Abaca
     # @param app [#call] a Rack app
     # @param options [Hash{Symbol => Object}, Config] settings: the limits of docs/limits.md by name,
     #   `max_fibers`, `force_shutdown_after` (seconds or nil), `log` (a Log), `log_requests`, `errors`
-    #   (an IO for rack.errors), `rack_url_scheme`, `script_name`
-    # @raise [ConfigError] for an unknown setting or a value out of range
+    #   (an IO for rack.errors), `rack_url_scheme`, `script_name`, `fiber_scheduler` (a class or its name)
+    # @raise [ConfigError] for an unknown setting, a value out of range or a class that cannot schedule
     def initialize(app, options = {})
       raise ConfigError, "#{app.class} is no Rack app: it has no call" unless app.respond_to?(:call)
 
       @config = options.is_a?(Config) ? options : Config.new(options)
+      @scheduler_class = Guest.scheduler_class(@config[:fiber_scheduler])
       @log = @config[:log] || Log.new
       @engine = Engine.new(app, engine_options)
       @state = :new
@@ -78,6 +79,7 @@ module Abaca
     #
     # @return [nil]
     # @raise [Error] when it ran before, or the thread has a scheduler
+    # @raise [ConfigError] when `fiber_scheduler` does not work here
     def run
       raise Error, "a server runs only once" unless @state == :new
       raise Error, "this thread has a fiber scheduler; run the server on a thread of its own" if Fiber.scheduler
@@ -119,14 +121,19 @@ module Abaca
       nil
     end
 
+    # @return [Boolean] whether requests run on Abaca's own scheduler
+    def native? = @scheduler_class <= Scheduler
+
     # @return [Hash] counters of the engine
     def stats = @engine.stats
 
     private
 
     def serve
+      return Guest.new(@engine, @scheduler_class, max_fibers: @config[:max_fibers]).run unless native?
+
       pool = FiberPool.new(max: @config[:max_fibers])
-      scheduler = Scheduler.new
+      scheduler = @scheduler_class.new
       Fiber.set_scheduler(scheduler)
       @engine.run(scheduler, pool)
       nil

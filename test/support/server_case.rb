@@ -5,6 +5,7 @@ require "rack"
 require "rack/lint"
 require "stringio"
 require "uri" # Rack 2's Lint takes it for granted
+require_relative "plain_scheduler"
 require_relative "wire"
 
 # For tests that talk to a server in this process: it starts one, stops it at the end, and checks
@@ -12,6 +13,9 @@ require_relative "wire"
 module ServerCase
   HELLO = ->(_env) { [200, { "content-type" => "text/plain" }, ["hello\n"]] }
   GET = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
+
+  # ABACA_TEST_SCHEDULER=PlainScheduler runs the servers of these tests as guests of that scheduler.
+  SCHEDULER = { fiber_scheduler: ENV.fetch("ABACA_TEST_SCHEDULER", nil) }.compact.freeze
 
   # A server that runs: the Abaca::Server, its port, the thread it runs in, and where its log goes.
   Running = Struct.new(:server, :port, :thread, :output) do
@@ -100,7 +104,7 @@ module ServerCase
     app = Rack::Lint.new(app) if lint
     output = StringIO.new(String.new(encoding: Encoding::BINARY))
     server = Abaca::Server.new(app, { log: Abaca::Log.new(output, output), errors: output,
-                                      force_shutdown_after: 5 }.merge(options))
+                                      force_shutdown_after: 5 }.merge(SCHEDULER, options))
     # A connection shall be accepted even before it sends something.
     port = server.add_tcp_listener("127.0.0.1", 0, defer_accept: defer_accept)
     thread = Thread.new { server.run }

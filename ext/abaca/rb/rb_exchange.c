@@ -11,37 +11,12 @@ VALUE ab_error_class(const char *name) {
 
 /* --- waiting --- */
 
-/* One waiting fiber; on its stack. */
-typedef struct exchange_wait {
-  ab_list link; /* in exchange->waits */
-  ab_loop *loop;
-  ab_waiter waiter;
-} exchange_wait;
-
-static VALUE park(VALUE arg) {
-  exchange_wait *wait = (exchange_wait *)arg;
-  ab_loop_park(wait->loop, &wait->waiter, 0);
-  return Qnil;
-}
-
-static VALUE parked(VALUE arg) {
-  ab_list_remove(&((exchange_wait *)arg)->link);
-  return Qnil;
-}
-
 void ab_exchange_wait(ab_exchange *exchange, enum ab_wait_kind kind) {
-  exchange_wait wait = {.loop = exchange->server->loop};
-  wait.waiter.kind = (uint8_t)kind;
-  wait.waiter.object = exchange->env;
-  ab_list_append(&exchange->waits, &wait.link);
-  rb_ensure(park, (VALUE)&wait, parked, (VALUE)&wait);
+  exchange->server->host->wait(exchange, kind);
 }
 
 void ab_exchange_wake(ab_exchange *exchange) {
-  ab_list_each (node, next, &exchange->waits) {
-    exchange_wait *wait = AB_CONTAINER_OF(node, exchange_wait, link);
-    ab_loop_wake(wait->loop, &wait->waiter);
-  }
+  exchange->server->host->wake(exchange);
 }
 
 /* --- rack.input --- */

@@ -8,7 +8,6 @@
 
 #include "base/bits.h"
 #include "http1/write.h"
-#include "rb/rb_scheduler.h"
 #include "rb/rb_server.h"
 
 /* What the app's fields say about the message itself. */
@@ -303,6 +302,16 @@ static int queue_chunk(ab_exchange *exchange, VALUE string, size_t len) {
   return error ? error : ab_conn_write(exchange->conn, "\r\n", 2);
 }
 
+/* A stream that was handed to another thread, or is written where no fiber can be parked: the
+ * engine cannot tell, and in its own thread it cannot even send. */
+static void wait_in_place(ab_exchange *exchange) {
+  ab_engine *engine = exchange->server->engine;
+  rb_thread_wait_for((struct timeval){0, 2000});
+  ab_engine_lock(engine);
+  ab_conn_flush(exchange->conn);
+  ab_engine_unlock(engine);
+}
+
 static void wait_for_room(ab_exchange *exchange) {
   ab_engine *engine = exchange->server->engine;
   for (;;) {
@@ -311,12 +320,10 @@ static void wait_for_room(ab_exchange *exchange) {
     ab_engine_unlock(engine);
     if (gone) raise_queue_error(AB_EPEER);
     if (!wait) return;
-    if (rb_fiber_current() == ab_loop_root(exchange->server->loop) ||
-        rb_thread_current() != exchange->server->thread) {
-      /* A stream that was handed to another thread: it cannot park there. */
-      rb_thread_wait_for((struct timeval){0, 2000});
-    } else {
+    if (AB_LIKELY(exchange->server->host->can_wait(exchange->server))) {
       ab_exchange_wait(exchange, AB_WAIT_RESPONSE_DRAIN);
+    } else {
+      wait_in_place(exchange);
     }
   }
 }
@@ -328,7 +335,7 @@ static VALUE frozen_octets(VALUE string) {
 
 void ab_response_content(ab_exchange *exchange, VALUE string) {
   if (!RB_TYPE_P(string, T_STRING)) raise_refused("a body yields what is not a String", string);
-  if (AB_UNLIKELY(ab__loop_forked(exchange->server->loop))) {
+  if (AB_UNLIKELY(ab_server_forked(exchange->server))) {
     rb_raise(rb_eIOError, "a forked child cannot write to its parent's connection");
   }
   VALUE octets = frozen_octets(string);

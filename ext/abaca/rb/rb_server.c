@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "http1/write.h"
+#include "rb/rb_guest.h"
 #include "rb/rb_scheduler.h"
 
 #define SCRATCH_SIZE 8192
@@ -60,6 +61,7 @@ static void take_released(ab_server *server) {
 static void server_mark(void *ptr) {
   ab_server *server = ptr;
   ab_env_mark(&server->env);
+  if (server->guest) ab_guest_mark(server->guest);
   rb_gc_mark(server->app);
   rb_gc_mark(server->log);
   rb_gc_mark(server->thread);
@@ -89,6 +91,8 @@ static void server_free(void *ptr) {
     server->spare = next;
   }
   ab_env_fini(&server->env);
+  ab_guest_fini(server->guest);
+  ab_fork_page_fini(server->fork_guard);
   ab_free(&ab_mem_libc, server->scratch);
   xfree(server);
 }
@@ -205,9 +209,10 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
 static VALUE call_app(VALUE arg) {
   ab_exchange *exchange = (ab_exchange *)arg;
   ab_server *server = exchange->server;
-  exchange->env = ab_env_build(&server->env, exchange->conn, exchange->request);
-  bool chunked = exchange->request->framing.body == AB_BODY_CHUNKED;
-  exchange->request = NULL;
+  if (exchange->request) {
+    exchange->env = ab_env_build(&server->env, exchange->conn, exchange->request);
+    exchange->request = NULL;
+  }
   ab_body *body = ab_conn_body(exchange->conn);
   if (body && ab_conn_body_expected(exchange->conn)) {
     VALUE handle = ab_exchange_handle(exchange);
@@ -215,13 +220,13 @@ static VALUE call_app(VALUE arg) {
     ab_env_set_input(&server->env, exchange->env, input);
   } else if (body) {
     ab_env_set_input(&server->env, exchange->env, ab_exchange_input(exchange));
-    if (chunked) ab_env_set_unchunked(&server->env, exchange->env, body->size);
+    if (exchange->unchunked) ab_env_set_unchunked(&server->env, exchange->env, body->size);
   }
   exchange->result = server->app_is_proc
                          ? rb_proc_call_with_block(server->app, 1, &exchange->env, Qnil)
                          : rb_funcallv(server->app, server->id_call, 1, &exchange->env);
   /* A child that the app forked must not answer on its parent's connection. */
-  if (AB_LIKELY(!ab__loop_forked(server->loop))) ab_response_write(exchange);
+  if (AB_LIKELY(!ab_server_forked(server))) ab_response_write(exchange);
   return Qnil;
 }
 
@@ -263,7 +268,7 @@ static bool is_a(VALUE exception, VALUE klass) {
  * true when it concerns the process and has to go on. */
 static bool blame(ab_exchange *exchange) {
   VALUE exception = rb_errinfo();
-  if (ab__loop_forked(exchange->server->loop)) return true;
+  if (ab_server_forked(exchange->server)) return true;
   if (!is_a(exception, rb_eException)) { /* the fiber or its thread is being killed */
     ab_response_error(exchange, 500);
     return true;
@@ -338,53 +343,68 @@ static void leave_child(int fatal) {
   abort();
 }
 
-/* The job of a pooled fiber: one request. */
-static void run_exchange(void *arg) {
-  ab_server *server = arg;
-  ab_exchange exchange = {
-      .server = server,
+ab_taken ab_server_taken(const ab_server *server) {
+  const ab_request *request = server->next_request;
+  return (ab_taken){
       .conn = server->next_conn,
-      .request = server->next_request,
+      .request = request,
       .env = Qnil,
+      .head_request = request->is_head,
+      .http_1_0 = request->minor == 0,
+      .chunked = request->framing.body == AB_BODY_CHUNKED,
+  };
+}
+
+void ab_server_keep(ab_server *server, ab_taken *taken) {
+  taken->env = ab_env_build(&server->env, taken->conn, taken->request);
+  taken->request = NULL;
+}
+
+void ab_server_serve(ab_server *server, const ab_taken *taken, ab_exchange *exchange) {
+  *exchange = (ab_exchange){
+      .server = server,
+      .conn = taken->conn,
+      .request = taken->request,
+      .env = taken->env,
       .input = Qnil,
       .result = Qnil,
       .body = Qnil,
       .handle = Qnil,
-      .head_request = server->next_request->is_head,
-      .http_1_0 = server->next_request->minor == 0,
+      .head_request = taken->head_request,
+      .http_1_0 = taken->http_1_0,
+      .unchunked = taken->chunked,
   };
-  ab_list_init(&exchange.waits);
-  ab_conn_set_app(exchange.conn, &exchange);
-  if (server->access_log) exchange.started = ab_clock_monotonic();
+  ab_list_init(&exchange->waits);
+  ab_conn_set_app(exchange->conn, exchange);
+  if (server->access_log) exchange->started = ab_clock_monotonic();
 
   int fatal = 0;
-  protected_step(call_app, &exchange, &fatal);
-  if (AB_UNLIKELY(ab__loop_forked(server->loop))) leave_child(fatal);
-  if (exchange.body_open) protected_step(close_body, &exchange, &fatal);
-  ab_exchange_forget(&exchange);
-  if (exchange.file) ab_server_return(server, exchange.file);
-  close_input(&exchange);
+  protected_step(call_app, exchange, &fatal);
+  if (AB_UNLIKELY(ab_server_forked(server))) leave_child(fatal);
+  if (exchange->body_open) protected_step(close_body, exchange, &fatal);
+  ab_exchange_forget(exchange);
+  if (exchange->file) ab_server_return(server, exchange->file);
+  close_input(exchange);
 
   ab_engine_lock(server->engine);
-  ab_conn_finish(exchange.conn, how_finished(&exchange));
+  ab_conn_finish(exchange->conn, how_finished(exchange));
   ab_engine_unlock(server->engine);
-  if (server->access_log) quietly(write_access, (VALUE)&exchange);
-  RB_GC_GUARD(exchange.env);
-  RB_GC_GUARD(exchange.result);
-  RB_GC_GUARD(exchange.body);
-  RB_GC_GUARD(exchange.input);
+  if (server->access_log) quietly(write_access, (VALUE)exchange);
+  RB_GC_GUARD(exchange->env);
+  RB_GC_GUARD(exchange->result);
+  RB_GC_GUARD(exchange->body);
+  RB_GC_GUARD(exchange->input);
   if (fatal) rb_jump_tag(fatal);
 }
 
 /* --- events --- */
 
-/* Takes events until there is a request: then it stands in next_conn and next_request. */
-static bool next_request(ab_server *server) {
+bool ab_server_next(ab_server *server) {
   for (;;) {
     unsigned events = 0;
     const ab_request *request = NULL;
     ab_conn *conn =
-        ab_engine_next(server->engine, ab_pool_available(server->pool), &events, &request);
+        ab_engine_next(server->engine, server->host->available(server), &events, &request);
     if (!conn) return false;
     if (events & AB_EVENT_REQUEST) {
       server->next_conn = conn;
@@ -396,32 +416,22 @@ static bool next_request(ab_server *server) {
   }
 }
 
-/* A fiber that has ended a request within the dispatch of a turn goes on with the next one. */
-static bool next_job(void *ctx, ab_job_fn *fn, void **arg) {
-  ab_server *server = ctx;
-  if (!server->dispatching || !next_request(server)) return false;
-  *fn = run_exchange;
-  *arg = server;
-  return true;
-}
-
-/* The kernel refused a fiber's stack although the pool's limit was not reached. */
-static void refuse_request(ab_server *server) {
+void ab_server_refuse(ab_server *server, const ab_taken *taken) {
   ab_exchange exchange = {.server = server,
-                          .conn = server->next_conn,
-                          .head_request = server->next_request->is_head,
-                          .http_1_0 = server->next_request->minor == 0};
+                          .conn = taken->conn,
+                          .head_request = taken->head_request,
+                          .http_1_0 = taken->http_1_0};
   ab_response_error(&exchange, 503);
   ab_engine_lock(server->engine);
-  ab_conn_finish(server->next_conn, how_finished(&exchange));
+  ab_conn_finish(taken->conn, how_finished(&exchange));
   ab_engine_unlock(server->engine);
 }
 
 static VALUE force_shutdown(VALUE arg) {
   ab_server *server = (ab_server *)arg;
   VALUE message = rb_str_new_cstr("the server is shutting down");
-  ab__loop_interrupt_all(server->loop,
-                         rb_class_new_instance(1, &message, ab_error_class("ForceShutdown")));
+  VALUE exception = rb_class_new_instance(1, &message, ab_error_class("ForceShutdown"));
+  server->host->interrupt_all(server, exception);
   return Qnil;
 }
 
@@ -457,8 +467,11 @@ static void shut_down(ab_server *server, ab_nsec now) {
 
 static VALUE dispatch(VALUE arg) {
   ab_server *server = (ab_server *)arg;
-  while (next_request(server)) {
-    if (!ab_pool_start(server->pool, server->loop, run_exchange, server)) refuse_request(server);
+  while (ab_server_next(server)) {
+    if (AB_LIKELY(server->host->start(server))) continue;
+    /* The kernel refused a fiber's stack although the limit was not reached. */
+    ab_taken taken = ab_server_taken(server);
+    ab_server_refuse(server, &taken);
   }
   return Qnil;
 }
@@ -481,7 +494,7 @@ static bool server_turn(void *ctx, ab_nsec now) {
   } while (batch);
   take_released(server);
   /* Without a fiber to spare the kernel's queue and its back-pressure have to hold what comes. */
-  ab_engine_pause(server->engine, !ab_pool_available(server->pool));
+  ab_engine_pause(server->engine, !server->host->available(server));
   return more;
 }
 
@@ -574,18 +587,42 @@ static VALUE server_listeners(VALUE self) {
   return result;
 }
 
+/* --- running --- */
+
 static VALUE run_loop(VALUE self) {
   ab_loop_run(server_of(self)->loop);
   return Qnil;
 }
 
-static VALUE run_ended(VALUE self) {
-  ab_server *server = server_of(self);
-  ab_loop_detach(server->loop);
-  ab_pool_set_next(server->pool, NULL, NULL);
+/* From here on the server is `host`'s, with its engine on the poller. */
+static void begin_run(ab_server *server, const ab_host *host, ab_poller *poller) {
+  int error = ab_engine_attach(server->engine, poller, ab_clock_monotonic());
+  if (error == AB_ENOMEM) rb_memerror();
+  if (error) rb_sys_fail("cannot watch the listeners");
+  if (!server->fork_guard) server->fork_guard = ab_fork_page_init();
+  server->owner = getpid();
+  server->host = host;
+  server->poller = poller;
+  server->thread = rb_thread_current();
+  server->running = true;
+}
+
+static void end_run(ab_server *server) {
   ab_engine_detach(server->engine);
   take_released(server);
   server->running = false;
+  server->poller = NULL;
+}
+
+static void check_not_running(const ab_server *server) {
+  if (server->running) rb_raise(rb_eRuntimeError, "the engine is running");
+}
+
+static VALUE run_ended(VALUE self) {
+  ab_server *server = server_of(self);
+  ab_loop_detach(server->loop);
+  ab_native_end(server);
+  end_run(server);
   if (server->given_up) ab__loop_close(server->loop); /* nobody waits for its fibers */
   return Qnil;
 }
@@ -596,28 +633,51 @@ static VALUE run_ended(VALUE self) {
  */
 static VALUE server_run(VALUE self, VALUE scheduler, VALUE pool) {
   ab_server *server = server_of(self);
-  if (server->running) rb_raise(rb_eRuntimeError, "the engine is running");
-  ab_loop *loop = ab_loop_of(scheduler);
-  ab_pool *fibers = ab_pool_of(pool);
-  int error = ab_engine_attach(server->engine, ab_loop_poller(loop), ab_clock_monotonic());
-  if (error == AB_ENOMEM) rb_memerror();
-  if (error) rb_sys_fail("cannot watch the listeners");
-  server->loop = loop;
-  server->pool = fibers;
-  server->thread = rb_thread_current();
-  server->running = true;
-  ab_loop_attach(loop, &server_client, server);
-  ab_pool_set_next(fibers, next_job, server);
+  check_not_running(server);
+  server->loop = ab_loop_of(scheduler);
+  server->pool = ab_pool_of(pool);
+  begin_run(server, &ab_host_native, ab_loop_poller(server->loop));
+  ab_loop_attach(server->loop, &server_client, server);
+  ab_native_begin(server);
   rb_ensure(run_loop, self, run_ended, self);
   RB_GC_GUARD(scheduler);
   RB_GC_GUARD(pool);
   return Qnil;
 }
 
+static VALUE run_guest(VALUE self) {
+  ab_server *server = server_of(self);
+  ab_guest_run(server->guest, &server_client, server);
+  return Qnil;
+}
+
+static VALUE guest_ended(VALUE self) {
+  ab_server *server = server_of(self);
+  end_run(server);
+  ab_guest_end(server->guest);
+  return Qnil;
+}
+
+/* call-seq: run_as_guest(scheduler, max_fibers) -> true or false
+ *
+ * Serves on fibers of any Fiber::Scheduler, which must be the calling thread's, until the engine is
+ * stopped. It occupies the calling fiber, which must be one of the scheduler's. Returns false when
+ * fibers of the app may still end by themselves, true when their time is over. Raises what a
+ * request's fiber raised for the process (SystemExit, SignalException, NoMemoryError). */
+static VALUE server_run_as_guest(VALUE self, VALUE scheduler, VALUE max_fibers) {
+  ab_server *server = server_of(self);
+  check_not_running(server);
+  if (server->guest) rb_raise(rb_eRuntimeError, "the engine was a guest before");
+  server->guest = ab_guest_init(self, server, scheduler, NUM2SIZET(max_fibers));
+  begin_run(server, &ab_host_guest, ab_guest_poller(server->guest));
+  rb_ensure(run_guest, self, guest_ended, self);
+  return server->forced ? Qtrue : Qfalse;
+}
+
 static VALUE request_end(VALUE self, volatile sig_atomic_t *flag) {
   ab_server *server = server_of(self);
   *flag = 1;
-  if (server->running) ab_poller_wakeup(ab_loop_poller(server->loop));
+  if (server->running) ab_poller_wakeup(server->poller);
   return Qnil;
 }
 
@@ -688,6 +748,7 @@ void ab_init_server(VALUE mAbaca) {
   rb_define_method(cEngine, "add_unix", server_add_unix, -1);
   rb_define_method(cEngine, "listeners", server_listeners, 0);
   rb_define_method(cEngine, "run", server_run, 2);
+  rb_define_method(cEngine, "run_as_guest", server_run_as_guest, 2);
   rb_define_method(cEngine, "stop", server_stop, 0);
   rb_define_method(cEngine, "halt", server_halt, 0);
   rb_define_method(cEngine, "close", server_close, 0);

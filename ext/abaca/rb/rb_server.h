@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "engine/engine.h"
 #include "rb/rb_env.h"
+#include "rb/rb_fork.h"
 #include "rb/rb_loop.h"
 #include "rb/rb_pool.h"
 
@@ -16,11 +17,42 @@
  * cheaper than a slice of its own up to here. */
 #define AB_BORROW_MIN 16384
 
+struct ab_server;
+struct ab_exchange;
+
+/* Who runs the fibers of a server, chosen once for a run: the loop of an Abaca::Scheduler with a
+ * pool (rb_native.c), or a foreign scheduler, whose guest the server is (rb_guest.c). */
+typedef struct ab_host {
+  /* True when `start` would find or could make a fiber. */
+  bool (*available)(const struct ab_server *server);
+  /* Gives the request in next_conn and next_request to a fiber. Returns false when there is none.
+   */
+  bool (*start)(struct ab_server *server);
+  /* True when the current fiber can be parked. */
+  bool (*can_wait)(const struct ab_server *server);
+  /* As ab_exchange_wait and ab_exchange_wake. */
+  void (*wait)(struct ab_exchange *exchange, enum ab_wait_kind kind);
+  void (*wake)(struct ab_exchange *exchange);
+  /* Raises the exception in every fiber that waits. */
+  void (*interrupt_all)(struct ab_server *server, VALUE exception);
+} ab_host;
+
+extern const ab_host ab_host_native, ab_host_guest;
+
+/* Lets a fiber of the pool that has ended a request within a dispatch go on with the next one. */
+void ab_native_begin(struct ab_server *server);
+void ab_native_end(struct ab_server *server);
+
 typedef struct ab_server {
   ab_engine *engine;
-  ab_loop *loop; /* while it runs, else NULL */
+  const ab_host *host;
+  ab_poller *poller; /* while it runs, else NULL */
+  ab_loop *loop;     /* native only, with the pool */
   ab_pool *pool;
-  VALUE thread; /* that runs the loop */
+  struct ab_guest *guest;        /* guest only */
+  volatile uint32_t *fork_guard; /* of the process that runs it */
+  pid_t owner;
+  VALUE thread; /* that runs it */
   ab_env_builder env;
   VALUE app, log;
   ID id_call;
@@ -42,6 +74,14 @@ typedef struct ab_server {
   bool draining, forced, given_up, running;
 } ab_server;
 
+/* A request that was taken from the engine. */
+typedef struct ab_taken {
+  ab_conn *conn;
+  const ab_request *request; /* while the step lasts; NULL once the env is built */
+  VALUE env;                 /* Qnil until then */
+  bool head_request, http_1_0, chunked;
+} ab_taken;
+
 /* A request in the application; lives on the stack of its fiber. */
 typedef struct ab_exchange {
   ab_server *server;
@@ -54,7 +94,7 @@ typedef struct ab_exchange {
   uint64_t body_sent; /* octets of content */
   uint64_t body_left; /* octets that Content-Length still promises */
   int status;
-  bool head_request, http_1_0;
+  bool head_request, http_1_0, unchunked;
   bool head_sent; /* or at least queued */
   bool chunked, has_length, no_content;
   bool complete;          /* the response has been queued whole */
@@ -94,6 +134,25 @@ VALUE ab_error_class(const char *name);
 void ab_init_exchange(VALUE mAbaca);
 
 /* rb_server.c */
+
+/* True in a process that the app forked: it must not answer for its parent. */
+static inline bool ab_server_forked(const ab_server *server) {
+  return ab_fork_page_forked(server->fork_guard, server->owner);
+}
+
+/* Takes events of the engine until there is a request: then it stands in next_conn and
+ * next_request. */
+bool ab_server_next(ab_server *server);
+/* The request in next_conn and next_request. */
+ab_taken ab_server_taken(const ab_server *server);
+/* Builds the env of a request that has to outlive the step. Raises NoMemoryError. */
+void ab_server_keep(ab_server *server, ab_taken *taken);
+/* Calls the app for the request, on a fiber of the request's own, and answers. `exchange` is the
+ * caller's to look at meanwhile; it is filled in here. Raises only what concerns the process, or
+ * kills. */
+void ab_server_serve(ab_server *server, const ab_taken *taken, ab_exchange *exchange);
+/* Answers 503 without the app. */
+void ab_server_refuse(ab_server *server, const ab_taken *taken);
 
 /* Borrowed by the engine until released; keeps `object` alive, closes `fd` when it is not -1. */
 typedef struct ab_borrow {

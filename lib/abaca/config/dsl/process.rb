@@ -57,6 +57,13 @@ module Abaca
             end
         end
 
+        # The Fiber::Scheduler that requests run on: a class or its name. Default "Abaca::Scheduler".
+        #
+        #   fiber_scheduler "Async::Scheduler"
+        def fiber_scheduler(name)
+          @options[:fiber_scheduler] = name
+        end
+
         # The number of processes. This version has one: 0, 1 and nil are accepted.
         def workers(count)
           number = count.nil? ? 0 : Integer(count, exception: false)

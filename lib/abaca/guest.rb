@@ -1,0 +1,154 @@
+# frozen_string_literal: true
+
+module Abaca
+  # A server on a fiber scheduler that is not Abaca's: the scheduler owns the thread, and the engine
+  # waits in it as one more fiber (docs/guest_mode.md).
+  class Guest
+    # What every Fiber::Scheduler must have.
+    HOOKS = %i[block unblock kernel_sleep io_wait fiber].freeze
+    # Seconds that fibers which the app started beside its requests get to end by themselves.
+    GRACE = 5
+    # How often the scheduler is told to end then, and the seconds between two times.
+    ATTEMPTS = 5
+    PAUSE = 1
+    NAME = /\A(::)?[A-Z]\w*(::[A-Z]\w*)*\z/
+    private_constant :NAME, :HOOKS, :GRACE, :ATTEMPTS, :PAUSE
+
+    class << self
+      # @param setting [Class, String] a scheduler class or its name, whose library is loaded if need be
+      # @return [Class] one that can serve
+      # @raise [ConfigError] when there is no such class, or it is no scheduler for this Ruby
+      def scheduler_class(setting)
+        found = setting.is_a?(String) ? find(setting) : setting
+        return found if found.is_a?(Class) && found <= Scheduler
+
+        problem = problem_of(found)
+        raise ConfigError, "fiber_scheduler: #{found.inspect} #{problem}" if problem
+
+        found
+      end
+
+      private
+
+      def find(name)
+        raise ConfigError, "fiber_scheduler: #{name.inspect} is no name of a class" unless NAME.match?(name)
+
+        return constant(name) if constant(name)
+
+        libraries(name).each do |library|
+          found = load(name, library) && constant(name)
+          return found if found
+        end
+        raise ConfigError, "fiber_scheduler: there is no #{name}; is its gem in the Gemfile?"
+      end
+
+      def constant(name)
+        Object.const_get(name)
+      rescue NameError
+        nil
+      end
+
+      # Where gems keep such a class: Async::Scheduler may be in async/scheduler, async_scheduler or async.
+      def libraries(name)
+        words = name.delete_prefix("::").split("::").map { |word| word.gsub(/(?<=[a-z0-9])(?=[A-Z])/, "_").downcase }
+        [words.join("/"), words.join("_"), words.first].uniq
+      end
+
+      def load(name, library)
+        require library
+        true
+      rescue LoadError => e
+        return false if e.path == library
+
+        raise ConfigError, "fiber_scheduler: #{name} cannot be loaded: #{e.message}"
+      end
+
+      def problem_of(found)
+        return "is no class" unless found.is_a?(Class)
+
+        missing = HOOKS.find { |hook| !found.method_defined?(hook) }
+        return "is no Fiber::Scheduler: it has no #{missing}" if missing
+        return "does not support Ruby #{RUBY_VERSION} here" if found.respond_to?(:supported?) && !found.supported?
+
+        needed = found.instance_method(:initialize).parameters.find { |kind, _| %i[req keyreq].include?(kind) }
+        "cannot be made without arguments: an older version, for another Ruby?" if needed
+      end
+    end
+
+    # @param engine [Engine]
+    # @param scheduler_class [Class]
+    # @param max_fibers [Integer] requests in the app at once
+    def initialize(engine, scheduler_class, max_fibers:)
+      @engine = engine
+      @scheduler_class = scheduler_class
+      @max_fibers = max_fibers
+      @thread = Thread.current
+      @process = Process.pid
+    end
+
+    # Serves on the calling thread until the engine is stopped and no fiber is left.
+    #
+    # @return [nil]
+    # @raise [ConfigError] when Ruby does not take the scheduler
+    def run
+      scheduler = attach
+      interruptible do
+        Fiber.schedule { serve(scheduler) }
+        # Closing would run it too, but some do not when they are closed while an exception is handled.
+        scheduler.run if scheduler.respond_to?(:run)
+      ensure
+        detach
+      end
+      raise @failure if @failure
+    end
+
+    private
+
+    def attach
+      scheduler = @scheduler_class.new
+      Fiber.set_scheduler(scheduler)
+      scheduler
+    rescue StandardError, NotImplementedError => e
+      raise ConfigError, "fiber_scheduler: #{@scheduler_class} cannot be used: #{e.message} (#{e.class})"
+    end
+
+    # Before 3.2 Ruby keeps a scheduler whose end was broken off.
+    def detach
+      Fiber.set_scheduler(nil)
+    rescue ForceShutdown
+      Fiber.set_scheduler(nil) if Fiber.scheduler
+    end
+
+    # The engine's fiber.
+    def serve(scheduler)
+      overdue = @engine.run_as_guest(scheduler, @max_fibers)
+    rescue StandardError, SystemExit, SignalException, NoMemoryError => e
+      @failure = e
+    ensure
+      end_scheduler_after(overdue ? 0 : GRACE) if Process.pid == @process
+    end
+
+    # A scheduler runs as long as it has fibers, and knows no way to say that their time is over.
+    def end_scheduler_after(seconds)
+      @reaper = Thread.new do
+        sleep seconds
+        ATTEMPTS.times do
+          @thread.raise(ForceShutdown, "the server has stopped")
+          sleep PAUSE
+        end
+      end
+      @reaper.report_on_exception = false
+    end
+
+    # What the reaper raises comes while the block runs, and not in the middle of what follows it.
+    def interruptible(&block)
+      Thread.handle_interrupt(ForceShutdown => :never) do
+        Thread.handle_interrupt(ForceShutdown => :immediate, &block)
+      ensure
+        @reaper&.kill&.join
+      end
+    rescue ForceShutdown
+      nil
+    end
+  end
+end
