@@ -95,7 +95,7 @@ module Bench
     class Pooled
       def initialize
         Fiber.set_scheduler(Abaca::Scheduler.new)
-        @pool = Abaca::FiberPool.new(max: ALIVE)
+        @pool = Abaca::FiberPool.new(max: ALIVE, idle: ALIVE)
         @gate = Queue.new
         @ended = 0
       end

@@ -144,10 +144,10 @@ module Bench
         file = File.join(TMP, "itsi-#{port}.rb")
         FileUtils.mkdir_p(TMP)
         File.write(file, <<~CONF)
+          #{"require \"itsi/scheduler\"\nfiber_scheduler \"Itsi::Scheduler\"" if fibers}
           workers 1
           threads 1
           ruby_thread_request_backlog_size 4096
-          #{'fiber_scheduler "Itsi::Scheduler"' if fibers}
           bind "http://127.0.0.1:#{port}"
           rackup_file "#{app}"
         CONF
