@@ -17,21 +17,28 @@
 
 #define MIN_CAPACITY 64
 
+static bool is_forked(const ab_poller *poller) {
+  return ab_fork_page_forked(poller->fork_page, poller->owner);
+}
+
 ab_poller *ab_poller_init(const ab_mem *mem) {
   ab_poller *poller = ab_alloc_zero(mem, sizeof *poller);
   if (!poller) return NULL;
   poller->ops = &ab__poller_epoll;
   poller->mem = mem;
   poller->owner = getpid();
+  poller->fork_page = ab_fork_page_init();
   poller->fd = poller->wake_fd = -1;
   atomic_init(&poller->batch, 0);
   atomic_init(&poller->wake_asked, 0);
   if (pthread_mutex_init(&poller->lock, NULL) != 0) {
+    ab_fork_page_fini(poller->fork_page);
     ab_free(mem, poller);
     return NULL;
   }
   if (poller->ops->init(poller) != AB_OK) {
     pthread_mutex_destroy(&poller->lock);
+    ab_fork_page_fini(poller->fork_page);
     ab_free(mem, poller);
     return NULL;
   }
@@ -42,7 +49,8 @@ void ab_poller_fini(ab_poller *poller) {
   if (!poller) return;
   poller->ops->fini(poller);
   /* In a forked child a thread that does not exist there may hold the lock. */
-  if (poller->owner == getpid()) pthread_mutex_destroy(&poller->lock);
+  if (!is_forked(poller)) pthread_mutex_destroy(&poller->lock);
+  ab_fork_page_fini(poller->fork_page);
   ab_free(poller->mem, poller->slots);
   ab_free(poller->mem, poller);
 }
@@ -82,7 +90,7 @@ int ab_poller_set(ab_poller *poller, ab_watch *watch, uint32_t events) {
     errno = EBADF;
     return AB_EINVAL;
   }
-  if (poller->owner != getpid()) {
+  if (AB_UNLIKELY(is_forked(poller))) {
     /* The set in the kernel is shared with the parent and is the parent's. */
     errno = EPERM;
     return AB_ESYS;
@@ -114,7 +122,7 @@ void ab_poller_unset(ab_poller *poller, ab_watch *watch, bool fd_closed) {
   if (!slot) return;
   slot->watch = NULL;
   renew(poller, slot);
-  if (!fd_closed && poller->owner == getpid()) poller->ops->unset(poller, watch->fd);
+  if (!fd_closed && !is_forked(poller)) poller->ops->unset(poller, watch->fd);
 }
 
 int ab_poller_wait(ab_poller *poller, ab_nsec timeout) {

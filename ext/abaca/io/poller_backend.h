@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+#include "base/fork_page.h"
 #include "io/poller.h"
 
 #define AB_POLLER_BATCH 256
@@ -38,7 +39,9 @@ struct ab_poller {
   const ab_poller_ops *ops;
   const ab_mem *mem;
   pthread_mutex_t lock;
-  pid_t owner; /* the process that made it; a forked child must not touch the kernel's set */
+  /* The process that made it; a forked child must not touch the kernel's set. */
+  pid_t owner;
+  volatile uint32_t *fork_page;
 
   /* Guarded by the lock. */
   ab_poller_slot *slots;

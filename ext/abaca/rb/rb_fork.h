@@ -1,20 +1,7 @@
-/* Tells a forked child from the process that something was made in, by a page that the kernel
- * clears in the child: asking it costs a load, getpid a system call. */
+/* What the files of rb/ use to tell a forked child. */
 #ifndef AB_RB_FORK_H
 #define AB_RB_FORK_H
 
-#include <sys/types.h>
-#include <unistd.h>
-
-#include "base/base.h"
-
-/* NULL where the kernel has no such pages. */
-volatile uint32_t *ab_fork_page_init(void);
-void ab_fork_page_fini(volatile uint32_t *page);
-
-/* True in a process that was forked after the page was made in `owner`. */
-static inline bool ab_fork_page_forked(const volatile uint32_t *page, pid_t owner) {
-  return page ? *page == 0 : getpid() != owner;
-}
+#include "base/fork_page.h"
 
 #endif

@@ -1,5 +1,5 @@
 /* The page that reads 0 in a forked child. */
-#include "rb/rb_fork.h"
+#include "base/fork_page.h"
 
 #include <sys/mman.h>
 
