@@ -8,7 +8,7 @@
 #include <ruby/thread.h>
 #include <unistd.h>
 
-#include "rb/rb_fork.h"
+#include "base/fork_page.h"
 
 /* A kind of our own: a fiber that is ready without having parked; its waiter is from malloc. */
 #define AB_WAIT_STRAY 0xff
@@ -17,6 +17,11 @@ enum ab_blocked { AB_RUNNING, AB_BLOCKED, AB_WOKEN };
 
 /* How long a wait for a closed IO may go unnoticed where Ruby does not tell us (before 4.0). */
 #define SWEEP_INTERVAL (100 * AB_NSEC_PER_MS)
+
+/* So many fibers may hand over to each other, for so long, before the loop looks at timers and
+ * descriptors. */
+#define CHAIN_LENGTH 32
+#define CHAIN_TIME   AB_NSEC_PER_MS
 
 /* An exception that cannot be delivered now is tried again after this time. */
 #define RETRY_INTERVAL AB_NSEC_PER_MS
@@ -58,6 +63,7 @@ static void loop_mark(void *ptr) {
   rb_gc_mark(loop->fiber_class);
   rb_gc_mark(loop->parker);
   rb_gc_mark(loop->carrier);
+  rb_gc_mark(loop->current);
   rb_gc_mark(loop->forward);
 }
 
@@ -105,7 +111,7 @@ VALUE ab__loop_alloc(VALUE klass) {
   ab_heap_init(&loop->timers, &ab_mem_libc);
   ab_heap_init(&loop->timeouts, &ab_mem_libc);
   loop->self = self;
-  loop->thread = loop->root = loop->parker = loop->carrier = loop->forward = Qnil;
+  loop->thread = loop->root = loop->parker = loop->carrier = loop->current = loop->forward = Qnil;
   loop->fiber_class = rb_path2class("Fiber"); /* rb_cFiber is not exported */
   loop->owner = getpid();
   loop->now = ab_clock_monotonic();
@@ -291,16 +297,46 @@ void ab__loop_leave(ab_loop *loop) {
   rb_fiber_transfer(loop->root, 0, NULL);
 }
 
+/* Whom the loop would run next, when the current fiber may hand over to it: one that the loop knows
+ * to be where it put it, and not too many of them in a row, so that timers and descriptors get
+ * their turn. Otherwise NULL. */
+static ab_waiter *next_in_chain(ab_loop *loop, VALUE fiber) {
+  if (loop->chain == 0 || loop->current != fiber || ab_list_empty(&loop->ready)) return NULL;
+  /* The clock costs as much as a switch. */
+  if (loop->chain % 8 == 0 && ab_clock_monotonic() - loop->now > CHAIN_TIME) loop->chain = 0;
+  if (loop->chain == 0) return NULL;
+  ab_waiter *next = AB_CONTAINER_OF(loop->ready.next, ab_waiter, link);
+  bool plain = next->kind != AB_WAIT_STRAY && next->fiber != fiber && next->fiber != loop->root;
+  return plain ? next : NULL;
+}
+
+/* Switches to a fiber on behalf of the loop. */
+static void hand_over(ab_loop *loop, VALUE fiber, VALUE carrier) {
+  loop->parker = Qnil;
+  loop->current = fiber;
+  loop->carrier = carrier;
+  if (AB_UNLIKELY(loop->watchdog != NULL)) ab_watchdog_begin(loop->watchdog);
+  rb_fiber_transfer(fiber, 0, NULL);
+}
+
+static void run_next(ab_loop *loop, ab_waiter *next) {
+  VALUE fiber = next->fiber, carrier = next->carrier;
+  loop->chain--;
+  next->dispatched = true;
+  forget(loop, next);
+  hand_over(loop, fiber, carrier);
+  RB_GC_GUARD(fiber);
+}
+
 static VALUE park_switch(VALUE arg) {
   park *park = (struct park *)arg;
-  ab_waiter *waiter = park->waiter;
-  if (NIL_P(park->target)) {
+  ab_waiter *waiter = park->waiter, *next;
+  if (!NIL_P(park->target))
+    hand_over(park->loop, park->target, park->target);
+  else if ((next = next_in_chain(park->loop, waiter->fiber)))
+    run_next(park->loop, next);
+  else
     ab__loop_leave(park->loop);
-  } else {
-    park->loop->carrier = park->target;
-    if (AB_UNLIKELY(park->loop->watchdog != NULL)) ab_watchdog_begin(park->loop->watchdog);
-    rb_fiber_transfer(park->target, 0, NULL);
-  }
   /* Control may come from somebody else than the loop; it goes back until the wait has ended. */
   while (waiter->wake == AB_WAKE_PENDING) ab__loop_leave(park->loop);
   return Qnil;
@@ -386,6 +422,8 @@ void ab__loop_pass(ab_loop *loop) {
 }
 
 void ab__loop_step_aside(ab_loop *loop, ab_waiter *waiter) {
+  /* It had a quantum: time to look at timers and descriptors. */
+  loop->chain = 0;
   park_on(loop, waiter, 0, AB_WAKE_READY, Qnil);
 }
 
@@ -456,19 +494,23 @@ static bool was_refused(ab_loop *loop, VALUE fiber) {
 static bool dispatch(ab_loop *loop, VALUE fiber, VALUE carrier, VALUE (*switcher)(VALUE)) {
   int state;
   loop->parker = Qnil;
+  loop->current = fiber;
   loop->carrier = carrier;
   loop->dirty = true;
   if (AB_UNLIKELY(loop->watchdog != NULL)) ab_watchdog_begin(loop->watchdog);
   rb_protect(switcher, fiber, &state);
   if (AB_UNLIKELY(loop->watchdog != NULL)) ab_watchdog_end(loop->watchdog);
-  loop->carrier = Qnil;
-  if (AB_UNLIKELY(state && was_refused(loop, fiber))) {
+  /* Fibers may have handed over to others meanwhile. */
+  VALUE last = loop->current;
+  loop->carrier = loop->current = Qnil;
+  if (AB_UNLIKELY(state && last == fiber && was_refused(loop, fiber))) {
     rb_set_errinfo(Qnil);
     return false;
   }
   /* Control came back without the fiber having given it: a sibling that it raised in or switched to
    * did. Nobody else would switch to it again. */
-  if (AB_UNLIKELY(fiber != loop->parker)) ab_loop_ready(loop, fiber);
+  if (AB_UNLIKELY(last != loop->parker)) ab_loop_ready(loop, last);
+  RB_GC_GUARD(last);
   if (AB_UNLIKELY(state)) rb_jump_tag(state);
   if (AB_UNLIKELY(loop->fatal != 0)) go_on_with_kill(loop);
   if (AB_UNLIKELY(!NIL_P(loop->forward))) raise_forwarded(loop);
@@ -499,9 +541,12 @@ static void run_stray(ab_loop *loop, ab_waiter *stray) {
 }
 
 static void run_ready(ab_loop *loop) {
-  /* A snapshot by number: what becomes ready meanwhile waits for the next turn. */
-  for (size_t count = loop->ready_count; count > 0; count--) {
-    if (ab_list_empty(&loop->ready)) return;
+  /* By number: of what becomes ready meanwhile only so much is run in this turn that a few fibers
+   * that wake each other need not come back here each time. */
+  size_t count = loop->ready_count;
+  for (loop->chain = count > CHAIN_LENGTH ? count : CHAIN_LENGTH; count > 0; count--) {
+    if (ab_list_empty(&loop->ready) || loop->chain == 0) break;
+    loop->chain--;
     ab_waiter *waiter = AB_CONTAINER_OF(loop->ready.next, ab_waiter, link);
     if (AB_UNLIKELY(waiter->kind == AB_WAIT_STRAY)) {
       run_stray(loop, waiter);
@@ -516,6 +561,8 @@ static void run_ready(ab_loop *loop) {
     dispatch(loop, fiber, carrier, switch_to);
     RB_GC_GUARD(fiber);
   }
+  /* Who is run from elsewhere (a new fiber, a request) comes back here at once. */
+  loop->chain = 0;
 }
 
 static VALUE build_exception(VALUE arg) {

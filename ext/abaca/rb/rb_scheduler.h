@@ -63,6 +63,8 @@ struct ab_loop {
   VALUE self, thread, root;
   VALUE fiber_class;
   VALUE parker;  /* the fiber that gave control to the root fiber last; nil when one ended */
+  VALUE current; /* the fiber that the loop, or one that parked, switched to last; nil: none runs */
+  size_t chain;  /* how many more fibers may be run before the loop has its turn */
   VALUE carrier; /* the fiber that the loop runs, or that resumed the one it runs */
   VALUE forward; /* an exception that ab_loop_run has to raise */
   ab_list ready, parked;
@@ -132,6 +134,8 @@ VALUE ab__fiber_new(rb_block_call_func_t body, VALUE data);
 /* rb_fdwait.c. Registers the interest; the caller takes it off with ab_list_remove. Returns false
  * when the descriptor is always ready (a regular file). Raises when it cannot be watched. */
 bool ab__fd_watch(ab_loop *loop, int fd, ab_interest *interest);
+/* True when the poller has taken a descriptor of this number before. */
+bool ab__fd_known(ab_loop *loop, int fd);
 /* Wakes whoever waits for an IO that was closed. */
 void ab__fd_sweep(ab_loop *loop);
 /* The number is about to be closed: forget it. */
