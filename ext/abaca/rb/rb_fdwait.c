@@ -57,6 +57,11 @@ static ab_fd_state *find_state(ab_loop *loop, int fd) {
   return &loop->fds.chunks[chunk][(size_t)fd % AB_FD_CHUNK];
 }
 
+bool ab__fd_known(ab_loop *loop, int fd) {
+  const ab_fd_state *state = find_state(loop, fd);
+  return state && state->watch.events != 0;
+}
+
 static void grow_table(ab_fd_table *table, size_t chunk) {
   size_t count = chunk + 1, size;
   if (!ab_mul_size(count, sizeof *table->chunks, &size)) rb_memerror();

@@ -1,9 +1,10 @@
 /* The scheduler's hooks for I/O.
  *
  * io_read and io_write try the system call first; what would block is answered with -EAGAIN when
- * the caller can wait for itself, else waited for here. A descriptor that is in blocking mode
- * (inherited stdio) is asked with poll(2) before, so that the loop never blocks on it. Regular
- * files are read and written at once, on the loop's thread: no poller can wait for a disk.
+ * the caller can wait for itself, else waited for here. The call is one that does not block even
+ * when the descriptor is in blocking mode (inherited stdio); where the kernel has none for its
+ * kind, poll(2) is asked before. Regular files are read and written at once, on the loop's thread:
+ * no poller can wait for a disk.
  */
 #include "rb/rb_scheduler.h"
 
@@ -16,6 +17,7 @@
 #include <ruby/thread.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #ifdef HAVE_RUBY_IO_BUFFER_H
@@ -147,21 +149,42 @@ static ssize_t result_of(ssize_t count) {
   return count < 0 ? -errno : count;
 }
 
+/* No more of it: the kernel has no such call, or not for this kind of file. */
+static bool is_refused(ssize_t count) {
+  return count < 0 &&
+         (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL || errno == ESPIPE);
+}
+
+/* Regular files say EAGAIN too when a page is not at hand; nobody can wait for that. */
+static bool can_wait(ab_loop *loop, int fd) {
+  if (ab__fd_known(loop, fd)) return true;
+  struct stat st;
+  return fstat(fd, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode);
+}
+
 /* One attempt. Returns octets or -errno. */
-static ssize_t try_read(VALUE io, int fd, char *base, size_t size) {
+static ssize_t try_read(ab_loop *loop, VALUE io, int fd, char *base, size_t size) {
   if (maybe_socket(io)) {
     ssize_t count = recv(fd, base, size, MSG_DONTWAIT);
     if (count >= 0 || errno != ENOTSOCK) return result_of(count);
   }
+  struct iovec vector = {base, size};
+  ssize_t count = preadv2(fd, &vector, 1, -1, RWF_NOWAIT);
+  if (count >= 0) return count;
+  if (!is_refused(count) && (errno != EAGAIN || can_wait(loop, fd))) return -errno;
   if (may_block(fd) && poll_now(fd, READABLE) == 0) return -EAGAIN;
   return result_of(read(fd, base, size));
 }
 
-static ssize_t try_write(VALUE io, int fd, const char *base, size_t size) {
+static ssize_t try_write(ab_loop *loop, VALUE io, int fd, const char *base, size_t size) {
   if (maybe_socket(io)) {
     ssize_t count = send(fd, base, size, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (count >= 0 || errno != ENOTSOCK) return result_of(count);
   }
+  struct iovec vector = {(char *)(uintptr_t)base, size};
+  ssize_t count = pwritev2(fd, &vector, 1, -1, RWF_NOWAIT);
+  if (count >= 0) return count;
+  if (!is_refused(count) && (errno != EAGAIN || can_wait(loop, fd))) return -errno;
   if (may_block(fd)) {
     if (poll_now(fd, WRITABLE) == 0) return -EAGAIN;
     if (size > BLOCKING_WRITE_MAX) size = BLOCKING_WRITE_MAX;
@@ -229,7 +252,8 @@ static ssize_t attempt(const transfer *t, int fd, char *base, size_t size, size_
     off_t from = t->from + (off_t)done;
     return result_of(t->write ? pwrite(fd, base, size, from) : pread(fd, base, size, from));
   }
-  return t->write ? try_write(t->io, fd, base, size) : try_read(t->io, fd, base, size);
+  ab_loop *loop = ab__loop_get(t->self);
+  return t->write ? try_write(loop, t->io, fd, base, size) : try_read(loop, t->io, fd, base, size);
 }
 
 #if AB_SCHEDULER_INTERFACE >= 4
