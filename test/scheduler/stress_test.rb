@@ -1,0 +1,15 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "stress/scheduler_stress"
+
+# The stress test, for a short time.
+class SchedulerStressTest < Minitest::Test
+  def test_everything_at_once
+    assert_empty SchedulerStress.new(4).run
+  end
+
+  def test_everything_at_once_with_a_quantum
+    assert_empty SchedulerStress.new(3, quantum: 0.002).run
+  end
+end
