@@ -13,7 +13,8 @@ have_func("rb_io_closed_p", ["ruby.h", "ruby/io.h"])
 have_func("rb_process_status_wait", "ruby.h")
 have_func("rb_postponed_job_preregister", ["ruby.h", "ruby/debug.h"])
 # rubocop:disable Style/GlobalVars
-core = %w[base/mem base/fork_page io/poller io/poller_epoll io/heap io/wheel io/clock].map { |name| File.join(root, "#{name}.c") }
+core = %w[base/mem base/fork_page io/poller io/poller_epoll io/heap io/wheel io/clock]
+core.map! { |name| File.join(root, "#{name}.c") }
 # Of the room rb/ everything that does without a server.
 core += Dir[File.join(root, "rb/*.c")].grep_v(/rb_init/)
                                       .reject { |path| File.read(path).match?(%r{"(rb/rb_(server|env)\.h|engine/)}) }
