@@ -20,7 +20,8 @@ module Abaca
   #
   # - #run runs fibers until none is left; Ruby does it by itself when the thread ends.
   # - #close runs what is left and detaches from the thread; #closed? tells.
-  # - #fibers lists the fibers that wait or are ready, and what each waits for.
+  # - #fibers lists the fibers that wait or are ready: what each waits for, since when, and where.
+  # - .no_preempt keeps a fiber from making room in the middle, when there is a +quantum+.
   #
   # A scheduler belongs to the thread that first uses it, and to the process that made it: a forked
   # child makes its own. There, until it does (Ruby before 4.0 leaves the parent's in place), a wait
@@ -31,7 +32,7 @@ module Abaca
   # NoMemoryError are raised out of #run.
   #
   # What a Ruby cannot hand over still blocks the whole thread: IO.select and waits inside an
-  # Enumerator's +next+ on Ruby 3.1, reads and writes of regular files on all.
+  # Enumerator's +next+ on Ruby 3.1, reads and writes of regular files on all. More is in docs/scheduler.md.
   class Scheduler
     # quantum: seconds after which a fiber that only computes makes room for the others, as if it had
     # called <tt>sleep(0)</tt>; nil, the default: never. Fibers then take turns at any point of Ruby
