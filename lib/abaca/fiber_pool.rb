@@ -3,17 +3,109 @@
 # The native part looks the error classes up when it is loaded.
 require_relative "errors"
 require "abaca/abaca"
+require_relative "fiber_pool/leak_report"
 
 module Abaca
   # Fibers that run many jobs, one after another, and are scrubbed in between: no fiber-local, no
   # fiber storage and no instance variable of one job is seen by the next. The server runs each
   # request as such a job. A fiber that was killed, or that cannot be made clean, is replaced.
   #
-  #     pool = Abaca::FiberPool.new(max: 2_000, warm: 64)
-  #     pool.stats # => { live: 64, idle: 64, busy: 0, ... }
+  #     require "abaca/fiber_pool"
+  #     require "abaca/scheduler"
   #
-  # Each fiber takes two memory mappings of the process; +max+ is never above 40 % of what
-  # vm.max_map_count allows.
+  #     Thread.new do
+  #       Fiber.set_scheduler(Abaca::Scheduler.new)
+  #       pool = Abaca::FiberPool.new(max: 500, warm: 16)
+  #       tickets = urls.map { |url| pool.run { Net::HTTP.get(URI(url)) } }
+  #       tickets.map(&:value)
+  #     end.value
+  #
+  # A pool belongs to the thread that first uses it, and to the process that made it; so do its
+  # tickets. Only Ticket#alive?, #cancelled? and #status may be called from anywhere.
+  #
+  # What a job raises is raised by Ticket#value, and written to $stderr as
+  # Thread#report_on_exception says. SystemExit, SignalException and NoMemoryError are also raised by
+  # the scheduler's #run, or by #run of the pool when the job raised before it first waited.
   class FiberPool
+    # @!method initialize(max: nil, warm: 0, idle: 256, idle_timeout: 60, retire_after: nil,
+    #   on_full: :wait, gc_pacing: nil)
+    #   @param max [Integer, nil] how many fibers there may be. Each takes two memory mappings of the
+    #     process; the default, and the most, is 40 % of what vm.max_map_count allows.
+    #   @param warm [Integer] how many to make now; the idle timer does not end them
+    #   @param idle [Integer] how many may have nothing to do; further ones end after their job
+    #   @param idle_timeout [Numeric, nil] seconds after which fibers end that were not needed for so
+    #     long, and twice that at most; nil for never
+    #   @param retire_after [Integer, nil] how many jobs a fiber runs before it ends
+    #   @param on_full [:wait, :raise] what #run does when all are busy
+    #   @param gc_pacing [Boolean, nil] whether the heap grows with the number of live fibers; nil for
+    #     what FiberPool.gc_pacing says
+    #   @raise [ArgumentError, TypeError] for what is out of range or no number
+    #   @raise [FiberError] when there is no memory for the warm fibers
+
+    # @!method run
+    #   Runs the block on a fiber of the pool, at once, until it first waits. When all fibers are busy
+    #   the job waits for one, in the order of the calls.
+    #   @return [Ticket]
+    #   @raise [Full] when all are busy, with on_full: :raise
+    #   @raise [RuntimeError] when the thread has no Abaca::Scheduler, and after a fork
+    #   @raise [ThreadError] on another thread than before
+
+    # @!method trim(keep = 0)
+    #   Lets idle fibers end, until `keep` are left.
+    #   @return [Integer] how many end
+
+    # @!method stats
+    #   @return [Hash] figures: see docs/fiber_pool.md
+
+    @gc_pacing = true
+    @leak_report = false
+
+    class << self
+      # @return [Boolean] whether pools made from now on let the heap grow with the number of live
+      #   fibers, so that a collection, which reads all their stacks, runs less often
+      attr_accessor :gc_pacing
+
+      # @return [Boolean] whether what jobs leave behind is recorded
+      attr_reader :leak_report
+
+      # Switches the record of what jobs leave behind on or off. While it is on, each key is reported
+      # once on $stderr, with the place that set it as far as that can be known, and setting
+      # fiber-locals costs a backtrace; afterwards nothing of it is left.
+      #
+      # @param state [Boolean]
+      def leak_report=(state)
+        state = state ? true : false
+        return if state == @leak_report
+
+        state ? LeakReport.watch : LeakReport.unwatch
+        @leak_report = state
+      end
+
+      # @return [Array<Leak>] what was found since the report was switched on for the first time, one
+      #   for each key
+      def leaks = LeakReport.found
+
+      # The report's settings are the class' own, whatever class asks.
+      def inherited(subclass)
+        super
+        subclass.instance_variable_set(:@gc_pacing, @gc_pacing)
+      end
+    end
+
+    # Why a job could not be accepted: all fibers are busy.
+    class Full; end
+
+    # Raised in a job by Ticket#cancel. Not a StandardError, so that no `rescue => e` keeps it.
+    class Cancelled; end
+
+    # A job that was given to a pool. It never hands the Fiber out, which will run other jobs.
+    #
+    # - +alive?+ is true while the job waits for a fiber or has not ended; +status+ tells more.
+    # - +wait(timeout = nil)+ waits for its end: itself, or nil when the time has passed.
+    # - +value+ waits too, and returns what the block returned or raises what it raised; nil for a job
+    #   that was cancelled or killed.
+    # - +raise(exception)+ raises in the job, where it waits. Never in another one.
+    # - +cancel+ ends the job; one that has not started never does. +cancelled?+ tells.
+    class Ticket; end
   end
 end

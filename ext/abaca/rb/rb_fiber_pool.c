@@ -22,6 +22,7 @@ static void mark_workers(ab_list *list) {
     rb_gc_mark(w->fiber);
     rb_gc_mark(w->home);
     rb_gc_mark(w->ticket);
+    rb_gc_mark(w->block);
   }
 }
 
@@ -102,6 +103,7 @@ static void starter_due(ab_chore *chore, ab_nsec now) {
 
 static void grower_due(ab_chore *chore, ab_nsec now) {
   ab_pool *pool = AB_CONTAINER_OF(chore, ab_pool, grower);
+  if (!pool->pace.on) return;
   ab_gc_pace_begin(&pool->pace, pool->live);
   if (ab_gc_pace_slice(&pool->pace))
     ab_chore_arm(chore, pool->loop, pool->self, now + GROW_INTERVAL);

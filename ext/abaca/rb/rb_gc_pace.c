@@ -9,7 +9,7 @@
 /* With so many live fibers there shall be SLOTS_PER_FIBER free slots for each of them. */
 static const size_t steps[] = {256, 1000, 4000, 10000, 20000};
 
-#define SLOTS_PER_FIBER 40
+#define SLOTS_PER_FIBER 100
 
 /* A slice works for so long, and looks at the clock once for so many objects. */
 #define SLICE_TIME  (AB_NSEC_PER_MS * 3 / 10)
@@ -85,6 +85,15 @@ static void allocate(ab_gc_pace *pace) {
   rb_ary_push(pace->next_pegs, object);
 }
 
+/* Collections that the app caused meanwhile have made some of the objects old, and only a major one
+ * frees those. It is an incremental one, in slices as well. */
+static void collect_old(void) {
+  VALUE options = rb_hash_new();
+  rb_hash_aset(options, ID2SYM(rb_intern("immediate_mark")), Qfalse);
+  rb_hash_aset(options, ID2SYM(rb_intern("immediate_sweep")), Qfalse);
+  rb_funcallv_kw(rb_mGC, rb_intern("start"), 1, &options, RB_PASS_KEYWORDS);
+}
+
 static void finish(ab_gc_pace *pace) {
   rb_ary_clear(pace->held);
   pace->held = Qnil;
@@ -113,7 +122,9 @@ static VALUE enable(VALUE was_disabled) {
 /* Within the slice no collection runs: it would find everything alive. */
 bool ab_gc_pace_slice(ab_gc_pace *pace) {
   if (NIL_P(pace->held)) return false;
-  return RTEST(rb_ensure(fill, (VALUE)pace, enable, rb_gc_disable()));
+  if (RTEST(rb_ensure(fill, (VALUE)pace, enable, rb_gc_disable()))) return true;
+  collect_old();
+  return false;
 }
 
 void ab_gc_pace_shrink(ab_gc_pace *pace, size_t live) {

@@ -75,7 +75,7 @@ bool ab__pool_at_home(const ab_loop *loop) {
 static bool scrubbed(const ab_worker *w) {
   if (AB_UNLIKELY(RBASIC_CLASS(w->fiber) != w->pool->fiber_class)) return false;
   if (AB_UNLIKELY(OBJ_FROZEN(w->fiber))) return false;
-  return ab__scrub_fiber(w->fiber, Qnil) == Qtrue;
+  return ab__scrub_job(w->fiber, Qnil, w->block) == Qtrue;
 }
 
 static VALUE scrub_again(VALUE arg) {
@@ -206,8 +206,8 @@ static bool run_jobs(ab_worker *w) {
     int state;
     w->clean = false;
     rb_protect(call_job, (VALUE)w, &state);
-    w->ticket = Qnil;
     if (AB_UNLIKELY(state)) recover(w, state);
+    w->ticket = w->block = Qnil;
     rb_set_errinfo(Qnil);
     w->reason = AB_RETIRED_DIRTY;
     if (AB_UNLIKELY(!w->clean)) return false;
@@ -281,7 +281,7 @@ static ab_worker *make_worker(ab_pool *pool) {
   ab_worker *w = ab_alloc_zero(&ab_mem_libc, sizeof *w);
   if (!w) rb_memerror();
   w->pool = pool;
-  w->home = w->fiber = w->ticket = Qnil;
+  w->home = w->fiber = w->ticket = w->block = Qnil;
   ab_list_init(&w->link);
   ab_list_prepend(&pool->idle, &w->link);
   pool->idle_count++;
@@ -296,8 +296,10 @@ static ab_worker *make_worker(ab_pool *pool) {
 void ab__pool_unmake(ab_pool *pool, ab_worker *w, bool lower) {
   forget(w);
   pool->created--;
-  /* There will not be more of them than there are now. */
-  if (lower) pool->max = pool->live > 0 ? pool->live : 1;
+  if (!lower) return;
+  /* There will not be more of them than there are now, and no memory to be generous with. */
+  pool->max = pool->live > 0 ? pool->live : 1;
+  pool->pace.on = false;
 }
 
 ab_worker *ab__pool_take(ab_pool *pool, bool *fresh) {

@@ -34,6 +34,7 @@ typedef struct ab_worker {
   ab_job_fn fn; /* NULL when idle */
   void *arg;
   VALUE ticket; /* whose job it is; nil for one of ab_pool_start */
+  VALUE block;  /* of the ticket */
   bool *begun;  /* set, and forgotten, when the fiber runs for the first time */
   uint64_t jobs;
   uint32_t deep; /* how often its stack was found to be deep */

@@ -3,6 +3,7 @@
 #include "rb/rb_scrub.h"
 
 #include "base/base.h"
+#include "rb/rb_leaks.h"
 
 enum { LOCALS, VARIABLES, STORAGE, PARTS };
 
@@ -29,8 +30,10 @@ static int put_local(VALUE key, VALUE value, VALUE thread) {
   return ST_CONTINUE;
 }
 
-static void scrub_locals(VALUE kept) {
+static void scrub_locals(VALUE kept, VALUE job) {
   VALUE thread = rb_thread_current(), keys = local_keys(thread);
+  if (AB_LIKELY(RARRAY_LEN(keys) == 0 && NIL_P(kept))) return;
+  ab__leaks_found("local", keys, kept, job);
   for (long i = 0; i < RARRAY_LEN(keys); i++) {
     VALUE key = RARRAY_AREF(keys, i);
     if (!keeps(kept, key)) put_local(key, Qnil, thread);
@@ -45,9 +48,10 @@ static int put_variable(VALUE name, VALUE value, VALUE fiber) {
   return ST_CONTINUE;
 }
 
-static bool scrub_variables(VALUE fiber, VALUE kept) {
+static bool scrub_variables(VALUE fiber, VALUE kept, VALUE job) {
   if (AB_LIKELY(rb_ivar_count(fiber) == 0 && NIL_P(kept))) return true;
   VALUE names = rb_obj_instance_variables(fiber);
+  ab__leaks_found("variable", names, kept, job);
   for (long i = 0; i < RARRAY_LEN(names); i++) {
     VALUE name = RARRAY_AREF(names, i);
     if (!keeps(kept, name)) rb_obj_remove_instance_variable(fiber, name);
@@ -69,12 +73,13 @@ static int put_stored(VALUE key, VALUE value, VALUE klass) {
   return ST_CONTINUE;
 }
 
-static bool scrub_storage(VALUE fiber, VALUE kept) {
+static bool scrub_storage(VALUE fiber, VALUE kept, VALUE job) {
   VALUE storage = storage_of(fiber);
   if (size_of(storage) == 0 && NIL_P(kept)) return true;
   VALUE klass = rb_path2class("Fiber");
   if (!NIL_P(storage)) {
     VALUE names = rb_funcall(storage, rb_intern("keys"), 0);
+    ab__leaks_found("storage", names, kept, job);
     for (long i = 0; i < RARRAY_LEN(names); i++) {
       VALUE name = RARRAY_AREF(names, i);
       if (!keeps(kept, name)) put_stored(name, Qnil, klass);
@@ -110,12 +115,17 @@ VALUE ab__scrub_baseline(VALUE fiber) {
                               nil_if_empty(stored));
 }
 
-VALUE ab__scrub_fiber(VALUE fiber, VALUE baseline) {
-  scrub_locals(part_of(baseline, LOCALS));
-  if (!scrub_variables(fiber, part_of(baseline, VARIABLES))) return Qfalse;
+/* Instance variables come last: the leak report has its notes in one. */
+VALUE ab__scrub_job(VALUE fiber, VALUE baseline, VALUE job) {
+  scrub_locals(part_of(baseline, LOCALS), job);
 #ifdef HAVE_RB_FIBER_NEW_STORAGE
-  if (!scrub_storage(fiber, part_of(baseline, STORAGE))) return Qfalse;
+  if (!scrub_storage(fiber, part_of(baseline, STORAGE), job)) return Qfalse;
 #endif
+  if (!scrub_variables(fiber, part_of(baseline, VARIABLES), job)) return Qfalse;
   RB_GC_GUARD(baseline);
   return Qtrue;
+}
+
+VALUE ab__scrub_fiber(VALUE fiber, VALUE baseline) {
+  return ab__scrub_job(fiber, baseline, Qnil);
 }

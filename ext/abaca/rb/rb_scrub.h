@@ -12,4 +12,7 @@ VALUE ab__scrub_baseline(VALUE fiber);
  * is left. Runs Ruby methods, which may raise. */
 VALUE ab__scrub_fiber(VALUE fiber, VALUE baseline);
 
+/* The same; the leak report names `job`, the block that has run (Qnil: not known). */
+VALUE ab__scrub_job(VALUE fiber, VALUE baseline, VALUE job);
+
 #endif

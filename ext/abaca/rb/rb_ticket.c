@@ -171,6 +171,7 @@ static void run_ticket(void *arg) {
 
 static void bind_worker(ab_ticket *t, ab_worker *w, ab_loop *loop) {
   w->ticket = t->self;
+  w->block = t->block;
   t->worker = w;
   t->loop = loop;
   t->scheduler = loop->self;

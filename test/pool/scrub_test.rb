@@ -1,0 +1,118 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/scheduler_case"
+require "abaca/fiber_pool"
+
+# What one job leaves, the next one does not see.
+class ScrubTest < Minitest::Test
+  include SchedulerCase
+
+  # What code finds on its fiber.
+  def self.traces
+    fiber = Fiber.current
+    [Thread.current.keys, fiber.instance_variables, fiber.singleton_methods, fiber.frozen?,
+     fiber.respond_to?(:storage) ? fiber.storage.to_h : {}, $!] # rubocop:disable Style/SpecialGlobalVars
+  end
+
+  CLEAN = [[], [], [], false, {}, nil].freeze
+
+  # One level of it takes several hundred octets of the machine stack.
+  def self.deep(levels, &block) = levels.zero? ? block.call : [0].each { deep(levels - 1, &block) }
+
+  MESSES = {
+    local: -> { Thread.current[:local] = "x" * 10 },
+    many_locals: -> { 20.times { |i| Thread.current["local#{i}"] = i } },
+    variable: -> { Fiber.current.instance_variable_set(:@variable, 1) },
+    accessor: lambda {
+      Fiber.attr_accessor :scrub_test_state unless Fiber.method_defined?(:scrub_test_state)
+      Fiber.current.scrub_test_state = { attributes: {} }
+    },
+    storage: -> { Fiber[:stored] = 1 if Fiber.respond_to?(:[]=) },
+    rescued: lambda {
+      begin
+        raise "handled"
+      rescue RuntimeError
+        nil
+      end
+    },
+    waited_in_rescue: lambda {
+      begin
+        raise "handled"
+      rescue RuntimeError
+        sleep 0
+      end
+    },
+    raised: -> { raise "of a job" },
+    raised_with_locals: lambda {
+      Thread.current[:local] = 1
+      raise "of a job"
+    },
+    thrown: -> { throw :nowhere },
+    returned: -> { (@returner ||= Object.new.instance_eval { proc { return } }).call },
+    deep: -> { deep(300) { nil } },
+    method: -> { Fiber.current.define_singleton_method(:left_over) { nil } },
+    frozen: -> { Fiber.current.freeze },
+    frozen_with_locals: lambda {
+      Thread.current[:local] = 1
+      Fiber.current.freeze
+    },
+    yielded: -> { Fiber.yield }
+  }.freeze
+
+  def with_pool(**options)
+    with_scheduler do
+      Thread.current.report_on_exception = false
+      yield Abaca::FiberPool.new(**options)
+    end
+  end
+
+  def resident = Integer(File.read("/proc/self/statm").split[1]) * 4096
+
+  MESSES.each do |name, mess|
+    define_method(:"test_nothing_is_left_of_#{name}") do
+      with_pool(max: 1) do |pool|
+        pool.run { self.class.class_exec(&mess) }.wait
+        assert_equal CLEAN, pool.run { self.class.traces }.value
+      end
+    end
+  end
+
+  def test_nothing_is_left_of_exit
+    with_pool(max: 1) do |pool|
+      assert_raises(SystemExit) { pool.run { (Thread.current[:local] = 1) && exit } }
+      assert_equal CLEAN, pool.run { self.class.traces }.value
+    end
+  end
+
+  def test_nothing_is_left_of_kill
+    skip "Fiber#kill is of Ruby 3.3" unless Fiber.method_defined?(:kill)
+    with_pool(max: 1) do |pool|
+      pool.run { (Thread.current[:local] = 1) && Fiber.current.kill }.wait
+      assert_equal CLEAN, pool.run { self.class.traces }.value
+      assert_equal 1, pool.stats[:retired][:killed]
+    end
+  end
+
+  # All of it in turn. A leak makes every round grow; what else happens in this process does not.
+  def test_ten_thousand_jobs
+    messes = MESSES.values
+    seen = Hash.new(0)
+    growths = []
+    with_pool(max: 20) do |pool|
+      4.times do
+        before = resident
+        3000.times do |i|
+          pool.run { seen[self.class.traces] += 1 and self.class.class_exec(&messes[i % messes.size]) }
+          Fiber.scheduler.run if (i % 50).zero?
+        end
+        Fiber.scheduler.run
+        GC.start
+        growths << (resident - before)
+      end
+      assert_operator pool.stats[:live], :<=, 20
+    end
+    assert_equal({ CLEAN => 12_000 }, seen)
+    assert_operator growths.min, :<, 1024 * 1024, "the resident set is flat: #{growths}"
+  end
+end

@@ -1,0 +1,219 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/scheduler_case"
+require "abaca/fiber_pool"
+
+# How fibers come and go: trim, the idle timer, retirement, stacks, and the pace of the collector.
+class UpkeepTest < Minitest::Test
+  include SchedulerCase
+
+  def with_pool(**options)
+    @clock = nil
+    with_scheduler do
+      Thread.current.report_on_exception = false
+      yield Abaca::FiberPool.new(**options)
+    end
+  end
+
+  # Runs `count` jobs at once, so that there are as many fibers.
+  def fill(pool, count)
+    Array.new(count) { pool.run { sleep 0.001 } }.each(&:wait)
+  end
+
+  # Octets of the resident set that a block adds.
+  def resident = Integer(File.read("/proc/self/statm").split[1]) * 4096
+
+  def deep(levels, &block) = levels.zero? ? block.call : [0].each { deep(levels - 1, &block) }
+
+  def test_trim
+    with_pool do |pool|
+      fill(pool, 10)
+      assert_equal 7, pool.trim(3)
+      assert_equal({ live: 3, idle: 3 }, pool.stats.slice(:live, :idle))
+      assert_equal 0, pool.trim(3)
+      assert_equal 3, pool.trim
+      assert_equal({ live: 0, idle: 0 }, pool.stats.slice(:live, :idle))
+      assert_equal 10, pool.stats[:retired][:trimmed]
+      assert_equal 1, pool.run { 1 }.value
+      assert_raises(ArgumentError) { pool.trim(-1) }
+      assert_raises(TypeError) { pool.trim("all") }
+    end
+  end
+
+  def test_trim_in_a_fiber_of_the_pool
+    with_pool do |pool|
+      fill(pool, 10)
+      assert_equal 9, pool.run { pool.trim }.value
+      Fiber.scheduler.run
+      assert_equal({ live: 1, idle: 1, busy: 0 }, pool.stats.slice(:live, :idle, :busy))
+    end
+  end
+
+  def test_fibers_that_are_not_needed_end_after_a_time
+    with_pool(idle_timeout: 0.05) do |pool|
+      fill(pool, 10)
+      8.times do # three of them stay in use
+        Array.new(3) { pool.run { sleep 0.002 } }
+        sleep_in_loop 0.02
+      end
+      assert_equal 7, pool.stats[:retired][:idle]
+      assert_equal 3, pool.stats[:live]
+      sleep_in_loop 0.15
+      assert_equal 0, pool.stats[:live]
+    end
+  end
+
+  def test_warm_fibers_stay_and_nothing_keeps_the_loop
+    took = seconds do
+      with_pool(warm: 4, idle_timeout: 30) { |pool| fill(pool, 10) }
+      with_pool(warm: 4, idle_timeout: 0.01) do |pool|
+        fill(pool, 10)
+        sleep_in_loop 0.06
+        assert_equal({ live: 4, idle: 4 }, pool.stats.slice(:live, :idle))
+      end
+    end
+    assert_operator took, :<, 5
+  end
+
+  def test_without_an_idle_timeout_they_stay
+    with_pool(idle_timeout: nil) do |pool|
+      fill(pool, 10)
+      sleep_in_loop 0.05
+      assert_equal 10, pool.stats[:live]
+    end
+  end
+
+  def test_bad_options
+    [{ idle_timeout: 0 }, { idle_timeout: -1 }, { retire_after: 0 }, { on_full: :drop },
+     { on_full: nil }].each do |options|
+      assert_raises(ArgumentError, options.inspect) { Abaca::FiberPool.new(**options) }
+    end
+    [{ max: 1.5 }, { warm: "1" }, { idle: Object.new }, { idle_timeout: "1" }, { retire_after: 2.0 }].each do |options|
+      assert_raises(TypeError, options.inspect) { Abaca::FiberPool.new(**options) }
+    end
+  end
+
+  def test_retire_after
+    fibers = []
+    with_pool(retire_after: 3) do |pool|
+      9.times { pool.run { fibers << Fiber.current } }
+      assert_equal({ live: 0, created: 3, reused: 6 }, pool.stats.slice(:live, :created, :reused))
+      assert_equal 3, pool.stats[:retired][:jobs]
+    end
+    assert_equal [3, 3, 3], fibers.tally.values
+  end
+
+  def test_retired_fibers_are_replaced_for_those_who_wait
+    with_pool(max: 1, retire_after: 1) do |pool|
+      tickets = Array.new(5) { |i| pool.run { sleep(0.001) and i } }
+      assert_equal [0, 1, 2, 3, 4], tickets.map(&:value)
+      assert_equal 5, pool.stats[:created]
+    end
+  end
+
+  # A recursion of blocks takes the machine stack; afterwards the memory is not ours any more.
+  def test_a_deep_stack_is_given_back
+    with_pool do |pool|
+      fill(pool, 50)
+      before = resident
+      Array.new(50) { pool.run { deep(300) { sleep 0.002 } } }.each(&:wait)
+      assert_equal 50, pool.stats[:stacks_trimmed]
+      # What is left is the stack of Ruby's own machine, 128 KiB a fiber.
+      assert_operator resident - before, :<, 50 * 200 * 1024
+      trimmed = pool.stats[:stacks_trimmed]
+      fill(pool, 50)
+      assert_equal trimmed, pool.stats[:stacks_trimmed], "a shallow job leaves nothing to give back"
+    end
+  end
+
+  def test_a_stack_that_is_always_deep_is_seldom_given_back
+    with_pool do |pool|
+      100.times { pool.run { deep(300) { nil } } }
+      assert_includes 5..10, pool.stats[:stacks_trimmed]
+    end
+  end
+
+  def test_the_idle_timer_gives_back_what_was_kept
+    with_pool(warm: 1, idle_timeout: 0.02) do |pool|
+      3.times { pool.run { deep(300) { nil } } } # the third time it is kept
+      assert_equal 2, pool.stats[:stacks_trimmed]
+      sleep_in_loop 0.1
+      assert_equal 3, pool.stats[:stacks_trimmed]
+      assert_equal 1, pool.stats[:live]
+    end
+  end
+
+  # Ruby makes at least 128 KiB of it. Nothing below the stack's end may be touched.
+  def test_the_smallest_stacks
+    code = <<~RUBY
+      require "abaca/fiber_pool"
+      require "abaca/scheduler"
+      def deep(levels, &block) = levels.zero? ? block.call : [0].each { deep(levels - 1, &block) }
+      Fiber.set_scheduler(Abaca::Scheduler.new)
+      pool = Abaca::FiberPool.new(idle_timeout: 0.01)
+      100.times { pool.run { deep(60) { sleep 0.001 } } }
+      pool.run { sleep 0.05 }.wait
+      Fiber.scheduler.run
+      puts pool.stats[:live]
+    RUBY
+    saved = ENV.to_h.slice("RUBY_FIBER_MACHINE_STACK_SIZE")
+    %w[65536 100000 131072].each do |size|
+      ENV["RUBY_FIBER_MACHINE_STACK_SIZE"] = size
+      status, out, err = run_ruby(code)
+      assert_predicate status, :success?, err
+      assert_equal "1\n", out
+    end
+  ensure
+    ENV["RUBY_FIBER_MACHINE_STACK_SIZE"] = saved["RUBY_FIBER_MACHINE_STACK_SIZE"]
+  end
+
+  def test_the_heap_grows_with_the_number_of_fibers
+    with_pool(idle: 300, idle_timeout: nil) do |pool|
+      jobs = Array.new(300) { pool.run { sleep } }
+      sleep_in_loop 0.3
+      assert_equal 25_600, pool.stats[:paced_slots]
+      GC.start
+      assert_operator GC.stat(:heap_available_slots) - GC.stat(:heap_live_slots), :>=, 25_600 / 2
+      jobs.each(&:cancel)
+      jobs.each(&:wait)
+    end
+  end
+
+  def test_pacing_can_be_switched_off
+    assert_equal true, Abaca::FiberPool.gc_pacing
+    Abaca::FiberPool.gc_pacing = false
+    [{}, { gc_pacing: false }].each do |options|
+      with_pool(**options) do |pool|
+        jobs = Array.new(300) { pool.run { sleep } }
+        sleep_in_loop 0.05
+        assert_equal 0, pool.stats[:paced_slots]
+        jobs.each(&:cancel)
+      end
+    end
+  ensure
+    Abaca::FiberPool.gc_pacing = true
+  end
+
+  # A collector that was switched off by the app stays so.
+  def test_pacing_leaves_the_collector_as_it_was
+    with_pool do |pool|
+      GC.disable
+      jobs = Array.new(300) { pool.run { sleep } }
+      sleep_in_loop 0.1
+      jobs.each(&:cancel)
+      assert GC.enable, "it was disabled"
+      refute GC.enable
+    ensure
+      GC.enable
+    end
+  end
+
+  private
+
+  # Lets the loop run for a while, from its root fiber.
+  def sleep_in_loop(seconds)
+    @clock ||= Abaca::FiberPool.new(gc_pacing: false, idle_timeout: nil)
+    @clock.run { sleep seconds }.wait
+  end
+end
