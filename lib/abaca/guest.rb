@@ -102,6 +102,16 @@ module Abaca
       raise @failure if @failure
     end
 
+    # Lets fibers that are left have no more time. A trap handler may call it.
+    #
+    # @return [nil]
+    def hurry
+      @reaper&.wakeup
+      nil
+    rescue ThreadError
+      nil # it has done its work
+    end
+
     private
 
     def attach

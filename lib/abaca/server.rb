@@ -110,6 +110,7 @@ module Abaca
     # @return [nil]
     def halt
       @engine.halt
+      @guest&.hurry
       nil
     end
 
@@ -130,8 +131,15 @@ module Abaca
     private
 
     def serve
-      return Guest.new(@engine, @scheduler_class, max_fibers: @config[:max_fibers]).run unless native?
+      native? ? serve_natively : serve_as_guest
+    end
 
+    def serve_as_guest
+      @guest = Guest.new(@engine, @scheduler_class, max_fibers: @config[:max_fibers])
+      @guest.run
+    end
+
+    def serve_natively
       pool = FiberPool.new(max: @config[:max_fibers])
       scheduler = @scheduler_class.new
       Fiber.set_scheduler(scheduler)

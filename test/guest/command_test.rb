@@ -1,0 +1,113 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/process_case"
+
+# The command with --fiber-scheduler, and fiber_scheduler in a configuration file.
+class GuestCommandTest < Minitest::Test
+  include ProcessCase
+
+  SCHEDULERS = "require #{File.expand_path('../support/plain_scheduler', __dir__).dump}\n".freeze
+  APP = <<~RUBY
+    run(lambda do |env|
+      case env["PATH_INFO"]
+      when "/slow" then sleep 0.5
+      when "/background" then Fiber.schedule { sleep }
+      when "/stubborn" then Fiber.schedule { loop { begin sleep; rescue Exception; nil end } }
+      when "/exit" then exit 3
+      end
+      [200, { "content-type" => "text/plain" }, [Fiber.scheduler.class.name]]
+    end)
+  RUBY
+  GET = "GET %s HTTP/1.1\r\nHost: a.test\r\n\r\n"
+
+  def test_term_lets_requests_finish
+    %w[PlainScheduler TransferringScheduler].each do |name|
+      command = run_abaca(SCHEDULERS + APP, "--fiber-scheduler", name)
+      client = connect(command.port).write(format(GET, "/slow"))
+      assert_equal name, connect(command.port).call(format(GET, "/")).body
+      command.signal(:TERM)
+      assert_equal name, client.read.body
+      assert_equal 0, command.wait.exitstatus, command.text
+      assert_match(/^\* +Scheduler: #{name}$/, command.text)
+      assert_match(/^- Goodbye!$/, command.text)
+    end
+  end
+
+  def test_int_twice_ends_at_once
+    command = run_abaca(SCHEDULERS + APP, "--fiber-scheduler", "PlainScheduler")
+    connect(command.port).call(format(GET, "/background"))
+    2.times { command.signal(:INT) && sleep(0.1) }
+    assert_equal 0, command.wait(within: 5).exitstatus, command.text
+  end
+
+  # They have five seconds, and no more.
+  def test_fibers_that_nobody_waits_for_do_not_keep_it
+    commands = %w[/background /stubborn].flat_map do |path|
+      %w[PlainScheduler TransferringScheduler].map do |name|
+        command = run_abaca(SCHEDULERS + APP, "--fiber-scheduler", name)
+        assert_equal name, connect(command.port).call(format(GET, path)).body
+        command.tap { |started| started.signal(:TERM) }
+      end
+    end
+    commands.each { |command| assert_equal 0, command.wait(within: 15).exitstatus, command.text }
+  end
+
+  def test_exit_in_a_request_ends_it
+    command = run_abaca(SCHEDULERS + APP, "--fiber-scheduler", "PlainScheduler")
+    assert_equal 500, connect(command.port).call(format(GET, "/exit")).status
+    assert_equal 3, command.wait.exitstatus, command.text
+  end
+
+  def test_in_a_configuration_file
+    command = run_abaca(APP, config: "#{SCHEDULERS}fiber_scheduler PlainScheduler\n")
+    assert_equal "PlainScheduler", connect(command.port).call(format(GET, "/")).body
+  end
+
+  def test_a_class_that_is_loaded_by_its_name
+    File.write(File.join(@directory, "my_house.rb"), "#{SCHEDULERS}module MyHouse; Timetable = PlainScheduler; end\n")
+    command = run_abaca(APP, "-I", ".", "--fiber-scheduler", "MyHouse::Timetable")
+    assert_equal "PlainScheduler", connect(command.port).call(format(GET, "/")).body
+  end
+
+  def test_mistakes
+    { "Nobody::Scheduler" => /there is no Nobody::Scheduler; is its gem in the Gemfile\?/,
+      "async scheduler" => /"async scheduler" is no name of a class/,
+      "String" => /String is no Fiber::Scheduler: it has no block/,
+      "Comparable" => /Comparable is no class/ }.each { |name, message| assert_refused(message, name) }
+  end
+
+  def test_a_scheduler_of_another_ruby
+    assert_refused(/Other does not support Ruby \d.* here/, "Other", <<~RUBY)
+      class Other < PlainScheduler
+        def self.supported? = false
+      end
+    RUBY
+    assert_refused(/Other cannot be made without arguments: an older version, for another Ruby\?/, "Other", <<~RUBY)
+      class Other < PlainScheduler
+        def initialize(reactor) = super()
+      end
+    RUBY
+    assert_refused(/Other cannot be used: no io_uring here \(NotImplementedError\)/, "Other", <<~RUBY)
+      class Other < PlainScheduler
+        def initialize(*) = raise(NotImplementedError, "no io_uring here")
+      end
+    RUBY
+  end
+
+  def test_a_library_that_does_not_load
+    File.write(File.join(@directory, "other.rb"), "require 'what/is/not/there'\n")
+    assert_refused(%r{Other cannot be loaded: cannot load such file -- what/is/not/there}, "Other", "", "-I", ".")
+  end
+
+  private
+
+  def assert_refused(message, name, code = "", *arguments)
+    command = run_abaca(SCHEDULERS + code + APP, *arguments, "--fiber-scheduler", name)
+    assert_equal 1, command.wait.exitstatus, command.text
+    lines = command.text.lines.grep(/\Aabaca: /)
+    assert_equal 1, lines.size, command.text
+    assert_match(/\Aabaca: fiber_scheduler: /, lines.first)
+    assert_match message, lines.first
+  end
+end
