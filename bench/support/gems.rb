@@ -66,7 +66,7 @@ module Bench
     end
 
     def complaint(text)
-      reasons = [/requires Ruby|error:|could not be found|not installed/i, /ERROR/, //]
+      reasons = [/requires Ruby|error:|could not be found|not installed/, /ERROR/, //]
       line = reasons.filter_map { |pattern| text.lines.grep(pattern).first }.first
       "does not install on Ruby #{@ruby.version}: #{line.to_s.strip[0, 90]}"
     end

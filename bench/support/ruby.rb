@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "digest"
 require "fileutils"
 require "open3"
 require "rbconfig"
@@ -20,6 +21,17 @@ module Bench
       exec chroot "$chroot" env --chdir="$root" PATH="/matrix/$version/bin:/usr/sbin:/usr/bin:/sbin:/bin" \\
         HOME=/root LC_ALL=C.UTF-8 SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt "ruby$version" "$@"
     SH
+
+    # Ruby code with the folder to build in and that of the sources.
+    COMPILE = <<~RUBY
+      build, sources = %s, %s
+      Dir.chdir(build)
+      # mkmf's Makefile does not know the headers.
+      newest = Dir[File.join(sources, "*", "*.h")].map { |path| File.mtime(path) }.max
+      Dir["*.o"].each { |object| File.delete(object) if File.mtime(object) < newest }
+      system(RbConfig.ruby, File.join(sources, "extconf.rb"), out: IO::NULL) &&
+        system("make", "-s", "-j2", out: IO::NULL) or abort("Abaca does not compile")
+    RUBY
 
     class << self
       # @return [Ruby] the one that runs the benchmark
@@ -99,26 +111,40 @@ module Bench
       raise Unavailable, "not compiled (bin/setup does it)"
     end
 
-    # A copy of lib/ with an extension of its own, because the one in lib/ is this Ruby's.
+    # A copy of lib/ with an extension of its own, because the one in lib/ is this Ruby's. Its folder
+    # is named after the sources, so that it stays as it is while a benchmark runs.
     def compile
-      lib = File.join(TMP, "abaca-ruby#{version}", "lib")
-      build = File.join(TMP, "abaca-ruby#{version}", "build")
-      FileUtils.mkdir_p([lib, build])
-      FileUtils.cp_r(Dir.glob(File.join(ROOT, "lib", "*")), lib)
-      warn "bench: compiling Abaca for Ruby #{version}"
-      output("-e", <<~RUBY)
-        Dir.chdir(#{build.dump})
-        # mkmf's Makefile does not know the headers.
-        newest = Dir[#{File.join(ROOT, "ext/abaca/*/*.h").dump}].map { |path| File.mtime(path) }.max
-        Dir["*.o"].each { |object| File.delete(object) if File.mtime(object) < newest }
-        system(RbConfig.ruby, #{File.join(ROOT, "ext/abaca/extconf.rb").dump}, out: IO::NULL) &&
-          system("make", "-s", "-j2", out: IO::NULL) or abort("Abaca does not compile")
-      RUBY
-      # Never written in place: a server that runs has the old one mapped.
-      target = File.join(lib, "abaca", "abaca.so")
-      FileUtils.cp(File.join(build, "abaca.so"), "#{target}.new")
-      File.rename("#{target}.new", target)
+      lib = File.join(TMP, "abaca-ruby#{version}-#{digest}")
+      return lib if File.exist?(lib)
+
+      build = File.join(TMP, "build-ruby#{version}")
+      FileUtils.mkdir_p(build)
+      File.open(File.join(build, "lock"), "w") do |lock|
+        lock.flock(File::LOCK_EX)
+        warn "bench: compiling Abaca for Ruby #{version}"
+        output("-e", format(COMPILE, build.dump, File.join(ROOT, "ext", "abaca").dump))
+        copy_library(build, lib)
+      end
       lib
+    end
+
+    # The folder gets its name when it is complete.
+    def copy_library(build, lib)
+      copy = "#{lib}.#{Process.pid}"
+      Dir.glob("**/*.rb", base: File.join(ROOT, "lib")).each do |path|
+        FileUtils.mkdir_p(File.dirname(File.join(copy, path)))
+        FileUtils.cp(File.join(ROOT, "lib", path), File.join(copy, path))
+      end
+      FileUtils.cp(File.join(build, "abaca.so"), File.join(copy, "abaca", "abaca.so"))
+      File.exist?(lib) ? FileUtils.rm_rf(copy) : File.rename(copy, lib)
+    end
+
+    # @return [String] that changes with any source
+    def digest
+      sources = Dir.glob(["ext/abaca/**/*.{c,h,rb}", "lib/**/*.rb"], base: ROOT).sort
+      sum = Digest::SHA256.new
+      sources.each { |path| sum << path << File.binread(File.join(ROOT, path)) }
+      sum.hexdigest[0, 12]
     end
   end
 end
