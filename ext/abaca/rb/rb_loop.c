@@ -297,14 +297,19 @@ void ab__loop_leave(ab_loop *loop) {
   rb_fiber_transfer(loop->root, 0, NULL);
 }
 
+/* False when it is time to look at timers and descriptors. */
+static bool may_run_more(ab_loop *loop) {
+  if (loop->chain == 0) return false;
+  /* The clock costs as much as a switch. */
+  if (loop->chain % 8 == 0 && ab_clock_monotonic() - loop->now > CHAIN_TIME) loop->chain = 0;
+  return loop->chain > 0;
+}
+
 /* Whom the loop would run next, when the current fiber may hand over to it: one that the loop knows
  * to be where it put it, and not too many of them in a row, so that timers and descriptors get
  * their turn. Otherwise NULL. */
 static ab_waiter *next_in_chain(ab_loop *loop, VALUE fiber) {
-  if (loop->chain == 0 || loop->current != fiber || ab_list_empty(&loop->ready)) return NULL;
-  /* The clock costs as much as a switch. */
-  if (loop->chain % 8 == 0 && ab_clock_monotonic() - loop->now > CHAIN_TIME) loop->chain = 0;
-  if (loop->chain == 0) return NULL;
+  if (loop->current != fiber || ab_list_empty(&loop->ready) || !may_run_more(loop)) return NULL;
   ab_waiter *next = AB_CONTAINER_OF(loop->ready.next, ab_waiter, link);
   bool plain = next->kind != AB_WAIT_STRAY && next->fiber != fiber && next->fiber != loop->root;
   return plain ? next : NULL;
@@ -541,11 +546,10 @@ static void run_stray(ab_loop *loop, ab_waiter *stray) {
 }
 
 static void run_ready(ab_loop *loop) {
-  /* By number: of what becomes ready meanwhile only so much is run in this turn that a few fibers
-   * that wake each other need not come back here each time. */
-  size_t count = loop->ready_count;
-  for (loop->chain = count > CHAIN_LENGTH ? count : CHAIN_LENGTH; count > 0; count--) {
-    if (ab_list_empty(&loop->ready) || loop->chain == 0) break;
+  /* All that are ready now, and of what becomes ready meanwhile so much that a few fibers that wake
+   * each other need not come back here each time. */
+  loop->chain = loop->ready_count > CHAIN_LENGTH ? loop->ready_count : CHAIN_LENGTH;
+  while (!ab_list_empty(&loop->ready) && may_run_more(loop)) {
     loop->chain--;
     ab_waiter *waiter = AB_CONTAINER_OF(loop->ready.next, ab_waiter, link);
     if (AB_UNLIKELY(waiter->kind == AB_WAIT_STRAY)) {
@@ -557,7 +561,7 @@ static void run_ready(ab_loop *loop) {
     waiter->dispatched = true;
     forget(loop, waiter);
     /* That is us, when the loop runs on a fiber that waits (wait_at_home). */
-    if (AB_UNLIKELY(fiber == loop->root)) continue;
+    if (AB_UNLIKELY(fiber == loop->root)) break;
     dispatch(loop, fiber, carrier, switch_to);
     RB_GC_GUARD(fiber);
   }

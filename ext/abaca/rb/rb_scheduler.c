@@ -12,7 +12,7 @@
 /* ---- fiber ---- */
 
 static VALUE call_block(VALUE block) {
-  return rb_proc_call_kw(block, rb_ary_new(), RB_NO_KEYWORDS);
+  return rb_proc_call_with_block(block, 0, NULL, Qnil);
 }
 
 /* The body of a scheduled fiber; data is [scheduler, block]. */
@@ -24,6 +24,15 @@ static VALUE fiber_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
   return state == 0 ? result : Qnil;
 }
 
+static VALUE new_fiber(const ab_loop *loop, int argc, const VALUE *argv, VALUE data) {
+#ifdef HAVE_RB_FIBER_NEW_STORAGE
+  /* What Fiber.new does without options, without the call. */
+  if (argc == 0) return rb_fiber_new_storage(fiber_main, data, Qtrue);
+#endif
+  return rb_block_call_kw(loop->fiber_class, rb_intern("new"), argc, argv, fiber_main, data,
+                          rb_keyword_given_p());
+}
+
 /* @!method fiber(**options, &block)
  * Runs the block in a new non-blocking fiber, at once, until it first waits. Options are those of
  * Fiber.new. */
@@ -31,8 +40,7 @@ static VALUE sched_fiber(int argc, VALUE *argv, VALUE self) {
   ab_loop *loop = ab_loop_of(self);
   rb_need_block();
   VALUE data = rb_ary_new_from_args(2, self, rb_block_proc());
-  VALUE fiber = rb_block_call_kw(loop->fiber_class, rb_intern("new"), argc, argv, fiber_main, data,
-                                 rb_keyword_given_p());
+  VALUE fiber = new_fiber(loop, argc, argv, data);
   ab_loop_transfer(loop, fiber);
   return fiber;
 }
