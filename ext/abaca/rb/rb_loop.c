@@ -6,6 +6,7 @@
 #include "rb/rb_scheduler.h"
 
 #include <ruby/thread.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/fork_page.h"
@@ -83,14 +84,14 @@ static void loop_free(void *ptr) {
   ab_heap_fini(&loop->timers);
   ab_heap_fini(&loop->timeouts);
   ab__fd_fini(loop);
-  if (loop->waiters) st_free_table(loop->waiters);
+  ab_waiters_fini(&loop->waiters);
   ab_fork_page_fini(loop->fork_guard);
   xfree(loop);
 }
 
 static size_t loop_size(const void *ptr) {
   const ab_loop *loop = ptr;
-  return sizeof *loop + (loop->waiters ? st_memsize(loop->waiters) : 0) +
+  return sizeof *loop + ab_waiters_size(&loop->waiters) +
          (size_t)(loop->timers.capacity + loop->timeouts.capacity) * sizeof(ab_heap_entry) +
          loop->fds.count * sizeof(void *);
 }
@@ -115,7 +116,6 @@ VALUE ab__loop_alloc(VALUE klass) {
   loop->fiber_class = rb_path2class("Fiber"); /* rb_cFiber is not exported */
   loop->owner = getpid();
   loop->now = ab_clock_monotonic();
-  loop->waiters = st_init_numtable();
   loop->fork_guard = ab_fork_page_init();
   loop->poller = ab_poller_init(&ab_mem_libc);
   if (!loop->poller) rb_sys_fail("Abaca::Scheduler: poller");
@@ -204,8 +204,7 @@ bool ab__timeout_of(VALUE seconds, ab_nsec *timeout) {
 /* ---- the lists ---- */
 
 ab_waiter *ab__loop_waiter(ab_loop *loop, VALUE fiber) {
-  st_data_t value;
-  return st_lookup(loop->waiters, fiber, &value) ? (ab_waiter *)value : NULL;
+  return ab_waiters_find(&loop->waiters, fiber);
 }
 
 static void forget(ab_loop *loop, ab_waiter *waiter) {
@@ -215,8 +214,7 @@ static void forget(ab_loop *loop, ab_waiter *waiter) {
     loop->parked_count--;
   else
     loop->ready_count--;
-  st_data_t key = waiter->fiber;
-  st_delete(loop->waiters, &key, NULL);
+  ab_waiters_remove(&loop->waiters, waiter->fiber);
 }
 
 static void drop_stray(ab_loop *loop, ab_waiter *waiter) {
@@ -229,7 +227,11 @@ static void enlist(ab_loop *loop, ab_waiter *waiter, enum ab_wake wake) {
   ab_waiter *stray = ab__loop_waiter(loop, waiter->fiber);
   if (AB_UNLIKELY(stray != NULL)) drop_stray(loop, stray);
   /* First what can fail. */
-  st_insert(loop->waiters, waiter->fiber, (st_data_t)waiter);
+  if (ab_waiters_put(&loop->waiters, waiter->fiber, waiter) != AB_OK) {
+    ab_heap_cancel(&loop->timers, &waiter->timer);
+    if (waiter->kind == AB_WAIT_STRAY) free(waiter);
+    rb_memerror();
+  }
   waiter->wake = (uint8_t)wake;
   if (wake == AB_WAKE_PENDING) {
     loop->parked_count++;

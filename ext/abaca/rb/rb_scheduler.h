@@ -8,11 +8,11 @@
 #define AB_RB_SCHEDULER_H
 
 #include <ruby.h>
-#include <ruby/st.h>
 #include <sys/types.h>
 
 #include "rb/rb_loop.h"
 #include "rb/rb_offload.h"
+#include "rb/rb_waiters.h"
 #include "rb/rb_watchdog.h"
 
 /* Ruby 3.1 does not define it. */
@@ -71,7 +71,7 @@ struct ab_loop {
   size_t parked_count, ready_count;
   ab_heap timers;   /* of waiters */
   ab_heap timeouts; /* of timeout_after */
-  st_table *waiters;
+  ab_waiters waiters;
   ab_nsec now;
   ab_nsec swept; /* when waits for closed IOs were last looked for */
   const ab_loop_client *client;
