@@ -69,6 +69,27 @@ class BlockTest < Minitest::Test
     end
   end
 
+  # Wakes in an order of its own, while others begin to wait.
+  def test_many_fibers_woken_in_any_order
+    random = Random.new(1)
+    woken = Hash.new(0)
+    with_scheduler do |scheduler|
+      fibers = Array.new(3000) do |i|
+        Fiber.schedule { 3.times { assert(scheduler.block(i, 10)) && (woken[i] += 1) } }
+      end
+      Fiber.schedule do
+        3.times do
+          fibers.each_with_index.to_a.shuffle(random: random).each_slice(100) do |slice|
+            slice.each { |fiber, i| scheduler.unblock(i, fiber) }
+            sleep 0
+          end
+        end
+      end
+    end
+    assert_equal [3], woken.values.uniq
+    assert_equal 3000, woken.size
+  end
+
   def test_late_and_spurious_unblocks_are_ignored
     with_scheduler do |scheduler|
       dead = Fiber.schedule { nil }
