@@ -104,6 +104,18 @@ class SleepTest < Minitest::Test
     end
   end
 
+  # The turn that wakes it must not end in a wait for the others.
+  def test_a_wait_of_the_root_fiber_beside_others
+    with_scheduler do |scheduler|
+      queue = Queue.new
+      other = Fiber.schedule { scheduler.block(:other, 5) }
+      Fiber.schedule { sleep(0.005) && sleep(0) && (queue << :value) }
+      took = seconds { assert_equal(:value, Fiber.new { queue.pop }.resume) }
+      scheduler.unblock(:other, other)
+      assert_operator took, :<, 2
+    end
+  end
+
   def test_wait_in_a_fiber_that_a_fiber_resumed
     values = in_fiber do
       fiber = Fiber.new do

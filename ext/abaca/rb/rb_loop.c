@@ -551,6 +551,7 @@ static void run_ready(ab_loop *loop) {
   /* All that are ready now, and of what becomes ready meanwhile so much that a few fibers that wake
    * each other need not come back here each time. */
   loop->chain = loop->ready_count > CHAIN_LENGTH ? loop->ready_count : CHAIN_LENGTH;
+  bool home = false;
   while (!ab_list_empty(&loop->ready) && may_run_more(loop)) {
     loop->chain--;
     ab_waiter *waiter = AB_CONTAINER_OF(loop->ready.next, ab_waiter, link);
@@ -558,12 +559,19 @@ static void run_ready(ab_loop *loop) {
       run_stray(loop, waiter);
       continue;
     }
-    /* Off the list at once: the fiber need not come back here. */
     VALUE fiber = waiter->fiber, carrier = waiter->carrier;
+    if (AB_UNLIKELY(fiber == loop->root)) {
+      /* That is us: the loop runs on a fiber that waits (wait_at_home). It goes on after this turn,
+       * and stays on the list until then, lest the turn ends in a wait. */
+      if (home) break;
+      home = true;
+      ab_list_remove(&waiter->link);
+      ab_list_append(&loop->ready, &waiter->link);
+      continue;
+    }
+    /* Off the list at once: the fiber need not come back here. */
     waiter->dispatched = true;
     forget(loop, waiter);
-    /* That is us, when the loop runs on a fiber that waits (wait_at_home). */
-    if (AB_UNLIKELY(fiber == loop->root)) break;
     dispatch(loop, fiber, carrier, switch_to);
     RB_GC_GUARD(fiber);
   }
