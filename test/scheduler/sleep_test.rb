@@ -109,8 +109,12 @@ class SleepTest < Minitest::Test
     with_scheduler do |scheduler|
       queue = Queue.new
       other = Fiber.schedule { scheduler.block(:other, 5) }
-      Fiber.schedule { sleep(0.005) && sleep(0) && (queue << :value) }
-      took = seconds { assert_equal(:value, Fiber.new { queue.pop }.resume) }
+      took = seconds do
+        30.times do
+          Fiber.schedule { sleep(0.001) && sleep(0) && (queue << :value) }
+          assert_equal(:value, Fiber.new { queue.pop }.resume)
+        end
+      end
       scheduler.unblock(:other, other)
       assert_operator took, :<, 2
     end
