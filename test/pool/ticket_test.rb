@@ -341,6 +341,20 @@ class TicketTest < Minitest::Test
     end
   end
 
+  # What Fiber#raise runs from the root fiber must not be taken for what runs now.
+  def test_the_root_fiber_waits_after_it_has_raised_in_a_fiber
+    with_pool do |pool|
+      fiber = nil
+      first = pool.run do
+        (fiber = Fiber.current) && sleep
+      rescue KeyError
+        :raised
+      end
+      fiber.raise(KeyError)
+      assert_equal %i[raised next], [first.value, pool.run { sleep(0.001) and :next }.value]
+    end
+  end
+
   def test_a_killed_fiber_ends_its_ticket
     skip "Fiber#kill is of Ruby 3.3" unless Fiber.method_defined?(:kill)
     with_pool(max: 1) do |pool|

@@ -358,9 +358,12 @@ static VALUE park_end(VALUE arg) {
   return Qnil;
 }
 
-/* True on the root fiber, and on any fiber that the loop has not got to do with. */
-static bool at_home(const ab_loop *loop) {
-  return loop->running ? rb_fiber_current() == loop->root : NIL_P(loop->carrier);
+/* True on the root fiber, and on any fiber that the loop has not got to do with. While the loop
+ * does not run, a carrier may be left over: Fiber#raise or #kill from the root fiber has run one.
+ */
+bool ab__loop_at_home(const ab_loop *loop) {
+  if (!loop->running && NIL_P(loop->carrier)) return true;
+  return rb_fiber_current() == loop->root;
 }
 
 static bool turn(ab_loop *loop);
@@ -410,7 +413,7 @@ static int park_on(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline, enum ab_w
   if (deadline != 0 && ab_heap_arm(&loop->timers, &waiter->timer, deadline) != AB_OK) rb_memerror();
   enlist(loop, waiter, wake);
   park park = {loop, waiter, target};
-  VALUE (*wait)(VALUE) = at_home(loop) ? wait_at_home : park_switch;
+  VALUE (*wait)(VALUE) = ab__loop_at_home(loop) ? wait_at_home : park_switch;
   rb_ensure(wait, (VALUE)&park, park_end, (VALUE)&park);
   RB_GC_GUARD(self);
   if (AB_UNLIKELY(!NIL_P(waiter->exception))) rb_exc_raise(waiter->exception);
@@ -530,7 +533,7 @@ bool ab__loop_enter(ab_loop *loop, VALUE fiber) {
 }
 
 void ab_loop_transfer(ab_loop *loop, VALUE fiber) {
-  if (at_home(loop)) {
+  if (ab__loop_at_home(loop)) {
     if (!ab__loop_enter(loop, fiber))
       rb_raise(fiber_error(), "the fiber cannot be run: it waits for another one, or there is no "
                               "memory for its stack");
@@ -706,7 +709,8 @@ static VALUE run_turns(VALUE arg) {
 
 void ab_loop_run(ab_loop *loop) {
   if (loop->running) rb_raise(rb_eRuntimeError, "the scheduler runs already");
-  if (!at_home(loop)) rb_raise(rb_eRuntimeError, "the scheduler cannot run on one of its fibers");
+  if (!ab__loop_at_home(loop))
+    rb_raise(rb_eRuntimeError, "the scheduler cannot run on one of its fibers");
   volatile VALUE self = loop->self;
   loop->root = rb_fiber_current();
   loop->running = true;

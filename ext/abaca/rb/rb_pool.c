@@ -65,10 +65,6 @@ ab_loop *ab__pool_loop(ab_pool *pool) {
   return loop;
 }
 
-bool ab__pool_at_home(const ab_loop *loop) {
-  return loop->running ? rb_fiber_current() == loop->root : NIL_P(loop->carrier);
-}
-
 /* ---- scrubbing ---- */
 
 /* Methods of its own cannot be taken off a fiber, nor can anything be taken off a frozen one. */
@@ -385,7 +381,7 @@ size_t ab__pool_let_go(ab_pool *pool, ab_loop *loop, size_t count, enum ab_retir
     w->ending = true;
     w->reason = (uint8_t)reason;
   }
-  if (ab__pool_at_home(loop))
+  if (ab__loop_at_home(loop))
     end_workers(pool, loop);
   else if (gone > 0)
     ab__tickets_start_soon(pool);

@@ -84,8 +84,6 @@ void ab__pool_warm(ab_pool *pool, size_t count);
 /* Lets up to `count` of the idle fibers end that were used longest ago. On the root fiber at once,
  * elsewhere in the loop's next turn. Returns how many. */
 size_t ab__pool_let_go(ab_pool *pool, ab_loop *loop, size_t count, enum ab_retired reason);
-/* True on the loop's root fiber, and anywhere outside while it does not run. */
-bool ab__pool_at_home(const ab_loop *loop);
 
 /* --- rb_ticket.c --- */
 

@@ -117,6 +117,9 @@ void ab__loop_step_aside(ab_loop *loop, ab_waiter *waiter);
 /* Switches from the current fiber to the root fiber; the fiber is parked by its caller's own means.
  */
 void ab__loop_leave(ab_loop *loop);
+/* True on the root fiber, and while the loop does not run on any fiber that it has nothing to do
+ * with. */
+bool ab__loop_at_home(const ab_loop *loop);
 /* As ab_loop_transfer on the root fiber; returns false when Ruby refused the switch. */
 bool ab__loop_enter(ab_loop *loop, VALUE fiber);
 /* Deals with how a fiber's body ended, after rb_protect said `state`: reports an exception,

@@ -195,7 +195,7 @@ typedef struct entry {
 
 static VALUE enter(VALUE arg) {
   const entry *e = (const entry *)arg;
-  if (ab__pool_at_home(e->loop))
+  if (ab__loop_at_home(e->loop))
     ab__loop_enter(e->loop, e->fiber);
   else
     ab_loop_transfer(e->loop, e->fiber);
