@@ -172,9 +172,9 @@ class UpkeepTest < Minitest::Test
     with_pool(idle: 300, idle_timeout: nil) do |pool|
       jobs = Array.new(300) { pool.run { sleep } }
       sleep_in_loop 0.3
-      assert_equal 25_600, pool.stats[:paced_slots]
+      assert_equal 32_768, pool.stats[:paced_slots]
       GC.start
-      assert_operator GC.stat(:heap_available_slots) - GC.stat(:heap_live_slots), :>=, 25_600 / 2
+      assert_operator GC.stat(:heap_available_slots) - GC.stat(:heap_live_slots), :>=, 32_768 / 2
       jobs.each(&:cancel)
       jobs.each(&:wait)
     end

@@ -9,7 +9,7 @@
 /* With so many live fibers there shall be SLOTS_PER_FIBER free slots for each of them. */
 static const size_t steps[] = {256, 1000, 4000, 10000, 20000};
 
-#define SLOTS_PER_FIBER 100
+#define SLOTS_PER_FIBER 128
 
 /* A slice works for so long, and looks at the clock once for so many objects. */
 #define SLICE_TIME  (AB_NSEC_PER_MS * 3 / 10)
