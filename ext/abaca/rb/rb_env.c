@@ -28,11 +28,14 @@ typedef struct filling {
 
 /* Setting interned keys in the Hash's own table spares asking each time whether they are: that
  * makes a request 0.2 us cheaper. It is not the same in every version of Ruby: it is compiled in
- * where the function exists, and used when try_direct found that it works. RHASH_TBL takes the Hash
- * out of the write barrier's protection, so none is needed for what is stored. */
+ * where the function exists, and used when try_direct found that it works. The Hash is taken out of
+ * the write barrier's protection, so that none is needed for each of the values. */
 static filling fill(const ab_env_builder *builder, VALUE env) {
 #ifdef HAVE_RB_HASH_TBL
-  if (builder->direct) return (filling){env, RHASH_TBL(env)};
+  if (builder->direct) {
+    RB_OBJ_WB_UNPROTECT(env);
+    return (filling){env, RHASH_TBL(env)};
+  }
 #endif
   (void)builder;
   return (filling){env, NULL};
