@@ -16,7 +16,9 @@ module Bench
     def write(name, data)
       FileUtils.mkdir_p(DIRECTORY)
       path = File.join(DIRECTORY, "#{Time.now.utc.strftime("%Y-%m-%d-%H%M%S")}-#{name}.json")
-      File.write(path, "#{JSON.pretty_generate({ benchmark: name, machine: Machine.facts }.merge(data))}\n")
+      text = JSON.pretty_generate({ benchmark: name, machine: Machine.facts }.merge(data))
+      # Where the project lies on this machine is nobody else's matter.
+      File.write(path, "#{text.gsub("#{ROOT}/", "")}\n")
       path.delete_prefix("#{ROOT}/")
     end
   end
