@@ -6,10 +6,10 @@
 #include <ruby.h>
 #include <signal.h>
 
+#include "base/fork_page.h"
 #include "base/list.h"
 #include "engine/engine.h"
 #include "rb/rb_env.h"
-#include "rb/rb_fork.h"
 #include "rb/rb_loop.h"
 #include "rb/rb_pool.h"
 
