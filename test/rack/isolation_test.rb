@@ -104,6 +104,7 @@ class RackIsolationTest < Minitest::Test
 
   BUDGET = 10
   PROGRAM = <<~'RUBY'
+    # frozen_string_literal: true
     require "abaca"
     body = ["hello\n"].freeze
     server = Abaca::Server.new(lambda { |env|
@@ -119,7 +120,7 @@ class RackIsolationTest < Minitest::Test
     server.run
   RUBY
 
-  # The app above makes two Arrays and Hashes of its own; they count.
+  # The app above makes an Array and a Hash of its own; they count.
   def test_objects_a_request
     command = [RbConfig.ruby, *$LOAD_PATH.map { |path| "-I#{path}" }, "-e", PROGRAM]
     Open3.popen2(*command) do |input, output, child|

@@ -81,6 +81,10 @@ static void fill_template(ab_env_builder *builder, VALUE template) {
     rb_hash_aset(template, builder->keys[usual[i].key],
                  interned(usual[i].value, strlen(usual[i].value)));
   }
+  /* Their places are taken here, so that setting them never makes the table grow. */
+  rb_hash_aset(template, builder->client, Qnil);
+  rb_hash_aset(template, builder->response_finished, Qnil);
+  rb_hash_aset(template, builder->after_reply, Qnil);
 }
 
 void ab_env_init(ab_env_builder *builder, VALUE template) {
@@ -95,6 +99,9 @@ void ab_env_init(ab_env_builder *builder, VALUE template) {
   }
   builder->rack_input = interned("rack.input", 10);
   builder->http_1_0 = interned("HTTP/1.0", 8);
+  builder->client = interned("abaca.client", 12);
+  builder->response_finished = interned("rack.response_finished", 22);
+  builder->after_reply = interned("rack.after_reply", 16);
   builder->template = rb_hash_dup(template);
   fill_template(builder, builder->template);
   builder->names = ZALLOC_N(ab_name_entry, AB_NAME_SLOTS);
@@ -113,6 +120,9 @@ void ab_env_mark(const ab_env_builder *builder) {
   for (size_t i = 0; i < AB_ENV_KEY_COUNT; i++) rb_gc_mark(builder->keys[i]);
   rb_gc_mark(builder->rack_input);
   rb_gc_mark(builder->http_1_0);
+  rb_gc_mark(builder->client);
+  rb_gc_mark(builder->response_finished);
+  rb_gc_mark(builder->after_reply);
   if (!builder->names) return;
   for (size_t i = 0; i < AB_NAME_SLOTS; i++) {
     if (builder->names[i].len) rb_gc_mark(builder->names[i].key);
@@ -325,6 +335,14 @@ VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *req
   add_fields(builder, into, request);
   RB_GC_GUARD(env);
   return env;
+}
+
+void ab_env_set_exchange(const ab_env_builder *builder, VALUE env, VALUE client,
+                         VALUE response_finished, VALUE after_reply) {
+  filling into = fill(builder, env);
+  set(into, builder->client, client);
+  set(into, builder->response_finished, response_finished);
+  set(into, builder->after_reply, after_reply);
 }
 
 void ab_env_set_input(const ab_env_builder *builder, VALUE env, VALUE input) {

@@ -54,6 +54,7 @@ typedef struct ab_env_builder {
   VALUE template; /* a Hash with every key that all requests have, and the usual values */
   VALUE keys[AB_ENV_KEY_COUNT];
   VALUE rack_input, http_1_0;
+  VALUE client, response_finished, after_reply;
   ab_name_entry *names;
   uint32_t name_count;
   bool direct; /* keys may be set without rb_hash_aset */
@@ -69,6 +70,11 @@ void ab_env_mark(const ab_env_builder *builder);
 /* The environment of `request` on `conn` (Rack SPEC, "The Environment"). rack.input is left at the
  * template's empty input. Raises NoMemoryError only. */
 VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *request);
+
+/* Sets what each request has of its own beside its octets: abaca.client, and the lists that the app
+ * puts its callbacks into (rack.response_finished, rack.after_reply). */
+void ab_env_set_exchange(const ab_env_builder *builder, VALUE env, VALUE client,
+                         VALUE response_finished, VALUE after_reply);
 
 /* Sets rack.input, and CONTENT_LENGTH to `size` when the body came in chunks: to the application it
  * is one of known length. */

@@ -36,15 +36,19 @@ VALUE ab_exchange_input(ab_exchange *exchange) {
 
 /* --- Abaca::Exchange --- */
 
-static const rb_data_type_t exchange_type = {
-    "Abaca::Exchange", {NULL, NULL, NULL, NULL, {0}}, NULL, NULL, RUBY_TYPED_FREE_IMMEDIATELY};
+static const rb_data_type_t exchange_type = {"Abaca::Exchange",
+                                             {NULL, NULL, NULL, NULL, {0}},
+                                             NULL,
+                                             NULL,
+                                             RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED};
 
-VALUE ab_exchange_handle(ab_exchange *exchange) {
-  if (NIL_P(exchange->handle)) {
-    exchange->handle =
-        rb_data_typed_object_wrap(ab_error_class("Exchange"), exchange, &exchange_type);
-  }
-  return exchange->handle;
+void ab_exchange_begin(ab_exchange *exchange) {
+  ab_server *server = exchange->server;
+  exchange->handle = rb_data_typed_object_wrap(server->exchange_class, exchange, &exchange_type);
+  exchange->finished = rb_ary_new_capa(0);
+  exchange->replied = rb_ary_new_capa(0);
+  ab_env_set_exchange(&server->env, exchange->env, exchange->handle, exchange->finished,
+                      exchange->replied);
 }
 
 void ab_exchange_forget(ab_exchange *exchange) {

@@ -462,8 +462,7 @@ static void write_call(head *h, VALUE headers, VALUE body) {
     ab_engine_lock(exchange->server->engine);
     ab_conn_flush(exchange->conn);
     ab_engine_unlock(exchange->server->engine);
-    VALUE argv[] = {ab_exchange_handle(exchange),
-                    rb_hash_aref(exchange->env, rb_str_new_cstr("rack.input"))};
+    VALUE argv[] = {exchange->handle, rb_hash_aref(exchange->env, rb_str_new_cstr("rack.input"))};
     VALUE stream = rb_class_new_instance(2, argv, ab_error_class("Stream"));
     rb_funcall(body, rb_intern("call"), 1, stream);
     while (!exchange->closed) {
@@ -510,7 +509,7 @@ void ab_response_write(ab_exchange *exchange) {
   }
   if (RARRAY_LEN(result) != 3) raise_refused("it has not three members", result);
   exchange->status = parse_status(RARRAY_AREF(result, 0));
-  VALUE headers = headers_hash(RARRAY_AREF(result, 1));
+  VALUE headers = exchange->headers = headers_hash(RARRAY_AREF(result, 1));
   head h = {.exchange = exchange, .problem_object = Qnil};
   write_body(&h, headers, exchange->body);
   RB_GC_GUARD(headers);
@@ -539,6 +538,7 @@ void ab_response_error(ab_exchange *exchange, int status) {
   p += 2 + AB_DATE_FIELD_LEN;
 
   exchange->status = status;
+  exchange->headers = Qnil;
   ab_engine_lock(server->engine);
   static const char close[] = "Connection: close\r\n\r\n";
   static const char keep[] = "Connection: keep-alive\r\n\r\n";

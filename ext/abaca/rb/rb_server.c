@@ -64,6 +64,7 @@ static void server_mark(void *ptr) {
   if (server->guest) ab_guest_mark(server->guest);
   rb_gc_mark(server->app);
   rb_gc_mark(server->log);
+  rb_gc_mark(server->exchange_class);
   rb_gc_mark(server->thread);
   ab_list_each (node, next, &server->borrowed) {
     rb_gc_mark(AB_CONTAINER_OF(node, ab_borrow, link)->object);
@@ -109,7 +110,7 @@ static VALUE server_alloc(VALUE klass) {
   ab_server *server;
   VALUE self = TypedData_Make_Struct(klass, ab_server, &server_type, server);
   ab_list_init(&server->borrowed);
-  server->app = server->log = server->thread = Qnil;
+  server->app = server->log = server->thread = server->exchange_class = Qnil;
   return self;
 }
 
@@ -191,6 +192,7 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   server->app_is_proc = RTEST(rb_obj_is_proc(app)) && CLASS_OF(app) == rb_cProc;
   server->id_call = rb_intern("call");
   server->log = option(options, "log");
+  server->exchange_class = ab_error_class("Exchange");
   server->access_log = RTEST(option(options, "access_log"));
   server->newline_values = major < 3;
   server->to_ary_closes = major >= 3;
@@ -213,10 +215,10 @@ static VALUE call_app(VALUE arg) {
     exchange->env = ab_env_build(&server->env, exchange->conn, exchange->request);
     exchange->request = NULL;
   }
+  ab_exchange_begin(exchange);
   ab_body *body = ab_conn_body(exchange->conn);
   if (body && ab_conn_body_expected(exchange->conn)) {
-    VALUE handle = ab_exchange_handle(exchange);
-    VALUE input = rb_class_new_instance(1, &handle, ab_error_class("ExpectedInput"));
+    VALUE input = rb_class_new_instance(1, &exchange->handle, ab_error_class("ExpectedInput"));
     ab_env_set_input(&server->env, exchange->env, input);
   } else if (body) {
     ab_env_set_input(&server->env, exchange->env, ab_exchange_input(exchange));
@@ -254,7 +256,7 @@ static VALUE write_access(VALUE arg) {
 }
 
 /* A log that raises is not worth a request. */
-static void quietly(VALUE (*fn)(VALUE), VALUE arg) {
+void ab_server_quietly(VALUE (*fn)(VALUE), VALUE arg) {
   int state = 0;
   rb_protect(fn, arg, &state);
   if (state) rb_set_errinfo(Qnil);
@@ -262,6 +264,16 @@ static void quietly(VALUE (*fn)(VALUE), VALUE arg) {
 
 static bool is_a(VALUE exception, VALUE klass) {
   return RTEST(rb_obj_is_kind_of(exception, klass));
+}
+
+bool ab_server_is_fatal(VALUE exception) {
+  return is_a(exception, rb_eSystemExit) || is_a(exception, rb_eSignal) ||
+         is_a(exception, rb_eNoMemError);
+}
+
+void ab_server_log_error(ab_exchange *exchange, VALUE exception) {
+  report r = {exchange, exception};
+  ab_server_quietly(write_app_error, (VALUE)&r);
 }
 
 /* Deals with what ended the app's call or its body by an exception, by blame (errors.rb). Returns
@@ -282,13 +294,11 @@ static bool blame(ab_exchange *exchange) {
     ab_response_error(exchange, 503);
     return false;
   }
-  if (is_a(exception, rb_eSystemExit) || is_a(exception, rb_eSignal) ||
-      is_a(exception, rb_eNoMemError)) {
+  if (ab_server_is_fatal(exception)) {
     ab_response_error(exchange, 500);
     return true;
   }
-  report r = {exchange, exception};
-  quietly(write_app_error, (VALUE)&r);
+  ab_server_log_error(exchange, exception);
   ab_response_error(exchange, 500);
   return false;
 }
@@ -306,6 +316,7 @@ static void protected_step(VALUE (*fn)(VALUE), ab_exchange *exchange, int *fatal
   rb_protect(fn, (VALUE)exchange, &state);
   if (!state) return;
   VALUE exception = rb_errinfo();
+  if (NIL_P(exchange->error) && is_a(exception, rb_eException)) exchange->error = exception;
   bool forward = blame(exchange);
   if (!forward) {
     rb_set_errinfo(Qnil);
@@ -335,12 +346,24 @@ static void leave_child(int fatal) {
   bool is_exception = fatal && is_a(exception, rb_eException);
   if (fatal && (!is_exception || is_a(exception, rb_eSystemExit))) rb_jump_tag(fatal);
   if (is_exception) {
-    quietly(report_to_stderr, exception);
+    ab_server_quietly(report_to_stderr, exception);
   } else {
     rb_warn("a forked child came back from the app into the server: it ends here");
   }
   rb_funcall(rb_mProcess, rb_intern("exit!"), 1, fatal ? Qfalse : Qtrue);
   abort();
+}
+
+/* Returns the state to go on with: of two, the first one. A fiber that is being killed has no time
+ * for the app's callbacks. */
+static int finished(ab_exchange *exchange, int fatal) {
+  if (AB_LIKELY(!fatal)) return ab_exchange_finished(exchange);
+  VALUE exception = rb_errinfo();
+  if (is_a(exception, rb_eException)) {
+    ab_exchange_finished(exchange);
+    rb_set_errinfo(exception);
+  }
+  return fatal;
 }
 
 ab_taken ab_server_taken(const ab_server *server) {
@@ -370,6 +393,10 @@ void ab_server_serve(ab_server *server, const ab_taken *taken, ab_exchange *exch
       .result = Qnil,
       .body = Qnil,
       .handle = Qnil,
+      .finished = Qnil,
+      .replied = Qnil,
+      .headers = Qnil,
+      .error = Qnil,
       .head_request = taken->head_request,
       .http_1_0 = taken->http_1_0,
       .unchunked = taken->chunked,
@@ -389,12 +416,13 @@ void ab_server_serve(ab_server *server, const ab_taken *taken, ab_exchange *exch
   ab_engine_lock(server->engine);
   ab_conn_finish(exchange->conn, how_finished(exchange));
   ab_engine_unlock(server->engine);
-  if (server->access_log) quietly(write_access, (VALUE)exchange);
+  if (server->access_log) ab_server_quietly(write_access, (VALUE)exchange);
+  int state = finished(exchange, fatal);
   RB_GC_GUARD(exchange->env);
   RB_GC_GUARD(exchange->result);
   RB_GC_GUARD(exchange->body);
   RB_GC_GUARD(exchange->input);
-  if (fatal) rb_jump_tag(fatal);
+  if (state) rb_jump_tag(state);
 }
 
 /* --- events --- */
@@ -458,7 +486,7 @@ static void shut_down(ab_server *server, ab_nsec now) {
     server->forced = true;
     server->drain_deadline = now + FORCE_GRACE;
     ab_engine_abort(server->engine, true);
-    quietly(force_shutdown, (VALUE)server);
+    ab_server_quietly(force_shutdown, (VALUE)server);
   } else if (server->forced && !server->given_up && (late || stats.in_app == 0)) {
     server->given_up = late;
     ab_engine_abort(server->engine, false);

@@ -54,7 +54,7 @@ typedef struct ab_server {
   pid_t owner;
   VALUE thread; /* that runs it */
   ab_env_builder env;
-  VALUE app, log;
+  VALUE app, log, exchange_class;
   ID id_call;
   ab_nsec shutdown_timeout;   /* 0: wait for ever */
   ab_nsec drain_deadline;     /* while draining; 0: none */
@@ -88,7 +88,11 @@ typedef struct ab_exchange {
   ab_conn *conn;
   const ab_request *request; /* until the env is built */
   VALUE env, input, result, body;
-  VALUE handle;       /* an Abaca::Exchange that points here, or Qnil */
+  VALUE handle;       /* an Abaca::Exchange that points here, or Qnil before there is one */
+  VALUE finished;     /* rack.response_finished: an Array, or Qnil */
+  VALUE replied;      /* rack.after_reply: the same */
+  VALUE headers;      /* of the app's response, when that is what was sent; else Qnil */
+  VALUE error;        /* the first exception of the app or its body, or Qnil */
   ab_list waits;      /* of fibers that wait for an event of this exchange */
   ab_nsec started;    /* for the access log */
   uint64_t body_sent; /* octets of content */
@@ -118,8 +122,9 @@ void ab_response_content(ab_exchange *exchange, VALUE chunk);
 
 /* rb_exchange.c */
 
-/* The Ruby handle of an exchange, for bodies that are streamed or awaited. */
-VALUE ab_exchange_handle(ab_exchange *exchange);
+/* Makes the Ruby handle of an exchange, and sets what belongs to it in the env. Raises
+ * NoMemoryError. */
+void ab_exchange_begin(ab_exchange *exchange);
 /* After this the handle's methods raise. */
 void ab_exchange_forget(ab_exchange *exchange);
 /* Parks the current fiber until something happens to the exchange; callers look again at what they
@@ -132,6 +137,13 @@ VALUE ab_exchange_input(ab_exchange *exchange);
 /* The exception classes of lib/abaca/errors.rb. */
 VALUE ab_error_class(const char *name);
 void ab_init_exchange(VALUE mAbaca);
+
+/* rb_finished.c */
+
+/* Calls what the app has put into rack.response_finished and rack.after_reply. The connection may
+ * serve its next request meanwhile. Exceptions are logged. Returns 0, or the state of one that
+ * concerns the process, with rb_errinfo set: then the rest was not called. */
+int ab_exchange_finished(ab_exchange *exchange);
 
 /* rb_server.c */
 
@@ -151,6 +163,12 @@ void ab_server_keep(ab_server *server, ab_taken *taken);
  * caller's to look at meanwhile; it is filled in here. Raises only what concerns the process, or
  * kills. */
 void ab_server_serve(ab_server *server, const ab_taken *taken, ab_exchange *exchange);
+/* Calls fn and swallows what it raises. */
+void ab_server_quietly(VALUE (*fn)(VALUE), VALUE arg);
+/* Logs an exception of the app's with its request. Never raises. */
+void ab_server_log_error(ab_exchange *exchange, VALUE exception);
+/* True for an exception that is not one request's: the process has to end, or memory is short. */
+bool ab_server_is_fatal(VALUE exception);
 /* Answers 503 without the app. */
 void ab_server_refuse(ab_server *server, const ab_taken *taken);
 
