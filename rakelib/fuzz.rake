@@ -1,0 +1,126 @@
+# frozen_string_literal: true
+
+# Fuzz targets (test/fuzz): each is played over its corpus and over what test/cases has for it, with any
+# compiler; where clang has libFuzzer, it goes on with inputs of its own. bin/fuzz is the long form.
+require "open3"
+require "rake"
+
+# Builds and runs the targets.
+module Fuzz
+  extend Rake::FileUtilsExt
+
+  HOME = File.join(ROOT, "test/fuzz")
+  TMP = File.join(ROOT, "tmp/fuzz")
+  TARGETS = Dir[File.join(HOME, "*_fuzz.c")].map { |path| File.basename(path, "_fuzz.c") }.sort.freeze
+  ROOMS = "{base,http1}"
+  SANITIZERS = "address,undefined"
+  FLAGS = %w[-std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -g -O1 -fno-omit-frame-pointer
+             -fno-sanitize-recover=undefined].freeze
+  INCLUDES = ["-I", EXT, "-I", File.join(ROOT, "test/c/http1")].freeze
+  MAX_SIZE = 4096
+
+  # True when there is a clang with libFuzzer.
+  def self.libfuzzer?
+    return @libfuzzer unless @libfuzzer.nil?
+
+    FileUtils.mkdir_p(TMP)
+    probe = "int LLVMFuzzerTestOneInput(const char *d, long n) { return d == 0 && n == 1; }"
+    @libfuzzer = Open3.capture2e("clang", "-fsanitize=fuzzer,#{SANITIZERS}", "-xc", "-", "-o", "#{TMP}/probe",
+                                 stdin_data: probe).last.success?
+  rescue Errno::ENOENT
+    @libfuzzer = false
+  end
+
+  # Compiles a target if it is older than its sources; `kind` is :replay or :libfuzzer. Returns its program.
+  def self.build(target, kind)
+    objects = objects(kind)
+    sources = [File.join(HOME, "#{target}_fuzz.c"), *(File.join(HOME, "replay.c") if kind == :replay)]
+    program = File.join(TMP, kind.to_s, target)
+    return program if fresh?(program, [*sources, *objects, *headers])
+
+    sh(*compiler(kind), *FLAGS, "-fsanitize=#{'fuzzer,' if kind == :libfuzzer}#{SANITIZERS}", *INCLUDES,
+       *sources, *objects, "-o", program, verbose: false)
+    program
+  end
+
+  def self.objects(kind)
+    FileUtils.mkdir_p(File.join(TMP, kind.to_s))
+    Dir[File.join(EXT, ROOMS, "*.c")].sort.map do |source|
+      object = File.join(TMP, kind.to_s, "#{File.basename(source, '.c')}.o")
+      unless fresh?(object, [source, *headers])
+        sh(*compiler(kind), *FLAGS, "-fsanitize=#{'fuzzer-no-link,' if kind == :libfuzzer}#{SANITIZERS}",
+           *INCLUDES, "-c", source, "-o", object, verbose: false)
+      end
+      object
+    end
+  end
+
+  def self.compiler(kind)
+    [kind == :libfuzzer ? "clang" : ENV.fetch("CC", "gcc")]
+  end
+
+  def self.headers
+    Dir[File.join(EXT, ROOMS, "*.h"), File.join(HOME, "*.h"), File.join(ROOT, "test/c/http1/*.h")]
+  end
+
+  def self.fresh?(product, sources)
+    File.exist?(product) && sources.all? { |source| File.mtime(source) < File.mtime(product) }
+  end
+
+  # The folders that a target starts from: what is in the repository, and what the cases have.
+  def self.seeds(target)
+    [File.join(HOME, "corpus", target), File.join(TMP, "seeds", target)].select { |folder| File.directory?(folder) }
+  end
+
+  # Plays the seeds without libFuzzer; returns how many there were.
+  def self.replay(target)
+    output, status = Open3.capture2e(build(target, :replay), *seeds(target))
+    abort "fuzz target #{target} fails:\n#{output.lines.last(60).join}" unless status.success?
+    Integer(output[/^(\d+) inputs$/, 1])
+  end
+
+  # Fuzzes for `seconds`. What is found new stays in tmp/fuzz/corpus, what fails in tmp/fuzz/crashes.
+  # Returns the line of libFuzzer's that sums it up, or nil when something failed.
+  def self.explore(target, seconds)
+    found, crashes = %w[corpus crashes].map { |name| File.join(TMP, name, target) }
+    [found, crashes].each { |folder| FileUtils.mkdir_p(folder) }
+    log = File.join(TMP, "#{target}.log")
+    system(build(target, :libfuzzer), found, *seeds(target), "-max_total_time=#{seconds}", "-max_len=#{MAX_SIZE}",
+           "-timeout=5", "-rss_limit_mb=2048", "-dict=#{HOME}/http1.dict", "-artifact_prefix=#{crashes}/",
+           out: log, err: %i[child out])
+    return File.readlines(log).grep(/^#\d+\s+DONE/).last.strip if $CHILD_STATUS.success?
+
+    puts File.readlines(log).last(60)
+    nil
+  end
+
+  # Replays each target, and fuzzes it where that can be done; ends the run when one fails.
+  def self.run(targets, seconds)
+    unknown = targets - TARGETS
+    abort "no fuzz target #{unknown.join(', ')}: there are #{TARGETS.join(', ')}" unless unknown.empty?
+    FileUtils.rm_rf(File.join(TMP, "seeds"))
+    FuzzSeeds.write(File.join(TMP, "seeds"))
+    failed = targets.reject { |target| run_one(target, seconds) }
+    abort "fuzz targets failed: #{failed.join(', ')}; the inputs are in tmp/fuzz/crashes" unless failed.empty?
+  end
+
+  def self.run_one(target, seconds)
+    puts "fuzz #{target}: #{replay(target)} inputs played"
+    unless libfuzzer?
+      puts "fuzz #{target}: no clang with libFuzzer, so no more than these"
+      return true
+    end
+    summary = explore(target, seconds)
+    puts "fuzz #{target}: #{seconds} s, #{summary || 'FAILED'}"
+    summary
+  end
+end
+
+desc "Play the fuzz targets' corpora, and fuzz: TARGETS='head chunk' FUZZ_SECONDS=1 (each)"
+task :fuzz do
+  require "English"
+  require_relative "../test/fuzz/seeds"
+  $stdout.sync = true
+  targets = ENV.fetch("TARGETS", "").split
+  Fuzz.run(targets.empty? ? Fuzz::TARGETS : targets, Integer(ENV.fetch("FUZZ_SECONDS", "1")))
+end

@@ -1,0 +1,78 @@
+/* Plays octets through the chunk decoder: whole and in the segments that the input asks for. */
+#ifndef AB_TEST_FUZZ_CHUNKS_H
+#define AB_TEST_FUZZ_CHUNKS_H
+
+#include "fuzz.h"
+
+#include "http1/chunk.h"
+#include "http1/framing.h"
+#include "http1/head.h"
+
+/* What a body has come to. */
+typedef struct chunks_outcome {
+  int result;      /* AB_CHUNK_MORE, AB_CHUNK_DONE or an error */
+  size_t consumed; /* octets, up to the end or the error */
+  uint64_t body;   /* octets of data */
+  uint64_t digest; /* of them */
+} chunks_outcome;
+
+static inline void chunks_note(chunks_outcome *outcome, ab_view data) {
+  outcome->body += data.len;
+  for (size_t i = 0; i < data.len; i++) {
+    outcome->digest = (outcome->digest ^ (unsigned char)data.ptr[i]) * UINT64_C(0x100000001b3);
+  }
+}
+
+/* One segment, in as many calls as it takes. */
+static inline void chunks_feed(ab_chunk_decoder *decoder, const ab_limits *limits,
+                               const char *octets, size_t len, chunks_outcome *outcome) {
+  size_t at = 0;
+  do {
+    size_t used = 0;
+    ab_view data = {0};
+    outcome->result = ab_chunk_decode(decoder, limits, octets + at, len - at, &used, &data);
+    require(used <= len - at, "no more is used than came");
+    at += used;
+    if (outcome->result == AB_CHUNK_DATA) {
+      require(data.len > 0 && used >= data.len, "each piece of data is used up");
+      require(inside(octets, len, data), "the data is inside");
+      chunks_note(outcome, data);
+    } else if (outcome->result == AB_CHUNK_MORE) {
+      require(at == len, "all is used when more is asked for");
+    }
+  } while (outcome->result == AB_CHUNK_DATA && at < len);
+  outcome->consumed += at;
+}
+
+/* `decoder` has decoded the part of the body that comes before the input. */
+static inline chunks_outcome chunks_play(ab_chunk_decoder decoder, fuzz_input *input) {
+  chunks_outcome outcome = {.result = AB_CHUNK_MORE};
+  for (size_t here = 0;
+       here < input->len && outcome.result >= 0 && outcome.result != AB_CHUNK_DONE;) {
+    size_t step = fuzz_next_segment(input, here), rest = input->len - here;
+    if (step > rest) step = rest;
+    char *octets = fuzz_copy(input->octets + here, step);
+    chunks_feed(&decoder, &input->limits, octets, step, &outcome);
+    free(octets);
+    here += step;
+  }
+  if (outcome.result == AB_CHUNK_DATA) outcome.result = AB_CHUNK_MORE;
+  return outcome;
+}
+
+/* Plays the input cut and whole, and compares. Returns the outcome. */
+static inline chunks_outcome chunks_check(ab_chunk_decoder decoder, fuzz_input *input) {
+  chunks_outcome cut = chunks_play(decoder, input);
+  input->cut_count = 0;
+  chunks_outcome whole = chunks_play(decoder, input);
+  require(cut.result == whole.result, "the verdict is that of the whole");
+  require(cut.consumed == whole.consumed, "the body ends where the whole does");
+  require(cut.body == whole.body && cut.digest == whole.digest, "the data is the same");
+  require(whole.result >= 0 || ab_http1_error_status(whole.result) != 500, "a known error");
+  uint64_t most = input->limits.max_body_size;
+  require(whole.body <= (most ? most : AB_BODY_CEILING), "the body is in bounds");
+  require(whole.body <= input->len, "no data but what came");
+  return whole;
+}
+
+#endif
