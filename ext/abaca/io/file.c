@@ -6,15 +6,21 @@
 
 #include "io/socket.h"
 
+/* The size says how many octets there are. Files that the kernel makes up as they are read have
+ * size 0 whatever they contain. */
+static bool is_plain(int fd, uint64_t *size) {
+  struct stat st;
+  char octet;
+  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < 0) return false;
+  *size = (uint64_t)st.st_size;
+  return st.st_size > 0 || pread(fd, &octet, 1, 0) == 0;
+}
+
 int ab_file_open(const char *path, uint64_t *size) {
   /* O_NONBLOCK: opening a FIFO must not wait for a writer. */
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return AB_ESYS;
-  struct stat st;
-  if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
-    *size = (uint64_t)st.st_size;
-    return fd;
-  }
+  if (is_plain(fd, size)) return fd;
   close(fd);
   errno = EINVAL;
   return AB_ESYS;

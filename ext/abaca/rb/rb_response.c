@@ -407,10 +407,27 @@ static void write_array(head *h, VALUE headers, VALUE body) {
   end_content(exchange);
 }
 
-/* A file is sent by the kernel. Returns false when it cannot be opened: then `each` has to do. */
+static VALUE each_part(RB_BLOCK_CALL_FUNC_ARGLIST(part, arg)) {
+  ab_response_content((ab_exchange *)arg, part);
+  return Qnil;
+}
+
+/* Behind the head: each piece goes out as soon as the body yields it. */
+static void enumerate(head *h, VALUE body) {
+  queue_head(h, "", 0);
+  if (!h->exchange->no_content) {
+    rb_block_call(body, rb_intern("each"), 0, NULL, each_part, (VALUE)h->exchange);
+  }
+  end_content(h->exchange);
+}
+
+/* A file is sent by the kernel. Returns false when it cannot be opened, or is not what is to be
+ * sent: then `each` has to do. */
 static bool write_file(head *h, VALUE headers, VALUE body) {
   ab_exchange *exchange = h->exchange;
   ab_server *server = exchange->server;
+  /* The path is that of the whole file, and only the body knows which part of it a 206 has. */
+  if (exchange->status == 206) return false;
   VALUE path = rb_funcall(body, rb_intern("to_path"), 0);
   if (!RB_TYPE_P(path, T_STRING)) return false;
   uint64_t size;
@@ -423,6 +440,10 @@ static bool write_file(head *h, VALUE headers, VALUE body) {
   }
   exchange->file = borrow;
   put_head(h, headers, size);
+  if (h->chunked) { /* by the app, which only `each` can do */
+    enumerate(h, body);
+    return true;
+  }
   queue_head(h, "", 0);
   uint64_t len = size < exchange->body_left ? size : exchange->body_left;
   if (exchange->has_length && !exchange->no_content && len > 0) {
@@ -438,19 +459,9 @@ static bool write_file(head *h, VALUE headers, VALUE body) {
   return true;
 }
 
-static VALUE each_part(RB_BLOCK_CALL_FUNC_ARGLIST(part, arg)) {
-  ab_response_content((ab_exchange *)arg, part);
-  return Qnil;
-}
-
-/* Each piece goes out as soon as the body yields it. */
 static void write_each(head *h, VALUE headers, VALUE body) {
   put_head(h, headers, UINT64_MAX);
-  queue_head(h, "", 0);
-  if (!h->exchange->no_content) {
-    rb_block_call(body, rb_intern("each"), 0, NULL, each_part, (VALUE)h->exchange);
-  }
-  end_content(h->exchange);
+  enumerate(h, body);
 }
 
 /* Rack 3's streaming body: it writes to a stream, perhaps from elsewhere, until it closes it. */
