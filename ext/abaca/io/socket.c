@@ -2,7 +2,6 @@
  * on the peer: the connection is closed either way, and quietly. */
 #include "io/socket.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
 #include <netinet/in.h>
@@ -15,19 +14,6 @@
 
 /* The most that Linux moves in one call; more is cut off there anyway. */
 #define MAX_TRANSFER ((uint64_t)0x7ffff000)
-
-size_t ab_addr_text(const ab_addr *addr, char dst[AB_ADDR_TEXT_MAX]) {
-  static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-  const char *text = NULL;
-  if (addr->family == 4)
-    text = inet_ntop(AF_INET, addr->bytes, dst, AB_ADDR_TEXT_MAX);
-  else if (addr->family == 6 && memcmp(addr->bytes, mapped, sizeof mapped) == 0)
-    text = inet_ntop(AF_INET, addr->bytes + sizeof mapped, dst, AB_ADDR_TEXT_MAX);
-  else if (addr->family == 6)
-    text = inet_ntop(AF_INET6, addr->bytes, dst, AB_ADDR_TEXT_MAX);
-  if (!text) dst[0] = '\0';
-  return strlen(dst);
-}
 
 static int error_of(int number) {
   switch (number) {

@@ -5,21 +5,10 @@
 
 #include <sys/uio.h>
 
+#include "base/addr.h"
 #include "base/base.h"
 #include "base/mem.h"
 #include "io/poller.h"
-
-/* The address of a peer, in 20 octets. family 0: unknown (a unix socket). */
-typedef struct ab_addr {
-  uint8_t bytes[16];
-  uint16_t port;  /* host order */
-  uint8_t family; /* 4, 6 or 0 */
-} ab_addr;
-
-#define AB_ADDR_TEXT_MAX 46
-/* "127.0.0.1" or "::1"; an IPv4-mapped IPv6 address is written as IPv4; "" for a unix socket.
- * Returns the length; writes a NUL. */
-size_t ab_addr_text(const ab_addr *addr, char dst[AB_ADDR_TEXT_MAX]);
 
 /* One recv; len > 0. Returns octets > 0; 0 at the end of the stream; AB_AGAIN; AB_EPEER (reset,
  * time-out); AB_ENOMEM (try later). */

@@ -219,31 +219,6 @@ static void close_keeps_errno(void) {
   CHECK_INT(ENOTTY, errno);
 }
 
-static void addresses_have_a_text(void) {
-  static const struct {
-    ab_addr addr;
-    const char *text;
-  } table[] = {
-      {{.family = 0}, ""},
-      {{.family = 4, .bytes = {127, 0, 0, 1}}, "127.0.0.1"},
-      {{.family = 4, .bytes = {255, 255, 255, 255}}, "255.255.255.255"},
-      {{.family = 6, .bytes = {[15] = 1}}, "::1"},
-      {{.family = 6, .bytes = {[10] = 0xff, [11] = 0xff, 10, 0, 0, 9}}, "10.0.0.9"},
-      {{.family = 6,
-        .bytes = {0x20, 0x01, 0x0d, 0xb8, 0x11, 0x11, 0x22, 0x22, 0x33, 0x33, 0x44, 0x44, 0x55,
-                  0x55, 0x66, 0x66}},
-       "2001:db8:1111:2222:3333:4444:5555:6666"},
-  };
-  for (size_t i = 0; i < AB_ARRAY_LEN(table); i++) {
-    char text[AB_ADDR_TEXT_MAX];
-    memset(text, '#', sizeof text);
-    size_t len = ab_addr_text(&table[i].addr, text);
-    CHECK_OCTETS(table[i].text, text, len);
-    CHECK_INT('\0', text[len]);
-  }
-  CHECK_INT(20, sizeof(ab_addr));
-}
-
 CHECK_MAIN(CHECK_CASE(recv_tells_data_end_and_nothing_apart), CHECK_CASE(send_gathers),
            CHECK_CASE(send_takes_more_pieces_than_the_kernel),
            CHECK_CASE(send_stops_when_the_peer_does_not_read),
@@ -251,4 +226,4 @@ CHECK_MAIN(CHECK_CASE(recv_tells_data_end_and_nothing_apart), CHECK_CASE(send_ga
            CHECK_CASE(reset_reaches_the_peer_as_such),
            CHECK_CASE(an_unconnected_socket_has_no_peer), CHECK_CASE(sendfile_sends_ranges),
            CHECK_CASE(sendfile_reads_beyond_four_gigabytes), CHECK_CASE(sendfile_blames_the_file),
-           CHECK_CASE(close_keeps_errno), CHECK_CASE(addresses_have_a_text))
+           CHECK_CASE(close_keeps_errno))
