@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "config/proxies"
 require_relative "config/bind"
 require_relative "config/dsl"
 require_relative "config/loader"

@@ -41,11 +41,13 @@ module Abaca
     # @param backlog [Integer] connections that may wait to be accepted
     # @param defer_accept [Boolean] accept a connection only when its first octets are there
     # @param reuse_port [Boolean] let other processes listen on the same port
+    # @param proxies [Hash{Symbol => Object}] `proxy_protocol`: :v1, :v2 or :any when connections begin with a
+    #   PROXY header; `proxy_from`: Array of the networks whose connections do, all by default
     # @return [Integer] the port (the first address's, should they differ)
-    # @raise [ConfigError] when the host has no address
+    # @raise [ConfigError] when the host has no address, or an option no meaning
     # @raise [SystemCallError] when the port is taken or not allowed
-    def add_tcp_listener(host, port, backlog: Config::Bind::BACKLOG, defer_accept: true, reuse_port: false)
-      options = { backlog:, defer_accept:, reuse_port: }
+    def add_tcp_listener(host, port, backlog: Config::Bind::BACKLOG, defer_accept: true, reuse_port: false, **proxies)
+      options = { backlog:, defer_accept:, reuse_port:, **Config::Proxies.listener(**proxies) }
       first, *others = Addresses.of(host)
       chosen = add_first(first, port, options)
       others.each { |address| add_other(address, chosen, port, options) }
@@ -58,10 +60,12 @@ module Abaca
     # @param backlog [Integer] connections that may wait to be accepted
     # @param umask [Integer, nil] for the socket file while it is made
     # @param mode [Integer, nil] the socket file's mode
+    # @param proxies [Hash{Symbol => Object}] as for #add_tcp_listener; the peer of a unix socket is 127.0.0.1
     # @return [nil]
+    # @raise [ConfigError] when an option has no meaning
     # @raise [SystemCallError]
-    def add_unix_listener(path, backlog: Config::Bind::BACKLOG, umask: nil, mode: nil)
-      @engine.add_unix(path, backlog:, umask:, mode:)
+    def add_unix_listener(path, backlog: Config::Bind::BACKLOG, umask: nil, mode: nil, **proxies)
+      @engine.add_unix(path, backlog:, umask:, mode:, **Config::Proxies.listener(**proxies))
       nil
     end
 

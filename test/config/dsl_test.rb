@@ -97,8 +97,9 @@ class ConfigDslTest < Minitest::Test
 
     assert_equal %w[tcp://[::1]:2 tcp://10.0.0.1:3 tcp://[::]:4] + ["unix:///run/a b.sock", "unix://@abstract"],
                  binds.map(&:to_s)
-    assert_equal({ backlog: 5, defer_accept: true, reuse_port: false }, binds[0].options)
-    assert_equal({ backlog: 1024, umask: 7, mode: 0o660 }, binds[3].options)
+    proxies = { proxy_protocol: nil, proxy_from: [] }
+    assert_equal({ backlog: 5, defer_accept: true, reuse_port: false, **proxies }, binds[0].options)
+    assert_equal({ backlog: 1024, umask: 7, mode: 0o660, **proxies }, binds[3].options)
   end
 
   def test_every_limit_of_the_native_table_is_a_setting
@@ -137,6 +138,16 @@ class ConfigDslTest < Minitest::Test
     end
   end
 
+  def test_binds_of_proxies
+    binds = evaluate(<<~RUBY).fetch(:binds)
+      bind "tcp://0.0.0.0:1?proxy_protocol=any&proxy_from=10.0.0.0/8,::1"
+      bind "unix:///a?proxy_protocol=v1"
+    RUBY
+
+    assert_equal [{ proxy_protocol: :any, proxy_from: ["10.0.0.0/8", "::1"] }, { proxy_protocol: :v1, proxy_from: [] }],
+                 (binds.map { |bind| bind.options.slice(:proxy_protocol, :proxy_from) })
+  end
+
   def test_unknown_setting
     assert_equal "puma.rb:12: unknown setting `foo'", failure("#{"\n" * 11}foo 1")
     assert_equal "puma.rb:1: unknown setting `max_fibres' (did you mean `max_fibers'?)", failure("max_fibres 1")
@@ -161,6 +172,10 @@ class ConfigDslTest < Minitest::Test
       "stdout_redirect \"/no/such/folder/x\"" => "puma.rb:1: stdout_redirect: no directory /no/such/folder",
       "rack_url_scheme \"ftp\"" => "puma.rb:1: rack_url_scheme: http or https, not ftp",
       "bind \"tcp://a:1?nonsense=1\"" => "puma.rb:1: tcp://a:1?nonsense=1: unknown parameter nonsense",
+      "bind \"tcp://a:1?proxy_protocol=v3\"" => "puma.rb:1: proxy_protocol: v1, v2 or any is needed, not v3",
+      "bind \"unix:///a?proxy_from=::1\"" => "puma.rb:1: proxy_from: means nothing without proxy_protocol",
+      "bind \"tcp://a:1?proxy_protocol=v1&proxy_from=x\"" =>
+        "puma.rb:1: proxy_from: \"x\" is no address, no network like \"10.0.0.0/8\", and neither :loopback nor :private",
       "bind \"unix:///a?mode=9\"" => "puma.rb:1: unix:///a?mode=9: mode=9 is not a number that fits",
       "set_remote_address header: \"X\"" => "puma.rb:1: set_remote_address: only :socket in this version",
       "rackup" => "puma.rb:1: wrong number of arguments (given 0, expected 1)"

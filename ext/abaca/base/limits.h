@@ -14,6 +14,7 @@
   X(max_header_line, 16384, "octets", "a longer field line: 431")                                  \
   X(max_header_count, 128, "fields", "more field lines: 431")                                      \
   X(max_head_size, 65536, "octets", "a longer head in all: 431")                                   \
+  X(max_proxy_header, 4096, "octets", "a longer PROXY header of version 2: 400")                   \
   X(max_trailer_count, 32, "fields", "more trailer fields: 431")                                   \
   X(max_trailer_size, 8192, "octets", "a longer trailer section: 431")                             \
   X(max_chunk_line, 256, "octets", "a longer chunk-size line: 400")                                \

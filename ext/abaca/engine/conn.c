@@ -21,6 +21,12 @@ static void conn_ready(ab_watch *watch, uint32_t events) {
   ab__engine_ready(conn);
 }
 
+/* Who is no proxy must not be able to name another address than its own. */
+static bool is_proxied(const ab_service *service, const ab_addr *peer) {
+  if (AB_LIKELY(!service || service->proxy_versions == 0)) return false;
+  return service->proxy_count == 0 || ab_nets_include(service->proxies, service->proxy_count, peer);
+}
+
 ab_conn *ab__conn_open(ab_engine *engine, int fd, const ab_addr *peer, ab_service *service) {
   ab_conn *conn = ab__engine_conn(engine);
   if (!conn) return NULL;
@@ -29,6 +35,7 @@ ab_conn *ab__conn_open(ab_engine *engine, int fd, const ab_addr *peer, ab_servic
   conn->service = service;
   conn->peer = *peer;
   conn->state = AB_CONN_HEAD;
+  conn->proxied = is_proxied(service, peer);
   /* Usually the request is there already (TCP_DEFER_ACCEPT): read before asking the poller. */
   conn->readable = true;
   engine->stats.connections++;
@@ -337,10 +344,30 @@ static enum step begin_request(ab_conn *conn, const ab_request *request) {
   return STEP_ON;
 }
 
+/* The PROXY header stands before everything else, and only once: what looks like a second one is a
+ * malformed request. */
+static enum step read_proxy_header(ab_conn *conn) {
+  int size = ab_proxy_parse(conn->in, conn->in_len, conn->service->proxy_versions,
+                            conn->engine->limits.max_proxy_header, &conn->peer);
+  if (size == AB_AGAIN) {
+    conn->parsed = true;
+    return STEP_ON;
+  }
+  if (size < 0) {
+    ab__conn_fail(conn, size);
+    return STEP_WAIT;
+  }
+  conn->proxied = false;
+  conn->in += size;
+  conn->in_len -= (uint32_t)size;
+  return STEP_ON;
+}
+
 static enum step advance_head(ab_conn *conn) {
   /* Who does not read its responses gets no more of them; the socket holds its further requests. */
   if (conn->blocked && ab__conn_is_full(conn)) return STEP_WAIT;
   if (conn->in_len > 0 && !conn->parsed) {
+    if (AB_UNLIKELY(conn->proxied)) return read_proxy_header(conn);
     if (conn->turn_requests >= AB_TURN_REQUESTS) return wait_for_arena(conn);
     int size = parse(conn);
     if (size > 0) return begin_request(conn, conn->request);

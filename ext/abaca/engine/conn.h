@@ -8,7 +8,8 @@
  *         +-------------- error ------+--|--> CLOSING            |         |
  *                                        +------ peer gone ------+---------+
  *
- * HEAD     waits for a request, or for the rest of its head
+ * HEAD     waits for a request, or for the rest of its head; before the first one perhaps for a
+ *          PROXY header
  * BODY     waits for the rest of a body that the application gets whole
  * QUEUED   has a request that waits to be taken
  * APP      the application has the request; a body behind "Expect: 100-continue" may still come
@@ -41,7 +42,10 @@ typedef struct ab_service {
   ab_engine *engine;
   ab_listener *listener;
   struct ab_service *next;
-  uint32_t budget; /* connections that it may still accept in this turn */
+  ab_net *proxies;         /* whose connections begin with a PROXY header */
+  size_t proxy_count;      /* 0: everybody's */
+  uint32_t budget;         /* connections that it may still accept in this turn */
+  unsigned proxy_versions; /* set of enum ab_proxy_accept; 0: no PROXY header */
 } ab_service;
 
 /* Kept small: an idle connection is this structure and its entry in the poller's table. */
@@ -84,6 +88,7 @@ struct ab_conn {
   bool keep : 1;         /* its answer */
   bool resets : 1;       /* the end of the connection must not look like the end of the response */
   bool lingers : 1;      /* unread input is on its way: linger before closing */
+  bool proxied : 1;      /* a PROXY header has to come before the first request */
 };
 
 struct ab_engine {

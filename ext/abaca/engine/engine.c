@@ -218,6 +218,27 @@ int ab_engine_add_listener(ab_engine *engine, ab_listener *listener) {
   return AB_OK;
 }
 
+int ab_engine_expect_proxy(ab_engine *engine, const ab_listener *listener, unsigned accept,
+                           const ab_net *from, size_t from_count) {
+  ab_net *proxies = NULL;
+  if (from_count > 0) {
+    size_t size;
+    if (!ab_mul_size(from_count, sizeof(*from), &size)) return AB_ENOMEM;
+    proxies = ab_alloc(&engine->mem, size);
+    if (!proxies) return AB_ENOMEM;
+    memcpy(proxies, from, size);
+  }
+  ab_engine_lock(engine);
+  ab_service *service = engine->services;
+  while (service->listener != listener) service = service->next;
+  ab_free(&engine->mem, service->proxies);
+  service->proxies = proxies;
+  service->proxy_count = from_count;
+  service->proxy_versions = accept;
+  ab_engine_unlock(engine);
+  return AB_OK;
+}
+
 const ab_listener *ab_engine_listener(const ab_engine *engine, size_t i) {
   ab_service *service = engine->services;
   while (service && i-- > 0) service = service->next;
@@ -297,6 +318,7 @@ void ab_engine_fini(ab_engine *engine) {
   for (ab_service *service = engine->services, *next; service; service = next) {
     next = service->next;
     ab_listener_fini(service->listener);
+    ab_free(&engine->mem, service->proxies);
     ab_free(&engine->mem, service);
   }
   for (ab_slab *slab = engine->slabs, *next; slab; slab = next) {

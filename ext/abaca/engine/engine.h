@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "engine/body.h"
 #include "http1/head.h"
+#include "http1/proxy.h"
 #include "http1/write.h"
 #include "io/poller.h"
 #include "io/socket.h"
@@ -54,6 +55,12 @@ void ab_engine_fini(ab_engine *engine);
 
 /* Takes the listener. Returns AB_OK or AB_ENOMEM (then it stays the caller's). */
 int ab_engine_add_listener(ab_engine *engine, ab_listener *listener) AB_WARN_UNUSED;
+/* Connections of the listener, which the engine has, begin with a PROXY header: `accept` is a set
+ * of enum ab_proxy_accept. The source that it names takes the place of the socket's address. With
+ * networks in `from` (copied), only their peers have to, and may, send one. To be called before the
+ * listener's first connection. Returns AB_OK or AB_ENOMEM. */
+int ab_engine_expect_proxy(ab_engine *engine, const ab_listener *listener, unsigned accept,
+                           const ab_net *from, size_t from_count) AB_WARN_UNUSED;
 /* The i-th listener, NULL behind the last. Borrowed. */
 const ab_listener *ab_engine_listener(const ab_engine *engine, size_t i);
 /* Stops listening and lets the listeners go; their socket files are removed. */
@@ -111,6 +118,7 @@ const char *ab_engine_date(const ab_engine *engine);
 void ab_conn_set_app(ab_conn *conn, void *app);
 void *ab_conn_app(const ab_conn *conn);
 
+/* The socket's address, or the one that a PROXY header has named. */
 const ab_addr *ab_conn_peer(const ab_conn *conn);
 const ab_listener *ab_conn_listener(const ab_conn *conn);
 

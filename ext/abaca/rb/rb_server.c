@@ -7,6 +7,7 @@
 
 #include "http1/write.h"
 #include "rb/rb_guest.h"
+#include "rb/rb_proxies.h"
 #include "rb/rb_scheduler.h"
 
 #define SCRATCH_SIZE 8192
@@ -565,17 +566,36 @@ static ab_listener_options listener_options(VALUE keywords) {
   };
 }
 
-static void add_listener(ab_server *server, ab_listener *listener, VALUE what) {
+/* What a listener is to expect of proxies; it is asked for before there is a listener, because it
+ * raises. */
+typedef struct proxy_options {
+  unsigned accept;
+  VALUE nets;
+} proxy_options;
+
+static proxy_options proxy_options_of(VALUE keywords) {
+  return (proxy_options){ab_proxy_accept_of(keyword(keywords, "proxy_protocol")),
+                         ab_nets_of(keyword(keywords, "proxy_from"))};
+}
+
+static void add_listener(ab_server *server, ab_listener *listener, const proxy_options *proxy,
+                         VALUE what) {
   if (!listener) rb_syserr_fail_str(errno, what);
   if (ab_engine_add_listener(server->engine, listener) != AB_OK) {
     ab_listener_fini(listener);
     rb_memerror();
   }
+  if (ab_engine_expect_proxy(server->engine, listener, proxy->accept, ab_nets_ptr(proxy->nets),
+                             ab_nets_count(proxy->nets)) != AB_OK) {
+    rb_memerror();
+  }
 }
 
-/* call-seq: add_tcp(address, port, backlog:, defer_accept:, reuse_port:) -> Integer
+/* call-seq: add_tcp(address, port, backlog:, defer_accept:, reuse_port:, proxy_protocol:,
+ *                   proxy_from:) -> Integer
  *
- * Listens on a numeric address. Returns the port. Raises SystemCallError. */
+ * Listens on a numeric address. Returns the port. proxy_protocol: :v1, :v2, :any, :v1_if_sent or
+ * nil; proxy_from: Array of networks. Raises SystemCallError, ArgumentError. */
 static VALUE server_add_tcp(int argc, VALUE *argv, VALUE self) {
   ab_server *server = server_of(self);
   VALUE address, port, keywords;
@@ -583,21 +603,26 @@ static VALUE server_add_tcp(int argc, VALUE *argv, VALUE self) {
   int number = NUM2INT(port);
   if (number < 0 || number > 65535) rb_raise(rb_eArgError, "port %d is not in 0..65535", number);
   ab_listener_options options = listener_options(keywords);
+  proxy_options proxy = proxy_options_of(keywords);
   ab_listener *listener =
       ab_listener_tcp(&ab_mem_libc, StringValueCStr(address), (uint16_t)number, &options);
-  add_listener(server, listener, rb_sprintf("%" PRIsVALUE ":%d", address, number));
+  add_listener(server, listener, &proxy, rb_sprintf("%" PRIsVALUE ":%d", address, number));
+  RB_GC_GUARD(proxy.nets);
   return INT2FIX(ab_listener_port(listener));
 }
 
-/* call-seq: add_unix(path, backlog:, umask:, mode:) -> nil
+/* call-seq: add_unix(path, backlog:, umask:, mode:, proxy_protocol:, proxy_from:) -> nil
  *
- * Listens on a unix socket. Raises SystemCallError. */
+ * Listens on a unix socket. Raises SystemCallError, ArgumentError. */
 static VALUE server_add_unix(int argc, VALUE *argv, VALUE self) {
   ab_server *server = server_of(self);
   VALUE path, keywords;
   rb_scan_args(argc, argv, "1:", &path, &keywords);
   ab_listener_options options = listener_options(keywords);
-  add_listener(server, ab_listener_unix(&ab_mem_libc, StringValueCStr(path), &options), path);
+  proxy_options proxy = proxy_options_of(keywords);
+  add_listener(server, ab_listener_unix(&ab_mem_libc, StringValueCStr(path), &options), &proxy,
+               path);
+  RB_GC_GUARD(proxy.nets);
   return Qnil;
 }
 
@@ -781,5 +806,6 @@ void ab_init_server(VALUE mAbaca) {
   rb_define_method(cEngine, "halt", server_halt, 0);
   rb_define_method(cEngine, "close", server_close, 0);
   rb_define_method(cEngine, "stats", server_stats, 0);
+  ab_init_proxies(cEngine);
   ab_init_exchange(mAbaca);
 }

@@ -6,10 +6,11 @@ module Abaca
     #
     # tcp:  `backlog=N`, `defer_accept=false`, `reuse_port=true`
     # unix: `backlog=N`, `umask=0NNN`, `mode=NNN` (octal); `unix://@name` is an abstract socket
+    # both: `proxy_protocol=v1` (or `v2`, `any`), `proxy_from=10.0.0.0/8,::1`
     class Bind
       BACKLOG = 1024
-      TCP = { backlog: BACKLOG, defer_accept: true, reuse_port: false }.freeze
-      UNIX = { backlog: BACKLOG, umask: nil, mode: nil }.freeze
+      TCP = { backlog: BACKLOG, defer_accept: true, reuse_port: false, proxy_protocol: nil, proxy_from: [] }.freeze
+      UNIX = { backlog: BACKLOG, umask: nil, mode: nil, proxy_protocol: nil, proxy_from: [] }.freeze
       TCP_URL = %r{\Atcp://(\[[^\]/?#]+\]|[^\[\]:/?#]*):(\d+)/?(?:\?(.*))?\z}
       UNIX_URL = %r{\Aunix://([^?]+)(?:\?(.*))?\z}
       private_constant :TCP, :UNIX, :TCP_URL, :UNIX_URL
@@ -68,6 +69,8 @@ module Abaca
 
       def self.parameter(url, key, value)
         return value != "false" if %i[defer_accept reuse_port].include?(key)
+        return value.to_s if key == :proxy_protocol
+        return value.to_s.split(",", -1) if key == :proxy_from
 
         number = key == :mode ? Integer(value.to_s, 8, exception: false) : Integer(value.to_s, exception: false)
         least = key == :backlog ? 1 : 0
@@ -81,7 +84,8 @@ module Abaca
         @host = host
         @port = port
         @path = path
-        @options = options.freeze
+        proxies = options.slice(:proxy_protocol, :proxy_from)
+        @options = options.merge(Proxies.listener(**proxies)).freeze
         freeze
       end
 

@@ -1,0 +1,97 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Config
+    # What is believed of whom about who the client is (docs/proxies.md): checks the settings that say so,
+    # and gives them one form.
+    module Proxies
+      # Versions of the PROXY protocol that a place to listen at can ask for.
+      PROTOCOLS = %i[v1 v2 any].freeze
+
+      # Words for networks that one would otherwise look up.
+      NETWORKS = {
+        loopback: ["127.0.0.0/8", "::1"].freeze,
+        private: ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"].freeze
+      }.freeze
+
+      # Which fields a trusted proxy writes: X-Forwarded-For and X-Forwarded-Proto, or Forwarded.
+      FIELDS = %i[x_forwarded forwarded].freeze
+
+      FIELD_NAME = /\A[!#$%&'*+\-.^_`|~0-9A-Za-z]+\z/
+      private_constant :FIELD_NAME
+
+      class << self
+        # @param list [String, Symbol, Array, nil] addresses, networks like `10.0.0.0/8`, :loopback, :private
+        # @param name [String] of the setting, for the error
+        # @return [Array<String>] addresses and networks
+        # @raise [ConfigError]
+        def networks(list, name)
+          [*list].flatten.flat_map do |item|
+            next NETWORKS.fetch(item) if NETWORKS.key?(item)
+            next item.dup.freeze if item.is_a?(String) && Engine.network?(item)
+
+            raise ConfigError, "#{name}: #{item.inspect} is no address, no network like \"10.0.0.0/8\", " \
+                               "and neither :loopback nor :private"
+          end.freeze
+        end
+
+        # The options of a place to listen at.
+        #
+        # @param proxy_protocol [Symbol, String, nil] :v1, :v2 or :any
+        # @param proxy_from [String, Symbol, Array] as for `networks`
+        # @return [Hash{Symbol => Object}]
+        # @raise [ConfigError]
+        def listener(proxy_protocol: nil, proxy_from: [])
+          protocol = proxy_protocol&.to_sym
+          unless protocol.nil? || PROTOCOLS.include?(protocol)
+            raise ConfigError, "proxy_protocol: v1, v2 or any is needed, not #{proxy_protocol}"
+          end
+
+          from = networks(proxy_from, "proxy_from")
+          raise ConfigError, "proxy_from: means nothing without proxy_protocol" if from.any? && protocol.nil?
+
+          { proxy_protocol: protocol, proxy_from: from }
+        end
+
+        # @param value [Symbol, String, Hash] as set_remote_address takes it
+        # @return [Symbol, String, Hash] :socket, a fixed value, `{ header: }` or `{ proxy_protocol: :v1 }`
+        # @raise [ConfigError]
+        def remote_address(value)
+          case value
+          when :socket then :socket
+          when :localhost then "127.0.0.1"
+          when String then value.dup.freeze
+          when Hash then remote_address_source(value)
+          else raise_remote_address(value)
+          end
+        end
+
+        # @param value [Symbol, String]
+        # @return [Symbol] one of FIELDS
+        # @raise [ConfigError]
+        def fields(value)
+          name = value.to_sym if value.respond_to?(:to_sym)
+          return name if FIELDS.include?(name)
+
+          raise ConfigError, "forwarded_fields: :x_forwarded or :forwarded is needed, not #{value.inspect}"
+        end
+
+        private
+
+        def remote_address_source(value)
+          raise_remote_address(value) unless value.size == 1
+          return { proxy_protocol: :v1 }.freeze if value[:proxy_protocol]&.to_sym == :v1
+          # Like Puma, which makes an env key of it, this takes "X_Real_IP" for "X-Real-IP".
+          return { header: value[:header].tr("_", "-").freeze }.freeze if FIELD_NAME.match?(value[:header])
+
+          raise_remote_address(value)
+        end
+
+        def raise_remote_address(value)
+          raise ConfigError, "set_remote_address: :socket, :localhost, a String, header: \"X-Real-IP\" or " \
+                             "proxy_protocol: :v1 is needed, not #{value.inspect}"
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,276 @@
+/* Connections that begin with a PROXY header: whose address the engine then tells, and what becomes
+ * of those that do not keep to it. */
+#include "engine/fixture.h"
+
+#define V1         "PROXY TCP4 192.0.2.7 198.51.100.1 4711 80\r\n"
+#define V2         "\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0c\xc0\x00\x02\x08\x01\x01\x01\x01\x00\x50\x00\x50"
+#define GET(path)  "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
+#define SIZE(text) (sizeof(text) - 1)
+
+static uint16_t listen_for(fixture *fx, unsigned accept, const char *from) {
+  uint16_t port = fixture_listen(fx);
+  ab_net net;
+  if (from) CHECK(ab_net_parse(from, strlen(from), &net));
+  CHECK_INT(AB_OK, ab_engine_expect_proxy(fx->engine, fx->engine->services->listener, accept,
+                                          from ? &net : NULL, from ? 1 : 0));
+  return port;
+}
+
+/* The address of the only request that was taken and is held. */
+static const char *held_peer(fixture *fx) {
+  static char text[AB_ADDR_TEXT_MAX];
+  CHECK_INT(1, fx->held_count);
+  if (fx->held_count == 0) return "";
+  ab_addr_text(ab_conn_peer(fx->held[0]), text);
+  return text;
+}
+
+/* Sends the octets in two parts and expects a request of `peer`. */
+static void check_peer(fixture *fx, uint16_t port, const char *octets, size_t len, size_t split,
+                       const char *peer) {
+  int client = client_tcp(port);
+  client_send_octets(client, octets, split);
+  fixture_run(fx);
+  client_send_octets(client, octets + split, len - split);
+  fixture_run(fx);
+  CHECK(strcmp(peer, held_peer(fx)) == 0);
+  while (fx->held_count) answer_held(fx, 0, "x");
+  fixture_run(fx);
+  CHECK_INT(1, occurrences(client_read(client, NULL), "200 OK"));
+  close(client);
+  fixture_run(fx);
+}
+
+static void the_header_may_be_cut_anywhere(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  uint16_t port = listen_for(&fx, AB_PROXY_V1 | AB_PROXY_V2, NULL);
+  static const char v1[] = V1 GET("/a"), v2[] = V2 GET("/a");
+  for (size_t split = 1; split < SIZE(v1); split++) {
+    check_peer(&fx, port, v1, SIZE(v1), split, "192.0.2.7");
+  }
+  for (size_t split = 1; split < SIZE(v2); split++) {
+    check_peer(&fx, port, v2, SIZE(v2), split, "192.0.2.8");
+  }
+  fixture_fini(&fx);
+}
+
+static void octet_by_octet(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  uint16_t port = listen_for(&fx, AB_PROXY_V2, NULL);
+  static const char octets[] = V2 GET("/a");
+  int client = client_tcp(port);
+  for (size_t i = 0; i < SIZE(octets); i++) {
+    client_send_octets(client, octets + i, 1);
+    fixture_run(&fx);
+  }
+  CHECK(strcmp("192.0.2.8", held_peer(&fx)) == 0);
+  CHECK_INT(80, ab_conn_peer(fx.held[0])->port);
+  answer_held(&fx, 0, "x");
+  fixture_run(&fx);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* The address holds for all of the connection's requests. */
+static void it_comes_once_for_all_requests(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  uint16_t port = listen_for(&fx, AB_PROXY_V1, NULL);
+  int client = client_tcp(port);
+  client_send(client, V1 GET("/a") GET("/b"));
+  for (int i = 0; i < 2; i++) {
+    fixture_run(&fx);
+    CHECK(strcmp("192.0.2.7", held_peer(&fx)) == 0);
+    if (fx.held_count) answer_held(&fx, 0, "x");
+  }
+  fixture_run(&fx);
+  bool end;
+  CHECK_INT(2, occurrences(client_read(client, &end), "200 OK"));
+  CHECK(!end);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* Expects that the octets are answered with 400 once, after `taken` requests, and the end. */
+static void check_refused(unsigned accept, const char *octets, size_t len, unsigned taken) {
+  fixture fx;
+  fixture_init(&fx);
+  uint16_t port = listen_for(&fx, accept, NULL);
+  int client = client_tcp(port);
+  client_send_octets(client, octets, len);
+  fixture_run(&fx);
+  bool end;
+  const char *answer = client_read(client, &end);
+  CHECK_INT(1, occurrences(answer, "400 Bad Request\r\n"));
+  CHECK_INT(taken, occurrences(answer, "200 OK"));
+  CHECK(end);
+  CHECK_INT(taken, fx.taken);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void a_second_one_is_refused(void) {
+  static const char v1_v1[] = V1 V1 GET("/a"), v2_v1[] = V2 V1 GET("/a"), v2_v2[] = V2 V2 GET("/a"),
+                    v1_v2[] = V1 V2 GET("/a"), later[] = V1 GET("/a") V1 GET("/b");
+  check_refused(AB_PROXY_V1 | AB_PROXY_V2, v1_v1, SIZE(v1_v1), 0);
+  check_refused(AB_PROXY_V1 | AB_PROXY_V2, v2_v1, SIZE(v2_v1), 0);
+  check_refused(AB_PROXY_V1 | AB_PROXY_V2, v2_v2, SIZE(v2_v2), 0);
+  check_refused(AB_PROXY_V1 | AB_PROXY_V2, v1_v2, SIZE(v1_v2), 0);
+  check_refused(AB_PROXY_V1, later, SIZE(later), 1);
+  check_refused(AB_PROXY_V1 | AB_PROXY_OPTIONAL, later, SIZE(later), 1);
+}
+
+static void what_is_no_header_is_refused(void) {
+  static const char plain[] = GET("/a"), v1[] = V1 GET("/a"), bad[] = "PROXY TCP4 x\r\n" GET("/a"),
+                    wrong_len[] = "\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0b\xc0\x00\x02\x08\x01\x01";
+  char endless[4096];
+  memset(endless, 'x', sizeof endless);
+  memcpy(endless, "PROXY UNKNOWN ", 14);
+  check_refused(AB_PROXY_V1 | AB_PROXY_V2, plain, SIZE(plain), 0);
+  check_refused(AB_PROXY_V2, v1, SIZE(v1), 0);
+  check_refused(0, v1, SIZE(v1), 0);
+  check_refused(AB_PROXY_V1 | AB_PROXY_OPTIONAL, bad, SIZE(bad), 0);
+  check_refused(AB_PROXY_V2, wrong_len, SIZE(wrong_len), 0);
+  check_refused(AB_PROXY_V1, endless, sizeof endless, 0);
+}
+
+static void an_optional_one_may_be_missing(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  uint16_t port = listen_for(&fx, AB_PROXY_V1 | AB_PROXY_OPTIONAL, NULL);
+  static const char plain[] = "PUT /a HTTP/1.1\r\nHost: x\r\n\r\n", v1[] = V1 GET("/a");
+  for (size_t split = 1; split < SIZE(plain); split++) {
+    check_peer(&fx, port, plain, SIZE(plain), split, "127.0.0.1");
+  }
+  check_peer(&fx, port, v1, SIZE(v1), 5, "192.0.2.7");
+  fixture_fini(&fx);
+}
+
+/* Others than the named proxies speak for themselves, and may not speak for anybody else. */
+static void only_named_proxies_may_send_one(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  uint16_t port = listen_for(&fx, AB_PROXY_V1, "127.0.0.0/8");
+  static const char v1[] = V1 GET("/a"), plain[] = GET("/a");
+  check_peer(&fx, port, v1, SIZE(v1), 5, "192.0.2.7");
+  fixture_fini(&fx);
+
+  fixture_init(&fx);
+  fx.hold = true;
+  port = listen_for(&fx, AB_PROXY_V1, "10.0.0.0/8");
+  check_peer(&fx, port, plain, SIZE(plain), 5, "127.0.0.1");
+  int client = client_tcp(port);
+  client_send(client, v1);
+  fixture_run(&fx);
+  CHECK_INT(1, occurrences(client_read(client, NULL), "400 Bad Request\r\n"));
+  CHECK_INT(0, fx.held_count);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void its_size_is_limited(void) {
+  static const char tlv[] = "\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x04\x04\x00\x01x" GET("/a");
+  for (uint64_t most = 19; most <= 21; most++) {
+    fixture fx;
+    fixture_prepare(&fx);
+    fx.limits.max_proxy_header = most;
+    CHECK(fixture_start(&fx));
+    int client = client_tcp(listen_for(&fx, AB_PROXY_V2, NULL));
+    client_send_octets(client, tlv, SIZE(tlv));
+    fixture_run(&fx);
+    CHECK_INT(1,
+              occurrences(client_read(client, NULL), most < 20 ? "HTTP/1.1 400" : "HTTP/1.1 200"));
+    close(client);
+    fixture_fini(&fx);
+  }
+}
+
+static void silence_within_and_behind_it_ends(void) {
+  static const struct {
+    const char *sent;
+    bool answered;
+  } table[] = {{"", false}, {"PROXY TCP4 192", true}, {V1, false}, {V1 "GET /", true}};
+  for (size_t i = 0; i < AB_ARRAY_LEN(table); i++) {
+    fixture fx;
+    fixture_init(&fx);
+    int client = client_tcp(listen_for(&fx, AB_PROXY_V1, NULL));
+    if (*table[i].sent) client_send(client, table[i].sent);
+    fixture_run(&fx);
+    fixture_pass(&fx, (unsigned)fx.limits.header_timeout);
+    bool end;
+    CHECK_INT(table[i].answered, occurrences(client_read(client, &end), "HTTP/1.1 408"));
+    CHECK(end);
+    CHECK_INT(0, fx.taken);
+    close(client);
+    fixture_fini(&fx);
+  }
+}
+
+static void a_peer_may_go_within_it(void) {
+  fixture fx;
+  fixture_init(&fx);
+  uint16_t port = listen_for(&fx, AB_PROXY_V1 | AB_PROXY_V2, NULL);
+  static const char *const parts[] = {"", "PRO", V1, "\r\n\r\n"};
+  for (size_t i = 0; i < AB_ARRAY_LEN(parts); i++) {
+    int client = client_tcp(port);
+    if (*parts[i]) client_send(client, parts[i]);
+    fixture_run(&fx);
+    close(client);
+    fixture_run(&fx);
+    CHECK_INT(0, stats_of(&fx).connections);
+  }
+  fixture_fini(&fx);
+}
+
+static void draining_lets_a_request_behind_it_in(void) {
+  fixture fx;
+  fixture_init(&fx);
+  uint16_t port = listen_for(&fx, AB_PROXY_V1, NULL);
+  int idle = client_tcp(port), busy = client_tcp(port);
+  client_send(idle, V1);
+  client_send(busy, V1 "GET /a HTTP/1.1\r\n");
+  fixture_run(&fx);
+  ab_engine_drain(fx.engine);
+  fixture_run(&fx);
+  bool end;
+  client_read(idle, &end);
+  CHECK(end);
+  client_send(busy, "Host: x\r\n\r\n");
+  fixture_run(&fx);
+  CHECK_INT(1, occurrences(client_read(busy, &end), "200 OK"));
+  CHECK(end);
+  close(idle);
+  close(busy);
+  fixture_fini(&fx);
+}
+
+static void without_memory_the_listener_is_as_before(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fixture_listen(&fx);
+  ab_net net;
+  CHECK(ab_net_parse("::1", 3, &net));
+  const ab_listener *listener = fx.engine->services->listener;
+  fx.mem.fail_at = fx.mem.calls + 1;
+  CHECK_INT(AB_ENOMEM, ab_engine_expect_proxy(fx.engine, listener, AB_PROXY_V1, &net, 1));
+  CHECK_INT(0, fx.engine->services->proxy_versions);
+  CHECK_INT(AB_OK, ab_engine_expect_proxy(fx.engine, listener, AB_PROXY_V1, &net, 1));
+  CHECK_INT(AB_OK, ab_engine_expect_proxy(fx.engine, listener, AB_PROXY_V2, &net, 1));
+  CHECK_INT(1, fx.engine->services->proxy_count);
+  fixture_fini(&fx);
+}
+
+CHECK_MAIN(CHECK_CASE(the_header_may_be_cut_anywhere), CHECK_CASE(octet_by_octet),
+           CHECK_CASE(it_comes_once_for_all_requests), CHECK_CASE(a_second_one_is_refused),
+           CHECK_CASE(what_is_no_header_is_refused), CHECK_CASE(an_optional_one_may_be_missing),
+           CHECK_CASE(only_named_proxies_may_send_one), CHECK_CASE(its_size_is_limited),
+           CHECK_CASE(silence_within_and_behind_it_ends), CHECK_CASE(a_peer_may_go_within_it),
+           CHECK_CASE(draining_lets_a_request_behind_it_in),
+           CHECK_CASE(without_memory_the_listener_is_as_before))
