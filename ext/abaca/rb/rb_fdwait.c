@@ -1,7 +1,11 @@
 /* Waits for descriptors that Ruby owns. Each number has a state with the interests of all that wait
- * for it; the poller's registration is the union of them, one-shot, renewed at each wait. So a
- * number that was closed and reused behind our back is registered anew, and a wait that is given up
- * costs no system call.
+ * for it; the poller's registration is the union of them, edge-triggered.
+ *
+ * A wait renews the registration, so that the kernel looks at the descriptor anew. That can be
+ * spared when a hook has just met EAGAIN on it: what comes after that is a new edge. But the number
+ * may have been closed and reused behind our back, and the registration be gone. So such a wait is
+ * `unproven`: it is renewed all the same before the loop blocks, or after a while in a loop that is
+ * never idle. In a loop with much to do the edge comes before either happens.
  */
 #include "rb/rb_scheduler.h"
 
@@ -22,7 +26,14 @@ bool ab__io_closed(VALUE io) {
 }
 
 static int arm(ab_fd_state *state, uint32_t events) {
-  return ab_poller_set(state->loop->poller, &state->watch, events | AB_POLL_ONESHOT);
+  return ab_poller_set(state->loop->poller, &state->watch, events | AB_POLL_EDGE);
+}
+
+static uint32_t wanted(const ab_fd_state *state) {
+  uint32_t events = 0;
+  for (const ab_list *node = state->interests.next; node != &state->interests; node = node->next)
+    events |= AB_CONTAINER_OF(node, ab_interest, link)->want;
+  return events;
 }
 
 /* What the events mean for an interest: a hang-up or an error ends every wait, so that the caller's
@@ -35,20 +46,23 @@ static uint32_t match(uint32_t events, uint32_t want) {
 /* The poller's lock is held. */
 static void fd_ready(ab_watch *watch, uint32_t events) {
   ab_fd_state *state = AB_CONTAINER_OF(watch, ab_fd_state, watch);
-  uint32_t rest = 0;
+  state->exhausted = 0;
+  if (ab_list_empty(&state->interests)) {
+    /* Nobody waits now. An edge that comes in the next wait is welcome; but what nobody waits for
+     * at all shall not wake the loop again and again. */
+    if (state->unclaimed) ab_poller_unset(state->loop->poller, watch, false);
+    state->unclaimed = true;
+    return;
+  }
   ab_list_each (node, tmp, &state->interests) {
     ab_interest *interest = AB_CONTAINER_OF(node, ab_interest, link);
     uint32_t got = match(events, interest->want);
-    if (got == 0) {
-      rest |= interest->want;
-      continue;
-    }
+    if (got == 0) continue;
     interest->got |= got;
     ab_list_remove(node);
     ab_loop_wake(state->loop, interest->waiter);
   }
-  /* Those that cannot be armed are let go: they try their system call and come back. */
-  if (rest != 0 && arm(state, rest) != AB_OK) fd_ready(watch, AB_POLL_ERROR);
+  if (ab_list_empty(&state->interests)) ab_list_remove(&state->unproven);
 }
 
 static ab_fd_state *find_state(ab_loop *loop, int fd) {
@@ -60,6 +74,11 @@ static ab_fd_state *find_state(ab_loop *loop, int fd) {
 bool ab__fd_known(ab_loop *loop, int fd) {
   const ab_fd_state *state = find_state(loop, fd);
   return state && state->watch.events != 0;
+}
+
+void ab__fd_exhausted(ab_loop *loop, int fd, uint32_t events) {
+  ab_fd_state *state = find_state(loop, fd);
+  if (state) state->exhausted |= events & READY_MASK;
 }
 
 static void grow_table(ab_fd_table *table, size_t chunk) {
@@ -82,6 +101,7 @@ static ab_fd_state *make_state(ab_loop *loop, int fd) {
     states[i].watch.ready = fd_ready;
     states[i].loop = loop;
     ab_list_init(&states[i].interests);
+    ab_list_init(&states[i].unproven);
   }
   loop->fds.chunks[chunk] = states;
   return find_state(loop, fd);
@@ -113,6 +133,25 @@ static void evict_closed(ab_loop *loop, ab_fd_state *state) {
   }
 }
 
+/* Waits that cannot be armed are let go: they try their system call and come back. */
+static void prove(ab_loop *loop, ab_fd_state *state) {
+  ab_list_remove(&state->unproven);
+  evict_closed(loop, state);
+  uint32_t events = wanted(state);
+  if (events == 0) return;
+  ab_poller_lock(loop->poller);
+  if (arm(state, events) != AB_OK) fd_ready(&state->watch, AB_POLL_ERROR);
+  ab_poller_unlock(loop->poller);
+}
+
+void ab__fd_prove(ab_loop *loop, ab_nsec since) {
+  ab_list_each (node, tmp, &loop->unproven) {
+    ab_fd_state *state = AB_CONTAINER_OF(node, ab_fd_state, unproven);
+    if (state->since > since) break;
+    prove(loop, state);
+  }
+}
+
 void ab__fd_closed(ab_loop *loop, int fd) {
   ab_fd_state *state = fd < 0 ? NULL : find_state(loop, fd);
   if (!state) return;
@@ -134,19 +173,34 @@ void ab__fd_sweep(ab_loop *loop) {
   }
 }
 
+/* May the wait rely on the registration that there is? Its IO is only compared: it may be gone. */
+static bool is_armed(const ab_fd_state *state, const ab_interest *interest) {
+  return (interest->want & ~state->exhausted) == 0 &&
+         (interest->want & ~state->watch.events) == 0 && state->io == interest->io;
+}
+
+static void leave_unproven(ab_loop *loop, ab_fd_state *state) {
+  if (!ab_list_empty(&state->unproven)) return;
+  state->since = loop->now;
+  ab_list_append(&loop->unproven, &state->unproven);
+}
+
 bool ab__fd_watch(ab_loop *loop, int fd, ab_interest *interest) {
   ab_fd_state *state = find_state(loop, fd);
   if (!state) state = make_state(loop, fd);
-  uint32_t events = interest->want;
-  if (AB_UNLIKELY(!ab_list_empty(&state->interests))) {
-    evict_closed(loop, state);
-    ab_list_each (node, tmp, &state->interests) {
-      events |= AB_CONTAINER_OF(node, ab_interest, link)->want;
-    }
+  bool armed = is_armed(state, interest);
+  state->exhausted &= ~interest->want;
+  state->unclaimed = false;
+  if (AB_UNLIKELY(!ab_list_empty(&state->interests))) evict_closed(loop, state);
+  int err = AB_OK;
+  if (armed) {
+    leave_unproven(loop, state);
+  } else {
+    ab_poller_lock(loop->poller);
+    err = arm(state, wanted(state) | interest->want);
+    ab_poller_unlock(loop->poller);
+    state->io = interest->io;
   }
-  ab_poller_lock(loop->poller);
-  int err = arm(state, events);
-  ab_poller_unlock(loop->poller);
   if (err == AB_OK) {
     ab_list_append(&state->interests, &interest->link);
     return true;

@@ -19,6 +19,10 @@ enum ab_blocked { AB_RUNNING, AB_BLOCKED, AB_WOKEN };
 /* How long a wait for a closed IO may go unnoticed where Ruby does not tell us (before 4.0). */
 #define SWEEP_INTERVAL (100 * AB_NSEC_PER_MS)
 
+/* How long a wait may rely on a registration that was not renewed for it, while the loop is busy.
+ */
+#define PROOF_DELAY (10 * AB_NSEC_PER_MS)
+
 /* So many fibers may hand over to each other, for so long, before the loop looks at timers and
  * descriptors. */
 #define CHAIN_LENGTH 32
@@ -109,6 +113,7 @@ VALUE ab__loop_alloc(VALUE klass) {
   ab_list_init(&loop->parked);
   ab_list_init(&loop->regions);
   ab_list_init(&loop->deferred);
+  ab_list_init(&loop->unproven);
   ab_heap_init(&loop->timers, &ab_mem_libc);
   ab_heap_init(&loop->timeouts, &ab_mem_libc);
   loop->self = self;
@@ -692,7 +697,12 @@ static bool turn(ab_loop *loop) {
   if (loop->offload) ab_offload_reap(loop->offload);
   if (loop->children) ab_offload_reap(loop->children);
   if (is_finished(loop) && !busy) return false;
-  if (ab_poller_wait(loop->poller, 0) == 0 && !busy && loop->ready_count == 0) block(loop);
+  ab__fd_prove(loop, loop->now - PROOF_DELAY);
+  if (ab_poller_wait(loop->poller, 0) == 0 && !busy && loop->ready_count == 0) {
+    ab__fd_prove(loop, loop->now);
+    /* A wait that could not be renewed is over. */
+    if (loop->ready_count == 0) block(loop);
+  }
   deliver_events(loop);
   rb_thread_check_ints();
   return true;

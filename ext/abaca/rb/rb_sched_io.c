@@ -253,7 +253,10 @@ static ssize_t attempt(const transfer *t, int fd, char *base, size_t size, size_
     return result_of(t->write ? pwrite(fd, base, size, from) : pread(fd, base, size, from));
   }
   ab_loop *loop = ab__loop_get(t->self);
-  return t->write ? try_write(loop, t->io, fd, base, size) : try_read(loop, t->io, fd, base, size);
+  ssize_t result =
+      t->write ? try_write(loop, t->io, fd, base, size) : try_read(loop, t->io, fd, base, size);
+  if (result == -EAGAIN) ab__fd_exhausted(loop, fd, t->write ? AB_POLL_OUT : AB_POLL_IN);
+  return result;
 }
 
 #if AB_SCHEDULER_INTERFACE >= 4

@@ -27,6 +27,11 @@ typedef struct ab_fd_state {
   ab_watch watch;
   ab_list interests;
   struct ab_loop *loop;
+  ab_list unproven;   /* in the loop's list: someone relies on the registration as it was */
+  ab_nsec since;      /* the turn in which it came there */
+  VALUE io;           /* for whom it was registered last; only to compare, it may be gone */
+  uint32_t exhausted; /* AB_POLL_*: a hook has met EAGAIN there, and no event has come since */
+  bool unclaimed;     /* an event has come that nobody waited for, and no wait since */
 } ab_fd_state;
 
 /* One waiter's interest in one descriptor; lives beside the waiter. */
@@ -77,6 +82,7 @@ struct ab_loop {
   const ab_loop_client *client;
   void *client_ctx;
   ab_fd_table fds;
+  ab_list unproven; /* descriptors whose registration is trusted for the moment, oldest first */
   ab_offload *offload, *children; /* for names and for processes; made when first needed */
   volatile uint32_t *fork_guard;  /* reads 0 in a forked child */
   pid_t owner;
@@ -139,6 +145,10 @@ VALUE ab__fiber_new(rb_block_call_func_t body, VALUE data);
 bool ab__fd_watch(ab_loop *loop, int fd, ab_interest *interest);
 /* True when the poller has taken a descriptor of this number before. */
 bool ab__fd_known(ab_loop *loop, int fd);
+/* A system call has said EAGAIN: the next event of this kind will be an edge. */
+void ab__fd_exhausted(ab_loop *loop, int fd, uint32_t events);
+/* Renews the registrations that waits have relied on since `since` or before. */
+void ab__fd_prove(ab_loop *loop, ab_nsec since);
 /* Wakes whoever waits for an IO that was closed. */
 void ab__fd_sweep(ab_loop *loop);
 /* The number is about to be closed: forget it. */
