@@ -51,6 +51,17 @@ module Abaca
         raise ConfigError, "#{name}: #{number} #{unit} is out of range, #{least} is the least"
       end
 
+      # @param values [Hash{Symbol => Object}] limits by name
+      # @return [Hash{Symbol => Integer}]
+      # @raise [ConfigError] for an unknown name or a value that does not fit
+      def check_limits(values)
+        values.to_h do |name, value|
+          raise ConfigError, "no limit is named `#{name}'#{suggestion(name, LIMITS.keys)}" unless LIMITS.key?(name)
+
+          [name, check_limit(name, value)]
+        end
+      end
+
       # @return [String] ` (did you mean ...?)` or nothing
       def suggestion(name, known)
         found = DidYouMean::SpellChecker.new(dictionary: known).correct(name).first

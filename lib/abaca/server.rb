@@ -41,13 +41,15 @@ module Abaca
     # @param backlog [Integer] connections that may wait to be accepted
     # @param defer_accept [Boolean] accept a connection only when its first octets are there
     # @param reuse_port [Boolean] let other processes listen on the same port
-    # @param proxies [Hash{Symbol => Object}] `proxy_protocol`: :v1, :v2 or :any when connections begin with a
-    #   PROXY header; `proxy_from`: Array of the networks whose connections do, all by default
+    # @param terms [Hash{Symbol => Object}] for the connections that are accepted here. `limits`: Hash of those
+    #   limits of docs/limits.md that differ from the server's; `proxy_protocol`: :v1, :v2 or :any when
+    #   connections begin with a PROXY header; `proxy_from`: Array of the networks whose connections do, all by
+    #   default
     # @return [Integer] the port (the first address's, should they differ)
     # @raise [ConfigError] when the host has no address, or an option no meaning
     # @raise [SystemCallError] when the port is taken or not allowed
-    def add_tcp_listener(host, port, backlog: Config::Bind::BACKLOG, defer_accept: true, reuse_port: false, **proxies)
-      options = { backlog:, defer_accept:, reuse_port:, **Config::Proxies.listener(**proxies) }
+    def add_tcp_listener(host, port, backlog: Config::Bind::BACKLOG, defer_accept: true, reuse_port: false, **terms)
+      options = { backlog:, defer_accept:, reuse_port:, **listener_terms(**terms) }
       first, *others = Addresses.of(host)
       chosen = add_first(first, port, options)
       others.each { |address| add_other(address, chosen, port, options) }
@@ -60,12 +62,12 @@ module Abaca
     # @param backlog [Integer] connections that may wait to be accepted
     # @param umask [Integer, nil] for the socket file while it is made
     # @param mode [Integer, nil] the socket file's mode
-    # @param proxies [Hash{Symbol => Object}] as for #add_tcp_listener; the peer of a unix socket is 127.0.0.1
+    # @param terms [Hash{Symbol => Object}] as for #add_tcp_listener; the peer of a unix socket is 127.0.0.1
     # @return [nil]
     # @raise [ConfigError] when an option has no meaning
     # @raise [SystemCallError]
-    def add_unix_listener(path, backlog: Config::Bind::BACKLOG, umask: nil, mode: nil, **proxies)
-      @engine.add_unix(path, backlog:, umask:, mode:, **Config::Proxies.listener(**proxies))
+    def add_unix_listener(path, backlog: Config::Bind::BACKLOG, umask: nil, mode: nil, **terms)
+      @engine.add_unix(path, backlog:, umask:, mode:, **listener_terms(**terms))
       nil
     end
 
@@ -158,6 +160,10 @@ module Abaca
       { limits: @config.limits, log: @log, access_log: @config[:log_requests], errors: @config[:errors] || $stderr,
         url_scheme: @config[:rack_url_scheme], multiprocess: false, script_name: @config[:script_name],
         shutdown_timeout: @config[:force_shutdown_after], rack_release: Rack.release }
+    end
+
+    def listener_terms(limits: {}, **proxies)
+      { limits: Config.check_limits(limits), **Config::Proxies.listener(**proxies) }
     end
 
     # A machine without IPv6 serves on all of its addresses all the same.

@@ -106,6 +106,13 @@ class ConfigTest < Minitest::Test
     assert_match(/header_timeout: a whole number of seconds/, failure(header_timeout: nil))
   end
 
+  def test_a_bind_has_limits_of_its_own
+    options = { "tcp://a:1?max_body_size=1000&header_timeout=5&backlog=9" => { max_body_size: 1000, header_timeout: 5 },
+                "unix:///a?max_body_size=0" => { max_body_size: 0 }, "tcp://a:1" => nil }
+
+    options.each { |url, limits| assert_equal [limits], [Abaca::Config::Bind.parse(url).options[:limits]] }
+  end
+
   def test_a_config_is_frozen
     config = load
 

@@ -145,7 +145,7 @@ class ConfigDslTest < Minitest::Test
     RUBY
 
     assert_equal [{ proxy_protocol: :any, proxy_from: ["10.0.0.0/8", "::1"] }, { proxy_protocol: :v1, proxy_from: [] }],
-                 (binds.map { |bind| bind.options.slice(:proxy_protocol, :proxy_from) })
+                 binds.map { |bind| bind.options.slice(:proxy_protocol, :proxy_from) }
   end
 
   def test_unknown_setting
@@ -175,7 +175,12 @@ class ConfigDslTest < Minitest::Test
       "bind \"tcp://a:1?proxy_protocol=v3\"" => "puma.rb:1: proxy_protocol: v1, v2 or any is needed, not v3",
       "bind \"unix:///a?proxy_from=::1\"" => "puma.rb:1: proxy_from: means nothing without proxy_protocol",
       "bind \"tcp://a:1?proxy_protocol=v1&proxy_from=x\"" =>
-        "puma.rb:1: proxy_from: \"x\" is no address, no network like \"10.0.0.0/8\", and neither :loopback nor :private",
+        "puma.rb:1: proxy_from: \"x\" is no address, no network like \"10.0.0.0/8\", and neither :loopback nor " \
+        ":private",
+      "bind \"tcp://a:1?max_body_siz=1\"" =>
+        "puma.rb:1: tcp://a:1?max_body_siz=1: unknown parameter max_body_siz (did you mean `max_body_size'?)",
+      "bind \"tcp://a:1?header_timeout=0\"" =>
+        "puma.rb:1: tcp://a:1?header_timeout=0: header_timeout: 0 seconds is out of range, 1 is the least",
       "bind \"unix:///a?mode=9\"" => "puma.rb:1: unix:///a?mode=9: mode=9 is not a number that fits",
       "set_remote_address header: \"X\"" => "puma.rb:1: set_remote_address: only :socket in this version",
       "rackup" => "puma.rb:1: wrong number of arguments (given 0, expected 1)"

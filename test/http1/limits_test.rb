@@ -19,7 +19,11 @@ class Http1LimitsTest < Minitest::Test
     max_header_count: [20, 431, ->(test, n) { test.request("GET", "/", Array.new(n - 1) { |nth| ["X-#{nth}", "v"] }) }],
     max_head_size: [5_000, 431, ->(test, n) { test.sized_head(n) }],
     max_trailer_count: [5, 431, ->(test, n) { test.with_trailers(Array.new(n) { |nth| "X-#{nth}: v\r\n" }.join) }],
-    max_chunk_line: [100, 400, ->(test, n) { test.with_chunk_line("5;e=#{'v' * (n - "5;e=".size)}") }]
+    max_trailer_size: [1_000, 431, ->(test, n) { test.with_trailers("X: #{'v' * (n - "X: \r\n".size)}\r\n") }],
+    max_chunk_line: [100, 400, ->(test, n) { test.with_chunk_line("5;e=#{'v' * (n - "5;e=".size)}") }],
+    max_chunk_extensions: [150, 400, ->(test, n) { test.with_chunk_line("5;e=#{'v' * (n - ";e=".size)}") }],
+    max_chunk_overhead: [100, 400, ->(test, n) { test.with_overhead(n) }],
+    max_body_size: [10, 413, ->(test, n) { test.request("POST", body: "x" * n) }]
   }.freeze
 
   TABLE.each do |name, (value, status, build)|
@@ -37,15 +41,29 @@ class Http1LimitsTest < Minitest::Test
     end
   end
 
-  # Whether the final empty line counts is ours to choose: the border lies within its two octets.
-  def test_max_trailer_size
-    running = serve(READ, max_trailer_size: 1_000)
-    { 990 => 200, 1_010 => 431 }.each do |size, status|
-      assert_equal status, ask(running, with_trailers("X: #{'v' * (size - 5)}\r\n")).status, "trailers of #{size}"
+  def test_max_body_size_of_chunks
+    running = serve(READ, max_body_size: 10)
+    { 9 => 200, 10 => 200, 11 => 413 }.each do |size, status|
+      octets = request("POST", "/", CHUNKED) + chunked("x" * (size - 1), "x")
+      assert_equal status, ask(running, octets).status, "chunks of #{size} octets"
     end
   end
 
-  def test_max_chunk_extensions
+  # The body need not come for that.
+  def test_max_body_size_is_answered_before_the_body
+    client = connect(serve(READ, max_body_size: 10))
+    assert_equal 413, client.call(request("POST", "/", "Content-Length" => "11")).status
+    assert client.closed?
+  end
+
+  def test_max_requests_per_connection
+    client = connect(serve(max_requests_per_connection: 3))
+    assert_equal [false, false, true], Array.new(3) { client.call(GET).close? }
+    assert client.closed?
+  end
+
+  # All extensions of a body count together.
+  def test_max_chunk_extensions_of_a_body
     running = serve(READ, max_chunk_extensions: 2_000)
     extension = ";e=#{'v' * 97}"
     { 19 => 200, 21 => 400 }.each do |chunks, status|
@@ -80,6 +98,31 @@ class Http1LimitsTest < Minitest::Test
     assert_equal "seen", client.read.body
   end
 
+  # Limits of a listener are those of its connections alone.
+  def test_a_listener_has_limits_of_its_own
+    running = serve(READ, max_body_size: 20)
+    limits = { max_body_size: 10, max_requests_per_connection: 1 }
+    narrow = running.server.add_tcp_listener("127.0.0.1", 0, defer_accept: false, limits: limits)
+    { running.port => [200, 200, 413], narrow => [200, 413, 413] }.each do |port, statuses|
+      assert_equal statuses, [10, 11, 21].map { |size| ask_port(port, request("POST", body: "x" * size)).status }
+    end
+    assert ask_port(narrow, GET).close?
+    refute ask_port(running.port, GET).close?
+  end
+
+  def test_unfit_limits_of_a_listener_are_refused
+    server = Abaca::Server.new(HELLO)
+    { { max_bdy_size: 1 } => /no limit is named `max_bdy_size' \(did you mean `max_body_size'/,
+      { header_timeout: 0 } => /header_timeout: 0 seconds is out of range/,
+      { header_timeout: "soon" } => /a whole number of seconds/ }.each do |limits, message|
+      assert_match message, assert_raises(Abaca::ConfigError) {
+        server.add_tcp_listener("127.0.0.1", 0, limits: limits)
+      }.message
+    end
+  ensure
+    server&.close
+  end
+
   def test_unknown_and_unfit_options_are_refused
     { no_such_option: 1, header_timeout: "soon", max_body_size: -1 }.each do |name, value|
       error = assert_raises(ArgumentError, TypeError, RangeError, Abaca::Error) do
@@ -87,6 +130,13 @@ class Http1LimitsTest < Minitest::Test
       end
       assert_includes error.message, name.to_s
     end
+  end
+
+  def ask_port(port, octets)
+    client = Wire::Client.new(port)
+    client.call(octets)
+  ensure
+    client&.close
   end
 
   # A GET request whose head has `size` octets.
@@ -102,5 +152,13 @@ class Http1LimitsTest < Minitest::Test
 
   def with_chunk_line(line)
     "#{request('POST', '/', CHUNKED)}#{line}\r\nhello\r\n0\r\n\r\n"
+  end
+
+  # Framing of `size` octets and next to no data; a fixed part of it is the last chunk.
+  def with_overhead(size)
+    line = "1;e=#{'v' * 20}"
+    chunks = (size - "0\r\n".size) / (line.size + "\r\n\r\n".size)
+    rest = size - (chunks * (line.size + "\r\n\r\n".size)) - "0\r\n".size
+    "#{request('POST', '/', CHUNKED)}#{"#{line}\r\nx\r\n" * chunks}#{'0' * (rest + 1)}\r\n\r\n"
   end
 end

@@ -2,12 +2,15 @@
  * tests come from.
  *
  * X(name, default, unit, what is refused and how). `name` is a member of `ab_limits` and the name
- * of the configuration setting. 0 means "no limit" where the text says so.
+ * of the configuration setting. 0 means "no limit" where the text says so. A listener may have
+ * values of its own.
  */
 #ifndef AB_BASE_LIMITS_H
 #define AB_BASE_LIMITS_H
 
 #include <stdint.h>
+
+#include "base/base.h"
 
 #define AB_LIMITS(X)                                                                               \
   X(max_request_line, 16384, "octets", "a longer request line: 414; a longer method: 501")         \
@@ -19,16 +22,26 @@
   X(max_trailer_size, 8192, "octets", "a longer trailer section: 431")                             \
   X(max_chunk_line, 256, "octets", "a longer chunk-size line: 400")                                \
   X(max_chunk_extensions, 16384, "octets", "more chunk extensions in one body: 400")               \
+  X(max_chunk_overhead, 65536, "octets", "more chunk framing, and over 3 x the data: 400")         \
   X(max_body_size, 0, "octets", "a longer request body: 413; 0 is no limit")                       \
   X(max_body_memory, 131072, "octets", "a longer request body goes to a temporary file")           \
+  X(request_timeout, 0, "seconds", "a request that takes longer in all: 504; 0 is no limit")       \
   X(max_requests_per_connection, 1000, "requests", "then the connection is closed; 0 is no limit") \
   X(header_timeout, 10, "seconds", "a head that takes longer from its first octet: 408")           \
   X(body_timeout, 30, "seconds", "a body without progress for longer: 408")                        \
-  X(min_body_rate, 512, "octets/s", "a slower body after its first 10 s: 408; 0 is no limit")      \
+  X(min_body_rate, 512, "octets/s", "a slower body after rate_grace: 408; 0 is no limit")          \
   X(write_timeout, 30, "seconds", "a peer that takes nothing of a response for longer: closed")    \
+  X(min_send_rate, 512, "octets/s", "a slower reader after rate_grace: closed; 0 is no limit")     \
+  X(rate_grace, 10, "seconds", "before this no rate is asked for")                                 \
   X(persistent_timeout, 65, "seconds", "an idle kept-alive connection: closed")                    \
   X(linger_timeout, 2, "seconds", "a peer that goes on sending after an error: closed")            \
+  X(dead_peer_timeout, 120, "seconds", "a machine that is silent: closed; 0 is no limit")          \
   X(max_pending_output, 262144, "octets", "a response's writer waits until the peer has read")
+
+/* A time limit in seconds, as nanoseconds; beyond 136 years it is for ever all the same. */
+static inline ab_nsec ab_limit_nsec(uint64_t seconds) {
+  return (seconds < UINT32_MAX ? seconds : UINT32_MAX) * AB_NSEC_PER_SEC;
+}
 
 /* The values in force. All are uint64_t so that one loop can set them by name. */
 typedef struct ab_limits {

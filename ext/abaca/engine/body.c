@@ -10,9 +10,6 @@
 #include "base/bits.h"
 #include "http1/head.h"
 
-/* min_body_rate is not asked for before this: a slow start is not an attack. */
-#define RATE_GRACE (10 * AB_NSEC_PER_SEC)
-
 int ab_body_init(ab_body **result, const ab_mem *mem, const ab_limits *limits,
                  const ab_framing *framing, ab_nsec now) {
   uint64_t most = limits->max_body_size ? limits->max_body_size : AB_BODY_CEILING;
@@ -149,12 +146,10 @@ int ab_body_feed(ab_body *body, const ab_limits *limits, const char *buf, size_t
 }
 
 ab_nsec ab_body_deadline(const ab_body *body, const ab_limits *limits) {
-  ab_nsec deadline = body->progress + limits->body_timeout * AB_NSEC_PER_SEC;
+  ab_nsec deadline = body->progress + ab_limit_nsec(limits->body_timeout);
   if (limits->min_body_rate) {
-    /* Beyond 136 years in advance the product would not fit, and nobody asks. */
-    uint64_t paid = body->size / limits->min_body_rate;
-    if (paid > UINT32_MAX) return deadline;
-    ab_nsec rate = body->started + RATE_GRACE + paid * AB_NSEC_PER_SEC;
+    ab_nsec rate = body->started + ab_limit_nsec(limits->rate_grace) +
+                   ab_limit_nsec(body->size / limits->min_body_rate);
     if (rate < deadline) deadline = rate;
   }
   return deadline;

@@ -23,7 +23,7 @@ static void conn_ready(ab_watch *watch, uint32_t events) {
 
 /* Who is no proxy must not be able to name another address than its own. */
 static bool is_proxied(const ab_service *service, const ab_addr *peer) {
-  if (AB_LIKELY(!service || service->proxy_versions == 0)) return false;
+  if (AB_LIKELY(service->proxy_versions == 0)) return false;
   return service->proxy_count == 0 || ab_nets_include(service->proxies, service->proxy_count, peer);
 }
 
@@ -32,10 +32,10 @@ ab_conn *ab__conn_open(ab_engine *engine, int fd, const ab_addr *peer, ab_servic
   if (!conn) return NULL;
   conn->watch.fd = fd;
   conn->watch.ready = conn_ready;
-  conn->service = service;
+  conn->service = service ? service : &engine->home;
   conn->peer = *peer;
   conn->state = AB_CONN_HEAD;
-  conn->proxied = is_proxied(service, peer);
+  conn->proxied = is_proxied(conn->service, peer);
   /* Usually the request is there already (TCP_DEFER_ACCEPT): read before asking the poller. */
   conn->readable = true;
   engine->stats.connections++;
@@ -76,6 +76,8 @@ void ab__conn_drop(ab_conn *conn) {
   ab_list_remove(&conn->ready_link);
   if (conn->out) ab_outbox_fini(conn->out);
   conn->out = NULL;
+  if (conn->stall) ab__conn_stall_end(conn);
+  conn->request_deadline = 0;
 
   if (in_app) {
     unsigned events = AB_EVENT_GONE;
@@ -92,61 +94,10 @@ void ab__conn_drop(ab_conn *conn) {
   ab__conn_free(conn);
 }
 
-/* --- deadlines --- */
-
-void ab__conn_set_deadline(ab_conn *conn, ab_nsec deadline) {
-  conn->deadline = deadline;
-  /* A deadline that only moves away costs two stores: the timer comes early and is armed again. */
-  if (deadline && (!ab_wheel_armed(&conn->timer) || deadline < conn->timer.deadline)) {
-    ab_wheel_arm(&conn->engine->wheel, &conn->timer, deadline);
-  }
-}
-
-void ab__conn_rearm(ab_conn *conn) {
-  ab_engine *engine = conn->engine;
-  const ab_limits *limits = &engine->limits;
-  if (conn->out && conn->blocked) {
-    if (conn->timed) return;
-    conn->timed = true;
-    ab__conn_set_deadline(conn, engine->now + limits->write_timeout * AB_NSEC_PER_SEC);
-  } else if (conn->body && (conn->state == AB_CONN_BODY || conn->wants_body)) {
-    ab__conn_set_deadline(conn, ab_body_deadline(conn->body, limits));
-  } else if (conn->state == AB_CONN_HEAD) {
-    /* One deadline for the idle time, and an absolute one from a head's first octet on. */
-    bool begun = conn->in_len > 0;
-    if (conn->timed && begun == conn->begun) return;
-    uint64_t seconds =
-        begun || conn->served == 0 ? limits->header_timeout : limits->persistent_timeout;
-    conn->timed = true;
-    conn->begun = begun;
-    ab__conn_set_deadline(conn, engine->now + seconds * AB_NSEC_PER_SEC);
-  } else if (conn->state == AB_CONN_LINGER) {
-    if (conn->timed) return;
-    conn->timed = true;
-    ab__conn_set_deadline(conn, engine->now + limits->linger_timeout * AB_NSEC_PER_SEC);
-  } else {
-    conn->deadline = 0;
-  }
-}
-
-static void fail_body(ab_conn *conn, int error) {
+void ab__conn_fail_body(ab_conn *conn, int error) {
   conn->body_error = error;
   conn->wants_body = false;
   ab__engine_event(conn, AB_EVENT_BODY);
-}
-
-void ab__conn_timeout(ab_conn *conn) {
-  conn->engine->stats.timeouts++;
-  conn->deadline = 0;
-  if (conn->out && conn->blocked) {
-    ab__conn_drop(conn);
-  } else if (conn->state == AB_CONN_APP && conn->wants_body) {
-    fail_body(conn, AB_HTTP1_REQUEST_TIMEOUT);
-  } else if (conn->state == AB_CONN_BODY || (conn->state == AB_CONN_HEAD && conn->in_len > 0)) {
-    ab__conn_fail(conn, AB_HTTP1_REQUEST_TIMEOUT);
-  } else if (conn->state == AB_CONN_HEAD || conn->state == AB_CONN_LINGER) {
-    ab__conn_drop(conn);
-  }
 }
 
 /* --- input memory --- */
@@ -202,7 +153,7 @@ static void leave(ab_conn *conn) {
 static void end_of_input(ab_conn *conn) {
   conn->hung_up = false;
   if (conn->state == AB_CONN_APP) {
-    fail_body(conn, AB_EPEER);
+    ab__conn_fail_body(conn, AB_EPEER);
   } else if (conn->state == AB_CONN_LINGER) {
     ab__conn_drop(conn);
   } else {
@@ -286,8 +237,8 @@ static int parse(ab_conn *conn) {
   if (ab_arena_left(&engine->arena) < engine->request_room) return AB_ENOMEM;
   ab_request *request = (ab_request *)(void *)ab_arena_top(&engine->arena);
   ab_field *fields = (ab_field *)(void *)(request + 1);
-  int size =
-      ab_head_parse(conn->in, conn->in_len, &engine->limits, &conn->progress, request, fields);
+  int size = ab_head_parse(conn->in, conn->in_len, ab__conn_limits(conn), &conn->progress, request,
+                           fields);
   if (size > 0) {
     ab_arena_take(&engine->arena, sizeof(ab_request) + request->field_count * sizeof(ab_field));
     conn->request = request;
@@ -312,12 +263,13 @@ static enum step begin_request(ab_conn *conn, const ab_request *request) {
   conn->consume = request->head_size;
   conn->turn_requests++;
   conn->progress = (ab_head_progress){0};
+  ab__conn_begin_request(conn);
   if (framing->body == AB_BODY_NONE) {
     queue_request(conn);
     return STEP_WAIT;
   }
 
-  int result = ab_body_init(&conn->body, &engine->mem, &engine->limits, framing, engine->now);
+  int result = ab_body_init(&conn->body, &engine->mem, ab__conn_limits(conn), framing, engine->now);
   if (result == AB_OK && framing->expect_continue) {
     conn->expects = true;
     queue_request(conn);
@@ -325,7 +277,7 @@ static enum step begin_request(ab_conn *conn, const ab_request *request) {
   }
   size_t used = 0;
   if (result == AB_OK) {
-    result = ab_body_feed(conn->body, &engine->limits, conn->in + request->head_size,
+    result = ab_body_feed(conn->body, ab__conn_limits(conn), conn->in + request->head_size,
                           conn->in_len - request->head_size, &used);
   }
   if (result < 0) {
@@ -348,7 +300,7 @@ static enum step begin_request(ab_conn *conn, const ab_request *request) {
  * malformed request. */
 static enum step read_proxy_header(ab_conn *conn) {
   int size = ab_proxy_parse(conn->in, conn->in_len, conn->service->proxy_versions,
-                            conn->engine->limits.max_proxy_header, &conn->peer);
+                            ab__conn_limits(conn)->max_proxy_header, &conn->peer);
   if (size == AB_AGAIN) {
     conn->parsed = true;
     return STEP_ON;
@@ -419,7 +371,7 @@ static enum step body_done(ab_conn *conn) {
 
 static enum step body_failed(ab_conn *conn, int error) {
   if (conn->state == AB_CONN_APP) {
-    fail_body(conn, error);
+    ab__conn_fail_body(conn, error);
   } else {
     ab__conn_fail(conn, error);
   }
@@ -429,7 +381,7 @@ static enum step body_failed(ab_conn *conn, int error) {
 /* Octets that arrived with the head of a request whose body the application asks for. */
 static enum step feed_input(ab_conn *conn) {
   size_t used = 0;
-  int result = ab_body_feed(conn->body, &conn->engine->limits, conn->in, conn->in_len, &used);
+  int result = ab_body_feed(conn->body, ab__conn_limits(conn), conn->in, conn->in_len, &used);
   conn->in += used;
   conn->in_len -= (uint32_t)used;
   if (result > 0) return body_done(conn);
@@ -449,7 +401,7 @@ static enum step read_body(ab_conn *conn) {
   if (n == 0) return step;
 
   size_t used = 0;
-  int result = ab_body_feed(conn->body, &engine->limits, buf, n, &used);
+  int result = ab_body_feed(conn->body, ab__conn_limits(conn), buf, n, &used);
   if (result < 0) return body_failed(conn, result);
   conn->body->progress = engine->now;
   if (result == 0) return STEP_ON;

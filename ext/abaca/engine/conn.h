@@ -37,6 +37,9 @@ enum ab_conn_state {
   AB_CONN_DEAD
 };
 
+typedef struct ab_stall ab_stall;
+
+/* A listener, and what holds for the connections that it accepts. */
 typedef struct ab_service {
   ab_watch watch;
   ab_engine *engine;
@@ -46,6 +49,7 @@ typedef struct ab_service {
   size_t proxy_count;      /* 0: everybody's */
   uint32_t budget;         /* connections that it may still accept in this turn */
   unsigned proxy_versions; /* set of enum ab_proxy_accept; 0: no PROXY header */
+  ab_limits limits;
 } ab_service;
 
 /* Kept small: an idle connection is this structure and its entry in the poller's table. */
@@ -54,11 +58,13 @@ struct ab_conn {
   ab_list ready_link; /* in engine->ready, ->batch, ->dead or engine->free */
   ab_list event_link; /* in engine->requests or engine->events */
   ab_wheel_node timer;
-  ab_nsec deadline; /* the true one; the timer may come earlier. 0: none */
+  ab_nsec deadline;         /* the true one; the timer may come earlier. 0: none */
+  ab_nsec request_deadline; /* of request_timeout. 0: none, or it has passed */
   ab_engine *engine;
   ab_service *service;
   void *app;
   ab_outbox *out;            /* NULL while nothing is pending */
+  ab_stall *stall;           /* NULL while the peer takes all at once */
   char *in;                  /* input not yet used, in the arena or in `own` */
   char *own;                 /* memory of the connection's own, or NULL */
   const ab_request *request; /* parsed and not taken; in the arena */
@@ -93,7 +99,7 @@ struct ab_conn {
 
 struct ab_engine {
   ab_mem mem;
-  ab_limits limits;
+  ab_service home; /* of connections that no listener accepted; its limits are the server's */
   ab_poller *poller;
   ab_outbox_pool *outboxes;
   ab_service *services;
@@ -110,7 +116,10 @@ struct ab_engine {
   uint32_t touched_count;
   struct ab_slab *slabs;
   size_t request_room; /* octets that a parsed request takes at most */
-  ab_nsec rest_until;  /* accepting rests, because descriptors ran out; 0: it does not */
+  ab_arena
+      next_arena; /* with room for a new listener's requests: from the next turn on, or empty */
+  size_t next_room;
+  ab_nsec rest_until; /* accepting rests, because descriptors ran out; 0: it does not */
   int64_t date_second;
   ab_engine_stats stats;
   bool paused, draining;
@@ -135,7 +144,6 @@ struct ab_engine {
 ab_conn *ab__conn_open(ab_engine *engine, int fd, const ab_addr *peer, ab_service *service);
 /* Serves a ready connection as far as it goes. */
 void ab__conn_advance(ab_conn *conn);
-void ab__conn_timeout(ab_conn *conn);
 /* Makes `in` independent of the arena, and forgets the parsed form of a request not yet taken. */
 void ab__conn_settle(ab_conn *conn);
 /* Parses a queued request again if it was settled. False when the arena has no room left. */
@@ -146,9 +154,26 @@ void ab__conn_taken(ab_conn *conn);
 void ab__conn_drop(ab_conn *conn);
 /* Frees what a connection without socket still has; nobody may use it any more. */
 void ab__conn_free(ab_conn *conn);
+/* The body that the application waits for will not come. */
+void ab__conn_fail_body(ab_conn *conn, int error);
+
+static inline const ab_limits *ab__conn_limits(const ab_conn *conn) {
+  return &conn->service->limits;
+}
+
+/* deadline.c: time. */
+
 /* Sets the deadline that follows from the state, unless this phase has one. */
 void ab__conn_rearm(ab_conn *conn);
-void ab__conn_set_deadline(ab_conn *conn, ab_nsec deadline);
+/* From here on request_timeout counts. */
+void ab__conn_begin_request(ab_conn *conn);
+/* The earliest of its deadlines; 0: none. */
+ab_nsec ab__conn_due(const ab_conn *conn);
+/* One of its deadlines may have passed. */
+void ab__conn_timeout(ab_conn *conn);
+/* While conn->stall: the socket took more; all is sent. */
+void ab__conn_stall_sent(ab_conn *conn, uint64_t octets);
+void ab__conn_stall_end(ab_conn *conn);
 
 /* reply.c: the output side. */
 

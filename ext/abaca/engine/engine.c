@@ -23,12 +23,39 @@ void ab_engine_unlock(ab_engine *engine) {
   if (engine->poller) ab_poller_unlock(engine->poller);
 }
 
+/* Requests within these limits shall fit into the arena; a larger one serves from the next turn on.
+ */
+static int make_room(ab_engine *engine, const ab_limits *limits) {
+  size_t fields, request, room;
+  if (!ab_mul_size(limits->max_header_count, sizeof(ab_field), &fields) ||
+      !ab_add_size(fields, sizeof(ab_request) + 32, &request) ||
+      !ab_add_size(request, AB_RECV_MAX, &room) || !ab_mul_size(room, ARENA_READS, &room)) {
+    return AB_ENOMEM;
+  }
+  if (request <= engine->request_room || request <= engine->next_room) return AB_OK;
+  ab_arena arena;
+  if (ab_arena_init(&arena, &engine->mem, room) != AB_OK) return AB_ENOMEM;
+  ab_arena_fini(&engine->next_arena, &engine->mem);
+  engine->next_arena = arena;
+  engine->next_room = request;
+  return AB_OK;
+}
+
+/* Nothing is in the arena between turns. */
+static void move_house(ab_engine *engine) {
+  ab_arena_fini(&engine->arena, &engine->mem);
+  engine->arena = engine->next_arena;
+  engine->request_room = engine->next_room;
+  engine->next_arena = (ab_arena){0};
+  engine->next_room = 0;
+}
+
 ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_release release,
                           void *ctx) {
   ab_engine *engine = ab_alloc_zero(mem, sizeof(*engine));
   if (!engine) return NULL;
   engine->mem = *mem;
-  engine->limits = *limits;
+  engine->home = (ab_service){.watch.fd = -1, .engine = engine, .limits = *limits};
   engine->date_second = -1;
   ab_list_init(&engine->ready);
   ab_list_init(&engine->batch);
@@ -38,15 +65,9 @@ ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_
   ab_list_init(&engine->free);
   ab_wheel_init(&engine->wheel, 0);
 
-  size_t fields, room;
-  bool fits = ab_mul_size(limits->max_header_count, sizeof(ab_field), &fields) &&
-              ab_add_size(fields, sizeof(ab_request) + 32, &engine->request_room) &&
-              ab_add_size(engine->request_room, AB_RECV_MAX, &room) &&
-              ab_mul_size(room, ARENA_READS, &room);
   engine->touched = ab_alloc(mem, AB_STEP_CONNS * sizeof(ab_conn *));
   engine->outboxes = ab_outbox_pool_init(&engine->mem, release, ctx, SPARE_OUTBOXES, SPARE_CHUNKS);
-  if (!fits || !engine->touched || !engine->outboxes ||
-      ab_arena_init(&engine->arena, mem, room) != AB_OK) {
+  if (!engine->touched || !engine->outboxes || make_room(engine, limits) != AB_OK) {
     ab_engine_fini(engine);
     return NULL;
   }
@@ -202,14 +223,21 @@ static ab_conn *accept_one(ab_service *service) {
   return NULL;
 }
 
-int ab_engine_add_listener(ab_engine *engine, ab_listener *listener) {
+int ab_engine_add_listener(ab_engine *engine, ab_listener *listener, const ab_limits *limits) {
   ab_service *service = ab_alloc_zero(&engine->mem, sizeof(*service));
   if (!service) return AB_ENOMEM;
+  service->limits = limits ? *limits : engine->home.limits;
   service->watch.ready = service_ready;
   service->watch.fd = ab_listener_fd(listener);
   service->engine = engine;
   service->listener = listener;
   ab_engine_lock(engine);
+  int err = make_room(engine, &service->limits);
+  if (err) {
+    ab_engine_unlock(engine);
+    ab_free(&engine->mem, service);
+    return err;
+  }
   ab_service **end = &engine->services;
   while (*end) end = &(*end)->next;
   *end = service;
@@ -328,6 +356,7 @@ void ab_engine_fini(ab_engine *engine) {
   if (engine->outboxes) ab_outbox_pool_fini(engine->outboxes);
   ab_wheel_fini(&engine->wheel);
   ab_arena_fini(&engine->arena, &engine->mem);
+  ab_arena_fini(&engine->next_arena, &engine->mem);
   ab_free(&engine->mem, engine->touched);
   ab_mem mem = engine->mem;
   ab_free(&mem, engine);
@@ -388,9 +417,10 @@ static void pass_deadlines(ab_engine *engine) {
   }
   for (ab_wheel_node *node; (node = ab_wheel_due(&engine->wheel, engine->now));) {
     ab_conn *conn = AB_CONTAINER_OF(node, ab_conn, timer);
-    if (conn->deadline == 0) continue; /* armed again when the next deadline is set */
-    if (conn->deadline > engine->now) {
-      ab_wheel_arm(&engine->wheel, node, conn->deadline);
+    ab_nsec due = ab__conn_due(conn);
+    if (due == 0) continue; /* armed again when the next deadline is set */
+    if (due > engine->now) {
+      ab_wheel_arm(&engine->wheel, node, due);
     } else {
       ab__conn_timeout(conn);
     }
@@ -400,6 +430,7 @@ static void pass_deadlines(ab_engine *engine) {
 void ab_engine_begin_turn(ab_engine *engine, ab_nsec now) {
   ab_engine_lock(engine);
   engine->now = now;
+  if (AB_UNLIKELY(engine->next_room > 0)) move_house(engine);
   refresh_date(engine);
   ab_list_splice(&engine->batch, &engine->ready);
   ab_engine_unlock(engine);
@@ -486,7 +517,7 @@ ab_engine_stats ab_engine_get_stats(ab_engine *engine) {
 }
 
 const ab_limits *ab_engine_limits(const ab_engine *engine) {
-  return &engine->limits;
+  return &engine->home.limits;
 }
 
 const char *ab_engine_date(const ab_engine *engine) {

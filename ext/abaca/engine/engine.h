@@ -25,10 +25,11 @@ typedef struct ab_conn ab_conn;
 
 /* What a connection has to tell, as bits. */
 enum ab_event {
-  AB_EVENT_REQUEST = 1, /* a request waits to be taken */
-  AB_EVENT_BODY = 2,    /* the body that ab_conn_want_body asked for is complete, or failed */
-  AB_EVENT_DRAINED = 4, /* output is below the mark that ab_conn_want_room waited for */
-  AB_EVENT_GONE = 8     /* the peer has gone; the connection lives until ab_conn_finish */
+  AB_EVENT_REQUEST = 1,  /* a request waits to be taken */
+  AB_EVENT_BODY = 2,     /* the body that ab_conn_want_body asked for is complete, or failed */
+  AB_EVENT_DRAINED = 4,  /* output is below the mark that ab_conn_want_room waited for */
+  AB_EVENT_GONE = 8,     /* the peer has gone; the connection lives until ab_conn_finish */
+  AB_EVENT_DEADLINE = 16 /* request_timeout has passed; told once */
 };
 
 typedef struct ab_engine_stats {
@@ -37,6 +38,7 @@ typedef struct ab_engine_stats {
   uint64_t requests;    /* handed to the application */
   uint64_t errors;      /* requests that the engine itself answered with 4xx or 5xx */
   uint64_t timeouts;    /* connections closed by a deadline, idle ones included */
+  uint64_t expired;     /* requests whose request_timeout has passed */
   uint64_t received;    /* octets */
   uint64_t sent;        /* octets */
   uint32_t connections; /* open now */
@@ -53,8 +55,10 @@ ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_
  * been finished. */
 void ab_engine_fini(ab_engine *engine);
 
-/* Takes the listener. Returns AB_OK or AB_ENOMEM (then it stays the caller's). */
-int ab_engine_add_listener(ab_engine *engine, ab_listener *listener) AB_WARN_UNUSED;
+/* Takes the listener; copies the limits of its connections, which are the engine's when NULL.
+ * Returns AB_OK or AB_ENOMEM (then the listener stays the caller's). */
+int ab_engine_add_listener(ab_engine *engine, ab_listener *listener,
+                           const ab_limits *limits) AB_WARN_UNUSED;
 /* Connections of the listener, which the engine has, begin with a PROXY header: `accept` is a set
  * of enum ab_proxy_accept. The source that it names takes the place of the socket's address. With
  * networks in `from` (copied), only their peers have to, and may, send one. To be called before the
@@ -109,6 +113,7 @@ void ab_engine_drain(ab_engine *engine);
 void ab_engine_abort(ab_engine *engine, bool spare_app);
 
 ab_engine_stats ab_engine_get_stats(ab_engine *engine);
+/* Those that ab_engine_init was given. */
 const ab_limits *ab_engine_limits(const ab_engine *engine);
 /* "Date: ...\r\n" of this second, AB_DATE_LEN + 8 octets. */
 const char *ab_engine_date(const ab_engine *engine);
@@ -120,7 +125,10 @@ void *ab_conn_app(const ab_conn *conn);
 
 /* The socket's address, or the one that a PROXY header has named. */
 const ab_addr *ab_conn_peer(const ab_conn *conn);
+/* NULL for a connection that came otherwise. */
 const ab_listener *ab_conn_listener(const ab_conn *conn);
+/* Those of its listener, or the engine's. */
+const ab_limits *ab_conn_limits(const ab_conn *conn);
 
 /* [locked] True when the response may leave the connection open; from then on the answer stays the
  * same for this response, and ab_conn_finish goes by it. */

@@ -23,6 +23,10 @@ const ab_listener *ab_conn_listener(const ab_conn *conn) {
   return conn->service->listener;
 }
 
+const ab_limits *ab_conn_limits(const ab_conn *conn) {
+  return ab__conn_limits(conn);
+}
+
 bool ab_conn_gone(const ab_conn *conn) {
   return conn->state == AB_CONN_DEAD;
 }
@@ -42,7 +46,7 @@ int ab_conn_body_error(const ab_conn *conn) {
 bool ab_conn_keep_alive(ab_conn *conn) {
   if (!conn->keep_decided) {
     const ab_engine *engine = conn->engine;
-    uint64_t most = engine->limits.max_requests_per_connection;
+    uint64_t most = ab__conn_limits(conn)->max_requests_per_connection;
     /* With the body unread, nobody knows where the next request begins (RFC 9110 10.1.1). */
     conn->keep = !conn->asks_close && !engine->draining && !conn->expects &&
                  conn->body_error == AB_OK && (most == 0 || conn->served < most);
@@ -107,7 +111,7 @@ bool ab_conn_want_room(ab_conn *conn) {
 }
 
 bool ab__conn_is_full(const ab_conn *conn) {
-  return conn->out && ab_outbox_pending(conn->out) > conn->engine->limits.max_pending_output;
+  return conn->out && ab_outbox_pending(conn->out) > ab__conn_limits(conn)->max_pending_output;
 }
 
 /* --- sending --- */
@@ -140,6 +144,7 @@ static ssize_t send_next(ab_conn *conn, const ab_outbox_next_op *next) {
 static void all_sent(ab_conn *conn) {
   ab_outbox_fini(conn->out);
   conn->out = NULL;
+  if (AB_UNLIKELY(conn->stall != NULL)) ab__conn_stall_end(conn);
   if (conn->state != AB_CONN_CLOSING) return;
   if (!conn->lingers) {
     ab__conn_drop(conn);
@@ -174,13 +179,14 @@ void ab__conn_flush(ab_conn *conn) {
     } else {
       progress = true;
       engine->stats.sent += (uint64_t)n;
+      if (AB_UNLIKELY(conn->stall != NULL)) ab__conn_stall_sent(conn, (uint64_t)n);
       ab_outbox_shift(conn->out, (uint64_t)n);
     }
   }
   if (conn->state == AB_CONN_DEAD) return;
   if (progress && !conn->blocked) ab__conn_rearm(conn);
-  if (conn->wants_room &&
-      (!conn->out || ab_outbox_pending(conn->out) <= engine->limits.max_pending_output / 2)) {
+  if (conn->wants_room && (!conn->out || ab_outbox_pending(conn->out) <=
+                                             ab__conn_limits(conn)->max_pending_output / 2)) {
     conn->wants_room = false;
     ab__engine_event(conn, AB_EVENT_DRAINED);
   }
@@ -208,6 +214,7 @@ void ab_conn_finish(ab_conn *conn, enum ab_finish how) {
   ab_engine *engine = conn->engine;
   engine->stats.in_app--;
   conn->app = NULL;
+  conn->request_deadline = 0;
   ab__engine_event(conn, 0);
   bool keep =
       how == AB_FINISH_COMPLETE && ab_conn_keep_alive(conn) && !conn->expects && !engine->draining;
@@ -252,6 +259,7 @@ void ab__conn_fail(ab_conn *conn, int error) {
   conn->request = NULL;
   conn->consume = 0;
   conn->expects = false;
+  conn->request_deadline = 0;
 
   /* "400 Bad Request\n" is the whole content: nothing of what the peer sent comes back. */
   char head[512], *p = ab_write_status_line(head, status);

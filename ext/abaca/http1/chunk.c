@@ -12,8 +12,7 @@
 #define DIGITS_MAX 16
 
 /* Chunks of one octet are legal and cost a hundred times what large ones do. So a body's framing
- * may take this much, and beyond it no more than three quarters of all octets. */
-#define OVERHEAD_FREE  65536
+ * may take max_chunk_overhead, and beyond it no more than three quarters of all octets. */
 #define OVERHEAD_RATIO 3
 
 enum chunk_state {
@@ -133,10 +132,11 @@ static int on_extension(ab_chunk_decoder *self, char octet) {
 }
 
 /* The size line is complete. */
-static int begin_chunk(ab_chunk_decoder *self, char octet) {
+static int begin_chunk(ab_chunk_decoder *self, const ab_limits *limits, char octet) {
   if (octet != '\n') return AB_HTTP1_LINE_END;
   self->overhead += (uint64_t)self->line + 2;
-  if (self->overhead > OVERHEAD_FREE && self->overhead / OVERHEAD_RATIO > self->total) {
+  if (self->overhead > limits->max_chunk_overhead &&
+      self->overhead / OVERHEAD_RATIO > self->total) {
     return AB_HTTP1_CHUNK_OVERHEAD;
   }
   self->total += self->left;
@@ -146,7 +146,7 @@ static int begin_chunk(ab_chunk_decoder *self, char octet) {
 }
 
 static int on_size_line(ab_chunk_decoder *self, const ab_limits *limits, char octet) {
-  if (self->state == STATE_SIZE_LF) return begin_chunk(self, octet);
+  if (self->state == STATE_SIZE_LF) return begin_chunk(self, limits, octet);
   if (octet != '\r' && !count(&self->line, limits->max_chunk_line)) {
     return AB_HTTP1_CHUNK_LINE_TOO_LONG;
   }

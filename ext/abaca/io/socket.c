@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -94,6 +96,11 @@ ssize_t ab_sock_sendfile(int fd, int file_fd, uint64_t offset, uint64_t len) {
   default:
     return error_of(errno);
   }
+}
+
+uint64_t ab_sock_queued(int fd) {
+  int octets = 0;
+  return ioctl(fd, SIOCOUTQ, &octets) == 0 && octets > 0 ? (uint64_t)octets : 0;
 }
 
 void ab_sock_shutdown(int fd) {

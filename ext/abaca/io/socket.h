@@ -19,6 +19,9 @@ ssize_t ab_sock_send(int fd, const struct iovec *iov, int count);
  * most); 0 when the file ends at or before offset; AB_AGAIN; AB_EPEER; AB_ENOMEM (try later);
  * AB_ESYS (the file cannot be read or not be sent this way; errno says). */
 ssize_t ab_sock_sendfile(int fd, int file_fd, uint64_t offset, uint64_t len);
+/* Octets of a stream socket that its peer has not taken yet, by the kernel's reckoning; 0 when that
+ * cannot be told. */
+uint64_t ab_sock_queued(int fd);
 /* Half-closes for writing. */
 void ab_sock_shutdown(int fd);
 /* Closes so that the peer gets a reset, for a peer that does not deserve better. */
@@ -35,11 +38,13 @@ typedef struct ab_listener ab_listener;
 enum ab_listener_family { AB_LISTEN_TCP, AB_LISTEN_UNIX };
 
 typedef struct ab_listener_options {
-  int backlog;       /* 0: 1024 */
-  bool defer_accept; /* TCP_DEFER_ACCEPT: the kernel wakes us when there is data */
-  bool reuse_port;   /* SO_REUSEPORT */
-  int umask;         /* unix: the process's while the socket file is made; -1: as it is */
-  int mode;          /* unix: chmod of the socket file; -1: none */
+  int backlog;         /* 0: 1024 */
+  bool defer_accept;   /* TCP_DEFER_ACCEPT: the kernel wakes us when there is data */
+  uint32_t dead_after; /* tcp: seconds after which a peer whose machine answers neither data nor
+                          probes is a broken connection; 0: the system's, which is hours */
+  bool reuse_port;     /* SO_REUSEPORT */
+  int umask;           /* unix: the process's while the socket file is made; -1: as it is */
+  int mode;            /* unix: chmod of the socket file; -1: none */
 } ab_listener_options;
 
 /* Binds and listens on a numeric IPv4 or IPv6 address (EINVAL for anything else). TCP_NODELAY is on

@@ -554,75 +554,87 @@ static VALUE keyword(VALUE keywords, const char *name) {
   return NIL_P(keywords) ? Qnil : option(keywords, name);
 }
 
-static ab_listener_options listener_options(VALUE keywords) {
+static ab_listener_options listener_options(VALUE keywords, const ab_limits *limits) {
+  /* A peer that has time to read has time to answer. */
+  uint64_t dead = limits->dead_peer_timeout, slow = limits->write_timeout;
+  if (dead > 0 && dead < slow) dead = slow;
   VALUE backlog = keyword(keywords, "backlog"), umask = keyword(keywords, "umask"),
         mode = keyword(keywords, "mode");
   return (ab_listener_options){
       .backlog = NIL_P(backlog) ? 1024 : NUM2INT(backlog),
       .defer_accept = RTEST(keyword(keywords, "defer_accept")),
       .reuse_port = RTEST(keyword(keywords, "reuse_port")),
+      .dead_after = dead < UINT32_MAX ? (uint32_t)dead : UINT32_MAX,
       .umask = NIL_P(umask) ? -1 : NUM2INT(umask),
       .mode = NIL_P(mode) ? -1 : NUM2INT(mode),
   };
 }
 
-/* What a listener is to expect of proxies; it is asked for before there is a listener, because it
- * raises. */
-typedef struct proxy_options {
-  unsigned accept;
-  VALUE nets;
-} proxy_options;
+/* What holds for the connections of a listener; it is asked for before there is a listener, because
+ * it raises. */
+typedef struct listener_terms {
+  ab_limits limits; /* the server's, but for those that the listener has of its own */
+  unsigned proxy_accept;
+  VALUE proxies;
+} listener_terms;
 
-static proxy_options proxy_options_of(VALUE keywords) {
-  return (proxy_options){ab_proxy_accept_of(keyword(keywords, "proxy_protocol")),
-                         ab_nets_of(keyword(keywords, "proxy_from"))};
+static listener_terms listener_terms_of(const ab_server *server, VALUE keywords) {
+  listener_terms terms = {
+      .limits = *ab_engine_limits(server->engine),
+      .proxy_accept = ab_proxy_accept_of(keyword(keywords, "proxy_protocol")),
+      .proxies = ab_nets_of(keyword(keywords, "proxy_from")),
+  };
+  VALUE given = keyword(keywords, "limits");
+  if (!NIL_P(given)) rb_hash_foreach(given, set_limit, (VALUE)&terms.limits);
+  return terms;
 }
 
-static void add_listener(ab_server *server, ab_listener *listener, const proxy_options *proxy,
+static void add_listener(ab_server *server, ab_listener *listener, const listener_terms *terms,
                          VALUE what) {
   if (!listener) rb_syserr_fail_str(errno, what);
-  if (ab_engine_add_listener(server->engine, listener) != AB_OK) {
+  if (ab_engine_add_listener(server->engine, listener, &terms->limits) != AB_OK) {
     ab_listener_fini(listener);
     rb_memerror();
   }
-  if (ab_engine_expect_proxy(server->engine, listener, proxy->accept, ab_nets_ptr(proxy->nets),
-                             ab_nets_count(proxy->nets)) != AB_OK) {
+  if (ab_engine_expect_proxy(server->engine, listener, terms->proxy_accept,
+                             ab_nets_ptr(terms->proxies), ab_nets_count(terms->proxies)) != AB_OK) {
     rb_memerror();
   }
 }
 
-/* call-seq: add_tcp(address, port, backlog:, defer_accept:, reuse_port:, proxy_protocol:,
+/* call-seq: add_tcp(address, port, backlog:, defer_accept:, reuse_port:, limits:, proxy_protocol:,
  *                   proxy_from:) -> Integer
  *
- * Listens on a numeric address. Returns the port. proxy_protocol: :v1, :v2, :any, :v1_if_sent or
- * nil; proxy_from: Array of networks. Raises SystemCallError, ArgumentError. */
+ * Listens on a numeric address. Returns the port. limits: Hash of those that differ from the
+ * server's; proxy_protocol: :v1, :v2, :any, :v1_if_sent or nil; proxy_from: Array of networks.
+ * Raises SystemCallError, ArgumentError. */
 static VALUE server_add_tcp(int argc, VALUE *argv, VALUE self) {
   ab_server *server = server_of(self);
   VALUE address, port, keywords;
   rb_scan_args(argc, argv, "2:", &address, &port, &keywords);
   int number = NUM2INT(port);
   if (number < 0 || number > 65535) rb_raise(rb_eArgError, "port %d is not in 0..65535", number);
-  ab_listener_options options = listener_options(keywords);
-  proxy_options proxy = proxy_options_of(keywords);
+  listener_terms terms = listener_terms_of(server, keywords);
+  ab_listener_options options = listener_options(keywords, &terms.limits);
   ab_listener *listener =
       ab_listener_tcp(&ab_mem_libc, StringValueCStr(address), (uint16_t)number, &options);
-  add_listener(server, listener, &proxy, rb_sprintf("%" PRIsVALUE ":%d", address, number));
-  RB_GC_GUARD(proxy.nets);
+  add_listener(server, listener, &terms, rb_sprintf("%" PRIsVALUE ":%d", address, number));
+  RB_GC_GUARD(terms.proxies);
   return INT2FIX(ab_listener_port(listener));
 }
 
-/* call-seq: add_unix(path, backlog:, umask:, mode:, proxy_protocol:, proxy_from:) -> nil
+/* call-seq: add_unix(path, backlog:, umask:, mode:, limits:, proxy_protocol:, proxy_from:) -> nil
  *
  * Listens on a unix socket. Raises SystemCallError, ArgumentError. */
 static VALUE server_add_unix(int argc, VALUE *argv, VALUE self) {
   ab_server *server = server_of(self);
   VALUE path, keywords;
   rb_scan_args(argc, argv, "1:", &path, &keywords);
-  ab_listener_options options = listener_options(keywords);
-  proxy_options proxy = proxy_options_of(keywords);
-  add_listener(server, ab_listener_unix(&ab_mem_libc, StringValueCStr(path), &options), &proxy,
-               path);
-  RB_GC_GUARD(proxy.nets);
+  listener_terms terms = listener_terms_of(server, keywords);
+  ab_listener_options options = listener_options(keywords, &terms.limits);
+  ab_listener *listener = ab_listener_unix(&ab_mem_libc, StringValueCStr(path), &options);
+  add_listener(server, listener, &terms, path);
+  RB_GC_GUARD(terms.proxies);
   return Qnil;
 }
 
@@ -772,6 +784,7 @@ static VALUE server_stats(VALUE self) {
       {"timeouts", stats.timeouts}, {"received", stats.received},
       {"sent", stats.sent},         {"connections", stats.connections},
       {"in_app", stats.in_app},     {"waiting", stats.waiting},
+      {"expired", stats.expired},
   };
   for (size_t i = 0; i < AB_ARRAY_LEN(table); i++) {
     rb_hash_aset(result, ID2SYM(rb_intern(table[i].name)), ULL2NUM(table[i].value));

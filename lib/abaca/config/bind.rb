@@ -7,6 +7,9 @@ module Abaca
     # tcp:  `backlog=N`, `defer_accept=false`, `reuse_port=true`
     # unix: `backlog=N`, `umask=0NNN`, `mode=NNN` (octal); `unix://@name` is an abstract socket
     # both: `proxy_protocol=v1` (or `v2`, `any`), `proxy_from=10.0.0.0/8,::1`
+    # both: any limit of docs/limits.md by its name, for the connections of this place
+    #
+    #   tcp://0.0.0.0:80?max_body_size=1000000&header_timeout=5
     class Bind
       BACKLOG = 1024
       TCP = { backlog: BACKLOG, defer_accept: true, reuse_port: false, proxy_protocol: nil, proxy_from: [] }.freeze
@@ -61,10 +64,20 @@ module Abaca
           next if key == "low_latency"
 
           key = key.to_sym
-          raise ConfigError, "#{url}: unknown parameter #{key}" unless known.key?(key)
-
-          options[key] = parameter(url, key, value)
+          if LIMITS.key?(key)
+            (options[:limits] ||= {})[key] = limit(url, key, value)
+          elsif known.key?(key)
+            options[key] = parameter(url, key, value)
+          else
+            raise ConfigError, "#{url}: unknown parameter #{key}#{Config.suggestion(key, [*known.keys, *LIMITS.keys])}"
+          end
         end
+      end
+
+      def self.limit(url, key, value)
+        Config.check_limit(key, value)
+      rescue ConfigError => e
+        raise ConfigError, "#{url}: #{e.message}"
       end
 
       def self.parameter(url, key, value)
@@ -78,7 +91,7 @@ module Abaca
 
         raise ConfigError, "#{url}: #{key}=#{value} is not a number that fits"
       end
-      private_class_method :query, :parameter
+      private_class_method :query, :parameter, :limit
 
       def initialize(options:, host: nil, port: nil, path: nil)
         @host = host

@@ -464,7 +464,9 @@ static void no_deadline_for_the_application(void) {
 static void peer_that_reads_nothing(void) {
   for (int keep = 0; keep < 2; keep++) {
     fixture fx;
-    fixture_init(&fx);
+    fixture_prepare(&fx);
+    fx.limits.min_send_rate = 0;
+    CHECK(fixture_start(&fx));
     fx.hold = true;
     int client = client_open(&fx);
     client_send(client, GET("/a"));
@@ -484,7 +486,9 @@ static void peer_that_reads_nothing(void) {
 
 static void peer_that_reads_slowly(void) {
   fixture fx;
-  fixture_init(&fx);
+  fixture_prepare(&fx);
+  fx.limits.min_send_rate = 0;
+  CHECK(fixture_start(&fx));
   fx.hold = true;
   int client = client_open(&fx);
   client_send(client, GET("/a"));
@@ -511,6 +515,7 @@ static void stuck_response_keeps_its_deadline(void) {
     fixture fx;
     fixture_prepare(&fx);
     fx.limits.max_pending_output = 16 << 20;
+    fx.limits.min_send_rate = 0;
     CHECK(fixture_start(&fx));
     fx.hold = true;
     int client = client_open(&fx);

@@ -282,7 +282,7 @@ static AB_UNUSED uint16_t fixture_listen(fixture *self) {
   ab_listener *listener = ab_listener_tcp(&self->mem.mem, "127.0.0.1", 0, NULL);
   if (!listener) return 0;
   uint16_t port = ab_listener_port(listener);
-  if (ab_engine_add_listener(self->engine, listener) != AB_OK) {
+  if (ab_engine_add_listener(self->engine, listener, NULL) != AB_OK) {
     ab_listener_fini(listener);
     return 0;
   }

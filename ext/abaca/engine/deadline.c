@@ -1,0 +1,187 @@
+/* Deadlines of a connection. Three kinds: of what it waits for at the moment (a head, a body, the
+ * next request, the end), of a response that the peer is slow to take, and of the request as a
+ * whole. Nothing here is an operation on a timer unless a deadline comes nearer: those that move
+ * away let the timer come out early. All functions run with the lock held. */
+#include "engine/conn.h"
+
+static ab_nsec earlier(ab_nsec a, ab_nsec b) {
+  return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+ab_nsec ab__conn_due(const ab_conn *conn) {
+  return earlier(conn->deadline, conn->request_deadline);
+}
+
+/* Arms the timer, unless it comes in time already. */
+static void arm(ab_conn *conn) {
+  ab_nsec due = ab__conn_due(conn);
+  if (due && (!ab_wheel_armed(&conn->timer) || due < conn->timer.deadline)) {
+    ab_wheel_arm(&conn->engine->wheel, &conn->timer, due);
+  }
+}
+
+static void set_deadline(ab_conn *conn, ab_nsec deadline) {
+  conn->deadline = deadline;
+  arm(conn);
+}
+
+static void set_after(ab_conn *conn, uint64_t seconds) {
+  set_deadline(conn, conn->engine->now + ab_limit_nsec(seconds));
+}
+
+/* --- a peer that is slow to take its response --- */
+
+/* What a response has gone through from its first full socket until all of it is sent. Only time
+ * with output pending and a full socket counts: a stream that has nothing to say, and an
+ * application that is slow to say it, are not the peer's fault. */
+struct ab_stall {
+  ab_nsec since;    /* the socket is full; 0: it is not */
+  ab_nsec before;   /* for how long it was full in all, earlier times */
+  ab_nsec progress; /* when the peer was last seen to take something */
+  uint64_t given;   /* octets that stood in the socket at first, and that were added */
+  uint64_t taken;   /* of these, what the peer has taken when we last looked */
+};
+
+void ab__conn_stall_end(ab_conn *conn) {
+  ab_free(&conn->engine->mem, conn->stall);
+  conn->stall = NULL;
+}
+
+void ab__conn_stall_sent(ab_conn *conn, uint64_t octets) {
+  ab_stall *stall = conn->stall;
+  stall->given += octets;
+  if (stall->since == 0) return;
+  /* Within a long turn the clock is old, in the peer's favour. */
+  stall->before += conn->engine->now - stall->since;
+  stall->since = 0;
+}
+
+static void stall_begin(ab_conn *conn) {
+  ab_engine *engine = conn->engine;
+  ab_stall *stall = conn->stall;
+  if (!stall) {
+    stall = conn->stall = ab_alloc_zero(&engine->mem, sizeof(*stall));
+    if (!stall) return;
+    stall->given = ab_sock_queued(conn->watch.fd);
+  }
+  if (stall->since == 0) stall->since = engine->now;
+  stall->progress = engine->now;
+}
+
+/* What the peer has taken so far: the socket's own queue may be large, and a slow peer's share of
+ * it moves long before there is room for more. */
+static void stall_look(ab_conn *conn) {
+  ab_stall *stall = conn->stall;
+  uint64_t queued = ab_sock_queued(conn->watch.fd);
+  uint64_t taken = queued < stall->given ? stall->given - queued : 0;
+  if (taken <= stall->taken) return;
+  stall->taken = taken;
+  stall->progress = conn->engine->now;
+}
+
+/* When write_timeout or min_send_rate will have been missed, as far as we know now. */
+static ab_nsec stall_deadline(const ab_conn *conn) {
+  const ab_stall *stall = conn->stall;
+  const ab_limits *limits = ab__conn_limits(conn);
+  ab_nsec deadline = stall->progress + ab_limit_nsec(limits->write_timeout);
+  if (!limits->min_send_rate) return deadline;
+  ab_nsec allowed =
+      ab_limit_nsec(limits->rate_grace) + ab_limit_nsec(stall->taken / limits->min_send_rate);
+  ab_nsec left = allowed > stall->before ? allowed - stall->before : 0;
+  return earlier(deadline, stall->since + left);
+}
+
+/* True when the peer has been too slow; otherwise there is a new deadline. */
+static bool stall_is_over(ab_conn *conn) {
+  if (!conn->stall) return true;
+  stall_look(conn);
+  ab_nsec deadline = stall_deadline(conn);
+  if (deadline <= conn->engine->now) return true;
+  set_deadline(conn, deadline);
+  return false;
+}
+
+/* --- the deadline of what it waits for --- */
+
+/* One deadline for the idle time, and an absolute one from a head's first octet on. */
+static void rearm_head(ab_conn *conn) {
+  const ab_limits *limits = ab__conn_limits(conn);
+  bool begun = conn->in_len > 0;
+  if (conn->timed && begun == conn->begun) return;
+  conn->timed = true;
+  conn->begun = begun;
+  set_after(conn, begun || conn->served == 0 ? limits->header_timeout : limits->persistent_timeout);
+}
+
+void ab__conn_rearm(ab_conn *conn) {
+  const ab_limits *limits = ab__conn_limits(conn);
+  if (conn->out && conn->blocked) {
+    if (conn->timed) return;
+    conn->timed = true;
+    stall_begin(conn);
+    if (conn->stall) {
+      stall_look(conn);
+      set_deadline(conn, stall_deadline(conn));
+    } else { /* no memory to look closer */
+      set_after(conn, limits->write_timeout);
+    }
+  } else if (conn->body && (conn->state == AB_CONN_BODY || conn->wants_body)) {
+    set_deadline(conn, ab_body_deadline(conn->body, limits));
+  } else if (conn->state == AB_CONN_HEAD) {
+    rearm_head(conn);
+  } else if (conn->state == AB_CONN_LINGER) {
+    if (conn->timed) return;
+    conn->timed = true;
+    set_after(conn, limits->linger_timeout);
+  } else {
+    conn->deadline = 0;
+  }
+}
+
+void ab__conn_begin_request(ab_conn *conn) {
+  uint64_t seconds = ab__conn_limits(conn)->request_timeout;
+  if (AB_LIKELY(seconds == 0)) return;
+  conn->request_deadline = conn->engine->now + ab_limit_nsec(seconds);
+  arm(conn);
+}
+
+/* --- what passes --- */
+
+static void pass_request(ab_conn *conn) {
+  ab_engine *engine = conn->engine;
+  conn->request_deadline = 0;
+  engine->stats.expired++;
+  if (conn->state == AB_CONN_APP) {
+    ab__engine_event(conn, AB_EVENT_DEADLINE);
+  } else if (conn->state == AB_CONN_QUEUED) {
+    ab__conn_fail(conn, AB_HTTP1_NO_FIBER);
+  } else if (conn->state == AB_CONN_BODY) {
+    ab__conn_fail(conn, AB_HTTP1_REQUEST_TIMEOUT);
+  }
+}
+
+static void pass_wait(ab_conn *conn) {
+  ab_engine *engine = conn->engine;
+  if (conn->out && conn->blocked) {
+    if (!stall_is_over(conn)) return;
+    engine->stats.timeouts++;
+    ab__conn_drop(conn);
+    return;
+  }
+  engine->stats.timeouts++;
+  conn->deadline = 0;
+  if (conn->state == AB_CONN_APP && conn->wants_body) {
+    ab__conn_fail_body(conn, AB_HTTP1_REQUEST_TIMEOUT);
+  } else if (conn->state == AB_CONN_BODY || (conn->state == AB_CONN_HEAD && conn->in_len > 0)) {
+    ab__conn_fail(conn, AB_HTTP1_REQUEST_TIMEOUT);
+  } else if (conn->state == AB_CONN_HEAD || conn->state == AB_CONN_LINGER) {
+    ab__conn_drop(conn);
+  }
+}
+
+void ab__conn_timeout(ab_conn *conn) {
+  ab_nsec now = conn->engine->now;
+  if (conn->request_deadline && conn->request_deadline <= now) pass_request(conn);
+  if (conn->state != AB_CONN_DEAD && conn->deadline && conn->deadline <= now) pass_wait(conn);
+  if (conn->state != AB_CONN_DEAD) arm(conn);
+}

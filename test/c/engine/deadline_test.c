@@ -1,0 +1,402 @@
+/* Deadlines that more than one thing decides: the rate of a slow reader, the request as a whole,
+ * and limits that a listener has of its own. */
+#include "engine/fixture.h"
+
+#define GET(path)     "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
+#define POST(path, n) "POST " path " HTTP/1.1\r\nHost: x\r\nContent-Length: " #n "\r\n\r\n"
+
+static char plenty[8 << 20];
+
+/* A request that the application has. What is read from a socket pair is taken at once; TCP tells
+ * its peer in lumps. */
+static int held_request_of(fixture *fx, int client) {
+  fx->hold = true;
+  client_send(client, GET("/a"));
+  fixture_run(fx);
+  CHECK_INT(1, fx->held_count);
+  return client;
+}
+
+static int held_request(fixture *fx) {
+  return held_request_of(fx, client_open(fx));
+}
+
+/* Queues a part of the response, and sends what goes. */
+static void write_part(fixture *fx, size_t len) {
+  ab_engine_lock(fx->engine);
+  CHECK_INT(AB_OK, lend(fx, fx->held[0], plenty, len));
+  ab_conn_flush(fx->held[0]);
+  ab_engine_unlock(fx->engine);
+  fixture_run(fx);
+}
+
+/* Reads `rate` octets a second for so long; false when the connection has ended. */
+static bool read_at(fixture *fx, int client, size_t rate, unsigned seconds) {
+  static char buf[1 << 20];
+  for (unsigned i = 0; i < seconds; i++) {
+    for (size_t left = rate; left > 0;) {
+      ssize_t n = recv(client, buf, left < sizeof buf ? left : sizeof buf, 0);
+      if (n == 0 || (n < 0 && errno != EAGAIN)) return false;
+      if (n < 0) break;
+      left -= (size_t)n;
+    }
+    fx->now += AB_NSEC_PER_SEC;
+    fixture_run(fx);
+    if (stats_of(fx).connections == 0) return false;
+  }
+  return true;
+}
+
+/* --- min_send_rate --- */
+
+static void reader_below_the_rate(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.min_send_rate = 100000;
+  CHECK(fixture_start(&fx));
+  int client = held_request(&fx);
+  write_part(&fx, sizeof plenty);
+  CHECK(read_at(&fx, client, 20000, (unsigned)fx.limits.rate_grace));
+  CHECK(!read_at(&fx, client, 20000, 30));
+  CHECK_INT(1, stats_of(&fx).timeouts);
+  CHECK_INT(1, fx.released);
+  CHECK_INT(AB_EVENT_GONE, fx.events);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void reader_above_the_rate(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.min_send_rate = 50000;
+  CHECK(fixture_start(&fx));
+  int client = held_request(&fx);
+  write_part(&fx, sizeof plenty);
+  CHECK(read_at(&fx, client, 100000, 60));
+  CHECK_INT(0, stats_of(&fx).timeouts);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* What was read early pays for a pause. */
+static void reader_that_was_quick_may_pause(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.min_send_rate = 20000;
+  fx.limits.write_timeout = 1000;
+  CHECK(fixture_start(&fx));
+  int client = held_request(&fx);
+  write_part(&fx, sizeof plenty);
+  CHECK(read_at(&fx, client, 1000000, 4));
+  CHECK(read_at(&fx, client, 0, 30));
+  CHECK(!read_at(&fx, client, 0, 1000));
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void rate_grace_is_the_users(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.rate_grace = 3;
+  CHECK(fixture_start(&fx));
+  int client = held_request(&fx);
+  write_part(&fx, sizeof plenty);
+  CHECK(read_at(&fx, client, 0, 2));
+  CHECK(!read_at(&fx, client, 0, 2));
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* A stream that is silent for a long time, and a peer that takes each piece at once: nobody is
+ * slow. */
+static void stream_with_little_to_say(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.min_send_rate = 1000000;
+  CHECK(fixture_start(&fx));
+  int client = held_request(&fx);
+  for (int i = 0; i < 20; i++) {
+    write_part(&fx, 100);
+    CHECK(read_at(&fx, client, 1000, 60));
+  }
+  CHECK_INT(0, stats_of(&fx).timeouts);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* The time between two pieces, in which the socket has room, does not count either. */
+static void only_time_with_a_full_socket_counts(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.min_send_rate = 1000000;
+  CHECK(fixture_start(&fx));
+  int client = held_request(&fx);
+  for (int i = 0; i < 5; i++) {
+    write_part(&fx, sizeof plenty);
+    fx.now += 3 * AB_NSEC_PER_SEC;
+    fixture_run(&fx);
+    client_drain(&fx, client);
+    CHECK(!fx.held[0]->stall);
+    CHECK(read_at(&fx, client, 1000, 100));
+  }
+  CHECK_INT(0, stats_of(&fx).timeouts);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* The socket's own queue is large. A slow peer takes from it long before there is room for more, so
+ * nothing can be written, and still it is not idle. */
+static void progress_within_the_sockets_queue(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.min_send_rate = 0;
+  fx.limits.write_timeout = 10;
+  CHECK(fixture_start(&fx));
+  int client = held_request_of(&fx, client_tcp(fixture_listen(&fx)));
+  int large = 4 << 20;
+  setsockopt(fx.held[0]->watch.fd, SOL_SOCKET, SO_SNDBUF, &large, sizeof large);
+  write_part(&fx, sizeof plenty);
+  CHECK(fx.held[0]->blocked);
+  CHECK(read_at(&fx, client, 30000, 25));
+  CHECK(fx.held[0]->blocked);
+  CHECK_INT(1, stats_of(&fx).connections);
+  CHECK(!read_at(&fx, client, 0, 22));
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* Without memory for the account, write_timeout alone counts. */
+static void stall_without_memory(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int client = held_request(&fx);
+  ab_engine_lock(fx.engine);
+  CHECK_INT(AB_OK, lend(&fx, fx.held[0], plenty, sizeof plenty));
+  ab_conn_flush(fx.held[0]);
+  ab_engine_unlock(fx.engine);
+  fx.mem.fail_at = fx.mem.calls + 1;
+  fixture_run(&fx);
+  fx.mem.fail_at = 0;
+  CHECK(fx.held[0]->blocked && !fx.held[0]->stall);
+  fixture_pass(&fx, 29);
+  CHECK_INT(1, stats_of(&fx).connections);
+  fixture_pass(&fx, 1);
+  CHECK_INT(0, stats_of(&fx).connections);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* --- request_timeout --- */
+
+static void start_with_request_timeout(fixture *fx, uint64_t seconds) {
+  fixture_prepare(fx);
+  fx->limits.request_timeout = seconds;
+  CHECK(fixture_start(fx));
+}
+
+static void request_that_takes_too_long(void) {
+  fixture fx;
+  start_with_request_timeout(&fx, 5);
+  int client = held_request(&fx);
+  fixture_pass(&fx, 4);
+  CHECK_INT(0, fx.events);
+  fixture_pass(&fx, 1);
+  CHECK_INT(AB_EVENT_DEADLINE, fx.events);
+  CHECK_INT(1, stats_of(&fx).expired);
+  CHECK_INT(1, stats_of(&fx).connections);
+  fx.events = 0;
+  fixture_pass(&fx, 100); /* told once */
+  CHECK_INT(0, fx.events);
+  answer_held(&fx, 0, "late"); /* what the application makes of it is its own affair */
+  fixture_run(&fx);
+  CHECK(strstr(client_read(client, NULL), "200 OK"));
+  /* The next one has its own. */
+  client_send(client, GET("/b"));
+  fixture_run(&fx);
+  fixture_pass(&fx, 5);
+  CHECK_INT(AB_EVENT_DEADLINE, fx.events);
+  CHECK_INT(0, stats_of(&fx).timeouts);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void request_in_time(void) {
+  fixture fx;
+  start_with_request_timeout(&fx, 5);
+  int client = held_request(&fx);
+  for (int i = 0; i < 10; i++) {
+    fixture_pass(&fx, 4);
+    answer_held(&fx, 0, "x");
+    client_send(client, GET("/b"));
+    fixture_run(&fx);
+  }
+  CHECK_INT(0, fx.events);
+  CHECK_INT(0, stats_of(&fx).expired);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* A request that nobody has taken is answered in its place. */
+static void request_that_waits_too_long(void) {
+  fixture fx;
+  start_with_request_timeout(&fx, 5);
+  fx.mute = true;
+  int client = client_open(&fx);
+  client_send(client, GET("/a"));
+  fixture_run(&fx);
+  CHECK_INT(1, stats_of(&fx).waiting);
+  fixture_pass(&fx, 4);
+  CHECK_INT(1, stats_of(&fx).waiting);
+  fixture_pass(&fx, 1);
+  CHECK_INT(0, stats_of(&fx).waiting);
+  bool end;
+  CHECK(strstr(client_read(client, &end), "HTTP/1.1 503 Service Unavailable\r\n"));
+  CHECK(end);
+  fx.mute = false;
+  fixture_run(&fx);
+  CHECK_INT(0, fx.taken);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* Both deadlines of one connection pass, each at its time. */
+static void request_and_slow_reader(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.request_timeout = 5;
+  fx.limits.min_send_rate = 0;
+  CHECK(fixture_start(&fx));
+  int client = held_request(&fx);
+  write_part(&fx, sizeof plenty);
+  fixture_pass(&fx, 5);
+  CHECK_INT(AB_EVENT_DEADLINE, fx.events);
+  fixture_pass(&fx, 24);
+  CHECK_INT(1, stats_of(&fx).connections);
+  fixture_pass(&fx, 1);
+  CHECK_INT(0, stats_of(&fx).connections);
+  CHECK_INT(AB_EVENT_DEADLINE | AB_EVENT_GONE, fx.events);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void no_request_timeout_by_default(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int client = held_request(&fx);
+  CHECK_INT(0, fx.held[0]->request_deadline);
+  fixture_pass(&fx, 1000);
+  CHECK_INT(0, ab_engine_deadline(fx.engine));
+  CHECK_INT(0, fx.events);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* Gone and late at once: the structure waits for the application, and no timer is left. */
+static void request_of_a_peer_that_has_gone(void) {
+  fixture fx;
+  start_with_request_timeout(&fx, 5);
+  int client = held_request_of(&fx, client_tcp(fixture_listen(&fx)));
+  client_reset(client);
+  fixture_run(&fx);
+  CHECK_INT(AB_EVENT_GONE, fx.events);
+  fixture_pass(&fx, 10);
+  CHECK_INT(AB_EVENT_GONE, fx.events);
+  CHECK_INT(0, stats_of(&fx).expired);
+  fixture_fini(&fx);
+}
+
+/* --- listeners with limits of their own --- */
+
+static uint16_t listen_with(fixture *fx, const ab_limits *limits) {
+  ab_listener *listener = ab_listener_tcp(&fx->mem.mem, "127.0.0.1", 0, NULL);
+  if (!listener) abort();
+  CHECK_INT(AB_OK, ab_engine_add_listener(fx->engine, listener, limits));
+  return ab_listener_port(listener);
+}
+
+static const char *ask(fixture *fx, uint16_t port, const char *octets) {
+  int client = client_tcp(port);
+  client_send(client, octets);
+  fixture_run(fx);
+  const char *text = client_read(client, NULL);
+  close(client);
+  fixture_run(fx);
+  return text;
+}
+
+static void each_listener_has_its_limits(void) {
+  fixture fx;
+  fixture_init(&fx);
+  ab_limits strict = fx.limits;
+  strict.max_body_size = 3;
+  strict.header_timeout = 2;
+  strict.max_requests_per_connection = 1;
+  uint16_t usual = listen_with(&fx, NULL), narrow = listen_with(&fx, &strict);
+  strict.max_body_size = 1; /* copied: this changes nothing */
+  CHECK(strstr(ask(&fx, usual, POST("/a", 4) "1234"), "200 OK"));
+  CHECK(strstr(ask(&fx, narrow, POST("/a", 3) "123"), "Connection: close"));
+  CHECK(strstr(ask(&fx, narrow, POST("/a", 4) "1234"), " 413 "));
+  int slow = client_tcp(usual), late = client_tcp(narrow);
+  client_send(slow, "GET /");
+  client_send(late, "GET /");
+  fixture_run(&fx);
+  fixture_pass(&fx, 2);
+  CHECK(strstr(client_read(late, NULL), " 408 "));
+  CHECK_INT(0, strlen(client_read(slow, NULL)));
+  close(slow);
+  close(late);
+  fixture_fini(&fx);
+}
+
+/* More fields than the engine has had room for, from a listener that came while it serves. */
+static void listener_with_more_fields(void) {
+  fixture fx;
+  fixture_init(&fx);
+  ab_limits wide = fx.limits;
+  wide.max_header_count = 3000;
+  wide.max_head_size = 1 << 20;
+  uint16_t usual = listen_with(&fx, NULL);
+  static char octets[60000];
+  size_t len = (size_t)snprintf(octets, sizeof octets, "GET /a HTTP/1.1\r\nHost: x\r\n");
+  for (int i = 0; i < 2500; i++) {
+    len += (size_t)snprintf(octets + len, sizeof(octets) - len, "X-%d: v\r\n", i);
+  }
+  snprintf(octets + len, sizeof(octets) - len, "\r\n");
+  CHECK(strstr(ask(&fx, usual, octets), " 431 "));
+  uint16_t roomy = listen_with(&fx, &wide);
+  CHECK(strstr(ask(&fx, roomy, octets), "200 OK"));
+  CHECK(strstr(ask(&fx, usual, octets), " 431 "));
+  fixture_fini(&fx);
+}
+
+static void listener_without_memory(void) {
+  fixture fx;
+  fixture_init(&fx);
+  ab_limits wide = fx.limits;
+  wide.max_header_count = 3000;
+  for (size_t nth = 1; nth <= 2; nth++) {
+    ab_listener *listener = ab_listener_tcp(&fx.mem.mem, "127.0.0.1", 0, NULL);
+    if (!listener) abort();
+    fx.mem.fail_at = fx.mem.calls + nth;
+    CHECK_INT(AB_ENOMEM, ab_engine_add_listener(fx.engine, listener, &wide));
+    fx.mem.fail_at = 0;
+    ab_listener_fini(listener);
+  }
+  wide.max_header_count = UINT64_MAX / 8;
+  ab_listener *listener = ab_listener_tcp(&fx.mem.mem, "127.0.0.1", 0, NULL);
+  if (!listener) abort();
+  CHECK_INT(AB_ENOMEM, ab_engine_add_listener(fx.engine, listener, &wide));
+  ab_listener_fini(listener);
+  fixture_run(&fx);
+  fixture_fini(&fx);
+}
+
+CHECK_MAIN(CHECK_CASE(reader_below_the_rate), CHECK_CASE(reader_above_the_rate),
+           CHECK_CASE(reader_that_was_quick_may_pause), CHECK_CASE(rate_grace_is_the_users),
+           CHECK_CASE(stream_with_little_to_say), CHECK_CASE(only_time_with_a_full_socket_counts),
+           CHECK_CASE(progress_within_the_sockets_queue), CHECK_CASE(stall_without_memory),
+           CHECK_CASE(request_that_takes_too_long), CHECK_CASE(request_in_time),
+           CHECK_CASE(request_that_waits_too_long), CHECK_CASE(request_and_slow_reader),
+           CHECK_CASE(no_request_timeout_by_default), CHECK_CASE(request_of_a_peer_that_has_gone),
+           CHECK_CASE(each_listener_has_its_limits), CHECK_CASE(listener_with_more_fields),
+           CHECK_CASE(listener_without_memory))
