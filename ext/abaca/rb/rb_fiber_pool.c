@@ -20,6 +20,7 @@ static void mark_workers(ab_list *list) {
   ab_list_each (node, tmp, list) {
     ab_worker *w = AB_CONTAINER_OF(node, ab_worker, link);
     rb_gc_mark(w->fiber);
+    rb_gc_mark(w->scheduler);
     rb_gc_mark(w->home);
     rb_gc_mark(w->ticket);
     rb_gc_mark(w->block);
@@ -32,6 +33,7 @@ static void pool_mark(void *ptr) {
   rb_gc_mark(pool->thread);
   rb_gc_mark(pool->scheduler);
   rb_gc_mark(pool->fiber_class);
+  rb_gc_mark(pool->ticket_class);
   mark_workers(&pool->idle);
   mark_workers(&pool->busy);
   mark_workers(&pool->ending);
@@ -113,7 +115,7 @@ static VALUE pool_alloc(VALUE klass) {
   ab_pool *pool;
   VALUE self = TypedData_Make_Struct(klass, ab_pool, &pool_type, pool);
   pool->self = self;
-  pool->thread = pool->scheduler = Qnil;
+  pool->thread = pool->scheduler = pool->fiber_class = pool->ticket_class = Qnil;
   ab_gc_pace_init(&pool->pace);
   ab_list_init(&pool->idle);
   ab_list_init(&pool->busy);
@@ -123,6 +125,7 @@ static VALUE pool_alloc(VALUE klass) {
   ab_chore_init(&pool->starter, starter_due);
   ab_chore_init(&pool->grower, grower_due);
   pool->fiber_class = rb_path2class("Fiber");
+  pool->ticket_class = ab__ticket_class(klass);
   pool->owner = getpid();
   pool->stack_size = ab_stack_size();
   pool->max = 1;

@@ -50,16 +50,23 @@ static bool is_ours(VALUE scheduler) {
          strcmp(RTYPEDDATA_TYPE(scheduler)->wrap_struct_name, "Abaca::Scheduler") == 0;
 }
 
+static void check_scheduler(ab_pool *pool, VALUE scheduler) {
+  if (is_ours(scheduler)) return;
+  /* A thread that has got nothing to do with the pool should hear so. */
+  check_owner(pool);
+  rb_raise(rb_eRuntimeError,
+           "the pool runs jobs on an Abaca::Scheduler, and the thread's scheduler is %" PRIsVALUE
+           ": call Fiber.set_scheduler(Abaca::Scheduler.new) first",
+           rb_inspect(scheduler));
+}
+
 ab_loop *ab__pool_loop(ab_pool *pool) {
   VALUE scheduler = rb_fiber_scheduler_get();
-  if (!is_ours(scheduler)) {
-    /* A thread that has got nothing to do with the pool should hear so. */
-    check_owner(pool);
-    rb_raise(rb_eRuntimeError,
-             "the pool runs jobs on an Abaca::Scheduler, and the thread's scheduler is %" PRIsVALUE
-             ": call Fiber.set_scheduler(Abaca::Scheduler.new) first",
-             rb_inspect(scheduler));
+  if (AB_LIKELY(scheduler == pool->scheduler && pool->loop)) {
+    ab__loop_check(pool->loop);
+    return pool->loop;
   }
+  check_scheduler(pool, scheduler);
   ab_loop *loop = ab_loop_of(scheduler);
   if (pool->loop != loop) adopt(pool, loop);
   return loop;
@@ -71,7 +78,7 @@ ab_loop *ab__pool_loop(ab_pool *pool) {
 static bool scrubbed(const ab_worker *w) {
   if (AB_UNLIKELY(RBASIC_CLASS(w->fiber) != w->pool->fiber_class)) return false;
   if (AB_UNLIKELY(OBJ_FROZEN(w->fiber))) return false;
-  return ab__scrub_job(w->fiber, Qnil, w->block) == Qtrue;
+  return ab__scrub_job(w->fiber, w->pool->plain_size, w->block);
 }
 
 static VALUE scrub_again(VALUE arg) {
@@ -111,8 +118,11 @@ static void went_deep(ab_worker *w) {
   w->pool->trimmed_stacks++;
 }
 
-static void lie_down(ab_worker *w) {
+/* Returns false when so many fibers lie there already that this one has to end. */
+static bool lie_down(ab_worker *w) {
   ab_pool *pool = w->pool;
+  w->reason = AB_RETIRED_SURPLUS;
+  if (AB_UNLIKELY(pool->idle_count >= pool->max_idle)) return false;
   w->fn = NULL;
   w->arg = NULL;
   ab_list_remove(&w->link);
@@ -122,11 +132,13 @@ static void lie_down(ab_worker *w) {
   if (AB_UNLIKELY(ab_stack_deep(&w->stack))) went_deep(w);
   if (AB_UNLIKELY(!ab_chore_armed(&pool->idle_timer) && pool->idle_timeout)) arm(w, arm_idle_timer);
   if (AB_UNLIKELY(!ab_list_empty(&pool->queue))) arm(w, arm_starter);
+  return true;
 }
 
 void ab__worker_assign(ab_worker *w, ab_loop *loop, ab_job_fn fn, void *arg) {
   ab_pool *pool = w->pool;
   w->loop = loop;
+  w->scheduler = loop->self;
   w->fn = fn;
   w->arg = arg;
   ab_list_remove(&w->link);
@@ -160,25 +172,18 @@ static void retire(ab_worker *w, enum ab_retired reason) {
 
 /* ---- running jobs ---- */
 
-/* Scrubbing is a part of the job, so that both need one rb_protect. */
-static VALUE call_job(VALUE arg) {
-  ab_worker *w = (ab_worker *)arg;
-  w->fn(w->arg);
-  w->clean = scrubbed(w);
-  return Qnil;
-}
-
-/* Deals with what ended a job. Returns only when the fiber may live. */
+/* Deals with what ended a job, or the scrubbing after it. Returns only when the fiber may live. */
 static void recover(ab_worker *w, int state) {
-  for (int attempt = 0; state && attempt < 2; attempt++) {
+  if (!NIL_P(w->ticket) && ab__ticket_failed(w)) state = 0;
+  for (int attempt = 0; attempt < 2; attempt++) {
     if (!ab__loop_ended(w->loop, state)) {
       /* Killed: the fiber has to unwind to its end, and is gone then. */
       retire(w, AB_RETIRED_KILLED);
       rb_jump_tag(state);
     }
     rb_protect(scrub_again, (VALUE)w, &state);
+    if (state == 0) return;
   }
-  if (state == 0) return;
   w->clean = false;
   if (ab__loop_ended(w->loop, state)) return;
   retire(w, AB_RETIRED_KILLED);
@@ -195,34 +200,47 @@ static bool next_job(ab_worker *w, unsigned chain) {
   return pool->next && pool->next(pool->next_ctx, &w->fn, &w->arg);
 }
 
-/* Runs jobs as long as there are any. Returns false when the fiber has to end, for w->reason. */
-static bool run_jobs(ab_worker *w) {
-  ab_pool *pool = w->pool;
-  for (unsigned chain = 0;; chain++) {
-    int state;
-    w->clean = false;
-    rb_protect(call_job, (VALUE)w, &state);
-    if (AB_UNLIKELY(state)) recover(w, state);
-    w->ticket = w->block = Qnil;
-    rb_set_errinfo(Qnil);
-    w->reason = AB_RETIRED_DIRTY;
-    if (AB_UNLIKELY(!w->clean)) return false;
-    w->reason = AB_RETIRED_JOBS;
-    if (AB_UNLIKELY(++w->jobs >= pool->retire_after)) return false;
-    /* After an accident the loop comes first: there may be something for it to raise. */
-    if (AB_UNLIKELY(state) || !next_job(w, chain)) break;
-    pool->reused++;
-  }
-  w->reason = AB_RETIRED_SURPLUS;
-  return pool->idle_count < pool->max_idle;
+/* After a job. Returns false when the fiber has to end, for w->reason. */
+static bool settle(ab_worker *w) {
+  w->running = false;
+  w->ticket = w->block = Qnil;
+  rb_set_errinfo(Qnil);
+  w->reason = AB_RETIRED_DIRTY;
+  if (AB_UNLIKELY(!w->clean)) return false;
+  w->reason = AB_RETIRED_JOBS;
+  return AB_LIKELY(++w->jobs < w->pool->retire_after);
 }
 
-static VALUE leave(VALUE arg) {
-  ab_worker *w = (ab_worker *)arg;
+/* Runs jobs as long as there are any. Returns false when the fiber has to end, for w->reason. */
+static bool run_jobs(ab_worker *w) {
+  for (unsigned chain = 0;; chain++) {
+    w->clean = false;
+    w->running = true;
+    w->fn(w->arg);
+    w->clean = scrubbed(w);
+    if (AB_UNLIKELY(!settle(w))) return false;
+    if (!next_job(w, chain)) return lie_down(w);
+    w->pool->reused++;
+  }
+}
+
+static void leave(ab_worker *w) {
   if (w->loop)
     ab__loop_leave(w->loop);
   else
     rb_fiber_transfer(w->home, 0, NULL);
+}
+
+/* All that a worker does until the fiber has to end, for w->reason. One rb_protect is around many
+ * jobs and the waits between them: it costs a tenth of what a small job does. */
+static VALUE work(VALUE arg) {
+  ab_worker *w = (ab_worker *)arg;
+  while (!w->ending) {
+    if (!w->fn)
+      leave(w);
+    else if (!run_jobs(w))
+      break;
+  }
   return Qnil;
 }
 
@@ -239,18 +257,19 @@ static void stray(ab_worker *w) {
   if (w->loop && (w->fn || process)) w->loop->forward = exception;
 }
 
-static void await_job(ab_worker *w) {
-  while (!w->fn && !w->ending) {
-    int state;
-    rb_protect(leave, (VALUE)w, &state);
-    if (AB_LIKELY(state == 0)) continue;
-    if (rb_obj_is_kind_of(rb_errinfo(), rb_eException)) {
-      stray(w);
-      continue;
-    }
-    retire(w, AB_RETIRED_KILLED);
-    rb_jump_tag(state);
+/* Something was raised out of work(). Returns true when the worker can go on with it. */
+static bool survives(ab_worker *w, int state) {
+  if (w->running) {
+    recover(w, state);
+    /* After an accident the loop comes first: there may be something for it to raise. */
+    return settle(w) && lie_down(w);
   }
+  if (rb_obj_is_kind_of(rb_errinfo(), rb_eException)) {
+    stray(w);
+    return true;
+  }
+  retire(w, AB_RETIRED_KILLED);
+  rb_jump_tag(state);
 }
 
 static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
@@ -258,14 +277,10 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
   /* Keeps the pool alive as long as this stack. */
   volatile VALUE pool = w->pool->self;
   ab_stack_init(&w->stack, w->pool->stack_size);
-  if (w->begun) *w->begun = true;
-  w->begun = NULL;
-  for (;;) {
-    if (w->fn && !run_jobs(w)) break;
-    if (w->fn) lie_down(w);
-    await_job(w);
-    if (w->ending) break;
-  }
+  w->begun = true;
+  int state;
+  do rb_protect(work, (VALUE)w, &state);
+  while (state && survives(w, state));
   retire(w, w->reason);
   RB_GC_GUARD(pool);
   return Qnil;
@@ -273,34 +288,70 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
 
 /* ---- making workers ---- */
 
+static VALUE enter_home(VALUE fiber) {
+  return rb_fiber_transfer(fiber, 0, NULL);
+}
+
+/* An interrupt came while a fiber was made. A job shall run on it, so the loop raises it. */
+static void put_off(ab_pool *pool, int state) {
+  VALUE exception = rb_errinfo();
+  if (!pool->loop) rb_jump_tag(state);
+  rb_set_errinfo(Qnil);
+  if (rb_obj_is_kind_of(exception, rb_eException))
+    pool->loop->forward = exception;
+  else
+    pool->loop->fatal = state;
+}
+
+/* Removes a worker whose fiber could not run. Returns when the kernel has no stack for it: there
+ * will not be more of them than there are now, and no memory to be generous with. */
+static void unmake(ab_pool *pool, ab_worker *w, int state) {
+  forget(w);
+  pool->created--;
+  if (state && !rb_obj_is_kind_of(rb_errinfo(), rb_path2class("FiberError"))) rb_jump_tag(state);
+  rb_set_errinfo(Qnil);
+  pool->max = pool->live > 0 ? pool->live : 1;
+  pool->pace.on = false;
+}
+
+/* Runs the new fiber as far as its first wait, which maps its stack. Returns false when it could
+ * not, and the worker is gone. */
+static bool warm_up(ab_pool *pool, ab_worker *w) {
+  VALUE fiber = w->fiber;
+  int state;
+  w->home = rb_fiber_current();
+  rb_protect(enter_home, fiber, &state);
+  if (AB_UNLIKELY(!w->begun)) {
+    unmake(pool, w, state);
+    return false;
+  }
+  w->home = Qnil;
+  if (AB_UNLIKELY(state)) put_off(pool, state);
+  if (pool->created == 1) pool->plain_size = ab__scrub_plain_size(fiber);
+  RB_GC_GUARD(fiber);
+  return true;
+}
+
 static ab_worker *make_worker(ab_pool *pool) {
   ab_worker *w = ab_alloc_zero(&ab_mem_libc, sizeof *w);
   if (!w) rb_memerror();
   w->pool = pool;
-  w->home = w->fiber = w->ticket = w->block = Qnil;
+  w->scheduler = w->home = w->fiber = w->ticket = w->block = Qnil;
   ab_list_init(&w->link);
   ab_list_prepend(&pool->idle, &w->link);
   pool->idle_count++;
   pool->live++;
   w->fiber = ab__fiber_new(worker_main, (VALUE)w);
   pool->created++;
+  if (!warm_up(pool, w)) return NULL;
   if (AB_UNLIKELY(pool->loop && pool->live >= ab_gc_pace_next(&pool->pace)))
     ab_chore_arm(&pool->grower, pool->loop, pool->self, pool->loop->now);
   return w;
 }
 
-void ab__pool_unmake(ab_pool *pool, ab_worker *w, bool lower) {
-  forget(w);
-  pool->created--;
-  if (!lower) return;
-  /* There will not be more of them than there are now, and no memory to be generous with. */
-  pool->max = pool->live > 0 ? pool->live : 1;
-  pool->pace.on = false;
-}
-
-ab_worker *ab__pool_take(ab_pool *pool, bool *fresh) {
-  *fresh = ab_list_empty(&pool->idle);
-  if (*fresh) return pool->live < pool->max ? make_worker(pool) : NULL;
+ab_worker *ab__pool_take(ab_pool *pool) {
+  if (AB_UNLIKELY(ab_list_empty(&pool->idle)))
+    return pool->live < pool->max ? make_worker(pool) : NULL;
   pool->reused++;
   return AB_CONTAINER_OF(pool->idle.next, ab_worker, link);
 }
@@ -314,15 +365,13 @@ size_t ab_pool_busy(const ab_pool *pool) {
 }
 
 bool ab_pool_start(ab_pool *pool, ab_loop *loop, ab_job_fn fn, void *arg) {
-  bool fresh;
   if (AB_UNLIKELY(pool->loop != loop)) adopt(pool, loop);
-  ab_worker *w = ab__pool_take(pool, &fresh);
+  ab_worker *w = ab__pool_take(pool);
   if (AB_UNLIKELY(!w)) return false;
   VALUE fiber = w->fiber;
   ab__worker_assign(w, loop, fn, arg);
-  bool entered = ab__loop_enter(loop, fiber);
   /* A fiber that has run is never refused: it waits in a transfer. */
-  if (AB_UNLIKELY(!entered && fresh)) ab__pool_unmake(pool, w, true);
+  bool entered = ab__loop_enter(loop, fiber);
   RB_GC_GUARD(fiber);
   return entered;
 }
@@ -336,25 +385,12 @@ size_t ab_pool_raise_all(ab_pool *pool, VALUE exception) {
   return count;
 }
 
-static VALUE enter_home(VALUE fiber) {
-  return rb_fiber_transfer(fiber, 0, NULL);
-}
-
-/* Runs each new fiber as far as its first wait, which maps its stack. */
 void ab__pool_warm(ab_pool *pool, size_t count) {
   if (count > 0) check_owner(pool);
   while (pool->live < count) {
-    ab_worker *w = make_worker(pool);
-    VALUE fiber = w->fiber;
-    bool begun = false;
-    w->begun = &begun;
-    w->home = rb_fiber_current();
-    int state;
-    rb_protect(enter_home, fiber, &state);
-    RB_GC_GUARD(fiber);
-    if (begun) w->home = Qnil;
-    if (AB_UNLIKELY(!begun)) ab__pool_unmake(pool, w, true);
-    if (AB_UNLIKELY(state)) rb_jump_tag(state);
+    if (!make_worker(pool))
+      rb_raise(rb_path2class("FiberError"),
+               "there is no memory for the stacks of %" PRIuSIZE " fibers", count);
   }
 }
 
@@ -366,6 +402,7 @@ static void end_workers(ab_pool *pool, ab_loop *loop) {
     ab_worker *w = AB_CONTAINER_OF(node, ab_worker, link);
     VALUE fiber = w->fiber;
     w->loop = loop;
+    w->scheduler = loop->self;
     ab__loop_enter(loop, fiber);
     RB_GC_GUARD(fiber);
   }

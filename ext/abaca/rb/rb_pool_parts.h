@@ -28,18 +28,20 @@ enum ab_retired {
 typedef struct ab_worker {
   ab_list link;
   ab_pool *pool;
-  ab_loop *loop; /* NULL while it is warmed up */
-  VALUE home;    /* whom to switch to while there is no loop */
+  ab_loop *loop;   /* NULL while it is warmed up */
+  VALUE scheduler; /* that of `loop`, which lives as long; nil for no loop */
+  VALUE home;      /* whom to switch to while there is no loop */
   VALUE fiber;
   ab_job_fn fn; /* NULL when idle */
   void *arg;
   VALUE ticket; /* whose job it is; nil for one of ab_pool_start */
   VALUE block;  /* of the ticket */
-  bool *begun;  /* set, and forgotten, when the fiber runs for the first time */
+  bool begun;   /* the fiber has run */
   uint64_t jobs;
   uint32_t deep; /* how often its stack was found to be deep */
   ab_stack stack;
   uint8_t reason; /* enum ab_retired, for when it ends */
+  bool running;   /* a job, or the scrubbing after it */
   bool clean;     /* the last job was scrubbed */
   bool ending;
 } ab_worker;
@@ -49,7 +51,8 @@ struct ab_pool {
   VALUE thread;      /* whose fibers these are; nil before the first one */
   VALUE scheduler;   /* that of `loop` */
   VALUE fiber_class; /* Fiber itself */
-  ab_loop *loop;     /* where the last job was started; NULL before the first */
+  VALUE ticket_class;
+  ab_loop *loop; /* where the last job was started; NULL before the first */
   pid_t owner;
   ab_list idle, busy, ending, queue;
   size_t live, idle_count, busy_count, waiting;
@@ -57,6 +60,7 @@ struct ab_pool {
   size_t high_water; /* most fibers busy at a time */
   size_t least_idle; /* fewest fibers idle since the last tick of the idle timer */
   size_t stack_size; /* see ab_stack_init */
+  size_t plain_size; /* see ab__scrub_plain_size */
   uint64_t retire_after;
   ab_nsec idle_timeout; /* 0: never */
   bool refuse;          /* on_full: :raise */
@@ -72,14 +76,12 @@ struct ab_pool {
 /* The current thread's loop, for use with this pool. Raises when there is none, when it is not an
  * Abaca::Scheduler, and when it or the pool belongs to another thread or process. */
 ab_loop *ab__pool_loop(ab_pool *pool);
-/* An idle worker, or one whose fiber has not run yet (`fresh`). NULL when `max` are there. */
-ab_worker *ab__pool_take(ab_pool *pool, bool *fresh);
+/* An idle worker; it is made when there is none. NULL when `max` are there, or the kernel has no
+ * stack for another one. */
+ab_worker *ab__pool_take(ab_pool *pool);
 /* Makes the worker busy with a job. */
 void ab__worker_assign(ab_worker *w, ab_loop *loop, ab_job_fn fn, void *arg);
-/* Removes a fresh worker that has not run. `lower`: the kernel has no stacks for more than there
- * are. */
-void ab__pool_unmake(ab_pool *pool, ab_worker *w, bool lower);
-/* Makes an idle worker with a stack. Raises FiberError. */
+/* Makes idle workers until there are so many. Raises FiberError. */
 void ab__pool_warm(ab_pool *pool, size_t count);
 /* Lets up to `count` of the idle fibers end that were used longest ago. On the root fiber at once,
  * elsewhere in the loop's next turn. Returns how many. */
@@ -87,6 +89,11 @@ size_t ab__pool_let_go(ab_pool *pool, ab_loop *loop, size_t count, enum ab_retir
 
 /* --- rb_ticket.c --- */
 
+/* Ticket of the pool's class. */
+VALUE ab__ticket_class(VALUE klass);
+/* The current exception has ended the job of the worker's ticket. Returns true when nobody else
+ * needs to hear of it. */
+bool ab__ticket_failed(ab_worker *w);
 /* Takes the next ticket off the queue, for `w` to run it. */
 void ab__ticket_next(ab_pool *pool, ab_worker *w);
 /* Starts waiting tickets as far as there are fibers for them; on the root fiber. */

@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 #include "rb/rb_leaks.h"
+#include "rb/rb_scheduler.h"
 
 enum { LOCALS, VARIABLES, STORAGE, PARTS };
 
@@ -116,16 +117,60 @@ VALUE ab__scrub_baseline(VALUE fiber) {
 }
 
 /* Instance variables come last: the leak report has its notes in one. */
-VALUE ab__scrub_job(VALUE fiber, VALUE baseline, VALUE job) {
-  scrub_locals(part_of(baseline, LOCALS), job);
+static bool scrub_rest(VALUE fiber, VALUE baseline, VALUE job) {
 #ifdef HAVE_RB_FIBER_NEW_STORAGE
-  if (!scrub_storage(fiber, part_of(baseline, STORAGE), job)) return Qfalse;
+  if (!scrub_storage(fiber, part_of(baseline, STORAGE), job)) return false;
 #endif
-  if (!scrub_variables(fiber, part_of(baseline, VARIABLES), job)) return Qfalse;
-  RB_GC_GUARD(baseline);
-  return Qtrue;
+  return scrub_variables(fiber, part_of(baseline, VARIABLES), job);
 }
 
 VALUE ab__scrub_fiber(VALUE fiber, VALUE baseline) {
-  return ab__scrub_job(fiber, baseline, Qnil);
+  scrub_locals(part_of(baseline, LOCALS), Qnil);
+  bool clean = scrub_rest(fiber, baseline, Qnil);
+  RB_GC_GUARD(baseline);
+  return clean ? Qtrue : Qfalse;
+}
+
+/* --- the size of a fiber --- */
+
+static const void *data_of(VALUE fiber) {
+#if RUBY_API_VERSION_CODE >= 30300
+  return RTYPEDDATA_GET_DATA(fiber);
+#else
+  return RTYPEDDATA_DATA(fiber);
+#endif
+}
+
+static size_t size_of_fiber(VALUE fiber) {
+  size_t (*size)(const void *) = RTYPEDDATA_TYPE(fiber)->function.dsize;
+  return size ? size(data_of(fiber)) : 0;
+}
+
+/* In a fiber of its own, because the table stays with it for good. */
+static VALUE try_sizes(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
+  VALUE fiber = rb_fiber_current();
+  size_t before = size_of_fiber(fiber);
+  rb_thread_local_aset(rb_thread_current(), rb_intern("abaca"), Qtrue);
+  *(bool *)data = size_of_fiber(fiber) > before;
+  return Qnil;
+}
+
+static VALUE run_try(VALUE arg) {
+  return rb_fiber_resume(ab__fiber_new(try_sizes, arg), 0, NULL);
+}
+
+size_t ab__scrub_plain_size(VALUE fiber) {
+  bool tells = false;
+  int state;
+  rb_protect(run_try, (VALUE)&tells, &state);
+  if (AB_LIKELY(state == 0)) return tells ? size_of_fiber(fiber) : 0;
+  /* Without a stack there is no answer. Anything else is not ours. */
+  if (!rb_obj_is_kind_of(rb_errinfo(), rb_path2class("FiberError"))) rb_jump_tag(state);
+  rb_set_errinfo(Qnil);
+  return 0;
+}
+
+bool ab__scrub_job(VALUE fiber, size_t plain_size, VALUE job) {
+  if (AB_UNLIKELY(plain_size == 0 || size_of_fiber(fiber) != plain_size)) scrub_locals(Qnil, job);
+  return scrub_rest(fiber, Qnil, job);
 }

@@ -6,7 +6,7 @@
  */
 #include "rb/rb_pool_parts.h"
 
-#include <string.h>
+#include <stdlib.h>
 
 enum ticket_state {
   TICKET_WAITING,
@@ -17,18 +17,26 @@ enum ticket_state {
   TICKET_KILLED
 };
 
-typedef struct ab_ticket {
+/* What few tickets need. */
+typedef struct ticket_more {
   ab_list link;  /* in the pool's queue */
   ab_list waits; /* who waits for the end */
-  VALUE self, pool, block;
-  VALUE storage; /* of the fiber that called run (Ruby 3.2); nil when there is none */
-  VALUE value, exception;
+  VALUE self;
   VALUE cancelled; /* what #cancel raises; nil before */
-  ab_worker *worker;
-  ab_loop *loop; /* of the worker; alive as long as the scheduler */
-  VALUE scheduler;
   ab_timeout late; /* an exception that cannot be delivered yet */
+} ticket_more;
+
+/* Small, because there is one for each job: from Ruby 3.3 on it lies in the object itself (which
+ * may be moved when neither a worker nor the queue knows the ticket). Every VALUE has its write
+ * barrier: Ruby is slow to allocate objects that do without. */
+typedef struct ab_ticket {
+  VALUE pool;
+  VALUE matter;      /* the block; in the end what it returned or raised */
+  VALUE storage;     /* of the fiber that called run (Ruby 3.2); nil for none, and in the end */
+  ab_worker *worker; /* that runs it */
+  ticket_more *more; /* until the end; NULL before it is needed */
   uint8_t state;
+  bool apart; /* it is not in the object */
 } ab_ticket;
 
 typedef struct ticket_wait {
@@ -42,29 +50,38 @@ typedef struct ticket_wait {
 static void ticket_mark(void *ptr) {
   const ab_ticket *t = ptr;
   rb_gc_mark(t->pool);
-  rb_gc_mark(t->block);
+  rb_gc_mark(t->matter);
   rb_gc_mark(t->storage);
-  rb_gc_mark(t->value);
-  rb_gc_mark(t->exception);
-  rb_gc_mark(t->cancelled);
-  rb_gc_mark(t->scheduler);
-  rb_gc_mark(t->late.fiber);
-  rb_gc_mark(t->late.exception);
+  if (!t->more) return;
+  rb_gc_mark(t->more->cancelled);
+  rb_gc_mark(t->more->late.fiber);
+  rb_gc_mark(t->more->late.exception);
 }
 
 /* A queued ticket is marked by its pool, so both die together or it is off the queue. */
 static void ticket_free(void *ptr) {
-  xfree(ptr);
+  ab_ticket *t = ptr;
+  free(t->more);
+  if (t->apart) xfree(t);
 }
 
 static size_t ticket_size(const void *ptr) {
-  return sizeof(ab_ticket);
+  const ab_ticket *t = ptr;
+  return (t->apart ? sizeof *t : 0) + (t->more ? sizeof *t->more : 0);
 }
+
+#if RUBY_API_VERSION_CODE >= 30300
+#define EMBEDDABLE  RUBY_TYPED_EMBEDDABLE
+#define APART(self) !RTYPEDDATA_EMBEDDED_P(self)
+#else
+#define EMBEDDABLE  0
+#define APART(self) true
+#endif
 
 static const rb_data_type_t ticket_type = {
     .wrap_struct_name = "Abaca::FiberPool::Ticket",
     .function = {.dmark = ticket_mark, .dfree = ticket_free, .dsize = ticket_size},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED | EMBEDDABLE,
 };
 
 static ab_ticket *ticket_of(VALUE self) {
@@ -75,54 +92,84 @@ static VALUE constant_of(ab_pool *pool, const char *name) {
   return rb_const_get(rb_obj_class(pool->self), rb_intern(name));
 }
 
+#ifdef HAVE_RB_FIBER_NEW_STORAGE
+/* A copy, or nil. */
+static VALUE storage_of_caller(void) {
+  VALUE storage = rb_funcall(rb_fiber_current(), rb_intern("storage"), 0);
+  return NIL_P(storage) || RHASH_SIZE(storage) == 0 ? Qnil : storage;
+}
+#else
+static VALUE storage_of_caller(void) {
+  return Qnil;
+}
+#endif
+
 static VALUE ticket_new(ab_pool *pool, VALUE block) {
   ab_ticket *t;
-  VALUE self = TypedData_Make_Struct(constant_of(pool, "Ticket"), ab_ticket, &ticket_type, t);
-  ab_list_init(&t->link);
-  ab_list_init(&t->waits);
-  t->self = self;
-  t->pool = pool->self;
-  t->block = block;
-  t->storage = t->value = t->exception = t->cancelled = t->scheduler = Qnil;
-  t->late = (ab_timeout){.fiber = Qnil, .exception = Qnil, .message = Qnil};
-  ab_heap_node_init(&t->late.timer);
-#ifdef HAVE_RB_FIBER_NEW_STORAGE
-  t->storage = rb_funcall(rb_fiber_current(), rb_intern("storage"), 0);
-#endif
-  return self;
+  VALUE storage = storage_of_caller();
+  /* With its class from the start Ruby would look up how to allocate one, each time. */
+  VALUE self = TypedData_Make_Struct(0, ab_ticket, &ticket_type, t);
+  t->apart = APART(self);
+  t->pool = t->matter = t->storage = Qnil;
+  RB_OBJ_WRITE(self, &t->pool, pool->self);
+  RB_OBJ_WRITE(self, &t->matter, block);
+  RB_OBJ_WRITE(self, &t->storage, storage);
+  return rb_obj_reveal(self, pool->ticket_class);
+}
+
+static ticket_more *more_of(VALUE self, ab_ticket *t) {
+  if (t->more) return t->more;
+  ticket_more *more = ab_alloc_zero(&ab_mem_libc, sizeof *more);
+  if (!more) rb_memerror();
+  ab_list_init(&more->link);
+  ab_list_init(&more->waits);
+  more->self = self;
+  more->cancelled = Qnil;
+  more->late = (ab_timeout){.fiber = Qnil, .exception = Qnil, .message = Qnil};
+  ab_heap_node_init(&more->late.timer);
+  return t->more = more;
 }
 
 /* ---- the end of a ticket ---- */
 
-static void drop_late(ab_ticket *t) {
-  if (NIL_P(t->late.fiber)) return;
-  ab_heap_cancel(&t->loop->timeouts, &t->late.timer);
-  ab_chore_drop(t->loop, t);
-  t->late.fiber = t->late.exception = Qnil;
+static void drop_late(ab_loop *loop, ticket_more *more) {
+  if (NIL_P(more->late.fiber)) return;
+  ab_heap_cancel(&loop->timeouts, &more->late.timer);
+  ab_chore_drop(loop, more);
+  more->late.fiber = more->late.exception = Qnil;
 }
 
-static void wake_waits(ab_ticket *t) {
+static void wake_waits(ticket_more *more) {
   ab_list *node;
-  while ((node = ab_list_shift(&t->waits))) {
+  while ((node = ab_list_shift(&more->waits))) {
     ticket_wait *wait = AB_CONTAINER_OF(node, ticket_wait, link);
     ab_loop_wake(wait->loop, &wait->waiter);
   }
 }
 
-static void finish(ab_ticket *t, enum ticket_state state, VALUE value, VALUE exception) {
-  drop_late(t);
+/* `matter`: what the block returned or raised. */
+static void finish(VALUE self, ab_ticket *t, enum ticket_state state, VALUE matter) {
+  ab_worker *w = t->worker;
   t->worker = NULL;
   t->state = (uint8_t)state;
-  t->value = value;
-  t->exception = exception;
-  t->block = t->storage = Qnil;
-  wake_waits(t);
+  t->storage = Qnil;
+  RB_OBJ_WRITE(self, &t->matter, matter);
+  ticket_more *more = t->more;
+  if (AB_LIKELY(!more)) return;
+  t->more = NULL;
+  if (w) drop_late(w->loop, more);
+  wake_waits(more);
+  free(more);
 }
 
-static void unqueue(ab_ticket *t, ab_pool *pool) {
-  if (ab_list_empty(&t->link)) return;
-  ab_list_remove(&t->link);
+static void unqueue(ab_pool *pool, ticket_more *more) {
+  if (ab_list_empty(&more->link)) return;
+  ab_list_remove(&more->link);
   pool->waiting--;
+}
+
+static ticket_more *first_queued(ab_pool *pool) {
+  return AB_CONTAINER_OF(pool->queue.next, ticket_more, link);
 }
 
 /* ---- the job ---- */
@@ -132,103 +179,80 @@ static int inherit_one(VALUE key, VALUE value, VALUE klass) {
   rb_funcall(klass, rb_intern("[]="), 2, key, value);
   return ST_CONTINUE;
 }
-#endif
 
-static VALUE call_block(VALUE arg) {
-  const ab_ticket *t = (const ab_ticket *)arg;
-#ifdef HAVE_RB_FIBER_NEW_STORAGE
-  if (!NIL_P(t->storage)) rb_hash_foreach(t->storage, inherit_one, rb_path2class("Fiber"));
-#endif
-  return rb_proc_call_kw(t->block, rb_ary_new(), RB_NO_KEYWORDS);
+static void inherit(VALUE storage, ab_pool *pool) {
+  if (!NIL_P(storage)) rb_hash_foreach(storage, inherit_one, pool->fiber_class);
 }
+#else
+static void inherit(VALUE storage, ab_pool *pool) {}
+#endif
 
-/* The job of a pooled fiber. What the block raises goes to the ticket, and to the pool as well: it
- * reports it, or forwards what concerns the process. */
+/* The job of a pooled fiber. */
 static void run_ticket(void *arg) {
-  ab_ticket *t = arg;
-  volatile VALUE self = t->self;
-  int state;
+  ab_worker *w = arg;
+  VALUE self = w->ticket;
+  ab_ticket *t = ticket_of(self);
+  if (AB_UNLIKELY(t->worker != w)) return; /* a trap handler was faster */
   t->state = TICKET_RUNNING;
-  VALUE value = rb_protect(call_block, (VALUE)t, &state);
-  if (AB_LIKELY(state == 0)) {
-    finish(t, TICKET_DONE, value, Qnil);
-    RB_GC_GUARD(self);
-    return;
-  }
-  VALUE exception = rb_errinfo();
-  if (!rb_obj_is_kind_of(exception, rb_eException)) {
-    finish(t, TICKET_KILLED, Qnil, Qnil);
-  } else if (exception == t->cancelled) {
-    finish(t, TICKET_CANCELLED, Qnil, Qnil);
-    rb_set_errinfo(Qnil);
-    state = 0;
-  } else {
-    finish(t, TICKET_FAILED, Qnil, exception);
-  }
-  RB_GC_GUARD(self);
-  if (state) rb_jump_tag(state);
+  inherit(t->storage, w->pool);
+  VALUE value = rb_proc_call_with_block(w->block, 0, NULL, Qnil);
+  finish(self, t, TICKET_DONE, value);
 }
 
-static void bind_worker(ab_ticket *t, ab_worker *w, ab_loop *loop) {
-  w->ticket = t->self;
-  w->block = t->block;
+/* What the block raises goes to the ticket, and to the pool as well: it reports it, or forwards
+ * what concerns the process. */
+bool ab__ticket_failed(ab_worker *w) {
+  VALUE self = w->ticket, exception = rb_errinfo();
+  ab_ticket *t = ticket_of(self);
+  if (t->worker != w) return false; /* the block has ended: it was the scrubbing */
+  if (!rb_obj_is_kind_of(exception, rb_eException)) {
+    finish(self, t, TICKET_KILLED, Qnil);
+  } else if (t->more && exception == t->more->cancelled) {
+    finish(self, t, TICKET_CANCELLED, Qnil);
+    rb_set_errinfo(Qnil);
+    return true;
+  } else {
+    finish(self, t, TICKET_FAILED, exception);
+  }
+  return false;
+}
+
+static void bind_worker(VALUE self, ab_ticket *t, ab_worker *w) {
+  w->ticket = self;
+  w->block = t->matter;
   t->worker = w;
-  t->loop = loop;
-  t->scheduler = loop->self;
 }
 
 void ab__ticket_next(ab_pool *pool, ab_worker *w) {
-  ab_ticket *t = AB_CONTAINER_OF(pool->queue.next, ab_ticket, link);
-  unqueue(t, pool);
-  bind_worker(t, w, w->loop);
+  ticket_more *more = first_queued(pool);
+  unqueue(pool, more);
+  bind_worker(more->self, ticket_of(more->self), w);
   w->fn = run_ticket;
-  w->arg = t;
+  w->arg = w;
 }
 
 /* ---- starting ---- */
 
-typedef struct entry {
-  ab_loop *loop;
-  VALUE fiber;
-  bool begun;
-} entry;
-
-static VALUE enter(VALUE arg) {
-  const entry *e = (const entry *)arg;
-  if (ab__loop_at_home(e->loop))
-    ab__loop_enter(e->loop, e->fiber);
-  else
-    ab_loop_transfer(e->loop, e->fiber);
-  return Qnil;
-}
-
 /* Runs the ticket's job until it first waits, from any fiber. Returns false when there is no fiber
  * for it. What ended the switch is raised: an exception that is meant for the caller, or that the
  * job has sent to the loop. */
-static bool start(ab_pool *pool, ab_loop *loop, ab_ticket *t) {
-  bool fresh;
-  int state;
-  ab_worker *w = ab__pool_take(pool, &fresh);
+static bool start(ab_pool *pool, ab_loop *loop, VALUE ticket) {
+  ab_worker *w = ab__pool_take(pool);
   if (!w) return false;
-  entry e = {.loop = loop, .fiber = w->fiber, .begun = !fresh};
-  if (fresh) w->begun = &e.begun;
-  bind_worker(t, w, loop);
-  ab__worker_assign(w, loop, run_ticket, t);
-  rb_protect(enter, (VALUE)&e, &state);
-  if (AB_UNLIKELY(!e.begun)) {
-    t->worker = NULL;
-    bool full = !state || rb_obj_is_kind_of(rb_errinfo(), rb_path2class("FiberError"));
-    ab__pool_unmake(pool, w, full);
-    if (full) rb_set_errinfo(Qnil);
-    if (full) state = 0;
-  }
-  if (AB_UNLIKELY(state)) rb_jump_tag(state);
-  RB_GC_GUARD(e.fiber);
-  return e.begun;
+  VALUE fiber = w->fiber;
+  bind_worker(ticket, ticket_of(ticket), w);
+  ab__worker_assign(w, loop, run_ticket, w);
+  if (ab__loop_at_home(loop))
+    ab__loop_enter(loop, fiber);
+  else
+    ab_loop_transfer(loop, fiber);
+  RB_GC_GUARD(fiber);
+  RB_GC_GUARD(ticket);
+  return true;
 }
 
-static void enqueue(ab_pool *pool, ab_ticket *t) {
-  ab_list_append(&pool->queue, &t->link);
+static void enqueue(ab_pool *pool, VALUE ticket) {
+  ab_list_append(&pool->queue, &more_of(ticket, ticket_of(ticket))->link);
   pool->waiting++;
 }
 
@@ -246,15 +270,15 @@ void ab__tickets_start(ab_pool *pool, ab_loop *loop) {
       ab_chore_arm(&pool->starter, loop, pool->self, loop->now + 1);
       return;
     }
-    ab_ticket *t = AB_CONTAINER_OF(pool->queue.next, ab_ticket, link);
-    volatile VALUE self = t->self;
-    unqueue(t, pool);
-    if (!start(pool, loop, t)) {
+    ticket_more *more = first_queued(pool);
+    volatile VALUE self = more->self;
+    unqueue(pool, more);
+    if (!start(pool, loop, self)) {
       /* With a live fiber it is next when that one has ended its job, without one never. */
       if (pool->live == 0) {
-        finish(t, TICKET_FAILED, Qnil, no_stack());
+        finish(self, ticket_of(self), TICKET_FAILED, no_stack());
       } else {
-        ab_list_prepend(&pool->queue, &t->link);
+        ab_list_prepend(&pool->queue, &more->link);
         pool->waiting++;
       }
       return;
@@ -269,7 +293,7 @@ void ab__tickets_start_soon(ab_pool *pool) {
 
 void ab__tickets_mark(ab_pool *pool) {
   ab_list_each (node, tmp, &pool->queue) {
-    rb_gc_mark(AB_CONTAINER_OF(node, ab_ticket, link)->self);
+    rb_gc_mark(AB_CONTAINER_OF(node, ticket_more, link)->self);
   }
 }
 
@@ -297,11 +321,10 @@ static VALUE pool_run(VALUE self) {
   bool wait = !ab_list_empty(&pool->queue) || !ab_pool_available(pool);
   if (wait && pool->refuse) raise_full(pool);
   VALUE ticket = ticket_new(pool, block);
-  ab_ticket *t = ticket_of(ticket);
-  if (wait || !start(pool, loop, t)) {
+  if (wait || !start(pool, loop, ticket)) {
     if (pool->live == 0) rb_exc_raise(no_stack());
     if (pool->refuse) raise_full(pool);
-    enqueue(pool, t);
+    enqueue(pool, ticket);
     if (ab_pool_available(pool)) ab__tickets_start_soon(pool);
   }
   RB_GC_GUARD(self);
@@ -317,7 +340,7 @@ static bool is_over(const ab_ticket *t) {
 /* The loop on which the ticket can be waited for. */
 static ab_loop *check_use(ab_ticket *t) {
   ab_loop *loop = ab__pool_loop(ab_pool_of(t->pool));
-  if (t->state == TICKET_RUNNING && t->loop != loop)
+  if (t->state == TICKET_RUNNING && t->worker->loop != loop)
     rb_raise(rb_eRuntimeError, "the job's scheduler is closed: the job will not go on");
   return loop;
 }
@@ -326,7 +349,7 @@ static ab_loop *check_use(ab_ticket *t) {
 static bool is_current(const ab_ticket *t) {
   if (!t->worker) return false;
   VALUE fiber = t->worker->fiber;
-  return rb_fiber_current() == fiber || t->loop->carrier == fiber;
+  return rb_fiber_current() == fiber || t->worker->loop->carrier == fiber;
 }
 
 static VALUE park(VALUE arg) {
@@ -341,7 +364,8 @@ static VALUE park_end(VALUE arg) {
 }
 
 /* Returns whether the ticket is over. */
-static bool await(ab_ticket *t, bool forever, ab_nsec timeout) {
+static bool await(VALUE self, bool forever, ab_nsec timeout) {
+  ab_ticket *t = ticket_of(self);
   if (is_over(t)) return true;
   ab_loop *loop = check_use(t);
   if (is_current(t)) rb_raise(rb_eThreadError, "a job cannot wait for itself");
@@ -349,12 +373,13 @@ static bool await(ab_ticket *t, bool forever, ab_nsec timeout) {
   ab_nsec deadline = forever ? 0 : ab__deadline_after(timeout);
   /* Scheduler#unblock is public, so a wait may end for no reason. */
   for (bool passed = false; !is_over(t) && !passed;) {
-    ticket_wait wait = {.waiter = {.kind = AB_WAIT_BLOCK, .object = t->self}, .loop = loop};
+    ticket_wait wait = {.waiter = {.kind = AB_WAIT_BLOCK, .object = self}, .loop = loop};
     wait.deadline = deadline;
-    ab_list_append(&t->waits, &wait.link);
+    ab_list_append(&more_of(self, t)->waits, &wait.link);
     rb_ensure(park, (VALUE)&wait, park_end, (VALUE)&wait);
     passed = wait.passed;
   }
+  RB_GC_GUARD(self);
   return is_over(t);
 }
 
@@ -366,7 +391,7 @@ static VALUE ticket_wait_m(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 0, 1);
   ab_nsec timeout = 0;
   bool forever = !ab__timeout_of(argc == 1 ? argv[0] : Qnil, &timeout);
-  return await(ticket_of(self), forever, timeout) ? self : Qnil;
+  return await(self, forever, timeout) ? self : Qnil;
 }
 
 /* @!method value
@@ -374,10 +399,10 @@ static VALUE ticket_wait_m(int argc, VALUE *argv, VALUE self) {
  * @return what the block returned; nil when it was cancelled or killed
  * @raise what the block raised */
 static VALUE ticket_value(VALUE self) {
-  ab_ticket *t = ticket_of(self);
-  await(t, true, 0);
-  if (t->state == TICKET_FAILED) rb_exc_raise(t->exception);
-  return t->value;
+  await(self, true, 0);
+  const ab_ticket *t = ticket_of(self);
+  if (t->state == TICKET_FAILED) rb_exc_raise(t->matter);
+  return t->matter;
 }
 
 /* @!method alive?
@@ -385,7 +410,7 @@ static VALUE ticket_value(VALUE self) {
 static VALUE ticket_alive_p(VALUE self) {
   const ab_ticket *t = ticket_of(self);
   if (is_over(t)) return Qfalse;
-  return t->state == TICKET_RUNNING && t->loop->closed ? Qfalse : Qtrue;
+  return t->state == TICKET_RUNNING && t->worker->loop->closed ? Qfalse : Qtrue;
 }
 
 /* @!method cancelled?
@@ -404,34 +429,35 @@ static VALUE ticket_status(VALUE self) {
 
 /* The job's fiber is ready already, perhaps with another exception: the loop tries again until it
  * can be delivered, or the job is over. */
-static bool deliver_late(ab_ticket *t, VALUE exception, bool replace) {
-  bool armed = ab_heap_armed(&t->late.timer);
+static bool deliver_late(VALUE self, ab_ticket *t, VALUE exception, bool replace) {
+  ab_loop *loop = t->worker->loop;
+  ticket_more *more = more_of(self, t);
+  bool armed = ab_heap_armed(&more->late.timer);
   if (armed && !replace) return false;
-  t->late.fiber = t->worker->fiber;
-  t->late.exception = exception;
+  RB_OBJ_WRITE(self, &more->late.fiber, t->worker->fiber);
+  RB_OBJ_WRITE(self, &more->late.exception, exception);
   if (armed) return true;
-  if (ab_heap_arm(&t->loop->timeouts, &t->late.timer, t->loop->now) != AB_OK) rb_memerror();
-  ab_chore_keep(t->loop, t, t->self);
+  if (ab_heap_arm(&loop->timeouts, &more->late.timer, loop->now) != AB_OK) rb_memerror();
+  ab_chore_keep(loop, more, self);
   return true;
 }
 
-static bool deliver(ab_ticket *t, VALUE exception, bool replace) {
-  ab_pool *pool = ab_pool_of(t->pool);
+static bool deliver(VALUE self, VALUE exception, bool replace) {
+  ab_ticket *t = ticket_of(self);
   if (is_over(t)) return false;
   check_use(t);
   if (t->state == TICKET_WAITING) {
-    unqueue(t, pool);
-    if (exception == t->cancelled)
-      finish(t, TICKET_CANCELLED, Qnil, Qnil);
-    else
-      finish(t, TICKET_FAILED, Qnil, exception);
+    bool cancel = t->more && exception == t->more->cancelled;
+    if (t->more) unqueue(ab_pool_of(t->pool), t->more);
+    finish(self, t, cancel ? TICKET_CANCELLED : TICKET_FAILED, cancel ? Qnil : exception);
     return true;
   }
   if (is_current(t)) rb_exc_raise(exception);
-  const ab_waiter *waiter = ab__loop_waiter(t->loop, t->worker->fiber);
+  ab_loop *loop = t->worker->loop;
+  VALUE fiber = t->worker->fiber;
+  const ab_waiter *waiter = ab__loop_waiter(loop, fiber);
   if (waiter && waiter->exception == exception) return true; /* on its way */
-  return ab__loop_interrupt(t->loop, t->worker->fiber, exception) ||
-         deliver_late(t, exception, replace);
+  return ab__loop_interrupt(loop, fiber, exception) || deliver_late(self, t, exception, replace);
 }
 
 /* @!method raise(exception = RuntimeError, message = nil, backtrace = nil)
@@ -441,7 +467,7 @@ static bool deliver(ab_ticket *t, VALUE exception, bool replace) {
 static VALUE ticket_raise(int argc, VALUE *argv, VALUE self) {
   VALUE exception = rb_make_exception(argc, argv);
   if (NIL_P(exception)) exception = rb_exc_new_cstr(rb_eRuntimeError, "unhandled exception");
-  return deliver(ticket_of(self), exception, false) ? Qtrue : Qfalse;
+  return deliver(self, exception, false) ? Qtrue : Qfalse;
 }
 
 /* @!method cancel
@@ -451,12 +477,17 @@ static VALUE ticket_raise(int argc, VALUE *argv, VALUE self) {
 static VALUE ticket_cancel(VALUE self) {
   ab_ticket *t = ticket_of(self);
   if (is_over(t)) return Qfalse;
-  if (NIL_P(t->cancelled)) {
+  ticket_more *more = more_of(self, t);
+  if (NIL_P(more->cancelled)) {
     VALUE message = rb_str_new_cstr("the job was cancelled");
-    t->cancelled =
-        rb_class_new_instance(1, &message, constant_of(ab_pool_of(t->pool), "Cancelled"));
+    VALUE klass = constant_of(ab_pool_of(t->pool), "Cancelled");
+    RB_OBJ_WRITE(self, &more->cancelled, rb_class_new_instance(1, &message, klass));
   }
-  return deliver(t, t->cancelled, true) ? Qtrue : Qfalse;
+  return deliver(self, more->cancelled, true) ? Qtrue : Qfalse;
+}
+
+VALUE ab__ticket_class(VALUE klass) {
+  return rb_const_get(klass, rb_intern("Ticket"));
 }
 
 void ab__init_ticket(VALUE klass) {
