@@ -2,7 +2,7 @@
 
 module Bench
   # What CRuby's own vm_fiber_* benchmarks do, for a new Fiber each time and for a job of a FiberPool,
-  # and two rows more. Each method takes a number of operations and returns the seconds that they took.
+  # and three rows more. Each method takes a number of operations and returns the seconds that they took.
   module FiberRows
     GROUP = 1024 # fibers that are suspended together in `reuse` and `cycle`
 
@@ -22,13 +22,20 @@ module Bench
       Row.new(name: "reuse", operation: "#{GROUP} suspended and dropped, GC.start", times: 100),
       Row.new(name: "cycle", operation: "#{GROUP} suspended and run to their ends", times: 200),
       Row.new(name: "switch", operation: "to a fiber and back", times: 2_000_000),
-      Row.new(name: "job", operation: "a block that does nothing", times: 500_000)
+      Row.new(name: "job", operation: "a block that does nothing", times: 500_000),
+      Row.new(name: "native", operation: "a C function that does nothing, as the server starts it", times: 500_000)
     ].freeze
 
     def self.seconds
       start = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       yield
       Process.clock_gettime(Process::CLOCK_MONOTONIC) - start
+    end
+
+    # What starts jobs without a Proc and a ticket: the extension of the pool's own tests.
+    def self.hooks
+      require_relative "../../test/support/pool_hooks"
+      PoolHooks
     end
 
     # A new Fiber each time.
@@ -80,6 +87,8 @@ module Bench
 
         taken
       end
+
+      def native(count) = FiberRows.hooks.measure_fresh(count) * count / 1e9
 
       private
 
@@ -161,6 +170,12 @@ module Bench
         raise "#{done} of #{count} jobs ran" unless done == count
 
         taken
+      end
+
+      def native(count)
+        hooks = FiberRows.hooks
+        Fiber.set_scheduler(hooks::Scheduler.new)
+        hooks.measure(hooks::FiberPool.new, count) * count / 1e9
       end
 
       private

@@ -478,16 +478,22 @@ class TicketTest < Minitest::Test
     end
   end
 
+  # A ticket may be moved when its job is over, and must not be before.
   def test_with_a_compacted_heap
     skip "this Ruby cannot compact" unless GC.respond_to?(:compact)
-    with_pool(max: 2) do |pool|
+    with_pool(max: 3) do |pool|
+      expected = Array.new(8) { |i| "value #{i}" }
       tickets = Array.new(8) { |i| pool.run { sleep(0.002) and "value #{i}" } }
-      begin
-        GC.compact
-      rescue NotImplementedError
-        skip "this platform cannot compact"
+      first = pool.run { tickets.last.value }
+      2.times do
+        begin
+          GC.compact
+        rescue NotImplementedError
+          skip "this platform cannot compact"
+        end
+        assert_equal expected, tickets.map(&:value)
       end
-      assert_equal Array.new(8) { |i| "value #{i}" }, tickets.map(&:value)
+      assert_equal "value 7", first.value
     end
   end
 
@@ -509,7 +515,52 @@ class TicketTest < Minitest::Test
     assert_operator Integer(out), :<, 50
   end
 
+  # A block of its own for each job is a Proc and what it has captured; the third is the ticket.
+  def test_a_job_allocates_three_objects
+    with_pool do |pool|
+      done = 0
+      job = -> { done += 1 }
+      assert_equal 3, objects_for_each(1000) { |n| n.times { pool.run { done += 1 } } }
+      assert_equal 1, objects_for_each(1000) { |n| n.times { pool.run(&job) } }
+      assert_equal 4000, done
+    end
+  end
+
+  def test_a_new_fiber_costs_no_reuse
+    with_pool do |pool|
+      3.times { pool.run { sleep 0.001 } }
+      assert_equal({ created: 3, reused: 0, high_water: 3 }, pool.stats.slice(:created, :reused, :high_water))
+      Fiber.scheduler.run
+    end
+  end
+
+  def test_a_first_job_may_be_started_anywhere
+    [-> { Fiber.new { pool_in_use }.resume }, -> { Enumerator.new { |y| y << pool_in_use }.next },
+     -> { Fiber.schedule { pool_in_use } }].each do |place|
+      with_scheduler do
+        @seen = nil
+        place.call
+        Fiber.scheduler.run
+        assert_equal [1, 2, 3], @seen
+      end
+    end
+  end
+
   private
+
+  # Objects for each of `count` operations, after as many to warm up.
+  def objects_for_each(count)
+    yield count
+    before = GC.stat(:total_allocated_objects)
+    yield count
+    (GC.stat(:total_allocated_objects) - before) / count
+  end
+
+  def pool_in_use
+    pool = Abaca::FiberPool.new
+    tickets = [pool.run { 1 }, pool.run { sleep(0.001) and 2 }, pool.run { 3 }]
+    @seen = tickets.map(&:value)
+  end
 
   def capture_stderr
     old = $stderr

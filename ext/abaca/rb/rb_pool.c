@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rb/rb_scrub.h"
-
 /* So many waiting tickets may follow a job on its fiber before the loop gets its turn. */
 #define CHAIN 64
 
@@ -78,7 +76,7 @@ ab_loop *ab__pool_loop(ab_pool *pool) {
 static bool scrubbed(const ab_worker *w) {
   if (AB_UNLIKELY(RBASIC_CLASS(w->fiber) != w->pool->fiber_class)) return false;
   if (AB_UNLIKELY(OBJ_FROZEN(w->fiber))) return false;
-  return ab__scrub_job(w->fiber, w->pool->plain_size, w->block);
+  return ab__scrub_job(w->fiber, w->pool->words, w->block);
 }
 
 static VALUE scrub_again(VALUE arg) {
@@ -327,7 +325,7 @@ static bool warm_up(ab_pool *pool, ab_worker *w) {
   }
   w->home = Qnil;
   if (AB_UNLIKELY(state)) put_off(pool, state);
-  if (pool->created == 1) pool->plain_size = ab__scrub_plain_size(fiber);
+  if (pool->created == 1) pool->words = ab__scrub_learn();
   RB_GC_GUARD(fiber);
   return true;
 }

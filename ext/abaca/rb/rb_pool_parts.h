@@ -12,6 +12,7 @@
 #include "rb/rb_chore.h"
 #include "rb/rb_gc_pace.h"
 #include "rb/rb_pool.h"
+#include "rb/rb_scrub.h"
 #include "rb/rb_stack.h"
 
 /* Why a fiber ended. */
@@ -57,10 +58,10 @@ struct ab_pool {
   ab_list idle, busy, ending, queue;
   size_t live, idle_count, busy_count, waiting;
   size_t max, max_idle, warm;
-  size_t high_water; /* most fibers busy at a time */
-  size_t least_idle; /* fewest fibers idle since the last tick of the idle timer */
-  size_t stack_size; /* see ab_stack_init */
-  size_t plain_size; /* see ab__scrub_plain_size */
+  size_t high_water;    /* most fibers busy at a time */
+  size_t least_idle;    /* fewest fibers idle since the last tick of the idle timer */
+  size_t stack_size;    /* see ab_stack_init */
+  ab_fiber_words words; /* learnt with the first worker */
   uint64_t retire_after;
   ab_nsec idle_timeout; /* 0: never */
   bool refuse;          /* on_full: :raise */

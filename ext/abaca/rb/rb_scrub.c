@@ -117,23 +117,21 @@ VALUE ab__scrub_baseline(VALUE fiber) {
 }
 
 /* Instance variables come last: the leak report has its notes in one. */
-static bool scrub_rest(VALUE fiber, VALUE baseline, VALUE job) {
-#ifdef HAVE_RB_FIBER_NEW_STORAGE
-  if (!scrub_storage(fiber, part_of(baseline, STORAGE), job)) return false;
-#endif
-  return scrub_variables(fiber, part_of(baseline, VARIABLES), job);
-}
-
 VALUE ab__scrub_fiber(VALUE fiber, VALUE baseline) {
   scrub_locals(part_of(baseline, LOCALS), Qnil);
-  bool clean = scrub_rest(fiber, baseline, Qnil);
+#ifdef HAVE_RB_FIBER_NEW_STORAGE
+  if (!scrub_storage(fiber, part_of(baseline, STORAGE), Qnil)) return Qfalse;
+#endif
+  if (!scrub_variables(fiber, part_of(baseline, VARIABLES), Qnil)) return Qfalse;
   RB_GC_GUARD(baseline);
-  return clean ? Qtrue : Qfalse;
+  return Qtrue;
 }
 
-/* --- the size of a fiber --- */
+/* --- the words of a fiber --- */
 
-static const void *data_of(VALUE fiber) {
+#define MOST_WORDS 128
+
+static const VALUE *words_of(VALUE fiber) {
 #if RUBY_API_VERSION_CODE >= 30300
   return RTYPEDDATA_GET_DATA(fiber);
 #else
@@ -141,36 +139,75 @@ static const void *data_of(VALUE fiber) {
 #endif
 }
 
-static size_t size_of_fiber(VALUE fiber) {
+/* What Ruby says of the size includes the beginning of a fiber twice, so half of it is there. */
+static size_t count_words(VALUE fiber) {
   size_t (*size)(const void *) = RTYPEDDATA_TYPE(fiber)->function.dsize;
-  return size ? size(data_of(fiber)) : 0;
+  size_t count = size ? size(words_of(fiber)) / 2 / sizeof(VALUE) : 0;
+  return count < MOST_WORDS ? count : MOST_WORDS;
 }
 
-/* In a fiber of its own, because the table stays with it for good. */
-static VALUE try_sizes(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
-  VALUE fiber = rb_fiber_current();
-  size_t before = size_of_fiber(fiber);
-  rb_thread_local_aset(rb_thread_current(), rb_intern("abaca"), Qtrue);
-  *(bool *)data = size_of_fiber(fiber) > before;
+/* The only word that was `empty` and is not so any more; 0 when there is none, or more than one. */
+static uint16_t filled(VALUE fiber, const VALUE *before, size_t count, VALUE empty) {
+  const VALUE *words = words_of(fiber);
+  uint16_t found = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (before[i] != empty || words[i] == empty) continue;
+    if (found) return 0;
+    found = (uint16_t)i;
+  }
+  return found;
+}
+
+static VALUE learn(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
+  ab_fiber_words *known = (ab_fiber_words *)data;
+  VALUE fiber = rb_fiber_current(), before[MOST_WORDS];
+  ID name = rb_intern("abaca");
+  size_t count = count_words(fiber);
+  MEMCPY(before, words_of(fiber), VALUE, count);
+  rb_thread_local_aset(rb_thread_current(), name, Qtrue);
+  known->locals = filled(fiber, before, count, 0);
+#ifdef HAVE_RB_FIBER_NEW_STORAGE
+  MEMCPY(before, words_of(fiber), VALUE, count);
+  put_stored(ID2SYM(name), Qtrue, rb_path2class("Fiber"));
+  known->storage = filled(fiber, before, count, Qnil);
+#endif
   return Qnil;
 }
 
-static VALUE run_try(VALUE arg) {
-  return rb_fiber_resume(ab__fiber_new(try_sizes, arg), 0, NULL);
+static VALUE run_learn(VALUE arg) {
+  return rb_fiber_resume(ab__fiber_new(learn, arg), 0, NULL);
 }
 
-size_t ab__scrub_plain_size(VALUE fiber) {
-  bool tells = false;
+ab_fiber_words ab__scrub_learn(void) {
+  ab_fiber_words words = {0};
   int state;
-  rb_protect(run_try, (VALUE)&tells, &state);
-  if (AB_LIKELY(state == 0)) return tells ? size_of_fiber(fiber) : 0;
+  rb_protect(run_learn, (VALUE)&words, &state);
+  if (AB_LIKELY(state == 0)) return words;
   /* Without a stack there is no answer. Anything else is not ours. */
   if (!rb_obj_is_kind_of(rb_errinfo(), rb_path2class("FiberError"))) rb_jump_tag(state);
   rb_set_errinfo(Qnil);
-  return 0;
+  return (ab_fiber_words){0};
 }
 
-bool ab__scrub_job(VALUE fiber, size_t plain_size, VALUE job) {
-  if (AB_UNLIKELY(plain_size == 0 || size_of_fiber(fiber) != plain_size)) scrub_locals(Qnil, job);
-  return scrub_rest(fiber, Qnil, job);
+static bool is_empty(VALUE fiber, uint16_t word, VALUE empty) {
+  return AB_LIKELY(word != 0) && AB_LIKELY(words_of(fiber)[word] == empty);
+}
+
+/* --- the pool's --- */
+
+bool ab__scrub_job(VALUE fiber, ab_fiber_words words, VALUE job) {
+  if (!is_empty(fiber, words.locals, 0)) scrub_locals(Qnil, job);
+#ifdef HAVE_RB_FIBER_NEW_STORAGE
+  if (!is_empty(fiber, words.storage, Qnil) && !scrub_storage(fiber, Qnil, job)) return false;
+#endif
+  return scrub_variables(fiber, Qnil, job);
+}
+
+VALUE ab__scrub_storage(ab_fiber_words words) {
+#ifdef HAVE_RB_FIBER_NEW_STORAGE
+  VALUE fiber = rb_fiber_current();
+  return is_empty(fiber, words.storage, Qnil) ? Qnil : nil_if_empty(storage_of(fiber));
+#else
+  return Qnil;
+#endif
 }

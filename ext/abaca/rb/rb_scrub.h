@@ -4,7 +4,7 @@
 
 #include <ruby.h>
 
-#include <stdbool.h>
+#include "base/base.h"
 
 /* What the current fiber carries: for one that somebody else has made, before its first job. */
 VALUE ab__scrub_baseline(VALUE fiber);
@@ -14,16 +14,22 @@ VALUE ab__scrub_baseline(VALUE fiber);
  * is left. Runs Ruby methods, which may raise. */
 VALUE ab__scrub_fiber(VALUE fiber, VALUE baseline);
 
-/* The same for a worker of a pool, which had nothing on it. The leak report names `job`, the block
- * that has run (Qnil: not known). */
-bool ab__scrub_job(VALUE fiber, size_t plain_size, VALUE job);
+/* Ruby has no call that says at small cost that a fiber has no fiber-locals or no storage: one
+ * makes an Array, the other is a method. But both are a word of the fiber each, which is empty as
+ * long as it never had any. These are their places, counted in words; 0 for one that is not known.
+ */
+typedef struct ab_fiber_words {
+  uint16_t locals, storage;
+} ab_fiber_words;
 
-/* Ruby has no call that says without making an Array that a fiber has no fiber-locals, but it says
- * how many octets a fiber takes: those of the table of its locals, once it has one, and those of
- * the machine stack that it had when it was last switched away from. Between two jobs a worker
- * always waits at the same place, and a job waits only further down; so one that has the size of a
- * new worker that waits has had no such table since. Takes that size of `fiber`, which is a new one
- * that waits; 0 when it was tried out that this Ruby does not count so. */
-size_t ab__scrub_plain_size(VALUE fiber);
+/* Tries out, on a fiber of its own, which words they are. */
+ab_fiber_words ab__scrub_learn(void);
+
+/* As ab__scrub_fiber, for a worker of a pool, which had nothing on it. The leak report names `job`,
+ * the block that has run (Qnil: not known). */
+bool ab__scrub_job(VALUE fiber, ab_fiber_words words, VALUE job);
+
+/* A copy of the storage of the current fiber, or nil. */
+VALUE ab__scrub_storage(ab_fiber_words words);
 
 #endif

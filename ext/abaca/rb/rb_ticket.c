@@ -92,28 +92,16 @@ static VALUE constant_of(ab_pool *pool, const char *name) {
   return rb_const_get(rb_obj_class(pool->self), rb_intern(name));
 }
 
-#ifdef HAVE_RB_FIBER_NEW_STORAGE
-/* A copy, or nil. */
-static VALUE storage_of_caller(void) {
-  VALUE storage = rb_funcall(rb_fiber_current(), rb_intern("storage"), 0);
-  return NIL_P(storage) || RHASH_SIZE(storage) == 0 ? Qnil : storage;
-}
-#else
-static VALUE storage_of_caller(void) {
-  return Qnil;
-}
-#endif
-
 static VALUE ticket_new(ab_pool *pool, VALUE block) {
   ab_ticket *t;
-  VALUE storage = storage_of_caller();
+  VALUE storage = ab__scrub_storage(pool->words);
   /* With its class from the start Ruby would look up how to allocate one, each time. */
   VALUE self = TypedData_Make_Struct(0, ab_ticket, &ticket_type, t);
   t->apart = APART(self);
-  t->pool = t->matter = t->storage = Qnil;
-  RB_OBJ_WRITE(self, &t->pool, pool->self);
-  RB_OBJ_WRITE(self, &t->matter, block);
-  RB_OBJ_WRITE(self, &t->storage, storage);
+  /* A new object needs no write barriers. */
+  t->pool = pool->self;
+  t->matter = block;
+  t->storage = storage;
   return rb_obj_reveal(self, pool->ticket_class);
 }
 

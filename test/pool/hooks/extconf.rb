@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # Builds pool_hooks.so: the loop and the pool once more, under a module of its own, with a way to
-# start jobs from Ruby. The product has none: its server starts jobs from C.
+# start jobs from Ruby. The product has none: its server starts jobs from C. bench/fibers measures it.
 require "mkmf"
 
 root = File.expand_path("../../../ext/abaca", __dir__)
@@ -22,7 +22,7 @@ $srcs = core.map { |path| File.basename(path) }.sort + ["pool_hooks.c"]
 $VPATH.concat(%w[base io rb].map { |room| File.join(root, room) })
 $INCFLAGS = "#{$INCFLAGS} -I#{root}"
 $defs << "-D_GNU_SOURCE"
-$CFLAGS = "#{$CFLAGS} -std=c11 -fvisibility=hidden -O1 -g"
+$CFLAGS = "#{$CFLAGS} -std=c11 -fvisibility=hidden -O2 -g"
 $warnflags = "-Wall -Wextra -Wno-unused-parameter -Wno-declaration-after-statement"
 # rubocop:enable Style/GlobalVars
 create_makefile("pool_hooks")

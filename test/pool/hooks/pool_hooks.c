@@ -6,6 +6,7 @@
 #include "io/timer.h"
 #include "rb/rb_loop.h"
 #include "rb/rb_pool.h"
+#include "rb/rb_scheduler.h"
 
 static ab_loop *loop_of_thread(void) {
   VALUE fiber = rb_path2class("Fiber");
@@ -52,6 +53,12 @@ static void count_up(void *arg) {
   ++*(long *)arg;
 }
 
+static VALUE nanoseconds_each(ab_nsec start, long number, long count) {
+  ab_nsec end = ab_clock_monotonic();
+  if (count != number) rb_raise(rb_eRuntimeError, "%ld of %ld jobs ran", count, number);
+  return DBL2NUM((double)(end - start) / (double)number);
+}
+
 /* Nanoseconds for a job that does nothing, over n of them. */
 static VALUE hook_measure(VALUE self, VALUE pool, VALUE number) {
   ab_pool *p = ab_pool_of(pool);
@@ -59,9 +66,20 @@ static VALUE hook_measure(VALUE self, VALUE pool, VALUE number) {
   long n = NUM2LONG(number), count = 0;
   ab_nsec start = ab_clock_monotonic();
   for (long i = 0; i < n; i++) ab_pool_start(p, loop, count_up, &count);
-  ab_nsec end = ab_clock_monotonic();
-  if (count != n) rb_raise(rb_eRuntimeError, "%ld of %ld jobs ran", count, n);
-  return DBL2NUM((double)(end - start) / (double)n);
+  return nanoseconds_each(start, n, count);
+}
+
+static VALUE body(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
+  count_up((void *)data);
+  return Qnil;
+}
+
+/* The same with a new fiber for each. */
+static VALUE hook_measure_fresh(VALUE self, VALUE number) {
+  long n = NUM2LONG(number), count = 0;
+  ab_nsec start = ab_clock_monotonic();
+  for (long i = 0; i < n; i++) rb_fiber_resume(ab__fiber_new(body, (VALUE)&count), 0, NULL);
+  return nanoseconds_each(start, n, count);
 }
 
 RUBY_FUNC_EXPORTED void Init_pool_hooks(void);
@@ -76,4 +94,5 @@ void Init_pool_hooks(void) {
   rb_define_module_function(module, "raise_all", hook_raise_all, 2);
   rb_define_module_function(module, "next_jobs", hook_next, 2);
   rb_define_module_function(module, "measure", hook_measure, 2);
+  rb_define_module_function(module, "measure_fresh", hook_measure_fresh, 1);
 }
