@@ -106,6 +106,18 @@ class LifeTest < Minitest::Test
     assert_equal "", out
   end
 
+  def test_fibers_of_a_scheduler_that_is_not_the_thread_s
+    Thread.new do
+      scheduler = Abaca::Scheduler.new
+      done = []
+      scheduler.fiber { scheduler.kernel_sleep(0.001) && done << :slept }
+      scheduler.fiber { scheduler.kernel_sleep(0) && exit(3) }
+      assert_equal 3, assert_raises(SystemExit) { scheduler.run }.status
+      scheduler.close
+      assert_equal [:slept], done
+    end.join(SchedulerCase::DEADLINE)
+  end
+
   def test_process_errors_are_raised_out_of_run
     [SystemExit, Interrupt, SignalException.new("TERM"), NoMemoryError].each do |error|
       with_scheduler do |scheduler|

@@ -95,6 +95,14 @@ class ReadinessTest < Minitest::Test
     end
   end
 
+  def test_a_selection
+    idle_and_busy do |scheduler|
+      reader, writer = exhausted_pipe
+      Thread.new { sleep(0.005) && writer.write("x") }
+      assert_equal [[reader], [], []], scheduler.io_select([reader], [], [], 5)
+    end
+  end
+
   def test_an_end_that_came_while_nobody_waited
     idle_and_busy do |scheduler|
       reader, writer = exhausted_pipe

@@ -220,6 +220,7 @@ typedef struct fd_wait {
 
 static VALUE fd_wait_park(VALUE arg) {
   fd_wait *wait = (fd_wait *)arg;
+  wait->loop->fd_waits++;
   if (ab__fd_watch(wait->loop, wait->fd, &wait->interest))
     ab_loop_park(wait->loop, &wait->waiter, wait->deadline);
   else
@@ -228,7 +229,9 @@ static VALUE fd_wait_park(VALUE arg) {
 }
 
 static VALUE fd_wait_end(VALUE arg) {
-  ab_list_remove(&((fd_wait *)arg)->interest.link);
+  fd_wait *wait = (fd_wait *)arg;
+  wait->loop->fd_waits--;
+  ab_list_remove(&wait->interest.link);
   return Qnil;
 }
 

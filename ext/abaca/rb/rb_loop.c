@@ -641,13 +641,15 @@ static ab_nsec earlier(ab_nsec a, ab_nsec b) {
   return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
+/* May an IO have been closed that a fiber waits for? */
+static bool needs_sweep(const ab_loop *loop) {
+  return AB_SCHEDULER_INTERFACE < 3 && loop->dirty && loop->fd_waits > 0;
+}
+
 static ab_nsec next_deadline(ab_loop *loop) {
   ab_nsec deadline = earlier(ab_heap_deadline(&loop->timers), ab_heap_deadline(&loop->timeouts));
   if (loop->client) deadline = earlier(deadline, loop->client->deadline(loop->client_ctx));
-#if AB_SCHEDULER_INTERFACE < 3
-  if (loop->dirty && loop->parked_count > 0)
-    deadline = earlier(deadline, loop->swept + SWEEP_INTERVAL);
-#endif
+  if (needs_sweep(loop)) deadline = earlier(deadline, loop->swept + SWEEP_INTERVAL);
   return deadline;
 }
 
@@ -673,8 +675,16 @@ static void deliver_events(ab_loop *loop) {
   ab_poller_unlock(loop->poller);
 }
 
-static bool must_sweep(const ab_loop *loop) {
-  return AB_SCHEDULER_INTERFACE < 3 && loop->dirty && loop->now - loop->swept >= SWEEP_INTERVAL;
+/* Collects events, and waits for them when there is nothing else to do. */
+static void await_events(ab_loop *loop, bool busy) {
+  bool idle = !busy && loop->ready_count == 0;
+  /* To ask first spares giving up the GVL when something has happened. Where only other threads can
+   * make it happen, they need the GVL for that. */
+  bool ask = !idle || loop->client || loop->fd_waits > 0;
+  if ((ask && ab_poller_wait(loop->poller, 0) > 0) || !idle) return;
+  ab__fd_prove(loop, loop->now);
+  /* A wait that could not be renewed is over. */
+  if (loop->ready_count == 0) block(loop);
 }
 
 static bool is_finished(ab_loop *loop) {
@@ -689,7 +699,7 @@ static bool turn(ab_loop *loop) {
   run_ready(loop);
   run_timers(loop);
   bool busy = loop->client && loop->client->turn(loop->client_ctx, loop->now);
-  if (must_sweep(loop)) {
+  if (needs_sweep(loop) && loop->now - loop->swept >= SWEEP_INTERVAL) {
     loop->dirty = false;
     loop->swept = loop->now;
     ab__fd_sweep(loop);
@@ -698,11 +708,7 @@ static bool turn(ab_loop *loop) {
   if (loop->children) ab_offload_reap(loop->children);
   if (is_finished(loop) && !busy) return false;
   ab__fd_prove(loop, loop->now - PROOF_DELAY);
-  if (ab_poller_wait(loop->poller, 0) == 0 && !busy && loop->ready_count == 0) {
-    ab__fd_prove(loop, loop->now);
-    /* A wait that could not be renewed is over. */
-    if (loop->ready_count == 0) block(loop);
-  }
+  await_events(loop, busy);
   deliver_events(loop);
   rb_thread_check_ints();
   return true;

@@ -15,12 +15,16 @@ static VALUE call_block(VALUE block) {
   return rb_proc_call_with_block(block, 0, NULL, Qnil);
 }
 
-/* The body of a scheduled fiber; data is [scheduler, block]. */
+/* The body of a scheduled fiber; data is the block, or [block, scheduler] when the scheduler is not
+ * its thread's. It is begun at once, so that is still true. */
 static VALUE fiber_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
+  bool pair = RB_TYPE_P(data, T_ARRAY);
+  VALUE scheduler = pair ? RARRAY_AREF(data, 1) : rb_fiber_scheduler_get();
+  ab_loop *loop = ab__loop_get(scheduler);
   int state;
-  ab_loop *loop = ab__loop_get(RARRAY_AREF(data, 0));
-  VALUE result = rb_protect(call_block, RARRAY_AREF(data, 1), &state);
+  VALUE result = rb_protect(call_block, pair ? RARRAY_AREF(data, 0) : data, &state);
   if (!ab__loop_ended(loop, state)) rb_jump_tag(state);
+  RB_GC_GUARD(scheduler);
   return state == 0 ? result : Qnil;
 }
 
@@ -39,7 +43,9 @@ static VALUE new_fiber(const ab_loop *loop, int argc, const VALUE *argv, VALUE d
 static VALUE sched_fiber(int argc, VALUE *argv, VALUE self) {
   ab_loop *loop = ab_loop_of(self);
   rb_need_block();
-  VALUE data = rb_ary_new_from_args(2, self, rb_block_proc());
+  VALUE block = rb_block_proc();
+  bool current = rb_fiber_scheduler_get() == self;
+  VALUE data = current ? block : rb_ary_new_from_args(2, block, self);
   VALUE fiber = new_fiber(loop, argc, argv, data);
   ab_loop_transfer(loop, fiber);
   return fiber;

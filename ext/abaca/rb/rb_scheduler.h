@@ -82,6 +82,7 @@ struct ab_loop {
   const ab_loop_client *client;
   void *client_ctx;
   ab_fd_table fds;
+  size_t fd_waits;  /* how many fibers are in ab__fd_wait */
   ab_list unproven; /* descriptors whose registration is trusted for the moment, oldest first */
   ab_offload *offload, *children; /* for names and for processes; made when first needed */
   volatile uint32_t *fork_guard;  /* reads 0 in a forked child */
