@@ -16,7 +16,7 @@ have_func("rb_postponed_job_preregister", ["ruby.h", "ruby/debug.h"])
 core = %w[base/mem base/fork_page io/poller io/poller_epoll io/heap io/wheel io/clock]
 core.map! { |name| File.join(root, "#{name}.c") }
 # Of the room rb/ everything that does without a server.
-served = %r{"(rb/rb_(server|env|guest)\.h|engine/)}
+served = %r{"(rb/rb_(server|env|guest)\.h|(engine|http1|outbox)/)}
 core += Dir[File.join(root, "rb/*.c")].grep_v(/rb_init/).reject { |path| File.read(path).match?(served) }
 $srcs = core.map { |path| File.basename(path) }.sort + ["pool_hooks.c"]
 $VPATH.concat(%w[base io rb].map { |room| File.join(root, room) })
