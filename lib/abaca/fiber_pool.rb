@@ -27,7 +27,7 @@ module Abaca
   # Thread#report_on_exception says. SystemExit, SignalException and NoMemoryError are also raised by
   # the scheduler's #run, or by #run of the pool when the job raised before it first waited.
   class FiberPool
-    # @!method initialize(max: nil, warm: 0, idle: 256, idle_timeout: 60, retire_after: nil,
+    # @!method initialize(max: nil, warm: 0, idle: 1024, idle_timeout: 60, retire_after: nil,
     #   on_full: :wait, gc_pacing: nil)
     #   @param max [Integer, nil] how many fibers there may be. Each takes two memory mappings of the
     #     process; the default, and the most, is 40 % of what vm.max_map_count allows.

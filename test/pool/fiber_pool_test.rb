@@ -103,6 +103,18 @@ class FiberPoolTest < Minitest::Test
     end
   end
 
+  def test_a_burst_keeps_its_fibers
+    with_pool do |pool, start|
+      2.times do
+        1030.times { start.call { sleep 0.001 } }
+        Fiber.scheduler.run
+        assert_equal 1024, pool.stats[:idle]
+      end
+      assert_equal 1036, pool.stats[:created]
+      assert_equal 12, pool.stats[:retired][:surplus]
+    end
+  end
+
   def test_nothing_is_left_for_the_next_job
     found = nil
     with_pool do |pool, start|
@@ -311,7 +323,7 @@ class FiberPoolTest < Minitest::Test
 
   def test_many_jobs
     count = 0
-    with_pool do |pool, start|
+    with_pool(idle: 256) do |pool, start|
       20.times do
         500.times { |i| start.call { sleep(0.0001 * (i % 5)) && count += 1 } }
         Fiber.scheduler.run
