@@ -18,9 +18,10 @@ module Abaca
     DEFAULTS = {
       after_booted: [].freeze, after_stopped: [].freeze, app: nil, binds: [].freeze, debug: false,
       default_host: nil, directory: nil, environment: "development", errors: nil,
-      fiber_scheduler: "Abaca::Scheduler", force_shutdown_after: 30.0, formatter: nil, log: nil,
-      log_requests: false, logger: nil, max_fibers: nil, pidfile: nil, rack_url_scheme: "http", rackup: "config.ru",
-      redirect: nil, script_name: "", silent: false, tag: nil
+      fiber_scheduler: "Abaca::Scheduler", force_shutdown_after: 30.0, formatter: nil,
+      forwarded_fields: :x_forwarded, log: nil, log_requests: false, logger: nil, max_fibers: nil, pidfile: nil,
+      rack_url_scheme: "http", rackup: "config.ru", redirect: nil, remote_address: :socket, script_name: "",
+      silent: false, tag: nil, trusted_proxies: [].freeze
     }.merge(LIMITS.transform_values(&:first)).freeze
 
     # Each fiber's stack takes two memory maps, and the kernel allows a process only so many.
@@ -84,6 +85,7 @@ module Abaca
       LIMITS.each_key { |name| @values[name] = self.class.check_limit(name, @values[name]) }
       check_max_fibers
       check_force_shutdown_after
+      check_proxies
       @values.freeze
       @warnings.freeze
       freeze
@@ -127,6 +129,12 @@ module Abaca
         @warnings << "max_fibers #{number} is more than vm.max_map_count bears; it is #{ceiling} now"
       end
       @values[:max_fibers] = [number, ceiling].min
+    end
+
+    def check_proxies
+      @values[:trusted_proxies] = Proxies.networks(@values[:trusted_proxies], "trusted_proxies")
+      @values[:forwarded_fields] = Proxies.fields(@values[:forwarded_fields])
+      @values[:remote_address] = Proxies.remote_address(@values[:remote_address])
     end
 
     def check_force_shutdown_after

@@ -106,7 +106,7 @@ module Abaca
       target = "#{env['SCRIPT_NAME']}#{env['PATH_INFO']}"
       target = "#{target}?#{query}" unless query.nil? || query.empty?
       format('%<peer>s - %<user>s [%<time>s] "%<line>s" %<status>d %<octets>s %<seconds>.4f',
-             peer: Text.field(env["HTTP_X_FORWARDED_FOR"] || env["REMOTE_ADDR"]),
+             peer: Text.field(env["REMOTE_ADDR"]),
              user: Text.field(env["REMOTE_USER"]), time: clock,
              line: Text.escape("#{env['REQUEST_METHOD']} #{target} #{env['SERVER_PROTOCOL']}"),
              status:, octets: octets || "-", seconds:)

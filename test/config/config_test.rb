@@ -113,6 +113,20 @@ class ConfigTest < Minitest::Test
     options.each { |url, limits| assert_equal [limits], [Abaca::Config::Bind.parse(url).options[:limits]] }
   end
 
+  def test_proxies_are_checked_and_have_one_form
+    config = load({ trusted_proxies: [:loopback, "10.0.0.0/8"], remote_address: :localhost,
+                    forwarded_fields: "forwarded" })
+
+    2.times do
+      assert_equal [["127.0.0.0/8", "::1", "10.0.0.0/8"], "127.0.0.1", :forwarded],
+                   [config[:trusted_proxies], config[:remote_address], config[:forwarded_fields]]
+      config = Abaca::Config.new(config.to_h)
+    end
+    assert_match(/trusted_proxies: "10" is no address/, failure(trusted_proxies: ["10"]))
+    assert_match(/remote_address: .* not 1/, failure(remote_address: 1))
+    assert_match(/forwarded_fields: .* not nil/, failure(forwarded_fields: nil))
+  end
+
   def test_a_config_is_frozen
     config = load
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "http1/write.h"
+#include "rb/rb_proxies.h"
 
 enum name_flag {
   NAME_UNDERSCORE = 1, /* spelled with "_": yields to the same name spelled with "-" */
@@ -77,6 +78,11 @@ static void fill_template(ab_env_builder *builder, VALUE template) {
       {AB_ENV_REMOTE_ADDR, ""},       {AB_ENV_SERVER_PROTOCOL, "HTTP/1.1"},
       {AB_ENV_HTTP_HOST, ""},
   };
+  VALUE scheme = rb_hash_aref(template, builder->url_scheme);
+  if (!NIL_P(scheme) && rb_str_equal(scheme, builder->schemes[AB_SCHEME_HTTPS]) == Qtrue) {
+    builder->scheme = AB_SCHEME_HTTPS;
+    rb_hash_aset(template, builder->keys[AB_ENV_HTTPS], builder->on);
+  }
   for (size_t i = 0; i < AB_ARRAY_LEN(usual); i++) {
     rb_hash_aset(template, builder->keys[usual[i].key],
                  interned(usual[i].value, strlen(usual[i].value)));
@@ -99,6 +105,14 @@ void ab_env_init(ab_env_builder *builder, VALUE template) {
   }
   builder->rack_input = interned("rack.input", 10);
   builder->http_1_0 = interned("HTTP/1.0", 8);
+  builder->url_scheme = interned("rack.url_scheme", 15);
+  builder->on = interned("on", 2);
+  builder->schemes[AB_SCHEME_HTTP] = interned("http", 4);
+  builder->schemes[AB_SCHEME_HTTPS] = interned("https", 5);
+  builder->ports[AB_SCHEME_HTTP] = interned("80", 2);
+  builder->ports[AB_SCHEME_HTTPS] = interned("443", 3);
+  builder->scheme = AB_SCHEME_HTTP;
+  builder->nets = builder->client_field = Qnil;
   builder->client = interned("abaca.client", 12);
   builder->response_finished = interned("rack.response_finished", 22);
   builder->after_reply = interned("rack.after_reply", 16);
@@ -120,6 +134,15 @@ void ab_env_mark(const ab_env_builder *builder) {
   for (size_t i = 0; i < AB_ENV_KEY_COUNT; i++) rb_gc_mark(builder->keys[i]);
   rb_gc_mark(builder->rack_input);
   rb_gc_mark(builder->http_1_0);
+  rb_gc_mark(builder->url_scheme);
+  rb_gc_mark(builder->on);
+  for (size_t i = 0; i < AB_ARRAY_LEN(builder->schemes); i++) {
+    rb_gc_mark(builder->schemes[i]);
+    rb_gc_mark(builder->ports[i]);
+  }
+  /* Marked so, they do not move, and `forwarding` may point into them. */
+  rb_gc_mark(builder->nets);
+  rb_gc_mark(builder->client_field);
   rb_gc_mark(builder->client);
   rb_gc_mark(builder->response_finished);
   rb_gc_mark(builder->after_reply);
@@ -282,7 +305,8 @@ static void recall_host(ab_env_builder *builder, const ab_request *request) {
       memcmp(memo->authority, authority.ptr, authority.len) == 0) {
     return;
   }
-  VALUE port = request->port.len ? rb_obj_freeze(octets(request->port)) : interned("80", 2);
+  VALUE port =
+      request->port.len ? rb_obj_freeze(octets(request->port)) : builder->ports[builder->scheme];
   rb_hash_aset(builder->template, keys[AB_ENV_HTTP_HOST], rb_obj_freeze(octets(authority)));
   rb_hash_aset(builder->template, keys[AB_ENV_SERVER_NAME], rb_obj_freeze(octets(request->host)));
   rb_hash_aset(builder->template, keys[AB_ENV_SERVER_PORT], port);
@@ -296,6 +320,7 @@ static void recall_host(ab_env_builder *builder, const ab_request *request) {
 static void recall_peer(ab_env_builder *builder, const ab_addr *peer) {
   ab_env_memo *memo = &builder->memo;
   if (peer->family == memo->addr_family && memcmp(peer->bytes, memo->addr, 16) == 0) return;
+  if (builder->fixed_peer) return;
   char text[AB_ADDR_TEXT_MAX];
   size_t len = ab_addr_text(peer, text);
   /* A unix socket's peer is on this machine. */
@@ -303,6 +328,21 @@ static void recall_peer(ab_env_builder *builder, const ab_addr *peer) {
   rb_hash_aset(builder->template, builder->keys[AB_ENV_REMOTE_ADDR], value);
   memo->addr_family = peer->family;
   memcpy(memo->addr, peer->bytes, 16);
+}
+
+/* A trusted proxy has said how the client's request came to it. */
+static void set_scheme(const ab_env_builder *builder, VALUE env, const ab_request *request,
+                       uint8_t scheme) {
+  const VALUE *keys = builder->keys;
+  rb_hash_aset(env, builder->url_scheme, builder->schemes[scheme]);
+  if (scheme == AB_SCHEME_HTTPS) {
+    rb_hash_aset(env, keys[AB_ENV_HTTPS], builder->on);
+  } else {
+    rb_hash_delete(env, keys[AB_ENV_HTTPS]);
+  }
+  if (request->authority.len > 0 && request->port.len == 0) {
+    rb_hash_aset(env, keys[AB_ENV_SERVER_PORT], builder->ports[scheme]);
+  }
 }
 
 /* HTTP/1.0 without Host: the socket's own name has to do. */
@@ -318,12 +358,42 @@ static void name_by_socket(const ab_env_builder *builder, VALUE env, ab_conn *co
                tcp ? rb_sprintf("%u", ab_listener_port(listener)) : rb_str_new_cstr("80"));
 }
 
+void ab_env_trust(ab_env_builder *builder, VALUE nets, VALUE client_field, bool rfc7239) {
+  builder->nets = nets;
+  builder->client_field = client_field;
+  builder->forwarding = (ab_forwarding){
+      .trusted = ab_nets_ptr(nets),
+      .trusted_count = ab_nets_count(nets),
+      .rfc7239 = rfc7239,
+  };
+  if (!NIL_P(client_field)) {
+    builder->forwarding.client_field =
+        (ab_view){RSTRING_PTR(client_field), (size_t)RSTRING_LEN(client_field)};
+  }
+  builder->forwards =
+      builder->forwarding.trusted_count > 0 || builder->forwarding.client_field.len > 0;
+}
+
+void ab_env_fix_peer(ab_env_builder *builder, VALUE text) {
+  builder->fixed_peer = true;
+  rb_hash_aset(builder->template, builder->keys[AB_ENV_REMOTE_ADDR], rb_str_new_frozen(text));
+}
+
 VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *request) {
   const VALUE *keys = builder->keys;
-  recall_peer(builder, ab_conn_peer(conn));
+  ab_forwarded from = {.scheme = AB_SCHEME_UNSAID};
+  if (AB_UNLIKELY(builder->forwards)) {
+    from = ab_forwarded_resolve(&builder->forwarding, ab_conn_peer(conn), request);
+    recall_peer(builder, &from.client);
+  } else {
+    recall_peer(builder, ab_conn_peer(conn));
+  }
   if (request->authority.len > 0) recall_host(builder, request);
   VALUE env = rb_hash_dup(builder->template);
   if (request->authority.len == 0) name_by_socket(builder, env, conn);
+  if (from.scheme != AB_SCHEME_UNSAID && from.scheme != builder->scheme) {
+    set_scheme(builder, env, request, from.scheme);
+  }
   filling into = fill(builder, env);
   if (!(request->method.len == 3 && memcmp(request->method.ptr, "GET", 3) == 0)) {
     set(into, keys[AB_ENV_REQUEST_METHOD], interned(request->method.ptr, request->method.len));

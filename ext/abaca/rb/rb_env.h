@@ -5,6 +5,7 @@
 #include <ruby.h>
 
 #include "engine/engine.h"
+#include "http1/forwarded.h"
 
 /* Field names seen so far, as received, with their env keys. Bounded, so that no client can grow
  * it. */
@@ -36,6 +37,7 @@ typedef struct ab_env_memo {
   X(SERVER_NAME)                                                                                   \
   X(SERVER_PORT)                                                                                   \
   X(SERVER_PROTOCOL)                                                                               \
+  X(HTTPS)                                                                                         \
   X(REMOTE_ADDR)                                                                                   \
   X(CONTENT_LENGTH)                                                                                \
   X(CONTENT_TYPE)                                                                                  \
@@ -53,11 +55,17 @@ enum ab_env_key {
 typedef struct ab_env_builder {
   VALUE template; /* a Hash with every key that all requests have, and the usual values */
   VALUE keys[AB_ENV_KEY_COUNT];
-  VALUE rack_input, http_1_0;
+  VALUE rack_input, http_1_0, url_scheme, on;
+  VALUE schemes[3], ports[3]; /* by enum ab_scheme, a scheme's name and default port */
+  VALUE nets, client_field;   /* the memory of `forwarding` */
+  ab_forwarding forwarding;
   VALUE client, response_finished, after_reply;
   ab_name_entry *names;
   uint32_t name_count;
-  bool direct; /* keys may be set without rb_hash_aset */
+  uint8_t scheme;  /* enum ab_scheme: what requests have when no proxy says otherwise */
+  bool direct;     /* keys may be set without rb_hash_aset */
+  bool forwards;   /* proxies' fields are looked at */
+  bool fixed_peer; /* REMOTE_ADDR is that of the template */
   ab_env_memo memo;
 } ab_env_builder;
 
@@ -66,6 +74,12 @@ typedef struct ab_env_builder {
 void ab_env_init(ab_env_builder *builder, VALUE template);
 void ab_env_fini(ab_env_builder *builder);
 void ab_env_mark(const ab_env_builder *builder);
+
+/* From now on proxies in `nets` (a String of ab_nets) are believed what their fields say, and
+ * `client_field` (a String in lower case, or nil) is the one that names the client. */
+void ab_env_trust(ab_env_builder *builder, VALUE nets, VALUE client_field, bool rfc7239);
+/* From now on REMOTE_ADDR is this String, whoever the peer is. */
+void ab_env_fix_peer(ab_env_builder *builder, VALUE text);
 
 /* The environment of `request` on `conn` (Rack SPEC, "The Environment"). rack.input is left at the
  * template's empty input. Raises NoMemoryError only. */

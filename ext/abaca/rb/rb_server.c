@@ -174,9 +174,11 @@ static VALUE env_template(VALUE options) {
  *
  * limits: Hash of the settings in LIMITS; log: an Abaca::Log; access_log: boolean; errors: the IO
  * for rack.errors; url_scheme, script_name: Strings; multiprocess: boolean; shutdown_timeout:
- * seconds or nil; rack_release: "3.0.0".
+ * seconds or nil; rack_release: "3.0.0"; trusted_proxies: Array of networks; rfc7239: whether their
+ * field is Forwarded; client_field: the name, in lower case, of a field with the client's address,
+ * or nil; remote_address: what REMOTE_ADDR always is, or nil.
  *
- * Raises ArgumentError for an unknown limit, NoMemoryError. */
+ * Raises ArgumentError for an unknown limit or network, NoMemoryError. */
 static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   ab_server *server = rb_check_typeddata(self, &server_type);
   if (server->engine) rb_raise(rb_eRuntimeError, "already initialized");
@@ -200,6 +202,11 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   server->shutdown_timeout =
       NIL_P(timeout) ? 0 : (ab_nsec)(NUM2DBL(timeout) * (double)AB_NSEC_PER_SEC) + 1;
   ab_env_init(&server->env, env_template(options));
+  VALUE field = option(options, "client_field"), address = option(options, "remote_address");
+  if (!NIL_P(field)) field = rb_str_new_frozen(StringValue(field));
+  ab_env_trust(&server->env, ab_nets_of(option(options, "trusted_proxies")), field,
+               RTEST(option(options, "rfc7239")));
+  if (!NIL_P(address)) ab_env_fix_peer(&server->env, StringValue(address));
   server->scratch = ab_alloc(&ab_mem_libc, SCRATCH_SIZE);
   server->scratch_capacity = server->scratch ? SCRATCH_SIZE : 0;
   server->engine = ab_engine_init(&ab_mem_libc, &limits, release_borrow, server);

@@ -66,7 +66,7 @@ module Abaca
           end
         end
 
-        # @param value [Symbol, String]
+        # @param value [Symbol, String] of `forwarded_fields`
         # @return [Symbol] one of FIELDS
         # @raise [ConfigError]
         def fields(value)
@@ -74,6 +74,28 @@ module Abaca
           return name if FIELDS.include?(name)
 
           raise ConfigError, "forwarded_fields: :x_forwarded or :forwarded is needed, not #{value.inspect}"
+        end
+
+        # What the engine is told for a configuration.
+        #
+        # @param config [Config]
+        # @return [Hash{Symbol => Object}]
+        def engine_options(config)
+          address = config[:remote_address]
+          { trusted_proxies: config[:trusted_proxies], rfc7239: config[:forwarded_fields] == :forwarded,
+            remote_address: (address if address.is_a?(String)),
+            client_field: (address[:header]&.downcase if address.is_a?(Hash)) }
+        end
+
+        # The options of a place to listen at, where Puma's way of expecting the PROXY protocol stands in for none.
+        #
+        # @param config [Config]
+        # @param options [Hash{Symbol => Object}] as `listener` returns them
+        # @return [Hash{Symbol => Object}]
+        def listener_of(config, options)
+          return options if options[:proxy_protocol] || config[:remote_address] != { proxy_protocol: :v1 }
+
+          options.merge(proxy_protocol: :v1_if_sent)
         end
 
         private
@@ -88,7 +110,7 @@ module Abaca
         end
 
         def raise_remote_address(value)
-          raise ConfigError, "set_remote_address: :socket, :localhost, a String, header: \"X-Real-IP\" or " \
+          raise ConfigError, "remote_address: :socket, :localhost, a String, header: \"X-Real-IP\" or " \
                              "proxy_protocol: :v1 is needed, not #{value.inspect}"
         end
       end

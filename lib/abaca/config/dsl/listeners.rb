@@ -39,6 +39,23 @@ module Abaca
           raise ConfigError, "ssl_bind: this version has no TLS; let a proxy in front of it terminate TLS"
         end
 
+        # Whose X-Forwarded-For and X-Forwarded-Proto are believed: addresses, networks, :loopback, :private
+        # (docs/proxies.md). The last call counts. `fields: :forwarded` reads Forwarded (RFC 7239) instead;
+        # take what your proxies write, since they pass on the other as clients made it up.
+        #
+        #   trusted_proxies :loopback, "10.0.0.0/8"
+        def trusted_proxies(*networks, fields: :x_forwarded)
+          @options[:trusted_proxies] = Proxies.networks(networks, "trusted_proxies")
+          @options[:forwarded_fields] = Proxies.fields(fields)
+        end
+
+        # Where REMOTE_ADDR comes from when there is no list of trusted proxies: :socket, the default;
+        # :localhost; `header: "X-Real-IP"`, which any client can send unless trusted_proxies is set too;
+        # `proxy_protocol: :v1`, which any client can send; or a String, as it is.
+        def set_remote_address(value = :socket)
+          @options[:remote_address] = Proxies.remote_address(value)
+        end
+
         private
 
         def add_bind(bind)

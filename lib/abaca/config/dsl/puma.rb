@@ -46,14 +46,6 @@ module Abaca
           note("plugin #{name.inspect} is not run: #{NOT_YET}")
         end
 
-        # Only the socket's address is known. Other sources are an error, because an app may rely on
-        # the address to tell friend from foe.
-        def set_remote_address(value = :socket)
-          return if value == :socket
-
-          raise ConfigError, "set_remote_address: only :socket in this version"
-        end
-
         # Header names with `_` that collide with names with `-` are dropped. To drop all of them is
         # a promise that this version cannot keep.
         def allow_underscore_headers(allowed = true) # rubocop:disable Style/OptionalBooleanParameter
