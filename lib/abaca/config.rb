@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "rack"
 require_relative "config/proxies"
 require_relative "config/bind"
 require_relative "config/dsl"
@@ -19,9 +20,9 @@ module Abaca
       after_booted: [].freeze, after_stopped: [].freeze, app: nil, binds: [].freeze, debug: false,
       default_host: nil, directory: nil, environment: "development", errors: nil,
       fiber_scheduler: "Abaca::Scheduler", force_shutdown_after: 30.0, formatter: nil,
-      forwarded_fields: :x_forwarded, log: nil, log_requests: false, logger: nil, max_fibers: nil, pidfile: nil,
-      rack_url_scheme: "http", rackup: "config.ru", redirect: nil, remote_address: :socket, script_name: "",
-      silent: false, tag: nil, trusted_proxies: [].freeze
+      forwarded_fields: :x_forwarded, log: nil, log_requests: false, logger: nil, max_fibers: nil, null_input: true,
+      pidfile: nil, rack_url_scheme: "http", rackup: "config.ru", redirect: nil, remote_address: :socket,
+      rewindable_input: Rack.release.to_i < 3, script_name: "", silent: false, tag: nil, trusted_proxies: [].freeze
     }.merge(LIMITS.transform_values(&:first)).freeze
 
     # Each fiber's stack takes two memory maps, and the kernel allows a process only so many.
@@ -86,6 +87,7 @@ module Abaca
       check_max_fibers
       check_force_shutdown_after
       check_proxies
+      check_null_input
       @values.freeze
       @warnings.freeze
       freeze
@@ -135,6 +137,12 @@ module Abaca
       @values[:trusted_proxies] = Proxies.networks(@values[:trusted_proxies], "trusted_proxies")
       @values[:forwarded_fields] = Proxies.fields(@values[:forwarded_fields])
       @values[:remote_address] = Proxies.remote_address(@values[:remote_address])
+    end
+
+    def check_null_input
+      return if @values[:null_input] || Gem::Version.new(Rack.release) >= Gem::Version.new("3.1")
+
+      raise ConfigError, "null_input: Rack #{Rack.release} wants a rack.input in every request, 3.1 does not"
     end
 
     def check_force_shutdown_after

@@ -13,6 +13,16 @@ module Abaca
   # body or waits for the client to take the response; not worth a line in the log.
   class PeerError < Error; end
 
+  # The request's body cannot be read to its end: it is malformed, too large or too slow. Unless the
+  # app rescues it, the client gets 400, 413 or 408.
+  class BodyError < PeerError; end
+
+  # The client went away in the middle of its body.
+  class IncompleteBody < BodyError; end
+
+  # There is no room to keep a body that can be rewound. Logged, and the client gets 507.
+  class StorageError < Error; end
+
   # The app returned what is not a response: a status out of range, an invalid field, a body that
   # answers to nothing. Logged, and the client gets 500.
   class AppError < Error; end

@@ -24,7 +24,9 @@
   X(max_chunk_extensions, 16384, "octets", "more chunk extensions in one body: 400")               \
   X(max_chunk_overhead, 65536, "octets", "more chunk framing, and over 3 x the data: 400")         \
   X(max_body_size, 0, "octets", "a longer request body: 413; 0 is no limit")                       \
-  X(max_body_memory, 131072, "octets", "a longer request body goes to a temporary file")           \
+  X(body_window, 65536, "octets", "more of a body is received only when the app reads")            \
+  X(max_unread_body, 65536, "octets", "more that the app left unread: the connection is closed")   \
+  X(max_body_memory, 65536, "octets", "a longer rewindable body goes to a temporary file")         \
   X(request_timeout, 0, "seconds", "a request that takes longer in all: 504; 0 is no limit")       \
   X(max_requests_per_connection, 1000, "requests", "then the connection is closed; 0 is no limit") \
   X(header_timeout, 10, "seconds", "a head that takes longer from its first octet: 408")           \

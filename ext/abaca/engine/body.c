@@ -1,25 +1,19 @@
-/* Request bodies on their way from the socket to rack.input. */
+/* Request bodies: see body.h. */
 #include "engine/body.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/bits.h"
 #include "http1/head.h"
 
 int ab_body_init(ab_body **result, const ab_mem *mem, const ab_limits *limits,
-                 const ab_framing *framing, ab_nsec now) {
+                 const ab_framing *framing) {
   uint64_t most = limits->max_body_size ? limits->max_body_size : AB_BODY_CEILING;
   if (framing->body == AB_BODY_LENGTH && framing->length > most) return AB_HTTP1_BODY_TOO_LARGE;
 
   ab_body *body = ab_alloc_zero(mem, sizeof(*body));
   if (!body) return AB_HTTP1_NO_MEMORY;
   body->mem = mem;
-  body->fd = -1;
-  body->started = body->progress = now;
   body->chunked = framing->body == AB_BODY_CHUNKED;
   if (body->chunked) {
     ab_chunk_init(&body->chunks);
@@ -32,132 +26,111 @@ int ab_body_init(ab_body **result, const ab_mem *mem, const ab_limits *limits,
 
 void ab_body_fini(ab_body *body) {
   if (!body) return;
-  if (body->fd >= 0) close(body->fd);
-  ab_free(body->mem, body->octets);
+  ab_free(body->mem, body->trailers);
   ab_free(body->mem, body);
 }
 
-/* A file that has no name, so that no accident leaves it behind. */
-static int open_temporary(void) {
-  const char *dir = getenv("TMPDIR");
-  if (!dir || !*dir) dir = "/tmp";
-  int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (fd >= 0) return fd;
+/* --- decoding --- */
 
-  /* Not every file system knows O_TMPFILE. */
-  char path[4096];
-  static const char name[] = "/abaca-XXXXXX";
-  size_t len = strlen(dir);
-  if (len + sizeof(name) > sizeof(path)) return -1;
-  memcpy(path, dir, len);
-  memcpy(path + len, name, sizeof(name));
-  fd = mkostemp(path, O_CLOEXEC);
-  if (fd >= 0) unlink(path);
-  return fd;
+uint64_t ab_body_direct(const ab_body *body) {
+  return body->chunked ? ab_chunk_data_left(&body->chunks) : body->left;
 }
 
-static int write_file(int fd, const char *buf, size_t len) {
-  while (len > 0) {
-    ssize_t n = write(fd, buf, len);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return AB_HTTP1_NO_STORAGE;
-    buf += n;
-    len -= (size_t)n;
+void ab_body_received(ab_body *body, uint64_t len) {
+  body->size += len; /* its sum is at most AB_BODY_CEILING */
+  if (body->chunked) {
+    ab_chunk_take(&body->chunks, len);
+  } else {
+    body->left -= len;
+    body->done = body->left == 0;
   }
+}
+
+/* max_trailer_size has been applied by the decoder. */
+static int keep_trailers(ab_body *body, const char *octets, uint32_t len) {
+  if (len > UINT32_MAX / 2 - body->trailers_len) return AB_HTTP1_TRAILER_TOO_LONG;
+  if (len > body->trailers_capacity - body->trailers_len) {
+    uint32_t capacity = ab_round_up_pow2(body->trailers_len + len);
+    char *trailers = ab_realloc(body->mem, body->trailers, capacity);
+    if (!trailers) return AB_HTTP1_NO_MEMORY;
+    body->trailers = trailers;
+    body->trailers_capacity = capacity;
+  }
+  memcpy(body->trailers + body->trailers_len, octets, len);
+  body->trailers_len += len;
   return AB_OK;
 }
 
-static int move_to_file(ab_body *body) {
-  int fd = open_temporary();
-  if (fd < 0) return AB_HTTP1_NO_STORAGE;
-  body->fd = fd;
-  int err = write_file(fd, body->octets, (size_t)body->size);
-  ab_free(body->mem, body->octets);
-  body->octets = NULL;
-  body->capacity = 0;
-  return err;
-}
-
-/* Room for `needed` octets in memory: exactly the announced length when it is known, so that the
- * usual form costs one allocation; doubling otherwise. */
-static int grow(ab_body *body, size_t needed, uint64_t most) {
-  uint64_t wanted = body->chunked ? (uint64_t)body->capacity * 2 : body->size + body->left;
-  if (wanted < 512) wanted = 512;
-  if (wanted > most) wanted = most;
-  if (wanted < needed) wanted = needed;
-  char *octets = ab_realloc(body->mem, body->octets, (size_t)wanted);
-  if (!octets) return AB_HTTP1_NO_MEMORY;
-  body->octets = octets;
-  body->capacity = (size_t)wanted;
-  return AB_OK;
-}
-
-static int append(ab_body *body, const ab_limits *limits, const char *buf, size_t len) {
-  uint64_t total;
-  if (!ab_add_u64(body->size, len, &total)) return AB_HTTP1_BODY_TOO_LARGE;
-  int err = AB_OK;
-  if (body->fd < 0 && body->size + (body->chunked ? len : body->left) > limits->max_body_memory) {
-    err = move_to_file(body);
+/* Uses up framing at the start of buf. Returns the number of octets; sets body->done or ->error. */
+static size_t take_framing(ab_body *body, const ab_limits *limits, const char *buf, size_t len,
+                           bool keep) {
+  size_t used = 0;
+  int result = ab_chunk_framing(&body->chunks, limits, buf, len, &used);
+  uint32_t section = body->chunks.section;
+  if (result >= 0 && keep && section && body->chunks.trailers) {
+    int error = keep_trailers(body, buf + used - section, section);
+    if (error) result = error;
   }
-  if (!err && body->fd >= 0) {
-    err = write_file(body->fd, buf, len);
-  } else if (!err) {
-    if (total > body->capacity) err = grow(body, (size_t)total, limits->max_body_memory);
-    if (!err) memcpy(body->octets + body->size, buf, len);
-  }
-  if (!err) body->size = total;
-  return err;
+  if (result < 0) body->error = result;
+  if (result == AB_CHUNK_DONE) body->done = true;
+  return used;
 }
 
-static int feed_length(ab_body *body, const ab_limits *limits, const char *buf, size_t len,
-                       size_t *consumed) {
-  size_t take = len < body->left ? len : (size_t)body->left;
-  *consumed = take;
-  if (take > 0) {
-    int err = append(body, limits, buf, take);
-    if (err) return err;
-    body->left -= take;
-  }
-  return body->left == 0;
-}
-
-static int feed_chunks(ab_body *body, const ab_limits *limits, const char *buf, size_t len,
-                       size_t *consumed) {
-  *consumed = 0;
+int64_t ab_body_decode(ab_body *body, const ab_limits *limits, const char *buf, size_t len,
+                       size_t *used, char *out, size_t room) {
+  size_t at = 0, got = 0;
   for (;;) {
-    size_t used = 0;
-    ab_view data = {NULL, 0};
-    int result =
-        ab_chunk_decode(&body->chunks, limits, buf + *consumed, len - *consumed, &used, &data);
-    *consumed += used;
-    if (result == AB_CHUNK_DATA) {
-      int err = append(body, limits, data.ptr, data.len);
-      if (err) return err;
-      continue;
+    uint64_t take = ab_body_direct(body);
+    if (take > len - at) take = len - at;
+    if (take > room - got) take = room - got;
+    if (take > 0) {
+      if (out) memcpy(out + got, buf + at, (size_t)take);
+      ab_body_received(body, take);
+      at += (size_t)take;
+      got += (size_t)take;
     }
-    return result == AB_CHUNK_DONE ? 1 : result; /* AB_CHUNK_MORE is 0 */
+    /* Framing is taken even when the room is full, so that the end is seen as soon as it is there;
+     * data stays. */
+    if (!body->chunked || body->done || body->error || at == len) break;
+    if (ab_body_direct(body) > 0) break;
+    at += take_framing(body, limits, buf + at, len - at, out != NULL);
   }
+  *used = at;
+  return got > 0 ? (int64_t)got : body->error;
 }
 
-int ab_body_feed(ab_body *body, const ab_limits *limits, const char *buf, size_t len,
-                 size_t *consumed) {
-  return body->chunked ? feed_chunks(body, limits, buf, len, consumed)
-                       : feed_length(body, limits, buf, len, consumed);
+bool ab_body_ends_within(const ab_body *body, const ab_limits *limits, const char *buf,
+                         size_t len) {
+  if (body->done) return true;
+  if (!body->chunked) return body->left <= len;
+  ab_chunk_decoder decoder = body->chunks;
+  int result;
+  do {
+    size_t used;
+    ab_view data;
+    result = ab_chunk_decode(&decoder, limits, buf, len, &used, &data);
+    buf += used;
+    len -= used;
+  } while (result == AB_CHUNK_DATA);
+  return result == AB_CHUNK_DONE;
+}
+
+/* --- time --- */
+
+void ab_body_wait(ab_body *body, ab_nsec now) {
+  if (!body->waiting) body->waiting = now;
+}
+
+void ab_body_waited(ab_body *body, ab_nsec now) {
+  if (body->waiting && now > body->waiting) body->waited += now - body->waiting;
+  body->waiting = 0;
 }
 
 ab_nsec ab_body_deadline(const ab_body *body, const ab_limits *limits) {
-  ab_nsec deadline = body->progress + ab_limit_nsec(limits->body_timeout);
-  if (limits->min_body_rate) {
-    ab_nsec rate = body->started + ab_limit_nsec(limits->rate_grace) +
-                   ab_limit_nsec(body->size / limits->min_body_rate);
-    if (rate < deadline) deadline = rate;
-  }
-  return deadline;
-}
-
-int ab_body_take_file(ab_body *body) {
-  int fd = body->fd;
-  if (fd >= 0) lseek(fd, 0, SEEK_SET);
-  body->fd = -1;
-  return fd;
+  ab_nsec idle = ab_limit_nsec(limits->body_timeout);
+  if (!limits->min_body_rate) return body->waiting + idle;
+  ab_nsec allowed =
+      ab_limit_nsec(limits->rate_grace) + ab_limit_nsec(body->size / limits->min_body_rate);
+  ab_nsec rate = allowed > body->waited ? allowed - body->waited : 0;
+  return body->waiting + (rate < idle ? rate : idle);
 }

@@ -1,5 +1,6 @@
-/* A request body while it is received: decoded from its framing, kept in memory up to a limit and
- * in an unlinked temporary file above it. */
+/* A request body on its way: what its framing says of the octets that come, how much there has
+ * been, and until when more of it has to come. It holds none of the content, which goes from the
+ * socket to whoever reads; the trailer section behind it is kept. */
 #ifndef AB_ENGINE_BODY_H
 #define AB_ENGINE_BODY_H
 
@@ -10,34 +11,46 @@
 
 typedef struct ab_body {
   const ab_mem *mem;
-  char *octets; /* the body, while it is in memory */
-  size_t capacity;
-  int fd;        /* of the temporary file, or -1 */
-  uint64_t size; /* octets received, framing removed */
-  uint64_t left; /* octets to come, for a body with Content-Length */
-  ab_nsec started, progress;
+  uint64_t size;   /* octets of content so far, framing removed */
+  uint64_t left;   /* octets to come, for a body with Content-Length */
+  ab_nsec waiting; /* since when somebody waits for octets; 0: nobody does */
+  ab_nsec waited;  /* how long somebody did before */
+  char *trailers;  /* field lines of the trailer section, see http1/trailer.h */
+  uint32_t trailers_len, trailers_capacity;
   ab_chunk_decoder chunks;
+  int32_t error; /* a negative enum ab_http1_error after which nothing more can be decoded */
   bool chunked;
+  bool done; /* the body has ended, trailers included */
 } ab_body;
 
 /* Prepares for the body that `framing` announces, which must not be AB_BODY_NONE. Returns AB_OK,
  * AB_HTTP1_BODY_TOO_LARGE before anything was read, or AB_HTTP1_NO_MEMORY. */
 int ab_body_init(ab_body **body, const ab_mem *mem, const ab_limits *limits,
-                 const ab_framing *framing, ab_nsec now) AB_WARN_UNUSED;
-/* Frees the memory, and closes the file unless ab_body_take_file took it. NULL is allowed. */
+                 const ab_framing *framing) AB_WARN_UNUSED;
+/* NULL is allowed. */
 void ab_body_fini(ab_body *body);
 
-/* Takes in received octets. *consumed says how many belonged to the body. Returns 1 when the body
- * is complete, 0 when more is to come, or a negative enum ab_http1_error. */
-int ab_body_feed(ab_body *body, const ab_limits *limits, const char *buf, size_t len,
-                 size_t *consumed) AB_WARN_UNUSED;
+/* Decodes received octets, buf[0 .. len - 1], and copies at most `room` octets of content to `out`;
+ * NULL throws them away. *used says how many octets were used up: all, unless there was no room or
+ * body->done. Returns the octets of content, 0 for none, or body->error when there is no content
+ * before it. */
+int64_t ab_body_decode(ab_body *body, const ab_limits *limits, const char *buf, size_t len,
+                       size_t *used, char *out, size_t room) AB_WARN_UNUSED;
 
-/* The time by which the next octets must have come: after body_timeout without progress, or when
- * min_body_rate is no longer held. */
+/* Octets of content that come next without framing in between, so that they may be received where
+ * they are wanted. */
+uint64_t ab_body_direct(const ab_body *body);
+/* `len` of them were. */
+void ab_body_received(ab_body *body, uint64_t len);
+
+/* True when the rest of the body ends within buf[0 .. len - 1], or there is no rest. */
+bool ab_body_ends_within(const ab_body *body, const ab_limits *limits, const char *buf, size_t len);
+
+/* Somebody begins to wait for octets, unless he did already; nobody does any more. */
+void ab_body_wait(ab_body *body, ab_nsec now);
+void ab_body_waited(ab_body *body, ab_nsec now);
+/* The time by which the octets that somebody waits for must have come: after body_timeout, or when
+ * min_body_rate is no longer held. The time in which nobody waits does not count. */
 ab_nsec ab_body_deadline(const ab_body *body, const ab_limits *limits);
-
-/* Hands over the descriptor of the temporary file, positioned at its start; -1 when the body is in
- * memory. */
-int ab_body_take_file(ab_body *body);
 
 #endif

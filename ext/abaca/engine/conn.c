@@ -44,7 +44,7 @@ ab_conn *ab__conn_open(ab_engine *engine, int fd, const ab_addr *peer, ab_servic
   return conn;
 }
 
-static void free_input(ab_conn *conn) {
+void ab__conn_free_input(ab_conn *conn) {
   ab_free(&conn->engine->mem, conn->own);
   conn->own = NULL;
   conn->own_capacity = 0;
@@ -55,7 +55,7 @@ static void free_input(ab_conn *conn) {
 void ab__conn_free(ab_conn *conn) {
   ab_body_fini(conn->body);
   conn->body = NULL;
-  free_input(conn);
+  ab__conn_free_input(conn);
   ab__engine_bury(conn);
 }
 
@@ -94,12 +94,6 @@ void ab__conn_drop(ab_conn *conn) {
   ab__conn_free(conn);
 }
 
-void ab__conn_fail_body(ab_conn *conn, int error) {
-  conn->body_error = error;
-  conn->wants_body = false;
-  ab__engine_event(conn, AB_EVENT_BODY);
-}
-
 /* --- input memory --- */
 
 /* `in` in memory of the connection's own, from its start, with room for `room` more octets. */
@@ -125,9 +119,9 @@ static bool own_input(ab_conn *conn, size_t room) {
 void ab__conn_settle(ab_conn *conn) {
   conn->request = NULL;
   if (conn->in_len == 0) {
-    if (conn->own) free_input(conn);
+    if (conn->own) ab__conn_free_input(conn);
   } else if (!conn->own && !own_input(conn, 0)) {
-    if (conn->state == AB_CONN_APP && !conn->expects) {
+    if (conn->state == AB_CONN_APP && (!conn->body || conn->body->done)) {
       /* The request that the application has is answered; what came after it is lost. (With a body
          on its way that would be a part of the body.) */
       conn->in_len = 0;
@@ -152,9 +146,7 @@ static void leave(ab_conn *conn) {
 /* The peer has closed its side. It may be waiting for responses all the same (RFC 9112 9.6). */
 static void end_of_input(ab_conn *conn) {
   conn->hung_up = false;
-  if (conn->state == AB_CONN_APP) {
-    ab__conn_fail_body(conn, AB_EPEER);
-  } else if (conn->state == AB_CONN_LINGER) {
+  if (conn->state == AB_CONN_LINGER) {
     ab__conn_drop(conn);
   } else {
     conn->in_len = 0;
@@ -186,8 +178,7 @@ static size_t receive(ab_conn *conn, char *buf, size_t room, enum step *step) {
   return 0;
 }
 
-/* Room for a read in the arena; 0 when the read has to wait for the next turn. */
-static size_t arena_room(const ab_engine *engine) {
+size_t ab__conn_arena_room(const ab_engine *engine) {
   size_t left = ab_arena_left(&engine->arena);
   if (left < engine->request_room + AB_RECV_MIN) return 0;
   left -= engine->request_room;
@@ -199,23 +190,32 @@ static enum step wait_for_arena(ab_conn *conn) {
   return STEP_WAIT;
 }
 
-static enum step read_head(ab_conn *conn) {
+/* One read into the arena, when there is no input. False: *step says how to go on. */
+static bool fill(ab_conn *conn, enum step *step) {
   ab_engine *engine = conn->engine;
+  size_t room = ab__conn_arena_room(engine);
+  if (room == 0) {
+    *step = wait_for_arena(conn);
+    return false;
+  }
+  if (conn->own) ab__conn_free_input(conn);
+  char *buf = ab_arena_top(&engine->arena);
+  size_t n = receive(conn, buf, room, step);
+  if (n == 0) return false;
+  ab_arena_take(&engine->arena, n);
+  conn->in = buf;
+  conn->in_len = (uint32_t)n;
+  return true;
+}
+
+static enum step read_head(ab_conn *conn) {
   enum step step;
   if (conn->in_len == 0) {
-    size_t room = arena_room(engine);
-    if (room == 0) return wait_for_arena(conn);
-    if (conn->own) free_input(conn);
-    char *buf = ab_arena_top(&engine->arena);
-    size_t n = receive(conn, buf, room, &step);
-    if (n == 0) {
+    if (!fill(conn, &step)) {
       /* Drained, idle, and nothing was on its way: it can go. */
-      if (engine->draining && conn->state == AB_CONN_HEAD) leave(conn);
+      if (conn->engine->draining && conn->state == AB_CONN_HEAD && !conn->readable) leave(conn);
       return step;
     }
-    ab_arena_take(&engine->arena, n);
-    conn->in = buf;
-    conn->in_len = (uint32_t)n;
   } else {
     if (!own_input(conn, AB_RECV_MIN)) {
       ab__conn_fail(conn, AB_HTTP1_NO_MEMORY);
@@ -252,8 +252,7 @@ static void queue_request(ab_conn *conn) {
   ab__engine_event(conn, AB_EVENT_REQUEST);
 }
 
-/* The head at `in` is complete. A body that the peer sends unasked is received before the
- * application is called; one behind "Expect: 100-continue" when the application asks for it. */
+/* The head at `in` is complete: that is enough for the application, which reads the body itself. */
 static enum step begin_request(ab_conn *conn, const ab_request *request) {
   ab_engine *engine = conn->engine;
   const ab_framing *framing = &request->framing;
@@ -264,36 +263,16 @@ static enum step begin_request(ab_conn *conn, const ab_request *request) {
   conn->turn_requests++;
   conn->progress = (ab_head_progress){0};
   ab__conn_begin_request(conn);
-  if (framing->body == AB_BODY_NONE) {
-    queue_request(conn);
-    return STEP_WAIT;
+  if (framing->body != AB_BODY_NONE) {
+    int error = ab_body_init(&conn->body, &engine->mem, ab__conn_limits(conn), framing);
+    if (error) {
+      ab__conn_fail(conn, error);
+      return STEP_WAIT;
+    }
+    conn->expects = framing->expect_continue;
   }
-
-  int result = ab_body_init(&conn->body, &engine->mem, ab__conn_limits(conn), framing, engine->now);
-  if (result == AB_OK && framing->expect_continue) {
-    conn->expects = true;
-    queue_request(conn);
-    return STEP_WAIT;
-  }
-  size_t used = 0;
-  if (result == AB_OK) {
-    result = ab_body_feed(conn->body, ab__conn_limits(conn), conn->in + request->head_size,
-                          conn->in_len - request->head_size, &used);
-  }
-  if (result < 0) {
-    ab__conn_fail(conn, result);
-    return STEP_WAIT;
-  }
-  if (result > 0) {
-    conn->consume += (uint32_t)used;
-    queue_request(conn);
-    return STEP_WAIT;
-  }
-  /* All the input is used up: the head alone is kept, until the body is complete. */
-  conn->in_len = request->head_size;
-  conn->request = NULL;
-  conn->state = AB_CONN_BODY;
-  return STEP_ON;
+  queue_request(conn);
+  return STEP_WAIT;
 }
 
 /* The PROXY header stands before everything else, and only once: what looks like a second one is a
@@ -358,61 +337,21 @@ void ab__conn_taken(ab_conn *conn) {
 
 /* --- the body --- */
 
-static enum step body_done(ab_conn *conn) {
-  if (conn->state == AB_CONN_APP) {
-    conn->expects = conn->wants_body = false;
-    ab__engine_event(conn, AB_EVENT_BODY);
-  } else {
-    conn->consume = conn->in_len;
-    queue_request(conn);
-  }
-  return STEP_WAIT;
-}
-
-static enum step body_failed(ab_conn *conn, int error) {
-  if (conn->state == AB_CONN_APP) {
-    ab__conn_fail_body(conn, error);
-  } else {
-    ab__conn_fail(conn, error);
-  }
-  return STEP_WAIT;
-}
-
-/* Octets that arrived with the head of a request whose body the application asks for. */
-static enum step feed_input(ab_conn *conn) {
-  size_t used = 0;
-  int result = ab_body_feed(conn->body, ab__conn_limits(conn), conn->in, conn->in_len, &used);
-  conn->in += used;
-  conn->in_len -= (uint32_t)used;
-  if (result > 0) return body_done(conn);
-  return result < 0 ? body_failed(conn, result) : STEP_ON;
-}
-
-static enum step read_body(ab_conn *conn) {
-  ab_engine *engine = conn->engine;
-  if (conn->state == AB_CONN_APP && conn->in_len > 0) return feed_input(conn);
-  if (!conn->readable) return STEP_WAIT;
-  size_t room = arena_room(engine);
-  if (room == 0) return wait_for_arena(conn);
-  /* The arena is only a scratch buffer here: nothing is taken of it. */
-  const char *buf = ab_arena_top(&engine->arena);
+/* The rest of a body that the application has left unread; then comes the next request. */
+static enum step skip_body(ab_conn *conn) {
   enum step step;
-  size_t n = receive(conn, ab_arena_top(&engine->arena), room, &step);
-  if (n == 0) return step;
-
-  size_t used = 0;
-  int result = ab_body_feed(conn->body, ab__conn_limits(conn), buf, n, &used);
-  if (result < 0) return body_failed(conn, result);
-  conn->body->progress = engine->now;
-  if (result == 0) return STEP_ON;
-  uint32_t head = conn->in_len;
-  if (used < n) { /* the beginning of the next request */
-    if (!own_input(conn, n - used)) return body_failed(conn, AB_HTTP1_NO_MEMORY);
-    memcpy(conn->own + conn->in_len, buf + used, n - used);
-    conn->in_len += (uint32_t)(n - used);
+  if (conn->in_len == 0) {
+    if (!conn->readable) return STEP_WAIT;
+    if (!fill(conn, &step)) return step;
   }
-  body_done(conn);
-  if (conn->state == AB_CONN_QUEUED) conn->consume = head;
+  if (ab__conn_skip(conn)) {
+    ab__conn_await_request(conn);
+    if (!conn->engine->draining) return STEP_ON;
+    ab__conn_close(conn);
+    return STEP_WAIT;
+  }
+  if (!conn->body->chunked) return STEP_ON;
+  ab__conn_close(conn); /* its end was here, and something else has come to light before it */
   return STEP_WAIT;
 }
 
@@ -420,7 +359,7 @@ static enum step read_body(ab_conn *conn) {
 
 static enum step discard(ab_conn *conn) {
   if (!conn->readable) return STEP_WAIT;
-  size_t room = arena_room(conn->engine);
+  size_t room = ab__conn_arena_room(conn->engine);
   if (room == 0) return wait_for_arena(conn);
   enum step step;
   return receive(conn, ab_arena_top(&conn->engine->arena), room, &step) ? STEP_ON : step;
@@ -430,10 +369,11 @@ static enum step advance(ab_conn *conn) {
   switch (conn->state) {
   case AB_CONN_HEAD:
     return advance_head(conn);
-  case AB_CONN_BODY:
-    return read_body(conn);
   case AB_CONN_APP:
-    return conn->wants_body ? read_body(conn) : STEP_WAIT;
+    if (conn->wants_body && conn->readable) ab__conn_tell_body(conn, AB_OK);
+    return STEP_WAIT;
+  case AB_CONN_SKIP:
+    return skip_body(conn);
   case AB_CONN_LINGER:
     return discard(conn);
   default:

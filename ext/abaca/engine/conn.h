@@ -1,18 +1,19 @@
 /* A connection: what joins socket, protocol and outbox. Internal to engine/.
  *
- *            +--------- keep-alive ----------+
- *            v                               |
- *   --> HEAD --> BODY --> QUEUED --> APP ----+--> CLOSING --> LINGER --> DEAD --> freed
- *         |        |                  ^  |              |        |         ^
- *         |        +----- error ------|--|--------------+        |         |
- *         +-------------- error ------+--|--> CLOSING            |         |
- *                                        +------ peer gone ------+---------+
+ *        +-------------- keep-alive ---------------+
+ *        |                                         |
+ *        v                                         |
+ *   --> HEAD --> QUEUED --> APP --> (SKIP) --------+--> CLOSING --> LINGER --> DEAD --> freed
+ *        |                   |         |                  ^  |                  ^
+ *        +------ error ------|---------|------------------+  |                  |
+ *                            |         +--- late, broken ----+                  |
+ *                            +------------------ peer gone ---------------------+
  *
  * HEAD     waits for a request, or for the rest of its head; before the first one perhaps for a
  *          PROXY header
- * BODY     waits for the rest of a body that the application gets whole
  * QUEUED   has a request that waits to be taken
- * APP      the application has the request; a body behind "Expect: 100-continue" may still come
+ * APP      the application has the request, and reads its body from the socket as it comes
+ * SKIP     the response is given, and the little that is left of the body is thrown away
  * CLOSING  the last response is being sent
  * LINGER   all is sent and said; what the peer still sends is thrown away, so that the reset for
  *          unread octets cannot destroy the response on its way (RFC 9112 9.6)
@@ -29,9 +30,9 @@
 enum ab_conn_state {
   AB_CONN_FREE,
   AB_CONN_HEAD,
-  AB_CONN_BODY,
   AB_CONN_QUEUED,
   AB_CONN_APP,
+  AB_CONN_SKIP,
   AB_CONN_CLOSING,
   AB_CONN_LINGER,
   AB_CONN_DEAD
@@ -78,6 +79,7 @@ struct ab_conn {
   uint8_t state; /* enum ab_conn_state */
   uint8_t events;
   uint8_t turn_requests; /* begun in this turn, for fairness */
+  uint8_t turn_recvs;    /* of its body in this turn, for fairness */
   bool readable : 1;     /* the socket may have input */
   bool hung_up : 1;      /* the peer has closed its side: read until the end */
   bool touched : 1;      /* in engine->touched */
@@ -88,7 +90,7 @@ struct ab_conn {
   bool begun : 1;        /* ... for a head whose first octet has come */
   bool asks_close : 1;   /* the peer wants the connection closed after this request */
   bool expects : 1;      /* the peer waits for "100 Continue" before it sends the body */
-  bool wants_body : 1;   /* the application waits for the body */
+  bool wants_body : 1;   /* the application waits for octets of the body */
   bool wants_room : 1;   /* the application waits for output to drain */
   bool keep_decided : 1; /* ab_conn_keep_alive was asked */
   bool keep : 1;         /* its answer */
@@ -154,8 +156,13 @@ void ab__conn_taken(ab_conn *conn);
 void ab__conn_drop(ab_conn *conn);
 /* Frees what a connection without socket still has; nobody may use it any more. */
 void ab__conn_free(ab_conn *conn);
-/* The body that the application waits for will not come. */
-void ab__conn_fail_body(ab_conn *conn, int error);
+
+/* The request is over: the next one may come. */
+void ab__conn_await_request(ab_conn *conn);
+/* Forgets the input, which has been used up. */
+void ab__conn_free_input(ab_conn *conn);
+/* Octets that a read into the arena may take; 0 when it has to wait for the next turn. */
+size_t ab__conn_arena_room(const ab_engine *engine);
 
 static inline const ab_limits *ab__conn_limits(const ab_conn *conn) {
   return &conn->service->limits;
@@ -174,6 +181,15 @@ void ab__conn_timeout(ab_conn *conn);
 /* While conn->stall: the socket took more; all is sent. */
 void ab__conn_stall_sent(ab_conn *conn, uint64_t octets);
 void ab__conn_stall_end(ab_conn *conn);
+
+/* receive.c: request bodies. */
+
+/* Tells the application, which waits for the body, to look again. */
+void ab__conn_tell_body(ab_conn *conn, int error);
+/* True when what is left of the body is so little that it can be thrown away. */
+bool ab__conn_can_skip(const ab_conn *conn);
+/* Throws away what is here of a body that nobody reads. True when it has ended. */
+bool ab__conn_skip(ab_conn *conn);
 
 /* reply.c: the output side. */
 

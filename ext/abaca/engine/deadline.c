@@ -125,7 +125,8 @@ void ab__conn_rearm(ab_conn *conn) {
     } else { /* no memory to look closer */
       set_after(conn, limits->write_timeout);
     }
-  } else if (conn->body && (conn->state == AB_CONN_BODY || conn->wants_body)) {
+  } else if (conn->state == AB_CONN_SKIP || conn->wants_body) {
+    ab_body_wait(conn->body, conn->engine->now);
     set_deadline(conn, ab_body_deadline(conn->body, limits));
   } else if (conn->state == AB_CONN_HEAD) {
     rearm_head(conn);
@@ -155,8 +156,6 @@ static void pass_request(ab_conn *conn) {
     ab__engine_event(conn, AB_EVENT_DEADLINE);
   } else if (conn->state == AB_CONN_QUEUED) {
     ab__conn_fail(conn, AB_HTTP1_NO_FIBER);
-  } else if (conn->state == AB_CONN_BODY) {
-    ab__conn_fail(conn, AB_HTTP1_REQUEST_TIMEOUT);
   }
 }
 
@@ -171,10 +170,11 @@ static void pass_wait(ab_conn *conn) {
   engine->stats.timeouts++;
   conn->deadline = 0;
   if (conn->state == AB_CONN_APP && conn->wants_body) {
-    ab__conn_fail_body(conn, AB_HTTP1_REQUEST_TIMEOUT);
-  } else if (conn->state == AB_CONN_BODY || (conn->state == AB_CONN_HEAD && conn->in_len > 0)) {
+    ab__conn_tell_body(conn, AB_HTTP1_REQUEST_TIMEOUT);
+  } else if (conn->state == AB_CONN_HEAD && conn->in_len > 0) {
     ab__conn_fail(conn, AB_HTTP1_REQUEST_TIMEOUT);
-  } else if (conn->state == AB_CONN_HEAD || conn->state == AB_CONN_LINGER) {
+  } else if (conn->state == AB_CONN_HEAD || conn->state == AB_CONN_LINGER ||
+             conn->state == AB_CONN_SKIP) {
     ab__conn_drop(conn);
   }
 }

@@ -475,7 +475,7 @@ bool ab_engine_step(ab_engine *engine) {
 
 static void end_step(ab_conn *conn) {
   conn->touched = false;
-  conn->turn_requests = 0;
+  conn->turn_requests = conn->turn_recvs = 0;
   if (conn->state == AB_CONN_DEAD) return;
   if (conn->out && !conn->blocked) ab__conn_flush(conn);
   ab__conn_settle(conn);

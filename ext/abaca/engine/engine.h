@@ -26,7 +26,7 @@ typedef struct ab_conn ab_conn;
 /* What a connection has to tell, as bits. */
 enum ab_event {
   AB_EVENT_REQUEST = 1,  /* a request waits to be taken */
-  AB_EVENT_BODY = 2,     /* the body that ab_conn_want_body asked for is complete, or failed */
+  AB_EVENT_BODY = 2,     /* ab_conn_read_body, which had nothing, is worth another call */
   AB_EVENT_DRAINED = 4,  /* output is below the mark that ab_conn_want_room waited for */
   AB_EVENT_GONE = 8,     /* the peer has gone; the connection lives until ab_conn_finish */
   AB_EVENT_DEADLINE = 16 /* request_timeout has passed; told once */
@@ -97,8 +97,8 @@ ab_nsec ab_engine_deadline(ab_engine *engine);
 
 /* Takes the next connection with events; NULL when there is none. *events is a set of enum
  * ab_event. With take_requests false, connections that only wait with a request are left where they
- * are. For AB_EVENT_REQUEST *request is set: it is valid until the step ends, ab_conn_want_body or
- * ab_conn_finish. From then on the connection belongs to the application until ab_conn_finish. */
+ * are. For AB_EVENT_REQUEST *request is set: it is valid until the step ends or ab_conn_finish.
+ * From then on the connection belongs to the application until ab_conn_finish. */
 ab_conn *ab_engine_next(ab_engine *engine, bool take_requests, unsigned *events,
                         const ab_request **request);
 
@@ -138,15 +138,21 @@ void ab_conn_close_after(ab_conn *conn);
 /* [locked] True when the peer has gone: output is dropped. */
 bool ab_conn_gone(const ab_conn *conn);
 
-/* The request's body, complete unless ab_conn_body_expected; NULL when it has none. */
-ab_body *ab_conn_body(ab_conn *conn);
-/* [locked] True while the body waits for "100 Continue" or is on its way. */
-bool ab_conn_body_expected(const ab_conn *conn);
-/* [locked] Asks for the body, with "100 Continue" if the peer waits for that. AB_EVENT_BODY
- * follows, perhaps within this turn. */
-void ab_conn_want_body(ab_conn *conn);
+/* The request's body: its framing and how far it has been read; NULL when it has none. */
+const ab_body *ab_conn_body(const ab_conn *conn);
+/* [locked] Takes up to `len` octets of the body's content, len > 0: those that are here already, or
+ * else straight from the socket. A peer that waits for "100 Continue" is told when nothing is here
+ * and no response has begun. Returns octets > 0; 0 at the end of the body; AB_AGAIN: AB_EVENT_BODY
+ * follows; AB_EPEER: the peer has gone or ended its side too early; a negative enum ab_http1_error.
+ * An error stays. Any thread may call it. */
+ssize_t ab_conn_read_body(ab_conn *conn, char *buf, size_t len) AB_WARN_UNUSED;
+/* Octets of the body, framing included, and of what follows it, that are here already. */
+size_t ab_conn_input_len(const ab_conn *conn);
 /* [locked] Why the body failed: a negative enum ab_http1_error or AB_EPEER; AB_OK otherwise. */
 int ab_conn_body_error(const ab_conn *conn);
+/* [locked] Another descriptor of the socket, for who has to wait outside of the engine; -1 when
+ * there is none. */
+int ab_conn_duplicate(const ab_conn *conn);
 
 /* [locked] Queues output. Returns AB_OK, AB_EPEER (gone; nothing is queued) or AB_ENOMEM. On an
  * error a borrowed owner stays the caller's. */

@@ -31,25 +31,12 @@ bool ab_conn_gone(const ab_conn *conn) {
   return conn->state == AB_CONN_DEAD;
 }
 
-ab_body *ab_conn_body(ab_conn *conn) {
-  return conn->body;
-}
-
-bool ab_conn_body_expected(const ab_conn *conn) {
-  return conn->expects;
-}
-
-int ab_conn_body_error(const ab_conn *conn) {
-  return conn->body_error;
-}
-
 bool ab_conn_keep_alive(ab_conn *conn) {
   if (!conn->keep_decided) {
     const ab_engine *engine = conn->engine;
     uint64_t most = ab__conn_limits(conn)->max_requests_per_connection;
-    /* With the body unread, nobody knows where the next request begins (RFC 9110 10.1.1). */
-    conn->keep = !conn->asks_close && !engine->draining && !conn->expects &&
-                 conn->body_error == AB_OK && (most == 0 || conn->served < most);
+    conn->keep = !conn->asks_close && !engine->draining && conn->body_error == AB_OK &&
+                 (most == 0 || conn->served < most) && ab__conn_can_skip(conn);
     conn->keep_decided = true;
   }
   return conn->keep;
@@ -58,22 +45,6 @@ bool ab_conn_keep_alive(ab_conn *conn) {
 void ab_conn_close_after(ab_conn *conn) {
   conn->keep_decided = true;
   conn->keep = false;
-}
-
-void ab_conn_want_body(ab_conn *conn) {
-  if (conn->state == AB_CONN_DEAD) {
-    conn->body_error = AB_EPEER;
-    ab__engine_event(conn, AB_EVENT_BODY);
-    return;
-  }
-  static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
-  conn->wants_body = true;
-  conn->body->started = conn->body->progress = conn->engine->now;
-  /* A peer that sends already does not wait for the word (RFC 9110 10.1.1). */
-  if (conn->in_len == 0 && ab_conn_write(conn, interim, sizeof(interim) - 1) == AB_OK) {
-    ab__conn_flush(conn);
-  }
-  if (conn->state == AB_CONN_APP) ab__conn_advance(conn);
 }
 
 /* --- writing --- */
@@ -210,29 +181,43 @@ void ab__conn_close(ab_conn *conn) {
   }
 }
 
+/* Whether the connection goes on after a response that ended so. */
+static bool keeps(ab_conn *conn, enum ab_finish how) {
+  return how == AB_FINISH_COMPLETE && ab_conn_keep_alive(conn) && !conn->engine->draining &&
+         conn->body_error == AB_OK && ab__conn_can_skip(conn);
+}
+
+void ab__conn_await_request(ab_conn *conn) {
+  ab_body_fini(conn->body);
+  conn->body = NULL;
+  conn->state = AB_CONN_HEAD;
+  conn->timed = false;
+}
+
 void ab_conn_finish(ab_conn *conn, enum ab_finish how) {
-  ab_engine *engine = conn->engine;
-  engine->stats.in_app--;
+  conn->engine->stats.in_app--;
   conn->app = NULL;
   conn->request_deadline = 0;
   ab__engine_event(conn, 0);
-  bool keep =
-      how == AB_FINISH_COMPLETE && ab_conn_keep_alive(conn) && !conn->expects && !engine->draining;
-  if (conn->expects) conn->lingers = true;
-  if (how == AB_FINISH_RESET) conn->resets = true;
-  conn->expects = conn->wants_body = conn->wants_room = false;
-  ab_body_fini(conn->body);
-  conn->body = NULL;
   if (conn->state == AB_CONN_DEAD) {
     ab__conn_free(conn);
     return;
   }
+  bool keep = keeps(conn, how), rest = conn->body && !conn->body->done;
+  if (rest) conn->lingers = true;
+  if (how == AB_FINISH_RESET) conn->resets = true;
+  conn->expects = conn->wants_body = conn->wants_room = false;
   if (!keep) {
+    ab_body_fini(conn->body);
+    conn->body = NULL;
     ab__conn_close(conn);
     return;
   }
-  conn->state = AB_CONN_HEAD;
-  conn->timed = false;
+  if (rest) {
+    conn->state = AB_CONN_SKIP;
+  } else {
+    ab__conn_await_request(conn);
+  }
   if (ab__conn_is_full(conn)) ab__conn_flush(conn);
   if (conn->state == AB_CONN_DEAD) return;
   if (conn->in_len > 0) {
@@ -241,9 +226,9 @@ void ab_conn_finish(ab_conn *conn, enum ab_finish how) {
     ab__engine_ready(conn);
   }
   /* Responses to requests that came together leave together, at the latest when the turn ends. */
-  if (conn->state == AB_CONN_HEAD) {
+  if (conn->state == AB_CONN_HEAD || conn->state == AB_CONN_SKIP) {
     ab__conn_flush(conn);
-    if (conn->state == AB_CONN_HEAD) ab__conn_rearm(conn);
+    if (conn->state == AB_CONN_HEAD || conn->state == AB_CONN_SKIP) ab__conn_rearm(conn);
   }
 }
 

@@ -202,35 +202,48 @@ static int on_trailer(ab_chunk_decoder *self, const ab_limits *limits, char octe
 }
 
 static int on_octet(ab_chunk_decoder *self, const ab_limits *limits, char octet) {
-  if (self->state <= STATE_SIZE_LF) return on_size_line(self, limits, octet);
-  if (self->state <= STATE_DATA_LF) return on_data_end(self, octet);
-  return on_trailer(self, limits, octet);
+  return self->state <= STATE_SIZE_LF ? on_size_line(self, limits, octet)
+                                      : on_data_end(self, octet);
 }
 
-/* Takes what there is of the chunk's data; at least one octet is there. */
-static ab_view take_data(ab_chunk_decoder *self, const char *ptr, size_t len) {
-  size_t taken = self->left < len ? (size_t)self->left : len;
-  self->left -= taken;
+uint64_t ab_chunk_data_left(const ab_chunk_decoder *self) {
+  return self->state == STATE_DATA ? self->left : 0;
+}
+
+void ab_chunk_take(ab_chunk_decoder *self, uint64_t len) {
+  self->left -= len;
   if (self->left == 0) go(self, STATE_DATA_CR);
-  return (ab_view){ptr, taken};
+}
+
+int ab_chunk_framing(ab_chunk_decoder *self, const ab_limits *limits, const char *buf, size_t len,
+                     size_t *consumed) {
+  const char *ptr = buf, *end = buf + len;
+  int error = AB_OK;
+  while (ptr < end && self->state < STATE_TRAILER && self->state != STATE_DATA) {
+    error = on_octet(self, limits, *ptr);
+    if (error) break;
+    ptr++;
+  }
+  const char *section = ptr;
+  while (ptr < end && !error && self->state >= STATE_TRAILER && self->state != STATE_DONE) {
+    error = on_trailer(self, limits, *ptr);
+    if (!error) ptr++;
+  }
+  *consumed = (size_t)(ptr - buf);
+  self->section = (uint32_t)(ptr - section);
+  if (error) return error;
+  if (self->state == STATE_DATA) return AB_CHUNK_DATA;
+  return self->state == STATE_DONE ? AB_CHUNK_DONE : AB_CHUNK_MORE;
 }
 
 int ab_chunk_decode(ab_chunk_decoder *self, const ab_limits *limits, const char *buf, size_t len,
                     size_t *consumed, ab_view *data) {
-  const char *ptr = buf, *end = buf + len;
-  int result = AB_CHUNK_MORE;
-  while (ptr < end && self->state != STATE_DATA && self->state != STATE_DONE) {
-    result = on_octet(self, limits, *ptr);
-    if (result < 0) break;
-    ptr++;
-  }
-  if (result == AB_OK && self->state == STATE_DONE) {
-    result = AB_CHUNK_DONE;
-  } else if (result == AB_OK && ptr < end) {
-    *data = take_data(self, ptr, (size_t)(end - ptr));
-    ptr += data->len;
-    result = AB_CHUNK_DATA;
-  }
-  *consumed = (size_t)(ptr - buf);
-  return result;
+  int result = ab_chunk_framing(self, limits, buf, len, consumed);
+  if (result != AB_CHUNK_DATA) return result;
+  size_t there = len - *consumed;
+  if (there == 0) return AB_CHUNK_MORE;
+  *data = (ab_view){buf + *consumed, self->left < there ? (size_t)self->left : there};
+  ab_chunk_take(self, data->len);
+  *consumed += data->len;
+  return AB_CHUNK_DATA;
 }

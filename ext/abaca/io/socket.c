@@ -39,6 +39,13 @@ ssize_t ab_sock_recv(int fd, char *buf, size_t len) {
   return got >= 0 ? got : error_of(errno);
 }
 
+ssize_t ab_sock_recv_split(int fd, const struct iovec *iov, int count) {
+  ssize_t got;
+  do got = readv(fd, iov, count);
+  while (AB_UNLIKELY(got < 0 && errno == EINTR));
+  return got >= 0 ? got : error_of(errno);
+}
+
 ssize_t ab_sock_send(int fd, const struct iovec *iov, int count) {
   ssize_t sent;
   if (count == 1) {

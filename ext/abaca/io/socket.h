@@ -13,6 +13,8 @@
 /* One recv; len > 0. Returns octets > 0; 0 at the end of the stream; AB_AGAIN; AB_EPEER (reset,
  * time-out); AB_ENOMEM (try later). */
 ssize_t ab_sock_recv(int fd, char *buf, size_t len);
+/* The same into several buffers, filled in order. */
+ssize_t ab_sock_recv_split(int fd, const struct iovec *iov, int count);
 /* One sendmsg without SIGPIPE. Returns octets; AB_AGAIN; AB_EPEER; AB_ENOMEM (try later). */
 ssize_t ab_sock_send(int fd, const struct iovec *iov, int count);
 /* One sendfile without SIGPIPE; len > 0. Returns octets, which may be fewer than len (2 GB at

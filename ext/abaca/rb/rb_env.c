@@ -104,6 +104,7 @@ void ab_env_init(ab_env_builder *builder, VALUE template) {
     builder->keys[i] = interned(names[i], strlen(names[i]));
   }
   builder->rack_input = interned("rack.input", 10);
+  builder->trailers = interned("abaca.trailers", 14);
   builder->http_1_0 = interned("HTTP/1.0", 8);
   builder->url_scheme = interned("rack.url_scheme", 15);
   builder->on = interned("on", 2);
@@ -133,6 +134,7 @@ void ab_env_mark(const ab_env_builder *builder) {
   rb_gc_mark(builder->template);
   for (size_t i = 0; i < AB_ENV_KEY_COUNT; i++) rb_gc_mark(builder->keys[i]);
   rb_gc_mark(builder->rack_input);
+  rb_gc_mark(builder->trailers);
   rb_gc_mark(builder->http_1_0);
   rb_gc_mark(builder->url_scheme);
   rb_gc_mark(builder->on);
@@ -419,8 +421,6 @@ void ab_env_set_input(const ab_env_builder *builder, VALUE env, VALUE input) {
   rb_hash_aset(env, builder->rack_input, input);
 }
 
-void ab_env_set_unchunked(const ab_env_builder *builder, VALUE env, uint64_t size) {
-  rb_hash_delete(env, builder->keys[AB_ENV_HTTP_TRANSFER_ENCODING]);
-  rb_hash_aset(env, builder->keys[AB_ENV_CONTENT_LENGTH],
-               rb_sprintf("%llu", (unsigned long long)size));
+void ab_env_set_trailers(const ab_env_builder *builder, VALUE env, VALUE trailers) {
+  rb_hash_aset(env, builder->trailers, trailers);
 }

@@ -42,8 +42,7 @@ typedef struct ab_env_memo {
   X(CONTENT_LENGTH)                                                                                \
   X(CONTENT_TYPE)                                                                                  \
   X(HTTP_HOST)                                                                                     \
-  X(HTTP_COOKIE)                                                                                   \
-  X(HTTP_TRANSFER_ENCODING)
+  X(HTTP_COOKIE)
 
 enum ab_env_key {
 #define AB_ENV_KEY_MEMBER(name) AB_ENV_##name,
@@ -55,7 +54,7 @@ enum ab_env_key {
 typedef struct ab_env_builder {
   VALUE template; /* a Hash with every key that all requests have, and the usual values */
   VALUE keys[AB_ENV_KEY_COUNT];
-  VALUE rack_input, http_1_0, url_scheme, on;
+  VALUE rack_input, trailers, http_1_0, url_scheme, on;
   VALUE schemes[3], ports[3]; /* by enum ab_scheme, a scheme's name and default port */
   VALUE nets, client_field;   /* the memory of `forwarding` */
   ab_forwarding forwarding;
@@ -90,9 +89,8 @@ VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *req
 void ab_env_set_exchange(const ab_env_builder *builder, VALUE env, VALUE client,
                          VALUE response_finished, VALUE after_reply);
 
-/* Sets rack.input, and CONTENT_LENGTH to `size` when the body came in chunks: to the application it
- * is one of known length. */
+/* Set rack.input, and abaca.trailers for a body in chunks. */
 void ab_env_set_input(const ab_env_builder *builder, VALUE env, VALUE input);
-void ab_env_set_unchunked(const ab_env_builder *builder, VALUE env, uint64_t size);
+void ab_env_set_trailers(const ab_env_builder *builder, VALUE env, VALUE trailers);
 
 #endif

@@ -1,7 +1,6 @@
-/* Exchanges as Ruby sees them: waiting for the engine, rack.input, and Abaca::Exchange, the handle
- * through which lib/abaca/stream.rb and lib/abaca/expected_input.rb reach their request. */
+/* Exchanges as Ruby sees them: waiting for the engine, and Abaca::Exchange, the handle through
+ * which lib/abaca/stream.rb reaches its request. */
 #include <ruby.h>
-#include <ruby/io.h>
 
 #include "rb/rb_server.h"
 
@@ -17,21 +16,6 @@ void ab_exchange_wait(ab_exchange *exchange, enum ab_wait_kind kind) {
 
 void ab_exchange_wake(ab_exchange *exchange) {
   exchange->server->host->wake(exchange);
-}
-
-/* --- rack.input --- */
-
-VALUE ab_exchange_input(ab_exchange *exchange) {
-  ab_body *body = ab_conn_body(exchange->conn);
-  int fd = ab_body_take_file(body);
-  VALUE input;
-  if (fd >= 0) {
-    input = rb_funcall(rb_cFile, rb_intern("for_fd"), 2, INT2NUM(fd), rb_str_new_cstr("rb+"));
-  } else {
-    input = rb_class_new_instance(1, (VALUE[]){rb_str_new(body->octets, (long)body->size)},
-                                  rb_path2class("StringIO"));
-  }
-  return exchange->input = input;
 }
 
 /* --- Abaca::Exchange --- */
@@ -53,6 +37,11 @@ void ab_exchange_begin(ab_exchange *exchange) {
 
 void ab_exchange_forget(ab_exchange *exchange) {
   if (!NIL_P(exchange->handle)) RTYPEDDATA_DATA(exchange->handle) = NULL;
+  ab_exchange_forget_input(exchange);
+  if (AB_LIKELY(ab_list_empty(&exchange->waits))) return;
+  /* Fibers of the app's that wait although the request is over: they find that out. */
+  ab_exchange_wake(exchange);
+  while (ab_list_shift(&exchange->waits)) continue;
 }
 
 /* NULL once the request is over. */
@@ -97,41 +86,6 @@ static VALUE exchange_closed_p(VALUE self) {
   return !exchange || exchange->closed ? Qtrue : Qfalse;
 }
 
-static void raise_body_error(int error) {
-  if (error == AB_EPEER) {
-    rb_raise(ab_error_class("PeerError"), "the client went away while its request body was read");
-  }
-  rb_raise(ab_error_class("PeerError"), "the request body cannot be read: %s",
-           ab_http1_error_reason(error));
-}
-
-/* call-seq: receive_body -> StringIO or File
- *
- * Asks the client for the body that it announced with "Expect: 100-continue", and waits until it is
- * there (RFC 9110 10.1.1).
- *
- * Raises PeerError when the client goes away, is too slow or sends what is no body; IOError after
- * the request. */
-static VALUE exchange_receive_body(VALUE self) {
-  ab_exchange *exchange = exchange_of(self);
-  ab_engine *engine = exchange->server->engine;
-  ab_engine_lock(engine);
-  if (ab_conn_body_expected(exchange->conn) && !ab_conn_body_error(exchange->conn)) {
-    ab_conn_want_body(exchange->conn);
-  }
-  ab_engine_unlock(engine);
-  for (;;) {
-    ab_engine_lock(engine);
-    bool expected = ab_conn_body_expected(exchange->conn);
-    int error = ab_conn_body_error(exchange->conn);
-    ab_engine_unlock(engine);
-    if (error) raise_body_error(error);
-    if (!expected) return ab_exchange_input(exchange);
-    ab_exchange_wait(exchange, AB_WAIT_REQUEST_BODY);
-    exchange = exchange_of(self);
-  }
-}
-
 void ab_init_exchange(VALUE mAbaca) {
   VALUE cExchange = rb_define_class_under(mAbaca, "Exchange", rb_cObject);
   rb_undef_alloc_func(cExchange);
@@ -139,5 +93,4 @@ void ab_init_exchange(VALUE mAbaca) {
   rb_define_method(cExchange, "write", exchange_write, 1);
   rb_define_method(cExchange, "close", exchange_close, 0);
   rb_define_method(cExchange, "closed?", exchange_closed_p, 0);
-  rb_define_method(cExchange, "receive_body", exchange_receive_body, 0);
 }

@@ -67,6 +67,8 @@ static void server_mark(void *ptr) {
   rb_gc_mark(server->log);
   rb_gc_mark(server->exchange_class);
   rb_gc_mark(server->thread);
+  rb_gc_mark(server->input_class);
+  rb_gc_mark(server->rewindable_class);
   ab_list_each (node, next, &server->borrowed) {
     rb_gc_mark(AB_CONTAINER_OF(node, ab_borrow, link)->object);
   }
@@ -112,6 +114,7 @@ static VALUE server_alloc(VALUE klass) {
   VALUE self = TypedData_Make_Struct(klass, ab_server, &server_type, server);
   ab_list_init(&server->borrowed);
   server->app = server->log = server->thread = server->exchange_class = Qnil;
+  server->input_class = server->rewindable_class = Qnil;
   return self;
 }
 
@@ -161,8 +164,10 @@ static VALUE env_template(VALUE options) {
   set_if_given(env, "GATEWAY_INTERFACE", rb_str_new_cstr("CGI/1.2"));
   set_if_given(env, "rack.version", rb_obj_freeze(version_1_3));
   set_if_given(env, "rack.errors", option(options, "errors"));
-  set_if_given(env, "rack.input",
-               rb_const_get(rb_path2class("Abaca::NullInput"), rb_intern("INSTANCE")));
+  if (RTEST(option(options, "null_input"))) {
+    set_if_given(env, "rack.input",
+                 rb_const_get(rb_path2class("Abaca::NullInput"), rb_intern("INSTANCE")));
+  }
   set_if_given(env, "rack.url_scheme", option(options, "url_scheme"));
   set_if_given(env, "rack.multithread", Qtrue);
   set_if_given(env, "rack.multiprocess", RTEST(option(options, "multiprocess")) ? Qtrue : Qfalse);
@@ -176,7 +181,8 @@ static VALUE env_template(VALUE options) {
  * for rack.errors; url_scheme, script_name: Strings; multiprocess: boolean; shutdown_timeout:
  * seconds or nil; rack_release: "3.0.0"; trusted_proxies: Array of networks; rfc7239: whether their
  * field is Forwarded; client_field: the name, in lower case, of a field with the client's address,
- * or nil; remote_address: what REMOTE_ADDR always is, or nil.
+ * or nil; remote_address: what REMOTE_ADDR always is, or nil;
+ * rewindable_input, null_input: booleans.
  *
  * Raises ArgumentError for an unknown limit or network, NoMemoryError. */
 static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
@@ -199,6 +205,9 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   server->access_log = RTEST(option(options, "access_log"));
   server->newline_values = major < 3;
   server->to_ary_closes = major >= 3;
+  server->input_class = ab_error_class("Input");
+  server->rewindable_class = ab_error_class("RewindableInput");
+  server->rewindable_input = RTEST(option(options, "rewindable_input"));
   server->shutdown_timeout =
       NIL_P(timeout) ? 0 : (ab_nsec)(NUM2DBL(timeout) * (double)AB_NSEC_PER_SEC) + 1;
   ab_env_init(&server->env, env_template(options));
@@ -216,6 +225,20 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
 
 /* --- one exchange --- */
 
+static void add_input(ab_exchange *exchange, const ab_body *body) {
+  ab_server *server = exchange->server;
+  VALUE input = ab_exchange_input(exchange);
+  if (server->rewindable_input) {
+    VALUE argv[] = {input, ULL2NUM(ab_conn_limits(exchange->conn)->max_body_memory)};
+    input = exchange->rewindable = rb_class_new_instance(2, argv, server->rewindable_class);
+  }
+  ab_env_set_input(&server->env, exchange->env, input);
+  if (body->chunked) {
+    exchange->trailers = rb_hash_new();
+    ab_env_set_trailers(&server->env, exchange->env, exchange->trailers);
+  }
+}
+
 static VALUE call_app(VALUE arg) {
   ab_exchange *exchange = (ab_exchange *)arg;
   ab_server *server = exchange->server;
@@ -224,14 +247,8 @@ static VALUE call_app(VALUE arg) {
     exchange->request = NULL;
   }
   ab_exchange_begin(exchange);
-  ab_body *body = ab_conn_body(exchange->conn);
-  if (body && ab_conn_body_expected(exchange->conn)) {
-    VALUE input = rb_class_new_instance(1, &exchange->handle, ab_error_class("ExpectedInput"));
-    ab_env_set_input(&server->env, exchange->env, input);
-  } else if (body) {
-    ab_env_set_input(&server->env, exchange->env, ab_exchange_input(exchange));
-    if (exchange->unchunked) ab_env_set_unchunked(&server->env, exchange->env, body->size);
-  }
+  const ab_body *body = ab_conn_body(exchange->conn);
+  if (body) add_input(exchange, body);
   exchange->result = server->app_is_proc
                          ? rb_proc_call_with_block(server->app, 1, &exchange->env, Qnil)
                          : rb_funcallv(server->app, server->id_call, 1, &exchange->env);
@@ -307,15 +324,12 @@ static bool blame(ab_exchange *exchange) {
     return true;
   }
   ab_server_log_error(exchange, exception);
-  ab_response_error(exchange, 500);
+  ab_response_error(exchange, is_a(exception, ab_error_class("StorageError")) ? 507 : 500);
   return false;
 }
 
-static void close_input(ab_exchange *exchange) {
-  if (!RB_TYPE_P(exchange->input, T_FILE)) return;
-  int state = 0;
-  rb_protect(rb_io_close, exchange->input, &state);
-  if (state) rb_set_errinfo(Qnil);
+static VALUE close_rewindable(VALUE input) {
+  return rb_funcall(input, rb_intern("close"), 0);
 }
 
 /* Runs fn and remembers the first way in which it failed. */
@@ -382,7 +396,6 @@ ab_taken ab_server_taken(const ab_server *server) {
       .env = Qnil,
       .head_request = request->is_head,
       .http_1_0 = request->minor == 0,
-      .chunked = request->framing.body == AB_BODY_CHUNKED,
   };
 }
 
@@ -398,6 +411,9 @@ void ab_server_serve(ab_server *server, const ab_taken *taken, ab_exchange *exch
       .request = taken->request,
       .env = taken->env,
       .input = Qnil,
+      .rewindable = Qnil,
+      .ahead = Qnil,
+      .trailers = Qnil,
       .result = Qnil,
       .body = Qnil,
       .handle = Qnil,
@@ -407,7 +423,6 @@ void ab_server_serve(ab_server *server, const ab_taken *taken, ab_exchange *exch
       .error = Qnil,
       .head_request = taken->head_request,
       .http_1_0 = taken->http_1_0,
-      .unchunked = taken->chunked,
   };
   ab_list_init(&exchange->waits);
   ab_conn_set_app(exchange->conn, exchange);
@@ -419,7 +434,7 @@ void ab_server_serve(ab_server *server, const ab_taken *taken, ab_exchange *exch
   if (exchange->body_open) protected_step(close_body, exchange, &fatal);
   ab_exchange_forget(exchange);
   if (exchange->file) ab_server_return(server, exchange->file);
-  close_input(exchange);
+  if (!NIL_P(exchange->rewindable)) ab_server_quietly(close_rewindable, exchange->rewindable);
 
   ab_engine_lock(server->engine);
   ab_conn_finish(exchange->conn, how_finished(exchange));
@@ -430,6 +445,9 @@ void ab_server_serve(ab_server *server, const ab_taken *taken, ab_exchange *exch
   RB_GC_GUARD(exchange->result);
   RB_GC_GUARD(exchange->body);
   RB_GC_GUARD(exchange->input);
+  RB_GC_GUARD(exchange->rewindable);
+  RB_GC_GUARD(exchange->ahead);
+  RB_GC_GUARD(exchange->trailers);
   if (state) rb_jump_tag(state);
 }
 
@@ -828,4 +846,5 @@ void ab_init_server(VALUE mAbaca) {
   rb_define_method(cEngine, "stats", server_stats, 0);
   ab_init_proxies(cEngine);
   ab_init_exchange(mAbaca);
+  ab_init_input(mAbaca);
 }

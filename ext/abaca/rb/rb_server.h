@@ -54,7 +54,7 @@ typedef struct ab_server {
   pid_t owner;
   VALUE thread; /* that runs it */
   ab_env_builder env;
-  VALUE app, log, exchange_class;
+  VALUE app, log, exchange_class, input_class, rewindable_class;
   ID id_call;
   ab_nsec shutdown_timeout;   /* 0: wait for ever */
   ab_nsec drain_deadline;     /* while draining; 0: none */
@@ -70,7 +70,8 @@ typedef struct ab_server {
   bool access_log;
   bool newline_values; /* Rack 2: "a\nb" is two field lines */
   bool to_ary_closes;  /* Rack 3: Body#to_ary closes the body */
-  bool dispatching;    /* events are being consumed: a fiber that is done may take the next */
+  bool rewindable_input;
+  bool dispatching; /* events are being consumed: a fiber that is done may take the next */
   bool draining, forced, given_up, running;
 } ab_server;
 
@@ -79,7 +80,7 @@ typedef struct ab_taken {
   ab_conn *conn;
   const ab_request *request; /* while the step lasts; NULL once the env is built */
   VALUE env;                 /* Qnil until then */
-  bool head_request, http_1_0, chunked;
+  bool head_request, http_1_0;
 } ab_taken;
 
 /* A request in the application; lives on the stack of its fiber. */
@@ -87,7 +88,12 @@ typedef struct ab_exchange {
   ab_server *server;
   ab_conn *conn;
   const ab_request *request; /* until the env is built */
-  VALUE env, input, result, body;
+  VALUE env, result, body;
+  VALUE input;        /* the Abaca::Input that points here, or Qnil */
+  VALUE rewindable;   /* the Abaca::RewindableInput around it, or Qnil */
+  VALUE ahead;        /* String of what a line left over, or Qnil */
+  size_t ahead_used;  /* octets of it that have been read */
+  VALUE trailers;     /* Hash to be filled when the body ends, or Qnil */
   VALUE handle;       /* an Abaca::Exchange that points here, or Qnil before there is one */
   VALUE finished;     /* rack.response_finished: an Array, or Qnil */
   VALUE replied;      /* rack.after_reply: the same */
@@ -98,7 +104,8 @@ typedef struct ab_exchange {
   uint64_t body_sent; /* octets of content */
   uint64_t body_left; /* octets that Content-Length still promises */
   int status;
-  bool head_request, http_1_0, unchunked;
+  bool head_request, http_1_0;
+  bool input_closed;
   bool head_sent; /* or at least queued */
   bool chunked, has_length, no_content;
   bool complete;          /* the response has been queued whole */
@@ -132,8 +139,6 @@ void ab_exchange_forget(ab_exchange *exchange);
 void ab_exchange_wait(ab_exchange *exchange, enum ab_wait_kind kind);
 /* Something has happened. */
 void ab_exchange_wake(ab_exchange *exchange);
-/* rack.input for a body that has been received: a StringIO or a File. */
-VALUE ab_exchange_input(ab_exchange *exchange);
 /* The exception classes of lib/abaca/errors.rb. */
 VALUE ab_error_class(const char *name);
 void ab_init_exchange(VALUE mAbaca);
@@ -144,6 +149,14 @@ void ab_init_exchange(VALUE mAbaca);
  * serve its next request meanwhile. Exceptions are logged. Returns 0, or the state of one that
  * concerns the process, with rb_errinfo set: then the rest was not called. */
 int ab_exchange_finished(ab_exchange *exchange);
+
+/* rb_input.c */
+
+/* The Abaca::Input of a request with a body. */
+VALUE ab_exchange_input(ab_exchange *exchange);
+/* After this its methods raise. */
+void ab_exchange_forget_input(ab_exchange *exchange);
+void ab_init_input(VALUE mAbaca);
 
 /* rb_server.c */
 

@@ -15,6 +15,14 @@
 
 #define FIXTURE_HELD 2048
 
+/* What is to be said of a request, and as much of its body as there is room for. */
+typedef struct fixture_read {
+  struct fixture_read *next;
+  ab_conn *conn;
+  size_t len;
+  char text[4096];
+} fixture_read;
+
 typedef struct fixture {
   check_mem mem;
   ab_limits limits;
@@ -29,7 +37,8 @@ typedef struct fixture {
   size_t big_len;
   ab_conn *held[FIXTURE_HELD];
   unsigned held_count;
-  unsigned taken;  /* requests */
+  struct fixture_read *reading; /* requests whose body is being read before they are answered */
+  unsigned taken;               /* requests */
   unsigned events; /* all kinds that came since the test cleared it, REQUEST excepted */
   unsigned failed; /* answers that could not be queued */
   char paths[64];  /* first letters of the paths taken, in order */
@@ -63,6 +72,11 @@ static AB_UNUSED void fixture_fini(fixture *self) {
   if (self->engine) {
     ab_engine_detach(self->engine);
     for (unsigned i = 0; i < self->held_count; i++) ab_conn_finish(self->held[i], false);
+    for (fixture_read *one = self->reading, *next; one; one = next) {
+      next = one->next;
+      ab_conn_finish(one->conn, AB_FINISH_BROKEN);
+      free(one);
+    }
     ab_engine_stats stats = ab_engine_get_stats(self->engine);
     CHECK_INT(0, stats.connections);
     CHECK_INT(0, stats.in_app);
@@ -107,13 +121,73 @@ static AB_UNUSED void answer_held(fixture *self, unsigned i, const char *text) {
   answer(self, conn, text);
 }
 
-static AB_UNUSED void want_body(fixture *self, ab_conn *conn) {
+/* One call, for a request that is held. */
+static AB_UNUSED ssize_t read_body(fixture *self, ab_conn *conn, char *buf, size_t len) {
   ab_engine_lock(self->engine);
-  ab_conn_want_body(conn);
+  ssize_t got = ab_conn_read_body(conn, buf, len);
+  ab_engine_unlock(self->engine);
+  return got;
+}
+
+/* Reads on as long as there is something. The content comes into static memory, with a NUL behind
+ * it; *result is what ended it. */
+static AB_UNUSED const char *read_what_is_there(fixture *self, ab_conn *conn, ssize_t *result) {
+  static char content[65536];
+  size_t len = 0;
+  while ((*result = read_body(self, conn, content + len, sizeof(content) - 1 - len)) > 0) {
+    len += (size_t)*result;
+  }
+  content[len] = '\0';
+  return content;
+}
+
+static AB_UNUSED bool body_is_done(const ab_conn *conn) {
+  return ab_conn_body(conn)->done;
+}
+
+static AB_UNUSED void answer_error(fixture *self, ab_conn *conn, int error) {
+  char head[128];
+  int n = snprintf(head, sizeof head,
+                   "HTTP/1.1 %d No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+                   ab_http1_error_status(error));
+  ab_engine_lock(self->engine);
+  if (error != AB_EPEER && ab_conn_write(conn, head, (size_t)n) != AB_OK) self->failed++;
+  ab_conn_finish(conn, AB_FINISH_BROKEN);
   ab_engine_unlock(self->engine);
 }
 
-/* Answers with the path and, if there is one, the body. */
+static AB_UNUSED void answer_text(fixture *self, ab_conn *conn, const char *text, size_t len) {
+  ab_engine_lock(self->engine);
+  int err = self->big ? respond(self, conn, self->big, self->big_len, true)
+                      : respond(self, conn, text, len, false);
+  if (err) self->failed++;
+  ab_conn_finish(conn, err == AB_OK);
+  ab_engine_unlock(self->engine);
+}
+
+/* Reads on in a body, and answers when it has ended or failed: then it returns true. */
+static AB_UNUSED bool read_and_answer(fixture *self, fixture_read *one) {
+  char rest[4096];
+  for (;;) {
+    size_t room = sizeof(one->text) - one->len;
+    ssize_t got =
+        read_body(self, one->conn, room ? one->text + one->len : rest, room ? room : sizeof rest);
+    if (got == AB_AGAIN) return false;
+    if (got > 0) {
+      if (room) one->len += (size_t)got;
+      continue;
+    }
+    if (got < 0) {
+      answer_error(self, one->conn, (int)got);
+    } else {
+      answer_text(self, one->conn, one->text, one->len);
+    }
+    return true;
+  }
+}
+
+/* Answers with the path and, if there is one, the body, when it is whole. One that is expected is
+ * left unread. */
 static AB_UNUSED void take_request(fixture *self, ab_conn *conn, const ab_request *request) {
   if (self->taken < sizeof(self->paths) - 1) {
     self->paths[self->taken] = request->path.ptr[request->path.len > 1];
@@ -123,20 +197,34 @@ static AB_UNUSED void take_request(fixture *self, ab_conn *conn, const ab_reques
     self->held[self->held_count++] = conn;
     return;
   }
-  char text[4096];
-  ab_body *body = ab_conn_body(conn);
-  int n = snprintf(text, sizeof text, "%.*s", (int)request->path.len, request->path.ptr);
-  if (body && !ab_conn_body_expected(conn)) {
-    n += snprintf(text + n, sizeof(text) - (size_t)n, ":%.*s",
-                  body->octets ? (int)(body->size < 1000 ? body->size : 1000) : 0,
-                  body->octets ? body->octets : "");
+  if (!ab_conn_body(conn) || request->framing.expect_continue) {
+    answer_text(self, conn, request->path.ptr, request->path.len);
+    return;
   }
-  ab_engine_lock(self->engine);
-  int err = self->big ? respond(self, conn, self->big, self->big_len, true)
-                      : respond(self, conn, text, (size_t)n, false);
-  if (err) self->failed++;
-  ab_conn_finish(conn, err == AB_OK);
-  ab_engine_unlock(self->engine);
+  fixture_read *one = malloc(sizeof *one);
+  one->conn = conn;
+  one->len = (size_t)snprintf(one->text, sizeof one->text, "%.*s:", (int)request->path.len,
+                              request->path.ptr);
+  if (read_and_answer(self, one)) {
+    free(one);
+  } else {
+    one->next = self->reading;
+    self->reading = one;
+  }
+}
+
+/* Somebody who reads has been told of something. */
+static AB_UNUSED bool go_on_reading(fixture *self, ab_conn *conn) {
+  for (fixture_read **at = &self->reading; *at; at = &(*at)->next) {
+    fixture_read *one = *at;
+    if (one->conn != conn) continue;
+    if (read_and_answer(self, one)) {
+      *at = one->next;
+      free(one);
+    }
+    return true;
+  }
+  return false;
 }
 
 static AB_UNUSED void take_events(fixture *self) {
@@ -150,7 +238,7 @@ static AB_UNUSED void take_events(fixture *self) {
       take_request(self, conn, request);
     } else {
       CHECK(!request);
-      self->events |= events;
+      if (!go_on_reading(self, conn)) self->events |= events;
     }
   }
   CHECK(!"events come to an end");

@@ -46,6 +46,19 @@ module Abaca
           @options[:rack_url_scheme] = scheme
         end
 
+        # Whether a request's body can be read again after `rewind`: what was read is kept, in memory up
+        # to `max_body_memory` and in a temporary file above it. Default: true under Rack 2, which
+        # demands it, and false under Rack 3.
+        def rewindable_input(enabled = true) # rubocop:disable Style/OptionalBooleanParameter -- as the other switches
+          @options[:rewindable_input] = enabled ? true : false
+        end
+
+        # false leaves rack.input out of requests without a body, as Rack 3.1 allows; the default is an
+        # empty input, since much middleware reads without asking.
+        def null_input(enabled = true) # rubocop:disable Style/OptionalBooleanParameter -- as the other switches
+          @options[:null_input] = enabled ? true : false
+        end
+
         # How long requests in flight may take after a stop: seconds, :forever or :immediately.
         # Default 30.
         def force_shutdown_after(value = :forever)

@@ -1,0 +1,172 @@
+# frozen_string_literal: true
+
+require "stringio"
+require "tmpdir"
+
+module Abaca
+  # rack.input that can be read again from its start, as Rack 2 demands: what has been read is kept, in
+  # memory up to a limit and in a temporary file without a name above it.
+  class RewindableInput
+    LINE = 8192 # octets that are read at once for a line
+    private_constant :LINE
+
+    # @param source [Input]
+    # @param memory [Integer] octets that are kept in memory
+    def initialize(source, memory)
+      @source = source
+      @memory = memory
+      @kept = StringIO.new(String.new(encoding: Encoding::BINARY))
+      @size = 0 # of what is kept
+      @position = 0
+    end
+
+    # @see Input#read
+    # @raise [StorageError] when there is no room for the temporary file
+    def read(length = nil, buffer = nil)
+      raise ArgumentError, "negative length #{length} given" if length&.negative?
+      raise TypeError, "no implicit conversion of #{length.class} into Integer" unless length.nil? || length.integer?
+
+      keep(length)
+      @kept.pos = @position
+      result = @kept.read(length, *buffer)
+      @position = @kept.pos
+      result&.force_encoding(Encoding::BINARY)
+    end
+
+    # @see Input#readpartial
+    # @raise [StorageError]
+    def readpartial(length, buffer = nil)
+      append(@source.readpartial(length)) if @position == @size && length.positive?
+      read([length, @size - @position].min, buffer) or raise EOFError, "end of file reached"
+    end
+
+    # @see Input#gets
+    # @raise [StorageError]
+    def gets(separator = "\n", limit = nil, chomp: false)
+      separator = "\n\n" if separator == ""
+      line = kept_line(separator, limit)
+      line = kept_line(separator, limit) until whole?(line, separator, limit) || !fetch_more(line)
+      @position += line.bytesize if line
+      chomp && line && separator ? line.chomp(separator) : line
+    end
+
+    # @see Input#each
+    def each
+      return enum_for(:each) unless block_given?
+
+      while (line = gets)
+        yield line
+      end
+      self
+    end
+
+    # The next read begins at the start of the body.
+    #
+    # @return [Integer] 0
+    def rewind
+      raise IOError, "closed stream" if closed?
+
+      @position = 0
+    end
+
+    # @return [Integer] octets from the start of the body
+    def pos = @position
+
+    # @see Input#size
+    def size = @source.size
+
+    # @see Input#eof?
+    def eof? = @position == @size && @source.eof?
+
+    # @return [nil]
+    def close
+      @kept.close
+      @source.close
+    end
+
+    # @return [Boolean]
+    def closed? = @kept.closed?
+
+    # @return [self] it is binary already
+    def binmode = self
+
+    # @return [self] it stays binary
+    def set_encoding(*) = self
+
+    # @return [Encoding]
+    def external_encoding = Encoding::BINARY
+
+    private
+
+    # Reads so much that `length` octets behind the position are kept, or all.
+    def keep(length)
+      raise IOError, "closed stream" if closed?
+
+      if length.nil?
+        fetch(nil)
+      elsif @position + length > @size
+        fetch(@position + length - @size)
+      end
+    end
+
+    # In pieces, so that a long body does not stand in memory on its way to the file.
+    def fetch(length)
+      while length.nil? || length.positive?
+        piece = @source.read([length || @memory, @memory].min) or break
+        length -= piece.bytesize if length
+        append(piece)
+      end
+    end
+
+    def append(piece)
+      to_file if @size + piece.bytesize > @memory && @kept.is_a?(StringIO)
+      @kept.pos = @size
+      @kept.write(piece)
+      @size += piece.bytesize
+    rescue Errno::ENOSPC, Errno::EDQUOT, Errno::EFBIG => e
+      raise StorageError, "no room for the request's body: #{e.message}"
+    end
+
+    def to_file
+      file = open_file
+      file.write(@kept.string)
+      @kept = file
+    end
+
+    # It never has a name, or loses it at once, so that no accident leaves it behind.
+    def open_file
+      dir = Dir.tmpdir
+      begin
+        file = File.new(dir, File::RDWR | File::TMPFILE, 0o600)
+      rescue Errno::EOPNOTSUPP, Errno::EISDIR, Errno::ENOENT # not every file system knows O_TMPFILE
+        path = File.join(dir, "abaca-#{Process.pid}-#{object_id}")
+        file = File.new(path, File::RDWR | File::CREAT | File::EXCL, 0o600)
+        File.unlink(path)
+      end
+      file.binmode
+      file.sync = true
+      file
+    rescue SystemCallError, ArgumentError => e
+      raise StorageError, "no temporary file for the request's body: #{e.message}"
+    end
+
+    # What is kept of the line at the position.
+    def kept_line(separator, limit)
+      raise IOError, "closed stream" if closed?
+
+      @kept.pos = @position
+      @kept.gets(separator, *limit)&.force_encoding(Encoding::BINARY)
+    end
+
+    def whole?(line, separator, limit)
+      line && (line.bytesize == limit || (separator && line.end_with?(separator)))
+    end
+
+    # Twice as much each time, so that a long line is not looked at too often.
+    def fetch_more(line)
+      append(@source.readpartial([line.to_s.bytesize, LINE].max))
+    rescue EOFError
+      nil
+    end
+  end
+end
