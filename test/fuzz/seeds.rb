@@ -31,7 +31,7 @@ module FuzzSeeds
     { "connection" => played(cases), "head" => played(cases),
       "chunk" => played(bodies),
       "trailer" => played(bodies.filter_map { |body| body[/(?:\A|\n)0+[^\r\n]*\r\n(.+)/mn, 1] }),
-      "target" => targets(cases), "write" => fields(cases) }
+      "target" => targets(cases), "write" => fields(cases), "proxy" => proxy_headers, "forwarded" => forwarded }
   end
 
   # What the client of a case sends.
@@ -49,6 +49,24 @@ module FuzzSeeds
   def self.targets(cases)
     texts = cases.filter_map { |raw| raw[/\A\S+ (\S+ )/n, 1] } + cases.filter_map { |raw| raw[/^host: *(.*?)\r$/ni, 1] }
     ["\x00\x00", "\x01\x04", "\x02\x08"].flat_map { |choice| texts.map { |text| choice.b + text[0, MOST] } }
+  end
+
+  # How connections of proxies begin.
+  def self.proxy_headers
+    signature = "\r\n\r\n\0\r\nQUIT\n".b
+    headers = ["PROXY TCP4 1.2.3.4 5.6.7.8 1 65535\r\n", "PROXY TCP6 2001:db8::1 ::1 1 2\r\nGET", "PROXY UNKNOWN x\r\n",
+               "PROXY UNKNOWN #{'x' * 100}", "GET / HTTP/1.1\r\n", "#{signature}\x20\0\0\0",
+               "#{signature}\x21\x11\0\x0C#{"\1" * 12}", "#{signature}\x21\x21\0\x28#{"\1" * 40}",
+               "#{signature}\x21\x31\0\xD8#{"\1" * 216}"]
+    [1, 2, 3, 5, 7, 11].flat_map { |choice| headers.map { |header| [choice].pack("C") + header.b } }
+  end
+
+  # Values of the fields by which proxies name a client; each line's first octet takes the field.
+  def self.forwarded
+    values = ["_192.0.2.1, 10.0.0.2", "_[2001:db8::1]:80,10.0.0.2:5", "_unknown", "ahttps, http", "b192.0.2.1 x",
+              "`for=192.0.2.1;proto=https, for=10.0.0.2", "`for=\"[2001:db8::1]:_p\";by=x", "`for=\"1, for=10.0.0.2",
+              "`for=_hidden;x=\"a\\\",b\"", "_1\n_10.0.0.2\nahttps\n`proto=http"]
+    (0..3).flat_map { |choice| [*values, values.join("\n")].map { |value| [choice].pack("C") + value } }
   end
 
   def self.fields(cases)

@@ -99,14 +99,15 @@ static bool is_port(const char *ptr, const char *end) {
 /* An address, with or without a port; IPv6 with brackets, or without a port. "unknown" and
  * obfuscated names are no addresses. */
 static bool parse_node(ab_view node, ab_addr *addr) {
+  if (node.len == 0) return false;
   const char *end = node.ptr + node.len;
-  if (node.len > 0 && *node.ptr == '[') {
+  if (*node.ptr == '[') {
     const char *close = memchr(node.ptr, ']', node.len);
     if (!close || (close + 1 < end && (close[1] != ':' || !is_port(close + 2, end)))) return false;
     size_t len = (size_t)(close - node.ptr - 1);
     return memchr(node.ptr, ':', len + 1) && ab_addr_parse(node.ptr + 1, len, addr);
   }
-  const char *colon = node.len ? memchr(node.ptr, ':', node.len) : NULL;
+  const char *colon = memchr(node.ptr, ':', node.len);
   if (colon && !memchr(colon + 1, ':', (size_t)(end - colon - 1))) {
     if (!is_port(colon + 1, end)) return false;
     end = colon;
