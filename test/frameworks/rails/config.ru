@@ -1,0 +1,114 @@
+# frozen_string_literal: true
+
+# A Rails API application in one file: JSON, uploads, files, server-sent events, and a request that waits.
+require "action_controller/railtie"
+require "digest"
+
+module Parcels
+  class Application < Rails::Application
+    config.load_defaults "#{Rails::VERSION::MAJOR}.#{Rails::VERSION::MINOR}"
+    config.root = __dir__
+    config.api_only = true
+    config.eager_load = true
+    config.consider_all_requests_local = false
+    config.hosts.clear
+    config.secret_key_base = "no secret" * 8
+    config.active_support.isolation_level = :fiber
+    config.logger = ActiveSupport::Logger.new($stderr, level: Logger::FATAL)
+  end
+
+  # Who asks, known everywhere in the request.
+  class Current < ActiveSupport::CurrentAttributes
+    attribute :visitor
+  end
+
+  class ParcelsController < ActionController::API
+    def index
+      parcels = [{ id: 1, to: "Ada" }, { id: 2, to: "Grace" }]
+      render json: parcels if stale?(etag: parcels, template: false)
+    end
+
+    def create
+      label = params.require(:label)
+      render status: :created, json: { to: params[:to], name: label.original_filename, type: label.content_type,
+                                       size: label.size, digest: Digest::SHA256.hexdigest(label.read) }
+    end
+
+    def file
+      send_file __FILE__, type: "text/plain", disposition: "inline"
+    end
+
+    def boom
+      raise "secret of the parcels"
+    end
+  end
+
+  # Requests that meet in the app: each knows its own name after the other has set its own.
+  class MeetingController < ActionController::API
+    ARRIVED = Queue.new
+    LEAVING = Queue.new
+
+    def show
+      Current.visitor = params[:name]
+      ARRIVED << true
+      LEAVING.pop
+      render plain: Current.visitor
+    end
+
+    def release
+      2.times { ARRIVED.pop }
+      2.times { LEAVING << true }
+      head :no_content
+    end
+  end
+
+  # Each event leaves when POST /events allows it; closing is noticed.
+  class EventsController < ActionController::API
+    include ActionController::Live
+
+    ALLOWED = Queue.new
+    ENDED = Queue.new
+
+    def index
+      response.headers["Content-Type"] = "text/event-stream"
+      response.headers["Last-Modified"] = Time.now.httpdate # so that Rack::ETag lets it pass
+      events = SSE.new(response.stream, event: "parcel")
+      (1..).each do |number|
+        word = ALLOWED.pop
+        break if word == "end"
+
+        events.write({ number: number })
+      end
+    rescue ActionController::Live::ClientDisconnected
+      nil
+    ensure
+      events&.close
+      ENDED << true
+    end
+
+    def create
+      ALLOWED << params.fetch(:word, "next")
+      head :no_content
+    end
+
+    def ended
+      render plain: ENDED.pop.to_s
+    end
+  end
+end
+
+Parcels::Application.initialize!
+Parcels::Application.routes.draw do
+  scope module: :parcels do
+    resources :parcels, only: %i[index create]
+    get "file", to: "parcels#file"
+    get "boom", to: "parcels#boom"
+    get "meeting/:name", to: "meeting#show"
+    post "meeting", to: "meeting#release"
+    get "events", to: "events#index"
+    post "events", to: "events#create"
+    get "events/ended", to: "events#ended"
+  end
+end
+
+run Parcels::Application

@@ -1,0 +1,77 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "digest"
+require "json"
+require "support/framework_case"
+
+# A Rails API application, served by the command.
+class RailsTest < Minitest::Test
+  include FrameworkCase
+
+  application "rails"
+
+  def test_json_and_its_etag
+    response = get("/parcels")
+    assert_equal [{ "id" => 1, "to" => "Ada" }, { "id" => 2, "to" => "Grace" }], JSON.parse(response.body)
+    again = get("/parcels", "If-None-Match": response["etag"])
+    assert_equal ["304", nil], [again.code, again.body]
+    assert_equal "404", get("/nothing").code
+  end
+
+  def test_upload
+    content = Random.new(11).bytes(400_000)
+    response = upload("/parcels", to: "Ada", content:)
+    assert_equal "201", response.code
+    expected = { "to" => "Ada", "name" => "label.txt", "type" => "text/x-label", "size" => content.bytesize,
+                 "digest" => Digest::SHA256.hexdigest(content) }
+    assert_equal expected, JSON.parse(response.body)
+    assert_equal "400", post("/parcels").code
+  end
+
+  def test_file
+    response = get("/file")
+    assert_equal File.binread("#{FOLDER}/rails/config.ru"), response.body
+    assert_equal response.body.bytesize.to_s, response["content-length"]
+  end
+
+  def test_error
+    response = get("/boom")
+    assert_equal "500", response.code
+    refute_includes response.body.to_s, "secret"
+  end
+
+  # Two requests wait in the app at the same time, on fibers of one thread: CurrentAttributes are each one's own.
+  def test_current_attributes_of_requests_that_meet
+    asked = %w[Ada Grace].map { |name| Thread.new { get("/meeting/#{name}").body } }
+    assert_equal "204", post("/meeting").code
+    assert_equal %w[Ada Grace], asked.map(&:value)
+  end
+
+  def test_server_sent_events
+    stream = open_stream("/events")
+    3.times do |nth|
+      assert_equal "204", post("/events").code
+      octets = read_until(stream, "{\"number\":#{nth + 1}}")
+      refute_includes octets, "{\"number\":#{nth + 2}}"
+      assert_match(%r{^content-type: text/event-stream}i, octets) if nth.zero?
+    end
+    post("/events?word=end")
+    assert_includes read_until(stream, "0\r\n\r\n"), "0\r\n\r\n"
+    assert_equal "true", get("/events/ended").body
+    assert_usable(stream, "/parcels")
+  end
+
+  def test_a_client_that_leaves_ends_its_events
+    stream = open_stream("/events")
+    post("/events")
+    read_until(stream, "\"number\":1}")
+    stream.reset
+    # The thread that writes them learns of it at one of its next events.
+    allowing = Thread.new { loop { post("/events") && sleep(0.05) } }
+    assert_equal "true", get("/events/ended").body
+  ensure
+    allowing&.kill
+    allowing&.join
+  end
+end
