@@ -4,7 +4,7 @@ require "test_helper"
 require "net/http"
 require "support/server_case"
 
-# A server on a scheduler that is not Abaca's. The tests of the wire run there as well, by `rake guest`.
+# A server on a scheduler that is not Abaca's. The tests of the wire run there as well, by `rake modes`.
 module GuestTests
   include ServerCase
 

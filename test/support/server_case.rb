@@ -14,8 +14,18 @@ module ServerCase
   HELLO = ->(_env) { [200, { "content-type" => "text/plain" }, ["hello\n"]] }
   GET = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
 
-  # ABACA_TEST_SCHEDULER=PlainScheduler runs the servers of these tests as guests of that scheduler.
-  SCHEDULER = { fiber_scheduler: ENV.fetch("ABACA_TEST_SCHEDULER", nil) }.compact.freeze
+  # The server's options for a way to run the app: "fiber", or "guest:" and the class of a fiber
+  # scheduler. What goes over the wire is the same in all of them.
+  def self.mode_options(mode)
+    case mode
+    when "fiber" then {}
+    when /\Aguest:(.+)/ then { fiber_scheduler: Regexp.last_match(1) }
+    else raise ArgumentError, "ABACA_TEST_MODE: fiber or guest:SCHEDULER is needed, not #{mode}"
+    end
+  end
+
+  # ABACA_TEST_MODE has the servers of all these tests run their apps that way.
+  MODE = mode_options(ENV.fetch("ABACA_TEST_MODE", "fiber")).freeze
 
   # A server that runs: the Abaca::Server, its port, the thread it runs in, and where its log goes.
   Running = Struct.new(:server, :port, :thread, :output) do
@@ -104,7 +114,7 @@ module ServerCase
     app = Rack::Lint.new(app) if lint
     output = StringIO.new(String.new(encoding: Encoding::BINARY))
     server = Abaca::Server.new(app, { log: Abaca::Log.new(output, output), errors: output,
-                                      force_shutdown_after: 5 }.merge(SCHEDULER, options))
+                                      force_shutdown_after: 5 }.merge(MODE, options))
     # A connection shall be accepted even before it sends something.
     port = server.add_tcp_listener("127.0.0.1", 0, defer_accept: defer_accept)
     thread = Thread.new { server.run }
@@ -119,6 +129,15 @@ module ServerCase
   # The response to `octets` on a new connection.
   def ask(running, octets = GET, **options)
     connect(running, **options).call(octets)
+  end
+
+  # Checks that `octets` are answered with this status, and the connection is closed.
+  def assert_refused(status, octets, running = (@refusing ||= serve))
+    client = connect(running)
+    response = client.call(octets)
+    assert_equal status, response.status, octets[0, 200].inspect
+    assert response.close?
+    assert client.closed?
   end
 
   def eventually(within: 3, &block)
