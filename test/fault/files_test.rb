@@ -1,0 +1,107 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/process_case"
+
+# Files as bodies when there is trouble: large ones, slow readers, clients that leave, a disk that fails.
+class FaultFilesTest < Minitest::Test
+  include ProcessCase
+
+  FILE = <<~RUBY
+    class Whole
+      def to_path = File.expand_path("file")
+      def each = raise("not to be enumerated")
+    end
+    run lambda { |env|
+      body = env["PATH_INFO"] == "/file" ? Whole.new : ["hello"]
+      [200, { "content-type" => "application/octet-stream" }, body]
+    }
+  RUBY
+  GET = "GET /file HTTP/1.1\r\nHost: a.test\r\n\r\n"
+  HELLO = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
+
+  # A file of `size` octets, most of them in no block of the disk, and the command that serves it.
+  def serve(size, head: "")
+    File.open(File.join(@directory, "file"), "wb") do |file|
+      file.write(head)
+      file.truncate(size)
+    end
+    run_abaca(FILE)
+  end
+
+  # Reads `count` octets and yields each piece.
+  def read_octets(client, count)
+    while count.positive?
+      piece = client.read_some([count, 1 << 20].min) or flunk "#{count} octets are missing"
+      yield piece
+      count -= piece.bytesize
+    end
+  end
+
+  # Reads a head; returns it.
+  def read_head(client)
+    head = String.new(encoding: Encoding::BINARY)
+    read_octets(client, 1) { |octet| head << octet } until head.end_with?("\r\n\r\n")
+    head
+  end
+
+  # Its length has more than 32 bits.
+  def test_a_file_above_four_gigabytes
+    size = (1 << 32) + 100_000
+    client = connect(serve(size, head: "first").port)
+    head = read_head(client.write(GET))
+    assert_match(/^content-length: #{size}\r$/i, head)
+    octets = String.new(encoding: Encoding::BINARY)
+    read_octets(client, 10_000_000) { |piece| octets << piece }
+    assert octets.start_with?("first\0\0")
+  end
+
+  def test_slow_readers_cost_no_memory
+    command = serve(200_000_000)
+    clients = Array.new(20) { connect(command.port, receive_buffer: 4_096) }
+    clients.first.call(HELLO)
+    before = command.resident
+    clients.each { |client| read_head(client.write(GET)) }
+    20.times { clients.each { |client| read_octets(client, 20_000) { nil } } }
+    assert_operator command.resident - before, :<, 4_000_000
+  end
+
+  def test_a_thousand_clients_that_leave
+    command = serve(50_000_000)
+    connect(command.port).call(HELLO)
+    before = command.descriptors
+    1_000.times do |nth|
+      client = Wire::Client.new(command.port, receive_buffer: 4_096)
+      client.write(GET)
+      client.read_some(100) if nth % 3 == 1
+      nth.even? ? client.reset : client.close
+    end
+    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 10
+    sleep 0.01 until command.descriptors <= before || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+    assert_operator command.descriptors, :<=, before
+    assert_equal "hello", connect(command.port).call(HELLO).body
+  end
+
+  # The client gets what could be read, and sees that it is not all.
+  def test_a_disk_that_fails
+    with_bad_disk do
+      client = connect(serve(10_000_000, head: "x" * 100_000).port)
+      error = assert_raises(Wire::Malformed) { client.call(GET) }
+      assert_equal "body has 65536 of 10000000 octets", error.message
+      assert_equal "hello", connect(@commands.last.port).call(HELLO).body
+    end
+  end
+
+  private
+
+  def with_bad_disk
+    shim = File.join(@directory, "bad_disk.so")
+    source = File.expand_path("shim/bad_disk.c", __dir__)
+    assert system("cc", "-shared", "-fPIC", "-D_GNU_SOURCE", source, "-o", shim), "the shim does not compile"
+    before = ENV.fetch("LD_PRELOAD", nil)
+    ENV["LD_PRELOAD"] = [before, shim].compact.join(":") # a sanitizer's library has to be the first
+    yield
+  ensure
+    ENV["LD_PRELOAD"] = before
+  end
+end
