@@ -324,8 +324,8 @@ static bool warm_up(ab_pool *pool, ab_worker *w) {
     return false;
   }
   w->home = Qnil;
+  if (!state && pool->created == 1) state = ab__scrub_learn(&pool->words);
   if (AB_UNLIKELY(state)) put_off(pool, state);
-  if (pool->created == 1) pool->words = ab__scrub_learn();
   RB_GC_GUARD(fiber);
   return true;
 }

@@ -178,15 +178,15 @@ static VALUE run_learn(VALUE arg) {
   return rb_fiber_resume(ab__fiber_new(learn, arg), 0, NULL);
 }
 
-ab_fiber_words ab__scrub_learn(void) {
-  ab_fiber_words words = {0};
+int ab__scrub_learn(ab_fiber_words *words) {
   int state;
-  rb_protect(run_learn, (VALUE)&words, &state);
-  if (AB_LIKELY(state == 0)) return words;
-  /* Without a stack there is no answer. Anything else is not ours. */
-  if (!rb_obj_is_kind_of(rb_errinfo(), rb_path2class("FiberError"))) rb_jump_tag(state);
+  rb_protect(run_learn, (VALUE)words, &state);
+  if (AB_LIKELY(state == 0)) return 0;
+  *words = (ab_fiber_words){0};
+  if (!rb_obj_is_kind_of(rb_errinfo(), rb_path2class("FiberError"))) return state;
+  /* Without a stack there is no answer. */
   rb_set_errinfo(Qnil);
-  return (ab_fiber_words){0};
+  return 0;
 }
 
 static bool is_empty(VALUE fiber, uint16_t word, VALUE empty) {

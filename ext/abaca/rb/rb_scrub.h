@@ -22,8 +22,9 @@ typedef struct ab_fiber_words {
   uint16_t locals, storage;
 } ab_fiber_words;
 
-/* Tries out, on a fiber of its own, which words they are. */
-ab_fiber_words ab__scrub_learn(void);
+/* Tries out, on a fiber of its own, which words they are. Returns 0, or the state of rb_protect
+ * when an interrupt came meanwhile. */
+int ab__scrub_learn(ab_fiber_words *words);
 
 /* As ab__scrub_fiber, for a worker of a pool, which had nothing on it. The leak report names `job`,
  * the block that has run (Qnil: not known). */
