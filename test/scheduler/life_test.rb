@@ -110,7 +110,7 @@ class LifeTest < Minitest::Test
     Thread.new do
       scheduler = Abaca::Scheduler.new
       done = []
-      scheduler.fiber { scheduler.kernel_sleep(0.001) && done << :slept }
+      scheduler.fiber { scheduler.kernel_sleep(0.001) && (done << :slept) }
       scheduler.fiber { scheduler.kernel_sleep(0) && exit(3) }
       assert_equal 3, assert_raises(SystemExit) { scheduler.run }.status
       scheduler.close

@@ -164,6 +164,19 @@ class ReadinessTest < Minitest::Test
     end
   end
 
+  def test_two_objects_for_one_descriptor
+    idle_and_busy do |scheduler|
+      reader, writer = exhausted_pipe
+      second = IO.for_fd(reader.fileno, autoclose: false)
+      [reader, second, reader].each do |io|
+        exhaust(io)
+        Fiber.schedule { writer.write("x") }
+        assert_equal READABLE, scheduler.io_wait(io, READABLE, 5)
+        assert_equal "x", io.readpartial(1)
+      end
+    end
+  end
+
   def test_closing_an_io_that_is_waited_for
     idle_and_busy do
       reader, = exhausted_pipe

@@ -179,6 +179,21 @@ static bool is_armed(const ab_fd_state *state, const ab_interest *interest) {
          (interest->want & ~state->watch.events) == 0 && state->io == interest->io;
 }
 
+/* Renews the registration for a wait, and for those that go on. */
+static int renew(ab_fd_state *state, const ab_interest *interest) {
+  uint32_t events = wanted(state) | interest->want;
+  /* Who has written, or connected, will read. */
+  if (events & AB_POLL_OUT) events |= AB_POLL_IN;
+  ab_poller *poller = state->loop->poller;
+  ab_poller_lock(poller);
+  /* Most likely the number was closed and given to another file. The poller copes if not. */
+  if (state->io != interest->io) ab_poller_unset(poller, &state->watch, true);
+  int err = arm(state, events);
+  ab_poller_unlock(poller);
+  state->io = interest->io;
+  return err;
+}
+
 static void leave_unproven(ab_loop *loop, ab_fd_state *state) {
   if (!ab_list_empty(&state->unproven)) return;
   state->since = loop->now;
@@ -192,15 +207,8 @@ bool ab__fd_watch(ab_loop *loop, int fd, ab_interest *interest) {
   state->exhausted &= ~interest->want;
   state->unclaimed = false;
   if (AB_UNLIKELY(!ab_list_empty(&state->interests))) evict_closed(loop, state);
-  int err = AB_OK;
-  if (armed) {
-    leave_unproven(loop, state);
-  } else {
-    ab_poller_lock(loop->poller);
-    err = arm(state, wanted(state) | interest->want);
-    ab_poller_unlock(loop->poller);
-    state->io = interest->io;
-  }
+  if (armed) leave_unproven(loop, state);
+  int err = armed ? AB_OK : renew(state, interest);
   if (err == AB_OK) {
     ab_list_append(&state->interests, &interest->link);
     return true;
