@@ -10,7 +10,7 @@ module Abaca
     UNSUPPORTED = {
       "-S" => "--state", "-R" => "--restart-cmd", "-f" => "--fork-worker", "--state" => nil, "--restart-cmd" => nil,
       "--fork-worker" => nil, "--control-url" => nil, "--control-token" => nil, "--idle-timeout" => nil,
-      "--bind-to-activated-sockets" => nil, "--early-hints" => nil, "--plugin" => nil
+      "--bind-to-activated-sockets" => nil, "--plugin" => nil
     }.freeze
 
     # @param argv [Array<String>] is not changed
@@ -126,6 +126,7 @@ module Abaca
       words.on("-I", "--include PATHS", "Directories for $LOAD_PATH, with : between them") do |paths|
         $LOAD_PATH.unshift(*paths.split(":"))
       end
+      words.on("--early-hints", "Offer rack.early_hints (103)") { @settings[:early_hints] = true }
       words.on("--fiber-scheduler CLASS", "The Fiber::Scheduler that requests run on",
                "(default: Abaca::Scheduler)") do |name|
         @settings[:fiber_scheduler] = name

@@ -18,7 +18,7 @@ module Abaca
     # What a setting is when nobody says otherwise. `max_fibers` and `default_host` are worked out.
     DEFAULTS = {
       after_booted: [].freeze, after_stopped: [].freeze, app: nil, binds: [].freeze, debug: false,
-      default_host: nil, directory: nil, environment: "development", errors: nil,
+      default_host: nil, directory: nil, early_hints: false, environment: "development", errors: nil,
       fiber_scheduler: "Abaca::Scheduler", force_shutdown_after: 30.0, formatter: nil,
       forwarded_fields: :x_forwarded, log: nil, log_requests: false, logger: nil, max_fibers: nil, null_input: true,
       pidfile: nil, rack_url_scheme: "http", rackup: "config.ru", redirect: nil, remote_address: :socket,

@@ -57,7 +57,7 @@ module Abaca
     # One line of the access log: the common format, and the seconds the request took.
     #
     # @param env [Hash] the request's env
-    # @param status [Integer]
+    # @param status [Integer, nil] nil when the app has taken the connection
     # @param octets [Integer, nil] length of the response's body
     # @param seconds [Float]
     def access(env, status, octets, seconds)
@@ -105,11 +105,11 @@ module Abaca
       query = env["QUERY_STRING"]
       target = "#{env['SCRIPT_NAME']}#{env['PATH_INFO']}"
       target = "#{target}?#{query}" unless query.nil? || query.empty?
-      format('%<peer>s - %<user>s [%<time>s] "%<line>s" %<status>d %<octets>s %<seconds>.4f',
+      format('%<peer>s - %<user>s [%<time>s] "%<line>s" %<status>s %<octets>s %<seconds>.4f',
              peer: Text.field(env["REMOTE_ADDR"]),
              user: Text.field(env["REMOTE_USER"]), time: clock,
              line: Text.escape("#{env['REQUEST_METHOD']} #{target} #{env['SERVER_PROTOCOL']}"),
-             status:, octets: octets || "-", seconds:)
+             status: status || "HIJACKED", octets: status ? octets || "-" : -1, seconds:)
     end
 
     # strftime costs more than the rest of the line, so its result serves for a whole second.

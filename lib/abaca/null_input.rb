@@ -19,6 +19,9 @@ module Abaca
       buffer || +""
     end
 
+    # @raise [EOFError] always
+    def readpartial(*) = raise(EOFError, "end of file reached")
+
     # @return [self]
     def each = self
 

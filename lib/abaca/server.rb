@@ -22,8 +22,9 @@ module Abaca
     # @param app [#call] a Rack app
     # @param options [Hash{Symbol => Object}, Config] settings: the limits of docs/limits.md by name,
     #   `max_fibers`, `force_shutdown_after` (seconds or nil), `log` (a Log), `log_requests`, `errors`
-    #   (an IO for rack.errors), `rack_url_scheme`, `script_name`, `fiber_scheduler` (a class or its name),
-    #   `rewindable_input`, `null_input`, `trusted_proxies`, `forwarded_fields` and `remote_address` of docs/proxies.md
+    #   (an IO for rack.errors), `early_hints` (offer rack.early_hints), `rack_url_scheme`,
+    #   `script_name`, `fiber_scheduler` (a class or its name), `rewindable_input`, `null_input`,
+    #   `trusted_proxies`, `forwarded_fields` and `remote_address` of docs/proxies.md
     # @raise [ConfigError] for an unknown setting, a value out of range or a class that cannot schedule
     def initialize(app, options = {})
       raise ConfigError, "#{app.class} is no Rack app: it has no call" unless app.respond_to?(:call)
@@ -159,6 +160,7 @@ module Abaca
 
     def engine_options
       { limits: @config.limits, log: @log, access_log: @config[:log_requests], errors: @config[:errors] || $stderr,
+        early_hints: @config[:early_hints],
         url_scheme: @config[:rack_url_scheme], multiprocess: false, script_name: @config[:script_name],
         shutdown_timeout: @config[:force_shutdown_after], rack_release: Rack.release,
         rewindable_input: @config[:rewindable_input], null_input: @config[:null_input],

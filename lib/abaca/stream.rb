@@ -1,24 +1,26 @@
 # frozen_string_literal: true
 
 module Abaca
-  # The stream that a streaming body is called with (Rack SPEC, "Streaming Body"). Writing sends at once
-  # and waits while the client is slow; the response ends with #close, which may come from another
-  # fiber after the body's `call` has returned.
+  # The stream that a streaming body and a partial hijack are called with (Rack SPEC, "Streaming Body").
+  # It reads the request's body and writes the response's, both at once if the app likes. What is written
+  # leaves at once (small pieces that follow each other within a millisecond leave together), and a slow
+  # client makes the writer wait. The response ends with #close, which may come from another fiber or
+  # thread after the body's `call` has returned.
   class Stream
     # @param exchange [Exchange]
-    # @param input [#read] the request's rack.input
+    # @param input [#read, nil] the request's rack.input
     def initialize(exchange, input)
       @exchange = exchange
-      @input = input
-      @reading = true
+      @input = input || NullInput::INSTANCE
     end
 
-    # @param string [String]
-    # @return [Integer] its length in octets
+    # @param strings [Array<#to_s>]
+    # @return [Integer] their length in octets
     # @raise [PeerError] when the client has gone
     # @raise [IOError] after the stream was closed
-    def write(string) = @exchange.write(string)
+    def write(*strings) = @exchange.write(*strings)
 
+    # @param string [#to_s]
     # @return [self]
     # @see #write
     def <<(string)
@@ -26,26 +28,44 @@ module Abaca
       self
     end
 
-    # @return [self] everything was flushed when it was written
-    def flush = self
-
-    # Reads the request's body.
+    # Sends what was written and still waits for more.
     #
-    # @see IO#read
-    # @raise [IOError] after #close_read
-    def read(*args)
-      raise IOError, "not opened for reading" unless @reading
-
-      @input.read(*args)
+    # @return [self]
+    # @raise [IOError] after the stream was closed
+    def flush
+      @exchange.flush
+      self
     end
 
+    # @return [true] nothing waits longer than a millisecond for being sent
+    def sync = true
+
+    # Has no effect.
+    def sync=(_value); end
+
+    # Reads the request's body, as IO#read does.
+    #
+    # @raise [PeerError] when the client has gone before its end
+    # @raise [IOError] after #close_read
+    def read(...) = input.read(...)
+
+    # @see #read
+    def gets(...) = input.gets(...)
+
+    # What has arrived of the request's body, as IO#readpartial.
+    #
+    # @raise [EOFError] at its end
+    # @see #read
+    def readpartial(...) = input.readpartial(...)
+
+    # Nothing will be read any more.
+    #
     # @return [nil]
     def close_read
-      @reading = false
-      nil
+      @input = nil
     end
 
-    # Ends the response.
+    # Ends the response; the request can still be read.
     #
     # @return [nil]
     def close_write = @exchange.close
@@ -59,7 +79,13 @@ module Abaca
       close_write
     end
 
-    # @return [Boolean]
+    # @return [Boolean] whether the response has ended
     def closed? = @exchange.closed?
+
+    private
+
+    def input
+      @input or raise IOError, "not opened for reading"
+    end
   end
 end

@@ -92,6 +92,7 @@ struct ab_conn {
   bool expects : 1;      /* the peer waits for "100 Continue" before it sends the body */
   bool wants_body : 1;   /* the application waits for octets of the body */
   bool wants_room : 1;   /* the application waits for output to drain */
+  bool wants_sent : 1;   /* ... until nothing is left of it */
   bool keep_decided : 1; /* ab_conn_keep_alive was asked */
   bool keep : 1;         /* its answer */
   bool resets : 1;       /* the end of the connection must not look like the end of the response */

@@ -41,6 +41,7 @@ typedef struct ab_engine_stats {
   uint64_t expired;     /* requests whose request_timeout has passed */
   uint64_t received;    /* octets */
   uint64_t sent;        /* octets */
+  uint64_t detached;    /* connections that the application has taken over */
   uint32_t connections; /* open now */
   uint32_t in_app;      /* requests that the application has now */
   uint32_t waiting;     /* requests that wait to be taken now */
@@ -135,7 +136,7 @@ const ab_limits *ab_conn_limits(const ab_conn *conn);
 bool ab_conn_keep_alive(ab_conn *conn);
 /* [locked] The response shall be the connection's last. */
 void ab_conn_close_after(ab_conn *conn);
-/* [locked] True when the peer has gone: output is dropped. */
+/* [locked] True when the peer has gone, or the connection was detached: output is dropped. */
 bool ab_conn_gone(const ab_conn *conn);
 
 /* The request's body: its framing and how far it has been read; NULL when it has none. */
@@ -161,9 +162,23 @@ int ab_conn_borrow(ab_conn *conn, const char *ptr, size_t len, void *owner) AB_W
 int ab_conn_file(ab_conn *conn, int fd, uint64_t offset, uint64_t len, void *owner) AB_WARN_UNUSED;
 /* [locked] Sends what the socket takes now. */
 void ab_conn_flush(ab_conn *conn);
+/* [locked] As ab_conn_flush, but at the end of the step: for a writer that runs within the engine's
+ * turns and has more to write. Returns false, and does nothing, when the step is full. */
+bool ab_conn_flush_later(ab_conn *conn) AB_WARN_UNUSED;
+/* [locked] Octets that wait to be sent. */
+uint64_t ab_conn_pending(const ab_conn *conn);
 /* [locked] True when so much output is pending that the writer should wait: then AB_EVENT_DRAINED
  * follows. */
 bool ab_conn_want_room(ab_conn *conn);
+
+/* [locked] True when any output is pending: then AB_EVENT_DRAINED follows once all of it has been
+ * sent. */
+bool ab_conn_want_sent(ab_conn *conn);
+/* [locked] Gives the socket away: returns its descriptor, which the engine forgets, and what had
+ * been read of it already in *ptr and *len, valid until the step ends and at most until
+ * ab_conn_finish. All output must have been sent. To the application the connection is gone from
+ * here on, without AB_EVENT_GONE; ab_conn_finish is still to be called. */
+int ab_conn_detach(ab_conn *conn, const char **ptr, size_t *len);
 
 /* How a response ended. */
 enum ab_finish {

@@ -77,8 +77,42 @@ void ab_conn_flush(ab_conn *conn) {
 bool ab_conn_want_room(ab_conn *conn) {
   /* What nobody has flushed would never drain. */
   if (ab__conn_is_full(conn)) ab__conn_flush(conn);
+  conn->wants_sent = false;
   conn->wants_room = ab__conn_is_full(conn);
   return conn->wants_room;
+}
+
+bool ab_conn_want_sent(ab_conn *conn) {
+  ab_conn_flush(conn);
+  conn->wants_room = conn->wants_sent = conn->out != NULL;
+  return conn->wants_room;
+}
+
+bool ab_conn_flush_later(ab_conn *conn) {
+  return ab__engine_touch(conn);
+}
+
+uint64_t ab_conn_pending(const ab_conn *conn) {
+  return conn->out ? ab_outbox_pending(conn->out) : 0;
+}
+
+int ab_conn_detach(ab_conn *conn, const char **ptr, size_t *len) {
+  ab_engine *engine = conn->engine;
+  int fd = conn->watch.fd;
+  *ptr = conn->in;
+  *len = conn->in_len;
+  conn->in_len = 0; /* its memory stays */
+  if (conn->registered) ab_poller_unset(engine->poller, &conn->watch, false);
+  conn->registered = false;
+  conn->watch.fd = -1;
+  conn->state = AB_CONN_DEAD;
+  conn->request_deadline = 0;
+  engine->stats.connections--;
+  engine->stats.detached++;
+  ab_wheel_cancel(&engine->wheel, &conn->timer);
+  ab_list_remove(&conn->ready_link);
+  if (conn->wants_body) ab__conn_tell_body(conn, AB_EPEER);
+  return fd;
 }
 
 bool ab__conn_is_full(const ab_conn *conn) {
@@ -156,8 +190,8 @@ void ab__conn_flush(ab_conn *conn) {
   }
   if (conn->state == AB_CONN_DEAD) return;
   if (progress && !conn->blocked) ab__conn_rearm(conn);
-  if (conn->wants_room && (!conn->out || ab_outbox_pending(conn->out) <=
-                                             ab__conn_limits(conn)->max_pending_output / 2)) {
+  uint64_t mark = conn->wants_sent ? 0 : ab__conn_limits(conn)->max_pending_output / 2;
+  if (conn->wants_room && ab_conn_pending(conn) <= mark) {
     conn->wants_room = false;
     ab__engine_event(conn, AB_EVENT_DRAINED);
   }

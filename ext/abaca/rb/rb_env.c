@@ -89,6 +89,7 @@ static void fill_template(ab_env_builder *builder, VALUE template) {
   }
   /* Their places are taken here, so that setting them never makes the table grow. */
   rb_hash_aset(template, builder->client, Qnil);
+  rb_hash_aset(template, builder->hijack, Qnil);
   rb_hash_aset(template, builder->response_finished, Qnil);
   rb_hash_aset(template, builder->after_reply, Qnil);
 }
@@ -115,6 +116,7 @@ void ab_env_init(ab_env_builder *builder, VALUE template) {
   builder->scheme = AB_SCHEME_HTTP;
   builder->nets = builder->client_field = Qnil;
   builder->client = interned("abaca.client", 12);
+  builder->hijack = interned("rack.hijack", 11);
   builder->response_finished = interned("rack.response_finished", 22);
   builder->after_reply = interned("rack.after_reply", 16);
   builder->template = rb_hash_dup(template);
@@ -146,6 +148,7 @@ void ab_env_mark(const ab_env_builder *builder) {
   rb_gc_mark(builder->nets);
   rb_gc_mark(builder->client_field);
   rb_gc_mark(builder->client);
+  rb_gc_mark(builder->hijack);
   rb_gc_mark(builder->response_finished);
   rb_gc_mark(builder->after_reply);
   if (!builder->names) return;
@@ -264,6 +267,29 @@ static void add_underscored(ab_env_builder *builder, filling into, const ab_requ
     ab_view value = {field->value, field->value_len};
     if (!collides) add_field(builder, into, key, value, seen, seen_count);
   }
+}
+
+/* The members of a comma-separated list, without the white space around them (RFC 9110 5.6.1). */
+static void push_members(VALUE list, const char *ptr, size_t len) {
+  const char *end = ptr + len;
+  while (ptr < end) {
+    const char *comma = memchr(ptr, ',', (size_t)(end - ptr)), *stop = comma ? comma : end;
+    const char *last = stop;
+    while (ptr < last && (*ptr == ' ' || *ptr == '\t')) ptr++;
+    while (last > ptr && (last[-1] == ' ' || last[-1] == '\t')) last--;
+    if (last > ptr) rb_ary_push(list, rb_str_new(ptr, last - ptr));
+    ptr = comma ? comma + 1 : end;
+  }
+}
+
+/* rack.protocol: what the client would switch to (Rack SPEC; RFC 9110 7.8). */
+static void add_protocols(VALUE env, const ab_request *request) {
+  VALUE list = rb_ary_new();
+  for (uint32_t i = 0; i < request->field_count; i++) {
+    const ab_field *field = &request->fields[i];
+    if (field->id == AB_FIELD_UPGRADE) push_members(list, field->value, field->value_len);
+  }
+  rb_hash_aset(env, rb_str_new_cstr("rack.protocol"), list);
 }
 
 static void add_fields(ab_env_builder *builder, filling into, const ab_request *request) {
@@ -405,6 +431,7 @@ VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *req
   if (request->query.len) set(into, keys[AB_ENV_QUERY_STRING], octets(request->query));
   if (request->minor == 0) set(into, keys[AB_ENV_SERVER_PROTOCOL], builder->http_1_0);
   add_fields(builder, into, request);
+  if (request->framing.upgrade && request->minor > 0) add_protocols(env, request);
   RB_GC_GUARD(env);
   return env;
 }
@@ -413,6 +440,7 @@ void ab_env_set_exchange(const ab_env_builder *builder, VALUE env, VALUE client,
                          VALUE response_finished, VALUE after_reply) {
   filling into = fill(builder, env);
   set(into, builder->client, client);
+  set(into, builder->hijack, client);
   set(into, builder->response_finished, response_finished);
   set(into, builder->after_reply, after_reply);
 }

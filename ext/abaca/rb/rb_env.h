@@ -58,7 +58,7 @@ typedef struct ab_env_builder {
   VALUE schemes[3], ports[3]; /* by enum ab_scheme, a scheme's name and default port */
   VALUE nets, client_field;   /* the memory of `forwarding` */
   ab_forwarding forwarding;
-  VALUE client, response_finished, after_reply;
+  VALUE client, hijack, response_finished, after_reply;
   ab_name_entry *names;
   uint32_t name_count;
   uint8_t scheme;  /* enum ab_scheme: what requests have when no proxy says otherwise */
@@ -84,8 +84,9 @@ void ab_env_fix_peer(ab_env_builder *builder, VALUE text);
  * template's empty input. Raises NoMemoryError only. */
 VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *request);
 
-/* Sets what each request has of its own beside its octets: abaca.client, and the lists that the app
- * puts its callbacks into (rack.response_finished, rack.after_reply). */
+/* Sets what each request has of its own beside its octets: its handle, as abaca.client and
+ * rack.hijack, and the lists that the app puts its callbacks into (rack.response_finished,
+ * rack.after_reply). */
 void ab_env_set_exchange(const ab_env_builder *builder, VALUE env, VALUE client,
                          VALUE response_finished, VALUE after_reply);
 

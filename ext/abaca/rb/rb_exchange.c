@@ -1,8 +1,8 @@
 /* Exchanges as Ruby sees them: waiting for the engine, and Abaca::Exchange, the handle through
- * which lib/abaca/stream.rb reaches its request. */
+ * which the app (as rack.hijack and abaca.client) and lib/abaca/stream.rb reach a request. */
 #include <ruby.h>
 
-#include "rb/rb_server.h"
+#include "rb/rb_response.h"
 
 VALUE ab_error_class(const char *name) {
   return rb_const_get(rb_path2class("Abaca"), rb_intern(name));
@@ -33,13 +33,17 @@ void ab_exchange_begin(ab_exchange *exchange) {
   exchange->replied = rb_ary_new_capa(0);
   ab_env_set_exchange(&server->env, exchange->env, exchange->handle, exchange->finished,
                       exchange->replied);
+  if (NIL_P(server->hints_class)) return;
+  VALUE hints = rb_class_new_instance(1, &exchange->handle, server->hints_class);
+  rb_hash_aset(exchange->env, rb_str_new_cstr("rack.early_hints"), hints);
 }
 
+/* Other fibers may still wait for room in a stream that they were given. They are woken, and find
+ * the handle empty. */
 void ab_exchange_forget(ab_exchange *exchange) {
   if (!NIL_P(exchange->handle)) RTYPEDDATA_DATA(exchange->handle) = NULL;
   ab_exchange_forget_input(exchange);
   if (AB_LIKELY(ab_list_empty(&exchange->waits))) return;
-  /* Fibers of the app's that wait although the request is over: they find that out. */
   ab_exchange_wake(exchange);
   while (ab_list_shift(&exchange->waits)) continue;
 }
@@ -49,24 +53,43 @@ static ab_exchange *exchange_or_null(VALUE self) {
   return rb_check_typeddata(self, &exchange_type);
 }
 
-static ab_exchange *exchange_of(VALUE self) {
+ab_exchange *ab_exchange_of(VALUE self) {
   ab_exchange *exchange = exchange_or_null(self);
   if (!exchange) rb_raise(rb_eIOError, "the request is over: its stream is closed");
   return exchange;
 }
 
-/* call-seq: write(string) -> Integer
+static ab_exchange *stream_of(VALUE self) {
+  ab_exchange *exchange = ab_exchange_of(self);
+  if (!exchange->streams || exchange->closed) rb_raise(rb_eIOError, "not opened for writing");
+  return exchange;
+}
+
+/* call-seq: write(*objects) -> Integer
  *
- * Sends a piece of a streamed response; waits while the client is slow to read.
+ * Sends pieces of a streamed response, each as its to_s; waits while the client is slow to read.
  *
- * Returns its length in octets. Raises IOError after #close or after the request, PeerError when
- * the client has gone. */
-static VALUE exchange_write(VALUE self, VALUE string) {
-  ab_exchange *exchange = exchange_of(self);
-  StringValue(string);
-  if (exchange->closed) rb_raise(rb_eIOError, "the stream is closed");
-  ab_response_content(exchange, string);
-  return LONG2NUM(RSTRING_LEN(string));
+ * Returns their length in octets. Raises IOError after #close, after the request and when its
+ * response is no stream; PeerError when the client has gone. */
+static VALUE exchange_write(int argc, VALUE *argv, VALUE self) {
+  size_t total = 0;
+  for (int i = 0; i < argc; i++) {
+    VALUE string = rb_obj_as_string(argv[i]);
+    ab_response_content(stream_of(self), string);
+    total += (size_t)RSTRING_LEN(string);
+  }
+  return SIZET2NUM(total);
+}
+
+/* call-seq: flush -> nil
+ *
+ * Sends at once what the socket takes of what was written. Raises as #write does. */
+static VALUE exchange_flush(VALUE self) {
+  ab_exchange *exchange = stream_of(self);
+  ab_engine_lock(exchange->server->engine);
+  ab_conn_flush(exchange->conn);
+  ab_engine_unlock(exchange->server->engine);
+  return Qnil;
 }
 
 /* call-seq: close -> nil
@@ -74,7 +97,7 @@ static VALUE exchange_write(VALUE self, VALUE string) {
  * Ends a streamed response. Idempotent. */
 static VALUE exchange_close(VALUE self) {
   ab_exchange *exchange = exchange_or_null(self);
-  if (!exchange || exchange->closed) return Qnil;
+  if (!exchange || !exchange->streams || exchange->closed) return Qnil;
   exchange->closed = true;
   ab_exchange_wake(exchange);
   return Qnil;
@@ -83,14 +106,17 @@ static VALUE exchange_close(VALUE self) {
 /* call-seq: closed? -> true or false */
 static VALUE exchange_closed_p(VALUE self) {
   ab_exchange *exchange = exchange_or_null(self);
-  return !exchange || exchange->closed ? Qtrue : Qfalse;
+  return !exchange || !exchange->streams || exchange->closed ? Qtrue : Qfalse;
 }
 
 void ab_init_exchange(VALUE mAbaca) {
   VALUE cExchange = rb_define_class_under(mAbaca, "Exchange", rb_cObject);
   rb_undef_alloc_func(cExchange);
   rb_undef_method(CLASS_OF(cExchange), "new");
-  rb_define_method(cExchange, "write", exchange_write, 1);
+  rb_define_method(cExchange, "call", ab_exchange_hijack, 0);
+  rb_define_method(cExchange, "inform", ab_exchange_inform, 2);
+  rb_define_method(cExchange, "write", exchange_write, -1);
+  rb_define_method(cExchange, "flush", exchange_flush, 0);
   rb_define_method(cExchange, "close", exchange_close, 0);
   rb_define_method(cExchange, "closed?", exchange_closed_p, 0);
 }

@@ -424,6 +424,7 @@ const ab_host ab_host_guest = {
     .wait = wait_for_exchange,
     .wake = wake_exchange,
     .interrupt_all = guest_interrupt_all,
+    .in_turns = false,
 };
 
 /* --- the engine's fiber --- */

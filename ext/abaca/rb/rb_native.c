@@ -86,4 +86,5 @@ const ab_host ab_host_native = {
     .wait = wait_for_exchange,
     .wake = wake_exchange,
     .interrupt_all = native_interrupt_all,
+    .in_turns = true,
 };

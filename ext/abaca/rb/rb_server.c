@@ -66,6 +66,7 @@ static void server_mark(void *ptr) {
   rb_gc_mark(server->app);
   rb_gc_mark(server->log);
   rb_gc_mark(server->exchange_class);
+  rb_gc_mark(server->hints_class);
   rb_gc_mark(server->thread);
   rb_gc_mark(server->input_class);
   rb_gc_mark(server->rewindable_class);
@@ -113,7 +114,8 @@ static VALUE server_alloc(VALUE klass) {
   ab_server *server;
   VALUE self = TypedData_Make_Struct(klass, ab_server, &server_type, server);
   ab_list_init(&server->borrowed);
-  server->app = server->log = server->thread = server->exchange_class = Qnil;
+  server->app = server->log = server->thread = Qnil;
+  server->exchange_class = server->hints_class = Qnil;
   server->input_class = server->rewindable_class = Qnil;
   return self;
 }
@@ -168,6 +170,7 @@ static VALUE env_template(VALUE options) {
     set_if_given(env, "rack.input",
                  rb_const_get(rb_path2class("Abaca::NullInput"), rb_intern("INSTANCE")));
   }
+  set_if_given(env, "rack.hijack?", Qtrue);
   set_if_given(env, "rack.url_scheme", option(options, "url_scheme"));
   set_if_given(env, "rack.multithread", Qtrue);
   set_if_given(env, "rack.multiprocess", RTEST(option(options, "multiprocess")) ? Qtrue : Qfalse);
@@ -182,7 +185,7 @@ static VALUE env_template(VALUE options) {
  * seconds or nil; rack_release: "3.0.0"; trusted_proxies: Array of networks; rfc7239: whether their
  * field is Forwarded; client_field: the name, in lower case, of a field with the client's address,
  * or nil; remote_address: what REMOTE_ADDR always is, or nil;
- * rewindable_input, null_input: booleans.
+ * early_hints, rewindable_input, null_input: booleans.
  *
  * Raises ArgumentError for an unknown limit or network, NoMemoryError. */
 static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
@@ -202,6 +205,7 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   server->id_call = rb_intern("call");
   server->log = option(options, "log");
   server->exchange_class = ab_error_class("Exchange");
+  if (RTEST(option(options, "early_hints"))) server->hints_class = ab_error_class("EarlyHints");
   server->access_log = RTEST(option(options, "access_log"));
   server->newline_values = major < 3;
   server->to_ary_closes = major >= 3;
@@ -276,8 +280,10 @@ static VALUE write_app_error(VALUE arg) {
 static VALUE write_access(VALUE arg) {
   ab_exchange *exchange = (ab_exchange *)arg;
   double seconds = (double)(ab_clock_monotonic() - exchange->started) / (double)AB_NSEC_PER_SEC;
-  return rb_funcall(exchange->server->log, rb_intern("access"), 4, exchange->env,
-                    INT2FIX(exchange->status), ULL2NUM(exchange->body_sent), DBL2NUM(seconds));
+  bool unanswered = exchange->hijacked && exchange->status != 101;
+  VALUE status = unanswered ? Qnil : INT2FIX(exchange->status);
+  return rb_funcall(exchange->server->log, rb_intern("access"), 4, exchange->env, status,
+                    ULL2NUM(exchange->body_sent), DBL2NUM(seconds));
 }
 
 /* A log that raises is not worth a request. */
@@ -421,6 +427,7 @@ void ab_server_serve(ab_server *server, const ab_taken *taken, ab_exchange *exch
       .replied = Qnil,
       .headers = Qnil,
       .error = Qnil,
+      .io = Qnil,
       .head_request = taken->head_request,
       .http_1_0 = taken->http_1_0,
   };
@@ -809,7 +816,7 @@ static VALUE server_stats(VALUE self) {
       {"timeouts", stats.timeouts}, {"received", stats.received},
       {"sent", stats.sent},         {"connections", stats.connections},
       {"in_app", stats.in_app},     {"waiting", stats.waiting},
-      {"expired", stats.expired},
+      {"expired", stats.expired},   {"detached", stats.detached},
   };
   for (size_t i = 0; i < AB_ARRAY_LEN(table); i++) {
     rb_hash_aset(result, ID2SYM(rb_intern(table[i].name)), ULL2NUM(table[i].value));

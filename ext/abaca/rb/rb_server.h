@@ -35,6 +35,8 @@ typedef struct ab_host {
   void (*wake)(struct ab_exchange *exchange);
   /* Raises the exception in every fiber that waits. */
   void (*interrupt_all)(struct ab_server *server, VALUE exception);
+  /* Fibers that can be parked run within the engine's turns: its step ends soon after them. */
+  bool in_turns;
 } ab_host;
 
 extern const ab_host ab_host_native, ab_host_guest;
@@ -55,6 +57,7 @@ typedef struct ab_server {
   VALUE thread; /* that runs it */
   ab_env_builder env;
   VALUE app, log, exchange_class, input_class, rewindable_class;
+  VALUE hints_class; /* Abaca::EarlyHints when it is offered, else Qnil */
   ID id_call;
   ab_nsec shutdown_timeout;   /* 0: wait for ever */
   ab_nsec drain_deadline;     /* while draining; 0: none */
@@ -99,8 +102,10 @@ typedef struct ab_exchange {
   VALUE replied;      /* rack.after_reply: the same */
   VALUE headers;      /* of the app's response, when that is what was sent; else Qnil */
   VALUE error;        /* the first exception of the app or its body, or Qnil */
+  VALUE io;           /* the socket, once it is the app's */
   ab_list waits;      /* of fibers that wait for an event of this exchange */
   ab_nsec started;    /* for the access log */
+  ab_nsec flushed;    /* when a piece of content was last sent */
   uint64_t body_sent; /* octets of content */
   uint64_t body_left; /* octets that Content-Length still promises */
   int status;
@@ -110,7 +115,9 @@ typedef struct ab_exchange {
   bool chunked, has_length, no_content;
   bool complete;          /* the response has been queued whole */
   bool body_open;         /* body.close has to be called */
-  bool closed;            /* a streaming body has closed its stream */
+  bool streams;           /* a streaming body may write */
+  bool closed;            /* ... and has closed its stream */
+  bool hijacked;          /* the socket is the app's */
   bool overrun;           /* the body was longer than its Content-Length */
   struct ab_borrow *file; /* opened for the response and not yet queued */
 } ab_exchange;
@@ -132,7 +139,9 @@ void ab_response_content(ab_exchange *exchange, VALUE chunk);
 /* Makes the Ruby handle of an exchange, and sets what belongs to it in the env. Raises
  * NoMemoryError. */
 void ab_exchange_begin(ab_exchange *exchange);
-/* After this the handle's methods raise. */
+/* The exchange behind a handle. Raises IOError once the request is over. */
+ab_exchange *ab_exchange_of(VALUE handle);
+/* Nobody waits for the exchange any more, and the handle's methods raise. */
 void ab_exchange_forget(ab_exchange *exchange);
 /* Parks the current fiber until something happens to the exchange; callers look again at what they
  * wait for. */

@@ -38,6 +38,11 @@ module Abaca
           @options[:tag] = text.to_s
         end
 
+        # Offers env["rack.early_hints"] to the app, which sends a 103 with what it is called with.
+        def early_hints(answer = true) # rubocop:disable Style/OptionalBooleanParameter -- Puma's signature
+          @options[:early_hints] = answer ? true : false
+        end
+
         # Fixes env["rack.url_scheme"], for a server behind a proxy that terminates TLS.
         def rack_url_scheme(scheme = nil)
           return if scheme.nil?

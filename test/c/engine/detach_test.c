@@ -1,0 +1,166 @@
+/* Connections that the application takes over, and the waits of a writer: for room, for the last
+ * octet, for the end of the step. */
+#include "engine/fixture.h"
+
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
+#define EXPECT(path, n)                                                                            \
+  "POST " path " HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: " #n "\r\n\r\n"
+
+static char plenty[4 << 20];
+
+static void held_request(fixture *fx, int *client, const char *text) {
+  fixture_init(fx);
+  fx->hold = true;
+  *client = client_open(fx);
+  client_send(*client, text);
+  fixture_run(fx);
+  CHECK_INT(1, fx->held_count);
+}
+
+static int detach(fixture *fx, const char **ahead, size_t *len) {
+  ab_engine_lock(fx->engine);
+  CHECK(!ab_conn_want_sent(fx->held[0]));
+  int fd = ab_conn_detach(fx->held[0], ahead, len);
+  ab_engine_unlock(fx->engine);
+  return fd;
+}
+
+static void finish(fixture *fx) {
+  ab_engine_lock(fx->engine);
+  ab_conn_finish(fx->held[0], AB_FINISH_COMPLETE);
+  ab_engine_unlock(fx->engine);
+  fx->held_count = 0;
+}
+
+static void socket_goes_with_what_was_read(void) {
+  fixture fx;
+  int client;
+  held_request(&fx, &client, GET("/a") "ahead");
+  const char *ahead;
+  size_t len;
+  int fd = detach(&fx, &ahead, &len);
+  CHECK(fd >= 0);
+  CHECK_INT(5, len);
+  CHECK(memcmp(ahead, "ahead", 5) == 0);
+  CHECK(ab_conn_gone(fx.held[0]));
+  CHECK_INT(AB_EPEER, ab_conn_write(fx.held[0], "x", 1));
+  CHECK_INT(0, stats_of(&fx).connections);
+  CHECK_INT(1, stats_of(&fx).detached);
+  CHECK_INT(1, stats_of(&fx).in_app);
+  finish(&fx);
+
+  /* The engine neither reads, times nor closes it. */
+  client_send(client, "later");
+  fixture_pass(&fx, 100000);
+  CHECK_INT(0, fx.events);
+  char text[6] = "";
+  CHECK_INT(5, recv(fd, text, 5, 0));
+  CHECK(strcmp(text, "later") == 0);
+  CHECK_INT(0, stats_of(&fx).in_app);
+  close(fd);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void engine_ends_first(void) {
+  fixture fx;
+  int client;
+  held_request(&fx, &client, GET("/a"));
+  const char *ahead;
+  size_t len;
+  int fd = detach(&fx, &ahead, &len);
+  CHECK_INT(0, len);
+  ab_engine_abort(fx.engine, false);
+  fixture_run(&fx);
+  finish(&fx);
+  fixture_fini(&fx);
+  client_send(client, "x");
+  char octet;
+  CHECK_INT(1, recv(fd, &octet, 1, 0));
+  close(fd);
+  close(client);
+}
+
+static void whoever_waits_for_the_body_is_told(void) {
+  fixture fx;
+  int client;
+  held_request(&fx, &client, EXPECT("/a", 5));
+  char octets[8];
+  CHECK_INT(AB_AGAIN, read_body(&fx, fx.held[0], octets, sizeof octets));
+  fixture_run(&fx);
+  const char *ahead;
+  size_t len;
+  int fd = detach(&fx, &ahead, &len);
+  fixture_run(&fx);
+  CHECK_INT(AB_EVENT_BODY, fx.events);
+  CHECK_INT(AB_EPEER, read_body(&fx, fx.held[0], octets, sizeof octets));
+  finish(&fx);
+  close(fd);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* Half empty is enough for a writer, not for who wants the socket. */
+static void all_has_to_be_sent(void) {
+  fixture fx;
+  int client;
+  held_request(&fx, &client, GET("/a"));
+  ab_engine_lock(fx.engine);
+  CHECK_INT(AB_OK, lend(&fx, fx.held[0], plenty, sizeof plenty));
+  CHECK(ab_conn_want_sent(fx.held[0]));
+  ab_engine_unlock(fx.engine);
+  size_t got = 0;
+  for (unsigned i = 0; i < 100000 && !fx.events; i++) {
+    static char buf[65536];
+    ssize_t n = recv(client, buf, sizeof buf, 0);
+    if (n > 0) got += (size_t)n;
+    fixture_run(&fx);
+    if (fx.events) CHECK_INT(0, ab_conn_pending(fx.held[0]));
+  }
+  CHECK_INT(AB_EVENT_DRAINED, fx.events);
+  CHECK_INT(sizeof plenty, got + client_drain(&fx, client));
+  finish(&fx);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* What a later wait for room asks is not what an earlier one asked. */
+static void room_is_less_than_all(void) {
+  fixture fx;
+  int client;
+  held_request(&fx, &client, GET("/a"));
+  ab_engine_lock(fx.engine);
+  CHECK_INT(AB_OK, lend(&fx, fx.held[0], plenty, sizeof plenty));
+  CHECK(ab_conn_want_sent(fx.held[0]));
+  CHECK(fx.held[0]->wants_sent);
+  CHECK(ab_conn_want_room(fx.held[0]));
+  CHECK(!fx.held[0]->wants_sent);
+  ab_engine_unlock(fx.engine);
+  finish(&fx);
+  client_drain(&fx, client);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void later_is_at_the_end_of_the_step(void) {
+  fixture fx;
+  int client;
+  held_request(&fx, &client, GET("/a"));
+  ab_engine_lock(fx.engine);
+  CHECK_INT(AB_OK, ab_conn_write(fx.held[0], "one", 3));
+  CHECK(ab_conn_flush_later(fx.held[0]));
+  CHECK(ab_conn_flush_later(fx.held[0]));
+  CHECK_INT(3, ab_conn_pending(fx.held[0]));
+  ab_engine_unlock(fx.engine);
+  CHECK(strcmp(client_read(client, NULL), "") == 0);
+  fixture_turn(&fx);
+  CHECK(strcmp(client_read(client, NULL), "one") == 0);
+  CHECK_INT(0, ab_conn_pending(fx.held[0]));
+  finish(&fx);
+  close(client);
+  fixture_fini(&fx);
+}
+
+CHECK_MAIN(CHECK_CASE(socket_goes_with_what_was_read), CHECK_CASE(engine_ends_first),
+           CHECK_CASE(whoever_waits_for_the_body_is_told), CHECK_CASE(all_has_to_be_sent),
+           CHECK_CASE(room_is_less_than_all), CHECK_CASE(later_is_at_the_end_of_the_step))
