@@ -49,12 +49,16 @@ static size_t complete_lines(const char *octets, size_t len) {
   return len >= 2 ? len : 0;
 }
 
-/* An incomplete head: all its complete lines count as done, but for the request line alone. */
-static void check_progress(const char *octets, size_t len, uint32_t before,
+/* An incomplete head: all its complete lines count as done, but for the request line alone, and no
+ * limit has been reached. */
+static void check_progress(const char *octets, size_t len, const ab_limits *limits, uint32_t before,
                            const ab_head_progress *progress) {
   require(progress->checked >= before && progress->checked <= len, "progress goes on");
   size_t lines = complete_lines(octets, len);
   require(progress->checked == 0 || progress->checked == lines, "no line is parsed again");
+  uint64_t most = progress->checked ? limits->max_header_line : limits->max_request_line;
+  require(len - lines < most + 2, "no line grows for ever");
+  require(len < limits->max_head_size, "nor does the head");
 }
 
 /* Returns what the parser says when it has seen the segments up to that verdict. */
@@ -70,7 +74,7 @@ static int play(fuzz_input *input) {
     char *octets = fuzz_copy(input->octets, here);
     result = ab_head_parse(octets, here, &input->limits, &progress, &request, fields);
     if (result == AB_AGAIN) {
-      check_progress(octets, here, before, &progress);
+      check_progress(octets, here, &input->limits, before, &progress);
     } else if (result < 0) {
       check_error(result);
     } else {
