@@ -32,7 +32,7 @@ module Abaca
   # NoMemoryError are raised out of #run.
   #
   # What a Ruby cannot hand over still blocks the whole thread: IO.select and waits inside an
-  # Enumerator's +next+ on Ruby 3.1, reads and writes of regular files on all. More is in docs/scheduler.md.
+  # Enumerator's +next+ on Ruby 3.1, opening files and fsync on all. More is in docs/scheduler.md.
   class Scheduler
     # quantum: seconds after which a fiber that only computes makes room for the others, as if it had
     # called <tt>sleep(0)</tt>; nil, the default: never. Fibers then take turns at any point of Ruby

@@ -230,6 +230,24 @@ class LifeTest < Minitest::Test
     assert_equal %i[raised raiser], order.sort
   end
 
+  # Raised in from the root fiber, which runs no loop: whoever waits next there runs it.
+  def test_raise_from_the_root_fiber_while_the_loop_does_not_run
+    order = []
+    with_scheduler do |scheduler|
+      wait = ->(name, again) { (sleep rescue (sleep(0.02) if again)) && (order << name) } # rubocop:disable Style/RescueModifier
+      ends = Fiber.schedule { wait.call(:ends, false) }
+      waits = Fiber.schedule { wait.call(:waits, true) }
+      inner = Fiber.new { wait.call(:inner, true) }
+      Fiber.schedule { inner.resume && (order << :outer) }
+      [ends, waits, inner].each do |fiber|
+        fiber.raise("x")
+        assert_equal(:waited, Fiber.new { sleep(0.001) && :waited }.resume)
+      end
+      scheduler.run
+    end
+    assert_equal %i[inner outer waits], order.sort
+  end
+
   def test_kill_between_siblings
     skip "Fiber#kill is of Ruby 3.3" unless Fiber.method_defined?(:kill)
     order = []

@@ -71,11 +71,6 @@ static ab_fd_state *find_state(ab_loop *loop, int fd) {
   return &loop->fds.chunks[chunk][(size_t)fd % AB_FD_CHUNK];
 }
 
-bool ab__fd_known(ab_loop *loop, int fd) {
-  const ab_fd_state *state = find_state(loop, fd);
-  return state && state->watch.events != 0;
-}
-
 void ab__fd_exhausted(ab_loop *loop, int fd, uint32_t events) {
   ab_fd_state *state = find_state(loop, fd);
   if (state) state->exhausted |= events & READY_MASK;

@@ -73,9 +73,10 @@ static void loop_mark(void *ptr) {
 }
 
 static void close_poller(ab_loop *loop) {
-  if (loop->offload) ab_offload_fini(loop->offload);
-  if (loop->children) ab_offload_fini(loop->children);
-  loop->offload = loop->children = NULL;
+  for (size_t i = 0; i < AB_POOLS; i++) {
+    if (loop->pools[i]) ab_offload_fini(loop->pools[i]);
+    loop->pools[i] = NULL;
+  }
   if (loop->poller) ab_poller_fini(loop->poller);
   loop->poller = NULL;
 }
@@ -114,6 +115,7 @@ VALUE ab__loop_alloc(VALUE klass) {
   ab_list_init(&loop->regions);
   ab_list_init(&loop->deferred);
   ab_list_init(&loop->unproven);
+  ab_list_init(&loop->writes);
   ab_heap_init(&loop->timers, &ab_mem_libc);
   ab_heap_init(&loop->timeouts, &ab_mem_libc);
   loop->self = self;
@@ -173,6 +175,13 @@ ab_nsec ab_loop_now(const ab_loop *loop) {
 
 VALUE ab_loop_root(const ab_loop *loop) {
   return loop->root;
+}
+
+ab_offload *ab__loop_pool(ab_loop *loop, enum ab_pool_kind kind) {
+  static const unsigned max_threads[AB_POOLS] = {
+      [AB_POOL_NAMES] = 8, [AB_POOL_CHILDREN] = AB_CHILD_THREADS, [AB_POOL_FILES] = 4};
+  if (!loop->pools[kind]) loop->pools[kind] = ab_offload_init(loop->poller, max_threads[kind]);
+  return loop->pools[kind];
 }
 
 void ab_loop_attach(ab_loop *loop, const ab_loop_client *client, void *ctx) {
@@ -297,6 +306,7 @@ typedef struct park {
   ab_loop *loop;
   ab_waiter *waiter;
   VALUE target;
+  VALUE root; /* before the loop came to run on this fiber */
 } park;
 
 void ab__loop_leave(ab_loop *loop) {
@@ -363,12 +373,25 @@ static VALUE park_end(VALUE arg) {
   return Qnil;
 }
 
-/* True on the root fiber, and on any fiber that the loop has not got to do with. While the loop
- * does not run, a carrier may be left over: Fiber#raise or #kill from the root fiber has run one.
- */
-bool ab__loop_at_home(const ab_loop *loop) {
-  if (!loop->running && NIL_P(loop->carrier)) return true;
-  return rb_fiber_current() == loop->root;
+static ab_waiter *carried_waiter(ab_loop *loop, VALUE fiber);
+
+static bool is_alive(VALUE fiber) {
+  return !NIL_P(fiber) && RTEST(rb_fiber_alive_p(fiber));
+}
+
+/* Does a fiber run on the loop's account, itself or through one that it resumed? While the loop
+ * does not run, a carrier may be left over: Fiber#raise or #kill from the root fiber has run one,
+ * and it has ended or waits again. Nor can anybody leave when there is no root fiber to go to. */
+static bool has_left_home(ab_loop *loop) {
+  VALUE carrier = loop->carrier;
+  if (AB_LIKELY(loop->running)) return true;
+  return is_alive(carrier) && is_alive(loop->root) && !ab__loop_waiter(loop, carrier) &&
+         !carried_waiter(loop, carrier);
+}
+
+/* True on the root fiber, and on any fiber that the loop has not got to do with. */
+bool ab__loop_at_home(ab_loop *loop) {
+  return !has_left_home(loop) || rb_fiber_current() == loop->root;
 }
 
 static bool turn(ab_loop *loop);
@@ -389,15 +412,28 @@ static VALUE run_end(VALUE arg) {
   return Qnil;
 }
 
+/* Who is the root for a while ends some day; parked fibers must not go to it then. */
+static void restore_root(ab_loop *loop, VALUE root) {
+  if (is_alive(root)) loop->root = root;
+}
+
+static VALUE home_end(VALUE arg) {
+  park *park = (struct park *)arg;
+  run_end((VALUE)park->loop);
+  restore_root(park->loop, park->root);
+  return Qnil;
+}
+
 /* A non-blocking fiber that the loop did not start wants to wait, while the loop does not run: one
  * that the root fiber has resumed, or the main fiber of a process that was forked in a fiber. There
  * is nobody to switch to, so it runs the loop itself. */
 static VALUE wait_at_home(VALUE arg) {
-  ab_loop *loop = ((park *)arg)->loop;
-  ((park *)arg)->waiter->dispatched = true;
-  loop->root = rb_fiber_current();
-  loop->running = true;
-  return rb_ensure(turn_until_woken, arg, run_end, (VALUE)loop);
+  park *park = (struct park *)arg;
+  park->waiter->dispatched = true;
+  park->root = park->loop->root;
+  park->loop->root = rb_fiber_current();
+  park->loop->running = true;
+  return rb_ensure(turn_until_woken, arg, home_end, arg);
 }
 
 static int park_on(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline, enum ab_wake wake,
@@ -409,7 +445,8 @@ static int park_on(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline, enum ab_w
     VALUE exception = ab__preempt_deferred(loop, waiter->fiber);
     if (!NIL_P(exception)) rb_exc_raise(exception);
   }
-  waiter->carrier = NIL_P(loop->carrier) ? waiter->fiber : loop->carrier;
+  bool home = ab__loop_at_home(loop);
+  waiter->carrier = home || NIL_P(loop->carrier) ? waiter->fiber : loop->carrier;
   waiter->exception = Qnil;
   waiter->since = loop->now;
   waiter->dispatched = false;
@@ -417,8 +454,8 @@ static int park_on(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline, enum ab_w
   ab_heap_node_init(&waiter->timer);
   if (deadline != 0 && ab_heap_arm(&loop->timers, &waiter->timer, deadline) != AB_OK) rb_memerror();
   enlist(loop, waiter, wake);
-  park park = {loop, waiter, target};
-  VALUE (*wait)(VALUE) = ab__loop_at_home(loop) ? wait_at_home : park_switch;
+  park park = {.loop = loop, .waiter = waiter, .target = target};
+  VALUE (*wait)(VALUE) = home ? wait_at_home : park_switch;
   rb_ensure(wait, (VALUE)&park, park_end, (VALUE)&park);
   RB_GC_GUARD(self);
   if (AB_UNLIKELY(!NIL_P(waiter->exception))) rb_exc_raise(waiter->exception);
@@ -533,8 +570,11 @@ static bool dispatch(ab_loop *loop, VALUE fiber, VALUE carrier, VALUE (*switcher
 }
 
 bool ab__loop_enter(ab_loop *loop, VALUE fiber) {
+  volatile VALUE root = loop->root;
   if (!loop->running) loop->root = rb_fiber_current();
-  return dispatch(loop, fiber, fiber, switch_to);
+  bool entered = dispatch(loop, fiber, fiber, switch_to);
+  if (!loop->running) restore_root(loop, root);
+  return entered;
 }
 
 void ab_loop_transfer(ab_loop *loop, VALUE fiber) {
@@ -704,8 +744,8 @@ static bool turn(ab_loop *loop) {
     loop->swept = loop->now;
     ab__fd_sweep(loop);
   }
-  if (loop->offload) ab_offload_reap(loop->offload);
-  if (loop->children) ab_offload_reap(loop->children);
+  for (size_t i = 0; i < AB_POOLS; i++)
+    if (loop->pools[i]) ab_offload_reap(loop->pools[i]);
   if (is_finished(loop) && !busy) return false;
   ab__fd_prove(loop, loop->now - PROOF_DELAY);
   await_events(loop, busy);

@@ -20,7 +20,8 @@ struct ab_offload {
   ab_list queue, ended;
   ab_poller *poller; /* NULL once the owner has gone */
   unsigned threads, idle, max_threads;
-  size_t pending;
+  size_t queued;  /* the length of `queue` */
+  size_t pending; /* the owner's alone */
   unsigned holders;
   pid_t owner;
 };
@@ -68,6 +69,7 @@ void ab_offload_fini(ab_offload *offload) {
   pthread_mutex_lock(&offload->lock);
   offload->poller = NULL;
   finish_all(&offload->queue);
+  offload->queued = 0;
   pthread_cond_broadcast(&offload->work);
   let_go(offload);
 }
@@ -89,7 +91,11 @@ static ab_offload_job *next_job(ab_offload *offload) {
     offload->idle--;
   }
   ab_list *node = ab_list_shift(&offload->queue);
-  return node ? AB_CONTAINER_OF(node, ab_offload_job, link) : NULL;
+  if (!node) return NULL;
+  ab_offload_job *job = AB_CONTAINER_OF(node, ab_offload_job, link);
+  job->queued = false;
+  offload->queued--;
+  return job;
 }
 
 static void *serve(void *arg) {
@@ -126,22 +132,17 @@ static int add_thread(ab_offload *offload) {
   return AB_OK;
 }
 
-static size_t queue_length(const ab_offload *offload) {
-  size_t length = 0;
-  for (const ab_list *node = offload->queue.next; node != &offload->queue; node = node->next)
-    length++;
-  return length;
-}
-
 int ab_offload_submit(ab_offload *offload, ab_offload_job *job) {
   int err = AB_OK;
   pthread_mutex_lock(&offload->lock);
-  if (queue_length(offload) >= offload->idle && offload->threads < offload->max_threads)
+  if (offload->queued >= offload->idle && offload->threads < offload->max_threads)
     err = add_thread(offload);
   /* One thread is enough to get on. */
   if (err != AB_OK && offload->threads > 0) err = AB_OK;
   if (err == AB_OK) {
     ab_list_append(&offload->queue, &job->link);
+    job->queued = true;
+    offload->queued++;
     offload->pending++;
     pthread_cond_signal(&offload->work);
   }
@@ -149,18 +150,13 @@ int ab_offload_submit(ab_offload *offload, ab_offload_job *job) {
   return err;
 }
 
-static bool is_queued(const ab_offload *offload, const ab_offload_job *job) {
-  for (const ab_list *node = offload->queue.next; node != &offload->queue; node = node->next)
-    if (node == &job->link) return true;
-  return false;
-}
-
 void ab_offload_abandon(ab_offload *offload, ab_offload_job *job) {
   pthread_mutex_lock(&offload->lock);
   job->owner = NULL;
-  bool queued = is_queued(offload, job);
+  bool queued = job->queued;
   if (queued) {
     ab_list_remove(&job->link);
+    offload->queued--;
     offload->pending--;
   }
   pthread_mutex_unlock(&offload->lock);
@@ -168,6 +164,7 @@ void ab_offload_abandon(ab_offload *offload, ab_offload_job *job) {
 }
 
 void ab_offload_reap(ab_offload *offload) {
+  if (offload->pending == 0) return;
   ab_list ended;
   ab_list_init(&ended);
   pthread_mutex_lock(&offload->lock);
@@ -182,9 +179,6 @@ void ab_offload_reap(ab_offload *offload) {
   }
 }
 
-size_t ab_offload_pending(ab_offload *offload) {
-  pthread_mutex_lock(&offload->lock);
-  size_t pending = offload->pending;
-  pthread_mutex_unlock(&offload->lock);
-  return pending;
+size_t ab_offload_pending(const ab_offload *offload) {
+  return offload->pending;
 }

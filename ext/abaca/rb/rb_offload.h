@@ -1,6 +1,6 @@
-/* A small, bounded pool of native threads for calls that no poller can wait for: names, children.
- * A job never touches Ruby. It belongs to whoever made it until it is submitted, then to the pool
- * until it is done; a caller that loses interest abandons it.
+/* A small, bounded pool of native threads for calls that no poller can wait for: names, children,
+ * disks. A job never touches Ruby. It belongs to whoever made it until it is submitted, then to the
+ * pool until it is done; a caller that loses interest abandons it.
  */
 #ifndef AB_RB_OFFLOAD_H
 #define AB_RB_OFFLOAD_H
@@ -13,6 +13,7 @@ typedef struct ab_offload ab_offload;
 
 typedef struct ab_offload_job {
   ab_list link;
+  bool queued;                              /* no thread has taken it yet */
   void (*run)(struct ab_offload_job *job);  /* on a thread of the pool, without the GVL */
   void (*done)(struct ab_offload_job *job); /* from ab_offload_reap */
   void (*fini)(struct ab_offload_job *job); /* frees it; on any thread, without the GVL perhaps */
@@ -33,6 +34,6 @@ void ab_offload_abandon(ab_offload *offload, ab_offload_job *job);
 /* Calls `done` and then `fini` of every job that has ended. */
 void ab_offload_reap(ab_offload *offload);
 /* Jobs that wait, run, or have ended and not been reaped. */
-size_t ab_offload_pending(ab_offload *offload);
+size_t ab_offload_pending(const ab_offload *offload);
 
 #endif

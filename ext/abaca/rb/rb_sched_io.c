@@ -3,8 +3,8 @@
  * io_read and io_write try the system call first; what would block is answered with -EAGAIN when
  * the caller can wait for itself, else waited for here. The call is one that does not block even
  * when the descriptor is in blocking mode (inherited stdio); where the kernel has none for its
- * kind, poll(2) is asked before. Regular files are read and written at once, on the loop's thread:
- * no poller can wait for a disk.
+ * kind, poll(2) is asked before. A file is read here when the page cache has it, and written here
+ * when the page cache takes it; what a disk has to be asked for is in rb_sched_file.c.
  */
 #include "rb/rb_scheduler.h"
 
@@ -23,6 +23,9 @@
 #ifdef HAVE_RUBY_IO_BUFFER_H
 #include <ruby/io/buffer.h>
 #endif
+
+/* So much is copied to the page cache at once: that takes less than handing it to a thread. */
+#define IN_PLACE_WRITE_MAX ((size_t)64 * 1024)
 
 /* A pipe or terminal that poll(2) calls writable takes at least so much without blocking. */
 #define BLOCKING_WRITE_MAX 4096
@@ -127,13 +130,9 @@ static VALUE sched_io_wait(int argc, VALUE *argv, VALUE self) {
 
 #ifdef HAVE_RUBY_IO_BUFFER_H
 
-/* May a system call on it block? */
-static bool may_block(int fd) {
+static bool has_flag(int fd, int flag) {
   int flags = fcntl(fd, F_GETFL);
-  if (flags < 0 || (flags & O_NONBLOCK)) return false;
-  struct stat st;
-  return fstat(fd, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) &&
-         !S_ISBLK(st.st_mode);
+  return flags >= 0 && (flags & flag) != 0;
 }
 
 /* True for every socket, and for IO.popen's pair of pipes. */
@@ -155,41 +154,9 @@ static bool is_refused(ssize_t count) {
          (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL || errno == ESPIPE);
 }
 
-/* Regular files say EAGAIN too when a page is not at hand; nobody can wait for that. */
-static bool can_wait(ab_loop *loop, int fd) {
-  if (ab__fd_known(loop, fd)) return true;
-  struct stat st;
-  return fstat(fd, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISBLK(st.st_mode);
-}
-
-/* One attempt. Returns octets or -errno. */
-static ssize_t try_read(ab_loop *loop, VALUE io, int fd, char *base, size_t size) {
-  if (maybe_socket(io)) {
-    ssize_t count = recv(fd, base, size, MSG_DONTWAIT);
-    if (count >= 0 || errno != ENOTSOCK) return result_of(count);
-  }
-  struct iovec vector = {base, size};
-  ssize_t count = preadv2(fd, &vector, 1, -1, RWF_NOWAIT);
-  if (count >= 0) return count;
-  if (!is_refused(count) && (errno != EAGAIN || can_wait(loop, fd))) return -errno;
-  if (may_block(fd) && poll_now(fd, READABLE) == 0) return -EAGAIN;
-  return result_of(read(fd, base, size));
-}
-
-static ssize_t try_write(ab_loop *loop, VALUE io, int fd, const char *base, size_t size) {
-  if (maybe_socket(io)) {
-    ssize_t count = send(fd, base, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (count >= 0 || errno != ENOTSOCK) return result_of(count);
-  }
-  struct iovec vector = {(char *)(uintptr_t)base, size};
-  ssize_t count = pwritev2(fd, &vector, 1, -1, RWF_NOWAIT);
-  if (count >= 0) return count;
-  if (!is_refused(count) && (errno != EAGAIN || can_wait(loop, fd))) return -errno;
-  if (may_block(fd)) {
-    if (poll_now(fd, WRITABLE) == 0) return -EAGAIN;
-    if (size > BLOCKING_WRITE_MAX) size = BLOCKING_WRITE_MAX;
-  }
-  return result_of(write(fd, base, size));
+/* Files say EAGAIN too, when a page is not at hand. lseek is the cheapest call that tells. */
+static bool has_peer(int fd) {
+  return lseek(fd, 0, SEEK_CUR) < 0 && errno == ESPIPE;
 }
 
 /* The arguments of a hook, in one order for every version of Ruby. */
@@ -200,6 +167,87 @@ typedef struct transfer {
   bool positional; /* uses `from` */
   bool write;
 } transfer;
+
+/* One attempt of it. */
+typedef struct attempt {
+  const transfer *transfer;
+  int fd;
+  off_t from; /* -1: the file's position */
+  size_t done;
+  char *base;
+  size_t size;
+} attempt;
+
+static ssize_t plain_read(const attempt *a) {
+  return result_of(a->from < 0 ? read(a->fd, a->base, a->size)
+                               : pread(a->fd, a->base, a->size, a->from));
+}
+
+static ssize_t plain_write(const attempt *a, size_t size) {
+  return result_of(a->from < 0 ? write(a->fd, a->base, size)
+                               : pwrite(a->fd, a->base, size, a->from));
+}
+
+static char *octets_of_attempt(void *ctx, size_t done, size_t *size);
+
+/* By a thread, while the fiber waits. */
+static ssize_t ask_disk(const attempt *a) {
+  ab_file_op op = {.io = a->transfer->io,
+                   .write = a->transfer->write,
+                   .from = a->from,
+                   .octets = octets_of_attempt,
+                   .ctx = (void *)(uintptr_t)a};
+  ssize_t result = ab__file_transfer(ab__loop_get(a->transfer->self), &op);
+  if (result != AB_FILE_IN_PLACE) return result;
+  return a->transfer->write ? plain_write(a, a->size) : plain_read(a);
+}
+
+/* Each returns octets or -errno. */
+static ssize_t try_read(const attempt *a) {
+  if (a->from < 0 && maybe_socket(a->transfer->io)) {
+    ssize_t count = recv(a->fd, a->base, a->size, MSG_DONTWAIT);
+    if (count >= 0 || errno != ENOTSOCK) return result_of(count);
+  }
+  struct iovec vector = {a->base, a->size};
+  ssize_t count = preadv2(a->fd, &vector, 1, a->from, RWF_NOWAIT);
+  if (count >= 0) return count;
+  if (!is_refused(count) && errno != EAGAIN) return -errno;
+  if (errno == EAGAIN && has_peer(a->fd)) return -EAGAIN;
+  if (ab__file_kind(a->fd) >= AB_FILE_DISK) return ask_disk(a);
+  /* Some files of /proc have a peer, too. */
+  if (!has_flag(a->fd, O_NONBLOCK) && poll_now(a->fd, READABLE) == 0) return -EAGAIN;
+  return plain_read(a);
+}
+
+/* Is this a write that the page cache takes without asking anybody? */
+static bool is_quick_write(const attempt *a, enum ab_file_kind kind) {
+  if (kind == AB_FILE_MEMORY) return true;
+  return kind == AB_FILE_DISK && a->size <= IN_PLACE_WRITE_MAX &&
+         !has_flag(a->fd, O_DIRECT | O_DSYNC | O_SYNC);
+}
+
+static ssize_t try_write(const attempt *a) {
+  VALUE io = a->transfer->io;
+  if (a->from < 0 && maybe_socket(io)) {
+    ssize_t count = send(a->fd, a->base, a->size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (count >= 0 || errno != ENOTSOCK) return result_of(count);
+  }
+  if (AB_UNLIKELY(ab__file_busy(ab__loop_get(a->transfer->self), io))) return ask_disk(a);
+  struct iovec vector = {a->base, a->size};
+  ssize_t count = pwritev2(a->fd, &vector, 1, a->from, RWF_NOWAIT);
+  if (count >= 0) return count;
+  if (!is_refused(count) && errno != EAGAIN) return -errno;
+  if (errno == EAGAIN && has_peer(a->fd)) return -EAGAIN;
+  enum ab_file_kind kind = ab__file_kind(a->fd);
+  if (kind != AB_FILE_STREAM)
+    return is_quick_write(a, kind) ? plain_write(a, a->size) : ask_disk(a);
+  size_t size = a->size;
+  if (!has_flag(a->fd, O_NONBLOCK)) {
+    if (poll_now(a->fd, WRITABLE) == 0) return -EAGAIN;
+    if (size > BLOCKING_WRITE_MAX) size = BLOCKING_WRITE_MAX;
+  }
+  return plain_write(a, size);
+}
 
 /* (io, buffer, length) on 3.1, (.., length, offset) up to interface 3, (.., offset, length) on 4;
  * pread and pwrite have the file's offset before them, but on 3.1 behind (.., length, from). */
@@ -247,15 +295,26 @@ static char *octets(const transfer *t, size_t offset, size_t *size) {
   return base + offset;
 }
 
-static ssize_t attempt(const transfer *t, int fd, char *base, size_t size, size_t done) {
-  if (t->positional) {
-    off_t from = t->from + (off_t)done;
-    return result_of(t->write ? pwrite(fd, base, size, from) : pread(fd, base, size, from));
-  }
-  ab_loop *loop = ab__loop_get(t->self);
-  ssize_t result =
-      t->write ? try_write(loop, t->io, fd, base, size) : try_read(loop, t->io, fd, base, size);
-  if (result == -EAGAIN) ab__fd_exhausted(loop, fd, t->write ? AB_POLL_OUT : AB_POLL_IN);
+static char *octets_of_attempt(void *ctx, size_t done, size_t *size) {
+  const attempt *a = ctx;
+  char *base = octets(a->transfer, a->transfer->offset + a->done + done, size);
+  if (*size > a->size - done) *size = a->size - done;
+  return base;
+}
+
+/* `done` octets have been moved before. */
+static ssize_t try_once(const transfer *t, char *base, size_t size, size_t done) {
+  attempt a = {.transfer = t,
+               .fd = rb_io_descriptor(t->io),
+               .from = t->positional ? t->from + (off_t)done : -1,
+               .done = done,
+               .base = base,
+               .size = size};
+  ssize_t result;
+  do result = t->write ? try_write(&a) : try_read(&a);
+  while (result == -EINTR);
+  if (result == -EAGAIN)
+    ab__fd_exhausted(ab__loop_get(t->self), a.fd, t->write ? AB_POLL_OUT : AB_POLL_IN);
   return result;
 }
 
@@ -267,10 +326,7 @@ static VALUE perform(const transfer *t) {
   char *base = octets(t, t->offset, &size);
   if (t->length < size) size = t->length;
   if (size == 0) return INT2FIX(0);
-  ssize_t result;
-  do result = attempt(t, rb_io_descriptor(t->io), base, size, 0);
-  while (result == -EINTR);
-  return SSIZET2NUM(result);
+  return SSIZET2NUM(try_once(t, base, size, 0));
 }
 
 #else
@@ -302,8 +358,7 @@ static VALUE perform(const transfer *t) {
     if (t->length > done && t->length - done > size)
       rb_raise(rb_eArgError, "the length is behind the end of the buffer");
     if (size == 0) return SIZET2NUM(done);
-    ssize_t result = attempt(t, rb_io_descriptor(t->io), base, size, done);
-    if (result == -EINTR) continue;
+    ssize_t result = try_once(t, base, size, done);
     if (would_block(result) && t->length > 0) {
       wait_for(t->self, t->io, t->write ? WRITABLE : READABLE);
       continue;

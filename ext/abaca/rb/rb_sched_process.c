@@ -15,12 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Threads for names. */
-#define OFFLOAD_THREADS 8
-
-/* Threads that look out for children without a pidfd. There may be more waits than threads, and a
- * thread is not free before a child has changed: so each wait also asks by itself. */
-#define CHILD_THREADS  4
+/* Threads look out for children without a pidfd. There may be more waits than threads, and a thread
+ * is not free before a child has changed: so each wait also asks by itself. */
 #define CHILD_INTERVAL (50 * AB_NSEC_PER_MS)
 
 /* ---- offloading ---- */
@@ -41,7 +37,8 @@ static VALUE offload_park(VALUE arg) {
 
 static VALUE offload_end(VALUE arg) {
   offload_wait *wait = (offload_wait *)arg;
-  if (!wait->done && wait->loop->offload) ab_offload_abandon(wait->loop->offload, wait->job);
+  ab_offload *names = wait->loop->pools[AB_POOL_NAMES];
+  if (!wait->done && names) ab_offload_abandon(names, wait->job);
   return Qnil;
 }
 
@@ -141,11 +138,12 @@ static VALUE sched_address_resolve(VALUE self, VALUE hostname) {
   lookup->job.done = lookup_done;
   lookup->job.fini = lookup_fini;
   lookup->job.owner = &wait.base;
-  if (!loop->offload && !(loop->offload = ab_offload_init(loop->poller, OFFLOAD_THREADS))) {
+  ab_offload *names = ab__loop_pool(loop, AB_POOL_NAMES);
+  if (!names) {
     free(lookup);
     rb_memerror();
   }
-  if (ab_offload_submit(loop->offload, &lookup->job) != AB_OK) {
+  if (ab_offload_submit(names, &lookup->job) != AB_OK) {
     int error = errno;
     free(lookup);
     rb_syserr_fail(error, "a thread for name resolution");
@@ -233,8 +231,8 @@ static void child_fini(ab_offload_job *job) {
 /* Starts a thread's look, unless all of them are busy: the waiter asks from time to time anyway. */
 static void submit_look(child_wait *wait) {
   ab_loop *loop = wait->base.loop;
-  if (!loop->children) loop->children = ab_offload_init(loop->poller, CHILD_THREADS);
-  if (!loop->children || ab_offload_pending(loop->children) >= CHILD_THREADS) return;
+  ab_offload *children = ab__loop_pool(loop, AB_POOL_CHILDREN);
+  if (!children || ab_offload_pending(children) >= AB_CHILD_THREADS) return;
   child_job *child = ab_alloc_zero(&ab_mem_libc, sizeof *child);
   if (!child) return;
   child->job = (ab_offload_job){
@@ -243,7 +241,7 @@ static void submit_look(child_wait *wait) {
   /* The caller's own group by its number: kernels before 5.4 do not take 0. */
   child->id = (id_t)(wait->pid > 0 ? wait->pid : wait->pid == 0 ? getpgrp() : -wait->pid);
   child->options = WEXITED | WNOWAIT | (wait->flags & WUNTRACED ? WSTOPPED : 0);
-  if (ab_offload_submit(loop->children, &child->job) != AB_OK) {
+  if (ab_offload_submit(children, &child->job) != AB_OK) {
     free(child);
     return;
   }
@@ -264,7 +262,7 @@ static VALUE child_wait_loop(VALUE arg) {
 
 static VALUE child_wait_end(VALUE arg) {
   child_wait *wait = (child_wait *)arg;
-  ab_offload *children = wait->base.loop->children;
+  ab_offload *children = wait->base.loop->pools[AB_POOL_CHILDREN];
   if (wait->base.job && !wait->base.done && children) ab_offload_abandon(children, wait->base.job);
   return Qnil;
 }

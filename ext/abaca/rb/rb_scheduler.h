@@ -7,6 +7,7 @@
 #ifndef AB_RB_SCHEDULER_H
 #define AB_RB_SCHEDULER_H
 
+#include <limits.h>
 #include <ruby.h>
 #include <sys/types.h>
 
@@ -49,6 +50,13 @@ typedef struct ab_interest {
 
 #define AB_FD_CHUNK 64
 
+/* The most threads that look out for children. */
+#define AB_CHILD_THREADS 4
+
+/* What native threads do for fibers; each has a pool of its own, so that none can fill another's.
+ */
+enum ab_pool_kind { AB_POOL_NAMES, AB_POOL_CHILDREN, AB_POOL_FILES, AB_POOLS };
+
 typedef struct ab_fd_table {
   ab_fd_state **chunks; /* of AB_FD_CHUNK states; addresses never change */
   size_t count;
@@ -84,8 +92,9 @@ struct ab_loop {
   ab_fd_table fds;
   size_t fd_waits;  /* how many fibers are in ab__fd_wait */
   ab_list unproven; /* descriptors whose registration is trusted for the moment, oldest first */
-  ab_offload *offload, *children; /* for names and for processes; made when first needed */
-  volatile uint32_t *fork_guard;  /* reads 0 in a forked child */
+  ab_offload *pools[AB_POOLS];   /* by enum ab_pool_kind; made when first needed */
+  ab_list writes;                /* rb_sched_file.c: who writes to files on threads, in order */
+  volatile uint32_t *fork_guard; /* reads 0 in a forked child */
   pid_t owner;
   uint8_t blocked; /* enum ab_blocked */
   bool running, closing, closed;
@@ -126,13 +135,15 @@ void ab__loop_step_aside(ab_loop *loop, ab_waiter *waiter);
 void ab__loop_leave(ab_loop *loop);
 /* True on the root fiber, and while the loop does not run on any fiber that it has nothing to do
  * with. */
-bool ab__loop_at_home(const ab_loop *loop);
+bool ab__loop_at_home(ab_loop *loop);
 /* As ab_loop_transfer on the root fiber; returns false when Ruby refused the switch. */
 bool ab__loop_enter(ab_loop *loop, VALUE fiber);
 /* Deals with how a fiber's body ended, after rb_protect said `state`: reports an exception,
  * forwards one that concerns the process. Returns false when the caller must go on with
  * rb_jump_tag. */
 bool ab__loop_ended(ab_loop *loop, int state);
+/* The threads of a kind, or NULL when there is no memory. */
+ab_offload *ab__loop_pool(ab_loop *loop, enum ab_pool_kind kind);
 /* monotonic now + timeout. */
 ab_nsec ab__deadline_after(ab_nsec timeout);
 /* Converts nil or seconds. Returns false for "never". Raises TypeError and ArgumentError. */
@@ -144,8 +155,6 @@ VALUE ab__fiber_new(rb_block_call_func_t body, VALUE data);
 /* rb_fdwait.c. Registers the interest; the caller takes it off with ab_list_remove. Returns false
  * when the descriptor is always ready (a regular file). Raises when it cannot be watched. */
 bool ab__fd_watch(ab_loop *loop, int fd, ab_interest *interest);
-/* True when the poller has taken a descriptor of this number before. */
-bool ab__fd_known(ab_loop *loop, int fd);
 /* A system call has said EAGAIN: the next event of this kind will be an edge. */
 void ab__fd_exhausted(ab_loop *loop, int fd, uint32_t events);
 /* Renews the registrations that waits have relied on since `since` or before. */
@@ -159,6 +168,34 @@ void ab__fd_fini(ab_loop *loop);
 uint32_t ab__fd_wait(ab_loop *loop, int fd, VALUE io, uint32_t events, ab_nsec deadline,
                      uint8_t kind, VALUE object);
 bool ab__io_closed(VALUE io);
+
+/* rb_sched_file.c. What a read or write of a descriptor may have to wait for. */
+enum ab_file_kind {
+  AB_FILE_STREAM, /* a peer: the poller knows */
+  AB_FILE_MEMORY, /* nobody: tmpfs, proc, a directory */
+  AB_FILE_DISK,   /* a disk; what is written goes to the page cache first */
+  AB_FILE_REMOTE  /* another machine or process, for each write too */
+};
+enum ab_file_kind ab__file_kind(int fd);
+
+/* One read or write that is done by a thread while the fiber waits. */
+typedef struct ab_file_op {
+  VALUE io;
+  bool write;
+  off_t from; /* -1: at the file's position, which moves */
+  /* Where the data behind the first `done` octets goes to or comes from; asked after each wait. May
+   * raise. */
+  char *(*octets)(void *ctx, size_t done, size_t *size);
+  void *ctx;
+} ab_file_op;
+
+#define AB_FILE_IN_PLACE (-SSIZE_MAX - 1) /* no thread can do it */
+
+/* Returns octets (a read: at most 1 MiB; a write: all, unless the disk is full), -errno, or
+ * AB_FILE_IN_PLACE. What interrupts the wait leaves the file's position alone when it reads. */
+ssize_t ab__file_transfer(ab_loop *loop, const ab_file_op *op);
+/* True while another fiber writes to the file through a thread: whoever comes later has to wait. */
+bool ab__file_busy(const ab_loop *loop, VALUE io);
 
 /* rb_preempt.c. Begins and ends the watch over the fibers of a loop that runs. */
 void ab__preempt_start(ab_loop *loop);
