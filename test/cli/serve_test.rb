@@ -201,6 +201,18 @@ class CommandServeTest < Minitest::Test
     refute_path_exists "#{@dir}/pid"
   end
 
+  def test_behind_proxies
+    file("config/puma.rb", "log_requests\ntrusted_proxies :loopback\nbind \"tcp://127.0.0.1:0?proxy_protocol=v1\"\n")
+    server = start
+    { "192.0.2.1" => "192.0.2.1", "127.0.0.9" => "198.51.100.1" }.each do |source, client|
+      TCPSocket.open("127.0.0.1", server.port) do |socket|
+        socket.write("PROXY TCP4 #{source} 127.0.0.1 1 2\r\nGET / HTTP/1.0\r\nX-Forwarded-For: 198.51.100.1\r\n\r\n")
+        assert_match(%r{\AHTTP/1\.1 200 }, socket.read)
+      end
+      assert server.wait_for(/^#{Regexp.escape(client)} - - \[/)
+    end
+  end
+
   def test_environment_reaches_the_app
     assert_match(/\Aproduction\|/, start("-b", "tcp://127.0.0.1:0", "-e", "production").get("/env").body)
     assert_match(/\Astaging\|/, start("-b", "tcp://127.0.0.1:0", env: { "RACK_ENV" => "staging" }).get("/env").body)

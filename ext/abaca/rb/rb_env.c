@@ -123,7 +123,7 @@ void ab_env_init(ab_env_builder *builder, VALUE template) {
   fill_template(builder, builder->template);
   builder->names = ZALLOC_N(ab_name_entry, AB_NAME_SLOTS);
   builder->name_count = 0;
-  builder->memo = (ab_env_memo){.addr_family = 0xff};
+  builder->memo = (ab_env_memo){.addr_family = 0xff, .scheme = builder->scheme};
   builder->direct = try_direct(builder);
 }
 
@@ -323,8 +323,20 @@ static void add_fields(ab_env_builder *builder, filling into, const ab_request *
 
 /* --- who talks to whom --- */
 
-/* Nearly every request names the Host of the one before it, and often has the same peer: these
- * values stand in the template, and are changed there. */
+/* Nearly every request names the Host of the one before it, and often has the same peer and, behind
+ * a proxy, the same scheme: these values stand in the template, and are changed there. */
+static void recall_scheme(ab_env_builder *builder, uint8_t scheme) {
+  if (AB_LIKELY(builder->memo.scheme == scheme)) return;
+  rb_hash_aset(builder->template, builder->url_scheme, builder->schemes[scheme]);
+  if (scheme == AB_SCHEME_HTTPS) {
+    rb_hash_aset(builder->template, builder->keys[AB_ENV_HTTPS], builder->on);
+  } else {
+    rb_hash_delete(builder->template, builder->keys[AB_ENV_HTTPS]);
+  }
+  builder->memo.scheme = scheme;
+  builder->memo.authority_len = 0; /* the default port is another one */
+}
+
 static void recall_host(ab_env_builder *builder, const ab_request *request) {
   const VALUE *keys = builder->keys;
   ab_env_memo *memo = &builder->memo;
@@ -333,8 +345,8 @@ static void recall_host(ab_env_builder *builder, const ab_request *request) {
       memcmp(memo->authority, authority.ptr, authority.len) == 0) {
     return;
   }
-  VALUE port =
-      request->port.len ? rb_obj_freeze(octets(request->port)) : builder->ports[builder->scheme];
+  VALUE port = request->port.len ? rb_obj_freeze(octets(request->port))
+                                 : builder->ports[builder->memo.scheme];
   rb_hash_aset(builder->template, keys[AB_ENV_HTTP_HOST], rb_obj_freeze(octets(authority)));
   rb_hash_aset(builder->template, keys[AB_ENV_SERVER_NAME], rb_obj_freeze(octets(request->host)));
   rb_hash_aset(builder->template, keys[AB_ENV_SERVER_PORT], port);
@@ -356,21 +368,6 @@ static void recall_peer(ab_env_builder *builder, const ab_addr *peer) {
   rb_hash_aset(builder->template, builder->keys[AB_ENV_REMOTE_ADDR], value);
   memo->addr_family = peer->family;
   memcpy(memo->addr, peer->bytes, 16);
-}
-
-/* A trusted proxy has said how the client's request came to it. */
-static void set_scheme(const ab_env_builder *builder, VALUE env, const ab_request *request,
-                       uint8_t scheme) {
-  const VALUE *keys = builder->keys;
-  rb_hash_aset(env, builder->url_scheme, builder->schemes[scheme]);
-  if (scheme == AB_SCHEME_HTTPS) {
-    rb_hash_aset(env, keys[AB_ENV_HTTPS], builder->on);
-  } else {
-    rb_hash_delete(env, keys[AB_ENV_HTTPS]);
-  }
-  if (request->authority.len > 0 && request->port.len == 0) {
-    rb_hash_aset(env, keys[AB_ENV_SERVER_PORT], builder->ports[scheme]);
-  }
 }
 
 /* HTTP/1.0 without Host: the socket's own name has to do. */
@@ -409,19 +406,16 @@ void ab_env_fix_peer(ab_env_builder *builder, VALUE text) {
 
 VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *request) {
   const VALUE *keys = builder->keys;
-  ab_forwarded from = {.scheme = AB_SCHEME_UNSAID};
   if (AB_UNLIKELY(builder->forwards)) {
-    from = ab_forwarded_resolve(&builder->forwarding, ab_conn_peer(conn), request);
+    ab_forwarded from = ab_forwarded_resolve(&builder->forwarding, ab_conn_peer(conn), request);
     recall_peer(builder, &from.client);
+    recall_scheme(builder, from.scheme == AB_SCHEME_UNSAID ? builder->scheme : from.scheme);
   } else {
     recall_peer(builder, ab_conn_peer(conn));
   }
   if (request->authority.len > 0) recall_host(builder, request);
   VALUE env = rb_hash_dup(builder->template);
   if (request->authority.len == 0) name_by_socket(builder, env, conn);
-  if (from.scheme != AB_SCHEME_UNSAID && from.scheme != builder->scheme) {
-    set_scheme(builder, env, request, from.scheme);
-  }
   filling into = fill(builder, env);
   if (!(request->method.len == 3 && memcmp(request->method.ptr, "GET", 3) == 0)) {
     set(into, keys[AB_ENV_REQUEST_METHOD], interned(request->method.ptr, request->method.len));

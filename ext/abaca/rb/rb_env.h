@@ -20,12 +20,13 @@ typedef struct ab_name_entry {
   char name[AB_NAME_LEN_MAX];
 } ab_name_entry;
 
-/* Whose Host and peer the template shows now. */
+/* Whose Host, peer and scheme the template shows now. */
 typedef struct ab_env_memo {
   char authority[64];
   uint8_t authority_len;
   uint8_t addr[16];
   uint8_t addr_family; /* 0xff: none yet */
+  uint8_t scheme;      /* enum ab_scheme */
 } ab_env_memo;
 
 /* Keys that the builder sets itself. */

@@ -43,7 +43,8 @@ module Abaca
           @options[:early_hints] = answer ? true : false
         end
 
-        # Fixes env["rack.url_scheme"], for a server behind a proxy that terminates TLS.
+        # Fixes env["rack.url_scheme"], for a server behind a proxy that terminates TLS; "https" brings HTTPS
+        # and port 443 with it. Where trusted proxies say the scheme (trusted_proxies), theirs wins.
         def rack_url_scheme(scheme = nil)
           return if scheme.nil?
           raise ArgumentError, "rack_url_scheme: http or https, not #{scheme}" unless %w[http https].include?(scheme)
