@@ -107,7 +107,7 @@ class LifeTest < Minitest::Test
   end
 
   def test_fibers_of_a_scheduler_that_is_not_the_thread_s
-    Thread.new do
+    thread = Thread.new do
       scheduler = Abaca::Scheduler.new
       done = []
       scheduler.fiber { scheduler.kernel_sleep(0.001) && (done << :slept) }
@@ -115,7 +115,8 @@ class LifeTest < Minitest::Test
       assert_equal 3, assert_raises(SystemExit) { scheduler.run }.status
       scheduler.close
       assert_equal [:slept], done
-    end.join(SchedulerCase::DEADLINE)
+    end
+    assert thread.join(SchedulerCase::DEADLINE)
   end
 
   def test_process_errors_are_raised_out_of_run
