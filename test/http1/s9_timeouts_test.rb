@@ -4,7 +4,7 @@ require "test_helper"
 require "support/server_case"
 
 # Deadlines: the server ends what does not go on, and takes no processor time while it waits.
-class Http1TimeoutTest < Minitest::Test
+class Http1S9TimeoutsTest < Minitest::Test
   include ServerCase
 
   READ = lambda do |env|
@@ -13,7 +13,7 @@ class Http1TimeoutTest < Minitest::Test
   PATIENCE = { timeout: 6 }.freeze
 
   # A deadline is absolute: octets that dribble in do not put it off.
-  def test_header_timeout
+  def test_9_5_header_timeout
     running = serve(header_timeout: 1)
     silent = connect(running, **PATIENCE)
     silent.write("GET / HT")
@@ -31,7 +31,7 @@ class Http1TimeoutTest < Minitest::Test
     end
   end
 
-  def test_header_timeout_answers_408
+  def test_9_5_header_timeout_answers_408
     client = connect(serve(header_timeout: 1), **PATIENCE)
     client.write("GET / HTTP/1.1\r\nHost: a.test\r\nX: ")
     assert_equal 408, client.read.status
@@ -39,21 +39,21 @@ class Http1TimeoutTest < Minitest::Test
   end
 
   # Nothing was asked, so nothing is answered.
-  def test_a_connection_that_sends_nothing_is_closed_silently
+  def test_9_5_a_connection_that_sends_nothing_is_closed_silently
     running = serve(header_timeout: 1, persistent_timeout: 1)
     client = connect(running, **PATIENCE)
     assert client.closed?
     refute_match(/error/i, running.log)
   end
 
-  def test_persistent_timeout
+  def test_9_5_persistent_timeout
     running = serve(persistent_timeout: 1)
     client = connect(running, **PATIENCE)
     assert client.usable?
     assert client.closed?
   end
 
-  def test_persistent_timeout_starts_again_with_each_request
+  def test_9_5_persistent_timeout_starts_again_with_each_request
     client = connect(serve(persistent_timeout: 2), **PATIENCE)
     5.times do
       assert client.usable?
@@ -62,21 +62,21 @@ class Http1TimeoutTest < Minitest::Test
     assert client.usable?
   end
 
-  def test_body_timeout
+  def test_9_5_body_timeout
     client = connect(serve(READ, body_timeout: 1), **PATIENCE)
     client.write(request("POST", "/", "Content-Length" => "10") + "hello")
     assert_equal 408, client.read.status
     assert client.closed?
   end
 
-  def test_body_timeout_of_chunks
+  def test_9_5_body_timeout_of_chunks
     client = connect(serve(READ, body_timeout: 1), **PATIENCE)
     client.write("#{request('POST', '/', 'Transfer-Encoding' => 'chunked')}5\r\nhel")
     assert_equal 408, client.read.status
     assert client.closed?
   end
 
-  def test_body_timeout_starts_again_with_progress
+  def test_9_5_body_timeout_starts_again_with_progress
     client = connect(serve(READ, body_timeout: 2), **PATIENCE)
     client.write(request("POST", "/", "Content-Length" => "6"))
     6.times do
@@ -87,7 +87,7 @@ class Http1TimeoutTest < Minitest::Test
   end
 
   # The peer takes nothing of a response: the connection is ended, and the app's body closed.
-  def test_write_timeout
+  def test_9_5_write_timeout
     closed = Queue.new
     body = Class.new do
       define_method(:each) { |&block| 300.times { block.call("x" * 100_000) } }
@@ -105,7 +105,7 @@ class Http1TimeoutTest < Minitest::Test
     assert_operator received, :<, 30_000_000
   end
 
-  def test_a_slow_reader_who_goes_on_is_not_cut_off
+  def test_9_5_a_slow_reader_who_goes_on_is_not_cut_off
     running = serve(write_timeout: 1) { [200, { "content-type" => "text/plain" }, ["x" * 400_000] * 20] }
     client = connect(running, receive_buffer: 65_536, **PATIENCE)
     client.write(GET)
@@ -118,7 +118,7 @@ class Http1TimeoutTest < Minitest::Test
   end
 
   # A slow app is not a slow client: no deadline of the connection runs while the app works.
-  def test_deadlines_do_not_run_while_the_app_works
+  def test_9_5_deadlines_do_not_run_while_the_app_works
     running = serve(header_timeout: 1, body_timeout: 1, persistent_timeout: 1, write_timeout: 1) do
       sleep 1.6
       [200, { "content-type" => "text/plain" }, ["done"]]
@@ -139,7 +139,7 @@ class Http1TimeoutTest < Minitest::Test
   }.freeze
 
   # All of them wait at once; an engine that polls for any one of them shows in the sum.
-  def test_waiting_costs_no_processor_time
+  def test_9_5_waiting_costs_no_processor_time
     running = serve(READ)
     clients = PARTIAL.values.map { |octets| connect(running).write(octets) }
     half = connect(running).write("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nhel")

@@ -6,7 +6,7 @@ require "test_helper"
 require "support/server_case"
 
 # Request bodies: framing, 100-continue, memory and temporary files (RFC 9112 6, 7; RFC 9110 10.1.1).
-class Http1RequestBodyTest < Minitest::Test
+class Http1S6RequestBodiesTest < Minitest::Test
   include ServerCase
 
   DIGEST = lambda do |env|
@@ -20,7 +20,18 @@ class Http1RequestBodyTest < Minitest::Test
   end
   IGNORE = ->(_env) { [200, { "content-type" => "text/plain" }, ["ignored"]] }
 
-  def test_bodies_around_the_limit_of_memory
+  def test_6_2_max_body_size_with_content_length
+    running = serve(DIGEST, max_body_size: 1_000)
+    [999, 1_000].each { |size| assert_equal summary("x" * size), ask(running, request("POST", body: "x" * size)).body }
+    client = connect(running)
+    client.write(request("POST", "/", "Content-Length" => "1001")) # not one octet of the body
+    response = client.read
+    assert_equal 413, response.status
+    assert response.close?
+    assert client.closed?
+  end
+
+  def test_6_3_bodies_around_the_limit_of_memory
     running = serve(DIGEST, max_body_memory: 10_000)
     client = connect(running)
     [1, 9_999, 10_000, 10_001, 100_000, 1_000_000].each do |size|
@@ -32,23 +43,8 @@ class Http1RequestBodyTest < Minitest::Test
     end
   end
 
-  def test_a_chunked_upload_of_20_megabytes
-    running = serve(DIGEST)
-    client = connect(running, timeout: 20)
-    piece = Random.new(1).bytes(64 * 1024)
-    digest = Digest::SHA256.new
-    client.write(request("POST", "/", "Transfer-Encoding" => "chunked"))
-    320.times do
-      digest << piece
-      client.write("10000\r\n").write(piece).write("\r\n")
-    end
-    client.write("0\r\n\r\n")
-    assert_equal "#{320 * 64 * 1024} #{digest.hexdigest}", client.read.body
-    assert client.silent?(0.01)
-  end
-
   # Temporary files have no name, or lose it at once: nothing may stay in the directory.
-  def test_temporary_files_are_removed
+  def test_6_3_temporary_files_are_removed
     Dir.mktmpdir do |dir|
       with_tmpdir(dir) do
         running = serve(DIGEST, max_body_memory: 1_000)
@@ -66,7 +62,7 @@ class Http1RequestBodyTest < Minitest::Test
     end
   end
 
-  def test_a_body_that_nobody_reads_is_skipped
+  def test_6_3_a_body_that_nobody_reads_is_skipped
     client = connect(serve(IGNORE))
     [5, 100_000, 500_000].each do |size|
       response = client.call(request("POST", body: "GET /smuggled HTTP/1.1\r\n".ljust(size, "x")))
@@ -76,70 +72,22 @@ class Http1RequestBodyTest < Minitest::Test
     assert client.usable?
   end
 
-  # The server asks for the body, and answers when it has it.
-  def test_expect_continue
-    client = connect(serve(DIGEST))
-    client.write(request("POST", "/", "Expect" => "100-continue", "Content-Length" => "5"))
-    assert_equal 100, client.read_interim.status
-    assert_equal summary("hello"), client.call("hello").body
-    assert client.silent?(0.01)
-  end
-
-  def test_expect_continue_with_chunks
-    client = connect(serve(DIGEST))
-    client.write(request("POST", "/", "Expect" => "100-Continue", "Transfer-Encoding" => "chunked"))
-    assert_equal 100, client.read_interim.status
-    assert_equal summary("onetwo"), client.call(chunked("one", "two")).body
-  end
-
-  # RFC 9110 10.1.1: it may be left out when the body is there already, and comes at most once.
-  def test_expect_continue_with_the_body_at_once
-    client = connect(serve(DIGEST))
-    response = client.call(request("POST", "/", { "Expect" => "100-continue" }, body: "hello"))
-    assert_equal summary("hello"), response.body
-    assert_operator response.interim.size, :<=, 1
-    assert client.silent?(0.01)
-  end
-
-  def test_no_100_without_a_body
-    client = connect(serve)
-    response = client.call(request("GET", "/", "Expect" => "100-continue"))
-    assert_equal [200, []], [response.status, response.interim]
-  end
-
-  # RFC 9110 15.2: a 1.0 client does not know interim responses.
-  def test_no_100_for_1_0
-    client = connect(serve(DIGEST))
-    client.write(request("POST", "/", { "Expect" => "100-continue", "Content-Length" => "5" }, version: "1.0"))
-    assert client.silent?(0.1)
-    response = client.call("hello")
-    assert_equal [summary("hello"), []], [response.body, response.interim]
-  end
-
-  # What follows such a response may be the body or the next request: nobody can tell.
-  def test_a_final_response_instead_of_100_closes
-    client = connect(serve(->(_env) { [403, { "content-type" => "text/plain" }, ["no"]] }))
-    client.write(request("POST", "/", "Expect" => "100-continue", "Content-Length" => "5"))
-    response = client.read
-    assert_equal 403, response.status
-    if response.interim.empty?
-      assert response.close?
-      assert client.closed?
+  def test_7_1_a_chunked_upload_of_20_megabytes
+    running = serve(DIGEST)
+    client = connect(running, timeout: 20)
+    piece = Random.new(1).bytes(64 * 1024)
+    digest = Digest::SHA256.new
+    client.write(request("POST", "/", "Transfer-Encoding" => "chunked"))
+    320.times do
+      digest << piece
+      client.write("10000\r\n").write(piece).write("\r\n")
     end
+    client.write("0\r\n\r\n")
+    assert_equal "#{320 * 64 * 1024} #{digest.hexdigest}", client.read.body
+    assert client.silent?(0.01)
   end
 
-  def test_max_body_size_with_content_length
-    running = serve(DIGEST, max_body_size: 1_000)
-    [999, 1_000].each { |size| assert_equal summary("x" * size), ask(running, request("POST", body: "x" * size)).body }
-    client = connect(running)
-    client.write(request("POST", "/", "Content-Length" => "1001")) # not one octet of the body
-    response = client.read
-    assert_equal 413, response.status
-    assert response.close?
-    assert client.closed?
-  end
-
-  def test_max_body_size_with_chunks
+  def test_7_1_max_body_size_with_chunks
     running = serve(DIGEST, max_body_size: 1_000)
     head = request("POST", "/", "Transfer-Encoding" => "chunked")
     [999, 1_000].each do |size|
@@ -152,26 +100,78 @@ class Http1RequestBodyTest < Minitest::Test
     assert client.closed?
   end
 
-  def test_max_body_size_comes_before_100
-    client = connect(serve(DIGEST, max_body_size: 1_000))
-    client.write(request("POST", "/", "Content-Length" => "1001", "Expect" => "100-continue"))
-    response = client.read
-    assert_equal [413, []], [response.status, response.interim]
-  end
-
   # One octet a chunk costs 6 octets; somewhere the server must stop, but not for a few.
-  def test_a_thousand_chunks_of_one_octet_are_fine
+  def test_7_1_a_thousand_chunks_of_one_octet_are_fine
     assert_equal summary("x" * 1_000),
                  ask(serve(DIGEST),
                      request("POST", "/", "Transfer-Encoding" => "chunked") + chunked(*["x"] * 1_000)).body
   end
 
-  def test_chunks_of_one_octet_without_end_are_refused
+  def test_7_1_chunks_of_one_octet_without_end_are_refused
     client = connect(serve(DIGEST))
     client.write(request("POST", "/", "Transfer-Encoding" => "chunked"))
     client.write_what_goes("1\r\nx\r\n" * 200_000)
     assert_includes 400..499, client.read.status
     assert client.closed?
+  end
+
+  # The server asks for the body, and answers when it has it.
+  def test_rfc9110_10_1_1_expect_continue
+    client = connect(serve(DIGEST))
+    client.write(request("POST", "/", "Expect" => "100-continue", "Content-Length" => "5"))
+    assert_equal 100, client.read_interim.status
+    assert_equal summary("hello"), client.call("hello").body
+    assert client.silent?(0.01)
+  end
+
+  def test_rfc9110_10_1_1_expect_continue_with_chunks
+    client = connect(serve(DIGEST))
+    client.write(request("POST", "/", "Expect" => "100-Continue", "Transfer-Encoding" => "chunked"))
+    assert_equal 100, client.read_interim.status
+    assert_equal summary("onetwo"), client.call(chunked("one", "two")).body
+  end
+
+  # RFC 9110 10.1.1: it may be left out when the body is there already, and comes at most once.
+  def test_rfc9110_10_1_1_expect_continue_with_the_body_at_once
+    client = connect(serve(DIGEST))
+    response = client.call(request("POST", "/", { "Expect" => "100-continue" }, body: "hello"))
+    assert_equal summary("hello"), response.body
+    assert_operator response.interim.size, :<=, 1
+    assert client.silent?(0.01)
+  end
+
+  def test_rfc9110_10_1_1_no_100_without_a_body
+    client = connect(serve)
+    response = client.call(request("GET", "/", "Expect" => "100-continue"))
+    assert_equal [200, []], [response.status, response.interim]
+  end
+
+  # RFC 9110 15.2: a 1.0 client does not know interim responses.
+  def test_rfc9110_10_1_1_no_100_for_1_0
+    client = connect(serve(DIGEST))
+    client.write(request("POST", "/", { "Expect" => "100-continue", "Content-Length" => "5" }, version: "1.0"))
+    assert client.silent?(0.1)
+    response = client.call("hello")
+    assert_equal [summary("hello"), []], [response.body, response.interim]
+  end
+
+  # What follows such a response may be the body or the next request: nobody can tell.
+  def test_rfc9110_10_1_1_a_final_response_instead_of_100_closes
+    client = connect(serve(->(_env) { [403, { "content-type" => "text/plain" }, ["no"]] }))
+    client.write(request("POST", "/", "Expect" => "100-continue", "Content-Length" => "5"))
+    response = client.read
+    assert_equal 403, response.status
+    if response.interim.empty?
+      assert response.close?
+      assert client.closed?
+    end
+  end
+
+  def test_rfc9110_10_1_1_max_body_size_comes_before_100
+    client = connect(serve(DIGEST, max_body_size: 1_000))
+    client.write(request("POST", "/", "Content-Length" => "1001", "Expect" => "100-continue"))
+    response = client.read
+    assert_equal [413, []], [response.status, response.interim]
   end
 
   private

@@ -5,7 +5,7 @@ require "support/server_case"
 
 # RFC 9112 7.1.2 and RFC 9110 6.5: fields behind the content, which an app gives in its response's
 # headers under "abaca.trailers".
-class Http1TrailerTest < Minitest::Test
+class Http1S7ResponseTrailersTest < Minitest::Test
   include ServerCase
 
   TYPE = { "content-type" => "text/plain" }.freeze
@@ -26,20 +26,20 @@ class Http1TrailerTest < Minitest::Test
 
   CONTENT = "3\r\none\r\n3\r\ntwo\r\n"
 
-  def test_a_hash_is_announced
+  def test_7_1_2_a_hash_is_announced
     head, content, = answer({ "x-sum" => "42", "server-timing" => "app;dur=1" })
     assert_match(/^trailer: x-sum, server-timing\r$/i, head)
     assert_equal "#{CONTENT}0\r\nx-sum: 42\r\nserver-timing: app;dur=1\r\n\r\n", content
     refute_match(/abaca/, head)
   end
 
-  def test_values_may_be_arrays
+  def test_7_1_2_values_may_be_arrays
     _, content, = answer({ "x-a" => %w[1 2] })
     assert_equal "#{CONTENT}0\r\nx-a: 1\r\nx-a: 2\r\n\r\n", content
   end
 
   # A callable knows what was sent: it is asked when the content is complete.
-  def test_a_callable
+  def test_7_1_2_a_callable
     octets = 0
     body = Enumerator.new { |out| 3.times { |nth| out << ("x" * nth.succ).tap { |piece| octets += piece.size } } }
     head, content, = answer(-> { { "x-octets" => octets.to_s } }, body: body, headers: { "trailer" => "x-octets" })
@@ -48,7 +48,7 @@ class Http1TrailerTest < Minitest::Test
   end
 
   # A Hash may be filled while the body is made.
-  def test_a_hash_that_is_filled_later
+  def test_7_1_2_a_hash_that_is_filled_later
     trailers = {}
     body = Enumerator.new do |out|
       out << "one"
@@ -58,7 +58,7 @@ class Http1TrailerTest < Minitest::Test
     assert content.end_with?("0\r\nx-sum: 1\r\n\r\n"), content
   end
 
-  def test_nothing_to_say
+  def test_7_1_2_nothing_to_say
     [{}, -> {}, -> { {} }].each do |trailers|
       head, content, = answer(trailers)
       refute_match(/^trailer:/i, head)
@@ -67,7 +67,7 @@ class Http1TrailerTest < Minitest::Test
   end
 
   # Only chunks leave room for them, so an Array has them in place of its length.
-  def test_array_bodies_and_streams
+  def test_7_1_2_array_bodies_and_streams
     _, content, = answer({ "x-a" => "1" }, body: %w[one two])
     assert_equal "#{CONTENT}0\r\nx-a: 1\r\n\r\n", content
     _, content, = answer({ "x-a" => "1" }, body: ->(stream) { stream.write("one", "two") && stream.close })
@@ -75,7 +75,7 @@ class Http1TrailerTest < Minitest::Test
   end
 
   # Where they cannot go the response goes without.
-  def test_where_there_is_no_room
+  def test_7_1_2_where_there_is_no_room
     asked = Queue.new
     trailers = -> { asked << 1 and { "x-a" => "1" } }
     [{ octets: request("GET", version: "1.0") }, { headers: { "content-length" => "6" } },
@@ -87,7 +87,7 @@ class Http1TrailerTest < Minitest::Test
     assert_empty asked
   end
 
-  def test_the_connection_goes_on
+  def test_7_1_2_the_connection_goes_on
     running = serve(lint: false) { [200, TYPE.merge("abaca.trailers" => { "x-a" => "1" }), ["x"]] }
     client = connect(running).write(GET * 2)
     octets = +""
@@ -106,7 +106,7 @@ class Http1TrailerTest < Minitest::Test
     "cache-control" => { "cache-control" => "no-store" }, "connection" => { "connection" => "close" }
   }.freeze
 
-  def test_what_is_refused
+  def test_7_1_2_what_is_refused
     REFUSED.each do |name, trailers|
       [trailers, -> { trailers }].each do |given|
         head, content, running = answer(given)
@@ -117,19 +117,19 @@ class Http1TrailerTest < Minitest::Test
     end
   end
 
-  def test_a_callable_that_raises
+  def test_7_1_2_a_callable_that_raises
     _, content, running = answer(-> { raise "secret" })
     assert_equal CONTENT, content
     assert running.logged?(/secret/)
   end
 
-  def test_not_with_chunks_of_the_apps_own
+  def test_7_1_2_not_with_chunks_of_the_apps_own
     head, = answer({ "x-a" => "1" }, headers: { "transfer-encoding" => "chunked" }, body: ["0\r\n\r\n"])
     assert head.start_with?("HTTP/1.1 500")
   end
 
   # Nothing below 0x20 but HTAB leaves in a field, whatever an app may give.
-  def test_no_control_octet_leaves
+  def test_7_1_2_no_control_octet_leaves
     random = Random.new(20_260_102)
     given = nil
     running = serve(lint: false) { [200, TYPE.merge("abaca.trailers" => -> { given }), ["body"].each] }
