@@ -30,6 +30,18 @@ module Abaca
   # A drain ran out of time: raised inside the request's fiber, at the place where it waits.
   class ForceShutdown < Error; end
 
+  # The server has ended a request's work, where its fiber waits. It is no StandardError: nothing has
+  # failed that a `rescue => e` could put right, and whoever rescued it to try again or to answer something else
+  # would go on with work that nobody wants. `ensure` blocks run.
+  class Cancelled < Exception; end # rubocop:disable Lint/InheritException -- see above
+
+  # The request took longer than `request_timeout`. Logged; the client gets 504, or a response that
+  # breaks off when one had begun.
+  class DeadlineExceeded < Cancelled; end
+
+  # The client has gone, and `cancel_on_disconnect` is set. Not worth a line in the log.
+  class ClientGone < Cancelled; end
+
   # A mistake of Abaca's own.
   class InternalError < Error; end
 end

@@ -54,6 +54,14 @@ module Abaca
       problem(:error, "abaca: error in the app: #{exception.class} (its report failed: #{e.class})")
     end
 
+    # The app rescued what the server had raised to end its work, and went on, on `err`.
+    #
+    # @param exception [Cancelled]
+    # @param env [Hash, nil] the request's env
+    def swallowed(exception, env)
+      warn("the app went on after #{exception.class}#{request_text(env)}")
+    end
+
     # One line of the access log: the common format, and the seconds the request took.
     #
     # @param env [Hash] the request's env

@@ -163,6 +163,7 @@ module Abaca
         early_hints: @config[:early_hints],
         url_scheme: @config[:rack_url_scheme], multiprocess: false, script_name: @config[:script_name],
         shutdown_timeout: @config[:force_shutdown_after], rack_release: Rack.release,
+        cancel_on_disconnect: @config[:cancel_on_disconnect], half_close: @config[:half_close],
         rewindable_input: @config[:rewindable_input], null_input: @config[:null_input],
         **Config::Proxies.engine_options(@config) }
     end

@@ -106,6 +106,15 @@ class ConfigTest < Minitest::Test
     assert_match(/header_timeout: a whole number of seconds/, failure(header_timeout: nil))
   end
 
+  def test_what_a_client_that_leaves_means
+    assert_equal [false, :answer], load.to_h.values_at(:cancel_on_disconnect, :half_close)
+    file("config/puma.rb", "cancel_on_disconnect\nhalf_close :gone\n")
+    assert_equal [true, :gone], load.to_h.values_at(:cancel_on_disconnect, :half_close)
+    file("config/puma.rb", "cancel_on_disconnect false\nhalf_close \"answer\"\n")
+    assert_equal [false, :answer], load.to_h.values_at(:cancel_on_disconnect, :half_close)
+    assert_equal "half_close: :answer or :gone is needed, not :maybe", failure(half_close: :maybe)
+  end
+
   def test_a_bind_has_limits_of_its_own
     options = { "tcp://a:1?max_body_size=1000&header_timeout=5&backlog=9" => { max_body_size: 1000, header_timeout: 5 },
                 "unix:///a?max_body_size=0" => { max_body_size: 0 }, "tcp://a:1" => nil }

@@ -9,6 +9,12 @@
 /* What a step of the state machine leaves to do. */
 enum step { STEP_ON, STEP_WAIT };
 
+/* The peer has ended its side while it has a request here, and that is enough to call it gone. */
+static bool is_abandoned(const ab_conn *conn) {
+  return conn->hung_up && conn->engine->half_close_is_gone &&
+         (conn->state == AB_CONN_QUEUED || conn->state == AB_CONN_APP);
+}
+
 static void conn_ready(ab_watch *watch, uint32_t events) {
   ab_conn *conn = AB_CONTAINER_OF(watch, ab_conn, watch);
   if (events & (AB_POLL_HUP | AB_POLL_ERROR)) {
@@ -16,6 +22,10 @@ static void conn_ready(ab_watch *watch, uint32_t events) {
     return;
   }
   if (events & AB_POLL_RDHUP) conn->hung_up = true;
+  if (AB_UNLIKELY(is_abandoned(conn))) {
+    ab__conn_drop(conn);
+    return;
+  }
   if (events & (AB_POLL_IN | AB_POLL_RDHUP)) conn->readable = true;
   if (events & AB_POLL_OUT && conn->blocked) conn->blocked = conn->timed = false;
   ab__engine_ready(conn);
@@ -249,7 +259,11 @@ static int parse(ab_conn *conn) {
 static void queue_request(ab_conn *conn) {
   conn->state = AB_CONN_QUEUED;
   conn->timed = false;
-  ab__engine_event(conn, AB_EVENT_REQUEST);
+  if (AB_UNLIKELY(conn->engine->half_close_is_gone) && ab_sock_ended(conn->watch.fd, true)) {
+    ab__conn_drop(conn); /* the poller may not have told yet */
+  } else {
+    ab__engine_event(conn, AB_EVENT_REQUEST);
+  }
 }
 
 /* The head at `in` is complete: that is enough for the application, which reads the body itself. */

@@ -96,6 +96,7 @@ struct ab_conn {
   bool keep_decided : 1; /* ab_conn_keep_alive was asked */
   bool keep : 1;         /* its answer */
   bool resets : 1;       /* the end of the connection must not look like the end of the response */
+  bool expired : 1;      /* request_timeout has passed */
   bool lingers : 1;      /* unread input is on its way: linger before closing */
   bool proxied : 1;      /* a PROXY header has to come before the first request */
 };
@@ -126,6 +127,7 @@ struct ab_engine {
   int64_t date_second;
   ab_engine_stats stats;
   bool paused, draining;
+  bool half_close_is_gone;
   bool starved; /* a request could not be taken in this step, for want of room in the arena */
   char date[AB_DATE_FIELD_LEN + 1];
   ab_outbox_next_op next_op;

@@ -141,6 +141,7 @@ void ab__conn_rearm(ab_conn *conn) {
 
 void ab__conn_begin_request(ab_conn *conn) {
   uint64_t seconds = ab__conn_limits(conn)->request_timeout;
+  conn->expired = false;
   if (AB_LIKELY(seconds == 0)) return;
   conn->request_deadline = conn->engine->now + ab_limit_nsec(seconds);
   arm(conn);
@@ -151,6 +152,7 @@ void ab__conn_begin_request(ab_conn *conn) {
 static void pass_request(ab_conn *conn) {
   ab_engine *engine = conn->engine;
   conn->request_deadline = 0;
+  conn->expired = true;
   engine->stats.expired++;
   if (conn->state == AB_CONN_APP) {
     ab__engine_event(conn, AB_EVENT_DEADLINE);

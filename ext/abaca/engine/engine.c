@@ -299,6 +299,10 @@ void ab_engine_pause(ab_engine *engine, bool paused) {
   ab_engine_unlock(engine);
 }
 
+void ab_engine_half_close_is_gone(ab_engine *engine, bool gone) {
+  engine->half_close_is_gone = gone;
+}
+
 /* --- life --- */
 
 int ab_engine_attach(ab_engine *engine, ab_poller *poller, ab_nsec now) {

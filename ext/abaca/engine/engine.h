@@ -71,6 +71,10 @@ const ab_listener *ab_engine_listener(const ab_engine *engine, size_t i);
 /* Stops listening and lets the listeners go; their socket files are removed. */
 void ab_engine_close_listeners(ab_engine *engine);
 
+/* A peer that ends its side of the connection while a request of it waits or is in the application
+ * has gone, although it may be waiting for the response. To be called before attach. */
+void ab_engine_half_close_is_gone(ab_engine *engine, bool gone);
+
 /* Registers everything with `poller`, which is borrowed until detach. Returns AB_OK, AB_ENOMEM or
  * AB_ESYS. */
 int ab_engine_attach(ab_engine *engine, ab_poller *poller, ab_nsec now) AB_WARN_UNUSED;
@@ -138,6 +142,13 @@ bool ab_conn_keep_alive(ab_conn *conn);
 void ab_conn_close_after(ab_conn *conn);
 /* [locked] True when the peer has gone, or the connection was detached: output is dropped. */
 bool ab_conn_gone(const ab_conn *conn);
+
+/* [locked] As ab_conn_gone, after a look at the socket: for a caller that has not given the engine
+ * a turn for long. */
+bool ab_conn_look(ab_conn *conn);
+/* What has happened to a request in the application so far, told by an event or not: a set of
+ * AB_EVENT_GONE and AB_EVENT_DEADLINE. */
+unsigned ab_conn_news(const ab_conn *conn);
 
 /* The request's body: its framing and how far it has been read; NULL when it has none. */
 const ab_body *ab_conn_body(const ab_conn *conn);

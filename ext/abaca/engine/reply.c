@@ -31,6 +31,19 @@ bool ab_conn_gone(const ab_conn *conn) {
   return conn->state == AB_CONN_DEAD;
 }
 
+bool ab_conn_look(ab_conn *conn) {
+  if (conn->state != AB_CONN_DEAD &&
+      ab_sock_ended(conn->watch.fd, conn->engine->half_close_is_gone)) {
+    ab__conn_drop(conn);
+  }
+  return conn->state == AB_CONN_DEAD;
+}
+
+unsigned ab_conn_news(const ab_conn *conn) {
+  return (conn->state == AB_CONN_DEAD ? AB_EVENT_GONE : 0) |
+         (conn->expired ? AB_EVENT_DEADLINE : 0);
+}
+
 bool ab_conn_keep_alive(ab_conn *conn) {
   if (!conn->keep_decided) {
     const ab_engine *engine = conn->engine;

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -108,6 +109,11 @@ ssize_t ab_sock_sendfile(int fd, int file_fd, uint64_t offset, uint64_t len) {
 uint64_t ab_sock_queued(int fd) {
   int octets = 0;
   return ioctl(fd, SIOCOUTQ, &octets) == 0 && octets > 0 ? (uint64_t)octets : 0;
+}
+
+bool ab_sock_ended(int fd, bool half) {
+  struct pollfd pollfd = {.fd = fd, .events = half ? POLLRDHUP : 0};
+  return poll(&pollfd, 1, 0) > 0;
 }
 
 void ab_sock_shutdown(int fd) {

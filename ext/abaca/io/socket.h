@@ -24,6 +24,9 @@ ssize_t ab_sock_sendfile(int fd, int file_fd, uint64_t offset, uint64_t len);
 /* Octets of a stream socket that its peer has not taken yet, by the kernel's reckoning; 0 when that
  * cannot be told. */
 uint64_t ab_sock_queued(int fd);
+/* True when the connection is broken, or the peer has closed it; with `half` also when the peer has
+ * ended its own side only, as far as its octets were read or not. */
+bool ab_sock_ended(int fd, bool half);
 /* Half-closes for writing. */
 void ab_sock_shutdown(int fd);
 /* Closes so that the peer gets a reset, for a peer that does not deserve better. */

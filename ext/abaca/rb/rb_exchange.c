@@ -109,6 +109,29 @@ static VALUE exchange_closed_p(VALUE self) {
   return !exchange || !exchange->streams || exchange->closed ? Qtrue : Qfalse;
 }
 
+/* call-seq: gone? -> true or false
+ *
+ * Whether nobody is there any more to take the response: the connection was reset or has failed, or
+ * the request is over. A peer that has only ended its own side counts as there, unless `half_close
+ * :gone` is set. */
+static VALUE exchange_gone_p(VALUE self) {
+  ab_exchange *exchange = exchange_or_null(self);
+  return !exchange || ab_cancel_gone(exchange) ? Qtrue : Qfalse;
+}
+
+/* call-seq: on_gone { ... } -> nil
+ *
+ * Has the block called once, when the client goes before it has its response: on a fiber of its
+ * own, after the blocks given before; at once when the client has gone already. What it raises is
+ * logged.
+ *
+ * Raises IOError after the request. */
+static VALUE exchange_on_gone(VALUE self) {
+  rb_need_block();
+  ab_cancel_on_gone(ab_exchange_of(self), rb_block_proc());
+  return Qnil;
+}
+
 void ab_init_exchange(VALUE mAbaca) {
   VALUE cExchange = rb_define_class_under(mAbaca, "Exchange", rb_cObject);
   rb_undef_alloc_func(cExchange);
@@ -119,4 +142,6 @@ void ab_init_exchange(VALUE mAbaca) {
   rb_define_method(cExchange, "flush", exchange_flush, 0);
   rb_define_method(cExchange, "close", exchange_close, 0);
   rb_define_method(cExchange, "closed?", exchange_closed_p, 0);
+  rb_define_method(cExchange, "gone?", exchange_gone_p, 0);
+  rb_define_method(cExchange, "on_gone", exchange_on_gone, 0);
 }

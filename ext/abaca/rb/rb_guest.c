@@ -398,22 +398,41 @@ static worker *next_to_interrupt(ab_guest *guest) {
   return NULL;
 }
 
+/* Returns false when the fiber cannot be raised in: it waits for one that it has resumed
+ * (Ruby 3.1), say. */
+static bool interrupt(ab_guest *guest, worker *w, VALUE exception) {
+  interruption i = {guest, w, w->fiber, exception};
+  if (interrupt_waits(&i)) return true;
+  int state = 0;
+  rb_protect(raise_in_fiber, (VALUE)&i, &state);
+  if (!state) return true;
+  if (!RTEST(rb_obj_is_kind_of(rb_errinfo(), rb_path2class("FiberError")))) rb_jump_tag(state);
+  rb_set_errinfo(Qnil);
+  return false;
+}
+
+/* Those that are about to run have to be past the end of their wait: what is raised would otherwise
+ * be delivered to the next one. */
+static void guest_settle(ab_server *server) {
+  pass(server->guest);
+}
+
+static bool guest_interrupt(ab_exchange *exchange, VALUE exception) {
+  ab_guest *guest = exchange->server->guest;
+  ab_list_each (node, next, &guest->busy) {
+    worker *w = AB_CONTAINER_OF(node, worker, link);
+    if (w->exchange == exchange) return interrupt(guest, w, exception);
+  }
+  return false;
+}
+
 static void guest_interrupt_all(ab_server *server, VALUE exception) {
   ab_guest *guest = server->guest;
-  /* Those that are about to run have to be past the end of their wait, which would otherwise be
-   * delivered to the next one. */
-  pass(guest);
+  guest_settle(server);
   worker *w;
   while ((w = next_to_interrupt(guest))) {
-    interruption i = {guest, w, w->fiber, exception};
-    int state = 0;
     w->interrupted = true;
-    if (interrupt_waits(&i)) continue;
-    rb_protect(raise_in_fiber, (VALUE)&i, &state);
-    if (!state) continue;
-    /* A fiber that cannot be raised in: it waits for one that it has resumed (Ruby 3.1), say. */
-    if (!RTEST(rb_obj_is_kind_of(rb_errinfo(), rb_path2class("FiberError")))) rb_jump_tag(state);
-    rb_set_errinfo(Qnil);
+    interrupt(guest, w, exception);
   }
 }
 
@@ -423,6 +442,8 @@ const ab_host ab_host_guest = {
     .can_wait = guest_can_wait,
     .wait = wait_for_exchange,
     .wake = wake_exchange,
+    .settle = guest_settle,
+    .interrupt = guest_interrupt,
     .interrupt_all = guest_interrupt_all,
     .in_turns = false,
 };

@@ -75,6 +75,15 @@ static bool native_can_wait(const ab_server *server) {
   return rb_thread_current() == server->thread && rb_fiber_current() != ab_loop_root(server->loop);
 }
 
+/* Its waits end in order, so there is nothing to let pass. */
+static void native_settle(ab_server *server) {
+  (void)server;
+}
+
+static bool native_interrupt(ab_exchange *exchange, VALUE exception) {
+  return ab__loop_interrupt(exchange->server->loop, exchange->fiber, exception);
+}
+
 static void native_interrupt_all(ab_server *server, VALUE exception) {
   ab__loop_interrupt_all(server->loop, exception);
 }
@@ -85,6 +94,8 @@ const ab_host ab_host_native = {
     .can_wait = native_can_wait,
     .wait = wait_for_exchange,
     .wake = wake_exchange,
+    .settle = native_settle,
+    .interrupt = native_interrupt,
     .interrupt_all = native_interrupt_all,
     .in_turns = true,
 };

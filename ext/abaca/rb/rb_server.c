@@ -113,7 +113,10 @@ static const rb_data_type_t server_type = {
 static VALUE server_alloc(VALUE klass) {
   ab_server *server;
   VALUE self = TypedData_Make_Struct(klass, ab_server, &server_type, server);
+  server->self = self;
   ab_list_init(&server->borrowed);
+  ab_list_init(&server->cancels);
+  ab_list_init(&server->attended);
   server->app = server->log = server->thread = Qnil;
   server->exchange_class = server->hints_class = Qnil;
   server->input_class = server->rewindable_class = Qnil;
@@ -185,7 +188,8 @@ static VALUE env_template(VALUE options) {
  * seconds or nil; rack_release: "3.0.0"; trusted_proxies: Array of networks; rfc7239: whether their
  * field is Forwarded; client_field: the name, in lower case, of a field with the client's address,
  * or nil; remote_address: what REMOTE_ADDR always is, or nil;
- * early_hints, rewindable_input, null_input: booleans.
+ * early_hints, rewindable_input, null_input, cancel_on_disconnect: booleans; half_close: :answer or
+ * :gone.
  *
  * Raises ArgumentError for an unknown limit or network, NoMemoryError. */
 static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
@@ -207,6 +211,7 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   server->exchange_class = ab_error_class("Exchange");
   if (RTEST(option(options, "early_hints"))) server->hints_class = ab_error_class("EarlyHints");
   server->access_log = RTEST(option(options, "access_log"));
+  server->cancel_on_disconnect = RTEST(option(options, "cancel_on_disconnect"));
   server->newline_values = major < 3;
   server->to_ary_closes = major >= 3;
   server->input_class = ab_error_class("Input");
@@ -224,6 +229,8 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   server->scratch_capacity = server->scratch ? SCRATCH_SIZE : 0;
   server->engine = ab_engine_init(&ab_mem_libc, &limits, release_borrow, server);
   if (!server->scratch || !server->engine) rb_memerror();
+  bool gone = option(options, "half_close") == ID2SYM(rb_intern("gone"));
+  ab_engine_half_close_is_gone(server->engine, gone);
   return self;
 }
 
@@ -307,6 +314,14 @@ void ab_server_log_error(ab_exchange *exchange, VALUE exception) {
   ab_server_quietly(write_app_error, (VALUE)&r);
 }
 
+/* As ab_response_error, and the connection is closed. */
+static void answer_last(ab_exchange *exchange, int status) {
+  ab_engine_lock(exchange->server->engine);
+  ab_conn_close_after(exchange->conn);
+  ab_engine_unlock(exchange->server->engine);
+  ab_response_error(exchange, status);
+}
+
 /* Deals with what ended the app's call or its body by an exception, by blame (errors.rb). Returns
  * true when it concerns the process and has to go on. */
 static bool blame(ab_exchange *exchange) {
@@ -323,6 +338,12 @@ static bool blame(ab_exchange *exchange) {
   }
   if (is_a(exception, ab_error_class("ForceShutdown"))) {
     ab_response_error(exchange, 503);
+    return false;
+  }
+  if (is_a(exception, ab_error_class("ClientGone"))) return false;
+  if (is_a(exception, ab_error_class("DeadlineExceeded"))) {
+    ab_server_log_error(exchange, exception); /* it shows where the app has waited */
+    answer_last(exchange, 504);
     return false;
   }
   if (ab_server_is_fatal(exception)) {
@@ -428,17 +449,25 @@ void ab_server_serve(ab_server *server, const ab_taken *taken, ab_exchange *exch
       .headers = Qnil,
       .error = Qnil,
       .io = Qnil,
+      .fiber = rb_fiber_current(),
+      .on_gone = Qnil,
+      .cancelled = Qnil,
       .head_request = taken->head_request,
       .http_1_0 = taken->http_1_0,
   };
   ab_list_init(&exchange->waits);
+  ab_list_init(&exchange->cancel_link);
   ab_conn_set_app(exchange->conn, exchange);
+  /* What has happened since it was taken, in a turn before this one. */
+  if (!taken->request) ab_cancel_note(exchange, ab_conn_news(exchange->conn));
   if (server->access_log) exchange->started = ab_clock_monotonic();
 
   int fatal = 0;
   protected_step(call_app, exchange, &fatal);
   if (AB_UNLIKELY(ab_server_forked(server))) leave_child(fatal);
   if (exchange->body_open) protected_step(close_body, exchange, &fatal);
+  int told = ab_cancel_end(exchange);
+  if (AB_UNLIKELY(told)) fatal = told;
   ab_exchange_forget(exchange);
   if (exchange->file) ab_server_return(server, exchange->file);
   if (!NIL_P(exchange->rewindable)) ab_server_quietly(close_rewindable, exchange->rewindable);
@@ -473,7 +502,9 @@ bool ab_server_next(ab_server *server) {
       return true;
     }
     ab_exchange *exchange = ab_conn_app(conn);
-    if (exchange) ab_exchange_wake(exchange);
+    if (!exchange) continue;
+    ab_cancel_note(exchange, events);
+    ab_exchange_wake(exchange);
   }
 }
 
@@ -554,15 +585,20 @@ static bool server_turn(void *ctx, ab_nsec now) {
     more = ab_engine_end_step(server->engine);
   } while (batch);
   take_released(server);
+  if (AB_UNLIKELY(!ab_list_empty(&server->cancels))) ab_cancel_run(server, now);
   /* Without a fiber to spare the kernel's queue and its back-pressure have to hold what comes. */
   ab_engine_pause(server->engine, !server->host->available(server));
   return more;
 }
 
+static ab_nsec earlier(ab_nsec a, ab_nsec b) {
+  return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
 static ab_nsec server_deadline(void *ctx) {
   ab_server *server = ctx;
-  ab_nsec deadline = ab_engine_deadline(server->engine), drain = server->drain_deadline;
-  return drain && (!deadline || drain < deadline) ? drain : deadline;
+  ab_nsec deadline = earlier(ab_engine_deadline(server->engine), server->drain_deadline);
+  return earlier(deadline, server->cancel_retry);
 }
 
 static bool server_done(void *ctx) {

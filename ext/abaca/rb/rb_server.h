@@ -33,6 +33,11 @@ typedef struct ab_host {
   /* As ab_exchange_wait and ab_exchange_wake. */
   void (*wait)(struct ab_exchange *exchange, enum ab_wait_kind kind);
   void (*wake)(struct ab_exchange *exchange);
+  /* Lets every fiber that is about to run do so, where `interrupt` has to find none. */
+  void (*settle)(struct ab_server *server);
+  /* Raises the exception in the exchange's fiber, where it waits; the exchange may be over
+   * afterwards. Returns false, and does nothing, when that is not possible now. */
+  bool (*interrupt)(struct ab_exchange *exchange, VALUE exception);
   /* Raises the exception in every fiber that waits. */
   void (*interrupt_all)(struct ab_server *server, VALUE exception);
   /* Fibers that can be parked run within the engine's turns: its step ends soon after them. */
@@ -46,6 +51,7 @@ void ab_native_begin(struct ab_server *server);
 void ab_native_end(struct ab_server *server);
 
 typedef struct ab_server {
+  VALUE self; /* the Abaca::Engine */
   ab_engine *engine;
   const ab_host *host;
   ab_poller *poller; /* while it runs, else NULL */
@@ -61,6 +67,8 @@ typedef struct ab_server {
   ID id_call;
   ab_nsec shutdown_timeout;   /* 0: wait for ever */
   ab_nsec drain_deadline;     /* while draining; 0: none */
+  ab_list cancels, attended;  /* exchanges of which there is news, see rb_cancel.c */
+  ab_nsec cancel_retry;       /* when to look at them again; 0: there are none */
   ab_list borrowed;           /* ab_borrow: strings and files that the engine still sends from */
   struct ab_borrow *released; /* guarded by the engine's lock */
   struct ab_borrow *spare;
@@ -69,6 +77,7 @@ typedef struct ab_server {
   const ab_request *next_request; /* handed to the fiber that is started for it */
   ab_conn *next_conn;
   volatile sig_atomic_t stop_requested, halt_requested;
+  bool cancel_on_disconnect;
   bool app_is_proc;
   bool access_log;
   bool newline_values; /* Rack 2: "a\nb" is two field lines */
@@ -92,22 +101,27 @@ typedef struct ab_exchange {
   ab_conn *conn;
   const ab_request *request; /* until the env is built */
   VALUE env, result, body;
-  VALUE input;        /* the Abaca::Input that points here, or Qnil */
-  VALUE rewindable;   /* the Abaca::RewindableInput around it, or Qnil */
-  VALUE ahead;        /* String of what a line left over, or Qnil */
-  size_t ahead_used;  /* octets of it that have been read */
-  VALUE trailers;     /* Hash to be filled when the body ends, or Qnil */
-  VALUE handle;       /* an Abaca::Exchange that points here, or Qnil before there is one */
-  VALUE finished;     /* rack.response_finished: an Array, or Qnil */
-  VALUE replied;      /* rack.after_reply: the same */
-  VALUE headers;      /* of the app's response, when that is what was sent; else Qnil */
-  VALUE error;        /* the first exception of the app or its body, or Qnil */
-  VALUE io;           /* the socket, once it is the app's */
-  ab_list waits;      /* of fibers that wait for an event of this exchange */
-  ab_nsec started;    /* for the access log */
-  ab_nsec flushed;    /* when a piece of content was last sent */
-  uint64_t body_sent; /* octets of content */
-  uint64_t body_left; /* octets that Content-Length still promises */
+  VALUE input;         /* the Abaca::Input that points here, or Qnil */
+  VALUE rewindable;    /* the Abaca::RewindableInput around it, or Qnil */
+  VALUE ahead;         /* String of what a line left over, or Qnil */
+  size_t ahead_used;   /* octets of it that have been read */
+  VALUE trailers;      /* Hash to be filled when the body ends, or Qnil */
+  VALUE handle;        /* an Abaca::Exchange that points here, or Qnil before there is one */
+  VALUE finished;      /* rack.response_finished: an Array, or Qnil */
+  VALUE replied;       /* rack.after_reply: the same */
+  VALUE headers;       /* of the app's response, when that is what was sent; else Qnil */
+  VALUE error;         /* the first exception of the app or its body, or Qnil */
+  VALUE io;            /* the socket, once it is the app's */
+  VALUE fiber;         /* the request's own */
+  VALUE on_gone;       /* blocks to be called when the client goes: an Array, or Qnil */
+  VALUE cancelled;     /* the exception that the server has raised in the fiber, or Qnil */
+  ab_list cancel_link; /* in server->cancels or ->attended, while there is news */
+  unsigned news;       /* set of enum ab_event */
+  ab_list waits;       /* of fibers that wait for an event of this exchange */
+  ab_nsec started;     /* for the access log */
+  ab_nsec flushed;     /* when a piece of content was last sent */
+  uint64_t body_sent;  /* octets of content */
+  uint64_t body_left;  /* octets that Content-Length still promises */
   int status;
   bool head_request, http_1_0;
   bool input_closed;
@@ -151,6 +165,21 @@ void ab_exchange_wake(ab_exchange *exchange);
 /* The exception classes of lib/abaca/errors.rb. */
 VALUE ab_error_class(const char *name);
 void ab_init_exchange(VALUE mAbaca);
+
+/* rb_cancel.c */
+
+/* The client has gone, or the request's deadline has passed: a set of enum ab_event. */
+void ab_cancel_note(ab_exchange *exchange, unsigned events);
+/* Does what follows from the news: on the fiber that turns the engine, between its steps. Raises
+ * what concerns the process. */
+void ab_cancel_run(ab_server *server, ab_nsec now);
+/* The app is done with the request: nothing is raised in its fiber from now on. Who wanted to be
+ * told that the client has gone is told now, if it has. Returns 0, or the state of an exception
+ * that concerns the process, with rb_errinfo set. */
+int ab_cancel_end(ab_exchange *exchange);
+/* Exchange#gone? and #on_gone. */
+bool ab_cancel_gone(ab_exchange *exchange);
+void ab_cancel_on_gone(ab_exchange *exchange, VALUE block);
 
 /* rb_finished.c */
 

@@ -1,5 +1,5 @@
-/* Deadlines that more than one thing decides: the rate of a slow reader, the request as a whole,
- * and limits that a listener has of its own. */
+/* Deadlines that more than one thing decides: the rate of a slow reader, the request as a whole.
+ * Peers that have gone, by the user's definition, and limits that a listener has of its own. */
 #include "engine/fixture.h"
 
 #define GET(path)     "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -305,6 +305,82 @@ static void request_of_a_peer_that_has_gone(void) {
   fixture_fini(&fx);
 }
 
+/* --- a peer that has gone, by a look and by a half-close --- */
+
+static void look_at_a_peer_that_was_reset(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int client = held_request_of(&fx, client_tcp(fixture_listen(&fx)));
+  ab_conn *conn = fx.held[0];
+  ab_engine_lock(fx.engine);
+  CHECK(!ab_conn_look(conn));
+  CHECK_INT(0, ab_conn_news(conn));
+  ab_engine_unlock(fx.engine);
+  client_reset(client);
+  ab_engine_lock(fx.engine);
+  CHECK(!ab_conn_gone(conn)); /* the engine had no turn */
+  CHECK(ab_conn_look(conn));
+  CHECK(ab_conn_look(conn));
+  CHECK(ab_conn_gone(conn));
+  CHECK_INT(AB_EVENT_GONE, ab_conn_news(conn));
+  ab_engine_unlock(fx.engine);
+  fixture_run(&fx);
+  CHECK_INT(AB_EVENT_GONE, fx.events);
+  fixture_fini(&fx);
+}
+
+static void half_close_is_gone(void) {
+  for (int mute = 0; mute < 2; mute++) {
+    fixture fx;
+    fixture_init(&fx);
+    ab_engine_half_close_is_gone(fx.engine, true);
+    fx.mute = mute;
+    fx.hold = true;
+    int client = client_tcp(fixture_listen(&fx));
+    client_send(client, GET("/a"));
+    fixture_run(&fx);
+    CHECK_INT(mute, stats_of(&fx).waiting);
+    shutdown(client, SHUT_WR);
+    fixture_run(&fx);
+    CHECK_INT(0, stats_of(&fx).connections);
+    CHECK_INT(0, stats_of(&fx).waiting);
+    CHECK_INT(mute ? 0 : AB_EVENT_GONE, fx.events);
+    close(client);
+    fixture_fini(&fx);
+  }
+}
+
+/* A look sees what the poller has yet to tell. */
+static void half_close_by_a_look(void) {
+  for (int gone = 0; gone < 2; gone++) {
+    fixture fx;
+    fixture_init(&fx);
+    ab_engine_half_close_is_gone(fx.engine, gone);
+    int client = held_request_of(&fx, client_tcp(fixture_listen(&fx)));
+    shutdown(client, SHUT_WR);
+    ab_engine_lock(fx.engine);
+    CHECK_INT(gone, ab_conn_look(fx.held[0]));
+    ab_engine_unlock(fx.engine);
+    close(client);
+    fixture_fini(&fx);
+  }
+}
+
+/* Between requests a half-close is the usual end. */
+static void half_close_with_the_request(void) {
+  fixture fx;
+  fixture_init(&fx);
+  ab_engine_half_close_is_gone(fx.engine, true);
+  int client = client_tcp(fixture_listen(&fx));
+  client_send(client, GET("/a"));
+  shutdown(client, SHUT_WR);
+  fixture_run(&fx);
+  CHECK_INT(0, fx.taken);
+  CHECK_INT(0, stats_of(&fx).connections);
+  close(client);
+  fixture_fini(&fx);
+}
+
 /* --- listeners with limits of their own --- */
 
 static uint16_t listen_with(fixture *fx, const ab_limits *limits) {
@@ -398,5 +474,7 @@ CHECK_MAIN(CHECK_CASE(reader_below_the_rate), CHECK_CASE(reader_above_the_rate),
            CHECK_CASE(request_that_takes_too_long), CHECK_CASE(request_in_time),
            CHECK_CASE(request_that_waits_too_long), CHECK_CASE(request_and_slow_reader),
            CHECK_CASE(no_request_timeout_by_default), CHECK_CASE(request_of_a_peer_that_has_gone),
+           CHECK_CASE(look_at_a_peer_that_was_reset), CHECK_CASE(half_close_is_gone),
+           CHECK_CASE(half_close_by_a_look), CHECK_CASE(half_close_with_the_request),
            CHECK_CASE(each_listener_has_its_limits), CHECK_CASE(listener_with_more_fields),
            CHECK_CASE(listener_without_memory))

@@ -3,8 +3,8 @@
 module Abaca
   class Config
     class DSL
-      # How much of anything is allowed. Each limit of the native table is a setting by its own name
-      # (see docs/limits.md); the other methods are Puma's names for some of them.
+      # How much of anything is allowed, for how long, and for whom. Each limit of the native table is a
+      # setting by its own name (see docs/limits.md); most other methods are Puma's names for some of them.
       module Limits
         Engine::LIMITS.each_key do |name|
           name = name.to_sym
@@ -16,6 +16,22 @@ module Abaca
         #   max_fibers 1000
         def max_fibers(number)
           @options[:max_fibers] = Integer(number)
+        end
+
+        # Ends a request's work when its client has gone: Abaca::ClientGone is raised in its fiber, where it
+        # waits (docs/deadlines.md).
+        #
+        #   cancel_on_disconnect
+        def cancel_on_disconnect(enabled = true) # rubocop:disable Style/OptionalBooleanParameter -- as Puma's settings
+          @options[:cancel_on_disconnect] = enabled ? true : false
+        end
+
+        # What it means that a client ends its own side of the connection after its request: `:answer`, it
+        # waits for the response; `:gone`, it has gone.
+        #
+        #   half_close :gone
+        def half_close(meaning)
+          @options[:half_close] = meaning
         end
 
         # Seconds for a request's head: `header_timeout`.

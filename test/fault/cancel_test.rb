@@ -1,0 +1,329 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/server_case"
+
+# Work that nobody waits for any more: the client has gone, or the request's time is over.
+class FaultCancelTest < Minitest::Test
+  include ServerCase
+
+  TYPE = { "content-type" => "text/plain" }.freeze
+  LONG = 30 # seconds; nothing here waits so long
+
+  # --- request_timeout ---
+
+  def test_a_request_that_takes_too_long_gets_504
+    events = Queue.new
+    running = serve(request_timeout: 1) do
+      sleep LONG
+    rescue Abaca::DeadlineExceeded => e
+      events << e.message
+      raise
+    ensure
+      events << :ensure
+    end
+    client = connect(running)
+    response = client.call(GET)
+    assert_equal [504, "504 Gateway Timeout\n", true], [response.status, response.body, response.close?]
+    assert client.closed?
+    assert_equal ["the request has taken longer than request_timeout (1 s)", :ensure], [events.pop, events.pop]
+    assert running.logged?(%r{error in the app: Abaca::DeadlineExceeded: .* \(GET /\)})
+    assert running.logged?(/cancel_test\.rb:\d+:in `sleep'/), "the log shows where it waited"
+    assert_equal 1, running.server.stats[:expired]
+  end
+
+  def test_rescue_of_standard_errors_does_not_keep_it
+    running = serve(request_timeout: 1) do
+      sleep LONG
+    rescue => e # rubocop:disable Style/RescueStandardError -- what is tested
+      [200, TYPE.dup, ["rescued #{e.class}"]]
+    end
+    assert_equal 504, ask(running).status
+  end
+
+  WAITS = {
+    "queue" => -> { Queue.new.pop },
+    "lock" => -> { Mutex.new.tap { |mutex| Fiber.schedule { mutex.synchronize { sleep 1.5 } } }.lock },
+    "pipe" => -> { IO.pipe { |reader, _writer| reader.read(1) } },
+    # A scheduler of one's own may make nothing of a fiber that its fibers resume.
+    **(MODE.empty? ? { "fiber" => -> { Fiber.new(blocking: false) { sleep LONG }.resume } } : {})
+  }.freeze
+
+  def test_every_wait_ends
+    running = serve(request_timeout: 1) do |env|
+      WAITS.fetch(env["PATH_INFO"].delete_prefix("/")).call
+      [200, TYPE.dup, ["done"]]
+    end
+    clients = WAITS.keys.map { |name| connect(running).write(request("GET", "/#{name}")) }
+    assert_equal(WAITS.transform_values { 504 }, WAITS.keys.zip(clients.map { |client| client.read.status }).to_h)
+  end
+
+  def test_a_response_that_had_begun_breaks_off
+    closed = Queue.new
+    body = Class.new do
+      define_method(:each) do |&block|
+        block.call("part")
+        sleep LONG
+      end
+      define_method(:close) { closed << true }
+    end
+    client = connect(serve(request_timeout: 1) { [200, TYPE.dup, body.new] })
+    client.write(GET)
+    octets = client.drain
+    assert_includes octets, "4\r\npart\r\n"
+    refute_includes octets, "0\r\n\r\n"
+    assert closed.pop
+  end
+
+  def test_a_request_in_time_is_left_alone
+    running = serve(request_timeout: 2) do
+      sleep 0.01
+      [200, TYPE.dup, ["in time"]]
+    end
+    client = connect(running)
+    3.times { assert_equal "in time", client.call(GET).body }
+    assert_equal 0, running.server.stats[:expired]
+  end
+
+  # Once is enough: the app goes on, and the log knows.
+  def test_an_app_that_swallows_it_is_recorded_and_not_hit_again
+    running = serve(request_timeout: 1) do
+      begin
+        sleep LONG
+      rescue Abaca::Cancelled
+        sleep 1.4
+      end
+      [200, TYPE.dup, ["stubborn"]]
+    end
+    assert_equal "stubborn", ask(running).body
+    assert running.logged?(%r{the app went on after Abaca::DeadlineExceeded \(GET /\)})
+  end
+
+  def test_the_fiber_serves_the_next_request
+    running = serve(request_timeout: 1, max_fibers: 1) do |env|
+      sleep LONG if env["PATH_INFO"] == "/slow"
+      [200, TYPE.dup, ["quick"]]
+    end
+    slow = connect(running).write(request("GET", "/slow"))
+    assert_equal 504, slow.read.status
+    3.times { assert_equal "quick", ask(running).body }
+  end
+
+  # It waits in the engine's queue, while the only fiber is the first one's.
+  def test_a_request_that_gets_no_fiber_in_time_is_answered_503
+    running = serve(request_timeout: 1, max_fibers: 1) do
+      begin
+        sleep LONG
+      rescue Abaca::DeadlineExceeded
+        sleep 1.5
+      end
+      [200, TYPE.dup, ["late"]]
+    end
+    waiting = connect(running).write("GET / HT")
+    sleep 0.1
+    first = connect(running).write(GET)
+    assert eventually { running.server.stats[:in_app] == 1 }
+    waiting.write("TP/1.1\r\nHost: a.test\r\n\r\n")
+    assert_equal [503, "late"], [waiting.read.status, first.read.body]
+  end
+
+  # --- the client goes ---
+
+  def test_an_app_that_asks_sees_that_its_client_was_reset
+    asked = Queue.new
+    running = serve(lint: false) do |env|
+      client = env["abaca.client"]
+      asked << client.gone?
+      asked << eventually(within: 5) { client.gone? }
+      [200, TYPE.dup, ["x"]]
+    end
+    client = connect(running).write(GET)
+    refute asked.pop
+    client.reset
+    assert asked.pop
+    assert_quiet(running)
+  end
+
+  # A fiber that only computes gives the engine no turn.
+  def test_an_app_that_computes_can_ask_too
+    asked = Queue.new
+    begun = Queue.new
+    running = serve(lint: false) do |env|
+      begun << true
+      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 5
+      Thread.pass until (gone = env["abaca.client"].gone?) || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+      asked << gone
+      [200, TYPE.dup, ["x"]]
+    end
+    client = connect(running).write(GET)
+    begun.pop
+    client.reset
+    assert asked.pop
+  end
+
+  def test_an_app_that_wants_to_be_told_is_told_once
+    told = Queue.new
+    running = serve(lint: false) do |env|
+      env["abaca.client"].on_gone { told << [:first, Fiber.current.blocking?] }
+      env["abaca.client"].on_gone { raise "in a block" }
+      env["abaca.client"].on_gone do
+        sleep 0.01
+        told << :second
+      end
+      told << :ready
+      sleep 0.5
+      env["abaca.client"].on_gone { told << :at_once }
+      [200, TYPE.dup, ["x"]]
+    end
+    client = connect(running).write(GET)
+    assert_equal :ready, told.pop
+    client.reset
+    assert_equal [[:first, false], :second, :at_once], Array.new(3) { told.pop }
+    assert running.logged?(/error in the app: RuntimeError: in a block/)
+    running.stop
+    assert_empty told
+  end
+
+  def test_nobody_is_told_when_the_response_was_taken
+    told = Queue.new
+    running = serve(lint: false) do |env|
+      env["abaca.client"].on_gone { told << true }
+      [200, TYPE.dup, ["x"]]
+    end
+    client = connect(running)
+    assert_equal "x", client.call(GET).body
+    client.reset
+    assert eventually { running.server.stats[:connections].zero? }
+    running.stop
+    assert_empty told
+  end
+
+  # The write that fails is where it shows.
+  def test_a_stream_that_is_broken_off_tells
+    told = Queue.new
+    body = Enumerator.new { |y| 10_000.times { y << ("x" * 10_000) } }
+    running = serve(lint: false) do |env|
+      env["abaca.client"].on_gone { told << true }
+      [200, TYPE.dup, body]
+    end
+    client = connect(running).write(GET)
+    client.read_some(100)
+    client.reset
+    assert told.pop
+    assert_quiet(running)
+  end
+
+  def test_cancel_on_disconnect
+    ended = Queue.new
+    running = serve(cancel_on_disconnect: true) do
+      ended << :begun
+      sleep LONG
+    rescue Exception => e # rubocop:disable Lint/RescueException -- what is tested
+      ended << e.class
+      raise
+    end
+    client = connect(running).write(GET)
+    ended.pop
+    client.reset
+    assert_equal Abaca::ClientGone, ended.pop
+    assert eventually { running.server.stats[:in_app].zero? }
+    assert_quiet(running)
+  end
+
+  def test_cancel_on_disconnect_behind_a_pipelined_request
+    ended = Queue.new
+    running = serve(cancel_on_disconnect: true) do |env|
+      ended << env["PATH_INFO"]
+      sleep LONG
+    ensure
+      ended << :ended
+    end
+    client = connect(running).write(request("GET", "/1") + request("GET", "/2"))
+    assert_equal "/1", ended.pop
+    client.reset
+    assert_equal :ended, ended.pop
+    assert eventually { running.server.stats[:in_app].zero? }
+    assert_empty ended, "the second request was served for nobody"
+  end
+
+  def test_rack_response_finished_gets_what_ended_it
+    finished = Queue.new
+    running = serve(cancel_on_disconnect: true, lint: false) do |env|
+      env["rack.response_finished"] << ->(_env, status, _headers, error) { finished << [status, error.class] }
+      finished << :begun
+      sleep LONG
+    end
+    client = connect(running).write(GET)
+    finished.pop
+    client.reset
+    assert_equal [nil, Abaca::ClientGone], finished.pop
+  end
+
+  # RFC 9112 9.6: whoever ends its side may be waiting for the response all the same.
+  def test_a_half_close_is_not_gone
+    seen = Queue.new
+    running = serve(cancel_on_disconnect: true, lint: false) do |env|
+      sleep 0.2
+      seen << env["abaca.client"].gone?
+      [200, TYPE.dup, ["answered"]]
+    end
+    client = connect(running).write(GET)
+    client.half_close
+    assert_equal "answered", client.read.body
+    refute seen.pop
+  end
+
+  def test_a_half_close_is_gone_when_the_user_says_so
+    ended = Queue.new
+    running = serve(cancel_on_disconnect: true, half_close: :gone) do
+      ended << :begun
+      sleep LONG
+    ensure
+      ended << :ended
+    end
+    client = connect(running).write(GET)
+    ended.pop
+    client.close
+    assert_equal :ended, ended.pop
+    assert eventually { running.server.stats[:connections].zero? }
+    assert_quiet(running)
+  end
+
+  # Nobody calls the app for it.
+  def test_a_half_close_that_comes_with_the_request_is_gone_too
+    called = Queue.new
+    running = serve(half_close: :gone) do
+      called << true
+      [200, TYPE.dup, ["x"]]
+    end
+    [false, true].each do |begun|
+      client = connect(running)
+      client.write("GET /") && sleep(0.05) if begun
+      client.socket.setsockopt(:TCP, Socket::TCP_CORK, 1) # both in one segment
+      client.write(begun ? GET.delete_prefix("GET /") : GET).half_close
+      assert client.closed?
+    end
+    assert_empty called
+    assert_equal 200, ask(running).status
+  end
+
+  def test_the_handle_after_the_request
+    handles = Queue.new
+    running = serve(lint: false) do |env|
+      handles << env["abaca.client"]
+      [200, TYPE.dup, ["x"]]
+    end
+    client = connect(running)
+    client.call(GET)
+    handle = handles.pop
+    assert eventually { handle.gone? }
+    assert_raises(IOError) { handle.on_gone { nil } }
+    assert_raises(LocalJumpError) { handle.on_gone }
+  end
+
+  private
+
+  def assert_quiet(running)
+    refute_match(/error|warning/i, running.log)
+  end
+end
