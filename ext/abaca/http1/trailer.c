@@ -26,14 +26,18 @@ bool ab_trailer_allowed(ab_view name) {
       /* framing and connection */
       "connection", "content-length", "keep-alive", "proxy-connection", "te", "trailer",
       "transfer-encoding", "upgrade",
-      /* routing, control and conditions */
-      "cache-control", "expect", "forwarded", "host", "if-match", "if-modified-since",
-      "if-none-match", "if-range", "if-unmodified-since", "max-forwards", "pragma", "range", "via",
-      "x-forwarded-for", "x-forwarded-host", "x-forwarded-port", "x-forwarded-proto",
+      /* routing */
+      "forwarded", "host", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port",
+      "x-forwarded-proto",
+      /* control and conditions */
+      "age", "cache-control", "date", "expect", "expires", "if-match", "if-modified-since",
+      "if-none-match", "if-range", "if-unmodified-since", "location", "max-forwards", "pragma",
+      "range", "retry-after", "status", "vary", "warning",
       /* who asks */
-      "authorization", "cookie", "origin", "proxy-authorization", "set-cookie",
+      "authorization", "cookie", "origin", "proxy-authenticate", "proxy-authorization",
+      "set-cookie", "www-authenticate",
       /* what the content is */
-      "content-encoding", "content-range", "content-type"};
+      "accept-ranges", "content-encoding", "content-range", "content-type"};
   for (size_t i = 0; i < AB_ARRAY_LEN(forbidden); i++) {
     if (strlen(forbidden[i]) == name.len && ab_equals_nocase(name.ptr, forbidden[i], name.len)) {
       return false;

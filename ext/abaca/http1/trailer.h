@@ -9,9 +9,9 @@
  * the value (RFC 9110 5.5); both point into the section. False when no complete line is left. */
 bool ab_trailer_next(ab_view *section, ab_view *name, ab_view *value);
 
-/* False for fields that decide on framing, routing, authentication, the request's meaning or the
- * handling of its content: those count only in the head, and one that comes late is not to be
- * believed (RFC 9110 6.5.1). */
+/* False for fields that have to be known before the content, of a request or of a response: those
+ * of framing, routing, control, authentication and of the content's form. In a trailer section they
+ * are not sent, and not believed (RFC 9110 6.5.1). */
 bool ab_trailer_allowed(ab_view name);
 
 #endif

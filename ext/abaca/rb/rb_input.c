@@ -31,6 +31,7 @@ static ab_exchange *exchange_of(VALUE self) {
   ab_exchange *exchange = rb_check_typeddata(self, &input_type);
   if (!exchange) rb_raise(rb_eIOError, "the request is over: its body is closed");
   if (exchange->input_closed) rb_raise(rb_eIOError, "closed stream");
+  if (exchange->hijacked) rb_raise(rb_eIOError, "the connection was hijacked, its body with it");
   if (ab_server_forked(exchange->server)) {
     rb_raise(rb_eIOError, "the request's body belongs to the process that forked this one");
   }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "http1/trailer.h"
 #include "http1/write.h"
 #include "rb/rb_response.h"
 
@@ -153,47 +154,8 @@ static bool forbidden_interim(VALUE name) {
   return is_one_of(name, names, AB_ARRAY_LEN(names));
 }
 
-/* Fields that have to be known before the content (RFC 9110 6.5.1): those of framing, routing,
- * request control, authentication, the response's control data, and the content's form. */
 bool ab_lines_forbidden_trailer(VALUE name) {
-  static const char *const names[] = {"connection",
-                                      "content-length",
-                                      "transfer-encoding",
-                                      "trailer",
-                                      "upgrade",
-                                      "keep-alive",
-                                      "te",
-                                      "proxy-connection",
-                                      "host",
-                                      "expect",
-                                      "max-forwards",
-                                      "range",
-                                      "cache-control",
-                                      "pragma",
-                                      "vary",
-                                      "age",
-                                      "expires",
-                                      "date",
-                                      "location",
-                                      "retry-after",
-                                      "warning",
-                                      "www-authenticate",
-                                      "authorization",
-                                      "proxy-authenticate",
-                                      "set-cookie",
-                                      "cookie",
-                                      "content-encoding",
-                                      "content-type",
-                                      "content-range",
-                                      "proxy-authorization",
-                                      "accept-ranges",
-                                      "status",
-                                      "if-match",
-                                      "if-none-match",
-                                      "if-modified-since",
-                                      "if-unmodified-since",
-                                      "if-range"};
-  return is_one_of(name, names, AB_ARRAY_LEN(names));
+  return !ab_trailer_allowed((ab_view){RSTRING_PTR(name), (size_t)RSTRING_LEN(name)});
 }
 
 /* Returns false when the field is not passed on; with a problem when it is refused. */
