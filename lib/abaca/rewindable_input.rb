@@ -23,9 +23,7 @@ module Abaca
     # @see Input#read
     # @raise [StorageError] when there is no room for the temporary file
     def read(length = nil, buffer = nil)
-      raise ArgumentError, "negative length #{length} given" if length&.negative?
-      raise TypeError, "no implicit conversion of #{length.class} into Integer" unless length.nil? || length.integer?
-
+      length = octets(length) unless length.nil?
       keep(length)
       @kept.pos = @position
       result = @kept.read(length, *buffer)
@@ -97,6 +95,13 @@ module Abaca
     def external_encoding = Encoding::BINARY
 
     private
+
+    def octets(length)
+      raise TypeError, "no implicit conversion of #{length.class} into Integer" unless length.respond_to?(:to_int)
+
+      length = length.to_int
+      length.negative? ? raise(ArgumentError, "negative length #{length} given") : length
+    end
 
     # Reads so much that `length` octets behind the position are kept, or all.
     def keep(length)

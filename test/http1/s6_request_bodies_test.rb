@@ -1,11 +1,13 @@
 # frozen_string_literal: true
 
 require "digest"
+require "minitest/mock"
 require "tmpdir"
 require "test_helper"
 require "support/server_case"
 
-# Request bodies: framing, 100-continue, memory and temporary files (RFC 9112 6, 7; RFC 9110 10.1.1).
+# Request bodies: framing, 100-continue, limits (RFC 9112 6, 7; RFC 9110 10.1.1); memory and temporary files
+# of those that can be rewound. What streams is in streaming_body_test.rb.
 class Http1S6RequestBodiesTest < Minitest::Test
   include ServerCase
 
@@ -32,7 +34,11 @@ class Http1S6RequestBodiesTest < Minitest::Test
   end
 
   def test_6_3_bodies_around_the_limit_of_memory
-    running = serve(DIGEST, max_body_memory: 10_000)
+    [true, false].each { |rewindable| bodies_around_the_limit_of_memory(rewindable) }
+  end
+
+  def bodies_around_the_limit_of_memory(rewindable)
+    running = serve(DIGEST, max_body_memory: 10_000, rewindable_input: rewindable)
     client = connect(running)
     [1, 9_999, 10_000, 10_001, 100_000, 1_000_000].each do |size|
       body = Random.new(size).bytes(size)
@@ -47,7 +53,7 @@ class Http1S6RequestBodiesTest < Minitest::Test
   def test_6_3_temporary_files_are_removed
     Dir.mktmpdir do |dir|
       with_tmpdir(dir) do
-        running = serve(DIGEST, max_body_memory: 1_000)
+        running = serve(DIGEST, max_body_memory: 1_000, rewindable_input: true)
         client = connect(running)
         body = "x" * 200_000
         assert_equal summary(body), client.call(request("POST", body: body)).body
@@ -60,6 +66,18 @@ class Http1S6RequestBodiesTest < Minitest::Test
         assert_empty Dir.children(dir)
       end
     end
+  end
+
+  # The device is full, or there is no directory: this request's problem alone.
+  def test_6_3_no_room_for_a_temporary_file
+    running = serve(DIGEST, max_body_memory: 1_000, rewindable_input: true)
+    client = connect(running)
+    Dir.stub(:tmpdir, "/proc/self") do # no file can be made there, whoever we are
+      assert_equal 507, client.call(request("POST", body: "x" * 2_000)).status
+      assert_equal summary("x" * 900), connect(running).call(request("POST", body: "x" * 900)).body
+    end
+    assert running.logged?(/StorageError/)
+    assert_equal summary("x" * 2_000), connect(running).call(request("POST", body: "x" * 2_000)).body
   end
 
   def test_6_3_a_body_that_nobody_reads_is_skipped

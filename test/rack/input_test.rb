@@ -3,35 +3,53 @@
 require "test_helper"
 require "support/server_case"
 
-# rack.input (Rack SPEC, "The Input Stream"), in memory and from a temporary file.
+# rack.input (Rack SPEC, "The Input Stream"): streamed, and rewindable, kept in memory and in a temporary
+# file; the body in one piece, and octet by octet.
 class RackInputTest < Minitest::Test
   include ServerCase
 
-  # What the block makes of rack.input, for a body that is held in memory and for one in a file.
-  def with_input(body, chunks: nil, **options)
-    results = [1_048_576, 16].map do |memory|
-      result = nil
-      running = serve(lint: false, max_body_memory: memory, **options) do |env|
-        result = begin
-          yield env["rack.input"]
-        rescue StandardError, Minitest::Assertion => e
-          e
-        end
-        [200, { "content-type" => "text/plain" }, []]
-      end
-      octets = if chunks
-                 request("POST", "/",
-                         "Transfer-Encoding" => "chunked") + chunked(*chunks)
-               else
-                 request("POST", body: body)
-               end
-      assert_equal 200, ask(running, octets).status
-      raise result if result.is_a?(Exception)
+  KINDS = { streamed: { rewindable_input: false },
+            kept: { rewindable_input: true },
+            in_a_file: { rewindable_input: true, max_body_memory: 16 } }.freeze
 
-      result
+  # What the block makes of rack.input, which must be the same for each kind of it.
+  def with_input(body, chunks: nil, kinds: KINDS.keys, **options, &block)
+    octets = if chunks
+               request("POST", "/", "Transfer-Encoding" => "chunked") + chunked(*chunks)
+             else
+               request("POST", body: body)
+             end
+    results = kinds.map { |kind| [kind, input_result(octets, **KINDS.fetch(kind), **options, &block)] }
+    results.each { |kind, result| assert_equal results.first.last, result, "#{kind} differs from #{kinds.first}" }
+    results.first.last
+  end
+
+  # Short ones come once more in pieces, each of which wakes the reader.
+  def input_result(octets, **options, &block)
+    result = send_to_input([octets], **options, &block)
+    pieces = octets.bytesize < 1_000 ? [octets[0..-40], *octets[-39..].chars] : [octets]
+    in_pieces = send_to_input(pieces, **options, &block)
+    assert_equal result, in_pieces, "in pieces"
+    result
+  end
+
+  def send_to_input(pieces, **options)
+    result = nil
+    running = serve(lint: false, **options) do |env|
+      result = begin
+        yield env["rack.input"]
+      rescue StandardError, Minitest::Assertion => e
+        e
+      end
+      [200, { "content-type" => "text/plain" }, []]
     end
-    assert_equal results[0], results[1], "memory and file differ"
-    results.first
+    client = connect(running)
+    pieces.each { |piece| client.write(piece).then { sleep 0.0005 } }
+    assert_equal 200, client.read.status
+    running.stop
+    raise result if result.is_a?(Exception)
+
+    result
   end
 
   TEXT = "first line\nsecond line\n\nlast without end"
@@ -98,19 +116,102 @@ class RackInputTest < Minitest::Test
 
   # Rack 2 demands it; Rack 3 leaves it to the server.
   def test_rewind
-    skip "rack.input does not rewind" unless with_input("x") { |input| input.respond_to?(:rewind) }
-    assert_equal [TEXT, "first", TEXT, TEXT.lines.first], (with_input(TEXT) do |input|
+    rewindable = %i[kept in_a_file]
+    assert_equal [TEXT, "first", TEXT, TEXT.lines.first], (with_input(TEXT, kinds: rewindable) do |input|
       [input.read, input.tap(&:rewind).read(5), input.tap(&:rewind).read, input.tap(&:rewind).gets]
+    end)
+    assert_equal ["fir", TEXT, "", TEXT.lines, nil], (with_input(TEXT, kinds: rewindable) do |input|
+      [input.read(3), input.tap(&:rewind).read, input.read, input.tap(&:rewind).each.to_a, input.gets]
     end)
   end
 
-  # Rack 3: after close the app must not read, and closing again does no harm to the server.
+  # Who asks respond_to?(:rewind) goes by the answer.
+  def test_a_streamed_input_does_not_claim_to_rewind
+    assert(with_input("x", kinds: [:streamed]) { |input| !input.respond_to?(:rewind) })
+    assert_equal Rack.release.to_i < 3, Abaca::Config.new[:rewindable_input]
+  end
+
+  def test_lines_across_what_is_kept
+    assert_equal ["fi", TEXT.lines[0], TEXT.lines[1]], (with_input(TEXT, kinds: %i[kept in_a_file]) do |input|
+      start = input.read(2)
+      input.rewind
+      [start, input.gets, input.gets]
+    end)
+  end
+
+  def test_gets_with_separator_limit_and_chomp
+    assert_equal ["first l", "in", "e\nsec", "ond line", "\nlast wi", "thout end", nil], (with_input(TEXT) do |input|
+      [input.gets("l"), input.gets("\n", 2), input.gets("c"), input.gets(chomp: true), input.gets("i"), input.gets(nil),
+       input.gets]
+    end)
+    assert_equal ["first line\nsecond line\n\n", TEXT[-16..], nil],
+                 with_input(TEXT) { |input| Array.new(3) { input.gets("") } }
+    assert_equal ["a\r\n", "b\rc\r\n", "\r"], with_input("a\r\nb\rc\r\n\r") { |input|
+      Array.new(3) {
+        input.gets("\r\n")
+      }
+    }
+    assert_equal ["", "abc"], with_input("abc") { |input| [input.gets("\n", 0), input.gets(nil, 10)] }
+  end
+
+  def test_readpartial
+    assert_equal [TEXT, true], (with_input(TEXT) do |input|
+      buffer = String.new("old")
+      read = String.new(encoding: Encoding::BINARY)
+      begin
+        loop { read << input.readpartial(7, buffer) }
+      rescue EOFError
+        [read, input.readpartial(0) == ""]
+      end
+    end)
+    with_input(TEXT) { |input| assert_raises(ArgumentError) { input.readpartial(-1) } && true }
+  end
+
+  def test_copy_stream
+    assert_equal TEXT, (with_input(TEXT) do |input|
+      copy = StringIO.new
+      IO.copy_stream(input, copy)
+      copy.string
+    end)
+  end
+
+  def test_eof
+    assert_equal [false, "first", false, TEXT[5..], true, true], (with_input(TEXT) do |input|
+      [input.eof?, input.read(5), input.eof?, input.read(1_000), input.eof?, input.eof?]
+    end)
+  end
+
+  def test_size_and_encoding
+    assert_equal [TEXT.bytesize, Encoding::BINARY, TEXT.bytesize], (with_input(TEXT) do |input|
+      [input.size, input.external_encoding, input.tap { input.binmode.set_encoding("UTF-8").read }.size]
+    end)
+    assert_equal [nil, 11], (with_input(nil, chunks: %w[one twothree]) do |input|
+      before = input.size
+      [before, input.tap(&:read).size]
+    end)
+  end
+
+  # The client's announcement alone costs no memory.
+  def test_a_long_announcement_is_not_believed
+    running = serve(lint: false) do |env|
+      [200, { "content-type" => "text/plain" }, [env["rack.input"].read.to_s]]
+    end
+    client = connect(running)
+    client.write(request("POST", "/", "Content-Length" => (1 << 50).to_s) + "start")
+    assert client.silent?(0.05)
+    resident = File.read("/proc/self/status")[/^VmRSS:\s+(\d+)/, 1].to_i
+    client.reset
+    assert_operator resident, :<, 4_000_000
+  end
+
+  # Rack 3: after close nothing can be read, and closing again does no harm.
   def test_close
     with_input(TEXT) do |input|
-      if input.respond_to?(:close)
-        input.close
-        input.close
-      end
+      assert_equal "fir", input.read(3)
+      assert_equal [nil, nil, true], [input.close, input.close, input.closed?]
+      assert_raises(IOError) { input.read }
+      assert_raises(IOError) { input.gets }
+      assert_raises(IOError) { input.readpartial(1) }
       true
     end
   end
@@ -134,6 +235,23 @@ class RackInputTest < Minitest::Test
   def test_a_long_line
     line = "#{'x' * 500_000}\n"
     assert_equal [line, line], with_input(line * 2) { |input| [input.gets, input.gets] }
+  end
+
+  # Rack 3.1 lets the server say so; the default is an empty input, for all who do not ask.
+  def test_nil_input
+    if Gem::Version.new(Rack.release) < Gem::Version.new("3.1")
+      assert_raises(Abaca::ConfigError) { Abaca::Config.new(null_input: false) }
+      return
+    end
+    seen = Queue.new
+    running = serve(null_input: false) do |env|
+      seen << env["rack.input"]&.read
+      [200, { "content-type" => "text/plain" }, []]
+    end
+    ask(running)
+    assert_nil seen.pop
+    ask(running, request("POST", body: "x"))
+    assert_equal "x", seen.pop
   end
 
   # The input of one request knows nothing of the next one's octets.
