@@ -58,6 +58,18 @@ module Abaca
     # @see #read
     def readpartial(...) = input.readpartial(...)
 
+    # As #readpartial and #write: the fiber waits, nobody has to come back.
+    #
+    # @param exception [Boolean] whether the end of the body is an EOFError, or nil
+    def read_nonblock(length, buffer = nil, exception: true)
+      readpartial(length, *buffer)
+    rescue EOFError
+      raise if exception
+    end
+
+    # @see #read_nonblock
+    def write_nonblock(string, exception: true) = write(string) # rubocop:disable Lint/UnusedMethodArgument
+
     # Nothing will be read any more.
     #
     # @return [nil]

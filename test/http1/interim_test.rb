@@ -144,6 +144,7 @@ class Http1InterimTest < Minitest::Test
       100_000.times { hints.call({ "link" => "x" * 1_000 }) }
     end
     client = connect(running).write(GET)
+    assert eventually { running.server.stats[:requests] == 1 }
     assert eventually(within: 8) { running.server.stats[:connections].zero? }
     assert_operator client.drain.bytesize, :<, 50_000_000
   rescue Errno::ECONNRESET

@@ -175,7 +175,7 @@ class RackHijackTest < Minitest::Test
       assert_nil connect(running).write(GET).read_some
       assert_empty running.log
     end
-    assert_equal 1, closed.size
+    assert eventually { closed.size == 1 }
   end
 
   def test_callbacks_and_the_access_log
