@@ -25,6 +25,35 @@ class Http1S3RequestLineTest < Minitest::Test
     end
   end
 
+  ALIENS = {
+    "\x16\x03\x01\x02\x00\x01\x00\x01\xFC\x03\x03".b => "a TLS handshake",
+    "\x80.\x01\x00\x02".b => "a TLS handshake",
+    "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" => "an HTTP/2 preface",
+    "SSH-2.0-OpenSSH_9.2\r\n" => "an SSH banner",
+    "PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n#{GET}" => "a PROXY header, which this listener does not expect,"
+  }.freeze
+
+  # One line for whoever looks for it, and none for who does not.
+  def test_3_what_is_no_http_is_refused_and_named
+    output = StringIO.new
+    running = serve(log: Abaca::Log.new(output, output, level: :debug))
+    ALIENS.each do |octets, name|
+      before = output.string.bytesize
+      client = connect(running).write(octets)
+      assert_includes [400, 505], client.read.status, name
+      assert client.closed?, name
+      assert eventually { running.server.log.flush && output.string.bytesize > before }, name
+      assert_equal "% 127.0.0.1 has sent #{name} to an HTTP port: refused\n", output.string.byteslice(before..)
+    end
+  end
+
+  def test_3_what_is_no_http_leaves_no_line_in_the_usual_log
+    running = serve
+    ALIENS.each_key { |octets| connect(running).write(octets).read }
+    running.stop
+    assert_empty running.log
+  end
+
   def test_3_a_line_that_is_too_long
     assert_refused 414, request("GET", "/#{'a' * 17_000}")
     assert_refused 501, "#{'A' * 17_000} / HTTP/1.1\r\n"

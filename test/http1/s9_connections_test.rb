@@ -88,6 +88,19 @@ class Http1S9ConnectionsTest < Minitest::Test
     assert_equal "POST /second later", client.read.body
   end
 
+  # What the server has not read yet stays in the socket: a client cannot make it hold more.
+  def test_9_3_2_ten_thousand_pipelined_requests
+    count = 10_000
+    running = serve(max_requests_per_connection: 0, max_pending_output: 65_536) do |env|
+      [200, { "content-type" => "text/plain" }, [env["PATH_INFO"]]]
+    end
+    client = connect(running, timeout: 30)
+    writer = Thread.new { client.write((1..count).map { |nth| request("GET", "/#{nth}") }.join) }
+    assert_equal (1..count).map { |nth| "/#{nth}" }, Array.new(count) { client.read.body }
+    writer.join
+    assert client.usable?
+  end
+
   def test_9_5_max_requests_per_connection
     client = connect(serve(max_requests_per_connection: 3))
     assert_equal [false, false, true], Array.new(3) { client.call(GET).close? }
@@ -121,6 +134,29 @@ class Http1S9ConnectionsTest < Minitest::Test
       assert client.call(request("GET", "/", "Connection" => value)).close?, value
       assert client.closed?, value
     end
+  end
+
+  # RFC 9110 7.6.1: a list, over as many lines as the client likes.
+  def test_9_6_close_in_one_of_several_lines
+    running = serve
+    [%w[te close], %w[close te], ["te", "", "x , Close\t"]].each do |values|
+      client = connect(running)
+      assert client.call(request("GET", "/", values.map { |value| ["Connection", value] })).close?, values.inspect
+      assert client.closed?, values.inspect
+    end
+  end
+
+  def test_9_3_1_0_is_kept_by_an_option_in_any_line_and_case
+    running = serve(lint: false)
+    [["KEEP-ALIVE"], %w[te keep-alive], [" ,Keep-Alive\t, te"]].each do |values|
+      client = connect(running)
+      client.write(request("GET", "/", values.map { |value| ["Connection", value] }, version: "1.0"))
+      assert_equal "hello\n", client.read.body
+      assert client.usable?, values.inspect
+    end
+    client = connect(running)
+    client.call(request("GET", "/", { "Connection" => "keep-alive-me" }, version: "1.0"))
+    assert client.closed?
   end
 
   def test_9_6_an_option_that_only_contains_close_keeps_the_connection

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "http1/alien.h"
 
 /* What a step of the state machine leaves to do. */
 enum step { STEP_ON, STEP_WAIT };
@@ -308,6 +309,12 @@ static enum step read_proxy_header(ab_conn *conn) {
   return STEP_ON;
 }
 
+static void refuse_head(ab_conn *conn, int error) {
+  const char *alien = conn->served == 0 ? ab_alien_name(conn->in, conn->in_len) : NULL;
+  if (alien) ab__engine_notice(conn, alien);
+  ab__conn_fail(conn, error);
+}
+
 static enum step advance_head(ab_conn *conn) {
   /* Who does not read its responses gets no more of them; the socket holds its further requests. */
   if (conn->blocked && ab__conn_is_full(conn)) return STEP_WAIT;
@@ -318,7 +325,7 @@ static enum step advance_head(ab_conn *conn) {
     if (size > 0) return begin_request(conn, conn->request);
     if (size == AB_ENOMEM) return wait_for_arena(conn);
     if (size != AB_AGAIN) {
-      ab__conn_fail(conn, size);
+      refuse_head(conn, size);
       return STEP_WAIT;
     }
     conn->parsed = true;

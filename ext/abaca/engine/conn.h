@@ -101,6 +101,8 @@ struct ab_conn {
   bool proxied : 1;      /* a PROXY header has to come before the first request */
 };
 
+#define AB_NOTICES 16 /* that wait for the log */
+
 struct ab_engine {
   ab_mem mem;
   ab_service home; /* of connections that no listener accepted; its limits are the server's */
@@ -128,6 +130,8 @@ struct ab_engine {
   ab_engine_stats stats;
   bool paused, draining;
   bool half_close_is_gone;
+  ab_notice notices[AB_NOTICES]; /* a ring */
+  uint8_t notice_first, notice_count;
   bool starved; /* a request could not be taken in this step, for want of room in the arena */
   char date[AB_DATE_FIELD_LEN + 1];
   ab_outbox_next_op next_op;
@@ -213,6 +217,8 @@ bool ab__engine_touch(ab_conn *conn);
 void ab__engine_ready(ab_conn *conn);
 /* Tells the application; 0 takes everything back. */
 void ab__engine_event(ab_conn *conn, unsigned events);
+/* Something for the log; dropped when nobody takes them. */
+void ab__engine_notice(ab_conn *conn, const char *what);
 /* The structure is free once the step has ended. */
 void ab__engine_bury(ab_conn *conn);
 /* A zeroed structure, or NULL. */

@@ -175,6 +175,24 @@ ab_conn *ab_engine_next(ab_engine *engine, bool take_requests, unsigned *events,
   return conn;
 }
 
+/* --- notices --- */
+
+void ab__engine_notice(ab_conn *conn, const char *what) {
+  ab_engine *engine = conn->engine;
+  if (engine->notice_count == AB_NOTICES) return;
+  size_t at = (engine->notice_first + engine->notice_count++) % AB_NOTICES;
+  engine->notices[at] = (ab_notice){what, conn->peer};
+}
+
+bool ab_engine_next_notice(ab_engine *engine, ab_notice *notice) {
+  /* Only a turn, and so the caller's own thread, adds to them. */
+  if (AB_LIKELY(engine->notice_count == 0)) return false;
+  *notice = engine->notices[engine->notice_first];
+  engine->notice_first = (uint8_t)((engine->notice_first + 1) % AB_NOTICES);
+  engine->notice_count--;
+  return true;
+}
+
 /* --- listeners --- */
 
 static void set_services(ab_engine *engine) {

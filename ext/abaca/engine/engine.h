@@ -107,6 +107,16 @@ ab_nsec ab_engine_deadline(ab_engine *engine);
 ab_conn *ab_engine_next(ab_engine *engine, bool take_requests, unsigned *events,
                         const ab_request **request);
 
+/* Something that whoever runs the server may want to know. */
+typedef struct ab_notice {
+  const char *what; /* "a TLS handshake": what a client has sent that is no HTTP/1; static memory */
+  ab_addr peer;
+} ab_notice;
+
+/* Takes the oldest notice; false when there is none. A few are kept: more in a turn are dropped. To
+ * be called by whoever turns the engine. */
+bool ab_engine_next_notice(ab_engine *engine, ab_notice *notice);
+
 /* Stops or resumes accepting, for back-pressure; the kernel's queue takes what comes. */
 void ab_engine_pause(ab_engine *engine, bool paused);
 

@@ -573,6 +573,16 @@ static VALUE dispatched(VALUE arg) {
   return Qnil;
 }
 
+static VALUE write_notice(VALUE arg) {
+  const ab_server *server = ((void **)arg)[0];
+  const ab_notice *notice = ((void **)arg)[1];
+  char peer[AB_ADDR_TEXT_MAX];
+  size_t len = ab_addr_text(&notice->peer, peer);
+  VALUE text = rb_sprintf("%s has sent %s to an HTTP port: refused", len ? peer : "a local client",
+                          notice->what);
+  return rb_funcall(server->log, rb_intern("debug"), 1, text);
+}
+
 static bool server_turn(void *ctx, ab_nsec now) {
   ab_server *server = ctx;
   shut_down(server, now);
@@ -585,6 +595,9 @@ static bool server_turn(void *ctx, ab_nsec now) {
     more = ab_engine_end_step(server->engine);
   } while (batch);
   take_released(server);
+  for (ab_notice notice; ab_engine_next_notice(server->engine, &notice);) {
+    ab_server_quietly(write_notice, (VALUE)(void *[]){server, &notice});
+  }
   if (AB_UNLIKELY(!ab_list_empty(&server->cancels))) ab_cancel_run(server, now);
   /* Without a fiber to spare the kernel's queue and its back-pressure have to hold what comes. */
   ab_engine_pause(server->engine, !server->host->available(server));

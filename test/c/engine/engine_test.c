@@ -570,6 +570,27 @@ static void pipelining_without_reading_is_held_back(void) {
   fixture_fini(&fx);
 }
 
+/* While the application has a request the next ones wait in the socket, but for one read of them.
+ */
+static void pipelining_is_read_ahead_within_a_bound(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  static const char request[] = GET("/a");
+  unsigned sent = 0;
+  for (int i = 0; i < 100; i++) {
+    while (sent < 10000 && send(client, request, sizeof(request) - 1, MSG_NOSIGNAL) > 0) sent++;
+    fixture_run(&fx);
+  }
+  CHECK(sent > 0 && sent < 10000);
+  CHECK_INT(1, fx.taken);
+  CHECK(fx.held[0]->in_len <= AB_RECV_MAX);
+  CHECK(fx.held[0]->own_capacity <= AB_RECV_MAX);
+  close(client);
+  fixture_fini(&fx);
+}
+
 CHECK_MAIN(CHECK_CASE(connection_is_small), CHECK_CASE(keep_alive),
            CHECK_CASE(idle_connection_owns_nothing), CHECK_CASE(peer_asks_to_close),
            CHECK_CASE(application_closes), CHECK_CASE(broken_off_response_closes),
@@ -583,4 +604,5 @@ CHECK_MAIN(CHECK_CASE(connection_is_small), CHECK_CASE(keep_alive),
            CHECK_CASE(expected_body_breaks_off), CHECK_CASE(back_pressure),
            CHECK_CASE(room_follows_without_a_flush), CHECK_CASE(large_answers_arrive_whole),
            CHECK_CASE(file_that_shrank_breaks_off),
-           CHECK_CASE(pipelining_without_reading_is_held_back))
+           CHECK_CASE(pipelining_without_reading_is_held_back),
+           CHECK_CASE(pipelining_is_read_ahead_within_a_bound))

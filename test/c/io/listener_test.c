@@ -139,6 +139,32 @@ static void accepted_sockets_inherit_and_are_set(void) {
   ab_listener_fini(listener);
 }
 
+/* Accepted sockets inherit it, also what is too short or too long for the kernel. */
+static void dead_peers_are_noticed(void) {
+  static const struct {
+    uint32_t after;
+    int idle, interval, user;
+  } cases[] = {{120, 60, 30, 120000}, {1, 1, 1, 1000}, {UINT32_MAX, 32767, 32767, INT32_MAX}};
+  for (size_t i = 0; i < AB_ARRAY_LEN(cases); i++) {
+    ab_listener_options options = {.umask = -1, .mode = -1, .dead_after = cases[i].after};
+    ab_listener *listener = ab_listener_tcp(&ab_mem_libc, "127.0.0.1", 0, &options);
+    int client = connect_tcp("127.0.0.1", ab_listener_port(listener));
+    ab_addr peer;
+    int fd = accept_soon(listener, &peer);
+    CHECK_INT(1, option_of(fd, SOL_SOCKET, SO_KEEPALIVE));
+    CHECK_INT(cases[i].idle, option_of(fd, IPPROTO_TCP, TCP_KEEPIDLE));
+    CHECK_INT(cases[i].interval, option_of(fd, IPPROTO_TCP, TCP_KEEPINTVL));
+    CHECK_INT(cases[i].user, option_of(fd, IPPROTO_TCP, TCP_USER_TIMEOUT));
+    ab_fd_close(fd);
+    ab_fd_close(client);
+    ab_listener_fini(listener);
+  }
+  ab_listener *listener = ab_listener_tcp(&ab_mem_libc, "127.0.0.1", 0, &plain);
+  CHECK_INT(0, option_of(ab_listener_fd(listener), SOL_SOCKET, SO_KEEPALIVE));
+  CHECK_INT(0, option_of(ab_listener_fd(listener), IPPROTO_TCP, TCP_USER_TIMEOUT));
+  ab_listener_fini(listener);
+}
+
 static void a_port_in_use_is_told(void) {
   ab_listener *first = ab_listener_tcp(&ab_mem_libc, "127.0.0.1", 0, &plain);
   uint16_t port = ab_listener_port(first);
@@ -589,8 +615,8 @@ static void making_one_survives_a_failing_allocator(void) {
 }
 
 CHECK_MAIN(CHECK_CASE(tcp_accepts_and_names_the_peer),
-           CHECK_CASE(accepted_sockets_inherit_and_are_set), CHECK_CASE(a_port_in_use_is_told),
-           CHECK_CASE(a_port_can_be_bound_again_at_once),
+           CHECK_CASE(accepted_sockets_inherit_and_are_set), CHECK_CASE(dead_peers_are_noticed),
+           CHECK_CASE(a_port_in_use_is_told), CHECK_CASE(a_port_can_be_bound_again_at_once),
            CHECK_CASE(only_numeric_addresses_are_taken),
            CHECK_CASE(ipv6_serves_itself_and_the_wildcard_serves_all),
            CHECK_CASE(unix_accepts_and_removes_its_file),

@@ -219,6 +219,56 @@ static void close_keeps_errno(void) {
   CHECK_INT(ENOTTY, errno);
 }
 
+/* What the peer has in its own buffer is taken: only what waits here counts. */
+static void queue_is_what_the_peer_has_not_taken(void) {
+  static char octets[1 << 20];
+  int fds[2];
+  make_tcp_pair(fds);
+  CHECK_INT(0, ab_sock_queued(fds[0]));
+  struct iovec iov = {octets, sizeof octets};
+  size_t sent = 0;
+  for (ssize_t n; (n = ab_sock_send(fds[0], &iov, 1)) > 0;) sent += (size_t)n;
+  uint64_t full = ab_sock_queued(fds[0]);
+  CHECK(full > 0 && full < sent);
+  size_t got = 0;
+  for (int i = 0; got < sent && i < 100000; i++) {
+    ssize_t n = ab_sock_recv(fds[1], octets, sizeof octets);
+    if (n > 0) got += (size_t)n;
+    if (n < 0) usleep(100);
+  }
+  for (int i = 0; ab_sock_queued(fds[0]) > 0 && i < 10000; i++) usleep(1000);
+  CHECK_INT(0, ab_sock_queued(fds[0]));
+  ab_fd_close(fds[0]);
+  ab_fd_close(fds[1]);
+  CHECK_INT(0, ab_sock_queued(-1));
+}
+
+static bool ended_soon(int fd, bool half) {
+  for (int i = 0; i < 10000; i++) {
+    if (ab_sock_ended(fd, half)) return true;
+    usleep(1000);
+  }
+  return false;
+}
+
+static void ended_tells_half_and_whole_apart(void) {
+  int fds[2];
+  make_tcp_pair(fds);
+  CHECK(!ab_sock_ended(fds[1], true));
+  CHECK_INT(1, send(fds[0], "x", 1, MSG_NOSIGNAL));
+  CHECK(!ab_sock_ended(fds[1], true)); /* octets are no end */
+  ab_sock_shutdown(fds[0]);
+  CHECK(ended_soon(fds[1], true));
+  CHECK(!ab_sock_ended(fds[1], false));
+  ab_sock_reset(fds[0]);
+  CHECK(ended_soon(fds[1], false));
+  ab_fd_close(fds[1]);
+  make_pair(fds);
+  ab_fd_close(fds[0]);
+  CHECK(ended_soon(fds[1], false)); /* on one machine a close is no half-close */
+  ab_fd_close(fds[1]);
+}
+
 CHECK_MAIN(CHECK_CASE(recv_tells_data_end_and_nothing_apart), CHECK_CASE(send_gathers),
            CHECK_CASE(send_takes_more_pieces_than_the_kernel),
            CHECK_CASE(send_stops_when_the_peer_does_not_read),
@@ -226,4 +276,5 @@ CHECK_MAIN(CHECK_CASE(recv_tells_data_end_and_nothing_apart), CHECK_CASE(send_ga
            CHECK_CASE(reset_reaches_the_peer_as_such),
            CHECK_CASE(an_unconnected_socket_has_no_peer), CHECK_CASE(sendfile_sends_ranges),
            CHECK_CASE(sendfile_reads_beyond_four_gigabytes), CHECK_CASE(sendfile_blames_the_file),
-           CHECK_CASE(close_keeps_errno))
+           CHECK_CASE(close_keeps_errno), CHECK_CASE(queue_is_what_the_peer_has_not_taken),
+           CHECK_CASE(ended_tells_half_and_whole_apart))
