@@ -163,9 +163,9 @@ module Bench
       Statistics.median(turns.map(&:cpu)).round(kind.unit == "s/GB" ? 2 : 3)
     end
 
-    # Of the long bodies: before the first of them, and the highest.
+    # Of the first two long bodies: before them, and the highest.
     def memory(name)
-      turns = %w[length chunked].flat_map { |kind| @turns[[name, kind]] }
+      turns = %w[length chunked].filter_map { |kind| @turns[[name, kind]].first }
       return [nil, nil] if turns.empty?
 
       [turns.first.before, turns.map(&:peak).max].map { |octets| octets.fdiv(1 << 20).round(1) }

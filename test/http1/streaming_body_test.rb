@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "digest"
+require "timeout"
 require "test_helper"
 require "support/server_case"
 
@@ -93,7 +94,10 @@ class Http1StreamingBodyTest < Minitest::Test
   end
 
   def test_reading_from_another_fiber_and_thread
-    ways = { thread: ->(work) { Thread.new(&work).value }, fiber: ->(work) { Fiber.new(&work).resume } }
+    ways = { thread: ->(work) { Thread.new(&work).value },
+             scheduled: ->(work) { Queue.new.tap { |queue| Fiber.schedule { queue << work.call } }.pop } }
+    # Elsewhere the wait of a fiber within a fiber ends up with the one around it.
+    ways[:fiber] = ->(work) { Fiber.new(&work).resume } if MODE.empty?
     ways.each do |name, way|
       running = serve(lint: false) do |env|
         [200, { "content-type" => "text/plain" }, [way.call(-> { env["rack.input"].read })]]
@@ -103,6 +107,62 @@ class Http1StreamingBodyTest < Minitest::Test
       assert_equal "helloworld", client.call("world").body, name.to_s
       running.stop
     end
+  end
+
+  # Each line goes to one of them, and none is lost.
+  def test_two_fibers_read_lines
+    running = serve(lint: false) do |env|
+      seen = Queue.new
+      readers = Queue.new
+      2.times do
+        Fiber.schedule do
+          while (line = env["rack.input"].gets)
+            seen << line
+          end
+          readers << true
+        end
+      end
+      2.times { readers.pop }
+      [200, { "content-type" => "text/plain" }, Array.new(seen.size) { seen.pop }]
+    end
+    lines = Array.new(200) { |nth| "#{nth} #{'x' * (nth * 7 % 100)}\n" }
+    client = connect(running).write(request("POST", "/", "Content-Length" => lines.sum(&:bytesize).to_s))
+    lines.join.scan(/.{1,333}/m).each { |part| client.write(part).then { sleep 0.0005 } }
+    assert_equal lines.sort, client.read.body.lines.sort
+  end
+
+  # A wait that the app has broken off leaves no deadline behind.
+  def test_time_counts_only_while_the_app_waits
+    skip "the scheduler has no timeouts" unless MODE.empty?
+    waiting = Queue.new
+    running = serve(lint: false, body_timeout: 1) do |env|
+      late = begin
+        Timeout.timeout(0.05) { env["rack.input"].read }
+      rescue Timeout::Error => e
+        e.class
+      end
+      sleep 1.2
+      waiting << true
+      [200, { "content-type" => "text/plain" }, [late.to_s, env["rack.input"].read]]
+    end
+    client = connect(running).write(request("POST", "/", "Content-Length" => "5") + "he")
+    waiting.pop
+    assert_equal "Timeout::Errorllo", client.call("llo").body
+  end
+
+  def test_a_forked_child_leaves_its_parents_body_alone
+    running = serve(lint: false) do |env|
+      child = fork do
+        env["rack.input"].read
+      rescue IOError
+        exit!(7)
+      ensure
+        exit!(1)
+      end
+      status = Process.wait2(child).last.exitstatus
+      [200, { "content-type" => "text/plain" }, [status.to_s, env["rack.input"].read]]
+    end
+    assert_equal "7hello", ask(running, request("POST", body: "hello")).body
   end
 
   # Two who read share the octets; the request ends when the first one says so.

@@ -168,6 +168,8 @@ const ab_body *ab_conn_body(const ab_conn *conn);
  * follows; AB_EPEER: the peer has gone or ended its side too early; a negative enum ab_http1_error.
  * An error stays. Any thread may call it. */
 ssize_t ab_conn_read_body(ab_conn *conn, char *buf, size_t len) AB_WARN_UNUSED;
+/* [locked] Nobody waits for AB_EVENT_BODY any more: no deadline counts. */
+void ab_conn_leave_body(ab_conn *conn);
 /* Octets of the body, framing included, and of what follows it, that are here already. */
 size_t ab_conn_input_len(const ab_conn *conn);
 /* [locked] Why the body failed: a negative enum ab_http1_error or AB_EPEER; AB_OK otherwise. */

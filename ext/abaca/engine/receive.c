@@ -151,6 +151,13 @@ ssize_t ab_conn_read_body(ab_conn *conn, char *buf, size_t len) {
   }
 }
 
+void ab_conn_leave_body(ab_conn *conn) {
+  if (!conn->wants_body) return;
+  conn->wants_body = false;
+  ab_body_waited(conn->body, conn->engine->now);
+  conn->deadline = 0;
+}
+
 /* --- for nobody --- */
 
 bool ab__conn_can_skip(const ab_conn *conn) {

@@ -38,43 +38,12 @@ static ab_exchange *exchange_of(VALUE self) {
   return exchange;
 }
 
-/* --- waiting --- */
-
 static void raise_body_error(int error) {
   if (error == AB_EPEER) {
     rb_raise(ab_error_class("IncompleteBody"), "the client went away in the middle of its body");
   }
   rb_raise(ab_error_class("BodyError"), "the request's body cannot be read: %s",
            ab_http1_error_reason(error));
-}
-
-/* One wait of a thread that is not the server's, or of a fiber that cannot be parked: for the
- * socket itself. The time is short, as the engine may have other news. */
-typedef struct place_wait {
-  int fd;
-} place_wait;
-
-static VALUE wait_for_socket(VALUE arg) {
-  struct timeval tenth = {0, 100000};
-  return INT2FIX(rb_wait_for_single_fd(((place_wait *)arg)->fd, RB_WAITFD_IN, &tenth));
-}
-
-static VALUE close_duplicate(VALUE arg) {
-  ab_fd_close(((place_wait *)arg)->fd);
-  return Qnil;
-}
-
-static void wait_in_place(ab_exchange *exchange) {
-  ab_server *server = exchange->server;
-  ab_engine_lock(server->engine);
-  place_wait wait = {ab_conn_duplicate(exchange->conn)};
-  ab_engine_unlock(server->engine);
-  if (server->poller) ab_poller_wakeup(server->poller); /* it has a deadline to set */
-  if (wait.fd >= 0) {
-    rb_ensure(wait_for_socket, (VALUE)&wait, close_duplicate, (VALUE)&wait);
-  } else {
-    rb_thread_wait_for((struct timeval){0, 2000});
-  }
 }
 
 /* --- octets --- */
@@ -104,16 +73,77 @@ static void fill_trailers(ab_exchange *exchange) {
   }
 }
 
-/* What a line that was read left over. Returns the number of octets that it put at `to`. */
-static size_t take_ahead(ab_exchange *exchange, char *to, size_t len) {
+/* Octets that a line which was read left over. */
+static size_t ahead_len(const ab_exchange *exchange) {
   if (AB_LIKELY(NIL_P(exchange->ahead))) return 0;
-  size_t there = (size_t)RSTRING_LEN(exchange->ahead) - exchange->ahead_used;
+  return (size_t)RSTRING_LEN(exchange->ahead) - exchange->ahead_used;
+}
+
+/* Moves at most `len` of them to `to`; returns their number. The String stays the same one as long
+ * as the request, since another fiber may be waiting for octets to append to it. */
+static size_t take_ahead(ab_exchange *exchange, char *to, size_t len) {
+  size_t there = ahead_len(exchange);
+  if (AB_LIKELY(there == 0)) return 0;
   if (len > there) len = there;
   memcpy(to, RSTRING_PTR(exchange->ahead) + exchange->ahead_used, len);
   exchange->ahead_used += len;
-  if (len == there) exchange->ahead = Qnil;
   return len;
 }
+
+/* --- waiting --- */
+
+static VALUE wait_parked(VALUE self) {
+  ab_exchange_wait(exchange_of(self), AB_WAIT_REQUEST_BODY);
+  return Qnil;
+}
+
+/* Whoever was taken out of his wait by an exception waits no more: no deadline shall pass for him.
+ */
+static VALUE wait_left(VALUE self) {
+  ab_exchange *exchange = rb_check_typeddata(self, &input_type);
+  if (!exchange || !ab_list_empty(&exchange->waits)) return Qnil;
+  ab_engine_lock(exchange->server->engine);
+  ab_conn_leave_body(exchange->conn);
+  ab_engine_unlock(exchange->server->engine);
+  return Qnil;
+}
+
+/* One wait of a thread that is not the server's, or of a fiber that cannot be parked: for the
+ * socket itself. The time is short, as the engine may have other news. */
+static VALUE wait_for_socket(VALUE arg) {
+  struct timeval tenth = {0, 100000};
+  return INT2FIX(rb_wait_for_single_fd((int)arg, RB_WAITFD_IN, &tenth));
+}
+
+static VALUE close_duplicate(VALUE arg) {
+  ab_fd_close((int)arg);
+  return Qnil;
+}
+
+static void wait_in_place(ab_exchange *exchange) {
+  ab_server *server = exchange->server;
+  ab_engine_lock(server->engine);
+  int fd = ab_conn_duplicate(exchange->conn);
+  ab_engine_unlock(server->engine);
+  if (server->poller) ab_poller_wakeup(server->poller); /* it has a deadline to set */
+  if (fd >= 0) {
+    rb_ensure(wait_for_socket, (VALUE)fd, close_duplicate, (VALUE)fd);
+  } else {
+    rb_thread_wait_for((struct timeval){0, 2000});
+  }
+}
+
+/* Until there may be octets, or there is another reason to look again. */
+static void wait_for_octets(VALUE self) {
+  ab_exchange *exchange = exchange_of(self);
+  if (AB_LIKELY(exchange->server->host->can_wait(exchange->server))) {
+    rb_ensure(wait_parked, self, wait_left, self);
+  } else {
+    wait_in_place(exchange);
+  }
+}
+
+/* --- reading --- */
 
 /* Appends at least one and at most `most` octets of the body; waits for them. Returns their number,
  * 0 at the end. Other fibers may run meanwhile, so nothing is kept over the wait. */
@@ -138,11 +168,7 @@ static size_t append(VALUE self, VALUE string, size_t most, bool from_ahead) {
       return (size_t)got;
     }
     if (got != AB_AGAIN) raise_body_error((int)got);
-    if (AB_LIKELY(exchange->server->host->can_wait(exchange->server))) {
-      ab_exchange_wait(exchange, AB_WAIT_REQUEST_BODY);
-    } else {
-      wait_in_place(exchange);
-    }
+    wait_for_octets(self);
   }
 }
 
@@ -244,17 +270,16 @@ static VALUE input_readpartial(int argc, VALUE *argv, VALUE self) {
 /* Reads more behind what is read ahead; false at the end. */
 static bool read_ahead(VALUE self) {
   ab_exchange *exchange = exchange_of(self);
+  if (NIL_P(exchange->ahead)) exchange->ahead = rb_str_new(NULL, 0);
   VALUE ahead = exchange->ahead;
-  if (NIL_P(ahead)) {
-    ahead = rb_str_new(NULL, 0);
+  size_t left = ahead_len(exchange);
+  if (exchange->ahead_used > 0) {
+    rb_str_modify(ahead);
+    memmove(RSTRING_PTR(ahead), RSTRING_PTR(ahead) + exchange->ahead_used, left);
+    rb_str_set_len(ahead, (long)left);
     exchange->ahead_used = 0;
   }
-  exchange->ahead = ahead;
-  size_t have = (size_t)RSTRING_LEN(ahead), got;
-  got = append(self, ahead, have > LINE_AHEAD ? have : LINE_AHEAD, false);
-  exchange = exchange_of(self);
-  if (NIL_P(exchange->ahead)) exchange->ahead = ahead; /* who else reads has emptied it meanwhile */
-  return got > 0;
+  return append(self, ahead, left > LINE_AHEAD ? left : LINE_AHEAD, false) > 0;
 }
 
 /* Cuts `len` octets off what is read ahead. */
@@ -262,6 +287,16 @@ static VALUE cut_ahead(ab_exchange *exchange, size_t len) {
   VALUE line = rb_str_new(NULL, (long)len);
   take_ahead(exchange, RSTRING_PTR(line), len);
   return line;
+}
+
+/* Where in what is read ahead the first separator ends; 0: none is there. `searched` octets are
+ * known to begin none. */
+static size_t find_end(const ab_exchange *exchange, VALUE separator, size_t searched) {
+  size_t there = ahead_len(exchange), width = (size_t)RSTRING_LEN(separator);
+  if (there < width || there <= searched) return 0;
+  const char *start = RSTRING_PTR(exchange->ahead) + exchange->ahead_used;
+  const char *found = memmem(start + searched, there - searched, RSTRING_PTR(separator), width);
+  return found ? (size_t)(found - start) + width : 0;
 }
 
 /* call-seq: take_line(separator, limit) -> String or nil
@@ -273,25 +308,16 @@ static VALUE input_take_line(VALUE self, VALUE separator, VALUE limit) {
   size_t most = NIL_P(limit) ? SIZE_MAX : NUM2SIZET(limit), searched = 0;
   for (;;) {
     ab_exchange *exchange = exchange_of(self);
-    VALUE ahead = exchange->ahead;
-    size_t there = NIL_P(ahead) ? 0 : (size_t)RSTRING_LEN(ahead) - exchange->ahead_used;
-    size_t width = NIL_P(separator) ? 0 : (size_t)RSTRING_LEN(separator);
-    if (width > 0 && there >= width) {
-      const char *start = RSTRING_PTR(ahead) + exchange->ahead_used;
-      const char *found = memmem(start + searched, there - searched, RSTRING_PTR(separator), width);
-      if (found) {
-        size_t len = (size_t)(found - start) + width;
-        return cut_ahead(exchange, len < most ? len : most);
-      }
-      searched = there - width + 1;
+    size_t there = ahead_len(exchange);
+    size_t end = NIL_P(separator) ? 0 : find_end(exchange, separator, searched);
+    if (end > 0 || there >= most) return cut_ahead(exchange, end && end < most ? end : most);
+    if (!NIL_P(separator) && there >= (size_t)RSTRING_LEN(separator)) {
+      searched = there - (size_t)RSTRING_LEN(separator) + 1;
     }
-    if (there >= most) return cut_ahead(exchange, most);
     if (read_ahead(self)) continue;
     exchange = exchange_of(self);
-    there = (size_t)RSTRING_LEN(exchange->ahead) - exchange->ahead_used;
-    if (there > 0) return cut_ahead(exchange, there);
-    exchange->ahead = Qnil;
-    return Qnil;
+    there = ahead_len(exchange);
+    return there > 0 ? cut_ahead(exchange, there) : Qnil;
   }
 }
 
@@ -300,11 +326,8 @@ static VALUE input_take_line(VALUE self, VALUE separator, VALUE limit) {
  * Waits for an octet or the end. Raises what #read raises. */
 static VALUE input_eof_p(VALUE self) {
   ab_exchange *exchange = exchange_of(self);
-  if (!NIL_P(exchange->ahead)) return Qfalse;
-  if (to_come(exchange) == 0) return Qtrue;
-  if (read_ahead(self)) return Qfalse;
-  exchange_of(self)->ahead = Qnil;
-  return Qtrue;
+  if (ahead_len(exchange) > 0) return Qfalse;
+  return to_come(exchange) > 0 && read_ahead(self) ? Qfalse : Qtrue;
 }
 
 /* call-seq: size -> Integer or nil
