@@ -26,7 +26,7 @@ class FaultCancelTest < Minitest::Test
     response = client.call(GET)
     assert_equal [504, "504 Gateway Timeout\n", true], [response.status, response.body, response.close?]
     assert client.closed?
-    assert_equal ["the request has taken longer than request_timeout (1 s)", :ensure], [events.pop, events.pop]
+    assert_equal ["the request has taken longer than its request_timeout", :ensure], [events.pop, events.pop]
     assert running.logged?(%r{error in the app: Abaca::DeadlineExceeded: .* \(GET /\)})
     assert running.logged?(/cancel_test\.rb:\d+:in `sleep'/), "the log shows where it waited"
     assert_equal 1, running.server.stats[:expired]
@@ -83,6 +83,41 @@ class FaultCancelTest < Minitest::Test
     client = connect(running)
     3.times { assert_equal "in time", client.call(GET).body }
     assert_equal 0, running.server.stats[:expired]
+  end
+
+  # A listener's timeout is for the usual request; the app knows which one is not.
+  def test_the_app_may_give_a_request_more_or_less_time
+    running = serve(request_timeout: 1, lint: false) do |env|
+      env["abaca.client"].request_timeout = { "/stream" => nil, "/long" => 60, "/short" => 0.1 }[env["PATH_INFO"]]
+      sleep 1.6
+      [200, TYPE.dup, ["done"]]
+    end
+    clients = %w[/stream /long /short].map { |path| connect(running).write(request("GET", path)) }
+    assert_equal [200, 200, 504], clients.map { |client| client.read.status }
+    assert_equal 1, running.server.stats[:expired]
+  end
+
+  def test_a_request_may_have_a_time_where_none_is_set
+    running = serve(lint: false) do |env|
+      env["abaca.client"].request_timeout = 0.2
+      sleep LONG
+    end
+    assert_equal 504, ask(running).status
+  end
+
+  def test_what_is_no_time
+    refused = Queue.new
+    running = serve(lint: false) do |env|
+      [0, -1, Float::NAN, "soon"].each do |value|
+        env["abaca.client"].request_timeout = value
+      rescue ArgumentError, TypeError => e
+        refused << e.class
+      end
+      env["abaca.client"].request_timeout = Float::INFINITY
+      [200, TYPE.dup, ["x"]]
+    end
+    assert_equal 200, ask(running).status
+    assert_equal 4, refused.size
   end
 
   # Once is enough: the app goes on, and the log knows.

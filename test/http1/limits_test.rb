@@ -98,6 +98,24 @@ class Http1LimitsTest < Minitest::Test
     assert_equal "seen", client.read.body
   end
 
+  # [limits] => [SO_KEEPALIVE, TCP_USER_TIMEOUT in milliseconds] of an accepted socket. A peer that has time to
+  # read has time to answer, so write_timeout is the least.
+  DEAD_PEERS = {
+    {} => [1, 120_000], { dead_peer_timeout: 40 } => [1, 40_000], { dead_peer_timeout: 0 } => [0, 0],
+    { dead_peer_timeout: 40, write_timeout: 90 } => [1, 90_000]
+  }.freeze
+
+  def test_dead_peer_timeout
+    DEAD_PEERS.each do |limits, expected|
+      running = serve(**limits)
+      client = connect(running)
+      assert client.usable?
+      socket = accepted(client)
+      assert_equal expected, [socket.getsockopt(:SOCKET, :KEEPALIVE).int,
+                              socket.getsockopt(:TCP, Socket::TCP_USER_TIMEOUT).int], limits.inspect
+    end
+  end
+
   # Limits of a listener are those of its connections alone.
   def test_a_listener_has_limits_of_its_own
     running = serve(READ, max_body_size: 20)
@@ -123,6 +141,22 @@ class Http1LimitsTest < Minitest::Test
     server&.close
   end
 
+  # None of them is lost on its way to where it is enforced.
+  def test_every_limit_reaches_the_engine
+    names = Abaca::Config::LIMITS.keys
+    values = names.each_with_index.to_h { |name, nth| [name, 1_000 + nth] }
+    server = Abaca::Server.new(HELLO, values)
+    assert_equal values, server.instance_variable_get(:@engine).limits
+  ensure
+    server&.close
+  end
+
+  # Each limit is somebody's case.
+  def test_every_limit_has_a_test
+    texts = Dir[File.expand_path("../**/*_test.{rb,c}", __dir__)].map { |path| File.read(path) }.join
+    assert_empty(Abaca::Config::LIMITS.keys.reject { |name| texts.match?(/\b#{name}\b/) })
+  end
+
   def test_unknown_and_unfit_options_are_refused
     { no_such_option: 1, header_timeout: "soon", max_body_size: -1 }.each do |name, value|
       error = assert_raises(ArgumentError, TypeError, RangeError, Abaca::Error) do
@@ -130,6 +164,17 @@ class Http1LimitsTest < Minitest::Test
       end
       assert_includes error.message, name.to_s
     end
+  end
+
+  # The server's end of a connection, which is in this process.
+  def accepted(client)
+    ServerCase.descriptors.each_key do |fd|
+      socket = Socket.for_fd(fd).tap { |found| found.autoclose = false }
+      return socket if socket.remote_address.ip_port == client.socket.local_address.ip_port
+    rescue SystemCallError, SocketError
+      next # no socket, or one without a peer
+    end
+    flunk "no socket of the server's"
   end
 
   def ask_port(port, octets)

@@ -147,6 +147,13 @@ void ab__conn_begin_request(ab_conn *conn) {
   arm(conn);
 }
 
+void ab_conn_set_time(ab_conn *conn, ab_nsec time) {
+  if (conn->state != AB_CONN_APP) return;
+  conn->expired = false;
+  conn->request_deadline = time ? conn->engine->now + time : 0;
+  arm(conn);
+}
+
 /* --- what passes --- */
 
 static void pass_request(ab_conn *conn) {

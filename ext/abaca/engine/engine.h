@@ -156,6 +156,9 @@ bool ab_conn_gone(const ab_conn *conn);
 /* [locked] As ab_conn_gone, after a look at the socket: for a caller that has not given the engine
  * a turn for long. */
 bool ab_conn_look(ab_conn *conn);
+/* [locked] The request in the application has so much time from now on, in place of what
+ * request_timeout has left of it; 0: as much as it wants. */
+void ab_conn_set_time(ab_conn *conn, ab_nsec time);
 /* What has happened to a request in the application so far, told by an event or not: a set of
  * AB_EVENT_GONE and AB_EVENT_DEADLINE. */
 unsigned ab_conn_news(const ab_conn *conn);

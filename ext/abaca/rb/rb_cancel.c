@@ -87,17 +87,15 @@ static VALUE client_gone(void) {
   return rb_class_new_instance(1, &message, ab_error_class("ClientGone"));
 }
 
-static VALUE deadline_exceeded(const ab_exchange *exchange) {
-  uint64_t seconds = ab_conn_limits(exchange->conn)->request_timeout;
-  VALUE message = rb_sprintf("the request has taken longer than request_timeout (%llu s)",
-                             (unsigned long long)seconds);
+static VALUE deadline_exceeded(void) {
+  VALUE message = rb_str_new_cstr("the request has taken longer than its request_timeout");
   return rb_class_new_instance(1, &message, ab_error_class("DeadlineExceeded"));
 }
 
 /* What the news is for the request's fiber; Qnil: nothing. */
 static VALUE exception_for(const ab_exchange *exchange) {
   if (!NIL_P(exchange->cancelled)) return Qnil;
-  if (exchange->news & AB_EVENT_DEADLINE) return deadline_exceeded(exchange);
+  if (exchange->news & AB_EVENT_DEADLINE) return deadline_exceeded();
   if (exchange->news & AB_EVENT_GONE && exchange->server->cancel_on_disconnect)
     return client_gone();
   return Qnil;
@@ -145,7 +143,7 @@ static VALUE warn_swallowed(VALUE arg) {
                     exchange->env);
 }
 
-int ab_cancel_end(ab_exchange *exchange) {
+int ab__cancel_end(ab_exchange *exchange) {
   ab_list_remove(&exchange->cancel_link);
   if (!NIL_P(exchange->cancelled) && NIL_P(exchange->error)) {
     ab_server_quietly(warn_swallowed, (VALUE)exchange);
@@ -160,13 +158,23 @@ int ab_cancel_end(ab_exchange *exchange) {
 /* --- Abaca::Exchange --- */
 
 /* Looks at the socket itself: a fiber that only computes gives the engine no turn in which it could
- * have noticed. */
+ * have noticed. Of one that the app has taken over we know nothing. */
 bool ab_cancel_gone(ab_exchange *exchange) {
+  if (!NIL_P(exchange->io)) return false;
   ab_engine *engine = exchange->server->engine;
   ab_engine_lock(engine);
   bool gone = ab_conn_look(exchange->conn);
   ab_engine_unlock(engine);
   return gone;
+}
+
+void ab_cancel_set_time(ab_exchange *exchange, ab_nsec time) {
+  ab_server *server = exchange->server;
+  ab_engine_lock(server->engine);
+  ab_conn_set_time(exchange->conn, time);
+  ab_engine_unlock(server->engine);
+  exchange->news &= ~(unsigned)AB_EVENT_DEADLINE;
+  if (server->running) ab_poller_wakeup(server->poller); /* who waits may have to wait shorter */
 }
 
 void ab_cancel_on_gone(ab_exchange *exchange, VALUE block) {

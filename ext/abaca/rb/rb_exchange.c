@@ -119,6 +119,25 @@ static VALUE exchange_gone_p(VALUE self) {
   return !exchange || ab_cancel_gone(exchange) ? Qtrue : Qfalse;
 }
 
+/* call-seq: request_timeout = seconds or nil
+ *
+ * Gives the request so many seconds from now on, in place of what `request_timeout` has left; nil
+ * lets it take as long as it wants, an event stream say.
+ *
+ * Raises IOError after the request, ArgumentError for what is no time, RangeError. */
+static VALUE exchange_set_request_timeout(VALUE self, VALUE seconds) {
+  ab_exchange *exchange = ab_exchange_of(self);
+  double time = NIL_P(seconds) ? 0 : NUM2DBL(seconds);
+  if (!NIL_P(seconds) && !(time > 0)) {
+    rb_raise(rb_eArgError, "request_timeout: seconds or nil is needed, not %" PRIsVALUE,
+             rb_inspect(seconds));
+  }
+  bool long_enough = time < (double)UINT32_MAX;
+  ab_cancel_set_time(exchange, long_enough ? (ab_nsec)(time * (double)AB_NSEC_PER_SEC)
+                                           : ab_limit_nsec(UINT32_MAX));
+  return seconds;
+}
+
 /* call-seq: on_gone { ... } -> nil
  *
  * Has the block called once, when the client goes before it has its response: on a fiber of its
@@ -142,6 +161,7 @@ void ab_init_exchange(VALUE mAbaca) {
   rb_define_method(cExchange, "flush", exchange_flush, 0);
   rb_define_method(cExchange, "close", exchange_close, 0);
   rb_define_method(cExchange, "closed?", exchange_closed_p, 0);
+  rb_define_method(cExchange, "request_timeout=", exchange_set_request_timeout, 1);
   rb_define_method(cExchange, "gone?", exchange_gone_p, 0);
   rb_define_method(cExchange, "on_gone", exchange_on_gone, 0);
 }

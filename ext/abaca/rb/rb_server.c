@@ -873,6 +873,19 @@ static VALUE server_stats(VALUE self) {
   return result;
 }
 
+/* call-seq: limits -> Hash
+ *
+ * The limits in force where a listener has none of its own, by name. */
+static VALUE server_limits(VALUE self) {
+  const ab_limits *limits = ab_engine_limits(server_of(self)->engine);
+  VALUE result = rb_hash_new();
+#define AB_LIMIT_VALUE(name, value, unit, text)                                                    \
+  rb_hash_aset(result, ID2SYM(rb_intern(#name)), ULL2NUM(limits->name));
+  AB_LIMITS(AB_LIMIT_VALUE)
+#undef AB_LIMIT_VALUE
+  return result;
+}
+
 static VALUE limits_table(void) {
   VALUE table = rb_hash_new();
 #define AB_LIMIT_ROW(name, value, unit, text)                                                      \
@@ -900,6 +913,7 @@ void ab_init_server(VALUE mAbaca) {
   rb_define_method(cEngine, "halt", server_halt, 0);
   rb_define_method(cEngine, "close", server_close, 0);
   rb_define_method(cEngine, "stats", server_stats, 0);
+  rb_define_method(cEngine, "limits", server_limits, 0);
   ab_init_proxies(cEngine);
   ab_init_exchange(mAbaca);
   ab_init_input(mAbaca);

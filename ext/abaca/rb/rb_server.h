@@ -176,8 +176,14 @@ void ab_cancel_run(ab_server *server, ab_nsec now);
 /* The app is done with the request: nothing is raised in its fiber from now on. Who wanted to be
  * told that the client has gone is told now, if it has. Returns 0, or the state of an exception
  * that concerns the process, with rb_errinfo set. */
-int ab_cancel_end(ab_exchange *exchange);
-/* Exchange#gone? and #on_gone. */
+int ab__cancel_end(ab_exchange *exchange);
+static inline int ab_cancel_end(ab_exchange *exchange) {
+  bool nothing = ab_list_empty(&exchange->cancel_link) && NIL_P(exchange->cancelled) &&
+                 NIL_P(exchange->on_gone);
+  return AB_LIKELY(nothing) ? 0 : ab__cancel_end(exchange);
+}
+/* Exchange#request_timeout=, #gone? and #on_gone. */
+void ab_cancel_set_time(ab_exchange *exchange, ab_nsec time);
 bool ab_cancel_gone(ab_exchange *exchange);
 void ab_cancel_on_gone(ab_exchange *exchange, VALUE block);
 
