@@ -44,6 +44,13 @@ module Command
       http.start { http.get(path, headers.transform_keys(&:to_s)) }
     end
 
+    # Reads until the process ends.
+    def read_on
+      nil while more(nil)
+    rescue IOError
+      nil # destroyed
+    end
+
     def signal(name) = Process.kill(name, @pid)
 
     # Waits for the end; returns the Process::Status.

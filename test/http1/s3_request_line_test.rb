@@ -16,7 +16,8 @@ class Http1S3RequestLineTest < Minitest::Test
   # What the app sees of a request for `target` with these Host fields.
   def seen(target, *hosts, verb: "GET")
     fields = hosts.map { |host| "Host: #{host}\r\n" }.join
-    ask(serve(SEEN), "#{verb} #{target} HTTP/1.1\r\n#{fields}\r\n").body
+    # Rack 2's Lint does not know that a path may be "*".
+    ask(serve(SEEN, lint: false), "#{verb} #{target} HTTP/1.1\r\n#{fields}\r\n").body
   end
 
   def test_3_one_blank_stands_between_the_parts

@@ -26,6 +26,9 @@ module FrameworkCase
         words = Command.words(["-b", "tcp://127.0.0.1:0", "config.ru"])
         running = Command::Running.new(words, dir: folder, env: FrameworkCase.environment(folder))
         Minitest.after_run { running.destroy }
+        running.port
+        # Nobody else reads it, and a full pipe would stop the application.
+        Thread.new { running.read_on }
         running
       end
     end
@@ -50,6 +53,7 @@ module FrameworkCase
 
   def teardown
     @clients.each(&:close)
+    puts "#{name}: the application said:", server.output.lines.last(40) unless passed?
     super
   end
 
