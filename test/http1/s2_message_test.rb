@@ -13,6 +13,7 @@ class Http1S2MessageTest < Minitest::Test
     assert_equal "hello\n", body
     refute_match(/(?<!\r)\n|\r(?!\n)/, head)
     assert_match(%r{\AHTTP/1\.1 200 OK\r\n}, head)
+    refute_match(/^(server|via):/i, head)
   end
 
   def test_2_2_octets_are_not_read_as_text
