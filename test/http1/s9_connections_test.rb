@@ -39,7 +39,7 @@ class Http1S9ConnectionsTest < Minitest::Test
     end
   end
 
-  def test_9_3_1_0_with_close_and_keep_alive_closes
+  def test_9_3_http_1_0_with_close_and_keep_alive_closes
     client = connect(serve)
     client.call(request("GET", "/", { "Connection" => "keep-alive, close" }, version: "1.0"))
     assert client.closed?
@@ -146,7 +146,7 @@ class Http1S9ConnectionsTest < Minitest::Test
     end
   end
 
-  def test_9_3_1_0_is_kept_by_an_option_in_any_line_and_case
+  def test_9_3_http_1_0_is_kept_by_an_option_in_any_line_and_case
     running = serve(lint: false)
     [["KEEP-ALIVE"], %w[te keep-alive], [" ,Keep-Alive\t, te"]].each do |values|
       client = connect(running)
