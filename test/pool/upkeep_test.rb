@@ -180,6 +180,22 @@ class UpkeepTest < Minitest::Test
     end
   end
 
+  # What counts is how much of the time collections take: here nearly all of it.
+  def test_the_heap_grows_further_where_collections_are_dear
+    with_pool(idle: 300, idle_timeout: nil) do |pool|
+      jobs = Array.new(299) { pool.run { sleep } }
+      sleep_in_loop 0.3
+      assert_equal 32_768, pool.stats[:paced_slots]
+      4.times do
+        1024.times { pool.run { GC.start(full_mark: false) } }
+        sleep_in_loop 0.5
+      end
+      assert_equal 4 * 32_768, pool.stats[:paced_slots]
+      jobs.each(&:cancel)
+      jobs.each(&:wait)
+    end
+  end
+
   def test_pacing_can_be_switched_off
     assert_equal true, Abaca::FiberPool.gc_pacing
     Abaca::FiberPool.gc_pacing = false

@@ -192,7 +192,7 @@ static void set_on_full(ab_pool *pool, VALUE value) {
 static void set_gc_pacing(ab_pool *pool, VALUE value) {
   if (!given(value))
     value = rb_check_funcall(rb_obj_class(pool->self), rb_intern("gc_pacing"), 0, NULL);
-  pool->pace.on = value == Qundef || RTEST(value);
+  if (value == Qundef || RTEST(value)) ab_gc_pace_start(&pool->pace);
 }
 
 /* @!method initialize(max: nil, warm: 0, idle: 1024, idle_timeout: 60, retire_after: nil,

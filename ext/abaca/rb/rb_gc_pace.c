@@ -4,12 +4,21 @@
  */
 #include "rb/rb_gc_pace.h"
 
+#include <ruby/version.h>
+#include <time.h>
+
 #include "io/timer.h"
 
-/* With so many live fibers there shall be SLOTS_PER_FIBER free slots for each of them. */
+/* With so many live fibers there shall be `per_fiber` free slots for each of them. */
 static const size_t steps[] = {256, 1000, 4000, 10000, 20000};
 
-#define SLOTS_PER_FIBER 128
+#define SLOTS_PER_FIBER     128
+#define MAX_SLOTS_PER_FIBER 512
+
+/* Collections may take so much of the CPU time: one part in so many. More is told by no fewer than
+ * MIN_WORK ms. */
+#define SHARE    12
+#define MIN_WORK 200
 
 /* A slice works for so long, and looks at the clock once for so many objects. */
 #define SLICE_TIME  (AB_NSEC_PER_MS * 3 / 10)
@@ -19,16 +28,67 @@ static const size_t steps[] = {256, 1000, 4000, 10000, 20000};
  * page gets up to four pegs. */
 #define PAGE_MASK (~(uintptr_t)0x3fff)
 
-/* Where slots have several sizes (Ruby 3.2): so many of 32 objects get slots of 40, 80, 160, 320
- * and 640 octets, about as a Rack request uses them. The larger ones are strings, as long as fits.
- */
+/* Where slots have several sizes (Ruby 3.2): so many of AB_GC_PACE_MIX objects get slots of 40, 80,
+ * 160, 320 and 640 octets, about as a Rack request uses them; but see learn_mix. The larger ones
+ * are strings, as long as fits. */
 static const struct {
-  uint8_t share;
-  uint16_t length;
-} sizes[AB_GC_PACE_SIZES] = {{17, 0}, {8, 48}, {4, 120}, {2, 280}, {1, 600}};
+  uint16_t share, length;
+} sizes[AB_GC_PACE_SIZES] = {{136, 0}, {64, 48}, {32, 120}, {16, 280}, {8, 600}};
+
+/* Fewer objects than these say nothing about the mix. */
+#define MIN_MIX 10000
 
 void ab_gc_pace_init(ab_gc_pace *pace) {
-  *pace = (ab_gc_pace){.pegs = Qnil, .next_pegs = Qnil, .held = Qnil};
+  *pace = (ab_gc_pace){.pegs = Qnil, .next_pegs = Qnil, .held = Qnil, .per_fiber = SLOTS_PER_FIBER};
+  for (size_t i = 0, end = 0; i < AB_GC_PACE_SIZES; i++)
+    pace->ends[i] = (uint16_t)(end += sizes[i].share);
+}
+
+/* How many objects of each size there were since Ruby has started. False where it does not count
+ * them (before 3.3). */
+static bool count_objects(size_t counts[AB_GC_PACE_SIZES]) {
+  if (RUBY_API_VERSION_CODE < 30300) return false;
+  VALUE key = ID2SYM(rb_intern("total_allocated_objects"));
+  for (int i = 0; i < AB_GC_PACE_SIZES; i++) {
+    VALUE argv[] = {INT2FIX(i)};
+    VALUE heap = rb_check_funcall(rb_mGC, rb_intern("stat_heap"), 1, argv);
+    VALUE count = RB_TYPE_P(heap, T_HASH) ? rb_hash_aref(heap, key) : Qnil;
+    if (!RB_INTEGER_TYPE_P(count)) return false;
+    counts[i] = NUM2SIZET(count);
+  }
+  return true;
+}
+
+/* The sizes that this app uses, so that none of them runs out long before the others. */
+static void learn_mix(ab_gc_pace *pace) {
+  size_t counts[AB_GC_PACE_SIZES], total = 0, sum = 0;
+  if (!count_objects(counts)) return;
+  for (int i = 0; i < AB_GC_PACE_SIZES; i++) total += counts[i] - pace->allocated[i];
+  if (total < MIN_MIX) return;
+  for (int i = 0; i < AB_GC_PACE_SIZES; i++) {
+    sum += counts[i] - pace->allocated[i];
+    pace->allocated[i] = counts[i];
+    pace->ends[i] = (uint16_t)((sum * AB_GC_PACE_MIX + total - 1) / total);
+  }
+}
+
+/* Of the thread, which is the one that collections run in most of the time. */
+static uint64_t cpu_ms(void) {
+  struct timespec now;
+  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) != 0) return 0;
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / AB_NSEC_PER_MS;
+}
+
+static uint64_t gc_ms(void) {
+  return rb_gc_stat(ID2SYM(rb_intern("time")));
+}
+
+void ab_gc_pace_start(ab_gc_pace *pace) {
+  pace->on = true;
+  pace->collecting = gc_ms();
+  pace->working = cpu_ms();
+  size_t counts[AB_GC_PACE_SIZES];
+  if (count_objects(counts)) MEMCPY(pace->allocated, counts, size_t, AB_GC_PACE_SIZES);
 }
 
 void ab_gc_pace_mark(const ab_gc_pace *pace) {
@@ -51,32 +111,48 @@ size_t ab_gc_pace_slots(const ab_gc_pace *pace) {
   return NIL_P(pace->pegs) ? 0 : pace->wanted;
 }
 
+bool ab_gc_pace_look(ab_gc_pace *pace, size_t live) {
+  uint64_t collecting = gc_ms(), working = cpu_ms();
+  if (working - pace->working < MIN_WORK) return false;
+  bool much = (collecting - pace->collecting) * SHARE > working - pace->working;
+  pace->collecting = collecting;
+  pace->working = working;
+  /* While a step is going on, it is what collections are about. */
+  if (!much || !pace->on || !NIL_P(pace->held) || live < steps[0]) return false;
+  if (pace->per_fiber >= MAX_SLOTS_PER_FIBER) return false;
+  pace->per_fiber *= 2;
+  return true;
+}
+
 void ab_gc_pace_begin(ab_gc_pace *pace, size_t live) {
   size_t step = steps_for(live);
-  if (step <= pace->step) return;
-  pace->step = step;
-  pace->wanted = steps[step - 1] * SLOTS_PER_FIBER;
+  if (step > pace->step) pace->step = step;
+  size_t wanted = pace->step > 0 ? steps[pace->step - 1] * pace->per_fiber : 0;
+  if (wanted <= pace->wanted) return;
+  pace->wanted = wanted;
   if (!NIL_P(pace->held)) return; /* the step that is going on grows */
+  learn_mix(pace);
   pace->next_pegs = rb_ary_new();
   pace->held = rb_ary_new_capa((long)pace->wanted);
 }
 
-/* The class of sizes that object `number` shall have. */
-static size_t size_of(size_t number) {
+/* The class of sizes that object `number` shall have. They are spread evenly, so that a step which
+ * is broken off has about the right mix. */
+static size_t size_of(const ab_gc_pace *pace, size_t number) {
 #if RUBY_API_VERSION_CODE >= 30200
-  size_t place = number % 32, end = 0;
+  size_t place = number * 159 % AB_GC_PACE_MIX;
   for (size_t i = 0; i < AB_GC_PACE_SIZES; i++) {
-    end += sizes[i].share;
-    if (place < end) return i;
+    if (place < pace->ends[i]) return i;
   }
 #else
+  (void)pace;
   (void)number;
 #endif
   return 0;
 }
 
 static void allocate(ab_gc_pace *pace) {
-  size_t size = size_of((size_t)RARRAY_LEN(pace->held));
+  size_t size = size_of(pace, (size_t)RARRAY_LEN(pace->held));
   long length = sizes[size].length;
   VALUE object = length ? rb_str_new(NULL, length) : rb_obj_alloc(rb_cObject);
   rb_ary_push(pace->held, object);
@@ -131,5 +207,6 @@ void ab_gc_pace_shrink(ab_gc_pace *pace, size_t live) {
   /* A quarter, so that a number that goes up and down does not make the heap do so. */
   if (!NIL_P(pace->held) || pace->step == 0 || live > steps[pace->step - 1] / 4) return;
   pace->pegs = Qnil;
-  pace->step = 0;
+  pace->step = pace->wanted = 0;
+  pace->per_fiber = SLOTS_PER_FIBER;
 }

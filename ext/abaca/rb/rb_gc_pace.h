@@ -1,6 +1,8 @@
 /* Paces the garbage collector by the number of live fibers. Each minor collection reads the stacks
  * of all of them again, so with many it must run less often: the heap grows in steps, in small
- * slices of time, and may shrink again when the fibers have gone. */
+ * slices of time, and may shrink again when the fibers have gone. How much a collection costs
+ * depends on how deep their stacks are: where it turns out to take too much of the time, there is
+ * another step. */
 #ifndef AB_RB_GC_PACE_H
 #define AB_RB_GC_PACE_H
 
@@ -9,22 +11,32 @@
 #include "base/base.h"
 
 #define AB_GC_PACE_SIZES 5
+#define AB_GC_PACE_MIX   256
 
 typedef struct ab_gc_pace {
   VALUE pegs; /* an object in each page that was filled: it keeps Ruby from freeing it; or nil */
   VALUE next_pegs;                   /* those of the step that is going on */
   VALUE held;                        /* what that step has allocated so far; nil between steps */
-  size_t step;                       /* how many steps there were, with the one that is going on */
-  size_t wanted;                     /* slots that it fills */
+  size_t step;                       /* how many marks were passed, with the one that is going on */
+  size_t per_fiber;                  /* free slots that there shall be for each live fiber */
+  size_t wanted;                     /* slots that the last step fills */
   uintptr_t pages[AB_GC_PACE_SIZES]; /* where the last object of each size went */
+  size_t allocated[AB_GC_PACE_SIZES]; /* objects of each size there were at the last look */
+  uint16_t ends[AB_GC_PACE_SIZES];    /* of AB_GC_PACE_MIX objects, where those of a size end */
+  uint64_t collecting, working;       /* ms of collections and of CPU time until the last look */
   bool on;
 } ab_gc_pace;
 
 void ab_gc_pace_init(ab_gc_pace *pace);
+/* Switches it on: what is allocated from now on says which sizes of objects there are. */
+void ab_gc_pace_start(ab_gc_pace *pace);
 void ab_gc_pace_mark(const ab_gc_pace *pace);
 
 /* The number of live fibers at which the next step is due; SIZE_MAX for never. */
 size_t ab_gc_pace_next(const ab_gc_pace *pace);
+/* A look at how much of the time collections take, to be had now and then. Returns true when it is
+ * too much: then ab_gc_pace_begin finds another step to take. */
+bool ab_gc_pace_look(ab_gc_pace *pace, size_t live);
 /* Begins the step that so many live fibers call for, if it has not been taken. */
 void ab_gc_pace_begin(ab_gc_pace *pace, size_t live);
 /* Works on it for a fraction of a millisecond. Returns true while there is more to do. May raise

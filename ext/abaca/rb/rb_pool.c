@@ -14,6 +14,9 @@
 /* So many waiting tickets may follow a job on its fiber before the loop gets its turn. */
 #define CHAIN 64
 
+/* After so many jobs there is a look at what collections cost. */
+#define LOOK_INTERVAL 512
+
 void ab_pool_set_next(ab_pool *pool, ab_job_next next, void *ctx) {
   pool->next = next;
   pool->next_ctx = ctx;
@@ -29,6 +32,12 @@ static void check_owner(ab_pool *pool) {
   if (pool->thread != thread) rb_raise(rb_eThreadError, "the pool belongs to another thread");
 }
 
+static VALUE arm_grower(VALUE arg) {
+  ab_pool *pool = (ab_pool *)arg;
+  ab_chore_arm(&pool->grower, pool->loop, pool->self, pool->loop->now);
+  return Qnil;
+}
+
 /* What runs on a loop goes on there when the thread gets another one; new jobs run on the new one.
  */
 static void adopt(ab_pool *pool, ab_loop *loop) {
@@ -38,8 +47,7 @@ static void adopt(ab_pool *pool, ab_loop *loop) {
   ab_chore_cancel(&pool->grower);
   pool->loop = loop;
   pool->scheduler = loop->self;
-  if (pool->live >= ab_gc_pace_next(&pool->pace))
-    ab_chore_arm(&pool->grower, loop, pool->self, loop->now);
+  if (pool->live >= ab_gc_pace_next(&pool->pace)) arm_grower((VALUE)pool);
 }
 
 /* The type itself is private to the loop. */
@@ -201,6 +209,9 @@ static bool next_job(ab_worker *w, unsigned chain) {
 /* After a job. Returns false when the fiber has to end, for w->reason. */
 static bool settle(ab_worker *w) {
   w->running = false;
+  if (AB_UNLIKELY(++w->pool->ended % LOOK_INTERVAL == 0) &&
+      ab_gc_pace_look(&w->pool->pace, w->pool->live))
+    arm(w, arm_grower);
   w->ticket = w->block = Qnil;
   rb_set_errinfo(Qnil);
   w->reason = AB_RETIRED_DIRTY;
@@ -343,7 +354,7 @@ static ab_worker *make_worker(ab_pool *pool) {
   pool->created++;
   if (!warm_up(pool, w)) return NULL;
   if (AB_UNLIKELY(pool->loop && pool->live >= ab_gc_pace_next(&pool->pace)))
-    ab_chore_arm(&pool->grower, pool->loop, pool->self, pool->loop->now);
+    arm_grower((VALUE)pool);
   return w;
 }
 

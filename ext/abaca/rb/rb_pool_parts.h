@@ -65,7 +65,7 @@ struct ab_pool {
   uint64_t retire_after;
   ab_nsec idle_timeout; /* 0: never */
   bool refuse;          /* on_full: :raise */
-  uint64_t created, reused, trimmed_stacks, retired[AB_RETIRED_REASONS];
+  uint64_t created, reused, ended, trimmed_stacks, retired[AB_RETIRED_REASONS];
   ab_chore idle_timer, starter, grower;
   ab_gc_pace pace;
   ab_job_next next;

@@ -2,6 +2,8 @@
  * when the fiber had not had a job yet. */
 #include "rb/rb_scrub.h"
 
+#include <ruby/version.h>
+
 #include "base/base.h"
 #include "rb/rb_leaks.h"
 #include "rb/rb_scheduler.h"

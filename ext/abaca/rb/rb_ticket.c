@@ -26,9 +26,8 @@ typedef struct ticket_more {
   ab_timeout late; /* an exception that cannot be delivered yet */
 } ticket_more;
 
-/* Small, because there is one for each job: from Ruby 3.3 on it lies in the object itself (which
- * may be moved when neither a worker nor the queue knows the ticket). Every VALUE has its write
- * barrier: Ruby is slow to allocate objects that do without. */
+/* Small, because there is one for each job. Every VALUE has its write barrier: Ruby is slow to
+ * allocate objects that do without. */
 typedef struct ab_ticket {
   VALUE pool;
   VALUE matter;      /* the block; in the end what it returned or raised */
@@ -36,7 +35,6 @@ typedef struct ab_ticket {
   ab_worker *worker; /* that runs it */
   ticket_more *more; /* until the end; NULL before it is needed */
   uint8_t state;
-  bool apart; /* it is not in the object */
 } ab_ticket;
 
 typedef struct ticket_wait {
@@ -62,26 +60,18 @@ static void ticket_mark(void *ptr) {
 static void ticket_free(void *ptr) {
   ab_ticket *t = ptr;
   free(t->more);
-  if (t->apart) xfree(t);
+  xfree(t);
 }
 
 static size_t ticket_size(const void *ptr) {
   const ab_ticket *t = ptr;
-  return (t->apart ? sizeof *t : 0) + (t->more ? sizeof *t->more : 0);
+  return sizeof *t + (t->more ? sizeof *t->more : 0);
 }
-
-#if RUBY_API_VERSION_CODE >= 30300
-#define EMBEDDABLE  RUBY_TYPED_EMBEDDABLE
-#define APART(self) !RTYPEDDATA_EMBEDDED_P(self)
-#else
-#define EMBEDDABLE  0
-#define APART(self) true
-#endif
 
 static const rb_data_type_t ticket_type = {
     .wrap_struct_name = "Abaca::FiberPool::Ticket",
     .function = {.dmark = ticket_mark, .dfree = ticket_free, .dsize = ticket_size},
-    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED | EMBEDDABLE,
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
 };
 
 static ab_ticket *ticket_of(VALUE self) {
@@ -97,7 +87,6 @@ static VALUE ticket_new(ab_pool *pool, VALUE block) {
   VALUE storage = ab__scrub_storage(pool->words);
   /* With its class from the start Ruby would look up how to allocate one, each time. */
   VALUE self = TypedData_Make_Struct(0, ab_ticket, &ticket_type, t);
-  t->apart = APART(self);
   /* A new object needs no write barriers. */
   t->pool = pool->self;
   t->matter = block;
