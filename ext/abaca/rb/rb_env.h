@@ -52,6 +52,17 @@ enum ab_env_key {
       AB_ENV_KEY_COUNT
 };
 
+/* Keys that every request sets. */
+enum ab_env_usual {
+  AB_USUAL_PATH_INFO,
+  AB_USUAL_REQUEST_URI,
+  AB_USUAL_CLIENT,
+  AB_USUAL_HIJACK,
+  AB_USUAL_FINISHED,
+  AB_USUAL_REPLIED,
+  AB_USUAL_COUNT
+};
+
 typedef struct ab_env_builder {
   VALUE template; /* a Hash with every key that all requests have, and the usual values */
   VALUE keys[AB_ENV_KEY_COUNT];
@@ -59,7 +70,8 @@ typedef struct ab_env_builder {
   VALUE schemes[3], ports[3]; /* by enum ab_scheme, a scheme's name and default port */
   VALUE nets, client_field;   /* the memory of `forwarding` */
   ab_forwarding forwarding;
-  VALUE client, hijack, response_finished, after_reply;
+  VALUE usual[AB_USUAL_COUNT];    /* by enum ab_env_usual */
+  uint8_t places[AB_USUAL_COUNT]; /* where they stand in a copy of the template; 0xff: not known */
   ab_name_entry *names;
   uint32_t name_count;
   uint8_t scheme;  /* enum ab_scheme: what requests have when no proxy says otherwise */
