@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require "digest"
+require "digest/sha2"
 require "timeout"
 require "test_helper"
 require "support/server_case"
@@ -282,7 +282,7 @@ class Http1StreamingBodyTest < Minitest::Test
 
   # The client sends on and reads only afterwards: neither a deadlock nor a reset that eats the answer.
   def test_an_answer_in_the_middle_of_an_upload
-    running = serve(IGNORE)
+    running = serve(IGNORE, linger_timeout: 60)
     client = connect(running, timeout: 10)
     client.write(request("POST", "/", "Content-Length" => "20000000"))
     sent = client.write_what_goes("x" * 20_000_000)
