@@ -18,33 +18,39 @@ module Abaca
       @kept = StringIO.new(String.new(encoding: Encoding::BINARY))
       @size = 0 # of what is kept
       @position = 0
+      @lock = Mutex.new # a reader may wait for octets, and another fiber come meanwhile
     end
 
     # @see Input#read
     # @raise [StorageError] when there is no room for the temporary file
     def read(length = nil, buffer = nil)
       length = octets(length) unless length.nil?
-      keep(length)
-      @kept.pos = @position
-      result = @kept.read(length, *buffer)
-      @position = @kept.pos
-      result&.force_encoding(Encoding::BINARY)
+      @lock.synchronize do
+        keep(length)
+        take(length, buffer)
+      end
     end
 
     # @see Input#readpartial
     # @raise [StorageError]
     def readpartial(length, buffer = nil)
-      append(@source.readpartial(length)) if @position == @size && length.positive?
-      read([length, @size - @position].min, buffer) or raise EOFError, "end of file reached"
+      length = octets(length)
+      @lock.synchronize do
+        append(@source.readpartial(length)) if @position == @size && length.positive?
+        take([length, @size - @position].min, buffer)
+      end
     end
 
     # @see Input#gets
     # @raise [StorageError]
     def gets(separator = "\n", limit = nil, chomp: false)
       separator = "\n\n" if separator == ""
-      line = kept_line(separator, limit)
-      line = kept_line(separator, limit) until whole?(line, separator, limit) || !fetch_more(line)
-      @position += line.bytesize if line
+      line = @lock.synchronize do
+        line = kept_line(separator, limit)
+        line = kept_line(separator, limit) until whole?(line, separator, limit) || !fetch_more(line)
+        @position += line.bytesize if line
+        line
+      end
       chomp && line && separator ? line.chomp(separator) : line
     end
 
@@ -74,7 +80,7 @@ module Abaca
     def size = @source.size
 
     # @see Input#eof?
-    def eof? = @position == @size && @source.eof?
+    def eof? = @lock.synchronize { @position == @size && @source.eof? }
 
     # @return [nil]
     def close
@@ -112,6 +118,16 @@ module Abaca
       elsif @position + length > @size
         fetch(@position + length - @size)
       end
+    end
+
+    # From what is kept.
+    def take(length, buffer)
+      raise IOError, "closed stream" if closed?
+
+      @kept.pos = @position
+      result = @kept.read(length, *buffer)
+      @position = @kept.pos
+      result&.force_encoding(Encoding::BINARY)
     end
 
     # In pieces, so that a long body does not stand in memory on its way to the file.

@@ -34,7 +34,7 @@ class Http1S6RequestBodiesTest < Minitest::Test
   end
 
   def test_6_3_bodies_around_the_limit_of_memory
-    [true, false].each { |rewindable| bodies_around_the_limit_of_memory(rewindable) }
+    [true, *(false if Rack.release.to_i >= 3)].each { |rewindable| bodies_around_the_limit_of_memory(rewindable) }
   end
 
   def bodies_around_the_limit_of_memory(rewindable)

@@ -240,7 +240,7 @@ class RackInputTest < Minitest::Test
   # Rack 3.1 lets the server say so; the default is an empty input, for all who do not ask.
   def test_nil_input
     if Gem::Version.new(Rack.release) < Gem::Version.new("3.1")
-      assert_raises(Abaca::ConfigError) { Abaca::Config.new(null_input: false) }
+      assert_raises(Abaca::ConfigError) { Abaca::Config.new({ null_input: false }) }
       return
     end
     seen = Queue.new
