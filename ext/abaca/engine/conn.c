@@ -272,6 +272,7 @@ static enum step begin_request(ab_conn *conn, const ab_request *request) {
   ab_engine *engine = conn->engine;
   const ab_framing *framing = &request->framing;
   conn->asks_close = !framing->keep_alive;
+  conn->answers_head = request->is_head;
   conn->keep_decided = conn->lingers = conn->expects = false;
   conn->body_error = AB_OK;
   conn->consume = request->head_size;

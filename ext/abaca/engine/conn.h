@@ -96,6 +96,7 @@ struct ab_conn {
   bool keep_decided : 1; /* ab_conn_keep_alive was asked */
   bool keep : 1;         /* its answer */
   bool resets : 1;       /* the end of the connection must not look like the end of the response */
+  bool answers_head : 1; /* the request that has begun is a HEAD */
   bool expired : 1;      /* request_timeout has passed */
   bool lingers : 1;      /* unread input is on its way: linger before closing */
   bool proxied : 1;      /* a PROXY header has to come before the first request */

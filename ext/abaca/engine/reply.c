@@ -244,6 +244,7 @@ void ab__conn_await_request(ab_conn *conn) {
 void ab_conn_finish(ab_conn *conn, enum ab_finish how) {
   conn->engine->stats.in_app--;
   conn->app = NULL;
+  conn->answers_head = false;
   conn->request_deadline = 0;
   ab__engine_event(conn, 0);
   if (conn->state == AB_CONN_DEAD) {
@@ -281,9 +282,6 @@ void ab_conn_finish(ab_conn *conn, enum ab_finish how) {
 
 void ab__conn_fail(ab_conn *conn, int error) {
   ab_engine *engine = conn->engine;
-  int status = ab_http1_error_status(error);
-  const char *phrase = ab_status_phrase(status);
-  size_t phrase_len = strlen(phrase);
   engine->stats.errors++;
   ab__engine_event(conn, 0);
   ab_body_fini(conn->body);
@@ -293,22 +291,13 @@ void ab__conn_fail(ab_conn *conn, int error) {
   conn->expects = false;
   conn->request_deadline = 0;
 
-  /* "400 Bad Request\n" is the whole content: nothing of what the peer sent comes back. */
-  char head[512], *p = ab_write_status_line(head, status);
-  memcpy(p, engine->date, AB_DATE_FIELD_LEN);
-  p += AB_DATE_FIELD_LEN;
-  static const char fields[] = "Content-Type: text/plain\r\nConnection: close\r\nContent-Length: ";
-  memcpy(p, fields, sizeof(fields) - 1);
-  p = ab_write_decimal(p + sizeof(fields) - 1, phrase_len + 5);
-  memcpy(p, "\r\n\r\n", 4);
-  p = ab_write_decimal(p + 4, (uint64_t)status);
-  *p++ = ' ';
-  memcpy(p, phrase, phrase_len);
-  p += phrase_len;
-  *p++ = '\n';
-
+  char text[AB_ERROR_MAX];
+  size_t content;
+  ab_view date = {engine->date, AB_DATE_FIELD_LEN};
+  char *end = ab_write_error(text, ab_http1_error_status(error), date, AB_WRITE_CLOSE,
+                             conn->answers_head, &content);
   conn->lingers = true;
-  if (ab_conn_write(conn, head, (size_t)(p - head)) == AB_OK) {
+  if (ab_conn_write(conn, text, (size_t)(end - text)) == AB_OK) {
     ab__conn_close(conn);
   } else {
     ab__conn_drop(conn);

@@ -143,3 +143,29 @@ char *ab_write_chunk_head(char *dst, uint64_t size) {
   for (; shift >= 0; shift -= 4) *dst++ = "0123456789abcdef"[size >> shift & 15];
   return put(dst, "\r\n", 2);
 }
+
+static char *put_text(char *dst, const char *text) {
+  return put(dst, text, strlen(text));
+}
+
+char *ab_write_error(char *dst, int status, ab_view date, enum ab_write_connection connection,
+                     bool answers_head, size_t *content) {
+  const char *phrase = ab_status_phrase(status);
+  size_t length = strlen(phrase) + 5;
+  char *p = ab_write_status_line(dst, status);
+  p = put(p, date.ptr, date.len);
+  p = put_text(p, "Content-Type: text/plain\r\nContent-Length: ");
+  p = ab_write_decimal(p, length);
+  p = put_text(p, "\r\n");
+  if (status == 503) p = put_text(p, "Retry-After: 1\r\n");
+  if (connection == AB_WRITE_CLOSE) p = put_text(p, "Connection: close\r\n");
+  if (connection == AB_WRITE_KEEP_IN_1_0) p = put_text(p, "Connection: keep-alive\r\n");
+  p = put_text(p, "\r\n");
+  *content = answers_head ? 0 : length;
+  if (answers_head) return p;
+  p = ab_write_decimal(p, (uint64_t)status);
+  *p++ = ' ';
+  p = put_text(p, phrase);
+  *p++ = '\n';
+  return p;
+}

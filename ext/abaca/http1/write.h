@@ -22,6 +22,21 @@ const char *ab_status_phrase(int status);
 char *ab_write_field(char *dst, const char *name, size_t name_len, const char *value,
                      size_t value_len);
 
+/* How the connection goes on after a response of the server's own. */
+enum ab_write_connection {
+  AB_WRITE_KEEP,        /* HTTP/1.1 keeps it without a word */
+  AB_WRITE_KEEP_IN_1_0, /* "Connection: keep-alive" */
+  AB_WRITE_CLOSE
+};
+
+#define AB_ERROR_MAX 512 /* octets of the longest response of ab_write_error */
+/* A whole response of the server's own: the head, with the line `date`, and as content "400 Bad
+ * Request\n", unless it answers HEAD: nothing of what the peer sent comes back. 503 says when to
+ * try again. Returns its end and sets *content to the octets of content; needs AB_ERROR_MAX octets.
+ */
+char *ab_write_error(char *dst, int status, ab_view date, enum ab_write_connection connection,
+                     bool answers_head, size_t *content);
+
 /* True for a token (RFC 9110 5.6.2). */
 bool ab_is_token(const char *ptr, size_t len);
 /* True when no octet is a control character other than HTAB (RFC 9110 5.5). */

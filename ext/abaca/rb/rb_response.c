@@ -63,41 +63,19 @@ void ab_response_close_body(ab_exchange *exchange) {
 
 void ab_response_error(ab_exchange *exchange, int status) {
   if (exchange->head_sent) return;
-  ab_server *server = exchange->server;
-  const char *phrase = ab_status_phrase(status);
-  size_t length = strlen(phrase) + 5; /* "500 Internal Server Error\n" */
-  char text[512], *p = ab_write_status_line(text, status);
-  static const char type[] = "Content-Type: text/plain\r\nContent-Length: ";
-  memcpy(p, type, sizeof(type) - 1);
-  p = ab_write_decimal(p + sizeof(type) - 1, length);
-  memcpy(p, "\r\n", 2);
-  memcpy(p + 2, ab_engine_date(server->engine), AB_DATE_FIELD_LEN);
-  p += 2 + AB_DATE_FIELD_LEN;
-
+  ab_engine *engine = exchange->server->engine;
   exchange->status = status;
   exchange->headers = Qnil;
-  ab_engine_lock(server->engine);
-  static const char close[] = "Connection: close\r\n\r\n";
-  static const char keep[] = "Connection: keep-alive\r\n\r\n";
-  if (!ab_conn_keep_alive(exchange->conn)) {
-    memcpy(p, close, sizeof(close) - 1);
-    p += sizeof(close) - 1;
-  } else if (exchange->http_1_0) {
-    memcpy(p, keep, sizeof(keep) - 1);
-    p += sizeof(keep) - 1;
-  } else {
-    memcpy(p, "\r\n", 2);
-    p += 2;
-  }
-  if (!exchange->head_request) {
-    p = ab_write_decimal(p, (uint64_t)status);
-    *p++ = ' ';
-    memcpy(p, phrase, length - 5);
-    p += length - 5;
-    *p++ = '\n';
-    exchange->body_sent = length;
-  }
+  ab_engine_lock(engine);
+  enum ab_write_connection connection = !ab_conn_keep_alive(exchange->conn) ? AB_WRITE_CLOSE
+                                        : exchange->http_1_0                ? AB_WRITE_KEEP_IN_1_0
+                                                                            : AB_WRITE_KEEP;
+  ab_view date = {ab_engine_date(engine), AB_DATE_FIELD_LEN};
+  char text[AB_ERROR_MAX];
+  size_t content;
+  char *end = ab_write_error(text, status, date, connection, exchange->head_request, &content);
   exchange->head_sent = exchange->complete =
-      ab_conn_write(exchange->conn, text, (size_t)(p - text)) == AB_OK;
-  ab_engine_unlock(server->engine);
+      ab_conn_write(exchange->conn, text, (size_t)(end - text)) == AB_OK;
+  ab_engine_unlock(engine);
+  exchange->body_sent = content;
 }

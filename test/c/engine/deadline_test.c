@@ -236,6 +236,43 @@ static void request_in_time(void) {
   fixture_fini(&fx);
 }
 
+static void set_time(fixture *fx, ab_nsec time) {
+  ab_engine_lock(fx->engine);
+  ab_conn_set_time(fx->held[0], time);
+  ab_engine_unlock(fx->engine);
+}
+
+/* The application gives a request more time, less, all of it, and some again after it has passed.
+ */
+static void request_with_a_time_of_its_own(void) {
+  fixture fx;
+  start_with_request_timeout(&fx, 5);
+  int client = held_request(&fx);
+  set_time(&fx, 50 * AB_NSEC_PER_SEC);
+  fixture_pass(&fx, 49);
+  CHECK_INT(0, fx.events);
+  set_time(&fx, 2 * AB_NSEC_PER_SEC);
+  fixture_pass(&fx, 2);
+  CHECK_INT(AB_EVENT_DEADLINE, fx.events);
+  CHECK_INT(AB_EVENT_DEADLINE, ab_conn_news(fx.held[0]));
+  fx.events = 0;
+  set_time(&fx, 3 * AB_NSEC_PER_SEC);
+  CHECK_INT(0, ab_conn_news(fx.held[0]));
+  set_time(&fx, 0);
+  fixture_pass(&fx, 1000);
+  CHECK_INT(0, fx.events);
+  answer_held(&fx, 0, "x");
+  client_send(client, GET("/b")); /* has the listener's again */
+  fixture_run(&fx);
+  fixture_pass(&fx, 5);
+  CHECK_INT(AB_EVENT_DEADLINE, fx.events);
+  close(client);
+  fixture_run(&fx);
+  set_time(&fx, AB_NSEC_PER_SEC); /* nobody is there: no timer is left behind */
+  CHECK_INT(0, ab_engine_deadline(fx.engine));
+  fixture_fini(&fx);
+}
+
 /* A request that nobody has taken is answered in its place. */
 static void request_that_waits_too_long(void) {
   fixture fx;
@@ -472,9 +509,9 @@ CHECK_MAIN(CHECK_CASE(reader_below_the_rate), CHECK_CASE(reader_above_the_rate),
            CHECK_CASE(stream_with_little_to_say), CHECK_CASE(only_time_with_a_full_socket_counts),
            CHECK_CASE(progress_within_the_sockets_queue), CHECK_CASE(stall_without_memory),
            CHECK_CASE(request_that_takes_too_long), CHECK_CASE(request_in_time),
-           CHECK_CASE(request_that_waits_too_long), CHECK_CASE(request_and_slow_reader),
-           CHECK_CASE(no_request_timeout_by_default), CHECK_CASE(request_of_a_peer_that_has_gone),
-           CHECK_CASE(look_at_a_peer_that_was_reset), CHECK_CASE(half_close_is_gone),
-           CHECK_CASE(half_close_by_a_look), CHECK_CASE(half_close_with_the_request),
-           CHECK_CASE(each_listener_has_its_limits), CHECK_CASE(listener_with_more_fields),
-           CHECK_CASE(listener_without_memory))
+           CHECK_CASE(request_with_a_time_of_its_own), CHECK_CASE(request_that_waits_too_long),
+           CHECK_CASE(request_and_slow_reader), CHECK_CASE(no_request_timeout_by_default),
+           CHECK_CASE(request_of_a_peer_that_has_gone), CHECK_CASE(look_at_a_peer_that_was_reset),
+           CHECK_CASE(half_close_is_gone), CHECK_CASE(half_close_by_a_look),
+           CHECK_CASE(half_close_with_the_request), CHECK_CASE(each_listener_has_its_limits),
+           CHECK_CASE(listener_with_more_fields), CHECK_CASE(listener_without_memory))

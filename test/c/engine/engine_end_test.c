@@ -39,7 +39,7 @@ static void error_is_answered_and_lingers(void) {
   CHECK_INT(1, occurrences(text, "200 OK"));
   const char *error = strstr(text, "HTTP/1.1 400 Bad Request\r\nDate: ");
   CHECK(error &&
-        strstr(error, "\r\nConnection: close\r\nContent-Length: 16\r\n\r\n400 Bad Request\n"));
+        strstr(error, "\r\nContent-Length: 16\r\nConnection: close\r\n\r\n400 Bad Request\n"));
   CHECK(end);
   CHECK_INT(1, stats_of(&fx).errors);
   CHECK_INT(1, fx.taken);
@@ -50,6 +50,32 @@ static void error_is_answered_and_lingers(void) {
   fixture_pass(&fx, (unsigned)fx.limits.linger_timeout);
   CHECK_INT(0, stats_of(&fx).connections);
   close(client);
+  fixture_fini(&fx);
+}
+
+/* A HEAD that is refused gets no content (RFC 9110 9.3.2), whoever comes after it does. */
+static void error_to_a_head_request(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.max_body_size = 3;
+  CHECK(fixture_start(&fx));
+  static const struct {
+    const char *text;
+    bool content;
+  } cases[] = {{"HEAD / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n", false},
+               {"HEAD /a HTTP/1.1\r\nHost: x\r\n\r\n" POST("/b", 4), true},
+               {"HEAD /a HTTP/1.1\r\nHost: x\r\n\r\nbad\r\n\r\n", true}};
+  for (size_t i = 0; i < AB_ARRAY_LEN(cases); i++) {
+    int client = client_open(&fx);
+    client_send(client, cases[i].text);
+    fixture_run(&fx);
+    const char *error = strstr(client_read(client, NULL), "HTTP/1.1 4");
+    CHECK(error && strstr(error, "\r\nContent-Length: "));
+    const char *content = error ? strstr(error, "\r\n\r\n") + 4 : "";
+    CHECK_INT(cases[i].content, *content != '\0');
+    close(client);
+    fixture_run(&fx);
+  }
   fixture_fini(&fx);
 }
 
@@ -106,6 +132,38 @@ static void lingering_is_not_for_ever(void) {
   fixture_run(&fx);
   CHECK_INT(0, stats_of(&fx).connections);
   close(client);
+  fixture_fini(&fx);
+}
+
+/* More in one turn than there is room for are not worth their memory. */
+static void aliens_are_noticed(void) {
+  fixture fx;
+  fixture_init(&fx);
+  ab_notice notice;
+  CHECK(!ab_engine_next_notice(fx.engine, &notice));
+  for (int round = 0; round < 3; round++) {
+    int clients[AB_NOTICES + 3];
+    for (size_t i = 0; i < AB_ARRAY_LEN(clients); i++) {
+      clients[i] = client_open(&fx);
+      client_send(clients[i], i == 0 ? "SSH-2.0-x\r\n" : "\x16\x03\x01");
+    }
+    int plain = client_open(&fx), kept = client_open(&fx);
+    client_send(plain, "no request\r\n\r\n");
+    client_send(kept, GET("/a") "SSH-2.0-x\r\n"); /* behind a request it is a bad one */
+    fixture_run(&fx);
+    unsigned count = 0, banners = 0;
+    while (ab_engine_next_notice(fx.engine, &notice)) {
+      count++;
+      banners += strcmp(notice.what, "an SSH banner") == 0;
+    }
+    CHECK_INT(AB_NOTICES, count);
+    CHECK_INT(1, banners);
+    CHECK(strstr(client_read(clients[0], NULL), "HTTP/1.1 400 "));
+    for (size_t i = 0; i < AB_ARRAY_LEN(clients); i++) close(clients[i]);
+    close(plain);
+    close(kept);
+    fixture_run(&fx);
+  }
   fixture_fini(&fx);
 }
 
@@ -742,8 +800,9 @@ static void detach_and_attach_again(void) {
   fixture_fini(&fx);
 }
 
-CHECK_MAIN(CHECK_CASE(error_is_answered_and_lingers), CHECK_CASE(error_survives_what_is_still_sent),
-           CHECK_CASE(error_in_a_body), CHECK_CASE(lingering_is_not_for_ever),
+CHECK_MAIN(CHECK_CASE(error_is_answered_and_lingers), CHECK_CASE(error_to_a_head_request),
+           CHECK_CASE(error_survives_what_is_still_sent), CHECK_CASE(error_in_a_body),
+           CHECK_CASE(lingering_is_not_for_ever), CHECK_CASE(aliens_are_noticed),
            CHECK_CASE(gone_in_each_state), CHECK_CASE(reset_in_each_state),
            CHECK_CASE(gone_while_the_application_works),
            CHECK_CASE(gone_while_the_application_waits), CHECK_CASE(finish_before_gone_is_taken),

@@ -125,7 +125,39 @@ static void chunk_heads_are_written(void) {
   free(dst);
 }
 
-CHECK_MAIN(CHECK_CASE(status_lines_are_written), CHECK_CASE(phrases_are_the_registered_ones),
-           CHECK_CASE(fields_are_written), CHECK_CASE(fields_that_would_break_out_are_refused),
-           CHECK_CASE(names_must_be_tokens), CHECK_CASE(numbers_are_written),
-           CHECK_CASE(chunk_heads_are_written))
+static void check_error(const char *expected, size_t expected_content, int status,
+                        enum ab_write_connection connection, bool head) {
+  char *dst = malloc(AB_ERROR_MAX);
+  size_t content = 999;
+  ab_view date = {"Date: x\r\n", 9};
+  char *end = ab_write_error(dst, status, date, connection, head, &content);
+  CHECK_OCTETS(expected, dst, (size_t)(end - dst));
+  CHECK_INT(expected_content, content);
+  free(dst);
+}
+
+static void errors_are_written(void) {
+  check_error("HTTP/1.1 400 Bad Request\r\nDate: x\r\nContent-Type: text/plain\r\n"
+              "Content-Length: 16\r\nConnection: close\r\n\r\n400 Bad Request\n",
+              16, 400, AB_WRITE_CLOSE, false);
+  check_error("HTTP/1.1 503 Service Unavailable\r\nDate: x\r\nContent-Type: text/plain\r\n"
+              "Content-Length: 24\r\nRetry-After: 1\r\nConnection: keep-alive\r\n\r\n"
+              "503 Service Unavailable\n",
+              24, 503, AB_WRITE_KEEP_IN_1_0, false);
+  check_error("HTTP/1.1 500 Internal Server Error\r\nDate: x\r\nContent-Type: text/plain\r\n"
+              "Content-Length: 26\r\n\r\n",
+              0, 500, AB_WRITE_KEEP, true);
+  /* The longest of all fits, with a real date. */
+  char date[] = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n", dst[AB_ERROR_MAX];
+  for (int status = 400; status < 600; status++) {
+    size_t content;
+    ab_view line = {date, sizeof(date) - 1};
+    char *end = ab_write_error(dst, status, line, AB_WRITE_KEEP_IN_1_0, false, &content);
+    CHECK((size_t)(end - dst) < AB_ERROR_MAX);
+  }
+}
+
+CHECK_MAIN(CHECK_CASE(errors_are_written), CHECK_CASE(status_lines_are_written),
+           CHECK_CASE(phrases_are_the_registered_ones), CHECK_CASE(fields_are_written),
+           CHECK_CASE(fields_that_would_break_out_are_refused), CHECK_CASE(names_must_be_tokens),
+           CHECK_CASE(numbers_are_written), CHECK_CASE(chunk_heads_are_written))
