@@ -83,6 +83,25 @@ class Http1StreamingBodyTest < Minitest::Test
     assert client.drain.end_with?("0\r\n\r\n")
   end
 
+  # A streaming body reads when its head is out already: it is asked for before that, unless the answer is no.
+  def test_a_streaming_body_reads_what_was_expected
+    [200, 401].each do |status|
+      running = serve(lint: false) do
+        body = lambda do |stream|
+          stream.write(status == 200 ? stream.read : "no")
+          stream.close
+        end
+        [status, { "content-type" => "text/plain" }, body]
+      end
+      client = connect(running).write(request("POST", "/", "Expect" => "100-continue", "Content-Length" => "5"))
+      assert_equal 100, client.read_interim.status if status == 200
+      response = status == 200 ? client.call("hello") : client.read
+      assert_equal [status, status == 200 ? "hello" : "no"], [response.status, response.body]
+      assert_empty response.interim
+      running.stop
+    end
+  end
+
   def test_many_uploads_at_once
     running = serve(DIGEST)
     bodies = Array.new(20) { |nth| Random.new(nth).bytes(200_000 + nth) }

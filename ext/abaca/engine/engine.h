@@ -171,6 +171,9 @@ const ab_body *ab_conn_body(const ab_conn *conn);
  * follows; AB_EPEER: the peer has gone or ended its side too early; a negative enum ab_http1_error.
  * An error stays. Any thread may call it. */
 ssize_t ab_conn_read_body(ab_conn *conn, char *buf, size_t len) AB_WARN_UNUSED;
+/* [locked] Sends "100 Continue" to a peer that waits for it, before the head of a response after
+ * which the body will be read. */
+void ab_conn_continue(ab_conn *conn);
 /* [locked] Nobody waits for AB_EVENT_BODY any more: no deadline counts. */
 void ab_conn_leave_body(ab_conn *conn);
 /* Octets of the body, framing included, and of what follows it, that are here already. */

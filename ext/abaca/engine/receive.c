@@ -119,15 +119,18 @@ static ssize_t receive(ab_conn *conn, char *buf, size_t len) {
   return fail(conn, AB_EPEER);
 }
 
+void ab_conn_continue(ab_conn *conn) {
+  static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
+  /* Not behind the head of a final response (RFC 9110 15.2). */
+  if (!conn->expects || conn->in_len > 0 || conn->keep_decided) return;
+  conn->expects = false;
+  if (ab_conn_write(conn, interim, sizeof(interim) - 1) == AB_OK) ab__conn_flush(conn);
+}
+
 /* The application has to wait. What is in the socket waits for the next turn, as does the deadline:
  * this turn's clock may be old, when the application has kept it for long. */
 static void wait_for_octets(ab_conn *conn) {
-  static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
-  /* Not behind the head of a final response (RFC 9110 15.2). */
-  if (conn->expects && !conn->readable && !conn->keep_decided) {
-    conn->expects = false;
-    if (ab_conn_write(conn, interim, sizeof(interim) - 1) == AB_OK) ab__conn_flush(conn);
-  }
+  if (!conn->readable) ab_conn_continue(conn);
   if (conn->state == AB_CONN_DEAD) {
     ab__conn_tell_body(conn, AB_EPEER);
     return;

@@ -347,6 +347,29 @@ static void expectation_met_in_parts(void) {
   fixture_fini(&fx);
 }
 
+/* For a response that goes before its request's body; once, and never when the body is here. */
+static void expectation_met_before_the_response(void) {
+  for (int here = 0; here < 2; here++) {
+    fixture fx;
+    fixture_init(&fx);
+    fx.hold = true;
+    int client = client_open(&fx);
+    client_send(client, here ? EXPECT("/a", 5) "hello" : EXPECT("/a", 5));
+    fixture_run(&fx);
+    for (int i = 0; i < 2; i++) {
+      ab_engine_lock(fx.engine);
+      ab_conn_continue(fx.held[0]);
+      ab_engine_unlock(fx.engine);
+    }
+    fixture_run(&fx);
+    CHECK(strcmp(here ? "" : CONTINUE, client_read(client, NULL)) == 0);
+    answer_held(&fx, 0, "x");
+    fixture_run(&fx);
+    close(client);
+    fixture_fini(&fx);
+  }
+}
+
 /* Behind the head of a final response the word would be a part of it (RFC 9110 15.2). */
 static void expectation_after_the_response_began(void) {
   fixture fx;
@@ -600,9 +623,9 @@ CHECK_MAIN(CHECK_CASE(connection_is_small), CHECK_CASE(keep_alive),
            CHECK_CASE(untaken_requests_settle), CHECK_CASE(chunked_body_and_what_follows),
            CHECK_CASE(expectation_asked_first), CHECK_CASE(expectation_not_waited_for),
            CHECK_CASE(expectation_met_in_parts), CHECK_CASE(expectation_after_the_response_began),
-           CHECK_CASE(expectation_left_unread), CHECK_CASE(expected_body_is_malformed),
-           CHECK_CASE(expected_body_breaks_off), CHECK_CASE(back_pressure),
-           CHECK_CASE(room_follows_without_a_flush), CHECK_CASE(large_answers_arrive_whole),
-           CHECK_CASE(file_that_shrank_breaks_off),
+           CHECK_CASE(expectation_met_before_the_response), CHECK_CASE(expectation_left_unread),
+           CHECK_CASE(expected_body_is_malformed), CHECK_CASE(expected_body_breaks_off),
+           CHECK_CASE(back_pressure), CHECK_CASE(room_follows_without_a_flush),
+           CHECK_CASE(large_answers_arrive_whole), CHECK_CASE(file_that_shrank_breaks_off),
            CHECK_CASE(pipelining_without_reading_is_held_back),
            CHECK_CASE(pipelining_is_read_ahead_within_a_bound))
