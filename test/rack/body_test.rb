@@ -269,6 +269,63 @@ class RackBodyTest < Minitest::Test
     assert_closed_once(body)
   end
 
+  # A streaming body with a close, on every path that ends it.
+  class Callable < Counted
+    undef_method :each
+
+    def call(stream) = @each.call(stream)
+  end
+
+  STREAMS = {
+    "closed" => ->(stream) { stream.write("x") && stream.close },
+    "closed twice" => ->(stream) { 2.times { stream.close } },
+    "raised before" => ->(_stream) { raise "x" },
+    "raised after" => ->(stream) { stream.write("x") && raise("x") },
+    "raised when closed" => ->(stream) { stream.close || raise("x") },
+    "closed by another fiber" => ->(stream) { Fiber.schedule { stream.close } }
+  }.freeze
+
+  def test_close_of_streaming_bodies
+    STREAMS.each do |name, code|
+      %w[GET HEAD].each do |verb|
+        body = Callable.new(&code)
+        connect(give(body)).write(request(verb)).read_some
+        assert eventually { body.closed == 1 }, "#{name}, #{verb}: #{body.closed}"
+      end
+    end
+  end
+
+  def test_close_when_the_client_of_a_stream_is_gone
+    body = Callable.new { |stream| loop { stream.write("x" * 100_000) } }
+    client = connect(give(body)).write(GET)
+    client.read_some
+    client.reset
+    assert_closed_once(body)
+  end
+
+  UPGRADE = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n"
+
+  def test_close_of_an_upgrade_and_of_a_partial_hijack
+    { "an upgrade" => [101, { "rack.protocol" => "echo" }, :close.to_proc],
+      "an upgrade that raises" => [101, { "rack.protocol" => "echo" }, ->(_stream) { raise "x" }],
+      "a refused upgrade" => [101, { "rack.protocol" => "other" }, ->(_stream) {}],
+      "a hijack" => [200, { "rack.hijack" => :close.to_proc }, nil],
+      "a hijack that raises" => [200, { "rack.hijack" => ->(_stream) { raise "x" } }, nil] }
+      .each do |name, (status, headers, code)|
+        body = code ? Callable.new(&code) : Counted.new { |_out| raise "unseen" }
+        connect(give(body, status: status, headers: headers)).write(UPGRADE).read_some
+        assert eventually { body.closed == 1 }, "#{name}: #{body.closed}"
+      end
+  end
+
+  def test_close_when_trailers_fail
+    [-> { raise "x" }, -> { { "host" => "x" } }].each do |trailers|
+      body = Counted.new { |out| out.call("x") }
+      connect(give(body, headers: TYPE.merge("abaca.trailers" => trailers))).write(GET).read_some
+      assert_closed_once(body)
+    end
+  end
+
   def test_close_that_raises
     body = FailsToClose.new { |out| out.call("whole") }
     running = give(body)

@@ -46,6 +46,12 @@ class RackTripletTest < Minitest::Test
     "value with DEL" => [200, { "x" => "\x7f" }, []], "CR in an array" => [200, { "x" => ["a", "b\rc"] }, []],
     "bad content-length" => [200, { "content-length" => "12x" }, []],
     "negative content-length" => [200, { "content-length" => "-1" }, []],
+    "status -1" => [-1, {}, []], "status 102" => [102, {}, []], "status with a blank" => [" 200", {}, []],
+    "status +200" => ["+200", {}, []], "status 0200" => ["0200", {}, []], "empty status" => ["", {}, []],
+    "array of arrays" => [200, { "x" => [["secret"]] }, []], "body of frozen symbols" => [200, {}, %i[secret]],
+    "symbol value" => [200, { "x" => :secret }, []], "LF in a name" => [200, { "a\nb" => "secret" }, []],
+    "trailers that are none" => [200, { "abaca.trailers" => { "a b" => "secret" } }, ["x"].each],
+    "a hijack that is none" => [200, { "rack.hijack" => "secret" }, []],
     "huge content-length" => [200, { "content-length" => "9" * 40 }, []],
     "two content-lengths" => [200, { "content-length" => %w[1 2] }, ["x"]]
   }.freeze
@@ -79,6 +85,24 @@ class RackTripletTest < Minitest::Test
     }.each do |triplet, expected|
       assert_equal expected, ask(serve(lint: false) { triplet }).status, triplet.inspect
     end
+  end
+
+  # Lint says no, but nothing here needs to change what the app gave: apps that keep one response in a
+  # constant are served. The same Array answers twice.
+  def test_frozen_responses
+    frozen = [200, { "x-a" => %w[1 2].freeze, "x-b" => "3" }.freeze, %w[a b].freeze].freeze
+    client = connect(serve(lint: false) { frozen })
+    2.times do
+      response = client.call(GET)
+      assert_equal [200, %w[1 2], "3", "ab"],
+                   [response.status, response.all("x-a"), response["x-b"], response.body]
+    end
+  end
+
+  # What is like a triplet is one.
+  def test_a_triplet_by_to_ary
+    triplet = Struct.new(:to_ary).new([201, {}, ["x"]])
+    assert_equal 201, ask(serve(lint: false) { triplet }).status
   end
 
   def test_values_pass_unchanged
