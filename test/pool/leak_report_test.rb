@@ -69,8 +69,25 @@ class LeakReportTest < Minitest::Test
     assert_match(/#{Regexp.escape(__FILE__)}/, leak.backtrace.first)
   end
 
+  def test_a_variable_by_its_name
+    line = __LINE__ + 1
+    report_of(-> { assert_equal 1, Fiber.current.instance_variable_set("@bare", 1) })
+    leak = Abaca::FiberPool.leaks.fetch(0)
+    assert_equal %i[variable @bare], [leak.kind, leak.key]
+    assert_match(/#{Regexp.escape(__FILE__)}:#{line}/, leak.backtrace.first)
+  end
+
+  def test_a_variable_of_another_fiber_is_not_the_job_s
+    other = Fiber.new { nil }
+    assert_empty report_of(-> { other.instance_variable_set(:@other, 1) })
+    assert_equal 1, other.instance_variable_get(:@other)
+    assert_equal [:@other], other.instance_variables
+    report_of(-> { assert_raises(NameError) { Fiber.current.instance_variable_set("bad name", 1) } })
+    assert_empty Abaca::FiberPool.leaks
+  end
+
   def test_a_variable_without_a_place
-    text = report_of(-> { Fiber.current.instance_variable_set(:@bare, 1) })
+    text = report_of(-> { Fiber.current.instance_eval { @bare = 1 } })
     assert_match(/@bare .* unknown place/, text)
     assert_equal [:@bare], Abaca::FiberPool.leaks.map(&:key)
   end

@@ -219,6 +219,21 @@ class IOTest < Minitest::Test
     end
   end
 
+  # Nobody else waits for a descriptor that would make the loop look.
+  def test_closing_an_io_of_a_selection
+    reader, _writer = IO.pipe
+    other, _other_writer = IO.pipe
+    wrapped = Struct.new(:to_io).new(reader)
+    took = seconds do
+      with_scheduler do |scheduler|
+        Fiber.schedule { assert_raises(IOError) { scheduler.io_select([other, wrapped], nil, [reader]) } }
+        Fiber.schedule { sleep(0.01) && reader.close }
+      end
+    end
+    assert_operator took, :<, 5
+    refute_predicate other, :closed?
+  end
+
   def test_io_select_of_ruby
     skip "Ruby 3.1 does not ask the scheduler" if RUBY_VERSION < "3.2"
     reader, writer = IO.pipe

@@ -80,6 +80,73 @@ class TimeoutTest < Minitest::Test
     end
   end
 
+  def test_no_time_at_all
+    in_fiber do |scheduler|
+      assert_equal :value, Timeout.timeout(0) { sleep(0.001) && :value } # Ruby takes it for no limit
+      assert_equal 0, scheduler.timeout_after(0, &:itself)
+      assert_raises(Timeout::Error) { scheduler.timeout_after(0) { sleep 5 } }
+      assert_raises(Timeout::Error) { scheduler.timeout_after(0r) { Queue.new.pop } }
+    end
+  end
+
+  # Nothing is made before the time is over.
+  def test_the_exception_is_made_when_it_is_due
+    made = 0
+    klass = Class.new(StandardError) { define_method(:initialize) { |*rest| (made += 1) && super(*rest) } }
+    in_fiber do |scheduler|
+      3.times { scheduler.timeout_after(5, klass) { sleep 0 } }
+      assert_equal 0, made
+      error = assert_raises(klass) { scheduler.timeout_after(0.001, klass) { sleep 5 } }
+      assert_equal [1, "execution expired"], [made, error.message]
+    end
+  end
+
+  def test_a_class_whose_exceptions_cannot_be_made
+    broken = Class.new(StandardError) { def initialize(*) = raise(KeyError, "no") } # rubocop:disable Lint/MissingSuper
+    in_fiber do |scheduler|
+      assert_raises(KeyError) { scheduler.timeout_after(0.001, broken) { sleep 5 } }
+      assert_raises(TypeError) { scheduler.timeout_after(0.001, String) { sleep 5 } }
+    end
+  end
+
+  def test_an_instance_keeps_its_own_message
+    in_fiber do |scheduler|
+      mine = Own.new("mine")
+      assert_same(mine, assert_raises(Own) { scheduler.timeout_after(0.001, mine) { sleep 5 } })
+      assert_equal "mine", mine.message
+      error = assert_raises(Own) { scheduler.timeout_after(0.001, mine, "other") { sleep 5 } }
+      assert_equal "other", error.message
+      error = assert_raises(Timeout::Error) { scheduler.timeout_after(0.001, nil, "late") { sleep 5 } }
+      assert_equal "late", error.message
+    end
+  end
+
+  # Without lib/timeout the scheduler loads it.
+  def test_before_the_library_is_loaded
+    status, out, err = run_ruby(<<~RUBY)
+      require "abaca/scheduler"
+      abort "loaded" if defined?(Timeout)
+      Fiber.set_scheduler(Abaca::Scheduler.new)
+      Fiber.schedule do
+        Fiber.scheduler.timeout_after(0.001) { sleep }
+      rescue Timeout::Error => error
+        puts error.message
+      end
+    RUBY
+    assert_predicate status, :success?, err
+    assert_equal "execution expired\n", out
+  end
+
+  def test_left_by_break_throw_and_exception
+    in_fiber do |scheduler|
+      scheduler.timeout_after(0.01) { break }
+      catch(:out) { scheduler.timeout_after(0.01) { throw :out } }
+      assert_raises(KeyError) { scheduler.timeout_after(0.01) { raise KeyError } }
+      [1].each { |_| scheduler.timeout_after(0.01) { next } }
+      sleep 0.03
+    end
+  end
+
   def test_every_kind_of_wait
     reader, = IO.pipe
     mutex = Mutex.new

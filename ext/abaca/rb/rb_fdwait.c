@@ -159,12 +159,16 @@ void ab__fd_closed(ab_loop *loop, int fd) {
   ab_poller_unlock(loop->poller);
 }
 
+static bool waits_for_closed(const ab_waiter *waiter) {
+  if (waiter->kind != AB_WAIT_IO) return false;
+  if (waiter->events == 0) return ab__select_closed(waiter);
+  return RB_TYPE_P(waiter->object, T_FILE) && ab__io_closed(waiter->object);
+}
+
 void ab__fd_sweep(ab_loop *loop) {
   ab_list_each (node, tmp, &loop->parked) {
     ab_waiter *waiter = AB_CONTAINER_OF(node, ab_waiter, link);
-    if (waiter->kind == AB_WAIT_IO && RB_TYPE_P(waiter->object, T_FILE) &&
-        ab__io_closed(waiter->object))
-      fail_waiter(loop, waiter);
+    if (waits_for_closed(waiter)) fail_waiter(loop, waiter);
   }
 }
 

@@ -630,7 +630,8 @@ static void run_ready(ab_loop *loop) {
 static VALUE build_exception(VALUE arg) {
   const ab_timeout *timeout = (const ab_timeout *)arg;
   VALUE argv[2] = {timeout->exception, timeout->message};
-  return rb_make_exception(NIL_P(timeout->message) ? 1 : 2, argv);
+  if (NIL_P(argv[1]) && RB_TYPE_P(argv[0], T_CLASS)) argv[1] = rb_str_new_cstr("execution expired");
+  return rb_make_exception(NIL_P(argv[1]) ? 1 : 2, argv);
 }
 
 /* The exception is made here and raised in the fiber. An error of its class's own code takes its

@@ -51,20 +51,8 @@ static VALUE event_names(uint32_t events) {
 /* ---- who holds a Mutex ---- */
 
 static const void *first_word(VALUE object) {
-#ifdef RTYPEDDATA_GET_DATA
-  const void *const *data = RTYPEDDATA_GET_DATA(object);
-#else
-  const void *const *data = RTYPEDDATA_DATA(object);
-#endif
+  const void *const *data = ab__object_data(object);
   return data ? *data : NULL;
-}
-
-static const void *fiber_data(VALUE fiber) {
-#ifdef RTYPEDDATA_GET_DATA
-  return RTYPEDDATA_GET_DATA(fiber);
-#else
-  return RTYPEDDATA_DATA(fiber);
-#endif
 }
 
 /* Ruby has no call that says who holds a Mutex. Up to 3.4 a Mutex begins with the address of its
@@ -73,7 +61,7 @@ static const void *fiber_data(VALUE fiber) {
 static bool mutexes_name_their_holder(void) {
   VALUE mutex = rb_mutex_new();
   if (first_word(mutex) || !RTEST(rb_mutex_trylock(mutex))) return false;
-  bool named = first_word(mutex) == fiber_data(rb_fiber_current());
+  bool named = first_word(mutex) == ab__object_data(rb_fiber_current());
   rb_mutex_unlock(mutex);
   return named && !first_word(mutex);
 }
@@ -81,8 +69,8 @@ static bool mutexes_name_their_holder(void) {
 static VALUE owner_in(const ab_list *list, const void *holder) {
   for (const ab_list *node = list->next; node != list; node = node->next) {
     const ab_waiter *waiter = AB_CONTAINER_OF(node, ab_waiter, link);
-    if (fiber_data(waiter->fiber) == holder) return waiter->fiber;
-    if (fiber_data(waiter->carrier) == holder) return waiter->carrier;
+    if (ab__object_data(waiter->fiber) == holder) return waiter->fiber;
+    if (ab__object_data(waiter->carrier) == holder) return waiter->carrier;
   }
   return Qnil;
 }
@@ -92,8 +80,8 @@ static VALUE owner_of(const ab_loop *loop, VALUE mutex) {
   const void *holder = first_word(mutex);
   VALUE current = rb_fiber_current(), owner;
   if (!holder) return Qnil;
-  if (fiber_data(current) == holder) return current;
-  if (!NIL_P(loop->root) && fiber_data(loop->root) == holder) return loop->root;
+  if (ab__object_data(current) == holder) return current;
+  if (!NIL_P(loop->root) && ab__object_data(loop->root) == holder) return loop->root;
   owner = owner_in(&loop->parked, holder);
   return NIL_P(owner) ? owner_in(&loop->ready, holder) : owner;
 }

@@ -248,12 +248,14 @@ static ssize_t write_file(file_wait *wait) {
 
 static VALUE transfer_body(VALUE arg) {
   file_wait *wait = (file_wait *)arg;
+  wait->loop->fd_waits++;
   wait->result = wait->op->write ? write_file(wait) : read_file(wait);
   return Qnil;
 }
 
 static VALUE transfer_end(VALUE arg) {
   file_wait *wait = (file_wait *)arg;
+  wait->loop->fd_waits--;
   ab_offload *pool = wait->loop->pools[AB_POOL_FILES];
   if (wait->job && pool) ab_offload_abandon(pool, &wait->job->job);
   free(wait->memory);

@@ -452,8 +452,16 @@ static bool select_now(selection *s) {
   return any;
 }
 
+bool ab__select_closed(const ab_waiter *waiter) {
+  const selection *s = AB_CONTAINER_OF(waiter, selection, waiter);
+  for (size_t i = 0; i < s->count; i++)
+    if (ab__io_closed(s->interests[i].io)) return true;
+  return false;
+}
+
 static VALUE select_park(VALUE arg) {
   selection *s = (selection *)arg;
+  s->loop->fd_waits++;
   for (size_t i = 0; i < s->count; i++) {
     ab_interest *interest = &s->interests[i];
     ab__fd_watch(s->loop, rb_io_descriptor(interest->io), interest);
@@ -464,24 +472,23 @@ static VALUE select_park(VALUE arg) {
 
 static VALUE select_end(VALUE arg) {
   selection *s = (selection *)arg;
+  s->loop->fd_waits--;
   for (size_t i = 0; i < s->count; i++) ab_list_remove(&s->interests[i].link);
   return Qnil;
 }
 
 static VALUE select_result(const selection *s) {
+  size_t ready_count = 0, index = 0;
+  for (size_t i = 0; i < s->count; i++) ready_count += s->interests[i].got != 0;
+  if (ready_count == 0) return Qnil;
   VALUE result = rb_ary_new_capa(3);
-  size_t index = 0;
-  bool any = false;
   for (int kind = 0; kind < 3; kind++) {
     VALUE ready = rb_ary_new();
-    for (long i = 0; i < RARRAY_LEN(s->lists[kind]); i++) {
-      if (s->interests[index++].got == 0) continue;
-      rb_ary_push(ready, RARRAY_AREF(s->lists[kind], i));
-      any = true;
-    }
+    for (long i = 0; i < RARRAY_LEN(s->lists[kind]); i++)
+      if (s->interests[index++].got != 0) rb_ary_push(ready, RARRAY_AREF(s->lists[kind], i));
     rb_ary_push(result, ready);
   }
-  return any ? result : Qnil;
+  return result;
 }
 
 /* @!method io_select(readers, writers = nil, exceptional = nil, timeout = nil)

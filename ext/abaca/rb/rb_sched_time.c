@@ -20,14 +20,20 @@ static VALUE end_timed(VALUE arg) {
   return Qnil;
 }
 
+/* Timeout::Error. The library is loaded here and not when the timer fires: the loop's own fiber
+ * could not wait for another one that is loading it. */
 static VALUE default_exception(void) {
-  rb_require("timeout");
-  return rb_path2class("Timeout::Error");
+  ID timeout = rb_intern("Timeout"), error = rb_intern("Error");
+  if (!rb_const_defined(rb_cObject, timeout) ||
+      !rb_const_defined_at(rb_const_get(rb_cObject, timeout), error))
+    rb_require("timeout");
+  return rb_const_get_at(rb_const_get(rb_cObject, timeout), error);
 }
 
 /* @!method timeout_after(duration, exception = Timeout::Error, message = "execution expired")
  * Yields `duration`. Raises `exception` (a class or an instance) in the block when it has not
- * returned after `duration` seconds and waits for something. Returns the block's value. */
+ * returned after `duration` seconds and waits for something. Returns the block's value. Nothing is
+ * made before the time is over: most blocks return in time. */
 static VALUE sched_timeout_after(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 1, 3);
   rb_need_block();
@@ -40,8 +46,6 @@ static VALUE sched_timeout_after(int argc, VALUE *argv, VALUE self) {
   timeout->fiber = rb_fiber_current();
   timeout->exception = argc > 1 && !NIL_P(argv[1]) ? argv[1] : default_exception();
   timeout->message = argc > 2 ? argv[2] : Qnil;
-  if (NIL_P(timeout->message) && RB_TYPE_P(timeout->exception, T_CLASS))
-    timeout->message = rb_str_new_cstr("execution expired");
   ab_heap_node_init(&timeout->timer);
   if (ab_heap_arm(&loop->timeouts, &timeout->timer, ab__deadline_after(duration)) != AB_OK)
     rb_memerror();

@@ -67,7 +67,7 @@ typedef struct ab_fd_table {
  * keeps the loop running. */
 typedef struct ab_timeout {
   ab_heap_node timer;
-  VALUE fiber, exception, message;
+  VALUE fiber, exception, message; /* nil: the usual message */
   void (*chore)(struct ab_loop *loop, struct ab_timeout *timeout);
 } ab_timeout;
 
@@ -90,7 +90,7 @@ struct ab_loop {
   const ab_loop_client *client;
   void *client_ctx;
   ab_fd_table fds;
-  size_t fd_waits;  /* how many fibers are in ab__fd_wait */
+  size_t fd_waits;  /* how many fibers wait for an IO: a descriptor, several, or a file's disk */
   ab_list unproven; /* descriptors whose registration is trusted for the moment, oldest first */
   ab_offload *pools[AB_POOLS];   /* by enum ab_pool_kind; made when first needed */
   ab_list writes;                /* rb_sched_file.c: who writes to files on threads, in order */
@@ -149,6 +149,15 @@ ab_nsec ab__deadline_after(ab_nsec timeout);
 /* Converts nil or seconds. Returns false for "never". Raises TypeError and ArgumentError. */
 bool ab__timeout_of(VALUE seconds, ab_nsec *timeout);
 
+/* What a typed object is in C. From Ruby 3.3 on some have it inside the object. */
+static inline const void *ab__object_data(VALUE object) {
+#if RUBY_API_VERSION_CODE >= 30300
+  return RTYPEDDATA_GET_DATA(object);
+#else
+  return RTYPEDDATA_DATA(object);
+#endif
+}
+
 /* A non-blocking fiber that runs `body`, with the storage of the current one when `inherit`. */
 VALUE ab__fiber_new(rb_block_call_func_t body, VALUE data);
 
@@ -168,6 +177,10 @@ void ab__fd_fini(ab_loop *loop);
 uint32_t ab__fd_wait(ab_loop *loop, int fd, VALUE io, uint32_t events, ab_nsec deadline,
                      uint8_t kind, VALUE object);
 bool ab__io_closed(VALUE io);
+
+/* rb_sched_io.c. Is an IO closed that io_select waits for? The waiter is one with AB_WAIT_IO and no
+ * events. */
+bool ab__select_closed(const ab_waiter *waiter);
 
 /* rb_sched_file.c. What a read or write of a descriptor may have to wait for. */
 enum ab_file_kind {

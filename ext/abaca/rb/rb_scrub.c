@@ -134,11 +134,7 @@ VALUE ab__scrub_fiber(VALUE fiber, VALUE baseline) {
 #define MOST_WORDS 128
 
 static const VALUE *words_of(VALUE fiber) {
-#if RUBY_API_VERSION_CODE >= 30300
-  return RTYPEDDATA_GET_DATA(fiber);
-#else
-  return RTYPEDDATA_DATA(fiber);
-#endif
+  return ab__object_data(fiber);
 }
 
 /* What Ruby says of the size includes the beginning of a fiber twice, so half of it is there. */

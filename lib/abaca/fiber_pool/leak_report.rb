@@ -7,7 +7,7 @@ module Abaca
     # kind:: :local (Thread#[]=), :storage (Fiber[]=) or :variable (an instance variable of the Fiber)
     # key:: its name
     # backtrace:: where it was set, the innermost frame first; empty when that is not known: it was set
-    #             by C code or by instance_variable_set
+    #             by C code, or by a method of the fiber's own as <tt>@key = value</tt>
     # job:: [file, line] of the job's block; nil for a request
     Leak = Struct.new(:kind, :key, :backtrace, :job, keyword_init: true)
 
@@ -15,6 +15,9 @@ module Abaca
     # the backtrace in an instance variable of the fiber, which scrubbing takes off with the rest.
     module LeakReport
       SITES = :@__abaca_leak_sites
+
+      # Kernel's method, which is not watched.
+      SET_VARIABLE = Kernel.instance_method(:instance_variable_set)
 
       # Frames of a backtrace that are kept.
       FRAMES = 30
@@ -32,7 +35,7 @@ module Abaca
         # Notes that `key` was set on the current fiber. Called by the watching methods.
         def note(kind, key)
           fiber = Fiber.current
-          sites = fiber.instance_variable_get(SITES) || fiber.instance_variable_set(SITES, {})
+          sites = fiber.instance_variable_get(SITES) || SET_VARIABLE.bind_call(fiber, SITES, {})
           sites[[kind, key]] = caller_locations(2, FRAMES)
         rescue FrozenError
           nil # then whatever is set fails as well
@@ -59,6 +62,7 @@ module Abaca
           @watchers[:storage] ||= prepend_to(Fiber.singleton_class) if Fiber.respond_to?(:[]=)
           watch_locals
           watch_storage if @watchers[:storage]
+          watch_variables
           watch_writers
         end
 
@@ -97,6 +101,14 @@ module Abaca
           @watchers[:storage].define_method(:[]=) do |key, value|
             super(key, value)
             LeakReport.note(:storage, key)
+            value
+          end
+        end
+
+        def watch_variables
+          @watchers[Fiber].define_method(:instance_variable_set) do |name, value|
+            super(name, value)
+            LeakReport.note(:variable, name.to_sym) if equal?(Fiber.current)
             value
           end
         end
