@@ -344,6 +344,16 @@ class RackHijackTest < Minitest::Test
     assert running.logged?(/secret/)
   end
 
+  # A protocol that goes on for ever is a request in flight: waited for, and then broken off.
+  def test_the_end_of_the_server_with_an_upgrade
+    running = echo(101, { "rack.protocol" => "echo" }, force_shutdown_after: 1, &:read)
+    client = connect(running).write(UPGRADE)
+    assert octets(client, "\r\n\r\n")
+    assert_equal 1, running.server.stats[:in_app]
+    running.stop(within: 5)
+    assert_nil client.read_some
+  end
+
   def test_an_upgrade_that_is_declined
     running = serve { [200, TYPE.dup, ["plain"]] }
     client = connect(running)
