@@ -120,6 +120,26 @@ class FaultCancelTest < Minitest::Test
     assert_equal 4, refused.size
   end
 
+  # What an extension has in hand does not end in the middle: the next wait does, if there is one.
+  def test_work_that_was_offloaded_is_not_interrupted
+    skip "Abaca's own scheduler alone can offload" unless MODE.empty?
+
+    running = serve(request_timeout: 1) do |env|
+      scheduler = Fiber.scheduler
+      fiber = Fiber.current
+      Thread.new { sleep(1.5) && scheduler.unblock(:job, fiber) }
+      scheduler.send(:await_offloaded, :job)
+      sleep LONG if env["PATH_INFO"] == "/wait"
+      [200, TYPE.dup, ["done"]]
+    end
+    assert_equal 504, ask(running, request("GET", "/wait")).status
+    assert_equal 200, ask(running, request("GET", "/end")).status
+    before = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+    sleep 0.5
+    spent = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - before
+    assert_operator spent, :<, 0.1, "the loop still looks for them"
+  end
+
   # Once is enough: the app goes on, and the log knows.
   def test_an_app_that_swallows_it_is_recorded_and_not_hit_again
     running = serve(request_timeout: 1) do

@@ -598,7 +598,9 @@ static bool server_turn(void *ctx, ab_nsec now) {
   for (ab_notice notice; ab_engine_next_notice(server->engine, &notice);) {
     ab_server_quietly(write_notice, (VALUE)(void *[]){server, &notice});
   }
-  if (AB_UNLIKELY(!ab_list_empty(&server->cancels))) ab_cancel_run(server, now);
+  if (AB_UNLIKELY(server->cancel_retry || !ab_list_empty(&server->cancels))) {
+    ab_cancel_run(server, now);
+  }
   /* Without a fiber to spare the kernel's queue and its back-pressure have to hold what comes. */
   ab_engine_pause(server->engine, !server->host->available(server));
   return more;
