@@ -64,6 +64,23 @@ static void recv_tells_data_end_and_nothing_apart(void) {
   ab_fd_close(fds[1]);
 }
 
+static void recv_split_fills_in_order(void) {
+  int fds[2];
+  CHECK_INT(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds));
+  char first[3], second[8];
+  struct iovec iov[] = {{first, sizeof first}, {second, sizeof second}};
+  CHECK_INT(AB_AGAIN, ab_sock_recv_split(fds[0], iov, 2));
+  CHECK_INT(2, send(fds[1], "ab", 2, 0));
+  CHECK_INT(2, ab_sock_recv_split(fds[0], iov, 2));
+  CHECK_INT(5, send(fds[1], "cdefg", 5, 0));
+  CHECK_INT(5, ab_sock_recv_split(fds[0], iov, 2));
+  CHECK_OCTETS("cde", first, sizeof first);
+  CHECK_OCTETS("fg", second, 2);
+  close(fds[1]);
+  CHECK_INT(0, ab_sock_recv_split(fds[0], iov, 2));
+  close(fds[0]);
+}
+
 static void send_gathers(void) {
   int fds[2];
   char buf[16];
@@ -269,8 +286,8 @@ static void ended_tells_half_and_whole_apart(void) {
   ab_fd_close(fds[1]);
 }
 
-CHECK_MAIN(CHECK_CASE(recv_tells_data_end_and_nothing_apart), CHECK_CASE(send_gathers),
-           CHECK_CASE(send_takes_more_pieces_than_the_kernel),
+CHECK_MAIN(CHECK_CASE(recv_tells_data_end_and_nothing_apart), CHECK_CASE(recv_split_fills_in_order),
+           CHECK_CASE(send_gathers), CHECK_CASE(send_takes_more_pieces_than_the_kernel),
            CHECK_CASE(send_stops_when_the_peer_does_not_read),
            CHECK_CASE(a_peer_that_left_raises_no_signal),
            CHECK_CASE(reset_reaches_the_peer_as_such),
