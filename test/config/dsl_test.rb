@@ -123,6 +123,12 @@ class ConfigDslTest < Minitest::Test
     Abaca::Config::LIMITS.each_key { |name| assert_equal({ name => 1 }, evaluate("#{name} 1"), name) }
   end
 
+  def test_early_hints
+    assert_equal({ early_hints: true }, evaluate("early_hints"))
+    assert_equal({ early_hints: false }, evaluate("early_hints false"))
+    refute Abaca::Config.new[:early_hints]
+  end
+
   def test_every_setting_of_puma_is_known
     names = %i[
       threads workers port bind environment pidfile plugin preload_app! rackup worker_timeout before_fork

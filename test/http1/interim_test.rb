@@ -111,6 +111,28 @@ class Http1InterimTest < Minitest::Test
     end
   end
 
+  # Nothing below 0x20 but HTAB leaves in a field, whatever an app may give; what cannot go is refused
+  # whole, so that the final response follows as ever.
+  def test_no_control_octet_leaves
+    random = Random.new(20_260_103)
+    given = nil
+    running = serve(lint: false) do |env|
+      env["abaca.client"].inform(103, given)
+      [200, TYPE.dup, ["sent"]]
+    rescue Abaca::AppError
+      [200, TYPE.dup, ["refused"]]
+    end
+    client = connect(running)
+    seen = Array.new(400) do
+      value = random.bytes(random.rand(0..5)).delete("\n")
+      given = { "x-#{random.bytes(random.rand(0..2))}" => random.rand < 0.3 ? [value, random.bytes(1)] : value }
+      response = client.call(GET) # which takes no octet that must not be there
+      assert_equal response.body == "sent" ? 1 : 0, response.interim.size, given.inspect
+      response.body
+    end
+    assert_equal %w[refused sent], seen.uniq.sort
+  end
+
   # Keys for the server's eyes stay with the server.
   def test_keys_for_the_server
     response = ask(hinting(lint: false) { |hints| hints.call({ "rack.x" => "1", "abaca.y" => 2, "link" => "z" }) })
