@@ -11,6 +11,55 @@ class RailsTest < Minitest::Test
 
   application "rails"
 
+  # A client of Action Cable: as much of WebSocket as it takes.
+  class Cable
+    UPGRADE = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" \
+              "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: actioncable-v1-json\r\n"
+    CHANNEL = JSON.generate(channel: "Parcels::NewsChannel")
+    MASK = [1, 2, 3, 4].freeze
+
+    attr_reader :head
+
+    # stream: a Wire::Client that has asked for the upgrade.
+    def initialize(stream)
+      @stream = stream
+      @octets = String.new(encoding: Encoding::BINARY)
+      more until (stop = @octets.index("\r\n\r\n"))
+      @head = @octets.slice!(0, stop + 4)
+    end
+
+    # Sends a command for the channel, as one masked frame.
+    def send(command, **rest)
+      text = JSON.generate({ command:, identifier: CHANNEL, **rest })
+      masked = text.bytes.each_with_index.map { |octet, nth| octet ^ MASK[nth % 4] }
+      @stream.write([0x81, 0x80 | 126, text.bytesize, *MASK, *masked].pack("CCnC*"))
+    end
+
+    # The next message but for pings.
+    def receive
+      loop do
+        message = JSON.parse(frame)
+        return message unless message["type"] == "ping"
+      end
+    end
+
+    private
+
+    # The text of the next frame.
+    def frame
+      more until @octets.bytesize >= 4
+      size = @octets.getbyte(1)
+      head, size = size == 126 ? [4, @octets[2, 2].unpack1("n")] : [2, size]
+      more until @octets.bytesize >= head + size
+      @octets.slice!(0, head + size)[head..]
+    end
+
+    def more
+      piece = @stream.read_some or raise EOFError, "the connection has ended"
+      @octets << piece
+    end
+  end
+
   def test_json_and_its_etag
     response = get("/parcels")
     assert_equal [{ "id" => 1, "to" => "Ada" }, { "id" => 2, "to" => "Grace" }], JSON.parse(response.body)
@@ -60,6 +109,19 @@ class RailsTest < Minitest::Test
     assert_includes read_until(stream, "0\r\n\r\n"), "0\r\n\r\n"
     assert_equal "true", get("/events/ended").body
     assert_usable(stream, "/parcels")
+  end
+
+  # Action Cable takes the connection over, and reads and writes it on a thread of its own.
+  def test_action_cable
+    cables = Array.new(2) { Cable.new(open_stream("/cable", Cable::UPGRADE)) }
+    cables.each do |cable|
+      assert_match(%r{\AHTTP/1\.1 101 .*^Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK\+xOo=\r$}m, cable.head)
+      assert_equal "welcome", cable.receive["type"]
+      cable.send("subscribe")
+      assert_equal "confirm_subscription", cable.receive["type"]
+    end
+    cables.first.send("message", data: JSON.generate(action: "tell", text: "good news"))
+    cables.each { |cable| assert_equal({ "text" => "GOOD NEWS" }, cable.receive["message"]) }
   end
 
   def test_a_client_that_leaves_ends_its_events

@@ -49,6 +49,7 @@ module FrameworkCase
   def setup
     super
     @clients = []
+    server # before a test's threads ask for it
   end
 
   def teardown
@@ -77,11 +78,11 @@ module FrameworkCase
     Net::HTTP.start("127.0.0.1", server.port, read_timeout: SECONDS) { |http| http.request(request) }
   end
 
-  # Starts a response that is streamed; it is closed after the test.
-  def open_stream(path)
+  # Starts a response that is streamed; it is closed after the test. fields: further lines of the request.
+  def open_stream(path, fields = "")
     client = Wire::Client.new(server.port, timeout: SECONDS)
     @clients << client
-    client.write("GET #{path} HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    client.write("GET #{path} HTTP/1.1\r\nHost: a.test\r\n#{fields}\r\n")
   end
 
   # Reads from a stream until `text` has come; returns all that came.

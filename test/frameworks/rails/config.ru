@@ -1,7 +1,9 @@
 # frozen_string_literal: true
 
-# A Rails API application in one file: JSON, uploads, files, server-sent events, and a request that waits.
+# A Rails API application in one file: JSON, uploads, files, server-sent events, a WebSocket, and requests
+# that wait.
 require "action_controller/railtie"
+require "action_cable/engine"
 require "digest"
 
 module Parcels
@@ -14,12 +16,25 @@ module Parcels
     config.hosts.clear
     config.secret_key_base = "no secret" * 8
     config.active_support.isolation_level = :fiber
+    config.action_cable.cable = { "adapter" => "async" }
+    config.action_cable.connection_class = -> { Connection }
+    config.action_cable.disable_request_forgery_protection = true
     config.logger = ActiveSupport::Logger.new($stderr, level: Logger::FATAL)
   end
 
   # Who asks, known everywhere in the request.
   class Current < ActiveSupport::CurrentAttributes
     attribute :visitor
+  end
+
+  class Connection < ActionCable::Connection::Base
+  end
+
+  # What one subscriber says, all of them hear.
+  class NewsChannel < ActionCable::Channel::Base
+    def subscribed = stream_from("news")
+
+    def tell(data) = ActionCable.server.broadcast("news", { "text" => data.fetch("text").upcase })
   end
 
   class ParcelsController < ActionController::API
@@ -109,6 +124,7 @@ Parcels::Application.routes.draw do
     post "events", to: "events#create"
     get "events/ended", to: "events#ended"
   end
+  mount ActionCable.server => "/cable"
 end
 
 run Parcels::Application
