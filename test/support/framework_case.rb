@@ -21,16 +21,24 @@ module FrameworkCase
 
     # The running server.
     def server
-      @server ||= begin
-        folder = File.join(FOLDER, @application)
-        words = Command.words(["-b", "tcp://127.0.0.1:0", "config.ru"])
-        running = Command::Running.new(words, dir: folder, env: FrameworkCase.environment(folder))
-        Minitest.after_run { running.destroy }
-        running.port
-        # Nobody else reads it, and a full pipe would stop the application.
-        Thread.new { running.read_on }
-        running
-      end
+      return @server if @server
+
+      folder = File.join(FOLDER, @application)
+      words = Command.words(["-b", "tcp://127.0.0.1:0", "config.ru"])
+      @server = Command::Running.new(words, dir: folder, env: FrameworkCase.environment(folder))
+      @server.port
+      # Nobody else reads it, and a full pipe would stop the application.
+      @reader = Thread.new(@server, &:read_on)
+      @server
+    end
+
+    # Minitest's: runs the tests of the class. Other classes look for processes that are left over.
+    def run(*)
+      super
+    ensure
+      @server&.destroy
+      @reader&.join
+      @server = @reader = nil
     end
   end
 
