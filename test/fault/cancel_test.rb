@@ -182,6 +182,24 @@ class FaultCancelTest < Minitest::Test
     assert_equal [503, "late"], [waiting.read.status, first.read.body]
   end
 
+  # The worst of all deadlines: somebody kills the server's thread, in the middle of the app.
+  def test_the_thread_is_killed_while_the_app_computes
+    begun = Queue.new
+    ended = Queue.new
+    running = serve do
+      begun << true
+      loop { Thread.pass }
+    ensure
+      ended << true
+    end
+    client = connect(running).write(GET)
+    begun.pop
+    running.thread.kill
+    assert running.thread.join(5)
+    assert ended.pop
+    refute_includes client.drain, "200 OK"
+  end
+
   # --- the client goes ---
 
   def test_an_app_that_asks_sees_that_its_client_was_reset

@@ -371,7 +371,8 @@ static void protected_step(VALUE (*fn)(VALUE), ab_exchange *exchange, int *fatal
     rb_set_errinfo(Qnil);
   } else if (!*fatal) {
     *fatal = state;
-    rb_set_errinfo(exception);
+    /* What stands there for a kill is Ruby's own and no exception. */
+    if (is_a(exception, rb_eException)) rb_set_errinfo(exception);
   }
 }
 
