@@ -48,21 +48,36 @@ module Abaca
       raise TypeError, "offload must be true, false or a number of threads" unless threads.is_a?(Integer)
       raise ArgumentError, "offload must not be negative" if threads.negative?
 
-      @offload = Offload.new(self, threads) if threads.positive?
+      return unless threads.positive?
+
+      @offload = Offload.new(self, threads)
+      extend(BlockingOperations) unless is_a?(BlockingOperations)
     end
 
-    # Runs a blocking operation of an extension, here or on a thread (offload:). Returns true.
-    def blocking_operation_wait(operation)
-      if @offload
-        @offload.run(operation) { |job| await_offloaded(job) }
-      elsif Fiber.respond_to?(:blocking)
-        # Otherwise Ruby 3.4 would come back to this hook. It must be run: Ruby 3.4 takes it for done.
-        Fiber.blocking { operation.call }
-        true
-      else
-        operation.call
-        true
+    # Ruby 3.4 takes an operation for done when this hook returns, and what it waits for inside
+    # (IO.copy_stream does) would then hold up the thread. Without the hook it is run as on Ruby 3.3. So only
+    # schedulers that hand operations over have it, and subclasses that override it.
+    module BlockingOperations # :nodoc:
+      # Runs a blocking operation of an extension, here or on a thread (offload:). Returns true.
+      def blocking_operation_wait(operation)
+        if @offload
+          @offload.run(operation) { |job| await_offloaded(job) }
+        elsif Fiber.respond_to?(:blocking)
+          # Otherwise Ruby 3.4 would come back to this hook.
+          Fiber.blocking { operation.call }
+          true
+        else
+          operation.call
+          true
+        end
       end
     end
+    private_constant :BlockingOperations
+
+    def self.method_added(name)
+      super
+      include BlockingOperations if name == :blocking_operation_wait # for `super`
+    end
+    private_class_method :method_added
   end
 end

@@ -53,17 +53,48 @@ class OffloadTest < Minitest::Test
     end
   end
 
+  # A subclass that overrides the hook, with `super`.
+  class Overriding < SchedulerCase::Recorder
+    def operations = (@operations ||= [])
+
+    def blocking_operation_wait(operation)
+      operations << operation
+      super
+    end
+  end
+
+  def with_overriding(**options)
+    Thread.new do
+      Fiber.set_scheduler(scheduler = Overriding.new(**options))
+      Fiber.schedule { yield scheduler }
+      scheduler.run
+      raise scheduler.errors.first unless scheduler.errors.empty?
+    end.value
+  end
+
   # What an operation raises comes out of the hook.
   def test_errors
-    [false, true].each do |offload|
-      skip "no Fiber.blocking" if offload && !Fiber.respond_to?(:blocking)
-      with_scheduler(offload: offload) do |scheduler|
-        Fiber.schedule do
-          assert_equal true, scheduler.blocking_operation_wait(-> { 1 })
-          assert_raises(KeyError) { scheduler.blocking_operation_wait(-> { raise KeyError }) }
-        end
+    [false, Fiber.respond_to?(:blocking)].uniq.each do |offload|
+      with_overriding(offload: offload) do |scheduler|
+        assert_equal true, scheduler.blocking_operation_wait(-> { 1 })
+        assert_raises(KeyError) { scheduler.blocking_operation_wait(-> { raise KeyError }) }
       end
     end
+  end
+
+  def test_an_overridden_hook_is_called
+    [false, true].each do |offload|
+      with_overriding(offload: offload) do |scheduler|
+        assert_equal TEXT, Zlib::Inflate.inflate(Zlib::Deflate.deflate(TEXT))
+        assert_equal RUBY_VERSION >= "3.4", scheduler.operations.any?
+      end
+    end
+  end
+
+  # Ruby would take the operation for done, and what waits in it would block the thread.
+  def test_who_does_not_hand_over_has_no_hook
+    with_scheduler { |scheduler| refute_respond_to scheduler, :blocking_operation_wait }
+    with_scheduler(offload: true) { |scheduler| assert_respond_to scheduler, :blocking_operation_wait }
   end
 
   def test_bad_arguments

@@ -318,28 +318,18 @@ static ssize_t try_once(const transfer *t, char *base, size_t size, size_t done)
   return result;
 }
 
-#if AB_SCHEDULER_INTERFACE >= 4
-
-/* One attempt of at most `length` octets. */
-static VALUE perform(const transfer *t) {
-  size_t size;
-  char *base = octets(t, t->offset, &size);
-  if (t->length < size) size = t->length;
-  if (size == 0) return INT2FIX(0);
-  return SSIZET2NUM(try_once(t, base, size, 0));
+static VALUE timeout_of_io(VALUE io) {
+#ifdef HAVE_RB_IO_TIMEOUT
+  return rb_io_timeout(io);
+#else
+  return Qnil;
+#endif
 }
 
-#else
-
-/* Parks until the IO is ready, for the loops of io_read and io_write; honours IO#timeout. */
-static void wait_for(VALUE self, VALUE io, int events) {
-#ifdef HAVE_RB_IO_TIMEOUT
-  VALUE timeout = rb_io_timeout(io);
-#else
-  VALUE timeout = Qnil;
-#endif
-  VALUE argv[3] = {io, INT2FIX(events), timeout};
-  if (sched_io_wait(3, argv, self) != Qfalse) return;
+/* Parks until the IO is ready; honours IO#timeout. */
+static void wait_for(const transfer *t) {
+  VALUE argv[3] = {t->io, INT2FIX(t->write ? WRITABLE : READABLE), timeout_of_io(t->io)};
+  if (sched_io_wait(3, argv, t->self) != Qfalse) return;
 #ifdef HAVE_RB_IO_TIMEOUT
   rb_raise(rb_eIOTimeoutError, "Blocking operation timed out!");
 #endif
@@ -348,6 +338,29 @@ static void wait_for(VALUE self, VALUE io, int events) {
 static bool would_block(ssize_t result) {
   return result == -EAGAIN || result == -EWOULDBLOCK;
 }
+
+/* Ruby waits by itself for an IO that would block, but without a time limit (seen on 3.3 and 3.4).
+ */
+static bool must_wait(const transfer *t, ssize_t result) {
+  return would_block(result) && !NIL_P(timeout_of_io(t->io));
+}
+
+#if AB_SCHEDULER_INTERFACE >= 4
+
+/* One attempt of at most `length` octets. */
+static VALUE perform(const transfer *t) {
+  for (;;) {
+    size_t size;
+    char *base = octets(t, t->offset, &size);
+    if (t->length < size) size = t->length;
+    if (size == 0) return INT2FIX(0);
+    ssize_t result = try_once(t, base, size, 0);
+    if (!must_wait(t, result)) return SSIZET2NUM(result);
+    wait_for(t);
+  }
+}
+
+#else
 
 /* `length` is a minimum: 0 asks for one attempt; otherwise it goes on, and waits, until so much was
  * moved, or the end or an error came. */
@@ -359,8 +372,8 @@ static VALUE perform(const transfer *t) {
       rb_raise(rb_eArgError, "the length is behind the end of the buffer");
     if (size == 0) return SIZET2NUM(done);
     ssize_t result = try_once(t, base, size, done);
-    if (would_block(result) && t->length > 0) {
-      wait_for(t->self, t->io, t->write ? WRITABLE : READABLE);
+    if (must_wait(t, result) || (t->length > 0 && would_block(result))) {
+      wait_for(t);
       continue;
     }
     if (result < 0) return done > 0 ? SIZET2NUM(done) : SSIZET2NUM(result);
