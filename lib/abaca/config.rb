@@ -20,14 +20,14 @@ module Abaca
       after_booted: [].freeze, after_stopped: [].freeze, app: nil, binds: [].freeze, cancel_on_disconnect: false,
       debug: false, default_host: nil, directory: nil, early_hints: false, environment: "development", errors: nil,
       fiber_scheduler: "Abaca::Scheduler", force_shutdown_after: 30.0, formatter: nil,
-      forwarded_fields: :x_forwarded, half_close: :answer, log: nil, log_requests: false, logger: nil,
+      forwarded_fields: :x_forwarded, half_close: :ask, log: nil, log_requests: false, logger: nil,
       max_fibers: nil, null_input: true, pidfile: nil, rack_url_scheme: "http", rackup: "config.ru", redirect: nil,
       remote_address: :socket, rewindable_input: Rack.release.to_i < 3, script_name: "", silent: false, tag: nil,
       trusted_proxies: [].freeze
     }.merge(LIMITS.transform_values(&:first)).freeze
 
     # What to do for a client that has ended its own side of the connection.
-    HALF_CLOSE = %i[answer gone].freeze
+    HALF_CLOSE = %i[ask answer gone].freeze
     private_constant :HALF_CLOSE
 
     # Each fiber's stack takes two memory maps, and the kernel allows a process only so many.
@@ -141,7 +141,7 @@ module Abaca
 
     def check_half_close
       value = @values[:half_close].to_s.to_sym
-      raise ConfigError, "half_close: :answer or :gone is needed, not :#{value}" unless HALF_CLOSE.include?(value)
+      raise ConfigError, "half_close: :ask, :answer or :gone is needed, not :#{value}" unless HALF_CLOSE.include?(value)
 
       @values[:half_close] = value
     end

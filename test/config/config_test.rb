@@ -107,11 +107,11 @@ class ConfigTest < Minitest::Test
   end
 
   def test_what_a_client_that_leaves_means
-    assert_equal [false, :answer], load.to_h.values_at(:cancel_on_disconnect, :half_close)
+    assert_equal [false, :ask], load.to_h.values_at(:cancel_on_disconnect, :half_close)
     file("config/puma.rb", "cancel_on_disconnect\nhalf_close :gone\n")
     assert_equal [true, :gone], load.to_h.values_at(:cancel_on_disconnect, :half_close)
     file("config/puma.rb", "cancel_on_disconnect false\nhalf_close \"answer\"\n")
-    assert_equal [false, :answer], load.to_h.values_at(:cancel_on_disconnect, :half_close)
+    assert_equal [false, :ask], load.to_h.values_at(:cancel_on_disconnect, :half_close)
     assert_equal "half_close: :answer or :gone is needed, not :maybe", failure(half_close: :maybe)
   end
 

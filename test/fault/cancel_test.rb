@@ -332,7 +332,7 @@ class FaultCancelTest < Minitest::Test
     assert_equal [nil, Abaca::ClientGone], finished.pop
   end
 
-  # RFC 9112 9.6: whoever ends its side may be waiting for the response all the same.
+  # RFC 9112 9.6: whoever ends its side may be waiting for the response all the same. So it is asked.
   def test_a_half_close_is_not_gone
     seen = Queue.new
     running = serve(cancel_on_disconnect: true, lint: false) do |env|
@@ -342,8 +342,66 @@ class FaultCancelTest < Minitest::Test
     end
     client = connect(running).write(GET)
     client.half_close
-    assert_equal "answered", client.read.body
+    assert_match(%r{\AHTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n.*answered\z}m, client.drain)
     refute seen.pop
+  end
+
+  def test_a_half_close_that_nobody_wants_to_know_of_is_not_asked
+    [{}, { cancel_on_disconnect: true, half_close: :answer }].each do |settings|
+      running = serve(**settings) do
+        sleep 0.2
+        [200, TYPE.dup, ["answered"]]
+      end
+      client = connect(running).write(GET)
+      client.half_close
+      assert_match(%r{\AHTTP/1.1 200 OK\r\n.*answered\z}m, client.drain)
+    end
+  end
+
+  # HTTP/1.0 has no interim responses (RFC 9110 15.2).
+  def test_an_old_client_is_not_asked
+    running = serve(cancel_on_disconnect: true) do
+      sleep 0.2
+      [200, TYPE.dup, ["answered"]]
+    end
+    client = connect(running).write("GET / HTTP/1.0\r\n\r\n")
+    client.half_close
+    assert_match(%r{\AHTTP/1.1 200 OK\r\n.*answered\z}m, client.drain)
+  end
+
+  # A plain close, with the request or while the app works on it.
+  def test_a_closed_client_is_gone
+    ended = Queue.new
+    running = serve(cancel_on_disconnect: true) do
+      ended << :begun
+      sleep LONG
+    rescue Exception => e # rubocop:disable Lint/RescueException -- ClientGone is no StandardError
+      ended << e.class
+      raise
+    end
+    [true, false].each do |at_once|
+      client = connect(running).write(GET)
+      ended.pop unless at_once
+      client.close
+      ended.pop if at_once
+      assert_equal Abaca::ClientGone, ended.pop
+    end
+    assert eventually { running.server.stats[:connections].zero? }
+    assert_quiet(running)
+  end
+
+  def test_on_gone_hears_of_a_plain_close
+    told = Queue.new
+    running = serve(lint: false) do |env|
+      env["abaca.client"].on_gone { told << :gone }
+      told << :begun
+      sleep 0.5
+      [200, TYPE.dup, ["x"]]
+    end
+    client = connect(running).write(GET)
+    assert_equal :begun, told.pop
+    client.close
+    assert_equal :gone, told.pop
   end
 
   def test_a_half_close_is_gone_when_the_user_says_so

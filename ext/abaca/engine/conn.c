@@ -12,7 +12,7 @@ enum step { STEP_ON, STEP_WAIT };
 
 /* The peer has ended its side while it has a request here, and that is enough to call it gone. */
 static bool is_abandoned(const ab_conn *conn) {
-  return conn->hung_up && conn->engine->half_close_is_gone &&
+  return conn->hung_up && conn->engine->half_close == AB_HALF_CLOSE_GONE &&
          (conn->state == AB_CONN_QUEUED || conn->state == AB_CONN_APP);
 }
 
@@ -29,7 +29,8 @@ static void conn_ready(ab_watch *watch, uint32_t events) {
   }
   if (events & (AB_POLL_IN | AB_POLL_RDHUP)) conn->readable = true;
   if (events & AB_POLL_OUT && conn->blocked) conn->blocked = conn->timed = false;
-  ab__engine_ready(conn);
+  if (AB_UNLIKELY(conn->hung_up)) ab__conn_ask(conn);
+  if (conn->state != AB_CONN_DEAD) ab__engine_ready(conn);
 }
 
 /* Who is no proxy must not be able to name another address than its own. */
@@ -260,7 +261,8 @@ static int parse(ab_conn *conn) {
 static void queue_request(ab_conn *conn) {
   conn->state = AB_CONN_QUEUED;
   conn->timed = false;
-  if (AB_UNLIKELY(conn->engine->half_close_is_gone) && ab_sock_ended(conn->watch.fd, true)) {
+  if (AB_UNLIKELY(conn->engine->half_close == AB_HALF_CLOSE_GONE) &&
+      ab_sock_ended(conn->watch.fd, true)) {
     ab__conn_drop(conn); /* the poller may not have told yet */
   } else {
     ab__engine_event(conn, AB_EVENT_REQUEST);
@@ -273,6 +275,9 @@ static enum step begin_request(ab_conn *conn, const ab_request *request) {
   const ab_framing *framing = &request->framing;
   conn->asks_close = !framing->keep_alive;
   conn->answers_head = request->is_head;
+  conn->interim = request->minor > 0;
+  conn->watched = engine->watches_peers;
+  conn->asked = false;
   conn->keep_decided = conn->lingers = conn->expects = false;
   conn->body_error = AB_OK;
   conn->consume = request->head_size;
@@ -355,6 +360,7 @@ void ab__conn_taken(ab_conn *conn) {
   conn->served++;
   engine->stats.requests++;
   engine->stats.in_app++;
+  if (AB_UNLIKELY(conn->hung_up)) ab__conn_ask(conn);
 }
 
 /* --- the body --- */

@@ -98,6 +98,9 @@ struct ab_conn {
   bool resets : 1;       /* the end of the connection must not look like the end of the response */
   bool answers_head : 1; /* the request that has begun is a HEAD */
   bool expired : 1;      /* request_timeout has passed */
+  bool interim : 1;      /* the peer knows interim responses */
+  bool watched : 1;      /* somebody wants to know when the peer goes */
+  bool asked : 1;        /* it was asked whether it is there, in this request */
   bool lingers : 1;      /* unread input is on its way: linger before closing */
   bool proxied : 1;      /* a PROXY header has to come before the first request */
 };
@@ -130,7 +133,8 @@ struct ab_engine {
   int64_t date_second;
   ab_engine_stats stats;
   bool paused, draining;
-  bool half_close_is_gone;
+  uint8_t half_close; /* enum ab_half_close */
+  bool watches_peers;
   ab_notice notices[AB_NOTICES]; /* a ring */
   uint8_t notice_first, notice_count;
   bool starved; /* a request could not be taken in this step, for want of room in the arena */
@@ -158,6 +162,8 @@ void ab__conn_advance(ab_conn *conn);
 void ab__conn_settle(ab_conn *conn);
 /* Parses a queued request again if it was settled. False when the arena has no room left. */
 bool ab__conn_recall(ab_conn *conn);
+/* Asks a peer that has ended its side whether it is still there, if somebody wants to know. */
+void ab__conn_ask(ab_conn *conn);
 /* The queued request goes to the application. */
 void ab__conn_taken(ab_conn *conn);
 /* Closes the socket, and frees the structure unless the application has it. */

@@ -317,8 +317,9 @@ void ab_engine_pause(ab_engine *engine, bool paused) {
   ab_engine_unlock(engine);
 }
 
-void ab_engine_half_close_is_gone(ab_engine *engine, bool gone) {
-  engine->half_close_is_gone = gone;
+void ab_engine_set_half_close(ab_engine *engine, enum ab_half_close meaning, bool watch) {
+  engine->half_close = (uint8_t)meaning;
+  engine->watches_peers = watch;
 }
 
 /* --- life --- */

@@ -71,9 +71,17 @@ const ab_listener *ab_engine_listener(const ab_engine *engine, size_t i);
 /* Stops listening and lets the listeners go; their socket files are removed. */
 void ab_engine_close_listeners(ab_engine *engine);
 
-/* A peer that ends its side of the connection while a request of it waits or is in the application
- * has gone, although it may be waiting for the response. To be called before attach. */
-void ab_engine_half_close_is_gone(ab_engine *engine, bool gone);
+/* What it means that a peer ends its side of the connection while a request of it is in the
+ * application. It may be waiting for the response (RFC 9112 9.6) or have closed: both send the same
+ * FIN, and only octets that are sent to it tell, since a closed socket answers them by a reset. */
+enum ab_half_close {
+  AB_HALF_CLOSE_ASK,    /* who is watched is sent an interim response, which a client discards */
+  AB_HALF_CLOSE_ANSWER, /* it waits for the response */
+  AB_HALF_CLOSE_GONE    /* it has gone, also while the request waits to be taken */
+};
+
+/* To be called before attach; AB_HALF_CLOSE_ASK and false without. `watch` watches every peer. */
+void ab_engine_set_half_close(ab_engine *engine, enum ab_half_close meaning, bool watch);
 
 /* Registers everything with `poller`, which is borrowed until detach. Returns AB_OK, AB_ENOMEM or
  * AB_ESYS. */
@@ -156,6 +164,8 @@ bool ab_conn_gone(const ab_conn *conn);
 /* [locked] As ab_conn_gone, after a look at the socket: for a caller that has not given the engine
  * a turn for long. */
 bool ab_conn_look(ab_conn *conn);
+/* [locked] Somebody wants to know when the peer of this request goes: see enum ab_half_close. */
+void ab_conn_watch_peer(ab_conn *conn);
 /* [locked] The request in the application has so much time from now on, in place of what
  * request_timeout has left of it; 0: as much as it wants. */
 void ab_conn_set_time(ab_conn *conn, ab_nsec time);

@@ -32,11 +32,32 @@ bool ab_conn_gone(const ab_conn *conn) {
 }
 
 bool ab_conn_look(ab_conn *conn) {
-  if (conn->state != AB_CONN_DEAD &&
-      ab_sock_ended(conn->watch.fd, conn->engine->half_close_is_gone)) {
+  if (conn->state == AB_CONN_DEAD) return true;
+  if (ab_sock_ended(conn->watch.fd, conn->engine->half_close == AB_HALF_CLOSE_GONE)) {
     ab__conn_drop(conn);
+  } else {
+    ab_conn_watch_peer(conn);
   }
   return conn->state == AB_CONN_DEAD;
+}
+
+void ab_conn_watch_peer(ab_conn *conn) {
+  conn->watched = true;
+  if (conn->state != AB_CONN_APP || conn->asked) return;
+  /* A fiber that only computes gives the poller no turn to tell. */
+  if (!conn->hung_up && ab_sock_ended(conn->watch.fd, true)) conn->hung_up = conn->readable = true;
+  if (conn->hung_up) ab__conn_ask(conn);
+}
+
+void ab__conn_ask(ab_conn *conn) {
+  /* "100 Continue", because it is what even simple clients know to discard (RFC 9110 15.2). Behind
+   * the head of a final response it is content that asks. */
+  static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
+  bool wanted = conn->watched && conn->engine->half_close == AB_HALF_CLOSE_ASK;
+  if (!wanted || conn->asked || conn->state != AB_CONN_APP) return;
+  if (!conn->interim || conn->keep_decided) return;
+  conn->asked = true;
+  if (ab_conn_write(conn, interim, sizeof(interim) - 1) == AB_OK) ab__conn_flush(conn);
 }
 
 unsigned ab_conn_news(const ab_conn *conn) {

@@ -112,8 +112,8 @@ static VALUE exchange_closed_p(VALUE self) {
 /* call-seq: gone? -> true or false
  *
  * Whether nobody is there any more to take the response: the connection was reset or has failed, or
- * the request is over. A peer that has only ended its own side counts as there, unless `half_close
- * :gone` is set. */
+ * the request is over. A peer that has only ended its own side counts as there until it has
+ * answered our question by a reset (docs/deadlines.md, `half_close`). */
 static VALUE exchange_gone_p(VALUE self) {
   ab_exchange *exchange = exchange_or_null(self);
   return !exchange || ab_cancel_gone(exchange) ? Qtrue : Qfalse;

@@ -181,6 +181,11 @@ static VALUE env_template(VALUE options) {
   return env;
 }
 
+static enum ab_half_close half_close_of(VALUE meaning) {
+  if (meaning == ID2SYM(rb_intern("gone"))) return AB_HALF_CLOSE_GONE;
+  return meaning == ID2SYM(rb_intern("answer")) ? AB_HALF_CLOSE_ANSWER : AB_HALF_CLOSE_ASK;
+}
+
 /* call-seq: new(app, options) -> Engine
  *
  * limits: Hash of the settings in LIMITS; log: an Abaca::Log; access_log: boolean; errors: the IO
@@ -188,8 +193,8 @@ static VALUE env_template(VALUE options) {
  * seconds or nil; rack_release: "3.0.0"; trusted_proxies: Array of networks; rfc7239: whether their
  * field is Forwarded; client_field: the name, in lower case, of a field with the client's address,
  * or nil; remote_address: what REMOTE_ADDR always is, or nil;
- * early_hints, rewindable_input, null_input, cancel_on_disconnect: booleans; half_close: :answer or
- * :gone.
+ * early_hints, rewindable_input, null_input, cancel_on_disconnect: booleans; half_close: :ask,
+ * :answer or :gone.
  *
  * Raises ArgumentError for an unknown limit or network, NoMemoryError. */
 static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
@@ -229,8 +234,8 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   server->scratch_capacity = server->scratch ? SCRATCH_SIZE : 0;
   server->engine = ab_engine_init(&ab_mem_libc, &limits, release_borrow, server);
   if (!server->scratch || !server->engine) rb_memerror();
-  bool gone = option(options, "half_close") == ID2SYM(rb_intern("gone"));
-  ab_engine_half_close_is_gone(server->engine, gone);
+  ab_engine_set_half_close(server->engine, half_close_of(option(options, "half_close")),
+                           server->cancel_on_disconnect);
   return self;
 }
 

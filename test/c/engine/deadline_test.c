@@ -370,7 +370,7 @@ static void half_close_is_gone(void) {
   for (int mute = 0; mute < 2; mute++) {
     fixture fx;
     fixture_init(&fx);
-    ab_engine_half_close_is_gone(fx.engine, true);
+    ab_engine_set_half_close(fx.engine, AB_HALF_CLOSE_GONE, false);
     fx.mute = mute;
     fx.hold = true;
     int client = client_tcp(fixture_listen(&fx));
@@ -392,7 +392,7 @@ static void half_close_by_a_look(void) {
   for (int gone = 0; gone < 2; gone++) {
     fixture fx;
     fixture_init(&fx);
-    ab_engine_half_close_is_gone(fx.engine, gone);
+    ab_engine_set_half_close(fx.engine, gone ? AB_HALF_CLOSE_GONE : AB_HALF_CLOSE_ANSWER, false);
     int client = held_request_of(&fx, client_tcp(fixture_listen(&fx)));
     shutdown(client, SHUT_WR);
     ab_engine_lock(fx.engine);
@@ -403,11 +403,53 @@ static void half_close_by_a_look(void) {
   }
 }
 
+/* Who is watched is asked; only a closed socket answers by a reset. */
+static void half_close_is_asked(void) {
+  for (int closes = 0; closes < 2; closes++) {
+    fixture fx;
+    fixture_init(&fx);
+    ab_engine_set_half_close(fx.engine, AB_HALF_CLOSE_ASK, true);
+    int client = held_request_of(&fx, client_tcp(fixture_listen(&fx)));
+    if (closes) {
+      close(client);
+    } else {
+      shutdown(client, SHUT_WR);
+    }
+    fixture_run(&fx);
+    fixture_run(&fx);
+    CHECK_INT(closes, ab_conn_gone(fx.held[0]));
+    CHECK_INT(closes ? AB_EVENT_GONE : 0, fx.events);
+    if (!closes) {
+      CHECK(strcmp("HTTP/1.1 100 Continue\r\n\r\n", client_read(client, NULL)) == 0);
+      close(client);
+    }
+    fixture_fini(&fx);
+  }
+}
+
+/* Who is not watched hears nothing, until somebody wants to know: and then once. */
+static void half_close_is_asked_on_demand(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int client = held_request_of(&fx, client_tcp(fixture_listen(&fx)));
+  shutdown(client, SHUT_WR);
+  fixture_run(&fx);
+  CHECK(*client_read(client, NULL) == 0);
+  ab_engine_lock(fx.engine);
+  ab_conn_watch_peer(fx.held[0]);
+  CHECK(!ab_conn_look(fx.held[0]));
+  ab_engine_unlock(fx.engine);
+  fixture_run(&fx);
+  CHECK(strcmp("HTTP/1.1 100 Continue\r\n\r\n", client_read(client, NULL)) == 0);
+  close(client);
+  fixture_fini(&fx);
+}
+
 /* Between requests a half-close is the usual end. */
 static void half_close_with_the_request(void) {
   fixture fx;
   fixture_init(&fx);
-  ab_engine_half_close_is_gone(fx.engine, true);
+  ab_engine_set_half_close(fx.engine, AB_HALF_CLOSE_GONE, false);
   int client = client_tcp(fixture_listen(&fx));
   client_send(client, GET("/a"));
   shutdown(client, SHUT_WR);
@@ -505,6 +547,7 @@ static void listener_without_memory(void) {
 }
 
 CHECK_MAIN(CHECK_CASE(reader_below_the_rate), CHECK_CASE(reader_above_the_rate),
+           CHECK_CASE(half_close_is_asked), CHECK_CASE(half_close_is_asked_on_demand),
            CHECK_CASE(reader_that_was_quick_may_pause), CHECK_CASE(rate_grace_is_the_users),
            CHECK_CASE(stream_with_little_to_say), CHECK_CASE(only_time_with_a_full_socket_counts),
            CHECK_CASE(progress_within_the_sockets_queue), CHECK_CASE(stall_without_memory),

@@ -26,8 +26,9 @@ module Abaca
           @options[:cancel_on_disconnect] = enabled ? true : false
         end
 
-        # What it means that a client ends its own side of the connection after its request: `:answer`, it
-        # waits for the response; `:gone`, it has gone.
+        # What it means that a client ends its own side of the connection after its request: `:ask`, it is
+        # asked when that matters, by an interim response; `:answer`, it waits for the response; `:gone`, it
+        # has gone.
         #
         #   half_close :gone
         def half_close(meaning)
