@@ -111,8 +111,8 @@ class ConfigTest < Minitest::Test
     file("config/puma.rb", "cancel_on_disconnect\nhalf_close :gone\n")
     assert_equal [true, :gone], load.to_h.values_at(:cancel_on_disconnect, :half_close)
     file("config/puma.rb", "cancel_on_disconnect false\nhalf_close \"answer\"\n")
-    assert_equal [false, :ask], load.to_h.values_at(:cancel_on_disconnect, :half_close)
-    assert_equal "half_close: :answer or :gone is needed, not :maybe", failure(half_close: :maybe)
+    assert_equal [false, :answer], load.to_h.values_at(:cancel_on_disconnect, :half_close)
+    assert_equal "half_close: :ask, :answer or :gone is needed, not :maybe", failure(half_close: :maybe)
   end
 
   def test_a_bind_has_limits_of_its_own
