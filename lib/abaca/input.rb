@@ -5,7 +5,7 @@ module Abaca
   # connection as octets come; where there are none, the request's fiber waits. It can be read once, and
   # while the request lasts.
   #
-  # #read, #readpartial, #eof?, #size, #close and #closed? are in ext/abaca/rb/rb_input.c. All that read
+  # #read, #readpartial, #eof?, #size, #close and #closed? are in ext/abaca/rb/server/rb_input.c. All that read
   # raise IncompleteBody when the client goes away before the end, BodyError when it is too slow or sends
   # what is no body, and IOError after #close or after the request.
   class Input

@@ -1,9 +1,9 @@
 /* Where Ruby enters the extension. */
 #include <ruby.h>
 
-#include "rb/rb_loop.h"
-#include "rb/rb_pool.h"
-#include "rb/rb_server.h"
+#include "rb/scheduler/rb_loop.h"
+#include "rb/pool/rb_pool.h"
+#include "rb/server/rb_server.h"
 
 RUBY_FUNC_EXPORTED void Init_abaca(void);
 

@@ -15,15 +15,9 @@ have_func("rb_postponed_job_preregister", ["ruby.h", "ruby/debug.h"])
 # rubocop:disable Style/GlobalVars
 core = %w[base/mem base/fork_page io/poller io/poller_epoll io/heap io/wheel io/clock]
 core.map! { |name| File.join(root, "#{name}.c") }
-# Of the room rb/ everything that knows no server, not even through a header.
-included = Hash.new do |known, path|
-  names = File.read(path).scan(/^#include "(.+)"/).flatten
-  known[path] = names + names.flat_map { |name| known[File.join(root, name)] }
-end
-served = ->(path) { included[path].grep(%r{\A(engine|http1|outbox)/}).any? }
-core += Dir[File.join(root, "rb/*.c")].grep_v(/rb_init/).reject(&served)
+core += Dir[File.join(root, "rb/{scheduler,pool}/*.c")]
 $srcs = core.map { |path| File.basename(path) }.sort + ["pool_hooks.c"]
-$VPATH.concat(%w[base io rb].map { |room| File.join(root, room) })
+$VPATH.concat(%w[base io rb/scheduler rb/pool].map { |room| File.join(root, room) })
 $INCFLAGS = "#{$INCFLAGS} -I#{root}"
 $defs << "-D_GNU_SOURCE"
 $CFLAGS = "#{$CFLAGS} -std=c11 -fvisibility=hidden -O2 -g"

@@ -4,9 +4,9 @@
 #include <ruby.h>
 
 #include "io/timer.h"
-#include "rb/rb_loop.h"
-#include "rb/rb_pool.h"
-#include "rb/rb_scheduler.h"
+#include "rb/scheduler/rb_loop.h"
+#include "rb/pool/rb_pool.h"
+#include "rb/scheduler/rb_scheduler.h"
 
 static ab_loop *loop_of_thread(void) {
   VALUE fiber = rb_path2class("Fiber");

@@ -1,0 +1,212 @@
+/* How the heap is made to grow: as many objects as there shall be free slots are allocated and
+ * held, then dropped. Ruby gives empty pages back to the system when more than 65 % of the heap is
+ * free, so one small object stays in each page as a peg.
+ */
+#include "rb/pool/rb_gc_pace.h"
+
+#include <ruby/version.h>
+#include <time.h>
+
+#include "io/timer.h"
+
+/* With so many live fibers there shall be `per_fiber` free slots for each of them. */
+static const size_t steps[] = {256, 1000, 4000, 10000, 20000};
+
+#define SLOTS_PER_FIBER     128
+#define MAX_SLOTS_PER_FIBER 512
+
+/* Collections may take so much of the CPU time: one part in so many. More is told by no fewer than
+ * MIN_WORK ms. */
+#define SHARE    12
+#define MIN_WORK 200
+
+/* A slice works for so long, and looks at the clock once for so many objects. */
+#define SLICE_TIME  (AB_NSEC_PER_MS * 3 / 10)
+#define SLICE_CHECK 32
+
+/* Ruby's pages are aligned to their size, 16 or 64 KiB. The smaller mask is right for both: a large
+ * page gets up to four pegs. */
+#define PAGE_MASK (~(uintptr_t)0x3fff)
+
+/* Where slots have several sizes (Ruby 3.2): so many of AB_GC_PACE_MIX objects get slots of 40, 80,
+ * 160, 320 and 640 octets, about as a Rack request uses them; but see learn_mix. The larger ones
+ * are strings, as long as fits. */
+static const struct {
+  uint16_t share, length;
+} sizes[AB_GC_PACE_SIZES] = {{136, 0}, {64, 48}, {32, 120}, {16, 280}, {8, 600}};
+
+/* Fewer objects than these say nothing about the mix. */
+#define MIN_MIX 10000
+
+void ab_gc_pace_init(ab_gc_pace *pace) {
+  *pace = (ab_gc_pace){.pegs = Qnil, .next_pegs = Qnil, .held = Qnil, .per_fiber = SLOTS_PER_FIBER};
+  for (size_t i = 0, end = 0; i < AB_GC_PACE_SIZES; i++)
+    pace->ends[i] = (uint16_t)(end += sizes[i].share);
+}
+
+/* How many objects of each size there were since Ruby has started. False where it does not count
+ * them (before 3.3). */
+static bool count_objects(size_t counts[AB_GC_PACE_SIZES]) {
+  if (RUBY_API_VERSION_CODE < 30300) return false;
+  VALUE key = ID2SYM(rb_intern("total_allocated_objects"));
+  for (int i = 0; i < AB_GC_PACE_SIZES; i++) {
+    VALUE argv[] = {INT2FIX(i)};
+    VALUE heap = rb_check_funcall(rb_mGC, rb_intern("stat_heap"), 1, argv);
+    VALUE count = RB_TYPE_P(heap, T_HASH) ? rb_hash_aref(heap, key) : Qnil;
+    if (!RB_INTEGER_TYPE_P(count)) return false;
+    counts[i] = NUM2SIZET(count);
+  }
+  return true;
+}
+
+/* The sizes that this app uses, so that none of them runs out long before the others. */
+static void learn_mix(ab_gc_pace *pace) {
+  size_t counts[AB_GC_PACE_SIZES], total = 0, sum = 0;
+  if (!count_objects(counts)) return;
+  for (int i = 0; i < AB_GC_PACE_SIZES; i++) total += counts[i] - pace->allocated[i];
+  if (total < MIN_MIX) return;
+  for (int i = 0; i < AB_GC_PACE_SIZES; i++) {
+    sum += counts[i] - pace->allocated[i];
+    pace->allocated[i] = counts[i];
+    pace->ends[i] = (uint16_t)((sum * AB_GC_PACE_MIX + total - 1) / total);
+  }
+}
+
+/* Of the thread, which is the one that collections run in most of the time. */
+static uint64_t cpu_ms(void) {
+  struct timespec now;
+  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) != 0) return 0;
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / AB_NSEC_PER_MS;
+}
+
+static uint64_t gc_ms(void) {
+  return rb_gc_stat(ID2SYM(rb_intern("time")));
+}
+
+void ab_gc_pace_start(ab_gc_pace *pace) {
+  pace->on = true;
+  pace->collecting = gc_ms();
+  pace->working = cpu_ms();
+  size_t counts[AB_GC_PACE_SIZES];
+  if (count_objects(counts)) MEMCPY(pace->allocated, counts, size_t, AB_GC_PACE_SIZES);
+}
+
+void ab_gc_pace_mark(const ab_gc_pace *pace) {
+  rb_gc_mark(pace->pegs);
+  rb_gc_mark(pace->next_pegs);
+  rb_gc_mark(pace->held);
+}
+
+static size_t steps_for(size_t live) {
+  size_t count = 0;
+  while (count < AB_ARRAY_LEN(steps) && live >= steps[count]) count++;
+  return count;
+}
+
+size_t ab_gc_pace_next(const ab_gc_pace *pace) {
+  return pace->on && pace->step < AB_ARRAY_LEN(steps) ? steps[pace->step] : SIZE_MAX;
+}
+
+size_t ab_gc_pace_slots(const ab_gc_pace *pace) {
+  return NIL_P(pace->pegs) ? 0 : pace->wanted;
+}
+
+bool ab_gc_pace_look(ab_gc_pace *pace, size_t live) {
+  uint64_t collecting = gc_ms(), working = cpu_ms();
+  if (working - pace->working < MIN_WORK) return false;
+  bool much = (collecting - pace->collecting) * SHARE > working - pace->working;
+  pace->collecting = collecting;
+  pace->working = working;
+  /* While a step is going on, it is what collections are about. */
+  if (!much || !pace->on || !NIL_P(pace->held) || live < steps[0]) return false;
+  if (pace->per_fiber >= MAX_SLOTS_PER_FIBER) return false;
+  pace->per_fiber *= 2;
+  return true;
+}
+
+void ab_gc_pace_begin(ab_gc_pace *pace, size_t live) {
+  size_t step = steps_for(live);
+  if (step > pace->step) pace->step = step;
+  size_t wanted = pace->step > 0 ? steps[pace->step - 1] * pace->per_fiber : 0;
+  if (wanted <= pace->wanted) return;
+  pace->wanted = wanted;
+  if (!NIL_P(pace->held)) return; /* the step that is going on grows */
+  learn_mix(pace);
+  pace->next_pegs = rb_ary_new();
+  pace->held = rb_ary_new_capa((long)pace->wanted);
+}
+
+/* The class of sizes that object `number` shall have. They are spread evenly, so that a step which
+ * is broken off has about the right mix. */
+static size_t size_of(const ab_gc_pace *pace, size_t number) {
+#if RUBY_API_VERSION_CODE >= 30200
+  size_t place = number * 159 % AB_GC_PACE_MIX;
+  for (size_t i = 0; i < AB_GC_PACE_SIZES; i++) {
+    if (place < pace->ends[i]) return i;
+  }
+#else
+  (void)pace;
+  (void)number;
+#endif
+  return 0;
+}
+
+static void allocate(ab_gc_pace *pace) {
+  size_t size = size_of(pace, (size_t)RARRAY_LEN(pace->held));
+  long length = sizes[size].length;
+  VALUE object = length ? rb_str_new(NULL, length) : rb_obj_alloc(rb_cObject);
+  rb_ary_push(pace->held, object);
+  if ((object & PAGE_MASK) == pace->pages[size]) return;
+  pace->pages[size] = object & PAGE_MASK;
+  rb_ary_push(pace->next_pegs, object);
+}
+
+/* Collections that the app caused meanwhile have made some of the objects old, and only a major one
+ * frees those. It is an incremental one, in slices as well. */
+static void collect_old(void) {
+  VALUE options = rb_hash_new();
+  rb_hash_aset(options, ID2SYM(rb_intern("immediate_mark")), Qfalse);
+  rb_hash_aset(options, ID2SYM(rb_intern("immediate_sweep")), Qfalse);
+  rb_funcallv_kw(rb_mGC, rb_intern("start"), 1, &options, RB_PASS_KEYWORDS);
+}
+
+static void finish(ab_gc_pace *pace) {
+  rb_ary_clear(pace->held);
+  pace->held = Qnil;
+  pace->pegs = pace->next_pegs;
+  pace->next_pegs = Qnil;
+}
+
+static VALUE fill(VALUE arg) {
+  ab_gc_pace *pace = (ab_gc_pace *)arg;
+  ab_nsec end = ab_clock_monotonic() + SLICE_TIME;
+  do {
+    for (int i = 0; i < SLICE_CHECK; i++) allocate(pace);
+    if ((size_t)RARRAY_LEN(pace->held) >= pace->wanted) {
+      finish(pace);
+      return Qfalse;
+    }
+  } while (ab_clock_monotonic() < end);
+  return Qtrue;
+}
+
+static VALUE enable(VALUE was_disabled) {
+  if (!RTEST(was_disabled)) rb_gc_enable();
+  return Qnil;
+}
+
+/* Within the slice no collection runs: it would find everything alive. */
+bool ab_gc_pace_slice(ab_gc_pace *pace) {
+  if (NIL_P(pace->held)) return false;
+  if (RTEST(rb_ensure(fill, (VALUE)pace, enable, rb_gc_disable()))) return true;
+  collect_old();
+  return false;
+}
+
+void ab_gc_pace_shrink(ab_gc_pace *pace, size_t live) {
+  /* A quarter, so that a number that goes up and down does not make the heap do so. */
+  if (!NIL_P(pace->held) || pace->step == 0 || live > steps[pace->step - 1] / 4) return;
+  pace->pegs = Qnil;
+  pace->step = pace->wanted = 0;
+  pace->per_fiber = SLOTS_PER_FIBER;
+}

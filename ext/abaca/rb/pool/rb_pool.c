@@ -1,0 +1,435 @@
+/* The workers of an Abaca::FiberPool. A worker is a fiber whose body is a C loop: run a job, make
+ * the fiber fit for the next one, ask for one, else lie down on the free list and switch to the
+ * loop. The free list is last in, first out, because the stack that was used last is warm.
+ *
+ * The Ruby class is in rb_fiber_pool.c, tickets and the queue in rb_ticket.c.
+ */
+#include "rb/pool/rb_pool_parts.h"
+
+#include <ruby/fiber/scheduler.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* So many waiting tickets may follow a job on its fiber before the loop gets its turn. */
+#define CHAIN 64
+
+/* After so many jobs there is a look at what collections cost. */
+#define LOOK_INTERVAL 512
+
+void ab_pool_set_next(ab_pool *pool, ab_job_next next, void *ctx) {
+  pool->next = next;
+  pool->next_ctx = ctx;
+}
+
+/* ---- whose pool it is ---- */
+
+static void check_owner(ab_pool *pool) {
+  if (pool->owner != getpid())
+    rb_raise(rb_eRuntimeError, "the pool belongs to the parent process: make a new one after fork");
+  VALUE thread = rb_thread_current();
+  if (NIL_P(pool->thread)) pool->thread = thread;
+  if (pool->thread != thread) rb_raise(rb_eThreadError, "the pool belongs to another thread");
+}
+
+static VALUE arm_grower(VALUE arg) {
+  ab_pool *pool = (ab_pool *)arg;
+  ab_chore_arm(&pool->grower, pool->loop, pool->self, pool->loop->now);
+  return Qnil;
+}
+
+/* What runs on a loop goes on there when the thread gets another one; new jobs run on the new one.
+ */
+static void adopt(ab_pool *pool, ab_loop *loop) {
+  check_owner(pool);
+  ab_chore_cancel(&pool->idle_timer);
+  ab_chore_cancel(&pool->starter);
+  ab_chore_cancel(&pool->grower);
+  pool->loop = loop;
+  pool->scheduler = loop->self;
+  if (pool->live >= ab_gc_pace_next(&pool->pace)) arm_grower((VALUE)pool);
+}
+
+/* The type itself is private to the loop. */
+static bool is_ours(VALUE scheduler) {
+  return RB_TYPE_P(scheduler, T_DATA) && RTYPEDDATA_P(scheduler) &&
+         strcmp(RTYPEDDATA_TYPE(scheduler)->wrap_struct_name, "Abaca::Scheduler") == 0;
+}
+
+static void check_scheduler(ab_pool *pool, VALUE scheduler) {
+  if (is_ours(scheduler)) return;
+  /* A thread that has got nothing to do with the pool should hear so. */
+  check_owner(pool);
+  rb_raise(rb_eRuntimeError,
+           "the pool runs jobs on an Abaca::Scheduler, and the thread's scheduler is %" PRIsVALUE
+           ": call Fiber.set_scheduler(Abaca::Scheduler.new) first",
+           rb_inspect(scheduler));
+}
+
+ab_loop *ab__pool_loop(ab_pool *pool) {
+  VALUE scheduler = rb_fiber_scheduler_get();
+  if (AB_LIKELY(scheduler == pool->scheduler && pool->loop)) {
+    ab__loop_check(pool->loop);
+    return pool->loop;
+  }
+  check_scheduler(pool, scheduler);
+  ab_loop *loop = ab_loop_of(scheduler);
+  if (pool->loop != loop) adopt(pool, loop);
+  return loop;
+}
+
+/* ---- scrubbing ---- */
+
+/* Methods of its own cannot be taken off a fiber, nor can anything be taken off a frozen one. */
+static bool scrubbed(const ab_worker *w) {
+  if (AB_UNLIKELY(RBASIC_CLASS(w->fiber) != w->pool->fiber_class)) return false;
+  if (AB_UNLIKELY(OBJ_FROZEN(w->fiber))) return false;
+  return ab__scrub_job(w->fiber, w->pool->words, w->block);
+}
+
+static VALUE scrub_again(VALUE arg) {
+  ab_worker *w = (ab_worker *)arg;
+  w->clean = scrubbed(w);
+  return Qnil;
+}
+
+/* ---- the life of a worker ---- */
+
+/* Raises nothing: what goes wrong concerns the process, and is raised by the loop. */
+static void arm(ab_worker *w, VALUE (*body)(VALUE)) {
+  int state;
+  rb_protect(body, (VALUE)w->pool, &state);
+  if (AB_UNLIKELY(state && !ab__loop_ended(w->pool->loop, state))) rb_jump_tag(state);
+}
+
+static VALUE arm_idle_timer(VALUE arg) {
+  ab_pool *pool = (ab_pool *)arg;
+  pool->least_idle = pool->idle_count;
+  ab_chore_arm(&pool->idle_timer, pool->loop, pool->self, pool->loop->now + pool->idle_timeout);
+  return Qnil;
+}
+
+static VALUE arm_starter(VALUE arg) {
+  ab__tickets_start_soon((ab_pool *)arg);
+  return Qnil;
+}
+
+/* A stack that gets deep with each job would only be faulted in again: so the memory goes back
+ * after the 1st, 2nd, 4th, 8th ... time. The idle timer takes care of fibers that are not used any
+ * more. */
+static void went_deep(ab_worker *w) {
+  w->deep++;
+  if ((w->deep & (w->deep - 1)) != 0) return;
+  ab_stack_give_back(&w->stack);
+  w->pool->trimmed_stacks++;
+}
+
+/* Returns false when so many fibers lie there already that this one has to end. */
+static bool lie_down(ab_worker *w) {
+  ab_pool *pool = w->pool;
+  w->reason = AB_RETIRED_SURPLUS;
+  if (AB_UNLIKELY(pool->idle_count >= pool->max_idle)) return false;
+  w->fn = NULL;
+  w->arg = NULL;
+  ab_list_remove(&w->link);
+  ab_list_prepend(&pool->idle, &w->link);
+  pool->busy_count--;
+  pool->idle_count++;
+  if (AB_UNLIKELY(ab_stack_deep(&w->stack))) went_deep(w);
+  if (AB_UNLIKELY(!ab_chore_armed(&pool->idle_timer) && pool->idle_timeout)) arm(w, arm_idle_timer);
+  if (AB_UNLIKELY(!ab_list_empty(&pool->queue))) arm(w, arm_starter);
+  return true;
+}
+
+void ab__worker_assign(ab_worker *w, ab_loop *loop, ab_job_fn fn, void *arg) {
+  ab_pool *pool = w->pool;
+  w->loop = loop;
+  w->scheduler = loop->self;
+  w->fn = fn;
+  w->arg = arg;
+  ab_list_remove(&w->link);
+  ab_list_append(&pool->busy, &w->link);
+  pool->idle_count--;
+  pool->busy_count++;
+  if (pool->busy_count > pool->high_water) pool->high_water = pool->busy_count;
+  if (pool->idle_count < pool->least_idle) pool->least_idle = pool->idle_count;
+}
+
+static void forget(ab_worker *w) {
+  ab_pool *pool = w->pool;
+  ab_list_remove(&w->link);
+  if (w->fn)
+    pool->busy_count--;
+  else if (!w->ending)
+    pool->idle_count--;
+  pool->live--;
+  free(w);
+}
+
+/* The fiber is about to end: what waits for one gets another, and the stack, which Ruby keeps for
+ * the next fiber, should not keep memory. */
+static void retire(ab_worker *w, enum ab_retired reason) {
+  ab_pool *pool = w->pool;
+  if (ab_stack_deep(&w->stack)) ab_stack_give_back(&w->stack);
+  if (!ab_list_empty(&pool->queue)) arm(w, arm_starter);
+  pool->retired[reason]++;
+  forget(w);
+}
+
+/* ---- running jobs ---- */
+
+/* Deals with what ended a job, or the scrubbing after it. Returns only when the fiber may live. */
+static void recover(ab_worker *w, int state) {
+  if (!NIL_P(w->ticket) && ab__ticket_failed(w)) state = 0;
+  for (int attempt = 0; attempt < 2; attempt++) {
+    if (!ab__loop_ended(w->loop, state)) {
+      /* Killed: the fiber has to unwind to its end, and is gone then. */
+      retire(w, AB_RETIRED_KILLED);
+      rb_jump_tag(state);
+    }
+    rb_protect(scrub_again, (VALUE)w, &state);
+    if (state == 0) return;
+  }
+  w->clean = false;
+  if (ab__loop_ended(w->loop, state)) return;
+  retire(w, AB_RETIRED_KILLED);
+  rb_jump_tag(state);
+}
+
+static bool next_job(ab_worker *w, unsigned chain) {
+  ab_pool *pool = w->pool;
+  if (AB_UNLIKELY(!ab_list_empty(&pool->queue))) {
+    if (chain >= CHAIN) return false;
+    ab__ticket_next(pool, w);
+    return true;
+  }
+  return pool->next && pool->next(pool->next_ctx, &w->fn, &w->arg);
+}
+
+/* After a job. Returns false when the fiber has to end, for w->reason. */
+static bool settle(ab_worker *w) {
+  w->running = false;
+  if (AB_UNLIKELY(++w->pool->ended % LOOK_INTERVAL == 0) &&
+      ab_gc_pace_look(&w->pool->pace, w->pool->live))
+    arm(w, arm_grower);
+  w->ticket = w->block = Qnil;
+  rb_set_errinfo(Qnil);
+  w->reason = AB_RETIRED_DIRTY;
+  if (AB_UNLIKELY(!w->clean)) return false;
+  w->reason = AB_RETIRED_JOBS;
+  return AB_LIKELY(++w->jobs < w->pool->retire_after);
+}
+
+/* Runs jobs as long as there are any. Returns false when the fiber has to end, for w->reason. */
+static bool run_jobs(ab_worker *w) {
+  for (unsigned chain = 0;; chain++) {
+    w->clean = false;
+    w->running = true;
+    w->fn(w->arg);
+    w->clean = scrubbed(w);
+    if (AB_UNLIKELY(!settle(w))) return false;
+    if (!next_job(w, chain)) return lie_down(w);
+    w->pool->reused++;
+  }
+}
+
+static void leave(ab_worker *w) {
+  if (w->loop)
+    ab__loop_leave(w->loop);
+  else
+    rb_fiber_transfer(w->home, 0, NULL);
+}
+
+/* All that a worker does until the fiber has to end, for w->reason. One rb_protect is around many
+ * jobs and the waits between them: it costs a tenth of what a small job does. */
+static VALUE work(VALUE arg) {
+  ab_worker *w = (ab_worker *)arg;
+  while (!w->ending) {
+    if (!w->fn)
+      leave(w);
+    else if (!run_jobs(w))
+      break;
+  }
+  return Qnil;
+}
+
+/* Something was raised in a fiber that waits for a job. With a job on its way it is the thread that
+ * was meant, by Thread#raise or a signal, which hit whatever fiber runs: the loop raises it.
+ * Without one somebody has kept Fiber.current of a former job, and raises in it: that is nobody's
+ * business any more, unless it is meant for the process. */
+static void stray(ab_worker *w) {
+  VALUE exception = rb_errinfo();
+  bool process = rb_obj_is_kind_of(exception, rb_eSystemExit) ||
+                 rb_obj_is_kind_of(exception, rb_eSignal) ||
+                 rb_obj_is_kind_of(exception, rb_eNoMemError);
+  rb_set_errinfo(Qnil);
+  if (w->loop && (w->fn || process)) w->loop->forward = exception;
+}
+
+/* Something was raised out of work(). Returns true when the worker can go on with it. */
+static bool survives(ab_worker *w, int state) {
+  if (w->running) {
+    recover(w, state);
+    /* After an accident the loop comes first: there may be something for it to raise. */
+    return settle(w) && lie_down(w);
+  }
+  if (rb_obj_is_kind_of(rb_errinfo(), rb_eException)) {
+    stray(w);
+    return true;
+  }
+  retire(w, AB_RETIRED_KILLED);
+  rb_jump_tag(state);
+}
+
+static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
+  ab_worker *w = (ab_worker *)data;
+  /* Keeps the pool alive as long as this stack. */
+  volatile VALUE pool = w->pool->self;
+  ab_stack_init(&w->stack, w->pool->stack_size);
+  w->begun = true;
+  int state;
+  do rb_protect(work, (VALUE)w, &state);
+  while (state && survives(w, state));
+  retire(w, w->reason);
+  RB_GC_GUARD(pool);
+  return Qnil;
+}
+
+/* ---- making workers ---- */
+
+static VALUE enter_home(VALUE fiber) {
+  return rb_fiber_transfer(fiber, 0, NULL);
+}
+
+/* An interrupt came while a fiber was made. A job shall run on it, so the loop raises it. */
+static void put_off(ab_pool *pool, int state) {
+  VALUE exception = rb_errinfo();
+  if (!pool->loop) rb_jump_tag(state);
+  rb_set_errinfo(Qnil);
+  if (rb_obj_is_kind_of(exception, rb_eException))
+    pool->loop->forward = exception;
+  else
+    pool->loop->fatal = state;
+}
+
+/* Removes a worker whose fiber could not run. Returns when the kernel has no stack for it: there
+ * will not be more of them than there are now, and no memory to be generous with. */
+static void unmake(ab_pool *pool, ab_worker *w, int state) {
+  forget(w);
+  pool->created--;
+  if (state && !rb_obj_is_kind_of(rb_errinfo(), rb_path2class("FiberError"))) rb_jump_tag(state);
+  rb_set_errinfo(Qnil);
+  pool->max = pool->live > 0 ? pool->live : 1;
+  pool->pace.on = false;
+}
+
+/* Runs the new fiber as far as its first wait, which maps its stack. Returns false when it could
+ * not, and the worker is gone. */
+static bool warm_up(ab_pool *pool, ab_worker *w) {
+  VALUE fiber = w->fiber;
+  int state;
+  w->home = rb_fiber_current();
+  rb_protect(enter_home, fiber, &state);
+  if (AB_UNLIKELY(!w->begun)) {
+    unmake(pool, w, state);
+    return false;
+  }
+  w->home = Qnil;
+  if (!state && pool->created == 1) state = ab__scrub_learn(&pool->words);
+  if (AB_UNLIKELY(state)) put_off(pool, state);
+  RB_GC_GUARD(fiber);
+  return true;
+}
+
+static ab_worker *make_worker(ab_pool *pool) {
+  ab_worker *w = ab_alloc_zero(&ab_mem_libc, sizeof *w);
+  if (!w) rb_memerror();
+  w->pool = pool;
+  w->scheduler = w->home = w->fiber = w->ticket = w->block = Qnil;
+  ab_list_init(&w->link);
+  ab_list_prepend(&pool->idle, &w->link);
+  pool->idle_count++;
+  pool->live++;
+  w->fiber = ab__fiber_new(worker_main, (VALUE)w);
+  pool->created++;
+  if (!warm_up(pool, w)) return NULL;
+  if (AB_UNLIKELY(pool->loop && pool->live >= ab_gc_pace_next(&pool->pace)))
+    arm_grower((VALUE)pool);
+  return w;
+}
+
+ab_worker *ab__pool_take(ab_pool *pool) {
+  if (AB_UNLIKELY(ab_list_empty(&pool->idle)))
+    return pool->live < pool->max ? make_worker(pool) : NULL;
+  pool->reused++;
+  return AB_CONTAINER_OF(pool->idle.next, ab_worker, link);
+}
+
+bool ab_pool_available(const ab_pool *pool) {
+  return pool->idle_count > 0 || pool->live < pool->max;
+}
+
+size_t ab_pool_busy(const ab_pool *pool) {
+  return pool->busy_count;
+}
+
+bool ab_pool_start(ab_pool *pool, ab_loop *loop, ab_job_fn fn, void *arg) {
+  if (AB_UNLIKELY(pool->loop != loop)) adopt(pool, loop);
+  ab_worker *w = ab__pool_take(pool);
+  if (AB_UNLIKELY(!w)) return false;
+  VALUE fiber = w->fiber;
+  ab__worker_assign(w, loop, fn, arg);
+  /* A fiber that has run is never refused: it waits in a transfer. */
+  bool entered = ab__loop_enter(loop, fiber);
+  RB_GC_GUARD(fiber);
+  return entered;
+}
+
+size_t ab_pool_raise_all(ab_pool *pool, VALUE exception) {
+  size_t count = 0;
+  ab_list_each (node, tmp, &pool->busy) {
+    ab_worker *w = AB_CONTAINER_OF(node, ab_worker, link);
+    if (ab__loop_interrupt(w->loop, w->fiber, exception)) count++;
+  }
+  return count;
+}
+
+void ab__pool_warm(ab_pool *pool, size_t count) {
+  if (count > 0) check_owner(pool);
+  while (pool->live < count) {
+    if (!make_worker(pool))
+      rb_raise(rb_path2class("FiberError"),
+               "there is no memory for the stacks of %" PRIuSIZE " fibers", count);
+  }
+}
+
+/* ---- letting them go ---- */
+
+static void end_workers(ab_pool *pool, ab_loop *loop) {
+  ab_list *node;
+  while ((node = ab_list_shift(&pool->ending))) {
+    ab_worker *w = AB_CONTAINER_OF(node, ab_worker, link);
+    VALUE fiber = w->fiber;
+    w->loop = loop;
+    w->scheduler = loop->self;
+    ab__loop_enter(loop, fiber);
+    RB_GC_GUARD(fiber);
+  }
+}
+
+size_t ab__pool_let_go(ab_pool *pool, ab_loop *loop, size_t count, enum ab_retired reason) {
+  size_t gone = 0;
+  for (; gone < count && !ab_list_empty(&pool->idle); gone++) {
+    ab_worker *w = AB_CONTAINER_OF(pool->idle.prev, ab_worker, link);
+    ab_list_remove(&w->link);
+    ab_list_append(&pool->ending, &w->link);
+    pool->idle_count--;
+    w->ending = true;
+    w->reason = (uint8_t)reason;
+  }
+  if (ab__loop_at_home(loop))
+    end_workers(pool, loop);
+  else if (gone > 0)
+    ab__tickets_start_soon(pool);
+  return gone;
+}

@@ -1,0 +1,67 @@
+/* The watermark costs no memory: a page that was never written reads as zero without being there,
+ * so zero is the poison. 512 octets are looked at, in four places, because a frame with a large
+ * array may jump over some of them.
+ */
+#include "rb/pool/rb_stack.h"
+
+#include <ruby.h>
+
+#include <string.h>
+#include <sys/mman.h>
+
+#define WATERMARK ((size_t)64 << 10)
+
+/* What an idle fiber has on its stack below `base`, with much to spare. */
+#define IN_USE ((size_t)16 << 10)
+
+/* Between `base` and the stack's end: the frames above it, and the guard page. */
+#define RESERVE ((size_t)32 << 10)
+
+#define PAGE    ((size_t)4096)
+#define WINDOWS 4
+#define WINDOW  8 /* pairs of words */
+#define STRIDE  (PAGE / WINDOWS)
+
+/* It is looked at after every job. */
+typedef uintptr_t words __attribute__((vector_size(2 * sizeof(uintptr_t)), may_alias));
+
+size_t ab_stack_size(void) {
+  if (!rb_const_defined(rb_cObject, rb_intern("RubyVM"))) return 0;
+  VALUE vm = rb_const_get(rb_cObject, rb_intern("RubyVM"));
+  if (!rb_const_defined(vm, rb_intern("DEFAULT_PARAMS"))) return 0;
+  VALUE params = rb_const_get(vm, rb_intern("DEFAULT_PARAMS"));
+  VALUE size = rb_hash_lookup(params, ID2SYM(rb_intern("fiber_machine_stack_size")));
+  if (NIL_P(size) || NUM2SIZET(size) < WATERMARK + RESERVE + PAGE) return 0;
+  return NUM2SIZET(size) - RESERVE;
+}
+
+static char *page_below(char *address) {
+  return (char *)((uintptr_t)address & ~(uintptr_t)(PAGE - 1));
+}
+
+/* Reads memory below the stack pointer, which belongs to the stack all the same. */
+__attribute__((no_sanitize("address", "undefined"))) bool ab_stack_deep(const ab_stack *stack) {
+  if (stack->depth == 0) return false;
+  const char *page = page_below(stack->base - WATERMARK);
+  words seen = {0};
+  for (size_t i = 0; i < WINDOWS; i++) {
+    const words *window = (const words *)(page + i * STRIDE);
+#pragma GCC unroll 8
+    for (size_t j = 0; j < WINDOW; j++) seen |= window[j];
+  }
+  return (seen[0] | seen[1]) != 0;
+}
+
+void ab_stack_give_back(const ab_stack *stack) {
+  if (stack->depth == 0) return;
+  char *end = page_below(stack->base - IN_USE),
+       *start = page_below(stack->base - stack->depth) + PAGE;
+  /* What cannot be given back stays: it is memory, nothing else. */
+  (void)madvise(start, (size_t)(end - start), MADV_DONTNEED);
+}
+
+void ab_stack_init(ab_stack *stack, size_t size) {
+  stack->base = __builtin_frame_address(0);
+  stack->depth = size;
+  if (ab_stack_deep(stack)) ab_stack_give_back(stack);
+}

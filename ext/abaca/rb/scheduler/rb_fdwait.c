@@ -1,0 +1,259 @@
+/* Waits for descriptors that Ruby owns. Each number has a state with the interests of all that wait
+ * for it; the poller's registration is the union of them, edge-triggered.
+ *
+ * A wait renews the registration, so that the kernel looks at the descriptor anew. That can be
+ * spared when a hook has just met EAGAIN on it: what comes after that is a new edge. But the number
+ * may have been closed and reused behind our back, and the registration be gone. So such a wait is
+ * `unproven`: it is renewed all the same before the loop blocks, or after a while in a loop that is
+ * never idle. In a loop with much to do the edge comes before either happens.
+ */
+#include "rb/scheduler/rb_scheduler.h"
+
+#include <errno.h>
+#include <ruby/io.h>
+
+#include "base/bits.h"
+
+#define READY_MASK (AB_POLL_IN | AB_POLL_OUT | AB_POLL_PRI)
+
+bool ab__io_closed(VALUE io) {
+#ifdef HAVE_RB_IO_CLOSED_P
+  return RTEST(rb_io_closed_p(io));
+#else
+  const rb_io_t *fptr = RFILE(io)->fptr;
+  return !fptr || fptr->fd < 0;
+#endif
+}
+
+static int arm(ab_fd_state *state, uint32_t events) {
+  return ab_poller_set(state->loop->poller, &state->watch, events | AB_POLL_EDGE);
+}
+
+static uint32_t wanted(const ab_fd_state *state) {
+  uint32_t events = 0;
+  for (const ab_list *node = state->interests.next; node != &state->interests; node = node->next)
+    events |= AB_CONTAINER_OF(node, ab_interest, link)->want;
+  return events;
+}
+
+/* What the events mean for an interest: a hang-up or an error ends every wait, so that the caller's
+ * next system call can say what it is. */
+static uint32_t match(uint32_t events, uint32_t want) {
+  if (events & (AB_POLL_HUP | AB_POLL_ERROR)) return want;
+  return events & want;
+}
+
+/* The poller's lock is held. */
+static void fd_ready(ab_watch *watch, uint32_t events) {
+  ab_fd_state *state = AB_CONTAINER_OF(watch, ab_fd_state, watch);
+  state->exhausted = 0;
+  if (ab_list_empty(&state->interests)) {
+    /* Nobody waits now. An edge that comes in the next wait is welcome; but what nobody waits for
+     * at all shall not wake the loop again and again. */
+    if (state->unclaimed) ab_poller_unset(state->loop->poller, watch, false);
+    state->unclaimed = true;
+    return;
+  }
+  ab_list_each (node, tmp, &state->interests) {
+    ab_interest *interest = AB_CONTAINER_OF(node, ab_interest, link);
+    uint32_t got = match(events, interest->want);
+    if (got == 0) continue;
+    interest->got |= got;
+    ab_list_remove(node);
+    ab_loop_wake(state->loop, interest->waiter);
+  }
+  if (ab_list_empty(&state->interests)) ab_list_remove(&state->unproven);
+}
+
+static ab_fd_state *find_state(ab_loop *loop, int fd) {
+  size_t chunk = (size_t)fd / AB_FD_CHUNK;
+  if (chunk >= loop->fds.count || !loop->fds.chunks[chunk]) return NULL;
+  return &loop->fds.chunks[chunk][(size_t)fd % AB_FD_CHUNK];
+}
+
+void ab__fd_exhausted(ab_loop *loop, int fd, uint32_t events) {
+  ab_fd_state *state = find_state(loop, fd);
+  if (state) state->exhausted |= events & READY_MASK;
+}
+
+static void grow_table(ab_fd_table *table, size_t chunk) {
+  size_t count = chunk + 1, size;
+  if (!ab_mul_size(count, sizeof *table->chunks, &size)) rb_memerror();
+  ab_fd_state **chunks = ab_realloc(&ab_mem_libc, table->chunks, size);
+  if (!chunks) rb_memerror();
+  for (size_t i = table->count; i < count; i++) chunks[i] = NULL;
+  table->chunks = chunks;
+  table->count = count;
+}
+
+static ab_fd_state *make_state(ab_loop *loop, int fd) {
+  size_t chunk = (size_t)fd / AB_FD_CHUNK;
+  if (chunk >= loop->fds.count) grow_table(&loop->fds, chunk);
+  ab_fd_state *states = ab_alloc_zero(&ab_mem_libc, AB_FD_CHUNK * sizeof *states);
+  if (!states) rb_memerror();
+  for (size_t i = 0; i < AB_FD_CHUNK; i++) {
+    states[i].watch.fd = (int)(chunk * AB_FD_CHUNK + i);
+    states[i].watch.ready = fd_ready;
+    states[i].loop = loop;
+    ab_list_init(&states[i].interests);
+    ab_list_init(&states[i].unproven);
+  }
+  loop->fds.chunks[chunk] = states;
+  return find_state(loop, fd);
+}
+
+void ab__fd_fini(ab_loop *loop) {
+  for (size_t i = 0; i < loop->fds.count; i++) ab_free(&ab_mem_libc, loop->fds.chunks[i]);
+  ab_free(&ab_mem_libc, loop->fds.chunks);
+  loop->fds = (ab_fd_table){0};
+}
+
+static VALUE closed_error(void) {
+  return rb_exc_new_cstr(rb_eIOError, "stream closed in another thread");
+}
+
+static void fail_waiter(ab_loop *loop, ab_waiter *waiter) {
+  if (waiter->wake != AB_WAKE_PENDING) return;
+  waiter->exception = closed_error();
+  ab_loop_wake(loop, waiter);
+}
+
+/* Lets those go whose IO had this number before it was closed and given to another file. */
+static void evict_closed(ab_loop *loop, ab_fd_state *state) {
+  ab_list_each (node, tmp, &state->interests) {
+    ab_interest *interest = AB_CONTAINER_OF(node, ab_interest, link);
+    if (NIL_P(interest->io) || !ab__io_closed(interest->io)) continue;
+    ab_list_remove(node);
+    fail_waiter(loop, interest->waiter);
+  }
+}
+
+/* Waits that cannot be armed are let go: they try their system call and come back. */
+static void prove(ab_loop *loop, ab_fd_state *state) {
+  ab_list_remove(&state->unproven);
+  evict_closed(loop, state);
+  uint32_t events = wanted(state);
+  if (events == 0) return;
+  ab_poller_lock(loop->poller);
+  if (arm(state, events) != AB_OK) fd_ready(&state->watch, AB_POLL_ERROR);
+  ab_poller_unlock(loop->poller);
+}
+
+void ab__fd_prove(ab_loop *loop, ab_nsec since) {
+  ab_list_each (node, tmp, &loop->unproven) {
+    ab_fd_state *state = AB_CONTAINER_OF(node, ab_fd_state, unproven);
+    if (state->since > since) break;
+    prove(loop, state);
+  }
+}
+
+void ab__fd_closed(ab_loop *loop, int fd) {
+  ab_fd_state *state = fd < 0 ? NULL : find_state(loop, fd);
+  if (!state) return;
+  ab_list *node;
+  while ((node = ab_list_shift(&state->interests)))
+    fail_waiter(loop, AB_CONTAINER_OF(node, ab_interest, link)->waiter);
+  ab_poller_lock(loop->poller);
+  /* Not `fd_closed`: another descriptor of the same file would keep the registration alive. */
+  ab_poller_unset(loop->poller, &state->watch, false);
+  ab_poller_unlock(loop->poller);
+}
+
+static bool waits_for_closed(const ab_waiter *waiter) {
+  if (waiter->kind != AB_WAIT_IO) return false;
+  if (waiter->events == 0) return ab__select_closed(waiter);
+  return RB_TYPE_P(waiter->object, T_FILE) && ab__io_closed(waiter->object);
+}
+
+void ab__fd_sweep(ab_loop *loop) {
+  ab_list_each (node, tmp, &loop->parked) {
+    ab_waiter *waiter = AB_CONTAINER_OF(node, ab_waiter, link);
+    if (waits_for_closed(waiter)) fail_waiter(loop, waiter);
+  }
+}
+
+/* May the wait rely on the registration that there is? Its IO is only compared: it may be gone. */
+static bool is_armed(const ab_fd_state *state, const ab_interest *interest) {
+  return (interest->want & ~state->exhausted) == 0 &&
+         (interest->want & ~state->watch.events) == 0 && state->io == interest->io;
+}
+
+/* Renews the registration for a wait, and for those that go on. */
+static int renew(ab_fd_state *state, const ab_interest *interest) {
+  uint32_t events = wanted(state) | interest->want;
+  /* Who has written, or connected, will read. */
+  if (events & AB_POLL_OUT) events |= AB_POLL_IN;
+  ab_poller *poller = state->loop->poller;
+  ab_poller_lock(poller);
+  /* Most likely the number was closed and given to another file. The poller copes if not. */
+  if (state->io != interest->io) ab_poller_unset(poller, &state->watch, true);
+  int err = arm(state, events);
+  ab_poller_unlock(poller);
+  state->io = interest->io;
+  return err;
+}
+
+static void leave_unproven(ab_loop *loop, ab_fd_state *state) {
+  if (!ab_list_empty(&state->unproven)) return;
+  state->since = loop->now;
+  ab_list_append(&loop->unproven, &state->unproven);
+}
+
+bool ab__fd_watch(ab_loop *loop, int fd, ab_interest *interest) {
+  ab_fd_state *state = find_state(loop, fd);
+  if (!state) state = make_state(loop, fd);
+  bool armed = is_armed(state, interest);
+  state->exhausted &= ~interest->want;
+  state->unclaimed = false;
+  if (AB_UNLIKELY(!ab_list_empty(&state->interests))) evict_closed(loop, state);
+  if (armed) leave_unproven(loop, state);
+  int err = armed ? AB_OK : renew(state, interest);
+  if (err == AB_OK) {
+    ab_list_append(&state->interests, &interest->link);
+    return true;
+  }
+  if (err == AB_EINVAL && errno == EPERM) return false;
+  if (err == AB_ENOMEM) rb_memerror();
+  rb_sys_fail("epoll_ctl");
+}
+
+typedef struct fd_wait {
+  ab_loop *loop;
+  ab_nsec deadline;
+  int fd;
+  ab_waiter waiter;
+  ab_interest interest;
+} fd_wait;
+
+static VALUE fd_wait_park(VALUE arg) {
+  fd_wait *wait = (fd_wait *)arg;
+  wait->loop->fd_waits++;
+  if (ab__fd_watch(wait->loop, wait->fd, &wait->interest))
+    ab_loop_park(wait->loop, &wait->waiter, wait->deadline);
+  else
+    wait->interest.got = wait->interest.want;
+  return Qnil;
+}
+
+static VALUE fd_wait_end(VALUE arg) {
+  fd_wait *wait = (fd_wait *)arg;
+  wait->loop->fd_waits--;
+  ab_list_remove(&wait->interest.link);
+  return Qnil;
+}
+
+uint32_t ab__fd_wait(ab_loop *loop, int fd, VALUE io, uint32_t events, ab_nsec deadline,
+                     uint8_t kind, VALUE object) {
+  fd_wait wait = {.loop = loop, .deadline = deadline, .fd = fd};
+  wait.waiter.kind = kind;
+  wait.waiter.object = object;
+  wait.waiter.fd = fd;
+  wait.waiter.events = events & READY_MASK;
+  wait.interest.waiter = &wait.waiter;
+  wait.interest.io = io;
+  wait.interest.want = events & READY_MASK;
+  ab_list_init(&wait.interest.link);
+  rb_ensure(fd_wait_park, (VALUE)&wait, fd_wait_end, (VALUE)&wait);
+  RB_GC_GUARD(io);
+  return wait.interest.got;
+}

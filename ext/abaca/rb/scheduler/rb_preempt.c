@@ -1,0 +1,232 @@
+/* Preemption: a fiber that has computed for longer than the scheduler's quantum makes room for the
+ * others, at a safe point of the interpreter, as if it had called `sleep(0)` there.
+ *
+ * Ruby calls `preempt` in whichever thread and fiber runs; it does nothing unless that is a
+ * non-blocking fiber of a loop whose watchdog wants it to end. What is raised out of a postponed
+ * job is lost, so an exception that reaches a fiber there is taken off it, and given to it again
+ * at its next wait.
+ */
+#include "rb/scheduler/rb_scheduler.h"
+
+#include <ruby/debug.h>
+#include <ruby/fiber/scheduler.h>
+#include <stdlib.h>
+
+/* Methods in which a switch would lose a value or an exception that is on its way (Ruby reads it
+ * after it has run postponed jobs), and hooks that the core calls while it walks lists. */
+static const char *const unsafe_methods[] = {
+    "resume",      "transfer", "yield", "next",    "peek",     "next_values",
+    "peek_values", "raise",    "kill",  "unblock", "io_close", "fiber_interrupt",
+};
+
+_Static_assert(AB_ARRAY_LEN(unsafe_methods) == AB_UNSAFE_METHODS, "ab_loop.unsafe");
+
+/* The limits of a quantum: what the watchdog can tell apart, and what still makes sense. */
+#define AB_QUANTUM_MIN (AB_NSEC_PER_MS / 2)
+#define AB_QUANTUM_MAX (60 * AB_NSEC_PER_SEC)
+
+/* Ruby's own mark on a fiber that Fiber#kill ends (RUBY_FATAL_FIBER_KILLED). */
+#define FIBER_KILLED INT2FIX(2)
+
+/* An exception that waits for its fiber to wait. */
+typedef struct deferred {
+  ab_list link;
+  VALUE fiber, exception;
+} deferred;
+
+/* ---- regions without preemption ---- */
+
+typedef struct region {
+  ab_list link; /* in the loop's `regions`, on the fiber's stack */
+  VALUE fiber;
+} region;
+
+static VALUE run_region(VALUE unused) {
+  return rb_yield_values(0);
+}
+
+static VALUE end_region(VALUE arg) {
+  ab_list_remove(&((region *)arg)->link);
+  return Qnil;
+}
+
+static bool in_region(const ab_loop *loop, VALUE fiber) {
+  for (const ab_list *node = loop->regions.next; node != &loop->regions; node = node->next) {
+    VALUE owner = AB_CONTAINER_OF(node, region, link)->fiber;
+    /* A fiber that another one resumed is part of what that one does. */
+    if (owner == fiber || owner == loop->carrier) return true;
+  }
+  return false;
+}
+
+static ab_loop *current_loop(VALUE scheduler) {
+  return NIL_P(scheduler) ? NULL : ab__loop_or_null(scheduler);
+}
+
+/* @!method self.no_preempt
+ * Runs the block without taking turns with other fibers, however long it computes; it may wait.
+ * Returns the block's value. Without a scheduler that has a quantum it only runs the block. */
+static VALUE sched_no_preempt(VALUE klass) {
+  rb_need_block();
+  ab_loop *loop = current_loop(rb_fiber_scheduler_get());
+  if (!loop || loop->quantum == 0) return rb_yield_values(0);
+  volatile VALUE self = loop->self;
+  region here = {.fiber = rb_fiber_current()};
+  ab_list_append(&loop->regions, &here.link);
+  VALUE result = rb_ensure(run_region, Qnil, end_region, (VALUE)&here);
+  RB_GC_GUARD(self);
+  return result;
+}
+
+/* ---- exceptions that came at the wrong time ---- */
+
+static void drop(deferred *entry) {
+  ab_list_remove(&entry->link);
+  free(entry);
+}
+
+/* Nothing is left for fibers that have ended meanwhile. */
+static void prune(ab_loop *loop) {
+  ab_list_each (node, tmp, &loop->deferred) {
+    deferred *entry = AB_CONTAINER_OF(node, deferred, link);
+    if (!RTEST(rb_fiber_alive_p(entry->fiber))) drop(entry);
+  }
+}
+
+static void defer(ab_loop *loop, VALUE fiber, VALUE exception) {
+  prune(loop);
+  deferred *entry = ab_alloc_zero(&ab_mem_libc, sizeof *entry);
+  if (!entry) {
+    /* It must reach somebody. */
+    loop->forward = exception;
+    return;
+  }
+  entry->fiber = fiber;
+  entry->exception = exception;
+  ab_list_append(&loop->deferred, &entry->link);
+}
+
+VALUE ab__preempt_deferred(ab_loop *loop, VALUE fiber) {
+  ab_list_each (node, tmp, &loop->deferred) {
+    deferred *entry = AB_CONTAINER_OF(node, deferred, link);
+    if (entry->fiber != fiber) continue;
+    VALUE exception = entry->exception;
+    drop(entry);
+    return exception;
+  }
+  return Qnil;
+}
+
+void ab__preempt_mark(const ab_loop *loop) {
+  for (const ab_list *node = loop->deferred.next; node != &loop->deferred; node = node->next) {
+    const deferred *entry = AB_CONTAINER_OF(node, deferred, link);
+    rb_gc_mark(entry->fiber);
+    rb_gc_mark(entry->exception);
+  }
+  /* A region is on its fiber's stack, which must stay as long as it is in the list. */
+  for (const ab_list *node = loop->regions.next; node != &loop->regions; node = node->next)
+    rb_gc_mark(AB_CONTAINER_OF(node, region, link)->fiber);
+}
+
+void ab__preempt_fini(ab_loop *loop) {
+  ab__preempt_stop(loop);
+  ab_list *node;
+  while ((node = ab_list_shift(&loop->deferred))) free(AB_CONTAINER_OF(node, deferred, link));
+}
+
+/* ---- preempting ---- */
+
+static bool is_unsafe_here(const ab_loop *loop) {
+  ID method = rb_frame_this_func();
+  for (size_t i = 0; i < AB_ARRAY_LEN(unsafe_methods); i++)
+    if (method == loop->unsafe[i]) return true;
+  return false;
+}
+
+typedef struct turn_given {
+  ab_loop *loop;
+  ab_waiter waiter;
+} turn_given;
+
+static VALUE give_turn(VALUE arg) {
+  turn_given *given = (turn_given *)arg;
+  ab__loop_step_aside(given->loop, &given->waiter);
+  return Qnil;
+}
+
+/* Waits for the next turn. Returns false when something was raised that the loop has to know of at
+ * once. */
+static bool take_turns(ab_loop *loop) {
+  turn_given given = {.loop = loop, .waiter = {.kind = AB_WAIT_PREEMPTED, .object = Qnil}};
+  int state;
+  rb_protect(give_turn, (VALUE)&given, &state);
+  if (AB_LIKELY(state == 0)) return true;
+  VALUE error = rb_errinfo();
+  rb_set_errinfo(Qnil);
+  /* It fires again at the fiber's next switch. */
+  if (error == FIBER_KILLED) return true;
+  if (!rb_obj_is_kind_of(error, rb_eException)) {
+    loop->fatal = state; /* Thread#kill */
+    return false;
+  }
+  if (!given.waiter.dispatched) {
+    defer(loop, given.waiter.fiber, error); /* a sibling's Fiber#raise */
+    return NIL_P(loop->forward);
+  }
+  loop->forward = error; /* Thread#raise, a trap handler */
+  return false;
+}
+
+/* The postponed job. */
+static void preempt(void *unused) {
+  ab_loop *loop = current_loop(rb_fiber_scheduler_current());
+  if (!loop || !loop->watchdog || ab__loop_forked(loop) || !ab_watchdog_take(loop->watchdog))
+    return;
+  VALUE fiber = rb_fiber_current();
+  if (!loop->running || fiber == loop->root || ab__loop_waiter(loop, fiber)) return;
+  if (is_unsafe_here(loop) || in_region(loop, fiber)) return;
+  while (!take_turns(loop)) continue;
+}
+
+void ab__preempt_start(ab_loop *loop) {
+  if (loop->quantum == 0 || loop->watchdog) return;
+  for (size_t i = 0; i < AB_ARRAY_LEN(unsafe_methods); i++)
+    loop->unsafe[i] = rb_intern(unsafe_methods[i]);
+  loop->watchdog = ab_watchdog_start(loop->quantum, preempt);
+  if (!loop->watchdog) rb_sys_fail("Abaca::Scheduler: a thread for the quantum");
+}
+
+void ab__preempt_stop(ab_loop *loop) {
+  if (!loop->watchdog) return;
+  if (ab__loop_forked(loop))
+    ab_watchdog_forget(loop->watchdog);
+  else
+    ab_watchdog_stop(loop->watchdog);
+  loop->watchdog = NULL;
+}
+
+/* The private writer behind Scheduler.new(quantum:). */
+static VALUE sched_set_quantum(VALUE self, VALUE seconds) {
+  ab_loop *loop = ab__loop_get(self);
+  ab_nsec quantum = 0;
+  if (!NIL_P(seconds)) {
+    if (!ab__timeout_of(seconds, &quantum) || quantum < AB_QUANTUM_MIN || quantum > AB_QUANTUM_MAX)
+      rb_raise(rb_eArgError, "the quantum must be nil or from 0.0005 to 60 seconds");
+  }
+  if (loop->running) rb_raise(rb_eRuntimeError, "the quantum cannot change while the loop runs");
+  loop->quantum = quantum;
+  return seconds;
+}
+
+/* @!method quantum
+ * The seconds after which a fiber that only computes makes room for others; nil: never. */
+static VALUE sched_quantum(VALUE self) {
+  const ab_loop *loop = ab__loop_get(self);
+  return loop->quantum == 0 ? Qnil : DBL2NUM((double)loop->quantum / 1e9);
+}
+
+void ab__init_preempt(VALUE klass) {
+  rb_define_singleton_method(klass, "no_preempt", sched_no_preempt, 0);
+  rb_define_method(klass, "quantum", sched_quantum, 0);
+  rb_define_private_method(klass, "quantum=", sched_set_quantum, 1);
+}

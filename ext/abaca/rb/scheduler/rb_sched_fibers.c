@@ -1,0 +1,145 @@
+/* Scheduler#fibers: what each fiber of the loop waits for. Everything is found out when somebody
+ * asks, from the waiters that are there anyway; nothing is recorded for it.
+ */
+#include "rb/scheduler/rb_scheduler.h"
+
+static const char *const kind_names[] = {
+    [AB_WAIT_BLOCK] = "block",
+    [AB_WAIT_SLEEP] = "sleep",
+    [AB_WAIT_IO] = "io",
+    [AB_WAIT_PROCESS] = "process",
+    [AB_WAIT_DNS] = "dns",
+    [AB_WAIT_OFFLOAD] = "offload",
+    [AB_WAIT_REQUEST_BODY] = "request_body",
+    [AB_WAIT_RESPONSE_DRAIN] = "response_drain",
+};
+
+static VALUE symbol(const char *name) {
+  return ID2SYM(rb_intern(name));
+}
+
+static void put(VALUE hash, const char *key, VALUE value) {
+  rb_hash_aset(hash, symbol(key), value);
+}
+
+static bool is_a(VALUE object, const char *class_name) {
+  return RTEST(rb_obj_is_kind_of(object, rb_path2class(class_name)));
+}
+
+/* What it waits for is named after the thing when Ruby's own classes block on it. */
+static const char *kind_name(const ab_waiter *waiter) {
+  if (waiter->wake != AB_WAKE_PENDING || waiter->kind >= AB_ARRAY_LEN(kind_names)) return "ready";
+  if (waiter->kind != AB_WAIT_BLOCK) return kind_names[waiter->kind];
+  if (is_a(waiter->object, "Thread::Mutex")) return "mutex";
+  if (is_a(waiter->object, "Thread::Queue")) return "queue";
+  if (is_a(waiter->object, "Thread")) return "thread";
+  return kind_names[AB_WAIT_BLOCK];
+}
+
+static VALUE seconds(ab_nsec time) {
+  return DBL2NUM((double)time / 1e9);
+}
+
+static VALUE event_names(uint32_t events) {
+  VALUE names = rb_ary_new();
+  if (events & AB_POLL_IN) rb_ary_push(names, symbol("readable"));
+  if (events & AB_POLL_OUT) rb_ary_push(names, symbol("writable"));
+  if (events & AB_POLL_PRI) rb_ary_push(names, symbol("priority"));
+  return names;
+}
+
+/* ---- who holds a Mutex ---- */
+
+static const void *first_word(VALUE object) {
+  const void *const *data = ab__object_data(object);
+  return data ? *data : NULL;
+}
+
+/* Ruby has no call that says who holds a Mutex. Up to 3.4 a Mutex begins with the address of its
+ * holder's fiber. Whether it does is tried out on a Mutex of ours; where not, owners are not told.
+ * The word is only ever compared. */
+static bool mutexes_name_their_holder(void) {
+  VALUE mutex = rb_mutex_new();
+  if (first_word(mutex) || !RTEST(rb_mutex_trylock(mutex))) return false;
+  bool named = first_word(mutex) == ab__object_data(rb_fiber_current());
+  rb_mutex_unlock(mutex);
+  return named && !first_word(mutex);
+}
+
+static VALUE owner_in(const ab_list *list, const void *holder) {
+  for (const ab_list *node = list->next; node != list; node = node->next) {
+    const ab_waiter *waiter = AB_CONTAINER_OF(node, ab_waiter, link);
+    if (ab__object_data(waiter->fiber) == holder) return waiter->fiber;
+    if (ab__object_data(waiter->carrier) == holder) return waiter->carrier;
+  }
+  return Qnil;
+}
+
+/* The fiber of this loop that holds the Mutex, or nil. */
+static VALUE owner_of(const ab_loop *loop, VALUE mutex) {
+  const void *holder = first_word(mutex);
+  VALUE current = rb_fiber_current(), owner;
+  if (!holder) return Qnil;
+  if (ab__object_data(current) == holder) return current;
+  if (!NIL_P(loop->root) && ab__object_data(loop->root) == holder) return loop->root;
+  owner = owner_in(&loop->parked, holder);
+  return NIL_P(owner) ? owner_in(&loop->ready, holder) : owner;
+}
+
+/* ---- the list ---- */
+
+static VALUE describe(const ab_loop *loop, const ab_waiter *waiter, bool owners) {
+  VALUE hash = rb_hash_new();
+  const char *name = kind_name(waiter);
+  bool parked = waiter->wake == AB_WAKE_PENDING;
+  put(hash, "fiber", waiter->fiber);
+  put(hash, "waiting_for", symbol(name));
+  put(hash, "object", parked ? waiter->object : Qnil);
+  put(hash, "since", seconds(waiter->since));
+  if (waiter->carrier != waiter->fiber) put(hash, "resumed_by", waiter->carrier);
+  if (!parked) return hash;
+  if (ab_heap_armed(&waiter->timer)) put(hash, "until", seconds(waiter->timer.deadline));
+  if (waiter->kind == AB_WAIT_IO && waiter->events != 0) {
+    put(hash, "fd", INT2NUM(waiter->fd));
+    put(hash, "events", event_names(waiter->events));
+  }
+  if (owners && waiter->kind == AB_WAIT_BLOCK && is_a(waiter->object, "Thread::Mutex"))
+    put(hash, "owner", owner_of(loop, waiter->object));
+  return hash;
+}
+
+static void collect(VALUE fibers, const ab_list *list) {
+  for (const ab_list *node = list->next; node != list; node = node->next)
+    rb_ary_push(fibers, AB_CONTAINER_OF(node, ab_waiter, link)->fiber);
+}
+
+/* @!method fibers
+ * What every fiber of the scheduler that is not running waits for: an Array of Hashes with
+ * :fiber, :waiting_for (:io, :sleep, :mutex, :queue, :thread, :block, :process, :dns, :offload,
+ * :request_body, :response_drain, or :ready), :object (the IO, Mutex, Queue, process id, name ...),
+ * :since and, when there is a time limit, :until (monotonic seconds, as
+ * Process.clock_gettime(Process::CLOCK_MONOTONIC) gives them), and :backtrace. Also :fd and :events
+ * for an IO, :owner for a Mutex that a fiber of this scheduler holds (nil: somebody else, or this
+ * Ruby does not tell), and :resumed_by when another fiber waits for this one to yield. */
+static VALUE sched_fibers(VALUE self) {
+  ab_loop *loop = ab__loop_get(self);
+  VALUE result = rb_ary_new(), fibers = rb_ary_new();
+  if (ab__loop_forked(loop)) return result;
+  bool owners = mutexes_name_their_holder();
+  collect(fibers, &loop->ready);
+  collect(fibers, &loop->parked);
+  for (long i = 0; i < RARRAY_LEN(fibers); i++) {
+    VALUE fiber = RARRAY_AREF(fibers, i);
+    /* Each is looked up anew: what runs to describe one may end the wait of another. */
+    const ab_waiter *waiter = ab__loop_waiter(loop, fiber);
+    if (!waiter) continue;
+    VALUE hash = describe(loop, waiter, owners);
+    put(hash, "backtrace", rb_funcall(fiber, rb_intern("backtrace"), 0));
+    rb_ary_push(result, hash);
+  }
+  return result;
+}
+
+void ab__init_sched_fibers(VALUE klass) {
+  rb_define_method(klass, "fibers", sched_fibers, 0);
+}

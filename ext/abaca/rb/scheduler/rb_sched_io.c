@@ -1,0 +1,580 @@
+/* The scheduler's hooks for I/O.
+ *
+ * io_read and io_write try the system call first; what would block is answered with -EAGAIN when
+ * the caller can wait for itself, else waited for here. The call is one that does not block even
+ * when the descriptor is in blocking mode (inherited stdio); where the kernel has none for its
+ * kind, poll(2) is asked before. A file is read here when the page cache has it, and written here
+ * when the page cache takes it; what a disk has to be asked for is in rb_sched_file.c.
+ */
+#include "rb/scheduler/rb_scheduler.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <ruby/fiber/scheduler.h>
+#include <ruby/io.h>
+#include <ruby/thread.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#ifdef HAVE_RUBY_IO_BUFFER_H
+#include <ruby/io/buffer.h>
+#endif
+
+/* So much is copied to the page cache at once: that takes less than handing it to a thread. */
+#define IN_PLACE_WRITE_MAX ((size_t)64 * 1024)
+
+/* A pipe or terminal that poll(2) calls writable takes at least so much without blocking. */
+#define BLOCKING_WRITE_MAX 4096
+
+#define READABLE RUBY_IO_READABLE
+#define PRIORITY RUBY_IO_PRIORITY
+#define WRITABLE RUBY_IO_WRITABLE
+
+/* ---- io_wait ---- */
+
+static uint32_t to_poller(int events) {
+  return (events & READABLE ? AB_POLL_IN : 0) | (events & WRITABLE ? AB_POLL_OUT : 0) |
+         (events & PRIORITY ? AB_POLL_PRI : 0);
+}
+
+static int from_poller(uint32_t events) {
+  return (events & AB_POLL_IN ? READABLE : 0) | (events & AB_POLL_OUT ? WRITABLE : 0) |
+         (events & AB_POLL_PRI ? PRIORITY : 0);
+}
+
+static short to_poll(int events) {
+  return (short)((events & READABLE ? POLLIN : 0) | (events & WRITABLE ? POLLOUT : 0) |
+                 (events & PRIORITY ? POLLPRI : 0));
+}
+
+static int from_poll(short revents, int events) {
+  if (revents & (POLLHUP | POLLERR | POLLNVAL)) return events;
+  int got = (revents & POLLIN ? READABLE : 0) | (revents & POLLOUT ? WRITABLE : 0) |
+            (revents & POLLPRI ? PRIORITY : 0);
+  return got & events;
+}
+
+/* Asks without waiting. */
+static int poll_now(int fd, int events) {
+  struct pollfd item = {.fd = fd, .events = to_poll(events)};
+  int count;
+  do count = poll(&item, 1, 0);
+  while (count < 0 && errno == EINTR);
+  if (count < 0) rb_sys_fail("poll");
+  return count == 0 ? 0 : from_poll(item.revents, events);
+}
+
+typedef struct blocking_poll {
+  struct pollfd item;
+  int timeout;
+} blocking_poll;
+
+static void *poll_without_gvl(void *arg) {
+  blocking_poll *wait = arg;
+  wait->item.revents = 0;
+  poll(&wait->item, 1, wait->timeout);
+  return NULL;
+}
+
+/* In a forked child: waits as plain Ruby does. Signals are handled and the wait goes on. */
+static int poll_blocking(int fd, int events, bool forever, ab_nsec timeout) {
+  ab_nsec deadline = forever ? 0 : ab__deadline_after(timeout);
+  blocking_poll wait = {{.fd = fd, .events = to_poll(events)}, -1};
+  for (;;) {
+    if (!forever) {
+      ab_nsec now = ab_clock_monotonic();
+      ab_nsec left = now < deadline ? (deadline - now) / AB_NSEC_PER_MS + 1 : 0;
+      wait.timeout = left > INT_MAX ? INT_MAX : (int)left;
+    }
+    rb_thread_call_without_gvl(poll_without_gvl, &wait, RUBY_UBF_IO, NULL);
+    if (wait.item.revents != 0) return from_poll(wait.item.revents, events);
+    if (!forever && ab_clock_monotonic() >= deadline) return 0;
+  }
+}
+
+static int checked_events(VALUE value) {
+  int events = NUM2INT(value);
+  if (events == 0 || (events & ~(READABLE | PRIORITY | WRITABLE)) != 0)
+    rb_raise(rb_eArgError, "events must be a mask of IO::READABLE, IO::PRIORITY and IO::WRITABLE");
+  return events;
+}
+
+/* @!method io_wait(io, events, timeout = nil)
+ * Waits until the IO is ready for one of `events`. Returns the mask of what it is ready for, or
+ * false after `timeout` seconds. A timeout of 0 only asks. */
+static VALUE sched_io_wait(int argc, VALUE *argv, VALUE self) {
+  rb_check_arity(argc, 2, 3);
+  ab_loop *loop = ab__loop_get(self);
+  VALUE io = rb_io_get_io(argv[0]);
+  int events = checked_events(argv[1]), got;
+  ab_nsec timeout = 0;
+  bool forever = !ab__timeout_of(argc == 3 ? argv[2] : Qnil, &timeout);
+  int fd = rb_io_descriptor(io);
+  if (!forever && timeout == 0) {
+    got = poll_now(fd, events);
+  } else if (AB_UNLIKELY(ab__loop_forked(loop))) {
+    got = poll_blocking(fd, events, forever, timeout);
+  } else {
+    ab__loop_check(loop);
+    got = from_poller(ab__fd_wait(loop, fd, io, to_poller(events),
+                                  forever ? 0 : ab__deadline_after(timeout), AB_WAIT_IO, io));
+  }
+  return got == 0 ? Qfalse : INT2FIX(got);
+}
+
+/* ---- io_read, io_write ---- */
+
+#ifdef HAVE_RUBY_IO_BUFFER_H
+
+static bool has_flag(int fd, int flag) {
+  int flags = fcntl(fd, F_GETFL);
+  return flags >= 0 && (flags & flag) != 0;
+}
+
+/* True for every socket, and for IO.popen's pair of pipes. */
+static bool maybe_socket(VALUE io) {
+#ifdef HAVE_RB_IO_MODE
+  return (rb_io_mode(io) & FMODE_DUPLEX) != 0;
+#else
+  return (RFILE(io)->fptr->mode & FMODE_DUPLEX) != 0;
+#endif
+}
+
+static ssize_t result_of(ssize_t count) {
+  return count < 0 ? -errno : count;
+}
+
+/* No more of it: the kernel has no such call, or not for this kind of file. */
+static bool is_refused(ssize_t count) {
+  return count < 0 &&
+         (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL || errno == ESPIPE);
+}
+
+/* Files say EAGAIN too, when a page is not at hand. lseek is the cheapest call that tells. */
+static bool has_peer(int fd) {
+  return lseek(fd, 0, SEEK_CUR) < 0 && errno == ESPIPE;
+}
+
+/* The arguments of a hook, in one order for every version of Ruby. */
+typedef struct transfer {
+  VALUE self, io, buffer;
+  size_t length, offset;
+  off_t from;      /* io_pread and io_pwrite */
+  bool positional; /* uses `from` */
+  bool write;
+} transfer;
+
+/* One attempt of it. */
+typedef struct attempt {
+  const transfer *transfer;
+  int fd;
+  off_t from; /* -1: the file's position */
+  size_t done;
+  char *base;
+  size_t size;
+} attempt;
+
+static ssize_t plain_read(const attempt *a) {
+  return result_of(a->from < 0 ? read(a->fd, a->base, a->size)
+                               : pread(a->fd, a->base, a->size, a->from));
+}
+
+static ssize_t plain_write(const attempt *a, size_t size) {
+  return result_of(a->from < 0 ? write(a->fd, a->base, size)
+                               : pwrite(a->fd, a->base, size, a->from));
+}
+
+static char *octets_of_attempt(void *ctx, size_t done, size_t *size);
+
+/* By a thread, while the fiber waits. */
+static ssize_t ask_disk(const attempt *a) {
+  ab_file_op op = {.io = a->transfer->io,
+                   .write = a->transfer->write,
+                   .from = a->from,
+                   .octets = octets_of_attempt,
+                   .ctx = (void *)(uintptr_t)a};
+  ssize_t result = ab__file_transfer(ab__loop_get(a->transfer->self), &op);
+  if (result != AB_FILE_IN_PLACE) return result;
+  return a->transfer->write ? plain_write(a, a->size) : plain_read(a);
+}
+
+/* Each returns octets or -errno. */
+static ssize_t try_read(const attempt *a) {
+  if (a->from < 0 && maybe_socket(a->transfer->io)) {
+    ssize_t count = recv(a->fd, a->base, a->size, MSG_DONTWAIT);
+    if (count >= 0 || errno != ENOTSOCK) return result_of(count);
+  }
+  struct iovec vector = {a->base, a->size};
+  ssize_t count = preadv2(a->fd, &vector, 1, a->from, RWF_NOWAIT);
+  if (count >= 0) return count;
+  if (!is_refused(count) && errno != EAGAIN) return -errno;
+  if (errno == EAGAIN && has_peer(a->fd)) return -EAGAIN;
+  if (ab__file_kind(a->fd) >= AB_FILE_DISK) return ask_disk(a);
+  /* Some files of /proc have a peer, too. */
+  if (!has_flag(a->fd, O_NONBLOCK) && poll_now(a->fd, READABLE) == 0) return -EAGAIN;
+  return plain_read(a);
+}
+
+/* Is this a write that the page cache takes without asking anybody? */
+static bool is_quick_write(const attempt *a, enum ab_file_kind kind) {
+  if (kind == AB_FILE_MEMORY) return true;
+  return kind == AB_FILE_DISK && a->size <= IN_PLACE_WRITE_MAX &&
+         !has_flag(a->fd, O_DIRECT | O_DSYNC | O_SYNC);
+}
+
+static ssize_t try_write(const attempt *a) {
+  VALUE io = a->transfer->io;
+  if (a->from < 0 && maybe_socket(io)) {
+    ssize_t count = send(a->fd, a->base, a->size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (count >= 0 || errno != ENOTSOCK) return result_of(count);
+  }
+  if (AB_UNLIKELY(ab__file_busy(ab__loop_get(a->transfer->self), io))) return ask_disk(a);
+  struct iovec vector = {a->base, a->size};
+  ssize_t count = pwritev2(a->fd, &vector, 1, a->from, RWF_NOWAIT);
+  if (count >= 0) return count;
+  if (!is_refused(count) && errno != EAGAIN) return -errno;
+  if (errno == EAGAIN && has_peer(a->fd)) return -EAGAIN;
+  enum ab_file_kind kind = ab__file_kind(a->fd);
+  if (kind != AB_FILE_STREAM)
+    return is_quick_write(a, kind) ? plain_write(a, a->size) : ask_disk(a);
+  size_t size = a->size;
+  if (!has_flag(a->fd, O_NONBLOCK)) {
+    if (poll_now(a->fd, WRITABLE) == 0) return -EAGAIN;
+    if (size > BLOCKING_WRITE_MAX) size = BLOCKING_WRITE_MAX;
+  }
+  return plain_write(a, size);
+}
+
+/* (io, buffer, length) on 3.1, (.., length, offset) up to interface 3, (.., offset, length) on 4;
+ * pread and pwrite have the file's offset before them, but on 3.1 behind (.., length, from). */
+static transfer unpack(int argc, const VALUE *argv, VALUE self, bool positional, bool write) {
+  transfer t = {.self = self,
+                .io = rb_io_get_io(argv[0]),
+                .buffer = argv[1],
+                .positional = positional,
+                .write = write};
+  const VALUE *rest = argv + 2;
+  if (positional && AB_SCHEDULER_INTERFACE == 1 && argc == 4) {
+    t.length = NUM2SIZET(rest[0]);
+    t.from = NUM2OFFT(rest[1]);
+    return t;
+  }
+  if (positional) {
+    t.from = NUM2OFFT(*rest++);
+    argc--;
+  }
+  size_t first = NUM2SIZET(rest[0]), second = argc > 3 ? NUM2SIZET(rest[1]) : 0;
+#if AB_SCHEDULER_INTERFACE >= 4
+  t.offset = first;
+  t.length = second;
+#else
+  t.length = first;
+  t.offset = second;
+#endif
+  return t;
+}
+
+/* The buffer's octets behind the offset; asked anew after each wait, since it may have moved. */
+static char *octets(const transfer *t, size_t offset, size_t *size) {
+  char *base;
+  if (t->write) {
+    const void *ptr;
+    rb_io_buffer_get_bytes_for_reading(t->buffer, &ptr, size);
+    base = (char *)(uintptr_t)ptr;
+  } else {
+    void *ptr;
+    rb_io_buffer_get_bytes_for_writing(t->buffer, &ptr, size);
+    base = ptr;
+  }
+  if (offset > *size) rb_raise(rb_eArgError, "the offset is behind the end of the buffer");
+  *size -= offset;
+  return base + offset;
+}
+
+static char *octets_of_attempt(void *ctx, size_t done, size_t *size) {
+  const attempt *a = ctx;
+  char *base = octets(a->transfer, a->transfer->offset + a->done + done, size);
+  if (*size > a->size - done) *size = a->size - done;
+  return base;
+}
+
+/* `done` octets have been moved before. */
+static ssize_t try_once(const transfer *t, char *base, size_t size, size_t done) {
+  attempt a = {.transfer = t,
+               .fd = rb_io_descriptor(t->io),
+               .from = t->positional ? t->from + (off_t)done : -1,
+               .done = done,
+               .base = base,
+               .size = size};
+  ssize_t result;
+  do result = t->write ? try_write(&a) : try_read(&a);
+  while (result == -EINTR);
+  if (result == -EAGAIN)
+    ab__fd_exhausted(ab__loop_get(t->self), a.fd, t->write ? AB_POLL_OUT : AB_POLL_IN);
+  return result;
+}
+
+static VALUE timeout_of_io(VALUE io) {
+#ifdef HAVE_RB_IO_TIMEOUT
+  return rb_io_timeout(io);
+#else
+  return Qnil;
+#endif
+}
+
+/* Parks until the IO is ready; honours IO#timeout. */
+static void wait_for(const transfer *t) {
+  VALUE argv[3] = {t->io, INT2FIX(t->write ? WRITABLE : READABLE), timeout_of_io(t->io)};
+  if (sched_io_wait(3, argv, t->self) != Qfalse) return;
+#ifdef HAVE_RB_IO_TIMEOUT
+  rb_raise(rb_eIOTimeoutError, "Blocking operation timed out!");
+#endif
+}
+
+static bool would_block(ssize_t result) {
+  return result == -EAGAIN || result == -EWOULDBLOCK;
+}
+
+/* Ruby waits by itself for an IO that would block, but without a time limit (seen on 3.3 and 3.4).
+ */
+static bool must_wait(const transfer *t, ssize_t result) {
+  return would_block(result) && !NIL_P(timeout_of_io(t->io));
+}
+
+#if AB_SCHEDULER_INTERFACE >= 4
+
+/* One attempt of at most `length` octets. */
+static VALUE perform(const transfer *t) {
+  for (;;) {
+    size_t size;
+    char *base = octets(t, t->offset, &size);
+    if (t->length < size) size = t->length;
+    if (size == 0) return INT2FIX(0);
+    ssize_t result = try_once(t, base, size, 0);
+    if (!must_wait(t, result)) return SSIZET2NUM(result);
+    wait_for(t);
+  }
+}
+
+#else
+
+/* `length` is a minimum: 0 asks for one attempt; otherwise it goes on, and waits, until so much was
+ * moved, or the end or an error came. */
+static VALUE perform(const transfer *t) {
+  size_t done = 0, size;
+  for (;;) {
+    char *base = octets(t, t->offset + done, &size);
+    if (t->length > done && t->length - done > size)
+      rb_raise(rb_eArgError, "the length is behind the end of the buffer");
+    if (size == 0) return SIZET2NUM(done);
+    ssize_t result = try_once(t, base, size, done);
+    if (must_wait(t, result) || (t->length > 0 && would_block(result))) {
+      wait_for(t);
+      continue;
+    }
+    if (result < 0) return done > 0 ? SIZET2NUM(done) : SSIZET2NUM(result);
+    done += (size_t)result;
+    if (result == 0 || done >= t->length) return SIZET2NUM(done);
+  }
+}
+
+#endif
+
+/* @!method io_read(io, buffer, length, offset = 0)
+ * Reads into the IO::Buffer. Returns the number of octets, 0 at the end, or -errno. Ruby 4.1 passes
+ * (io, buffer, offset, length). */
+static VALUE sched_io_read(int argc, VALUE *argv, VALUE self) {
+  rb_check_arity(argc, 3, 4);
+  transfer t = unpack(argc, argv, self, false, false);
+  return perform(&t);
+}
+
+/* @!method io_write(io, buffer, length, offset = 0)
+ * Writes from the IO::Buffer. Returns the number of octets or -errno. */
+static VALUE sched_io_write(int argc, VALUE *argv, VALUE self) {
+  rb_check_arity(argc, 3, 4);
+  transfer t = unpack(argc, argv, self, false, true);
+  return perform(&t);
+}
+
+/* @!method io_pread(io, buffer, from, length, offset)
+ * Reads from the file's offset `from`. */
+static VALUE sched_io_pread(int argc, VALUE *argv, VALUE self) {
+  rb_check_arity(argc, 4, 5);
+  transfer t = unpack(argc, argv, self, true, false);
+  return perform(&t);
+}
+
+/* @!method io_pwrite(io, buffer, from, length, offset)
+ * Writes to the file's offset `from`. */
+static VALUE sched_io_pwrite(int argc, VALUE *argv, VALUE self) {
+  rb_check_arity(argc, 4, 5);
+  transfer t = unpack(argc, argv, self, true, true);
+  return perform(&t);
+}
+
+#endif
+
+/* ---- io_select ---- */
+
+typedef struct selection {
+  VALUE self;
+  ab_loop *loop;
+  VALUE lists[3]; /* of IOs: readers, writers, exceptional */
+  size_t count;
+  ab_interest *interests; /* one for each member of the lists, in their order */
+  ab_nsec deadline;
+  ab_waiter waiter;
+} selection;
+
+static const int select_events[3] = {READABLE, WRITABLE, PRIORITY};
+
+/* Copies the user's list, which may change while we wait. */
+static VALUE io_list(VALUE list) {
+  if (NIL_P(list)) return rb_ary_new();
+  return rb_ary_dup(rb_convert_type(list, T_ARRAY, "Array", "to_ary"));
+}
+
+static bool has_buffered(VALUE io) {
+  rb_io_t *fptr;
+  GetOpenFile(io, fptr);
+  return rb_io_read_pending(fptr) != 0;
+}
+
+/* What is ready now, without waiting. */
+static bool select_now(selection *s) {
+  bool any = false;
+  size_t index = 0;
+  for (int kind = 0; kind < 3; kind++) {
+    for (long i = 0; i < RARRAY_LEN(s->lists[kind]); i++) {
+      ab_interest *interest = &s->interests[index++];
+      VALUE io = rb_io_get_io(RARRAY_AREF(s->lists[kind], i));
+      interest->io = io;
+      interest->want = to_poller(select_events[kind]);
+      interest->waiter = &s->waiter;
+      if ((kind == 0 && has_buffered(io)) ||
+          poll_now(rb_io_descriptor(io), select_events[kind]) != 0)
+        interest->got = interest->want;
+      any |= interest->got != 0;
+    }
+  }
+  return any;
+}
+
+bool ab__select_closed(const ab_waiter *waiter) {
+  const selection *s = AB_CONTAINER_OF(waiter, selection, waiter);
+  for (size_t i = 0; i < s->count; i++)
+    if (ab__io_closed(s->interests[i].io)) return true;
+  return false;
+}
+
+static VALUE select_park(VALUE arg) {
+  selection *s = (selection *)arg;
+  s->loop->fd_waits++;
+  for (size_t i = 0; i < s->count; i++) {
+    ab_interest *interest = &s->interests[i];
+    ab__fd_watch(s->loop, rb_io_descriptor(interest->io), interest);
+  }
+  ab_loop_park(s->loop, &s->waiter, s->deadline);
+  return Qnil;
+}
+
+static VALUE select_end(VALUE arg) {
+  selection *s = (selection *)arg;
+  s->loop->fd_waits--;
+  for (size_t i = 0; i < s->count; i++) ab_list_remove(&s->interests[i].link);
+  return Qnil;
+}
+
+static VALUE select_result(const selection *s) {
+  size_t ready_count = 0, index = 0;
+  for (size_t i = 0; i < s->count; i++) ready_count += s->interests[i].got != 0;
+  if (ready_count == 0) return Qnil;
+  VALUE result = rb_ary_new_capa(3);
+  for (int kind = 0; kind < 3; kind++) {
+    VALUE ready = rb_ary_new();
+    for (long i = 0; i < RARRAY_LEN(s->lists[kind]); i++)
+      if (s->interests[index++].got != 0) rb_ary_push(ready, RARRAY_AREF(s->lists[kind], i));
+    rb_ary_push(result, ready);
+  }
+  return result;
+}
+
+/* @!method io_select(readers, writers = nil, exceptional = nil, timeout = nil)
+ * As IO.select, without blocking other fibers. Ruby 3.1 does not call it from IO.select. */
+static VALUE sched_io_select(int argc, VALUE *argv, VALUE self) {
+  rb_check_arity(argc, 1, 4);
+  ab_loop *loop = ab_loop_of(self);
+  ab_nsec timeout = 0;
+  bool forever = !ab__timeout_of(argc == 4 ? argv[3] : Qnil, &timeout);
+  selection s = {.self = self, .loop = loop};
+  for (int i = 0; i < 3; i++) {
+    s.lists[i] = io_list(i < argc ? argv[i] : Qnil);
+    s.count += (size_t)RARRAY_LEN(s.lists[i]);
+    OBJ_FREEZE(s.lists[i]);
+  }
+  VALUE memory = Qnil;
+  if (s.count > 0) {
+    s.interests = rb_alloc_tmp_buffer_with_count(&memory, s.count * sizeof *s.interests,
+                                                 s.count * sizeof *s.interests / sizeof(VALUE));
+    for (size_t i = 0; i < s.count; i++) {
+      s.interests[i] = (ab_interest){.io = Qnil};
+      ab_list_init(&s.interests[i].link);
+    }
+  }
+  s.waiter.kind = AB_WAIT_IO;
+  s.waiter.object = rb_ary_new_from_values(3, s.lists);
+  if (!select_now(&s) && (forever || timeout > 0)) {
+    s.deadline = forever ? 0 : ab__deadline_after(timeout);
+    rb_ensure(select_park, (VALUE)&s, select_end, (VALUE)&s);
+  }
+  VALUE result = select_result(&s);
+  if (s.count > 0) rb_free_tmp_buffer(&memory);
+  return result;
+}
+
+/* @!method io_close(fd)
+ * Wakes whoever waits for the descriptor with an IOError and forgets it. Returns false: Ruby closes
+ * it. */
+static VALUE sched_io_close(VALUE self, VALUE fd) {
+  ab_loop *loop = ab__loop_get(self);
+  if (!loop->closed && !ab__loop_forked(loop)) ab__fd_closed(loop, NUM2INT(fd));
+  return Qfalse;
+}
+
+#ifdef HAVE_RUBY_IO_BUFFER_H
+static VALUE use_buffer(VALUE unused) {
+  VALUE klass = rb_path2class("IO::Buffer");
+  return rb_funcall(klass, rb_intern("new"), 1, INT2FIX(0));
+}
+
+static VALUE restore_warning(VALUE enabled) {
+  return rb_funcall(rb_path2class("Warning"), rb_intern("[]="), 2,
+                    ID2SYM(rb_intern("experimental")), enabled);
+}
+
+/* Ruby warns once of IO::Buffer, at its first use, which would be inside a hook. */
+static void spare_user_the_warning(void) {
+  VALUE experimental = ID2SYM(rb_intern("experimental"));
+  VALUE enabled = rb_funcall(rb_path2class("Warning"), rb_intern("[]"), 1, experimental);
+  rb_funcall(rb_path2class("Warning"), rb_intern("[]="), 2, experimental, Qfalse);
+  rb_ensure(use_buffer, Qnil, restore_warning, enabled);
+}
+#endif
+
+void ab__init_sched_io(VALUE klass) {
+  rb_define_method(klass, "io_wait", sched_io_wait, -1);
+  rb_define_method(klass, "io_select", sched_io_select, -1);
+  rb_define_method(klass, "io_close", sched_io_close, 1);
+#ifdef HAVE_RUBY_IO_BUFFER_H
+  rb_define_method(klass, "io_read", sched_io_read, -1);
+  rb_define_method(klass, "io_write", sched_io_write, -1);
+  rb_define_method(klass, "io_pread", sched_io_pread, -1);
+  rb_define_method(klass, "io_pwrite", sched_io_pwrite, -1);
+  spare_user_the_warning();
+#endif
+}

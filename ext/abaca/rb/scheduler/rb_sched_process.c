@@ -1,0 +1,336 @@
+/* The scheduler's hooks for what a poller cannot wait for directly: child processes (through a
+ * pidfd where there is one), names (getaddrinfo on the offload pool) and blocking operations of
+ * extensions (lib/abaca/scheduler/offload.rb has the threads for them).
+ */
+#include "rb/scheduler/rb_scheduler.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <ruby/fiber/scheduler.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Threads look out for children without a pidfd. There may be more waits than threads, and a thread
+ * is not free before a child has changed: so each wait also asks by itself. */
+#define CHILD_INTERVAL (50 * AB_NSEC_PER_MS)
+
+/* ---- offloading ---- */
+
+/* A wait for an offloaded job; lives on the fiber's stack, and is the job's owner. */
+typedef struct offload_wait {
+  ab_loop *loop;
+  ab_offload_job *job;
+  ab_waiter waiter;
+  bool done;
+} offload_wait;
+
+static VALUE offload_park(VALUE arg) {
+  offload_wait *wait = (offload_wait *)arg;
+  while (!wait->done) ab_loop_park(wait->loop, &wait->waiter, 0);
+  return Qnil;
+}
+
+static VALUE offload_end(VALUE arg) {
+  offload_wait *wait = (offload_wait *)arg;
+  ab_offload *names = wait->loop->pools[AB_POOL_NAMES];
+  if (!wait->done && names) ab_offload_abandon(names, wait->job);
+  return Qnil;
+}
+
+/* ---- address_resolve ---- */
+
+typedef struct lookup {
+  ab_offload_job job;
+  int error; /* of getaddrinfo */
+  int system_error;
+  struct addrinfo *found;
+  char name[];
+} lookup;
+
+typedef struct lookup_wait {
+  offload_wait base;
+  VALUE addresses;
+  int error, system_error;
+} lookup_wait;
+
+static void lookup_run(ab_offload_job *job) {
+  lookup *lookup = AB_CONTAINER_OF(job, struct lookup, job);
+  struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+  lookup->error = getaddrinfo(lookup->name, NULL, &hints, &lookup->found);
+  lookup->system_error = errno;
+}
+
+static void lookup_fini(ab_offload_job *job) {
+  lookup *lookup = AB_CONTAINER_OF(job, struct lookup, job);
+  if (lookup->found) freeaddrinfo(lookup->found);
+  free(lookup);
+}
+
+/* The texts of all addresses, each once; an IPv6 address keeps its zone. */
+static VALUE address_texts(const struct addrinfo *found) {
+  VALUE result = rb_ary_new();
+  char text[NI_MAXHOST];
+  for (; found; found = found->ai_next) {
+    if (getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, NULL, 0,
+                    NI_NUMERICHOST) != 0)
+      continue;
+    VALUE string = rb_utf8_str_new_cstr(text);
+    if (!RTEST(rb_ary_includes(result, string))) rb_ary_push(result, string);
+  }
+  return result;
+}
+
+static VALUE lookup_collect(VALUE arg) {
+  lookup *lookup = (struct lookup *)arg;
+  lookup_wait *wait = AB_CONTAINER_OF(lookup->job.owner, lookup_wait, base);
+  wait->addresses = address_texts(lookup->found);
+  return Qnil;
+}
+
+/* On the root fiber. */
+static void lookup_done(ab_offload_job *job) {
+  lookup *lookup = AB_CONTAINER_OF(job, struct lookup, job);
+  lookup_wait *wait = AB_CONTAINER_OF(job->owner, lookup_wait, base);
+  wait->error = lookup->error;
+  wait->system_error = lookup->system_error;
+  int state = 0;
+  if (lookup->error == 0) rb_protect(lookup_collect, (VALUE)lookup, &state);
+  if (state) {
+    wait->base.waiter.exception = rb_errinfo();
+    rb_set_errinfo(Qnil);
+  }
+  wait->base.done = true;
+  ab_loop_wake(wait->base.loop, &wait->base.waiter);
+}
+
+static bool is_numeric(const char *name) {
+  unsigned char address[sizeof(struct in6_addr)];
+  char host[INET6_ADDRSTRLEN];
+  size_t length = strcspn(name, "%");
+  if (length >= sizeof host) return false;
+  memcpy(host, name, length);
+  host[length] = '\0';
+  return inet_pton(AF_INET6, host, address) == 1 ||
+         (name[length] == '\0' && inet_pton(AF_INET, host, address) == 1);
+}
+
+/* @!method address_resolve(hostname)
+ * Resolves the name on a native thread. Returns an Array of address Strings, or nil when the name
+ * is unknown. A numeric address, with a zone or without, is returned as it is. */
+static VALUE sched_address_resolve(VALUE self, VALUE hostname) {
+  ab_loop *loop = ab__loop_get(self);
+  const char *name = StringValueCStr(hostname);
+  if (is_numeric(name)) return rb_ary_new_from_args(1, hostname);
+  ab__loop_check(loop);
+  size_t length = strlen(name) + 1;
+  lookup *lookup = ab_alloc_zero(&ab_mem_libc, sizeof *lookup + length);
+  if (!lookup) rb_memerror();
+  memcpy(lookup->name, name, length);
+  lookup_wait wait = {.base = {.loop = loop, .job = &lookup->job}, .addresses = Qnil};
+  wait.base.waiter.kind = AB_WAIT_DNS;
+  wait.base.waiter.object = hostname;
+  lookup->job.run = lookup_run;
+  lookup->job.done = lookup_done;
+  lookup->job.fini = lookup_fini;
+  lookup->job.owner = &wait.base;
+  ab_offload *names = ab__loop_pool(loop, AB_POOL_NAMES);
+  if (!names) {
+    free(lookup);
+    rb_memerror();
+  }
+  if (ab_offload_submit(names, &lookup->job) != AB_OK) {
+    int error = errno;
+    free(lookup);
+    rb_syserr_fail(error, "a thread for name resolution");
+  }
+  rb_ensure(offload_park, (VALUE)&wait.base, offload_end, (VALUE)&wait.base);
+  if (wait.error == EAI_MEMORY) rb_memerror();
+  return wait.addresses;
+}
+
+/* ---- process_wait ---- */
+
+static VALUE status_wait(rb_pid_t pid, int flags) {
+#ifdef HAVE_RB_PROCESS_STATUS_WAIT
+  return rb_process_status_wait(pid, flags);
+#else
+  return rb_funcall(rb_path2class("Process::Status"), rb_intern("wait"), 2, PIDT2NUM(pid),
+                    INT2NUM(flags));
+#endif
+}
+
+typedef struct pid_wait {
+  ab_loop *loop;
+  rb_pid_t pid;
+  int flags, pidfd;
+} pid_wait;
+
+static VALUE pid_wait_loop(VALUE arg) {
+  pid_wait *wait = (pid_wait *)arg;
+  for (;;) {
+    /* WNOHANG, so that Ruby does not come back to the hook. */
+    VALUE status = status_wait(wait->pid, wait->flags | WNOHANG);
+    if (!NIL_P(status)) return status;
+    ab__fd_wait(wait->loop, wait->pidfd, Qnil, AB_POLL_IN, 0, AB_WAIT_PROCESS, PIDT2NUM(wait->pid));
+  }
+}
+
+static VALUE pid_wait_end(VALUE arg) {
+  pid_wait *wait = (pid_wait *)arg;
+  if (!wait->loop->closed) ab__fd_closed(wait->loop, wait->pidfd);
+  close(wait->pidfd);
+  return Qnil;
+}
+
+static int open_pidfd(rb_pid_t pid) {
+#ifdef SYS_pidfd_open
+  return (int)syscall(SYS_pidfd_open, pid, 0); /* close-on-exec by itself */
+#else
+  errno = ENOSYS;
+  return -1;
+#endif
+}
+
+/* ---- what has no pidfd: any child, a group, stopped children ---- */
+
+/* Waits until there is something to wait for, and leaves it to Ruby. */
+typedef struct child_job {
+  ab_offload_job job;
+  idtype_t type;
+  id_t id;
+  int options;
+} child_job;
+
+typedef struct child_wait {
+  offload_wait base; /* `job` is NULL while no thread looks for us */
+  rb_pid_t pid;
+  int flags;
+} child_wait;
+
+static void child_run(ab_offload_job *job) {
+  child_job *child = AB_CONTAINER_OF(job, child_job, job);
+  siginfo_t info;
+  while (waitid(child->type, child->id, &info, child->options) != 0 && errno == EINTR) continue;
+}
+
+static void child_done(ab_offload_job *job) {
+  child_wait *wait = AB_CONTAINER_OF(job->owner, child_wait, base);
+  wait->base.done = true;
+  ab_loop_wake(wait->base.loop, &wait->base.waiter);
+}
+
+static void child_fini(ab_offload_job *job) {
+  free(AB_CONTAINER_OF(job, child_job, job));
+}
+
+/* Starts a thread's look, unless all of them are busy: the waiter asks from time to time anyway. */
+static void submit_look(child_wait *wait) {
+  ab_loop *loop = wait->base.loop;
+  ab_offload *children = ab__loop_pool(loop, AB_POOL_CHILDREN);
+  if (!children || ab_offload_pending(children) >= AB_CHILD_THREADS) return;
+  child_job *child = ab_alloc_zero(&ab_mem_libc, sizeof *child);
+  if (!child) return;
+  child->job = (ab_offload_job){
+      .run = child_run, .done = child_done, .fini = child_fini, .owner = &wait->base};
+  child->type = wait->pid == -1 ? P_ALL : wait->pid > 0 ? P_PID : P_PGID;
+  /* The caller's own group by its number: kernels before 5.4 do not take 0. */
+  child->id = (id_t)(wait->pid > 0 ? wait->pid : wait->pid == 0 ? getpgrp() : -wait->pid);
+  child->options = WEXITED | WNOWAIT | (wait->flags & WUNTRACED ? WSTOPPED : 0);
+  if (ab_offload_submit(children, &child->job) != AB_OK) {
+    free(child);
+    return;
+  }
+  wait->base.job = &child->job;
+  wait->base.done = false;
+}
+
+static VALUE child_wait_loop(VALUE arg) {
+  child_wait *wait = (child_wait *)arg;
+  for (;;) {
+    VALUE status = status_wait(wait->pid, wait->flags | WNOHANG);
+    if (!NIL_P(status)) return status;
+    if (!wait->base.job) submit_look(wait);
+    ab_loop_park(wait->base.loop, &wait->base.waiter, ab__deadline_after(CHILD_INTERVAL));
+    if (wait->base.done) wait->base.job = NULL;
+  }
+}
+
+static VALUE child_wait_end(VALUE arg) {
+  child_wait *wait = (child_wait *)arg;
+  ab_offload *children = wait->base.loop->pools[AB_POOL_CHILDREN];
+  if (wait->base.job && !wait->base.done && children) ab_offload_abandon(children, wait->base.job);
+  return Qnil;
+}
+
+static VALUE wait_for_child(ab_loop *loop, rb_pid_t pid, int flags) {
+  child_wait wait = {.base = {.loop = loop}, .pid = pid, .flags = flags};
+  wait.base.waiter.kind = AB_WAIT_PROCESS;
+  wait.base.waiter.object = PIDT2NUM(pid);
+  return rb_ensure(child_wait_loop, (VALUE)&wait, child_wait_end, (VALUE)&wait);
+}
+
+/* In a forked child: as Ruby does without a scheduler, whose hook it would call again. */
+typedef struct thread_wait {
+  rb_pid_t pid;
+  int flags;
+} thread_wait;
+
+static VALUE waiting_thread(void *arg) {
+  const thread_wait *wait = arg;
+  return status_wait(wait->pid, wait->flags);
+}
+
+static VALUE thread_value(VALUE thread) {
+  return rb_funcall(thread, rb_intern("value"), 0);
+}
+
+/* The thread reads what is on our stack, so it must have ended before we leave. */
+static VALUE end_thread(VALUE thread) {
+  rb_funcall(thread, rb_intern("kill"), 0);
+  while (RTEST(rb_funcall(thread, rb_intern("alive?"), 0))) rb_thread_schedule();
+  return Qnil;
+}
+
+static VALUE wait_in_thread(rb_pid_t pid, int flags) {
+  thread_wait wait = {pid, flags};
+  VALUE thread = rb_thread_create(waiting_thread, &wait);
+  rb_funcall(thread, rb_intern("report_on_exception="), 1, Qfalse);
+  return rb_ensure(thread_value, thread, end_thread, thread);
+}
+
+/* @!method process_wait(pid, flags)
+ * Waits for a child process without blocking other fibers. Returns its Process::Status. */
+static VALUE sched_process_wait(VALUE self, VALUE pid, VALUE flags) {
+  ab_loop *loop = ab__loop_get(self);
+  pid_wait wait = {.loop = loop, .pid = NUM2PIDT(pid), .flags = NUM2INT(flags), .pidfd = -1};
+  if (wait.flags & WNOHANG) return status_wait(wait.pid, wait.flags);
+  if (ab__loop_forked(loop)) return wait_in_thread(wait.pid, wait.flags);
+  ab__loop_check(loop);
+  /* A pidfd tells of the end only, not of a stop. */
+  if (wait.pid > 0 && !(wait.flags & WUNTRACED)) {
+    wait.pidfd = open_pidfd(wait.pid);
+    /* No such process: let waitpid say so. */
+    if (wait.pidfd < 0 && errno == ESRCH) return status_wait(wait.pid, wait.flags | WNOHANG);
+  }
+  if (wait.pidfd < 0) return wait_for_child(loop, wait.pid, wait.flags);
+  return rb_ensure(pid_wait_loop, (VALUE)&wait, pid_wait_end, (VALUE)&wait);
+}
+
+/* Parks until #unblock; for lib/abaca/scheduler/offload.rb. */
+static VALUE sched_await_offloaded(VALUE self, VALUE job) {
+  ab_loop *loop = ab_loop_of(self);
+  ab_waiter waiter = {.kind = AB_WAIT_OFFLOAD, .object = job};
+  ab_loop_park(loop, &waiter, 0);
+  return Qnil;
+}
+
+void ab__init_sched_process(VALUE klass) {
+  rb_define_private_method(klass, "await_offloaded", sched_await_offloaded, 1);
+  rb_define_method(klass, "address_resolve", sched_address_resolve, 1);
+  rb_define_method(klass, "process_wait", sched_process_wait, 2);
+}

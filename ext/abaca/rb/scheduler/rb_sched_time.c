@@ -1,0 +1,59 @@
+/* Scheduler#timeout_after, which Timeout.timeout uses. A timer is armed exactly while the fiber is
+ * inside the block; the loop delivers the exception through the wait that keeps the fiber, so it
+ * can neither hit another fiber nor come after the block.
+ */
+#include "rb/scheduler/rb_scheduler.h"
+
+typedef struct timed_block {
+  ab_loop *loop;
+  ab_timeout timeout;
+  VALUE duration;
+} timed_block;
+
+static VALUE run_timed(VALUE arg) {
+  return rb_yield(((timed_block *)arg)->duration);
+}
+
+static VALUE end_timed(VALUE arg) {
+  timed_block *block = (timed_block *)arg;
+  ab_heap_cancel(&block->loop->timeouts, &block->timeout.timer);
+  return Qnil;
+}
+
+/* Timeout::Error. The library is loaded here and not when the timer fires: the loop's own fiber
+ * could not wait for another one that is loading it. */
+static VALUE default_exception(void) {
+  ID timeout = rb_intern("Timeout"), error = rb_intern("Error");
+  if (!rb_const_defined(rb_cObject, timeout) ||
+      !rb_const_defined_at(rb_const_get(rb_cObject, timeout), error))
+    rb_require("timeout");
+  return rb_const_get_at(rb_const_get(rb_cObject, timeout), error);
+}
+
+/* @!method timeout_after(duration, exception = Timeout::Error, message = "execution expired")
+ * Yields `duration`. Raises `exception` (a class or an instance) in the block when it has not
+ * returned after `duration` seconds and waits for something. Returns the block's value. Nothing is
+ * made before the time is over: most blocks return in time. */
+static VALUE sched_timeout_after(int argc, VALUE *argv, VALUE self) {
+  rb_check_arity(argc, 1, 3);
+  rb_need_block();
+  ab_loop *loop = ab_loop_of(self);
+  ab_nsec duration;
+  if (!ab__timeout_of(argv[0], &duration)) return rb_yield(argv[0]);
+  timed_block block = {.loop = loop, .duration = argv[0]};
+  ab_timeout *timeout = &block.timeout;
+  /* The loop raises through the wait of this fiber or of one that it resumed. */
+  timeout->fiber = rb_fiber_current();
+  timeout->exception = argc > 1 && !NIL_P(argv[1]) ? argv[1] : default_exception();
+  timeout->message = argc > 2 ? argv[2] : Qnil;
+  ab_heap_node_init(&timeout->timer);
+  if (ab_heap_arm(&loop->timeouts, &timeout->timer, ab__deadline_after(duration)) != AB_OK)
+    rb_memerror();
+  VALUE result = rb_ensure(run_timed, (VALUE)&block, end_timed, (VALUE)&block);
+  RB_GC_GUARD(self);
+  return result;
+}
+
+void ab__init_sched_time(VALUE klass) {
+  rb_define_method(klass, "timeout_after", sched_timeout_after, -1);
+}

@@ -1,0 +1,212 @@
+/* Abaca::Scheduler: life cycle and parking. The hooks for I/O are in rb_sched_io.c, time-outs in
+ * rb_sched_time.c, processes, names and blocking work in rb_sched_process.c, introspection in
+ * rb_sched_fibers.c.
+ *
+ * In a forked child the scheduler of the parent may still be the thread's (Ruby before 4.0): there
+ * its hooks wait as plain Ruby does, by blocking the thread, and touch nothing of the parent's.
+ */
+#include "rb/scheduler/rb_scheduler.h"
+
+#include <ruby/fiber/scheduler.h>
+
+/* ---- fiber ---- */
+
+static VALUE call_block(VALUE block) {
+  return rb_proc_call_with_block(block, 0, NULL, Qnil);
+}
+
+/* The body of a scheduled fiber; data is the block, or [block, scheduler] when the scheduler is not
+ * its thread's. It is begun at once, so that is still true. */
+static VALUE fiber_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
+  bool pair = RB_TYPE_P(data, T_ARRAY);
+  VALUE scheduler = pair ? RARRAY_AREF(data, 1) : rb_fiber_scheduler_get();
+  ab_loop *loop = ab__loop_get(scheduler);
+  int state;
+  VALUE result = rb_protect(call_block, pair ? RARRAY_AREF(data, 0) : data, &state);
+  if (!ab__loop_ended(loop, state)) rb_jump_tag(state);
+  RB_GC_GUARD(scheduler);
+  return state == 0 ? result : Qnil;
+}
+
+static VALUE new_fiber(const ab_loop *loop, int argc, const VALUE *argv, VALUE data) {
+#ifdef HAVE_RB_FIBER_NEW_STORAGE
+  /* What Fiber.new does without options, without the call. */
+  if (argc == 0) return rb_fiber_new_storage(fiber_main, data, Qtrue);
+#endif
+  return rb_block_call_kw(loop->fiber_class, rb_intern("new"), argc, argv, fiber_main, data,
+                          rb_keyword_given_p());
+}
+
+/* @!method fiber(**options, &block)
+ * Runs the block in a new non-blocking fiber, at once, until it first waits. Options are those of
+ * Fiber.new. */
+static VALUE sched_fiber(int argc, VALUE *argv, VALUE self) {
+  ab_loop *loop = ab_loop_of(self);
+  rb_need_block();
+  VALUE block = rb_block_proc();
+  bool current = rb_fiber_scheduler_get() == self;
+  VALUE data = current ? block : rb_ary_new_from_args(2, block, self);
+  VALUE fiber = new_fiber(loop, argc, argv, data);
+  ab_loop_transfer(loop, fiber);
+  return fiber;
+}
+
+/* ---- block, unblock, kernel_sleep, yield ---- */
+
+/* In a forked child: what Ruby would do without a scheduler. */
+static bool sleep_blocking(bool forever, ab_nsec timeout) {
+  if (forever) {
+    rb_thread_sleep_forever();
+    return true;
+  }
+  ab_nsec deadline = ab__deadline_after(timeout);
+  struct timeval tv = {.tv_sec = (time_t)(timeout / AB_NSEC_PER_SEC),
+                       .tv_usec = (suseconds_t)(timeout % AB_NSEC_PER_SEC / 1000)};
+  rb_thread_wait_for(tv);
+  return ab_clock_monotonic() < deadline;
+}
+
+/* Parks for a time that the user gave. Returns false when it passed. */
+static bool park_for(VALUE self, VALUE seconds, uint8_t kind, VALUE object) {
+  ab_loop *loop = ab__loop_get(self);
+  ab_nsec timeout = 0;
+  bool forever = !ab__timeout_of(seconds, &timeout);
+  if (AB_UNLIKELY(ab__loop_forked(loop))) return sleep_blocking(forever, timeout);
+  ab__loop_check(loop);
+  ab_waiter waiter = {.kind = kind, .object = object};
+  return ab_loop_park(loop, &waiter, forever ? 0 : ab__deadline_after(timeout)) == AB_WAKE_READY;
+}
+
+/* @!method block(blocker, timeout = nil)
+ * Parks the current fiber until it is unblocked (true) or `timeout` seconds have passed (false). */
+static VALUE sched_block(int argc, VALUE *argv, VALUE self) {
+  rb_check_arity(argc, 1, 2);
+  return park_for(self, argc == 2 ? argv[1] : Qnil, AB_WAIT_BLOCK, argv[0]) ? Qtrue : Qfalse;
+}
+
+/* @!method unblock(blocker, fiber)
+ * Wakes a fiber that #block or #kernel_sleep parked; any other fiber is left alone. From any
+ * thread. */
+static VALUE sched_unblock(VALUE self, VALUE blocker, VALUE fiber) {
+  ab_loop *loop = ab__loop_get(self);
+  if (AB_UNLIKELY(loop->closed)) return Qnil;
+  if (AB_UNLIKELY(ab__loop_forked(loop))) {
+    if (!NIL_P(loop->thread)) rb_thread_wakeup_alive(loop->thread);
+    return Qnil;
+  }
+  ab_waiter *waiter = ab__loop_waiter(loop, fiber);
+  if (waiter && (waiter->kind == AB_WAIT_BLOCK || waiter->kind == AB_WAIT_SLEEP ||
+                 waiter->kind == AB_WAIT_OFFLOAD))
+    ab_loop_wake(loop, waiter);
+  return Qnil;
+}
+
+/* @!method kernel_sleep(duration = nil)
+ * Parks the current fiber for `duration` seconds, or until it is unblocked when it is nil. */
+static VALUE sched_kernel_sleep(int argc, VALUE *argv, VALUE self) {
+  rb_check_arity(argc, 0, 1);
+  VALUE duration = argc == 1 ? argv[0] : Qnil;
+  if (duration == INT2FIX(0)) {
+    ab_loop *loop = ab__loop_get(self);
+    if (ab__loop_forked(loop)) return Qtrue;
+    ab__loop_check(loop);
+    ab__loop_pass(loop);
+  } else {
+    park_for(self, duration, AB_WAIT_SLEEP, Qnil);
+  }
+  return Qtrue;
+}
+
+/* @!method yield
+ * Lets all other fibers that can run do so. Does nothing on a blocking fiber and on the loop's. */
+static VALUE sched_yield_hook(VALUE self) {
+  ab_loop *loop = ab__loop_get(self);
+  if (loop->closed || ab__loop_forked(loop) || NIL_P(rb_fiber_scheduler_current())) return Qnil;
+  ab__loop_check(loop);
+  if (!loop->running || rb_fiber_current() != loop->root) ab__loop_pass(loop);
+  return Qnil;
+}
+
+/* @!method fiber_interrupt(fiber, exception)
+ * Makes the fiber's wait raise the exception, as soon as the fiber runs. */
+static VALUE sched_fiber_interrupt(VALUE self, VALUE fiber, VALUE exception) {
+  ab_loop *loop = ab__loop_get(self);
+  if (loop->closed || ab__loop_forked(loop)) return Qnil;
+  if (!rb_obj_is_kind_of(exception, rb_eException)) exception = rb_make_exception(1, &exception);
+  ab__loop_interrupt(loop, fiber, exception);
+  return Qnil;
+}
+
+/* ---- run and close ---- */
+
+/* @!method run
+ * Runs fibers until none is left. Raises what a trap handler or Thread#raise raises, and
+ * SystemExit, SignalException or NoMemoryError of a fiber; it may be called again then. */
+static VALUE sched_run(VALUE self) {
+  ab_loop_run(ab_loop_of(self));
+  return Qnil;
+}
+
+static VALUE run_loop(VALUE arg) {
+  ab_loop_run((ab_loop *)arg);
+  return Qnil;
+}
+
+static VALUE end_loop(VALUE arg) {
+  ab__loop_close((ab_loop *)arg);
+  return Qnil;
+}
+
+/* @!method scheduler_close
+ * Runs what is left, then closes. Ruby calls it when the thread ends or gets another scheduler. */
+static VALUE sched_scheduler_close(VALUE self) {
+  ab_loop *loop = ab__loop_get(self);
+  if (loop->closed || loop->closing) return Qnil;
+  if (ab__loop_forked(loop) || NIL_P(loop->thread)) {
+    ab__loop_close(loop);
+    return Qnil;
+  }
+  ab__loop_check(loop);
+  loop->closing = true;
+  rb_ensure(run_loop, (VALUE)loop, end_loop, (VALUE)loop);
+  RB_GC_GUARD(self);
+  return Qnil;
+}
+
+/* @!method close
+ * Runs what is left, closes, and detaches from the thread. Idempotent. */
+static VALUE sched_close(VALUE self) {
+  ab_loop *loop = ab__loop_get(self);
+  if (loop->closed || loop->closing) return Qnil;
+  if (rb_fiber_scheduler_get() == self)
+    rb_fiber_scheduler_set(Qnil);
+  else
+    sched_scheduler_close(self);
+  return Qnil;
+}
+
+/* @!method closed?
+ * True once the scheduler has been closed. */
+static VALUE sched_closed_p(VALUE self) {
+  return ab__loop_get(self)->closed ? Qtrue : Qfalse;
+}
+
+void ab_init_scheduler(VALUE mAbaca) {
+  VALUE klass = rb_define_class_under(mAbaca, "Scheduler", rb_cObject);
+  rb_define_alloc_func(klass, ab__loop_alloc);
+  rb_define_method(klass, "fiber", sched_fiber, -1);
+  rb_define_method(klass, "block", sched_block, -1);
+  rb_define_method(klass, "unblock", sched_unblock, 2);
+  rb_define_method(klass, "kernel_sleep", sched_kernel_sleep, -1);
+  rb_define_method(klass, "yield", sched_yield_hook, 0);
+  rb_define_method(klass, "fiber_interrupt", sched_fiber_interrupt, 2);
+  rb_define_method(klass, "run", sched_run, 0);
+  rb_define_method(klass, "close", sched_close, 0);
+  rb_define_method(klass, "scheduler_close", sched_scheduler_close, 0);
+  rb_define_method(klass, "closed?", sched_closed_p, 0);
+  ab__init_sched_io(klass);
+  ab__init_sched_time(klass);
+  ab__init_sched_process(klass);
+  ab__init_sched_fibers(klass);
+  ab__init_preempt(klass);
+}

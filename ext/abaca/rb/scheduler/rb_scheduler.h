@@ -1,0 +1,230 @@
+/* The inside of an Abaca::Scheduler: what its files share. Everybody else uses
+ * rb/scheduler/rb_loop.h.
+ *
+ * Invariants: a waiter is on `ready` or on `parked` exactly while its fiber is in ab_loop_park (or
+ * was left behind by a sibling), and `waiters` knows it by its fiber just as long; so no fiber is
+ * ever in two lists, and none that is off both is switched to by the loop.
+ */
+#ifndef AB_RB_SCHEDULER_H
+#define AB_RB_SCHEDULER_H
+
+#include <limits.h>
+#include <ruby.h>
+#include <sys/types.h>
+
+#include "rb/scheduler/rb_loop.h"
+#include "rb/scheduler/rb_offload.h"
+#include "rb/scheduler/rb_waiters.h"
+#include "rb/scheduler/rb_watchdog.h"
+
+/* Ruby 3.1 does not define it. */
+#ifdef RUBY_FIBER_SCHEDULER_VERSION
+#define AB_SCHEDULER_INTERFACE RUBY_FIBER_SCHEDULER_VERSION
+#else
+#define AB_SCHEDULER_INTERFACE 1
+#endif
+
+/* A descriptor that some fiber has waited for; made once for each number and kept. */
+typedef struct ab_fd_state {
+  ab_watch watch;
+  ab_list interests;
+  struct ab_loop *loop;
+  ab_list unproven;   /* in the loop's list: someone relies on the registration as it was */
+  ab_nsec since;      /* the turn in which it came there */
+  VALUE io;           /* for whom it was registered last; only to compare, it may be gone */
+  uint32_t exhausted; /* AB_POLL_*: a hook has met EAGAIN there, and no event has come since */
+  bool unclaimed;     /* an event has come that nobody waited for, and no wait since */
+} ab_fd_state;
+
+/* One waiter's interest in one descriptor; lives beside the waiter. */
+typedef struct ab_interest {
+  ab_list link;
+  ab_waiter *waiter;
+  VALUE io; /* the IO that the number belonged to, kept alive by the owner; nil: our own fd */
+  uint32_t want, got;
+} ab_interest;
+
+/* A kind of our own: a fiber that was preempted; it takes no exception before it waits again. */
+#define AB_WAIT_PREEMPTED 0xfe
+
+#define AB_UNSAFE_METHODS 12
+
+#define AB_FD_CHUNK 64
+
+/* The most threads that look out for children. */
+#define AB_CHILD_THREADS 4
+
+/* What native threads do for fibers; each has a pool of its own, so that none can fill another's.
+ */
+enum ab_pool_kind { AB_POOL_NAMES, AB_POOL_CHILDREN, AB_POOL_FILES, AB_POOLS };
+
+typedef struct ab_fd_table {
+  ab_fd_state **chunks; /* of AB_FD_CHUNK states; addresses never change */
+  size_t count;
+} ab_fd_table;
+
+/* A running timeout_after block; lives on its fiber's C stack. Or, with `chore`, something else
+ * that is due at a time: it is called on the root fiber, off the heap, in place of raising. Neither
+ * keeps the loop running. */
+typedef struct ab_timeout {
+  ab_heap_node timer;
+  VALUE fiber, exception, message; /* nil: the usual message */
+  void (*chore)(struct ab_loop *loop, struct ab_timeout *timeout);
+} ab_timeout;
+
+struct ab_loop {
+  ab_poller *poller; /* NULL once closed */
+  VALUE self, thread, root;
+  VALUE fiber_class;
+  VALUE parker;  /* the fiber that gave control to the root fiber last; nil when one ended */
+  VALUE current; /* the fiber that the loop, or one that parked, switched to last; nil: none runs */
+  size_t chain;  /* how many more fibers may be run before the loop has its turn */
+  VALUE carrier; /* the fiber that the loop runs, or that resumed the one it runs */
+  VALUE forward; /* an exception that ab_loop_run has to raise */
+  ab_list ready, parked;
+  size_t parked_count, ready_count;
+  ab_heap timers;   /* of waiters */
+  ab_heap timeouts; /* of timeout_after */
+  ab_waiters waiters;
+  ab_nsec now;
+  ab_nsec swept; /* when waits for closed IOs were last looked for */
+  const ab_loop_client *client;
+  void *client_ctx;
+  ab_fd_table fds;
+  size_t fd_waits;  /* how many fibers wait for an IO: a descriptor, several, or a file's disk */
+  ab_list unproven; /* descriptors whose registration is trusted for the moment, oldest first */
+  ab_offload *pools[AB_POOLS];   /* by enum ab_pool_kind; made when first needed */
+  ab_list writes;                /* rb_sched_file.c: who writes to files on threads, in order */
+  volatile uint32_t *fork_guard; /* reads 0 in a forked child */
+  pid_t owner;
+  uint8_t blocked; /* enum ab_blocked */
+  bool running, closing, closed;
+  bool dirty; /* fibers have run since the last sweep */
+  /* rb_preempt.c */
+  ab_nsec quantum;       /* 0: no preemption */
+  ab_watchdog *watchdog; /* while ab_loop_run runs and there is a quantum */
+  ab_list regions, deferred;
+  int fatal; /* what rb_protect said of a Thread#kill that the root fiber has to go on with */
+  ID unsafe[AB_UNSAFE_METHODS];
+};
+
+/* The loop of a scheduler in any state. */
+ab_loop *ab__loop_get(VALUE scheduler);
+VALUE ab__loop_alloc(VALUE klass);
+/* The same; NULL for what is no Abaca::Scheduler. Never raises. */
+ab_loop *ab__loop_or_null(VALUE scheduler);
+/* True in a process that was forked after the scheduler was made. */
+bool ab__loop_forked(const ab_loop *loop);
+/* Ends the loop's life: no hook works afterwards. Idempotent. */
+void ab__loop_close(ab_loop *loop);
+/* Raises unless the loop is open, of this process, and (from the first use on) of this thread. */
+void ab__loop_check(ab_loop *loop);
+
+/* The current or a future wait of `fiber`, or NULL. */
+ab_waiter *ab__loop_waiter(ab_loop *loop, VALUE fiber);
+/* Makes the wait that keeps `fiber`, or a fiber that it resumed, raise `exception`. Returns false
+ * when there is none, or when another exception is already on its way. */
+bool ab__loop_interrupt(ab_loop *loop, VALUE fiber, VALUE exception);
+/* Does it to every fiber that waits. */
+void ab__loop_interrupt_all(ab_loop *loop, VALUE exception);
+/* Lets every other ready fiber run before the current one goes on. */
+void ab__loop_pass(ab_loop *loop);
+/* The same for a preempted fiber. The waiter is the caller's, prepared as for ab_loop_park. */
+void ab__loop_step_aside(ab_loop *loop, ab_waiter *waiter);
+/* Switches from the current fiber to the root fiber; the fiber is parked by its caller's own means.
+ */
+void ab__loop_leave(ab_loop *loop);
+/* True on the root fiber, and while the loop does not run on any fiber that it has nothing to do
+ * with. */
+bool ab__loop_at_home(ab_loop *loop);
+/* As ab_loop_transfer on the root fiber; returns false when Ruby refused the switch. */
+bool ab__loop_enter(ab_loop *loop, VALUE fiber);
+/* Deals with how a fiber's body ended, after rb_protect said `state`: reports an exception,
+ * forwards one that concerns the process. Returns false when the caller must go on with
+ * rb_jump_tag. */
+bool ab__loop_ended(ab_loop *loop, int state);
+/* The threads of a kind, or NULL when there is no memory. */
+ab_offload *ab__loop_pool(ab_loop *loop, enum ab_pool_kind kind);
+/* monotonic now + timeout. */
+ab_nsec ab__deadline_after(ab_nsec timeout);
+/* Converts nil or seconds. Returns false for "never". Raises TypeError and ArgumentError. */
+bool ab__timeout_of(VALUE seconds, ab_nsec *timeout);
+
+/* What a typed object is in C. From Ruby 3.3 on some have it inside the object. */
+static inline const void *ab__object_data(VALUE object) {
+#if RUBY_API_VERSION_CODE >= 30300
+  return RTYPEDDATA_GET_DATA(object);
+#else
+  return RTYPEDDATA_DATA(object);
+#endif
+}
+
+/* A non-blocking fiber that runs `body`, with the storage of the current one when `inherit`. */
+VALUE ab__fiber_new(rb_block_call_func_t body, VALUE data);
+
+/* rb_fdwait.c. Registers the interest; the caller takes it off with ab_list_remove. Returns false
+ * when the descriptor is always ready (a regular file). Raises when it cannot be watched. */
+bool ab__fd_watch(ab_loop *loop, int fd, ab_interest *interest);
+/* A system call has said EAGAIN: the next event of this kind will be an edge. */
+void ab__fd_exhausted(ab_loop *loop, int fd, uint32_t events);
+/* Renews the registrations that waits have relied on since `since` or before. */
+void ab__fd_prove(ab_loop *loop, ab_nsec since);
+/* Wakes whoever waits for an IO that was closed. */
+void ab__fd_sweep(ab_loop *loop);
+/* The number is about to be closed: forget it. */
+void ab__fd_closed(ab_loop *loop, int fd);
+void ab__fd_fini(ab_loop *loop);
+/* Parks until fd is ready for one of `events` (AB_POLL_*). Returns the set, 0 on time-out. */
+uint32_t ab__fd_wait(ab_loop *loop, int fd, VALUE io, uint32_t events, ab_nsec deadline,
+                     uint8_t kind, VALUE object);
+bool ab__io_closed(VALUE io);
+
+/* rb_sched_io.c. Is an IO closed that io_select waits for? The waiter is one with AB_WAIT_IO and no
+ * events. */
+bool ab__select_closed(const ab_waiter *waiter);
+
+/* rb_sched_file.c. What a read or write of a descriptor may have to wait for. */
+enum ab_file_kind {
+  AB_FILE_STREAM, /* a peer: the poller knows */
+  AB_FILE_MEMORY, /* nobody: tmpfs, proc, a directory */
+  AB_FILE_DISK,   /* a disk; what is written goes to the page cache first */
+  AB_FILE_REMOTE  /* another machine or process, for each write too */
+};
+enum ab_file_kind ab__file_kind(int fd);
+
+/* One read or write that is done by a thread while the fiber waits. */
+typedef struct ab_file_op {
+  VALUE io;
+  bool write;
+  off_t from; /* -1: at the file's position, which moves */
+  /* Where the data behind the first `done` octets goes to or comes from; asked after each wait. May
+   * raise. */
+  char *(*octets)(void *ctx, size_t done, size_t *size);
+  void *ctx;
+} ab_file_op;
+
+#define AB_FILE_IN_PLACE (-SSIZE_MAX - 1) /* no thread can do it */
+
+/* Returns octets (a read: at most 1 MiB; a write: all, unless the disk is full), -errno, or
+ * AB_FILE_IN_PLACE. What interrupts the wait leaves the file's position alone when it reads. */
+ssize_t ab__file_transfer(ab_loop *loop, const ab_file_op *op);
+/* True while another fiber writes to the file through a thread: whoever comes later has to wait. */
+bool ab__file_busy(const ab_loop *loop, VALUE io);
+
+/* rb_preempt.c. Begins and ends the watch over the fibers of a loop that runs. */
+void ab__preempt_start(ab_loop *loop);
+void ab__preempt_stop(ab_loop *loop);
+void ab__preempt_mark(const ab_loop *loop);
+void ab__preempt_fini(ab_loop *loop);
+/* Takes what was raised in the fiber while it was preempted, or nil. */
+VALUE ab__preempt_deferred(ab_loop *loop, VALUE fiber);
+
+/* Adds the methods of rb_sched_io.c, rb_sched_time.c, rb_sched_process.c,
+ * rb_sched_fibers.c and rb_preempt.c. */
+void ab__init_sched_io(VALUE klass);
+void ab__init_sched_time(VALUE klass);
+void ab__init_sched_process(VALUE klass);
+void ab__init_sched_fibers(VALUE klass);
+void ab__init_preempt(VALUE klass);
+
+#endif

@@ -1,0 +1,515 @@
+/* The env builder. A template Hash is duplicated and what differs is set, with interned keys: the
+ * cheapest way there is to a Hash of its own for each request. */
+#include "rb/server/rb_env.h"
+
+#include <ruby/encoding.h>
+#include <ruby/version.h>
+#include <string.h>
+
+#include "http1/write.h"
+#include "rb/server/rb_proxies.h"
+
+enum name_flag {
+  NAME_UNDERSCORE = 1, /* spelled with "_": yields to the same name spelled with "-" */
+  NAME_DROPPED = 2     /* never reaches the application */
+};
+
+static VALUE interned(const char *ptr, size_t len) {
+  return rb_enc_interned_str(ptr, (long)len, rb_utf8_encoding());
+}
+
+static VALUE octets(ab_view view) {
+  return rb_str_new(view.ptr, (long)view.len);
+}
+
+/* An env being filled. */
+typedef struct filling {
+  VALUE env;
+  st_table *table; /* of env, or NULL: then the keys are set in the ordinary way */
+} filling;
+
+/* Setting interned keys in the Hash's own table spares asking each time whether they are: that
+ * makes a request 0.2 us cheaper. It is not the same in every version of Ruby: it is compiled in
+ * where the function exists, and used when try_direct found that it works. The Hash is taken out of
+ * the write barrier's protection, so that none is needed for each of the values. */
+static filling fill(const ab_env_builder *builder, VALUE env) {
+#ifdef HAVE_RB_HASH_TBL
+  if (builder->direct) {
+    RB_OBJ_WB_UNPROTECT(env);
+    return (filling){env, RHASH_TBL(env)};
+  }
+#endif
+  (void)builder;
+  return (filling){env, NULL};
+}
+
+/* The key is an interned String. */
+static inline void set(filling into, VALUE key, VALUE value) {
+#ifdef HAVE_RB_HASH_TBL
+  if (AB_LIKELY(into.table != NULL)) {
+    st_insert(into.table, key, value);
+    return;
+  }
+#endif
+  rb_hash_aset(into.env, key, value);
+}
+
+/* A copy of the template has its entries where the template has them, so that the keys that every
+ * request sets need not be searched for: another 0.1 us. This is how st.c of Ruby 3 keeps them;
+ * find_places looks whether it does, and an entry that is not the expected one is left alone. */
+#define NO_PLACE 0xff
+
+#if defined HAVE_RB_HASH_TBL && RUBY_API_VERSION_MAJOR == 3
+typedef struct entry {
+  st_index_t hash;
+  st_data_t key, record;
+} entry;
+
+static inline entry *entry_at(const st_table *table, size_t place, VALUE key) {
+  if (place < table->entries_start || place >= table->entries_bound) return NULL;
+  entry *found = (entry *)(void *)table->entries + place;
+  return found->key == key && found->hash != ~(st_index_t)0 ? found : NULL; /* or deleted */
+}
+
+static uint8_t find_place(const st_table *table, VALUE key) {
+  for (size_t place = 0; place < table->entries_bound && place < NO_PLACE; place++) {
+    if (entry_at(table, place, key)) return (uint8_t)place;
+  }
+  return NO_PLACE;
+}
+
+static inline bool set_in_place(filling into, uint8_t place, VALUE key, VALUE value) {
+  entry *found = AB_LIKELY(into.table != NULL) ? entry_at(into.table, place, key) : NULL;
+  if (AB_UNLIKELY(!found)) return false;
+  found->record = value;
+  return true;
+}
+#else
+static inline bool set_in_place(filling into, uint8_t place, VALUE key, VALUE value) {
+  (void)into, (void)place, (void)key, (void)value;
+  return false;
+}
+#endif
+
+static inline void set_usual(const ab_env_builder *builder, filling into, enum ab_env_usual which,
+                             VALUE value) {
+  VALUE key = builder->usual[which];
+  if (!set_in_place(into, builder->places[which], key, value)) set(into, key, value);
+}
+
+/* What was set in its place must be what a search by the key's contents finds. */
+static bool places_hold(const ab_env_builder *builder) {
+  VALUE env = rb_hash_dup(builder->template);
+  filling into = fill(builder, env);
+  for (int i = 0; i < AB_USUAL_COUNT; i++) {
+    if (!set_in_place(into, builder->places[i], builder->usual[i], INT2FIX(i))) return false;
+    if (rb_hash_aref(env, rb_str_dup(builder->usual[i])) != INT2FIX(i)) return false;
+  }
+  return rb_hash_size(env) == rb_hash_size(builder->template);
+}
+
+static void find_places(ab_env_builder *builder) {
+  memset(builder->places, NO_PLACE, sizeof builder->places);
+#if defined HAVE_RB_HASH_TBL && RUBY_API_VERSION_MAJOR == 3
+  if (!builder->direct) return;
+  const st_table *table = RHASH_TBL(builder->template);
+  for (int i = 0; i < AB_USUAL_COUNT; i++) {
+    builder->places[i] = find_place(table, builder->usual[i]);
+  }
+  if (!places_hold(builder)) memset(builder->places, NO_PLACE, sizeof builder->places);
+#endif
+}
+
+/* Whether a key that was set directly is found by its contents, and an old one replaced. */
+static bool try_direct(ab_env_builder *builder) {
+  builder->direct = true;
+  VALUE env = rb_hash_dup(builder->template), size = rb_hash_size(env);
+  VALUE old_key = builder->keys[AB_ENV_PATH_INFO], new_key = builder->keys[AB_ENV_HTTP_COOKIE];
+  filling into = fill(builder, env);
+  set(into, old_key, INT2FIX(1));
+  set(into, new_key, INT2FIX(2));
+  return rb_hash_aref(env, rb_str_dup(old_key)) == INT2FIX(1) &&
+         rb_hash_aref(env, rb_str_dup(new_key)) == INT2FIX(2) &&
+         FIX2LONG(rb_hash_size(env)) == FIX2LONG(size) + 1;
+}
+
+/* The usual request then overwrites a few values and adds its own fields. */
+static void fill_template(ab_env_builder *builder, VALUE template) {
+  static const struct {
+    enum ab_env_key key;
+    const char *value;
+  } usual[] = {
+      {AB_ENV_REQUEST_METHOD, "GET"}, {AB_ENV_PATH_INFO, "/"},
+      {AB_ENV_QUERY_STRING, ""},      {AB_ENV_REQUEST_URI, "/"},
+      {AB_ENV_SERVER_NAME, ""},       {AB_ENV_SERVER_PORT, ""},
+      {AB_ENV_REMOTE_ADDR, ""},       {AB_ENV_SERVER_PROTOCOL, "HTTP/1.1"},
+      {AB_ENV_HTTP_HOST, ""},
+  };
+  VALUE scheme = rb_hash_aref(template, builder->url_scheme);
+  if (!NIL_P(scheme) && rb_str_equal(scheme, builder->schemes[AB_SCHEME_HTTPS]) == Qtrue) {
+    builder->scheme = AB_SCHEME_HTTPS;
+    rb_hash_aset(template, builder->keys[AB_ENV_HTTPS], builder->on);
+  }
+  for (size_t i = 0; i < AB_ARRAY_LEN(usual); i++) {
+    rb_hash_aset(template, builder->keys[usual[i].key],
+                 interned(usual[i].value, strlen(usual[i].value)));
+  }
+  /* Their places are taken here, so that setting them never makes the table grow. */
+  for (size_t i = AB_USUAL_CLIENT; i < AB_USUAL_COUNT; i++) {
+    rb_hash_aset(template, builder->usual[i], Qnil);
+  }
+}
+
+void ab_env_init(ab_env_builder *builder, VALUE template) {
+  static const char *const names[] = {
+#define AB_ENV_KEY_NAME(name) #name,
+      AB_ENV_KEYS(AB_ENV_KEY_NAME)
+#undef AB_ENV_KEY_NAME
+  };
+  Check_Type(template, T_HASH);
+  for (size_t i = 0; i < AB_ENV_KEY_COUNT; i++) {
+    builder->keys[i] = interned(names[i], strlen(names[i]));
+  }
+  builder->rack_input = interned("rack.input", 10);
+  builder->trailers = interned("abaca.trailers", 14);
+  builder->http_1_0 = interned("HTTP/1.0", 8);
+  builder->url_scheme = interned("rack.url_scheme", 15);
+  builder->on = interned("on", 2);
+  builder->schemes[AB_SCHEME_HTTP] = interned("http", 4);
+  builder->schemes[AB_SCHEME_HTTPS] = interned("https", 5);
+  builder->ports[AB_SCHEME_HTTP] = interned("80", 2);
+  builder->ports[AB_SCHEME_HTTPS] = interned("443", 3);
+  builder->scheme = AB_SCHEME_HTTP;
+  builder->nets = builder->client_field = Qnil;
+  builder->usual[AB_USUAL_PATH_INFO] = builder->keys[AB_ENV_PATH_INFO];
+  builder->usual[AB_USUAL_REQUEST_URI] = builder->keys[AB_ENV_REQUEST_URI];
+  builder->usual[AB_USUAL_CLIENT] = interned("abaca.client", 12);
+  builder->usual[AB_USUAL_HIJACK] = interned("rack.hijack", 11);
+  builder->usual[AB_USUAL_FINISHED] = interned("rack.response_finished", 22);
+  builder->usual[AB_USUAL_REPLIED] = interned("rack.after_reply", 16);
+  builder->template = rb_hash_dup(template);
+  fill_template(builder, builder->template);
+  builder->names = ZALLOC_N(ab_name_entry, AB_NAME_SLOTS);
+  builder->name_count = 0;
+  builder->memo = (ab_env_memo){.addr_family = 0xff, .scheme = builder->scheme};
+  builder->direct = try_direct(builder);
+  find_places(builder);
+}
+
+void ab_env_fini(ab_env_builder *builder) {
+  xfree(builder->names);
+  builder->names = NULL;
+}
+
+void ab_env_mark(const ab_env_builder *builder) {
+  rb_gc_mark(builder->template);
+  for (size_t i = 0; i < AB_ENV_KEY_COUNT; i++) rb_gc_mark(builder->keys[i]);
+  rb_gc_mark(builder->rack_input);
+  rb_gc_mark(builder->trailers);
+  rb_gc_mark(builder->http_1_0);
+  rb_gc_mark(builder->url_scheme);
+  rb_gc_mark(builder->on);
+  for (size_t i = 0; i < AB_ARRAY_LEN(builder->schemes); i++) {
+    rb_gc_mark(builder->schemes[i]);
+    rb_gc_mark(builder->ports[i]);
+  }
+  /* Marked so, they do not move, and `forwarding` may point into them. */
+  rb_gc_mark(builder->nets);
+  rb_gc_mark(builder->client_field);
+  for (size_t i = 0; i < AB_USUAL_COUNT; i++) rb_gc_mark(builder->usual[i]);
+  if (!builder->names) return;
+  for (size_t i = 0; i < AB_NAME_SLOTS; i++) {
+    if (builder->names[i].len) rb_gc_mark(builder->names[i].key);
+  }
+}
+
+/* --- field names --- */
+
+/* "HTTP_" and the name in upper case, with "_" for "-" (RFC 3875 4.1.18). */
+static VALUE env_key(const char *name, size_t len) {
+  VALUE key = rb_str_buf_new((long)len + 5);
+  rb_str_cat(key, "HTTP_", 5);
+  rb_str_cat(key, name, (long)len);
+  char *p = RSTRING_PTR(key) + 5;
+  for (size_t i = 0; i < len; i++) {
+    if (p[i] >= 'a' && p[i] <= 'z') {
+      p[i] = (char)(p[i] - 'a' + 'A');
+    } else if (p[i] == '-') {
+      p[i] = '_';
+    }
+  }
+  VALUE fstring = interned(RSTRING_PTR(key), (size_t)RSTRING_LEN(key));
+  RB_GC_GUARD(key);
+  return fstring;
+}
+
+/* Spellings that would pass for a field which decides on framing, and "Proxy", which CGI-minded
+ * libraries take for the HTTP_PROXY of the process's environment (CVE-2016-5385). */
+static bool dropped(const char *name, size_t len) {
+  static const char *const names[] = {"content_length", "content_type", "transfer_encoding",
+                                      "proxy"};
+  for (size_t i = 0; i < AB_ARRAY_LEN(names); i++) {
+    if (strlen(names[i]) == len && ab_equals_nocase(name, names[i], len)) return true;
+  }
+  return false;
+}
+
+static uint8_t name_flags(const char *name, size_t len) {
+  uint8_t flags = memchr(name, '_', len) ? NAME_UNDERSCORE : 0;
+  return dropped(name, len) ? flags | NAME_DROPPED : flags;
+}
+
+static uint32_t hash_name(const char *name, size_t len) {
+  uint64_t head = 0, tail = 0;
+  if (len >= 8) {
+    memcpy(&head, name, 8);
+    memcpy(&tail, name + len - 8, 8);
+  } else {
+    memcpy(&head, name, len);
+  }
+  uint64_t hash = (head ^ (tail * 0x9E3779B97F4A7C15u) ^ len) * 0xD6E8FEB86659FD93u;
+  return (uint32_t)(hash >> 40);
+}
+
+/* The key for a field name and its flags. Exact spellings are remembered, so that the usual field
+ * costs one comparison. */
+static VALUE key_of(ab_env_builder *builder, const ab_field *field, uint8_t *flags) {
+  const char *name = field->name;
+  size_t len = field->name_len;
+  ab_name_entry *entry = NULL;
+  if (len <= AB_NAME_LEN_MAX) {
+    uint32_t slot = hash_name(name, len);
+    for (;;) {
+      entry = &builder->names[slot++ & (AB_NAME_SLOTS - 1)];
+      if (entry->len == len && memcmp(entry->name, name, len) == 0) {
+        *flags = entry->flags;
+        return entry->key;
+      }
+      if (entry->len == 0) break;
+    }
+  }
+  *flags = name_flags(name, len);
+  VALUE key = env_key(name, len);
+  if (entry && builder->name_count < AB_NAME_ENTRIES) {
+    entry->key = key;
+    entry->flags = *flags;
+    memcpy(entry->name, name, len);
+    entry->len = (uint8_t)len;
+    builder->name_count++;
+  }
+  return key;
+}
+
+/* --- fields --- */
+
+/* Sets the field, or joins it with an earlier line of the same name (RFC 9110 5.3; cookies as in
+ * RFC 6265 5.4). `seen` holds the keys of the lines before. */
+static void add_field(const ab_env_builder *builder, filling into, VALUE key, ab_view value,
+                      VALUE *seen, uint32_t *seen_count) {
+  for (uint32_t i = 0; i < *seen_count; i++) {
+    if (seen[i] != key) continue;
+    VALUE joined = rb_hash_aref(into.env, key);
+    rb_str_cat(joined, key == builder->keys[AB_ENV_HTTP_COOKIE] ? "; " : ", ", 2);
+    rb_str_cat(joined, value.ptr, (long)value.len);
+    return;
+  }
+  seen[(*seen_count)++] = key;
+  set(into, key, octets(value));
+}
+
+/* Fields spelled with "_" come last and only where the real name was not sent: a client must not be
+ * able to pass for a proxy that sets X-Forwarded-For (CVE-2024-45614). */
+static void add_underscored(ab_env_builder *builder, filling into, const ab_request *request,
+                            VALUE *seen, uint32_t *seen_count) {
+  uint32_t real = *seen_count;
+  for (uint32_t i = 0; i < request->field_count; i++) {
+    const ab_field *field = &request->fields[i];
+    if (field->id != AB_FIELD_OTHER) continue;
+    uint8_t flags;
+    VALUE key = key_of(builder, field, &flags);
+    if (!(flags & NAME_UNDERSCORE) || flags & NAME_DROPPED) continue;
+    bool collides = false;
+    for (uint32_t k = 0; k < real; k++) collides = collides || seen[k] == key;
+    ab_view value = {field->value, field->value_len};
+    if (!collides) add_field(builder, into, key, value, seen, seen_count);
+  }
+}
+
+/* The members of a comma-separated list, without the white space around them (RFC 9110 5.6.1). */
+static void push_members(VALUE list, const char *ptr, size_t len) {
+  const char *end = ptr + len;
+  while (ptr < end) {
+    const char *comma = memchr(ptr, ',', (size_t)(end - ptr)), *stop = comma ? comma : end;
+    const char *last = stop;
+    while (ptr < last && (*ptr == ' ' || *ptr == '\t')) ptr++;
+    while (last > ptr && (last[-1] == ' ' || last[-1] == '\t')) last--;
+    if (last > ptr) rb_ary_push(list, rb_str_new(ptr, last - ptr));
+    ptr = comma ? comma + 1 : end;
+  }
+}
+
+/* rack.protocol: what the client would switch to (Rack SPEC; RFC 9110 7.8). */
+static void add_protocols(VALUE env, const ab_request *request) {
+  VALUE list = rb_ary_new();
+  for (uint32_t i = 0; i < request->field_count; i++) {
+    const ab_field *field = &request->fields[i];
+    if (field->id == AB_FIELD_UPGRADE) push_members(list, field->value, field->value_len);
+  }
+  rb_hash_aset(env, rb_str_new_cstr("rack.protocol"), list);
+}
+
+static void add_fields(ab_env_builder *builder, filling into, const ab_request *request) {
+  const VALUE *keys = builder->keys;
+  VALUE *seen = ALLOCA_N(VALUE, request->field_count + 1);
+  uint32_t seen_count = 0;
+  bool underscored = false;
+  for (uint32_t i = 0; i < request->field_count; i++) {
+    const ab_field *field = &request->fields[i];
+    ab_view value = {field->value, field->value_len};
+    uint8_t flags = 0;
+    VALUE key;
+    switch (field->id) {
+    case AB_FIELD_HOST:
+      continue; /* set with the server's name */
+    case AB_FIELD_CONTENT_LENGTH:
+      key = keys[AB_ENV_CONTENT_LENGTH];
+      break;
+    case AB_FIELD_CONTENT_TYPE:
+      key = keys[AB_ENV_CONTENT_TYPE];
+      break;
+    default:
+      key = key_of(builder, field, &flags);
+    }
+    if (flags & NAME_UNDERSCORE) underscored = true;
+    if (flags) continue;
+    add_field(builder, into, key, value, seen, &seen_count);
+  }
+  if (underscored) add_underscored(builder, into, request, seen, &seen_count);
+}
+
+/* --- who talks to whom --- */
+
+/* Nearly every request names the Host of the one before it, and often has the same peer and, behind
+ * a proxy, the same scheme: these values stand in the template, and are changed there. */
+static void recall_scheme(ab_env_builder *builder, uint8_t scheme) {
+  if (AB_LIKELY(builder->memo.scheme == scheme)) return;
+  rb_hash_aset(builder->template, builder->url_scheme, builder->schemes[scheme]);
+  if (scheme == AB_SCHEME_HTTPS) {
+    rb_hash_aset(builder->template, builder->keys[AB_ENV_HTTPS], builder->on);
+  } else {
+    rb_hash_delete(builder->template, builder->keys[AB_ENV_HTTPS]);
+  }
+  find_places(builder); /* the table may have been made anew */
+  builder->memo.scheme = scheme;
+  builder->memo.authority_len = 0; /* the default port is another one */
+}
+
+static void recall_host(ab_env_builder *builder, const ab_request *request) {
+  const VALUE *keys = builder->keys;
+  ab_env_memo *memo = &builder->memo;
+  ab_view authority = request->authority;
+  if (memo->authority_len == authority.len &&
+      memcmp(memo->authority, authority.ptr, authority.len) == 0) {
+    return;
+  }
+  VALUE port = request->port.len ? rb_obj_freeze(octets(request->port))
+                                 : builder->ports[builder->memo.scheme];
+  rb_hash_aset(builder->template, keys[AB_ENV_HTTP_HOST], rb_obj_freeze(octets(authority)));
+  rb_hash_aset(builder->template, keys[AB_ENV_SERVER_NAME], rb_obj_freeze(octets(request->host)));
+  rb_hash_aset(builder->template, keys[AB_ENV_SERVER_PORT], port);
+  memo->authority_len = 0; /* one that is too long is not remembered */
+  if (authority.len <= sizeof(memo->authority)) {
+    memo->authority_len = (uint8_t)authority.len;
+    memcpy(memo->authority, authority.ptr, authority.len);
+  }
+}
+
+static void recall_peer(ab_env_builder *builder, const ab_addr *peer) {
+  ab_env_memo *memo = &builder->memo;
+  if (peer->family == memo->addr_family && memcmp(peer->bytes, memo->addr, 16) == 0) return;
+  if (builder->fixed_peer) return;
+  char text[AB_ADDR_TEXT_MAX];
+  size_t len = ab_addr_text(peer, text);
+  /* A unix socket's peer is on this machine. */
+  VALUE value = len ? interned(text, len) : interned("127.0.0.1", 9);
+  rb_hash_aset(builder->template, builder->keys[AB_ENV_REMOTE_ADDR], value);
+  memo->addr_family = peer->family;
+  memcpy(memo->addr, peer->bytes, 16);
+}
+
+/* HTTP/1.0 without Host: the socket's own name has to do. */
+static void name_by_socket(const ab_env_builder *builder, VALUE env, ab_conn *conn) {
+  const VALUE *keys = builder->keys;
+  const ab_listener *listener = ab_conn_listener(conn);
+  bool tcp = ab_listener_family(listener) == AB_LISTEN_TCP;
+  const char *name = tcp ? ab_listener_name(listener) : "localhost";
+  rb_hash_delete(env, keys[AB_ENV_HTTP_HOST]);
+  rb_hash_aset(env, keys[AB_ENV_SERVER_NAME],
+               strchr(name, ':') ? rb_sprintf("[%s]", name) : rb_str_new_cstr(name));
+  rb_hash_aset(env, keys[AB_ENV_SERVER_PORT],
+               tcp ? rb_sprintf("%u", ab_listener_port(listener)) : rb_str_new_cstr("80"));
+}
+
+void ab_env_trust(ab_env_builder *builder, VALUE nets, VALUE client_field, bool rfc7239) {
+  builder->nets = nets;
+  builder->client_field = client_field;
+  builder->forwarding = (ab_forwarding){
+      .trusted = ab_nets_ptr(nets),
+      .trusted_count = ab_nets_count(nets),
+      .rfc7239 = rfc7239,
+  };
+  if (!NIL_P(client_field)) {
+    builder->forwarding.client_field =
+        (ab_view){RSTRING_PTR(client_field), (size_t)RSTRING_LEN(client_field)};
+  }
+  builder->forwards =
+      builder->forwarding.trusted_count > 0 || builder->forwarding.client_field.len > 0;
+}
+
+void ab_env_fix_peer(ab_env_builder *builder, VALUE text) {
+  builder->fixed_peer = true;
+  rb_hash_aset(builder->template, builder->keys[AB_ENV_REMOTE_ADDR], rb_str_new_frozen(text));
+}
+
+VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *request) {
+  const VALUE *keys = builder->keys;
+  if (AB_UNLIKELY(builder->forwards)) {
+    ab_forwarded from = ab_forwarded_resolve(&builder->forwarding, ab_conn_peer(conn), request);
+    recall_peer(builder, &from.client);
+    recall_scheme(builder, from.scheme == AB_SCHEME_UNSAID ? builder->scheme : from.scheme);
+  } else {
+    recall_peer(builder, ab_conn_peer(conn));
+  }
+  if (request->authority.len > 0) recall_host(builder, request);
+  VALUE env = rb_hash_dup(builder->template);
+  if (request->authority.len == 0) name_by_socket(builder, env, conn);
+  filling into = fill(builder, env);
+  if (!(request->method.len == 3 && memcmp(request->method.ptr, "GET", 3) == 0)) {
+    set(into, keys[AB_ENV_REQUEST_METHOD], interned(request->method.ptr, request->method.len));
+  }
+  set_usual(builder, into, AB_USUAL_PATH_INFO, octets(request->path));
+  set_usual(builder, into, AB_USUAL_REQUEST_URI, octets(request->target));
+  if (request->query.len) set(into, keys[AB_ENV_QUERY_STRING], octets(request->query));
+  if (request->minor == 0) set(into, keys[AB_ENV_SERVER_PROTOCOL], builder->http_1_0);
+  add_fields(builder, into, request);
+  if (request->framing.upgrade && request->minor > 0) add_protocols(env, request);
+  RB_GC_GUARD(env);
+  return env;
+}
+
+void ab_env_set_exchange(const ab_env_builder *builder, VALUE env, VALUE client,
+                         VALUE response_finished, VALUE after_reply) {
+  filling into = fill(builder, env);
+  set_usual(builder, into, AB_USUAL_CLIENT, client);
+  set_usual(builder, into, AB_USUAL_HIJACK, client);
+  set_usual(builder, into, AB_USUAL_FINISHED, response_finished);
+  set_usual(builder, into, AB_USUAL_REPLIED, after_reply);
+}
+
+void ab_env_set_input(const ab_env_builder *builder, VALUE env, VALUE input) {
+  rb_hash_aset(env, builder->rack_input, input);
+}
+
+void ab_env_set_trailers(const ab_env_builder *builder, VALUE env, VALUE trailers) {
+  rb_hash_aset(env, builder->trailers, trailers);
+}

@@ -1,0 +1,101 @@
+/* The server's usual host: the loop of an Abaca::Scheduler, which the engine shares with the waits
+ * of fibers, and a pool whose fibers run one request after another. */
+#include "rb/scheduler/rb_scheduler.h"
+#include "rb/server/rb_server.h"
+
+/* --- starting --- */
+
+static void run_exchange(void *arg) {
+  ab_server *server = arg;
+  ab_exchange exchange;
+  ab_taken taken = ab_server_taken(server);
+  ab_server_serve(server, &taken, &exchange);
+}
+
+static bool next_job(void *ctx, ab_job_fn *fn, void **arg) {
+  ab_server *server = ctx;
+  if (!server->dispatching || !ab_server_next(server)) return false;
+  *fn = run_exchange;
+  *arg = server;
+  return true;
+}
+
+void ab_native_begin(ab_server *server) {
+  ab_pool_set_next(server->pool, next_job, server);
+}
+
+void ab_native_end(ab_server *server) {
+  ab_pool_set_next(server->pool, NULL, NULL);
+}
+
+static bool native_available(const ab_server *server) {
+  return ab_pool_available(server->pool);
+}
+
+static bool native_start(ab_server *server) {
+  return ab_pool_start(server->pool, server->loop, run_exchange, server);
+}
+
+/* --- waiting --- */
+
+/* One waiting fiber; on its stack. */
+typedef struct native_wait {
+  ab_list link; /* in exchange->waits */
+  ab_loop *loop;
+  ab_waiter waiter;
+} native_wait;
+
+static VALUE park(VALUE arg) {
+  native_wait *wait = (native_wait *)arg;
+  ab_loop_park(wait->loop, &wait->waiter, 0);
+  return Qnil;
+}
+
+static VALUE parked(VALUE arg) {
+  ab_list_remove(&((native_wait *)arg)->link);
+  return Qnil;
+}
+
+static void wait_for_exchange(ab_exchange *exchange, enum ab_wait_kind kind) {
+  native_wait wait = {.loop = exchange->server->loop};
+  wait.waiter.kind = (uint8_t)kind;
+  wait.waiter.object = exchange->env;
+  ab_list_append(&exchange->waits, &wait.link);
+  rb_ensure(park, (VALUE)&wait, parked, (VALUE)&wait);
+}
+
+static void wake_exchange(ab_exchange *exchange) {
+  ab_list_each (node, next, &exchange->waits) {
+    native_wait *wait = AB_CONTAINER_OF(node, native_wait, link);
+    ab_loop_wake(wait->loop, &wait->waiter);
+  }
+}
+
+static bool native_can_wait(const ab_server *server) {
+  return rb_thread_current() == server->thread && rb_fiber_current() != ab_loop_root(server->loop);
+}
+
+/* Its waits end in order, so there is nothing to let pass. */
+static void native_settle(ab_server *server) {
+  (void)server;
+}
+
+static bool native_interrupt(ab_exchange *exchange, VALUE exception) {
+  return ab__loop_interrupt(exchange->server->loop, exchange->fiber, exception);
+}
+
+static void native_interrupt_all(ab_server *server, VALUE exception) {
+  ab__loop_interrupt_all(server->loop, exception);
+}
+
+const ab_host ab_host_native = {
+    .available = native_available,
+    .start = native_start,
+    .can_wait = native_can_wait,
+    .wait = wait_for_exchange,
+    .wake = wake_exchange,
+    .settle = native_settle,
+    .interrupt = native_interrupt,
+    .interrupt_all = native_interrupt_all,
+    .in_turns = true,
+};

@@ -1,0 +1,82 @@
+/* What the parts of the response writer share (rb_response*.c, rb_interim.c, rb_hijack.c). */
+#ifndef AB_RB_RESPONSE_H
+#define AB_RB_RESPONSE_H
+
+#include "rb/server/rb_server.h"
+
+/* Which lines are being written; each kind has fields that must not be among them. */
+enum ab_section { AB_SECTION_FINAL, AB_SECTION_INTERIM, AB_SECTION_TRAILER };
+
+/* Lines in the making, in the server's scratch buffer, and what the app's fields say about the
+ * message itself. Between the first octet and the hand-over no Ruby code runs, so that no other
+ * fiber can come in between. */
+typedef struct ab_lines {
+  ab_exchange *exchange;
+  size_t used;            /* octets in the scratch buffer */
+  uint64_t length;        /* Content-Length, if has_length */
+  VALUE hijack, protocol; /* of the keys rack.hijack and rack.protocol; Qnil */
+  VALUE trailers;         /* of the key abaca.trailers; Qnil */
+  const char *problem;    /* why the lines are refused */
+  VALUE problem_object;
+  uint8_t section; /* enum ab_section */
+  bool newlines;   /* a value's lines are field lines of their own */
+  bool has_length, has_date, has_trailer, has_upgrade;
+  bool close, upgrade; /* options of the Connection field */
+  bool chunked;        /* the app writes the chunks itself, as Rack::Chunked does */
+} ab_lines;
+
+NORETURN(void ab_response_refuse(const char *problem, VALUE object));
+
+/* rb_response_lines.c */
+
+/* Empty lines of `section`. */
+ab_lines ab_lines_begin(ab_exchange *exchange, enum ab_section section);
+/* Appends octets. Returns false, with a problem, when memory runs out. */
+bool ab_lines_put(ab_lines *lines, const char *octets, size_t len);
+/* Appends the fields of a Hash. Anything invalid becomes the lines' problem. */
+void ab_lines_put_fields(ab_lines *lines, VALUE headers);
+/* Raises Abaca::AppError when the lines have a problem. */
+void ab_lines_check(const ab_lines *lines);
+/* A Hash, or what is like one. Raises Abaca::AppError for anything else. */
+VALUE ab_lines_hash(VALUE headers);
+
+/* True for a field that no trailer section may have (RFC 9110 6.5.1). `name` is a String. */
+bool ab_lines_forbidden_trailer(VALUE name);
+
+/* rb_response_head.c */
+
+/* The final head's status line and fields. May be called again: Ruby code must not have run in
+ * between the last time and ab_head_end. Raises Abaca::AppError. */
+void ab_head_put(ab_lines *head, VALUE headers);
+/* Adds how the content is delimited; `known` is its length, or UINT64_MAX. Raises AppError. */
+void ab_head_put_framing(ab_lines *head, uint64_t known);
+/* Ends the head and queues it with `small`, content that is copied behind it. Raises
+ * Abaca::PeerError. */
+void ab_head_queue(ab_lines *head, const char *small, size_t small_len);
+
+/* rb_response_body.c */
+
+/* Writes head and content for a body of any kind. Raises what ab_response_write raises. */
+void ab_body_write(ab_lines *head, VALUE headers, VALUE body);
+/* Waits while `pending` (ab_conn_want_room, ab_conn_want_sent) says so. Returns the exchange: the
+ * argument may be no more, if another fiber than the request's has waited. Raises PeerError, and
+ * IOError when the request has ended meanwhile. */
+ab_exchange *ab_response_wait(ab_exchange *exchange, bool (*pending)(ab_conn *conn));
+/* Raises what an error of ab_conn_write means. */
+NORETURN(void ab_response_raise(int error));
+
+/* rb_hijack.c */
+
+/* True when the response asks for another protocol on the connection (RFC 9110 7.8). */
+bool ab_upgrade_wanted(const ab_lines *head);
+/* Writes 101 and hands the socket to the body. Raises what ab_response_write raises. */
+void ab_upgrade_write(ab_lines *head, VALUE headers, VALUE body);
+/* Exchange#call, which is rack.hijack. */
+VALUE ab_exchange_hijack(VALUE self);
+
+/* rb_interim.c */
+
+/* Exchange#inform. */
+VALUE ab_exchange_inform(VALUE self, VALUE status, VALUE headers);
+
+#endif

@@ -1,0 +1,250 @@
+/* Field lines from an app's Hash into the server's scratch buffer: the one way by which names and
+ * values of an app get on the wire, whether in a final head, an interim one or a trailer section
+ * (RFC 9110 5, RFC 9112 5). */
+#include <string.h>
+
+#include "base/bits.h"
+#include "http1/trailer.h"
+#include "http1/write.h"
+#include "rb/server/rb_response.h"
+
+void ab_response_refuse(const char *problem, VALUE object) {
+  rb_raise(ab_error_class("AppError"), "invalid response: %s: %+" PRIsVALUE, problem, object);
+}
+
+ab_lines ab_lines_begin(ab_exchange *exchange, enum ab_section section) {
+  return (ab_lines){.exchange = exchange,
+                    .section = (uint8_t)section,
+                    .newlines = exchange->server->newline_values || section == AB_SECTION_INTERIM,
+                    .hijack = Qnil,
+                    .protocol = Qnil,
+                    .trailers = Qnil,
+                    .problem_object = Qnil};
+}
+
+static int refuse(ab_lines *lines, const char *problem, VALUE object) {
+  lines->problem = problem;
+  lines->problem_object = object;
+  return ST_STOP;
+}
+
+void ab_lines_check(const ab_lines *lines) {
+  if (AB_UNLIKELY(lines->problem != NULL)) {
+    ab_response_refuse(lines->problem, lines->problem_object);
+  }
+}
+
+/* --- the scratch buffer --- */
+
+/* Room for `len` more octets behind `used`; NULL when memory runs out. */
+static char *scratch_room(ab_server *server, size_t used, size_t len) {
+  size_t needed;
+  if (!ab_add_size(used, len, &needed)) return NULL;
+  if (needed > server->scratch_capacity) {
+    size_t capacity = server->scratch_capacity;
+    while (capacity < needed) {
+      if (!ab_mul_size(capacity, 2, &capacity)) return NULL;
+    }
+    char *grown = ab_realloc(&ab_mem_libc, server->scratch, capacity);
+    if (!grown) return NULL;
+    server->scratch = grown;
+    server->scratch_capacity = capacity;
+  }
+  return server->scratch + used;
+}
+
+bool ab_lines_put(ab_lines *lines, const char *octets, size_t len) {
+  char *dst = scratch_room(lines->exchange->server, lines->used, len);
+  if (!dst) {
+    refuse(lines, "no memory for its head", Qnil);
+    return false;
+  }
+  memcpy(dst, octets, len);
+  lines->used += len;
+  return true;
+}
+
+/* --- what the app may say --- */
+
+static bool name_is(VALUE name, const char *lower, size_t len) {
+  return (size_t)RSTRING_LEN(name) == len && ab_equals_nocase(RSTRING_PTR(name), lower, len);
+}
+
+#define NAME_IS(name, lower) name_is(name, lower, sizeof(lower) - 1)
+
+/* 1 to 18 digits. */
+static bool parse_length(const char *ptr, size_t len, uint64_t *length) {
+  *length = 0;
+  if (len == 0 || len > 18) return false;
+  for (size_t i = 0; i < len; i++) {
+    if (ptr[i] < '0' || ptr[i] > '9') return false;
+    *length = *length * 10 + (uint64_t)(ptr[i] - '0');
+  }
+  return true;
+}
+
+static bool contains_nocase(const char *ptr, size_t len, const char *lower) {
+  size_t want = strlen(lower);
+  for (size_t i = 0; i + want <= len; i++) {
+    if (ab_equals_nocase(ptr + i, lower, want)) return true;
+  }
+  return false;
+}
+
+static bool inspect_connection(ab_lines *lines, const char *value, size_t len) {
+  if (contains_nocase(value, len, "close")) lines->close = true;
+  /* "upgrade" is the only other option that an app can mean (RFC 9110 7.6.1). */
+  bool upgrade = contains_nocase(value, len, "upgrade");
+  lines->upgrade = lines->upgrade || upgrade;
+  return upgrade;
+}
+
+static bool inspect_length(ab_lines *lines, const char *value, size_t len) {
+  if (lines->has_length || !parse_length(value, len, &lines->length)) {
+    refuse(lines, "Content-Length is no length", rb_str_new(value, (long)len));
+  }
+  lines->has_length = true;
+  return false;
+}
+
+static bool inspect_coding(ab_lines *lines, const char *value, size_t len) {
+  if (len != 7 || !ab_equals_nocase(value, "chunked", 7)) {
+    refuse(lines, "Transfer-Encoding is not chunked", rb_str_new(value, (long)len));
+  }
+  lines->chunked = true;
+  return false;
+}
+
+/* Fields that are about the message and the connection are ours to write: they are read here.
+ * Returns false when the field is not passed on. */
+static bool inspect_final(ab_lines *lines, VALUE name, const char *value, size_t len) {
+  switch (RSTRING_LEN(name)) {
+  case 4:
+    if (NAME_IS(name, "date")) lines->has_date = true;
+    return true;
+  case 6: /* CGI's way to give the status, of old Rack apps */
+    return !NAME_IS(name, "status");
+  case 7:
+    if (NAME_IS(name, "upgrade")) lines->has_upgrade = true;
+    if (NAME_IS(name, "trailer")) lines->has_trailer = true;
+    return true;
+  case 10:
+    return NAME_IS(name, "connection") ? inspect_connection(lines, value, len) : true;
+  case 14:
+    return NAME_IS(name, "content-length") ? inspect_length(lines, value, len) : true;
+  case 17:
+    return NAME_IS(name, "transfer-encoding") ? inspect_coding(lines, value, len) : true;
+  default:
+    return true;
+  }
+}
+
+static bool is_one_of(VALUE name, const char *const *names, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (name_is(name, names[i], strlen(names[i]))) return true;
+  }
+  return false;
+}
+
+/* An interim response has no content and ends nothing (RFC 9110 15.2, 8.6; RFC 9112 6.1). */
+static bool forbidden_interim(VALUE name) {
+  static const char *const names[] = {"connection", "content-length", "transfer-encoding",
+                                      "trailer",    "upgrade",        "keep-alive",
+                                      "status"};
+  return is_one_of(name, names, AB_ARRAY_LEN(names));
+}
+
+bool ab_lines_forbidden_trailer(VALUE name) {
+  return !ab_trailer_allowed((ab_view){RSTRING_PTR(name), (size_t)RSTRING_LEN(name)});
+}
+
+/* Returns false when the field is not passed on; with a problem when it is refused. */
+static bool inspect(ab_lines *lines, VALUE name, const char *value, size_t len) {
+  switch (lines->section) {
+  case AB_SECTION_FINAL:
+    return inspect_final(lines, name, value, len);
+  case AB_SECTION_INTERIM:
+    if (!forbidden_interim(name)) return true;
+    refuse(lines, "a field that no interim response may have", name);
+    return false;
+  default:
+    if (!ab_lines_forbidden_trailer(name)) return true;
+    refuse(lines, "a field that no trailer section may have", name);
+    return false;
+  }
+}
+
+/* --- lines --- */
+
+static int put_line(ab_lines *lines, VALUE name, const char *value, size_t len) {
+  if (!inspect(lines, name, value, len)) return lines->problem ? ST_STOP : ST_CONTINUE;
+  size_t name_len = (size_t)RSTRING_LEN(name), needed;
+  char *dst = NULL;
+  if (ab_add_size(name_len, len, &needed) && ab_add_size(needed, 4, &needed)) {
+    dst = scratch_room(lines->exchange->server, lines->used, needed);
+  }
+  if (!dst) return refuse(lines, "no memory for its head", Qnil);
+  char *end = ab_write_field(dst, RSTRING_PTR(name), name_len, value, len);
+  if (!end) return refuse(lines, "a field has an octet that must not be there", name);
+  lines->used += needed;
+  return ST_CONTINUE;
+}
+
+/* A String; in Rack 2 its lines are field lines of their own. */
+static int put_value(ab_lines *lines, VALUE name, VALUE value) {
+  if (!RB_TYPE_P(value, T_STRING)) return refuse(lines, "a field's value is not a String", name);
+  const char *ptr = RSTRING_PTR(value);
+  size_t len = (size_t)RSTRING_LEN(value);
+  if (!lines->newlines) return put_line(lines, name, ptr, len);
+  for (;;) {
+    const char *newline = memchr(ptr, '\n', len);
+    size_t line = newline ? (size_t)(newline - ptr) : len;
+    int result = put_line(lines, name, ptr, line);
+    if (result != ST_CONTINUE || !newline) return result;
+    ptr += line + 1;
+    len -= line + 1;
+  }
+}
+
+static bool starts_with(VALUE name, const char *prefix, size_t len) {
+  return (size_t)RSTRING_LEN(name) >= len && memcmp(RSTRING_PTR(name), prefix, len) == 0;
+}
+
+/* Keys for the server's eyes (Rack SPEC, "The Headers"), which are never sent. */
+static bool is_for_server(VALUE name) {
+  return starts_with(name, "rack.", 5) || starts_with(name, "abaca.", 6);
+}
+
+static int keep_for_server(ab_lines *lines, VALUE name, VALUE value) {
+  if (lines->section != AB_SECTION_FINAL || NIL_P(value)) return ST_CONTINUE;
+  if (NAME_IS(name, "rack.hijack")) lines->hijack = value;
+  if (NAME_IS(name, "rack.protocol")) lines->protocol = value;
+  if (NAME_IS(name, "abaca.trailers")) lines->trailers = value;
+  return ST_CONTINUE;
+}
+
+static int put_field(VALUE name, VALUE value, VALUE arg) {
+  ab_lines *lines = (ab_lines *)arg;
+  if (!RB_TYPE_P(name, T_STRING)) return refuse(lines, "a field's name is not a String", name);
+  if (AB_UNLIKELY(is_for_server(name))) return keep_for_server(lines, name, value);
+  if (!RB_TYPE_P(value, T_ARRAY)) return put_value(lines, name, value);
+  for (long i = 0; i < RARRAY_LEN(value); i++) {
+    if (put_value(lines, name, RARRAY_AREF(value, i)) != ST_CONTINUE) return ST_STOP;
+  }
+  return ST_CONTINUE;
+}
+
+void ab_lines_put_fields(ab_lines *lines, VALUE headers) {
+  rb_hash_foreach(headers, put_field, (VALUE)lines);
+}
+
+VALUE ab_lines_hash(VALUE headers) {
+  if (RB_TYPE_P(headers, T_HASH)) return headers;
+  VALUE hash = Qnil;
+  /* nil, which converts to a Hash too, is a forgotten value. */
+  if (rb_respond_to(headers, rb_intern("each")) && rb_respond_to(headers, rb_intern("to_h"))) {
+    hash = rb_funcall(headers, rb_intern("to_h"), 0);
+  }
+  if (!RB_TYPE_P(hash, T_HASH)) ab_response_refuse("the headers are not a Hash", headers);
+  return hash;
+}

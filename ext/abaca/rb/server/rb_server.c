@@ -1,0 +1,928 @@
+/* Abaca::Engine: the HTTP engine as a client of a scheduler's loop. It takes the engine's events,
+ * starts a fiber for each request, and sees to it that each exchange ends exactly once. */
+#include "rb/server/rb_server.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "http1/write.h"
+#include "rb/server/rb_guest.h"
+#include "rb/server/rb_proxies.h"
+#include "rb/scheduler/rb_scheduler.h"
+
+#define SCRATCH_SIZE 8192
+/* After a forced shutdown the fibers get this long to end. */
+#define FORCE_GRACE (5 * AB_NSEC_PER_SEC)
+
+/* --- what the engine sends from --- */
+
+ab_borrow *ab_server_borrow(ab_server *server, VALUE object, int fd) {
+  ab_borrow *borrow = server->spare;
+  if (borrow) {
+    server->spare = borrow->next;
+  } else {
+    borrow = ab_alloc(&ab_mem_libc, sizeof(*borrow));
+    if (!borrow) return NULL;
+  }
+  *borrow = (ab_borrow){.object = object, .fd = fd};
+  ab_list_append(&server->borrowed, &borrow->link);
+  return borrow;
+}
+
+void ab_server_return(ab_server *server, ab_borrow *borrow) {
+  ab_list_remove(&borrow->link);
+  if (borrow->fd >= 0) ab_fd_close(borrow->fd);
+  borrow->next = server->spare;
+  server->spare = borrow;
+}
+
+/* The engine calls this with its lock held, perhaps without the GVL: Ruby's side follows later. */
+static void release_borrow(void *ctx, void *owner) {
+  ab_server *server = ctx;
+  ab_borrow *borrow = owner;
+  borrow->next = server->released;
+  server->released = borrow;
+}
+
+static void take_released(ab_server *server) {
+  if (!server->released) return;
+  ab_engine_lock(server->engine);
+  ab_borrow *borrow = server->released;
+  server->released = NULL;
+  ab_engine_unlock(server->engine);
+  while (borrow) {
+    ab_borrow *next = borrow->next;
+    ab_server_return(server, borrow);
+    borrow = next;
+  }
+}
+
+/* --- the object --- */
+
+static void server_mark(void *ptr) {
+  ab_server *server = ptr;
+  ab_env_mark(&server->env);
+  if (server->guest) ab_guest_mark(server->guest);
+  rb_gc_mark(server->app);
+  rb_gc_mark(server->log);
+  rb_gc_mark(server->exchange_class);
+  rb_gc_mark(server->hints_class);
+  rb_gc_mark(server->thread);
+  rb_gc_mark(server->input_class);
+  rb_gc_mark(server->rewindable_class);
+  ab_list_each (node, next, &server->borrowed) {
+    rb_gc_mark(AB_CONTAINER_OF(node, ab_borrow, link)->object);
+  }
+}
+
+static void server_free(void *ptr) {
+  ab_server *server = ptr;
+  if (server->engine) {
+    /* Only when the process exits: objects are freed in any order then, the scheduler perhaps
+     * first. */
+    if (server->running) ab_engine_abandon(server->engine);
+    ab_engine_fini(server->engine);
+  }
+  server->engine = NULL;
+  for (ab_borrow *borrow = server->released; borrow; borrow = borrow->next) {
+    if (borrow->fd >= 0) ab_fd_close(borrow->fd);
+  }
+  ab_list_each (node, next, &server->borrowed) {
+    ab_free(&ab_mem_libc, AB_CONTAINER_OF(node, ab_borrow, link));
+  }
+  while (server->spare) {
+    ab_borrow *next = server->spare->next;
+    ab_free(&ab_mem_libc, server->spare);
+    server->spare = next;
+  }
+  ab_env_fini(&server->env);
+  ab_guest_fini(server->guest);
+  ab_fork_page_fini(server->fork_guard);
+  ab_free(&ab_mem_libc, server->scratch);
+  xfree(server);
+}
+
+static size_t server_size(const void *ptr) {
+  const ab_server *server = ptr;
+  return sizeof(*server) + server->scratch_capacity + AB_NAME_SLOTS * sizeof(ab_name_entry);
+}
+
+static const rb_data_type_t server_type = {
+    "Abaca::Engine", {server_mark, server_free, server_size, NULL, {0}}, NULL, NULL, 0};
+
+static VALUE server_alloc(VALUE klass) {
+  ab_server *server;
+  VALUE self = TypedData_Make_Struct(klass, ab_server, &server_type, server);
+  server->self = self;
+  ab_list_init(&server->borrowed);
+  ab_list_init(&server->cancels);
+  ab_list_init(&server->attended);
+  server->app = server->log = server->thread = Qnil;
+  server->exchange_class = server->hints_class = Qnil;
+  server->input_class = server->rewindable_class = Qnil;
+  return self;
+}
+
+static ab_server *server_of(VALUE self) {
+  ab_server *server = rb_check_typeddata(self, &server_type);
+  if (!server->engine) rb_raise(rb_eRuntimeError, "the engine has not been initialized");
+  return server;
+}
+
+/* --- options --- */
+
+static VALUE option(VALUE options, const char *name) {
+  return rb_hash_aref(options, ID2SYM(rb_intern(name)));
+}
+
+static int set_limit(VALUE name, VALUE value, VALUE arg) {
+  ab_limits *limits = (ab_limits *)arg;
+  const char *wanted = rb_id2name(SYM2ID(name));
+  const struct {
+    const char *name;
+    uint64_t *value;
+  } table[] = {
+#define AB_LIMIT_ENTRY(name, value, unit, text) {#name, &limits->name},
+      AB_LIMITS(AB_LIMIT_ENTRY)
+#undef AB_LIMIT_ENTRY
+  };
+  for (size_t i = 0; i < AB_ARRAY_LEN(table); i++) {
+    if (strcmp(table[i].name, wanted) != 0) continue;
+    *table[i].value = NUM2ULL(value);
+    return ST_CONTINUE;
+  }
+  rb_raise(rb_eArgError, "no limit is named %s", wanted);
+}
+
+static void set_if_given(VALUE hash, const char *key, VALUE value) {
+  if (!NIL_P(value)) rb_hash_aset(hash, rb_str_new_cstr(key), value);
+}
+
+/* The part of the env that no request changes (Rack SPEC). */
+static VALUE env_template(VALUE options) {
+  VALUE env = rb_hash_new();
+  VALUE script_name = option(options, "script_name");
+  VALUE version = rb_const_get(rb_path2class("Abaca"), rb_intern("VERSION"));
+  VALUE version_1_3 = rb_ary_new_from_args(2, INT2FIX(1), INT2FIX(3));
+  set_if_given(env, "SCRIPT_NAME", NIL_P(script_name) ? rb_str_new_cstr("") : script_name);
+  set_if_given(env, "SERVER_SOFTWARE", rb_sprintf("Abaca/%" PRIsVALUE, version));
+  set_if_given(env, "GATEWAY_INTERFACE", rb_str_new_cstr("CGI/1.2"));
+  set_if_given(env, "rack.version", rb_obj_freeze(version_1_3));
+  set_if_given(env, "rack.errors", option(options, "errors"));
+  if (RTEST(option(options, "null_input"))) {
+    set_if_given(env, "rack.input",
+                 rb_const_get(rb_path2class("Abaca::NullInput"), rb_intern("INSTANCE")));
+  }
+  set_if_given(env, "rack.hijack?", Qtrue);
+  set_if_given(env, "rack.url_scheme", option(options, "url_scheme"));
+  set_if_given(env, "rack.multithread", Qtrue);
+  set_if_given(env, "rack.multiprocess", RTEST(option(options, "multiprocess")) ? Qtrue : Qfalse);
+  set_if_given(env, "rack.run_once", Qfalse);
+  return env;
+}
+
+static enum ab_half_close half_close_of(VALUE meaning) {
+  if (meaning == ID2SYM(rb_intern("gone"))) return AB_HALF_CLOSE_GONE;
+  return meaning == ID2SYM(rb_intern("answer")) ? AB_HALF_CLOSE_ANSWER : AB_HALF_CLOSE_ASK;
+}
+
+/* call-seq: new(app, options) -> Engine
+ *
+ * limits: Hash of the settings in LIMITS; log: an Abaca::Log; access_log: boolean; errors: the IO
+ * for rack.errors; url_scheme, script_name: Strings; multiprocess: boolean; shutdown_timeout:
+ * seconds or nil; rack_release: "3.0.0"; trusted_proxies: Array of networks; rfc7239: whether their
+ * field is Forwarded; client_field: the name, in lower case, of a field with the client's address,
+ * or nil; remote_address: what REMOTE_ADDR always is, or nil;
+ * early_hints, rewindable_input, null_input, cancel_on_disconnect: booleans; half_close: :ask,
+ * :answer or :gone.
+ *
+ * Raises ArgumentError for an unknown limit or network, NoMemoryError. */
+static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
+  ab_server *server = rb_check_typeddata(self, &server_type);
+  if (server->engine) rb_raise(rb_eRuntimeError, "already initialized");
+  Check_Type(options, T_HASH);
+  ab_limits limits = ab_limits_default();
+  VALUE given = option(options, "limits");
+  if (!NIL_P(given)) rb_hash_foreach(given, set_limit, (VALUE)&limits);
+  VALUE release = option(options, "rack_release");
+  long major = NIL_P(release) ? 3 : NUM2LONG(rb_Integer(rb_funcall(release, rb_intern("to_i"), 0)));
+  VALUE timeout = option(options, "shutdown_timeout");
+
+  server->app = app;
+  /* A bare lambda is called without looking its `call` up. */
+  server->app_is_proc = RTEST(rb_obj_is_proc(app)) && CLASS_OF(app) == rb_cProc;
+  server->id_call = rb_intern("call");
+  server->log = option(options, "log");
+  server->exchange_class = ab_error_class("Exchange");
+  if (RTEST(option(options, "early_hints"))) server->hints_class = ab_error_class("EarlyHints");
+  server->access_log = RTEST(option(options, "access_log"));
+  server->cancel_on_disconnect = RTEST(option(options, "cancel_on_disconnect"));
+  server->newline_values = major < 3;
+  server->to_ary_closes = major >= 3;
+  server->input_class = ab_error_class("Input");
+  server->rewindable_class = ab_error_class("RewindableInput");
+  server->rewindable_input = RTEST(option(options, "rewindable_input"));
+  server->shutdown_timeout =
+      NIL_P(timeout) ? 0 : (ab_nsec)(NUM2DBL(timeout) * (double)AB_NSEC_PER_SEC) + 1;
+  ab_env_init(&server->env, env_template(options));
+  VALUE field = option(options, "client_field"), address = option(options, "remote_address");
+  if (!NIL_P(field)) field = rb_str_new_frozen(StringValue(field));
+  ab_env_trust(&server->env, ab_nets_of(option(options, "trusted_proxies")), field,
+               RTEST(option(options, "rfc7239")));
+  if (!NIL_P(address)) ab_env_fix_peer(&server->env, StringValue(address));
+  server->scratch = ab_alloc(&ab_mem_libc, SCRATCH_SIZE);
+  server->scratch_capacity = server->scratch ? SCRATCH_SIZE : 0;
+  server->engine = ab_engine_init(&ab_mem_libc, &limits, release_borrow, server);
+  if (!server->scratch || !server->engine) rb_memerror();
+  ab_engine_set_half_close(server->engine, half_close_of(option(options, "half_close")),
+                           server->cancel_on_disconnect);
+  return self;
+}
+
+/* --- one exchange --- */
+
+static void add_input(ab_exchange *exchange, const ab_body *body) {
+  ab_server *server = exchange->server;
+  VALUE input = ab_exchange_input(exchange);
+  if (server->rewindable_input) {
+    VALUE argv[] = {input, ULL2NUM(ab_conn_limits(exchange->conn)->max_body_memory)};
+    input = exchange->rewindable = rb_class_new_instance(2, argv, server->rewindable_class);
+  }
+  ab_env_set_input(&server->env, exchange->env, input);
+  if (body->chunked) {
+    exchange->trailers = rb_hash_new();
+    ab_env_set_trailers(&server->env, exchange->env, exchange->trailers);
+  }
+}
+
+static VALUE call_app(VALUE arg) {
+  ab_exchange *exchange = (ab_exchange *)arg;
+  ab_server *server = exchange->server;
+  if (exchange->request) {
+    exchange->env = ab_env_build(&server->env, exchange->conn, exchange->request);
+    exchange->request = NULL;
+  }
+  ab_exchange_begin(exchange);
+  const ab_body *body = ab_conn_body(exchange->conn);
+  if (body) add_input(exchange, body);
+  exchange->result = server->app_is_proc
+                         ? rb_proc_call_with_block(server->app, 1, &exchange->env, Qnil)
+                         : rb_funcallv(server->app, server->id_call, 1, &exchange->env);
+  /* A child that the app forked must not answer on its parent's connection. */
+  if (AB_LIKELY(!ab_server_forked(server))) ab_response_write(exchange);
+  return Qnil;
+}
+
+static VALUE close_body(VALUE arg) {
+  ab_response_close_body((ab_exchange *)arg);
+  return Qnil;
+}
+
+typedef struct report {
+  ab_exchange *exchange;
+  VALUE exception;
+} report;
+
+static VALUE write_app_error(VALUE arg) {
+  report *r = (report *)arg;
+  return rb_funcall(r->exchange->server->log, rb_intern("app_error"), 2, r->exception,
+                    r->exchange->env);
+}
+
+static VALUE write_access(VALUE arg) {
+  ab_exchange *exchange = (ab_exchange *)arg;
+  double seconds = (double)(ab_clock_monotonic() - exchange->started) / (double)AB_NSEC_PER_SEC;
+  bool unanswered = exchange->hijacked && exchange->status != 101;
+  VALUE status = unanswered ? Qnil : INT2FIX(exchange->status);
+  return rb_funcall(exchange->server->log, rb_intern("access"), 4, exchange->env, status,
+                    ULL2NUM(exchange->body_sent), DBL2NUM(seconds));
+}
+
+/* A log that raises is not worth a request. */
+void ab_server_quietly(VALUE (*fn)(VALUE), VALUE arg) {
+  int state = 0;
+  rb_protect(fn, arg, &state);
+  if (state) rb_set_errinfo(Qnil);
+}
+
+static bool is_a(VALUE exception, VALUE klass) {
+  return RTEST(rb_obj_is_kind_of(exception, klass));
+}
+
+bool ab_server_is_fatal(VALUE exception) {
+  return is_a(exception, rb_eSystemExit) || is_a(exception, rb_eSignal) ||
+         is_a(exception, rb_eNoMemError);
+}
+
+void ab_server_log_error(ab_exchange *exchange, VALUE exception) {
+  report r = {exchange, exception};
+  ab_server_quietly(write_app_error, (VALUE)&r);
+}
+
+/* As ab_response_error, and the connection is closed. */
+static void answer_last(ab_exchange *exchange, int status) {
+  ab_engine_lock(exchange->server->engine);
+  ab_conn_close_after(exchange->conn);
+  ab_engine_unlock(exchange->server->engine);
+  ab_response_error(exchange, status);
+}
+
+/* Deals with what ended the app's call or its body by an exception, by blame (errors.rb). Returns
+ * true when it concerns the process and has to go on. */
+static bool blame(ab_exchange *exchange) {
+  VALUE exception = rb_errinfo();
+  if (ab_server_forked(exchange->server)) return true;
+  if (!is_a(exception, rb_eException)) { /* the fiber or its thread is being killed */
+    ab_response_error(exchange, 500);
+    return true;
+  }
+  if (is_a(exception, ab_error_class("PeerError"))) {
+    int error = ab_conn_body_error(exchange->conn);
+    if (error && error != AB_EPEER) ab_response_error(exchange, ab_http1_error_status(error));
+    return false;
+  }
+  if (is_a(exception, ab_error_class("ForceShutdown"))) {
+    ab_response_error(exchange, 503);
+    return false;
+  }
+  if (is_a(exception, ab_error_class("ClientGone"))) return false;
+  if (is_a(exception, ab_error_class("DeadlineExceeded"))) {
+    ab_server_log_error(exchange, exception); /* it shows where the app has waited */
+    answer_last(exchange, 504);
+    return false;
+  }
+  if (ab_server_is_fatal(exception)) {
+    ab_response_error(exchange, 500);
+    return true;
+  }
+  ab_server_log_error(exchange, exception);
+  ab_response_error(exchange, is_a(exception, ab_error_class("StorageError")) ? 507 : 500);
+  return false;
+}
+
+static VALUE close_rewindable(VALUE input) {
+  return rb_funcall(input, rb_intern("close"), 0);
+}
+
+/* Runs fn and remembers the first way in which it failed. */
+static void protected_step(VALUE (*fn)(VALUE), ab_exchange *exchange, int *fatal) {
+  int state = 0;
+  rb_protect(fn, (VALUE)exchange, &state);
+  if (!state) return;
+  VALUE exception = rb_errinfo();
+  if (NIL_P(exchange->error) && is_a(exception, rb_eException)) exchange->error = exception;
+  bool forward = blame(exchange);
+  if (!forward) {
+    rb_set_errinfo(Qnil);
+  } else if (!*fatal) {
+    *fatal = state;
+    /* What stands there for a kill is Ruby's own and no exception. */
+    if (is_a(exception, rb_eException)) rb_set_errinfo(exception);
+  }
+}
+
+static enum ab_finish how_finished(const ab_exchange *exchange) {
+  if (exchange->complete) return AB_FINISH_COMPLETE;
+  bool framed = !exchange->head_sent || exchange->chunked || exchange->has_length;
+  return framed ? AB_FINISH_BROKEN : AB_FINISH_RESET;
+}
+
+static VALUE report_to_stderr(VALUE exception) {
+  VALUE text = rb_funcall(exception, rb_intern("full_message"), 0);
+  return rb_funcall(rb_stderr, rb_intern("write"), 1, text);
+}
+
+/* A forked child has come back from the app: there is nobody here that it could return to. `exit`
+ * in it ends it in order, with its at_exit blocks; everything else at once. */
+NORETURN(static void leave_child(int fatal));
+
+static void leave_child(int fatal) {
+  VALUE exception = rb_errinfo();
+  bool is_exception = fatal && is_a(exception, rb_eException);
+  if (fatal && (!is_exception || is_a(exception, rb_eSystemExit))) rb_jump_tag(fatal);
+  if (is_exception) {
+    ab_server_quietly(report_to_stderr, exception);
+  } else {
+    rb_warn("a forked child came back from the app into the server: it ends here");
+  }
+  rb_funcall(rb_mProcess, rb_intern("exit!"), 1, fatal ? Qfalse : Qtrue);
+  abort();
+}
+
+/* Returns the state to go on with: of two, the first one. A fiber that is being killed has no time
+ * for the app's callbacks. */
+static int finished(ab_exchange *exchange, int fatal) {
+  if (AB_LIKELY(!fatal)) return ab_exchange_finished(exchange);
+  VALUE exception = rb_errinfo();
+  if (is_a(exception, rb_eException)) {
+    ab_exchange_finished(exchange);
+    rb_set_errinfo(exception);
+  }
+  return fatal;
+}
+
+ab_taken ab_server_taken(const ab_server *server) {
+  const ab_request *request = server->next_request;
+  return (ab_taken){
+      .conn = server->next_conn,
+      .request = request,
+      .env = Qnil,
+      .head_request = request->is_head,
+      .http_1_0 = request->minor == 0,
+  };
+}
+
+void ab_server_keep(ab_server *server, ab_taken *taken) {
+  taken->env = ab_env_build(&server->env, taken->conn, taken->request);
+  taken->request = NULL;
+}
+
+void ab_server_serve(ab_server *server, const ab_taken *taken, ab_exchange *exchange) {
+  *exchange = (ab_exchange){
+      .server = server,
+      .conn = taken->conn,
+      .request = taken->request,
+      .env = taken->env,
+      .input = Qnil,
+      .rewindable = Qnil,
+      .ahead = Qnil,
+      .trailers = Qnil,
+      .result = Qnil,
+      .body = Qnil,
+      .handle = Qnil,
+      .finished = Qnil,
+      .replied = Qnil,
+      .headers = Qnil,
+      .error = Qnil,
+      .io = Qnil,
+      .fiber = rb_fiber_current(),
+      .on_gone = Qnil,
+      .cancelled = Qnil,
+      .head_request = taken->head_request,
+      .http_1_0 = taken->http_1_0,
+  };
+  ab_list_init(&exchange->waits);
+  ab_list_init(&exchange->cancel_link);
+  ab_conn_set_app(exchange->conn, exchange);
+  /* What has happened since it was taken, in a turn before this one. */
+  if (!taken->request) ab_cancel_note(exchange, ab_conn_news(exchange->conn));
+  if (server->access_log) exchange->started = ab_clock_monotonic();
+
+  int fatal = 0;
+  protected_step(call_app, exchange, &fatal);
+  if (AB_UNLIKELY(ab_server_forked(server))) leave_child(fatal);
+  if (exchange->body_open) protected_step(close_body, exchange, &fatal);
+  int told = ab_cancel_end(exchange);
+  if (AB_UNLIKELY(told)) fatal = told;
+  ab_exchange_forget(exchange);
+  if (exchange->file) ab_server_return(server, exchange->file);
+  if (!NIL_P(exchange->rewindable)) ab_server_quietly(close_rewindable, exchange->rewindable);
+
+  ab_engine_lock(server->engine);
+  ab_conn_finish(exchange->conn, how_finished(exchange));
+  ab_engine_unlock(server->engine);
+  if (server->access_log) ab_server_quietly(write_access, (VALUE)exchange);
+  int state = finished(exchange, fatal);
+  RB_GC_GUARD(exchange->env);
+  RB_GC_GUARD(exchange->result);
+  RB_GC_GUARD(exchange->body);
+  RB_GC_GUARD(exchange->input);
+  RB_GC_GUARD(exchange->rewindable);
+  RB_GC_GUARD(exchange->ahead);
+  RB_GC_GUARD(exchange->trailers);
+  if (state) rb_jump_tag(state);
+}
+
+/* --- events --- */
+
+bool ab_server_next(ab_server *server) {
+  for (;;) {
+    unsigned events = 0;
+    const ab_request *request = NULL;
+    ab_conn *conn =
+        ab_engine_next(server->engine, server->host->available(server), &events, &request);
+    if (!conn) return false;
+    if (events & AB_EVENT_REQUEST) {
+      server->next_conn = conn;
+      server->next_request = request;
+      return true;
+    }
+    ab_exchange *exchange = ab_conn_app(conn);
+    if (!exchange) continue;
+    ab_cancel_note(exchange, events);
+    ab_exchange_wake(exchange);
+  }
+}
+
+void ab_server_refuse(ab_server *server, const ab_taken *taken) {
+  ab_exchange exchange = {.server = server,
+                          .conn = taken->conn,
+                          .head_request = taken->head_request,
+                          .http_1_0 = taken->http_1_0};
+  ab_response_error(&exchange, 503);
+  ab_engine_lock(server->engine);
+  ab_conn_finish(taken->conn, how_finished(&exchange));
+  ab_engine_unlock(server->engine);
+}
+
+static VALUE force_shutdown(VALUE arg) {
+  ab_server *server = (ab_server *)arg;
+  VALUE message = rb_str_new_cstr("the server is shutting down");
+  VALUE exception = rb_class_new_instance(1, &message, ab_error_class("ForceShutdown"));
+  server->host->interrupt_all(server, exception);
+  return Qnil;
+}
+
+static void begin_drain(ab_server *server, ab_nsec now) {
+  server->draining = true;
+  server->drain_deadline = server->shutdown_timeout ? now + server->shutdown_timeout : 0;
+  ab_engine_drain(server->engine);
+}
+
+/* What is left of the shutdown: first requests in flight are waited for, then fibers get an
+ * exception where they wait, and at last nothing is waited for any more. */
+static void shut_down(ab_server *server, ab_nsec now) {
+  if (!server->stop_requested && !server->halt_requested) return;
+  if (!server->draining) begin_drain(server, now);
+  ab_engine_stats stats = ab_engine_get_stats(server->engine);
+  bool served = stats.connections == 0 && stats.in_app == 0;
+  /* Fibers that the app started beside its requests hold a stop up only for a while. */
+  if (served && !server->forced &&
+      (!server->drain_deadline || server->drain_deadline > now + FORCE_GRACE)) {
+    server->drain_deadline = now + FORCE_GRACE;
+  }
+  bool late = server->drain_deadline && now >= server->drain_deadline;
+  if (!server->forced && (late || server->halt_requested)) {
+    server->forced = true;
+    server->drain_deadline = now + FORCE_GRACE;
+    ab_engine_abort(server->engine, true);
+    ab_server_quietly(force_shutdown, (VALUE)server);
+  } else if (server->forced && !server->given_up && (late || stats.in_app == 0)) {
+    server->given_up = late;
+    ab_engine_abort(server->engine, false);
+  }
+}
+
+static VALUE dispatch(VALUE arg) {
+  ab_server *server = (ab_server *)arg;
+  while (ab_server_next(server)) {
+    if (AB_LIKELY(server->host->start(server))) continue;
+    /* The kernel refused a fiber's stack although the limit was not reached. */
+    ab_taken taken = ab_server_taken(server);
+    ab_server_refuse(server, &taken);
+  }
+  return Qnil;
+}
+
+static VALUE dispatched(VALUE arg) {
+  ((ab_server *)arg)->dispatching = false;
+  return Qnil;
+}
+
+static VALUE write_notice(VALUE arg) {
+  const ab_server *server = ((void **)arg)[0];
+  const ab_notice *notice = ((void **)arg)[1];
+  char peer[AB_ADDR_TEXT_MAX];
+  size_t len = ab_addr_text(&notice->peer, peer);
+  VALUE text = rb_sprintf("%s has sent %s to an HTTP port: refused", len ? peer : "a local client",
+                          notice->what);
+  return rb_funcall(server->log, rb_intern("debug"), 1, text);
+}
+
+static bool server_turn(void *ctx, ab_nsec now) {
+  ab_server *server = ctx;
+  shut_down(server, now);
+  ab_engine_begin_turn(server->engine, now);
+  bool batch, more;
+  do {
+    batch = ab_engine_step(server->engine);
+    server->dispatching = true;
+    rb_ensure(dispatch, (VALUE)server, dispatched, (VALUE)server);
+    more = ab_engine_end_step(server->engine);
+  } while (batch);
+  take_released(server);
+  for (ab_notice notice; ab_engine_next_notice(server->engine, &notice);) {
+    ab_server_quietly(write_notice, (VALUE)(void *[]){server, &notice});
+  }
+  if (AB_UNLIKELY(server->cancel_retry || !ab_list_empty(&server->cancels))) {
+    ab_cancel_run(server, now);
+  }
+  /* Without a fiber to spare the kernel's queue and its back-pressure have to hold what comes. */
+  ab_engine_pause(server->engine, !server->host->available(server));
+  return more;
+}
+
+static ab_nsec earlier(ab_nsec a, ab_nsec b) {
+  return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+static ab_nsec server_deadline(void *ctx) {
+  ab_server *server = ctx;
+  ab_nsec deadline = earlier(ab_engine_deadline(server->engine), server->drain_deadline);
+  return earlier(deadline, server->cancel_retry);
+}
+
+static bool server_done(void *ctx) {
+  ab_server *server = ctx;
+  if (!server->draining) return false;
+  ab_engine_stats stats = ab_engine_get_stats(server->engine);
+  return stats.connections == 0 && (stats.in_app == 0 || server->given_up);
+}
+
+/* Fibers that would not end even by an exception do not keep the server. */
+static bool server_given_up(void *ctx) {
+  return ((ab_server *)ctx)->given_up && server_done(ctx);
+}
+
+static const ab_loop_client server_client = {server_turn, server_deadline, server_done,
+                                             server_given_up};
+
+/* --- methods --- */
+
+static VALUE keyword(VALUE keywords, const char *name) {
+  return NIL_P(keywords) ? Qnil : option(keywords, name);
+}
+
+static ab_listener_options listener_options(VALUE keywords, const ab_limits *limits) {
+  /* A peer that has time to read has time to answer. */
+  uint64_t dead = limits->dead_peer_timeout, slow = limits->write_timeout;
+  if (dead > 0 && dead < slow) dead = slow;
+  VALUE backlog = keyword(keywords, "backlog"), umask = keyword(keywords, "umask"),
+        mode = keyword(keywords, "mode");
+  return (ab_listener_options){
+      .backlog = NIL_P(backlog) ? 1024 : NUM2INT(backlog),
+      .defer_accept = RTEST(keyword(keywords, "defer_accept")),
+      .reuse_port = RTEST(keyword(keywords, "reuse_port")),
+      .dead_after = dead < UINT32_MAX ? (uint32_t)dead : UINT32_MAX,
+      .umask = NIL_P(umask) ? -1 : NUM2INT(umask),
+      .mode = NIL_P(mode) ? -1 : NUM2INT(mode),
+  };
+}
+
+/* What holds for the connections of a listener; it is asked for before there is a listener, because
+ * it raises. */
+typedef struct listener_terms {
+  ab_limits limits; /* the server's, but for those that the listener has of its own */
+  unsigned proxy_accept;
+  VALUE proxies;
+} listener_terms;
+
+static listener_terms listener_terms_of(const ab_server *server, VALUE keywords) {
+  listener_terms terms = {
+      .limits = *ab_engine_limits(server->engine),
+      .proxy_accept = ab_proxy_accept_of(keyword(keywords, "proxy_protocol")),
+      .proxies = ab_nets_of(keyword(keywords, "proxy_from")),
+  };
+  VALUE given = keyword(keywords, "limits");
+  if (!NIL_P(given)) rb_hash_foreach(given, set_limit, (VALUE)&terms.limits);
+  return terms;
+}
+
+static void add_listener(ab_server *server, ab_listener *listener, const listener_terms *terms,
+                         VALUE what) {
+  if (!listener) rb_syserr_fail_str(errno, what);
+  if (ab_engine_add_listener(server->engine, listener, &terms->limits) != AB_OK) {
+    ab_listener_fini(listener);
+    rb_memerror();
+  }
+  if (ab_engine_expect_proxy(server->engine, listener, terms->proxy_accept,
+                             ab_nets_ptr(terms->proxies), ab_nets_count(terms->proxies)) != AB_OK) {
+    rb_memerror();
+  }
+}
+
+/* call-seq: add_tcp(address, port, backlog:, defer_accept:, reuse_port:, limits:, proxy_protocol:,
+ *                   proxy_from:) -> Integer
+ *
+ * Listens on a numeric address. Returns the port. limits: Hash of those that differ from the
+ * server's; proxy_protocol: :v1, :v2, :any, :v1_if_sent or nil; proxy_from: Array of networks.
+ * Raises SystemCallError, ArgumentError. */
+static VALUE server_add_tcp(int argc, VALUE *argv, VALUE self) {
+  ab_server *server = server_of(self);
+  VALUE address, port, keywords;
+  rb_scan_args(argc, argv, "2:", &address, &port, &keywords);
+  int number = NUM2INT(port);
+  if (number < 0 || number > 65535) rb_raise(rb_eArgError, "port %d is not in 0..65535", number);
+  listener_terms terms = listener_terms_of(server, keywords);
+  ab_listener_options options = listener_options(keywords, &terms.limits);
+  ab_listener *listener =
+      ab_listener_tcp(&ab_mem_libc, StringValueCStr(address), (uint16_t)number, &options);
+  add_listener(server, listener, &terms, rb_sprintf("%" PRIsVALUE ":%d", address, number));
+  RB_GC_GUARD(terms.proxies);
+  return INT2FIX(ab_listener_port(listener));
+}
+
+/* call-seq: add_unix(path, backlog:, umask:, mode:, limits:, proxy_protocol:, proxy_from:) -> nil
+ *
+ * Listens on a unix socket. Raises SystemCallError, ArgumentError. */
+static VALUE server_add_unix(int argc, VALUE *argv, VALUE self) {
+  ab_server *server = server_of(self);
+  VALUE path, keywords;
+  rb_scan_args(argc, argv, "1:", &path, &keywords);
+  listener_terms terms = listener_terms_of(server, keywords);
+  ab_listener_options options = listener_options(keywords, &terms.limits);
+  ab_listener *listener = ab_listener_unix(&ab_mem_libc, StringValueCStr(path), &options);
+  add_listener(server, listener, &terms, path);
+  RB_GC_GUARD(terms.proxies);
+  return Qnil;
+}
+
+/* call-seq: listeners -> [[:tcp, "127.0.0.1", 9292], [:unix, "/path", nil]] */
+static VALUE server_listeners(VALUE self) {
+  ab_server *server = server_of(self);
+  VALUE result = rb_ary_new();
+  const ab_listener *listener;
+  for (size_t i = 0; (listener = ab_engine_listener(server->engine, i)); i++) {
+    bool tcp = ab_listener_family(listener) == AB_LISTEN_TCP;
+    rb_ary_push(result, rb_ary_new_from_args(3, ID2SYM(rb_intern(tcp ? "tcp" : "unix")),
+                                             rb_str_new_cstr(ab_listener_name(listener)),
+                                             tcp ? INT2FIX(ab_listener_port(listener)) : Qnil));
+  }
+  return result;
+}
+
+/* --- running --- */
+
+static VALUE run_loop(VALUE self) {
+  ab_loop_run(server_of(self)->loop);
+  return Qnil;
+}
+
+/* From here on the server is `host`'s, with its engine on the poller. */
+static void begin_run(ab_server *server, const ab_host *host, ab_poller *poller) {
+  int error = ab_engine_attach(server->engine, poller, ab_clock_monotonic());
+  if (error == AB_ENOMEM) rb_memerror();
+  if (error) rb_sys_fail("cannot watch the listeners");
+  if (!server->fork_guard) server->fork_guard = ab_fork_page_init();
+  server->owner = getpid();
+  server->host = host;
+  server->poller = poller;
+  server->thread = rb_thread_current();
+  server->running = true;
+}
+
+static void end_run(ab_server *server) {
+  ab_engine_detach(server->engine);
+  take_released(server);
+  server->running = false;
+  server->poller = NULL;
+}
+
+static void check_not_running(const ab_server *server) {
+  if (server->running) rb_raise(rb_eRuntimeError, "the engine is running");
+}
+
+static VALUE run_ended(VALUE self) {
+  ab_server *server = server_of(self);
+  ab_loop_detach(server->loop);
+  ab_native_end(server);
+  end_run(server);
+  if (server->given_up) ab__loop_close(server->loop); /* nobody waits for its fibers */
+  return Qnil;
+}
+
+/* call-seq: run(scheduler, pool) -> nil
+ *
+ * Serves on the calling thread, whose scheduler must be `scheduler`, until the engine is stopped.
+ */
+static VALUE server_run(VALUE self, VALUE scheduler, VALUE pool) {
+  ab_server *server = server_of(self);
+  check_not_running(server);
+  server->loop = ab_loop_of(scheduler);
+  server->pool = ab_pool_of(pool);
+  begin_run(server, &ab_host_native, ab_loop_poller(server->loop));
+  ab_loop_attach(server->loop, &server_client, server);
+  ab_native_begin(server);
+  rb_ensure(run_loop, self, run_ended, self);
+  RB_GC_GUARD(scheduler);
+  RB_GC_GUARD(pool);
+  return Qnil;
+}
+
+static VALUE run_guest(VALUE self) {
+  ab_server *server = server_of(self);
+  ab_guest_run(server->guest, &server_client, server);
+  return Qnil;
+}
+
+static VALUE guest_ended(VALUE self) {
+  ab_server *server = server_of(self);
+  end_run(server);
+  ab_guest_end(server->guest);
+  return Qnil;
+}
+
+/* call-seq: run_as_guest(scheduler, max_fibers) -> true or false
+ *
+ * Serves on fibers of any Fiber::Scheduler, which must be the calling thread's, until the engine is
+ * stopped. It occupies the calling fiber, which must be one of the scheduler's. Returns false when
+ * fibers of the app may still end by themselves, true when their time is over. Raises what a
+ * request's fiber raised for the process (SystemExit, SignalException, NoMemoryError). */
+static VALUE server_run_as_guest(VALUE self, VALUE scheduler, VALUE max_fibers) {
+  ab_server *server = server_of(self);
+  check_not_running(server);
+  if (server->guest) rb_raise(rb_eRuntimeError, "the engine was a guest before");
+  server->guest = ab_guest_init(self, server, scheduler, NUM2SIZET(max_fibers));
+  begin_run(server, &ab_host_guest, ab_guest_poller(server->guest));
+  rb_ensure(run_guest, self, guest_ended, self);
+  return server->forced ? Qtrue : Qfalse;
+}
+
+static VALUE request_end(VALUE self, volatile sig_atomic_t *flag) {
+  ab_server *server = server_of(self);
+  *flag = 1;
+  if (server->running) ab_poller_wakeup(server->poller);
+  return Qnil;
+}
+
+/* call-seq: stop -> nil
+ *
+ * Graceful; any thread and any trap handler may call it. */
+static VALUE server_stop(VALUE self) {
+  return request_end(self, &server_of(self)->stop_requested);
+}
+
+/* call-seq: halt -> nil
+ *
+ * Forced; any thread and any trap handler may call it. */
+static VALUE server_halt(VALUE self) {
+  return request_end(self, &server_of(self)->halt_requested);
+}
+
+/* call-seq: close -> nil
+ *
+ * Closes the listeners. Idempotent. */
+static VALUE server_close(VALUE self) {
+  ab_engine_close_listeners(server_of(self)->engine);
+  return Qnil;
+}
+
+/* call-seq: stats -> Hash
+ *
+ * Counters of the engine since it was made, and what it has at this moment. */
+static VALUE server_stats(VALUE self) {
+  ab_server *server = server_of(self);
+  ab_engine_stats stats = ab_engine_get_stats(server->engine);
+  VALUE result = rb_hash_new();
+  const struct {
+    const char *name;
+    uint64_t value;
+  } table[] = {
+      {"accepted", stats.accepted}, {"refused", stats.refused},
+      {"requests", stats.requests}, {"errors", stats.errors},
+      {"timeouts", stats.timeouts}, {"received", stats.received},
+      {"sent", stats.sent},         {"connections", stats.connections},
+      {"in_app", stats.in_app},     {"waiting", stats.waiting},
+      {"expired", stats.expired},   {"detached", stats.detached},
+  };
+  for (size_t i = 0; i < AB_ARRAY_LEN(table); i++) {
+    rb_hash_aset(result, ID2SYM(rb_intern(table[i].name)), ULL2NUM(table[i].value));
+  }
+  return result;
+}
+
+/* call-seq: limits -> Hash
+ *
+ * The limits in force where a listener has none of its own, by name. */
+static VALUE server_limits(VALUE self) {
+  const ab_limits *limits = ab_engine_limits(server_of(self)->engine);
+  VALUE result = rb_hash_new();
+#define AB_LIMIT_VALUE(name, value, unit, text)                                                    \
+  rb_hash_aset(result, ID2SYM(rb_intern(#name)), ULL2NUM(limits->name));
+  AB_LIMITS(AB_LIMIT_VALUE)
+#undef AB_LIMIT_VALUE
+  return result;
+}
+
+static VALUE limits_table(void) {
+  VALUE table = rb_hash_new();
+#define AB_LIMIT_ROW(name, value, unit, text)                                                      \
+  rb_hash_aset(table, ID2SYM(rb_intern(#name)),                                                    \
+               rb_obj_freeze(rb_ary_new_from_args(3, ULL2NUM(value), rb_fstring_cstr_(unit),       \
+                                                  rb_fstring_cstr_(text))));
+#define rb_fstring_cstr_(literal) rb_obj_freeze(rb_str_new_cstr(literal))
+  AB_LIMITS(AB_LIMIT_ROW)
+#undef rb_fstring_cstr_
+#undef AB_LIMIT_ROW
+  return rb_obj_freeze(table);
+}
+
+void ab_init_server(VALUE mAbaca) {
+  VALUE cEngine = rb_define_class_under(mAbaca, "Engine", rb_cObject);
+  rb_define_alloc_func(cEngine, server_alloc);
+  rb_define_const(cEngine, "LIMITS", limits_table());
+  rb_define_method(cEngine, "initialize", server_initialize, 2);
+  rb_define_method(cEngine, "add_tcp", server_add_tcp, -1);
+  rb_define_method(cEngine, "add_unix", server_add_unix, -1);
+  rb_define_method(cEngine, "listeners", server_listeners, 0);
+  rb_define_method(cEngine, "run", server_run, 2);
+  rb_define_method(cEngine, "run_as_guest", server_run_as_guest, 2);
+  rb_define_method(cEngine, "stop", server_stop, 0);
+  rb_define_method(cEngine, "halt", server_halt, 0);
+  rb_define_method(cEngine, "close", server_close, 0);
+  rb_define_method(cEngine, "stats", server_stats, 0);
+  rb_define_method(cEngine, "limits", server_limits, 0);
+  ab_init_proxies(cEngine);
+  ab_init_exchange(mAbaca);
+  ab_init_input(mAbaca);
+}

@@ -1,0 +1,247 @@
+/* What env builder, response writer and server share: the server's Ruby objects, and one exchange
+ * for each request that the application has. */
+#ifndef AB_RB_SERVER_H
+#define AB_RB_SERVER_H
+
+#include <ruby.h>
+#include <signal.h>
+
+#include "base/fork_page.h"
+#include "base/list.h"
+#include "engine/engine.h"
+#include "rb/server/rb_env.h"
+#include "rb/scheduler/rb_loop.h"
+#include "rb/pool/rb_pool.h"
+
+/* Bodies of this length and more are sent from the Ruby string; shorter ones are copied. A copy is
+ * cheaper than a slice of its own up to here. */
+#define AB_BORROW_MIN 16384
+
+struct ab_server;
+struct ab_exchange;
+
+/* Who runs the fibers of a server, chosen once for a run: the loop of an Abaca::Scheduler with a
+ * pool (rb_native.c), or a foreign scheduler, whose guest the server is (rb_guest.c). */
+typedef struct ab_host {
+  /* True when `start` would find or could make a fiber. */
+  bool (*available)(const struct ab_server *server);
+  /* Gives the request in next_conn and next_request to a fiber. Returns false when there is none.
+   */
+  bool (*start)(struct ab_server *server);
+  /* True when the current fiber can be parked. */
+  bool (*can_wait)(const struct ab_server *server);
+  /* As ab_exchange_wait and ab_exchange_wake. */
+  void (*wait)(struct ab_exchange *exchange, enum ab_wait_kind kind);
+  void (*wake)(struct ab_exchange *exchange);
+  /* Lets every fiber that is about to run do so, where `interrupt` has to find none. */
+  void (*settle)(struct ab_server *server);
+  /* Raises the exception in the exchange's fiber, where it waits; the exchange may be over
+   * afterwards. Returns false, and does nothing, when that is not possible now. */
+  bool (*interrupt)(struct ab_exchange *exchange, VALUE exception);
+  /* Raises the exception in every fiber that waits. */
+  void (*interrupt_all)(struct ab_server *server, VALUE exception);
+  /* Fibers that can be parked run within the engine's turns: its step ends soon after them. */
+  bool in_turns;
+} ab_host;
+
+extern const ab_host ab_host_native, ab_host_guest;
+
+/* Lets a fiber of the pool that has ended a request within a dispatch go on with the next one. */
+void ab_native_begin(struct ab_server *server);
+void ab_native_end(struct ab_server *server);
+
+typedef struct ab_server {
+  VALUE self; /* the Abaca::Engine */
+  ab_engine *engine;
+  const ab_host *host;
+  ab_poller *poller; /* while it runs, else NULL */
+  ab_loop *loop;     /* native only, with the pool */
+  ab_pool *pool;
+  struct ab_guest *guest;        /* guest only */
+  volatile uint32_t *fork_guard; /* of the process that runs it */
+  pid_t owner;
+  VALUE thread; /* that runs it */
+  ab_env_builder env;
+  VALUE app, log, exchange_class, input_class, rewindable_class;
+  VALUE hints_class; /* Abaca::EarlyHints when it is offered, else Qnil */
+  ID id_call;
+  ab_nsec shutdown_timeout;   /* 0: wait for ever */
+  ab_nsec drain_deadline;     /* while draining; 0: none */
+  ab_list cancels, attended;  /* exchanges of which there is news, see rb_cancel.c */
+  ab_nsec cancel_retry;       /* when to look at them again; 0: there are none */
+  ab_list borrowed;           /* ab_borrow: strings and files that the engine still sends from */
+  struct ab_borrow *released; /* guarded by the engine's lock */
+  struct ab_borrow *spare;
+  char *scratch; /* response heads are put together here */
+  size_t scratch_capacity;
+  const ab_request *next_request; /* handed to the fiber that is started for it */
+  ab_conn *next_conn;
+  volatile sig_atomic_t stop_requested, halt_requested;
+  bool cancel_on_disconnect;
+  bool app_is_proc;
+  bool access_log;
+  bool newline_values; /* Rack 2: "a\nb" is two field lines */
+  bool to_ary_closes;  /* Rack 3: Body#to_ary closes the body */
+  bool rewindable_input;
+  bool dispatching; /* events are being consumed: a fiber that is done may take the next */
+  bool draining, forced, given_up, running;
+} ab_server;
+
+/* A request that was taken from the engine. */
+typedef struct ab_taken {
+  ab_conn *conn;
+  const ab_request *request; /* while the step lasts; NULL once the env is built */
+  VALUE env;                 /* Qnil until then */
+  bool head_request, http_1_0;
+} ab_taken;
+
+/* A request in the application; lives on the stack of its fiber. */
+typedef struct ab_exchange {
+  ab_server *server;
+  ab_conn *conn;
+  const ab_request *request; /* until the env is built */
+  VALUE env, result, body;
+  VALUE input;         /* the Abaca::Input that points here, or Qnil */
+  VALUE rewindable;    /* the Abaca::RewindableInput around it, or Qnil */
+  VALUE ahead;         /* String of what a line left over, or Qnil */
+  size_t ahead_used;   /* octets of it that have been read */
+  VALUE trailers;      /* Hash to be filled when the body ends, or Qnil */
+  VALUE handle;        /* an Abaca::Exchange that points here, or Qnil before there is one */
+  VALUE finished;      /* rack.response_finished: an Array, or Qnil */
+  VALUE replied;       /* rack.after_reply: the same */
+  VALUE headers;       /* of the app's response, when that is what was sent; else Qnil */
+  VALUE error;         /* the first exception of the app or its body, or Qnil */
+  VALUE io;            /* the socket, once it is the app's */
+  VALUE fiber;         /* the request's own */
+  VALUE on_gone;       /* blocks to be called when the client goes: an Array, or Qnil */
+  VALUE cancelled;     /* the exception that the server has raised in the fiber, or Qnil */
+  ab_list cancel_link; /* in server->cancels or ->attended, while there is news */
+  unsigned news;       /* set of enum ab_event */
+  ab_list waits;       /* of fibers that wait for an event of this exchange */
+  ab_nsec started;     /* for the access log */
+  ab_nsec flushed;     /* when a piece of content was last sent */
+  uint64_t body_sent;  /* octets of content */
+  uint64_t body_left;  /* octets that Content-Length still promises */
+  int status;
+  bool head_request, http_1_0;
+  bool input_closed;
+  bool head_sent; /* or at least queued */
+  bool chunked, has_length, no_content;
+  bool complete;          /* the response has been queued whole */
+  bool body_open;         /* body.close has to be called */
+  bool streams;           /* a streaming body may write */
+  bool closed;            /* ... and has closed its stream */
+  bool hijacked;          /* the socket is the app's */
+  bool overrun;           /* the body was longer than its Content-Length */
+  struct ab_borrow *file; /* opened for the response and not yet queued */
+} ab_exchange;
+
+/* rb_response.c */
+
+/* Writes the response in exchange->result, all of it. Raises Abaca::AppError for one that breaks
+ * the Rack SPEC, Abaca::PeerError when the client has gone, and whatever the body raises. */
+void ab_response_write(ab_exchange *exchange);
+/* Writes a response of the server's own, if no head was sent yet. Never raises. */
+void ab_response_error(ab_exchange *exchange, int status);
+/* Calls body.close once. Raises what it raises. */
+void ab_response_close_body(ab_exchange *exchange);
+/* Queues content of a response whose head was queued; waits while the client is slow. */
+void ab_response_content(ab_exchange *exchange, VALUE chunk);
+
+/* rb_exchange.c */
+
+/* Makes the Ruby handle of an exchange, and sets what belongs to it in the env. Raises
+ * NoMemoryError. */
+void ab_exchange_begin(ab_exchange *exchange);
+/* The exchange behind a handle. Raises IOError once the request is over. */
+ab_exchange *ab_exchange_of(VALUE handle);
+/* Nobody waits for the exchange any more, and the handle's methods raise. */
+void ab_exchange_forget(ab_exchange *exchange);
+/* Parks the current fiber until something happens to the exchange; callers look again at what they
+ * wait for. */
+void ab_exchange_wait(ab_exchange *exchange, enum ab_wait_kind kind);
+/* Something has happened. */
+void ab_exchange_wake(ab_exchange *exchange);
+/* The exception classes of lib/abaca/errors.rb. */
+VALUE ab_error_class(const char *name);
+void ab_init_exchange(VALUE mAbaca);
+
+/* rb_cancel.c */
+
+/* The client has gone, or the request's deadline has passed: a set of enum ab_event. */
+void ab_cancel_note(ab_exchange *exchange, unsigned events);
+/* Does what follows from the news: on the fiber that turns the engine, between its steps. Raises
+ * what concerns the process. */
+void ab_cancel_run(ab_server *server, ab_nsec now);
+/* The app is done with the request: nothing is raised in its fiber from now on. Who wanted to be
+ * told that the client has gone is told now, if it has. Returns 0, or the state of an exception
+ * that concerns the process, with rb_errinfo set. */
+int ab__cancel_end(ab_exchange *exchange);
+static inline int ab_cancel_end(ab_exchange *exchange) {
+  bool nothing = ab_list_empty(&exchange->cancel_link) && NIL_P(exchange->cancelled) &&
+                 NIL_P(exchange->on_gone);
+  return AB_LIKELY(nothing) ? 0 : ab__cancel_end(exchange);
+}
+/* Exchange#request_timeout=, #gone? and #on_gone. */
+void ab_cancel_set_time(ab_exchange *exchange, ab_nsec time);
+bool ab_cancel_gone(ab_exchange *exchange);
+void ab_cancel_on_gone(ab_exchange *exchange, VALUE block);
+
+/* rb_finished.c */
+
+/* Calls what the app has put into rack.response_finished and rack.after_reply. The connection may
+ * serve its next request meanwhile. Exceptions are logged. Returns 0, or the state of one that
+ * concerns the process, with rb_errinfo set: then the rest was not called. */
+int ab_exchange_finished(ab_exchange *exchange);
+
+/* rb_input.c */
+
+/* The Abaca::Input of a request with a body. */
+VALUE ab_exchange_input(ab_exchange *exchange);
+/* After this its methods raise. */
+void ab_exchange_forget_input(ab_exchange *exchange);
+void ab_init_input(VALUE mAbaca);
+
+/* rb_server.c */
+
+/* True in a process that the app forked: it must not answer for its parent. */
+static inline bool ab_server_forked(const ab_server *server) {
+  return ab_fork_page_forked(server->fork_guard, server->owner);
+}
+
+/* Takes events of the engine until there is a request: then it stands in next_conn and
+ * next_request. */
+bool ab_server_next(ab_server *server);
+/* The request in next_conn and next_request. */
+ab_taken ab_server_taken(const ab_server *server);
+/* Builds the env of a request that has to outlive the step. Raises NoMemoryError. */
+void ab_server_keep(ab_server *server, ab_taken *taken);
+/* Calls the app for the request, on a fiber of the request's own, and answers. `exchange` is the
+ * caller's to look at meanwhile; it is filled in here. Raises only what concerns the process, or
+ * kills. */
+void ab_server_serve(ab_server *server, const ab_taken *taken, ab_exchange *exchange);
+/* Calls fn and swallows what it raises. */
+void ab_server_quietly(VALUE (*fn)(VALUE), VALUE arg);
+/* Logs an exception of the app's with its request. Never raises. */
+void ab_server_log_error(ab_exchange *exchange, VALUE exception);
+/* True for an exception that is not one request's: the process has to end, or memory is short. */
+bool ab_server_is_fatal(VALUE exception);
+/* Answers 503 without the app. */
+void ab_server_refuse(ab_server *server, const ab_taken *taken);
+
+/* Borrowed by the engine until released; keeps `object` alive, closes `fd` when it is not -1. */
+typedef struct ab_borrow {
+  ab_list link;
+  struct ab_borrow *next;
+  VALUE object;
+  int fd;
+} ab_borrow;
+
+/* NULL when memory runs out. */
+ab_borrow *ab_server_borrow(ab_server *server, VALUE object, int fd);
+/* Gives back one that the engine did not take. */
+void ab_server_return(ab_server *server, ab_borrow *borrow);
+
+void ab_init_server(VALUE mAbaca);
+
+#endif
