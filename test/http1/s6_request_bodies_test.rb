@@ -185,6 +185,17 @@ class Http1S6RequestBodiesTest < Minitest::Test
     end
   end
 
+  # A streaming body may read, but not where there is no content to be streamed.
+  def test_rfc9110_10_1_1_no_100_for_a_streaming_body_that_is_not_called
+    app = ->(env) { [env["PATH_INFO"][1..].to_i, {}, lambda(&:close)] }
+    [["HEAD", "/200"], %w[POST /204], %w[POST /205]].each do |verb, path|
+      client = connect(serve(app, lint: false))
+      client.write(request(verb, path, "Expect" => "100-continue", "Content-Length" => "5"))
+      response = client.read(head: verb == "HEAD")
+      assert_equal [path[1..].to_i, [], true], [response.status, response.interim, response.close?]
+    end
+  end
+
   def test_rfc9110_10_1_1_max_body_size_comes_before_100
     client = connect(serve(DIGEST, max_body_size: 1_000))
     client.write(request("POST", "/", "Content-Length" => "1001", "Expect" => "100-continue"))

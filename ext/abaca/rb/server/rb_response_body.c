@@ -256,13 +256,14 @@ static void write_each(ab_lines *head, VALUE headers, VALUE body) {
  * elsewhere, until it closes it. */
 static void write_call(ab_lines *head, VALUE headers, VALUE callable) {
   ab_exchange *exchange = head->exchange;
-  if (exchange->status < 300) { /* it may read the request's body, and cannot ask for it later */
+  ab_head_put(head, headers);
+  ab_head_put_framing(head, UINT64_MAX);
+  if (exchange->status < 300 && !exchange->no_content) {
+    /* It may read the request's body, and cannot ask for it behind the head. */
     ab_engine_lock(exchange->server->engine);
     ab_conn_continue(exchange->conn);
     ab_engine_unlock(exchange->server->engine);
   }
-  ab_head_put(head, headers);
-  ab_head_put_framing(head, UINT64_MAX);
   queue_open_head(head);
   if (!exchange->no_content) {
     VALUE argv[] = {exchange->handle, rb_hash_aref(exchange->env, rb_str_new_cstr("rack.input"))};
