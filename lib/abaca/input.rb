@@ -9,6 +9,18 @@ module Abaca
   # raise IncompleteBody when the client goes away before the end, BodyError when it is too slow or sends
   # what is no body, and IOError after #close or after the request.
   class Input
+    # What a caller asks for, as Ruby's own IO takes it; for the inputs that are written in Ruby.
+    #
+    # @param length [#to_int]
+    # @return [Integer]
+    # @raise [TypeError, ArgumentError] when it is no number, or a negative one
+    def self.octets(length)
+      raise TypeError, "no implicit conversion of #{length.class} into Integer" unless length.respond_to?(:to_int)
+
+      length = length.to_int
+      length.negative? ? raise(ArgumentError, "negative length #{length} given") : length
+    end
+
     # @param separator [String, nil] nil reads to the end; "" is an empty line
     # @param limit [Integer, nil] octets that a line has at most
     # @param chomp [Boolean] without the separator

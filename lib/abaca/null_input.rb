@@ -8,22 +8,26 @@ module Abaca
     def gets(*) = nil
 
     # @param length [Integer, nil]
-    # @param buffer [String, nil] emptied
+    # @param buffer [String, nil] emptied, and binary
     # @return [String, nil] "" without a length or with 0; nil for any other
     def read(length = nil, buffer = nil)
-      raise ArgumentError, "negative length #{length} given" if length&.negative?
-
-      buffer&.clear
-      return if length&.positive?
-
-      buffer || +""
+      wanted = length.nil? ? 0 : Input.octets(length)
+      nothing = empty(buffer)
+      nothing unless wanted.positive?
     end
 
-    # @raise [EOFError] always
-    def readpartial(*) = raise(EOFError, "end of file reached")
+    # @return [String] "" for a length of 0
+    # @raise [EOFError] for any other
+    def readpartial(length, buffer = nil)
+      wanted = Input.octets(length)
+      nothing = empty(buffer)
+      wanted.zero? ? nothing : raise(EOFError, "end of file reached")
+    end
 
-    # @return [self]
-    def each = self
+    # @return [self, Enumerator] an Enumerator without a block
+    def each
+      block_given? ? self : enum_for(:each)
+    end
 
     # @return [Integer] 0
     def rewind = 0
@@ -53,5 +57,11 @@ module Abaca
     def external_encoding = Encoding::BINARY
 
     INSTANCE = new.freeze
+
+    private
+
+    def empty(buffer)
+      buffer ? buffer.clear.force_encoding(Encoding::BINARY) : String.new
+    end
   end
 end

@@ -24,7 +24,7 @@ module Abaca
     # @see Input#read
     # @raise [StorageError] when there is no room for the temporary file
     def read(length = nil, buffer = nil)
-      length = octets(length) unless length.nil?
+      length = Input.octets(length) unless length.nil?
       @lock.synchronize do
         keep(length)
         take(length, buffer)
@@ -34,7 +34,7 @@ module Abaca
     # @see Input#readpartial
     # @raise [StorageError]
     def readpartial(length, buffer = nil)
-      length = octets(length)
+      length = Input.octets(length)
       @lock.synchronize do
         append(@source.readpartial(length)) if @position == @size && length.positive?
         take([length, @size - @position].min, buffer)
@@ -101,13 +101,6 @@ module Abaca
     def external_encoding = Encoding::BINARY
 
     private
-
-    def octets(length)
-      raise TypeError, "no implicit conversion of #{length.class} into Integer" unless length.respond_to?(:to_int)
-
-      length = length.to_int
-      length.negative? ? raise(ArgumentError, "negative length #{length} given") : length
-    end
 
     # Reads so much that `length` octets behind the position are kept, or all.
     def keep(length)

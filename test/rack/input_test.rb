@@ -228,6 +228,24 @@ class RackInputTest < Minitest::Test
     end
   end
 
+  # Who wrote for an input with octets shall not stumble over one that has none.
+  def test_no_body_answers_as_a_body_that_has_been_read
+    used = with_input("x") { |input| input.read and what_an_input_at_its_end_says(input) }
+    none = send_to_input([GET], rewindable_input: false) { |input| what_an_input_at_its_end_says(input) }
+    assert_equal used, none
+  end
+
+  def what_an_input_at_its_end_says(input)
+    buffer = +"\u00e9"
+    texts = [input.read, input.read(0), (input.read(nil, buffer) and buffer), (input.read(3, buffer) or buffer)]
+    partial = input.readpartial(0)
+    assert_raises(EOFError) { input.readpartial(1) }
+    assert_raises(ArgumentError) { input.read(-1) }
+    assert_raises(ArgumentError) { input.readpartial(-1) }
+    assert_raises(TypeError) { input.read("3") }
+    [texts, texts.map(&:encoding), partial, input.read(1.5), input.gets, input.each.to_a, input.eof?]
+  end
+
   def test_chunks_are_joined
     assert_equal "onetwothree" * 10, with_input(nil, chunks: %w[one two three] * 10, &:read)
   end
