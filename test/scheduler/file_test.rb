@@ -58,6 +58,22 @@ class SchedulerFileTest < Minitest::Test
     end
   end
 
+  # A thread loads a feature, not a fiber: others would take it for loaded.
+  def test_source_is_read_in_place
+    Dir.mktmpdir do |folder|
+      path = File.join(folder, "abaca_cold.rb")
+      File.write(path, "module AbacaCold; VALUE = 1; end\n")
+      skip "the temporary folder is on no disk" if File.stat(path).dev_major.zero?
+      File.open(path) { |file| cool(file) }
+      Object.autoload(:AbacaCold, path)
+      values = []
+      with_scheduler { 2.times { Fiber.schedule { values << AbacaCold::VALUE } } }
+      assert_equal [1, 1], values
+    ensure
+      Object.send(:remove_const, :AbacaCold)
+    end
+  end
+
   def test_a_warm_read_does_not_wait
     on_disk do |file|
       file.read

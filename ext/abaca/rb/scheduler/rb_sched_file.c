@@ -274,6 +274,25 @@ static bool may_wait(const ab_loop *loop) {
   return !loop->running || rb_fiber_current() != loop->root;
 }
 
+static VALUE path_of(VALUE io) {
+#ifdef HAVE_RB_IO_PATH
+  return rb_io_path(io);
+#else
+  return RFILE(io)->fptr->pathv;
+#endif
+}
+
+/* Ruby source, most likely read by `require`. Who loads a feature is a thread to Ruby, so another
+ * fiber of it that needs the feature meanwhile does not wait: it goes on without, and finds a
+ * constant missing that is about to be autoloaded. */
+static bool is_source(VALUE io) {
+  static const char suffix[] = ".rb";
+  const long length = sizeof suffix - 1;
+  VALUE path = path_of(io);
+  return RB_TYPE_P(path, T_STRING) && RSTRING_LEN(path) > length &&
+         memcmp(RSTRING_END(path) - length, suffix, (size_t)length) == 0;
+}
+
 static ab_nsec io_deadline(VALUE io) {
   ab_nsec timeout;
 #ifdef HAVE_RB_IO_TIMEOUT
@@ -285,7 +304,7 @@ static ab_nsec io_deadline(VALUE io) {
 }
 
 ssize_t ab__file_transfer(ab_loop *loop, const ab_file_op *op) {
-  if (!may_wait(loop)) return AB_FILE_IN_PLACE;
+  if (!may_wait(loop) || (!op->write && is_source(op->io))) return AB_FILE_IN_PLACE;
   file_wait wait = {.loop = loop, .op = op, .deadline = io_deadline(op->io)};
   ab_list_init(&wait.turn);
   wait.waiter.kind = AB_WAIT_IO;
