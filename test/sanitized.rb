@@ -7,6 +7,7 @@
 # the sanitizer does not know; it says so once, and the extension is built without checks of the stack.
 # The C tests have them. Ruby has signal stacks of its own, and finds its stack overflows by SIGSEGV.
 require "rbconfig"
+require_relative "folders"
 
 ROOT = File.expand_path("..", __dir__)
 SANITIZED = File.join(ROOT, "tmp/sanitized")
@@ -27,5 +28,4 @@ environment = {
   "UBSAN_OPTIONS" => "print_stacktrace=1:halt_on_error=1"
 }
 Dir.chdir(ROOT)
-exec(environment, RbConfig.ruby, "-w", "-I#{SANITIZED}", "-Ilib", "-Itest", "-e",
-     "ARGV.each { |file| require file }", *files)
+exit Folders.new(files, options: ["-I#{SANITIZED}", "-Ilib"], environment: environment).run

@@ -7,7 +7,7 @@ require "rbconfig"
 # Builds and loads test/pool/hooks, once for each version of Ruby and of the sources.
 module PoolHooksBuild
   ROOT = File.expand_path("../..", __dir__)
-  SOURCES = Dir[File.join(ROOT, "ext/abaca/{base,io,rb}/*.[ch]"), File.join(ROOT, "test/pool/hooks/*")].freeze
+  SOURCES = Dir[File.join(ROOT, "ext/abaca/{base,io,rb}/**/*.[ch]"), File.join(ROOT, "test/pool/hooks/*")].freeze
 
   def self.directory
     File.join(ROOT, "tmp/build", "pool-hooks-#{RbConfig::CONFIG.fetch('ruby_version')}")
