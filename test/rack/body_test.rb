@@ -354,6 +354,22 @@ class RackBodyTest < Minitest::Test
     assert eventually { closed.size == 1 }
   end
 
+  # A body may keep the block that it was given, and call it in its close or in another request.
+  def test_a_block_that_is_called_when_each_is_over
+    kept = nil
+    said = Queue.new
+    body = Object.new
+    body.define_singleton_method(:each) { |&block| (kept = block).call("content") }
+    body.define_singleton_method(:close) { said << (kept.call("more") rescue $!) } # rubocop:disable Style
+    running = serve(lint: false) do |env|
+      said << (kept.call("more") rescue $!) if env["PATH_INFO"] == "/later" # rubocop:disable Style
+      [200, { "content-type" => "text/plain" }, env["PATH_INFO"] == "/later" ? ["other"] : body]
+    end
+    client = connect(running)
+    assert_equal %w[content other other], %w[/ /later /later].map { |path| client.call(request("GET", path)).body }
+    assert_equal [IOError] * 3, Array.new(3) { said.pop.class }
+  end
+
   # The app may wait inside each, as it may anywhere.
   def test_each_that_waits
     body = Counted.new do |out|

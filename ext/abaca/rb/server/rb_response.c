@@ -54,6 +54,7 @@ void ab_response_write(ab_exchange *exchange) {
 }
 
 void ab_response_close_body(ab_exchange *exchange) {
+  exchange->yields = false; /* also when its each has raised */
   if (!exchange->body_open) return;
   exchange->body_open = false;
   if (rb_respond_to(exchange->body, rb_intern("close"))) {

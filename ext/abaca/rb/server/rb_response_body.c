@@ -193,16 +193,22 @@ static void write_array(ab_lines *head, VALUE headers, VALUE body) {
   end_content(head);
 }
 
-static VALUE each_part(RB_BLOCK_CALL_FUNC_ARGLIST(part, arg)) {
-  ab_response_content((ab_exchange *)arg, part);
+/* The body may keep the block and call it when `each` has returned, or the request is over. */
+static VALUE each_part(RB_BLOCK_CALL_FUNC_ARGLIST(part, handle)) {
+  ab_exchange *exchange = ab_exchange_of(handle);
+  if (!exchange->yields) rb_raise(rb_eIOError, "the body's each is over");
+  ab_response_content(exchange, part);
   return Qnil;
 }
 
 /* Behind the head: each piece goes out as soon as the body yields it. */
 static void enumerate(ab_lines *head, VALUE body) {
   queue_open_head(head);
-  if (!head->exchange->no_content) {
-    rb_block_call(body, rb_intern("each"), 0, NULL, each_part, (VALUE)head->exchange);
+  ab_exchange *exchange = head->exchange;
+  if (!exchange->no_content) {
+    exchange->yields = true;
+    rb_block_call(body, rb_intern("each"), 0, NULL, each_part, exchange->handle);
+    exchange->yields = false;
   }
   end_content(head);
 }

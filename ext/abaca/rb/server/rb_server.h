@@ -129,6 +129,7 @@ typedef struct ab_exchange {
   bool chunked, has_length, no_content;
   bool complete;          /* the response has been queued whole */
   bool body_open;         /* body.close has to be called */
+  bool yields;            /* the body's each may yield */
   bool streams;           /* a streaming body may write */
   bool closed;            /* ... and has closed its stream */
   bool hijacked;          /* the socket is the app's */
