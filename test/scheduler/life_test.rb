@@ -31,6 +31,76 @@ class LifeTest < Minitest::Test
     end
   end
 
+  # A fiber would take the poller away from under the loop that runs it.
+  def test_a_fiber_cannot_close_the_scheduler_that_runs_it
+    messages = []
+    ended = false
+    with_scheduler do |scheduler|
+      close = lambda do
+        messages << assert_raises(RuntimeError) { scheduler.close }.message
+        messages << assert_raises(RuntimeError) { Fiber.set_scheduler(nil) }.message
+      end
+      Fiber.schedule { sleep(0.02) && ended = true }
+      Fiber.schedule { sleep(0.001) && close.call }
+      scheduler.run
+      refute_predicate scheduler, :closed?
+      assert ended
+    end
+    assert_equal ["the scheduler cannot run on one of its fibers"] * 2, messages
+  end
+
+  def test_a_fiber_cannot_close_the_scheduler_before_it_runs
+    ended = false
+    with_scheduler do |scheduler|
+      Fiber.schedule { sleep(0.001) && ended = true }
+      Fiber.schedule { assert_raises(RuntimeError) { scheduler.close } }
+      refute_predicate scheduler, :closed?
+      assert_same scheduler, Fiber.scheduler
+    end
+    assert ended
+  end
+
+  # #close of a subclass that counts its calls, and how the scheduler is closed.
+  def test_a_subclass_close_is_called_once_however_the_scheduler_ends
+    subclass = Class.new(Abaca::Scheduler) do
+      attr_reader :calls
+
+      def close
+        @calls = calls.to_i + 1
+        super
+      end
+    end
+    { end: proc {}, close: proc(&:close), set: proc { Fiber.set_scheduler(nil) },
+      scheduler_close: proc(&:scheduler_close) }.each do |how, ending|
+      ended = false
+      scheduler = subclass.new
+      Thread.new do
+        Fiber.set_scheduler(scheduler)
+        Fiber.schedule { sleep(0.001) && ended = true }
+        ending.call(scheduler)
+      end.join
+      assert ended, how
+      assert_predicate scheduler, :closed?, how
+      assert_equal 1, scheduler.calls, how unless how == :scheduler_close
+    end
+  end
+
+  # As Ruby's own example of a scheduler has it.
+  def test_a_subclass_scheduler_close_that_calls_close
+    subclass = Class.new(Abaca::Scheduler) { def scheduler_close = close }
+    [proc {}, proc(&:close)].each do |ending|
+      ended = false
+      scheduler = subclass.new
+      Thread.new do
+        Fiber.set_scheduler(scheduler)
+        Fiber.schedule { sleep(0.001) && ended = true }
+        ending.call(scheduler)
+      end.join
+      assert ended
+      assert_predicate scheduler, :closed?
+    end
+  end
+
   def test_a_scheduler_that_was_never_used_can_be_closed
     scheduler = Abaca::Scheduler.new
     assert_nil scheduler.close

@@ -764,10 +764,14 @@ static VALUE run_turns(VALUE arg) {
   return Qnil;
 }
 
-void ab_loop_run(ab_loop *loop) {
-  if (loop->running) rb_raise(rb_eRuntimeError, "the scheduler runs already");
+void ab__loop_check_idle(ab_loop *loop) {
   if (!ab__loop_at_home(loop))
     rb_raise(rb_eRuntimeError, "the scheduler cannot run on one of its fibers");
+  if (loop->running) rb_raise(rb_eRuntimeError, "the scheduler runs already");
+}
+
+void ab_loop_run(ab_loop *loop) {
+  ab__loop_check_idle(loop);
   volatile VALUE self = loop->self;
   loop->root = rb_fiber_current();
   loop->running = true;

@@ -157,31 +157,66 @@ static VALUE end_loop(VALUE arg) {
   return Qnil;
 }
 
+/* Runs what is left, here, then closes. */
+static void finish(ab_loop *loop) {
+  if (ab__loop_forked(loop) || NIL_P(loop->thread)) {
+    ab__loop_close(loop);
+    return;
+  }
+  loop->closing = true;
+  rb_ensure(run_loop, (VALUE)loop, end_loop, (VALUE)loop);
+}
+
+/* Closing under a loop that runs would take its poller away, and cannot run what is left. */
+static void check_closable(ab_loop *loop) {
+  if (ab__loop_forked(loop) || NIL_P(loop->thread)) return;
+  ab__loop_check(loop);
+  ab__loop_check_idle(loop);
+}
+
+static VALUE call_close(VALUE self) {
+  return rb_funcall(self, rb_intern("close"), 0);
+}
+
+static VALUE detach(VALUE none) {
+  return rb_fiber_scheduler_set(none);
+}
+
+static VALUE end_detaching(VALUE arg) {
+  ((ab_loop *)arg)->detaching = false;
+  return Qnil;
+}
+
 /* @!method scheduler_close
- * Runs what is left, then closes. Ruby calls it when the thread ends or gets another scheduler. */
+ * Runs what is left, then closes, by way of #close, which a subclass may have overridden. Ruby
+ * calls it when the thread ends or gets another scheduler. */
 static VALUE sched_scheduler_close(VALUE self) {
   ab_loop *loop = ab__loop_get(self);
   if (loop->closed || loop->closing) return Qnil;
-  if (ab__loop_forked(loop) || NIL_P(loop->thread)) {
-    ab__loop_close(loop);
-    return Qnil;
+  check_closable(loop);
+  if (!loop->detaching) {
+    loop->detaching = true;
+    rb_ensure(call_close, self, end_detaching, (VALUE)loop);
   }
-  ab__loop_check(loop);
-  loop->closing = true;
-  rb_ensure(run_loop, (VALUE)loop, end_loop, (VALUE)loop);
+  if (!loop->closed && !loop->closing) finish(loop);
   RB_GC_GUARD(self);
   return Qnil;
 }
 
 /* @!method close
- * Runs what is left, closes, and detaches from the thread. Idempotent. */
+ * Runs what is left, closes, and detaches from the thread. Idempotent. Raises RuntimeError on one
+ * of the scheduler's fibers, and while it runs. */
 static VALUE sched_close(VALUE self) {
   ab_loop *loop = ab__loop_get(self);
   if (loop->closed || loop->closing) return Qnil;
-  if (rb_fiber_scheduler_get() == self)
-    rb_fiber_scheduler_set(Qnil);
-  else
-    sched_scheduler_close(self);
+  check_closable(loop);
+  if (loop->detaching || rb_fiber_scheduler_get() != self) {
+    finish(loop);
+  } else {
+    loop->detaching = true;
+    rb_ensure(detach, Qnil, end_detaching, (VALUE)loop);
+  }
+  RB_GC_GUARD(self);
   return Qnil;
 }
 

@@ -99,6 +99,8 @@ struct ab_loop {
   pid_t owner;
   uint8_t blocked; /* enum ab_blocked */
   bool running, closing, closed;
+  /* #close and #scheduler_close call each other; true when one of them has called the other. */
+  bool detaching;
   bool dirty; /* fibers have run since the last sweep */
   /* rb_preempt.c */
   ab_nsec quantum;       /* 0: no preemption */
@@ -137,6 +139,8 @@ void ab__loop_leave(ab_loop *loop);
 /* True on the root fiber, and while the loop does not run on any fiber that it has nothing to do
  * with. */
 bool ab__loop_at_home(ab_loop *loop);
+/* Raises RuntimeError where the loop cannot be run: on one of its fibers, and while it runs. */
+void ab__loop_check_idle(ab_loop *loop);
 /* As ab_loop_transfer on the root fiber; returns false when Ruby refused the switch. */
 bool ab__loop_enter(ab_loop *loop, VALUE fiber);
 /* Deals with how a fiber's body ended, after rb_protect said `state`: reports an exception,
