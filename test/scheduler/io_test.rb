@@ -115,6 +115,38 @@ class IOTest < Minitest::Test
     end
   end
 
+  # The loop sleeps then, and nothing of its own thread tells it to look.
+  def test_closing_an_io_in_another_thread
+    reader, writer = IO.pipe
+    started = Queue.new
+    closer = Thread.new do
+      started.pop
+      sleep 0.3
+      reader.close
+    end
+    error = in_fiber { (started << true) && assert_raises(IOError) { reader.read(1) } }
+    assert_match(/closed/, error.message)
+  ensure
+    closer.join
+    writer.close
+  end
+
+  # As without a scheduler.
+  def test_waiting_without_a_limit_has_that_of_the_io
+    skip "no IO#timeout" unless IO.method_defined?(:timeout=)
+
+    reader, writer = IO.pipe
+    reader.timeout = 0.01
+    in_fiber do |scheduler|
+      assert_nil reader.wait_readable
+      assert_equal false, scheduler.io_wait(reader, IO::READABLE)
+      writer << "x"
+      assert_same reader, reader.wait_readable
+    end
+  ensure
+    [reader, writer].compact.each(&:close)
+  end
+
   # Ruby before 4.0 does not tell a scheduler that an IO was closed.
   def test_closing_an_io_that_another_fiber_waits_for
     reader, _writer = IO.pipe

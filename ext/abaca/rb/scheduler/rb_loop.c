@@ -682,9 +682,10 @@ static ab_nsec earlier(ab_nsec a, ab_nsec b) {
   return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
-/* May an IO have been closed that a fiber waits for? */
+/* May an IO have been closed that a fiber waits for? By a fiber that has run since the last look,
+ * or by another thread, at any time. */
 static bool needs_sweep(const ab_loop *loop) {
-  return AB_SCHEDULER_INTERFACE < 3 && loop->dirty && loop->fd_waits > 0;
+  return AB_SCHEDULER_INTERFACE < 3 && loop->fd_waits > 0 && (loop->dirty || !rb_thread_alone());
 }
 
 static ab_nsec next_deadline(ab_loop *loop) {

@@ -103,16 +103,27 @@ static int checked_events(VALUE value) {
   return events;
 }
 
+static VALUE timeout_of_io(VALUE io) {
+#ifdef HAVE_RB_IO_TIMEOUT
+  return rb_io_timeout(io);
+#else
+  return Qnil;
+#endif
+}
+
 /* @!method io_wait(io, events, timeout = nil)
  * Waits until the IO is ready for one of `events`. Returns the mask of what it is ready for, or
- * false after `timeout` seconds. A timeout of 0 only asks. */
+ * false after `timeout` seconds, those of IO#timeout when none are given. A timeout of 0 only asks.
+ */
 static VALUE sched_io_wait(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 2, 3);
   ab_loop *loop = ab__loop_get(self);
   VALUE io = rb_io_get_io(argv[0]);
   int events = checked_events(argv[1]), got;
+  /* IO#wait_readable and the like pass on that they were given none. */
+  VALUE limit = argc == 3 && !NIL_P(argv[2]) ? argv[2] : timeout_of_io(io);
   ab_nsec timeout = 0;
-  bool forever = !ab__timeout_of(argc == 3 ? argv[2] : Qnil, &timeout);
+  bool forever = !ab__timeout_of(limit, &timeout);
   int fd = rb_io_descriptor(io);
   if (!forever && timeout == 0) {
     got = poll_now(fd, events);
@@ -316,14 +327,6 @@ static ssize_t try_once(const transfer *t, char *base, size_t size, size_t done)
   if (result == -EAGAIN)
     ab__fd_exhausted(ab__loop_get(t->self), a.fd, t->write ? AB_POLL_OUT : AB_POLL_IN);
   return result;
-}
-
-static VALUE timeout_of_io(VALUE io) {
-#ifdef HAVE_RB_IO_TIMEOUT
-  return rb_io_timeout(io);
-#else
-  return Qnil;
-#endif
 }
 
 /* Parks until the IO is ready; honours IO#timeout. */
