@@ -248,6 +248,9 @@ class CommandServeTest < Minitest::Test
     file("config/puma.rb", "threads 1, 5\npreload_app!\nport 0\n")
     server = start("-t", "2:3")
     server.port
+    # Standard error has a writer of its own, which may be later than the other.
+    server.signal(:TERM)
+    server.wait
 
     assert_match(%r{^abaca: warning: -t/--threads has no effect}, server.output)
     assert_match(%r{^abaca: warning: config/puma.rb:1: `threads' has no effect}, server.output)
