@@ -185,6 +185,14 @@ class Http1S6RequestBodiesTest < Minitest::Test
     end
   end
 
+  # What it reads behind the head can only be asked for before.
+  def test_rfc9110_10_1_1_expect_continue_with_a_body_that_is_read_by_each
+    client = connect(serve(->(env) { [200, { "content-type" => "text/plain" }, env["rack.input"]] }, lint: false))
+    client.write(request("POST", "/", "Expect" => "100-continue", "Content-Length" => "5"))
+    assert_equal 100, client.read_interim.status
+    assert_equal "hello", client.call("hello").body
+  end
+
   # A streaming body may read, but not where there is no content to be streamed.
   def test_rfc9110_10_1_1_no_100_for_a_streaming_body_that_is_not_called
     app = ->(env) { [env["PATH_INFO"][1..].to_i, {}, lambda(&:close)] }

@@ -252,9 +252,19 @@ static bool write_file(ab_lines *head, VALUE headers, VALUE body) {
   return true;
 }
 
+/* A body that produces content as it goes may read the request's, and cannot ask for that behind
+ * the head. */
+static void ask_for_input(ab_exchange *exchange) {
+  if (exchange->status >= 300 || exchange->no_content) return;
+  ab_engine_lock(exchange->server->engine);
+  ab_conn_continue(exchange->conn);
+  ab_engine_unlock(exchange->server->engine);
+}
+
 static void write_each(ab_lines *head, VALUE headers, VALUE body) {
   ab_head_put(head, headers);
   ab_head_put_framing(head, UINT64_MAX);
+  ask_for_input(head->exchange);
   enumerate(head, body);
 }
 
@@ -264,12 +274,7 @@ static void write_call(ab_lines *head, VALUE headers, VALUE callable) {
   ab_exchange *exchange = head->exchange;
   ab_head_put(head, headers);
   ab_head_put_framing(head, UINT64_MAX);
-  if (exchange->status < 300 && !exchange->no_content) {
-    /* It may read the request's body, and cannot ask for it behind the head. */
-    ab_engine_lock(exchange->server->engine);
-    ab_conn_continue(exchange->conn);
-    ab_engine_unlock(exchange->server->engine);
-  }
+  ask_for_input(exchange);
   queue_open_head(head);
   if (!exchange->no_content) {
     VALUE argv[] = {exchange->handle, rb_hash_aref(exchange->env, rb_str_new_cstr("rack.input"))};
