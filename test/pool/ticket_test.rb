@@ -384,6 +384,8 @@ class TicketTest < Minitest::Test
     pool = Abaca::FiberPool.new
     assert_match(/set_scheduler/, assert_raises(RuntimeError) { pool.run { flunk } }.message)
     assert_match(/set_scheduler/, assert_raises(RuntimeError) { pool.trim }.message)
+    # Who was refused is not its owner.
+    in_fiber { assert_equal 7, pool.run { 7 }.value }
     with_pool do |other|
       assert_raises(LocalJumpError) { other.run }
       assert_raises(ArgumentError) { other.run(1) { flunk } }

@@ -59,7 +59,7 @@ static bool is_ours(VALUE scheduler) {
 static void check_scheduler(ab_pool *pool, VALUE scheduler) {
   if (is_ours(scheduler)) return;
   /* A thread that has got nothing to do with the pool should hear so. */
-  check_owner(pool);
+  if (!NIL_P(pool->thread) || pool->owner != getpid()) check_owner(pool);
   rb_raise(rb_eRuntimeError,
            "the pool runs jobs on an Abaca::Scheduler, and the thread's scheduler is %" PRIsVALUE
            ": call Fiber.set_scheduler(Abaca::Scheduler.new) first",
