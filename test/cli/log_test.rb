@@ -118,6 +118,23 @@ class LogTest < Minitest::Test
     writer&.close
   end
 
+  # Two of them would share the lines, and #release would wait for one and end the other.
+  def test_threads_that_begin_together_get_one_writer
+    before = Thread.list
+    logs = Array.new(30) do
+      Abaca::Log.new(StringIO.new).tap do |log|
+        gate = Queue.new
+        threads = Array.new(8) { Thread.new { gate.pop || log.info("x") } }
+        Thread.pass until gate.num_waiting == 8
+        gate.close
+        threads.each(&:join)
+      end
+    end
+    assert_equal 30, (Thread.list - before).size
+    logs.each { |log| assert log.release(5) }
+    assert_empty Thread.list - before
+  end
+
   def test_lines_may_come_from_many_threads_and_from_a_trap_handler
     reader, writer = IO.pipe
     log = Abaca::Log.new(writer)

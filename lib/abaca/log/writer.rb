@@ -18,11 +18,9 @@ module Abaca
       # @param io [#write]
       def initialize(io)
         @io = io
-        @queue = Thread::Queue.new
         @dropped = 0
         @reported = 0
-        @pid = Process.pid
-        @thread = nil
+        begin_anew
       end
 
       # Hands over one line, or several that belong together, with their end.
@@ -65,10 +63,30 @@ module Abaca
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-      # A forked child has the queue but not the thread; what waits in it is the parent's to write.
-      def start
-        @queue = Thread::Queue.new unless @pid == Process.pid
+      def begin_anew
+        @queue = Thread::Queue.new
+        @starts = Thread::Queue.new([true])
         @pid = Process.pid
+        @thread = nil
+      end
+
+      # A forked child has the queue but not the thread; what waits in it is the parent's to write. Of
+      # threads that come at the same time the one that gets the token starts the writer for all.
+      def start
+        begin_anew unless @pid == Process.pid
+        token = take_token or return
+        start_thread unless @thread&.alive?
+      ensure
+        @starts << token if token
+      end
+
+      def take_token
+        @starts.pop(true)
+      rescue ThreadError
+        nil
+      end
+
+      def start_thread
         @thread = Thread.new(@queue) { |queue| run(queue) }
         @thread.name = "abaca log"
         @thread.report_on_exception = false
