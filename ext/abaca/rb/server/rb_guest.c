@@ -9,6 +9,7 @@
 
 #include <ruby/fiber/scheduler.h>
 #include <ruby/io.h>
+#include <string.h>
 
 #include "rb/pool/rb_scrub.h"
 
@@ -195,6 +196,15 @@ static int ended(ab_guest *guest, int state) {
   return 0;
 }
 
+/* A thread that is being killed runs its scheduler once more, and some then run as long as there
+ * are fibers: so the server has to end as well. */
+static void end_with_thread(ab_guest *guest) {
+  VALUE status = rb_funcall(rb_thread_current(), rb_intern("status"), 0);
+  if (!RB_TYPE_P(status, T_STRING) || strcmp(RSTRING_PTR(status), "aborting") != 0) return;
+  guest->server->halt_requested = 1;
+  wake_engine(guest);
+}
+
 /* Returns false when the fiber has to end. */
 static bool run_job(worker *w) {
   ab_guest *guest = w->guest;
@@ -210,6 +220,7 @@ static bool run_job(worker *w) {
     rb_set_errinfo(Qnil);
   }
   if (AB_LIKELY(!killed)) return clean == Qtrue;
+  end_with_thread(guest);
   retire(w);
   rb_jump_tag(killed);
 }
