@@ -184,6 +184,8 @@ class FaultCancelTest < Minitest::Test
 
   # The worst of all deadlines: somebody kills the server's thread, in the middle of the app.
   def test_the_thread_is_killed_while_the_app_computes
+    # Core calls its close, and it runs whatever fibers there are for as long as they want.
+    skip "Async goes on in a thread that is killed" if ENV["ABACA_TEST_MODE"].to_s.include?("Async")
     begun = Queue.new
     ended = Queue.new
     running = serve do
