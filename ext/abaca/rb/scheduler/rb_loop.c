@@ -382,16 +382,18 @@ static bool is_alive(VALUE fiber) {
 /* Does a fiber run on the loop's account, itself or through one that it resumed? While the loop
  * does not run, a carrier may be left over: Fiber#raise or #kill from the root fiber has run one,
  * and it has ended or waits again. Nor can anybody leave when there is no root fiber to go to. */
-static bool has_left_home(ab_loop *loop) {
+static bool has_left_home(ab_loop *loop, VALUE fiber) {
   VALUE carrier = loop->carrier;
   if (AB_LIKELY(loop->running)) return true;
-  return is_alive(carrier) && is_alive(loop->root) && !ab__loop_waiter(loop, carrier) &&
-         !carried_waiter(loop, carrier);
+  if (!is_alive(carrier) || !is_alive(loop->root) || ab__loop_waiter(loop, carrier)) return false;
+  /* Who runs himself carries nobody that waits; else all who wait would have to be looked at. */
+  return fiber == carrier || !carried_waiter(loop, carrier);
 }
 
 /* True on the root fiber, and on any fiber that the loop has not got to do with. */
 bool ab__loop_at_home(ab_loop *loop) {
-  return !has_left_home(loop) || rb_fiber_current() == loop->root;
+  VALUE fiber = rb_fiber_current();
+  return fiber == loop->root || !has_left_home(loop, fiber);
 }
 
 static bool turn(ab_loop *loop);
