@@ -6,8 +6,7 @@ require "rbconfig"
 
 # Runs test files in a process for each folder, as many at once as there are processors: tests of a
 # server mostly wait. What a folder has to say comes in one piece when it is done, and the sum of all
-# comes last. A folder that fails is run once more, alone: deadlines of seconds are missed on a busy
-# machine. What passes only then is named in the end. SHARDS=1 runs one after another.
+# comes last. SHARDS=1 runs one after another.
 class Folders
   # Those that take longest go first, so that none of them is left alone in the end.
   LONGEST = %w[fault http1 scheduler rack pool frameworks cli].freeze
@@ -40,10 +39,7 @@ class Folders
         end
       end
     end.each(&:join)
-    shaky = @failed.dup
-    @failed.clear
-    shaky.each { |name| note(name, *take(@folders[name])) }
-    conclude(shaky - @failed)
+    conclude
   end
 
   private
@@ -63,13 +59,10 @@ class Folders
     $stdout.flush
   end
 
-  def conclude(shaky)
+  def conclude
     totals = @counts.values.transpose.map(&:sum).zip(%w[runs assertions failures errors skips])
     puts "", totals.map { |pair| pair.join(" ") }.join(", ")
-    puts "failed beside others, passed alone: #{named(shaky)}" unless shaky.empty?
-    puts "failed: #{named(@failed)}" unless @failed.empty?
+    puts "failed: #{@failed.map { |name| "test/#{name}" }.join(', ')}" unless @failed.empty?
     @failed.empty?
   end
-
-  def named(folders) = folders.map { |name| "test/#{name}" }.join(", ")
 end
