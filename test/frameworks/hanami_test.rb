@@ -2,22 +2,14 @@
 
 require "test_helper"
 require "support/framework_case"
+require "support/parcels"
 
 # Hanami, served by the command.
 class HanamiTest < Minitest::Test
   include FrameworkCase
+  include Parcels
 
   application "hanami"
-
-  def test_parameters
-    assert_equal "parcel 7 for Ada", get("/parcels/7?to=Ada").body
-    assert_equal "404", get("/nothing").code
-  end
-
-  def test_upload
-    response = upload("/parcels", to: "Ada", content: "x" * 300_000)
-    assert_equal ["201", "Ada label.txt 300000"], [response.code, response.body]
-  end
 
   def test_file
     assert_equal File.binread("#{FOLDER}/hanami/app/actions/file.rb"), get("/file").body
@@ -29,8 +21,7 @@ class HanamiTest < Minitest::Test
     refute_includes response.body, "secret"
   end
 
-  def test_stream
-    stream = assert_events_one_by_one(%w[first second third])
-    assert_usable(stream, "/parcels/1")
-  end
+  private
+
+  def parcel = ["application/octet-stream; charset=utf-8", "parcel 7 for Ada"]
 end

@@ -2,23 +2,14 @@
 
 require "test_helper"
 require "support/framework_case"
+require "support/parcels"
 
 # Roda, served by the command.
 class RodaTest < Minitest::Test
   include FrameworkCase
+  include Parcels
 
   application "roda"
-
-  def test_json
-    response = get("/parcels/7?to=Ada")
-    assert_equal ["application/json", '{"id":7,"to":"Ada"}'], [response["content-type"], response.body]
-    assert_equal "404", get("/nothing").code
-  end
-
-  def test_upload
-    response = upload("/parcels", to: "Ada", content: "x" * 300_000)
-    assert_equal ["201", "Ada label.txt 300000"], [response.code, response.body]
-  end
 
   def test_public_file
     source = File.binread("#{FOLDER}/roda/config.ru")
@@ -32,8 +23,7 @@ class RodaTest < Minitest::Test
     assert_equal ["500", "failed: RuntimeError"], [response.code, response.body]
   end
 
-  def test_stream
-    stream = assert_events_one_by_one(%w[first second third])
-    assert_usable(stream, "/parcels/1")
-  end
+  private
+
+  def parcel = ["application/json", '{"id":7,"to":"Ada"}']
 end

@@ -1,26 +1,16 @@
 # frozen_string_literal: true
 
-require "digest/sha2"
 require "minitest/mock"
 require "tmpdir"
 require "test_helper"
+require "support/digests"
 require "support/server_case"
 
 # Request bodies: framing, 100-continue, limits (RFC 9112 6, 7; RFC 9110 10.1.1); memory and temporary files
 # of those that can be rewound. What streams is in streaming_body_test.rb.
 class Http1S6RequestBodiesTest < Minitest::Test
   include ServerCase
-
-  DIGEST = lambda do |env|
-    digest = Digest::SHA256.new
-    size = 0
-    while (piece = env["rack.input"].read(50_000))
-      size += piece.bytesize
-      digest << piece
-    end
-    [200, { "content-type" => "text/plain" }, ["#{size} #{digest.hexdigest}"]]
-  end
-  IGNORE = ->(_env) { [200, { "content-type" => "text/plain" }, ["ignored"]] }
+  include Digests
 
   def test_6_2_max_body_size_with_content_length
     running = serve(DIGEST, max_body_size: 1_000)
@@ -212,10 +202,6 @@ class Http1S6RequestBodiesTest < Minitest::Test
   end
 
   private
-
-  def summary(body)
-    "#{body.bytesize} #{Digest::SHA256.hexdigest(body)}"
-  end
 
   def with_tmpdir(dir)
     before = ENV.fetch("TMPDIR", nil)

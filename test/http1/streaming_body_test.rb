@@ -1,25 +1,15 @@
 # frozen_string_literal: true
 
-require "digest/sha2"
 require "timeout"
 require "test_helper"
+require "support/digests"
 require "support/server_case"
 
 # Request bodies that the app reads while they come, not to their end, or not at all; and the trailers
 # behind them (RFC 9112 7.1.2, 8, 9.6).
 class Http1StreamingBodyTest < Minitest::Test
   include ServerCase
-
-  DIGEST = lambda do |env|
-    digest = Digest::SHA256.new
-    size = 0
-    while (piece = env["rack.input"].read(50_000))
-      size += piece.bytesize
-      digest << piece
-    end
-    [200, { "content-type" => "text/plain" }, ["#{size} #{digest.hexdigest}"]]
-  end
-  IGNORE = ->(_env) { [200, { "content-type" => "text/plain" }, ["ignored"]] }
+  include Digests
 
   # The app has each part before the next one is sent.
   def test_octets_reach_the_app_as_they_come
@@ -343,11 +333,5 @@ class Http1StreamingBodyTest < Minitest::Test
     response = client.call(request("POST", body: "hello"))
     assert_equal [summary("hello"), true], [response.body, response.close?]
     assert client.closed?
-  end
-
-  private
-
-  def summary(body)
-    "#{body.bytesize} #{Digest::SHA256.hexdigest(body)}"
   end
 end
