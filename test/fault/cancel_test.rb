@@ -184,8 +184,9 @@ class FaultCancelTest < Minitest::Test
 
   # The worst of all deadlines: somebody kills the server's thread, in the middle of the app.
   def test_the_thread_is_killed_while_the_app_computes
-    # Core calls its close, and it runs whatever fibers there are for as long as they want.
-    skip "Async goes on in a thread that is killed" if ENV["ABACA_TEST_MODE"].to_s.include?("Async")
+    # The kill takes the root fiber alone before Ruby 3.4, and Async waits for the engine's for ever.
+    skip "Async cannot end a killed thread on Ruby #{RUBY_VERSION}" if async? && RUBY_VERSION < "3.4"
+
     begun = Queue.new
     ended = Queue.new
     running = serve do
@@ -456,6 +457,8 @@ class FaultCancelTest < Minitest::Test
   end
 
   private
+
+  def async? = ENV["ABACA_TEST_MODE"].to_s.include?("Async")
 
   def assert_quiet(running)
     refute_match(/error|warning/i, running.log)
