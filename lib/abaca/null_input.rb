@@ -1,11 +1,12 @@
 # frozen_string_literal: true
 
+require_relative "binary_input"
+
 module Abaca
   # rack.input of a request without a body: an input stream that is at its end. One instance serves all
   # requests, since it has no state (Rack SPEC, "The Input Stream").
   class NullInput
-    # @return [nil] there is never a line
-    def gets(*) = nil
+    include BinaryInput
 
     # @param length [Integer, nil]
     # @param buffer [String, nil] emptied, and binary
@@ -24,11 +25,6 @@ module Abaca
       wanted.zero? ? nothing : raise(EOFError, "end of file reached")
     end
 
-    # @return [self, Enumerator] an Enumerator without a block
-    def each
-      block_given? ? self : enum_for(:each)
-    end
-
     # @return [Integer] 0
     def rewind = 0
 
@@ -44,21 +40,15 @@ module Abaca
     # @return [true]
     def eof? = true
 
-    # @return [self]
-    def binmode = self
-
     # @return [Boolean] closing has no effect
     def closed? = false
-
-    # @return [self]
-    def set_encoding(*) = self
-
-    # @return [Encoding]
-    def external_encoding = Encoding::BINARY
 
     INSTANCE = new.freeze
 
     private
+
+    # There is never a line.
+    def take_line(*) = nil
 
     def empty(buffer)
       buffer ? buffer.clear.force_encoding(Encoding::BINARY) : String.new

@@ -2,11 +2,14 @@
 
 require "stringio"
 require "tmpdir"
+require_relative "binary_input"
 
 module Abaca
   # rack.input that can be read again from its start, as Rack 2 demands: what has been read is kept, in
   # memory up to a limit and in a temporary file without a name above it.
   class RewindableInput
+    include BinaryInput
+
     LINE = 8192 # octets that are read at once for a line
     private_constant :LINE
 
@@ -41,29 +44,6 @@ module Abaca
       end
     end
 
-    # @see Input#gets
-    # @raise [StorageError]
-    def gets(separator = "\n", limit = nil, chomp: false)
-      separator = "\n\n" if separator == ""
-      line = @lock.synchronize do
-        line = kept_line(separator, limit)
-        line = kept_line(separator, limit) until whole?(line, separator, limit) || !fetch_more(line)
-        @position += line.bytesize if line
-        line
-      end
-      chomp && line && separator ? line.chomp(separator) : line
-    end
-
-    # @see Input#each
-    def each
-      return enum_for(:each) unless block_given?
-
-      while (line = gets)
-        yield line
-      end
-      self
-    end
-
     # The next read begins at the start of the body.
     #
     # @return [Integer] 0
@@ -90,15 +70,6 @@ module Abaca
 
     # @return [Boolean]
     def closed? = @kept.closed?
-
-    # @return [self] it is binary already
-    def binmode = self
-
-    # @return [self] it stays binary
-    def set_encoding(*) = self
-
-    # @return [Encoding]
-    def external_encoding = Encoding::BINARY
 
     private
 
@@ -162,6 +133,16 @@ module Abaca
       file
     rescue SystemCallError, ArgumentError => e
       raise StorageError, "no temporary file for the request's body: #{e.message}"
+    end
+
+    # Raises StorageError like #read.
+    def take_line(separator, limit)
+      @lock.synchronize do
+        line = kept_line(separator, limit)
+        line = kept_line(separator, limit) until whole?(line, separator, limit) || !fetch_more(line)
+        @position += line.bytesize if line
+        line
+      end
     end
 
     # What is kept of the line at the position.
