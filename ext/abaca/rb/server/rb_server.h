@@ -213,6 +213,24 @@ static inline bool ab_server_forked(const ab_server *server) {
 /* Takes events of the engine until there is a request: then it stands in next_conn and
  * next_request. */
 bool ab_server_next(ab_server *server);
+
+/* Borrowed by the engine until released; keeps `object` alive, closes `fd` when it is not -1. */
+typedef struct ab_borrow {
+  ab_list link;
+  struct ab_borrow *next;
+  VALUE object;
+  int fd;
+} ab_borrow;
+
+/* NULL when memory runs out. */
+ab_borrow *ab_server_borrow(ab_server *server, VALUE object, int fd);
+/* Gives back one that the engine did not take. */
+void ab_server_return(ab_server *server, ab_borrow *borrow);
+
+void ab_init_server(VALUE mAbaca);
+
+/* rb_serve.c */
+
 /* The request in next_conn and next_request. */
 ab_taken ab_server_taken(const ab_server *server);
 /* Builds the env of a request that has to outlive the step. Raises NoMemoryError. */
@@ -229,20 +247,5 @@ void ab_server_log_error(ab_exchange *exchange, VALUE exception);
 bool ab_server_is_fatal(VALUE exception);
 /* Answers 503 without the app. */
 void ab_server_refuse(ab_server *server, const ab_taken *taken);
-
-/* Borrowed by the engine until released; keeps `object` alive, closes `fd` when it is not -1. */
-typedef struct ab_borrow {
-  ab_list link;
-  struct ab_borrow *next;
-  VALUE object;
-  int fd;
-} ab_borrow;
-
-/* NULL when memory runs out. */
-ab_borrow *ab_server_borrow(ab_server *server, VALUE object, int fd);
-/* Gives back one that the engine did not take. */
-void ab_server_return(ab_server *server, ab_borrow *borrow);
-
-void ab_init_server(VALUE mAbaca);
 
 #endif
