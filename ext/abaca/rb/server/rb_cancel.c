@@ -113,14 +113,14 @@ static void attend(ab_exchange *exchange) {
   exchange->news = 0;
   if (NIL_P(exception)) return;
   exchange->cancelled = exception;
-  if (server->host->interrupt(exchange, exception)) return;
+  if (exchange->runner->host->interrupt(exchange, exception)) return;
   exchange->cancelled = Qnil;
   ab_cancel_note(exchange, news);
   RB_GC_GUARD(handle);
 }
 
 void ab_cancel_run(ab_server *server, ab_nsec now) {
-  server->host->settle(server);
+  server->home.host->settle(&server->home);
   /* A list of the server's, not of this stack: an exception of the app may end the walk. */
   ab_list_splice(&server->attended, &server->cancels);
   for (ab_list *node; (node = ab_list_shift(&server->attended));) {

@@ -11,11 +11,11 @@ VALUE ab_error_class(const char *name) {
 /* --- waiting --- */
 
 void ab_exchange_wait(ab_exchange *exchange, enum ab_wait_kind kind) {
-  exchange->server->host->wait(exchange, kind);
+  exchange->runner->host->wait(exchange, kind);
 }
 
 void ab_exchange_wake(ab_exchange *exchange) {
-  exchange->server->host->wake(exchange);
+  exchange->runner->host->wake(exchange);
 }
 
 /* --- Abaca::Exchange --- */

@@ -154,7 +154,7 @@ static bool await_job(worker *w) {
     return w->has_job;
   }
   /* A kill: the fiber unwinds to its end. */
-  if (w->has_job) ab_server_refuse(guest->server, &w->taken);
+  if (w->has_job) ab_server_refuse(&guest->server->home, &w->taken);
   retire(w);
   wake_engine(guest);
   rb_jump_tag(state);
@@ -167,12 +167,12 @@ static VALUE serve(VALUE arg) {
   ab_exchange exchange;
   w->has_job = false;
   if (server->forced) {
-    ab_server_refuse(server, &taken);
+    ab_server_refuse(&server->home, &taken);
     return Qnil;
   }
   w->interrupted = false;
   w->exchange = &exchange;
-  ab_server_serve(server, &taken, &exchange);
+  ab_server_serve(&server->home, &taken, &exchange);
   RB_GC_GUARD(taken.env);
   return Qnil;
 }
@@ -242,8 +242,8 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
 
 /* --- the host's part --- */
 
-static bool guest_available(const ab_server *server) {
-  const ab_guest *guest = server->guest;
+static bool guest_available(const ab_runner *runner) {
+  const ab_guest *guest = runner->server->guest;
   return guest->idle_count > 0 || guest->live < guest->max;
 }
 
@@ -285,10 +285,10 @@ static VALUE keep(VALUE arg) {
 }
 
 /* The worker gets the finished env: the request's octets are gone when its turn comes. */
-static bool guest_start(ab_server *server) {
-  ab_guest *guest = server->guest;
-  ab_taken taken = ab_server_taken(server);
-  keeping k = {server, &taken};
+static bool guest_start(ab_runner *runner) {
+  ab_guest *guest = runner->server->guest;
+  ab_taken taken = ab_server_taken(runner);
+  keeping k = {runner->server, &taken};
   int state;
   rb_protect(keep, (VALUE)&k, &state);
   if (AB_UNLIKELY(state)) {
@@ -329,13 +329,13 @@ static VALUE wait_ended(VALUE arg) {
   return Qnil;
 }
 
-static bool guest_can_wait(const ab_server *server) {
-  return rb_thread_current() == server->thread && !NIL_P(rb_fiber_scheduler_current());
+static bool guest_can_wait(const ab_runner *runner) {
+  return rb_thread_current() == runner->thread && !NIL_P(rb_fiber_scheduler_current());
 }
 
 static void wait_for_exchange(ab_exchange *exchange, enum ab_wait_kind kind) {
   (void)kind;
-  if (!guest_can_wait(exchange->server)) {
+  if (!guest_can_wait(exchange->runner)) {
     rb_raise(rb_path2class("FiberError"), "only a fiber of the server's scheduler can wait here");
   }
   guest_wait wait = {.exchange = exchange, .fiber = rb_fiber_current(), .exception = Qnil};
@@ -424,8 +424,8 @@ static bool interrupt(ab_guest *guest, worker *w, VALUE exception) {
 
 /* Those that are about to run have to be past the end of their wait: what is raised would otherwise
  * be delivered to the next one. */
-static void guest_settle(ab_server *server) {
-  pass(server->guest);
+static void guest_settle(ab_runner *runner) {
+  pass(runner->server->guest);
 }
 
 static bool guest_interrupt(ab_exchange *exchange, VALUE exception) {
@@ -437,9 +437,9 @@ static bool guest_interrupt(ab_exchange *exchange, VALUE exception) {
   return false;
 }
 
-static void guest_interrupt_all(ab_server *server, VALUE exception) {
-  ab_guest *guest = server->guest;
-  guest_settle(server);
+static void guest_interrupt_all(ab_runner *runner, VALUE exception) {
+  ab_guest *guest = runner->server->guest;
+  guest_settle(runner);
   worker *w;
   while ((w = next_to_interrupt(guest))) {
     w->interrupted = true;

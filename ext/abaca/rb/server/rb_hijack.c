@@ -112,7 +112,7 @@ static void queue_upgrade(ab_lines *head) {
   put_upgrade(head);
   ab_lines_check(head);
   ab_engine_lock(engine);
-  int error = ab_conn_write(exchange->conn, exchange->server->scratch, head->used);
+  int error = ab_conn_write(exchange->conn, exchange->runner->scratch, head->used);
   ab_engine_unlock(engine);
   if (error) ab_response_raise(error);
   exchange->head_sent = true;

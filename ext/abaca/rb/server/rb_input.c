@@ -136,7 +136,7 @@ static void wait_in_place(ab_exchange *exchange) {
 /* Until there may be octets, or there is another reason to look again. */
 static void wait_for_octets(VALUE self) {
   ab_exchange *exchange = exchange_of(self);
-  if (AB_LIKELY(exchange->server->host->can_wait(exchange->server))) {
+  if (AB_LIKELY(exchange->runner->host->can_wait(exchange->runner))) {
     rb_ensure(wait_parked, self, wait_left, self);
   } else {
     wait_in_place(exchange);

@@ -43,7 +43,7 @@ VALUE ab_exchange_inform(VALUE self, VALUE status, VALUE headers) {
   if (!lines.problem) ab_lines_put(&lines, "\r\n", 2);
   ab_lines_check(&lines);
   ab_engine_lock(exchange->server->engine);
-  int error = ab_conn_write(exchange->conn, exchange->server->scratch, lines.used);
+  int error = ab_conn_write(exchange->conn, exchange->runner->scratch, lines.used);
   if (!error) ab_conn_flush(exchange->conn);
   ab_engine_unlock(exchange->server->engine);
   RB_GC_GUARD(fields);

@@ -6,34 +6,34 @@
 /* --- starting --- */
 
 static void run_exchange(void *arg) {
-  ab_server *server = arg;
+  ab_runner *runner = arg;
   ab_exchange exchange;
-  ab_taken taken = ab_server_taken(server);
-  ab_server_serve(server, &taken, &exchange);
+  ab_taken taken = ab_server_taken(runner);
+  ab_server_serve(runner, &taken, &exchange);
 }
 
 static bool next_job(void *ctx, ab_job_fn *fn, void **arg) {
-  ab_server *server = ctx;
-  if (!server->dispatching || !ab_server_next(server)) return false;
+  ab_runner *runner = ctx;
+  if (!runner->dispatching || !ab_server_next(runner)) return false;
   *fn = run_exchange;
-  *arg = server;
+  *arg = runner;
   return true;
 }
 
-void ab_native_begin(ab_server *server) {
-  ab_pool_set_next(server->pool, next_job, server);
+void ab_native_begin(ab_runner *runner) {
+  ab_pool_set_next(runner->pool, next_job, runner);
 }
 
-void ab_native_end(ab_server *server) {
-  ab_pool_set_next(server->pool, NULL, NULL);
+void ab_native_end(ab_runner *runner) {
+  ab_pool_set_next(runner->pool, NULL, NULL);
 }
 
-static bool native_available(const ab_server *server) {
-  return ab_pool_available(server->pool);
+static bool native_available(const ab_runner *runner) {
+  return ab_pool_available(runner->pool);
 }
 
-static bool native_start(ab_server *server) {
-  return ab_pool_start(server->pool, server->loop, run_exchange, server);
+static bool native_start(ab_runner *runner) {
+  return ab_pool_start(runner->pool, runner->loop, run_exchange, runner);
 }
 
 /* --- waiting --- */
@@ -57,7 +57,7 @@ static VALUE parked(VALUE arg) {
 }
 
 static void wait_for_exchange(ab_exchange *exchange, enum ab_wait_kind kind) {
-  native_wait wait = {.loop = exchange->server->loop};
+  native_wait wait = {.loop = exchange->runner->loop};
   wait.waiter.kind = (uint8_t)kind;
   wait.waiter.object = exchange->env;
   ab_list_append(&exchange->waits, &wait.link);
@@ -71,21 +71,21 @@ static void wake_exchange(ab_exchange *exchange) {
   }
 }
 
-static bool native_can_wait(const ab_server *server) {
-  return rb_thread_current() == server->thread && rb_fiber_current() != ab_loop_root(server->loop);
+static bool native_can_wait(const ab_runner *runner) {
+  return rb_thread_current() == runner->thread && rb_fiber_current() != ab_loop_root(runner->loop);
 }
 
 /* Its waits end in order, so there is nothing to let pass. */
-static void native_settle(ab_server *server) {
-  (void)server;
+static void native_settle(ab_runner *runner) {
+  (void)runner;
 }
 
 static bool native_interrupt(ab_exchange *exchange, VALUE exception) {
-  return ab__loop_interrupt(exchange->server->loop, exchange->fiber, exception);
+  return ab__loop_interrupt(exchange->runner->loop, exchange->fiber, exception);
 }
 
-static void native_interrupt_all(ab_server *server, VALUE exception) {
-  ab__loop_interrupt_all(server->loop, exception);
+static void native_interrupt_all(ab_runner *runner, VALUE exception) {
+  ab__loop_interrupt_all(runner->loop, exception);
 }
 
 const ab_host ab_host_native = {

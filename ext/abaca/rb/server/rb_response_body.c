@@ -34,7 +34,7 @@ ab_exchange *ab_response_wait(ab_exchange *exchange, bool (*pending)(ab_conn *co
     ab_engine_unlock(engine);
     if (gone) ab_response_raise(AB_EPEER);
     if (!wait) return exchange;
-    if (AB_LIKELY(exchange->server->host->can_wait(exchange->server))) {
+    if (AB_LIKELY(exchange->runner->host->can_wait(exchange->runner))) {
       ab_exchange_wait(exchange, AB_WAIT_RESPONSE_DRAIN);
     } else {
       wait_in_place(exchange);
@@ -68,8 +68,8 @@ static int queue_chunk(ab_exchange *exchange, VALUE string, size_t len) {
 /* A piece leaves at once, unless the one before has just left: then it waits until the fiber parks
  * or a few more have gathered, which spares most of the system calls of a fast writer. [locked] */
 static void send_soon(ab_exchange *exchange) {
-  ab_server *server = exchange->server;
-  if (server->host->in_turns && server->host->can_wait(server)) {
+  const ab_runner *runner = exchange->runner;
+  if (runner->host->in_turns && runner->host->can_wait(runner)) {
     ab_nsec now = ab_clock_monotonic();
     if (now - exchange->flushed < GATHER_TIME && ab_conn_pending(exchange->conn) < GATHER_SIZE &&
         ab_conn_flush_later(exchange->conn)) {
@@ -130,7 +130,7 @@ static void end_chunks(ab_lines *head) {
   if (!lines.problem) ab_lines_put(&lines, "\r\n", 2);
   ab_lines_check(&lines);
   ab_engine_lock(exchange->server->engine);
-  int error = ab_conn_write(exchange->conn, exchange->server->scratch, lines.used);
+  int error = ab_conn_write(exchange->conn, exchange->runner->scratch, lines.used);
   ab_engine_unlock(exchange->server->engine);
   RB_GC_GUARD(fields);
   if (error) ab_response_raise(error);
@@ -159,7 +159,7 @@ static void queue_open_head(ab_lines *head) {
   ab_exchange *exchange = head->exchange;
   ab_head_queue(head, "", 0);
   ab_engine_lock(exchange->server->engine);
-  bool later = exchange->server->host->in_turns && ab_conn_flush_later(exchange->conn);
+  bool later = exchange->runner->host->in_turns && ab_conn_flush_later(exchange->conn);
   if (!later) ab_conn_flush(exchange->conn);
   ab_engine_unlock(exchange->server->engine);
 }

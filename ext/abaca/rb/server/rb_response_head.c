@@ -110,7 +110,7 @@ void ab_head_queue(ab_lines *head, const char *small, size_t small_len) {
   ab_engine *engine = exchange->server->engine;
   ab_engine_lock(engine);
   int error = put_connection(head) && ab_lines_put(head, small, small_len) ? AB_OK : AB_ENOMEM;
-  if (!error) error = ab_conn_write(exchange->conn, exchange->server->scratch, head->used);
+  if (!error) error = ab_conn_write(exchange->conn, exchange->runner->scratch, head->used);
   ab_engine_unlock(engine);
   if (error) ab_response_raise(error);
   exchange->head_sent = true;

@@ -37,24 +37,24 @@ void ab_lines_check(const ab_lines *lines) {
 /* --- the scratch buffer --- */
 
 /* Room for `len` more octets behind `used`; NULL when memory runs out. */
-static char *scratch_room(ab_server *server, size_t used, size_t len) {
+static char *scratch_room(ab_runner *runner, size_t used, size_t len) {
   size_t needed;
   if (!ab_add_size(used, len, &needed)) return NULL;
-  if (needed > server->scratch_capacity) {
-    size_t capacity = server->scratch_capacity;
+  if (needed > runner->scratch_capacity) {
+    size_t capacity = runner->scratch_capacity;
     while (capacity < needed) {
       if (!ab_mul_size(capacity, 2, &capacity)) return NULL;
     }
-    char *grown = ab_realloc(&ab_mem_libc, server->scratch, capacity);
+    char *grown = ab_realloc(&ab_mem_libc, runner->scratch, capacity);
     if (!grown) return NULL;
-    server->scratch = grown;
-    server->scratch_capacity = capacity;
+    runner->scratch = grown;
+    runner->scratch_capacity = capacity;
   }
-  return server->scratch + used;
+  return runner->scratch + used;
 }
 
 bool ab_lines_put(ab_lines *lines, const char *octets, size_t len) {
-  char *dst = scratch_room(lines->exchange->server, lines->used, len);
+  char *dst = scratch_room(lines->exchange->runner, lines->used, len);
   if (!dst) {
     refuse(lines, "no memory for its head", Qnil);
     return false;
@@ -181,7 +181,7 @@ static int put_line(ab_lines *lines, VALUE name, const char *value, size_t len) 
   size_t name_len = (size_t)RSTRING_LEN(name), needed;
   char *dst = NULL;
   if (ab_add_size(name_len, len, &needed) && ab_add_size(needed, 4, &needed)) {
-    dst = scratch_room(lines->exchange->server, lines->used, needed);
+    dst = scratch_room(lines->exchange->runner, lines->used, needed);
   }
   if (!dst) return refuse(lines, "no memory for its head", Qnil);
   char *end = ab_write_field(dst, RSTRING_PTR(name), name_len, value, len);

@@ -182,10 +182,10 @@ static int finished(ab_exchange *exchange, int fatal) {
   return fatal;
 }
 
-ab_taken ab_server_taken(const ab_server *server) {
-  const ab_request *request = server->next_request;
+ab_taken ab_server_taken(const ab_runner *runner) {
+  const ab_request *request = runner->next_request;
   return (ab_taken){
-      .conn = server->next_conn,
+      .conn = runner->next_conn,
       .request = request,
       .env = Qnil,
       .head_request = request->is_head,
@@ -198,9 +198,11 @@ void ab_server_keep(ab_server *server, ab_taken *taken) {
   taken->request = NULL;
 }
 
-void ab_server_serve(ab_server *server, const ab_taken *taken, ab_exchange *exchange) {
+void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exchange) {
+  ab_server *server = runner->server;
   *exchange = (ab_exchange){
       .server = server,
+      .runner = runner,
       .conn = taken->conn,
       .request = taken->request,
       .env = taken->env,
@@ -254,8 +256,10 @@ void ab_server_serve(ab_server *server, const ab_taken *taken, ab_exchange *exch
   if (state) rb_jump_tag(state);
 }
 
-void ab_server_refuse(ab_server *server, const ab_taken *taken) {
+void ab_server_refuse(ab_runner *runner, const ab_taken *taken) {
+  ab_server *server = runner->server;
   ab_exchange exchange = {.server = server,
+                          .runner = runner,
                           .conn = taken->conn,
                           .head_request = taken->head_request,
                           .http_1_0 = taken->http_1_0};

@@ -66,7 +66,7 @@ static void server_mark(void *ptr) {
   rb_gc_mark(server->log);
   rb_gc_mark(server->exchange_class);
   rb_gc_mark(server->hints_class);
-  rb_gc_mark(server->thread);
+  rb_gc_mark(server->home.thread);
   rb_gc_mark(server->input_class);
   rb_gc_mark(server->rewindable_class);
   ab_list_each (node, next, &server->borrowed) {
@@ -97,13 +97,13 @@ static void server_free(void *ptr) {
   ab_env_fini(&server->env);
   ab_guest_fini(server->guest);
   ab_fork_page_fini(server->fork_guard);
-  ab_free(&ab_mem_libc, server->scratch);
+  ab_free(&ab_mem_libc, server->home.scratch);
   xfree(server);
 }
 
 static size_t server_size(const void *ptr) {
   const ab_server *server = ptr;
-  return sizeof(*server) + server->scratch_capacity + AB_NAME_SLOTS * sizeof(ab_name_entry);
+  return sizeof(*server) + server->home.scratch_capacity + AB_NAME_SLOTS * sizeof(ab_name_entry);
 }
 
 static const rb_data_type_t server_type = {
@@ -116,7 +116,8 @@ static VALUE server_alloc(VALUE klass) {
   ab_list_init(&server->borrowed);
   ab_list_init(&server->cancels);
   ab_list_init(&server->attended);
-  server->app = server->log = server->thread = Qnil;
+  server->app = server->log = server->home.thread = Qnil;
+  server->home.server = server;
   server->exchange_class = server->hints_class = Qnil;
   server->input_class = server->rewindable_class = Qnil;
   return self;
@@ -229,10 +230,10 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   ab_env_trust(&server->env, ab_nets_of(option(options, "trusted_proxies")), field,
                RTEST(option(options, "rfc7239")));
   if (!NIL_P(address)) ab_env_fix_peer(&server->env, StringValue(address));
-  server->scratch = ab_alloc(&ab_mem_libc, SCRATCH_SIZE);
-  server->scratch_capacity = server->scratch ? SCRATCH_SIZE : 0;
+  server->home.scratch = ab_alloc(&ab_mem_libc, SCRATCH_SIZE);
+  server->home.scratch_capacity = server->home.scratch ? SCRATCH_SIZE : 0;
   server->engine = ab_engine_init(&ab_mem_libc, &limits, release_borrow, server);
-  if (!server->scratch || !server->engine) rb_memerror();
+  if (!server->home.scratch || !server->engine) rb_memerror();
   ab_engine_set_half_close(server->engine, half_close_of(option(options, "half_close")),
                            server->cancel_on_disconnect);
   return self;
@@ -240,16 +241,16 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
 
 /* --- events --- */
 
-bool ab_server_next(ab_server *server) {
+bool ab_server_next(ab_runner *runner) {
+  ab_engine *engine = runner->server->engine;
   for (;;) {
     unsigned events = 0;
     const ab_request *request = NULL;
-    ab_conn *conn =
-        ab_engine_next(server->engine, server->host->available(server), &events, &request);
+    ab_conn *conn = ab_engine_next(engine, runner->host->available(runner), &events, &request);
     if (!conn) return false;
     if (events & AB_EVENT_REQUEST) {
-      server->next_conn = conn;
-      server->next_request = request;
+      runner->next_conn = conn;
+      runner->next_request = request;
       return true;
     }
     ab_exchange *exchange = ab_conn_app(conn);
@@ -263,7 +264,7 @@ static VALUE force_shutdown(VALUE arg) {
   ab_server *server = (ab_server *)arg;
   VALUE message = rb_str_new_cstr("the server is shutting down");
   VALUE exception = rb_class_new_instance(1, &message, ab_error_class("ForceShutdown"));
-  server->host->interrupt_all(server, exception);
+  server->home.host->interrupt_all(&server->home, exception);
   return Qnil;
 }
 
@@ -298,18 +299,18 @@ static void shut_down(ab_server *server, ab_nsec now) {
 }
 
 static VALUE dispatch(VALUE arg) {
-  ab_server *server = (ab_server *)arg;
-  while (ab_server_next(server)) {
-    if (AB_LIKELY(server->host->start(server))) continue;
+  ab_runner *runner = (ab_runner *)arg;
+  while (ab_server_next(runner)) {
+    if (AB_LIKELY(runner->host->start(runner))) continue;
     /* The kernel refused a fiber's stack although the limit was not reached. */
-    ab_taken taken = ab_server_taken(server);
-    ab_server_refuse(server, &taken);
+    ab_taken taken = ab_server_taken(runner);
+    ab_server_refuse(runner, &taken);
   }
   return Qnil;
 }
 
 static VALUE dispatched(VALUE arg) {
-  ((ab_server *)arg)->dispatching = false;
+  ((ab_runner *)arg)->dispatching = false;
   return Qnil;
 }
 
@@ -325,13 +326,14 @@ static VALUE write_notice(VALUE arg) {
 
 static bool server_turn(void *ctx, ab_nsec now) {
   ab_server *server = ctx;
+  ab_runner *runner = &server->home;
   shut_down(server, now);
   ab_engine_begin_turn(server->engine, now);
   bool batch, more;
   do {
     batch = ab_engine_step(server->engine);
-    server->dispatching = true;
-    rb_ensure(dispatch, (VALUE)server, dispatched, (VALUE)server);
+    runner->dispatching = true;
+    rb_ensure(dispatch, (VALUE)runner, dispatched, (VALUE)runner);
     more = ab_engine_end_step(server->engine);
   } while (batch);
   take_released(server);
@@ -342,7 +344,7 @@ static bool server_turn(void *ctx, ab_nsec now) {
     ab_cancel_run(server, now);
   }
   /* Without a fiber to spare the kernel's queue and its back-pressure have to hold what comes. */
-  ab_engine_pause(server->engine, !server->host->available(server));
+  ab_engine_pause(server->engine, !runner->host->available(runner));
   return more;
 }
 
@@ -478,7 +480,7 @@ static VALUE server_listeners(VALUE self) {
 /* --- running --- */
 
 static VALUE run_loop(VALUE self) {
-  ab_loop_run(server_of(self)->loop);
+  ab_loop_run(server_of(self)->home.loop);
   return Qnil;
 }
 
@@ -489,9 +491,9 @@ static void begin_run(ab_server *server, const ab_host *host, ab_poller *poller)
   if (error) rb_sys_fail("cannot watch the listeners");
   if (!server->fork_guard) server->fork_guard = ab_fork_page_init();
   server->owner = getpid();
-  server->host = host;
+  server->home.host = host;
   server->poller = poller;
-  server->thread = rb_thread_current();
+  server->home.thread = rb_thread_current();
   server->running = true;
 }
 
@@ -508,10 +510,10 @@ static void check_not_running(const ab_server *server) {
 
 static VALUE run_ended(VALUE self) {
   ab_server *server = server_of(self);
-  ab_loop_detach(server->loop);
-  ab_native_end(server);
+  ab_loop_detach(server->home.loop);
+  ab_native_end(&server->home);
   end_run(server);
-  if (server->given_up) ab__loop_close(server->loop); /* nobody waits for its fibers */
+  if (server->given_up) ab__loop_close(server->home.loop); /* nobody waits for its fibers */
   return Qnil;
 }
 
@@ -522,11 +524,11 @@ static VALUE run_ended(VALUE self) {
 static VALUE server_run(VALUE self, VALUE scheduler, VALUE pool) {
   ab_server *server = server_of(self);
   check_not_running(server);
-  server->loop = ab_loop_of(scheduler);
-  server->pool = ab_pool_of(pool);
-  begin_run(server, &ab_host_native, ab_loop_poller(server->loop));
-  ab_loop_attach(server->loop, &server_client, server);
-  ab_native_begin(server);
+  server->home.loop = ab_loop_of(scheduler);
+  server->home.pool = ab_pool_of(pool);
+  begin_run(server, &ab_host_native, ab_loop_poller(server->home.loop));
+  ab_loop_attach(server->home.loop, &server_client, server);
+  ab_native_begin(&server->home);
   rb_ensure(run_loop, self, run_ended, self);
   RB_GC_GUARD(scheduler);
   RB_GC_GUARD(pool);

@@ -18,28 +18,29 @@
 #define AB_BORROW_MIN 16384
 
 struct ab_server;
+struct ab_runner;
 struct ab_exchange;
 
-/* Who runs the fibers of a server, chosen once for a run: the loop of an Abaca::Scheduler with a
+/* Who runs the fibers of a runner, chosen once for a run: the loop of an Abaca::Scheduler with a
  * pool (rb_native.c), or a foreign scheduler, whose guest the server is (rb_guest.c). */
 typedef struct ab_host {
   /* True when `start` would find or could make a fiber. */
-  bool (*available)(const struct ab_server *server);
+  bool (*available)(const struct ab_runner *runner);
   /* Gives the request in next_conn and next_request to a fiber. Returns false when there is none.
    */
-  bool (*start)(struct ab_server *server);
+  bool (*start)(struct ab_runner *runner);
   /* True when the current fiber can be parked. */
-  bool (*can_wait)(const struct ab_server *server);
+  bool (*can_wait)(const struct ab_runner *runner);
   /* As ab_exchange_wait and ab_exchange_wake. */
   void (*wait)(struct ab_exchange *exchange, enum ab_wait_kind kind);
   void (*wake)(struct ab_exchange *exchange);
   /* Lets every fiber that is about to run do so, where `interrupt` has to find none. */
-  void (*settle)(struct ab_server *server);
+  void (*settle)(struct ab_runner *runner);
   /* Raises the exception in the exchange's fiber, where it waits; the exchange may be over
    * afterwards. Returns false, and does nothing, when that is not possible now. */
   bool (*interrupt)(struct ab_exchange *exchange, VALUE exception);
   /* Raises the exception in every fiber that waits. */
-  void (*interrupt_all)(struct ab_server *server, VALUE exception);
+  void (*interrupt_all)(struct ab_runner *runner, VALUE exception);
   /* Fibers that can be parked run within the engine's turns: its step ends soon after them. */
   bool in_turns;
 } ab_host;
@@ -47,20 +48,31 @@ typedef struct ab_host {
 extern const ab_host ab_host_native, ab_host_guest;
 
 /* Lets a fiber of the pool that has ended a request within a dispatch go on with the next one. */
-void ab_native_begin(struct ab_server *server);
-void ab_native_end(struct ab_server *server);
+void ab_native_begin(struct ab_runner *runner);
+void ab_native_end(struct ab_runner *runner);
+
+/* A Ruby thread that runs requests, and what belongs to it alone. */
+typedef struct ab_runner {
+  struct ab_server *server;
+  const ab_host *host;
+  VALUE thread;
+  ab_loop *loop; /* native only, with the pool */
+  ab_pool *pool;
+  const ab_request *next_request; /* handed to the fiber that is started for it */
+  ab_conn *next_conn;
+  char *scratch; /* response heads are put together here */
+  size_t scratch_capacity;
+  bool dispatching; /* events are being consumed: a fiber that is done may take the next */
+} ab_runner;
 
 typedef struct ab_server {
   VALUE self; /* the Abaca::Engine */
   ab_engine *engine;
-  const ab_host *host;
-  ab_poller *poller; /* while it runs, else NULL */
-  ab_loop *loop;     /* native only, with the pool */
-  ab_pool *pool;
+  ab_poller *poller;             /* while it runs, else NULL */
+  ab_runner home;                /* of the thread that called run */
   struct ab_guest *guest;        /* guest only */
   volatile uint32_t *fork_guard; /* of the process that runs it */
   pid_t owner;
-  VALUE thread; /* that runs it */
   ab_env_builder env;
   VALUE app, log, exchange_class, input_class, rewindable_class;
   VALUE hints_class; /* Abaca::EarlyHints when it is offered, else Qnil */
@@ -72,10 +84,6 @@ typedef struct ab_server {
   ab_list borrowed;           /* ab_borrow: strings and files that the engine still sends from */
   struct ab_borrow *released; /* guarded by the engine's lock */
   struct ab_borrow *spare;
-  char *scratch; /* response heads are put together here */
-  size_t scratch_capacity;
-  const ab_request *next_request; /* handed to the fiber that is started for it */
-  ab_conn *next_conn;
   volatile sig_atomic_t stop_requested, halt_requested;
   bool cancel_on_disconnect;
   bool app_is_proc;
@@ -83,7 +91,6 @@ typedef struct ab_server {
   bool newline_values; /* Rack 2: "a\nb" is two field lines */
   bool to_ary_closes;  /* Rack 3: Body#to_ary closes the body */
   bool rewindable_input;
-  bool dispatching; /* events are being consumed: a fiber that is done may take the next */
   bool draining, forced, given_up, running;
 } ab_server;
 
@@ -98,6 +105,7 @@ typedef struct ab_taken {
 /* A request in the application; lives on the stack of its fiber. */
 typedef struct ab_exchange {
   ab_server *server;
+  ab_runner *runner;
   ab_conn *conn;
   const ab_request *request; /* until the env is built */
   VALUE env, result, body;
@@ -210,9 +218,9 @@ static inline bool ab_server_forked(const ab_server *server) {
   return ab_fork_page_forked(server->fork_guard, server->owner);
 }
 
-/* Takes events of the engine until there is a request: then it stands in next_conn and
+/* Takes events of the engine until there is a request: then it stands in the runner's next_conn and
  * next_request. */
-bool ab_server_next(ab_server *server);
+bool ab_server_next(ab_runner *runner);
 
 /* Borrowed by the engine until released; keeps `object` alive, closes `fd` when it is not -1. */
 typedef struct ab_borrow {
@@ -232,13 +240,13 @@ void ab_init_server(VALUE mAbaca);
 /* rb_serve.c */
 
 /* The request in next_conn and next_request. */
-ab_taken ab_server_taken(const ab_server *server);
+ab_taken ab_server_taken(const ab_runner *runner);
 /* Builds the env of a request that has to outlive the step. Raises NoMemoryError. */
 void ab_server_keep(ab_server *server, ab_taken *taken);
 /* Calls the app for the request, on a fiber of the request's own, and answers. `exchange` is the
  * caller's to look at meanwhile; it is filled in here. Raises only what concerns the process, or
  * kills. */
-void ab_server_serve(ab_server *server, const ab_taken *taken, ab_exchange *exchange);
+void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exchange);
 /* Calls fn and swallows what it raises. */
 void ab_server_quietly(VALUE (*fn)(VALUE), VALUE arg);
 /* Logs an exception of the app's with its request. Never raises. */
@@ -246,6 +254,6 @@ void ab_server_log_error(ab_exchange *exchange, VALUE exception);
 /* True for an exception that is not one request's: the process has to end, or memory is short. */
 bool ab_server_is_fatal(VALUE exception);
 /* Answers 503 without the app. */
-void ab_server_refuse(ab_server *server, const ab_taken *taken);
+void ab_server_refuse(ab_runner *runner, const ab_taken *taken);
 
 #endif
