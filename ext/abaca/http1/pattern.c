@@ -1,0 +1,59 @@
+/* Patterns of paths: see pattern.h. */
+#include "http1/pattern.h"
+
+/* One octet of a path as the application reads it. */
+typedef struct octet {
+  int value; /* -1: the path has ended */
+  size_t next;
+} octet;
+
+static int digit_of(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  c |= 0x20;
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static octet read_octet(ab_view path, size_t at) {
+  if (at >= path.len) return (octet){-1, at};
+  if (path.ptr[at] == '%' && path.len - at > 2) {
+    int high = digit_of(path.ptr[at + 1]), low = digit_of(path.ptr[at + 2]);
+    if (high >= 0 && low >= 0) return (octet){high * 16 + low, at + 3};
+  }
+  return (octet){(unsigned char)path.ptr[at], at + 1};
+}
+
+/* What is left of the pattern when the path has ended matches nothing, or it is stars. */
+static bool rest_is_empty(ab_view pattern, size_t at) {
+  if (pattern.len - at == 2 && pattern.ptr[at] == '/' && pattern.ptr[at + 1] == '*') return at > 0;
+  while (at < pattern.len && pattern.ptr[at] == '*') at++;
+  return at == pattern.len;
+}
+
+/* A star takes nothing at first, and an octet more each time that what follows it does not match;
+ * only the last star passed has to be remembered. */
+bool ab_path_matches(ab_view pattern, ab_view path) {
+  size_t at = 0, p = 0, star = SIZE_MAX, retry = 0;
+  for (;;) {
+    octet seen = read_octet(path, at);
+    if (seen.value < 0) return rest_is_empty(pattern, p);
+    if (p < pattern.len && pattern.ptr[p] == '*') {
+      star = ++p;
+      retry = at;
+    } else if (p < pattern.len && (unsigned char)pattern.ptr[p] == seen.value) {
+      p++;
+      at = seen.next;
+    } else if (star != SIZE_MAX) {
+      p = star;
+      at = retry = read_octet(path, retry).next;
+    } else {
+      return false;
+    }
+  }
+}
+
+const ab_path_rule *ab_path_rule_find(const ab_path_rule *rules, size_t count, ab_view path) {
+  for (size_t i = 0; i < count; i++) {
+    if (ab_path_matches(rules[i].pattern, path)) return &rules[i];
+  }
+  return NULL;
+}
