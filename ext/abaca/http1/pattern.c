@@ -1,6 +1,8 @@
 /* Patterns of paths: see pattern.h. */
 #include "http1/pattern.h"
 
+#include <string.h>
+
 /* One octet of a path as the application reads it. */
 typedef struct octet {
   int value; /* -1: the path has ended */
@@ -22,11 +24,11 @@ static octet read_octet(ab_view path, size_t at) {
   return (octet){(unsigned char)path.ptr[at], at + 1};
 }
 
-/* What is left of the pattern when the path has ended matches nothing, or it is stars. */
+/* The path has ended: what is left of the pattern may be stars, and a slash and a star at last. */
 static bool rest_is_empty(ab_view pattern, size_t at) {
-  if (pattern.len - at == 2 && pattern.ptr[at] == '/' && pattern.ptr[at + 1] == '*') return at > 0;
   while (at < pattern.len && pattern.ptr[at] == '*') at++;
-  return at == pattern.len;
+  size_t left = pattern.len - at;
+  return left == 0 || (left == 2 && at > 0 && memcmp(pattern.ptr + at, "/*", 2) == 0);
 }
 
 /* A star takes nothing at first, and an octet more each time that what follows it does not match;

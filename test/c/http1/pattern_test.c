@@ -116,4 +116,4 @@ static void the_first_rule_counts(void) {
   CHECK(!ab_path_rule_find(rules, 0, view("/b")));
 }
 
-CHECK_MAIN(table, agrees_with_the_model, the_first_rule_counts)
+CHECK_MAIN(CHECK_CASE(table), CHECK_CASE(agrees_with_the_model), CHECK_CASE(the_first_rule_counts))
