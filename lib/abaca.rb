@@ -13,6 +13,7 @@ require_relative "abaca/early_hints"
 require_relative "abaca/log"
 require_relative "abaca/config"
 require_relative "abaca/guest"
+require_relative "abaca/stats"
 require_relative "abaca/server"
 
 # A Rack server that runs each request on a pooled fiber over a native event loop.

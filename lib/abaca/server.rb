@@ -133,8 +133,8 @@ module Abaca
     # @return [Boolean] whether requests run on Abaca's own scheduler
     def native? = @scheduler_class <= Scheduler
 
-    # @return [Hash] counters of the engine
-    def stats = @engine.stats
+    # @return [Hash{Symbol => Object}] figures of docs/stats.md; any thread may ask, at any time
+    def stats = Stats.of(@engine, @pool)
 
     private
 
@@ -148,10 +148,10 @@ module Abaca
     end
 
     def serve_natively
-      pool = FiberPool.new(max: @config[:max_fibers])
+      @pool = FiberPool.new(max: @config[:max_fibers])
       scheduler = @scheduler_class.new
       Fiber.set_scheduler(scheduler)
-      @engine.run(scheduler, pool)
+      @engine.run(scheduler, @pool)
       nil
     ensure
       # This also waits for fibers that the app started and that have not ended.

@@ -138,6 +138,8 @@ void ab_engine_abort(ab_engine *engine, bool spare_app);
 ab_engine_stats ab_engine_get_stats(ab_engine *engine);
 /* Those that ab_engine_init was given. */
 const ab_limits *ab_engine_limits(const ab_engine *engine);
+/* The time of its last turn. */
+ab_nsec ab_engine_now(const ab_engine *engine);
 /* "Date: ...\r\n" of this second, AB_DATE_LEN + 8 octets. */
 const char *ab_engine_date(const ab_engine *engine);
 #define AB_DATE_FIELD_LEN (AB_DATE_LEN + 8)

@@ -177,6 +177,10 @@ VALUE ab_loop_root(const ab_loop *loop) {
   return loop->root;
 }
 
+const ab_histogram *ab_loop_lag(const ab_loop *loop) {
+  return &loop->lag;
+}
+
 ab_offload *ab__loop_pool(ab_loop *loop, enum ab_pool_kind kind) {
   static const unsigned max_threads[AB_POOLS] = {
       [AB_POOL_NAMES] = 8, [AB_POOL_CHILDREN] = AB_CHILD_THREADS, [AB_POOL_FILES] = 4};
@@ -401,6 +405,7 @@ static bool turn(ab_loop *loop);
 static VALUE turn_until_woken(VALUE arg) {
   park *park = (struct park *)arg;
   /* At least one turn: ab__loop_pass is ready at once. */
+  park->loop->heedless = ab_clock_monotonic();
   do turn(park->loop);
   while (park->waiter->wake == AB_WAKE_PENDING);
   return Qnil;
@@ -668,11 +673,13 @@ static void run_timers(ab_loop *loop) {
 typedef struct blocking_wait {
   ab_poller *poller;
   ab_nsec timeout;
+  ab_nsec ended; /* 0: it did not begin */
 } blocking_wait;
 
 static void *wait_without_gvl(void *arg) {
   blocking_wait *wait = arg;
   ab_poller_wait(wait->poller, wait->timeout);
+  wait->ended = ab_clock_monotonic();
   return NULL;
 }
 
@@ -703,7 +710,8 @@ static ab_nsec next_deadline(ab_loop *loop) {
 static void block(ab_loop *loop) {
   ab_nsec deadline = next_deadline(loop), now = ab_clock_monotonic();
   if (deadline != 0 && deadline <= now) return;
-  blocking_wait wait = {loop->poller, deadline == 0 ? AB_POLL_FOREVER : deadline - now};
+  blocking_wait wait = {loop->poller, deadline == 0 ? AB_POLL_FOREVER : deadline - now, 0};
+  ab_histogram_add(&loop->lag, now - loop->heedless);
   int flags = RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE;
 #ifdef RB_NOGVL_PENDING_INTR_FAIL
   flags |= RB_NOGVL_PENDING_INTR_FAIL;
@@ -711,6 +719,7 @@ static void block(ab_loop *loop) {
   loop->blocked = AB_BLOCKED;
   rb_nogvl(wait_without_gvl, &wait, unblock_wait, loop->poller, flags);
   loop->blocked = AB_RUNNING;
+  loop->heedless = wait.ended ? wait.ended : now;
 }
 
 static void deliver_events(ab_loop *loop) {
@@ -740,6 +749,8 @@ static bool is_finished(ab_loop *loop) {
 /* Returns false when nothing is left to wait for. */
 static bool turn(ab_loop *loop) {
   loop->now = ab_clock_monotonic();
+  ab_histogram_add(&loop->lag, loop->now - loop->heedless);
+  loop->heedless = loop->now;
   run_ready(loop);
   run_timers(loop);
   bool busy = loop->client && loop->client->turn(loop->client_ctx, loop->now);
@@ -761,6 +772,7 @@ static bool turn(ab_loop *loop) {
 static VALUE run_turns(VALUE arg) {
   ab_loop *loop = (ab_loop *)arg;
   ab__preempt_start(loop);
+  loop->heedless = ab_clock_monotonic();
   /* Something that was forwarded while the loop did not run. */
   if (!NIL_P(loop->forward)) raise_forwarded(loop);
   while (turn(loop)) continue;

@@ -9,6 +9,7 @@
 
 #include <ruby.h>
 
+#include "base/histogram.h"
 #include "base/list.h"
 #include "io/poller.h"
 #include "io/timer.h"
@@ -72,6 +73,10 @@ ab_loop *ab_loop_of(VALUE scheduler);
 ab_poller *ab_loop_poller(ab_loop *loop);
 /* The time at the start of this turn. */
 ab_nsec ab_loop_now(const ab_loop *loop);
+/* For how long the loop did not heed what had come, each time: from one look at the poller to the
+ * next, and from the end of a wait until the thread had the GVL. What has become ready in such a
+ * span was late by that at most. */
+const ab_histogram *ab_loop_lag(const ab_loop *loop);
 
 /* At most one client. ctx is borrowed until detach. */
 void ab_loop_attach(ab_loop *loop, const ab_loop_client *client, void *ctx);

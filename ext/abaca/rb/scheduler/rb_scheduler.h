@@ -87,7 +87,9 @@ struct ab_loop {
   ab_heap timeouts; /* of timeout_after */
   ab_waiters waiters;
   ab_nsec now;
-  ab_nsec swept; /* when waits for closed IOs were last looked for */
+  ab_nsec heedless; /* since then what is ready has not been looked at */
+  ab_histogram lag; /* for how long, each time */
+  ab_nsec swept;    /* when waits for closed IOs were last looked for */
   const ab_loop_client *client;
   void *client_ctx;
   ab_fd_table fds;

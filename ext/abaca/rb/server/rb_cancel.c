@@ -112,8 +112,11 @@ static void attend(ab_exchange *exchange) {
   unsigned news = exchange->news;
   exchange->news = 0;
   if (NIL_P(exception)) return;
+  ab_mode_counts *counts = &server->counts.modes[exchange->runner->host->mode];
   exchange->cancelled = exception;
+  counts->cancelled++;
   if (exchange->runner->host->interrupt(exchange, exception)) return;
+  counts->cancelled--;
   exchange->cancelled = Qnil;
   ab_cancel_note(exchange, news);
   RB_GC_GUARD(handle);

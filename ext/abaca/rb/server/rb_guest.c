@@ -448,6 +448,7 @@ static void guest_interrupt_all(ab_runner *runner, VALUE exception) {
 }
 
 const ab_host ab_host_guest = {
+    .mode = AB_MODE_FIBER,
     .available = guest_available,
     .start = guest_start,
     .can_wait = guest_can_wait,
@@ -490,20 +491,25 @@ void ab_guest_run(ab_guest *guest, const ab_loop_client *client, void *ctx) {
   VALUE argv[] = {INT2NUM(ab_poller_fd(guest->poller)), rb_str_new_cstr("rb"), options};
   guest->io = rb_funcallv_kw(rb_cIO, rb_intern("for_fd"), 3, argv, RB_PASS_KEYWORDS);
   guest->fiber = rb_fiber_current();
+  ab_nsec heedless = 0; /* since then the poller was not looked at, as far as we can know */
   for (;;) {
     guest->waiting = false; /* also when a wait was left by an exception that was rescued */
     guest->handed = false;
     /* A forked child that waits for something of its own must not serve for its parent. */
     if (AB_UNLIKELY(ab_server_forked(guest->server))) return;
     collect_events(guest->poller);
-    bool more = client->turn(ctx, ab_clock_monotonic());
+    ab_nsec now = ab_clock_monotonic();
+    if (heedless && now > heedless) ab_histogram_add(&guest->server->lag, now - heedless);
+    bool more = client->turn(ctx, now);
     if (!NIL_P(guest->forward)) rb_exc_raise(guest->forward);
     if (client->done(ctx) && !more) return;
     /* Workers that were woken answer before the next turn, which then sends it all. */
     if (more || guest->handed) {
+      heedless = now;
       pass(guest);
     } else {
-      wait_for_events(guest, client->deadline(ctx));
+      heedless = client->deadline(ctx);
+      wait_for_events(guest, heedless);
     }
   }
 }

@@ -89,6 +89,7 @@ static void native_interrupt_all(ab_runner *runner, VALUE exception) {
 }
 
 const ab_host ab_host_native = {
+    .mode = AB_MODE_FIBER,
     .available = native_available,
     .start = native_start,
     .can_wait = native_can_wait,

@@ -226,6 +226,8 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
   };
   ab_list_init(&exchange->waits);
   ab_list_init(&exchange->cancel_link);
+  ab_list_append(&server->exchanges, &exchange->link);
+  exchange->began = ab_engine_now(server->engine);
   ab_conn_set_app(exchange->conn, exchange);
   /* What has happened since it was taken, in a turn before this one. */
   if (!taken->request) ab_cancel_note(exchange, ab_conn_news(exchange->conn));
@@ -244,8 +246,10 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
   ab_engine_lock(server->engine);
   ab_conn_finish(exchange->conn, how_finished(exchange));
   ab_engine_unlock(server->engine);
+  exchange->over = true;
   if (server->access_log) ab_server_quietly(write_access, (VALUE)exchange);
   int state = finished(exchange, fatal);
+  ab_list_remove(&exchange->link);
   RB_GC_GUARD(exchange->env);
   RB_GC_GUARD(exchange->result);
   RB_GC_GUARD(exchange->body);

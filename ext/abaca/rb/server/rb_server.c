@@ -10,8 +10,6 @@
 #include "rb/scheduler/rb_scheduler.h"
 
 #define SCRATCH_SIZE 8192
-/* After a forced shutdown the fibers get this long to end. */
-#define FORCE_GRACE (5 * AB_NSEC_PER_SEC)
 
 /* --- what the engine sends from --- */
 
@@ -116,6 +114,7 @@ static VALUE server_alloc(VALUE klass) {
   ab_list_init(&server->borrowed);
   ab_list_init(&server->cancels);
   ab_list_init(&server->attended);
+  ab_list_init(&server->exchanges);
   server->app = server->log = server->home.thread = Qnil;
   server->home.server = server;
   server->exchange_class = server->hints_class = Qnil;
@@ -123,7 +122,7 @@ static VALUE server_alloc(VALUE klass) {
   return self;
 }
 
-static ab_server *server_of(VALUE self) {
+ab_server *ab_server_of(VALUE self) {
   ab_server *server = rb_check_typeddata(self, &server_type);
   if (!server->engine) rb_raise(rb_eRuntimeError, "the engine has not been initialized");
   return server;
@@ -260,44 +259,6 @@ bool ab_server_next(ab_runner *runner) {
   }
 }
 
-static VALUE force_shutdown(VALUE arg) {
-  ab_server *server = (ab_server *)arg;
-  VALUE message = rb_str_new_cstr("the server is shutting down");
-  VALUE exception = rb_class_new_instance(1, &message, ab_error_class("ForceShutdown"));
-  server->home.host->interrupt_all(&server->home, exception);
-  return Qnil;
-}
-
-static void begin_drain(ab_server *server, ab_nsec now) {
-  server->draining = true;
-  server->drain_deadline = server->shutdown_timeout ? now + server->shutdown_timeout : 0;
-  ab_engine_drain(server->engine);
-}
-
-/* What is left of the shutdown: first requests in flight are waited for, then fibers get an
- * exception where they wait, and at last nothing is waited for any more. */
-static void shut_down(ab_server *server, ab_nsec now) {
-  if (!server->stop_requested && !server->halt_requested) return;
-  if (!server->draining) begin_drain(server, now);
-  ab_engine_stats stats = ab_engine_get_stats(server->engine);
-  bool served = stats.connections == 0 && stats.in_app == 0;
-  /* Fibers that the app started beside its requests hold a stop up only for a while. */
-  if (served && !server->forced &&
-      (!server->drain_deadline || server->drain_deadline > now + FORCE_GRACE)) {
-    server->drain_deadline = now + FORCE_GRACE;
-  }
-  bool late = server->drain_deadline && now >= server->drain_deadline;
-  if (!server->forced && (late || server->halt_requested)) {
-    server->forced = true;
-    server->drain_deadline = now + FORCE_GRACE;
-    ab_engine_abort(server->engine, true);
-    ab_server_quietly(force_shutdown, (VALUE)server);
-  } else if (server->forced && !server->given_up && (late || stats.in_app == 0)) {
-    server->given_up = late;
-    ab_engine_abort(server->engine, false);
-  }
-}
-
 static VALUE dispatch(VALUE arg) {
   ab_runner *runner = (ab_runner *)arg;
   while (ab_server_next(runner)) {
@@ -327,7 +288,7 @@ static VALUE write_notice(VALUE arg) {
 static bool server_turn(void *ctx, ab_nsec now) {
   ab_server *server = ctx;
   ab_runner *runner = &server->home;
-  shut_down(server, now);
+  ab_shutdown_turn(server, now);
   ab_engine_begin_turn(server->engine, now);
   bool batch, more;
   do {
@@ -358,20 +319,8 @@ static ab_nsec server_deadline(void *ctx) {
   return earlier(deadline, server->cancel_retry);
 }
 
-static bool server_done(void *ctx) {
-  ab_server *server = ctx;
-  if (!server->draining) return false;
-  ab_engine_stats stats = ab_engine_get_stats(server->engine);
-  return stats.connections == 0 && (stats.in_app == 0 || server->given_up);
-}
-
-/* Fibers that would not end even by an exception do not keep the server. */
-static bool server_given_up(void *ctx) {
-  return ((ab_server *)ctx)->given_up && server_done(ctx);
-}
-
-static const ab_loop_client server_client = {server_turn, server_deadline, server_done,
-                                             server_given_up};
+static const ab_loop_client server_client = {server_turn, server_deadline, ab_shutdown_done,
+                                             ab_shutdown_given_up};
 
 /* --- methods --- */
 
@@ -434,7 +383,7 @@ static void add_listener(ab_server *server, ab_listener *listener, const listene
  * server's; proxy_protocol: :v1, :v2, :any, :v1_if_sent or nil; proxy_from: Array of networks.
  * Raises SystemCallError, ArgumentError. */
 static VALUE server_add_tcp(int argc, VALUE *argv, VALUE self) {
-  ab_server *server = server_of(self);
+  ab_server *server = ab_server_of(self);
   VALUE address, port, keywords;
   rb_scan_args(argc, argv, "2:", &address, &port, &keywords);
   int number = NUM2INT(port);
@@ -452,7 +401,7 @@ static VALUE server_add_tcp(int argc, VALUE *argv, VALUE self) {
  *
  * Listens on a unix socket. Raises SystemCallError, ArgumentError. */
 static VALUE server_add_unix(int argc, VALUE *argv, VALUE self) {
-  ab_server *server = server_of(self);
+  ab_server *server = ab_server_of(self);
   VALUE path, keywords;
   rb_scan_args(argc, argv, "1:", &path, &keywords);
   listener_terms terms = listener_terms_of(server, keywords);
@@ -465,7 +414,7 @@ static VALUE server_add_unix(int argc, VALUE *argv, VALUE self) {
 
 /* call-seq: listeners -> [[:tcp, "127.0.0.1", 9292], [:unix, "/path", nil]] */
 static VALUE server_listeners(VALUE self) {
-  ab_server *server = server_of(self);
+  ab_server *server = ab_server_of(self);
   VALUE result = rb_ary_new();
   const ab_listener *listener;
   for (size_t i = 0; (listener = ab_engine_listener(server->engine, i)); i++) {
@@ -480,7 +429,7 @@ static VALUE server_listeners(VALUE self) {
 /* --- running --- */
 
 static VALUE run_loop(VALUE self) {
-  ab_loop_run(server_of(self)->home.loop);
+  ab_loop_run(ab_server_of(self)->home.loop);
   return Qnil;
 }
 
@@ -509,8 +458,9 @@ static void check_not_running(const ab_server *server) {
 }
 
 static VALUE run_ended(VALUE self) {
-  ab_server *server = server_of(self);
+  ab_server *server = ab_server_of(self);
   ab_loop_detach(server->home.loop);
+  ab_histogram_join(&server->lag, ab_loop_lag(server->home.loop));
   ab_native_end(&server->home);
   end_run(server);
   if (server->given_up) ab__loop_close(server->home.loop); /* nobody waits for its fibers */
@@ -522,7 +472,7 @@ static VALUE run_ended(VALUE self) {
  * Serves on the calling thread, whose scheduler must be `scheduler`, until the engine is stopped.
  */
 static VALUE server_run(VALUE self, VALUE scheduler, VALUE pool) {
-  ab_server *server = server_of(self);
+  ab_server *server = ab_server_of(self);
   check_not_running(server);
   server->home.loop = ab_loop_of(scheduler);
   server->home.pool = ab_pool_of(pool);
@@ -536,13 +486,13 @@ static VALUE server_run(VALUE self, VALUE scheduler, VALUE pool) {
 }
 
 static VALUE run_guest(VALUE self) {
-  ab_server *server = server_of(self);
+  ab_server *server = ab_server_of(self);
   ab_guest_run(server->guest, &server_client, server);
   return Qnil;
 }
 
 static VALUE guest_ended(VALUE self) {
-  ab_server *server = server_of(self);
+  ab_server *server = ab_server_of(self);
   end_run(server);
   ab_guest_end(server->guest);
   return Qnil;
@@ -555,7 +505,7 @@ static VALUE guest_ended(VALUE self) {
  * fibers of the app may still end by themselves, true when their time is over. Raises what a
  * request's fiber raised for the process (SystemExit, SignalException, NoMemoryError). */
 static VALUE server_run_as_guest(VALUE self, VALUE scheduler, VALUE max_fibers) {
-  ab_server *server = server_of(self);
+  ab_server *server = ab_server_of(self);
   check_not_running(server);
   if (server->guest) rb_raise(rb_eRuntimeError, "the engine was a guest before");
   server->guest = ab_guest_init(self, server, scheduler, NUM2SIZET(max_fibers));
@@ -564,100 +514,26 @@ static VALUE server_run_as_guest(VALUE self, VALUE scheduler, VALUE max_fibers) 
   return server->forced ? Qtrue : Qfalse;
 }
 
-static VALUE request_end(VALUE self, volatile sig_atomic_t *flag) {
-  ab_server *server = server_of(self);
-  *flag = 1;
-  if (server->running) ab_poller_wakeup(server->poller);
-  return Qnil;
-}
-
-/* call-seq: stop -> nil
- *
- * Graceful; any thread and any trap handler may call it. */
-static VALUE server_stop(VALUE self) {
-  return request_end(self, &server_of(self)->stop_requested);
-}
-
-/* call-seq: halt -> nil
- *
- * Forced; any thread and any trap handler may call it. */
-static VALUE server_halt(VALUE self) {
-  return request_end(self, &server_of(self)->halt_requested);
-}
-
 /* call-seq: close -> nil
  *
  * Closes the listeners. Idempotent. */
 static VALUE server_close(VALUE self) {
-  ab_engine_close_listeners(server_of(self)->engine);
+  ab_engine_close_listeners(ab_server_of(self)->engine);
   return Qnil;
-}
-
-/* call-seq: stats -> Hash
- *
- * Counters of the engine since it was made, and what it has at this moment. */
-static VALUE server_stats(VALUE self) {
-  ab_server *server = server_of(self);
-  ab_engine_stats stats = ab_engine_get_stats(server->engine);
-  VALUE result = rb_hash_new();
-  const struct {
-    const char *name;
-    uint64_t value;
-  } table[] = {
-      {"accepted", stats.accepted}, {"refused", stats.refused},
-      {"requests", stats.requests}, {"errors", stats.errors},
-      {"timeouts", stats.timeouts}, {"received", stats.received},
-      {"sent", stats.sent},         {"connections", stats.connections},
-      {"in_app", stats.in_app},     {"waiting", stats.waiting},
-      {"expired", stats.expired},   {"detached", stats.detached},
-  };
-  for (size_t i = 0; i < AB_ARRAY_LEN(table); i++) {
-    rb_hash_aset(result, ID2SYM(rb_intern(table[i].name)), ULL2NUM(table[i].value));
-  }
-  return result;
-}
-
-/* call-seq: limits -> Hash
- *
- * The limits in force where a listener has none of its own, by name. */
-static VALUE server_limits(VALUE self) {
-  const ab_limits *limits = ab_engine_limits(server_of(self)->engine);
-  VALUE result = rb_hash_new();
-#define AB_LIMIT_VALUE(name, value, unit, text)                                                    \
-  rb_hash_aset(result, ID2SYM(rb_intern(#name)), ULL2NUM(limits->name));
-  AB_LIMITS(AB_LIMIT_VALUE)
-#undef AB_LIMIT_VALUE
-  return result;
-}
-
-static VALUE limits_table(void) {
-  VALUE table = rb_hash_new();
-#define AB_LIMIT_ROW(name, value, unit, text)                                                      \
-  rb_hash_aset(table, ID2SYM(rb_intern(#name)),                                                    \
-               rb_obj_freeze(rb_ary_new_from_args(3, ULL2NUM(value), rb_fstring_cstr_(unit),       \
-                                                  rb_fstring_cstr_(text))));
-#define rb_fstring_cstr_(literal) rb_obj_freeze(rb_str_new_cstr(literal))
-  AB_LIMITS(AB_LIMIT_ROW)
-#undef rb_fstring_cstr_
-#undef AB_LIMIT_ROW
-  return rb_obj_freeze(table);
 }
 
 void ab_init_server(VALUE mAbaca) {
   VALUE cEngine = rb_define_class_under(mAbaca, "Engine", rb_cObject);
   rb_define_alloc_func(cEngine, server_alloc);
-  rb_define_const(cEngine, "LIMITS", limits_table());
   rb_define_method(cEngine, "initialize", server_initialize, 2);
   rb_define_method(cEngine, "add_tcp", server_add_tcp, -1);
   rb_define_method(cEngine, "add_unix", server_add_unix, -1);
   rb_define_method(cEngine, "listeners", server_listeners, 0);
   rb_define_method(cEngine, "run", server_run, 2);
   rb_define_method(cEngine, "run_as_guest", server_run_as_guest, 2);
-  rb_define_method(cEngine, "stop", server_stop, 0);
-  rb_define_method(cEngine, "halt", server_halt, 0);
   rb_define_method(cEngine, "close", server_close, 0);
-  rb_define_method(cEngine, "stats", server_stats, 0);
-  rb_define_method(cEngine, "limits", server_limits, 0);
+  ab_init_shutdown(cEngine);
+  ab_init_stats(cEngine);
   ab_init_proxies(cEngine);
   ab_init_exchange(mAbaca);
   ab_init_input(mAbaca);

@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "engine/engine.h"
 #include "rb/server/rb_env.h"
+#include "rb/server/rb_stats.h"
 #include "rb/scheduler/rb_loop.h"
 #include "rb/pool/rb_pool.h"
 
@@ -24,6 +25,7 @@ struct ab_exchange;
 /* Who runs the fibers of a runner, chosen once for a run: the loop of an Abaca::Scheduler with a
  * pool (rb_native.c), or a foreign scheduler, whose guest the server is (rb_guest.c). */
 typedef struct ab_host {
+  enum ab_mode mode;
   /* True when `start` would find or could make a fiber. */
   bool (*available)(const struct ab_runner *runner);
   /* Gives the request in next_conn and next_request to a fiber. Returns false when there is none.
@@ -77,8 +79,11 @@ typedef struct ab_server {
   VALUE app, log, exchange_class, input_class, rewindable_class;
   VALUE hints_class; /* Abaca::EarlyHints when it is offered, else Qnil */
   ID id_call;
-  ab_nsec shutdown_timeout;   /* 0: wait for ever */
-  ab_nsec drain_deadline;     /* while draining; 0: none */
+  ab_nsec shutdown_timeout; /* 0: wait for ever */
+  ab_nsec drain_deadline;   /* while draining; 0: none */
+  ab_list exchanges;        /* every one there is, in the order of their beginning */
+  ab_counts counts;
+  ab_histogram lag;           /* of loops that run no longer, and as a guest */
   ab_list cancels, attended;  /* exchanges of which there is news, see rb_cancel.c */
   ab_nsec cancel_retry;       /* when to look at them again; 0: there are none */
   ab_list borrowed;           /* ab_borrow: strings and files that the engine still sends from */
@@ -104,6 +109,7 @@ typedef struct ab_taken {
 
 /* A request in the application; lives on the stack of its fiber. */
 typedef struct ab_exchange {
+  ab_list link; /* in server->exchanges */
   ab_server *server;
   ab_runner *runner;
   ab_conn *conn;
@@ -126,6 +132,7 @@ typedef struct ab_exchange {
   ab_list cancel_link; /* in server->cancels or ->attended, while there is news */
   unsigned news;       /* set of enum ab_event */
   ab_list waits;       /* of fibers that wait for an event of this exchange */
+  ab_nsec began;       /* the turn in which it was taken */
   ab_nsec started;     /* for the access log */
   ab_nsec flushed;     /* when a piece of content was last sent */
   uint64_t body_sent;  /* octets of content */
@@ -142,6 +149,7 @@ typedef struct ab_exchange {
   bool closed;            /* ... and has closed its stream */
   bool hijacked;          /* the socket is the app's */
   bool overrun;           /* the body was longer than its Content-Length */
+  bool over;              /* the connection is the engine's again */
   struct ab_borrow *file; /* opened for the response and not yet queued */
 } ab_exchange;
 
@@ -213,6 +221,9 @@ void ab_init_input(VALUE mAbaca);
 
 /* rb_server.c */
 
+/* The server of an Abaca::Engine. Raises RuntimeError when it was not initialized. */
+ab_server *ab_server_of(VALUE engine);
+
 /* True in a process that the app forked: it must not answer for its parent. */
 static inline bool ab_server_forked(const ab_server *server) {
   return ab_fork_page_forked(server->fork_guard, server->owner);
@@ -236,6 +247,17 @@ ab_borrow *ab_server_borrow(ab_server *server, VALUE object, int fd);
 void ab_server_return(ab_server *server, ab_borrow *borrow);
 
 void ab_init_server(VALUE mAbaca);
+
+/* rb_shutdown.c */
+
+/* Does what a stop or halt asks for at this time; on the fiber that turns the engine, before its
+ * turn. */
+void ab_shutdown_turn(ab_server *server, ab_nsec now);
+/* For the loop: nothing is left to serve; and nothing is waited for any more. */
+bool ab_shutdown_done(void *server);
+bool ab_shutdown_given_up(void *server);
+/* Adds Engine#stop and #halt. */
+void ab_init_shutdown(VALUE cEngine);
 
 /* rb_serve.c */
 

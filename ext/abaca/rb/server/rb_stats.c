@@ -1,0 +1,121 @@
+/* Engine#stats and #limits: figures for Ruby. docs/stats.md says what each means. */
+#include "rb/server/rb_server.h"
+
+#include <math.h>
+
+static void put(VALUE hash, const char *name, VALUE value) {
+  rb_hash_aset(hash, ID2SYM(rb_intern(name)), value);
+}
+
+static void put_count(VALUE hash, const char *name, uint64_t value) {
+  put(hash, name, ULL2NUM(value));
+}
+
+static VALUE seconds(ab_nsec time) {
+  return DBL2NUM((double)time / (double)AB_NSEC_PER_SEC);
+}
+
+static void put_engine(VALUE hash, const ab_engine_stats *stats) {
+  put_count(hash, "accepted", stats->accepted);
+  put_count(hash, "refused", stats->refused);
+  put_count(hash, "requests", stats->requests);
+  put_count(hash, "errors", stats->errors);
+  put_count(hash, "timeouts", stats->timeouts);
+  put_count(hash, "expired", stats->expired);
+  put_count(hash, "received", stats->received);
+  put_count(hash, "sent", stats->sent);
+  put_count(hash, "detached", stats->detached);
+  put_count(hash, "connections", stats->connections);
+  put_count(hash, "in_app", stats->in_app);
+  put_count(hash, "waiting", stats->waiting);
+}
+
+static VALUE mode_stats(const ab_server *server, enum ab_mode mode) {
+  const ab_mode_counts *counts = &server->counts.modes[mode];
+  uint64_t in_flight = 0;
+  for (const ab_list *node = server->exchanges.next; node != &server->exchanges;
+       node = node->next) {
+    in_flight += AB_CONTAINER_OF(node, ab_exchange, link)->runner->host->mode == mode;
+  }
+  VALUE hash = rb_hash_new();
+  put_count(hash, "in_flight", in_flight);
+  put_count(hash, "rejected", counts->rejected);
+  put_count(hash, "cancelled", counts->cancelled);
+  put_count(hash, "promoted", counts->promoted);
+  return hash;
+}
+
+static VALUE stall_stats(const ab_counts *counts) {
+  VALUE hash = rb_hash_new();
+  put_count(hash, "count", counts->stalls);
+  put(hash, "longest", seconds(counts->longest_stall));
+  return hash;
+}
+
+static ab_histogram lag_of(const ab_server *server) {
+  ab_histogram lag = server->lag;
+  if (server->running && server->home.loop) ab_histogram_join(&lag, ab_loop_lag(server->home.loop));
+  return lag;
+}
+
+static VALUE lag_stats(const ab_histogram *lag) {
+  VALUE hash = rb_hash_new(), buckets = rb_hash_new();
+  uint64_t count = 0;
+  for (unsigned i = 0; i < AB_HISTOGRAM_BUCKETS; i++) {
+    ab_nsec end = ab_histogram_end(i);
+    count += lag->counts[i];
+    rb_hash_aset(buckets, end ? seconds(end) : DBL2NUM(HUGE_VAL), ULL2NUM(lag->counts[i]));
+  }
+  put_count(hash, "count", count);
+  put(hash, "longest", seconds(lag->longest));
+  put(hash, "buckets", buckets);
+  return hash;
+}
+
+/* call-seq: stats -> Hash
+ *
+ * Counters of the engine since it was made, and what it has at this moment; :modes, :stalls and
+ * :loop_lag are Hashes. Any thread may call it. */
+static VALUE server_stats(VALUE self) {
+  ab_server *server = ab_server_of(self);
+  ab_engine_stats stats = ab_engine_get_stats(server->engine);
+  ab_histogram lag = lag_of(server);
+  VALUE result = rb_hash_new(), modes = rb_hash_new();
+  put_engine(result, &stats);
+  put(modes, "fiber", mode_stats(server, AB_MODE_FIBER));
+  put(modes, "thread", mode_stats(server, AB_MODE_THREAD));
+  put(result, "modes", modes);
+  put(result, "stalls", stall_stats(&server->counts));
+  put(result, "loop_lag", lag_stats(&lag));
+  return result;
+}
+
+/* call-seq: limits -> Hash
+ *
+ * The limits in force where a listener has none of its own, by name. */
+static VALUE server_limits(VALUE self) {
+  const ab_limits *limits = ab_engine_limits(ab_server_of(self)->engine);
+  VALUE result = rb_hash_new();
+#define AB_LIMIT_VALUE(name, value, unit, text) put_count(result, #name, limits->name);
+  AB_LIMITS(AB_LIMIT_VALUE)
+#undef AB_LIMIT_VALUE
+  return result;
+}
+
+static VALUE limits_table(void) {
+  VALUE table = rb_hash_new();
+#define AB_LIMIT_ROW(name, value, unit, text)                                                      \
+  put(table, #name,                                                                                \
+      rb_obj_freeze(rb_ary_new_from_args(3, ULL2NUM(value), frozen(unit), frozen(text))));
+#define frozen(literal) rb_obj_freeze(rb_str_new_cstr(literal))
+  AB_LIMITS(AB_LIMIT_ROW)
+#undef frozen
+#undef AB_LIMIT_ROW
+  return rb_obj_freeze(table);
+}
+
+void ab_init_stats(VALUE cEngine) {
+  rb_define_const(cEngine, "LIMITS", limits_table());
+  rb_define_method(cEngine, "stats", server_stats, 0);
+  rb_define_method(cEngine, "limits", server_limits, 0);
+}

@@ -1,0 +1,32 @@
+/* What a server counts beside its engine, by the way in which requests run, and how Ruby sees all
+ * of it. */
+#ifndef AB_RB_STATS_H
+#define AB_RB_STATS_H
+
+#include <ruby.h>
+
+#include "base/histogram.h"
+
+struct ab_server;
+
+/* On what a request runs. */
+enum ab_mode { AB_MODE_FIBER, AB_MODE_THREAD, AB_MODES };
+
+/* Whoever does one of these things counts it, with the GVL. What there is at the moment is not
+ * counted but looked up when somebody asks. */
+typedef struct ab_mode_counts {
+  uint64_t rejected;  /* requests that were answered 503 because there was no room for them */
+  uint64_t cancelled; /* requests that got an exception from us where they waited */
+  uint64_t promoted;  /* routes that came from the other mode */
+} ab_mode_counts;
+
+typedef struct ab_counts {
+  ab_mode_counts modes[AB_MODES];
+  uint64_t stalls; /* times that a request kept its loop for longer than stall_report */
+  ab_nsec longest_stall;
+} ab_counts;
+
+/* Adds Engine#stats and #limits. */
+void ab_init_stats(VALUE cEngine);
+
+#endif

@@ -1,0 +1,81 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/server_case"
+
+# Server#stats.
+class StatsTest < Minitest::Test
+  include ServerCase
+
+  BURN = lambda do |env|
+    limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + Float(env["QUERY_STRING"])
+    nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) < limit
+    [200, { "content-type" => "text/plain" }, ["done"]]
+  end
+
+  def test_before_and_after_the_run
+    server = Abaca::Server.new(HELLO, log: Abaca::Log.new(StringIO.new))
+    assert_equal 0, server.stats.fetch(:requests)
+    assert_nil server.stats.fetch(:fiber_pool)
+    running = serve
+    ask(running)
+    running.stop
+    assert_equal 1, running.server.stats.fetch(:requests)
+    assert_operator running.server.stats.dig(:loop_lag, :count), :>, 0
+  end
+
+  def test_requests_in_flight_by_mode
+    gate = Queue.new
+    running = serve do
+      gate.pop
+      HELLO.call(nil)
+    end
+    clients = Array.new(3) { connect(running).write(GET) }
+    assert eventually { in_flight(running) == [3, 0] }
+    3.times { gate << true }
+    clients.each(&:read)
+    assert eventually { in_flight(running) == [0, 0] }
+  end
+
+  def test_a_cancelled_request_is_counted_once
+    running = serve(request_timeout: 1) { |env| env["PATH_INFO"] == "/" ? sleep : HELLO.call(env) }
+    ask(running, request("GET", "/quick"))
+    assert_equal 0, running.server.stats.dig(:modes, :fiber, :cancelled)
+    assert_equal 504, ask(running).status
+    assert_equal 1, running.server.stats.dig(:modes, :fiber, :cancelled)
+  end
+
+  def test_the_lag_of_a_busy_loop_is_seen
+    running = serve(BURN)
+    ask(running, request("GET", "/?0.3"))
+    lag = nil
+    assert(eventually { (lag = running.server.stats.fetch(:loop_lag))[:longest] > 0.29 }, lag.inspect)
+    assert_equal lag[:count], lag[:buckets].values.sum
+    assert_operator(lag[:buckets].sum { |bound, count| bound > 0.3 ? count : 0 }, :>=, 1)
+    assert_equal Float::INFINITY, lag[:buckets].keys.last
+  end
+
+  # A server that waits is not late, however long it waits.
+  def test_waiting_is_no_lag
+    running = serve
+    ask(running)
+    sleep 0.4
+    ask(running)
+    assert_operator running.server.stats.dig(:loop_lag, :longest), :<, 0.35
+  end
+
+  def test_the_fiber_pool_and_the_collector
+    running = serve
+    ask(running)
+    stats = running.server.stats
+    assert_equal(running.server.native? ? 1 : nil, stats[:fiber_pool]&.fetch(:created))
+    assert_operator stats.dig(:gc, :count), :>, 0
+    assert_operator stats.dig(:gc, :paced_slots), :>=, 0
+  end
+
+  private
+
+  def in_flight(running)
+    running.server.stats.fetch(:modes).values_at(:fiber, :thread).map { |mode| mode.fetch(:in_flight) }
+  end
+end
