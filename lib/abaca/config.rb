@@ -19,12 +19,16 @@ module Abaca
     DEFAULTS = {
       after_booted: [].freeze, after_stopped: [].freeze, app: nil, binds: [].freeze, cancel_on_disconnect: false,
       debug: false, default_host: nil, directory: nil, early_hints: false, environment: "development", errors: nil,
-      fiber_scheduler: "Abaca::Scheduler", force_shutdown_after: 30.0, formatter: nil,
+      fiber_scheduler: "Abaca::Scheduler", formatter: nil,
       forwarded_fields: :x_forwarded, half_close: :ask, log: nil, log_requests: false, logger: nil,
       max_fibers: nil, null_input: true, pidfile: nil, rack_url_scheme: "http", rackup: "config.ru", redirect: nil,
-      remote_address: :socket, rewindable_input: Rack.release.to_i < 3, script_name: "", silent: false, tag: nil,
+      remote_address: :socket, rewindable_input: Rack.release.to_i < 3, script_name: "",
+      shutdown_timeout: 30.0, silent: false, tag: nil,
       trusted_proxies: [].freeze
     }.merge(LIMITS.transform_values(&:first)).freeze
+
+    # Names that Puma has for settings of ours.
+    OTHER_NAMES = { force_shutdown_after: :shutdown_timeout }.freeze
 
     # What to do for a client that has ended its own side of the connection.
     HALF_CLOSE = %i[ask answer gone].freeze
@@ -83,6 +87,7 @@ module Abaca
     # @param warnings [Array<String>] what came up while the settings were gathered
     # @raise [ConfigError] for an unknown name or a value out of range
     def initialize(values = {}, warnings: [])
+      values = values.transform_keys { |name| OTHER_NAMES.fetch(name, name) }
       unknown = values.keys.find { |name| !DEFAULTS.key?(name) }
       raise ConfigError, "unknown setting `#{unknown}'#{self.class.suggestion(unknown, DEFAULTS.keys)}" if unknown
 
@@ -90,7 +95,7 @@ module Abaca
       @values = DEFAULTS.merge(values)
       LIMITS.each_key { |name| @values[name] = self.class.check_limit(name, @values[name]) }
       check_max_fibers
-      check_force_shutdown_after
+      check_shutdown_timeout
       check_proxies
       check_null_input
       check_half_close
@@ -102,7 +107,7 @@ module Abaca
     # @param name [Symbol]
     # @return [Object] the setting's value
     # @raise [KeyError] when there is no such setting
-    def [](name) = @values.fetch(name)
+    def [](name) = @values.fetch(OTHER_NAMES.fetch(name, name))
 
     # @return [Hash{Symbol => Object}]
     def to_h = @values.dup
@@ -158,16 +163,16 @@ module Abaca
       raise ConfigError, "null_input: Rack #{Rack.release} wants a rack.input in every request, 3.1 does not"
     end
 
-    def check_force_shutdown_after
-      value = @values[:force_shutdown_after]
+    def check_shutdown_timeout
+      value = @values[:shutdown_timeout]
       return if value.nil?
 
       seconds = Float(value, exception: false)
       unless seconds&.finite? && !seconds.negative?
-        raise ConfigError, "force_shutdown_after: seconds, :forever or :immediately is needed, not #{value.inspect}"
+        raise ConfigError, "shutdown_timeout: seconds, :forever or :immediately is needed, not #{value.inspect}"
       end
 
-      @values[:force_shutdown_after] = seconds
+      @values[:shutdown_timeout] = seconds
     end
   end
 end

@@ -27,9 +27,6 @@ module Abaca
   # answers to nothing. Logged, and the client gets 500.
   class AppError < Error; end
 
-  # A drain ran out of time: raised inside the request's fiber, at the place where it waits.
-  class ForceShutdown < Error; end
-
   # The server has ended a request's work, where its fiber waits. It is no StandardError: nothing has
   # failed that a `rescue => e` could put right, and whoever rescued it to try again or to answer something else
   # would go on with work that nobody wants. `ensure` blocks run.
@@ -41,6 +38,10 @@ module Abaca
 
   # The client has gone, and `cancel_on_disconnect` is set. Not worth a line in the log.
   class ClientGone < Cancelled; end
+
+  # The server is stopping, and `shutdown_timeout` is over. Not worth a line in the log; the client gets 503, or a
+  # response that breaks off when one had begun.
+  class Shutdown < Cancelled; end
 
   # A mistake of Abaca's own.
   class InternalError < Error; end

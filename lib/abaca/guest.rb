@@ -125,7 +125,7 @@ module Abaca
     # Before 3.2 Ruby keeps a scheduler whose end was broken off.
     def detach
       Fiber.set_scheduler(nil)
-    rescue ForceShutdown
+    rescue Shutdown
       Fiber.set_scheduler(nil) if Fiber.scheduler
     end
 
@@ -143,7 +143,7 @@ module Abaca
       @reaper = Thread.new do
         sleep seconds
         ATTEMPTS.times do
-          @thread.raise(ForceShutdown, "the server has stopped")
+          @thread.raise(Shutdown, "the server has stopped")
           sleep PAUSE
         end
       end
@@ -152,12 +152,12 @@ module Abaca
 
     # What the reaper raises comes while the block runs, and not in the middle of what follows it.
     def interruptible(&block)
-      Thread.handle_interrupt(ForceShutdown => :never) do
-        Thread.handle_interrupt(ForceShutdown => :immediate, &block)
+      Thread.handle_interrupt(Shutdown => :never) do
+        Thread.handle_interrupt(Shutdown => :immediate, &block)
       ensure
         @reaper&.kill&.join
       end
-    rescue ForceShutdown
+    rescue Shutdown
       nil
     end
   end

@@ -21,7 +21,7 @@ module Abaca
 
     # @param app [#call] a Rack app
     # @param options [Hash{Symbol => Object}, Config] settings: the limits of docs/limits.md by name,
-    #   `max_fibers`, `force_shutdown_after` (seconds or nil), `log` (a Log), `log_requests`, `errors`
+    #   `max_fibers`, `shutdown_timeout` (seconds or nil), `log` (a Log), `log_requests`, `errors`
     #   (an IO for rack.errors), `early_hints` (offer rack.early_hints), `rack_url_scheme`,
     #   `script_name`, `fiber_scheduler` (a class or its name), `rewindable_input`, `null_input`,
     #   `trusted_proxies`, `forwarded_fields` and `remote_address` of docs/proxies.md
@@ -103,7 +103,7 @@ module Abaca
     end
 
     # Stops gracefully: accepts nothing new, lets requests in flight finish, and then #run returns. What
-    # is left after `force_shutdown_after` seconds is broken off with ForceShutdown. Any thread and any
+    # is left after `shutdown_timeout` seconds is broken off with Shutdown. Any thread and any
     # trap handler may call it.
     #
     # @return [nil]
@@ -112,7 +112,7 @@ module Abaca
       nil
     end
 
-    # Stops at once: requests in flight are broken off with ForceShutdown. Any thread and any trap
+    # Stops at once: requests in flight are broken off with Shutdown. Any thread and any trap
     # handler may call it.
     #
     # @return [nil]
@@ -162,7 +162,7 @@ module Abaca
       { limits: @config.limits, log: @log, access_log: @config[:log_requests], errors: @config[:errors] || $stderr,
         early_hints: @config[:early_hints],
         url_scheme: @config[:rack_url_scheme], multiprocess: false, script_name: @config[:script_name],
-        shutdown_timeout: @config[:force_shutdown_after], rack_release: Rack.release,
+        shutdown_timeout: @config[:shutdown_timeout], rack_release: Rack.release,
         cancel_on_disconnect: @config[:cancel_on_disconnect], half_close: @config[:half_close],
         rewindable_input: @config[:rewindable_input], null_input: @config[:null_input],
         **Config::Proxies.engine_options(@config) }

@@ -33,6 +33,7 @@ class ConfigTest < Minitest::Test
 
     assert_equal "development", config[:environment]
     assert_equal "config.ru", config[:rackup]
+    assert_in_delta 30.0, config[:shutdown_timeout]
     assert_in_delta 30.0, config[:force_shutdown_after]
     refute config[:log_requests]
     assert_equal Abaca::Config.max_fibers_ceiling, config[:max_fibers]
@@ -102,7 +103,7 @@ class ConfigTest < Minitest::Test
   def test_values_are_checked
     assert_match(/unknown setting `max_fibres' \(did you mean `max_fibers'\?\)/, failure(max_fibres: 1))
     assert_match(/max_fibers: a number of fibers is needed, not 0/, failure(max_fibers: 0))
-    assert_match(/force_shutdown_after: .* not -1/, failure(force_shutdown_after: -1))
+    assert_match(/shutdown_timeout: .* not -1/, failure(force_shutdown_after: -1))
     assert_match(/header_timeout: a whole number of seconds/, failure(header_timeout: nil))
   end
 

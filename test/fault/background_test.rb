@@ -9,7 +9,7 @@ class FaultBackgroundTest < Minitest::Test
 
   GET = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
   FOR_EVER = "Fiber.schedule { loop { sleep 0.05 } }"
-  STUBBORN = "Fiber.schedule { begin; loop { sleep 0.05 }; rescue Abaca::ForceShutdown; retry; end }"
+  STUBBORN = "Fiber.schedule { begin; loop { sleep 0.05 }; rescue Abaca::Shutdown; retry; end }"
   BRIEF = "Fiber.schedule { sleep 0.5; $stdout.puts 'brief is done' }"
 
   def test_one_without_an_end_is_broken_off

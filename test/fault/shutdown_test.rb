@@ -96,7 +96,7 @@ class FaultShutdownTest < Minitest::Test
     client = connect(running).write(GET)
     assert eventually { running.server.stats.fetch(:in_app) == 1 }
     running.stop
-    assert_equal Abaca::ForceShutdown, raised.pop
+    assert_equal Abaca::Shutdown, raised.pop
     assert_cut_off(client)
   end
 

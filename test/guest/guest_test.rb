@@ -180,7 +180,7 @@ module GuestTests
     assert eventually { running.server.stats[:in_app] == 4 }
     running.stop(within: 5)
     assert_equal [503], clients.map { |client| client.read.status }.uniq, running.log
-    assert_equal [Abaca::ForceShutdown], Array.new(4) { reasons.pop.class }.uniq
+    assert_equal [Abaca::Shutdown], Array.new(4) { reasons.pop.class }.uniq
   end
 
   def test_halt_raises_in_requests_at_once

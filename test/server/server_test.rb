@@ -169,7 +169,7 @@ class ServerTest < Minitest::Test
     made = server(lambda do |_env|
       ended << :begun
       sleep
-    rescue Abaca::ForceShutdown => e
+    rescue Abaca::Shutdown => e
       ended << e
       raise
     end)
@@ -181,7 +181,7 @@ class ServerTest < Minitest::Test
     made.halt
 
     assert thread.join(10), "the server did not halt"
-    assert_kind_of Abaca::ForceShutdown, ended.pop
+    assert_kind_of Abaca::Shutdown, ended.pop
   ensure
     socket&.close
   end

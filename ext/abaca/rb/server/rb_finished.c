@@ -24,7 +24,7 @@ static int run(ab_exchange *exchange, VALUE callable, int argc, const VALUE *arg
   VALUE exception = rb_errinfo();
   bool is_exception = RTEST(rb_obj_is_kind_of(exception, rb_eException));
   if (!is_exception || ab_server_is_fatal(exception)) return state;
-  if (!RTEST(rb_obj_is_kind_of(exception, ab_error_class("ForceShutdown")))) {
+  if (!RTEST(rb_obj_is_kind_of(exception, ab_error_class("Shutdown")))) {
     ab_server_log_error(exchange, exception);
   }
   rb_set_errinfo(Qnil);

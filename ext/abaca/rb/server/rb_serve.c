@@ -102,7 +102,7 @@ static bool blame(ab_exchange *exchange) {
     if (error && error != AB_EPEER) ab_response_error(exchange, ab_http1_error_status(error));
     return false;
   }
-  if (is_a(exception, ab_error_class("ForceShutdown"))) {
+  if (is_a(exception, ab_error_class("Shutdown"))) {
     ab_response_error(exchange, 503);
     return false;
   }

@@ -8,7 +8,7 @@
 static VALUE force_shutdown(VALUE arg) {
   ab_server *server = (ab_server *)arg;
   VALUE message = rb_str_new_cstr("the server is shutting down");
-  VALUE exception = rb_class_new_instance(1, &message, ab_error_class("ForceShutdown"));
+  VALUE exception = rb_class_new_instance(1, &message, ab_error_class("Shutdown"));
   server->home.host->interrupt_all(&server->home, exception);
   return Qnil;
 }

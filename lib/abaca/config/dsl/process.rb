@@ -65,16 +65,19 @@ module Abaca
           @options[:null_input] = enabled ? true : false
         end
 
-        # How long requests in flight may take after a stop: seconds, :forever or :immediately.
-        # Default 30.
-        def force_shutdown_after(value = :forever)
-          @options[:force_shutdown_after] =
+        # How long requests in flight may take after a stop, before they are broken off: seconds, :forever or
+        # :immediately. Default 30.
+        def shutdown_timeout(value)
+          @options[:shutdown_timeout] =
             case value
             when :forever then nil
             when :immediately then 0.0
             else Float(value)
             end
         end
+
+        # Puma's name for it.
+        def force_shutdown_after(value = :forever) = shutdown_timeout(value)
 
         # The Fiber::Scheduler that requests run on: a class or its name. Default "Abaca::Scheduler".
         #
@@ -121,6 +124,7 @@ module Abaca
 
         # Reads a setting.
         def get(key, default = nil)
+          key = OTHER_NAMES.fetch(key, key)
           @options.fetch(key) { @given.fetch(key, default) }
         end
 
