@@ -200,6 +200,73 @@ class RackStreamTest < Minitest::Test
     assert_equal 1, running.server.stats[:requests]
   end
 
+  # --- a buffer that is filled again ---
+
+  # Pieces in one String, each time with other octets in it.
+  Refilled = Struct.new(:pieces) do
+    def each
+      buffer = String.new(capacity: 65_536)
+      pieces.times do |nth|
+        buffer.replace("")
+        yield buffer << letters(nth)
+      end
+    end
+
+    def all = pieces.times.map { |nth| letters(nth) }.join
+
+    private
+
+    def letters(nth) = (97 + (nth % 26)).chr * 65_536
+  end
+
+  # The client reads nothing until the socket is full, so that a piece is taken in part.
+  def assert_refilled(running, body)
+    client = connect(running).write(GET)
+    assert eventually { running.server.stats[:sent] > 65_536 }
+    sleep 0.05
+    assert_equal body.all, client.read.body
+  end
+
+  def test_a_buffer_that_is_filled_again_in_chunks
+    body = Refilled.new(200)
+    assert_refilled(streaming do |stream|
+      body.each { |buffer| stream.write(buffer) }
+      stream.close
+    end, body)
+  end
+
+  def test_a_buffer_that_is_filled_again_within_a_length
+    body = Refilled.new(200)
+    headers = TYPE.merge("content-length" => body.all.bytesize.to_s)
+    assert_refilled(serve(lint: false) { [200, headers.dup, body] }, body)
+  end
+
+  # Nothing is frozen, borrowed or left to the collector, however many pieces there are. (A scheduler in
+  # Ruby has other objects of its own to make for each wait.)
+  def test_a_buffer_that_is_filled_again_costs_no_strings
+    GC.start
+    GC.disable
+    strings = Queue.new
+    running = streaming do |stream|
+      buffer = "x" * 65_536
+      before = ObjectSpace.count_objects[:T_STRING]
+      400.times do
+        buffer.setbyte(0, 97)
+        stream << buffer
+      end
+      strings << (ObjectSpace.count_objects[:T_STRING] - before)
+      stream.close
+    end
+    client = TCPSocket.new("127.0.0.1", running.port)
+    client.write(GET)
+    octets = String.new(capacity: 65_536)
+    client.readpartial(65_536, octets) until octets.end_with?("\r\n0\r\n\r\n")
+    assert_operator strings.pop, :<, 200
+  ensure
+    GC.enable
+    client&.close
+  end
+
   # --- when it leaves ---
 
   def test_the_first_piece_leaves_though_the_app_computes_on

@@ -201,6 +201,10 @@ int ab_conn_duplicate(const ab_conn *conn);
 int ab_conn_write(ab_conn *conn, const char *ptr, size_t len) AB_WARN_UNUSED;
 int ab_conn_borrow(ab_conn *conn, const char *ptr, size_t len, void *owner) AB_WARN_UNUSED;
 int ab_conn_file(ab_conn *conn, int fd, uint64_t offset, uint64_t len, void *owner) AB_WARN_UNUSED;
+/* [locked] Sends octets at once, behind what is pending, and keeps nothing of them. Returns how
+ * many the socket has taken, from the first one on; the caller queues the rest. 0 also when the
+ * peer has gone. */
+size_t ab_conn_send(ab_conn *conn, const struct iovec *iov, int count) AB_WARN_UNUSED;
 /* [locked] Sends what the socket takes now. */
 void ab_conn_flush(ab_conn *conn);
 /* [locked] As ab_conn_flush, but at the end of the step: for a writer that runs within the engine's

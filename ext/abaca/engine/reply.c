@@ -104,6 +104,16 @@ int ab_conn_file(ab_conn *conn, int fd, uint64_t offset, uint64_t len, void *own
   return err ? err : ab_outbox_file(conn->out, fd, offset, len, owner);
 }
 
+size_t ab_conn_send(ab_conn *conn, const struct iovec *iov, int count) {
+  if (conn->out) ab__conn_flush(conn);
+  if (conn->out || conn->blocked || conn->state == AB_CONN_DEAD) return 0;
+  ssize_t n = ab_sock_send(conn->watch.fd, iov, count);
+  if (n == AB_EPEER) ab__conn_drop(conn);
+  if (n <= 0) return 0;
+  conn->engine->stats.sent += (uint64_t)n;
+  return (size_t)n;
+}
+
 void ab_conn_flush(ab_conn *conn) {
   if (conn->state != AB_CONN_DEAD) ab__conn_flush(conn);
 }

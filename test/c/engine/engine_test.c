@@ -533,6 +533,68 @@ static void room_follows_without_a_flush(void) {
   fixture_fini(&fx);
 }
 
+static size_t send_octets(fixture *fx, ab_conn *conn, size_t len) {
+  const struct iovec iov[] = {{(char *)plenty(len), len}, {"end", 3}};
+  ab_engine_lock(fx->engine);
+  size_t sent = ab_conn_send(conn, iov, 2);
+  ab_engine_unlock(fx->engine);
+  return sent;
+}
+
+/* Behind what is pending; when that has not all left, not at all. */
+static void octets_that_are_sent_and_not_kept(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  client_send(client, GET("/a"));
+  fixture_run(&fx);
+  ab_conn *conn = fx.held[0];
+  ab_engine_lock(fx.engine);
+  CHECK_INT(AB_OK, ab_conn_write(conn, "before ", 7));
+  ab_engine_unlock(fx.engine);
+  CHECK_INT(5, send_octets(&fx, conn, 2));
+  CHECK_OCTETS("before xxend", client_read(client, NULL), 12);
+  CHECK_INT(0, ab_conn_pending(conn));
+  CHECK_INT(12, stats_of(&fx).sent);
+
+  size_t len = 2 << 20, sent = send_octets(&fx, conn, len);
+  CHECK(sent > 0 && sent < len);
+  CHECK_INT(0, ab_conn_pending(conn));
+  CHECK_INT(0, send_octets(&fx, conn, len)); /* full, and nobody was told to wait for it */
+  CHECK(!conn->blocked);
+  ab_engine_lock(fx.engine);
+  CHECK_INT(AB_OK, ab_conn_write(conn, "rest", 4));
+  CHECK(ab_conn_want_sent(conn));
+  ab_engine_unlock(fx.engine);
+  CHECK(conn->blocked);
+  CHECK_INT(0, send_octets(&fx, conn, len)); /* the rest comes first */
+  CHECK_INT(4, ab_conn_pending(conn));
+  CHECK_INT(sent + 4, client_drain(&fx, client));
+  CHECK_INT(AB_EVENT_DRAINED, fx.events);
+  CHECK_INT(5, send_octets(&fx, conn, 2));
+  answer_held(&fx, 0, "x");
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void octets_for_a_peer_that_has_gone(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  client_send(client, GET("/a"));
+  fixture_run(&fx);
+  ab_conn *conn = fx.held[0];
+  close(client);
+  CHECK_INT(0, send_octets(&fx, conn, 2));
+  CHECK(ab_conn_gone(conn));
+  CHECK_INT(0, send_octets(&fx, conn, 2));
+  CHECK_INT(0, stats_of(&fx).sent);
+  answer_held(&fx, 0, "x");
+  fixture_fini(&fx);
+}
+
 static void large_answers_arrive_whole(void) {
   fixture fx;
   fixture_init(&fx);
@@ -626,6 +688,8 @@ CHECK_MAIN(CHECK_CASE(connection_is_small), CHECK_CASE(keep_alive),
            CHECK_CASE(expectation_met_before_the_response), CHECK_CASE(expectation_left_unread),
            CHECK_CASE(expected_body_is_malformed), CHECK_CASE(expected_body_breaks_off),
            CHECK_CASE(back_pressure), CHECK_CASE(room_follows_without_a_flush),
-           CHECK_CASE(large_answers_arrive_whole), CHECK_CASE(file_that_shrank_breaks_off),
+           CHECK_CASE(octets_that_are_sent_and_not_kept),
+           CHECK_CASE(octets_for_a_peer_that_has_gone), CHECK_CASE(large_answers_arrive_whole),
+           CHECK_CASE(file_that_shrank_breaks_off),
            CHECK_CASE(pipelining_without_reading_is_held_back),
            CHECK_CASE(pipelining_is_read_ahead_within_a_bound))

@@ -7,6 +7,8 @@
 #define GATHER_TIME AB_NSEC_PER_MS
 /* ... as long as no more octets than these are waiting. */
 #define GATHER_SIZE 32768
+/* The longest piece that is copied, as far as the socket does not take it. */
+#define COPY_MAX 262144
 
 void ab_response_raise(int error) {
   if (error == AB_ENOMEM) rb_memerror();
@@ -80,6 +82,35 @@ static void send_soon(ab_exchange *exchange) {
   ab_conn_flush(exchange->conn);
 }
 
+/* A long piece in a String that the app may fill again, as who relays a stream does: borrowed, it
+ * would have to be another one each time, and of each the collector would learn late. So it goes
+ * from where it is, as far as the socket takes it, and only the rest is copied. [locked] */
+static int send_now(ab_exchange *exchange, VALUE string, size_t len) {
+  char size[AB_CHUNK_HEAD_MAX];
+  struct iovec iov[3];
+  int count = 0, error = AB_OK;
+  if (exchange->chunked) {
+    iov[count++] = (struct iovec){size, (size_t)(ab_write_chunk_head(size, len) - size)};
+  }
+  iov[count++] = (struct iovec){RSTRING_PTR(string), len};
+  if (exchange->chunked) iov[count++] = (struct iovec){(char *)"\r\n", 2};
+  size_t sent = ab_conn_send(exchange->conn, iov, count);
+  for (int i = 0; i < count && !error; i++) {
+    size_t part = sent < iov[i].iov_len ? sent : iov[i].iov_len;
+    sent -= part;
+    if (part == iov[i].iov_len) continue;
+    error = ab_conn_write(exchange->conn, (char *)iov[i].iov_base + part, iov[i].iov_len - part);
+  }
+  return error;
+}
+
+/* What an Array holds has been given away for good. */
+static bool may_be_filled_again(const ab_exchange *exchange, VALUE string) {
+  size_t len = (size_t)RSTRING_LEN(string);
+  return (exchange->yields || exchange->streams) && !RB_OBJ_FROZEN(string) &&
+         len >= AB_BORROW_MIN && len <= COPY_MAX;
+}
+
 /* Strings that stay as they are while they are borrowed. */
 static VALUE frozen_octets(VALUE string) {
   return RSTRING_LEN(string) < AB_BORROW_MIN ? string : rb_str_new_frozen(string);
@@ -92,7 +123,8 @@ void ab_response_content(ab_exchange *exchange, VALUE string) {
   if (AB_UNLIKELY(ab_server_forked(exchange->server))) {
     rb_raise(rb_eIOError, "a forked child cannot write to its parent's connection");
   }
-  VALUE octets = frozen_octets(string);
+  bool now = may_be_filled_again(exchange, string);
+  VALUE octets = now ? string : frozen_octets(string);
   size_t len = (size_t)RSTRING_LEN(octets);
   if (exchange->has_length && len > exchange->body_left) {
     len = (size_t)exchange->body_left; /* never more than was promised (RFC 9112 6.3) */
@@ -101,16 +133,19 @@ void ab_response_content(ab_exchange *exchange, VALUE string) {
   if (exchange->no_content || len == 0) return;
   ab_engine *engine = exchange->server->engine;
   ab_engine_lock(engine);
-  int error =
-      exchange->chunked ? queue_chunk(exchange, octets, len) : queue_octets(exchange, octets, len);
-  if (!error) send_soon(exchange);
-  bool wait = !error && ab_conn_want_room(exchange->conn), gone = ab_conn_gone(exchange->conn);
+  int error = now                 ? send_now(exchange, octets, len)
+              : exchange->chunked ? queue_chunk(exchange, octets, len)
+                                  : queue_octets(exchange, octets, len);
+  if (!error && !now) send_soon(exchange);
+  /* Behind a rest nothing is queued, so that the next piece need not be copied. */
+  bool (*pending)(ab_conn *) = now ? ab_conn_want_sent : ab_conn_want_room;
+  bool wait = !error && pending(exchange->conn), gone = ab_conn_gone(exchange->conn);
   ab_engine_unlock(engine);
   RB_GC_GUARD(octets);
   if (error || gone) ab_response_raise(error ? error : AB_EPEER);
   exchange->body_sent += len;
   if (exchange->has_length) exchange->body_left -= len;
-  if (wait) ab_response_wait(exchange, ab_conn_want_room);
+  if (wait) ab_response_wait(exchange, pending);
 }
 
 /* --- the end --- */
