@@ -15,7 +15,7 @@ end
 function done(summary, latency)
   local errors = summary.errors
   io.write(string.format(
-    "FIGURES requests=%d microseconds=%d p50=%d p99=%d connect=%d read=%d write=%d status=%d timeout=%d\n",
-    summary.requests, summary.duration, latency:percentile(50), latency:percentile(99),
+    "FIGURES requests=%d microseconds=%d mean=%d p50=%d p99=%d connect=%d read=%d write=%d status=%d timeout=%d\n",
+    summary.requests, summary.duration, latency.mean, latency:percentile(50), latency:percentile(99),
     errors.connect, errors.read, errors.write, errors.status, errors.timeout))
 end

@@ -12,18 +12,26 @@ module Bench
     # @param source [String] path below bench/
     # @return [String] path of the program
     # @raise [Unavailable] with the compiler's first complaint
-    def program(source)
+    def program(source) = compile(source, File.basename(source, ".c"))
+
+    # @param source [String] path below bench/
+    # @return [String] path of a library that can be loaded before a program
+    # @raise [Unavailable]
+    def library(source) = compile(source, "#{File.basename(source, ".c")}.so", "-shared", "-fPIC")
+
+    def compile(source, name, *flags)
       source = File.join(DIR, source)
-      target = File.join(TMP, File.basename(source, ".c"))
+      target = File.join(TMP, name)
       return target if File.exist?(target) && File.mtime(target) > File.mtime(source)
 
       FileUtils.mkdir_p(TMP)
-      text, status = Open3.capture2e("gcc", *FLAGS, "-o", target, source)
+      text, status = Open3.capture2e("gcc", *FLAGS, *flags, "-o", target, source)
       raise Unavailable, "does not compile: #{text[/^.*error.*$/] || text.lines.first}" unless status.success?
 
       target
     rescue Errno::ENOENT
       raise Unavailable, "no gcc"
     end
+    private_class_method :compile
   end
 end

@@ -7,7 +7,7 @@ module Bench
   # Runs wrk against a server.
   class Wrk
     # What the client saw: counts, and latencies in microseconds.
-    Figures = Struct.new(:requests, :microseconds, :p50, :p99, :connect, :read, :write, :status, :timeout,
+    Figures = Struct.new(:requests, :microseconds, :mean, :p50, :p99, :connect, :read, :write, :status, :timeout,
                          keyword_init: true) do
       def per_second = requests * 1_000_000.0 / microseconds
       def errors = connect + read + write + status + timeout

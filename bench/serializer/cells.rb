@@ -1,0 +1,103 @@
+# frozen_string_literal: true
+
+require "rbconfig"
+
+module Bench
+  # A table whose every cell is measured in processes of its own (turn.rb), in interleaved rounds: CPU
+  # time in each of them, and once what an operation allocates.
+  class Cells
+    MAIN = File.join(DIR, "serializer", "turn.rb")
+    LIMIT = 120 # seconds for one turn
+    FIGURES = { ns: "ns of CPU", objects: "Ruby objects", mallocs: "mallocs" }.freeze
+
+    # @param kind [String] as turn.rb knows it
+    # @param columns [Hash] name => how many times
+    # @param names [Array<String>] of the rows
+    def initialize(kind:, columns:, names:, rounds:, cpu:)
+      @kind = kind
+      @columns = columns
+      @names = names
+      @rounds = rounds
+      @cpu = cpu
+      @turns = Hash.new { |hash, key| hash[key] = [] }
+      @counts = {}
+      @absent = {}
+    end
+
+    def run
+      @counter = Compiler.library("serializer/malloc_count.c")
+      @columns.each_key do |column|
+        @names.each { |name| count(column, name) }
+        @rounds.times do |round|
+          warn "#{@kind} #{column}: round #{round + 1} of #{@rounds}"
+          (round.even? ? @names : @names.reverse).each { |name| time(column, name) }
+        end
+      end
+    end
+
+    # @return [String] a table for each figure
+    def render
+      tables = FIGURES.map { |figure, title| "#{title} for each operation\n\n#{table(figure)}" }
+      notes = @absent.reject { |_, reason| reason.empty? }.map { |cell, reason| "#{cell.join(", ")}: #{reason}" }
+      [*tables, *notes].join("\n")
+    end
+
+    # @return [Hash] for the results file
+    def to_h
+      @names.to_h do |name|
+        [name, @columns.keys.to_h { |column| [column, data([column, name])] }]
+      end
+    end
+
+    private
+
+    def table(figure)
+      table = Table.new(["", *@columns.keys])
+      @names.each do |name|
+        table.add(name, *@columns.keys.map { |column| cell([column, name], figure) })
+      end
+      table
+    end
+
+    def cell(key, figure)
+      return if @absent.key?(key)
+
+      value = figure == :ns ? median(key) : @counts[key].fetch(figure)
+      format(figure == :ns ? "%.1f" : "%.3f", value)
+    end
+
+    def data(key)
+      return { absent: @absent[key] } if @absent.key?(key)
+
+      { ns_median: median(key), ns_rounds: @turns[key] }.merge(@counts[key])
+    end
+
+    def median(key) = Statistics.median(@turns[key])
+
+    def count(column, name)
+      turn = take(column, name, { "LD_PRELOAD" => @counter })
+      return @absent[[column, name]] = "" if turn[:absent]
+
+      @counts[[column, name]] = %i[objects mallocs].to_h do |figure|
+        [figure, turn.fetch(figure).fdiv(turn.fetch(:operations))]
+      end
+    rescue Failed => e
+      @absent[[column, name]] = e.message
+    end
+
+    def time(column, name)
+      return if @absent.key?([column, name])
+
+      turn = take(column, name, {})
+      @turns[[column, name]] << (turn.fetch(:seconds) / turn.fetch(:operations) * 1e9)
+    rescue Failed => e
+      @absent[[column, name]] = e.message
+    end
+
+    def take(column, name, env)
+      command = [RbConfig.ruby, "-W:no-experimental", "-I", File.join(ROOT, "lib"), MAIN, @kind, column, name,
+                 @columns[column].to_s]
+      Turn.take(command, name: "serializer-#{@kind}", env: env, limit: LIMIT, cpu: @cpu)
+    end
+  end
+end

@@ -1,0 +1,102 @@
+# frozen_string_literal: true
+
+module Bench
+  # A long POST that comes back while it is still on its way there, one at a time.
+  class Echoes
+    APP = File.join(DIR, "apps", "echo.ru")
+    Turn = Struct.new(:up, :down, :first_ms, :cpu, :before, :peak, keyword_init: true)
+
+    # @param only [Array<String>] names of the catalog
+    # @param megabytes [Integer] of the body
+    # @param framing [String] of the request: length or chunked
+    # @param limit [Integer] seconds for one turn
+    def initialize(only:, rounds:, megabytes:, framing:, limit:, pinned:)
+      @field = Field.new(settings: only.map { |name| [name, {}] }, ruby: Ruby.here, only: only, name: "echoes")
+      @program = Compiler.program("clients/echo.c")
+      @count = rounds
+      @megabytes = megabytes
+      @framing = framing
+      @limit = limit
+      @pinned = pinned
+      @turns = Hash.new { |hash, label| hash[label] = [] }
+    end
+
+    def run
+      @field.start(size: 12, cpu: @pinned ? 0 : nil, app: APP) do |port|
+        Probe.get(port: port, seconds: 2)&.status == 200
+      end
+      @versions = @field.versions
+      @field.entries.each { |entry| guard(entry) { post(entry, 1) } } # warm-up
+      @count.times do |round|
+        warn "echoes: round #{round + 1} of #{@count}"
+        @field.turn(round).each { |entry| guard(entry) { @turns[entry.label] << measure(entry) } }
+      end
+    ensure
+      @field.stop
+    end
+
+    # @return [String] a table
+    def render
+      table = Table.new(["", "MB/s there", "MB/s back", "first back ms", "CPU s/GB", "÷ abaca", "RSS MB", "peak MB",
+                         "growth MB"])
+      @turns.each { |label, turns| table.add(label, *cells(turns)) unless @field.absent.key?(label) }
+      @field.absent.each { |label, reason| table.note(label, reason) }
+      table.to_s
+    end
+
+    # @return [Hash] for the results file
+    def to_h
+      { megabytes: @megabytes, request: @framing, limit_seconds: @limit, versions: @versions, absent: @field.absent,
+        turns: @turns.transform_values { |turns| turns.map(&:to_h) } }
+    end
+
+    private
+
+    def guard(entry)
+      yield unless @field.absent.key?(entry.label)
+    rescue Failed => e
+      @field.drop(entry, e.message)
+    end
+
+    def measure(entry)
+      before = entry.child.resident
+      meter = CpuMeter.new(entry.child.pid).start
+      times = post(entry, @megabytes)
+      cpu = meter.stop.nanoseconds / 1e9 / (@megabytes / 1024.0)
+      Turn.new(up: @megabytes / times[:sent], down: @megabytes / times[:back], first_ms: times[:first] * 1000, cpu: cpu,
+               before: before, peak: entry.child.peak_resident)
+    end
+
+    # @return [Hash] seconds until all was sent, the first octet was back, and all were
+    def post(entry, megabytes)
+      command = [@program, entry.port.to_s, (megabytes << 20).to_s, @framing, @limit.to_s]
+      client = Child.new(command, name: "echoes-client", cpu: @pinned ? 1 : nil)
+      status = client.wait(seconds: @limit + 5)
+      client.stop
+      line = File.readlines(client.log).last.to_s.strip
+      raise Failed, "the client: #{line}" unless status&.success?
+
+      judge(line)
+      line.scan(/(\w+)_us=(\d+)/).to_h { |name, time| [name.to_sym, time.to_i / 1e6] }
+    end
+
+    def judge(line)
+      problem = line[/problem=(.*)\z/, 1]
+      there, back = %w[sent back].map { |way| line[/\b#{way}=(\d+)/, 1].to_i >> 20 }
+      raise Failed, "#{problem}: #{there} MB there, #{back} MB back" unless problem.empty?
+    end
+
+    def cells(turns)
+      up, down, first, cpu = %i[up down first_ms cpu].map { |field| Statistics.median(turns.map(&field)) }
+      before = turns.first.before
+      peak = turns.map(&:peak).max
+      memory = [before, peak, peak - before].map { |octets| octets.fdiv(1 << 20).round(1) }
+      [up.round, down.round, first.round, cpu.round(2), ratio(cpu), *memory]
+    end
+
+    def ratio(cpu)
+      own = Statistics.median(@turns.fetch("abaca", []).map(&:cpu))
+      own && (cpu / own).round(2)
+    end
+  end
+end

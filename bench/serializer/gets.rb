@@ -1,0 +1,127 @@
+# frozen_string_literal: true
+
+module Bench
+  # Answers of 2 KB to many connections, and what the garbage collector had to do for them: the
+  # counters that each server's process writes at its end.
+  class Gets
+    APP = File.join(DIR, "apps", "collected.ru")
+    CONNECTIONS = 200
+    SIZE = 2048 # octets of the body
+    ASKED = { connections: 4, batches: 500 }.freeze # with the collector stopped
+    Round = Struct.new(:per_second, :mean_ms, :p99_ms, :cpu_us, :requests, keyword_init: true)
+
+    # @param only [Array<String>] names of the catalog
+    # @param seconds [Integer] of each turn
+    def initialize(only:, rounds:, seconds:, pinned:)
+      @field = Field.new(settings: only.map { |name| [name, {}] }, ruby: Ruby.here, only: only, name: "gets")
+      @wrk = Wrk.new(cpu: pinned ? 1 : nil)
+      @count = rounds
+      @seconds = seconds
+      @pinned = pinned
+      @rounds = Hash.new { |hash, label| hash[label] = [] }
+      @malloc = {}
+      @collected = {}
+    end
+
+    def run
+      @field.start(size: SIZE, cpu: @pinned ? 0 : nil, app: APP) { |port| right?(port) }
+      @versions = @field.versions
+      @field.entries.each { |entry| guard(entry) { warm_up(entry) } }
+      @count.times do |round|
+        warn "gets: round #{round + 1} of #{@count}"
+        @field.turn(round).each { |entry| guard(entry) { @rounds[entry.label] << measure(entry, @seconds) } }
+      end
+      @field.entries.each { |entry| guard(entry) { finish(entry) } }
+    ensure
+      @field.stop
+    end
+
+    # @return [String] a table
+    def render
+      table = Table.new(["", "requests/s", "mean ms", "p99 ms", "CPU µs", "objects", "malloc octets", "GC µs",
+                         "minor GCs", "major GCs"])
+      present = @rounds.reject { |label, _| @field.absent.key?(label) }
+      present.each { |label, rounds| table.add(label, *cells(rounds), *collected(label)) }
+      @field.absent.each { |label, reason| table.note(label, reason) }
+      table.to_s
+    end
+
+    # @return [Hash] for the results file
+    def to_h
+      { connections: CONNECTIONS, body_octets: SIZE, seconds: @seconds, versions: @versions, absent: @field.absent,
+        malloc_increase_octets_per_request: @malloc, per_request_at_exit: @collected,
+        rounds_of: @rounds.transform_values { |rounds| rounds.map(&:to_h) } }
+    end
+
+    private
+
+    def right?(port)
+      answer = Probe.get(port: port, seconds: 2)
+      answer&.status == 200 && answer.body == "x" * SIZE
+    end
+
+    # What a server that fails did before is not shown.
+    def guard(entry)
+      yield unless @field.absent.key?(entry.label)
+    rescue Failed => e
+      @field.drop(entry, e.message)
+    end
+
+    # From its end on the server counts.
+    def warm_up(entry)
+      measure(entry, 1)
+      @malloc[entry.label] = malloc_of(entry.port)
+    end
+
+    # malloc_increase_bytes begins again with each collection, so it is read while there are none.
+    def malloc_of(port)
+      length = Probe.answer_octets(port: port, body: "x" * SIZE)
+      before = control(port, "/gc/off").fetch("malloc_increase_bytes")
+      Probe.pipeline(port: port, depth: 1, length: length, **ASKED)
+      used = control(port, "/gc").fetch("malloc_increase_bytes") - before
+      control(port, "/gc/on")
+      (used / ASKED.values.reduce(:*).to_f).round(1)
+    end
+
+    def control(port, path)
+      answer = Probe.get(port: port, path: path) or raise Failed, "no answer to #{path}"
+      JSON.parse(answer.body)
+    end
+
+    def measure(entry, seconds)
+      meter = CpuMeter.new(entry.child.pid).start
+      figures = @wrk.run(port: entry.port, connections: CONNECTIONS, seconds: seconds)
+      used = meter.stop
+      raise Failed, "stalled: no request was answered" if figures.requests.zero?
+      raise Failed, "#{figures.errors} errors" if figures.errors * 100 > figures.requests
+
+      Round.new(per_second: figures.per_second, mean_ms: figures.mean / 1000.0, p99_ms: figures.p99 / 1000.0,
+                cpu_us: used.nanoseconds / 1000.0 / figures.requests, requests: figures.requests)
+    end
+
+    # Stops the server and reads what it said last. When it has forked, one of its processes has done
+    # the work; one that ends without at_exit is believed what it said before.
+    def finish(entry)
+      requests = @rounds[entry.label].sum(&:requests)
+      counters = control(entry.port, "/gc").except("malloc_increase_bytes") if requests.positive?
+      entry.child.stop
+      return unless counters
+
+      last = File.read(entry.child.log).scan(/^COUNTERS (\{.*\})$/).map { |(line)| JSON.parse(line) }
+      counters = [counters, *last].max_by { |line| line["total_allocated_objects"] }
+      @collected[entry.label] = counters.transform_values { |value| value.fdiv(requests) }
+    end
+
+    def cells(rounds)
+      middle = %i[per_second mean_ms p99_ms cpu_us].map { |field| Statistics.median(rounds.map(&field)) }
+      [middle.first.round, *middle.drop(1).map { |value| value.round(2) }]
+    end
+
+    # The counters of a request; of the rarest ones in a million.
+    def collected(label)
+      counters = @collected[label] or return [nil, @malloc[label], nil, nil, nil]
+      [counters["total_allocated_objects"].round(2), @malloc[label], (counters["time"] * 1000).round(3),
+       *%w[minor_gc_count major_gc_count].map { |name| "#{(counters[name] * 1e6).round(1)}/M" }]
+    end
+  end
+end
