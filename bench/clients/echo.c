@@ -47,6 +47,7 @@ struct echo {
   char *in;
   int64_t started, sent_at, first_at, back_at; /* monotonic ns */
   const char *problem;
+  char refusal[32];
 };
 
 static void die(const char *what) {
@@ -175,10 +176,9 @@ static void head_complete(struct echo *echo) {
     echo->part = chunked ? IN_SIZE : IN_DATA;
     if (echo->framing == LENGTH && echo->left == 0) echo->part = COMPLETE;
   }
-  static char refusal[32];
   if (!interim && status != 200) {
-    snprintf(refusal, sizeof refusal, "status %d", status);
-    fail(echo, refusal);
+    snprintf(echo->refusal, sizeof echo->refusal, "status %d", status);
+    fail(echo, echo->refusal);
   }
   echo->head_len = 0;
 }
@@ -314,7 +314,8 @@ static void run(struct echo *echo, int epoll_fd, int64_t deadline) {
       if (now() < deadline) continue;
     } else {
       int64_t left = (deadline - now()) / 1000000;
-      if (left > 0 && (epoll_wait(epoll_fd, &event, 1, (int)left) > 0 || errno == EINTR)) continue;
+      int ready = left > 0 ? epoll_wait(epoll_fd, &event, 1, (int)left) : 0;
+      if (ready > 0 || (ready < 0 && errno == EINTR)) continue;
     }
     if (echo->part != COMPLETE) fail(echo, "not done within the time limit");
   }

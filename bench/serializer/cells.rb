@@ -63,7 +63,7 @@ module Bench
       return if @absent.key?(key)
 
       value = figure == :ns ? median(key) : @counts[key].fetch(figure)
-      format(figure == :ns ? "%.1f" : "%.3f", value)
+      format(figure == :ns ? "%.1f" : "%.2f", value)
     end
 
     def data(key)
