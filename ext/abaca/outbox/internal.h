@@ -20,7 +20,7 @@
 typedef struct ab__chunk {
   struct ab__chunk *next; /* of the pool's free list, or of a chain that is being taken */
   uint32_t refs;
-  bool standard; /* of AB_OUTBOX_CHUNK_SIZE octets: it may go back to the free list */
+  bool standard; /* of its pool's room: it may go back to the free list */
   char octets[];
 } ab__chunk;
 
@@ -63,6 +63,7 @@ struct ab_outbox_pool {
   const ab_mem *mem;
   ab_outbox_release release;
   void *ctx;
+  size_t room; /* octets of a standard chunk */
   ab_outbox *free_outboxes;
   ab__chunk *free_chunks;
   size_t spare_outboxes, spare_chunks;         /* how many are on the free lists */
@@ -78,6 +79,9 @@ ab__chunk *ab__chunk_take_chain(ab_outbox_pool *pool, size_t count);
 ab__chunk *ab__chunk_take_sized(ab_outbox_pool *pool, size_t room);
 /* Gives the memory back; the caller has seen its last reference go. */
 void ab__chunk_recycle(ab_outbox_pool *pool, ab__chunk *chunk);
+/* The chunk, with all of its references, becomes `to`'s; `from` gets a spare one of `to`'s for it
+ * if there is one that fits. */
+void ab__chunk_move(ab_outbox_pool *from, ab_outbox_pool *to, ab__chunk *chunk);
 /* Gives back a whole chain that nothing refers to but the caller. */
 void ab__chunk_recycle_chain(ab_outbox_pool *pool, ab__chunk *chain);
 

@@ -96,11 +96,13 @@ static inline void copy_in(ab_outbox *outbox, const char *ptr, size_t len) {
  * fail comes before the first change. */
 static AB_NOINLINE int write_spanning(ab_outbox *outbox, const char *ptr, size_t len) {
   ab_outbox_pool *pool = outbox->pool;
-  size_t head = outbox->room, tail = len - head;
-  size_t count = tail / AB__CHUNK_ROOM + (tail % AB__CHUNK_ROOM != 0);
+  size_t head = outbox->room, tail = len - head, room = pool->room;
+  size_t count = AB_LIKELY(tail <= room) ? 1 : (tail - 1) / room + 1;
   bool sized = count > AB__SPAN_MAX;
-  if (sized) count = 1;
-  size_t room = sized ? tail : AB__CHUNK_ROOM;
+  if (sized) {
+    count = 1;
+    room = tail;
+  }
   ab__chunk *chain = sized ? ab__chunk_take_sized(pool, tail) : ab__chunk_take_chain(pool, count);
   if (!chain) return AB_ENOMEM;
   if (ensure_slices(outbox, (uint32_t)count + 1) != AB_OK) {
@@ -187,6 +189,58 @@ static void fill_iov(const ab_outbox *outbox, ab_outbox_next_op *next) {
   next->bytes = AB_OUTBOX_BYTES_MAX - left;
 }
 
+static ab_outbox_slice show(const ab__slice *slice) {
+  bool file = slice->kind == AB__FILE;
+  return (ab_outbox_slice){
+      .ptr = file ? NULL : slice->ptr,
+      .len = slice->len,
+      .owner = slice->kind == AB__COPIED ? NULL : slice->owner,
+      .fd = slice->fd,
+      .offset = file ? slice->offset : 0,
+  };
+}
+
+/* Copies the slices of `from` behind those of `to`, where there is room for them, with the owners
+ * that `adopt` gives. On an error the owners that it gave are released. */
+static int adopt_slices(const ab_outbox *from, ab_outbox *to, ab_outbox_adopt adopt, void *ctx) {
+  uint32_t count = ab__deque_count(&from->slices);
+  for (uint32_t i = 0; i < count; i++) {
+    ab__slice *slot = slice_at(to, to->slices.back + i);
+    *slot = *slice_at(from, from->slices.front + i);
+    if (slot->kind == AB__COPIED || !slot->owner) continue;
+    ab_outbox_slice shown = show(slot);
+    slot->owner = adopt(ctx, &shown);
+    slot->fd = shown.fd;
+    if (AB_LIKELY(slot->owner != NULL)) continue;
+    while (i-- > 0) {
+      slot = slice_at(to, to->slices.back + i);
+      if (slot->kind != AB__COPIED) release_owner(to, slot->owner);
+      slot->owner = NULL;
+    }
+    return AB_ENOMEM;
+  }
+  return AB_OK;
+}
+
+/* Lets go of all slices of `from`, which `to` has now. A chunk's slices stand one after another,
+ * with nothing but borrowed ones in between. */
+static void give_slices(ab_outbox *from, ab_outbox *to) {
+  ab__chunk *last = NULL;
+  while (!no_slices(from)) {
+    ab__slice *slice = slice_at(from, from->slices.front);
+    void *owner = slice->owner;
+    bool copied = slice->kind == AB__COPIED;
+    slice->owner = NULL;
+    ab__deque_drop_front(&from->slices);
+    if (!copied) {
+      release_owner(from, owner);
+    } else if (owner != last) {
+      last = owner;
+      ab__chunk_move(from->pool, to->pool, last);
+    }
+  }
+}
+
 ab_outbox *ab_outbox_init(ab_outbox_pool *pool) {
   return ab__outbox_take(pool);
 }
@@ -208,13 +262,14 @@ int ab_outbox_write(ab_outbox *outbox, const char *ptr, size_t len) {
 }
 
 char *ab_outbox_reserve(ab_outbox *outbox, size_t len) {
-  if (outbox->closed || len > AB_OUTBOX_RESERVE_MAX || !may_queue(outbox, len)) return NULL;
+  if (outbox->closed || len > AB_OUTBOX_RESERVE_MAX || len > outbox->pool->room) return NULL;
+  if (!may_queue(outbox, len)) return NULL;
   /* The slot is found here because commit cannot fail. */
   if (ensure_slices(outbox, 1) != AB_OK) return NULL;
   if (len > outbox->room || !outbox->chunk) {
     ab__chunk *chunk = ab__chunk_take(outbox->pool);
     if (!chunk) return NULL;
-    set_chunk(outbox, chunk, AB__CHUNK_ROOM);
+    set_chunk(outbox, chunk, outbox->pool->room);
   }
   outbox->reserved = len;
   return outbox->pos;
@@ -313,6 +368,35 @@ int ab_outbox_shift(ab_outbox *outbox, uint64_t n) {
   if (no_slices(outbox)) drop_chunk(outbox);
   fire_marks(outbox, AB_FLUSH_WRITTEN);
   return AB_OK;
+}
+
+bool ab_outbox_slice_at(const ab_outbox *outbox, uint32_t index, ab_outbox_slice *slice) {
+  if (index >= ab__deque_count(&outbox->slices)) return false;
+  *slice = show(slice_at(outbox, outbox->slices.front + index));
+  return true;
+}
+
+int ab_outbox_move(ab_outbox *from, ab_outbox *to, ab_outbox_adopt adopt, void *ctx) {
+  uint64_t len = pending(from);
+  uint32_t count = ab__deque_count(&from->slices);
+  if (to->closed) return AB_ECLOSED;
+  if (!may_queue(to, len)) return AB_EINVAL;
+  if (ensure_slices(to, count) != AB_OK) return AB_ENOMEM;
+  int error = adopt_slices(from, to, adopt, ctx);
+  if (error) return error;
+  /* What `to` holds is its own from here on: nothing of `from` may refer to a chunk of it. */
+  drop_chunk(from);
+  to->slices.back += count;
+  to->queued += len;
+  from->written = from->queued;
+  from->yielding = false;
+  give_slices(from, to);
+  fire_marks(from, AB_FLUSH_WRITTEN);
+  return AB_OK;
+}
+
+size_t ab_outbox_room(const ab_outbox *outbox) {
+  return outbox->chunk ? outbox->room : outbox->pool->room;
 }
 
 uint64_t ab_outbox_pending(const ab_outbox *outbox) {

@@ -12,7 +12,7 @@
 #include "base/base.h"
 #include "base/mem.h"
 
-#define AB_OUTBOX_CHUNK_SIZE 4096    /* octets of a chunk that takes copies, header included */
+#define AB_OUTBOX_CHUNK_SIZE 4096    /* octets of a usual chunk, header included */
 #define AB_OUTBOX_IOV_MAX    64      /* slices that one ab_outbox_next hands out */
 #define AB_OUTBOX_BYTES_MAX  1048576 /* octets that one ab_outbox_next hands out */
 
@@ -50,6 +50,10 @@ typedef void (*ab_outbox_flushed)(void *arg, enum ab_flush_reason reason);
  * steady state of one busy outbox allocates nothing. Returns NULL when memory runs out. */
 ab_outbox_pool *ab_outbox_pool_init(const ab_mem *mem, ab_outbox_release release, void *ctx,
                                     size_t spare_outboxes, size_t spare_chunks);
+/* From now on a chunk takes `room` octets, at least 1. No chunk may have been taken yet. */
+void ab_outbox_pool_set_room(ab_outbox_pool *pool, size_t room);
+/* Octets of memory that the pool's outboxes and chunks take, a long copy counted as one chunk. */
+size_t ab_outbox_pool_memory(const ab_outbox_pool *pool);
 /* All outboxes must have been given back. */
 void ab_outbox_pool_fini(ab_outbox_pool *pool);
 
@@ -64,8 +68,8 @@ void ab_outbox_fini(ab_outbox *outbox);
 int ab_outbox_write(ab_outbox *outbox, const char *ptr, size_t len) AB_WARN_UNUSED;
 
 /* `len` contiguous octets to write into; NULL when memory runs out, the outbox is closed or `len`
- * exceeds AB_OUTBOX_RESERVE_MAX. Valid until the next call; ab_outbox_commit queues the first
- * octets of it, at most as many as were reserved; nothing is queued without it. */
+ * exceeds AB_OUTBOX_RESERVE_MAX or a chunk. Valid until the next call; ab_outbox_commit queues the
+ * first octets of it, at most as many as were reserved; nothing is queued without it. */
 #define AB_OUTBOX_RESERVE_MAX 2048
 char *ab_outbox_reserve(ab_outbox *outbox, size_t len) AB_WARN_UNUSED;
 void ab_outbox_commit(ab_outbox *outbox, size_t len);
@@ -95,9 +99,37 @@ int ab_outbox_flush(ab_outbox *outbox, ab_outbox_flushed fn, void *arg) AB_WARN_
  * uses. Idempotent until the outbox is changed (the answer AB_OUTBOX_YIELD is given only once). */
 void ab_outbox_next(ab_outbox *outbox, ab_outbox_next_op *next);
 
+/* A pending slice, as ab_outbox_slice_at shows it. */
+typedef struct ab_outbox_slice {
+  const char *ptr; /* NULL for a file */
+  uint64_t len;
+  void *owner; /* of borrowed octets or a file; NULL for copies */
+  int fd;
+  uint64_t offset; /* in the file */
+} ab_outbox_slice;
+
+/* Shows the pending slice number `index`, from 0 on; a slice of ab_outbox_next has the same number.
+ * Returns false behind the last. */
+bool ab_outbox_slice_at(const ab_outbox *outbox, uint32_t index, ab_outbox_slice *slice);
+
+/* Takes over what is borrowed: returns its owner for another pool, and may set slice->fd to another
+ * descriptor of the file; NULL when that is not possible. */
+typedef void *(*ab_outbox_adopt)(void *ctx, ab_outbox_slice *slice);
+
+/* Moves all that is pending to the end of `to`, without a copy. For each borrowed slice with an
+ * owner, `adopt` is asked for the one that `to` shall release; that of `from` is released. Flush
+ * marks of `from` fire: to it, the octets are written. The pools, which may be guarded by different
+ * locks, share nothing afterwards; `from` gets spare chunks in exchange. Their allocators must be
+ * able to free each other's memory. Returns AB_OK, or AB_ENOMEM (also when `adopt` refused),
+ * AB_ECLOSED or AB_EINVAL as for ab_outbox_borrow, and nothing has changed. */
+int ab_outbox_move(ab_outbox *from, ab_outbox *to, ab_outbox_adopt adopt, void *ctx) AB_WARN_UNUSED;
+
 /* `n` octets have been written: drops them from the front, releases owners, fires flush marks in
  * order. Returns AB_OK, or AB_EINVAL (nothing changes) when n exceeds what is pending. */
 int ab_outbox_shift(ab_outbox *outbox, uint64_t n);
+
+/* Octets that can be copied before another chunk is taken. */
+size_t ab_outbox_room(const ab_outbox *outbox);
 
 /* Octets that have not been shifted. */
 uint64_t ab_outbox_pending(const ab_outbox *outbox);

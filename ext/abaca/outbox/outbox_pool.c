@@ -18,7 +18,7 @@ static ab__chunk *chunk_new(ab_outbox_pool *pool, size_t size, bool standard) {
 
 ab__chunk *ab__chunk_take(ab_outbox_pool *pool) {
   ab__chunk *chunk = pool->free_chunks;
-  if (AB_UNLIKELY(!chunk)) return chunk_new(pool, AB_OUTBOX_CHUNK_SIZE, true);
+  if (AB_UNLIKELY(!chunk)) return chunk_new(pool, offsetof(ab__chunk, octets) + pool->room, true);
   pool->free_chunks = chunk->next;
   pool->spare_chunks--;
   pool->chunks_out++;
@@ -64,6 +64,19 @@ void ab__chunk_recycle_chain(ab_outbox_pool *pool, ab__chunk *chain) {
     ab__chunk_recycle(pool, chain);
     chain = next;
   }
+}
+
+void ab__chunk_move(ab_outbox_pool *from, ab_outbox_pool *to, ab__chunk *chunk) {
+  from->chunks_out--;
+  to->chunks_out++;
+  if (from->room != to->room) chunk->standard = false;
+  ab__chunk *spare = to->free_chunks;
+  if (!chunk->standard || !spare || from->spare_chunks >= from->spare_chunks_max) return;
+  to->free_chunks = spare->next;
+  to->spare_chunks--;
+  spare->next = from->free_chunks;
+  from->free_chunks = spare;
+  from->spare_chunks++;
 }
 
 static ab_outbox *outbox_new(ab_outbox_pool *pool) {
@@ -114,9 +127,22 @@ ab_outbox_pool *ab_outbox_pool_init(const ab_mem *mem, ab_outbox_release release
   *pool = (ab_outbox_pool){.mem = mem,
                            .release = release,
                            .ctx = ctx,
+                           .room = AB__CHUNK_ROOM,
                            .spare_outboxes_max = spare_outboxes,
                            .spare_chunks_max = spare_chunks};
   return pool;
+}
+
+void ab_outbox_pool_set_room(ab_outbox_pool *pool, size_t room) {
+  assert(room > 0 && pool->chunks_out == 0 && pool->spare_chunks == 0);
+  pool->room = room;
+}
+
+size_t ab_outbox_pool_memory(const ab_outbox_pool *pool) {
+  size_t chunks = pool->chunks_out + pool->spare_chunks;
+  size_t outboxes = pool->outboxes_out + pool->spare_outboxes;
+  return sizeof(*pool) + chunks * (offsetof(ab__chunk, octets) + pool->room) +
+         outboxes * sizeof(ab_outbox);
 }
 
 void ab_outbox_pool_fini(ab_outbox_pool *pool) {
