@@ -12,7 +12,7 @@ require_relative "folders"
 ROOT = File.expand_path("..", __dir__)
 SANITIZED = File.join(ROOT, "tmp/sanitized")
 EXTENSION = File.join(SANITIZED, "abaca/abaca.#{RbConfig::CONFIG.fetch('DLEXT')}")
-FOLDERS = %w[http1 rack proxies fault guest scheduler pool].freeze
+FOLDERS = %w[http1 rack proxies fault guest scheduler pool outbox].freeze
 
 abort "#{EXTENSION} is missing: rake compile:sanitized builds it" unless File.exist?(EXTENSION)
 

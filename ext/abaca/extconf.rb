@@ -24,7 +24,7 @@ have_func("rb_hash_new_capa", "ruby.h")
 have_func("epoll_pwait2(0, 0, 0, 0, 0)", "sys/epoll.h")
 
 root = __dir__
-rooms = %w[base http1 outbox io engine rb rb/scheduler rb/pool rb/server]
+rooms = %w[base http1 outbox io engine rb rb/scheduler rb/pool rb/outbox rb/server]
 $srcs = rooms.flat_map { |room| Dir[File.join(root, room, "*.c")] }.map { |path| File.basename(path) }.sort
 $VPATH.concat(rooms.map { |room| "$(srcdir)/#{room}" })
 $INCFLAGS = "#{$INCFLAGS} -I$(srcdir)"

@@ -1,6 +1,7 @@
 /* Where Ruby enters the extension. */
 #include <ruby.h>
 
+#include "rb/outbox/rb_outbox.h"
 #include "rb/scheduler/rb_loop.h"
 #include "rb/pool/rb_pool.h"
 #include "rb/server/rb_server.h"
@@ -11,5 +12,6 @@ void Init_abaca(void) {
   VALUE mAbaca = rb_define_module("Abaca");
   ab_init_scheduler(mAbaca);
   ab_init_fiber_pool(mAbaca);
+  ab_init_outbox(mAbaca);
   ab_init_server(mAbaca);
 }

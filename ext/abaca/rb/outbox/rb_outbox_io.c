@@ -1,0 +1,230 @@
+/* write_to: from the queue into an IO, by as few system calls as there can be.
+ *
+ * A call that cannot block is made with the GVL held, since it takes less than giving that up: on a
+ * socket, and on any other descriptor in non-blocking mode. When the kernel takes no more, Ruby
+ * waits (rb_io_wait), which parks the fiber where there is a scheduler. What may block is called
+ * without the GVL; under a scheduler, which that would hold up as well, IO#write does it. So does
+ * the `write` of whatever is no IO. */
+#include <errno.h>
+#include <fcntl.h>
+#include <ruby/io.h>
+#include <ruby/fiber/scheduler.h>
+#include <ruby/thread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "io/socket.h"
+#include "rb/outbox/rb_outbox_parts.h"
+
+enum way {
+  WAY_SOCKET,   /* sendmsg, which never blocks */
+  WAY_DIRECT,   /* writev on a descriptor in non-blocking mode */
+  WAY_BLOCKING, /* writev without the GVL */
+  WAY_METHOD    /* io.write */
+};
+
+typedef struct sending {
+  VALUE self, io;
+  ab_box *box;
+  enum way way;
+  bool reads; /* a file that sendfile does not take is read and written */
+  uint64_t sent;
+  ssize_t result; /* of the system call */
+  int error;      /* errno, when it is negative */
+  int fd, file_fd;
+  ab_outbox_next_op next;
+} sending;
+
+/* --- how --- */
+
+static bool is_nonblocking(int fd) {
+  int flags = fcntl(fd, F_GETFL);
+  return flags >= 0 && (flags & O_NONBLOCK);
+}
+
+static enum way way_that_may_block(void) {
+  return NIL_P(rb_fiber_scheduler_current()) ? WAY_BLOCKING : WAY_METHOD;
+}
+
+/* The IO's own buffer goes first; from here on it is written past it. */
+static void open_io(sending *s) {
+  if (!RB_TYPE_P(s->io, T_FILE)) {
+    if (!rb_respond_to(s->io, rb_intern("write"))) {
+      rb_raise(rb_eTypeError, "write_to needs an IO or what has write, not %" PRIsVALUE,
+               rb_obj_class(s->io));
+    }
+    s->way = WAY_METHOD;
+    return;
+  }
+  s->io = rb_io_get_write_io(s->io);
+  rb_io_t *fptr;
+  GetOpenFile(s->io, fptr);
+  rb_io_check_writable(fptr);
+  rb_io_flush(s->io);
+  s->way = WAY_SOCKET; /* until the kernel says that it is none */
+}
+
+/* --- system calls --- */
+
+static void note(sending *s, ssize_t result) {
+  s->result = result;
+  s->error = result < 0 ? errno : 0;
+}
+
+static void *writev_without_gvl(void *arg) {
+  sending *s = arg;
+  note(s, writev(s->fd, s->next.iov, s->next.iov_count));
+  return NULL;
+}
+
+static void *sendfile_without_gvl(void *arg) {
+  sending *s = arg;
+  uint64_t len = s->next.file_len;
+  if (len > AB_OUTBOX_BYTES_MAX) len = AB_OUTBOX_BYTES_MAX;
+  errno = 0;
+  note(s, ab_sock_sendfile(s->fd, s->file_fd, s->next.file_offset, len));
+  return NULL;
+}
+
+/* Raises nothing, so that what was written is shifted in any case; an interrupt comes as EINTR, and
+ * is dealt with behind that. */
+static void without_gvl(sending *s, void *(*call)(void *)) {
+  s->result = -1;
+  s->error = EINTR;
+  s->box->lent = true;
+  rb_thread_call_without_gvl2(call, s, RUBY_UBF_IO, NULL);
+  s->box->lent = false;
+}
+
+static void send_message(sending *s) {
+  struct msghdr message = {.msg_iov = s->next.iov, .msg_iovlen = (size_t)s->next.iov_count};
+  note(s, sendmsg(s->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT));
+  if (s->result >= 0 || s->error != ENOTSOCK) return;
+  s->way = is_nonblocking(s->fd) ? WAY_DIRECT : way_that_may_block();
+}
+
+/* One attempt to write s->next.iov. Returns false when it has to be made another way. */
+static bool write_memory(sending *s) {
+  s->fd = rb_io_descriptor(s->io);
+  if (s->way == WAY_SOCKET) send_message(s);
+  if (s->way == WAY_DIRECT) writev_without_gvl(s);
+  if (s->way == WAY_BLOCKING) without_gvl(s, writev_without_gvl);
+  return s->way != WAY_METHOD;
+}
+
+/* --- what was written --- */
+
+static void took(sending *s, uint64_t count) {
+  if (count == 0) return;
+  s->sent += count;
+  ab__box_shift(s->self, s->box, count);
+}
+
+static void wait_for_room(const sending *s) {
+#ifdef RUBY_IO_TIMEOUT_DEFAULT
+  VALUE ready = rb_io_wait(s->io, INT2FIX(RUBY_IO_WRITABLE), RUBY_IO_TIMEOUT_DEFAULT);
+#else
+  VALUE ready = rb_io_wait(s->io, INT2FIX(RUBY_IO_WRITABLE), Qnil);
+#endif
+  if (!RTEST(ready)) {
+    rb_raise(rb_path2class("IO::TimeoutError"), "Blocking operation timed out!");
+  }
+}
+
+/* Deals with s->result and s->error. */
+static void conclude(sending *s) {
+  if (s->result >= 0) {
+    took(s, (uint64_t)s->result);
+  } else if (s->error == EAGAIN || s->error == EWOULDBLOCK) {
+    wait_for_room(s);
+  } else if (s->error != EINTR) {
+    rb_syserr_fail(s->error, "write_to");
+  }
+}
+
+/* By the object's own method: it takes all, waits as long as it likes, or raises. */
+static void call_write(sending *s, VALUE octets) {
+  uint64_t len = (uint64_t)RSTRING_LEN(octets), drains = s->box->drains;
+  rb_funcall(s->io, rb_intern("write"), 1, octets);
+  if (s->box->drains == drains) took(s, len);
+}
+
+static void send_memory(sending *s) {
+  if (s->way != WAY_METHOD && write_memory(s)) {
+    conclude(s);
+    return;
+  }
+  ab_outbox_slice slice;
+  ab_outbox_slice_at(s->box->queue, 0, &slice);
+  call_write(s, ab__box_string(&slice, s->next.iov[0].iov_len));
+}
+
+/* --- files --- */
+
+/* In memory, one piece at a time. */
+static void send_read(sending *s, const ab_outbox_slice *slice) {
+  VALUE octets = ab__box_read(slice);
+  s->next.iov[0] = (struct iovec){RSTRING_PTR(octets), (size_t)RSTRING_LEN(octets)};
+  s->next.iov_count = 1;
+  if (s->way != WAY_METHOD && write_memory(s)) {
+    conclude(s);
+  } else {
+    call_write(s, octets);
+  }
+  RB_GC_GUARD(octets);
+}
+
+/* sendfile waits for the disk, and on a descriptor in blocking mode for the peer. */
+static bool may_use_sendfile(const sending *s) {
+  if (s->reads || s->way == WAY_METHOD) return false;
+  return is_nonblocking(rb_io_descriptor(s->io)) || way_that_may_block() == WAY_BLOCKING;
+}
+
+static void send_file(sending *s) {
+  ab_outbox_slice slice;
+  ab_outbox_slice_at(s->box->queue, 0, &slice);
+  s->file_fd = ab__box_file(&slice);
+  if (!may_use_sendfile(s)) {
+    send_read(s, &slice);
+    return;
+  }
+  s->fd = rb_io_descriptor(s->io);
+  without_gvl(s, sendfile_without_gvl);
+  if (s->result == 0) {
+    rb_raise(rb_eEOFError, "the file is shorter than what was scheduled of it");
+  } else if (s->result == AB_ESYS) {
+    s->reads = true; /* if that does not go either, it says why */
+  } else {
+    conclude(s);
+  }
+}
+
+/* --- all of it --- */
+
+static VALUE send_all(VALUE arg) {
+  sending *s = (sending *)arg;
+  for (;;) {
+    ab_outbox_next(s->box->queue, &s->next);
+    if (s->next.op == AB_OUTBOX_WRITE) {
+      send_memory(s);
+    } else if (s->next.op == AB_OUTBOX_FILE) {
+      send_file(s);
+    } else if (s->next.op != AB_OUTBOX_YIELD) {
+      return Qnil;
+    }
+    rb_thread_check_ints();
+  }
+}
+
+static VALUE box_write_to(VALUE self, VALUE io) {
+  sending s = {.self = self, .io = io, .box = ab__box_to_change(self)};
+  open_io(&s);
+  ab__box_take(s.box);
+  rb_ensure(send_all, (VALUE)&s, ab__box_release, self);
+  RB_GC_GUARD(s.io);
+  return ULL2NUM(s.sent);
+}
+
+void ab__init_outbox_io(VALUE cOutbox) {
+  rb_define_method(cOutbox, "write_to", box_write_to, 1);
+}

@@ -1,0 +1,82 @@
+/* What the files of an Abaca::Outbox share.
+ *
+ * The queue changes only in calls that run no Ruby code, with the GVL held: so two threads or two
+ * fibers can use one outbox, and find it whole. What takes octets out in several steps (serialize,
+ * write_to, each) holds `taken` meanwhile, so that nobody shifts octets that it has shown already.
+ *
+ * The owner of a borrowed slice is the Ruby object itself: nothing is allocated for it. Owners are
+ * marked, and so pinned, as long as their slice is pending. */
+#ifndef AB_RB_OUTBOX_PARTS_H
+#define AB_RB_OUTBOX_PARTS_H
+
+#include <ruby.h>
+
+#include "base/list.h"
+#include "outbox/outbox.h"
+#include "rb/outbox/rb_outbox.h"
+
+/* Octets of a file that are read into memory at once. */
+#define AB_BOX_READ_MAX 65536
+
+typedef struct ab_box {
+  ab_outbox *queue; /* NULL before initialize */
+  ab_outbox_pool *pool;
+  uint64_t high, low; /* watermarks, octets */
+  size_t room;        /* octets of a chunk */
+  uint64_t drains;    /* how often it was drained */
+  ab_list waiting;    /* ab_box_callback, in the order of their marks */
+  ab_list due;        /* those whose mark has fired */
+  ab_list spare;
+  VALUE waiters; /* an Array of the Queues of those in wait_writable, or Qnil */
+  VALUE scratch; /* the String of write_gen, while nobody has it; or Qnil */
+  VALUE reused;  /* the Array of serialize, or Qnil */
+  bool taken;    /* somebody takes octets out, step by step */
+  bool lent;     /* slices are in a system call that runs without the GVL */
+  bool calling;  /* flush callbacks are being called */
+} ab_box;
+
+/* rb_outbox.c */
+
+NORETURN(void ab__box_raise(int error));
+NORETURN(void ab__box_raise_uninitialized(void));
+
+/* Every object of the class and its subclasses comes from our allocator. */
+static inline ab_box *ab__box(VALUE self) {
+  ab_box *box = RTYPEDDATA_DATA(self);
+  if (RB_UNLIKELY(!box->queue)) ab__box_raise_uninitialized();
+  return box;
+}
+
+/* The same for a caller that changes it. */
+static inline ab_box *ab__box_to_change(VALUE self) {
+  rb_check_frozen(self);
+  return ab__box(self);
+}
+
+/* Octets have gone, or the outbox was closed: flush callbacks that are due are called, waiters
+ * wake. Raises what they raise; callbacks that were not called yet stay. */
+void ab__box_moved_on(VALUE self, ab_box *box);
+/* Begins to take octets out. Raises Busy when somebody does already. */
+void ab__box_take(ab_box *box);
+/* Ends that; for rb_ensure. */
+VALUE ab__box_release(VALUE self);
+/* `len` octets at the front have been taken. */
+void ab__box_shift(VALUE self, ab_box *box, uint64_t len);
+/* Drops what is pending; returns how many octets it was. Raises Busy during a system call. */
+uint64_t ab__box_drain(VALUE self, ab_box *box);
+
+/* rb_outbox_take.c */
+
+/* `len` octets of a slice as a String of their own; the owner itself when it is just that. */
+VALUE ab__box_string(const ab_outbox_slice *slice, size_t len);
+/* Up to AB_BOX_READ_MAX octets of a file. Raises IOError, EOFError, SystemCallError. */
+VALUE ab__box_read(const ab_outbox_slice *slice);
+/* The descriptor of a file that was scheduled. Raises IOError when it has been closed. */
+int ab__box_file(const ab_outbox_slice *slice);
+
+/* Each adds its methods. */
+void ab__init_outbox_write(VALUE cOutbox);
+void ab__init_outbox_take(VALUE cOutbox);
+void ab__init_outbox_io(VALUE cOutbox);
+
+#endif

@@ -1,0 +1,255 @@
+/* What goes in: copies, numbers in their wire formats, and what is borrowed: strings and parts of
+ * files. A call that raises has queued nothing. */
+#include <ruby/encoding.h>
+#include <ruby/io.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "rb/outbox/rb_outbox_parts.h"
+
+/* Shorter strings are copied though they could be borrowed: up to here that is cheaper than a slice
+ * of their own. */
+#define BORROW_MIN 512
+/* A larger buffer of write_gen is not kept for the next one. */
+#define SCRATCH_MAX 65536
+
+static inline void put(ab_box *box, const char *octets, size_t len) {
+  int error = ab_outbox_write(box->queue, octets, len);
+  if (RB_UNLIKELY(error)) ab__box_raise(error);
+}
+
+/* --- strings --- */
+
+static VALUE box_append(VALUE self, VALUE string) {
+  ab_box *box = ab__box_to_change(self);
+  if (RB_UNLIKELY(!RB_TYPE_P(string, T_STRING))) string = rb_obj_as_string(string);
+  put(box, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
+  RB_GC_GUARD(string);
+  return self;
+}
+
+/* The part of a whole of `size` octets that two arguments mean; a length of nil: up to its end. */
+typedef struct part {
+  uint64_t offset, len;
+} part;
+
+static part part_of(uint64_t size, bool to_end, long long offset, long long length) {
+  uint64_t from = (uint64_t)offset;
+  if (offset < 0 || from > size) {
+    rb_raise(rb_eRangeError, "offset %lld is not within %llu octets", offset,
+             (unsigned long long)size);
+  }
+  if (to_end) return (part){from, size - from};
+  if (length < 0 || (uint64_t)length > size - from) {
+    rb_raise(rb_eRangeError, "there are no %lld octets from %lld on: all are %llu", length, offset,
+             (unsigned long long)size);
+  }
+  return (part){from, (uint64_t)length};
+}
+
+/* The conversions may run Ruby code, so the string is looked at behind them. */
+static part part_of_string(VALUE string, int argc, const VALUE *argv) {
+  long long offset = argc > 1 ? NUM2LL(argv[1]) : 0;
+  bool to_end = argc < 3 || NIL_P(argv[2]);
+  long long length = to_end ? 0 : NUM2LL(argv[2]);
+  return part_of((uint64_t)RSTRING_LEN(string), to_end, offset, length);
+}
+
+static VALUE box_write(int argc, VALUE *argv, VALUE self) {
+  rb_check_arity(argc, 1, 3);
+  ab_box *box = ab__box_to_change(self);
+  VALUE string = argv[0];
+  StringValue(string);
+  if (RB_LIKELY(argc == 1)) {
+    put(box, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
+    RB_GC_GUARD(string);
+    return LONG2FIX(RSTRING_LEN(string));
+  }
+  part chosen = part_of_string(string, argc, argv);
+  put(box, RSTRING_PTR(string) + chosen.offset, (size_t)chosen.len);
+  RB_GC_GUARD(string);
+  return ULL2NUM(chosen.len);
+}
+
+static VALUE box_schedule(int argc, VALUE *argv, VALUE self) {
+  rb_check_arity(argc, 1, 3);
+  ab_box *box = ab__box_to_change(self);
+  VALUE string = argv[0];
+  StringValue(string);
+  part chosen = part_of_string(string, argc, argv);
+  if (chosen.len < BORROW_MIN) {
+    put(box, RSTRING_PTR(string) + chosen.offset, (size_t)chosen.len);
+    RB_GC_GUARD(string);
+    return ULL2NUM(chosen.len);
+  }
+  /* A frozen String is its own owner. Any other one shares its octets, until somebody changes it
+   * and gets a copy by that. */
+  VALUE owner = rb_str_new_frozen(string);
+  int error = ab_outbox_borrow(box->queue, RSTRING_PTR(owner) + chosen.offset, (size_t)chosen.len,
+                               (void *)owner);
+  if (error) ab__box_raise(error);
+  RB_OBJ_WRITTEN(self, Qundef, owner);
+  RB_GC_GUARD(owner);
+  return ULL2NUM(chosen.len);
+}
+
+static VALUE box_schedule_file(int argc, VALUE *argv, VALUE self) {
+  rb_check_arity(argc, 1, 3);
+  ab_box *box = ab__box_to_change(self);
+  VALUE io = rb_io_get_io(argv[0]);
+  long long offset = argc > 1 ? NUM2LL(argv[1]) : 0;
+  bool to_end = argc < 3 || NIL_P(argv[2]);
+  long long length = to_end ? 0 : NUM2LL(argv[2]);
+  rb_io_t *fptr;
+  GetOpenFile(io, fptr);
+  rb_io_check_readable(fptr);
+  struct stat info;
+  int fd = rb_io_descriptor(io);
+  if (fstat(fd, &info) != 0) rb_sys_fail("fstat");
+  if (!S_ISREG(info.st_mode)) rb_raise(rb_eArgError, "only regular files can be scheduled");
+  part chosen = part_of((uint64_t)info.st_size, to_end, offset, length);
+  int error = ab_outbox_file(box->queue, fd, chosen.offset, chosen.len, (void *)io);
+  if (error) ab__box_raise(error);
+  RB_OBJ_WRITTEN(self, Qundef, io);
+  RB_GC_GUARD(io);
+  return ULL2NUM(chosen.len);
+}
+
+/* --- a buffer to be filled --- */
+
+/* An empty String with room for `len` octets: the one of the call before, or a new one. */
+static VALUE take_scratch(ab_box *box, long len) {
+  VALUE buffer = box->scratch;
+  box->scratch = Qnil;
+  if (NIL_P(buffer)) return rb_str_buf_new(len);
+  rb_str_modify_expand(buffer, len > RSTRING_LEN(buffer) ? len - RSTRING_LEN(buffer) : 0);
+  rb_str_set_len(buffer, 0);
+  rb_enc_associate(buffer, rb_ascii8bit_encoding());
+  return buffer;
+}
+
+static void keep_scratch(VALUE self, ab_box *box, VALUE buffer, long long len) {
+  if (OBJ_FROZEN(buffer) || len > SCRATCH_MAX) return;
+  RB_OBJ_WRITE(self, &box->scratch, buffer);
+}
+
+static VALUE box_write_gen(VALUE self, VALUE length) {
+  ab_box *box = ab__box_to_change(self);
+  rb_need_block();
+  long long len = NUM2LL(length);
+  if (len < 0 || len > LONG_MAX / 2) rb_raise(rb_eRangeError, "%lld is no length", len);
+  if (ab_outbox_closed(box->queue)) ab__box_raise(AB_ECLOSED);
+  VALUE buffer = take_scratch(box, (long)len);
+  rb_yield(buffer);
+  long made = RSTRING_LEN(buffer);
+  if (made > len) {
+    rb_raise(rb_eArgError, "the block has made %ld octets in place of %lld at most", made, len);
+  }
+  put(box, RSTRING_PTR(buffer), (size_t)made);
+  keep_scratch(self, box, buffer, len);
+  RB_GC_GUARD(buffer);
+  return LONG2NUM(made);
+}
+
+/* --- numbers --- */
+
+NORETURN(static void raise_no_integer(VALUE value, unsigned bits));
+
+static void raise_no_integer(VALUE value, unsigned bits) {
+  if (!RB_INTEGER_TYPE_P(value)) {
+    rb_raise(rb_eTypeError, "an Integer is needed, not %" PRIsVALUE, rb_obj_class(value));
+  }
+  rb_raise(rb_eRangeError, "%" PRIsVALUE " is not within 0 and 2**%u - 1", value, bits);
+}
+
+static uint64_t unsigned_of(VALUE value, unsigned bits) {
+  if (RB_LIKELY(FIXNUM_P(value))) {
+    long number = FIX2LONG(value);
+    if (RB_LIKELY(number >= 0 && (bits == 64 || (uint64_t)number >> bits == 0))) {
+      return (uint64_t)number;
+    }
+  } else if (bits == 64 && RB_TYPE_P(value, T_BIGNUM) &&
+             rb_big_cmp(value, INT2FIX(0)) == INT2FIX(1) &&
+             rb_absint_size(value, NULL) <= sizeof(uint64_t)) {
+    return rb_big2ull(value);
+  }
+  raise_no_integer(value, bits);
+}
+
+static inline VALUE put_number(VALUE self, uint64_t number, unsigned octets, bool big) {
+  ab_box *box = ab__box_to_change(self);
+  char wire[8];
+  for (unsigned i = 0; i < octets; i++) {
+    wire[big ? octets - 1 - i : i] = (char)(number >> (8 * i));
+  }
+  put(box, wire, octets);
+  return self;
+}
+
+static VALUE box_write_byte(VALUE self, VALUE value) {
+  return put_number(self, unsigned_of(value, 8), 1, true);
+}
+
+#define INTEGER_METHODS(bits)                                                                      \
+  static VALUE box_write_u##bits##_be(VALUE self, VALUE value) {                                   \
+    return put_number(self, unsigned_of(value, bits), bits / 8, true);                             \
+  }                                                                                                \
+  static VALUE box_write_u##bits##_le(VALUE self, VALUE value) {                                   \
+    return put_number(self, unsigned_of(value, bits), bits / 8, false);                            \
+  }
+
+INTEGER_METHODS(16)
+INTEGER_METHODS(32)
+INTEGER_METHODS(48)
+INTEGER_METHODS(64)
+
+static uint64_t bits_of_single(VALUE value) {
+  float number = (float)NUM2DBL(value);
+  uint32_t bits;
+  memcpy(&bits, &number, sizeof(bits));
+  return bits;
+}
+
+static uint64_t bits_of_double(VALUE value) {
+  double number = NUM2DBL(value);
+  uint64_t bits;
+  memcpy(&bits, &number, sizeof(bits));
+  return bits;
+}
+
+static VALUE box_write_f32_be(VALUE self, VALUE value) {
+  return put_number(self, bits_of_single(value), 4, true);
+}
+
+static VALUE box_write_f32_le(VALUE self, VALUE value) {
+  return put_number(self, bits_of_single(value), 4, false);
+}
+
+static VALUE box_write_f64_be(VALUE self, VALUE value) {
+  return put_number(self, bits_of_double(value), 8, true);
+}
+
+static VALUE box_write_f64_le(VALUE self, VALUE value) {
+  return put_number(self, bits_of_double(value), 8, false);
+}
+
+void ab__init_outbox_write(VALUE cOutbox) {
+  rb_define_method(cOutbox, "<<", box_append, 1);
+  rb_define_method(cOutbox, "write", box_write, -1);
+  rb_define_method(cOutbox, "schedule", box_schedule, -1);
+  rb_define_method(cOutbox, "schedule_file", box_schedule_file, -1);
+  rb_define_method(cOutbox, "write_gen", box_write_gen, 1);
+  rb_define_method(cOutbox, "write_byte", box_write_byte, 1);
+  rb_define_method(cOutbox, "write_u16_be", box_write_u16_be, 1);
+  rb_define_method(cOutbox, "write_u16_le", box_write_u16_le, 1);
+  rb_define_method(cOutbox, "write_u32_be", box_write_u32_be, 1);
+  rb_define_method(cOutbox, "write_u32_le", box_write_u32_le, 1);
+  rb_define_method(cOutbox, "write_u48_be", box_write_u48_be, 1);
+  rb_define_method(cOutbox, "write_u48_le", box_write_u48_le, 1);
+  rb_define_method(cOutbox, "write_u64_be", box_write_u64_be, 1);
+  rb_define_method(cOutbox, "write_u64_le", box_write_u64_le, 1);
+  rb_define_method(cOutbox, "write_f32_be", box_write_f32_be, 1);
+  rb_define_method(cOutbox, "write_f32_le", box_write_f32_le, 1);
+  rb_define_method(cOutbox, "write_f64_be", box_write_f64_be, 1);
+  rb_define_method(cOutbox, "write_f64_le", box_write_f64_le, 1);
+}
