@@ -16,6 +16,7 @@ require_relative "abaca/config"
 require_relative "abaca/guest"
 require_relative "abaca/stats"
 require_relative "abaca/server"
+require_relative "abaca/rails_boot"
 
 # A Rack server that runs each request on a pooled fiber over a native event loop.
 #
@@ -23,6 +24,9 @@ require_relative "abaca/server"
 # signals, banner and pidfile; Abaca::Config holds every setting.
 module Abaca
   autoload :CLI, File.expand_path("abaca/cli", __dir__)
+  autoload :FiberSafety, File.expand_path("abaca/fiber_safety", __dir__)
   autoload :Launcher, File.expand_path("abaca/launcher", __dir__)
   autoload :RackHandler, File.expand_path("abaca/rack_handler", __dir__)
 end
+
+require_relative "abaca/railtie" if defined?(Rails::Railtie)

@@ -32,9 +32,10 @@ module Abaca
     def run
       prepare_process
       # The app comes first, so that one that does not load never holds the port.
-      app = @app || AppLoader.load(@config[:rackup])
+      app = @app || RailsBoot.with_mode(mode) { AppLoader.load(@config[:rackup]) }
       @server = Server.new(app, Config.new(@config.to_h.merge(log: @log)))
       listen
+      warn_of_fibers
       serve
     ensure
       @log&.release
@@ -78,6 +79,15 @@ module Abaca
       @config.warnings.each { |warning| @log.warn(warning) }
     rescue SystemCallError => e
       raise ConfigError, e.message
+    end
+
+    def mode = @config.to_h.fetch(:mode, :fiber)
+
+    # Only what is loaded by now can be found.
+    def warn_of_fibers
+      return if mode == :thread
+
+      FiberSafety.new.findings.each { |finding| @log.warn("#{finding} (docs/fiber_safety.md)") }
     end
 
     def make_log

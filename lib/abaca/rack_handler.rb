@@ -22,6 +22,16 @@ module Abaca
       @launcher = nil
     end
 
+    # The mode that the configuration file asks for: `rails server` loads the handler, then the app, and only
+    # then calls `run`.
+    #
+    # @return [Symbol, nil] nil when the file has a mistake, which `run` tells
+    def self.mode
+      Config::Loader.new.load.to_h.fetch(:mode, :fiber)
+    rescue ConfigError
+      nil
+    end
+
     # rackup's handler of INT calls it.
     def self.shutdown = @launcher&.stop
 

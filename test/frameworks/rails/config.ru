@@ -15,7 +15,8 @@ module Parcels
     config.consider_all_requests_local = false
     config.hosts.clear
     config.secret_key_base = "no secret" * 8
-    config.active_support.isolation_level = :fiber
+    # The server's Railtie sets :fiber, unless this is said.
+    config.active_support.isolation_level = ENV["ISOLATION"].to_sym if ENV["ISOLATION"]
     config.action_cable.cable = { "adapter" => "async" }
     config.action_cable.connection_class = -> { Connection }
     config.action_cable.disable_request_forgery_protection = true
@@ -51,6 +52,10 @@ module Parcels
 
     def file
       send_file __FILE__, type: "text/plain", disposition: "inline"
+    end
+
+    def isolation
+      render plain: ActiveSupport::IsolatedExecutionState.isolation_level.to_s
     end
 
     def boom
@@ -118,6 +123,7 @@ Parcels::Application.routes.draw do
     resources :parcels, only: %i[index create]
     get "file", to: "parcels#file"
     get "boom", to: "parcels#boom"
+    get "isolation", to: "parcels#isolation"
     get "meeting/:name", to: "meeting#show"
     post "meeting", to: "meeting#release"
     get "events", to: "events#index"
