@@ -12,13 +12,24 @@ class ScrubTest < Minitest::Test
   def self.traces
     fiber = Fiber.current
     [Thread.current.keys, fiber.instance_variables, fiber.singleton_methods, fiber.frozen?,
-     fiber.respond_to?(:storage) ? fiber.storage.to_h : {}, $!] # rubocop:disable Style/SpecialGlobalVars
+     fiber.respond_to?(:storage) ? fiber.storage.to_h : {}, $!, fiber.blocking?] # rubocop:disable Style/SpecialGlobalVars
   end
 
-  CLEAN = [[], [], [], false, {}, nil].freeze
+  CLEAN = [[], [], [], false, {}, nil, false].freeze
 
   # One level of it takes several hundred octets of the machine stack.
   def self.deep(levels, &block) = levels.zero? ? block.call : [0].each { deep(levels - 1, &block) }
+
+  def setup
+    super
+    @experimental = Warning[:experimental]
+    Warning[:experimental] = false # Fiber#storage= is
+  end
+
+  def teardown
+    Warning[:experimental] = @experimental
+    super
+  end
 
   MESSES = {
     local: -> { Thread.current[:local] = "x" * 10 },
@@ -29,6 +40,8 @@ class ScrubTest < Minitest::Test
       Fiber.current.scrub_test_state = { attributes: {} }
     },
     storage: -> { Fiber[:stored] = 1 if Fiber.respond_to?(:[]=) },
+    whole_storage: -> { Fiber.current.storage = { stored: 1 } if Fiber.method_defined?(:storage=) },
+    blocking: -> { Fiber.blocking { raise "of a job" } if Fiber.respond_to?(:blocking) },
     rescued: lambda {
       begin
         raise "handled"
@@ -97,19 +110,40 @@ class ScrubTest < Minitest::Test
   # The sanitizer keeps freed memory for a while: 32 MB, as test/sanitized.rb says.
   ROOM = (ENV["LD_PRELOAD"].to_s.include?("asan") ? 16 : 1) * 1024 * 1024
 
+  # What the next job would not see either, but the process does.
+  ENDS = {
+    exited: -> { exit },
+    exited_late: -> { sleep(0) && exit },
+    killed: -> { Fiber.current.kill if Fiber.method_defined?(:kill) }
+  }.freeze
+
+  # Starts the job; its end may be one that is raised here.
+  def soil(pool, mess, seen)
+    pool.run { seen[self.class.traces] += 1 and self.class.class_exec(&mess) }
+  rescue SystemExit
+    nil
+  end
+
+  # Runs the loop to its end, however often a job ends it before.
+  def run_all
+    Fiber.scheduler.run
+  rescue SystemExit
+    retry
+  end
+
   # All of it in turn. A leak makes every round grow; what else happens in this process comes to rest.
   def test_ten_thousand_jobs
-    messes = MESSES.values
+    messes = MESSES.merge(ENDS).values
     seen = Hash.new(0)
     growths = []
     with_pool(max: 20) do |pool|
       until growths.size == 12 || (growths.size >= 4 && growths.last < ROOM)
         before = resident
         3000.times do |i|
-          pool.run { seen[self.class.traces] += 1 and self.class.class_exec(&messes[i % messes.size]) }
-          Fiber.scheduler.run if (i % 50).zero?
+          soil(pool, messes[i % messes.size], seen)
+          run_all if (i % 50).zero?
         end
-        Fiber.scheduler.run
+        run_all
         GC.start
         growths << (resident - before)
       end
@@ -117,5 +151,46 @@ class ScrubTest < Minitest::Test
     end
     assert_equal({ CLEAN => growths.size * 3000 }, seen)
     assert_operator growths.last, :<, ROOM, "the resident set is flat: #{growths}"
+  end
+
+  def test_thread_variables_are_the_thread_s
+    with_pool(max: 1) do |pool|
+      pool.run { Thread.current.thread_variable_set(:scrub_test, 1) }.wait
+      assert_equal 1, pool.run { Thread.current.thread_variable_get(:scrub_test) }.value
+    end
+  end
+
+  # It is the thread's, so a job that left it on would leave it to everybody.
+  def test_a_mask_of_interrupts_ends_with_its_job
+    with_pool(max: 1) do |pool|
+      [-> { raise "of a job" }, -> { throw :nowhere }, -> { sleep 0 }].each do |ending|
+        pool.run { Thread.handle_interrupt(KeyError => :never, &ending) }.wait
+        assert_raises(KeyError) { pool.run { Thread.current.raise(KeyError) }.value }
+      end
+    end
+  end
+
+  def test_a_job_s_backtrace_is_its_own
+    with_pool(max: 1) do |pool|
+      3.times do
+        frames = pool.run { self.class.deep(3) { sleep 0 } && caller_locations(0) }.value
+        assert_equal [File.basename(__FILE__)], frames.map { |frame| File.basename(frame.path) }
+      end
+    end
+  end
+
+  Kept = Class.new
+
+  def run_with(pool, object) = pool.run { sleep(0.001) && object }
+
+  # What a job has captured and returned is garbage when it is over, however long its fiber lies idle.
+  def test_an_idle_fiber_keeps_nothing_of_its_last_job
+    with_pool do |pool|
+      60.times { run_with(pool, Kept.new) }
+      Fiber.scheduler.run
+      assert_equal 60, pool.stats[:idle]
+      3.times { GC.start }
+      assert_operator ObjectSpace.each_object(Kept).count, :<, 15
+    end
   end
 end

@@ -57,6 +57,22 @@ class RackIsolationTest < Minitest::Test
     end
   end
 
+  Kept = Class.new
+
+  # What a request has had is garbage when it is over, however long its fiber lies idle.
+  def test_an_idle_fiber_keeps_nothing_of_its_last_request
+    running = serve(lint: false) do |env|
+      env["kept"] = Kept.new
+      sleep 0.3
+      [200, TYPE.dup, ["x"]]
+    end
+    clients = Array.new(60) { connect(running).write(GET) }
+    assert eventually { ObjectSpace.each_object(Kept).count == 60 }
+    assert_equal ["x"], clients.map { |client| client.read.body }.uniq
+    3.times { GC.start }
+    assert_operator ObjectSpace.each_object(Kept).count, :<, 15
+  end
+
   # $! and $~ belong to a frame or a fiber; an app must not see an earlier request's.
   def test_error_info_does_not_leak
     running = serve(lint: false) do |env|

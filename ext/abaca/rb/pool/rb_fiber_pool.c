@@ -295,6 +295,7 @@ void ab_init_fiber_pool(VALUE mAbaca) {
   rb_define_class_under(klass, "Full", error_of(mAbaca));
   rb_define_class_under(klass, "Cancelled", rb_eException);
   rb_define_method(klass, "initialize", pool_initialize, -1);
+  rb_define_private_method(klass, "make_fiber", ab__pool_make_fiber, 0);
   rb_define_method(klass, "max", pool_max, 0);
   rb_define_method(klass, "trim", pool_trim, -1);
   rb_define_method(klass, "stats", pool_stats, 0);

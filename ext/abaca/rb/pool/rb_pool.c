@@ -234,6 +234,7 @@ static bool run_jobs(ab_worker *w) {
 }
 
 static void leave(ab_worker *w) {
+  ab_stack_wipe(); /* what is kept for an idle fiber is kept for long */
   if (w->loop)
     ab__loop_leave(w->loop);
   else
@@ -341,6 +342,29 @@ static bool warm_up(ab_pool *pool, ab_worker *w) {
   return true;
 }
 
+/* A fiber keeps the frame that it was made in, and that frame's own block: in #run that is a job,
+ * with all that it has captured. So fibers are made in a method that is called without a block. */
+VALUE ab__pool_make_fiber(VALUE self) {
+  ab_worker *w = ab_pool_of(self)->newborn;
+  return w ? ab__fiber_new(worker_main, (VALUE)w) : Qnil;
+}
+
+static VALUE call_make_fiber(VALUE self) {
+  return rb_funcall(self, rb_intern("make_fiber"), 0);
+}
+
+/* Returns false when there was no fiber to be had, and the worker is gone. */
+static bool bear(ab_pool *pool, ab_worker *w) {
+  ab_worker *other = pool->newborn; /* that a trap handler has interrupted */
+  int state;
+  pool->newborn = w;
+  w->fiber = rb_protect(call_make_fiber, pool->self, &state);
+  pool->newborn = other;
+  if (AB_LIKELY(state == 0)) return true;
+  unmake(pool, w, state);
+  return false;
+}
+
 static ab_worker *make_worker(ab_pool *pool) {
   ab_worker *w = ab_alloc_zero(&ab_mem_libc, sizeof *w);
   if (!w) rb_memerror();
@@ -350,9 +374,8 @@ static ab_worker *make_worker(ab_pool *pool) {
   ab_list_prepend(&pool->idle, &w->link);
   pool->idle_count++;
   pool->live++;
-  w->fiber = ab__fiber_new(worker_main, (VALUE)w);
   pool->created++;
-  if (!warm_up(pool, w)) return NULL;
+  if (!bear(pool, w) || !warm_up(pool, w)) return NULL;
   if (AB_UNLIKELY(pool->loop && pool->live >= ab_gc_pace_next(&pool->pace)))
     arm_grower((VALUE)pool);
   return w;

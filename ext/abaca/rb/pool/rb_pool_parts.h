@@ -68,6 +68,7 @@ struct ab_pool {
   uint64_t created, reused, ended, trimmed_stacks, retired[AB_RETIRED_REASONS];
   ab_chore idle_timer, starter, grower;
   ab_gc_pace pace;
+  ab_worker *newborn; /* whose fiber #make_fiber makes; else NULL */
   ab_job_next next;
   void *next_ctx;
 };
@@ -82,6 +83,8 @@ ab_loop *ab__pool_loop(ab_pool *pool);
 ab_worker *ab__pool_take(ab_pool *pool);
 /* Makes the worker busy with a job. */
 void ab__worker_assign(ab_worker *w, ab_loop *loop, ab_job_fn fn, void *arg);
+/* The private method #make_fiber, called by make_worker alone. */
+VALUE ab__pool_make_fiber(VALUE self);
 /* Makes idle workers until there are so many. Raises FiberError. */
 void ab__pool_warm(ab_pool *pool, size_t count);
 /* Lets up to `count` of the idle fibers end that were used longest ago. On the root fiber at once,

@@ -14,6 +14,9 @@
 /* What an idle fiber has on its stack below `base`, with much to spare. */
 #define IN_USE ((size_t)16 << 10)
 
+/* What a switch has on the stack, with some to spare: 256 were enough on Ruby 3.1 to 3.4. */
+#define SWITCH ((size_t)1024)
+
 /* Between `base` and the stack's end: the frames above it, and the guard page. */
 #define RESERVE ((size_t)32 << 10)
 
@@ -50,6 +53,12 @@ __attribute__((no_sanitize("address", "undefined"))) bool ab_stack_deep(const ab
     for (size_t j = 0; j < WINDOW; j++) seen |= window[j];
   }
   return (seen[0] | seen[1]) != 0;
+}
+
+__attribute__((noinline)) void ab_stack_wipe(void) {
+  char dead[SWITCH];
+  memset(dead, 0, sizeof dead);
+  __asm__ volatile("" : : "r"(dead) : "memory");
 }
 
 void ab_stack_give_back(const ab_stack *stack) {

@@ -20,6 +20,10 @@ void ab_stack_init(ab_stack *stack, size_t size);
  * memory was given back. Only while the stack is not used below it. */
 bool ab_stack_deep(const ab_stack *stack);
 
+/* Overwrites what the last job has left on the stack just below the caller's frame, where those of
+ * its next switch will be: a collection takes what looks like a reference there for one. */
+void ab_stack_wipe(void);
+
 /* Gives back everything that is well below the base. Only while nothing there is in use: between
  * two jobs, or for a fiber that waits for one. */
 void ab_stack_give_back(const ab_stack *stack);
