@@ -109,6 +109,42 @@ class BlockTest < Minitest::Test
     end
   end
 
+  # How often somebody has written to each eventfd of this process.
+  def eventfds
+    Dir["/proc/self/fdinfo/*"].filter_map do |path|
+      text = File.read(path)
+      count = text[/^eventfd-count:\s*(\h+)/, 1]
+      [text[/^eventfd-id:\s*(\d+)/, 1] || path, count.hex] if count
+    rescue SystemCallError
+      nil
+    end.to_h
+  end
+
+  # The loop sleeps in the kernel only when nobody is ready, and only then has to be woken there.
+  def test_a_wake_up_costs_no_system_call_unless_the_loop_sleeps
+    others = eventfds.keys
+    with_scheduler do |scheduler|
+      own = (eventfds.keys - others).first
+      written = -> { eventfds.fetch(own) }
+      woken = 0
+      done = false
+      fiber = Fiber.schedule { scheduler.block(:x, 10) && woken += 1 until done }
+      Thread.new { scheduler.unblock(:x, fiber) }.join
+      Fiber.schedule do
+        100.times { scheduler.unblock(:x, fiber) || sleep(0) }
+        assert_operator woken, :>=, 100
+        assert_equal 0, written.call
+        limit = SchedulerCase.clock + 10
+        Thread.new do
+          sleep(0.01) && scheduler.unblock(:x, fiber) until written.call.positive? || SchedulerCase.clock > limit
+          done = true
+          scheduler.unblock(:x, fiber)
+        end.join
+        assert_operator written.call, :>, 0
+      end
+    end
+  end
+
   def test_threads_wake_a_blocked_loop
     queue = Queue.new
     took = seconds do

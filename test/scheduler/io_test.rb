@@ -286,34 +286,6 @@ class IOTest < Minitest::Test
     end
   end
 
-  def test_io_buffer_hooks
-    reader, writer = IO.pipe
-    in_fiber do |scheduler|
-      buffer = IO::Buffer.new(16)
-      assert_equal(-Errno::EAGAIN::Errno, scheduler.io_read(reader, buffer, 0))
-      Fiber.schedule { 4.times { sleep(0.002) && writer.syswrite("ab") } }
-      assert_equal 6, scheduler.io_read(reader, buffer, 6) if RUBY_VERSION < "4.1"
-      assert_equal "ababab", buffer.get_string(0, 6) if RUBY_VERSION < "4.1"
-      assert_raises(ArgumentError) { scheduler.io_read(reader, buffer, 17) } if RUBY_VERSION < "4.1"
-      assert_raises(ArgumentError) { scheduler.io_read(reader) }
-    end
-  end
-
-  def test_positional_io_buffer_hooks
-    skip "Ruby 4.1 has another order" if RUBY_VERSION >= "4.1"
-    Tempfile.create("abaca") do |file|
-      in_fiber do |scheduler|
-        buffer = IO::Buffer.for("0123456789")
-        rest = RUBY_VERSION < "3.2" ? [4, 2] : [2, 4, 0]
-        assert_equal 10, scheduler.io_pwrite(file, buffer, *rest)
-        assert_equal "\0\x000123456789", File.binread(file.path)
-        target = IO::Buffer.new(4)
-        assert_equal 4, scheduler.io_pread(file, target, *rest)
-        assert_equal "0123", target.get_string
-      end
-    end
-  end
-
   def test_bad_arguments
     reader, = IO.pipe
     in_fiber do |scheduler|

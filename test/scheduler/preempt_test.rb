@@ -160,6 +160,34 @@ class PreemptTest < Minitest::Test
     assert_equal({ mutex: 800, monitor: 800, queue: 499 * 250 }, counts)
   end
 
+  LOADED = [] # rubocop:disable Style/MutableConstant -- by the file
+
+  # Ruby locks a file while it loads it: who comes second waits for the one that was preempted in it.
+  def test_a_file_that_two_fibers_require
+    verbose = $VERBOSE
+    $VERBOSE = nil # Ruby 3.1 calls it circular
+    Dir.mktmpdir do |folder|
+      path = File.join(folder, "abaca_preempted.rb")
+      File.write(path, <<~RUBY)
+        limit = SchedulerCase.clock + 0.05
+        nil while SchedulerCase.clock < limit
+        PreemptTest::LOADED << __FILE__
+      RUBY
+      results = []
+      turns = 0
+      with_scheduler(quantum: 0.001) do
+        2.times { Fiber.schedule { sleep(0.001) && (results << [require(path), LOADED.include?(path)]) } }
+        Fiber.schedule { (turns += 1) && sleep(0.001) while results.size < 2 }
+      end
+      assert_equal [[true, true], [false, true]], results
+      assert_operator turns, :>, 1
+    ensure
+      $LOADED_FEATURES.delete(path)
+    end
+  ensure
+    $VERBOSE = verbose
+  end
+
   # What is raised in a fiber that was preempted reaches it when it waits.
   def test_raise_into_a_fiber_that_was_preempted
     order = []

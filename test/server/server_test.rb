@@ -164,6 +164,26 @@ class ServerTest < Minitest::Test
     end
   end
 
+  # A connection has a fiber while it has a request; a collection reads the stacks of all fibers.
+  def test_idle_connections_hold_no_fiber
+    made = server
+    port = made.add_tcp_listener("127.0.0.1", 0)
+    fibers = -> { ObjectSpace.each_object(Fiber).count(&:alive?) }
+    sockets = []
+    running(made) do
+      before = fibers.call
+      100.times do
+        sockets << TCPSocket.new("127.0.0.1", port)
+        sockets.last.write("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")
+        assert_match(%r{\AHTTP/1.1 200 }, sockets.last.readpartial(4096))
+      end
+      assert_equal 100, made.stats[:connections]
+      assert_operator fibers.call - before, :<, 10
+    end
+  ensure
+    sockets.each(&:close)
+  end
+
   def test_halt_raises_in_the_requests_fiber
     ended = Thread::Queue.new
     made = server(lambda do |_env|
