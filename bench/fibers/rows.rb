@@ -35,6 +35,7 @@ module Bench
     # What starts jobs without a Proc and a ticket: the extension of the pool's own tests.
     def self.hooks
       require_relative "../../test/support/pool_hooks"
+      PoolHooksBuild.load
       PoolHooks
     end
 

@@ -1,43 +1,20 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/page_of_tests"
 require "json"
 
 # docs/conformance.md names tests for each requirement: they exist, no section is left out, and no test
 # that carries a section goes unmentioned.
 class ConformanceTest < Minitest::Test
-  TESTS = File.expand_path("..", __dir__)
-  PAGE = File.expand_path("../../docs/conformance.md", __dir__)
+  include PageOfTests
+
+  PAGE = "conformance.md"
   SECTIONS = {
     "RFC 9112" => %w[2.1 2.2 2.3 3 3.1 3.2 3.2.1 3.2.2 3.2.3 3.2.4 3.3 4 5 5.1 5.2 6 6.1 6.2 6.3 7.1 7.1.1 7.1.2 7.1.3
                      7.2 7.3 7.4 8 9.1 9.2 9.3 9.3.1 9.3.2 9.4 9.5 9.6 9.7 9.8 10 11.1 11.2 11.3 11.4],
     "Rack" => (1..7).map(&:to_s)
   }.freeze
-
-  def page = @page ||= File.read(PAGE)
-
-  # The tests that the page names, as [file, name]; a name may end with "*", which does not stand for the
-  # number of a subsection.
-  def references = page.scan(%r{`([a-z0-9_/]+)#(\w*\*?)`})
-
-  # The names of the tests in a file, without "test_".
-  def names_in(file)
-    path = File.join(TESTS, "#{file}_test.#{file.start_with?('c/') ? 'c' : 'rb'}")
-    assert_path_exists path
-    text = File.read(path)
-    file.start_with?("c/") ? text.scan(/^static void (\w+)\(void\)/).flatten : text.scan(/^  def test_(\w+)/).flatten
-  end
-
-  def matching(file, name)
-    pattern = name.end_with?("*") ? /\A#{name.chomp('*')}(?!\d{1,2}_)/ : /\A#{name}\z/
-    names_in(file).grep(pattern)
-  end
-
-  def test_every_test_that_is_named_exists
-    assert_operator references.size, :>=, 100
-    missing = references.reject { |file, name| matching(file, name).any? }
-    assert_empty missing.map { |file, name| "#{file}##{name}" }
-  end
 
   def test_every_section_of_cases_exists
     known = File.foreach(File.join(TESTS, "cases/http1.jsonl")).flat_map { |line| JSON.parse(line).fetch("rfc") }.uniq
@@ -57,11 +34,7 @@ class ConformanceTest < Minitest::Test
 
   def test_no_test_of_a_section_goes_unmentioned
     files = Dir[File.join(TESTS, "http1/s[0-9]*_test.rb")].map { |path| "http1/#{File.basename(path, '_test.rb')}" }
-    unmentioned = [*files, "rack/spec"].flat_map do |file|
-      seen = references.select { |known, _| known == file }.flat_map { |_, name| matching(file, name) }
-      (names_in(file) - seen).map { |name| "#{file}##{name}" }
-    end
-    assert_empty unmentioned
+    assert_empty unmentioned([*files, "rack/spec"])
   end
 
   # The name of a test in s6_*_test.rb starts with a section of 6, or says which other one it is about.

@@ -5,6 +5,8 @@ require "support/scheduler_case"
 require "support/pool_hooks"
 require "abaca/fiber_pool"
 
+PoolHooksBuild.load
+
 class FiberPoolTest < Minitest::Test
   include SchedulerCase
 

@@ -528,6 +528,17 @@ class TicketTest < Minitest::Test
     end
   end
 
+  # For lack of memory, say; what has not begun is not counted.
+  def test_a_fiber_that_cannot_be_made
+    with_pool do |pool|
+      pool.define_singleton_method(:make_fiber) { raise KeyError, "no fiber" }
+      assert_raises(KeyError) { pool.run { flunk } }
+      assert_equal({ live: 0, idle: 0, busy: 0, created: 0 }, pool.stats.slice(:live, :idle, :busy, :created))
+      pool.singleton_class.remove_method(:make_fiber)
+      assert_equal 1, pool.run { 1 }.value
+    end
+  end
+
   def test_a_new_fiber_costs_no_reuse
     with_pool do |pool|
       3.times { pool.run { sleep 0.001 } }

@@ -224,6 +224,18 @@ class HooksTest < Minitest::Test
     assert_equal(*options)
   end
 
+  # Only who may wait asks; the others wait as they do without a scheduler.
+  def test_blocking_fibers_ask_nobody
+    calls = heard(*ALL) do
+      Fiber.new(blocking: true) do
+        sleep 0.001
+        Process.wait(spawn("true"))
+        assert_equal 1, Thread.new { 1 }.value
+      end.resume
+    end
+    assert_empty calls
+  end
+
   # Who waits is never the fiber that the loop runs on, which nobody could continue.
   def test_the_loop_waits_for_nothing
     asked = root = nil

@@ -51,29 +51,47 @@ class PreemptTest < Minitest::Test
   end
 
   def test_a_region_without_preemption
-    order = []
+    turns = 0
+    seen = []
+    done = false
     with_scheduler(quantum: 0.002) do
+      Fiber.schedule { (turns += 1) && sleep(0.001) until done }
       Fiber.schedule do
         sleep 0.001
+        note = -> { compute(0.05) && (seen << turns) }
         value = Abaca::Scheduler.no_preempt do
-          compute(0.05)
-          sleep 0.001 # it may wait
-          order << :region
-          compute(0.05)
-          order << :end_of_region
+          seen << turns
+          note.call
+          sleep 0.01 # it may wait
+          seen << turns
+          note.call
           :value
         end
         assert_equal :value, value
         assert_raises(KeyError) { Abaca::Scheduler.no_preempt { raise KeyError } }
-        compute(0.05)
+        note.call
+      ensure
+        done = true
+      end
+    end
+    assert_equal [seen[1], seen[3]], [seen[0], seen[2]], "nobody else ran"
+    assert_operator seen[2], :>, seen[1]
+    assert_operator seen[4], :>, seen[3]
+  end
+
+  # It could not wait, so nor can it make room.
+  def test_a_blocking_fiber_is_left_alone
+    order = []
+    with_scheduler(quantum: 0.002) do
+      Fiber.schedule do
+        sleep 0.001
+        Fiber.new(blocking: true) { compute(0.06) && (order << :blocking) }.resume
+        compute(0.06)
         order << :hog
       end
-      Fiber.schedule { sleep(0.06) && (order << :other) }
-      Fiber.schedule { sleep(0.12) && (order << :third) }
+      Fiber.schedule { sleep(0.005) && (order << :other) }
     end
-    # The first 50 ms and what follows the wait are not interrupted; the last 50 ms are.
-    assert_equal order.index(:region) + 1, order.index(:end_of_region) unless order.index(:other).between?(1, 1)
-    assert_equal :hog, order.last
+    assert_equal %i[blocking other hog], order
   end
 
   def test_a_region_elsewhere_only_runs_the_block

@@ -4,36 +4,33 @@ require "fileutils"
 require "open3"
 require "rbconfig"
 
-# Builds and loads test/pool/hooks, once for each version of Ruby and of the sources.
+# Builds test/pool/hooks, once for each version of Ruby and of the sources, and loads it. With the version
+# of an interface it is built for that one, in place of this Ruby's.
 module PoolHooksBuild
   ROOT = File.expand_path("../..", __dir__)
   SOURCES = Dir[File.join(ROOT, "ext/abaca/{base,io,rb}/**/*.[ch]"), File.join(ROOT, "test/pool/hooks/*")].freeze
 
-  def self.directory
-    File.join(ROOT, "tmp/build", "pool-hooks-#{RbConfig::CONFIG.fetch('ruby_version')}")
+  def self.directory(*interface)
+    File.join(ROOT, "tmp/build", ["pool-hooks", RbConfig::CONFIG.fetch("ruby_version"), *interface].join("-"))
   end
 
-  def self.library
-    File.join(directory, "pool_hooks.#{RbConfig::CONFIG.fetch('DLEXT')}")
+  # The library's path, for processes that load it themselves.
+  def self.library(*interface)
+    path = File.join(directory(*interface), "pool_hooks.#{RbConfig::CONFIG.fetch('DLEXT')}")
+    build(*interface) unless File.exist?(path) && SOURCES.all? { |source| File.mtime(source) <= File.mtime(path) }
+    path
   end
 
-  def self.fresh?
-    File.exist?(library) && SOURCES.all? { |source| File.mtime(source) <= File.mtime(library) }
-  end
-
-  def self.build
-    FileUtils.rm_rf(directory)
-    FileUtils.mkdir_p(directory)
-    [[RbConfig.ruby, File.join(ROOT, "test/pool/hooks/extconf.rb")], %w[make -j2]].each do |command|
-      output, status = Open3.capture2e(*command, chdir: directory)
+  def self.build(*interface)
+    folder = directory(*interface)
+    FileUtils.rm_rf(folder)
+    FileUtils.mkdir_p(folder)
+    [[RbConfig.ruby, File.join(ROOT, "test/pool/hooks/extconf.rb"), *interface.map(&:to_s)],
+     %w[make -j2]].each do |command|
+      output, status = Open3.capture2e(*command, chdir: folder)
       raise "#{command.join(' ')} failed:\n#{output}" unless status.success?
     end
   end
 
-  def self.load
-    build unless fresh?
-    require library
-  end
+  def self.load = require(library)
 end
-
-PoolHooksBuild.load

@@ -2,6 +2,7 @@
 
 # Builds pool_hooks.so: the loop and the pool once more, under a module of its own, with a way to
 # start jobs from Ruby. The product has none: its server starts jobs from C. bench/fibers measures it.
+# An argument is the version of the scheduler's interface to build for, in place of this Ruby's.
 require "mkmf"
 
 root = File.expand_path("../../../ext/abaca", __dir__)
@@ -21,6 +22,7 @@ $srcs = core.map { |path| File.basename(path) }.sort + ["pool_hooks.c"]
 $VPATH.concat(%w[base io rb/scheduler rb/pool].map { |room| File.join(root, room) })
 $INCFLAGS = "#{$INCFLAGS} -I#{root}"
 $defs << "-D_GNU_SOURCE"
+$defs << "-DAB_SCHEDULER_INTERFACE=#{Integer(ARGV[0])}" if ARGV[0]
 $CFLAGS = "#{$CFLAGS} -std=c11 -fvisibility=hidden -O2 -g"
 $warnflags = "-Wall -Wextra -Wno-unused-parameter -Wno-declaration-after-statement"
 # rubocop:enable Style/GlobalVars
