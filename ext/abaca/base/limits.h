@@ -28,6 +28,7 @@
   X(max_unread_body, 65536, "octets", "more that the app left unread: the connection is closed")   \
   X(max_body_memory, 65536, "octets", "a longer rewindable body goes to a temporary file")         \
   X(request_timeout, 0, "seconds", "a request that takes longer in all: 504; 0 is no limit")       \
+  X(queue_timeout, 10, "seconds", "a request that waits longer to be taken: 503; 0 is no limit")   \
   X(max_requests_per_connection, 1000, "requests", "then the connection is closed; 0 is no limit") \
   X(header_timeout, 10, "seconds", "a head that takes longer from its first octet: 408")           \
   X(body_timeout, 30, "seconds", "a body without progress for longer: 408")                        \

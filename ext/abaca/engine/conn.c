@@ -350,6 +350,7 @@ bool ab__conn_recall(ab_conn *conn) {
 
 void ab__conn_taken(ab_conn *conn) {
   ab_engine *engine = conn->engine;
+  if (AB_UNLIKELY(conn->waits)) ab__conn_waited(conn);
   conn->in += conn->consume;
   conn->in_len -= conn->consume;
   conn->consume = 0;

@@ -60,7 +60,8 @@ struct ab_conn {
   ab_list event_link; /* in engine->requests or engine->events */
   ab_wheel_node timer;
   ab_nsec deadline;         /* the true one; the timer may come earlier. 0: none */
-  ab_nsec request_deadline; /* of request_timeout. 0: none, or it has passed */
+  ab_nsec request_deadline; /* of request_timeout, or queue_timeout. 0: none, or it has passed */
+  ab_nsec arrived;          /* when its request was complete */
   ab_engine *engine;
   ab_service *service;
   void *app;
@@ -102,6 +103,7 @@ struct ab_conn {
   bool watched : 1;      /* somebody wants to know when the peer goes */
   bool asked : 1;        /* it was asked whether it is there, in this request */
   bool lingers : 1;      /* unread input is on its way: linger before closing */
+  bool waits : 1;        /* its request has waited for more than a step */
   bool proxied : 1;      /* a PROXY header has to come before the first request */
 };
 
@@ -129,10 +131,15 @@ struct ab_engine {
   ab_arena
       next_arena; /* with room for a new listener's requests: from the next turn on, or empty */
   size_t next_room;
+  ab_path_rule *path_times; /* request_timeout by path */
+  size_t path_time_count;
+  uint32_t max_queue; /* requests that may wait when a step ends */
+  ab_nsec look_at;    /* while paused, when to look at the listeners; 0: when somebody knocks */
   ab_nsec rest_until; /* accepting rests, because descriptors ran out; 0: it does not */
   int64_t date_second;
   ab_engine_stats stats;
   bool paused, draining;
+  bool knocked;       /* while paused, there was a connection to accept */
   uint8_t half_close; /* enum ab_half_close */
   bool watches_peers;
   ab_notice notices[AB_NOTICES]; /* a ring */
@@ -142,14 +149,17 @@ struct ab_engine {
   ab_outbox_next_op next_op;
 };
 
-#define AB_STEP_REQUESTS 8     /* a step ends when so many requests wait */
-#define AB_STEP_CONNS    1024  /* connections touched in one step; the others wait for the next */
-#define AB_TURN_REQUESTS 16    /* requests of one connection in a turn */
-#define AB_TURN_RECVS    8     /* reads of one connection in a turn */
-#define AB_TURN_ACCEPTS  64    /* connections of one listener in a turn */
-#define AB_DRAIN_ACCEPTS 1024  /* ... and when it is closed */
-#define AB_RECV_MAX      65536 /* octets of one read */
-#define AB_RECV_MIN      4096  /* with less room in the arena a read waits for the next turn */
+#define AB_STEP_REQUESTS 8    /* a step ends when so many requests wait */
+#define AB_STEP_CONNS    1024 /* connections touched in one step; the others wait for the next */
+#define AB_TURN_REQUESTS 16   /* requests of one connection in a turn */
+#define AB_TURN_RECVS    8    /* reads of one connection in a turn */
+#define AB_TURN_ACCEPTS  64   /* connections of one listener in a turn */
+#define AB_LOOK_ACCEPTS  512  /* ... when nobody takes requests, each time that we look */
+#define AB_DRAIN_ACCEPTS 1024 /* ... and when it is closed */
+#define AB_LOOK_ACCEPTS  512  /* ... and each time that we look while nobody takes requests */
+#define AB_LOOK          (10 * AB_NSEC_PER_MS) /* for so long they are left to others then */
+#define AB_RECV_MAX      65536                 /* octets of one read */
+#define AB_RECV_MIN      4096 /* with less room in the arena a read waits for the next turn */
 #define AB_REST          (200 * AB_NSEC_PER_MS) /* without accepting, after EMFILE */
 
 /* conn.c: the input side. */
@@ -188,6 +198,10 @@ static inline const ab_limits *ab__conn_limits(const ab_conn *conn) {
 void ab__conn_rearm(ab_conn *conn);
 /* From here on request_timeout counts. */
 void ab__conn_begin_request(ab_conn *conn);
+/* The step has ended, and nobody has taken the request: from here on queue_timeout counts. */
+void ab__conn_wait(ab_conn *conn);
+/* A request that had to wait was taken: queue_timeout counts no more. */
+void ab__conn_waited(ab_conn *conn);
 /* The earliest of its deadlines; 0: none. */
 ab_nsec ab__conn_due(const ab_conn *conn);
 /* One of its deadlines may have passed. */
@@ -216,7 +230,19 @@ void ab__conn_close(ab_conn *conn);
 /* Answers a request that never reached the application with the error's status, and closes. */
 void ab__conn_fail(ab_conn *conn, int error);
 
+/* admission.c: what nobody takes. */
+
+/* Answers the queued request 503, and closes. */
+void ab__conn_reject(ab_conn *conn, enum ab_rejection why);
+/* Rejects what waits beyond max_queue. */
+void ab__engine_shed(ab_engine *engine);
+/* A turn begins while accepting is paused. */
+void ab__engine_look(ab_engine *engine);
+
 /* engine.c: the lists. */
+
+/* Registers the listeners with the poller, or takes them off it, as the engine's state says. */
+void ab__engine_listen(ab_engine *engine);
 
 /* The connection is looked at when the step ends. False when the step is full. */
 bool ab__engine_touch(ab_conn *conn);

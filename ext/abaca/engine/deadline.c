@@ -139,12 +139,41 @@ void ab__conn_rearm(ab_conn *conn) {
   }
 }
 
-void ab__conn_begin_request(ab_conn *conn) {
-  uint64_t seconds = ab__conn_limits(conn)->request_timeout;
-  conn->expired = false;
-  if (AB_LIKELY(seconds == 0)) return;
-  conn->request_deadline = conn->engine->now + ab_limit_nsec(seconds);
+static uint64_t request_timeout(const ab_conn *conn) {
+  const ab_engine *engine = conn->engine;
+  const ab_path_rule *rule =
+      ab_path_rule_find(engine->path_times, engine->path_time_count, conn->request->path);
+  return rule ? rule->value : ab__conn_limits(conn)->request_timeout;
+}
+
+/* request_timeout, from the time on at which the request was complete. */
+static void time_request(ab_conn *conn) {
+  uint64_t seconds = request_timeout(conn);
+  conn->request_deadline = seconds ? conn->arrived + ab_limit_nsec(seconds) : 0;
   arm(conn);
+}
+
+void ab__conn_begin_request(ab_conn *conn) {
+  const ab_engine *engine = conn->engine;
+  conn->arrived = engine->now;
+  conn->expired = conn->waits = false;
+  if (AB_UNLIKELY(ab__conn_limits(conn)->request_timeout || engine->path_time_count)) {
+    time_request(conn);
+  }
+}
+
+void ab__conn_wait(ab_conn *conn) {
+  if (conn->waits) return;
+  conn->waits = true;
+  conn->engine->stats.queued++;
+  uint64_t seconds = ab__conn_limits(conn)->queue_timeout;
+  if (seconds == 0) return;
+  conn->request_deadline = earlier(conn->request_deadline, conn->arrived + ab_limit_nsec(seconds));
+  arm(conn);
+}
+
+void ab__conn_waited(ab_conn *conn) {
+  time_request(conn);
 }
 
 void ab_conn_set_time(ab_conn *conn, ab_nsec time) {
@@ -156,16 +185,25 @@ void ab_conn_set_time(ab_conn *conn, ab_nsec time) {
 
 /* --- what passes --- */
 
+/* Which of the two limits of a request that waits has passed. */
+static enum ab_rejection why_rejected(const ab_conn *conn) {
+  ab_nsec limit = ab_limit_nsec(ab__conn_limits(conn)->queue_timeout);
+  bool queue = conn->waits && limit && conn->arrived + limit <= conn->engine->now;
+  return queue ? AB_REJECT_QUEUE_TIMEOUT : AB_REJECT_REQUEST_TIMEOUT;
+}
+
 static void pass_request(ab_conn *conn) {
   ab_engine *engine = conn->engine;
   conn->request_deadline = 0;
+  if (conn->state == AB_CONN_QUEUED) {
+    enum ab_rejection why = why_rejected(conn);
+    engine->stats.expired += why == AB_REJECT_REQUEST_TIMEOUT;
+    ab__conn_reject(conn, why);
+    return;
+  }
   conn->expired = true;
   engine->stats.expired++;
-  if (conn->state == AB_CONN_APP) {
-    ab__engine_event(conn, AB_EVENT_DEADLINE);
-  } else if (conn->state == AB_CONN_QUEUED) {
-    ab__conn_fail(conn, AB_HTTP1_NO_FIBER);
-  }
+  if (conn->state == AB_CONN_APP) ab__engine_event(conn, AB_EVENT_DEADLINE);
 }
 
 static void pass_wait(ab_conn *conn) {

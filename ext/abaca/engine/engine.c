@@ -57,6 +57,7 @@ ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_
   engine->mem = *mem;
   engine->home = (ab_service){.watch.fd = -1, .engine = engine, .limits = *limits};
   engine->date_second = -1;
+  engine->max_queue = UINT32_MAX;
   ab_list_init(&engine->ready);
   ab_list_init(&engine->batch);
   ab_list_init(&engine->requests);
@@ -195,9 +196,9 @@ bool ab_engine_next_notice(ab_engine *engine, ab_notice *notice) {
 
 /* --- listeners --- */
 
-static void set_services(ab_engine *engine) {
+void ab__engine_listen(ab_engine *engine) {
   if (!engine->poller) return;
-  bool listen = !engine->paused && !engine->draining && !engine->rest_until;
+  bool listen = !engine->look_at && !engine->draining && !engine->rest_until;
   for (ab_service *service = engine->services; service; service = service->next) {
     if (listen) {
       /* Without memory for the registration the service stays mute, and is tried again at the next
@@ -212,12 +213,17 @@ static void set_services(ab_engine *engine) {
 
 static void rest(ab_engine *engine) {
   engine->rest_until = engine->now + AB_REST;
-  set_services(engine);
+  ab__engine_listen(engine);
 }
 
 /* The listener is level-triggered: what a turn leaves comes with the next. */
 static void service_ready(ab_watch *watch, uint32_t events AB_UNUSED) {
-  AB_CONTAINER_OF(watch, ab_service, watch)->budget = AB_TURN_ACCEPTS;
+  ab_service *service = AB_CONTAINER_OF(watch, ab_service, watch);
+  if (AB_UNLIKELY(service->engine->paused)) {
+    service->engine->knocked = true;
+  } else {
+    service->budget = AB_TURN_ACCEPTS;
+  }
 }
 
 /* Accepts one connection; NULL when the service has no more for this turn. */
@@ -259,7 +265,7 @@ int ab_engine_add_listener(ab_engine *engine, ab_listener *listener, const ab_li
   ab_service **end = &engine->services;
   while (*end) end = &(*end)->next;
   *end = service;
-  set_services(engine);
+  ab__engine_listen(engine);
   ab_engine_unlock(engine);
   return AB_OK;
 }
@@ -309,17 +315,31 @@ void ab_engine_close_listeners(ab_engine *engine) {
   ab_engine_unlock(engine);
 }
 
-void ab_engine_pause(ab_engine *engine, bool paused) {
-  if (engine->paused == paused) return;
-  ab_engine_lock(engine);
-  engine->paused = paused;
-  set_services(engine);
-  ab_engine_unlock(engine);
-}
-
 void ab_engine_set_half_close(ab_engine *engine, enum ab_half_close meaning, bool watch) {
   engine->half_close = (uint8_t)meaning;
   engine->watches_peers = watch;
+}
+
+/* The patterns stand behind the rules, in one piece of memory. */
+int ab_engine_set_path_times(ab_engine *engine, const ab_path_rule *rules, size_t count) {
+  size_t size;
+  if (!ab_mul_size(count, sizeof(*rules), &size)) return AB_ENOMEM;
+  for (size_t i = 0; i < count; i++) {
+    if (!ab_add_size(size, rules[i].pattern.len, &size)) return AB_ENOMEM;
+  }
+  ab_path_rule *copies = count > 0 ? ab_alloc(&engine->mem, size) : NULL;
+  if (count > 0 && !copies) return AB_ENOMEM;
+  char *text = (char *)(copies + count);
+  for (size_t i = 0; i < count; i++) {
+    ab_view pattern = rules[i].pattern;
+    copies[i] = (ab_path_rule){{text, pattern.len}, rules[i].value};
+    if (pattern.len > 0) memcpy(text, pattern.ptr, pattern.len);
+    text += pattern.len;
+  }
+  ab_free(&engine->mem, engine->path_times);
+  engine->path_times = copies;
+  engine->path_time_count = count;
+  return AB_OK;
 }
 
 /* --- life --- */
@@ -381,6 +401,7 @@ void ab_engine_fini(ab_engine *engine) {
   ab_arena_fini(&engine->arena, &engine->mem);
   ab_arena_fini(&engine->next_arena, &engine->mem);
   ab_free(&engine->mem, engine->touched);
+  ab_free(&engine->mem, engine->path_times);
   ab_mem mem = engine->mem;
   ab_free(&mem, engine);
 }
@@ -436,7 +457,7 @@ static void refresh_date(ab_engine *engine) {
 static void pass_deadlines(ab_engine *engine) {
   if (engine->rest_until && engine->now >= engine->rest_until) {
     engine->rest_until = 0;
-    set_services(engine);
+    ab__engine_listen(engine);
   }
   for (ab_wheel_node *node; (node = ab_wheel_due(&engine->wheel, engine->now));) {
     ab_conn *conn = AB_CONTAINER_OF(node, ab_conn, timer);
@@ -454,6 +475,7 @@ void ab_engine_begin_turn(ab_engine *engine, ab_nsec now) {
   ab_engine_lock(engine);
   engine->now = now;
   if (AB_UNLIKELY(engine->next_room > 0)) move_house(engine);
+  if (AB_UNLIKELY(engine->paused)) ab__engine_look(engine);
   refresh_date(engine);
   ab_list_splice(&engine->batch, &engine->ready);
   ab_engine_unlock(engine);
@@ -501,6 +523,7 @@ static void end_step(ab_conn *conn) {
   conn->turn_requests = conn->turn_recvs = 0;
   if (conn->state == AB_CONN_DEAD) return;
   if (conn->out && !conn->blocked) ab__conn_flush(conn);
+  if (AB_UNLIKELY(conn->state == AB_CONN_QUEUED)) ab__conn_wait(conn);
   ab__conn_settle(conn);
   if (conn->state == AB_CONN_DEAD || conn->registered) return;
   /* A connection that was accepted and closed in one step never gets here. */
@@ -514,6 +537,7 @@ static void end_step(ab_conn *conn) {
 
 bool ab_engine_end_step(ab_engine *engine) {
   ab_engine_lock(engine);
+  if (AB_UNLIKELY(engine->stats.waiting > engine->max_queue)) ab__engine_shed(engine);
   for (uint32_t i = 0; i < engine->touched_count; i++) end_step(engine->touched[i]);
   engine->touched_count = 0;
   free_dead(engine);
@@ -524,12 +548,16 @@ bool ab_engine_end_step(ab_engine *engine) {
   return more;
 }
 
+static ab_nsec earlier(ab_nsec a, ab_nsec b) {
+  return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
 ab_nsec ab_engine_deadline(ab_engine *engine) {
   ab_engine_lock(engine);
-  ab_nsec deadline = ab_wheel_deadline(&engine->wheel);
-  ab_nsec rest = engine->rest_until;
+  ab_nsec deadline = earlier(ab_wheel_deadline(&engine->wheel), engine->rest_until);
+  deadline = earlier(deadline, engine->look_at);
   ab_engine_unlock(engine);
-  return rest && (!deadline || rest < deadline) ? rest : deadline;
+  return deadline;
 }
 
 ab_engine_stats ab_engine_get_stats(ab_engine *engine) {

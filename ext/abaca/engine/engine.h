@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "engine/body.h"
 #include "http1/head.h"
+#include "http1/pattern.h"
 #include "http1/proxy.h"
 #include "http1/write.h"
 #include "io/poller.h"
@@ -32,16 +33,27 @@ enum ab_event {
   AB_EVENT_DEADLINE = 16 /* request_timeout has passed; told once */
 };
 
+/* Why a request was answered 503 without the application. */
+enum ab_rejection {
+  AB_REJECT_QUEUE_FULL,      /* max_queue others waited already */
+  AB_REJECT_QUEUE_TIMEOUT,   /* nobody took it for queue_timeout */
+  AB_REJECT_REQUEST_TIMEOUT, /* nobody took it for request_timeout */
+  AB_REJECT_NO_FIBER,        /* it was taken, and there was nothing to run it on */
+  AB_REJECT_COUNT
+};
+
 typedef struct ab_engine_stats {
-  uint64_t accepted;    /* connections */
-  uint64_t refused;     /* connections, for want of descriptors or memory */
-  uint64_t requests;    /* handed to the application */
-  uint64_t errors;      /* requests that the engine itself answered with 4xx or 5xx */
-  uint64_t timeouts;    /* connections closed by a deadline, idle ones included */
-  uint64_t expired;     /* requests whose request_timeout has passed */
-  uint64_t received;    /* octets */
-  uint64_t sent;        /* octets */
-  uint64_t detached;    /* connections that the application has taken over */
+  uint64_t accepted; /* connections */
+  uint64_t refused;  /* connections, for want of descriptors or memory */
+  uint64_t requests; /* handed to the application */
+  uint64_t errors;   /* requests that the engine itself answered with 4xx or 5xx */
+  uint64_t timeouts; /* connections closed by a deadline, idle ones included */
+  uint64_t expired;  /* requests whose request_timeout has passed */
+  uint64_t received; /* octets */
+  uint64_t sent;     /* octets */
+  uint64_t detached; /* connections that the application has taken over */
+  uint64_t queued;   /* requests that were not taken at once */
+  uint64_t rejected[AB_REJECT_COUNT];
   uint32_t connections; /* open now */
   uint32_t in_app;      /* requests that the application has now */
   uint32_t waiting;     /* requests that wait to be taken now */
@@ -82,6 +94,12 @@ enum ab_half_close {
 
 /* To be called before attach; AB_HALF_CLOSE_ASK and false without. `watch` watches every peer. */
 void ab_engine_set_half_close(ab_engine *engine, enum ab_half_close meaning, bool watch);
+
+/* The request_timeout, in seconds and 0 for none, of requests for some paths, whatever their
+ * listener says: the first rule that matches counts. Rules and patterns are copied. To be called
+ * before attach. Returns AB_OK or AB_ENOMEM. */
+int ab_engine_set_path_times(ab_engine *engine, const ab_path_rule *rules,
+                             size_t count) AB_WARN_UNUSED;
 
 /* Registers everything with `poller`, which is borrowed until detach. Returns AB_OK, AB_ENOMEM or
  * AB_ESYS. */
@@ -125,8 +143,15 @@ typedef struct ab_notice {
  * be called by whoever turns the engine. */
 bool ab_engine_next_notice(ab_engine *engine, ab_notice *notice);
 
-/* Stops or resumes accepting, for back-pressure; the kernel's queue takes what comes. */
+/* Whether nobody can take a request now. Then new connections wait in the kernel's queue for a
+ * moment, so that other processes which listen there can have them; those that are still there
+ * afterwards are accepted, and their requests wait in ours. */
 void ab_engine_pause(ab_engine *engine, bool paused);
+/* At most so many requests wait when a step ends; the newest beyond that are answered 503. Without
+ * this there is no limit. To be called before attach. */
+void ab_engine_set_max_queue(ab_engine *engine, uint32_t max);
+/* [locked] Counts a request that the caller has answered 503. */
+void ab_engine_count_rejection(ab_engine *engine, enum ab_rejection why);
 
 /* Accepts no more and closes idle connections; requests in flight are answered, with
  * `Connection: close`. Idempotent. */
@@ -150,6 +175,8 @@ void *ab_conn_app(const ab_conn *conn);
 
 /* The socket's address, or the one that a PROXY header has named. */
 const ab_addr *ab_conn_peer(const ab_conn *conn);
+/* When the head of the request that the application has was complete: the time of that turn. */
+ab_nsec ab_conn_arrived(const ab_conn *conn);
 /* NULL for a connection that came otherwise. */
 const ab_listener *ab_conn_listener(const ab_conn *conn);
 /* Those of its listener, or the engine's. */

@@ -311,9 +311,17 @@ void ab_conn_finish(ab_conn *conn, enum ab_finish how) {
   }
 }
 
+/* The request is all that the peer has sent, so that closing destroys nothing on its way. */
+static bool is_whole(const ab_conn *conn) {
+  return conn->state == AB_CONN_QUEUED && !conn->body && !conn->readable &&
+         conn->in_len == conn->consume;
+}
+
 void ab__conn_fail(ab_conn *conn, int error) {
   ab_engine *engine = conn->engine;
   engine->stats.errors++;
+  conn->lingers = !is_whole(conn);
+  if (!conn->lingers) conn->in_len = 0;
   ab__engine_event(conn, 0);
   ab_body_fini(conn->body);
   conn->body = NULL;
@@ -327,7 +335,6 @@ void ab__conn_fail(ab_conn *conn, int error) {
   ab_view date = {engine->date, AB_DATE_FIELD_LEN};
   char *end = ab_write_error(text, ab_http1_error_status(error), date, AB_WRITE_CLOSE,
                              conn->answers_head, &content);
-  conn->lingers = true;
   if (ab_conn_write(conn, text, (size_t)(end - text)) == AB_OK) {
     ab__conn_close(conn);
   } else {

@@ -1,0 +1,64 @@
+/* Admission: what becomes of requests that nobody takes at once. A few wait, oldest first; those
+ * beyond max_queue, and those that have waited for queue_timeout, are answered here, without the
+ * application. While nobody takes any, new connections are left for a moment to whoever else
+ * listens at the same place. All functions run with the lock held unless engine.h says otherwise.
+ *
+ * A connection waits with one request at a time and goes to the end of the queue with its next one,
+ * so whoever sends many gets no more turns than whoever sends one. */
+#include "engine/conn.h"
+
+void ab_engine_set_max_queue(ab_engine *engine, uint32_t max) {
+  engine->max_queue = max;
+}
+
+void ab_engine_count_rejection(ab_engine *engine, enum ab_rejection why) {
+  engine->stats.rejected[why]++;
+}
+
+ab_nsec ab_conn_arrived(const ab_conn *conn) {
+  return conn->arrived;
+}
+
+void ab__conn_reject(ab_conn *conn, enum ab_rejection why) {
+  ab_engine_count_rejection(conn->engine, why);
+  ab__conn_fail(conn, AB_HTTP1_NO_FIBER);
+}
+
+/* The newest go first: those before them have waited already, and their turn is nearer. */
+void ab__engine_shed(ab_engine *engine) {
+  if (engine->starved) return; /* some could have been taken: they will be in the next step */
+  while (engine->stats.waiting > engine->max_queue) {
+    ab_conn *newest = AB_CONTAINER_OF(engine->requests.prev, ab_conn, event_link);
+    if (!ab__engine_touch(newest)) return;
+    ab__conn_reject(newest, AB_REJECT_QUEUE_FULL);
+  }
+}
+
+/* --- new connections --- */
+
+/* Whoever can serve them accepts them at once; we look again when they are still there a moment
+ * later. Nothing is asked of the listeners in between, and nothing as long as nobody knocks. */
+void ab_engine_pause(ab_engine *engine, bool paused) {
+  if (engine->paused == paused) return;
+  ab_engine_lock(engine);
+  engine->paused = paused;
+  engine->knocked = false;
+  engine->look_at = 0;
+  ab__engine_listen(engine);
+  ab_engine_unlock(engine);
+}
+
+void ab__engine_look(ab_engine *engine) {
+  if (engine->knocked) {
+    engine->knocked = false;
+    engine->look_at = engine->now + AB_LOOK;
+  } else if (engine->look_at && engine->now >= engine->look_at) {
+    engine->look_at = 0;
+    for (ab_service *service = engine->services; service; service = service->next) {
+      service->budget = AB_LOOK_ACCEPTS;
+    }
+  } else {
+    return;
+  }
+  ab__engine_listen(engine);
+}

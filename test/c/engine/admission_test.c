@@ -1,0 +1,421 @@
+/* Requests that nobody takes at once: how many wait and for how long, who is answered 503, whose
+ * turn is next, and what becomes of new connections meanwhile. */
+#include "engine/fixture.h"
+
+#define GET(path)     "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
+#define POST(path, n) "POST " path " HTTP/1.1\r\nHost: x\r\nContent-Length: " #n "\r\n\r\n"
+
+static void prepare(fixture *fx, uint32_t max_queue) {
+  fixture_init(fx);
+  ab_engine_set_max_queue(fx->engine, max_queue);
+}
+
+static uint64_t rejected(fixture *fx, enum ab_rejection why) {
+  return stats_of(fx).rejected[why];
+}
+
+static int client_with(fixture *fx, const char *octets) {
+  int client = client_open(fx);
+  client_send(client, octets);
+  fixture_run(fx);
+  return client;
+}
+
+static void check_refused(int client) {
+  bool end;
+  const char *text = client_read(client, &end);
+  CHECK(strstr(text, "HTTP/1.1 503 Service Unavailable\r\n"));
+  CHECK(strstr(text, "\r\nRetry-After: 1\r\n"));
+  CHECK(strstr(text, "\r\nConnection: close\r\n"));
+  CHECK(strstr(text, "\r\n\r\n503 Service Unavailable\n"));
+  CHECK(end);
+}
+
+/* --- max_queue --- */
+
+static void beyond_the_queue_the_newest_are_refused(void) {
+  fixture fx;
+  prepare(&fx, 3);
+  fx.mute = true;
+  int clients[20];
+  for (int i = 0; i < 20; i++) {
+    clients[i] = client_open(&fx);
+    client_send(clients[i], GET("/a"));
+  }
+  fixture_run(&fx);
+  CHECK_INT(3, stats_of(&fx).waiting);
+  CHECK_INT(3, stats_of(&fx).queued);
+  CHECK_INT(17, rejected(&fx, AB_REJECT_QUEUE_FULL));
+  CHECK_INT(3, stats_of(&fx).connections); /* whoever was answered is gone at once */
+  for (int i = 3; i < 20; i++) check_refused(clients[i]);
+  fx.mute = false;
+  fixture_run(&fx);
+  for (int i = 0; i < 3; i++) CHECK(strstr(client_read(clients[i], NULL), "200 OK"));
+  CHECK_INT(3, fx.taken);
+  CHECK_INT(3, stats_of(&fx).requests);
+  CHECK_INT(17, stats_of(&fx).errors);
+  for (int i = 0; i < 20; i++) close(clients[i]);
+  fixture_fini(&fx);
+}
+
+/* Whoever is taken within the step has not waited, however short the queue is. */
+static void without_a_queue(void) {
+  fixture fx;
+  prepare(&fx, 0);
+  int clients[20];
+  for (int i = 0; i < 20; i++) {
+    clients[i] = client_open(&fx);
+    client_send(clients[i], GET("/a") GET("/b"));
+  }
+  fixture_run(&fx);
+  CHECK_INT(40, fx.taken);
+  CHECK_INT(0, stats_of(&fx).queued);
+  fx.mute = true;
+  for (int i = 0; i < 20; i++) {
+    client_read(clients[i], NULL);
+    client_send(clients[i], GET("/a"));
+  }
+  fixture_run(&fx);
+  CHECK_INT(20, rejected(&fx, AB_REJECT_QUEUE_FULL));
+  for (int i = 0; i < 20; i++) {
+    check_refused(clients[i]);
+    close(clients[i]);
+  }
+  fixture_fini(&fx);
+}
+
+/* What could have been taken, had there been room in the arena, is not refused. */
+static void a_full_arena_is_no_full_queue(void) {
+  fixture fx;
+  prepare(&fx, 3);
+  fx.mute = true;
+  int clients[4];
+  for (int i = 0; i < 3; i++) clients[i] = client_with(&fx, GET("/a"));
+  clients[3] = client_open(&fx);
+  client_send(clients[3], GET("/a"));
+  ab_engine_begin_turn(fx.engine, fx.now);
+  while (ab_engine_step(fx.engine)) continue;
+  CHECK_INT(4, stats_of(&fx).waiting);
+  fx.engine->arena.used = fx.engine->arena.size;
+  unsigned events;
+  const ab_request *request;
+  CHECK(!ab_engine_next(fx.engine, true, &events, &request));
+  CHECK(ab_engine_end_step(fx.engine));
+  CHECK_INT(4, stats_of(&fx).waiting);
+  fx.mute = false;
+  fixture_run(&fx);
+  CHECK_INT(4, fx.taken);
+  CHECK_INT(0, rejected(&fx, AB_REJECT_QUEUE_FULL));
+  for (int i = 0; i < 4; i++) close(clients[i]);
+  fixture_fini(&fx);
+}
+
+/* What the client still sends must not destroy the answer (RFC 9112 9.6). */
+static void refused_with_its_body_on_the_way(void) {
+  fixture fx;
+  prepare(&fx, 0);
+  fx.mute = true;
+  int client = client_tcp(fixture_listen(&fx));
+  client_send(client, POST("/a", 100));
+  fixture_run(&fx);
+  client_send(client, "rest");
+  fixture_run(&fx);
+  check_refused(client);
+  CHECK_INT(1, stats_of(&fx).connections); /* it lingers */
+  fixture_pass(&fx, (unsigned)fx.limits.linger_timeout);
+  CHECK_INT(0, stats_of(&fx).connections);
+  close(client);
+  client = client_with(&fx, GET("/a") GET("/b"));
+  check_refused(client);
+  CHECK_INT(1, stats_of(&fx).connections);
+  close(client);
+  fixture_run(&fx);
+  client = client_with(&fx, "HEAD / HTTP/1.1\r\nHost: x\r\n\r\n");
+  CHECK(!strstr(client_read(client, NULL), "\r\n\r\n503"));
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* --- queue_timeout --- */
+
+static void waits_no_longer_than_queue_timeout(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.queue_timeout = 5;
+  CHECK(fixture_start(&fx));
+  fx.mute = true;
+  int first = client_with(&fx, GET("/a"));
+  fixture_pass(&fx, 3);
+  int second = client_with(&fx, GET("/b"));
+  fixture_pass(&fx, 2);
+  check_refused(first);
+  CHECK_INT(1, rejected(&fx, AB_REJECT_QUEUE_TIMEOUT));
+  CHECK_INT(0, stats_of(&fx).expired);
+  CHECK_INT(1, stats_of(&fx).waiting);
+  fx.mute = false;
+  fx.hold = true;
+  fixture_run(&fx);
+  CHECK_INT(1, fx.held_count);
+  CHECK_INT(fx.now - 2 * (AB_NSEC_PER_SEC)-AB_WHEEL_TICK, ab_conn_arrived(fx.held[0]));
+  fixture_pass(&fx, 60); /* once it was taken it has all the time that it wants */
+  CHECK_INT(0, fx.events);
+  answer_held(&fx, 0, "late");
+  CHECK(strstr(client_read(second, NULL), "late"));
+  close(first);
+  close(second);
+  fixture_fini(&fx);
+}
+
+static void request_timeout_goes_on_behind_the_queue(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.queue_timeout = 5;
+  fx.limits.request_timeout = 8;
+  CHECK(fixture_start(&fx));
+  fx.mute = true;
+  int client = client_with(&fx, GET("/a"));
+  fixture_pass(&fx, 4);
+  fx.mute = false;
+  fx.hold = true;
+  fixture_run(&fx);
+  fixture_pass(&fx, 3);
+  CHECK_INT(0, fx.events);
+  fixture_pass(&fx, 1);
+  CHECK_INT(AB_EVENT_DEADLINE, fx.events);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void the_shorter_limit_counts(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.queue_timeout = 5;
+  fx.limits.request_timeout = 2;
+  CHECK(fixture_start(&fx));
+  fx.mute = true;
+  int client = client_with(&fx, GET("/a"));
+  fixture_pass(&fx, 2);
+  check_refused(client);
+  CHECK_INT(1, rejected(&fx, AB_REJECT_REQUEST_TIMEOUT));
+  CHECK_INT(0, rejected(&fx, AB_REJECT_QUEUE_TIMEOUT));
+  CHECK_INT(1, stats_of(&fx).expired);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void without_queue_timeout(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.queue_timeout = 0;
+  CHECK(fixture_start(&fx));
+  fx.mute = true;
+  int client = client_with(&fx, GET("/a"));
+  fixture_pass(&fx, 3600);
+  CHECK_INT(1, stats_of(&fx).waiting);
+  CHECK_INT(1, stats_of(&fx).queued);
+  close(client);
+  fixture_run(&fx);
+  CHECK_INT(0, stats_of(&fx).waiting);
+  fixture_fini(&fx);
+}
+
+/* --- whose turn it is --- */
+
+/* One place for requests in the application: whoever has sent fifty at once gets it in turn with
+ * whoever sends one. */
+static void a_flood_waits_behind_the_others(void) {
+  fixture fx;
+  fixture_init(&fx);
+  char flood[50 * sizeof(GET("/f"))] = "";
+  for (int i = 0; i < 50; i++) strcat(flood, GET("/f"));
+  int greedy = client_open(&fx);
+  client_send(greedy, flood);
+  fx.mute = true;
+  fixture_run(&fx);
+  int modest[3];
+  for (int i = 0; i < 3; i++) modest[i] = client_with(&fx, GET("/m"));
+  CHECK_INT(4, stats_of(&fx).waiting); /* one of the flood, and the others */
+  fx.hold = true;
+  for (int i = 0; i < 8; i++) {
+    unsigned events;
+    const ab_request *request;
+    ab_conn *conn = ab_engine_next(fx.engine, true, &events, &request);
+    CHECK(conn != NULL);
+    if (conn) take_request(&fx, conn, request);
+    answer_held(&fx, 0, "x");
+    fixture_run(&fx);
+  }
+  CHECK(strcmp("fmmmffff", fx.paths) == 0);
+  for (int i = 0; i < 3; i++) close(modest[i]);
+  close(greedy);
+  fixture_fini(&fx);
+}
+
+/* --- request_timeout by path --- */
+
+static const ab_path_rule *rules(void) {
+  static const ab_path_rule list[] = {
+      {{"/quick/*", 8}, 2}, {{"/stream", 7}, 0}, {{"*.csv", 5}, 60}};
+  return list;
+}
+
+static void paths_have_times_of_their_own(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.request_timeout = 10;
+  CHECK(fixture_start(&fx));
+  CHECK_INT(AB_OK, ab_engine_set_path_times(fx.engine, rules(), 1));
+  CHECK_INT(AB_OK, ab_engine_set_path_times(fx.engine, rules(), 3));
+  static const struct {
+    const char *text;
+    unsigned before, after; /* seconds; 0: never */
+  } cases[] = {{GET("/quick/x?a"), 1, 3},
+               {GET("/quic%6b"), 1, 3},
+               {GET("/quicker"), 9, 11},
+               {GET("/a.csv"), 59, 61},
+               {GET("/stream"), 3600, 0}};
+  fx.hold = true;
+  for (size_t i = 0; i < AB_ARRAY_LEN(cases); i++) {
+    int client = client_with(&fx, cases[i].text);
+    CHECK_INT(1, fx.held_count);
+    fx.events = 0;
+    fixture_pass(&fx, cases[i].before);
+    CHECK_INT(0, fx.events);
+    if (cases[i].after) {
+      fixture_pass(&fx, cases[i].after - cases[i].before);
+      CHECK_INT(AB_EVENT_DEADLINE, fx.events);
+    }
+    answer_held(&fx, 0, "x");
+    close(client);
+    fixture_run(&fx);
+  }
+  fixture_fini(&fx);
+}
+
+/* After a while in the queue, where its parsed form has been given up. */
+static void a_path_has_its_time_behind_the_queue(void) {
+  fixture fx;
+  fixture_init(&fx);
+  CHECK_INT(AB_OK, ab_engine_set_path_times(fx.engine, rules(), 3));
+  fx.mute = true;
+  int client = client_with(&fx, GET("/a.csv"));
+  fixture_pass(&fx, 5);
+  fx.mute = false;
+  fx.hold = true;
+  fixture_run(&fx);
+  fixture_pass(&fx, 54);
+  CHECK_INT(0, fx.events);
+  fixture_pass(&fx, 1);
+  CHECK_INT(AB_EVENT_DEADLINE, fx.events);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void no_memory_for_the_rules(void) {
+  fixture fx;
+  fixture_init(&fx);
+  CHECK_INT(AB_OK, ab_engine_set_path_times(fx.engine, rules(), 3));
+  fx.mem.fail_at = fx.mem.calls + 1;
+  CHECK_INT(AB_ENOMEM, ab_engine_set_path_times(fx.engine, rules(), 2));
+  fx.mem.fail_at = 0;
+  CHECK_INT(3, fx.engine->path_time_count);
+  CHECK_INT(AB_OK, ab_engine_set_path_times(fx.engine, NULL, 0));
+  fixture_fini(&fx);
+}
+
+/* --- new connections --- */
+
+/* They are left to others for a moment, and no timer runs while there are none. */
+static void paused_listeners_are_looked_at_later(void) {
+  fixture fx;
+  fixture_init(&fx);
+  uint16_t port = fixture_listen(&fx);
+  ab_engine_pause(fx.engine, true);
+  fixture_run(&fx);
+  CHECK_INT(0, ab_engine_deadline(fx.engine));
+  int clients[3];
+  for (int round = 0; round < 3; round++) {
+    clients[round] = client_tcp(port);
+    client_send(clients[round], GET("/a"));
+    unsigned turns = fixture_run(&fx);
+    CHECK(turns < 5);
+    CHECK_INT(round, stats_of(&fx).accepted);
+    CHECK_INT(fx.now + AB_LOOK, ab_engine_deadline(fx.engine));
+    fx.now += AB_LOOK - 1;
+    fixture_run(&fx);
+    CHECK_INT(round, stats_of(&fx).accepted);
+    fx.now += 1;
+    fixture_run(&fx);
+    CHECK_INT(round + 1, stats_of(&fx).accepted);
+    CHECK(strstr(client_read(clients[round], NULL), "200 OK"));
+  }
+  for (int i = 0; i < 3; i++) close(clients[i]);
+  fixture_fini(&fx);
+}
+
+static void a_pause_that_ends_early(void) {
+  fixture fx;
+  fixture_init(&fx);
+  uint16_t port = fixture_listen(&fx);
+  ab_engine_pause(fx.engine, true);
+  int client = client_tcp(port);
+  fixture_run(&fx);
+  CHECK_INT(0, stats_of(&fx).accepted);
+  ab_engine_pause(fx.engine, false);
+  fixture_run(&fx);
+  CHECK_INT(1, stats_of(&fx).accepted);
+  ab_engine_pause(fx.engine, true);
+  fixture_run(&fx);
+  int second = client_tcp(port);
+  fixture_run(&fx);
+  CHECK_INT(1, stats_of(&fx).accepted);
+  ab_engine_close_listeners(fx.engine);
+  fx.now += AB_LOOK;
+  fixture_run(&fx);
+  CHECK_INT(1, stats_of(&fx).accepted);
+  close(client);
+  close(second);
+  fixture_fini(&fx);
+}
+
+/* The queue fills up from the listener as well, and then who comes is told at once. */
+static void a_burst_of_connections(void) {
+  fixture fx;
+  prepare(&fx, 100);
+  uint16_t port = fixture_listen(&fx);
+  fx.mute = true;
+  ab_engine_pause(fx.engine, true);
+  static int clients[300];
+  for (int i = 0; i < 300; i++) {
+    clients[i] = client_tcp(port);
+    client_send(clients[i], GET("/a"));
+  }
+  fixture_run(&fx);
+  fx.now += AB_LOOK;
+  fixture_run(&fx);
+  CHECK_INT(300, stats_of(&fx).accepted);
+  CHECK_INT(200, rejected(&fx, AB_REJECT_QUEUE_FULL));
+  CHECK_INT(100, stats_of(&fx).waiting);
+  fx.mute = false;
+  fixture_run(&fx);
+  unsigned answered = 0, refused = 0;
+  for (int i = 0; i < 300; i++) {
+    const char *text = client_read(clients[i], NULL);
+    answered += strstr(text, "200 OK") != NULL;
+    refused += strstr(text, "503 Service Unavailable") != NULL;
+    close(clients[i]);
+  }
+  CHECK_INT(100, answered);
+  CHECK_INT(200, refused);
+  fixture_fini(&fx);
+}
+
+CHECK_MAIN(CHECK_CASE(beyond_the_queue_the_newest_are_refused), CHECK_CASE(without_a_queue),
+           CHECK_CASE(a_full_arena_is_no_full_queue), CHECK_CASE(refused_with_its_body_on_the_way),
+           CHECK_CASE(waits_no_longer_than_queue_timeout),
+           CHECK_CASE(request_timeout_goes_on_behind_the_queue),
+           CHECK_CASE(the_shorter_limit_counts), CHECK_CASE(without_queue_timeout),
+           CHECK_CASE(a_flood_waits_behind_the_others), CHECK_CASE(paths_have_times_of_their_own),
+           CHECK_CASE(a_path_has_its_time_behind_the_queue), CHECK_CASE(no_memory_for_the_rules),
+           CHECK_CASE(paused_listeners_are_looked_at_later), CHECK_CASE(a_pause_that_ends_early),
+           CHECK_CASE(a_burst_of_connections))
