@@ -156,6 +156,9 @@ module Abaca
       words.on("--max-fibers N", Integer, "Requests that may be in the app at once") do |number|
         @settings[:max_fibers] = number
       end
+      words.on("--max-queue N", Integer, "Requests that may wait until then; 503 beyond") do |number|
+        @settings[:max_queue] = number
+      end
     end
 
     def puma(words)

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "rack"
+require_relative "config/admission"
 require_relative "config/proxies"
 require_relative "config/bind"
 require_relative "config/dsl"
@@ -21,9 +22,9 @@ module Abaca
       debug: false, default_host: nil, directory: nil, early_hints: false, environment: "development", errors: nil,
       fiber_scheduler: "Abaca::Scheduler", formatter: nil,
       forwarded_fields: :x_forwarded, half_close: :ask, log: nil, log_requests: false, logger: nil,
-      max_fibers: nil, null_input: true, pidfile: nil, rack_url_scheme: "http", rackup: "config.ru", redirect: nil,
-      remote_address: :socket, rewindable_input: Rack.release.to_i < 3, script_name: "",
-      shutdown_timeout: 30.0, silent: false, tag: nil,
+      max_fibers: nil, max_queue: Admission::MAX_QUEUE, null_input: true, pidfile: nil, rack_url_scheme: "http",
+      rackup: "config.ru", redirect: nil, remote_address: :socket, request_timeouts: [].freeze,
+      rewindable_input: Rack.release.to_i < 3, script_name: "", shutdown_timeout: 30.0, silent: false, tag: nil,
       trusted_proxies: [].freeze
     }.merge(LIMITS.transform_values(&:first)).freeze
 
@@ -94,7 +95,7 @@ module Abaca
       @warnings = warnings.dup
       @values = DEFAULTS.merge(values)
       LIMITS.each_key { |name| @values[name] = self.class.check_limit(name, @values[name]) }
-      check_max_fibers
+      check_admission
       check_shutdown_timeout
       check_proxies
       check_null_input
@@ -131,17 +132,10 @@ module Abaca
 
     private
 
-    def check_max_fibers
-      ceiling = self.class.max_fibers_ceiling
-      number = Integer(@values[:max_fibers] || ceiling, exception: false)
-      unless number&.positive?
-        raise ConfigError, "max_fibers: a number of fibers is needed, not #{@values[:max_fibers].inspect}"
-      end
-
-      if number > ceiling
-        @warnings << "max_fibers #{number} is more than vm.max_map_count bears; it is #{ceiling} now"
-      end
-      @values[:max_fibers] = [number, ceiling].min
+    def check_admission
+      @values[:max_fibers] = Admission.max_fibers(@values[:max_fibers], self.class.max_fibers_ceiling, @warnings)
+      @values[:max_queue] = Admission.max_queue(@values[:max_queue])
+      @values[:request_timeouts] = Admission.request_timeouts(@values[:request_timeouts])
     end
 
     def check_half_close

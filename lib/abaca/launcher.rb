@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "app_loader"
+require_relative "database_pools"
 require_relative "launcher/pidfile"
 require_relative "launcher/signals"
 
@@ -145,6 +146,7 @@ module Abaca
       pidfile.write
       signals.trap
       announce
+      DatabasePools.smaller_than(@config[:max_fibers]).each { |line| @log.warn(line) }
       @config[:after_booted].each(&:call)
       @server.run
       @config[:after_stopped].each(&:call)

@@ -21,7 +21,8 @@ module Abaca
 
     # @param app [#call] a Rack app
     # @param options [Hash{Symbol => Object}, Config] settings: the limits of docs/limits.md by name,
-    #   `max_fibers`, `shutdown_timeout` (seconds or nil), `log` (a Log), `log_requests`, `errors`
+    #   `max_fibers`, `max_queue`, `request_timeouts` (Hash of seconds by path, as `request_timeout` of a
+    #   configuration takes them), `shutdown_timeout` (seconds or nil), `log` (a Log), `log_requests`, `errors`
     #   (an IO for rack.errors), `early_hints` (offer rack.early_hints), `rack_url_scheme`,
     #   `script_name`, `fiber_scheduler` (a class or its name), `rewindable_input`, `null_input`,
     #   `trusted_proxies`, `forwarded_fields` and `remote_address` of docs/proxies.md
@@ -165,7 +166,7 @@ module Abaca
         shutdown_timeout: @config[:shutdown_timeout], rack_release: Rack.release,
         cancel_on_disconnect: @config[:cancel_on_disconnect], half_close: @config[:half_close],
         rewindable_input: @config[:rewindable_input], null_input: @config[:null_input],
-        **Config::Proxies.engine_options(@config) }
+        **Config::Admission.engine_options(@config), **Config::Proxies.engine_options(@config) }
     end
 
     def listener_terms(limits: {}, **proxies)

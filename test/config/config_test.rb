@@ -36,7 +36,8 @@ class ConfigTest < Minitest::Test
     assert_in_delta 30.0, config[:shutdown_timeout]
     assert_in_delta 30.0, config[:force_shutdown_after]
     refute config[:log_requests]
-    assert_equal Abaca::Config.max_fibers_ceiling, config[:max_fibers]
+    assert_equal [1000, Abaca::Config.max_fibers_ceiling].min, config[:max_fibers]
+    assert_equal 1024, config[:max_queue]
     assert_equal Abaca::Engine::LIMITS.map { |_name, (value, _unit, _text)| value }, config.limits.values
     assert_empty config.warnings
   end
@@ -100,9 +101,17 @@ class ConfigTest < Minitest::Test
     assert_match(/max_fibers #{ceiling + 1} is more than vm.max_map_count bears/, config.warnings.first)
   end
 
+  def test_the_default_of_max_fibers_is_never_more_than_the_kernel_bears
+    assert_equal 10, Abaca::Config::Admission.max_fibers(nil, 10, [])
+    assert_equal 1000, Abaca::Config::Admission.max_fibers(nil, 26_212, [])
+  end
+
   def test_values_are_checked
     assert_match(/unknown setting `max_fibres' \(did you mean `max_fibers'\?\)/, failure(max_fibres: 1))
     assert_match(/max_fibers: a number of fibers is needed, not 0/, failure(max_fibers: 0))
+    assert_match(/max_queue: a number of requests is needed, 0 or more, not -1/, failure(max_queue: -1))
+    assert_match(/request_timeout: a path is needed/, failure(request_timeouts: { "reports" => 1 }))
+    assert_match(/request_timeout: a whole number of seconds/, failure(request_timeouts: { "/a" => "soon" }))
     assert_match(/shutdown_timeout: .* not -1/, failure(force_shutdown_after: -1))
     assert_match(/header_timeout: a whole number of seconds/, failure(header_timeout: nil))
   end

@@ -73,6 +73,10 @@ class ConfigDslTest < Minitest::Test
       "http_content_length_limit 9" => { max_body_size: 9 },
       "http_content_length_limit nil" => { max_body_size: 0 },
       "max_fibers 12" => { max_fibers: 12 },
+      "max_queue 0" => { max_queue: 0 },
+      "request_timeout 5" => { request_timeout: 5 },
+      "request_timeout 5, path: \"/a/*\"; request_timeout 0, path: \"*\"" =>
+        { request_timeouts: [["/a/*", 5], ["*", 0]] },
       "rewindable_input" => { rewindable_input: true },
       "rewindable_input false" => { rewindable_input: false },
       "null_input false" => { null_input: false },
@@ -189,6 +193,9 @@ class ConfigDslTest < Minitest::Test
       "workers 2" => "puma.rb:1: workers 2: one process only in this version; use `workers 0' or drop the line",
       "workers :auto" => "puma.rb:1: workers auto: one process only in this version; use `workers 0' or drop the line",
       "max_fibers \"x\"" => "puma.rb:1: invalid value for Integer(): \"x\"",
+      "max_queue 1.5.to_s" => "puma.rb:1: max_queue: a number of requests is needed, 0 or more, not \"1.5\"",
+      "request_timeout 5, path: \"a\"" =>
+        "puma.rb:1: request_timeout: a path is needed, such as \"/reports/*\", not \"a\"",
       "log_formatter" => "puma.rb:1: log_formatter: a block is needed",
       "custom_logger 1" => "puma.rb:1: custom_logger: Integer has no write",
       "after_booted" => "puma.rb:1: after_booted: a block is needed",

@@ -11,16 +11,12 @@ void ab_engine_set_max_queue(ab_engine *engine, uint32_t max) {
   engine->max_queue = max;
 }
 
-void ab_engine_count_rejection(ab_engine *engine, enum ab_rejection why) {
-  engine->stats.rejected[why]++;
-}
-
 ab_nsec ab_conn_arrived(const ab_conn *conn) {
   return conn->arrived;
 }
 
 void ab__conn_reject(ab_conn *conn, enum ab_rejection why) {
-  ab_engine_count_rejection(conn->engine, why);
+  conn->engine->stats.rejected[why]++;
   ab__conn_fail(conn, AB_HTTP1_NO_FIBER);
 }
 

@@ -38,7 +38,6 @@ enum ab_rejection {
   AB_REJECT_QUEUE_FULL,      /* max_queue others waited already */
   AB_REJECT_QUEUE_TIMEOUT,   /* nobody took it for queue_timeout */
   AB_REJECT_REQUEST_TIMEOUT, /* nobody took it for request_timeout */
-  AB_REJECT_NO_FIBER,        /* it was taken, and there was nothing to run it on */
   AB_REJECT_COUNT
 };
 
@@ -150,8 +149,6 @@ void ab_engine_pause(ab_engine *engine, bool paused);
 /* At most so many requests wait when a step ends; the newest beyond that are answered 503. Without
  * this there is no limit. To be called before attach. */
 void ab_engine_set_max_queue(ab_engine *engine, uint32_t max);
-/* [locked] Counts a request that the caller has answered 503. */
-void ab_engine_count_rejection(ab_engine *engine, enum ab_rejection why);
 
 /* Accepts no more and closes idle connections; requests in flight are answered, with
  * `Connection: close`. Idempotent. */

@@ -497,10 +497,12 @@ static void expected_body_stops(void) {
   fixture_fini(&fx);
 }
 
-/* The application may take its time, and so may a request in the queue. */
+/* The application may take its time, and so may a request in the queue without queue_timeout. */
 static void no_deadline_for_the_application(void) {
   fixture fx;
-  fixture_init(&fx);
+  fixture_prepare(&fx);
+  fx.limits.queue_timeout = 0;
+  CHECK(fixture_start(&fx));
   fx.hold = true;
   int a = client_open(&fx), b = client_open(&fx);
   client_send(a, GET("/a"));

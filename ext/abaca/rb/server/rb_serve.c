@@ -267,6 +267,7 @@ void ab_server_refuse(ab_runner *runner, const ab_taken *taken) {
                           .conn = taken->conn,
                           .head_request = taken->head_request,
                           .http_1_0 = taken->http_1_0};
+  server->counts.modes[runner->host->mode].rejected++;
   ab_response_error(&exchange, 503);
   ab_engine_lock(server->engine);
   ab_conn_finish(taken->conn, how_finished(&exchange));

@@ -180,6 +180,25 @@ static VALUE env_template(VALUE options) {
   return env;
 }
 
+/* Pairs of a pattern of paths and seconds. */
+static void set_path_times(ab_server *server, VALUE pairs) {
+  if (NIL_P(pairs)) return;
+  Check_Type(pairs, T_ARRAY);
+  long count = RARRAY_LEN(pairs);
+  VALUE memory;
+  ab_path_rule *rules = ALLOCV_N(ab_path_rule, memory, count);
+  for (long i = 0; i < count; i++) {
+    VALUE pair = rb_ary_entry(pairs, i), pattern = rb_ary_entry(pair, 0);
+    Check_Type(pattern, T_STRING);
+    rules[i] = (ab_path_rule){{RSTRING_PTR(pattern), (size_t)RSTRING_LEN(pattern)},
+                              NUM2ULL(rb_ary_entry(pair, 1))};
+  }
+  int error = ab_engine_set_path_times(server->engine, rules, (size_t)count);
+  ALLOCV_END(memory);
+  RB_GC_GUARD(pairs);
+  if (error) rb_memerror();
+}
+
 static enum ab_half_close half_close_of(VALUE meaning) {
   if (meaning == ID2SYM(rb_intern("gone"))) return AB_HALF_CLOSE_GONE;
   return meaning == ID2SYM(rb_intern("answer")) ? AB_HALF_CLOSE_ANSWER : AB_HALF_CLOSE_ASK;
@@ -193,7 +212,7 @@ static enum ab_half_close half_close_of(VALUE meaning) {
  * field is Forwarded; client_field: the name, in lower case, of a field with the client's address,
  * or nil; remote_address: what REMOTE_ADDR always is, or nil;
  * early_hints, rewindable_input, null_input, cancel_on_disconnect: booleans; half_close: :ask,
- * :answer or :gone.
+ * :answer or :gone; max_queue: Integer or nil; request_timeouts: Array of [pattern, seconds].
  *
  * Raises ArgumentError for an unknown limit or network, NoMemoryError. */
 static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
@@ -235,6 +254,9 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   if (!server->home.scratch || !server->engine) rb_memerror();
   ab_engine_set_half_close(server->engine, half_close_of(option(options, "half_close")),
                            server->cancel_on_disconnect);
+  VALUE max_queue = option(options, "max_queue");
+  if (!NIL_P(max_queue)) ab_engine_set_max_queue(server->engine, NUM2UINT(max_queue));
+  set_path_times(server, option(options, "request_timeouts"));
   return self;
 }
 

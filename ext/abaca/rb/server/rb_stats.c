@@ -28,6 +28,18 @@ static void put_engine(VALUE hash, const ab_engine_stats *stats) {
   put_count(hash, "connections", stats->connections);
   put_count(hash, "in_app", stats->in_app);
   put_count(hash, "waiting", stats->waiting);
+  put_count(hash, "queued", stats->queued);
+}
+
+static VALUE rejections(const ab_server *server, const ab_engine_stats *stats) {
+  uint64_t no_fiber = 0;
+  for (unsigned i = 0; i < AB_MODES; i++) no_fiber += server->counts.modes[i].rejected;
+  VALUE hash = rb_hash_new();
+  put_count(hash, "queue_full", stats->rejected[AB_REJECT_QUEUE_FULL]);
+  put_count(hash, "queue_timeout", stats->rejected[AB_REJECT_QUEUE_TIMEOUT]);
+  put_count(hash, "request_timeout", stats->rejected[AB_REJECT_REQUEST_TIMEOUT]);
+  put_count(hash, "no_fiber", no_fiber);
+  return hash;
 }
 
 static VALUE mode_stats(const ab_server *server, enum ab_mode mode) {
@@ -74,14 +86,15 @@ static VALUE lag_stats(const ab_histogram *lag) {
 
 /* call-seq: stats -> Hash
  *
- * Counters of the engine since it was made, and what it has at this moment; :modes, :stalls and
- * :loop_lag are Hashes. Any thread may call it. */
+ * Counters of the engine since it was made, and what it has at this moment; :rejected, :modes,
+ * :stalls and :loop_lag are Hashes. Any thread may call it. */
 static VALUE server_stats(VALUE self) {
   ab_server *server = ab_server_of(self);
   ab_engine_stats stats = ab_engine_get_stats(server->engine);
   ab_histogram lag = lag_of(server);
   VALUE result = rb_hash_new(), modes = rb_hash_new();
   put_engine(result, &stats);
+  put(result, "rejected", rejections(server, &stats));
   put(modes, "fiber", mode_stats(server, AB_MODE_FIBER));
   put(modes, "thread", mode_stats(server, AB_MODE_THREAD));
   put(result, "modes", modes);

@@ -18,6 +18,27 @@ module Abaca
           @options[:max_fibers] = Integer(number)
         end
 
+        # Requests that may wait until one of those is done; those beyond get 503. Default 1024.
+        #
+        #   max_queue 200
+        def max_queue(number)
+          @options[:max_queue] = Admission.max_queue(number)
+        end
+
+        # Seconds that a request may take, 0 for as many as it wants. With `path`, for requests of these paths
+        # only: `*` stands for anything, and the first line that matches counts (docs/deadlines.md).
+        #
+        #   request_timeout 30
+        #   request_timeout 0, path: "/events/*"
+        def request_timeout(seconds, path: nil)
+          if path.nil?
+            @options[:request_timeout] = Config.check_limit(:request_timeout, seconds)
+          else
+            @options[:request_timeouts] =
+              [*@options[:request_timeouts], *Admission.request_timeouts([[path, seconds]])]
+          end
+        end
+
         # Ends a request's work when its client has gone: Abaca::ClientGone is raised in its fiber, where it
         # waits (docs/deadlines.md).
         #

@@ -1,0 +1,70 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Config
+    # How many requests are let in, how many wait, and which time they have (docs/overload.md): checks the
+    # settings that say so.
+    module Admission
+      # Requests in the app at once, unless somebody says otherwise and where the kernel bears it. A thousand that
+      # wait take some 20 MB; who has more at once is better told than swamped.
+      MAX_FIBERS = 1000
+      # As many as the kernel's queue of connections holds, where they would wait otherwise. A server that
+      # answers a hundred in a second is done with the last of them when `queue_timeout` is over.
+      MAX_QUEUE = 1024
+
+      class << self
+        # @param value [Integer, nil] nil: the default
+        # @param ceiling [Integer] what the kernel bears
+        # @param warnings [Array<String>] takes a line when that is less
+        # @return [Integer]
+        # @raise [ConfigError] when the value is no number of fibers
+        def max_fibers(value, ceiling, warnings)
+          return [MAX_FIBERS, ceiling].min if value.nil?
+
+          number = Integer(value, exception: false)
+          raise ConfigError, "max_fibers: a number of fibers is needed, not #{value.inspect}" unless number&.positive?
+
+          return number if number <= ceiling
+
+          warnings << "max_fibers #{number} is more than vm.max_map_count bears; it is #{ceiling} now"
+          ceiling
+        end
+
+        # @param value [Integer]
+        # @return [Integer]
+        # @raise [ConfigError]
+        def max_queue(value)
+          number = Integer(value, exception: false)
+          return number if number&.between?(0, (2**32) - 1)
+
+          raise ConfigError, "max_queue: a number of requests is needed, 0 or more, not #{value.inspect}"
+        end
+
+        # @param list [Hash, Array<Array>] seconds by pattern of paths; the first that matches counts
+        # @return [Array<Array(String, Integer)>]
+        # @raise [ConfigError]
+        def request_timeouts(list)
+          list.to_a.map do |pattern, seconds|
+            [path(pattern), Config.check_limit(:request_timeout, seconds)].freeze
+          end.freeze
+        end
+
+        # What the engine is told for a configuration.
+        #
+        # @param config [Config]
+        # @return [Hash{Symbol => Object}]
+        def engine_options(config)
+          { max_queue: config[:max_queue], request_timeouts: config[:request_timeouts] }
+        end
+
+        private
+
+        def path(pattern)
+          return pattern.dup.freeze if pattern.is_a?(String) && pattern.match?(%r{\A[/*]})
+
+          raise ConfigError, "request_timeout: a path is needed, such as \"/reports/*\", not #{pattern.inspect}"
+        end
+      end
+    end
+  end
+end

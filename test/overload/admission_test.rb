@@ -1,0 +1,142 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/server_case"
+
+# More requests than the app takes: who waits, who is told at once, and what the figures say.
+class OverloadAdmissionTest < Minitest::Test
+  include ServerCase
+
+  TYPE = { "content-type" => "text/plain" }.freeze
+
+  def setup
+    super
+    @gate = Queue.new
+  end
+
+  def waiting_app
+    lambda do |env|
+      @gate.pop
+      [200, TYPE.dup, [env["PATH_INFO"]]]
+    end
+  end
+
+  # So many clients, each with a connection that has served a request already.
+  def known_clients(running, count)
+    Array.new(count) do
+      @gate << true
+      connect(running).tap { |client| assert_equal 200, client.call(GET).status }
+    end
+  end
+
+  def statuses(clients) = clients.map { |client| client.read.status }
+
+  # Waits until this many have been refused or wait.
+  def settled?(running, count)
+    eventually(within: 10) do
+      stats = running.server.stats
+      stats[:rejected].values.sum + stats[:waiting] + stats[:in_app] == count
+    end
+  end
+
+  def test_exactly_the_excess_is_refused
+    running = serve(waiting_app, max_fibers: 10, max_queue: 15)
+    clients = known_clients(running, 40)
+    clients.each { |client| client.write(request("GET", "/second")) }
+    assert settled?(running, 40), running.server.stats.inspect
+    assert_equal [10, 15, 15], running.server.stats.values_at(:in_app, :waiting).push(rejected(running)[:queue_full])
+    refused = clients.reject { |client| client.silent?(0) }
+    assert_equal 15, refused.size
+    refused.each { |client| assert_refusal client }
+    40.times { @gate << true }
+    assert_equal [200] * 25, statuses(clients - refused)
+  end
+
+  # New connections wait for a moment in the kernel's queue, and are told as well.
+  def test_the_excess_of_a_burst_is_refused
+    running = serve(waiting_app, max_fibers: 10, max_queue: 10, defer_accept: true)
+    clients = Array.new(100) { connect(running).write(GET) }
+    assert settled?(running, 100), running.server.stats.inspect
+    assert_equal 80, rejected(running)[:queue_full]
+    refused = clients.reject { |client| client.silent?(0) }
+    refused.each { |client| assert_refusal client }
+    20.times { @gate << true }
+    assert_equal [200] * 20, statuses(clients - refused)
+    assert eventually { running.server.stats[:connections] == 20 }
+  end
+
+  def test_without_a_queue
+    running = serve(waiting_app, max_fibers: 2, max_queue: 0)
+    clients = known_clients(running, 2)
+    clients.each { |client| client.write(GET) }
+    assert eventually { running.server.stats[:in_app] == 2 }
+    assert_refusal connect(running).write(GET)
+    4.times { @gate << true }
+    assert_equal [200, 200], statuses(clients)
+    assert_equal 200, ask(running).status
+  end
+
+  # The figures tell those who waited from those who did not.
+  def test_requests_that_wait_are_counted
+    running = serve(waiting_app, max_fibers: 1)
+    first, second = Array.new(2) { connect(running).write(GET) }
+    assert eventually { running.server.stats[:waiting] == 1 }
+    assert_equal 1, running.server.stats[:queued]
+    2.times { @gate << true }
+    assert_equal [200, 200], statuses([first, second])
+    assert_equal [0, 1], running.server.stats.values_at(:waiting, :queued)
+    assert_equal 0, rejected(running).values.sum
+  end
+
+  def test_who_waits_for_queue_timeout_is_refused
+    running = serve(waiting_app, max_fibers: 1, queue_timeout: 1)
+    first = connect(running).write(GET)
+    assert eventually { running.server.stats[:in_app] == 1 }
+    assert_refusal connect(running).write(GET)
+    assert_equal 1, rejected(running)[:queue_timeout]
+    @gate << true
+    assert_equal 200, first.read.status # it was taken before
+  end
+
+  # One place, and a client that has sent thirty requests at once: the others' come between.
+  def test_a_flood_does_not_keep_the_others_waiting
+    order = Queue.new
+    running = serve(max_fibers: 1) do |env|
+      @gate.pop if env["PATH_INFO"] == "/hold"
+      order << env["PATH_INFO"]
+      [200, TYPE.dup, ["x"]]
+    end
+    holding = connect(running).write(request("GET", "/hold"))
+    assert eventually { running.server.stats[:in_app] == 1 }
+    flood = connect(running).write(request("GET", "/flood") * 30)
+    assert eventually { running.server.stats[:waiting] == 1 }
+    others = Array.new(5) { connect(running).write(request("GET", "/other")) }
+    assert eventually { running.server.stats[:waiting] == 6 }
+    @gate << true
+    statuses([holding, *others])
+    30.times { flood.read }
+    taken = Array.new(36) { order.pop }
+    assert_equal ["/hold", "/flood", *["/other"] * 5], taken.first(7)
+    assert_equal ["/flood"] * 29, taken.drop(7)
+  end
+
+  def test_a_path_may_have_a_time_of_its_own
+    running = serve(request_timeout: 1, request_timeouts: { "/slow/*" => 0, "*.csv" => 60 }) do
+      sleep 1.6
+      [200, TYPE.dup, ["done"]]
+    end
+    clients = %w[/slow /slow/a /x.csv /other /%73low].map { |path| connect(running).write(request("GET", path)) }
+    assert_equal [200, 200, 200, 504, 200], statuses(clients)
+  end
+
+  private
+
+  def rejected(running) = running.server.stats[:rejected]
+
+  def assert_refusal(client)
+    response = client.read
+    assert_equal [503, "503 Service Unavailable\n", true], [response.status, response.body, response.close?]
+    assert_equal ["1"], response.all("retry-after")
+    assert client.closed?
+  end
+end
