@@ -1,0 +1,114 @@
+# frozen_string_literal: true
+
+require "digest"
+require_relative "../support/wire"
+
+module Soak
+  # What a client does, each time on a connection of its own: one of these, at random. A client that gets
+  # something else than it should raises.
+  class Actions
+    # The answer is not what it should be.
+    class Wrong < StandardError; end
+
+    # name => how often, in shares. Most is ordinary; the rest is what goes wrong on the way.
+    SHARES = {
+      kept: 30, pipelined: 8, waits: 15, posts: 8, posts_chunked: 6, pieces: 6, streams: 4, large: 3, slow_reader: 2,
+      file: 4, joins: 2, hijacks: 2,
+      leaves_waiting: 6, leaves_uploading: 3, leaves_downloading: 3, malformed: 4, half_a_head: 1, raises: 4,
+      too_late: 2, stubborn: 1, burns: 1
+    }.freeze
+    NAMES = SHARES.flat_map { |name, share| [name] * share }.freeze
+    FILE = File.read(File.join(__dir__, "config.ru"))
+    PATIENCE = 15 # seconds that any wait may take
+
+    # @param port [Integer] of the server on 127.0.0.1
+    # @param random [Random]
+    def initialize(port:, random:)
+      @port = port
+      @random = random
+    end
+
+    # @return [Symbol] what was done
+    def take
+      name = NAMES.sample(random: @random)
+      client = Wire::Client.new(@port, timeout: PATIENCE)
+      public_send(name, client)
+      name
+    rescue StandardError => e
+      raise Wrong, "#{name}: #{e.message} (#{e.class})"
+    ensure
+      client&.close
+    end
+
+    def kept(client) = @random.rand(1..20).times { expect(ask(client, "/hello"), 200, "Hello World\n") }
+
+    def pipelined(client)
+      client.write(head("/hello") * 8)
+      8.times { expect(client.read, 200, "Hello World\n") }
+    end
+
+    def waits(client) = expect(ask(client, "/sleep"), 200, "slept")
+    def pieces(client) = expect(ask(client, "/pieces"), 200, "x" * 20_000)
+    def streams(client) = expect(ask(client, "/stream"), 200, "x" * 20_000)
+    def large(client) = expect(ask(client, "/large"), 200, "y" * 1_000_000)
+    def file(client) = expect(ask(client, "/file"), 200, FILE.b)
+    def joins(client) = expect(ask(client, "/thread"), 200, "joined")
+    def hijacks(client) = expect(ask(client, "/hijack"), 200, "taken")
+    def raises(client) = expect(ask(client, "/boom"), 500)
+    def burns(client) = expect(ask(client, "/burn"), 200, "burnt")
+    def stubborn(client) = expect(ask(client, "/stubborn"), 200, "all the same")
+    # A thread is interrupted only where the server waits for it, so its answer may come all the same.
+    def too_late(client) = expect(ask(client, "/late"), 504, 200)
+
+    def posts(client)
+      body = content
+      client.write("POST /digest HTTP/1.1\r\nHost: a.test\r\nContent-Length: #{body.bytesize}\r\n\r\n").write(body)
+      expect(client.read, 200, Digest::SHA256.hexdigest(body))
+    end
+
+    def posts_chunked(client)
+      body = content
+      client.write("POST /digest HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n")
+      body.scan(/.{1,4096}/mn) { |piece| client.write("#{piece.bytesize.to_s(16)}\r\n#{piece}\r\n") }
+      expect(client.write("0\r\n\r\n").read, 200, Digest::SHA256.hexdigest(body))
+    end
+
+    def slow_reader(client)
+      client.write(head("/large"))
+      5.times { client.read_some(1000) && sleep(0.1) }
+    end
+
+    def leaves_waiting(client)
+      client.write(head("/long"))
+      sleep(@random.rand(0.0..0.3))
+      client.reset
+    end
+
+    def leaves_uploading(client)
+      client.write("POST /digest HTTP/1.1\r\nHost: a.test\r\nContent-Length: 100000\r\n\r\n").write("z" * 5000)
+      client.reset
+    end
+
+    def leaves_downloading(client)
+      client.write(head("/large")).read_some(1000)
+      client.reset
+    end
+
+    def malformed(client) = expect(client.write("GET / HTTP/1.1\r\nHost : a.test\r\n\r\n").read, 400)
+
+    # The server waits for the rest until its patience ends.
+    def half_a_head(client) = expect(client.write("GET /hello HTTP/1.1\r\nHo").read, 408)
+
+    private
+
+    def content = @random.bytes(@random.rand(1..150_000))
+    def head(path) = "GET #{path} HTTP/1.1\r\nHost: a.test\r\n\r\n"
+    def ask(client, path) = client.call(head(path))
+
+    def expect(response, *wanted)
+      statuses, bodies = wanted.partition { |value| value.is_a?(Integer) }
+      raise Wrong, "status #{response.status}" unless statuses.include?(response.status)
+      raise Wrong, "#{response.body.bytesize} octets that are wrong" unless bodies.all?(response.body)
+    end
+  end
+end

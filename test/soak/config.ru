@@ -1,0 +1,94 @@
+# frozen_string_literal: true
+
+# What bin/soak asks: a little of everything that a server has to do, and of all that goes wrong.
+require "digest"
+require "json"
+require "objspace"
+require "time"
+
+PIECE = "x" * 1000
+LARGE = "y" * 1_000_000
+TEXT = { "content-type" => "text/plain" }.freeze
+GARBAGE = Queue.new
+
+# Counts what has to stay as it is. Fibers are all of the process, the pool's idle ones included.
+def figures
+  3.times { GC.start }
+  { fibers: ObjectSpace.each_object(Fiber).count, ruby_threads: Thread.list.size,
+    slots: GC.stat(:heap_live_slots), ensured: ENSURED }
+end
+
+# A body that comes in pieces, with pauses.
+class Pieces
+  def initialize(count, pause)
+    (@count = count
+     @pause = pause)
+  end
+
+  def each
+    @count.times do
+      sleep @pause
+      yield PIECE
+    end
+  end
+end
+
+def sleep_and_count(seconds)
+  ENSURED[:entered] += 1
+  sleep seconds
+ensure
+  ENSURED[:left] += 1
+end
+
+# Computes; true.
+def burn(seconds)
+  stop = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
+  PIECE.sum while Process.clock_gettime(Process::CLOCK_MONOTONIC) < stop
+  true
+end
+
+# Keeps a descriptor and memory of each request, so that one can see that it is noticed.
+def leak
+  GARBAGE << File.open(File::NULL) << ("z" * 100_000)
+end
+
+ENSURED = Hash.new(0)
+ROUTES = {
+  "/hello" => ->(_env) { [200, TEXT, ["Hello World\n"]] },
+  "/sleep" => ->(_env) { sleep_and_count(0.05) && [200, TEXT, ["slept"]] },
+  "/long" => ->(_env) { sleep_and_count(2) && [200, TEXT, ["slept"]] },
+  "/burn" => ->(_env) { burn(0.1) && [200, TEXT, ["burnt"]] },
+  "/digest" => ->(env) { [200, TEXT, [Digest::SHA256.hexdigest(env["rack.input"].read)]] },
+  "/pieces" => ->(_env) { [200, TEXT, Pieces.new(20, 0.002)] },
+  "/stream" => ->(_env) { [200, TEXT, ->(stream) { 20.times { stream << PIECE } and stream.close }] },
+  "/large" => ->(_env) { [200, TEXT.merge("content-length" => LARGE.bytesize.to_s), [LARGE]] },
+  "/file" => ->(_env) { [200, TEXT, File.open(__FILE__)] },
+  "/boom" => ->(_env) { raise "on purpose" },
+  "/late" => lambda do |env|
+    env["abaca.client"].request_timeout = 0.2
+    sleep_and_count(1) && [200, TEXT, ["late"]]
+  end,
+  "/stubborn" => lambda do |env|
+    env["abaca.client"].request_timeout = 0.1
+    begin
+      sleep_and_count(0.5)
+    rescue Exception # rubocop:disable Lint/RescueException -- an app that goes on all the same
+      nil
+    end
+    [200, TEXT, ["all the same"]]
+  end,
+  "/thread" => ->(_env) { [200, TEXT, [Thread.new { sleep(0.01) && "joined" }.value]] },
+  "/hijack" => lambda do |env|
+    io = env["rack.hijack"].call
+    io.write("HTTP/1.1 200 OK\r\nDate: #{Time.now.httpdate}\r\nConnection: close\r\n\r\ntaken")
+    io.close
+    [200, {}, []]
+  end,
+  "/figures" => ->(_env) { [200, TEXT, [JSON.generate(figures)]] }
+}.freeze
+
+run lambda { |env|
+  leak if ENV["SOAK_LEAK"]
+  route = ROUTES[env["PATH_INFO"]]
+  route ? route.call(env) : [404, TEXT, ["nothing here"]]
+}

@@ -1,0 +1,239 @@
+# frozen_string_literal: true
+
+# bin/soak: a server under mixed load, with faults and cancellations, for an hour or as long as one says; a
+# line each minute, and a verdict at the end. Status 0: flat, and all answers were right.
+
+require "json"
+require "optparse"
+require "tmpdir"
+require_relative "../cli/command"
+require_relative "actions"
+require_relative "verdict"
+
+module Soak
+  FOLDER = __dir__
+  # Patience that is short enough for an hour to hold many faults.
+  SETTINGS = <<~RUBY
+    max_fibers 400
+    request_timeout 10
+    header_timeout 1
+    cancel_on_disconnect
+  RUBY
+
+  # Clients that take turns at random, at a steady rate in all.
+  class Load
+    attr_reader :counts, :errors
+
+    # @param clients [Integer] at one time
+    # @param rate [Integer] actions a second; 0: as many as go
+    def initialize(port:, clients:, rate:, seed:)
+      @counts = Hash.new(0)
+      @errors = []
+      @lock = Mutex.new
+      @turn = ConditionVariable.new
+      @running = true
+      @paused = false
+      @busy = 0
+      @pause = rate.zero? ? 0 : clients / rate.to_f
+      @threads = Array.new(clients) do |nth|
+        Thread.new { work(Actions.new(port:, random: Random.new(seed + nth)), Random.new(seed + nth)) }
+      end
+    end
+
+    # Lets nobody begin anything while the block runs, which begins when all have ended what they did.
+    def at_rest
+      @lock.synchronize do
+        @paused = true
+        @turn.wait(@lock) until @busy.zero?
+      end
+      yield
+    ensure
+      @lock.synchronize { @paused = false }
+      @turn.broadcast
+    end
+
+    def stop
+      @lock.synchronize { @running = false }
+      @turn.broadcast
+      @threads.each(&:join)
+    end
+
+    private
+
+    def work(actions, random)
+      while begin_turn
+        begin
+          name = actions.take
+          @lock.synchronize { @counts[name] += 1 }
+        rescue Actions::Wrong => e
+          @lock.synchronize { @errors << e.message }
+        ensure
+          end_turn
+        end
+        sleep(@pause * random.rand(0.5..1.5)) if @pause.positive?
+      end
+    end
+
+    def begin_turn
+      @lock.synchronize do
+        @turn.wait(@lock) while @paused && @running
+        @busy += 1 if @running
+        @running
+      end
+    end
+
+    def end_turn
+      @lock.synchronize { @busy -= 1 }
+      @turn.broadcast
+    end
+  end
+
+  # The server of one mode, its load and what is seen of them.
+  class Run
+    SETTLE = 3 # seconds that connections and fibers of the last requests may take to go
+    COLUMNS = { "seconds" => 7, "actions" => 9, "wrong" => 6, "RSS MB" => 8, "fds" => 5, "threads" => 8, "fibers" => 7,
+                "slots" => 8 }.freeze
+
+    # @param mode [Symbol]
+    # @param seconds [Integer] how long
+    # @param every [Numeric] seconds between two samples
+    # @param leak [Boolean] whether the app keeps something of each request
+    # @param load [Hash] for Load
+    def initialize(mode:, seconds:, every:, leak:, **load)
+      @mode = mode
+      @seconds = seconds
+      @every = every
+      @leak = leak
+      @load = load
+      @samples = []
+    end
+
+    # @return [Boolean] whether the verdict is good
+    def run
+      Dir.mktmpdir("abaca-soak") do |dir|
+        start(dir)
+        puts "#{@mode}: #{@seconds} s, #{@load.map { |pair| pair.join(" ") }.join(", ")}; process #{@server.pid}"
+        watch
+        @clients.stop
+        check_ensure unless @death
+      ensure
+        finish
+      end
+      say_verdict
+    end
+
+    private
+
+    def start(dir)
+      settings = File.join(dir, "settings.rb")
+      File.write(settings, @mode == :fiber ? SETTINGS : "#{SETTINGS}mode :#{@mode}\n")
+      words = Command.words(["-C", settings, "-b", "tcp://127.0.0.1:0", File.join(FOLDER, "config.ru")])
+      @server = Command::Running.new(words, dir:, env: { "SOAK_LEAK" => ("1" if @leak) })
+      @server.port
+      @reader = Thread.new { @server.read_on }
+      @clients = Load.new(port: @server.port, **@load)
+    end
+
+    def watch
+      began = now
+      heading
+      (1..).each do |nth|
+        break if nth * @every > @seconds || !alive?
+
+        sleep([(nth * @every) - (now - began), 0].max)
+        @samples << @clients.at_rest { sample(now - began) }
+        report(@samples.last)
+      rescue StandardError => e
+        @death = "the server gives no figures: #{e.message} (#{e.class})"
+        break
+      end
+    end
+
+    def alive?
+      return true unless status.match?(/^State:\s+[ZX]/)
+
+      @death = "the server has ended: #{@server.output.lines.last(5).join}"
+      false
+    end
+
+    def sample(seconds)
+      sleep [SETTLE, @every / 4].min
+      inside = figures
+      resident, threads = %w[VmRSS Threads].map { |field| Integer(status[/^#{field}:\s+(\d+)/, 1]) }
+      Sample.new(seconds:, resident: resident * 1024, threads:, fibers: inside["fibers"], slots: inside["slots"],
+                 descriptors: Dir.children("/proc/#{@server.pid}/fd").size)
+    end
+
+    def status = File.read("/proc/#{@server.pid}/status")
+    def figures = JSON.parse(@server.get("/figures").body)
+
+    # Every request that began to wait has run its `ensure`, whatever became of it.
+    def check_ensure
+      deadline = now + SETTLE
+      entered, left = figures.fetch("ensured").values_at("entered", "left")
+      while entered != left && now < deadline
+        sleep 0.1
+        entered, left = figures.fetch("ensured").values_at("entered", "left")
+      end
+      @death = "#{entered - left} of #{entered} ensure blocks have not run" if entered != left
+    end
+
+    def heading = line(*COLUMNS.keys)
+
+    def line(*cells)
+      puts cells.zip(COLUMNS.values).map { |cell, width| cell.to_s.rjust(width) }.join
+      $stdout.flush
+    end
+
+    def report(sample)
+      line(sample.seconds.round, @clients.counts.values.sum, @clients.errors.size, (sample.resident / 1e6).round(1),
+           sample.descriptors, sample.threads, sample.fibers, sample.slots)
+    end
+
+    def finish
+      @clients&.stop
+      return unless @server
+
+      @server.signal(:TERM)
+      status = @server.wait(within: 60)
+      @death ||= "the server ended with #{status}" unless status.success?
+    rescue RuntimeError => e
+      @death ||= e.message
+    ensure
+      @server&.destroy
+      @reader&.join
+    end
+
+    def say_verdict
+      verdict = Verdict.new(samples: @samples, errors: @clients.errors.size, death: @death)
+      puts "actions: #{@clients.counts.sort.map { |name, count| "#{name} #{count}" }.join(", ")}"
+      @clients.errors.tally.max_by(5, &:last).each { |text, count| puts "wrong, #{count} times: #{text}" }
+      verdict.complaints.each { |complaint| puts complaint }
+      puts "#{@mode}: #{verdict.passed? ? "flat" : "NOT GOOD"}"
+      verdict.passed?
+    end
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+end
+
+MODES = %i[fiber thread hybrid].freeze
+options = { seconds: 3600, every: nil, clients: 16, rate: 200, leak: false, seed: 1 }
+modes = %i[fiber]
+OptionParser.new do |parser|
+  parser.banner = "usage: bin/soak [options]"
+  parser.on("--seconds S", Integer, "how long (3600)") { |n| options[:seconds] = n }
+  parser.on("--every S", Float, "seconds between two lines (60, or a tenth of a short run)") { |n| options[:every] = n }
+  parser.on("--mode A,B", Array, "fiber, thread, hybrid: one after another (fiber)") do |names|
+    modes = names.map(&:to_sym)
+  end
+  parser.on("--clients N", Integer, "at one time (16)") { |n| options[:clients] = n }
+  parser.on("--rate N", Integer, "actions a second in all, 0: as many as go (200)") { |n| options[:rate] = n }
+  parser.on("--seed N", Integer, "of the clients' choices (1)") { |n| options[:seed] = n }
+  parser.on("--leak", "the app keeps something of each request, to see that it is noticed") { options[:leak] = true }
+end.parse!
+options[:every] ||= [options[:seconds] / 10.0, 60].min
+abort "bin/soak: no such mode: #{(modes - MODES).join(", ")}" if (modes - MODES).any?
+
+good = modes.map { |mode| Soak::Run.new(mode:, **options).run }
+exit(good.all?)
