@@ -44,7 +44,8 @@ module Bench
 
     def calls
       Cells.new(kind: "calls", columns: Calls::ROWS.transform_values { |row| share(row.times) },
-                names: Calls::TARGETS.keys, rounds: @options[:rounds], cpu: @cpu)
+                names: Calls::TARGETS.keys, titles: Calls::ROWS.transform_values(&:title),
+                rounds: @options[:rounds], cpu: @cpu)
     end
 
     def ruby_deques

@@ -13,10 +13,12 @@ module Bench
     # @param kind [String] as turn.rb knows it
     # @param columns [Hash] name => how many times
     # @param names [Array<String>] of the rows
-    def initialize(kind:, columns:, names:, rounds:, cpu:)
+    # @param titles [Hash] name of a column => what its operation is
+    def initialize(kind:, columns:, names:, rounds:, cpu:, titles: {})
       @kind = kind
       @columns = columns
       @names = names
+      @titles = titles
       @rounds = rounds
       @cpu = cpu
       @turns = Hash.new { |hash, key| hash[key] = [] }
@@ -38,15 +40,17 @@ module Bench
     # @return [String] a table for each figure
     def render
       tables = FIGURES.map { |figure, title| "#{title} for each operation\n\n#{table(figure)}" }
+      titles = @titles.map { |column, title| "#{column}: #{title}" }
       notes = @absent.reject { |_, reason| reason.empty? }.map { |cell, reason| "#{cell.join(", ")}: #{reason}" }
-      [*tables, *notes].join("\n")
+      [*tables, *titles, *notes].join("\n")
     end
 
     # @return [Hash] for the results file
     def to_h
-      @names.to_h do |name|
+      cells = @names.to_h do |name|
         [name, @columns.keys.to_h { |column| [column, data([column, name])] }]
       end
+      { operations: @titles, cells: cells }
     end
 
     private
