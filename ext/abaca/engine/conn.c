@@ -44,6 +44,7 @@ ab_conn *ab__conn_open(ab_engine *engine, int fd, const ab_addr *peer, ab_servic
   if (!conn) return NULL;
   conn->watch.fd = fd;
   conn->watch.ready = conn_ready;
+  conn->watch.roams = true;
   conn->service = service ? service : &engine->home;
   conn->peer = *peer;
   conn->state = AB_CONN_HEAD;

@@ -22,6 +22,8 @@
 #ifndef AB_ENGINE_CONN_H
 #define AB_ENGINE_CONN_H
 
+#include <stdatomic.h>
+
 #include "base/list.h"
 #include "engine/arena.h"
 #include "engine/engine.h"
@@ -109,6 +111,10 @@ struct ab_conn {
 
 #define AB_NOTICES 16 /* that wait for the log */
 
+/* Who writes a head copies the date without the lock, while others may turn the engine: it stays
+ * what it was for so many seconds less one. */
+#define AB_DATES 8
+
 struct ab_engine {
   ab_mem mem;
   ab_service home; /* of connections that no listener accepted; its limits are the server's */
@@ -131,6 +137,7 @@ struct ab_engine {
   ab_arena
       next_arena; /* with room for a new listener's requests: from the next turn on, or empty */
   size_t next_room;
+  ab_nsec told_deadline;    /* what ab_engine_deadline said last */
   ab_path_rule *path_times; /* request_timeout by path */
   size_t path_time_count;
   uint32_t max_queue; /* requests that may wait when a step ends */
@@ -143,9 +150,11 @@ struct ab_engine {
   uint8_t half_close; /* enum ab_half_close */
   bool watches_peers;
   ab_notice notices[AB_NOTICES]; /* a ring */
-  uint8_t notice_first, notice_count;
+  uint8_t notice_first;
+  atomic_uchar notice_count;
   bool starved; /* a request could not be taken in this step, for want of room in the arena */
-  char date[AB_DATE_FIELD_LEN + 1];
+  char dates[AB_DATES][AB_DATE_FIELD_LEN + 1]; /* a ring: the last one of them is the present one */
+  _Atomic(const char *) date;
   ab_outbox_next_op next_op;
 };
 

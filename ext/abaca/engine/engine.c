@@ -58,6 +58,7 @@ ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_
   engine->home = (ab_service){.watch.fd = -1, .engine = engine, .limits = *limits};
   engine->date_second = -1;
   engine->max_queue = UINT32_MAX;
+  atomic_init(&engine->date, engine->dates[0]);
   ab_list_init(&engine->ready);
   ab_list_init(&engine->batch);
   ab_list_init(&engine->requests);
@@ -186,11 +187,12 @@ void ab__engine_notice(ab_conn *conn, const char *what) {
 }
 
 bool ab_engine_next_notice(ab_engine *engine, ab_notice *notice) {
-  /* Only a turn, and so the caller's own thread, adds to them. */
   if (AB_LIKELY(engine->notice_count == 0)) return false;
+  ab_engine_lock(engine);
   *notice = engine->notices[engine->notice_first];
   engine->notice_first = (uint8_t)((engine->notice_first + 1) % AB_NOTICES);
   engine->notice_count--;
+  ab_engine_unlock(engine);
   return true;
 }
 
@@ -252,6 +254,7 @@ int ab_engine_add_listener(ab_engine *engine, ab_listener *listener, const ab_li
   if (!service) return AB_ENOMEM;
   service->limits = limits ? *limits : engine->home.limits;
   service->watch.ready = service_ready;
+  service->watch.roams = true;
   service->watch.fd = ab_listener_fd(listener);
   service->engine = engine;
   service->listener = listener;
@@ -449,9 +452,11 @@ static void refresh_date(ab_engine *engine) {
   int64_t second = ab_clock_unix();
   if (second == engine->date_second) return;
   engine->date_second = second;
-  memcpy(engine->date, "Date: ", 6);
-  char *end = ab_write_date(engine->date + 6, second);
+  char *date = engine->dates[(uint64_t)second % AB_DATES];
+  memcpy(date, "Date: ", 6);
+  char *end = ab_write_date(date + 6, second);
   memcpy(end, "\r\n", 3);
+  atomic_store_explicit(&engine->date, date, memory_order_release);
 }
 
 static void pass_deadlines(ab_engine *engine) {
@@ -552,12 +557,40 @@ static ab_nsec earlier(ab_nsec a, ab_nsec b) {
   return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
+static ab_nsec deadline(const ab_engine *engine) {
+  ab_nsec due = earlier(ab_wheel_deadline(&engine->wheel), engine->rest_until);
+  return earlier(due, engine->look_at);
+}
+
 ab_nsec ab_engine_deadline(ab_engine *engine) {
   ab_engine_lock(engine);
-  ab_nsec deadline = earlier(ab_wheel_deadline(&engine->wheel), engine->rest_until);
-  deadline = earlier(deadline, engine->look_at);
+  ab_nsec due = engine->told_deadline = deadline(engine);
   ab_engine_unlock(engine);
-  return deadline;
+  return due;
+}
+
+bool ab_engine_needs_turn(const ab_engine *engine) {
+  if (engine->touched_count > 0 || !ab_list_empty(&engine->ready)) return true;
+  if (!ab_list_empty(&engine->requests) || !ab_list_empty(&engine->events)) return true;
+  ab_nsec due = deadline(engine);
+  return due && (engine->told_deadline == 0 || due < engine->told_deadline);
+}
+
+bool ab_engine_has_news(const ab_engine *engine) {
+  return !ab_list_empty(&engine->requests) || !ab_list_empty(&engine->events);
+}
+
+bool ab_engine_turn(ab_engine *engine, ab_nsec now) {
+  ab_engine_begin_turn(engine, now);
+  bool batch;
+  do {
+    batch = ab_engine_step(engine);
+    ab_engine_end_step(engine);
+  } while (batch);
+  ab_engine_lock(engine);
+  bool more = !ab_list_empty(&engine->ready);
+  ab_engine_unlock(engine);
+  return more;
 }
 
 ab_engine_stats ab_engine_get_stats(ab_engine *engine) {
@@ -576,5 +609,5 @@ ab_nsec ab_engine_now(const ab_engine *engine) {
 }
 
 const char *ab_engine_date(const ab_engine *engine) {
-  return engine->date;
+  return atomic_load_explicit(&engine->date, memory_order_acquire);
 }

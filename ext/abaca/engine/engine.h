@@ -5,7 +5,8 @@
  * given with the ab_conn_* functions.
  *
  * Everything here is guarded by the poller's lock. Functions marked [locked] must be called with it
- * held (ab_engine_lock); the others take it themselves. None of them calls Ruby or blocks.
+ * held (ab_engine_lock); the others take it themselves. None of them calls Ruby or blocks. One
+ * thread at a time turns the engine; which one, is engine/lead.h's business. The others may answer.
  */
 #ifndef AB_ENGINE_ENGINE_H
 #define AB_ENGINE_ENGINE_H
@@ -122,8 +123,17 @@ bool ab_engine_step(ab_engine *engine);
  * the step, registers new connections. Returns true when more work waits, so that the caller must
  * not block. */
 bool ab_engine_end_step(ab_engine *engine);
-/* The time of the next deadline; 0 when there is none. */
+/* The time of the next deadline; 0 when there is none. To be called by whoever leads, who turns the
+ * engine then at the latest. */
 ab_nsec ab_engine_deadline(ab_engine *engine);
+/* [locked] True when whoever leads has to know that something was done to the engine by another: it
+ * has something to do now, or earlier than ab_engine_deadline said last. */
+bool ab_engine_needs_turn(const ab_engine *engine);
+/* [locked] True when ab_engine_next would have something to tell. */
+bool ab_engine_has_news(const ab_engine *engine);
+/* A whole turn without the application: requests and events are left to be taken. Returns true when
+ * the next turn should follow at once. */
+bool ab_engine_turn(ab_engine *engine, ab_nsec now);
 
 /* Takes the next connection with events; NULL when there is none. *events is a set of enum
  * ab_event. With take_requests false, connections that only wait with a request are left where they
@@ -138,8 +148,8 @@ typedef struct ab_notice {
   ab_addr peer;
 } ab_notice;
 
-/* Takes the oldest notice; false when there is none. A few are kept: more in a turn are dropped. To
- * be called by whoever turns the engine. */
+/* Takes the oldest notice; false when there is none. A few are kept: more are dropped. By one
+ * thread at a time. */
 bool ab_engine_next_notice(ab_engine *engine, ab_notice *notice);
 
 /* Whether nobody can take a request now. Then new connections wait in the kernel's queue for a
@@ -195,8 +205,8 @@ void ab_conn_watch_peer(ab_conn *conn);
 /* [locked] The request in the application has so much time from now on, in place of what
  * request_timeout has left of it; 0: as much as it wants. */
 void ab_conn_set_time(ab_conn *conn, ab_nsec time);
-/* What has happened to a request in the application so far, told by an event or not: a set of
- * AB_EVENT_GONE and AB_EVENT_DEADLINE. */
+/* [locked] What has happened to a request in the application so far, told by an event or not: a set
+ * of AB_EVENT_GONE and AB_EVENT_DEADLINE. */
 unsigned ab_conn_news(const ab_conn *conn);
 
 /* The request's body: its framing and how far it has been read; NULL when it has none. */

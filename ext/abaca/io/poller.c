@@ -29,6 +29,7 @@ ab_poller *ab_poller_init(const ab_mem *mem) {
   poller->owner = getpid();
   poller->fork_page = ab_fork_page_init();
   poller->fd = poller->wake_fd = -1;
+  atomic_init(&poller->holders, 1);
   atomic_init(&poller->batch, 0);
   atomic_init(&poller->wake_asked, 0);
   if (pthread_mutex_init(&poller->lock, NULL) != 0) {
@@ -45,12 +46,17 @@ ab_poller *ab_poller_init(const ab_mem *mem) {
   return poller;
 }
 
+void ab_poller_hold(ab_poller *poller) {
+  atomic_fetch_add(&poller->holders, 1);
+}
+
 void ab_poller_fini(ab_poller *poller) {
-  if (!poller) return;
+  if (!poller || atomic_fetch_sub(&poller->holders, 1) > 1) return;
   poller->ops->fini(poller);
   /* In a forked child a thread that does not exist there may hold the lock. */
   if (!is_forked(poller)) pthread_mutex_destroy(&poller->lock);
   ab_fork_page_fini(poller->fork_page);
+  ab_free(poller->mem, poller->kept);
   ab_free(poller->mem, poller->slots);
   ab_free(poller->mem, poller);
 }
@@ -80,7 +86,7 @@ static ab_poller_slot *slot_of(ab_poller *poller, const ab_watch *watch) {
 /* Makes every token that was given out for this slot invalid. */
 static void renew(ab_poller *poller, ab_poller_slot *slot) {
   slot->generation++;
-  slot->changed = atomic_load_explicit(&poller->batch, memory_order_relaxed) & INT32_MAX;
+  slot->changed = atomic_load_explicit(&poller->batch, memory_order_relaxed) & AB_POLLER_BATCH_MASK;
   slot->disarmed = 0;
 }
 
@@ -129,20 +135,24 @@ int ab_poller_wait(ab_poller *poller, ab_nsec timeout) {
   /* What was collected and not yet delivered may never be reported again (edges, one-shots). */
   if (poller->next < poller->count) return (int)(poller->count - poller->next);
   poller->next = poller->count = 0;
+  uint32_t kept = poller->kept_count;
+  if (AB_UNLIKELY(kept > 0)) timeout = 0;
   /* Who asks first and then waits has looked at everything else before the question. A wake-up that
    * came in between is for the wait; by the next question everything has been looked at again. */
   if (poller->woken) timeout = 0;
   poller->woken = false;
   atomic_fetch_add_explicit(&poller->batch, 1, memory_order_relaxed);
-  return poller->ops->wait(poller, timeout);
+  return poller->ops->wait(poller, timeout) + (int)kept;
 }
 
+/* In a forked child there is nobody to keep out, and a thread that does not exist there may have
+ * held the lock. */
 void ab_poller_lock(ab_poller *poller) {
-  pthread_mutex_lock(&poller->lock);
+  if (AB_LIKELY(!is_forked(poller))) pthread_mutex_lock(&poller->lock);
 }
 
 void ab_poller_unlock(ab_poller *poller) {
-  pthread_mutex_unlock(&poller->lock);
+  if (AB_LIKELY(!is_forked(poller))) pthread_mutex_unlock(&poller->lock);
 }
 
 /* An event whose token is out of date. When the slot changed after the collection began, that is
@@ -154,7 +164,8 @@ void ab_poller_unlock(ab_poller *poller) {
  * that has happened often enough the back end has to start afresh. */
 static void drop_stale(ab_poller *poller, int fd) {
   ab_poller_slot *slot = &poller->slots[fd];
-  uint32_t batch = atomic_load_explicit(&poller->batch, memory_order_relaxed) & INT32_MAX;
+  uint32_t batch =
+      atomic_load_explicit(&poller->batch, memory_order_relaxed) & AB_POLLER_BATCH_MASK;
   if (slot->changed == batch) return;
   if (!slot->watch && poller->ops->unset(poller, fd) == AB_OK) return;
   poller->strays++;
@@ -174,15 +185,80 @@ static bool deliver(ab_poller *poller, const ab_poller_event *event) {
   return true;
 }
 
-int ab_poller_dispatch(ab_poller *poller) {
+static void purge_strays(ab_poller *poller) {
+  if (AB_LIKELY(poller->strays < AB_POLLER_MAX_STRAYS)) return;
+  poller->strays = 0;
+  if (poller->ops->purge) poller->ops->purge(poller);
+}
+
+static bool is_current(const ab_poller_slot *slot, uint64_t token) {
+  return slot->watch && slot->generation == (uint32_t)(token >> 32);
+}
+
+/* What is out of date among the kept events says nothing about the kernel's registrations: it is
+ * old. A watch that is called may not add to them. */
+static int deliver_kept(ab_poller *poller) {
   int delivered = 0;
+  for (uint32_t i = 0; i < poller->kept_count; i++) {
+    const ab_poller_event *event = &poller->kept[i];
+    ab_poller_slot *slot = &poller->slots[(uint32_t)event->token];
+    slot->kept = 0;
+    if (is_current(slot, event->token)) delivered += deliver(poller, event);
+  }
+  poller->kept_count = 0;
+  return delivered;
+}
+
+int ab_poller_dispatch(ab_poller *poller) {
+  int delivered = AB_UNLIKELY(poller->kept_count > 0) ? deliver_kept(poller) : 0;
   while (poller->next < poller->count)
     delivered += deliver(poller, &poller->events[poller->next++]);
-  if (AB_UNLIKELY(poller->strays >= AB_POLLER_MAX_STRAYS)) {
-    poller->strays = 0;
-    if (poller->ops->purge) poller->ops->purge(poller);
-  }
+  purge_strays(poller);
   return delivered;
+}
+
+static int grow_kept(ab_poller *poller) {
+  uint32_t capacity = poller->kept_capacity ? 2 * poller->kept_capacity : MIN_CAPACITY;
+  size_t size;
+  if (!ab_mul_size(capacity, sizeof(ab_poller_event), &size)) return AB_ENOMEM;
+  ab_poller_event *kept = ab_realloc(poller->mem, poller->kept, size);
+  if (!kept) return AB_ENOMEM;
+  poller->kept = kept;
+  poller->kept_capacity = capacity;
+  return AB_OK;
+}
+
+/* One event for each descriptor is enough, however often it is reported: what was kept of an older
+ * registration is out of date. */
+static int keep(ab_poller *poller, const ab_poller_event *event) {
+  ab_poller_slot *slot = &poller->slots[(uint32_t)event->token];
+  for (uint32_t i = 0; slot->kept && i < poller->kept_count; i++) {
+    ab_poller_event *before = &poller->kept[i];
+    if ((uint32_t)before->token != (uint32_t)event->token) continue;
+    uint32_t events = before->token == event->token ? before->events : 0;
+    *before = (ab_poller_event){event->token, event->events | events};
+    return AB_OK;
+  }
+  if (poller->kept_count == poller->kept_capacity && grow_kept(poller) != AB_OK) return AB_ENOMEM;
+  poller->kept[poller->kept_count++] = *event;
+  slot->kept = 1;
+  return AB_OK;
+}
+
+int ab_poller_dispatch_roaming(ab_poller *poller) {
+  int err = AB_OK;
+  for (; poller->next < poller->count; poller->next++) {
+    ab_poller_event event = poller->events[poller->next];
+    const ab_poller_slot *slot = &poller->slots[(uint32_t)event.token];
+    if (is_current(slot, event.token) && !slot->watch->roams) {
+      err = keep(poller, &event);
+      if (err != AB_OK) break;
+    } else {
+      deliver(poller, &event);
+    }
+  }
+  purge_strays(poller);
+  return err;
 }
 
 void ab_poller_wakeup(ab_poller *poller) {

@@ -4,6 +4,10 @@
  * fd and a generation, so that an event which was reported for an fd that has meanwhile been
  * closed, and perhaps opened again, is never delivered, and a descriptor that a forked child still
  * holds does no harm.
+ *
+ * A poller belongs to one thread, which waits and dispatches. While that one is kept from it,
+ * another may stand in: what it collects for watches that may be served anywhere (`roams`) it
+ * delivers, the rest is kept for the owner.
  */
 #ifndef AB_IO_POLLER_H
 #define AB_IO_POLLER_H
@@ -25,7 +29,8 @@ typedef struct ab_watch ab_watch;
 struct ab_watch {
   void (*ready)(ab_watch *watch, uint32_t events); /* may add, modify and remove any watch */
   int fd;
-  uint32_t events; /* what is registered; 0 when nothing is */
+  uint32_t events : 31; /* what is registered; 0 when nothing is */
+  uint32_t roams : 1;   /* `ready` may be called by whoever stands in for the poller's owner */
 };
 
 typedef struct ab_poller ab_poller;
@@ -44,8 +49,11 @@ typedef struct ab_poller_ops {
 /* Makes a poller with a wake-up descriptor of its own. Returns NULL when memory or descriptors run
  * out. The descriptors are close-on-exec. */
 ab_poller *ab_poller_init(const ab_mem *mem);
-/* In a forked child this closes the child's copies and leaves the parent's registrations alone. */
+/* In a forked child this closes the child's copies and leaves the parent's registrations alone. Of
+ * several holders the last one ends it. */
 void ab_poller_fini(ab_poller *poller);
+/* One more fini is needed to end the poller. */
+void ab_poller_hold(ab_poller *poller);
 
 /* Registers watch->fd for `events`, or changes what is registered. Survives a number that was
  * closed and reused behind our back. An fd has at most one watch: a second one displaces the first,
@@ -74,8 +82,14 @@ int ab_poller_wait(ab_poller *poller, ab_nsec timeout);
 void ab_poller_lock(ab_poller *poller);
 void ab_poller_unlock(ab_poller *poller);
 
-/* Delivers the collected events to their watches. Returns how many were delivered. */
+/* Delivers the collected events to their watches, those first that were kept for the owner. Returns
+ * how many were delivered. */
 int ab_poller_dispatch(ab_poller *poller);
+
+/* The same for who stands in for the owner: watches that do not roam get their events at the
+ * owner's next dispatch, which its next wait does not hold up. Returns AB_OK, or AB_ENOMEM when one
+ * could not be kept: it and those behind it stay collected. */
+int ab_poller_dispatch_roaming(ab_poller *poller) AB_WARN_UNUSED;
 
 /* Ends a wait in another thread, or the next one, also when a question (a wait of 0) comes before
  * it. Async-signal-safe. Wake-ups are merged. */

@@ -23,11 +23,14 @@
  * asked to purge itself. */
 #define AB_POLLER_MAX_STRAYS 64
 
+#define AB_POLLER_BATCH_MASK (((uint32_t)1 << 30) - 1)
+
 typedef struct ab_poller_slot {
   ab_watch *watch;
   uint32_t generation;
-  uint32_t changed : 31; /* the batch in which the generation changed */
+  uint32_t changed : 30; /* the batch in which the generation changed */
   uint32_t disarmed : 1; /* a one-shot registration that has fired */
+  uint32_t kept : 1;     /* there is an event of this fd among the kept ones */
 } ab_poller_slot;
 
 typedef struct ab_poller_event {
@@ -43,12 +46,16 @@ struct ab_poller {
   pid_t owner;
   volatile uint32_t *fork_page;
 
+  atomic_uint holders;
+
   /* Guarded by the lock. */
   ab_poller_slot *slots;
   uint32_t capacity;
   uint32_t strays;
 
   /* Belong to the one thread that waits and dispatches. */
+  ab_poller_event *kept; /* for the owner, collected by who stood in for it */
+  uint32_t kept_count, kept_capacity;
   uint32_t next, count; /* events[next .. count - 1] are collected but not yet delivered */
   ab_poller_event events[AB_POLLER_BATCH];
   bool woken; /* a wait that only asked has met a wake-up */

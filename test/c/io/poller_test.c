@@ -881,6 +881,107 @@ static void init_survives_the_want_of_descriptors(void) {
   CHECK_INT(0, in_child(init_without_descriptors, NULL));
 }
 
+/* Who stands in for the owner dispatches so. */
+static int stand_in(ab_poller *poller) {
+  ab_poller_wait(poller, 0);
+  ab_poller_lock(poller);
+  int err = ab_poller_dispatch_roaming(poller);
+  ab_poller_unlock(poller);
+  return err;
+}
+
+static void who_stands_in_delivers_to_those_that_roam(void) {
+  ab_poller *poller = make();
+  int own[2], roaming[2];
+  make_pipe(own);
+  make_pipe(roaming);
+  probe p = probe_of(own[0]), q = probe_of(roaming[0]);
+  q.watch.roams = true;
+  CHECK_INT(AB_OK, set(poller, &p, AB_POLL_IN | AB_POLL_EDGE));
+  CHECK_INT(AB_OK, set(poller, &q, AB_POLL_IN | AB_POLL_EDGE));
+  put(own[1]);
+  put(roaming[1]);
+  CHECK_INT(AB_OK, stand_in(poller));
+  put(own[1]); /* a second edge of the same */
+  CHECK_INT(AB_OK, stand_in(poller));
+  CHECK_INT(0, p.calls);
+  CHECK_INT(1, q.calls);
+  /* The owner does not wait, and gets it once. */
+  CHECK_INT(1, ab_poller_wait(poller, LONG));
+  CHECK_INT(1, turn(poller, 0));
+  CHECK_INT(1, p.calls);
+  CHECK_INT(AB_POLL_IN, p.events);
+  CHECK_INT(0, turn(poller, 0));
+  unset(poller, &p, false);
+  unset(poller, &q, false);
+  close_pair(own);
+  close_pair(roaming);
+  ab_poller_fini(poller);
+}
+
+static void a_kept_event_dies_with_its_registration(void) {
+  ab_poller *poller = make();
+  int fds[2], other[2];
+  make_pipe(fds);
+  make_pipe(other);
+  probe p = probe_of(fds[0]), q = probe_of(other[0]);
+  CHECK_INT(AB_OK, set(poller, &p, AB_POLL_IN | AB_POLL_EDGE));
+  CHECK_INT(AB_OK, set(poller, &q, AB_POLL_IN | AB_POLL_EDGE));
+  put(fds[1]);
+  put(other[1]);
+  CHECK_INT(AB_OK, stand_in(poller));
+  unset(poller, &p, true);
+  CHECK_INT(1, turn(poller, 0));
+  CHECK_INT(0, p.calls);
+  /* A new registration looks anew, so that there is nothing to be kept of the old one. */
+  CHECK_INT(AB_OK, set(poller, &p, AB_POLL_IN | AB_POLL_EDGE));
+  CHECK_INT(AB_OK, stand_in(poller));
+  CHECK_INT(AB_OK, set(poller, &p, AB_POLL_IN | AB_POLL_RDHUP | AB_POLL_EDGE));
+  CHECK_INT(AB_OK, stand_in(poller));
+  CHECK_INT(1, turn(poller, 0));
+  CHECK_INT(1, p.calls);
+  unset(poller, &p, false);
+  unset(poller, &q, false);
+  close_pair(fds);
+  close_pair(other);
+  ab_poller_fini(poller);
+}
+
+static void keeping_survives_a_failing_allocator(void) {
+  check_mem mem;
+  check_mem_init(&mem, 0);
+  ab_poller *poller = ab_poller_init(&mem.mem);
+  int fds[2];
+  make_pipe(fds);
+  probe p = probe_of(fds[0]);
+  CHECK_INT(AB_OK, set(poller, &p, AB_POLL_IN | AB_POLL_EDGE));
+  put(fds[1]);
+  mem.fail_at = mem.calls + 1;
+  CHECK_INT(AB_ENOMEM, stand_in(poller));
+  CHECK_INT(0, p.calls);
+  CHECK_INT(1, turn(poller, LONG)); /* it has stayed where it was */
+  CHECK_INT(1, p.calls);
+  unset(poller, &p, false);
+  close_pair(fds);
+  ab_poller_fini(poller);
+  CHECK_INT(0, mem.live);
+}
+
+static void the_last_holder_ends_it(void) {
+  ab_poller *poller = make();
+  int fds[2];
+  make_pipe(fds);
+  probe p = probe_of(fds[0]);
+  ab_poller_hold(poller);
+  ab_poller_fini(poller);
+  CHECK_INT(AB_OK, set(poller, &p, AB_POLL_IN));
+  put(fds[1]);
+  CHECK_INT(1, turn(poller, LONG));
+  unset(poller, &p, false);
+  close_pair(fds);
+  ab_poller_fini(poller);
+}
+
 static void it_has_a_name(void) {
   ab_poller *poller = make();
   CHECK(ab_poller_name(poller)[0] != '\0');
@@ -915,4 +1016,8 @@ CHECK_MAIN(CHECK_CASE(level_reports_until_drained), CHECK_CASE(edge_reports_once
            CHECK_CASE(a_closed_fd_that_is_still_open_does_not_spin),
            CHECK_CASE(init_survives_a_failing_allocator),
            CHECK_CASE(growth_survives_a_failing_allocator),
-           CHECK_CASE(init_survives_the_want_of_descriptors), CHECK_CASE(it_has_a_name))
+           CHECK_CASE(init_survives_the_want_of_descriptors),
+           CHECK_CASE(who_stands_in_delivers_to_those_that_roam),
+           CHECK_CASE(a_kept_event_dies_with_its_registration),
+           CHECK_CASE(keeping_survives_a_failing_allocator), CHECK_CASE(the_last_holder_ends_it),
+           CHECK_CASE(it_has_a_name))

@@ -199,6 +199,21 @@ void ab_loop_detach(ab_loop *loop) {
   loop->client_ctx = NULL;
 }
 
+void ab_loop_set_pulse(ab_loop *loop, ab_pulse *pulse) {
+  loop->pulse = pulse;
+}
+
+/* A fiber runs, or code of somebody else's on the root fiber. */
+static void leave(ab_loop *loop) {
+  if (loop->pulse) ab_pulse_leave(loop->pulse);
+  if (AB_UNLIKELY(loop->watchdog != NULL)) ab_watchdog_begin(loop->watchdog);
+}
+
+static void come_back(ab_loop *loop) {
+  if (loop->pulse) ab_pulse_return(loop->pulse);
+  if (AB_UNLIKELY(loop->watchdog != NULL)) ab_watchdog_end(loop->watchdog);
+}
+
 /* ---- time ---- */
 
 ab_nsec ab__deadline_after(ab_nsec timeout) {
@@ -341,7 +356,7 @@ static void hand_over(ab_loop *loop, VALUE fiber, VALUE carrier) {
   loop->parker = Qnil;
   loop->current = fiber;
   loop->carrier = carrier;
-  if (AB_UNLIKELY(loop->watchdog != NULL)) ab_watchdog_begin(loop->watchdog);
+  leave(loop);
   rb_fiber_transfer(fiber, 0, NULL);
 }
 
@@ -556,9 +571,9 @@ static bool dispatch(ab_loop *loop, VALUE fiber, VALUE carrier, VALUE (*switcher
   loop->current = fiber;
   loop->carrier = carrier;
   loop->dirty = true;
-  if (AB_UNLIKELY(loop->watchdog != NULL)) ab_watchdog_begin(loop->watchdog);
+  leave(loop);
   rb_protect(switcher, fiber, &state);
-  if (AB_UNLIKELY(loop->watchdog != NULL)) ab_watchdog_end(loop->watchdog);
+  come_back(loop);
   /* Fibers may have handed over to others meanwhile. */
   VALUE last = loop->current;
   loop->carrier = loop->current = Qnil;
@@ -674,12 +689,18 @@ typedef struct blocking_wait {
   ab_poller *poller;
   ab_nsec timeout;
   ab_nsec ended; /* 0: it did not begin */
+  ab_pulse *pulse;
 } blocking_wait;
 
+/* From here on it takes as long as it takes until we have the GVL again. */
 static void *wait_without_gvl(void *arg) {
   blocking_wait *wait = arg;
   ab_poller_wait(wait->poller, wait->timeout);
   wait->ended = ab_clock_monotonic();
+  if (wait->pulse) {
+    atomic_store_explicit(&wait->pulse->starved, true, memory_order_relaxed);
+    ab_pulse_leave(wait->pulse);
+  }
   return NULL;
 }
 
@@ -710,7 +731,9 @@ static ab_nsec next_deadline(ab_loop *loop) {
 static void block(ab_loop *loop) {
   ab_nsec deadline = next_deadline(loop), now = ab_clock_monotonic();
   if (deadline != 0 && deadline <= now) return;
-  blocking_wait wait = {loop->poller, deadline == 0 ? AB_POLL_FOREVER : deadline - now, 0};
+  ab_pulse *pulse = loop->pulse;
+  ab_nsec timeout = deadline == 0 ? AB_POLL_FOREVER : deadline - now;
+  blocking_wait wait = {.poller = loop->poller, .timeout = timeout, .pulse = pulse};
   ab_histogram_add(&loop->lag, now - loop->heedless);
   int flags = RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE;
 #ifdef RB_NOGVL_PENDING_INTR_FAIL
@@ -720,6 +743,10 @@ static void block(ab_loop *loop) {
   rb_nogvl(wait_without_gvl, &wait, unblock_wait, loop->poller, flags);
   loop->blocked = AB_RUNNING;
   loop->heedless = wait.ended ? wait.ended : now;
+  if (!pulse) return;
+  atomic_store_explicit(&pulse->starved, false, memory_order_relaxed);
+  ab_pulse_return(pulse);
+  if (loop->client && loop->client->woken) loop->client->woken(loop->client_ctx);
 }
 
 static void deliver_events(ab_loop *loop) {
@@ -765,7 +792,10 @@ static bool turn(ab_loop *loop) {
   ab__fd_prove(loop, loop->now - PROOF_DELAY);
   await_events(loop, busy);
   deliver_events(loop);
+  /* A trap handler may take its time, and other threads may get the GVL. */
+  if (loop->pulse) ab_pulse_leave(loop->pulse);
   rb_thread_check_ints();
+  if (loop->pulse) ab_pulse_return(loop->pulse);
   return true;
 }
 

@@ -12,6 +12,7 @@
 #include "base/histogram.h"
 #include "base/list.h"
 #include "io/poller.h"
+#include "io/pulse.h"
 #include "io/timer.h"
 
 typedef struct ab_loop ab_loop;
@@ -65,6 +66,8 @@ typedef struct ab_loop_client {
   bool (*done)(void *ctx);
   /* True when the loop shall end although fibers are left. */
   bool (*given_up)(void *ctx);
+  /* Called when the loop has waited without the GVL, before it dispatches; may be NULL. */
+  void (*woken)(void *ctx);
 } ab_loop_client;
 
 /* The loop of an Abaca::Scheduler; raises TypeError for anything else, and what the scheduler's
@@ -81,6 +84,11 @@ const ab_histogram *ab_loop_lag(const ab_loop *loop);
 /* At most one client. ctx is borrowed until detach. */
 void ab_loop_attach(ab_loop *loop, const ab_loop_client *client, void *ctx);
 void ab_loop_detach(ab_loop *loop);
+
+/* Has the loop say whether it is there or away, in a fiber or waiting for the GVL. Borrowed; NULL:
+ * no more. Whoever stands in for the loop meanwhile gives the poller back in the client's turn and
+ * when it is `woken`. */
+void ab_loop_set_pulse(ab_loop *loop, ab_pulse *pulse);
 
 /* Runs until nothing is parked, ready or pending and the client is done. Root fiber only. An
  * exception of a trap handler, of Thread#raise, or one that a fiber's end forwards (SystemExit,

@@ -93,6 +93,7 @@ struct ab_loop {
   ab_nsec swept;    /* when waits for closed IOs were last looked for */
   const ab_loop_client *client;
   void *client_ctx;
+  ab_pulse *pulse; /* NULL: nobody stands in for the loop */
   ab_fd_table fds;
   size_t fd_waits;  /* how many fibers wait for an IO: a descriptor, several, or a file's disk */
   ab_list unproven; /* descriptors whose registration is trusted for the moment, oldest first */

@@ -280,7 +280,7 @@ typedef struct keeping {
 
 static VALUE keep(VALUE arg) {
   keeping *k = (keeping *)arg;
-  ab_server_keep(k->server, k->taken);
+  ab_server_keep(&k->server->home, k->taken);
   return Qnil;
 }
 

@@ -10,18 +10,16 @@
 typedef struct handover {
   int fd;
   bool tcp;
-  const char *ahead; /* octets that were read from it already */
-  size_t ahead_len;
+  VALUE ahead; /* a String: octets that were read from it already */
   VALUE io;
 } handover;
 
 static VALUE make_io(VALUE arg) {
   handover *h = (handover *)arg;
   VALUE klass = rb_path2class(h->tcp ? "TCPSocket" : "UNIXSocket");
-  VALUE ahead = h->ahead_len ? rb_str_new(h->ahead, (long)h->ahead_len) : Qnil;
   h->io = rb_funcall(klass, rb_intern("for_fd"), 1, INT2NUM(h->fd));
   h->fd = -1;
-  if (!NIL_P(ahead)) rb_funcall(h->io, rb_intern("ungetbyte"), 1, ahead);
+  if (RSTRING_LEN(h->ahead) > 0) rb_funcall(h->io, rb_intern("ungetbyte"), 1, h->ahead);
   return Qnil;
 }
 
@@ -30,15 +28,22 @@ static VALUE detach(ab_exchange *exchange) {
   exchange = ab_response_wait(exchange, ab_conn_want_sent);
   if (exchange->hijacked) return exchange->io; /* somebody else was faster */
   ab_engine *engine = exchange->server->engine;
-  handover h = {.io = Qnil};
+  /* Made before, since Ruby must not be called with the lock held. */
+  size_t room = ab_conn_input_len(exchange->conn), len;
+  handover h = {.io = Qnil, .ahead = rb_str_new(NULL, (long)room)};
+  const char *ahead;
   h.tcp = ab_listener_family(ab_conn_listener(exchange->conn)) == AB_LISTEN_TCP;
   ab_engine_lock(engine);
-  h.fd = ab_conn_detach(exchange->conn, &h.ahead, &h.ahead_len);
+  h.fd = ab_conn_detach(exchange->conn, &ahead, &len);
+  if (len > room) len = room; /* there is no more: only the application reads */
+  if (len > 0) memcpy(RSTRING_PTR(h.ahead), ahead, len);
   ab_engine_unlock(engine);
+  rb_str_set_len(h.ahead, (long)len);
   exchange->hijacked = exchange->head_sent = true;
   int state = 0;
   rb_protect(make_io, (VALUE)&h, &state);
   if (h.fd >= 0) ab_fd_close(h.fd);
+  RB_GC_GUARD(h.ahead);
   if (state) rb_jump_tag(state);
   exchange->io = h.io;
   return h.io;

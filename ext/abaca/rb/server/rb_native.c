@@ -56,7 +56,18 @@ static VALUE parked(VALUE arg) {
   return Qnil;
 }
 
+/* What it waits for may have to be seen to by another: a deadline, or octets that are here. */
+static void tell_leader(const ab_exchange *exchange) {
+  ab_server *server = exchange->server;
+  if (AB_LIKELY(ab_lead_is(&server->lead, &exchange->runner->seat))) return;
+  ab_engine_lock(server->engine);
+  bool tell = ab_server_must_tell(exchange->runner);
+  ab_engine_unlock(server->engine);
+  if (tell) ab_server_tell_leader(server);
+}
+
 static void wait_for_exchange(ab_exchange *exchange, enum ab_wait_kind kind) {
+  tell_leader(exchange);
   native_wait wait = {.loop = exchange->runner->loop};
   wait.waiter.kind = (uint8_t)kind;
   wait.waiter.object = exchange->env;

@@ -71,7 +71,7 @@ static int queue_chunk(ab_exchange *exchange, VALUE string, size_t len) {
  * or a few more have gathered, which spares most of the system calls of a fast writer. [locked] */
 static void send_soon(ab_exchange *exchange) {
   const ab_runner *runner = exchange->runner;
-  if (runner->host->in_turns && runner->host->can_wait(runner)) {
+  if (ab_server_in_turn(runner) && runner->host->can_wait(runner)) {
     ab_nsec now = ab_clock_monotonic();
     if (now - exchange->flushed < GATHER_TIME && ab_conn_pending(exchange->conn) < GATHER_SIZE &&
         ab_conn_flush_later(exchange->conn)) {
@@ -194,7 +194,7 @@ static void queue_open_head(ab_lines *head) {
   ab_exchange *exchange = head->exchange;
   ab_head_queue(head, "", 0);
   ab_engine_lock(exchange->server->engine);
-  bool later = exchange->runner->host->in_turns && ab_conn_flush_later(exchange->conn);
+  bool later = ab_server_in_turn(exchange->runner) && ab_conn_flush_later(exchange->conn);
   if (!later) ab_conn_flush(exchange->conn);
   ab_engine_unlock(exchange->server->engine);
 }

@@ -22,6 +22,7 @@ static VALUE call_app(VALUE arg) {
   if (exchange->request) {
     exchange->env = ab_env_build(&server->env, exchange->conn, exchange->request);
     exchange->request = NULL;
+    ab_seat_has_read(&exchange->runner->seat);
   }
   ab_exchange_begin(exchange);
   const ab_body *body = ab_conn_body(exchange->conn);
@@ -98,7 +99,9 @@ static bool blame(ab_exchange *exchange) {
     return true;
   }
   if (is_a(exception, ab_error_class("PeerError"))) {
+    ab_engine_lock(exchange->server->engine);
     int error = ab_conn_body_error(exchange->conn);
+    ab_engine_unlock(exchange->server->engine);
     if (error && error != AB_EPEER) ab_response_error(exchange, ab_http1_error_status(error));
     return false;
   }
@@ -193,9 +196,10 @@ ab_taken ab_server_taken(const ab_runner *runner) {
   };
 }
 
-void ab_server_keep(ab_server *server, ab_taken *taken) {
-  taken->env = ab_env_build(&server->env, taken->conn, taken->request);
+void ab_server_keep(ab_runner *runner, ab_taken *taken) {
+  taken->env = ab_env_build(&runner->server->env, taken->conn, taken->request);
   taken->request = NULL;
+  ab_seat_has_read(&runner->seat);
 }
 
 void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exchange) {
@@ -230,11 +234,17 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
   exchange->began = ab_engine_now(server->engine);
   ab_conn_set_app(exchange->conn, exchange);
   /* What has happened since it was taken, in a turn before this one. */
-  if (!taken->request) ab_cancel_note(exchange, ab_conn_news(exchange->conn));
+  if (!taken->request) {
+    ab_engine_lock(server->engine);
+    unsigned news = ab_conn_news(exchange->conn);
+    ab_engine_unlock(server->engine);
+    ab_cancel_note(exchange, news);
+  }
   if (server->access_log) exchange->started = ab_clock_monotonic();
 
   int fatal = 0;
   protected_step(call_app, exchange, &fatal);
+  if (AB_UNLIKELY(exchange->request != NULL)) ab_seat_has_read(&runner->seat);
   if (AB_UNLIKELY(ab_server_forked(server))) leave_child(fatal);
   if (exchange->body_open) protected_step(close_body, exchange, &fatal);
   int told = ab_cancel_end(exchange);
@@ -245,7 +255,9 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
 
   ab_engine_lock(server->engine);
   ab_conn_finish(exchange->conn, how_finished(exchange));
+  bool tell = ab_server_must_tell(runner);
   ab_engine_unlock(server->engine);
+  if (AB_UNLIKELY(tell)) ab_server_tell_leader(server);
   exchange->over = true;
   if (server->access_log) ab_server_quietly(write_access, (VALUE)exchange);
   int state = finished(exchange, fatal);
@@ -268,6 +280,7 @@ void ab_server_refuse(ab_runner *runner, const ab_taken *taken) {
                           .head_request = taken->head_request,
                           .http_1_0 = taken->http_1_0};
   server->counts.modes[runner->host->mode].rejected++;
+  ab_seat_has_read(&runner->seat);
   ab_response_error(&exchange, 503);
   ab_engine_lock(server->engine);
   ab_conn_finish(taken->conn, how_finished(&exchange));

@@ -42,7 +42,7 @@ static void release_borrow(void *ctx, void *owner) {
 }
 
 static void take_released(ab_server *server) {
-  if (!server->released) return;
+  if (!__atomic_load_n(&server->released, __ATOMIC_RELAXED)) return;
   ab_engine_lock(server->engine);
   ab_borrow *borrow = server->released;
   server->released = NULL;
@@ -72,14 +72,22 @@ static void server_mark(void *ptr) {
   }
 }
 
+/* A server that runs is freed only when the process exits: objects are freed in any order then, the
+ * scheduler perhaps first. In a forked child, where nobody knows what the standby was doing when it
+ * was forked, the engine is left as it is. */
+static void free_engine(ab_server *server) {
+  if (server->owner && ab_server_forked(server)) return;
+  if (server->running) {
+    if (server->standby) ab_standby_stop(server->standby);
+    ab_engine_abandon(server->engine);
+  }
+  ab_lead_fini(&server->lead);
+  ab_engine_fini(server->engine);
+}
+
 static void server_free(void *ptr) {
   ab_server *server = ptr;
-  if (server->engine) {
-    /* Only when the process exits: objects are freed in any order then, the scheduler perhaps
-     * first. */
-    if (server->running) ab_engine_abandon(server->engine);
-    ab_engine_fini(server->engine);
-  }
+  if (server->engine) free_engine(server);
   server->engine = NULL;
   for (ab_borrow *borrow = server->released; borrow; borrow = borrow->next) {
     if (borrow->fd >= 0) ab_fd_close(borrow->fd);
@@ -117,6 +125,7 @@ static VALUE server_alloc(VALUE klass) {
   ab_list_init(&server->exchanges);
   server->app = server->log = server->home.thread = Qnil;
   server->home.server = server;
+  ab_seat_init(&server->home.seat);
   server->exchange_class = server->hints_class = Qnil;
   server->input_class = server->rewindable_class = Qnil;
   return self;
@@ -252,6 +261,12 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   server->home.scratch_capacity = server->home.scratch ? SCRATCH_SIZE : 0;
   server->engine = ab_engine_init(&ab_mem_libc, &limits, release_borrow, server);
   if (!server->home.scratch || !server->engine) rb_memerror();
+  if (ab_lead_init(&server->lead, server->engine) != AB_OK) {
+    ab_engine_fini(server->engine);
+    server->engine = NULL;
+    rb_memerror();
+  }
+  server->stalls = ab_stalls_of(options);
   ab_engine_set_half_close(server->engine, half_close_of(option(options, "half_close")),
                            server->cancel_on_disconnect);
   VALUE max_queue = option(options, "max_queue");
@@ -262,9 +277,22 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
 
 /* --- events --- */
 
+/* True when the runner leads. Home always does, unless it is away: who stood in for it stops. */
+static bool leads(ab_runner *runner) {
+  ab_lead *lead = &runner->server->lead;
+  if (AB_LIKELY(ab_lead_held(lead, &runner->seat))) return true;
+  if (runner != &runner->server->home) return false;
+  while (!ab_lead_take(lead, &runner->seat)) rb_thread_schedule();
+  return true;
+}
+
+void ab_server_tell_leader(ab_server *server) {
+  if (server->poller) ab_poller_wakeup(server->poller);
+}
+
 bool ab_server_next(ab_runner *runner) {
   ab_engine *engine = runner->server->engine;
-  for (;;) {
+  while (AB_LIKELY(leads(runner))) {
     unsigned events = 0;
     const ab_request *request = NULL;
     ab_conn *conn = ab_engine_next(engine, runner->host->available(runner), &events, &request);
@@ -272,6 +300,7 @@ bool ab_server_next(ab_runner *runner) {
     if (events & AB_EVENT_REQUEST) {
       runner->next_conn = conn;
       runner->next_request = request;
+      ab_seat_read(&runner->seat);
       return true;
     }
     ab_exchange *exchange = ab_conn_app(conn);
@@ -279,6 +308,7 @@ bool ab_server_next(ab_runner *runner) {
     ab_cancel_note(exchange, events);
     ab_exchange_wake(exchange);
   }
+  return false;
 }
 
 static VALUE dispatch(VALUE arg) {
@@ -310,6 +340,7 @@ static VALUE write_notice(VALUE arg) {
 static bool server_turn(void *ctx, ab_nsec now) {
   ab_server *server = ctx;
   ab_runner *runner = &server->home;
+  leads(runner);
   ab_shutdown_turn(server, now);
   ab_engine_begin_turn(server->engine, now);
   bool batch, more;
@@ -321,11 +352,14 @@ static bool server_turn(void *ctx, ab_nsec now) {
   } while (batch);
   take_released(server);
   for (ab_notice notice; ab_engine_next_notice(server->engine, &notice);) {
+    ab_pulse_leave(&runner->seat.pulse);
     ab_server_quietly(write_notice, (VALUE)(void *[]){server, &notice});
   }
   if (AB_UNLIKELY(server->cancel_retry || !ab_list_empty(&server->cancels))) {
+    ab_pulse_leave(&runner->seat.pulse);
     ab_cancel_run(server, now);
   }
+  leads(runner);
   /* Without a fiber to spare the kernel's queue and its back-pressure have to hold what comes. */
   ab_engine_pause(server->engine, !runner->host->available(runner));
   return more;
@@ -341,8 +375,18 @@ static ab_nsec server_deadline(void *ctx) {
   return earlier(deadline, server->cancel_retry);
 }
 
-static const ab_loop_client server_client = {server_turn, server_deadline, ab_shutdown_done,
-                                             ab_shutdown_given_up};
+/* Others may have turned the engine while home waited for the GVL. */
+static void server_woken(void *ctx) {
+  leads(&((ab_server *)ctx)->home);
+}
+
+static const ab_loop_client server_client = {
+    .turn = server_turn,
+    .deadline = server_deadline,
+    .done = ab_shutdown_done,
+    .given_up = ab_shutdown_given_up,
+    .woken = server_woken,
+};
 
 /* --- methods --- */
 
@@ -451,7 +495,9 @@ static VALUE server_listeners(VALUE self) {
 /* --- running --- */
 
 static VALUE run_loop(VALUE self) {
-  ab_loop_run(ab_server_of(self)->home.loop);
+  ab_server *server = ab_server_of(self);
+  ab_stalls_begin(server);
+  ab_loop_run(server->home.loop);
   return Qnil;
 }
 
@@ -465,14 +511,19 @@ static void begin_run(ab_server *server, const ab_host *host, ab_poller *poller)
   server->home.host = host;
   server->poller = poller;
   server->home.thread = rb_thread_current();
+  while (!ab_lead_take(&server->lead, &server->home.seat)) continue;
   server->running = true;
 }
 
 static void end_run(ab_server *server) {
-  ab_engine_detach(server->engine);
-  take_released(server);
   server->running = false;
   server->poller = NULL;
+  if (ab_server_forked(server)) {
+    ab_engine_abandon(server->engine); /* nobody knows what the standby was doing with it */
+    return;
+  }
+  ab_engine_detach(server->engine);
+  take_released(server);
 }
 
 static void check_not_running(const ab_server *server) {
@@ -484,6 +535,7 @@ static VALUE run_ended(VALUE self) {
   ab_loop_detach(server->home.loop);
   ab_histogram_join(&server->lag, ab_loop_lag(server->home.loop));
   ab_native_end(&server->home);
+  ab_stalls_end(server);
   end_run(server);
   if (server->given_up) ab__loop_close(server->home.loop); /* nobody waits for its fibers */
   return Qnil;

@@ -9,6 +9,7 @@
 #include "base/fork_page.h"
 #include "base/list.h"
 #include "engine/engine.h"
+#include "engine/standby.h"
 #include "rb/server/rb_env.h"
 #include "rb/server/rb_stats.h"
 #include "rb/scheduler/rb_loop.h"
@@ -43,7 +44,8 @@ typedef struct ab_host {
   bool (*interrupt)(struct ab_exchange *exchange, VALUE exception);
   /* Raises the exception in every fiber that waits. */
   void (*interrupt_all)(struct ab_runner *runner, VALUE exception);
-  /* Fibers that can be parked run within the engine's turns: its step ends soon after them. */
+  /* Fibers that can be parked run within the turns of the runner, when it leads: the engine's step
+   * ends soon after them. */
   bool in_turns;
 } ab_host;
 
@@ -65,13 +67,22 @@ typedef struct ab_runner {
   char *scratch; /* response heads are put together here */
   size_t scratch_capacity;
   bool dispatching; /* events are being consumed: a fiber that is done may take the next */
+  ab_seat seat;
 } ab_runner;
+
+/* What is done about fibers that keep their loop. */
+typedef struct ab_stalls {
+  ab_standby_options options;
+} ab_stalls;
 
 typedef struct ab_server {
   VALUE self; /* the Abaca::Engine */
   ab_engine *engine;
-  ab_poller *poller;             /* while it runs, else NULL */
-  ab_runner home;                /* of the thread that called run */
+  ab_poller *poller;   /* while it runs, else NULL */
+  ab_runner home;      /* of the thread that called run; its loop has the poller */
+  ab_lead lead;        /* who turns the engine */
+  ab_standby *standby; /* turns it while home cannot; NULL: nobody does */
+  ab_stalls stalls;
   struct ab_guest *guest;        /* guest only */
   volatile uint32_t *fork_guard; /* of the process that runs it */
   pid_t owner;
@@ -230,8 +241,22 @@ static inline bool ab_server_forked(const ab_server *server) {
 }
 
 /* Takes events of the engine until there is a request: then it stands in the runner's next_conn and
- * next_request. */
+ * next_request. False also when the runner does not lead. */
 bool ab_server_next(ab_runner *runner);
+
+/* [locked] True when the runner's fibers write within a turn of the engine: what they leave for the
+ * end of the step is sent then. */
+static inline bool ab_server_in_turn(const ab_runner *runner) {
+  return runner->host->in_turns && ab_lead_is(&runner->server->lead, &runner->seat);
+}
+/* [locked] Something was done to the engine: true when its leader is another, and has to know. Then
+ * ab_server_tell_leader is to be called, without the lock. */
+static inline bool ab_server_must_tell(const ab_runner *runner) {
+  const ab_server *server = runner->server;
+  return AB_UNLIKELY(!ab_lead_is(&server->lead, &runner->seat)) &&
+         ab_engine_needs_turn(server->engine);
+}
+void ab_server_tell_leader(ab_server *server);
 
 /* Borrowed by the engine until released; keeps `object` alive, closes `fd` when it is not -1. */
 typedef struct ab_borrow {
@@ -259,12 +284,21 @@ bool ab_shutdown_given_up(void *server);
 /* Adds Engine#stop and #halt. */
 void ab_init_shutdown(VALUE cEngine);
 
+/* rb_stalls.c */
+
+/* The settings of an engine about stalls. Raises ArgumentError. */
+ab_stalls ab_stalls_of(VALUE options);
+/* Has a standby watch the loop of home, which is about to run. Raises SystemCallError. */
+void ab_stalls_begin(ab_server *server);
+/* Ends it, if it was begun. In a forked child too. */
+void ab_stalls_end(ab_server *server);
+
 /* rb_serve.c */
 
 /* The request in next_conn and next_request. */
 ab_taken ab_server_taken(const ab_runner *runner);
 /* Builds the env of a request that has to outlive the step. Raises NoMemoryError. */
-void ab_server_keep(ab_server *server, ab_taken *taken);
+void ab_server_keep(ab_runner *runner, ab_taken *taken);
 /* Calls the app for the request, on a fiber of the request's own, and answers. `exchange` is the
  * caller's to look at meanwhile; it is filled in here. Raises only what concerns the process, or
  * kills. */

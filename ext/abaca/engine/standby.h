@@ -1,0 +1,60 @@
+/* The standby: a native thread that watches the threads with a seat (engine/lead.h). When the one
+ * that leads has been away for longer than it may, in the application or waiting for the
+ * interpreter's lock, the standby takes the lead and turns the engine meanwhile: it accepts,
+ * parses, queues, sends what is pending and lets deadlines pass. It takes no requests, and calls
+ * nobody of the application's.
+ *
+ * It sleeps while nobody is away.
+ */
+#ifndef AB_ENGINE_STANDBY_H
+#define AB_ENGINE_STANDBY_H
+
+#include "engine/lead.h"
+
+typedef struct ab_standby ab_standby;
+
+typedef struct ab_standby_options {
+  ab_nsec stall_after;  /* the leader may be away for so long */
+  ab_nsec stall_again;  /* ... while another thread with a seat stalls as well */
+  ab_nsec report_after; /* a stall of this length is told; 0: none is */
+  ab_nsec starve_after; /* so long a thread may wait for the interpreter's lock; 0: for ever */
+} ab_standby_options;
+
+/* What the standby calls, in its own thread, without any lock but those that it says; none may call
+ * back into it or the lead. */
+typedef struct ab_standby_calls {
+  /* The standby leads, and there are requests or events that only the application's side can take:
+   * somebody shall claim the lead. Called again at each look until one has. `seats` says how many
+   * stall. */
+  void (*call)(void *ctx, unsigned stalled);
+  /* A thread with a seat waits for the interpreter's lock for longer than it should. */
+  void (*nudge)(void *ctx);
+  /* The thread has stalled for report_after, and still does. Once for each stall; the lead's lock
+   * is held. */
+  void (*report)(void *ctx, ab_seat *seat, uint64_t beat);
+  /* True when somebody of the application's side is needed for another reason. */
+  bool (*wanted)(void *ctx);
+} ab_standby_calls;
+
+typedef struct ab_standby_stats {
+  uint64_t stalls;   /* times that it took the lead */
+  uint64_t reported; /* stalls that lasted report_after */
+  uint64_t nudges;
+  ab_nsec longest; /* of the stalls that are over */
+} ab_standby_stats;
+
+/* Starts the thread for the seats of `lead`, whose engine is attached to `poller`. Calls that are
+ * NULL are left out. Returns NULL, with errno set, when there is no memory, descriptor or thread.
+ */
+ab_standby *ab_standby_start(ab_lead *lead, ab_poller *poller, const ab_standby_options *options,
+                             const ab_standby_calls *calls, void *ctx);
+/* Ends the thread; it may still lead, and whoever comes then takes the lead from it as ever. Seats
+ * must have no bell of it any more. */
+void ab_standby_stop(ab_standby *standby);
+/* The same in a forked child, where the thread does not exist. */
+void ab_standby_forget(ab_standby *standby);
+
+ab_bell *ab_standby_bell(ab_standby *standby);
+ab_standby_stats ab_standby_get_stats(ab_standby *standby);
+
+#endif

@@ -1,0 +1,50 @@
+/* The pulse of a thread that looks after a poller: whether it is there, or away, in code of
+ * somebody else's or waiting for a lock of somebody else's. Whoever stands in for it
+ * (engine/standby.h) looks at the pulse from time to time, and sleeps while nobody is away; then a
+ * bell wakes it.
+ */
+#ifndef AB_IO_PULSE_H
+#define AB_IO_PULSE_H
+
+#include <stdatomic.h>
+
+#include "base/base.h"
+
+typedef struct ab_bell {
+  _Atomic bool asleep; /* whoever goes away has to ring */
+  int fd;              /* readable when it was rung */
+} ab_bell;
+
+/* Returns AB_OK or AB_ESYS, with errno set. */
+int ab_bell_init(ab_bell *bell) AB_WARN_UNUSED;
+void ab_bell_fini(ab_bell *bell);
+/* Makes the descriptor readable. Async-signal-safe. */
+void ab_bell_ring(ab_bell *bell);
+/* The descriptor is not readable any more. */
+void ab_bell_hush(ab_bell *bell);
+
+typedef struct ab_pulse {
+  _Atomic uint64_t beat; /* odd while it is away; a new number for each time */
+  _Atomic bool starved;  /* it is away because it waits for the interpreter's lock */
+  ab_bell *bell;         /* of whoever watches it; NULL: nobody does */
+} ab_pulse;
+
+/* The thread goes away, or on to something else there. */
+static inline void ab_pulse_leave(ab_pulse *pulse) {
+  uint64_t beat = atomic_load_explicit(&pulse->beat, memory_order_relaxed);
+  if (!pulse->bell) {
+    atomic_store_explicit(&pulse->beat, (beat + 1) | 1, memory_order_relaxed);
+    return;
+  }
+  /* In one order with `asleep`: either we see that the watcher sleeps, or it sees us leave. */
+  atomic_store(&pulse->beat, (beat + 1) | 1);
+  if (AB_UNLIKELY(atomic_load(&pulse->bell->asleep))) ab_bell_ring(pulse->bell);
+}
+
+/* It is there again. Idempotent. */
+static inline void ab_pulse_return(ab_pulse *pulse) {
+  uint64_t beat = atomic_load_explicit(&pulse->beat, memory_order_relaxed);
+  atomic_store_explicit(&pulse->beat, (beat + 1) & ~(uint64_t)1, memory_order_release);
+}
+
+#endif
