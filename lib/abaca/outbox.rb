@@ -16,7 +16,7 @@ module Abaca
   #     out.schedule(TRAILER)
   #     out.write_to(socket)
   #
-  # It needs no server. A server sends an outbox that is a response's body without a copy. What to use when,
+  # It needs no server. Abaca's sends an outbox that is a response's body without a copy. What to use when,
   # with a picture, is in docs/outbox.md.
   #
   # Several fibers and threads may use one outbox: each call finds it whole. Only one at a time can take octets
@@ -27,6 +27,10 @@ module Abaca
     class Busy < Error; end
 
     # @!method initialize(buffer: 4096, high_watermark: 65_536, low_watermark: high_watermark / 4)
+    #   With a block: that fills the outbox, when a server sends it as a response's body, or #each is called. See
+    #   docs/rack.md.
+    #   @yieldparam out [Outbox] itself; what is written is handed on when more than the high watermark is
+    #     pending, by #flush, and at the end
     #   @param buffer [Integer] octets of each piece of memory that takes copies
     #   @param high_watermark [Integer] octets that may be pending before #wait_writable waits
     #   @param low_watermark [Integer] octets that may still be pending when it goes on
@@ -130,6 +134,13 @@ module Abaca
     #     have no effect. Anything else gets a String at a time
     #   @return [Integer] octets written
     #   @raise [SystemCallError, IOError] what the IO raises; EOFError when a file has become shorter
+    #   @raise [Busy]
+
+    # @!method each
+    #   Yields what is pending, slice by slice, as Strings of the caller's own; files in pieces of 64 KiB. With a
+    #   block given to .new, that is called once, and what it writes is yielded as it goes; then the outbox is closed.
+    #   @yieldparam octets [String] binary or ASCII
+    #   @return [self, Enumerator]
     #   @raise [Busy]
 
     # @!method drain

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "etc"
 require "json"
 require_relative "../cli/command"
 
@@ -16,7 +17,7 @@ class ExamplesTest < Minitest::Test
   def test_every_example_is_tested
     names = Dir.children("#{ROOT}/examples").select { |name| File.directory?("#{ROOT}/examples/#{name}") }
 
-    assert_equal %w[fanout hello roda sinatra], names.sort
+    assert_equal %w[export fanout hello roda sinatra], names.sort
   end
 
   def test_hello
@@ -42,6 +43,40 @@ class ExamplesTest < Minitest::Test
     assert_includes 300..600, data["total"]
     # No call waited for another one's end.
     assert_operator data["calls"].map { |call| call["from"] }.max, :<, data["calls"].map { |call| call["to"] }.min
+  end
+
+  # The octets of the process that are in memory.
+  def memory(server) = File.read("/proc/#{server.pid}/statm").split[1].to_i * Etc.sysconf(Etc::SC_PAGESIZE)
+
+  # Reads an export; returns how many lines it has, and the last one.
+  def export(server, rows)
+    lines = 0
+    rest = +""
+    Net::HTTP.start("127.0.0.1", server.port) do |http|
+      http.request_get("/export.csv?rows=#{rows}") do |response|
+        response.read_body do |piece|
+          lines += piece.count("\n")
+          rest = (rest + piece).then { |text| text[-200..] || text }
+        end
+      end
+    end
+    [lines, rest.lines.last]
+  end
+
+  def test_export_of_a_million_lines_in_constant_memory
+    server = example("export")
+    assert_equal [11, "10,Chicory,791.90,yes\n"], export(server, 10)
+    export(server, 50_000)
+    before = memory(server)
+    most = 0
+    watching = true
+    watcher = Thread.new { (most = [most, memory(server)].max) && sleep(0.02) while watching }
+    assert_equal [1_000_001, "1000000,Abelia,0.00,yes\n"], export(server, 1_000_000)
+    watching = false
+    watcher.join
+    assert_operator most, :>, 0
+    assert_operator most - before, :<, 8 << 20
+    assert_equal "404", server.get("/none").code
   end
 
   def test_sinatra

@@ -235,6 +235,8 @@ int ab_conn_duplicate(const ab_conn *conn);
 int ab_conn_write(ab_conn *conn, const char *ptr, size_t len) AB_WARN_UNUSED;
 int ab_conn_borrow(ab_conn *conn, const char *ptr, size_t len, void *owner) AB_WARN_UNUSED;
 int ab_conn_file(ab_conn *conn, int fd, uint64_t offset, uint64_t len, void *owner) AB_WARN_UNUSED;
+/* [locked] Queues all that is pending in another outbox, without a copy: see ab_outbox_move. */
+int ab_conn_move(ab_conn *conn, ab_outbox *from, ab_outbox_adopt adopt, void *ctx) AB_WARN_UNUSED;
 /* [locked] Sends octets at once, behind what is pending, and keeps nothing of them. Returns how
  * many the socket has taken, from the first one on; the caller queues the rest. 0 also when the
  * peer has gone. */

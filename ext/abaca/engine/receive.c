@@ -3,7 +3,6 @@
  *
  * Nothing is received that nobody has asked for, beyond a window: so the socket fills up, and TCP
  * slows a fast client down to the application's pace. */
-#include <fcntl.h>
 #include <string.h>
 
 #include "engine/conn.h"
@@ -24,7 +23,8 @@ int ab_conn_body_error(const ab_conn *conn) {
 }
 
 int ab_conn_duplicate(const ab_conn *conn) {
-  return conn->watch.fd < 0 ? -1 : fcntl(conn->watch.fd, F_DUPFD_CLOEXEC, 0);
+  int fd = conn->watch.fd < 0 ? -1 : ab_fd_duplicate(conn->watch.fd);
+  return fd < 0 ? -1 : fd;
 }
 
 void ab__conn_tell_body(ab_conn *conn, int error) {

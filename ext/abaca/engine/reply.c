@@ -104,6 +104,11 @@ int ab_conn_file(ab_conn *conn, int fd, uint64_t offset, uint64_t len, void *own
   return err ? err : ab_outbox_file(conn->out, fd, offset, len, owner);
 }
 
+int ab_conn_move(ab_conn *conn, ab_outbox *from, ab_outbox_adopt adopt, void *ctx) {
+  int err = writable(conn);
+  return err ? err : ab_outbox_move(from, conn->out, adopt, ctx);
+}
+
 size_t ab_conn_send(ab_conn *conn, const struct iovec *iov, int count) {
   if (conn->out) ab__conn_flush(conn);
   if (conn->out || conn->blocked || conn->state == AB_CONN_DEAD) return 0;

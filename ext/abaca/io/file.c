@@ -25,3 +25,8 @@ int ab_file_open(const char *path, uint64_t *size) {
   errno = EINVAL;
   return AB_ESYS;
 }
+
+int ab_fd_duplicate(int fd) {
+  int other = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  return other < 0 ? AB_ESYS : other;
+}

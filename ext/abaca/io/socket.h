@@ -32,6 +32,8 @@ void ab_sock_shutdown(int fd);
 /* Closes so that the peer gets a reset, for a peer that does not deserve better. */
 void ab_sock_reset(int fd);
 void ab_fd_close(int fd);
+/* Another descriptor of the same file or socket; AB_ESYS with errno when there is none. */
+int ab_fd_duplicate(int fd);
 /* Opens a regular file for reading. Returns the fd and sets *size; AB_ESYS with errno otherwise
  * (EINVAL: it is no regular file). */
 int ab_file_open(const char *path, uint64_t *size);

@@ -595,6 +595,57 @@ static void octets_for_a_peer_that_has_gone(void) {
   fixture_fini(&fx);
 }
 
+static void count_release(void *ctx, void *owner) {
+  CHECK(owner != NULL);
+  ++*(int *)ctx;
+}
+
+static void *adopt_for(void *ctx, ab_outbox_slice *slice) {
+  fixture *fx = ctx;
+  CHECK(slice->ptr != NULL);
+  fx->borrowed++;
+  return fx;
+}
+
+/* What was queued elsewhere goes behind what is pending, as it is; nothing goes to who has gone. */
+static void octets_that_move_from_another_outbox(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int released = 0;
+  ab_outbox_pool *pool = ab_outbox_pool_init(&fx.mem.mem, count_release, &released, 1, 1);
+  ab_outbox *outbox = ab_outbox_init(pool);
+  int client = client_open(&fx);
+  client_send(client, GET("/a"));
+  fixture_run(&fx);
+  ab_conn *conn = fx.held[0];
+  CHECK_INT(AB_OK, ab_outbox_write(outbox, "copied ", 7));
+  CHECK_INT(AB_OK, ab_outbox_borrow(outbox, "lent", 4, &fx));
+  ab_engine_lock(fx.engine);
+  CHECK_INT(AB_OK, ab_conn_write(conn, "before ", 7));
+  CHECK_INT(AB_OK, ab_conn_move(conn, outbox, adopt_for, &fx));
+  CHECK_INT(18, ab_conn_pending(conn));
+  ab_conn_flush(conn);
+  ab_engine_unlock(fx.engine);
+  CHECK_INT(0, ab_outbox_pending(outbox));
+  CHECK_OCTETS("before copied lent", client_read(client, NULL), 18);
+  CHECK_INT(1, released);
+  CHECK_INT(1, fx.released);
+
+  CHECK_INT(AB_OK, ab_outbox_write(outbox, "kept", 4));
+  ab_engine_lock(fx.engine);
+  close(client);
+  ab_conn_look(conn);
+  CHECK(ab_conn_gone(conn));
+  CHECK_INT(AB_EPEER, ab_conn_move(conn, outbox, adopt_for, &fx));
+  ab_engine_unlock(fx.engine);
+  CHECK_INT(4, ab_outbox_pending(outbox));
+  ab_outbox_fini(outbox);
+  ab_outbox_pool_fini(pool);
+  answer_held(&fx, 0, "x");
+  fixture_fini(&fx);
+}
+
 static void large_answers_arrive_whole(void) {
   fixture fx;
   fixture_init(&fx);
@@ -689,7 +740,8 @@ CHECK_MAIN(CHECK_CASE(connection_is_small), CHECK_CASE(keep_alive),
            CHECK_CASE(expected_body_is_malformed), CHECK_CASE(expected_body_breaks_off),
            CHECK_CASE(back_pressure), CHECK_CASE(room_follows_without_a_flush),
            CHECK_CASE(octets_that_are_sent_and_not_kept),
-           CHECK_CASE(octets_for_a_peer_that_has_gone), CHECK_CASE(large_answers_arrive_whole),
+           CHECK_CASE(octets_for_a_peer_that_has_gone),
+           CHECK_CASE(octets_that_move_from_another_outbox), CHECK_CASE(large_answers_arrive_whole),
            CHECK_CASE(file_that_shrank_breaks_off),
            CHECK_CASE(pipelining_without_reading_is_held_back),
            CHECK_CASE(pipelining_is_read_ahead_within_a_bound))

@@ -1,4 +1,5 @@
 /* Which files may be sent as they are, by their path alone. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,5 +66,21 @@ static void leaves_nothing_open(void) {
   CHECK_INT(before, open_files());
 }
 
+static void another_descriptor(void) {
+  uint64_t size;
+  make("content");
+  int fd = ab_file_open(path, &size), other = ab_fd_duplicate(fd);
+  close(fd);
+  char text[8];
+  CHECK(other >= 0 && other != fd);
+  CHECK(fcntl(other, F_GETFD) & FD_CLOEXEC);
+  CHECK_INT(7, read(other, text, sizeof(text)));
+  close(other);
+  CHECK_INT(AB_ESYS, ab_fd_duplicate(other));
+  CHECK_INT(EBADF, errno);
+  unlink(path);
+}
+
 CHECK_MAIN(CHECK_CASE(opens_a_file_with_its_size), CHECK_CASE(opens_an_empty_file),
-           CHECK_CASE(refuses_what_has_no_size), CHECK_CASE(leaves_nothing_open))
+           CHECK_CASE(refuses_what_has_no_size), CHECK_CASE(leaves_nothing_open),
+           CHECK_CASE(another_descriptor))

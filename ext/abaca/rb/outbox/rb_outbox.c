@@ -29,10 +29,8 @@ void ab__box_raise_uninitialized(void) {
   rb_raise(rb_eRuntimeError, "the outbox has not been initialized");
 }
 
-NORETURN(static void raise_busy(const char *what));
-
-static void raise_busy(const char *what) {
-  rb_raise(rb_path2class("Abaca::Outbox::Busy"), "%s", what);
+void ab__box_raise_busy(void) {
+  rb_raise(rb_path2class("Abaca::Outbox::Busy"), "somebody else takes octets out of the outbox");
 }
 
 /* --- memory --- */
@@ -66,6 +64,8 @@ static void mark_callbacks(const ab_list *list) {
 
 static void box_mark(void *ptr) {
   ab_box *box = ptr;
+  rb_gc_mark(box->block);
+  rb_gc_mark(box->taker_arg);
   rb_gc_mark(box->waiters);
   rb_gc_mark(box->scratch);
   rb_gc_mark(box->reused);
@@ -111,13 +111,17 @@ static const rb_data_type_t box_type = {"Abaca::Outbox",
                                         NULL,
                                         RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED};
 
+bool ab_box_is(VALUE object) {
+  return rb_typeddata_is_kind_of(object, &box_type);
+}
+
 static VALUE box_alloc(VALUE klass) {
   ab_box *box;
   VALUE self = TypedData_Make_Struct(klass, ab_box, &box_type, box);
   ab_list_init(&box->waiting);
   ab_list_init(&box->due);
   ab_list_init(&box->spare);
-  box->waiters = box->scratch = box->reused = Qnil;
+  box->block = box->taker_arg = box->waiters = box->scratch = box->reused = Qnil;
   return self;
 }
 
@@ -134,7 +138,8 @@ static uint64_t octets_option(VALUE value, uint64_t usual, uint64_t least, uint6
   return (uint64_t)number;
 }
 
-/* @!method initialize(buffer: 4096, high_watermark: 65536, low_watermark: high_watermark / 4) */
+/* @!method initialize(buffer: 4096, high_watermark: 65536, low_watermark: high_watermark / 4,
+ * &block) */
 static VALUE box_initialize(int argc, VALUE *argv, VALUE self) {
   VALUE options, values[3];
   ab_box *box = RTYPEDDATA_DATA(self);
@@ -157,6 +162,7 @@ static VALUE box_initialize(int argc, VALUE *argv, VALUE self) {
   box->low = low;
   box->queue = ab_outbox_init(box->pool);
   if (!box->queue) rb_memerror();
+  if (rb_block_given_p()) RB_OBJ_WRITE(self, &box->block, rb_block_proc());
   return self;
 }
 
@@ -252,6 +258,7 @@ static VALUE leave_queue(VALUE arg) {
 
 static VALUE box_wait_writable(VALUE self) {
   ab_box *box = ab__box(self);
+  if (box->taker && ab_outbox_pending(box->queue) > box->high) ab__box_hand_over(self, box);
   if (ab_outbox_pending(box->queue) <= box->high) {
     return ab_outbox_closed(box->queue) ? Qfalse : Qtrue;
   }
@@ -311,6 +318,7 @@ static VALUE box_flush(VALUE self) {
   } else {
     flush_without_block(box);
   }
+  if (box->taker) ab__box_hand_over(self, box);
   ab__box_moved_on(self, box);
   return self;
 }
@@ -318,7 +326,7 @@ static VALUE box_flush(VALUE self) {
 /* --- the ways out --- */
 
 void ab__box_take(ab_box *box) {
-  if (box->taken) raise_busy("somebody else takes octets out of the outbox");
+  ab__box_check_free(box);
   box->taken = true;
 }
 
@@ -344,13 +352,13 @@ static VALUE box_shift(VALUE self, VALUE count) {
     rb_raise(rb_eArgError, "cannot shift %" PRIsVALUE " of %llu octets", count,
              (unsigned long long)pending);
   }
-  if (box->taken) raise_busy("somebody else takes octets out of the outbox");
+  ab__box_check_free(box);
   ab__box_shift(self, box, (uint64_t)FIX2LONG(count));
   return self;
 }
 
 uint64_t ab__box_drain(VALUE self, ab_box *box) {
-  if (box->lent) raise_busy("a thread is writing the octets of the outbox");
+  if (box->lent) ab__box_raise_busy();
   box->drains++;
   uint64_t dropped = ab_outbox_drain(box->queue);
   ab__box_moved_on(self, box);
@@ -393,4 +401,5 @@ void ab_init_outbox(VALUE mAbaca) {
   ab__init_outbox_write(cOutbox);
   ab__init_outbox_take(cOutbox);
   ab__init_outbox_io(cOutbox);
+  ab__init_outbox_body(cOutbox);
 }

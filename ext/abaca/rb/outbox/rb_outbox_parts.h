@@ -27,6 +27,9 @@ typedef struct ab_box {
   ab_list waiting;    /* ab_box_callback, in the order of their marks */
   ab_list due;        /* those whose mark has fired */
   ab_list spare;
+  VALUE block;        /* that will fill it; Qnil when there is none, or it has been called */
+  ab_box_taker taker; /* of ab_box_fill, or NULL */
+  VALUE taker_arg;
   VALUE waiters; /* an Array of the Queues of those in wait_writable, or Qnil */
   VALUE scratch; /* the String of write_gen, while nobody has it; or Qnil */
   VALUE reused;  /* the Array of serialize, or Qnil */
@@ -38,6 +41,7 @@ typedef struct ab_box {
 /* rb_outbox.c */
 
 NORETURN(void ab__box_raise(int error));
+NORETURN(void ab__box_raise_busy(void));
 NORETURN(void ab__box_raise_uninitialized(void));
 
 /* Every object of the class and its subclasses comes from our allocator. */
@@ -56,6 +60,10 @@ static inline ab_box *ab__box_to_change(VALUE self) {
 /* Octets have gone, or the outbox was closed: flush callbacks that are due are called, waiters
  * wake. Raises what they raise; callbacks that were not called yet stay. */
 void ab__box_moved_on(VALUE self, ab_box *box);
+/* Raises Busy when somebody takes octets out. */
+static inline void ab__box_check_free(const ab_box *box) {
+  if (RB_UNLIKELY(box->taken)) ab__box_raise_busy();
+}
 /* Begins to take octets out. Raises Busy when somebody does already. */
 void ab__box_take(ab_box *box);
 /* Ends that; for rb_ensure. */
@@ -64,6 +72,18 @@ VALUE ab__box_release(VALUE self);
 void ab__box_shift(VALUE self, ab_box *box, uint64_t len);
 /* Drops what is pending; returns how many octets it was. Raises Busy during a system call. */
 uint64_t ab__box_drain(VALUE self, ab_box *box);
+
+/* rb_outbox_body.c */
+
+/* Lets box->taker take what is pending. May wait, and raise. */
+void ab__box_hand_over(VALUE self, ab_box *box);
+
+/* Octets have been queued. */
+static inline void ab__box_queued(VALUE self, ab_box *box) {
+  if (RB_UNLIKELY(box->taker != NULL) && ab_outbox_pending(box->queue) > box->high) {
+    ab__box_hand_over(self, box);
+  }
+}
 
 /* rb_outbox_take.c */
 
@@ -78,5 +98,6 @@ int ab__box_file(const ab_outbox_slice *slice);
 void ab__init_outbox_write(VALUE cOutbox);
 void ab__init_outbox_take(VALUE cOutbox);
 void ab__init_outbox_io(VALUE cOutbox);
+void ab__init_outbox_body(VALUE cOutbox);
 
 #endif

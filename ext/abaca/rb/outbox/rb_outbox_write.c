@@ -13,9 +13,10 @@
 /* A larger buffer of write_gen is not kept for the next one. */
 #define SCRATCH_MAX 65536
 
-static inline void put(ab_box *box, const char *octets, size_t len) {
+static inline void put(VALUE self, ab_box *box, const char *octets, size_t len) {
   int error = ab_outbox_write(box->queue, octets, len);
   if (RB_UNLIKELY(error)) ab__box_raise(error);
+  ab__box_queued(self, box);
 }
 
 /* --- strings --- */
@@ -23,7 +24,7 @@ static inline void put(ab_box *box, const char *octets, size_t len) {
 static VALUE box_append(VALUE self, VALUE string) {
   ab_box *box = ab__box_to_change(self);
   if (RB_UNLIKELY(!RB_TYPE_P(string, T_STRING))) string = rb_obj_as_string(string);
-  put(box, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
+  put(self, box, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
   RB_GC_GUARD(string);
   return self;
 }
@@ -61,12 +62,12 @@ static VALUE box_write(int argc, VALUE *argv, VALUE self) {
   VALUE string = argv[0];
   StringValue(string);
   if (RB_LIKELY(argc == 1)) {
-    put(box, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
+    put(self, box, RSTRING_PTR(string), (size_t)RSTRING_LEN(string));
     RB_GC_GUARD(string);
     return LONG2FIX(RSTRING_LEN(string));
   }
   part chosen = part_of_string(string, argc, argv);
-  put(box, RSTRING_PTR(string) + chosen.offset, (size_t)chosen.len);
+  put(self, box, RSTRING_PTR(string) + chosen.offset, (size_t)chosen.len);
   RB_GC_GUARD(string);
   return ULL2NUM(chosen.len);
 }
@@ -78,7 +79,7 @@ static VALUE box_schedule(int argc, VALUE *argv, VALUE self) {
   StringValue(string);
   part chosen = part_of_string(string, argc, argv);
   if (chosen.len < BORROW_MIN) {
-    put(box, RSTRING_PTR(string) + chosen.offset, (size_t)chosen.len);
+    put(self, box, RSTRING_PTR(string) + chosen.offset, (size_t)chosen.len);
     RB_GC_GUARD(string);
     return ULL2NUM(chosen.len);
   }
@@ -90,6 +91,7 @@ static VALUE box_schedule(int argc, VALUE *argv, VALUE self) {
   if (error) ab__box_raise(error);
   RB_OBJ_WRITTEN(self, Qundef, owner);
   RB_GC_GUARD(owner);
+  ab__box_queued(self, box);
   return ULL2NUM(chosen.len);
 }
 
@@ -112,6 +114,7 @@ static VALUE box_schedule_file(int argc, VALUE *argv, VALUE self) {
   if (error) ab__box_raise(error);
   RB_OBJ_WRITTEN(self, Qundef, io);
   RB_GC_GUARD(io);
+  ab__box_queued(self, box);
   return ULL2NUM(chosen.len);
 }
 
@@ -145,7 +148,7 @@ static VALUE box_write_gen(VALUE self, VALUE length) {
   if (made > len) {
     rb_raise(rb_eArgError, "the block has made %ld octets in place of %lld at most", made, len);
   }
-  put(box, RSTRING_PTR(buffer), (size_t)made);
+  put(self, box, RSTRING_PTR(buffer), (size_t)made);
   keep_scratch(self, box, buffer, len);
   RB_GC_GUARD(buffer);
   return LONG2NUM(made);
@@ -182,7 +185,7 @@ static inline VALUE put_number(VALUE self, uint64_t number, unsigned octets, boo
   for (unsigned i = 0; i < octets; i++) {
     wire[big ? octets - 1 - i : i] = (char)(number >> (8 * i));
   }
-  put(box, wire, octets);
+  put(self, box, wire, octets);
   return self;
 }
 

@@ -62,8 +62,23 @@ void ab_body_write(ab_lines *head, VALUE headers, VALUE body);
  * argument may be no more, if another fiber than the request's has waited. Raises PeerError, and
  * IOError when the request has ended meanwhile. */
 ab_exchange *ab_response_wait(ab_exchange *exchange, bool (*pending)(ab_conn *conn));
+/* What the writers of bodies share. The head of a body whose content follows piece by piece: it
+ * leaves with the first of them, or when the fiber parks before. */
+void ab_body_begin(ab_lines *head);
+/* [locked] A piece has been queued, and leaves at once, unless the one before has just left. */
+void ab_body_soon(ab_exchange *exchange);
+/* The content is complete, as far as the app is concerned. */
+void ab_body_end(ab_lines *head);
+/* A body that produces content as it goes may read the request's, and cannot ask for that behind
+ * the head. */
+void ab_body_ask_for_input(ab_exchange *exchange);
 /* Raises what an error of ab_conn_write means. */
 NORETURN(void ab_response_raise(int error));
+
+/* rb_response_outbox.c */
+
+/* Writes head and content of a body that is an Abaca::Outbox; the fields have been put. */
+void ab_body_write_outbox(ab_lines *head, VALUE outbox);
 
 /* rb_hijack.c */
 

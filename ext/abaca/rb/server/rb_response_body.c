@@ -1,6 +1,7 @@
 /* The content of a response, from a body of any kind (Rack SPEC, "The Body"): queueing it, waiting
  * for a slow client, and ending it. */
 #include "http1/write.h"
+#include "rb/outbox/rb_outbox.h"
 #include "rb/server/rb_response.h"
 
 /* Pieces that follow each other within this time go out together ... */
@@ -67,9 +68,9 @@ static int queue_chunk(ab_exchange *exchange, VALUE string, size_t len) {
   return error ? error : ab_conn_write(exchange->conn, "\r\n", 2);
 }
 
-/* A piece leaves at once, unless the one before has just left: then it waits until the fiber parks
- * or a few more have gathered, which spares most of the system calls of a fast writer. [locked] */
-static void send_soon(ab_exchange *exchange) {
+/* It waits until the fiber parks or a few more have gathered, which spares most of the system calls
+ * of a fast writer. */
+void ab_body_soon(ab_exchange *exchange) {
   const ab_runner *runner = exchange->runner;
   if (ab_server_in_turn(runner) && runner->host->can_wait(runner)) {
     ab_nsec now = ab_clock_monotonic();
@@ -136,7 +137,7 @@ void ab_response_content(ab_exchange *exchange, VALUE string) {
   int error = now                 ? send_now(exchange, octets, len)
               : exchange->chunked ? queue_chunk(exchange, octets, len)
                                   : queue_octets(exchange, octets, len);
-  if (!error && !now) send_soon(exchange);
+  if (!error && !now) ab_body_soon(exchange);
   /* Behind a rest nothing is queued, so that the next piece need not be copied. */
   bool (*pending)(ab_conn *) = now ? ab_conn_want_sent : ab_conn_want_room;
   bool wait = !error && pending(exchange->conn), gone = ab_conn_gone(exchange->conn);
@@ -171,8 +172,7 @@ static void end_chunks(ab_lines *head) {
   if (error) ab_response_raise(error);
 }
 
-/* The content is complete, as far as the app is concerned. */
-static void end_content(ab_lines *head) {
+void ab_body_end(ab_lines *head) {
   ab_exchange *exchange = head->exchange;
   if (exchange->no_content) {
     exchange->complete = true;
@@ -188,9 +188,7 @@ static void end_content(ab_lines *head) {
 
 /* --- bodies --- */
 
-/* The head of a body whose content follows piece by piece. It leaves with the first of them, or
- * when the fiber parks before. */
-static void queue_open_head(ab_lines *head) {
+void ab_body_begin(ab_lines *head) {
   ab_exchange *exchange = head->exchange;
   ab_head_queue(head, "", 0);
   ab_engine_lock(exchange->server->engine);
@@ -225,7 +223,7 @@ static void write_array(ab_lines *head, VALUE headers, VALUE body) {
   }
   ab_head_queue(head, "", 0);
   for (long i = 0; i < RARRAY_LEN(body); i++) ab_response_content(exchange, RARRAY_AREF(body, i));
-  end_content(head);
+  ab_body_end(head);
 }
 
 /* The body may keep the block and call it when `each` has returned, or the request is over. */
@@ -238,14 +236,14 @@ static VALUE each_part(RB_BLOCK_CALL_FUNC_ARGLIST(part, handle)) {
 
 /* Behind the head: each piece goes out as soon as the body yields it. */
 static void enumerate(ab_lines *head, VALUE body) {
-  queue_open_head(head);
+  ab_body_begin(head);
   ab_exchange *exchange = head->exchange;
   if (!exchange->no_content) {
     exchange->yields = true;
     rb_block_call(body, rb_intern("each"), 0, NULL, each_part, exchange->handle);
     exchange->yields = false;
   }
-  end_content(head);
+  ab_body_end(head);
 }
 
 /* A file is sent by the kernel. Returns false when it cannot be opened, or is not what is to be
@@ -283,13 +281,11 @@ static bool write_file(ab_lines *head, VALUE headers, VALUE body) {
     exchange->body_sent = len;
     exchange->body_left -= len;
   }
-  end_content(head);
+  ab_body_end(head);
   return true;
 }
 
-/* A body that produces content as it goes may read the request's, and cannot ask for that behind
- * the head. */
-static void ask_for_input(ab_exchange *exchange) {
+void ab_body_ask_for_input(ab_exchange *exchange) {
   if (exchange->status >= 300 || exchange->no_content) return;
   ab_engine_lock(exchange->server->engine);
   ab_conn_continue(exchange->conn);
@@ -299,7 +295,7 @@ static void ask_for_input(ab_exchange *exchange) {
 static void write_each(ab_lines *head, VALUE headers, VALUE body) {
   ab_head_put(head, headers);
   ab_head_put_framing(head, UINT64_MAX);
-  ask_for_input(head->exchange);
+  ab_body_ask_for_input(head->exchange);
   enumerate(head, body);
 }
 
@@ -309,8 +305,8 @@ static void write_call(ab_lines *head, VALUE headers, VALUE callable) {
   ab_exchange *exchange = head->exchange;
   ab_head_put(head, headers);
   ab_head_put_framing(head, UINT64_MAX);
-  ask_for_input(exchange);
-  queue_open_head(head);
+  ab_body_ask_for_input(exchange);
+  ab_body_begin(head);
   if (!exchange->no_content) {
     VALUE argv[] = {exchange->handle, rb_hash_aref(exchange->env, rb_str_new_cstr("rack.input"))};
     VALUE stream = rb_class_new_instance(2, argv, ab_error_class("Stream"));
@@ -325,7 +321,7 @@ static void write_call(ab_lines *head, VALUE headers, VALUE callable) {
     }
     exchange->streams = false;
   }
-  end_content(head);
+  ab_body_end(head);
 }
 
 static void write_object(ab_lines *head, VALUE headers, VALUE body) {
@@ -357,6 +353,8 @@ void ab_body_write(ab_lines *head, VALUE headers, VALUE body) {
     write_call(head, headers, head->hijack);
   } else if (RB_TYPE_P(body, T_ARRAY)) {
     write_array(head, Qnil, body);
+  } else if (ab_box_is(body)) {
+    ab_body_write_outbox(head, body);
   } else {
     write_object(head, headers, body);
   }

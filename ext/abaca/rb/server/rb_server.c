@@ -186,6 +186,7 @@ static VALUE env_template(VALUE options) {
   set_if_given(env, "rack.multithread", Qtrue);
   set_if_given(env, "rack.multiprocess", RTEST(option(options, "multiprocess")) ? Qtrue : Qfalse);
   set_if_given(env, "rack.run_once", Qfalse);
+  set_if_given(env, "abaca.outbox", rb_path2class("Abaca::Outbox"));
   return env;
 }
 
