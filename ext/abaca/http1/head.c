@@ -226,6 +226,8 @@ static uint8_t field_id(const char *name, size_t len) {
     return spells(name, "content-type", 12) ? AB_FIELD_CONTENT_TYPE : AB_FIELD_OTHER;
   case 14:
     return spells(name, "content-length", 14) ? AB_FIELD_CONTENT_LENGTH : AB_FIELD_OTHER;
+  case 15:
+    return spells(name, "x-request-start", 15) ? AB_FIELD_REQUEST_START : AB_FIELD_OTHER;
   case 17:
     return spells(name, "transfer-encoding", 17) ? AB_FIELD_TRANSFER_ENCODING : AB_FIELD_OTHER;
   default:

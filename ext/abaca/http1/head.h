@@ -21,7 +21,8 @@ enum ab_field_id {
   AB_FIELD_TRANSFER_ENCODING,
   AB_FIELD_EXPECT,
   AB_FIELD_UPGRADE,
-  AB_FIELD_COOKIE
+  AB_FIELD_COOKIE,
+  AB_FIELD_REQUEST_START /* X-Request-Start */
 };
 
 typedef struct ab_field {

@@ -1,5 +1,5 @@
 /* The clocks of the process, read by the engine and the loop and passed down as arguments.
- * Both come from the vDSO: no system call. */
+ * They come from the vDSO: no system call. */
 #include <time.h>
 
 #include "io/timer.h"
@@ -14,4 +14,11 @@ int64_t ab_clock_unix(void) {
   struct timespec ts;
   clock_gettime(CLOCK_REALTIME_COARSE, &ts);
   return ts.tv_sec;
+}
+
+ab_nsec ab_clock_unix_nsec(void) {
+  struct timespec ts;
+  clock_gettime(CLOCK_REALTIME, &ts);
+  if (ts.tv_sec < 0) return 0;
+  return (ab_nsec)ts.tv_sec * AB_NSEC_PER_SEC + (ab_nsec)ts.tv_nsec;
 }

@@ -94,5 +94,7 @@ ab_wheel_node *ab_wheel_due(ab_wheel *wheel, ab_nsec now);
 ab_nsec ab_clock_monotonic(void);
 /* CLOCK_REALTIME_COARSE, in seconds since 1970. */
 int64_t ab_clock_unix(void);
+/* The same in nanoseconds; 0 before 1970. */
+ab_nsec ab_clock_unix_nsec(void);
 
 #endif

@@ -44,6 +44,7 @@ static void known_fields_have_their_id(void) {
       {"Expect", AB_FIELD_EXPECT},
       {"Upgrade", AB_FIELD_UPGRADE},
       {"cookie", AB_FIELD_COOKIE},
+      {"X-Request-Start", AB_FIELD_REQUEST_START},
       {"Content-Length", AB_FIELD_CONTENT_LENGTH},
       {"Transfer-Encoding", AB_FIELD_TRANSFER_ENCODING},
       {"Content_Length", AB_FIELD_OTHER},

@@ -6,7 +6,9 @@
 #include <ruby/version.h>
 #include <string.h>
 
+#include "http1/request_start.h"
 #include "http1/write.h"
+#include "io/timer.h"
 #include "rb/server/rb_proxies.h"
 
 enum name_flag {
@@ -158,6 +160,7 @@ static void fill_template(ab_env_builder *builder, VALUE template) {
   for (size_t i = AB_USUAL_CLIENT; i < AB_USUAL_COUNT; i++) {
     rb_hash_aset(template, builder->usual[i], Qnil);
   }
+  rb_hash_aset(template, builder->usual[AB_USUAL_QUEUE_TIME], DBL2NUM(0));
 }
 
 void ab_env_init(ab_env_builder *builder, VALUE template) {
@@ -187,6 +190,7 @@ void ab_env_init(ab_env_builder *builder, VALUE template) {
   builder->usual[AB_USUAL_HIJACK] = interned("rack.hijack", 11);
   builder->usual[AB_USUAL_FINISHED] = interned("rack.response_finished", 22);
   builder->usual[AB_USUAL_REPLIED] = interned("rack.after_reply", 16);
+  builder->usual[AB_USUAL_QUEUE_TIME] = interned("abaca.queue_time", 16);
   builder->template = rb_hash_dup(template);
   fill_template(builder, builder->template);
   builder->names = ZALLOC_N(ab_name_entry, AB_NAME_SLOTS);
@@ -471,6 +475,30 @@ void ab_env_fix_peer(ab_env_builder *builder, VALUE text) {
   rb_hash_aset(builder->template, builder->keys[AB_ENV_REMOTE_ADDR], rb_str_new_frozen(text));
 }
 
+/* Of several proxies the first has got it first. */
+static ab_nsec age_by_proxy(const ab_request *request) {
+  for (uint32_t i = 0; i < request->field_count; i++) {
+    const ab_field *field = &request->fields[i];
+    if (field->id != AB_FIELD_REQUEST_START) continue;
+    return ab_request_start_age(field->value, field->value_len, ab_clock_unix_nsec());
+  }
+  return 0;
+}
+
+/* How long the request has waited for the application, here or since a proxy has got it. Who has
+ * not waited keeps the template's 0.0. */
+static void add_queue_time(const ab_env_builder *builder, filling into, const ab_conn *conn,
+                           const ab_request *request) {
+  ab_nsec now = ab_clock_monotonic(), arrived = ab_conn_arrived(conn);
+  ab_nsec waited = now > arrived ? now - arrived : 0;
+  if (AB_UNLIKELY(request->known & 1u << AB_FIELD_REQUEST_START)) {
+    ab_nsec before = age_by_proxy(request);
+    if (before > waited) waited = before;
+  }
+  if (AB_LIKELY(waited < AB_NSEC_PER_MS)) return;
+  set_usual(builder, into, AB_USUAL_QUEUE_TIME, DBL2NUM((double)waited / (double)AB_NSEC_PER_SEC));
+}
+
 VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *request) {
   const VALUE *keys = builder->keys;
   if (AB_UNLIKELY(builder->forwards)) {
@@ -489,6 +517,7 @@ VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *req
   }
   set_usual(builder, into, AB_USUAL_PATH_INFO, octets(request->path));
   set_usual(builder, into, AB_USUAL_REQUEST_URI, octets(request->target));
+  add_queue_time(builder, into, conn, request);
   if (request->query.len) set(into, keys[AB_ENV_QUERY_STRING], octets(request->query));
   if (request->minor == 0) set(into, keys[AB_ENV_SERVER_PROTOCOL], builder->http_1_0);
   add_fields(builder, into, request);

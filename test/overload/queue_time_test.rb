@@ -1,0 +1,73 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/server_case"
+
+# env["abaca.queue_time"]: how long a request has waited for the app, here and before.
+class OverloadQueueTimeTest < Minitest::Test
+  include ServerCase
+
+  ANSWER = ->(env) { [200, { "content-type" => "text/plain" }, [env.fetch("abaca.queue_time").to_s]] }
+
+  def told(running, **fields) = Float(ask(running, request("GET", "/", **fields)).body)
+
+  def test_who_is_taken_at_once_has_not_waited
+    app = lambda do |env|
+      assert_kind_of Float, env["abaca.queue_time"]
+      ANSWER.call(env)
+    end
+    running = serve(app)
+    assert_includes 0.0..0.2, told(running)
+  end
+
+  # The whole of it: with one place, each waits for those before it.
+  def test_who_waits_is_told_how_long
+    running = serve(max_fibers: 1) do |env|
+      sleep 0.2
+      ANSWER.call(env)
+    end
+    clients = Array.new(4) { connect(running).write(GET) }
+    times = clients.map { |client| Float(client.read.body) }.sort
+    assert_operator times.first, :<, 0.2
+    times.each_cons(2) { |before, after| assert_operator after - before, :>, 0.15 }
+    assert_includes 0.55..2.0, times.last
+  end
+
+  # Also of the requests that are read together, while the first of them computes.
+  def test_who_waits_behind_a_computation
+    skip "what the app does is in turns of the engine on fibers of Abaca's own only" unless MODE.empty?
+
+    running = serve do |env|
+      limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 0.3
+      nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) < limit
+      ANSWER.call(env)
+    end
+    clients = Array.new(3) { connect(running) }
+    clients.first.write(GET)
+    sleep 0.1 # the others come while it computes, and are read together
+    clients.drop(1).each { |client| client.write(GET) }
+    assert_operator clients.map { |client| Float(client.read.body) }.max, :>=, 0.29
+  end
+
+  def test_a_proxy_knows_since_when
+    running = serve(ANSWER)
+    now = Process.clock_gettime(Process::CLOCK_REALTIME)
+    { "t=%.3f" => 1, "%.3f" => 1, "t=%d" => 1000, "%d" => 1_000_000 }.each do |form, scale|
+      start = format(form, (now - 2) * scale)
+      assert_includes 1.9..4.0, told(running, "X-Request-Start" => start), start
+    end
+  end
+
+  def test_what_cannot_be_is_not_believed
+    running = serve(ANSWER)
+    now = Process.clock_gettime(Process::CLOCK_REALTIME)
+    ["soon", "", (now + 60).to_s, (now - 3600).to_s, "0", "-1", "9" * 400].each do |start|
+      assert_operator told(running, "X-Request-Start" => start), :<, 0.5, start
+    end
+  end
+
+  def test_the_field_itself_is_there_too
+    running = serve { |env| [200, { "content-type" => "text/plain" }, [env["HTTP_X_REQUEST_START"]]] }
+    assert_equal "t=1", ask(running, request("GET", "/", "X-Request-Start" => "t=1")).body
+  end
+end
