@@ -32,7 +32,7 @@ typedef struct sending {
   ssize_t result; /* of the system call */
   int error;      /* errno, when it is negative */
   int fd, file_fd;
-  ab_outbox_next_op next;
+  ab_outbox_next_op *next;
 } sending;
 
 /* --- how --- */
@@ -42,8 +42,21 @@ static bool is_nonblocking(int fd) {
   return flags >= 0 && (flags & O_NONBLOCK);
 }
 
+/* Sockets that Ruby has opened can be read and written. */
+static bool may_be_socket(VALUE io) {
+#ifdef HAVE_RB_IO_MODE
+  return (rb_io_mode(io) & FMODE_DUPLEX) != 0;
+#else
+  return (RFILE(io)->fptr->mode & FMODE_DUPLEX) != 0;
+#endif
+}
+
 static enum way way_that_may_block(void) {
   return NIL_P(rb_fiber_scheduler_current()) ? WAY_BLOCKING : WAY_METHOD;
+}
+
+static enum way way_of_descriptor(int fd) {
+  return is_nonblocking(fd) ? WAY_DIRECT : way_that_may_block();
 }
 
 /* The IO's own buffer goes first; from here on it is written past it. */
@@ -61,7 +74,8 @@ static void open_io(sending *s) {
   GetOpenFile(s->io, fptr);
   rb_io_check_writable(fptr);
   rb_io_flush(s->io);
-  s->way = WAY_SOCKET; /* until the kernel says that it is none */
+  /* Until the kernel says that it is none. */
+  s->way = may_be_socket(s->io) ? WAY_SOCKET : way_of_descriptor(rb_io_descriptor(s->io));
 }
 
 /* --- system calls --- */
@@ -73,16 +87,16 @@ static void note(sending *s, ssize_t result) {
 
 static void *writev_without_gvl(void *arg) {
   sending *s = arg;
-  note(s, writev(s->fd, s->next.iov, s->next.iov_count));
+  note(s, writev(s->fd, s->next->iov, s->next->iov_count));
   return NULL;
 }
 
 static void *sendfile_without_gvl(void *arg) {
   sending *s = arg;
-  uint64_t len = s->next.file_len;
+  uint64_t len = s->next->file_len;
   if (len > AB_OUTBOX_BYTES_MAX) len = AB_OUTBOX_BYTES_MAX;
   errno = 0;
-  note(s, ab_sock_sendfile(s->fd, s->file_fd, s->next.file_offset, len));
+  note(s, ab_sock_sendfile(s->fd, s->file_fd, s->next->file_offset, len));
   return NULL;
 }
 
@@ -97,13 +111,13 @@ static void without_gvl(sending *s, void *(*call)(void *)) {
 }
 
 static void send_message(sending *s) {
-  struct msghdr message = {.msg_iov = s->next.iov, .msg_iovlen = (size_t)s->next.iov_count};
+  struct msghdr message = {.msg_iov = s->next->iov, .msg_iovlen = (size_t)s->next->iov_count};
   note(s, sendmsg(s->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT));
   if (s->result >= 0 || s->error != ENOTSOCK) return;
-  s->way = is_nonblocking(s->fd) ? WAY_DIRECT : way_that_may_block();
+  s->way = way_of_descriptor(s->fd);
 }
 
-/* One attempt to write s->next.iov. Returns false when it has to be made another way. */
+/* One attempt to write s->next->iov. Returns false when it has to be made another way. */
 static bool write_memory(sending *s) {
   s->fd = rb_io_descriptor(s->io);
   if (s->way == WAY_SOCKET) send_message(s);
@@ -156,7 +170,7 @@ static void send_memory(sending *s) {
   }
   ab_outbox_slice slice;
   ab_outbox_slice_at(s->box->queue, 0, &slice);
-  call_write(s, ab__box_string(&slice, s->next.iov[0].iov_len));
+  call_write(s, ab__box_string(&slice, s->next->iov[0].iov_len));
 }
 
 /* --- files --- */
@@ -164,8 +178,8 @@ static void send_memory(sending *s) {
 /* In memory, one piece at a time. */
 static void send_read(sending *s, const ab_outbox_slice *slice) {
   VALUE octets = ab__box_read(slice);
-  s->next.iov[0] = (struct iovec){RSTRING_PTR(octets), (size_t)RSTRING_LEN(octets)};
-  s->next.iov_count = 1;
+  s->next->iov[0] = (struct iovec){RSTRING_PTR(octets), (size_t)RSTRING_LEN(octets)};
+  s->next->iov_count = 1;
   if (s->way != WAY_METHOD && write_memory(s)) {
     conclude(s);
   } else {
@@ -177,7 +191,7 @@ static void send_read(sending *s, const ab_outbox_slice *slice) {
 /* sendfile waits for the disk, and on a descriptor in blocking mode for the peer. */
 static bool may_use_sendfile(const sending *s) {
   if (s->reads || s->way == WAY_METHOD) return false;
-  return is_nonblocking(rb_io_descriptor(s->io)) || way_that_may_block() == WAY_BLOCKING;
+  return way_of_descriptor(rb_io_descriptor(s->io)) != WAY_METHOD;
 }
 
 static void send_file(sending *s) {
@@ -204,12 +218,12 @@ static void send_file(sending *s) {
 static VALUE send_all(VALUE arg) {
   sending *s = (sending *)arg;
   for (;;) {
-    ab_outbox_next(s->box->queue, &s->next);
-    if (s->next.op == AB_OUTBOX_WRITE) {
+    ab_outbox_next(s->box->queue, s->next);
+    if (s->next->op == AB_OUTBOX_WRITE) {
       send_memory(s);
-    } else if (s->next.op == AB_OUTBOX_FILE) {
+    } else if (s->next->op == AB_OUTBOX_FILE) {
       send_file(s);
-    } else if (s->next.op != AB_OUTBOX_YIELD) {
+    } else if (s->next->op != AB_OUTBOX_YIELD) {
       return Qnil;
     }
     rb_thread_check_ints();
@@ -217,7 +231,8 @@ static VALUE send_all(VALUE arg) {
 }
 
 static VALUE box_write_to(VALUE self, VALUE io) {
-  sending s = {.self = self, .io = io, .box = ab__box_to_change(self)};
+  ab_outbox_next_op next; /* large, and not to be cleared */
+  sending s = {.self = self, .io = io, .box = ab__box_to_change(self), .next = &next};
   open_io(&s);
   ab__box_take(s.box);
   rb_ensure(send_all, (VALUE)&s, ab__box_release, self);
