@@ -13,7 +13,8 @@ module Bench
     DELAY = 100 # ms that the upstream takes
     DEADLINE = 120 # seconds for one burst
     SETTINGS = [["abaca", {}], ["puma", { threads: 5 }], ["puma", { threads: 64 }]].freeze
-    Burst = Struct.new(:right, :wrong, :dropped, :unanswered, :wall, :p50, :p99, :slowest, :cpu, keyword_init: true)
+    Burst = Struct.new(:right, :wrong, :dropped, :unanswered, :wall, :p50, :p99, :slowest, :refused, :refused_slowest,
+                       :cpu, keyword_init: true)
 
     def initialize(requests:, rounds:)
       @requests = requests
@@ -52,7 +53,7 @@ module Bench
 
     # Counts are totals of all rounds, because one wrong answer in any of them matters.
     def row(label, bursts)
-      lost = bursts.sum { |burst| burst.dropped + burst.unanswered }
+      lost = bursts.sum { |burst| burst.dropped + burst.unanswered + burst.refused }
       times = %i[wall p50 p99].map { |field| (Statistics.median(bursts.map(&field)) / 1000.0).round }
       [label, bursts.sum(&:right), bursts.sum(&:wrong), lost, *times,
        Statistics.median(bursts.map(&:cpu)).round, @memory[label].fdiv(1 << 20).round]

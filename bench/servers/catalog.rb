@@ -102,8 +102,19 @@ module Bench
 
       # @param app [String] path of the config.ru
       # @param options [Array<String>] more for the command line
-      def command(port:, app: APP, options: [], **)
-        @ruby.command("-I#{@lib}", EXE, "-q", "-C", "-", *options, "-b", "tcp://127.0.0.1:#{port}", app)
+      # @param settings [Hash{Symbol => Object}] of a configuration file
+      def command(port:, app: APP, options: [], settings: {}, **)
+        @ruby.command("-I#{@lib}", EXE, "-q", "-C", settings.empty? ? "-" : file(port, settings), *options,
+                      "-b", "tcp://127.0.0.1:#{port}", app)
+      end
+
+      private
+
+      def file(port, settings)
+        FileUtils.mkdir_p(TMP)
+        File.join(TMP, "abaca-#{port}.rb").tap do |path|
+          File.write(path, settings.map { |name, value| "#{name} #{Array(value).map(&:inspect).join(", ")}\n" }.join)
+        end
       end
     end
 
@@ -130,8 +141,10 @@ module Bench
 
     # One process, one thread.
     class Iodine < GemServer
-      def command(port:, app: APP, **)
-        @ruby.command(@gems.executable, "-t", "1", "-w", "1", "-b", "127.0.0.1", "-p", port.to_s, app)
+      # @param app [String] path of the config.ru
+      # @param threads [Integer]
+      def command(port:, app: APP, threads: 1, **)
+        @ruby.command(@gems.executable, "-t", threads.to_s, "-w", "1", "-b", "127.0.0.1", "-p", port.to_s, app)
       end
     end
 
@@ -140,13 +153,14 @@ module Bench
     class Itsi < GemServer
       # @param app [String] path of the config.ru
       # @param fibers [Boolean] a fiber for each request, on itsi's own scheduler
-      def command(port:, app: APP, fibers: false, **)
+      # @param threads [Integer]
+      def command(port:, app: APP, fibers: false, threads: 1, **)
         file = File.join(TMP, "itsi-#{port}.rb")
         FileUtils.mkdir_p(TMP)
         File.write(file, <<~CONF)
           #{"require \"itsi/scheduler\"\nfiber_scheduler \"Itsi::Scheduler\"" if fibers}
           workers 1
-          threads 1
+          threads #{threads}
           ruby_thread_request_backlog_size 4096
           bind "http://127.0.0.1:#{port}"
           rackup_file "#{app}"

@@ -13,7 +13,8 @@ module Bench
     # @return [Hash] label => reason, for those that could not take part
     attr_reader :absent
 
-    # @param settings [Array<(String, Hash)>] names of the catalog and options of their `command`
+    # @param settings [Array<(String, Hash, String)>] names of the catalog, options of their `command`, and what the row
+    #   is called, made of the two when it is nil
     # @param only [Array<String>, nil] names of the catalog
     # @param name [String] begins the names of the logs
     # @raise [ArgumentError] for a name that nobody has
@@ -21,8 +22,10 @@ module Bench
       servers = Catalog.pick((only || settings.map(&:first)).uniq, ruby: ruby).to_h { |server| [server.name, server] }
       @name = name
       @absent = {}
-      @entries = settings.filter_map do |server, options|
-        Entry.new(label: label(server, options), server: servers[server], options: options) if servers.key?(server)
+      @entries = settings.filter_map do |server, options, label|
+        next unless servers.key?(server)
+
+        Entry.new(label: label || label(server, options), server: servers[server], options: options)
       end
     end
 

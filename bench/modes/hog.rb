@@ -1,0 +1,91 @@
+# frozen_string_literal: true
+
+module Bench
+  module Modes
+    # A few requests compute for seconds, and 50 light keep-alive clients go on beside them.
+    class Hog < Row
+      LIGHTS = 50
+      THINK = 20 # ms that a light client rests after each answer
+      ALONE = 2.0 # seconds that one burner computes when nobody else is there
+      PROMOTION = 25 # short burns before, from which a hybrid server learns of the route
+      Turn = Struct.new(:worst, :p99, :p50, :lights, :health_worst, :health_p99, :loss, :lost, keyword_init: true)
+
+      # @param burners [Integer] at once
+      def initialize(burners: 1, **options)
+        @burners = burners
+        super(**options)
+      end
+
+      def name = "hog#{@burners}"
+      def title = "#{@burners} requests compute #{seconds} s each, #{LIGHTS} light clients go on: their latency"
+
+      private
+
+      def settings
+        threads = [@burners * 2, 5].max
+        [
+          abaca("fiber"),
+          abaca("thread #{threads}", mode: :thread, threads: [0, threads]),
+          abaca("hybrid #{threads}", mode: :hybrid, threads: [0, threads]),
+          abaca("fiber, quantum 20, no spare", quantum: 20, spare_loops: 0),
+          ["puma", { threads: 5 }], ["puma", { threads: 64 }], ["falcon", {}], ["iodine", { threads: 4 }],
+          ["itsi", { threads: 64 }], ["itsi", { fibers: true }]
+        ]
+      end
+
+      def abaca(words, **settings) = ["abaca", { settings: { liveness: HEALTH, **settings } }, "abaca #{words}"]
+
+      def columns
+        ["worst ms", "p99 ms", "p50 ms", "requests", "health worst ms", "health p99 ms", "burners slower by", "lost"]
+      end
+
+      def cells(turns)
+        *times, loss = %i[worst p99 p50 health_worst health_p99 loss].map { |field| median(turns, field) }
+        worst, p99, p50, health_worst, health_p99 = times.map { |time| milliseconds(time) }
+        [worst, p99, p50, median(turns, :lights).round, health_worst, health_p99, "#{(loss * 100).round(1)} %",
+         turns.sum(&:lost)]
+      end
+
+      def seconds = @quick ? 0.5 : ALONE
+
+      # How far this Ruby counts in that time, on the CPU that the server has.
+      def count
+        @count ||= begin
+          code = "n = 0; t = Process.clock_gettime(1); n += 1 while n < 5_000_000; " \
+                 "print 5_000_000 / (Process.clock_gettime(1) - t)"
+          command = [*(%w[taskset -c 0] if @pinned), *@ruby.command("-e", code)]
+          text, status = Open3.capture2(Child::CLEAN, *command, chdir: ROOT)
+          status.success? ? (Float(text) * seconds).round : raise(Unavailable, "Ruby #{@ruby.name} does not count")
+        end
+      end
+
+      # What a burner needs when nobody else is there is the least that was seen, before and after.
+      def measure(entry)
+        learn(entry) if entry.label.include?("hybrid")
+        alone = [steady(entry, burners: 1)]
+        found = steady(entry, burners: @burners, connections: LIGHTS, health: HEALTH)
+        alone = [*alone, steady(entry, burners: 1)].map { |figures| figures.fetch(:burning) }.min
+        raise Failed, "died: #{entry.child.last_words}" unless entry.child.running?
+        raise Failed, "#{found[:burned]} of #{@burners} burners were answered" unless found[:burned] == @burners
+        raise Failed, "a burner alone was not answered" if alone.zero?
+
+        Turn.new(worst: worst(found, :light), p99: found[:light_p99], p50: found[:light_p50], lights: found[:light],
+                 health_worst: worst(found, :health), health_p99: found[:health_p99],
+                 loss: (found[:burning].fdiv(alone * @burners) - 1), lost: found[:lost] + found[:unanswered])
+      end
+
+      # One that got no answer while they burnt has waited all the time.
+      def worst(found, kind) = found[kind].zero? ? found[:burning] : found[:"#{kind}_worst"]
+
+      def learn(entry)
+        PROMOTION.times { Probe.get(port: entry.port, path: "/burn/#{(count * 0.08 / seconds).round}", seconds: 10) }
+      end
+
+      def steady(entry, burners:, connections: 0, health: "")
+        limit = 10 + (seconds * burners * 4)
+        figures("steady", "port=#{entry.port}", "connections=#{connections}", "seconds=#{limit.ceil}", "think=#{THINK}",
+                "burners=#{burners}", "burn=/burn/#{count}", "health=#{health}", limit: limit + 10)
+      end
+    end
+  end
+end
