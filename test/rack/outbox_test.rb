@@ -220,6 +220,24 @@ class RackOutboxTest < Minitest::Test
     assert read_until(client, "0\r\n\r\n")
   end
 
+  # What waits for more to go with it goes all the same, though no fiber parks and nothing is pending here.
+  def test_flush_sends_though_the_app_computes_on
+    got = false
+    sent = nil
+    running = filling do |out|
+      %w[one two three].each { |piece| (out << piece).flush }
+      out.flush
+      sent = running.server.stats[:sent]
+      deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 10
+      Thread.pass until got || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+    end
+    client = connect(running).write(GET)
+    octets = read_until(client, "three\r\n")
+    got = true
+    assert read_until(client, "0\r\n\r\n")
+    assert_equal octets.bytesize, sent, "sent when flush returned"
+  end
+
   # A client that reads nothing: the block stops soon, and goes on when it reads.
   def test_back_pressure
     written = 0

@@ -258,7 +258,9 @@ static VALUE leave_queue(VALUE arg) {
 
 static VALUE box_wait_writable(VALUE self) {
   ab_box *box = ab__box(self);
-  if (box->taker && ab_outbox_pending(box->queue) > box->high) ab__box_hand_over(self, box);
+  if (box->taker && ab_outbox_pending(box->queue) > box->high) {
+    ab__box_hand_over(self, box, false);
+  }
   if (ab_outbox_pending(box->queue) <= box->high) {
     return ab_outbox_closed(box->queue) ? Qfalse : Qtrue;
   }
@@ -318,7 +320,7 @@ static VALUE box_flush(VALUE self) {
   } else {
     flush_without_block(box);
   }
-  if (box->taker) ab__box_hand_over(self, box);
+  if (box->taker) ab__box_hand_over(self, box, true);
   ab__box_moved_on(self, box);
   return self;
 }

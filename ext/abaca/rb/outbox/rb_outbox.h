@@ -23,8 +23,9 @@ void ab_box_moved_on(VALUE outbox);
 /* Drops what is pending and closes the outbox. Raises what flush blocks raise. */
 void ab_box_end(VALUE outbox);
 
-/* Takes what is pending in the outbox; `arg` is its own. May wait. */
-typedef void (*ab_box_taker)(VALUE outbox, VALUE arg);
+/* Takes what is pending in the outbox; `arg` is its own. `now`: nothing is to be held back in order
+ * to gather more. May wait. */
+typedef void (*ab_box_taker)(VALUE outbox, VALUE arg, bool now);
 
 /* True when the outbox has a block that will fill it. */
 bool ab_box_has_block(VALUE outbox);

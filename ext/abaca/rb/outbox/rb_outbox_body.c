@@ -28,8 +28,8 @@ void ab_box_end(VALUE outbox) {
 
 /* --- filling --- */
 
-void ab__box_hand_over(VALUE self, ab_box *box) {
-  box->taker(self, box->taker_arg);
+void ab__box_hand_over(VALUE self, ab_box *box, bool now) {
+  box->taker(self, box->taker_arg, now);
 }
 
 typedef struct filling {
@@ -43,7 +43,7 @@ static VALUE call_block(VALUE arg) {
     rb_proc_call_with_block(f->block, 1, &f->outbox, Qnil);
     ab_outbox_close(box->queue);
   }
-  ab__box_hand_over(f->outbox, box);
+  ab__box_hand_over(f->outbox, box, false);
   return Qnil;
 }
 
@@ -83,8 +83,8 @@ static VALUE yield_all(VALUE self) {
 }
 
 /* What another fiber writes meanwhile is yielded by the one that does so already. */
-static void yield_pending(VALUE outbox, VALUE block) {
-  (void)block;
+static void yield_pending(VALUE outbox, VALUE block, bool now) {
+  (void)block, (void)now;
   ab_box *box = ab__box(outbox);
   if (box->taken) return;
   ab__box_take(box);

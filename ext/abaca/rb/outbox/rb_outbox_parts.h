@@ -76,12 +76,12 @@ uint64_t ab__box_drain(VALUE self, ab_box *box);
 /* rb_outbox_body.c */
 
 /* Lets box->taker take what is pending. May wait, and raise. */
-void ab__box_hand_over(VALUE self, ab_box *box);
+void ab__box_hand_over(VALUE self, ab_box *box, bool now);
 
 /* Octets have been queued. */
 static inline void ab__box_queued(VALUE self, ab_box *box) {
   if (RB_UNLIKELY(box->taker != NULL) && ab_outbox_pending(box->queue) > box->high) {
-    ab__box_hand_over(self, box);
+    ab__box_hand_over(self, box, false);
   }
 }
 

@@ -47,15 +47,25 @@ static void send_what_was_promised(ab_exchange *exchange, VALUE outbox) {
   ab_response_content(exchange, octets);
 }
 
+/* What was queued before and still waits for more. */
+static void send_queued(ab_exchange *exchange) {
+  ab_engine_lock(exchange->server->engine);
+  ab_conn_flush(exchange->conn);
+  ab_engine_unlock(exchange->server->engine);
+}
+
 /* Moves what is pending to the connection, and waits while that has too much to send. */
-static void move_pending(VALUE outbox, VALUE handle) {
+static void move_pending(VALUE outbox, VALUE handle, bool now) {
   ab_exchange *exchange = ab_exchange_of(handle);
   if (AB_UNLIKELY(ab_server_forked(exchange->server))) {
     rb_raise(rb_eIOError, "a forked child cannot write to its parent's connection");
   }
   ab_outbox *queue = ab_box_queue(outbox);
   uint64_t len = ab_outbox_pending(queue);
-  if (len == 0) return;
+  if (len == 0) {
+    if (now) send_queued(exchange);
+    return;
+  }
   if (exchange->has_length && len > exchange->body_left) {
     send_what_was_promised(exchange, outbox);
     return;
@@ -64,7 +74,8 @@ static void move_pending(VALUE outbox, VALUE handle) {
   ab_engine *engine = exchange->server->engine;
   ab_engine_lock(engine);
   int error = queue_all(exchange, queue, &a);
-  if (!error) ab_body_soon(exchange);
+  if (!error && now) ab_conn_flush(exchange->conn);
+  if (!error && !now) ab_body_soon(exchange);
   bool wait = !error && ab_conn_want_room(exchange->conn), gone = ab_conn_gone(exchange->conn);
   ab_engine_unlock(engine);
   if (a.error) rb_syserr_fail(a.error, "a file of the outbox");
@@ -92,7 +103,7 @@ static VALUE write_outbox(VALUE arg) {
   } else {
     ab_head_put_framing(w->head, ab_outbox_pending(ab_box_queue(w->outbox)));
     ab_head_queue(w->head, "", 0);
-    if (!exchange->no_content) move_pending(w->outbox, exchange->handle);
+    if (!exchange->no_content) move_pending(w->outbox, exchange->handle, false);
   }
   ab_body_end(w->head);
   return Qnil;
