@@ -21,10 +21,11 @@ module Abaca
       after_booted: [].freeze, after_stopped: [].freeze, app: nil, binds: [].freeze, cancel_on_disconnect: false,
       debug: false, default_host: nil, directory: nil, early_hints: false, environment: "development", errors: nil,
       fiber_scheduler: "Abaca::Scheduler", formatter: nil,
-      forwarded_fields: :x_forwarded, half_close: :ask, log: nil, log_requests: false, logger: nil,
+      forwarded_fields: :x_forwarded, half_close: :ask, liveness: nil, log: nil, log_requests: false, logger: nil,
       max_fibers: nil, max_queue: Admission::MAX_QUEUE, null_input: true, pidfile: nil, rack_url_scheme: "http",
-      rackup: "config.ru", redirect: nil, remote_address: :socket, request_timeouts: [].freeze,
-      rewindable_input: Rack.release.to_i < 3, script_name: "", shutdown_timeout: 30.0, silent: false, tag: nil,
+      rackup: "config.ru", readiness: nil, redirect: nil, remote_address: :socket, request_timeouts: [].freeze,
+      rewindable_input: Rack.release.to_i < 3, script_name: "", shutdown_delay: 0.0, shutdown_timeout: 30.0,
+      silent: false, tag: nil,
       trusted_proxies: [].freeze
     }.merge(LIMITS.transform_values(&:first)).freeze
 
@@ -33,7 +34,9 @@ module Abaca
 
     # What to do for a client that has ended its own side of the connection.
     HALF_CLOSE = %i[ask answer gone].freeze
-    private_constant :HALF_CLOSE
+    # A path as it stands in a request, which may be compared octet by octet.
+    HEALTH_PATH = %r{\A/[!$-;=@-\[\]-~]{0,254}\z}
+    private_constant :HALF_CLOSE, :HEALTH_PATH
 
     # Each fiber's stack takes two memory maps, and the kernel allows a process only so many.
     # Two fifths of them leave room for everything else.
@@ -96,7 +99,8 @@ module Abaca
       @values = DEFAULTS.merge(values)
       LIMITS.each_key { |name| @values[name] = self.class.check_limit(name, @values[name]) }
       check_admission
-      check_shutdown_timeout
+      check_shutdown
+      check_health
       check_proxies
       check_null_input
       check_half_close
@@ -157,16 +161,30 @@ module Abaca
       raise ConfigError, "null_input: Rack #{Rack.release} wants a rack.input in every request, 3.1 does not"
     end
 
-    def check_shutdown_timeout
-      value = @values[:shutdown_timeout]
-      return if value.nil?
+    def check_shutdown
+      @values[:shutdown_delay] = check_seconds(:shutdown_delay, "seconds are")
+      return if @values[:shutdown_timeout].nil?
 
-      seconds = Float(value, exception: false)
-      unless seconds&.finite? && !seconds.negative?
-        raise ConfigError, "shutdown_timeout: seconds, :forever or :immediately is needed, not #{value.inspect}"
+      @values[:shutdown_timeout] = check_seconds(:shutdown_timeout, "seconds, :forever or :immediately is")
+    end
+
+    def check_seconds(name, needed)
+      seconds = Float(@values[name], exception: false)
+      return seconds if seconds&.finite? && !seconds.negative?
+
+      raise ConfigError, "#{name}: #{needed} needed, not #{@values[name].inspect}"
+    end
+
+    def check_health
+      %i[readiness liveness].each do |name|
+        path = @values[name]
+        next if path.nil?
+
+        unless path.is_a?(String) && HEALTH_PATH.match?(path)
+          raise ConfigError, "#{name}: a path such as \"/#{name}\" is needed, not #{path.inspect}"
+        end
+        raise ConfigError, "readiness and liveness have the same path" if @values[:readiness] == @values[:liveness]
       end
-
-      @values[:shutdown_timeout] = seconds
     end
   end
 end

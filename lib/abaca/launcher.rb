@@ -2,6 +2,7 @@
 
 require_relative "app_loader"
 require_relative "database_pools"
+require_relative "launcher/overdue"
 require_relative "launcher/pidfile"
 require_relative "launcher/signals"
 
@@ -24,6 +25,7 @@ module Abaca
       @out = config[:logger] || out
       @err = err
       @stops = 0
+      @overdue = Overdue.new { report_overdue }
     end
 
     # Serves until stop, halt or a signal.
@@ -42,17 +44,23 @@ module Abaca
       @log&.release
     end
 
-    # Stops gracefully; the second time, at once. A trap handler may call it.
+    # Stops gracefully; the second time, at once; the third time without waiting for anything. A trap handler
+    # may call it.
     def stop
-      return halt if (@stops += 1) > 1
+      @stops += 1
+      return @overdue.now if @stops > 2
+      return halt if @stops > 1
 
       @log&.info("- Gracefully stopping, waiting for requests to finish")
+      timeout = @config[:shutdown_timeout]
+      @overdue.give(timeout && (@config[:shutdown_delay] + timeout)) if @server
       @server&.stop
     end
 
     # Stops at once. A trap handler may call it.
     def halt
       @log&.info("* Stopping immediately!")
+      @overdue.give(0) if @server
       @server&.halt
     end
 
@@ -141,9 +149,9 @@ module Abaca
     end
 
     def serve
-      pidfile = Pidfile.new(@config[:pidfile])
+      @pidfile = Pidfile.new(@config[:pidfile])
       signals = Signals.new(self, @log)
-      pidfile.write
+      @pidfile.write
       signals.trap
       announce
       DatabasePools.smaller_than(@config[:max_fibers]).each { |line| @log.warn(line) }
@@ -154,8 +162,15 @@ module Abaca
       nil
     ensure
       @server.close
+      @overdue.cancel
       signals&.restore
-      pidfile&.remove
+      @pidfile&.remove
+    end
+
+    def report_overdue
+      @log.error("the server does not end; the process ends without it")
+      @log.flush
+      @pidfile&.remove
     end
 
     def announce

@@ -62,6 +62,14 @@ module Abaca
       warn("the app went on after #{exception.class}#{request_text(env)}")
     end
 
+    # The server has ended without waiting any longer for a request, on `err`.
+    #
+    # @param env [Hash, nil] the request's env
+    # @param seconds [Float] since it began
+    def abandoned(env, seconds)
+      warn("a request is given up that did not end in #{seconds.round(1)} s#{request_text(env)}")
+    end
+
     # One line of the access log: the common format, and the seconds the request took.
     #
     # @param env [Hash] the request's env

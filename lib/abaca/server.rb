@@ -22,10 +22,10 @@ module Abaca
     # @param app [#call] a Rack app
     # @param options [Hash{Symbol => Object}, Config] settings: the limits of docs/limits.md by name,
     #   `max_fibers`, `max_queue`, `request_timeouts` (Hash of seconds by path, as `request_timeout` of a
-    #   configuration takes them), `shutdown_timeout` (seconds or nil), `log` (a Log), `log_requests`, `errors`
-    #   (an IO for rack.errors), `early_hints` (offer rack.early_hints), `rack_url_scheme`,
-    #   `script_name`, `fiber_scheduler` (a class or its name), `rewindable_input`, `null_input`,
-    #   `trusted_proxies`, `forwarded_fields` and `remote_address` of docs/proxies.md
+    #   configuration takes them), `shutdown_timeout` (seconds or nil), `shutdown_delay` (seconds), `readiness`
+    #   and `liveness` (paths), `log` (a Log), `log_requests`, `errors` (an IO for rack.errors), `early_hints` (offer
+    #   rack.early_hints), `rack_url_scheme`, `script_name`, `fiber_scheduler` (a class or its name),
+    #   `rewindable_input`, `null_input`, `trusted_proxies`, `forwarded_fields` and `remote_address` of docs/proxies.md
     # @raise [ConfigError] for an unknown setting, a value out of range or a class that cannot schedule
     def initialize(app, options = {})
       raise ConfigError, "#{app.class} is no Rack app: it has no call" unless app.respond_to?(:call)
@@ -163,7 +163,8 @@ module Abaca
       { limits: @config.limits, log: @log, access_log: @config[:log_requests], errors: @config[:errors] || $stderr,
         early_hints: @config[:early_hints],
         url_scheme: @config[:rack_url_scheme], multiprocess: false, script_name: @config[:script_name],
-        shutdown_timeout: @config[:shutdown_timeout], rack_release: Rack.release,
+        **@config.to_h.slice(:shutdown_timeout, :shutdown_delay, :readiness, :liveness),
+        rack_release: Rack.release,
         cancel_on_disconnect: @config[:cancel_on_disconnect], half_close: @config[:half_close],
         rewindable_input: @config[:rewindable_input], null_input: @config[:null_input],
         **Config::Admission.engine_options(@config), **Config::Proxies.engine_options(@config) }

@@ -94,6 +94,16 @@ module Abaca
     # @return [Boolean] whether the response has ended
     def closed? = @exchange.closed?
 
+    # @return [Boolean] whether the server is stopping: time to say the last word and #close
+    def closing? = @exchange.closing?
+
+    # Calls the block once, on a fiber of its own, when the server begins to stop; at once when it is stopping
+    # already.
+    #
+    # @return [nil]
+    # @raise [IOError] after the request
+    def on_shutdown(&) = @exchange.on_shutdown(&)
+
     private
 
     def input

@@ -113,7 +113,17 @@ class ConfigTest < Minitest::Test
     assert_match(/request_timeout: a path is needed/, failure(request_timeouts: { "reports" => 1 }))
     assert_match(/request_timeout: a whole number of seconds/, failure(request_timeouts: { "/a" => "soon" }))
     assert_match(/shutdown_timeout: .* not -1/, failure(force_shutdown_after: -1))
+    assert_match(/shutdown_delay: seconds are needed, not nil/, failure(shutdown_delay: nil))
     assert_match(/header_timeout: a whole number of seconds/, failure(header_timeout: nil))
+  end
+
+  def test_health_paths
+    assert_equal [nil, nil], Abaca::Config.new.to_h.values_at(:readiness, :liveness)
+    assert_equal "/up", Abaca::Config.new({ readiness: "/up" })[:readiness]
+    ["ready", "", "/a b", "/a?b", "/a#b", "/\u00e4", "/a\n", "/#{'x' * 300}", 7].each do |path|
+      assert_match(/readiness: a path such as/, failure(readiness: path))
+    end
+    assert_match(/the same path/, failure(readiness: "/up", liveness: "/up"))
   end
 
   def test_what_a_client_that_leaves_means

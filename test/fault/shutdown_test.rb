@@ -226,6 +226,38 @@ class FaultCommandTest < Minitest::Test
     assert_equal 0, command.wait(within: 5).exitstatus
   end
 
+  # A fiber that never waits cannot be broken off, and keeps the loop from doing anything.
+  HOG = <<~RUBY
+    run(lambda do |env|
+      loop { nil } if env["PATH_INFO"] == "/hog"
+      [200, { "content-type" => "text/plain" }, ["done"]]
+    end)
+  RUBY
+
+  def test_the_third_signal_does_not_wait_for_anything
+    command = run_abaca(HOG, "--pidfile", "server.pid")
+    connect(command.port).write("GET /hog HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    sleep 0.2
+    2.times do
+      command.signal(:TERM)
+      sleep 0.3
+    end
+    refute command.ended?
+    command.signal(:TERM)
+    assert_equal 1, command.wait(within: 5).exitstatus
+    assert_match(/the server does not end/, command.text)
+    refute_path_exists File.join(@directory, "server.pid")
+  end
+
+  def test_a_request_that_computes_for_ever_does_not_keep_the_process
+    command = run_abaca(HOG, config: "shutdown_timeout 0.2\n")
+    connect(command.port).write("GET /hog HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    sleep 0.2
+    command.signal(:TERM)
+    assert_equal 1, command.wait(within: 15).exitstatus
+    assert_match(/the server does not end/, command.text)
+  end
+
   # A signal while the process boots ends it too, whatever Ruby makes of it, and does not crash it.
   def test_signals_while_booting
     [0, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3].each do |delay|

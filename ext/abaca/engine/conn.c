@@ -226,7 +226,10 @@ static enum step read_head(ab_conn *conn) {
   if (conn->in_len == 0) {
     if (!fill(conn, &step)) {
       /* Drained, idle, and nothing was on its way: it can go. */
-      if (conn->engine->draining && conn->state == AB_CONN_HEAD && !conn->readable) leave(conn);
+      if (conn->engine->draining && conn->state == AB_CONN_HEAD && !conn->readable &&
+          !conn->last_chance) {
+        leave(conn);
+      }
       return step;
     }
   } else {
@@ -260,6 +263,10 @@ static int parse(ab_conn *conn) {
 }
 
 static void queue_request(ab_conn *conn) {
+  if (AB_UNLIKELY(conn->engine->refusing)) {
+    ab__conn_fail(conn, AB_HTTP1_SHUTDOWN);
+    return;
+  }
   conn->state = AB_CONN_QUEUED;
   conn->timed = false;
   if (AB_UNLIKELY(conn->engine->half_close == AB_HALF_CLOSE_GONE) &&
@@ -274,6 +281,11 @@ static void queue_request(ab_conn *conn) {
 static enum step begin_request(ab_conn *conn, const ab_request *request) {
   ab_engine *engine = conn->engine;
   const ab_framing *framing = &request->framing;
+  if (AB_UNLIKELY(engine->has_health) && ab__health_answer(conn, request)) {
+    conn->request = NULL;
+    conn->progress = (ab_head_progress){0};
+    return conn->state == AB_CONN_HEAD ? STEP_ON : STEP_WAIT;
+  }
   conn->asks_close = !framing->keep_alive;
   conn->answers_head = request->is_head;
   conn->interim = request->minor > 0;
@@ -386,6 +398,28 @@ static enum step skip_body(ab_conn *conn) {
 }
 
 /* --- the end --- */
+
+/* An idle connection is read once more before it is closed: a request that is already in the
+ * socket's buffer was sent before the peer could know. */
+void ab__conn_drain(ab_conn *conn) {
+  if (conn->state != AB_CONN_HEAD) return;
+  if (conn->in_len == 0) ab__conn_give_last_chance(conn);
+  conn->readable = true;
+  ab__engine_ready(conn);
+}
+
+void ab__conn_refuse(ab_conn *conn) {
+  if (conn->state == AB_CONN_QUEUED) {
+    ab__conn_fail(conn, AB_HTTP1_SHUTDOWN);
+  } else if (conn->state == AB_CONN_SKIP) {
+    ab__conn_close(conn);
+  } else if (conn->state == AB_CONN_HEAD) {
+    conn->last_chance = false;
+    if (conn->in_len > 0) ab__conn_give_last_chance(conn); /* for the rest of the head */
+    conn->readable = true;
+    ab__engine_ready(conn);
+  }
+}
 
 static enum step discard(ab_conn *conn) {
   if (!conn->readable) return STEP_WAIT;

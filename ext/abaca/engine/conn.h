@@ -106,6 +106,7 @@ struct ab_conn {
   bool asked : 1;        /* it was asked whether it is there, in this request */
   bool lingers : 1;      /* unread input is on its way: linger before closing */
   bool waits : 1;        /* its request has waited for more than a step */
+  bool last_chance : 1;  /* draining: a request may still come before the deadline */
   bool proxied : 1;      /* a PROXY header has to come before the first request */
 };
 
@@ -145,8 +146,12 @@ struct ab_engine {
   ab_nsec rest_until; /* accepting rests, because descriptors ran out; 0: it does not */
   int64_t date_second;
   ab_engine_stats stats;
+  ab_view health[AB_HEALTH_COUNT]; /* the engine's own copies */
+  bool has_health;
+  bool retired; /* not ready any more */
   bool paused, draining;
   bool knocked;       /* while paused, there was a connection to accept */
+  bool refusing;      /* nothing more goes to the application */
   uint8_t half_close; /* enum ab_half_close */
   bool watches_peers;
   ab_notice notices[AB_NOTICES]; /* a ring */
@@ -185,6 +190,9 @@ bool ab__conn_recall(ab_conn *conn);
 void ab__conn_ask(ab_conn *conn);
 /* The queued request goes to the application. */
 void ab__conn_taken(ab_conn *conn);
+/* The engine drains; and it refuses what has not come to the application yet. */
+void ab__conn_drain(ab_conn *conn);
+void ab__conn_refuse(ab_conn *conn);
 /* Closes the socket, and frees the structure unless the application has it. */
 void ab__conn_drop(ab_conn *conn);
 /* Frees what a connection without socket still has; nobody may use it any more. */
@@ -213,6 +221,8 @@ void ab__conn_wait(ab_conn *conn);
 void ab__conn_waited(ab_conn *conn);
 /* The earliest of its deadlines; 0: none. */
 ab_nsec ab__conn_due(const ab_conn *conn);
+/* Idle, while the engine drains: it may stay for AB_DRAIN_GRACE after its last request. */
+void ab__conn_give_last_chance(ab_conn *conn);
 /* One of its deadlines may have passed. */
 void ab__conn_timeout(ab_conn *conn);
 /* While conn->stall: the socket took more; all is sent. */
@@ -247,6 +257,12 @@ void ab__conn_reject(ab_conn *conn, enum ab_rejection why);
 void ab__engine_shed(ab_engine *engine);
 /* A turn begins while accepting is paused. */
 void ab__engine_look(ab_engine *engine);
+/* health.c: what the engine answers itself. */
+
+/* Answers the request at `in`, which is complete, if it asks for a health path: then the next may
+ * come, or the connection is closed. False for any other. */
+bool ab__health_answer(ab_conn *conn, const ab_request *request);
+void ab__health_fini(ab_engine *engine);
 
 /* engine.c: the lists. */
 

@@ -139,6 +139,28 @@ void ab__conn_rearm(ab_conn *conn) {
   }
 }
 
+/* Since when it waits for a head, or for the rest of one. */
+static ab_nsec waits_since(const ab_conn *conn) {
+  const ab_limits *limits = ab__conn_limits(conn);
+  ab_nsec now = conn->engine->now;
+  if (!conn->timed) return now;
+  bool first = conn->begun || conn->served == 0;
+  ab_nsec limit = ab_limit_nsec(first ? limits->header_timeout : limits->persistent_timeout);
+  return conn->deadline > limit ? conn->deadline - limit : now;
+}
+
+void ab__conn_give_last_chance(ab_conn *conn) {
+  ab_engine *engine = conn->engine;
+  conn->last_chance = false;
+  if (conn->out && conn->blocked) return; /* its deadline is of what is being sent */
+  bool begun = conn->in_len > 0;
+  ab_nsec end = (begun ? engine->now : waits_since(conn)) + AB_DRAIN_GRACE;
+  if (end <= engine->now) return;
+  conn->last_chance = conn->timed = true;
+  conn->begun = begun;
+  set_deadline(conn, end);
+}
+
 static uint64_t request_timeout(const ab_conn *conn) {
   const ab_engine *engine = conn->engine;
   const ab_path_rule *rule =
@@ -214,12 +236,18 @@ static void pass_wait(ab_conn *conn) {
     ab__conn_drop(conn);
     return;
   }
-  engine->stats.timeouts++;
   conn->deadline = 0;
+  if (AB_UNLIKELY(conn->last_chance) && conn->state == AB_CONN_HEAD && conn->in_len == 0) {
+    conn->last_chance = false;
+    conn->readable = true; /* once more, as when the drain began */
+    ab__engine_ready(conn);
+    return;
+  }
+  engine->stats.timeouts++;
   if (conn->state == AB_CONN_APP && conn->wants_body) {
     ab__conn_tell_body(conn, AB_HTTP1_REQUEST_TIMEOUT);
   } else if (conn->state == AB_CONN_HEAD && conn->in_len > 0) {
-    ab__conn_fail(conn, AB_HTTP1_REQUEST_TIMEOUT);
+    ab__conn_fail(conn, engine->refusing ? AB_HTTP1_SHUTDOWN : AB_HTTP1_REQUEST_TIMEOUT);
   } else if (conn->state == AB_CONN_HEAD || conn->state == AB_CONN_LINGER ||
              conn->state == AB_CONN_SKIP) {
     ab__conn_drop(conn);

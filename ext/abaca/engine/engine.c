@@ -365,7 +365,7 @@ int ab_engine_attach(ab_engine *engine, ab_poller *poller, ab_nsec now) {
 void ab_engine_detach(ab_engine *engine) {
   ab_poller *poller = engine->poller;
   if (!poller) return;
-  ab_engine_abort(engine, false);
+  ab_engine_abort(engine);
   ab_poller_lock(poller);
   for (ab_service *service = engine->services; service; service = service->next) {
     ab_poller_unset(poller, &service->watch, false);
@@ -387,7 +387,7 @@ void ab_engine_abandon(ab_engine *engine) {
 
 void ab_engine_fini(ab_engine *engine) {
   ab_engine_detach(engine);
-  ab_engine_abort(engine, false); /* what an abandoned poller has left */
+  ab_engine_abort(engine); /* what an abandoned poller has left */
   close_listeners(engine);
   for (ab_service *service = engine->services, *next; service; service = next) {
     next = service->next;
@@ -405,29 +405,39 @@ void ab_engine_fini(ab_engine *engine) {
   ab_arena_fini(&engine->next_arena, &engine->mem);
   ab_free(&engine->mem, engine->touched);
   ab_free(&engine->mem, engine->path_times);
+  ab__health_fini(engine);
   ab_mem mem = engine->mem;
   ab_free(&mem, engine);
 }
 
-/* An idle connection is read once more before it is closed: a request that is already in the
- * socket's buffer was sent before the peer could know. */
-static void drain_conn(ab_conn *conn) {
-  if (conn->state != AB_CONN_HEAD) return;
-  conn->readable = true;
-  ab__engine_ready(conn);
-}
-
-void ab_engine_drain(ab_engine *engine) {
+void ab_engine_drain(ab_engine *engine, ab_nsec now) {
   ab_engine_lock(engine);
+  engine->now = now;
   if (!engine->draining) {
     /* Whoever stands in the kernel's queue has been promised a connection. */
     for (ab_service *service = engine->services; service; service = service->next) {
       service->budget = AB_DRAIN_ACCEPTS;
       while (accept_one(service)) continue;
     }
-    engine->draining = true;
+    engine->draining = engine->retired = true;
     close_listeners(engine);
-    each_conn(engine, drain_conn);
+    each_conn(engine, ab__conn_drain);
+  }
+  ab_engine_unlock(engine);
+}
+
+void ab_engine_retire(ab_engine *engine) {
+  ab_engine_lock(engine);
+  engine->retired = true;
+  ab_engine_unlock(engine);
+}
+
+void ab_engine_refuse(ab_engine *engine, ab_nsec now) {
+  ab_engine_lock(engine);
+  engine->now = now;
+  if (!engine->refusing) {
+    engine->refusing = true;
+    each_conn(engine, ab__conn_refuse);
   }
   ab_engine_unlock(engine);
 }
@@ -436,13 +446,9 @@ static void abort_conn(ab_conn *conn) {
   if (conn->state != AB_CONN_DEAD) ab__conn_drop(conn);
 }
 
-static void abort_idle(ab_conn *conn) {
-  if (conn->state != AB_CONN_APP) abort_conn(conn);
-}
-
-void ab_engine_abort(ab_engine *engine, bool spare_app) {
+void ab_engine_abort(ab_engine *engine) {
   ab_engine_lock(engine);
-  each_conn(engine, spare_app ? abort_idle : abort_conn);
+  each_conn(engine, abort_conn);
   ab_engine_unlock(engine);
 }
 

@@ -52,6 +52,7 @@ typedef struct ab_engine_stats {
   uint64_t received; /* octets */
   uint64_t sent;     /* octets */
   uint64_t detached; /* connections that the application has taken over */
+  uint64_t probes;   /* requests for a health path, which the engine has answered */
   uint64_t queued;   /* requests that were not taken at once */
   uint64_t rejected[AB_REJECT_COUNT];
   uint32_t connections; /* open now */
@@ -100,6 +101,20 @@ void ab_engine_set_half_close(ab_engine *engine, enum ab_half_close meaning, boo
  * before attach. Returns AB_OK or AB_ENOMEM. */
 int ab_engine_set_path_times(ab_engine *engine, const ab_path_rule *rules,
                              size_t count) AB_WARN_UNUSED;
+/* What a health path tells. */
+enum ab_health {
+  AB_HEALTH_READY, /* 200; 503 once the server has retired */
+  AB_HEALTH_LIVE,  /* 200 */
+  AB_HEALTH_COUNT
+};
+
+/* From now on GET and HEAD of the path, compared octet by octet and without the query, are answered
+ * by the engine itself, in its turns: neither is such a request handed to the application, nor does
+ * it wait for it. The path is copied. Returns AB_OK or AB_ENOMEM. */
+int ab_engine_set_health(ab_engine *engine, enum ab_health which, const char *path,
+                         size_t len) AB_WARN_UNUSED;
+/* From now on it is not ready. Everything else goes on. Idempotent. */
+void ab_engine_retire(ab_engine *engine);
 
 /* Registers everything with `poller`, which is borrowed until detach. Returns AB_OK, AB_ENOMEM or
  * AB_ESYS. */
@@ -160,12 +175,17 @@ void ab_engine_pause(ab_engine *engine, bool paused);
  * this there is no limit. To be called before attach. */
 void ab_engine_set_max_queue(ab_engine *engine, uint32_t max);
 
-/* Accepts no more and closes idle connections; requests in flight are answered, with
- * `Connection: close`. Idempotent. */
-void ab_engine_drain(ab_engine *engine);
-/* Closes every connection at once; those that the application has get AB_EVENT_GONE, or with
- * spare_app are left alone. */
-void ab_engine_abort(ab_engine *engine, bool spare_app);
+/* Retires, accepts no more and closes idle connections; requests in flight are answered, with
+ * `Connection: close`. A connection that had a request just now may have the next one on its way,
+ * and stays open for AB_DRAIN_GRACE after it. Idempotent. */
+void ab_engine_drain(ab_engine *engine, ab_nsec now);
+#define AB_DRAIN_GRACE (200 * AB_NSEC_PER_MS)
+/* To be called after drain: nothing more goes to the application. Requests that wait to be taken,
+ * and those whose head is complete soon, are answered 503. Those that the application has are left
+ * alone. Idempotent. */
+void ab_engine_refuse(ab_engine *engine, ab_nsec now);
+/* Closes every connection at once; those that the application has get AB_EVENT_GONE. */
+void ab_engine_abort(ab_engine *engine);
 
 ab_engine_stats ab_engine_get_stats(ab_engine *engine);
 /* Those that ab_engine_init was given. */

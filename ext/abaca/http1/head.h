@@ -101,6 +101,7 @@ enum ab_http1_error {
   X(PROXY_SYNTAX, 400, "PROXY header is malformed or missing", "PROXY 2")                          \
   X(PROXY_TOO_LONG, 400, "PROXY header is too long", "PROXY 2")                                    \
   X(NO_FIBER, 503, "no fiber was free in time", "9110 15.6.4")                                     \
+  X(SHUTDOWN, 503, "the server is shutting down", "9110 15.6.4")                                   \
   X(NO_MEMORY, 503, "no memory for the request", "9110 15.6.4")
   AB_HTTP1_ERROR_BASE = -100,
 #define AB_HTTP1_ERROR_MEMBER(name, status, reason, rfc) AB_HTTP1_##name,

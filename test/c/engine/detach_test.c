@@ -70,7 +70,7 @@ static void engine_ends_first(void) {
   size_t len;
   int fd = detach(&fx, &ahead, &len);
   CHECK_INT(0, len);
-  ab_engine_abort(fx.engine, false);
+  ab_engine_abort(fx.engine);
   fixture_run(&fx);
   finish(&fx);
   fixture_fini(&fx);

@@ -276,7 +276,7 @@ static void finish_before_gone_is_taken(void) {
   int client = client_open(&fx);
   client_send(client, GET("/a"));
   fixture_run(&fx);
-  ab_engine_abort(fx.engine, false);
+  ab_engine_abort(fx.engine);
   answer_held(&fx, 0, "x");
   fixture_run(&fx);
   CHECK_INT(0, fx.events); /* nobody is left to be told */
@@ -653,9 +653,10 @@ static void drain_closes_the_idle_and_answers_the_busy(void) {
   int idle = client_open(&fx), busy = client_open(&fx), late = client_open(&fx);
   client_send(busy, GET("/a") GET("/b"));
   fixture_run(&fx);
+  fixture_pass(&fx, 1);
   client_send(late, GET("/c")); /* sent before the peer could know */
-  ab_engine_drain(fx.engine);
-  ab_engine_drain(fx.engine);
+  ab_engine_drain(fx.engine, fx.now);
+  ab_engine_drain(fx.engine, fx.now);
   fixture_run(&fx);
   bool end;
   client_read(idle, &end);
@@ -676,6 +677,148 @@ static void drain_closes_the_idle_and_answers_the_busy(void) {
   fixture_fini(&fx);
 }
 
+/* Who has just been answered may have the next request on its way. */
+static void drain_lets_the_busy_ask_once_more(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int asks = client_open(&fx), silent = client_open(&fx), old = client_open(&fx);
+  client_send(old, GET("/o"));
+  fixture_run(&fx);
+  fixture_pass(&fx, 1);
+  client_send(asks, GET("/a"));
+  client_send(silent, GET("/b"));
+  fixture_run(&fx);
+  client_read(asks, NULL);
+  client_read(silent, NULL);
+  client_read(old, NULL);
+  int fresh = client_open(&fx);
+  ab_engine_drain(fx.engine, fx.now);
+  fixture_run(&fx);
+  bool end;
+  client_read(old, &end);
+  CHECK(end);
+  CHECK_INT(3, stats_of(&fx).connections);
+  client_send(asks, GET("/c"));
+  fixture_run(&fx);
+  CHECK_INT(1, occurrences(client_read(asks, &end), "Connection: close\r\n\r\n/c"));
+  CHECK(end);
+  fx.now += AB_DRAIN_GRACE / 2;
+  fixture_run(&fx);
+  client_send(fresh, GET("/d"));
+  fixture_run(&fx);
+  CHECK_INT(1, occurrences(client_read(fresh, &end), "Connection: close\r\n\r\n/d"));
+  CHECK(end);
+  client_read(silent, &end);
+  CHECK(!end);
+  CHECK(ab_engine_deadline(fx.engine) <= fx.now + AB_DRAIN_GRACE + AB_WHEEL_TICK);
+  fx.now += AB_DRAIN_GRACE / 2 + AB_WHEEL_TICK;
+  fixture_run(&fx);
+  client_read(silent, &end);
+  CHECK(end);
+  CHECK_INT(0, stats_of(&fx).connections);
+  CHECK_INT(0, stats_of(&fx).timeouts);
+  close(asks);
+  close(silent);
+  close(fresh);
+  close(old);
+  fixture_fini(&fx);
+}
+
+static void drain_waits_for_the_rest_of_a_head(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int client = client_open(&fx);
+  client_send(client, "GET /a HTTP/1.1\r\n");
+  fixture_run(&fx);
+  ab_engine_drain(fx.engine, fx.now);
+  fixture_pass(&fx, 1);
+  client_send(client, "Host: a.test\r\n\r\n");
+  fixture_run(&fx);
+  bool end;
+  CHECK_INT(1, occurrences(client_read(client, &end), "Connection: close\r\n\r\n/a"));
+  CHECK(end);
+  close(client);
+  fixture_fini(&fx);
+}
+
+#define REFUSED "HTTP/1.1 503 Service Unavailable\r\n"
+
+/* Whoever waits to be taken, or has half a head here, gets an answer; what the application has goes
+ * on; who has said nothing is closed. */
+static void refuse_answers_whoever_has_asked(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int in_app = client_open(&fx), queued = client_open(&fx), half = client_open(&fx);
+  int idle = client_open(&fx), never = client_open(&fx), late = client_open(&fx);
+  client_send(in_app, GET("/a"));
+  fixture_run(&fx);
+  CHECK_INT(1, fx.held_count);
+  fx.mute = true;
+  client_send(queued, GET("/b") GET("/c"));
+  client_send(half, "GET /d HTTP/1.1\r\nHost: a");
+  client_send(never, "GET /e HTTP/1.1\r\n");
+  fixture_run(&fx);
+  CHECK_INT(1, stats_of(&fx).waiting);
+  client_send(late, GET("/f")); /* in the socket's buffer */
+  ab_engine_drain(fx.engine, fx.now);
+  ab_engine_refuse(fx.engine, fx.now);
+  ab_engine_refuse(fx.engine, fx.now);
+  fixture_run(&fx);
+  CHECK_INT(0, stats_of(&fx).waiting);
+  bool end;
+  CHECK_INT(1, occurrences(client_read(queued, &end), REFUSED));
+  CHECK(end);
+  CHECK_INT(1, occurrences(client_read(late, &end), REFUSED));
+  CHECK(end);
+  CHECK_INT(0, strlen(client_read(idle, &end)));
+  CHECK(end);
+  client_send(half, ".test\r\n\r\n");
+  fixture_run(&fx);
+  CHECK_INT(1, occurrences(client_read(half, &end), REFUSED));
+  CHECK(end);
+  fx.now += AB_DRAIN_GRACE + AB_WHEEL_TICK;
+  fixture_run(&fx);
+  CHECK_INT(1, occurrences(client_read(never, &end), REFUSED));
+  CHECK(end);
+  CHECK_INT(0, strlen(client_read(in_app, &end)));
+  CHECK(!end);
+  fx.mute = false;
+  answer_held(&fx, 0, "x");
+  fixture_run(&fx);
+  CHECK_INT(1, occurrences(client_read(in_app, &end), "Connection: close"));
+  CHECK(end);
+  CHECK_INT(1, fx.taken);
+  fixture_pass(&fx, 2); /* those who had sent more linger */
+  CHECK_INT(0, stats_of(&fx).connections);
+  int clients[] = {in_app, queued, half, idle, never, late};
+  for (size_t i = 0; i < AB_ARRAY_LEN(clients); i++) close(clients[i]);
+  fixture_fini(&fx);
+}
+
+/* A body that nobody wants any more does not keep the connection. */
+static void refuse_ends_skipping(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  client_send(client, "POST /a HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9\r\n\r\nabc");
+  fixture_run(&fx);
+  answer_held(&fx, 0, "x");
+  fixture_run(&fx);
+  bool end;
+  client_read(client, &end);
+  CHECK(!end);
+  ab_engine_drain(fx.engine, fx.now);
+  ab_engine_refuse(fx.engine, fx.now);
+  fixture_pass(&fx, 2);
+  client_read(client, &end);
+  CHECK(end);
+  CHECK_INT(0, stats_of(&fx).connections);
+  close(client);
+  fixture_fini(&fx);
+}
+
 static void drain_sends_what_is_pending(void) {
   fixture fx;
   fixture_init(&fx);
@@ -685,7 +828,7 @@ static void drain_sends_what_is_pending(void) {
   fixture_run(&fx);
   answer_big(&fx, 0, true);
   fixture_run(&fx);
-  ab_engine_drain(fx.engine);
+  ab_engine_drain(fx.engine, fx.now);
   fixture_run(&fx);
   CHECK_INT(1, stats_of(&fx).connections);
   CHECK(client_drain(&fx, client) > sizeof plenty);
@@ -703,7 +846,7 @@ static void drain_serves_the_kernels_queue(void) {
     clients[i] = client_tcp(port);
     client_send(clients[i], GET("/a"));
   }
-  ab_engine_drain(fx.engine);
+  ab_engine_drain(fx.engine, fx.now);
   fixture_run(&fx);
   for (int i = 0; i < 100; i++) {
     bool end;
@@ -747,8 +890,8 @@ static void abort_closes_everything(void) {
   }
   fixture_run(&fx);
   CHECK_INT(5, stats_of(&fx).connections);
-  ab_engine_abort(fx.engine, false);
-  ab_engine_abort(fx.engine, false);
+  ab_engine_abort(fx.engine);
+  ab_engine_abort(fx.engine);
   CHECK_INT(0, stats_of(&fx).connections);
   fixture_run(&fx);
   CHECK_INT(AB_EVENT_GONE, fx.events);
@@ -817,6 +960,9 @@ CHECK_MAIN(CHECK_CASE(error_is_answered_and_lingers), CHECK_CASE(error_to_a_head
            CHECK_CASE(stuck_response_keeps_its_deadline), CHECK_CASE(head_behind_a_stuck_response),
            CHECK_CASE(next_deadline_is_told),
            CHECK_CASE(drain_closes_the_idle_and_answers_the_busy),
+           CHECK_CASE(drain_lets_the_busy_ask_once_more),
+           CHECK_CASE(drain_waits_for_the_rest_of_a_head),
+           CHECK_CASE(refuse_answers_whoever_has_asked), CHECK_CASE(refuse_ends_skipping),
            CHECK_CASE(drain_sends_what_is_pending), CHECK_CASE(drain_serves_the_kernels_queue),
            CHECK_CASE(closed_listeners_are_not_waited_for), CHECK_CASE(abort_closes_everything),
            CHECK_CASE(detach_and_attach_again))

@@ -352,7 +352,7 @@ static void drained_while_skipping(void) {
   int client;
   hold(&fx, &client, POST("/a", 10) "012");
   finish_with(&fx, client, OK(1, "x"), false);
-  ab_engine_drain(fx.engine);
+  ab_engine_drain(fx.engine, fx.now);
   fixture_run(&fx);
   client_send(client, "3456789");
   fixture_run(&fx);

@@ -511,13 +511,17 @@ static ab_waiter *carried_waiter(ab_loop *loop, VALUE fiber) {
   return NULL;
 }
 
+/* Neither a computation nor what an extension has in hand ends in the middle. */
+static bool may_end(const ab_waiter *waiter) {
+  return NIL_P(waiter->exception) && waiter->kind != AB_WAIT_PREEMPTED &&
+         waiter->kind != AB_WAIT_OFFLOAD;
+}
+
 bool ab__loop_interrupt(ab_loop *loop, VALUE fiber, VALUE exception) {
   ab_waiter *waiter = ab__loop_waiter(loop, fiber);
   /* A stray may be one that only seems to be stranded, because the fiber it resumed waits. */
   if (!waiter || waiter->kind == AB_WAIT_STRAY) waiter = carried_waiter(loop, fiber);
-  if (!waiter || !NIL_P(waiter->exception)) return false;
-  /* Neither a computation nor what an extension has in hand ends in the middle. */
-  if (waiter->kind == AB_WAIT_PREEMPTED || waiter->kind == AB_WAIT_OFFLOAD) return false;
+  if (!waiter || !may_end(waiter)) return false;
   waiter->exception = exception;
   ab_loop_wake(loop, waiter);
   return true;
@@ -526,7 +530,7 @@ bool ab__loop_interrupt(ab_loop *loop, VALUE fiber, VALUE exception) {
 void ab__loop_interrupt_all(ab_loop *loop, VALUE exception) {
   ab_list_each (node, tmp, &loop->parked) {
     ab_waiter *waiter = AB_CONTAINER_OF(node, ab_waiter, link);
-    if (!NIL_P(waiter->exception)) continue;
+    if (!may_end(waiter)) continue;
     waiter->exception = exception;
     ab_loop_wake(loop, waiter);
   }

@@ -12,7 +12,9 @@
 #define RETRY (50 * AB_NSEC_PER_MS)
 
 void ab_cancel_note(ab_exchange *exchange, unsigned events) {
-  exchange->news |= events & (AB_EVENT_GONE | AB_EVENT_DEADLINE);
+  if (AB_UNLIKELY(exchange->over)) return;
+  exchange->news |=
+      events & (AB_EVENT_GONE | AB_EVENT_DEADLINE | AB_NEWS_CLOSING | AB_NEWS_SHUTDOWN);
   if (exchange->news && ab_list_empty(&exchange->cancel_link)) {
     ab_list_append(&exchange->server->cancels, &exchange->cancel_link);
   }
@@ -43,9 +45,9 @@ static void call_all(ab_server *server, VALUE blocks, VALUE env) {
   }
 }
 
-static VALUE take_blocks(ab_exchange *exchange) {
-  VALUE blocks = exchange->on_gone;
-  exchange->on_gone = Qnil;
+static VALUE take_blocks(VALUE *from) {
+  VALUE blocks = *from;
+  *from = Qnil;
   return blocks;
 }
 
@@ -61,9 +63,9 @@ static VALUE schedule_teller(VALUE told) {
 }
 
 /* On a fiber of its own, which may wait. */
-static void tell_beside(ab_exchange *exchange) {
+static void tell_beside(ab_exchange *exchange, VALUE *from) {
   ab_server *server = exchange->server;
-  VALUE env = exchange->env, blocks = take_blocks(exchange);
+  VALUE env = exchange->env, blocks = take_blocks(from);
   if (NIL_P(blocks)) return;
   VALUE told = rb_ary_new_from_args(3, server->self, blocks, env);
   int state = 0;
@@ -74,7 +76,7 @@ static void tell_beside(ab_exchange *exchange) {
 
 static VALUE tell_here(VALUE arg) {
   ab_exchange *exchange = (ab_exchange *)arg;
-  VALUE blocks = take_blocks(exchange);
+  VALUE blocks = take_blocks(&exchange->on_gone);
   if (!NIL_P(blocks)) call_all(exchange->server, blocks, exchange->env);
   RB_GC_GUARD(blocks);
   return Qnil;
@@ -92,8 +94,10 @@ static VALUE deadline_exceeded(void) {
   return rb_class_new_instance(1, &message, ab_error_class("DeadlineExceeded"));
 }
 
-/* What the news is for the request's fiber; Qnil: nothing. */
+/* What the news is for the request's fiber; Qnil: nothing. The end of the server comes to everyone,
+ * even to whoever went on after another exception. */
 static VALUE exception_for(const ab_exchange *exchange) {
+  if (exchange->news & AB_NEWS_SHUTDOWN) return ab_shutdown_exception();
   if (!NIL_P(exchange->cancelled)) return Qnil;
   if (exchange->news & AB_EVENT_DEADLINE) return deadline_exceeded();
   if (exchange->news & AB_EVENT_GONE && exchange->server->cancel_on_disconnect)
@@ -105,7 +109,13 @@ static VALUE exception_for(const ab_exchange *exchange) {
 static void attend(ab_exchange *exchange) {
   ab_server *server = exchange->server;
   VALUE handle = exchange->handle;
-  if (exchange->news & AB_EVENT_GONE) tell_beside(exchange);
+  if (NIL_P(handle)) { /* another thread is about to call the app for it */
+    ab_cancel_note(exchange, exchange->news);
+    return;
+  }
+  if (exchange->news & AB_NEWS_CLOSING) tell_beside(exchange, &exchange->on_shutdown);
+  exchange = RTYPEDDATA_DATA(handle);
+  if (exchange && exchange->news & AB_EVENT_GONE) tell_beside(exchange, &exchange->on_gone);
   exchange = RTYPEDDATA_DATA(handle);
   if (!exchange) return;
   VALUE exception = exception_for(exchange);
@@ -113,11 +123,12 @@ static void attend(ab_exchange *exchange) {
   exchange->news = 0;
   if (NIL_P(exception)) return;
   ab_mode_counts *counts = &server->counts.modes[exchange->runner->host->mode];
+  VALUE before = exchange->cancelled;
   exchange->cancelled = exception;
-  counts->cancelled++;
+  counts->cancelled += NIL_P(before);
   if (exchange->runner->host->interrupt(exchange, exception)) return;
-  counts->cancelled--;
-  exchange->cancelled = Qnil;
+  counts->cancelled -= NIL_P(before);
+  exchange->cancelled = before;
   ab_cancel_note(exchange, news);
   RB_GC_GUARD(handle);
 }
@@ -180,11 +191,20 @@ void ab_cancel_set_time(ab_exchange *exchange, ab_nsec time) {
   if (server->running) ab_poller_wakeup(server->poller); /* who waits may have to wait shorter */
 }
 
-void ab_cancel_on_gone(ab_exchange *exchange, VALUE block) {
-  if (ab_cancel_gone(exchange)) {
+/* Keeps the block, or calls it when it is time already. */
+static void keep_block(VALUE *blocks, VALUE block, bool now) {
+  if (now) {
     call_block(block);
     return;
   }
-  if (NIL_P(exchange->on_gone)) exchange->on_gone = rb_ary_new();
-  rb_ary_push(exchange->on_gone, block);
+  if (NIL_P(*blocks)) *blocks = rb_ary_new();
+  rb_ary_push(*blocks, block);
+}
+
+void ab_cancel_on_gone(ab_exchange *exchange, VALUE block) {
+  keep_block(&exchange->on_gone, block, ab_cancel_gone(exchange));
+}
+
+void ab_cancel_on_shutdown(ab_exchange *exchange, VALUE block) {
+  keep_block(&exchange->on_shutdown, block, exchange->server->draining);
 }

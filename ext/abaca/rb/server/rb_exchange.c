@@ -151,6 +151,28 @@ static VALUE exchange_on_gone(VALUE self) {
   return Qnil;
 }
 
+/* call-seq: closing? -> true or false
+ *
+ * Whether the server is stopping, and waits for this request; also true once the request is over.
+ */
+static VALUE exchange_closing_p(VALUE self) {
+  ab_exchange *exchange = exchange_or_null(self);
+  return !exchange || exchange->server->draining ? Qtrue : Qfalse;
+}
+
+/* call-seq: on_shutdown { ... } -> nil
+ *
+ * Has the block called once, when the server begins to stop before the request is over: on a fiber
+ * of its own, after the blocks given before; at once when it is stopping already. What it raises is
+ * logged.
+ *
+ * Raises IOError after the request. */
+static VALUE exchange_on_shutdown(VALUE self) {
+  rb_need_block();
+  ab_cancel_on_shutdown(ab_exchange_of(self), rb_block_proc());
+  return Qnil;
+}
+
 void ab_init_exchange(VALUE mAbaca) {
   VALUE cExchange = rb_define_class_under(mAbaca, "Exchange", rb_cObject);
   rb_undef_alloc_func(cExchange);
@@ -164,4 +186,6 @@ void ab_init_exchange(VALUE mAbaca) {
   rb_define_method(cExchange, "request_timeout=", exchange_set_request_timeout, 1);
   rb_define_method(cExchange, "gone?", exchange_gone_p, 0);
   rb_define_method(cExchange, "on_gone", exchange_on_gone, 0);
+  rb_define_method(cExchange, "closing?", exchange_closing_p, 0);
+  rb_define_method(cExchange, "on_shutdown", exchange_on_shutdown, 0);
 }

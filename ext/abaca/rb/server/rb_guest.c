@@ -41,7 +41,7 @@ typedef struct worker {
   VALUE baseline; /* what the scheduler keeps on it */
   ab_taken taken; /* the request, if has_job */
   ab_exchange *exchange;
-  bool has_job, blocked, interrupted;
+  bool has_job, blocked;
 } worker;
 
 /* --- life --- */
@@ -170,7 +170,6 @@ static VALUE serve(VALUE arg) {
     ab_server_refuse(&server->home, &taken);
     return Qnil;
   }
-  w->interrupted = false;
   w->exchange = &exchange;
   ab_server_serve(&server->home, &taken, &exchange);
   RB_GC_GUARD(taken.env);
@@ -400,15 +399,6 @@ static bool interrupt_waits(interruption *i) {
   return found;
 }
 
-/* A busy worker that has begun with its request and has not been interrupted. */
-static worker *next_to_interrupt(ab_guest *guest) {
-  ab_list_each (node, next, &guest->busy) {
-    worker *w = AB_CONTAINER_OF(node, worker, link);
-    if (w->exchange && !w->interrupted) return w;
-  }
-  return NULL;
-}
-
 /* Returns false when the fiber cannot be raised in: it waits for one that it has resumed
  * (Ruby 3.1), say. */
 static bool interrupt(ab_guest *guest, worker *w, VALUE exception) {
@@ -437,14 +427,10 @@ static bool guest_interrupt(ab_exchange *exchange, VALUE exception) {
   return false;
 }
 
-static void guest_interrupt_all(ab_runner *runner, VALUE exception) {
-  ab_guest *guest = runner->server->guest;
-  guest_settle(runner);
-  worker *w;
-  while ((w = next_to_interrupt(guest))) {
-    w->interrupted = true;
-    interrupt(guest, w, exception);
-  }
+/* They are the scheduler's, and lib/abaca/guest.rb ends it. */
+static void guest_interrupt_others(ab_runner *runner, VALUE exception) {
+  (void)runner;
+  (void)exception;
 }
 
 const ab_host ab_host_guest = {
@@ -456,7 +442,7 @@ const ab_host ab_host_guest = {
     .wake = wake_exchange,
     .settle = guest_settle,
     .interrupt = guest_interrupt,
-    .interrupt_all = guest_interrupt_all,
+    .interrupt_others = guest_interrupt_others,
     .in_turns = false,
 };
 

@@ -95,7 +95,7 @@ static bool native_interrupt(ab_exchange *exchange, VALUE exception) {
   return ab__loop_interrupt(exchange->runner->loop, exchange->fiber, exception);
 }
 
-static void native_interrupt_all(ab_runner *runner, VALUE exception) {
+static void native_interrupt_others(ab_runner *runner, VALUE exception) {
   ab__loop_interrupt_all(runner->loop, exception);
 }
 
@@ -108,6 +108,6 @@ const ab_host ab_host_native = {
     .wake = wake_exchange,
     .settle = native_settle,
     .interrupt = native_interrupt,
-    .interrupt_all = native_interrupt_all,
+    .interrupt_others = native_interrupt_others,
     .in_turns = true,
 };

@@ -224,6 +224,7 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
       .io = Qnil,
       .fiber = rb_fiber_current(),
       .on_gone = Qnil,
+      .on_shutdown = Qnil,
       .cancelled = Qnil,
       .head_request = taken->head_request,
       .http_1_0 = taken->http_1_0,
@@ -247,6 +248,7 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
   if (AB_UNLIKELY(exchange->request != NULL)) ab_seat_has_read(&runner->seat);
   if (AB_UNLIKELY(ab_server_forked(server))) leave_child(fatal);
   if (exchange->body_open) protected_step(close_body, exchange, &fatal);
+  exchange->over = true;
   int told = ab_cancel_end(exchange);
   if (AB_UNLIKELY(told)) fatal = told;
   ab_exchange_forget(exchange);
@@ -258,7 +260,7 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
   bool tell = ab_server_must_tell(runner);
   ab_engine_unlock(server->engine);
   if (AB_UNLIKELY(tell)) ab_server_tell_leader(server);
-  exchange->over = true;
+  exchange->conn = NULL;
   if (server->access_log) ab_server_quietly(write_access, (VALUE)exchange);
   int state = finished(exchange, fatal);
   ab_list_remove(&exchange->link);

@@ -218,7 +218,8 @@ static enum ab_half_close half_close_of(VALUE meaning) {
  *
  * limits: Hash of the settings in LIMITS; log: an Abaca::Log; access_log: boolean; errors: the IO
  * for rack.errors; url_scheme, script_name: Strings; multiprocess: boolean; shutdown_timeout:
- * seconds or nil; rack_release: "3.0.0"; trusted_proxies: Array of networks; rfc7239: whether their
+ * seconds or nil; shutdown_delay: seconds; readiness, liveness: paths or nil;
+ * rack_release: "3.0.0"; trusted_proxies: Array of networks; rfc7239: whether their
  * field is Forwarded; client_field: the name, in lower case, of a field with the client's address,
  * or nil; remote_address: what REMOTE_ADDR always is, or nil;
  * early_hints, rewindable_input, null_input, cancel_on_disconnect: booleans; half_close: :ask,
@@ -234,7 +235,6 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   if (!NIL_P(given)) rb_hash_foreach(given, set_limit, (VALUE)&limits);
   VALUE release = option(options, "rack_release");
   long major = NIL_P(release) ? 3 : NUM2LONG(rb_Integer(rb_funcall(release, rb_intern("to_i"), 0)));
-  VALUE timeout = option(options, "shutdown_timeout");
 
   server->app = app;
   /* A bare lambda is called without looking its `call` up. */
@@ -250,8 +250,6 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   server->input_class = ab_error_class("Input");
   server->rewindable_class = ab_error_class("RewindableInput");
   server->rewindable_input = RTEST(option(options, "rewindable_input"));
-  server->shutdown_timeout =
-      NIL_P(timeout) ? 0 : (ab_nsec)(NUM2DBL(timeout) * (double)AB_NSEC_PER_SEC) + 1;
   ab_env_init(&server->env, env_template(options));
   VALUE field = option(options, "client_field"), address = option(options, "remote_address");
   if (!NIL_P(field)) field = rb_str_new_frozen(StringValue(field));
@@ -268,6 +266,7 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
     rb_memerror();
   }
   server->stalls = ab_stalls_of(options);
+  ab_shutdown_init(server, options);
   ab_engine_set_half_close(server->engine, half_close_of(option(options, "half_close")),
                            server->cancel_on_disconnect);
   VALUE max_queue = option(options, "max_queue");
@@ -343,6 +342,7 @@ static bool server_turn(void *ctx, ab_nsec now) {
   ab_runner *runner = &server->home;
   leads(runner);
   ab_shutdown_turn(server, now);
+  if (AB_UNLIKELY(server->retired)) leads(runner); /* the app may have been called */
   ab_engine_begin_turn(server->engine, now);
   bool batch, more;
   do {
@@ -372,7 +372,7 @@ static ab_nsec earlier(ab_nsec a, ab_nsec b) {
 
 static ab_nsec server_deadline(void *ctx) {
   ab_server *server = ctx;
-  ab_nsec deadline = earlier(ab_engine_deadline(server->engine), server->drain_deadline);
+  ab_nsec deadline = earlier(ab_engine_deadline(server->engine), ab_shutdown_deadline(server));
   return earlier(deadline, server->cancel_retry);
 }
 

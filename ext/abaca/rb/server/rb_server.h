@@ -42,8 +42,9 @@ typedef struct ab_host {
   /* Raises the exception in the exchange's fiber, where it waits; the exchange may be over
    * afterwards. Returns false, and does nothing, when that is not possible now. */
   bool (*interrupt)(struct ab_exchange *exchange, VALUE exception);
-  /* Raises the exception in every fiber that waits. */
-  void (*interrupt_all)(struct ab_runner *runner, VALUE exception);
+  /* Raises the exception in every fiber that waits and has none on its way, after those of all
+   * requests have been interrupted: in what the app has started beside its requests. */
+  void (*interrupt_others)(struct ab_runner *runner, VALUE exception);
   /* Fibers that can be parked run within the turns of the runner, when it leads: the engine's step
    * ends soon after them. */
   bool in_turns;
@@ -91,7 +92,9 @@ typedef struct ab_server {
   VALUE hints_class; /* Abaca::EarlyHints when it is offered, else Qnil */
   ID id_call;
   ab_nsec shutdown_timeout; /* 0: wait for ever */
-  ab_nsec drain_deadline;   /* while draining; 0: none */
+  ab_nsec shutdown_delay;   /* for which a server that is not ready any more goes on */
+  ab_nsec stage_end;        /* of the stage of the shutdown; 0: none */
+  ab_nsec last_words;       /* when the app is done: for what is still being sent */
   ab_list exchanges;        /* every one there is, in the order of their beginning */
   ab_counts counts;
   ab_histogram lag;           /* of loops that run no longer, and as a guest */
@@ -107,7 +110,8 @@ typedef struct ab_server {
   bool newline_values; /* Rack 2: "a\nb" is two field lines */
   bool to_ary_closes;  /* Rack 3: Body#to_ary closes the body */
   bool rewindable_input;
-  bool draining, forced, given_up, running;
+  bool retired, draining, forced, given_up; /* rb_shutdown.c */
+  bool running;
 } ab_server;
 
 /* A request that was taken from the engine. */
@@ -123,7 +127,7 @@ typedef struct ab_exchange {
   ab_list link; /* in server->exchanges */
   ab_server *server;
   ab_runner *runner;
-  ab_conn *conn;
+  ab_conn *conn;             /* NULL once the engine has it again */
   const ab_request *request; /* until the env is built */
   VALUE env, result, body;
   VALUE input;         /* the Abaca::Input that points here, or Qnil */
@@ -139,9 +143,10 @@ typedef struct ab_exchange {
   VALUE io;            /* the socket, once it is the app's */
   VALUE fiber;         /* the request's own */
   VALUE on_gone;       /* blocks to be called when the client goes: an Array, or Qnil */
+  VALUE on_shutdown;   /* blocks to be called when the server stops: the same */
   VALUE cancelled;     /* the exception that the server has raised in the fiber, or Qnil */
   ab_list cancel_link; /* in server->cancels or ->attended, while there is news */
-  unsigned news;       /* set of enum ab_event */
+  unsigned news;       /* set of enum ab_event and ab_news */
   ab_list waits;       /* of fibers that wait for an event of this exchange */
   ab_nsec began;       /* the turn in which it was taken */
   ab_nsec started;     /* for the access log */
@@ -160,7 +165,8 @@ typedef struct ab_exchange {
   bool closed;            /* ... and has closed its stream */
   bool hijacked;          /* the socket is the app's */
   bool overrun;           /* the body was longer than its Content-Length */
-  bool over;              /* the connection is the engine's again */
+  bool abandoned;         /* the shutdown waits for it no longer */
+  bool over;              /* the app has been called and its response taken */
   struct ab_borrow *file; /* opened for the response and not yet queued */
 } ab_exchange;
 
@@ -196,7 +202,14 @@ void ab_init_exchange(VALUE mAbaca);
 
 /* rb_cancel.c */
 
-/* The client has gone, or the request's deadline has passed: a set of enum ab_event. */
+/* What a request may have to be told beside the engine's events. */
+enum ab_news {
+  AB_NEWS_CLOSING = 256, /* the server stops, and waits for it */
+  AB_NEWS_SHUTDOWN = 512 /* it waits no longer */
+};
+
+/* The client has gone, or the request's deadline has passed, or the server ends: a set of enum
+ * ab_event and enum ab_news. */
 void ab_cancel_note(ab_exchange *exchange, unsigned events);
 /* Does what follows from the news: on the fiber that turns the engine, between its steps. Raises
  * what concerns the process. */
@@ -210,10 +223,11 @@ static inline int ab_cancel_end(ab_exchange *exchange) {
                  NIL_P(exchange->on_gone);
   return AB_LIKELY(nothing) ? 0 : ab__cancel_end(exchange);
 }
-/* Exchange#request_timeout=, #gone? and #on_gone. */
+/* Exchange#request_timeout=, #gone?, #on_gone and #on_shutdown. */
 void ab_cancel_set_time(ab_exchange *exchange, ab_nsec time);
 bool ab_cancel_gone(ab_exchange *exchange);
 void ab_cancel_on_gone(ab_exchange *exchange, VALUE block);
+void ab_cancel_on_shutdown(ab_exchange *exchange, VALUE block);
 
 /* rb_finished.c */
 
@@ -278,6 +292,12 @@ void ab_init_server(VALUE mAbaca);
 /* Does what a stop or halt asks for at this time; on the fiber that turns the engine, before its
  * turn. */
 void ab_shutdown_turn(ab_server *server, ab_nsec now);
+/* When the next stage begins; 0: not by itself. */
+ab_nsec ab_shutdown_deadline(const ab_server *server);
+/* What is raised in requests. */
+VALUE ab_shutdown_exception(void);
+/* Takes shutdown_timeout, shutdown_delay, readiness and liveness of the options. */
+void ab_shutdown_init(ab_server *server, VALUE options);
 /* For the loop: nothing is left to serve; and nothing is waited for any more. */
 bool ab_shutdown_done(void *server);
 bool ab_shutdown_given_up(void *server);

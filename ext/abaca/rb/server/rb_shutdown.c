@@ -1,44 +1,140 @@
-/* The end of a server: first requests in flight are waited for, then fibers get an exception where
- * they wait, and at last nothing is waited for any more. */
+/* The end of a server, in stages:
+ *
+ *   serving --> retired --> draining --> forced --> given up
+ *
+ * retired   not ready any more, says the health path; everything else goes on for shutdown_delay
+ * draining  nothing new is accepted; requests in flight are waited for, for shutdown_timeout
+ * forced    fibers get an exception where they wait; who has not come to the app yet gets a 503
+ * given up  what runs all the same is not waited for any more
+ *
+ * Every stage may be the last one, and `halt` goes to the fourth at once. */
 #include "rb/server/rb_server.h"
 
 /* After a forced shutdown the fibers get this long to end. */
 #define FORCE_GRACE (5 * AB_NSEC_PER_SEC)
+/* When the app is done, what was said last gets this long to reach its client. */
+#define LAST_WORDS AB_NSEC_PER_SEC
 
-static VALUE force_shutdown(VALUE arg) {
-  ab_server *server = (ab_server *)arg;
+VALUE ab_shutdown_exception(void) {
   VALUE message = rb_str_new_cstr("the server is shutting down");
-  VALUE exception = rb_class_new_instance(1, &message, ab_error_class("Shutdown"));
-  server->home.host->interrupt_all(&server->home, exception);
+  return rb_class_new_instance(1, &message, ab_error_class("Shutdown"));
+}
+
+static VALUE interrupt_others(VALUE arg) {
+  ab_server *server = (ab_server *)arg;
+  server->home.host->interrupt_others(&server->home, ab_shutdown_exception());
   return Qnil;
 }
 
-static void begin_drain(ab_server *server, ab_nsec now) {
+/* Tells every request. */
+static void note_all(ab_server *server, unsigned news) {
+  ab_list_each (node, next, &server->exchanges) {
+    ab_exchange *exchange = AB_CONTAINER_OF(node, ab_exchange, link);
+    if (!exchange->over) ab_cancel_note(exchange, news);
+  }
+}
+
+static void retire(ab_server *server, ab_nsec now) {
+  server->retired = true;
+  server->stage_end = now + server->shutdown_delay;
+  ab_engine_retire(server->engine);
+}
+
+static void drain(ab_server *server, ab_nsec now) {
   server->draining = true;
-  server->drain_deadline = server->shutdown_timeout ? now + server->shutdown_timeout : 0;
-  ab_engine_drain(server->engine);
+  server->stage_end = server->shutdown_timeout ? now + server->shutdown_timeout : 0;
+  ab_engine_drain(server->engine, now);
+  note_all(server, AB_NEWS_CLOSING);
+}
+
+static void force(ab_server *server, ab_nsec now) {
+  server->forced = true;
+  server->stage_end = now + FORCE_GRACE;
+  ab_engine_refuse(server->engine, now);
+  note_all(server, AB_NEWS_SHUTDOWN);
+  ab_pulse_leave(&server->home.seat.pulse);
+  ab_cancel_run(server, now);
+  ab_server_quietly(interrupt_others, (VALUE)server);
+}
+
+static VALUE report_abandoned(VALUE arg) {
+  const ab_exchange *exchange = (const ab_exchange *)arg;
+  double age =
+      (double)(ab_engine_now(exchange->server->engine) - exchange->began) / AB_NSEC_PER_SEC;
+  return rb_funcall(exchange->server->log, rb_intern("abandoned"), 2, exchange->env, DBL2NUM(age));
+}
+
+/* What has a complete head gets an answer, even if the app has none. */
+static void abandon(ab_exchange *exchange) {
+  ab_engine *engine = exchange->server->engine;
+  exchange->abandoned = true;
+  exchange->server->counts.modes[exchange->runner->host->mode].abandoned++;
+  if (NIL_P(exchange->io)) {
+    ab_response_error(exchange, 503);
+    ab_engine_lock(engine);
+    ab_conn_flush(exchange->conn);
+    ab_engine_unlock(engine);
+  }
+  ab_server_quietly(report_abandoned, (VALUE)exchange);
+}
+
+/* One that is still there, and was not abandoned yet. */
+static ab_exchange *next_to_abandon(ab_server *server) {
+  ab_list_each (node, next, &server->exchanges) {
+    ab_exchange *exchange = AB_CONTAINER_OF(node, ab_exchange, link);
+    if (!exchange->over && !exchange->abandoned) return exchange;
+  }
+  return NULL;
+}
+
+static void give_up(ab_server *server) {
+  server->given_up = true;
+  ab_pulse_leave(&server->home.seat.pulse);
+  /* The log may let other threads run: each is looked for anew. */
+  for (ab_exchange *exchange; (exchange = next_to_abandon(server));) abandon(exchange);
+  ab_engine_abort(server->engine);
+}
+
+/* Fibers that the app started beside its requests hold a stop up only for a while. */
+static void hurry(ab_server *server, ab_nsec now) {
+  if (!server->stage_end || server->stage_end > now + FORCE_GRACE) {
+    server->stage_end = now + FORCE_GRACE;
+  }
+}
+
+/* While draining. */
+static void wait_for_requests(ab_server *server, const ab_engine_stats *stats, ab_nsec now) {
+  if (stats->connections == 0 && stats->in_app == 0) hurry(server, now);
+  bool late = server->stage_end && now >= server->stage_end;
+  if (late || server->halt_requested) force(server, now);
+}
+
+/* While forced. */
+static void wait_for_fibers(ab_server *server, const ab_engine_stats *stats, ab_nsec now) {
+  if (now >= server->stage_end) {
+    give_up(server);
+  } else if (stats->in_app == 0 && !server->last_words) {
+    server->last_words = now + LAST_WORDS;
+  } else if (stats->in_app == 0 && stats->connections > 0 && now >= server->last_words) {
+    ab_engine_abort(server->engine);
+  }
 }
 
 void ab_shutdown_turn(ab_server *server, ab_nsec now) {
   if (AB_LIKELY(!server->stop_requested && !server->halt_requested)) return;
-  if (!server->draining) begin_drain(server, now);
+  if (server->given_up) return;
+  if (!server->retired) retire(server, now);
+  if (!server->draining && (now >= server->stage_end || server->halt_requested)) drain(server, now);
+  if (!server->draining) return;
   ab_engine_stats stats = ab_engine_get_stats(server->engine);
-  bool served = stats.connections == 0 && stats.in_app == 0;
-  /* Fibers that the app started beside its requests hold a stop up only for a while. */
-  if (served && !server->forced &&
-      (!server->drain_deadline || server->drain_deadline > now + FORCE_GRACE)) {
-    server->drain_deadline = now + FORCE_GRACE;
-  }
-  bool late = server->drain_deadline && now >= server->drain_deadline;
-  if (!server->forced && (late || server->halt_requested)) {
-    server->forced = true;
-    server->drain_deadline = now + FORCE_GRACE;
-    ab_engine_abort(server->engine, true);
-    ab_server_quietly(force_shutdown, (VALUE)server);
-  } else if (server->forced && !server->given_up && (late || stats.in_app == 0)) {
-    server->given_up = late;
-    ab_engine_abort(server->engine, false);
-  }
+  if (!server->forced) wait_for_requests(server, &stats, now);
+  if (server->forced) wait_for_fibers(server, &stats, now);
+}
+
+ab_nsec ab_shutdown_deadline(const ab_server *server) {
+  bool speaks = server->last_words && server->last_words < server->stage_end;
+  return speaks && ab_engine_get_stats(server->engine).connections > 0 ? server->last_words
+                                                                       : server->stage_end;
 }
 
 bool ab_shutdown_done(void *ctx) {
@@ -74,6 +170,30 @@ static VALUE server_stop(VALUE self) {
  * Forced; any thread and any trap handler may call it. */
 static VALUE server_halt(VALUE self) {
   return request_end(self, &ab_server_of(self)->halt_requested);
+}
+
+static const struct {
+  const char *name;
+  enum ab_health which;
+} paths[] = {{"readiness", AB_HEALTH_READY}, {"liveness", AB_HEALTH_LIVE}};
+
+static ab_nsec time_of(VALUE seconds) {
+  return NIL_P(seconds) ? 0 : (ab_nsec)(NUM2DBL(seconds) * (double)AB_NSEC_PER_SEC);
+}
+
+void ab_shutdown_init(ab_server *server, VALUE options) {
+  VALUE timeout = rb_hash_aref(options, ID2SYM(rb_intern("shutdown_timeout")));
+  /* 0 is for ever: a timeout of 0 is one of a nanosecond. */
+  server->shutdown_timeout = NIL_P(timeout) ? 0 : time_of(timeout) + 1;
+  server->shutdown_delay = time_of(rb_hash_aref(options, ID2SYM(rb_intern("shutdown_delay"))));
+  for (size_t i = 0; i < AB_ARRAY_LEN(paths); i++) {
+    VALUE path = rb_hash_aref(options, ID2SYM(rb_intern(paths[i].name)));
+    if (NIL_P(path)) continue;
+    int error = ab_engine_set_health(server->engine, paths[i].which, StringValuePtr(path),
+                                     (size_t)RSTRING_LEN(path));
+    if (error) rb_memerror();
+    RB_GC_GUARD(path);
+  }
 }
 
 void ab_init_shutdown(VALUE cEngine) {

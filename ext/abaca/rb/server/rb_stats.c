@@ -25,6 +25,7 @@ static void put_engine(VALUE hash, const ab_engine_stats *stats) {
   put_count(hash, "received", stats->received);
   put_count(hash, "sent", stats->sent);
   put_count(hash, "detached", stats->detached);
+  put_count(hash, "probes", stats->probes);
   put_count(hash, "connections", stats->connections);
   put_count(hash, "in_app", stats->in_app);
   put_count(hash, "waiting", stats->waiting);
@@ -53,6 +54,7 @@ static VALUE mode_stats(const ab_server *server, enum ab_mode mode) {
   put_count(hash, "in_flight", in_flight);
   put_count(hash, "rejected", counts->rejected);
   put_count(hash, "cancelled", counts->cancelled);
+  put_count(hash, "abandoned", counts->abandoned);
   put_count(hash, "promoted", counts->promoted);
   return hash;
 }

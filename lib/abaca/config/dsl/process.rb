@@ -79,6 +79,27 @@ module Abaca
         # Puma's name for it.
         def force_shutdown_after(value = :forever) = shutdown_timeout(value)
 
+        # For how many seconds the server goes on as before when it is told to stop, while its readiness path says
+        # 503: so long may a load balancer take to notice. Default 0.
+        def shutdown_delay(seconds)
+          @options[:shutdown_delay] = Float(seconds)
+        end
+
+        # A path that tells whether the server wants requests: 200, and 503 from the moment on when it begins to stop.
+        # The server answers it itself, without the app, also while the app is busy.
+        #
+        #   readiness "/readyz"
+        def readiness(path)
+          @options[:readiness] = path
+        end
+
+        # A path that tells that the server lives: 200. Answered as `readiness` is.
+        #
+        #   liveness "/livez"
+        def liveness(path)
+          @options[:liveness] = path
+        end
+
         # The Fiber::Scheduler that requests run on: a class or its name. Default "Abaca::Scheduler".
         #
         #   fiber_scheduler "Async::Scheduler"

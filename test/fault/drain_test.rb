@@ -1,0 +1,253 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/server_case"
+
+# What becomes of requests while the server stops: whoever has asked gets an answer.
+class FaultDrainTest < Minitest::Test
+  include ServerCase
+
+  TYPE = { "content-type" => "text/plain" }.freeze
+
+  def test_readiness_goes_first
+    running = serve(readiness: "/readyz", liveness: "/livez", shutdown_delay: 0.5)
+    probe = connect(running)
+    assert_equal [200, 200], health(probe)
+    running.server.stop
+    assert(eventually { health(probe) == [503, 200] })
+    # Everything else goes on, with new connections and kept ones.
+    assert_equal "hello\n", ask(running).body
+    refute probe.call(GET).close?
+    running.stop
+    assert_raises(Errno::ECONNREFUSED) { connect(running) }
+    assert_equal 0, running.server.stats.fetch(:in_app)
+    assert_operator running.server.stats.fetch(:probes), :>=, 4
+  end
+
+  def test_health_paths_do_not_come_to_the_app
+    paths = Queue.new
+    running = serve(readiness: "/readyz", lint: false) do |env|
+      paths << env["PATH_INFO"]
+      HELLO.call(env)
+    end
+    ask(running, request("GET", "/readyz?x=1"))
+    ask(running, request("POST", "/readyz", body: "x"))
+    ask(running, request("GET", "/livez"))
+    assert_equal(["/readyz", "/livez"], Array.new(2) { paths.pop })
+    assert_empty paths
+  end
+
+  def test_a_halt_does_not_wait_for_the_delay
+    running = serve(shutdown_delay: 30)
+    ask(running)
+    running.server.stop
+    sleep 0.1
+    running.halt(within: 3)
+  end
+
+  # Who has just had an answer may have sent the next request before it could know.
+  def test_a_busy_connection_gets_one_more_answer
+    running = serve
+    client = connect(running)
+    refute client.call(GET).close?
+    running.server.stop
+    sleep 0.05
+    response = client.call(GET)
+    assert_equal 200, response.status
+    assert response.close?
+    assert client.closed?
+    running.stop
+  end
+
+  def test_requests_that_wait_for_a_fiber_are_answered
+    gate = Queue.new
+    running = serve(max_fibers: 1) do
+      gate.pop
+      [200, TYPE.dup, ["answered"]]
+    end
+    clients = Array.new(3) { connect(running) }
+    clients.each { |client| client.write(GET) }
+    assert eventually { running.server.stats[:in_app] == 1 }
+    running.server.stop
+    3.times { gate << true }
+    assert_equal %w[answered] * 3, clients.map { |client| client.read.body }
+    running.stop
+  end
+
+  # The same when time runs out: 503 for each, whether it was begun or not.
+  def test_requests_get_503_when_time_runs_out
+    running = serve(max_fibers: 2, shutdown_timeout: 0.2) { sleep }
+    begun = Array.new(2) { connect(running).write(GET) }
+    assert eventually { running.server.stats[:in_app] == 2 }
+    half = connect(running).write("GET / HTTP/1.1\r\nHost: a")
+    sleep 0.05
+    running.server.stop
+    assert_equal [503, 503], begun.map { |client| client.read.status }
+    half.write(".test\r\n\r\n")
+    assert_includes [503, :gone], status_of(half)
+    running.stop
+  end
+
+  # It ran out of time somewhere between its waits.
+  def test_whoever_was_about_to_run_is_interrupted_later
+    reasons = Queue.new
+    running = serve(shutdown_timeout: 0.2) do
+      loop { sleep 0.0001 }
+    rescue Exception => e # rubocop:disable Lint/RescueException
+      reasons << e.class
+      raise
+    end
+    clients = Array.new(30) { connect(running).write(GET) }
+    assert eventually { running.server.stats[:in_app] == 30 }
+    running.server.stop
+    assert_equal [503] * 30, clients.map { |client| client.read.status }
+    running.stop(within: 3)
+    assert_equal([Abaca::Shutdown] * 30, Array.new(30) { reasons.pop })
+    assert_equal 30, running.server.stats.dig(:modes, :fiber, :cancelled)
+  end
+
+  # It swallows the exception and goes on: its client gets an answer all the same, and the log a line.
+  def test_a_request_that_does_not_end_is_given_up
+    running = serve(shutdown_timeout: 0.1, lint: false) do
+      begin
+        sleep
+      rescue Abaca::Shutdown
+        sleep
+      end
+      HELLO.call(nil)
+    end
+    client = connect(running, timeout: 12).write(request("GET", "/stubborn"))
+    assert eventually { running.server.stats[:in_app] == 1 }
+    running.server.stop
+    assert_equal 503, client.read.status
+    assert client.closed?
+    running.stop
+    assert_match(%r{a request is given up that did not end in \d\.\d s \(GET /stubborn\)}, running.log)
+    assert_equal 1, running.server.stats.dig(:modes, :fiber, :abandoned)
+  end
+
+  def test_the_exception_cannot_be_rescued_by_accident
+    running = serve(shutdown_timeout: 0.1) do
+      sleep
+    rescue StandardError
+      sleep
+    end
+    client = connect(running).write(GET)
+    assert eventually { running.server.stats[:in_app] == 1 }
+    running.server.stop
+    assert_equal 503, client.read.status
+    running.stop(within: 3)
+  end
+
+  def test_an_ensure_is_not_interrupted_a_second_time
+    done = Queue.new
+    running = serve(shutdown_timeout: 0.1) do
+      sleep
+    ensure
+      sleep 0.5
+      done << true
+    end
+    client = connect(running).write(GET)
+    assert eventually { running.server.stats[:in_app] == 1 }
+    running.server.stop
+    assert_equal 503, client.read.status
+    running.stop
+    assert_equal 1, done.size
+  end
+
+  # Lint's own stream knows only what every server has.
+  def test_a_stream_is_told
+    running = serve(lint: false) do
+      body = lambda do |stream|
+        last = Queue.new
+        stream.on_shutdown { last << stream.closing? }
+        stream.write("open,#{stream.closing?},")
+        stream.write("told #{last.pop}")
+        stream.close
+      end
+      [200, TYPE.dup, body]
+    end
+    client = connect(running).write(GET)
+    text = +""
+    assert(eventually { (text << client.read_some).include?("open,false,") })
+    running.server.stop
+    assert_match(/told true/, client.drain)
+    running.stop(within: 3)
+  end
+
+  # In whatever the app does: blocks are called in order, on a fiber that may wait, and errors are logged.
+  def test_on_shutdown
+    order = Queue.new
+    running = serve do |env|
+      client = env["abaca.client"]
+      client.on_shutdown do
+        sleep 0.01
+        order << :first
+        raise "a mistake of the block's"
+      end
+      client.on_shutdown { order << :second }
+      sleep 0.01 until client.closing?
+      sleep 0.1
+      client.on_shutdown { order << :at_once }
+      HELLO.call(env)
+    end
+    waiting = connect(running).write(GET)
+    assert eventually { running.server.stats[:in_app] == 1 }
+    running.server.stop
+    assert_equal "hello\n", waiting.read.body
+    running.stop
+    assert_equal(%i[first second at_once], Array.new(order.size) { order.pop })
+    assert_match(/a mistake of the block's/, running.log)
+  end
+
+  def test_on_shutdown_is_not_called_for_a_request_that_is_over
+    calls = Queue.new
+    clients = Queue.new
+    running = serve do |env|
+      env["abaca.client"].on_shutdown { calls << true }
+      clients << env["abaca.client"]
+      HELLO.call(env)
+    end
+    ask(running)
+    running.stop
+    assert_empty calls
+    handle = clients.pop
+    assert_predicate handle, :closing?
+    assert_raises(IOError) { handle.on_shutdown { nil } }
+    assert_raises(ArgumentError, LocalJumpError) { handle.on_shutdown }
+  end
+
+  # An `each` body may ask between two pieces.
+  def test_a_body_that_asks
+    pieces = 0
+    running = serve do |env|
+      client = env["abaca.client"]
+      body = Enumerator.new do |out|
+        until client.closing?
+          out << "x"
+          pieces += 1
+          sleep 0.01
+        end
+        out << "end"
+      end
+      [200, TYPE.dup, body]
+    end
+    client = connect(running).write(GET)
+    assert(eventually { pieces > 2 })
+    running.server.stop
+    assert_match(/\Ax+end\z/, client.read.body)
+    running.stop(within: 3)
+  end
+
+  private
+
+  def health(probe)
+    %w[/readyz /livez].map { |path| probe.call(request("GET", path)).status }
+  end
+
+  def status_of(client)
+    client.read.status
+  rescue EOFError, SystemCallError
+    :gone
+  end
+end
