@@ -29,7 +29,7 @@ module Abaca
     end
 
     # @return [Array<Finding>] what is loaded now and breaks on fibers, the worst first
-    def findings = [isolation, *gems].compact
+    def findings = [isolation, reloading, *gems].compact
 
     private
 
@@ -50,6 +50,23 @@ module Abaca
         remedy: "set config.active_support.isolation_level = :fiber (config.abaca.mode = :fiber does), or " \
                 "serve with `mode :thread'"
       )
+    end
+
+    # The lock that keeps the reloader from requests counts who is inside: by the thread, until Rails learned better.
+    def reloading
+      lock = constant("ActiveSupport::Concurrency::ShareLock")
+      return unless reloads? && lock&.new&.instance_variable_defined?(:@exclusive_thread)
+
+      Finding.new(subject: "Rails with reloading", remedy: "develop with `mode :thread'",
+                  trouble: "a file that has changed takes the constants away from requests that wait")
+    end
+
+    def reloads?
+      rails = constant("Rails")
+      return false unless rails.respond_to?(:application) && rails.application
+
+      config = rails.application.config
+      config.respond_to?(:reloading_enabled?) ? config.reloading_enabled? : !config.cache_classes
     end
 
     def gems

@@ -72,6 +72,30 @@ class FiberSafetyTest < Minitest::Test
     assert_empty findings
   end
 
+  # An application that reloads, with a lock that has this variable.
+  def reload_with(variable, enabled: true)
+    isolate_by(:fiber)
+    lock = Class.new { define_method(:initialize) { instance_variable_set(variable, nil) } }
+    define("ActiveSupport::Concurrency::ShareLock", lock)
+    config = Struct.new(:reloading_enabled?).new(enabled)
+    define("Rails", Struct.new(:application).new(Struct.new(:config).new(config)))
+  end
+
+  def test_reloading_with_a_lock_that_counts_threads
+    reload_with(:@exclusive_thread)
+    assert_equal ["Rails with reloading"], subjects
+  end
+
+  def test_reloading_with_a_lock_that_knows_fibers
+    reload_with(:@exclusive_owner)
+    assert_empty findings
+  end
+
+  def test_no_reloading
+    reload_with(:@exclusive_thread, enabled: false)
+    assert_empty findings
+  end
+
   def test_active_record_before_the_isolation_level
     configure_adapters("postgresql")
     assert_equal ["Active Record before 7.0"], subjects
