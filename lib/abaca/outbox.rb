@@ -154,7 +154,8 @@ module Abaca
     #   With a block: calls it once, when everything queued before has been shifted or dropped, in the order of
     #   such calls and after the counters were updated; at once when nothing is pending. It may do anything with
     #   the outbox. When it raises, that comes out of the call that caused it, and the other blocks that
-    #   were due are called by the next one. In any case #yield_once is taken back.
+    #   were due are called by the next one. In any case #yield_once is taken back, and of an outbox that is
+    #   being sent as a response, everything leaves that was written.
     #   @yieldparam reason [:shift, :drain, :nothing_pending]
     #   @return [self]
 

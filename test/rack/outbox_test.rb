@@ -353,6 +353,34 @@ class RackOutboxTest < Minitest::Test
     assert_equal File.binread(__FILE__), ask(running).body, "the server has a descriptor of its own"
   end
 
+  # Runs the block while the process can open nothing.
+  def without_descriptors
+    limits = Process.getrlimit(:NOFILE)
+    lowest = IO.sysopen(File::NULL).tap { |fd| IO.for_fd(fd).close }
+    Process.setrlimit(:NOFILE, lowest, limits.last)
+    yield
+  ensure
+    Process.setrlimit(:NOFILE, *limits)
+  end
+
+  def test_a_file_when_there_are_no_descriptors
+    seen = Queue.new
+    running = filling do |out|
+      File.open(__FILE__) do |file|
+        out << "before"
+        out.schedule_file(file)
+        without_descriptors { out.flush }
+      rescue SystemCallError => e
+        seen << [e.class, out.pending_bytes == file.size + 6]
+        raise
+      end
+    end
+    client = connect(running).write(GET)
+    assert_equal [Errno::EMFILE, true], seen.pop
+    refute_includes client.drain, "before"
+    assert_equal 200, ask(running, request("HEAD")).status
+  end
+
   def test_an_outbox_that_somebody_empties
     out = Outbox.new << "abc"
     gate = Queue.new

@@ -105,6 +105,8 @@ static size_t box_size(const void *ptr) {
   return size;
 }
 
+/* With write barriers: an outbox that lives long, and has thousands of strings pending, must not be
+ * walked in each minor collection. Nothing moves: C code holds pointers into the strings. */
 static const rb_data_type_t box_type = {"Abaca::Outbox",
                                         {box_mark, box_free, box_size, NULL, {0}},
                                         NULL,
