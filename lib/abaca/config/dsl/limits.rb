@@ -6,8 +6,8 @@ module Abaca
       # How much of anything is allowed, for how long, and for whom. Each limit of the native table is a
       # setting by its own name (see docs/limits.md); most other methods are Puma's names for some of them.
       module Limits
-        Engine::LIMITS.each_key do |name|
-          name = name.to_sym
+        # Those that take more than a value have methods of their own, below.
+        (Config::LIMITS.keys - %i[request_timeout]).each do |name|
           define_method(name) { |value| @options[name] = Config.check_limit(name, value) }
         end
 
