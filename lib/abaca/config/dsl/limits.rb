@@ -7,7 +7,7 @@ module Abaca
       # setting by its own name (see docs/limits.md); most other methods are Puma's names for some of them.
       module Limits
         # Those that take more than a value have methods of their own, below.
-        (Config::LIMITS.keys - %i[request_timeout]).each do |name|
+        (Engine::LIMITS.keys.map(&:to_sym) - %i[request_timeout]).each do |name|
           define_method(name) { |value| @options[name] = Config.check_limit(name, value) }
         end
 
