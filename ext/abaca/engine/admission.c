@@ -7,8 +7,17 @@
  * so whoever sends many gets no more turns than whoever sends one. */
 #include "engine/conn.h"
 
-void ab_engine_set_max_queue(ab_engine *engine, uint32_t max) {
-  engine->max_queue = max;
+void ab_engine_set_queue(ab_engine *engine, uint32_t capacity, uint32_t max_queue) {
+  engine->capacity = capacity;
+  engine->max_queue = max_queue;
+}
+
+/* Requests that may wait. Who turns the engine may be another than who takes requests, who is held
+ * up by something else: what it will take when it is back does not wait for want of room. */
+static uint64_t queue_limit(const ab_engine *engine) {
+  uint32_t in_app = engine->stats.in_app;
+  bool room = !engine->paused && in_app < engine->capacity;
+  return (uint64_t)engine->max_queue + (room ? engine->capacity - in_app : 0);
 }
 
 ab_nsec ab_conn_arrived(const ab_conn *conn) {
@@ -23,7 +32,8 @@ void ab__conn_reject(ab_conn *conn, enum ab_rejection why) {
 /* The newest go first: those before them have waited already, and their turn is nearer. */
 void ab__engine_shed(ab_engine *engine) {
   if (engine->starved) return; /* some could have been taken: they will be in the next step */
-  while (engine->stats.waiting > engine->max_queue) {
+  uint64_t limit = queue_limit(engine);
+  while (engine->stats.waiting > limit) {
     ab_conn *newest = AB_CONTAINER_OF(engine->requests.prev, ab_conn, event_link);
     if (!ab__engine_touch(newest)) return;
     ab__conn_reject(newest, AB_REJECT_QUEUE_FULL);

@@ -141,6 +141,7 @@ struct ab_engine {
   ab_nsec told_deadline;    /* what ab_engine_deadline said last */
   ab_path_rule *path_times; /* request_timeout by path */
   size_t path_time_count;
+  uint32_t capacity;  /* requests that the application takes at once */
   uint32_t max_queue; /* requests that may wait when a step ends */
   ab_nsec look_at;    /* while paused, when to look at the listeners; 0: when somebody knocks */
   ab_nsec rest_until; /* accepting rests, because descriptors ran out; 0: it does not */

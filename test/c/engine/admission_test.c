@@ -7,7 +7,7 @@
 
 static void prepare(fixture *fx, uint32_t max_queue) {
   fixture_init(fx);
-  ab_engine_set_max_queue(fx->engine, max_queue);
+  ab_engine_set_queue(fx->engine, 0, max_queue);
 }
 
 static uint64_t rejected(fixture *fx, enum ab_rejection why) {
@@ -81,6 +81,28 @@ static void without_a_queue(void) {
     check_refused(clients[i]);
     close(clients[i]);
   }
+  fixture_fini(&fx);
+}
+
+/* While another than who takes requests turns the engine, say because that one is held up: what it
+ * will take when it is back does not count. */
+static void room_in_the_application_is_no_queue(void) {
+  fixture fx;
+  fixture_init(&fx);
+  ab_engine_set_queue(fx.engine, 10, 3);
+  fx.hold = true;
+  int clients[30];
+  for (int i = 0; i < 4; i++) clients[i] = client_with(&fx, GET("/a"));
+  fx.mute = true;
+  for (int i = 4; i < 30; i++) clients[i] = client_with(&fx, GET("/a"));
+  CHECK_INT(4, stats_of(&fx).in_app);
+  CHECK_INT(9, stats_of(&fx).waiting);
+  CHECK_INT(17, rejected(&fx, AB_REJECT_QUEUE_FULL));
+  ab_engine_pause(fx.engine, true); /* it is back, and has no room after all */
+  close(clients[29]);
+  clients[29] = client_with(&fx, GET("/a"));
+  CHECK_INT(3, stats_of(&fx).waiting);
+  for (int i = 0; i < 30; i++) close(clients[i]);
   fixture_fini(&fx);
 }
 
@@ -411,6 +433,7 @@ static void a_burst_of_connections(void) {
 }
 
 CHECK_MAIN(CHECK_CASE(beyond_the_queue_the_newest_are_refused), CHECK_CASE(without_a_queue),
+           CHECK_CASE(room_in_the_application_is_no_queue),
            CHECK_CASE(a_full_arena_is_no_full_queue), CHECK_CASE(refused_with_its_body_on_the_way),
            CHECK_CASE(waits_no_longer_than_queue_timeout),
            CHECK_CASE(request_timeout_goes_on_behind_the_queue),

@@ -223,7 +223,8 @@ static enum ab_half_close half_close_of(VALUE meaning) {
  * field is Forwarded; client_field: the name, in lower case, of a field with the client's address,
  * or nil; remote_address: what REMOTE_ADDR always is, or nil;
  * early_hints, rewindable_input, null_input, cancel_on_disconnect: booleans; half_close: :ask,
- * :answer or :gone; max_queue: Integer or nil; request_timeouts: Array of [pattern, seconds].
+ * :answer or :gone; max_queue: Integer or nil, which needs max_fibers; request_timeouts: Array of
+ * [pattern, seconds].
  *
  * Raises ArgumentError for an unknown limit or network, NoMemoryError. */
 static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
@@ -269,8 +270,10 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   ab_shutdown_init(server, options);
   ab_engine_set_half_close(server->engine, half_close_of(option(options, "half_close")),
                            server->cancel_on_disconnect);
-  VALUE max_queue = option(options, "max_queue");
-  if (!NIL_P(max_queue)) ab_engine_set_max_queue(server->engine, NUM2UINT(max_queue));
+  VALUE max_queue = option(options, "max_queue"), max_fibers = option(options, "max_fibers");
+  if (!NIL_P(max_queue)) {
+    ab_engine_set_queue(server->engine, NUM2UINT(max_fibers), NUM2UINT(max_queue));
+  }
   set_path_times(server, option(options, "request_timeouts"));
   return self;
 }
