@@ -196,6 +196,20 @@ class UpkeepTest < Minitest::Test
     end
   end
 
+  # With very many fibers memory counts as well: 20,000 times 128 slots would be 100 MB.
+  def test_the_heap_does_not_grow_without_end
+    skip "the kernel does not bear 20,000 fibers" if Abaca::FiberPool.new.max < 20_500
+
+    with_pool(within: 60, idle_timeout: nil) do |pool|
+      jobs = Array.new(20_000) { pool.run { sleep } }
+      sleep_in_loop 0.1 until pool.stats[:paced_slots] >= 1_280_000
+      sleep_in_loop 0.1
+      assert_equal 1_280_000, pool.stats[:paced_slots]
+      jobs.each(&:cancel)
+      jobs.each(&:wait)
+    end
+  end
+
   def test_pacing_can_be_switched_off
     assert_equal true, Abaca::FiberPool.gc_pacing
     Abaca::FiberPool.gc_pacing = false

@@ -14,6 +14,8 @@ static const size_t steps[] = {256, 1000, 4000, 10000, 20000};
 
 #define SLOTS_PER_FIBER     128
 #define MAX_SLOTS_PER_FIBER 512
+/* And so many in all, 51 MB of them: with ten thousand fibers memory counts as well. */
+#define MAX_SLOTS 1280000
 
 /* Collections may take so much of the CPU time: one part in so many. More is told by no fewer than
  * MIN_WORK ms. */
@@ -128,6 +130,7 @@ void ab_gc_pace_begin(ab_gc_pace *pace, size_t live) {
   size_t step = steps_for(live);
   if (step > pace->step) pace->step = step;
   size_t wanted = pace->step > 0 ? steps[pace->step - 1] * pace->per_fiber : 0;
+  if (wanted > MAX_SLOTS) wanted = MAX_SLOTS;
   if (wanted <= pace->wanted) return;
   pace->wanted = wanted;
   if (!NIL_P(pace->held)) return; /* the step that is going on grows */
