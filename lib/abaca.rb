@@ -15,6 +15,8 @@ require_relative "abaca/log"
 require_relative "abaca/config"
 require_relative "abaca/guest"
 require_relative "abaca/stats"
+require_relative "abaca/requests"
+require_relative "abaca/dump"
 require_relative "abaca/server"
 require_relative "abaca/rails_boot"
 

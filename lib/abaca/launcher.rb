@@ -64,6 +64,13 @@ module Abaca
       @server&.halt
     end
 
+    # Writes into the log what every request waits for, without stopping anything. A trap handler may call it.
+    def dump
+      @log.dump(@server.dump) if @server
+    rescue StandardError => e
+      @log.error("the dump failed: #{e.message} (#{e.class})")
+    end
+
     # Opens the files of stdout_redirect anew, after they were moved away. A trap handler may call it.
     #
     # @return [Boolean] false when the output is not redirected
@@ -169,6 +176,7 @@ module Abaca
 
     def report_overdue
       @log.error("the server does not end; the process ends without it")
+      dump
       @log.flush
       @pidfile&.remove
     end

@@ -70,6 +70,11 @@ module Abaca
       warn("a request is given up that did not end in #{seconds.round(1)} s#{request_text(env)}")
     end
 
+    # What somebody has asked for, on `out` at every level.
+    #
+    # @param text [String] of several lines
+    def dump(text) = put(:error, text)
+
     # One line of the access log: the common format, and the seconds the request took.
     #
     # @param env [Hash] the request's env

@@ -137,6 +137,18 @@ module Abaca
     # @return [Hash{Symbol => Object}] figures of docs/stats.md; any thread may ask, at any time
     def stats = Stats.of(@engine, @pool)
 
+    # What every request in flight is at, those in the app first, and in each group the oldest first: `phase`,
+    # `age` (seconds), `method`, `path`, `peer`, `waiting_for`, `detail`, `frame`, `backtrace` and others of
+    # docs/signals.md. Any thread and any trap handler may ask; nothing is recorded for it beforehand.
+    #
+    # @return [Array<Hash{Symbol => Object}>]
+    def requests = Requests.new(@engine, @scheduler).to_a
+
+    # The same as text, with the fibers that belong to no request, and all threads.
+    #
+    # @return [String]
+    def dump = Dump.new(Requests.new(@engine, @scheduler)).to_s
+
     private
 
     def serve
@@ -150,13 +162,14 @@ module Abaca
 
     def serve_natively
       @pool = FiberPool.new(max: @config[:max_fibers])
-      scheduler = @scheduler_class.new
+      @scheduler = scheduler = @scheduler_class.new
       Fiber.set_scheduler(scheduler)
       @engine.run(scheduler, @pool)
       nil
     ensure
       # This also waits for fibers that the app started and that have not ended.
       Fiber.set_scheduler(nil) if scheduler
+      @scheduler = nil
     end
 
     def engine_options

@@ -37,6 +37,24 @@ class FaultDrainTest < Minitest::Test
     assert_empty paths
   end
 
+  # The engine's standby answers in place of a loop that a request keeps.
+  def test_health_while_a_request_computes
+    running = serve(liveness: "/livez") do |env|
+      limit = now + 2
+      nil while env["PATH_INFO"] == "/burn" && now < limit
+      HELLO.call(env)
+    end
+    skip "a foreign scheduler has no standby" unless running.server.native?
+    probe = connect(running)
+    probe.call(request("GET", "/livez"))
+    burner = connect(running).write(request("GET", "/burn"))
+    assert eventually { running.server.stats[:in_app] == 1 }
+    assert_equal 200, probe.call(request("GET", "/livez")).status
+    assert_equal 200, ask(running, request("GET", "/livez")).status
+    assert_equal 1, running.server.stats[:in_app], "it was answered only when the other request was done"
+    assert_equal 200, burner.read.status
+  end
+
   def test_a_halt_does_not_wait_for_the_delay
     running = serve(shutdown_delay: 30)
     ask(running)
@@ -240,6 +258,8 @@ class FaultDrainTest < Minitest::Test
   end
 
   private
+
+  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
   def health(probe)
     %w[/readyz /livez].map { |path| probe.call(request("GET", path)).status }

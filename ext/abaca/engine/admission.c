@@ -68,3 +68,29 @@ void ab__engine_look(ab_engine *engine) {
   }
   ab__engine_listen(engine);
 }
+
+/* --- for whoever looks --- */
+
+static void describe(const ab_conn *conn, ab_waiting *out) {
+  const char *at = conn->in, *end = conn->in + conn->in_len;
+  out->peer = conn->peer;
+  out->arrived = conn->arrived;
+  out->len = 0;
+  while (at < end && (*at == '\r' || *at == '\n'))
+    at++; /* before the request line (RFC 9112 2.2) */
+  for (int words = 0; at < end && *at != '\r' && *at != '?' && out->len < sizeof out->line; at++) {
+    if (*at == ' ' && ++words == 2) break;
+    out->line[out->len++] = *at;
+  }
+}
+
+size_t ab_engine_waiting(ab_engine *engine, ab_waiting *out, size_t room) {
+  ab_engine_lock(engine);
+  size_t count = 0;
+  for (const ab_list *node = engine->requests.next; node != &engine->requests; node = node->next) {
+    if (count < room) describe(AB_CONTAINER_OF(node, ab_conn, event_link), &out[count]);
+    count++;
+  }
+  ab_engine_unlock(engine);
+  return count;
+}

@@ -262,9 +262,14 @@ static int parse(ab_conn *conn) {
   return size;
 }
 
+static void reject_late(ab_conn *conn) {
+  conn->engine->stats.rejected[AB_REJECT_SHUTDOWN]++;
+  ab__conn_fail(conn, AB_HTTP1_SHUTDOWN);
+}
+
 static void queue_request(ab_conn *conn) {
   if (AB_UNLIKELY(conn->engine->refusing)) {
-    ab__conn_fail(conn, AB_HTTP1_SHUTDOWN);
+    reject_late(conn);
     return;
   }
   conn->state = AB_CONN_QUEUED;
@@ -410,7 +415,7 @@ void ab__conn_drain(ab_conn *conn) {
 
 void ab__conn_refuse(ab_conn *conn) {
   if (conn->state == AB_CONN_QUEUED) {
-    ab__conn_fail(conn, AB_HTTP1_SHUTDOWN);
+    reject_late(conn);
   } else if (conn->state == AB_CONN_SKIP) {
     ab__conn_close(conn);
   } else if (conn->state == AB_CONN_HEAD) {

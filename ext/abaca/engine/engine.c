@@ -610,10 +610,6 @@ const ab_limits *ab_engine_limits(const ab_engine *engine) {
   return &engine->home.limits;
 }
 
-ab_nsec ab_engine_now(const ab_engine *engine) {
-  return engine->now;
-}
-
 const char *ab_engine_date(const ab_engine *engine) {
   return atomic_load_explicit(&engine->date, memory_order_acquire);
 }

@@ -39,6 +39,7 @@ enum ab_rejection {
   AB_REJECT_QUEUE_FULL,      /* max_queue others waited already */
   AB_REJECT_QUEUE_TIMEOUT,   /* nobody took it for queue_timeout */
   AB_REJECT_REQUEST_TIMEOUT, /* nobody took it for request_timeout */
+  AB_REJECT_SHUTDOWN,        /* the server has ended before anybody took it */
   AB_REJECT_COUNT
 };
 
@@ -189,11 +190,20 @@ void ab_engine_refuse(ab_engine *engine, ab_nsec now);
 /* Closes every connection at once; those that the application has get AB_EVENT_GONE. */
 void ab_engine_abort(ab_engine *engine);
 
+/* A request that waits to be taken, for whoever looks into the server. */
+typedef struct ab_waiting {
+  ab_addr peer;
+  ab_nsec arrived;
+  uint32_t len;
+  char line[200]; /* method, SP and target without its query, cut off behind the last octet */
+} ab_waiting;
+
+/* Copies what waits, oldest first, as far as there is room. Returns how many there are. */
+size_t ab_engine_waiting(ab_engine *engine, ab_waiting *out, size_t room);
+
 ab_engine_stats ab_engine_get_stats(ab_engine *engine);
 /* Those that ab_engine_init was given. */
 const ab_limits *ab_engine_limits(const ab_engine *engine);
-/* The time of its last turn. */
-ab_nsec ab_engine_now(const ab_engine *engine);
 /* "Date: ...\r\n" of this second, AB_DATE_LEN + 8 octets. */
 const char *ab_engine_date(const ab_engine *engine);
 #define AB_DATE_FIELD_LEN (AB_DATE_LEN + 8)

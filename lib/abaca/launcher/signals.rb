@@ -5,6 +5,9 @@ module Abaca
     # Which signal does what; docs/signals.md is the same table in words. Handlers only set things
     # going: the native loop wakes up and does the work.
     class Signals
+      # INFO where the system has it, as BSD and macOS have.
+      DUMP = Signal.list.key?("INFO") ? "INFO" : "PWR"
+
       # @param launcher [Launcher]
       # @param log [Log]
       def initialize(launcher, log)
@@ -18,6 +21,7 @@ module Abaca
         set("INT") { @launcher.stop }
         set("TERM") { @launcher.stop }
         set("HUP") { @launcher.reopen || @launcher.stop }
+        set(DUMP) { @launcher.dump }
         %w[USR1 USR2].each { |name| set(name) { @log.warn("#{name} has no effect: this version does not restart") } }
       end
 

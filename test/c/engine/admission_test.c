@@ -432,8 +432,41 @@ static void a_burst_of_connections(void) {
   fixture_fini(&fx);
 }
 
-CHECK_MAIN(CHECK_CASE(beyond_the_queue_the_newest_are_refused), CHECK_CASE(without_a_queue),
-           CHECK_CASE(room_in_the_application_is_no_queue),
+/* Whoever looks sees what waits, however it is kept, and nothing of queries and fields. */
+static void what_waits_can_be_seen(void) {
+  fixture fx;
+  prepare(&fx, 10);
+  fx.mute = true;
+  char longest[300];
+  snprintf(longest, sizeof longest, "GET /%0250d HTTP/1.1\r\nHost: x\r\n\r\n", 7);
+  int clients[] = {client_with(&fx, "\r\n" GET("/a?secret") GET("/b")),
+                   client_with(&fx, "POST http://h.test/c HTTP/1.0\r\n\r\n"),
+                   client_with(&fx, longest)};
+  fx.now += AB_NSEC_PER_SEC;
+  fixture_run(&fx);
+  ab_waiting seen[3] = {{.len = 0}};
+  CHECK_INT(3, ab_engine_waiting(fx.engine, seen, 0));
+  CHECK_INT(0, seen[0].len);
+  CHECK_INT(3, ab_engine_waiting(fx.engine, seen, 2));
+  CHECK_INT(0, seen[2].len);
+  CHECK_INT(3, ab_engine_waiting(fx.engine, seen, 3));
+  CHECK_OCTETS("GET /a", seen[0].line, seen[0].len);
+  CHECK_OCTETS("POST http://h.test/c", seen[1].line, seen[1].len);
+  CHECK_INT(sizeof seen[2].line, seen[2].len);
+  CHECK(memcmp(seen[2].line, longest, sizeof seen[2].line) == 0);
+  CHECK(seen[0].arrived == fx.now - AB_NSEC_PER_SEC);
+  CHECK_INT(0, seen[0].peer.family);
+  fx.mute = false;
+  fixture_run(&fx);
+  CHECK_INT(0, ab_engine_waiting(fx.engine, seen, 3));
+  CHECK_INT(4, fx.taken);
+  for (size_t i = 0; i < AB_ARRAY_LEN(clients); i++) close(clients[i]);
+  fixture_run(&fx);
+  fixture_fini(&fx);
+}
+
+CHECK_MAIN(CHECK_CASE(what_waits_can_be_seen), CHECK_CASE(beyond_the_queue_the_newest_are_refused),
+           CHECK_CASE(without_a_queue), CHECK_CASE(room_in_the_application_is_no_queue),
            CHECK_CASE(a_full_arena_is_no_full_queue), CHECK_CASE(refused_with_its_body_on_the_way),
            CHECK_CASE(waits_no_longer_than_queue_timeout),
            CHECK_CASE(request_timeout_goes_on_behind_the_queue),

@@ -766,6 +766,7 @@ static void refuse_answers_whoever_has_asked(void) {
   ab_engine_refuse(fx.engine, fx.now);
   fixture_run(&fx);
   CHECK_INT(0, stats_of(&fx).waiting);
+  CHECK_INT(2, stats_of(&fx).rejected[AB_REJECT_SHUTDOWN]);
   bool end;
   CHECK_INT(1, occurrences(client_read(queued, &end), REFUSED));
   CHECK(end);

@@ -177,6 +177,10 @@ VALUE ab_loop_root(const ab_loop *loop) {
   return loop->root;
 }
 
+VALUE ab_loop_scheduler(const ab_loop *loop) {
+  return loop->self;
+}
+
 const ab_histogram *ab_loop_lag(const ab_loop *loop) {
   return &loop->lag;
 }

@@ -110,6 +110,8 @@ void ab_loop_ready(ab_loop *loop, VALUE fiber);
 
 /* Runs a fiber from the root fiber, or from any other, until it parks or ends. */
 void ab_loop_transfer(ab_loop *loop, VALUE fiber);
+/* Its Abaca::Scheduler. */
+VALUE ab_loop_scheduler(const ab_loop *loop);
 /* The fiber that ab_loop_run runs on. */
 VALUE ab_loop_root(const ab_loop *loop);
 

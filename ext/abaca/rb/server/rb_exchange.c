@@ -11,6 +11,7 @@ VALUE ab_error_class(const char *name) {
 /* --- waiting --- */
 
 void ab_exchange_wait(ab_exchange *exchange, enum ab_wait_kind kind) {
+  exchange->wait_kind = (uint8_t)kind;
   exchange->runner->host->wait(exchange, kind);
 }
 

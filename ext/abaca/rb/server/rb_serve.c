@@ -232,7 +232,7 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
   ab_list_init(&exchange->waits);
   ab_list_init(&exchange->cancel_link);
   ab_list_append(&server->exchanges, &exchange->link);
-  exchange->began = ab_engine_now(server->engine);
+  exchange->began = ab_conn_arrived(exchange->conn);
   ab_conn_set_app(exchange->conn, exchange);
   /* What has happened since it was taken, in a turn before this one. */
   if (!taken->request) {

@@ -612,6 +612,7 @@ void ab_init_server(VALUE mAbaca) {
   rb_define_method(cEngine, "close", server_close, 0);
   ab_init_shutdown(cEngine);
   ab_init_stats(cEngine);
+  ab_init_requests(cEngine);
   ab_init_proxies(cEngine);
   ab_init_exchange(mAbaca);
   ab_init_input(mAbaca);

@@ -148,7 +148,8 @@ typedef struct ab_exchange {
   ab_list cancel_link; /* in server->cancels or ->attended, while there is news */
   unsigned news;       /* set of enum ab_event and ab_news */
   ab_list waits;       /* of fibers that wait for an event of this exchange */
-  ab_nsec began;       /* the turn in which it was taken */
+  uint8_t wait_kind;   /* enum ab_wait_kind of the last one */
+  ab_nsec began;       /* when its head was complete */
   ab_nsec started;     /* for the access log */
   ab_nsec flushed;     /* when a piece of content was last sent */
   uint64_t body_sent;  /* octets of content */
@@ -286,6 +287,9 @@ ab_borrow *ab_server_borrow(ab_server *server, VALUE object, int fd);
 void ab_server_return(ab_server *server, ab_borrow *borrow);
 
 void ab_init_server(VALUE mAbaca);
+
+/* rb_requests.c: adds Engine#requests. */
+void ab_init_requests(VALUE cEngine);
 
 /* rb_shutdown.c */
 

@@ -59,8 +59,7 @@ static void force(ab_server *server, ab_nsec now) {
 
 static VALUE report_abandoned(VALUE arg) {
   const ab_exchange *exchange = (const ab_exchange *)arg;
-  double age =
-      (double)(ab_engine_now(exchange->server->engine) - exchange->began) / AB_NSEC_PER_SEC;
+  double age = (double)(ab_clock_monotonic() - exchange->began) / (double)AB_NSEC_PER_SEC;
   return rb_funcall(exchange->server->log, rb_intern("abandoned"), 2, exchange->env, DBL2NUM(age));
 }
 

@@ -39,6 +39,7 @@ static VALUE rejections(const ab_server *server, const ab_engine_stats *stats) {
   put_count(hash, "queue_full", stats->rejected[AB_REJECT_QUEUE_FULL]);
   put_count(hash, "queue_timeout", stats->rejected[AB_REJECT_QUEUE_TIMEOUT]);
   put_count(hash, "request_timeout", stats->rejected[AB_REJECT_REQUEST_TIMEOUT]);
+  put_count(hash, "shutdown", stats->rejected[AB_REJECT_SHUTDOWN]);
   put_count(hash, "no_fiber", no_fiber);
   return hash;
 }

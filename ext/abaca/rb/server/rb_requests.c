@@ -1,0 +1,104 @@
+/* Engine#requests: what every request in flight is at, found out when somebody asks.
+ * lib/abaca/requests.rb joins it with what the fibers wait for. Nothing here runs code of the app,
+ * so that the lists stay as they are, and a trap handler may call it. */
+#include "rb/server/rb_server.h"
+
+#include <string.h>
+
+/* Requests that wait to be taken and are described; of more only the number is told. */
+#define MAX_WAITING 256
+
+static VALUE symbol(const char *name) {
+  return ID2SYM(rb_intern(name));
+}
+
+static void put(VALUE hash, const char *name, VALUE value) {
+  rb_hash_aset(hash, symbol(name), value);
+}
+
+static VALUE age_since(ab_nsec time) {
+  ab_nsec now = ab_clock_monotonic();
+  return DBL2NUM(now > time ? (double)(now - time) / (double)AB_NSEC_PER_SEC : 0.0);
+}
+
+static VALUE peer_text(const ab_addr *peer) {
+  char text[AB_ADDR_TEXT_MAX];
+  size_t len = ab_addr_text(peer, text);
+  return len > 0 ? rb_usascii_str_new(text, (long)len) : Qnil;
+}
+
+static const char *phase_of(const ab_exchange *exchange) {
+  if (exchange->over) return "finished";
+  if (!NIL_P(exchange->io)) return "hijacked";
+  if (!ab_list_empty(&exchange->waits)) {
+    if (exchange->wait_kind == AB_WAIT_REQUEST_BODY) return "body";
+    if (exchange->wait_kind == AB_WAIT_RESPONSE_DRAIN) return "drain";
+  }
+  return exchange->head_sent ? "stream" : "app";
+}
+
+/* The app may have put anything there. */
+static VALUE text_of(VALUE env, const char *key) {
+  VALUE value = NIL_P(env) ? Qnil : rb_hash_lookup(env, rb_str_new_cstr(key));
+  return RB_TYPE_P(value, T_STRING) ? rb_str_dup(value) : rb_str_new(NULL, 0);
+}
+
+static VALUE describe(const ab_exchange *exchange) {
+  const ab_runner *runner = exchange->runner;
+  VALUE hash = rb_hash_new(), env = exchange->env;
+  put(hash, "phase", symbol(phase_of(exchange)));
+  put(hash, "mode", symbol(runner->host->mode == AB_MODE_THREAD ? "thread" : "fiber"));
+  put(hash, "age", age_since(exchange->began));
+  put(hash, "method", text_of(env, "REQUEST_METHOD"));
+  put(hash, "path", rb_str_concat(text_of(env, "SCRIPT_NAME"), text_of(env, "PATH_INFO")));
+  put(hash, "peer", exchange->conn ? peer_text(ab_conn_peer(exchange->conn)) : Qnil);
+  put(hash, "cancelled", NIL_P(exchange->cancelled) ? Qfalse : Qtrue);
+  put(hash, "fiber", exchange->fiber);
+  put(hash, "thread", runner->thread);
+  put(hash, "scheduler", runner->loop ? ab_loop_scheduler(runner->loop) : Qnil);
+  return hash;
+}
+
+static VALUE describe_waiting(const ab_waiting *waiting) {
+  VALUE hash = rb_hash_new();
+  const char *space = memchr(waiting->line, ' ', waiting->len);
+  size_t method = space ? (size_t)(space - waiting->line) : waiting->len;
+  size_t path = space ? waiting->len - method - 1 : 0;
+  put(hash, "phase", symbol("queued"));
+  put(hash, "mode", Qnil);
+  put(hash, "age", age_since(waiting->arrived));
+  put(hash, "method", rb_str_new(waiting->line, (long)method));
+  put(hash, "path", rb_str_new(waiting->line + waiting->len - path, (long)path));
+  put(hash, "peer", peer_text(&waiting->peer));
+  return hash;
+}
+
+static void add_waiting(ab_server *server, VALUE result) {
+  VALUE memory;
+  ab_waiting *waiting = ALLOCV_N(ab_waiting, memory, MAX_WAITING);
+  size_t count = ab_engine_waiting(server->engine, waiting, MAX_WAITING);
+  for (size_t i = 0; i < count && i < MAX_WAITING; i++) {
+    rb_ary_push(result, describe_waiting(&waiting[i]));
+  }
+  ALLOCV_END(memory);
+}
+
+/* call-seq: requests -> [{phase:, mode:, age:, method:, path:, peer:, ...}, ...]
+ *
+ * The requests in the app, oldest first, with :cancelled, :fiber, :thread and :scheduler, and those
+ * that wait to be taken, at most 256 of them. */
+static VALUE server_requests(VALUE self) {
+  ab_server *server = ab_server_of(self);
+  VALUE result = rb_ary_new();
+  if (ab_server_forked(server)) return result;
+  for (const ab_list *node = server->exchanges.next; node != &server->exchanges;
+       node = node->next) {
+    rb_ary_push(result, describe(AB_CONTAINER_OF(node, ab_exchange, link)));
+  }
+  if (server->running) add_waiting(server, result);
+  return result;
+}
+
+void ab_init_requests(VALUE cEngine) {
+  rb_define_method(cEngine, "requests", server_requests, 0);
+}

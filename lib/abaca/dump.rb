@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+require_relative "log/text"
+
+module Abaca
+  # A look into a server as text: a line for each request in flight, one for each other fiber, and the threads.
+  class Dump
+    # Requests, and other fibers, that have a line; of more only the number is told.
+    MOST = 1_000
+    # Characters of a path.
+    PATH = 200
+    private_constant :MOST, :PATH
+
+    # @param requests [Requests]
+    def initialize(requests)
+      @requests = requests.to_a
+      @others = requests.others
+    end
+
+    # @return [String]
+    def to_s
+      threads = Thread.list
+      ["=== #{@requests.size} requests, #{@others.size} other fibers, #{threads.size} threads ===",
+       *some(@requests) { |request| request_line(request) }, *some(@others) { |fiber| "fiber    #{waits(fiber)}" },
+       *threads.flat_map { |thread| thread_lines(thread) }, "==="].join("\n")
+    end
+
+    private
+
+    def some(list, &)
+      lines = list.first(MOST).map(&)
+      lines << "... and #{list.size - MOST} more" if list.size > MOST
+      lines
+    end
+
+    def request_line(request)
+      path = Log::Text.escape(request[:path][0, PATH])
+      from = " from #{request[:peer]}" if request[:peer]
+      mark = " cancelled" if request[:cancelled]
+      format("request %<age>9.3f s  %<phase>-8s %<method>s %<path>s%<from>s%<mark>s%<waits>s",
+             age: request[:age], phase: request[:phase], method: Log::Text.escape(request[:method]), path:, from:,
+             mark:, waits: request.key?(:backtrace) ? "  #{waits(request)}" : "")
+    end
+
+    def waits(fiber)
+      text = case fiber[:waiting_for]
+             when nil then "runs"
+             when :ready then "is about to run"
+             else "waits for #{fiber[:waiting_for]}"
+             end
+      text += " (#{fiber[:detail]})" if fiber[:detail]
+      text += " at #{fiber[:frame]}" if fiber[:frame]
+      Log::Text.escape(text)
+    end
+
+    def thread_lines(thread)
+      name = thread.name || (thread == Thread.main ? "main" : "no name")
+      frames = thread.backtrace || []
+      frames = Frames.without_own(frames) if thread == Thread.current # which begin with this dump
+      ["Thread: TID-#{thread.object_id.to_s(36)} #{name} (#{thread.status})", *frames.map { |frame| "  #{frame}" }]
+    end
+  end
+end

@@ -1,0 +1,33 @@
+# frozen_string_literal: true
+
+require "rbconfig"
+
+module Abaca
+  # Which lines of a backtrace are the app's own.
+  module Frames
+    # Where the server itself is, and what Ruby says of its own insides.
+    OWN = [File.expand_path("..", __dir__) + File::SEPARATOR, "<internal:"].freeze
+    # Ruby's library, and gems of all kinds.
+    LIBRARIES = %w[rubylibdir sitedir vendordir].filter_map { |name| RbConfig::CONFIG[name] }.freeze
+    private_constant :OWN, :LIBRARIES
+
+    class << self
+      # @param backtrace [Array<String>]
+      # @return [Array<String>] without the server's own lines at its inner end
+      def without_own(backtrace) = backtrace.drop_while { |frame| frame.start_with?(*OWN) }
+
+      # @param backtrace [Array<String>, nil]
+      # @return [String, nil] the innermost line of the app's; else of a gem, else of whatever there is; paths
+      #   below the working directory are relative
+      def top(backtrace)
+        frames = (backtrace || []).reject { |frame| frame.start_with?(*OWN) }
+        found = frames.find { |frame| !frame.start_with?(*libraries) } || frames.first || backtrace&.first
+        found&.delete_prefix("#{Dir.pwd}/")
+      end
+
+      private
+
+      def libraries = LIBRARIES + (defined?(Gem) ? Gem.path : [])
+    end
+  end
+end

@@ -1,0 +1,249 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/server_case"
+
+# Server#requests and #dump: what every request in flight is at.
+class RequestsTest < Minitest::Test
+  include ServerCase
+
+  TYPE = { "content-type" => "text/plain" }.freeze
+  LOCK = Mutex.new
+  GATE = Thread::Queue.new
+
+  # What the app does for each path.
+  DEEDS = {
+    "/sleep" => ->(_env) { sleep },
+    "/queue" => ->(_env) { GATE.pop },
+    "/holder" => ->(_env) { LOCK.synchronize { GATE.pop } },
+    "/mutex" => ->(_env) { LOCK.synchronize { nil } },
+    "/body" => ->(env) { env["rack.input"].read }
+  }.freeze
+
+  def setup
+    super
+    GATE.clear
+  end
+
+  def teardown
+    super
+    GATE.clear
+  end
+
+  # Most requests here never end by themselves.
+  def serve(*arguments, **options, &) = super(*arguments, shutdown_timeout: 0.1, **options, &)
+
+  def test_nothing_before_and_after_the_run
+    server = Abaca::Server.new(HELLO, log: Abaca::Log.new(StringIO.new))
+    assert_empty server.requests
+    running = serve
+    ask(running)
+    assert_empty running.server.requests
+    running.stop
+    assert_empty running.server.requests
+    assert_match(/\A=== 0 requests, 0 other fibers, \d+ threads ===$/, running.server.dump)
+  end
+
+  def test_where_it_came_from_and_for_how_long_it_has_been_here
+    running = serve_deeds
+    start(running, "/sleep?token=secret")
+    sleep 0.1
+    found = running.server.requests.first
+    assert_equal ["GET", "/sleep", "127.0.0.1", :app, :fiber, false],
+                 found.values_at(:method, :path, :peer, :phase, :mode, :cancelled)
+    assert_operator found[:age], :>=, 0.1
+    assert_operator found[:age], :<, 5
+    refute_match(/secret/, found.inspect)
+    refute_match(/secret/, running.server.dump)
+  end
+
+  def test_what_fibers_wait_for
+    running = serve_deeds
+    skip "a foreign scheduler does not tell" unless running.server.native?
+    start(running, "/sleep", "/queue", "/holder", "/mutex")
+    found = running.server.requests.to_h { |request| [request[:path], request] }
+    assert_equal(%i[sleep queue queue mutex], %w[/sleep /queue /holder /mutex].map { |path| found[path][:waiting_for] })
+    assert_equal "held by GET /holder", found["/mutex"][:detail] if RUBY_VERSION < "3.5"
+    found.each_value do |request|
+      assert_match(/\A(test|.*#{File.basename(__FILE__)}):?/, request[:frame])
+      assert_includes request[:backtrace].join("\n"), File.basename(__FILE__)
+    end
+    text = running.server.dump
+    assert_match(%r{^request +\d+\.\d{3} s  app      GET /sleep from 127\.0\.0\.1  waits for sleep at }, text)
+    assert_match(%r{GET /mutex from 127\.0\.0\.1  waits for mutex}, text)
+  end
+
+  def test_time_that_is_left_and_a_socket_that_it_waits_for
+    peer = TCPServer.new("127.0.0.1", 0)
+    running = serve do |env|
+      env["PATH_INFO"] == "/io" ? TCPSocket.open("127.0.0.1", peer.addr[1], &:read) : sleep(30)
+      HELLO.call(env)
+    end
+    skip "a foreign scheduler does not tell" unless running.server.native?
+    start(running, "/io", "/sleep")
+    found = running.server.requests.to_h { |request| [request[:path], request.values_at(:waiting_for, :detail)] }
+    assert_equal [:io, "127.0.0.1:#{peer.addr[1]}"], [found["/io"][0], found["/io"][1][/readable, (.+)/, 1]]
+    assert_match(/\A(29|30)(\.\d+)? s left\z/, found["/sleep"][1])
+  ensure
+    peer&.close
+  end
+
+  def test_phases
+    running = serve(lint: false) do |env|
+      DEEDS.fetch(env["PATH_INFO"], ->(_env) {}).call(env)
+      case env["PATH_INFO"]
+      when "/stream" then [200, TYPE.dup, ->(stream) { GATE.pop && stream.close }]
+      when "/drain" then [200, TYPE.dup, Enumerator.new { |out| 100.times { out << ("x" * 500_000) } }]
+      else HELLO.call(env)
+      end
+    end
+    start(running, "/stream", "/sleep")
+    connect(running, receive_buffer: 4096).write(request("GET", "/drain"))
+    connect(running).write("POST /body HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nab")
+    phases = { "/stream" => :stream, "/drain" => :drain, "/sleep" => :app, "/body" => :body }
+    seen = nil
+    assert(eventually { (seen = by_path(running, :phase)) == phases }, seen.inspect)
+  end
+
+  def test_requests_that_wait_to_be_taken
+    running = serve_deeds(max_fibers: 1)
+    start(running, "/queue")
+    clients = %w[/a?b=secret /c].map { |path| connect(running).write(request("POST", path, body: "xx")) }
+    assert eventually { running.server.stats[:waiting] == 2 }
+    found = running.server.requests
+    assert_equal [["/queue", :app], ["/a", :queued], ["/c", :queued]], found.map { |row| row.values_at(:path, :phase) }
+    assert_equal ["POST", "127.0.0.1", nil], found.last.values_at(:method, :peer, :mode)
+    assert_match(%r{^request +\d+\.\d{3} s  queued   POST /a from 127\.0\.0\.1$}, running.server.dump)
+    3.times { GATE << true }
+    clients.each { |client| assert_equal 200, client.read.status }
+  end
+
+  # The one who asks is there himself.
+  def test_from_within_a_request
+    server = nil
+    running = serve { |_env| [200, TYPE.dup, [Marshal.dump(server.requests), server.dump]] }
+    server = running.server
+    text = ask(running).body
+    assert_match(%r{app      GET / from 127\.0\.0\.1  runs at }, text)
+  end
+
+  def test_fibers_of_no_request
+    running = serve do |env|
+      Fiber.schedule { GATE.pop }
+      HELLO.call(env)
+    end
+    skip "a foreign scheduler does not tell" unless running.server.native?
+    ask(running)
+    text = running.server.dump
+    GATE << true
+    assert_match(/^=== 0 requests, 1 other fibers, \d+ threads ===\nfiber    waits for queue at /, text)
+    assert_match(/^Thread: TID-\w+ main \(\w+\)$/, text)
+  end
+
+  def test_a_cancelled_request_that_goes_on
+    running = serve(request_timeout: 1) do |env|
+      begin
+        sleep
+      rescue Abaca::DeadlineExceeded
+        GATE.pop
+      end
+      HELLO.call(env)
+    end
+    start(running, "/")
+    assert(eventually { running.server.requests.first&.fetch(:cancelled) })
+    assert_match(%r{GET / from 127\.0\.0\.1 cancelled}, running.server.dump)
+    GATE << true
+  end
+
+  def test_callbacks_after_the_response
+    running = serve(lint: false) do |env|
+      env["rack.response_finished"] << ->(*) { GATE.pop }
+      HELLO.call(env)
+    end
+    ask(running)
+    assert(eventually { by_path(running, :phase) == { "/" => :finished } })
+    assert_match(%r{finished GET /}, running.server.dump)
+    GATE << true
+  end
+
+  # Nothing that a client sends, or the app puts into its env, can forge a line or move a cursor.
+  def test_paths_are_escaped_and_cut_off
+    running = serve(lint: false) do |env|
+      env["PATH_INFO"] = "/a\n=== forged\e[1m" if env["PATH_INFO"] == "/odd"
+      env["REQUEST_METHOD"] = nil if env["PATH_INFO"] == "/none"
+      GATE.pop
+      HELLO.call(nil)
+    end
+    start(running, "/odd", "/none", "/#{'x' * 5000}")
+    lines = running.server.dump.lines.grep(/^request/)
+    assert_equal 3, lines.size
+    assert(lines.any? { |line| line.include?('/a\x0A=== forged\x1B[1m') })
+    assert_operator lines.map(&:size).max, :<, 600
+    3.times { GATE << true }
+  end
+
+  # Asking in the middle of everything disturbs nothing.
+  def test_under_load
+    running = serve do |env|
+      sleep 0.001
+      HELLO.call(env)
+    end
+    clients = Array.new(10) { connect(running) }
+    done = false
+    asker = Thread.new do
+      asked = 0
+      until done
+        assert_kind_of Array, running.server.requests
+        assert_kind_of String, running.server.dump
+        asked += 1
+        sleep 0.001
+      end
+      asked
+    end
+    30.times do
+      clients.each { |client| client.write(GET) }
+      assert_equal(["hello\n"] * 10, clients.map { |client| client.read.body })
+    end
+    done = true
+    assert_operator asker.value, :>, 3
+    assert_empty running.server.requests
+  end
+
+  private
+
+  def serve_deeds(**options)
+    serve(**options) do |env|
+      DEEDS.fetch(env["PATH_INFO"], ->(_env) {}).call(env)
+      HELLO.call(env)
+    end
+  end
+
+  # One after the other, each once the one before has come to its wait.
+  def start(running, *paths)
+    paths.each do |path|
+      before = running.server.stats[:in_app]
+      connect(running).write(request("GET", path))
+      assert(eventually { running.server.stats[:in_app] > before })
+    end
+  end
+
+  def by_path(running, key) = running.server.requests.to_h { |row| row.values_at(:path, key) }
+end
+
+# Which line of a backtrace is the app's.
+class FramesTest < Minitest::Test
+  OWN = File.expand_path("../../lib/abaca/server.rb", __dir__)
+  LIBRARY = File.join(RbConfig::CONFIG["rubylibdir"], "net/http.rb")
+  GEM = File.join(Gem.path.first, "gems/x-1.0/lib/x.rb")
+
+  def test_the_innermost_line_of_the_app
+    app = File.join(Dir.pwd, "app/models/a.rb")
+    frames = ["<internal:kernel>:18:in `loop'", "#{OWN}:1", "#{LIBRARY}:2", "#{GEM}:3", "#{app}:4:in `b'", "/x.ru:5"]
+    assert_equal "app/models/a.rb:4:in `b'", Abaca::Frames.top(frames)
+    assert_equal "#{LIBRARY}:2", Abaca::Frames.top(frames.first(4))
+    assert_equal "<internal:kernel>:18:in `loop'", Abaca::Frames.top(frames.first(2))
+    assert_nil Abaca::Frames.top([])
+    assert_nil Abaca::Frames.top(nil)
+    assert_equal ["#{LIBRARY}:2"], Abaca::Frames.without_own(frames[0, 3])
+  end
+end
