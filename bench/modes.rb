@@ -31,7 +31,7 @@ module Bench
   end
 end
 
-options = { rounds: 3, only: nil, pinned: true, quick: false }
+options = { rounds: 3, only: nil, pinned: true, quick: false, nice: nil }
 rubies = [Bench::Ruby.here]
 rows = Bench::Modes::ROWS.keys
 OptionParser.new do |parser|
@@ -44,6 +44,9 @@ OptionParser.new do |parser|
   parser.on("--only A,B", Array, "only these servers: abaca puma falcon iodine itsi") { |names| options[:only] = names }
   parser.on("--ruby 3.1,3.4", Array, "the servers run on these Rubies (this one)") do |names|
     rubies = Bench::Ruby.pick(names)
+  end
+  parser.on("--nice N", Integer, "of servers and clients in C: below 0 where others use the machine (root)") do |n|
+    options[:nice] = n
   end
   parser.on("--unpinned", "leave server and client to the kernel's scheduler") { options[:pinned] = false }
 end.parse!
@@ -58,7 +61,7 @@ begin
     puts "", row.render
     row.to_h
   end
-  path = Bench::Results.write("modes", options.slice(:rounds, :quick, :pinned).merge(rows: done))
+  path = Bench::Results.write("modes", options.slice(:rounds, :quick, :pinned, :nice).merge(rows: done))
   puts "", "written to #{path}"
 rescue Bench::Unavailable, Bench::Failed, ArgumentError => e
   abort "bench: #{e.message}"

@@ -15,12 +15,14 @@ module Bench
       # @param rounds [Integer]
       # @param quick [Boolean] shorter, for a look
       # @param pinned [Boolean] server on CPU 0, client on CPU 1
-      def initialize(ruby:, only:, rounds:, quick:, pinned:)
+      # @param nice [Integer, nil] of both, on a machine that others use
+      def initialize(ruby:, only:, rounds:, quick:, pinned:, nice:)
         @ruby = ruby
         @only = only
         @rounds = rounds
         @quick = quick
         @pinned = pinned
+        @nice = nice ? ["nice", "-n", nice.to_s] : []
         @turns = Hash.new { |hash, key| hash[key] = [] }
         @failures = {}
         @field = Field.new(settings: settings, ruby: ruby, only: only, name: "modes-#{name}")
@@ -70,9 +72,9 @@ module Bench
       def start(entry)
         entry.server.prepare
         entry.port = Ports.free
-        entry.child = Child.new(entry.server.command(port: entry.port, size: 12, app: APP, **entry.options),
-                                name: "modes-#{entry.label.tr(" ", "-")}", cpu: @pinned ? 0 : nil,
-                                files: Files.raise_limit, env: entry.server.env(size: 12).merge(env))
+        command = entry.server.command(port: entry.port, size: 12, app: APP, **entry.options)
+        entry.child = Child.new([*@nice, *command], name: "modes-#{entry.label.tr(" ", "-")}", cpu: @pinned ? 0 : nil,
+                                                    files: Files.raise_limit, env: entry.server.env(size: 12).merge(env))
         entry.child.wait_ready(seconds: Field::START) { Probe.get(port: entry.port, path: "/hello", seconds: 1) }
         (@versions ||= {})[entry.label] = entry.server.version
       end
@@ -82,7 +84,7 @@ module Bench
 
       # What a client in C prints: name=number pairs, on one line.
       def figures(program, *words, limit: 120)
-        command = [*(["taskset", "-c", "1"] if @pinned), Compiler.program("clients/#{program}.c"), *words]
+        command = [*@nice, *(["taskset", "-c", "1"] if @pinned), Compiler.program("clients/#{program}.c"), *words]
         text = Timeout.timeout(limit) { IO.popen(command, err: %i[child out], &:read) }
         found = text.lines.last.to_s.scan(/(\w+)=(-?\d+)/).to_h { |key, number| [key.to_sym, number.to_i] }
         found.empty? ? raise(Failed, "#{program}: #{text.strip}") : found
