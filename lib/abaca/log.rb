@@ -62,7 +62,7 @@ module Abaca
       warn("the app went on after #{exception.class}#{request_text(env)}")
     end
 
-    # The server has ended without waiting any longer for a request, on `err`.
+    # A request that did not end by an exception is waited for no longer, on `err`.
     #
     # @param env [Hash, nil] the request's env
     # @param seconds [Float] since it began

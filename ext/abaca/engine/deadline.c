@@ -205,6 +205,20 @@ void ab_conn_set_time(ab_conn *conn, ab_nsec time) {
   arm(conn);
 }
 
+void ab_conn_extend(ab_conn *conn, ab_nsec time) {
+  if (conn->expired) {
+    ab_conn_set_time(conn, time);
+  } else if (conn->request_deadline) {
+    ab_nsec later;
+    bool never = __builtin_add_overflow(conn->request_deadline, time, &later);
+    conn->request_deadline = never ? UINT64_MAX : later;
+  }
+}
+
+ab_nsec ab_conn_deadline(const ab_conn *conn) {
+  return conn->request_deadline;
+}
+
 /* --- what passes --- */
 
 /* Which of the two limits of a request that waits has passed. */

@@ -237,6 +237,11 @@ void ab_conn_watch_peer(ab_conn *conn);
 /* [locked] The request in the application has so much time from now on, in place of what
  * request_timeout has left of it; 0: as much as it wants. */
 void ab_conn_set_time(ab_conn *conn, ab_nsec time);
+/* [locked] ... so much more than it has; once it has passed, so much from now on. Nothing changes
+ * for one that has as much as it wants. */
+void ab_conn_extend(ab_conn *conn, ab_nsec time);
+/* When request_timeout passes; 0: never, or it has passed, which ab_conn_news tells. */
+ab_nsec ab_conn_deadline(const ab_conn *conn);
 /* [locked] What has happened to a request in the application so far, told by an event or not: a set
  * of AB_EVENT_GONE and AB_EVENT_DEADLINE. */
 unsigned ab_conn_news(const ab_conn *conn);
@@ -299,6 +304,11 @@ enum ab_finish {
   AB_FINISH_COMPLETE = 1,
   AB_FINISH_RESET = 2 /* broke off, and only a reset can show it: the close would end the content */
 };
+
+/* [locked] The response will not end any more, or nobody waits for it: sends what the socket takes
+ * and closes it, by a reset when only that can show that something is missing. The application has
+ * the connection, as one whose peer has gone, until ab_conn_finish. */
+void ab_conn_abandon(ab_conn *conn, enum ab_finish how);
 
 /* [locked] The response has ended; after a broken one the connection is closed. The application
  * must not use the connection afterwards. */

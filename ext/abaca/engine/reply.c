@@ -270,6 +270,14 @@ static bool keeps(ab_conn *conn, enum ab_finish how) {
          conn->body_error == AB_OK && ab__conn_can_skip(conn);
 }
 
+void ab_conn_abandon(ab_conn *conn, enum ab_finish how) {
+  if (conn->state == AB_CONN_DEAD) return;
+  ab__conn_flush(conn);
+  if (conn->state == AB_CONN_DEAD) return;
+  if (how == AB_FINISH_RESET) conn->resets = true;
+  ab__conn_drop(conn);
+}
+
 void ab__conn_await_request(ab_conn *conn) {
   ab_body_fini(conn->body);
   conn->body = NULL;

@@ -54,7 +54,7 @@ module Abaca
         # @param config [Config]
         # @return [Hash{Symbol => Object}]
         def engine_options(config)
-          { max_fibers: config[:max_fibers], max_queue: config[:max_queue], request_timeouts: config[:request_timeouts] }
+          %i[max_fibers max_queue request_timeouts].to_h { |name| [name, config[name]] }
         end
 
         private

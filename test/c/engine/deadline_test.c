@@ -546,7 +546,70 @@ static void listener_without_memory(void) {
   fixture_fini(&fx);
 }
 
-CHECK_MAIN(CHECK_CASE(reader_below_the_rate), CHECK_CASE(reader_above_the_rate),
+/* --- more time, and the end of patience --- */
+
+static void a_request_gets_more_time(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.request_timeout = 5;
+  CHECK(fixture_start(&fx));
+  int client = held_request(&fx);
+  CHECK_INT(fx.now + 5 * AB_NSEC_PER_SEC, ab_conn_deadline(fx.held[0]));
+  ab_conn_extend(fx.held[0], 3 * AB_NSEC_PER_SEC);
+  fixture_pass(&fx, 7);
+  CHECK_INT(0, fx.events);
+  fixture_pass(&fx, 1);
+  CHECK_INT(AB_EVENT_DEADLINE, fx.events);
+  CHECK_INT(AB_EVENT_DEADLINE, ab_conn_news(fx.held[0]));
+  CHECK_INT(0, ab_conn_deadline(fx.held[0]));
+  fx.events = 0;
+  ab_conn_extend(fx.held[0], 2 * AB_NSEC_PER_SEC); /* from now on */
+  CHECK_INT(0, ab_conn_news(fx.held[0]));
+  fixture_pass(&fx, 1);
+  CHECK_INT(0, fx.events);
+  fixture_pass(&fx, 1);
+  CHECK_INT(AB_EVENT_DEADLINE, fx.events);
+  ab_conn_set_time(fx.held[0], 0);
+  ab_conn_extend(fx.held[0], AB_NSEC_PER_SEC); /* it has as much as it wants */
+  CHECK_INT(0, ab_conn_deadline(fx.held[0]));
+  ab_conn_set_time(fx.held[0], AB_NSEC_PER_SEC);
+  ab_conn_extend(fx.held[0], UINT64_MAX - 1);
+  CHECK(ab_conn_deadline(fx.held[0]) == UINT64_MAX);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void a_request_is_abandoned(void) {
+  for (int how = AB_FINISH_BROKEN; how <= AB_FINISH_RESET; how++) {
+    fixture fx;
+    fixture_init(&fx);
+    int client = held_request_of(&fx, client_tcp(fixture_listen(&fx)));
+    ab_engine_lock(fx.engine);
+    CHECK_INT(AB_OK, ab_conn_write(fx.held[0], "last words", 10));
+    ab_conn_abandon(fx.held[0], (enum ab_finish)how);
+    ab_conn_abandon(fx.held[0], (enum ab_finish)how);
+    CHECK(ab_conn_gone(fx.held[0]));
+    CHECK_INT(AB_EPEER, ab_conn_write(fx.held[0], "too late", 8));
+    ab_engine_unlock(fx.engine);
+    fixture_run(&fx);
+    CHECK_INT(AB_EVENT_GONE, fx.events);
+    char buf[32];
+    ssize_t n = recv(client, buf, sizeof buf, 0);
+    if (how != AB_FINISH_RESET) {
+      CHECK_OCTETS("last words", buf, n > 0 ? (size_t)n : 0);
+      CHECK_INT(0, recv(client, buf, sizeof buf, 0));
+    } else if (n > 0) {
+      CHECK_INT(-1, recv(client, buf, sizeof buf, 0));
+    }
+    CHECK_INT(0, stats_of(&fx).connections);
+    CHECK_INT(1, stats_of(&fx).in_app);
+    close(client);
+    fixture_fini(&fx);
+  }
+}
+
+CHECK_MAIN(CHECK_CASE(a_request_gets_more_time), CHECK_CASE(a_request_is_abandoned),
+           CHECK_CASE(reader_below_the_rate), CHECK_CASE(reader_above_the_rate),
            CHECK_CASE(half_close_is_asked), CHECK_CASE(half_close_is_asked_on_demand),
            CHECK_CASE(reader_that_was_quick_may_pause), CHECK_CASE(rate_grace_is_the_users),
            CHECK_CASE(stream_with_little_to_say), CHECK_CASE(only_time_with_a_full_socket_counts),

@@ -13,6 +13,7 @@
 
 void ab_cancel_note(ab_exchange *exchange, unsigned events) {
   if (AB_UNLIKELY(exchange->over)) return;
+  if (AB_UNLIKELY(exchange->abandoned)) events &= ~(unsigned)AB_EVENT_GONE; /* our own doing */
   exchange->news |=
       events & (AB_EVENT_GONE | AB_EVENT_DEADLINE | AB_NEWS_CLOSING | AB_NEWS_SHUTDOWN);
   if (exchange->news && ab_list_empty(&exchange->cancel_link)) {
@@ -22,8 +23,14 @@ void ab_cancel_note(ab_exchange *exchange, unsigned events) {
 
 /* --- those who want to be told --- */
 
-static VALUE call_block(VALUE block) {
-  return rb_proc_call_with_block(block, 0, NULL, Qnil);
+/* A block of the app's, and what it is called with; Qnil: nothing. */
+typedef struct telling {
+  VALUE block, exception;
+} telling;
+
+static VALUE call_block(VALUE arg) {
+  const telling *t = (const telling *)arg;
+  return rb_proc_call_with_block(t->block, NIL_P(t->exception) ? 0 : 1, &t->exception, Qnil);
 }
 
 /* An exception that is not one request's goes on; any other is logged. */
@@ -37,10 +44,11 @@ static void log_or_raise(ab_server *server, VALUE env, int state) {
   rb_set_errinfo(Qnil);
 }
 
-static void call_all(ab_server *server, VALUE blocks, VALUE env) {
+static void call_all(ab_server *server, VALUE blocks, VALUE env, VALUE exception) {
   for (long i = 0; i < RARRAY_LEN(blocks); i++) {
     int state = 0;
-    rb_protect(call_block, RARRAY_AREF(blocks, i), &state);
+    telling t = {RARRAY_AREF(blocks, i), exception};
+    rb_protect(call_block, (VALUE)&t, &state);
     if (state) log_or_raise(server, env, state);
   }
 }
@@ -51,9 +59,10 @@ static VALUE take_blocks(VALUE *from) {
   return blocks;
 }
 
-/* Server, blocks and env, in an Array: they outlive the exchange. */
+/* Server, blocks, env and exception, in an Array: they outlive the exchange. */
 static VALUE teller(RB_BLOCK_CALL_FUNC_ARGLIST(arg, told)) {
-  call_all(RTYPEDDATA_DATA(RARRAY_AREF(told, 0)), RARRAY_AREF(told, 1), RARRAY_AREF(told, 2));
+  call_all(RTYPEDDATA_DATA(RARRAY_AREF(told, 0)), RARRAY_AREF(told, 1), RARRAY_AREF(told, 2),
+           RARRAY_AREF(told, 3));
   RB_GC_GUARD(told);
   return Qnil;
 }
@@ -63,11 +72,11 @@ static VALUE schedule_teller(VALUE told) {
 }
 
 /* On a fiber of its own, which may wait. */
-static void tell_beside(ab_exchange *exchange, VALUE *from) {
+static void tell_beside(ab_exchange *exchange, VALUE *from, VALUE exception) {
   ab_server *server = exchange->server;
   VALUE env = exchange->env, blocks = take_blocks(from);
   if (NIL_P(blocks)) return;
-  VALUE told = rb_ary_new_from_args(3, server->self, blocks, env);
+  VALUE told = rb_ary_new_from_args(4, server->self, blocks, env, exception);
   int state = 0;
   rb_protect(schedule_teller, told, &state);
   if (state) log_or_raise(server, env, state); /* there is no fiber to be had */
@@ -77,7 +86,7 @@ static void tell_beside(ab_exchange *exchange, VALUE *from) {
 static VALUE tell_here(VALUE arg) {
   ab_exchange *exchange = (ab_exchange *)arg;
   VALUE blocks = take_blocks(&exchange->on_gone);
-  if (!NIL_P(blocks)) call_all(exchange->server, blocks, exchange->env);
+  if (!NIL_P(blocks)) call_all(exchange->server, blocks, exchange->env, Qnil);
   RB_GC_GUARD(blocks);
   return Qnil;
 }
@@ -105,6 +114,13 @@ static VALUE exception_for(const ab_exchange *exchange) {
   return Qnil;
 }
 
+static void set_overdue(ab_exchange *exchange) {
+  ab_server *server = exchange->server;
+  if (exchange->overdue) return;
+  exchange->overdue = ab_clock_monotonic() + AB_CANCEL_GRACE;
+  if (!server->overdue || exchange->overdue < server->overdue) server->overdue = exchange->overdue;
+}
+
 /* Once the fiber has the exception the exchange may be over. */
 static void attend(ab_exchange *exchange) {
   ab_server *server = exchange->server;
@@ -113,12 +129,16 @@ static void attend(ab_exchange *exchange) {
     ab_cancel_note(exchange, exchange->news);
     return;
   }
-  if (exchange->news & AB_NEWS_CLOSING) tell_beside(exchange, &exchange->on_shutdown);
+  if (exchange->news & AB_NEWS_CLOSING) tell_beside(exchange, &exchange->on_shutdown, Qnil);
   exchange = RTYPEDDATA_DATA(handle);
-  if (exchange && exchange->news & AB_EVENT_GONE) tell_beside(exchange, &exchange->on_gone);
+  if (exchange && exchange->news & AB_EVENT_GONE) tell_beside(exchange, &exchange->on_gone, Qnil);
   exchange = RTYPEDDATA_DATA(handle);
   if (!exchange) return;
   VALUE exception = exception_for(exchange);
+  if (exchange->news & AB_EVENT_DEADLINE) set_overdue(exchange);
+  if (!NIL_P(exception)) tell_beside(exchange, &exchange->on_cancel, exception);
+  exchange = RTYPEDDATA_DATA(handle);
+  if (!exchange) return;
   unsigned news = exchange->news;
   exchange->news = 0;
   if (NIL_P(exception)) return;
@@ -133,6 +153,49 @@ static void attend(ab_exchange *exchange) {
   RB_GC_GUARD(handle);
 }
 
+/* --- those who do not end --- */
+
+static VALUE report_abandoned(VALUE arg) {
+  const ab_exchange *exchange = (const ab_exchange *)arg;
+  double age = (double)(ab_clock_monotonic() - exchange->began) / (double)AB_NSEC_PER_SEC;
+  return rb_funcall(exchange->server->log, rb_intern("abandoned"), 2, exchange->env, DBL2NUM(age));
+}
+
+void ab_cancel_abandon(ab_exchange *exchange, int status) {
+  ab_engine *engine = exchange->server->engine;
+  exchange->abandoned = true;
+  exchange->overdue = 0;
+  exchange->server->counts.modes[exchange->runner->host->mode].abandoned++;
+  if (NIL_P(exchange->io)) {
+    ab_server_answer_last(exchange, status);
+    ab_engine_lock(engine);
+    ab_conn_abandon(exchange->conn, ab_exchange_finish(exchange));
+    ab_engine_unlock(engine);
+  }
+  ab_server_quietly(report_abandoned, (VALUE)exchange);
+}
+
+/* One whose time is over; NULL: then server->overdue is the next one's. */
+static ab_exchange *next_overdue(ab_server *server, ab_nsec now) {
+  server->overdue = 0;
+  ab_list_each (node, next, &server->exchanges) {
+    ab_exchange *exchange = AB_CONTAINER_OF(node, ab_exchange, link);
+    if (!exchange->overdue || exchange->over) continue;
+    if (exchange->overdue <= now) return exchange;
+    if (!server->overdue || exchange->overdue < server->overdue) {
+      server->overdue = exchange->overdue;
+    }
+  }
+  return NULL;
+}
+
+static void abandon_overdue(ab_server *server, ab_nsec now) {
+  /* The log may let other threads run: each is looked for anew. */
+  for (ab_exchange *exchange; (exchange = next_overdue(server, now));) {
+    ab_cancel_abandon(exchange, 504);
+  }
+}
+
 void ab_cancel_run(ab_server *server, ab_nsec now) {
   server->home.host->settle(&server->home);
   /* A list of the server's, not of this stack: an exception of the app may end the walk. */
@@ -141,6 +204,7 @@ void ab_cancel_run(ab_server *server, ab_nsec now) {
     attend(AB_CONTAINER_OF(node, ab_exchange, cancel_link));
   }
   server->cancel_retry = ab_list_empty(&server->cancels) ? 0 : now + RETRY;
+  if (AB_UNLIKELY(server->overdue && now >= server->overdue)) abandon_overdue(server, now);
 }
 
 static bool is_gone(ab_exchange *exchange) {
@@ -160,10 +224,12 @@ static VALUE warn_swallowed(VALUE arg) {
 int ab__cancel_end(ab_exchange *exchange) {
   ab_list_remove(&exchange->cancel_link);
   if (!NIL_P(exchange->cancelled) && NIL_P(exchange->error)) {
+    exchange->server->counts.modes[exchange->runner->host->mode].swallowed++;
     ab_server_quietly(warn_swallowed, (VALUE)exchange);
   }
   int state = 0;
-  if (!NIL_P(exchange->on_gone) && NIL_P(exchange->io) && is_gone(exchange)) {
+  bool left = exchange->abandoned || !NIL_P(exchange->io);
+  if (!NIL_P(exchange->on_gone) && !left && is_gone(exchange)) {
     rb_protect(tell_here, (VALUE)exchange, &state);
   }
   return state;
@@ -182,29 +248,50 @@ bool ab_cancel_gone(ab_exchange *exchange) {
   return gone;
 }
 
-void ab_cancel_set_time(ab_exchange *exchange, ab_nsec time) {
+static void change_time(ab_exchange *exchange, void (*change)(ab_conn *conn, ab_nsec time),
+                        ab_nsec time) {
   ab_server *server = exchange->server;
   ab_engine_lock(server->engine);
-  ab_conn_set_time(exchange->conn, time);
+  change(exchange->conn, time);
   ab_engine_unlock(server->engine);
   exchange->news &= ~(unsigned)AB_EVENT_DEADLINE;
+  exchange->overdue = 0;
   if (server->running) ab_poller_wakeup(server->poller); /* who waits may have to wait shorter */
 }
 
-/* Keeps the block, or calls it when it is time already. */
-static void keep_block(VALUE *blocks, VALUE block, bool now) {
-  if (now) {
-    call_block(block);
-    return;
-  }
+void ab_cancel_set_time(ab_exchange *exchange, ab_nsec time) {
+  change_time(exchange, ab_conn_set_time, time);
+}
+
+void ab_cancel_extend(ab_exchange *exchange, ab_nsec time) {
+  change_time(exchange, ab_conn_extend, time);
+}
+
+static void keep_block(VALUE *blocks, VALUE block) {
   if (NIL_P(*blocks)) *blocks = rb_ary_new();
   rb_ary_push(*blocks, block);
 }
 
 void ab_cancel_on_gone(ab_exchange *exchange, VALUE block) {
-  keep_block(&exchange->on_gone, block, ab_cancel_gone(exchange));
+  if (ab_cancel_gone(exchange)) {
+    rb_proc_call_with_block(block, 0, NULL, Qnil);
+  } else {
+    keep_block(&exchange->on_gone, block);
+  }
 }
 
 void ab_cancel_on_shutdown(ab_exchange *exchange, VALUE block) {
-  keep_block(&exchange->on_shutdown, block, exchange->server->draining);
+  if (exchange->server->draining) {
+    rb_proc_call_with_block(block, 0, NULL, Qnil);
+  } else {
+    keep_block(&exchange->on_shutdown, block);
+  }
+}
+
+void ab_cancel_on_cancel(ab_exchange *exchange, VALUE block) {
+  if (NIL_P(exchange->cancelled)) {
+    keep_block(&exchange->on_cancel, block);
+  } else {
+    rb_proc_call_with_block(block, 1, &exchange->cancelled, Qnil);
+  }
 }

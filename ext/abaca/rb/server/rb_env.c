@@ -188,6 +188,7 @@ void ab_env_init(ab_env_builder *builder, VALUE template) {
   builder->usual[AB_USUAL_REQUEST_URI] = builder->keys[AB_ENV_REQUEST_URI];
   builder->usual[AB_USUAL_CLIENT] = interned("abaca.client", 12);
   builder->usual[AB_USUAL_HIJACK] = interned("rack.hijack", 11);
+  builder->usual[AB_USUAL_DEADLINE] = interned("abaca.deadline", 14);
   builder->usual[AB_USUAL_FINISHED] = interned("rack.response_finished", 22);
   builder->usual[AB_USUAL_REPLIED] = interned("rack.after_reply", 16);
   builder->usual[AB_USUAL_QUEUE_TIME] = interned("abaca.queue_time", 16);
@@ -531,6 +532,7 @@ void ab_env_set_exchange(const ab_env_builder *builder, VALUE env, VALUE client,
   filling into = fill(builder, env);
   set_usual(builder, into, AB_USUAL_CLIENT, client);
   set_usual(builder, into, AB_USUAL_HIJACK, client);
+  set_usual(builder, into, AB_USUAL_DEADLINE, client);
   set_usual(builder, into, AB_USUAL_FINISHED, response_finished);
   set_usual(builder, into, AB_USUAL_REPLIED, after_reply);
 }

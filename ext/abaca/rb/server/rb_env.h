@@ -58,6 +58,7 @@ enum ab_env_usual {
   AB_USUAL_REQUEST_URI,
   AB_USUAL_CLIENT,
   AB_USUAL_HIJACK,
+  AB_USUAL_DEADLINE,
   AB_USUAL_FINISHED,
   AB_USUAL_REPLIED,
   AB_USUAL_QUEUE_TIME,
@@ -98,9 +99,9 @@ void ab_env_fix_peer(ab_env_builder *builder, VALUE text);
  * template's empty input. Raises NoMemoryError only. */
 VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *request);
 
-/* Sets what each request has of its own beside its octets: its handle, as abaca.client and
- * rack.hijack, and the lists that the app puts its callbacks into (rack.response_finished,
- * rack.after_reply). */
+/* Sets what each request has of its own beside its octets: its handle, as abaca.client,
+ * abaca.deadline and rack.hijack, and the lists that the app puts its callbacks into
+ * (rack.response_finished, rack.after_reply). */
 void ab_env_set_exchange(const ab_env_builder *builder, VALUE env, VALUE client,
                          VALUE response_finished, VALUE after_reply);
 

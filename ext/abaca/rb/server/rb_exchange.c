@@ -128,14 +128,8 @@ static VALUE exchange_gone_p(VALUE self) {
  * Raises IOError after the request, ArgumentError for what is no time, RangeError. */
 static VALUE exchange_set_request_timeout(VALUE self, VALUE seconds) {
   ab_exchange *exchange = ab_exchange_of(self);
-  double time = NIL_P(seconds) ? 0 : NUM2DBL(seconds);
-  if (!NIL_P(seconds) && !(time > 0)) {
-    rb_raise(rb_eArgError, "request_timeout: seconds or nil is needed, not %" PRIsVALUE,
-             rb_inspect(seconds));
-  }
-  bool long_enough = time < (double)UINT32_MAX;
-  ab_cancel_set_time(exchange, long_enough ? (ab_nsec)(time * (double)AB_NSEC_PER_SEC)
-                                           : ab_limit_nsec(UINT32_MAX));
+  ab_cancel_set_time(exchange,
+                     NIL_P(seconds) ? 0 : ab_seconds(seconds, "request_timeout: seconds or nil"));
   return seconds;
 }
 
@@ -189,4 +183,5 @@ void ab_init_exchange(VALUE mAbaca) {
   rb_define_method(cExchange, "on_gone", exchange_on_gone, 0);
   rb_define_method(cExchange, "closing?", exchange_closing_p, 0);
   rb_define_method(cExchange, "on_shutdown", exchange_on_shutdown, 0);
+  ab_init_deadline(cExchange);
 }

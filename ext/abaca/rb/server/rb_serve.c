@@ -81,8 +81,7 @@ void ab_server_log_error(ab_exchange *exchange, VALUE exception) {
   ab_server_quietly(write_app_error, (VALUE)&r);
 }
 
-/* As ab_response_error, and the connection is closed. */
-static void answer_last(ab_exchange *exchange, int status) {
+void ab_server_answer_last(ab_exchange *exchange, int status) {
   ab_engine_lock(exchange->server->engine);
   ab_conn_close_after(exchange->conn);
   ab_engine_unlock(exchange->server->engine);
@@ -112,7 +111,7 @@ static bool blame(ab_exchange *exchange) {
   if (is_a(exception, ab_error_class("ClientGone"))) return false;
   if (is_a(exception, ab_error_class("DeadlineExceeded"))) {
     ab_server_log_error(exchange, exception); /* it shows where the app has waited */
-    answer_last(exchange, 504);
+    ab_server_answer_last(exchange, 504);
     return false;
   }
   if (ab_server_is_fatal(exception)) {
@@ -145,7 +144,7 @@ static void protected_step(VALUE (*fn)(VALUE), ab_exchange *exchange, int *fatal
   }
 }
 
-static enum ab_finish how_finished(const ab_exchange *exchange) {
+enum ab_finish ab_exchange_finish(const ab_exchange *exchange) {
   if (exchange->complete) return AB_FINISH_COMPLETE;
   bool framed = !exchange->head_sent || exchange->chunked || exchange->has_length;
   return framed ? AB_FINISH_BROKEN : AB_FINISH_RESET;
@@ -225,6 +224,7 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
       .fiber = rb_fiber_current(),
       .on_gone = Qnil,
       .on_shutdown = Qnil,
+      .on_cancel = Qnil,
       .cancelled = Qnil,
       .head_request = taken->head_request,
       .http_1_0 = taken->http_1_0,
@@ -256,7 +256,7 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
   if (!NIL_P(exchange->rewindable)) ab_server_quietly(close_rewindable, exchange->rewindable);
 
   ab_engine_lock(server->engine);
-  ab_conn_finish(exchange->conn, how_finished(exchange));
+  ab_conn_finish(exchange->conn, ab_exchange_finish(exchange));
   bool tell = ab_server_must_tell(runner);
   ab_engine_unlock(server->engine);
   if (AB_UNLIKELY(tell)) ab_server_tell_leader(server);
@@ -285,6 +285,6 @@ void ab_server_refuse(ab_runner *runner, const ab_taken *taken) {
   ab_seat_has_read(&runner->seat);
   ab_response_error(&exchange, 503);
   ab_engine_lock(server->engine);
-  ab_conn_finish(taken->conn, how_finished(&exchange));
+  ab_conn_finish(taken->conn, ab_exchange_finish(&exchange));
   ab_engine_unlock(server->engine);
 }

@@ -359,7 +359,7 @@ static bool server_turn(void *ctx, ab_nsec now) {
     ab_pulse_leave(&runner->seat.pulse);
     ab_server_quietly(write_notice, (VALUE)(void *[]){server, &notice});
   }
-  if (AB_UNLIKELY(server->cancel_retry || !ab_list_empty(&server->cancels))) {
+  if (AB_UNLIKELY(ab_cancel_pending(server, now))) {
     ab_pulse_leave(&runner->seat.pulse);
     ab_cancel_run(server, now);
   }
@@ -376,7 +376,7 @@ static ab_nsec earlier(ab_nsec a, ab_nsec b) {
 static ab_nsec server_deadline(void *ctx) {
   ab_server *server = ctx;
   ab_nsec deadline = earlier(ab_engine_deadline(server->engine), ab_shutdown_deadline(server));
-  return earlier(deadline, server->cancel_retry);
+  return earlier(earlier(deadline, server->cancel_retry), server->overdue);
 }
 
 /* Others may have turned the engine while home waited for the GVL. */

@@ -19,6 +19,9 @@
  * cheaper than a slice of its own up to here. */
 #define AB_BORROW_MIN 16384
 
+/* What was cancelled gets this long to end. */
+#define AB_CANCEL_GRACE (5 * AB_NSEC_PER_SEC)
+
 struct ab_server;
 struct ab_runner;
 struct ab_exchange;
@@ -100,6 +103,7 @@ typedef struct ab_server {
   ab_histogram lag;           /* of loops that run no longer, and as a guest */
   ab_list cancels, attended;  /* exchanges of which there is news, see rb_cancel.c */
   ab_nsec cancel_retry;       /* when to look at them again; 0: there are none */
+  ab_nsec overdue;            /* the earliest of its exchanges; 0: none is */
   ab_list borrowed;           /* ab_borrow: strings and files that the engine still sends from */
   struct ab_borrow *released; /* guarded by the engine's lock */
   struct ab_borrow *spare;
@@ -144,7 +148,9 @@ typedef struct ab_exchange {
   VALUE fiber;         /* the request's own */
   VALUE on_gone;       /* blocks to be called when the client goes: an Array, or Qnil */
   VALUE on_shutdown;   /* blocks to be called when the server stops: the same */
+  VALUE on_cancel;     /* blocks to be called when it is cancelled: the same */
   VALUE cancelled;     /* the exception that the server has raised in the fiber, or Qnil */
+  ab_nsec overdue;     /* its deadline has passed: when it is waited for no longer; 0: never */
   ab_list cancel_link; /* in server->cancels or ->attended, while there is news */
   unsigned news;       /* set of enum ab_event and ab_news */
   ab_list waits;       /* of fibers that wait for an event of this exchange */
@@ -215,6 +221,14 @@ void ab_cancel_note(ab_exchange *exchange, unsigned events);
 /* Does what follows from the news: on the fiber that turns the engine, between its steps. Raises
  * what concerns the process. */
 void ab_cancel_run(ab_server *server, ab_nsec now);
+/* As much of it as a turn has to do, and when the next turn has to come for it; 0: never. */
+static inline bool ab_cancel_pending(const ab_server *server, ab_nsec now) {
+  return server->cancel_retry || !ab_list_empty(&server->cancels) ||
+         (server->overdue && now >= server->overdue);
+}
+/* The request is waited for no longer: it gets the server's answer, if none has begun, and its
+ * connection is closed. Its fiber goes on. */
+void ab_cancel_abandon(ab_exchange *exchange, int status);
 /* The app is done with the request: nothing is raised in its fiber from now on. Who wanted to be
  * told that the client has gone is told now, if it has. Returns 0, or the state of an exception
  * that concerns the process, with rb_errinfo set. */
@@ -224,11 +238,21 @@ static inline int ab_cancel_end(ab_exchange *exchange) {
                  NIL_P(exchange->on_gone);
   return AB_LIKELY(nothing) ? 0 : ab__cancel_end(exchange);
 }
-/* Exchange#request_timeout=, #gone?, #on_gone and #on_shutdown. */
+/* Exchange#request_timeout=, #extend, #on_cancel, #gone?, #on_gone and #on_shutdown. */
 void ab_cancel_set_time(ab_exchange *exchange, ab_nsec time);
+void ab_cancel_extend(ab_exchange *exchange, ab_nsec time);
+void ab_cancel_on_cancel(ab_exchange *exchange, VALUE block);
 bool ab_cancel_gone(ab_exchange *exchange);
 void ab_cancel_on_gone(ab_exchange *exchange, VALUE block);
 void ab_cancel_on_shutdown(ab_exchange *exchange, VALUE block);
+
+/* rb_deadline.c */
+
+/* Seconds as a time; those that no clock counts are very long. Raises ArgumentError for what is not
+ * above zero, TypeError; `what` is for the message. */
+ab_nsec ab_seconds(VALUE seconds, const char *what);
+/* What env["abaca.deadline"] can do. */
+void ab_init_deadline(VALUE cExchange);
 
 /* rb_finished.c */
 
@@ -333,6 +357,10 @@ void ab_server_quietly(VALUE (*fn)(VALUE), VALUE arg);
 void ab_server_log_error(ab_exchange *exchange, VALUE exception);
 /* True for an exception that is not one request's: the process has to end, or memory is short. */
 bool ab_server_is_fatal(VALUE exception);
+/* How its response has ended, for the engine. */
+enum ab_finish ab_exchange_finish(const ab_exchange *exchange);
+/* As ab_response_error, and the connection is closed. */
+void ab_server_answer_last(ab_exchange *exchange, int status);
 /* Answers 503 without the app. */
 void ab_server_refuse(ab_runner *runner, const ab_taken *taken);
 

@@ -10,8 +10,6 @@
  * Every stage may be the last one, and `halt` goes to the fourth at once. */
 #include "rb/server/rb_server.h"
 
-/* After a forced shutdown the fibers get this long to end. */
-#define FORCE_GRACE (5 * AB_NSEC_PER_SEC)
 /* When the app is done, what was said last gets this long to reach its client. */
 #define LAST_WORDS AB_NSEC_PER_SEC
 
@@ -49,32 +47,12 @@ static void drain(ab_server *server, ab_nsec now) {
 
 static void force(ab_server *server, ab_nsec now) {
   server->forced = true;
-  server->stage_end = now + FORCE_GRACE;
+  server->stage_end = now + AB_CANCEL_GRACE;
   ab_engine_refuse(server->engine, now);
   note_all(server, AB_NEWS_SHUTDOWN);
   ab_pulse_leave(&server->home.seat.pulse);
   ab_cancel_run(server, now);
   ab_server_quietly(interrupt_others, (VALUE)server);
-}
-
-static VALUE report_abandoned(VALUE arg) {
-  const ab_exchange *exchange = (const ab_exchange *)arg;
-  double age = (double)(ab_clock_monotonic() - exchange->began) / (double)AB_NSEC_PER_SEC;
-  return rb_funcall(exchange->server->log, rb_intern("abandoned"), 2, exchange->env, DBL2NUM(age));
-}
-
-/* What has a complete head gets an answer, even if the app has none. */
-static void abandon(ab_exchange *exchange) {
-  ab_engine *engine = exchange->server->engine;
-  exchange->abandoned = true;
-  exchange->server->counts.modes[exchange->runner->host->mode].abandoned++;
-  if (NIL_P(exchange->io)) {
-    ab_response_error(exchange, 503);
-    ab_engine_lock(engine);
-    ab_conn_flush(exchange->conn);
-    ab_engine_unlock(engine);
-  }
-  ab_server_quietly(report_abandoned, (VALUE)exchange);
 }
 
 /* One that is still there, and was not abandoned yet. */
@@ -86,18 +64,21 @@ static ab_exchange *next_to_abandon(ab_server *server) {
   return NULL;
 }
 
+/* What has a complete head gets an answer, even if the app has none. */
 static void give_up(ab_server *server) {
   server->given_up = true;
   ab_pulse_leave(&server->home.seat.pulse);
   /* The log may let other threads run: each is looked for anew. */
-  for (ab_exchange *exchange; (exchange = next_to_abandon(server));) abandon(exchange);
+  for (ab_exchange *exchange; (exchange = next_to_abandon(server));) {
+    ab_cancel_abandon(exchange, 503);
+  }
   ab_engine_abort(server->engine);
 }
 
 /* Fibers that the app started beside its requests hold a stop up only for a while. */
 static void hurry(ab_server *server, ab_nsec now) {
-  if (!server->stage_end || server->stage_end > now + FORCE_GRACE) {
-    server->stage_end = now + FORCE_GRACE;
+  if (!server->stage_end || server->stage_end > now + AB_CANCEL_GRACE) {
+    server->stage_end = now + AB_CANCEL_GRACE;
   }
 }
 

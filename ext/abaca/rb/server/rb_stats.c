@@ -55,6 +55,7 @@ static VALUE mode_stats(const ab_server *server, enum ab_mode mode) {
   put_count(hash, "in_flight", in_flight);
   put_count(hash, "rejected", counts->rejected);
   put_count(hash, "cancelled", counts->cancelled);
+  put_count(hash, "swallowed", counts->swallowed);
   put_count(hash, "abandoned", counts->abandoned);
   put_count(hash, "promoted", counts->promoted);
   return hash;

@@ -17,7 +17,8 @@ enum ab_mode { AB_MODE_FIBER, AB_MODE_THREAD, AB_MODES };
 typedef struct ab_mode_counts {
   uint64_t rejected;  /* requests that were answered 503 because there was no room for them */
   uint64_t cancelled; /* requests that got an exception from us where they waited */
-  uint64_t abandoned; /* requests that the end of the server did not wait for */
+  uint64_t swallowed; /* ... and whose app went on and did not end by it */
+  uint64_t abandoned; /* ... and that were waited for no longer */
   uint64_t promoted;  /* routes that came from the other mode */
 } ab_mode_counts;
 
