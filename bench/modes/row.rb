@@ -73,8 +73,8 @@ module Bench
         entry.server.prepare
         entry.port = Ports.free
         command = entry.server.command(port: entry.port, size: 12, app: APP, **entry.options)
-        entry.child = Child.new([*@nice, *command], name: "modes-#{entry.label.tr(" ", "-")}", cpu: @pinned ? 0 : nil,
-                                                    files: Files.raise_limit, env: entry.server.env(size: 12).merge(env))
+        options = { cpu: @pinned ? 0 : nil, files: Files.raise_limit, env: entry.server.env(size: 12).merge(env) }
+        entry.child = Child.new([*@nice, *command], name: "modes-#{entry.label.tr(" ", "-")}", **options)
         entry.child.wait_ready(seconds: Field::START) { Probe.get(port: entry.port, path: "/hello", seconds: 1) }
         (@versions ||= {})[entry.label] = entry.server.version
       end
