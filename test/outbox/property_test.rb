@@ -94,6 +94,7 @@ class OutboxPropertyTest < Minitest::Test
       raise "pending" unless @out.pending_bytes == @in - @got.bytesize
       raise "pending?" unless @out.pending? == @in > @got.bytesize
       raise "octets" unless @source.start_with?(@got)
+      raise "late marks" unless @flushed.size == @marks.count { |threshold| threshold <= @got.bytesize }
       raise "free_bytes" unless @out.free_bytes.between?(0, 1 << 20)
     end
 

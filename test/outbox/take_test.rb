@@ -279,6 +279,21 @@ class OutboxTakeTest < Minitest::Test
     assert_equal "x", @out.to_s
   end
 
+  # What the block does to the Array and its Strings is of no consequence for the next one.
+  def test_serialize_with_slices_that_were_spoilt
+    [:freeze, :clear, ->(slices) { slices.each(&:freeze) }, lambda { |slices|
+      slices.replace([nil, 1]).freeze
+    }].each do |spoil|
+      @out << "abc"
+      @out.serialize { |slices| spoil.to_proc.call(slices) && 0 }
+      @out << "def"
+      @out.serialize do |slices|
+        assert_equal %w[abcdef], slices
+        6
+      end
+    end
+  end
+
   def test_serialize_for_a_consumer_that_is_closed
     @out << "abc"
     note(:flush)

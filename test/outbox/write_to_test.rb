@@ -99,6 +99,9 @@ class OutboxWriteToTest < Minitest::Test
     assert_equal all.bytesize, @out.write_to(target)
     assert_equal all, target.string
     [nil, 1, Object.new].each { |object| assert_raises(TypeError) { @out.write_to(object) } }
+    @out << "never comes to an end"
+    assert_raises(ArgumentError) { @out.write_to(@out) }
+    @out.drain
     (first = Abaca::Outbox.new) << "from one into another"
     first.write_to(@out)
     assert_equal "from one into another", @out.to_s
@@ -217,6 +220,32 @@ class OutboxWriteToTest < Minitest::Test
     assert_equal SIZE, reader.value.size
   ensure
     [near, far].each(&:close)
+  end
+
+  # A thread in a system call that blocks, of memory or of a file, can be killed and interrupted, and learns that
+  # somebody else has closed its IO. Not an octet is lost or sent twice.
+  def test_a_thread_that_is_stopped_inside_a_system_call
+    require "fcntl"
+    stops = { kill: ->(writer, _) { writer.kill }, raise: ->(writer, _) { writer.raise(IOError) },
+              close: ->(_, io) { io.close } }
+    content = { memory: -> { @out.schedule("x" * 300_000) }, file: -> { @out.schedule_file(@file) } }
+    stops.to_a.product(content.to_a, %i[pipe socket]) do |(how, stop), (what, queue), kind|
+      reader, io = kind == :pipe ? IO.pipe(binmode: true) : UNIXSocket.pair
+      queue.call
+      writer = Thread.new do
+        @out.write_to(blocking(io))
+      rescue IOError => e
+        e
+      end
+      Thread.pass until writer.stop? && reader.wait_readable(0)
+      stop.call(writer, io)
+      result = writer.join(10) && writer.value
+      assert how == :kill ? writer.stop? : result.is_a?(IOError), "#{how} of #{what} into a #{kind}: #{result.inspect}"
+      io.close
+      assert_equal 300_000, reader.read.bytesize + @out.drain
+    ensure
+      [reader, io].each(&:close)
+    end
   end
 
   def test_an_io_that_is_closed_or_cannot_be_written

@@ -381,6 +381,19 @@ class RackOutboxTest < Minitest::Test
     assert_equal 200, ask(running, request("HEAD")).status
   end
 
+  # Who looks at what is pending, inside the block, may write as much as he likes meanwhile.
+  def test_a_block_that_writes_while_it_takes
+    running = filling do |out|
+      out << "abc"
+      out.serialize do
+        out << ("q" * 100_000)
+        1
+      end
+      out << "d"
+    end
+    assert_equal "bc#{'q' * 100_000}d", ask(running).body
+  end
+
   def test_an_outbox_that_somebody_empties
     out = Outbox.new << "abc"
     gate = Queue.new

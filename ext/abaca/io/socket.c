@@ -69,9 +69,7 @@ static ssize_t sendfile_quietly(int fd, int file_fd, off_t *offset, size_t len) 
   sigemptyset(&pipe_signal);
   sigaddset(&pipe_signal, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
-  ssize_t sent;
-  do sent = sendfile(fd, file_fd, offset, len);
-  while (AB_UNLIKELY(sent < 0 && errno == EINTR));
+  ssize_t sent = sendfile(fd, file_fd, offset, len);
   int saved = errno;
   if (!sigismember(&before, SIGPIPE)) {
     if (AB_UNLIKELY(sent < 0 && saved == EPIPE)) {
@@ -85,7 +83,7 @@ static ssize_t sendfile_quietly(int fd, int file_fd, off_t *offset, size_t len) 
   return sent;
 }
 
-ssize_t ab_sock_sendfile(int fd, int file_fd, uint64_t offset, uint64_t len) {
+ssize_t ab_sock_sendfile_once(int fd, int file_fd, uint64_t offset, uint64_t len) {
   if (offset > INT64_MAX) {
     errno = EOVERFLOW;
     return AB_ESYS;
@@ -95,6 +93,8 @@ ssize_t ab_sock_sendfile(int fd, int file_fd, uint64_t offset, uint64_t len) {
   ssize_t sent = sendfile_quietly(fd, file_fd, &position, part);
   if (sent >= 0) return sent;
   switch (errno) {
+  case EINTR:
+    return AB_AGAIN;
   case EIO: /* the disk */
   case EBADF:
   case EINVAL: /* a file that cannot be sent this way */
@@ -104,6 +104,13 @@ ssize_t ab_sock_sendfile(int fd, int file_fd, uint64_t offset, uint64_t len) {
   default:
     return error_of(errno);
   }
+}
+
+ssize_t ab_sock_sendfile(int fd, int file_fd, uint64_t offset, uint64_t len) {
+  ssize_t sent;
+  do sent = ab_sock_sendfile_once(fd, file_fd, offset, len);
+  while (AB_UNLIKELY(sent == AB_AGAIN && errno == EINTR));
+  return sent;
 }
 
 uint64_t ab_sock_queued(int fd) {

@@ -21,6 +21,8 @@ ssize_t ab_sock_send(int fd, const struct iovec *iov, int count);
  * most); 0 when the file ends at or before offset; AB_AGAIN; AB_EPEER; AB_ENOMEM (try later);
  * AB_ESYS (the file cannot be read or not be sent this way; errno says). */
 ssize_t ab_sock_sendfile(int fd, int file_fd, uint64_t offset, uint64_t len);
+/* The same for a descriptor that may block: AB_AGAIN with EINTR in errno when a signal ended it. */
+ssize_t ab_sock_sendfile_once(int fd, int file_fd, uint64_t offset, uint64_t len);
 /* Octets of a stream socket that its peer has not taken yet, by the kernel's reckoning; 0 when that
  * cannot be told. */
 uint64_t ab_sock_queued(int fd);

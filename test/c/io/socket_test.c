@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -229,6 +230,30 @@ static void sendfile_blames_the_file(void) {
   ab_fd_close(pipe_fds[1]);
 }
 
+static void ignore_signal(int number) {
+  (void)number;
+}
+
+/* A descriptor that blocks: signals come until one finds sendfile waiting for the peer. */
+static void a_signal_ends_sendfile(void) {
+  int fds[2], file = make_file("hello", 5);
+  make_pair(fds);
+  CHECK_INT(0, fcntl(fds[0], F_SETFL, fcntl(fds[0], F_GETFL) & ~O_NONBLOCK));
+  struct sigaction action = {.sa_handler = ignore_signal}, before;
+  struct itimerval tick = {{0, 5000}, {0, 5000}}, none = {{0, 0}, {0, 0}};
+  sigaction(SIGALRM, &action, &before);
+  setitimer(ITIMER_REAL, &tick, NULL);
+  ssize_t sent = 5;
+  for (int i = 0; sent == 5 && i < 1000000; i++) sent = ab_sock_sendfile_once(fds[0], file, 0, 5);
+  CHECK_INT(AB_AGAIN, sent);
+  CHECK_INT(EINTR, errno);
+  setitimer(ITIMER_REAL, &none, NULL);
+  sigaction(SIGALRM, &before, NULL);
+  ab_fd_close(file);
+  ab_fd_close(fds[0]);
+  ab_fd_close(fds[1]);
+}
+
 static void close_keeps_errno(void) {
   errno = ENOTTY;
   ab_fd_close(-1);
@@ -293,5 +318,6 @@ CHECK_MAIN(CHECK_CASE(recv_tells_data_end_and_nothing_apart), CHECK_CASE(recv_sp
            CHECK_CASE(reset_reaches_the_peer_as_such),
            CHECK_CASE(an_unconnected_socket_has_no_peer), CHECK_CASE(sendfile_sends_ranges),
            CHECK_CASE(sendfile_reads_beyond_four_gigabytes), CHECK_CASE(sendfile_blames_the_file),
-           CHECK_CASE(close_keeps_errno), CHECK_CASE(queue_is_what_the_peer_has_not_taken),
+           CHECK_CASE(a_signal_ends_sendfile), CHECK_CASE(close_keeps_errno),
+           CHECK_CASE(queue_is_what_the_peer_has_not_taken),
            CHECK_CASE(ended_tells_half_and_whole_apart))

@@ -132,12 +132,13 @@ static VALUE box_alloc(VALUE klass) {
 static uint64_t octets_option(VALUE value, uint64_t usual, uint64_t least, uint64_t most,
                               const char *name) {
   if (value == Qundef) return usual;
-  long long number = NUM2LL(value);
-  if (number < (long long)least || number > (long long)most) {
-    rb_raise(rb_eArgError, "%s must be %llu to %llu octets, not %lld", name,
+  VALUE number = rb_to_int(value);
+  long long octets = FIXNUM_P(number) ? FIX2LONG(number) : -1; /* no bignum is in range */
+  if (octets < (long long)least || octets > (long long)most) {
+    rb_raise(rb_eArgError, "%s must be %llu to %llu octets, not %" PRIsVALUE, name,
              (unsigned long long)least, (unsigned long long)most, number);
   }
-  return (uint64_t)number;
+  return (uint64_t)octets;
 }
 
 /* @!method initialize(buffer: 4096, high_watermark: 65536, low_watermark: high_watermark / 4,
@@ -149,7 +150,7 @@ static VALUE box_initialize(int argc, VALUE *argv, VALUE self) {
   const ID names[] = {rb_intern("buffer"), rb_intern("high_watermark"), rb_intern("low_watermark")};
   rb_get_kwargs(options, names, 0, 3, values);
   uint64_t room = octets_option(values[0], 4096, 1, ROOM_MAX, "buffer");
-  uint64_t high = octets_option(values[1], 65536, 0, INT64_MAX, "high_watermark");
+  uint64_t high = octets_option(values[1], 65536, 0, FIXNUM_MAX, "high_watermark");
   uint64_t low = octets_option(values[2], high / 4, 0, high, "low_watermark");
   rb_check_frozen(self);
   if (box->queue) rb_raise(rb_eRuntimeError, "already initialized");

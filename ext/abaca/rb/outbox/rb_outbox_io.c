@@ -16,6 +16,11 @@
 #include "io/socket.h"
 #include "rb/outbox/rb_outbox_parts.h"
 
+#ifdef HAVE_RB_THREAD_IO_BLOCKING_REGION
+/* Exported for Ruby's own socket library, without a header. */
+VALUE rb_thread_io_blocking_region(rb_blocking_function_t *call, void *arg, int fd);
+#endif
+
 enum way {
   WAY_SOCKET,   /* sendmsg, which never blocks */
   WAY_DIRECT,   /* writev on a descriptor in non-blocking mode */
@@ -31,7 +36,10 @@ typedef struct sending {
   uint64_t sent;
   ssize_t result; /* of the system call */
   int error;      /* errno, when it is negative */
-  int fd, file_fd;
+  int fd;
+  int file_fd; /* of our own, during sendfile; else -1 */
+  void (*call)(struct sending *s);
+  bool interrupted; /* the call has ended by an exception */
   ab_outbox_next_op *next;
 } sending;
 
@@ -66,6 +74,7 @@ static void open_io(sending *s) {
       rb_raise(rb_eTypeError, "write_to needs an IO or what has write, not %" PRIsVALUE,
                rb_obj_class(s->io));
     }
+    if (s->io == s->self) rb_raise(rb_eArgError, "an outbox cannot be written to itself");
     s->way = WAY_METHOD;
     return;
   }
@@ -80,34 +89,65 @@ static void open_io(sending *s) {
 
 /* --- system calls --- */
 
+static void took(sending *s, uint64_t count) {
+  if (count == 0) return;
+  s->sent += count;
+  ab__box_shift(s->self, s->box, count);
+}
+
 static void note(sending *s, ssize_t result) {
   s->result = result;
   s->error = result < 0 ? errno : 0;
 }
 
-static void *writev_without_gvl(void *arg) {
-  sending *s = arg;
+static void call_writev(sending *s) {
   note(s, writev(s->fd, s->next->iov, s->next->iov_count));
-  return NULL;
 }
 
-static void *sendfile_without_gvl(void *arg) {
-  sending *s = arg;
+static void call_sendfile(sending *s) {
   uint64_t len = s->next->file_len;
   if (len > AB_OUTBOX_BYTES_MAX) len = AB_OUTBOX_BYTES_MAX;
   errno = 0;
-  note(s, ab_sock_sendfile(s->fd, s->file_fd, s->next->file_offset, len));
-  return NULL;
+  note(s, ab_sock_sendfile_once(s->fd, s->file_fd, s->next->file_offset, len));
 }
 
-/* Raises nothing, so that what was written is shifted in any case; an interrupt comes as EINTR, and
- * is dealt with behind that. */
-static void without_gvl(sending *s, void *(*call)(void *)) {
+static VALUE make_call(void *arg) {
+  sending *s = arg;
+  s->call(s);
+  return Qnil;
+}
+
+/* Ruby knows which descriptor is in use: who closes the IO in another thread interrupts us and
+ * waits for the end of the call, so that the number cannot become another file's meanwhile. */
+static VALUE enter_region(VALUE arg) {
+  sending *s = (sending *)arg;
+#ifdef HAVE_RB_THREAD_IO_BLOCKING_REGION
+  rb_thread_io_blocking_region(make_call, s, s->fd);
+#else
+  rb_thread_call_without_gvl((void *(*)(void *))make_call, s, RUBY_UBF_IO, NULL);
+#endif
+  s->interrupted = false;
+  return Qnil;
+}
+
+/* What was written is shifted in any case. */
+static VALUE leave_region(VALUE arg) {
+  sending *s = (sending *)arg;
+  s->box->lent = false;
+  if (s->file_fd >= 0) ab_fd_close(s->file_fd);
+  s->file_fd = -1;
+  if (s->interrupted && s->result > 0) took(s, (uint64_t)s->result);
+  return Qnil;
+}
+
+/* An interrupt that raises nothing comes as EINTR. */
+static void without_gvl(sending *s, void (*call)(sending *s)) {
+  s->call = call;
   s->result = -1;
   s->error = EINTR;
+  s->interrupted = true;
   s->box->lent = true;
-  rb_thread_call_without_gvl2(call, s, RUBY_UBF_IO, NULL);
-  s->box->lent = false;
+  rb_ensure(enter_region, (VALUE)s, leave_region, (VALUE)s);
 }
 
 static void send_message(sending *s) {
@@ -121,18 +161,12 @@ static void send_message(sending *s) {
 static bool write_memory(sending *s) {
   s->fd = rb_io_descriptor(s->io);
   if (s->way == WAY_SOCKET) send_message(s);
-  if (s->way == WAY_DIRECT) writev_without_gvl(s);
-  if (s->way == WAY_BLOCKING) without_gvl(s, writev_without_gvl);
+  if (s->way == WAY_DIRECT) call_writev(s);
+  if (s->way == WAY_BLOCKING) without_gvl(s, call_writev);
   return s->way != WAY_METHOD;
 }
 
 /* --- what was written --- */
-
-static void took(sending *s, uint64_t count) {
-  if (count == 0) return;
-  s->sent += count;
-  ab__box_shift(s->self, s->box, count);
-}
 
 static void wait_for_room(const sending *s) {
 #ifdef RUBY_IO_TIMEOUT_DEFAULT
@@ -197,13 +231,15 @@ static bool may_use_sendfile(const sending *s) {
 static void send_file(sending *s) {
   ab_outbox_slice slice;
   ab_outbox_slice_at(s->box->queue, 0, &slice);
-  s->file_fd = ab__box_file(&slice);
-  if (!may_use_sendfile(s)) {
+  int file_fd = ab__box_file(&slice);
+  /* Of our own, since its IO may be closed during the call as well. */
+  if (may_use_sendfile(s)) s->file_fd = ab_fd_duplicate(file_fd);
+  if (s->file_fd < 0) {
     send_read(s, &slice);
     return;
   }
   s->fd = rb_io_descriptor(s->io);
-  without_gvl(s, sendfile_without_gvl);
+  without_gvl(s, call_sendfile);
   if (s->result == 0) {
     rb_raise(rb_eEOFError, "the file is shorter than what was scheduled of it");
   } else if (s->result == AB_ESYS) {
@@ -232,7 +268,8 @@ static VALUE send_all(VALUE arg) {
 
 static VALUE box_write_to(VALUE self, VALUE io) {
   ab_outbox_next_op next; /* large, and not to be cleared */
-  sending s = {.self = self, .io = io, .box = ab__box_to_change(self), .next = &next};
+  sending s = {
+      .self = self, .io = io, .box = ab__box_to_change(self), .file_fd = -1, .next = &next};
   open_io(&s);
   ab__box_take(s.box);
   rb_ensure(send_all, (VALUE)&s, ab__box_release, self);

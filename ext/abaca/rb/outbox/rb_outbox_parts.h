@@ -78,11 +78,10 @@ uint64_t ab__box_drain(VALUE self, ab_box *box);
 /* Lets box->taker take what is pending. May wait, and raise. */
 void ab__box_hand_over(VALUE self, ab_box *box, bool now);
 
-/* Octets have been queued. */
+/* Octets have been queued. While somebody takes octets out, they wait for the next call. */
 static inline void ab__box_queued(VALUE self, ab_box *box) {
-  if (RB_UNLIKELY(box->taker != NULL) && ab_outbox_pending(box->queue) > box->high) {
-    ab__box_hand_over(self, box, false);
-  }
+  if (RB_LIKELY(box->taker == NULL) || box->taken) return;
+  if (ab_outbox_pending(box->queue) > box->high) ab__box_hand_over(self, box, false);
 }
 
 /* rb_outbox_take.c */

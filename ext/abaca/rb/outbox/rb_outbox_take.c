@@ -137,9 +137,12 @@ static VALUE box_operation(int argc, VALUE *argv, VALUE self) {
 
 /* --- serialize --- */
 
-/* The Array for the block: the one of the last time, or a new one. */
+/* The Array for the block: the one of the last time, unless the block has frozen it, or a new one.
+ */
 static VALUE shown(VALUE self, ab_box *box, const ab_outbox_next_op *next, uint64_t *offered) {
-  if (NIL_P(box->reused)) RB_OBJ_WRITE(self, &box->reused, rb_ary_new());
+  if (NIL_P(box->reused) || OBJ_FROZEN(box->reused)) {
+    RB_OBJ_WRITE(self, &box->reused, rb_ary_new());
+  }
   VALUE slices = box->reused;
   *offered = next->bytes;
   if (next->op == AB_OUTBOX_WRITE) {
