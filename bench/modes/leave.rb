@@ -37,8 +37,8 @@ module Bench
         sockets = Array.new(CLIENTS) { TCPSocket.new("127.0.0.1", entry.port) }
         sockets.each { |socket| socket.write("GET /leave HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") }
         sleep 0.5
-        sockets.each(&:close)
         gone = Clock.now
+        sockets.each(&:close)
         times = ends(entry).map { |time| time - gone }
         Turn.new(ended: times.size, soon: times.count { |time| time <= SOON }, earliest: times.min,
                  latest: times.max)
