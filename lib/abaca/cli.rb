@@ -101,7 +101,7 @@ module Abaca
 
     def listening(words)
       words.separator("\nListening:")
-      words.on("-b", "--bind URI", "tcp://host:port or unix:///path; may be repeated") do |uri|
+      words.on("-b", "--bind URI", "tcp://host:port, unix:///path or fd://N; may be repeated") do |uri|
         add_bind(Config::Bind.parse(uri))
       end
       words.on("-p", "--port PORT", "TCP port on the default host",

@@ -126,7 +126,7 @@ module Abaca
     # @return [Array<Bind>]
     def binds
       binds = @values[:binds].empty? ? [Bind.tcp(nil, 9292)] : @values[:binds]
-      binds.map { |bind| bind.host || bind.unix? ? bind : bind.with_host(default_host) }
+      binds.map { |bind| bind.hostless? ? bind.with_host(default_host) : bind }
     end
 
     # @return [String] the address for ports that were given without one

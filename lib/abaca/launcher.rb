@@ -142,6 +142,8 @@ module Abaca
     def listen_at(bind)
       if bind.unix?
         @server.add_unix_listener(bind.path, **bind.options)
+      elsif bind.fd
+        @server.add_listener_fd(bind.fd, **bind.options)
       else
         @server.add_tcp_listener(bind.host, bind.port, **bind.options)
       end

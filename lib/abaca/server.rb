@@ -74,6 +74,20 @@ module Abaca
       nil
     end
 
+    # Listens on a socket that listens already: one that this process has inherited, say. It belongs to the server
+    # from now on, which closes it when it stops; who else holds it goes on listening, and so does the kernel, so
+    # that a successor finds every connection.
+    #
+    # @param fd [Integer] the number of its descriptor
+    # @param terms [Hash{Symbol => Object}] as for #add_tcp_listener
+    # @return [nil]
+    # @raise [ConfigError] when an option has no meaning
+    # @raise [SystemCallError] when it is no socket that listens
+    def add_listener_fd(fd, **terms)
+      @engine.add_fd(fd, **listener_terms(**terms))
+      nil
+    end
+
     # @return [Array<String>] the places listened at, as URLs
     def urls
       @engine.listeners.map do |kind, name, port|

@@ -15,10 +15,12 @@ module Command
   class Running
     attr_reader :pid, :output
 
-    # words: the process's program and arguments. Both of its outputs come in one stream.
-    def initialize(words, dir:, env: {})
+    # words: the process's program and arguments; inherits: descriptors by number. Both of its outputs come in one
+    # stream.
+    def initialize(words, dir:, env: {}, inherits: {})
       reader, writer = IO.pipe
-      @pid = Process.spawn(Command.environment(env), *words, chdir: dir, in: File::NULL, out: writer, err: writer)
+      redirections = { chdir: dir, in: File::NULL, out: writer, err: writer, **inherits }
+      @pid = Process.spawn(Command.environment(env), *words, redirections)
       writer.close
       @reader = reader
       @output = +""
@@ -124,8 +126,8 @@ module Command
   end
 
   # Starts a server; it is ended after the test.
-  def start(*argv, env: {}, dir: @dir)
-    Running.new(Command.words(argv), env:, dir:).tap { |running| @processes << running }
+  def start(*argv, env: {}, dir: @dir, inherits: {})
+    Running.new(Command.words(argv), env:, dir:, inherits:).tap { |running| @processes << running }
   end
 
   # Runs the command to its end.

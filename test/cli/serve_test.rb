@@ -174,6 +174,24 @@ class CommandServeTest < Minitest::Test
     refute_path_exists path
   end
 
+  def test_an_inherited_socket
+    socket = TCPServer.new("127.0.0.1", 0)
+    port = socket.addr[1]
+    2.times do
+      server = start("-b", "fd://7", inherits: { 7 => socket })
+      assert_equal port, server.port
+      assert_equal "200", server.get("/").code
+      server.signal(:TERM)
+      assert_equal 0, server.wait.exitstatus
+    end
+  ensure
+    socket&.close
+  end
+
+  def test_a_socket_that_was_not_inherited
+    assert_match(%r{cannot listen on fd://77: }, assert_fails("-b", "fd://77"))
+  end
+
   def test_localhost_is_every_loopback_address
     server = start("-b", "tcp://localhost:0")
     server.wait_for(/Use Ctrl-C/)

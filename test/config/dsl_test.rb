@@ -118,13 +118,15 @@ class ConfigDslTest < Minitest::Test
       port 4, "::"
       bind "unix:///run/a%20b.sock?umask=0007&mode=660"
       bind "unix://@abstract"
+      bind "fd://3?max_body_size=7"
     RUBY
 
-    assert_equal %w[tcp://[::1]:2 tcp://10.0.0.1:3 tcp://[::]:4] + ["unix:///run/a b.sock", "unix://@abstract"],
-                 binds.map(&:to_s)
+    assert_equal ["tcp://[::1]:2", "tcp://10.0.0.1:3", "tcp://[::]:4", "unix:///run/a b.sock", "unix://@abstract",
+                  "fd://3"], binds.map(&:to_s)
     proxies = { proxy_protocol: nil, proxy_from: [] }
     assert_equal({ backlog: 5, defer_accept: true, reuse_port: false, **proxies }, binds[0].options)
     assert_equal({ backlog: 1024, umask: 7, mode: 0o660, **proxies }, binds[3].options)
+    assert_equal({ limits: { max_body_size: 7 }, **proxies }, binds[5].options)
   end
 
   def test_every_limit_of_the_native_table_is_a_setting

@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "support/server_case"
+require "tmpdir"
 
 # What becomes of requests while the server stops: whoever has asked gets an answer.
 class FaultDrainTest < Minitest::Test
@@ -257,7 +258,56 @@ class FaultDrainTest < Minitest::Test
     running.stop(within: 3)
   end
 
+  # Who holds the socket as well keeps what stands in its queue for a successor.
+  def test_a_successor_on_the_same_socket
+    socket = TCPServer.new("127.0.0.1", 0)
+    port = socket.addr[1]
+    first = serve_on(socket)
+    assert_equal ["http://127.0.0.1:#{port}"], first.server.urls
+    assert_equal 200, ask(first).status
+    first.stop
+    waiting = Array.new(5) { connect(first).write(GET) }
+    second = serve_on(socket)
+    waiting.each { |client| assert_equal 200, client.read.status }
+    socket.close
+    second.stop
+    assert_raises(Errno::ECONNREFUSED) { connect(second) }
+  end
+
+  def test_a_successor_on_the_same_unix_socket
+    Dir.mktmpdir do |dir|
+      path = File.join(dir, "s")
+      socket = UNIXServer.new(path)
+      first = serve_on(socket)
+      assert_equal ["unix://#{path}"], first.server.urls
+      first.stop
+      assert_path_exists path
+      socket.close
+    end
+  end
+
+  def test_what_is_no_listener
+    server = Abaca::Server.new(HELLO, log: Abaca::Log.new(StringIO.new))
+    File.open(File::NULL) { |file| assert_raises(SystemCallError) { server.add_listener_fd(file.fileno) } }
+    UNIXSocket.pair.each do |socket|
+      assert_raises(SystemCallError) { server.add_listener_fd(socket.fileno) }
+      socket.close
+    end
+    assert_raises(Errno::EBADF) { server.add_listener_fd(9_999) }
+    assert_empty server.urls
+  end
+
   private
+
+  # A server on a copy of the socket.
+  def serve_on(socket)
+    copy = socket.dup
+    copy.autoclose = false
+    server = Abaca::Server.new(HELLO, { log: Abaca::Log.new(StringIO.new) }.merge(MODE))
+    server.add_listener_fd(copy.fileno)
+    port = socket.is_a?(TCPServer) ? socket.addr[1] : nil
+    Running.new(server, port, Thread.new { server.run }, StringIO.new).tap { |running| @running << running }
+  end
 
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 

@@ -2,21 +2,24 @@
 
 module Abaca
   class Config
-    # One place to listen at: `tcp://host:port` or `unix:///path`, with options in the query.
+    # One place to listen at: `tcp://host:port`, `unix:///path`, or `fd://N`, a socket that listens already and was
+    # inherited; with options in the query.
     #
     # tcp:  `backlog=N`, `defer_accept=false`, `reuse_port=true`
     # unix: `backlog=N`, `umask=0NNN`, `mode=NNN` (octal); `unix://@name` is an abstract socket
-    # both: `proxy_protocol=v1` (or `v2`, `any`), `proxy_from=10.0.0.0/8,::1`
-    # both: any limit of docs/limits.md by its name, for the connections of this place
+    # all:  `proxy_protocol=v1` (or `v2`, `any`), `proxy_from=10.0.0.0/8,::1`
+    # all:  any limit of docs/limits.md by its name, for the connections of this place
     #
     #   tcp://0.0.0.0:80?max_body_size=1000000&header_timeout=5
     class Bind
       BACKLOG = 1024
       TCP = { backlog: BACKLOG, defer_accept: true, reuse_port: false, proxy_protocol: nil, proxy_from: [] }.freeze
       UNIX = { backlog: BACKLOG, umask: nil, mode: nil, proxy_protocol: nil, proxy_from: [] }.freeze
+      FD = { proxy_protocol: nil, proxy_from: [] }.freeze
       TCP_URL = %r{\Atcp://(\[[^\]/?#]+\]|[^\[\]:/?#]*):(\d+)/?(?:\?(.*))?\z}
       UNIX_URL = %r{\Aunix://([^?]+)(?:\?(.*))?\z}
-      private_constant :TCP, :UNIX, :TCP_URL, :UNIX_URL
+      FD_URL = %r{\Afd://(\d{1,9})(?:\?(.*))?\z}
+      private_constant :TCP, :UNIX, :FD, :TCP_URL, :UNIX_URL, :FD_URL
 
       # @return [String, nil] a name or address without brackets; nil: the configuration's default host
       attr_reader :host
@@ -24,7 +27,10 @@ module Abaca
       attr_reader :port
       # @return [String, nil] of a unix socket; an abstract one begins with @
       attr_reader :path
-      # @return [Hash{Symbol => Object}] keyword arguments for Server#add_tcp_listener or #add_unix_listener
+      # @return [Integer, nil] the number of an inherited descriptor
+      attr_reader :fd
+      # @return [Hash{Symbol => Object}] keyword arguments for Server#add_tcp_listener, #add_unix_listener or
+      #   #add_listener_fd
       attr_reader :options
 
       # @param host [String, nil]
@@ -43,6 +49,10 @@ module Abaca
       # @return [Bind]
       def self.unix(path, **options) = new(path:, options: UNIX.merge(options))
 
+      # @param number [Integer]
+      # @return [Bind]
+      def self.fd(number, **options) = new(fd: number, options: FD.merge(options))
+
       # @param url [String]
       # @return [Bind]
       # @raise [ConfigError] when it is not a URL of this grammar
@@ -51,10 +61,12 @@ module Abaca
           tcp(match[1].empty? ? nil : match[1], match[2], **query(url, match[3], TCP))
         elsif (match = UNIX_URL.match(url))
           unix(match[1].gsub("%20", " "), **query(url, match[2], UNIX))
+        elsif (match = FD_URL.match(url))
+          fd(Integer(match[1], 10), **query(url, match[2], FD))
         elsif url.start_with?("ssl://")
           raise ConfigError, "#{url}: this version has no TLS; let a proxy in front of it terminate TLS"
         else
-          raise ConfigError, "invalid URI: #{url} (tcp://host:port or unix:///path is needed)"
+          raise ConfigError, "invalid URI: #{url} (tcp://host:port, unix:///path or fd://N is needed)"
         end
       end
 
@@ -93,10 +105,11 @@ module Abaca
       end
       private_class_method :query, :parameter, :limit
 
-      def initialize(options:, host: nil, port: nil, path: nil)
+      def initialize(options:, host: nil, port: nil, path: nil, fd: nil)
         @host = host
         @port = port
         @path = path
+        @fd = fd
         proxies = options.slice(:proxy_protocol, :proxy_from)
         @options = options.merge(Proxies.listener(**proxies)).freeze
         freeze
@@ -104,12 +117,16 @@ module Abaca
 
       def unix? = !@path.nil?
 
+      # @return [Boolean] whether it is still to be said on which host
+      def hostless? = @host.nil? && !@port.nil?
+
       # @return [Bind] the same port on another host
       def with_host(host) = self.class.new(host:, port: @port, options: @options)
 
       # @return [String] the URL without its options
       def to_s
         return "unix://#{@path}" if unix?
+        return "fd://#{@fd}" if @fd
 
         "tcp://#{@host&.include?(':') ? "[#{@host}]" : @host}:#{@port}"
       end

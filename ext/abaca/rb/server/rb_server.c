@@ -482,6 +482,20 @@ static VALUE server_add_unix(int argc, VALUE *argv, VALUE self) {
   return Qnil;
 }
 
+/* call-seq: add_fd(fd, limits:, proxy_protocol:, proxy_from:) -> nil
+ *
+ * Takes a descriptor that listens. Raises SystemCallError, ArgumentError. */
+static VALUE server_add_fd(int argc, VALUE *argv, VALUE self) {
+  ab_server *server = ab_server_of(self);
+  VALUE fd, keywords;
+  rb_scan_args(argc, argv, "1:", &fd, &keywords);
+  listener_terms terms = listener_terms_of(server, keywords);
+  ab_listener *listener = ab_listener_adopt(&ab_mem_libc, NUM2INT(fd));
+  add_listener(server, listener, &terms, rb_sprintf("fd %" PRIsVALUE, fd));
+  RB_GC_GUARD(terms.proxies);
+  return Qnil;
+}
+
 /* call-seq: listeners -> [[:tcp, "127.0.0.1", 9292], [:unix, "/path", nil]] */
 static VALUE server_listeners(VALUE self) {
   ab_server *server = ab_server_of(self);
@@ -606,6 +620,7 @@ void ab_init_server(VALUE mAbaca) {
   rb_define_method(cEngine, "initialize", server_initialize, 2);
   rb_define_method(cEngine, "add_tcp", server_add_tcp, -1);
   rb_define_method(cEngine, "add_unix", server_add_unix, -1);
+  rb_define_method(cEngine, "add_fd", server_add_fd, -1);
   rb_define_method(cEngine, "listeners", server_listeners, 0);
   rb_define_method(cEngine, "run", server_run, 2);
   rb_define_method(cEngine, "run_as_guest", server_run_as_guest, 2);
