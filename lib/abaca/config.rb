@@ -2,6 +2,7 @@
 
 require "rack"
 require_relative "config/admission"
+require_relative "config/stalls"
 require_relative "config/proxies"
 require_relative "config/bind"
 require_relative "config/dsl"
@@ -27,7 +28,7 @@ module Abaca
       rewindable_input: Rack.release.to_i < 3, script_name: "", shutdown_delay: 0.0, shutdown_timeout: 30.0,
       silent: false, tag: nil,
       trusted_proxies: [].freeze
-    }.merge(LIMITS.transform_values(&:first)).freeze
+    }.merge(Stalls::DEFAULTS, LIMITS.transform_values(&:first)).freeze
 
     # Names that Puma has for settings of ours.
     OTHER_NAMES = { force_shutdown_after: :shutdown_timeout }.freeze
@@ -99,6 +100,7 @@ module Abaca
       @values = DEFAULTS.merge(values)
       LIMITS.each_key { |name| @values[name] = self.class.check_limit(name, @values[name]) }
       check_admission
+      @values.merge!(Stalls.check(@values))
       check_shutdown
       check_health
       check_proxies

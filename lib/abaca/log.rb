@@ -62,6 +62,21 @@ module Abaca
       warn("the app went on after #{exception.class}#{request_text(env)}")
     end
 
+    # A request, or a thread of the app's, has kept the server from its work, on `err`.
+    #
+    # @param seconds [Float] for so long, at the least
+    # @param env [Hash, nil] the request's env
+    # @param backtrace [Array<String>] where
+    # @param late [Boolean] whether in code that Ruby could not interrupt
+    def stall(seconds, env, backtrace, late)
+      who = env ? "a request#{request_text(env)} has kept its loop" : "the loop had to wait for another thread"
+      where = late ? ", in code that Ruby cannot interrupt; it has come back to" : ":"
+      advice = "such work belongs in a thread, or in smaller pieces with sleep 0 between them (docs/stalls.md)"
+      lines = ["abaca: warning: #{who} for #{(seconds * 1000).round} ms#{where}"]
+      append_frames(lines, backtrace)
+      problem(:warn, (lines << "  #{advice}").join("\n"))
+    end
+
     # A request that did not end by an exception is waited for no longer, on `err`.
     #
     # @param env [Hash, nil] the request's env
@@ -153,7 +168,11 @@ module Abaca
     end
 
     def append_backtrace(lines, exception)
-      lines.concat((exception.backtrace || []).map { |line| "    #{Text.indent(line)}" })
+      append_frames(lines, exception.backtrace || [])
+    end
+
+    def append_frames(lines, frames)
+      lines.concat(frames.map { |line| "    #{Text.indent(line)}" })
     end
 
     def append_causes(lines, exception)

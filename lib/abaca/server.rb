@@ -2,6 +2,8 @@
 
 require "rack"
 require_relative "addresses"
+require_relative "scheduler"
+require_relative "stall_reports"
 
 module Abaca
   # A server as an object: an app, the places it listens at, and one native loop.
@@ -176,14 +178,30 @@ module Abaca
 
     def serve_natively
       @pool = FiberPool.new(max: @config[:max_fibers])
-      @scheduler = scheduler = @scheduler_class.new
+      on_scheduler do |scheduler|
+        @scheduler = scheduler
+        @engine.run(scheduler, @pool)
+      end
+    ensure
+      @scheduler = nil
+    end
+
+    # A spare loop, on the thread that the native part has made for it.
+    def serve_beside
+      Thread.current.name = "abaca spare"
+      Thread.current.report_on_exception = false
+      on_scheduler { |scheduler| @engine.run_spare(scheduler, FiberPool.new(max: @config[:max_fibers])) }
+    end
+
+    def on_scheduler
+      quantum = @config[:quantum]
+      scheduler = quantum ? @scheduler_class.new(quantum: quantum / 1000.0) : @scheduler_class.new
       Fiber.set_scheduler(scheduler)
-      @engine.run(scheduler, @pool)
+      yield scheduler
       nil
     ensure
       # This also waits for fibers that the app started and that have not ended.
       Fiber.set_scheduler(nil) if scheduler
-      @scheduler = nil
     end
 
     def engine_options
@@ -194,7 +212,9 @@ module Abaca
         rack_release: Rack.release,
         cancel_on_disconnect: @config[:cancel_on_disconnect], half_close: @config[:half_close],
         rewindable_input: @config[:rewindable_input], null_input: @config[:null_input],
-        **Config::Admission.engine_options(@config), **Config::Proxies.engine_options(@config) }
+        stall_reporter: StallReports.new(@log), spare_maker: (method(:serve_beside).to_proc if native?),
+        **Config::Admission.engine_options(@config), **Config::Stalls.engine_options(@config),
+        **Config::Proxies.engine_options(@config) }
     end
 
     def listener_terms(limits: {}, **proxies)

@@ -37,7 +37,7 @@ class OverloadQueueTimeTest < Minitest::Test
   def test_who_waits_behind_a_computation
     skip "what the app does is in turns of the engine on fibers of Abaca's own only" unless MODE.empty?
 
-    running = serve do |env|
+    running = serve(spare_loops: 0) do |env|
       limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 0.3
       nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) < limit
       ANSWER.call(env)

@@ -55,6 +55,17 @@ bool ab_lead_claim(ab_lead *lead, ab_seat *seat) {
   return take(lead, seat, false);
 }
 
+bool ab_lead_starves(ab_lead *lead) {
+  bool starves = false;
+  pthread_mutex_lock(&lead->lock);
+  ab_list_each (node, tmp, &lead->seats) {
+    const ab_seat *seat = AB_CONTAINER_OF(node, ab_seat, link);
+    if (atomic_load(&seat->pulse.starved)) starves = true;
+  }
+  pthread_mutex_unlock(&lead->lock);
+  return starves;
+}
+
 bool ab__lead_seize(ab_lead *lead, ab_seat *seat) {
   ab_seat *expected = seat;
   if (!atomic_compare_exchange_strong(&lead->holder, &expected, NULL)) return false;

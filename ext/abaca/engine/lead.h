@@ -28,7 +28,7 @@ typedef struct ab_seat {
   uint64_t beat; /* when it last looked */
   ab_nsec since; /* when it first saw this beat */
   bool stalled;  /* it lost the lead in this beat */
-  bool reported; /* and that was told */
+  bool reported; /* that it is away was told */
 } ab_seat;
 
 typedef struct ab_lead {
@@ -69,6 +69,9 @@ static inline bool ab_lead_is(const ab_lead *lead, const ab_seat *seat) {
 bool ab_lead_take(ab_lead *lead, ab_seat *seat) AB_WARN_UNUSED;
 /* Takes it from the standby alone; false when that has not got it. */
 bool ab_lead_claim(ab_lead *lead, ab_seat *seat) AB_WARN_UNUSED;
+
+/* True while a thread with a seat waits for the interpreter's lock. */
+bool ab_lead_starves(ab_lead *lead);
 
 /* The seat's thread leaves with a request that is still where the engine has it. */
 static inline void ab_seat_read(ab_seat *seat) {

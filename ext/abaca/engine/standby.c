@@ -10,10 +10,11 @@
 
 #include "io/timer.h"
 
-/* How often it looks while a thread waits for it: for another to come, or for the interpreter's
- * lock.
- */
+/* How often it looks while it waits for somebody to come. */
 #define HASTE AB_NSEC_PER_MS
+
+/* So many times in the time that a thread may wait for the interpreter's lock it is helped. */
+#define NUDGES 5
 
 /* A stall is noticed with this share of its length as the error. */
 #define LOOKS 4
@@ -52,21 +53,20 @@ static bool is_away(uint64_t beat) {
 
 static void stall_ended(ab_standby *standby, const ab_seat *seat, ab_nsec now) {
   ab_nsec length = now - seat->since;
-  if (length > standby->stats.longest) standby->stats.longest = length;
+  if (seat->reported && length > standby->stats.longest) standby->stats.longest = length;
 }
 
 static void report(ab_standby *standby, ab_seat *seat, ab_nsec now) {
   ab_nsec after = standby->options.report_after;
   if (!after || seat->reported || now - seat->since < after) return;
-  seat->reported = true;
-  standby->stats.reported++;
-  if (standby->calls.report) standby->calls.report(standby->ctx, seat, seat->beat);
+  seat->reported = standby->calls.report(standby->ctx, seat, seat->beat, seat->since);
+  standby->stats.reported += seat->reported;
 }
 
 static void look_at(ab_standby *standby, ab_seat *seat, ab_nsec now, sight *sight) {
   uint64_t beat = atomic_load(&seat->pulse.beat);
   if (beat != seat->beat) {
-    if (seat->stalled) stall_ended(standby, seat, now);
+    stall_ended(standby, seat, now);
     seat->beat = beat;
     seat->since = now;
     seat->stalled = seat->reported = false;
@@ -75,8 +75,7 @@ static void look_at(ab_standby *standby, ab_seat *seat, ab_nsec now, sight *sigh
   if (!is_away(beat)) return;
   sight->away++;
   if (atomic_load(&seat->pulse.starved)) sight->starved = true;
-  if (!seat->stalled) return;
-  sight->stalled++;
+  if (seat->stalled) sight->stalled++;
   report(standby, seat, now);
 }
 
@@ -98,18 +97,19 @@ static void look_at_starved(ab_standby *standby, ab_nsec now, sight *sight) {
     return;
   }
   if (!standby->starved_since) standby->starved_since = now;
-  sight->nudge = now - standby->starved_since >= HASTE;
+  sight->nudge = now - standby->starved_since >= standby->options.starve_after / NUDGES;
   standby->stats.nudges += sight->nudge;
 }
 
 static ab_nsec next_look(ab_standby *standby, const sight *sight, bool leads) {
-  if (sight->starved || (leads && sight->call)) return HASTE;
+  ab_nsec starve = standby->options.starve_after;
+  if (sight->starved && starve) return starve / NUDGES;
+  if (leads && sight->call) return HASTE;
   standby->idle = sight->away || sight->moved || leads ? 0 : standby->idle + 1;
   if (standby->idle >= IDLE_LOOKS) return AB_POLL_FOREVER;
   ab_nsec limit = sight->stalled > 0 ? standby->options.stall_again : standby->options.stall_after;
-  ab_nsec starve = standby->options.starve_after;
-  if (starve && starve < limit) limit = starve;
-  return limit / LOOKS > HASTE / 4 ? limit / LOOKS : HASTE / 4;
+  ab_nsec time = limit / LOOKS > HASTE / 4 ? limit / LOOKS : HASTE / 4;
+  return starve && starve < time ? starve : time;
 }
 
 static sight look(ab_standby *standby, ab_nsec now) {
@@ -127,7 +127,7 @@ static sight look(ab_standby *standby, ab_nsec now) {
 /* Returns the time until the next turn. */
 static ab_nsec turn(ab_standby *standby, ab_nsec now, sight *sight) {
   ab_engine *engine = standby->lead->engine;
-  ab_poller_wait(standby->poller, 0);
+  ab_poller_collect(standby->poller);
   ab_poller_lock(standby->poller);
   /* Without memory for events of others they wait where they are, until somebody else leads. */
   sight->deaf = ab_poller_dispatch_roaming(standby->poller) != AB_OK;

@@ -16,7 +16,7 @@ typedef struct ab_standby ab_standby;
 typedef struct ab_standby_options {
   ab_nsec stall_after;  /* the leader may be away for so long */
   ab_nsec stall_again;  /* ... while another thread with a seat stalls as well */
-  ab_nsec report_after; /* a stall of this length is told; 0: none is */
+  ab_nsec report_after; /* who is away for so long is told; 0: nobody */
   ab_nsec starve_after; /* so long a thread may wait for the interpreter's lock; 0: for ever */
 } ab_standby_options;
 
@@ -27,24 +27,26 @@ typedef struct ab_standby_calls {
    * somebody shall claim the lead. Called again at each look until one has. `seats` says how many
    * stall. */
   void (*call)(void *ctx, unsigned stalled);
-  /* A thread with a seat waits for the interpreter's lock for longer than it should. */
+  /* A thread with a seat waits for the interpreter's lock, which shall be passed on. Several times
+   * in starve_after. */
   void (*nudge)(void *ctx);
-  /* The thread has stalled for report_after, and still does. Once for each stall; the lead's lock
-   * is held. */
-  void (*report)(void *ctx, ab_seat *seat, uint64_t beat);
+  /* The thread has been away for report_after, in this beat, whether it led or not. At each look,
+   * until it returns true; the lead's lock is held. */
+  bool (*report)(void *ctx, ab_seat *seat, uint64_t beat, ab_nsec since);
   /* True when somebody of the application's side is needed for another reason. */
   bool (*wanted)(void *ctx);
 } ab_standby_calls;
 
 typedef struct ab_standby_stats {
   uint64_t stalls;   /* times that it took the lead */
-  uint64_t reported; /* stalls that lasted report_after */
+  uint64_t reported; /* times that somebody was away for report_after, and that was told */
   uint64_t nudges;
-  ab_nsec longest; /* of the stalls that are over */
+  ab_nsec longest; /* of those that were told and are over */
 } ab_standby_stats;
 
-/* Starts the thread for the seats of `lead`, whose engine is attached to `poller`. Calls that are
- * NULL are left out. Returns NULL, with errno set, when there is no memory, descriptor or thread.
+/* Starts the thread for the seats of `lead`, whose engine is attached to `poller`. `call`,
+ * `nudge` and `wanted` may be NULL, and `report` where there is no report_after. Returns NULL, with
+ * errno set, when there is no memory, descriptor or thread.
  */
 ab_standby *ab_standby_start(ab_lead *lead, ab_poller *poller, const ab_standby_options *options,
                              const ab_standby_calls *calls, void *ctx);

@@ -139,10 +139,25 @@ int ab_poller_wait(ab_poller *poller, ab_nsec timeout) {
   if (AB_UNLIKELY(kept > 0)) timeout = 0;
   /* Who asks first and then waits has looked at everything else before the question. A wake-up that
    * came in between is for the wait; by the next question everything has been looked at again. */
-  if (poller->woken) timeout = 0;
-  poller->woken = false;
+  bool asks = timeout == 0;
+  if (poller->woken || poller->owed) timeout = 0;
+  /* One that came to who stood in was not seen before this question, perhaps. */
+  poller->woken = asks && poller->owed;
+  poller->owed = false;
   atomic_fetch_add_explicit(&poller->batch, 1, memory_order_relaxed);
   return poller->ops->wait(poller, timeout) + (int)kept;
+}
+
+int ab_poller_collect(ab_poller *poller) {
+  if (poller->next < poller->count) return (int)(poller->count - poller->next);
+  poller->next = poller->count = 0;
+  bool woken = poller->woken;
+  poller->woken = false;
+  atomic_fetch_add_explicit(&poller->batch, 1, memory_order_relaxed);
+  int count = poller->ops->wait(poller, 0);
+  if (poller->woken) poller->owed = true;
+  poller->woken = woken;
+  return count;
 }
 
 /* In a forked child there is nobody to keep out, and a thread that does not exist there may have

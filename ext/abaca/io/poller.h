@@ -76,6 +76,10 @@ void ab_poller_unset(ab_poller *poller, ab_watch *watch, bool fd_closed);
  * time-out or after a signal or wake-up. */
 int ab_poller_wait(ab_poller *poller, ab_nsec timeout);
 
+/* Asks for who stands in for the owner. A wake-up that it meets stays one for the owner, whose next
+ * wait it ends, also when a question comes before it. */
+int ab_poller_collect(ab_poller *poller);
+
 /* One lock guards a poller's registrations and everything that its watches touch when they are
  * delivered: hold it around set, unset and dispatch. It is free while Ruby code runs and while
  * ab_poller_wait waits. Not recursive. */

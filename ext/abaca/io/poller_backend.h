@@ -59,6 +59,7 @@ struct ab_poller {
   uint32_t next, count; /* events[next .. count - 1] are collected but not yet delivered */
   ab_poller_event events[AB_POLLER_BATCH];
   bool woken; /* a wait that only asked has met a wake-up */
+  bool owed;  /* who stood in for the owner has */
 
   _Atomic uint32_t batch; /* number of waits so far */
   atomic_int wake_asked;  /* a wake-up is on its way */

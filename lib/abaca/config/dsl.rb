@@ -5,6 +5,7 @@ require_relative "dsl/limits"
 require_relative "dsl/logging"
 require_relative "dsl/process"
 require_relative "dsl/puma"
+require_relative "dsl/stalls"
 
 module Abaca
   class Config
@@ -17,6 +18,7 @@ module Abaca
       include Logging
       include ProcessSettings
       include PumaSettings
+      include Stalls
 
       # @param options [Hash{Symbol => Object}] what is known before the file, for `get`
       # @param warnings [Array<String>] takes one line for each setting that has no effect

@@ -883,7 +883,7 @@ static void init_survives_the_want_of_descriptors(void) {
 
 /* Who stands in for the owner dispatches so. */
 static int stand_in(ab_poller *poller) {
-  ab_poller_wait(poller, 0);
+  ab_poller_collect(poller);
   ab_poller_lock(poller);
   int err = ab_poller_dispatch_roaming(poller);
   ab_poller_unlock(poller);
@@ -967,6 +967,23 @@ static void keeping_survives_a_failing_allocator(void) {
   CHECK_INT(0, mem.live);
 }
 
+static void a_wakeup_stays_for_the_owner(void) {
+  ab_poller *poller = make();
+  ab_poller_wakeup(poller);
+  CHECK_INT(AB_OK, stand_in(poller));
+  CHECK_INT(AB_OK, stand_in(poller));
+  ab_nsec start = ab_clock_monotonic();
+  CHECK_INT(0, turn(poller, 0)); /* the owner asks first */
+  CHECK_INT(0, turn(poller, LONG));
+  ab_poller_wakeup(poller);
+  CHECK_INT(AB_OK, stand_in(poller));
+  CHECK_INT(0, turn(poller, LONG)); /* or waits at once */
+  CHECK(ab_clock_monotonic() - start < LONG / 2);
+  CHECK_INT(0, turn(poller, SOON)); /* once */
+  CHECK(ab_clock_monotonic() - start >= SOON);
+  ab_poller_fini(poller);
+}
+
 static void the_last_holder_ends_it(void) {
   ab_poller *poller = make();
   int fds[2];
@@ -990,34 +1007,32 @@ static void it_has_a_name(void) {
   ab_poller_fini(NULL);
 }
 
-CHECK_MAIN(CHECK_CASE(level_reports_until_drained), CHECK_CASE(edge_reports_once_for_each_arrival),
-           CHECK_CASE(oneshot_is_armed_again_by_set),
-           CHECK_CASE(set_between_wait_and_dispatch_reports_once),
-           CHECK_CASE(interest_can_be_changed), CHECK_CASE(hangup_and_half_close_are_told_apart),
-           CHECK_CASE(urgent_data_is_priority),
-           CHECK_CASE(several_watches_are_delivered_in_one_turn),
-           CHECK_CASE(many_descriptors_are_all_served),
-           CHECK_CASE(unset_drops_a_collected_event_and_is_idempotent),
-           CHECK_CASE(undelivered_events_survive_another_wait),
-           CHECK_CASE(a_reused_number_gets_no_old_event),
-           CHECK_CASE(a_new_watch_gets_no_event_of_its_predecessor),
-           CHECK_CASE(set_survives_a_number_reused_behind_its_back),
-           CHECK_CASE(set_survives_a_close_that_did_not_happen),
-           CHECK_CASE(what_cannot_be_polled_is_refused),
-           CHECK_CASE(waits_take_as_long_as_they_should),
-           CHECK_CASE(wakeup_ends_the_next_wait_once),
-           CHECK_CASE(wakeup_before_a_question_ends_the_wait_after_it),
-           CHECK_CASE(wakeup_comes_along_with_events), CHECK_CASE(wakeup_from_another_thread),
-           CHECK_CASE(no_wakeup_is_lost), CHECK_CASE(signals_end_a_wait),
-           CHECK_CASE(wakeup_from_a_signal_handler), CHECK_CASE(wakeup_keeps_errno),
-           CHECK_CASE(pollers_nest), CHECK_CASE(a_forked_child_leaves_the_parent_alone),
-           CHECK_CASE(a_forked_child_may_end_a_locked_poller),
-           CHECK_CASE(a_closed_fd_held_by_a_child_does_not_spin),
-           CHECK_CASE(a_closed_fd_that_is_still_open_does_not_spin),
-           CHECK_CASE(init_survives_a_failing_allocator),
-           CHECK_CASE(growth_survives_a_failing_allocator),
-           CHECK_CASE(init_survives_the_want_of_descriptors),
-           CHECK_CASE(who_stands_in_delivers_to_those_that_roam),
-           CHECK_CASE(a_kept_event_dies_with_its_registration),
-           CHECK_CASE(keeping_survives_a_failing_allocator), CHECK_CASE(the_last_holder_ends_it),
-           CHECK_CASE(it_has_a_name))
+CHECK_MAIN(
+    CHECK_CASE(level_reports_until_drained), CHECK_CASE(edge_reports_once_for_each_arrival),
+    CHECK_CASE(oneshot_is_armed_again_by_set),
+    CHECK_CASE(set_between_wait_and_dispatch_reports_once), CHECK_CASE(interest_can_be_changed),
+    CHECK_CASE(hangup_and_half_close_are_told_apart), CHECK_CASE(urgent_data_is_priority),
+    CHECK_CASE(several_watches_are_delivered_in_one_turn),
+    CHECK_CASE(many_descriptors_are_all_served),
+    CHECK_CASE(unset_drops_a_collected_event_and_is_idempotent),
+    CHECK_CASE(undelivered_events_survive_another_wait),
+    CHECK_CASE(a_reused_number_gets_no_old_event),
+    CHECK_CASE(a_new_watch_gets_no_event_of_its_predecessor),
+    CHECK_CASE(set_survives_a_number_reused_behind_its_back),
+    CHECK_CASE(set_survives_a_close_that_did_not_happen),
+    CHECK_CASE(what_cannot_be_polled_is_refused), CHECK_CASE(waits_take_as_long_as_they_should),
+    CHECK_CASE(wakeup_ends_the_next_wait_once),
+    CHECK_CASE(wakeup_before_a_question_ends_the_wait_after_it),
+    CHECK_CASE(wakeup_comes_along_with_events), CHECK_CASE(wakeup_from_another_thread),
+    CHECK_CASE(no_wakeup_is_lost), CHECK_CASE(signals_end_a_wait),
+    CHECK_CASE(wakeup_from_a_signal_handler), CHECK_CASE(wakeup_keeps_errno),
+    CHECK_CASE(pollers_nest), CHECK_CASE(a_forked_child_leaves_the_parent_alone),
+    CHECK_CASE(a_forked_child_may_end_a_locked_poller),
+    CHECK_CASE(a_closed_fd_held_by_a_child_does_not_spin),
+    CHECK_CASE(a_closed_fd_that_is_still_open_does_not_spin),
+    CHECK_CASE(init_survives_a_failing_allocator), CHECK_CASE(growth_survives_a_failing_allocator),
+    CHECK_CASE(init_survives_the_want_of_descriptors),
+    CHECK_CASE(who_stands_in_delivers_to_those_that_roam),
+    CHECK_CASE(a_kept_event_dies_with_its_registration),
+    CHECK_CASE(keeping_survives_a_failing_allocator), CHECK_CASE(a_wakeup_stays_for_the_owner),
+    CHECK_CASE(the_last_holder_ends_it), CHECK_CASE(it_has_a_name))

@@ -392,6 +392,10 @@ bool ab_pool_available(const ab_pool *pool) {
   return pool->idle_count > 0 || pool->live < pool->max;
 }
 
+size_t ab_pool_max(const ab_pool *pool) {
+  return pool->max;
+}
+
 size_t ab_pool_busy(const ab_pool *pool) {
   return pool->busy_count;
 }

@@ -203,6 +203,10 @@ void ab_loop_detach(ab_loop *loop) {
   loop->client_ctx = NULL;
 }
 
+bool ab_loop_idle(const ab_loop *loop) {
+  return loop->ready_count == 0 && loop->parked_count == 0;
+}
+
 void ab_loop_set_pulse(ab_loop *loop, ab_pulse *pulse) {
   loop->pulse = pulse;
 }

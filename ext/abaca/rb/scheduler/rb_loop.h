@@ -85,6 +85,9 @@ const ab_histogram *ab_loop_lag(const ab_loop *loop);
 void ab_loop_attach(ab_loop *loop, const ab_loop_client *client, void *ctx);
 void ab_loop_detach(ab_loop *loop);
 
+/* True when no fiber of the loop waits or is ready. With the GVL any thread may ask. */
+bool ab_loop_idle(const ab_loop *loop);
+
 /* Has the loop say whether it is there or away, in a fiber or waiting for the GVL. Borrowed; NULL:
  * no more. Whoever stands in for the loop meanwhile gives the poller back in the client's turn and
  * when it is `woken`. */

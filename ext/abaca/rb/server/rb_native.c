@@ -1,7 +1,7 @@
 /* The server's usual host: the loop of an Abaca::Scheduler, which the engine shares with the waits
  * of fibers, and a pool whose fibers run one request after another. */
 #include "rb/scheduler/rb_scheduler.h"
-#include "rb/server/rb_server.h"
+#include "rb/server/rb_spare.h"
 
 /* --- starting --- */
 
@@ -28,8 +28,12 @@ void ab_native_end(ab_runner *runner) {
   ab_pool_set_next(runner->pool, NULL, NULL);
 }
 
+/* The pool of home has as many fibers as there may be in all. */
 static bool native_available(const ab_runner *runner) {
-  return ab_pool_available(runner->pool);
+  const ab_server *server = runner->server;
+  if (!ab_pool_available(runner->pool)) return false;
+  return AB_LIKELY(server->crew.count == 0) ||
+         ab_crew_busy(server) < ab_pool_max(server->home.pool);
 }
 
 static bool native_start(ab_runner *runner) {

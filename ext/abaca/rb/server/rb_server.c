@@ -7,6 +7,7 @@
 
 #include "rb/server/rb_guest.h"
 #include "rb/server/rb_proxies.h"
+#include "rb/server/rb_spare.h"
 #include "rb/scheduler/rb_scheduler.h"
 
 #define SCRATCH_SIZE 8192
@@ -65,6 +66,9 @@ static void server_mark(void *ptr) {
   rb_gc_mark(server->exchange_class);
   rb_gc_mark(server->hints_class);
   rb_gc_mark(server->home.thread);
+  rb_gc_mark(server->stalls.records);
+  rb_gc_mark(server->stalls.reporter);
+  ab_crew_mark(&server->crew);
   rb_gc_mark(server->input_class);
   rb_gc_mark(server->rewindable_class);
   ab_list_each (node, next, &server->borrowed) {
@@ -89,6 +93,7 @@ static void server_free(void *ptr) {
   ab_server *server = ptr;
   if (server->engine) free_engine(server);
   server->engine = NULL;
+  ab_crew_fini(&server->crew);
   for (ab_borrow *borrow = server->released; borrow; borrow = borrow->next) {
     if (borrow->fd >= 0) ab_fd_close(borrow->fd);
   }
@@ -126,6 +131,8 @@ static VALUE server_alloc(VALUE klass) {
   server->app = server->log = server->home.thread = Qnil;
   server->home.server = server;
   ab_seat_init(&server->home.seat);
+  server->stalls.records = server->stalls.reporter = Qnil;
+  ab_crew_init(&server->crew);
   server->exchange_class = server->hints_class = Qnil;
   server->input_class = server->rewindable_class = Qnil;
   return self;
@@ -266,7 +273,7 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
     server->engine = NULL;
     rb_memerror();
   }
-  server->stalls = ab_stalls_of(options);
+  ab_stalls_init(server, options);
   ab_shutdown_init(server, options);
   ab_engine_set_half_close(server->engine, half_close_of(option(options, "half_close")),
                            server->cancel_on_disconnect);
@@ -340,40 +347,61 @@ static VALUE write_notice(VALUE arg) {
   return rb_funcall(server->log, rb_intern("debug"), 1, text);
 }
 
-static bool server_turn(void *ctx, ab_nsec now) {
-  ab_server *server = ctx;
-  ab_runner *runner = &server->home;
-  leads(runner);
-  ab_shutdown_turn(server, now);
-  if (AB_UNLIKELY(server->retired)) leads(runner); /* the app may have been called */
+/* A spare loses the lead as soon as home wants it. */
+static bool lost(ab_runner *runner) {
+  return AB_UNLIKELY(runner != &runner->server->home) && !leads(runner);
+}
+
+/* What is done beside the engine: the log is written, and blocks of the app's are called. */
+static void attend(ab_runner *runner, ab_nsec now) {
+  ab_server *server = runner->server;
+  take_released(server);
+  for (ab_notice notice; ab_engine_next_notice(server->engine, &notice);) {
+    ab_pulse_leave(&runner->seat.pulse);
+    ab_server_quietly(write_notice, (VALUE)(void *[]){server, &notice});
+  }
+  if (ab_stalls_found(server)) {
+    ab_pulse_leave(&runner->seat.pulse);
+    ab_stalls_log(server);
+  }
+  if (AB_UNLIKELY(ab_cancel_pending(server, now))) {
+    ab_pulse_leave(&runner->seat.pulse);
+    ab_cancel_run(server, now);
+  }
+}
+
+bool ab_server_turn(ab_runner *runner, ab_nsec now) {
+  ab_server *server = runner->server;
+  ab_shutdown_turn(runner, now);
+  if (AB_UNLIKELY(server->retired) && !leads(runner)) return false; /* the app was called */
   ab_engine_begin_turn(server->engine, now);
   bool batch, more;
   do {
     batch = ab_engine_step(server->engine);
     runner->dispatching = true;
     rb_ensure(dispatch, (VALUE)runner, dispatched, (VALUE)runner);
+    if (lost(runner)) return false;
     more = ab_engine_end_step(server->engine);
   } while (batch);
-  take_released(server);
-  for (ab_notice notice; ab_engine_next_notice(server->engine, &notice);) {
-    ab_pulse_leave(&runner->seat.pulse);
-    ab_server_quietly(write_notice, (VALUE)(void *[]){server, &notice});
-  }
-  if (AB_UNLIKELY(ab_cancel_pending(server, now))) {
-    ab_pulse_leave(&runner->seat.pulse);
-    ab_cancel_run(server, now);
-  }
-  leads(runner);
+  attend(runner, now);
+  if (!leads(runner)) return false;
   /* Without a fiber to spare the kernel's queue and its back-pressure have to hold what comes. */
   ab_engine_pause(server->engine, !runner->host->available(runner));
   return more;
+}
+
+static bool server_turn(void *ctx, ab_nsec now) {
+  ab_server *server = ctx;
+  ab_crew_raise(server);
+  leads(&server->home);
+  return ab_server_turn(&server->home, now);
 }
 
 static ab_nsec earlier(ab_nsec a, ab_nsec b) {
   return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
-static ab_nsec server_deadline(void *ctx) {
+ab_nsec ab_server_deadline(void *ctx) {
   ab_server *server = ctx;
   ab_nsec deadline = earlier(ab_engine_deadline(server->engine), ab_shutdown_deadline(server));
   return earlier(earlier(deadline, server->cancel_retry), server->overdue);
@@ -386,7 +414,7 @@ static void server_woken(void *ctx) {
 
 static const ab_loop_client server_client = {
     .turn = server_turn,
-    .deadline = server_deadline,
+    .deadline = ab_server_deadline,
     .done = ab_shutdown_done,
     .given_up = ab_shutdown_given_up,
     .woken = server_woken,
@@ -516,6 +544,7 @@ static VALUE run_loop(VALUE self) {
   ab_server *server = ab_server_of(self);
   ab_stalls_begin(server);
   ab_loop_run(server->home.loop);
+  server->ended = true;
   return Qnil;
 }
 
@@ -550,12 +579,14 @@ static void check_not_running(const ab_server *server) {
 
 static VALUE run_ended(VALUE self) {
   ab_server *server = ab_server_of(self);
+  int state = ab_crew_end(server, !server->ended || server->given_up);
   ab_loop_detach(server->home.loop);
   ab_histogram_join(&server->lag, ab_loop_lag(server->home.loop));
   ab_native_end(&server->home);
   ab_stalls_end(server);
   end_run(server);
   if (server->given_up) ab__loop_close(server->home.loop); /* nobody waits for its fibers */
+  if (state) rb_jump_tag(state);
   return Qnil;
 }
 
@@ -629,6 +660,7 @@ void ab_init_server(VALUE mAbaca) {
   ab_init_stats(cEngine);
   ab_init_requests(cEngine);
   ab_init_proxies(cEngine);
+  ab_init_spare(cEngine);
   ab_init_exchange(mAbaca);
   ab_init_input(mAbaca);
 }

@@ -72,12 +72,32 @@ typedef struct ab_runner {
   size_t scratch_capacity;
   bool dispatching; /* events are being consumed: a fiber that is done may take the next */
   ab_seat seat;
+  /* Of the standby, which wants to know where it is: the beat, 0: it does not; and the last one
+   * that it was told of. */
+  _Atomic uint64_t asked, told;
+  _Atomic ab_nsec asked_at, asked_since; /* when, and since when the runner was away */
 } ab_runner;
 
-/* What is done about fibers that keep their loop. */
+/* What is done about fibers that keep their loop, and about threads that keep the GVL. */
 typedef struct ab_stalls {
   ab_standby_options options;
+  _Atomic bool nudge; /* whoever has the GVL shall pass it on */
+  VALUE records;      /* Array of what is to be logged */
+  VALUE reporter;     /* ... by being called, or nil */
+  unsigned job;       /* of Ruby's postponed jobs, where they have numbers */
 } ab_stalls;
+
+/* The spare loops, see rb_spare.h. */
+typedef struct ab_crew {
+  ab_list spares;
+  VALUE maker;          /* a Proc that runs a spare on the thread that calls it, or nil */
+  VALUE threads;        /* Array */
+  VALUE forward;        /* an exception that home has to raise, or nil */
+  unsigned most, count; /* 0: there shall be none */
+  _Atomic ab_nsec made; /* when one was last wanted that has not come yet */
+  _Atomic bool wanted;  /* the thread of one has to be made */
+  bool ending, abandoned;
+} ab_crew;
 
 typedef struct ab_server {
   VALUE self; /* the Abaca::Engine */
@@ -87,6 +107,7 @@ typedef struct ab_server {
   ab_lead lead;        /* who turns the engine */
   ab_standby *standby; /* turns it while home cannot; NULL: nobody does */
   ab_stalls stalls;
+  ab_crew crew;
   struct ab_guest *guest;        /* guest only */
   volatile uint32_t *fork_guard; /* of the process that runs it */
   pid_t owner;
@@ -116,6 +137,7 @@ typedef struct ab_server {
   bool rewindable_input;
   bool retired, draining, forced, given_up; /* rb_shutdown.c */
   bool running;
+  bool ended; /* the loop of home has come to its end by itself */
 } ab_server;
 
 /* A request that was taken from the engine. */
@@ -297,6 +319,12 @@ static inline bool ab_server_must_tell(const ab_runner *runner) {
 }
 void ab_server_tell_leader(ab_server *server);
 
+/* A turn of the engine, with its requests; the runner leads, and stops when it does not any more.
+ * Returns true when the next one should follow at once. May raise what concerns the process. */
+bool ab_server_turn(ab_runner *runner, ab_nsec now);
+/* When the next turn is due; 0: when something happens. */
+ab_nsec ab_server_deadline(void *server);
+
 /* Borrowed by the engine until released; keeps `object` alive, closes `fd` when it is not -1. */
 typedef struct ab_borrow {
   ab_list link;
@@ -319,7 +347,7 @@ void ab_init_requests(VALUE cEngine);
 
 /* Does what a stop or halt asks for at this time; on the fiber that turns the engine, before its
  * turn. */
-void ab_shutdown_turn(ab_server *server, ab_nsec now);
+void ab_shutdown_turn(ab_runner *runner, ab_nsec now);
 /* When the next stage begins; 0: not by itself. */
 ab_nsec ab_shutdown_deadline(const ab_server *server);
 /* What is raised in requests. */
@@ -335,11 +363,28 @@ void ab_init_shutdown(VALUE cEngine);
 /* rb_stalls.c */
 
 /* The settings of an engine about stalls. Raises ArgumentError. */
-ab_stalls ab_stalls_of(VALUE options);
+void ab_stalls_init(ab_server *server, VALUE options);
 /* Has a standby watch the loop of home, which is about to run. Raises SystemCallError. */
 void ab_stalls_begin(ab_server *server);
 /* Ends it, if it was begun. In a forked child too. */
 void ab_stalls_end(ab_server *server);
+/* Logs what was found; on whoever leads, between turns. */
+void ab_stalls_log(ab_server *server);
+static inline bool ab_stalls_found(const ab_server *server) {
+  return AB_UNLIKELY(RARRAY_LEN(server->stalls.records) > 0);
+}
+/* Does what the standby wants done with the GVL, without a call of Ruby code: it is called in the
+ * middle of somebody's. Returns true when the GVL shall be passed on. */
+bool ab_stalls_attend(ab_server *server);
+
+/* rb_job.c */
+
+/* Has Ruby call ab_stalls_attend when it is triggered, in the thread that has the GVL, at its next
+ * safe point. Raises RuntimeError when it cannot. */
+void ab_job_begin(ab_server *server);
+/* Without the GVL. */
+void ab_job_trigger(ab_server *server);
+void ab_job_end(ab_server *server);
 
 /* rb_serve.c */
 

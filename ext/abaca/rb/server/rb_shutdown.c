@@ -8,7 +8,7 @@
  * given up  what runs all the same is not waited for any more
  *
  * Every stage may be the last one, and `halt` goes to the fourth at once. */
-#include "rb/server/rb_server.h"
+#include "rb/server/rb_spare.h"
 
 /* When the app is done, what was said last gets this long to reach its client. */
 #define LAST_WORDS AB_NSEC_PER_SEC
@@ -20,7 +20,9 @@ VALUE ab_shutdown_exception(void) {
 
 static VALUE interrupt_others(VALUE arg) {
   ab_server *server = (ab_server *)arg;
-  server->home.host->interrupt_others(&server->home, ab_shutdown_exception());
+  VALUE exception = ab_shutdown_exception();
+  server->home.host->interrupt_others(&server->home, exception);
+  ab_crew_interrupt_others(server, exception);
   return Qnil;
 }
 
@@ -45,12 +47,13 @@ static void drain(ab_server *server, ab_nsec now) {
   note_all(server, AB_NEWS_CLOSING);
 }
 
-static void force(ab_server *server, ab_nsec now) {
+static void force(ab_runner *runner, ab_nsec now) {
+  ab_server *server = runner->server;
   server->forced = true;
   server->stage_end = now + AB_CANCEL_GRACE;
   ab_engine_refuse(server->engine, now);
   note_all(server, AB_NEWS_SHUTDOWN);
-  ab_pulse_leave(&server->home.seat.pulse);
+  ab_pulse_leave(&runner->seat.pulse);
   ab_cancel_run(server, now);
   ab_server_quietly(interrupt_others, (VALUE)server);
 }
@@ -65,9 +68,10 @@ static ab_exchange *next_to_abandon(ab_server *server) {
 }
 
 /* What has a complete head gets an answer, even if the app has none. */
-static void give_up(ab_server *server) {
+static void give_up(ab_runner *runner) {
+  ab_server *server = runner->server;
   server->given_up = true;
-  ab_pulse_leave(&server->home.seat.pulse);
+  ab_pulse_leave(&runner->seat.pulse);
   /* The log may let other threads run: each is looked for anew. */
   for (ab_exchange *exchange; (exchange = next_to_abandon(server));) {
     ab_cancel_abandon(exchange, 503);
@@ -83,16 +87,18 @@ static void hurry(ab_server *server, ab_nsec now) {
 }
 
 /* While draining. */
-static void wait_for_requests(ab_server *server, const ab_engine_stats *stats, ab_nsec now) {
+static void wait_for_requests(ab_runner *runner, const ab_engine_stats *stats, ab_nsec now) {
+  ab_server *server = runner->server;
   if (stats->connections == 0 && stats->in_app == 0) hurry(server, now);
   bool late = server->stage_end && now >= server->stage_end;
-  if (late || server->halt_requested) force(server, now);
+  if (late || server->halt_requested) force(runner, now);
 }
 
 /* While forced. */
-static void wait_for_fibers(ab_server *server, const ab_engine_stats *stats, ab_nsec now) {
+static void wait_for_fibers(ab_runner *runner, const ab_engine_stats *stats, ab_nsec now) {
+  ab_server *server = runner->server;
   if (now >= server->stage_end) {
-    give_up(server);
+    give_up(runner);
   } else if (stats->in_app == 0 && !server->last_words) {
     server->last_words = now + LAST_WORDS;
   } else if (stats->in_app == 0 && stats->connections > 0 && now >= server->last_words) {
@@ -100,15 +106,16 @@ static void wait_for_fibers(ab_server *server, const ab_engine_stats *stats, ab_
   }
 }
 
-void ab_shutdown_turn(ab_server *server, ab_nsec now) {
+void ab_shutdown_turn(ab_runner *runner, ab_nsec now) {
+  ab_server *server = runner->server;
   if (AB_LIKELY(!server->stop_requested && !server->halt_requested)) return;
   if (server->given_up) return;
   if (!server->retired) retire(server, now);
   if (!server->draining && (now >= server->stage_end || server->halt_requested)) drain(server, now);
   if (!server->draining) return;
   ab_engine_stats stats = ab_engine_get_stats(server->engine);
-  if (!server->forced) wait_for_requests(server, &stats, now);
-  if (server->forced) wait_for_fibers(server, &stats, now);
+  if (!server->forced) wait_for_requests(runner, &stats, now);
+  if (server->forced) wait_for_fibers(runner, &stats, now);
 }
 
 ab_nsec ab_shutdown_deadline(const ab_server *server) {
@@ -121,7 +128,8 @@ bool ab_shutdown_done(void *ctx) {
   ab_server *server = ctx;
   if (!server->draining) return false;
   ab_engine_stats stats = ab_engine_get_stats(server->engine);
-  return stats.connections == 0 && (stats.in_app == 0 || server->given_up);
+  if (stats.connections > 0) return false;
+  return server->given_up || (stats.in_app == 0 && ab_crew_quiet(server));
 }
 
 /* Fibers that would not end even by an exception do not keep the server. */

@@ -1,9 +1,22 @@
-/* What the server does about a fiber that keeps its loop: settings, and the standby that watches.
- */
-#include "rb/server/rb_server.h"
+/* What the server does about fibers that keep their loop, and about threads that keep the GVL: the
+ * standby that watches, what it calls, and what is told about the culprits. */
+#include "rb/server/rb_spare.h"
+#include "rb/scheduler/rb_scheduler.h"
+
+/* --- settings --- */
+
+/* So many times sooner the next one loses the lead while somebody stalls already. */
+#define AGAIN 4
+
+/* A time that does not come. */
+#define NEVER (UINT64_MAX / 4)
+
+static VALUE option(VALUE options, const char *name) {
+  return rb_hash_aref(options, ID2SYM(rb_intern(name)));
+}
 
 static ab_nsec seconds(VALUE options, const char *name, double otherwise) {
-  VALUE value = rb_hash_aref(options, ID2SYM(rb_intern(name)));
+  VALUE value = option(options, name);
   double time = NIL_P(value) ? otherwise : NUM2DBL(value);
   if (!(time >= 0 && time < (double)UINT32_MAX)) {
     rb_raise(rb_eArgError, "%s: seconds are needed, not %" PRIsVALUE, name, rb_inspect(value));
@@ -11,19 +24,121 @@ static ab_nsec seconds(VALUE options, const char *name, double otherwise) {
   return (ab_nsec)(time * (double)AB_NSEC_PER_SEC);
 }
 
-ab_stalls ab_stalls_of(VALUE options) {
-  ab_stalls stalls = {0};
-  ab_standby_options *times = &stalls.options;
-  times->stall_after = seconds(options, "stall_after", 0.02);
-  times->stall_again = times->stall_after / 4;
-  return stalls;
+void ab_stalls_init(ab_server *server, VALUE options) {
+  ab_standby_options *times = &server->stalls.options;
+  ab_nsec after = seconds(options, "stall_after", 0.02);
+  times->stall_after = after ? after : NEVER;
+  times->stall_again = times->stall_after / AGAIN;
+  times->report_after = seconds(options, "stall_report", 0.1);
+  times->starve_after = seconds(options, "gvl_wait_target", 0.005);
+  server->stalls.reporter = option(options, "stall_reporter");
+  server->stalls.records = rb_ary_new();
+  VALUE most = option(options, "spare_loops");
+  server->crew.maker = option(options, "spare_maker");
+  server->crew.most = NIL_P(most) || !after ? 0 : NUM2UINT(most);
 }
 
+/* --- what the standby calls --- */
+
+static void call(void *ctx, unsigned stalled) {
+  ab_server *server = ctx;
+  if (stalled == 0 || server->crew.most == 0 || !ab_crew_call(server)) return;
+  atomic_store(&server->stalls.nudge, true);
+  ab_job_trigger(server);
+}
+
+static void nudge(void *ctx) {
+  ab_server *server = ctx;
+  atomic_store(&server->stalls.nudge, true);
+  ab_job_trigger(server);
+}
+
+static bool report(void *ctx, ab_seat *seat, uint64_t beat, ab_nsec since) {
+  ab_runner *runner = AB_CONTAINER_OF(seat, ab_runner, seat);
+  if (atomic_load(&runner->told) == beat) return true;
+  if (atomic_load(&runner->asked) != beat) {
+    atomic_store(&runner->asked_at, ab_clock_monotonic());
+    atomic_store(&runner->asked_since, since);
+    atomic_store(&runner->asked, beat);
+  }
+  ab_job_trigger(ctx);
+  return false;
+}
+
+/* A stop that was asked for is for the application's side to begin. */
+static bool wanted(void *ctx) {
+  const ab_server *server = ctx;
+  return (server->stop_requested && !server->draining) ||
+         (server->halt_requested && !server->forced);
+}
+
+static const ab_standby_calls calls = {
+    .call = call, .nudge = nudge, .report = report, .wanted = wanted};
+
+/* --- with the GVL --- */
+
+/* The env of the request whose fiber runs, or nil. */
+static VALUE current_env(const ab_runner *runner) {
+  VALUE fiber = rb_fiber_current(), carrier = runner->loop ? runner->loop->carrier : Qnil;
+  const ab_list *exchanges = &runner->server->exchanges;
+  for (const ab_list *node = exchanges->next; node != exchanges; node = node->next) {
+    const ab_exchange *exchange = AB_CONTAINER_OF(node, ab_exchange, link);
+    if (exchange->runner != runner) continue;
+    if (exchange->fiber == fiber || exchange->fiber == carrier) return exchange->env;
+  }
+  return Qnil;
+}
+
+/* Where the thread is, if it is the one that was asked; for one that waits for the GVL, where the
+ * one is that has it. */
+static void tell(ab_runner *runner) {
+  uint64_t beat = atomic_load(&runner->seat.pulse.beat);
+  if (AB_LIKELY(atomic_load(&runner->asked) != beat) || !(beat & 1)) return;
+  if (atomic_load(&runner->told) == beat) return;
+  bool ours = rb_thread_current() == runner->thread;
+  if (!ours && !atomic_load(&runner->seat.pulse.starved)) return;
+  ab_server *server = runner->server;
+  ab_nsec now = ab_clock_monotonic(), asked = atomic_load(&runner->asked_at);
+  double time = (double)(now - atomic_load(&runner->asked_since)) / (double)AB_NSEC_PER_SEC;
+  /* The first safe point for as long as a stall may take. */
+  bool late = now - asked >= server->stalls.options.report_after;
+  VALUE env = ours ? current_env(runner) : Qnil;
+  VALUE record =
+      rb_ary_new_from_args(4, DBL2NUM(time), env, rb_make_backtrace(), late ? Qtrue : Qfalse);
+  rb_ary_push(server->stalls.records, record);
+  server->counts.stalls++;
+  atomic_store(&runner->told, beat);
+}
+
+bool ab_stalls_attend(ab_server *server) {
+  ab_crew_make(server);
+  ab_crew_each(server, tell);
+  if (!atomic_exchange(&server->stalls.nudge, false)) return false;
+  return ab_lead_starves(&server->lead) || ab_crew_is_making(server);
+}
+
+static VALUE log_record(VALUE arg) {
+  const VALUE *argv = (const VALUE *)arg;
+  return rb_funcallv(argv[0], rb_intern("call"), 4, RARRAY_CONST_PTR(argv[1]));
+}
+
+void ab_stalls_log(ab_server *server) {
+  VALUE record;
+  while (!NIL_P(record = rb_ary_shift(server->stalls.records))) {
+    VALUE argv[] = {server->stalls.reporter, record};
+    if (!NIL_P(argv[0])) ab_server_quietly(log_record, (VALUE)argv);
+    RB_GC_GUARD(record);
+  }
+}
+
+/* --- the run --- */
+
 void ab_stalls_begin(ab_server *server) {
-  static const ab_standby_calls calls = {0};
-  const ab_standby_options *options = &server->stalls.options;
-  if (options->stall_after == 0) return;
-  server->standby = ab_standby_start(&server->lead, server->poller, options, &calls, server);
+  ab_job_begin(server);
+  server->crew.threads = rb_ary_new();
+  server->crew.ending = server->crew.abandoned = false;
+  server->standby =
+      ab_standby_start(&server->lead, server->poller, &server->stalls.options, &calls, server);
   if (!server->standby) rb_sys_fail("cannot start the standby");
   ab_lead_join(&server->lead, &server->home.seat, ab_standby_bell(server->standby));
   ab_loop_set_pulse(server->home.loop, &server->home.seat.pulse);
@@ -31,6 +146,7 @@ void ab_stalls_begin(ab_server *server) {
 
 void ab_stalls_end(ab_server *server) {
   ab_loop_set_pulse(server->home.loop, NULL);
+  ab_job_end(server);
   ab_standby *standby = server->standby;
   server->standby = NULL;
   if (!standby) return;
@@ -40,5 +156,8 @@ void ab_stalls_end(ab_server *server) {
     return;
   }
   ab_lead_part(&server->lead, &server->home.seat);
+  ab_nsec longest = ab_standby_get_stats(standby).longest;
+  if (longest > server->counts.longest_stall) server->counts.longest_stall = longest;
   ab_standby_stop(standby);
+  ab_stalls_log(server);
 }

@@ -61,10 +61,13 @@ static VALUE mode_stats(const ab_server *server, enum ab_mode mode) {
   return hash;
 }
 
-static VALUE stall_stats(const ab_counts *counts) {
+static VALUE stall_stats(const ab_server *server) {
   VALUE hash = rb_hash_new();
-  put_count(hash, "count", counts->stalls);
-  put(hash, "longest", seconds(counts->longest_stall));
+  ab_standby_stats stats = {0};
+  if (server->standby) stats = ab_standby_get_stats(server->standby);
+  ab_nsec longest = server->counts.longest_stall;
+  put_count(hash, "count", server->counts.stalls);
+  put(hash, "longest", seconds(stats.longest > longest ? stats.longest : longest));
   return hash;
 }
 
@@ -102,7 +105,7 @@ static VALUE server_stats(VALUE self) {
   put(modes, "fiber", mode_stats(server, AB_MODE_FIBER));
   put(modes, "thread", mode_stats(server, AB_MODE_THREAD));
   put(result, "modes", modes);
-  put(result, "stalls", stall_stats(&server->counts));
+  put(result, "stalls", stall_stats(server));
   put(result, "loop_lag", lag_stats(&lag));
   return result;
 }

@@ -1,0 +1,77 @@
+/* Ruby's postponed job, by which the standby reaches whoever has the GVL: Ruby calls it in that
+ * thread, in the middle of what it does. It has no argument that could say for which server, so a
+ * hidden list of the class names those that run.
+ *
+ * What is raised out of such a job is lost. So nothing here calls Ruby code or looks at interrupts;
+ * those that are pending are seen to when it has returned. */
+#include <ruby.h>
+#include <ruby/debug.h>
+#include <ruby/thread.h>
+#include <time.h>
+
+#include "rb/server/rb_server.h"
+
+/* Whoever passes the GVL on stays out until it was taken, but not for longer than this. */
+#define NAPS     10
+#define NAP_NSEC 100000
+
+static VALUE running_servers(void) {
+  return rb_attr_get(rb_path2class("Abaca::Engine"), rb_intern("running"));
+}
+
+/* To give the GVL up is not enough: its owner is quicker to take it again than who waits for it. */
+static void *nap(void *arg) {
+  ab_server *server = arg;
+  int naps = 0;
+  do nanosleep(&(struct timespec){.tv_nsec = NAP_NSEC}, NULL);
+  while (++naps < NAPS && ab_lead_starves(&server->lead));
+  return NULL;
+}
+
+static VALUE attend_all(VALUE unused) {
+  VALUE running = running_servers();
+  for (long i = 0; RB_TYPE_P(running, T_ARRAY) && i < RARRAY_LEN(running); i++) {
+    volatile VALUE self = RARRAY_AREF(running, i); /* others may end it while we nap */
+    ab_server *server = ab_server_of(self);
+    if (ab_server_forked(server) || !ab_stalls_attend(server)) continue;
+    /* It does not nap when an interrupt is pending. */
+    rb_nogvl(nap, server, NULL, NULL, RB_NOGVL_INTR_FAIL);
+  }
+  return Qnil;
+}
+
+static void run_job(void *unused) {
+  int state = 0;
+  rb_protect(attend_all, Qnil, &state);
+  if (state) rb_set_errinfo(Qnil); /* there is no memory for it */
+}
+
+void ab_job_begin(ab_server *server) {
+#ifdef HAVE_RB_POSTPONED_JOB_PREREGISTER
+  rb_postponed_job_handle_t job = rb_postponed_job_preregister(0, run_job, NULL);
+  if (job == POSTPONED_JOB_HANDLE_INVALID) {
+    rb_raise(rb_eRuntimeError, "Ruby has no postponed job left for the server");
+  }
+  server->stalls.job = job;
+#endif
+  VALUE running = running_servers();
+  if (NIL_P(running)) {
+    running = rb_ary_new();
+    rb_ivar_set(rb_path2class("Abaca::Engine"), rb_intern("running"), running);
+  }
+  rb_ary_push(running, server->self);
+}
+
+void ab_job_trigger(ab_server *server) {
+#ifdef HAVE_RB_POSTPONED_JOB_PREREGISTER
+  rb_postponed_job_trigger(server->stalls.job);
+#else
+  (void)server;
+  rb_postponed_job_register_one(0, run_job, NULL);
+#endif
+}
+
+void ab_job_end(ab_server *server) {
+  VALUE running = running_servers();
+  if (!NIL_P(running)) rb_ary_delete(running, server->self);
+}

@@ -1,0 +1,36 @@
+/* The crew of a server: its spare loops (rb_spare.c), which take the lead while home is kept by a
+ * fiber. Everything here needs the GVL, except what says otherwise. */
+#ifndef AB_RB_SPARE_H
+#define AB_RB_SPARE_H
+
+#include "rb/server/rb_server.h"
+
+/* The crew of a new server: nobody. */
+void ab_crew_init(ab_crew *crew);
+void ab_crew_mark(const ab_crew *crew);
+/* Frees the spares. Their fibers may be gone, but not run any more. */
+void ab_crew_fini(ab_crew *crew);
+
+/* Has a spare claim the lead. Returns true when somebody with the GVL has to help: to call
+ * ab_crew_make, or to let the new thread run. The standby's. */
+bool ab_crew_call(ab_server *server);
+/* True when a spare is on its way, and does not run on this thread. */
+bool ab_crew_is_making(const ab_server *server);
+/* Makes the thread of a spare if one is wanted. Never raises, and runs no Ruby code here. */
+void ab_crew_make(ab_server *server);
+/* Calls fn for home and for each spare. */
+void ab_crew_each(ab_server *server, void (*fn)(ab_runner *runner));
+/* Fibers that have a request, in all pools. */
+size_t ab_crew_busy(const ab_server *server);
+/* True when no fiber is left on a spare. */
+bool ab_crew_quiet(const ab_server *server);
+/* Raises the exception in every fiber of theirs that waits. */
+void ab_crew_interrupt_others(ab_server *server, VALUE exception);
+/* Raises what ended a spare and concerns the process; on home. */
+void ab_crew_raise(ab_server *server);
+/* Ends the spares and waits for their threads; with `abandon` without their fibers. Returns 0, or
+ * the state of what was raised meanwhile, with rb_errinfo set. */
+int ab_crew_end(ab_server *server, bool abandon);
+void ab_init_spare(VALUE cEngine);
+
+#endif

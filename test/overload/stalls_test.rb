@@ -1,0 +1,187 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/process_case"
+
+# One request computes without a pause, and the others go on: on a spare loop, or in turns with it when there
+# is a quantum. The bounds are far from what a stalled server would take, and far from what is usual.
+class OverloadStallsTest < Minitest::Test
+  include ProcessCase
+
+  RACKUP = <<~'RUBY'
+    burn = lambda do |seconds|
+      started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) - started < seconds
+    end
+    type = { "content-type" => "text/plain" }
+    run(lambda do |env|
+      case env["PATH_INFO"]
+      when "/burn" then burn.call(2)
+      when "/exit" then exit 7
+      when "/fork"
+        pid = fork { exit!(3) }
+        next [200, type, [Process.wait2(pid).last.exitstatus.to_s]]
+      when "/fork-exit"
+        pid = fork
+        exit 9 unless pid
+        next [200, type, [Process.wait2(pid).last.exitstatus.to_s]]
+      when "/sleep" then sleep 0.05
+      when "/stream"
+        next [200, type, Enumerator.new { |out| 5.times { |i| out << "#{i}\n" and sleep 0.02 } }]
+      when "/loop" then next [200, type, [Thread.current.name.to_s]]
+      end
+      [200, type, [env["rack.input"].read.to_s + env["PATH_INFO"]]]
+    end)
+  RUBY
+
+  # A stalled server would take 2 s.
+  BOUND = 1.0
+
+  GET = "GET %s HTTP/1.1\r\nHost: a.test\r\n\r\n"
+
+  def test_others_go_on_while_one_computes
+    command = run_abaca(RACKUP)
+    burners = burn(command, 1)
+    assert_others_go_on(command)
+    assert_burnt(burners)
+    text = command.wait_for(%r{a request \(GET /burn\) has kept its loop for \d+ ms:\n +.*config\.ru:3:})
+    refute_nil text
+    command.signal(:TERM)
+    assert_equal 0, command.wait.exitstatus
+    assert_equal 1, command.text.scan("has kept its loop").size, command.text
+  end
+
+  def test_others_go_on_while_eight_compute
+    command = run_abaca(RACKUP, config: "stall_report 0")
+    burners = burn(command, 8)
+    assert_others_go_on(command, bound: 1.5)
+    assert_burnt(burners, within: 30)
+    refute_match(/kept its loop/, command.text)
+  end
+
+  # Each burner keeps a loop of its own; the others wait, but nothing is lost.
+  def test_more_compute_than_there_are_loops
+    command = run_abaca(RACKUP, config: "spare_loops 1")
+    burners = burn(command, 4)
+    sleep 0.3
+    light = connect(command.port, timeout: 20)
+    assert_equal "/light", light.call(format(GET, "/light")).body
+    assert_burnt(burners, within: 30)
+  end
+
+  def test_what_needs_no_app_is_done_without_a_spare
+    command = run_abaca(RACKUP, config: "spare_loops 0\nheader_timeout 1")
+    connect(command.port).call(format(GET, "/light"))
+    burners = burn(command, 1)
+    sleep 0.1
+    slow = connect(command.port)
+    slow.write("GET / HT")
+    started = now
+    assert_equal 400, connect(command.port).call("no request\r\n\r\n").status
+    assert_operator now - started, :<, BOUND
+    assert_equal 408, slow.read.status
+    assert_operator now - started, :<, 1.9
+    assert_burnt(burners)
+  end
+
+  def test_a_quantum_shares_one_loop
+    command = run_abaca(RACKUP, config: "spare_loops 0\nquantum 20")
+    burners = burn(command, 1)
+    assert_others_go_on(command)
+    assert_burnt(burners)
+  end
+
+  # Ruby gives a thread that computes 100 ms each time; twenty requests would take 2 s.
+  def test_a_busy_thread_does_not_keep_the_server_waiting
+    command = run_abaca("Thread.new { nil while true }\n#{RACKUP}")
+    client = connect(command.port)
+    client.call(format(GET, "/light"))
+    started = now
+    20.times do
+      assert_equal "/light", client.call(format(GET, "/light")).body
+      sleep 0.002
+    end
+    assert_operator now - started, :<, 1.5
+  end
+
+  def test_exit_on_a_spare_loop_ends_the_server
+    command = run_abaca(RACKUP)
+    burn(command, 1)
+    on_spare_loop(command)
+    connect(command.port).write(format(GET, "/exit"))
+    assert_equal 7, command.wait.exitstatus
+  end
+
+  def test_a_child_that_is_forked_on_a_spare_loop
+    command = run_abaca(RACKUP)
+    burners = burn(command, 1)
+    on_spare_loop(command)
+    assert_equal "3", connect(command.port).call(format(GET, "/fork")).body
+    assert_equal "9", connect(command.port).call(format(GET, "/fork-exit")).body
+    assert_burnt(burners)
+    command.signal(:TERM)
+    assert_equal 0, command.wait.exitstatus
+  end
+
+  def test_a_stop_waits_for_what_is_on_all_loops
+    command = run_abaca(RACKUP)
+    burners = burn(command, 2)
+    on_spare_loop(command)
+    command.signal(:TERM)
+    command.wait_for(/Gracefully stopping/)
+    assert_burnt(burners)
+    assert_equal 0, command.wait.exitstatus
+  end
+
+  def test_a_halt_ends_all_loops
+    command = run_abaca(RACKUP)
+    burn(command, 2)
+    on_spare_loop(command)
+    connect(command.port).write(format(GET, "/sleep"))
+    2.times do
+      command.signal(:TERM)
+      sleep 0.2
+    end
+    assert_equal 0, command.wait.exitstatus
+  end
+
+  private
+
+  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+  # Clients whose request computes for 2 s.
+  def burn(command, count)
+    Array.new(count) { connect(command.port, timeout: 30).tap { |client| client.write(format(GET, "/burn")) } }
+  end
+
+  def assert_burnt(burners, within: 10)
+    deadline = now + within
+    burners.each { |client| assert_equal "/burn", client.read.body }
+    assert_operator now, :<, deadline
+  end
+
+  # Waits until requests run on a spare loop.
+  def on_spare_loop(command)
+    deadline = now + 10
+    client = connect(command.port)
+    until client.call(format(GET, "/loop")).body == "abaca spare"
+      flunk "no spare loop leads" if now > deadline
+    end
+  end
+
+  # Requests of several kinds, for as long as the others compute: none takes as long as they do.
+  def assert_others_go_on(command, bound: BOUND)
+    sleep 0.05
+    client = connect(command.port)
+    worst = 0
+    deadline = now + 1.5
+    while now < deadline
+      { "/light" => "/light", "/sleep" => "/sleep", "/stream" => "0\n1\n2\n3\n4\n" }.each do |path, body|
+        started = now
+        assert_equal body, client.call(format(GET, path)).body
+        worst = [worst, now - started].max
+      end
+    end
+    assert_operator worst, :<, bound
+  end
+end
