@@ -77,6 +77,15 @@ module Abaca
       problem(:warn, (lines << "  #{advice}").join("\n"))
     end
 
+    # The time for a graceful stop is over, on `err`.
+    #
+    # @param in_app [Integer] requests that are interrupted
+    # @param waiting [Integer] requests that are answered 503 before they came to the app
+    def broken_off(in_app, waiting)
+      also = " and #{waiting} that wait" if waiting.positive?
+      warn("the shutdown does not wait any longer: #{in_app} requests#{also} are broken off")
+    end
+
     # A request that did not end by an exception is waited for no longer, on `err`.
     #
     # @param env [Hash, nil] the request's env

@@ -105,6 +105,31 @@ class FaultDrainTest < Minitest::Test
     half.write(".test\r\n\r\n")
     assert_includes [503, :gone], status_of(half)
     running.stop
+    assert_match(/the shutdown does not wait any longer: 2 requests are broken off/, running.log)
+  end
+
+  def test_requests_that_wait_get_503_when_time_runs_out
+    running = serve(max_fibers: 1, shutdown_timeout: 0.2) { sleep }
+    clients = Array.new(3) { connect(running) }
+    clients.each_with_index do |client, i|
+      client.write(GET)
+      assert(eventually { running.server.stats.values_at(:in_app, :waiting) == [1, i] })
+    end
+    running.server.stop
+    assert_equal [503] * 3, clients.map { |client| client.read.status }
+    running.stop
+    assert_equal 2, running.server.stats.dig(:rejected, :shutdown)
+    assert_match(/1 requests and 2 that wait are broken off/, running.log)
+  end
+
+  # A full house answers probes all the same, on new connections too.
+  def test_health_without_a_free_fiber
+    running = serve(max_fibers: 1, readiness: "/readyz", shutdown_timeout: 0.1) { sleep }
+    connect(running).write(GET)
+    assert eventually { running.server.stats[:in_app] == 1 }
+    connect(running).write(GET)
+    assert eventually { running.server.stats[:waiting] == 1 }
+    2.times { assert_equal 200, ask(running, request("GET", "/readyz")).status }
   end
 
   # It ran out of time somewhere between its waits.

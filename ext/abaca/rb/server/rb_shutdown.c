@@ -47,13 +47,22 @@ static void drain(ab_server *server, ab_nsec now) {
   note_all(server, AB_NEWS_CLOSING);
 }
 
+static VALUE report_forced(VALUE arg) {
+  ab_server *server = (ab_server *)arg;
+  ab_engine_stats stats = ab_engine_get_stats(server->engine);
+  if (stats.in_app == 0 && stats.waiting == 0) return Qnil;
+  return rb_funcall(server->log, rb_intern("broken_off"), 2, UINT2NUM(stats.in_app),
+                    UINT2NUM(stats.waiting));
+}
+
 static void force(ab_runner *runner, ab_nsec now) {
   ab_server *server = runner->server;
+  ab_pulse_leave(&runner->seat.pulse);
+  ab_server_quietly(report_forced, (VALUE)server);
   server->forced = true;
   server->stage_end = now + AB_CANCEL_GRACE;
   ab_engine_refuse(server->engine, now);
   note_all(server, AB_NEWS_SHUTDOWN);
-  ab_pulse_leave(&runner->seat.pulse);
   ab_cancel_run(server, now);
   ab_server_quietly(interrupt_others, (VALUE)server);
 }
