@@ -13,14 +13,14 @@ module Abaca
 
     class << self
       # @param backtrace [Array<String>]
-      # @return [Array<String>] without the server's own lines at its inner end
-      def without_own(backtrace) = backtrace.drop_while { |frame| frame.start_with?(*OWN) }
+      # @return [Array<String>] without the server's own lines
+      def without_own(backtrace) = backtrace.reject { |frame| frame.start_with?(*OWN) }
 
       # @param backtrace [Array<String>, nil]
       # @return [String, nil] the innermost line of the app's; else of a gem, else of whatever there is; paths
       #   below the working directory are relative
       def top(backtrace)
-        frames = (backtrace || []).reject { |frame| frame.start_with?(*OWN) }
+        frames = without_own(backtrace || [])
         found = frames.find { |frame| !frame.start_with?(*libraries) } || frames.first || backtrace&.first
         found&.delete_prefix("#{Dir.pwd}/")
       end

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "frames"
+
 module Abaca
   # Writes into the log which requests have kept their loop: each place of the app once.
   class StallReports
@@ -7,8 +9,6 @@ module Abaca
     PLACES = 500
     # Frames of a backtrace that are written.
     FRAMES = 12
-    # Where the server itself is.
-    OWN = File.expand_path("..", __dir__)
 
     # @param log [Log]
     def initialize(log)
@@ -21,16 +21,12 @@ module Abaca
     # @param backtrace [Array<String>] of who kept it
     # @param late [Boolean] whether that was in code which Ruby could not interrupt
     def call(seconds, env, backtrace, late)
-      frames = backtrace.reject { |frame| own?(frame) }
+      frames = Frames.without_own(backtrace)
       place = frames.first || backtrace.first.to_s
       return if @places.key?(place) || @places.size >= PLACES
 
       @places[place] = true
       @log.stall(seconds, env, frames.first(FRAMES), late)
     end
-
-    private
-
-    def own?(frame) = frame.start_with?(OWN, "<internal:")
   end
 end
