@@ -126,6 +126,12 @@ module Abaca
       words.on("-I", "--include PATHS", "Directories for $LOAD_PATH, with : between them") do |paths|
         $LOAD_PATH.unshift(*paths.split(":"))
       end
+      words.on("--mode MODE", "What requests run on: fiber (default) or thread") do |name|
+        @settings[:mode] = Config::Modes.mode(name)
+      end
+      words.on("-t", "--threads MIN:MAX", "Threads in mode thread and of thread routes (default 0:5)") do |range|
+        @settings[:threads] = Config::Modes.threads(range.split(":", 2))
+      end
       words.on("--early-hints", "Offer rack.early_hints (103)") { @settings[:early_hints] = true }
       words.on("--fiber-scheduler CLASS", "The Fiber::Scheduler that requests run on",
                "(default: Abaca::Scheduler)") do |name|
@@ -163,9 +169,6 @@ module Abaca
 
     def puma(words)
       words.separator("\nAccepted for Puma's sake:")
-      words.on("-t", "--threads MIN:MAX", "No effect: requests run on fibers") do
-        @notes << "-t/--threads has no effect: requests run on fibers; --max-fibers is their limit"
-      end
       words.on("-w", "--workers COUNT", "0 or 1 only: one process in this version") { |count| check_workers(count) }
       %w[--preload --prune-bundler].each do |flag|
         words.on(flag, "No effect: one process in this version") do

@@ -3,6 +3,7 @@
 require "rack"
 require_relative "config/admission"
 require_relative "config/stalls"
+require_relative "config/modes"
 require_relative "config/proxies"
 require_relative "config/bind"
 require_relative "config/dsl"
@@ -20,13 +21,13 @@ module Abaca
     # What a setting is when nobody says otherwise. `max_fibers` and `default_host` are worked out.
     DEFAULTS = {
       after_booted: [].freeze, after_stopped: [].freeze, app: nil, binds: [].freeze, cancel_on_disconnect: false,
-      debug: false, default_host: nil, directory: nil, early_hints: false, environment: "development", errors: nil,
-      fiber_scheduler: "Abaca::Scheduler", formatter: nil,
+      clean_thread_locals: false, debug: false, default_host: nil, directory: nil, early_hints: false,
+      environment: "development", errors: nil, fiber_scheduler: "Abaca::Scheduler", formatter: nil,
       forwarded_fields: :x_forwarded, half_close: :ask, liveness: nil, log: nil, log_requests: false, logger: nil,
-      max_fibers: nil, max_queue: Admission::MAX_QUEUE, null_input: true, pidfile: nil, rack_url_scheme: "http",
-      rackup: "config.ru", readiness: nil, redirect: nil, remote_address: :socket, request_timeouts: [].freeze,
-      rewindable_input: Rack.release.to_i < 3, script_name: "", shutdown_delay: 0.0, shutdown_timeout: 30.0,
-      silent: false, tag: nil,
+      max_fibers: nil, max_queue: Admission::MAX_QUEUE, mode: :fiber, null_input: true, pidfile: nil,
+      rack_url_scheme: "http", rackup: "config.ru", readiness: nil, redirect: nil, remote_address: :socket,
+      request_timeouts: [].freeze, rewindable_input: Rack.release.to_i < 3, routes: [].freeze, script_name: "",
+      shutdown_delay: 0.0, shutdown_timeout: 30.0, silent: false, tag: nil, threads: [0, 5].freeze,
       trusted_proxies: [].freeze
     }.merge(Stalls::DEFAULTS, LIMITS.transform_values(&:first)).freeze
 
@@ -101,6 +102,7 @@ module Abaca
       LIMITS.each_key { |name| @values[name] = self.class.check_limit(name, @values[name]) }
       check_admission
       @values.merge!(Stalls.check(@values))
+      check_modes
       check_shutdown
       check_health
       check_proxies
@@ -143,6 +145,18 @@ module Abaca
       @values[:max_queue] = Admission.max_queue(@values[:max_queue])
       @values[:request_timeouts] = Admission.request_timeouts(@values[:request_timeouts])
     end
+
+    def check_modes
+      %i[mode threads routes].each { |name| @values[name] = Modes.public_send(name, @values[name]) }
+      if !Modes.threads?(self) && given?(:threads)
+        @warnings << "`threads' has no effect: requests run on fibers, max_fibers is their limit (docs/modes.md)"
+      end
+      return unless Modes.threads_lead?(self) && given?(:fiber_scheduler)
+
+      raise ConfigError, "fiber_scheduler: requests run on threads, not on fibers (mode :thread)"
+    end
+
+    def given?(name) = @values[name] != DEFAULTS[name]
 
     def check_half_close
       value = @values[:half_close].to_s.to_sym

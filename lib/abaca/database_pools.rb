@@ -6,16 +6,17 @@ module Abaca
   module DatabasePools
     class << self
       # @param requests [Integer] that may be in the app at once
+      # @param setting [String] the setting that says so
       # @param root [Module] where ActiveRecord is looked for; nothing is loaded
       # @return [Array<String>] a line for each database whose pool is smaller
-      def smaller_than(requests, root: Object)
+      def smaller_than(requests, setting: "max_fibers", root: Object)
         configurations(root).filter_map do |configuration|
           size = size_of(configuration)
           next if size.nil? || size >= requests
 
-          "max_fibers is #{requests}, and Active Record's pool `#{configuration.name}' has #{size} connections: " \
+          "#{setting} is #{requests}, and Active Record's pool `#{configuration.name}' has #{size} connections: " \
             "more requests than that wait for one, and fail after checkout_timeout; " \
-            "set `max_fibers #{size}', or a larger pool in database.yml (docs/overload.md)"
+            "set `#{setting} #{size}', or a larger pool in database.yml (docs/overload.md)"
         end
       end
 

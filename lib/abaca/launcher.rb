@@ -97,7 +97,7 @@ module Abaca
       raise ConfigError, e.message
     end
 
-    def mode = @config.to_h.fetch(:mode, :fiber)
+    def mode = @config[:mode]
 
     # Only what is loaded by now can be found.
     def warn_of_fibers
@@ -163,7 +163,7 @@ module Abaca
       @pidfile.write
       signals.trap
       announce
-      DatabasePools.smaller_than(@config[:max_fibers]).each { |line| @log.warn(line) }
+      warn_of_pools
       @config[:after_booted].each(&:call)
       @server.run
       @config[:after_stopped].each(&:call)
@@ -188,9 +188,24 @@ module Abaca
       tag = @config[:tag] || File.basename(Dir.pwd)
       Process.setproctitle("abaca #{VERSION} (#{urls.join(',')})#{" [#{tag}]" unless tag.empty?}")
       ["Abaca starting in single mode...", "* Abaca version: #{VERSION}", "* Ruby version: #{RUBY_DESCRIPTION}",
-       "*   Max fibers: #{@config[:max_fibers]}", *scheduler_line, "*  Environment: #{@config[:environment]}",
+       *mode_lines, *scheduler_line, "*  Environment: #{@config[:environment]}",
        "*          PID: #{Process.pid}", *urls.map { |url| "* Listening on #{url}" },
        "Use Ctrl-C to stop"].each { |line| @log.info(line) }
+    end
+
+    def warn_of_pools
+      lines = if mode == :thread
+                DatabasePools.smaller_than(@config[:threads].last, setting: "threads")
+              else
+                DatabasePools.smaller_than(@config[:max_fibers])
+              end
+      lines.each { |line| @log.warn(line) }
+    end
+
+    def mode_lines
+      fibers = "*   Max fibers: #{@config[:max_fibers]}"
+      threads = "*      Threads: #{@config[:threads].join(' to ')}"
+      [*(fibers unless Config::Modes.threads_lead?(@config)), *(threads if Config::Modes.threads?(@config))]
     end
 
     def scheduler_line

@@ -168,6 +168,8 @@ module Abaca
     private
 
     def serve
+      return @engine.run_on_threads if Config::Modes.threads_lead?(@config)
+
       native? ? serve_natively : serve_as_guest
     end
 
@@ -214,6 +216,7 @@ module Abaca
         rewindable_input: @config[:rewindable_input], null_input: @config[:null_input],
         stall_reporter: StallReports.new(@log), spare_maker: (method(:serve_beside).to_proc if native?),
         **Config::Admission.engine_options(@config), **Config::Stalls.engine_options(@config),
+        **Config::Modes.engine_options(@config),
         **Config::Proxies.engine_options(@config) }
     end
 

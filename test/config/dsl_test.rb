@@ -43,8 +43,8 @@ class ConfigDslTest < Minitest::Test
     RUBY
 
     assert_equal ["tcp://:3000"], settings.delete(:binds).map(&:to_s)
-    assert_empty settings
-    assert_equal ["puma.rb:2: `threads' has no effect", "puma.rb:4: plugin :tmp_restart is not run"],
+    assert_equal({ threads: [3, 3] }, settings)
+    assert_equal ["puma.rb:4: plugin :tmp_restart is not run"],
                  @warnings.map { |line| line.sub("#{@dir}/", "")[/\A[^:]+:\d+: .*?(?:effect|run)/] }
   end
 

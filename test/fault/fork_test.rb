@@ -65,6 +65,18 @@ class FaultForkTest < Minitest::Test
     end
   end
 
+  def test_forks_on_a_thread
+    { "mode :thread" => "a thread leads", "routes { thread '*' }" => "a loop leads" }.each do |config, name|
+      command = run_abaca(APP, config: config)
+      EXPECTED.each do |path, expected|
+        assert_equal expected, connect(command.port).call(format(GET, path)).body, "#{path}, #{name}"
+        assert_equal "other\n", connect(command.port).call(format(GET, "/")).body, "#{path}, #{name}"
+      end
+      command.signal(:TERM)
+      assert_equal 0, command.wait.exitstatus
+    end
+  end
+
   def test_the_parent_ends_in_order_after_forks
     command = run_abaca(APP)
     EXPECTED.each_key { |path| connect(command.port).call(format(GET, path)) }

@@ -104,7 +104,7 @@ class Http1StreamingBodyTest < Minitest::Test
 
   def test_reading_from_another_fiber_and_thread
     ways = { thread: ->(work) { Thread.new(&work).value },
-             scheduled: ->(work) { Queue.new.tap { |queue| Fiber.schedule { queue << work.call } }.pop } }
+             beside: ->(work) { Queue.new.tap { |queue| ServerCase.beside { queue << work.call } }.pop } }
     # Elsewhere the wait of a fiber within a fiber ends up with the one around it.
     ways[:fiber] = ->(work) { Fiber.new(&work).resume } if MODE.empty?
     ways.each do |name, way|
@@ -124,7 +124,7 @@ class Http1StreamingBodyTest < Minitest::Test
       seen = Queue.new
       readers = Queue.new
       2.times do
-        Fiber.schedule do
+        ServerCase.beside do
           while (line = env["rack.input"].gets)
             seen << line
           end

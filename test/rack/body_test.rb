@@ -282,7 +282,7 @@ class RackBodyTest < Minitest::Test
     "raised before" => ->(_stream) { raise "x" },
     "raised after" => ->(stream) { stream.write("x") && raise("x") },
     "raised when closed" => ->(stream) { stream.close || raise("x") },
-    "closed by another fiber" => ->(stream) { Fiber.schedule { stream.close } }
+    "closed by another fiber" => ->(stream) { ServerCase.beside { stream.close } }
   }.freeze
 
   def test_close_of_streaming_bodies

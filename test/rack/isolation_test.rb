@@ -88,6 +88,7 @@ class RackIsolationTest < Minitest::Test
   end
 
   def test_requests_run_on_nonblocking_fibers_with_a_scheduler
+    needs_scheduler
     running = serve { [200, TYPE.dup, [[Fiber.current.blocking?, Fiber.scheduler.nil?].inspect]] }
     assert_equal "[false, false]", ask(running).body
   end

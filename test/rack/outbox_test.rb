@@ -271,7 +271,7 @@ class RackOutboxTest < Minitest::Test
     running = filling(outbox: { high_watermark: 1000 }) do |out|
       done = Queue.new
       write = ->(letter) { 500.times { out << (letter * 100) } && (done << 1) }
-      Fiber.schedule { write.call("f") }
+      ServerCase.beside { write.call("f") }
       threads << Thread.new { write.call("t") }
       write.call("m")
       3.times { done.pop }
@@ -311,7 +311,7 @@ class RackOutboxTest < Minitest::Test
       seen << e.class
     end
     running = filling do |out|
-      Fiber.schedule { writer.call(out) }
+      ServerCase.beside { writer.call(out) }
       threads << Thread.new { writer.call(out) }
       writer.call(out)
     end

@@ -153,7 +153,7 @@ class RackStreamTest < Minitest::Test
 
   def test_another_fiber_writes
     running = streaming do |stream|
-      Fiber.schedule do
+      ServerCase.beside do
         3.times do |nth|
           sleep 0.005
           stream.write(nth.to_s)
@@ -188,7 +188,7 @@ class RackStreamTest < Minitest::Test
       seen << e.class
     end
     running = streaming do |stream|
-      2.times { Fiber.schedule { writer.call(stream) } }
+      2.times { ServerCase.beside { writer.call(stream) } }
       2.times { threads << Thread.new { writer.call(stream) } }
     end
     client = connect(running).write(GET)

@@ -14,18 +14,35 @@ module ServerCase
   HELLO = ->(_env) { [200, { "content-type" => "text/plain" }, ["hello\n"]] }
   GET = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
 
-  # The server's options for a way to run the app: "fiber", or "guest:" and the class of a fiber
-  # scheduler. What goes over the wire is the same in all of them.
+  # The server's options for a way to run the app: "fiber", "thread", "routed" (a loop leads, and hands
+  # every request over to a thread), or "guest:" and the class of a fiber scheduler. What goes over the
+  # wire is the same in all of them.
   def self.mode_options(mode)
+    threads = { threads: [0, 256], clean_thread_locals: true }
     case mode
     when "fiber" then {}
+    when "thread" then { mode: :thread, **threads }
+    when "routed" then { routes: [[:thread, "*"]], **threads }
     when /\Aguest:(.+)/ then { fiber_scheduler: Regexp.last_match(1) }
-    else raise ArgumentError, "ABACA_TEST_MODE: fiber or guest:SCHEDULER is needed, not #{mode}"
+    else raise ArgumentError, "ABACA_TEST_MODE: fiber, thread, routed or guest:SCHEDULER is needed, not #{mode}"
     end
   end
 
   # ABACA_TEST_MODE has the servers of all these tests run their apps that way.
   MODE = mode_options(ENV.fetch("ABACA_TEST_MODE", "fiber")).freeze
+
+  # Whether requests run on threads, which have no fiber scheduler.
+  def self.threads? = MODE.key?(:threads)
+
+  # Runs the block beside the request that calls this: on a fiber, or on a thread where it has none.
+  def self.beside(&block)
+    return Fiber.schedule(&block) unless threads?
+
+    Thread.new(&block).tap { |thread| thread.report_on_exception = false }
+  end
+
+  # Options for a server that runs so many requests at once.
+  def self.at_once(number) = { max_fibers: number, **(threads? ? { threads: [0, number] } : {}) }
 
   # A server that runs: the Abaca::Server, its port, the thread it runs in, and where its log goes.
   Running = Struct.new(:server, :port, :thread, :output) do
@@ -138,6 +155,11 @@ module ServerCase
     assert_equal status, response.status, octets[0, 200].inspect
     assert response.close?
     assert client.closed?
+  end
+
+  # Skips a test of what only a fiber scheduler can do.
+  def needs_scheduler
+    skip "a thread has no fiber scheduler" if ServerCase.threads?
   end
 
   def eventually(within: 3, &block)

@@ -482,12 +482,16 @@ static void pass_deadlines(ab_engine *engine) {
   }
 }
 
+void ab_engine_pass_time(ab_engine *engine, ab_nsec now) {
+  if (now > engine->now) engine->now = now;
+  refresh_date(engine);
+}
+
 void ab_engine_begin_turn(ab_engine *engine, ab_nsec now) {
   ab_engine_lock(engine);
-  engine->now = now;
+  ab_engine_pass_time(engine, now);
   if (AB_UNLIKELY(engine->next_room > 0)) move_house(engine);
   if (AB_UNLIKELY(engine->paused)) ab__engine_look(engine);
-  refresh_date(engine);
   ab_list_splice(&engine->batch, &engine->ready);
   ab_engine_unlock(engine);
 }
@@ -597,6 +601,14 @@ bool ab_engine_turn(ab_engine *engine, ab_nsec now) {
   bool more = !ab_list_empty(&engine->ready);
   ab_engine_unlock(engine);
   return more;
+}
+
+bool ab_engine_tells(ab_engine *engine, bool take_requests) {
+  ab_engine_lock(engine);
+  bool news = engine->notice_count > 0 || !ab_list_empty(&engine->events) ||
+              (take_requests && !ab_list_empty(&engine->requests));
+  ab_engine_unlock(engine);
+  return news;
 }
 
 ab_engine_stats ab_engine_get_stats(ab_engine *engine) {

@@ -150,6 +150,12 @@ bool ab_engine_has_news(const ab_engine *engine);
 /* A whole turn without the application: requests and events are left to be taken. Returns true when
  * the next turn should follow at once. */
 bool ab_engine_turn(ab_engine *engine, ab_nsec now);
+/* True when ab_engine_next, asked with the same take_requests, or ab_engine_next_notice has
+ * something to give. To be called by whoever leads. */
+bool ab_engine_tells(ab_engine *engine, bool take_requests);
+/* [locked] Sets the clock by which deadlines begin, and the date, for who answers outside of the
+ * engine's turns: the last one may be long ago. */
+void ab_engine_pass_time(ab_engine *engine, ab_nsec now);
 
 /* Takes the next connection with events; NULL when there is none. *events is a set of enum
  * ab_event. With take_requests false, connections that only wait with a request are left where they

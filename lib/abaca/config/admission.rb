@@ -54,7 +54,8 @@ module Abaca
         # @param config [Config]
         # @return [Hash{Symbol => Object}]
         def engine_options(config)
-          %i[max_fibers max_queue request_timeouts].to_h { |name| [name, config[name]] }
+          settings = %i[max_fibers max_queue request_timeouts].to_h { |name| [name, config[name]] }
+          Modes.threads_lead?(config) ? settings.merge(max_fibers: config[:threads].last) : settings
         end
 
         private

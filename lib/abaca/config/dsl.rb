@@ -3,6 +3,7 @@
 require_relative "dsl/listeners"
 require_relative "dsl/limits"
 require_relative "dsl/logging"
+require_relative "dsl/modes"
 require_relative "dsl/process"
 require_relative "dsl/puma"
 require_relative "dsl/stalls"
@@ -16,6 +17,7 @@ module Abaca
       include Listeners
       include Limits
       include Logging
+      include DSL::Modes
       include ProcessSettings
       include PumaSettings
       include Stalls

@@ -5,7 +5,7 @@
  * A request is cancelled once: a second exception would hit the clean-up after the first. An
  * exchange is in server->cancels while there is something to do for it. App code that runs in
  * between may end it, so it is looked up by its handle again. */
-#include "rb/server/rb_server.h"
+#include "rb/server/rb_gang.h"
 
 /* A fiber that cannot be interrupted now (it waits for an extension's computation, or for a fiber
  * that it has resumed) is tried again after this time at the latest. */
@@ -68,10 +68,15 @@ static VALUE teller(RB_BLOCK_CALL_FUNC_ARGLIST(arg, told)) {
 }
 
 static VALUE schedule_teller(VALUE told) {
+  const ab_server *server = RTYPEDDATA_DATA(RARRAY_AREF(told, 0));
+  if (server->home.host == &ab_host_thread) {
+    ab_gang_beside(server->gang, teller, told);
+    return Qnil;
+  }
   return rb_block_call(rb_path2class("Fiber"), rb_intern("schedule"), 0, NULL, teller, told);
 }
 
-/* On a fiber of its own, which may wait. */
+/* On a fiber of its own, which may wait; where there are none, on a thread. */
 static void tell_beside(ab_exchange *exchange, VALUE *from, VALUE exception) {
   ab_server *server = exchange->server;
   VALUE env = exchange->env, blocks = take_blocks(from);
@@ -252,6 +257,7 @@ static void change_time(ab_exchange *exchange, void (*change)(ab_conn *conn, ab_
                         ab_nsec time) {
   ab_server *server = exchange->server;
   ab_engine_lock(server->engine);
+  ab_server_pass_time(exchange->runner);
   change(exchange->conn, time);
   ab_engine_unlock(server->engine);
   exchange->news &= ~(unsigned)AB_EVENT_DEADLINE;

@@ -187,10 +187,8 @@ static int ended(ab_guest *guest, int state) {
   if (AB_LIKELY(state == 0)) return 0;
   VALUE exception = rb_errinfo();
   if (!RTEST(rb_obj_is_kind_of(exception, rb_eException))) return state;
+  if (ab_server_forked(guest->server)) ab_server_end_child(state);
   rb_set_errinfo(Qnil);
-  if (ab_server_forked(guest->server)) {
-    ruby_stop(NUM2INT(rb_funcall(exception, rb_intern("status"), 0)));
-  }
   guest->forward = exception;
   return 0;
 }

@@ -68,6 +68,7 @@ void ab_response_error(ab_exchange *exchange, int status) {
   exchange->status = status;
   exchange->headers = Qnil;
   ab_engine_lock(engine);
+  ab_server_pass_time(exchange->runner);
   enum ab_write_connection connection = !ab_conn_keep_alive(exchange->conn) ? AB_WRITE_CLOSE
                                         : exchange->http_1_0                ? AB_WRITE_KEEP_IN_1_0
                                                                             : AB_WRITE_KEEP;

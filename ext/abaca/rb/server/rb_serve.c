@@ -31,7 +31,13 @@ static VALUE call_app(VALUE arg) {
                          ? rb_proc_call_with_block(server->app, 1, &exchange->env, Qnil)
                          : rb_funcallv(server->app, server->id_call, 1, &exchange->env);
   /* A child that the app forked must not answer on its parent's connection. */
-  if (AB_LIKELY(!ab_server_forked(server))) ab_response_write(exchange);
+  if (AB_UNLIKELY(ab_server_forked(server))) return Qnil;
+  if (!exchange->runner->host->in_turns) { /* for the date */
+    ab_engine_lock(server->engine);
+    ab_server_pass_time(exchange->runner);
+    ab_engine_unlock(server->engine);
+  }
+  ab_response_write(exchange);
   return Qnil;
 }
 
@@ -172,6 +178,12 @@ static void leave_child(int fatal) {
   abort();
 }
 
+void ab_server_end_child(int state) {
+  /* It finds the exit's status in the exception; a status of its own would be taken for a state. */
+  ruby_stop(state);
+  abort();
+}
+
 /* Returns the state to go on with: of two, the first one. A fiber that is being killed has no time
  * for the app's callbacks. */
 static int finished(ab_exchange *exchange, int fatal) {
@@ -256,6 +268,7 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
   if (!NIL_P(exchange->rewindable)) ab_server_quietly(close_rewindable, exchange->rewindable);
 
   ab_engine_lock(server->engine);
+  ab_server_pass_time(runner);
   ab_conn_finish(exchange->conn, ab_exchange_finish(exchange));
   bool tell = ab_server_must_tell(runner);
   ab_engine_unlock(server->engine);

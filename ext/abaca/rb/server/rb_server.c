@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "rb/server/rb_gang.h"
 #include "rb/server/rb_guest.h"
 #include "rb/server/rb_proxies.h"
 #include "rb/server/rb_spare.h"
@@ -61,6 +62,7 @@ static void server_mark(void *ptr) {
   ab_server *server = ptr;
   ab_env_mark(&server->env);
   if (server->guest) ab_guest_mark(server->guest);
+  if (server->gang) ab_gang_mark(server->gang);
   rb_gc_mark(server->app);
   rb_gc_mark(server->log);
   rb_gc_mark(server->exchange_class);
@@ -107,6 +109,8 @@ static void server_free(void *ptr) {
   }
   ab_env_fini(&server->env);
   ab_guest_fini(server->guest);
+  ab_gang_fini(server->gang);
+  ab_routes_fini(&server->routes);
   ab_fork_page_fini(server->fork_guard);
   ab_free(&ab_mem_libc, server->home.scratch);
   xfree(server);
@@ -194,6 +198,7 @@ static VALUE env_template(VALUE options) {
   set_if_given(env, "rack.multiprocess", RTEST(option(options, "multiprocess")) ? Qtrue : Qfalse);
   set_if_given(env, "rack.run_once", Qfalse);
   set_if_given(env, "abaca.outbox", rb_path2class("Abaca::Outbox"));
+  set_if_given(env, "abaca.mode", option(options, "mode"));
   return env;
 }
 
@@ -216,6 +221,23 @@ static void set_path_times(ab_server *server, VALUE pairs) {
   if (error) rb_memerror();
 }
 
+/* What options say about threads; without them no request runs on one. */
+static void init_gang(ab_server *server, VALUE options) {
+  VALUE threads = option(options, "threads");
+  if (NIL_P(threads)) return;
+  Check_Type(threads, T_ARRAY);
+  ab_gang_options gang = {
+      .min = NUM2UINT(rb_ary_entry(threads, 0)),
+      .max = NUM2UINT(rb_ary_entry(threads, 1)),
+      .most = NUM2SIZET(option(options, "max_waiting")),
+      .clean = RTEST(option(options, "clean_thread_locals")),
+  };
+  server->gang = ab_gang_init(server, &gang);
+  ab_routes_init(&server->routes, option(options, "routes"));
+  bool thread = option(options, "default_mode") == ID2SYM(rb_intern("thread"));
+  server->mode = thread ? AB_MODE_THREAD : AB_MODE_FIBER;
+}
+
 static enum ab_half_close half_close_of(VALUE meaning) {
   if (meaning == ID2SYM(rb_intern("gone"))) return AB_HALF_CLOSE_GONE;
   return meaning == ID2SYM(rb_intern("answer")) ? AB_HALF_CLOSE_ANSWER : AB_HALF_CLOSE_ASK;
@@ -231,7 +253,11 @@ static enum ab_half_close half_close_of(VALUE meaning) {
  * or nil; remote_address: what REMOTE_ADDR always is, or nil;
  * early_hints, rewindable_input, null_input, cancel_on_disconnect: booleans; half_close: :ask,
  * :answer or :gone; max_queue: Integer or nil, which needs max_fibers; request_timeouts: Array of
- * [pattern, seconds].
+ * [pattern, seconds];
+ * mode: env["abaca.mode"] of requests that the leading thread runs, :fiber or :thread; threads:
+ * [least, most] when requests may run on threads. Then also max_waiting, how many may wait for one;
+ * clean_thread_locals, a boolean; routes, Array of [true for a thread, pattern]; and default_mode,
+ * of all other requests.
  *
  * Raises ArgumentError for an unknown limit or network, NoMemoryError. */
 static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
@@ -282,6 +308,7 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
     ab_engine_set_queue(server->engine, NUM2UINT(max_fibers), NUM2UINT(max_queue));
   }
   set_path_times(server, option(options, "request_timeouts"));
+  init_gang(server, options);
   return self;
 }
 
@@ -300,25 +327,58 @@ void ab_server_tell_leader(ab_server *server) {
   if (server->poller) ab_poller_wakeup(server->poller);
 }
 
-bool ab_server_next(ab_runner *runner) {
-  ab_engine *engine = runner->server->engine;
-  while (AB_LIKELY(leads(runner))) {
-    unsigned events = 0;
-    const ab_request *request = NULL;
-    ab_conn *conn = ab_engine_next(engine, runner->host->available(runner), &events, &request);
-    if (!conn) return false;
-    if (events & AB_EVENT_REQUEST) {
-      runner->next_conn = conn;
-      runner->next_request = request;
-      ab_seat_read(&runner->seat);
-      return true;
-    }
-    ab_exchange *exchange = ab_conn_app(conn);
-    if (!exchange) continue;
+/* Is the request in next_request one for threads, and not taken by one of them? */
+static bool goes_to_gang(const ab_runner *runner) {
+  const ab_server *server = runner->server;
+  if (runner->host == &ab_host_thread) return false;
+  const ab_routes *routes = &server->routes;
+  const ab_path_rule *rule =
+      ab_path_rule_find(routes->rules, routes->count, runner->next_request->path);
+  return (rule ? (enum ab_mode)rule->value : server->mode) == AB_MODE_THREAD;
+}
+
+enum news { NEWS_NONE, NEWS_EVENT, NEWS_REQUEST };
+
+/* Takes one event of the engine. */
+static enum news take_event(ab_runner *runner) {
+  ab_server *server = runner->server;
+  unsigned events = 0;
+  const ab_request *request = NULL;
+  ab_conn *conn =
+      ab_engine_next(server->engine, runner->host->available(runner), &events, &request);
+  if (!conn) return NEWS_NONE;
+  if (events & AB_EVENT_REQUEST) {
+    runner->next_conn = conn;
+    runner->next_request = request;
+    if (AB_LIKELY(!server->gang) || !goes_to_gang(runner)) return NEWS_REQUEST;
+    ab_gang_take(server->gang, runner);
+    return NEWS_EVENT;
+  }
+  ab_exchange *exchange = ab_conn_app(conn);
+  if (exchange) {
     ab_cancel_note(exchange, events);
     ab_exchange_wake(exchange);
+  } else if (server->gang) {
+    ab_gang_event(server->gang, conn, events);
+  }
+  return NEWS_EVENT;
+}
+
+bool ab_server_next(ab_runner *runner) {
+  while (AB_LIKELY(leads(runner))) {
+    enum news news = take_event(runner);
+    if (news == NEWS_EVENT) continue;
+    if (news == NEWS_REQUEST) ab_seat_read(&runner->seat);
+    return news == NEWS_REQUEST;
   }
   return false;
+}
+
+bool ab_server_take(ab_runner *runner) {
+  enum news news;
+  do news = take_event(runner);
+  while (news == NEWS_EVENT);
+  return news == NEWS_REQUEST;
 }
 
 static VALUE dispatch(VALUE arg) {
@@ -352,8 +412,7 @@ static bool lost(ab_runner *runner) {
   return AB_UNLIKELY(runner != &runner->server->home) && !leads(runner);
 }
 
-/* What is done beside the engine: the log is written, and blocks of the app's are called. */
-static void attend(ab_runner *runner, ab_nsec now) {
+void ab_server_tidy(ab_runner *runner, ab_nsec now) {
   ab_server *server = runner->server;
   take_released(server);
   for (ab_notice notice; ab_engine_next_notice(server->engine, &notice);) {
@@ -383,18 +442,27 @@ bool ab_server_turn(ab_runner *runner, ab_nsec now) {
     if (lost(runner)) return false;
     more = ab_engine_end_step(server->engine);
   } while (batch);
-  attend(runner, now);
+  ab_server_tidy(runner, now);
   if (!leads(runner)) return false;
   /* Without a fiber to spare the kernel's queue and its back-pressure have to hold what comes. */
   ab_engine_pause(server->engine, !runner->host->available(runner));
   return more;
 }
 
+/* Raises what a thread's request has raised for the process. */
+static void look_after_gang(ab_server *server, ab_nsec now) {
+  VALUE exception = ab_gang_forwarded(server->gang);
+  if (!NIL_P(exception)) rb_exc_raise(exception);
+  server->gang_deadline = ab_gang_turn_away(server->gang, now);
+}
+
 static bool server_turn(void *ctx, ab_nsec now) {
   ab_server *server = ctx;
   ab_crew_raise(server);
   leads(&server->home);
-  return ab_server_turn(&server->home, now);
+  bool more = ab_server_turn(&server->home, now);
+  if (server->gang) look_after_gang(server, now);
+  return more;
 }
 
 static ab_nsec earlier(ab_nsec a, ab_nsec b) {
@@ -404,7 +472,8 @@ static ab_nsec earlier(ab_nsec a, ab_nsec b) {
 ab_nsec ab_server_deadline(void *ctx) {
   ab_server *server = ctx;
   ab_nsec deadline = earlier(ab_engine_deadline(server->engine), ab_shutdown_deadline(server));
-  return earlier(earlier(deadline, server->cancel_retry), server->overdue);
+  deadline = earlier(earlier(deadline, server->cancel_retry), server->overdue);
+  return earlier(deadline, server->gang_deadline);
 }
 
 /* Others may have turned the engine while home waited for the GVL. */
@@ -542,6 +611,7 @@ static VALUE server_listeners(VALUE self) {
 
 static VALUE run_loop(VALUE self) {
   ab_server *server = ab_server_of(self);
+  if (server->gang) ab_gang_begin(server->gang);
   ab_stalls_begin(server);
   ab_loop_run(server->home.loop);
   server->ended = true;
@@ -573,12 +643,17 @@ static void end_run(ab_server *server) {
   take_released(server);
 }
 
+static void end_gang(ab_server *server) {
+  if (server->gang) ab_gang_end(server->gang, server->ended && !server->given_up);
+}
+
 static void check_not_running(const ab_server *server) {
   if (server->running) rb_raise(rb_eRuntimeError, "the engine is running");
 }
 
 static VALUE run_ended(VALUE self) {
   ab_server *server = ab_server_of(self);
+  end_gang(server);
   int state = ab_crew_end(server, !server->ended || server->given_up);
   ab_loop_detach(server->home.loop);
   ab_histogram_join(&server->lag, ab_loop_lag(server->home.loop));
@@ -608,14 +683,45 @@ static VALUE server_run(VALUE self, VALUE scheduler, VALUE pool) {
   return Qnil;
 }
 
+static VALUE run_threads(VALUE self) {
+  ab_helm_run(ab_server_of(self)->gang);
+  return Qnil;
+}
+
+static VALUE threads_ended(VALUE self) {
+  ab_server *server = ab_server_of(self);
+  ab_poller *poller = server->poller;
+  end_run(server);
+  ab_poller_fini(poller);
+  return Qnil;
+}
+
+/* call-seq: run_on_threads -> nil
+ *
+ * Serves on the threads that it was made with, until the engine is stopped. The calling one keeps
+ * watch. Raises what a request raised for the process (SystemExit, SignalException, NoMemoryError),
+ * SystemCallError, ThreadError. */
+static VALUE server_run_on_threads(VALUE self) {
+  ab_server *server = ab_server_of(self);
+  check_not_running(server);
+  ab_poller *poller = ab_poller_init(&ab_mem_libc);
+  if (!poller) rb_sys_fail("cannot make a poller");
+  begin_run(server, &ab_host_thread, poller);
+  rb_ensure(run_threads, self, threads_ended, self);
+  return Qnil;
+}
+
 static VALUE run_guest(VALUE self) {
   ab_server *server = ab_server_of(self);
+  if (server->gang) ab_gang_begin(server->gang);
   ab_guest_run(server->guest, &server_client, server);
+  server->ended = true;
   return Qnil;
 }
 
 static VALUE guest_ended(VALUE self) {
   ab_server *server = ab_server_of(self);
+  end_gang(server);
   end_run(server);
   ab_guest_end(server->guest);
   return Qnil;
@@ -654,6 +760,7 @@ void ab_init_server(VALUE mAbaca) {
   rb_define_method(cEngine, "add_fd", server_add_fd, -1);
   rb_define_method(cEngine, "listeners", server_listeners, 0);
   rb_define_method(cEngine, "run", server_run, 2);
+  rb_define_method(cEngine, "run_on_threads", server_run_on_threads, 0);
   rb_define_method(cEngine, "run_as_guest", server_run_as_guest, 2);
   rb_define_method(cEngine, "close", server_close, 0);
   ab_init_shutdown(cEngine);

@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/standby.h"
 #include "rb/server/rb_env.h"
+#include "rb/server/rb_routes.h"
 #include "rb/server/rb_stats.h"
 #include "rb/scheduler/rb_loop.h"
 #include "rb/pool/rb_pool.h"
@@ -53,7 +54,7 @@ typedef struct ab_host {
   bool in_turns;
 } ab_host;
 
-extern const ab_host ab_host_native, ab_host_guest;
+extern const ab_host ab_host_native, ab_host_guest, ab_host_thread;
 
 /* Lets a fiber of the pool that has ended a request within a dispatch go on with the next one. */
 void ab_native_begin(struct ab_runner *runner);
@@ -108,7 +109,11 @@ typedef struct ab_server {
   ab_standby *standby; /* turns it while home cannot; NULL: nobody does */
   ab_stalls stalls;
   ab_crew crew;
-  struct ab_guest *guest;        /* guest only */
+  struct ab_guest *guest; /* guest only */
+  struct ab_gang *gang;   /* threads for requests; NULL: no request can need them */
+  ab_nsec gang_deadline;  /* when a request will have waited too long for one; 0: none does */
+  ab_routes routes;       /* whose requests run on threads, and whose on fibers ... */
+  enum ab_mode mode;      /* ... and all others */
   volatile uint32_t *fork_guard; /* of the process that runs it */
   pid_t owner;
   ab_env_builder env;
@@ -304,6 +309,8 @@ static inline bool ab_server_forked(const ab_server *server) {
 /* Takes events of the engine until there is a request: then it stands in the runner's next_conn and
  * next_request. False also when the runner does not lead. */
 bool ab_server_next(ab_runner *runner);
+/* The same for a thread of the gang, which knows that it leads. */
+bool ab_server_take(ab_runner *runner);
 
 /* [locked] True when the runner's fibers write within a turn of the engine: what they leave for the
  * end of the step is sent then. */
@@ -314,6 +321,7 @@ static inline bool ab_server_in_turn(const ab_runner *runner) {
  * ab_server_tell_leader is to be called, without the lock. */
 static inline bool ab_server_must_tell(const ab_runner *runner) {
   const ab_server *server = runner->server;
+  if (AB_UNLIKELY(runner->host == &ab_host_thread)) return false; /* the gang does it, rb_gang.c */
   return AB_UNLIKELY(!ab_lead_is(&server->lead, &runner->seat)) &&
          ab_engine_needs_turn(server->engine);
 }
@@ -324,6 +332,11 @@ void ab_server_tell_leader(ab_server *server);
 bool ab_server_turn(ab_runner *runner, ab_nsec now);
 /* When the next turn is due; 0: when something happens. */
 ab_nsec ab_server_deadline(void *server);
+/* [locked] For who answers outside of the engine's turns: deadlines begin now. */
+static inline void ab_server_pass_time(const ab_runner *runner) {
+  if (runner->host->in_turns) return;
+  ab_engine_pass_time(runner->server->engine, ab_clock_monotonic());
+}
 
 /* Borrowed by the engine until released; keeps `object` alive, closes `fd` when it is not -1. */
 typedef struct ab_borrow {
@@ -337,6 +350,10 @@ typedef struct ab_borrow {
 ab_borrow *ab_server_borrow(ab_server *server, VALUE object, int fd);
 /* Gives back one that the engine did not take. */
 void ab_server_return(ab_server *server, ab_borrow *borrow);
+
+/* What belongs to a turn beside the engine's own: what has been sent is let go, notices are logged,
+ * cancelled requests get their exceptions. Raises what concerns the process. */
+void ab_server_tidy(ab_runner *runner, ab_nsec now);
 
 void ab_init_server(VALUE mAbaca);
 
@@ -354,6 +371,8 @@ ab_nsec ab_shutdown_deadline(const ab_server *server);
 VALUE ab_shutdown_exception(void);
 /* Takes shutdown_timeout, shutdown_delay, readiness and liveness of the options. */
 void ab_shutdown_init(ab_server *server, VALUE options);
+/* Raises Shutdown in every request on a thread, where it waits. */
+void ab_shutdown_interrupt_threads(ab_server *server, ab_nsec now);
 /* For the loop: nothing is left to serve; and nothing is waited for any more. */
 bool ab_shutdown_done(void *server);
 bool ab_shutdown_given_up(void *server);
@@ -396,6 +415,9 @@ void ab_server_keep(ab_runner *runner, ab_taken *taken);
  * caller's to look at meanwhile; it is filled in here. Raises only what concerns the process, or
  * kills. */
 void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exchange);
+/* Ends a forked child, which has nobody to raise an exception to, as the exception in rb_errinfo
+ * says; `state` is that of rb_protect. */
+NORETURN(void ab_server_end_child(int state));
 /* Calls fn and swallows what it raises. */
 void ab_server_quietly(VALUE (*fn)(VALUE), VALUE arg);
 /* Logs an exception of the app's with its request. Never raises. */

@@ -67,6 +67,15 @@ static void force(ab_runner *runner, ab_nsec now) {
   ab_server_quietly(interrupt_others, (VALUE)server);
 }
 
+void ab_shutdown_interrupt_threads(ab_server *server, ab_nsec now) {
+  ab_list_each (node, next, &server->exchanges) {
+    ab_exchange *exchange = AB_CONTAINER_OF(node, ab_exchange, link);
+    bool on_thread = exchange->runner->host->mode == AB_MODE_THREAD;
+    if (on_thread && !exchange->over) ab_cancel_note(exchange, AB_NEWS_SHUTDOWN);
+  }
+  ab_cancel_run(server, now);
+}
+
 /* One that is still there, and was not abandoned yet. */
 static ab_exchange *next_to_abandon(ab_server *server) {
   ab_list_each (node, next, &server->exchanges) {

@@ -1,5 +1,5 @@
 /* Engine#stats and #limits: figures for Ruby. docs/stats.md says what each means. */
-#include "rb/server/rb_server.h"
+#include "rb/server/rb_gang.h"
 
 #include <math.h>
 
@@ -71,6 +71,19 @@ static VALUE stall_stats(const ab_server *server) {
   return hash;
 }
 
+/* nil for a server without threads. */
+static VALUE thread_stats(const ab_server *server) {
+  if (!server->gang) return Qnil;
+  ab_gang_stats stats = ab_gang_get_stats(server->gang);
+  VALUE hash = rb_hash_new();
+  put_count(hash, "threads", stats.threads);
+  put_count(hash, "busy", stats.busy);
+  put_count(hash, "waiting", stats.waiting);
+  put_count(hash, "min", stats.min);
+  put_count(hash, "max", stats.max);
+  return hash;
+}
+
 static ab_histogram lag_of(const ab_server *server) {
   ab_histogram lag = server->lag;
   if (server->running && server->home.loop) ab_histogram_join(&lag, ab_loop_lag(server->home.loop));
@@ -105,6 +118,7 @@ static VALUE server_stats(VALUE self) {
   put(modes, "fiber", mode_stats(server, AB_MODE_FIBER));
   put(modes, "thread", mode_stats(server, AB_MODE_THREAD));
   put(result, "modes", modes);
+  put(result, "thread_pool", thread_stats(server));
   put(result, "stalls", stall_stats(server));
   put(result, "loop_lag", lag_stats(&lag));
   return result;

@@ -8,14 +8,12 @@ module Abaca
       module PumaSettings
         ONE_PROCESS = "one process only in this version"
         FIBERS = "requests run on fibers; max_fibers is their limit"
-        ALWAYS = "this is always so"
         NOT_YET = "this version does not have it"
 
         # name => why it has no effect
         WITHOUT_EFFECT = {
-          threads: FIBERS, max_io_threads: FIBERS, queue_requests: FIBERS,
+          max_io_threads: FIBERS, queue_requests: FIBERS,
           before_thread_start: FIBERS, on_thread_start: FIBERS, before_thread_exit: FIBERS, on_thread_exit: FIBERS,
-          fiber_per_request: ALWAYS, clean_thread_locals: ALWAYS,
           preload_app!: ONE_PROCESS, prune_bundler: ONE_PROCESS, extra_runtime_dependencies: ONE_PROCESS,
           fork_worker: ONE_PROCESS, wait_for_less_busy_worker: ONE_PROCESS, worker_timeout: ONE_PROCESS,
           worker_boot_timeout: ONE_PROCESS, worker_shutdown_timeout: ONE_PROCESS, worker_check_interval: ONE_PROCESS,

@@ -1,0 +1,63 @@
+/* The gang: Ruby threads that run requests on stacks of their own, for code that is not made for
+ * fibers. Where the server's loop leads, requests of thread routes are handed over to it with their
+ * env built (ab_gang_take). Without a loop (mode :thread) one thread of the gang at a time turns
+ * the engine and runs what it takes from it itself (rb_helm.c).
+ *
+ * Everything here needs the GVL unless it says otherwise.
+ */
+#ifndef AB_RB_GANG_H
+#define AB_RB_GANG_H
+
+#include "rb/server/rb_server.h"
+
+typedef struct ab_gang ab_gang;
+
+typedef struct ab_gang_stats {
+  uint32_t min, max;
+  uint32_t threads, busy, waiting; /* now: threads; those in the app; requests that wait for one */
+} ab_gang_stats;
+
+typedef struct ab_gang_options {
+  unsigned min, max; /* threads */
+  size_t most;       /* requests that may wait for one, where a loop leads */
+  bool clean;        /* what a request leaves on its thread is taken off */
+} ab_gang_options;
+
+/* Raises NoMemoryError. */
+ab_gang *ab_gang_init(ab_server *server, const ab_gang_options *options);
+/* NULL is allowed; no thread of it may be left. */
+void ab_gang_fini(ab_gang *gang);
+void ab_gang_mark(const ab_gang *gang);
+
+/* Starts the first threads. Raises ThreadError. */
+void ab_gang_begin(ab_gang *gang);
+/* Ends the threads: those that are idle at once, the others when their request is over. They get
+ * ForceShutdown first when not `in_order`, and are killed when that has not helped. */
+void ab_gang_end(ab_gang *gang, bool in_order);
+
+/* Hands the request in the runner's next_conn and next_request over to a thread. For want of
+ * memory, or with too many requests waiting, it is refused by a 503. Raises only what an interrupt
+ * raises.
+ */
+void ab_gang_take(ab_gang *gang, ab_runner *from);
+/* Refuses those that have waited for a thread for queue_timeout. Returns when the next one will
+ * have; 0: none waits. */
+ab_nsec ab_gang_turn_away(ab_gang *gang, ab_nsec now);
+/* Something has happened to a request that has no exchange yet: it waits no more. */
+void ab_gang_event(ab_gang *gang, ab_conn *conn, unsigned events);
+/* What a request has raised for the process (SystemExit, Interrupt, NoMemoryError), once; else
+ * Qnil.
+ */
+VALUE ab_gang_forwarded(ab_gang *gang);
+ab_gang_stats ab_gang_get_stats(ab_gang *gang);
+
+/* Runs `body` with `arg` on a thread of its own, which ends with the gang at the latest. Raises
+ * ThreadError. */
+void ab_gang_beside(ab_gang *gang, rb_block_call_func_t body, VALUE arg);
+
+/* rb_helm.c: serves on the gang alone, until the server is done. The calling thread keeps watch and
+ * runs no request. Raises what a request has raised for the process, and what a trap handler of
+ * this thread raises. */
+void ab_helm_run(ab_gang *gang);
+
+#endif

@@ -1,0 +1,98 @@
+/* The inside of a gang: what rb_gang.c, rb_helm.c and rb_thread_host.c share. */
+#ifndef AB_RB_GANG_PARTS_H
+#define AB_RB_GANG_PARTS_H
+
+#include <pthread.h>
+#include <ruby.h>
+#include <ruby/thread.h>
+#include <stdatomic.h>
+
+#include "rb/server/rb_gang.h"
+
+/* A request that waits for a thread, its env built. */
+typedef struct ab_job {
+  ab_list link; /* in gang->jobs, unless a hand has it */
+  ab_taken taken;
+  ab_nsec until; /* queue_timeout; 0: for ever */
+} ab_job;
+
+/* One thread's place; that of the helm's watch is the gang's own. */
+typedef struct ab_hand {
+  ab_runner runner;
+  ab_gang *gang;
+  ab_list link;      /* in gang->hands */
+  ab_list idle_link; /* in gang->idle, while it waits for work */
+  pthread_cond_t call;
+  ab_job *job;            /* given to it while it was idle */
+  ab_exchange *exchange;  /* of the request that it runs; NULL: it runs none */
+  _Atomic uint64_t epoch; /* odd while app code runs that the helm's lead was used for */
+  pthread_t native;       /* of that app code */
+  bool interrupted;       /* Ruby wants something of the thread */
+  bool late;              /* nothing has come for long */
+  bool begun;             /* it runs, and has a clean thread */
+  bool raised;            /* Thread#raise was used on it */
+} ab_hand;
+
+struct ab_gang {
+  ab_server *server;
+  ab_gang_options options;
+  VALUE forward;
+  VALUE threads;             /* Array of those that were started and may not have ended */
+  VALUE mode_key, mode_name; /* of the env */
+  ab_list hands;
+  ab_list jobs; /* oldest first */
+  size_t job_count;
+  ab_nsec due; /* when one of them will have waited for too long, or earlier; 0: none will */
+  unsigned live, started;
+  unsigned starting; /* of these, those that have not looked for work yet */
+  /* Guarded by the lock, which is never held over a call of Ruby's. */
+  pthread_mutex_t lock;
+  ab_list idle;    /* last in, first out: the warmest stack runs next */
+  ab_list retired; /* hands without a thread, for the next ones: others may still look at them */
+  _Atomic bool ending;
+  _Atomic bool told; /* the watch has to look at `forward` */
+  /* Of the helm. */
+  bool led;      /* a hand leads, not a loop */
+  ab_hand watch; /* of the thread that called run */
+  _Atomic(ab_hand *) lead;
+  _Atomic bool asleep; /* the watch does not look at the lead */
+  _Atomic bool paused; /* the listeners are, for want of threads */
+  bool batch;          /* the engine's turn has more for another step */
+  bool turned;         /* there was a turn since the end of the server was last looked at */
+};
+
+/* rb_gang.c */
+
+static inline void ab__gang_lock(ab_gang *gang) {
+  pthread_mutex_lock(&gang->lock);
+}
+
+static inline void ab__gang_unlock(ab_gang *gang) {
+  pthread_mutex_unlock(&gang->lock);
+}
+
+/* Starts a thread unless there are enough of them. Returns false when Ruby has none to give. */
+bool ab__gang_grow(ab_gang *gang);
+/* Runs a request on the calling thread, whose hand it is. Raises only what kills the thread. */
+void ab__gang_serve(ab_hand *hand, const ab_taken *taken);
+/* Who turns the engine shall do so now, if anything waits for that. */
+void ab__gang_wake_turn(ab_server *server);
+/* Waits for at most `time` without the GVL and the lock, which is held. Returns false when the time
+ * is over. */
+bool ab__gang_sleep(ab_gang *gang, pthread_cond_t *call, ab_nsec time);
+int ab__gang_init_cond(pthread_cond_t *call);
+/* Raises an exception in the thread that runs the request, where it waits. */
+void ab__gang_raise(ab_hand *hand, VALUE exception);
+
+/* rb_helm.c */
+
+/* The calling thread's hand looks for work, and does it. Returns false when the thread has to end.
+ */
+bool ab__helm_turn(ab_hand *hand);
+/* Gives the lead away, if the hand has it. Without the GVL too. */
+void ab__helm_leave(ab_hand *hand);
+/* App code begins and ends; the second returns whether the hand still leads. */
+void ab__helm_begin(ab_hand *hand);
+bool ab__helm_end(ab_hand *hand);
+
+#endif

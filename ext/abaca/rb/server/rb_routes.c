@@ -1,0 +1,47 @@
+/* Routes: see rb_routes.h. They are compared with a request's octets, before it has any Ruby
+ * object. */
+#include "rb/server/rb_routes.h"
+
+#include <string.h>
+
+#include "base/bits.h"
+#include "rb/server/rb_server.h"
+
+/* All patterns together, after what they are was checked: an exception would lose the memory. */
+static size_t length_of(VALUE list) {
+  size_t total = 0;
+  for (long i = 0; i < RARRAY_LEN(list); i++) {
+    VALUE entry = RARRAY_AREF(list, i);
+    Check_Type(entry, T_ARRAY);
+    Check_Type(rb_ary_entry(entry, 1), T_STRING);
+    total += (size_t)RSTRING_LEN(RARRAY_AREF(entry, 1));
+  }
+  return total;
+}
+
+void ab_routes_init(ab_routes *routes, VALUE list) {
+  *routes = (ab_routes){0};
+  if (NIL_P(list)) return;
+  Check_Type(list, T_ARRAY);
+  size_t count = (size_t)RARRAY_LEN(list), octets = length_of(list), size;
+  if (!ab_mul_size(count, sizeof(ab_path_rule), &size) || !ab_add_size(size, octets, &size)) {
+    rb_memerror();
+  }
+  if (count == 0) return;
+  routes->rules = ab_alloc(&ab_mem_libc, size);
+  if (!routes->rules) rb_memerror();
+  routes->count = count;
+  char *at = (char *)(routes->rules + count);
+  for (size_t i = 0; i < count; i++) {
+    VALUE entry = RARRAY_AREF(list, (long)i), pattern = RARRAY_AREF(entry, 1);
+    size_t len = (size_t)RSTRING_LEN(pattern);
+    memcpy(at, RSTRING_PTR(pattern), len);
+    bool thread = RTEST(RARRAY_AREF(entry, 0));
+    routes->rules[i] = (ab_path_rule){{at, len}, thread ? AB_MODE_THREAD : AB_MODE_FIBER};
+    at += len;
+  }
+}
+
+void ab_routes_fini(ab_routes *routes) {
+  ab_free(&ab_mem_libc, routes->rules);
+}

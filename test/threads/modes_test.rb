@@ -1,0 +1,139 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/server_case"
+
+# Requests on threads: which of them, by mode and route, and what they find there.
+class ThreadsModesTest < Minitest::Test
+  include ServerCase
+
+  TYPE = { "content-type" => "text/plain" }.freeze
+  TELL = ->(env) { [200, TYPE.dup, ["#{env['abaca.mode']} #{Thread.current.name}"]] }
+  ON_THREADS = { mode: :thread, threads: [0, 8], routes: [] }.freeze
+  # Every way to come to a thread.
+  WAYS = { "mode" => ON_THREADS, "route" => { mode: :fiber, threads: [0, 8], routes: [[:thread, "*"]] },
+           "guest" => { fiber_scheduler: "PlainScheduler", mode: :fiber, threads: [0, 8],
+                        routes: [[:thread, "*"]] } }.freeze
+
+  def get(path) = request("GET", path)
+
+  # How a request for `path` was run.
+  def mode_of(running, path) = ask(running, get(path)).body[/\A\w+/]
+
+  def test_the_app_is_told
+    WAYS.each do |name, way|
+      running = serve(TELL, **way)
+      assert_match(/\Athread abaca thread \d+\z/, ask(running).body, name)
+    end
+    assert_equal "fiber", mode_of(serve(TELL, mode: :fiber, routes: []), "/")
+  end
+
+  def test_routes_decide_and_the_first_that_matches_counts
+    routes = [[:fiber, "/reports/live"], [:thread, "/reports/*"], [:thread, "*.pdf"]]
+    running = serve(TELL, mode: :fiber, routes: routes)
+    expected = { "/" => "fiber", "/reports/live" => "fiber", "/reports" => "thread", "/reports/x/y?z" => "thread",
+                 "/%72eports/1" => "thread", "/a.pdf" => "thread", "/a.pdf/b" => "fiber" }
+    assert_equal(expected, expected.to_h { |path, _| [path, mode_of(running, path)] })
+    running = serve(TELL, mode: :thread, routes: [[:fiber, "/live/*"]])
+    assert_equal %w[fiber thread], [mode_of(running, "/live/1"), mode_of(running, "/")]
+  end
+
+  # A thread route's request comes after one for a fiber on the same connection, and the other way round.
+  def test_modes_change_on_one_connection
+    running = serve(TELL, mode: :fiber, routes: [[:thread, "/t*"]])
+    client = connect(running)
+    paths = %w[/t /f /t /t /f]
+    paths.each { |path| client.write(get(path)) }
+    assert_equal %w[thread fiber thread thread fiber], paths.map { client.read.body[/\A\w+/] }
+  end
+
+  def test_threads_are_few_and_are_used_again
+    WAYS.each do |name, way|
+      running = serve(TELL, **way)
+      client = connect(running)
+      names = Array.new(20) { client.call(GET).body }.uniq
+      assert_operator names.size, :<=, 3, name
+    end
+  end
+
+  def test_no_more_requests_at_once_than_threads
+    WAYS.each do |name, way|
+      busy = Queue.new
+      gate = Queue.new
+      running = serve(**way, threads: [1, 3]) do
+        busy << true
+        gate.pop
+        HELLO.call(nil)
+      end
+      clients = Array.new(8) { connect(running).write(GET) }
+      assert eventually { busy.size == 3 }, name
+      refute eventually(within: 0.1) { busy.size > 3 }, name
+      assert_equal [3, 3], running.server.stats.fetch(:thread_pool).values_at(:threads, :busy)
+      8.times { gate << true }
+      assert_equal [200] * 8, clients.map { |client| client.read.status }
+      running.stop
+    end
+  end
+
+  def test_the_least_threads_are_there_from_the_start
+    WAYS.each do |name, way|
+      running = serve(TELL, **way, threads: [2, 3])
+      assert eventually { running.server.stats.dig(:thread_pool, :threads) == 2 }, name
+      ask(running)
+      assert_equal 2, running.server.stats.dig(:thread_pool, :threads)
+    end
+  end
+
+  # Who waits and who computes holds up nobody, while there are threads.
+  def test_others_are_served_meanwhile
+    { "waits" => :pop.to_proc, "computes" => ->(gate) { nil while gate.empty? } }.each do |name, work|
+      WAYS.each do |way_name, way|
+        gate = Queue.new
+        running = serve(**way) do |env|
+          work.call(gate) if env["PATH_INFO"] == "/long"
+          HELLO.call(env)
+        end
+        long = connect(running).write(get("/long"))
+        5.times { assert_equal 200, ask(running).status, "#{name}, #{way_name}" }
+        gate << true
+        assert_equal 200, long.read.status
+        running.stop
+      end
+    end
+  end
+
+  def test_what_a_request_leaves_on_its_thread
+    app = lambda do |env|
+      seen = [Thread.current[:local], Thread.current.thread_variable_get(:variable)]
+      Thread.current[:local] = Thread.current.thread_variable_set(:variable, env["PATH_INFO"])
+      [200, TYPE.dup, [seen.inspect]]
+    end
+    WAYS.each do |name, way|
+      { true => "[nil, nil]", false => '["/1", "/1"]' }.each do |clean, expected|
+        running = serve(app, **way, clean_thread_locals: clean)
+        ask(running, get("/1"))
+        assert_equal expected, ask(running, get("/2")).body, "#{name}, #{clean}"
+        running.stop
+      end
+    end
+  end
+
+  # What the thread that calls run has is not the requests'.
+  def test_threads_begin_clean
+    WAYS.each do |name, way|
+      running = serve(**way) { [200, TYPE.dup, [[Thread.current[:mine], storage].inspect]] }
+      assert_equal "[nil, nil]", ask(running).body, name
+    end
+  end
+
+  def storage = Fiber.respond_to?(:[]) ? Fiber[:mine] : nil
+
+  def test_settings_that_mean_nothing
+    [{ mode: :process }, { threads: [3, 2] }, { threads: [0, 0] }, { threads: ["x", 1] }, { threads: [] },
+     { routes: [[:thread, "reports"]] }, { routes: [[:process, "/x"]] },
+     { mode: :thread, fiber_scheduler: "PlainScheduler" }].each do |options|
+      assert_raises(Abaca::ConfigError, options.inspect) { Abaca::Server.new(HELLO, options) }
+    end
+    assert_equal [3, 3], Abaca::Server.new(HELLO, mode: "thread", threads: 3).config[:threads]
+  end
+end
