@@ -7,9 +7,14 @@
 
 static void run_exchange(void *arg) {
   ab_runner *runner = arg;
-  ab_exchange exchange;
+  ab_exchange *exchange = ab_exchange_keep(runner->server);
   ab_taken taken = ab_server_taken(runner);
-  ab_server_serve(runner, &taken, &exchange);
+  taken.kept = true;
+  if (AB_LIKELY(exchange != NULL)) {
+    ab_server_serve(runner, &taken, exchange);
+  } else {
+    ab_server_refuse(runner, &taken);
+  }
 }
 
 static bool next_job(void *ctx, ab_job_fn *fn, void **arg) {

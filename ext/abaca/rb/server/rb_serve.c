@@ -213,6 +213,30 @@ void ab_server_keep(ab_runner *runner, ab_taken *taken) {
   ab_seat_has_read(&runner->seat);
 }
 
+/* So many are kept for the next requests; about as many as the pool keeps idle fibers. */
+#define SPARE_EXCHANGES 1024
+
+ab_exchange *ab_exchange_keep(ab_server *server) {
+  ab_list *node = ab_list_shift(&server->spare_kept);
+  if (AB_UNLIKELY(!node)) return ab_alloc(&ab_mem_libc, sizeof(ab_exchange));
+  server->spare_count--;
+  return AB_CONTAINER_OF(node, ab_exchange, kept_link);
+}
+
+/* It is over. */
+static void let_go(ab_exchange *exchange) {
+  ab_server *server = exchange->server;
+  ab_list_remove(&exchange->link);
+  if (!exchange->kept) return;
+  ab_list_remove(&exchange->kept_link);
+  if (server->spare_count == SPARE_EXCHANGES) {
+    ab_free(&ab_mem_libc, exchange);
+  } else {
+    ab_list_prepend(&server->spare_kept, &exchange->kept_link);
+    server->spare_count++;
+  }
+}
+
 void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exchange) {
   ab_server *server = runner->server;
   *exchange = (ab_exchange){
@@ -240,10 +264,12 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
       .cancelled = Qnil,
       .head_request = taken->head_request,
       .http_1_0 = taken->http_1_0,
+      .kept = taken->kept,
   };
   ab_list_init(&exchange->waits);
   ab_list_init(&exchange->cancel_link);
   ab_list_append(&server->exchanges, &exchange->link);
+  if (exchange->kept) ab_list_append(&server->kept, &exchange->kept_link);
   exchange->began = ab_conn_arrived(exchange->conn);
   ab_conn_set_app(exchange->conn, exchange);
   /* What has happened since it was taken, in a turn before this one. */
@@ -276,7 +302,6 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
   exchange->conn = NULL;
   if (server->access_log) ab_server_quietly(write_access, (VALUE)exchange);
   int state = finished(exchange, fatal);
-  ab_list_remove(&exchange->link);
   RB_GC_GUARD(exchange->env);
   RB_GC_GUARD(exchange->result);
   RB_GC_GUARD(exchange->body);
@@ -284,6 +309,7 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
   RB_GC_GUARD(exchange->rewindable);
   RB_GC_GUARD(exchange->ahead);
   RB_GC_GUARD(exchange->trailers);
+  let_go(exchange);
   if (state) rb_jump_tag(state);
 }
 

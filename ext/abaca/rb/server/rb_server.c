@@ -58,6 +58,15 @@ static void take_released(ab_server *server) {
 
 /* --- the object --- */
 
+/* As on a stack: every word that may be an object. */
+static void mark_kept(const ab_server *server) {
+  for (const ab_list *node = server->kept.next; node != &server->kept; node = node->next) {
+    const ab_exchange *exchange = AB_CONTAINER_OF(node, ab_exchange, kept_link);
+    const VALUE *words = (const VALUE *)(const void *)exchange;
+    rb_gc_mark_locations(words, words + sizeof(*exchange) / sizeof(VALUE));
+  }
+}
+
 static void server_mark(void *ptr) {
   ab_server *server = ptr;
   ab_env_mark(&server->env);
@@ -73,6 +82,7 @@ static void server_mark(void *ptr) {
   ab_crew_mark(&server->crew);
   rb_gc_mark(server->input_class);
   rb_gc_mark(server->rewindable_class);
+  mark_kept(server);
   ab_list_each (node, next, &server->borrowed) {
     rb_gc_mark(AB_CONTAINER_OF(node, ab_borrow, link)->object);
   }
@@ -101,6 +111,10 @@ static void server_free(void *ptr) {
   }
   ab_list_each (node, next, &server->borrowed) {
     ab_free(&ab_mem_libc, AB_CONTAINER_OF(node, ab_borrow, link));
+  }
+  /* Those of fibers that were given up stay: handles that the app has may point to them. */
+  for (ab_list *node; (node = ab_list_shift(&server->spare_kept));) {
+    ab_free(&ab_mem_libc, AB_CONTAINER_OF(node, ab_exchange, kept_link));
   }
   while (server->spare) {
     ab_borrow *next = server->spare->next;
@@ -132,6 +146,8 @@ static VALUE server_alloc(VALUE klass) {
   ab_list_init(&server->cancels);
   ab_list_init(&server->attended);
   ab_list_init(&server->exchanges);
+  ab_list_init(&server->kept);
+  ab_list_init(&server->spare_kept);
   server->app = server->log = server->home.thread = Qnil;
   server->home.server = server;
   ab_seat_init(&server->home.seat);

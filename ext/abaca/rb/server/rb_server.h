@@ -125,6 +125,8 @@ typedef struct ab_server {
   ab_nsec stage_end;        /* of the stage of the shutdown; 0: none */
   ab_nsec last_words;       /* when the app is done: for what is still being sent */
   ab_list exchanges;        /* every one there is, in the order of their beginning */
+  ab_list kept, spare_kept; /* those in memory of the server's, and what is free of it */
+  unsigned spare_count;     /* of spare_kept */
   ab_counts counts;
   ab_histogram lag;           /* of loops that run no longer, and as a guest */
   ab_list cancels, attended;  /* exchanges of which there is news, see rb_cancel.c */
@@ -151,9 +153,10 @@ typedef struct ab_taken {
   const ab_request *request; /* while the step lasts; NULL once the env is built */
   VALUE env;                 /* Qnil until then */
   bool head_request, http_1_0;
+  bool kept; /* its exchange is in memory of the server's */
 } ab_taken;
 
-/* A request in the application; lives on the stack of its fiber. */
+/* A request in the application; lives on the stack of its fiber, or in memory of the server's. */
 typedef struct ab_exchange {
   ab_list link; /* in server->exchanges */
   ab_server *server;
@@ -201,6 +204,8 @@ typedef struct ab_exchange {
   bool overrun;           /* the body was longer than its Content-Length */
   bool abandoned;         /* the shutdown waits for it no longer */
   bool over;              /* the app has been called and its response taken */
+  bool kept;              /* see ab_exchange_keep */
+  ab_list kept_link;      /* in server->kept, when it is */
   struct ab_borrow *file; /* opened for the response and not yet queued */
 } ab_exchange;
 
@@ -411,6 +416,9 @@ void ab_job_end(ab_server *server);
 ab_taken ab_server_taken(const ab_runner *runner);
 /* Builds the env of a request that has to outlive the step. Raises NoMemoryError. */
 void ab_server_keep(ab_runner *runner, ab_taken *taken);
+/* Memory of the server's for an exchange, which ab_server_serve gives back; NULL without memory. On
+ * the stack of its fiber it would be what makes that one page longer while the fiber waits. */
+ab_exchange *ab_exchange_keep(ab_server *server);
 /* Calls the app for the request, on a fiber of the request's own, and answers. `exchange` is the
  * caller's to look at meanwhile; it is filled in here. Raises only what concerns the process, or
  * kills. */
