@@ -116,6 +116,8 @@ module Soak
         watch
         @clients.stop
         check_ensure unless @death
+      rescue Interrupt
+        @death = "stopped by hand"
       ensure
         finish
       end
