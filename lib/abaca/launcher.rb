@@ -10,6 +10,12 @@ module Abaca
   # What the command does with a configuration: loads the app, listens, says so, serves, and ends in
   # order. It belongs on the main thread.
   class Launcher
+    # Seconds beyond its own deadlines that the server has to end: it gives fibers 5 to unwind, and a foreign scheduler
+    # 10 more.
+    PATIENCE = 8
+    GUEST_PATIENCE = 20
+    private_constant :PATIENCE, :GUEST_PATIENCE
+
     # @return [Config]
     attr_reader :config
     # @return [Server, nil] once the app is loaded
@@ -53,14 +59,14 @@ module Abaca
 
       @log&.info("- Gracefully stopping, waiting for requests to finish")
       timeout = @config[:shutdown_timeout]
-      @overdue.give(timeout && (@config[:shutdown_delay] + timeout)) if @server
+      wait_for_end(timeout && (@config[:shutdown_delay] + timeout))
       @server&.stop
     end
 
     # Stops at once. A trap handler may call it.
     def halt
       @log&.info("* Stopping immediately!")
-      @overdue.give(0) if @server
+      wait_for_end(0)
       @server&.halt
     end
 
@@ -174,6 +180,13 @@ module Abaca
       @overdue.cancel
       signals&.restore
       @pidfile&.remove
+    end
+
+    # @param seconds [Numeric, nil] that requests have
+    def wait_for_end(seconds)
+      return unless @server
+
+      @overdue.give(seconds && (seconds + (@server.native? ? PATIENCE : GUEST_PATIENCE)))
     end
 
     def report_overdue

@@ -5,8 +5,6 @@ module Abaca
     # Ends the process when its server does not end: a request that computes and never waits cannot be broken
     # off, and keeps the loop from doing what is due. Its methods may be called by trap handlers.
     class Overdue
-      # Seconds beyond the server's own deadline: it gives fibers 5 to unwind.
-      GRACE = 8
       STATUS = 1
 
       # @yield before the end, to say why
@@ -21,7 +19,7 @@ module Abaca
       def give(seconds)
         cancel
         @thread = seconds && Thread.new do
-          sleep(seconds + GRACE)
+          sleep(seconds)
           finish
         end
       end
