@@ -32,7 +32,7 @@ void ab_gang_mark(const ab_gang *gang);
 /* Starts the first threads. Raises ThreadError. */
 void ab_gang_begin(ab_gang *gang);
 /* Ends the threads: those that are idle at once, the others when their request is over. They get
- * ForceShutdown first when not `in_order`, and are killed when that has not helped. */
+ * Shutdown first when not `in_order`, and are killed when that has not helped. */
 void ab_gang_end(ab_gang *gang, bool in_order);
 
 /* Hands the request in the runner's next_conn and next_request over to a thread. For want of

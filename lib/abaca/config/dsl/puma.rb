@@ -26,7 +26,7 @@ module Abaca
           after_refork: ONE_PROCESS,
           before_restart: NOT_YET, on_restart: NOT_YET, restart_command: NOT_YET,
           activate_control_app: NOT_YET, state_path: NOT_YET, state_permission: NOT_YET, idle_timeout: NOT_YET,
-          drain_on_shutdown: ALWAYS, lowlevel_error_handler: NOT_YET, out_of_band: NOT_YET,
+          drain_on_shutdown: "this is always so", lowlevel_error_handler: NOT_YET, out_of_band: NOT_YET,
           bind_to_activated_sockets: NOT_YET, shutdown_debug: NOT_YET,
           raise_exception_on_sigterm: "a TERM that was obeyed ends with 0",
           supported_http_methods: "the app sees every method but CONNECT and TRACE",
