@@ -81,6 +81,16 @@ class OutboxMemoryTest < Minitest::Test
     assert_operator ObjectSpace.memsize_of(out), :<, 100_000
   end
 
+  # The list of what is pending and of who waits for it counts as well: 32 octets a slice, more a block.
+  def test_memory_of_lists_is_told
+    before = ObjectSpace.memsize_of(@out)
+    1000.times { @out.schedule(LONG) }
+    slices = ObjectSpace.memsize_of(@out)
+    assert_operator slices, :>=, before + 32_000
+    1000.times { @out.flush { nil } }
+    assert_operator ObjectSpace.memsize_of(@out), :>=, slices + 40_000
+  end
+
   # Abandoned outboxes with octets in them do not pile up.
   def test_outboxes_are_collected
     rss = -> { File.read("/proc/self/statm").split[1].to_i * 4096 }

@@ -395,6 +395,14 @@ int ab_outbox_move(ab_outbox *from, ab_outbox *to, ab_outbox_adopt adopt, void *
   return AB_OK;
 }
 
+size_t ab_outbox_list_memory(const ab_outbox *outbox) {
+  const ab__deque *slices = &outbox->slices, *marks = &outbox->marks;
+  size_t size = 0;
+  if (slices->items != outbox->own_slices) size += slices->capacity * sizeof(ab__slice);
+  if (marks->items != outbox->own_marks) size += marks->capacity * sizeof(ab__mark);
+  return size;
+}
+
 size_t ab_outbox_room(const ab_outbox *outbox) {
   return outbox->chunk ? outbox->room : outbox->pool->room;
 }

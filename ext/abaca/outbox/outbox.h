@@ -128,6 +128,10 @@ int ab_outbox_move(ab_outbox *from, ab_outbox *to, ab_outbox_adopt adopt, void *
  * order. Returns AB_OK, or AB_EINVAL (nothing changes) when n exceeds what is pending. */
 int ab_outbox_shift(ab_outbox *outbox, uint64_t n);
 
+/* Octets of memory that the lists of slices and flush marks take, where they have outgrown the
+ * outbox; the rest of its memory is in ab_outbox_pool_memory. */
+size_t ab_outbox_list_memory(const ab_outbox *outbox);
+
 /* Octets that can be copied before another chunk is taken. */
 size_t ab_outbox_room(const ab_outbox *outbox);
 

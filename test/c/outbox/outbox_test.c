@@ -763,6 +763,7 @@ static void a_queue_that_never_empties_stays_small(void) {
   }
   CHECK(f.mem.calls <= calls + 2); /* the list doubles at most once more */
   CHECK(f.outbox->slices.capacity <= 64);
+  CHECK_INT(f.outbox->slices.capacity * sizeof(ab__slice), ab_outbox_list_memory(f.outbox));
   CHECK(f.pool->chunks_out <= 3);
   fixture_fini(&f);
   CHECK_INT(10 + 100 + 10000, lender.released);

@@ -94,11 +94,20 @@ static void box_free(void *ptr) {
   xfree(box);
 }
 
+static size_t size_of_callbacks(const ab_list *list) {
+  size_t size = 0;
+  for (const ab_list *node = list->next; node != list; node = node->next)
+    size += sizeof(ab_box_callback);
+  return size;
+}
+
 static size_t box_size(const void *ptr) {
   const ab_box *box = ptr;
   size_t size = sizeof(*box);
   if (!box->queue) return size;
-  size += ab_outbox_pool_memory(box->pool);
+  size += ab_outbox_pool_memory(box->pool) + ab_outbox_list_memory(box->queue);
+  size += size_of_callbacks(&box->waiting) + size_of_callbacks(&box->due);
+  size += size_of_callbacks(&box->spare);
   ab_outbox_slice slice;
   for (uint32_t i = 0; ab_outbox_slice_at(box->queue, i, &slice); i++)
     if (slice.ptr && !slice.owner && slice.len > box->room) size += slice.len;
