@@ -8,6 +8,7 @@ module Abaca
       module PumaSettings
         ONE_PROCESS = "one process only in this version"
         FIBERS = "requests run on fibers; max_fibers is their limit"
+        ALWAYS = "this is always so"
         NOT_YET = "this version does not have it"
 
         # name => why it has no effect
