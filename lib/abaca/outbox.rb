@@ -99,8 +99,8 @@ module Abaca
     #   What is to be done next; the same again until #shift, unless more is queued.
     #   @param reuse [Array, nil] the Array of an earlier call. It is filled again, with its Strings, so that in
     #     the long run no object is made; what it held is lost
-    #   @return [Array] `[:writev, slices]`: Strings, all binary or ASCII, up to 64 and 1 MiB;
-    #     `[:file, io, offset, length]`; `[:yield]`: nothing is pending, or #yield_once was called;
+    #   @return [Array] `[:writev, slices]`: Strings, all binary or ASCII, up to 64 and 1 MiB, those that
+    #     were scheduled frozen; `[:file, io, offset, length]`; `[:yield]`: nothing is pending, or #yield_once was called;
     #     `[:close]`: nothing is pending, nor will be
 
     # @!method shift(count)

@@ -81,6 +81,20 @@ class OutboxMemoryTest < Minitest::Test
     assert_operator ObjectSpace.memsize_of(out), :<, 100_000
   end
 
+  # A String of an operation that shares a long one's octets is not copied to make room for a short one.
+  def test_a_shared_string_is_not_filled_again
+    long = ("é" * 500_000).freeze
+    @out.schedule(long)
+    operation = @out.operation
+    shared = operation.last.first
+    @out.shift(long.bytesize)
+    @out << "short"
+    assert_equal [:writev, ["short"]], @out.operation(operation)
+    assert_equal [long.b, true], [shared, shared.frozen?]
+    assert_operator ObjectSpace.memsize_of(operation.last.first), :<, 10_000
+    assert_predicate long, :valid_encoding?
+  end
+
   # The list of what is pending and of who waits for it counts as well: 32 octets a slice, more a block.
   def test_memory_of_lists_is_told
     before = ObjectSpace.memsize_of(@out)

@@ -73,9 +73,10 @@ static VALUE emptied(VALUE string) {
   return binary(string);
 }
 
-/* The slice as a String, which is `old` if that can be. */
+/* The slice as a String, which is `old` if that can be. A borrowed one is frozen: to empty it for
+ * the next copy would first give it all of its octets once more. */
 static VALUE refill(VALUE old, const ab_outbox_slice *slice, size_t len) {
-  if (slice->owner) return part_of_owner(slice, len);
+  if (slice->owner) return rb_obj_freeze(part_of_owner(slice, len));
   return rb_str_cat(emptied(old), slice->ptr, (long)len);
 }
 
