@@ -8,7 +8,8 @@ module Bench
       THINK = 20 # ms that a light client rests after each answer
       ALONE = 2.0 # seconds that one burner computes when nobody else is there
       PROMOTION = 25 # short burns before, from which a hybrid server learns of the route
-      Turn = Struct.new(:worst, :p99, :p50, :lights, :health_worst, :health_p99, :alone, :burning, :lost, keyword_init: true)
+      Turn = Struct.new(:worst, :p99, :p50, :lights, :health_worst, :health_p99, :alone, :burning, :lost,
+                        keyword_init: true)
 
       # @param burners [Integer] at once
       def initialize(burners: 1, **options)

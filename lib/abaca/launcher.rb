@@ -41,7 +41,7 @@ module Abaca
     def run
       prepare_process
       # The app comes first, so that one that does not load never holds the port.
-      app = @app || RailsBoot.with_mode(mode) { AppLoader.load(@config[:rackup]) }
+      app = @app || RailsBoot.with_mode(fibers? ? :fiber : :thread) { AppLoader.load(@config[:rackup]) }
       @server = Server.new(app, Config.new(@config.to_h.merge(log: @log)))
       listen
       warn_of_fibers
@@ -105,9 +105,12 @@ module Abaca
 
     def mode = @config[:mode]
 
+    # Whether any request can run beside others on its thread.
+    def fibers? = !Config::Modes.threads_lead?(@config)
+
     # Only what is loaded by now can be found.
     def warn_of_fibers
-      return if mode == :thread
+      return unless fibers?
 
       FiberSafety.new.findings.each { |finding| @log.warn("#{finding} (docs/fiber_safety.md)") }
     end

@@ -22,12 +22,13 @@ module Abaca
       @launcher = nil
     end
 
-    # The mode that the configuration file asks for: `rails server` loads the handler, then the app, and only
+    # What the configuration file lets requests run on: `rails server` loads the handler, then the app, and only
     # then calls `run`.
     #
-    # @return [Symbol, nil] nil when the file has a mistake, which `run` tells
+    # @return [Symbol, nil] :fiber, when any may run on one, or :thread; nil when the file has a mistake, which
+    #   `run` tells
     def self.mode
-      Config::Loader.new.load.to_h.fetch(:mode, :fiber)
+      Config::Modes.threads_lead?(Config::Loader.new.load) ? :thread : :fiber
     rescue ConfigError
       nil
     end

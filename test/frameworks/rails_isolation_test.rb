@@ -15,8 +15,8 @@ class RailsIsolationTest < Minitest::Test
 
   # Serves one request of the app; returns what it says its isolation level is, and all that the server printed
   # until its end.
-  def boot(**env)
-    words = Command.words(["-b", "tcp://127.0.0.1:0", "config.ru"])
+  def boot(*options, **env)
+    words = Command.words([*options, "-b", "tcp://127.0.0.1:0", "config.ru"])
     @server = Command::Running.new(words, dir: FOLDER, env: FrameworkCase.environment(FOLDER).merge(env))
     level = @server.get("/isolation").body
     @server.signal(:TERM)
@@ -35,6 +35,12 @@ class RailsIsolationTest < Minitest::Test
     assert_equal "thread", level
     assert_match SHARED, output
     assert_equal 1, output.scan("isolation level :thread").size, output
+  end
+
+  def test_on_threads_nothing_is_set_and_nothing_said
+    level, output = boot("--mode", "thread")
+    assert_equal "thread", level
+    refute_match(/ on fibers: /, output)
   end
 
   # A locale that crosses from request to request, with the gem's own way to keep it on this Ruby.

@@ -51,10 +51,12 @@ class SoakTest < Minitest::Test
   end
 
   def test_a_short_soak
-    output, status = soak
-    assert_predicate status, :success?, output
-    assert_match(/^fiber: flat$/, output)
-    assert_equal 6, output.scan(/^ +\d+ +\d+ +0 +\d+\.\d/).size, output
+    %w[fiber thread].each do |mode|
+      output, status = soak("--mode", mode)
+      assert_predicate status, :success?, output
+      assert_match(/^#{mode}: flat$/, output)
+      assert_equal 6, output.scan(/^ +\d+ +\d+ +0 +\d+\.\d/).size, output
+    end
   end
 
   def test_an_app_that_leaks_is_noticed
