@@ -100,8 +100,8 @@ module Abaca
     #   @param reuse [Array, nil] the Array of an earlier call. It is filled again, with its Strings, so that in
     #     the long run no object is made; what it held is lost
     #   @return [Array] `[:writev, slices]`: Strings, all binary or ASCII, up to 64 and 1 MiB, those that
-    #     were scheduled frozen; `[:file, io, offset, length]`; `[:yield]`: nothing is pending, or #yield_once was called;
-    #     `[:close]`: nothing is pending, nor will be
+    #     were scheduled frozen; `[:file, io, offset, length]`; `[:yield]`: nothing is pending, or
+    #     #yield_once was called; `[:close]`: nothing is pending, nor will be
 
     # @!method shift(count)
     #   Drops octets that have been written.
