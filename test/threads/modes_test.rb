@@ -102,6 +102,25 @@ class ThreadsModesTest < Minitest::Test
     end
   end
 
+  # Those that compute would keep Ruby's lock for 100 ms each: they are told to pass it on. So ten answers
+  # beside four of them take some ten rounds of a few milliseconds; ten rounds of 400 ms would be 4 s.
+  def test_the_lock_is_passed_on
+    stop = false
+    running = serve(**ON_THREADS) do |env|
+      nil until stop || env["PATH_INFO"] != "/long"
+      HELLO.call(env)
+    end
+    long = Array.new(4) { connect(running).write(get("/long")) }
+    assert eventually { running.server.stats.dig(:thread_pool, :busy) == 4 }
+    client = connect(running)
+    10.times { assert_equal 200, client.call(GET).status }
+    assert_operator running.server.stats.dig(:modes, :thread, :in_flight), :==, 4
+    stop = true
+    long.each { |waiting| assert_equal 200, waiting.read.status }
+  ensure
+    stop = true
+  end
+
   def test_what_a_request_leaves_on_its_thread
     app = lambda do |env|
       seen = [Thread.current[:local], Thread.current.thread_variable_get(:variable)]

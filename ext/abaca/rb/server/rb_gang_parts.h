@@ -73,6 +73,8 @@ static inline void ab__gang_unlock(ab_gang *gang) {
 
 /* Starts a thread unless there are enough of them. Returns false when Ruby has none to give. */
 bool ab__gang_grow(ab_gang *gang);
+/* The standby, if there is one, sees when the hand waits for the GVL. */
+void ab__gang_join(ab_hand *hand);
 /* Runs a request on the calling thread, whose hand it is. Raises only what kills the thread. */
 void ab__gang_serve(ab_hand *hand, const ab_taken *taken);
 /* Who turns the engine shall do so now, if anything waits for that. */

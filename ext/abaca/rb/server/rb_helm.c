@@ -162,6 +162,19 @@ static void look_out(ab_hand *hand) {
   }
 }
 
+/* From here on the hand waits for the GVL: the standby sees to it that it is not for long. */
+static void want_gvl(ab_hand *hand) {
+  ab_pulse *pulse = &hand->runner.seat.pulse;
+  atomic_store_explicit(&pulse->starved, true, memory_order_relaxed);
+  ab_pulse_leave(pulse);
+}
+
+static void have_gvl(ab_hand *hand) {
+  ab_pulse *pulse = &hand->runner.seat.pulse;
+  atomic_store_explicit(&pulse->starved, false, memory_order_relaxed);
+  ab_pulse_return(pulse);
+}
+
 /* --- a hand of the gang --- */
 
 static void interrupt_hand(void *arg) {
@@ -202,6 +215,7 @@ static void *await_lead(void *arg) {
     ab__gang_unlock(gang);
   }
   if (leads(hand)) look_out(hand);
+  want_gvl(hand);
   return NULL;
 }
 
@@ -248,6 +262,7 @@ static bool lead_on(ab_hand *hand) {
   ab_nsec now = ab_clock_monotonic();
   ab_shutdown_turn(&hand->runner, now);
   ab_server_tidy(&hand->runner, now);
+  ab_pulse_return(&hand->runner.seat.pulse); /* it may have called others */
   if (ab_shutdown_done(server)) end_run(gang);
   /* Once more with the GVL, which others may want for long: something has often come. */
   if (gang->ending || is_watch(hand)) return true;
@@ -264,6 +279,7 @@ bool ab__helm_turn(ab_hand *hand) {
   hand->interrupted = hand->late = false;
   ab_stack_wipe();
   rb_nogvl(await_lead, hand, interrupt_hand, hand, RB_NOGVL_INTR_FAIL);
+  have_gvl(hand);
   rb_thread_check_ints();
   return !hand->late || gang->live <= gang->options.min;
 }
@@ -312,6 +328,7 @@ static void *keep_watch(void *arg) {
   look_at_lead(gang);
   ab__gang_unlock(gang);
   if (leads(&gang->watch)) look_out(&gang->watch);
+  want_gvl(&gang->watch);
   return NULL;
 }
 
@@ -337,6 +354,7 @@ static VALUE watch_over(VALUE arg) {
     }
     gang->watch.interrupted = false;
     rb_nogvl(keep_watch, gang, interrupt_hand, &gang->watch, RB_NOGVL_INTR_FAIL);
+    have_gvl(&gang->watch);
     rb_thread_check_ints();
   }
   VALUE exception = ab_gang_forwarded(gang);
@@ -406,12 +424,14 @@ static VALUE end_helm(VALUE arg) {
   end_run(gang);
   rb_nogvl(recall, gang, NULL, NULL, 0);
   ab_gang_end(gang, r->in_order);
+  ab_lead_part(&gang->server->lead, &gang->watch.runner.seat);
   return Qnil;
 }
 
 void ab_helm_run(ab_gang *gang) {
   run r = {.gang = gang};
   gang->led = true;
+  ab__gang_join(&gang->watch);
   gang->watch.runner.thread = rb_thread_current();
   atomic_store(&gang->lead, &gang->watch);
 #ifdef HAVE_RB_INTERNAL_THREAD_ADD_EVENT_HOOK

@@ -700,13 +700,16 @@ static VALUE server_run(VALUE self, VALUE scheduler, VALUE pool) {
 }
 
 static VALUE run_threads(VALUE self) {
-  ab_helm_run(ab_server_of(self)->gang);
+  ab_server *server = ab_server_of(self);
+  ab_stalls_begin_on_threads(server);
+  ab_helm_run(server->gang);
   return Qnil;
 }
 
 static VALUE threads_ended(VALUE self) {
   ab_server *server = ab_server_of(self);
   ab_poller *poller = server->poller;
+  ab_stalls_end(server);
   end_run(server);
   ab_poller_fini(poller);
   return Qnil;

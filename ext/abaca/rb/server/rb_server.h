@@ -388,6 +388,9 @@ void ab_init_shutdown(VALUE cEngine);
 
 /* The settings of an engine about stalls. Raises ArgumentError. */
 void ab_stalls_init(ab_server *server, VALUE options);
+/* Has a standby see to it that threads of the gang get the GVL, where they lead themselves. Raises
+ * SystemCallError. */
+void ab_stalls_begin_on_threads(ab_server *server);
 /* Has a standby watch the loop of home, which is about to run. Raises SystemCallError. */
 void ab_stalls_begin(ab_server *server);
 /* Ends it, if it was begun. In a forked child too. */

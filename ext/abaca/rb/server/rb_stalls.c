@@ -133,19 +133,23 @@ void ab_stalls_log(ab_server *server) {
 
 /* --- the run --- */
 
-void ab_stalls_begin(ab_server *server) {
+void ab_stalls_begin_on_threads(ab_server *server) {
   ab_job_begin(server);
-  server->crew.threads = rb_ary_new();
-  server->crew.ending = server->crew.abandoned = false;
   server->standby =
       ab_standby_start(&server->lead, server->poller, &server->stalls.options, &calls, server);
   if (!server->standby) rb_sys_fail("cannot start the standby");
+}
+
+void ab_stalls_begin(ab_server *server) {
+  server->crew.threads = rb_ary_new();
+  server->crew.ending = server->crew.abandoned = false;
+  ab_stalls_begin_on_threads(server);
   ab_lead_join(&server->lead, &server->home.seat, ab_standby_bell(server->standby));
   ab_loop_set_pulse(server->home.loop, &server->home.seat.pulse);
 }
 
 void ab_stalls_end(ab_server *server) {
-  ab_loop_set_pulse(server->home.loop, NULL);
+  if (server->home.loop) ab_loop_set_pulse(server->home.loop, NULL);
   ab_job_end(server);
   ab_standby *standby = server->standby;
   server->standby = NULL;
