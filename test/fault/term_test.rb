@@ -12,11 +12,12 @@ class FaultTermTest < Minitest::Test
   # Counts its calls: with no errors of the engine's own these are the heads that were accepted.
   APP = <<~RUBY
     $calls = 0
+    LOCK = Mutex.new
     at_exit { File.write("calls", $calls) }
     run(lambda do |_env|
-      $calls += 1
-      sleep(0.001 * ($calls % 20))
-      body = $calls.even? ? ["x" * ($calls % 3_000)] : ["some", "more" * 100]
+      call = LOCK.synchronize { $calls += 1 }
+      sleep(0.001 * (call % 20))
+      body = call.even? ? ["x" * (call % 3_000)] : ["some", "more" * 100]
       [200, { "content-type" => "text/plain", "content-length" => body.sum(&:bytesize).to_s }, body]
     end)
   RUBY
@@ -31,6 +32,10 @@ class FaultTermTest < Minitest::Test
     [300, 700].each do |responses|
       assert_nothing_lost(responses, "require #{scheduler.dump}\n", "--fiber-scheduler", "PlainScheduler")
     end
+  end
+
+  def test_no_request_is_lost_on_threads
+    [300, 700].each { |responses| assert_nothing_lost(responses, "mode :thread\nthreads 0, 16\n") }
   end
 
   # While no fiber is free for most of them.

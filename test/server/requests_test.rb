@@ -49,7 +49,7 @@ class RequestsTest < Minitest::Test
     start(running, "/sleep?token=secret")
     sleep 0.1
     found = running.server.requests.first
-    assert_equal ["GET", "/sleep", "127.0.0.1", :app, :fiber, false],
+    assert_equal ["GET", "/sleep", "127.0.0.1", :app, ServerCase.threads? ? :thread : :fiber, false],
                  found.values_at(:method, :path, :peer, :phase, :mode, :cancelled)
     assert_operator found[:age], :>=, 0.1
     assert_operator found[:age], :<, 5
@@ -59,7 +59,7 @@ class RequestsTest < Minitest::Test
 
   def test_what_fibers_wait_for
     running = serve_deeds
-    skip "a foreign scheduler does not tell" unless running.server.native?
+    skip "only a scheduler of ours tells" unless tells?(running)
     start(running, "/sleep", "/queue", "/holder", "/mutex")
     found = running.server.requests.to_h { |request| [request[:path], request] }
     assert_equal(%i[sleep queue queue mutex], %w[/sleep /queue /holder /mutex].map { |path| found[path][:waiting_for] })
@@ -79,7 +79,7 @@ class RequestsTest < Minitest::Test
       env["PATH_INFO"] == "/io" ? TCPSocket.open("127.0.0.1", peer.addr[1], &:read) : sleep(30)
       HELLO.call(env)
     end
-    skip "a foreign scheduler does not tell" unless running.server.native?
+    skip "only a scheduler of ours tells" unless tells?(running)
     start(running, "/io", "/sleep")
     found = running.server.requests.to_h { |request| [request[:path], request.values_at(:waiting_for, :detail)] }
     assert_equal [:io, "127.0.0.1:#{peer.addr[1]}"], [found["/io"][0], found["/io"][1][/readable, (.+)/, 1]]
@@ -106,13 +106,13 @@ class RequestsTest < Minitest::Test
   end
 
   def test_requests_that_wait_to_be_taken
-    running = serve_deeds(max_fibers: 1)
+    running = serve_deeds(**ServerCase.at_once(1))
     start(running, "/queue")
     clients = %w[/a?b=secret /c].map { |path| connect(running).write(request("POST", path, body: "xx")) }
-    assert eventually { running.server.stats[:waiting] == 2 }
+    assert eventually { running.server.stats.values_at(:in_app, :waiting).sum == 3 }
     found = running.server.requests
     assert_equal [["/queue", :app], ["/a", :queued], ["/c", :queued]], found.map { |row| row.values_at(:path, :phase) }
-    assert_equal ["POST", "127.0.0.1", nil], found.last.values_at(:method, :peer, :mode)
+    assert_equal ["POST", "127.0.0.1"], found.last.values_at(:method, :peer)
     assert_match(%r{^request +\d+\.\d{3} s  queued   POST /a from 127\.0\.0\.1$}, running.server.dump)
     3.times { GATE << true }
     clients.each { |client| assert_equal 200, client.read.status }
@@ -132,7 +132,7 @@ class RequestsTest < Minitest::Test
       Fiber.schedule { GATE.pop }
       HELLO.call(env)
     end
-    skip "a foreign scheduler does not tell" unless running.server.native?
+    skip "only a scheduler of ours tells" unless tells?(running)
     ask(running)
     text = running.server.dump
     GATE << true
@@ -210,6 +210,8 @@ class RequestsTest < Minitest::Test
   end
 
   private
+
+  def tells?(running) = running.server.native? && !ServerCase.threads?
 
   def serve_deeds(**options)
     serve(**options) do |env|

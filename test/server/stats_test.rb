@@ -21,7 +21,7 @@ class StatsTest < Minitest::Test
     ask(running)
     running.stop
     assert_equal 1, running.server.stats.fetch(:requests)
-    assert_operator running.server.stats.dig(:loop_lag, :count), :>, 0
+    assert_operator running.server.stats.dig(:loop_lag, :count), :>, 0 unless ServerCase.threads?
   end
 
   def test_requests_in_flight_by_mode
@@ -31,7 +31,7 @@ class StatsTest < Minitest::Test
       HELLO.call(nil)
     end
     clients = Array.new(3) { connect(running).write(GET) }
-    assert eventually { in_flight(running) == [3, 0] }
+    assert eventually { in_flight(running) == (ServerCase.threads? ? [0, 3] : [3, 0]) }
     3.times { gate << true }
     clients.each(&:read)
     assert eventually { in_flight(running) == [0, 0] }
@@ -40,12 +40,13 @@ class StatsTest < Minitest::Test
   def test_a_cancelled_request_is_counted_once
     running = serve(request_timeout: 1) { |env| env["PATH_INFO"] == "/" ? sleep : HELLO.call(env) }
     ask(running, request("GET", "/quick"))
-    assert_equal 0, running.server.stats.dig(:modes, :fiber, :cancelled)
+    assert_equal 0, running.server.stats[:modes].sum { |_, counts| counts[:cancelled] }
     assert_equal 504, ask(running).status
-    assert_equal 1, running.server.stats.dig(:modes, :fiber, :cancelled)
+    assert_equal 1, running.server.stats[:modes].sum { |_, counts| counts[:cancelled] }
   end
 
   def test_the_lag_of_a_busy_loop_is_seen
+    skip "there is no loop of ours to watch" unless ServerCase::MODE.empty?
     running = serve(BURN)
     ask(running, request("GET", "/?0.3"))
     lag = nil
@@ -68,7 +69,7 @@ class StatsTest < Minitest::Test
     running = serve
     ask(running)
     stats = running.server.stats
-    assert_equal(running.server.native? ? 1 : nil, stats[:fiber_pool]&.fetch(:created))
+    assert_equal 1, stats.dig(:fiber_pool, :created) if running.server.native? && !ServerCase.threads?
     assert_operator stats.dig(:gc, :count), :>, 0
     assert_operator stats.dig(:gc, :paced_slots), :>=, 0
   end

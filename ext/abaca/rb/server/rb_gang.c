@@ -608,3 +608,10 @@ ab_gang_stats ab_gang_get_stats(ab_gang *gang) {
   }
   return stats;
 }
+
+void ab_gang_each_job(const ab_gang *gang, void (*fn)(const ab_taken *taken, void *ctx),
+                      void *ctx) {
+  for (const ab_list *node = gang->jobs.next; node != &gang->jobs; node = node->next) {
+    fn(&AB_CONTAINER_OF(node, ab_job, link)->taken, ctx);
+  }
+}

@@ -50,6 +50,9 @@ void ab_gang_event(ab_gang *gang, ab_conn *conn, unsigned events);
  */
 VALUE ab_gang_forwarded(ab_gang *gang);
 ab_gang_stats ab_gang_get_stats(ab_gang *gang);
+/* Calls fn for each request that waits for a thread, the oldest first; fn must not run Ruby code.
+ */
+void ab_gang_each_job(const ab_gang *gang, void (*fn)(const ab_taken *taken, void *ctx), void *ctx);
 
 /* Runs `body` with `arg` on a thread of its own, which ends with the gang at the latest. Raises
  * ThreadError. */

@@ -1,9 +1,9 @@
 /* Engine#requests: what every request in flight is at, found out when somebody asks.
  * lib/abaca/requests.rb joins it with what the fibers wait for. Nothing here runs code of the app,
  * so that the lists stay as they are, and a trap handler may call it. */
-#include "rb/server/rb_server.h"
-
 #include <string.h>
+
+#include "rb/server/rb_gang.h"
 
 /* Requests that wait to be taken and are described; of more only the number is told. */
 #define MAX_WAITING 256
@@ -43,20 +43,35 @@ static VALUE text_of(VALUE env, const char *key) {
   return RB_TYPE_P(value, T_STRING) ? rb_str_dup(value) : rb_str_new(NULL, 0);
 }
 
+static void put_line(VALUE hash, VALUE env) {
+  put(hash, "method", text_of(env, "REQUEST_METHOD"));
+  put(hash, "path", rb_str_concat(text_of(env, "SCRIPT_NAME"), text_of(env, "PATH_INFO")));
+}
+
 static VALUE describe(const ab_exchange *exchange) {
   const ab_runner *runner = exchange->runner;
-  VALUE hash = rb_hash_new(), env = exchange->env;
+  VALUE hash = rb_hash_new();
   put(hash, "phase", symbol(phase_of(exchange)));
   put(hash, "mode", symbol(runner->host->mode == AB_MODE_THREAD ? "thread" : "fiber"));
   put(hash, "age", age_since(exchange->began));
-  put(hash, "method", text_of(env, "REQUEST_METHOD"));
-  put(hash, "path", rb_str_concat(text_of(env, "SCRIPT_NAME"), text_of(env, "PATH_INFO")));
+  put_line(hash, exchange->env);
   put(hash, "peer", exchange->conn ? peer_text(ab_conn_peer(exchange->conn)) : Qnil);
   put(hash, "cancelled", NIL_P(exchange->cancelled) ? Qfalse : Qtrue);
   put(hash, "fiber", exchange->fiber);
   put(hash, "thread", runner->thread);
   put(hash, "scheduler", runner->loop ? ab_loop_scheduler(runner->loop) : Qnil);
   return hash;
+}
+
+/* A request that waits for a thread. */
+static void add_job(const ab_taken *taken, void *ctx) {
+  VALUE hash = rb_hash_new();
+  put(hash, "phase", symbol("queued"));
+  put(hash, "mode", symbol("thread"));
+  put(hash, "age", age_since(ab_conn_arrived(taken->conn)));
+  put_line(hash, taken->env);
+  put(hash, "peer", peer_text(ab_conn_peer(taken->conn)));
+  rb_ary_push(*(VALUE *)ctx, hash);
 }
 
 static VALUE describe_waiting(const ab_waiting *waiting) {
@@ -95,6 +110,7 @@ static VALUE server_requests(VALUE self) {
        node = node->next) {
     rb_ary_push(result, describe(AB_CONTAINER_OF(node, ab_exchange, link)));
   }
+  if (server->gang) ab_gang_each_job(server->gang, add_job, &result);
   if (server->running) add_waiting(server, result);
   return result;
 }
