@@ -13,10 +13,11 @@ void ab_engine_set_queue(ab_engine *engine, uint32_t capacity, uint32_t max_queu
 }
 
 /* Requests that may wait. Who turns the engine may be another than who takes requests, who is held
- * up by something else: what it will take when it is back does not wait for want of room. */
+ * up by something else, or is a thread that has not come yet: what will be taken then does not wait
+ * for want of room. */
 static uint64_t queue_limit(const ab_engine *engine) {
   uint32_t in_app = engine->stats.in_app;
-  bool room = !engine->paused && in_app < engine->capacity;
+  bool room = in_app < engine->capacity;
   return (uint64_t)engine->max_queue + (room ? engine->capacity - in_app : 0);
 }
 

@@ -179,9 +179,8 @@ bool ab_engine_next_notice(ab_engine *engine, ab_notice *notice);
  * afterwards are accepted, and their requests wait in ours. */
 void ab_engine_pause(ab_engine *engine, bool paused);
 /* The application takes `capacity` requests at once, and at most `max_queue` more may wait when a
- * step ends, also of one that nobody took from: the newest beyond that are answered 503. While
- * accepting is paused the application takes none. Without this there is no limit. To be called
- * before attach. */
+ * step ends, also of one that nobody took from: the newest beyond that are answered 503. Without
+ * this there is no limit. To be called before attach. */
 void ab_engine_set_queue(ab_engine *engine, uint32_t capacity, uint32_t max_queue);
 
 /* Retires, accepts no more and closes idle connections; requests in flight are answered, with
