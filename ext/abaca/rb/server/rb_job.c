@@ -11,20 +11,26 @@
 
 #include "rb/server/rb_server.h"
 
-/* Whoever passes the GVL on stays out until it was taken, but not for longer than this. */
-#define NAPS     10
+/* Whoever passes the GVL on stays out until it has come to one of ours, but not for longer than
+ * this.
+ */
+#define NAPS     30
 #define NAP_NSEC 100000
 
 static VALUE running_servers(void) {
   return rb_attr_get(rb_path2class("Abaca::Engine"), rb_intern("running"));
 }
 
-/* To give the GVL up is not enough: its owner is quicker to take it again than who waits for it. */
+/* To give the GVL up is not enough: its owner is quicker to take it again than who waits for it.
+ * And when it goes to another that only computes, that one has to pass it on in turn. */
 static void *nap(void *arg) {
   ab_server *server = arg;
-  int naps = 0;
-  do nanosleep(&(struct timespec){.tv_nsec = NAP_NSEC}, NULL);
-  while (++naps < NAPS && ab_lead_starves(&server->lead));
+  for (int i = 0; i < NAPS; i++) {
+    nanosleep(&(struct timespec){.tv_nsec = NAP_NSEC}, NULL);
+    if (!ab_lead_starves(&server->lead) && !atomic_load(&server->crew.made)) break;
+    atomic_store(&server->stalls.nudge, true);
+    ab_job_trigger(server);
+  }
   return NULL;
 }
 

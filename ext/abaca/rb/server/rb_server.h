@@ -82,10 +82,11 @@ typedef struct ab_runner {
 /* What is done about fibers that keep their loop, and about threads that keep the GVL. */
 typedef struct ab_stalls {
   ab_standby_options options;
-  _Atomic bool nudge; /* whoever has the GVL shall pass it on */
-  VALUE records;      /* Array of what is to be logged */
-  VALUE reporter;     /* ... by being called, or nil */
-  unsigned job;       /* of Ruby's postponed jobs, where they have numbers */
+  _Atomic bool nudge;  /* whoever has the GVL shall pass it on, until it has come to one of ours */
+  _Atomic bool rotate; /* ... to the next one, whoever that is */
+  VALUE records;       /* Array of what is to be logged */
+  VALUE reporter;      /* ... by being called, or nil */
+  unsigned job;        /* of Ruby's postponed jobs, where they have numbers */
 } ab_stalls;
 
 /* The spare loops, see rb_spare.h. */

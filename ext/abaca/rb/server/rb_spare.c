@@ -233,7 +233,7 @@ static VALUE server_run_spare(VALUE self, VALUE scheduler, VALUE pool) {
 /* A thread that is being made has this long to come. */
 #define MAKING_TIME AB_NSEC_PER_SEC
 
-bool ab_crew_call(ab_server *server) {
+enum ab_call ab_crew_call(ab_server *server) {
   ab_crew *crew = &server->crew;
   ab_spare *idle = NULL;
   unsigned count = 0;
@@ -252,14 +252,15 @@ bool ab_crew_call(ab_server *server) {
     ab_poller_wakeup(ab_loop_poller(idle->runner.loop));
   }
   pthread_mutex_unlock(&server->lead.lock);
-  if (called || idle || count >= crew->most) return false;
+  if (called || idle) return AB_CALL_HEARD;
+  if (count >= crew->most) return AB_CALL_IN_VAIN;
   ab_nsec now = ab_clock_monotonic(), made = atomic_load(&crew->made);
   bool making = made && now - made < MAKING_TIME;
   if (!making) {
     atomic_store(&crew->made, now);
     atomic_store(&crew->wanted, true);
   }
-  return true;
+  return AB_CALL_MAKING;
 }
 
 bool ab_crew_is_making(const ab_server *server) {

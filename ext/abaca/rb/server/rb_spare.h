@@ -11,9 +11,14 @@ void ab_crew_mark(const ab_crew *crew);
 /* Frees the spares. Their fibers may be gone, but not run any more. */
 void ab_crew_fini(ab_crew *crew);
 
-/* Has a spare claim the lead. Returns true when somebody with the GVL has to help: to call
- * ab_crew_make, or to let the new thread run. The standby's. */
-bool ab_crew_call(ab_server *server);
+/* What comes of a call for a spare. */
+enum ab_call {
+  AB_CALL_HEARD,  /* one is on its way */
+  AB_CALL_MAKING, /* who has the GVL has to call ab_crew_make, or to let the new thread run */
+  AB_CALL_IN_VAIN /* all are kept: it is up to those that run now */
+};
+/* Has a spare claim the lead. The standby's. */
+enum ab_call ab_crew_call(ab_server *server);
 /* True when a spare is on its way, and does not run on this thread. */
 bool ab_crew_is_making(const ab_server *server);
 /* Makes the thread of a spare if one is wanted. Never raises, and runs no Ruby code here. */

@@ -42,8 +42,12 @@ void ab_stalls_init(ab_server *server, VALUE options) {
 
 static void call(void *ctx, unsigned stalled) {
   ab_server *server = ctx;
-  if (stalled == 0 || server->crew.most == 0 || !ab_crew_call(server)) return;
-  atomic_store(&server->stalls.nudge, true);
+  if (stalled == 0 || server->crew.most == 0) return;
+  enum ab_call heard = ab_crew_call(server);
+  if (heard == AB_CALL_HEARD) return;
+  /* Of those that are kept some may only wait for the GVL, in the middle of a short request: Ruby
+   * would give each of the others 100 ms before. */
+  atomic_store(heard == AB_CALL_MAKING ? &server->stalls.nudge : &server->stalls.rotate, true);
   ab_job_trigger(server);
 }
 
@@ -113,6 +117,7 @@ static void tell(ab_runner *runner) {
 bool ab_stalls_attend(ab_server *server) {
   ab_crew_make(server);
   ab_crew_each(server, tell);
+  if (atomic_exchange(&server->stalls.rotate, false)) return true;
   if (!atomic_exchange(&server->stalls.nudge, false)) return false;
   return ab_lead_starves(&server->lead) || ab_crew_is_making(server);
 }
