@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "rb/pool/rb_scrub.h"
+#include "rb/pool/rb_stack.h"
 
 /* Idle fibers beyond these end. */
 #define MAX_IDLE 256
@@ -144,6 +145,7 @@ static bool await_job(worker *w) {
   int state = 0;
   if (guest->ending || guest->idle_count >= MAX_IDLE) return false;
   lie_down(w);
+  ab_stack_wipe(); /* what is kept for an idle fiber is kept for long */
   w->blocked = true;
   while (w->blocked && state == 0) rb_protect(block, (VALUE)w, &state);
   w->blocked = false;
