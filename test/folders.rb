@@ -4,10 +4,12 @@ require "etc"
 require "open3"
 require "rbconfig"
 
-# Runs test files in a process for each folder, as many at once as there are processors: tests of a
-# server mostly wait. What a folder has to say comes in one piece when it is done, and the sum of all
-# comes last. SHARDS=1 runs one after another.
+# Runs test files in a process for each folder, or part of a large one, two at once for each
+# processor: tests of a server mostly wait. What one has to say comes in one piece when it is done, and
+# the sum of all comes last. SHARDS=1 runs one after another.
 class Folders
+  # Files of a folder that one process runs.
+  PART = 6
   # Those that take longest go first, so that none of them is left alone in the end.
   LONGEST = %w[fault http1 scheduler rack pool frameworks cli].freeze
   COUNTS = /^(\d+) runs, (\d+) assertions, (\d+) failures, (\d+) errors, (\d+) skips$/
@@ -17,7 +19,7 @@ class Folders
   # @param arguments [Array<String>] for Minitest
   # @param environment [Hash]
   def initialize(files, options: [], arguments: [], environment: {})
-    @folders = files.group_by { |file| File.basename(File.dirname(file)) }
+    @folders = parts(files)
     @command = [environment, RbConfig.ruby, "-w", *options, "-Itest", "-e",
                 "ARGV.shift(Integer(ARGV.shift)).each { |file| require File.expand_path(file) }"]
     @arguments = arguments
@@ -28,7 +30,7 @@ class Folders
   # @return [Boolean] whether all have passed
   def run
     queue = Queue.new
-    @folders.keys.sort_by { |name| [LONGEST.index(name) || LONGEST.size, name] }.each { |name| queue << name }
+    @folders.keys.sort_by { |name| [LONGEST.index(name[/\w+/]) || LONGEST.size, name] }.each { |name| queue << name }
     queue.close
     printing = Mutex.new
     Array.new(at_once) do
@@ -44,7 +46,15 @@ class Folders
 
   private
 
-  def at_once = [Integer(ENV.fetch("SHARDS", Etc.nprocessors)), @folders.size].min.clamp(1, 8)
+  # By name; the parts of a folder have numbers.
+  def parts(files)
+    files.group_by { |file| File.basename(File.dirname(file)) }.each_with_object({}) do |(folder, all), parts|
+      slices = all.each_slice(PART).to_a
+      slices.each.with_index(1) { |slice, i| parts[slices.one? ? folder : "#{folder} (#{i})"] = slice }
+    end
+  end
+
+  def at_once = [Integer(ENV.fetch("SHARDS", 2 * Etc.nprocessors)), @folders.size].min.clamp(1, 8)
 
   def take(files)
     Open3.capture2e(*@command, files.size.to_s, *files, *@arguments, stdin_data: "")
