@@ -265,7 +265,7 @@ enum ab_call ab_crew_call(ab_server *server) {
 
 bool ab_crew_is_making(const ab_server *server) {
   const ab_crew *crew = &server->crew;
-  if (AB_LIKELY(!atomic_load(&crew->made))) return false;
+  if (AB_LIKELY(!atomic_load(&crew->made)) || crew->ending) return false;
   VALUE thread = rb_thread_current();
   for (long i = 0; i < RARRAY_LEN(crew->threads); i++) {
     if (RARRAY_AREF(crew->threads, i) != thread) continue;
