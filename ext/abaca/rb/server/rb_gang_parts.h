@@ -31,6 +31,7 @@ typedef struct ab_hand {
   bool late;              /* nothing has come for long */
   bool begun;             /* it runs, and has a clean thread */
   bool raised;            /* Thread#raise was used on it */
+  ab_nsec left;           /* when it gave the lead away for this request; 0: it did not */
 } ab_hand;
 
 struct ab_gang {
@@ -58,6 +59,7 @@ struct ab_gang {
   _Atomic bool asleep; /* the watch does not look at the lead */
   _Atomic bool paused; /* the listeners are, for want of threads */
   bool batch;          /* the engine's turn has more for another step */
+  unsigned slow;       /* by how many the long ones of the last requests outnumber the quick ones */
   bool turned;         /* there was a turn since the end of the server was last looked at */
 };
 

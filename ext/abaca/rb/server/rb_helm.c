@@ -20,6 +20,10 @@
 
 /* So long a request may keep the lead. */
 #define PATIENCE (200000)
+/* Where Ruby does not say that a thread blocks, a request that waits has the lead for PATIENCE at
+ * least, and nobody is served meanwhile. So when so many more requests were long than quick of
+ * late, the lead is given away before the next one runs. */
+#define MOSTLY 8
 /* After so many looks at a lead that runs no app code the watch sleeps until it runs some. */
 #define IDLE_LOOKS 4
 /* A thread beyond the least number ends after this time without the lead. */
@@ -45,7 +49,8 @@ static void pass_lead(ab_gang *gang) {
 
 void ab__helm_leave(ab_hand *hand) {
   ab_gang *gang = hand->gang;
-  if (!gang->led || !leads(hand)) return;
+  if (!gang->led) return;
+  /* Without the lock the lead might be on its way back from a watch that was too late. */
   ab__gang_lock(gang);
   if (leads(hand)) pass_lead(gang);
   ab__gang_unlock(gang);
@@ -61,9 +66,29 @@ static void take_lead_from(ab_gang *gang, ab_hand *hand) {
   }
 }
 
+/* Does Ruby say when a thread gives up the GVL? */
+#ifdef HAVE_RB_INTERNAL_THREAD_ADD_EVENT_HOOK
+#define IS_TOLD true
+#else
+#define IS_TOLD false
+#endif
+
+static void note_length(ab_gang *gang, bool quick) {
+  if (quick) {
+    if (gang->slow > 0) gang->slow--;
+  } else if (gang->slow < 2 * MOSTLY) {
+    gang->slow++;
+  }
+}
+
 void ab__helm_begin(ab_hand *hand) {
   ab_gang *gang = hand->gang;
   hand->native = pthread_self();
+  hand->left = 0;
+  if (!IS_TOLD && gang->slow >= MOSTLY) {
+    hand->left = ab_clock_monotonic();
+    ab__helm_leave(hand);
+  }
   atomic_fetch_add(&hand->epoch, 1);
   if (AB_LIKELY(!atomic_load(&gang->asleep))) return;
   ab__gang_lock(gang);
@@ -75,10 +100,13 @@ void ab__helm_begin(ab_hand *hand) {
 bool ab__helm_end(ab_hand *hand) {
   ab_gang *gang = hand->gang;
   atomic_fetch_add(&hand->epoch, 1);
-  if (AB_LIKELY(leads(hand))) return true;
-  ab__gang_lock(gang);
   bool still = leads(hand);
-  ab__gang_unlock(gang);
+  if (AB_UNLIKELY(!still)) {
+    ab__gang_lock(gang);
+    still = leads(hand);
+    ab__gang_unlock(gang);
+  }
+  note_length(gang, hand->left ? ab_clock_monotonic() - hand->left < PATIENCE : still);
   return still;
 }
 
@@ -107,7 +135,7 @@ static bool end_step(ab_gang *gang) {
 /* All threads are busy, and there will not be more of them. Who becomes idle finds that we know. */
 static bool is_full(ab_gang *gang) {
   ab__gang_lock(gang);
-  bool full = ab_list_empty(&gang->idle) && gang->live >= gang->options.max;
+  bool full = ab_list_empty(&gang->idle) && gang->live >= gang->options.max && gang->starting == 0;
   gang->paused = full;
   ab__gang_unlock(gang);
   return full;
