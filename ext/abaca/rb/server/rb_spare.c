@@ -245,7 +245,9 @@ enum ab_call ab_crew_call(ab_server *server) {
     ab_spare *spare = spare_of(seat);
     count++;
     if (atomic_load(&spare->called)) called = true;
-    if (!(atomic_load(&seat->pulse.beat) & 1)) idle = spare;
+    /* One that only waits for the GVL is there as soon as a new one would be. */
+    bool kept = atomic_load(&seat->pulse.beat) & 1 && !atomic_load(&seat->pulse.starved);
+    if (!kept) idle = spare;
   }
   if (!called && idle) {
     atomic_store(&idle->called, true);
