@@ -45,8 +45,9 @@ class OverloadAdmissionTest < Minitest::Test
     clients = known_clients(running, 40)
     clients.each { |client| client.write(request("GET", "/second")) }
     assert settled?(running, 40), running.server.stats.inspect
-    assert_equal 15, rejected(running)[:queue_full]
+    # Who is too many is told when the step ends, in which it came.
     assert(eventually { running.server.stats.values_at(:in_app, :waiting) == [10, 15] })
+    assert_equal 15, rejected(running)[:queue_full]
     refused = clients.reject { |client| client.silent?(0) }
     assert_equal 15, refused.size
     refused.each { |client| assert_refusal client }
