@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What requests cost and bear on fibers, on threads and hybrid: hogs, crowds, leaving clients, TERM. See README.md.
+# What requests cost and bear on fibers and on threads: hogs, crowds, leaving clients, TERM. See README.md.
 # Usage: ruby bench/modes.rb --help
 
 require "optparse"

@@ -50,7 +50,6 @@ module Bench
         limits = { max_fibers: 100, max_queue: 100 }
         [["abaca", { settings: limits }, "abaca fiber"],
          ["abaca", { settings: limits.merge(mode: :thread, threads: [0, 100]) }, "abaca thread 100"],
-         ["abaca", { settings: limits.merge(mode: :hybrid, threads: [0, 100]) }, "abaca hybrid 100"],
          ["puma", { threads: 64 }], ["falcon", {}], ["itsi", { threads: 64 }]]
       end
 

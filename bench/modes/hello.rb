@@ -34,8 +34,8 @@ module Bench
       end
 
       # The server on threads, with a fixed number of them.
-      def abaca_threads(number, mode: :thread)
-        ["abaca", { settings: { mode: mode, threads: [number, number] } }, "abaca #{mode} #{number}"]
+      def abaca_threads(number)
+        ["abaca", { settings: { mode: :thread, threads: [number, number] } }, "abaca thread #{number}"]
       end
     end
 
@@ -59,7 +59,7 @@ module Bench
       def headers = @closing ? ["Connection: close"] : []
 
       def settings
-        [["abaca", {}, "abaca fiber"], *THREADS.map { |number| abaca_threads(number) }, abaca_threads(5, mode: :hybrid),
+        [["abaca", {}, "abaca fiber"], *THREADS.map { |number| abaca_threads(number) },
          *THREADS.map { |number| ["puma", { threads: number }] }, ["falcon", {}], ["iodine", {}], ["itsi", {}],
          ["itsi", { fibers: true }]]
       end

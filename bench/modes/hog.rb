@@ -7,7 +7,6 @@ module Bench
       LIGHTS = 50
       THINK = 20 # ms that a light client rests after each answer
       ALONE = 2.0 # seconds that one burner computes when nobody else is there
-      PROMOTION = 25 # short burns before, from which a hybrid server learns of the route
       Turn = Struct.new(:worst, :p99, :p50, :lights, :health_worst, :health_p99, :alone, :burning, :lost,
                         keyword_init: true)
 
@@ -27,7 +26,6 @@ module Bench
         [
           abaca("fiber"),
           abaca("thread #{threads}", mode: :thread, threads: [0, threads]),
-          abaca("hybrid #{threads}", mode: :hybrid, threads: [0, threads]),
           abaca("fiber, quantum 20, no spare", quantum: 20, spare_loops: 0),
           ["puma", { threads: 5 }], ["puma", { threads: 64 }], ["falcon", {}], ["iodine", { threads: 4 }],
           ["itsi", { threads: 64 }], ["itsi", { fibers: true }]
@@ -64,7 +62,6 @@ module Bench
 
       # A burner is alone before and after: machines are not equally fast at all times.
       def measure(entry)
-        learn(entry) if entry.label.include?("hybrid")
         alone = [steady(entry, burners: 1)]
         found = steady(entry, burners: @burners, connections: LIGHTS, health: HEALTH)
         alone = [*alone, steady(entry, burners: 1)].map { |figures| figures.fetch(:burning) }
@@ -79,10 +76,6 @@ module Bench
 
       # One that got no answer while they burnt has waited all the time.
       def worst(found, kind) = found[kind].zero? ? found[:burning] : found[:"#{kind}_worst"]
-
-      def learn(entry)
-        PROMOTION.times { Probe.get(port: entry.port, path: "/burn/#{(count * 0.08 / seconds).round}", seconds: 10) }
-      end
 
       def steady(entry, burners:, connections: 0, health: "")
         limit = 10 + (seconds * burners * 4)

@@ -16,7 +16,6 @@ module Bench
 
       def settings
         [abaca("fiber"), abaca("thread #{THREADS}", mode: :thread, threads: [0, THREADS]),
-         abaca("hybrid #{THREADS}", mode: :hybrid, threads: [0, THREADS]),
          ["puma", { threads: THREADS }], ["falcon", {}], ["iodine", { threads: THREADS }],
          ["itsi", { threads: THREADS }], ["itsi", { fibers: true }]]
       end

@@ -18,7 +18,6 @@ module Bench
       def settings
         [["abaca", {}, "abaca fiber"],
          ["abaca", { settings: { mode: :thread, threads: [0, 16] } }, "abaca thread 16"],
-         ["abaca", { settings: { mode: :hybrid, threads: [0, 16] } }, "abaca hybrid 16"],
          ["puma", { threads: 16 }], ["falcon", {}], ["iodine", { threads: 16 }], ["itsi", { threads: 16 }]]
       end
 

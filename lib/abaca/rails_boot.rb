@@ -9,7 +9,7 @@ module Abaca
     class << self
       # Runs a block that loads an app, a Rails app perhaps.
       #
-      # @param mode [Symbol] how requests will be run: :fiber, :thread or :hybrid
+      # @param mode [Symbol] how requests will be run: :fiber or :thread
       # @return [Object] what the block returns
       def with_mode(mode, &)
         @mode = mode

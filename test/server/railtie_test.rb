@@ -60,9 +60,9 @@ class RailtieTest < Minitest::Test
   end
 
   def test_the_level_follows_the_mode
-    assert_equal "fiber fiber nil", run_code(<<~RUBY)
+    assert_equal "fiber nil", run_code(<<~RUBY)
       rails
-      levels = %i[fiber hybrid thread].map { |mode| Abaca::RailsBoot.with_mode(mode) { level } }
+      levels = %i[fiber thread].map { |mode| Abaca::RailsBoot.with_mode(mode) { level } }
       print levels.map { |found| found || "nil" }.join(" ")
     RUBY
   end
@@ -70,7 +70,7 @@ class RailtieTest < Minitest::Test
   def test_what_the_app_says_counts
     assert_equal "thread fiber nil", run_code(<<~RUBY)
       rails
-      found = Abaca::RailsBoot.with_mode(:fiber) { [level(own: :thread), level(mode: "hybrid"), level(mode: :thread)] }
+      found = Abaca::RailsBoot.with_mode(:fiber) { [level(own: :thread), level(mode: "fiber"), level(mode: :thread)] }
       print found.map { |level| level || "nil" }.join(" ")
     RUBY
   end
