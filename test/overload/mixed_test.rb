@@ -54,7 +54,8 @@ class OverloadMixedTest < Minitest::Test
   {
     "by_default" => "",
     "with_one_spare_loop" => "spare_loops 1\nstall_after 5\n",
-    "without_spare_loops" => "spare_loops 0\nstall_after 5\n"
+    "without_spare_loops" => "spare_loops 0\nstall_after 5\n",
+    "with_a_quantum" => "quantum 5\nstall_after 5\nspare_loops 2\n"
   }.each do |name, config|
     define_method("test_everything_at_once_#{name}") do
       command = run_abaca(RACKUP, config: "stall_report 0\n#{config}")

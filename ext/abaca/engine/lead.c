@@ -38,7 +38,7 @@ void ab_lead_part(ab_lead *lead, ab_seat *seat) {
 static bool take(ab_lead *lead, ab_seat *seat, bool from_anybody) {
   pthread_mutex_lock(&lead->lock);
   ab_seat *holder = atomic_load(&lead->holder);
-  bool free = !holder || (from_anybody && !atomic_load(&holder->reading));
+  bool free = !holder || (from_anybody && !atomic_load(&holder->pulse.reading));
   if (free && holder != seat) {
     atomic_store(&lead->holder, seat);
     ab_engine_end_step(lead->engine);
@@ -71,7 +71,7 @@ bool ab__lead_seize(ab_lead *lead, ab_seat *seat) {
   if (!atomic_compare_exchange_strong(&lead->holder, &expected, NULL)) return false;
   bool away = atomic_load(&seat->pulse.beat) & 1;
   /* A request is read from before the thread left; so a beat that was seen shows that as well. */
-  if (away && !atomic_load(&seat->reading)) {
+  if (away && !atomic_load(&seat->pulse.reading)) {
     ab_engine_end_step(lead->engine);
     return true;
   }

@@ -20,8 +20,7 @@
 
 /* The seat of a thread that may lead. */
 typedef struct ab_seat {
-  ab_pulse pulse;
-  _Atomic bool reading; /* of a request that is in the memory of the engine's step */
+  ab_pulse pulse; /* which reads while a request is in the memory of the engine's step */
 
   /* The rest is guarded by the lead's lock; what the standby knows of the thread: */
   ab_list link;  /* in lead->seats */
@@ -76,12 +75,12 @@ bool ab_lead_starves(ab_lead *lead);
 /* The seat's thread leaves with a request that is still where the engine has it. */
 static inline void ab_seat_read(ab_seat *seat) {
   /* Seen by whoever sees the beat. */
-  atomic_store_explicit(&seat->reading, true, memory_order_relaxed);
+  atomic_store_explicit(&seat->pulse.reading, true, memory_order_relaxed);
   ab_pulse_leave(&seat->pulse);
 }
 /* It needs the engine's memory no more. Idempotent. */
 static inline void ab_seat_has_read(ab_seat *seat) {
-  atomic_store_explicit(&seat->reading, false, memory_order_release);
+  atomic_store_explicit(&seat->pulse.reading, false, memory_order_release);
 }
 
 /* Takes the lead from the seat's thread, for the standby, if that is away. The lead's lock is held.

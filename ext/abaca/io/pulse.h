@@ -26,6 +26,7 @@ void ab_bell_hush(ab_bell *bell);
 typedef struct ab_pulse {
   _Atomic uint64_t beat; /* odd while it is away; a new number for each time */
   _Atomic bool starved;  /* it is away because it waits for the interpreter's lock */
+  _Atomic bool reading;  /* it has taken something that is not its own yet: no time for others */
   ab_bell *bell;         /* of whoever watches it; NULL: nobody does */
 } ab_pulse;
 

@@ -184,6 +184,8 @@ static void preempt(void *unused) {
     return;
   VALUE fiber = rb_fiber_current();
   if (!loop->running || fiber == loop->root || ab__loop_waiter(loop, fiber)) return;
+  /* Ruby calls this at the end of the switch that starts a request's fiber, too. */
+  if (loop->pulse && atomic_load(&loop->pulse->reading)) return;
   if (is_unsafe_here(loop) || in_region(loop, fiber)) return;
   while (!take_turns(loop)) continue;
 }
