@@ -1,28 +1,20 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/object_counts"
 require "abaca/outbox"
 require "objspace"
 require "socket"
 
 # No garbage in the long run; and the collector, with or without compaction, never takes what is pending.
 class OutboxMemoryTest < Minitest::Test
+  include ObjectCounts
+
   SHORT = ("s" * 64).freeze
   LONG = ("l" * 16_384).freeze
 
   def setup
     @out = Abaca::Outbox.new
-  end
-
-  # The objects that a turn of the block makes once it is warm.
-  def objects(count = 300, &block)
-    count.times(&block)
-    GC.disable
-    before = GC.stat(:total_allocated_objects)
-    count.times(&block)
-    (GC.stat(:total_allocated_objects) - before).fdiv(count)
-  ensure
-    GC.enable
   end
 
   # Octets that Ruby was told of as newly allocated, with the collector off.

@@ -3,21 +3,12 @@
 require "test_helper"
 require "support/scheduler_case"
 require "support/server_case"
+require "support/object_counts"
 require "abaca/fiber_pool"
 require "socket"
 
-# Counts the objects that an operation makes once it is warm.
-module ObjectCounts
-  def objects(count = 300, &block)
-    count.times(&block)
-    GC.disable
-    before = GC.stat(:total_allocated_objects)
-    count.times(&block)
-    (GC.stat(:total_allocated_objects) - before).fdiv(count)
-  ensure
-    GC.enable
-  end
-
+# The ways to wait, each as often as it is to be counted.
+module FreeWaits
   # Runs the block for each way to wait that makes no object: [name, how often, the work].
   def each_free_wait(scheduler, &block)
     sleeps(scheduler, &block)
@@ -80,6 +71,7 @@ end
 class SchedulerAllocationTest < Minitest::Test
   include SchedulerCase
   include ObjectCounts
+  include FreeWaits
 
   def assert_free_waits(scheduler)
     each_free_wait(scheduler) { |name, count, work| assert_in_delta 0, objects(count, &work), 0.05, name }
@@ -184,6 +176,7 @@ end
 class ServerAllocationTest < Minitest::Test
   include ServerCase
   include ObjectCounts
+  include FreeWaits
 
   def test_waits_of_a_request
     made = Queue.new
