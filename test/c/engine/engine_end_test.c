@@ -214,11 +214,7 @@ static void reset_in_each_state(void) {
 
 static void gone_while_the_application_works(void) {
   fixture fx;
-  fixture_init(&fx);
-  fx.hold = true;
-  int client = client_open(&fx);
-  client_send(client, GET("/a") GET("/b"));
-  fixture_run(&fx);
+  int client = fixture_init_held(&fx, GET("/a") GET("/b"));
   ab_conn *conn = fx.held[0];
   close(client);
   fixture_run(&fx);
@@ -247,11 +243,7 @@ static void gone_while_the_application_works(void) {
 /* Whatever the application waits for, it is told; its own state stays readable. */
 static void gone_while_the_application_waits(void) {
   fixture fx;
-  fixture_init(&fx);
-  fx.hold = true;
-  int client = client_open(&fx);
-  client_send(client, EXPECT("/a", 5));
-  fixture_run(&fx);
+  int client = fixture_init_held(&fx, EXPECT("/a", 5));
   ssize_t result;
   read_what_is_there(&fx, fx.held[0], &result);
   CHECK_INT(AB_AGAIN, result);
@@ -271,11 +263,7 @@ static void gone_while_the_application_waits(void) {
 
 static void finish_before_gone_is_taken(void) {
   fixture fx;
-  fixture_init(&fx);
-  fx.hold = true;
-  int client = client_open(&fx);
-  client_send(client, GET("/a"));
-  fixture_run(&fx);
+  int client = fixture_init_held(&fx, GET("/a"));
   ab_engine_abort(fx.engine);
   answer_held(&fx, 0, "x");
   fixture_run(&fx);
@@ -288,11 +276,7 @@ static void finish_before_gone_is_taken(void) {
 
 static void gone_while_closing(void) {
   fixture fx;
-  fixture_init(&fx);
-  fx.hold = true;
-  int client = client_open(&fx);
-  client_send(client, GET("/a"));
-  fixture_run(&fx);
+  int client = fixture_init_held(&fx, GET("/a"));
   answer_big(&fx, 0, false);
   fixture_run(&fx);
   CHECK_INT(1, stats_of(&fx).connections);
@@ -471,11 +455,7 @@ static void body_too_slow(void) {
 
 static void expected_body_stops(void) {
   fixture fx;
-  fixture_init(&fx);
-  fx.hold = true;
-  int client = client_open(&fx);
-  client_send(client, EXPECT("/a", 5));
-  fixture_run(&fx);
+  int client = fixture_init_held(&fx, EXPECT("/a", 5));
   fixture_pass(&fx, 100); /* before the application asks, nothing is late */
   CHECK_INT(0, fx.events);
   ssize_t result;
@@ -800,11 +780,8 @@ static void refuse_answers_whoever_has_asked(void) {
 /* A body that nobody wants any more does not keep the connection. */
 static void refuse_ends_skipping(void) {
   fixture fx;
-  fixture_init(&fx);
-  fx.hold = true;
-  int client = client_open(&fx);
-  client_send(client, "POST /a HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9\r\n\r\nabc");
-  fixture_run(&fx);
+  int client =
+      fixture_init_held(&fx, "POST /a HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9\r\n\r\nabc");
   answer_held(&fx, 0, "x");
   fixture_run(&fx);
   bool end;
@@ -822,11 +799,7 @@ static void refuse_ends_skipping(void) {
 
 static void drain_sends_what_is_pending(void) {
   fixture fx;
-  fixture_init(&fx);
-  fx.hold = true;
-  int client = client_open(&fx);
-  client_send(client, GET("/a"));
-  fixture_run(&fx);
+  int client = fixture_init_held(&fx, GET("/a"));
   answer_big(&fx, 0, true);
   fixture_run(&fx);
   ab_engine_drain(fx.engine, fx.now);

@@ -63,11 +63,7 @@ static void peer_asks_to_close(void) {
 
 static void application_closes(void) {
   fixture fx;
-  fixture_init(&fx);
-  fx.hold = true;
-  int client = client_open(&fx);
-  client_send(client, GET("/a"));
-  fixture_run(&fx);
+  int client = fixture_init_held(&fx, GET("/a"));
   ab_engine_lock(fx.engine);
   CHECK(ab_conn_keep_alive(fx.held[0]));
   ab_conn_close_after(fx.held[0]);
@@ -84,11 +80,7 @@ static void application_closes(void) {
 
 static void broken_off_response_closes(void) {
   fixture fx;
-  fixture_init(&fx);
-  fx.hold = true;
-  int client = client_open(&fx);
-  client_send(client, GET("/a") GET("/b"));
-  fixture_run(&fx);
+  int client = fixture_init_held(&fx, GET("/a") GET("/b"));
   ab_engine_lock(fx.engine);
   CHECK(ab_conn_keep_alive(fx.held[0]));
   CHECK_INT(AB_OK, ab_conn_write(fx.held[0], "HTTP/1.1 200 OK\r\n", 17));
@@ -452,11 +444,7 @@ static void expected_body_is_malformed(void) {
 
 static void expected_body_breaks_off(void) {
   fixture fx;
-  fixture_init(&fx);
-  fx.hold = true;
-  int client = client_open(&fx);
-  client_send(client, EXPECT("/a", 5));
-  fixture_run(&fx);
+  int client = fixture_init_held(&fx, EXPECT("/a", 5));
   ssize_t result;
   read_what_is_there(&fx, fx.held[0], &result);
   client_send(client, "he");
@@ -485,11 +473,7 @@ static const char *plenty(size_t len) {
 
 static void back_pressure(void) {
   fixture fx;
-  fixture_init(&fx);
-  fx.hold = true;
-  int client = client_open(&fx);
-  client_send(client, GET("/a"));
-  fixture_run(&fx);
+  int client = fixture_init_held(&fx, GET("/a"));
   ab_conn *conn = fx.held[0];
   size_t len = 2 << 20;
   ab_engine_lock(fx.engine);
@@ -544,11 +528,7 @@ static size_t send_octets(fixture *fx, ab_conn *conn, size_t len) {
 /* Behind what is pending; when that has not all left, not at all. */
 static void octets_that_are_sent_and_not_kept(void) {
   fixture fx;
-  fixture_init(&fx);
-  fx.hold = true;
-  int client = client_open(&fx);
-  client_send(client, GET("/a"));
-  fixture_run(&fx);
+  int client = fixture_init_held(&fx, GET("/a"));
   ab_conn *conn = fx.held[0];
   ab_engine_lock(fx.engine);
   CHECK_INT(AB_OK, ab_conn_write(conn, "before ", 7));
@@ -580,11 +560,7 @@ static void octets_that_are_sent_and_not_kept(void) {
 
 static void octets_for_a_peer_that_has_gone(void) {
   fixture fx;
-  fixture_init(&fx);
-  fx.hold = true;
-  int client = client_open(&fx);
-  client_send(client, GET("/a"));
-  fixture_run(&fx);
+  int client = fixture_init_held(&fx, GET("/a"));
   ab_conn *conn = fx.held[0];
   close(client);
   CHECK_INT(0, send_octets(&fx, conn, 2));
@@ -664,11 +640,7 @@ static void large_answers_arrive_whole(void) {
 
 static void file_that_shrank_breaks_off(void) {
   fixture fx;
-  fixture_init(&fx);
-  fx.hold = true;
-  int client = client_open(&fx);
-  client_send(client, GET("/a"));
-  fixture_run(&fx);
+  int client = fixture_init_held(&fx, GET("/a"));
   int fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   CHECK_INT(5, write(fd, "hello", 5));
   ab_engine_lock(fx.engine);

@@ -316,6 +316,16 @@ static AB_UNUSED void client_send(int fd, const char *text) {
   client_send_octets(fd, text, strlen(text));
 }
 
+/* A new fixture that holds requests, and the client of the first one. */
+static AB_UNUSED int fixture_init_held(fixture *self, const char *request) {
+  fixture_init(self);
+  self->hold = true;
+  int client = client_open(self);
+  client_send(client, request);
+  fixture_run(self);
+  return client;
+}
+
 /* Sends all of it, with turns of the engine whenever the socket is full. */
 static AB_UNUSED bool client_push(fixture *self, int fd, const char *octets, size_t len) {
   for (unsigned i = 0; i < 10000 && len > 0; i++) {
