@@ -45,7 +45,9 @@ typedef struct ab_interest {
   uint32_t want, got;
 } ab_interest;
 
-/* A kind of our own: a fiber that was preempted; it takes no exception before it waits again. */
+/* Kinds of our own: a fiber that is ready without having parked, whose waiter is from malloc; */
+#define AB_WAIT_STRAY 0xff
+/* and a fiber that was preempted; it takes no exception before it waits again. */
 #define AB_WAIT_PREEMPTED 0xfe
 
 #define AB_UNSAFE_METHODS 12
@@ -58,6 +60,8 @@ typedef struct ab_interest {
 /* What native threads do for fibers; each has a pool of its own, so that none can fill another's.
  */
 enum ab_pool_kind { AB_POOL_NAMES, AB_POOL_CHILDREN, AB_POOL_FILES, AB_POOLS };
+
+enum ab_blocked { AB_RUNNING, AB_BLOCKED, AB_WOKEN };
 
 typedef struct ab_fd_table {
   ab_fd_state **chunks; /* of AB_FD_CHUNK states; addresses never change */
@@ -126,6 +130,42 @@ void ab__loop_close(ab_loop *loop);
 /* Raises unless the loop is open, of this process, and (from the first use on) of this thread. */
 void ab__loop_check(ab_loop *loop);
 
+/* A fiber runs, or code of somebody else's on the root fiber. */
+static inline void ab__loop_away(ab_loop *loop) {
+  if (loop->pulse) ab_pulse_leave(loop->pulse);
+  if (AB_UNLIKELY(loop->watchdog != NULL)) ab_watchdog_begin(loop->watchdog);
+}
+/* The loop runs again. */
+static inline void ab__loop_back(ab_loop *loop) {
+  if (loop->pulse) ab_pulse_return(loop->pulse);
+  if (AB_UNLIKELY(loop->watchdog != NULL)) ab_watchdog_end(loop->watchdog);
+}
+
+/* rb_loop.c. Runs what is ready and waits for more; returns false when nothing is left to wait for.
+ */
+bool ab__loop_turn(ab_loop *loop);
+/* For rb_ensure around turns: the loop does not run any more. */
+VALUE ab__loop_stopped(VALUE loop);
+
+/* rb_dispatch.c. Runs the fibers that are ready. */
+void ab__loop_run_ready(ab_loop *loop);
+/* Makes those ready whose time is over, and does what is due. */
+void ab__loop_run_timers(ab_loop *loop);
+/* Raises what a fiber's end has forwarded. */
+void ab__loop_raise_forwarded(ab_loop *loop);
+
+/* rb_park.c. Takes the waiter off its list. */
+void ab__loop_forget(ab_loop *loop, ab_waiter *waiter);
+/* The same for one of kind AB_WAIT_STRAY, which is freed. */
+void ab__loop_drop_stray(ab_loop *loop, ab_waiter *waiter);
+/* Queues a parked waiter's fiber, and wakes a loop that waits. */
+void ab__loop_make_ready(ab_loop *loop, ab_waiter *waiter, enum ab_wake wake);
+/* False when it is time to look at timers and descriptors. */
+bool ab__loop_may_run_more(ab_loop *loop);
+/* Who is the root for a while ends some day; parked fibers must not go to it then. */
+void ab__loop_restore_root(ab_loop *loop, VALUE root);
+/* FiberError, which Ruby does not export. */
+VALUE ab__fiber_error(void);
 /* The current or a future wait of `fiber`, or NULL. */
 ab_waiter *ab__loop_waiter(ab_loop *loop, VALUE fiber);
 /* Makes the wait that keeps `fiber`, or a fiber that it resumed, raise `exception`. Returns false

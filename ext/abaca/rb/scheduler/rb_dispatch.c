@@ -1,0 +1,190 @@
+/* Running fibers from the root fiber: those that are ready, those whose time is over; and what
+ * becomes of an exception that a fiber ends with.
+ */
+#include "rb/scheduler/rb_scheduler.h"
+
+/* So many fibers may hand over to each other before the loop looks at timers and descriptors. */
+#define CHAIN_LENGTH 32
+
+/* An exception that cannot be delivered now is tried again after this time. */
+#define RETRY_INTERVAL AB_NSEC_PER_MS
+
+VALUE ab__fiber_new(rb_block_call_func_t body, VALUE data) {
+#ifdef HAVE_RB_FIBER_NEW_STORAGE
+  return rb_fiber_new_storage(body, data, Qnil);
+#else
+  /* rb_fiber_new makes a blocking fiber on Ruby 3.1. */
+  return rb_block_call(rb_path2class("Fiber"), rb_intern("new"), 0, NULL, body, data);
+#endif
+}
+
+static VALUE switch_to(VALUE fiber) {
+  return rb_fiber_transfer(fiber, 0, NULL);
+}
+
+/* The method refuses a fiber that has resumed another one or has yielded; on Ruby 3.1 the function
+ * does not. */
+static VALUE switch_to_stray(VALUE fiber) {
+  return rb_funcall(fiber, rb_intern("transfer"), 0);
+}
+
+void ab__loop_raise_forwarded(ab_loop *loop) {
+  VALUE exception = loop->forward;
+  loop->forward = Qnil;
+  rb_exc_raise(exception);
+}
+
+/* Thread#kill arrived in a fiber that could not unwind; this one can. */
+static void go_on_with_kill(ab_loop *loop) {
+  int state = loop->fatal;
+  loop->fatal = 0;
+  rb_jump_tag(state);
+}
+
+/* Ruby says no to a fiber that has resumed another one or has yielded: it is not stranded, its
+ * partner will switch to it. And to a new one when there is no stack. */
+static bool was_refused(ab_loop *loop, VALUE fiber) {
+  return NIL_P(loop->parker) && rb_obj_is_kind_of(rb_errinfo(), ab__fiber_error()) &&
+         RTEST(rb_fiber_alive_p(fiber));
+}
+
+/* Runs the fiber from the root fiber. `carrier` is whom its waits are accounted to. */
+static bool dispatch(ab_loop *loop, VALUE fiber, VALUE carrier, VALUE (*switcher)(VALUE)) {
+  int state;
+  loop->parker = Qnil;
+  loop->current = fiber;
+  loop->carrier = carrier;
+  loop->dirty = true;
+  ab__loop_away(loop);
+  rb_protect(switcher, fiber, &state);
+  ab__loop_back(loop);
+  /* Fibers may have handed over to others meanwhile. */
+  VALUE last = loop->current;
+  loop->carrier = loop->current = Qnil;
+  if (AB_UNLIKELY(state && last == fiber && was_refused(loop, fiber))) {
+    rb_set_errinfo(Qnil);
+    return false;
+  }
+  /* Control came back without the fiber having given it: a sibling that it raised in or switched to
+   * did. Nobody else would switch to it again. */
+  if (AB_UNLIKELY(last != loop->parker)) ab_loop_ready(loop, last);
+  RB_GC_GUARD(last);
+  if (AB_UNLIKELY(state)) rb_jump_tag(state);
+  if (AB_UNLIKELY(loop->fatal != 0)) go_on_with_kill(loop);
+  if (AB_UNLIKELY(!NIL_P(loop->forward))) ab__loop_raise_forwarded(loop);
+  return true;
+}
+
+bool ab__loop_enter(ab_loop *loop, VALUE fiber) {
+  volatile VALUE root = loop->root;
+  if (!loop->running) loop->root = rb_fiber_current();
+  bool entered = dispatch(loop, fiber, fiber, switch_to);
+  if (!loop->running) ab__loop_restore_root(loop, root);
+  return entered;
+}
+
+static void run_stray(ab_loop *loop, ab_waiter *stray) {
+  VALUE fiber = stray->fiber;
+  ab__loop_drop_stray(loop, stray);
+  if (RTEST(rb_fiber_alive_p(fiber))) dispatch(loop, fiber, fiber, switch_to_stray);
+  RB_GC_GUARD(fiber);
+}
+
+void ab__loop_run_ready(ab_loop *loop) {
+  /* All that are ready now, and of what becomes ready meanwhile so much that a few fibers that wake
+   * each other need not come back here each time. */
+  loop->chain = loop->ready_count > CHAIN_LENGTH ? loop->ready_count : CHAIN_LENGTH;
+  bool home = false;
+  while (!ab_list_empty(&loop->ready) && ab__loop_may_run_more(loop)) {
+    loop->chain--;
+    ab_waiter *waiter = AB_CONTAINER_OF(loop->ready.next, ab_waiter, link);
+    if (AB_UNLIKELY(waiter->kind == AB_WAIT_STRAY)) {
+      run_stray(loop, waiter);
+      continue;
+    }
+    VALUE fiber = waiter->fiber, carrier = waiter->carrier;
+    if (AB_UNLIKELY(fiber == loop->root)) {
+      /* That is us: the loop runs on a fiber that waits (wait_at_home). It goes on after this turn,
+       * and stays on the list until then, lest the turn ends in a wait. */
+      if (home) break;
+      home = true;
+      ab_list_remove(&waiter->link);
+      ab_list_append(&loop->ready, &waiter->link);
+      continue;
+    }
+    /* Off the list at once: the fiber need not come back here. */
+    waiter->dispatched = true;
+    ab__loop_forget(loop, waiter);
+    dispatch(loop, fiber, carrier, switch_to);
+    RB_GC_GUARD(fiber);
+  }
+  /* Who is run from elsewhere (a new fiber, a request) comes back here at once. */
+  loop->chain = 0;
+}
+
+static VALUE build_exception(VALUE arg) {
+  const ab_timeout *timeout = (const ab_timeout *)arg;
+  VALUE argv[2] = {timeout->exception, timeout->message};
+  if (NIL_P(argv[1]) && RB_TYPE_P(argv[0], T_CLASS)) argv[1] = rb_str_new_cstr("execution expired");
+  return rb_make_exception(NIL_P(argv[1]) ? 1 : 2, argv);
+}
+
+/* The exception is made here and raised in the fiber. An error of its class's own code takes its
+ * place. */
+static void fire_timeout(ab_loop *loop, ab_timeout *timeout) {
+  int state;
+  VALUE exception = rb_protect(build_exception, (VALUE)timeout, &state);
+  if (state) {
+    exception = rb_errinfo();
+    if (!rb_obj_is_kind_of(exception, rb_eException)) rb_jump_tag(state);
+    rb_set_errinfo(Qnil);
+  }
+  if (ab__loop_interrupt(loop, timeout->fiber, exception)) return;
+  /* It is about to run, or another exception is on its way to it: the block may still be there
+   * afterwards. Failing to arm would lose it, so the old slot is reused: nothing else arms here. */
+  if (ab_heap_arm(&loop->timeouts, &timeout->timer, loop->now + RETRY_INTERVAL) != AB_OK)
+    rb_memerror();
+}
+
+void ab__loop_run_timers(ab_loop *loop) {
+  ab_heap_node *node;
+  while ((node = ab_heap_due(&loop->timers, loop->now)))
+    ab__loop_make_ready(loop, AB_CONTAINER_OF(node, ab_waiter, timer), AB_WAKE_TIMEOUT);
+  while ((node = ab_heap_due(&loop->timeouts, loop->now))) {
+    ab_timeout *timeout = AB_CONTAINER_OF(node, ab_timeout, timer);
+    timeout->chore ? timeout->chore(loop, timeout) : fire_timeout(loop, timeout);
+  }
+}
+/* ---- the end of a fiber ---- */
+
+static bool concerns_process(VALUE exception) {
+  return rb_obj_is_kind_of(exception, rb_eSystemExit) || rb_obj_is_kind_of(exception, rb_eSignal) ||
+         rb_obj_is_kind_of(exception, rb_eNoMemError);
+}
+
+static VALUE write_report(VALUE exception) {
+  VALUE thread = rb_thread_current();
+  if (!RTEST(rb_funcall(thread, rb_intern("report_on_exception"), 0))) return Qnil;
+  VALUE text = rb_sprintf(
+      "%" PRIsVALUE " terminated with exception (report_on_exception is true):\n"
+      "%" PRIsVALUE,
+      rb_inspect(rb_fiber_current()), rb_funcall(exception, rb_intern("full_message"), 0));
+  return rb_io_write(rb_gv_get("$stderr"), text);
+}
+
+/* TAG_RAISE of eval_intern.h, as rb_protect reports it on every version. */
+#define STATE_RAISE 6
+
+bool ab__loop_ended(ab_loop *loop, int state) {
+  if (state == 0) return true;
+  VALUE exception = rb_errinfo();
+  if (state != STATE_RAISE || !rb_obj_is_kind_of(exception, rb_eException)) return false;
+  rb_set_errinfo(Qnil);
+  if (concerns_process(exception)) {
+    loop->forward = exception;
+  } else {
+    rb_protect(write_report, exception, &state);
+    rb_set_errinfo(Qnil);
+  }
+  return true;
+}
