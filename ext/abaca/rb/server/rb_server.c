@@ -2,7 +2,6 @@
  * and starts a fiber for each request, which rb_serve.c serves. */
 #include "rb/server/rb_server.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "rb/server/rb_gang.h"
@@ -12,49 +11,6 @@
 #include "rb/scheduler/rb_scheduler.h"
 
 #define SCRATCH_SIZE 8192
-
-/* --- what the engine sends from --- */
-
-ab_borrow *ab_server_borrow(ab_server *server, VALUE object, int fd) {
-  ab_borrow *borrow = server->spare;
-  if (borrow) {
-    server->spare = borrow->next;
-  } else {
-    borrow = ab_alloc(&ab_mem_libc, sizeof(*borrow));
-    if (!borrow) return NULL;
-  }
-  *borrow = (ab_borrow){.object = object, .fd = fd};
-  ab_list_append(&server->borrowed, &borrow->link);
-  return borrow;
-}
-
-void ab_server_return(ab_server *server, ab_borrow *borrow) {
-  ab_list_remove(&borrow->link);
-  if (borrow->fd >= 0) ab_fd_close(borrow->fd);
-  borrow->next = server->spare;
-  server->spare = borrow;
-}
-
-/* The engine calls this with its lock held, perhaps without the GVL: Ruby's side follows later. */
-static void release_borrow(void *ctx, void *owner) {
-  ab_server *server = ctx;
-  ab_borrow *borrow = owner;
-  borrow->next = server->released;
-  server->released = borrow;
-}
-
-static void take_released(ab_server *server) {
-  if (!__atomic_load_n(&server->released, __ATOMIC_RELAXED)) return;
-  ab_engine_lock(server->engine);
-  ab_borrow *borrow = server->released;
-  server->released = NULL;
-  ab_engine_unlock(server->engine);
-  while (borrow) {
-    ab_borrow *next = borrow->next;
-    ab_server_return(server, borrow);
-    borrow = next;
-  }
-}
 
 /* --- the object --- */
 
@@ -166,7 +122,7 @@ ab_server *ab_server_of(VALUE self) {
 
 /* --- options --- */
 
-static VALUE option(VALUE options, const char *name) {
+VALUE ab_server_option(VALUE options, const char *name) {
   return rb_hash_aref(options, ID2SYM(rb_intern(name)));
 }
 
@@ -189,6 +145,10 @@ static int set_limit(VALUE name, VALUE value, VALUE arg) {
   rb_raise(rb_eArgError, "no limit is named %s", wanted);
 }
 
+void ab_server_set_limits(ab_limits *limits, VALUE given) {
+  if (!NIL_P(given)) rb_hash_foreach(given, set_limit, (VALUE)limits);
+}
+
 static void set_if_given(VALUE hash, const char *key, VALUE value) {
   if (!NIL_P(value)) rb_hash_aset(hash, rb_str_new_cstr(key), value);
 }
@@ -196,25 +156,26 @@ static void set_if_given(VALUE hash, const char *key, VALUE value) {
 /* The part of the env that no request changes (Rack SPEC). */
 static VALUE env_template(VALUE options) {
   VALUE env = rb_hash_new();
-  VALUE script_name = option(options, "script_name");
+  VALUE script_name = ab_server_option(options, "script_name");
   VALUE version = rb_const_get(rb_path2class("Abaca"), rb_intern("VERSION"));
   VALUE version_1_3 = rb_ary_new_from_args(2, INT2FIX(1), INT2FIX(3));
   set_if_given(env, "SCRIPT_NAME", NIL_P(script_name) ? rb_str_new_cstr("") : script_name);
   set_if_given(env, "SERVER_SOFTWARE", rb_sprintf("Abaca/%" PRIsVALUE, version));
   set_if_given(env, "GATEWAY_INTERFACE", rb_str_new_cstr("CGI/1.2"));
   set_if_given(env, "rack.version", rb_obj_freeze(version_1_3));
-  set_if_given(env, "rack.errors", option(options, "errors"));
-  if (RTEST(option(options, "null_input"))) {
+  set_if_given(env, "rack.errors", ab_server_option(options, "errors"));
+  if (RTEST(ab_server_option(options, "null_input"))) {
     set_if_given(env, "rack.input",
                  rb_const_get(rb_path2class("Abaca::NullInput"), rb_intern("INSTANCE")));
   }
   set_if_given(env, "rack.hijack?", Qtrue);
-  set_if_given(env, "rack.url_scheme", option(options, "url_scheme"));
+  set_if_given(env, "rack.url_scheme", ab_server_option(options, "url_scheme"));
   set_if_given(env, "rack.multithread", Qtrue);
-  set_if_given(env, "rack.multiprocess", RTEST(option(options, "multiprocess")) ? Qtrue : Qfalse);
+  set_if_given(env, "rack.multiprocess",
+               RTEST(ab_server_option(options, "multiprocess")) ? Qtrue : Qfalse);
   set_if_given(env, "rack.run_once", Qfalse);
   set_if_given(env, "abaca.outbox", rb_path2class("Abaca::Outbox"));
-  set_if_given(env, "abaca.mode", option(options, "mode"));
+  set_if_given(env, "abaca.mode", ab_server_option(options, "mode"));
   return env;
 }
 
@@ -239,18 +200,18 @@ static void set_path_times(ab_server *server, VALUE pairs) {
 
 /* What options say about threads; without them no request runs on one. */
 static void init_gang(ab_server *server, VALUE options) {
-  VALUE threads = option(options, "threads");
+  VALUE threads = ab_server_option(options, "threads");
   if (NIL_P(threads)) return;
   Check_Type(threads, T_ARRAY);
   ab_gang_options gang = {
       .min = NUM2UINT(rb_ary_entry(threads, 0)),
       .max = NUM2UINT(rb_ary_entry(threads, 1)),
-      .most = NUM2SIZET(option(options, "max_waiting")),
-      .clean = RTEST(option(options, "clean_thread_locals")),
+      .most = NUM2SIZET(ab_server_option(options, "max_waiting")),
+      .clean = RTEST(ab_server_option(options, "clean_thread_locals")),
   };
   server->gang = ab_gang_init(server, &gang);
-  ab_routes_init(&server->routes, option(options, "routes"));
-  bool thread = option(options, "default_mode") == ID2SYM(rb_intern("thread"));
+  ab_routes_init(&server->routes, ab_server_option(options, "routes"));
+  bool thread = ab_server_option(options, "default_mode") == ID2SYM(rb_intern("thread"));
   server->mode = thread ? AB_MODE_THREAD : AB_MODE_FIBER;
 }
 
@@ -281,34 +242,35 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   if (server->engine) rb_raise(rb_eRuntimeError, "already initialized");
   Check_Type(options, T_HASH);
   ab_limits limits = ab_limits_default();
-  VALUE given = option(options, "limits");
-  if (!NIL_P(given)) rb_hash_foreach(given, set_limit, (VALUE)&limits);
-  VALUE release = option(options, "rack_release");
+  ab_server_set_limits(&limits, ab_server_option(options, "limits"));
+  VALUE release = ab_server_option(options, "rack_release");
   long major = NIL_P(release) ? 3 : NUM2LONG(rb_Integer(rb_funcall(release, rb_intern("to_i"), 0)));
 
   server->app = app;
   /* A bare lambda is called without looking its `call` up. */
   server->app_is_proc = RTEST(rb_obj_is_proc(app)) && CLASS_OF(app) == rb_cProc;
   server->id_call = rb_intern("call");
-  server->log = option(options, "log");
+  server->log = ab_server_option(options, "log");
   server->exchange_class = ab_error_class("Exchange");
-  if (RTEST(option(options, "early_hints"))) server->hints_class = ab_error_class("EarlyHints");
-  server->access_log = RTEST(option(options, "access_log"));
-  server->cancel_on_disconnect = RTEST(option(options, "cancel_on_disconnect"));
+  if (RTEST(ab_server_option(options, "early_hints")))
+    server->hints_class = ab_error_class("EarlyHints");
+  server->access_log = RTEST(ab_server_option(options, "access_log"));
+  server->cancel_on_disconnect = RTEST(ab_server_option(options, "cancel_on_disconnect"));
   server->newline_values = major < 3;
   server->to_ary_closes = major >= 3;
   server->input_class = ab_error_class("Input");
   server->rewindable_class = ab_error_class("RewindableInput");
-  server->rewindable_input = RTEST(option(options, "rewindable_input"));
+  server->rewindable_input = RTEST(ab_server_option(options, "rewindable_input"));
   ab_env_init(&server->env, env_template(options));
-  VALUE field = option(options, "client_field"), address = option(options, "remote_address");
+  VALUE field = ab_server_option(options, "client_field"),
+        address = ab_server_option(options, "remote_address");
   if (!NIL_P(field)) field = rb_str_new_frozen(StringValue(field));
-  ab_env_trust(&server->env, ab_nets_of(option(options, "trusted_proxies")), field,
-               RTEST(option(options, "rfc7239")));
+  ab_env_trust(&server->env, ab_nets_of(ab_server_option(options, "trusted_proxies")), field,
+               RTEST(ab_server_option(options, "rfc7239")));
   if (!NIL_P(address)) ab_env_fix_peer(&server->env, StringValue(address));
   server->home.scratch = ab_alloc(&ab_mem_libc, SCRATCH_SIZE);
   server->home.scratch_capacity = server->home.scratch ? SCRATCH_SIZE : 0;
-  server->engine = ab_engine_init(&ab_mem_libc, &limits, release_borrow, server);
+  server->engine = ab_engine_init(&ab_mem_libc, &limits, ab_server_release, server);
   if (!server->home.scratch || !server->engine) rb_memerror();
   if (ab_lead_init(&server->lead, server->engine) != AB_OK) {
     ab_engine_fini(server->engine);
@@ -317,13 +279,14 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   }
   ab_stalls_init(server, options);
   ab_shutdown_init(server, options);
-  ab_engine_set_half_close(server->engine, half_close_of(option(options, "half_close")),
+  ab_engine_set_half_close(server->engine, half_close_of(ab_server_option(options, "half_close")),
                            server->cancel_on_disconnect);
-  VALUE max_queue = option(options, "max_queue"), max_fibers = option(options, "max_fibers");
+  VALUE max_queue = ab_server_option(options, "max_queue"),
+        max_fibers = ab_server_option(options, "max_fibers");
   if (!NIL_P(max_queue)) {
     ab_engine_set_queue(server->engine, NUM2UINT(max_fibers), NUM2UINT(max_queue));
   }
-  set_path_times(server, option(options, "request_timeouts"));
+  set_path_times(server, ab_server_option(options, "request_timeouts"));
   init_gang(server, options);
   return self;
 }
@@ -430,7 +393,7 @@ static bool lost(ab_runner *runner) {
 
 void ab_server_tidy(ab_runner *runner, ab_nsec now) {
   ab_server *server = runner->server;
-  take_released(server);
+  ab_server_take_released(server);
   for (ab_notice notice; ab_engine_next_notice(server->engine, &notice);) {
     ab_pulse_leave(&runner->seat.pulse);
     ab_server_quietly(write_notice, (VALUE)(void *[]){server, &notice});
@@ -505,124 +468,6 @@ static const ab_loop_client server_client = {
     .woken = server_woken,
 };
 
-/* --- methods --- */
-
-static VALUE keyword(VALUE keywords, const char *name) {
-  return NIL_P(keywords) ? Qnil : option(keywords, name);
-}
-
-static ab_listener_options listener_options(VALUE keywords, const ab_limits *limits) {
-  /* A peer that has time to read has time to answer. */
-  uint64_t dead = limits->dead_peer_timeout, slow = limits->write_timeout;
-  if (dead > 0 && dead < slow) dead = slow;
-  VALUE backlog = keyword(keywords, "backlog"), umask = keyword(keywords, "umask"),
-        mode = keyword(keywords, "mode");
-  return (ab_listener_options){
-      .backlog = NIL_P(backlog) ? 1024 : NUM2INT(backlog),
-      .defer_accept = RTEST(keyword(keywords, "defer_accept")),
-      .reuse_port = RTEST(keyword(keywords, "reuse_port")),
-      .dead_after = dead < UINT32_MAX ? (uint32_t)dead : UINT32_MAX,
-      .umask = NIL_P(umask) ? -1 : NUM2INT(umask),
-      .mode = NIL_P(mode) ? -1 : NUM2INT(mode),
-  };
-}
-
-/* What holds for the connections of a listener; it is asked for before there is a listener, because
- * it raises. */
-typedef struct listener_terms {
-  ab_limits limits; /* the server's, but for those that the listener has of its own */
-  unsigned proxy_accept;
-  VALUE proxies;
-} listener_terms;
-
-static listener_terms listener_terms_of(const ab_server *server, VALUE keywords) {
-  listener_terms terms = {
-      .limits = *ab_engine_limits(server->engine),
-      .proxy_accept = ab_proxy_accept_of(keyword(keywords, "proxy_protocol")),
-      .proxies = ab_nets_of(keyword(keywords, "proxy_from")),
-  };
-  VALUE given = keyword(keywords, "limits");
-  if (!NIL_P(given)) rb_hash_foreach(given, set_limit, (VALUE)&terms.limits);
-  return terms;
-}
-
-static void add_listener(ab_server *server, ab_listener *listener, const listener_terms *terms,
-                         VALUE what) {
-  if (!listener) rb_syserr_fail_str(errno, what);
-  if (ab_engine_add_listener(server->engine, listener, &terms->limits) != AB_OK) {
-    ab_listener_fini(listener);
-    rb_memerror();
-  }
-  if (ab_engine_expect_proxy(server->engine, listener, terms->proxy_accept,
-                             ab_nets_ptr(terms->proxies), ab_nets_count(terms->proxies)) != AB_OK) {
-    rb_memerror();
-  }
-}
-
-/* call-seq: add_tcp(address, port, backlog:, defer_accept:, reuse_port:, limits:, proxy_protocol:,
- *                   proxy_from:) -> Integer
- *
- * Listens on a numeric address. Returns the port. limits: Hash of those that differ from the
- * server's; proxy_protocol: :v1, :v2, :any, :v1_if_sent or nil; proxy_from: Array of networks.
- * Raises SystemCallError, ArgumentError. */
-static VALUE server_add_tcp(int argc, VALUE *argv, VALUE self) {
-  ab_server *server = ab_server_of(self);
-  VALUE address, port, keywords;
-  rb_scan_args(argc, argv, "2:", &address, &port, &keywords);
-  int number = NUM2INT(port);
-  if (number < 0 || number > 65535) rb_raise(rb_eArgError, "port %d is not in 0..65535", number);
-  listener_terms terms = listener_terms_of(server, keywords);
-  ab_listener_options options = listener_options(keywords, &terms.limits);
-  ab_listener *listener =
-      ab_listener_tcp(&ab_mem_libc, StringValueCStr(address), (uint16_t)number, &options);
-  add_listener(server, listener, &terms, rb_sprintf("%" PRIsVALUE ":%d", address, number));
-  RB_GC_GUARD(terms.proxies);
-  return INT2FIX(ab_listener_port(listener));
-}
-
-/* call-seq: add_unix(path, backlog:, umask:, mode:, limits:, proxy_protocol:, proxy_from:) -> nil
- *
- * Listens on a unix socket. Raises SystemCallError, ArgumentError. */
-static VALUE server_add_unix(int argc, VALUE *argv, VALUE self) {
-  ab_server *server = ab_server_of(self);
-  VALUE path, keywords;
-  rb_scan_args(argc, argv, "1:", &path, &keywords);
-  listener_terms terms = listener_terms_of(server, keywords);
-  ab_listener_options options = listener_options(keywords, &terms.limits);
-  ab_listener *listener = ab_listener_unix(&ab_mem_libc, StringValueCStr(path), &options);
-  add_listener(server, listener, &terms, path);
-  RB_GC_GUARD(terms.proxies);
-  return Qnil;
-}
-
-/* call-seq: add_fd(fd, limits:, proxy_protocol:, proxy_from:) -> nil
- *
- * Takes a descriptor that listens. Raises SystemCallError, ArgumentError. */
-static VALUE server_add_fd(int argc, VALUE *argv, VALUE self) {
-  ab_server *server = ab_server_of(self);
-  VALUE fd, keywords;
-  rb_scan_args(argc, argv, "1:", &fd, &keywords);
-  listener_terms terms = listener_terms_of(server, keywords);
-  ab_listener *listener = ab_listener_adopt(&ab_mem_libc, NUM2INT(fd));
-  add_listener(server, listener, &terms, rb_sprintf("fd %" PRIsVALUE, fd));
-  RB_GC_GUARD(terms.proxies);
-  return Qnil;
-}
-
-/* call-seq: listeners -> [[:tcp, "127.0.0.1", 9292], [:unix, "/path", nil]] */
-static VALUE server_listeners(VALUE self) {
-  ab_server *server = ab_server_of(self);
-  VALUE result = rb_ary_new();
-  const ab_listener *listener;
-  for (size_t i = 0; (listener = ab_engine_listener(server->engine, i)); i++) {
-    bool tcp = ab_listener_family(listener) == AB_LISTEN_TCP;
-    rb_ary_push(result, rb_ary_new_from_args(3, ID2SYM(rb_intern(tcp ? "tcp" : "unix")),
-                                             rb_str_new_cstr(ab_listener_name(listener)),
-                                             tcp ? INT2FIX(ab_listener_port(listener)) : Qnil));
-  }
-  return result;
-}
-
 /* --- running --- */
 
 static VALUE run_loop(VALUE self) {
@@ -656,7 +501,7 @@ static void end_run(ab_server *server) {
     return;
   }
   ab_engine_detach(server->engine);
-  take_released(server);
+  ab_server_take_released(server);
 }
 
 static void end_gang(ab_server *server) {
@@ -762,26 +607,14 @@ static VALUE server_run_as_guest(VALUE self, VALUE scheduler, VALUE max_fibers) 
   return server->forced ? Qtrue : Qfalse;
 }
 
-/* call-seq: close -> nil
- *
- * Closes the listeners. Idempotent. */
-static VALUE server_close(VALUE self) {
-  ab_engine_close_listeners(ab_server_of(self)->engine);
-  return Qnil;
-}
-
 void ab_init_server(VALUE mAbaca) {
   VALUE cEngine = rb_define_class_under(mAbaca, "Engine", rb_cObject);
   rb_define_alloc_func(cEngine, server_alloc);
   rb_define_method(cEngine, "initialize", server_initialize, 2);
-  rb_define_method(cEngine, "add_tcp", server_add_tcp, -1);
-  rb_define_method(cEngine, "add_unix", server_add_unix, -1);
-  rb_define_method(cEngine, "add_fd", server_add_fd, -1);
-  rb_define_method(cEngine, "listeners", server_listeners, 0);
   rb_define_method(cEngine, "run", server_run, 2);
   rb_define_method(cEngine, "run_on_threads", server_run_on_threads, 0);
   rb_define_method(cEngine, "run_as_guest", server_run_as_guest, 2);
-  rb_define_method(cEngine, "close", server_close, 0);
+  ab_init_listen(cEngine);
   ab_init_shutdown(cEngine);
   ab_init_stats(cEngine);
   ab_init_requests(cEngine);

@@ -344,6 +344,13 @@ static inline void ab_server_pass_time(const ab_runner *runner) {
   ab_engine_pass_time(runner->server->engine, ab_clock_monotonic());
 }
 
+/* An option by its name, or nil. */
+VALUE ab_server_option(VALUE options, const char *name);
+/* Changes the limits that a Hash, or nil, names. Raises ArgumentError, TypeError, RangeError. */
+void ab_server_set_limits(ab_limits *limits, VALUE given);
+
+/* rb_borrow.c */
+
 /* Borrowed by the engine until released; keeps `object` alive, closes `fd` when it is not -1. */
 typedef struct ab_borrow {
   ab_list link;
@@ -356,12 +363,19 @@ typedef struct ab_borrow {
 ab_borrow *ab_server_borrow(ab_server *server, VALUE object, int fd);
 /* Gives back one that the engine did not take. */
 void ab_server_return(ab_server *server, ab_borrow *borrow);
+/* The engine calls this with its lock held, perhaps without the GVL: Ruby's side follows later. */
+void ab_server_release(void *server, void *borrow);
+/* Does what is left to do about those. */
+void ab_server_take_released(ab_server *server);
 
 /* What belongs to a turn beside the engine's own: what has been sent is let go, notices are logged,
  * cancelled requests get their exceptions. Raises what concerns the process. */
 void ab_server_tidy(ab_runner *runner, ab_nsec now);
 
 void ab_init_server(VALUE mAbaca);
+
+/* rb_listen.c: adds Engine#add_tcp, #add_unix, #add_fd, #listeners and #close. */
+void ab_init_listen(VALUE cEngine);
 
 /* rb_requests.c: adds Engine#requests. */
 void ab_init_requests(VALUE cEngine);

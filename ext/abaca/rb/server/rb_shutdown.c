@@ -188,12 +188,12 @@ static ab_nsec time_of(VALUE seconds) {
 }
 
 void ab_shutdown_init(ab_server *server, VALUE options) {
-  VALUE timeout = rb_hash_aref(options, ID2SYM(rb_intern("shutdown_timeout")));
+  VALUE timeout = ab_server_option(options, "shutdown_timeout");
   /* 0 is for ever: a timeout of 0 is one of a nanosecond. */
   server->shutdown_timeout = NIL_P(timeout) ? 0 : time_of(timeout) + 1;
-  server->shutdown_delay = time_of(rb_hash_aref(options, ID2SYM(rb_intern("shutdown_delay"))));
+  server->shutdown_delay = time_of(ab_server_option(options, "shutdown_delay"));
   for (size_t i = 0; i < AB_ARRAY_LEN(paths); i++) {
-    VALUE path = rb_hash_aref(options, ID2SYM(rb_intern(paths[i].name)));
+    VALUE path = ab_server_option(options, paths[i].name);
     if (NIL_P(path)) continue;
     int error = ab_engine_set_health(server->engine, paths[i].which, StringValuePtr(path),
                                      (size_t)RSTRING_LEN(path));

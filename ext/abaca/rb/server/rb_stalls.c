@@ -11,12 +11,8 @@
 /* A time that does not come. */
 #define NEVER (UINT64_MAX / 4)
 
-static VALUE option(VALUE options, const char *name) {
-  return rb_hash_aref(options, ID2SYM(rb_intern(name)));
-}
-
 static ab_nsec seconds(VALUE options, const char *name, double otherwise) {
-  VALUE value = option(options, name);
+  VALUE value = ab_server_option(options, name);
   double time = NIL_P(value) ? otherwise : NUM2DBL(value);
   if (!(time >= 0 && time < (double)UINT32_MAX)) {
     rb_raise(rb_eArgError, "%s: seconds are needed, not %" PRIsVALUE, name, rb_inspect(value));
@@ -31,10 +27,10 @@ void ab_stalls_init(ab_server *server, VALUE options) {
   times->stall_again = times->stall_after / AGAIN;
   times->report_after = seconds(options, "stall_report", 0.1);
   times->starve_after = seconds(options, "gvl_wait_target", 0.005);
-  server->stalls.reporter = option(options, "stall_reporter");
+  server->stalls.reporter = ab_server_option(options, "stall_reporter");
   server->stalls.records = rb_ary_new();
-  VALUE most = option(options, "spare_loops");
-  server->crew.maker = option(options, "spare_maker");
+  VALUE most = ab_server_option(options, "spare_loops");
+  server->crew.maker = ab_server_option(options, "spare_maker");
   server->crew.most = NIL_P(most) || !after ? 0 : NUM2UINT(most);
 }
 
