@@ -13,6 +13,8 @@ class Folders
   # Those that take longest go first, so that none of them is left alone in the end.
   LONGEST = %w[fault http1 scheduler rack pool frameworks cli].freeze
   COUNTS = /^(\d+) runs, (\d+) assertions, (\d+) failures, (\d+) errors, (\d+) skips$/
+  # Of what failed, said again in the end.
+  LAST_LINES = 20
 
   # @param files [Array<String>] paths of tests
   # @param options [Array<String>] for Ruby
@@ -21,10 +23,10 @@ class Folders
   def initialize(files, options: [], arguments: [], environment: {})
     @folders = parts(files)
     @command = [environment, RbConfig.ruby, "-w", *options, "-Itest", "-e",
-                "ARGV.shift(Integer(ARGV.shift)).each { |file| require File.expand_path(file) }"]
+                "$stdout.sync = true; ARGV.shift(Integer(ARGV.shift)).each { |file| require File.expand_path(file) }"]
     @arguments = arguments
     @counts = {}
-    @failed = []
+    @failed = {} # name => Failures
   end
 
   # @return [Boolean] whether all have passed
@@ -36,8 +38,8 @@ class Folders
     Array.new(at_once) do
       Thread.new do
         while (name = queue.pop)
-          output, status = take(@folders[name])
-          printing.synchronize { note(name, output, status) }
+          result = take(@folders[name])
+          printing.synchronize { note(name, *result) }
         end
       end
     end.each(&:join)
@@ -57,22 +59,61 @@ class Folders
   def at_once = [Integer(ENV.fetch("SHARDS", 2 * Etc.nprocessors)), @folders.size].min.clamp(1, 8)
 
   def take(files)
-    Open3.capture2e(*@command, files.size.to_s, *files, *@arguments, stdin_data: "")
+    start = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    output, status = Open3.capture2e(*@command, files.size.to_s, *files, *@arguments, stdin_data: "")
+    [output, status, Process.clock_gettime(Process::CLOCK_MONOTONIC) - start]
   end
 
   # A process that says nothing of its tests has tested nothing.
-  def note(name, output, status)
+  def note(name, output, status, seconds)
     counts = output.scan(COUNTS).last
-    @failed << name unless status.success? && counts
+    @failed[name] = Failures.new(output, status) unless status.success? && counts
     @counts[name] = counts.map(&:to_i) if counts
-    puts "", "test/#{name}: #{status.success? ? 'passed' : status}", output
+    puts "", "test/#{name}: #{status.success? ? 'passed' : status} in #{seconds.round} s", output
     $stdout.flush
   end
 
+  # Whoever sees no more than the end of the output has to find there what failed.
   def conclude
     totals = @counts.values.transpose.map(&:sum).zip(%w[runs assertions failures errors skips])
     puts "", totals.map { |pair| pair.join(" ") }.join(", ")
-    puts "failed: #{@failed.map { |name| "test/#{name}" }.join(', ')}" unless @failed.empty?
+    room = LAST_LINES / [@failed.size, 1].max
+    @failed.each { |name, failures| puts "failed: test/#{name}: #{failures.head}", failures.lines(room) }
     @failed.empty?
+  end
+
+  # What a process with failed tests had to say of them.
+  class Failures
+    # A test that failed: its name, its place, and the message up to the next one or Minitest's last lines.
+    TEST = /^ +\d+\) (?:Failure|Error):\n(.+?)(?=\n\n^ +\d+\) |\n\n\d+ runs, |\z)/m
+    CRASH = /^.*(?:\[BUG\]|ERROR: AddressSanitizer|runtime error:).*(?:\n.*){0,3}/
+    BACKTRACE = /in [`'](?:\w+#)?(test_\w+)'/
+
+    def initialize(output, status)
+      @output = output.scrub
+      @status = status
+      @tests = @output.scan(TEST).flatten
+    end
+
+    # How the process ended, and the seed that gives its tests the same order.
+    def head = [ended, @output[/--seed \d+/]].compact.join(", ")
+
+    # At most so many lines, the same number for each test.
+    def lines(room)
+      texts = @tests.empty? ? [broken_off] : @tests
+      each = [room / texts.size, 2].max
+      lines = texts.flat_map { |text| text.lines(chomp: true).reject(&:empty?).first(each) }
+      lines.first(room).map { |line| "  #{line[0, 300]}" }
+    end
+
+    private
+
+    # A crash comes with a backtrace, which has the test's name.
+    def broken_off
+      crash = @output[CRASH] or return @output.lines.last(8).join
+      [@output[BACKTRACE, 1], crash].compact.join("\n")
+    end
+
+    def ended = @status.exited? ? "#{@tests.size} tests" : @status.to_s[/SIG\w+/]
   end
 end

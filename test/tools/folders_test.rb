@@ -1,0 +1,78 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require_relative "../folders"
+
+# What a run of all tests says of those that failed: continuous integration shows no more than its end.
+class FoldersTest < Minitest::Test
+  # Runs files with these contents, name => text, in a process of their own; returns [passed, output lines].
+  def conclude(files)
+    Dir.mktmpdir do |folder|
+      paths = files.map do |name, text|
+        File.join(folder, name).tap { |path| FileUtils.mkdir_p(File.dirname(path)) && File.write(path, text) }
+      end
+      out, = capture_io { @passed = Folders.new(paths).run }
+      [@passed, out.lines(chomp: true)]
+    end
+  end
+
+  def source(name, body) = <<~RUBY
+    require "minitest/autorun"
+    class #{name} < Minitest::Test
+      #{body}
+    end
+  RUBY
+
+  # What follows on the sum of all counts.
+  def last_words(lines) = lines.drop((lines.rindex { |line| Folders::COUNTS.match?(line) } || -1) + 1).join("\n")
+
+  def test_all_have_passed
+    passed, lines = conclude("a/good_test.rb" => source("Good", "def test_good = assert(true)"))
+    assert passed
+    assert_equal "1 runs, 1 assertions, 0 failures, 0 errors, 0 skips", lines.last
+  end
+
+  def test_the_last_lines_tell_what_failed
+    passed, lines = conclude("a/bad_test.rb" => source("Bad", <<~RUBY), "b/good_test.rb" => source("Good", ""))
+      def test_wrong = assert_equal([1, 2], 3, "what was meant")
+      def test_broken = raise(KeyError, "broken\\n\\nin two parts")
+      def test_right = assert(true)
+    RUBY
+    refute passed
+    said = last_words(lines)
+    assert_match(%r{^failed: test/a: 2 tests, --seed \d+$}, said)
+    assert_match(/^  Bad#test_wrong \[.*bad_test.rb:3\]:\n  what was meant.\n  Expected: \[1, 2\]\n    Act.*: 3$/, said)
+    assert_match(/^  Bad#test_broken:\n  KeyError: broken\n  in two parts$/, said)
+    refute_match(%r{test_right|test/b:}, said)
+  end
+
+  def test_many_failures_leave_room_for_each_other
+    many = source("Many", <<~'RUBY')
+      40.times { |i| define_method("test_#{i}") { flunk "much\n" * 30 } }
+    RUBY
+    one = source("One", 'def test_one = flunk("one of them")')
+    _, lines = conclude("a/many_test.rb" => many, "b/one_test.rb" => one)
+    said = last_words(lines)
+    assert_operator said.lines.size, :<=, Folders::LAST_LINES + 2
+    assert_match(/^failed: test.a: 40 tests, .*\n  Many#test_\d+ /, said)
+    assert_match(/^failed: test.b: 1 tests, .*\n  One#test_one .*\n  one of them$/, said)
+  end
+
+  def test_a_process_that_dies
+    _, lines = conclude("a/dying_test.rb" => source("Dying", <<~'RUBY'))
+      def test_dying
+        warn "#{__FILE__}: [BUG] no way", "ruby", "-- Ruby level backtrace --", "in `test_dying'"
+        Process.kill(:KILL, $$)
+      end
+    RUBY
+    said = last_words(lines)
+    assert_match(%r{^failed: test/a: SIGKILL.*, --seed \d+$}, said)
+    assert_match(/^  .*\[BUG\] no way$/, said)
+    assert_match(/test_dying/, said)
+  end
+
+  def test_a_file_that_does_not_load
+    _, lines = conclude("a/wrong_test.rb" => "raise 'not loaded'")
+    assert_match(/not loaded/, last_words(lines))
+  end
+end
