@@ -81,7 +81,7 @@ class SwitchTest < Minitest::Test
       order = []
       waiter = home = nil
       trap("USR1") do
-        next unless Fiber.current == home && waiter.alive?
+        next unless Fiber.current == home && waiter&.alive?
         scheduler.unblock(:x, waiter)
         scheduler.yield
         order << :trap
@@ -107,7 +107,7 @@ class SwitchTest < Minitest::Test
     seen = nil
     with_scheduler do |scheduler|
       fibers = [Fiber.schedule { got[:block] = scheduler.block(:x, 10) },
-                Fiber.schedule { got[:time] = scheduler.block(:y, 0.3) },
+                Fiber.schedule { got[:time] = scheduler.block(:y, 1) },
                 Fiber.schedule { got[:io] = scheduler.io_wait(reader, IO::READABLE, 10) }]
       Fiber.schedule do
         seen = [fibers.map { |fiber| fiber.transfer(:forged) }, fibers.map(&:alive?), got.dup]

@@ -37,16 +37,19 @@ class TimeoutTest < Minitest::Test
       rescue Timeout::Error
         errors << :own
       end
-      Fiber.schedule { (sleep 0.03) && (errors << :none) }
+      Fiber.schedule do
+        sleep 0.01 until errors.include?(:own)
+        errors << :none
+      end
     end
     assert_equal %i[own none], errors
   end
 
   def test_inner_and_outer
     in_fiber do
-      error = assert_raises(Own) { Timeout.timeout(0.01, Own) { Timeout.timeout(1) { sleep 5 } } }
+      error = assert_raises(Own) { Timeout.timeout(0.01, Own) { Timeout.timeout(30) { sleep 60 } } }
       assert_equal "execution expired", error.message
-      Timeout.timeout(1, Own) { assert_raises(Timeout::Error) { Timeout.timeout(0.01) { sleep 5 } } }
+      Timeout.timeout(30, Own) { assert_raises(Timeout::Error) { Timeout.timeout(0.01) { sleep 5 } } }
     end
   end
 
@@ -147,45 +150,55 @@ class TimeoutTest < Minitest::Test
     end
   end
 
+  # All of it goes on until every time-out has fired.
   def test_every_kind_of_wait
-    reader, = IO.pipe
+    reader, writer = IO.pipe
     mutex = Mutex.new
+    fired = Queue.new
+    child = thread = nil
     waits = {
       io: -> { reader.read(1) },
       queue: -> { Queue.new.pop },
-      process: -> { Process.wait(spawn("sleep 0.8")) },
+      process: -> { Process.wait(child = spawn("sleep 60")) },
       block: -> { Fiber.scheduler.block(:nothing, nil) },
       select: -> { Fiber.scheduler.io_select([reader]) },
       mutex: -> { mutex.synchronize { nil } },
-      fiber: -> { Fiber.new { sleep 5 }.resume },
-      thread: -> { Thread.new { sleep 0.8 }.join }
+      fiber: -> { Fiber.new { sleep 60 }.resume },
+      thread: -> { (thread = Thread.new { sleep 60 }).join }
     }
     with_scheduler do
-      Fiber.schedule { mutex.synchronize { sleep 0.8 } }
+      Fiber.schedule { mutex.synchronize { waits.size.times { fired.pop } } }
       waits.each do |name, wait|
-        Fiber.schedule { assert_raises(Timeout::Error, name.to_s) { Timeout.timeout(0.02) { wait.call } } }
-      end
-    end
-  ensure
-    begin
-      Process.wait
-    rescue Errno::ECHILD
-      nil
-    end
-  end
-
-  def test_many
-    fired = 0
-    with_scheduler do
-      1000.times do |i|
         Fiber.schedule do
-          Timeout.timeout(0.3 + (i % 10 * 0.001)) { sleep(i.even? ? 5 : 0.001) }
-        rescue Timeout::Error
-          fired += 1
+          assert_raises(Timeout::Error, name.to_s) { Timeout.timeout(0.02) { wait.call } }
+        ensure
+          fired << name
         end
       end
     end
-    assert_equal 500, fired
+  ensure
+    [reader, writer].each(&:close)
+    thread&.kill&.join
+    child && Process.kill(:KILL, child) && Process.wait(child)
+  end
+
+  # Those that sleep shortly have their time-outs taken back. One of them may fire as well, where the machine
+  # stands still for as long.
+  def test_many
+    fired = []
+    with_scheduler do
+      1000.times do |i|
+        Fiber.schedule do
+          start = SchedulerCase.clock
+          limit = 0.3 + (i % 10 * 0.001)
+          Timeout.timeout(limit) { sleep(i.even? ? 60 : 0.001) }
+        rescue Timeout::Error
+          fired << i
+          assert_operator SchedulerCase.clock - start, :>=, limit
+        end
+      end
+    end
+    assert_equal 500, fired.count(&:even?)
   end
 
   def test_bad_arguments
