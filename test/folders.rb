@@ -9,36 +9,51 @@ require "rbconfig"
 # the sum of all comes last. SHARDS=1 runs one after another.
 class Folders
   # Files of a folder that one process runs.
-  PART = 6
+  PART = 3
   # Those that take longest go first, so that none of them is left alone in the end.
-  LONGEST = %w[fault http1 scheduler rack pool frameworks cli].freeze
+  LONGEST = %w[fault rack scheduler pool threads overload frameworks http1 cli guest soak].freeze
   COUNTS = /^(\d+) runs, (\d+) assertions, (\d+) failures, (\d+) errors, (\d+) skips$/
+  # What a process runs: it gets the number of files, the files, and Minitest's arguments.
+  LOAD = "$stdout.sync = true; ARGV.shift(Integer(ARGV.shift)).each { |file| require File.expand_path(file) }"
   # Of what failed, said again in the end.
   LAST_LINES = 20
 
-  # @param files [Array<String>] paths of tests
   # @param options [Array<String>] for Ruby
   # @param arguments [Array<String>] for Minitest
-  # @param environment [Hash]
-  def initialize(files, options: [], arguments: [], environment: {})
-    @folders = parts(files)
-    @command = [environment, RbConfig.ruby, "-w", *options, "-Itest", "-e",
-                "$stdout.sync = true; ARGV.shift(Integer(ARGV.shift)).each { |file| require File.expand_path(file) }"]
+  def initialize(options: [], arguments: [])
+    @options = options
     @arguments = arguments
+    @parts = {} # name => [environment, files]
     @counts = {}
     @failed = {} # name => Failures
+  end
+
+  # Adds files to what is to run; the same files may come again with another environment and another note.
+  #
+  # @param files [Array<String>] paths of tests
+  # @param note [String] follows on the names of these parts
+  # @param environment [Hash]
+  # @return [self]
+  def add(files, note: "", environment: {})
+    files.group_by { |file| File.basename(File.dirname(file)) }.each do |folder, all|
+      slices = all.each_slice(PART).to_a
+      slices.each.with_index(1) do |slice, i|
+        @parts["test/#{folder}#{" (#{i})" unless slices.one?}#{note}"] = [environment, slice]
+      end
+    end
+    self
   end
 
   # @return [Boolean] whether all have passed
   def run
     queue = Queue.new
-    @folders.keys.sort_by { |name| [LONGEST.index(name[/\w+/]) || LONGEST.size, name] }.each { |name| queue << name }
+    @parts.keys.sort_by { |name| LONGEST.index(name[%r{/(\w+)}, 1]) || LONGEST.size }.each { |name| queue << name }
     queue.close
     printing = Mutex.new
     Array.new(at_once) do
       Thread.new do
         while (name = queue.pop)
-          result = take(@folders[name])
+          result = take(*@parts[name])
           printing.synchronize { note(name, *result) }
         end
       end
@@ -48,19 +63,12 @@ class Folders
 
   private
 
-  # By name; the parts of a folder have numbers.
-  def parts(files)
-    files.group_by { |file| File.basename(File.dirname(file)) }.each_with_object({}) do |(folder, all), parts|
-      slices = all.each_slice(PART).to_a
-      slices.each.with_index(1) { |slice, i| parts[slices.one? ? folder : "#{folder} (#{i})"] = slice }
-    end
-  end
+  def at_once = [Integer(ENV.fetch("SHARDS", 2 * Etc.nprocessors)), @parts.size].min.clamp(1, 8)
 
-  def at_once = [Integer(ENV.fetch("SHARDS", 2 * Etc.nprocessors)), @folders.size].min.clamp(1, 8)
-
-  def take(files)
+  def take(environment, files)
     start = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-    output, status = Open3.capture2e(*@command, files.size.to_s, *files, *@arguments, stdin_data: "")
+    output, status = Open3.capture2e(environment, RbConfig.ruby, "-w", *@options, "-Itest", "-e", LOAD,
+                                     files.size.to_s, *files, *@arguments, stdin_data: "")
     [output, status, Process.clock_gettime(Process::CLOCK_MONOTONIC) - start]
   end
 
@@ -69,7 +77,7 @@ class Folders
     counts = output.scan(COUNTS).last
     @failed[name] = Failures.new(output, status) unless status.success? && counts
     @counts[name] = counts.map(&:to_i) if counts
-    puts "", "test/#{name}: #{status.success? ? 'passed' : status} in #{seconds.round} s", output
+    puts "", "#{name}: #{status.success? ? 'passed' : status} in #{seconds.round} s", output
     $stdout.flush
   end
 
@@ -78,7 +86,7 @@ class Folders
     totals = @counts.values.transpose.map(&:sum).zip(%w[runs assertions failures errors skips])
     puts "", totals.map { |pair| pair.join(" ") }.join(", ")
     room = LAST_LINES / [@failed.size, 1].max
-    @failed.each { |name, failures| puts "failed: test/#{name}: #{failures.head}", failures.lines(room) }
+    @failed.each { |name, failures| puts "failed: #{name}: #{failures.head}", failures.lines(room) }
     @failed.empty?
   end
 

@@ -28,4 +28,4 @@ environment = {
   "UBSAN_OPTIONS" => "print_stacktrace=1:halt_on_error=1"
 }
 Dir.chdir(ROOT)
-exit Folders.new(files, options: ["-I#{SANITIZED}", "-Ilib"], environment: environment).run
+exit Folders.new(options: ["-I#{SANITIZED}", "-Ilib"]).add(files, environment: environment).run

@@ -11,7 +11,7 @@ class FoldersTest < Minitest::Test
       paths = files.map do |name, text|
         File.join(folder, name).tap { |path| FileUtils.mkdir_p(File.dirname(path)) && File.write(path, text) }
       end
-      out, = capture_io { @passed = Folders.new(paths).run }
+      out, = capture_io { @passed = Folders.new.add(paths).run }
       [@passed, out.lines(chomp: true)]
     end
   end
