@@ -188,7 +188,7 @@ module GuestTests
     running = host(force_shutdown_after: nil) { |env| wait_for_ever(env["PATH_INFO"], reasons) }
     clients = Array.new(20) { connect(running).write(request("GET", "/sleep")) }
     assert eventually { running.server.stats[:in_app] == 20 }
-    running.halt(within: 3)
+    running.halt(within: 15)
     assert_equal [503], clients.map { |client| client.read.status }.uniq
     assert_equal 20, reasons.size
   end
@@ -206,7 +206,7 @@ module GuestTests
     client = connect(running, receive_buffer: 4096).write(GET)
     client.read_some
     assert eventually { running.server.stats[:in_app] == 1 }
-    running.halt(within: 3)
+    running.halt(within: 15)
     assert ended.pop
   end
 

@@ -59,33 +59,66 @@ static VALUE take_blocks(VALUE *from) {
   return blocks;
 }
 
-/* Server, blocks, env and exception, in an Array: they outlive the exchange. */
+/* Raises the exception in the request, or tries that again where it cannot be interrupted now. */
+static void deliver(ab_exchange *exchange, VALUE exception, unsigned news) {
+  const ab_host *host = exchange->runner->host;
+  ab_mode_counts *counts = &exchange->server->counts.modes[host->mode];
+  VALUE before = exchange->cancelled;
+  exchange->cancelled = exception;
+  counts->cancelled += NIL_P(before);
+  if (host->interrupt(exchange, exception)) return;
+  counts->cancelled -= NIL_P(before);
+  exchange->cancelled = before;
+  ab_cancel_note(exchange, news);
+}
+
+/* Server, blocks, env, exception and the handle of whom the teller has to interrupt, in an Array:
+ * they outlive the exchange. */
 static VALUE teller(RB_BLOCK_CALL_FUNC_ARGLIST(arg, told)) {
+  VALUE exception = RARRAY_AREF(told, 3), handle = RARRAY_AREF(told, 4);
+  ab_exchange *exchange = NIL_P(handle) ? NULL : RTYPEDDATA_DATA(handle);
+  /* The GVL is ours until a block waits: the request feels the exception only then. */
+  if (exchange && NIL_P(exchange->cancelled)) deliver(exchange, exception, AB_EVENT_DEADLINE);
   call_all(RTYPEDDATA_DATA(RARRAY_AREF(told, 0)), RARRAY_AREF(told, 1), RARRAY_AREF(told, 2),
-           RARRAY_AREF(told, 3));
+           exception);
   RB_GC_GUARD(told);
   return Qnil;
 }
 
+static bool tells_on_threads(const ab_server *server) {
+  return server->home.host == &ab_host_thread;
+}
+
 static VALUE schedule_teller(VALUE told) {
   const ab_server *server = RTYPEDDATA_DATA(RARRAY_AREF(told, 0));
-  if (server->home.host == &ab_host_thread) {
+  if (tells_on_threads(server)) {
     ab_gang_beside(server->gang, teller, told);
     return Qnil;
   }
   return rb_block_call(rb_path2class("Fiber"), rb_intern("schedule"), 0, NULL, teller, told);
 }
 
-/* On a fiber of its own, which may wait; where there are none, on a thread. */
-static void tell_beside(ab_exchange *exchange, VALUE *from, VALUE exception) {
+/* On a fiber of its own, which may wait; where there are none, on a thread. Returns false when
+ * there was nobody to tell, or no fiber to be had. */
+static bool tell_beside(ab_exchange *exchange, VALUE *from, VALUE exception, VALUE handle) {
   ab_server *server = exchange->server;
   VALUE env = exchange->env, blocks = take_blocks(from);
-  if (NIL_P(blocks)) return;
-  VALUE told = rb_ary_new_from_args(4, server->self, blocks, env, exception);
+  if (NIL_P(blocks)) return false;
+  VALUE told = rb_ary_new_from_args(5, server->self, blocks, env, exception, handle);
   int state = 0;
   rb_protect(schedule_teller, told, &state);
-  if (state) log_or_raise(server, env, state); /* there is no fiber to be had */
+  if (state) log_or_raise(server, env, state);
   RB_GC_GUARD(told);
+  return !state;
+}
+
+/* Before the exception is raised. A fiber runs at once until it waits, while a thread would only
+ * begin when the request's own may have ended: there, who tells interrupts too. Returns whether he
+ * does. */
+static bool tell_cancelled(ab_exchange *exchange, VALUE exception) {
+  bool threads = tells_on_threads(exchange->server);
+  VALUE handle = threads && NIL_P(exchange->cancelled) ? exchange->handle : Qnil;
+  return tell_beside(exchange, &exchange->on_cancel, exception, handle) && !NIL_P(handle);
 }
 
 static VALUE tell_here(VALUE arg) {
@@ -128,33 +161,25 @@ static void set_overdue(ab_exchange *exchange) {
 
 /* Once the fiber has the exception the exchange may be over. */
 static void attend(ab_exchange *exchange) {
-  ab_server *server = exchange->server;
   VALUE handle = exchange->handle;
   if (NIL_P(handle)) { /* another thread is about to call the app for it */
     ab_cancel_note(exchange, exchange->news);
     return;
   }
-  if (exchange->news & AB_NEWS_CLOSING) tell_beside(exchange, &exchange->on_shutdown, Qnil);
+  if (exchange->news & AB_NEWS_CLOSING) tell_beside(exchange, &exchange->on_shutdown, Qnil, Qnil);
   exchange = RTYPEDDATA_DATA(handle);
-  if (exchange && exchange->news & AB_EVENT_GONE) tell_beside(exchange, &exchange->on_gone, Qnil);
+  if (exchange && exchange->news & AB_EVENT_GONE)
+    tell_beside(exchange, &exchange->on_gone, Qnil, Qnil);
   exchange = RTYPEDDATA_DATA(handle);
   if (!exchange) return;
   VALUE exception = exception_for(exchange);
   if (exchange->news & AB_EVENT_DEADLINE) set_overdue(exchange);
-  if (!NIL_P(exception)) tell_beside(exchange, &exchange->on_cancel, exception);
+  bool delivered = !NIL_P(exception) && tell_cancelled(exchange, exception);
   exchange = RTYPEDDATA_DATA(handle);
   if (!exchange) return;
   unsigned news = exchange->news;
   exchange->news = 0;
-  if (NIL_P(exception)) return;
-  ab_mode_counts *counts = &server->counts.modes[exchange->runner->host->mode];
-  VALUE before = exchange->cancelled;
-  exchange->cancelled = exception;
-  counts->cancelled += NIL_P(before);
-  if (exchange->runner->host->interrupt(exchange, exception)) return;
-  counts->cancelled -= NIL_P(before);
-  exchange->cancelled = before;
-  ab_cancel_note(exchange, news);
+  if (!NIL_P(exception) && !delivered) deliver(exchange, exception, news);
   RB_GC_GUARD(handle);
 }
 
