@@ -59,13 +59,20 @@ module Abaca
       # @raise [ConfigError] when the value does not fit the limit
       def check_limit(name, value)
         _default, unit, text = LIMITS.fetch(name)
-        number = Integer(value, exception: false)
+        number = whole(value)
         raise ConfigError, "#{name}: a whole number of #{unit} is needed, not #{value.inspect}" unless number
 
         least = text.include?("0 is no limit") ? 0 : 1
         return number if number.between?(least, (2**63) - 1)
 
         raise ConfigError, "#{name}: #{number} #{unit} is out of range, #{least} is the least"
+      end
+
+      # @param value [Object] what was given where a whole number is needed
+      # @return [Integer, nil] nil for anything else; half a second is not none
+      def whole(value)
+        number = Integer(value, exception: false)
+        number unless value.is_a?(Numeric) && number != value
       end
 
       # @param values [Hash{Symbol => Object}] limits by name

@@ -117,6 +117,18 @@ class ConfigTest < Minitest::Test
     assert_match(/header_timeout: a whole number of seconds/, failure(header_timeout: nil))
   end
 
+  # Rounded down they would mean something else, and 0.5 even "no limit".
+  def test_half_a_second_is_no_whole_number
+    assert_match(/request_timeout: a whole number of seconds is needed, not 0.5/, failure(request_timeout: 0.5))
+    assert_match(/queue_timeout: a whole number/, failure(queue_timeout: 1.5))
+    assert_match(/request_timeout: a whole number/, failure(request_timeouts: { "/a" => 2.5 }))
+    assert_match(/max_fibers: .* not 1.5/, failure(max_fibers: 1.5))
+    assert_match(/max_queue: .* not 0.5/, failure(max_queue: 0.5))
+    assert_match(/threads: .* not \[0, 5.5\]/, failure(threads: [0, 5.5]))
+    assert_equal [30, 7], Abaca::Config.new({ request_timeout: 30.0, max_queue: "7" }).to_h
+                                       .values_at(:request_timeout, :max_queue)
+  end
+
   def test_health_paths
     assert_equal [nil, nil], Abaca::Config.new.to_h.values_at(:readiness, :liveness)
     assert_equal "/up", Abaca::Config.new({ readiness: "/up" })[:readiness]

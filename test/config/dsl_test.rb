@@ -198,7 +198,8 @@ class ConfigDslTest < Minitest::Test
       "linger_timeout \"soon\"" => "puma.rb:1: linger_timeout: a whole number of seconds is needed, not \"soon\"",
       "workers 2" => "puma.rb:1: workers 2: one process only in this version; use `workers 0' or drop the line",
       "workers :auto" => "puma.rb:1: workers auto: one process only in this version; use `workers 0' or drop the line",
-      "max_fibers \"x\"" => "puma.rb:1: invalid value for Integer(): \"x\"",
+      "max_fibers \"x\"" => "puma.rb:1: max_fibers: a number of fibers is needed, not \"x\"",
+      "request_timeout 0.5" => "puma.rb:1: request_timeout: a whole number of seconds is needed, not 0.5",
       "max_queue 1.5.to_s" => "puma.rb:1: max_queue: a number of requests is needed, 0 or more, not \"1.5\"",
       "request_timeout 5, path: \"a\"" =>
         "puma.rb:1: request_timeout: a path is needed, such as \"/reports/*\", not \"a\"",

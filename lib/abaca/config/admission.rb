@@ -21,9 +21,7 @@ module Abaca
         def max_fibers(value, ceiling, warnings)
           return [MAX_FIBERS, ceiling].min if value.nil?
 
-          number = Integer(value, exception: false)
-          raise ConfigError, "max_fibers: a number of fibers is needed, not #{value.inspect}" unless number&.positive?
-
+          number = fibers(value)
           return number if number <= ceiling
 
           warnings << "max_fibers #{number} is more than vm.max_map_count bears; it is #{ceiling} now"
@@ -32,9 +30,19 @@ module Abaca
 
         # @param value [Integer]
         # @return [Integer]
+        # @raise [ConfigError] when it is no number of fibers
+        def fibers(value)
+          number = Config.whole(value)
+          return number if number&.positive?
+
+          raise ConfigError, "max_fibers: a number of fibers is needed, not #{value.inspect}"
+        end
+
+        # @param value [Integer]
+        # @return [Integer]
         # @raise [ConfigError]
         def max_queue(value)
-          number = Integer(value, exception: false)
+          number = Config.whole(value)
           return number if number&.between?(0, (2**32) - 1)
 
           raise ConfigError, "max_queue: a number of requests is needed, 0 or more, not #{value.inspect}"

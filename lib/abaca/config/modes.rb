@@ -51,7 +51,7 @@ module Abaca
         # @return [Array(Integer, Integer)]
         # @raise [ConfigError]
         def threads(value)
-          least, most = Array(value).map { |number| Integer(number, exception: false) }
+          least, most = Array(value).map { |number| Config.whole(number) }
           most ||= least
           unless least && most && least >= 0 && most >= 1 && least <= most && most <= MOST_THREADS
             raise ConfigError, "threads: the least and the most are needed, 0 and 5 say, not #{Array(value).inspect}"

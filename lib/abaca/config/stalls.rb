@@ -54,7 +54,7 @@ module Abaca
         end
 
         def loops(value)
-          number = Integer(value || 0, exception: false) unless value.is_a?(Float)
+          number = Config.whole(value || 0)
           return number if number&.between?(0, MOST_LOOPS)
 
           raise ConfigError, "spare_loops: a number of threads is needed, 0 to #{MOST_LOOPS}, not #{value.inspect}"

@@ -15,7 +15,7 @@ module Abaca
         #
         #   max_fibers 1000
         def max_fibers(number)
-          @options[:max_fibers] = Integer(number)
+          @options[:max_fibers] = Admission.fibers(number)
         end
 
         # Requests that may wait until one of those is done; those beyond get 503. Default 1024.
