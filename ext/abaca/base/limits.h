@@ -26,7 +26,8 @@
   X(max_body_size, 0, "octets", "a longer request body: 413; 0 is no limit")                       \
   X(body_window, 65536, "octets", "more of a body is received only when the app reads")            \
   X(max_unread_body, 65536, "octets", "more that the app left unread: the connection is closed")   \
-  X(max_body_memory, 65536, "octets", "a longer rewindable body goes to a temporary file")         \
+  X(max_body_memory, 65536, "octets",                                                              \
+    "a longer rewindable body goes to a file; for threads, streams")                               \
   X(request_timeout, 0, "seconds", "a request that takes longer in all: 504; 0 is no limit")       \
   X(queue_timeout, 10, "seconds", "a request that waits longer to be taken: 503; 0 is no limit")   \
   X(max_requests_per_connection, 1000, "requests", "then the connection is closed; 0 is no limit") \

@@ -21,6 +21,10 @@ static uint64_t queue_limit(const ab_engine *engine) {
   return (uint64_t)engine->max_queue + (room ? engine->capacity - in_app : 0);
 }
 
+bool ab__engine_full(const ab_engine *engine) {
+  return engine->stats.waiting >= queue_limit(engine);
+}
+
 ab_nsec ab_conn_arrived(const ab_conn *conn) {
   return conn->arrived;
 }

@@ -26,6 +26,8 @@ int ab_body_init(ab_body **result, const ab_mem *mem, const ab_limits *limits,
 
 void ab_body_fini(ab_body *body) {
   if (!body) return;
+  if (body->gathering) body->store->coming--;
+  if (body->store) ab_body_used_up(body);
   ab_free(body->mem, body->trailers);
   ab_free(body->mem, body);
 }
@@ -113,6 +115,40 @@ bool ab_body_ends_within(const ab_body *body, const ab_limits *limits, const cha
     len -= used;
   } while (result == AB_CHUNK_DATA);
   return result == AB_CHUNK_DONE;
+}
+
+/* --- gathering --- */
+
+void ab_body_gather(ab_body *body, ab_body_store *store) {
+  body->store = store;
+  body->gathering = true;
+  store->coming++;
+}
+
+void ab_body_look_over(ab_body *body, const ab_limits *limits, const char *buf, size_t len) {
+  size_t used = 0;
+  int64_t passed = ab_body_decode(body, limits, buf, len, &used, NULL, SIZE_MAX);
+  if (passed < 0) body->error = (int32_t)passed;
+  body->gathered += (uint32_t)used;
+  body->store->octets += used;
+}
+
+void ab_body_gathered(ab_body *body) {
+  body->store->coming--;
+  body->gathering = false;
+  body->whole = body->done;
+  body->done = false;
+  if (body->chunked) {
+    ab_chunk_init(&body->chunks);
+  } else {
+    body->left += body->size;
+  }
+  body->size = 0;
+}
+
+void ab_body_used_up(ab_body *body) {
+  body->store->octets -= body->gathered;
+  body->store = NULL;
 }
 
 /* --- time --- */

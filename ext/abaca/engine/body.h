@@ -9,13 +9,24 @@
 #include "http1/chunk.h"
 #include "http1/framing.h"
 
+/* What is kept of bodies that are gathered before anybody may read them. */
+typedef struct ab_body_store {
+  uint64_t octets; /* framing included, until they are used up */
+  uint32_t coming; /* bodies of which more has to come */
+} ab_body_store;
+
 typedef struct ab_body {
   const ab_mem *mem;
-  uint64_t size;   /* octets of content so far, framing removed */
-  uint64_t left;   /* octets to come, for a body with Content-Length */
-  ab_nsec waiting; /* since when somebody waits for octets; 0: nobody does */
-  ab_nsec waited;  /* how long somebody did before */
-  char *trailers;  /* field lines of the trailer section, see http1/trailer.h */
+  ab_body_store *store;  /* counts it; NULL: it is not gathered */
+  ab_nsec gathered_for;  /* how long it took */
+  uint32_t gathered;     /* its octets that came meanwhile, framing included */
+  bool gathering, whole; /* it goes on; its end was among them */
+  bool asked;            /* the peer was told to send it */
+  uint64_t size;         /* octets of content so far, framing removed */
+  uint64_t left;         /* octets to come, for a body with Content-Length */
+  ab_nsec waiting;       /* since when somebody waits for octets; 0: nobody does */
+  ab_nsec waited;        /* how long somebody did before */
+  char *trailers;        /* field lines of the trailer section, see http1/trailer.h */
   uint32_t trailers_len, trailers_capacity;
   ab_chunk_decoder chunks;
   int32_t error; /* a negative enum ab_http1_error after which nothing more can be decoded */
@@ -36,6 +47,17 @@ void ab_body_fini(ab_body *body);
  * before it. */
 int64_t ab_body_decode(ab_body *body, const ab_limits *limits, const char *buf, size_t len,
                        size_t *used, char *out, size_t room) AB_WARN_UNUSED;
+
+/* The body is gathered: it counts in `store`, which outlives it. */
+void ab_body_gather(ab_body *body, ab_body_store *store);
+/* Looks over octets that have come, which the caller keeps, and adds those that are the body's to
+ * body->gathered. body->done and ->error say what has come to light. */
+void ab_body_look_over(ab_body *body, const ab_limits *limits, const char *buf, size_t len);
+/* That was all: who reads now gets the body from its first octet on. */
+void ab_body_gathered(ab_body *body);
+
+/* Nothing is kept of it any more: it counts in its store no longer. */
+void ab_body_used_up(ab_body *body);
 
 /* Octets of content that come next without framing in between, so that they may be received where
  * they are wanted. */

@@ -221,6 +221,19 @@ static bool fill(ab_conn *conn, enum step *step) {
   return true;
 }
 
+/* One read behind the input that is here. */
+static enum step read_behind(ab_conn *conn, size_t room) {
+  if (!own_input(conn, room)) {
+    ab__conn_fail(conn, AB_HTTP1_NO_MEMORY);
+    return STEP_WAIT;
+  }
+  enum step step;
+  size_t n = receive(conn, conn->own + conn->in_len, conn->own_capacity - conn->in_len, &step);
+  if (n == 0) return step;
+  conn->in_len += (uint32_t)n;
+  return STEP_ON;
+}
+
 static enum step read_head(ab_conn *conn) {
   enum step step;
   if (conn->in_len == 0) {
@@ -233,13 +246,8 @@ static enum step read_head(ab_conn *conn) {
       return step;
     }
   } else {
-    if (!own_input(conn, AB_RECV_MIN)) {
-      ab__conn_fail(conn, AB_HTTP1_NO_MEMORY);
-      return STEP_WAIT;
-    }
-    size_t n = receive(conn, conn->own + conn->in_len, conn->own_capacity - conn->in_len, &step);
-    if (n == 0) return step;
-    conn->in_len += (uint32_t)n;
+    step = read_behind(conn, AB_RECV_MIN);
+    if (step == STEP_WAIT) return step;
   }
   conn->parsed = false;
   return STEP_ON;
@@ -282,7 +290,8 @@ static void queue_request(ab_conn *conn) {
   }
 }
 
-/* The head at `in` is complete: that is enough for the application, which reads the body itself. */
+/* The head at `in` is complete: that is enough for the application, which reads the body itself,
+ * unless that shall be gathered. */
 static enum step begin_request(ab_conn *conn, const ab_request *request) {
   ab_engine *engine = conn->engine;
   const ab_framing *framing = &request->framing;
@@ -309,6 +318,7 @@ static enum step begin_request(ab_conn *conn, const ab_request *request) {
       return STEP_WAIT;
     }
     conn->expects = framing->expect_continue;
+    if (AB_UNLIKELY(engine->gathers != NULL) && ab__gather_begin(conn)) return STEP_ON;
   }
   queue_request(conn);
   return STEP_WAIT;
@@ -384,6 +394,19 @@ void ab__conn_taken(ab_conn *conn) {
 
 /* --- the body --- */
 
+static enum step gather_body(ab_conn *conn) {
+  int result = ab__gather_look(conn);
+  if (result == AB_OK) {
+    queue_request(conn);
+  } else if (result != AB_AGAIN) {
+    ab__conn_fail(conn, result);
+  } else if (conn->readable) {
+    conn->request = NULL; /* its octets may move */
+    return read_behind(conn, ab__gather_room(conn));
+  }
+  return STEP_WAIT;
+}
+
 /* The rest of a body that the application has left unread; then comes the next request. */
 static enum step skip_body(ab_conn *conn) {
   enum step step;
@@ -414,7 +437,7 @@ void ab__conn_drain(ab_conn *conn) {
 }
 
 void ab__conn_refuse(ab_conn *conn) {
-  if (conn->state == AB_CONN_QUEUED) {
+  if (conn->state == AB_CONN_QUEUED || conn->state == AB_CONN_GATHER) {
     reject_late(conn);
   } else if (conn->state == AB_CONN_SKIP) {
     ab__conn_close(conn);
@@ -438,6 +461,8 @@ static enum step advance(ab_conn *conn) {
   switch (conn->state) {
   case AB_CONN_HEAD:
     return advance_head(conn);
+  case AB_CONN_GATHER:
+    return gather_body(conn);
   case AB_CONN_APP:
     if (conn->wants_body && conn->readable) ab__conn_tell_body(conn, AB_OK);
     return STEP_WAIT;

@@ -1,23 +1,26 @@
 /* A connection: what joins socket, protocol and outbox. Internal to engine/.
  *
- *        +-------------- keep-alive ---------------+
- *        |                                         |
- *        v                                         |
- *   --> HEAD --> QUEUED --> APP --> (SKIP) --------+--> CLOSING --> LINGER --> DEAD --> freed
- *        |                   |         |                  ^  |                  ^
- *        +------ error ------|---------|------------------+  |                  |
- *                            |         +--- late, broken ----+                  |
- *                            +------------------ peer gone ---------------------+
+ *        +-------------- keep-alive ---------------------------+
+ *        |                                                     |
+ *        v                                                     |
+ *   --> HEAD --> (GATHER) --> QUEUED --> APP --> (SKIP) -------+--> CLOSING --> LINGER --> DEAD
+ *        |          |            |        |                       ^  |                       ^
+ *        +----------+-- error ---|--------|-----------------------+  |                       |
+ *                   |            |        +------ late, broken ------+                       |
+ *                   +------------+---------------- peer gone --------------------------------+
  *
  * HEAD     waits for a request, or for the rest of its head; before the first one perhaps for a
  *          PROXY header
+ * GATHER   has a request whose body is gathered before it may be taken, see gather.c
  * QUEUED   has a request that waits to be taken
- * APP      the application has the request, and reads its body from the socket as it comes
+ * APP      the application has the request, and reads what is not here of its body from the socket
+ *          as it comes
  * SKIP     the response is given, and the little that is left of the body is thrown away
  * CLOSING  the last response is being sent
  * LINGER   all is sent and said; what the peer still sends is thrown away, so that the reset for
  *          unread octets cannot destroy the response on its way (RFC 9112 9.6)
- * DEAD     the socket is closed; the structure waits for the application or the end of the turn
+ * DEAD     the socket is closed; the structure waits for the application or the end of the turn,
+ * and is freed
  */
 #ifndef AB_ENGINE_CONN_H
 #define AB_ENGINE_CONN_H
@@ -32,6 +35,7 @@
 enum ab_conn_state {
   AB_CONN_FREE,
   AB_CONN_HEAD,
+  AB_CONN_GATHER,
   AB_CONN_QUEUED,
   AB_CONN_APP,
   AB_CONN_SKIP,
@@ -63,7 +67,7 @@ struct ab_conn {
   ab_wheel_node timer;
   ab_nsec deadline;         /* the true one; the timer may come earlier. 0: none */
   ab_nsec request_deadline; /* of request_timeout, or queue_timeout. 0: none, or it has passed */
-  ab_nsec arrived;          /* when its request was complete */
+  ab_nsec arrived;          /* when its request was complete, so that it could be taken */
   ab_engine *engine;
   ab_service *service;
   void *app;
@@ -148,6 +152,10 @@ struct ab_engine {
   int64_t date_second;
   ab_engine_stats stats;
   ab_view health[AB_HEALTH_COUNT]; /* the engine's own copies */
+  ab_gathers gathers;              /* whose body is gathered; NULL: nobody's */
+  void *gathers_ctx;
+  uint64_t gather_most; /* octets of all that are gathered */
+  ab_body_store store;
   bool has_health;
   bool retired; /* not ready any more */
   bool paused, draining;
@@ -230,6 +238,16 @@ void ab__conn_timeout(ab_conn *conn);
 void ab__conn_stall_sent(ab_conn *conn, uint64_t octets);
 void ab__conn_stall_end(ab_conn *conn);
 
+/* gather.c: request bodies that are here before their requests are taken. */
+
+/* Has the body of the request that was just parsed gathered, if it shall be. */
+bool ab__gather_begin(ab_conn *conn);
+/* Looks at what is here of it. Returns AB_OK when the request may be taken, AB_AGAIN when more has
+ * to come, or the negative enum ab_http1_error that it is to be answered with. */
+int ab__gather_look(ab_conn *conn);
+/* Octets to read next. */
+size_t ab__gather_room(const ab_conn *conn);
+
 /* receive.c: request bodies. */
 
 /* Tells the application, which waits for the body, to look again. */
@@ -256,6 +274,8 @@ void ab__conn_fail(ab_conn *conn, int error);
 void ab__conn_reject(ab_conn *conn, enum ab_rejection why);
 /* Rejects what waits beyond max_queue. */
 void ab__engine_shed(ab_engine *engine);
+/* True when another request would be beyond it now. */
+bool ab__engine_full(const ab_engine *engine);
 /* A turn begins while accepting is paused. */
 void ab__engine_look(ab_engine *engine);
 /* health.c: what the engine answers itself. */

@@ -113,6 +113,11 @@ static void rearm_head(ab_conn *conn) {
   set_after(conn, begun || conn->served == 0 ? limits->header_timeout : limits->persistent_timeout);
 }
 
+static void rearm_body(ab_conn *conn) {
+  ab_body_wait(conn->body, conn->engine->now);
+  set_deadline(conn, ab_body_deadline(conn->body, ab__conn_limits(conn)));
+}
+
 void ab__conn_rearm(ab_conn *conn) {
   const ab_limits *limits = ab__conn_limits(conn);
   if (conn->out && conn->blocked) {
@@ -126,14 +131,15 @@ void ab__conn_rearm(ab_conn *conn) {
       set_after(conn, limits->write_timeout);
     }
   } else if (conn->state == AB_CONN_SKIP || conn->wants_body) {
-    ab_body_wait(conn->body, conn->engine->now);
-    set_deadline(conn, ab_body_deadline(conn->body, limits));
+    rearm_body(conn);
   } else if (conn->state == AB_CONN_HEAD) {
     rearm_head(conn);
   } else if (conn->state == AB_CONN_LINGER) {
     if (conn->timed) return;
     conn->timed = true;
     set_after(conn, limits->linger_timeout);
+  } else if (conn->state == AB_CONN_GATHER) {
+    rearm_body(conn);
   } else {
     conn->deadline = 0;
   }
@@ -168,10 +174,11 @@ static uint64_t request_timeout(const ab_conn *conn) {
   return rule ? rule->value : ab__conn_limits(conn)->request_timeout;
 }
 
-/* request_timeout, from the time on at which the request was complete. */
+/* request_timeout, from the time on at which the request's head was complete. */
 static void time_request(ab_conn *conn) {
   uint64_t seconds = request_timeout(conn);
-  conn->request_deadline = seconds ? conn->arrived + ab_limit_nsec(seconds) : 0;
+  ab_nsec since = conn->arrived - ab_conn_gathered_for(conn);
+  conn->request_deadline = seconds ? since + ab_limit_nsec(seconds) : 0;
   arm(conn);
 }
 
@@ -237,8 +244,12 @@ static void pass_request(ab_conn *conn) {
     ab__conn_reject(conn, why);
     return;
   }
-  conn->expired = true;
   engine->stats.expired++;
+  if (conn->state == AB_CONN_GATHER) {
+    ab__conn_fail(conn, AB_HTTP1_REQUEST_TIMEOUT);
+    return;
+  }
+  conn->expired = true;
   if (conn->state == AB_CONN_APP) ab__engine_event(conn, AB_EVENT_DEADLINE);
 }
 
@@ -260,7 +271,7 @@ static void pass_wait(ab_conn *conn) {
   engine->stats.timeouts++;
   if (conn->state == AB_CONN_APP && conn->wants_body) {
     ab__conn_tell_body(conn, AB_HTTP1_REQUEST_TIMEOUT);
-  } else if (conn->state == AB_CONN_HEAD && conn->in_len > 0) {
+  } else if (conn->state == AB_CONN_GATHER || (conn->state == AB_CONN_HEAD && conn->in_len > 0)) {
     ab__conn_fail(conn, engine->refusing ? AB_HTTP1_SHUTDOWN : AB_HTTP1_REQUEST_TIMEOUT);
   } else if (conn->state == AB_CONN_HEAD || conn->state == AB_CONN_LINGER ||
              conn->state == AB_CONN_SKIP) {

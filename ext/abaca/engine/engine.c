@@ -614,6 +614,8 @@ bool ab_engine_tells(ab_engine *engine, bool take_requests) {
 ab_engine_stats ab_engine_get_stats(ab_engine *engine) {
   ab_engine_lock(engine);
   ab_engine_stats stats = engine->stats;
+  stats.gathering = engine->store.coming;
+  stats.gathered = engine->store.octets;
   ab_engine_unlock(engine);
   return stats;
 }

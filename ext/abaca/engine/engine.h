@@ -59,6 +59,8 @@ typedef struct ab_engine_stats {
   uint32_t connections; /* open now */
   uint32_t in_app;      /* requests that the application has now */
   uint32_t waiting;     /* requests that wait to be taken now */
+  uint32_t gathering;   /* requests that wait for their body now, before they may be taken */
+  uint64_t gathered;    /* octets kept of bodies that were gathered */
 } ab_engine_stats;
 
 /* mem and limits are copied. `release` gets `ctx` and the owner of each borrowed slice once it is
@@ -102,6 +104,18 @@ void ab_engine_set_half_close(ab_engine *engine, enum ab_half_close meaning, boo
  * before attach. Returns AB_OK or AB_ENOMEM. */
 int ab_engine_set_path_times(ab_engine *engine, const ab_path_rule *rules,
                              size_t count) AB_WARN_UNUSED;
+/* Tells by the path, as it was received and without its query, whether the body of a request is
+ * gathered. It is called with the lock held, perhaps without the GVL, and must not call the engine.
+ */
+typedef bool (*ab_gathers)(void *ctx, ab_view path);
+
+/* A request of which `gathers` says so waits to be taken only when its body is here, or so much of
+ * it as max_body_memory: whoever takes it does not have to wait for a slow client. One that says
+ * beforehand that it is longer does not wait for it. `most` is the limit of octets for all that are
+ * gathered: beyond it requests do not wait for their bodies any more. To be called before attach.
+ */
+void ab_engine_gather(ab_engine *engine, ab_gathers gathers, void *ctx, uint64_t most);
+
 /* What a health path tells. */
 enum ab_health {
   AB_HEALTH_READY, /* 200; 503 once the server has retired */
@@ -219,8 +233,11 @@ void *ab_conn_app(const ab_conn *conn);
 
 /* The socket's address, or the one that a PROXY header has named. */
 const ab_addr *ab_conn_peer(const ab_conn *conn);
-/* When the head of the request that the application has was complete: the time of that turn. */
+/* When the request that the application has was complete, so that it could be taken: its head, and
+ * its body too if that was gathered. The time of that turn. */
 ab_nsec ab_conn_arrived(const ab_conn *conn);
+/* For how long before that its body was gathered. */
+ab_nsec ab_conn_gathered_for(const ab_conn *conn);
 /* NULL for a connection that came otherwise. */
 const ab_listener *ab_conn_listener(const ab_conn *conn);
 /* Those of its listener, or the engine's. */

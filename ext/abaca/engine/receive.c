@@ -41,6 +41,10 @@ static ssize_t fail(ab_conn *conn, int error) {
   return error;
 }
 
+static void note_use(ab_conn *conn) {
+  if (AB_UNLIKELY(conn->body->store) && conn->in_len == 0) ab_body_used_up(conn->body);
+}
+
 /* What has come already. Returns as ab_conn_read_body, AB_AGAIN when nothing has. */
 static ssize_t take_input(ab_conn *conn, char *buf, size_t len) {
   size_t used = 0;
@@ -49,6 +53,7 @@ static ssize_t take_input(ab_conn *conn, char *buf, size_t len) {
   conn->in += used;
   conn->in_len -= (uint32_t)used;
   if (used > 0) conn->expects = false; /* it did not wait for the word */
+  note_use(conn);
   if (got < 0) return fail(conn, (int)got);
   if (got > 0) return (ssize_t)got;
   return conn->body->done ? 0 : AB_AGAIN;
@@ -124,6 +129,7 @@ void ab_conn_continue(ab_conn *conn) {
   /* Not behind the head of a final response (RFC 9110 15.2). */
   if (!conn->expects || conn->in_len > 0 || conn->keep_decided) return;
   conn->expects = false;
+  if (conn->body->asked) return; /* before the application had the request */
   if (ab_conn_write(conn, interim, sizeof(interim) - 1) == AB_OK) ab__conn_flush(conn);
 }
 
@@ -179,5 +185,6 @@ bool ab__conn_skip(ab_conn *conn) {
                                NULL, SIZE_MAX);
   conn->in += used;
   conn->in_len -= (uint32_t)used;
+  note_use(conn);
   return got >= 0 && conn->body->done;
 }

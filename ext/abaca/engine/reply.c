@@ -326,8 +326,9 @@ void ab_conn_finish(ab_conn *conn, enum ab_finish how) {
 
 /* The request is all that the peer has sent, so that closing destroys nothing on its way. */
 static bool is_whole(const ab_conn *conn) {
-  return conn->state == AB_CONN_QUEUED && !conn->body && !conn->readable &&
-         conn->in_len == conn->consume;
+  const ab_body *body = conn->body;
+  if (conn->state != AB_CONN_QUEUED || conn->readable || (body && !body->whole)) return false;
+  return conn->in_len == conn->consume + (body ? body->gathered : 0);
 }
 
 void ab__conn_fail(ab_conn *conn, int error) {
