@@ -24,8 +24,9 @@ module Abaca
       clean_thread_locals: false, debug: false, default_host: nil, directory: nil, early_hints: false,
       environment: "development", errors: nil, fiber_scheduler: "Abaca::Scheduler", formatter: nil,
       forwarded_fields: :x_forwarded, half_close: :ask, liveness: nil, log: nil, log_requests: false, logger: nil,
-      max_fibers: nil, max_queue: Admission::MAX_QUEUE, mode: :fiber, null_input: true, pidfile: nil,
-      rack_url_scheme: "http", rackup: "config.ru", readiness: nil, redirect: nil, remote_address: :socket,
+      max_body_memory_total: Admission::MAX_BODY_MEMORY_TOTAL, max_fibers: nil, max_queue: Admission::MAX_QUEUE,
+      mode: :fiber, null_input: true, pidfile: nil, rack_url_scheme: "http", rackup: "config.ru", readiness: nil,
+      redirect: nil, remote_address: :socket,
       request_timeouts: [].freeze, rewindable_input: Rack.release.to_i < 3, routes: [].freeze, script_name: "",
       shutdown_delay: 0.0, shutdown_timeout: 30.0, silent: false, tag: nil, threads: [0, 5].freeze,
       trusted_proxies: [].freeze
@@ -149,7 +150,7 @@ module Abaca
 
     def check_admission
       @values[:max_fibers] = Admission.max_fibers(@values[:max_fibers], self.class.max_fibers_ceiling, @warnings)
-      @values[:max_queue] = Admission.max_queue(@values[:max_queue])
+      %i[max_queue max_body_memory_total].each { |name| @values[name] = Admission.public_send(name, @values[name]) }
       @values[:request_timeouts] = Admission.request_timeouts(@values[:request_timeouts])
     end
 

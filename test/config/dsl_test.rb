@@ -78,6 +78,7 @@ class ConfigDslTest < Minitest::Test
       "http_content_length_limit nil" => { max_body_size: 0 },
       "max_fibers 12" => { max_fibers: 12 },
       "max_queue 0" => { max_queue: 0 },
+      "max_body_memory_total 16 * 1024" => { max_body_memory_total: 16_384 },
       "request_timeout 5" => { request_timeout: 5 },
       "request_timeout 5, path: \"/a/*\"; request_timeout 0, path: \"*\"" =>
         { request_timeouts: [["/a/*", 5], ["*", 0]] },
@@ -201,6 +202,8 @@ class ConfigDslTest < Minitest::Test
       "max_fibers \"x\"" => "puma.rb:1: max_fibers: a number of fibers is needed, not \"x\"",
       "request_timeout 0.5" => "puma.rb:1: request_timeout: a whole number of seconds is needed, not 0.5",
       "max_queue 1.5.to_s" => "puma.rb:1: max_queue: a number of requests is needed, 0 or more, not \"1.5\"",
+      "max_body_memory_total(-1)" =>
+        "puma.rb:1: max_body_memory_total: a number of octets is needed, 0 or more, not -1",
       "request_timeout 5, path: \"a\"" =>
         "puma.rb:1: request_timeout: a path is needed, such as \"/reports/*\", not \"a\"",
       "log_formatter" => "puma.rb:1: log_formatter: a block is needed",

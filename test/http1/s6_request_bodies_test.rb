@@ -165,7 +165,7 @@ class Http1S6RequestBodiesTest < Minitest::Test
 
   # What follows such a response may be the body or the next request: nobody can tell.
   def test_rfc9110_10_1_1_a_final_response_instead_of_100_closes
-    client = connect(serve(->(_env) { [403, { "content-type" => "text/plain" }, ["no"]] }))
+    client = connect(serve(->(_env) { [403, { "content-type" => "text/plain" }, ["no"]] }, **STREAMED))
     client.write(request("POST", "/", "Expect" => "100-continue", "Content-Length" => "5"))
     response = client.read
     assert_equal 403, response.status
@@ -187,7 +187,7 @@ class Http1S6RequestBodiesTest < Minitest::Test
   def test_rfc9110_10_1_1_no_100_for_a_streaming_body_that_is_not_called
     app = ->(env) { [env["PATH_INFO"][1..].to_i, {}, lambda(&:close)] }
     [["HEAD", "/200"], %w[POST /204], %w[POST /205]].each do |verb, path|
-      client = connect(serve(app, lint: false))
+      client = connect(serve(app, lint: false, **STREAMED))
       client.write(request(verb, path, "Expect" => "100-continue", "Content-Length" => "5"))
       response = client.read(head: verb == "HEAD")
       assert_equal [path[1..].to_i, [], true], [response.status, response.interim, response.close?]

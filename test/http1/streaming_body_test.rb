@@ -11,6 +11,8 @@ class Http1StreamingBodyTest < Minitest::Test
   include ServerCase
   include Digests
 
+  def serve(app = nil, **options, &) = super(app, **STREAMED, **options, &)
+
   # The app has each part before the next one is sent.
   def test_octets_reach_the_app_as_they_come
     { "Content-Length" => ["6", ->(piece) { piece }],

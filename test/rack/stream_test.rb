@@ -105,7 +105,7 @@ class RackStreamTest < Minitest::Test
   end
 
   def test_full_duplex
-    running = streaming do |stream|
+    running = streaming(**STREAMED) do |stream|
       while (line = stream.gets)
         stream.write(line.upcase)
       end

@@ -34,6 +34,9 @@ module ServerCase
   # Whether requests run on threads, which have no fiber scheduler.
   def self.threads? = MODE.key?(:threads)
 
+  # Options with which the app is called before its request's body is here, whatever it runs on.
+  STREAMED = threads? ? { max_body_memory_total: 0 }.freeze : {}.freeze
+
   # Runs the block beside the request that calls this: on a fiber, or on a thread where it has none.
   def self.beside(&block)
     return Fiber.schedule(&block) unless threads?

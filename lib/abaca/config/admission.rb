@@ -11,6 +11,8 @@ module Abaca
       # As many as the kernel's queue of connections holds, where they would wait otherwise. A server that
       # answers a hundred in a second is done with the last of them when `queue_timeout` is over.
       MAX_QUEUE = 1024
+      # A thousand bodies of the length that one may have.
+      MAX_BODY_MEMORY_TOTAL = 64 * 1024 * 1024
 
       class << self
         # @param value [Integer, nil] nil: the default
@@ -41,12 +43,12 @@ module Abaca
         # @param value [Integer]
         # @return [Integer]
         # @raise [ConfigError]
-        def max_queue(value)
-          number = Config.whole(value)
-          return number if number&.between?(0, (2**32) - 1)
+        def max_queue(value) = number(:max_queue, value, "requests", (2**32) - 1)
 
-          raise ConfigError, "max_queue: a number of requests is needed, 0 or more, not #{value.inspect}"
-        end
+        # @param value [Integer]
+        # @return [Integer]
+        # @raise [ConfigError]
+        def max_body_memory_total(value) = number(:max_body_memory_total, value, "octets", (2**63) - 1)
 
         # @param list [Hash, Array<Array>] seconds by pattern of paths; the first that matches counts
         # @return [Array<Array(String, Integer)>]
@@ -67,6 +69,13 @@ module Abaca
         end
 
         private
+
+        def number(name, value, unit, most)
+          number = Config.whole(value)
+          return number if number&.between?(0, most)
+
+          raise ConfigError, "#{name}: a number of #{unit} is needed, 0 or more, not #{value.inspect}"
+        end
 
         def path(pattern)
           return pattern.dup.freeze if pattern.is_a?(String) && pattern.match?(%r{\A[/*]})

@@ -93,6 +93,7 @@ module Abaca
 
           { mode:, default_mode: config[:mode], threads: config[:threads], max_waiting: config[:max_queue],
             clean_thread_locals: config[:clean_thread_locals],
+            max_body_memory_total: config[:max_body_memory_total],
             routes: config[:routes].map { |name, pattern| [name == :thread, pattern] } }
         end
       end

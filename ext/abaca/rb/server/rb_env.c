@@ -493,7 +493,8 @@ static void add_queue_time(const ab_env_builder *builder, filling into, const ab
   ab_nsec now = ab_clock_monotonic(), arrived = ab_conn_arrived(conn);
   ab_nsec waited = now > arrived ? now - arrived : 0;
   if (AB_UNLIKELY(request->known & 1u << AB_FIELD_REQUEST_START)) {
-    ab_nsec before = age_by_proxy(request);
+    ab_nsec before = age_by_proxy(request), sending = ab_conn_gathered_for(conn);
+    before = before > sending ? before - sending : 0; /* its client's time, not ours */
     if (before > waited) waited = before;
   }
   if (AB_LIKELY(waited < AB_NSEC_PER_MS)) return;

@@ -45,3 +45,18 @@ void ab_routes_init(ab_routes *routes, VALUE list) {
 void ab_routes_fini(ab_routes *routes) {
   ab_free(&ab_mem_libc, routes->rules);
 }
+
+enum ab_mode ab_server_mode_of(const ab_server *server, ab_view path) {
+  const ab_routes *routes = &server->routes;
+  const ab_path_rule *rule = ab_path_rule_find(routes->rules, routes->count, path);
+  return rule ? (enum ab_mode)rule->value : server->mode;
+}
+
+static bool runs_on_thread(void *ctx, ab_view path) {
+  return ab_server_mode_of(ctx, path) == AB_MODE_THREAD;
+}
+
+void ab_server_gather_bodies(ab_server *server, VALUE options) {
+  uint64_t most = NUM2ULL(ab_server_option(options, "max_body_memory_total"));
+  ab_engine_gather(server->engine, runs_on_thread, server, most);
+}

@@ -213,6 +213,7 @@ static void init_gang(ab_server *server, VALUE options) {
   ab_routes_init(&server->routes, ab_server_option(options, "routes"));
   bool thread = ab_server_option(options, "default_mode") == ID2SYM(rb_intern("thread"));
   server->mode = thread ? AB_MODE_THREAD : AB_MODE_FIBER;
+  ab_server_gather_bodies(server, options);
 }
 
 static enum ab_half_close half_close_of(VALUE meaning) {
@@ -234,7 +235,8 @@ static enum ab_half_close half_close_of(VALUE meaning) {
  * mode: env["abaca.mode"] of requests that the leading thread runs, :fiber or :thread; threads:
  * [least, most] when requests may run on threads. Then also max_waiting, how many may wait for one;
  * clean_thread_locals, a boolean; routes, Array of [true for a thread, pattern]; and default_mode,
- * of all other requests.
+ * of all other requests; and max_body_memory_total, octets
+ * of bodies that are gathered for them.
  *
  * Raises ArgumentError for an unknown limit or network, NoMemoryError. */
 static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
@@ -310,10 +312,7 @@ void ab_server_tell_leader(ab_server *server) {
 static bool goes_to_gang(const ab_runner *runner) {
   const ab_server *server = runner->server;
   if (runner->host == &ab_host_thread) return false;
-  const ab_routes *routes = &server->routes;
-  const ab_path_rule *rule =
-      ab_path_rule_find(routes->rules, routes->count, runner->next_request->path);
-  return (rule ? (enum ab_mode)rule->value : server->mode) == AB_MODE_THREAD;
+  return ab_server_mode_of(server, runner->next_request->path) == AB_MODE_THREAD;
 }
 
 enum news { NEWS_NONE, NEWS_EVENT, NEWS_REQUEST };

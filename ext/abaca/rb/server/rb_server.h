@@ -380,6 +380,14 @@ void ab_init_listen(VALUE cEngine);
 /* rb_requests.c: adds Engine#requests. */
 void ab_init_requests(VALUE cEngine);
 
+/* rb_routes.c */
+
+/* What a request for the path, as it was received and without its query, runs on. Without the GVL
+ * too. */
+enum ab_mode ab_server_mode_of(const ab_server *server, ab_view path);
+/* Those that run on threads wait for their bodies first. */
+void ab_server_gather_bodies(ab_server *server, VALUE options);
+
 /* rb_shutdown.c */
 
 /* Does what a stop or halt asks for at this time; on the fiber that turns the engine, before its

@@ -50,9 +50,10 @@ static void drain(ab_server *server, ab_nsec now) {
 static VALUE report_forced(VALUE arg) {
   ab_server *server = (ab_server *)arg;
   ab_engine_stats stats = ab_engine_get_stats(server->engine);
-  if (stats.in_app == 0 && stats.waiting == 0) return Qnil;
+  uint32_t waiting = stats.waiting + stats.gathering;
+  if (stats.in_app == 0 && waiting == 0) return Qnil;
   return rb_funcall(server->log, rb_intern("broken_off"), 2, UINT2NUM(stats.in_app),
-                    UINT2NUM(stats.waiting));
+                    UINT2NUM(waiting));
 }
 
 static void force(ab_runner *runner, ab_nsec now) {

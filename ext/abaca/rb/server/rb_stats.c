@@ -30,6 +30,8 @@ static void put_engine(VALUE hash, const ab_engine_stats *stats) {
   put_count(hash, "in_app", stats->in_app);
   put_count(hash, "waiting", stats->waiting);
   put_count(hash, "queued", stats->queued);
+  put_count(hash, "gathering", stats->gathering);
+  put_count(hash, "gathered", stats->gathered);
 }
 
 static VALUE rejections(const ab_server *server, const ab_engine_stats *stats) {

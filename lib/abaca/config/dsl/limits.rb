@@ -25,6 +25,14 @@ module Abaca
           @options[:max_queue] = Admission.max_queue(number)
         end
 
+        # Octets of request bodies that are held for threads at once; beyond it requests do not wait for their
+        # bodies (docs/modes.md). Default 64 MB.
+        #
+        #   max_body_memory_total 16 * 1024 * 1024
+        def max_body_memory_total(octets)
+          @options[:max_body_memory_total] = Admission.max_body_memory_total(octets)
+        end
+
         # Seconds that a request may take, 0 for as many as it wants. With `path`, for requests of these paths
         # only: `*` stands for anything, and the first line that matches counts (docs/deadlines.md).
         #

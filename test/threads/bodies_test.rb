@@ -1,0 +1,243 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/digests"
+require "support/server_case"
+
+# A request that is to run on a thread gets one when its body is here: whoever is slow to send it occupies
+# none, and is seen to by the engine.
+class ThreadsBodiesTest < Minitest::Test
+  include ServerCase
+  include Digests
+
+  WAYS = { "mode" => { mode: :thread, threads: [0, 2], routes: [] },
+           "route" => { mode: :fiber, threads: [0, 2], routes: [[:thread, "*"]] } }.freeze
+  HEAD = ["POST", "/upload"].freeze
+
+  def each_way(app = DIGEST, **options)
+    WAYS.each do |name, way|
+      running = serve(app, lint: false, **way, **options)
+      yield running, name
+      running.stop
+    end
+  end
+
+  def head(**fields) = request(*HEAD, fields.transform_keys { |name| name.to_s.tr("_", "-") })
+
+  # One that has sent a part of its body, of which the engine knows.
+  def unfinished(running, octets)
+    before = running.server.stats[:gathering]
+    connect(running).write(octets).tap do
+      assert eventually { running.server.stats[:gathering] == before + 1 }, running.server.stats.inspect
+    end
+  end
+
+  def idle?(running) = running.server.stats.values_at(:in_app, :waiting) == [0, 0]
+
+  # Fifty of them, octet by octet, and two threads: none has ended when the quick requests are done.
+  def test_slow_uploads_hold_up_nobody
+    each_way do |running, name|
+      uploads = Array.new(50) { connect(running).write(head(Content_Length: 400)) }
+      stop = false
+      dribble = Thread.new do
+        until stop
+          uploads.each { |client| client.write("x") }
+          sleep 0.05
+        end
+      end
+      assert eventually { running.server.stats[:gathered] >= 50 }
+      assert_equal 50, running.server.stats[:gathering], name
+      quick = connect(running)
+      20.times { assert_equal summary(""), quick.call(GET).body, name }
+      assert_equal [50, 0], running.server.stats.values_at(:gathering, :in_app), name
+      assert(uploads.all? { |client| client.silent?(0) })
+    ensure
+      stop = true
+      dribble&.join
+      uploads&.each(&:close)
+    end
+  end
+
+  def test_cut_anywhere
+    text = head(Content_Length: 5) + "hello" + head(Transfer_Encoding: "chunked") +
+           "3\r\nhel\r\n2;x=1\r\nlo\r\n0\r\nA: b\r\n\r\n" + GET
+    app = lambda do |env|
+      [200, { "content-type" => "text/plain" }, [env["rack.input"].read.to_s, env["abaca.trailers"].inspect]]
+    end
+    each_way(app) do |running, name|
+      cuts = (1...text.bytesize).map { |at| [text.byteslice(0, at), text.byteslice(at..)] }
+      clients = cuts.map { |first, _| connect(running).write(first) }
+      assert eventually { running.server.stats[:connections] == clients.size && idle?(running) }
+      clients.zip(cuts) { |client, (_, rest)| client.write(rest) }
+      clients.each do |client|
+        assert_equal ["hellonil", %(hello{"a"=>"b"}), "nil"],
+                     Array.new(3) { client.read.body.gsub(" => ", "=>") }, name
+      end
+      clients.each(&:close)
+    end
+  end
+
+  def test_octet_by_octet
+    text = head(Content_Length: 5) + "hello" + head(Transfer_Encoding: "chunked") + chunked("hel", "lo") + GET
+    each_way do |running|
+      client = connect(running)
+      text.each_char { |octet| client.write(octet) }
+      assert_equal ([summary("hello")] * 2) + [summary("")], Array.new(3) { client.read.body }
+    end
+  end
+
+  # What is longer than it may wait for streams, announced or not, and loses nothing.
+  def test_longer_ones_stream
+    each_way(max_body_memory: 1_000) do |running, name|
+      body = Random.new(1).bytes(30_000)
+      announced = connect(running).write(head(Content_Length: body.bytesize))
+      assert eventually { running.server.stats[:in_app] == 1 }, name
+      endless = connect(running).write(head(Transfer_Encoding: "chunked") + chunked(body.byteslice(0, 990))[0..-6])
+      refute eventually(within: 0.05) { running.server.stats[:in_app] == 2 }, name
+      endless.write("20\r\n" + body.byteslice(990, 32) + "\r\n")
+      assert eventually { running.server.stats[:in_app] == 2 }, name
+      assert_equal summary(body), announced.call(body).body
+      assert_equal summary(body), endless.call(chunked(body.byteslice(1_022..))).body
+    end
+  end
+
+  def test_without_memory_for_all_they_stream
+    each_way(max_body_memory_total: 100) do |running, name|
+      first = unfinished(running, head(Content_Length: 200) + ("x" * 99))
+      second = connect(running).write(head(Content_Length: 5) + "hell")
+      assert eventually { running.server.stats[:in_app] == 1 }, name
+      assert_equal summary("hello"), second.call("o").body
+      assert_equal summary("x" * 200), first.call("x" * 101).body
+      assert eventually { running.server.stats[:gathered].zero? }
+    end
+  end
+
+  # --- who never gets to the app ---
+
+  def refused(running, status, *clients)
+    clients.each do |client|
+      response = client.read
+      assert_equal [status, true], [response.status, response.close?]
+      assert client.closed?
+      client.close
+    end
+    assert_equal 0, running.server.stats[:requests]
+    assert_equal [0, 0], running.server.stats.values_at(:gathering, :gathered)
+  end
+
+  def test_too_slow
+    announced = "#{head(Content_Length: 5)}he"
+    endless = "#{head(Transfer_Encoding: 'chunked')}5\r\nhe"
+    each_way(body_timeout: 1) do |running|
+      refused(running, 408, unfinished(running, announced), unfinished(running, endless))
+    end
+    [{ rate_grace: 1 }, { request_timeout: 1 }].each do |limit|
+      running = serve(DIGEST, **WAYS["mode"], **limit)
+      refused(running, 408, unfinished(running, announced))
+    end
+  end
+
+  def test_no_body
+    each_way do |running|
+      refused(running, 400, unfinished(running, "#{head(Transfer_Encoding: 'chunked')}5\r\nhe").write("lloGET"))
+    end
+    each_way(max_body_size: 10) do |running|
+      refused(running, 413, unfinished(running, "#{head(Transfer_Encoding: 'chunked')}5\r\nhe").write("llo\r\n6\r\n"))
+    end
+  end
+
+  # Nothing runs for who has gone, and nothing is logged.
+  def test_gone
+    each_way do |running, name|
+      %i[reset close half_close].each do |how|
+        client = unfinished(running, head(Content_Length: 5) + "hell")
+        client.public_send(how)
+        assert eventually { running.server.stats[:connections].zero? }, "#{how}, #{name}"
+      end
+      assert_equal [0, 0, 0, 0], running.server.stats.values_at(:requests, :errors, :gathering, :gathered)
+      assert_equal "", running.log
+    end
+  end
+
+  def test_half_closed_behind_the_body
+    each_way do |running|
+      client = unfinished(running, head(Content_Length: 5) + "hell")
+      assert_equal summary("hello"), client.write("o").half_close.read.body
+    end
+  end
+
+  # --- 100 Continue ---
+
+  # Nobody else would say it: all threads are busy, and the server asks all the same.
+  def test_the_server_asks
+    gate = Queue.new
+    app = lambda do |env|
+      gate.pop if env["PATH_INFO"] == "/busy"
+      DIGEST.call(env)
+    end
+    each_way(app) do |running, name|
+      busy = Array.new(2) { connect(running).write(request("GET", "/busy")) }
+      assert eventually { running.server.stats[:in_app] == 2 }, name
+      client = connect(running).write(head(Content_Length: 5, Expect: "100-continue"))
+      assert_equal 100, client.read_interim.status
+      2.times { gate << true }
+      response = client.call("hello")
+      assert_equal [summary("hello"), []], [response.body, response.interim.map(&:status) - [100]]
+      busy.each { |waiting| assert_equal 200, waiting.read.status }
+    end
+  end
+
+  # --- the queue ---
+
+  # It is empty as long as bodies are on their way, and its times begin behind them.
+  def test_the_queue_begins_behind_the_body
+    app = ->(env) { [200, { "content-type" => "text/plain" }, [env["abaca.queue_time"].to_s]] }
+    each_way(app, max_queue: 1) do |running, name|
+      clients = Array.new(20) { unfinished(running, head(Content_Length: 5) + "hell") }
+      assert_equal [0, 0], running.server.stats.values_at(:waiting, :queued), name
+      sleep 0.3
+      long_ago = request(*HEAD, "Content-Length" => "5", "X-Request-Start" => "t=#{Time.now.to_f}")
+      proxied = unfinished(running, "#{long_ago}hell")
+      sleep 0.3
+      assert_operator clients.first.call("o").body.to_f, :<, 0.25
+      assert_operator proxied.call("o").body.to_f, :<, 0.25
+      clients.drop(1).each { |client| assert_equal 200, client.call("o").status }
+    end
+  end
+
+  # --- the end ---
+
+  def test_a_stop_waits_for_bodies
+    each_way do |running|
+      client = unfinished(running, head(Content_Length: 5) + "hell")
+      running.server.stop
+      assert eventually { running.server.stats[:connections] == 1 }
+      sleep 0.05
+      response = client.call("o")
+      assert_equal [summary("hello"), true], [response.body, response.close?]
+      assert client.closed?
+      client.close
+    end
+  end
+
+  def test_a_body_that_does_not_come_in_time
+    each_way(force_shutdown_after: 0.3) do |running|
+      client = unfinished(running, head(Content_Length: 5) + "hell")
+      running.server.stop
+      response = client.read
+      assert_equal [503, true], [response.status, response.close?]
+      assert client.closed?
+      client.close
+      assert_equal [0, 1], [running.server.stats[:requests], running.server.stats[:rejected][:shutdown]]
+    end
+  end
+
+  # On fibers the app is called at once: there a body that is on its way costs a fiber.
+  def test_fibers_read_as_it_comes
+    running = serve(DIGEST, mode: :fiber, routes: [[:thread, "/t"]])
+    client = connect(running).write(head(Content_Length: 5) + "hell")
+    assert eventually { running.server.stats[:in_app] == 1 }
+    assert_equal 0, running.server.stats[:gathered]
+    assert_equal summary("hello"), client.call("o").body
+  end
+end
