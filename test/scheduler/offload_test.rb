@@ -140,10 +140,14 @@ class OffloadTest < Minitest::Test
   end
 
   def test_a_wait_for_any_child_that_is_given_up
+    reader, writer = IO.pipe
     in_fiber do
-      pid = spawn("sleep 0.3")
+      pid = spawn("read line; exit 5", in: reader)
       6.times { assert_raises(Timeout::Error) { Timeout.timeout(0.01) { Process.wait(-1) } } }
+      writer.puts
       assert_equal pid, Process.wait(-1)
     end
+  ensure
+    [reader, writer].each(&:close)
   end
 end

@@ -9,19 +9,20 @@ class ProcessTest < Minitest::Test
 
   def test_children_are_waited_for_at_the_same_time
     statuses = []
-    took = seconds do
-      with_scheduler do
-        3.times do |i|
-          Fiber.schedule do
-            pid = spawn("sleep 0.6; exit #{i}")
-            assert_equal pid, Process.wait(pid)
-            statuses << Process.last_status.exitstatus
-          end
+    reader, writer = IO.pipe
+    with_scheduler do
+      3.times do |i|
+        Fiber.schedule do
+          pid = spawn("read line; exit #{i}", in: reader)
+          assert_equal pid, Process.wait(pid)
+          statuses << Process.last_status.exitstatus
         end
       end
+      Fiber.schedule { writer.write("\n" * 3) } # all of them are waited for
     end
     assert_equal [0, 1, 2], statuses.sort
-    assert_operator took, :<, 1.7
+  ensure
+    [reader, writer].each(&:close)
   end
 
   def test_system_backticks_and_popen
