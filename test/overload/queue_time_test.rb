@@ -17,46 +17,57 @@ class OverloadQueueTimeTest < Minitest::Test
       ANSWER.call(env)
     end
     running = serve(app)
-    assert_includes 0.0..0.2, told(running)
+    assert_includes 0.0..0.2, Array.new(5) { told(running) }.min
   end
 
-  # The whole of it: with one place, each waits for those before it.
+  # The whole of it: with one place, each waits for those before it. Behind the first one's wait are four
+  # sleeps.
   def test_who_waits_is_told_how_long
     skip "a request for a thread is taken before there is one" if MODE.key?(:routes)
 
+    all_are_here = Queue.new
     running = serve(max_fibers: 1, **(ServerCase.threads? ? { threads: [0, 1] } : {})) do |env|
+      all_are_here.pop
       sleep 0.2
       ANSWER.call(env)
     end
     clients = Array.new(4) { connect(running).write(GET) }
+    start = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    assert eventually { running.server.stats[:received] == 4 * GET.bytesize }
+    all_are_here.close
     times = clients.map { |client| Float(client.read.body) }.sort
-    assert_operator times.first, :<, 0.2
+    spent = Process.clock_gettime(Process::CLOCK_MONOTONIC) - start
+    assert_operator times.first, :<, spent - 0.75
     times.each_cons(2) { |before, after| assert_operator after - before, :>, 0.15 }
-    assert_includes 0.55..2.0, times.last
+    assert_includes 0.55..(spent + 0.1), times.last
   end
 
   # Also of the requests that are read together, while the first of them computes.
   def test_who_waits_behind_a_computation
     skip "what the app does is in turns of the engine on fibers of Abaca's own only" unless MODE.empty?
 
+    begun = written = false
     running = serve(spare_loops: 0) do |env|
       limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 0.3
-      nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) < limit
+      begun = true
+      nil until written && Process.clock_gettime(Process::CLOCK_MONOTONIC) > limit
       ANSWER.call(env)
     end
     clients = Array.new(3) { connect(running) }
     clients.first.write(GET)
-    sleep 0.1 # the others come while it computes, and are read together
-    clients.drop(1).each { |client| client.write(GET) }
+    assert eventually { begun }
+    clients.drop(1).each { |client| client.write(GET) } # while it computes, so that they are read together
+    written = true
     assert_operator clients.map { |client| Float(client.read.body) }.max, :>=, 0.29
   end
 
   def test_a_proxy_knows_since_when
     running = serve(ANSWER)
-    now = Process.clock_gettime(Process::CLOCK_REALTIME)
     { "t=%.3f" => 1, "%.3f" => 1, "t=%d" => 1000, "%d" => 1_000_000 }.each do |form, scale|
+      now = Process.clock_gettime(Process::CLOCK_REALTIME)
       start = format(form, (now - 2) * scale)
-      assert_includes 1.9..4.0, told(running, "X-Request-Start" => start), start
+      queued = told(running, "X-Request-Start" => start)
+      assert_includes 1.9..(Process.clock_gettime(Process::CLOCK_REALTIME) - now + 3.1), queued, start
     end
   end
 
@@ -64,7 +75,7 @@ class OverloadQueueTimeTest < Minitest::Test
     running = serve(ANSWER)
     now = Process.clock_gettime(Process::CLOCK_REALTIME)
     ["soon", "", (now + 60).to_s, (now - 3600).to_s, "0", "-1", "9" * 400].each do |start|
-      assert_operator told(running, "X-Request-Start" => start), :<, 0.5, start
+      assert_operator told(running, "X-Request-Start" => start), :<, 20, start
     end
   end
 
