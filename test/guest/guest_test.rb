@@ -195,7 +195,7 @@ module GuestTests
 
   def test_halt_interrupts_a_body_that_waits_for_its_client
     ended = Queue.new
-    running = host do
+    running = host(force_shutdown_after: 60) do
       parts = Enumerator.new do |body|
         loop { body << ("x" * 50_000) }
       ensure

@@ -56,12 +56,12 @@ module ServerCase
     end
 
     # Waits until the server logged something that matches; returns whether it did.
-    def logged?(pattern, within: 3)
+    def logged?(pattern, within: 15)
       ServerCase.eventually(within: within) { pattern.match?(log) }
     end
 
     # Ends the server; the second time does nothing.
-    def stop(within: 10)
+    def stop(within: 20)
       return unless thread
 
       server.stop
@@ -88,7 +88,7 @@ module ServerCase
   end
 
   # Asks the block until it is true or `within` seconds are over; returns whether it was.
-  def self.eventually(within: 3)
+  def self.eventually(within: 15)
     deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + within
     until (result = yield)
       return false if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
@@ -165,7 +165,7 @@ module ServerCase
     skip "a thread has no fiber scheduler" if ServerCase.threads?
   end
 
-  def eventually(within: 3, &block)
+  def eventually(within: 15, &block)
     ServerCase.eventually(within: within, &block)
   end
 
