@@ -6,6 +6,9 @@ require_relative "../abaca"
 module Abaca
   # The command line: turns words into settings, and every mistake into one line and status 1.
   class CLI
+    require_relative "cli/settings" # here, since the constant is loaded by its name elsewhere
+    include Settings
+
     # Flags of Puma's that would change what is served, and that this version cannot honour.
     UNSUPPORTED = {
       "-S" => "--state", "-R" => "--restart-cmd", "-f" => "--fork-worker", "--state" => nil, "--restart-cmd" => nil,
@@ -86,7 +89,7 @@ module Abaca
         listening(words)
         application(words)
         output(words)
-        limits(words)
+        settings(words)
         puma(words)
         words.separator("")
         words.on("-V", "--version", "Print the version and exit") { finish("abaca version #{VERSION}") }
@@ -126,7 +129,8 @@ module Abaca
       words.on("-I", "--include PATHS", "Directories for $LOAD_PATH, with : between them") do |paths|
         $LOAD_PATH.unshift(*paths.split(":"))
       end
-      words.on("--mode MODE", "What requests run on: fiber (default) or thread") do |name|
+      words.on("--mode MODE", "What requests run on: #{Config::Modes::NAMES.join(' or ')}",
+               "(default: fiber; docs/modes.md)") do |name|
         @settings[:mode] = Config::Modes.mode(name)
       end
       words.on("-t", "--threads MIN:MAX", "Threads in mode thread and of thread routes (default 0:5)") do |range|
@@ -155,16 +159,6 @@ module Abaca
 
     def redirect(**change)
       @settings[:redirect] = { stdout: nil, stderr: nil, append: false }.merge(@settings[:redirect] || {}, change)
-    end
-
-    def limits(words)
-      words.separator("\nLimits (all others are settings of the configuration file):")
-      words.on("--max-fibers N", Integer, "Requests that may be in the app at once") do |number|
-        @settings[:max_fibers] = number
-      end
-      words.on("--max-queue N", Integer, "Requests that may wait until then; 503 beyond") do |number|
-        @settings[:max_queue] = number
-      end
     end
 
     def puma(words)
