@@ -168,9 +168,18 @@ module Abaca
     private
 
     def serve
-      return @engine.run_on_threads if Config::Modes.threads_lead?(@config)
+      return serve_on_threads if Config::Modes.threads_lead?(@config)
 
       native? ? serve_natively : serve_as_guest
+    end
+
+    # Before it had a thread for that (3.3), Ruby saw signals only where one of its threads slept; those of the
+    # engine wait natively.
+    def serve_on_threads
+      sleeper = Thread.new { sleep } if RUBY_VERSION < "3.3"
+      @engine.run_on_threads
+    ensure
+      sleeper&.kill
     end
 
     def serve_as_guest

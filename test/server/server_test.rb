@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "abaca"
+require "English"
 require "net/http"
 require "socket"
 require "stringio"
@@ -182,6 +183,30 @@ class ServerTest < Minitest::Test
     end
   ensure
     sockets.each(&:close)
+  end
+
+  # A program of one's own: nothing but the server runs in it, and no line of a log has started a writer.
+  def test_a_trap_handler_may_stop_it_in_each_mode
+    program = <<~RUBY
+      require "abaca"
+      server = Abaca::Server.new(->(_env) { [200, {}, ["done"]] }, mode: ARGV[0].to_sym)
+      trap(:TERM) { server.stop }
+      $stdout.puts server.add_tcp_listener("127.0.0.1", 0)
+      $stdout.flush
+      server.run
+    RUBY
+    includes = $LOAD_PATH.map { |path| "-I#{path}" }
+    %w[fiber thread].each do |mode|
+      IO.popen([RbConfig.ruby, *includes, "-e", program, mode]) do |io|
+        assert_equal "done", get(Integer(io.gets))
+        sleep 0.1 # all of its threads are idle
+        Process.kill(:TERM, io.pid)
+        ended = io.wait_readable(10)
+        Process.kill(:KILL, io.pid) unless ended
+        assert ended, "mode #{mode}: it did not end"
+      end
+      assert_predicate $CHILD_STATUS, :success?
+    end
   end
 
   def test_halt_raises_in_the_requests_fiber
