@@ -346,6 +346,23 @@ class FaultCommandTest < Minitest::Test
     assert_equal 3, command.wait.exitstatus
   end
 
+  # What others are at ends with the process; they are told.
+  def test_exit_answers_who_is_in_the_app_and_who_waits
+    app = <<~RUBY
+      run(lambda do |env|
+        env["PATH_INFO"] == "/exit" ? sleep(0.5) : sleep
+        exit(3)
+      end)
+    RUBY
+    command = run_abaca(app, config: "max_fibers 2\n")
+    clients = ["/exit", "/", "/"].map do |path|
+      sleep 0.1
+      connect(command.port).write("GET #{path} HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    end
+    assert_equal [500, 503, 503], clients.map { |client| client.read.status }
+    assert_equal 3, command.wait.exitstatus
+  end
+
   def test_exit_at_once_in_a_request
     command = run_abaca("run(->(_env) { exit!(4) })")
     connect(command.port).write(GET)

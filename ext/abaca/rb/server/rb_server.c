@@ -499,6 +499,7 @@ static void end_run(ab_server *server) {
     ab_engine_abandon(server->engine); /* nobody knows what the standby was doing with it */
     return;
   }
+  ab_shutdown_break_off(server);
   ab_engine_detach(server->engine);
   ab_server_take_released(server);
 }
@@ -513,6 +514,7 @@ static void check_not_running(const ab_server *server) {
 
 static VALUE run_ended(VALUE self) {
   ab_server *server = ab_server_of(self);
+  if (!server->ended) ab_shutdown_hasten(server);
   end_gang(server);
   int state = ab_crew_end(server, !server->ended || server->given_up);
   ab_loop_detach(server->home.loop);

@@ -399,6 +399,11 @@ ab_nsec ab_shutdown_deadline(const ab_server *server);
 VALUE ab_shutdown_exception(void);
 /* Takes shutdown_timeout, shutdown_delay, readiness and liveness of the options. */
 void ab_shutdown_init(ab_server *server, VALUE options);
+/* After an exception that concerns the process has ended the loop: runs it once more, to break off
+ * what is left as halt does. */
+void ab_shutdown_hasten(ab_server *server);
+/* Answers 503 to every request that is left, as the run ends without having waited for it. */
+void ab_shutdown_break_off(ab_server *server);
 /* Raises Shutdown in every request on a thread, where it waits. */
 void ab_shutdown_interrupt_threads(ab_server *server, ab_nsec now);
 /* For the loop: nothing is left to serve; and nothing is waited for any more. */

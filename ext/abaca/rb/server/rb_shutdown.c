@@ -87,15 +87,38 @@ static ab_exchange *next_to_abandon(ab_server *server) {
 }
 
 /* What has a complete head gets an answer, even if the app has none. */
-static void give_up(ab_runner *runner) {
-  ab_server *server = runner->server;
-  server->given_up = true;
-  ab_pulse_leave(&runner->seat.pulse);
+static void abandon_all(ab_server *server) {
   /* The log may let other threads run: each is looked for anew. */
   for (ab_exchange *exchange; (exchange = next_to_abandon(server));) {
     ab_cancel_abandon(exchange, 503);
   }
+}
+
+static void give_up(ab_runner *runner) {
+  ab_server *server = runner->server;
+  server->given_up = true;
+  ab_pulse_leave(&runner->seat.pulse);
+  abandon_all(server);
   ab_engine_abort(server->engine);
+}
+
+static VALUE run_on(VALUE arg) {
+  ab_loop_run(((ab_server *)arg)->home.loop);
+  return Qnil;
+}
+
+void ab_shutdown_hasten(ab_server *server) {
+  if (ab_server_forked(server)) return;
+  server->halt_requested = 1;
+  /* A thread that is being killed runs no more app code. */
+  int state = !RTEST(rb_obj_is_kind_of(rb_errinfo(), rb_eException));
+  if (!state) rb_protect(run_on, (VALUE)server, &state);
+  if (state) server->given_up = true;
+}
+
+void ab_shutdown_break_off(ab_server *server) {
+  ab_engine_refuse(server->engine, ab_clock_monotonic());
+  abandon_all(server);
 }
 
 /* Fibers that the app started beside its requests hold a stop up only for a while. */
