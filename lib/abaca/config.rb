@@ -30,7 +30,7 @@ module Abaca
       request_timeouts: [].freeze, rewindable_input: Rack.release.to_i < 3, routes: [].freeze, script_name: "",
       shutdown_delay: 0.0, shutdown_timeout: 30.0, silent: false, tag: nil, threads: [0, 5].freeze,
       trusted_proxies: [].freeze
-    }.merge(Stalls::DEFAULTS, LIMITS.transform_values(&:first)).freeze
+    }.merge(Modes::DEFAULTS, Stalls::DEFAULTS, LIMITS.transform_values(&:first)).freeze
 
     # Names that Puma has for settings of ours.
     OTHER_NAMES = { force_shutdown_after: :shutdown_timeout }.freeze
@@ -155,13 +155,24 @@ module Abaca
     end
 
     def check_modes
-      %i[mode threads routes].each { |name| @values[name] = Modes.public_send(name, @values[name]) }
-      if !Modes.threads?(self) && given?(:threads)
-        @warnings << "`threads' has no effect: requests run on fibers, max_fibers is their limit (docs/modes.md)"
+      %i[mode threads routes hybrid_threshold hybrid_requests].each do |name|
+        @values[name] = Modes.public_send(name, @values[name])
       end
+      warn_of_modes
       return unless Modes.threads_lead?(self) && given?(:fiber_scheduler)
 
       raise ConfigError, "fiber_scheduler: requests run on threads, not on fibers (mode :thread)"
+    end
+
+    def warn_of_modes
+      if !Modes.threads?(self) && given?(:threads)
+        @warnings << "`threads' has no effect: requests run on fibers, max_fibers is their limit (docs/modes.md)"
+      end
+      return if Modes.hybrid?(self)
+
+      Modes::DEFAULTS.each_key do |name|
+        @warnings << "`#{name}' has no effect without mode :hybrid or a hybrid route (docs/modes.md)" if given?(name)
+      end
     end
 
     def given?(name) = @values[name] != DEFAULTS[name]

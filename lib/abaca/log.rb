@@ -77,6 +77,22 @@ module Abaca
       problem(:warn, (lines << "  #{advice}").join("\n"))
     end
 
+    # A route of mode :hybrid runs on something else from now on: on `err` when that is threads, else on `out`.
+    #
+    # @param path [String, nil] what the paths of its requests look like; nil: all that no other route counts
+    # @param where [Symbol] :thread, :fiber, or :forgotten when it has lost its place to routes that are used
+    # @param seconds [Float] the p95 of the time that its requests kept the loop, or computed on threads
+    # @param requests [Integer] so many it is the p95 of
+    def moved(path, where, seconds, requests)
+      route = path ? "requests for #{Text.escape(path)}" : "requests for all other paths"
+      figure = "p95 #{(seconds * 1000).round(1)} ms of #{requests}"
+      case where
+      when :thread then warn("#{route} keep the loop (#{figure}): they run on threads from now on (docs/modes.md)")
+      when :fiber then info("#{route} behave (#{figure}): they run on fibers again")
+      else info("#{route} are few (#{figure}): they run on fibers again, others need the place")
+      end
+    end
+
     # The time for a graceful stop is over, on `err`.
     #
     # @param in_app [Integer] requests that are interrupted

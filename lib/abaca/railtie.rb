@@ -5,11 +5,11 @@ require "active_support/ordered_options"
 module Abaca
   # For Rails: the isolation level that fits the mode in which requests run.
   #
-  #   config.abaca.mode = :fiber # or :thread; needed where the app is loaded before the server
+  #   config.abaca.mode = :fiber # or :thread or :hybrid; needed where the app is loaded before the server
   #
   # What the app says itself in config.active_support.isolation_level stays.
   class Railtie < ::Rails::Railtie
-    MODES = %i[fiber thread].freeze
+    MODES = Config::Modes::NAMES
     private_constant :MODES
 
     config.abaca = ActiveSupport::OrderedOptions.new

@@ -34,6 +34,7 @@ module Abaca
 
       @config = options.is_a?(Config) ? options : Config.new(options)
       @scheduler_class = Guest.scheduler_class(@config[:fiber_scheduler])
+      check_hybrid
       @log = @config[:log] || Log.new
       @engine = Engine.new(app, engine_options)
       @state = :new
@@ -166,6 +167,14 @@ module Abaca
     def dump = Dump.new(Requests.new(@engine, @scheduler)).to_s
 
     private
+
+    # Only Abaca's own scheduler knows when a fiber gives its loop back.
+    def check_hybrid
+      return if native? || !Config::Modes.hybrid?(@config)
+
+      raise ConfigError, "fiber_scheduler: #{@scheduler_class} does not tell how long a request keeps its loop, " \
+                         "which mode :hybrid has to know; use routes { thread \"/path/*\" } (docs/modes.md)"
+    end
 
     def serve
       return serve_on_threads if Config::Modes.threads_lead?(@config)

@@ -236,6 +236,6 @@ class FaultDeadlineTest < Minitest::Test
 
   private
 
-  def mode(running) = running.server.stats.dig(:modes, ServerCase.threads? ? :thread : :fiber)
+  def mode(running) = running.server.stats.dig(:modes, ServerCase.first_mode)
   def swallowed(running) = mode(running)[:swallowed]
 end

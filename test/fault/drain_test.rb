@@ -336,7 +336,7 @@ class FaultDrainTest < Minitest::Test
   # Requests in the app or waiting for it: those of a route of threads wait behind the engine.
   def here(running) = running.server.stats.values_at(:in_app, :waiting).sum
 
-  def mode_stats(running) = running.server.stats[:modes][ServerCase.threads? ? :thread : :fiber]
+  def mode_stats(running) = running.server.stats[:modes][ServerCase.first_mode]
 
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 

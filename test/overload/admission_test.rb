@@ -86,7 +86,7 @@ class OverloadAdmissionTest < Minitest::Test
     assert eventually { running.server.stats[:waiting] == 1 }
     # A thread that has to be made is not there at once.
     queued = running.server.stats[:queued]
-    assert_includes(ServerCase.threads? ? 1..2 : 1..1, queued)
+    assert_includes(ServerCase.first_mode == :thread ? 1..2 : 1..1, queued)
     2.times { @gate << true }
     assert_equal [200, 200], statuses([first, second])
     assert_equal [0, queued], running.server.stats.values_at(:waiting, :queued)
@@ -136,8 +136,7 @@ class OverloadAdmissionTest < Minitest::Test
 
   private
 
-  # So many requests in the app at once, on whatever they run.
-  def places(number) = ServerCase.threads? ? { threads: [0, number] } : { max_fibers: number }
+  def places(number) = ServerCase.places(number)
 
   def rejected(running) = running.server.stats[:rejected]
 

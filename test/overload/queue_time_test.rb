@@ -26,7 +26,7 @@ class OverloadQueueTimeTest < Minitest::Test
     skip "a request for a thread is taken before there is one" if MODE.key?(:routes)
 
     all_are_here = Queue.new
-    running = serve(max_fibers: 1, **(ServerCase.threads? ? { threads: [0, 1] } : {})) do |env|
+    running = serve(**ServerCase.places(1)) do |env|
       all_are_here.pop
       sleep 0.2
       ANSWER.call(env)

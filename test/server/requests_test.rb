@@ -49,7 +49,7 @@ class RequestsTest < Minitest::Test
     start(running, "/sleep?token=secret")
     sleep 0.1
     found = running.server.requests.first
-    assert_equal ["GET", "/sleep", "127.0.0.1", :app, ServerCase.threads? ? :thread : :fiber, false],
+    assert_equal ["GET", "/sleep", "127.0.0.1", :app, ServerCase.first_mode, false],
                  found.values_at(:method, :path, :peer, :phase, :mode, :cancelled)
     assert_operator found[:age], :>=, 0.1
     assert_operator found[:age], :<, 5

@@ -15,7 +15,8 @@ module ServerCase
   GET = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
 
   # The server's options for a way to run the app: "fiber", "thread", "routed" (a loop leads, and hands
-  # every request over to a thread), or "guest:" and the class of a fiber scheduler. What goes over the
+  # every request over to a thread), "hybrid" (the first request for a path runs on a fiber, and all that
+  # come when it is over on threads), or "guest:" and the class of a fiber scheduler. What goes over the
   # wire is the same in all of them.
   def self.mode_options(mode)
     threads = { threads: [0, 256], clean_thread_locals: true }
@@ -23,8 +24,9 @@ module ServerCase
     when "fiber" then {}
     when "thread" then { mode: :thread, **threads }
     when "routed" then { routes: [[:thread, "*"]], **threads }
+    when "hybrid" then { mode: :hybrid, hybrid_threshold: 0.001, hybrid_requests: 1, **threads }
     when /\Aguest:(.+)/ then { fiber_scheduler: Regexp.last_match(1) }
-    else raise ArgumentError, "ABACA_TEST_MODE: fiber, thread, routed or guest:SCHEDULER is needed, not #{mode}"
+    else raise ArgumentError, "ABACA_TEST_MODE: fiber, thread, routed, hybrid or guest:SCHEDULER is needed, not #{mode}"
     end
   end
 
@@ -33,6 +35,12 @@ module ServerCase
 
   # Whether requests run on threads, which have no fiber scheduler.
   def self.threads? = MODE.key?(:threads)
+
+  # Whether a request may run on either.
+  def self.hybrid? = MODE[:mode] == :hybrid
+
+  # On what the first requests of a server run, which come before one is over.
+  def self.first_mode = threads? && !hybrid? ? :thread : :fiber
 
   # Options with which the app is called before its request's body is here, whatever it runs on.
   STREAMED = threads? ? { max_body_memory_total: 0 }.freeze : {}.freeze
@@ -47,12 +55,23 @@ module ServerCase
   # Options for a server that runs so many requests at once.
   def self.at_once(number) = { max_fibers: number, **(threads? ? { threads: [0, number] } : {}) }
 
+  # The same, and so many places for requests there are, of whatever kind. In hybrid mode those are fibers:
+  # threads would be more of them, so nothing moves.
+  def self.places(number)
+    return { max_fibers: number, hybrid_threshold: 60_000 } if hybrid?
+
+    threads? ? { threads: [0, number] } : { max_fibers: number }
+  end
+
+  MOVE = /^abaca: warning: requests for .*: they run on threads from now on .*\n/
+  private_constant :MOVE
+
   # A server that runs: the Abaca::Server, its port, the thread it runs in, and where its log goes.
   Running = Struct.new(:server, :port, :thread, :output) do
-    # What was logged so far.
+    # What was logged so far, without what hybrid mode itself has to say when these tests run in it.
     def log
       server.log.flush
-      output.string.dup
+      ServerCase.hybrid? ? output.string.gsub(MOVE, "") : output.string.dup
     end
 
     # Waits until the server logged something that matches; returns whether it did.

@@ -25,7 +25,9 @@ module Abaca
           spare_loops: ["N", "Loops that may take over while one is held up; 0: none"],
           stall_after: ["MS", "A loop without a turn for longer is held up; 0: never"],
           stall_report: ["MS", "Name in the log who holds a loop up for longer; 0: nobody"],
-          gvl_wait_target: ["MS", "Wait no longer for Ruby's lock; 0: as Ruby has it"]
+          gvl_wait_target: ["MS", "Wait no longer for Ruby's lock; 0: as Ruby has it"],
+          hybrid_threshold: ["MS", "Hybrid routes that keep the loop for longer get threads"],
+          hybrid_requests: ["N", "Requests from which on that is judged"]
         },
         "Clients (docs/limits.md has more, as settings of the configuration file):" => {
           header_timeout: ["SECONDS", "A head that takes longer: 408"],

@@ -2,11 +2,18 @@
 
 module Abaca
   class Config
-    # What requests run on: fibers, threads, or either by the path (docs/modes.md).
+    # What requests run on: fibers, threads, either by the path, or either by how they behave
+    # (docs/modes.md).
     module Modes
-      NAMES = %i[fiber thread].freeze
+      NAMES = %i[fiber thread hybrid].freeze
+      DEFAULTS = { hybrid_requests: 20, hybrid_threshold: 50 }.freeze
       # The most threads that are sensible to ask for: Ruby gives each a stack and a native thread.
       MOST_THREADS = 32_768
+      # In milliseconds: nothing is shorter than that, and who waits longer for others has given up.
+      SHORTEST_THRESHOLD = 0.001
+      LONGEST_THRESHOLD = 60_000
+      # So many requests of a route the native part remembers.
+      MOST_REQUESTS = 128
 
       # What is set with `routes`: the methods are called in the block.
       class Routes
@@ -27,6 +34,12 @@ module Abaca
         # @param patterns [Array<String>]
         def fiber(*patterns) = add(:fiber, patterns)
 
+        # Requests for these paths run on fibers, and on threads while they keep the loop too often. Each
+        # pattern is judged as a whole.
+        #
+        # @param patterns [Array<String>]
+        def hybrid(*patterns) = add(:hybrid, patterns)
+
         private
 
         def add(mode, patterns)
@@ -44,7 +57,8 @@ module Abaca
           name = value.to_s.to_sym
           return name if NAMES.include?(name)
 
-          raise ConfigError, "mode: #{NAMES.map(&:inspect).join(' or ')} is needed, not #{value.inspect}"
+          raise ConfigError, "mode: #{NAMES[..-2].map(&:inspect).join(', ')} or #{NAMES.last.inspect} is needed, " \
+                             "not #{value.inspect}"
         end
 
         # @param value [Array] the least and the most
@@ -65,7 +79,7 @@ module Abaca
         # @raise [ConfigError] for a mode or a pattern that is none
         def routes(list)
           list.map do |mode, pattern|
-            unless %i[fiber thread].include?(mode) && pattern.is_a?(String) && pattern.start_with?("/", "*")
+            unless NAMES.include?(mode) && pattern.is_a?(String) && pattern.start_with?("/", "*")
               raise ConfigError, "routes: a pattern like \"/reports/*\" is needed, not #{pattern.inspect}"
             end
 
@@ -73,17 +87,39 @@ module Abaca
           end.freeze
         end
 
-        # @param config [Config]
-        # @return [Boolean] whether no request can run on a fiber, so that threads turn the engine
-        def threads_lead?(config)
-          config[:mode] == :thread && config[:routes].none? { |mode, _| mode == :fiber }
+        # @param value [Numeric, String] milliseconds
+        # @return [Float]
+        # @raise [ConfigError]
+        def hybrid_threshold(value)
+          number = Float(value, exception: false)
+          return number if number&.finite? && number.between?(SHORTEST_THRESHOLD, LONGEST_THRESHOLD)
+
+          raise ConfigError, "hybrid_threshold: milliseconds are needed, #{SHORTEST_THRESHOLD} to " \
+                             "#{LONGEST_THRESHOLD}, not #{value.inspect}"
+        end
+
+        # @param value [Integer, String]
+        # @return [Integer]
+        # @raise [ConfigError]
+        def hybrid_requests(value)
+          number = Integer(value, exception: false) unless value.is_a?(Float)
+          return number if number&.between?(1, MOST_REQUESTS)
+
+          raise ConfigError, "hybrid_requests: a number of requests is needed, 1 to #{MOST_REQUESTS}, " \
+                             "not #{value.inspect}"
         end
 
         # @param config [Config]
+        # @return [Boolean] whether no request can run on a fiber, so that threads turn the engine
+        def threads_lead?(config) = in_play(config) == [:thread]
+
+        # @param config [Config]
         # @return [Boolean] whether any request can run on a thread
-        def threads?(config)
-          config[:mode] != :fiber || config[:routes].any? { |mode, _| mode == :thread }
-        end
+        def threads?(config) = in_play(config) != [:fiber]
+
+        # @param config [Config]
+        # @return [Boolean] whether any request's behaviour decides
+        def hybrid?(config) = in_play(config).include?(:hybrid)
 
         # @param config [Config]
         # @return [Hash] for Engine.new
@@ -91,11 +127,18 @@ module Abaca
           mode = threads_lead?(config) ? :thread : :fiber
           return { mode: } unless threads?(config)
 
-          { mode:, default_mode: config[:mode], threads: config[:threads], max_waiting: config[:max_queue],
-            clean_thread_locals: config[:clean_thread_locals],
-            max_body_memory_total: config[:max_body_memory_total],
-            routes: config[:routes].map { |name, pattern| [name == :thread, pattern] } }
+          options = { mode:, default_mode: config[:mode], threads: config[:threads], max_waiting: config[:max_queue],
+                      clean_thread_locals: config[:clean_thread_locals],
+                      max_body_memory_total: config[:max_body_memory_total], routes: config[:routes] }
+          return options unless hybrid?(config)
+
+          options.merge(hybrid_threshold: config[:hybrid_threshold] / 1000, hybrid_requests: config[:hybrid_requests])
         end
+
+        private
+
+        # What requests can run on, each once.
+        def in_play(config) = [config[:mode], *config[:routes].map(&:first)].uniq
       end
     end
   end

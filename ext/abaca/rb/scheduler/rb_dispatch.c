@@ -61,6 +61,7 @@ static bool dispatch(ab_loop *loop, VALUE fiber, VALUE carrier, VALUE (*switcher
   /* Fibers may have handed over to others meanwhile. */
   VALUE last = loop->current;
   loop->carrier = loop->current = Qnil;
+  loop->stint = NULL;
   if (AB_UNLIKELY(state && last == fiber && was_refused(loop, fiber))) {
     rb_set_errinfo(Qnil);
     return false;

@@ -41,7 +41,20 @@ typedef struct ab_waiter {
   VALUE carrier; /* the fiber that resumed `fiber`, directly or not; `fiber` itself when none did */
   ab_nsec since; /* the turn in which it parked */
   bool dispatched; /* the loop gave it control, nobody else did */
+  uint32_t stint_serial;
+  struct ab_stint *stint; /* goes on when the wait is over; NULL: nobody measures */
 } ab_waiter;
+
+/* A piece of work that is measured while it runs on fibers of a loop: for how long it keeps that
+ * at a stretch. What it waits does not count, nor do fibers that it schedules, nor the time that
+ * other threads take; where these compete, as the client says, only what it computes counts. */
+typedef struct ab_stint {
+  ab_nsec since;    /* the stretch that it is in, if it runs */
+  ab_nsec computed; /* by its thread until then, if that counts */
+  ab_nsec longest;  /* of those that are over */
+  uint32_t serial;  /* of the work */
+  struct ab_stint *next, *next_idle;
+} ab_stint;
 
 /* What a fiber waits for, for Scheduler#fibers and messages. */
 enum ab_wait_kind {
@@ -68,6 +81,8 @@ typedef struct ab_loop_client {
   bool (*given_up)(void *ctx);
   /* Called when the loop has waited without the GVL, before it dispatches; may be NULL. */
   void (*woken)(void *ctx);
+  /* True while other threads may compute, in whose turn the loop's own has to wait; may be NULL. */
+  bool (*contended)(void *ctx);
 } ab_loop_client;
 
 /* The loop of an Abaca::Scheduler; raises TypeError for anything else, and what the scheduler's
@@ -92,6 +107,15 @@ bool ab_loop_idle(const ab_loop *loop);
  * no more. Whoever stands in for the loop meanwhile gives the poller back in the client's turn and
  * when it is `woken`. */
 void ab_loop_set_pulse(ab_loop *loop, ab_pulse *pulse);
+
+/* Measures what the current fiber does until ab_loop_end_stint, which returns the longest stretch.
+ * NULL without memory. */
+ab_stint *ab_loop_begin_stint(ab_loop *loop);
+ab_nsec ab_loop_end_stint(ab_loop *loop, ab_stint *stint);
+/* For how long the calling thread has computed; UINT64_MAX when nobody knows. */
+ab_nsec ab_clock_of_thread(void);
+/* For so long it was not the current fiber that kept the loop: its thread had to wait. */
+void ab_loop_excuse(ab_loop *loop, ab_nsec time);
 
 /* Runs until nothing is parked, ready or pending and the client is done. Root fiber only. An
  * exception of a trap handler, of Thread#raise, or one that a fiber's end forwards (SystemExit,

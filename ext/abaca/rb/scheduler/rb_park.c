@@ -164,6 +164,7 @@ static VALUE park_end(VALUE arg) {
   /* Fiber#raise brought us here: what runs now runs on our account. */
   if (!park->waiter->dispatched) park->loop->carrier = park->waiter->carrier;
   ab__loop_forget(park->loop, park->waiter);
+  if (AB_UNLIKELY(park->waiter->stint != NULL)) ab__stint_go_on(park->loop, park->waiter);
   return Qnil;
 }
 
@@ -240,6 +241,8 @@ static int park_on(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline, enum ab_w
   ab_heap_node_init(&waiter->timer);
   if (deadline != 0 && ab_heap_arm(&loop->timers, &waiter->timer, deadline) != AB_OK) rb_memerror();
   enlist(loop, waiter, wake);
+  waiter->stint = NULL;
+  if (AB_UNLIKELY(loop->stint != NULL)) ab__stint_pause(loop, waiter);
   park park = {.loop = loop, .waiter = waiter, .target = target};
   VALUE (*wait)(VALUE) = home ? wait_at_home : park_switch;
   rb_ensure(wait, (VALUE)&park, park_end, (VALUE)&park);

@@ -98,6 +98,8 @@ struct ab_loop {
   const ab_loop_client *client;
   void *client_ctx;
   ab_pulse *pulse; /* NULL: nobody stands in for the loop */
+  ab_stint *stint; /* whose work runs; NULL: none that is measured */
+  ab_stint *stints, *idle_stints;
   ab_fd_table fds;
   size_t fd_waits;  /* how many fibers wait for an IO: a descriptor, several, or a file's disk */
   ab_list unproven; /* descriptors whose registration is trusted for the moment, oldest first */
@@ -166,6 +168,11 @@ bool ab__loop_may_run_more(ab_loop *loop);
 void ab__loop_restore_root(ab_loop *loop, VALUE root);
 /* FiberError, which Ruby does not export. */
 VALUE ab__fiber_error(void);
+/* rb_stint.c: the work that runs is about to wait; the wait is over. */
+void ab__stint_pause(ab_loop *loop, ab_waiter *waiter);
+void ab__stint_go_on(ab_loop *loop, const ab_waiter *waiter);
+void ab__stints_fini(ab_loop *loop);
+
 /* The current or a future wait of `fiber`, or NULL. */
 ab_waiter *ab__loop_waiter(ab_loop *loop, VALUE fiber);
 /* Makes the wait that keeps `fiber`, or a fiber that it resumed, raise `exception`. Returns false

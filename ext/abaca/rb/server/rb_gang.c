@@ -249,12 +249,14 @@ void ab__gang_serve(ab_hand *hand, const ab_taken *taken) {
   }
   serving s = {.hand = hand, .taken = taken};
   hand->exchange = &s.exchange;
+  gang->busy++;
   if (gang->led) ab__helm_begin(hand);
   int state = 0;
   rb_protect(serve, (VALUE)&s, &state);
   int killed = ended(gang, state);
   if (AB_UNLIKELY(killed && ab_server_forked(server))) rb_jump_tag(killed);
   hand->exchange = NULL;
+  gang->busy--;
   if (AB_UNLIKELY(hand->raised) && !killed) {
     hand->raised = false;
     killed = discard_interrupts(gang);
@@ -598,14 +600,16 @@ VALUE ab_gang_forwarded(ab_gang *gang) {
   return exception;
 }
 
+bool ab_gang_busy(const ab_gang *gang) {
+  return gang->busy > 0;
+}
+
 ab_gang_stats ab_gang_get_stats(ab_gang *gang) {
   ab_gang_stats stats = {.min = gang->options.min, .max = gang->options.max};
   stats.threads = gang->live;
+  stats.busy = gang->busy;
   stats.waiting =
       gang->led ? ab_engine_get_stats(gang->server->engine).waiting : (uint32_t)gang->job_count;
-  ab_list_each (node, next, &gang->hands) {
-    if (AB_CONTAINER_OF(node, ab_hand, link)->exchange) stats.busy++;
-  }
   return stats;
 }
 

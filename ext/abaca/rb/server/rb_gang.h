@@ -49,6 +49,8 @@ void ab_gang_event(ab_gang *gang, ab_conn *conn, unsigned events);
  * Qnil.
  */
 VALUE ab_gang_forwarded(ab_gang *gang);
+/* True while any of its threads has a request. */
+bool ab_gang_busy(const ab_gang *gang);
 ab_gang_stats ab_gang_get_stats(ab_gang *gang);
 /* Calls fn for each request that waits for a thread, the oldest first; fn must not run Ruby code.
  */

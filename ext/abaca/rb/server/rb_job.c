@@ -6,9 +6,11 @@
  * those that are pending are seen to when it has returned. */
 #include <ruby.h>
 #include <ruby/debug.h>
+#include <ruby/fiber/scheduler.h>
 #include <ruby/thread.h>
 #include <time.h>
 
+#include "rb/scheduler/rb_scheduler.h"
 #include "rb/server/rb_server.h"
 
 /* Whoever passes the GVL on stays out until it has come to one of ours, but not for longer than
@@ -34,14 +36,22 @@ static void *nap(void *arg) {
   return NULL;
 }
 
+/* Whoever has been made to wait has not kept its loop meanwhile. */
+static void pass_on(ab_server *server) {
+  ab_nsec began = ab_clock_monotonic();
+  /* It does not nap when an interrupt is pending. */
+  rb_nogvl(nap, server, NULL, NULL, RB_NOGVL_INTR_FAIL);
+  ab_loop *loop = ab__loop_or_null(rb_fiber_scheduler_get());
+  if (loop) ab_loop_excuse(loop, ab_clock_monotonic() - began);
+}
+
 static VALUE attend_all(VALUE unused) {
   VALUE running = running_servers();
   for (long i = 0; RB_TYPE_P(running, T_ARRAY) && i < RARRAY_LEN(running); i++) {
     volatile VALUE self = RARRAY_AREF(running, i); /* others may end it while we nap */
     ab_server *server = ab_server_of(self);
     if (ab_server_forked(server) || !ab_stalls_attend(server)) continue;
-    /* It does not nap when an interrupt is pending. */
-    rb_nogvl(nap, server, NULL, NULL, RB_NOGVL_INTR_FAIL);
+    pass_on(server);
   }
   return Qnil;
 }

@@ -5,7 +5,12 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "rb/server/rb_server.h"
+#include "rb/server/rb_hybrid.h"
+
+enum ab_mode ab_mode_of(VALUE name) {
+  if (name == ID2SYM(rb_intern("hybrid"))) return AB_MODE_HYBRID;
+  return name == ID2SYM(rb_intern("thread")) ? AB_MODE_THREAD : AB_MODE_FIBER;
+}
 
 /* All patterns together, after what they are was checked: an exception would lose the memory. */
 static size_t length_of(VALUE list) {
@@ -36,8 +41,7 @@ void ab_routes_init(ab_routes *routes, VALUE list) {
     VALUE entry = RARRAY_AREF(list, (long)i), pattern = RARRAY_AREF(entry, 1);
     size_t len = (size_t)RSTRING_LEN(pattern);
     memcpy(at, RSTRING_PTR(pattern), len);
-    bool thread = RTEST(RARRAY_AREF(entry, 0));
-    routes->rules[i] = (ab_path_rule){{at, len}, thread ? AB_MODE_THREAD : AB_MODE_FIBER};
+    routes->rules[i] = (ab_path_rule){{at, len}, ab_mode_of(RARRAY_AREF(entry, 0))};
     at += len;
   }
 }
@@ -46,14 +50,18 @@ void ab_routes_fini(ab_routes *routes) {
   ab_free(&ab_mem_libc, routes->rules);
 }
 
-enum ab_mode ab_server_mode_of(const ab_server *server, ab_view path) {
+enum ab_mode ab_server_mode_of(const ab_server *server, ab_view path, const ab_path_rule **rule) {
   const ab_routes *routes = &server->routes;
-  const ab_path_rule *rule = ab_path_rule_find(routes->rules, routes->count, path);
-  return rule ? (enum ab_mode)rule->value : server->mode;
+  *rule = ab_path_rule_find(routes->rules, routes->count, path);
+  return *rule ? (enum ab_mode)(*rule)->value : server->mode;
 }
 
 static bool runs_on_thread(void *ctx, ab_view path) {
-  return ab_server_mode_of(ctx, path) == AB_MODE_THREAD;
+  const ab_server *server = ctx;
+  const ab_path_rule *rule;
+  enum ab_mode mode = ab_server_mode_of(server, path, &rule);
+  if (mode == AB_MODE_HYBRID) return ab_hybrid_will_take_thread(server, rule, path);
+  return mode == AB_MODE_THREAD;
 }
 
 void ab_server_gather_bodies(ab_server *server, VALUE options) {

@@ -1,6 +1,6 @@
 /* One exchange, on the fiber of its request: the app is called, its response written, and however
  * either ends, by an exception, a kill or a fork, the exchange ends exactly once. */
-#include "rb/server/rb_server.h"
+#include "rb/server/rb_hybrid.h"
 
 static void add_input(ab_exchange *exchange, const ab_body *body) {
   ab_server *server = exchange->server;
@@ -202,6 +202,7 @@ ab_taken ab_server_taken(const ab_runner *runner) {
       .conn = runner->next_conn,
       .request = request,
       .env = Qnil,
+      .route = runner->next_route,
       .head_request = request->is_head,
       .http_1_0 = request->minor == 0,
   };
@@ -265,6 +266,7 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
       .head_request = taken->head_request,
       .http_1_0 = taken->http_1_0,
       .kept = taken->kept,
+      .route = taken->route,
   };
   ab_list_init(&exchange->waits);
   ab_list_init(&exchange->cancel_link);
@@ -280,6 +282,7 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
     ab_cancel_note(exchange, news);
   }
   if (server->access_log) exchange->started = ab_clock_monotonic();
+  if (AB_UNLIKELY(exchange->route.serial)) ab_hybrid_begin(exchange);
 
   int fatal = 0;
   protected_step(call_app, exchange, &fatal);
@@ -309,6 +312,7 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
   RB_GC_GUARD(exchange->rewindable);
   RB_GC_GUARD(exchange->ahead);
   RB_GC_GUARD(exchange->trailers);
+  if (AB_UNLIKELY(exchange->route.serial)) ab_hybrid_end(exchange);
   let_go(exchange);
   if (state) rb_jump_tag(state);
 }

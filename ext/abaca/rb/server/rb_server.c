@@ -6,6 +6,7 @@
 
 #include "rb/server/rb_gang.h"
 #include "rb/server/rb_guest.h"
+#include "rb/server/rb_hybrid.h"
 #include "rb/server/rb_proxies.h"
 #include "rb/server/rb_spare.h"
 #include "rb/scheduler/rb_scheduler.h"
@@ -80,6 +81,7 @@ static void server_free(void *ptr) {
   ab_env_fini(&server->env);
   ab_guest_fini(server->guest);
   ab_gang_fini(server->gang);
+  ab_ledger_fini(server->ledger);
   ab_routes_fini(&server->routes);
   ab_fork_page_fini(server->fork_guard);
   ab_free(&ab_mem_libc, server->home.scratch);
@@ -211,8 +213,8 @@ static void init_gang(ab_server *server, VALUE options) {
   };
   server->gang = ab_gang_init(server, &gang);
   ab_routes_init(&server->routes, ab_server_option(options, "routes"));
-  bool thread = ab_server_option(options, "default_mode") == ID2SYM(rb_intern("thread"));
-  server->mode = thread ? AB_MODE_THREAD : AB_MODE_FIBER;
+  server->mode = ab_mode_of(ab_server_option(options, "default_mode"));
+  ab_hybrid_init(server, options);
   ab_server_gather_bodies(server, options);
 }
 
@@ -234,9 +236,10 @@ static enum ab_half_close half_close_of(VALUE meaning) {
  * [pattern, seconds];
  * mode: env["abaca.mode"] of requests that the leading thread runs, :fiber or :thread; threads:
  * [least, most] when requests may run on threads. Then also max_waiting, how many may wait for one;
- * clean_thread_locals, a boolean; routes, Array of [true for a thread, pattern]; and default_mode,
- * of all other requests; and max_body_memory_total, octets
- * of bodies that are gathered for them.
+ * clean_thread_locals, a boolean; routes, Array of [:thread, :fiber or :hybrid, pattern]; and
+ * default_mode, of all other requests. With :hybrid in any of them hybrid_threshold, in seconds,
+ * and hybrid_requests, the least number to judge by; and
+ * max_body_memory_total, octets of bodies that are gathered for threads.
  *
  * Raises ArgumentError for an unknown limit or network, NoMemoryError. */
 static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
@@ -309,10 +312,14 @@ void ab_server_tell_leader(ab_server *server) {
 }
 
 /* Is the request in next_request one for threads, and not taken by one of them? */
-static bool goes_to_gang(const ab_runner *runner) {
+static bool goes_to_gang(ab_runner *runner) {
   const ab_server *server = runner->server;
   if (runner->host == &ab_host_thread) return false;
-  return ab_server_mode_of(server, runner->next_request->path) == AB_MODE_THREAD;
+  const ab_path_rule *rule;
+  enum ab_mode mode = ab_server_mode_of(server, runner->next_request->path, &rule);
+  runner->next_route = (ab_route){0};
+  if (mode == AB_MODE_HYBRID) return ab_hybrid_takes_thread(runner, rule);
+  return mode == AB_MODE_THREAD;
 }
 
 enum news { NEWS_NONE, NEWS_EVENT, NEWS_REQUEST };
@@ -397,6 +404,10 @@ void ab_server_tidy(ab_runner *runner, ab_nsec now) {
     ab_pulse_leave(&runner->seat.pulse);
     ab_server_quietly(write_notice, (VALUE)(void *[]){server, &notice});
   }
+  if (ab_hybrid_has_news(server)) {
+    ab_pulse_leave(&runner->seat.pulse);
+    ab_hybrid_log(server);
+  }
   if (ab_stalls_found(server)) {
     ab_pulse_leave(&runner->seat.pulse);
     ab_stalls_log(server);
@@ -459,12 +470,17 @@ static void server_woken(void *ctx) {
   leads(&((ab_server *)ctx)->home);
 }
 
+static bool server_contended(void *ctx) {
+  return ab_hybrid_contended(&((ab_server *)ctx)->home);
+}
+
 static const ab_loop_client server_client = {
     .turn = server_turn,
     .deadline = ab_server_deadline,
     .done = ab_shutdown_done,
     .given_up = ab_shutdown_given_up,
     .woken = server_woken,
+    .contended = server_contended,
 };
 
 /* --- running --- */

@@ -9,6 +9,7 @@
 #include "base/fork_page.h"
 #include "base/list.h"
 #include "engine/engine.h"
+#include "engine/ledger.h"
 #include "engine/standby.h"
 #include "rb/server/rb_env.h"
 #include "rb/server/rb_routes.h"
@@ -69,7 +70,8 @@ typedef struct ab_runner {
   ab_pool *pool;
   const ab_request *next_request; /* handed to the fiber that is started for it */
   ab_conn *next_conn;
-  char *scratch; /* response heads are put together here */
+  ab_route next_route; /* where it is measured, else none */
+  char *scratch;       /* response heads are put together here */
   size_t scratch_capacity;
   bool dispatching; /* events are being consumed: a fiber that is done may take the next */
   ab_seat seat;
@@ -115,6 +117,7 @@ typedef struct ab_server {
   ab_nsec gang_deadline;  /* when a request will have waited too long for one; 0: none does */
   ab_routes routes;       /* whose requests run on threads, and whose on fibers ... */
   enum ab_mode mode;      /* ... and all others */
+  ab_ledger *ledger;      /* of those that may run on either; NULL: none may */
   volatile uint32_t *fork_guard; /* of the process that runs it */
   pid_t owner;
   ab_env_builder env;
@@ -153,6 +156,7 @@ typedef struct ab_taken {
   ab_conn *conn;
   const ab_request *request; /* while the step lasts; NULL once the env is built */
   VALUE env;                 /* Qnil until then */
+  ab_route route;
   bool head_request, http_1_0;
   bool kept; /* its exchange is in memory of the server's */
 } ab_taken;
@@ -191,6 +195,9 @@ typedef struct ab_exchange {
   ab_nsec flushed;     /* when a piece of content was last sent */
   uint64_t body_sent;  /* octets of content */
   uint64_t body_left;  /* octets that Content-Length still promises */
+  ab_route route;      /* rb_hybrid.c: what it is measured for, how, ... */
+  ab_stint *stint;     /* ... and on a fiber its own */
+  ab_nsec computed;    /* on a thread: for so long that had computed before */
   int status;
   bool head_request, http_1_0;
   bool input_closed;
@@ -382,9 +389,9 @@ void ab_init_requests(VALUE cEngine);
 
 /* rb_routes.c */
 
-/* What a request for the path, as it was received and without its query, runs on. Without the GVL
- * too. */
-enum ab_mode ab_server_mode_of(const ab_server *server, ab_view path);
+/* What a request for the path, as it was received and without its query, runs on, and the rule that
+ * says so; NULL: none does. Without the GVL too. */
+enum ab_mode ab_server_mode_of(const ab_server *server, ab_view path, const ab_path_rule **rule);
 /* Those that run on threads wait for their bodies first. */
 void ab_server_gather_bodies(ab_server *server, VALUE options);
 

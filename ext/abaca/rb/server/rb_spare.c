@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "rb/scheduler/rb_scheduler.h"
+#include "rb/server/rb_hybrid.h"
 #include "rb/server/rb_spare.h"
 
 typedef struct ab_spare {
@@ -131,11 +132,16 @@ static bool spare_given_up(void *ctx) {
   return ((ab_spare *)ctx)->runner.server->crew.abandoned;
 }
 
+static bool spare_contended(void *ctx) {
+  return ab_hybrid_contended(&((ab_spare *)ctx)->runner);
+}
+
 static const ab_loop_client spare_client = {
     .turn = spare_turn,
     .deadline = spare_deadline,
     .done = spare_done,
     .given_up = spare_given_up,
+    .contended = spare_contended,
 };
 
 /* --- running --- */
@@ -307,6 +313,11 @@ void ab_crew_each(ab_server *server, void (*fn)(ab_runner *runner)) {
   }
 }
 
+/* In a fiber, or on the way back to its loop, for want of the GVL. */
+static bool is_away(const ab_runner *runner) {
+  return atomic_load_explicit(&runner->seat.pulse.beat, memory_order_relaxed) & 1;
+}
+
 size_t ab_crew_busy(const ab_server *server) {
   size_t busy = ab_pool_busy(server->home.pool);
   const ab_list *spares = &server->crew.spares;
@@ -314,6 +325,17 @@ size_t ab_crew_busy(const ab_server *server) {
     busy += ab_pool_busy(AB_CONTAINER_OF(node, ab_spare, link)->runner.pool);
   }
   return busy;
+}
+
+bool ab_crew_competes(const ab_server *server, const ab_runner *runner) {
+  const ab_crew *crew = &server->crew;
+  if (AB_LIKELY(crew->count == 0)) return false;
+  if (runner != &server->home && is_away(&server->home)) return true;
+  for (const ab_list *node = crew->spares.next; node != &crew->spares; node = node->next) {
+    const ab_spare *spare = AB_CONTAINER_OF(node, ab_spare, link);
+    if (&spare->runner != runner && !spare->over && is_away(&spare->runner)) return true;
+  }
+  return false;
 }
 
 bool ab_crew_quiet(const ab_server *server) {

@@ -27,6 +27,8 @@ void ab_crew_make(ab_server *server);
 void ab_crew_each(ab_server *server, void (*fn)(ab_runner *runner));
 /* Fibers that have a request, in all pools. */
 size_t ab_crew_busy(const ab_server *server);
+/* True when a loop other than the runner's is kept by a fiber. */
+bool ab_crew_competes(const ab_server *server, const ab_runner *runner);
 /* True when no fiber is left on a spare. */
 bool ab_crew_quiet(const ab_server *server);
 /* Raises the exception in every fiber of theirs that waits. */

@@ -1,5 +1,6 @@
 /* Engine#stats and #limits: figures for Ruby. docs/stats.md says what each means. */
 #include "rb/server/rb_gang.h"
+#include "rb/server/rb_hybrid.h"
 
 #include <math.h>
 
@@ -59,7 +60,6 @@ static VALUE mode_stats(const ab_server *server, enum ab_mode mode) {
   put_count(hash, "cancelled", counts->cancelled);
   put_count(hash, "swallowed", counts->swallowed);
   put_count(hash, "abandoned", counts->abandoned);
-  put_count(hash, "promoted", counts->promoted);
   return hash;
 }
 
@@ -119,6 +119,7 @@ static VALUE server_stats(VALUE self) {
   put(result, "rejected", rejections(server, &stats));
   put(modes, "fiber", mode_stats(server, AB_MODE_FIBER));
   put(modes, "thread", mode_stats(server, AB_MODE_THREAD));
+  if (server->ledger) put(modes, "hybrid", ab_hybrid_stats(server));
   put(result, "modes", modes);
   put(result, "thread_pool", thread_stats(server));
   put(result, "stalls", stall_stats(server));

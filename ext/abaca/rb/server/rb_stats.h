@@ -10,7 +10,12 @@
 struct ab_server;
 
 /* On what a request runs. */
-enum ab_mode { AB_MODE_FIBER, AB_MODE_THREAD, AB_MODES };
+enum ab_mode {
+  AB_MODE_FIBER,
+  AB_MODE_THREAD,
+  AB_MODES,
+  AB_MODE_HYBRID = AB_MODES /* one of these, as rb_hybrid.c finds */
+};
 
 /* Whoever does one of these things counts it, with the GVL. What there is at the moment is not
  * counted but looked up when somebody asks. */
@@ -19,7 +24,6 @@ typedef struct ab_mode_counts {
   uint64_t cancelled; /* requests that got an exception from us where they waited */
   uint64_t swallowed; /* ... and whose app went on and did not end by it */
   uint64_t abandoned; /* ... and that were waited for no longer */
-  uint64_t promoted;  /* routes that came from the other mode */
 } ab_mode_counts;
 
 typedef struct ab_counts {

@@ -6,7 +6,8 @@ module Abaca
       # What requests run on (docs/modes.md).
       module Modes
         # `:fiber`, the default: each request on a fiber. `:thread`: each on a thread, for code that does not
-        # bear fibers.
+        # bear fibers. `:hybrid`: on fibers, and on threads the requests of such routes as keep the loop too
+        # often.
         #
         #   mode :thread
         def mode(name)
@@ -20,12 +21,28 @@ module Abaca
           @options[:threads] = Config::Modes.threads([least, most])
         end
 
-        # Which requests run on threads, and which on fibers, whatever `mode` says. The first pattern that
-        # matches the path counts; `*` stands for anything.
+        # For how many milliseconds a request may keep the loop at a stretch: when more than 5 of 100 requests
+        # of a hybrid route keep it for longer, the next ones run on threads. Default 50.
+        #
+        #   hybrid_threshold 50
+        def hybrid_threshold(milliseconds)
+          @options[:hybrid_threshold] = Config::Modes.hybrid_threshold(milliseconds)
+        end
+
+        # From how many requests on a hybrid route is judged. Default 20, at most 128.
+        #
+        #   hybrid_requests 20
+        def hybrid_requests(number)
+          @options[:hybrid_requests] = Config::Modes.hybrid_requests(number)
+        end
+
+        # Which requests run on threads, which on fibers, and which on either, whatever `mode` says. The first
+        # pattern that matches the path counts; `*` stands for anything.
         #
         #   routes do
         #     fiber "/reports/live"
         #     thread "/reports/*"
+        #     hybrid "/search/*"
         #   end
         def routes(&block)
           raise ArgumentError, "routes: a block is needed" unless block
