@@ -133,8 +133,7 @@ module Abaca
                "(default: fiber; docs/modes.md)") do |name|
         @settings[:mode] = Config::Modes.mode(name)
       end
-      words.on("-t", "--threads MIN:MAX", "Threads of modes thread and hybrid and of such routes",
-               "(default 0:5)") do |range|
+      words.on("-t", "--threads MIN:MAX", "Threads of mode and routes thread, hybrid (default 0:5)") do |range|
         @settings[:threads] = Config::Modes.threads(range.split(":", 2))
       end
       words.on("--early-hints", "Offer rack.early_hints (103)") { @settings[:early_hints] = true }

@@ -28,7 +28,8 @@ class CommandSettingsTest < Minitest::Test
     max_fibers: ["7", 7], max_queue: ["0", 0], queue_timeout: ["3", 3], request_timeout: ["20", 20],
     shutdown_timeout: ["2.5", 2.5], shutdown_delay: ["4", 4.0], readiness: ["/readyz", "/readyz"],
     liveness: ["/livez", "/livez"], quantum: ["20", 20.0], spare_loops: ["0", 0], stall_after: ["50", 50.0],
-    stall_report: ["0", 0.0], gvl_wait_target: ["2.5", 2.5], header_timeout: ["5", 5], body_timeout: ["6", 6],
+    stall_report: ["0", 0.0], gvl_wait_target: ["2.5", 2.5], hybrid_threshold: ["80", 80.0],
+    hybrid_requests: ["40", 40], header_timeout: ["5", 5], body_timeout: ["6", 6],
     write_timeout: ["7", 7], persistent_timeout: ["8", 8], max_body_size: ["1000", 1000]
   }.each do |name, (word, value)|
     flag = "--#{name.to_s.tr('_', '-')}"
@@ -78,6 +79,7 @@ class CommandSettingsTest < Minitest::Test
     "request_timeout" => %w[-1 soon], "shutdown_timeout" => %w[-1 soon], "shutdown_delay" => %w[-1 soon],
     "readiness" => %w[readyz], "liveness" => %w[livez], "quantum" => %w[0.1 soon], "spare_loops" => %w[-1 65 all],
     "stall_after" => %w[-1 soon], "stall_report" => %w[never], "gvl_wait_target" => %w[-1],
+    "hybrid_threshold" => %w[0 soon], "hybrid_requests" => %w[0 129 few],
     "header_timeout" => %w[0 soon], "max_body_size" => %w[-1 large], "mode" => %w[process], "threads" => %w[5:2 many]
   }.each do |name, words|
     define_method("test_#{name}_refuses_what_makes_no_sense") do
