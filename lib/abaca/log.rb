@@ -71,7 +71,7 @@ module Abaca
     def stall(seconds, env, backtrace, late)
       who = env ? "a request#{request_text(env)} has kept its loop" : "the loop had to wait for another thread"
       where = late ? ", in code that Ruby cannot interrupt; it has come back to" : ":"
-      advice = "such work belongs in a thread, or in smaller pieces with sleep 0 between them (docs/stalls.md)"
+      advice = "such work belongs in Abaca.offload { } or on a thread route, or in smaller pieces (docs/stalls.md)"
       lines = ["abaca: warning: #{who} for #{(seconds * 1000).round} ms#{where}"]
       append_frames(lines, backtrace)
       problem(:warn, (lines << "  #{advice}").join("\n"))

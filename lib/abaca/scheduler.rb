@@ -3,6 +3,7 @@
 # The native part looks the error classes up when it is loaded.
 require_relative "errors"
 require "abaca/abaca"
+require_relative "offload"
 require_relative "scheduler/offload"
 
 module Abaca
@@ -30,6 +31,8 @@ module Abaca
   # An exception that ends a fiber of Fiber.schedule is written to $stderr, as
   # Thread#report_on_exception says, and ends nothing else. SystemExit, SignalException and
   # NoMemoryError are raised out of #run.
+  #
+  # Abaca.offload runs a block on a thread, while other fibers go on.
   #
   # What a Ruby cannot hand over still blocks the whole thread: IO.select and waits inside an
   # Enumerator's +next+ on Ruby 3.1, opening files and fsync on all. More is in docs/scheduler.md.

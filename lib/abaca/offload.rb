@@ -1,0 +1,106 @@
+# frozen_string_literal: true
+
+require_relative "errors"
+
+# Abaca.offload: work that would keep a fiber's thread, on another one.
+module Abaca
+  # Runs the block while other fibers of the thread go on: on a thread of its own, for which the calling fiber
+  # waits. For what computes for long, or blocks without the fiber scheduler's knowing.
+  #
+  #   digest = Abaca.offload { Digest::SHA256.file(path).hexdigest }
+  #
+  # Where nobody would go on meanwhile the block is run in place: on a thread of mode :thread, on a blocking fiber,
+  # and outside of any fiber scheduler. It works under every scheduler, not only Abaca's.
+  #
+  # Ruby's global lock stays what it is: two blocks that compute take turns. At most 16 blocks run at once
+  # in a process; the others wait for one to end. On its thread the block has neither the fiber's locals nor its
+  # scheduler, nor can it leave by `break`, `return` or `throw`, as with Thread.new.
+  #
+  # When an exception is raised in the waiting fiber (its request's deadline, a Timeout), the block is ended too, where
+  # it blocks next: by the same exception, if it is a Cancelled, or else by one that `rescue => e` does not catch. The
+  # fiber goes on with its exception when the block has ended, so that no block outlives its caller.
+  #
+  # @yieldreturn [Object]
+  # @return [Object] what the block returns
+  # @raise what the block raises; ArgumentError without one; Error when its thread was killed
+  def self.offload(&block)
+    raise ArgumentError, "offload: a block is needed" unless block
+
+    Fiber.current_scheduler ? Offloaded.run(block) : yield
+  end
+
+  # A block of Abaca.offload on its thread.
+  class Offloaded # :nodoc:
+    # Ends the block of a fiber in which something was raised that is not ours.
+    class Interrupted < Exception; end # rubocop:disable Lint/InheritException -- no `rescue => e` is meant
+
+    # A computation is not torn. All other exceptions come as they do on any thread: a Timeout in the block, say.
+    MASK = { Cancelled => :on_blocking, Interrupted => :on_blocking }.freeze
+
+    # More threads than these mostly take the lock from each other.
+    MOST = 16
+
+    @places = nil
+    @process = nil
+
+    class << self
+      # @param block [Proc]
+      # @return [Object] its result
+      def run(block)
+        places = self.places
+        places.push(true)
+        begin
+          new(block).result
+        ensure
+          places.pop
+        end
+      end
+
+      private
+
+      # A forked child has none of its parent's threads.
+      def places
+        return @places if @process == Process.pid
+
+        @process = Process.pid
+        @places = Thread::SizedQueue.new(MOST)
+      end
+    end
+
+    def initialize(block)
+      @block = block
+    end
+
+    def result
+      thread = nil
+      # It begins with the mask.
+      Thread.handle_interrupt(MASK) { thread = Thread.new { call } }
+      await(thread)
+      raise @interruption || @error if @interruption || @error
+      raise Error, "the thread of an offloaded block was killed" unless @done
+
+      @result
+    ensure
+      thread&.kill # it has ended, unless this fiber is being killed
+    end
+
+    private
+
+    def call
+      Thread.current.name = "abaca offload"
+      @result = @block.call
+      @done = true
+    rescue Exception => e # rubocop:disable Lint/RescueException -- it belongs to the fiber
+      @error = e
+    end
+
+    def await(thread)
+      thread.join
+    rescue Exception => e # rubocop:disable Lint/RescueException -- it is raised again when the block has ended
+      @interruption ||= e
+      thread.raise(e.is_a?(Cancelled) ? e : Interrupted.new("the fiber that waits was interrupted: #{e.class}"))
+      retry
+    end
+  end
+  private_constant :Offloaded
+end

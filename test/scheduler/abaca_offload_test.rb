@@ -1,0 +1,168 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/plain_scheduler"
+require "support/scheduler_case"
+require "timeout"
+
+# Abaca.offload: a block on a thread, for which a fiber waits, and in place where there is none.
+class AbacaOffloadTest < Minitest::Test
+  # Runs the block on a fiber of a new thread with the scheduler; returns what it returns.
+  def on_fiber(scheduler_class = Abaca::Scheduler)
+    Thread.new do
+      Thread.current.report_on_exception = false
+      result = nil
+      Fiber.set_scheduler(scheduler_class.new)
+      Fiber.schedule do
+        result = [yield]
+      rescue Exception => e # rubocop:disable Lint/RescueException -- it is the test's
+        result = e
+      end
+      Fiber.scheduler.run
+      Fiber.set_scheduler(nil)
+      result.is_a?(Array) ? result.first : raise(result)
+    end.value
+  end
+
+  SCHEDULERS = [Abaca::Scheduler, PlainScheduler].freeze
+
+  def test_without_a_fiber_it_is_run_in_place
+    assert_same Thread.current, Abaca.offload { Thread.current }
+    assert_equal 1, catch(:out) { Abaca.offload { throw :out, 1 } }
+    assert_raises(IOError) { Abaca.offload { raise IOError } }
+    on_fiber { assert_same Thread.current, Fiber.new(blocking: true) { Abaca.offload { Thread.current } }.resume }
+    assert_raises(ArgumentError) { Abaca.offload }
+  end
+
+  def test_on_a_fiber_others_go_on
+    SCHEDULERS.each do |scheduler|
+      on_fiber(scheduler) do
+        home = Thread.current
+        gate = Queue.new
+        # It would wait for ever if the fiber kept the thread.
+        Fiber.schedule { sleep(0.01) && gate.push(true) }
+        found = Abaca.offload { gate.pop && [Thread.current, Thread.current.name, Fiber.scheduler] }
+        refute_same home, found.shift
+        assert_equal ["abaca offload", nil], found
+      end
+    end
+  end
+
+  def test_computing_keeps_nobody
+    turns = 0
+    on_fiber do
+      done = false
+      Fiber.schedule { (turns += 1) && sleep(0.001) until done }
+      stop = false
+      Fiber.schedule do
+        sleep 0.001 until turns > 5
+        stop = true
+      end
+      Abaca.offload { nil until stop }
+      done = true
+    end
+    assert_operator turns, :>, 5
+  end
+
+  def test_results_and_exceptions
+    SCHEDULERS.each do |scheduler|
+      assert_equal :result, on_fiber(scheduler) { Abaca.offload { :result } }
+      assert_nil(on_fiber(scheduler) { Abaca.offload { nil } })
+      error = assert_raises(KeyError) { on_fiber(scheduler) { Abaca.offload { raise KeyError, "mine" } } }
+      assert_equal "mine", error.message
+      assert_includes error.backtrace.first, __FILE__
+      assert_raises(SystemExit) { on_fiber(scheduler) { Abaca.offload { exit 3 } } }
+      assert_raises(Abaca::Error) { on_fiber(scheduler) { Abaca.offload { Thread.current.kill } } }
+      assert_raises(UncaughtThrowError) { on_fiber(scheduler) { catch(:x) { Abaca.offload { throw :x } } } }
+    end
+  end
+
+  def test_inside_it_is_run_in_place
+    on_fiber do
+      assert_same(*Abaca.offload { [Thread.current, Abaca.offload { Thread.current }] })
+    end
+  end
+
+  # What ends the wait ends the block where it waits, and not before that is over.
+  def test_an_exception_in_the_fiber
+    ended = []
+    on_fiber do
+      assert_raises(Timeout::Error) do
+        Timeout.timeout(0.05) do
+          Abaca.offload do
+            sleep
+          ensure
+            ended << :block
+          end
+        end
+      end
+      ended << :fiber
+    end
+    assert_equal %i[block fiber], ended
+  end
+
+  def test_its_own_timeouts_work
+    on_fiber do
+      assert_equal(:late, Abaca.offload do
+        Timeout.timeout(0.01) { loop { nil } }
+      rescue Timeout::Error
+        :late
+      end)
+    end
+  end
+
+  # One that computes goes on to its end.
+  def test_a_computation_is_not_torn
+    told = false
+    steps = 0
+    on_fiber do
+      waits = Fiber.current
+      Fiber.schedule do
+        sleep 0.01
+        told = true
+        waits.raise(IOError, "enough")
+      end
+      assert_raises(IOError) { Abaca.offload { (steps += 1) until told && steps > 1000 } }
+      assert_operator steps, :>, 1000
+    end
+  end
+
+  def test_no_more_than_there_are_places
+    busy = most = 0
+    lock = Mutex.new
+    on_fiber do
+      fibers = Array.new(40) do
+        Fiber.schedule do
+          Abaca.offload do
+            lock.synchronize { most = [most, busy += 1].max }
+            sleep 0.005
+            lock.synchronize { busy -= 1 }
+          end
+        end
+      end
+      sleep 0.002 while fibers.any?(&:alive?)
+    end
+    assert_equal [0, true], [busy, most.between?(2, 16)], most
+  end
+
+  def test_a_forked_child_has_all_places
+    reader, writer = IO.pipe
+    on_fiber do
+      gate = Queue.new
+      16.times { Fiber.schedule { Abaca.offload { gate.pop } } }
+      pid = fork do
+        waiting = Thread.new do
+          Fiber.set_scheduler(Abaca::Scheduler.new)
+          Fiber.schedule { writer.write(Abaca.offload { "child" }) }
+        end
+        exit!(waiting.join(5) ? true : false)
+      end
+      Process.wait(pid)
+      16.times { gate << true }
+    end
+    writer.close
+    assert_equal "child", reader.read
+  ensure
+    reader.close
+  end
+end
