@@ -10,8 +10,9 @@ class CommandDumpTest < Minitest::Test
   SIGNAL = Signal.list.key?("INFO") ? :INFO : :PWR
   APP = <<~RUBY
     run(lambda do |env|
-      sleep(60) if env["PATH_INFO"] == "/wait"
-      limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 3
+      $stderr.puts("begun") || sleep(60) if env["PATH_INFO"] == "/wait"
+      limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 30
+      $stderr.puts("begun")
       nil while env["PATH_INFO"] == "/burn" && Process.clock_gettime(Process::CLOCK_MONOTONIC) < limit
       [200, { "content-type" => "text/plain" }, ["done"]]
     end)
@@ -20,7 +21,7 @@ class CommandDumpTest < Minitest::Test
   def test_what_waits
     server = serve
     ask("/wait?secret")
-    sleep 0.2
+    server.wait_for(/^begun$/)
     server.signal(SIGNAL)
     server.wait_for(/^===$/)
 
@@ -36,19 +37,19 @@ class CommandDumpTest < Minitest::Test
   def test_what_computes
     server = serve("--silent")
     ask("/burn")
-    sleep 0.3
+    server.wait_for(/^begun$/) && sleep(0.2) # until it has written that
     server.signal(SIGNAL)
-    server.wait_for(/^===$/, within: 2)
+    server.wait_for(/^===$/, within: 20)
 
-    assert_match(%r{^request .* GET /burn from 127\.0\.0\.1  runs at \S*config\.ru:4:in }, server.output)
-    assert_match(/^  \S*config\.ru:4:in /, server.output)
+    assert_match(%r{^request .* GET /burn from 127\.0\.0\.1  runs at \S*config\.ru:5:in }, server.output)
+    assert_match(/^  \S*config\.ru:5:in /, server.output)
     refute_match(/dump\.rb/, server.output)
   end
 
   def test_many_times
     server = serve
     ask("/wait")
-    sleep 0.2
+    server.wait_for(/^begun$/)
     20.times do
       server.signal(SIGNAL)
       sleep 0.01
@@ -60,14 +61,14 @@ class CommandDumpTest < Minitest::Test
   # A process that is ended because its server does not end says why.
   def test_the_last_one
     file("config/abaca.rb", "port 0\nshutdown_timeout :immediately\n")
-    file("config.ru", "run ->(_env) { loop { nil } }")
+    file("config.ru", "run ->(_env) { $stderr.puts('begun') || loop { nil } }")
     server = start
     @port = server.port
     ask("/hog")
-    sleep 0.3
-    3.times do
+    server.wait_for(/^begun$/)
+    [/Gracefully stopping/, /Stopping immediately/, /does not end/].each do |answer|
       server.signal(:TERM)
-      sleep 0.2
+      server.wait_for(answer)
     end
 
     assert_equal 1, server.wait(within: 5).exitstatus

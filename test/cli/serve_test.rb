@@ -11,7 +11,7 @@ class CommandServeTest < Minitest::Test
   APP = <<~'RUBY'
     run(lambda do |env|
       case env["PATH_INFO"]
-      when "/slow" then sleep(Float(env["QUERY_STRING"]))
+      when "/slow" then $stderr.puts("begun") || sleep(Float(env["QUERY_STRING"]))
       when "/boom" then raise "the app's own reason"
       when "/env" then return [200, { "content-type" => "text/plain" }, [[ENV["RACK_ENV"], env["SCRIPT_NAME"], env["rack.url_scheme"], Dir.pwd].join("|")]]
       end
@@ -72,7 +72,7 @@ class CommandServeTest < Minitest::Test
     server = start("-p", "0")
     server.port
     request = Thread.new { server.get("/slow?0.8") }
-    sleep 0.3
+    server.wait_for(/^begun$/)
     server.signal(:TERM)
 
     assert_equal "200", request.value.code
@@ -83,7 +83,7 @@ class CommandServeTest < Minitest::Test
     server = start("-p", "0")
     port = server.port
     request = Thread.new { server.get("/slow?1") }
-    sleep 0.3
+    server.wait_for(/^begun$/)
     server.signal(:TERM)
     server.wait_for(/Gracefully stopping/)
     sleep 0.2
@@ -96,7 +96,7 @@ class CommandServeTest < Minitest::Test
     server = start("-p", "0")
     server.port
     request = Thread.new { slow_status(server, 20) }
-    sleep 0.3
+    server.wait_for(/^begun$/)
     server.signal(:TERM)
     server.wait_for(/Gracefully stopping/)
     started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
@@ -113,7 +113,7 @@ class CommandServeTest < Minitest::Test
     server = start
     server.port
     request = Thread.new { slow_status(server, 20) }
-    sleep 0.3
+    server.wait_for(/^begun$/)
     server.signal(:TERM)
 
     assert_equal 0, server.wait(within: 8).exitstatus

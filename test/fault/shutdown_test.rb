@@ -184,8 +184,10 @@ end
 class FaultCommandTest < Minitest::Test
   include ProcessCase
 
+  # They say when they have begun: a signal shall not come before.
   SLOW = <<~RUBY
     run(lambda do |env|
+      warn "begun"
       sleep Float(env["QUERY_STRING"]) unless env["QUERY_STRING"].empty?
       [200, { "content-type" => "text/plain" }, ["done"]]
     end)
@@ -198,7 +200,7 @@ class FaultCommandTest < Minitest::Test
       idle = connect(command.port)
       assert_equal "done", idle.call(GET).body
       clients = Array.new(5) { connect(command.port).write("GET /?0.5 HTTP/1.1\r\nHost: a.test\r\n\r\n") }
-      sleep 0.2
+      command.wait_for(/(begun.*){6}/m)
       command.signal(name)
       assert idle.closed?
       assert_equal ["done"] * 5, clients.map { |client| client.read.body }
@@ -210,9 +212,9 @@ class FaultCommandTest < Minitest::Test
   def test_a_second_signal_ends_at_once
     command = run_abaca(SLOW)
     connect(command.port).write("GET /?60 HTTP/1.1\r\nHost: a.test\r\n\r\n")
-    sleep 0.2
+    command.wait_for(/begun/)
     command.signal(:TERM)
-    sleep 0.1
+    command.wait_for(/Gracefully stopping/)
     refute command.ended?
     command.signal(:TERM)
     assert command.wait(within: 5).exited?
@@ -221,7 +223,7 @@ class FaultCommandTest < Minitest::Test
   def test_the_shutdown_deadline
     command = run_abaca(SLOW, config: "force_shutdown_after 0.3\n")
     connect(command.port).write("GET /?60 HTTP/1.1\r\nHost: a.test\r\n\r\n")
-    sleep 0.2
+    command.wait_for(/begun/)
     command.signal(:TERM)
     assert_equal 0, command.wait(within: 5).exitstatus
   end
@@ -229,6 +231,7 @@ class FaultCommandTest < Minitest::Test
   # A fiber that never waits cannot be broken off, and keeps the loop from doing anything.
   HOG = <<~RUBY
     run(lambda do |env|
+      warn "begun"
       loop { nil } if env["PATH_INFO"] == "/hog"
       [200, { "content-type" => "text/plain" }, ["done"]]
     end)
@@ -237,11 +240,11 @@ class FaultCommandTest < Minitest::Test
   def test_the_third_signal_does_not_wait_for_anything
     command = run_abaca(HOG, "--pidfile", "server.pid")
     connect(command.port).write("GET /hog HTTP/1.1\r\nHost: a.test\r\n\r\n")
-    sleep 0.2
-    2.times do
-      command.signal(:TERM)
-      sleep 0.3
-    end
+    command.wait_for(/begun/)
+    command.signal(:TERM)
+    command.wait_for(/Gracefully stopping/)
+    command.signal(:TERM)
+    command.wait_for(/Stopping immediately/)
     refute command.ended?
     command.signal(:TERM)
     assert_equal 1, command.wait(within: 5).exitstatus
@@ -252,7 +255,7 @@ class FaultCommandTest < Minitest::Test
   def test_a_request_that_computes_for_ever_does_not_keep_the_process
     command = run_abaca(HOG, config: "shutdown_timeout 0.2\n")
     connect(command.port).write("GET /hog HTTP/1.1\r\nHost: a.test\r\n\r\n")
-    sleep 0.2
+    command.wait_for(/begun/)
     command.signal(:TERM)
     assert_equal 1, command.wait(within: 15).exitstatus
     assert_match(/the server does not end/, command.text)

@@ -17,9 +17,9 @@ class ThreadsProcessTest < Minitest::Test
   end
 
   def test_a_stop_waits_for_requests
-    command = run_abaca("run ->(_env) { sleep 0.5; [200, {}, [ENV.fetch('RACK_ENV')]] }", config: CONFIG)
+    command = run_abaca("run ->(_env) { warn 'begun'; sleep 0.5; [200, {}, [ENV.fetch('RACK_ENV')]] }", config: CONFIG)
     client = connect(command.port).write(format(GET, "/"))
-    sleep 0.2
+    command.wait_for(/begun/)
     command.signal(:TERM)
     assert_equal "development", client.read.body
     assert_equal 0, command.wait.exitstatus
