@@ -127,7 +127,8 @@ class RackConcurrencyTest < Minitest::Test
   def test_timeout
     running = serve do |env|
       text = begin
-        Timeout.timeout(0.1) { env["PATH_INFO"] == "/long" ? sleep(5) : sleep(0.01) }
+        long = env["PATH_INFO"] == "/long"
+        Timeout.timeout(long ? 0.1 : 20) { sleep(long ? 60 : 0.2) }
         "in time"
       rescue Timeout::Error
         "timed out"

@@ -287,7 +287,7 @@ class IOTest < Minitest::Test
   end
 
   def test_bad_arguments
-    reader, = IO.pipe
+    reader, _writer = IO.pipe
     in_fiber do |scheduler|
       assert_raises(ArgumentError) { scheduler.io_wait(reader, 0) }
       assert_raises(ArgumentError) { scheduler.io_wait(reader, 64) }

@@ -109,7 +109,7 @@ class LifeTest < Minitest::Test
 
   def test_closed_schedulers_refuse
     scheduler = Abaca::Scheduler.new.tap(&:close)
-    reader, = IO.pipe
+    reader, _writer = IO.pipe
     [-> { scheduler.run }, -> { scheduler.fiber { nil } }, -> { scheduler.kernel_sleep(1) },
      -> { scheduler.block(:x, nil) }, -> { scheduler.io_wait(reader, IO::READABLE) },
      -> { scheduler.io_select([reader]) }, -> { scheduler.timeout_after(1) { nil } },
@@ -269,7 +269,7 @@ class LifeTest < Minitest::Test
   end
 
   def test_raise_into_every_kind_of_wait
-    reader, = IO.pipe
+    reader, _writer = IO.pipe
     mutex = Mutex.new
     variable = ConditionVariable.new
     other = Mutex.new

@@ -12,7 +12,7 @@ class MisuseTest < Minitest::Test
 
   # Each hook with arguments of the wrong type.
   def test_wrong_types
-    reader, = IO.pipe
+    reader, _writer = IO.pipe
     in_fiber do |scheduler|
       [-> { scheduler.block(:x, "1") }, -> { scheduler.kernel_sleep("1") }, -> { scheduler.io_wait("io", 1) },
        -> { scheduler.io_wait(reader, "readable") }, -> { scheduler.io_wait(reader, 1, Object.new) },
@@ -40,7 +40,7 @@ class MisuseTest < Minitest::Test
   end
 
   def test_negative_timeouts
-    reader, = IO.pipe
+    reader, _writer = IO.pipe
     in_fiber do |scheduler|
       [-> { scheduler.block(:x, -1) }, -> { scheduler.kernel_sleep(-0.5) }, -> { scheduler.io_wait(reader, 1, -1) },
        -> { scheduler.io_select([reader], nil, nil, -1) }, -> { scheduler.timeout_after(-1) { nil } }].each do |call|

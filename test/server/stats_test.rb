@@ -60,9 +60,9 @@ class StatsTest < Minitest::Test
   def test_waiting_is_no_lag
     running = serve
     ask(running)
-    sleep 0.4
+    sleep 2.5
     ask(running)
-    assert_operator running.server.stats.dig(:loop_lag, :longest), :<, 0.35
+    assert_operator running.server.stats.dig(:loop_lag, :longest), :<, 2
   end
 
   def test_the_fiber_pool_and_the_collector
