@@ -24,7 +24,7 @@ run(lambda do |env|
   body =
     case path
     when "/hello", "/livez" then "Hello World\n"
-    when %r{\A/burn/(\d+)\z} then burn.call(Integer(Regexp.last_match(1))) || "burnt"
+    when %r{\A/burn/(\d+)\z} then burn.call(Integer(Regexp.last_match(1))) || "burnt by #{env['abaca.mode']}"
     when "/leave" then leave.call && "stayed"
     when "/left" then Array.new(left.size) { left.pop }.join(" ")
     else sleep(wait) && path

@@ -27,6 +27,7 @@ module Bench
           abaca("fiber"),
           abaca("thread #{threads}", mode: :thread, threads: [0, threads]),
           abaca("fiber, quantum 20, no spare", quantum: 20, spare_loops: 0),
+          abaca("hybrid #{threads}, promoted", mode: :hybrid, threads: [0, threads]),
           ["puma", { threads: 5 }], ["puma", { threads: 64 }], ["falcon", {}], ["iodine", { threads: 4 }],
           ["itsi", { threads: 64 }], ["itsi", { fibers: true }]
         ]
@@ -60,8 +61,21 @@ module Bench
         end
       end
 
+      # In hybrid mode the route has to move first: so many shorter requests, one after another, show that it keeps
+      # the loop, each for twice the default threshold.
+      TEACHERS = 25
+      LESSON = 0.1 # seconds
+
+      def teach(entry)
+        return unless entry.options.dig(:settings, :mode) == :hybrid
+
+        answers = Array.new(TEACHERS) { Probe.get(port: entry.port, path: "/burn/#{(count * LESSON / seconds).round}") }
+        raise Failed, "the burners' route did not move to threads" unless answers.last&.body == "burnt by thread"
+      end
+
       # A burner is alone before and after: machines are not equally fast at all times.
       def measure(entry)
+        teach(entry)
         alone = [steady(entry, burners: 1)]
         found = steady(entry, burners: @burners, connections: LIGHTS, health: HEALTH)
         alone = [*alone, steady(entry, burners: 1)].map { |figures| figures.fetch(:burning) }

@@ -16,7 +16,7 @@ module Bench
       def env = { "WAIT" => "0.01" }
 
       def settings
-        [["abaca", {}, "abaca fiber"],
+        [["abaca", {}, "abaca fiber"], ["abaca", { settings: { mode: :hybrid } }, "abaca hybrid"],
          ["abaca", { settings: { mode: :thread, threads: [0, 16] } }, "abaca thread 16"],
          ["puma", { threads: 16 }], ["falcon", {}], ["iodine", { threads: 16 }], ["itsi", { threads: 16 }]]
       end

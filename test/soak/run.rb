@@ -219,14 +219,14 @@ module Soak
   end
 end
 
-MODES = %i[fiber thread].freeze
+MODES = %i[fiber thread hybrid].freeze
 options = { seconds: 3600, every: nil, clients: 16, rate: 200, leak: false, seed: 1 }
 modes = %i[fiber]
 OptionParser.new do |parser|
   parser.banner = "usage: bin/soak [options]"
   parser.on("--seconds S", Integer, "how long (3600)") { |n| options[:seconds] = n }
   parser.on("--every S", Float, "seconds between two lines (60, or a tenth of a short run)") { |n| options[:every] = n }
-  parser.on("--mode A,B", Array, "fiber, thread: one after another (fiber)") do |names|
+  parser.on("--mode A,B", Array, "#{MODES.join(", ")}: one after another (fiber)") do |names|
     modes = names.map(&:to_sym)
   end
   parser.on("--clients N", Integer, "at one time (16)") { |n| options[:clients] = n }
