@@ -59,7 +59,8 @@ module Bench
       def headers = @closing ? ["Connection: close"] : []
 
       def settings
-        [["abaca", {}, "abaca fiber"], ["abaca", { settings: { mode: :hybrid } }, "abaca hybrid"], *THREADS.map { |number| abaca_threads(number) },
+        [["abaca", {}, "abaca fiber"], ["abaca", { settings: { mode: :hybrid } }, "abaca hybrid"],
+         *THREADS.map { |number| abaca_threads(number) },
          *THREADS.map { |number| ["puma", { threads: number }] }, ["falcon", {}], ["iodine", {}], ["itsi", {}],
          ["itsi", { fibers: true }]]
       end

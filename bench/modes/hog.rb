@@ -6,6 +6,9 @@ module Bench
     class Hog < Row
       LIGHTS = 50
       THINK = 20 # ms that a light client rests after each answer
+      # So many requests show that they keep the loop, and how long each does, in seconds.
+      TEACHERS = 25
+      LESSON = 0.1
       ALONE = 2.0 # seconds that one burner computes when nobody else is there
       Turn = Struct.new(:worst, :p99, :p50, :lights, :health_worst, :health_p99, :alone, :burning, :lost,
                         keyword_init: true)
@@ -61,11 +64,8 @@ module Bench
         end
       end
 
-      # In hybrid mode the route has to move first: so many shorter requests, one after another, show that it keeps
-      # the loop, each for twice the default threshold.
-      TEACHERS = 25
-      LESSON = 0.1 # seconds
-
+      # In hybrid mode the route has to move first: shorter requests, one after another, keep the loop for twice the
+      # default threshold each.
       def teach(entry)
         return unless entry.options.dig(:settings, :mode) == :hybrid
 

@@ -9,9 +9,10 @@ class ThreadsHybridTest < Minitest::Test
   include ServerCase
 
   TYPE = { "content-type" => "text/plain" }.freeze
-  # Far above what a request needs that does nothing, on any machine. What computes takes half as much again.
-  THRESHOLD = 100 # ms
-  SLOW = 0.15
+  # Far above what a request needs that does nothing, also where others use the machine. What computes takes half as
+  # much again.
+  THRESHOLD = 200 # ms
+  SLOW = 0.3
   HYBRID = { mode: :hybrid, threads: [0, 8], routes: [], hybrid_threshold: THRESHOLD, hybrid_requests: 20 }.freeze
   # Whoever has answered once runs on threads.
   AT_ONCE = { **HYBRID, hybrid_threshold: 0.001, hybrid_requests: 1 }.freeze
@@ -70,7 +71,7 @@ class ThreadsHybridTest < Minitest::Test
     running = serve(app, **HYBRID, hybrid_requests: 2)
     assert_equal({ promoted: 0, demoted: 0, routes: [] }, hybrid(running))
     modes(running, "/slow/1", "/slow/2")
-    line = %r{warning: requests for /slow/\* keep the loop \(p95 1\d\d\.\d ms of 2\): they run on threads}
+    line = %r{warning: requests for /slow/\* keep the loop \(p95 \d{3,}\.\d ms of 2\): they run on threads}
     assert running.logged?(line), running.log
     assert_equal [1, 0], hybrid(running).values_at(:promoted, :demoted)
     assert_equal [["/slow/*", 0.0, 0]], hybrid(running)[:routes].map(&:values)
@@ -84,9 +85,9 @@ class ThreadsHybridTest < Minitest::Test
   NO_STALLS = {
     "sleeps" => -> { sleep SLOW },
     "waits for a thread" => -> { Thread.new { sleep SLOW }.join },
-    "makes room" => -> { 3.times { ThreadsHybridTest.compute(SLOW / 3) || sleep(0) } },
+    "makes room" => -> { 60.times { ThreadsHybridTest.compute(SLOW / 60) || sleep(0) } },
     "makes room in another fiber" => lambda {
-      Fiber.new(blocking: false) { 3.times { ThreadsHybridTest.compute(SLOW / 3) || sleep(0.001) } }.resume
+      Fiber.new(blocking: false) { 60.times { ThreadsHybridTest.compute(SLOW / 60) || sleep(0.001) } }.resume
     },
     "has others compute" => -> { Fiber.schedule { ThreadsHybridTest.compute(SLOW) } }
   }.freeze
@@ -94,7 +95,7 @@ class ThreadsHybridTest < Minitest::Test
   def test_who_waits_does_not_move
     NO_STALLS.each do |name, work|
       running = serve(app(work), **HYBRID, hybrid_requests: 1)
-      assert_equal %w[fiber] * 4, modes(running, *["/slow"] * 4), name
+      assert_equal %w[fiber] * 2, modes(running, *["/slow"] * 2), name
       running.stop
       assert_empty promoted(running), name
     end
