@@ -33,14 +33,15 @@ struct ab_standby {
   _Atomic bool stopping;
   ab_standby_stats stats; /* guarded by the lead's lock, as the rest */
   unsigned idle;          /* looks in a row with nobody away */
-  ab_nsec starved_since;  /* somebody waits for the interpreter's lock; 0: nobody */
 };
 
 /* What a look has found. */
 typedef struct sight {
   unsigned away, stalled;
-  bool starved, moved; /* somebody is somewhere else than at the last look */
-  bool nudge, call;
+  bool moved;   /* somebody is somewhere else than at the last look */
+  bool starved; /* somebody waits for the interpreter's lock */
+  bool nudge;   /* ... and has for long */
+  bool call;
   bool deaf;    /* the poller has events that cannot be delivered now */
   ab_nsec next; /* time until the next look; AB_POLL_FOREVER: until it is woken */
 } sight;
@@ -63,6 +64,15 @@ static void report(ab_standby *standby, ab_seat *seat, ab_nsec now) {
   standby->stats.reported += seat->reported;
 }
 
+/* Where many threads want the lock at any time, and each gets it soon, nobody has to pass it on: so
+ * it is each one's own wait that counts. */
+static void look_at_starved(ab_standby *standby, const ab_seat *seat, ab_nsec now, sight *sight) {
+  ab_nsec limit = standby->options.starve_after;
+  if (!limit) return;
+  sight->starved = true;
+  if (now - seat->since >= limit / NUDGES) sight->nudge = true;
+}
+
 static void look_at(ab_standby *standby, ab_seat *seat, ab_nsec now, sight *sight) {
   uint64_t beat = atomic_load(&seat->pulse.beat);
   if (beat != seat->beat) {
@@ -74,7 +84,7 @@ static void look_at(ab_standby *standby, ab_seat *seat, ab_nsec now, sight *sigh
   }
   if (!is_away(beat)) return;
   sight->away++;
-  if (atomic_load(&seat->pulse.starved)) sight->starved = true;
+  if (atomic_load(&seat->pulse.starved)) look_at_starved(standby, seat, now, sight);
   if (seat->stalled) sight->stalled++;
   report(standby, seat, now);
 }
@@ -91,19 +101,9 @@ static void look_at_leader(ab_standby *standby, ab_nsec now, sight *sight) {
   standby->stats.stalls++;
 }
 
-static void look_at_starved(ab_standby *standby, ab_nsec now, sight *sight) {
-  if (!sight->starved || !standby->options.starve_after) {
-    standby->starved_since = 0;
-    return;
-  }
-  if (!standby->starved_since) standby->starved_since = now;
-  sight->nudge = now - standby->starved_since >= standby->options.starve_after / NUDGES;
-  standby->stats.nudges += sight->nudge;
-}
-
 static ab_nsec next_look(ab_standby *standby, const sight *sight, bool leads) {
   ab_nsec starve = standby->options.starve_after;
-  if (sight->starved && starve) return starve / NUDGES;
+  if (sight->starved) return starve / NUDGES;
   if (leads && sight->call) return HASTE;
   standby->idle = sight->away || sight->moved || leads ? 0 : standby->idle + 1;
   if (standby->idle >= IDLE_LOOKS) return AB_POLL_FOREVER;
@@ -118,7 +118,7 @@ static sight look(ab_standby *standby, ab_nsec now) {
     look_at(standby, AB_CONTAINER_OF(node, ab_seat, link), now, &sight);
   }
   look_at_leader(standby, now, &sight);
-  look_at_starved(standby, now, &sight);
+  standby->stats.nudges += sight.nudge;
   return sight;
 }
 
@@ -185,7 +185,7 @@ static void *stand_by(void *arg) {
     ab_nsec next_turn = leads ? turn(standby, now, &sight) : AB_POLL_FOREVER;
     ab_nsec timeout = next_look(standby, &sight, leads);
     pthread_mutex_unlock(&standby->lead->lock);
-    if (sight.nudge && standby->calls.nudge) standby->calls.nudge(standby->ctx);
+    if (sight.starved && standby->calls.nudge) standby->calls.nudge(standby->ctx, sight.nudge);
     if (sight.call && standby->calls.call) standby->calls.call(standby->ctx, sight.stalled);
     doze(standby, leads && !sight.deaf, next_turn < timeout ? next_turn : timeout);
   }

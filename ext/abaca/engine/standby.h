@@ -27,9 +27,9 @@ typedef struct ab_standby_calls {
    * somebody shall claim the lead. Called again at each look until one has. `seats` says how many
    * stall. */
   void (*call)(void *ctx, unsigned stalled);
-  /* A thread with a seat waits for the interpreter's lock, which shall be passed on. Several times
-   * in starve_after. */
-  void (*nudge)(void *ctx);
+  /* A thread with a seat waits for the interpreter's lock. Several times in starve_after: at first
+   * to see who has it, then, when it has waited for long, for the lock to be passed on. */
+  void (*nudge)(void *ctx, bool long_enough);
   /* The thread has been away for report_after, in this beat, whether it led or not. At each look,
    * until it returns true; the lead's lock is held. */
   bool (*report)(void *ctx, ab_seat *seat, uint64_t beat, ab_nsec since);

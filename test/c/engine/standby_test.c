@@ -18,7 +18,7 @@ typedef struct stage {
   ab_lead lead;
   ab_seat home, spare;
   ab_standby *standby;
-  atomic_uint called, nudged, reported;
+  atomic_uint called, noticed, nudged, reported;
 } stage;
 
 /* In the standby's thread, where nothing can be checked. */
@@ -26,8 +26,9 @@ static void call(void *ctx, unsigned stalled) {
   if (stalled > 0) atomic_fetch_add(&((stage *)ctx)->called, 1);
 }
 
-static void nudge(void *ctx) {
-  atomic_fetch_add(&((stage *)ctx)->nudged, 1);
+static void nudge(void *ctx, bool long_enough) {
+  stage *s = ctx;
+  atomic_fetch_add(long_enough ? &s->nudged : &s->noticed, 1);
 }
 
 /* It is heard the second time. */
@@ -38,7 +39,7 @@ static bool report(void *ctx, ab_seat *seat, uint64_t beat, ab_nsec since) {
 
 static const ab_standby_calls calls = {.call = call, .nudge = nudge, .report = report};
 
-static void stage_init(stage *s, ab_nsec stall_after) {
+static void stage_begin(stage *s, ab_nsec stall_after, ab_nsec starve_after) {
   memset(s, 0, sizeof *s);
   fixture_prepare(&s->fx);
   s->fx.now = ab_clock_monotonic();
@@ -50,11 +51,15 @@ static void stage_init(stage *s, ab_nsec stall_after) {
   ab_standby_options options = {.stall_after = stall_after,
                                 .stall_again = stall_after / 2,
                                 .report_after = 4 * stall_after,
-                                .starve_after = 5 * AB_NSEC_PER_MS};
+                                .starve_after = starve_after};
   s->standby = ab_standby_start(&s->lead, s->fx.poller, &options, &calls, s);
   CHECK(s->standby != NULL);
   ab_lead_join(&s->lead, &s->home, ab_standby_bell(s->standby));
   ab_lead_join(&s->lead, &s->spare, ab_standby_bell(s->standby));
+}
+
+static void stage_init(stage *s, ab_nsec stall_after) {
+  stage_begin(s, stall_after, 5 * AB_NSEC_PER_MS);
 }
 
 static void stage_fini(stage *s) {
@@ -197,8 +202,31 @@ static void who_waits_for_the_lock_is_helped(void) {
   atomic_store(&s.home.pulse.starved, true);
   ab_pulse_leave(&s.home.pulse);
   while (atomic_load(&s.nudged) < 3) rest();
+  CHECK(atomic_load(&s.noticed) > 0);
   atomic_store(&s.home.pulse.starved, false);
   CHECK(ab_lead_held(&s.lead, &s.home));
+  stage_fini(&s);
+}
+
+/* Somebody waits for the lock at any time, but each of them for a moment only. */
+static void who_gets_the_lock_soon_needs_no_help(void) {
+  stage s;
+  stage_begin(&s, LONG, 1500 * AB_NSEC_PER_MS); /* it helps who has waited for 300 ms */
+  ab_seat *seats[] = {&s.home, &s.spare};
+  ab_nsec end = ab_clock_monotonic() + 1000 * AB_NSEC_PER_MS;
+  for (unsigned i = 0; ab_clock_monotonic() < end || atomic_load(&s.noticed) < 2; i++) {
+    ab_pulse *comes = &seats[i % 2]->pulse, *goes = &seats[(i + 1) % 2]->pulse;
+    atomic_store(&comes->starved, true);
+    ab_pulse_leave(comes);
+    rest();
+    atomic_store(&goes->starved, false);
+    ab_pulse_return(goes);
+  }
+  CHECK_INT(0, atomic_load(&s.nudged));
+  for (int i = 0; i < 2; i++) {
+    atomic_store(&seats[i]->pulse.starved, false);
+    ab_pulse_return(&seats[i]->pulse);
+  }
   stage_fini(&s);
 }
 
@@ -285,4 +313,5 @@ CHECK_MAIN(CHECK_CASE(it_turns_the_engine_while_the_leader_is_away),
            CHECK_CASE(a_request_that_is_read_holds_the_lead),
            CHECK_CASE(a_spare_takes_it_from_the_standby_alone), CHECK_CASE(stalls_add_up),
            CHECK_CASE(who_waits_for_the_lock_is_helped),
+           CHECK_CASE(who_gets_the_lock_soon_needs_no_help),
            CHECK_CASE(what_is_the_owners_is_kept_for_it), CHECK_CASE(the_lead_goes_to_and_fro))

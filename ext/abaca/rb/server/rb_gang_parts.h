@@ -59,6 +59,9 @@ struct ab_gang {
   _Atomic(ab_hand *) lead;
   _Atomic bool asleep; /* the watch does not look at the lead */
   _Atomic bool paused; /* the listeners are, for want of threads */
+  bool steers;         /* the watch leads and does so; else whoever is done takes the lead up */
+  uint64_t offers;     /* times that the watch was given the lead */
+  uint64_t turns;      /* of the engine; changes with the lead */
   bool batch;          /* the engine's turn has more for another step */
   unsigned slow;       /* by how many the long ones of the last requests outnumber the quick ones */
   bool turned;         /* there was a turn since the end of the server was last looked at */

@@ -7,7 +7,9 @@
  * event hook says so where there is one, rb_thread_host.c for the waits of our own) and when it has
  * run for PATIENCE. The thread that called run keeps watch over that, in short sleeps while app
  * code runs; when no thread waits for work it leads itself, but takes no requests: it starts a
- * thread for them, as long as there may be more.
+ * thread for them, as long as there may be more. When there may not, it only keeps the lead for a
+ * moment, and the first thread that is done takes it up with the next request: where all threads
+ * wait most of the time none is woken for a request but by what it has waited for.
  *
  * The lead changes under the gang's lock. A hand's epoch is odd while it runs app code; it may be
  * deprived of the lead only then. It ends its app code by making the epoch even and looking at the
@@ -20,6 +22,11 @@
 
 /* So long a request may keep the lead. */
 #define PATIENCE (200000)
+/* The watch looks less often when nobody has lost the lead in the last so many looks. */
+#define CALM_LOOKS 16
+#define CALM_TIME  (3 * PATIENCE)
+/* So long the watch leaves the lead to the first thread that is done, when all are busy. */
+#define REST_TIME AB_NSEC_PER_MS
 /* Where Ruby does not say that a thread blocks, a request that waits has the lead for PATIENCE at
  * least, and nobody is served meanwhile. So when so many more requests were long than quick of
  * late, the lead is given away before the next one runs. */
@@ -35,35 +42,57 @@ static bool leads(const ab_hand *hand) {
 
 /* --- passing the lead --- */
 
-/* The lock is held. */
-static void hand_lead(ab_gang *gang, ab_hand *to) {
-  atomic_store(&gang->lead, to);
-  pthread_cond_signal(&to->call);
+/* All threads are busy, and there will not be more of them. The lock is held. */
+static bool is_full(const ab_gang *gang) {
+  return ab_list_empty(&gang->idle) && gang->live >= gang->options.max && gang->starting == 0;
 }
 
-/* To the thread that has waited for the shortest time, or to the watch. The lock is held. */
-static void pass_lead(ab_gang *gang) {
+/* To the thread that has waited for the shortest time, or to the watch. The lock is held. Returns
+ * whom to wake, best without the lock: who is awake at once would have to wait for that. Hands are
+ * not freed before the gang. NULL: nobody. */
+static ab_hand *pass_lead(ab_gang *gang) {
   ab_list *node = gang->ending ? NULL : ab_list_shift(&gang->idle);
-  hand_lead(gang, node ? AB_CONTAINER_OF(node, ab_hand, idle_link) : &gang->watch);
+  ab_hand *to = node ? AB_CONTAINER_OF(node, ab_hand, idle_link) : &gang->watch;
+  gang->steers = false;
+  atomic_store(&gang->lead, to);
+  if (node) return to;
+  gang->offers++;
+  bool looks = !atomic_load(&gang->asleep) && is_full(gang) && !gang->ending;
+  atomic_store(&gang->asleep, false);
+  return looks ? NULL : to; /* it sees for itself that it leads, if nobody else is sooner */
+}
+
+static void wake(ab_hand *hand) {
+  if (hand) pthread_cond_signal(&hand->call);
 }
 
 void ab__helm_leave(ab_hand *hand) {
   ab_gang *gang = hand->gang;
   if (!gang->led) return;
+  ab_hand *next = NULL;
   /* Without the lock the lead might be on its way back from a watch that was too late. */
   ab__gang_lock(gang);
-  if (leads(hand)) pass_lead(gang);
+  if (leads(hand)) next = pass_lead(gang);
   ab__gang_unlock(gang);
+  wake(next);
 }
 
-/* The lock is held. */
-static void take_lead_from(ab_gang *gang, ab_hand *hand) {
+/* The lock is held. Returns whether somebody else has it then. */
+static bool take_lead_from(ab_gang *gang, ab_hand *hand) {
   atomic_store(&gang->lead, NULL);
   if (atomic_load(&hand->epoch) & 1) {
-    pass_lead(gang);
-  } else {
-    atomic_store(&gang->lead, hand);
+    wake(pass_lead(gang));
+    return true;
   }
+  atomic_store(&gang->lead, hand);
+  return false;
+}
+
+/* From the watch, which does not use it yet. The lock is held. */
+static bool take_lead_up(ab_gang *gang, ab_hand *hand) {
+  if (!leads(&gang->watch) || gang->steers || gang->ending) return false;
+  atomic_store(&gang->lead, hand);
+  return true;
 }
 
 /* Does Ruby say when a thread gives up the GVL? */
@@ -86,8 +115,10 @@ void ab__helm_begin(ab_hand *hand) {
   hand->native = pthread_self();
   hand->left = 0;
   if (!IS_TOLD && gang->slow >= MOSTLY) {
+    /* Nobody has to watch a request that keeps nothing from others. */
     hand->left = ab_clock_monotonic();
     ab__helm_leave(hand);
+    return;
   }
   atomic_fetch_add(&hand->epoch, 1);
   if (AB_LIKELY(!atomic_load(&gang->asleep))) return;
@@ -99,6 +130,10 @@ void ab__helm_begin(ab_hand *hand) {
 
 bool ab__helm_end(ab_hand *hand) {
   ab_gang *gang = hand->gang;
+  if (hand->left) {
+    note_length(gang, ab_clock_monotonic() - hand->left < PATIENCE);
+    return false;
+  }
   atomic_fetch_add(&hand->epoch, 1);
   bool still = leads(hand);
   if (AB_UNLIKELY(!still)) {
@@ -106,7 +141,7 @@ bool ab__helm_end(ab_hand *hand) {
     still = leads(hand);
     ab__gang_unlock(gang);
   }
-  note_length(gang, hand->left ? ab_clock_monotonic() - hand->left < PATIENCE : still);
+  note_length(gang, still);
   return still;
 }
 
@@ -126,16 +161,17 @@ static void turn_engine(ab_gang *gang, ab_nsec timeout) {
   ab_engine_begin_turn(server->engine, ab_clock_monotonic());
   gang->batch = ab_engine_step(server->engine);
   gang->turned = true;
+  gang->turns++;
 }
 
 static bool end_step(ab_gang *gang) {
   return ab_engine_end_step(gang->server->engine) || gang->batch;
 }
 
-/* All threads are busy, and there will not be more of them. Who becomes idle finds that we know. */
-static bool is_full(ab_gang *gang) {
+/* Who becomes idle finds that the listeners are paused. */
+static bool pauses(ab_gang *gang) {
   ab__gang_lock(gang);
-  bool full = ab_list_empty(&gang->idle) && gang->live >= gang->options.max && gang->starting == 0;
+  bool full = is_full(gang);
   gang->paused = full;
   ab__gang_unlock(gang);
   return full;
@@ -147,8 +183,9 @@ static bool find_relief(ab_gang *gang) {
   if (stats.waiting == 0) return false;
   ab__gang_lock(gang);
   bool relieved = !ab_list_empty(&gang->idle);
-  if (relieved) pass_lead(gang);
+  ab_hand *next = relieved ? pass_lead(gang) : NULL;
   ab__gang_unlock(gang);
+  wake(next);
   return relieved || (stats.waiting > gang->starting && gang->live < gang->options.max);
 }
 
@@ -183,7 +220,7 @@ static void look_out(ab_hand *hand) {
   while (!needs_ruby(hand)) {
     bool more = end_step(gang);
     /* Whoever cannot be served waits with the kernel. */
-    ab_engine_pause(server->engine, is_watch(hand) && is_full(gang));
+    ab_engine_pause(server->engine, is_watch(hand) && pauses(gang));
     ab_nsec deadline = ab_server_deadline(server), now = ab_clock_monotonic();
     ab_nsec time = !deadline ? AB_POLL_FOREVER : deadline > now ? deadline - now : 0;
     turn_engine(gang, more ? 0 : time);
@@ -231,10 +268,12 @@ static void *await_lead(void *arg) {
   if (!leads(hand)) {
     bool in_time = true;
     ab__gang_lock(gang);
-    ab_list_prepend(&gang->idle, &hand->idle_link);
-    ab__gang_unlock(gang);
-    call_watch(gang);
-    ab__gang_lock(gang);
+    if (!take_lead_up(gang, hand)) {
+      ab_list_prepend(&gang->idle, &hand->idle_link);
+      ab__gang_unlock(gang);
+      call_watch(gang);
+      ab__gang_lock(gang);
+    }
     while (in_time && !leads(hand) && !hand->interrupted && !gang->ending) {
       in_time = ab__gang_sleep(gang, &hand->call, IDLE_TIME);
     }
@@ -298,10 +337,21 @@ static bool lead_on(ab_hand *hand) {
   return true;
 }
 
+/* Who is done while the watch only keeps the lead goes on with it: nobody has to be waked, and the
+ * next request may be waiting. */
+static bool comes_to_lead(ab_hand *hand) {
+  if (leads(hand)) return true;
+  ab_gang *gang = hand->gang;
+  ab__gang_lock(gang);
+  bool came = take_lead_up(gang, hand);
+  ab__gang_unlock(gang);
+  return came;
+}
+
 bool ab__helm_turn(ab_hand *hand) {
   ab_gang *gang = hand->gang;
   if (gang->ending) return false;
-  if (leads(hand)) {
+  if (comes_to_lead(hand)) {
     if (!lead_on(hand) || ab_engine_tells(gang->server->engine, true)) return true;
   }
   hand->interrupted = hand->late = false;
@@ -326,38 +376,96 @@ static void fall_asleep(ab_gang *gang, ab_hand *lead, uint64_t epoch) {
   atomic_store(&gang->asleep, false);
 }
 
-/* Looks at whoever leads, until the lead is the watch's own or Ruby wants something. The lock is
+/* Once, while threads come and go too fast to do it themselves. The lock is held. */
+static void turn_between(ab_gang *gang) {
+  gang->steers = true;
+  ab__gang_unlock(gang);
+  end_step(gang);
+  ab_engine_pause(gang->server->engine, pauses(gang));
+  turn_engine(gang, 0);
+  ab__gang_lock(gang);
+  gang->steers = false;
+}
+
+/* What the watch remembers from look to look. */
+typedef struct sight {
+  ab_hand *lead;
+  uint64_t epoch, offers, turns;
+  unsigned idle, calm; /* looks at a lead that ran nothing; without one that has run for too long */
+} sight;
+
+/* The watch has the lead for want of threads. Most often the first one that is done takes it up:
+ * then the watch sees to it only that the engine is turned at all. Returns false when nobody has
+ * come, or there is more to do than that. The lock is held. */
+static bool leave_lead(ab_gang *gang, sight *sight) {
+  if (gang->steers || !is_full(gang) || has_chores(gang)) return false;
+  if (sight->offers == gang->offers) return false;
+  bool turned = sight->turns != gang->turns;
+  sight->offers = gang->offers;
+  sight->turns = gang->turns;
+  if (!turned) {
+    turn_between(gang);
+    if (!is_full(gang)) return false;
+  }
+  ab__gang_sleep(gang, &gang->watch.call, REST_TIME);
+  return true;
+}
+
+/* The lock is held. */
+static void look_at_hand(ab_gang *gang, sight *sight, ab_hand *lead) {
+  uint64_t epoch = atomic_load(&lead->epoch);
+  bool runs = epoch & 1, same = lead == sight->lead && epoch == sight->epoch;
+  sight->lead = lead;
+  sight->epoch = epoch;
+  if (runs && same) {
+    if (take_lead_from(gang, lead)) sight->calm = 0;
+    return;
+  }
+  sight->idle = runs ? 0 : sight->idle + 1;
+  if (sight->idle >= IDLE_LOOKS) {
+    fall_asleep(gang, lead, epoch);
+    sight->idle = 0;
+    return;
+  }
+  if (sight->calm < CALM_LOOKS) sight->calm++;
+  ab__gang_sleep(gang, &gang->watch.call, sight->calm < CALM_LOOKS ? PATIENCE : CALM_TIME);
+}
+
+/* Looks at whoever leads, until the watch has to lead itself or Ruby wants something. The lock is
  * held. */
 static void look_at_lead(ab_gang *gang) {
-  ab_hand *seen = NULL;
-  uint64_t seen_epoch = 0;
-  unsigned idle = 0;
-  while (!leads(&gang->watch) && !gang->watch.interrupted && !gang->told && !gang->ending) {
+  sight sight = {.offers = gang->offers - 1, .turns = gang->turns - 1};
+  while (!gang->watch.interrupted && !gang->told && !gang->ending) {
     ab_hand *lead = atomic_load(&gang->lead);
-    uint64_t epoch = atomic_load(&lead->epoch);
-    bool runs = epoch & 1, same = lead == seen && epoch == seen_epoch;
-    seen = lead;
-    seen_epoch = epoch;
-    if (runs && same) {
-      take_lead_from(gang, lead);
-    } else if (runs || ++idle < IDLE_LOOKS) {
-      idle = runs ? 0 : idle;
-      ab__gang_sleep(gang, &gang->watch.call, PATIENCE);
-    } else {
-      fall_asleep(gang, lead, epoch);
-      idle = 0;
+    if (lead != &gang->watch) {
+      look_at_hand(gang, &sight, lead);
+    } else if (!leave_lead(gang, &sight)) {
+      return;
     }
   }
+}
+
+/* Nobody may take the lead up any more, if the watch has it. The lock is held. */
+static bool steers(ab_gang *gang) {
+  return gang->steers = leads(&gang->watch);
 }
 
 static void *keep_watch(void *arg) {
   ab_gang *gang = arg;
   ab__gang_lock(gang);
   look_at_lead(gang);
+  bool leads = steers(gang);
   ab__gang_unlock(gang);
-  if (leads(&gang->watch)) look_out(&gang->watch);
+  if (leads) look_out(&gang->watch);
   want_gvl(&gang->watch);
   return NULL;
+}
+
+static bool watch_leads(ab_gang *gang) {
+  ab__gang_lock(gang);
+  bool leads = steers(gang);
+  ab__gang_unlock(gang);
+  return leads;
 }
 
 /* One for each request that waits, all at once: it may be long before we have the GVL again. */
@@ -375,7 +483,7 @@ static VALUE watch_over(VALUE arg) {
   while (!gang->ending) {
     VALUE exception = ab_gang_forwarded(gang);
     if (!NIL_P(exception)) rb_exc_raise(exception);
-    if (leads(&gang->watch)) {
+    if (watch_leads(gang)) {
       lead_on(&gang->watch);
       start_threads(gang);
       if (gang->ending) break;
@@ -413,7 +521,7 @@ static void recall_lead(ab_gang *gang) {
   if (lead == &gang->watch) return;
   if (atomic_load(&lead->epoch) & 1) take_lead_from(gang, lead);
   if (leads(&gang->watch)) return;
-  pthread_cond_signal(&lead->call);
+  wake(lead);
   ab_poller_wakeup(gang->server->poller);
   ab__gang_sleep(gang, &gang->watch.call, AB_NSEC_PER_MS);
 }

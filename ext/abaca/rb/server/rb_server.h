@@ -86,6 +86,7 @@ typedef struct ab_stalls {
   ab_standby_options options;
   _Atomic bool nudge;  /* whoever has the GVL shall pass it on, until it has come to one of ours */
   _Atomic bool rotate; /* ... to the next one, whoever that is */
+  VALUE holder;        /* the thread that had the GVL at the last look; it may be no more */
   VALUE records;       /* Array of what is to be logged */
   VALUE reporter;      /* ... by being called, or nil */
   unsigned job;        /* of Ruby's postponed jobs, where they have numbers */

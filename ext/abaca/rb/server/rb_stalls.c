@@ -47,9 +47,9 @@ static void call(void *ctx, unsigned stalled) {
   ab_job_trigger(server);
 }
 
-static void nudge(void *ctx) {
+static void nudge(void *ctx, bool long_enough) {
   ab_server *server = ctx;
-  atomic_store(&server->stalls.nudge, true);
+  if (long_enough) atomic_store(&server->stalls.nudge, true);
   ab_job_trigger(server);
 }
 
@@ -110,12 +110,23 @@ static void tell(ab_runner *runner) {
   atomic_store(&runner->told, beat);
 }
 
+/* Does the calling thread keep the GVL? One that has it at two looks in a row does. Where it is
+ * another one each time it goes round as fast as it can: many threads have been woken at once, say,
+ * and each wants it for a moment only. To pass it on would make that longer. */
+static bool keeps_gvl(ab_stalls *stalls) {
+  VALUE thread = rb_thread_current();
+  bool again = stalls->holder == thread;
+  stalls->holder = thread;
+  return again;
+}
+
 bool ab_stalls_attend(ab_server *server) {
+  bool keeps = keeps_gvl(&server->stalls);
   ab_crew_make(server);
   ab_crew_each(server, tell);
   if (atomic_exchange(&server->stalls.rotate, false)) return true;
   if (!atomic_exchange(&server->stalls.nudge, false)) return false;
-  return ab_lead_starves(&server->lead) || ab_crew_is_making(server);
+  return (keeps && ab_lead_starves(&server->lead)) || ab_crew_is_making(server);
 }
 
 static VALUE log_record(VALUE arg) {
