@@ -52,6 +52,9 @@ ab_gang *ab_gang_init(ab_server *server, const ab_gang_options *options) {
   ab_list_init(&gang->retired);
   pthread_mutex_init(&gang->lock, NULL);
   init_hand(&gang->watch, gang);
+  gang->leader.server = server;
+  gang->leader.thread = Qnil;
+  ab_seat_init(&gang->leader.seat);
   return gang;
 }
 
@@ -284,17 +287,9 @@ void ab__gang_raise(ab_hand *hand, VALUE exception) {
 
 /* --- threads --- */
 
-void ab__gang_join(ab_hand *hand) {
-  ab_server *server = hand->gang->server;
-  if (server->standby) {
-    ab_lead_join(&server->lead, &hand->runner.seat, ab_standby_bell(server->standby));
-  }
-}
-
 /* The hand is nobody's any more. */
 static void remove_hand(ab_hand *hand) {
   ab_gang *gang = hand->gang;
-  if (gang->led) ab_lead_part(&gang->server->lead, &hand->runner.seat);
   if (!hand->begun) gang->starting--;
   gang->live--;
   hand->runner.thread = Qnil;
@@ -407,7 +402,6 @@ bool ab__gang_grow(ab_gang *gang) {
   ab_hand *hand = make_hand(gang);
   if (!hand) return false;
   ab_list_append(&gang->hands, &hand->link);
-  if (gang->led) ab__gang_join(hand);
   gang->live++;
   gang->started++;
   gang->starting++;

@@ -54,9 +54,11 @@ struct ab_gang {
   _Atomic bool ending;
   _Atomic bool told; /* the watch has to look at `forward` */
   /* Of the helm. */
-  bool led;      /* a hand leads, not a loop */
-  ab_hand watch; /* of the thread that called run */
+  bool led;         /* a hand leads, not a loop */
+  ab_hand watch;    /* of the thread that called run */
+  ab_runner leader; /* whichever hand leads; it has nothing but the seat */
   _Atomic(ab_hand *) lead;
+  ab_hand *suitor; /* wants the GVL for the lead, which it has, unless another uses it meanwhile */
   _Atomic bool asleep; /* the watch does not look at the lead */
   _Atomic bool paused; /* the listeners are, for want of threads */
   bool steers;         /* the watch leads and does so; else whoever is done takes the lead up */
@@ -79,8 +81,6 @@ static inline void ab__gang_unlock(ab_gang *gang) {
 
 /* Starts a thread unless there are enough of them. Returns false when Ruby has none to give. */
 bool ab__gang_grow(ab_gang *gang);
-/* The standby, if there is one, sees when the hand waits for the GVL. */
-void ab__gang_join(ab_hand *hand);
 /* Runs a request on the calling thread, whose hand it is. Raises only what kills the thread. */
 void ab__gang_serve(ab_hand *hand, const ab_taken *taken);
 /* Who turns the engine shall do so now, if anything waits for that. */

@@ -47,13 +47,17 @@ static bool is_full(const ab_gang *gang) {
   return ab_list_empty(&gang->idle) && gang->live >= gang->options.max && gang->starting == 0;
 }
 
-/* To the thread that has waited for the shortest time, or to the watch. The lock is held. Returns
- * whom to wake, best without the lock: who is awake at once would have to wait for that. Hands are
- * not freed before the gang. NULL: nobody. */
+/* To the thread that waits for the GVL since it led, to the one that has been idle for the shortest
+ * time, or to the watch. The lock is held. Returns whom to wake, best without the lock: who is
+ * awake at once would have to wait for that. Hands are not freed before the gang. NULL: nobody. */
 static ab_hand *pass_lead(ab_gang *gang) {
+  gang->steers = false;
+  if (gang->suitor && !gang->ending) {
+    atomic_store(&gang->lead, gang->suitor);
+    return NULL;
+  }
   ab_list *node = gang->ending ? NULL : ab_list_shift(&gang->idle);
   ab_hand *to = node ? AB_CONTAINER_OF(node, ab_hand, idle_link) : &gang->watch;
-  gang->steers = false;
   atomic_store(&gang->lead, to);
   if (node) return to;
   gang->offers++;
@@ -88,9 +92,12 @@ static bool take_lead_from(ab_gang *gang, ab_hand *hand) {
   return false;
 }
 
-/* From the watch, which does not use it yet. The lock is held. */
-static bool take_lead_up(ab_gang *gang, ab_hand *hand) {
-  if (!leads(&gang->watch) || gang->steers || gang->ending) return false;
+/* From the watch, which does not use it yet, or, for somebody who has the GVL, from the thread that
+ * waits for that: it gets it back when it goes on. The lock is held. */
+static bool take_lead_up(ab_gang *gang, ab_hand *hand, bool has_gvl) {
+  const ab_hand *lead = atomic_load(&gang->lead);
+  bool unused = lead == &gang->watch ? !gang->steers : has_gvl && lead == gang->suitor;
+  if (!unused || gang->ending) return false;
   atomic_store(&gang->lead, hand);
   return true;
 }
@@ -227,17 +234,42 @@ static void look_out(ab_hand *hand) {
   }
 }
 
-/* From here on the hand waits for the GVL: the standby sees to it that it is not for long. */
-static void want_gvl(ab_hand *hand) {
-  ab_pulse *pulse = &hand->runner.seat.pulse;
+static void starve(ab_pulse *pulse) {
   atomic_store_explicit(&pulse->starved, true, memory_order_relaxed);
   ab_pulse_leave(pulse);
 }
 
-static void have_gvl(ab_hand *hand) {
-  ab_pulse *pulse = &hand->runner.seat.pulse;
+static void feed(ab_pulse *pulse) {
   atomic_store_explicit(&pulse->starved, false, memory_order_relaxed);
   ab_pulse_return(pulse);
+}
+
+/* From here on the hand waits for the GVL. Where others wait for that, the standby sees to it that
+ * it is not for long: of the hands that is the one that leads, and they share a pulse. */
+static void want_gvl(ab_hand *hand) {
+  ab_gang *gang = hand->gang;
+  if (is_watch(hand)) {
+    starve(&hand->runner.seat.pulse);
+  } else if (leads(hand)) {
+    ab__gang_lock(gang);
+    gang->suitor = hand;
+    starve(&gang->leader.seat.pulse);
+    ab__gang_unlock(gang);
+  }
+}
+
+static void have_gvl(ab_hand *hand) {
+  ab_gang *gang = hand->gang;
+  if (is_watch(hand)) {
+    feed(&hand->runner.seat.pulse);
+    return;
+  }
+  ab__gang_lock(gang);
+  if (gang->suitor == hand) {
+    gang->suitor = NULL;
+    feed(&gang->leader.seat.pulse);
+  }
+  ab__gang_unlock(gang);
 }
 
 /* --- a hand of the gang --- */
@@ -268,7 +300,7 @@ static void *await_lead(void *arg) {
   if (!leads(hand)) {
     bool in_time = true;
     ab__gang_lock(gang);
-    if (!take_lead_up(gang, hand)) {
+    if (!take_lead_up(gang, hand, false)) {
       ab_list_prepend(&gang->idle, &hand->idle_link);
       ab__gang_unlock(gang);
       call_watch(gang);
@@ -337,13 +369,13 @@ static bool lead_on(ab_hand *hand) {
   return true;
 }
 
-/* Who is done while the watch only keeps the lead goes on with it: nobody has to be waked, and the
- * next request may be waiting. */
+/* Who is done while nobody uses the lead goes on with it: nobody has to be waked, and the next
+ * request may be waiting. */
 static bool comes_to_lead(ab_hand *hand) {
   if (leads(hand)) return true;
   ab_gang *gang = hand->gang;
   ab__gang_lock(gang);
-  bool came = take_lead_up(gang, hand);
+  bool came = take_lead_up(gang, hand, true);
   ab__gang_unlock(gang);
   return came;
 }
@@ -561,13 +593,16 @@ static VALUE end_helm(VALUE arg) {
   rb_nogvl(recall, gang, NULL, NULL, 0);
   ab_gang_end(gang, r->in_order);
   ab_lead_part(&gang->server->lead, &gang->watch.runner.seat);
+  ab_lead_part(&gang->server->lead, &gang->leader.seat);
   return Qnil;
 }
 
 void ab_helm_run(ab_gang *gang) {
   run r = {.gang = gang};
   gang->led = true;
-  ab__gang_join(&gang->watch);
+  ab_bell *bell = ab_standby_bell(gang->server->standby);
+  ab_lead_join(&gang->server->lead, &gang->watch.runner.seat, bell);
+  ab_lead_join(&gang->server->lead, &gang->leader.seat, bell);
   gang->watch.runner.thread = rb_thread_current();
   atomic_store(&gang->lead, &gang->watch);
 #ifdef HAVE_RB_INTERNAL_THREAD_ADD_EVENT_HOOK
