@@ -413,7 +413,7 @@ static void turn_between(ab_gang *gang) {
   gang->steers = true;
   ab__gang_unlock(gang);
   end_step(gang);
-  ab_engine_pause(gang->server->engine, pauses(gang));
+  ab_engine_pause(gang->server->engine, false); /* there is a thread for somebody every moment */
   turn_engine(gang, 0);
   ab__gang_lock(gang);
   gang->steers = false;
