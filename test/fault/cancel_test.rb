@@ -70,6 +70,27 @@ class FaultCancelTest < Minitest::Test
     assert_equal(WAITS.transform_values { 504 }, WAITS.keys.zip(clients.map { |client| client.read.status }).to_h)
   end
 
+  # The app's own exception on the way out does not change why the request ends, and is logged. On Ruby 3.1 a
+  # ConditionVariable has lost its lock then, and `synchronize` raises.
+  def test_an_exception_in_place_of_it_does_not_change_the_answer
+    running = serve(request_timeout: 1) do |env|
+      if env["PATH_INFO"] == "/condition"
+        lock = Mutex.new
+        lock.synchronize { ConditionVariable.new.wait(lock) }
+      else
+        begin
+          sleep LONG
+        rescue Abaca::DeadlineExceeded
+          raise "the search was broken off"
+        end
+      end
+    end
+    clients = %w[/condition /search].map { |path| connect(running).write(request("GET", path)) }
+    responses = clients.map(&:read)
+    assert_equal [[504, true]] * 2, responses.map { |response| [response.status, response.close?] }
+    assert running.logged?(/RuntimeError: the search was broken off/)
+  end
+
   def test_a_response_that_had_begun_breaks_off
     closed = Queue.new
     body = Class.new do

@@ -94,6 +94,18 @@ void ab_server_answer_last(ab_exchange *exchange, int status) {
   ab_response_error(exchange, status);
 }
 
+/* What the app raises on the way out of a request that was cancelled does not change why that ends.
+ */
+static void answer_failed(ab_exchange *exchange, VALUE exception) {
+  if (is_a(exchange->cancelled, ab_error_class("DeadlineExceeded"))) {
+    ab_server_answer_last(exchange, 504);
+  } else if (is_a(exchange->cancelled, ab_error_class("Shutdown"))) {
+    ab_response_error(exchange, 503);
+  } else {
+    ab_response_error(exchange, is_a(exception, ab_error_class("StorageError")) ? 507 : 500);
+  }
+}
+
 /* Deals with what ended the app's call or its body by an exception, by blame (errors.rb). Returns
  * true when it concerns the process and has to go on. */
 static bool blame(ab_exchange *exchange) {
@@ -125,7 +137,7 @@ static bool blame(ab_exchange *exchange) {
     return true;
   }
   ab_server_log_error(exchange, exception);
-  ab_response_error(exchange, is_a(exception, ab_error_class("StorageError")) ? 507 : 500);
+  answer_failed(exchange, exception);
   return false;
 }
 
