@@ -59,7 +59,15 @@ void ab_engine_pause(ab_engine *engine, bool paused) {
   ab_engine_unlock(engine);
 }
 
+/* Of what was looked at, some is still to be accepted: a turn may have had room for a part only. */
+static bool is_accepting(const ab_engine *engine) {
+  const ab_service *service = engine->services;
+  while (service && service->budget == 0) service = service->next;
+  return service != NULL;
+}
+
 void ab__engine_look(ab_engine *engine) {
+  if (is_accepting(engine)) return;
   if (engine->knocked) {
     engine->knocked = false;
     engine->look_at = engine->now + AB_LOOK;

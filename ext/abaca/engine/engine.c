@@ -222,7 +222,7 @@ static void rest(ab_engine *engine) {
 static void service_ready(ab_watch *watch, uint32_t events AB_UNUSED) {
   ab_service *service = AB_CONTAINER_OF(watch, ab_service, watch);
   if (AB_UNLIKELY(service->engine->paused)) {
-    service->engine->knocked = true;
+    if (service->budget == 0) service->engine->knocked = true;
   } else {
     service->budget = AB_TURN_ACCEPTS;
   }

@@ -461,6 +461,37 @@ static void what_waits_can_be_seen(void) {
   fixture_fini(&fx);
 }
 
+/* Who looks for events between two steps, as a thread that leads does, accepts as many. */
+static void a_look_of_single_steps(void) {
+  fixture fx;
+  prepare(&fx, 10);
+  uint16_t port = fixture_listen(&fx);
+  fx.mute = true;
+  ab_engine_pause(fx.engine, true);
+  int clients[100];
+  for (int i = 0; i < 100; i++) {
+    clients[i] = client_tcp(port);
+    client_send(clients[i], GET("/a"));
+  }
+  fixture_run(&fx);
+  CHECK_INT(0, stats_of(&fx).accepted);
+  fx.now += AB_LOOK;
+  for (int i = 0; i < 20; i++) {
+    ab_poller_wait(fx.poller, 0);
+    ab_poller_lock(fx.poller);
+    ab_poller_dispatch(fx.poller);
+    ab_poller_unlock(fx.poller);
+    ab_engine_begin_turn(fx.engine, fx.now);
+    ab_engine_step(fx.engine);
+    ab_engine_end_step(fx.engine);
+  }
+  CHECK_INT(100, stats_of(&fx).accepted);
+  CHECK_INT(90, rejected(&fx, AB_REJECT_QUEUE_FULL));
+  for (int i = 0; i < 100; i++) close(clients[i]);
+  fx.mute = false;
+  fixture_fini(&fx);
+}
+
 CHECK_MAIN(CHECK_CASE(what_waits_can_be_seen), CHECK_CASE(beyond_the_queue_the_newest_are_refused),
            CHECK_CASE(without_a_queue), CHECK_CASE(room_in_the_application_is_no_queue),
            CHECK_CASE(a_full_arena_is_no_full_queue), CHECK_CASE(refused_with_its_body_on_the_way),
@@ -470,4 +501,4 @@ CHECK_MAIN(CHECK_CASE(what_waits_can_be_seen), CHECK_CASE(beyond_the_queue_the_n
            CHECK_CASE(a_flood_waits_behind_the_others), CHECK_CASE(paths_have_times_of_their_own),
            CHECK_CASE(a_path_has_its_time_behind_the_queue), CHECK_CASE(no_memory_for_the_rules),
            CHECK_CASE(paused_listeners_are_looked_at_later), CHECK_CASE(a_pause_that_ends_early),
-           CHECK_CASE(a_burst_of_connections))
+           CHECK_CASE(a_look_of_single_steps), CHECK_CASE(a_burst_of_connections))
