@@ -65,6 +65,7 @@ struct ab_gang {
   uint64_t offers;     /* times that the watch was given the lead */
   uint64_t turns;      /* of the engine; changes with the lead */
   bool batch;          /* the engine's turn has more for another step */
+  ab_nsec turned_at;   /* when the last one began */
   unsigned slow;       /* by how many the long ones of the last requests outnumber the quick ones */
   bool turned;         /* there was a turn since the end of the server was last looked at */
 };

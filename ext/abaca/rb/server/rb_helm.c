@@ -33,6 +33,8 @@
 #define MOSTLY 8
 /* After so many looks at a lead that runs no app code the watch sleeps until it runs some. */
 #define IDLE_LOOKS 4
+/* Steps of the engine, in which a burst is read. */
+#define BURST 256
 /* A thread beyond the least number ends after this time without the lead. */
 #define IDLE_TIME (30 * AB_NSEC_PER_SEC)
 
@@ -165,7 +167,8 @@ static void turn_engine(ab_gang *gang, ab_nsec timeout) {
   ab_poller_lock(server->poller);
   ab_poller_dispatch(server->poller);
   ab_poller_unlock(server->poller);
-  ab_engine_begin_turn(server->engine, ab_clock_monotonic());
+  gang->turned_at = ab_clock_monotonic();
+  ab_engine_begin_turn(server->engine, gang->turned_at);
   gang->batch = ab_engine_step(server->engine);
   gang->turned = true;
   gang->turns++;
@@ -220,10 +223,25 @@ static bool needs_ruby(ab_hand *hand) {
   return is_watch(hand) && find_relief(gang);
 }
 
+/* Requests that wait are taken one by one, by threads that have to wait for the GVL each. So that
+ * those who are too many are told meanwhile, who takes the lead over reads the rest of a burst
+ * first, and now and then looks for more. */
+static void read_on(ab_gang *gang) {
+  bool look = ab_clock_monotonic() - gang->turned_at >= AB_NSEC_PER_MS &&
+              ab_engine_tells(gang->server->engine, true);
+  unsigned steps = 0;
+  for (; (gang->batch || look) && steps < BURST; steps++, look = false) {
+    end_step(gang);
+    turn_engine(gang, 0);
+  }
+  if (steps > 0) end_step(gang);
+}
+
 /* Leads without the GVL, until it is needed. */
 static void look_out(ab_hand *hand) {
   ab_gang *gang = hand->gang;
   ab_server *server = gang->server;
+  read_on(gang);
   while (!needs_ruby(hand)) {
     bool more = end_step(gang);
     /* Whoever cannot be served waits with the kernel. */
