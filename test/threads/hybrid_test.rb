@@ -124,8 +124,10 @@ class ThreadsHybridTest < Minitest::Test
 
   # With a quantum it makes room for others every time, and only takes longer.
   def test_who_is_preempted_does_not_move
-    running = serve(app, **HYBRID, hybrid_requests: 1, quantum: 20)
-    assert_equal %w[fiber fiber], modes(running, "/slow", "/slow")
+    work = -> { ThreadsHybridTest.compute(1.5) }
+    running = serve(app(work), **HYBRID, hybrid_requests: 1, hybrid_threshold: 1000, quantum: 20)
+    modes(running, "/slow")
+    running.stop
     assert_empty promoted(running)
   end
 
