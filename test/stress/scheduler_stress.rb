@@ -36,8 +36,8 @@ class SchedulerStress
     settle
     before = descriptors
     thread = Thread.new { run_loop }
-    ended = thread.join(@seconds + (3 * STUCK_AFTER))
-    @problems << "the loop did not end\n#{thread.backtrace&.join("\n")}" unless ended
+    ended = thread.join(@seconds + (4 * STUCK_AFTER))
+    @problems << "the loop did not end: #{state_of(thread)}" unless ended
     thread.kill
     settle
     left = descriptors - before
@@ -47,6 +47,17 @@ class SchedulerStress
   end
 
   private
+
+  # Where a loop that does not end is, in Ruby and in the kernel, and whether it spins there: its state and
+  # its ticks of processor time twice, a second apart.
+  def state_of(thread)
+    kernel = Array.new(2) do
+      sleep 1
+      fields = File.read("/proc/self/task/#{thread.native_thread_id}/stat").rpartition(")").last.split
+      fields.values_at(0, 11, 12).join(" ")
+    end
+    [kernel.join(", "), @counts.to_a.flatten.join(" "), *thread.backtrace].join("\n")
+  end
 
   # What the process makes once and keeps.
   def settle

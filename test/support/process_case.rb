@@ -10,7 +10,7 @@ require_relative "wire"
 # whatever happens.
 module ProcessCase
   COMMAND = File.expand_path("../../exe/abaca", __dir__)
-  DEADLINE = 20
+  DEADLINE = Deadline::SECONDS / 3
 
   # A running command: its process and its output so far.
   class Command

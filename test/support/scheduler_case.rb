@@ -7,7 +7,8 @@ require "timeout"
 
 # For tests that run fibers on an Abaca::Scheduler: in a thread of their own, with a deadline.
 module SchedulerCase
-  DEADLINE = 20
+  # A third of what a test may take, as some tests wait more than once.
+  DEADLINE = Deadline::SECONDS / 3
 
   # Remembers what fibers raise, a failed assertion above all: otherwise it would only be reported.
   class Recorder < Abaca::Scheduler

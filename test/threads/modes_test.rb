@@ -129,7 +129,7 @@ class ThreadsModesTest < Minitest::Test
     end
     WAYS.each do |name, way|
       { true => "[nil, nil]", false => '["/1", "/1"]' }.each do |clean, expected|
-        running = serve(app, **way, clean_thread_locals: clean)
+        running = serve(app, **way, threads: [0, 1], clean_thread_locals: clean)
         ask(running, get("/1"))
         assert_equal expected, ask(running, get("/2")).body, "#{name}, #{clean}"
         running.stop
