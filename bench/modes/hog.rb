@@ -10,8 +10,10 @@ module Bench
       TEACHERS = 25
       LESSON = 0.1
       ALONE = 2.0 # seconds that one burner computes when nobody else is there
-      Turn = Struct.new(:worst, :p99, :p50, :lights, :health_worst, :health_p99, :alone, :burning, :lost,
-                        keyword_init: true)
+      # `alone`, `alone_cpu`: of one burner at a time; `lights_cpu`: what as many light requests need with nobody else
+      # there. Times are microseconds.
+      Turn = Struct.new(:worst, :p99, :p50, :lights, :health_worst, :health_p99, :alone, :burning, :lost, :cpu,
+                        :alone_cpu, :lights_cpu, keyword_init: true)
 
       # @param burners [Integer] at once
       def initialize(burners: 1, **options)
@@ -39,7 +41,8 @@ module Bench
       def abaca(words, **settings) = ["abaca", { settings: { liveness: HEALTH, **settings } }, "abaca #{words}"]
 
       def columns
-        ["worst ms", "p99 ms", "p50 ms", "requests", "health worst ms", "health p99 ms", "burners slower by", "lost"]
+        ["worst ms", "p99 ms", "p50 ms", "requests", "health worst ms", "health p99 ms", "burners slower by",
+         "CPU more", "for lights", "lost"]
       end
 
       def cells(turns)
@@ -47,9 +50,21 @@ module Bench
           milliseconds(median(turns, field))
         end
         loss = median(turns, :burning).fdiv(Statistics.median(turns.flat_map(&:alone)) * @burners) - 1
-        [worst, p99, p50, median(turns, :lights).round, health_worst, health_p99, "#{(loss * 100).round(1)} %",
-         turns.sum(&:lost)]
+        [worst, p99, p50, median(turns, :lights).round, health_worst, health_p99, percent(loss),
+         *shares(turns).map { |share| percent(share) }, turns.sum(&:lost)]
       end
+
+      # The server's CPU time beside that of the burners alone: by how much it is more, and what of that the light
+      # requests need anyway. The rest is what passing the lock on costs. Waiting for a CPU does not count.
+      def shares(turns)
+        found = turns.map do |turn|
+          burners = Statistics.median(turn.alone_cpu) * @burners
+          [turn.cpu.fdiv(burners) - 1, turn.lights_cpu.fdiv(burners)]
+        end
+        found.transpose.map { |shares| Statistics.median(shares) }
+      end
+
+      def percent(share) = "#{(share * 100).round(1)} %"
 
       def seconds = @quick ? 0.5 : ALONE
 
@@ -76,23 +91,33 @@ module Bench
       # A burner is alone before and after: machines are not equally fast at all times.
       def measure(entry)
         teach(entry)
-        alone = [steady(entry, burners: 1)]
-        found = steady(entry, burners: @burners, connections: LIGHTS, health: HEALTH)
-        alone = [*alone, steady(entry, burners: 1)].map { |figures| figures.fetch(:burning) }
+        lights, lights_cpu = metered(entry) { steady(entry, burners: 0, connections: LIGHTS, health: HEALTH) }
+        before = metered(entry) { steady(entry, burners: 1) }
+        found, cpu = metered(entry) { steady(entry, burners: @burners, connections: LIGHTS, health: HEALTH) }
+        alone, alone_cpu = [before, metered(entry) { steady(entry, burners: 1) }].transpose
+        alone = alone.map { |figures| figures.fetch(:burning) }
+        raise Failed, "no light request was answered" if lights[:answered].zero?
         raise Failed, "died: #{entry.child.last_words}" unless entry.child.running?
         raise Failed, "#{found[:burned]} of #{@burners} burners were answered" unless found[:burned] == @burners
         raise Failed, "a burner alone was not answered" if alone.any?(&:zero?)
 
         Turn.new(worst: worst(found, :light), p99: found[:light_p99], p50: found[:light_p50], lights: found[:light],
                  health_worst: worst(found, :health), health_p99: found[:health_p99],
-                 alone: alone, burning: found[:burning], lost: found[:lost] + found[:unanswered])
+                 alone: alone, burning: found[:burning], lost: found[:lost] + found[:unanswered], cpu: cpu,
+                 alone_cpu: alone_cpu, lights_cpu: lights_cpu * found[:answered] / lights[:answered])
       end
 
       # One that got no answer while they burnt has waited all the time.
       def worst(found, kind) = found[kind].zero? ? found[:burning] : found[:"#{kind}_worst"]
 
+      # What the block returns, and the server's CPU time meanwhile.
+      def metered(entry)
+        meter = CpuMeter.new(entry.child.pid).start
+        [yield, meter.stop.nanoseconds / 1000]
+      end
+
       def steady(entry, burners:, connections: 0, health: "")
-        limit = 10 + (seconds * burners * 4)
+        limit = burners.zero? ? ALONE : 10 + (seconds * burners * 4)
         found = figures("steady", "port=#{entry.port}", "connections=#{connections}", "seconds=#{limit.ceil}",
                         "think=#{THINK}", "burners=#{burners}", "burn=/burn/#{count}", "health=#{health}",
                         limit: limit + 10)
