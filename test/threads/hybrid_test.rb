@@ -242,6 +242,18 @@ class ThreadsHybridTest < Minitest::Test
     end
   end
 
+  # As with a thread route: the engine gathers the body, and the one thread there may be is free meanwhile.
+  def test_a_slow_upload_occupies_no_thread
+    running = serve(lint: false, **AT_ONCE, threads: [0, 1]) do |env|
+      [200, TYPE.dup, ["#{env['abaca.mode']} #{env['rack.input']&.read}"]]
+    end
+    promote(running, "/a")
+    upload = connect(running).write(request("POST", "/a", body: "123456")[0..-4])
+    assert eventually { running.server.stats[:gathering] == 1 }
+    assert_equal "thread ", ask(running, get("/a")).body
+    assert_equal "thread 123456", upload.write("456").read.body
+  end
+
   def test_deadlines_and_cancellation
     ends = Queue.new
     running = serve(**AT_ONCE, request_timeout: 1) do |env|
