@@ -18,6 +18,7 @@ class OverloadStallsTest < Minitest::Test
     run(lambda do |env|
       case env["PATH_INFO"]
       when "/burn" then burn.call(Integer(env["QUERY_STRING"]))
+      when "/lock" then File.open("lock") { |file| file.flock(File::LOCK_EX) }
       when "/exit" then exit 7
       when "/fork"
         pid = fork { exit!(3) }
@@ -101,6 +102,21 @@ class OverloadStallsTest < Minitest::Test
       sleep 0.002
     end
     assert_operator now - started, :<, 1.5
+  end
+
+  # They wait in a call that has given up Ruby's lock, so that no thread is left which could make a loop.
+  def test_others_go_on_while_all_loops_wait_outside_of_ruby
+    File.open(File.join(@directory, "lock"), "w") do |lock|
+      lock.flock(File::LOCK_EX)
+      command = run_abaca(RACKUP)
+      waiting = Array.new(3) { connect(command.port).tap { |client| client.write(format(GET, "/lock")) } }
+      assert_equal "/", connect(command.port).call(format(GET, "/")).body
+      assert(waiting.all? { |client| client.silent?(0) })
+      lock.flock(File::LOCK_UN)
+      waiting.each { |client| assert_equal "/lock", client.read.body }
+      command.signal(:TERM)
+      assert_equal 0, command.wait.exitstatus
+    end
   end
 
   def test_exit_on_a_spare_loop_ends_the_server

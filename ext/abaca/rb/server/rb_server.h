@@ -97,6 +97,8 @@ typedef struct ab_crew {
   ab_list spares;
   VALUE maker;          /* a Proc that runs a spare on the thread that calls it, or nil */
   VALUE threads;        /* Array */
+  VALUE keeper;         /* the thread that makes them when no other is in Ruby, or nil */
+  ab_bell bell;         /* ... and is woken by */
   VALUE forward;        /* an exception that home has to raise, or nil */
   unsigned most, count; /* 0: there shall be none */
   _Atomic ab_nsec made; /* when one was last wanted that has not come yet */

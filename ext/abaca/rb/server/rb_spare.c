@@ -5,6 +5,9 @@
  * lead then: it claims it, takes what has not begun and runs it. When home is back it leads, and
  * the spare finishes what it has. The engine's poller is home's; a spare that leads watches it
  * through its own, as pollers nest. */
+#include <ruby.h>
+#include <ruby/thread.h>
+#include <poll.h>
 #include <pthread.h>
 
 #include "rb/scheduler/rb_scheduler.h"
@@ -28,12 +31,13 @@ static ab_spare *spare_of(ab_seat *seat) {
 
 void ab_crew_init(ab_crew *crew) {
   ab_list_init(&crew->spares);
-  crew->maker = crew->threads = crew->forward = Qnil;
+  crew->maker = crew->threads = crew->keeper = crew->forward = Qnil;
 }
 
 void ab_crew_mark(const ab_crew *crew) {
   rb_gc_mark(crew->maker);
   rb_gc_mark(crew->threads);
+  rb_gc_mark(crew->keeper);
   rb_gc_mark(crew->forward);
   for (const ab_list *node = crew->spares.next; node != &crew->spares; node = node->next) {
     const ab_spare *spare = AB_CONTAINER_OF(node, ab_spare, link);
@@ -305,6 +309,65 @@ void ab_crew_make(ab_server *server) {
   if (state) rb_set_errinfo(Qnil); /* there is no thread to be had; it is tried again later */
 }
 
+/* --- the keeper --- */
+
+/* Who has the GVL makes a spare by a job, at once. But those that are kept may all be in calls that
+ * wait without the GVL (flock, a client in C): then nobody runs jobs, and this thread does it. */
+
+/* So long a job may take to be run. */
+#define JOB_TIME (5 * AB_NSEC_PER_MS)
+
+void ab_crew_rouse(ab_server *server) {
+  ab_crew *crew = &server->crew;
+  ab_nsec made = atomic_load(&crew->made);
+  if (NIL_P(crew->keeper) || !atomic_load(&crew->wanted)) return;
+  if (ab_clock_monotonic() - made >= JOB_TIME) ab_bell_ring(&crew->bell);
+}
+
+static void *await_bell(void *arg) {
+  ab_crew *crew = arg;
+  struct pollfd bell = {crew->bell.fd, POLLIN, 0};
+  poll(&bell, 1, -1);
+  ab_bell_hush(&crew->bell);
+  return NULL;
+}
+
+static void wake_keeper(void *arg) {
+  ab_bell_ring(&((ab_crew *)arg)->bell);
+}
+
+static VALUE keep(void *arg) {
+  ab_server *server = arg;
+  ab_crew *crew = &server->crew;
+  while (!crew->ending) {
+    rb_nogvl(await_bell, crew, wake_keeper, crew, 0);
+    ab_crew_make(server);
+  }
+  return Qnil;
+}
+
+static VALUE make_keeper(VALUE arg) {
+  ab_server *server = (ab_server *)arg;
+  server->crew.keeper = rb_thread_create(keep, server);
+  return rb_funcall(server->crew.keeper, rb_intern("name="), 1, rb_str_new_cstr("abaca keeper"));
+}
+
+void ab_crew_begin(ab_server *server) {
+  ab_crew *crew = &server->crew;
+  crew->threads = rb_ary_new();
+  crew->ending = crew->abandoned = false;
+  if (crew->most == 0 || NIL_P(crew->maker) || ab_bell_init(&crew->bell) != AB_OK) return;
+  /* Without it the first spare may have to wait. */
+  ab_server_quietly(make_keeper, (VALUE)server);
+  if (NIL_P(crew->keeper)) ab_bell_fini(&crew->bell);
+}
+
+void ab_crew_part(ab_server *server) {
+  if (NIL_P(server->crew.keeper)) return;
+  server->crew.keeper = Qnil;
+  ab_bell_fini(&server->crew.bell);
+}
+
 void ab_crew_each(ab_server *server, void (*fn)(ab_runner *runner)) {
   fn(&server->home);
   ab_list_each (node, tmp, &server->crew.spares) {
@@ -397,7 +460,8 @@ int ab_crew_end(ab_server *server, bool abandon) {
   crew->abandoned = abandon;
   if (NIL_P(crew->threads) || ab_server_forked(server)) return 0;
   wake_all(server);
-  int first = 0;
+  if (!NIL_P(crew->keeper)) ab_bell_ring(&crew->bell);
+  int first = NIL_P(crew->keeper) ? 0 : await_end(crew->keeper, Qnil);
   for (long i = 0; i < RARRAY_LEN(crew->threads); i++) {
     VALUE thread = RARRAY_AREF(crew->threads, i);
     /* A fiber that computes, and nobody waits for, keeps its thread no longer than this. */

@@ -19,6 +19,11 @@ enum ab_call {
 };
 /* Has a spare claim the lead. The standby's. */
 enum ab_call ab_crew_call(ab_server *server);
+/* Makes ready to call for spares, and what is left to do when nobody calls any more. */
+void ab_crew_begin(ab_server *server);
+void ab_crew_part(ab_server *server);
+/* Has a thread made even if all that are kept wait outside of Ruby. The standby's. */
+void ab_crew_rouse(ab_server *server);
 /* True when a spare is on its way, and does not run on this thread. */
 bool ab_crew_is_making(const ab_server *server);
 /* Makes the thread of a spare if one is wanted. Never raises, and runs no Ruby code here. */

@@ -41,6 +41,7 @@ static void call(void *ctx, unsigned stalled) {
   if (stalled == 0 || server->crew.most == 0) return;
   enum ab_call heard = ab_crew_call(server);
   if (heard == AB_CALL_HEARD) return;
+  if (heard == AB_CALL_MAKING) ab_crew_rouse(server);
   /* Of those that are kept some may only wait for the GVL, in the middle of a short request: Ruby
    * would give each of the others 100 ms before. */
   atomic_store(heard == AB_CALL_MAKING ? &server->stalls.nudge : &server->stalls.rotate, true);
@@ -153,8 +154,7 @@ void ab_stalls_begin_on_threads(ab_server *server) {
 }
 
 void ab_stalls_begin(ab_server *server) {
-  server->crew.threads = rb_ary_new();
-  server->crew.ending = server->crew.abandoned = false;
+  ab_crew_begin(server);
   ab_stalls_begin_on_threads(server);
   ab_lead_join(&server->lead, &server->home.seat, ab_standby_bell(server->standby));
   ab_loop_set_pulse(server->home.loop, &server->home.seat.pulse);
@@ -169,11 +169,13 @@ void ab_stalls_end(ab_server *server) {
   if (ab_server_forked(server)) {
     server->home.seat.pulse.bell = NULL;
     ab_standby_forget(standby);
+    ab_crew_part(server);
     return;
   }
   ab_lead_part(&server->lead, &server->home.seat);
   ab_nsec longest = ab_standby_get_stats(standby).longest;
   if (longest > server->counts.longest_stall) server->counts.longest_stall = longest;
   ab_standby_stop(standby);
+  ab_crew_part(server);
   ab_stalls_log(server);
 }
