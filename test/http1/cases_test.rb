@@ -251,7 +251,10 @@ class Http1CasesTest < Minitest::Test
   def run_batch(plays)
     last = progress = nil
     until (active = plays.reject(&:done?)).empty?
-      last, progress = now, active.map(&:progress) unless progress == active.map(&:progress)
+      unless progress == active.map(&:progress)
+        last = now
+        progress = active.map(&:progress)
+      end
       return give_up(plays, active) if now > last + DEADLINE
 
       turn(active)
