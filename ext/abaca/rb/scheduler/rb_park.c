@@ -230,7 +230,10 @@ static int park_on(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline, enum ab_w
   waiter->fiber = rb_fiber_current();
   if (AB_UNLIKELY(!ab_list_empty(&loop->deferred)) && waiter->kind != AB_WAIT_PREEMPTED) {
     VALUE exception = ab__preempt_deferred(loop, waiter->fiber);
-    if (!NIL_P(exception)) rb_exc_raise(exception);
+    if (exception == AB_FIBER_KILLED)
+      wake = AB_WAKE_READY; /* Ruby ends the fiber when it is switched to */
+    else if (!NIL_P(exception))
+      rb_exc_raise(exception);
   }
   bool home = ab__loop_at_home(loop);
   waiter->carrier = home || NIL_P(loop->carrier) ? waiter->fiber : loop->carrier;

@@ -25,10 +25,7 @@ _Static_assert(AB_ARRAY_LEN(unsafe_methods) == AB_UNSAFE_METHODS, "ab_loop.unsaf
 #define AB_QUANTUM_MIN (AB_NSEC_PER_MS / 2)
 #define AB_QUANTUM_MAX (60 * AB_NSEC_PER_SEC)
 
-/* Ruby's own mark on a fiber that Fiber#kill ends (RUBY_FATAL_FIBER_KILLED). */
-#define FIBER_KILLED INT2FIX(2)
-
-/* An exception that waits for its fiber to wait. */
+/* An exception, or AB_FIBER_KILLED, that waits for its fiber to wait. */
 typedef struct deferred {
   ab_list link;
   VALUE fiber, exception;
@@ -97,8 +94,8 @@ static void defer(ab_loop *loop, VALUE fiber, VALUE exception) {
   prune(loop);
   deferred *entry = ab_alloc_zero(&ab_mem_libc, sizeof *entry);
   if (!entry) {
-    /* It must reach somebody. */
-    loop->forward = exception;
+    /* It must reach somebody. A kill fires again by itself, if only when the next wait is over. */
+    if (exception != AB_FIBER_KILLED) loop->forward = exception;
     return;
   }
   entry->fiber = fiber;
@@ -163,8 +160,10 @@ static bool take_turns(ab_loop *loop) {
   if (AB_LIKELY(state == 0)) return true;
   VALUE error = rb_errinfo();
   rb_set_errinfo(Qnil);
-  /* It fires again at the fiber's next switch. */
-  if (error == FIBER_KILLED) return true;
+  if (error == AB_FIBER_KILLED) {
+    defer(loop, given.waiter.fiber, error);
+    return true;
+  }
   if (!rb_obj_is_kind_of(error, rb_eException)) {
     loop->fatal = state; /* Thread#kill */
     return false;

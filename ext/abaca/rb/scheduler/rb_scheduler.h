@@ -50,6 +50,10 @@ typedef struct ab_interest {
 /* and a fiber that was preempted; it takes no exception before it waits again. */
 #define AB_WAIT_PREEMPTED 0xfe
 
+/* Ruby's own mark on a fiber that Fiber#kill ends (RUBY_FATAL_FIBER_KILLED); it fires at each
+ * switch to the fiber from then on. */
+#define AB_FIBER_KILLED INT2FIX(2)
+
 #define AB_UNSAFE_METHODS 12
 
 #define AB_FD_CHUNK 64
@@ -271,7 +275,8 @@ void ab__preempt_start(ab_loop *loop);
 void ab__preempt_stop(ab_loop *loop);
 void ab__preempt_mark(const ab_loop *loop);
 void ab__preempt_fini(ab_loop *loop);
-/* Takes what was raised in the fiber while it was preempted, or nil. */
+/* Takes what was raised in the fiber while it was preempted, AB_FIBER_KILLED if it was killed, or
+ * nil. */
 VALUE ab__preempt_deferred(ab_loop *loop, VALUE fiber);
 
 /* Adds the methods of rb_sched_io.c, rb_sched_time.c, rb_sched_process.c,
