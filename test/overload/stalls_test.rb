@@ -119,6 +119,19 @@ class OverloadStallsTest < Minitest::Test
     end
   end
 
+  # It is tried again a second later; until then the engine goes on alone.
+  def test_a_spare_loop_that_cannot_be_made
+    command = run_abaca(<<~RUBY + RACKUP)
+      tries = 0
+      Abaca::Server.prepend(Module.new { define_method(:serve_beside) { (tries += 1) == 1 ? raise("no loop") : super() } })
+    RUBY
+    burners = burn(command, 1, seconds: 30)
+    assert_equal "abaca spare", connect(command.port, timeout: 20).call(format(GET, "/loop")).body
+    command.signal(:WINCH)
+    assert_burnt(burners)
+    assert_includes command.text, "no loop"
+  end
+
   def test_exit_on_a_spare_loop_ends_the_server
     command = run_abaca(RACKUP)
     burn(command, 1)

@@ -29,7 +29,7 @@ static void *nap(void *arg) {
   ab_server *server = arg;
   for (int i = 0; i < NAPS; i++) {
     nanosleep(&(struct timespec){.tv_nsec = NAP_NSEC}, NULL);
-    if (!ab_lead_starves(&server->lead) && !atomic_load(&server->crew.made)) break;
+    if (!ab_lead_starves(&server->lead) && !atomic_load(&server->crew.making)) break;
     atomic_store(&server->stalls.nudge, true);
     ab_job_trigger(server);
   }

@@ -102,6 +102,7 @@ typedef struct ab_crew {
   VALUE forward;        /* an exception that home has to raise, or nil */
   unsigned most, count; /* 0: there shall be none */
   _Atomic ab_nsec made; /* when one was last wanted that has not come yet */
+  _Atomic bool making;  /* it is on its way */
   _Atomic bool wanted;  /* the thread of one has to be made */
   bool ending, abandoned;
 } ab_crew;

@@ -226,6 +226,7 @@ static VALUE server_run_spare(VALUE self, VALUE scheduler, VALUE pool) {
   ab_native_begin(&spare->runner);
   ab_lead_join(&server->lead, &spare->runner.seat, ab_standby_bell(server->standby));
   atomic_store(&crew->made, 0);
+  atomic_store(&crew->making, false);
   int state = 0;
   rb_protect(run_loop, (VALUE)spare, &state);
   bool forked = ab_server_forked(server);
@@ -240,7 +241,8 @@ static VALUE server_run_spare(VALUE self, VALUE scheduler, VALUE pool) {
 
 /* --- the crew --- */
 
-/* A thread that is being made has this long to come. */
+/* A thread that is being made has this long to come; after it, or when it could not be made, there
+ * is another try. */
 #define MAKING_TIME AB_NSEC_PER_SEC
 
 enum ab_call ab_crew_call(ab_server *server) {
@@ -267,17 +269,17 @@ enum ab_call ab_crew_call(ab_server *server) {
   if (called || idle) return AB_CALL_HEARD;
   if (count >= crew->most) return AB_CALL_IN_VAIN;
   ab_nsec now = ab_clock_monotonic(), made = atomic_load(&crew->made);
-  bool making = made && now - made < MAKING_TIME;
-  if (!making) {
+  if (!made || now - made >= MAKING_TIME) {
     atomic_store(&crew->made, now);
+    atomic_store(&crew->making, true);
     atomic_store(&crew->wanted, true);
   }
-  return AB_CALL_MAKING;
+  return atomic_load(&crew->making) ? AB_CALL_MAKING : AB_CALL_IN_VAIN;
 }
 
 bool ab_crew_is_making(const ab_server *server) {
   const ab_crew *crew = &server->crew;
-  if (AB_LIKELY(!atomic_load(&crew->made)) || crew->ending) return false;
+  if (AB_LIKELY(!atomic_load(&crew->making)) || crew->ending) return false;
   VALUE thread = rb_thread_current();
   for (long i = 0; i < RARRAY_LEN(crew->threads); i++) {
     if (RARRAY_AREF(crew->threads, i) != thread) continue;
@@ -290,8 +292,17 @@ bool ab_crew_is_making(const ab_server *server) {
   return true;
 }
 
-static VALUE run_maker(void *arg) {
+static VALUE call_maker(VALUE arg) {
   return rb_funcall(((ab_server *)arg)->crew.maker, rb_intern("call"), 0);
+}
+
+static VALUE maker_ended(VALUE arg) {
+  atomic_store(&((ab_server *)arg)->crew.making, false);
+  return Qnil;
+}
+
+static VALUE run_maker(void *arg) {
+  return rb_ensure(call_maker, (VALUE)arg, maker_ended, (VALUE)arg);
 }
 
 /* No Ruby code runs before the thread does. */
@@ -306,7 +317,9 @@ void ab_crew_make(ab_server *server) {
   if (!atomic_exchange(&crew->wanted, false) || crew->ending || NIL_P(crew->maker)) return;
   int state = 0;
   rb_protect(make_thread, (VALUE)server, &state);
-  if (state) rb_set_errinfo(Qnil); /* there is no thread to be had; it is tried again later */
+  if (!state) return;
+  rb_set_errinfo(Qnil); /* there is no thread to be had; it is tried again later */
+  atomic_store(&crew->making, false);
 }
 
 /* --- the keeper --- */
