@@ -12,7 +12,6 @@ class OverloadAdmissionTest < Minitest::Test
   def setup
     super
     @gate = Queue.new
-    skip "a request for a thread is taken before there is one" if MODE.key?(:routes)
   end
 
   def waiting_app

@@ -29,8 +29,12 @@ ab_nsec ab_conn_arrived(const ab_conn *conn) {
   return conn->arrived;
 }
 
+void ab_engine_note_rejection(ab_engine *engine, enum ab_rejection why) {
+  engine->stats.rejected[why]++;
+}
+
 void ab__conn_reject(ab_conn *conn, enum ab_rejection why) {
-  conn->engine->stats.rejected[why]++;
+  ab_engine_note_rejection(conn->engine, why);
   ab__conn_fail(conn, AB_HTTP1_NO_FIBER);
 }
 

@@ -40,6 +40,7 @@ enum ab_rejection {
   AB_REJECT_QUEUE_TIMEOUT,   /* nobody took it for queue_timeout */
   AB_REJECT_REQUEST_TIMEOUT, /* nobody took it for request_timeout */
   AB_REJECT_SHUTDOWN,        /* the server has ended before anybody took it */
+  AB_REJECT_NO_FIBER,        /* there was no memory for what it would have run on */
   AB_REJECT_COUNT
 };
 
@@ -335,5 +336,8 @@ void ab_conn_abandon(ab_conn *conn, enum ab_finish how);
 /* [locked] The response has ended; after a broken one the connection is closed. The application
  * must not use the connection afterwards. */
 void ab_conn_finish(ab_conn *conn, enum ab_finish how);
+/* [locked] Counts a request that was taken, and is answered 503 without the application all the
+ * same. */
+void ab_engine_note_rejection(ab_engine *engine, enum ab_rejection why);
 
 #endif

@@ -111,6 +111,7 @@ static void place(ab_gang *gang, ab_job *job, bool first) {
     ab_list_insert_between(&job->link, first ? &gang->jobs : gang->jobs.prev,
                            first ? gang->jobs.next : &gang->jobs);
     gang->job_count++;
+    gang->queued += !first;
     if (job->until && (gang->due == 0 || job->until < gang->due)) gang->due = job->until;
   }
   ab__gang_unlock(gang);
@@ -246,7 +247,7 @@ void ab__gang_serve(ab_hand *hand, const ab_taken *taken) {
   ab_gang *gang = hand->gang;
   ab_server *server = gang->server;
   if (AB_UNLIKELY(server->forced)) {
-    ab_server_refuse(&hand->runner, taken);
+    ab_server_refuse(&hand->runner, taken, AB_REJECT_SHUTDOWN);
     ab__gang_wake_turn(server);
     return;
   }
@@ -498,10 +499,10 @@ static void drop_job(ab_gang *gang, ab_job *job) {
   ab_free(&ab_mem_libc, job);
 }
 
-static void turn_away(ab_gang *gang, ab_job *job) {
+static void turn_away(ab_gang *gang, ab_job *job, enum ab_rejection why) {
   ab_taken taken = job->taken;
   drop_job(gang, job);
-  ab_server_refuse(&gang->watch.runner, &taken);
+  ab_server_refuse(&gang->watch.runner, &taken, why);
 }
 
 ab_nsec ab_gang_turn_away(ab_gang *gang, ab_nsec now) {
@@ -510,7 +511,7 @@ ab_nsec ab_gang_turn_away(ab_gang *gang, ab_nsec now) {
   ab_list_each (node, next, &gang->jobs) {
     ab_job *job = AB_CONTAINER_OF(node, ab_job, link);
     if (job->until && job->until <= now) {
-      turn_away(gang, job);
+      turn_away(gang, job, AB_REJECT_QUEUE_TIMEOUT);
     } else if (job->until && (gang->due == 0 || job->until < gang->due)) {
       gang->due = job->until;
     }
@@ -528,7 +529,7 @@ void ab_gang_event(ab_gang *gang, ab_conn *conn, unsigned events) {
       ab_conn_finish(conn, AB_FINISH_BROKEN);
       ab_engine_unlock(gang->server->engine);
     } else if (events & AB_EVENT_DEADLINE) {
-      turn_away(gang, job);
+      turn_away(gang, job, AB_REJECT_REQUEST_TIMEOUT);
     }
     return;
   }
@@ -574,15 +575,16 @@ static bool has_room(ab_gang *gang) {
 
 void ab_gang_take(ab_gang *gang, ab_runner *from) {
   ab_taken taken = ab_server_taken(from);
-  ab_job *job = has_room(gang) ? make_job(gang, from, &taken) : NULL;
+  bool room = has_room(gang);
+  ab_job *job = room ? make_job(gang, from, &taken) : NULL;
   if (!job) {
-    ab_server_refuse(&gang->watch.runner, &taken);
+    ab_server_refuse(&gang->watch.runner, &taken, room ? AB_REJECT_NO_FIBER : AB_REJECT_QUEUE_FULL);
     return;
   }
   VALUE env = job->taken.env;
   place(gang, job, false);
   if (gang->job_count > gang->starting && !ab__gang_grow(gang) && gang->live == 0) {
-    turn_away(gang, job);
+    turn_away(gang, job, AB_REJECT_NO_FIBER);
   }
   RB_GC_GUARD(env);
 }
@@ -602,8 +604,9 @@ ab_gang_stats ab_gang_get_stats(ab_gang *gang) {
   ab_gang_stats stats = {.min = gang->options.min, .max = gang->options.max};
   stats.threads = gang->live;
   stats.busy = gang->busy;
-  stats.waiting =
-      gang->led ? ab_engine_get_stats(gang->server->engine).waiting : (uint32_t)gang->job_count;
+  stats.jobs = (uint32_t)gang->job_count;
+  stats.queued = gang->queued;
+  stats.waiting = gang->led ? ab_engine_get_stats(gang->server->engine).waiting : stats.jobs;
   return stats;
 }
 

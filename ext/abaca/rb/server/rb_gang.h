@@ -15,6 +15,8 @@ typedef struct ab_gang ab_gang;
 typedef struct ab_gang_stats {
   uint32_t min, max;
   uint32_t threads, busy, waiting; /* now: threads; those in the app; requests that wait for one */
+  uint32_t jobs;                   /* of these, those that the engine has handed over already */
+  uint64_t queued;                 /* of those that were handed over so far, how many had to wait */
 } ab_gang_stats;
 
 typedef struct ab_gang_options {

@@ -156,7 +156,7 @@ static bool await_job(worker *w) {
     return w->has_job;
   }
   /* A kill: the fiber unwinds to its end. */
-  if (w->has_job) ab_server_refuse(&guest->server->home, &w->taken);
+  if (w->has_job) ab_server_refuse(&guest->server->home, &w->taken, AB_REJECT_NO_FIBER);
   retire(w);
   wake_engine(guest);
   rb_jump_tag(state);
@@ -169,7 +169,7 @@ static VALUE serve(VALUE arg) {
   ab_exchange exchange;
   w->has_job = false;
   if (server->forced) {
-    ab_server_refuse(&server->home, &taken);
+    ab_server_refuse(&server->home, &taken, AB_REJECT_NO_FIBER);
     return Qnil;
   }
   w->exchange = &exchange;

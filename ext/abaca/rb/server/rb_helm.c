@@ -352,7 +352,7 @@ static bool run_request(ab_hand *hand) {
   rb_protect(keep, (VALUE)(void *[]){&hand->runner, &taken}, &state);
   if (AB_UNLIKELY(state)) {
     rb_set_errinfo(Qnil);
-    ab_server_refuse(&hand->runner, &taken);
+    ab_server_refuse(&hand->runner, &taken, AB_REJECT_NO_FIBER);
     return true;
   }
   ab__gang_serve(hand, &taken);

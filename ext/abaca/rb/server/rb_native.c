@@ -13,7 +13,7 @@ static void run_exchange(void *arg) {
   if (AB_LIKELY(exchange != NULL)) {
     ab_server_serve(runner, &taken, exchange);
   } else {
-    ab_server_refuse(runner, &taken);
+    ab_server_refuse(runner, &taken, AB_REJECT_NO_FIBER);
   }
 }
 

@@ -329,7 +329,7 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
   if (state) rb_jump_tag(state);
 }
 
-void ab_server_refuse(ab_runner *runner, const ab_taken *taken) {
+void ab_server_refuse(ab_runner *runner, const ab_taken *taken, enum ab_rejection why) {
   ab_server *server = runner->server;
   ab_exchange exchange = {.server = server,
                           .runner = runner,
@@ -338,8 +338,9 @@ void ab_server_refuse(ab_runner *runner, const ab_taken *taken) {
                           .http_1_0 = taken->http_1_0};
   server->counts.modes[runner->host->mode].rejected++;
   ab_seat_has_read(&runner->seat);
-  ab_response_error(&exchange, 503);
+  ab_server_answer_last(&exchange, 503);
   ab_engine_lock(server->engine);
+  ab_engine_note_rejection(server->engine, why);
   ab_conn_finish(taken->conn, ab_exchange_finish(&exchange));
   ab_engine_unlock(server->engine);
 }

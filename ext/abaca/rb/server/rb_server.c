@@ -372,7 +372,7 @@ static VALUE dispatch(VALUE arg) {
     if (AB_LIKELY(runner->host->start(runner))) continue;
     /* The kernel refused a fiber's stack although the limit was not reached. */
     ab_taken taken = ab_server_taken(runner);
-    ab_server_refuse(runner, &taken);
+    ab_server_refuse(runner, &taken, AB_REJECT_NO_FIBER);
   }
   return Qnil;
 }

@@ -479,6 +479,6 @@ enum ab_finish ab_exchange_finish(const ab_exchange *exchange);
 /* As ab_response_error, and the connection is closed. */
 void ab_server_answer_last(ab_exchange *exchange, int status);
 /* Answers 503 without the app. */
-void ab_server_refuse(ab_runner *runner, const ab_taken *taken);
+void ab_server_refuse(ab_runner *runner, const ab_taken *taken, enum ab_rejection why);
 
 #endif

@@ -35,15 +35,21 @@ static void put_engine(VALUE hash, const ab_engine_stats *stats) {
   put_count(hash, "gathered", stats->gathered);
 }
 
-static VALUE rejections(const ab_server *server, const ab_engine_stats *stats) {
-  uint64_t no_fiber = 0;
-  for (unsigned i = 0; i < AB_MODES; i++) no_fiber += server->counts.modes[i].rejected;
+/* Who waits for a thread is not in the app, though the engine has handed it over. */
+static void put_back(ab_engine_stats *stats, ab_gang *gang) {
+  ab_gang_stats threads = ab_gang_get_stats(gang);
+  stats->in_app -= threads.jobs;
+  stats->waiting += threads.jobs;
+  stats->queued += threads.queued;
+}
+
+static VALUE rejections(const ab_engine_stats *stats) {
   VALUE hash = rb_hash_new();
   put_count(hash, "queue_full", stats->rejected[AB_REJECT_QUEUE_FULL]);
   put_count(hash, "queue_timeout", stats->rejected[AB_REJECT_QUEUE_TIMEOUT]);
   put_count(hash, "request_timeout", stats->rejected[AB_REJECT_REQUEST_TIMEOUT]);
   put_count(hash, "shutdown", stats->rejected[AB_REJECT_SHUTDOWN]);
-  put_count(hash, "no_fiber", no_fiber);
+  put_count(hash, "no_fiber", stats->rejected[AB_REJECT_NO_FIBER]);
   return hash;
 }
 
@@ -113,10 +119,11 @@ static VALUE lag_stats(const ab_histogram *lag) {
 static VALUE server_stats(VALUE self) {
   ab_server *server = ab_server_of(self);
   ab_engine_stats stats = ab_engine_get_stats(server->engine);
+  if (server->gang) put_back(&stats, server->gang);
   ab_histogram lag = lag_of(server);
   VALUE result = rb_hash_new(), modes = rb_hash_new();
   put_engine(result, &stats);
-  put(result, "rejected", rejections(server, &stats));
+  put(result, "rejected", rejections(&stats));
   put(modes, "fiber", mode_stats(server, AB_MODE_FIBER));
   put(modes, "thread", mode_stats(server, AB_MODE_THREAD));
   if (server->ledger) put(modes, "hybrid", ab_hybrid_stats(server));
