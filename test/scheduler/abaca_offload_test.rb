@@ -150,6 +150,7 @@ class AbacaOffloadTest < Minitest::Test
     on_fiber do
       gate = Queue.new
       16.times { Fiber.schedule { Abaca.offload { gate.pop } } }
+      sleep 0.001 until gate.num_waiting == 16 # threads that begin may hold a sanitizer's locks
       pid = fork do
         waiting = Thread.new do
           Fiber.set_scheduler(Abaca::Scheduler.new)
