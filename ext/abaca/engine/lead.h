@@ -26,7 +26,8 @@ typedef struct ab_seat {
   ab_list link;  /* in lead->seats */
   uint64_t beat; /* when it last looked */
   ab_nsec since; /* when it first saw this beat */
-  bool stalled;  /* it lost the lead in this beat */
+  bool deprived; /* it lost the lead in this beat */
+  bool stalled;  /* ... and is away for so long that another thread shall lead */
   bool reported; /* that it is away was told */
 } ab_seat;
 

@@ -19,6 +19,10 @@
 /* A stall is noticed with this share of its length as the error. */
 #define LOOKS 4
 
+/* After this share of it the standby leads: what it does itself is cheap, and needs no thread that
+ * might stall next. */
+#define SHARE 2
+
 /* After so many looks in a row with nobody away it sleeps until somebody goes. */
 #define IDLE_LOOKS 16
 
@@ -79,7 +83,7 @@ static void look_at(ab_standby *standby, ab_seat *seat, ab_nsec now, sight *sigh
     stall_ended(standby, seat, now);
     seat->beat = beat;
     seat->since = now;
-    seat->stalled = seat->reported = false;
+    seat->deprived = seat->stalled = seat->reported = false;
     sight->moved = true;
   }
   if (!is_away(beat)) return;
@@ -89,16 +93,28 @@ static void look_at(ab_standby *standby, ab_seat *seat, ab_nsec now, sight *sigh
   report(standby, seat, now);
 }
 
+static ab_nsec stall_limit(const ab_standby *standby, const sight *sight) {
+  return sight->stalled > 0 ? standby->options.stall_again : standby->options.stall_after;
+}
+
 /* Takes the lead from a thread that has been away for too long. */
-static void look_at_leader(ab_standby *standby, ab_nsec now, sight *sight) {
-  const ab_standby_options *options = &standby->options;
+static void look_at_leader(ab_standby *standby, ab_nsec now, const sight *sight) {
   ab_seat *leader = atomic_load(&standby->lead->holder);
   if (!leader || !is_away(leader->beat)) return;
-  ab_nsec limit = sight->stalled > 0 ? options->stall_again : options->stall_after;
-  if (now - leader->since < limit || !ab__lead_seize(standby->lead, leader)) return;
-  leader->stalled = true;
-  sight->stalled++;
-  standby->stats.stalls++;
+  if (now - leader->since < stall_limit(standby, sight) / SHARE) return;
+  leader->deprived = ab__lead_seize(standby->lead, leader);
+}
+
+/* Does one that has lost the lead stay away, so that others have to come? */
+static void look_at_deprived(ab_standby *standby, ab_nsec now, sight *sight) {
+  ab_list_each (node, tmp, &standby->lead->seats) {
+    ab_seat *seat = AB_CONTAINER_OF(node, ab_seat, link);
+    if (!seat->deprived || seat->stalled) continue;
+    if (now - seat->since < stall_limit(standby, sight)) continue;
+    seat->stalled = true;
+    sight->stalled++;
+    standby->stats.stalls++;
+  }
 }
 
 static ab_nsec next_look(ab_standby *standby, const sight *sight, bool leads) {
@@ -107,7 +123,7 @@ static ab_nsec next_look(ab_standby *standby, const sight *sight, bool leads) {
   if (leads && sight->call) return HASTE;
   standby->idle = sight->away || sight->moved || leads ? 0 : standby->idle + 1;
   if (standby->idle >= IDLE_LOOKS) return AB_POLL_FOREVER;
-  ab_nsec limit = sight->stalled > 0 ? standby->options.stall_again : standby->options.stall_after;
+  ab_nsec limit = stall_limit(standby, sight);
   ab_nsec time = limit / LOOKS > HASTE / 4 ? limit / LOOKS : HASTE / 4;
   return starve && starve < time ? starve : time;
 }
@@ -118,6 +134,7 @@ static sight look(ab_standby *standby, ab_nsec now) {
     look_at(standby, AB_CONTAINER_OF(node, ab_seat, link), now, &sight);
   }
   look_at_leader(standby, now, &sight);
+  look_at_deprived(standby, now, &sight);
   standby->stats.nudges += sight.nudge;
   return sight;
 }

@@ -1,8 +1,8 @@
 /* The standby: a native thread that watches the threads with a seat (engine/lead.h). When the one
- * that leads has been away for longer than it may, in the application or waiting for the
+ * that leads has been away for half as long as it may, in the application or waiting for the
  * interpreter's lock, the standby takes the lead and turns the engine meanwhile: it accepts,
- * parses, queues, sends what is pending and lets deadlines pass. It takes no requests, and calls
- * nobody of the application's.
+ * parses, queues, answers health paths, sends what is pending and lets deadlines pass. It takes no
+ * requests; when the time is over it calls another thread for them.
  *
  * It sleeps while nobody is away.
  */
@@ -14,7 +14,7 @@
 typedef struct ab_standby ab_standby;
 
 typedef struct ab_standby_options {
-  ab_nsec stall_after;  /* the leader may be away for so long */
+  ab_nsec stall_after;  /* the leader may be away for so long, before another thread is called */
   ab_nsec stall_again;  /* ... while another thread with a seat stalls as well */
   ab_nsec report_after; /* who is away for so long is told; 0: nobody */
   ab_nsec starve_after; /* so long a thread may wait for the interpreter's lock; 0: for ever */
@@ -24,8 +24,8 @@ typedef struct ab_standby_options {
  * back into it or the lead. */
 typedef struct ab_standby_calls {
   /* The standby leads, and there are requests or events that only the application's side can take:
-   * somebody shall claim the lead. Called again at each look until one has. `seats` says how many
-   * stall. */
+   * somebody shall claim the lead, if a thread stalls. Called again at each look until one has.
+   * `stalled` says how many do. */
   void (*call)(void *ctx, unsigned stalled);
   /* A thread with a seat waits for the interpreter's lock. Several times in starve_after: at first
    * to see who has it, then, when it has waited for long, for the lock to be passed on. */
@@ -38,7 +38,7 @@ typedef struct ab_standby_calls {
 } ab_standby_calls;
 
 typedef struct ab_standby_stats {
-  uint64_t stalls;   /* times that it took the lead */
+  uint64_t stalls;   /* times that who had led was away for too long */
   uint64_t reported; /* times that somebody was away for report_after, and that was told */
   uint64_t nudges;
   ab_nsec longest; /* of those that were told and are over */

@@ -122,6 +122,25 @@ static void it_turns_the_engine_while_the_leader_is_away(void) {
   stage_fini(&s);
 }
 
+static void it_turns_the_engine_before_it_calls_anybody(void) {
+  stage s;
+  stage_init(&s, LONG / 10);
+  int client = client_open(&s.fx);
+  fixture_run(&s.fx);
+  ab_pulse_leave(&s.home.pulse);
+  client_send(client, GET("/a"));
+  CHECK(waiting_reaches(&s, 1));
+  CHECK_INT(0, ab_standby_get_stats(s.standby).stalls);
+  CHECK_INT(0, atomic_load(&s.called));
+  ab_nsec end = ab_clock_monotonic() + LONG;
+  while (!atomic_load(&s.called) && ab_clock_monotonic() < end) rest();
+  CHECK_INT(1, ab_standby_get_stats(s.standby).stalls);
+  come_home(&s);
+  fixture_run(&s.fx);
+  close(client);
+  stage_fini(&s);
+}
+
 static void what_the_stalled_one_writes_is_sent(void) {
   stage s;
   stage_init(&s, SHORT);
@@ -191,6 +210,8 @@ static void stalls_add_up(void) {
   CHECK(ab_lead_claim(&s.lead, &s.spare));
   ab_pulse_leave(&s.spare.pulse);
   CHECK(standby_leads(&s));
+  ab_nsec end = ab_clock_monotonic() + LONG;
+  while (ab_standby_get_stats(s.standby).stalls < 2 && ab_clock_monotonic() < end) rest();
   CHECK(ab_standby_get_stats(s.standby).stalls >= 2);
   come_home(&s);
   stage_fini(&s);
@@ -309,6 +330,7 @@ static void the_lead_goes_to_and_fro(void) {
 }
 
 CHECK_MAIN(CHECK_CASE(it_turns_the_engine_while_the_leader_is_away),
+           CHECK_CASE(it_turns_the_engine_before_it_calls_anybody),
            CHECK_CASE(what_the_stalled_one_writes_is_sent),
            CHECK_CASE(a_request_that_is_read_holds_the_lead),
            CHECK_CASE(a_spare_takes_it_from_the_standby_alone), CHECK_CASE(stalls_add_up),
