@@ -60,7 +60,7 @@ bool ab_lead_starves(ab_lead *lead) {
   pthread_mutex_lock(&lead->lock);
   ab_list_each (node, tmp, &lead->seats) {
     const ab_seat *seat = AB_CONTAINER_OF(node, ab_seat, link);
-    if (atomic_load(&seat->pulse.starved)) starves = true;
+    if (ab_pulse_waits(&seat->pulse)) starves = true;
   }
   pthread_mutex_unlock(&lead->lock);
   return starves;

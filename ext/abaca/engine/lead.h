@@ -70,7 +70,8 @@ bool ab_lead_take(ab_lead *lead, ab_seat *seat) AB_WARN_UNUSED;
 /* Takes it from the standby alone; false when that has not got it. */
 bool ab_lead_claim(ab_lead *lead, ab_seat *seat) AB_WARN_UNUSED;
 
-/* True while a thread with a seat waits for the interpreter's lock. */
+/* True while a thread with a seat waits for the interpreter's lock, or, as far as one who has that
+ * lock can tell, may wait for it. */
 bool ab_lead_starves(ab_lead *lead);
 
 /* The seat's thread leaves with a request that is still where the engine has it. */

@@ -88,7 +88,9 @@ static void look_at(ab_standby *standby, ab_seat *seat, ab_nsec now, sight *sigh
   }
   if (!is_away(beat)) return;
   sight->away++;
-  if (atomic_load(&seat->pulse.starved)) look_at_starved(standby, seat, now, sight);
+  /* To read is a matter of microseconds. Who is still at it waits, and nobody can lead meanwhile.
+   */
+  if (ab_pulse_waits(&seat->pulse)) look_at_starved(standby, seat, now, sight);
   if (seat->stalled) sight->stalled++;
   report(standby, seat, now);
 }

@@ -42,6 +42,12 @@ static inline void ab_pulse_leave(ab_pulse *pulse) {
   if (AB_UNLIKELY(atomic_load(&pulse->bell->asleep))) ab_bell_ring(pulse->bell);
 }
 
+/* Does it wait for the interpreter's lock? Who reads has that, unless it was taken from it: Ruby
+ * does so at any switch between fibers. */
+static inline bool ab_pulse_waits(const ab_pulse *pulse) {
+  return atomic_load(&pulse->starved) || atomic_load(&pulse->reading);
+}
+
 /* It is there again. Idempotent. */
 static inline void ab_pulse_return(ab_pulse *pulse) {
   uint64_t beat = atomic_load_explicit(&pulse->beat, memory_order_relaxed);

@@ -229,6 +229,19 @@ static void who_waits_for_the_lock_is_helped(void) {
   stage_fini(&s);
 }
 
+/* The lock was taken from it between a request and its application. */
+static void who_reads_for_long_is_helped(void) {
+  stage s;
+  stage_init(&s, LONG);
+  ab_seat_read(&s.home);
+  CHECK(ab_lead_starves(&s.lead));
+  while (atomic_load(&s.nudged) < 3) rest();
+  ab_seat_has_read(&s.home);
+  CHECK(!ab_lead_starves(&s.lead));
+  come_home(&s);
+  stage_fini(&s);
+}
+
 /* Somebody waits for the lock at any time, but each of them for a moment only. */
 static void who_gets_the_lock_soon_needs_no_help(void) {
   stage s;
@@ -334,6 +347,6 @@ CHECK_MAIN(CHECK_CASE(it_turns_the_engine_while_the_leader_is_away),
            CHECK_CASE(what_the_stalled_one_writes_is_sent),
            CHECK_CASE(a_request_that_is_read_holds_the_lead),
            CHECK_CASE(a_spare_takes_it_from_the_standby_alone), CHECK_CASE(stalls_add_up),
-           CHECK_CASE(who_waits_for_the_lock_is_helped),
+           CHECK_CASE(who_waits_for_the_lock_is_helped), CHECK_CASE(who_reads_for_long_is_helped),
            CHECK_CASE(who_gets_the_lock_soon_needs_no_help),
            CHECK_CASE(what_is_the_owners_is_kept_for_it), CHECK_CASE(the_lead_goes_to_and_fro))

@@ -1,5 +1,8 @@
 /* What the server does about fibers that keep their loop, and about threads that keep the GVL: the
  * standby that watches, what it calls, and what is told about the culprits. */
+#include <ruby.h>
+#include <ruby/fiber/scheduler.h>
+
 #include "rb/server/rb_spare.h"
 #include "rb/scheduler/rb_scheduler.h"
 
@@ -121,10 +124,18 @@ static bool keeps_gvl(ab_stalls *stalls) {
   return again;
 }
 
+/* Has the calling thread got the GVL back in the middle of taking a request? Nobody waits for it
+ * then but others, and that one comes first. */
+static bool is_reading(void) {
+  const ab_loop *loop = ab__loop_or_null(rb_fiber_scheduler_get());
+  return loop && loop->pulse && atomic_load(&loop->pulse->reading);
+}
+
 bool ab_stalls_attend(ab_server *server) {
   bool keeps = keeps_gvl(&server->stalls);
   ab_crew_make(server);
   ab_crew_each(server, tell);
+  if (is_reading()) return false;
   if (atomic_exchange(&server->stalls.rotate, false)) return true;
   if (!atomic_exchange(&server->stalls.nudge, false)) return false;
   return (keeps && ab_lead_starves(&server->lead)) || ab_crew_is_making(server);
