@@ -44,7 +44,7 @@ struct ab_gang {
   ab_list jobs; /* oldest first */
   size_t job_count;
   uint64_t queued; /* that came to the list */
-  ab_nsec due; /* when one of them will have waited for too long, or earlier; 0: none will */
+  ab_nsec due;     /* when one of them will have waited for too long, or earlier; 0: none will */
   unsigned live, started;
   unsigned busy;     /* with a request */
   unsigned starting; /* of these, those that have not looked for work yet */
