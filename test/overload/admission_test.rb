@@ -88,7 +88,9 @@ class OverloadAdmissionTest < Minitest::Test
     assert_includes(ServerCase.first_mode == :thread ? 1..2 : 1..1, queued)
     2.times { @gate << true }
     assert_equal [200, 200], statuses([first, second])
-    assert_equal [0, queued], running.server.stats.values_at(:waiting, :queued)
+    stats = running.server.stats
+    assert_equal [0, queued], stats.values_at(:waiting, :queued)
+    assert_equal queued, stats.dig(:modes, ServerCase.first_mode, :queued)
     assert_equal 0, rejected(running).values.sum
   end
 

@@ -602,6 +602,7 @@ bool ab_gang_busy(const ab_gang *gang) {
 
 ab_gang_stats ab_gang_get_stats(ab_gang *gang) {
   ab_gang_stats stats = {.min = gang->options.min, .max = gang->options.max};
+  stats.leads = gang->led;
   stats.threads = gang->live;
   stats.busy = gang->busy;
   stats.jobs = (uint32_t)gang->job_count;

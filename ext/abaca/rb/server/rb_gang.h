@@ -13,6 +13,7 @@
 typedef struct ab_gang ab_gang;
 
 typedef struct ab_gang_stats {
+  bool leads; /* there is no loop */
   uint32_t min, max;
   uint32_t threads, busy, waiting; /* now: threads; those in the app; requests that wait for one */
   uint32_t jobs;                   /* of these, those that the engine has handed over already */

@@ -36,11 +36,10 @@ static void put_engine(VALUE hash, const ab_engine_stats *stats) {
 }
 
 /* Who waits for a thread is not in the app, though the engine has handed it over. */
-static void put_back(ab_engine_stats *stats, ab_gang *gang) {
-  ab_gang_stats threads = ab_gang_get_stats(gang);
-  stats->in_app -= threads.jobs;
-  stats->waiting += threads.jobs;
-  stats->queued += threads.queued;
+static void put_back(ab_engine_stats *stats, const ab_gang_stats *threads) {
+  stats->in_app -= threads->jobs;
+  stats->waiting += threads->jobs;
+  stats->queued += threads->queued;
 }
 
 static VALUE rejections(const ab_engine_stats *stats) {
@@ -53,7 +52,7 @@ static VALUE rejections(const ab_engine_stats *stats) {
   return hash;
 }
 
-static VALUE mode_stats(const ab_server *server, enum ab_mode mode) {
+static VALUE mode_stats(const ab_server *server, enum ab_mode mode, uint64_t queued) {
   const ab_mode_counts *counts = &server->counts.modes[mode];
   uint64_t in_flight = 0;
   for (const ab_list *node = server->exchanges.next; node != &server->exchanges;
@@ -62,6 +61,7 @@ static VALUE mode_stats(const ab_server *server, enum ab_mode mode) {
   }
   VALUE hash = rb_hash_new();
   put_count(hash, "in_flight", in_flight);
+  put_count(hash, "queued", queued);
   put_count(hash, "rejected", counts->rejected);
   put_count(hash, "cancelled", counts->cancelled);
   put_count(hash, "swallowed", counts->swallowed);
@@ -119,13 +119,18 @@ static VALUE lag_stats(const ab_histogram *lag) {
 static VALUE server_stats(VALUE self) {
   ab_server *server = ab_server_of(self);
   ab_engine_stats stats = ab_engine_get_stats(server->engine);
-  if (server->gang) put_back(&stats, server->gang);
+  ab_gang_stats threads = {0};
+  if (server->gang) threads = ab_gang_get_stats(server->gang);
+  /* Who waits in the engine waits for whoever leads. */
+  uint64_t for_fiber = threads.leads ? 0 : stats.queued;
+  uint64_t for_thread = threads.leads ? stats.queued : threads.queued;
+  put_back(&stats, &threads);
   ab_histogram lag = lag_of(server);
   VALUE result = rb_hash_new(), modes = rb_hash_new();
   put_engine(result, &stats);
   put(result, "rejected", rejections(&stats));
-  put(modes, "fiber", mode_stats(server, AB_MODE_FIBER));
-  put(modes, "thread", mode_stats(server, AB_MODE_THREAD));
+  put(modes, "fiber", mode_stats(server, AB_MODE_FIBER, for_fiber));
+  put(modes, "thread", mode_stats(server, AB_MODE_THREAD, for_thread));
   if (server->ledger) put(modes, "hybrid", ab_hybrid_stats(server));
   put(result, "modes", modes);
   put(result, "thread_pool", thread_stats(server));
