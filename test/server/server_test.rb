@@ -130,10 +130,11 @@ class ServerTest < Minitest::Test
 
   def test_thread_with_a_scheduler_is_refused
     made = server
-    message = Thread.new do
+    message = nil
+    Thread.new do
       Fiber.set_scheduler(Abaca::Scheduler.new)
-      assert_raises(Abaca::Error) { made.run }.message
-    end.value
+      message = assert_raises(Abaca::Error) { made.run }.message
+    end.join
 
     assert_match(/this thread has a fiber scheduler/, message)
   end
