@@ -406,7 +406,8 @@ class FaultCancelTest < Minitest::Test
     assert_match(%r{\AHTTP/1.1 200 OK\r\n.*answered\z}m, client.drain)
   end
 
-  # A plain close, with the request or while the app works on it.
+  # A plain close, with the request or while the app works on it. On a thread the first one may be known before the
+  # app has begun, and then it never does.
   def test_a_closed_client_is_gone
     ended = Queue.new
     running = serve(cancel_on_disconnect: true) do
@@ -416,14 +417,16 @@ class FaultCancelTest < Minitest::Test
       ended << e.class
       raise
     end
-    [true, false].each do |at_once|
+    [true, false].each.with_index(1) do |at_once, nth|
       client = connect(running).write(GET)
       ended.pop unless at_once
       client.close
+      assert(eventually { running.server.stats.values_at(:accepted, :connections) == [nth, 0] })
+      next if at_once && ServerCase.threads? && ended.empty?
+
       ended.pop if at_once
       assert_equal Abaca::ClientGone, ended.pop
     end
-    assert eventually { running.server.stats[:connections].zero? }
     assert_quiet(running)
   end
 
