@@ -6,15 +6,24 @@ require "support/scheduler_case"
 class SleepTest < Minitest::Test
   include SchedulerCase
 
+  # When each is due is the scheduler's to say: between two starts any time may pass.
   def test_fibers_sleep_at_the_same_time_and_wake_in_order
-    order = []
-    times = Array.new(60) { |i| 0.2 + (i * 7 % 60 * 0.003) }
-    took = seconds do
-      with_scheduler { times.each { |time| Fiber.schedule { order << [sleep(time), time] } } }
+    sleeps = {}.compare_by_identity # fiber => [how long, since when at the earliest]
+    woken = [] # [fiber, when]
+    due = listed = nil
+    with_scheduler do |scheduler|
+      60.times do |i|
+        time = 0.2 + (i * 7 % 60 * 0.003)
+        start = SchedulerCase.clock
+        sleeps[Fiber.schedule { sleep(time) && (woken << [Fiber.current, SchedulerCase.clock]) }] = [time, start]
+      end
+      listed = SchedulerCase.clock
+      due = scheduler.fibers.to_h { |entry| [entry[:fiber], entry[:until]] }
     end
-    assert_equal times.sort, order.map(&:last)
-    assert_operator took, :>=, times.max - 0.001
-    assert_operator took, :<, times.sum / 2
+    assert_equal 60, due.size, "all of them sleep at once"
+    sleeps.each { |fiber, (time, start)| assert_includes (start + time)..(listed + time), due.fetch(fiber) }
+    assert_equal due.keys.sort_by(&due), woken.map(&:first)
+    woken.each { |fiber, clock| assert_operator clock, :>=, due.fetch(fiber) }
   end
 
   def test_equal_deadlines_fire_in_the_order_of_their_sleeps
