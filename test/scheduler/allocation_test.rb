@@ -25,8 +25,8 @@ module FreeWaits
     yield "sleep", 50, proc { sleep 0.0001 }
     yield "block", 50, proc { scheduler.block(:x, 0.0001) }
     yield "yield", 300, proc { scheduler.yield }
-    yield "join", 50, proc { thread.join(1) && thread.value }
-    yield "timeout_after", 300, proc { scheduler.timeout_after(1) { sleep 0 } }
+    yield "join", 50, proc { thread.join(60) && thread.value }
+    yield "timeout_after", 300, proc { scheduler.timeout_after(60) { sleep 0 } }
   end
 
   # Both ends wait: the producer of a full SizedQueue, the consumer of an empty Queue.
@@ -59,7 +59,7 @@ module FreeWaits
 
   def descriptors(scheduler)
     reader, writer = IO.pipe
-    yield "io_wait, ready", 300, proc { scheduler.io_wait(writer, IO::WRITABLE, 1) }
+    yield "io_wait, ready", 300, proc { scheduler.io_wait(writer, IO::WRITABLE, 60) }
     yield "io_wait, asked", 300, proc { scheduler.io_wait(reader, IO::READABLE, 0) }
     yield "io_wait, parked", 50, proc { scheduler.io_wait(reader, IO::READABLE, 0.0001) }
   ensure
@@ -153,7 +153,7 @@ class SchedulerAllocationTest < Minitest::Test
       made = nil
       Thread.new do
         Fiber.set_scheduler(klass.new)
-        Fiber.schedule { made = objects { Timeout.timeout(1) { sleep 0 } } }
+        Fiber.schedule { made = objects { Timeout.timeout(60) { sleep 0 } } }
       end.join(DEADLINE)
       made
     end

@@ -43,9 +43,9 @@ class CoreTest < Minitest::Test
       assert_nil queue.pop(timeout: 0)
       assert_nil full.push(1, timeout: 0.02)
       later { queue << :value }
-      assert_equal :value, queue.pop(timeout: 5)
+      assert_equal :value, queue.pop(timeout: 60)
       later { full.pop }
-      assert_same full, full.push(1, timeout: 5)
+      assert_same full, full.push(1, timeout: 60)
     end
   end
 
@@ -94,8 +94,8 @@ class CoreTest < Minitest::Test
         assert_operator took, :>=, 0.029
         assert_predicate mutex, :owned?
         later { variable.signal }
-        took = seconds { variable.wait(mutex, 10) }
-        assert_operator took, :<, 9
+        took = seconds { variable.wait(mutex, 60) }
+        assert_operator took, :<, 19
       end
     end
   end
@@ -115,7 +115,7 @@ class CoreTest < Minitest::Test
     beside do
       assert_equal 1, Thread.new { sleep(0.03) && 1 }.value
       thread = Thread.new { sleep 0.2 }
-      assert_same thread, thread.join(5)
+      assert_same thread, thread.join(60)
       pid = spawn("sleep 0.02; exit 3")
       assert_equal 3, Process.detach(pid).value.exitstatus
     end
@@ -149,7 +149,7 @@ class CoreTest < Minitest::Test
       close(peer, client)
       client = Socket.new(:INET, :STREAM)
       assert_includes [0, :wait_writable], client.connect_nonblock(server.local_address, exception: false)
-      assert client.wait_writable(5)
+      assert client.wait_writable(60)
       assert_equal :wait_readable, client.recv_nonblock(1, exception: false)
       close(server.accept.first, client)
     end
@@ -253,6 +253,7 @@ class CoreTest < Minitest::Test
   end
 
   def test_children
+    reader, gate = IO.pipe
     beside do
       assert_equal "hi\n", `sleep 0.03; echo hi`
       assert_equal true, system("sleep 0.03")
@@ -262,12 +263,15 @@ class CoreTest < Minitest::Test
         io.read
       end
       assert_equal "through", text
-      pid = spawn("sleep 0.5")
+      pid = spawn("read line; exit", in: reader)
       assert_nil Process.wait(pid, Process::WNOHANG)
+      later { gate.puts }
       assert_equal pid, Process.wait2(pid).first
       pid = spawn("sleep 0.03")
       assert_equal pid, Process.wait(0)
     end
+  ensure
+    close(reader, gate)
   end
 
   # Between a line and its end there may be a wait; what is lost or sent twice would show.
@@ -296,7 +300,7 @@ class CoreTest < Minitest::Test
       assert_raises(IO::TimeoutError) { reader.read(1) }
       assert_raises(IO::TimeoutError) { reader.gets }
       assert_raises(IO::TimeoutError) { writer.syswrite("x" * 65_536) && writer.write("x" * 100) }
-      reader.timeout = 5
+      reader.timeout = 60
       assert_equal "xxx", reader.read(3)
     end
   ensure
@@ -310,7 +314,7 @@ class CoreTest < Minitest::Test
       assert_nil reader.wait_readable(0.01)
       assert_nil reader.wait_readable(1r / 100)
       later { writer.write("x") }
-      assert_same reader, reader.wait_readable(10)
+      assert_same reader, reader.wait_readable(60)
       assert_same reader, reader.wait_readable(nil)
       assert_raises(ArgumentError) { reader.wait_readable(-1) }
       assert_equal IO::READABLE, Fiber.scheduler.io_wait(reader, IO::READABLE, 2**40)

@@ -127,7 +127,12 @@ class HooksTest < Minitest::Test
   end
 
   def test_threads
-    assert_equal %i[block unblock], heard(:block, :unblock) { Thread.new { sleep 0.01 }.join }.map(&:first)
+    ends = Queue.new
+    calls = heard(:block, :unblock) do
+      Fiber.schedule { sleep(0.01) && (ends << true) }
+      Thread.new { ends.pop }.join
+    end
+    assert_equal %i[block unblock], calls.map(&:first)
   end
 
   def test_reading_and_writing
@@ -194,9 +199,11 @@ class HooksTest < Minitest::Test
 
   # Once for each wait: the hook's own call of Process::Status.wait does not come back to it.
   def test_children
+    reader, writer = IO.pipe
     calls = heard(:process_wait) do
-      pid = spawn("sleep 0.02")
+      pid = spawn("read line; exit", in: reader)
       assert_nil Process.wait(pid, Process::WNOHANG)
+      Fiber.schedule { writer.puts }
       assert_equal pid, Process.wait(pid)
       pid = spawn("exit 3")
       assert_equal pid, Process.wait(-1)
