@@ -21,15 +21,15 @@ class FaultBackgroundTest < Minitest::Test
   end
 
   def test_one_that_ends_is_waited_for
-    assert_equal 0, stop_with(BRIEF).exitstatus
+    assert_equal 0, stop_with(BRIEF, patience: 60).exitstatus
     assert_match(/brief is done/, @commands.first.text)
   end
 
   private
 
-  # Stops a server that was asked once, and whose app starts such a fiber; returns its status.
-  def stop_with(fiber)
-    command = run_abaca("run ->(_env) { #{fiber}; [200, {}, ['hi']] }", config: "force_shutdown_after 1")
+  # Stops a server that was asked once, and whose app starts such a fiber; returns its status. patience: seconds.
+  def stop_with(fiber, patience: 1)
+    command = run_abaca("run ->(_env) { #{fiber}; [200, {}, ['hi']] }", config: "force_shutdown_after #{patience}")
     assert_equal "hi", connect(command.port).call(GET).body
     command.signal(:TERM)
     command.wait

@@ -77,7 +77,7 @@ class FaultFilesTest < Minitest::Test
       client.read_some(100) if nth % 3 == 1
       nth.even? ? client.reset : client.close
     end
-    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 10
+    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 20
     sleep 0.01 until command.descriptors <= before || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
     assert_operator command.descriptors, :<=, before
     assert_equal "hello", connect(command.port).call(HELLO).body

@@ -9,6 +9,9 @@ class FaultShutdownTest < Minitest::Test
   include ServerCase
 
   TYPE = { "content-type" => "text/plain" }.freeze
+  # No other deadline ends what the shutdown should end.
+  PATIENT = { header_timeout: 60, body_timeout: 60, write_timeout: 60, persistent_timeout: 60, linger_timeout: 60,
+              min_body_rate: 0, min_send_rate: 0 }.freeze
 
   def test_stop_without_connections
     running = serve
@@ -30,7 +33,7 @@ class FaultShutdownTest < Minitest::Test
 
   def test_requests_in_flight_are_answered
     gate = Queue.new
-    running = serve do
+    running = serve(force_shutdown_after: 60) do
       gate.pop
       [200, TYPE.dup, ["answered"]]
     end
@@ -65,7 +68,7 @@ class FaultShutdownTest < Minitest::Test
       gate.pop
       out << "last"
     end
-    running = serve { [200, TYPE.dup, body] }
+    running = serve(force_shutdown_after: 60) { [200, TYPE.dup, body] }
     client = connect(running).write(GET)
     assert eventually { gate.num_waiting == 1 }
     running.server.stop
@@ -76,7 +79,7 @@ class FaultShutdownTest < Minitest::Test
 
   # The app is done, the client is not: it still has to read the end of the response.
   def test_a_response_that_is_still_being_sent_is_finished
-    running = serve(max_pending_output: 100_000_000) { [200, TYPE.dup, ["x" * 8_000_000]] }
+    running = serve(max_pending_output: 100_000_000, force_shutdown_after: 60) { [200, TYPE.dup, ["x" * 8_000_000]] }
     client = connect(running, receive_buffer: 16_384).write(GET)
     client.read_some(100)
     assert eventually { running.server.stats.values_at(:requests, :in_app) == [1, 0] }
@@ -115,36 +118,38 @@ class FaultShutdownTest < Minitest::Test
   end
 
   def test_halt_with_an_unread_response
-    running = serve { [200, TYPE.dup, ["x" * 1_000_000] * 20] }
+    running = serve(force_shutdown_after: 60, **PATIENT) { [200, TYPE.dup, ["x" * 1_000_000] * 20] }
     client = connect(running, receive_buffer: 4_096).write(GET)
     client.read_some
-    running.halt(within: 3)
+    running.halt
   end
 
   def test_halt_with_connections_in_every_state
-    running = serve { |env| env["PATH_INFO"] == "/" ? [200, TYPE.dup, ["x"]] : sleep }
+    running = serve(force_shutdown_after: 60, **PATIENT) do |env|
+      env["PATH_INFO"] == "/" ? [200, TYPE.dup, ["x"]] : sleep
+    end
     clients = ["", GET, "GET / HT", "#{GET}GET /", "BAD\r\n\r\n", request("GET", "/wait"),
                request("POST", "/", "Content-Length" => "9"),
                request("POST", "/", "Content-Length" => "9", "Expect" => "100-continue")]
     clients.each { |octets| connect(running).write(octets) }
     assert eventually { running.server.stats.fetch(:in_app).positive? }
-    running.halt(within: 3)
+    running.halt
   end
 
   # What an app leaves behind must not keep the server from stopping within its deadline.
   def test_stop_with_a_client_that_does_not_read
-    running = serve(force_shutdown_after: 0.5) { [200, TYPE.dup, ["x" * 1_000_000] * 20] }
+    running = serve(force_shutdown_after: 0.5, **PATIENT) { [200, TYPE.dup, ["x" * 1_000_000] * 20] }
     client = connect(running, receive_buffer: 4_096).write(GET)
     client.read_some
-    running.stop(within: 3)
+    running.stop
   end
 
   def test_stop_with_half_a_request
-    running = serve(force_shutdown_after: 0.5)
+    running = serve(force_shutdown_after: 0.5, **PATIENT)
     connect(running).write("GET / HTTP/1.1\r\nHo")
     connect(running).write("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nhel")
     sleep 0.05
-    running.stop(within: 3)
+    running.stop
   end
 
   def test_a_server_runs_only_once
@@ -157,8 +162,9 @@ class FaultShutdownTest < Minitest::Test
     running = serve
     3.times { ask(running) }
     ask(running, "BAD\r\n\r\n")
-    stats = running.server.stats
-    assert_equal [4, 3, 1], stats.values_at(:accepted, :requests, :errors)
+    stats = nil
+    counted = eventually { (stats = running.server.stats).values_at(:accepted, :requests, :errors) == [4, 3, 1] }
+    assert counted, stats.inspect
     assert_operator stats.fetch(:received), :>, GET.bytesize * 3
     assert_operator stats.fetch(:sent), :>, 300
   end
@@ -217,7 +223,7 @@ class FaultCommandTest < Minitest::Test
     command.wait_for(/Gracefully stopping/)
     refute command.ended?
     command.signal(:TERM)
-    assert command.wait(within: 5).exited?
+    assert command.wait.exited?
   end
 
   def test_the_shutdown_deadline
@@ -225,7 +231,7 @@ class FaultCommandTest < Minitest::Test
     connect(command.port).write("GET /?60 HTTP/1.1\r\nHost: a.test\r\n\r\n")
     command.wait_for(/begun/)
     command.signal(:TERM)
-    assert_equal 0, command.wait(within: 5).exitstatus
+    assert_equal 0, command.wait.exitstatus
   end
 
   # A fiber that never waits cannot be broken off, and keeps the loop from doing anything.
@@ -237,8 +243,11 @@ class FaultCommandTest < Minitest::Test
     end)
   RUBY
 
+  # A server that is the guest of a scheduler has 20 seconds from the second signal on: that is not waited for.
   def test_the_third_signal_does_not_wait_for_anything
-    command = run_abaca(HOG, "--pidfile", "server.pid")
+    scheduler = File.expand_path("../support/plain_scheduler.rb", __dir__)
+    command = run_abaca(HOG, "--pidfile", "server.pid", "--fiber-scheduler", "PlainScheduler",
+                        config: "require #{scheduler.dump}\n")
     connect(command.port).write("GET /hog HTTP/1.1\r\nHost: a.test\r\n\r\n")
     command.wait_for(/begun/)
     command.signal(:TERM)
@@ -247,7 +256,7 @@ class FaultCommandTest < Minitest::Test
     command.wait_for(/Stopping immediately/)
     refute command.ended?
     command.signal(:TERM)
-    assert_equal 1, command.wait(within: 5).exitstatus
+    assert_equal 1, command.wait(within: 15).exitstatus
     assert_match(/the server does not end/, command.text)
     refute_path_exists File.join(@directory, "server.pid")
   end
@@ -257,7 +266,7 @@ class FaultCommandTest < Minitest::Test
     connect(command.port).write("GET /hog HTTP/1.1\r\nHost: a.test\r\n\r\n")
     command.wait_for(/begun/)
     command.signal(:TERM)
-    assert_equal 1, command.wait(within: 15).exitstatus
+    assert_equal 1, command.wait(within: 40).exitstatus
     assert_match(/the server does not end/, command.text)
   end
 
@@ -269,7 +278,7 @@ class FaultCommandTest < Minitest::Test
       sleep delay
       command.signal(:TERM)
       command.signal(:TERM) unless ServerCase.eventually(within: 5) { command.ended? }
-      status = command.wait(within: 10)
+      status = command.wait
       assert_includes [nil, Signal.list["TERM"]], status.termsig, command.text
     end
   end
@@ -281,13 +290,13 @@ class FaultCommandTest < Minitest::Test
       command.wait_for(/Abaca starting/)
       sleep nth / 1000.0
       command.signal(:TERM)
-      assert_includes [nil, Signal.list["TERM"]], command.wait(within: 10).termsig, command.text
+      assert_includes [nil, Signal.list["TERM"]], command.wait.termsig, command.text
     end
   end
 
   def test_signals_without_meaning_change_nothing
     command = run_abaca(SLOW)
-    client = connect(command.port, timeout: 10)
+    client = connect(command.port)
     client.write("GET /?0.5 HTTP/1.1\r\nHost: a.test\r\n\r\n")
     50.times do
       command.signal(:WINCH)
@@ -353,15 +362,21 @@ class FaultCommandTest < Minitest::Test
   def test_exit_answers_who_is_in_the_app_and_who_waits
     app = <<~RUBY
       run(lambda do |env|
-        env["PATH_INFO"] == "/exit" ? sleep(0.5) : sleep
+        warn "in the app"
+        sleep unless env["PATH_INFO"] == "/exit"
+        sleep 0.01 until File.exist?("exit")
         exit(3)
       end)
     RUBY
-    command = run_abaca(app, config: "max_fibers 2\n")
-    clients = ["/exit", "/", "/"].map do |path|
-      sleep 0.1
-      connect(command.port).write("GET #{path} HTTP/1.1\r\nHost: a.test\r\n\r\n")
+    command = run_abaca(app, config: "max_fibers 2\nliveness '/livez'\n")
+    clients = ["/exit", "/", "/"].each.with_index(1).map do |path, nth|
+      connect(command.port).write("GET #{path} HTTP/1.1\r\nHost: a.test\r\n\r\n").tap do
+        command.wait_for(/(in the app.*){#{nth}}/m) if nth < 3
+      end
     end
+    # This one comes behind the one that waits.
+    assert_equal 200, connect(command.port).call("GET /livez HTTP/1.1\r\nHost: a.test\r\n\r\n").status
+    File.write(File.join(@directory, "exit"), "")
     assert_equal [500, 503, 503], clients.map { |client| client.read.status }
     assert_equal 3, command.wait.exitstatus
   end

@@ -49,7 +49,7 @@ class FaultTermTest < Minitest::Test
     command = run_abaca(APP, *arguments, config: prelude)
     swarm = Swarm.new(command.port, CLIENTS)
     swarm.run(responses) { command.signal(:TERM) }
-    assert_equal 0, command.wait(within: 10).exitstatus, command.text
+    assert_equal 0, command.wait.exitstatus, command.text
     calls = Integer(File.read(File.join(@directory, "calls")))
     assert_equal [200], swarm.answered.keys
     assert_equal calls, swarm.answered[200], "requests without a response"

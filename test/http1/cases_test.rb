@@ -198,12 +198,15 @@ class Http1CasesTest < Minitest::Test
 
   # Connections at once; seconds in which something has to happen; failures after which the rest is left out.
   BATCH = 250
-  DEADLINE = 10
+  DEADLINE = 30
   MANY = 40
+
+  # A turn of so many connections may take long, and a head has one octet of each.
+  PATIENT = { header_timeout: 300, body_timeout: 300, min_body_rate: 0 }.freeze
 
   def setup
     super
-    @served = serve(Cases::App.new)
+    @served = serve(Cases::App.new, **PATIENT)
   end
 
   def test_whole

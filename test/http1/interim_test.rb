@@ -167,7 +167,7 @@ class Http1InterimTest < Minitest::Test
     end
     client = connect(running).write(GET)
     assert eventually { running.server.stats[:requests] == 1 }
-    assert eventually(within: 8) { running.server.stats[:connections].zero? }
+    assert eventually { running.server.stats[:connections].zero? }
     assert_operator client.drain.bytesize, :<, 50_000_000
   rescue Errno::ECONNRESET
     nil

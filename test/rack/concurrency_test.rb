@@ -160,7 +160,7 @@ class RackConcurrencyTest < Minitest::Test
   def test_more_requests_than_fibers
     most = 0
     busy = 0
-    running = serve(**ServerCase.at_once(5)) do
+    running = serve(**ServerCase.places(5)) do
       busy += 1
       most = [most, busy].max
       sleep 0.02

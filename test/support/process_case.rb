@@ -31,12 +31,13 @@ module ProcessCase
     # Waits until its output matches; returns the MatchData. Raises when it does not come.
     def wait_for(pattern, within: DEADLINE)
       deadline = now + within
-      until (match = pattern.match(text))
-        raise "no #{pattern.inspect} within #{within} s in:\n#{text}" if now > deadline || ended?
+      loop do
+        last = ended? || now > deadline # asked before it is read: what comes meanwhile counts
+        match = pattern.match(text) and return match
+        raise "no #{pattern.inspect} within #{within} s in:\n#{text}" if last
 
         sleep 0.01
       end
-      match
     end
 
     # The port of the first TCP address that it says it listens at.
