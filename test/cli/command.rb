@@ -26,10 +26,11 @@ module Command
       @output = +""
     end
 
-    # Reads until the output matches; returns the MatchData, or raises with what there was.
-    def wait_for(pattern, within: SECONDS)
+    # Reads until the output matches behind its first `after` characters; returns the MatchData, or raises with what
+    # there was.
+    def wait_for(pattern, within: SECONDS, after: 0)
       limit = now + within
-      until (found = pattern.match(@output))
+      until (found = pattern.match(@output, after))
         left = limit - now
         raise "no #{pattern.inspect} within #{within} s in:\n#{@output}" unless left.positive? && more(left)
       end

@@ -11,7 +11,7 @@ class CommandDumpTest < Minitest::Test
   APP = <<~RUBY
     run(lambda do |env|
       $stderr.puts("begun") || sleep(60) if env["PATH_INFO"] == "/wait"
-      limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 30
+      limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 60
       $stderr.puts("begun")
       nil while env["PATH_INFO"] == "/burn" && Process.clock_gettime(Process::CLOCK_MONOTONIC) < limit
       [200, { "content-type" => "text/plain" }, ["done"]]
@@ -21,14 +21,12 @@ class CommandDumpTest < Minitest::Test
   def test_what_waits
     server = serve
     ask("/wait?secret")
-    server.wait_for(/^begun$/)
-    server.signal(SIGNAL)
-    server.wait_for(/^===$/)
+    dump = dump_with(server, / waits for sleep/)
 
-    assert_match(/^=== 1 requests, 0 other fibers, \d+ threads ===$/, server.output)
-    assert_match(%r{^request +\d+\.\d{3} s  app      GET /wait from 127\.0\.0\.1  waits for sleep}, server.output)
-    assert_match(/ waits for sleep \(\S+ s left\) at \S*config\.ru:2/, server.output)
-    assert_match(/^Thread: TID-\w+ main \(run\)$/, server.output)
+    assert_match(/\A=== 1 requests, 0 other fibers, \d+ threads ===$/, dump)
+    assert_match(%r{^request +\d+\.\d{3} s  app      GET /wait from 127\.0\.0\.1  waits for sleep}, dump)
+    assert_match(/ waits for sleep \(\S+ s left\) at \S*config\.ru:2/, dump)
+    assert_match(/^Thread: TID-\w+ main \(run\)$/, dump)
     refute_match(/secret/, server.output)
     assert_equal "200", status("/")
   end
@@ -37,12 +35,10 @@ class CommandDumpTest < Minitest::Test
   def test_what_computes
     server = serve("--silent")
     ask("/burn")
-    server.wait_for(/^begun$/) && sleep(0.2) # until it has written that
-    server.signal(SIGNAL)
-    server.wait_for(/^===$/, within: 20)
+    dump = dump_with(server, /config\.ru:5/)
 
-    assert_match(%r{^request .* GET /burn from 127\.0\.0\.1  runs at \S*config\.ru:5:in }, server.output)
-    assert_match(/^  \S*config\.ru:5:in /, server.output)
+    assert_match(%r{^request .* GET /burn from 127\.0\.0\.1  runs at \S*config\.ru:5:in }, dump)
+    assert_match(/^  \S*config\.ru:5:in /, dump)
     refute_match(/dump\.rb/, server.output)
   end
 
@@ -54,16 +50,15 @@ class CommandDumpTest < Minitest::Test
       server.signal(SIGNAL)
       sleep 0.01
     end
-    assert_equal "200", status("/")
     server.wait_for(/^=== 1 requests/)
+    assert_equal "200", status("/")
   end
 
   # A process that is ended because its server does not end says why.
   def test_the_last_one
-    file("config/abaca.rb", "port 0\nshutdown_timeout :immediately\n")
+    file("config/abaca.rb", "shutdown_timeout :immediately\n")
     file("config.ru", "run ->(_env) { $stderr.puts('begun') || loop { nil } }")
-    server = start
-    @port = server.port
+    server = start_on_a_socket
     ask("/hog")
     server.wait_for(/^begun$/)
     [/Gracefully stopping/, /Stopping immediately/, /does not end/].each do |answer|
@@ -71,7 +66,7 @@ class CommandDumpTest < Minitest::Test
       server.wait_for(answer)
     end
 
-    assert_equal 1, server.wait(within: 5).exitstatus
+    assert_equal 1, server.wait.exitstatus
     assert_match(%r{^request .* GET /hog .* runs at \S*config\.ru:1}, server.output)
   end
 
@@ -79,18 +74,28 @@ class CommandDumpTest < Minitest::Test
 
   def serve(*words)
     file("config.ru", APP)
-    @port = free_port
-    start("-p", @port.to_s, *words).tap { wait_until_it_listens }
+    start_on_a_socket(*words)
   end
 
-  def free_port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+  # The socket is there before the server: whoever connects waits until it serves, which a silent one does not say.
+  def start_on_a_socket(*words)
+    socket = TCPServer.new("127.0.0.1", 0)
+    @port = socket.addr[1]
+    start("-b", "fd://7", *words, inherits: { 7 => socket })
+  ensure
+    socket&.close
+  end
 
-  # A silent server does not say when it is ready.
-  def wait_until_it_listens
-    SECONDS.times do
-      return TCPSocket.new("127.0.0.1", @port).close
-    rescue Errno::ECONNREFUSED
-      sleep 0.2
+  # Asks until a dump matches, as a request that has said that it begins may not be where it waits yet. Returns the dump.
+  def dump_with(server, pattern)
+    server.wait_for(/^begun$/)
+    limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + SECONDS
+    loop do
+      server.signal(SIGNAL)
+      dump = server.wait_for(/^=== .*?^===$/m, after: server.output.size)[0]
+      return dump if pattern.match?(dump)
+
+      flunk "no dump has #{pattern.inspect}:\n#{dump}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > limit
     end
   end
 
