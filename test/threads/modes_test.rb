@@ -75,6 +75,18 @@ class ThreadsModesTest < Minitest::Test
     end
   end
 
+  # It is cleaned after its request, which takes time here; who comes meanwhile needs no queue.
+  def test_a_thread_between_two_requests_is_no_busy_one
+    running = serve(**WAYS.fetch("route"), threads: [0, 1], max_queue: 0, clean_thread_locals: true) do |env|
+      60_000.times { |nth| Thread.current.thread_variable_set("v#{nth}", nth) } if env["PATH_INFO"] == "/dirt"
+      HELLO.call(env)
+    end
+    client = connect(running)
+    assert_equal 200, client.call(get("/dirt")).status
+    assert eventually { running.server.stats.fetch(:thread_pool).fetch(:busy).zero? }
+    assert_equal 200, client.call(GET).status
+  end
+
   def test_the_least_threads_are_there_from_the_start
     WAYS.each do |name, way|
       running = serve(TELL, **way, threads: [2, 3])

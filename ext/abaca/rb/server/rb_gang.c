@@ -100,6 +100,7 @@ static bool give(ab_gang *gang, ab_job *job) {
   if (!node) return false;
   ab_hand *hand = AB_CONTAINER_OF(node, ab_hand, idle_link);
   hand->job = job;
+  gang->given++;
   pthread_cond_signal(&hand->call);
   return true;
 }
@@ -154,6 +155,7 @@ static ab_job *take_job(ab_hand *hand) {
   ab_gang *gang = hand->gang;
   ab_job *job = hand->job;
   hand->job = NULL;
+  if (job) gang->given--;
   if (job) return job;
   ab_list *node = ab_list_shift(&gang->jobs);
   if (!node) return NULL;
@@ -306,6 +308,7 @@ static VALUE retire(VALUE arg) {
   if (ab_server_forked(gang->server)) return Qnil; /* the hands are the parent's */
   ab__helm_leave(hand);
   ab_job *job = hand->job;
+  if (job) gang->given--;
   remove_hand(hand);
   if (job) place(gang, job, true);
   if (gang->job_count > 0 && !gang->ending) ab__gang_grow(gang);
@@ -563,14 +566,11 @@ static ab_job *make_job(ab_gang *gang, ab_runner *from, const ab_taken *taken) {
   return NULL;
 }
 
-/* Threads that are idle, or can be had, take theirs at once. */
-static bool has_room(ab_gang *gang) {
-  size_t coming = gang->starting + (gang->options.max - gang->live);
-  if (gang->job_count < gang->options.most + coming) return true;
-  ab__gang_lock(gang);
-  bool idle = !ab_list_empty(&gang->idle);
-  ab__gang_unlock(gang);
-  return idle;
+/* Threads that have no request, or can be had, take theirs at once. They need not be idle: between
+ * two requests a thread is cleaned. */
+static bool has_room(const ab_gang *gang) {
+  size_t engaged = gang->job_count + gang->busy + gang->given;
+  return engaged < (size_t)gang->options.most + gang->options.max;
 }
 
 void ab_gang_take(ab_gang *gang, ab_runner *from) {

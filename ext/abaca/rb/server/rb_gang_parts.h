@@ -47,6 +47,7 @@ struct ab_gang {
   ab_nsec due;     /* when one of them will have waited for too long, or earlier; 0: none will */
   unsigned live, started;
   unsigned busy;     /* with a request */
+  unsigned given;    /* were given one that they have not begun with */
   unsigned starting; /* of these, those that have not looked for work yet */
   /* Guarded by the lock, which is never held over a call of Ruby's. */
   pthread_mutex_t lock;
