@@ -9,6 +9,7 @@ require "tmpdir"
 module Command
   ROOT = File.expand_path("../..", __dir__)
   SECONDS = 30
+  SECONDS_TO_BOOT = 50
   Ended = Struct.new(:status, :out, :err)
 
   # A server process: what it printed so far, its address, its end.
@@ -38,7 +39,7 @@ module Command
     end
 
     def port
-      @port ||= Integer(wait_for(/Listening on \w+:\S*:(\d+)$/) && wait_for(/Use Ctrl-C/) && @output[/:(\d+)$/, 1])
+      @port ||= wait_for(/Use Ctrl-C/, within: SECONDS_TO_BOOT) && Integer(@output[/Listening on \w+:\S*:(\d+)$/, 1])
     end
 
     def get(path, **headers)
@@ -144,7 +145,7 @@ module Command
   end
 
   # Warnings of gems and of Ruby itself under -w are not the command's words.
-  def own_lines(text) = text.lines.grep_v(%r{/gems/|/usr/lib/ruby/}).join
+  def own_lines(text) = text.lines.grep_v(%r{/gems/|/usr/lib/ruby/|<main>: warning: timer_create failed}).join
 
   # Checks for one clear line on standard error and status 1; returns the line.
   def assert_fails(*argv, env: {})

@@ -86,7 +86,7 @@ class CommandDumpTest < Minitest::Test
     socket&.close
   end
 
-  # Asks until a dump matches, as a request that has said that it begins may not be where it waits yet. Returns the dump.
+  # Asks until a dump matches, and returns it: a request that has said that it begins may not be where it waits yet.
   def dump_with(server, pattern)
     server.wait_for(/^begun$/)
     limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + SECONDS

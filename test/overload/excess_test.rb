@@ -15,56 +15,56 @@ class OverloadExcessTest < Minitest::Test
            "thread" => { mode: :thread, threads: [0, PLACES], routes: [] },
            "route" => { mode: :fiber, threads: [0, PLACES], routes: [[:thread, "*"]] } }
          .transform_values { |options| { **options, fiber_scheduler: "Abaca::Scheduler" } }.freeze
-  WAIT = lambda do |_env|
-    sleep 1
-    [200, { "content-type" => "text/plain" }, ["done"]]
-  end
+  REFUSED = CROWD - (2 * PLACES)
 
-  # The statuses in the order in which they came.
-  def order_of(clients)
-    by_socket = clients.to_h { |client| [client.socket, client] }
-    order = []
-    until by_socket.empty?
-      ready, = IO.select(by_socket.keys, nil, nil, 10)
-      refute_nil ready, "#{by_socket.size} get no answer"
+  # The statuses of so many responses that come first; their clients are taken out of `by_socket`.
+  def first_statuses(by_socket, count)
+    statuses = []
+    until statuses.size >= count
+      ready, = IO.select(by_socket.keys, nil, nil, 20)
+      refute_nil ready, "#{count - statuses.size} get no answer"
       ready.each do |socket|
         response = by_socket.delete(socket).read
         assert_equal ["1"], response.all("retry-after") if response.status == 503
-        order << response.status
+        statuses << response.status
       end
     end
-    order
+    statuses
   end
 
-  # All 503 come before the first 200, which takes a second.
-  def assert_exact(order, name)
-    refused = CROWD - (2 * PLACES)
-    assert_equal({ 503 => refused, 200 => 2 * PLACES }, order.tally, name)
-    assert_equal [503] * refused, order.first(refused), name
+  # Those that are too many are told while nobody else gets an answer; then the others do.
+  def assert_exact(clients, gate, name)
+    by_socket = clients.to_h { |client| [client.socket, client] }
+    assert_equal({ 503 => REFUSED }, first_statuses(by_socket, REFUSED).tally, name)
+    gate.close
+    assert_equal({ 200 => 2 * PLACES }, first_statuses(by_socket, 2 * PLACES).tally, name)
   end
 
+  # Yields a server whose app waits until the gate is closed.
   def each_way(**options)
     WAYS.each do |name, way|
-      running = serve(WAIT, lint: false, **way, max_queue: PLACES, **options)
-      yield running, name
-      assert_equal CROWD - (2 * PLACES), running.server.stats[:rejected].values.sum, name
+      gate = Queue.new
+      app = ->(_env) { [200, { "content-type" => "text/plain" }, ["done #{gate.pop}"]] }
+      running = serve(app, lint: false, **way, max_queue: PLACES, queue_timeout: 0, **options)
+      yield running, gate, name
+      assert_equal REFUSED, running.server.stats[:rejected].values.sum, name
       @clients.each(&:close).clear
       running.stop
     end
   end
 
   def test_requests_on_open_connections
-    each_way do |running, name|
+    each_way do |running, gate, name|
       clients = Array.new(CROWD) { connect(running) }
       clients.each { |client| client.write(GET) }
-      assert_exact(order_of(clients), name)
+      assert_exact(clients, gate, name)
     end
   end
 
   def test_connections_and_requests_at_once
-    each_way(defer_accept: true) do |running, name|
+    each_way(defer_accept: true) do |running, gate, name|
       clients = Array.new(CROWD) { connect(running).write(GET) }
-      assert_exact(order_of(clients), name)
+      assert_exact(clients, gate, name)
     end
   end
 end

@@ -67,7 +67,8 @@ class OverloadMixedTest < Minitest::Test
       assert counts.all?(&:positive?), counts.inspect
       command.signal(:TERM)
       assert_equal 0, command.wait.exitstatus, command.text
-      assert_equal "", command.text.lines.grep(/warning:|\[BUG\]|error in the app/).join
+      said = command.text.lines.grep_v(/timer_create failed/) # which is about Ruby and the machine
+      assert_equal "", said.grep(/warning:|\[BUG\]|error in the app/).join
     end
   end
 

@@ -32,7 +32,7 @@ class ServerTest < Minitest::Test
     yield
   ensure
     made.stop
-    assert thread.join(10), "the server did not stop"
+    assert thread.join(20), "the server did not stop"
   end
 
   def get(port, path = "/") = Net::HTTP.get(URI("http://127.0.0.1:#{port}#{path}"))
@@ -52,11 +52,11 @@ class ServerTest < Minitest::Test
 
     assert_equal ports.map { |port| "#{port} /" }, ports.map { |port| get(port) }
     made.first.stop
-    threads.first.join(10)
+    assert threads.first.join(20)
     assert_equal ports.drop(1).map { |port| "#{port} /" }, ports.drop(1).map { |port| get(port) }
   ensure
     made.each(&:stop)
-    threads.each { |thread| assert thread.join(10) }
+    threads.each { |thread| assert thread.join(20) }
   end
 
   def test_listens_on_every_loopback_address_with_one_port
@@ -117,7 +117,7 @@ class ServerTest < Minitest::Test
     made.add_tcp_listener("127.0.0.1", 0)
     made.stop
 
-    assert Thread.new { made.run }.join(10), "the server ran although it was stopped"
+    assert Thread.new { made.run }.join(20), "the server ran although it was stopped"
   end
 
   def test_close_without_run_frees_the_port
@@ -168,7 +168,7 @@ class ServerTest < Minitest::Test
 
   # A connection has a fiber while it has a request; a collection reads the stacks of all fibers.
   def test_idle_connections_hold_no_fiber
-    made = server
+    made = server(spare_loops: 0) # each of which has fibers of its own
     port = made.add_tcp_listener("127.0.0.1", 0)
     fibers = -> { ObjectSpace.each_object(Fiber).count(&:alive?) }
     sockets = []
@@ -202,7 +202,7 @@ class ServerTest < Minitest::Test
         assert_equal "done", get(Integer(io.gets))
         sleep 0.1 # all of its threads are idle
         Process.kill(:TERM, io.pid)
-        ended = io.wait_readable(10)
+        ended = io.wait_readable(20)
         Process.kill(:KILL, io.pid) unless ended
         assert ended, "mode #{mode}: it did not end"
       end
@@ -212,13 +212,14 @@ class ServerTest < Minitest::Test
 
   def test_halt_raises_in_the_requests_fiber
     ended = Thread::Queue.new
-    made = server(lambda do |_env|
+    app = lambda do |_env|
       ended << :begun
       sleep
     rescue Abaca::Shutdown => e
       ended << e
       raise
-    end)
+    end
+    made = server(app, shutdown_timeout: nil) # which a stop would take
     port = made.add_tcp_listener("127.0.0.1", 0)
     thread = Thread.new { made.run }
     socket = TCPSocket.new("127.0.0.1", port)
@@ -226,7 +227,7 @@ class ServerTest < Minitest::Test
     assert_equal :begun, ended.pop
     made.halt
 
-    assert thread.join(10), "the server did not halt"
+    assert thread.join(20), "the server did not halt"
     assert_kind_of Abaca::Shutdown, ended.pop
   ensure
     socket&.close

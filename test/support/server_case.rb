@@ -70,7 +70,7 @@ module ServerCase
   Running = Struct.new(:server, :port, :thread, :output) do
     # What was logged so far, without what hybrid mode itself has to say when these tests run in it.
     def log
-      server.log.flush
+      server.log.flush(20)
       ServerCase.hybrid? ? output.string.gsub(MOVE, "") : output.string.dup
     end
 
@@ -129,7 +129,7 @@ module ServerCase
   def setup
     super
     # Ruby makes these when they are first needed, and keeps them.
-    Timeout.timeout(1) { nil } if defined?(Timeout)
+    Timeout.timeout(60) { nil } if defined?(Timeout)
     GC.start
     @before = { threads: Thread.list, descriptors: ServerCase.descriptors }
     @running = []
