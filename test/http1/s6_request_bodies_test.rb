@@ -82,7 +82,7 @@ class Http1S6RequestBodiesTest < Minitest::Test
 
   def test_7_1_a_chunked_upload_of_20_megabytes
     running = serve(DIGEST)
-    client = connect(running, timeout: 20)
+    client = connect(running)
     piece = Random.new(1).bytes(64 * 1024)
     digest = Digest::SHA256.new
     client.write(request("POST", "/", "Transfer-Encoding" => "chunked"))

@@ -195,7 +195,7 @@ class Http1S6ResponsesTest < Minitest::Test
     end
     socket = TCPSocket.new("127.0.0.1", running.port)
     socket.write("GET / HTTP/1.0\r\n\r\n")
-    assert_raises(Errno::ECONNRESET) { Timeout.timeout(5) { socket.read } }
+    assert_raises(Errno::ECONNRESET) { Timeout.timeout(20) { socket.read } }
   ensure
     socket&.close
   end
@@ -217,8 +217,10 @@ class Http1S6ResponsesTest < Minitest::Test
   end
 
   def test_rfc9110_6_6_1_the_date_is_now
-    date = ask(serve)["date"]
-    assert_in_delta Time.now.to_f, Time.httpdate(date).to_f, 5
+    running = serve
+    before = Time.now.to_i
+    date = ask(running)["date"]
+    assert_includes (before - 5)..Time.now.to_i, Time.httpdate(date).to_i
   end
 
   def test_rfc9110_6_6_1_the_date_moves_on

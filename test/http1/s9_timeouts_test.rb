@@ -10,15 +10,15 @@ class Http1S9TimeoutsTest < Minitest::Test
   READ = lambda do |env|
     [200, { "content-type" => "text/plain" }, [env["rack.input"]&.read.to_s.bytesize.to_s]]
   end
-  PATIENCE = { timeout: 6 }.freeze
+  PATIENCE = { timeout: 20 }.freeze
 
   # A deadline is absolute: octets that dribble in do not put it off.
   def test_9_5_header_timeout
-    running = serve(header_timeout: 1)
+    running = serve(header_timeout: 2)
     silent = connect(running, **PATIENCE)
     silent.write("GET / HT")
     dribble = connect(running, **PATIENCE)
-    answered = eventually(within: 5) do
+    answered = eventually do
       dribble.write("X")
       dribble.socket.wait_readable(0.1)
     end
@@ -32,7 +32,7 @@ class Http1S9TimeoutsTest < Minitest::Test
   end
 
   def test_9_5_header_timeout_answers_408
-    client = connect(serve(header_timeout: 1), **PATIENCE)
+    client = connect(serve(header_timeout: 2), **PATIENCE)
     client.write("GET / HTTP/1.1\r\nHost: a.test\r\nX: ")
     assert_equal 408, client.read.status
     assert client.closed?
@@ -54,10 +54,10 @@ class Http1S9TimeoutsTest < Minitest::Test
   end
 
   def test_9_5_persistent_timeout_starts_again_with_each_request
-    client = connect(serve(persistent_timeout: 2), **PATIENCE)
+    client = connect(serve(persistent_timeout: 3), **PATIENCE)
     5.times do
       assert client.usable?
-      sleep 0.5
+      sleep 0.7
     end
     assert client.usable?
   end
@@ -77,10 +77,10 @@ class Http1S9TimeoutsTest < Minitest::Test
   end
 
   def test_9_5_body_timeout_starts_again_with_progress
-    client = connect(serve(READ, body_timeout: 2), **PATIENCE)
+    client = connect(serve(READ, body_timeout: 3), **PATIENCE)
     client.write(request("POST", "/", "Content-Length" => "6"))
     6.times do
-      sleep 0.45
+      sleep 0.6
       client.write("x")
     end
     assert_equal "6", client.read.body
@@ -96,7 +96,7 @@ class Http1S9TimeoutsTest < Minitest::Test
     running = serve(write_timeout: 1) { [200, { "content-type" => "text/plain" }, body.new] }
     client = connect(running, receive_buffer: 4_096, **PATIENCE)
     client.write(GET)
-    assert eventually(within: 6) { !closed.empty? }, "the body was never closed"
+    assert eventually { !closed.empty? }, "the body was never closed"
     received = begin
       client.drain.bytesize
     rescue Errno::ECONNRESET
@@ -111,13 +111,19 @@ class Http1S9TimeoutsTest < Minitest::Test
     running = serve(min_send_rate: 2_000_000, rate_grace: 1) { [200, { "content-type" => "text/plain" }, [body]] }
     client = connect(running, receive_buffer: 65_536, **PATIENCE)
     client.write(GET)
-    ended = eventually(within: 6) do
+    ended = eventually do
       sleep 0.05
-      client.read_some(20_000)
-      running.server.stats[:timeouts] == 1
+      take(client, 20_000)
+      running.server.stats.values_at(:timeouts, :connections) == [1, 0]
     end
     assert ended, "a reader below the rate was served on"
-    assert_equal 0, running.server.stats[:connections]
+  end
+
+  # Reads, though the server may have ended the connection.
+  def take(client, octets)
+    client.read_some(octets)
+  rescue Errno::ECONNRESET
+    nil
   end
 
   # An event stream with little to say is no slow reader.
@@ -133,21 +139,21 @@ class Http1S9TimeoutsTest < Minitest::Test
   end
 
   def test_9_5_a_slow_reader_who_goes_on_is_not_cut_off
-    running = serve(write_timeout: 1) { [200, { "content-type" => "text/plain" }, ["x" * 400_000] * 20] }
+    running = serve(write_timeout: 2) { [200, { "content-type" => "text/plain" }, ["x" * 400_000] * 20] }
     client = connect(running, receive_buffer: 65_536, **PATIENCE)
     client.write(GET)
     octets = 0
     while octets < 8_000_000
       octets += client.read_some(131_072).bytesize
-      sleep 0.02
+      sleep 0.04
     end
     assert_operator octets, :<, 8_001_000
   end
 
   # A slow app is not a slow client: no deadline of the connection runs while the app works.
   def test_9_5_deadlines_do_not_run_while_the_app_works
-    running = serve(header_timeout: 1, body_timeout: 1, persistent_timeout: 1, write_timeout: 1) do
-      sleep 1.6
+    running = serve(header_timeout: 2, body_timeout: 2, persistent_timeout: 2, write_timeout: 2) do
+      sleep 2.6
       [200, { "content-type" => "text/plain" }, ["done"]]
     end
     assert_equal "done", ask(running, request("POST", body: "x"), **PATIENCE).body

@@ -146,13 +146,13 @@ class Http1StreamingBodyTest < Minitest::Test
   def test_time_counts_only_while_the_app_waits
     skip "the scheduler has no timeouts" unless MODE.empty?
     waiting = Queue.new
-    running = serve(lint: false, body_timeout: 1) do |env|
+    running = serve(lint: false, body_timeout: 2) do |env|
       late = begin
         Timeout.timeout(0.05) { env["rack.input"].read }
       rescue Timeout::Error => e
         e.class
       end
-      sleep 1.2
+      sleep 2.4
       waiting << true
       [200, { "content-type" => "text/plain" }, [late.to_s, env["rack.input"].read]]
     end
@@ -295,7 +295,7 @@ class Http1StreamingBodyTest < Minitest::Test
   # The client sends on and reads only afterwards: neither a deadlock nor a reset that eats the answer.
   def test_an_answer_in_the_middle_of_an_upload
     running = serve(IGNORE, linger_timeout: 60)
-    client = connect(running, timeout: 10)
+    client = connect(running)
     client.write(request("POST", "/", "Content-Length" => "20000000"))
     sent = client.write_what_goes("x" * 20_000_000)
     assert_equal 20_000_000, sent

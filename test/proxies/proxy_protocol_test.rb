@@ -141,7 +141,7 @@ class ProxyProtocolTest < Minitest::Test
   end
 
   def test_silence_ends_with_header_timeout
-    running = serve(APP, header_timeout: 1)
+    running = serve(APP, header_timeout: 2)
     running.port = listen(running, proxy_protocol: :v1)
     silent = connect(running)
     half = connect(running).write("PROXY TC")

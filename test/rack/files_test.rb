@@ -275,7 +275,7 @@ class RackFilesTest < Minitest::Test
       client.read_some(100) if nth.odd?
       client.reset
     end
-    assert eventually(within: 10) { ServerCase.descriptors.values.none?(path) }, "the file is still open"
+    assert eventually { ServerCase.descriptors.values.none?(path) }, "the file is still open"
     assert_equal 4_000_000, ask(running).body.bytesize
   end
 end

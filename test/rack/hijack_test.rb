@@ -130,7 +130,7 @@ class RackHijackTest < Minitest::Test
   # The server has nothing to do with it any more: it neither waits for it nor closes it.
   def test_the_end_of_the_server
     sockets = Queue.new
-    running = serve do |env|
+    running = serve(force_shutdown_after: 60) do |env|
       sockets << env["rack.hijack"].call
       IGNORED.dup
     end
@@ -138,7 +138,7 @@ class RackHijackTest < Minitest::Test
     io = sockets.pop
     assert eventually { running.server.stats[:connections].zero? }
     assert_equal 1, running.server.stats[:detached]
-    running.stop(within: 3)
+    running.stop
     io.write("still here")
     assert_equal "still here", client.read_some
     assert_equal "and back", io.readpartial(10) if client.write("and back")
@@ -350,7 +350,7 @@ class RackHijackTest < Minitest::Test
     client = connect(running).write(UPGRADE)
     assert octets(client, "\r\n\r\n")
     assert_equal 1, running.server.stats[:in_app]
-    running.stop(within: 5)
+    running.stop
     assert_nil client.read_some
   end
 
