@@ -41,7 +41,7 @@ class ServerOffloadTest < Minitest::Test
       ended << :app
       raise
     end
-    assert_equal 504, ask(running, timeout: 5).status
+    assert_equal 504, ask(running).status
     assert_equal :app, ended.pop
     assert eventually { Thread.list.none? { |thread| thread.name == "abaca offload" } }
   end
@@ -54,7 +54,7 @@ class ServerOffloadTest < Minitest::Test
       Abaca.offload { (stop = now + limit) && (nil while now < stop) }
       [200, TYPE.dup, [env["abaca.mode"].to_s]]
     end
-    assert_equal %w[fiber fiber], Array.new(2) { ask(running, timeout: 5).body }
+    assert_equal %w[fiber fiber], Array.new(2) { ask(running).body }
   end
 
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)

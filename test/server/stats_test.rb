@@ -38,10 +38,11 @@ class StatsTest < Minitest::Test
   end
 
   def test_a_cancelled_request_is_counted_once
-    running = serve(request_timeout: 1) { |env| env["PATH_INFO"] == "/" ? sleep : HELLO.call(env) }
-    ask(running, request("GET", "/quick"))
+    running = serve(request_timeouts: { "/slow" => 1 }) { |env| env["PATH_INFO"] == "/slow" ? sleep : HELLO.call(env) }
+    ask(running)
     assert_equal 0, cancelled(running)
-    assert_equal 504, ask(running).status
+    assert_equal 504, ask(running, request("GET", "/slow")).status
+    assert(eventually { in_flight(running) == [0, 0] })
     assert_equal 1, cancelled(running)
   end
 

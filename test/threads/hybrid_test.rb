@@ -17,9 +17,10 @@ class ThreadsHybridTest < Minitest::Test
   # Whoever has answered once runs on threads.
   AT_ONCE = { **HYBRID, hybrid_threshold: 0.001, hybrid_requests: 1 }.freeze
 
+  # By the thread's own clock: what it computes is what counts where others compute as well.
   def self.compute(seconds)
-    limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
-    nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) < limit
+    limit = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) + seconds
+    nil while Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) < limit
   end
 
   # What the requests for /slow do; all others do nothing.
@@ -37,7 +38,7 @@ class ThreadsHybridTest < Minitest::Test
 
   # How requests for these paths were run, one after another.
   def modes(running, *paths)
-    client = connect(running, timeout: 10)
+    client = connect(running)
     paths.map { |path| client.call(get(path)).body }
   end
 
@@ -116,7 +117,7 @@ class ThreadsHybridTest < Minitest::Test
   def test_who_keeps_the_loop_moves
     STALLS.each do |name, work|
       running = serve(app(work), **HYBRID, hybrid_requests: 1)
-      ask(running, get("/slow"), timeout: 10)
+      ask(running, get("/slow"))
       assert eventually { promoted(running) == ["/slow"] }, name
       running.stop
     end
@@ -263,8 +264,9 @@ class ThreadsHybridTest < Minitest::Test
       ends << true
     end
     promote(running, "/a")
-    assert_equal 504, ask(running, get("/a?sleep"), timeout: 5).status
-    assert_equal 2, ends.size
+    assert_equal 504, ask(running, get("/a?sleep")).status
+    2.times { ends.pop }
+    assert_empty ends
     assert_equal "thread /a", ask(running, get("/a")).body
   end
 
