@@ -52,6 +52,7 @@ class ThreadsFaultTest < Minitest::Test
     each_way(->(_env) { threads << Thread.current }) do |running|
       ask(running, WORK)
       thread = threads.pop
+      assert eventually { running.server.stats.dig(:thread_pool, :busy).zero? }
       thread.raise("too late")
       sleep 0.01
       assert_serves(running)
@@ -73,7 +74,7 @@ class ThreadsFaultTest < Minitest::Test
     each_way(work, request_timeout: 1) do |running|
       assert_equal 504, ask(running, WORK).status
       assert_equal :computed, seen.pop
-      assert_equal 1, running.server.stats.dig(:modes, :thread, :cancelled)
+      assert eventually { running.server.stats.dig(:modes, :thread, :cancelled) == 1 }
     end
   end
 
@@ -139,7 +140,7 @@ class ThreadsFaultTest < Minitest::Test
       client = connect(running).write(WORK)
       thread = begun.pop
       running.stop(within: 20)
-      refute thread.alive?
+      assert eventually { !thread.alive? }
       assert_equal 503, client.read.status
     end
   ensure
@@ -152,7 +153,7 @@ class ThreadsFaultTest < Minitest::Test
         running = serve(lint: false, **way) { raise error, "" }
         running.thread.report_on_exception = false
         connect(running).write(GET)
-        assert_raises(error) { running.thread.join(10) }
+        assert_raises(error) { running.thread.join(20) }
         running.thread = nil
       end
     end

@@ -51,7 +51,9 @@ class ThreadsModesTest < Minitest::Test
     WAYS.each do |name, way|
       running = serve(TELL, **way)
       client = connect(running)
-      names = Array.new(20) { client.call(GET).body }.uniq
+      names = Array.new(20) do
+        client.call(GET).body.tap { assert eventually { running.server.stats.dig(:thread_pool, :busy).zero? } }
+      end.uniq
       assert_operator names.size, :<=, 3, name
     end
   end
@@ -126,7 +128,7 @@ class ThreadsModesTest < Minitest::Test
     assert eventually { running.server.stats.dig(:thread_pool, :busy) == 4 }
     client = connect(running)
     10.times { assert_equal 200, client.call(GET).status }
-    assert_operator running.server.stats.dig(:modes, :thread, :in_flight), :==, 4
+    assert(eventually { running.server.stats.dig(:modes, :thread, :in_flight) == 4 })
     stop = true
     long.each { |waiting| assert_equal 200, waiting.read.status }
   ensure
