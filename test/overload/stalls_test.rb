@@ -17,9 +17,9 @@ class OverloadStallsTest < Minitest::Test
     type = { "content-type" => "text/plain" }
     run(lambda do |env|
       case env["PATH_INFO"]
-      when "/burn" then burn.call(Integer(env["QUERY_STRING"]))
+      when "/burn" then warn("burning") || burn.call(Integer(env["QUERY_STRING"]))
       when "/lock" then File.open("lock") { |file| file.flock(File::LOCK_EX) }
-      when "/exit" then exit 7
+      when "/exit" then warn("exiting") || exit(7)
       when "/fork"
         pid = fork { exit!(3) }
         next [200, type, [Process.wait2(pid).last.exitstatus.to_s]]
@@ -43,19 +43,19 @@ class OverloadStallsTest < Minitest::Test
 
   def test_others_go_on_while_one_computes
     command = run_abaca(RACKUP)
-    burners = burn(command, 1, seconds: 30)
+    burners = burn(command, 1)
     assert_others_go_on(command)
     assert_burnt(burners)
     text = command.wait_for(%r{a request \(GET /burn\) has kept its loop for \d+ ms:\n +.*config\.ru:3:})
     refute_nil text
     command.signal(:TERM)
     assert_equal 0, command.wait.exitstatus
-    assert_equal 1, command.text.scan("has kept its loop").size, command.text
+    assert_equal 1, command.text.scan("(GET /burn) has kept its loop").size, command.text
   end
 
   def test_others_go_on_while_eight_compute
     command = run_abaca(RACKUP, config: "stall_report 0")
-    burners = burn(command, 8, seconds: 30)
+    burners = burn(command, 8)
     assert_others_go_on(command)
     assert_burnt(burners)
     refute_match(/kept its loop/, command.text)
@@ -64,8 +64,7 @@ class OverloadStallsTest < Minitest::Test
   # Each burner keeps a loop of its own; the others wait, but nothing is lost.
   def test_more_compute_than_there_are_loops
     command = run_abaca(RACKUP, config: "spare_loops 1")
-    burners = burn(command, 4)
-    sleep 0.3
+    burners = burn(command, 4, seconds: 2, begun: 2)
     light = connect(command.port, timeout: 20)
     assert_equal "/light", light.call(format(GET, "/light")).body
     assert_burnt(burners)
@@ -74,8 +73,7 @@ class OverloadStallsTest < Minitest::Test
   def test_what_needs_no_app_is_done_without_a_spare
     command = run_abaca(RACKUP, config: "spare_loops 0\nheader_timeout 1")
     connect(command.port).call(format(GET, "/light"))
-    burners = burn(command, 1, seconds: 30)
-    sleep 0.1
+    burners = burn(command, 1)
     slow = connect(command.port, timeout: 20)
     slow.write("GET / HT")
     assert_equal 400, connect(command.port, timeout: 20).call("no request\r\n\r\n").status
@@ -86,22 +84,19 @@ class OverloadStallsTest < Minitest::Test
 
   def test_a_quantum_shares_one_loop
     command = run_abaca(RACKUP, config: "spare_loops 0\nquantum 20")
-    burners = burn(command, 1, seconds: 30)
+    burners = burn(command, 1)
     assert_others_go_on(command)
     assert_burnt(burners)
   end
 
-  # Ruby gives a thread that computes 100 ms each time; twenty requests would take 2 s.
+  # Ruby gives a thread that computes 100 ms each time, in which each request has to wait, unless it is told to pass
+  # the lock on.
   def test_a_busy_thread_does_not_keep_the_server_waiting
-    command = run_abaca("Thread.new { nil while true }\n#{RACKUP}")
-    client = connect(command.port)
-    client.call(format(GET, "/light"))
-    started = now
-    20.times do
-      assert_equal "/light", client.call(format(GET, "/light")).body
-      sleep 0.002
+    waiting, passed_on = ["gvl_wait_target 0", ""].map do |config|
+      command = run_abaca("Thread.new { nil while true }\n#{RACKUP}", config: config)
+      seconds_of_requests(connect(command.port), 20).tap { command.dispose }
     end
-    assert_operator now - started, :<, 1.5
+    assert_operator passed_on, :<, waiting / 2
   end
 
   # They wait in a call that has given up Ruby's lock, so that no thread is left which could make a loop.
@@ -125,11 +120,11 @@ class OverloadStallsTest < Minitest::Test
       tries = 0
       Abaca::Server.prepend(Module.new { define_method(:serve_beside) { (tries += 1) == 1 ? raise("no loop") : super() } })
     RUBY
-    burners = burn(command, 1, seconds: 30)
+    burners = burn(command, 1)
     assert_equal "abaca spare", connect(command.port, timeout: 20).call(format(GET, "/loop")).body
     command.signal(:WINCH)
     assert_burnt(burners)
-    assert_includes command.text, "no loop"
+    command.wait_for(/no loop/)
   end
 
   def test_exit_on_a_spare_loop_ends_the_server
@@ -137,6 +132,8 @@ class OverloadStallsTest < Minitest::Test
     burn(command, 1)
     on_spare_loop(command)
     connect(command.port).write(format(GET, "/exit"))
+    command.wait_for(/exiting/)
+    command.signal(:WINCH)
     assert_equal 7, command.wait.exitstatus
   end
 
@@ -146,6 +143,7 @@ class OverloadStallsTest < Minitest::Test
     on_spare_loop(command)
     assert_equal "3", connect(command.port).call(format(GET, "/fork")).body
     assert_equal "9", connect(command.port).call(format(GET, "/fork-exit")).body
+    command.signal(:WINCH)
     assert_burnt(burners)
     command.signal(:TERM)
     assert_equal 0, command.wait.exitstatus
@@ -157,6 +155,7 @@ class OverloadStallsTest < Minitest::Test
     on_spare_loop(command)
     command.signal(:TERM)
     command.wait_for(/Gracefully stopping/)
+    command.signal(:WINCH)
     assert_burnt(burners)
     assert_equal 0, command.wait.exitstatus
   end
@@ -166,10 +165,11 @@ class OverloadStallsTest < Minitest::Test
     burn(command, 2)
     on_spare_loop(command)
     connect(command.port).write(format(GET, "/sleep"))
-    2.times do
+    [/Gracefully stopping/, /Stopping immediately/].each do |answer|
       command.signal(:TERM)
-      sleep 0.2
+      command.wait_for(answer)
     end
+    command.signal(:WINCH)
     assert_equal 0, command.wait.exitstatus
   end
 
@@ -177,10 +177,22 @@ class OverloadStallsTest < Minitest::Test
 
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-  # Clients whose request computes for so many seconds, or until the process gets WINCH.
-  def burn(command, count, seconds: 2)
+  # Clients whose request computes for so many seconds, or until the process gets WINCH; so many of them have begun.
+  def burn(command, count, seconds: 60, begun: count)
     octets = format(GET, "/burn?#{seconds}")
-    Array.new(count) { connect(command.port, timeout: 60).tap { |client| client.write(octets) } }
+    clients = Array.new(count) { connect(command.port, timeout: 60).tap { |client| client.write(octets) } }
+    command.wait_for(/(?:burning.*?){#{begun}}/m)
+    clients
+  end
+
+  def seconds_of_requests(client, count)
+    client.call(format(GET, "/light"))
+    started = now
+    count.times do
+      assert_equal "/light", client.call(format(GET, "/light")).body
+      sleep 0.002
+    end
+    now - started
   end
 
   def assert_burnt(burners)
@@ -189,7 +201,7 @@ class OverloadStallsTest < Minitest::Test
 
   # Waits until requests run on a spare loop.
   def on_spare_loop(command)
-    deadline = now + 10
+    deadline = now + 20
     client = connect(command.port)
     until client.call(format(GET, "/loop")).body == "abaca spare"
       flunk "no spare loop leads" if now > deadline
@@ -198,7 +210,6 @@ class OverloadStallsTest < Minitest::Test
 
   # Requests of several kinds while the others compute, which end it afterwards.
   def assert_others_go_on(command)
-    sleep 0.05
     client = connect(command.port, timeout: 20)
     answers = { "/light" => "/light", "/sleep" => "/sleep", "/stream" => "0\n1\n2\n3\n4\n" }
     times = Array.new(5) do

@@ -17,10 +17,18 @@ class ThreadsProcessTest < Minitest::Test
   end
 
   def test_a_stop_waits_for_requests
-    command = run_abaca("run ->(_env) { warn 'begun'; sleep 0.5; [200, {}, [ENV.fetch('RACK_ENV')]] }", config: CONFIG)
+    command = run_abaca(<<~RUBY, config: CONFIG)
+      run(lambda do |_env|
+        warn "begun"
+        sleep 0.01 until File.exist?("go")
+        [200, {}, [ENV.fetch("RACK_ENV")]]
+      end)
+    RUBY
     client = connect(command.port).write(format(GET, "/"))
     command.wait_for(/begun/)
     command.signal(:TERM)
+    command.wait_for(/Gracefully stopping/)
+    File.write(File.join(@directory, "go"), "")
     assert_equal "development", client.read.body
     assert_equal 0, command.wait.exitstatus
     assert_match(/^\*      Threads: 0 to 4$/, command.text)

@@ -82,7 +82,7 @@ module Parcels
     end
   end
 
-  # Each event leaves when POST /events allows it; closing is noticed.
+  # Each event leaves when POST /events allows it, unless it is forgotten before; closing is noticed.
   class EventsController < ActionController::API
     include ActionController::Live
 
@@ -107,7 +107,8 @@ module Parcels
     end
 
     def create
-      ALLOWED << params.fetch(:word, "next")
+      word = params.fetch(:word, "next")
+      word == "forget" ? ALLOWED.clear : ALLOWED << word
       head :no_content
     end
 
