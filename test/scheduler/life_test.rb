@@ -273,8 +273,9 @@ class LifeTest < Minitest::Test
     mutex = Mutex.new
     variable = ConditionVariable.new
     other = Mutex.new
-    waits = [-> { mutex.synchronize { nil } }, -> { Queue.new.pop }, -> { reader.read(1) },
-             -> { other.synchronize { variable.wait(other) } }, -> { sleep }, -> { Thread.new { sleep 0.05 }.join }]
+    thread = nil
+    waits = [-> { mutex.synchronize { nil } }, -> { Queue.new.pop }, -> { reader.read(1) }, -> { sleep },
+             -> { other.synchronize { variable.wait(other) } }, -> { (thread = Thread.new { sleep }).join }]
     raisers = 0
     with_scheduler do
       Fiber.schedule { mutex.synchronize { sleep 0.05 } }
@@ -285,6 +286,8 @@ class LifeTest < Minitest::Test
       end
     end
     assert_equal waits.size, raisers
+  ensure
+    thread&.kill
   end
 
   def test_raise_into_a_fiber_that_is_about_to_run

@@ -151,7 +151,10 @@ class ProcessTest < Minitest::Test
           old = Fiber.scheduler
           Fiber.set_scheduler(Abaca::Scheduler.new)
           order = []
-          Fiber.schedule { sleep(0.5) && (order << 2) }
+          Fiber.schedule do
+            sleep 0.02 while order.empty?
+            order << 2
+          end
           Fiber.schedule { sleep(0.01) && (order << 1) }
           Fiber.scheduler.run
           exit!(order == [1, 2] && (old.nil? || old.closed?) ? 6 : 1)

@@ -109,8 +109,10 @@ class SleepTest < Minitest::Test
     other = nil
     with_scheduler do
       Fiber.schedule { sleep(0.01) && other = :ran }
-      fiber = Fiber.new { sleep(0.03) && other }
-      assert_equal :ran, fiber.resume
+      # When both are due at once it may go on before the other.
+      fiber = Fiber.new { sleep(0.03) until other }
+      fiber.resume
+      refute_predicate fiber, :alive?
     end
   end
 

@@ -40,7 +40,7 @@ class SwitchTest < Minitest::Test
   def test_waking_lets_nobody_run
     order = []
     with_scheduler do |scheduler|
-      blocked = Fiber.schedule { scheduler.block(:x, 5) && (order << :blocked) }
+      blocked = Fiber.schedule { scheduler.block(:x, 60) && (order << :blocked) }
       asleep = Fiber.schedule { sleep && (order << :asleep) }
       Fiber.schedule do
         scheduler.unblock(:x, blocked)
@@ -130,10 +130,11 @@ class SwitchTest < Minitest::Test
     full = SizedQueue.new(1) << 0
     variable = ConditionVariable.new
     other = Mutex.new
+    thread = child = nil
     waits = { mutex: -> { mutex.synchronize { flunk } }, queue: -> { queue.pop }, full: -> { full << 1 },
               condition: -> { other.synchronize { variable.wait(other) } }, sleep: -> { sleep },
-              io: -> { reader.read(1) }, thread: -> { Thread.new { sleep 0.05 }.join },
-              child: -> { Process.wait(spawn("sleep 0.05")) },
+              io: -> { reader.read(1) }, thread: -> { (thread = Thread.new { sleep }).join },
+              child: -> { Process.wait(child = spawn("sleep 60")) },
               name: -> { Fiber.scheduler.address_resolve("localhost") } }
     unwound = []
     killed = []
@@ -160,7 +161,8 @@ class SwitchTest < Minitest::Test
     assert_equal waits.keys.sort, killed.sort
   ensure
     [reader, writer].compact.each(&:close)
-    Process.wait if Fiber.method_defined?(:kill)
+    thread&.kill
+    child && Process.kill(:KILL, child) && Process.wait(child)
   end
 
   # Ruby 3.1 runs an Enumerator in a blocking fiber, where it asks no hook.
