@@ -172,8 +172,10 @@ bool ab__conn_is_full(const ab_conn *conn) {
 
 /* The socket is full: the poller tells when it is not, the deadline when the peer takes nothing.
  * The next turn sets the deadline: this one's clock may be old, when the application kept it for
- * long. */
+ * long. That deadline takes the place of the last chance's: the connection closes behind what is
+ * being sent. */
 static void block(ab_conn *conn, bool progress) {
+  conn->last_chance = false;
   if (!conn->blocked || progress) {
     conn->deadline = 0;
     conn->timed = false;
