@@ -92,7 +92,7 @@ class ThreadsModesTest < Minitest::Test
   def test_the_least_threads_are_there_from_the_start
     WAYS.each do |name, way|
       running = serve(TELL, **way, threads: [2, 3])
-      assert eventually { Thread.list.count { |thread| thread.name&.match?(/abaca thread/) && thread.stop? } == 2 }, name
+      assert eventually { Thread.list.count { |one| one.name.to_s.include?("abaca thread") && one.stop? } == 2 }, name
       assert_equal 2, running.server.stats.dig(:thread_pool, :threads)
       ask(running)
       assert_equal 2, running.server.stats.dig(:thread_pool, :threads)
