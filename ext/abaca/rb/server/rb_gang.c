@@ -10,10 +10,9 @@
 
 #include "rb/pool/rb_scrub.h"
 #include "rb/pool/rb_stack.h"
+#include "rb/server/rb_helm.h"
 
 #define SCRATCH_SIZE 8192
-/* A thread beyond the least number ends after this time without a request. */
-#define IDLE_TIME (30 * AB_NSEC_PER_SEC)
 /* Threads that are broken off get so many seconds to end by the exception, and then by the kill. */
 #define FORCE_SECONDS 5
 #define KILL_SECONDS  1
@@ -142,7 +141,7 @@ static void *wait_for_job(void *arg) {
   bool in_time = true;
   ab_list_prepend(&gang->idle, &hand->idle_link);
   while (in_time && gang->job_count == 0 && !hand->job && !hand->interrupted && !gang->ending) {
-    in_time = ab__gang_sleep(gang, &hand->call, IDLE_TIME);
+    in_time = ab__gang_sleep(gang, &hand->call, AB_GANG_IDLE_TIME);
   }
   ab_list_remove(&hand->idle_link);
   ab__gang_unlock(gang);

@@ -1,7 +1,7 @@
 /* The gang: Ruby threads that run requests on stacks of their own, for code that is not made for
  * fibers. Where the server's loop leads, requests of thread routes are handed over to it with their
  * env built (ab_gang_take). Without a loop (mode :thread) one thread of the gang at a time turns
- * the engine and runs what it takes from it itself (rb_helm.c).
+ * the engine and runs what it takes from it itself (rb_helm.c, rb_helm_watch.c).
  *
  * Everything here needs the GVL unless it says otherwise.
  */
@@ -62,10 +62,5 @@ void ab_gang_each_job(const ab_gang *gang, void (*fn)(const ab_taken *taken, voi
 /* Runs `body` with `arg` on a thread of its own, which ends with the gang at the latest. Raises
  * ThreadError. */
 void ab_gang_beside(ab_gang *gang, rb_block_call_func_t body, VALUE arg);
-
-/* rb_helm.c: serves on the gang alone, until the server is done. The calling thread keeps watch and
- * runs no request. Raises what a request has raised for the process, and what a trap handler of
- * this thread raises. */
-void ab_helm_run(ab_gang *gang);
 
 #endif

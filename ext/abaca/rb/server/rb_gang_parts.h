@@ -1,4 +1,4 @@
-/* The inside of a gang: what rb_gang.c, rb_helm.c and rb_thread_host.c share. */
+/* The inside of a gang: what rb_gang.c, the helm and rb_thread_host.c share. */
 #ifndef AB_RB_GANG_PARTS_H
 #define AB_RB_GANG_PARTS_H
 
@@ -8,6 +8,9 @@
 #include <stdatomic.h>
 
 #include "rb/server/rb_gang.h"
+
+/* A thread beyond the least number ends after this time without work. */
+#define AB_GANG_IDLE_TIME (30 * AB_NSEC_PER_SEC)
 
 /* A request that waits for a thread, its env built. */
 typedef struct ab_job {
@@ -72,8 +75,6 @@ struct ab_gang {
   bool turned;         /* there was a turn since the end of the server was last looked at */
 };
 
-/* rb_gang.c */
-
 static inline void ab__gang_lock(ab_gang *gang) {
   pthread_mutex_lock(&gang->lock);
 }
@@ -94,16 +95,5 @@ bool ab__gang_sleep(ab_gang *gang, pthread_cond_t *call, ab_nsec time);
 int ab__gang_init_cond(pthread_cond_t *call);
 /* Raises an exception in the thread that runs the request, where it waits. */
 void ab__gang_raise(ab_hand *hand, VALUE exception);
-
-/* rb_helm.c */
-
-/* The calling thread's hand looks for work, and does it. Returns false when the thread has to end.
- */
-bool ab__helm_turn(ab_hand *hand);
-/* Gives the lead away, if the hand has it. Without the GVL too. */
-void ab__helm_leave(ab_hand *hand);
-/* App code begins and ends; the second returns whether the hand still leads. */
-void ab__helm_begin(ab_hand *hand);
-bool ab__helm_end(ab_hand *hand);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "rb/server/rb_gang.h"
 #include "rb/server/rb_guest.h"
+#include "rb/server/rb_helm_watch.h"
 #include "rb/server/rb_hybrid.h"
 #include "rb/server/rb_proxies.h"
 #include "rb/server/rb_spare.h"
@@ -564,7 +565,7 @@ static VALUE server_run(VALUE self, VALUE scheduler, VALUE pool) {
 static VALUE run_threads(VALUE self) {
   ab_server *server = ab_server_of(self);
   ab_stalls_begin_on_threads(server);
-  ab_helm_run(server->gang);
+  ab_helm_watch_run(server->gang);
   return Qnil;
 }
 

@@ -6,7 +6,7 @@
  * Cancelled only where they block (Thread.handle_interrupt, rb_gang.c), so that no computation is
  * torn. A thread that computes on when the server cannot wait any longer is killed with the gang.
  */
-#include "rb/server/rb_gang_parts.h"
+#include "rb/server/rb_helm.h"
 
 /* One waiting thread; on its stack. It need not be the request's own. */
 typedef struct thread_wait {
