@@ -44,4 +44,9 @@ typedef uint64_t ab_nsec;
 #define AB_NSEC_PER_SEC ((ab_nsec)1000000000)
 #define AB_NSEC_PER_MS  ((ab_nsec)1000000)
 
+/* Of two optional deadlines the one that comes first; 0 when there is neither. */
+static inline ab_nsec ab_earlier(ab_nsec a, ab_nsec b) {
+  return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
 #endif

@@ -179,7 +179,6 @@ struct ab_engine {
 #define AB_TURN_ACCEPTS  64   /* connections of one listener in a turn */
 #define AB_LOOK_ACCEPTS  512  /* ... when nobody takes requests, each time that we look */
 #define AB_DRAIN_ACCEPTS 1024 /* ... and when it is closed */
-#define AB_LOOK_ACCEPTS  512  /* ... and each time that we look while nobody takes requests */
 #define AB_LOOK          (10 * AB_NSEC_PER_MS) /* for so long they are left to others then */
 #define AB_RECV_MAX      65536                 /* octets of one read */
 #define AB_RECV_MIN      4096 /* with less room in the arena a read waits for the next turn */
@@ -278,6 +277,7 @@ void ab__engine_shed(ab_engine *engine);
 bool ab__engine_full(const ab_engine *engine);
 /* A turn begins while accepting is paused. */
 void ab__engine_look(ab_engine *engine);
+
 /* health.c: what the engine answers itself. */
 
 /* Answers the request at `in`, which is complete, if it asks for a health path: then the next may
@@ -285,10 +285,21 @@ void ab__engine_look(ab_engine *engine);
 bool ab__health_answer(ab_conn *conn, const ab_request *request);
 void ab__health_fini(ab_engine *engine);
 
-/* engine.c: the lists. */
+/* service.c: listeners. */
 
 /* Registers the listeners with the poller, or takes them off it, as the engine's state says. */
 void ab__engine_listen(ab_engine *engine);
+/* Accepts one connection; NULL when the service has no more for this turn. */
+ab_conn *ab__service_accept(ab_service *service);
+/* Lets the listeners go. The services themselves stay: connections refer to them. */
+void ab__services_close(ab_engine *engine);
+void ab__services_fini(ab_engine *engine);
+
+/* engine.c: memory and the lists. */
+
+/* Requests within these limits shall fit into the arena; a larger one serves from the next turn on.
+ * Returns AB_OK or AB_ENOMEM. */
+int ab__engine_make_room(ab_engine *engine, const ab_limits *limits);
 
 /* The connection is looked at when the step ends. False when the step is full. */
 bool ab__engine_touch(ab_conn *conn);

@@ -2,14 +2,13 @@
  * next request, the end), of a response that the peer is slow to take, and of the request as a
  * whole. Nothing here is an operation on a timer unless a deadline comes nearer: those that move
  * away let the timer come out early. All functions run with the lock held. */
+#include <string.h>
+
+#include "base/bits.h"
 #include "engine/conn.h"
 
-static ab_nsec earlier(ab_nsec a, ab_nsec b) {
-  return a == 0 || (b != 0 && b < a) ? b : a;
-}
-
 ab_nsec ab__conn_due(const ab_conn *conn) {
-  return earlier(conn->deadline, conn->request_deadline);
+  return ab_earlier(conn->deadline, conn->request_deadline);
 }
 
 /* Arms the timer, unless it comes in time already. */
@@ -88,7 +87,7 @@ static ab_nsec stall_deadline(const ab_conn *conn) {
   ab_nsec allowed =
       ab_limit_nsec(limits->rate_grace) + ab_limit_nsec(stall->taken / limits->min_send_rate);
   ab_nsec left = allowed > stall->before ? allowed - stall->before : 0;
-  return earlier(deadline, stall->since + left);
+  return ab_earlier(deadline, stall->since + left);
 }
 
 /* True when the peer has been too slow; otherwise there is a new deadline. */
@@ -167,6 +166,28 @@ void ab__conn_give_last_chance(ab_conn *conn) {
   set_deadline(conn, end);
 }
 
+/* The patterns stand behind the rules, in one piece of memory. */
+int ab_engine_set_path_times(ab_engine *engine, const ab_path_rule *rules, size_t count) {
+  size_t size;
+  if (!ab_mul_size(count, sizeof(*rules), &size)) return AB_ENOMEM;
+  for (size_t i = 0; i < count; i++) {
+    if (!ab_add_size(size, rules[i].pattern.len, &size)) return AB_ENOMEM;
+  }
+  ab_path_rule *copies = count > 0 ? ab_alloc(&engine->mem, size) : NULL;
+  if (count > 0 && !copies) return AB_ENOMEM;
+  char *text = (char *)(copies + count);
+  for (size_t i = 0; i < count; i++) {
+    ab_view pattern = rules[i].pattern;
+    copies[i] = (ab_path_rule){{text, pattern.len}, rules[i].value};
+    if (pattern.len > 0) memcpy(text, pattern.ptr, pattern.len);
+    text += pattern.len;
+  }
+  ab_free(&engine->mem, engine->path_times);
+  engine->path_times = copies;
+  engine->path_time_count = count;
+  return AB_OK;
+}
+
 static uint64_t request_timeout(const ab_conn *conn) {
   const ab_engine *engine = conn->engine;
   const ab_path_rule *rule =
@@ -197,7 +218,8 @@ void ab__conn_wait(ab_conn *conn) {
   conn->engine->stats.queued++;
   uint64_t seconds = ab__conn_limits(conn)->queue_timeout;
   if (seconds == 0) return;
-  conn->request_deadline = earlier(conn->request_deadline, conn->arrived + ab_limit_nsec(seconds));
+  conn->request_deadline =
+      ab_earlier(conn->request_deadline, conn->arrived + ab_limit_nsec(seconds));
   arm(conn);
 }
 

@@ -1,4 +1,4 @@
-/* The engine: turns, accepting, events, and the memory of connections. */
+/* The engine: turns, events, and the memory of connections. */
 #include <string.h>
 
 #include "base/bits.h"
@@ -23,9 +23,7 @@ void ab_engine_unlock(ab_engine *engine) {
   if (engine->poller) ab_poller_unlock(engine->poller);
 }
 
-/* Requests within these limits shall fit into the arena; a larger one serves from the next turn on.
- */
-static int make_room(ab_engine *engine, const ab_limits *limits) {
+int ab__engine_make_room(ab_engine *engine, const ab_limits *limits) {
   size_t fields, request, room;
   if (!ab_mul_size(limits->max_header_count, sizeof(ab_field), &fields) ||
       !ab_add_size(fields, sizeof(ab_request) + 32, &request) ||
@@ -69,7 +67,7 @@ ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_
 
   engine->touched = ab_alloc(mem, AB_STEP_CONNS * sizeof(ab_conn *));
   engine->outboxes = ab_outbox_pool_init(&engine->mem, release, ctx, SPARE_OUTBOXES, SPARE_CHUNKS);
-  if (!engine->touched || !engine->outboxes || make_room(engine, limits) != AB_OK) {
+  if (!engine->touched || !engine->outboxes || ab__engine_make_room(engine, limits) != AB_OK) {
     ab_engine_fini(engine);
     return NULL;
   }
@@ -196,156 +194,12 @@ bool ab_engine_next_notice(ab_engine *engine, ab_notice *notice) {
   return true;
 }
 
-/* --- listeners --- */
-
-void ab__engine_listen(ab_engine *engine) {
-  if (!engine->poller) return;
-  bool listen = !engine->look_at && !engine->draining && !engine->rest_until;
-  for (ab_service *service = engine->services; service; service = service->next) {
-    if (listen) {
-      /* Without memory for the registration the service stays mute, and is tried again at the next
-         change. */
-      if (ab_poller_set(engine->poller, &service->watch, AB_POLL_IN) != AB_OK) continue;
-    } else {
-      service->budget = 0;
-      ab_poller_unset(engine->poller, &service->watch, false);
-    }
-  }
-}
-
-static void rest(ab_engine *engine) {
-  engine->rest_until = engine->now + AB_REST;
-  ab__engine_listen(engine);
-}
-
-/* The listener is level-triggered: what a turn leaves comes with the next. */
-static void service_ready(ab_watch *watch, uint32_t events AB_UNUSED) {
-  ab_service *service = AB_CONTAINER_OF(watch, ab_service, watch);
-  if (AB_UNLIKELY(service->engine->paused)) {
-    if (service->budget == 0) service->engine->knocked = true;
-  } else {
-    service->budget = AB_TURN_ACCEPTS;
-  }
-}
-
-/* Accepts one connection; NULL when the service has no more for this turn. */
-static ab_conn *accept_one(ab_service *service) {
-  ab_engine *engine = service->engine;
-  if (service->budget == 0 || service->watch.fd < 0) return NULL;
-  service->budget--;
-  ab_addr peer;
-  int fd = ab_listener_accept(service->listener, &peer);
-  ab_conn *conn = fd < 0 ? NULL : ab__conn_open(engine, fd, &peer, service);
-  if (conn) {
-    engine->stats.accepted++;
-    return conn;
-  }
-  service->budget = 0;
-  if (fd != AB_AGAIN) {
-    if (fd >= 0) ab_fd_close(fd);
-    engine->stats.refused++;
-    rest(engine);
-  }
-  return NULL;
-}
-
-int ab_engine_add_listener(ab_engine *engine, ab_listener *listener, const ab_limits *limits) {
-  ab_service *service = ab_alloc_zero(&engine->mem, sizeof(*service));
-  if (!service) return AB_ENOMEM;
-  service->limits = limits ? *limits : engine->home.limits;
-  service->watch.ready = service_ready;
-  service->watch.roams = true;
-  service->watch.fd = ab_listener_fd(listener);
-  service->engine = engine;
-  service->listener = listener;
-  ab_engine_lock(engine);
-  int err = make_room(engine, &service->limits);
-  if (err) {
-    ab_engine_unlock(engine);
-    ab_free(&engine->mem, service);
-    return err;
-  }
-  ab_service **end = &engine->services;
-  while (*end) end = &(*end)->next;
-  *end = service;
-  ab__engine_listen(engine);
-  ab_engine_unlock(engine);
-  return AB_OK;
-}
-
-int ab_engine_expect_proxy(ab_engine *engine, const ab_listener *listener, unsigned accept,
-                           const ab_net *from, size_t from_count) {
-  ab_net *proxies = NULL;
-  if (from_count > 0) {
-    size_t size;
-    if (!ab_mul_size(from_count, sizeof(*from), &size)) return AB_ENOMEM;
-    proxies = ab_alloc(&engine->mem, size);
-    if (!proxies) return AB_ENOMEM;
-    memcpy(proxies, from, size);
-  }
-  ab_engine_lock(engine);
-  ab_service *service = engine->services;
-  while (service->listener != listener) service = service->next;
-  ab_free(&engine->mem, service->proxies);
-  service->proxies = proxies;
-  service->proxy_count = from_count;
-  service->proxy_versions = accept;
-  ab_engine_unlock(engine);
-  return AB_OK;
-}
-
-const ab_listener *ab_engine_listener(const ab_engine *engine, size_t i) {
-  ab_service *service = engine->services;
-  while (service && i-- > 0) service = service->next;
-  return service ? service->listener : NULL;
-}
-
-/* The services themselves stay: connections refer to them. */
-static void close_listeners(ab_engine *engine) {
-  for (ab_service *service = engine->services; service; service = service->next) {
-    if (service->watch.fd < 0) continue;
-    if (engine->poller) ab_poller_unset(engine->poller, &service->watch, true);
-    service->watch.fd = -1;
-    service->budget = 0;
-    ab_listener_close(service->listener);
-  }
-}
-
-void ab_engine_close_listeners(ab_engine *engine) {
-  ab_engine_lock(engine);
-  engine->draining = true;
-  close_listeners(engine);
-  ab_engine_unlock(engine);
-}
+/* --- life --- */
 
 void ab_engine_set_half_close(ab_engine *engine, enum ab_half_close meaning, bool watch) {
   engine->half_close = (uint8_t)meaning;
   engine->watches_peers = watch;
 }
-
-/* The patterns stand behind the rules, in one piece of memory. */
-int ab_engine_set_path_times(ab_engine *engine, const ab_path_rule *rules, size_t count) {
-  size_t size;
-  if (!ab_mul_size(count, sizeof(*rules), &size)) return AB_ENOMEM;
-  for (size_t i = 0; i < count; i++) {
-    if (!ab_add_size(size, rules[i].pattern.len, &size)) return AB_ENOMEM;
-  }
-  ab_path_rule *copies = count > 0 ? ab_alloc(&engine->mem, size) : NULL;
-  if (count > 0 && !copies) return AB_ENOMEM;
-  char *text = (char *)(copies + count);
-  for (size_t i = 0; i < count; i++) {
-    ab_view pattern = rules[i].pattern;
-    copies[i] = (ab_path_rule){{text, pattern.len}, rules[i].value};
-    if (pattern.len > 0) memcpy(text, pattern.ptr, pattern.len);
-    text += pattern.len;
-  }
-  ab_free(&engine->mem, engine->path_times);
-  engine->path_times = copies;
-  engine->path_time_count = count;
-  return AB_OK;
-}
-
-/* --- life --- */
 
 int ab_engine_attach(ab_engine *engine, ab_poller *poller, ab_nsec now) {
   ab_poller_lock(poller);
@@ -388,13 +242,7 @@ void ab_engine_abandon(ab_engine *engine) {
 void ab_engine_fini(ab_engine *engine) {
   ab_engine_detach(engine);
   ab_engine_abort(engine); /* what an abandoned poller has left */
-  close_listeners(engine);
-  for (ab_service *service = engine->services, *next; service; service = next) {
-    next = service->next;
-    ab_listener_fini(service->listener);
-    ab_free(&engine->mem, service->proxies);
-    ab_free(&engine->mem, service);
-  }
+  ab__services_fini(engine);
   for (ab_slab *slab = engine->slabs, *next; slab; slab = next) {
     next = slab->next;
     ab_free(&engine->mem, slab);
@@ -417,10 +265,10 @@ void ab_engine_drain(ab_engine *engine, ab_nsec now) {
     /* Whoever stands in the kernel's queue has been promised a connection. */
     for (ab_service *service = engine->services; service; service = service->next) {
       service->budget = AB_DRAIN_ACCEPTS;
-      while (accept_one(service)) continue;
+      while (ab__service_accept(service)) continue;
     }
     engine->draining = engine->retired = true;
-    close_listeners(engine);
+    ab__services_close(engine);
     each_conn(engine, ab__conn_drain);
   }
   ab_engine_unlock(engine);
@@ -511,7 +359,7 @@ static bool step_full(const ab_engine *engine, uint32_t waiting) {
  */
 static bool accept_and_serve(ab_engine *engine, uint32_t waiting) {
   for (ab_service *service = engine->services; service; service = service->next) {
-    for (ab_conn *conn; !step_full(engine, waiting) && (conn = accept_one(service));) {
+    for (ab_conn *conn; !step_full(engine, waiting) && (conn = ab__service_accept(service));) {
       ab_list_remove(&conn->ready_link);
       serve(conn);
     }
@@ -563,13 +411,9 @@ bool ab_engine_end_step(ab_engine *engine) {
   return more;
 }
 
-static ab_nsec earlier(ab_nsec a, ab_nsec b) {
-  return a == 0 || (b != 0 && b < a) ? b : a;
-}
-
 static ab_nsec deadline(const ab_engine *engine) {
-  ab_nsec due = earlier(ab_wheel_deadline(&engine->wheel), engine->rest_until);
-  return earlier(due, engine->look_at);
+  ab_nsec due = ab_earlier(ab_wheel_deadline(&engine->wheel), engine->rest_until);
+  return ab_earlier(due, engine->look_at);
 }
 
 ab_nsec ab_engine_deadline(ab_engine *engine) {

@@ -154,10 +154,6 @@ ab_poller *ab_loop_poller(ab_loop *loop) {
   return loop->poller;
 }
 
-ab_nsec ab_loop_now(const ab_loop *loop) {
-  return loop->now;
-}
-
 VALUE ab_loop_root(const ab_loop *loop) {
   return loop->root;
 }
@@ -241,10 +237,6 @@ static void unblock_wait(void *arg) {
   ab_poller_wakeup(arg);
 }
 
-static ab_nsec earlier(ab_nsec a, ab_nsec b) {
-  return a == 0 || (b != 0 && b < a) ? b : a;
-}
-
 /* May an IO have been closed that a fiber waits for? By a fiber that has run since the last look,
  * or by another thread, at any time. */
 static bool needs_sweep(const ab_loop *loop) {
@@ -252,9 +244,9 @@ static bool needs_sweep(const ab_loop *loop) {
 }
 
 static ab_nsec next_deadline(ab_loop *loop) {
-  ab_nsec deadline = earlier(ab_heap_deadline(&loop->timers), ab_heap_deadline(&loop->timeouts));
-  if (loop->client) deadline = earlier(deadline, loop->client->deadline(loop->client_ctx));
-  if (needs_sweep(loop)) deadline = earlier(deadline, loop->swept + SWEEP_INTERVAL);
+  ab_nsec deadline = ab_earlier(ab_heap_deadline(&loop->timers), ab_heap_deadline(&loop->timeouts));
+  if (loop->client) deadline = ab_earlier(deadline, loop->client->deadline(loop->client_ctx));
+  if (needs_sweep(loop)) deadline = ab_earlier(deadline, loop->swept + SWEEP_INTERVAL);
   return deadline;
 }
 

@@ -89,8 +89,6 @@ typedef struct ab_loop_client {
  * rules say when it is closed or was made before a fork. */
 ab_loop *ab_loop_of(VALUE scheduler);
 ab_poller *ab_loop_poller(ab_loop *loop);
-/* The time at the start of this turn. */
-ab_nsec ab_loop_now(const ab_loop *loop);
 /* For how long the loop did not heed what had come, each time: from one look at the poller to the
  * next, and from the end of a wait until the thread had the GVL. What has become ready in such a
  * span was late by that at most. */

@@ -1,0 +1,133 @@
+/* Services: the listeners of an engine, what holds for connections of each, and accepting. */
+#include <string.h>
+
+#include "base/bits.h"
+#include "engine/conn.h"
+
+void ab__engine_listen(ab_engine *engine) {
+  if (!engine->poller) return;
+  bool listen = !engine->look_at && !engine->draining && !engine->rest_until;
+  for (ab_service *service = engine->services; service; service = service->next) {
+    if (listen) {
+      /* Without memory for the registration the service stays mute, and is tried again at the next
+         change. */
+      if (ab_poller_set(engine->poller, &service->watch, AB_POLL_IN) != AB_OK) continue;
+    } else {
+      service->budget = 0;
+      ab_poller_unset(engine->poller, &service->watch, false);
+    }
+  }
+}
+
+static void rest(ab_engine *engine) {
+  engine->rest_until = engine->now + AB_REST;
+  ab__engine_listen(engine);
+}
+
+/* The listener is level-triggered: what a turn leaves comes with the next. */
+static void service_ready(ab_watch *watch, uint32_t events AB_UNUSED) {
+  ab_service *service = AB_CONTAINER_OF(watch, ab_service, watch);
+  if (AB_UNLIKELY(service->engine->paused)) {
+    if (service->budget == 0) service->engine->knocked = true;
+  } else {
+    service->budget = AB_TURN_ACCEPTS;
+  }
+}
+
+ab_conn *ab__service_accept(ab_service *service) {
+  ab_engine *engine = service->engine;
+  if (service->budget == 0 || service->watch.fd < 0) return NULL;
+  service->budget--;
+  ab_addr peer;
+  int fd = ab_listener_accept(service->listener, &peer);
+  ab_conn *conn = fd < 0 ? NULL : ab__conn_open(engine, fd, &peer, service);
+  if (conn) {
+    engine->stats.accepted++;
+    return conn;
+  }
+  service->budget = 0;
+  if (fd != AB_AGAIN) {
+    if (fd >= 0) ab_fd_close(fd);
+    engine->stats.refused++;
+    rest(engine);
+  }
+  return NULL;
+}
+
+int ab_engine_add_listener(ab_engine *engine, ab_listener *listener, const ab_limits *limits) {
+  ab_service *service = ab_alloc_zero(&engine->mem, sizeof(*service));
+  if (!service) return AB_ENOMEM;
+  service->limits = limits ? *limits : engine->home.limits;
+  service->watch.ready = service_ready;
+  service->watch.roams = true;
+  service->watch.fd = ab_listener_fd(listener);
+  service->engine = engine;
+  service->listener = listener;
+  ab_engine_lock(engine);
+  int err = ab__engine_make_room(engine, &service->limits);
+  if (err) {
+    ab_engine_unlock(engine);
+    ab_free(&engine->mem, service);
+    return err;
+  }
+  ab_service **end = &engine->services;
+  while (*end) end = &(*end)->next;
+  *end = service;
+  ab__engine_listen(engine);
+  ab_engine_unlock(engine);
+  return AB_OK;
+}
+
+int ab_engine_expect_proxy(ab_engine *engine, const ab_listener *listener, unsigned accept,
+                           const ab_net *from, size_t from_count) {
+  ab_net *proxies = NULL;
+  if (from_count > 0) {
+    size_t size;
+    if (!ab_mul_size(from_count, sizeof(*from), &size)) return AB_ENOMEM;
+    proxies = ab_alloc(&engine->mem, size);
+    if (!proxies) return AB_ENOMEM;
+    memcpy(proxies, from, size);
+  }
+  ab_engine_lock(engine);
+  ab_service *service = engine->services;
+  while (service->listener != listener) service = service->next;
+  ab_free(&engine->mem, service->proxies);
+  service->proxies = proxies;
+  service->proxy_count = from_count;
+  service->proxy_versions = accept;
+  ab_engine_unlock(engine);
+  return AB_OK;
+}
+
+const ab_listener *ab_engine_listener(const ab_engine *engine, size_t i) {
+  ab_service *service = engine->services;
+  while (service && i-- > 0) service = service->next;
+  return service ? service->listener : NULL;
+}
+
+void ab__services_close(ab_engine *engine) {
+  for (ab_service *service = engine->services; service; service = service->next) {
+    if (service->watch.fd < 0) continue;
+    if (engine->poller) ab_poller_unset(engine->poller, &service->watch, true);
+    service->watch.fd = -1;
+    service->budget = 0;
+    ab_listener_close(service->listener);
+  }
+}
+
+void ab_engine_close_listeners(ab_engine *engine) {
+  ab_engine_lock(engine);
+  engine->draining = true;
+  ab__services_close(engine);
+  ab_engine_unlock(engine);
+}
+
+void ab__services_fini(ab_engine *engine) {
+  ab__services_close(engine);
+  for (ab_service *service = engine->services, *next; service; service = next) {
+    next = service->next;
+    ab_listener_fini(service->listener);
+    ab_free(&engine->mem, service->proxies);
+    ab_free(&engine->mem, service);
+  }
+}
