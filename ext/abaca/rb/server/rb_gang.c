@@ -12,7 +12,6 @@
 #include "rb/pool/rb_stack.h"
 #include "rb/server/rb_helm.h"
 
-#define SCRATCH_SIZE 8192
 /* Threads that are broken off get so many seconds to end by the exception, and then by the kill. */
 #define FORCE_SECONDS 5
 #define KILL_SECONDS  1
@@ -392,8 +391,8 @@ static ab_hand *make_hand(ab_gang *gang) {
   ab_hand *hand = ab_alloc_zero(&ab_mem_libc, sizeof(*hand));
   if (!hand) return NULL;
   init_hand(hand, gang);
-  hand->runner.scratch = ab_alloc(&ab_mem_libc, SCRATCH_SIZE);
-  hand->runner.scratch_capacity = SCRATCH_SIZE;
+  hand->runner.scratch = ab_alloc(&ab_mem_libc, AB_SCRATCH_SIZE);
+  hand->runner.scratch_capacity = AB_SCRATCH_SIZE;
   if (hand->runner.scratch) return hand;
   pthread_cond_destroy(&hand->call);
   ab_free(&ab_mem_libc, hand);

@@ -61,6 +61,9 @@ extern const ab_host ab_host_native, ab_host_guest, ab_host_thread;
 void ab_native_begin(struct ab_runner *runner);
 void ab_native_end(struct ab_runner *runner);
 
+/* Octets that a runner has for response heads at first. */
+#define AB_SCRATCH_SIZE 8192
+
 /* A Ruby thread that runs requests, and what belongs to it alone. */
 typedef struct ab_runner {
   struct ab_server *server;
@@ -323,6 +326,21 @@ static inline bool ab_server_forked(const ab_server *server) {
   return ab_fork_page_forked(server->fork_guard, server->owner);
 }
 
+/* An option by its name, or nil. */
+VALUE ab_server_option(VALUE options, const char *name);
+/* Changes the limits that a Hash, or nil, names. Raises ArgumentError, TypeError, RangeError. */
+void ab_server_set_limits(ab_limits *limits, VALUE given);
+
+void ab_init_server(VALUE mAbaca);
+
+/* rb_run.c: adds Engine#run, #run_on_threads and #run_as_guest. */
+void ab_init_run(VALUE cEngine);
+
+/* rb_turn.c */
+
+/* True when the runner leads. Home always does, unless it is away: who stood in for it stops. */
+bool ab_server_leads(ab_runner *runner);
+
 /* Takes events of the engine until there is a request: then it stands in the runner's next_conn and
  * next_request. False also when the runner does not lead. */
 bool ab_server_next(ab_runner *runner);
@@ -347,6 +365,9 @@ void ab_server_tell_leader(ab_server *server);
 /* A turn of the engine, with its requests; the runner leads, and stops when it does not any more.
  * Returns true when the next one should follow at once. May raise what concerns the process. */
 bool ab_server_turn(ab_runner *runner, ab_nsec now);
+/* What belongs to a turn beside the engine's own: what has been sent is let go, notices are logged,
+ * cancelled requests get their exceptions. Raises what concerns the process. */
+void ab_server_tidy(ab_runner *runner, ab_nsec now);
 /* When the next turn is due; 0: when something happens. */
 ab_nsec ab_server_deadline(void *server);
 /* [locked] For who answers outside of the engine's turns: deadlines begin now. */
@@ -354,11 +375,6 @@ static inline void ab_server_pass_time(const ab_runner *runner) {
   if (runner->host->in_turns) return;
   ab_engine_pass_time(runner->server->engine, ab_clock_monotonic());
 }
-
-/* An option by its name, or nil. */
-VALUE ab_server_option(VALUE options, const char *name);
-/* Changes the limits that a Hash, or nil, names. Raises ArgumentError, TypeError, RangeError. */
-void ab_server_set_limits(ab_limits *limits, VALUE given);
 
 /* rb_borrow.c */
 
@@ -378,12 +394,6 @@ void ab_server_return(ab_server *server, ab_borrow *borrow);
 void ab_server_release(void *server, void *borrow);
 /* Does what is left to do about those. */
 void ab_server_take_released(ab_server *server);
-
-/* What belongs to a turn beside the engine's own: what has been sent is let go, notices are logged,
- * cancelled requests get their exceptions. Raises what concerns the process. */
-void ab_server_tidy(ab_runner *runner, ab_nsec now);
-
-void ab_init_server(VALUE mAbaca);
 
 /* rb_listen.c: adds Engine#add_tcp, #add_unix, #add_fd, #listeners and #close. */
 void ab_init_listen(VALUE cEngine);
