@@ -14,10 +14,6 @@ static ab_view trimmed(const char *ptr, const char *end) {
   return (ab_view){ptr, (size_t)(end - ptr)};
 }
 
-static bool view_is(ab_view view, const char *lower, size_t len) {
-  return view.len == len && ab_equals_nocase(view.ptr, lower, len);
-}
-
 /* --- lists from their end --- */
 
 /* All lines of one field, which are one list (RFC 9110 5.3), from the last element to the first. */
@@ -38,7 +34,8 @@ static list_walk walk_from_the_end(const ab_request *request, ab_view name, bool
 static bool previous_line(list_walk *self) {
   while (self->line > 0) {
     const ab_field *field = &self->request->fields[--self->line];
-    if (!view_is((ab_view){field->name, field->name_len}, self->name.ptr, self->name.len)) continue;
+    if (!ab_view_spells((ab_view){field->name, field->name_len}, self->name.ptr, self->name.len))
+      continue;
     self->start = field->value;
     self->end = field->value + field->value_len;
     return true;
@@ -117,8 +114,8 @@ static bool parse_node(ab_view node, ab_addr *addr) {
 
 /* WebSocket's schemes are those of the HTTP that they begin with. */
 static uint8_t scheme_of(ab_view text) {
-  if (view_is(text, "https", 5) || view_is(text, "wss", 3)) return AB_SCHEME_HTTPS;
-  if (view_is(text, "http", 4) || view_is(text, "ws", 2)) return AB_SCHEME_HTTP;
+  if (ab_view_spells(text, "https", 5) || ab_view_spells(text, "wss", 3)) return AB_SCHEME_HTTPS;
+  if (ab_view_spells(text, "http", 4) || ab_view_spells(text, "ws", 2)) return AB_SCHEME_HTTP;
   return AB_SCHEME_UNSAID;
 }
 
@@ -164,9 +161,9 @@ static bool parse_hop(ab_view element, hop *parsed) {
       if (key.len == 0 || ptr == end || *ptr != '=') return false;
       ptr = parse_value(ptr + 1, end, &value);
       if (!ptr) return false;
-      ab_view *wanted = view_is(key, "for", 3)     ? &parsed->node
-                        : view_is(key, "proto", 5) ? &parsed->proto
-                                                   : NULL;
+      ab_view *wanted = ab_view_spells(key, "for", 3)     ? &parsed->node
+                        : ab_view_spells(key, "proto", 5) ? &parsed->proto
+                                                          : NULL;
       if (wanted && wanted->ptr) return false;
       if (wanted) *wanted = value;
       ptr = skip_blanks(ptr, end);
@@ -224,7 +221,7 @@ static uint8_t scheme_at(const ab_request *request, unsigned at) {
 static void read_client_field(ab_view name, const ab_request *request, ab_addr *client) {
   for (uint32_t i = 0; i < request->field_count; i++) {
     const ab_field *field = &request->fields[i];
-    if (!view_is((ab_view){field->name, field->name_len}, name.ptr, name.len)) continue;
+    if (!ab_view_spells((ab_view){field->name, field->name_len}, name.ptr, name.len)) continue;
     const char *end = field->value, *last = end + field->value_len;
     while (end < last && *end != ',' && !ab__is_blank(*end)) end++;
     ab_addr addr;

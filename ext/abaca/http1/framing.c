@@ -27,10 +27,6 @@ typedef struct evidence {
   bool expect_continue, expect_unknown;
 } evidence;
 
-static bool is_word(ab_view view, const char *lower, size_t len) {
-  return view.len == len && ab_equals_nocase(view.ptr, lower, len);
-}
-
 static ab_view trim(ab_view view) {
   while (view.len && ab__is_blank(view.ptr[0])) view.ptr++, view.len--;
   while (view.len && ab__is_blank(view.ptr[view.len - 1])) view.len--;
@@ -63,9 +59,9 @@ static void read_length(evidence *seen, ab_view value) {
 }
 
 static bool is_registered_coding(ab_view coding) {
-  return is_word(coding, "gzip", 4) || is_word(coding, "x-gzip", 6) ||
-         is_word(coding, "deflate", 7) || is_word(coding, "compress", 8) ||
-         is_word(coding, "x-compress", 10);
+  return ab_view_spells(coding, "gzip", 4) || ab_view_spells(coding, "x-gzip", 6) ||
+         ab_view_spells(coding, "deflate", 7) || ab_view_spells(coding, "compress", 8) ||
+         ab_view_spells(coding, "x-compress", 10);
 }
 
 /* Several lines make one list. No registered coding has parameters, and an empty element is a way
@@ -75,7 +71,7 @@ static void read_codings(evidence *seen, ab_view value) {
   while (next_element(&value, &coding)) {
     if (seen->chunked || !ab_is_token(coding.ptr, coding.len)) {
       seen->coding_bad = true; /* chunked must be the last and applied once (RFC 9112 6.1) */
-    } else if (is_word(coding, "chunked", 7)) {
+    } else if (ab_view_spells(coding, "chunked", 7)) {
       seen->chunked = true;
     } else {
       seen->codings++;
@@ -87,9 +83,9 @@ static void read_codings(evidence *seen, ab_view value) {
 static void read_connection(evidence *seen, ab_view value) {
   ab_view option;
   while (next_element(&value, &option)) {
-    if (is_word(option, "close", 5)) seen->close = true;
-    if (is_word(option, "keep-alive", 10)) seen->keep_alive = true;
-    if (is_word(option, "upgrade", 7)) seen->upgrade = true;
+    if (ab_view_spells(option, "close", 5)) seen->close = true;
+    if (ab_view_spells(option, "keep-alive", 10)) seen->keep_alive = true;
+    if (ab_view_spells(option, "upgrade", 7)) seen->upgrade = true;
   }
 }
 
@@ -97,7 +93,7 @@ static void read_expect(evidence *seen, ab_view value) {
   ab_view expectation;
   while (next_element(&value, &expectation)) {
     if (expectation.len == 0) continue;
-    if (is_word(expectation, "100-continue", 12)) {
+    if (ab_view_spells(expectation, "100-continue", 12)) {
       seen->expect_continue = true;
     } else {
       seen->expect_unknown = true;

@@ -43,6 +43,10 @@ bool ab_is_token(const char *ptr, size_t len);
 bool ab_is_field_value(const char *ptr, size_t len);
 /* True when `ptr` spells `lower`, a lower-case ASCII string of the same length, in any case. */
 bool ab_equals_nocase(const char *ptr, const char *lower, size_t len);
+/* True when the view spells `lower`, of `len` octets, in any case. */
+static inline bool ab_view_spells(ab_view view, const char *lower, size_t len) {
+  return view.len == len && ab_equals_nocase(view.ptr, lower, len);
+}
 
 /* The decimal digits of n. Returns the end; needs 20 octets. */
 char *ab_write_decimal(char *dst, uint64_t n);

@@ -77,10 +77,6 @@ static VALUE name_of(const ab_route_info *info) {
   return info->name.len ? rb_str_new(info->name.ptr, (long)info->name.len) : Qnil;
 }
 
-static VALUE seconds(ab_nsec time) {
-  return DBL2NUM((double)time / (double)AB_NSEC_PER_SEC);
-}
-
 static VALUE log_move(VALUE arg) {
   const ab_server *server = ((void **)arg)[0];
   const ab_route_info *info = ((void **)arg)[1];
@@ -88,7 +84,7 @@ static VALUE log_move(VALUE arg) {
                                       [AB_ROUTE_TO_FIBERS] = "fiber",
                                       [AB_ROUTE_FORGOTTEN] = "forgotten"};
   return rb_funcall(server->log, rb_intern("moved"), 4, name_of(info),
-                    ID2SYM(rb_intern(moves[info->move])), seconds(info->p95),
+                    ID2SYM(rb_intern(moves[info->move])), ab_stats_seconds(info->p95),
                     UINT2NUM(info->count));
 }
 
@@ -98,23 +94,19 @@ void ab_hybrid_log(ab_server *server) {
   }
 }
 
-static void put(VALUE hash, const char *name, VALUE value) {
-  rb_hash_aset(hash, ID2SYM(rb_intern(name)), value);
-}
-
 VALUE ab_hybrid_stats(const ab_server *server) {
   VALUE hash = rb_hash_new(), routes = rb_ary_new();
   ab_ledger_stats stats = ab_ledger_get_stats(server->ledger);
-  put(hash, "promoted", ULL2NUM(stats.promoted));
-  put(hash, "demoted", ULL2NUM(stats.demoted));
+  ab_stats_put(hash, "promoted", ULL2NUM(stats.promoted));
+  ab_stats_put(hash, "demoted", ULL2NUM(stats.demoted));
   size_t nth = 0;
   for (ab_route_info info; ab_ledger_next_promoted(server->ledger, &nth, &info);) {
     VALUE route = rb_hash_new();
-    put(route, "path", name_of(&info));
-    put(route, "p95", seconds(info.p95));
-    put(route, "requests", UINT2NUM(info.count));
+    ab_stats_put(route, "path", name_of(&info));
+    ab_stats_put(route, "p95", ab_stats_seconds(info.p95));
+    ab_stats_put(route, "requests", UINT2NUM(info.count));
     rb_ary_push(routes, route);
   }
-  put(hash, "routes", routes);
+  ab_stats_put(hash, "routes", routes);
   return hash;
 }

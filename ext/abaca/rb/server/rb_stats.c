@@ -4,16 +4,8 @@
 
 #include <math.h>
 
-static void put(VALUE hash, const char *name, VALUE value) {
-  rb_hash_aset(hash, ID2SYM(rb_intern(name)), value);
-}
-
 static void put_count(VALUE hash, const char *name, uint64_t value) {
-  put(hash, name, ULL2NUM(value));
-}
-
-static VALUE seconds(ab_nsec time) {
-  return DBL2NUM((double)time / (double)AB_NSEC_PER_SEC);
+  ab_stats_put(hash, name, ULL2NUM(value));
 }
 
 static void put_engine(VALUE hash, const ab_engine_stats *stats) {
@@ -75,7 +67,8 @@ static VALUE stall_stats(const ab_server *server) {
   if (server->standby) stats = ab_standby_get_stats(server->standby);
   ab_nsec longest = server->counts.longest_stall;
   put_count(hash, "count", server->counts.stalls);
-  put(hash, "longest", seconds(stats.longest > longest ? stats.longest : longest));
+  ab_stats_put(hash, "longest",
+               ab_stats_seconds(stats.longest > longest ? stats.longest : longest));
   return hash;
 }
 
@@ -104,11 +97,11 @@ static VALUE lag_stats(const ab_histogram *lag) {
   for (unsigned i = 0; i < AB_HISTOGRAM_BUCKETS; i++) {
     ab_nsec end = ab_histogram_end(i);
     count += lag->counts[i];
-    rb_hash_aset(buckets, end ? seconds(end) : DBL2NUM(HUGE_VAL), ULL2NUM(lag->counts[i]));
+    rb_hash_aset(buckets, end ? ab_stats_seconds(end) : DBL2NUM(HUGE_VAL), ULL2NUM(lag->counts[i]));
   }
   put_count(hash, "count", count);
-  put(hash, "longest", seconds(lag->longest));
-  put(hash, "buckets", buckets);
+  ab_stats_put(hash, "longest", ab_stats_seconds(lag->longest));
+  ab_stats_put(hash, "buckets", buckets);
   return hash;
 }
 
@@ -128,14 +121,14 @@ static VALUE server_stats(VALUE self) {
   ab_histogram lag = lag_of(server);
   VALUE result = rb_hash_new(), modes = rb_hash_new();
   put_engine(result, &stats);
-  put(result, "rejected", rejections(&stats));
-  put(modes, "fiber", mode_stats(server, AB_MODE_FIBER, for_fiber));
-  put(modes, "thread", mode_stats(server, AB_MODE_THREAD, for_thread));
-  if (server->ledger) put(modes, "hybrid", ab_hybrid_stats(server));
-  put(result, "modes", modes);
-  put(result, "thread_pool", thread_stats(server));
-  put(result, "stalls", stall_stats(server));
-  put(result, "loop_lag", lag_stats(&lag));
+  ab_stats_put(result, "rejected", rejections(&stats));
+  ab_stats_put(modes, "fiber", mode_stats(server, AB_MODE_FIBER, for_fiber));
+  ab_stats_put(modes, "thread", mode_stats(server, AB_MODE_THREAD, for_thread));
+  if (server->ledger) ab_stats_put(modes, "hybrid", ab_hybrid_stats(server));
+  ab_stats_put(result, "modes", modes);
+  ab_stats_put(result, "thread_pool", thread_stats(server));
+  ab_stats_put(result, "stalls", stall_stats(server));
+  ab_stats_put(result, "loop_lag", lag_stats(&lag));
   return result;
 }
 
@@ -154,7 +147,8 @@ static VALUE server_limits(VALUE self) {
 static VALUE limits_table(void) {
   VALUE table = rb_hash_new();
 #define AB_LIMIT_ROW(name, value, unit, text)                                                      \
-  put(table, #name,                                                                                \
+  ab_stats_put(                                                                                    \
+      table, #name,                                                                                \
       rb_obj_freeze(rb_ary_new_from_args(3, ULL2NUM(value), frozen(unit), frozen(text))));
 #define frozen(literal) rb_obj_freeze(rb_str_new_cstr(literal))
   AB_LIMITS(AB_LIMIT_ROW)

@@ -32,6 +32,14 @@ typedef struct ab_counts {
   ab_nsec longest_stall;
 } ab_counts;
 
+/* Adds to a part of Engine#stats, a Hash, by its name. */
+static inline void ab_stats_put(VALUE hash, const char *name, VALUE value) {
+  rb_hash_aset(hash, ID2SYM(rb_intern(name)), value);
+}
+static inline VALUE ab_stats_seconds(ab_nsec time) {
+  return DBL2NUM((double)time / (double)AB_NSEC_PER_SEC);
+}
+
 /* Adds Engine#stats and #limits. */
 void ab_init_stats(VALUE cEngine);
 
