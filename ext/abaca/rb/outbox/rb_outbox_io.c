@@ -111,20 +111,27 @@ static void call_sendfile(sending *s) {
   note(s, ab_sock_sendfile_once(s->fd, s->file_fd, s->next->file_offset, len));
 }
 
-static VALUE make_call(void *arg) {
+static void *make_call(void *arg) {
   sending *s = arg;
   s->call(s);
+  return NULL;
+}
+
+#ifdef HAVE_RB_THREAD_IO_BLOCKING_REGION
+static VALUE make_call_in_region(void *arg) {
+  make_call(arg);
   return Qnil;
 }
+#endif
 
 /* Ruby knows which descriptor is in use: who closes the IO in another thread interrupts us and
  * waits for the end of the call, so that the number cannot become another file's meanwhile. */
 static VALUE enter_region(VALUE arg) {
   sending *s = (sending *)arg;
 #ifdef HAVE_RB_THREAD_IO_BLOCKING_REGION
-  rb_thread_io_blocking_region(make_call, s, s->fd);
+  rb_thread_io_blocking_region(make_call_in_region, s, s->fd);
 #else
-  rb_thread_call_without_gvl((void *(*)(void *))make_call, s, RUBY_UBF_IO, NULL);
+  rb_thread_call_without_gvl(make_call, s, RUBY_UBF_IO, NULL);
 #endif
   s->interrupted = false;
   return Qnil;

@@ -348,7 +348,6 @@ static VALUE keep(VALUE arg) {
  * false when the lead has gone meanwhile. The env is built before the lead may go: the request's
  * octets stand in the engine's memory of this step. */
 static bool run_request(ab_hand *hand) {
-  ab_server *server = hand->gang->server;
   ab_taken taken = ab_server_taken(&hand->runner);
   int state = 0;
   rb_protect(keep, (VALUE)(void *[]){&hand->runner, &taken}, &state);
