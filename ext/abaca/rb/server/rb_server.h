@@ -338,8 +338,12 @@ void ab_init_run(VALUE cEngine);
 
 /* rb_turn.c */
 
+bool ab__server_regain_lead(ab_runner *runner);
 /* True when the runner leads. Home always does, unless it is away: who stood in for it stops. */
-bool ab_server_leads(ab_runner *runner);
+static inline bool ab_server_leads(ab_runner *runner) {
+  if (AB_LIKELY(ab_lead_held(&runner->server->lead, &runner->seat))) return true;
+  return ab__server_regain_lead(runner);
+}
 
 /* Takes events of the engine until there is a request: then it stands in the runner's next_conn and
  * next_request. False also when the runner does not lead. */

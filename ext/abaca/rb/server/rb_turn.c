@@ -7,11 +7,10 @@
 
 /* --- events --- */
 
-bool ab_server_leads(ab_runner *runner) {
-  ab_lead *lead = &runner->server->lead;
-  if (AB_LIKELY(ab_lead_held(lead, &runner->seat))) return true;
-  if (runner != &runner->server->home) return false;
-  while (!ab_lead_take(lead, &runner->seat)) rb_thread_schedule();
+bool ab__server_regain_lead(ab_runner *runner) {
+  ab_server *server = runner->server;
+  if (runner != &server->home) return false;
+  while (!ab_lead_take(&server->lead, &runner->seat)) rb_thread_schedule();
   return true;
 }
 
