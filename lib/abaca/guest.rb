@@ -8,11 +8,13 @@ module Abaca
     HOOKS = %i[block unblock kernel_sleep io_wait fiber].freeze
     # Seconds that fibers which the app started beside its requests get to end by themselves.
     GRACE = 5
+    # Seconds between two looks whether they are to have less.
+    STEP = 0.05
     # How often the scheduler is told to end then, and the seconds between two times.
     ATTEMPTS = 5
     PAUSE = 1
     NAME = /\A(::)?[A-Z]\w*(::[A-Z]\w*)*\z/
-    private_constant :NAME, :HOOKS, :GRACE, :ATTEMPTS, :PAUSE
+    private_constant :NAME, :HOOKS, :GRACE, :STEP, :ATTEMPTS, :PAUSE
 
     class << self
       # @param setting [Class, String] a scheduler class or its name, whose library is loaded if need be
@@ -78,10 +80,13 @@ module Abaca
     # @param engine [Engine]
     # @param scheduler_class [Class]
     # @param max_fibers [Integer] requests in the app at once
-    def initialize(engine, scheduler_class, max_fibers:)
+    # @param grace [Numeric] seconds that fibers have after the last request
+    def initialize(engine, scheduler_class, max_fibers:, grace: GRACE)
       @engine = engine
       @scheduler_class = scheduler_class
       @max_fibers = max_fibers
+      @grace = grace
+      @hurried = false
       @thread = Thread.current
       @process = Process.pid
     end
@@ -102,14 +107,12 @@ module Abaca
       raise @failure if @failure
     end
 
-    # Lets fibers that are left have no more time. A trap handler may call it.
+    # Lets fibers that are left have no more time, whether it has begun yet or not. A trap handler may call it.
     #
     # @return [nil]
     def hurry
-      @reaper&.wakeup
+      @hurried = true
       nil
-    rescue ThreadError
-      nil # it has done its work
     end
 
     private
@@ -135,13 +138,14 @@ module Abaca
     rescue StandardError, SystemExit, SignalException, NoMemoryError => e
       @failure = e
     ensure
-      end_scheduler_after(overdue ? 0 : GRACE) if Process.pid == @process
+      end_scheduler_after(overdue ? 0 : @grace) if Process.pid == @process
     end
 
     # A scheduler runs as long as it has fibers, and knows no way to say that their time is over.
     def end_scheduler_after(seconds)
+      limit = now + seconds
       @reaper = Thread.new do
-        sleep seconds
+        sleep STEP until @hurried || now >= limit
         ATTEMPTS.times do
           @thread.raise(Shutdown, "the server has stopped")
           sleep PAUSE
@@ -149,6 +153,8 @@ module Abaca
       end
       @reaper.report_on_exception = false
     end
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
     # What the reaper raises comes while the block runs, and not in the middle of what follows it.
     def interruptible(&block)
