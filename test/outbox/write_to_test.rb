@@ -130,7 +130,7 @@ class OutboxWriteToTest < Minitest::Test
       end
       Fiber.schedule { (beats += 1) && sleep(0.001) while writing }
       Fiber.schedule do
-        sleep 0.02
+        sleep 0.001 until beats > 5
         (got << far.readpartial(20_000)) && sleep(0) until far.eof?
       end
     end
@@ -239,7 +239,7 @@ class OutboxWriteToTest < Minitest::Test
       end
       Thread.pass until writer.stop? && reader.wait_readable(0)
       stop.call(writer, io)
-      result = writer.join(10) && writer.value
+      result = writer.join(20) && writer.value
       assert how == :kill ? writer.stop? : result.is_a?(IOError), "#{how} of #{what} into a #{kind}: #{result.inspect}"
       io.close
       assert_equal 300_000, reader.read.bytesize + @out.drain

@@ -75,7 +75,7 @@ class TicketTest < Minitest::Test
       assert_raises(ArgumentError) { ticket.wait(-1) }
       assert_raises(TypeError) { ticket.wait("soon") }
       Fiber.schedule { sleep(0.001) and ticket.cancel }
-      assert_same ticket, ticket.wait(5)
+      assert_same ticket, ticket.wait(60)
     end
   end
 
@@ -327,17 +327,19 @@ class TicketTest < Minitest::Test
   # The interrupt arrives at whatever fiber runs: one that is being woken, or one in a job.
   def test_thread_raise_and_kill_end_the_thread
     [lambda(&:kill), ->(thread) { thread.raise(Interrupt) }].each do |blow|
+      begun = false
       thread = Thread.new do
         Thread.current.report_on_exception = false
         Fiber.set_scheduler(Abaca::Scheduler.new)
         pool = Abaca::FiberPool.new
-        pool.run { nil } while true # rubocop:disable Style/InfiniteLoop
+        pool.run { begun = true } while true # rubocop:disable Style/InfiniteLoop
       rescue Interrupt
         :interrupted
       end
+      sleep 0.001 until begun
       sleep 0.05
       blow.call(thread)
-      assert thread.join(5), "it ends"
+      assert thread.join(DEADLINE), "it ends"
     end
   end
 
