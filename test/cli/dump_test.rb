@@ -45,12 +45,12 @@ class CommandDumpTest < Minitest::Test
   def test_many_times
     server = serve
     ask("/wait")
-    server.wait_for(/^begun$/)
+    server.wait_for(/^begun\n/)
     20.times do
       server.signal(SIGNAL)
       sleep 0.01
     end
-    server.wait_for(/^=== 1 requests/)
+    server.wait_for(/=== 1 requests/)
     assert_equal "200", status("/")
   end
 
@@ -60,7 +60,7 @@ class CommandDumpTest < Minitest::Test
     file("config.ru", "run ->(_env) { $stderr.puts('begun') || loop { nil } }")
     server = start_on_a_socket
     ask("/hog")
-    server.wait_for(/^begun$/)
+    server.wait_for(/^begun\n/)
     [/Gracefully stopping/, /Stopping immediately/, /does not end/].each do |answer|
       server.signal(:TERM)
       server.wait_for(answer)
@@ -88,11 +88,11 @@ class CommandDumpTest < Minitest::Test
 
   # Asks until a dump matches, and returns it: a request that has said that it begins may not be where it waits yet.
   def dump_with(server, pattern)
-    server.wait_for(/^begun$/)
+    server.wait_for(/^begun\n/)
     limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + SECONDS
     loop do
       server.signal(SIGNAL)
-      dump = server.wait_for(/^=== .*?^===$/m, after: server.output.size)[0]
+      dump = server.wait_for(/=== \d+ requests.*?^===$/m, after: server.output.size)[0]
       return dump if pattern.match?(dump)
 
       flunk "no dump has #{pattern.inspect}:\n#{dump}" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > limit

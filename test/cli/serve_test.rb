@@ -291,7 +291,7 @@ class CommandServeTest < Minitest::Test
     rescue EOFError, SystemCallError
       "gone"
     end
-    server.wait_for(/^begun$/)
+    server.wait_for(/^begun\n/)
     request
   end
 
