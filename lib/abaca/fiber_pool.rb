@@ -27,12 +27,13 @@ module Abaca
   # Thread#report_on_exception says. SystemExit, SignalException and NoMemoryError are also raised by
   # the scheduler's #run, or by #run of the pool when the job raised before it first waited.
   class FiberPool
-    # @!method initialize(max: nil, warm: 0, idle: 1024, idle_timeout: 60, retire_after: nil,
+    # @!method initialize(max: nil, warm: 0, idle: nil, idle_timeout: 60, retire_after: nil,
     #   on_full: :wait, gc_pacing: nil)
     #   @param max [Integer, nil] how many fibers there may be. Each takes two memory mappings of the
     #     process; the default, and the most, is 40 % of what vm.max_map_count allows.
     #   @param warm [Integer] how many to make now; the idle timer does not end them
-    #   @param idle [Integer] how many may have nothing to do; further ones end after their job
+    #   @param idle [Integer, nil] how many may have nothing to do; further ones end after their job.
+    #     nil: as many as there are
     #   @param idle_timeout [Numeric, nil] seconds after which fibers end that were not needed for so
     #     long, and twice that at most; nil for never
     #   @param retire_after [Integer, nil] how many jobs a fiber runs before it ends

@@ -67,6 +67,34 @@ class FaultResourcesTest < Minitest::Test
     end
   end
 
+  # The kernel has stacks for a few dozen fibers, and one request finds none. The others take turns on
+  # those that there are, which still wait beside each other, and the server still ends in order.
+  def test_more_requests_than_stacks
+    command = run_abaca(<<~RUBY, "--spare-loops", "0", "--max-fibers", "500", "--max-queue", "500")
+      require "support/memory_maps"
+      busy = most = 0
+      run(lambda do |env|
+        MemoryMaps.take_all_but(200) if env["PATH_INFO"] == "/take"
+        most = [most, busy += 1].max
+        sleep 0.1
+        busy -= 1
+        [200, { "content-type" => "text/plain" }, [env["PATH_INFO"] == "/most" ? most.to_s : "fine"]]
+      end)
+    RUBY
+    get = ->(path) { "GET #{path} HTTP/1.1\r\nHost: a.test\r\n\r\n" }
+    assert_equal "fine", connect(command.port).call(get["/take"]).body
+    2.times do
+      crowd = Array.new(300) { connect(command.port, timeout: 30).tap { |client| client.write(get["/"]) } }
+      statuses = crowd.map { |client| client.read.status }.tally
+      assert_operator statuses[200], :>=, 299, statuses
+      crowd.each(&:close)
+    end
+    most = Integer(connect(command.port).call(get["/most"]).body)
+    assert_includes 10..250, most
+    command.signal(:TERM)
+    assert_equal 0, command.wait.exitstatus, command.text
+  end
+
   # 200 MB for a client that reads a little: the body is asked for no more than the client takes.
   def test_a_stream_does_not_pile_up_in_memory
     command = run_abaca(APP)

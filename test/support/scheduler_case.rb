@@ -66,12 +66,16 @@ module SchedulerCase
     SchedulerCase.clock - start
   end
 
+  # A heap that is large enough for a test's objects, in any Ruby's words.
+  LARGE_HEAP = %w[RUBY_GC_HEAP_INIT_SLOTS RUBY_GC_HEAP_0_INIT_SLOTS RUBY_GC_HEAP_1_INIT_SLOTS RUBY_GC_HEAP_2_INIT_SLOTS]
+               .to_h { |name| [name, "400000"] }.freeze
+
   # Runs Ruby code in a process of its own, with a deadline. Returns [status, stdout, stderr].
-  def run_ruby(code, *options, within: DEADLINE)
+  def run_ruby(code, *options, within: DEADLINE, env: {})
     out_read, out_write = IO.pipe
     err_read, err_write = IO.pipe
     path = $LOAD_PATH.flat_map { |folder| ["-I", folder] }
-    pid = spawn(RbConfig.ruby, *options, *path, "-e", code, out: out_write, err: err_write)
+    pid = spawn(env, RbConfig.ruby, *options, *path, "-e", code, out: out_write, err: err_write)
     [out_write, err_write].each(&:close)
     readers = [out_read, err_read].map { |io| Thread.new { io.read } }
     status = wait_within(pid, within)

@@ -5,16 +5,21 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A burst of 1,024 jobs runs on them in a quarter of the time that new fibers take. They cost 13 KB
- * each, and half a microsecond of each minor collection, until the idle timer ends them. */
-#define DEFAULT_IDLE         1024
+/* Idle fibers cost 13 KB each, and half a microsecond of each minor collection. */
 #define DEFAULT_IDLE_TIMEOUT (60 * AB_NSEC_PER_SEC)
 
 /* Linux' own default, for where /proc does not say. */
 #define DEFAULT_MAP_COUNT 65530
 
-/* Time between two slices of the heap's growth. */
-#define GROW_INTERVAL AB_NSEC_PER_MS
+/* Time between two slices of the heap's growth, and of the end of idle fibers. */
+#define SLICE_INTERVAL AB_NSEC_PER_MS
+
+/* So many fibers end in a slice, in less than half a millisecond. */
+#define SLICE_FIBERS 256
+
+/* Ruby keeps the stacks of fibers that have ended until it collects them; so many of them are worth
+ * a collection. */
+#define MANY_STACKS 1024
 
 /* ---- life ---- */
 
@@ -41,6 +46,7 @@ static void pool_mark(void *ptr) {
   mark_workers(&pool->ending);
   ab__tickets_mark(pool);
   ab_gc_pace_mark(&pool->pace);
+  ab_nursery_mark(&pool->nursery);
 }
 
 static void free_workers(ab_list *list) {
@@ -85,14 +91,29 @@ static void give_back_stacks(ab_pool *pool, size_t count) {
   }
 }
 
-/* As many fibers as were idle all the time since the last tick were not needed. */
+static size_t least(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
+/* As many fibers as were idle all the time since the last tick were not needed. A crowd of them
+ * ends in slices. */
 static void idle_tick(ab_chore *chore, ab_nsec now) {
   ab_pool *pool = AB_CONTAINER_OF(chore, ab_pool, idle_timer);
-  size_t unused = pool->least_idle < pool->idle_count ? pool->least_idle : pool->idle_count;
-  size_t above = pool->live > pool->warm ? pool->live - pool->warm : 0;
-  size_t gone = ab__pool_let_go(pool, pool->loop, unused < above ? unused : above, AB_RETIRED_IDLE);
+  size_t unused = least(pool->least_idle, pool->idle_count);
+  size_t count = least(unused, pool->live > pool->warm ? pool->live - pool->warm : 0);
+  size_t gone = ab__pool_let_go(pool, pool->loop, least(count, SLICE_FIBERS), AB_RETIRED_IDLE);
+  pool->uncollected += gone;
+  if (gone < count) {
+    pool->least_idle = unused - gone;
+    ab_chore_arm(chore, pool->loop, pool->self, now + SLICE_INTERVAL);
+    return;
+  }
   give_back_stacks(pool, unused - gone);
   ab_gc_pace_shrink(&pool->pace, pool->live);
+  if (pool->uncollected >= MANY_STACKS) {
+    pool->uncollected = 0;
+    ab_gc_collect_in_slices();
+  }
   pool->least_idle = pool->idle_count;
   /* With nothing but warm fibers that lie still there is nothing to do until one is used. */
   if (pool->live > pool->warm || unused < pool->idle_count)
@@ -110,7 +131,7 @@ static void grower_due(ab_chore *chore, ab_nsec now) {
   if (!pool->pace.on) return;
   ab_gc_pace_begin(&pool->pace, pool->live);
   if (ab_gc_pace_slice(&pool->pace))
-    ab_chore_arm(chore, pool->loop, pool->self, now + GROW_INTERVAL);
+    ab_chore_arm(chore, pool->loop, pool->self, now + SLICE_INTERVAL);
 }
 
 static VALUE pool_alloc(VALUE klass) {
@@ -119,6 +140,7 @@ static VALUE pool_alloc(VALUE klass) {
   pool->self = self;
   pool->thread = pool->scheduler = pool->fiber_class = pool->ticket_class = Qnil;
   ab_gc_pace_init(&pool->pace);
+  ab_nursery_init(&pool->nursery, self);
   ab_list_init(&pool->idle);
   ab_list_init(&pool->busy);
   ab_list_init(&pool->ending);
@@ -130,8 +152,8 @@ static VALUE pool_alloc(VALUE klass) {
   pool->ticket_class = ab__ticket_class(klass);
   pool->owner = getpid();
   pool->stack_size = ab_stack_size();
-  pool->max = 1;
-  pool->max_idle = DEFAULT_IDLE;
+  pool->max = pool->wanted_max = 1;
+  pool->max_idle = SIZE_MAX;
   pool->idle_timeout = DEFAULT_IDLE_TIMEOUT;
   pool->retire_after = UINT64_MAX;
   return self;
@@ -165,7 +187,7 @@ static size_t size_option(VALUE value, const char *name, size_t least) {
 
 static void set_max(ab_pool *pool, VALUE value) {
   size_t most = ceiling();
-  pool->max = given(value) ? size_option(value, "max", 1) : most;
+  pool->max = pool->wanted_max = given(value) ? size_option(value, "max", 1) : most;
   if (pool->max > most)
     rb_raise(rb_eArgError,
              "max is %" PRIuSIZE ", but vm.max_map_count of this machine allows %" PRIuSIZE
@@ -195,7 +217,7 @@ static void set_gc_pacing(ab_pool *pool, VALUE value) {
   if (value == Qundef || RTEST(value)) ab_gc_pace_start(&pool->pace);
 }
 
-/* @!method initialize(max: nil, warm: 0, idle: 1024, idle_timeout: 60, retire_after: nil,
+/* @!method initialize(max: nil, warm: 0, idle: nil, idle_timeout: 60, retire_after: nil,
  *   on_full: :wait, gc_pacing: nil)
  * Documented in lib/abaca/fiber_pool.rb. */
 static VALUE pool_initialize(int argc, VALUE *argv, VALUE self) {
@@ -229,7 +251,8 @@ static VALUE pool_initialize(int argc, VALUE *argv, VALUE self) {
 /* ---- methods ---- */
 
 /* @!method max
- * How many fibers there may be. Smaller than what was asked for once the kernel has refused one. */
+ * How many fibers there may be. Smaller than what was asked for in the ten seconds after the kernel
+ * has refused one. */
 static VALUE pool_max(VALUE self) {
   return SIZET2NUM(ab_pool_of(self)->max);
 }
@@ -284,6 +307,10 @@ static VALUE pool_stats(VALUE self) {
   return hash;
 }
 
+static VALUE make_nurse(VALUE self) {
+  return ab_nursery_make_nurse(&ab_pool_of(self)->nursery);
+}
+
 static VALUE error_of(VALUE mAbaca) {
   ID name = rb_intern("Error");
   return rb_const_defined_at(mAbaca, name) ? rb_const_get_at(mAbaca, name) : rb_eStandardError;
@@ -296,6 +323,7 @@ void ab_init_fiber_pool(VALUE mAbaca) {
   rb_define_class_under(klass, "Cancelled", rb_eException);
   rb_define_method(klass, "initialize", pool_initialize, -1);
   rb_define_private_method(klass, "make_fiber", ab__pool_make_fiber, 0);
+  rb_define_private_method(klass, "make_nurse", make_nurse, 0);
   rb_define_method(klass, "max", pool_max, 0);
   rb_define_method(klass, "trim", pool_trim, -1);
   rb_define_method(klass, "stats", pool_stats, 0);

@@ -164,9 +164,7 @@ static void allocate(ab_gc_pace *pace) {
   rb_ary_push(pace->next_pegs, object);
 }
 
-/* Collections that the app caused meanwhile have made some of the objects old, and only a major one
- * frees those. It is an incremental one, in slices as well. */
-static void collect_old(void) {
+void ab_gc_collect_in_slices(void) {
   VALUE options = rb_hash_new();
   rb_hash_aset(options, ID2SYM(rb_intern("immediate_mark")), Qfalse);
   rb_hash_aset(options, ID2SYM(rb_intern("immediate_sweep")), Qfalse);
@@ -202,7 +200,8 @@ static VALUE enable(VALUE was_disabled) {
 bool ab_gc_pace_slice(ab_gc_pace *pace) {
   if (NIL_P(pace->held)) return false;
   if (RTEST(rb_ensure(fill, (VALUE)pace, enable, rb_gc_disable()))) return true;
-  collect_old();
+  /* Collections that the app caused meanwhile have made some of the objects old. */
+  ab_gc_collect_in_slices();
   return false;
 }
 

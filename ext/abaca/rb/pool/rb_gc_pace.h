@@ -44,6 +44,8 @@ void ab_gc_pace_begin(ab_gc_pace *pace, size_t live);
 bool ab_gc_pace_slice(ab_gc_pace *pace);
 /* Gives back what so few live fibers have no use for. */
 void ab_gc_pace_shrink(ab_gc_pace *pace, size_t live);
+/* Begins a major collection, which goes on in slices as objects are allocated. */
+void ab_gc_collect_in_slices(void);
 /* The free slots that the steps so far have made sure of. */
 size_t ab_gc_pace_slots(const ab_gc_pace *pace);
 

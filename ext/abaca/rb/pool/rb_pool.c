@@ -14,6 +14,9 @@
 /* So many waiting tickets may follow a job on its fiber before the loop gets its turn. */
 #define CHAIN 64
 
+/* After the kernel has refused a stack, no new one is asked for during this time. */
+#define REFUSAL_TIME (10 * AB_NSEC_PER_SEC)
+
 /* After so many jobs there is a look at what collections cost. */
 #define LOOK_INTERVAL 512
 
@@ -298,8 +301,10 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
 
 /* ---- making workers ---- */
 
-static VALUE enter_home(VALUE fiber) {
-  return rb_fiber_transfer(fiber, 0, NULL);
+static VALUE enter(VALUE arg) {
+  const ab_worker *w = (const ab_worker *)arg;
+  ab_nursery_enter(&w->pool->nursery, w->fiber);
+  return Qnil;
 }
 
 /* An interrupt came while a fiber was made. A job shall run on it, so the loop raises it. */
@@ -313,15 +318,26 @@ static void put_off(ab_pool *pool, int state) {
     pool->loop->fatal = state;
 }
 
-/* Removes a worker whose fiber could not run. Returns when the kernel has no stack for it: there
- * will not be more of them than there are now, and no memory to be generous with. */
+/* Removes a worker whose fiber could not run. Returns when the kernel has no stack for it: for a
+ * while there will not be more of them than there are now, and there is no memory to be generous
+ * with. */
 static void unmake(ab_pool *pool, ab_worker *w, int state) {
   forget(w);
   pool->created--;
   if (state && !rb_obj_is_kind_of(rb_errinfo(), rb_path2class("FiberError"))) rb_jump_tag(state);
   rb_set_errinfo(Qnil);
   pool->max = pool->live > 0 ? pool->live : 1;
+  pool->refused = ab_clock_monotonic();
   pool->pace.on = false;
+}
+
+/* Whoever took the kernel's stacks may have given them back. */
+static bool may_grow(ab_pool *pool) {
+  if (AB_LIKELY(pool->live < pool->max)) return true;
+  if (AB_LIKELY(pool->max == pool->wanted_max)) return false;
+  if (ab_clock_monotonic() - pool->refused < REFUSAL_TIME) return false;
+  pool->max = pool->wanted_max;
+  return pool->live < pool->max;
 }
 
 /* Runs the new fiber as far as its first wait, which maps its stack. Returns false when it could
@@ -330,7 +346,7 @@ static bool warm_up(ab_pool *pool, ab_worker *w) {
   VALUE fiber = w->fiber;
   int state;
   w->home = rb_fiber_current();
-  rb_protect(enter_home, fiber, &state);
+  rb_protect(enter, (VALUE)w, &state);
   if (AB_UNLIKELY(!w->begun)) {
     unmake(pool, w, state);
     return false;
@@ -382,14 +398,13 @@ static ab_worker *make_worker(ab_pool *pool) {
 }
 
 ab_worker *ab__pool_take(ab_pool *pool) {
-  if (AB_UNLIKELY(ab_list_empty(&pool->idle)))
-    return pool->live < pool->max ? make_worker(pool) : NULL;
+  if (AB_UNLIKELY(ab_list_empty(&pool->idle))) return may_grow(pool) ? make_worker(pool) : NULL;
   pool->reused++;
   return AB_CONTAINER_OF(pool->idle.next, ab_worker, link);
 }
 
-bool ab_pool_available(const ab_pool *pool) {
-  return pool->idle_count > 0 || pool->live < pool->max;
+bool ab_pool_available(ab_pool *pool) {
+  return pool->idle_count > 0 || may_grow(pool);
 }
 
 size_t ab_pool_max(const ab_pool *pool) {

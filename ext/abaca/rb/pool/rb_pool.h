@@ -30,7 +30,7 @@ void ab_pool_set_next(ab_pool *pool, ab_job_next next, void *ctx);
 bool ab_pool_start(ab_pool *pool, ab_loop *loop, ab_job_fn fn, void *arg);
 
 /* True when ab_pool_start would find or could make a fiber. */
-bool ab_pool_available(const ab_pool *pool);
+bool ab_pool_available(ab_pool *pool);
 
 /* So many fibers there may be. */
 size_t ab_pool_max(const ab_pool *pool);

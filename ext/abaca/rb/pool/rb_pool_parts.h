@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "rb/scheduler/rb_chore.h"
+#include "rb/scheduler/rb_nursery.h"
 #include "rb/pool/rb_gc_pace.h"
 #include "rb/pool/rb_pool.h"
 #include "rb/pool/rb_scrub.h"
@@ -57,9 +58,12 @@ struct ab_pool {
   pid_t owner;
   ab_list idle, busy, ending, queue;
   size_t live, idle_count, busy_count, waiting;
-  size_t max, max_idle, warm;
+  size_t max; /* wanted_max, or for a time those that there were when the kernel refused another */
+  size_t wanted_max, max_idle, warm;
+  ab_nsec refused;      /* when that was */
   size_t high_water;    /* most fibers busy at a time */
   size_t least_idle;    /* fewest fibers idle since the last tick of the idle timer */
+  size_t uncollected;   /* fibers that the idle timer has let go since it had them collected */
   size_t stack_size;    /* see ab_stack_init */
   ab_fiber_words words; /* learnt with the first worker */
   uint64_t retire_after;
@@ -68,6 +72,7 @@ struct ab_pool {
   uint64_t created, reused, ended, trimmed_stacks, retired[AB_RETIRED_REASONS];
   ab_chore idle_timer, starter, grower;
   ab_gc_pace pace;
+  ab_nursery nursery;
   ab_worker *newborn; /* whose fiber #make_fiber makes; else NULL */
   ab_job_next next;
   void *next_ctx;

@@ -48,15 +48,17 @@ static bool was_refused(ab_loop *loop, VALUE fiber) {
          RTEST(rb_fiber_alive_p(fiber));
 }
 
-/* Runs the fiber from the root fiber. `carrier` is whom its waits are accounted to. */
-static bool dispatch(ab_loop *loop, VALUE fiber, VALUE carrier, VALUE (*switcher)(VALUE)) {
+/* Runs the fiber from the root fiber, by switcher(arg). `carrier` is whom its waits are accounted
+ * to. */
+static bool dispatch(ab_loop *loop, VALUE fiber, VALUE carrier, VALUE (*switcher)(VALUE),
+                     VALUE arg) {
   int state;
   loop->parker = Qnil;
   loop->current = fiber;
   loop->carrier = carrier;
   loop->dirty = true;
   ab__loop_away(loop);
-  rb_protect(switcher, fiber, &state);
+  rb_protect(switcher, arg, &state);
   ab__loop_back(loop);
   /* Fibers may have handed over to others meanwhile. */
   VALUE last = loop->current;
@@ -76,18 +78,32 @@ static bool dispatch(ab_loop *loop, VALUE fiber, VALUE carrier, VALUE (*switcher
   return true;
 }
 
-bool ab__loop_enter(ab_loop *loop, VALUE fiber) {
+static bool enter(ab_loop *loop, VALUE fiber, VALUE (*switcher)(VALUE), VALUE arg) {
   volatile VALUE root = loop->root;
   if (!loop->running) loop->root = rb_fiber_current();
-  bool entered = dispatch(loop, fiber, fiber, switch_to);
+  bool entered = dispatch(loop, fiber, fiber, switcher, arg);
   if (!loop->running) ab__loop_restore_root(loop, root);
   return entered;
+}
+
+bool ab__loop_enter(ab_loop *loop, VALUE fiber) {
+  return enter(loop, fiber, switch_to, fiber);
+}
+
+static VALUE switch_to_new(VALUE arg) {
+  ab_loop *loop = (ab_loop *)arg;
+  ab_nursery_enter(&loop->nursery, loop->current);
+  return Qnil;
+}
+
+bool ab__loop_enter_new(ab_loop *loop, VALUE fiber) {
+  return enter(loop, fiber, switch_to_new, (VALUE)loop);
 }
 
 static void run_stray(ab_loop *loop, ab_waiter *stray) {
   VALUE fiber = stray->fiber;
   ab__loop_drop_stray(loop, stray);
-  if (RTEST(rb_fiber_alive_p(fiber))) dispatch(loop, fiber, fiber, switch_to_stray);
+  if (RTEST(rb_fiber_alive_p(fiber))) dispatch(loop, fiber, fiber, switch_to_stray, fiber);
   RB_GC_GUARD(fiber);
 }
 
@@ -116,7 +132,7 @@ void ab__loop_run_ready(ab_loop *loop) {
     /* Off the list at once: the fiber need not come back here. */
     waiter->dispatched = true;
     ab__loop_forget(loop, waiter);
-    dispatch(loop, fiber, carrier, switch_to);
+    dispatch(loop, fiber, carrier, switch_to, fiber);
     RB_GC_GUARD(fiber);
   }
   /* Who is run from elsewhere (a new fiber, a request) comes back here at once. */

@@ -54,6 +54,7 @@ static void loop_mark(void *ptr) {
   rb_gc_mark(loop->carrier);
   rb_gc_mark(loop->current);
   rb_gc_mark(loop->forward);
+  ab_nursery_mark(&loop->nursery);
 }
 
 static void close_poller(ab_loop *loop) {
@@ -106,6 +107,7 @@ VALUE ab__loop_alloc(VALUE klass) {
   loop->self = self;
   loop->thread = loop->root = loop->parker = loop->carrier = loop->current = loop->forward = Qnil;
   loop->fiber_class = rb_path2class("Fiber"); /* rb_cFiber is not exported */
+  ab_nursery_init(&loop->nursery, self);
   loop->owner = getpid();
   loop->now = ab_clock_monotonic();
   loop->fork_guard = ab_fork_page_init();

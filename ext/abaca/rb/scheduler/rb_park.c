@@ -260,16 +260,34 @@ int ab_loop_park(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline) {
   return park_on(loop, waiter, deadline, AB_WAKE_PENDING, Qnil);
 }
 
+static VALUE step_aside_for(VALUE arg) {
+  park *park = (struct park *)arg;
+  park_on(park->loop, park->waiter, 0, AB_WAKE_READY, park->target);
+  return Qnil;
+}
+
+static bool try_to_transfer(ab_loop *loop, VALUE fiber, int *state) {
+  ab_waiter waiter = {.kind = AB_WAIT_SLEEP, .object = Qnil};
+  park park = {.loop = loop, .waiter = &waiter, .target = fiber};
+  rb_protect(step_aside_for, (VALUE)&park, state);
+  if (AB_LIKELY(!*state)) return true;
+  /* One that got no stack did not become the current one, and nobody shall run it later. */
+  if (loop->current == fiber && ab_fiber_is_new(fiber)) loop->current = rb_fiber_current();
+  return !ab_nursery_made_room(&loop->nursery, fiber);
+}
+
 void ab_loop_transfer(ab_loop *loop, VALUE fiber) {
   if (ab__loop_at_home(loop)) {
-    if (!ab__loop_enter(loop, fiber))
+    if (!ab__loop_enter_new(loop, fiber))
       rb_raise(ab__fiber_error(),
                "the fiber cannot be run: it waits for another one, or there is no "
                "memory for its stack");
     return;
   }
-  ab_waiter waiter = {.kind = AB_WAIT_SLEEP, .object = Qnil};
-  park_on(loop, &waiter, 0, AB_WAKE_READY, fiber);
+  int state;
+  loop->nursery.born++;
+  while (!try_to_transfer(loop, fiber, &state)) continue;
+  if (AB_UNLIKELY(state)) rb_jump_tag(state);
 }
 
 void ab__loop_pass(ab_loop *loop) {

@@ -51,6 +51,10 @@ static VALUE sched_fiber(int argc, VALUE *argv, VALUE self) {
   return fiber;
 }
 
+static VALUE make_nurse(VALUE self) {
+  return ab_nursery_make_nurse(&ab__loop_get(self)->nursery);
+}
+
 /* ---- block, unblock, kernel_sleep, yield ---- */
 
 /* In a forked child: what Ruby would do without a scheduler. */
@@ -230,6 +234,7 @@ void ab_init_scheduler(VALUE mAbaca) {
   VALUE klass = rb_define_class_under(mAbaca, "Scheduler", rb_cObject);
   rb_define_alloc_func(klass, ab__loop_alloc);
   rb_define_method(klass, "fiber", sched_fiber, -1);
+  rb_define_private_method(klass, "make_nurse", make_nurse, 0);
   rb_define_method(klass, "block", sched_block, -1);
   rb_define_method(klass, "unblock", sched_unblock, 2);
   rb_define_method(klass, "kernel_sleep", sched_kernel_sleep, -1);

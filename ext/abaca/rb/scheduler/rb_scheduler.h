@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "rb/scheduler/rb_loop.h"
+#include "rb/scheduler/rb_nursery.h"
 #include "rb/scheduler/rb_offload.h"
 #include "rb/scheduler/rb_waiters.h"
 #include "rb/scheduler/rb_watchdog.h"
@@ -95,6 +96,7 @@ struct ab_loop {
   ab_heap timers;   /* of waiters */
   ab_heap timeouts; /* of timeout_after */
   ab_waiters waiters;
+  ab_nursery nursery;
   ab_nsec now;
   ab_nsec heedless; /* since then what is ready has not been looked at */
   ab_histogram lag; /* for how long, each time */
@@ -198,6 +200,8 @@ bool ab__loop_at_home(ab_loop *loop);
 void ab__loop_check_idle(ab_loop *loop);
 /* As ab_loop_transfer on the root fiber; returns false when Ruby refused the switch. */
 bool ab__loop_enter(ab_loop *loop, VALUE fiber);
+/* The same with a fiber that may be new. */
+bool ab__loop_enter_new(ab_loop *loop, VALUE fiber);
 /* Deals with how a fiber's body ended, after rb_protect said `state`: reports an exception,
  * forwards one that concerns the process. Returns false when the caller must go on with
  * rb_jump_tag. */

@@ -226,7 +226,7 @@ void ab_server_keep(ab_runner *runner, ab_taken *taken) {
   ab_seat_has_read(&runner->seat);
 }
 
-/* So many are kept for the next requests; about as many as the pool keeps idle fibers. */
+/* So many are kept for the next requests. */
 #define SPARE_EXCHANGES 1024
 
 ab_exchange *ab_exchange_keep(ab_server *server) {
