@@ -9,12 +9,14 @@ module Abaca
     require_relative "cli/settings" # here, since the constant is loaded by its name elsewhere
     include Settings
 
-    # Flags of Puma's that would change what is served, and that this version cannot honour.
-    UNSUPPORTED = {
-      "-S" => "--state", "-R" => "--restart-cmd", "-f" => "--fork-worker", "--state" => nil, "--restart-cmd" => nil,
-      "--fork-worker" => nil, "--control-url" => nil, "--control-token" => nil, "--idle-timeout" => nil,
-      "--bind-to-activated-sockets" => nil, "--plugin" => nil
-    }.freeze
+    # Flags of Puma's that would change what is served, and that this version cannot honour. OptionParser has to
+    # know them: it takes a letter that it does not know, `-f` say, for the beginning of a long flag.
+    UNSUPPORTED = [
+      ["-S", "--state PATH"], ["-R", "--restart-cmd COMMAND"], ["-f", "--fork-worker [REQUESTS]"],
+      ["--control-url URL"], ["--control-token TOKEN"], ["--idle-timeout SECONDS"],
+      ["--bind-to-activated-sockets [only]"], ["--plugin NAME"]
+    ].freeze
+    private_constant :UNSUPPORTED
 
     # @param argv [Array<String>] is not changed
     # @param out [IO] for the banner, help, version and access log
@@ -64,15 +66,6 @@ module Abaca
       raise ConfigError, "one rackup file only, not #{rest.join(' and ')}" if rest.size > 1
 
       @settings[:rackup] = rest.first if rest.first
-    rescue OptionParser::InvalidOption => e
-      raise explained(e)
-    end
-
-    def explained(error)
-      flag = error.args.first[/\A--?[^=]+/].then { |word| word.start_with?("--") ? word : word[0, 2] }
-      return error unless UNSUPPORTED.key?(flag)
-
-      ConfigError.new("#{[flag, UNSUPPORTED[flag]].compact.join('/')}: not in this version (see abaca --help)")
     end
 
     def complain(error)
@@ -91,6 +84,7 @@ module Abaca
         output(words)
         settings(words)
         puma(words)
+        unsupported(words)
         words.separator("")
         words.on("-V", "--version", "Print the version and exit") { finish("abaca version #{VERSION}") }
         words.on("-h", "--help", "Print this help and exit") { finish(words.help) }
@@ -164,12 +158,19 @@ module Abaca
     def puma(words)
       words.separator("\nAccepted for Puma's sake:")
       words.on("-w", "--workers COUNT", "0 or 1 only: one process in this version") { |count| check_workers(count) }
-      %w[--preload --prune-bundler].each do |flag|
+      ["--preload", "--prune-bundler", "--extra-runtime-dependencies GEMS"].each do |flag|
         words.on(flag, "No effect: one process in this version") do
-          @notes << "#{flag} has no effect: one process only in this version"
+          @notes << "#{flag[/\S+/]} has no effect: one process only in this version"
         end
       end
-      words.on("--extra-runtime-dependencies GEMS", "No effect") { nil }
+    end
+
+    def unsupported(words)
+      words.separator("\nPuma's, refused as this version does not have what they are for:")
+      UNSUPPORTED.each do |flags|
+        names = flags.map { |flag| flag[/\S+/] }.join("/")
+        words.on(*flags) { raise ConfigError, "#{names}: not in this version (see abaca --help)" }
+      end
     end
 
     def check_workers(count)

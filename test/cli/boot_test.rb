@@ -38,6 +38,9 @@ class CommandBootTest < Minitest::Test
   def test_flag_of_puma_that_is_not_there_yet
     assert_match(%r{-S/--state: not in this version}, assert_fails("-S", "state"))
     assert_match(/--control-url: not in this version/, assert_fails("--control-url=auto"))
+    [["-f"], ["-f100"], ["-f", "100"], ["--fork-worker=100"]].each do |words|
+      assert_match(%r{-f/--fork-worker: not in this version}, assert_fails(*words))
+    end
   end
 
   def test_more_than_one_process

@@ -96,6 +96,7 @@ module Command
 
   def self.environment(env)
     { "RACK_ENV" => nil, "RAILS_ENV" => nil, "APP_ENV" => nil, "WEB_CONCURRENCY" => nil,
+      "PUMA_MIN_THREADS" => nil, "PUMA_MAX_THREADS" => nil, "MIN_THREADS" => nil, "MAX_THREADS" => nil,
       "PUMA_PERSISTENT_TIMEOUT" => nil, "SCRIPT_NAME" => nil }.merge(env)
   end
 

@@ -76,6 +76,17 @@ class ConfigTest < Minitest::Test
     assert_equal "d", load({ environment: "d" }, env: { "RAILS_ENV" => "c" })[:environment]
   end
 
+  def test_threads_of_the_environment
+    threads = ->(**env) { load({}, env: env.transform_keys(&:to_s))[:threads] }
+
+    assert_equal [2, 8], threads.call(PUMA_MIN_THREADS: "2", MIN_THREADS: "3", MAX_THREADS: "8")
+    assert_equal [0, 9], threads.call(PUMA_MAX_THREADS: "9", PUMA_MIN_THREADS: "")
+    assert_equal [4, 5], threads.call(MIN_THREADS: "4")
+    assert_raises(Abaca::ConfigError) { threads.call(MAX_THREADS: "many") }
+    file("config/puma.rb", "threads 1, 2\n")
+    assert_equal [1, 2], threads.call(MAX_THREADS: "8")
+  end
+
   def test_file_that_is_looked_for
     files = ["config/puma.rb", "config/puma/staging.rb", "config/abaca.rb", "config/abaca/staging.rb"]
     files.each do |name|

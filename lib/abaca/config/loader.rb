@@ -7,6 +7,8 @@ module Abaca
     class Loader
       # Any of these names the environment; the first that is set counts.
       ENVIRONMENT_VARIABLES = %w[APP_ENV RACK_ENV RAILS_ENV].freeze
+      # The least and the most threads, as Puma reads them.
+      THREAD_VARIABLES = [%w[PUMA_MIN_THREADS MIN_THREADS], %w[PUMA_MAX_THREADS MAX_THREADS]].freeze
 
       # @param options [Hash{Symbol => Object}] settings of the command line
       # @param files [Array<String>, nil] configuration files; none for []; nil looks for one
@@ -35,7 +37,12 @@ module Abaca
       def variables
         warn_about_workers
         { environment: set(*ENVIRONMENT_VARIABLES), script_name: set("SCRIPT_NAME"),
-          persistent_timeout: set("PUMA_PERSISTENT_TIMEOUT") }.compact
+          persistent_timeout: set("PUMA_PERSISTENT_TIMEOUT"), threads: }.compact
+      end
+
+      def threads
+        given = THREAD_VARIABLES.map { |names| set(*names) }
+        given.zip(DEFAULTS[:threads]).map { |value, default| value || default } if given.any?
       end
 
       def set(*names) = names.map { |name| @env[name] }.find { |value| value && !value.empty? }
