@@ -238,6 +238,18 @@ class CommandServeTest < Minitest::Test
     assert_equal "development|/below|https|#{@dir}/app", Net::HTTP.get(URI("http://127.0.0.1:#{port}/env"))
   end
 
+  def test_files_of_the_output_are_below_the_directory
+    FileUtils.mkdir_p("#{@dir}/app/log")
+    FileUtils.mv("#{@dir}/config.ru", "#{@dir}/app")
+    file("config/puma.rb", "stdout_redirect \"log/out\"\ndirectory \"app\"\nbind \"unix:///#{@dir}/s\"\n")
+    server = start
+    log = "#{@dir}/app/log/out"
+    eventually { File.exist?(log) && File.read(log).include?("Use Ctrl-C") }
+    server.signal(:TERM)
+
+    assert_equal 0, server.wait.exitstatus
+  end
+
   def test_redirected_output_is_opened_anew_on_hup
     log = "#{@dir}/out.log"
     server = start("-b", "unix://#{@dir}/s", "--redirect-stdout", log, "--redirect-stderr", log, "--redirect-append")

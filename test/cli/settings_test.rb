@@ -63,6 +63,17 @@ class CommandSettingsTest < Minitest::Test
     assert_match(/^ +--mode MODE .*: #{Abaca::Config::Modes::NAMES.join(' or ')}$/, help)
   end
 
+  def test_every_flag_of_puma_is_known
+    flags = %w[
+      -b --bind --bind-to-activated-sockets -C --config --no-config --control-url --control-token --debug --dir
+      -e --environment -f --fork-worker -I --include --idle-timeout -p --port --pidfile --plugin --preload
+      --prune-bundler --extra-runtime-dependencies -q --quiet -v --log-requests -R --restart-cmd -s --silent -S --state
+      -t --threads --early-hints -V --version -w --workers --tag --redirect-stdout --redirect-stderr
+      --redirect-append --no-redirect-append -h --help
+    ]
+    assert_empty flags - help.scan(/^ +(-\w)(?:, (--[\w-]+))?|^ +(--[\w-]+)/).flatten
+  end
+
   def test_they_win_over_the_file
     Dir.mktmpdir do |folder|
       file = File.join(folder, "config.rb")

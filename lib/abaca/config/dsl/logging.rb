@@ -31,11 +31,14 @@ module Abaca
           @options[:logger] = logger
         end
 
-        # Sends standard output and standard error of the whole process to files. HUP opens them anew.
+        # Sends standard output and standard error of the whole process to files. HUP opens them anew. They are
+        # opened when the process is in its `directory`, which may be set below or by a flag.
         def stdout_redirect(stdout = nil, stderr = nil, append = false) # rubocop:disable Style/OptionalBooleanParameter
           [stdout, stderr].compact.each do |path|
             directory = File.dirname(path)
-            raise ArgumentError, "stdout_redirect: no directory #{directory}" unless File.directory?(directory)
+            next if File.directory?(directory) || !File.absolute_path?(path)
+
+            raise ArgumentError, "stdout_redirect: no directory #{directory}"
           end
           @options[:redirect] = { stdout:, stderr:, append: }.freeze
         end

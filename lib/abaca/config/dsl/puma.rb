@@ -7,14 +7,13 @@ module Abaca
       # serves unchanged, and each says so in one line.
       module PumaSettings
         ONE_PROCESS = "one process only in this version"
-        FIBERS = "requests run on fibers; max_fibers is their limit"
         ALWAYS = "this is always so"
         NOT_YET = "this version does not have it"
 
         # name => why it has no effect
         WITHOUT_EFFECT = {
-          max_io_threads: FIBERS, queue_requests: FIBERS,
-          before_thread_start: FIBERS, on_thread_start: FIBERS, before_thread_exit: FIBERS, on_thread_exit: FIBERS,
+          max_io_threads: NOT_YET, before_thread_start: NOT_YET, on_thread_start: NOT_YET,
+          before_thread_exit: NOT_YET, on_thread_exit: NOT_YET,
           preload_app!: ONE_PROCESS, prune_bundler: ONE_PROCESS, extra_runtime_dependencies: ONE_PROCESS,
           fork_worker: ONE_PROCESS, wait_for_less_busy_worker: ONE_PROCESS, worker_timeout: ONE_PROCESS,
           worker_boot_timeout: ONE_PROCESS, worker_shutdown_timeout: ONE_PROCESS, worker_check_interval: ONE_PROCESS,
@@ -27,8 +26,9 @@ module Abaca
           after_refork: ONE_PROCESS,
           before_restart: NOT_YET, on_restart: NOT_YET, restart_command: NOT_YET,
           activate_control_app: NOT_YET, state_path: NOT_YET, state_permission: NOT_YET, idle_timeout: NOT_YET,
-          drain_on_shutdown: "this is always so", lowlevel_error_handler: NOT_YET, out_of_band: NOT_YET,
-          bind_to_activated_sockets: NOT_YET, shutdown_debug: NOT_YET,
+          queue_requests: ALWAYS, drain_on_shutdown: ALWAYS, lowlevel_error_handler: NOT_YET, out_of_band: NOT_YET,
+          shutdown_debug: NOT_YET,
+          bind_to_activated_sockets: "bind \"fd://3\" takes such a socket",
           raise_exception_on_sigterm: "a TERM that was obeyed ends with 0",
           supported_http_methods: "the app sees every method but CONNECT and TRACE",
           max_fast_inline: "max_keep_alive is its name today",
