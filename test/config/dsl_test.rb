@@ -51,6 +51,8 @@ class ConfigDslTest < Minitest::Test
   def test_settings_and_what_they_become
     {
       'environment "production"' => { environment: "production" },
+      "environment nil" => {},
+      "environment ''" => {},
       'rackup "a.ru"; rackup "b.ru"' => { rackup: "a.ru" },
       'pidfile "p"' => { pidfile: "p" },
       'directory "d"' => { directory: "d" },

@@ -5,8 +5,11 @@ module Abaca
     class DSL
       # The process and the app in it.
       module ProcessSettings
-        # The name of the environment; the app sees it as RACK_ENV.
+        # The name of the environment; the app sees it as RACK_ENV. nil and "", the value of a variable that is
+        # not set, change nothing: what is not development listens on all addresses.
         def environment(name)
+          return if name.to_s.empty?
+
           @options[:environment] = name.to_s
           ENV["RACK_ENV"] = name.to_s
         end
