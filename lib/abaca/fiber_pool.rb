@@ -35,7 +35,7 @@ module Abaca
     #   @param idle [Integer, nil] how many may have nothing to do; further ones end after their job.
     #     nil: as many as there are
     #   @param idle_timeout [Numeric, nil] seconds after which fibers end that were not needed for so
-    #     long, and twice that at most; nil for never
+    #     long, and twice that at most; nil for never. Those beyond 1,024 idle ones end after 10
     #   @param retire_after [Integer, nil] how many jobs a fiber runs before it ends
     #   @param on_full [:wait, :raise] what #run does when all are busy
     #   @param gc_pacing [Boolean, nil] whether the heap grows with the number of live fibers; nil for

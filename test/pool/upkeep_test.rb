@@ -76,6 +76,20 @@ class UpkeepTest < Minitest::Test
     assert_operator took, :<, 19
   end
 
+  # In slices, and long before the others; then their stacks are collected.
+  def test_a_crowd_does_not_lie_idle_for_long
+    with_pool(within: 60) do |pool|
+      fill(pool, 2_600)
+      majors = GC.stat(:major_gc_count)
+      assert loop_until(within: 40) { pool.stats[:live] < 2_600 }
+      assert loop_until { pool.stats[:live] == 1_024 }
+      assert_equal 1_576, pool.stats[:retired][:idle]
+      assert_operator GC.stat(:major_gc_count), :>, majors
+      fill(pool, 1_024)
+      assert_equal 2_600, pool.stats[:created]
+    end
+  end
+
   def test_without_an_idle_timeout_they_stay
     with_pool(idle_timeout: nil) do |pool|
       fill(pool, 10)
@@ -256,8 +270,8 @@ class UpkeepTest < Minitest::Test
   private
 
   # Lets the loop run until the block is true; returns whether it was.
-  def loop_until
-    limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 15
+  def loop_until(within: 15)
+    limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + within
     until (result = yield) || Process.clock_gettime(Process::CLOCK_MONOTONIC) > limit
       sleep_in_loop 0.01
     end

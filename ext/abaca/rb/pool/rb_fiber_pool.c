@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Idle fibers cost 13 KB each, and half a microsecond of each minor collection. */
 #define DEFAULT_IDLE_TIMEOUT (60 * AB_NSEC_PER_SEC)
 
 /* Linux' own default, for where /proc does not say. */
@@ -95,29 +94,41 @@ static size_t least(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
-/* As many fibers as were idle all the time since the last tick were not needed. A crowd of them
- * ends in slices. */
+/* How many fibers nobody needs. A crowd of them lies idle for a shorter time than a few. */
+static size_t unneeded(ab_pool *pool, bool full) {
+  size_t lately = least(pool->least_idle, pool->idle_count);
+  pool->least_long = least(pool->least_long, lately);
+  if (full) return pool->least_long;
+  return lately > AB_POOL_CROWD ? lately - AB_POOL_CROWD : 0;
+}
+
+/* They end in slices. */
 static void idle_tick(ab_chore *chore, ab_nsec now) {
   ab_pool *pool = AB_CONTAINER_OF(chore, ab_pool, idle_timer);
-  size_t unused = least(pool->least_idle, pool->idle_count);
+  bool full = now >= pool->full_tick;
+  size_t unused = unneeded(pool, full);
   size_t count = least(unused, pool->live > pool->warm ? pool->live - pool->warm : 0);
   size_t gone = ab__pool_let_go(pool, pool->loop, least(count, SLICE_FIBERS), AB_RETIRED_IDLE);
   pool->uncollected += gone;
+  if (full) pool->least_long -= gone;
   if (gone < count) {
-    pool->least_idle = unused - gone;
     ab_chore_arm(chore, pool->loop, pool->self, now + SLICE_INTERVAL);
     return;
   }
-  give_back_stacks(pool, unused - gone);
   ab_gc_pace_shrink(&pool->pace, pool->live);
   if (pool->uncollected >= MANY_STACKS) {
     pool->uncollected = 0;
     ab_gc_collect_in_slices();
   }
   pool->least_idle = pool->idle_count;
-  /* With nothing but warm fibers that lie still there is nothing to do until one is used. */
-  if (pool->live > pool->warm || unused < pool->idle_count)
-    ab_chore_arm(chore, pool->loop, pool->self, now + pool->idle_timeout);
+  if (full) {
+    give_back_stacks(pool, unused - gone);
+    pool->least_long = pool->idle_count;
+    pool->full_tick = now + pool->idle_timeout;
+    /* With nothing but warm fibers that lie still there is nothing to do until one is used. */
+    if (pool->live <= pool->warm && unused - gone >= pool->idle_count) return;
+  }
+  ab_chore_arm(chore, pool->loop, pool->self, now + ab__pool_tick(pool));
 }
 
 static void starter_due(ab_chore *chore, ab_nsec now) {

@@ -107,8 +107,9 @@ static void arm(ab_worker *w, VALUE (*body)(VALUE)) {
 
 static VALUE arm_idle_timer(VALUE arg) {
   ab_pool *pool = (ab_pool *)arg;
-  pool->least_idle = pool->idle_count;
-  ab_chore_arm(&pool->idle_timer, pool->loop, pool->self, pool->loop->now + pool->idle_timeout);
+  pool->least_idle = pool->least_long = pool->idle_count;
+  pool->full_tick = pool->loop->now + pool->idle_timeout;
+  ab_chore_arm(&pool->idle_timer, pool->loop, pool->self, pool->loop->now + ab__pool_tick(pool));
   return Qnil;
 }
 

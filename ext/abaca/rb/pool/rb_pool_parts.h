@@ -63,6 +63,8 @@ struct ab_pool {
   ab_nsec refused;      /* when that was */
   size_t high_water;    /* most fibers busy at a time */
   size_t least_idle;    /* fewest fibers idle since the last tick of the idle timer */
+  size_t least_long;    /* and since the last full one */
+  ab_nsec full_tick;    /* when the next full one is due */
   size_t uncollected;   /* fibers that the idle timer has let go since it had them collected */
   size_t stack_size;    /* see ab_stack_init */
   ab_fiber_words words; /* learnt with the first worker */
@@ -77,6 +79,17 @@ struct ab_pool {
   ab_job_next next;
   void *next_ctx;
 };
+
+/* So many idle fibers make each minor collection up to 4 ms longer. Those beyond lie idle
+ * for AB_POOL_CROWD_TIME only: a burst that follows soon finds them, and a quiet hour has them not.
+ */
+#define AB_POOL_CROWD      1024
+#define AB_POOL_CROWD_TIME (10 * AB_NSEC_PER_SEC)
+
+/* The time between two ticks of the idle timer. */
+static inline ab_nsec ab__pool_tick(const ab_pool *pool) {
+  return pool->idle_timeout < AB_POOL_CROWD_TIME ? pool->idle_timeout : AB_POOL_CROWD_TIME;
+}
 
 /* --- rb_pool.c --- */
 
