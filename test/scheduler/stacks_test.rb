@@ -52,10 +52,30 @@ class StacksTest < Minitest::Test
     assert_operator Integer(collections), :<, 40, "they were collected anyhow"
   end
 
+  # A trap handler runs on whatever fiber it finds, also the one that makes the first switch, and may wait there.
+  def test_handlers_that_wait_while_fibers_are_made
+    assert_equal %w[true true], output_of(<<~RUBY, thread: false, env: {})
+      Fiber.set_scheduler(Abaca::Scheduler.new)
+      begun = done = handled = 0
+      trap(:USR1) { sleep(0.0001) && handled += 1 }
+      parent = Process.pid
+      sender = fork { 3_000.times { Process.kill(:USR1, parent) && sleep(0.0002) } }
+      ended = false
+      Thread.new { Process.wait(sender) && ended = true }
+      until ended
+        200.times { (begun += 1) && Fiber.schedule { (begun % 3 == 0 ? sleep(0.0001) : true) && done += 1 } }
+        Fiber.scheduler.run
+      end
+      Fiber.scheduler.run
+      puts done == begun, handled > 100
+    RUBY
+  end
+
   private
 
-  def output_of(code)
-    status, out, err = run_ruby("#{HEADER}Thread.new do\n#{code}end.join", within: 60, env: LARGE_HEAP)
+  def output_of(code, thread: true, env: LARGE_HEAP)
+    code = "Thread.new do\n#{code}end.join" if thread
+    status, out, err = run_ruby("#{HEADER}#{code}", within: 60, env: env)
     assert_predicate status, :success?, err
     out.split
   end

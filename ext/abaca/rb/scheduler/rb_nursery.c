@@ -58,13 +58,16 @@ bool ab_nursery_made_room(ab_nursery *nursery, VALUE fiber) {
   return true;
 }
 
-/* She waits in the switch to the last newborn until she is sent to the next. */
+/* She waits in the switch to the last newborn until she is sent to the next. When she finds herself
+ * here otherwise (a trap handler has run on her fiber, and what it waited for is over), she ends.
+ */
 static VALUE nurse_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
   ab_nursery *nursery = (ab_nursery *)data;
   volatile VALUE owner = nursery->owner; /* as long as this stack */
   for (;;) {
     VALUE newborn = nursery->newborn;
     nursery->newborn = Qnil;
+    if (AB_UNLIKELY(NIL_P(newborn) && !nursery->state)) break;
     int state;
     rb_protect(switch_to, NIL_P(newborn) ? nursery->home : newborn, &state);
     if (AB_LIKELY(!state)) continue;
@@ -72,7 +75,7 @@ static VALUE nurse_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
       nursery->newborn = newborn;
       continue;
     }
-    if (NIL_P(newborn) && NIL_P(nursery->newborn)) break; /* nobody has sent her */
+    if (NIL_P(newborn) && NIL_P(nursery->newborn)) break;
     nursery->state = state;
     nursery->error = rb_errinfo();
     nursery->newborn = Qnil;
@@ -95,16 +98,20 @@ static void raise_error(ab_nursery *nursery) {
   rb_jump_tag(state); /* her thread is being killed */
 }
 
-void ab_nursery_enter(ab_nursery *nursery, VALUE fiber) {
-  nursery->born++;
+/* Returns false when a trap handler has run on her fiber, and waits there. */
+static bool send(ab_nursery *nursery, VALUE fiber) {
   if (NIL_P(nursery->nurse) || !RTEST(rb_fiber_alive_p(nursery->nurse)))
     nursery->nurse = rb_funcall(nursery->owner, rb_intern("make_nurse"), 0);
-  nursery->home = rb_fiber_current();
   nursery->newborn = fiber;
   switch_to(nursery->nurse);
   if (AB_UNLIKELY(nursery->state)) raise_error(nursery);
-  if (AB_LIKELY(nursery->newborn != fiber)) return;
-  /* A trap handler has run on her fiber, and waits there. */
-  nursery->newborn = Qnil;
-  switch_to(fiber);
+  if (AB_LIKELY(nursery->newborn != fiber)) return true;
+  nursery->nurse = nursery->newborn = Qnil;
+  return false;
+}
+
+void ab_nursery_enter(ab_nursery *nursery, VALUE fiber) {
+  nursery->born++;
+  nursery->home = rb_fiber_current();
+  while (!send(nursery, fiber)) continue;
 }
