@@ -10,11 +10,11 @@ module Abaca
     GRACE = 5
     # Seconds between two looks whether they are to have less.
     STEP = 0.05
-    # How often the scheduler is told to end then, and the seconds between two times.
-    ATTEMPTS = 5
+    # The scheduler is told to end then, again and again, since a fiber may take for itself what was meant for
+    # it: the seconds between two times.
     PAUSE = 1
     NAME = /\A(::)?[A-Z]\w*(::[A-Z]\w*)*\z/
-    private_constant :NAME, :HOOKS, :GRACE, :STEP, :ATTEMPTS, :PAUSE
+    private_constant :NAME, :HOOKS, :GRACE, :STEP, :PAUSE
 
     class << self
       # @param setting [Class, String] a scheduler class or its name, whose library is loaded if need be
@@ -146,7 +146,7 @@ module Abaca
       limit = now + seconds
       @reaper = Thread.new do
         sleep STEP until @hurried || now >= limit
-        ATTEMPTS.times do
+        loop do
           @thread.raise(Shutdown, "the server has stopped")
           sleep PAUSE
         end

@@ -13,12 +13,19 @@ module MemoryMaps
   # another way.
   def self.take_all_but(leave)
     pages = 2 * Integer(File.read("/proc/sys/vm/max_map_count"))
-    range = function("mmap", 6).call(0, pages * PAGE, NONE, PRIVATE_ANONYMOUS, -1, 0)
-    protect = function("mprotect", 3)
-    page = 1
-    page += 2 while page < pages && protect.call(range + (page * PAGE), PAGE, READ).zero?
-    (leave / 2).times { protect.call(range + ((page -= 2) * PAGE), PAGE, NONE) }
+    @range = function("mmap", 6).call(0, pages * PAGE, NONE, PRIVATE_ANONYMOUS, -1, 0)
+    @protect = function("mprotect", 3)
+    @taken = 0
+    @taken += 1 while @taken * 2 < pages && protect(@taken, READ)
+    give_back(leave)
   end
+
+  def self.give_back(count)
+    (count / 2).times { protect(@taken -= 1, NONE) }
+  end
+
+  def self.protect(number, access) = @protect.call(@range + (((number * 2) + 1) * PAGE), PAGE, access).zero?
+  private_class_method :protect
 
   def self.function(name, count)
     types = Array.new(count) { Fiddle::TYPE_LONG }
