@@ -185,6 +185,12 @@ module ServerCase
     skip "a thread has no fiber scheduler" if ServerCase.threads?
   end
 
+  # Whether the servers' threads wait for work, all of them. One that is being cleaned after a request does not,
+  # and another may be made in its place.
+  def threads_rest?
+    Thread.list.all? { |thread| thread.stop? || !thread.name&.start_with?("abaca thread") }
+  end
+
   def eventually(within: 15, &block)
     ServerCase.eventually(within: within, &block)
   end

@@ -17,11 +17,6 @@ class ThreadsModesTest < Minitest::Test
 
   def get(path) = request("GET", path)
 
-  def all_rest?(running)
-    running.server.stats.dig(:thread_pool, :busy).zero? &&
-      Thread.list.all? { |thread| thread.stop? || !thread.name&.start_with?("abaca thread") }
-  end
-
   # How a request for `path` was run.
   def mode_of(running, path) = ask(running, get(path)).body[/\A\w+/]
 
@@ -56,8 +51,7 @@ class ThreadsModesTest < Minitest::Test
     WAYS.each do |name, way|
       running = serve(TELL, **way)
       client = connect(running)
-      # One that is being cleaned is not there yet, and another may be made in its place.
-      names = Array.new(20) { client.call(GET).body.tap { assert eventually { all_rest?(running) } } }.uniq
+      names = Array.new(20) { client.call(GET).body.tap { assert eventually { threads_rest? } } }.uniq
       assert_operator names.size, :<=, 3, name
     end
   end
