@@ -100,13 +100,6 @@ class FaultDrainTest < Minitest::Test
     false
   end
 
-  def refused?(running)
-    Wire::Client.new(running.port).close
-    false
-  rescue Errno::ECONNREFUSED
-    true
-  end
-
   def test_requests_that_wait_for_a_fiber_are_answered
     gate = Queue.new
     running = serve(**ServerCase.at_once(1), shutdown_timeout: 60) do

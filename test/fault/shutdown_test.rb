@@ -177,13 +177,6 @@ class FaultShutdownTest < Minitest::Test
   rescue EOFError, Wire::Malformed, Errno::ECONNRESET => e
     assert e
   end
-
-  def refused?(running)
-    Wire::Client.new(running.port).close
-    false
-  rescue Errno::ECONNREFUSED
-    true
-  end
 end
 
 # The same through the command and signals.

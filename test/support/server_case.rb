@@ -185,6 +185,14 @@ module ServerCase
     skip "a thread has no fiber scheduler" if ServerCase.threads?
   end
 
+  # Whether nobody listens any more.
+  def refused?(running)
+    Wire::Client.new(running.port).close
+    false
+  rescue Errno::ECONNREFUSED
+    true
+  end
+
   # Whether the servers' threads wait for work, all of them. One that is being cleaned after a request does not,
   # and another may be made in its place.
   def threads_rest?
