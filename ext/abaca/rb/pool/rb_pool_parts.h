@@ -80,7 +80,7 @@ struct ab_pool {
   void *next_ctx;
 };
 
-/* So many idle fibers make each minor collection up to 4 ms longer. Those beyond lie idle
+/* Each minor collection reads the stacks of idle fibers, too. Those beyond so many lie idle
  * for AB_POOL_CROWD_TIME only: a burst that follows soon finds them, and a quiet hour has them not.
  */
 #define AB_POOL_CROWD      1024
