@@ -144,14 +144,19 @@ module Abaca
     # A scheduler runs as long as it has fibers, and knows no way to say that their time is over.
     def end_scheduler_after(seconds)
       limit = now + seconds
-      @reaper = Thread.new do
-        sleep STEP until @hurried || now >= limit
-        loop do
-          @thread.raise(Shutdown, "the server has stopped")
-          sleep PAUSE
-        end
+      # It may raise before it has a name here, by which it is ended.
+      Thread.handle_interrupt(Shutdown => :never) do
+        @reaper = Thread.new { reap(limit) }
+        @reaper.report_on_exception = false
       end
-      @reaper.report_on_exception = false
+    end
+
+    def reap(limit)
+      sleep STEP until @hurried || now >= limit
+      loop do
+        @thread.raise(Shutdown, "the server has stopped")
+        sleep PAUSE
+      end
     end
 
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)

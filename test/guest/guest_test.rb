@@ -270,14 +270,14 @@ module GuestTests
   end
 end
 
-# A server that is told to hurry at the very moment when it has begun to wait for the fibers that are left.
+# A server that begins to wait for the fibers that are left.
 class GuestPatienceTest < Minitest::Test
   # What ends at once, in the place of the engine.
-  Engine = Struct.new(:moment) do
+  Engine = Struct.new(:moment, :overdue) do
     def run_as_guest(_scheduler, _max_fibers)
       Fiber.schedule { sleep }
       moment.call
-      false
+      overdue
     end
   end
 
@@ -288,6 +288,29 @@ class GuestPatienceTest < Minitest::Test
     assert thread.join(30), "it waits for ten minutes"
   ensure
     thread&.kill
+  end
+
+  def test_the_thread_that_ends_them_may_act_before_it_is_known
+    before = Thread.list
+    engine = Engine.new(-> {}, true)
+    thread = Thread.new { Abaca::Guest.new(engine, PlainScheduler, max_fibers: 1).run }
+    slow_starts_of_threads(thread) { assert thread.join(30) }
+    assert_empty Thread.list - before
+  ensure
+    (Thread.list - before).each(&:kill)
+  end
+
+  private
+
+  # Whenever the thread has started another one, that one gets time to do its work.
+  def slow_starts_of_threads(thread, &block)
+    trace = TracePoint.new(:c_return) do |point|
+      next unless point.method_id == :new && point.self == Thread && Thread.current == thread
+
+      over = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 0.5
+      Thread.pass until Process.clock_gettime(Process::CLOCK_MONOTONIC) > over
+    end
+    trace.enable(&block)
   end
 end
 
