@@ -156,6 +156,34 @@ class LogTest < Minitest::Test
     reader&.close
   end
 
+  def test_a_line_that_comes_while_the_writer_ends_is_written
+    moments = (1..).find { |moment| !line_at(moment) }
+    assert_operator moments, :>, 5
+  end
+
+  # Logs at the writer's so manieth step from the release on. Returns false when it has not taken so many.
+  def line_at(moment)
+    io = StringIO.new
+    log = Abaca::Log.new(io)
+    log.info("soon")
+    assert log.flush(30)
+    steps = 0
+    trace = TracePoint.new(:line, :return) do |point|
+      next unless point.path.end_with?("log/writer.rb") && Thread.current.name == "abaca log"
+
+      log.info("late") if (steps += 1) == moment
+    end
+    trace.enable
+    assert log.release(30), "step #{moment}"
+    trace.disable
+    return false if steps < moment
+
+    assert log.release(30), "step #{moment}"
+    assert_equal "soon\nlate\n", io.string, "step #{moment}"
+  ensure
+    trace.disable
+  end
+
   def test_lines_after_the_release_are_written_too
     io = StringIO.new
     log = Abaca::Log.new(io)

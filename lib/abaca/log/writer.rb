@@ -25,43 +25,38 @@ module Abaca
 
       # Hands over one line, or several that belong together, with their end.
       def push(line)
-        start unless @thread&.alive?
+        begin_anew if forked?
         return @dropped += 1 if @queue.size >= CAPACITY
 
         @queue << line
+        start unless writes?
       end
 
       # Waits until the lines pushed so far are written.
       #
       # @param timeout [Numeric] seconds
       # @return [Boolean] whether they were
-      def flush(timeout)
-        thread = @thread
-        return @queue.empty? unless thread&.alive?
-
-        done = Flush.new(Thread::Queue.new, false)
-        @queue << done
-        limit = now + timeout
-        sleep(0.001) while done.answer.empty? && thread.alive? && now < limit
-        !done.answer.empty?
-      end
+      def flush(timeout) = marked(false, now + timeout) ? true : false
 
       # As #flush, and ends the thread; the next line starts another.
       def release(timeout)
-        thread = @thread
-        return @queue.empty? unless thread&.alive?
-
-        @queue << Flush.new(Thread::Queue.new, true)
-        !thread.join(timeout).nil?
+        limit = now + timeout
+        thread = marked(true, limit) or return false
+        thread == true || !thread.join([limit - now, 0].max).nil?
       end
 
-      # A mark in the queue: what came before it is written when it is answered.
+      # A mark in the queue: what came before it is written when it is answered, by the thread that has written it.
       Flush = Struct.new(:answer, :last)
       private_constant :Flush
 
       private
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+      def writes? = @thread&.alive?
+
+      # A forked child has the queue but not the thread; what waits in it is the parent's to write.
+      def forked? = !writes? && @pid != Process.pid
 
       def begin_anew
         @queue = Thread::Queue.new
@@ -70,29 +65,60 @@ module Abaca
         @thread = nil
       end
 
-      # A forked child has the queue but not the thread; what waits in it is the parent's to write. Of
-      # threads that come at the same time the one that gets the token starts the writer for all.
+      # Returns the thread that has found the mark, true if there was nothing to write, nil when the time is over.
+      def marked(last, limit)
+        begin_anew if forked?
+        return true if !writes? && @queue.empty?
+
+        mark = Flush.new(Thread::Queue.new, last)
+        @queue << mark
+        while mark.answer.empty? && now < limit
+          start unless writes?
+          sleep 0.001
+        end
+        mark.answer.pop unless mark.answer.empty?
+      end
+
+      # Of threads that come at the same time the one that gets the token starts the writer for all. It looks again
+      # when it has given it back: who came meanwhile has left that to it.
       def start
-        begin_anew unless @pid == Process.pid
-        token = take_token or return
-        start_thread unless @thread&.alive?
-      ensure
-        @starts << token if token
+        until writes?
+          begin
+            token = nil
+            token = @starts.pop(true)
+            start_thread unless writes?
+          rescue ThreadError
+            return # another one has the token, or there is no thread to be had: the next line tries again
+          ensure
+            @starts << token if token
+          end
+        end
       end
 
-      def take_token
-        @starts.pop(true)
-      rescue ThreadError
-        nil
-      end
-
+      # It has to be known before it can end.
       def start_thread
-        @thread = Thread.new(@queue) { |queue| run(queue) }
+        known = Thread::Queue.new
+        @thread = Thread.new(@queue) do |queue|
+          known.pop
+          run(queue)
+        end
         @thread.name = "abaca log"
         @thread.report_on_exception = false
+      ensure
+        known.close
       end
 
+      # Whoever pushes looks for the writer after that, and one that ends looks at the queue after it has given up
+      # its name: so one of them sees the other, and no line is left.
       def run(queue)
+        mark = write_all(queue)
+        @thread = nil
+        start unless queue.empty?
+        mark.answer.push(Thread.current)
+      end
+
+      # Until the mark that is the last.
+      def write_all(queue)
         loop do
           item = queue.pop
           text = String.new
@@ -102,8 +128,9 @@ module Abaca
           end
           report_dropped(text)
           write(text)
-          item&.answer&.push(true)
-          break if item&.last && queue.empty?
+          return item if item&.last
+
+          item&.answer&.push(Thread.current)
         end
       end
 
