@@ -31,6 +31,7 @@ module Abaca
       @out = config[:logger] || out
       @err = err
       @stops = 0
+      @halted = false
       @overdue = Overdue.new { report_overdue }
     end
 
@@ -43,6 +44,7 @@ module Abaca
       # The app comes first, so that one that does not load never holds the port.
       app = @app || RailsBoot.with_mode(fibers? ? :fiber : :thread) { AppLoader.load(@config[:rackup]) }
       @server = Server.new(app, Config.new(@config.to_h.merge(log: @log)))
+      end_server if @halted || @stops.positive?
       listen
       warn_of_fibers
       serve
@@ -50,24 +52,20 @@ module Abaca
       @log&.release
     end
 
-    # Stops gracefully; the second time, at once; the third time without waiting for anything. A trap handler
-    # may call it.
+    # Stops gracefully; the second time, at once; the third time without waiting for anything. What comes before the
+    # server is there holds for it. A trap handler may call it.
     def stop
       @stops += 1
       return @overdue.now if @stops > 2
       return halt if @stops > 1
 
-      @log&.info("- Gracefully stopping, waiting for requests to finish")
-      timeout = @config[:shutdown_timeout]
-      wait_for_end(timeout && (@config[:shutdown_delay] + timeout))
-      @server&.stop
+      end_server
     end
 
     # Stops at once. A trap handler may call it.
     def halt
-      @log&.info("* Stopping immediately!")
-      wait_for_end(0)
-      @server&.halt
+      @halted = true
+      end_server
     end
 
     # Writes into the log what every request waits for, without stopping anything. A trap handler may call it.
@@ -179,17 +177,28 @@ module Abaca
       @log.info("- Goodbye!")
       nil
     ensure
+      # A signal may come between any two of these: it finds our handlers, and nothing that they do lasts longer.
       @server.close
-      @overdue.cancel
-      signals&.restore
       @pidfile&.remove
+      signals&.restore
+      @overdue.cancel
     end
 
-    # @param seconds [Numeric, nil] that requests have
-    def wait_for_end(seconds)
+    def end_server
       return unless @server
 
-      @overdue.give(seconds && (seconds + (@server.native? ? PATIENCE : GUEST_PATIENCE)))
+      @log.info(@halted ? "* Stopping immediately!" : "- Gracefully stopping, waiting for requests to finish")
+      @overdue.give(seconds_left)
+      @halted ? @server.halt : @server.stop
+    end
+
+    # That the server has, or nil.
+    def seconds_left
+      timeout = @halted ? 0 : @config[:shutdown_timeout]
+      return unless timeout
+
+      timeout += @config[:shutdown_delay] unless @halted
+      timeout + (@server.native? ? PATIENCE : GUEST_PATIENCE)
     end
 
     def report_overdue

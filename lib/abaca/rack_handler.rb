@@ -12,8 +12,10 @@ module Abaca
     # @yieldparam launcher [Launcher] before it serves
     # @return [nil]
     def self.run(app, **options)
+      @told = false
       config = Config::Loader.new(settings(options)).load
       @launcher = Launcher.new(config, app:)
+      @launcher.stop if @told
       yield @launcher if block_given?
       @launcher.run
     rescue ConfigError => e
@@ -33,8 +35,10 @@ module Abaca
       nil
     end
 
-    # rackup's handler of INT calls it.
-    def self.shutdown = @launcher&.stop
+    # rackup's handler of INT calls it, perhaps before there is a launcher.
+    def self.shutdown
+      @launcher ? @launcher.stop : @told = true
+    end
 
     # @return [Hash{String => String}] for `rackup --help`
     def self.valid_options

@@ -23,6 +23,23 @@ class HandlerTest < Minitest::Test
     assert_match(/- Goodbye!/, server.output)
   end
 
+  # rackup's handler of INT is there before the configuration has been read.
+  def test_an_int_before_there_is_a_server
+    file("config/abaca.rb", "Process.kill(:INT, Process.pid)\nsleep 0.1\n")
+    server = rackup("-o", "127.0.0.1", "-p", "0")
+
+    assert_equal 0, server.wait(within: Command::SECONDS_TO_BOOT).exitstatus
+    assert_match(/Gracefully stopping.*- Goodbye!/m, server.output)
+  end
+
+  def test_a_stop_before_the_app_is_loaded
+    file("config.ru", "ObjectSpace.each_object(Abaca::Launcher, &:stop)\nrun ->(_env) { [204, {}, []] }\n")
+    server = start("-p", "0")
+
+    assert_equal 0, server.wait(within: Command::SECONDS_TO_BOOT).exitstatus
+    assert_match(/Gracefully stopping.*- Goodbye!/m, server.output)
+  end
+
   def test_options_of_the_handler
     server = rackup("-o", "127.0.0.1", "-p", "0", "-O", "Verbose")
     server.get("/seen")

@@ -10,33 +10,41 @@ module Abaca
       # @yield before the end, to say why
       def initialize(&report)
         @report = report
-        @thread = nil
+        @threads = []
+        @over = false
       end
 
       # Gives the server so many seconds from now on, in place of those that it had.
       #
       # @param seconds [Numeric, nil] nil: as long as it wants
       def give(seconds)
-        cancel
-        @thread = seconds && Thread.new do
+        turn = @turn = Object.new
+        end_threads
+        return unless seconds
+
+        @threads << Thread.new do
           sleep(seconds)
-          finish
+          finish if @turn.equal?(turn) && !@over
         end
+        end_threads if @over # since we looked
       end
 
       # The process ends now.
-      def now
-        cancel
-        @thread = Thread.new { finish }
-      end
+      def now = give(0)
 
-      # The server has ended.
+      # The server has ended; whoever gives it time from now on comes too late.
       def cancel
-        @thread&.kill
-        @thread = nil
+        @over = true
+        end_threads
       end
 
       private
+
+      # A handler may come between the start of a thread and its place in the list: that one finds that its turn is
+      # over.
+      def end_threads
+        nil while @threads.shift&.kill
+      end
 
       # Neither `at_exit` blocks nor `ensure` run: they would wait for the thread that hangs.
       def finish
