@@ -40,6 +40,7 @@ module Abaca
     # More threads than these mostly take the lock from each other.
     MOST = 16
 
+    @lock = Mutex.new
     @places = nil
     @process = nil
 
@@ -60,10 +61,11 @@ module Abaca
 
       # A forked child has none of its parent's threads.
       def places
-        return @places if @process == Process.pid
-
-        @process = Process.pid
-        @places = Thread::SizedQueue.new(MOST)
+        @lock.synchronize do
+          @places = Thread::SizedQueue.new(MOST) unless @process == Process.pid
+          @process = Process.pid
+          @places
+        end
       end
     end
 
@@ -98,6 +100,8 @@ module Abaca
       thread.join
     rescue Exception => e # rubocop:disable Lint/RescueException -- it is raised again when the block has ended
       @interruption ||= e
+      return unless thread.alive? # or this is what ended it
+
       thread.raise(e.is_a?(Cancelled) ? e : Interrupted.new("the fiber that waits was interrupted: #{e.class}"))
       retry
     end

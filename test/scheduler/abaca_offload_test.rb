@@ -173,4 +173,39 @@ class AbacaOffloadTest < Minitest::Test
   ensure
     reader.close
   end
+
+  def test_two_threads_that_begin_at_the_same_time
+    pid = fork do
+      Thread.report_on_exception = false
+      Abaca.const_get(:Offloaded).instance_variable_set(:@places, nil) # as if nobody had offloaded anything
+      other = nil
+      trace = TracePoint.new(:c_call) do |point|
+        next unless point.self == Thread::SizedQueue && !other
+
+        other = Thread.new { on_fiber { Abaca.offload { 1 } } }
+        over = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 0.2
+        Thread.pass until Process.clock_gettime(Process::CLOCK_MONOTONIC) > over
+      end
+      trace.enable
+      results = [on_fiber { Abaca.offload { 2 } }, other.value]
+      exit!(results == [2, 1])
+    rescue NoMethodError
+      exit!(1)
+    end
+    assert_predicate Process.wait2(pid).last, :success?
+  end
+
+  # Raised in the thread of a block that has just ended, by somebody who has kept a reference to it.
+  def test_a_thread_that_ends_by_a_stray_exception
+    trace = TracePoint.new(:return) do |point|
+      next unless point.method_id == :call && Thread.current.name == "abaca offload"
+
+      Thread.current.report_on_exception = false
+      raise IOError, "stray"
+    end
+    trace.enable
+    assert_equal("stray", assert_raises(IOError) { on_fiber { Abaca.offload { 1 } } }.message)
+  ensure
+    trace.disable
+  end
 end
