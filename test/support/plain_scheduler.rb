@@ -10,7 +10,7 @@ class PlainScheduler
     @writers = Hash.new { |hash, io| hash[io] = [] }
     @home = Fiber.current
     @timers = {} # fiber => time
-    @blocked = {} # fiber => true
+    @blocked = {} # fiber => true; #unblock, which may come from any thread, only makes it ready
     @limits = {} # a running timeout_after => when, in which fiber and what it raises
     @wake_reader, @wake_writer = IO.pipe
     @closed = false
@@ -18,7 +18,7 @@ class PlainScheduler
 
   # Runs until no fiber waits.
   def run
-    turn until @ready.empty? && @timers.empty? && @blocked.empty? && @readers.empty? && @writers.empty?
+    turn until @blocked.empty? && @ready.empty? && @timers.empty? && @readers.empty? && @writers.empty?
   end
 
   def close
@@ -37,14 +37,12 @@ class PlainScheduler
   def block(_blocker, timeout = nil)
     fiber = Fiber.current
     @blocked[fiber] = true
-    wait_until(timeout && (now + timeout)) { leave }
-    !@blocked.key?(fiber)
+    wait_until(timeout && (now + timeout)) { leave } == :unblocked
   ensure
     @blocked.delete(fiber)
   end
 
   def unblock(_blocker, fiber)
-    @blocked.delete(fiber)
     @ready << fiber
     @wake_writer.write_nonblock(".", exception: false)
   end
@@ -60,7 +58,8 @@ class PlainScheduler
     writable = events.anybits?(IO::WRITABLE)
     @readers[io] << fiber if readable
     @writers[io] << fiber if writable
-    wait_until(timeout && (now + timeout)) { leave } || false
+    found = wait_until(timeout && (now + timeout)) { leave }
+    found.is_a?(Integer) && found
   ensure
     drop(@readers, io, fiber) if readable
     drop(@writers, io, fiber) if writable
@@ -123,7 +122,7 @@ class PlainScheduler
     events.each { |fiber, set| continue(fiber, set) }
     @timers.select { |_, time| time <= now }.each_key { |fiber| continue(fiber) if @timers.key?(fiber) }
     @limits.select { |_, (time)| time <= now }.each_key { |limit| break_off(limit) }
-    @ready.slice!(0..).each { |fiber| continue(fiber) }
+    @ready.slice!(0..).each { |fiber| continue(fiber, :unblocked) }
   end
 
   # The block that it limits may have ended meanwhile.
