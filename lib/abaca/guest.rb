@@ -86,7 +86,7 @@ module Abaca
       @scheduler_class = scheduler_class
       @max_fibers = max_fibers
       @grace = grace
-      @hurried = false
+      @hurried = @ended = false
       @thread = Thread.current
       @process = Process.pid
     end
@@ -152,10 +152,12 @@ module Abaca
     end
 
     def reap(limit)
-      sleep STEP until @hurried || now >= limit
-      loop do
-        @thread.raise(Shutdown, "the server has stopped")
-        sleep PAUSE
+      sleep STEP until @ended || @hurried || now >= limit
+      until @ended
+        # One that waits, while a fiber lets nothing through, is enough: a second one would come to who follows.
+        @thread.raise(Shutdown, "the server has stopped") unless @thread.pending_interrupt?
+        limit = now + PAUSE
+        sleep STEP until @ended || now >= limit
       end
     end
 
@@ -166,6 +168,8 @@ module Abaca
       Thread.handle_interrupt(Shutdown => :never) do
         Thread.handle_interrupt(Shutdown => :immediate, &block)
       ensure
+        # A kill alone does not reach a thread that was made while a fiber let nothing through.
+        @ended = true
         @reaper&.kill&.join
       end
     rescue Shutdown

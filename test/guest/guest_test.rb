@@ -300,7 +300,40 @@ class GuestPatienceTest < Minitest::Test
     (Thread.list - before).each(&:kill)
   end
 
+  # While a fiber lets no interrupt through none comes to the thread, and one that is made then takes none either.
+  def test_the_end_comes_while_a_fiber_lets_nothing_through
+    assert_ends_by_itself(0.3)
+  end
+
+  def test_what_came_while_a_fiber_let_nothing_through_strikes_nobody_later
+    pause = Abaca::Guest.const_get(:PAUSE)
+    redefine_pause(0.05)
+    assert_ends_by_itself(1)
+  ensure
+    redefine_pause(pause)
+  end
+
   private
+
+  def assert_ends_by_itself(seconds)
+    engine = Engine.new(-> { Fiber.schedule { Thread.handle_interrupt(Object => :never) { sleep seconds } } }, true)
+    left = :nothing
+    thread = Thread.new do
+      Abaca::Guest.new(engine, PlainScheduler, max_fibers: 1).run
+      left = [Fiber.scheduler, Thread.pending_interrupt?]
+    end
+    thread.report_on_exception = false
+    assert thread.join(30)
+    assert_equal [nil, false], left
+  ensure
+    thread.kill
+  end
+
+  def redefine_pause(seconds)
+    Abaca::Guest.send(:remove_const, :PAUSE)
+    Abaca::Guest.const_set(:PAUSE, seconds)
+    Abaca::Guest.private_constant(:PAUSE)
+  end
 
   # Whenever the thread has started another one, that one gets time to do its work.
   def slow_starts_of_threads(thread, &block)
@@ -310,7 +343,7 @@ class GuestPatienceTest < Minitest::Test
       over = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 0.5
       Thread.pass until Process.clock_gettime(Process::CLOCK_MONOTONIC) > over
     end
-    trace.enable(&block)
+    trace.enable(target_thread: nil, &block) # the current one alone otherwise, from Ruby 3.2 on
   end
 end
 
@@ -319,6 +352,23 @@ class GuestOfPlainSchedulerTest < Minitest::Test
   include GuestTests
 
   def scheduler = PlainScheduler
+
+  # At the end of the server nothing is waited for for ever.
+  def test_whom_no_exception_ends_on_a_thread_is_killed_with_the_server
+    stop = false
+    begun = Queue.new
+    running = host(routes: [[:thread, "*"]], threads: [0, 1], shutdown_timeout: 0.1, force_shutdown_after: 0) do
+      begun << Thread.current
+      Thread.handle_interrupt(Abaca::Cancelled => :never) { sleep 0.01 until stop }
+    end
+    client = connect(running).write(GET)
+    thread = begun.pop
+    running.stop(within: 20)
+    assert eventually { !thread.alive? }
+    assert_equal 503, client.read.status
+  ensure
+    stop = true
+  end
 end
 
 # Fibers that transfer.

@@ -6,15 +6,18 @@
 #include "rb/server/rb_gang_parts.h"
 
 #include <errno.h>
+#include <ruby/fiber/scheduler.h>
 #include <time.h>
 
 #include "rb/pool/rb_scrub.h"
 #include "rb/pool/rb_stack.h"
 #include "rb/server/rb_helm.h"
 
-/* Threads that are broken off get so many seconds to end by the exception, and then by the kill. */
-#define FORCE_SECONDS 5
-#define KILL_SECONDS  1
+/* Threads that are broken off get so long to end by the exception, and then by the kill. */
+#define FORCE_TIME (5 * AB_NSEC_PER_SEC)
+#define KILL_TIME  AB_NSEC_PER_SEC
+/* Seconds between two looks at a thread. */
+#define JOIN_PAUSE 0.005
 
 /* --- life --- */
 
@@ -450,16 +453,25 @@ static void end_idle(ab_gang *gang) {
   ab__gang_unlock(gang);
 }
 
+/* On a fiber a join of Ruby 3.1 is never given up: there the thread is looked at between sleeps.
+ * Returns whether it has ended in time. */
+static bool join_until(VALUE thread, ab_nsec end) {
+  bool on_fiber = !NIL_P(rb_fiber_scheduler_current());
+  for (;;) {
+    ab_nsec now = ab_clock_monotonic();
+    double left = now < end ? (double)(end - now) / (double)AB_NSEC_PER_SEC : 0;
+    if (!on_fiber) return !NIL_P(rb_funcall(thread, rb_intern("join"), 1, DBL2NUM(left)));
+    if (!RTEST(rb_funcall(thread, rb_intern("alive?"), 0))) return true;
+    if (left == 0) return false;
+    rb_funcall(rb_mKernel, rb_intern("sleep"), 1, DBL2NUM(JOIN_PAUSE));
+  }
+}
+
 /* Returns false when threads are left after the time. */
-static bool join_all(ab_gang *gang, double seconds) {
-  ab_nsec end = ab_clock_monotonic() + (ab_nsec)(seconds * (double)AB_NSEC_PER_SEC);
+static bool join_all(ab_gang *gang, ab_nsec time) {
+  ab_nsec end = ab_clock_monotonic() + time;
   for (long i = 0; i < RARRAY_LEN(gang->threads); i++) {
-    VALUE thread = RARRAY_AREF(gang->threads, i), left = Qnil;
-    if (seconds > 0) {
-      ab_nsec now = ab_clock_monotonic();
-      left = DBL2NUM(now < end ? (double)(end - now) / (double)AB_NSEC_PER_SEC : 0);
-    }
-    if (NIL_P(rb_funcall(thread, rb_intern("join"), 1, left))) return false;
+    if (!join_until(RARRAY_AREF(gang->threads, i), end)) return false;
   }
   return true;
 }
@@ -472,9 +484,9 @@ static void each_thread(ab_gang *gang, const char *method) {
 
 static VALUE end_threads(VALUE arg) {
   ab_gang *gang = (ab_gang *)arg;
-  if (join_all(gang, FORCE_SECONDS)) return Qnil;
+  if (join_all(gang, FORCE_TIME)) return Qnil;
   each_thread(gang, "kill");
-  join_all(gang, KILL_SECONDS);
+  join_all(gang, KILL_TIME);
   return Qnil;
 }
 
