@@ -106,6 +106,83 @@ class OffloadTest < Minitest::Test
     with_scheduler(offload: true) { |scheduler| assert_respond_to scheduler, :blocking_operation_wait }
   end
 
+  # The threads alone, for somebody who waits by looking again and again.
+  def offload_threads(most)
+    skip "Ruby has no way to wait for a job for a while" unless Fiber.respond_to?(:blocking)
+    scheduler = Object.new
+    def scheduler.unblock(_job, _fiber) = nil
+    Abaca::Scheduler.const_get(:Offload).new(scheduler, most)
+  end
+
+  # A queue that tells when somebody has waited in vain, before that one knows.
+  class Telling < Thread::Queue
+    attr_writer :in_vain
+
+    def pop(*, **)
+      super.tap { |job| @in_vain.call unless job }
+    end
+  end
+
+  def test_an_operation_that_comes_when_the_last_thread_ends
+    threads = offload_threads(1)
+    idle = threads.class.const_get(:IDLE_SECONDS)
+    redefine_idle_seconds(threads, 0.05)
+    second = nil
+    jobs = Telling.new
+    jobs.in_vain = lambda do
+      second ||= Thread.new { threads.run(-> { :ran }) { sleep 0.001 } }.tap { sleep 0.1 }
+    end
+    threads.instance_variable_set(:@jobs, jobs)
+    assert threads.run(-> {}) { sleep 0.001 }
+    sleep 0.001 until second
+    assert second.join(10), "nobody runs it"
+    sleep 0.001 until threads.instance_variable_get(:@threads).zero?
+  ensure
+    second&.kill
+    redefine_idle_seconds(threads, idle) if idle
+  end
+
+  def redefine_idle_seconds(threads, seconds)
+    threads.class.send(:remove_const, :IDLE_SECONDS)
+    threads.class.const_set(:IDLE_SECONDS, seconds)
+  end
+
+  # In the place of the class.
+  module NoThread
+    def self.new = raise(ThreadError, "no more")
+  end
+
+  def test_no_thread_is_to_be_had
+    threads = offload_threads(1)
+    threads.class.const_set(:Thread, NoThread)
+    assert_raises(ThreadError) { threads.run(-> {}) { sleep 0.001 } }
+    threads.class.send(:remove_const, :Thread)
+    assert threads.run(-> {}) { sleep 0.001 }
+  ensure
+    threads.class.send(:remove_const, :Thread) if threads&.class&.const_defined?(:Thread, false)
+  end
+
+  def test_nobody_leaves_a_running_operation
+    threads = offload_threads(1)
+    runs = over = false
+    operation = lambda do
+      runs = true
+      sleep 0.3
+      over = true
+    end
+    fiber = Thread.new do
+      threads.run(operation) { sleep 0.001 }
+    rescue IOError
+      over
+    end
+    fiber.report_on_exception = false
+    sleep 0.001 until runs
+    5.times { fiber.raise(IOError) && sleep(0.02) }
+    assert fiber.join(20) && over
+  rescue IOError
+    assert over # the next one came to the thread's end
+  end
+
   def test_bad_arguments
     assert_raises(TypeError) { Abaca::Scheduler.new(offload: "2") }
     assert_raises(ArgumentError) { Abaca::Scheduler.new(offload: -1) }

@@ -29,6 +29,11 @@ module Abaca
           @scheduler.unblock(self, @fiber)
         end
 
+        def fail(error)
+          @error = error
+          @done = true
+        end
+
         def result = @error ? raise(@error) : true
       end
 
@@ -43,28 +48,57 @@ module Abaca
       # Runs the operation while the fiber waits, which the block does. Returns true; raises what it raised.
       def run(operation)
         job = Job.new(operation, @scheduler)
-        start_thread if @jobs.num_waiting <= @jobs.size && @threads < @max_threads
         @jobs << job
         begin
+          start_thread if @jobs.num_waiting < @jobs.size && @threads < @max_threads
           yield job until job.done?
         ensure
-          # The operation works on the fiber's stack: nobody leaves before it is over, not even when raised in.
-          Fiber.blocking { sleep 0.0005 until job.done? } unless job.done?
+          await_end(job) unless job.done?
         end
         job.result
       end
 
       private
 
+      # The operation works on the fiber's stack: nobody leaves before it is over, not even when raised in again.
+      def await_end(job)
+        Thread.handle_interrupt(Object => :never) do
+          Fiber.blocking { sleep 0.0005 until job.done? }
+        end
+      end
+
       def start_thread
         @threads += 1
-        Thread.new do
+        Thread.new { serve }
+      rescue ThreadError => e
+        @threads -= 1
+        give_up(e) if @threads.zero? # one is enough to get on
+      end
+
+      # The job that nobody would ever run, unless a thread that was about to end has found it.
+      def give_up(error)
+        @jobs.pop(true).fail(error)
+      rescue ThreadError
+        nil
+      end
+
+      # A thread that ends is not counted any more when it looks for the last time, and a job is in the queue when
+      # its fiber counts the threads: so one of them sees the other.
+      def serve
+        counted = true
+        loop do
           while (job = @jobs.pop(timeout: IDLE_SECONDS))
             job.run
           end
-        ensure
           @threads -= 1
+          counted = false
+          break if @jobs.empty? || @threads >= @max_threads
+
+          @threads += 1
+          counted = true
         end
+      ensure
+        @threads -= 1 if counted # killed
       end
     end
     private_constant :Offload
