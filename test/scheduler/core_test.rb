@@ -172,8 +172,12 @@ class CoreTest < Minitest::Test
   end
 
   def test_a_connection_that_is_refused
-    port = TCPServer.open("127.0.0.1", 0) { |server| server.local_address.ip_port }
+    held = Socket.new(:INET, :STREAM) # nobody else gets the port, and nobody listens there
+    held.bind(Addrinfo.tcp("127.0.0.1", 0))
+    port = held.local_address.ip_port
     in_fiber { assert_raises(Errno::ECONNREFUSED) { TCPSocket.new("127.0.0.1", port) } }
+  ensure
+    held.close
   end
 
   def certificate
