@@ -5,11 +5,11 @@ require "abaca"
 
 # The clock that ends the process: what comes at its moments of change.
 class OverdueTest < Minitest::Test
-  # Returns the status of a process that runs the block, and ends with 0 half a second later.
-  def status
+  # Returns the status of a process that runs the block, and ends with 0 so many seconds later.
+  def status(seconds = 0.5)
     pid = fork do
       yield Abaca::Launcher::Overdue.new { nil }
-      sleep 0.5
+      sleep seconds
       exit!(0)
     end
     Process.wait2(pid).last.exitstatus
@@ -27,8 +27,8 @@ class OverdueTest < Minitest::Test
   end
 
   def test_the_time_is_over
-    assert_equal 1, status { |overdue| overdue.give(0.01) }
-    assert_equal 1, status(&:now)
+    assert_equal(1, status(30) { |overdue| overdue.give(0.01) })
+    assert_equal 1, status(30, &:now)
     assert_equal 0, status { |overdue| [0.01, nil].each { |seconds| overdue.give(seconds) } }
     assert_equal 0, status { |overdue| [overdue.give(0.01), overdue.cancel] }
   end
