@@ -13,6 +13,9 @@
 /* Time between two slices of the heap's growth, and of the end of idle fibers. */
 #define SLICE_INTERVAL AB_NSEC_PER_MS
 
+/* Time between two looks at what collections cost. */
+#define LOOK_INTERVAL (AB_NSEC_PER_SEC / 2)
+
 /* So many fibers end in a slice, in less than half a millisecond. */
 #define SLICE_FIBERS 256
 
@@ -143,6 +146,16 @@ static void grower_due(ab_chore *chore, ab_nsec now) {
   ab_gc_pace_begin(&pool->pace, pool->live);
   if (ab_gc_pace_slice(&pool->pace))
     ab_chore_arm(chore, pool->loop, pool->self, now + SLICE_INTERVAL);
+  if (ab_gc_pace_paces(&pool->pace))
+    ab_chore_arm(&pool->looker, pool->loop, pool->self, now + LOOK_INTERVAL);
+}
+
+static void looker_due(ab_chore *chore, ab_nsec now) {
+  ab_pool *pool = AB_CONTAINER_OF(chore, ab_pool, looker);
+  if (!ab_gc_pace_paces(&pool->pace)) return;
+  if (ab_gc_pace_look(&pool->pace, pool->live))
+    ab_chore_arm(&pool->grower, pool->loop, pool->self, now);
+  ab_chore_arm(chore, pool->loop, pool->self, now + LOOK_INTERVAL);
 }
 
 static VALUE pool_alloc(VALUE klass) {
@@ -159,6 +172,7 @@ static VALUE pool_alloc(VALUE klass) {
   ab_chore_init(&pool->idle_timer, idle_tick);
   ab_chore_init(&pool->starter, starter_due);
   ab_chore_init(&pool->grower, grower_due);
+  ab_chore_init(&pool->looker, looker_due);
   pool->fiber_class = rb_path2class("Fiber");
   pool->ticket_class = ab__ticket_class(klass);
   pool->owner = getpid();

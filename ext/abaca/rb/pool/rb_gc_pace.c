@@ -9,18 +9,22 @@
 
 #include "io/timer.h"
 
-/* With so many live fibers there shall be `per_fiber` free slots for each of them. */
-static const size_t steps[] = {256, 1000, 4000, 10000, 20000};
+/* While so many fibers live, there shall be so many free slots at first: a burst of fibers that all
+ * wait causes few collections, and memory counts as well. */
+static const struct { size_t fibers, slots; } steps[] = {{256, 131072}, {16000, 262144}};
 
-#define SLOTS_PER_FIBER     128
+/* Where collections turn out to cost much there shall be a multiple of that, but no more for a
+ * fiber nor, 51 MB of them, in all. */
 #define MAX_SLOTS_PER_FIBER 512
-/* And so many in all, 51 MB of them: with ten thousand fibers memory counts as well. */
-#define MAX_SLOTS 1280000
+#define MAX_SLOTS           1280000
 
-/* Collections may take so much of the CPU time: one part in so many. More is told by no fewer than
- * MIN_WORK ms. */
-#define SHARE    12
-#define MIN_WORK 200
+/* Collections may take so much of the CPU time: one part in so many, about what they take without
+ * any fiber where the app is quick. More is told by no fewer than MIN_WORK ms. */
+#define SHARE    4
+#define MIN_WORK 500
+
+/* At one look the heap becomes so many times as large, at the most. */
+#define MAX_GROWTH 8
 
 /* A slice works for so long, and looks at the clock once for so many objects. */
 #define SLICE_TIME  (AB_NSEC_PER_MS * 3 / 10)
@@ -41,7 +45,7 @@ static const struct {
 #define MIN_MIX 10000
 
 void ab_gc_pace_init(ab_gc_pace *pace) {
-  *pace = (ab_gc_pace){.pegs = Qnil, .next_pegs = Qnil, .held = Qnil, .per_fiber = SLOTS_PER_FIBER};
+  *pace = (ab_gc_pace){.pegs = Qnil, .next_pegs = Qnil, .held = Qnil, .multiple = 1};
   for (size_t i = 0, end = 0; i < AB_GC_PACE_SIZES; i++)
     pace->ends[i] = (uint16_t)(end += sizes[i].share);
 }
@@ -101,36 +105,52 @@ void ab_gc_pace_mark(const ab_gc_pace *pace) {
 
 static size_t steps_for(size_t live) {
   size_t count = 0;
-  while (count < AB_ARRAY_LEN(steps) && live >= steps[count]) count++;
+  while (count < AB_ARRAY_LEN(steps) && live >= steps[count].fibers) count++;
   return count;
 }
 
 size_t ab_gc_pace_next(const ab_gc_pace *pace) {
-  return pace->on && pace->step < AB_ARRAY_LEN(steps) ? steps[pace->step] : SIZE_MAX;
+  return pace->on && pace->step < AB_ARRAY_LEN(steps) ? steps[pace->step].fibers : SIZE_MAX;
 }
 
 size_t ab_gc_pace_slots(const ab_gc_pace *pace) {
   return NIL_P(pace->pegs) ? 0 : pace->wanted;
 }
 
+bool ab_gc_pace_paces(const ab_gc_pace *pace) {
+  return pace->on && pace->step > 0;
+}
+
+/* The slots that the step which was taken last calls for, with so many fibers. */
+static size_t slots_wanted(const ab_gc_pace *pace, size_t live) {
+  if (pace->step == 0) return 0;
+  size_t slots = steps[pace->step - 1].slots, most = live * MAX_SLOTS_PER_FIBER;
+  if (most > MAX_SLOTS) most = MAX_SLOTS;
+  if (most < slots) most = slots;
+  return slots * pace->multiple < most ? slots * pace->multiple : most;
+}
+
 bool ab_gc_pace_look(ab_gc_pace *pace, size_t live) {
-  uint64_t collecting = gc_ms(), working = cpu_ms();
-  if (working - pace->working < MIN_WORK) return false;
-  bool much = (collecting - pace->collecting) * SHARE > working - pace->working;
-  pace->collecting = collecting;
-  pace->working = working;
+  uint64_t now_collecting = gc_ms(), now_working = cpu_ms();
+  uint64_t working = now_working - pace->working, collecting = now_collecting - pace->collecting;
+  if (working < MIN_WORK) return false;
+  pace->collecting = now_collecting;
+  pace->working = now_working;
   /* While a step is going on, it is what collections are about. */
-  if (!much || !pace->on || !NIL_P(pace->held) || live < steps[0]) return false;
-  if (pace->per_fiber >= MAX_SLOTS_PER_FIBER) return false;
-  pace->per_fiber *= 2;
-  return true;
+  if (!pace->on || !NIL_P(pace->held) || collecting * SHARE <= working) return false;
+  /* With n times as many free slots they cost an nth. */
+  uint64_t rest = working > collecting ? working - collecting : 1, growth = 2;
+  while (growth < MAX_GROWTH && growth * rest < collecting * (SHARE - 1)) growth *= 2;
+  pace->multiple *= growth;
+  if (slots_wanted(pace, live) > pace->wanted) return true;
+  pace->multiple /= growth;
+  return false;
 }
 
 void ab_gc_pace_begin(ab_gc_pace *pace, size_t live) {
   size_t step = steps_for(live);
   if (step > pace->step) pace->step = step;
-  size_t wanted = pace->step > 0 ? steps[pace->step - 1] * pace->per_fiber : 0;
-  if (wanted > MAX_SLOTS) wanted = MAX_SLOTS;
+  size_t wanted = slots_wanted(pace, live);
   if (wanted <= pace->wanted) return;
   pace->wanted = wanted;
   if (!NIL_P(pace->held)) return; /* the step that is going on grows */
@@ -207,8 +227,8 @@ bool ab_gc_pace_slice(ab_gc_pace *pace) {
 
 void ab_gc_pace_shrink(ab_gc_pace *pace, size_t live) {
   /* A quarter, so that a number that goes up and down does not make the heap do so. */
-  if (!NIL_P(pace->held) || pace->step == 0 || live > steps[pace->step - 1] / 4) return;
+  if (!NIL_P(pace->held) || pace->step == 0 || live > steps[pace->step - 1].fibers / 4) return;
   pace->pegs = Qnil;
   pace->step = pace->wanted = 0;
-  pace->per_fiber = SLOTS_PER_FIBER;
+  pace->multiple = 1;
 }

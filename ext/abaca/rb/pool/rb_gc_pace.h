@@ -18,7 +18,7 @@ typedef struct ab_gc_pace {
   VALUE next_pegs;                   /* those of the step that is going on */
   VALUE held;                        /* what that step has allocated so far; nil between steps */
   size_t step;                       /* how many marks were passed, with the one that is going on */
-  size_t per_fiber;                  /* free slots that there shall be for each live fiber */
+  size_t multiple;                   /* of the free slots that the step has at first */
   size_t wanted;                     /* slots that the last step fills */
   uintptr_t pages[AB_GC_PACE_SIZES]; /* where the last object of each size went */
   size_t allocated[AB_GC_PACE_SIZES]; /* objects of each size there were at the last look */
@@ -34,8 +34,10 @@ void ab_gc_pace_mark(const ab_gc_pace *pace);
 
 /* The number of live fibers at which the next step is due; SIZE_MAX for never. */
 size_t ab_gc_pace_next(const ab_gc_pace *pace);
-/* A look at how much of the time collections take, to be had now and then. Returns true when it is
- * too much: then ab_gc_pace_begin finds another step to take. */
+/* Has a step been taken? Then there shall be a look now and then. */
+bool ab_gc_pace_paces(const ab_gc_pace *pace);
+/* A look at how much of the time collections take. Returns true when it is too much: then
+ * ab_gc_pace_begin finds another step to take. */
 bool ab_gc_pace_look(ab_gc_pace *pace, size_t live);
 /* Begins the step that so many live fibers call for, if it has not been taken. */
 void ab_gc_pace_begin(ab_gc_pace *pace, size_t live);

@@ -17,9 +17,6 @@
 /* After the kernel has refused a stack, no new one is asked for during this time. */
 #define REFUSAL_TIME (10 * AB_NSEC_PER_SEC)
 
-/* After so many jobs there is a look at what collections cost. */
-#define LOOK_INTERVAL 512
-
 void ab_pool_set_next(ab_pool *pool, ab_job_next next, void *ctx) {
   pool->next = next;
   pool->next_ctx = ctx;
@@ -48,9 +45,11 @@ static void adopt(ab_pool *pool, ab_loop *loop) {
   ab_chore_cancel(&pool->idle_timer);
   ab_chore_cancel(&pool->starter);
   ab_chore_cancel(&pool->grower);
+  ab_chore_cancel(&pool->looker);
   pool->loop = loop;
   pool->scheduler = loop->self;
-  if (pool->live >= ab_gc_pace_next(&pool->pace)) arm_grower((VALUE)pool);
+  if (pool->live >= ab_gc_pace_next(&pool->pace) || ab_gc_pace_paces(&pool->pace))
+    arm_grower((VALUE)pool);
 }
 
 /* The type itself is private to the loop. */
@@ -213,9 +212,6 @@ static bool next_job(ab_worker *w, unsigned chain) {
 /* After a job. Returns false when the fiber has to end, for w->reason. */
 static bool settle(ab_worker *w) {
   w->running = false;
-  if (AB_UNLIKELY(++w->pool->ended % LOOK_INTERVAL == 0) &&
-      ab_gc_pace_look(&w->pool->pace, w->pool->live))
-    arm(w, arm_grower);
   w->ticket = w->block = Qnil;
   rb_set_errinfo(Qnil);
   w->reason = AB_RETIRED_DIRTY;

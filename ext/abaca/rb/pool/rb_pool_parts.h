@@ -71,8 +71,8 @@ struct ab_pool {
   uint64_t retire_after;
   ab_nsec idle_timeout; /* 0: never */
   bool refuse;          /* on_full: :raise */
-  uint64_t created, reused, ended, trimmed_stacks, retired[AB_RETIRED_REASONS];
-  ab_chore idle_timer, starter, grower;
+  uint64_t created, reused, trimmed_stacks, retired[AB_RETIRED_REASONS];
+  ab_chore idle_timer, starter, grower, looker;
   ab_gc_pace pace;
   ab_nursery nursery;
   ab_worker *newborn; /* whose fiber #make_fiber makes; else NULL */
