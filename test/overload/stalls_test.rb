@@ -30,6 +30,8 @@ class OverloadStallsTest < Minitest::Test
       when "/sleep" then sleep 0.05
       when "/stream"
         next [200, type, Enumerator.new { |out| 5.times { |i| out << "#{i}\n" and sleep 0.02 } }]
+      when "/collect" then warn("collecting #{env["QUERY_STRING"]}") || GC.start
+      when "/collect-on" then warn("collecting on") || (GC.start until $over)
       when "/loop" then next [200, type, [Thread.current.name.to_s]]
       end
       [200, type, [env["rack.input"].read.to_s + env["PATH_INFO"]]]
@@ -97,6 +99,25 @@ class OverloadStallsTest < Minitest::Test
       seconds_of_requests(connect(command.port), 20).tap { command.dispose }
     end
     assert_operator passed_on, :<, waiting / 2
+  end
+
+  # Nothing in Ruby can run meanwhile, on whatever loop.
+  def test_a_collection_makes_nobody_else_come
+    command = run_abaca("$objects = Array.new(3_000_000) { Object.new }\n#{RACKUP}", config: "stall_report 0")
+    loops = Array.new(10) { |number| loop_beside_a_collection(command, number) }
+    assert_operator loops.count("abaca spare"), :<, 5
+  end
+
+  # One after the other: it is the request that keeps its loop.
+  def test_collections_without_end_are_a_stall
+    command = run_abaca("$objects = Array.new(1_000_000) { Object.new }\n#{RACKUP}")
+    connect(command.port).write(format(GET, "/collect-on"))
+    command.wait_for(/collecting on$/)
+    light = connect(command.port, timeout: 20)
+    assert_equal "abaca spare", light.call(format(GET, "/loop")).body
+    5.times { light.call(format(GET, "/sleep")) }
+    command.signal(:WINCH)
+    refute_nil command.wait_for(%r{a request \(GET /collect-on\) has kept its loop})
   end
 
   # They wait in a call that has given up Ruby's lock, so that no thread is left which could make a loop.
@@ -178,6 +199,16 @@ class OverloadStallsTest < Minitest::Test
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
   # Clients whose request computes for so many seconds, or until the process gets WINCH; so many of them have begun.
+  # On which loop a request is served that comes while another one has all objects collected.
+  def loop_beside_a_collection(command, number)
+    collecting, light = Array.new(2) { connect(command.port, timeout: 20) }
+    collecting.write(format(GET, "/collect?#{number}"))
+    command.wait_for(/collecting #{number}$/)
+    light.call(format(GET, "/loop")).body.tap { assert_equal "/collect", collecting.read.body }
+  ensure
+    [collecting, light].each { |client| client&.close }
+  end
+
   def burn(command, count, seconds: 60, begun: count)
     octets = format(GET, "/burn?#{seconds}")
     clients = Array.new(count) { connect(command.port, timeout: 60).tap { |client| client.write(octets) } }

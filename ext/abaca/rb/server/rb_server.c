@@ -30,8 +30,7 @@ static void server_mark(void *ptr) {
   rb_gc_mark(server->exchange_class);
   rb_gc_mark(server->hints_class);
   rb_gc_mark(server->home.thread);
-  rb_gc_mark(server->stalls.records);
-  rb_gc_mark(server->stalls.reporter);
+  ab_stalls_mark(&server->stalls);
   ab_crew_mark(&server->crew);
   rb_gc_mark(server->input_class);
   rb_gc_mark(server->rewindable_class);

@@ -90,9 +90,15 @@ typedef struct ab_stalls {
   _Atomic bool nudge;  /* whoever has the GVL shall pass it on, until it has come to one of ours */
   _Atomic bool rotate; /* ... to the next one, whoever that is */
   VALUE holder;        /* the thread that had the GVL at the last look; it may be no more */
-  VALUE records;       /* Array of what is to be logged */
-  VALUE reporter;      /* ... by being called, or nil */
-  unsigned job;        /* of Ruby's postponed jobs, where they have numbers */
+  ab_nsec marked_at;   /* when a collection last marked */
+  uint64_t collected;  /* ms that collections had taken until then */
+  /* The loop that it has excused for a collection, or NULL; the beat and for how long. */
+  const ab_pulse *excused;
+  uint64_t excused_beat;
+  ab_nsec excused_until;
+  VALUE records;  /* Array of what is to be logged */
+  VALUE reporter; /* ... by being called, or nil */
+  unsigned job;   /* of Ruby's postponed jobs, where they have numbers */
 } ab_stalls;
 
 /* The spare loops, see rb_spare.h. */
@@ -441,6 +447,7 @@ void ab_init_shutdown(VALUE cEngine);
 
 /* The settings of an engine about stalls. Raises ArgumentError. */
 void ab_stalls_init(ab_server *server, VALUE options);
+void ab_stalls_mark(ab_stalls *stalls);
 /* Has a standby see to it that threads of the gang get the GVL, where they lead themselves. Raises
  * SystemCallError. */
 void ab_stalls_begin_on_threads(ab_server *server);

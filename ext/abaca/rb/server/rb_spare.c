@@ -322,6 +322,13 @@ void ab_crew_make(ab_server *server) {
   atomic_store(&crew->making, false);
 }
 
+void ab_crew_recall(ab_server *server) {
+  ab_crew *crew = &server->crew;
+  if (!atomic_exchange(&crew->wanted, false)) return;
+  atomic_store(&crew->making, false);
+  atomic_store(&crew->made, 0);
+}
+
 /* --- the keeper --- */
 
 /* Who has the GVL makes a spare by a job, at once. But those that are kept may all be in calls that

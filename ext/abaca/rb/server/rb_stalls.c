@@ -14,6 +14,14 @@
 /* A time that does not come. */
 #define NEVER (UINT64_MAX / 4)
 
+/* A collection counts from this share of the time after which a loop has stalled. */
+#define SHARE 2
+
+/* What collections have taken since the process began. Makes no object, but for the first time. */
+static uint64_t collected_ms(void) {
+  return rb_gc_stat(ID2SYM(rb_intern("time")));
+}
+
 static ab_nsec seconds(VALUE options, const char *name, double otherwise) {
   VALUE value = ab_server_option(options, name);
   double time = NIL_P(value) ? otherwise : NUM2DBL(value);
@@ -30,11 +38,45 @@ void ab_stalls_init(ab_server *server, VALUE options) {
   times->stall_again = times->stall_after / AGAIN;
   times->report_after = seconds(options, "stall_report", 0.1);
   times->starve_after = seconds(options, "gvl_wait_target", 0.005);
+  server->stalls.collected =
+      collected_ms(); /* it makes its symbols now, and not in ab_stalls_mark */
   server->stalls.reporter = ab_server_option(options, "stall_reporter");
   server->stalls.records = rb_ary_new();
   VALUE most = ab_server_option(options, "spare_loops");
   server->crew.maker = ab_server_option(options, "spare_maker");
   server->crew.most = NIL_P(most) || !after ? 0 : NUM2UINT(most);
+}
+
+/* --- collections --- */
+
+void ab_stalls_mark(ab_stalls *stalls) {
+  rb_gc_mark(stalls->records);
+  rb_gc_mark(stalls->reporter);
+  stalls->marked_at = ab_clock_monotonic();
+  stalls->collected = collected_ms();
+}
+
+/* Of the loop whose fiber runs here, or NULL. */
+static const ab_pulse *current_pulse(void) {
+  const ab_loop *loop = ab__loop_or_null(rb_fiber_scheduler_get());
+  return loop ? loop->pulse : NULL;
+}
+
+/* Has this loop just come back from a collection which was as good as a stall? Where many fibers
+ * wait each one is. Nobody else could have run meanwhile, and a spare loop would only make fibers
+ * of its own. Once in a beat, since a fiber that computes may cause one after the other. */
+static bool is_excused(ab_stalls *stalls) {
+  const ab_pulse *pulse = current_pulse();
+  if (!pulse) return false;
+  uint64_t beat = atomic_load(&pulse->beat);
+  ab_nsec now = ab_clock_monotonic(), after = stalls->options.stall_after;
+  if (pulse == stalls->excused && beat == stalls->excused_beat) return now < stalls->excused_until;
+  ab_nsec time = (collected_ms() - stalls->collected) * AB_NSEC_PER_MS;
+  if (time < after / SHARE || now - stalls->marked_at >= time + after) return false;
+  stalls->excused = pulse;
+  stalls->excused_beat = beat;
+  stalls->excused_until = now + after;
+  return true;
 }
 
 /* --- what the standby calls --- */
@@ -127,15 +169,19 @@ static bool keeps_gvl(ab_stalls *stalls) {
 /* Has the calling thread got the GVL back in the middle of taking a request? Nobody waits for it
  * then but others, and that one comes first. */
 static bool is_reading(void) {
-  const ab_loop *loop = ab__loop_or_null(rb_fiber_scheduler_get());
-  return loop && loop->pulse && atomic_load(&loop->pulse->reading);
+  const ab_pulse *pulse = current_pulse();
+  return pulse && atomic_load(&pulse->reading);
 }
 
 bool ab_stalls_attend(ab_server *server) {
-  bool keeps = keeps_gvl(&server->stalls);
-  ab_crew_make(server);
-  ab_crew_each(server, tell);
-  if (is_reading()) return false;
+  bool keeps = keeps_gvl(&server->stalls), excused = is_excused(&server->stalls);
+  if (excused) {
+    ab_crew_recall(server);
+  } else {
+    ab_crew_make(server);
+    ab_crew_each(server, tell);
+  }
+  if (excused || is_reading()) return false;
   if (atomic_exchange(&server->stalls.rotate, false)) return true;
   if (!atomic_exchange(&server->stalls.nudge, false)) return false;
   return (keeps && ab_lead_starves(&server->lead)) || ab_crew_is_making(server);
