@@ -33,6 +33,7 @@ static ab_nsec seconds(VALUE options, const char *name, double otherwise) {
 
 void ab_stalls_init(ab_server *server, VALUE options) {
   ab_standby_options *times = &server->stalls.options;
+  server->stalls.collected = collected_ms();
   ab_nsec after = seconds(options, "stall_after", 0.02);
   times->stall_after = after ? after : NEVER;
   times->stall_again = times->stall_after / AGAIN;
@@ -52,6 +53,8 @@ void ab_stalls_init(ab_server *server, VALUE options) {
 void ab_stalls_mark(ab_stalls *stalls) {
   rb_gc_mark(stalls->records);
   rb_gc_mark(stalls->reporter);
+  if (stalls->options.stall_after == 0)
+    return; /* the first look, which makes symbols, is to come */
   stalls->marked_at = ab_clock_monotonic();
   stalls->collected = collected_ms();
 }

@@ -1,0 +1,23 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/scheduler_case"
+
+# A server whose every allocation has all objects collected, from the first one in its process on.
+class CollectionTest < Minitest::Test
+  include SchedulerCase
+
+  def test_a_server_that_is_made
+    status, out, err = run_ruby(<<~RUBY, within: 60)
+      require "abaca"
+      log = Abaca::Log.new($stdout, $stderr)
+      GC.stress = true
+      server = Abaca::Server.new(->(_) { [200, {}, []] }, { log: log })
+      GC.stress = false
+      server.close
+      puts "made"
+    RUBY
+    assert_predicate status, :success?, err
+    assert_equal "made\n", out
+  end
+end
