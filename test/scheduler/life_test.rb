@@ -268,6 +268,65 @@ class LifeTest < Minitest::Test
     assert_equal %i[raiser victim], order
   end
 
+  # Each of them raises in the next one, and none has parked when the last one ends.
+  def chain_of_raises(log)
+    fibers = Array.new(4) do |i|
+      Fiber.schedule do
+        sleep
+      rescue KeyError
+        fibers[i + 1]&.raise(KeyError, "on")
+        log << i
+      end
+    end
+  end
+
+  def test_a_chain_of_raises_strands_nobody
+    order = []
+    with_scheduler { chain_of_raises(order)[0].raise(KeyError, "first") }
+    assert_equal [0, 1, 2, 3], order.sort
+  end
+
+  def test_a_chain_of_raises_in_a_fiber_strands_nobody
+    order = []
+    with_scheduler { Fiber.schedule { chain_of_raises(order)[0].raise(KeyError, "first") || (order << 4) } }
+    assert_equal [0, 1, 2, 3, 4], order.sort
+  end
+
+  # Ruby ends a fiber that was killed at the next switch to it, in its ensure blocks too.
+  def test_a_chain_of_kills_strands_nobody
+    skip "Fiber#kill is of Ruby 3.3" unless Fiber.method_defined?(:kill)
+    fibers = nil
+    with_scheduler do
+      fibers = Array.new(4) do |i|
+        Fiber.schedule do
+          sleep
+        ensure
+          fibers[i + 1]&.kill
+        end
+      end
+      fibers[0].kill
+    end
+    assert(fibers.none?(&:alive?))
+  end
+
+  # Who is raised in goes on, raises back, and starts another fiber before it parks.
+  def test_raise_back_and_forth_strands_nobody
+    order = []
+    with_scheduler do
+      second = nil
+      first = Fiber.schedule do
+        sleep rescue second.raise("there") rescue Fiber.schedule { order << :new } # rubocop:disable Style/RescueModifier
+        sleep(0.001) && (order << :first)
+      end
+      second = Fiber.schedule do
+        sleep rescue first.raise("back") # rubocop:disable Style/RescueModifier
+        order << :second
+      end
+      first.raise("go")
+    end
+    assert_equal %i[first new second], order.sort
+  end
+
   def test_raise_into_every_kind_of_wait
     reader, _writer = IO.pipe
     mutex = Mutex.new

@@ -337,6 +337,7 @@ static VALUE run_turns(VALUE arg) {
   ab_loop *loop = (ab_loop *)arg;
   ab__preempt_start(loop);
   loop->heedless = ab_clock_monotonic();
+  ab__loop_leave_behind(loop, loop->current);
   /* Something that was forwarded while the loop did not run. */
   if (!NIL_P(loop->forward)) ab__loop_raise_forwarded(loop);
   while (ab__loop_turn(loop)) continue;

@@ -147,24 +147,41 @@ static void run_next(ab_loop *loop, ab_waiter *next) {
 static VALUE park_switch(VALUE arg) {
   park *park = (struct park *)arg;
   ab_waiter *waiter = park->waiter, *next;
-  if (!NIL_P(park->target))
+  if (!NIL_P(park->target)) {
+    ab__loop_leave_behind(park->loop, park->loop->current);
     hand_over(park->loop, park->target, park->target);
-  else if ((next = next_in_chain(park->loop, waiter->fiber)))
+  } else if ((next = next_in_chain(park->loop, waiter->fiber))) {
     run_next(park->loop, next);
-  else
+  } else {
     ab__loop_leave(park->loop);
+  }
   /* Control may come from somebody else than the loop; it goes back until the wait has ended. */
   while (waiter->wake == AB_WAKE_PENDING) ab__loop_leave(park->loop);
   return Qnil;
 }
 
+void ab__loop_leave_behind(ab_loop *loop, VALUE fiber) {
+  if (!NIL_P(fiber) && fiber != loop->parker) ab_loop_ready(loop, fiber);
+}
+
+/* Fiber#raise or #kill brought us here: what runs now runs on our account, and whoever ran before
+ * is left behind. Or there was no stack for the fiber that we wanted to switch to, and nobody shall
+ * run that later. */
+static void take_over(ab_loop *loop, const park *park) {
+  volatile VALUE before = loop->current;
+  bool unborn = before == park->target && !NIL_P(before) && ab_fiber_is_new(before);
+  loop->carrier = park->waiter->carrier;
+  loop->current = park->waiter->fiber;
+  if (!unborn) ab__loop_leave_behind(loop, before);
+  loop->parker = Qnil;
+}
+
 static VALUE park_end(VALUE arg) {
   park *park = (struct park *)arg;
   ab_heap_cancel(&park->loop->timers, &park->waiter->timer);
-  /* Fiber#raise brought us here: what runs now runs on our account. */
-  if (!park->waiter->dispatched) park->loop->carrier = park->waiter->carrier;
   ab__loop_forget(park->loop, park->waiter);
   if (AB_UNLIKELY(park->waiter->stint != NULL)) ab__stint_go_on(park->loop, park->waiter);
+  if (AB_UNLIKELY(!park->waiter->dispatched)) take_over(park->loop, park);
   return Qnil;
 }
 
@@ -271,8 +288,6 @@ static bool try_to_transfer(ab_loop *loop, VALUE fiber, int *state) {
   park park = {.loop = loop, .waiter = &waiter, .target = fiber};
   rb_protect(step_aside_for, (VALUE)&park, state);
   if (AB_LIKELY(!*state)) return true;
-  /* One that got no stack did not become the current one, and nobody shall run it later. */
-  if (loop->current == fiber && ab_fiber_is_new(fiber)) loop->current = rb_fiber_current();
   return !ab_nursery_made_room(&loop->nursery, fiber);
 }
 

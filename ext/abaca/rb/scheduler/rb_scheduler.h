@@ -193,6 +193,9 @@ void ab__loop_step_aside(ab_loop *loop, ab_waiter *waiter);
 /* Switches from the current fiber to the root fiber; the fiber is parked by its caller's own means.
  */
 void ab__loop_leave(ab_loop *loop);
+/* `fiber` was the current one, and perhaps somebody else was switched to without its having parked,
+ * by Fiber#raise: then the loop goes on with it, since nobody else would. */
+void ab__loop_leave_behind(ab_loop *loop, VALUE fiber);
 /* True on the root fiber, and while the loop does not run on any fiber that it has nothing to do
  * with. */
 bool ab__loop_at_home(ab_loop *loop);
