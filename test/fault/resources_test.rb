@@ -29,6 +29,7 @@ class FaultResourcesTest < Minitest::Test
       when "/deep"
         deep = ->(n) { deep.call(n + 1) + 1 }
         deep.call(0)
+      when "/memory" then String.new(capacity: 1 << 61)
       else [200, { "content-type" => "text/plain" }, ["fine"]]
       end
     end)
@@ -64,6 +65,19 @@ class FaultResourcesTest < Minitest::Test
     3.times do
       assert_equal 500, client.call("GET /deep HTTP/1.1\r\nHost: a.test\r\n\r\n").status
       assert_equal "fine", client.call(GET).body
+    end
+  end
+
+  # A client may have chosen the number: it is one request's, on a fiber and on a thread.
+  def test_more_memory_than_there_is
+    ["", "routes { thread '/memory' }"].each do |config|
+      command = run_abaca(APP, config:)
+      client = connect(command.port)
+      3.times do
+        assert_equal 500, client.call("GET /memory HTTP/1.1\r\nHost: a.test\r\n\r\n").status
+        assert_equal "fine", client.call(GET).body
+      end
+      command.wait_for(%r{NoMemoryError: .* \(GET /memory\)})
     end
   end
 

@@ -210,7 +210,8 @@ static int ended(ab_gang *gang, int state) {
   if (!RTEST(rb_obj_is_kind_of(exception, rb_eException))) return state;
   if (ab_server_forked(gang->server)) ab_server_end_child(state);
   rb_set_errinfo(Qnil);
-  if (!ab_server_is_fatal(exception)) return 0;
+  bool short_of_memory = RTEST(rb_obj_is_kind_of(exception, rb_eNoMemError)); /* our own code */
+  if (!ab_server_is_fatal(exception) && !short_of_memory) return 0;
   gang->forward = exception;
   ab__gang_lock(gang);
   gang->told = true;

@@ -78,8 +78,7 @@ static bool is_a(VALUE exception, VALUE klass) {
 }
 
 bool ab_server_is_fatal(VALUE exception) {
-  return is_a(exception, rb_eSystemExit) || is_a(exception, rb_eSignal) ||
-         is_a(exception, rb_eNoMemError);
+  return is_a(exception, rb_eSystemExit) || is_a(exception, rb_eSignal);
 }
 
 void ab_server_log_error(ab_exchange *exchange, VALUE exception) {

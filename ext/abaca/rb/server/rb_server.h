@@ -493,7 +493,8 @@ NORETURN(void ab_server_end_child(int state));
 void ab_server_quietly(VALUE (*fn)(VALUE), VALUE arg);
 /* Logs an exception of the app's with its request. Never raises. */
 void ab_server_log_error(ab_exchange *exchange, VALUE exception);
-/* True for an exception that is not one request's: the process has to end, or memory is short. */
+/* True for what ends the process, wherever it is raised. A NoMemoryError is no such thing in the
+ * app: it has asked for more than there is, and what it held is free when it has ended. */
 bool ab_server_is_fatal(VALUE exception);
 /* How its response has ended, for the engine. */
 enum ab_finish ab_exchange_finish(const ab_exchange *exchange);
