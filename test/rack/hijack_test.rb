@@ -291,6 +291,25 @@ class RackHijackTest < Minitest::Test
     end
   end
 
+  # RFC 9110 7.8: the other protocol begins behind the request's content, and is not that.
+  def test_an_upgrade_before_the_body_was_read
+    running = serve(lint: false) do |env|
+      env["HTTP_X_READ"] == "all" ? env["rack.input"].read : env["rack.input"].read(env["HTTP_X_READ"].to_i)
+      [101, { "rack.protocol" => "chat/2" }, ->(io) { io.write(io.gets) && io.close }]
+    end
+    post = UPGRADE.sub("GET", "POST")
+    { "Content-Length: 3" => "abc", "Transfer-Encoding: chunked" => "3\r\nabc\r\n0\r\n\r\n" }.each do |field, body|
+      rest = "#{body}raw\n"
+      { "0" => 500, "2" => 500, "all" => 101 }.each do |read, status|
+        client = connect(running).write(post.sub("\r\n", "\r\n#{field}\r\nX-Read: #{read}\r\n") + rest)
+        found = client.half_close.drain
+        assert found.start_with?("HTTP/1.1 #{status}"), found
+        assert_equal status == 101, found.end_with?("\r\n\r\nraw\n"), found
+      end
+    end
+    assert running.logged?(/an upgrade before the request's body was read/)
+  end
+
   # As apps before Rack 3.1 do it.
   def test_upgrade_with_fields_of_the_apps_own
     fields = { "Connection" => "Upgrade", "Upgrade" => "echo" }

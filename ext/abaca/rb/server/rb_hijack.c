@@ -97,6 +97,14 @@ static void check_offered(const ab_lines *head) {
   ab_response_refuse("the protocol is not one that the client has offered", head->protocol);
 }
 
+/* The other protocol begins behind the whole request (RFC 9110 7.8): what is left of its body is no
+ * octet of that protocol's, and for a body in chunks not even the body's. */
+static void check_read(const ab_lines *head) {
+  const ab_body *body = ab_conn_body(head->exchange->conn);
+  if (!body || body->done) return;
+  ab_response_refuse("an upgrade before the request's body was read", head->protocol);
+}
+
 static void put(ab_lines *head, const char *octets) {
   ab_lines_put(head, octets, strlen(octets));
 }
@@ -159,6 +167,7 @@ void ab_upgrade_write(ab_lines *head, VALUE headers, VALUE body) {
     ab_response_refuse("an upgrade has no content", headers); /* RFC 9110 8.6, RFC 9112 6.1 */
   }
   check_offered(head);
+  check_read(head);
   VALUE callable = receiver(head, body);
   exchange->status = 101; /* 200 is how HTTP/2 says the same */
   ab_head_put(head, headers);
