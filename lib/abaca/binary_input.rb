@@ -4,12 +4,19 @@ module Abaca
   # What the input streams that are written in Ruby have in common (Rack SPEC, "The Input Stream"): lines,
   # and that they are binary. They provide #take_line(separator, limit).
   module BinaryInput
+    # As IO#gets, which may be called with a limit alone.
+    #
     # @param separator [String, nil] nil reads to the end; "" is an empty line
-    # @param limit [Integer, nil] octets that a line has at most
+    # @param limit [Integer, nil] octets that a line has at most; a negative one is none
     # @param chomp [Boolean] without the separator
     # @return [String, nil] the next line, binary; nil at the end
     def gets(separator = "\n", limit = nil, chomp: false)
+      if separator.is_a?(Integer)
+        limit = separator
+        separator = "\n"
+      end
       separator = "\n\n" if separator == ""
+      limit = nil if limit&.negative?
       line = take_line(separator, limit)
       chomp && line && separator ? line.chomp!(separator) || line : line
     end

@@ -154,6 +154,13 @@ class RackInputTest < Minitest::Test
     assert_equal ["", "abc"], with_input("abc") { |input| [input.gets("\n", 0), input.gets(nil, 10)] }
   end
 
+  # As IO#gets.
+  def test_gets_with_a_limit_alone
+    assert_equal ["a", "bc\n", "d\n", "ef", nil], (with_input("abc\nd\nef") do |input|
+      [input.gets(1), input.gets(5), input.gets(-1), input.gets("\n", -1), input.gets(3)]
+    end)
+  end
+
   def test_readpartial
     assert_equal [TEXT, true], (with_input(TEXT) do |input|
       buffer = String.new("old")
