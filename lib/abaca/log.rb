@@ -50,7 +50,7 @@ module Abaca
       append_causes(lines, exception)
       problem(:error, lines.join("\n"))
     rescue StandardError => e
-      # An exception whose message raises is the app's mistake too; its class is still worth a line.
+      # Its backtrace or a cause raises: that is the app's mistake too, and its class still worth a line.
       problem(:error, "abaca: error in the app: #{exception.class} (its report failed: #{e.class})")
     end
 
@@ -184,7 +184,12 @@ module Abaca
       text
     end
 
-    def describe(exception) = "#{exception.class}: #{Text.indent(exception.message)}"
+    # An exception whose message raises is still worth its class, request and backtrace.
+    def describe(exception)
+      "#{exception.class}: #{Text.indent(exception.message)}"
+    rescue StandardError => e
+      "#{exception.class} (its report failed: #{e.class})"
+    end
 
     def request_text(env)
       return "" unless env

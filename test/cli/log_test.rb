@@ -61,9 +61,13 @@ class LogTest < Minitest::Test
 
   def test_app_error_whose_message_raises
     error = Class.new(StandardError) { def message = raise("no message") }.new
+    error.set_backtrace(["app.rb:1"])
 
     assert_match(/error in the app: #<Class:.*> \(its report failed: RuntimeError\)/, logged do |log|
       log.app_error(error, nil)
+    end)
+    assert_match(%r{failed: RuntimeError\) \(GET /a\)\n    app.rb:1$}, logged do |log|
+      log.app_error(error, ENV_OF_A_REQUEST)
     end)
   end
 

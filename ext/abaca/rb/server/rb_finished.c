@@ -12,7 +12,12 @@ typedef struct call {
 
 static VALUE make_call(VALUE arg) {
   const call *c = (const call *)arg;
-  return rb_funcallv(c->callable, rb_intern("call"), c->argc, c->argv);
+  VALUE result = rb_check_funcall(c->callable, rb_intern("call"), c->argc, c->argv);
+  if (AB_UNLIKELY(result == Qundef)) {
+    rb_raise(ab_error_class("AppError"), "what the response's end calls has no call: %+" PRIsVALUE,
+             c->callable);
+  }
+  return result;
 }
 
 /* Returns the state of what is not one request's to rescue, 0 otherwise. */
