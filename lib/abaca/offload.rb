@@ -10,7 +10,8 @@ module Abaca
   #   digest = Abaca.offload { Digest::SHA256.file(path).hexdigest }
   #
   # Where nobody would go on meanwhile the block is run in place: on a thread of mode :thread, on a blocking fiber,
-  # and outside of any fiber scheduler. It works under every scheduler, not only Abaca's.
+  # and outside of any fiber scheduler. So is a block inside another one, even if that brings a scheduler of its own:
+  # who has a place waits for no other. It works under every scheduler, not only Abaca's.
   #
   # Ruby's global lock stays what it is: two blocks that compute take turns. At most 16 blocks run at once
   # in a process; the others wait for one to end. On its thread the block has neither the fiber's locals nor its
@@ -26,7 +27,7 @@ module Abaca
   def self.offload(&block)
     raise ArgumentError, "offload: a block is needed" unless block
 
-    Fiber.current_scheduler ? Offloaded.run(block) : yield
+    Fiber.current_scheduler && !Offloaded.here? ? Offloaded.run(block) : yield
   end
 
   # A block of Abaca.offload on its thread.
@@ -39,6 +40,9 @@ module Abaca
 
     # More threads than these mostly take the lock from each other.
     MOST = 16
+
+    # The thread variable that tells its thread.
+    HERE = :abaca_offload
 
     @lock = Mutex.new
     @places = nil
@@ -56,6 +60,9 @@ module Abaca
           places.pop
         end
       end
+
+      # @return [Boolean] whether this is the thread of an offloaded block
+      def here? = Thread.current.thread_variable?(HERE)
 
       private
 
@@ -90,6 +97,7 @@ module Abaca
 
     def call
       Thread.current.name = "abaca offload"
+      Thread.current.thread_variable_set(HERE, true)
       @result = @block.call
       @done = true
     rescue Exception => e # rubocop:disable Lint/RescueException -- it belongs to the fiber

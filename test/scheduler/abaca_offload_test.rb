@@ -83,6 +83,19 @@ class AbacaOffloadTest < Minitest::Test
     end
   end
 
+  # With a scheduler there too: all places may be taken by blocks that would wait for another one.
+  def test_inside_a_scheduler_of_its_own_it_is_run_in_place
+    on_fiber { assert_same(*Abaca.offload { on_fiber_here { [Thread.current, Abaca.offload { Thread.current }] } }) }
+  end
+
+  def on_fiber_here
+    result = nil
+    Fiber.set_scheduler(Abaca::Scheduler.new)
+    Fiber.schedule { result = yield }
+    Fiber.scheduler.run
+    result
+  end
+
   # What ends the wait ends the block where it waits, and not before that is over. The time may be over before
   # the block has begun; then it never does.
   def test_an_exception_in_the_fiber

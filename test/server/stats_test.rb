@@ -37,6 +37,26 @@ class StatsTest < Minitest::Test
     assert eventually { in_flight(running) == [0, 0] }
   end
 
+  # One that waits for a thread has left the engine, but may come to nothing all the same.
+  def test_requests_are_those_that_the_app_has_seen
+    gate = Queue.new
+    running = serve(mode: :fiber, routes: [[:thread, "*"]], threads: [0, 1], max_queue: 1) do
+      gate.pop
+      HELLO.call(nil)
+    end
+    first = connect(running).write(GET)
+    assert(eventually { requests(running) == [1, 1, 0] })
+    second = connect(running).write(GET)
+    assert(eventually { requests(running) == [1, 1, 1] })
+    assert_equal 503, ask(running).status
+    assert_equal [1, 1, 1], requests(running)
+    second.reset
+    assert(eventually { requests(running) == [1, 1, 0] }, requests(running).inspect)
+    gate << true
+    assert_equal 200, first.read.status
+    assert(eventually { requests(running) == [1, 0, 0] })
+  end
+
   def test_a_cancelled_request_is_counted_once
     running = serve(request_timeouts: { "/slow" => 1 }) { |env| env["PATH_INFO"] == "/slow" ? sleep : HELLO.call(env) }
     ask(running)
@@ -76,6 +96,8 @@ class StatsTest < Minitest::Test
   end
 
   private
+
+  def requests(running) = running.server.stats.values_at(:requests, :in_app, :waiting)
 
   def cancelled(running)
     running.server.stats.fetch(:modes).values_at(:fiber, :thread).sum { |mode| mode.fetch(:cancelled) }

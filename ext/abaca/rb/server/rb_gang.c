@@ -539,6 +539,7 @@ void ab_gang_event(ab_gang *gang, ab_conn *conn, unsigned events) {
     if (job->taken.conn != conn) continue;
     if (events & AB_EVENT_GONE) {
       drop_job(gang, job);
+      gang->gone++;
       ab_engine_lock(gang->server->engine);
       ab_conn_finish(conn, AB_FINISH_BROKEN);
       ab_engine_unlock(gang->server->engine);
@@ -618,6 +619,7 @@ ab_gang_stats ab_gang_get_stats(ab_gang *gang) {
   stats.busy = gang->busy;
   stats.jobs = (uint32_t)gang->job_count;
   stats.queued = gang->queued;
+  stats.gone = gang->gone;
   stats.waiting = gang->led ? ab_engine_get_stats(gang->server->engine).waiting : stats.jobs;
   return stats;
 }

@@ -18,6 +18,7 @@ typedef struct ab_gang_stats {
   uint32_t threads, busy, waiting; /* now: threads; those in the app; requests that wait for one */
   uint32_t jobs;                   /* of these, those that the engine has handed over already */
   uint64_t queued;                 /* of those that were handed over so far, how many had to wait */
+  uint64_t gone;                   /* ... and how many clients did not wait for so long */
 } ab_gang_stats;
 
 typedef struct ab_gang_options {

@@ -47,6 +47,7 @@ struct ab_gang {
   ab_list jobs; /* oldest first */
   size_t job_count;
   uint64_t queued; /* that came to the list */
+  uint64_t gone;   /* of these, those whose client went away before they were taken from it */
   ab_nsec due;     /* when one of them will have waited for too long, or earlier; 0: none will */
   unsigned live, started;
   unsigned busy;     /* with a request */

@@ -27,11 +27,17 @@ static void put_engine(VALUE hash, const ab_engine_stats *stats) {
   put_count(hash, "gathered", stats->gathered);
 }
 
-/* Who waits for a thread is not in the app, though the engine has handed it over. */
-static void put_back(ab_engine_stats *stats, const ab_gang_stats *threads) {
+/* Who waits for a thread is not in the app, though the engine has handed it over; nor has it seen
+ * those that were refused, or went away, before they got one, or a fiber. */
+static void put_back(ab_engine_stats *stats, const ab_server *server,
+                     const ab_gang_stats *threads) {
   stats->in_app -= threads->jobs;
   stats->waiting += threads->jobs;
   stats->queued += threads->queued;
+  stats->requests -= threads->jobs + threads->gone;
+  for (size_t i = 0; i < AB_ARRAY_LEN(server->counts.modes); i++) {
+    stats->requests -= server->counts.modes[i].rejected;
+  }
 }
 
 static VALUE rejections(const ab_engine_stats *stats) {
@@ -117,7 +123,7 @@ static VALUE server_stats(VALUE self) {
   /* Who waits in the engine waits for whoever leads. */
   uint64_t for_fiber = threads.leads ? 0 : stats.queued;
   uint64_t for_thread = threads.leads ? stats.queued : threads.queued;
-  put_back(&stats, &threads);
+  put_back(&stats, server, &threads);
   ab_histogram lag = lag_of(server);
   VALUE result = rb_hash_new(), modes = rb_hash_new();
   put_engine(result, &stats);
