@@ -22,6 +22,10 @@ class RackTripletTest < Minitest::Test
     alias inspect to_s
   end
 
+  class Shy
+    def inspect = raise("secret inspect")
+  end
+
   OK = [200, {}, ["secret body"]].freeze
   BAD = {
     "nil" => nil, "a string" => "secret", "an integer" => 200, "an empty array" => [], "two items" => [200, {}],
@@ -70,6 +74,19 @@ class RackTripletTest < Minitest::Test
     end
     assert_empty wrong
     assert_equal 200, ask(running).status
+  end
+
+  # The log names what is wrong, in a line of a bearable length, whatever it says of itself.
+  def test_the_log_shows_what_was_refused
+    rows = { "long" => [[200, {}, [], "x" * 100_000], /three members: \[200, {}, \[\], "x{150,200}\.\.\. \(/],
+             "shy" => [[200, {}, Shy.new], /neither each nor call: #<RackTripletTest::Shy:\w+> \(/],
+             "basic" => [[200, {}, BasicObject.new], /neither each nor call: #<BasicObject:\w+> \(/],
+             "value" => [[200, { "x-a" => 1 }, []], /this field's value is not a String: "x-a" \(/] }
+    running = serve(lint: false) { |env| rows.fetch(env["PATH_INFO"].delete("/")).first }
+    rows.each do |name, (_triplet, line)|
+      assert_equal 500, ask(running, request("GET", "/#{name}")).status
+      assert running.logged?(/AppError: invalid response: .*#{line}/), name
+    end
   end
 
   # Rack 2 lets the status be a String, and the headers anything with each.

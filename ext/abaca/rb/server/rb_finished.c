@@ -2,7 +2,7 @@
  * whose callables get env, status, headers and error, the last one first, and rack.after_reply,
  * Puma's, without arguments. By then the response is the engine's to send, and the connection may
  * have gone on. */
-#include "rb/server/rb_server.h"
+#include "rb/server/rb_response.h"
 
 typedef struct call {
   VALUE callable;
@@ -14,8 +14,9 @@ static VALUE make_call(VALUE arg) {
   const call *c = (const call *)arg;
   VALUE result = rb_check_funcall(c->callable, rb_intern("call"), c->argc, c->argv);
   if (AB_UNLIKELY(result == Qundef)) {
-    rb_raise(ab_error_class("AppError"), "what the response's end calls has no call: %+" PRIsVALUE,
-             c->callable);
+    VALUE shown = ab_response_show(c->callable);
+    rb_raise(ab_error_class("AppError"), "what the response's end calls has no call: %" PRIsVALUE,
+             shown);
   }
   return result;
 }

@@ -25,6 +25,9 @@ typedef struct ab_lines {
   bool chunked;        /* the app writes the chunks itself, as Rack::Chunked does */
 } ab_lines;
 
+/* The start of an object's inspect, for a message: it may be as long as a response, or raise, or
+ * there may be none. */
+VALUE ab_response_show(VALUE object);
 NORETURN(void ab_response_refuse(const char *problem, VALUE object));
 
 /* rb_response_lines.c */

@@ -8,8 +8,26 @@
 #include "http1/write.h"
 #include "rb/server/rb_response.h"
 
+#define SHOWN 200 /* characters */
+
+VALUE ab_response_show(VALUE object) {
+  int state = 0;
+  VALUE text = rb_protect(rb_inspect, object, &state);
+  if (state) {
+    VALUE exception = rb_errinfo();
+    bool is_exception = RTEST(rb_obj_is_kind_of(exception, rb_eException));
+    if (!is_exception || ab_server_is_fatal(exception)) rb_jump_tag(state);
+    rb_set_errinfo(Qnil);
+    text = rb_any_to_s(object);
+  }
+  VALUE start = rb_str_substr(text, 0, SHOWN);
+  if (RSTRING_LEN(start) == RSTRING_LEN(text)) return text;
+  return rb_str_cat_cstr(start, "...");
+}
+
 void ab_response_refuse(const char *problem, VALUE object) {
-  rb_raise(ab_error_class("AppError"), "invalid response: %s: %+" PRIsVALUE, problem, object);
+  VALUE shown = ab_response_show(object);
+  rb_raise(ab_error_class("AppError"), "invalid response: %s: %" PRIsVALUE, problem, shown);
 }
 
 ab_lines ab_lines_begin(ab_exchange *exchange, enum ab_section section) {
@@ -185,14 +203,14 @@ static int put_line(ab_lines *lines, VALUE name, const char *value, size_t len) 
   }
   if (!dst) return refuse(lines, "no memory for its head", Qnil);
   char *end = ab_write_field(dst, RSTRING_PTR(name), name_len, value, len);
-  if (!end) return refuse(lines, "a field has an octet that must not be there", name);
+  if (!end) return refuse(lines, "this field has an octet that must not be there", name);
   lines->used += needed;
   return ST_CONTINUE;
 }
 
 /* A String; in Rack 2 its lines are field lines of their own. */
 static int put_value(ab_lines *lines, VALUE name, VALUE value) {
-  if (!RB_TYPE_P(value, T_STRING)) return refuse(lines, "a field's value is not a String", name);
+  if (!RB_TYPE_P(value, T_STRING)) return refuse(lines, "this field's value is not a String", name);
   const char *ptr = RSTRING_PTR(value);
   size_t len = (size_t)RSTRING_LEN(value);
   if (!lines->newlines) return put_line(lines, name, ptr, len);
