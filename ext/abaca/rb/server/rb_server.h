@@ -90,9 +90,9 @@ typedef struct ab_stalls {
   _Atomic bool nudge;  /* whoever has the GVL shall pass it on, until it has come to one of ours */
   _Atomic bool rotate; /* ... to the next one, whoever that is */
   VALUE holder;        /* the thread that had the GVL at the last look; it may be no more */
-  ab_nsec marked_at;   /* when a collection last marked */
-  uint64_t collected;  /* ms that collections had taken until then */
-  /* The loop that it has excused for a collection, or NULL; the beat and for how long. */
+  ab_nsec marked_at;   /* CPU time of the process when a collection last marked */
+  uint64_t collected;  /* ms of it that collections had taken until then */
+  /* The loop that was excused for a collection, or NULL; the beat, and until which CPU time. */
   const ab_pulse *excused;
   uint64_t excused_beat;
   ab_nsec excused_until;
@@ -460,6 +460,8 @@ void ab_stalls_log(ab_server *server);
 static inline bool ab_stalls_found(const ab_server *server) {
   return AB_UNLIKELY(RARRAY_LEN(server->stalls.records) > 0);
 }
+/* With the GVL: has a loop just come back from a collection, and shall have time to go on? */
+bool ab_stalls_excuses(const ab_server *server);
 /* Does what the standby wants done with the GVL, without a call of Ruby code: it is called in the
  * middle of somebody's. Returns true when the GVL shall be passed on. */
 bool ab_stalls_attend(ab_server *server);

@@ -88,7 +88,8 @@ static void come(ab_spare *spare) {
   ab_server *server = spare->runner.server;
   /* It is there, whatever it was called from. */
   ab_pulse_return(&spare->runner.seat.pulse);
-  if (watch_engine(spare, true) && !ab_lead_claim(&server->lead, &spare->runner.seat)) {
+  if (!ab_stalls_excuses(server) && watch_engine(spare, true) &&
+      !ab_lead_claim(&server->lead, &spare->runner.seat)) {
     watch_engine(spare, false);
   }
   atomic_store(&spare->called, false);
@@ -315,18 +316,16 @@ static VALUE make_thread(VALUE arg) {
 void ab_crew_make(ab_server *server) {
   ab_crew *crew = &server->crew;
   if (!atomic_exchange(&crew->wanted, false) || crew->ending || NIL_P(crew->maker)) return;
+  if (ab_stalls_excuses(server)) { /* nobody has to come: it may be wanted again soon */
+    atomic_store(&crew->making, false);
+    atomic_store(&crew->made, 0);
+    return;
+  }
   int state = 0;
   rb_protect(make_thread, (VALUE)server, &state);
   if (!state) return;
   rb_set_errinfo(Qnil); /* there is no thread to be had; it is tried again later */
   atomic_store(&crew->making, false);
-}
-
-void ab_crew_recall(ab_server *server) {
-  ab_crew *crew = &server->crew;
-  if (!atomic_exchange(&crew->wanted, false)) return;
-  atomic_store(&crew->making, false);
-  atomic_store(&crew->made, 0);
 }
 
 /* --- the keeper --- */

@@ -28,8 +28,6 @@ void ab_crew_rouse(ab_server *server);
 bool ab_crew_is_making(const ab_server *server);
 /* Makes the thread of a spare if one is wanted. Never raises, and runs no Ruby code here. */
 void ab_crew_make(ab_server *server);
-/* Nobody has to be made: who was thought to be kept is there. */
-void ab_crew_recall(ab_server *server);
 /* Calls fn for home and for each spare. */
 void ab_crew_each(ab_server *server, void (*fn)(ab_runner *runner));
 /* Fibers that have a request, in all pools. */

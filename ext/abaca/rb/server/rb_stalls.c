@@ -2,6 +2,7 @@
  * standby that watches, what it calls, and what is told about the culprits. */
 #include <ruby.h>
 #include <ruby/fiber/scheduler.h>
+#include <time.h>
 
 #include "rb/server/rb_spare.h"
 #include "rb/scheduler/rb_scheduler.h"
@@ -17,9 +18,17 @@
 /* A collection counts from this share of the time after which a loop has stalled. */
 #define SHARE 2
 
-/* What collections have taken since the process began. Makes no object, but for the first time. */
+/* What collections have taken since the process began, of its CPU time. Makes no object, but for
+ * the first time. */
 static uint64_t collected_ms(void) {
   return rb_gc_stat(ID2SYM(rb_intern("time")));
+}
+
+/* The CPU time of the process, since a machine that is busy with others is nobody's fault here. */
+static ab_nsec cpu_time(void) {
+  struct timespec now;
+  if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now) != 0) return 0;
+  return (ab_nsec)now.tv_sec * AB_NSEC_PER_SEC + (ab_nsec)now.tv_nsec;
 }
 
 static ab_nsec seconds(VALUE options, const char *name, double otherwise) {
@@ -55,7 +64,7 @@ void ab_stalls_mark(ab_stalls *stalls) {
   rb_gc_mark(stalls->reporter);
   if (stalls->options.stall_after == 0)
     return; /* the first look, which makes symbols, is to come */
-  stalls->marked_at = ab_clock_monotonic();
+  stalls->marked_at = cpu_time();
   stalls->collected = collected_ms();
 }
 
@@ -65,21 +74,26 @@ static const ab_pulse *current_pulse(void) {
   return loop ? loop->pulse : NULL;
 }
 
+bool ab_stalls_excuses(const ab_server *server) {
+  const ab_stalls *stalls = &server->stalls;
+  return stalls->excused && atomic_load(&stalls->excused->beat) == stalls->excused_beat &&
+         cpu_time() < stalls->excused_until;
+}
+
 /* Has this loop just come back from a collection which was as good as a stall? Where many fibers
  * wait each one is. Nobody else could have run meanwhile, and a spare loop would only make fibers
  * of its own. Once in a beat, since a fiber that computes may cause one after the other. */
-static bool is_excused(ab_stalls *stalls) {
+static void excuse(ab_stalls *stalls) {
   const ab_pulse *pulse = current_pulse();
-  if (!pulse) return false;
+  if (!pulse) return;
   uint64_t beat = atomic_load(&pulse->beat);
-  ab_nsec now = ab_clock_monotonic(), after = stalls->options.stall_after;
-  if (pulse == stalls->excused && beat == stalls->excused_beat) return now < stalls->excused_until;
+  if (pulse == stalls->excused && beat == stalls->excused_beat) return;
+  ab_nsec now = cpu_time(), after = stalls->options.stall_after;
   ab_nsec time = (collected_ms() - stalls->collected) * AB_NSEC_PER_MS;
-  if (time < after / SHARE || now - stalls->marked_at >= time + after) return false;
+  if (time < after / SHARE || now - stalls->marked_at >= time + after) return;
   stalls->excused = pulse;
   stalls->excused_beat = beat;
   stalls->excused_until = now + after;
-  return true;
 }
 
 /* --- what the standby calls --- */
@@ -177,14 +191,12 @@ static bool is_reading(void) {
 }
 
 bool ab_stalls_attend(ab_server *server) {
-  bool keeps = keeps_gvl(&server->stalls), excused = is_excused(&server->stalls);
-  if (excused) {
-    ab_crew_recall(server);
-  } else {
-    ab_crew_make(server);
-    ab_crew_each(server, tell);
-  }
-  if (excused || is_reading()) return false;
+  bool keeps = keeps_gvl(&server->stalls);
+  excuse(&server->stalls);
+  ab_crew_make(server);
+  if (ab_stalls_excuses(server) && current_pulse() == server->stalls.excused) return false;
+  ab_crew_each(server, tell);
+  if (is_reading()) return false;
   if (atomic_exchange(&server->stalls.rotate, false)) return true;
   if (!atomic_exchange(&server->stalls.nudge, false)) return false;
   return (keeps && ab_lead_starves(&server->lead)) || ab_crew_is_making(server);
