@@ -45,6 +45,8 @@ class PlainScheduler
   def unblock(_blocker, fiber)
     @ready << fiber
     @wake_writer.write_nonblock(".", exception: false)
+  rescue IOError
+    raise unless @closed # since the fiber has been found, and was the last one
   end
 
   def kernel_sleep(duration = nil)
