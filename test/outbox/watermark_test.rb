@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "timeout"
 require "abaca/outbox"
 require "support/plain_scheduler"
 require "support/scheduler_case"
@@ -117,6 +118,18 @@ class OutboxWatermarkTest < Minitest::Test
       result = exchange
     end.join
     assert_exchanged(*result.call)
+  end
+
+  # Ruby may let another thread run at any allocation.
+  def test_room_that_comes_while_somebody_begins_to_wait
+    out = Abaca::Outbox.new(high_watermark: 10)
+    out.write("x" * 100)
+    waiter = Thread.current
+    trace = TracePoint.new(:c_return) do |point|
+      out.drain if point.method_id == :initialize && point.self.is_a?(Thread::Queue) && Thread.current == waiter
+    end
+    answer = trace.enable(target_thread: nil) { Timeout.timeout(20) { out.wait_writable } }
+    assert_equal [true, 0], [answer, out.pending_bytes]
   end
 
   # Many threads at once: each call finds the outbox whole.

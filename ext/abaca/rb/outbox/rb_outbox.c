@@ -256,11 +256,16 @@ static void wake_waiters(ab_box *box) {
 }
 
 typedef struct waiter {
+  const ab_box *box;
   VALUE waiters, queue;
 } waiter;
 
+/* Whoever makes room from here on finds the queue; until then another thread may have run, in the
+ * allocation of the queue, say. */
 static VALUE wait_in_queue(VALUE arg) {
-  return rb_funcall(((waiter *)arg)->queue, rb_intern("pop"), 0);
+  const waiter *w = (waiter *)arg;
+  rb_ary_push(w->waiters, w->queue);
+  return has_room(w->box) ? Qnil : rb_funcall(w->queue, rb_intern("pop"), 0);
 }
 
 static VALUE leave_queue(VALUE arg) {
@@ -277,10 +282,9 @@ static VALUE box_wait_writable(VALUE self) {
     return ab_outbox_closed(box->queue) ? Qfalse : Qtrue;
   }
   while (!has_room(box)) {
-    waiter w = {.queue = rb_class_new_instance(0, NULL, rb_path2class("Thread::Queue"))};
     if (NIL_P(box->waiters)) RB_OBJ_WRITE(self, &box->waiters, rb_ary_new());
-    w.waiters = box->waiters;
-    rb_ary_push(w.waiters, w.queue);
+    waiter w = {.box = box, .waiters = box->waiters};
+    w.queue = rb_class_new_instance(0, NULL, rb_path2class("Thread::Queue"));
     rb_ensure(wait_in_queue, (VALUE)&w, leave_queue, (VALUE)&w);
   }
   return ab_outbox_closed(box->queue) ? Qfalse : Qtrue;
