@@ -62,6 +62,14 @@ module Abaca
       warn("the app went on after #{exception.class}#{request_text(env)}")
     end
 
+    # A response's body was not as long as its Content-Length says, on `err`.
+    #
+    # @param longer [Boolean] or else shorter
+    # @param env [Hash, nil] the request's env
+    def wrong_length(longer, env)
+      warn("a body is #{longer ? 'longer' : 'shorter'} than its Content-Length#{request_text(env)}")
+    end
+
     # A request, or a thread of the app's, has kept the server from its work, on `err`.
     #
     # @param seconds [Float] for so long, at the least

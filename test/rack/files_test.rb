@@ -167,7 +167,7 @@ class RackFilesTest < Minitest::Test
     client = connect(running)
     error = assert_raises(Wire::Malformed) { client.call(GET) }
     assert_equal "body has 10 of 40 octets", error.message
-    assert running.logged?(/shorter than its Content-Length/)
+    assert running.logged?(%r{shorter than its Content-Length \(GET /\)})
   end
 
   def test_a_file_that_grows_while_it_is_sent

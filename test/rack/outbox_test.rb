@@ -81,12 +81,12 @@ class RackOutboxTest < Minitest::Test
       end
     end
     assert_equal "abx", ask(running).body
-    assert running.logged?(/longer than its Content-Length/)
+    assert running.logged?(%r{longer than its Content-Length \(GET /\)})
     running = giving(headers: TYPE.merge("content-length" => "5")) { Outbox.new << "ab" }
     client = connect(running).write(GET)
     assert_includes read_until(client, "\r\n\r\nab"), "Content-Length: 5"
     assert client.closed?
-    assert running.logged?(/shorter than its Content-Length/)
+    assert running.logged?(%r{shorter than its Content-Length \(GET /\)})
   end
 
   def test_the_end_is_told_to_the_outbox
@@ -141,7 +141,7 @@ class RackOutboxTest < Minitest::Test
     assert_equal [300_000, nil], [response.body.size, response["transfer-encoding"]]
     running = filling(headers: TYPE.merge("content-length" => "100000")) { |out| 300_000.times { out << "x" } }
     assert_equal 100_000, ask(running).body.size
-    assert running.logged?(/longer than its Content-Length/)
+    assert running.logged?(%r{longer than its Content-Length \(GET /\)})
   end
 
   def test_a_block_that_writes_nothing

@@ -172,6 +172,12 @@ static void end_chunks(ab_lines *head) {
   if (error) ab_response_raise(error);
 }
 
+static VALUE warn_of_length(VALUE arg) {
+  const ab_exchange *exchange = (const ab_exchange *)arg;
+  return rb_funcall(exchange->server->log, rb_intern("wrong_length"), 2,
+                    exchange->overrun ? Qtrue : Qfalse, exchange->env);
+}
+
 void ab_body_end(ab_lines *head) {
   ab_exchange *exchange = head->exchange;
   if (exchange->no_content) {
@@ -180,10 +186,9 @@ void ab_body_end(ab_lines *head) {
   }
   if (exchange->chunked) end_chunks(head);
   exchange->complete = !exchange->has_length || exchange->body_left == 0;
-  const char *problem = exchange->overrun     ? "a body is longer than its Content-Length"
-                        : !exchange->complete ? "a body is shorter than its Content-Length"
-                                              : NULL;
-  if (problem) rb_funcall(exchange->server->log, rb_intern("warn"), 1, rb_str_new_cstr(problem));
+  if (AB_UNLIKELY(exchange->overrun || !exchange->complete)) {
+    ab_server_quietly(warn_of_length, (VALUE)exchange);
+  }
 }
 
 /* --- bodies --- */
