@@ -483,9 +483,11 @@ static void each_thread(ab_gang *gang, const char *method) {
   }
 }
 
+/* Who was given up has had the exception, and that time, before. */
 static VALUE end_threads(VALUE arg) {
   ab_gang *gang = (ab_gang *)arg;
-  if (join_all(gang, FORCE_TIME)) return Qnil;
+  bool late = gang->server->forced && gang->server->given_up;
+  if (join_all(gang, late ? 0 : FORCE_TIME)) return Qnil;
   each_thread(gang, "kill");
   join_all(gang, KILL_TIME);
   return Qnil;
