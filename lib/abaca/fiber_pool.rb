@@ -43,6 +43,11 @@ module Abaca
     #   @raise [ArgumentError, TypeError] for what is out of range or no number
     #   @raise [FiberError] when there is no memory for the warm fibers
 
+    # Raises TypeError: a copy would have neither the settings nor the fibers.
+    def initialize_copy(_other)
+      raise TypeError, "a fiber pool cannot be copied"
+    end
+
     # @!method run
     #   Runs the block on a fiber of the pool, at once, until it first waits. When all fibers are busy
     #   the job waits for one, in the order of the calls.

@@ -57,6 +57,11 @@ module Abaca
       extend(BlockingOperations) unless is_a?(BlockingOperations)
     end
 
+    # Raises TypeError: the fibers and descriptors are one scheduler's.
+    def initialize_copy(_other)
+      raise TypeError, "a scheduler cannot be copied"
+    end
+
     # Ruby 3.4 takes an operation for done when this hook returns, and what it waits for inside
     # (IO.copy_stream does) would then hold up the thread. Without the hook it is run as on Ruby 3.3. So only
     # schedulers that hand operations over have it, and subclasses that override it.

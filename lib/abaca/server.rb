@@ -40,6 +40,11 @@ module Abaca
       @state = :new
     end
 
+    # Raises TypeError: a copy would have the same listeners and connections.
+    def initialize_copy(_other)
+      raise TypeError, "a server cannot be copied"
+    end
+
     # Listens on every address of a host.
     #
     # @param host [String] an address or a name; `localhost` is every loopback address

@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "support/scheduler_case"
+require "abaca/fiber_pool"
 require "net/http"
 require "socket"
 
@@ -25,6 +26,13 @@ class MisuseTest < Minitest::Test
       assert_raises(TypeError) { scheduler.fiber_interrupt(Fiber.current, 1) }
       assert_raises(LocalJumpError) { Abaca::Scheduler.instance_method(:fiber).bind_call(scheduler) }
       assert_nil scheduler.unblock(:x, "no fiber")
+    end
+  end
+
+  def test_copies_are_refused
+    [Abaca::Scheduler.new, Abaca::FiberPool.new(max: 1)].each do |original|
+      assert_raises(TypeError) { original.dup }
+      assert_raises(TypeError) { original.clone }
     end
   end
 

@@ -17,6 +17,7 @@ class StatsTest < Minitest::Test
     server = Abaca::Server.new(HELLO, log: Abaca::Log.new(StringIO.new))
     assert_equal 0, server.stats.fetch(:requests)
     assert_nil server.stats.fetch(:fiber_pool)
+    assert_raises(TypeError) { server.dup }
     running = serve
     ask(running)
     running.stop
