@@ -4,9 +4,29 @@ require "test_helper"
 require "net/http"
 require "support/server_case"
 
+# A guest has other times than its own while a block runs.
+module GuestTimes
+  def with_time(name, seconds)
+    before = Abaca::Guest.const_get(name)
+    redefine(name, seconds)
+    yield
+  ensure
+    redefine(name, before)
+  end
+
+  private
+
+  def redefine(name, seconds)
+    Abaca::Guest.send(:remove_const, name)
+    Abaca::Guest.const_set(name, seconds)
+    Abaca::Guest.private_constant(name)
+  end
+end
+
 # A server on a scheduler that is not Abaca's. The tests of the wire run there as well, by `rake modes`.
 module GuestTests
   include ServerCase
+  include GuestTimes
 
   TYPE = { "content-type" => "text/plain" }.freeze
 
@@ -216,7 +236,7 @@ module GuestTests
   end
 
   def test_fibers_that_never_end_do_not_keep_a_halted_server
-    with_grace(600) do
+    with_time(:GRACE, 600) do
       running = host do
         Fiber.schedule { sleep }
         [200, TYPE.dup, ["x"]]
@@ -227,21 +247,6 @@ module GuestTests
   end
 
   private
-
-  # Servers that are started in the block give such fibers so many seconds when they are stopped.
-  def with_grace(seconds)
-    before = Abaca::Guest.const_get(:GRACE)
-    redefine_grace(seconds)
-    yield
-  ensure
-    redefine_grace(before)
-  end
-
-  def redefine_grace(seconds)
-    Abaca::Guest.send(:remove_const, :GRACE)
-    Abaca::Guest.const_set(:GRACE, seconds)
-    Abaca::Guest.private_constant(:GRACE)
-  end
 
   # A body that only has each, which runs on the request's own fiber.
   Each = Struct.new(:parts) do
@@ -272,6 +277,8 @@ end
 
 # A server that begins to wait for the fibers that are left.
 class GuestPatienceTest < Minitest::Test
+  include GuestTimes
+
   # What ends at once, in the place of the engine.
   Engine = Struct.new(:moment, :overdue) do
     def run_as_guest(_scheduler, _max_fibers)
@@ -306,11 +313,7 @@ class GuestPatienceTest < Minitest::Test
   end
 
   def test_what_came_while_a_fiber_let_nothing_through_strikes_nobody_later
-    pause = Abaca::Guest.const_get(:PAUSE)
-    redefine_pause(0.05)
-    assert_ends_by_itself(1)
-  ensure
-    redefine_pause(pause)
+    with_time(:PAUSE, 0.05) { assert_ends_by_itself(1) }
   end
 
   private
@@ -327,12 +330,6 @@ class GuestPatienceTest < Minitest::Test
     assert_equal [nil, false], left
   ensure
     thread.kill
-  end
-
-  def redefine_pause(seconds)
-    Abaca::Guest.send(:remove_const, :PAUSE)
-    Abaca::Guest.const_set(:PAUSE, seconds)
-    Abaca::Guest.private_constant(:PAUSE)
   end
 
   # Whenever the thread has started another one, that one gets time to do its work.
