@@ -183,14 +183,16 @@ class ScrubTest < Minitest::Test
 
   def run_with(pool, object) = pool.run { sleep(0.001) && object }
 
-  # What a job has captured and returned is garbage when it is over, however long its fiber lies idle.
+  # What a job has captured and returned is garbage when it is over, however long its fiber lies idle. A pool
+  # that kept it would keep all; some are found by chance, since Ruby takes for a reference what looks like one
+  # on a stack: up to 7 and one in 20.
   def test_an_idle_fiber_keeps_nothing_of_its_last_job
     with_pool do |pool|
-      60.times { run_with(pool, Kept.new) }
+      400.times { run_with(pool, Kept.new) }
       Fiber.scheduler.run
-      assert_equal 60, pool.stats[:idle]
+      assert_equal 400, pool.stats[:idle]
       3.times { GC.start }
-      assert_operator ObjectSpace.each_object(Kept).count, :<, 15
+      assert_operator ObjectSpace.each_object(Kept).count, :<, 100
     end
   end
 end
