@@ -46,6 +46,8 @@ class FiberPoolTest < Minitest::Test
   def test_bad_options
     assert_raises(ArgumentError) { Abaca::FiberPool.new(max: 0) }
     assert_raises(ArgumentError) { Abaca::FiberPool.new(max: -1) }
+    assert_raises(ArgumentError) { Abaca::FiberPool.new(max: 2**80) }
+    assert_raises(ArgumentError) { Abaca::FiberPool.new(warm: -(2**80)) }
     assert_raises(ArgumentError) { Abaca::FiberPool.new(max: 2, warm: 3) }
     assert_raises(ArgumentError) { Abaca::FiberPool.new(idle: -1) }
     assert_raises(ArgumentError) { Abaca::FiberPool.new(size: 1) }

@@ -204,7 +204,8 @@ static bool given(VALUE value) {
 static size_t size_option(VALUE value, const char *name, size_t least) {
   if (!RB_INTEGER_TYPE_P(value))
     rb_raise(rb_eTypeError, "%s must be an Integer, not %" PRIsVALUE, name, rb_inspect(value));
-  long number = NUM2LONG(value);
+  /* A Bignum is beyond whatever a machine has, and whoever asks for it is told the same. */
+  long number = FIXNUM_P(value) ? FIX2LONG(value) : RBIGNUM_POSITIVE_P(value) ? LONG_MAX : -1;
   if (number < 0 || (size_t)number < least)
     rb_raise(rb_eArgError, "%s must be at least %" PRIuSIZE, name, least);
   return (size_t)number;
