@@ -9,8 +9,8 @@ class TicketTest < Minitest::Test
   include SchedulerCase
 
   # Exceptions of jobs are expected here: nobody wants to read them.
-  def with_pool(**options)
-    with_scheduler do
+  def with_pool(within: DEADLINE, **options)
+    with_scheduler(within: within) do
       Thread.current.report_on_exception = false
       yield Abaca::FiberPool.new(**options)
     end
@@ -467,7 +467,7 @@ class TicketTest < Minitest::Test
   end
 
   def test_under_gc_stress
-    with_pool(max: 3) do |pool|
+    with_pool(within: 120, max: 3) do |pool| # 7 s in company
       GC.stress = true
       tickets = Array.new(6) { |i| pool.run { sleep(0.001 * (i % 2)) and i } }
       values = tickets.map(&:value)
