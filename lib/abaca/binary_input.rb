@@ -6,7 +6,7 @@ module Abaca
   module BinaryInput
     # As IO#gets, which may be called with a limit alone.
     #
-    # @param separator [String, nil] nil reads to the end; "" is an empty line
+    # @param separator [String, nil] nil reads to the end; "" is the empty lines between paragraphs
     # @param limit [Integer, nil] octets that a line has at most; a negative one is none
     # @param chomp [Boolean] without the separator
     # @return [String, nil] the next line, binary; nil at the end
@@ -15,10 +15,9 @@ module Abaca
         limit = separator
         separator = "\n"
       end
-      separator = "\n\n" if separator == ""
       limit = nil if limit&.negative?
-      line = take_line(separator, limit)
-      chomp && line && separator ? line.chomp!(separator) || line : line
+      line = separator == "" ? take_paragraph(limit) : take_line(separator, limit)
+      chomp && line && separator ? without_end(line, separator) : line
     end
 
     # @yieldparam line [String]
@@ -40,5 +39,25 @@ module Abaca
 
     # @return [Encoding]
     def external_encoding = Encoding::BINARY
+
+    private
+
+    # Lines up to an empty one; more empty ones stand before the next paragraph, and are dropped then.
+    def take_paragraph(limit)
+      line = take_line("\n", limit)
+      line = take_line("\n", limit) while line == "\n"
+      text = line
+      until line.nil? || line == "\n" || text.bytesize == limit
+        line = take_line("\n", limit && (limit - text.bytesize))
+        text << line if line
+      end
+      text
+    end
+
+    # String#chomp takes a lone CR for a line's end as well.
+    def without_end(line, separator)
+      separator = "\n\n" if separator == ""
+      line.end_with?(separator) ? line.chomp(separator) : line
+    end
   end
 end

@@ -354,6 +354,20 @@ class RackBodyTest < Minitest::Test
     assert eventually { closed.size == 1 }
   end
 
+  # An Array has no close, but it may have been given one.
+  def test_an_array_with_a_close
+    closed = Queue.new
+    kind = Class.new(Array) { define_method(:close) { closed << :kind } }
+    bodies = { "/one" => %w[a b].tap { |array| array.define_singleton_method(:close) { closed << :one } },
+               "/kind" => kind.new(%w[c d]), "/bad" => kind.new(["e", 1]), "/plain" => %w[f] }
+    client = connect(serve(lint: false) { |env| [200, TYPE.dup, bodies.fetch(env["PATH_INFO"])] })
+    assert_equal ["ab", "", "cd", "500 Internal Server Error\n", "f"],
+                 [%w[GET /one], %w[HEAD /one], %w[GET /kind], %w[GET /bad], %w[GET /plain]].map { |verb, path|
+                   client.call(request(verb, path)).body
+                 }
+    assert_equal %i[one one kind kind], Array.new(closed.size) { closed.pop }
+  end
+
   # A body may keep the block that it was given, and call it in its close or in another request.
   def test_a_block_that_is_called_when_each_is_over
     kept = nil

@@ -154,6 +154,29 @@ class RackInputTest < Minitest::Test
     assert_equal ["", "abc"], with_input("abc") { |input| [input.gets("\n", 0), input.gets(nil, 10)] }
   end
 
+  # Paragraphs end with one empty line; more of them are not part of any.
+  def test_gets_of_paragraphs
+    text = "\n\na\nb\n\n\n\n\nlong one\n\nlast\n"
+    assert_equal ["a\nb\n\n", "long one\n\n", "last\n", nil], with_input(text) { |input|
+      Array.new(4) {
+        input.gets("")
+      }
+    }
+    assert_equal ["a\nb", "long one", "last\n", nil],
+                 with_input(text) { |input| Array.new(4) { input.gets("", chomp: true) } }
+    assert_equal ["a\nb", "lon", "g o", "ne\n", "las"], with_input(text) { |input| Array.new(5) { input.gets("", 3) } }
+    assert_equal [nil, nil], with_input("\n\n\n") { |input| Array.new(2) { input.gets("") } }
+  end
+
+  # What is no line end is content, as for IO#gets.
+  def test_chomp_takes_line_ends_alone
+    assert_equal ["ab\r", "", "c", "d\r", nil], (with_input("ab\r\nc\r\nd\r") do |input|
+      [input.gets("\n", 3, chomp: true), input.gets(chomp: true), input.gets(chomp: true), input.gets(chomp: true),
+       input.gets(chomp: true)]
+    end)
+    assert_equal ["a\n", "b\r\n"], with_input("a\nxb\r\n") { |input| Array.new(2) { input.gets("x", chomp: true) } }
+  end
+
   # As IO#gets.
   def test_gets_with_a_limit_alone
     assert_equal ["a", "bc\n", "d\n", "ef", nil], (with_input("abc\nd\nef") do |input|

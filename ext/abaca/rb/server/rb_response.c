@@ -27,11 +27,13 @@ static int parse_status(VALUE status) {
   return (int)number;
 }
 
-/* The body has to be closed, whatever becomes of the response. */
+/* The body has to be closed, whatever becomes of the response. Only an Array without methods of its
+ * own is known to need none. */
 static void take_body(ab_exchange *exchange, VALUE result) {
   if (RARRAY_LEN(result) < 3) return;
   exchange->body = RARRAY_AREF(result, 2);
-  exchange->body_open = !RB_TYPE_P(exchange->body, T_ARRAY);
+  exchange->body_open =
+      !RB_TYPE_P(exchange->body, T_ARRAY) || CLASS_OF(exchange->body) != rb_cArray;
 }
 
 void ab_response_write(ab_exchange *exchange) {
