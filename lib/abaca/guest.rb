@@ -99,8 +99,7 @@ module Abaca
       scheduler = attach
       interruptible do
         Fiber.schedule { serve(scheduler) }
-        # Closing would run it too, but some do not when they are closed while an exception is handled.
-        scheduler.run if scheduler.respond_to?(:run)
+        go(scheduler)
       ensure
         detach
       end
@@ -125,6 +124,21 @@ module Abaca
       raise ConfigError, "fiber_scheduler: #{@scheduler_class} cannot be used: #{e.message} (#{e.class})"
     end
 
+    # Closing would run it too, but some do not when they are closed while an exception is handled. What is raised in
+    # the thread meanwhile (by `exit` on another one, say) ends the server first: a scheduler that is closed may go on
+    # until no fiber is left.
+    def go(scheduler)
+      scheduler.run if scheduler.respond_to?(:run)
+    rescue Shutdown
+      raise
+    rescue Exception => e # rubocop:disable Lint/RescueException -- it is raised again at the end
+      raise if Process.pid != @process
+
+      @failure ||= e
+      @engine.halt
+      hurry
+    end
+
     # Before 3.2 Ruby keeps a scheduler whose end was broken off.
     def detach
       Fiber.set_scheduler(nil)
@@ -137,6 +151,7 @@ module Abaca
       overdue = @engine.run_as_guest(scheduler, @max_fibers)
     rescue StandardError, SystemExit, SignalException, NoMemoryError => e
       @failure = e
+      overdue = true
     ensure
       end_scheduler_after(overdue ? 0 : @grace) if Process.pid == @process
     end

@@ -12,9 +12,11 @@ class GuestCommandTest < Minitest::Test
     run(lambda do |env|
       case env["PATH_INFO"]
       when "/slow" then warn("begins") || sleep(0.5)
+      when "/lasting" then begin warn("begins") || sleep; ensure warn("is broken off") end
       when "/background" then Fiber.schedule { sleep }
       when "/stubborn" then Fiber.schedule { loop { begin sleep; rescue Exception; nil end } }
       when "/exit" then exit 3
+      when "/exit_on_a_thread" then Thread.new { exit 3 } # which Ruby raises in the main thread
       end
       [200, { "content-type" => "text/plain" }, [Fiber.scheduler.class.name]]
     end)
@@ -62,6 +64,41 @@ class GuestCommandTest < Minitest::Test
   def test_exit_in_a_request_ends_it
     command = run_abaca(SCHEDULERS + APP, "--fiber-scheduler", "PlainScheduler")
     assert_equal 500, connect(command.port).call(format(GET, "/exit")).status
+    assert_equal 3, command.wait.exitstatus, command.text
+  end
+
+  # As the second signal does: what the app has to clean up is cleaned up.
+  def test_exit_breaks_off_other_requests
+    %w[PlainScheduler TransferringScheduler].product(["", "routes { thread '/exit' }"]) do |name, config|
+      command = run_abaca(SCHEDULERS + APP, "--fiber-scheduler", name, config: config)
+      client = connect(command.port).write(format(GET, "/lasting"))
+      command.wait_for(/^begins$/)
+      assert_equal 500, connect(command.port).call(format(GET, "/exit")).status
+      assert_equal 503, client.read.status
+      assert_equal 3, command.wait.exitstatus, command.text
+      assert_match(/^is broken off$/, command.text)
+    end
+  end
+
+  # It comes to the scheduler, which would go on with the fibers that it has.
+  def test_exit_on_a_thread_of_the_app
+    %w[PlainScheduler TransferringScheduler].each do |name|
+      command = run_abaca(SCHEDULERS + APP, "--fiber-scheduler", name)
+      client = connect(command.port).write(format(GET, "/lasting"))
+      command.wait_for(/^begins$/)
+      connect(command.port).write(format(GET, "/exit_on_a_thread"))
+      assert_equal 503, client.read.status
+      assert_equal 3, command.wait.exitstatus, command.text
+      assert_match(/^is broken off$/, command.text)
+    end
+  end
+
+  # Nor do fibers of the app's then have the time that a graceful stop gives them: ten minutes here.
+  def test_exit_beside_fibers_that_nobody_waits_for
+    patience = "Abaca::Guest.send(:remove_const, :GRACE)\nAbaca::Guest::GRACE = 600\n"
+    command = run_abaca(SCHEDULERS + patience + APP, "--fiber-scheduler", "PlainScheduler")
+    connect(command.port).call(format(GET, "/background"))
+    connect(command.port).call(format(GET, "/exit"))
     assert_equal 3, command.wait.exitstatus, command.text
   end
 

@@ -471,6 +471,13 @@ static void collect_events(ab_poller *poller) {
   ab_poller_unlock(poller);
 }
 
+/* Once: who raises it may run on, to end in order. */
+static void raise_forwarded(ab_guest *guest) {
+  VALUE exception = guest->forward;
+  guest->forward = Qnil;
+  if (!NIL_P(exception)) rb_exc_raise(exception);
+}
+
 void ab_guest_run(ab_guest *guest, const ab_loop_client *client, void *ctx) {
   VALUE options = rb_hash_new();
   rb_hash_aset(options, ID2SYM(rb_intern("autoclose")), Qfalse);
@@ -487,7 +494,7 @@ void ab_guest_run(ab_guest *guest, const ab_loop_client *client, void *ctx) {
     ab_nsec now = ab_clock_monotonic();
     if (heedless && now > heedless) ab_histogram_add(&guest->server->lag, now - heedless);
     bool more = client->turn(ctx, now);
-    if (!NIL_P(guest->forward)) rb_exc_raise(guest->forward);
+    raise_forwarded(guest);
     if (client->done(ctx) && !more) return;
     /* Workers that were woken answer before the next turn, which then sends it all. */
     if (more || guest->handed) {

@@ -90,9 +90,14 @@ static void check_not_running(const ab_server *server) {
   if (server->running) rb_raise(rb_eRuntimeError, "the engine is running");
 }
 
+static VALUE run_loop_on(VALUE arg) {
+  ab_loop_run(((ab_server *)arg)->home.loop);
+  return Qnil;
+}
+
 static VALUE run_ended(VALUE self) {
   ab_server *server = ab_server_of(self);
-  if (!server->ended) ab_shutdown_hasten(server);
+  if (!server->ended) ab_shutdown_hasten(server, run_loop_on);
   end_gang(server);
   int state = ab_crew_end(server, !server->ended || server->given_up);
   ab_loop_detach(server->home.loop);
@@ -162,8 +167,15 @@ static VALUE run_guest(VALUE self) {
   return Qnil;
 }
 
+static VALUE run_guest_on(VALUE arg) {
+  ab_server *server = (ab_server *)arg;
+  ab_guest_run(server->guest, &server_client, server);
+  return Qnil;
+}
+
 static VALUE guest_ended(VALUE self) {
   ab_server *server = ab_server_of(self);
+  if (!server->ended) ab_shutdown_hasten(server, run_guest_on);
   end_gang(server);
   end_run(server);
   ab_guest_end(server->guest);

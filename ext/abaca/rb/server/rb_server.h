@@ -430,9 +430,9 @@ ab_nsec ab_shutdown_deadline(const ab_server *server);
 VALUE ab_shutdown_exception(void);
 /* Takes shutdown_timeout, shutdown_delay, readiness and liveness of the options. */
 void ab_shutdown_init(ab_server *server, VALUE options);
-/* After an exception that concerns the process has ended the loop: runs it once more, to break off
- * what is left as halt does. */
-void ab_shutdown_hasten(ab_server *server);
+/* After an exception that concerns the process has ended the run: turns the engine once more, by
+ * `run_on`, which gets the server, to break off what is left as halt does. */
+void ab_shutdown_hasten(ab_server *server, VALUE (*run_on)(VALUE));
 /* Answers 503 to every request that is left, as the run ends without having waited for it. */
 void ab_shutdown_break_off(ab_server *server);
 /* Raises Shutdown in every request on a thread, where it waits. */

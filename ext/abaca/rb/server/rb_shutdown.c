@@ -102,12 +102,7 @@ static void give_up(ab_runner *runner) {
   ab_engine_abort(server->engine);
 }
 
-static VALUE run_on(VALUE arg) {
-  ab_loop_run(((ab_server *)arg)->home.loop);
-  return Qnil;
-}
-
-void ab_shutdown_hasten(ab_server *server) {
+void ab_shutdown_hasten(ab_server *server, VALUE (*run_on)(VALUE)) {
   if (ab_server_forked(server)) return;
   server->halt_requested = 1;
   /* A thread that is being killed runs no more app code. */
