@@ -5,6 +5,7 @@ require_relative "errors"
 require "abaca/abaca"
 require_relative "offload"
 require_relative "scheduler/offload"
+require_relative "scheduler/relock"
 
 module Abaca
   # A Fiber::Scheduler on a native event loop. It needs no server:

@@ -1,7 +1,9 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "monitor"
 require "support/scheduler_case"
+require "timeout"
 
 class BlockTest < Minitest::Test
   include SchedulerCase
@@ -59,6 +61,45 @@ class BlockTest < Minitest::Test
       assert_operator took, :>=, 0.019
     end
     assert ready
+  end
+
+  # Ruby before 3.4 forgets to lock the mutex again, and takes it away from who has it.
+  def test_a_condition_whose_wait_is_broken_off_has_its_mutex_again
+    order = []
+    monitor = Monitor.new
+    condition = monitor.new_cond
+    with_scheduler do
+      waiter = Fiber.schedule do
+        monitor.synchronize do
+          condition.wait
+        ensure
+          order << (monitor.mon_owned? ? :waiter : :robber)
+        end
+      rescue KeyError
+        order << :told
+      end
+      Fiber.schedule do
+        monitor.synchronize do
+          waiter.raise(KeyError, "no more")
+          sleep 0
+          order << (monitor.mon_owned? ? :holder : :robbed)
+        end
+      end
+    end
+    assert_equal %i[holder waiter told], order
+    assert monitor.try_enter
+  end
+
+  def test_a_mutex_whose_sleep_is_broken_off_is_locked_again
+    mutex = Mutex.new
+    in_fiber do
+      assert_raises(Timeout::Error) { mutex.synchronize { Timeout.timeout(0.001) { mutex.sleep } } }
+      refute mutex.locked?
+      assert_raises(ThreadError) { mutex.sleep }
+      refute mutex.locked?
+      assert_raises(ArgumentError) { mutex.synchronize { mutex.sleep(-1) } }
+      refute mutex.locked?
+    end
   end
 
   def test_block_tells_woken_from_timed_out
