@@ -127,6 +127,17 @@ class RequestsTest < Minitest::Test
     clients.each { |client| assert_equal 200, client.read.status }
   end
 
+  def test_every_request_of_a_long_queue
+    running = serve_deeds(**ServerCase.at_once(1))
+    start(running, "/queue")
+    clients = Array.new(300) { connect(running).write(request("GET", "/")) }
+    assert eventually { running.server.stats.values_at(:in_app, :waiting).sum == 301 }
+    assert_equal({ app: 1, queued: 300 }, running.server.requests.map { |row| row[:phase] }.tally)
+    assert_match(/^=== 301 requests, /, running.server.dump)
+    GATE << true
+    clients.each { |client| assert_equal 200, client.read.status }
+  end
+
   # The one who asks is there himself.
   def test_from_within_a_request
     server = nil

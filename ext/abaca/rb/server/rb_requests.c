@@ -5,9 +5,6 @@
 
 #include "rb/server/rb_gang.h"
 
-/* Requests that wait to be taken and are described; of more only the number is told. */
-#define MAX_WAITING 256
-
 static VALUE symbol(const char *name) {
   return ID2SYM(rb_intern(name));
 }
@@ -90,9 +87,11 @@ static VALUE describe_waiting(const ab_waiting *waiting) {
 
 static void add_waiting(ab_server *server, VALUE result) {
   VALUE memory;
-  ab_waiting *waiting = ALLOCV_N(ab_waiting, memory, MAX_WAITING);
-  size_t count = ab_engine_waiting(server->engine, waiting, MAX_WAITING);
-  for (size_t i = 0; i < count && i < MAX_WAITING; i++) {
+  size_t room = ab_engine_waiting(server->engine, NULL, 0);
+  ab_waiting *waiting = ALLOCV_N(ab_waiting, memory, room);
+  /* Whoever comes or goes meanwhile may be in it or not. */
+  size_t count = ab_engine_waiting(server->engine, waiting, room);
+  for (size_t i = 0; i < count && i < room; i++) {
     rb_ary_push(result, describe_waiting(&waiting[i]));
   }
   ALLOCV_END(memory);
@@ -101,7 +100,7 @@ static void add_waiting(ab_server *server, VALUE result) {
 /* call-seq: requests -> [{phase:, mode:, age:, method:, path:, peer:, ...}, ...]
  *
  * The requests in the app, oldest first, with :cancelled, :fiber, :thread and :scheduler, and those
- * that wait to be taken, at most 256 of them. */
+ * that wait to be taken. */
 static VALUE server_requests(VALUE self) {
   ab_server *server = ab_server_of(self);
   VALUE result = rb_ary_new();
