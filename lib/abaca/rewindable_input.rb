@@ -21,11 +21,13 @@ module Abaca
       @kept = StringIO.new(String.new(encoding: Encoding::BINARY))
       @size = 0 # of what is kept
       @position = 0
+      @hole = false # something was received that could not be kept
       @lock = Mutex.new # a reader may wait for octets, and another fiber come meanwhile
     end
 
     # @see Input#read
-    # @raise [StorageError] when there is no room for the temporary file
+    # @raise [StorageError] when there is no room for the temporary file; then for all that comes behind
+    #   what is kept
     def read(length = nil, buffer = nil)
       length = Input.octets(length) unless length.nil?
       @lock.synchronize do
@@ -39,7 +41,7 @@ module Abaca
     def readpartial(length, buffer = nil)
       length = Input.octets(length)
       @lock.synchronize do
-        append(@source.readpartial(length)) if @position == @size && length.positive?
+        receive(length) if @position == @size && length.positive?
         take([length, @size - @position].min, buffer)
       end
     end
@@ -96,11 +98,22 @@ module Abaca
 
     # In pieces, so that a long body does not stand in memory on its way to the file.
     def fetch(length)
-      while length.nil? || length.positive?
-        piece = @source.read([length || @memory, @memory].min) or break
-        length -= piece.bytesize if length
-        append(piece)
-      end
+      stop = length && (@size + length)
+      receive([stop ? stop - @size : @memory, @memory].min) until @size == stop
+    rescue EOFError
+      nil
+    end
+
+    # Keeps what comes next. A read that waits for more than that would lose what it has when it is interrupted,
+    # and what was lost must not be passed over.
+    def receive(most)
+      raise StorageError, "a part of the request's body was not kept" if @hole
+
+      piece = @source.readpartial(most)
+      @hole = true
+      append(piece)
+      @hole = false
+      true
     end
 
     def append(piece)
@@ -159,7 +172,7 @@ module Abaca
 
     # Twice as much each time, so that a long line is not looked at too often.
     def fetch_more(line)
-      append(@source.readpartial([line.to_s.bytesize, LINE].max))
+      receive([line.to_s.bytesize, LINE].max)
     rescue EOFError
       nil
     end

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "minitest/mock"
+require "timeout"
 require "test_helper"
 require "support/server_case"
 
@@ -123,6 +125,46 @@ class RackInputTest < Minitest::Test
     assert_equal ["fir", TEXT, "", TEXT.lines, nil], (with_input(TEXT, kinds: rewindable) do |input|
       [input.read(3), input.tap(&:rewind).read, input.read, input.tap(&:rewind).each.to_a, input.gets]
     end)
+  end
+
+  # Whoever is interrupted while it waits may read again from the start, as those do who report its error.
+  def test_rewind_after_a_read_that_was_interrupted
+    { [:read] => :kept, [:read, 21] => :kept, [:read, 25] => :in_a_file, [:gets] => :in_a_file }.each do |call, kind|
+      waits = Queue.new
+      sent = Queue.new
+      running = serve(lint: false, **KINDS.fetch(kind), **STREAMED) do |env|
+        begin
+          Timeout.timeout(0.02) { env["rack.input"].public_send(*call) }
+        rescue Timeout::Error
+          waits << sent
+        end
+        sent.pop
+        env["rack.input"].rewind
+        [200, { "content-type" => "text/plain" }, [env["rack.input"].read]]
+      end
+      client = connect(running).write("#{request('POST', '/', 'Content-Length' => '30')}#{'abcd' * 5}")
+      waits.pop << true
+      assert_equal "#{'abcd' * 5}#{'efghi' * 2}", client.call("efghi" * 2).body, "#{call} #{kind}"
+    end
+  end
+
+  # What could not be kept is missing for good: what follows must not pass for the whole.
+  def test_rewind_after_a_part_that_was_not_kept
+    running = serve(lint: false, rewindable_input: true, max_body_memory: 1_000) do |env|
+      input = env["rack.input"]
+      errors = Array.new(3) do
+        input.rewind
+        input.read
+      rescue Abaca::StorageError => e
+        e
+      end
+      input.rewind
+      [200, { "content-type" => "text/plain" }, [errors.map(&:class).join(" "), " ", input.read(5)]]
+    end
+    octets = request("POST", body: ("a" * 600) + ("b" * 600))
+    # No file can be made there, whoever we are.
+    response = Dir.stub(:tmpdir, "/proc/self") { ask(running, octets) }
+    assert_equal "#{(['Abaca::StorageError'] * 3).join(' ')} aaaaa", response.body
   end
 
   # Who asks respond_to?(:rewind) goes by the answer.
