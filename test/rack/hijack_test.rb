@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "delegate"
 require "test_helper"
 require "support/server_case"
 
@@ -354,6 +355,23 @@ class RackHijackTest < Minitest::Test
     REFUSED.each do |name, (_status, _fields, _body, octets)|
       response = ask(running, octets.sub("\r\n", "\r\nX-Row: #{name}\r\n"))
       assert_equal 500, response.status, name
+    end
+  end
+
+  def test_a_protocol_that_only_equals_a_string
+    running = serve(lint: false) { [101, { "rack.protocol" => SimpleDelegator.new("echo") }, CALL] }
+    assert_equal 500, ask(running, UPGRADE).status
+    assert running.logged?(/the protocol is not one that the client has offered/)
+  end
+
+  # The env is the app's, and what it has put there is not the client's word.
+  def test_a_protocol_that_the_app_has_made_up
+    ["a\r\nset-cookie: b", "a\0", ""].each do |protocol|
+      running = serve(lint: false) do |env|
+        env["rack.protocol"] = [protocol]
+        [101, { "rack.protocol" => protocol }, CALL]
+      end
+      assert_equal 500, ask(running, UPGRADE).status, protocol.inspect
     end
   end
 

@@ -3,6 +3,7 @@
  * of the app's: the server neither reads, writes, times nor closes it any more. */
 #include <string.h>
 
+#include "http1/write.h"
 #include "rb/server/rb_response.h"
 
 /* --- giving the socket away --- */
@@ -85,15 +86,20 @@ static VALUE receiver(const ab_lines *head, VALUE body) {
   return body;
 }
 
+/* What equals one of the names need not be a String, and the app may have changed the list. */
+static bool is_among(VALUE offered, VALUE protocol) {
+  return RB_TYPE_P(protocol, T_STRING) && RSTRING_LEN(protocol) > 0 &&
+         ab_is_field_value(RSTRING_PTR(protocol), (size_t)RSTRING_LEN(protocol)) &&
+         RTEST(rb_ary_includes(offered, protocol));
+}
+
 /* The client must have offered it; over HTTP/1.0 nobody can (RFC 9110 7.8). */
 static void check_offered(const ab_lines *head) {
   VALUE offered = rb_hash_aref(head->exchange->env, rb_str_new_cstr("rack.protocol"));
   if (!RB_TYPE_P(offered, T_ARRAY)) {
     ab_response_refuse("an upgrade that the client has not offered", head->protocol);
   }
-  if (NIL_P(head->protocol) ? head->has_upgrade : RTEST(rb_ary_includes(offered, head->protocol))) {
-    return;
-  }
+  if (NIL_P(head->protocol) ? head->has_upgrade : is_among(offered, head->protocol)) return;
   ab_response_refuse("the protocol is not one that the client has offered", head->protocol);
 }
 
