@@ -4,6 +4,7 @@
 require_relative "errors"
 require "abaca/abaca"
 require_relative "offload"
+require_relative "scheduler/forked"
 require_relative "scheduler/offload"
 require_relative "scheduler/relock"
 
@@ -69,7 +70,7 @@ module Abaca
     module BlockingOperations # :nodoc:
       # Runs a blocking operation of an extension, here or on a thread (offload:). Returns true.
       def blocking_operation_wait(operation)
-        if @offload
+        if @offload&.here?
           @offload.run(operation) { |job| await_offloaded(job) }
         elsif Fiber.respond_to?(:blocking)
           # Otherwise Ruby 3.4 would come back to this hook.

@@ -100,6 +100,20 @@ class OffloadTest < Minitest::Test
     end
   end
 
+  # The threads are the parent's: all of them are counted, and there are none.
+  def test_a_forked_child_runs_operations_itself
+    skip "Ruby 4.0 takes the scheduler away" if RUBY_VERSION >= "4.0"
+    statuses = []
+    with_scheduler(offload: 1) do
+      Fiber.schedule do
+        Zlib::Deflate.deflate(TEXT)
+        pid = fork { exit!(Zlib::Inflate.inflate(Zlib::Deflate.deflate(TEXT)) == TEXT ? 5 : 1) }
+        statuses << Process.wait2(pid).last.exitstatus
+      end
+    end
+    assert_equal [5], statuses
+  end
+
   # Ruby would take the operation for done, and what waits in it would block the thread.
   def test_who_does_not_hand_over_has_no_hook
     with_scheduler { |scheduler| refute_respond_to scheduler, :blocking_operation_wait }

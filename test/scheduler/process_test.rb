@@ -141,6 +141,106 @@ class ProcessTest < Minitest::Test
     assert_equal "parent\n", parents
   end
 
+  # The value of the block in a child of a fiber, which still has the parent's scheduler there, or what it raised.
+  def in_child_of_fiber
+    skip "Ruby 4.0 takes it away" if RUBY_VERSION >= "4.0"
+    in_fiber do |scheduler|
+      reader, writer = IO.pipe
+      pid = fork do
+        value = begin
+          yield scheduler
+        rescue StandardError => e
+          e
+        end
+        Marshal.dump(value, writer)
+        writer.close
+        exit!(0)
+      end
+      writer.close
+      value = Marshal.load(reader) # rubocop:disable Security/MarshalLoad -- it is our own child's
+      Process.wait(pid)
+      reader.close
+      value.is_a?(Exception) ? raise(value) : value
+    end
+  end
+
+  def test_a_forked_child_has_time_limits
+    assert_equal [60, :done], in_child_of_fiber { Timeout.timeout(60) { |seconds| [seconds, :done] } }
+    assert_equal :left, in_child_of_fiber { Timeout.timeout(60) { break :left } }
+    assert_equal :own, in_child_of_fiber { catch(:way) { Timeout.timeout(60) { throw :way, :own } } }
+    error = assert_raises(Timeout::Error) { in_child_of_fiber { Timeout.timeout(0.001) { sleep } } }
+    assert_equal "execution expired", error.message
+    error = assert_raises(IOError) { in_child_of_fiber { Timeout.timeout(0.001, IOError, "slow") { Queue.new.pop } } }
+    assert_equal "slow", error.message
+    error = assert_raises(IOError) do
+      in_child_of_fiber { |scheduler| scheduler.timeout_after(0.001, IOError.new("mine")) { IO.pipe.first.read } }
+    end
+    assert_equal "mine", error.message
+    assert_raises(ArgumentError) { in_child_of_fiber { |scheduler| scheduler.timeout_after(-1) { nil } } }
+    assert_raises(KeyError) { in_child_of_fiber { Timeout.timeout(60) { {}.fetch(:none) } } }
+  end
+
+  def test_a_forked_child_leaves_no_timer_behind
+    left = in_child_of_fiber do
+      Timeout.timeout(60) { nil }
+      begin
+        Timeout.timeout(0.001) { sleep }
+      rescue Timeout::Error
+        nil
+      end
+      Thread.list.size
+    end
+    assert_equal 1, left
+  end
+
+  def test_a_forked_child_looks_names_up
+    found = in_child_of_fiber { |scheduler| scheduler.address_resolve("localhost") }
+    refute_empty found & ["127.0.0.1", "::1"]
+    assert_equal(["127.0.0.1"], in_child_of_fiber { |scheduler| scheduler.address_resolve("127.0.0.1") })
+    assert_nil(in_child_of_fiber { |scheduler| scheduler.address_resolve("no-such-name.invalid") })
+    server = TCPServer.new("127.0.0.1", 0)
+    port = server.local_address.ip_port
+    answer = in_child_of_fiber do
+      Thread.new { server.accept.tap { |peer| peer.write("hello") }.close }
+      TCPSocket.new("localhost", port).read
+    end
+    assert_equal "hello", answer
+  ensure
+    server&.close
+  end
+
+  def test_a_forked_child_selects
+    ready = in_child_of_fiber do |scheduler|
+      reader, writer = IO.pipe
+      other, = IO.pipe
+      none = scheduler.io_select([reader], nil, nil, 0.001)
+      Thread.new { writer.write("x") }
+      [none, scheduler.io_select([other, reader])[0] == [reader], IO.select([other, reader])[0] == [reader]]
+    end
+    assert_equal [nil, true, true], ready
+    assert_raises(TypeError) { in_child_of_fiber { |scheduler| scheduler.io_select([1]) } }
+  end
+
+  def test_a_forked_child_waits_for_its_own_children
+    codes = in_child_of_fiber do
+      system("exit 3")
+      pid = spawn("exit 4")
+      [Process.last_status.exitstatus, Process.wait2(pid).last.exitstatus, Thread.list.size]
+    end
+    assert_equal [3, 4, 1], codes
+    limited = in_child_of_fiber do
+      reader, writer = IO.pipe
+      pid = spawn("read line && exit 5", in: reader)
+      begin
+        Timeout.timeout(0.001) { Process.wait(pid) }
+      rescue Timeout::Error
+        writer.puts
+        Process.wait2(pid).last.exitstatus
+      end
+    end
+    assert_equal 5, limited
+  end
+
   def test_a_forked_child_makes_a_scheduler_of_its_own
     reader, writer = IO.pipe
     parents = nil

@@ -43,7 +43,11 @@ module Abaca
         @max_threads = threads
         @threads = 0
         @jobs = Queue.new
+        @process = Process.pid
       end
+
+      # False in a forked child, which has none of the threads.
+      def here? = @process == Process.pid
 
       # Runs the operation while the fiber waits, which the block does. Returns true; raises what it raised.
       def run(operation)

@@ -511,6 +511,8 @@ static VALUE select_result(const selection *s) {
  * As IO.select, without blocking other fibers. Ruby 3.1 does not call it from IO.select. */
 static VALUE sched_io_select(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 1, 4);
+  if (AB_UNLIKELY(ab__loop_forked(ab__loop_get(self))))
+    return ab__in_forked_child("io_select", argc, argv);
   ab_loop *loop = ab_loop_of(self);
   ab_nsec timeout = 0;
   bool forever = !ab__timeout_of(argc == 4 ? argv[3] : Qnil, &timeout);

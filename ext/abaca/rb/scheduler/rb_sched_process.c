@@ -126,6 +126,8 @@ static VALUE sched_address_resolve(VALUE self, VALUE hostname) {
   ab_loop *loop = ab__loop_get(self);
   const char *name = StringValueCStr(hostname);
   if (is_numeric(name)) return rb_ary_new_from_args(1, hostname);
+  if (AB_UNLIKELY(ab__loop_forked(loop)))
+    return ab__in_forked_child("address_resolve", 1, &hostname);
   ab__loop_check(loop);
   size_t length = strlen(name) + 1;
   lookup *lookup = ab_alloc_zero(&ab_mem_libc, sizeof *lookup + length);
@@ -274,42 +276,13 @@ static VALUE wait_for_child(ab_loop *loop, rb_pid_t pid, int flags) {
   return rb_ensure(child_wait_loop, (VALUE)&wait, child_wait_end, (VALUE)&wait);
 }
 
-/* In a forked child: as Ruby does without a scheduler, whose hook it would call again. */
-typedef struct thread_wait {
-  rb_pid_t pid;
-  int flags;
-} thread_wait;
-
-static VALUE waiting_thread(void *arg) {
-  const thread_wait *wait = arg;
-  return status_wait(wait->pid, wait->flags);
-}
-
-static VALUE thread_value(VALUE thread) {
-  return rb_funcall(thread, rb_intern("value"), 0);
-}
-
-/* The thread reads what is on our stack, so it must have ended before we leave. */
-static VALUE end_thread(VALUE thread) {
-  rb_funcall(thread, rb_intern("kill"), 0);
-  while (RTEST(rb_funcall(thread, rb_intern("alive?"), 0))) rb_thread_schedule();
-  return Qnil;
-}
-
-static VALUE wait_in_thread(rb_pid_t pid, int flags) {
-  thread_wait wait = {pid, flags};
-  VALUE thread = rb_thread_create(waiting_thread, &wait);
-  rb_funcall(thread, rb_intern("report_on_exception="), 1, Qfalse);
-  return rb_ensure(thread_value, thread, end_thread, thread);
-}
-
 /* @!method process_wait(pid, flags)
  * Waits for a child process without blocking other fibers. Returns its Process::Status. */
 static VALUE sched_process_wait(VALUE self, VALUE pid, VALUE flags) {
   ab_loop *loop = ab__loop_get(self);
   pid_wait wait = {.loop = loop, .pid = NUM2PIDT(pid), .flags = NUM2INT(flags), .pidfd = -1};
   if (wait.flags & WNOHANG) return status_wait(wait.pid, wait.flags);
-  if (ab__loop_forked(loop)) return wait_in_thread(wait.pid, wait.flags);
+  if (ab__loop_forked(loop)) return ab__in_forked_child("process_wait", 2, (VALUE[]){pid, flags});
   ab__loop_check(loop);
   /* A pidfd tells of the end only, not of a stop. */
   if (wait.pid > 0 && !(wait.flags & WUNTRACED)) {

@@ -37,7 +37,9 @@ static VALUE default_exception(void) {
 static VALUE sched_timeout_after(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 1, 3);
   rb_need_block();
-  ab_loop *loop = ab_loop_of(self);
+  ab_loop *loop = ab__loop_get(self);
+  bool forked = ab__loop_forked(loop);
+  if (!forked) ab__loop_check(loop);
   ab_nsec duration;
   if (!ab__timeout_of(argv[0], &duration)) return rb_yield(argv[0]);
   timed_block block = {.loop = loop, .duration = argv[0]};
@@ -46,6 +48,9 @@ static VALUE sched_timeout_after(int argc, VALUE *argv, VALUE self) {
   timeout->fiber = rb_fiber_current();
   timeout->exception = argc > 1 && !NIL_P(argv[1]) ? argv[1] : default_exception();
   timeout->message = argc > 2 ? argv[2] : Qnil;
+  if (AB_UNLIKELY(forked))
+    return ab__in_forked_child("timeout_after", 3,
+                               (VALUE[]){argv[0], timeout->exception, timeout->message});
   ab_heap_node_init(&timeout->timer);
   if (ab_heap_arm(&loop->timeouts, &timeout->timer, ab__deadline_after(duration)) != AB_OK)
     rb_memerror();

@@ -57,6 +57,11 @@ static VALUE make_nurse(VALUE self) {
 
 /* ---- block, unblock, kernel_sleep, yield ---- */
 
+VALUE ab__in_forked_child(const char *hook, int argc, const VALUE *argv) {
+  return rb_funcall_passing_block(rb_path2class("Abaca::Scheduler::Forked"), rb_intern(hook), argc,
+                                  argv);
+}
+
 /* In a forked child: what Ruby would do without a scheduler. */
 static bool sleep_blocking(bool forever, ab_nsec timeout) {
   if (forever) {

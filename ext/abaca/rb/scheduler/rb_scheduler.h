@@ -133,6 +133,9 @@ VALUE ab__loop_alloc(VALUE klass);
 ab_loop *ab__loop_or_null(VALUE scheduler);
 /* True in a process that was forked after the scheduler was made. */
 bool ab__loop_forked(const ab_loop *loop);
+/* There: what a hook does that cannot simply block the thread (lib/abaca/scheduler/forked.rb). The
+ * current method's block is passed on. */
+VALUE ab__in_forked_child(const char *hook, int argc, const VALUE *argv);
 /* Ends the loop's life: no hook works afterwards. Idempotent. */
 void ab__loop_close(ab_loop *loop);
 /* Raises unless the loop is open, of this process, and (from the first use on) of this thread. */
