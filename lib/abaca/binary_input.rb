@@ -7,7 +7,7 @@ module Abaca
     # As IO#gets, which may be called with a limit alone.
     #
     # @param separator [String, nil] nil reads to the end; "" is the empty lines between paragraphs
-    # @param limit [Integer, nil] octets that a line has at most; a negative one is none
+    # @param limit [#to_int, nil] octets that a line has at most; a negative one is none
     # @param chomp [Boolean] without the separator
     # @return [String, nil] the next line, binary; nil at the end
     def gets(separator = "\n", limit = nil, chomp: false)
@@ -15,6 +15,7 @@ module Abaca
         limit = separator
         separator = "\n"
       end
+      limit = Input.integer(limit) unless limit.nil?
       limit = nil if limit&.negative?
       line = separator == "" ? take_paragraph(limit) : take_line(separator, limit)
       chomp && line && separator ? without_end(line, separator) : line

@@ -15,13 +15,20 @@ module Abaca
 
     # What a caller asks for, as Ruby's own IO takes it; for the inputs that are written in Ruby.
     #
+    # @param number [#to_int]
+    # @return [Integer]
+    # @raise [TypeError] when it is no number
+    def self.integer(number)
+      raise TypeError, "no implicit conversion of #{number.class} into Integer" unless number.respond_to?(:to_int)
+
+      number.to_int
+    end
+
     # @param length [#to_int]
     # @return [Integer]
     # @raise [TypeError, ArgumentError] when it is no number, or a negative one
     def self.octets(length)
-      raise TypeError, "no implicit conversion of #{length.class} into Integer" unless length.respond_to?(:to_int)
-
-      length = length.to_int
+      length = integer(length)
       length.negative? ? raise(ArgumentError, "negative length #{length} given") : length
     end
   end

@@ -226,6 +226,15 @@ class RackInputTest < Minitest::Test
     end)
   end
 
+  def test_gets_converts_its_limit
+    assert_equal ["a", "bc", "d\n", nil], (with_input("abc\n\nd\n") do |input|
+      [input.gets("\n", 1.9), input.gets("", 2.9), input.gets("", 3.1), input.gets("", -1.5)]
+    end)
+    ["abc", ""].each do |body|
+      assert(with_input(body) { |input| assert_raises(TypeError) { input.gets("\n", "1") } && true })
+    end
+  end
+
   def test_readpartial
     assert_equal [TEXT, true], (with_input(TEXT) do |input|
       buffer = String.new("old")
