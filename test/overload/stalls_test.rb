@@ -27,6 +27,9 @@ class OverloadStallsTest < Minitest::Test
         pid = fork
         exit 9 unless pid
         next [200, type, [Process.wait2(pid).last.exitstatus.to_s]]
+      when "/wait"
+        env["abaca.client"].request_timeout = 0.1
+        warn("waiting") || sleep
       when "/sleep" then sleep 0.05
       when "/stream"
         next [200, type, Enumerator.new { |out| 5.times { |i| out << "#{i}\n" and sleep 0.02 } }]
@@ -61,6 +64,19 @@ class OverloadStallsTest < Minitest::Test
     assert_others_go_on(command)
     assert_burnt(burners)
     refute_match(/kept its loop/, command.text)
+  end
+
+  # Neither its fiber, whose loop is kept, nor who leads, which is nobody of Ruby's when the spare loop is kept too,
+  # can tell it: somebody has to be called.
+  def test_who_cannot_be_reached_is_answered_all_the_same
+    command = run_abaca(RACKUP)
+    client = connect(command.port).write(format(GET, "/wait"))
+    command.wait_for(/^waiting$/)
+    burners = burn(command, 2)
+    assert_equal 504, client.read.status
+    command.wait_for(%r{a request is given up that did not end in \d+\.\d s \(GET /wait\)})
+    command.signal(:WINCH)
+    assert_burnt(burners)
   end
 
   # Each burner keeps a loop of its own; the others wait, but nothing is lost.

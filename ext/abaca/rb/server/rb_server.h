@@ -148,7 +148,7 @@ typedef struct ab_server {
   ab_histogram lag;           /* of loops that run no longer, and as a guest */
   ab_list cancels, attended;  /* exchanges of which there is news, see rb_cancel.c */
   ab_nsec cancel_retry;       /* when to look at them again; 0: there are none */
-  ab_nsec overdue;            /* the earliest of its exchanges; 0: none is */
+  _Atomic ab_nsec overdue;    /* the earliest of its exchanges; 0: none is */
   ab_list borrowed;           /* ab_borrow: strings and files that the engine still sends from */
   struct ab_borrow *released; /* guarded by the engine's lock */
   struct ab_borrow *spare;

@@ -128,11 +128,14 @@ static bool report(void *ctx, ab_seat *seat, uint64_t beat, ab_nsec since) {
   return false;
 }
 
-/* A stop that was asked for is for the application's side to begin. */
+/* A stop that was asked for is for the application's side to begin, as it is to answer for a
+ * request that is waited for no longer. */
 static bool wanted(void *ctx) {
   const ab_server *server = ctx;
+  ab_nsec overdue = server->overdue;
   return (server->stop_requested && !server->draining) ||
-         (server->halt_requested && !server->forced);
+         (server->halt_requested && !server->forced) ||
+         (overdue && ab_clock_monotonic() >= overdue);
 }
 
 static const ab_standby_calls calls = {
