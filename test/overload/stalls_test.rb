@@ -30,6 +30,7 @@ class OverloadStallsTest < Minitest::Test
       when "/wait"
         env["abaca.client"].request_timeout = 0.1
         warn("waiting") || sleep
+      when "/hold" then warn("holding") || (sleep 0.01 until $over)
       when "/sleep" then sleep 0.05
       when "/stream"
         next [200, type, Enumerator.new { |out| 5.times { |i| out << "#{i}\n" and sleep 0.02 } }]
@@ -76,6 +77,19 @@ class OverloadStallsTest < Minitest::Test
     assert_equal 504, client.read.status
     command.wait_for(%r{a request is given up that did not end in \d+\.\d s \(GET /wait\)})
     command.signal(:WINCH)
+    assert_burnt(burners)
+  end
+
+  # The spare loop hands it over, and has to look after it.
+  def test_who_waits_for_a_thread_meanwhile_is_told_in_time
+    command = run_abaca(RACKUP, config: "routes { thread '/hold' }\nthreads 0, 1\nqueue_timeout 1")
+    first, second = Array.new(2) { connect(command.port) }
+    first.write(format(GET, "/hold"))
+    command.wait_for(/^holding$/)
+    burners = burn(command, 1)
+    assert_equal 503, second.call(format(GET, "/hold")).status
+    command.signal(:WINCH)
+    assert_equal "/hold", first.read.body
     assert_burnt(burners)
   end
 

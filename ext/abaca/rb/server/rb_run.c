@@ -12,10 +12,9 @@
 /* --- the client of the loop --- */
 
 /* Raises what a thread's request has raised for the process. */
-static void look_after_gang(ab_server *server, ab_nsec now) {
+static void raise_forwarded(ab_server *server) {
   VALUE exception = ab_gang_forwarded(server->gang);
   if (!NIL_P(exception)) rb_exc_raise(exception);
-  server->gang_deadline = ab_gang_turn_away(server->gang, now);
 }
 
 static bool server_turn(void *ctx, ab_nsec now) {
@@ -23,7 +22,7 @@ static bool server_turn(void *ctx, ab_nsec now) {
   ab_crew_raise(server);
   ab_server_leads(&server->home);
   bool more = ab_server_turn(&server->home, now);
-  if (server->gang) look_after_gang(server, now);
+  if (server->gang) raise_forwarded(server);
   return more;
 }
 

@@ -125,12 +125,12 @@ typedef struct ab_server {
   ab_standby *standby; /* turns it while home cannot; NULL: nobody does */
   ab_stalls stalls;
   ab_crew crew;
-  struct ab_guest *guest; /* guest only */
-  struct ab_gang *gang;   /* threads for requests; NULL: no request can need them */
-  ab_nsec gang_deadline;  /* when a request will have waited too long for one; 0: none does */
-  ab_routes routes;       /* whose requests run on threads, and whose on fibers ... */
-  enum ab_mode mode;      /* ... and all others */
-  ab_ledger *ledger;      /* of those that may run on either; NULL: none may */
+  struct ab_guest *guest;        /* guest only */
+  struct ab_gang *gang;          /* threads for requests; NULL: no request can need them */
+  _Atomic ab_nsec gang_deadline; /* when one has waited too long for them; 0: none has */
+  ab_routes routes;              /* whose requests run on threads, and whose on fibers ... */
+  enum ab_mode mode;             /* ... and all others */
+  ab_ledger *ledger;             /* of those that may run on either; NULL: none may */
   volatile uint32_t *fork_guard; /* of the process that runs it */
   pid_t owner;
   ab_env_builder env;

@@ -129,13 +129,12 @@ static bool report(void *ctx, ab_seat *seat, uint64_t beat, ab_nsec since) {
 }
 
 /* A stop that was asked for is for the application's side to begin, as it is to answer for a
- * request that is waited for no longer. */
+ * request that is waited for no longer, or has waited too long for a thread. */
 static bool wanted(void *ctx) {
   const ab_server *server = ctx;
-  ab_nsec overdue = server->overdue;
+  ab_nsec due = ab_earlier(server->overdue, server->gang_deadline);
   return (server->stop_requested && !server->draining) ||
-         (server->halt_requested && !server->forced) ||
-         (overdue && ab_clock_monotonic() >= overdue);
+         (server->halt_requested && !server->forced) || (due && ab_clock_monotonic() >= due);
 }
 
 static const ab_standby_calls calls = {

@@ -125,6 +125,7 @@ void ab_server_tidy(ab_runner *runner, ab_nsec now) {
     ab_pulse_leave(&runner->seat.pulse);
     ab_cancel_run(server, now);
   }
+  if (server->gang) server->gang_deadline = ab_gang_turn_away(server->gang, now);
 }
 
 bool ab_server_turn(ab_runner *runner, ab_nsec now) {
