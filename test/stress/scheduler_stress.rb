@@ -256,7 +256,7 @@ class SchedulerStress
     end
     # One that fired after its block would end this fiber.
     sleep(fired ? 0 : 0.003)
-    Timeout.timeout(5) { Queue.new.tap { |queue| Thread.new { queue << 1 } }.pop }
+    Timeout.timeout(30) { Queue.new.tap { |queue| Thread.new { queue << 1 } }.pop }
   end
 
   # Fibers that wait for something, to be raised in or killed by the one that pokes.
