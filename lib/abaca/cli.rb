@@ -27,7 +27,8 @@ module Abaca
     end
 
     def initialize(argv, out: $stdout, err: $stderr)
-      @argv = argv.dup
+      # OptionParser raises at octets that are no text in the locale's encoding, such as a path in UTF-8 under LANG=C.
+      @argv = argv.map { |word| word.valid_encoding? ? word : word.b }
       @out = out
       @err = err
       @settings = {}

@@ -76,6 +76,22 @@ module Abaca
         number unless value.is_a?(Numeric) && number != value
       end
 
+      # @param names [Array<Symbol>] what a setting may be
+      # @param value [Object] what was given for it: one of them, or its name as a String
+      # @return [Symbol, nil] nil for anything else, octets included of which no Symbol can be made
+      def one_of(names, value) = names.find { |name| name.to_s == value.to_s }
+
+      # @param pattern [Regexp] of ASCII
+      # @param value [Object]
+      # @return [Boolean] whether it is a String like that, and not one that no Regexp may be asked about
+      def ascii?(pattern, value) = value.is_a?(String) && value.ascii_only? && pattern.match?(value)
+
+      # @param value [Object]
+      # @return [Boolean] whether it is a pattern of paths, "/reports/*" say; these are compared octet by octet
+      def path_pattern?(value)
+        value.is_a?(String) && value.encoding.ascii_compatible? && value.start_with?("/", "*")
+      end
+
       # @param values [Hash{Symbol => Object}] limits by name
       # @return [Hash{Symbol => Integer}]
       # @raise [ConfigError] for an unknown name or a value that does not fit
@@ -178,10 +194,9 @@ module Abaca
     def given?(name) = @values[name] != DEFAULTS[name]
 
     def check_half_close
-      value = @values[:half_close].to_s.to_sym
-      raise ConfigError, "half_close: :ask, :answer or :gone is needed, not :#{value}" unless HALF_CLOSE.include?(value)
-
-      @values[:half_close] = value
+      given = @values[:half_close]
+      @values[:half_close] = self.class.one_of(HALF_CLOSE, given) ||
+                             raise(ConfigError, "half_close: :ask, :answer or :gone is needed, not #{given.inspect}")
     end
 
     def check_proxies
@@ -215,7 +230,7 @@ module Abaca
         path = @values[name]
         next if path.nil?
 
-        unless path.is_a?(String) && HEALTH_PATH.match?(path)
+        unless self.class.ascii?(HEALTH_PATH, path)
           raise ConfigError, "#{name}: a path such as \"/#{name}\" is needed, not #{path.inspect}"
         end
         raise ConfigError, "readiness and liveness have the same path" if @values[:readiness] == @values[:liveness]

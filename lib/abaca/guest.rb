@@ -33,7 +33,7 @@ module Abaca
       private
 
       def find(name)
-        raise ConfigError, "fiber_scheduler: #{name.inspect} is no name of a class" unless NAME.match?(name)
+        raise ConfigError, "fiber_scheduler: #{name.inspect} is no name of a class" unless Config.ascii?(NAME, name)
 
         return constant(name) if constant(name)
 

@@ -33,6 +33,14 @@ class OverdueTest < Minitest::Test
     assert_equal 0, status { |overdue| [overdue.give(0.01), overdue.cancel] }
   end
 
+  # `sleep` would raise, in a thread that says so and leaves the server to itself.
+  def test_more_seconds_than_the_clock_holds
+    _out, said = capture_subprocess_io do
+      [2**70, 1e300].each { |seconds| assert_equal(0, status(0.05) { |overdue| overdue.give(seconds) }) }
+    end
+    assert_empty said
+  end
+
   def test_a_stop_that_comes_when_the_server_has_ended
     assert_equal(0, status do |overdue|
       overdue.cancel

@@ -34,6 +34,14 @@ class CommandServeTest < Minitest::Test
     assert_match(/^- Goodbye!$/, server.output)
   end
 
+  # As a service that was given no locale: there the name is no text.
+  def test_a_name_that_is_no_text_in_the_locale
+    file("m\u00fcller/config.ru", APP)
+    server = start("-p", "0", "m\u00fcller/config.ru", env: { "LC_ALL" => "C" })
+
+    assert_equal "hello\n", server.get("/").body
+  end
+
   def test_ends_with_0_on_int
     server = start("-p", "0")
     server.port

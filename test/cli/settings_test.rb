@@ -100,6 +100,14 @@ class CommandSettingsTest < Minitest::Test
     end
   end
 
+  # OptionParser raises at these.
+  def test_words_that_are_no_text
+    assert_match(%r{\Aabaca: readiness: a path .* not "/\\xFF"\z}, mistake("--readiness", "/\xff"))
+    assert_match(/\Aabaca: mode: .* not "\\xFF"\z/, mistake("--mode", "\xff"))
+    assert_equal "abaca: invalid option: --\xff".b, mistake("--\xff").b
+    assert_equal ["/\xff".b, "/\xff.ru".b], config("--tag", "/\xff", "/\xff.ru").to_h.values_at(:tag, :rackup)
+  end
+
   # It stands on a terminal of 110 columns, and no flag is there twice.
   def test_the_help_is_readable
     assert_operator help.lines.map { |line| line.chomp.size }.max, :<=, 110

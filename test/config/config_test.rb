@@ -179,6 +179,31 @@ class ConfigTest < Minitest::Test
     assert_match(/forwarded_fields: .* not nil/, failure(forwarded_fields: nil))
   end
 
+  # Ruby itself raises at these, wherever a Symbol or a Regexp meets them.
+  def test_octets_that_are_no_text_and_encodings_like_no_other
+    needed = { readiness: "a path", liveness: "a path", half_close: ":ask", mode: ":fiber",
+               forwarded_fields: ":x_forwarded" }
+    ["/\xff", "fiber\xff", "/up".encode("UTF-16LE")].each do |text|
+      needed.each { |name, what| assert_match(/\A#{name}: #{what}.* needed, not/, failure(name => text)) }
+      { header: text, proxy_protocol: text }.each do |source|
+        assert_match(/\Aremote_address: .* needed, not/, failure(remote_address: [source].to_h))
+      end
+      error = assert_raises(Abaca::ConfigError) { Abaca::Server.new(-> {}, { fiber_scheduler: text }) }
+      assert_match(/\Afiber_scheduler: .* is no name of a class/, error.message)
+    end
+    assert_match(/\Aroutes: a pattern/, failure(routes: [[:thread, "/up".encode("UTF-16LE")]]))
+    assert_match(/\Aproxy_protocol: .* needed/, assert_raises(Abaca::ConfigError) do
+      Abaca::Config::Proxies.listener(proxy_protocol: "v1\xff")
+    end.message)
+  end
+
+  # A path may have any octets but for a question mark.
+  def test_patterns_of_octets_that_are_no_text
+    config = Abaca::Config.new({ routes: [[:thread, "/\xff"]], request_timeouts: { "/\xff" => 3 } })
+
+    assert_equal [[[:thread, "/\xff"]], [["/\xff", 3]]], config.to_h.values_at(:routes, :request_timeouts)
+  end
+
   def test_a_config_is_frozen
     config = load
 

@@ -214,7 +214,7 @@ class ConfigDslTest < Minitest::Test
       "stdout_redirect \"/no/such/folder/x\"" => "puma.rb:1: stdout_redirect: no directory /no/such/folder",
       "rack_url_scheme \"ftp\"" => "puma.rb:1: rack_url_scheme: http or https, not ftp",
       "bind \"tcp://a:1?nonsense=1\"" => "puma.rb:1: tcp://a:1?nonsense=1: unknown parameter nonsense",
-      "bind \"tcp://a:1?proxy_protocol=v3\"" => "puma.rb:1: proxy_protocol: v1, v2 or any is needed, not v3",
+      "bind \"tcp://a:1?proxy_protocol=v3\"" => "puma.rb:1: proxy_protocol: v1, v2 or any is needed, not \"v3\"",
       "bind \"unix:///a?proxy_from=::1\"" => "puma.rb:1: proxy_from: means nothing without proxy_protocol",
       "bind \"tcp://a:1?proxy_protocol=v1&proxy_from=x\"" => "puma.rb:1: proxy_from: \"x\" #{NO_NETWORK}",
       "bind \"tcp://a:1?max_body_siz=1\"" =>

@@ -172,7 +172,7 @@ class ProxyProtocolTest < Minitest::Test
 
   def test_options_are_checked
     server = Abaca::Server.new(APP)
-    { { proxy_protocol: :v3 } => "proxy_protocol: v1, v2 or any is needed, not v3",
+    { { proxy_protocol: :v3 } => "proxy_protocol: v1, v2 or any is needed, not :v3",
       { proxy_from: ["::1"] } => "proxy_from: means nothing without proxy_protocol",
       { proxy_protocol: :v1, proxy_from: ["10/8"] } => %r{\Aproxy_from: "10/8" is no address, no network} }
       .each do |options, message|

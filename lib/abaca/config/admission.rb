@@ -78,7 +78,7 @@ module Abaca
         end
 
         def path(pattern)
-          return pattern.dup.freeze if pattern.is_a?(String) && pattern.match?(%r{\A[/*]})
+          return pattern.dup.freeze if Config.path_pattern?(pattern)
 
           raise ConfigError, "request_timeout: a path is needed, such as \"/reports/*\", not #{pattern.inspect}"
         end

@@ -54,8 +54,8 @@ module Abaca
         # @return [Symbol]
         # @raise [ConfigError]
         def mode(value)
-          name = value.to_s.to_sym
-          return name if NAMES.include?(name)
+          name = Config.one_of(NAMES, value)
+          return name if name
 
           raise ConfigError, "mode: #{NAMES[..-2].map(&:inspect).join(', ')} or #{NAMES.last.inspect} is needed, " \
                              "not #{value.inspect}"
@@ -79,7 +79,7 @@ module Abaca
         # @raise [ConfigError] for a mode or a pattern that is none
         def routes(list)
           list.map do |mode, pattern|
-            unless NAMES.include?(mode) && pattern.is_a?(String) && pattern.start_with?("/", "*")
+            unless NAMES.include?(mode) && Config.path_pattern?(pattern)
               raise ConfigError, "routes: a pattern like \"/reports/*\" is needed, not #{pattern.inspect}"
             end
 

@@ -42,9 +42,9 @@ module Abaca
         # @return [Hash{Symbol => Object}]
         # @raise [ConfigError]
         def listener(proxy_protocol: nil, proxy_from: [])
-          protocol = proxy_protocol&.to_sym
-          unless protocol.nil? || PROTOCOLS.include?(protocol)
-            raise ConfigError, "proxy_protocol: v1, v2 or any is needed, not #{proxy_protocol}"
+          protocol = Config.one_of(PROTOCOLS, proxy_protocol)
+          unless protocol || proxy_protocol.nil?
+            raise ConfigError, "proxy_protocol: v1, v2 or any is needed, not #{proxy_protocol.inspect}"
           end
 
           from = networks(proxy_from, "proxy_from")
@@ -70,8 +70,8 @@ module Abaca
         # @return [Symbol] one of FIELDS
         # @raise [ConfigError]
         def fields(value)
-          name = value.to_sym if value.respond_to?(:to_sym)
-          return name if FIELDS.include?(name)
+          name = Config.one_of(FIELDS, value)
+          return name if name
 
           raise ConfigError, "forwarded_fields: :x_forwarded or :forwarded is needed, not #{value.inspect}"
         end
@@ -102,9 +102,9 @@ module Abaca
 
         def remote_address_source(value)
           raise_remote_address(value) unless value.size == 1
-          return { proxy_protocol: :v1 }.freeze if value[:proxy_protocol]&.to_sym == :v1
+          return { proxy_protocol: :v1 }.freeze if Config.one_of([:v1], value[:proxy_protocol])
           # Like Puma, which makes an env key of it, this takes "X_Real_IP" for "X-Real-IP".
-          return { header: value[:header].tr("_", "-").freeze }.freeze if FIELD_NAME.match?(value[:header])
+          return { header: value[:header].tr("_", "-").freeze }.freeze if Config.ascii?(FIELD_NAME, value[:header])
 
           raise_remote_address(value)
         end

@@ -6,6 +6,9 @@ module Abaca
     # off, and keeps the loop from doing what is due. Its methods may be called by trap handlers.
     class Overdue
       STATUS = 1
+      # Seconds, some thirty years. `sleep` raises at numbers that the kernel's clock cannot hold.
+      LONGEST = 1_000_000_000
+      private_constant :LONGEST
 
       # @yield before the end, to say why
       def initialize(&report)
@@ -23,7 +26,7 @@ module Abaca
         return unless seconds
 
         @threads << Thread.new do
-          sleep(seconds)
+          sleep([seconds, LONGEST].min)
           finish if @turn.equal?(turn) && !@over
         end
         end_threads if @over # since we looked
