@@ -214,6 +214,8 @@ static bool settle(ab_worker *w) {
   w->running = false;
   w->ticket = w->block = Qnil;
   rb_set_errinfo(Qnil);
+  w->reason = AB_RETIRED_KILLED;
+  if (AB_UNLIKELY(w->loop && ab_loop_forgive(w->loop, w->fiber))) return false;
   w->reason = AB_RETIRED_DIRTY;
   if (AB_UNLIKELY(!w->clean)) return false;
   w->reason = AB_RETIRED_JOBS;

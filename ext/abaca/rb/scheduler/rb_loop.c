@@ -46,6 +46,7 @@ static void loop_mark(void *ptr) {
   mark_waiters(&loop->parked);
   mark_timeouts(&loop->timeouts);
   ab__preempt_mark(loop);
+  ab__shield_mark(loop);
   rb_gc_mark(loop->self);
   rb_gc_mark(loop->thread);
   rb_gc_mark(loop->root);
@@ -69,7 +70,8 @@ static void close_poller(ab_loop *loop) {
 /* Waiters on fibers' stacks are not touched: those fibers may be gone already. */
 static void loop_free(void *ptr) {
   ab_loop *loop = ptr;
-  ab__preempt_fini(loop);
+  ab__preempt_stop(loop);
+  ab__shield_fini(loop);
   close_poller(loop);
   ab_heap_fini(&loop->timers);
   ab_heap_fini(&loop->timeouts);

@@ -64,6 +64,7 @@ enum ab_wait_kind {
   AB_WAIT_PROCESS,
   AB_WAIT_DNS,
   AB_WAIT_OFFLOAD,
+  AB_WAIT_REQUIRE, /* a file that somebody else loads; see rb_shield.c */
   AB_WAIT_REQUEST_BODY,
   AB_WAIT_RESPONSE_DRAIN
 };
@@ -135,6 +136,9 @@ void ab_loop_ready(ab_loop *loop, VALUE fiber);
 
 /* Runs a fiber from the root fiber, or from any other, until it parks or ends. */
 void ab_loop_transfer(ab_loop *loop, VALUE fiber);
+/* The fiber's work is over: what was raised in it where nothing may be (rb_shield.c) is meant for
+ * nobody any more. Returns true when it was killed, and ends when it is switched to. */
+bool ab_loop_forgive(ab_loop *loop, VALUE fiber);
 /* Its Abaca::Scheduler. */
 VALUE ab_loop_scheduler(const ab_loop *loop);
 /* The fiber that ab_loop_run runs on. */

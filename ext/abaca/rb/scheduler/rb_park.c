@@ -240,13 +240,17 @@ static VALUE wait_at_home(VALUE arg) {
   return rb_ensure(turn_until_woken, arg, home_end, arg);
 }
 
+static bool is_shielded(const ab_waiter *waiter) {
+  return waiter->kind == AB_WAIT_PREEMPTED || waiter->kind == AB_WAIT_REQUIRE;
+}
+
 static int park_on(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline, enum ab_wake wake,
                    VALUE target) {
   /* Keeps the loop alive as long as this stack. */
   volatile VALUE self = loop->self;
   waiter->fiber = rb_fiber_current();
-  if (AB_UNLIKELY(!ab_list_empty(&loop->deferred)) && waiter->kind != AB_WAIT_PREEMPTED) {
-    VALUE exception = ab__preempt_deferred(loop, waiter->fiber);
+  if (AB_UNLIKELY(!ab_list_empty(&loop->deferred)) && !is_shielded(waiter)) {
+    VALUE exception = ab__shield_deferred(loop, waiter->fiber);
     if (exception == AB_FIBER_KILLED)
       wake = AB_WAKE_READY; /* Ruby ends the fiber when it is switched to */
     else if (!NIL_P(exception))
@@ -328,8 +332,7 @@ static ab_waiter *carried_waiter(ab_loop *loop, VALUE fiber) {
 
 /* Neither a computation nor what an extension has in hand ends in the middle. */
 static bool may_end(const ab_waiter *waiter) {
-  return NIL_P(waiter->exception) && waiter->kind != AB_WAIT_PREEMPTED &&
-         waiter->kind != AB_WAIT_OFFLOAD;
+  return NIL_P(waiter->exception) && !is_shielded(waiter) && waiter->kind != AB_WAIT_OFFLOAD;
 }
 
 bool ab__loop_interrupt(ab_loop *loop, VALUE fiber, VALUE exception) {

@@ -2,15 +2,12 @@
  * others, at a safe point of the interpreter, as if it had called `sleep(0)` there.
  *
  * Ruby calls `preempt` in whichever thread and fiber runs; it does nothing unless that is a
- * non-blocking fiber of a loop whose watchdog wants it to end. What is raised out of a postponed
- * job is lost, so an exception that reaches a fiber there is taken off it, and given to it again
- * at its next wait.
+ * non-blocking fiber of a loop whose watchdog wants it to end.
  */
 #include "rb/scheduler/rb_scheduler.h"
 
 #include <ruby/debug.h>
 #include <ruby/fiber/scheduler.h>
-#include <stdlib.h>
 
 /* Methods in which a switch would lose a value or an exception that is on its way (Ruby reads it
  * after it has run postponed jobs), and hooks that the core calls while it walks lists. */
@@ -24,12 +21,6 @@ _Static_assert(AB_ARRAY_LEN(unsafe_methods) == AB_UNSAFE_METHODS, "ab_loop.unsaf
 /* The limits of a quantum: what the watchdog can tell apart, and what still makes sense. */
 #define AB_QUANTUM_MIN (AB_NSEC_PER_MS / 2)
 #define AB_QUANTUM_MAX (60 * AB_NSEC_PER_SEC)
-
-/* An exception, or AB_FIBER_KILLED, that waits for its fiber to wait. */
-typedef struct deferred {
-  ab_list link;
-  VALUE fiber, exception;
-} deferred;
 
 /* ---- regions without preemption ---- */
 
@@ -75,60 +66,10 @@ static VALUE sched_no_preempt(VALUE klass) {
   return result;
 }
 
-/* ---- exceptions that came at the wrong time ---- */
-
-static void drop(deferred *entry) {
-  ab_list_remove(&entry->link);
-  free(entry);
-}
-
-/* Nothing is left for fibers that have ended meanwhile. */
-static void prune(ab_loop *loop) {
-  ab_list_each (node, tmp, &loop->deferred) {
-    deferred *entry = AB_CONTAINER_OF(node, deferred, link);
-    if (!RTEST(rb_fiber_alive_p(entry->fiber))) drop(entry);
-  }
-}
-
-static void defer(ab_loop *loop, VALUE fiber, VALUE exception) {
-  prune(loop);
-  deferred *entry = ab_alloc_zero(&ab_mem_libc, sizeof *entry);
-  if (!entry) {
-    /* It must reach somebody. A kill fires again by itself, if only when the next wait is over. */
-    if (exception != AB_FIBER_KILLED) loop->forward = exception;
-    return;
-  }
-  entry->fiber = fiber;
-  entry->exception = exception;
-  ab_list_append(&loop->deferred, &entry->link);
-}
-
-VALUE ab__preempt_deferred(ab_loop *loop, VALUE fiber) {
-  ab_list_each (node, tmp, &loop->deferred) {
-    deferred *entry = AB_CONTAINER_OF(node, deferred, link);
-    if (entry->fiber != fiber) continue;
-    VALUE exception = entry->exception;
-    drop(entry);
-    return exception;
-  }
-  return Qnil;
-}
-
+/* A region is on its fiber's stack, which must stay as long as it is in the list. */
 void ab__preempt_mark(const ab_loop *loop) {
-  for (const ab_list *node = loop->deferred.next; node != &loop->deferred; node = node->next) {
-    const deferred *entry = AB_CONTAINER_OF(node, deferred, link);
-    rb_gc_mark(entry->fiber);
-    rb_gc_mark(entry->exception);
-  }
-  /* A region is on its fiber's stack, which must stay as long as it is in the list. */
   for (const ab_list *node = loop->regions.next; node != &loop->regions; node = node->next)
     rb_gc_mark(AB_CONTAINER_OF(node, region, link)->fiber);
-}
-
-void ab__preempt_fini(ab_loop *loop) {
-  ab__preempt_stop(loop);
-  ab_list *node;
-  while ((node = ab_list_shift(&loop->deferred))) free(AB_CONTAINER_OF(node, deferred, link));
 }
 
 /* ---- preempting ---- */
@@ -151,31 +92,6 @@ static VALUE give_turn(VALUE arg) {
   return Qnil;
 }
 
-/* Waits for the next turn. Returns false when something was raised that the loop has to know of at
- * once. */
-static bool take_turns(ab_loop *loop) {
-  turn_given given = {.loop = loop, .waiter = {.kind = AB_WAIT_PREEMPTED, .object = Qnil}};
-  int state;
-  rb_protect(give_turn, (VALUE)&given, &state);
-  if (AB_LIKELY(state == 0)) return true;
-  VALUE error = rb_errinfo();
-  rb_set_errinfo(Qnil);
-  if (error == AB_FIBER_KILLED) {
-    defer(loop, given.waiter.fiber, error);
-    return true;
-  }
-  if (!rb_obj_is_kind_of(error, rb_eException)) {
-    loop->fatal = state; /* Thread#kill */
-    return false;
-  }
-  if (!given.waiter.dispatched) {
-    defer(loop, given.waiter.fiber, error); /* a sibling's Fiber#raise */
-    return NIL_P(loop->forward);
-  }
-  loop->forward = error; /* Thread#raise, a trap handler */
-  return false;
-}
-
 /* The postponed job. */
 static void preempt(void *unused) {
   ab_loop *loop = current_loop(rb_fiber_scheduler_current());
@@ -186,7 +102,8 @@ static void preempt(void *unused) {
   /* Ruby calls this at the end of the switch that starts a request's fiber, too. */
   if (loop->pulse && atomic_load(&loop->pulse->reading)) return;
   if (is_unsafe_here(loop) || in_region(loop, fiber)) return;
-  while (!take_turns(loop)) continue;
+  turn_given given = {.loop = loop, .waiter = {.kind = AB_WAIT_PREEMPTED, .object = Qnil}};
+  while (!ab__shield(loop, &given.waiter, give_turn, (VALUE)&given)) continue;
 }
 
 void ab__preempt_start(ab_loop *loop) {

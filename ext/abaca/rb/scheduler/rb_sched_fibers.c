@@ -10,6 +10,7 @@ static const char *const kind_names[] = {
     [AB_WAIT_PROCESS] = "process",
     [AB_WAIT_DNS] = "dns",
     [AB_WAIT_OFFLOAD] = "offload",
+    [AB_WAIT_REQUIRE] = "require",
     [AB_WAIT_REQUEST_BODY] = "request_body",
     [AB_WAIT_RESPONSE_DRAIN] = "response_drain",
 };
@@ -116,8 +117,8 @@ static void collect(VALUE fibers, const ab_list *list) {
 /* @!method fibers
  * What every fiber of the scheduler that is not running waits for: an Array of Hashes with
  * :fiber, :waiting_for (:io, :sleep, :mutex, :queue, :thread, :block, :process, :dns, :offload,
- * :request_body, :response_drain, or :ready), :object (the IO, Mutex, Queue, process id, name ...),
- * :since and, when there is a time limit, :until (monotonic seconds, as
+ * :require, :request_body, :response_drain, or :ready), :object (the IO, Mutex, Queue, process id,
+ * name ...), :since and, when there is a time limit, :until (monotonic seconds, as
  * Process.clock_gettime(Process::CLOCK_MONOTONIC) gives them), and :backtrace. Also :fd and :events
  * for an IO, :owner for a Mutex that a fiber of this scheduler holds (nil: somebody else, or this
  * Ruby does not tell), and :resumed_by when another fiber waits for this one to yield. */

@@ -86,11 +86,43 @@ static bool park_for(VALUE self, VALUE seconds, uint8_t kind, VALUE object) {
   return ab_loop_park(loop, &waiter, forever ? 0 : ab__deadline_after(timeout)) == AB_WAKE_READY;
 }
 
+typedef struct load_wait {
+  ab_loop *loop;
+  ab_waiter waiter;
+} load_wait;
+
+static VALUE park_for_load(VALUE arg) {
+  load_wait *wait = (load_wait *)arg;
+  ab_loop_park(wait->loop, &wait->waiter, 0);
+  return Qnil;
+}
+
+static void wait_for_load(ab_loop *loop) {
+  load_wait wait = {.loop = loop, .waiter = {.kind = AB_WAIT_REQUIRE, .object = Qnil}};
+  do ab__shield(loop, &wait.waiter, park_for_load, (VALUE)&wait);
+  while (wait.waiter.wake == AB_WAKE_PENDING);
+}
+
+/* Ruby's own lock of a file that is being loaded, which is hidden from Ruby code. A converter of
+ * encodings is loaded by who needs it first, and nothing that is raised there comes through. */
+static bool is_load_lock(VALUE blocker) {
+  return !RB_SPECIAL_CONST_P(blocker) && RBASIC_CLASS(blocker) == 0;
+}
+
 /* @!method block(blocker, timeout = nil)
  * Parks the current fiber until it is unblocked (true) or `timeout` seconds have passed (false). */
 static VALUE sched_block(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 1, 2);
-  return park_for(self, argc == 2 ? argv[1] : Qnil, AB_WAIT_BLOCK, argv[0]) ? Qtrue : Qfalse;
+  ab_loop *loop = ab__loop_get(self);
+  if (AB_UNLIKELY(is_load_lock(argv[0])) && !ab__loop_forked(loop)) {
+    ab__loop_check(loop);
+    if (!ab__loop_at_home(loop)) {
+      wait_for_load(loop);
+      return Qtrue;
+    }
+  }
+  VALUE timeout = argc == 2 ? argv[1] : Qnil;
+  return park_for(self, timeout, AB_WAIT_BLOCK, argv[0]) ? Qtrue : Qfalse;
 }
 
 /* @!method unblock(blocker, fiber)
@@ -105,7 +137,7 @@ static VALUE sched_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   }
   ab_waiter *waiter = ab__loop_waiter(loop, fiber);
   if (waiter && (waiter->kind == AB_WAIT_BLOCK || waiter->kind == AB_WAIT_SLEEP ||
-                 waiter->kind == AB_WAIT_OFFLOAD))
+                 waiter->kind == AB_WAIT_OFFLOAD || waiter->kind == AB_WAIT_REQUIRE))
     ab_loop_wake(loop, waiter);
   return Qnil;
 }

@@ -284,10 +284,15 @@ bool ab__file_busy(const ab_loop *loop, VALUE io);
 void ab__preempt_start(ab_loop *loop);
 void ab__preempt_stop(ab_loop *loop);
 void ab__preempt_mark(const ab_loop *loop);
-void ab__preempt_fini(ab_loop *loop);
-/* Takes what was raised in the fiber while it was preempted, AB_FIBER_KILLED if it was killed, or
- * nil. */
-VALUE ab__preempt_deferred(ab_loop *loop, VALUE fiber);
+
+/* rb_shield.c. Calls wait(arg), which parks with the waiter, and keeps what is raised meanwhile.
+ * Returns false when that concerns the thread: the loop has to have its turn at once. */
+bool ab__shield(ab_loop *loop, ab_waiter *waiter, VALUE (*wait)(VALUE), VALUE arg);
+/* Takes what was raised in the fiber during such a wait, AB_FIBER_KILLED if it was killed, or nil.
+ */
+VALUE ab__shield_deferred(ab_loop *loop, VALUE fiber);
+void ab__shield_mark(const ab_loop *loop);
+void ab__shield_fini(ab_loop *loop);
 
 /* Adds the methods of rb_sched_io.c, rb_sched_time.c, rb_sched_process.c,
  * rb_sched_fibers.c and rb_preempt.c. */
