@@ -3,13 +3,16 @@
 require "active_support/ordered_options"
 
 module Abaca
-  # For Rails: the isolation level that fits the mode in which requests run.
+  # For Rails: the isolation level that fits the mode in which requests run, and what is answered when the server
+  # ends a request.
   #
   #   config.abaca.mode = :fiber # or :thread or :hybrid; needed where the app is loaded before the server
   #
   # What the app says itself in config.active_support.isolation_level stays.
   class Railtie < ::Rails::Railtie
     MODES = Config::Modes::NAMES
+    # By the names of exceptions; Rails rescues them all, and answers 500 where it knows no better.
+    ANSWERS = { "Abaca::DeadlineExceeded" => :gateway_timeout, "Abaca::Shutdown" => :service_unavailable }.freeze
     private_constant :MODES
 
     config.abaca = ActiveSupport::OrderedOptions.new
@@ -17,6 +20,20 @@ module Abaca
     # After the app's own files, and before ActiveSupport reads the setting, which it does when all is initialized.
     initializer "abaca.isolation_level", after: :load_config_initializers do |app|
       Railtie.isolate(app.config)
+    end
+
+    # Before Action Dispatch reads the setting.
+    initializer "abaca.rescue_responses", before: "action_dispatch.configure" do |app|
+      Railtie.answer(app.config) if app.config.respond_to?(:action_dispatch)
+    end
+
+    # Has requests that the server ends answered as it answers them itself, where the app has not said otherwise.
+    #
+    # @param config [#action_dispatch] the app's configuration
+    # @return [nil]
+    def self.answer(config)
+      config.action_dispatch.rescue_responses = ANSWERS.merge(config.action_dispatch.rescue_responses)
+      nil
     end
 
     # Isolates by fiber when requests will run on fibers and the app has not chosen a level.

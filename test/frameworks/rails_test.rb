@@ -90,6 +90,12 @@ class RailsTest < Minitest::Test
     refute_includes response.body.to_s, "secret"
   end
 
+  # Rails rescues every exception, the server's own as well, and would answer 500.
+  def test_what_the_server_breaks_off_is_answered_as_the_server_answers
+    assert_equal "504", get("/late").code
+    assert_equal "503", get("/boom?kind=Abaca::Shutdown").code
+  end
+
   # Two requests wait in the app at the same time, on fibers of one thread: CurrentAttributes are each one's own.
   def test_current_attributes_of_requests_that_meet
     asked = %w[Ada Grace].map { |name| Thread.new { get("/meeting/#{name}").body } }

@@ -59,7 +59,12 @@ module Parcels
     end
 
     def boom
-      raise "secret of the parcels"
+      raise Object.const_get(params.fetch(:kind, "RuntimeError")), "secret of the parcels"
+    end
+
+    def late
+      request.env["abaca.client"].request_timeout = 0.05
+      sleep
     end
   end
 
@@ -124,6 +129,7 @@ Parcels::Application.routes.draw do
     resources :parcels, only: %i[index create]
     get "file", to: "parcels#file"
     get "boom", to: "parcels#boom"
+    get "late", to: "parcels#late"
     get "isolation", to: "parcels#isolation"
     get "meeting/:name", to: "meeting#show"
     post "meeting", to: "meeting#release"
