@@ -130,6 +130,13 @@ class FiberSafetyTest < Minitest::Test
     end
   end
 
+  # It ends the server; others only keep it waiting.
+  def test_rack_timeout_comes_first_of_gems
+    define("SQLite3::Database")
+    define("Rack::Timeout")
+    assert_equal %w[rack-timeout sqlite3], subjects
+  end
+
   # It holds Ruby's lock while it works.
   def test_threads_are_no_remedy_for_sqlite3
     define("SQLite3::Database")

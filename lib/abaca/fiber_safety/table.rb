@@ -27,6 +27,10 @@ module Abaca
     #
     # Each comment says which version was read, and where; docs/fiber_safety.md says more.
     GEMS = [
+      # 0.7.0: rack/timeout/core.rb calls Thread#raise, and knows no fibers. Seen to end the server.
+      { name: "rack-timeout", constant: "Rack::Timeout",
+        trouble: "what it raises when a request takes too long hits whichever is at work, or ends the server",
+        remedy: "use request_timeout (docs/deadlines.md)" },
       # 1.7.3 and 2.x: statement.c steps with the GVL held. Seen with 1.7.3: see docs/fiber_safety.md.
       { name: "sqlite3", constant: "SQLite3::Database",
         trouble: "every query keeps all fibers and threads waiting, and so does busy_timeout for a locked database",
