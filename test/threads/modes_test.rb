@@ -47,6 +47,18 @@ class ThreadsModesTest < Minitest::Test
     assert_equal %w[thread fiber thread thread fiber], paths.map { client.read.body[/\A\w+/] }
   end
 
+  # Pages of errors read sources by it, Rails's say, and fail where there is none.
+  def test_every_frame_of_a_backtrace_has_a_path
+    app = lambda do |_env|
+      raise "something"
+    rescue RuntimeError => e
+      [200, TYPE.dup, [e.backtrace_locations.map { |frame| frame.path ? "with" : frame.label }.uniq.inspect]]
+    end
+    WAYS.merge("fiber" => { mode: :fiber, routes: [] }).each do |name, way|
+      assert_equal "[\"with\"]", ask(serve(app, **way)).body, name
+    end
+  end
+
   def test_threads_are_few_and_are_used_again
     WAYS.each do |name, way|
       running = serve(TELL, **way)

@@ -329,8 +329,7 @@ static VALUE run_turn(VALUE arg) {
 }
 
 /* A stray exception, for a thread that somebody has kept a reference to, ends nothing. */
-static VALUE run_hand(RB_BLOCK_CALL_FUNC_ARGLIST(unused, arg)) {
-  (void)unused;
+static VALUE run_hand(VALUE arg) {
   ab_hand *hand = (ab_hand *)arg;
   ab_gang *gang = hand->gang;
   int state = 0;
@@ -347,30 +346,39 @@ static VALUE run_hand(RB_BLOCK_CALL_FUNC_ARGLIST(unused, arg)) {
   return Qnil;
 }
 
-/* Cancellation reaches a thread where it reaches a fiber: where it waits, and not in the middle of
- * a computation. */
-static VALUE masked(VALUE arg) {
-  VALUE mask = rb_hash_new();
-  rb_hash_aset(mask, ab_error_class("Cancelled"), ID2SYM(rb_intern("on_blocking")));
-  return rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &mask, run_hand, arg);
-}
-
 static VALUE hand_main(void *arg) {
   ab_hand *hand = arg;
   /* Keeps the engine alive as long as this stack. */
   volatile VALUE self = hand->gang->server->self;
-  rb_ensure(masked, (VALUE)hand, retire, (VALUE)hand);
+  rb_ensure(run_hand, (VALUE)hand, retire, (VALUE)hand);
   RB_GC_GUARD(self);
   return Qnil;
+}
+
+static VALUE create(RB_BLOCK_CALL_FUNC_ARGLIST(unused, arg)) {
+  (void)unused;
+  ab_hand *hand = (ab_hand *)arg;
+  hand->runner.thread = rb_thread_create(hand_main, hand);
+  rb_ary_push(hand->gang->threads, hand->runner.thread);
+  return Qnil;
+}
+
+/* Cancellation reaches a thread where it reaches a fiber: where it waits, and not in the middle of
+ * a computation. A thread has the mask of its maker; one that it called for itself would stand
+ * below the app in every backtrace, as a frame without a path, which Rails's pages of errors and
+ * others that read sources do not bear. */
+static void create_masked(ab_hand *hand) {
+  VALUE mask = rb_hash_new();
+  rb_hash_aset(mask, ab_error_class("Cancelled"), ID2SYM(rb_intern("on_blocking")));
+  rb_block_call(rb_cThread, rb_intern("handle_interrupt"), 1, &mask, create, (VALUE)hand);
 }
 
 static VALUE start(VALUE arg) {
   ab_hand *hand = (ab_hand *)arg;
   ab_gang *gang = hand->gang;
-  VALUE thread = rb_thread_create(hand_main, hand);
-  hand->runner.thread = thread;
-  rb_ary_push(gang->threads, thread);
-  rb_funcall(thread, rb_intern("name="), 1, rb_sprintf("abaca thread %u", gang->started));
+  create_masked(hand);
+  rb_funcall(hand->runner.thread, rb_intern("name="), 1,
+             rb_sprintf("abaca thread %u", gang->started));
   return Qnil;
 }
 
