@@ -31,6 +31,8 @@ class OverloadStallsTest < Minitest::Test
         env["abaca.client"].request_timeout = 0.1
         warn("waiting") || sleep
       when "/hold" then warn("holding") || (sleep 0.01 until $over)
+      when "/pieces"
+        next [200, type, Enumerator.new { |out| %w[a b c].each { |piece| out << piece } && burn.call(60) }]
       when "/sleep" then sleep 0.05
       when "/stream"
         next [200, type, Enumerator.new { |out| 5.times { |i| out << "#{i}\n" and sleep 0.02 } }]
@@ -91,6 +93,16 @@ class OverloadStallsTest < Minitest::Test
     command.signal(:WINCH)
     assert_equal "/hold", first.read.body
     assert_burnt(burners)
+  end
+
+  # Pieces may wait for each other, but not for what the app computes behind them, whatever it takes for a stall.
+  def test_pieces_before_a_computation_leave_at_once
+    command = run_abaca(RACKUP, config: "stall_after 60000")
+    client = connect(command.port).write(format(GET, "/pieces"))
+    received = +""
+    received << client.read_some(1_024) until received.end_with?("c\r\n")
+    command.signal(:WINCH)
+    assert_equal "0\r\n\r\n", client.read_some(1_024)
   end
 
   # Each burner keeps a loop of its own; the others wait, but nothing is lost.

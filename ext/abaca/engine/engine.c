@@ -381,11 +381,21 @@ bool ab_engine_step(ab_engine *engine) {
   return more;
 }
 
+static void flush(ab_conn *conn) {
+  if (conn->state != AB_CONN_DEAD && conn->out && !conn->blocked) ab__conn_flush(conn);
+}
+
+void ab_engine_flush(ab_engine *engine) {
+  ab_engine_lock(engine);
+  for (uint32_t i = 0; i < engine->touched_count; i++) flush(engine->touched[i]);
+  ab_engine_unlock(engine);
+}
+
 static void end_step(ab_conn *conn) {
   conn->touched = false;
   conn->turn_requests = conn->turn_recvs = 0;
   if (conn->state == AB_CONN_DEAD) return;
-  if (conn->out && !conn->blocked) ab__conn_flush(conn);
+  flush(conn);
   if (AB_UNLIKELY(conn->state == AB_CONN_QUEUED)) ab__conn_wait(conn);
   ab__conn_settle(conn);
   if (conn->state == AB_CONN_DEAD || conn->registered) return;

@@ -165,6 +165,9 @@ bool ab_engine_has_news(const ab_engine *engine);
 /* A whole turn without the application: requests and events are left to be taken. Returns true when
  * the next turn should follow at once. */
 bool ab_engine_turn(ab_engine *engine, ab_nsec now);
+/* Sends what ab_conn_flush_later has put off, for whoever does not lead and finds that this takes
+ * too long. */
+void ab_engine_flush(ab_engine *engine);
 /* True when ab_engine_next, asked with the same take_requests, or ab_engine_next_notice has
  * something to give. To be called by whoever leads. */
 bool ab_engine_tells(ab_engine *engine, bool take_requests);

@@ -10,8 +10,12 @@
 
 #include "io/timer.h"
 
-/* How often it looks while it waits for somebody to come. */
+/* How often it looks while it waits for somebody to come; for so long output may be put off. */
 #define HASTE AB_NSEC_PER_MS
+
+/* A leader that goes on to others does not do so for long, before it sends what they have put off.
+ */
+#define LATE_LOOKS 4
 
 /* So many times in the time that a thread may wait for the interpreter's lock it is helped. */
 #define NUDGES 5
@@ -35,6 +39,11 @@ struct ab_standby {
   ab_bell bell;
   pthread_t thread;
   _Atomic bool stopping;
+  _Atomic bool put_off;   /* output was, since it last looked */
+  _Atomic bool waits;     /* for it to leave, and need not be told of more */
+  ab_nsec flush_at;       /* for so long */
+  uint64_t writing;       /* the beat of the leader then */
+  unsigned looks;         /* at leaders who have gone on to somebody else */
   ab_standby_stats stats; /* guarded by the lead's lock, as the rest */
   unsigned idle;          /* looks in a row with nobody away */
 };
@@ -163,6 +172,57 @@ static ab_nsec turn(ab_standby *standby, ab_nsec now, sight *sight) {
   return deadline > now ? deadline - now : 0;
 }
 
+/* --- output that was put off --- */
+
+void ab_standby_soon(ab_standby *standby) {
+  if (atomic_load_explicit(&standby->put_off, memory_order_relaxed)) return;
+  atomic_store(&standby->put_off, true);
+  if (!atomic_load(&standby->waits)) ab_bell_ring(&standby->bell);
+}
+
+/* 0: the leader is there, and sends it. */
+static uint64_t leaders_beat(const ab_standby *standby) {
+  const ab_seat *leader = atomic_load(&standby->lead->holder);
+  uint64_t beat = leader ? atomic_load(&leader->pulse.beat) : 0;
+  return is_away(beat) ? beat : 0;
+}
+
+static ab_nsec wait_for(ab_standby *standby, uint64_t beat, ab_nsec now) {
+  standby->writing = beat;
+  standby->flush_at = now + HASTE;
+  return HASTE;
+}
+
+static bool begin_to_wait(ab_standby *standby) {
+  bool put_off = atomic_exchange(&standby->put_off, false);
+  if (put_off) standby->looks = LATE_LOOKS;
+  atomic_store(&standby->waits, put_off);
+  return put_off;
+}
+
+/* Sends what has been put off for too long: the leader is still where it was, there or with whom it
+ * has gone on to. Who comes back soon, however busy, sends it. Returns the time until the next
+ * look at it. */
+static ab_nsec send_late(ab_standby *standby, ab_nsec now) {
+  uint64_t beat = leaders_beat(standby);
+  if (atomic_load(&standby->waits)) {
+    if (now < standby->flush_at) return standby->flush_at - now;
+    if (beat && beat == standby->writing) {
+      ab_engine_flush(standby->lead->engine);
+    } else if (beat && standby->looks > 0) {
+      standby->looks--;
+      return wait_for(standby, beat, now);
+    }
+  }
+  /* A second time, for who saw that we wait just before we did not. */
+  if (begin_to_wait(standby) || begin_to_wait(standby)) return wait_for(standby, beat, now);
+  return AB_POLL_FOREVER;
+}
+
+static ab_nsec shorter(ab_nsec one, ab_nsec other) {
+  return one < other ? one : other;
+}
+
 /* --- the thread --- */
 
 static bool anybody_away(ab_standby *standby) {
@@ -202,11 +262,11 @@ static void *stand_by(void *arg) {
     sight sight = look(standby, now);
     bool leads = !atomic_load(&standby->lead->holder);
     ab_nsec next_turn = leads ? turn(standby, now, &sight) : AB_POLL_FOREVER;
-    ab_nsec timeout = next_look(standby, &sight, leads);
+    ab_nsec timeout = shorter(next_look(standby, &sight, leads), send_late(standby, now));
     pthread_mutex_unlock(&standby->lead->lock);
     if (sight.starved && standby->calls.nudge) standby->calls.nudge(standby->ctx, sight.nudge);
     if (sight.call && standby->calls.call) standby->calls.call(standby->ctx, sight.stalled);
-    doze(standby, leads && !sight.deaf, next_turn < timeout ? next_turn : timeout);
+    doze(standby, leads && !sight.deaf, shorter(next_turn, timeout));
   }
   return NULL;
 }

@@ -4,6 +4,8 @@
  * parses, queues, answers health paths, sends what is pending and lets deadlines pass. It takes no
  * requests; when the time is over it calls another thread for them.
  *
+ * It sends, too, what a thread that is away has put off for a moment and then forgets.
+ *
  * It sleeps while nobody is away.
  */
 #ifndef AB_ENGINE_STANDBY_H
@@ -57,6 +59,9 @@ void ab_standby_stop(ab_standby *standby);
 void ab_standby_forget(ab_standby *standby);
 
 ab_bell *ab_standby_bell(ab_standby *standby);
+/* Output was put off (ab_conn_flush_later) that must not wait for long: if it is still there in a
+ * millisecond the standby sends it, whoever leads. */
+void ab_standby_soon(ab_standby *standby);
 ab_standby_stats ab_standby_get_stats(ab_standby *standby);
 
 #endif

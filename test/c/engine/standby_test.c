@@ -169,6 +169,40 @@ static void what_the_stalled_one_writes_is_sent(void) {
   stage_fini(&s);
 }
 
+/* Long before anybody has stalled. */
+static void what_is_put_off_is_sent_soon(void) {
+  stage s;
+  stage_init(&s, 10 * LONG);
+  s.fx.hold = true;
+  int client = client_open(&s.fx);
+  client_send(client, GET("/a"));
+  fixture_run(&s.fx);
+  CHECK_INT(1, s.fx.held_count);
+  ab_conn *conn = s.fx.held[0];
+  ab_pulse_leave(&s.home.pulse);
+  for (int round = 0; round < 3; round++) {
+    ab_engine_lock(s.fx.engine);
+    CHECK_INT(AB_OK, ab_conn_write(conn, "piece", 5));
+    CHECK(ab_conn_flush_later(conn));
+    ab_standby_soon(s.standby);
+    ab_standby_soon(s.standby);
+    ab_engine_unlock(s.fx.engine);
+    if (round == 2) ab_pulse_leave(&s.home.pulse); /* on to somebody who computes */
+    struct pollfd readable = {client, POLLIN, 0};
+    CHECK_INT(1, poll(&readable, 1, 20000));
+    bool end;
+    CHECK(strcmp("piece", client_read(client, &end)) == 0);
+  }
+  CHECK(atomic_load(&s.lead.holder) == &s.home);
+  CHECK_INT(0, atomic_load(&s.called));
+  come_home(&s);
+  answer_held(&s.fx, 0, "end");
+  s.fx.hold = false;
+  fixture_run(&s.fx);
+  close(client);
+  stage_fini(&s);
+}
+
 static void a_request_that_is_read_holds_the_lead(void) {
   stage s;
   stage_init(&s, SHORT);
@@ -345,6 +379,7 @@ static void the_lead_goes_to_and_fro(void) {
 CHECK_MAIN(CHECK_CASE(it_turns_the_engine_while_the_leader_is_away),
            CHECK_CASE(it_turns_the_engine_before_it_calls_anybody),
            CHECK_CASE(what_the_stalled_one_writes_is_sent),
+           CHECK_CASE(what_is_put_off_is_sent_soon),
            CHECK_CASE(a_request_that_is_read_holds_the_lead),
            CHECK_CASE(a_spare_takes_it_from_the_standby_alone), CHECK_CASE(stalls_add_up),
            CHECK_CASE(who_waits_for_the_lock_is_helped), CHECK_CASE(who_reads_for_long_is_helped),

@@ -69,13 +69,14 @@ static int queue_chunk(ab_exchange *exchange, VALUE string, size_t len) {
 }
 
 /* It waits until the fiber parks or a few more have gathered, which spares most of the system calls
- * of a fast writer. */
+ * of a fast writer. Where the app computes on the standby sends it. */
 void ab_body_soon(ab_exchange *exchange) {
   const ab_runner *runner = exchange->runner;
   if (ab_server_in_turn(runner) && runner->host->can_wait(runner)) {
     ab_nsec now = ab_clock_monotonic();
     if (now - exchange->flushed < GATHER_TIME && ab_conn_pending(exchange->conn) < GATHER_SIZE &&
         ab_conn_flush_later(exchange->conn)) {
+      if (exchange->server->standby) ab_standby_soon(exchange->server->standby);
       return;
     }
     exchange->flushed = now;
