@@ -10,6 +10,7 @@ Gem::Specification.new do |spec|
   spec.description = "Abaca serves Rack applications. One native loop is both the HTTP engine and the thread's " \
                      "fiber scheduler, so that a request which waits parks its fiber and holds up nobody."
   spec.license = "MIT"
+  spec.homepage = "https://github.com/abaca-server/abaca"
   spec.required_ruby_version = ">= 3.1"
 
   spec.files = Dir["lib/**/*.rb", "ext/**/*.{c,h,rb,md}", "exe/*", "sig/**/*.rbs", "docs/**/*.md",

@@ -4,7 +4,7 @@
 require_relative "abaca/version"
 require_relative "abaca/errors"
 require "stringio"
-require "abaca/abaca"
+require_relative "abaca/native"
 require_relative "abaca/null_input"
 require_relative "abaca/input"
 require_relative "abaca/rewindable_input"
@@ -26,9 +26,11 @@ require_relative "abaca/rails_boot"
 # signals, banner and pidfile; Abaca::Config holds every setting.
 module Abaca
   autoload :CLI, File.expand_path("abaca/cli", __dir__)
+  autoload :Compat, File.expand_path("abaca/compat", __dir__)
   autoload :FiberSafety, File.expand_path("abaca/fiber_safety", __dir__)
   autoload :Launcher, File.expand_path("abaca/launcher", __dir__)
   autoload :RackHandler, File.expand_path("abaca/rack_handler", __dir__)
 end
 
 require_relative "abaca/railtie" if defined?(Rails::Railtie)
+require_relative "abaca/capybara" if defined?(Capybara.register_server)

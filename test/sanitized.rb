@@ -1,31 +1,22 @@
 # frozen_string_literal: true
 
-# Runs the tests that go over the wire against the extension built under AddressSanitizer and
-# UndefinedBehaviorSanitizer (`rake compile:sanitized`): ruby test/sanitized.rb [files].
-#
-# Leaks are not looked for: Ruby itself leaves at exit what it has not freed. Fibers run on stacks that
-# the sanitizer does not know; it says so once, and the extension is built without checks of the stack.
-# The C tests have them. Ruby has signal stacks of its own, and finds its stack overflows by SIGSEGV.
-require "rbconfig"
+# Runs the tests that go over the wire, and a short stress run of each mode, against the extension built under
+# AddressSanitizer and UndefinedBehaviorSanitizer (`rake compile:sanitized`): ruby test/sanitized.rb [files].
 require_relative "folders"
+require_relative "support/sanitizer"
 
 ROOT = File.expand_path("..", __dir__)
-SANITIZED = File.join(ROOT, "tmp/sanitized")
-EXTENSION = File.join(SANITIZED, "abaca/abaca.#{RbConfig::CONFIG.fetch('DLEXT')}")
 FOLDERS = %w[http1 rack proxies fault guest scheduler pool outbox].freeze
-
-abort "#{EXTENSION} is missing: rake compile:sanitized builds it" unless File.exist?(EXTENSION)
-
-library = `gcc -print-file-name=libasan.so`.strip
-abort "libasan.so is missing: it comes with gcc" unless File.exist?(library)
+STRESS = File.join(ROOT, "test/soak/sanitized_stress.rb")
 
 files = ARGV.map { |file| File.expand_path(file) }
-files = Dir[File.join(ROOT, "test/{#{FOLDERS.join(',')}}/**/*_test.rb")].sort if files.empty?
-environment = {
-  "LD_PRELOAD" => File.realpath(library),
-  "ASAN_OPTIONS" => %w[detect_leaks=0 detect_stack_use_after_return=0 use_sigaltstack=0 handle_segv=0
-                       abort_on_error=1 quarantine_size_mb=32].join(":"),
-  "UBSAN_OPTIONS" => "print_stacktrace=1:halt_on_error=1"
-}
+environment = Sanitizer.environment
 Dir.chdir(ROOT)
-exit Folders.new(options: ["-I#{SANITIZED}", "-Ilib"]).add(files, environment: environment).run
+tests = Folders.new(options: ["-I#{Sanitizer::FOLDER}", "-Ilib"])
+if files.empty?
+  tests.add(Dir[File.join(ROOT, "test/{#{FOLDERS.join(",")}}/**/*_test.rb")].sort, environment: environment)
+  tests.add([STRESS], environment: environment.merge("TEST_DEADLINE" => "180"))
+else
+  tests.add(files, environment: environment)
+end
+exit tests.run

@@ -27,7 +27,7 @@ module Bench
       build, sources = %s, %s
       Dir.chdir(build)
       # mkmf's Makefile does not know the headers.
-      newest = Dir[File.join(sources, "*", "*.h")].map { |path| File.mtime(path) }.max
+      newest = Dir[File.join(sources, "**", "*.h")].map { |path| File.mtime(path) }.max
       Dir["*.o"].each { |object| File.delete(object) if File.mtime(object) < newest }
       system(RbConfig.ruby, File.join(sources, "extconf.rb"), out: IO::NULL) &&
         system("make", "-s", "-j2", out: IO::NULL) or abort("Abaca does not compile")

@@ -13,7 +13,7 @@ module Abaca
     # know them: it takes a letter that it does not know, `-f` say, for the beginning of a long flag.
     UNSUPPORTED = [
       ["-S", "--state PATH"], ["-R", "--restart-cmd COMMAND"], ["-f", "--fork-worker [REQUESTS]"],
-      ["--control-url URL"], ["--control-token TOKEN"], ["--idle-timeout SECONDS"],
+      ["--control-url URL"], ["--control-token TOKEN"],
       ["--bind-to-activated-sockets [only]"], ["--plugin NAME"]
     ].freeze
     private_constant :UNSUPPORTED

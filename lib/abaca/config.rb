@@ -2,6 +2,7 @@
 
 require "rack"
 require_relative "config/admission"
+require_relative "config/http_methods"
 require_relative "config/stalls"
 require_relative "config/modes"
 require_relative "config/proxies"
@@ -23,23 +24,29 @@ module Abaca
       after_booted: [].freeze, after_stopped: [].freeze, app: nil, binds: [].freeze, cancel_on_disconnect: false,
       clean_thread_locals: false, debug: false, default_host: nil, directory: nil, early_hints: false,
       environment: "development", errors: nil, fiber_scheduler: "Abaca::Scheduler", formatter: nil,
-      forwarded_fields: :x_forwarded, half_close: :ask, liveness: nil, log: nil, log_requests: false, logger: nil,
+      forwarded_fields: :x_forwarded, half_close: :ask, idle_timeout: 0.0, liveness: nil, log: nil,
+      log_requests: false, logger: nil,
       max_body_memory_total: Admission::MAX_BODY_MEMORY_TOTAL, max_fibers: nil, max_queue: Admission::MAX_QUEUE,
       mode: :fiber, null_input: true, pidfile: nil, rack_url_scheme: "http", rackup: "config.ru", readiness: nil,
-      redirect: nil, remote_address: :socket,
+      redirect: nil, remote_address: :socket, lowlevel_error_handler: nil, show_errors: nil,
       request_timeouts: [].freeze, rewindable_input: Rack.release.to_i < 3, routes: [].freeze, script_name: "",
-      shutdown_delay: 0.0, shutdown_timeout: 30.0, silent: false, tag: nil, threads: [0, 5].freeze,
-      trusted_proxies: [].freeze
+      shutdown_delay: 0.0, shutdown_timeout: 30.0, silent: false, stream_bodies: [].freeze, supported_http_methods: nil,
+      tag: nil,
+      threads: [0, 5].freeze, trusted_proxies: [].freeze
     }.merge(Modes::DEFAULTS, Stalls::DEFAULTS, LIMITS.transform_values(&:first)).freeze
 
     # Names that Puma has for settings of ours.
-    OTHER_NAMES = { force_shutdown_after: :shutdown_timeout }.freeze
+    OTHER_NAMES = { force_shutdown_after: :shutdown_timeout, first_data_timeout: :header_timeout,
+                    fiber_per_request: :clean_thread_locals }.freeze
 
     # What to do for a client that has ended its own side of the connection.
     HALF_CLOSE = %i[ask answer gone].freeze
     # A path as it stands in a request, which may be compared octet by octet.
     HEALTH_PATH = %r{\A/[!$-;=@-\[\]-~]{0,254}\z}
     private_constant :HALF_CLOSE, :HEALTH_PATH
+
+    DEVELOPMENT = %w[development test].freeze
+    private_constant :DEVELOPMENT
 
     # Each fiber's stack takes two memory maps, and the kernel allows a process only so many.
     # Two fifths of them leave room for everything else.
@@ -63,7 +70,7 @@ module Abaca
         number = whole(value)
         raise ConfigError, "#{name}: a whole number of #{unit} is needed, not #{value.inspect}" unless number
 
-        least = text.include?("0 is no limit") ? 0 : 1
+        least = text.include?("0 is ") ? 0 : 1
         return number if number.between?(least, (2**63) - 1)
 
         raise ConfigError, "#{name}: #{number} #{unit} is out of range, #{least} is the least"
@@ -131,6 +138,7 @@ module Abaca
       check_health
       check_proxies
       check_null_input
+      @values[:supported_http_methods] = HttpMethods.check(@values[:supported_http_methods])
       check_half_close
       @values.freeze
       @warnings.freeze
@@ -157,9 +165,15 @@ module Abaca
       binds.map { |bind| bind.hostless? ? bind.with_host(default_host) : bind }
     end
 
+    # @return [Boolean] whether `threads` was set, as in most of Puma's files, and no request runs on any
+    def idle_threads? = given?(:threads) && !Modes.threads?(self)
+
+    # @return [Boolean] whether the environment is one where the developer is the client
+    def developing? = DEVELOPMENT.include?(@values[:environment])
+
     # @return [String] the address for ports that were given without one
     def default_host
-      @values[:default_host] || (%w[development test].include?(@values[:environment]) ? "127.0.0.1" : "0.0.0.0")
+      @values[:default_host] || (developing? ? "127.0.0.1" : "0.0.0.0")
     end
 
     private
@@ -167,7 +181,7 @@ module Abaca
     def check_admission
       @values[:max_fibers] = Admission.max_fibers(@values[:max_fibers], self.class.max_fibers_ceiling, @warnings)
       %i[max_queue max_body_memory_total].each { |name| @values[name] = Admission.public_send(name, @values[name]) }
-      @values[:request_timeouts] = Admission.request_timeouts(@values[:request_timeouts])
+      %i[request_timeouts stream_bodies].each { |name| @values[name] = Admission.public_send(name, @values[name]) }
     end
 
     def check_modes
@@ -181,9 +195,6 @@ module Abaca
     end
 
     def warn_of_modes
-      if !Modes.threads?(self) && given?(:threads)
-        @warnings << "`threads' has no effect: requests run on fibers, max_fibers is their limit (docs/modes.md)"
-      end
       return if Modes.hybrid?(self)
 
       Modes::DEFAULTS.each_key do |name|
@@ -213,6 +224,7 @@ module Abaca
 
     def check_shutdown
       @values[:shutdown_delay] = check_seconds(:shutdown_delay, "seconds are")
+      @values[:idle_timeout] = @values[:idle_timeout].nil? ? 0.0 : check_seconds(:idle_timeout, "seconds are")
       return if @values[:shutdown_timeout].nil?
 
       @values[:shutdown_timeout] = check_seconds(:shutdown_timeout, "seconds, :forever or :immediately is")

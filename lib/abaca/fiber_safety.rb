@@ -4,7 +4,8 @@ require_relative "fiber_safety/table"
 
 module Abaca
   # Code that was written for threads and finds itself on fibers: what of it is loaded, what happens then, and
-  # the setting that helps. The launcher says it once, after the app has been loaded (docs/fiber_safety.md).
+  # the setting that helps. The launcher says it once, after the app has been loaded (docs/fiber_safety.md). What can
+  # be made safe is not here: see compat.rb.
   class FiberSafety
     # subject:: what was found, such as "mysql2 0.5.7"
     # trouble:: what happens, a clause
@@ -17,7 +18,10 @@ module Abaca
     THREADS = "serve the paths that use it with `mode :thread' or `routes { thread \"/path/*\" }'"
     # Active Record's adapters whose gem has another name.
     ADAPTERS = { "sqlserver" => "tiny_tds" }.freeze
-    private_constant :THREADS, :ADAPTERS
+    # From these on a lock in SQLite is waited for by a handler in Ruby.
+    SQLITE_HANDLER = Gem::Version.new("2.0")
+    RAILS_HANDLER = Gem::Version.new("8.0")
+    private_constant :THREADS, :ADAPTERS, :SQLITE_HANDLER, :RAILS_HANDLER
 
     # @param root [Module] where the constants of gems and frameworks are looked up
     # @param versions [#call] takes the name of a gem and returns its Gem::Version, nil when it is not loaded
@@ -28,56 +32,35 @@ module Abaca
       @ruby = Gem::Version.new(ruby)
     end
 
-    # @return [Array<Finding>] what is loaded now and breaks on fibers, the worst first
-    def findings = [isolation, reloading, *gems].compact
+    # @return [Array<Finding>] what is loaded now and does not fit fibers
+    def findings = gems
 
     private
-
-    # State that crosses from request to request is worse than anything that only takes long.
-    def isolation
-      if (state = constant("ActiveSupport::IsolatedExecutionState"))
-        by_thread if state.isolation_level == :thread
-      elsif constant("ActiveRecord::Base")
-        Finding.new(subject: "Active Record before 7.0", remedy: THREADS,
-                    trouble: "its connections belong to the thread, and transactions of several requests mix on them")
-      end
-    end
-
-    def by_thread
-      Finding.new(
-        subject: "ActiveSupport with the isolation level :thread",
-        trouble: "requests at the same time share CurrentAttributes#{' and database connections' if active_record?}",
-        remedy: "set config.active_support.isolation_level = :fiber (config.abaca.mode = :fiber does), or " \
-                "serve with `mode :thread'"
-      )
-    end
-
-    # The lock that keeps the reloader from requests counts who is inside: by the thread, until Rails learned better.
-    def reloading
-      lock = constant("ActiveSupport::Concurrency::ShareLock")
-      return unless reloads? && lock&.new&.instance_variable_defined?(:@exclusive_thread)
-
-      Finding.new(subject: "Rails with reloading", remedy: "develop with `mode :thread'",
-                  trouble: "a file that has changed takes the constants away from requests that wait")
-    end
-
-    def reloads?
-      rails = constant("Rails")
-      return false unless rails.respond_to?(:application) && rails.application
-
-      config = rails.application.config
-      config.respond_to?(:reloading_enabled?) ? config.reloading_enabled? : !config.cache_classes
-    end
 
     def gems
       GEMS.filter_map do |row|
         version = @versions.call(row.name)
         next unless (adapters.include?(row.name) || constant(row.constant)) && row.for?(version, @ruby)
+        next if row.name == "sqlite3" && waits_by_handler?(version)
+        next if row.settled_in?(constant(row.constant))
 
         Finding.new(subject: [row.name, version].compact.join(" "), trouble: row.trouble,
                     remedy: [row.remedy, (THREADS if row.threads)].compact.join(", or "))
       end
     end
+
+    # Active Record 8 waits for locks as it is advised, where a timeout is configured, as it is in an app that it has
+    # generated.
+    def waits_by_handler?(version)
+      return false unless version && version >= SQLITE_HANDLER && active_record_version >= RAILS_HANDLER
+
+      own = configurations.select { |configuration| configuration.adapter == "sqlite3" }
+      own.any? && own.all? { |configuration| configuration.configuration_hash[:timeout] }
+    rescue StandardError
+      false
+    end
+
+    def active_record_version = @versions.call("activerecord") || Gem::Version.new("0")
 
     # The gems of the databases that Active Record is configured for: it loads them when it first connects.
     def adapters
@@ -85,12 +68,15 @@ module Abaca
     end
 
     def configured_adapters
-      base = constant("ActiveRecord::Base")
-      rails = constant("Rails")
-      configurations = base.configurations.configs_for(env_name: rails.respond_to?(:env) ? rails.env.to_s : nil)
       configurations.map { |configuration| ADAPTERS.fetch(configuration.adapter, configuration.adapter) }
     rescue StandardError
       [] # a configuration that Active Record cannot read is its own to complain of
+    end
+
+    def configurations
+      rails = constant("Rails")
+      name = rails.respond_to?(:env) ? rails.env.to_s : nil
+      constant("ActiveRecord::Base").configurations.configs_for(env_name: name).to_a
     end
 
     def active_record? = !constant("ActiveRecord::Base").nil?

@@ -13,8 +13,12 @@ module Abaca
     # The scheduler is told to end then, again and again, since a fiber may take for itself what was meant for
     # it: the seconds between two times.
     PAUSE = 1
+    # What ends the process, whatever it is raised in.
+    PROCESS = [SystemExit, SignalException, NoMemoryError].freeze
+    # So many exceptions of others are dropped in the life of a server.
+    MOST_STRAYS = 1000
     NAME = /\A(::)?[A-Z]\w*(::[A-Z]\w*)*\z/
-    private_constant :NAME, :HOOKS, :GRACE, :STEP, :PAUSE
+    private_constant :NAME, :HOOKS, :GRACE, :STEP, :PAUSE, :PROCESS, :MOST_STRAYS
 
     class << self
       # @param setting [Class, String] a scheduler class or its name, whose library is loaded if need be
@@ -80,13 +84,16 @@ module Abaca
     # @param engine [Engine]
     # @param scheduler_class [Class]
     # @param max_fibers [Integer] requests in the app at once
+    # @param log [Log]
     # @param grace [Numeric] seconds that fibers have after the last request
-    def initialize(engine, scheduler_class, max_fibers:, grace: GRACE)
+    def initialize(engine, scheduler_class, max_fibers:, log:, grace: GRACE)
       @engine = engine
+      @log = log
       @scheduler_class = scheduler_class
       @max_fibers = max_fibers
       @grace = grace
       @hurried = @ended = false
+      @strays = 0
       @thread = Thread.current
       @process = Process.pid
     end
@@ -128,15 +135,36 @@ module Abaca
     # the thread meanwhile (by `exit` on another one, say) ends the server first: a scheduler that is closed may go on
     # until no fiber is left.
     def go(scheduler)
+      killed = true
       scheduler.run if scheduler.respond_to?(:run)
+      killed = false
     rescue Shutdown
+      killed = false
       raise
     rescue Exception => e # rubocop:disable Lint/RescueException -- it is raised again at the end
       raise if Process.pid != @process
 
+      if stray?(e)
+        @log.stray(e)
+        retry
+      end
       @failure ||= e
+    ensure
+      end_engine if (killed || @failure) && Process.pid == @process
+    end
+
+    # The thread was killed, or has raised what ends the server.
+    def end_engine
       @engine.halt
       hurry
+    end
+
+    # Whether somebody else has raised it in this thread, who can have meant none of its fibers. An error of the
+    # scheduler's own, which comes again and again, ends the server.
+    def stray?(exception)
+      return false if PROCESS.any? { |kind| exception.is_a?(kind) }
+
+      (@strays += 1) <= MOST_STRAYS
     end
 
     # Before 3.2 Ruby keeps a scheduler whose end was broken off.

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 require_relative "app_loader"
-require_relative "database_pools"
 require_relative "launcher/overdue"
 require_relative "launcher/pidfile"
 require_relative "launcher/signals"
@@ -43,7 +42,7 @@ module Abaca
       prepare_process
       # The app comes first, so that one that does not load never holds the port.
       app = @app || RailsBoot.with_mode(fibers? ? :fiber : :thread) { AppLoader.load(@config[:rackup]) }
-      @server = Server.new(app, Config.new(@config.to_h.merge(log: @log)))
+      @server = Server.new(app, Config.new(@config.to_h.merge(log: @log, show_errors: show_errors?)))
       end_server if @halted || @stops.positive?
       listen
       warn_of_fibers
@@ -102,6 +101,9 @@ module Abaca
     end
 
     def mode = @config[:mode]
+
+    # Whoever starts a server from the command line in development sees what went wrong where it shows.
+    def show_errors? = @config[:show_errors].nil? ? @config.developing? : @config[:show_errors]
 
     # Whether any request can run beside others on its thread.
     def fibers? = !Config::Modes.threads_lead?(@config)
@@ -170,7 +172,6 @@ module Abaca
       @pidfile.write
       signals.trap
       announce
-      warn_of_pools
       @config[:after_booted].each(&:call)
       @server.run
       @config[:after_stopped].each(&:call)
@@ -218,17 +219,9 @@ module Abaca
        "Use Ctrl-C to stop"].each { |line| @log.info(line) }
     end
 
-    def warn_of_pools
-      lines = if mode == :thread
-                DatabasePools.smaller_than(@config[:threads].last, setting: "threads")
-              else
-                DatabasePools.smaller_than(@config[:max_fibers])
-              end
-      lines.each { |line| @log.warn(line) }
-    end
-
     def mode_lines
       fibers = "*   Max fibers: #{@config[:max_fibers]}"
+      fibers += " (`threads' has no effect on fibers: docs/modes.md)" if @config.idle_threads?
       threads = "*      Threads: #{@config[:threads].join(' to ')}"
       [*(fibers unless Config::Modes.threads_lead?(@config)), *(threads if Config::Modes.threads?(@config))]
     end

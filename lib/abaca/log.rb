@@ -62,6 +62,14 @@ module Abaca
       warn("the app went on after #{exception.class}#{request_text(env)}")
     end
 
+    # Somebody has raised an exception in a thread of the server's while it served no request there, on `err`.
+    #
+    # @param exception [Exception] it is dropped
+    def stray(exception)
+      warn("an exception from another thread came while the server's thread ran no request, and is dropped: " \
+           "#{describe(exception)}")
+    end
+
     # A response's body was not as long as its Content-Length says, on `err`.
     #
     # @param longer [Boolean] or else shorter
@@ -70,19 +78,38 @@ module Abaca
       warn("a body is #{longer ? 'longer' : 'shorter'} than its Content-Length#{request_text(env)}")
     end
 
+    # A response's header is not as Rack wants it, and sent all the same, on `err`.
+    #
+    # @param name [String]
+    # @param trouble [String] a clause
+    # @param env [Hash, nil] the request's env
+    def odd_header(name, trouble, env)
+      warn("the header #{Text.escape(name)}#{request_text(env)} #{trouble}")
+    end
+
     # A request, or a thread of the app's, has kept the server from its work, on `err`.
     #
     # @param seconds [Float] for so long, at the least
     # @param env [Hash, nil] the request's env
-    # @param backtrace [Array<String>] where
+    # @param place [String] where: a line of the app's, if it is in any
     # @param late [Boolean] whether in code that Ruby could not interrupt
-    def stall(seconds, env, backtrace, late)
+    def stall(seconds, env, place, late)
       who = env ? "a request#{request_text(env)} has kept its loop" : "the loop had to wait for another thread"
       where = late ? ", in code that Ruby cannot interrupt; it has come back to" : ":"
       advice = "such work belongs in Abaca.offload { } or on a thread route, or in smaller pieces (docs/stalls.md)"
       lines = ["abaca: warning: #{who} for #{(seconds * 1000).round} ms#{where}"]
-      append_frames(lines, backtrace)
+      append_frames(lines, [place])
       problem(:warn, (lines << "  #{advice}").join("\n"))
+    end
+
+    # The first requests have kept the server from its work by loading code, on `out`: it is said once.
+    #
+    # @param seconds [Float] for so long, at the least
+    # @param env [Hash, nil] the first request's env
+    # @param place [String] where
+    def loading(seconds, env, place)
+      info("* Loading code has kept the loop for #{(seconds * 1000).round} ms#{request_text(env)} at " \
+           "#{Text.indent(place)}; the first minute's others are only counted")
     end
 
     # A route of mode :hybrid runs on something else from now on: on `err` when that is threads, else on `out`.
@@ -100,6 +127,11 @@ module Abaca
       else info("#{route} are few (#{figure}): they run on fibers again, others need the place")
       end
     end
+
+    # Nobody has come for `idle_timeout`, on `out`: the server stops.
+    #
+    # @param seconds [Float]
+    def idle(seconds) = info("- Idle for #{seconds.to_s.delete_suffix('.0')} s (idle_timeout), gracefully stopping")
 
     # The time for a graceful stop is over, on `err`.
     #

@@ -1,10 +1,11 @@
 # frozen_string_literal: true
 
 require "active_support/ordered_options"
+require_relative "default_handler"
 
 module Abaca
-  # For Rails: the isolation level that fits the mode in which requests run, and what is answered when the server
-  # ends a request.
+  # For Rails: the isolation level that fits the mode in which requests run, what is answered when the server
+  # ends a request, and that `rails server` and system tests find a server where there is no Puma.
   #
   #   config.abaca.mode = :fiber # or :thread or :hybrid; needed where the app is loaded before the server
   #
@@ -25,6 +26,22 @@ module Abaca
     # Before Action Dispatch reads the setting.
     initializer "abaca.rescue_responses", before: "action_dispatch.configure" do |app|
       Railtie.answer(app.config) if app.config.respond_to?(:action_dispatch)
+    end
+
+    DefaultHandler.offer
+
+    # Capybara's server is Abaca then, unless the app has chosen one. It comes before Rails chooses Puma.
+    initializer "abaca.system_tests" do
+      ActiveSupport.on_load(:action_dispatch_system_test_case) { Railtie.serve_system_tests }
+    end
+
+    # @return [nil]
+    def self.serve_system_tests
+      require_relative "capybara"
+      return if Gem.loaded_specs.key?("puma") || Capybara.server != Capybara.servers[:default]
+
+      Capybara.server = :abaca, { Silent: ActionDispatch::SystemTesting::Server.silence_puma }
+      nil
     end
 
     # Has requests that the server ends answered as it answers them itself, where the app has not said otherwise.

@@ -2,6 +2,9 @@
 
 require "rack"
 require_relative "addresses"
+require_relative "error_answers"
+require_relative "plain_fields"
+require_relative "pool_gate"
 require_relative "scheduler"
 require_relative "stall_reports"
 
@@ -24,11 +27,14 @@ module Abaca
     # @param app [#call] a Rack app
     # @param options [Hash{Symbol => Object}, Config] settings: the limits of docs/limits.md by name,
     #   `max_fibers`, `max_queue`, `request_timeouts` (Hash of seconds by path, as `request_timeout` of a
-    #   configuration takes them), `shutdown_timeout` (seconds or nil), `shutdown_delay` (seconds), `readiness`
-    #   and `liveness` (paths), `log` (a Log), `log_requests`, `errors` (an IO for rack.errors), `early_hints` (offer
-    #   rack.early_hints), `rack_url_scheme`, `script_name`, `fiber_scheduler` (a class or its name),
+    #   configuration takes them), `shutdown_timeout` (seconds or nil), `shutdown_delay` and `idle_timeout`
+    #   (seconds), `readiness` and `liveness` (paths), `log` (a Log), `log_requests`, `errors` (an IO for
+    #   rack.errors), `early_hints` (offer rack.early_hints), `rack_url_scheme`, `script_name`,
+    #   `fiber_scheduler` (a class or its name), `supported_http_methods` (an Array of names, or :any), `show_errors`,
+    #   `lowlevel_error_handler` (called with error, env and status),
     #   `rewindable_input`, `null_input`, `trusted_proxies`, `forwarded_fields` and `remote_address` of docs/proxies.md
-    # @raise [ConfigError] for an unknown setting, a value out of range or a class that cannot schedule
+    # @raise [ConfigError] for an unknown setting, a value out of range, a class that cannot schedule, or a gem that
+    #   would corrupt data in this mode
     def initialize(app, options = {})
       raise ConfigError, "#{app.class} is no Rack app: it has no call" unless app.respond_to?(:call)
 
@@ -36,6 +42,7 @@ module Abaca
       @scheduler_class = Guest.scheduler_class(@config[:fiber_scheduler])
       check_hybrid
       @log = @config[:log] || Log.new
+      Compat.adapt(@config, @log)
       @engine = Engine.new(app, engine_options)
       @state = :new
     end
@@ -117,7 +124,8 @@ module Abaca
 
       @state = :running
       begin
-        serve
+        Compat.adapt(@config, @log) # to what was loaded meanwhile
+        PoolGate.attach(@engine) { serve }
       ensure
         @state = :stopped
         @engine.close
@@ -197,7 +205,7 @@ module Abaca
     end
 
     def serve_as_guest
-      @guest = Guest.new(@engine, @scheduler_class, max_fibers: @config[:max_fibers])
+      @guest = Guest.new(@engine, @scheduler_class, max_fibers: @config[:max_fibers], log: @log)
       @guest.run
     end
 
@@ -230,13 +238,16 @@ module Abaca
     end
 
     def engine_options
-      { limits: @config.limits, log: @log, access_log: @config[:log_requests], errors: @config[:errors] || $stderr,
+      { limits: @config.limits, log: @log, plain_fields: PlainFields.new(@log),
+        error_answers: ErrorAnswers.of(@config), access_log: @config[:log_requests],
+        errors: @config[:errors] || $stderr,
         early_hints: @config[:early_hints],
         url_scheme: @config[:rack_url_scheme], multiprocess: false, script_name: @config[:script_name],
-        **@config.to_h.slice(:shutdown_timeout, :shutdown_delay, :readiness, :liveness),
+        **@config.to_h.slice(:shutdown_timeout, :shutdown_delay, :idle_timeout, :readiness, :liveness),
         rack_release: Rack.release,
         cancel_on_disconnect: @config[:cancel_on_disconnect], half_close: @config[:half_close],
         rewindable_input: @config[:rewindable_input], null_input: @config[:null_input],
+        methods: Config::HttpMethods.engine_option(@config[:supported_http_methods]),
         stall_reporter: StallReports.new(@log), spare_maker: (method(:serve_beside).to_proc if native?),
         **Config::Admission.engine_options(@config), **Config::Stalls.engine_options(@config),
         **Config::Modes.engine_options(@config),

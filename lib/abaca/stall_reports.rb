@@ -3,16 +3,23 @@
 require_relative "frames"
 
 module Abaca
-  # Writes into the log which requests have kept their loop: each place of the app once.
+  # Writes into the log which requests have kept their loop: each place of the app once. The first requests load
+  # code, often much of it: in the first minute one line speaks for all of that.
   class StallReports
     # So many places are remembered; what comes beyond is only counted (Server#stats).
     PLACES = 500
-    # Frames of a backtrace that are written.
-    FRAMES = 12
+    # Seconds.
+    FIRST = 60
+    # A frame of who loads code, by the names that Ruby 3.1 to 3.4 give it.
+    LOADING = /in [`'](?:Kernel[#.])?(?:require|require_relative|load|autoload)'\z/
+    private_constant :LOADING
 
     # @param log [Log]
-    def initialize(log)
+    # @param clock [#call] tells seconds
+    def initialize(log, clock = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) })
       @log = log
+      @clock = clock
+      @made = clock.call
       @places = {}
     end
 
@@ -21,12 +28,19 @@ module Abaca
     # @param backtrace [Array<String>] of who kept it
     # @param late [Boolean] whether that was in code which Ruby could not interrupt
     def call(seconds, env, backtrace, late)
-      frames = Frames.without_own(backtrace)
-      place = frames.first || backtrace.first.to_s
-      return if @places.key?(place) || @places.size >= PLACES
+      loads = @clock.call - @made < FIRST && backtrace.any?(LOADING)
+      place = Frames.top(backtrace).to_s
+      return unless first?(loads ? :loading : place)
+
+      loads ? @log.loading(seconds, env, place) : @log.stall(seconds, env, place, late)
+    end
+
+    private
+
+    def first?(place)
+      return false if @places.key?(place) || @places.size >= PLACES
 
       @places[place] = true
-      @log.stall(seconds, env, frames.first(FRAMES), late)
     end
   end
 end

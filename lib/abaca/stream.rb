@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "stream/io_names"
+
 module Abaca
   # The stream that a streaming body and a partial hijack are called with (Rack SPEC, "Streaming Body").
   # It reads the request's body and writes the response's, both at once if the app likes. What is written
@@ -7,6 +9,8 @@ module Abaca
   # client makes the writer wait. The response ends with #close, which may come from another fiber or
   # thread after the body's `call` has returned.
   class Stream
+    include IONames
+
     # @param exchange [Exchange]
     # @param input [#read, nil] the request's rack.input
     def initialize(exchange, input)

@@ -154,7 +154,7 @@ class CommandServeTest < Minitest::Test
   end
 
   def test_app_error_goes_to_the_log_and_not_to_the_client
-    server = start("-p", "0")
+    server = start("-p", "0", "-e", "production")
     response = server.get("/boom")
 
     assert_equal "500", response.code
@@ -282,7 +282,7 @@ class CommandServeTest < Minitest::Test
     server.signal(:TERM)
     server.wait
 
-    assert_equal 1, server.output.scan(/^abaca: warning: `threads' has no effect: requests run on fibers/).size
+    assert_match(%r{^\*   Max fibers: 1000 \(`threads' has no effect on fibers: docs/modes\.md\)$}, server.output)
     assert_match(%r{^abaca: warning: config/puma.rb:2: `preload_app!' has no effect}, server.output)
   end
 

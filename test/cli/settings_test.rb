@@ -88,6 +88,7 @@ class CommandSettingsTest < Minitest::Test
   {
     "max_fibers" => %w[0 -1 many 1.5], "max_queue" => %w[-1 all], "queue_timeout" => %w[-1 soon 0.5],
     "request_timeout" => %w[-1 soon], "shutdown_timeout" => %w[-1 soon], "shutdown_delay" => %w[-1 soon],
+    "idle_timeout" => %w[-1 soon],
     "readiness" => %w[readyz], "liveness" => %w[livez], "quantum" => %w[0.1 soon], "spare_loops" => %w[-1 65 all],
     "stall_after" => %w[-1 soon], "stall_report" => %w[never], "gvl_wait_target" => %w[-1],
     "hybrid_threshold" => %w[0 soon], "hybrid_requests" => %w[0 129 few],

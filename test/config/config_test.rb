@@ -122,6 +122,7 @@ class ConfigTest < Minitest::Test
     assert_match(/max_fibers: a number of fibers is needed, not 0/, failure(max_fibers: 0))
     assert_match(/max_queue: a number of requests is needed, 0 or more, not -1/, failure(max_queue: -1))
     assert_match(/request_timeout: a path is needed/, failure(request_timeouts: { "reports" => 1 }))
+    assert_match(/stream_bodies: a path is needed/, failure(stream_bodies: ["chat"]))
     assert_match(/request_timeout: a whole number of seconds/, failure(request_timeouts: { "/a" => "soon" }))
     assert_match(/shutdown_timeout: .* not -1/, failure(force_shutdown_after: -1))
     assert_match(/shutdown_delay: seconds are needed, not nil/, failure(shutdown_delay: nil))

@@ -6,6 +6,7 @@ require "abaca"
 # Configuration files: what each setting becomes, and how mistakes are reported.
 class ConfigDslTest < Minitest::Test
   NO_NETWORK = "is no address, no network like \"10.0.0.0/8\", and neither :loopback nor :private"
+  METHODS_NEEDED = ":any or an Array of different names is needed"
   REMOTE_ADDRESS = ":socket, :localhost, a String, header: \"X-Real-IP\" or proxy_protocol: :v1 is needed"
 
   def setup
@@ -64,6 +65,7 @@ class ConfigDslTest < Minitest::Test
       'persistent_timeout "7"' => { persistent_timeout: 7 },
       "first_data_timeout 6" => { header_timeout: 6 },
       "shutdown_delay 1.5" => { shutdown_delay: 1.5 },
+      "idle_timeout 300" => { idle_timeout: 300.0 },
       "readiness '/readyz'" => { readiness: "/readyz" },
       "liveness '/livez'" => { liveness: "/livez" },
       "shutdown_timeout :forever" => { shutdown_timeout: nil },
@@ -82,8 +84,13 @@ class ConfigDslTest < Minitest::Test
       "max_queue 0" => { max_queue: 0 },
       "max_body_memory_total 16 * 1024" => { max_body_memory_total: 16_384 },
       "request_timeout 5" => { request_timeout: 5 },
+      "stream_bodies \"/a\", \"/b/*\"; stream_bodies \"/c\"" => { stream_bodies: ["/a", "/b/*", "/c"] },
       "request_timeout 5, path: \"/a/*\"; request_timeout 0, path: \"*\"" =>
         { request_timeouts: [["/a/*", 5], ["*", 0]] },
+      "supported_http_methods :any" => { supported_http_methods: :any },
+      "supported_http_methods %w[GET BREW]" => { supported_http_methods: %w[GET BREW] },
+      "supported_http_methods Puma::Const::SUPPORTED_HTTP_METHODS + %w[PROPFIND]" =>
+        { supported_http_methods: %w[HEAD GET POST PUT DELETE OPTIONS TRACE PATCH QUERY PROPFIND] },
       "rewindable_input" => { rewindable_input: true },
       "rewindable_input false" => { rewindable_input: false },
       "null_input false" => { null_input: false },
@@ -206,6 +213,11 @@ class ConfigDslTest < Minitest::Test
       "max_queue 1.5.to_s" => "puma.rb:1: max_queue: a number of requests is needed, 0 or more, not \"1.5\"",
       "max_body_memory_total(-1)" =>
         "puma.rb:1: max_body_memory_total: a number of octets is needed, 0 or more, not -1",
+      "supported_http_methods []" => "puma.rb:1: supported_http_methods: #{METHODS_NEEDED}, not []",
+      "supported_http_methods %w[GET GET]" =>
+        "puma.rb:1: supported_http_methods: #{METHODS_NEEDED}, not [\"GET\", \"GET\"]",
+      "supported_http_methods [:GET]" => "puma.rb:1: supported_http_methods: #{METHODS_NEEDED}, not [:GET]",
+      "supported_http_methods [\"G T\"]" => "puma.rb:1: supported_http_methods: #{METHODS_NEEDED}, not [\"G T\"]",
       "request_timeout 5, path: \"a\"" =>
         "puma.rb:1: request_timeout: a path is needed, such as \"/reports/*\", not \"a\"",
       "log_formatter" => "puma.rb:1: log_formatter: a block is needed",

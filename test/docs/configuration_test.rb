@@ -97,7 +97,7 @@ class ConfigurationPageTest < Minitest::Test
       _default, _unit, text = Config::LIMITS[code(row["setting"]).first.to_sym]
       next unless text
 
-      assert_equal text.include?("0 is no limit") ? "0" : "1", row["values"][/from (\d)/, 1], row["setting"]
+      assert_equal text.include?("0 is ") ? "0" : "1", row["values"][/from (\d)/, 1], row["setting"]
     end
   end
 
@@ -149,7 +149,7 @@ class ConfigurationPageTest < Minitest::Test
     refute_empty table
     table.each do |row|
       words = code(row["flag"]).first.split
-      words << "x" if words.first.match?(/\A(-S|-R|--control-\w+|--idle-timeout|--plugin)\z/)
+      words << "x" if words.first.match?(/\A(-S|-R|--control-\w+|--plugin)\z/)
       err = StringIO.new
       assert_equal 1, Abaca::CLI.run(["-C", "-", *words], out: StringIO.new, err:), words
       assert_equal "abaca: #{code(row['message']).first}\n", err.string

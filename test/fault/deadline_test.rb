@@ -148,6 +148,24 @@ class FaultDeadlineTest < Minitest::Test
     assert_equal "ended early", ask(running).body
   end
 
+  # An exception that cannot be made, as often as the test has put something into the queue.
+  module Unmade
+    FAILURES = Queue.new
+
+    def initialize(*)
+      FAILURES.empty? ? super : raise(FAILURES.pop)
+    end
+  end
+  Abaca::DeadlineExceeded.prepend(Unmade)
+
+  # Somebody's Thread#raise may hit the server where it is about to cancel: the request's time is over all the same.
+  def test_an_exception_that_comes_between_changes_nothing
+    running = serve(lint: false, request_timeout: 1) { sleep LONG }
+    Unmade::FAILURES << "between"
+    assert_equal 504, ask(running).status
+    assert_empty Unmade::FAILURES
+  end
+
   def test_a_client_that_goes_cancels_too
     running = serve(cancel_on_disconnect: true) do |env|
       env["abaca.deadline"].on_cancel { |exception| @told << exception.class }

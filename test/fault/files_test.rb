@@ -2,10 +2,12 @@
 
 require "test_helper"
 require "support/process_case"
+require "support/shim"
 
 # Files as bodies when there is trouble: large ones, slow readers, clients that leave, a disk that fails.
 class FaultFilesTest < Minitest::Test
   include ProcessCase
+  include Shim
 
   FILE = <<~RUBY
     class Whole
@@ -85,24 +87,11 @@ class FaultFilesTest < Minitest::Test
 
   # The client gets what could be read, and sees that it is not all.
   def test_a_disk_that_fails
-    with_bad_disk do
+    with_shim("bad_disk") do
       client = connect(serve(10_000_000, head: "x" * 100_000).port)
       error = assert_raises(Wire::Malformed) { client.call(GET) }
       assert_equal "body has 65536 of 10000000 octets", error.message
       assert_equal "hello", connect(@commands.last.port).call(HELLO).body
     end
-  end
-
-  private
-
-  def with_bad_disk
-    shim = File.join(@directory, "bad_disk.so")
-    source = File.expand_path("shim/bad_disk.c", __dir__)
-    assert system("cc", "-shared", "-fPIC", "-D_GNU_SOURCE", source, "-o", shim), "the shim does not compile"
-    before = ENV.fetch("LD_PRELOAD", nil)
-    ENV["LD_PRELOAD"] = [before, shim].compact.join(":") # a sanitizer's library has to be the first
-    yield
-  ensure
-    ENV["LD_PRELOAD"] = before
   end
 end

@@ -111,6 +111,32 @@ class FaultResourcesTest < Minitest::Test
     assert_equal 0, command.wait.exitstatus, command.text
   end
 
+  # Blocks of a megabyte come from the system and go back to it at once: else the C library keeps some of them, and a
+  # sanitizer all.
+  AT_ONCE = {
+    "MALLOC_MMAP_THRESHOLD_" => "1000000",
+    "ASAN_OPTIONS" => "#{ENV.fetch('ASAN_OPTIONS', '')}:quarantine_size_mb=0:thread_local_quarantine_size_kb=0"
+  }.freeze
+
+  # A head may be as long as the app makes it; what it took is given back, by each thread that has written one.
+  def test_a_long_head_leaves_no_memory_behind
+    ["", "mode :thread\nthreads 4, 4"].each do |config|
+      command = run_abaca(<<~RUBY, config:, env: AT_ONCE)
+        long = "x" * 8_000_000
+        run(lambda do |env|
+          sleep 0.2
+          [200, { "content-type" => "text/plain", **(env["PATH_INFO"] == "/long" ? { "x-long" => long } : {}) }, ["fine"]]
+        end)
+      RUBY
+      assert_equal "fine", connect(command.port).call(GET).body
+      before = command.resident
+      clients = Array.new(4) { connect(command.port).write("GET /long HTTP/1.0\r\n\r\n") }
+      clients.each { |client| assert_operator client.drain.bytesize, :>, 8_000_000 }
+      least = before + 12_000_000
+      assert ServerCase.eventually { command.resident < least }, "#{config}: #{command.resident - before}"
+    end
+  end
+
   # 200 MB for a client that reads a little: the body is asked for no more than the client takes.
   def test_a_stream_does_not_pile_up_in_memory
     command = run_abaca(APP)
@@ -166,6 +192,63 @@ class FaultResourcesTest < Minitest::Test
     end
     assert_operator command.resident - before, :<, 20_000_000
     assert_equal "fine", connect(command.port).call(GET).body
+  end
+
+  # "/0" to "/9" are small files, "/large" fills a socket by and by.
+  FILES = <<~RUBY
+    require "tmpdir"
+    folder = Dir.mktmpdir
+    at_exit { FileUtils.rm_rf(folder) }
+    10.times { |i| File.write(File.join(folder, i.to_s), i.to_s * 100) }
+    File.write(File.join(folder, "large"), "x" * 50_000)
+    body = Struct.new(:to_path) { def each = yield(File.binread(to_path)) }
+    run(->(env) { [200, { "content-type" => "text/plain" }, body.new(File.join(folder, env["PATH_INFO"]))] })
+  RUBY
+
+  # A connection that has asked for large files, and reads none of them, until its socket is full. Returns
+  # the client, and how many it has asked for.
+  def full_connection(command, watch)
+    watch.call(get("/1"))
+    before = command.descriptors + 1
+    client = connect(command.port, receive_buffer: 4_096)
+    asked = 0
+    loop do
+      client.write(get("/large"))
+      asked += 1
+      watch.call(get("/1")) # the server has come to it
+      break unless ServerCase.eventually(within: 0.3) { command.descriptors == before }
+    end
+    [client, asked]
+  end
+
+  def get(path) = "GET #{path} HTTP/1.1\r\nHost: a.test\r\n\r\n"
+
+  # Each response is a file with a descriptor of its own, behind a socket that is full.
+  def test_a_flood_of_pipelined_files
+    ["", "mode :thread"].each do |config|
+      command = run_abaca(FILES, config:)
+      flood, asked = full_connection(command, other = connect(command.port))
+      before = command.descriptors
+      flood.write(Array.new(800) { |i| get("/#{i % 10}") }.join)
+      5.times { |i| assert_equal i.to_s * 100, other.call(get("/#{i}")).body }
+      refute ServerCase.eventually(within: 0.5) { command.descriptors > before + 16 }, config
+      asked.times { assert_equal 50_000, flood.read.body.bytesize }
+      800.times { |i| assert_equal (i % 10).to_s * 100, flood.read.body, config }
+    end
+  end
+
+  # Descriptors for about 80: of those who do not read some have to go, and whoever reads is served.
+  def test_files_for_a_crowd_that_does_not_read
+    command = run_abaca(FILES, rlimit_nofile: 80)
+    other = connect(command.port)
+    crowd = Array.new(6) do
+      client, = full_connection(command, other)
+      client.write(get("/1") * 30)
+      10.times { assert_equal "1" * 100, other.call(get("/1")).body }
+      client
+    end
+    assert_equal 50_000, crowd.last.read.body.bytesize
+    assert_raises(EOFError, Errno::ECONNRESET, Wire::Malformed) { 1_000.times { crowd.first.read } }
   end
 
   # The log's reader has gone: lines are dropped, nothing else happens.

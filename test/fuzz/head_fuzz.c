@@ -72,7 +72,7 @@ static int play(fuzz_input *input) {
     uint32_t before = progress.checked;
     here += step < rest ? step : rest;
     char *octets = fuzz_copy(input->octets, here);
-    result = ab_head_parse(octets, here, &input->limits, &progress, &request, fields);
+    result = ab_head_parse(octets, here, &input->limits, NULL, &progress, &request, fields);
     if (result == AB_AGAIN) {
       check_progress(octets, here, &input->limits, before, &progress);
     } else if (result < 0) {

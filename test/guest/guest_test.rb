@@ -291,7 +291,7 @@ class GuestPatienceTest < Minitest::Test
   def test_a_hurry_that_comes_early_is_not_lost
     guest = nil
     engine = Engine.new(-> { guest.hurry })
-    thread = Thread.new { (guest = Abaca::Guest.new(engine, PlainScheduler, max_fibers: 1, grace: 600)).run }
+    thread = Thread.new { (guest = Abaca::Guest.new(engine, PlainScheduler, max_fibers: 1, log: nil, grace: 600)).run }
     assert thread.join(30), "it waits for ten minutes"
   ensure
     thread&.kill
@@ -300,7 +300,7 @@ class GuestPatienceTest < Minitest::Test
   def test_the_thread_that_ends_them_may_act_before_it_is_known
     before = Thread.list
     engine = Engine.new(-> {}, true)
-    thread = Thread.new { Abaca::Guest.new(engine, PlainScheduler, max_fibers: 1).run }
+    thread = Thread.new { Abaca::Guest.new(engine, PlainScheduler, max_fibers: 1, log: nil).run }
     slow_starts_of_threads(thread) { assert thread.join(30) }
     assert_empty Thread.list - before
   ensure
@@ -322,7 +322,7 @@ class GuestPatienceTest < Minitest::Test
     engine = Engine.new(-> { Fiber.schedule { Thread.handle_interrupt(Object => :never) { sleep seconds } } }, true)
     left = :nothing
     thread = Thread.new do
-      Abaca::Guest.new(engine, PlainScheduler, max_fibers: 1).run
+      Abaca::Guest.new(engine, PlainScheduler, max_fibers: 1, log: nil).run
       left = [Fiber.scheduler, Thread.pending_interrupt?]
     end
     thread.report_on_exception = false

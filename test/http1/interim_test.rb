@@ -89,7 +89,7 @@ class Http1InterimTest < Minitest::Test
   REFUSED = {
     "CR" => { "x" => "a\rb" }, "NUL" => { "x" => "a\0" }, "ESC" => { "x" => "\e" }, "DEL" => { "x" => "\x7f" },
     "CR in an array" => { "x" => ["a", "b\r"] }, "name" => { "a b" => "c" }, "empty name" => { "" => "c" },
-    "line end in a name" => { "a\r\nb" => "c" }, "symbol" => { x: "a" }, "integer" => { "x" => 1 },
+    "line end in a name" => { "a\r\nb" => "c" }, "symbol" => { x: "a" }, "hash" => { "x" => {} },
     "no hash" => 1, "nil" => nil,
     # RFC 9110 8.6, RFC 9112 6.1, 9: an interim response has no content and ends nothing.
     "length" => { "Content-Length" => "1" }, "coding" => { "transfer-encoding" => "chunked" },

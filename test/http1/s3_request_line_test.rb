@@ -66,6 +66,24 @@ class Http1S3RequestLineTest < Minitest::Test
     assert_refused 400, request("G(T")
   end
 
+  def test_3_1_a_list_of_methods_replaces_the_registry
+    running = serve(SEEN, lint: false, supported_http_methods: %w[GET BREW TRACE CONNECT])
+    %w[GET BREW TRACE].each { |verb| assert_includes ask(running, request(verb)).body, verb.inspect }
+    %w[POST PROPFIND brew BREWS].each { |verb| assert_refused 501, request(verb), running }
+    assert_refused 501, "CONNECT b.test:443 HTTP/1.1\r\nHost: b.test:443\r\n\r\n", running
+    assert_refused 501, request("POST", body: "abc"), running
+  end
+
+  def test_3_1_any_method_is_a_token_of_limited_length
+    running = serve(SEEN, lint: false, supported_http_methods: :any)
+    ["GET", "TRACE", "brew", "!", "A" * 32].each do |verb|
+      assert_includes ask(running, request(verb)).body, verb.inspect
+    end
+    assert_refused 501, request("A" * 33), running
+    assert_refused 400, request("G(T"), running
+    assert_refused 501, "CONNECT b.test:443 HTTP/1.1\r\nHost: b.test:443\r\n\r\n", running
+  end
+
   def test_3_2_a_request_has_one_host
     assert_refused 400, "GET / HTTP/1.1\r\n\r\n"
     assert_refused 400, "GET / HTTP/1.1\r\nHost: a.test\r\nHost: a.test\r\n\r\n"

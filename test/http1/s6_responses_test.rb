@@ -53,11 +53,11 @@ class Http1S6ResponsesTest < Minitest::Test
     assert_equal "x", response.body
   end
 
-  # In Rack 3 a line end is no separator any more but an attempt at something else.
-  def test_5_2_a_line_end_in_a_field_of_rack_3
-    skip "Rack 2 separates with it" if Rack.release < "3"
+  # What is behind a line end stays a value of the field: nothing else can come in by it.
+  def test_5_2_a_line_end_in_a_field
     running = serve(lint: false) { [200, { "x-a" => "1\nset-cookie: b=2" }, []] }
-    assert_equal [500, []], ask(running).then { |response| [response.status, response.all("set-cookie")] }
+    response = ask(running)
+    assert_equal [["1", "set-cookie: b=2"], []], %w[x-a set-cookie].map { |name| response.all(name) }
   end
 
   def test_6_a_mutated_body_string_does_not_change_what_was_given

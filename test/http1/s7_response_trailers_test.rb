@@ -99,7 +99,7 @@ class Http1S7ResponseTrailersTest < Minitest::Test
   # off before its last chunk, since nobody must take it for whole (RFC 9112 8).
   REFUSED = {
     "CR" => { "x" => "a\rb" }, "LF" => { "x" => "a\0b" }, "CRLF in a name" => { "x\r\ny" => "1" },
-    "empty name" => { "" => "1" }, "integer" => { "x" => 1 }, "symbol" => { x: "1" }, "DEL" => { "x" => "\x7f" },
+    "empty name" => { "" => "1" }, "hash" => { "x" => { 1 => 2 } }, "symbol" => { x: "1" }, "DEL" => { "x" => "\x7f" },
     "content-length" => { "Content-Length" => "1" }, "transfer-encoding" => { "transfer-encoding" => "chunked" },
     "host" => { "host" => "x" }, "set-cookie" => { "set-cookie" => "a=b" }, "trailer" => { "trailer" => "x" },
     "content-type" => { "content-type" => "x/y" }, "authorization" => { "authorization" => "x" },
@@ -137,6 +137,8 @@ class Http1S7ResponseTrailersTest < Minitest::Test
       given = { "x-#{random.bytes(random.rand(0..2))}" => random.bytes(random.rand(0..4)) }
       octets = drain(connect(running).write(request("GET", "/", "Connection" => "close")))
       section = octets[/\r\n0\r\n(.*)\z/mn, 1] or next
+      next if section == "\r\n" # a value of line ends alone is none
+
       assert section.end_with?("\r\n\r\n"), given.inspect
       lines = section.chomp("\r\n\r\n").split("\r\n", -1)
       assert_equal 1, lines.size, given.inspect

@@ -57,7 +57,7 @@ class RackEnvTest < Minitest::Test
     env = get("", target: "/a/b%20c%2Fd//e?x=%41&y=1?z")
     assert_equal "GET", env["REQUEST_METHOD"]
     assert_equal "", env["SCRIPT_NAME"]
-    assert_equal "/a/b%20c%2Fd//e", env["PATH_INFO"]
+    assert_equal ["/a/b%20c%2Fd//e"] * 2, env.values_at("PATH_INFO", "REQUEST_PATH")
     assert_equal "x=%41&y=1?z", env["QUERY_STRING"]
     assert_equal "/a/b%20c%2Fd//e?x=%41&y=1?z", env["REQUEST_URI"]
     assert_equal "HTTP/1.1", env["SERVER_PROTOCOL"]
@@ -102,7 +102,7 @@ class RackEnvTest < Minitest::Test
     env = get("", target: "http://b.test:81/x/y?z", host: "other.test")
     assert_equal ["b.test", "81", "/x/y", "z"], env.values_at("SERVER_NAME", "SERVER_PORT", "PATH_INFO", "QUERY_STRING")
     assert_equal "b.test:81", env["HTTP_HOST"]
-    assert_equal "http://b.test:81/x/y?z", env["REQUEST_URI"]
+    assert_equal ["http://b.test:81/x/y?z", "/x/y"], env.values_at("REQUEST_URI", "REQUEST_PATH")
     assert_equal ["/", ""], get("", target: "http://b.test").values_at("PATH_INFO", "QUERY_STRING")
     assert_equal ["/", "q"], get("", target: "http://b.test?q").values_at("PATH_INFO", "QUERY_STRING")
   end

@@ -97,7 +97,7 @@ class RackFinishedTest < Minitest::Test
     "304" => ["GET", -> { [304, {}, []] }, 304, nil],
     "each" => ["GET", -> { [200, TYPE.dup, %w[a b].each] }, 200, nil],
     "raise" => ["GET", -> { raise ArgumentError, "x" }, 500, ArgumentError],
-    "bad triplet" => ["GET", -> { [200, { "x" => 1 }, []] }, 500, Abaca::AppError],
+    "bad triplet" => ["GET", -> { [200, { "x" => {} }, []] }, 500, Abaca::AppError],
     "no triplet" => ["GET", -> {}, 500, Abaca::AppError],
     "raise in each" => ["GET", -> { [200, TYPE.dup, Enumerator.new { raise IOError, "x" }] }, 200, IOError]
   }.freeze

@@ -227,6 +227,15 @@ class RackHijackTest < Minitest::Test
     assert_equal Abaca::PeerError, seen.pop
   end
 
+  # Has others run in the middle of TCPSocket.for_fd.
+  def slowly_made_sockets
+    singleton = TCPSocket.singleton_class
+    singleton.define_method(:for_fd) { |fd| sleep(0.01) && super(fd) }
+    yield
+  ensure
+    singleton.remove_method(:for_fd)
+  end
+
   # --- partial hijack ---
 
   def test_partial_hijack
@@ -309,6 +318,40 @@ class RackHijackTest < Minitest::Test
       end
     end
     assert running.logged?(/an upgrade before the request's body was read/)
+  end
+
+  # RFC 9110 7.8, 15.2: no interim response asks a client that has ended its side whether it is still there.
+  def test_nothing_of_http_follows_an_upgrade
+    half_closed = Queue.new
+    asked = Queue.new
+    running = serve(lint: false, cancel_on_disconnect: true, max_pending_output: 100_000_000) do |env|
+      client = env["abaca.client"]
+      ServerCase.beside { half_closed.pop && (asked << client.gone?) }
+      130.times { client.inform(103, { "x-much" => "y" * 64_000 }) } # more than the sockets take
+      [101, { "rack.protocol" => "echo" }, ->(io) { io.write("raw") && io.close }]
+    end
+    client = connect(running, receive_buffer: 4096).write(UPGRADE)
+    assert eventually { running.server.requests.any? { |request| request[:phase] == :drain } }
+    client.half_close
+    half_closed << true
+    refute asked.pop
+    heads = octets(client).split("\r\n\r\n").map { |head| head[0, 12] }
+    assert_equal ["HTTP/1.1 103", "HTTP/1.1 101", "raw"], heads.uniq
+  end
+
+  # Two threads that ask for the socket at once get the same one.
+  def test_it_is_the_same_for_all_who_ask
+    taken = Queue.new
+    running = serve(lint: false) do |env|
+      askers = Array.new(4) { Thread.new { env["rack.hijack"].call } }
+      sockets = askers.map(&:value)
+      taken << sockets.map(&:object_id).uniq.size
+      sockets.first.write("all the same")
+      sockets.first.close
+      IGNORED.dup
+    end
+    slowly_made_sockets { assert_equal "all the same", octets(connect(running).write(GET)) }
+    assert_equal 1, taken.pop
   end
 
   # As apps before Rack 3.1 do it.

@@ -381,6 +381,24 @@ class RackOutboxTest < Minitest::Test
     assert_equal 200, ask(running, request("HEAD")).status
   end
 
+  # What cannot be sent whole is not begun: the app goes on when there are descriptors again.
+  def test_an_app_that_rescues_the_want_of_descriptors
+    running = filling do |out|
+      File.open(__FILE__) do |file|
+        out << "before"
+        out.schedule_file(file)
+        begin
+          without_descriptors { out.flush }
+        rescue Errno::EMFILE
+          out << "after"
+        end
+        out.flush
+      end
+    end
+    client = connect(running)
+    2.times { assert_equal "before#{File.binread(__FILE__)}after", client.call(GET).body }
+  end
+
   # Who looks at what is pending, inside the block, may write as much as he likes meanwhile.
   def test_a_block_that_writes_while_it_takes
     running = filling do |out|

@@ -39,6 +39,38 @@ class RackStreamTest < Minitest::Test
     assert_equal [3, 0, 2, true, true, true, false, nil, true, nil], seen.pop
   end
 
+  # By the names of IO, for what was written for a socket.
+  def test_writing_as_to_an_io
+    seen = Queue.new
+    running = streaming do |stream|
+      seen << [stream.print("a", 1), stream.puts("b", ["c\n", nil]), stream.puts, stream.printf("%02d\n", 7),
+               stream.putc("x"), stream.print, stream.syswrite("é"), stream.tty?,
+               *%i[to_io fileno].map { |name| stream.respond_to?(name) }]
+      stream.close
+    end
+    assert_equal "a1b\nc\n\n\n07\nxé".b, ask(running).body
+    assert_equal [nil, nil, nil, nil, "x", nil, 2, false, false, false], seen.pop
+  end
+
+  def test_reading_as_from_an_io
+    seen = Queue.new
+    running = streaming do |stream|
+      seen << [stream.eof?, stream.readline, stream.readline(chomp: true), stream.getc, stream.getbyte, stream.readchar,
+               stream.readbyte, stream.sysread(2), stream.each_line.first, stream.readlines("|"), stream.eof?]
+      %i[readline readchar readbyte].each do |name|
+        stream.public_send(name)
+      rescue EOFError => e
+        seen << e.class
+      end
+      seen << [stream.getc, stream.getbyte, stream.readlines, stream.binmode.equal?(stream), stream.external_encoding]
+      stream.close
+    end
+    ask(running, request("POST", body: "one\ntwo\nabcdefg\nh|i|j"))
+    assert_equal [false, "one\n", "two", "a", 98, "c", 100, "ef", "g\n", ["h|", "i|", "j"], true], seen.pop
+    assert_equal [EOFError] * 3, Array.new(3) { seen.pop }
+    assert_equal [nil, nil, [], true, Encoding::BINARY], seen.pop
+  end
+
   def test_after_close
     seen = Queue.new
     running = streaming do |stream|

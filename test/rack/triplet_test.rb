@@ -39,7 +39,6 @@ class RackTripletTest < Minitest::Test
     "nil body" => [200, {}, nil], "integer body" => [200, {}, 7], "hostile body" => [200, {}, Hostile.new],
     "body of nil" => [200, {}, [nil]], "body of integers" => [200, {}, ["secret", 7]],
     "symbol key" => [200, { key: "secret" }, []], "nil key" => [200, { nil => "secret" }, []],
-    "integer value" => [200, { "x" => 1 }, []], "nil value in an array" => [200, { "x" => [nil] }, []],
     "hostile value" => [200, { "x" => Hostile.new }, []],
     "empty name" => [200, { "" => "secret" }, []], "name with a blank" => [200, { "a b" => "secret" }, []],
     "name with a colon" => [200, { "a:" => "secret" }, []], "name with CRLF" => [200, { "a\r\nb" => "secret" }, []],
@@ -53,7 +52,7 @@ class RackTripletTest < Minitest::Test
     "status -1" => [-1, {}, []], "status 102" => [102, {}, []], "status with a blank" => [" 200", {}, []],
     "status +200" => ["+200", {}, []], "status 0200" => ["0200", {}, []], "empty status" => ["", {}, []],
     "array of arrays" => [200, { "x" => [["secret"]] }, []], "body of frozen symbols" => [200, {}, %i[secret]],
-    "symbol value" => [200, { "x" => :secret }, []], "LF in a name" => [200, { "a\nb" => "secret" }, []],
+    "LF in a name" => [200, { "a\nb" => "secret" }, []],
     "trailers that are none" => [200, { "abaca.trailers" => { "a b" => "secret" } }, ["x"].each],
     "a hijack that is none" => [200, { "rack.hijack" => "secret" }, []],
     "huge content-length" => [200, { "content-length" => "9" * 40 }, []],
@@ -81,7 +80,7 @@ class RackTripletTest < Minitest::Test
     rows = { "long" => [[200, {}, [], "x" * 100_000], /three members: \[200, {}, \[\], "x{150,200}\.\.\. \(/],
              "shy" => [[200, {}, Shy.new], /neither each nor call: #<RackTripletTest::Shy:\w+> \(/],
              "basic" => [[200, {}, BasicObject.new], /neither each nor call: #<BasicObject:\w+> \(/],
-             "value" => [[200, { "x-a" => 1 }, []], /this field's value is not a String: "x-a" \(/] }
+             "value" => [[200, { "x-a" => {} }, []], /this field's value is not a String: "x-a" \(/] }
     running = serve(lint: false) { |env| rows.fetch(env["PATH_INFO"].delete("/")).first }
     rows.each do |name, (_triplet, line)|
       assert_equal 500, ask(running, request("GET", "/#{name}")).status

@@ -192,8 +192,9 @@ class AbacaOffloadTest < Minitest::Test
       Thread.report_on_exception = false
       Abaca.const_get(:Offloaded).instance_variable_set(:@places, nil) # as if nobody had offloaded anything
       other = nil
-      trace = TracePoint.new(:c_call) do |point|
-        next unless point.self == Thread::SizedQueue && !other
+      # Some Rubies trace the call of `new`, others only that of `initialize`.
+      trace = TracePoint.new(:c_call, :call) do |point|
+        next unless [point.self, point.self.class].include?(Thread::SizedQueue) && !other
 
         other = Thread.new { on_fiber { Abaca.offload { 1 } } }
         over = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 0.2

@@ -68,8 +68,7 @@ class FibersTest < Minitest::Test
       entry = scheduler.fibers.find { |candidate| candidate[:fiber].equal?(waiter) }
     end
     assert_equal [:mutex, mutex], entry.values_at(:waiting_for, :object)
-    # Ruby 4.0 does not tell.
-    RUBY_VERSION < "4.0" ? assert_same(holder, entry[:owner]) : assert_nil(entry[:owner])
+    assert_same holder, entry[:owner]
   end
 
   def test_a_mutex_that_another_thread_holds

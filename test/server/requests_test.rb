@@ -98,7 +98,7 @@ class RequestsTest < Minitest::Test
   end
 
   def test_phases
-    running = serve(lint: false) do |env|
+    running = serve(lint: false, **STREAMED) do |env|
       DEEDS.fetch(env["PATH_INFO"], ->(_env) {}).call(env)
       case env["PATH_INFO"]
       when "/stream" then [200, TYPE.dup, ->(stream) { GATE.pop && stream.close }]

@@ -13,25 +13,26 @@ module Soak
     # name => how often, in shares. Most is ordinary; the rest is what goes wrong on the way.
     SHARES = {
       kept: 30, pipelined: 8, waits: 15, posts: 8, posts_chunked: 6, pieces: 6, streams: 4, large: 3, slow_reader: 2,
-      file: 4, joins: 2, hijacks: 2,
+      file: 4, joins: 2, hijacks: 2, hints: 2, forks: 1,
       leaves_waiting: 6, leaves_uploading: 3, leaves_downloading: 3, malformed: 4, half_a_head: 1, raises: 4,
-      too_late: 2, stubborn: 1, burns: 1
+      too_late: 2, stubborn: 1, burns: 1, in_time_or_not: 6, leaves_at_the_end: 4
     }.freeze
     NAMES = SHARES.flat_map { |name, share| [name] * share }.freeze
     FILE = File.read(File.join(__dir__, "config.ru"))
-    PATIENCE = 15 # seconds that any wait may take
 
     # @param port [Integer] of the server on 127.0.0.1
     # @param random [Random]
-    def initialize(port:, random:)
+    # @param patience [Numeric] seconds that any wait may take
+    def initialize(port:, random:, patience:)
       @port = port
       @random = random
+      @patience = patience
     end
 
     # @return [Symbol] what was done
     def take
       name = NAMES.sample(random: @random)
-      client = Wire::Client.new(@port, timeout: PATIENCE)
+      client = Wire::Client.new(@port, timeout: @patience)
       public_send(name, client)
       name
     rescue StandardError => e
@@ -55,10 +56,21 @@ module Soak
     def joins(client) = expect(ask(client, "/thread"), 200, "joined")
     def hijacks(client) = expect(ask(client, "/hijack"), 200, "taken")
     def raises(client) = expect(ask(client, "/boom"), 500)
+    def hints(client) = expect(ask(client, "/hints"), 200, "hinted")
+    def forks(client) = expect(ask(client, "/fork"), 200, "7")
     def burns(client) = expect(ask(client, "/burn"), 200, "burnt")
     def stubborn(client) = expect(ask(client, "/stubborn"), 200, "all the same")
     # A thread is interrupted only where the server waits for it, so its answer may come all the same.
     def too_late(client) = expect(ask(client, "/late"), 504, 200)
+
+    # Its time is over when it is done, or just before.
+    def in_time_or_not(client)
+      3.times do
+        response = ask(client, "/edge")
+        expect(response, 200, 504)
+        break if response.close?
+      end
+    end
 
     def posts(client)
       body = content
@@ -81,6 +93,13 @@ module Soak
     def leaves_waiting(client)
       client.write(head("/long"))
       sleep(@random.rand(0.0..0.3))
+      client.reset
+    end
+
+    # The answer is on its way, or an exception.
+    def leaves_at_the_end(client)
+      client.write(head("/edge"))
+      sleep(@random.rand(0.015..0.025))
       client.reset
     end
 

@@ -5,6 +5,9 @@ require "digest"
 require "json"
 require "objspace"
 require "time"
+require_relative "collections"
+
+Soak::Collections.begin if ENV["SOAK_STRESS"]
 
 PIECE = "x" * 1000
 LARGE = "y" * 1_000_000
@@ -31,6 +34,12 @@ class Pieces
       yield PIECE
     end
   end
+end
+
+# Fields that are not there at once.
+class SlowHeaders
+  def each(&block) = to_h.each(&block)
+  def to_h = sleep(0.001) && { "link" => "</a.css>; rel=preload" }
 end
 
 def sleep_and_count(seconds)
@@ -77,6 +86,17 @@ ROUTES = {
     end
     [200, TEXT, ["all the same"]]
   end,
+  "/edge" => lambda do |env|
+    env["abaca.client"].on_gone { Thread.pass }
+    env["abaca.deadline"].on_cancel { Thread.pass }
+    env["abaca.client"].request_timeout = 0.02
+    sleep_and_count(0.019 + (rand * 0.002)) && [200, TEXT, ["in time"]]
+  end,
+  "/hints" => lambda do |env|
+    3.times { env["abaca.client"].inform(103, SlowHeaders.new) }
+    [200, TEXT, ["hinted"]]
+  end,
+  "/fork" => ->(_env) { [200, TEXT, [Process.wait2(fork { exit!(7) }).last.exitstatus.to_s]] },
   "/thread" => ->(_env) { [200, TEXT, [Thread.new { sleep(0.01) && "joined" }.value]] },
   "/hijack" => lambda do |env|
     io = env["rack.hijack"].call

@@ -2,23 +2,23 @@
 
 # bin/soak: a server under mixed load, with faults and cancellations, for an hour or as long as one says; a
 # line each minute, and a verdict at the end. Status 0: flat, and all answers were right.
+#
+# With --stress it is ownership that is looked at, and not how much memory there is: the collector runs wherever it can,
+# clients ask for as much as goes, and --sanitized tells what uses memory that is not its own any more.
 
 require "json"
 require "optparse"
 require "tmpdir"
 require_relative "../cli/command"
+require_relative "../support/sanitizer"
 require_relative "actions"
+require_relative "settings"
 require_relative "verdict"
 
 module Soak
   FOLDER = __dir__
-  # Patience that is short enough for an hour to hold many faults.
-  SETTINGS = <<~RUBY
-    max_fibers 400
-    request_timeout 10
-    header_timeout 1
-    cancel_on_disconnect
-  RUBY
+  # Seconds that an answer may take; under stress more than any request.
+  PATIENCE = { false => 15, true => 50 }.freeze
 
   # Clients that take turns at random, at a steady rate in all.
   class Load
@@ -26,7 +26,8 @@ module Soak
 
     # @param clients [Integer] at one time
     # @param rate [Integer] actions a second; 0: as many as go
-    def initialize(port:, clients:, rate:, seed:)
+    # @param patience [Numeric] seconds that any answer may take
+    def initialize(port:, clients:, rate:, seed:, patience:)
       @counts = Hash.new(0)
       @errors = []
       @lock = Mutex.new
@@ -36,7 +37,8 @@ module Soak
       @busy = 0
       @pause = rate.zero? ? 0 : clients / rate.to_f
       @threads = Array.new(clients) do |nth|
-        Thread.new { work(Actions.new(port:, random: Random.new(seed + nth)), Random.new(seed + nth)) }
+        random = Random.new(seed + nth)
+        Thread.new { work(Actions.new(port:, random:, patience:), random.dup) }
       end
     end
 
@@ -91,6 +93,8 @@ module Soak
   # The server of one mode, its load and what is seen of them.
   class Run
     SETTLE = 3 # seconds that connections and fibers of the last requests may take to go
+    LATE = 20 # seconds after which nothing more of them is to be expected
+    CRASH_LINES = 40
     COLUMNS = { "seconds" => 7, "actions" => 9, "wrong" => 6, "RSS MB" => 8, "fds" => 5, "threads" => 8, "fibers" => 7,
                 "slots" => 8 }.freeze
 
@@ -98,9 +102,12 @@ module Soak
     # @param seconds [Integer] how long
     # @param every [Numeric] seconds between two samples
     # @param leak [Boolean] whether the app keeps something of each request
+    # @param under [Hash{Symbol => Boolean}] :stress, whether the collector runs wherever it can, and :sanitized,
+    #   whether the server runs on that build
     # @param load [Hash] for Load
-    def initialize(mode:, seconds:, every:, leak:, **load)
+    def initialize(mode:, seconds:, every:, leak:, under:, **load)
       @mode = mode
+      @stress, @sanitized = under.values_at(:stress, :sanitized)
       @seconds = seconds
       @every = every
       @leak = leak
@@ -128,12 +135,17 @@ module Soak
 
     def start(dir)
       settings = File.join(dir, "settings.rb")
-      File.write(settings, @mode == :fiber ? SETTINGS : "#{SETTINGS}mode :#{@mode}\n")
+      File.write(settings, Settings.text(@mode, stress: @stress))
       words = Command.words(["-C", settings, "-b", "tcp://127.0.0.1:0", File.join(FOLDER, "config.ru")])
-      @server = Command::Running.new(words, dir:, env: { "SOAK_LEAK" => ("1" if @leak) })
+      @server = Command::Running.new(words, dir:, env: environment)
       @server.port
       @reader = Thread.new { @server.read_on }
-      @clients = Load.new(port: @server.port, **@load)
+      @clients = Load.new(port: @server.port, patience: PATIENCE.fetch(@stress), **@load)
+    end
+
+    def environment
+      own = { "SOAK_LEAK" => ("1" if @leak), "SOAK_STRESS" => ("1" if @stress) }
+      @sanitized ? Sanitizer.environment.merge(own) : own
     end
 
     def watch
@@ -143,41 +155,54 @@ module Soak
         break if nth * @every > @seconds || !alive?
 
         sleep([(nth * @every) - (now - began), 0].max)
-        @samples << @clients.at_rest { sample(now - began) }
-        report(@samples.last)
-      rescue StandardError => e
-        @death = "the server gives no figures: #{e.message} (#{e.class})"
-        break
+        sample = @clients.at_rest { sample(now - began) } or break
+        report(@samples.push(sample).last)
       end
     end
 
     def alive?
       return true unless status.match?(/^State:\s+[ZX]/)
 
-      @death = "the server has ended: #{@server.output.lines.last(5).join}"
+      @death = "the server has ended: #{last_words}"
       false
     end
 
+    # What a crash says first, or else what was said last.
+    def last_words
+      crash = @server.output[/^.*(?:\[BUG\]|ERROR: AddressSanitizer|runtime error:).*(?:\n.*){0,#{CRASH_LINES}}/]
+      crash || @server.output.lines.last(5).join
+    end
+
+    # nil when the server has none to give.
     def sample(seconds)
       sleep [SETTLE, @every / 4].min
-      inside = figures
+      inside = figures or return
       resident, threads = %w[VmRSS Threads].map { |field| Integer(status[/^#{field}:\s+(\d+)/, 1]) }
       Sample.new(seconds:, resident: resident * 1024, threads:, fibers: inside["fibers"], slots: inside["slots"],
                  descriptors: Dir.children("/proc/#{@server.pid}/fd").size)
     end
 
     def status = File.read("/proc/#{@server.pid}/status")
-    def figures = JSON.parse(@server.get("/figures").body)
+
+    # nil, and the server is as good as dead, when it does not answer.
+    def figures
+      JSON.parse(@server.get("/figures").body)
+    rescue StandardError => e
+      @death ||= "the server gives no figures: #{e.message} (#{e.class})" if alive?
+      nil
+    end
 
     # Every request that began to wait has run its `ensure`, whatever became of it.
     def check_ensure
-      deadline = now + SETTLE
-      entered, left = figures.fetch("ensured").values_at("entered", "left")
-      while entered != left && now < deadline
+      deadline = now + LATE
+      entered = left = nil
+      loop do
+        entered, left = figures&.fetch("ensured")&.values_at("entered", "left")
+        break if @death || entered == left || now > deadline
+
         sleep 0.1
-        entered, left = figures.fetch("ensured").values_at("entered", "left")
       end
-      @death = "#{entered - left} of #{entered} ensure blocks have not run" if entered != left
+      @death ||= "#{entered - left} of #{entered} ensure blocks have not run" if entered != left
     end
 
     def heading = line(*COLUMNS.keys)
@@ -198,7 +223,7 @@ module Soak
 
       @server.signal(:TERM)
       status = @server.wait(within: 60)
-      @death ||= "the server ended with #{status}" unless status.success?
+      @death ||= "the server ended with #{status}: #{last_words}" unless status.success?
     rescue RuntimeError => e
       @death ||= e.message
     ensure
@@ -207,7 +232,8 @@ module Soak
     end
 
     def say_verdict
-      verdict = Verdict.new(samples: @samples, errors: @clients.errors.size, death: @death)
+      tolerance = @stress ? Verdict::STRESSED : Verdict::TOLERANCE
+      verdict = Verdict.new(samples: @samples, errors: @clients.errors.size, death: @death, tolerance:)
       puts "actions: #{@clients.counts.sort.map { |name, count| "#{name} #{count}" }.join(", ")}"
       @clients.errors.tally.max_by(5, &:last).each { |text, count| puts "wrong, #{count} times: #{text}" }
       verdict.complaints.each { |complaint| puts complaint }
@@ -219,8 +245,9 @@ module Soak
   end
 end
 
-MODES = %i[fiber thread hybrid].freeze
-options = { seconds: 3600, every: nil, clients: 16, rate: 200, leak: false, seed: 1 }
+MODES = Soak::Settings::MODES.keys.freeze
+options = { seconds: 3600, every: nil, clients: 16, rate: 200, leak: false, seed: 1,
+            under: { stress: false, sanitized: false } }
 modes = %i[fiber]
 OptionParser.new do |parser|
   parser.banner = "usage: bin/soak [options]"
@@ -232,10 +259,16 @@ OptionParser.new do |parser|
   parser.on("--clients N", Integer, "at one time (16)") { |n| options[:clients] = n }
   parser.on("--rate N", Integer, "actions a second in all, 0: as many as go (200)") { |n| options[:rate] = n }
   parser.on("--seed N", Integer, "of the clients' choices (1)") { |n| options[:seed] = n }
+  parser.on("--stress", "the collector runs wherever it can; who is left over counts, and not memory") do
+    options[:rate] = 0
+    options[:under][:stress] = true
+  end
+  parser.on("--sanitized", "on the build of rake compile:sanitized") { options[:under][:sanitized] = true }
   parser.on("--leak", "the app keeps something of each request, to see that it is noticed") { options[:leak] = true }
 end.parse!
 options[:every] ||= [options[:seconds] / 10.0, 60].min
 abort "bin/soak: no such mode: #{(modes - MODES).join(", ")}" if (modes - MODES).any?
 
+$LOAD_PATH.unshift(Sanitizer::FOLDER) if options[:under][:sanitized]
 good = modes.map { |mode| Soak::Run.new(mode:, **options).run }
 exit(good.all?)

@@ -136,12 +136,12 @@ module ProcessCase
   end
 
   # Runs the command with these words and nothing else.
-  def start_abaca(*words, **options)
+  def start_abaca(*words, env: {}, **options)
     # A file, so that nobody has to read while the process writes.
     output = File.join(@directory, "output.#{@commands.size}")
     File.write(output, "")
     includes = $LOAD_PATH.map { |path| "-I#{path}" }
-    pid = Process.spawn(RbConfig.ruby, *includes, COMMAND, *words,
+    pid = Process.spawn(env, RbConfig.ruby, *includes, COMMAND, *words,
                         { chdir: @directory, in: File::NULL, %i[out err] => [output, "a"] }.merge(options))
     Command.new(pid, output).tap { |command| @commands << command }
   end

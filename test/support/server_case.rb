@@ -43,7 +43,7 @@ module ServerCase
   def self.first_mode = threads? && !hybrid? ? :thread : :fiber
 
   # Options with which the app is called before its request's body is here, whatever it runs on.
-  STREAMED = threads? ? { max_body_memory_total: 0 }.freeze : {}.freeze
+  STREAMED = { max_body_memory_total: 0 }.freeze
 
   # Runs the block beside the request that calls this: on a fiber, or on a thread where it has none.
   def self.beside(&block)

@@ -4,18 +4,20 @@ require "test_helper"
 require "support/digests"
 require "support/server_case"
 
-# A request that is to run on a thread gets one when its body is here: whoever is slow to send it occupies
-# none, and is seen to by the engine.
+# A request is taken when its body is here: whoever is slow to send it occupies no fiber and no thread, and is
+# seen to by the engine.
 class ThreadsBodiesTest < Minitest::Test
   include ServerCase
   include Digests
 
   WAYS = { "mode" => { mode: :thread, threads: [0, 2], routes: [] },
-           "route" => { mode: :fiber, threads: [0, 2], routes: [[:thread, "*"]] } }.freeze
+           "route" => { mode: :fiber, threads: [0, 2], routes: [[:thread, "*"]] },
+           "fiber" => { mode: :fiber, max_fibers: 2, routes: [] },
+           "guest" => { mode: :fiber, max_fibers: 2, routes: [], fiber_scheduler: "PlainScheduler" } }.freeze
   HEAD = ["POST", "/upload"].freeze
 
-  def each_way(app = DIGEST, **options)
-    WAYS.each do |name, way|
+  def each_way(app = DIGEST, only: WAYS.keys, **options)
+    WAYS.slice(*only).each do |name, way|
       running = serve(app, lint: false, **way, **options)
       yield running, name
       running.stop
@@ -34,10 +36,12 @@ class ThreadsBodiesTest < Minitest::Test
 
   def idle?(running) = running.server.stats.values_at(:in_app, :waiting) == [0, 0]
 
-  # Fifty of them, octet by octet, and two threads: none has ended when the quick requests are done.
+  # Sixty of them, byte by byte, and two places: none has ended when the quick requests are done. Whether they
+  # say that they are longer than what is held changes nothing.
   def test_slow_uploads_hold_up_nobody
+    heads = [head(Content_Length: 4000), head(Content_Length: 100_000), "#{head(Transfer_Encoding: 'chunked')}fff\r\n"]
     each_way(DIGEST, rate_grace: 60) do |running, name|
-      uploads = Array.new(50) { connect(running).write(head(Content_Length: 4000)) }
+      uploads = Array.new(60) { |i| connect(running).write(heads[i % 3]) }
       stop = false
       dribble = Thread.new do
         until stop
@@ -45,12 +49,11 @@ class ThreadsBodiesTest < Minitest::Test
           sleep 0.05
         end
       end
-      assert eventually { running.server.stats[:gathered] >= 50 }
-      assert_equal 50, running.server.stats[:gathering], name
+      assert eventually { running.server.stats[:gathering] == 60 }, name
       quick = connect(running)
       20.times { assert_equal summary(""), quick.call(GET).body, name }
       assert eventually { running.server.stats[:in_app].zero? }, name
-      assert_equal 50, running.server.stats[:gathering], name
+      assert_equal 60, running.server.stats[:gathering], name
       assert(uploads.all? { |client| client.silent?(0) })
     ensure
       stop = true
@@ -87,18 +90,34 @@ class ThreadsBodiesTest < Minitest::Test
     end
   end
 
-  # What is longer than it may wait for streams, announced or not, and loses nothing.
+  # Of what is longer, announced or not, so much is waited for as may be held; then it streams, and loses nothing.
   def test_longer_ones_stream
     each_way(max_body_memory: 1_000) do |running, name|
       body = Random.new(1).bytes(30_000)
-      announced = connect(running).write(head(Content_Length: body.bytesize))
-      assert eventually { running.server.stats[:in_app] == 1 }, name
-      endless = connect(running).write(head(Transfer_Encoding: "chunked") + chunked(body.byteslice(0, 990))[0..-6])
-      refute eventually(within: 0.05) { running.server.stats[:in_app] == 2 }, name
+      announced = unfinished(running, head(Content_Length: body.bytesize) + body.byteslice(0, 999))
+      endless = unfinished(running, head(Transfer_Encoding: "chunked") + chunked(body.byteslice(0, 990))[0..-6])
+      assert idle?(running), name
+      announced.write(body.byteslice(999, 1))
       endless.write("20\r\n" + body.byteslice(990, 32) + "\r\n")
       assert eventually { running.server.stats[:in_app] == 2 }, name
-      assert_equal summary(body), announced.call(body).body
+      assert_equal 0, running.server.stats[:gathering], name
+      assert_equal summary(body), announced.call(body.byteslice(1_000..)).body
       assert_equal summary(body), endless.call(chunked(body.byteslice(1_022..))).body
+    end
+  end
+
+  # The routes that want it are called with the head, and so are all without memory for any.
+  def test_bodies_that_stream
+    app = lambda do |env|
+      [200, { "content-type" => "text/plain" }, Enumerator.new { |out| env["rack.input"].each { |line| out << line } }]
+    end
+    [{ stream_bodies: ["/other", "/upl*"] }, STREAMED].each do |options|
+      each_way(app, **options) do |running, name|
+        client = connect(running).write(head(Content_Length: 10))
+        assert eventually { running.server.stats[:in_app] == 1 }, name
+        assert_equal [0, 0], running.server.stats.values_at(:gathering, :gathered), name
+        assert_equal "one\ntwo\nab", client.call("one\ntwo\nab").body
+      end
     end
   end
 
@@ -177,7 +196,7 @@ class ThreadsBodiesTest < Minitest::Test
       gate.pop if env["PATH_INFO"] == "/busy"
       DIGEST.call(env)
     end
-    each_way(app) do |running, name|
+    each_way(app, only: %w[mode route]) do |running, name|
       busy = Array.new(2) { connect(running).write(request("GET", "/busy")) }
       assert eventually { running.server.stats[:in_app] == 2 }, name
       client = connect(running).write(head(Content_Length: 5, Expect: "100-continue"))
@@ -242,12 +261,15 @@ class ThreadsBodiesTest < Minitest::Test
     end
   end
 
-  # On fibers the app is called at once: there a body that is on its way costs a fiber.
-  def test_fibers_read_as_it_comes
-    running = serve(DIGEST, mode: :fiber, routes: [[:thread, "/t"]])
-    client = connect(running).write(head(Content_Length: 5) + "hell")
-    assert eventually { running.server.stats[:in_app] == 1 }
-    assert_equal 0, running.server.stats[:gathered]
-    assert_equal summary("hello"), client.call("o").body
+  # On fibers the app says so, when it reads.
+  def test_the_app_asks
+    app = ->(env) { env["PATH_INFO"] == "/no" ? [403, {}, []] : DIGEST.call(env) }
+    each_way(app, only: %w[fiber guest]) do |running, name|
+      ask = { "Content-Length" => "5", "Expect" => "100-continue" }
+      assert_equal [403, []], connect(running).call(request("POST", "/no", ask)).then { [_1.status, _1.interim] }, name
+      client = connect(running).write(request(*HEAD, ask))
+      assert_equal 100, client.read_interim.status
+      assert_equal summary("hello"), client.call("hello").body
+    end
   end
 end

@@ -78,6 +78,30 @@ class ThreadsFaultTest < Minitest::Test
     end
   end
 
+  # Who raises may have to wait, and the request ends before: its thread goes on when the exception has come.
+  def test_an_exception_that_is_on_its_way_is_nobody_elses
+    gate = Queue.new
+    raising = Queue.new
+    begun = Queue.new
+    running = serve(lint: false, mode: :thread, threads: [0, 1], routes: []) do |env|
+      env["PATH_INFO"] == "/work" ? await_exception(env, raising, gate) : begun << true
+      [200, TYPE.dup, ["done"]]
+    end
+    assert_equal 200, ask(running, WORK).status
+    client = connect(running).write(GET)
+    refute eventually(within: 0.3) { begun.size.positive? }
+    gate << true
+    assert_equal 200, client.read.status
+  end
+
+  # Has the server raise, from a thread that waits at the gate before it does.
+  def await_exception(env, raising, gate)
+    Thread.current.define_singleton_method(:raise) { |*args| (raising << true) && gate.pop && super(*args) }
+    env["abaca.deadline"].on_cancel { nil }
+    env["abaca.client"].request_timeout = 0.02
+    raising.pop
+  end
+
   # The request was over before the exception reached it: nobody else gets it.
   def test_a_deadline_that_comes_too_late_is_nobodys
     work = lambda do |_env|

@@ -27,7 +27,7 @@
   X(body_window, 65536, "octets", "more of a body is received only when the app reads")            \
   X(max_unread_body, 65536, "octets", "more that the app left unread: the connection is closed")   \
   X(max_body_memory, 65536, "octets",                                                              \
-    "a longer rewindable body goes to a file; for threads, streams")                               \
+    "a longer body streams to the app; a rewindable one goes to a file")                           \
   X(request_timeout, 0, "seconds", "a request that takes longer in all: 504; 0 is no limit")       \
   X(queue_timeout, 10, "seconds", "a request that waits longer to be taken: 503; 0 is no limit")   \
   X(max_requests_per_connection, 1000, "requests", "then the connection is closed; 0 is no limit") \
@@ -40,7 +40,10 @@
   X(persistent_timeout, 65, "seconds", "an idle kept-alive connection: closed")                    \
   X(linger_timeout, 2, "seconds", "a peer that goes on sending after an error: closed")            \
   X(dead_peer_timeout, 120, "seconds", "a machine that is silent: closed; 0 is no limit")          \
-  X(max_pending_output, 262144, "octets", "a response's writer waits until the peer has read")
+  X(max_pending_output, 262144, "octets", "a response's writer waits until the peer has read")     \
+  X(max_pending_files, 16, "files", "more that wait for one peer: its next request waits as well") \
+  X(max_pending_files_total, 0, "files",                                                           \
+    "more for all: the slowest reader is closed; 0 is half of what connections leave")
 
 /* A time limit in seconds, as nanoseconds; beyond 136 years it is for ever all the same. */
 static inline ab_nsec ab_limit_nsec(uint64_t seconds) {

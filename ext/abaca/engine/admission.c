@@ -6,23 +6,74 @@
  * A connection waits with one request at a time and goes to the end of the queue with its next one,
  * so whoever sends many gets no more turns than whoever sends one. */
 #include "engine/conn.h"
+#include "engine/hold.h"
 
 void ab_engine_set_queue(ab_engine *engine, uint32_t capacity, uint32_t max_queue) {
   engine->capacity = capacity;
   engine->max_queue = max_queue;
 }
 
-/* Requests that may wait. Who turns the engine may be another than who takes requests, who is held
- * up by something else, or is a thread that has not come yet: what will be taken then does not wait
- * for want of room. */
-static uint64_t queue_limit(const ab_engine *engine) {
-  uint32_t in_app = engine->stats.in_app;
-  bool room = in_app < engine->capacity;
-  return (uint64_t)engine->max_queue + (room ? engine->capacity - in_app : 0);
+/* Requests that wait for want of room. Who turns the engine may be another than who takes requests,
+ * who is held up by something else, or is a thread that has not come yet: what will be taken then
+ * does not wait for that. What is held back does, however much room there is. */
+static uint64_t queue_length(const ab_engine *engine) {
+  const ab_engine_stats *stats = &engine->stats;
+  uint32_t others = stats->waiting - stats->held;
+  uint32_t room = stats->in_app < engine->capacity ? engine->capacity - stats->in_app : 0;
+  return (uint64_t)stats->held + (others > room ? others - room : 0);
 }
 
+/* Without a limit of what the application takes, there is none of the queue. */
 bool ab__engine_full(const ab_engine *engine) {
-  return engine->stats.waiting >= queue_limit(engine);
+  const ab_engine_stats *stats = &engine->stats;
+  if (stats->in_app + (uint64_t)(stats->waiting - stats->held) < engine->capacity) return false;
+  return queue_length(engine) >= engine->max_queue;
+}
+
+/* --- who has left --- */
+
+bool ab__engine_crowded(const ab_engine *engine) {
+  return engine->capacity > 0 && engine->stats.in_app >= engine->capacity;
+}
+
+/* A FIN comes from who only has nothing more to say as well. One whose request finds a place is
+ * taken for that; one that has to stand in a queue most likely went away. */
+bool ab__conn_is_unwanted(const ab_conn *conn) {
+  if (!conn->hung_up || conn->engine->half_close == AB_HALF_CLOSE_ANSWER) return false;
+  if (conn->state == AB_CONN_APP) return conn->handed;
+  return conn->state == AB_CONN_QUEUED && (conn->stood || ab__engine_crowded(conn->engine));
+}
+
+void ab__conn_unqueue(ab_conn *conn) {
+  conn->engine->stats.left++;
+  ab__engine_event(conn, 0);
+  ab_body_fini(conn->body);
+  conn->body = NULL;
+  conn->request = NULL;
+  conn->consume = 0;
+  conn->expects = false;
+  conn->request_deadline = 0;
+  if (conn->out) {
+    ab__conn_close(conn); /* behind the responses to what came before */
+  } else {
+    ab__conn_drop(conn);
+  }
+}
+
+/* The poller may not have had its turn since. */
+bool ab__conn_has_left(ab_conn *conn) {
+  const ab_engine *engine = conn->engine;
+  if (AB_LIKELY(!conn->stood)) return false;
+  if (engine->now - conn->arrived < AB_LOOK) return false;
+  bool half = engine->half_close != AB_HALF_CLOSE_ANSWER;
+  if (!ab_sock_ended(conn->watch.fd, half)) return false;
+  ab__conn_unqueue(conn);
+  return true;
+}
+
+void ab_conn_hand_over(ab_conn *conn, bool waits) {
+  conn->handed = waits;
+  if (ab__conn_is_unwanted(conn)) ab__conn_drop(conn);
 }
 
 ab_nsec ab_conn_arrived(const ab_conn *conn) {
@@ -38,14 +89,26 @@ void ab__conn_reject(ab_conn *conn, enum ab_rejection why) {
   ab__conn_fail(conn, AB_HTTP1_NO_FIBER);
 }
 
+static ab_conn *newest_request(const ab_engine *engine) {
+  if (ab_list_empty(&engine->requests)) return NULL;
+  return AB_CONTAINER_OF(engine->requests.prev, ab_conn, event_link);
+}
+
 /* The newest go first: those before them have waited already, and their turn is nearer. */
+static ab_conn *newest(const ab_engine *engine) {
+  ab_conn *held = engine->stats.held > 0 ? ab__hold_newest(engine) : NULL;
+  ab_conn *other = newest_request(engine);
+  if (!held || !other) return held ? held : other;
+  bool room = queue_length(engine) == engine->stats.held; /* for all others */
+  return room || held->arrived > other->arrived ? held : other;
+}
+
 void ab__engine_shed(ab_engine *engine) {
   if (engine->starved) return; /* some could have been taken: they will be in the next step */
-  uint64_t limit = queue_limit(engine);
-  while (engine->stats.waiting > limit) {
-    ab_conn *newest = AB_CONTAINER_OF(engine->requests.prev, ab_conn, event_link);
-    if (!ab__engine_touch(newest)) return;
-    ab__conn_reject(newest, AB_REJECT_QUEUE_FULL);
+  while (queue_length(engine) > engine->max_queue) {
+    ab_conn *conn = newest(engine);
+    if (!ab__engine_touch(conn)) return;
+    ab__conn_reject(conn, AB_REJECT_QUEUE_FULL);
   }
 }
 
@@ -101,13 +164,23 @@ static void describe(const ab_conn *conn, ab_waiting *out) {
   }
 }
 
-size_t ab_engine_waiting(ab_engine *engine, ab_waiting *out, size_t room) {
-  ab_engine_lock(engine);
-  size_t count = 0;
-  for (const ab_list *node = engine->requests.next; node != &engine->requests; node = node->next) {
+/* Copies what waits on the list, behind the `count` that were copied; returns how many there are.
+ */
+static size_t describe_all(const ab_list *list, ab_waiting *out, size_t room, size_t count) {
+  for (const ab_list *node = list->next; node != list; node = node->next) {
     if (count < room) describe(AB_CONTAINER_OF(node, ab_conn, event_link), &out[count]);
     count++;
   }
+  return count;
+}
+
+size_t ab_engine_waiting(ab_engine *engine, ab_waiting *out, size_t room) {
+  ab_engine_lock(engine);
+  size_t count = 0;
+  for (size_t i = 0; engine->stats.held > 0 && i < AB_HOLD_POOLS; i++) {
+    count = describe_all(&engine->hold->pools[i].held, out, room, count);
+  }
+  count = describe_all(&engine->requests, out, room, count);
   ab_engine_unlock(engine);
   return count;
 }

@@ -13,17 +13,26 @@ enum step { STEP_ON, STEP_WAIT };
 /* The peer has ended its side while it has a request here, and that is enough to call it gone. */
 static bool is_abandoned(const ab_conn *conn) {
   return conn->hung_up && conn->engine->half_close == AB_HALF_CLOSE_GONE &&
-         (conn->state == AB_CONN_QUEUED || conn->state == AB_CONN_APP);
+         conn->state == AB_CONN_APP;
+}
+
+/* Its request is dropped while it waits to be taken, for a reset or because nobody waits for it. */
+static bool leaves_queue(const ab_conn *conn, uint32_t events) {
+  if (conn->state != AB_CONN_QUEUED) return false;
+  bool reset = events & (AB_POLL_HUP | AB_POLL_ERROR);
+  bool gone = conn->hung_up && conn->engine->half_close == AB_HALF_CLOSE_GONE;
+  return reset || gone || ab__conn_is_unwanted(conn);
 }
 
 static void conn_ready(ab_watch *watch, uint32_t events) {
   ab_conn *conn = AB_CONTAINER_OF(watch, ab_conn, watch);
-  if (events & (AB_POLL_HUP | AB_POLL_ERROR)) {
-    ab__conn_drop(conn);
+  if (events & AB_POLL_RDHUP) conn->hung_up = true;
+  if (AB_UNLIKELY(leaves_queue(conn, events))) {
+    ab__conn_unqueue(conn);
     return;
   }
-  if (events & AB_POLL_RDHUP) conn->hung_up = true;
-  if (AB_UNLIKELY(is_abandoned(conn))) {
+  bool reset = events & (AB_POLL_HUP | AB_POLL_ERROR);
+  if (reset || AB_UNLIKELY(is_abandoned(conn) || ab__conn_is_unwanted(conn))) {
     ab__conn_drop(conn);
     return;
   }
@@ -87,6 +96,7 @@ void ab__conn_drop(ab_conn *conn) {
   engine->stats.connections--;
   ab_wheel_cancel(&engine->wheel, &conn->timer);
   ab_list_remove(&conn->ready_link);
+  if (AB_UNLIKELY(conn->load != NULL)) ab__load_drop(conn);
   if (conn->out) ab_outbox_fini(conn->out);
   conn->out = NULL;
   if (conn->stall) ab__conn_stall_end(conn);
@@ -129,19 +139,23 @@ static bool own_input(ab_conn *conn, size_t room) {
   return true;
 }
 
+/* There is no memory to keep it in. */
+static void lose_input(ab_conn *conn) {
+  if (conn->state == AB_CONN_APP && (!conn->body || conn->body->done)) {
+    ab_conn_close_after(conn); /* the request is answered; what came after it is lost */
+  } else {
+    if (conn->state != AB_CONN_DEAD) ab__conn_drop(conn);
+    conn->body_error = AB_EPEER;
+  }
+  conn->in_len = 0;
+}
+
 void ab__conn_settle(ab_conn *conn) {
   conn->request = NULL;
   if (conn->in_len == 0) {
     if (conn->own) ab__conn_free_input(conn);
   } else if (!conn->own && !own_input(conn, 0)) {
-    if (conn->state == AB_CONN_APP && (!conn->body || conn->body->done)) {
-      /* The request that the application has is answered; what came after it is lost. (With a body
-         on its way that would be a part of the body.) */
-      conn->in_len = 0;
-      ab_conn_close_after(conn);
-    } else {
-      ab__conn_drop(conn);
-    }
+    lose_input(conn);
   }
 }
 
@@ -261,8 +275,8 @@ static int parse(ab_conn *conn) {
   if (ab_arena_left(&engine->arena) < engine->request_room) return AB_ENOMEM;
   ab_request *request = (ab_request *)(void *)ab_arena_top(&engine->arena);
   ab_field *fields = (ab_field *)(void *)(request + 1);
-  int size = ab_head_parse(conn->in, conn->in_len, ab__conn_limits(conn), &conn->progress, request,
-                           fields);
+  int size = ab_head_parse(conn->in, conn->in_len, ab__conn_limits(conn), engine->methods,
+                           &conn->progress, request, fields);
   if (size > 0) {
     ab_arena_take(&engine->arena, sizeof(ab_request) + request->field_count * sizeof(ab_field));
     conn->request = request;
@@ -284,7 +298,7 @@ static void queue_request(ab_conn *conn) {
   conn->timed = false;
   if (AB_UNLIKELY(conn->engine->half_close == AB_HALF_CLOSE_GONE) &&
       ab_sock_ended(conn->watch.fd, true)) {
-    ab__conn_drop(conn); /* the poller may not have told yet */
+    ab__conn_unqueue(conn); /* the poller may not have told yet */
   } else {
     ab__engine_event(conn, AB_EVENT_REQUEST);
   }
@@ -351,7 +365,8 @@ static void refuse_head(ab_conn *conn, int error) {
 
 static enum step advance_head(ab_conn *conn) {
   /* Who does not read its responses gets no more of them; the socket holds its further requests. */
-  if (conn->blocked && ab__conn_is_full(conn)) return STEP_WAIT;
+  bool stands = conn->blocked || ab__load_waits(conn);
+  if (stands && ab__conn_is_full(conn)) return STEP_WAIT;
   if (conn->in_len > 0 && !conn->parsed) {
     if (AB_UNLIKELY(conn->proxied)) return read_proxy_header(conn);
     if (conn->turn_requests >= AB_TURN_REQUESTS) return wait_for_arena(conn);

@@ -30,6 +30,7 @@
 #include "base/list.h"
 #include "engine/arena.h"
 #include "engine/engine.h"
+#include "io/offload.h"
 #include "io/timer.h"
 
 enum ab_conn_state {
@@ -45,6 +46,14 @@ enum ab_conn_state {
 };
 
 typedef struct ab_stall ab_stall;
+typedef struct ab_load ab_load;
+
+/* What is asked about the file that is sent next (io/storage.h); tests have calls of their own. */
+typedef struct ab_storage_calls {
+  bool (*is_warm)(int fd, uint64_t offset, size_t len);
+  void (*warm)(int fd, uint64_t offset, size_t len); /* on another thread */
+} ab_storage_calls;
+extern const ab_storage_calls ab__storage_calls;
 
 /* A listener, and what holds for the connections that it accepts. */
 typedef struct ab_service {
@@ -63,7 +72,7 @@ typedef struct ab_service {
 struct ab_conn {
   ab_watch watch;
   ab_list ready_link; /* in engine->ready, ->batch, ->dead or engine->free */
-  ab_list event_link; /* in engine->requests or engine->events */
+  ab_list event_link; /* in engine->requests or engine->events, or that of a pool (hold.h) */
   ab_wheel_node timer;
   ab_nsec deadline;         /* the true one; the timer may come earlier. 0: none */
   ab_nsec request_deadline; /* of request_timeout, or queue_timeout. 0: none, or it has passed */
@@ -73,6 +82,7 @@ struct ab_conn {
   void *app;
   ab_outbox *out;            /* NULL while nothing is pending */
   ab_stall *stall;           /* NULL while the peer takes all at once */
+  ab_load *load;             /* NULL unless its next octets are those of a file on a disk */
   char *in;                  /* input not yet used, in the arena or in `own` */
   char *own;                 /* memory of the connection's own, or NULL */
   const ab_request *request; /* parsed and not taken; in the arena */
@@ -85,6 +95,7 @@ struct ab_conn {
   ab_addr peer;
   uint8_t state; /* enum ab_conn_state */
   uint8_t events;
+  uint8_t held;          /* back, for the pool that has this place, counted from 1; 0: it is not */
   uint8_t turn_requests; /* begun in this turn, for fairness */
   uint8_t turn_recvs;    /* of its body in this turn, for fairness */
   bool readable : 1;     /* the socket may have input */
@@ -110,6 +121,8 @@ struct ab_conn {
   bool asked : 1;        /* it was asked whether it is there, in this request */
   bool lingers : 1;      /* unread input is on its way: linger before closing */
   bool waits : 1;        /* its request has waited for more than a step */
+  bool stood : 1;        /* ... while every place was taken, or held back */
+  bool handed : 1;       /* the application has the request, and nothing to run it on */
   bool last_chance : 1;  /* draining: a request may still come before the deadline */
   bool proxied : 1;      /* a PROXY header has to come before the first request */
 };
@@ -142,15 +155,25 @@ struct ab_engine {
   ab_arena
       next_arena; /* with room for a new listener's requests: from the next turn on, or empty */
   size_t next_room;
-  ab_nsec told_deadline;    /* what ab_engine_deadline said last */
-  ab_path_rule *path_times; /* request_timeout by path */
+  ab_nsec told_deadline; /* what ab_engine_deadline said last */
+  ab_list
+      readers; /* ab_stall: peers for which files wait, who has taken nothing for longest first */
+  size_t descriptors; /* that the process may have open */
+  const ab_storage_calls *storage;
+  ab_offload *readers_pool;  /* threads that read files; NULL until one has to be read */
+  ab_poller *readers_poller; /* held for them */
+  ab_list cold;              /* ab_load: what waits for one of them, oldest first */
+  ab_path_rule *path_times;  /* request_timeout by path */
+  ab_methods *methods;       /* that are served; NULL: the registry's */
   size_t path_time_count;
   uint32_t capacity;  /* requests that the application takes at once */
   uint32_t max_queue; /* requests that may wait when a step ends */
   ab_nsec look_at;    /* while paused, when to look at the listeners; 0: when somebody knocks */
+  ab_nsec busy_until; /* when a connection was accepted last, or a request was done */
   ab_nsec rest_until; /* accepting rests, because descriptors ran out; 0: it does not */
   int64_t date_second;
   ab_engine_stats stats;
+  struct ab_hold *hold;            /* NULL: nothing was held back yet */
   ab_view health[AB_HEALTH_COUNT]; /* the engine's own copies */
   ab_gathers gathers;              /* whose body is gathered; NULL: nobody's */
   void *gathers_ctx;
@@ -233,6 +256,21 @@ ab_nsec ab__conn_due(const ab_conn *conn);
 void ab__conn_give_last_chance(ab_conn *conn);
 /* One of its deadlines may have passed. */
 void ab__conn_timeout(ab_conn *conn);
+/* What a response has gone through from its first full socket until all of it is sent. Only time
+ * with output pending and a full socket counts: a stream that has nothing to say, and an
+ * application that is slow to say it, are not the peer's fault. */
+struct ab_stall {
+  ab_conn *conn;
+  ab_list link;     /* in engine->readers */
+  ab_nsec since;    /* the socket is full; 0: it is not */
+  ab_nsec before;   /* for how long it was full in all, earlier times */
+  ab_nsec progress; /* when the peer was last seen to take something */
+  uint64_t given;   /* octets that stood in the socket at first, and that were added */
+  uint64_t taken;   /* of these, what the peer has taken when we last looked */
+};
+
+/* That of a connection whose socket is full; NULL without memory. */
+ab_stall *ab__conn_stall(ab_conn *conn);
 /* While conn->stall: the socket took more; all is sent. */
 void ab__conn_stall_sent(ab_conn *conn, uint64_t octets);
 void ab__conn_stall_end(ab_conn *conn);
@@ -256,7 +294,44 @@ bool ab__conn_can_skip(const ab_conn *conn);
 /* Throws away what is here of a body that nobody reads. True when it has ended. */
 bool ab__conn_skip(ab_conn *conn);
 
+/* files.c: files that wait to be sent. */
+
+/* True when there are so many for the peer that its next request has to wait. */
+bool ab__files_full(const ab_conn *conn);
+/* The socket is full; when the peer has taken something before that, `progress`. */
+void ab__files_blocked(ab_conn *conn, bool progress);
+/* Files were queued. When there are too many in all, the slowest readers are closed. */
+void ab__files_queued(ab_conn *conn);
+
+/* load.c: files that are not in memory. */
+
+/* The next piece of a file that had to be read first. */
+struct ab_load {
+  ab_conn *conn;
+  ab_list link;            /* in engine->cold, while it waits for a thread */
+  struct ab_load_job *job; /* while it has one */
+  bool read;               /* it is in memory, and sent without asking again */
+};
+
+/* How many octets of the file that is next may be sent now, without waiting for a disk. 0: none
+ * yet, and the connection loads: it becomes ready when there are some. */
+size_t ab__load_next(ab_conn *conn, const ab_outbox_next_op *next);
+/* True while it loads: nothing may be sent. */
+static inline bool ab__load_waits(const ab_conn *conn) {
+  return AB_UNLIKELY(conn->load != NULL) && !conn->load->read;
+}
+/* While conn->load: it is wanted no more. */
+void ab__load_drop(ab_conn *conn);
+/* While there are threads: takes what they have read, and gives them more. */
+void ab__loads_reap(ab_engine *engine);
+/* Lets the threads go, without waiting for them. Without the lock; nobody loads any more, or the
+ * process was forked. */
+void ab__loads_fini(ab_engine *engine);
+
 /* reply.c: the output side. */
+
+/* Makes sure that there is an outbox. Returns AB_OK, AB_EPEER or AB_ENOMEM. */
+int ab__conn_writable(ab_conn *conn);
 
 /* Sends until all is sent or the socket is full, and does what follows from either. */
 void ab__conn_flush(ab_conn *conn);
@@ -271,6 +346,14 @@ void ab__conn_fail(ab_conn *conn, int error);
 
 /* Answers the queued request 503, and closes. */
 void ab__conn_reject(ab_conn *conn, enum ab_rejection why);
+/* True when every place in the application is taken. */
+bool ab__engine_crowded(const ab_engine *engine);
+/* The peer has ended its side, and its request waits for a place: nobody waits for the answer. */
+bool ab__conn_is_unwanted(const ab_conn *conn);
+/* Its request, which waits to be taken, is dropped. */
+void ab__conn_unqueue(ab_conn *conn);
+/* The same for one that is about to be taken, if its peer has gone. True when it was dropped. */
+bool ab__conn_has_left(ab_conn *conn);
 /* Rejects what waits beyond max_queue. */
 void ab__engine_shed(ab_engine *engine);
 /* True when another request would be beyond it now. */
@@ -291,6 +374,9 @@ void ab__health_fini(ab_engine *engine);
 void ab__engine_listen(ab_engine *engine);
 /* Accepts one connection; NULL when the service has no more for this turn. */
 ab_conn *ab__service_accept(ab_service *service);
+/* Connections that have sent nothing are accepted at once: nobody tells those that the kernel still
+ * holds back when the listener closes. */
+void ab__services_hasten(ab_engine *engine);
 /* Lets the listeners go. The services themselves stay: connections refer to them. */
 void ab__services_close(ab_engine *engine);
 void ab__services_fini(ab_engine *engine);

@@ -30,18 +30,18 @@ static void set_after(ab_conn *conn, uint64_t seconds) {
 
 /* --- a peer that is slow to take its response --- */
 
-/* What a response has gone through from its first full socket until all of it is sent. Only time
- * with output pending and a full socket counts: a stream that has nothing to say, and an
- * application that is slow to say it, are not the peer's fault. */
-struct ab_stall {
-  ab_nsec since;    /* the socket is full; 0: it is not */
-  ab_nsec before;   /* for how long it was full in all, earlier times */
-  ab_nsec progress; /* when the peer was last seen to take something */
-  uint64_t given;   /* octets that stood in the socket at first, and that were added */
-  uint64_t taken;   /* of these, what the peer has taken when we last looked */
-};
+ab_stall *ab__conn_stall(ab_conn *conn) {
+  if (conn->stall) return conn->stall;
+  ab_stall *stall = conn->stall = ab_alloc_zero(&conn->engine->mem, sizeof(*stall));
+  if (!stall) return NULL;
+  stall->conn = conn;
+  ab_list_init(&stall->link);
+  stall->given = ab_sock_queued(conn->watch.fd);
+  return stall;
+}
 
 void ab__conn_stall_end(ab_conn *conn) {
+  ab_list_remove(&conn->stall->link);
   ab_free(&conn->engine->mem, conn->stall);
   conn->stall = NULL;
 }
@@ -56,15 +56,10 @@ void ab__conn_stall_sent(ab_conn *conn, uint64_t octets) {
 }
 
 static void stall_begin(ab_conn *conn) {
-  ab_engine *engine = conn->engine;
-  ab_stall *stall = conn->stall;
-  if (!stall) {
-    stall = conn->stall = ab_alloc_zero(&engine->mem, sizeof(*stall));
-    if (!stall) return;
-    stall->given = ab_sock_queued(conn->watch.fd);
-  }
-  if (stall->since == 0) stall->since = engine->now;
-  stall->progress = engine->now;
+  ab_stall *stall = ab__conn_stall(conn);
+  if (!stall) return;
+  if (stall->since == 0) stall->since = conn->engine->now;
+  stall->progress = conn->engine->now;
 }
 
 /* What the peer has taken so far: the socket's own queue may be large, and a slow peer's share of
@@ -119,7 +114,10 @@ static void rearm_body(ab_conn *conn) {
 
 void ab__conn_rearm(ab_conn *conn) {
   const ab_limits *limits = ab__conn_limits(conn);
-  if (conn->out && conn->blocked) {
+  if (ab__load_waits(conn)) {
+    conn->timed = false; /* it is not the peer that is slow */
+    conn->deadline = 0;
+  } else if (conn->out && conn->blocked) {
     if (conn->timed) return;
     conn->timed = true;
     stall_begin(conn);
@@ -157,6 +155,7 @@ static ab_nsec waits_since(const ab_conn *conn) {
 void ab__conn_give_last_chance(ab_conn *conn) {
   ab_engine *engine = conn->engine;
   conn->last_chance = false;
+  if (ab__load_waits(conn)) return;
   if (conn->out && conn->blocked) return; /* its deadline is of what is being sent */
   bool begun = conn->in_len > 0;
   ab_nsec end = (begun ? engine->now : waits_since(conn)) + AB_DRAIN_GRACE;
@@ -206,13 +205,14 @@ static void time_request(ab_conn *conn) {
 void ab__conn_begin_request(ab_conn *conn) {
   const ab_engine *engine = conn->engine;
   conn->arrived = engine->now;
-  conn->expired = conn->waits = false;
+  conn->expired = conn->waits = conn->stood = conn->handed = false;
   if (AB_UNLIKELY(ab__conn_limits(conn)->request_timeout || engine->path_time_count)) {
     time_request(conn);
   }
 }
 
 void ab__conn_wait(ab_conn *conn) {
+  if (ab__engine_crowded(conn->engine)) conn->stood = true;
   if (conn->waits) return;
   conn->waits = true;
   conn->engine->stats.queued++;

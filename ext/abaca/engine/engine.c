@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "engine/conn.h"
+#include "engine/hold.h"
 #include "http1/write.h"
 
 #define SLAB_CONNS     64
@@ -39,15 +40,6 @@ int ab__engine_make_room(ab_engine *engine, const ab_limits *limits) {
   return AB_OK;
 }
 
-/* Nothing is in the arena between turns. */
-static void move_house(ab_engine *engine) {
-  ab_arena_fini(&engine->arena, &engine->mem);
-  engine->arena = engine->next_arena;
-  engine->request_room = engine->next_room;
-  engine->next_arena = (ab_arena){0};
-  engine->next_room = 0;
-}
-
 ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_release release,
                           void *ctx) {
   ab_engine *engine = ab_alloc_zero(mem, sizeof(*engine));
@@ -63,6 +55,10 @@ ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_
   ab_list_init(&engine->events);
   ab_list_init(&engine->dead);
   ab_list_init(&engine->free);
+  ab_list_init(&engine->readers);
+  ab_list_init(&engine->cold);
+  engine->storage = &ab__storage_calls;
+  engine->descriptors = ab_fd_most();
   ab_wheel_init(&engine->wheel, 0);
 
   engine->touched = ab_alloc(mem, AB_STEP_CONNS * sizeof(ab_conn *));
@@ -138,6 +134,7 @@ void ab__engine_event(ab_conn *conn, unsigned events) {
   ab_engine *engine = conn->engine;
   if (events == 0) {
     if (conn->events & AB_EVENT_REQUEST) engine->stats.waiting--;
+    if (AB_UNLIKELY(conn->held)) ab__hold_drop(conn);
     conn->events = 0;
     ab_list_remove(&conn->event_link);
     return;
@@ -150,6 +147,44 @@ void ab__engine_event(ab_conn *conn, unsigned events) {
   conn->events |= (uint8_t)events;
 }
 
+/* The request that is next, one that was held back first. */
+static ab_conn *first_request(const ab_engine *engine) {
+  ab_conn *held = engine->hold ? ab__hold_next(engine) : NULL;
+  if (held || ab_list_empty(&engine->requests)) return held;
+  return AB_CONTAINER_OF(engine->requests.next, ab_conn, event_link);
+}
+
+/* ... and whose peer is there; NULL when there is none. */
+static ab_conn *next_request(const ab_engine *engine) {
+  ab_conn *conn;
+  do conn = first_request(engine);
+  while (conn && AB_UNLIKELY(ab__conn_has_left(conn)));
+  return conn;
+}
+
+/* May it go? If not, it does not stand in the way of the others any more. */
+static bool let_go(ab_conn *conn) {
+  if (!conn->held) return !ab__hold_back(conn);
+  ab__hold_let_go(conn);
+  return true;
+}
+
+static ab_conn *take_request(ab_engine *engine, const ab_request **request) {
+  ab_conn *conn;
+  do {
+    conn = next_request(engine);
+    if (!conn) return NULL;
+    if (!ab__conn_recall(conn)) {
+      engine->starved = true; /* the arena is full: after the step there is room */
+      return NULL;
+    }
+  } while (AB_UNLIKELY(engine->hold != NULL) && !let_go(conn));
+  *request = conn->request;
+  ab__engine_event(conn, 0);
+  ab__conn_taken(conn);
+  return conn;
+}
+
 ab_conn *ab_engine_next(ab_engine *engine, bool take_requests, unsigned *events,
                         const ab_request **request) {
   ab_engine_lock(engine);
@@ -159,17 +194,9 @@ ab_conn *ab_engine_next(ab_engine *engine, bool take_requests, unsigned *events,
     conn = AB_CONTAINER_OF(node, ab_conn, event_link);
     *events = conn->events;
     conn->events = 0;
-  } else if (take_requests && !ab_list_empty(&engine->requests)) {
-    conn = AB_CONTAINER_OF(engine->requests.next, ab_conn, event_link);
-    if (ab__conn_recall(conn)) {
-      *events = AB_EVENT_REQUEST;
-      *request = conn->request;
-      ab__engine_event(conn, 0);
-      ab__conn_taken(conn);
-    } else {
-      conn = NULL; /* the arena is full: after the step there is room */
-      engine->starved = true;
-    }
+  } else if (take_requests) {
+    conn = take_request(engine, request);
+    if (conn) *events = AB_EVENT_REQUEST;
   }
   ab_engine_unlock(engine);
   return conn;
@@ -204,7 +231,7 @@ void ab_engine_set_half_close(ab_engine *engine, enum ab_half_close meaning, boo
 int ab_engine_attach(ab_engine *engine, ab_poller *poller, ab_nsec now) {
   ab_poller_lock(poller);
   engine->poller = poller;
-  engine->now = now;
+  engine->now = engine->busy_until = now;
   ab_wheel_fini(&engine->wheel);
   ab_wheel_init(&engine->wheel, now);
   int err = AB_OK;
@@ -228,6 +255,7 @@ void ab_engine_detach(ab_engine *engine) {
   engine->touched_count = 0;
   engine->poller = NULL;
   ab_poller_unlock(poller);
+  ab__loads_fini(engine);
 }
 
 static void unregister_conn(ab_conn *conn) {
@@ -235,6 +263,7 @@ static void unregister_conn(ab_conn *conn) {
 }
 
 void ab_engine_abandon(ab_engine *engine) {
+  ab__loads_fini(engine);
   engine->poller = NULL;
   each_conn(engine, unregister_conn);
 }
@@ -252,10 +281,40 @@ void ab_engine_fini(ab_engine *engine) {
   ab_arena_fini(&engine->arena, &engine->mem);
   ab_arena_fini(&engine->next_arena, &engine->mem);
   ab_free(&engine->mem, engine->touched);
+  ab_free(&engine->mem, engine->hold);
   ab_free(&engine->mem, engine->path_times);
+  ab_free(&engine->mem, engine->methods);
   ab__health_fini(engine);
   ab_mem mem = engine->mem;
   ab_free(&mem, engine);
+}
+
+/* The set, the views of its names and their octets, in one piece of memory. */
+static bool methods_size(const ab_methods *methods, size_t *size) {
+  if (!ab_mul_size(methods->count, sizeof(ab_view), size)) return false;
+  for (size_t i = 0; i < methods->count; i++) {
+    if (!ab_add_size(*size, methods->names[i].len, size)) return false;
+  }
+  return ab_add_size(*size, sizeof(ab_methods), size);
+}
+
+int ab_engine_set_methods(ab_engine *engine, const ab_methods *methods) {
+  size_t size;
+  if (!methods_size(methods, &size)) return AB_ENOMEM;
+  ab_methods *copy = ab_alloc(&engine->mem, size);
+  if (!copy) return AB_ENOMEM;
+  ab_view *names = (ab_view *)(copy + 1);
+  char *text = (char *)(names + methods->count);
+  for (size_t i = 0; i < methods->count; i++) {
+    ab_view name = methods->names[i];
+    names[i] = (ab_view){text, name.len};
+    if (name.len > 0) memcpy(text, name.ptr, name.len);
+    text += name.len;
+  }
+  *copy = (ab_methods){.names = names, .count = methods->count, .any = methods->any};
+  ab_free(&engine->mem, engine->methods);
+  engine->methods = copy;
+  return AB_OK;
 }
 
 void ab_engine_drain(ab_engine *engine, ab_nsec now) {
@@ -276,8 +335,20 @@ void ab_engine_drain(ab_engine *engine, ab_nsec now) {
 
 void ab_engine_retire(ab_engine *engine) {
   ab_engine_lock(engine);
-  engine->retired = true;
+  if (!engine->retired) {
+    engine->retired = true;
+    ab__services_hasten(engine);
+  }
   ab_engine_unlock(engine);
+}
+
+ab_nsec ab_engine_idle_since(ab_engine *engine) {
+  ab_engine_lock(engine);
+  const ab_engine_stats *stats = &engine->stats;
+  bool busy = stats->in_app > 0 || stats->waiting > 0 || stats->gathering > 0;
+  ab_nsec since = busy ? 0 : engine->busy_until;
+  ab_engine_unlock(engine);
+  return since;
 }
 
 void ab_engine_refuse(ab_engine *engine, ab_nsec now) {
@@ -335,11 +406,54 @@ void ab_engine_pass_time(ab_engine *engine, ab_nsec now) {
   refresh_date(engine);
 }
 
+static void flush(ab_conn *conn) {
+  if (conn->state != AB_CONN_DEAD && conn->out && !conn->blocked) ab__conn_flush(conn);
+}
+
+static void end_step(ab_conn *conn) {
+  conn->touched = false;
+  conn->turn_requests = conn->turn_recvs = 0;
+  flush(conn);
+  if (AB_UNLIKELY(conn->state == AB_CONN_QUEUED)) {
+    ab__conn_wait(conn);
+    if (ab__conn_is_unwanted(conn)) ab__conn_unqueue(conn);
+    if (conn->state == AB_CONN_DEAD) return;
+  }
+  ab__conn_settle(conn);
+  if (conn->state == AB_CONN_DEAD || conn->registered) return;
+  /* A connection that was accepted and closed in one step never gets here. */
+  uint32_t events = AB_POLL_IN | AB_POLL_RDHUP | AB_POLL_EDGE | (conn->blocked ? AB_POLL_OUT : 0);
+  if (ab_poller_set(conn->engine->poller, &conn->watch, events) == AB_OK) {
+    conn->registered = true;
+  } else {
+    ab__conn_drop(conn);
+  }
+}
+
+/* Nothing refers to the arena afterwards. */
+static void end_touched(ab_engine *engine) {
+  for (uint32_t i = 0; i < engine->touched_count; i++) end_step(engine->touched[i]);
+  engine->touched_count = 0;
+  free_dead(engine);
+  ab_arena_reset(&engine->arena);
+}
+
+/* What was read outside of a step stands in the arena until then, and its owners take it along. */
+static void move_house(ab_engine *engine) {
+  end_touched(engine);
+  ab_arena_fini(&engine->arena, &engine->mem);
+  engine->arena = engine->next_arena;
+  engine->request_room = engine->next_room;
+  engine->next_arena = (ab_arena){0};
+  engine->next_room = 0;
+}
+
 void ab_engine_begin_turn(ab_engine *engine, ab_nsec now) {
   ab_engine_lock(engine);
   ab_engine_pass_time(engine, now);
   if (AB_UNLIKELY(engine->next_room > 0)) move_house(engine);
   if (AB_UNLIKELY(engine->paused)) ab__engine_look(engine);
+  if (AB_UNLIKELY(engine->readers_pool != NULL)) ab__loads_reap(engine);
   ab_list_splice(&engine->batch, &engine->ready);
   ab_engine_unlock(engine);
 }
@@ -381,40 +495,16 @@ bool ab_engine_step(ab_engine *engine) {
   return more;
 }
 
-static void flush(ab_conn *conn) {
-  if (conn->state != AB_CONN_DEAD && conn->out && !conn->blocked) ab__conn_flush(conn);
-}
-
 void ab_engine_flush(ab_engine *engine) {
   ab_engine_lock(engine);
   for (uint32_t i = 0; i < engine->touched_count; i++) flush(engine->touched[i]);
   ab_engine_unlock(engine);
 }
 
-static void end_step(ab_conn *conn) {
-  conn->touched = false;
-  conn->turn_requests = conn->turn_recvs = 0;
-  if (conn->state == AB_CONN_DEAD) return;
-  flush(conn);
-  if (AB_UNLIKELY(conn->state == AB_CONN_QUEUED)) ab__conn_wait(conn);
-  ab__conn_settle(conn);
-  if (conn->state == AB_CONN_DEAD || conn->registered) return;
-  /* A connection that was accepted and closed in one step never gets here. */
-  uint32_t events = AB_POLL_IN | AB_POLL_RDHUP | AB_POLL_EDGE | (conn->blocked ? AB_POLL_OUT : 0);
-  if (ab_poller_set(conn->engine->poller, &conn->watch, events) == AB_OK) {
-    conn->registered = true;
-  } else {
-    ab__conn_drop(conn);
-  }
-}
-
 bool ab_engine_end_step(ab_engine *engine) {
   ab_engine_lock(engine);
   if (AB_UNLIKELY(engine->stats.waiting > engine->max_queue)) ab__engine_shed(engine);
-  for (uint32_t i = 0; i < engine->touched_count; i++) end_step(engine->touched[i]);
-  engine->touched_count = 0;
-  free_dead(engine);
-  ab_arena_reset(&engine->arena);
+  end_touched(engine);
   bool more = engine->starved || !ab_list_empty(&engine->ready) || !ab_list_empty(&engine->events);
   engine->starved = false;
   ab_engine_unlock(engine);
@@ -423,7 +513,13 @@ bool ab_engine_end_step(ab_engine *engine) {
 
 static ab_nsec deadline(const ab_engine *engine) {
   ab_nsec due = ab_earlier(ab_wheel_deadline(&engine->wheel), engine->rest_until);
+  if (engine->hold) due = ab_earlier(due, ab__hold_deadline(engine));
   return ab_earlier(due, engine->look_at);
+}
+
+/* Is there a request to be taken, as far as can be told without looking at it? */
+static bool has_requests(const ab_engine *engine) {
+  return !ab_list_empty(&engine->requests) || (engine->hold && ab__hold_next(engine));
 }
 
 ab_nsec ab_engine_deadline(ab_engine *engine) {
@@ -435,13 +531,13 @@ ab_nsec ab_engine_deadline(ab_engine *engine) {
 
 bool ab_engine_needs_turn(const ab_engine *engine) {
   if (engine->touched_count > 0 || !ab_list_empty(&engine->ready)) return true;
-  if (!ab_list_empty(&engine->requests) || !ab_list_empty(&engine->events)) return true;
+  if (has_requests(engine) || !ab_list_empty(&engine->events)) return true;
   ab_nsec due = deadline(engine);
   return due && (engine->told_deadline == 0 || due < engine->told_deadline);
 }
 
 bool ab_engine_has_news(const ab_engine *engine) {
-  return !ab_list_empty(&engine->requests) || !ab_list_empty(&engine->events);
+  return has_requests(engine) || !ab_list_empty(&engine->events);
 }
 
 bool ab_engine_turn(ab_engine *engine, ab_nsec now) {
@@ -460,7 +556,7 @@ bool ab_engine_turn(ab_engine *engine, ab_nsec now) {
 bool ab_engine_tells(ab_engine *engine, bool take_requests) {
   ab_engine_lock(engine);
   bool news = engine->notice_count > 0 || !ab_list_empty(&engine->events) ||
-              (take_requests && !ab_list_empty(&engine->requests));
+              (take_requests && has_requests(engine));
   ab_engine_unlock(engine);
   return news;
 }

@@ -56,10 +56,12 @@ typedef struct ab_engine_stats {
   uint64_t detached; /* connections that the application has taken over */
   uint64_t probes;   /* requests for a health path, which the engine has answered */
   uint64_t queued;   /* requests that were not taken at once */
+  uint64_t left;     /* ... and whose peers had gone before anybody took them */
   uint64_t rejected[AB_REJECT_COUNT];
   uint32_t connections; /* open now */
   uint32_t in_app;      /* requests that the application has now */
-  uint32_t waiting;     /* requests that wait to be taken now */
+  uint32_t waiting;     /* requests that wait to be taken now, */
+  uint32_t held;        /* ... and are held back meanwhile, since they could only wait */
   uint32_t gathering;   /* requests that wait for their body now, before they may be taken */
   uint64_t gathered;    /* octets kept of bodies that were gathered */
 } ab_engine_stats;
@@ -73,24 +75,30 @@ ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_
  * been finished. */
 void ab_engine_fini(ab_engine *engine);
 
-/* Takes the listener; copies the limits of its connections, which are the engine's when NULL.
- * Returns AB_OK or AB_ENOMEM (then the listener stays the caller's). */
+/* What holds for the connections of a listener from the first one on. */
+typedef struct ab_listener_terms {
+  const ab_limits *limits; /* NULL: the engine's */
+  /* Set of enum ab_proxy_accept: connections begin with a PROXY header, and the source that it
+   * names takes the place of the socket's address. 0: there is none. */
+  unsigned proxy_accept;
+  const ab_net *proxies; /* whose connections have to, and may, send one */
+  size_t proxy_count;    /* 0: everybody's */
+} ab_listener_terms;
+
+/* Takes the listener; copies the terms, NULL for the usual ones. Returns AB_OK or AB_ENOMEM (then
+ * the listener stays the caller's). */
 int ab_engine_add_listener(ab_engine *engine, ab_listener *listener,
-                           const ab_limits *limits) AB_WARN_UNUSED;
-/* Connections of the listener, which the engine has, begin with a PROXY header: `accept` is a set
- * of enum ab_proxy_accept. The source that it names takes the place of the socket's address. With
- * networks in `from` (copied), only their peers have to, and may, send one. To be called before the
- * listener's first connection. Returns AB_OK or AB_ENOMEM. */
-int ab_engine_expect_proxy(ab_engine *engine, const ab_listener *listener, unsigned accept,
-                           const ab_net *from, size_t from_count) AB_WARN_UNUSED;
+                           const ab_listener_terms *terms) AB_WARN_UNUSED;
 /* The i-th listener, NULL behind the last. Borrowed. */
 const ab_listener *ab_engine_listener(const ab_engine *engine, size_t i);
 /* Stops listening and lets the listeners go; their socket files are removed. */
 void ab_engine_close_listeners(ab_engine *engine);
 
 /* What it means that a peer ends its side of the connection while a request of it is in the
- * application. It may be waiting for the response (RFC 9112 9.6) or have closed: both send the same
- * FIN, and only octets that are sent to it tell, since a closed socket answers them by a reset. */
+ * application. (One that has to wait for a place there is dropped then, but for
+ * AB_HALF_CLOSE_ANSWER.) It may be waiting for the response (RFC 9112 9.6) or have closed: both
+ * send the same FIN, and only octets that are sent to it tell, since a closed socket answers them
+ * by a reset. */
 enum ab_half_close {
   AB_HALF_CLOSE_ASK,    /* who is watched is sent an interim response, which a client discards */
   AB_HALF_CLOSE_ANSWER, /* it waits for the response */
@@ -105,16 +113,24 @@ void ab_engine_set_half_close(ab_engine *engine, enum ab_half_close meaning, boo
  * before attach. Returns AB_OK or AB_ENOMEM. */
 int ab_engine_set_path_times(ab_engine *engine, const ab_path_rule *rules,
                              size_t count) AB_WARN_UNUSED;
-/* Tells by the path, as it was received and without its query, whether the body of a request is
- * gathered. It is called with the lock held, perhaps without the GVL, and must not call the engine.
- */
-typedef bool (*ab_gathers)(void *ctx, ab_view path);
+/* The methods that are served, in place of the registry's; the set is copied. To be called before
+ * attach. Returns AB_OK or AB_ENOMEM. */
+int ab_engine_set_methods(ab_engine *engine, const ab_methods *methods) AB_WARN_UNUSED;
+/* Whether the body of a request is gathered. */
+enum ab_gather {
+  AB_GATHER_NOT,     /* whoever takes the request reads it as it comes */
+  AB_GATHER_UNASKED, /* it is, unless the client waits for "100 Continue" */
+  AB_GATHER_ANY      /* it is, and the client is told to send what will be held of it */
+};
+
+/* Tells which by the path, as it was received and without its query. It is called with the lock
+ * held, perhaps without the GVL, and must not call the engine. */
+typedef enum ab_gather (*ab_gathers)(void *ctx, ab_view path);
 
 /* A request of which `gathers` says so waits to be taken only when its body is here, or so much of
- * it as max_body_memory: whoever takes it does not have to wait for a slow client. One that says
- * beforehand that it is longer does not wait for it. `most` is the limit of octets for all that are
- * gathered: beyond it requests do not wait for their bodies any more. To be called before attach.
- */
+ * it as max_body_memory: whoever takes it does not have to wait for a slow client. What counts is
+ * what has come, not what was announced. `most` is the limit of octets for all that are gathered:
+ * beyond it requests do not wait for their bodies any more. To be called before attach. */
 void ab_engine_gather(ab_engine *engine, ab_gathers gathers, void *ctx, uint64_t most);
 
 /* What a health path tells. */
@@ -201,11 +217,23 @@ void ab_engine_pause(ab_engine *engine, bool paused);
  * this there is no limit. To be called before attach. */
 void ab_engine_set_queue(ab_engine *engine, uint32_t capacity, uint32_t max_queue);
 
+/* From now on requests that could only wait for a pool of the application's are held back, once one
+ * of their route has (hold.h). Nobody else shall know the seed. Idempotent. Returns AB_OK or
+ * AB_ENOMEM. [locked, as the other two] */
+int ab_engine_hold(ab_engine *engine, uint64_t seed) AB_WARN_UNUSED;
+/* So many wait now for the pool, which has `size` places and whatever number names it, not 0.
+ * Returns true when requests that were held back may go: whoever leads has to look. */
+bool ab_engine_pool_load(ab_engine *engine, uint64_t id, uint32_t size, uint32_t waiters);
+/* A request for the path, as it was received and without its query, waits for the pool. */
+void ab_engine_pool_wait(ab_engine *engine, uint64_t id, ab_view path);
+
 /* Retires, accepts no more and closes idle connections; requests in flight are answered, with
  * `Connection: close`. A connection that had a request just now may have the next one on its way,
  * and stays open for AB_DRAIN_GRACE after it. Idempotent. */
 void ab_engine_drain(ab_engine *engine, ab_nsec now);
 #define AB_DRAIN_GRACE (200 * AB_NSEC_PER_MS)
+/* Since when there has been neither a new connection nor a request; 0: there is a request now. */
+ab_nsec ab_engine_idle_since(ab_engine *engine);
 /* To be called after drain: nothing more goes to the application. Requests that wait to be taken,
  * and those whose head is complete soon, are answered 503. Those that the application has are left
  * alone. Idempotent. */
@@ -221,7 +249,8 @@ typedef struct ab_waiting {
   char line[200]; /* method, SP and target without its query, cut off behind the last octet */
 } ab_waiting;
 
-/* Copies what waits, oldest first, as far as there is room. Returns how many there are. */
+/* Copies what waits, what is held back first and each oldest first, as far as there is room.
+ * Returns how many there are. */
 size_t ab_engine_waiting(ab_engine *engine, ab_waiting *out, size_t room);
 
 ab_engine_stats ab_engine_get_stats(ab_engine *engine);
@@ -300,10 +329,15 @@ int ab_conn_borrow(ab_conn *conn, const char *ptr, size_t len, void *owner) AB_W
 int ab_conn_file(ab_conn *conn, int fd, uint64_t offset, uint64_t len, void *owner) AB_WARN_UNUSED;
 /* [locked] Queues all that is pending in another outbox, without a copy: see ab_outbox_move. */
 int ab_conn_move(ab_conn *conn, ab_outbox *from, ab_outbox_adopt adopt, void *ctx) AB_WARN_UNUSED;
-/* [locked] Sends octets at once, behind what is pending, and keeps nothing of them. Returns how
- * many the socket has taken, from the first one on; the caller queues the rest. 0 also when the
- * peer has gone. */
-size_t ab_conn_send(ab_conn *conn, const struct iovec *iov, int count) AB_WARN_UNUSED;
+/* [locked] The same as one chunk (RFC 9112 7.1): all of it is queued, its framing included, or
+ * nothing. */
+int ab_conn_write_chunk(ab_conn *conn, const char *ptr, size_t len) AB_WARN_UNUSED;
+int ab_conn_borrow_chunk(ab_conn *conn, const char *ptr, size_t len, void *owner) AB_WARN_UNUSED;
+int ab_conn_move_chunk(ab_conn *conn, ab_outbox *from, ab_outbox_adopt adopt,
+                       void *ctx) AB_WARN_UNUSED;
+/* [locked] Sends octets at once, behind what is pending, and copies what the socket does not take.
+ * Returns as ab_conn_write does; what has begun and cannot be kept has ended the connection. */
+int ab_conn_send(ab_conn *conn, const struct iovec *iov, int count) AB_WARN_UNUSED;
 /* [locked] Sends what the socket takes now. */
 void ab_conn_flush(ab_conn *conn);
 /* [locked] As ab_conn_flush, but at the end of the step: for a writer that runs within the engine's
@@ -339,6 +373,9 @@ void ab_conn_abandon(ab_conn *conn, enum ab_finish how);
 /* [locked] The response has ended; after a broken one the connection is closed. The application
  * must not use the connection afterwards. */
 void ab_conn_finish(ab_conn *conn, enum ab_finish how);
+/* [locked] The request, which was taken, waits for something to run on, or does not any more: if
+ * its peer has gone, also by ending its side, AB_EVENT_GONE follows. */
+void ab_conn_hand_over(ab_conn *conn, bool waits);
 /* [locked] Counts a request that was taken, and is answered 503 without the application all the
  * same. */
 void ab_engine_note_rejection(ab_engine *engine, enum ab_rejection why);

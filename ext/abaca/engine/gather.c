@@ -1,7 +1,7 @@
-/* Request bodies that are here before their requests are taken: for an application that holds a
- * thread while it reads. The octets stay as they came, behind the head at `in`, and are looked over
- * for the end of the body; whoever takes the request reads them from there. All functions run with
- * the lock held unless engine.h says otherwise. */
+/* Request bodies that are here before their requests are taken, so that who is slow to send one
+ * takes nobody's place in the application. The octets stay as they came, behind the head at `in`,
+ * and are looked over for the end of the body; whoever takes the request reads them from there. All
+ * functions run with the lock held unless engine.h says otherwise. */
 #include "engine/conn.h"
 
 void ab_engine_gather(ab_engine *engine, ab_gathers gathers, void *ctx, uint64_t most) {
@@ -20,16 +20,23 @@ static uint64_t body_most(const ab_conn *conn) {
   return most < INT32_MAX / 2 ? most : INT32_MAX / 2;
 }
 
+/* It has said so. */
+static bool is_longer(const ab_conn *conn) {
+  const ab_framing *framing = &conn->request->framing;
+  return framing->body == AB_BODY_LENGTH && framing->length > body_most(conn);
+}
+
 static bool store_is_full(const ab_engine *engine) {
   return engine->store.octets >= engine->gather_most;
 }
 
 bool ab__gather_begin(ab_conn *conn) {
   ab_engine *engine = conn->engine;
-  const ab_framing *framing = &conn->request->framing;
-  if (framing->body == AB_BODY_LENGTH && framing->length > body_most(conn)) return false;
   if (engine->refusing || store_is_full(engine)) return false;
-  if (!engine->gathers(engine->gathers_ctx, conn->request->path)) return false;
+  enum ab_gather how = engine->gathers(engine->gathers_ctx, conn->request->path);
+  if (how == AB_GATHER_NOT) return false;
+  /* Who asks may be told no by the application: for what is not held of it at least. */
+  if (conn->expects && (how == AB_GATHER_UNASKED || is_longer(conn))) return false;
   ab_body_gather(conn->body, &engine->store);
   conn->state = AB_CONN_GATHER;
   conn->timed = false;
@@ -80,7 +87,8 @@ int ab__gather_look(ab_conn *conn) {
  * a few reads are enough. */
 size_t ab__gather_room(const ab_conn *conn) {
   const ab_body *body = conn->body;
-  uint64_t left = body->chunked ? body_most(conn) - body->gathered : body->left;
+  uint64_t left = body_most(conn) - body->gathered;
+  if (!body->chunked && body->left < left) left = body->left;
   size_t room = conn->in_len < AB_RECV_MIN ? AB_RECV_MIN : conn->in_len;
   return left < room ? (size_t)left : room;
 }

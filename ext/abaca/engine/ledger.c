@@ -135,7 +135,7 @@ static uint64_t mix(uint64_t hash, uint64_t word) {
   return hash ^ hash >> 32;
 }
 
-static uint64_t hash_of(uint64_t seed, const char *key, size_t len) {
+uint64_t ab__ledger_hash(uint64_t seed, const char *key, size_t len) {
   uint64_t hash = mix(seed, len), word;
   size_t at = 0;
   for (; len - at >= sizeof(word); at += sizeof(word)) {
@@ -187,7 +187,7 @@ typedef struct sought {
 static sought seek(const ab_ledger *ledger, ab_view path) {
   sought s;
   s.len = ab__ledger_key(path, s.key);
-  s.hash = hash_of(ledger->options.seed, s.key, s.len);
+  s.hash = ab__ledger_hash(ledger->options.seed, s.key, s.len);
   s.set = s.hash % SETS;
   return s;
 }

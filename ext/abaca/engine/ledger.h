@@ -86,5 +86,6 @@ ab_ledger_stats ab_ledger_get_stats(const ab_ledger *ledger);
 
 /* Writes what a path looks like; returns the length. */
 size_t ab__ledger_key(ab_view path, char key[AB_LEDGER_KEY_MAX]);
+uint64_t ab__ledger_hash(uint64_t seed, const char *key, size_t len);
 
 #endif

@@ -83,33 +83,46 @@ void ab_conn_close_after(ab_conn *conn) {
 
 /* --- writing --- */
 
-static int writable(ab_conn *conn) {
+/* What comes behind a part that has left would pass for the rest of it. Only a reset shows in every
+ * framing that something is missing. */
+static void cut_off(ab_conn *conn) {
+  conn->resets = true;
+  ab__conn_drop(conn);
+}
+
+int ab__conn_writable(ab_conn *conn) {
   if (conn->state == AB_CONN_DEAD) return AB_EPEER;
   if (!conn->out) conn->out = ab_outbox_init(conn->engine->outboxes);
   return conn->out ? AB_OK : AB_ENOMEM;
 }
 
 int ab_conn_write(ab_conn *conn, const char *ptr, size_t len) {
-  int err = writable(conn);
+  int err = ab__conn_writable(conn);
   return err ? err : ab_outbox_write(conn->out, ptr, len);
 }
 
 int ab_conn_borrow(ab_conn *conn, const char *ptr, size_t len, void *owner) {
-  int err = writable(conn);
+  int err = ab__conn_writable(conn);
   return err ? err : ab_outbox_borrow(conn->out, ptr, len, owner);
 }
 
 int ab_conn_file(ab_conn *conn, int fd, uint64_t offset, uint64_t len, void *owner) {
-  int err = writable(conn);
-  return err ? err : ab_outbox_file(conn->out, fd, offset, len, owner);
+  int err = ab__conn_writable(conn);
+  if (!err) err = ab_outbox_file(conn->out, fd, offset, len, owner);
+  if (!err) ab__files_queued(conn);
+  return err;
 }
 
 int ab_conn_move(ab_conn *conn, ab_outbox *from, ab_outbox_adopt adopt, void *ctx) {
-  int err = writable(conn);
-  return err ? err : ab_outbox_move(from, conn->out, adopt, ctx);
+  bool files = ab_outbox_files(from) > 0;
+  int err = ab__conn_writable(conn);
+  if (!err) err = ab_outbox_move(from, conn->out, adopt, ctx);
+  if (!err && files) ab__files_queued(conn);
+  return err;
 }
 
-size_t ab_conn_send(ab_conn *conn, const struct iovec *iov, int count) {
+/* Returns how many octets the socket has taken, from the first one on. */
+static size_t send_at_once(ab_conn *conn, const struct iovec *iov, int count) {
   if (conn->out) ab__conn_flush(conn);
   if (conn->out || conn->blocked || conn->state == AB_CONN_DEAD) return 0;
   ssize_t n = ab_sock_send(conn->watch.fd, iov, count);
@@ -117,6 +130,23 @@ size_t ab_conn_send(ab_conn *conn, const struct iovec *iov, int count) {
   if (n <= 0) return 0;
   conn->engine->stats.sent += (uint64_t)n;
   return (size_t)n;
+}
+
+int ab_conn_send(ab_conn *conn, const struct iovec *iov, int count) {
+  size_t sent = send_at_once(conn, iov, count);
+  bool begun = sent > 0;
+  for (int i = 0; i < count; i++) {
+    size_t part = sent < iov[i].iov_len ? sent : iov[i].iov_len;
+    sent -= part;
+    if (part == iov[i].iov_len) continue;
+    int error = ab_conn_write(conn, (const char *)iov[i].iov_base + part, iov[i].iov_len - part);
+    if (error) {
+      if (begun && conn->state != AB_CONN_DEAD) cut_off(conn);
+      return error;
+    }
+    begun = true;
+  }
+  return AB_OK;
 }
 
 void ab_conn_flush(ab_conn *conn) {
@@ -160,12 +190,23 @@ int ab_conn_detach(ab_conn *conn, const char **ptr, size_t *len) {
   engine->stats.detached++;
   ab_wheel_cancel(&engine->wheel, &conn->timer);
   ab_list_remove(&conn->ready_link);
+  if (conn->load) ab__load_drop(conn);
   if (conn->wants_body) ab__conn_tell_body(conn, AB_EPEER);
   return fd;
 }
 
 bool ab__conn_is_full(const ab_conn *conn) {
-  return conn->out && ab_outbox_pending(conn->out) > ab__conn_limits(conn)->max_pending_output;
+  return conn->out && (ab_outbox_pending(conn->out) > ab__conn_limits(conn)->max_pending_output ||
+                       ab__files_full(conn));
+}
+
+/* Whoever waits for room is told when half of what there may be is sent, so as not to be told for
+ * each piece. */
+static bool has_drained(const ab_conn *conn) {
+  if (!conn->out) return true;
+  if (conn->wants_sent) return ab_outbox_pending(conn->out) == 0;
+  if (ab__files_full(conn)) return false;
+  return ab_outbox_pending(conn->out) <= ab__conn_limits(conn)->max_pending_output / 2;
 }
 
 /* --- sending --- */
@@ -182,22 +223,35 @@ static void block(ab_conn *conn, bool progress) {
     ab__engine_ready(conn);
   }
   conn->blocked = true;
+  ab__files_blocked(conn, progress);
   if (!conn->registered || conn->watch.events & AB_POLL_OUT) return; /* or when the step ends */
   uint32_t events = AB_POLL_IN | AB_POLL_OUT | AB_POLL_RDHUP | AB_POLL_EDGE;
   if (ab_poller_set(conn->engine->poller, &conn->watch, events) != AB_OK) ab__conn_drop(conn);
 }
 
-/* One system call. Returns octets sent, or what ab_sock_send returns. */
+/* The disk is slow: no peer has to answer for that. As for `block`, the last chance's deadline has
+ * no place beside it. Returns what send_next does. */
+static ssize_t load(ab_conn *conn) {
+  conn->last_chance = false;
+  ab__conn_rearm(conn);
+  return 0;
+}
+
+/* One system call. Returns octets sent, 0 when the connection loads, or what ab_sock_send returns.
+ */
 static ssize_t send_next(ab_conn *conn, const ab_outbox_next_op *next) {
   if (next->op == AB_OUTBOX_WRITE) {
     return ab_sock_send(conn->watch.fd, next->iov, next->iov_count);
   }
-  ssize_t n = ab_sock_sendfile(conn->watch.fd, next->file_fd, next->file_offset, next->file_len);
+  size_t len = ab__load_next(conn, next);
+  if (AB_UNLIKELY(len == 0)) return load(conn);
+  ssize_t n = ab_sock_sendfile(conn->watch.fd, next->file_fd, next->file_offset, len);
   /* A file that shrank cannot be completed: breaking off tells the peer. */
   return n == 0 || n == AB_ESYS ? AB_EPEER : n;
 }
 
 static void all_sent(ab_conn *conn) {
+  if (AB_UNLIKELY(conn->load != NULL)) ab__load_drop(conn);
   ab_outbox_fini(conn->out);
   conn->out = NULL;
   if (AB_UNLIKELY(conn->stall != NULL)) ab__conn_stall_end(conn);
@@ -217,7 +271,7 @@ static void all_sent(ab_conn *conn) {
 void ab__conn_flush(ab_conn *conn) {
   ab_engine *engine = conn->engine;
   bool progress = false;
-  while (conn->out && !conn->blocked) {
+  while (conn->out && !conn->blocked && !ab__load_waits(conn)) {
     ab_outbox_next_op *next = &engine->next_op;
     ab_outbox_next(conn->out, next);
     if (next->op != AB_OUTBOX_WRITE && next->op != AB_OUTBOX_FILE) {
@@ -232,7 +286,7 @@ void ab__conn_flush(ab_conn *conn) {
       break;
     } else if (n < 0) {
       ab__conn_drop(conn);
-    } else {
+    } else if (n > 0) {
       progress = true;
       engine->stats.sent += (uint64_t)n;
       if (AB_UNLIKELY(conn->stall != NULL)) ab__conn_stall_sent(conn, (uint64_t)n);
@@ -241,8 +295,7 @@ void ab__conn_flush(ab_conn *conn) {
   }
   if (conn->state == AB_CONN_DEAD) return;
   if (progress && !conn->blocked) ab__conn_rearm(conn);
-  uint64_t mark = conn->wants_sent ? 0 : ab__conn_limits(conn)->max_pending_output / 2;
-  if (conn->wants_room && ab_conn_pending(conn) <= mark) {
+  if (conn->wants_room && has_drained(conn)) {
     conn->wants_room = false;
     ab__engine_event(conn, AB_EVENT_DRAINED);
   }
@@ -259,7 +312,7 @@ void ab__conn_close(ab_conn *conn) {
     ab__conn_flush(conn);
     return;
   }
-  if (writable(conn) == AB_OK) {
+  if (ab__conn_writable(conn) == AB_OK) {
     all_sent(conn);
   } else {
     ab__conn_drop(conn);
@@ -289,6 +342,7 @@ void ab__conn_await_request(ab_conn *conn) {
 
 void ab_conn_finish(ab_conn *conn, enum ab_finish how) {
   conn->engine->stats.in_app--;
+  conn->engine->busy_until = conn->engine->now;
   conn->app = NULL;
   conn->answers_head = false;
   conn->request_deadline = 0;

@@ -43,6 +43,7 @@ ab_conn *ab__service_accept(ab_service *service) {
   ab_conn *conn = fd < 0 ? NULL : ab__conn_open(engine, fd, &peer, service);
   if (conn) {
     engine->stats.accepted++;
+    engine->busy_until = engine->now;
     return conn;
   }
   service->budget = 0;
@@ -54,55 +55,73 @@ ab_conn *ab__service_accept(ab_service *service) {
   return NULL;
 }
 
-int ab_engine_add_listener(ab_engine *engine, ab_listener *listener, const ab_limits *limits) {
+static int copy_proxies(ab_service *service, const ab_listener_terms *terms) {
+  size_t size;
+  service->proxy_versions = terms->proxy_accept;
+  if (terms->proxy_count == 0) return AB_OK;
+  if (!ab_mul_size(terms->proxy_count, sizeof(*terms->proxies), &size)) return AB_ENOMEM;
+  service->proxies = ab_alloc(&service->engine->mem, size);
+  if (!service->proxies) return AB_ENOMEM;
+  memcpy(service->proxies, terms->proxies, size);
+  service->proxy_count = terms->proxy_count;
+  return AB_OK;
+}
+
+static void free_service(ab_service *service) {
+  const ab_mem *mem = &service->engine->mem;
+  ab_free(mem, service->proxies);
+  ab_free(mem, service);
+}
+
+/* A service that nobody knows yet; NULL when memory runs out. */
+static ab_service *make_service(ab_engine *engine, ab_listener *listener,
+                                const ab_listener_terms *terms) {
   ab_service *service = ab_alloc_zero(&engine->mem, sizeof(*service));
-  if (!service) return AB_ENOMEM;
-  service->limits = limits ? *limits : engine->home.limits;
+  if (!service) return NULL;
+  service->limits = terms->limits ? *terms->limits : engine->home.limits;
   service->watch.ready = service_ready;
   service->watch.roams = true;
   service->watch.fd = ab_listener_fd(listener);
   service->engine = engine;
   service->listener = listener;
-  ab_engine_lock(engine);
+  if (copy_proxies(service, terms) == AB_OK) return service;
+  free_service(service);
+  return NULL;
+}
+
+/* [locked] From here on connections may come. */
+static int open_service(ab_engine *engine, ab_service *service) {
   int err = ab__engine_make_room(engine, &service->limits);
-  if (err) {
-    ab_engine_unlock(engine);
-    ab_free(&engine->mem, service);
-    return err;
-  }
+  if (err) return err;
   ab_service **end = &engine->services;
   while (*end) end = &(*end)->next;
   *end = service;
   ab__engine_listen(engine);
-  ab_engine_unlock(engine);
   return AB_OK;
 }
 
-int ab_engine_expect_proxy(ab_engine *engine, const ab_listener *listener, unsigned accept,
-                           const ab_net *from, size_t from_count) {
-  ab_net *proxies = NULL;
-  if (from_count > 0) {
-    size_t size;
-    if (!ab_mul_size(from_count, sizeof(*from), &size)) return AB_ENOMEM;
-    proxies = ab_alloc(&engine->mem, size);
-    if (!proxies) return AB_ENOMEM;
-    memcpy(proxies, from, size);
-  }
+int ab_engine_add_listener(ab_engine *engine, ab_listener *listener,
+                           const ab_listener_terms *terms) {
+  ab_service *service =
+      make_service(engine, listener, terms ? terms : &(ab_listener_terms){.limits = NULL});
+  if (!service) return AB_ENOMEM;
   ab_engine_lock(engine);
-  ab_service *service = engine->services;
-  while (service->listener != listener) service = service->next;
-  ab_free(&engine->mem, service->proxies);
-  service->proxies = proxies;
-  service->proxy_count = from_count;
-  service->proxy_versions = accept;
+  int err = open_service(engine, service);
   ab_engine_unlock(engine);
-  return AB_OK;
+  if (err) free_service(service);
+  return err;
 }
 
 const ab_listener *ab_engine_listener(const ab_engine *engine, size_t i) {
   ab_service *service = engine->services;
   while (service && i-- > 0) service = service->next;
   return service ? service->listener : NULL;
+}
+
+void ab__services_hasten(ab_engine *engine) {
+  for (ab_service *service = engine->services; service; service = service->next) {
+    if (service->watch.fd >= 0) ab_listener_hasten(service->listener);
+  }
 }
 
 void ab__services_close(ab_engine *engine) {
@@ -127,7 +146,6 @@ void ab__services_fini(ab_engine *engine) {
   for (ab_service *service = engine->services, *next; service; service = next) {
     next = service->next;
     ab_listener_fini(service->listener);
-    ab_free(&engine->mem, service->proxies);
-    ab_free(&engine->mem, service);
+    free_service(service);
   }
 }

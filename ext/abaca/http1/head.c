@@ -16,14 +16,12 @@
 /* RFC 9112 2.2 asks to skip "at least one" empty line before a request; old clients send one. */
 #define EMPTY_LINES_MAX 4
 
-/* The longest method of the registry has 17 octets. */
-#define METHOD_MAX 32
-
 /* The size of a head is returned as an int. */
 #define HEAD_CEILING ((uint64_t)1 << 30)
 
 typedef struct head_parser {
   ab_request *request;
+  const ab_methods *methods;
   const char *start;       /* of the head */
   const char *end;         /* of what may be looked at: received, and within max_head_size */
   const char *checked;     /* everything before it is complete, valid lines */
@@ -35,7 +33,7 @@ typedef struct head_parser {
   uint32_t field_max;
   int result; /* AB_AGAIN or an error: why a step returned NULL */
   char major;
-  bool method_known;
+  bool method_served;
   bool host_repeated;
 } head_parser;
 
@@ -67,73 +65,19 @@ static const char *field_run_out(head_parser *self, const char *line) {
   return run_out(self, line, self->field_line_max, AB_HTTP1_FIELD_TOO_LONG);
 }
 
-/* The IANA registry of methods but for CONNECT and TRACE, which an application server has no use
- * for, and the two reserved names "*" and PRI. The frequent ones come first. */
-static const struct {
-  uint8_t len;
-  char name[19];
-} methods[] = {
-    {3, "GET"},
-    {4, "POST"},
-    {4, "HEAD"},
-    {3, "PUT"},
-    {6, "DELETE"},
-    {5, "PATCH"},
-    {7, "OPTIONS"},
-    {5, "QUERY"},
-    {3, "ACL"},
-    {16, "BASELINE-CONTROL"},
-    {4, "BIND"},
-    {7, "CHECKIN"},
-    {8, "CHECKOUT"},
-    {4, "COPY"},
-    {5, "LABEL"},
-    {4, "LINK"},
-    {4, "LOCK"},
-    {5, "MERGE"},
-    {10, "MKACTIVITY"},
-    {10, "MKCALENDAR"},
-    {5, "MKCOL"},
-    {13, "MKREDIRECTREF"},
-    {11, "MKWORKSPACE"},
-    {4, "MOVE"},
-    {10, "ORDERPATCH"},
-    {8, "PROPFIND"},
-    {9, "PROPPATCH"},
-    {6, "REBIND"},
-    {6, "REPORT"},
-    {6, "SEARCH"},
-    {6, "UNBIND"},
-    {10, "UNCHECKOUT"},
-    {6, "UNLINK"},
-    {6, "UNLOCK"},
-    {6, "UPDATE"},
-    {17, "UPDATEREDIRECTREF"},
-    {15, "VERSION-CONTROL"},
-};
-
-static bool method_is_known(ab_view method) {
-  for (size_t i = 0; i < AB_ARRAY_LEN(methods); i++) {
-    if (method.len == methods[i].len && memcmp(method.ptr, methods[i].name, method.len) == 0) {
-      return true;
-    }
-  }
-  return false;
-}
-
 /* Returns the octet behind the SP that ends the method. */
 static const char *parse_method(head_parser *self, const char *line, const char *stop) {
-  const char *most = stop - line > METHOD_MAX + 1 ? line + METHOD_MAX + 1 : stop;
+  const char *most = stop - line > AB_METHOD_MAX + 1 ? line + AB_METHOD_MAX + 1 : stop;
   const char *end = ab__skip_token(line, most);
   size_t len = (size_t)(end - line);
-  if (len > METHOD_MAX) return fail(self, AB_HTTP1_METHOD_TOO_LONG);
+  if (len > AB_METHOD_MAX) return fail(self, AB_HTTP1_METHOD_TOO_LONG);
   if (end == stop) return request_line_run_out(self, line);
   if (*end == '\n') return fail(self, AB_HTTP1_LINE_END);
   if (*end != ' ' || len == 0) return fail(self, AB_HTTP1_METHOD_SYNTAX);
   ab_request *request = self->request;
   request->method = (ab_view){line, len};
   request->is_head = len == 4 && memcmp(line, "HEAD", 4) == 0;
-  self->method_known = method_is_known(request->method);
+  self->method_served = ab_methods_have(self->methods, request->method);
   return end + 1;
 }
 
@@ -326,7 +270,7 @@ static int decide(head_parser *self) {
   if (error) return error;
   error = ab_framing_decide(self->request);
   if (error) return error;
-  return self->method_known ? AB_OK : AB_HTTP1_METHOD_UNKNOWN;
+  return self->method_served ? AB_OK : AB_HTTP1_METHOD_UNKNOWN;
 }
 
 static uint64_t at_most(uint64_t value, uint64_t ceiling) {
@@ -334,11 +278,12 @@ static uint64_t at_most(uint64_t value, uint64_t ceiling) {
 }
 
 static void parser_init(head_parser *self, const char *buf, size_t len, const ab_limits *limits,
-                        ab_request *request, ab_field *fields) {
+                        const ab_methods *methods, ab_request *request, ab_field *fields) {
   uint64_t head_max = at_most(limits->max_head_size, HEAD_CEILING);
   *request = (ab_request){.fields = fields};
   *self = (head_parser){
       .request = request,
+      .methods = methods,
       .start = buf,
       .end = buf + at_most(len, head_max),
       .checked = buf,
@@ -362,15 +307,15 @@ static const char *parse_rest(head_parser *self, const ab_head_progress *progres
   return parse_fields(self, self->start + progress->checked);
 }
 
-int ab_head_parse(const char *buf, size_t len, const ab_limits *limits, ab_head_progress *progress,
-                  ab_request *request, ab_field *fields) {
+int ab_head_parse(const char *buf, size_t len, const ab_limits *limits, const ab_methods *methods,
+                  ab_head_progress *progress, ab_request *request, ab_field *fields) {
   head_parser parser;
-  parser_init(&parser, buf, len, limits, request, fields);
+  parser_init(&parser, buf, len, limits, methods, request, fields);
   const char *end;
   if (AB_UNLIKELY(progress->checked)) {
     end = parse_rest(&parser, progress);
     if (end) {
-      parser_init(&parser, buf, len, limits, request, fields);
+      parser_init(&parser, buf, len, limits, methods, request, fields);
       end = parse_whole(&parser);
     }
   } else {

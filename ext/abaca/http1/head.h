@@ -10,6 +10,7 @@
 #include "base/base.h"
 #include "base/limits.h"
 #include "http1/framing.h"
+#include "http1/methods.h"
 
 /* Fields that the server itself looks at; the others are AB_FIELD_OTHER. */
 enum ab_field_id {
@@ -119,6 +120,7 @@ typedef struct ab_head_progress {
  *
  * buf, len   the octets received so far; borrowed
  * limits     max_request_line, max_header_line, max_header_count, max_head_size
+ * methods    that are served; NULL: the registry's, see methods.h
  * progress   of the same head's earlier calls
  * request    filled when the head is complete; request->fields is `fields`
  * fields     room for limits->max_header_count entries
@@ -131,8 +133,8 @@ typedef struct ab_head_progress {
  * Calls on a growing head take time linear in its size, plus for each call the size of its last,
  * incomplete line.
  */
-int ab_head_parse(const char *buf, size_t len, const ab_limits *limits, ab_head_progress *progress,
-                  ab_request *request, ab_field *fields) AB_WARN_UNUSED;
+int ab_head_parse(const char *buf, size_t len, const ab_limits *limits, const ab_methods *methods,
+                  ab_head_progress *progress, ab_request *request, ab_field *fields) AB_WARN_UNUSED;
 
 /* The status that answers `error` (a negative enum ab_http1_error). */
 int ab_http1_error_status(int error);

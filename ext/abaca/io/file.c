@@ -1,6 +1,8 @@
 /* Files that are sent as response bodies. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,4 +31,10 @@ int ab_file_open(const char *path, uint64_t *size) {
 int ab_fd_duplicate(int fd) {
   int other = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   return other < 0 ? AB_ESYS : other;
+}
+
+size_t ab_fd_most(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > INT_MAX) return INT_MAX;
+  return (size_t)limit.rlim_cur;
 }

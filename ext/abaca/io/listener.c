@@ -18,6 +18,8 @@
 #include "io/socket.h"
 
 #define DEFAULT_BACKLOG 1024
+/* Bytes behind what the peer's window takes; see set_tcp_options. */
+#define UNSENT_MAX 131072
 /* A path of sun_path's size with '@' and NUL, or an address with "%interface". */
 #define NAME_MAX_SIZE 128
 
@@ -30,6 +32,7 @@ struct ab_listener {
   _Atomic uint64_t refused; /* read by statistics in other threads */
   /* The socket file that we made: removed by this process only, and only while it is this one. */
   bool made_path;
+  bool defers; /* TCP_DEFER_ACCEPT was set here; one that is inherited is others' as well */
   pid_t pid;
   dev_t dev;
   ino_t ino;
@@ -125,6 +128,9 @@ static void notice_dead_peers(int fd, uint32_t seconds) {
 /* The options that accepted sockets inherit, which spares a system call for each connection. */
 static bool set_tcp_options(int fd, const ab_listener_options *options) {
   if (!turn_on(fd, IPPROTO_TCP, TCP_NODELAY)) return false;
+  /* A peer that does not read would get 4 MB of the kernel's memory, which it takes milliseconds to
+   * fill. What is on its way to one that reads is not counted. */
+  set_number(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_MAX);
   /* Only a hint; a kernel without it serves as well. */
   if (options->defer_accept) turn_on(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT);
   if (options->dead_after > 0) notice_dead_peers(fd, options->dead_after);
@@ -186,6 +192,7 @@ ab_listener *ab_listener_tcp(const ab_mem *mem, const char *address, uint16_t po
   listener->fd = socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (listener->fd < 0 || !bind_tcp(listener->fd, &storage, len, options) || !learn_name(listener))
     return give_up(listener);
+  listener->defers = options->defer_accept;
   return listener;
 }
 
@@ -315,6 +322,11 @@ static void remove_path(ab_listener *listener) {
   if (lstat(listener->name, &info) == 0 && info.st_dev == listener->dev &&
       info.st_ino == listener->ino)
     unlink(listener->name);
+}
+
+void ab_listener_hasten(ab_listener *listener) {
+  if (listener->defers) set_number(listener->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 0);
+  listener->defers = false;
 }
 
 void ab_listener_close(ab_listener *listener) {

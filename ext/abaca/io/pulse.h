@@ -54,4 +54,17 @@ static inline void ab_pulse_return(ab_pulse *pulse) {
   atomic_store_explicit(&pulse->beat, (beat + 1) & ~(uint64_t)1, memory_order_release);
 }
 
+/* The thread goes to where it needs the interpreter's lock: it may have to wait for that, at once
+ * or by losing it on the way. */
+static inline void ab_pulse_starve(ab_pulse *pulse) {
+  atomic_store_explicit(&pulse->starved, true, memory_order_relaxed);
+  ab_pulse_leave(pulse);
+}
+
+/* It is there, with the lock. Idempotent. */
+static inline void ab_pulse_feed(ab_pulse *pulse) {
+  atomic_store_explicit(&pulse->starved, false, memory_order_relaxed);
+  ab_pulse_return(pulse);
+}
+
 #endif

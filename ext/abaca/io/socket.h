@@ -36,6 +36,8 @@ void ab_sock_reset(int fd);
 void ab_fd_close(int fd);
 /* Another descriptor of the same file or socket; AB_ESYS with errno when there is none. */
 int ab_fd_duplicate(int fd);
+/* How many the process may have open. */
+size_t ab_fd_most(void);
 /* Opens a regular file for reading. Returns the fd and sets *size; AB_ESYS with errno otherwise
  * (EINVAL: it is no regular file). */
 int ab_file_open(const char *path, uint64_t *size);
@@ -57,8 +59,9 @@ typedef struct ab_listener_options {
 } ab_listener_options;
 
 /* Binds and listens on a numeric IPv4 or IPv6 address (EINVAL for anything else). TCP_NODELAY is on
- * for accepted sockets. "::" serves IPv4 too, so that one listener serves everybody; any other IPv6
- * address serves IPv6 alone. options may be NULL. Returns NULL and sets errno. */
+ * for accepted sockets, and what the kernel keeps for a peer that does not read is bounded. "::"
+ * serves IPv4 too, so that one listener serves everybody; any other IPv6 address serves IPv6 alone.
+ * options may be NULL. Returns NULL and sets errno. */
 ab_listener *ab_listener_tcp(const ab_mem *mem, const char *address, uint16_t port,
                              const ab_listener_options *options);
 /* `path` may begin with '@' for the abstract name space. A stale socket file is replaced; one that
@@ -73,6 +76,10 @@ ab_listener *ab_listener_unix(const ab_mem *mem, const char *path,
 ab_listener *ab_listener_adopt(const ab_mem *mem, int fd);
 /* Closes it, and frees it. */
 void ab_listener_fini(ab_listener *listener);
+
+/* From now on connections are there to be accepted before they have sent anything, if it was this
+ * process that said otherwise by defer_accept. */
+void ab_listener_hasten(ab_listener *listener);
 
 /* Closes the socket, and removes the socket file if this process made it; name and port can still
  * be asked. Idempotent. */

@@ -42,6 +42,12 @@ static inline void ab__deque_drop_front(ab__deque *deque) {
   if (deque->front == deque->back) deque->front = deque->back = 0;
 }
 
+/* Forgets the last item. */
+static inline void ab__deque_drop_back(ab__deque *deque) {
+  deque->back--;
+  if (deque->front == deque->back) deque->front = deque->back = 0;
+}
+
 /* Gives heap memory back when there are more than `keep` slots; the deque must be empty. */
 void ab__deque_trim(ab__deque *deque, const ab_mem *mem, void *own_items, uint32_t own_capacity,
                     uint32_t keep);

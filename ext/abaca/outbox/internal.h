@@ -52,6 +52,7 @@ struct ab_outbox {
   char *pos;        /* where in it */
   size_t room;      /* octets from pos on */
   size_t reserved;  /* what ab_outbox_commit may queue */
+  uint32_t files;   /* slices that are files */
   bool closed, yielding;
   ab__deque slices, marks;
   ab_outbox *next; /* of the pool's free list */
@@ -69,6 +70,7 @@ struct ab_outbox_pool {
   size_t spare_outboxes, spare_chunks;         /* how many are on the free lists */
   size_t spare_outboxes_max, spare_chunks_max; /* how many may be */
   size_t outboxes_out, chunks_out;             /* how many are in use */
+  size_t files;                                /* of all outboxes */
 };
 
 /* A standard chunk with one reference, the caller's; NULL when memory runs out. */

@@ -127,17 +127,31 @@ static AB_NOINLINE int write_spanning(ab_outbox *outbox, const char *ptr, size_t
   return AB_OK;
 }
 
+static inline void count_file(ab_outbox *outbox) {
+  outbox->files++;
+  outbox->pool->files++;
+}
+
+/* Lets go of what a slice pointed at that has been taken out. */
+static inline void let_go(ab_outbox *outbox, enum ab__slice_kind kind, void *owner) {
+  if (kind == AB__COPIED) {
+    ab__chunk_unref(outbox->pool, owner);
+    return;
+  }
+  if (kind == AB__FILE) {
+    outbox->files--;
+    outbox->pool->files--;
+  }
+  release_owner(outbox, owner);
+}
+
 /* Takes the first slice out and lets go of what it points at. */
 static void drop_slice(ab_outbox *outbox) {
   ab__slice *slot = slice_at(outbox, outbox->slices.front);
   void *owner = slot->owner;
-  bool copied = slot->kind == AB__COPIED;
   slot->owner = NULL;
   ab__deque_drop_front(&outbox->slices);
-  if (copied)
-    ab__chunk_unref(outbox->pool, owner);
-  else
-    release_owner(outbox, owner);
+  let_go(outbox, slot->kind, owner);
 }
 
 static inline void shorten_front(ab_outbox *outbox, uint64_t len) {
@@ -170,6 +184,7 @@ static int queue_borrowed(ab_outbox *outbox, ab__slice slice) {
   if (!may_queue(outbox, slice.len)) return AB_EINVAL;
   if (ensure_slices(outbox, 1) != AB_OK) return AB_ENOMEM;
   push_slice(outbox, slice);
+  if (slice.kind == AB__FILE) count_file(outbox);
   return AB_OK;
 }
 
@@ -229,11 +244,11 @@ static void give_slices(ab_outbox *from, ab_outbox *to) {
   while (!no_slices(from)) {
     ab__slice *slice = slice_at(from, from->slices.front);
     void *owner = slice->owner;
-    bool copied = slice->kind == AB__COPIED;
     slice->owner = NULL;
     ab__deque_drop_front(&from->slices);
-    if (!copied) {
-      release_owner(from, owner);
+    if (slice->kind != AB__COPIED) {
+      if (slice->kind == AB__FILE) count_file(to);
+      let_go(from, slice->kind, owner);
     } else if (owner != last) {
       last = owner;
       ab__chunk_move(from->pool, to->pool, last);
@@ -261,16 +276,46 @@ int ab_outbox_write(ab_outbox *outbox, const char *ptr, size_t len) {
   return AB_OK;
 }
 
-char *ab_outbox_reserve(ab_outbox *outbox, size_t len) {
-  if (outbox->closed || len > AB_OUTBOX_RESERVE_MAX || len > outbox->pool->room) return NULL;
-  if (!may_queue(outbox, len)) return NULL;
-  /* The slot is found here because commit cannot fail. */
-  if (ensure_slices(outbox, 1) != AB_OK) return NULL;
-  if (len > outbox->room || !outbox->chunk) {
-    ab__chunk *chunk = ab__chunk_take(outbox->pool);
-    if (!chunk) return NULL;
-    set_chunk(outbox, chunk, outbox->pool->room);
+int ab_outbox_prepare(ab_outbox *outbox, uint32_t slices, size_t octets) {
+  assert(octets <= AB_OUTBOX_RESERVE_MAX);
+  if (octets > outbox->pool->room) return AB_ENOMEM;
+  if (ensure_slices(outbox, slices) != AB_OK) return AB_ENOMEM;
+  if (outbox->chunk && octets <= outbox->room) return AB_OK;
+  ab__chunk *chunk = ab__chunk_take(outbox->pool);
+  if (!chunk) return AB_ENOMEM;
+  set_chunk(outbox, chunk, outbox->pool->room);
+  return AB_OK;
+}
+
+/* Copies that end where the next one would begin make room for it. */
+static void take_back_copied(ab_outbox *outbox, const ab__slice *slice, size_t len) {
+  if (slice->kind != AB__COPIED || slice->owner != outbox->chunk) return;
+  outbox->pos -= len;
+  outbox->room += len;
+}
+
+void ab_outbox_take_back(ab_outbox *outbox, uint64_t n) {
+  assert(n <= pending(outbox));
+  outbox->queued -= n;
+  while (n > 0) {
+    ab__slice *last = slice_at(outbox, outbox->slices.back - 1);
+    uint64_t part = n < last->len ? n : last->len;
+    n -= part;
+    last->len -= part;
+    take_back_copied(outbox, last, (size_t)part);
+    if (last->len > 0) break;
+    void *owner = last->owner;
+    last->owner = NULL;
+    ab__deque_drop_back(&outbox->slices);
+    let_go(outbox, last->kind, owner);
   }
+  if (no_slices(outbox)) drop_chunk(outbox);
+}
+
+char *ab_outbox_reserve(ab_outbox *outbox, size_t len) {
+  if (outbox->closed || len > AB_OUTBOX_RESERVE_MAX || !may_queue(outbox, len)) return NULL;
+  /* The slot is found here because commit cannot fail. */
+  if (ab_outbox_prepare(outbox, 1, len) != AB_OK) return NULL;
   outbox->reserved = len;
   return outbox->pos;
 }
@@ -405,6 +450,18 @@ size_t ab_outbox_list_memory(const ab_outbox *outbox) {
 
 size_t ab_outbox_room(const ab_outbox *outbox) {
   return outbox->chunk ? outbox->room : outbox->pool->room;
+}
+
+uint32_t ab_outbox_slices(const ab_outbox *outbox) {
+  return ab__deque_count(&outbox->slices);
+}
+
+uint32_t ab_outbox_files(const ab_outbox *outbox) {
+  return outbox->files;
+}
+
+size_t ab_outbox_pool_files(const ab_outbox_pool *pool) {
+  return pool->files;
 }
 
 uint64_t ab_outbox_pending(const ab_outbox *outbox) {

@@ -74,6 +74,15 @@ int ab_outbox_write(ab_outbox *outbox, const char *ptr, size_t len) AB_WARN_UNUS
 char *ab_outbox_reserve(ab_outbox *outbox, size_t len) AB_WARN_UNUSED;
 void ab_outbox_commit(ab_outbox *outbox, size_t len);
 
+/* Gets memory for `slices` more slices and `octets` of copies in a row, as many as
+ * ab_outbox_reserve may ask for: what needs no more than that does not fail for want of memory
+ * afterwards. Returns AB_OK or AB_ENOMEM. */
+int ab_outbox_prepare(ab_outbox *outbox, uint32_t slices, size_t octets) AB_WARN_UNUSED;
+
+/* Takes back the `n` octets that were queued last, of which none may have been shifted and none
+ * flushed by a mark. Owners of borrowed octets among them are released. */
+void ab_outbox_take_back(ab_outbox *outbox, uint64_t n);
+
 /* Borrows ptr[0 .. len - 1] until `owner` is released. The octets must not change. Returns AB_OK,
  * AB_ECLOSED, AB_ENOMEM, or AB_EINVAL when 2^63 octets or more would be pending. On any error the
  * owner is NOT released: it stays the caller's. An empty slice releases its owner at once. */
@@ -134,6 +143,13 @@ size_t ab_outbox_list_memory(const ab_outbox *outbox);
 
 /* Octets that can be copied before another chunk is taken. */
 size_t ab_outbox_room(const ab_outbox *outbox);
+
+/* Slices that are pending. */
+uint32_t ab_outbox_slices(const ab_outbox *outbox);
+
+/* Files among them; and in all outboxes of a pool. */
+uint32_t ab_outbox_files(const ab_outbox *outbox);
+size_t ab_outbox_pool_files(const ab_outbox_pool *pool);
 
 /* Octets that have not been shifted. */
 uint64_t ab_outbox_pending(const ab_outbox *outbox);

@@ -17,6 +17,7 @@ module Abaca
           cancel_on_disconnect: [nil, "End a request's work when its client has gone"],
           shutdown_timeout: ["SECONDS", "What requests may take after a stop; forever, immediately"],
           shutdown_delay: ["SECONDS", "Go on for so long before a stop, not ready any more"],
+          idle_timeout: ["SECONDS", "Stop when nobody has come for so long; 0: never"],
           readiness: ["PATH", "Answer 200 here, and 503 from a stop on"],
           liveness: ["PATH", "Answer 200 here"]
         },

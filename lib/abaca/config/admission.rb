@@ -11,7 +11,7 @@ module Abaca
       # As many as the kernel's queue of connections holds, where they would wait otherwise. A server that
       # answers a hundred in a second is done with the last of them when `queue_timeout` is over.
       MAX_QUEUE = 1024
-      # A thousand bodies of the length that one may have.
+      # A thousand bodies of the length that each may have here before its request is taken.
       MAX_BODY_MEMORY_TOTAL = 64 * 1024 * 1024
 
       class << self
@@ -55,16 +55,23 @@ module Abaca
         # @raise [ConfigError]
         def request_timeouts(list)
           list.to_a.map do |pattern, seconds|
-            [path(pattern), Config.check_limit(:request_timeout, seconds)].freeze
+            [path(:request_timeout, pattern), Config.check_limit(:request_timeout, seconds)].freeze
           end.freeze
         end
+
+        # @param patterns [Array<String>] of paths
+        # @return [Array<String>]
+        # @raise [ConfigError]
+        def stream_bodies(patterns) = Array(patterns).map { |pattern| path(:stream_bodies, pattern) }.freeze
 
         # What the engine is told for a configuration.
         #
         # @param config [Config]
         # @return [Hash{Symbol => Object}]
         def engine_options(config)
-          settings = %i[max_fibers max_queue request_timeouts].to_h { |name| [name, config[name]] }
+          names = %i[max_fibers max_queue max_body_memory_total request_timeouts]
+          settings = names.to_h { |name| [name, config[name]] }
+          settings[:stream_bodies] = config[:stream_bodies].map { |pattern| [true, pattern] }
           Modes.threads_lead?(config) ? settings.merge(max_fibers: config[:threads].last) : settings
         end
 
@@ -77,10 +84,10 @@ module Abaca
           raise ConfigError, "#{name}: a number of #{unit} is needed, 0 or more, not #{value.inspect}"
         end
 
-        def path(pattern)
+        def path(name, pattern)
           return pattern.dup.freeze if Config.path_pattern?(pattern)
 
-          raise ConfigError, "request_timeout: a path is needed, such as \"/reports/*\", not #{pattern.inspect}"
+          raise ConfigError, "#{name}: a path is needed, such as \"/reports/*\", not #{pattern.inspect}"
         end
       end
     end

@@ -22,6 +22,9 @@ module Abaca
       include PumaSettings
       include Stalls
 
+      # Files may name Puma's constants, whether its gem is loaded or not.
+      def self.const_missing(name) = name == :Puma ? HttpMethods::Puma : super
+
       # @param options [Hash{Symbol => Object}] what is known before the file, for `get`
       # @param warnings [Array<String>] takes one line for each setting that has no effect
       def initialize(options = {}, warnings: [])

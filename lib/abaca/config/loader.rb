@@ -13,9 +13,11 @@ module Abaca
       # @param options [Hash{Symbol => Object}] settings of the command line
       # @param files [Array<String>, nil] configuration files; none for []; nil looks for one
       # @param env [#[]] the environment's variables
+      # @param defaults [Hash{Symbol => Object}] settings where nothing else says otherwise
       # @param dir [String] where configuration files are looked for
-      def initialize(options = {}, files: nil, env: ENV, dir: Dir.pwd)
+      def initialize(options = {}, files: nil, env: ENV, dir: Dir.pwd, defaults: {})
         @options = options
+        @defaults = defaults
         @files = files
         @env = env
         @dir = dir
@@ -25,7 +27,7 @@ module Abaca
       # @return [Config]
       # @raise [ConfigError] with the line of the file where there is one
       def load
-        base = variables
+        base = @defaults.merge(variables)
         environment = @options[:environment] || base[:environment] || DEFAULTS[:environment]
         dsl = DSL.new({ environment: }, warnings: @warnings)
         (@files || find(environment)).each { |path| dsl.evaluate_file(path) }

@@ -128,8 +128,7 @@ module Abaca
           return { mode: } unless threads?(config)
 
           options = { mode:, default_mode: config[:mode], threads: config[:threads], max_waiting: config[:max_queue],
-                      clean_thread_locals: config[:clean_thread_locals],
-                      max_body_memory_total: config[:max_body_memory_total], routes: config[:routes] }
+                      clean_thread_locals: config[:clean_thread_locals], routes: config[:routes] }
           return options unless hybrid?(config)
 
           options.merge(hybrid_threshold: config[:hybrid_threshold] / 1000, hybrid_requests: config[:hybrid_requests])

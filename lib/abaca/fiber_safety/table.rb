@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 module Abaca
+  # The table that it goes by.
   class FiberSafety
     # A gem that does not do on fibers what it does on threads.
     #
@@ -11,7 +12,8 @@ module Abaca
     # trouble:: what happens, a clause
     # remedy:: what to do instead of serving with threads, a clause, or nil
     # threads:: false when threads do not help
-    Row = Struct.new(:name, :constant, :versions, :rubies, :trouble, :remedy, :threads, keyword_init: true) do
+    # settled:: takes what the constant stands for and returns whether it is set as the remedy says, or nil
+    Row = Struct.new(:name, :constant, :versions, :rubies, :trouble, :remedy, :threads, :settled, keyword_init: true) do
       # @param version [Gem::Version, nil] of the gem, where it is known
       # @param ruby [Gem::Version]
       # @return [Boolean] whether it concerns these versions
@@ -20,17 +22,21 @@ module Abaca
 
         rubies.nil? || rubies.satisfied_by?(ruby)
       end
+
+      # @param loaded [Module, nil] what the constant stands for
+      # @return [Boolean] whether nothing is left to be said
+      def settled_in?(loaded) = settled && loaded ? settled.call(loaded) : false
     end
+
+    SENTRY = "its scope belongs to the thread: reports have the users and tags of other requests"
+    BULLET = "its findings belong to the thread: requests get each other's"
+    private_constant :SENTRY, :BULLET
 
     # "Keeps the thread" means: without Ruby's lock, so that threads run meanwhile, but without asking the fiber
     # scheduler, so that no other fiber of the loop does.
     #
     # Each comment says which version was read, and where; docs/fiber_safety.md says more.
     GEMS = [
-      # 0.7.0: rack/timeout/core.rb calls Thread#raise, and knows no fibers. Seen to end the server.
-      { name: "rack-timeout", constant: "Rack::Timeout",
-        trouble: "what it raises when a request takes too long hits whichever is at work, or ends the server",
-        remedy: "use request_timeout (docs/deadlines.md)" },
       # 1.7.3 and 2.x: statement.c steps with the GVL held. Seen with 1.7.3: see docs/fiber_safety.md.
       { name: "sqlite3", constant: "SQLite3::Database",
         trouble: "every query keeps all fibers and threads waiting, and so does busy_timeout for a locked database",
@@ -62,20 +68,21 @@ module Abaca
       # 3.1.22: bcrypt_ext.c, bc_crypt_nogvl. What it computes takes 0.19 s at its usual cost.
       { name: "bcrypt", constant: "BCrypt::Engine",
         trouble: "checking a password keeps the thread and all its fibers for some 0.2 seconds" },
-      # 1.14.8 and 1.15.2: i18n.rb, `config`. 1.15 uses Fiber[] where there is one, from Ruby 3.2.
-      { name: "i18n", constant: "I18n", versions: "= 1.14.8",
-        trouble: "the locale belongs to the thread: requests at the same time see each other's",
-        remedy: "use i18n 1.15 on Ruby 3.2 or later" },
-      { name: "i18n", constant: "I18n", versions: ">= 1.15", rubies: "< 3.2",
-        trouble: "the locale belongs to the thread: requests at the same time see each other's",
-        remedy: "use Ruby 3.2 or later, or i18n 1.14.7" },
-      # 9.0.3 to 9.0.11: threaded.rb; 9.1 follows ActiveSupport's isolation level.
-      { name: "mongoid", constant: "Mongoid::Threaded", versions: ["> 9.0.0", "< 9.1"],
-        trouble: "scopes and sessions belong to the thread: requests at the same time see each other's",
-        remedy: "use mongoid 9.1 with the isolation level :fiber" },
-      # 7.2.3 to 8.4.1: chewy.rb, `current`.
-      { name: "chewy", constant: "Chewy::Strategy", versions: ">= 7.2.3",
-        trouble: "the strategy belongs to the thread: requests at the same time see each other's" }
+      # Seen with 7.2.0: of 30 reports 28 had the user of another request, none with the setting on Ruby 3.4.
+      { name: "sentry-ruby", constant: "Sentry", trouble: SENTRY,
+        versions: "< 7.2", remedy: "use sentry-ruby 7.2 on Ruby 3.2 with config.hub_isolation_level = :fiber" },
+      # It sets :thread where Ruby cannot. What has no configuration reports nothing.
+      { name: "sentry-ruby", constant: "Sentry", trouble: SENTRY,
+        versions: ">= 7.2", remedy: "set config.hub_isolation_level = :fiber, on Ruby 3.2 or later",
+        settled: ->(sentry) { (sentry.configuration&.hub_isolation_level || :fiber) == :fiber } },
+      # 8.1.0 and 8.3.1: bullet.rb. Seen with 8.3.1 to be mixed on Ruby 3.1, and separate on 3.4.
+      { name: "bullet", constant: "Bullet", versions: "< 8.3.1", trouble: BULLET,
+        remedy: "use bullet 8.3.1 on Ruby 3.2" },
+      { name: "bullet", constant: "Bullet", versions: ">= 8.3.1", rubies: "< 3.2", trouble: BULLET,
+        remedy: "use Ruby 3.2" },
+      # 2.26.0: socket.rb waits by Kernel.select, which Ruby 3.1 does not hand over. 15 commands of 0.1 s: 1.5 s.
+      { name: "mongo", constant: "Mongo::Client", rubies: "< 3.2",
+        trouble: "commands keep the thread and all its fibers", remedy: "use Ruby 3.2" }
     ].map do |row|
       requirements = row.slice(:versions, :rubies).transform_values { |text| Gem::Requirement.new(text) }
       Row.new(threads: true, **row, **requirements).freeze

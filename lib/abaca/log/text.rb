@@ -19,6 +19,13 @@ module Abaca
         UNSAFE.match?(text) ? text.gsub(UNSAFE) { |octet| format("\\x%02X", octet.ord) } : text
       end
 
+      # For a text in UTF-8: octets that are none become question marks.
+      def utf8(text)
+        text = text.to_s
+        text = text.dup.force_encoding(Encoding::UTF_8) if text.encoding == Encoding::BINARY
+        text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace, replace: "?").scrub("?")
+      end
+
       # For a field that ends with a blank: as #escape, and `-` when there is nothing.
       def field(text)
         text = escape(text)

@@ -492,8 +492,79 @@ static void a_look_of_single_steps(void) {
   fixture_fini(&fx);
 }
 
-CHECK_MAIN(CHECK_CASE(what_waits_can_be_seen), CHECK_CASE(beyond_the_queue_the_newest_are_refused),
-           CHECK_CASE(without_a_queue), CHECK_CASE(room_in_the_application_is_no_queue),
+/* --- who has left --- */
+
+/* One place, which is taken, and who waits for the next one ends its side or goes. */
+static void who_has_left_is_not_taken(void) {
+  fixture fx;
+  fixture_init(&fx);
+  ab_engine_set_queue(fx.engine, 1, 10);
+  fx.hold = true;
+  int holding = client_with(&fx, GET("/hold"));
+  fx.mute = true;
+  int half = client_with(&fx, GET("/half")), reset = client_with(&fx, GET("/reset")),
+      stays = client_with(&fx, GET("/stays"));
+  CHECK_INT(3, stats_of(&fx).waiting);
+  shutdown(half, SHUT_WR);
+  ab_sock_reset(reset);
+  fixture_run(&fx);
+  CHECK_INT(1, stats_of(&fx).waiting);
+  CHECK_INT(2, stats_of(&fx).left);
+  CHECK_INT(2, stats_of(&fx).connections);
+  fx.mute = false;
+  fixture_run(&fx);
+  CHECK_INT(2, fx.taken);
+  close(half);
+  close(holding);
+  close(stays);
+  fixture_fini(&fx);
+}
+
+/* The poller has not been asked since: whoever takes the request asks the socket. */
+static void who_has_just_left_is_not_taken(void) {
+  fixture fx;
+  fixture_init(&fx);
+  ab_engine_set_queue(fx.engine, 1, 10);
+  fx.hold = true;
+  int holding = client_with(&fx, GET("/hold"));
+  fx.mute = true;
+  int client = client_with(&fx, GET("/left"));
+  fx.now += AB_LOOK;
+  ab_engine_begin_turn(fx.engine, fx.now);
+  ab_engine_step(fx.engine);
+  close(client);
+  unsigned events = 0;
+  const ab_request *request;
+  CHECK(!ab_engine_next(fx.engine, true, &events, &request));
+  CHECK_INT(1, stats_of(&fx).left);
+  CHECK_INT(0, stats_of(&fx).waiting);
+  ab_engine_end_step(fx.engine);
+  close(holding);
+  fixture_fini(&fx);
+}
+
+/* With a place free, a FIN behind the request is no reason. */
+static void a_half_close_with_a_place_free(void) {
+  fixture fx;
+  fixture_init(&fx);
+  ab_engine_set_queue(fx.engine, 1, 10);
+  fx.mute = true;
+  int client = client_with(&fx, GET("/a"));
+  shutdown(client, SHUT_WR);
+  fixture_run(&fx);
+  fx.mute = false;
+  fixture_run(&fx);
+  CHECK_INT(1, fx.taken);
+  CHECK(strstr(client_read(client, NULL), "200 OK"));
+  CHECK_INT(0, stats_of(&fx).left);
+  close(client);
+  fixture_fini(&fx);
+}
+
+CHECK_MAIN(CHECK_CASE(who_has_left_is_not_taken), CHECK_CASE(who_has_just_left_is_not_taken),
+           CHECK_CASE(a_half_close_with_a_place_free), CHECK_CASE(what_waits_can_be_seen),
+           CHECK_CASE(beyond_the_queue_the_newest_are_refused), CHECK_CASE(without_a_queue),
+           CHECK_CASE(room_in_the_application_is_no_queue),
            CHECK_CASE(a_full_arena_is_no_full_queue), CHECK_CASE(refused_with_its_body_on_the_way),
            CHECK_CASE(waits_no_longer_than_queue_timeout),
            CHECK_CASE(request_timeout_goes_on_behind_the_queue),

@@ -463,10 +463,7 @@ static void half_close_with_the_request(void) {
 /* --- listeners with limits of their own --- */
 
 static uint16_t listen_with(fixture *fx, const ab_limits *limits) {
-  ab_listener *listener = ab_listener_tcp(&fx->mem.mem, "127.0.0.1", 0, NULL);
-  if (!listener) abort();
-  CHECK_INT(AB_OK, ab_engine_add_listener(fx->engine, listener, limits));
-  return ab_listener_port(listener);
+  return fixture_listen_on(fx, &(ab_listener_terms){.limits = limits});
 }
 
 static const char *ask(fixture *fx, uint16_t port, const char *octets) {
@@ -528,20 +525,19 @@ static void listener_without_memory(void) {
   fixture fx;
   fixture_init(&fx);
   ab_limits wide = fx.limits;
+  ab_net net = {0};
   wide.max_header_count = 3000;
-  for (size_t nth = 1; nth <= 2; nth++) {
-    ab_listener *listener = ab_listener_tcp(&fx.mem.mem, "127.0.0.1", 0, NULL);
-    if (!listener) abort();
-    fx.mem.fail_at = fx.mem.calls + nth;
-    CHECK_INT(AB_ENOMEM, ab_engine_add_listener(fx.engine, listener, &wide));
-    fx.mem.fail_at = 0;
-    ab_listener_fini(listener);
+  const ab_listener_terms terms = {&wide, AB_PROXY_V1, &net, 1};
+  size_t nth = 1;
+  while (fx.mem.fail_at = fx.mem.calls + nth, !fixture_listen_on(&fx, &terms)) {
+    CHECK(!ab_engine_listener(fx.engine, 0));
+    nth++;
   }
+  CHECK(nth > 4); /* the listener, the service, the networks, the arena */
+  fx.mem.fail_at = 0;
   wide.max_header_count = UINT64_MAX / 8;
-  ab_listener *listener = ab_listener_tcp(&fx.mem.mem, "127.0.0.1", 0, NULL);
-  if (!listener) abort();
-  CHECK_INT(AB_ENOMEM, ab_engine_add_listener(fx.engine, listener, &wide));
-  ab_listener_fini(listener);
+  CHECK_INT(0, fixture_listen_on(&fx, &terms));
+  CHECK(!ab_engine_listener(fx.engine, 1));
   fixture_run(&fx);
   fixture_fini(&fx);
 }

@@ -375,16 +375,20 @@ static AB_UNUSED unsigned occurrences(const char *text, const char *part) {
   return count;
 }
 
-/* A TCP listener on a port of the kernel's choice. */
-static AB_UNUSED uint16_t fixture_listen(fixture *self) {
+/* A TCP listener on a port of the kernel's choice; 0 without memory. */
+static AB_UNUSED uint16_t fixture_listen_on(fixture *self, const ab_listener_terms *terms) {
   ab_listener *listener = ab_listener_tcp(&self->mem.mem, "127.0.0.1", 0, NULL);
   if (!listener) return 0;
   uint16_t port = ab_listener_port(listener);
-  if (ab_engine_add_listener(self->engine, listener, NULL) != AB_OK) {
+  if (ab_engine_add_listener(self->engine, listener, terms) != AB_OK) {
     ab_listener_fini(listener);
     return 0;
   }
   return port;
+}
+
+static AB_UNUSED uint16_t fixture_listen(fixture *self) {
+  return fixture_listen_on(self, NULL);
 }
 
 static AB_UNUSED int client_tcp(uint16_t port) {

@@ -11,11 +11,17 @@
 
 static char plenty[1 << 20];
 
-/* All but those whose path begins with "/fiber". */
-static bool gathers(void *ctx, ab_view path) {
+static bool begins_with(ab_view path, const char *start) {
+  return path.len >= strlen(start) && memcmp(path.ptr, start, strlen(start)) == 0;
+}
+
+/* All but those whose path begins with "/stream", and with "/fiber" those that are not asked for.
+ */
+static enum ab_gather gathers(void *ctx, ab_view path) {
   fixture *fx = ctx;
   CHECK(fx->engine);
-  return path.len < 6 || memcmp(path.ptr, "/fiber", 6) != 0;
+  if (begins_with(path, "/stream")) return AB_GATHER_NOT;
+  return begins_with(path, "/fiber") ? AB_GATHER_UNASKED : AB_GATHER_ANY;
 }
 
 static bool start(fixture *fx) {
@@ -142,7 +148,7 @@ static void others_are_not_gathered(void) {
   fixture fx;
   prepare(&fx);
   fx.hold = true;
-  int client = client_with(&fx, POST("/fiber", 5) "he");
+  int client = client_with(&fx, POST("/stream", 5) "he");
   CHECK_INT(1, fx.held_count);
   CHECK_INT(0, stats_of(&fx).gathered);
   ssize_t result;
@@ -154,15 +160,26 @@ static void others_are_not_gathered(void) {
 
 /* --- how much --- */
 
-/* One that says that it is longer is not waited for, and one that turns out to be, no longer. */
+/* One that says that it is longer, and one that turns out to be, is waited for until so much of it
+ * has come as is held. */
 static void longer_ones_stream(void) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.max_body_memory = 1000;
   CHECK(start(&fx));
   fx.hold = true;
-  int announced = client_with(&fx, POST("/a", 1001));
+  int announced = client_with(&fx, POST("/a", 100000) "abc");
+  CHECK_INT(0, fx.held_count);
+  CHECK_INT(3, stats_of(&fx).gathered);
+  client_send_octets(announced, plenty, 996);
+  fixture_run(&fx);
+  CHECK_INT(0, fx.held_count);
+  client_send_octets(announced, plenty, 1);
+  fixture_run(&fx);
   CHECK_INT(1, fx.held_count);
+  CHECK_INT(1000, stats_of(&fx).gathered);
+  CHECK_INT(1000, read_body(&fx, fx.held[0], plenty, sizeof plenty));
+  CHECK_INT(0, stats_of(&fx).gathered);
   int chunked = client_with(&fx, CHUNKED("/b") "400\r\n");
   client_send_octets(chunked, plenty, 900);
   fixture_run(&fx);
@@ -187,6 +204,25 @@ static void longer_ones_stream(void) {
   close(announced);
   close(chunked);
   fixture_fini(&fx);
+}
+
+/* Who asks whether to send it may be told no by the application: where that is to decide, and when
+ * it would be asked for more than is held. */
+static void who_asks_is_not_always_told(void) {
+  static const char *const heads[] = {HEAD("/fiber", "Content-Length: 5\r\n" EXPECT),
+                                      HEAD("/a", "Content-Length: 1001\r\n" EXPECT)};
+  for (int i = 0; i < 2; i++) {
+    fixture fx;
+    fixture_prepare(&fx);
+    fx.limits.max_body_memory = 1000;
+    CHECK(start(&fx));
+    fx.hold = true;
+    int client = client_with(&fx, heads[i]);
+    CHECK_INT(1, fx.held_count);
+    CHECK_INT(0, strlen(client_read(client, NULL)));
+    close(client);
+    fixture_fini(&fx);
+  }
 }
 
 static void the_longest_that_is_gathered(void) {
@@ -657,10 +693,11 @@ static void each_allocation_fails(void) {
 
 CHECK_MAIN(CHECK_CASE(a_request_waits_for_its_body), CHECK_CASE(cut_anywhere),
            CHECK_CASE(trailers_are_there), CHECK_CASE(others_are_not_gathered),
-           CHECK_CASE(longer_ones_stream), CHECK_CASE(the_longest_that_is_gathered),
-           CHECK_CASE(memory_follows_what_has_come), CHECK_CASE(all_together_have_a_limit),
-           CHECK_CASE(what_is_no_body), CHECK_CASE(a_body_that_grows_too_long),
-           CHECK_CASE(the_engine_asks), CHECK_CASE(who_does_not_wait_is_not_asked),
+           CHECK_CASE(longer_ones_stream), CHECK_CASE(who_asks_is_not_always_told),
+           CHECK_CASE(the_longest_that_is_gathered), CHECK_CASE(memory_follows_what_has_come),
+           CHECK_CASE(all_together_have_a_limit), CHECK_CASE(what_is_no_body),
+           CHECK_CASE(a_body_that_grows_too_long), CHECK_CASE(the_engine_asks),
+           CHECK_CASE(who_does_not_wait_is_not_asked),
            CHECK_CASE(an_expected_body_that_is_not_read),
            CHECK_CASE(asked_once_also_when_it_streams), CHECK_CASE(a_full_queue_does_not_ask),
            CHECK_CASE(the_queue_begins_behind_the_body), CHECK_CASE(the_times_of_a_request),

@@ -109,6 +109,66 @@ static void long_chunks_are_not_copied(void) {
   fixture_fini(&fx);
 }
 
+/* Octets that were read ahead outside of a step stand in the arena until the next one ends, also
+ * when a listener with wider limits has come meanwhile. */
+static void a_wider_listener_leaves_input_alone(void) {
+  fixture fx;
+  fixture_init(&fx);
+  int client;
+  ab_conn *conn = hold(&fx, &client, POST("/a", 10));
+  client_send(client, "0123456789");
+  fixture_run(&fx);
+  char octets[10];
+  CHECK_INT(1, read_body(&fx, conn, octets, 1));
+  CHECK_INT(9, conn->in_len);
+  ab_limits wide = fx.limits;
+  wide.max_header_count = 3000;
+  CHECK(fixture_listen_on(&fx, &(ab_listener_terms){.limits = &wide}) != 0);
+  fixture_run(&fx);
+  CHECK_INT(9, read_body(&fx, conn, octets + 1, 9));
+  CHECK_OCTETS("0123456789", octets, 10);
+  finish_with(&fx, client, OK(1, "x"), false);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* What has come of a body before its connection was dropped is its own, however many others read
+ * into the arena afterwards; without memory for it, it is lost. */
+static void input_outlives_a_drop(void) {
+  enum { DROPPED, DROPPED_WITHOUT_MEMORY, WITHOUT_MEMORY };
+  for (int i = DROPPED; i <= WITHOUT_MEMORY; i++) {
+    fixture fx;
+    fixture_init(&fx);
+    int client, other;
+    ab_conn *conn = hold(&fx, &client, POST("/a", 10));
+    client_send(client, "012345678");
+    fixture_run(&fx);
+    char octets[9] = "";
+    CHECK_INT(1, read_body(&fx, conn, octets, 1));
+    if (i != WITHOUT_MEMORY) {
+      shutdown(client, SHUT_RD);
+      ab_engine_lock(fx.engine);
+      CHECK(ab_conn_write(conn, "x", 1) == AB_OK);
+      ab_conn_flush(conn);
+      CHECK(ab_conn_gone(conn));
+      ab_engine_unlock(fx.engine);
+    }
+    if (i != DROPPED) fx.mem.fail_at = fx.mem.calls + 1;
+    fixture_run(&fx);
+    fx.mem.fail_at = 0;
+    CHECK(ab_conn_gone(conn));
+    other = client_open(&fx);
+    client_send(other, POST("/b", 10) "abcdefghi");
+    fixture_run(&fx);
+    CHECK_INT(i == DROPPED ? 8 : AB_EPEER, read_body(&fx, conn, octets + 1, 8));
+    if (i == DROPPED) CHECK_OCTETS("012345678", octets, 9);
+    CHECK_INT(AB_EPEER, read_body(&fx, conn, octets, 8));
+    close(other);
+    close(client);
+    fixture_fini(&fx);
+  }
+}
+
 /* Who uploads faster than others does not keep them waiting. */
 static void reading_takes_turns(void) {
   fixture fx;
@@ -393,7 +453,8 @@ static void an_error_after_the_head_closes(void) {
 }
 
 CHECK_MAIN(CHECK_CASE(nothing_is_received_unasked), CHECK_CASE(little_reads_have_a_window),
-           CHECK_CASE(long_chunks_are_not_copied), CHECK_CASE(reading_takes_turns),
+           CHECK_CASE(long_chunks_are_not_copied), CHECK_CASE(a_wider_listener_leaves_input_alone),
+           CHECK_CASE(input_outlives_a_drop), CHECK_CASE(reading_takes_turns),
            CHECK_CASE(bodies_cut_anywhere), CHECK_CASE(a_full_step_is_waited_for),
            CHECK_CASE(what_came_before_the_end_is_read),
            CHECK_CASE(time_counts_while_somebody_waits), CHECK_CASE(a_small_rest_is_skipped),

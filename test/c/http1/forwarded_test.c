@@ -18,7 +18,7 @@ static void parse_head(heading *self, const char *lines) {
   self->limits.max_header_line = sizeof octets;
   int len = snprintf(octets, sizeof octets, "GET / HTTP/1.1\r\nHost: a.test\r\n%s\r\n", lines);
   ab_head_progress progress = {0};
-  CHECK_INT(len, ab_head_parse(octets, (size_t)len, &self->limits, &progress, &self->request,
+  CHECK_INT(len, ab_head_parse(octets, (size_t)len, &self->limits, NULL, &progress, &self->request,
                                self->fields));
 }
 

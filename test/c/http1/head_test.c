@@ -94,6 +94,25 @@ static void registered_methods_are_known(void) {
   }
 }
 
+#define REQUEST(method) method " / HTTP/1.1\r\n" HOST "\r\n"
+
+static void a_set_of_methods_replaces_the_registry(void) {
+  const ab_view names[] = {{"GET", 3}, {"BREW", 4}, {"CONNECT", 7}};
+  ab_methods methods = {.names = names, .count = AB_ARRAY_LEN(names)};
+  parse_methods = &methods;
+  CHECK_INT(strlen(REQUEST("GET")), parse(REQUEST("GET")));
+  CHECK_INT(strlen(REQUEST("BREW")), parse(REQUEST("BREW")));
+  CHECK_INT(AB_HTTP1_METHOD_UNKNOWN, parse(REQUEST("POST")));
+  CHECK_INT(AB_HTTP1_METHOD_UNKNOWN, parse(REQUEST("BREWS")));
+  CHECK_INT(AB_HTTP1_METHOD_UNKNOWN, parse("CONNECT a.test:443 HTTP/1.1\r\n" HOST "\r\n"));
+  methods = (ab_methods){.any = true};
+  CHECK_INT(strlen(REQUEST("POST")), parse(REQUEST("POST")));
+  CHECK_INT(strlen(REQUEST("TRACE")), parse(REQUEST("TRACE")));
+  CHECK_INT(AB_HTTP1_METHOD_UNKNOWN, parse("CONNECT a.test:443 HTTP/1.1\r\n" HOST "\r\n"));
+  CHECK_INT(AB_HTTP1_METHOD_SYNTAX, parse(REQUEST("G(T")));
+  parse_methods = NULL;
+}
+
 static void other_methods_are_refused(void) {
   CHECK_INT(AB_HTTP1_METHOD_UNKNOWN, parse("get / HTTP/1.1\r\n" HOST "\r\n"));
   CHECK_INT(AB_HTTP1_METHOD_UNKNOWN, parse("GETS / HTTP/1.1\r\n" HOST "\r\n"));
@@ -350,6 +369,7 @@ static void damaged_heads_have_one_verdict(void) {
 
 CHECK_MAIN(CHECK_CASE(a_request_is_taken_apart), CHECK_CASE(octets_behind_the_head_are_left_alone),
            CHECK_CASE(known_fields_have_their_id), CHECK_CASE(registered_methods_are_known),
+           CHECK_CASE(a_set_of_methods_replaces_the_registry),
            CHECK_CASE(other_methods_are_refused),
            CHECK_CASE(syntax_errors_come_before_errors_of_meaning),
            CHECK_CASE(errors_are_reported_at_the_first_wrong_octet), CHECK_CASE(versions_are_read),

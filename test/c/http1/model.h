@@ -134,8 +134,8 @@ static inline void model_note_body(model *self, ab_view data) {
 
 /* Each step returns whether another one may get further with the same octets. */
 static inline bool model_head(model *self, size_t len) {
-  int size = ab_head_parse(self->octets + self->at, len - self->at, self->limits, &self->progress,
-                           &self->request, self->fields);
+  int size = ab_head_parse(self->octets + self->at, len - self->at, self->limits, NULL,
+                           &self->progress, &self->request, self->fields);
   if (size == AB_AGAIN) return false;
   if (size < 0) {
     model_respond(self, size);

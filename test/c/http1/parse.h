@@ -13,6 +13,7 @@
 static char *parse_octets AB_UNUSED;
 static ab_request parse_request AB_UNUSED;
 static ab_field parse_fields[PARSE_FIELDS] AB_UNUSED;
+static const ab_methods *parse_methods AB_UNUSED; /* NULL: the registry's */
 
 static AB_UNUSED int parse_once(const char *octets, size_t len, const ab_limits *limits,
                                 ab_head_progress *progress) {
@@ -20,7 +21,8 @@ static AB_UNUSED int parse_once(const char *octets, size_t len, const ab_limits 
   parse_octets = malloc(len ? len : 1);
   if (!parse_octets) abort();
   if (len) memcpy(parse_octets, octets, len);
-  return ab_head_parse(parse_octets, len, limits, progress, &parse_request, parse_fields);
+  return ab_head_parse(parse_octets, len, limits, parse_methods, progress, &parse_request,
+                       parse_fields);
 }
 
 static AB_UNUSED int parse_growing(const char *octets, size_t len, const ab_limits *limits) {

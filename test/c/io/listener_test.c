@@ -115,6 +115,22 @@ static void tcp_accepts_and_names_the_peer(void) {
   ab_listener_fini(listener);
 }
 
+static void a_hastened_listener_defers_no_more(void) {
+  ab_listener_options options = plain;
+  options.defer_accept = true;
+  ab_listener *listener = ab_listener_tcp(&ab_mem_libc, "127.0.0.1", 0, &options);
+  ab_listener_hasten(listener);
+  CHECK_INT(0, option_of(ab_listener_fd(listener), IPPROTO_TCP, TCP_DEFER_ACCEPT));
+  int client = connect_tcp("127.0.0.1", ab_listener_port(listener));
+  ab_addr peer;
+  int fd = accept_soon(listener, &peer); /* the client has sent nothing */
+  CHECK(fd >= 0);
+  ab_fd_close(fd);
+  ab_fd_close(client);
+  ab_listener_hasten(listener);
+  ab_listener_fini(listener);
+}
+
 static void accepted_sockets_inherit_and_are_set(void) {
   ab_listener_options options = plain;
   options.defer_accept = true;
@@ -132,6 +148,7 @@ static void accepted_sockets_inherit_and_are_set(void) {
   int fd = accept_soon(listener, &peer);
   CHECK(fd >= 0);
   CHECK_INT(1, option_of(fd, IPPROTO_TCP, TCP_NODELAY));
+  CHECK_INT(131072, option_of(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT));
   CHECK(fcntl(fd, F_GETFL) & O_NONBLOCK);
   CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
   ab_fd_close(fd);
@@ -615,6 +632,7 @@ static void making_one_survives_a_failing_allocator(void) {
 }
 
 CHECK_MAIN(CHECK_CASE(tcp_accepts_and_names_the_peer),
+           CHECK_CASE(a_hastened_listener_defers_no_more),
            CHECK_CASE(accepted_sockets_inherit_and_are_set), CHECK_CASE(dead_peers_are_noticed),
            CHECK_CASE(a_port_in_use_is_told), CHECK_CASE(a_port_can_be_bound_again_at_once),
            CHECK_CASE(only_numeric_addresses_are_taken),

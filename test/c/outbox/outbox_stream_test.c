@@ -94,6 +94,18 @@ static void stream_put(stream *self, size_t len) {
   CHECK_INT(self->in - self->out, ab_outbox_pending(self->f.outbox));
 }
 
+/* Takes back what was queued last, as far as nobody has been told of it. */
+static void stream_take_back(stream *self) {
+  uint64_t free = ab_outbox_pending(self->f.outbox);
+  if (self->marks > self->fired) {
+    free = ab_outbox_queued(self->f.outbox) - self->thresholds[self->marks - 1];
+  }
+  uint64_t n = random_below(&self->random, free + 1);
+  ab_outbox_take_back(self->f.outbox, n);
+  self->in -= n;
+  CHECK_INT(self->in - self->out, ab_outbox_pending(self->f.outbox));
+}
+
 static size_t compare_iov(const stream *self, const ab_outbox_next_op *next) {
   size_t at = self->out;
   CHECK(next->iov_count > 0 && next->iov_count <= AB_OUTBOX_IOV_MAX);
@@ -151,6 +163,7 @@ static void any_partition_serialises_to_the_string(void) {
     for (int step = 0; step < 600 && s.in < SOURCE_LEN; step++) {
       stream_put(&s, piece_length(&s));
       if (random_below(&s.random, 8) == 0) stream_flush(&s);
+      if (random_below(&s.random, 6) == 0) stream_take_back(&s);
       if (random_below(&s.random, eagerness) == 0) stream_take(&s, false);
     }
     CHECK_INT(0, s.refused);
@@ -206,6 +219,7 @@ static bool run_with_failure(size_t fail_at) {
     stream_put(&s, piece_length(&s));
     if (step % 3 == 0) stream_flush(&s);
     if (step % 10 == 9) stream_take(&s, false);
+    if (step % 7 == 5) stream_take_back(&s);
   }
   stream_take_rest(&s);
   bool failed = s.f.mem.calls >= fail_at;

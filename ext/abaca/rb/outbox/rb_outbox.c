@@ -116,11 +116,11 @@ static size_t box_size(const void *ptr) {
 
 /* With write barriers: an outbox that lives long, and has thousands of strings pending, must not be
  * walked in each minor collection. Nothing moves: C code holds pointers into the strings. */
-static const rb_data_type_t box_type = {"Abaca::Outbox",
-                                        {box_mark, box_free, box_size, NULL, {0}},
-                                        NULL,
-                                        NULL,
-                                        RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED};
+static const rb_data_type_t box_type = {
+    .wrap_struct_name = "Abaca::Outbox",
+    .function = {.dmark = box_mark, .dfree = box_free, .dsize = box_size},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
+};
 
 bool ab_box_is(VALUE object) {
   return rb_typeddata_is_kind_of(object, &box_type);

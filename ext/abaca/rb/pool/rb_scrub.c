@@ -131,22 +131,9 @@ VALUE ab__scrub_fiber(VALUE fiber, VALUE baseline) {
 
 /* --- the words of a fiber --- */
 
-#define MOST_WORDS 128
-
-static const VALUE *words_of(VALUE fiber) {
-  return ab__object_data(fiber);
-}
-
-/* What Ruby says of the size includes the beginning of a fiber twice, so half of it is there. */
-static size_t count_words(VALUE fiber) {
-  size_t (*size)(const void *) = RTYPEDDATA_TYPE(fiber)->function.dsize;
-  size_t count = size ? size(words_of(fiber)) / 2 / sizeof(VALUE) : 0;
-  return count < MOST_WORDS ? count : MOST_WORDS;
-}
-
 /* The only word that was `empty` and is not so any more; 0 when there is none, or more than one. */
 static uint16_t filled(VALUE fiber, const VALUE *before, size_t count, VALUE empty) {
-  const VALUE *words = words_of(fiber);
+  const VALUE *words = ab__fiber_words(fiber);
   uint16_t found = 0;
   for (size_t i = 0; i < count; i++) {
     if (before[i] != empty || words[i] == empty) continue;
@@ -158,14 +145,14 @@ static uint16_t filled(VALUE fiber, const VALUE *before, size_t count, VALUE emp
 
 static VALUE learn(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
   ab_fiber_words *known = (ab_fiber_words *)data;
-  VALUE fiber = rb_fiber_current(), before[MOST_WORDS];
+  VALUE fiber = rb_fiber_current(), before[AB_FIBER_WORDS_MAX];
   ID name = rb_intern("abaca");
-  size_t count = count_words(fiber);
-  MEMCPY(before, words_of(fiber), VALUE, count);
+  size_t count = ab__fiber_word_count(fiber);
+  MEMCPY(before, ab__fiber_words(fiber), VALUE, count);
   rb_thread_local_aset(rb_thread_current(), name, Qtrue);
   known->locals = filled(fiber, before, count, 0);
 #ifdef HAVE_RB_FIBER_NEW_STORAGE
-  MEMCPY(before, words_of(fiber), VALUE, count);
+  MEMCPY(before, ab__fiber_words(fiber), VALUE, count);
   put_stored(ID2SYM(name), Qtrue, rb_path2class("Fiber"));
   known->storage = filled(fiber, before, count, Qnil);
 #endif
@@ -195,7 +182,7 @@ int ab__scrub_learn(ab_fiber_words *words) {
 }
 
 static bool is_empty(VALUE fiber, uint16_t word, VALUE empty) {
-  return AB_LIKELY(word != 0) && AB_LIKELY(words_of(fiber)[word] == empty);
+  return AB_LIKELY(word != 0) && AB_LIKELY(ab__fiber_words(fiber)[word] == empty);
 }
 
 /* --- the pool's --- */

@@ -47,10 +47,12 @@ static void loop_mark(void *ptr) {
   mark_timeouts(&loop->timeouts);
   ab__preempt_mark(loop);
   ab__shield_mark(loop);
+  ab_latches_mark(&loop->latches);
   rb_gc_mark(loop->self);
   rb_gc_mark(loop->thread);
   rb_gc_mark(loop->root);
   rb_gc_mark(loop->fiber_class);
+  rb_gc_mark(loop->own_class);
   rb_gc_mark(loop->parker);
   rb_gc_mark(loop->carrier);
   rb_gc_mark(loop->current);
@@ -77,6 +79,7 @@ static void loop_free(void *ptr) {
   ab_heap_fini(&loop->timeouts);
   ab__fd_fini(loop);
   ab__stints_fini(loop);
+  ab_latches_fini(&loop->latches);
   ab_waiters_fini(&loop->waiters);
   ab_fork_page_fini(loop->fork_guard);
   xfree(loop);
@@ -109,6 +112,9 @@ VALUE ab__loop_alloc(VALUE klass) {
   loop->self = self;
   loop->thread = loop->root = loop->parker = loop->carrier = loop->current = loop->forward = Qnil;
   loop->fiber_class = rb_path2class("Fiber"); /* rb_cFiber is not exported */
+  loop->own_class = klass;
+  for (VALUE above; (above = rb_class_superclass(loop->own_class)) != rb_cObject;)
+    loop->own_class = above;
   ab_nursery_init(&loop->nursery, self);
   loop->owner = getpid();
   loop->now = ab_clock_monotonic();
@@ -230,10 +236,7 @@ static void *wait_without_gvl(void *arg) {
   blocking_wait *wait = arg;
   ab_poller_wait(wait->poller, wait->timeout);
   wait->ended = ab_clock_monotonic();
-  if (wait->pulse) {
-    atomic_store_explicit(&wait->pulse->starved, true, memory_order_relaxed);
-    ab_pulse_leave(wait->pulse);
-  }
+  if (wait->pulse) ab_pulse_starve(wait->pulse);
   return NULL;
 }
 
@@ -254,12 +257,19 @@ static ab_nsec next_deadline(ab_loop *loop) {
   return deadline;
 }
 
+/* Do other threads work for the client, which may want the GVL? */
+static bool shares(const ab_loop *loop) {
+  const ab_loop_client *client = loop->client;
+  return client && client->shares && client->shares(loop->client_ctx);
+}
+
 /* Waits without the GVL. Whoever gets it meanwhile finds AB_BLOCKED and wakes the poller. A pending
  * interrupt keeps us from entering (INTR_FAIL), so its handler never runs between the look at the
- * ready list and the wait; one that comes later calls unblock_wait. */
-static void block(ab_loop *loop) {
+ * ready list and the wait; one that comes later calls unblock_wait. Returns false when there is no
+ * time for it. */
+static bool block(ab_loop *loop) {
   ab_nsec deadline = next_deadline(loop), now = ab_clock_monotonic();
-  if (deadline != 0 && deadline <= now) return;
+  if (deadline != 0 && deadline <= now) return false;
   ab_pulse *pulse = loop->pulse;
   ab_nsec timeout = deadline == 0 ? AB_POLL_FOREVER : deadline - now;
   blocking_wait wait = {.poller = loop->poller, .timeout = timeout, .pulse = pulse};
@@ -272,10 +282,11 @@ static void block(ab_loop *loop) {
   rb_nogvl(wait_without_gvl, &wait, unblock_wait, loop->poller, flags);
   loop->blocked = AB_RUNNING;
   loop->heedless = wait.ended ? wait.ended : now;
-  if (!pulse) return;
-  atomic_store_explicit(&pulse->starved, false, memory_order_relaxed);
-  ab_pulse_return(pulse);
+  if (shares(loop)) ab_share_waited(&loop->share, loop->heedless);
+  if (!pulse) return true;
+  ab_pulse_feed(pulse);
   if (loop->client && loop->client->woken) loop->client->woken(loop->client_ctx);
+  return true;
 }
 
 static void deliver_events(ab_loop *loop) {
@@ -284,16 +295,34 @@ static void deliver_events(ab_loop *loop) {
   ab_poller_unlock(loop->poller);
 }
 
-/* Collects events, and waits for them when there is nothing else to do. */
-static void await_events(ab_loop *loop, bool busy) {
+/* Collects events, and waits for them when there is nothing else to do. Returns whether others had
+ * the GVL meanwhile. */
+static bool await_events(ab_loop *loop, bool busy) {
   bool idle = !busy && loop->ready_count == 0;
   /* To ask first spares giving up the GVL when something has happened. Where only other threads can
    * make it happen, they need the GVL for that. */
   bool ask = !idle || loop->client || loop->fd_waits > 0;
-  if ((ask && ab_poller_wait(loop->poller, 0) > 0) || !idle) return;
+  if ((ask && ab_poller_wait(loop->poller, 0) > 0) || !idle) return false;
   ab__fd_prove(loop, loop->now);
   /* A wait that could not be renewed is over. */
-  if (loop->ready_count == 0) block(loop);
+  return loop->ready_count == 0 && block(loop);
+}
+
+/* A trap handler may take its time, and other threads may get the GVL. The client's shall have it
+ * where the loop would not wait for long. */
+static void let_others(ab_loop *loop, bool waited) {
+  ab_pulse *pulse = loop->pulse;
+  bool gives = !waited && shares(loop);
+  int state = 0;
+  if (pulse) {
+    atomic_store_explicit(&pulse->starved, gives, memory_order_relaxed);
+    ab_pulse_leave(pulse);
+  }
+  if (gives) state = ab_share_give_way(&loop->share);
+  if (pulse) atomic_store_explicit(&pulse->starved, false, memory_order_relaxed);
+  if (AB_UNLIKELY(state)) rb_jump_tag(state);
+  rb_thread_check_ints();
+  if (pulse) ab_pulse_return(pulse);
 }
 
 static bool is_finished(ab_loop *loop) {
@@ -318,12 +347,9 @@ bool ab__loop_turn(ab_loop *loop) {
     if (loop->pools[i]) ab_offload_reap(loop->pools[i]);
   if (is_finished(loop) && !busy) return false;
   ab__fd_prove(loop, loop->now - PROOF_DELAY);
-  await_events(loop, busy);
+  bool waited = await_events(loop, busy);
   deliver_events(loop);
-  /* A trap handler may take its time, and other threads may get the GVL. */
-  if (loop->pulse) ab_pulse_leave(loop->pulse);
-  rb_thread_check_ints();
-  if (loop->pulse) ab_pulse_return(loop->pulse);
+  let_others(loop, waited);
   return true;
 }
 

@@ -84,6 +84,8 @@ typedef struct ab_loop_client {
   void (*woken)(void *ctx);
   /* True while other threads may compute, in whose turn the loop's own has to wait; may be NULL. */
   bool (*contended)(void *ctx);
+  /* True while other threads work for the client, to whom the loop gives way; may be NULL. */
+  bool (*shares)(void *ctx);
 } ab_loop_client;
 
 /* The loop of an Abaca::Scheduler; raises TypeError for anything else, and what the scheduler's

@@ -288,7 +288,7 @@ static VALUE step_aside_for(VALUE arg) {
 }
 
 static bool try_to_transfer(ab_loop *loop, VALUE fiber, int *state) {
-  ab_waiter waiter = {.kind = AB_WAIT_SLEEP, .object = Qnil};
+  ab_waiter waiter = {.kind = AB_WAIT_PASSING, .object = Qnil};
   park park = {.loop = loop, .waiter = &waiter, .target = fiber};
   rb_protect(step_aside_for, (VALUE)&park, state);
   if (AB_LIKELY(!*state)) return true;
@@ -310,7 +310,7 @@ void ab_loop_transfer(ab_loop *loop, VALUE fiber) {
 }
 
 void ab__loop_pass(ab_loop *loop) {
-  ab_waiter waiter = {.kind = AB_WAIT_SLEEP, .object = Qnil};
+  ab_waiter waiter = {.kind = AB_WAIT_PASSING, .object = Qnil};
   park_on(loop, &waiter, 0, AB_WAKE_READY, Qnil);
 }
 

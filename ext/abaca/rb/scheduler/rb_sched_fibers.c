@@ -49,47 +49,30 @@ static VALUE event_names(uint32_t events) {
   return names;
 }
 
-/* ---- who holds a Mutex ---- */
+/* ---- the owner of a Mutex ---- */
 
-static const void *first_word(VALUE object) {
-  const void *const *data = ab__object_data(object);
-  return data ? *data : NULL;
-}
-
-/* Ruby has no call that says who holds a Mutex. Up to 3.4 a Mutex begins with the address of its
- * holder's fiber. Whether it does is tried out on a Mutex of ours; where not, owners are not told.
- * The word is only ever compared. */
-static bool mutexes_name_their_holder(void) {
-  VALUE mutex = rb_mutex_new();
-  if (first_word(mutex) || !RTEST(rb_mutex_trylock(mutex))) return false;
-  bool named = first_word(mutex) == ab__object_data(rb_fiber_current());
-  rb_mutex_unlock(mutex);
-  return named && !first_word(mutex);
-}
-
-static VALUE owner_in(const ab_list *list, const void *holder) {
+static VALUE owner_in(const ab_loop *loop, const ab_list *list, VALUE mutex) {
   for (const ab_list *node = list->next; node != list; node = node->next) {
     const ab_waiter *waiter = AB_CONTAINER_OF(node, ab_waiter, link);
-    if (ab__object_data(waiter->fiber) == holder) return waiter->fiber;
-    if (ab__object_data(waiter->carrier) == holder) return waiter->carrier;
+    if (ab__mutex_owner_is(&loop->mutex_owner, mutex, waiter->fiber)) return waiter->fiber;
+    if (ab__mutex_owner_is(&loop->mutex_owner, mutex, waiter->carrier)) return waiter->carrier;
   }
   return Qnil;
 }
 
 /* The fiber of this loop that holds the Mutex, or nil. */
 static VALUE owner_of(const ab_loop *loop, VALUE mutex) {
-  const void *holder = first_word(mutex);
   VALUE current = rb_fiber_current(), owner;
-  if (!holder) return Qnil;
-  if (ab__object_data(current) == holder) return current;
-  if (!NIL_P(loop->root) && ab__object_data(loop->root) == holder) return loop->root;
-  owner = owner_in(&loop->parked, holder);
-  return NIL_P(owner) ? owner_in(&loop->ready, holder) : owner;
+  if (ab__mutex_owner_is(&loop->mutex_owner, mutex, current)) return current;
+  if (!NIL_P(loop->root) && ab__mutex_owner_is(&loop->mutex_owner, mutex, loop->root))
+    return loop->root;
+  owner = owner_in(loop, &loop->parked, mutex);
+  return NIL_P(owner) ? owner_in(loop, &loop->ready, mutex) : owner;
 }
 
 /* ---- the list ---- */
 
-static VALUE describe(const ab_loop *loop, const ab_waiter *waiter, bool owners) {
+static VALUE describe(const ab_loop *loop, const ab_waiter *waiter) {
   VALUE hash = rb_hash_new();
   const char *name = kind_name(waiter);
   bool parked = waiter->wake == AB_WAKE_PENDING;
@@ -104,7 +87,8 @@ static VALUE describe(const ab_loop *loop, const ab_waiter *waiter, bool owners)
     put(hash, "fd", INT2NUM(waiter->fd));
     put(hash, "events", event_names(waiter->events));
   }
-  if (owners && waiter->kind == AB_WAIT_BLOCK && is_a(waiter->object, "Thread::Mutex"))
+  if (ab__mutex_owner_known(&loop->mutex_owner) && waiter->kind == AB_WAIT_BLOCK &&
+      is_a(waiter->object, "Thread::Mutex"))
     put(hash, "owner", owner_of(loop, waiter->object));
   return hash;
 }
@@ -120,13 +104,14 @@ static void collect(VALUE fibers, const ab_list *list) {
  * :require, :request_body, :response_drain, or :ready), :object (the IO, Mutex, Queue, process id,
  * name ...), :since and, when there is a time limit, :until (monotonic seconds, as
  * Process.clock_gettime(Process::CLOCK_MONOTONIC) gives them), and :backtrace. Also :fd and :events
- * for an IO, :owner for a Mutex that a fiber of this scheduler holds (nil: somebody else, or this
- * Ruby does not tell), and :resumed_by when another fiber waits for this one to yield. */
+ * for an IO, :owner for a Mutex that a fiber of this scheduler holds (nil: another thread does),
+ * and :resumed_by when another fiber waits for this one to yield. */
 static VALUE sched_fibers(VALUE self) {
   ab_loop *loop = ab__loop_get(self);
   VALUE result = rb_ary_new(), fibers = rb_ary_new();
   if (ab__loop_forked(loop)) return result;
-  bool owners = mutexes_name_their_holder();
+  int state = ab__mutex_owner_learn(&loop->mutex_owner);
+  if (state) rb_jump_tag(state);
   collect(fibers, &loop->ready);
   collect(fibers, &loop->parked);
   for (long i = 0; i < RARRAY_LEN(fibers); i++) {
@@ -134,7 +119,7 @@ static VALUE sched_fibers(VALUE self) {
     /* Each is looked up anew: what runs to describe one may end the wait of another. */
     const ab_waiter *waiter = ab__loop_waiter(loop, fiber);
     if (!waiter) continue;
-    VALUE hash = describe(loop, waiter, owners);
+    VALUE hash = describe(loop, waiter);
     put(hash, "backtrace", rb_funcall(fiber, rb_intern("backtrace"), 0));
     rb_ary_push(result, hash);
   }

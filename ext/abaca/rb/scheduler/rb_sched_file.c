@@ -12,13 +12,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <ruby/io.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 /* What is moved at a time: copying it holds the loop up for a fraction of a millisecond. */
@@ -26,42 +23,6 @@
 
 /* O_DIRECT asks for it. */
 #define ALIGNMENT 4096
-
-/* ---- what kind of file ---- */
-
-/* No constant of <linux/magic.h> before Linux 6. */
-#define CIFS_MAGIC 0xff534d42
-#define SMB2_MAGIC 0xfe534d42
-#define FUSE_MAGIC 0x65735546
-
-static bool is_among(uint32_t type, const uint32_t *types, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (types[i] == type) return true;
-  return false;
-}
-
-static enum ab_file_kind kind_of_system(int fd) {
-  static const uint32_t memory[] = {TMPFS_MAGIC,        RAMFS_MAGIC, HUGETLBFS_MAGIC,
-                                    PROC_SUPER_MAGIC,   SYSFS_MAGIC, CGROUP_SUPER_MAGIC,
-                                    CGROUP2_SUPER_MAGIC};
-  static const uint32_t remote[] = {NFS_SUPER_MAGIC, V9FS_MAGIC, CIFS_MAGIC, SMB2_MAGIC,
-                                    FUSE_MAGIC};
-  struct statfs system;
-  if (fstatfs(fd, &system) != 0) return AB_FILE_DISK;
-  uint32_t type = (uint32_t)system.f_type;
-  if (is_among(type, memory, AB_ARRAY_LEN(memory))) return AB_FILE_MEMORY;
-  return is_among(type, remote, AB_ARRAY_LEN(remote)) ? AB_FILE_REMOTE : AB_FILE_DISK;
-}
-
-enum ab_file_kind ab__file_kind(int fd) {
-  struct stat st;
-  if (fstat(fd, &st) != 0) return AB_FILE_STREAM;
-  if (S_ISBLK(st.st_mode)) return AB_FILE_DISK;
-  if (S_ISDIR(st.st_mode)) return AB_FILE_MEMORY;
-  if (!S_ISREG(st.st_mode)) return AB_FILE_STREAM;
-  /* File systems on a block device have its number; for the others a second call is needed. */
-  return major(st.st_dev) != 0 ? AB_FILE_DISK : kind_of_system(fd);
-}
 
 /* ---- the job ---- */
 

@@ -224,7 +224,7 @@ static ssize_t try_read(const attempt *a) {
   if (count >= 0) return count;
   if (!is_refused(count) && errno != EAGAIN) return -errno;
   if (errno == EAGAIN && has_peer(a->fd)) return -EAGAIN;
-  if (ab__file_kind(a->fd) >= AB_FILE_DISK) return ask_disk(a);
+  if (ab_file_kind(a->fd) >= AB_FILE_DISK) return ask_disk(a);
   /* Some files of /proc have a peer, too. */
   if (!has_flag(a->fd, O_NONBLOCK) && poll_now(a->fd, READABLE) == 0) return -EAGAIN;
   return plain_read(a);
@@ -249,7 +249,7 @@ static ssize_t try_write(const attempt *a) {
   if (count >= 0) return count;
   if (!is_refused(count) && errno != EAGAIN) return -errno;
   if (errno == EAGAIN && has_peer(a->fd)) return -EAGAIN;
-  enum ab_file_kind kind = ab__file_kind(a->fd);
+  enum ab_file_kind kind = ab_file_kind(a->fd);
   if (kind != AB_FILE_STREAM)
     return is_quick_write(a, kind) ? plain_write(a, a->size) : ask_disk(a);
   size_t size = a->size;
@@ -524,8 +524,7 @@ static VALUE sched_io_select(int argc, VALUE *argv, VALUE self) {
   }
   VALUE memory = Qnil;
   if (s.count > 0) {
-    s.interests = rb_alloc_tmp_buffer_with_count(&memory, s.count * sizeof *s.interests,
-                                                 s.count * sizeof *s.interests / sizeof(VALUE));
+    s.interests = ALLOCV_N(ab_interest, memory, s.count);
     for (size_t i = 0; i < s.count; i++) {
       s.interests[i] = (ab_interest){.io = Qnil};
       ab_list_init(&s.interests[i].link);
@@ -538,7 +537,7 @@ static VALUE sched_io_select(int argc, VALUE *argv, VALUE self) {
     rb_ensure(select_park, (VALUE)&s, select_end, (VALUE)&s);
   }
   VALUE result = select_result(&s);
-  if (s.count > 0) rb_free_tmp_buffer(&memory);
+  ALLOCV_END(memory);
   return result;
 }
 

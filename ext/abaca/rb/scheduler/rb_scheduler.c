@@ -83,6 +83,9 @@ static bool park_for(VALUE self, VALUE seconds, uint8_t kind, VALUE object) {
   if (AB_UNLIKELY(ab__loop_forked(loop))) return sleep_blocking(forever, timeout);
   ab__loop_check(loop);
   ab_waiter waiter = {.kind = kind, .object = object};
+  if (AB_UNLIKELY(ab__latch_any(&loop->latches)) &&
+      ab__latch_take(&loop->latches, &waiter, forever))
+    return true;
   return ab_loop_park(loop, &waiter, forever ? 0 : ab__deadline_after(timeout)) == AB_WAKE_READY;
 }
 
@@ -97,8 +100,12 @@ static VALUE park_for_load(VALUE arg) {
   return Qnil;
 }
 
-static void wait_for_load(ab_loop *loop) {
-  load_wait wait = {.loop = loop, .waiter = {.kind = AB_WAIT_REQUIRE, .object = Qnil}};
+static void wait_for_load(ab_loop *loop, VALUE blocker) {
+  load_wait wait = {.loop = loop, .waiter = {.kind = AB_WAIT_REQUIRE, .object = blocker}};
+  if (AB_UNLIKELY(ab__latch_any(&loop->latches)) &&
+      ab__latch_take(&loop->latches, &wait.waiter, true))
+    return;
+  wait.waiter.object = Qnil; /* hidden from Ruby code */
   do ab__shield(loop, &wait.waiter, park_for_load, (VALUE)&wait);
   while (wait.waiter.wake == AB_WAKE_PENDING);
 }
@@ -117,7 +124,7 @@ static VALUE sched_block(int argc, VALUE *argv, VALUE self) {
   if (AB_UNLIKELY(is_load_lock(argv[0])) && !ab__loop_forked(loop)) {
     ab__loop_check(loop);
     if (!ab__loop_at_home(loop)) {
-      wait_for_load(loop);
+      wait_for_load(loop, argv[0]);
       return Qtrue;
     }
   }
@@ -126,8 +133,9 @@ static VALUE sched_block(int argc, VALUE *argv, VALUE self) {
 }
 
 /* @!method unblock(blocker, fiber)
- * Wakes a fiber that #block or #kernel_sleep parked; any other fiber is left alone. From any
- * thread. */
+ * Wakes a fiber that #block or #kernel_sleep parked, or that is about to call them: the next wait
+ * that this is meant for returns at once (rb_latch.c). A fiber that waits for something else is
+ * left alone. From any thread. */
 static VALUE sched_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   ab_loop *loop = ab__loop_get(self);
   if (AB_UNLIKELY(loop->closed)) return Qnil;
@@ -135,10 +143,7 @@ static VALUE sched_unblock(VALUE self, VALUE blocker, VALUE fiber) {
     if (!NIL_P(loop->thread)) rb_thread_wakeup_alive(loop->thread);
     return Qnil;
   }
-  ab_waiter *waiter = ab__loop_waiter(loop, fiber);
-  if (waiter && (waiter->kind == AB_WAIT_BLOCK || waiter->kind == AB_WAIT_SLEEP ||
-                 waiter->kind == AB_WAIT_OFFLOAD || waiter->kind == AB_WAIT_REQUIRE))
-    ab_loop_wake(loop, waiter);
+  ab__latch_wake(loop, blocker, fiber);
   return Qnil;
 }
 
@@ -169,13 +174,14 @@ static VALUE sched_yield_hook(VALUE self) {
 }
 
 /* @!method fiber_interrupt(fiber, exception)
- * Makes the fiber's wait raise the exception, as soon as the fiber runs. */
+ * Makes the fiber's wait raise the exception, as soon as the fiber runs. Any thread may call it.
+ * Returns false when the fiber does not wait, or where it must not be interrupted; nil after
+ * `close`. */
 static VALUE sched_fiber_interrupt(VALUE self, VALUE fiber, VALUE exception) {
   ab_loop *loop = ab__loop_get(self);
   if (loop->closed || ab__loop_forked(loop)) return Qnil;
   if (!rb_obj_is_kind_of(exception, rb_eException)) exception = rb_make_exception(1, &exception);
-  ab__loop_interrupt(loop, fiber, exception);
-  return Qnil;
+  return ab__loop_interrupt(loop, fiber, exception) ? Qtrue : Qfalse;
 }
 
 /* ---- run and close ---- */

@@ -10,11 +10,16 @@
 
 #include <limits.h>
 #include <ruby.h>
+#include <ruby/fiber/scheduler.h>
 #include <sys/types.h>
 
+#include "io/offload.h"
+#include "io/storage.h"
+#include "rb/scheduler/rb_latch.h"
 #include "rb/scheduler/rb_loop.h"
+#include "rb/scheduler/rb_mutex_owner.h"
 #include "rb/scheduler/rb_nursery.h"
-#include "rb/scheduler/rb_offload.h"
+#include "rb/scheduler/rb_share.h"
 #include "rb/scheduler/rb_waiters.h"
 #include "rb/scheduler/rb_watchdog.h"
 
@@ -50,6 +55,8 @@ typedef struct ab_interest {
 #define AB_WAIT_STRAY 0xff
 /* and a fiber that was preempted; it takes no exception before it waits again. */
 #define AB_WAIT_PREEMPTED 0xfe
+/* and one that lets others go first, or starts one. */
+#define AB_WAIT_PASSING 0xfd
 
 /* Ruby's own mark on a fiber that Fiber#kill ends (RUBY_FATAL_FIBER_KILLED); it fires at each
  * switch to the fiber from then on. */
@@ -85,7 +92,7 @@ typedef struct ab_timeout {
 struct ab_loop {
   ab_poller *poller; /* NULL once closed */
   VALUE self, thread, root;
-  VALUE fiber_class;
+  VALUE fiber_class, own_class; /* Fiber, Abaca::Scheduler */
   VALUE parker;  /* the fiber that gave control to the root fiber last; nil when one ended */
   VALUE current; /* the fiber that the loop, or one that parked, switched to last; nil: none runs */
   size_t chain;  /* how many more fibers may be run before the loop has its turn */
@@ -96,6 +103,7 @@ struct ab_loop {
   ab_heap timers;   /* of waiters */
   ab_heap timeouts; /* of timeout_after */
   ab_waiters waiters;
+  ab_latches latches;
   ab_nursery nursery;
   ab_nsec now;
   ab_nsec heedless; /* since then what is ready has not been looked at */
@@ -104,11 +112,13 @@ struct ab_loop {
   const ab_loop_client *client;
   void *client_ctx;
   ab_pulse *pulse; /* NULL: nobody stands in for the loop */
+  ab_share share;
   ab_stint *stint; /* whose work runs; NULL: none that is measured */
   ab_stint *stints, *idle_stints;
   ab_fd_table fds;
   size_t fd_waits;  /* how many fibers wait for an IO: a descriptor, several, or a file's disk */
   ab_list unproven; /* descriptors whose registration is trusted for the moment, oldest first */
+  ab_mutex_owner mutex_owner;    /* how a Mutex names the fiber that holds it */
   ab_offload *pools[AB_POOLS];   /* by enum ab_pool_kind; made when first needed */
   ab_list writes;                /* rb_sched_file.c: who writes to files on threads, in order */
   volatile uint32_t *fork_guard; /* reads 0 in a forked child */
@@ -148,7 +158,7 @@ static inline void ab__loop_away(ab_loop *loop) {
 }
 /* The loop runs again. */
 static inline void ab__loop_back(ab_loop *loop) {
-  if (loop->pulse) ab_pulse_return(loop->pulse);
+  if (loop->pulse) ab_pulse_feed(loop->pulse);
   if (AB_UNLIKELY(loop->watchdog != NULL)) ab_watchdog_end(loop->watchdog);
 }
 
@@ -228,6 +238,22 @@ static inline const void *ab__object_data(VALUE object) {
 #endif
 }
 
+/* The words that a fiber begins with, for what Ruby has no call for. Whatever is concluded from
+ * them is tried out first. */
+#define AB_FIBER_WORDS_MAX 128
+
+static inline const VALUE *ab__fiber_words(VALUE fiber) {
+  return ab__object_data(fiber);
+}
+
+/* How many there are to read. Ruby's own figure counts the beginning of a fiber twice: half of it
+ * is there. */
+static inline size_t ab__fiber_word_count(VALUE fiber) {
+  size_t (*size)(const void *) = RTYPEDDATA_TYPE(fiber)->function.dsize;
+  size_t count = size ? size(ab__fiber_words(fiber)) / 2 / sizeof(VALUE) : 0;
+  return count < AB_FIBER_WORDS_MAX ? count : AB_FIBER_WORDS_MAX;
+}
+
 /* A non-blocking fiber that runs `body`, with the storage of the current one when `inherit`. */
 VALUE ab__fiber_new(rb_block_call_func_t body, VALUE data);
 
@@ -252,16 +278,7 @@ bool ab__io_closed(VALUE io);
  * events. */
 bool ab__select_closed(const ab_waiter *waiter);
 
-/* rb_sched_file.c. What a read or write of a descriptor may have to wait for. */
-enum ab_file_kind {
-  AB_FILE_STREAM, /* a peer: the poller knows */
-  AB_FILE_MEMORY, /* nobody: tmpfs, proc, a directory */
-  AB_FILE_DISK,   /* a disk; what is written goes to the page cache first */
-  AB_FILE_REMOTE  /* another machine or process, for each write too */
-};
-enum ab_file_kind ab__file_kind(int fd);
-
-/* One read or write that is done by a thread while the fiber waits. */
+/* rb_sched_file.c. One read or write that is done by a thread while the fiber waits. */
 typedef struct ab_file_op {
   VALUE io;
   bool write;

@@ -3,8 +3,9 @@
  * is done at the end of the turn, on the fiber that turns the engine.
  *
  * A request is cancelled once: a second exception would hit the clean-up after the first. An
- * exchange is in server->cancels while there is something to do for it. App code that runs in
- * between may end it, so it is looked up by its handle again. */
+ * exchange is in server->cancels while there is something to do for it. That is not done by its own
+ * fiber or thread, which may end it while any Ruby code runs, so here everything goes by its handle
+ * (see ab_exchange). */
 #include "rb/server/rb_gang.h"
 
 /* A fiber that cannot be interrupted now (it waits for an extension's computation, or for a fiber
@@ -59,8 +60,11 @@ static VALUE take_blocks(VALUE *from) {
   return blocks;
 }
 
-/* Raises the exception in the request, or tries that again where it cannot be interrupted now. */
-static void deliver(ab_exchange *exchange, VALUE exception, unsigned news) {
+/* Raises the exception in the request, if that is not over, or tries it again where it cannot be
+ * interrupted now. */
+static void deliver(VALUE handle, VALUE exception, unsigned news) {
+  ab_exchange *exchange = ab_exchange_or_null(handle);
+  if (!exchange) return;
   const ab_host *host = exchange->runner->host;
   ab_mode_counts *counts = &exchange->server->counts.modes[host->mode];
   VALUE before = exchange->cancelled;
@@ -68,6 +72,8 @@ static void deliver(ab_exchange *exchange, VALUE exception, unsigned news) {
   counts->cancelled += NIL_P(before);
   if (host->interrupt(exchange, exception)) return;
   counts->cancelled -= NIL_P(before);
+  exchange = ab_exchange_or_null(handle);
+  if (!exchange) return;
   exchange->cancelled = before;
   ab_cancel_note(exchange, news);
 }
@@ -76,9 +82,9 @@ static void deliver(ab_exchange *exchange, VALUE exception, unsigned news) {
  * they outlive the exchange. */
 static VALUE teller(RB_BLOCK_CALL_FUNC_ARGLIST(arg, told)) {
   VALUE exception = RARRAY_AREF(told, 3), handle = RARRAY_AREF(told, 4);
-  ab_exchange *exchange = NIL_P(handle) ? NULL : RTYPEDDATA_DATA(handle);
+  const ab_exchange *exchange = NIL_P(handle) ? NULL : ab_exchange_or_null(handle);
   /* The GVL is ours until a block waits: the request feels the exception only then. */
-  if (exchange && NIL_P(exchange->cancelled)) deliver(exchange, exception, AB_EVENT_DEADLINE);
+  if (exchange && NIL_P(exchange->cancelled)) deliver(handle, exception, AB_EVENT_DEADLINE);
   call_all(RTYPEDDATA_DATA(RARRAY_AREF(told, 0)), RARRAY_AREF(told, 1), RARRAY_AREF(told, 2),
            exception);
   RB_GC_GUARD(told);
@@ -98,11 +104,9 @@ static VALUE schedule_teller(VALUE told) {
   return rb_block_call(rb_path2class("Fiber"), rb_intern("schedule"), 0, NULL, teller, told);
 }
 
-/* On a fiber of its own, which may wait; where there are none, on a thread. Returns false when
- * there was nobody to tell, or no fiber to be had. */
-static bool tell_beside(ab_exchange *exchange, VALUE *from, VALUE exception, VALUE handle) {
-  ab_server *server = exchange->server;
-  VALUE env = exchange->env, blocks = take_blocks(from);
+/* Has the blocks called on a fiber of its own, which may wait; where there are none, on a thread.
+ * Returns false when there was nobody to tell, or no fiber to be had. */
+static bool tell_beside(ab_server *server, VALUE blocks, VALUE env, VALUE exception, VALUE handle) {
   if (NIL_P(blocks)) return false;
   VALUE told = rb_ary_new_from_args(5, server->self, blocks, env, exception, handle);
   int state = 0;
@@ -118,7 +122,8 @@ static bool tell_beside(ab_exchange *exchange, VALUE *from, VALUE exception, VAL
 static bool tell_cancelled(ab_exchange *exchange, VALUE exception) {
   bool threads = tells_on_threads(exchange->server);
   VALUE handle = threads && NIL_P(exchange->cancelled) ? exchange->handle : Qnil;
-  return tell_beside(exchange, &exchange->on_cancel, exception, handle) && !NIL_P(handle);
+  VALUE blocks = take_blocks(&exchange->on_cancel);
+  return tell_beside(exchange->server, blocks, exchange->env, exception, handle) && !NIL_P(handle);
 }
 
 static VALUE tell_here(VALUE arg) {
@@ -141,15 +146,16 @@ static VALUE deadline_exceeded(void) {
   return rb_class_new_instance(1, &message, ab_error_class("DeadlineExceeded"));
 }
 
-/* What the news is for the request's fiber; Qnil: nothing. The end of the server comes to everyone,
- * even to whoever went on after another exception. */
-static VALUE exception_for(const ab_exchange *exchange) {
-  if (exchange->news & AB_NEWS_SHUTDOWN) return ab_shutdown_exception();
-  if (!NIL_P(exchange->cancelled)) return Qnil;
-  if (exchange->news & AB_EVENT_DEADLINE) return deadline_exceeded();
-  if (exchange->news & AB_EVENT_GONE && exchange->server->cancel_on_disconnect)
-    return client_gone();
-  return Qnil;
+typedef VALUE (*maker)(void);
+
+/* Makes what the news is for the request's fiber; NULL: nothing. The end of the server comes to
+ * everyone, even to whoever went on after another exception. */
+static maker maker_for(const ab_exchange *exchange) {
+  if (exchange->news & AB_NEWS_SHUTDOWN) return ab_shutdown_exception;
+  if (!NIL_P(exchange->cancelled)) return NULL;
+  if (exchange->news & AB_EVENT_DEADLINE) return deadline_exceeded;
+  bool gone = exchange->news & AB_EVENT_GONE && exchange->server->cancel_on_disconnect;
+  return gone ? client_gone : NULL;
 }
 
 static void set_overdue(ab_exchange *exchange) {
@@ -159,27 +165,56 @@ static void set_overdue(ab_exchange *exchange) {
   if (!server->overdue || exchange->overdue < server->overdue) server->overdue = exchange->overdue;
 }
 
-/* Once the fiber has the exception the exchange may be over. */
+/* Those who wanted to know are told what is no exception. */
+static void tell_news(VALUE handle, unsigned news) {
+  ab_exchange *exchange = ab_exchange_or_null(handle);
+  if (exchange && news & AB_NEWS_CLOSING) {
+    VALUE blocks = take_blocks(&exchange->on_shutdown);
+    tell_beside(exchange->server, blocks, exchange->env, Qnil, Qnil);
+  }
+  exchange = ab_exchange_or_null(handle);
+  if (exchange && news & AB_EVENT_GONE) {
+    VALUE blocks = take_blocks(&exchange->on_gone);
+    tell_beside(exchange->server, blocks, exchange->env, Qnil, Qnil);
+  }
+}
+
+/* The exception that the request is to get now, or Qnil. While it is made another thread may cancel
+ * the request, or its time may be extended: it has to be the right one afterwards as well. */
+static VALUE make_exception(VALUE handle) {
+  VALUE exception = Qnil;
+  for (maker made = NULL;;) {
+    const ab_exchange *exchange = ab_exchange_or_null(handle);
+    maker make = exchange ? maker_for(exchange) : NULL;
+    if (make == made) return exception;
+    made = make;
+    exception = make ? make() : Qnil;
+  }
+}
+
+/* What has been seen to is no news any more; returns that part of it which still holds. */
+static unsigned take_news(ab_exchange *exchange, unsigned seen) {
+  unsigned news = exchange->news & seen;
+  exchange->news &= ~seen;
+  if (!exchange->news) ab_list_remove(&exchange->cancel_link);
+  return news;
+}
+
+/* Until it is through with it the exchange stays noted: an exception that is meant for nobody here
+ * may end this at any call. */
 static void attend(ab_exchange *exchange) {
   VALUE handle = exchange->handle;
-  if (NIL_P(handle)) { /* another thread is about to call the app for it */
-    ab_cancel_note(exchange, exchange->news);
-    return;
-  }
-  if (exchange->news & AB_NEWS_CLOSING) tell_beside(exchange, &exchange->on_shutdown, Qnil, Qnil);
-  exchange = RTYPEDDATA_DATA(handle);
-  if (exchange && exchange->news & AB_EVENT_GONE)
-    tell_beside(exchange, &exchange->on_gone, Qnil, Qnil);
-  exchange = RTYPEDDATA_DATA(handle);
-  if (!exchange) return;
-  VALUE exception = exception_for(exchange);
-  if (exchange->news & AB_EVENT_DEADLINE) set_overdue(exchange);
-  bool delivered = !NIL_P(exception) && tell_cancelled(exchange, exception);
-  exchange = RTYPEDDATA_DATA(handle);
-  if (!exchange) return;
   unsigned news = exchange->news;
-  exchange->news = 0;
-  if (!NIL_P(exception) && !delivered) deliver(exchange, exception, news);
+  ab_cancel_note(exchange, news);
+  if (NIL_P(handle)) return; /* another thread is about to call the app for it */
+  tell_news(handle, news);
+  VALUE exception = make_exception(handle);
+  exchange = ab_exchange_or_null(handle);
+  if (!exchange) return;
+  news = take_news(exchange, news);
+  if (news & AB_EVENT_DEADLINE) set_overdue(exchange);
+  if (NIL_P(exception) || tell_cancelled(exchange, exception)) return;
+  deliver(handle, exception, news);
   RB_GC_GUARD(handle);
 }
 
@@ -320,9 +355,10 @@ void ab_cancel_on_shutdown(ab_exchange *exchange, VALUE block) {
 }
 
 void ab_cancel_on_cancel(ab_exchange *exchange, VALUE block) {
-  if (NIL_P(exchange->cancelled)) {
+  VALUE cancelled = exchange->cancelled;
+  if (NIL_P(cancelled)) {
     keep_block(&exchange->on_cancel, block);
   } else {
-    rb_proc_call_with_block(block, 1, &exchange->cancelled, Qnil);
+    rb_proc_call_with_block(block, 1, &cancelled, Qnil);
   }
 }

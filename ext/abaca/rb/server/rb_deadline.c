@@ -41,7 +41,9 @@ static VALUE deadline_extend(int argc, VALUE *argv, VALUE self) {
   if (argc != 1 || !RTEST(rb_obj_is_kind_of(argv[0], rb_cNumeric))) {
     return rb_call_super(argc, argv);
   }
-  ab_cancel_extend(ab_exchange_of(self), ab_seconds(argv[0], "extend: seconds or a module"));
+  ab_exchange_of(self);
+  ab_nsec time = ab_seconds(argv[0], "extend: seconds or a module");
+  ab_cancel_extend(ab_exchange_of(self), time);
   return deadline_remaining(self);
 }
 
@@ -54,7 +56,8 @@ static VALUE deadline_extend(int argc, VALUE *argv, VALUE self) {
  * Raises IOError after the request. */
 static VALUE deadline_on_cancel(VALUE self) {
   rb_need_block();
-  ab_cancel_on_cancel(ab_exchange_of(self), rb_block_proc());
+  VALUE block = rb_block_proc();
+  ab_cancel_on_cancel(ab_exchange_of(self), block);
   return Qnil;
 }
 

@@ -5,6 +5,7 @@
 #include <ruby/encoding.h>
 #include <ruby/version.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "http1/request_start.h"
 #include "http1/write.h"
@@ -99,6 +100,7 @@ static inline void set_usual(const ab_env_builder *builder, filling into, enum a
   if (!set_in_place(into, builder->places[which], key, value)) set(into, key, value);
 }
 
+#if defined HAVE_RB_HASH_TBL && RUBY_API_VERSION_MAJOR == 3
 /* What was set in its place must be what a search by the key's contents finds. */
 static bool places_hold(const ab_env_builder *builder) {
   VALUE env = rb_hash_dup(builder->template);
@@ -112,15 +114,18 @@ static bool places_hold(const ab_env_builder *builder) {
 
 static void find_places(ab_env_builder *builder) {
   memset(builder->places, NO_PLACE, sizeof builder->places);
-#if defined HAVE_RB_HASH_TBL && RUBY_API_VERSION_MAJOR == 3
   if (!builder->direct) return;
   const st_table *table = RHASH_TBL(builder->template);
   for (int i = 0; i < AB_USUAL_COUNT; i++) {
     builder->places[i] = find_place(table, builder->usual[i]);
   }
   if (!places_hold(builder)) memset(builder->places, NO_PLACE, sizeof builder->places);
-#endif
 }
+#else
+static void find_places(ab_env_builder *builder) {
+  memset(builder->places, NO_PLACE, sizeof builder->places);
+}
+#endif
 
 /* Whether a key that was set directly is found by its contents, and an old one replaced. */
 static bool try_direct(ab_env_builder *builder) {
@@ -157,10 +162,19 @@ static void fill_template(ab_env_builder *builder, VALUE template) {
                  interned(usual[i].value, strlen(usual[i].value)));
   }
   /* Their places are taken here, so that setting them never makes the table grow. */
+  rb_hash_aset(template, builder->usual[AB_USUAL_REQUEST_PATH], Qnil);
   for (size_t i = AB_USUAL_CLIENT; i < AB_USUAL_COUNT; i++) {
     rb_hash_aset(template, builder->usual[i], Qnil);
   }
   rb_hash_aset(template, builder->usual[AB_USUAL_QUEUE_TIME], DBL2NUM(0));
+}
+
+static ab_names *make_names(void) {
+  uint64_t key[2];
+  if (getrandom(key, sizeof key, 0) != (ssize_t)sizeof key) rb_sys_fail("getrandom");
+  ab_names *names = ALLOC(ab_names);
+  ab_names_init(names, key);
+  return names;
 }
 
 void ab_env_init(ab_env_builder *builder, VALUE template) {
@@ -185,6 +199,7 @@ void ab_env_init(ab_env_builder *builder, VALUE template) {
   builder->scheme = AB_SCHEME_HTTP;
   builder->nets = builder->client_field = Qnil;
   builder->usual[AB_USUAL_PATH_INFO] = builder->keys[AB_ENV_PATH_INFO];
+  builder->usual[AB_USUAL_REQUEST_PATH] = interned("REQUEST_PATH", 12);
   builder->usual[AB_USUAL_REQUEST_URI] = builder->keys[AB_ENV_REQUEST_URI];
   builder->usual[AB_USUAL_CLIENT] = interned("abaca.client", 12);
   builder->usual[AB_USUAL_HIJACK] = interned("rack.hijack", 11);
@@ -194,8 +209,7 @@ void ab_env_init(ab_env_builder *builder, VALUE template) {
   builder->usual[AB_USUAL_QUEUE_TIME] = interned("abaca.queue_time", 16);
   builder->template = rb_hash_dup(template);
   fill_template(builder, builder->template);
-  builder->names = ZALLOC_N(ab_name_entry, AB_NAME_SLOTS);
-  builder->name_count = 0;
+  builder->names = make_names();
   builder->memo = (ab_env_memo){.addr_family = 0xff, .scheme = builder->scheme};
   builder->direct = try_direct(builder);
   find_places(builder);
@@ -223,8 +237,9 @@ void ab_env_mark(const ab_env_builder *builder) {
   rb_gc_mark(builder->client_field);
   for (size_t i = 0; i < AB_USUAL_COUNT; i++) rb_gc_mark(builder->usual[i]);
   if (!builder->names) return;
-  for (size_t i = 0; i < AB_NAME_SLOTS; i++) {
-    if (builder->names[i].len) rb_gc_mark(builder->names[i].key);
+  const ab_name *name = builder->names->places[0];
+  for (size_t i = 0; i < AB_NAME_PLACES * AB_NAME_ROOM; i++) {
+    if (name[i].len) rb_gc_mark((VALUE)name[i].value);
   }
 }
 
@@ -264,44 +279,16 @@ static uint8_t name_flags(const char *name, size_t len) {
   return dropped(name, len) ? flags | NAME_DROPPED : flags;
 }
 
-static uint32_t hash_name(const char *name, size_t len) {
-  uint64_t head = 0, tail = 0;
-  if (len >= 8) {
-    memcpy(&head, name, 8);
-    memcpy(&tail, name + len - 8, 8);
-  } else {
-    memcpy(&head, name, len);
-  }
-  uint64_t hash = (head ^ (tail * 0x9E3779B97F4A7C15u) ^ len) * 0xD6E8FEB86659FD93u;
-  return (uint32_t)(hash >> 40);
-}
-
-/* The key for a field name and its flags. Exact spellings are remembered, so that the usual field
- * costs one comparison. */
+/* The key for a field name and its flags. */
 static VALUE key_of(ab_env_builder *builder, const ab_field *field, uint8_t *flags) {
-  const char *name = field->name;
-  size_t len = field->name_len;
-  ab_name_entry *entry = NULL;
-  if (len <= AB_NAME_LEN_MAX) {
-    uint32_t slot = hash_name(name, len);
-    for (;;) {
-      entry = &builder->names[slot++ & (AB_NAME_SLOTS - 1)];
-      if (entry->len == len && memcmp(entry->name, name, len) == 0) {
-        *flags = entry->flags;
-        return entry->key;
-      }
-      if (entry->len == 0) break;
-    }
+  const ab_name *seen = ab_names_find(builder->names, field->name, field->name_len);
+  if (AB_LIKELY(seen != NULL)) {
+    *flags = seen->flags;
+    return (VALUE)seen->value;
   }
-  *flags = name_flags(name, len);
-  VALUE key = env_key(name, len);
-  if (entry && builder->name_count < AB_NAME_ENTRIES) {
-    entry->key = key;
-    entry->flags = *flags;
-    memcpy(entry->name, name, len);
-    entry->len = (uint8_t)len;
-    builder->name_count++;
-  }
+  *flags = name_flags(field->name, field->name_len);
+  VALUE key = env_key(field->name, field->name_len);
+  ab_names_add(builder->names, field->name, field->name_len, (uintptr_t)key, *flags);
   return key;
 }
 
@@ -517,7 +504,9 @@ VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *req
   if (!(request->method.len == 3 && memcmp(request->method.ptr, "GET", 3) == 0)) {
     set(into, keys[AB_ENV_REQUEST_METHOD], interned(request->method.ptr, request->method.len));
   }
-  set_usual(builder, into, AB_USUAL_PATH_INFO, octets(request->path));
+  VALUE path = octets(request->path);
+  set_usual(builder, into, AB_USUAL_PATH_INFO, path);
+  set_usual(builder, into, AB_USUAL_REQUEST_PATH, path); /* Puma's; the same object there, too */
   set_usual(builder, into, AB_USUAL_REQUEST_URI, octets(request->target));
   add_queue_time(builder, into, conn, request);
   if (request->query.len) set(into, keys[AB_ENV_QUERY_STRING], octets(request->query));

@@ -6,19 +6,7 @@
 
 #include "engine/engine.h"
 #include "http1/forwarded.h"
-
-/* Field names seen so far, as received, with their env keys. Bounded, so that no client can grow
- * it. */
-#define AB_NAME_SLOTS   1024 /* a power of two */
-#define AB_NAME_ENTRIES 512
-#define AB_NAME_LEN_MAX 40
-
-typedef struct ab_name_entry {
-  VALUE key;
-  uint8_t len; /* 0: free */
-  uint8_t flags;
-  char name[AB_NAME_LEN_MAX];
-} ab_name_entry;
+#include "http1/names.h"
 
 /* Whose Host, peer and scheme the template shows now. */
 typedef struct ab_env_memo {
@@ -55,6 +43,7 @@ enum ab_env_key {
 /* Keys that every request sets. */
 enum ab_env_usual {
   AB_USUAL_PATH_INFO,
+  AB_USUAL_REQUEST_PATH,
   AB_USUAL_REQUEST_URI,
   AB_USUAL_CLIENT,
   AB_USUAL_HIJACK,
@@ -74,8 +63,7 @@ typedef struct ab_env_builder {
   ab_forwarding forwarding;
   VALUE usual[AB_USUAL_COUNT];    /* by enum ab_env_usual */
   uint8_t places[AB_USUAL_COUNT]; /* where they stand in a copy of the template; 0xff: not known */
-  ab_name_entry *names;
-  uint32_t name_count;
+  ab_names *names;                /* of fields, with their env keys */
   uint8_t scheme;  /* enum ab_scheme: what requests have when no proxy says otherwise */
   bool direct;     /* keys may be set without rb_hash_aset */
   bool forwards;   /* proxies' fields are looked at */

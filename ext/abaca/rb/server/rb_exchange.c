@@ -16,20 +16,24 @@ void ab_exchange_wait(ab_exchange *exchange, enum ab_wait_kind kind) {
 }
 
 void ab_exchange_wake(ab_exchange *exchange) {
-  exchange->runner->host->wake(exchange);
+  VALUE handle = exchange->handle;
+  if (AB_LIKELY(ab_list_empty(&exchange->waits))) return; /* always so while there is no handle */
+  while (exchange && exchange->runner->host->wake_one(exchange)) {
+    exchange = ab_exchange_or_null(handle);
+  }
 }
 
 /* --- Abaca::Exchange --- */
 
-static const rb_data_type_t exchange_type = {"Abaca::Exchange",
-                                             {NULL, NULL, NULL, NULL, {0}},
-                                             NULL,
-                                             NULL,
-                                             RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED};
+static const rb_data_type_t exchange_type = {
+    .wrap_struct_name = "Abaca::Exchange",
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
+};
 
 void ab_exchange_begin(ab_exchange *exchange) {
   ab_server *server = exchange->server;
-  exchange->handle = rb_data_typed_object_wrap(server->exchange_class, exchange, &exchange_type);
+  void *mark = ab_exchange_mark(exchange);
+  exchange->handle = rb_data_typed_object_wrap(server->exchange_class, mark, &exchange_type);
   exchange->finished = rb_ary_new_capa(0);
   exchange->replied = rb_ary_new_capa(0);
   ab_env_set_exchange(&server->env, exchange->env, exchange->handle, exchange->finished,
@@ -45,19 +49,32 @@ void ab_exchange_forget(ab_exchange *exchange) {
   if (!NIL_P(exchange->handle)) RTYPEDDATA_DATA(exchange->handle) = NULL;
   ab_exchange_forget_input(exchange);
   if (AB_LIKELY(ab_list_empty(&exchange->waits))) return;
-  ab_exchange_wake(exchange);
+  while (exchange->runner->host->wake_one(exchange)) continue;
   while (ab_list_shift(&exchange->waits)) continue;
 }
 
-/* NULL once the request is over. */
-static ab_exchange *exchange_or_null(VALUE self) {
-  return rb_check_typeddata(self, &exchange_type);
+ab_exchange *ab_exchange_or_null(VALUE self) {
+  return ab_exchange_at(rb_check_typeddata(self, &exchange_type));
+}
+
+ab_exchange *ab_exchange_own(ab_exchange *exchange) {
+  return exchange && !ab_server_forked(exchange->server) ? exchange : NULL;
+}
+
+void ab_exchange_check_own(const ab_exchange *exchange) {
+  if (AB_UNLIKELY(ab_server_forked(exchange->server)))
+    rb_raise(rb_eIOError, "the request belongs to the process that forked this one");
 }
 
 ab_exchange *ab_exchange_of(VALUE self) {
-  ab_exchange *exchange = exchange_or_null(self);
+  ab_exchange *exchange = ab_exchange_or_null(self);
   if (!exchange) rb_raise(rb_eIOError, "the request is over: its stream is closed");
+  ab_exchange_check_own(exchange);
   return exchange;
+}
+
+static ab_exchange *own_or_null(VALUE self) {
+  return ab_exchange_own(ab_exchange_or_null(self));
 }
 
 static ab_exchange *stream_of(VALUE self) {
@@ -97,7 +114,7 @@ static VALUE exchange_flush(VALUE self) {
  *
  * Ends a streamed response. Idempotent. */
 static VALUE exchange_close(VALUE self) {
-  ab_exchange *exchange = exchange_or_null(self);
+  ab_exchange *exchange = own_or_null(self);
   if (!exchange || !exchange->streams || exchange->closed) return Qnil;
   exchange->closed = true;
   ab_exchange_wake(exchange);
@@ -106,7 +123,7 @@ static VALUE exchange_close(VALUE self) {
 
 /* call-seq: closed? -> true or false */
 static VALUE exchange_closed_p(VALUE self) {
-  ab_exchange *exchange = exchange_or_null(self);
+  ab_exchange *exchange = own_or_null(self);
   return !exchange || !exchange->streams || exchange->closed ? Qtrue : Qfalse;
 }
 
@@ -116,7 +133,7 @@ static VALUE exchange_closed_p(VALUE self) {
  * the request is over. A peer that has only ended its own side counts as there until it has
  * answered our question by a reset (docs/deadlines.md, `half_close`). */
 static VALUE exchange_gone_p(VALUE self) {
-  ab_exchange *exchange = exchange_or_null(self);
+  ab_exchange *exchange = own_or_null(self);
   return !exchange || ab_cancel_gone(exchange) ? Qtrue : Qfalse;
 }
 
@@ -127,9 +144,9 @@ static VALUE exchange_gone_p(VALUE self) {
  *
  * Raises IOError after the request, ArgumentError for what is no time, RangeError. */
 static VALUE exchange_set_request_timeout(VALUE self, VALUE seconds) {
-  ab_exchange *exchange = ab_exchange_of(self);
-  ab_cancel_set_time(exchange,
-                     NIL_P(seconds) ? 0 : ab_seconds(seconds, "request_timeout: seconds or nil"));
+  ab_exchange_of(self);
+  ab_nsec time = NIL_P(seconds) ? 0 : ab_seconds(seconds, "request_timeout: seconds or nil");
+  ab_cancel_set_time(ab_exchange_of(self), time);
   return seconds;
 }
 
@@ -142,7 +159,8 @@ static VALUE exchange_set_request_timeout(VALUE self, VALUE seconds) {
  * Raises IOError after the request. */
 static VALUE exchange_on_gone(VALUE self) {
   rb_need_block();
-  ab_cancel_on_gone(ab_exchange_of(self), rb_block_proc());
+  VALUE block = rb_block_proc();
+  ab_cancel_on_gone(ab_exchange_of(self), block);
   return Qnil;
 }
 
@@ -151,7 +169,7 @@ static VALUE exchange_on_gone(VALUE self) {
  * Whether the server is stopping, and waits for this request; also true once the request is over.
  */
 static VALUE exchange_closing_p(VALUE self) {
-  ab_exchange *exchange = exchange_or_null(self);
+  ab_exchange *exchange = own_or_null(self);
   return !exchange || exchange->server->draining ? Qtrue : Qfalse;
 }
 
@@ -164,7 +182,8 @@ static VALUE exchange_closing_p(VALUE self) {
  * Raises IOError after the request. */
 static VALUE exchange_on_shutdown(VALUE self) {
   rb_need_block();
-  ab_cancel_on_shutdown(ab_exchange_of(self), rb_block_proc());
+  VALUE block = rb_block_proc();
+  ab_cancel_on_shutdown(ab_exchange_of(self), block);
   return Qnil;
 }
 

@@ -106,10 +106,20 @@ static bool give(ab_gang *gang, ab_job *job) {
   return true;
 }
 
+/* Its request waits for a thread, or has one: who goes away meanwhile has asked nothing. */
+static void hand_over(ab_gang *gang, ab_job *job, bool waits) {
+  ab_engine *engine = gang->server->engine;
+  job->waits = waits;
+  ab_engine_lock(engine);
+  ab_conn_hand_over(job->taken.conn, waits);
+  ab_engine_unlock(engine);
+}
+
 /* Gives the job away, or has it wait: as the first one, if it has waited already. */
 static void place(ab_gang *gang, ab_job *job, bool first) {
   ab__gang_lock(gang);
-  if (!give(gang, job)) {
+  bool given = give(gang, job);
+  if (!given) {
     ab_list_insert_between(&job->link, first ? &gang->jobs : gang->jobs.prev,
                            first ? gang->jobs.next : &gang->jobs);
     gang->job_count++;
@@ -117,6 +127,7 @@ static void place(ab_gang *gang, ab_job *job, bool first) {
     if (job->until && (gang->due == 0 || job->until < gang->due)) gang->due = job->until;
   }
   ab__gang_unlock(gang);
+  if (!given && gang->live >= gang->options.max) hand_over(gang, job, true);
 }
 
 /* --- waiting --- */
@@ -161,7 +172,9 @@ static ab_job *take_job(ab_hand *hand) {
   ab_list *node = ab_list_shift(&gang->jobs);
   if (!node) return NULL;
   gang->job_count--;
-  return AB_CONTAINER_OF(node, ab_job, link);
+  job = AB_CONTAINER_OF(node, ab_job, link);
+  if (job->waits) hand_over(gang, job, false);
+  return job;
 }
 
 /* Of its own frame nothing is left while the thread waits. */
@@ -193,12 +206,11 @@ static bool work(ab_hand *hand) {
 typedef struct serving {
   ab_hand *hand;
   const ab_taken *taken;
-  ab_exchange exchange;
 } serving;
 
 static VALUE serve(VALUE arg) {
   serving *s = (serving *)arg;
-  ab_server_serve(&s->hand->runner, s->taken, &s->exchange);
+  ab_server_serve(&s->hand->runner, s->taken, s->hand->exchange);
   return Qnil;
 }
 
@@ -221,19 +233,36 @@ static int ended(ab_gang *gang, int state) {
   return 0;
 }
 
-static VALUE check_ints(VALUE unused) {
-  (void)unused;
+static void *wait_for_raisers(void *arg) {
+  ab_hand *hand = arg;
+  ab__gang_lock(hand->gang);
+  while (hand->raising > 0 && !hand->interrupted) {
+    pthread_cond_wait(&hand->call, &hand->gang->lock);
+  }
+  ab__gang_unlock(hand->gang);
+  return NULL;
+}
+
+static VALUE await_exceptions(VALUE arg) {
+  ab_hand *hand = (ab_hand *)arg;
+  while (hand->raising > 0) {
+    hand->interrupted = false;
+    rb_nogvl(wait_for_raisers, hand, interrupt_hand, hand, RB_NOGVL_INTR_FAIL);
+    rb_thread_check_ints();
+  }
   rb_thread_check_ints();
   return Qnil;
 }
 
-/* An exception that was sent to the request and has not reached it must not hit the next one. */
-static int discard_interrupts(ab_gang *gang) {
+/* An exception that was sent to the request and has not reached it, or is about to be sent by a
+ * thread that has other things to do first, must not hit the next one. */
+static int discard_exceptions(ab_hand *hand) {
   for (;;) {
     int state = 0;
-    rb_protect(check_ints, Qnil, &state);
+    rb_protect(await_exceptions, (VALUE)hand, &state);
+    hand->raised = false;
     if (AB_LIKELY(!state)) return 0;
-    int killed = ended(gang, state);
+    int killed = ended(hand->gang, state);
     if (killed) return killed;
   }
 }
@@ -255,8 +284,13 @@ void ab__gang_serve(ab_hand *hand, const ab_taken *taken) {
     ab__gang_wake_turn(server);
     return;
   }
-  serving s = {.hand = hand, .taken = taken};
-  hand->exchange = &s.exchange;
+  hand->exchange = ab_exchange_take(server);
+  if (AB_UNLIKELY(!hand->exchange)) {
+    ab_server_refuse(&hand->runner, taken, AB_REJECT_NO_FIBER);
+    ab__gang_wake_turn(server);
+    return;
+  }
+  serving s = {hand, taken};
   gang->busy++;
   if (gang->led) ab__helm_begin(hand);
   int state = 0;
@@ -265,10 +299,7 @@ void ab__gang_serve(ab_hand *hand, const ab_taken *taken) {
   if (AB_UNLIKELY(killed && ab_server_forked(server))) rb_jump_tag(killed);
   hand->exchange = NULL;
   gang->busy--;
-  if (AB_UNLIKELY(hand->raised) && !killed) {
-    hand->raised = false;
-    killed = discard_interrupts(gang);
-  }
+  if (AB_UNLIKELY(hand->raising > 0 || hand->raised) && !killed) killed = discard_exceptions(hand);
   if (gang->options.clean && !killed) {
     rb_protect(scrub, rb_fiber_current(), &state);
     killed = ended(gang, state);
@@ -285,9 +316,33 @@ void ab__gang_wake_turn(ab_server *server) {
   if (needed && server->poller) ab_poller_wakeup(server->poller);
 }
 
-void ab__gang_raise(ab_hand *hand, VALUE exception) {
+typedef struct raising {
+  ab_hand *hand;
+  VALUE thread, exception;
+} raising;
+
+static VALUE raise_in_thread(VALUE arg) {
+  const raising *r = (const raising *)arg;
+  return rb_funcall(r->thread, rb_intern("raise"), 1, r->exception);
+}
+
+static VALUE has_raised(VALUE arg) {
+  ab_hand *hand = ((raising *)arg)->hand;
   hand->raised = true;
-  rb_funcall(hand->runner.thread, rb_intern("raise"), 1, exception);
+  ab__gang_lock(hand->gang);
+  hand->raising--;
+  pthread_cond_signal(&hand->call);
+  ab__gang_unlock(hand->gang);
+  return Qnil;
+}
+
+/* The call may let the thread run on, to the end of its request: there it waits for us. */
+void ab__gang_raise(ab_hand *hand, VALUE exception) {
+  raising r = {hand, hand->runner.thread, exception};
+  ab__gang_lock(hand->gang);
+  hand->raising++;
+  ab__gang_unlock(hand->gang);
+  rb_ensure(raise_in_thread, (VALUE)&r, has_raised, (VALUE)&r);
 }
 
 /* --- threads --- */
@@ -529,6 +584,12 @@ static void turn_away(ab_gang *gang, ab_job *job, enum ab_rejection why) {
   ab_server_refuse(&gang->watch.runner, &taken, why);
 }
 
+static void turn_all_away(ab_gang *gang) {
+  while (!ab_list_empty(&gang->jobs)) {
+    turn_away(gang, AB_CONTAINER_OF(gang->jobs.next, ab_job, link), AB_REJECT_NO_FIBER);
+  }
+}
+
 ab_nsec ab_gang_turn_away(ab_gang *gang, ab_nsec now) {
   if (AB_LIKELY(gang->due == 0 || now < gang->due)) return gang->due;
   gang->due = 0;
@@ -606,7 +667,7 @@ void ab_gang_take(ab_gang *gang, ab_runner *from) {
   VALUE env = job->taken.env;
   place(gang, job, false);
   if (gang->job_count > gang->starting && !ab__gang_grow(gang) && gang->live == 0) {
-    turn_away(gang, job, AB_REJECT_NO_FIBER);
+    turn_all_away(gang); /* the job may be no more by now, but no thread comes for any */
   }
   RB_GC_GUARD(env);
 }
@@ -620,6 +681,10 @@ VALUE ab_gang_forwarded(ab_gang *gang) {
 
 bool ab_gang_busy(const ab_gang *gang) {
   return gang->busy > 0;
+}
+
+bool ab_gang_works(const ab_gang *gang) {
+  return gang->busy > 0 || gang->given > 0 || gang->starting > 0;
 }
 
 ab_gang_stats ab_gang_get_stats(ab_gang *gang) {

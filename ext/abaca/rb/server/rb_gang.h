@@ -55,6 +55,8 @@ void ab_gang_event(ab_gang *gang, ab_conn *conn, unsigned events);
 VALUE ab_gang_forwarded(ab_gang *gang);
 /* True while any of its threads has a request. */
 bool ab_gang_busy(const ab_gang *gang);
+/* ... or was given one, or is on its way to one. */
+bool ab_gang_works(const ab_gang *gang);
 ab_gang_stats ab_gang_get_stats(ab_gang *gang);
 /* Calls fn for each request that waits for a thread, the oldest first; fn must not run Ruby code.
  */

@@ -7,6 +7,7 @@
 #include <ruby/thread.h>
 #include <stdatomic.h>
 
+#include "rb/scheduler/rb_share.h"
 #include "rb/server/rb_gang.h"
 
 /* A thread beyond the least number ends after this time without work. */
@@ -17,6 +18,7 @@ typedef struct ab_job {
   ab_list link; /* in gang->jobs, unless a hand has it */
   ab_taken taken;
   ab_nsec until; /* queue_timeout; 0: for ever */
+  bool waits;    /* the engine was told that it does */
 } ab_job;
 
 /* One thread's place; that of the helm's watch is the gang's own. */
@@ -33,7 +35,9 @@ typedef struct ab_hand {
   bool interrupted;       /* Ruby wants something of the thread */
   bool late;              /* nothing has come for long */
   bool begun;             /* it runs, and has a clean thread */
-  bool raised;            /* Thread#raise was used on it */
+  unsigned raising;       /* others that are about to use Thread#raise on it; guarded by the lock */
+  bool raised;            /* they have */
+  ab_nsec wanted;         /* when it began to wait for the GVL, to lead */
   ab_nsec left;           /* when it gave the lead away for this request; 0: it did not */
 } ab_hand;
 
@@ -72,8 +76,10 @@ struct ab_gang {
   uint64_t turns;      /* of the engine; changes with the lead */
   bool batch;          /* the engine's turn has more for another step */
   ab_nsec turned_at;   /* when the last one began */
-  unsigned slow;       /* by how many the long ones of the last requests outnumber the quick ones */
-  bool turned;         /* there was a turn since the end of the server was last looked at */
+  unsigned in_a_row;   /* requests that were begun since the lead gave way */
+  ab_share share;
+  unsigned slow; /* by how many the long ones of the last requests outnumber the quick ones */
+  bool turned;   /* there was a turn since the end of the server was last looked at */
 };
 
 static inline void ab__gang_lock(ab_gang *gang) {
@@ -94,7 +100,8 @@ void ab__gang_wake_turn(ab_server *server);
  * is over. */
 bool ab__gang_sleep(ab_gang *gang, pthread_cond_t *call, ab_nsec time);
 int ab__gang_init_cond(pthread_cond_t *call);
-/* Raises an exception in the thread that runs the request, where it waits. */
+/* Raises an exception in the thread that runs the request, where it waits: in this request, however
+ * long that takes. */
 void ab__gang_raise(ab_hand *hand, VALUE exception);
 
 #endif

@@ -166,14 +166,13 @@ static VALUE serve(VALUE arg) {
   worker *w = (worker *)arg;
   ab_server *server = w->guest->server;
   ab_taken taken = w->taken;
-  ab_exchange exchange;
   w->has_job = false;
-  if (server->forced) {
+  if (!server->forced) w->exchange = ab_exchange_take(server);
+  if (!w->exchange) {
     ab_server_refuse(&server->home, &taken, AB_REJECT_NO_FIBER);
     return Qnil;
   }
-  w->exchange = &exchange;
-  ab_server_serve(&server->home, &taken, &exchange);
+  ab_server_serve(&server->home, &taken, w->exchange);
   RB_GC_GUARD(taken.env);
   return Qnil;
 }
@@ -344,24 +343,34 @@ static void wait_for_exchange(ab_exchange *exchange, enum ab_wait_kind kind) {
   if (!NIL_P(wait.exception)) rb_exc_raise(wait.exception);
 }
 
-static void wake(ab_guest *guest, guest_wait *wait) {
-  if (wait->woken) return;
-  wait->woken = true;
-  rb_fiber_scheduler_unblock(guest->scheduler, wait->exchange->env, wait->fiber);
+/* One that has not been woken; NULL: there is none. */
+static guest_wait *next_wait(const ab_exchange *exchange) {
+  const ab_list *waits = &exchange->waits;
+  for (ab_list *node = waits->next; node != waits; node = node->next) {
+    guest_wait *wait = AB_CONTAINER_OF(node, guest_wait, link);
+    if (!wait->woken) return wait;
+  }
+  return NULL;
 }
 
-static void wake_exchange(ab_exchange *exchange) {
-  ab_list_each (node, next, &exchange->waits) {
-    wake(exchange->server->guest, AB_CONTAINER_OF(node, guest_wait, link));
-  }
+/* Neither the wait nor its exchange need be there afterwards. */
+static void wake(guest_wait *wait) {
+  wait->woken = true;
+  rb_fiber_scheduler_unblock(wait->exchange->server->guest->scheduler, wait->exchange->env,
+                             wait->fiber);
+}
+
+static bool wake_one(ab_exchange *exchange) {
+  guest_wait *wait = next_wait(exchange);
+  if (wait) wake(wait);
+  return wait != NULL;
 }
 
 /* --- exceptions from outside --- */
 
 typedef struct interruption {
   ab_guest *guest;
-  worker *worker;
-  VALUE fiber, exception;
+  VALUE handle, fiber, exception;
 } interruption;
 
 /* Lets every other fiber that can run do so. */
@@ -383,27 +392,28 @@ static VALUE raise_in_fiber(VALUE arg) {
   /* Where fibers are switched by transfer, control goes from that fiber to the scheduler's loop and
    * not back to this one, unless this one is in the queue. */
   rb_fiber_scheduler_unblock(scheduler, i->guest->self, i->guest->fiber);
+  if (!ab_exchange_or_null(i->handle)) return Qnil;
   return rb_funcall(i->fiber, rb_intern("raise"), 1, i->exception);
 }
 
 /* Waits of our own end in order; the worker's own fiber may be in one of them. */
-static bool interrupt_waits(interruption *i) {
+static bool interrupt_waits(ab_exchange *exchange, const interruption *i) {
   bool found = false;
-  ab_exchange *exchange = i->worker->exchange;
   ab_list_each (node, next, &exchange->waits) {
     guest_wait *wait = AB_CONTAINER_OF(node, guest_wait, link);
     if (wait->fiber == i->fiber) found = true;
     if (NIL_P(wait->exception)) wait->exception = i->exception;
-    wake(i->guest, wait);
   }
+  ab_exchange_wake(exchange);
   return found;
 }
 
 /* Returns false when the fiber cannot be raised in: it waits for one that it has resumed
  * (Ruby 3.1), say. */
-static bool interrupt(ab_guest *guest, worker *w, VALUE exception) {
-  interruption i = {guest, w, w->fiber, exception};
-  if (interrupt_waits(&i)) return true;
+static bool interrupt(ab_guest *guest, const worker *w, VALUE exception) {
+  interruption i = {guest, w->exchange->handle, w->fiber, exception};
+  if (interrupt_waits(w->exchange, &i)) return true;
+  if (!ab_exchange_or_null(i.handle)) return true; /* its fiber may be at the next request */
   int state = 0;
   rb_protect(raise_in_fiber, (VALUE)&i, &state);
   if (!state) return true;
@@ -439,7 +449,7 @@ const ab_host ab_host_guest = {
     .start = guest_start,
     .can_wait = guest_can_wait,
     .wait = wait_for_exchange,
-    .wake = wake_exchange,
+    .wake_one = wake_one,
     .settle = guest_settle,
     .interrupt = guest_interrupt,
     .interrupt_others = guest_interrupt_others,
@@ -507,11 +517,19 @@ void ab_guest_run(ab_guest *guest, const ab_loop_client *client, void *ctx) {
   }
 }
 
+/* One that sleeps on; NULL: there is none. */
+static worker *next_idle(const ab_guest *guest) {
+  for (ab_list *node = guest->idle.next; node != &guest->idle; node = node->next) {
+    worker *w = AB_CONTAINER_OF(node, worker, link);
+    if (w->blocked) return w;
+  }
+  return NULL;
+}
+
+/* Of those that are woken some may end at once. */
 static VALUE end_idle(VALUE arg) {
   ab_guest *guest = (ab_guest *)arg;
-  ab_list_each (node, next, &guest->idle) {
-    unblock(AB_CONTAINER_OF(node, worker, link));
-  }
+  for (worker *w; (w = next_idle(guest));) unblock(w);
   return Qnil;
 }
 

@@ -23,6 +23,8 @@
 #define MOSTLY 8
 /* Steps of the engine, in which a burst is read. */
 #define BURST 256
+/* After so many requests in a row the lead lets those go on that have begun before. */
+#define IN_A_ROW 8
 
 /* --- passing the lead --- */
 
@@ -140,8 +142,7 @@ static bool is_watch(const ab_hand *hand) {
   return hand == &hand->gang->watch;
 }
 
-/* Collects events and serves connections, up to the point where requests are taken. */
-static void turn_engine(ab_gang *gang, ab_nsec timeout) {
+static void begin_turn(ab_gang *gang, ab_nsec timeout) {
   ab_server *server = gang->server;
   ab_poller_wait(server->poller, timeout);
   ab_poller_lock(server->poller);
@@ -149,7 +150,14 @@ static void turn_engine(ab_gang *gang, ab_nsec timeout) {
   ab_poller_unlock(server->poller);
   gang->turned_at = ab_clock_monotonic();
   ab_engine_begin_turn(server->engine, gang->turned_at);
-  gang->batch = ab_engine_step(server->engine);
+}
+
+/* Collects events and serves connections, up to the point where requests are taken. What came with
+ * a turn is served before events are collected for the next: the new connections come last, and
+ * would never have their turn where more comes all the time. */
+static void turn_engine(ab_gang *gang, ab_nsec timeout) {
+  if (!gang->batch) begin_turn(gang, timeout);
+  gang->batch = ab_engine_step(gang->server->engine);
   gang->turned = true;
   gang->turns++;
 }
@@ -176,13 +184,14 @@ static bool pauses(ab_gang *gang) {
 /* The watch leads, and requests wait: does a thread take over, or has one to be started? */
 static bool find_relief(ab_gang *gang) {
   ab_engine_stats stats = ab_engine_get_stats(gang->server->engine);
-  if (stats.waiting == 0) return false;
+  uint32_t waiting = stats.waiting - stats.held; /* for a thread */
+  if (waiting == 0) return false;
   ab__gang_lock(gang);
   bool relieved = !ab_list_empty(&gang->idle);
   ab_hand *next = relieved ? pass_lead(gang) : NULL;
   ab__gang_unlock(gang);
   wake(next);
-  return relieved || (stats.waiting > gang->starting && gang->live < gang->options.max);
+  return relieved || (waiting > gang->starting && gang->live < gang->options.max);
 }
 
 bool ab__helm_has_chores(const ab_gang *gang) {
@@ -194,6 +203,7 @@ bool ab__helm_has_chores(const ab_gang *gang) {
   if (__atomic_load_n(&server->released, __ATOMIC_RELAXED)) return true;
   ab_nsec now = ab_clock_monotonic();
   if (server->overdue && server->overdue <= now) return true;
+  if (ab_shutdown_idle_due(server, now)) return true;
   if (ab_list_empty(&server->cancels)) return false;
   return server->cancel_retry == 0 || server->cancel_retry <= now;
 }
@@ -237,26 +247,17 @@ void ab__helm_look_out(ab_hand *hand) {
 
 /* --- waiting without the GVL --- */
 
-static void starve(ab_pulse *pulse) {
-  atomic_store_explicit(&pulse->starved, true, memory_order_relaxed);
-  ab_pulse_leave(pulse);
-}
-
-static void feed(ab_pulse *pulse) {
-  atomic_store_explicit(&pulse->starved, false, memory_order_relaxed);
-  ab_pulse_return(pulse);
-}
-
 /* From here on the hand waits for the GVL. Where others wait for that, the standby sees to it that
  * it is not for long: of the hands that is the one that leads, and they share a pulse. */
 static void want_gvl(ab_hand *hand) {
   ab_gang *gang = hand->gang;
   if (is_watch(hand)) {
-    starve(&hand->runner.seat.pulse);
+    ab_pulse_starve(&hand->runner.seat.pulse);
   } else if (ab__helm_leads(hand)) {
     ab__gang_lock(gang);
     gang->suitor = hand;
-    starve(&gang->leader.seat.pulse);
+    hand->wanted = ab_clock_monotonic();
+    ab_pulse_starve(&gang->leader.seat.pulse);
     ab__gang_unlock(gang);
   }
 }
@@ -264,13 +265,14 @@ static void want_gvl(ab_hand *hand) {
 static void have_gvl(ab_hand *hand) {
   ab_gang *gang = hand->gang;
   if (is_watch(hand)) {
-    feed(&hand->runner.seat.pulse);
+    ab_pulse_feed(&hand->runner.seat.pulse);
     return;
   }
   ab__gang_lock(gang);
   if (gang->suitor == hand) {
+    if (gang->busy > 0) ab_share_waited(&gang->share, hand->wanted);
     gang->suitor = NULL;
-    feed(&gang->leader.seat.pulse);
+    ab_pulse_feed(&gang->leader.seat.pulse);
   }
   ab__gang_unlock(gang);
 }
@@ -303,6 +305,7 @@ void ab__helm_wait(ab_hand *hand, void (*fn)(ab_hand *hand)) {
   hand->interrupted = false;
   rb_nogvl(wait_outside, &w, interrupt_hand, hand, RB_NOGVL_INTR_FAIL);
   have_gvl(hand);
+  hand->gang->in_a_row = 0;
   rb_thread_check_ints();
 }
 
@@ -361,10 +364,27 @@ static bool run_request(ab_hand *hand) {
   return ab__helm_leads(hand);
 }
 
+/* Those whose requests have begun before may want the GVL to go on with them, which the lead keeps
+ * for as long as others begin. */
+static bool owes_way(const ab_gang *gang) {
+  return AB_UNLIKELY(gang->busy > 0) && gang->in_a_row >= IN_A_ROW;
+}
+
+/* Whoever comes meanwhile, and is done with a request, may take the lead up. */
+static void give_way(ab_hand *hand) {
+  ab_gang *gang = hand->gang;
+  gang->in_a_row = 0;
+  want_gvl(hand);
+  int state = ab_share_give_way(&gang->share);
+  have_gvl(hand);
+  if (AB_UNLIKELY(state)) rb_jump_tag(state);
+}
+
 bool ab__helm_lead_on(ab_hand *hand) {
   ab_gang *gang = hand->gang;
   ab_server *server = gang->server;
-  while (ab_server_take(&hand->runner)) {
+  while (!owes_way(gang) && ab_server_take(&hand->runner)) {
+    gang->in_a_row++;
     if (!run_request(hand)) return false;
   }
   bool more = end_step(gang);
@@ -395,7 +415,9 @@ bool ab__helm_turn(ab_hand *hand) {
   ab_gang *gang = hand->gang;
   if (gang->ending) return false;
   if (comes_to_lead(hand)) {
-    if (!ab__helm_lead_on(hand) || ab_engine_tells(gang->server->engine, true)) return true;
+    if (!ab__helm_lead_on(hand)) return true;
+    if (owes_way(gang)) give_way(hand);
+    if (ab_engine_tells(gang->server->engine, true)) return true;
   }
   hand->late = false;
   ab_stack_wipe();

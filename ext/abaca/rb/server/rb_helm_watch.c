@@ -117,13 +117,15 @@ static bool watch_leads(ab_gang *gang) {
   return leads;
 }
 
-/* One for each request that waits, all at once: it may be long before we have the GVL again. */
+/* One for each request that waits for a thread, all at once: it may be long before we have the GVL
+ * again. */
 static void start_threads(ab_gang *gang) {
   ab_engine_stats stats = ab_engine_get_stats(gang->server->engine);
-  while (stats.waiting > gang->starting && gang->live < gang->options.max) {
+  while (stats.waiting - stats.held > gang->starting && gang->live < gang->options.max) {
     if (ab__gang_grow(gang)) continue;
     if (gang->live > 0) return;
-    rb_raise(rb_eThreadError, "cannot start a thread"); /* nobody would ever answer */
+    /* Nobody would ever answer. */
+    ab_stray_end_run(gang->server, rb_exc_new_cstr(rb_eThreadError, "cannot start a thread"));
   }
 }
 
@@ -131,7 +133,7 @@ static VALUE watch_over(VALUE arg) {
   ab_gang *gang = (ab_gang *)arg;
   while (!gang->ending) {
     VALUE exception = ab_gang_forwarded(gang);
-    if (!NIL_P(exception)) rb_exc_raise(exception);
+    if (!NIL_P(exception)) ab_stray_end_run(gang->server, exception);
     if (watch_leads(gang)) {
       ab__helm_lead_on(&gang->watch);
       start_threads(gang);
@@ -140,7 +142,7 @@ static VALUE watch_over(VALUE arg) {
     ab__helm_wait(&gang->watch, keep_watch);
   }
   VALUE exception = ab_gang_forwarded(gang);
-  if (!NIL_P(exception)) rb_exc_raise(exception);
+  if (!NIL_P(exception)) ab_stray_end_run(gang->server, exception);
   return Qnil;
 }
 
@@ -196,7 +198,7 @@ typedef struct run {
 static VALUE run_watch(VALUE arg) {
   run *r = (run *)arg;
   ab_gang_begin(r->gang);
-  watch_over((VALUE)r->gang);
+  ab_stray_guard(r->gang->server, watch_over, (VALUE)r->gang);
   r->in_order = !r->gang->server->given_up;
   return Qnil;
 }

@@ -8,46 +8,71 @@
 
 /* --- giving the socket away --- */
 
+/* What the app gets is made of a duplicate, before the engine lets go of the socket: from then on
+ * no Ruby code runs until it is the exchange's, so that there is never a connection that is
+ * nobody's. */
 typedef struct handover {
-  int fd;
-  bool tcp;
-  VALUE ahead; /* a String: octets that were read from it already */
-  VALUE io;
+  VALUE handle, io;
+  int fd; /* the duplicate, until `io` owns it */
+  bool tcp, taken;
 } handover;
 
-static VALUE make_io(VALUE arg) {
-  handover *h = (handover *)arg;
+static void make_io(handover *h) {
   VALUE klass = rb_path2class(h->tcp ? "TCPSocket" : "UNIXSocket");
   h->io = rb_funcall(klass, rb_intern("for_fd"), 1, INT2NUM(h->fd));
   h->fd = -1;
-  if (RSTRING_LEN(h->ahead) > 0) rb_funcall(h->io, rb_intern("ungetbyte"), 1, h->ahead);
-  return Qnil;
 }
 
-/* Waits until what was queued has left, and takes the socket. Raises PeerError. */
-static VALUE detach(ab_exchange *exchange) {
-  exchange = ab_response_wait(exchange, ab_conn_want_sent);
-  if (exchange->hijacked) return exchange->io; /* somebody else was faster */
+/* What was read from the socket already is the first that the app reads. */
+static void take_socket(ab_exchange *exchange, VALUE io) {
   ab_engine *engine = exchange->server->engine;
   /* Made before, since Ruby must not be called with the lock held. */
   size_t room = ab_conn_input_len(exchange->conn), len;
-  handover h = {.io = Qnil, .ahead = rb_str_new(NULL, (long)room)};
+  VALUE octets = rb_str_new(NULL, (long)room);
   const char *ahead;
+  ab_engine_lock(engine);
+  int fd = ab_conn_detach(exchange->conn, &ahead, &len);
+  if (len > room) len = room; /* there is no more: only the application reads */
+  if (len > 0) memcpy(RSTRING_PTR(octets), ahead, len);
+  ab_engine_unlock(engine);
+  ab_fd_close(fd);
+  exchange->hijacked = exchange->head_sent = true;
+  exchange->io = io;
+  rb_str_set_len(octets, (long)len);
+  if (len > 0) rb_io_ungetbyte(io, octets);
+}
+
+/* Once what was queued has left. */
+static VALUE hand_over(VALUE arg) {
+  handover *h = (handover *)arg;
+  make_io(h);
+  ab_exchange *exchange = ab_response_wait(ab_exchange_of(h->handle), ab_conn_want_sent);
+  if (exchange->hijacked) return exchange->io; /* somebody else was faster */
+  h->taken = true;
+  take_socket(exchange, h->io);
+  return h->io;
+}
+
+static VALUE drop_duplicate(VALUE arg) {
+  handover *h = (handover *)arg;
+  if (h->fd >= 0) ab_fd_close(h->fd);
+  if (!h->taken && !NIL_P(h->io)) rb_io_close(h->io);
+  return Qnil;
+}
+
+/* Waits until what was queued has left, and takes the socket. Raises PeerError, and SystemCallError
+ * for want of a descriptor. */
+static VALUE detach(ab_exchange *exchange) {
+  ab_engine *engine = exchange->server->engine;
+  handover h = {.handle = exchange->handle, .io = Qnil};
   h.tcp = ab_listener_family(ab_conn_listener(exchange->conn)) == AB_LISTEN_TCP;
   ab_engine_lock(engine);
-  h.fd = ab_conn_detach(exchange->conn, &ahead, &len);
-  if (len > room) len = room; /* there is no more: only the application reads */
-  if (len > 0) memcpy(RSTRING_PTR(h.ahead), ahead, len);
+  bool gone = ab_conn_gone(exchange->conn);
+  h.fd = gone ? -1 : ab_conn_duplicate(exchange->conn);
   ab_engine_unlock(engine);
-  rb_str_set_len(h.ahead, (long)len);
-  exchange->hijacked = exchange->head_sent = true;
-  int state = 0;
-  rb_protect(make_io, (VALUE)&h, &state);
-  if (h.fd >= 0) ab_fd_close(h.fd);
-  RB_GC_GUARD(h.ahead);
-  if (state) rb_jump_tag(state);
-  exchange->io = h.io;
-  return h.io;
+  if (gone) ab_response_raise(AB_EPEER);
+  if (h.fd < 0) rb_sys_fail("cannot take the connection's socket");
+  return rb_ensure(hand_over, (VALUE)&h, drop_duplicate, (VALUE)&h);
 }
 
 /* call-seq: call -> TCPSocket or UNIXSocket
@@ -62,9 +87,6 @@ VALUE ab_exchange_hijack(VALUE self) {
   ab_exchange *exchange = ab_exchange_of(self);
   if (exchange->hijacked) return exchange->io;
   if (exchange->head_sent) rb_raise(rb_eIOError, "the response has begun");
-  if (AB_UNLIKELY(ab_server_forked(exchange->server))) {
-    rb_raise(rb_eIOError, "a forked child cannot take its parent's connection");
-  }
   VALUE env = exchange->env;
   VALUE io = detach(exchange);
   rb_hash_aset(env, rb_str_new_cstr("rack.hijack_io"), io);
@@ -131,6 +153,7 @@ static void queue_upgrade(ab_lines *head) {
   put_upgrade(head);
   ab_lines_check(head);
   ab_engine_lock(engine);
+  ab_conn_close_after(exchange->conn); /* no HTTP follows, of the engine's own neither */
   int error = ab_conn_write(exchange->conn, exchange->runner->scratch, head->used);
   ab_engine_unlock(engine);
   if (error) ab_response_raise(error);

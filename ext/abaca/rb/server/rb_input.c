@@ -16,25 +16,31 @@
 #define LINE_AHEAD 8192
 
 static const rb_data_type_t input_type = {
-    "Abaca::Input", {NULL, NULL, NULL, NULL, {0}}, NULL, NULL, RUBY_TYPED_FREE_IMMEDIATELY};
+    .wrap_struct_name = "Abaca::Input",
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY,
+};
 
 VALUE ab_exchange_input(ab_exchange *exchange) {
+  void *mark = ab_exchange_mark(exchange);
   return exchange->input =
-             rb_data_typed_object_wrap(exchange->server->input_class, exchange, &input_type);
+             rb_data_typed_object_wrap(exchange->server->input_class, mark, &input_type);
 }
 
 void ab_exchange_forget_input(ab_exchange *exchange) {
   if (!NIL_P(exchange->input)) RTYPEDDATA_DATA(exchange->input) = NULL;
 }
 
+/* NULL once the request is over. */
+static ab_exchange *exchange_or_null(VALUE self) {
+  return ab_exchange_at(rb_check_typeddata(self, &input_type));
+}
+
 static ab_exchange *exchange_of(VALUE self) {
-  ab_exchange *exchange = rb_check_typeddata(self, &input_type);
+  ab_exchange *exchange = exchange_or_null(self);
   if (!exchange) rb_raise(rb_eIOError, "the request is over: its body is closed");
   if (exchange->input_closed) rb_raise(rb_eIOError, "closed stream");
   if (exchange->hijacked) rb_raise(rb_eIOError, "the connection was hijacked, its body with it");
-  if (ab_server_forked(exchange->server)) {
-    rb_raise(rb_eIOError, "the request's body belongs to the process that forked this one");
-  }
+  ab_exchange_check_own(exchange);
   return exchange;
 }
 
@@ -57,20 +63,32 @@ static VALUE lower_case(ab_view name) {
   return string;
 }
 
-/* The body has ended: env["abaca.trailers"] is filled (RFC 9110 6.5). */
-static void fill_trailers(ab_exchange *exchange) {
+/* Names and values of the trailer section, in turn. */
+static VALUE read_trailers(const ab_exchange *exchange) {
   const ab_body *body = ab_conn_body(exchange->conn);
   ab_view section = {body->trailers, body->trailers_len}, name, value;
-  VALUE trailers = exchange->trailers;
-  exchange->trailers = Qnil;
-  if (NIL_P(trailers) || RB_OBJ_FROZEN(trailers)) return;
+  VALUE lines = rb_ary_new();
   while (ab_trailer_next(&section, &name, &value)) {
     if (!ab_trailer_allowed(name)) continue;
-    VALUE key = lower_case(name), text = rb_str_new(value.ptr, (long)value.len);
+    rb_ary_push(lines, lower_case(name));
+    rb_ary_push(lines, rb_str_new(value.ptr, (long)value.len));
+  }
+  return lines;
+}
+
+/* The body has ended: env["abaca.trailers"] is filled (RFC 9110 6.5). In that Hash there may be
+ * keys of the app's, which are compared by its code: the exchange is not used any more by then. */
+static void fill_trailers(ab_exchange *exchange) {
+  VALUE trailers = exchange->trailers, lines = read_trailers(exchange);
+  exchange->trailers = Qnil;
+  if (NIL_P(trailers) || RB_OBJ_FROZEN(trailers)) return;
+  for (long i = 0; i < RARRAY_LEN(lines); i += 2) {
+    VALUE key = RARRAY_AREF(lines, i), text = RARRAY_AREF(lines, i + 1);
     VALUE before = rb_hash_lookup(trailers, key);
     if (!NIL_P(before)) text = rb_str_append(rb_str_cat_cstr(rb_str_dup(before), ", "), text);
     rb_hash_aset(trailers, key, text);
   }
+  RB_GC_GUARD(lines);
 }
 
 /* Octets that a line which was read left over. */
@@ -100,7 +118,7 @@ static VALUE wait_parked(VALUE self) {
 /* Whoever was taken out of his wait by an exception waits no more: no deadline shall pass for him.
  */
 static VALUE wait_left(VALUE self) {
-  ab_exchange *exchange = rb_check_typeddata(self, &input_type);
+  ab_exchange *exchange = exchange_or_null(self);
   if (!exchange || !ab_list_empty(&exchange->waits)) return Qnil;
   ab_engine_lock(exchange->server->engine);
   ab_conn_leave_body(exchange->conn);
@@ -254,7 +272,7 @@ static VALUE input_readpartial(int argc, VALUE *argv, VALUE self) {
   VALUE string = argc > 1 ? argv[1] : Qnil;
   long length = NUM2LONG(argv[0]);
   if (length < 0) rb_raise(rb_eArgError, "negative length %ld given", length);
-  ab_exchange *exchange = exchange_of(self);
+  exchange_of(self);
   if (NIL_P(string)) {
     string = rb_str_new(NULL, 0);
   } else {
@@ -262,7 +280,7 @@ static VALUE input_readpartial(int argc, VALUE *argv, VALUE self) {
     prepare_buffer(string);
   }
   if (length == 0) return string;
-  size_t piece = next_piece(exchange, 0, (uint64_t)length);
+  size_t piece = next_piece(exchange_of(self), 0, (uint64_t)length);
   if (piece == 0 || append(self, string, piece, true) == 0) rb_eof_error();
   return string;
 }
@@ -343,7 +361,7 @@ static VALUE input_size(VALUE self) {
  *
  * Nothing can be read any more. Idempotent, after the request too. */
 static VALUE input_close(VALUE self) {
-  ab_exchange *exchange = rb_check_typeddata(self, &input_type);
+  ab_exchange *exchange = ab_exchange_own(exchange_or_null(self));
   if (exchange) {
     exchange->input_closed = true;
     exchange->ahead = Qnil;
@@ -353,7 +371,7 @@ static VALUE input_close(VALUE self) {
 
 /* call-seq: closed? -> true or false */
 static VALUE input_closed_p(VALUE self) {
-  ab_exchange *exchange = rb_check_typeddata(self, &input_type);
+  ab_exchange *exchange = ab_exchange_own(exchange_or_null(self));
   return !exchange || exchange->input_closed ? Qtrue : Qfalse;
 }
 

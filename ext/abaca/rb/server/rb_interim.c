@@ -16,7 +16,6 @@ static int interim_status(VALUE status) {
 /* HTTP/1.0 knows none (RFC 9110 15.2), and behind the final head it is too late. */
 static bool can_inform(ab_exchange *exchange) {
   if (exchange->http_1_0 || exchange->head_sent) return false;
-  if (AB_UNLIKELY(ab_server_forked(exchange->server))) return false;
   ab_engine_lock(exchange->server->engine);
   bool gone = ab_conn_gone(exchange->conn);
   ab_engine_unlock(exchange->server->engine);
@@ -32,9 +31,10 @@ static bool can_inform(ab_exchange *exchange) {
  * has begun. Raises ArgumentError for another status, AppError for a field that cannot be sent or
  * that no interim response may have, IOError after the request. */
 VALUE ab_exchange_inform(VALUE self, VALUE status, VALUE headers) {
-  ab_exchange *exchange = ab_exchange_of(self);
+  ab_exchange_of(self);
   int number = interim_status(status);
-  VALUE fields = ab_lines_hash(headers);
+  VALUE fields = ab_lines_plain_hash(ab_exchange_of(self), AB_SECTION_INTERIM, headers);
+  ab_exchange *exchange = ab_exchange_of(self); /* that was the app's code, and may have waited */
   if (!can_inform(exchange)) return Qfalse;
   ab_lines lines = ab_lines_begin(exchange, AB_SECTION_INTERIM);
   char line[AB_STATUS_LINE_MAX];

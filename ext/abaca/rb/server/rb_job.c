@@ -3,7 +3,8 @@
  * hidden list of the class names those that run.
  *
  * What is raised out of such a job is lost. So nothing here calls Ruby code or looks at interrupts;
- * those that are pending are seen to when it has returned. */
+ * those that are pending are seen to when it has returned. Nor does it make objects: where each
+ * starts a collection, the next job would be there before this one is done. */
 #include <ruby.h>
 #include <ruby/debug.h>
 #include <ruby/fiber/scheduler.h>
@@ -19,8 +20,12 @@
 #define NAPS     30
 #define NAP_NSEC 100000
 
+static VALUE engine_class(void) {
+  return rb_const_get(rb_const_get(rb_cObject, rb_intern("Abaca")), rb_intern("Engine"));
+}
+
 static VALUE running_servers(void) {
-  return rb_attr_get(rb_path2class("Abaca::Engine"), rb_intern("running"));
+  return rb_attr_get(engine_class(), rb_intern("running"));
 }
 
 /* To give the GVL up is not enough: its owner is quicker to take it again than who waits for it.
@@ -73,7 +78,7 @@ void ab_job_begin(ab_server *server) {
   VALUE running = running_servers();
   if (NIL_P(running)) {
     running = rb_ary_new();
-    rb_ivar_set(rb_path2class("Abaca::Engine"), rb_intern("running"), running);
+    rb_ivar_set(engine_class(), rb_intern("running"), running);
   }
   rb_ary_push(running, server->self);
 }

@@ -24,35 +24,35 @@ static ab_listener_options listener_options(VALUE keywords, const ab_limits *lim
   };
 }
 
-/* What holds for the connections of a listener; it is asked for before there is a listener, because
- * it raises. */
-typedef struct listener_terms {
+/* What an app says of a listener, asked for before there is one, because it raises. */
+typedef struct said_terms {
   ab_limits limits; /* the server's, but for those that the listener has of its own */
   unsigned proxy_accept;
   VALUE proxies;
-} listener_terms;
+} said_terms;
 
-static listener_terms listener_terms_of(const ab_server *server, VALUE keywords) {
-  listener_terms terms = {
+static said_terms said_terms_of(const ab_server *server, VALUE keywords) {
+  said_terms said = {
       .limits = *ab_engine_limits(server->engine),
       .proxy_accept = ab_proxy_accept_of(keyword(keywords, "proxy_protocol")),
       .proxies = ab_nets_of(keyword(keywords, "proxy_from")),
   };
-  ab_server_set_limits(&terms.limits, keyword(keywords, "limits"));
-  return terms;
+  ab_server_set_limits(&said.limits, keyword(keywords, "limits"));
+  return said;
 }
 
-static void add_listener(ab_server *server, ab_listener *listener, const listener_terms *terms,
+static void add_listener(ab_server *server, ab_listener *listener, const said_terms *said,
                          VALUE what) {
   if (!listener) rb_syserr_fail_str(errno, what);
-  if (ab_engine_add_listener(server->engine, listener, &terms->limits) != AB_OK) {
-    ab_listener_fini(listener);
-    rb_memerror();
-  }
-  if (ab_engine_expect_proxy(server->engine, listener, terms->proxy_accept,
-                             ab_nets_ptr(terms->proxies), ab_nets_count(terms->proxies)) != AB_OK) {
-    rb_memerror();
-  }
+  const ab_listener_terms terms = {
+      .limits = &said->limits,
+      .proxy_accept = said->proxy_accept,
+      .proxies = ab_nets_ptr(said->proxies),
+      .proxy_count = ab_nets_count(said->proxies),
+  };
+  if (ab_engine_add_listener(server->engine, listener, &terms) == AB_OK) return;
+  ab_listener_fini(listener);
+  rb_memerror();
 }
 
 /* call-seq: add_tcp(address, port, backlog:, defer_accept:, reuse_port:, limits:, proxy_protocol:,
@@ -62,17 +62,17 @@ static void add_listener(ab_server *server, ab_listener *listener, const listene
  * server's; proxy_protocol: :v1, :v2, :any, :v1_if_sent or nil; proxy_from: Array of networks.
  * Raises SystemCallError, ArgumentError. */
 static VALUE server_add_tcp(int argc, VALUE *argv, VALUE self) {
-  ab_server *server = ab_server_of(self);
+  ab_server *server = ab_server_own(self);
   VALUE address, port, keywords;
   rb_scan_args(argc, argv, "2:", &address, &port, &keywords);
   int number = NUM2INT(port);
   if (number < 0 || number > 65535) rb_raise(rb_eArgError, "port %d is not in 0..65535", number);
-  listener_terms terms = listener_terms_of(server, keywords);
-  ab_listener_options options = listener_options(keywords, &terms.limits);
+  said_terms said = said_terms_of(server, keywords);
+  ab_listener_options options = listener_options(keywords, &said.limits);
   ab_listener *listener =
       ab_listener_tcp(&ab_mem_libc, StringValueCStr(address), (uint16_t)number, &options);
-  add_listener(server, listener, &terms, rb_sprintf("%" PRIsVALUE ":%d", address, number));
-  RB_GC_GUARD(terms.proxies);
+  add_listener(server, listener, &said, rb_sprintf("%" PRIsVALUE ":%d", address, number));
+  RB_GC_GUARD(said.proxies);
   return INT2FIX(ab_listener_port(listener));
 }
 
@@ -80,14 +80,14 @@ static VALUE server_add_tcp(int argc, VALUE *argv, VALUE self) {
  *
  * Listens on a unix socket. Raises SystemCallError, ArgumentError. */
 static VALUE server_add_unix(int argc, VALUE *argv, VALUE self) {
-  ab_server *server = ab_server_of(self);
+  ab_server *server = ab_server_own(self);
   VALUE path, keywords;
   rb_scan_args(argc, argv, "1:", &path, &keywords);
-  listener_terms terms = listener_terms_of(server, keywords);
-  ab_listener_options options = listener_options(keywords, &terms.limits);
+  said_terms said = said_terms_of(server, keywords);
+  ab_listener_options options = listener_options(keywords, &said.limits);
   ab_listener *listener = ab_listener_unix(&ab_mem_libc, StringValueCStr(path), &options);
-  add_listener(server, listener, &terms, path);
-  RB_GC_GUARD(terms.proxies);
+  add_listener(server, listener, &said, path);
+  RB_GC_GUARD(said.proxies);
   return Qnil;
 }
 
@@ -95,19 +95,19 @@ static VALUE server_add_unix(int argc, VALUE *argv, VALUE self) {
  *
  * Takes a descriptor that listens. Raises SystemCallError, ArgumentError. */
 static VALUE server_add_fd(int argc, VALUE *argv, VALUE self) {
-  ab_server *server = ab_server_of(self);
+  ab_server *server = ab_server_own(self);
   VALUE fd, keywords;
   rb_scan_args(argc, argv, "1:", &fd, &keywords);
-  listener_terms terms = listener_terms_of(server, keywords);
+  said_terms said = said_terms_of(server, keywords);
   ab_listener *listener = ab_listener_adopt(&ab_mem_libc, NUM2INT(fd));
-  add_listener(server, listener, &terms, rb_sprintf("fd %" PRIsVALUE, fd));
-  RB_GC_GUARD(terms.proxies);
+  add_listener(server, listener, &said, rb_sprintf("fd %" PRIsVALUE, fd));
+  RB_GC_GUARD(said.proxies);
   return Qnil;
 }
 
 /* call-seq: listeners -> [[:tcp, "127.0.0.1", 9292], [:unix, "/path", nil]] */
 static VALUE server_listeners(VALUE self) {
-  ab_server *server = ab_server_of(self);
+  ab_server *server = ab_server_own(self);
   VALUE result = rb_ary_new();
   const ab_listener *listener;
   for (size_t i = 0; (listener = ab_engine_listener(server->engine, i)); i++) {
@@ -123,7 +123,8 @@ static VALUE server_listeners(VALUE self) {
  *
  * Closes the listeners. Idempotent. */
 static VALUE server_close(VALUE self) {
-  ab_engine_close_listeners(ab_server_of(self)->engine);
+  ab_server *server = ab_server_own_or_null(self);
+  if (server) ab_engine_close_listeners(server->engine);
   return Qnil;
 }
 

@@ -7,9 +7,8 @@
 
 static void run_exchange(void *arg) {
   ab_runner *runner = arg;
-  ab_exchange *exchange = ab_exchange_keep(runner->server);
+  ab_exchange *exchange = ab_exchange_take(runner->server);
   ab_taken taken = ab_server_taken(runner);
-  taken.kept = true;
   if (AB_LIKELY(exchange != NULL)) {
     ab_server_serve(runner, &taken, exchange);
   } else {
@@ -19,7 +18,12 @@ static void run_exchange(void *arg) {
 
 static bool next_job(void *ctx, ab_job_fn *fn, void **arg) {
   ab_runner *runner = ctx;
-  if (!runner->dispatching || !ab_server_next(runner)) return false;
+  if (!runner->dispatching || !ab_server_next(runner)) {
+    /* Ruby may give the GVL to another thread at the switch to the loop, for as long as it likes.
+     */
+    ab_pulse_starve(&runner->seat.pulse);
+    return false;
+  }
   *fn = run_exchange;
   *arg = runner;
   return true;
@@ -84,11 +88,13 @@ static void wait_for_exchange(ab_exchange *exchange, enum ab_wait_kind kind) {
   rb_ensure(park, (VALUE)&wait, parked, (VALUE)&wait);
 }
 
-static void wake_exchange(ab_exchange *exchange) {
+/* All of them: it needs no Ruby. */
+static bool wake_all(ab_exchange *exchange) {
   ab_list_each (node, next, &exchange->waits) {
     native_wait *wait = AB_CONTAINER_OF(node, native_wait, link);
     ab_loop_wake(wait->loop, &wait->waiter);
   }
+  return false;
 }
 
 static bool native_can_wait(const ab_runner *runner) {
@@ -114,7 +120,7 @@ const ab_host ab_host_native = {
     .start = native_start,
     .can_wait = native_can_wait,
     .wait = wait_for_exchange,
-    .wake = wake_exchange,
+    .wake_one = wake_all,
     .settle = native_settle,
     .interrupt = native_interrupt,
     .interrupt_others = native_interrupt_others,

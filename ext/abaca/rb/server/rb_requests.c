@@ -1,6 +1,6 @@
 /* Engine#requests: what every request in flight is at, found out when somebody asks.
- * lib/abaca/requests.rb joins it with what the fibers wait for. Nothing here runs code of the app,
- * so that the lists stay as they are, and a trap handler may call it. */
+ * lib/abaca/requests.rb joins it with what the fibers wait for. No code of the app's runs while the
+ * lists are walked: they stay as they are, and a trap handler may call it. */
 #include <string.h>
 
 #include "rb/server/rb_gang.h"
@@ -40,9 +40,31 @@ static VALUE text_of(VALUE env, const char *key) {
   return RB_TYPE_P(value, T_STRING) ? rb_str_dup(value) : rb_str_new(NULL, 0);
 }
 
+/* Requests, and their envs: a key that the app has put there may be compared by its code. */
+typedef struct listing {
+  VALUE requests, envs;
+} listing;
+
+static void add(const listing *to, VALUE hash, VALUE env) {
+  rb_ary_push(to->requests, hash);
+  rb_ary_push(to->envs, env);
+}
+
 static void put_line(VALUE hash, VALUE env) {
   put(hash, "method", text_of(env, "REQUEST_METHOD"));
   put(hash, "path", rb_str_concat(text_of(env, "SCRIPT_NAME"), text_of(env, "PATH_INFO")));
+}
+
+static void put_lines(const listing *of) {
+  for (long i = 0; i < RARRAY_LEN(of->envs); i++) {
+    put_line(RARRAY_AREF(of->requests, i), RARRAY_AREF(of->envs, i));
+  }
+}
+
+/* What put_lines fills in has its place in the order. */
+static void put_places_of_line(VALUE hash) {
+  put(hash, "method", Qnil);
+  put(hash, "path", Qnil);
 }
 
 static VALUE describe(const ab_exchange *exchange) {
@@ -51,7 +73,7 @@ static VALUE describe(const ab_exchange *exchange) {
   put(hash, "phase", symbol(phase_of(exchange)));
   put(hash, "mode", symbol(runner->host->mode == AB_MODE_THREAD ? "thread" : "fiber"));
   put(hash, "age", age_since(exchange->began));
-  put_line(hash, exchange->env);
+  put_places_of_line(hash);
   put(hash, "peer", exchange->conn ? peer_text(ab_conn_peer(exchange->conn)) : Qnil);
   put(hash, "cancelled", NIL_P(exchange->cancelled) ? Qfalse : Qtrue);
   put(hash, "fiber", exchange->fiber);
@@ -66,9 +88,9 @@ static void add_job(const ab_taken *taken, void *ctx) {
   put(hash, "phase", symbol("queued"));
   put(hash, "mode", symbol("thread"));
   put(hash, "age", age_since(ab_conn_arrived(taken->conn)));
-  put_line(hash, taken->env);
+  put_places_of_line(hash);
   put(hash, "peer", peer_text(ab_conn_peer(taken->conn)));
-  rb_ary_push(*(VALUE *)ctx, hash);
+  add(ctx, hash, taken->env);
 }
 
 static VALUE describe_waiting(const ab_waiting *waiting) {
@@ -102,16 +124,19 @@ static void add_waiting(ab_server *server, VALUE result) {
  * The requests in the app, oldest first, with :cancelled, :fiber, :thread and :scheduler, and those
  * that wait to be taken. */
 static VALUE server_requests(VALUE self) {
-  ab_server *server = ab_server_of(self);
-  VALUE result = rb_ary_new();
-  if (ab_server_forked(server)) return result;
+  ab_server *server = ab_server_own_or_null(self);
+  listing all = {rb_ary_new(), rb_ary_new()};
+  if (!server) return all.requests;
   for (const ab_list *node = server->exchanges.next; node != &server->exchanges;
        node = node->next) {
-    rb_ary_push(result, describe(AB_CONTAINER_OF(node, ab_exchange, link)));
+    const ab_exchange *exchange = AB_CONTAINER_OF(node, ab_exchange, link);
+    add(&all, describe(exchange), exchange->env);
   }
-  if (server->gang) ab_gang_each_job(server->gang, add_job, &result);
-  if (server->running) add_waiting(server, result);
-  return result;
+  if (server->gang) ab_gang_each_job(server->gang, add_job, &all);
+  put_lines(&all);
+  if (server->running) add_waiting(server, all.requests);
+  RB_GC_GUARD(all.envs);
+  return all.requests;
 }
 
 void ab_init_requests(VALUE cEngine) {

@@ -20,6 +20,7 @@ typedef struct ab_lines {
   VALUE problem_object;
   uint8_t section; /* enum ab_section */
   bool newlines;   /* a value's lines are field lines of their own */
+  bool odd;        /* the problem is one that ab_lines_plain may mend */
   bool has_length, has_date, has_trailer, has_upgrade;
   bool close, upgrade; /* options of the Connection field */
   bool chunked;        /* the app writes the chunks itself, as Rack::Chunked does */
@@ -42,6 +43,13 @@ void ab_lines_put_fields(ab_lines *lines, VALUE headers);
 void ab_lines_check(const ab_lines *lines);
 /* A Hash, or what is like one. Raises Abaca::AppError for anything else. */
 VALUE ab_lines_hash(VALUE headers);
+/* As ab_lines_hash, and made plain where that is needed: for lines that are put only once. It may
+ * run Ruby code. */
+VALUE ab_lines_plain_hash(ab_exchange *exchange, enum ab_section section, VALUE headers);
+/* The fields of a Hash that made the lines odd as they can be sent: another Hash, with Strings
+ * where the app has given other objects. What nothing can be made of stays. Runs Ruby code, and
+ * raises what that raises. */
+VALUE ab_lines_plain(const ab_lines *lines, VALUE headers);
 
 /* True for a field that no trailer section may have (RFC 9110 6.5.1). `name` is a String. */
 bool ab_lines_forbidden_trailer(VALUE name);
@@ -49,8 +57,9 @@ bool ab_lines_forbidden_trailer(VALUE name);
 /* rb_response_head.c */
 
 /* The final head's status line and fields. May be called again: Ruby code must not have run in
- * between the last time and ab_head_end. Raises Abaca::AppError. */
-void ab_head_put(ab_lines *head, VALUE headers);
+ * between the last time and ab_head_end. Returns the headers for the next time, which are others
+ * when they had to be made plain. Raises Abaca::AppError. */
+VALUE ab_head_put(ab_lines *head, VALUE headers);
 /* Adds how the content is delimited; `known` is its length, or UINT64_MAX. Raises AppError. */
 void ab_head_put_framing(ab_lines *head, uint64_t known);
 /* Ends the head and queues it with `small`, content that is copied behind it. Raises
@@ -61,9 +70,9 @@ void ab_head_queue(ab_lines *head, const char *small, size_t small_len);
 
 /* Writes head and content for a body of any kind. Raises what ab_response_write raises. */
 void ab_body_write(ab_lines *head, VALUE headers, VALUE body);
-/* Waits while `pending` (ab_conn_want_room, ab_conn_want_sent) says so. Returns the exchange: the
- * argument may be no more, if another fiber than the request's has waited. Raises PeerError, and
- * IOError when the request has ended meanwhile. */
+/* Waits while `pending` (ab_conn_want_room, ab_conn_want_sent) says so, and the connection is the
+ * engine's. Returns the exchange: the argument may be no more, if another fiber than the request's
+ * has waited. Raises PeerError, and IOError when the request has ended meanwhile. */
 ab_exchange *ab_response_wait(ab_exchange *exchange, bool (*pending)(ab_conn *conn));
 /* What the writers of bodies share. The head of a body whose content follows piece by piece: it
  * leaves with the first of them, or when the fiber parks before. */

@@ -35,6 +35,7 @@ ab_exchange *ab_response_wait(ab_exchange *exchange, bool (*pending)(ab_conn *co
     ab_engine_lock(engine);
     bool wait = pending(exchange->conn), gone = ab_conn_gone(exchange->conn);
     ab_engine_unlock(engine);
+    if (exchange->hijacked) return exchange;
     if (gone) ab_response_raise(AB_EPEER);
     if (!wait) return exchange;
     if (AB_LIKELY(exchange->runner->host->can_wait(exchange->runner))) {
@@ -49,23 +50,21 @@ ab_exchange *ab_response_wait(ab_exchange *exchange, bool (*pending)(ab_conn *co
 
 /* --- queueing --- */
 
-/* Queues one String: copied when short, else borrowed and sent from where it is. */
+/* Queues one String, all of it or nothing: copied when short, else borrowed and sent from where it
+ * is. */
 static int queue_octets(ab_exchange *exchange, VALUE string, size_t len) {
   ab_server *server = exchange->server;
-  if (len < AB_BORROW_MIN) return ab_conn_write(exchange->conn, RSTRING_PTR(string), len);
+  ab_conn *conn = exchange->conn;
+  const char *ptr = RSTRING_PTR(string);
+  if (len < AB_BORROW_MIN) {
+    return exchange->chunked ? ab_conn_write_chunk(conn, ptr, len) : ab_conn_write(conn, ptr, len);
+  }
   ab_borrow *borrow = ab_server_borrow(server, string, -1);
   if (!borrow) return AB_ENOMEM;
-  int error = ab_conn_borrow(exchange->conn, RSTRING_PTR(string), len, borrow);
+  int error = exchange->chunked ? ab_conn_borrow_chunk(conn, ptr, len, borrow)
+                                : ab_conn_borrow(conn, ptr, len, borrow);
   if (error) ab_server_return(server, borrow);
   return error;
-}
-
-static int queue_chunk(ab_exchange *exchange, VALUE string, size_t len) {
-  char size[AB_CHUNK_HEAD_MAX];
-  char *end = ab_write_chunk_head(size, len);
-  int error = ab_conn_write(exchange->conn, size, (size_t)(end - size));
-  if (!error) error = queue_octets(exchange, string, len);
-  return error ? error : ab_conn_write(exchange->conn, "\r\n", 2);
 }
 
 /* It waits until the fiber parks or a few more have gathered, which spares most of the system calls
@@ -90,20 +89,13 @@ void ab_body_soon(ab_exchange *exchange) {
 static int send_now(ab_exchange *exchange, VALUE string, size_t len) {
   char size[AB_CHUNK_HEAD_MAX];
   struct iovec iov[3];
-  int count = 0, error = AB_OK;
+  int count = 0;
   if (exchange->chunked) {
     iov[count++] = (struct iovec){size, (size_t)(ab_write_chunk_head(size, len) - size)};
   }
   iov[count++] = (struct iovec){RSTRING_PTR(string), len};
   if (exchange->chunked) iov[count++] = (struct iovec){(char *)"\r\n", 2};
-  size_t sent = ab_conn_send(exchange->conn, iov, count);
-  for (int i = 0; i < count && !error; i++) {
-    size_t part = sent < iov[i].iov_len ? sent : iov[i].iov_len;
-    sent -= part;
-    if (part == iov[i].iov_len) continue;
-    error = ab_conn_write(exchange->conn, (char *)iov[i].iov_base + part, iov[i].iov_len - part);
-  }
-  return error;
+  return ab_conn_send(exchange->conn, iov, count);
 }
 
 /* What an Array holds has been given away for good. */
@@ -122,9 +114,6 @@ void ab_response_content(ab_exchange *exchange, VALUE string) {
   if (!RB_TYPE_P(string, T_STRING)) {
     ab_response_refuse("a body yields what is not a String", string);
   }
-  if (AB_UNLIKELY(ab_server_forked(exchange->server))) {
-    rb_raise(rb_eIOError, "a forked child cannot write to its parent's connection");
-  }
   bool now = may_be_filled_again(exchange, string);
   VALUE octets = now ? string : frozen_octets(string);
   size_t len = (size_t)RSTRING_LEN(octets);
@@ -135,9 +124,7 @@ void ab_response_content(ab_exchange *exchange, VALUE string) {
   if (exchange->no_content || len == 0) return;
   ab_engine *engine = exchange->server->engine;
   ab_engine_lock(engine);
-  int error = now                 ? send_now(exchange, octets, len)
-              : exchange->chunked ? queue_chunk(exchange, octets, len)
-                                  : queue_octets(exchange, octets, len);
+  int error = now ? send_now(exchange, octets, len) : queue_octets(exchange, octets, len);
   if (!error && !now) ab_body_soon(exchange);
   /* Behind a rest nothing is queued, so that the next piece need not be copied. */
   bool (*pending)(ab_conn *) = now ? ab_conn_want_sent : ab_conn_want_room;
@@ -160,7 +147,8 @@ static void end_chunks(ab_lines *head) {
   if (!NIL_P(trailers) && rb_respond_to(trailers, rb_intern("call"))) {
     trailers = rb_funcall(trailers, rb_intern("call"), 0);
   }
-  VALUE fields = NIL_P(trailers) ? Qnil : ab_lines_hash(trailers);
+  VALUE fields = Qnil;
+  if (!NIL_P(trailers)) fields = ab_lines_plain_hash(exchange, AB_SECTION_TRAILER, trailers);
   ab_lines lines = ab_lines_begin(exchange, AB_SECTION_TRAILER);
   ab_lines_put(&lines, "0\r\n", 3);
   if (!NIL_P(fields)) ab_lines_put_fields(&lines, fields);
@@ -349,7 +337,7 @@ static void write_object(ab_lines *head, VALUE headers, VALUE body) {
 }
 
 void ab_body_write(ab_lines *head, VALUE headers, VALUE body) {
-  ab_head_put(head, headers);
+  headers = ab_head_put(head, headers);
   if (AB_UNLIKELY(ab_upgrade_wanted(head))) {
     ab_upgrade_write(head, headers, body);
   } else if (AB_UNLIKELY(!NIL_P(head->hijack))) {
@@ -364,4 +352,5 @@ void ab_body_write(ab_lines *head, VALUE headers, VALUE body) {
   } else {
     write_object(head, headers, body);
   }
+  RB_GC_GUARD(headers);
 }

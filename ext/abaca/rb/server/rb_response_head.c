@@ -8,15 +8,24 @@
 #define PUT(lines, literal) ab_lines_put(lines, literal, sizeof(literal) - 1)
 
 /* A reset head must not remember what an earlier pass has found. */
-void ab_head_put(ab_lines *head, VALUE headers) {
+static void put_fields(ab_lines *head, VALUE headers) {
   *head = ab_lines_begin(head->exchange, AB_SECTION_FINAL);
   char line[AB_STATUS_LINE_MAX];
   char *end = ab_write_status_line(line, head->exchange->status);
   if (ab_lines_put(head, line, (size_t)(end - line))) ab_lines_put_fields(head, headers);
+}
+
+VALUE ab_head_put(ab_lines *head, VALUE headers) {
+  put_fields(head, headers);
+  if (AB_UNLIKELY(head->odd)) {
+    headers = ab_lines_plain(head, headers);
+    put_fields(head, headers);
+  }
   if (!head->problem && !head->has_date) {
     ab_lines_put(head, ab_engine_date(head->exchange->server->engine), AB_DATE_FIELD_LEN);
   }
   ab_lines_check(head);
+  return headers;
 }
 
 static void put_length(ab_lines *head, uint64_t length) {

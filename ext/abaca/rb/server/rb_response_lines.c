@@ -46,6 +46,12 @@ static int refuse(ab_lines *lines, const char *problem, VALUE object) {
   return ST_STOP;
 }
 
+/* As refuse, for what ab_lines_plain may mend. */
+static int refuse_odd(ab_lines *lines, const char *problem, VALUE object) {
+  lines->odd = true;
+  return refuse(lines, problem, object);
+}
+
 void ab_lines_check(const ab_lines *lines) {
   if (AB_UNLIKELY(lines->problem != NULL)) {
     ab_response_refuse(lines->problem, lines->problem_object);
@@ -69,6 +75,13 @@ static char *scratch_room(ab_runner *runner, size_t used, size_t len) {
     runner->scratch_capacity = capacity;
   }
   return runner->scratch + used;
+}
+
+void ab__response_shrink(ab_runner *runner) {
+  char *shrunk = ab_realloc(&ab_mem_libc, runner->scratch, AB_SCRATCH_SIZE);
+  if (!shrunk) return;
+  runner->scratch = shrunk;
+  runner->scratch_capacity = AB_SCRATCH_SIZE;
 }
 
 bool ab_lines_put(ab_lines *lines, const char *octets, size_t len) {
@@ -203,17 +216,23 @@ static int put_line(ab_lines *lines, VALUE name, const char *value, size_t len) 
   }
   if (!dst) return refuse(lines, "no memory for its head", Qnil);
   char *end = ab_write_field(dst, RSTRING_PTR(name), name_len, value, len);
-  if (!end) return refuse(lines, "this field has an octet that must not be there", name);
+  if (AB_UNLIKELY(!end)) {
+    if (memchr(value, '\n', len)) lines->odd = true;
+    return refuse(lines, "this field has an octet that must not be there", name);
+  }
   lines->used += needed;
   return ST_CONTINUE;
 }
 
+static const char not_a_string[] = "this field's value is not a String";
+
 /* A String; in Rack 2 its lines are field lines of their own. */
 static int put_value(ab_lines *lines, VALUE name, VALUE value) {
-  if (!RB_TYPE_P(value, T_STRING)) return refuse(lines, "this field's value is not a String", name);
+  if (AB_UNLIKELY(!RB_TYPE_P(value, T_STRING))) return refuse_odd(lines, not_a_string, name);
   const char *ptr = RSTRING_PTR(value);
   size_t len = (size_t)RSTRING_LEN(value);
   if (!lines->newlines) return put_line(lines, name, ptr, len);
+  while (len > 0 && ptr[len - 1] == '\n') len--; /* as Puma does: no empty lines at the end */
   for (;;) {
     const char *newline = memchr(ptr, '\n', len);
     size_t line = newline ? (size_t)(newline - ptr) : len;
@@ -265,4 +284,53 @@ VALUE ab_lines_hash(VALUE headers) {
   }
   if (!RB_TYPE_P(hash, T_HASH)) ab_response_refuse("the headers are not a Hash", headers);
   return hash;
+}
+
+/* --- what is not as Rack wants it --- */
+
+/* Whom to ask for plain fields; taken before any Ruby code may run. */
+typedef struct mender {
+  VALUE fields, env, newlines;
+} mender;
+
+static mender mender_of(const ab_lines *lines) {
+  const ab_exchange *exchange = lines->exchange;
+  return (mender){exchange->server->plain_fields, exchange->env, lines->newlines ? Qtrue : Qfalse};
+}
+
+static VALUE mend(mender m, VALUE headers) {
+  VALUE argv[] = {headers, m.env, m.newlines};
+  VALUE plain = rb_funcallv(m.fields, rb_intern("call"), 3, argv);
+  Check_Type(plain, T_HASH);
+  return plain;
+}
+
+VALUE ab_lines_plain(const ab_lines *lines, VALUE headers) {
+  return mend(mender_of(lines), headers);
+}
+
+static bool is_odd(VALUE value, bool newlines) {
+  if (!RB_TYPE_P(value, T_STRING)) return true;
+  return !newlines && memchr(RSTRING_PTR(value), '\n', (size_t)RSTRING_LEN(value));
+}
+
+static int find_odd(VALUE name, VALUE value, VALUE arg) {
+  ab_lines *lines = (ab_lines *)arg;
+  if (!RB_TYPE_P(name, T_STRING) || is_for_server(name)) return ST_CONTINUE;
+  if (!RB_TYPE_P(value, T_ARRAY)) {
+    lines->odd = is_odd(value, lines->newlines);
+  } else {
+    for (long i = 0; i < RARRAY_LEN(value) && !lines->odd; i++) {
+      lines->odd = is_odd(RARRAY_AREF(value, i), lines->newlines);
+    }
+  }
+  return lines->odd ? ST_STOP : ST_CONTINUE;
+}
+
+VALUE ab_lines_plain_hash(ab_exchange *exchange, enum ab_section section, VALUE headers) {
+  ab_lines lines = ab_lines_begin(exchange, section);
+  mender m = mender_of(&lines);
+  VALUE hash = ab_lines_hash(headers);
+  rb_hash_foreach(hash, find_odd, (VALUE)&lines);
+  return AB_UNLIKELY(lines.odd) ? mend(m, hash) : hash;
 }

@@ -4,7 +4,6 @@
  * of that moves, and the block waits if the client is slow. */
 #include <errno.h>
 
-#include "http1/write.h"
 #include "rb/outbox/rb_outbox.h"
 #include "rb/server/rb_response.h"
 
@@ -28,23 +27,20 @@ static void *adopt(void *ctx, ab_outbox_slice *slice) {
   return borrow;
 }
 
-/* [locked] */
+/* [locked] All of it, or nothing. */
 static int queue_all(ab_exchange *exchange, ab_outbox *queue, adoption *a) {
-  if (!exchange->chunked) return ab_conn_move(exchange->conn, queue, adopt, a);
-  char size[AB_CHUNK_HEAD_MAX];
-  char *end = ab_write_chunk_head(size, ab_outbox_pending(queue));
-  int error = ab_conn_write(exchange->conn, size, (size_t)(end - size));
-  if (!error) error = ab_conn_move(exchange->conn, queue, adopt, a);
-  return error ? error : ab_conn_write(exchange->conn, "\r\n", 2);
+  return exchange->chunked ? ab_conn_move_chunk(exchange->conn, queue, adopt, a)
+                           : ab_conn_move(exchange->conn, queue, adopt, a);
 }
 
 /* More than Content-Length has promised: what is too much is not sent (RFC 9112 6.3). */
-static void send_what_was_promised(ab_exchange *exchange, VALUE outbox) {
+static void send_what_was_promised(VALUE handle, VALUE outbox) {
+  ab_exchange *exchange = ab_exchange_of(handle);
+  exchange->overrun = true;
   VALUE left = ULL2NUM(exchange->body_left);
   VALUE octets = rb_funcall(outbox, rb_intern("peek"), 1, left);
-  exchange->overrun = true;
   rb_funcall(outbox, rb_intern("drain"), 0);
-  ab_response_content(exchange, octets);
+  ab_response_content(ab_exchange_of(handle), octets);
 }
 
 /* What was queued before and still waits for more. */
@@ -57,9 +53,6 @@ static void send_queued(ab_exchange *exchange) {
 /* Moves what is pending to the connection, and waits while that has too much to send. */
 static void move_pending(VALUE outbox, VALUE handle, bool now) {
   ab_exchange *exchange = ab_exchange_of(handle);
-  if (AB_UNLIKELY(ab_server_forked(exchange->server))) {
-    rb_raise(rb_eIOError, "a forked child cannot write to its parent's connection");
-  }
   ab_outbox *queue = ab_box_queue(outbox);
   uint64_t len = ab_outbox_pending(queue);
   if (len == 0) {
@@ -67,7 +60,7 @@ static void move_pending(VALUE outbox, VALUE handle, bool now) {
     return;
   }
   if (exchange->has_length && len > exchange->body_left) {
-    send_what_was_promised(exchange, outbox);
+    send_what_was_promised(handle, outbox);
     return;
   }
   adoption a = {.server = exchange->server};

@@ -56,15 +56,24 @@ enum ab_mode ab_server_mode_of(const ab_server *server, ab_view path, const ab_p
   return *rule ? (enum ab_mode)(*rule)->value : server->mode;
 }
 
-static bool runs_on_thread(void *ctx, ab_view path) {
-  const ab_server *server = ctx;
+static bool runs_on_thread(const ab_server *server, ab_view path) {
+  if (!server->gang) return false;
   const ab_path_rule *rule;
   enum ab_mode mode = ab_server_mode_of(server, path, &rule);
   if (mode == AB_MODE_HYBRID) return ab_hybrid_will_take_thread(server, rule, path);
   return mode == AB_MODE_THREAD;
 }
 
+/* On a fiber the app itself decides whether a client that asks shall send its body. */
+static enum ab_gather gathers(void *ctx, ab_view path) {
+  const ab_server *server = ctx;
+  const ab_routes *streams = &server->streams;
+  if (ab_path_rule_find(streams->rules, streams->count, path)) return AB_GATHER_NOT;
+  return runs_on_thread(server, path) ? AB_GATHER_ANY : AB_GATHER_UNASKED;
+}
+
 void ab_server_gather_bodies(ab_server *server, VALUE options) {
-  uint64_t most = NUM2ULL(ab_server_option(options, "max_body_memory_total"));
-  ab_engine_gather(server->engine, runs_on_thread, server, most);
+  ab_routes_init(&server->streams, ab_server_option(options, "stream_bodies"));
+  VALUE most = ab_server_option(options, "max_body_memory_total");
+  if (!NIL_P(most)) ab_engine_gather(server->engine, gathers, server, NUM2ULL(most));
 }

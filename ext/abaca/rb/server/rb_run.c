@@ -14,7 +14,7 @@
 /* Raises what a thread's request has raised for the process. */
 static void raise_forwarded(ab_server *server) {
   VALUE exception = ab_gang_forwarded(server->gang);
-  if (!NIL_P(exception)) rb_exc_raise(exception);
+  if (!NIL_P(exception)) ab_stray_end_run(server, exception);
 }
 
 static bool server_turn(void *ctx, ab_nsec now) {
@@ -35,6 +35,11 @@ static bool server_contended(void *ctx) {
   return ab_hybrid_contended(&((ab_server *)ctx)->home);
 }
 
+static bool server_shares(void *ctx) {
+  const ab_server *server = ctx;
+  return server->gang && ab_gang_works(server->gang);
+}
+
 static const ab_loop_client server_client = {
     .turn = server_turn,
     .deadline = ab_server_deadline,
@@ -42,22 +47,29 @@ static const ab_loop_client server_client = {
     .given_up = ab_shutdown_given_up,
     .woken = server_woken,
     .contended = server_contended,
+    .shares = server_shares,
 };
 
 /* --- a run --- */
+
+static VALUE run_loop_on(VALUE arg) {
+  ab_loop_run(((ab_server *)arg)->home.loop);
+  return Qnil;
+}
 
 static VALUE run_loop(VALUE self) {
   ab_server *server = ab_server_of(self);
   if (server->gang) ab_gang_begin(server->gang);
   ab_stalls_begin(server);
-  ab_loop_run(server->home.loop);
+  ab_stray_guard(server, run_loop_on, (VALUE)server);
   server->ended = true;
   return Qnil;
 }
 
 /* From here on the server is `host`'s, with its engine on the poller. */
 static void begin_run(ab_server *server, const ab_host *host, ab_poller *poller) {
-  int error = ab_engine_attach(server->engine, poller, ab_clock_monotonic());
+  ab_nsec now = ab_clock_monotonic();
+  int error = ab_engine_attach(server->engine, poller, now);
   if (error == AB_ENOMEM) rb_memerror();
   if (error) rb_sys_fail("cannot watch the listeners");
   if (!server->fork_guard) server->fork_guard = ab_fork_page_init();
@@ -65,6 +77,7 @@ static void begin_run(ab_server *server, const ab_host *host, ab_poller *poller)
   server->home.host = host;
   server->poller = poller;
   server->home.thread = rb_thread_current();
+  ab_shutdown_begin(server, now);
   while (!ab_lead_take(&server->lead, &server->home.seat)) continue;
   server->running = true;
 }
@@ -89,11 +102,6 @@ static void check_not_running(const ab_server *server) {
   if (server->running) rb_raise(rb_eRuntimeError, "the engine is running");
 }
 
-static VALUE run_loop_on(VALUE arg) {
-  ab_loop_run(((ab_server *)arg)->home.loop);
-  return Qnil;
-}
-
 static VALUE run_ended(VALUE self) {
   ab_server *server = ab_server_of(self);
   if (!server->ended) ab_shutdown_hasten(server, run_loop_on);
@@ -114,7 +122,7 @@ static VALUE run_ended(VALUE self) {
  * Serves on the calling thread, whose scheduler must be `scheduler`, until the engine is stopped.
  */
 static VALUE server_run(VALUE self, VALUE scheduler, VALUE pool) {
-  ab_server *server = ab_server_of(self);
+  ab_server *server = ab_server_own(self);
   check_not_running(server);
   server->home.loop = ab_loop_of(scheduler);
   server->home.pool = ab_pool_of(pool);
@@ -149,7 +157,7 @@ static VALUE threads_ended(VALUE self) {
  * watch. Raises what a request raised for the process (SystemExit, SignalException, NoMemoryError),
  * SystemCallError, ThreadError. */
 static VALUE server_run_on_threads(VALUE self) {
-  ab_server *server = ab_server_of(self);
+  ab_server *server = ab_server_own(self);
   check_not_running(server);
   ab_poller *poller = ab_poller_init(&ab_mem_libc);
   if (!poller) rb_sys_fail("cannot make a poller");
@@ -158,17 +166,17 @@ static VALUE server_run_on_threads(VALUE self) {
   return Qnil;
 }
 
-static VALUE run_guest(VALUE self) {
-  ab_server *server = ab_server_of(self);
-  if (server->gang) ab_gang_begin(server->gang);
-  ab_guest_run(server->guest, &server_client, server);
-  server->ended = true;
-  return Qnil;
-}
-
 static VALUE run_guest_on(VALUE arg) {
   ab_server *server = (ab_server *)arg;
   ab_guest_run(server->guest, &server_client, server);
+  return Qnil;
+}
+
+static VALUE run_guest(VALUE self) {
+  ab_server *server = ab_server_of(self);
+  if (server->gang) ab_gang_begin(server->gang);
+  ab_stray_guard(server, run_guest_on, (VALUE)server);
+  server->ended = true;
   return Qnil;
 }
 
@@ -188,7 +196,7 @@ static VALUE guest_ended(VALUE self) {
  * fibers of the app may still end by themselves, true when their time is over. Raises what a
  * request's fiber raised for the process (SystemExit, SignalException, NoMemoryError). */
 static VALUE server_run_as_guest(VALUE self, VALUE scheduler, VALUE max_fibers) {
-  ab_server *server = ab_server_of(self);
+  ab_server *server = ab_server_own(self);
   check_not_running(server);
   if (server->guest) rb_raise(rb_eRuntimeError, "the engine was a guest before");
   server->guest = ab_guest_init(self, server, scheduler, NUM2SIZET(max_fibers));

@@ -93,6 +93,36 @@ void ab_server_answer_last(ab_exchange *exchange, int status) {
   ab_response_error(exchange, status);
 }
 
+/* The app has raised. What is set up for its errors answers as soon as its body is closed; when
+ * that raises as well, the server does. */
+static void fail(ab_exchange *exchange, int status) {
+  bool ask = !NIL_P(exchange->server->error_answers) && !exchange->failed && !exchange->head_sent &&
+             !exchange->hijacked;
+  if (!ask) {
+    ab_response_error(exchange, status);
+  } else {
+    exchange->failed = status;
+  }
+}
+
+/* The response that has failed before its head was sent leaves nothing behind. */
+static void take_back(ab_exchange *exchange) {
+  if (exchange->file) ab_server_return(exchange->server, exchange->file);
+  exchange->file = NULL;
+  exchange->body = exchange->headers = Qnil;
+  exchange->chunked = exchange->has_length = exchange->no_content = exchange->overrun = false;
+  exchange->body_left = 0;
+}
+
+static VALUE answer_failure(VALUE arg) {
+  ab_exchange *exchange = (ab_exchange *)arg;
+  take_back(exchange);
+  VALUE argv[] = {exchange->error, exchange->env, INT2FIX(exchange->failed)};
+  exchange->result = rb_funcallv(exchange->server->error_answers, rb_intern("call"), 3, argv);
+  ab_response_write(exchange);
+  return Qnil;
+}
+
 /* What the app raises on the way out of a request that was cancelled does not change why that ends.
  */
 static void answer_failed(ab_exchange *exchange, VALUE exception) {
@@ -101,7 +131,7 @@ static void answer_failed(ab_exchange *exchange, VALUE exception) {
   } else if (is_a(exchange->cancelled, ab_error_class("Shutdown"))) {
     ab_response_error(exchange, 503);
   } else {
-    ab_response_error(exchange, is_a(exception, ab_error_class("StorageError")) ? 507 : 500);
+    fail(exchange, is_a(exception, ab_error_class("StorageError")) ? 507 : 500);
   }
 }
 
@@ -225,33 +255,17 @@ void ab_server_keep(ab_runner *runner, ab_taken *taken) {
   ab_seat_has_read(&runner->seat);
 }
 
-/* So many are kept for the next requests. */
-#define SPARE_EXCHANGES 1024
-
-ab_exchange *ab_exchange_keep(ab_server *server) {
-  ab_list *node = ab_list_shift(&server->spare_kept);
-  if (AB_UNLIKELY(!node)) return ab_alloc(&ab_mem_libc, sizeof(ab_exchange));
-  server->spare_count--;
-  return AB_CONTAINER_OF(node, ab_exchange, kept_link);
-}
-
-/* It is over. */
-static void let_go(ab_exchange *exchange) {
-  ab_server *server = exchange->server;
-  ab_list_remove(&exchange->link);
-  if (!exchange->kept) return;
-  ab_list_remove(&exchange->kept_link);
-  if (server->spare_count == SPARE_EXCHANGES) {
-    ab_free(&ab_mem_libc, exchange);
-  } else {
-    ab_list_prepend(&server->spare_kept, &exchange->kept_link);
-    server->spare_count++;
-  }
+static void answer_failed_app(ab_exchange *exchange, int *fatal) {
+  protected_step(answer_failure, exchange, fatal);
+  if (AB_UNLIKELY(ab_server_forked(exchange->server))) leave_child(*fatal);
+  if (exchange->body_open) protected_step(close_body, exchange, fatal);
 }
 
 void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exchange) {
   ab_server *server = runner->server;
   *exchange = (ab_exchange){
+      .memory = exchange->memory,
+      .generation = exchange->generation,
       .server = server,
       .runner = runner,
       .conn = taken->conn,
@@ -276,13 +290,11 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
       .cancelled = Qnil,
       .head_request = taken->head_request,
       .http_1_0 = taken->http_1_0,
-      .kept = taken->kept,
       .route = taken->route,
   };
   ab_list_init(&exchange->waits);
   ab_list_init(&exchange->cancel_link);
   ab_list_append(&server->exchanges, &exchange->link);
-  if (exchange->kept) ab_list_append(&server->kept, &exchange->kept_link);
   exchange->began = ab_conn_arrived(exchange->conn);
   ab_conn_set_app(exchange->conn, exchange);
   /* What has happened since it was taken, in a turn before this one. */
@@ -300,10 +312,12 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
   if (AB_UNLIKELY(exchange->request != NULL)) ab_seat_has_read(&runner->seat);
   if (AB_UNLIKELY(ab_server_forked(server))) leave_child(fatal);
   if (exchange->body_open) protected_step(close_body, exchange, &fatal);
+  if (AB_UNLIKELY(exchange->failed)) answer_failed_app(exchange, &fatal);
   exchange->over = true;
   int told = ab_cancel_end(exchange);
   if (AB_UNLIKELY(told)) fatal = told;
   ab_exchange_forget(exchange);
+  ab_response_over(runner);
   if (exchange->file) ab_server_return(server, exchange->file);
   if (!NIL_P(exchange->rewindable)) ab_server_quietly(close_rewindable, exchange->rewindable);
 
@@ -324,7 +338,8 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
   RB_GC_GUARD(exchange->ahead);
   RB_GC_GUARD(exchange->trailers);
   if (AB_UNLIKELY(exchange->route.serial)) ab_hybrid_end(exchange);
-  let_go(exchange);
+  ab_list_remove(&exchange->link);
+  ab_exchange_give_back(server, exchange);
   if (state) rb_jump_tag(state);
 }
 

@@ -12,9 +12,10 @@
 /* --- the object --- */
 
 /* As on a stack: every word that may be an object. */
-static void mark_kept(const ab_server *server) {
-  for (const ab_list *node = server->kept.next; node != &server->kept; node = node->next) {
-    const ab_exchange *exchange = AB_CONTAINER_OF(node, ab_exchange, kept_link);
+static void mark_exchanges(const ab_server *server) {
+  const ab_list *exchanges = &server->exchanges;
+  for (const ab_list *node = exchanges->next; node != exchanges; node = node->next) {
+    const ab_exchange *exchange = AB_CONTAINER_OF(node, ab_exchange, link);
     const VALUE *words = (const VALUE *)(const void *)exchange;
     rb_gc_mark_locations(words, words + sizeof(*exchange) / sizeof(VALUE));
   }
@@ -29,12 +30,14 @@ static void server_mark(void *ptr) {
   rb_gc_mark(server->log);
   rb_gc_mark(server->exchange_class);
   rb_gc_mark(server->hints_class);
+  rb_gc_mark(server->plain_fields);
+  rb_gc_mark(server->error_answers);
   rb_gc_mark(server->home.thread);
   ab_stalls_mark(&server->stalls);
   ab_crew_mark(&server->crew);
   rb_gc_mark(server->input_class);
   rb_gc_mark(server->rewindable_class);
-  mark_kept(server);
+  mark_exchanges(server);
   ab_list_each (node, next, &server->borrowed) {
     rb_gc_mark(AB_CONTAINER_OF(node, ab_borrow, link)->object);
   }
@@ -65,9 +68,7 @@ static void server_free(void *ptr) {
     ab_free(&ab_mem_libc, AB_CONTAINER_OF(node, ab_borrow, link));
   }
   /* Those of fibers that were given up stay: handles that the app has may point to them. */
-  for (ab_list *node; (node = ab_list_shift(&server->spare_kept));) {
-    ab_free(&ab_mem_libc, AB_CONTAINER_OF(node, ab_exchange, kept_link));
-  }
+  ab_exchange_free_spares(server);
   while (server->spare) {
     ab_borrow *next = server->spare->next;
     ab_free(&ab_mem_libc, server->spare);
@@ -77,6 +78,7 @@ static void server_free(void *ptr) {
   ab_guest_fini(server->guest);
   ab_gang_fini(server->gang);
   ab_ledger_fini(server->ledger);
+  ab_routes_fini(&server->streams);
   ab_routes_fini(&server->routes);
   ab_fork_page_fini(server->fork_guard);
   ab_free(&ab_mem_libc, server->home.scratch);
@@ -85,11 +87,13 @@ static void server_free(void *ptr) {
 
 static size_t server_size(const void *ptr) {
   const ab_server *server = ptr;
-  return sizeof(*server) + server->home.scratch_capacity + AB_NAME_SLOTS * sizeof(ab_name_entry);
+  return sizeof(*server) + server->home.scratch_capacity + sizeof(ab_names);
 }
 
 static const rb_data_type_t server_type = {
-    "Abaca::Engine", {server_mark, server_free, server_size, NULL, {0}}, NULL, NULL, 0};
+    .wrap_struct_name = "Abaca::Engine",
+    .function = {.dmark = server_mark, .dfree = server_free, .dsize = server_size},
+};
 
 static VALUE server_alloc(VALUE klass) {
   ab_server *server;
@@ -99,14 +103,14 @@ static VALUE server_alloc(VALUE klass) {
   ab_list_init(&server->cancels);
   ab_list_init(&server->attended);
   ab_list_init(&server->exchanges);
-  ab_list_init(&server->kept);
-  ab_list_init(&server->spare_kept);
+  ab_list_init(&server->spare_exchanges);
   server->app = server->log = server->home.thread = Qnil;
   server->home.server = server;
   ab_seat_init(&server->home.seat);
   server->stalls.records = server->stalls.reporter = Qnil;
   ab_crew_init(&server->crew);
   server->exchange_class = server->hints_class = Qnil;
+  server->plain_fields = server->error_answers = Qnil;
   server->input_class = server->rewindable_class = Qnil;
   return self;
 }
@@ -114,6 +118,20 @@ static VALUE server_alloc(VALUE klass) {
 ab_server *ab_server_of(VALUE self) {
   ab_server *server = rb_check_typeddata(self, &server_type);
   if (!server->engine) rb_raise(rb_eRuntimeError, "the engine has not been initialized");
+  return server;
+}
+
+ab_server *ab_server_own_or_null(VALUE self) {
+  ab_server *server = ab_server_of(self);
+  return server->owner && ab_server_forked(server) ? NULL : server;
+}
+
+ab_server *ab_server_own(VALUE self) {
+  ab_server *server = ab_server_own_or_null(self);
+  if (!server) {
+    rb_raise(rb_eRuntimeError, "the server belongs to the process that forked this one: make a new "
+                               "one after fork");
+  }
   return server;
 }
 
@@ -195,6 +213,26 @@ static void set_path_times(ab_server *server, VALUE pairs) {
   if (error) rb_memerror();
 }
 
+/* An Array of names, or true for every method. */
+static void set_methods(ab_server *server, VALUE given) {
+  if (NIL_P(given)) return;
+  bool any = given == Qtrue;
+  if (!any) Check_Type(given, T_ARRAY);
+  long count = any ? 0 : RARRAY_LEN(given);
+  VALUE memory;
+  ab_view *names = ALLOCV_N(ab_view, memory, count);
+  for (long i = 0; i < count; i++) {
+    VALUE name = rb_ary_entry(given, i);
+    Check_Type(name, T_STRING);
+    names[i] = (ab_view){RSTRING_PTR(name), (size_t)RSTRING_LEN(name)};
+  }
+  const ab_methods methods = {.names = names, .count = (size_t)count, .any = any};
+  int error = ab_engine_set_methods(server->engine, &methods);
+  ALLOCV_END(memory);
+  RB_GC_GUARD(given);
+  if (error) rb_memerror();
+}
+
 /* What options say about threads; without them no request runs on one. */
 static void init_gang(ab_server *server, VALUE options) {
   VALUE threads = ab_server_option(options, "threads");
@@ -210,7 +248,6 @@ static void init_gang(ab_server *server, VALUE options) {
   ab_routes_init(&server->routes, ab_server_option(options, "routes"));
   server->mode = ab_mode_of(ab_server_option(options, "default_mode"));
   ab_hybrid_init(server, options);
-  ab_server_gather_bodies(server, options);
 }
 
 static enum ab_half_close half_close_of(VALUE meaning) {
@@ -220,21 +257,24 @@ static enum ab_half_close half_close_of(VALUE meaning) {
 
 /* call-seq: new(app, options) -> Engine
  *
- * limits: Hash of the settings in LIMITS; log: an Abaca::Log; access_log: boolean; errors: the IO
+ * limits: Hash of the settings in LIMITS; log: an Abaca::Log; plain_fields: an Abaca::PlainFields;
+ * error_answers: an Abaca::ErrorAnswers or nil;
+ * access_log: boolean; errors: the IO
  * for rack.errors; url_scheme, script_name: Strings; multiprocess: boolean; shutdown_timeout:
- * seconds or nil; shutdown_delay: seconds; readiness, liveness: paths or nil;
+ * seconds or nil; shutdown_delay, idle_timeout: seconds; readiness, liveness: paths or nil;
  * rack_release: "3.0.0"; trusted_proxies: Array of networks; rfc7239: whether their
  * field is Forwarded; client_field: the name, in lower case, of a field with the client's address,
  * or nil; remote_address: what REMOTE_ADDR always is, or nil;
  * early_hints, rewindable_input, null_input, cancel_on_disconnect: booleans; half_close: :ask,
  * :answer or :gone; max_queue: Integer or nil, which needs max_fibers; request_timeouts: Array of
- * [pattern, seconds];
+ * [pattern, seconds]; methods: Array of Strings, true for any, or nil for the registry's;
  * mode: env["abaca.mode"] of requests that the leading thread runs, :fiber or :thread; threads:
  * [least, most] when requests may run on threads. Then also max_waiting, how many may wait for one;
  * clean_thread_locals, a boolean; routes, Array of [:thread, :fiber or :hybrid, pattern]; and
  * default_mode, of all other requests. With :hybrid in any of them hybrid_threshold, in seconds,
- * and hybrid_requests, the least number to judge by; and
- * max_body_memory_total, octets of bodies that are gathered for threads.
+ * and hybrid_requests, the least number to judge by;
+ * max_body_memory_total, octets of bodies that are gathered, without which none is; stream_bodies,
+ * Array of [true, pattern] of those that are not.
  *
  * Raises ArgumentError for an unknown limit or network, NoMemoryError. */
 static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
@@ -254,6 +294,8 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   server->exchange_class = ab_error_class("Exchange");
   if (RTEST(ab_server_option(options, "early_hints")))
     server->hints_class = ab_error_class("EarlyHints");
+  server->plain_fields = ab_server_option(options, "plain_fields");
+  server->error_answers = ab_server_option(options, "error_answers");
   server->access_log = RTEST(ab_server_option(options, "access_log"));
   server->cancel_on_disconnect = RTEST(ab_server_option(options, "cancel_on_disconnect"));
   server->newline_values = major < 3;
@@ -287,7 +329,9 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
     ab_engine_set_queue(server->engine, NUM2UINT(max_fibers), NUM2UINT(max_queue));
   }
   set_path_times(server, ab_server_option(options, "request_timeouts"));
+  set_methods(server, ab_server_option(options, "methods"));
   init_gang(server, options);
+  ab_server_gather_bodies(server, options);
   return self;
 }
 
@@ -302,6 +346,7 @@ void ab_init_server(VALUE mAbaca) {
   ab_init_requests(cEngine);
   ab_init_proxies(cEngine);
   ab_init_spare(cEngine);
+  ab_init_hold(cEngine);
   ab_init_exchange(mAbaca);
   ab_init_input(mAbaca);
 }

@@ -39,13 +39,15 @@ typedef struct ab_host {
   bool (*start)(struct ab_runner *runner);
   /* True when the current fiber can be parked. */
   bool (*can_wait)(const struct ab_runner *runner);
-  /* As ab_exchange_wait and ab_exchange_wake. */
+  /* As ab_exchange_wait. */
   void (*wait)(struct ab_exchange *exchange, enum ab_wait_kind kind);
-  void (*wake)(struct ab_exchange *exchange);
+  /* Wakes one who waits for the exchange, or more of them. Returns false when nobody is left, or
+   * none. Where it calls Ruby the exchange may be over afterwards. */
+  bool (*wake_one)(struct ab_exchange *exchange);
   /* Lets every fiber that is about to run do so, where `interrupt` has to find none. */
   void (*settle)(struct ab_runner *runner);
   /* Raises the exception in the exchange's fiber, where it waits; the exchange may be over
-   * afterwards. Returns false, and does nothing, when that is not possible now. */
+   * afterwards. Returns false, without having raised it, when that is not possible now. */
   bool (*interrupt)(struct ab_exchange *exchange, VALUE exception);
   /* Raises the exception in every fiber that waits and has none on its way, after those of all
    * requests have been interrupted: in what the app has started beside its requests. */
@@ -63,6 +65,8 @@ void ab_native_end(struct ab_runner *runner);
 
 /* Octets that a runner has for response heads at first. */
 #define AB_SCRATCH_SIZE 8192
+/* ... and keeps from one response to the next. */
+#define AB_SCRATCH_KEEP 65536
 
 /* A Ruby thread that runs requests, and what belongs to it alone. */
 typedef struct ab_runner {
@@ -128,6 +132,7 @@ typedef struct ab_server {
   struct ab_guest *guest;        /* guest only */
   struct ab_gang *gang;          /* threads for requests; NULL: no request can need them */
   _Atomic ab_nsec gang_deadline; /* when one has waited too long for them; 0: none has */
+  ab_routes streams;             /* whose bodies are not gathered */
   ab_routes routes;              /* whose requests run on threads, and whose on fibers ... */
   enum ab_mode mode;             /* ... and all others */
   ab_ledger *ledger;             /* of those that may run on either; NULL: none may */
@@ -135,15 +140,19 @@ typedef struct ab_server {
   pid_t owner;
   ab_env_builder env;
   VALUE app, log, exchange_class, input_class, rewindable_class;
-  VALUE hints_class; /* Abaca::EarlyHints when it is offered, else Qnil */
+  VALUE hints_class;   /* Abaca::EarlyHints when it is offered, else Qnil */
+  VALUE plain_fields;  /* an Abaca::PlainFields */
+  VALUE error_answers; /* an Abaca::ErrorAnswers, or Qnil */
   ID id_call;
-  ab_nsec shutdown_timeout; /* 0: wait for ever */
-  ab_nsec shutdown_delay;   /* for which a server that is not ready any more goes on */
-  ab_nsec stage_end;        /* of the stage of the shutdown; 0: none */
-  ab_nsec last_words;       /* when the app is done: for what is still being sent */
-  ab_list exchanges;        /* every one there is, in the order of their beginning */
-  ab_list kept, spare_kept; /* those in memory of the server's, and what is free of it */
-  unsigned spare_count;     /* of spare_kept */
+  ab_nsec shutdown_timeout;  /* 0: wait for ever */
+  ab_nsec shutdown_delay;    /* for which a server that is not ready any more goes on */
+  ab_nsec idle_timeout;      /* without a request for so long it stops by itself; 0: never */
+  _Atomic ab_nsec idle_look; /* when to look whether that is over; 0: never */
+  ab_nsec stage_end;         /* of the stage of the shutdown; 0: none */
+  ab_nsec last_words;        /* when the app is done: for what is still being sent */
+  ab_list exchanges;         /* every one there is, in the order of their beginning */
+  ab_list spare_exchanges;   /* memory for the next ones, see rb_exchange_memory.c */
+  unsigned spare_count;
   ab_counts counts;
   ab_histogram lag;           /* of loops that run no longer, and as a guest */
   ab_list cancels, attended;  /* exchanges of which there is news, see rb_cancel.c */
@@ -160,6 +169,9 @@ typedef struct ab_server {
   bool to_ary_closes;  /* Rack 3: Body#to_ary closes the body */
   bool rewindable_input;
   bool retired, draining, forced, given_up; /* rb_shutdown.c */
+  bool condemned;                           /* rb_stray.c: what is raised ends the run */
+  unsigned strays;
+  ab_nsec strays_since;
   bool running;
   bool ended; /* the loop of home has come to its end by itself */
 } ab_server;
@@ -171,12 +183,17 @@ typedef struct ab_taken {
   VALUE env;                 /* Qnil until then */
   ab_route route;
   bool head_request, http_1_0;
-  bool kept; /* its exchange is in memory of the server's */
 } ab_taken;
 
-/* A request in the application; lives on the stack of its fiber, or in memory of the server's. */
+/* A request in the application, in memory of the server's. It belongs to the fiber or thread that
+ * is in ab_server_serve for it: that one alone may keep the pointer while Ruby runs. Whoever else
+ * has it got it from a handle or from a list of the server's. Any call of Ruby's may let other
+ * threads run, and the request end: after it the pointer is nothing, and ab_exchange_of or
+ * ab_exchange_or_null gets it from the handle again. */
 typedef struct ab_exchange {
-  ab_list link; /* in server->exchanges */
+  ab_list link;        /* in server->exchanges, or in ->spare_exchanges */
+  void *memory;        /* that it lies in */
+  unsigned generation; /* how many requests it was before */
   ab_server *server;
   ab_runner *runner;
   ab_conn *conn;             /* NULL once the engine has it again */
@@ -212,6 +229,7 @@ typedef struct ab_exchange {
   ab_stint *stint;     /* ... and on a fiber its own */
   ab_nsec computed;    /* on a thread: for so long that had computed before */
   int status;
+  int failed; /* the status that Abaca::ErrorAnswers is asked for; 0: it is not */
   bool head_request, http_1_0;
   bool input_closed;
   bool head_sent; /* or at least queued */
@@ -225,8 +243,7 @@ typedef struct ab_exchange {
   bool overrun;           /* the body was longer than its Content-Length */
   bool abandoned;         /* the shutdown waits for it no longer */
   bool over;              /* the app has been called and its response taken */
-  bool kept;              /* see ab_exchange_keep */
-  ab_list kept_link;      /* in server->kept, when it is */
+  bool pooled;            /* it has waited for a pool of the app's: rb_hold.c */
   struct ab_borrow *file; /* opened for the response and not yet queued */
 } ab_exchange;
 
@@ -239,6 +256,11 @@ void ab_response_write(ab_exchange *exchange);
 void ab_response_error(ab_exchange *exchange, int status);
 /* Calls body.close once. Raises what it raises. */
 void ab_response_close_body(ab_exchange *exchange);
+/* Gives memory back that a long head has taken. */
+void ab__response_shrink(ab_runner *runner);
+static inline void ab_response_over(ab_runner *runner) {
+  if (AB_UNLIKELY(runner->scratch_capacity > AB_SCRATCH_KEEP)) ab__response_shrink(runner);
+}
 /* Queues content of a response whose head was queued; waits while the client is slow. */
 void ab_response_content(ab_exchange *exchange, VALUE chunk);
 
@@ -247,18 +269,37 @@ void ab_response_content(ab_exchange *exchange, VALUE chunk);
 /* Makes the Ruby handle of an exchange, and sets what belongs to it in the env. Raises
  * NoMemoryError. */
 void ab_exchange_begin(ab_exchange *exchange);
-/* The exchange behind a handle. Raises IOError once the request is over. */
+/* The exchange behind a handle. Raises IOError once the request is over, and in a forked child. */
 ab_exchange *ab_exchange_of(VALUE handle);
+/* The same; NULL once the request is over. */
+ab_exchange *ab_exchange_or_null(VALUE handle);
+/* NULL in a forked child, too, for which a request of its parent's is over. All that Ruby code
+ * calls passes this, ab_exchange_check_own or ab_exchange_of. */
+ab_exchange *ab_exchange_own(ab_exchange *exchange);
+/* Raises IOError in a forked child. */
+void ab_exchange_check_own(const ab_exchange *exchange);
 /* Nobody waits for the exchange any more, and the handle's methods raise. */
 void ab_exchange_forget(ab_exchange *exchange);
 /* Parks the current fiber until something happens to the exchange; callers look again at what they
  * wait for. */
 void ab_exchange_wait(ab_exchange *exchange, enum ab_wait_kind kind);
-/* Something has happened. */
+/* Something has happened: all who wait are woken. The exchange may be over afterwards. */
 void ab_exchange_wake(ab_exchange *exchange);
 /* The exception classes of lib/abaca/errors.rb. */
 VALUE ab_error_class(const char *name);
 void ab_init_exchange(VALUE mAbaca);
+
+/* rb_exchange_memory.c */
+
+/* Memory for an exchange; NULL when there is none. */
+ab_exchange *ab_exchange_take(ab_server *server);
+/* The exchange is over, and on no list. */
+void ab_exchange_give_back(ab_server *server, ab_exchange *exchange);
+void ab_exchange_free_spares(ab_server *server);
+/* What an object of Ruby's has to find the exchange by, and what it finds: NULL for NULL, and for a
+ * request that is over. */
+void *ab_exchange_mark(const ab_exchange *exchange);
+ab_exchange *ab_exchange_at(void *mark);
 
 /* rb_cancel.c */
 
@@ -326,6 +367,11 @@ void ab_init_input(VALUE mAbaca);
 
 /* The server of an Abaca::Engine. Raises RuntimeError when it was not initialized. */
 ab_server *ab_server_of(VALUE engine);
+/* The same for what Ruby code calls. In a child that was forked while or after the server ran
+ * nobody knows what its threads were doing with it: there this raises RuntimeError, and the other
+ * returns NULL. */
+ab_server *ab_server_own(VALUE engine);
+ab_server *ab_server_own_or_null(VALUE engine);
 
 /* True in a process that the app forked: it must not answer for its parent. */
 static inline bool ab_server_forked(const ab_server *server) {
@@ -386,6 +432,9 @@ static inline void ab_server_pass_time(const ab_runner *runner) {
   ab_engine_pass_time(runner->server->engine, ab_clock_monotonic());
 }
 
+/* rb_hold.c: adds Engine#pool_load and #pool_wait. */
+void ab_init_hold(VALUE cEngine);
+
 /* rb_borrow.c */
 
 /* Borrowed by the engine until released; keeps `object` alive, closes `fd` when it is not -1. */
@@ -416,7 +465,7 @@ void ab_init_requests(VALUE cEngine);
 /* What a request for the path, as it was received and without its query, runs on, and the rule that
  * says so; NULL: none does. Without the GVL too. */
 enum ab_mode ab_server_mode_of(const ab_server *server, ab_view path, const ab_path_rule **rule);
-/* Those that run on threads wait for their bodies first. */
+/* Has requests wait for their bodies, as the options say. Raises as ab_routes_init. */
 void ab_server_gather_bodies(ab_server *server, VALUE options);
 
 /* rb_shutdown.c */
@@ -424,6 +473,10 @@ void ab_server_gather_bodies(ab_server *server, VALUE options);
 /* Does what a stop or halt asks for at this time; on the fiber that turns the engine, before its
  * turn. */
 void ab_shutdown_turn(ab_runner *runner, ab_nsec now);
+/* A run begins. */
+void ab_shutdown_begin(ab_server *server, ab_nsec now);
+/* It may have been idle for so long that it stops: the next ab_shutdown_turn sees to it. */
+bool ab_shutdown_idle_due(const ab_server *server, ab_nsec now);
 /* When the next stage begins; 0: not by itself. */
 ab_nsec ab_shutdown_deadline(const ab_server *server);
 /* What is raised in requests. */
@@ -481,12 +534,9 @@ void ab_job_end(ab_server *server);
 ab_taken ab_server_taken(const ab_runner *runner);
 /* Builds the env of a request that has to outlive the step. Raises NoMemoryError. */
 void ab_server_keep(ab_runner *runner, ab_taken *taken);
-/* Memory of the server's for an exchange, which ab_server_serve gives back; NULL without memory. On
- * the stack of its fiber it would be what makes that one page longer while the fiber waits. */
-ab_exchange *ab_exchange_keep(ab_server *server);
-/* Calls the app for the request, on a fiber of the request's own, and answers. `exchange` is the
- * caller's to look at meanwhile; it is filled in here. Raises only what concerns the process, or
- * kills. */
+/* Calls the app for the request, on a fiber of the request's own, and answers. `exchange`, of
+ * ab_exchange_take, is the caller's to look at meanwhile; it is filled in here, and given back.
+ * Raises only what concerns the process, or kills. */
 void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exchange);
 /* Ends a forked child, which has nobody to raise an exception to, as the exception in rb_errinfo
  * says; `state` is that of rb_protect. */
@@ -498,6 +548,11 @@ void ab_server_log_error(ab_exchange *exchange, VALUE exception);
 /* True for what ends the process, wherever it is raised. A NoMemoryError is no such thing in the
  * app: it has asked for more than there is, and what it held is free when it has ended. */
 bool ab_server_is_fatal(VALUE exception);
+/* Calls fn, again and again while an exception comes out of it that is meant for nobody here
+ * (rb_stray.c). All others go on. */
+void ab_stray_guard(ab_server *server, VALUE (*fn)(VALUE), VALUE arg);
+/* Raises an exception that ends the run, whatever it is. */
+NORETURN(void ab_stray_end_run(ab_server *server, VALUE exception));
 /* How its response has ended, for the engine. */
 enum ab_finish ab_exchange_finish(const ab_exchange *exchange);
 /* As ab_response_error, and the connection is closed. */

@@ -7,6 +7,7 @@
  * forced    fibers get an exception where they wait; who has not come to the app yet gets a 503
  * given up  what runs all the same is not waited for any more
  *
+ * It begins when somebody says so, or when nobody has come for idle_timeout.
  * Every stage may be the last one, and `halt` goes to the fourth at once. */
 #include "rb/server/rb_spare.h"
 
@@ -143,10 +144,42 @@ static void wait_for_fibers(ab_runner *runner, const ab_engine_stats *stats, ab_
   }
 }
 
+/* --- idle_timeout --- */
+
+void ab_shutdown_begin(ab_server *server, ab_nsec now) {
+  server->idle_look = server->idle_timeout ? now + server->idle_timeout : 0;
+}
+
+bool ab_shutdown_idle_due(const ab_server *server, ab_nsec now) {
+  return server->idle_look && server->idle_look <= now;
+}
+
+static VALUE report_idle(VALUE arg) {
+  const ab_server *server = (const ab_server *)arg;
+  VALUE seconds = DBL2NUM((double)server->idle_timeout / (double)AB_NSEC_PER_SEC);
+  return rb_funcall(server->log, rb_intern("idle"), 1, seconds);
+}
+
+/* Each look says when the next one can find anything: nothing is done for a request. */
+static void look_whether_idle(ab_runner *runner, ab_nsec now) {
+  ab_server *server = runner->server;
+  ab_nsec since = ab_engine_idle_since(server->engine);
+  server->idle_look = (since ? since : now) + server->idle_timeout;
+  if (!ab_shutdown_idle_due(server, now)) return;
+  server->idle_look = 0;
+  server->stop_requested = 1;
+  ab_pulse_leave(&runner->seat.pulse);
+  ab_server_quietly(report_idle, (VALUE)server);
+}
+
+/* --- stages --- */
+
 void ab_shutdown_turn(ab_runner *runner, ab_nsec now) {
   ab_server *server = runner->server;
+  if (AB_UNLIKELY(ab_shutdown_idle_due(server, now))) look_whether_idle(runner, now);
   if (AB_LIKELY(!server->stop_requested && !server->halt_requested)) return;
   if (server->given_up) return;
+  server->idle_look = 0;
   if (!server->retired) retire(server, now);
   if (!server->draining && (now >= server->stage_end || server->halt_requested)) drain(server, now);
   if (!server->draining) return;
@@ -156,6 +189,7 @@ void ab_shutdown_turn(ab_runner *runner, ab_nsec now) {
 }
 
 ab_nsec ab_shutdown_deadline(const ab_server *server) {
+  if (!server->retired && server->idle_look) return server->idle_look;
   bool speaks = server->last_words && server->last_words < server->stage_end;
   return speaks && ab_engine_get_stats(server->engine).connections > 0 ? server->last_words
                                                                        : server->stage_end;
@@ -176,8 +210,7 @@ bool ab_shutdown_given_up(void *ctx) {
 
 /* --- methods --- */
 
-static VALUE request_end(VALUE self, volatile sig_atomic_t *flag) {
-  ab_server *server = ab_server_of(self);
+static VALUE request_end(ab_server *server, volatile sig_atomic_t *flag) {
   *flag = 1;
   if (server->running) ab_poller_wakeup(server->poller);
   return Qnil;
@@ -187,14 +220,16 @@ static VALUE request_end(VALUE self, volatile sig_atomic_t *flag) {
  *
  * Graceful; any thread and any trap handler may call it. */
 static VALUE server_stop(VALUE self) {
-  return request_end(self, &ab_server_of(self)->stop_requested);
+  ab_server *server = ab_server_own_or_null(self);
+  return server ? request_end(server, &server->stop_requested) : Qnil;
 }
 
 /* call-seq: halt -> nil
  *
  * Forced; any thread and any trap handler may call it. */
 static VALUE server_halt(VALUE self) {
-  return request_end(self, &ab_server_of(self)->halt_requested);
+  ab_server *server = ab_server_own_or_null(self);
+  return server ? request_end(server, &server->halt_requested) : Qnil;
 }
 
 static const struct {
@@ -202,14 +237,20 @@ static const struct {
   enum ab_health which;
 } paths[] = {{"readiness", AB_HEALTH_READY}, {"liveness", AB_HEALTH_LIVE}};
 
+/* Beyond a human life it does not matter how long. */
+#define LIFETIME 3e9
+
 static ab_nsec time_of(VALUE seconds) {
-  return NIL_P(seconds) ? 0 : (ab_nsec)(NUM2DBL(seconds) * (double)AB_NSEC_PER_SEC);
+  if (NIL_P(seconds)) return 0;
+  double number = NUM2DBL(seconds);
+  return (ab_nsec)((number < LIFETIME ? number : LIFETIME) * (double)AB_NSEC_PER_SEC);
 }
 
 void ab_shutdown_init(ab_server *server, VALUE options) {
   VALUE timeout = ab_server_option(options, "shutdown_timeout");
   /* 0 is for ever: a timeout of 0 is one of a nanosecond. */
   server->shutdown_timeout = NIL_P(timeout) ? 0 : time_of(timeout) + 1;
+  server->idle_timeout = time_of(ab_server_option(options, "idle_timeout"));
   server->shutdown_delay = time_of(ab_server_option(options, "shutdown_delay"));
   for (size_t i = 0; i < AB_ARRAY_LEN(paths); i++) {
     VALUE path = ab_server_option(options, paths[i].name);

@@ -151,8 +151,13 @@ static const ab_loop_client spare_client = {
 
 /* --- running --- */
 
-static VALUE run_loop(VALUE arg) {
+static VALUE run_loop_on(VALUE arg) {
   ab_loop_run(((ab_spare *)arg)->runner.loop);
+  return Qnil;
+}
+
+static VALUE run_loop(VALUE arg) {
+  ab_stray_guard(((ab_spare *)arg)->runner.server, run_loop_on, arg);
   return Qnil;
 }
 
@@ -188,7 +193,7 @@ static ab_spare *new_spare(ab_server *server, VALUE scheduler, VALUE pool) {
   ab_loop *loop = ab_loop_of(scheduler);
   ab_pool *fibers = ab_pool_of(pool);
   ab_spare *spare = ab_alloc_zero(&ab_mem_libc, sizeof *spare);
-  char *scratch = spare ? ab_alloc(&ab_mem_libc, server->home.scratch_capacity) : NULL;
+  char *scratch = spare ? ab_alloc(&ab_mem_libc, AB_SCRATCH_SIZE) : NULL;
   if (!scratch) {
     ab_free(&ab_mem_libc, spare);
     rb_memerror();
@@ -203,7 +208,7 @@ static ab_spare *new_spare(ab_server *server, VALUE scheduler, VALUE pool) {
       .loop = loop,
       .pool = fibers,
       .scratch = scratch,
-      .scratch_capacity = server->home.scratch_capacity,
+      .scratch_capacity = AB_SCRATCH_SIZE,
   };
   ab_seat_init(&spare->runner.seat);
   atomic_init(&spare->called, true);
@@ -218,7 +223,7 @@ static ab_spare *new_spare(ab_server *server, VALUE scheduler, VALUE pool) {
  * when that is kept by a fiber; returns when the engine stops. What concerns the process is raised
  * there. */
 static VALUE server_run_spare(VALUE self, VALUE scheduler, VALUE pool) {
-  ab_server *server = ab_server_of(self);
+  ab_server *server = ab_server_own(self);
   ab_crew *crew = &server->crew;
   if (!server->standby || crew->ending || crew->count >= crew->most) return Qnil;
   ab_spare *spare = new_spare(server, scheduler, pool);
@@ -440,7 +445,7 @@ void ab_crew_raise(ab_server *server) {
   VALUE exception = server->crew.forward;
   if (AB_LIKELY(NIL_P(exception))) return;
   server->crew.forward = Qnil;
-  rb_exc_raise(exception);
+  ab_stray_end_run(server, exception);
 }
 
 /* --- the end --- */

@@ -22,7 +22,9 @@ static void put_engine(VALUE hash, const ab_engine_stats *stats) {
   put_count(hash, "connections", stats->connections);
   put_count(hash, "in_app", stats->in_app);
   put_count(hash, "waiting", stats->waiting);
+  put_count(hash, "held", stats->held);
   put_count(hash, "queued", stats->queued);
+  put_count(hash, "left", stats->left);
   put_count(hash, "gathering", stats->gathering);
   put_count(hash, "gathered", stats->gathered);
 }
@@ -35,6 +37,7 @@ static void put_back(ab_engine_stats *stats, const ab_server *server,
   stats->waiting += threads->jobs;
   stats->queued += threads->queued;
   stats->requests -= threads->jobs + threads->gone;
+  stats->left += threads->gone;
   for (size_t i = 0; i < AB_ARRAY_LEN(server->counts.modes); i++) {
     stats->requests -= server->counts.modes[i].rejected;
   }
@@ -116,7 +119,7 @@ static VALUE lag_stats(const ab_histogram *lag) {
  * Counters of the engine since it was made, and what it has at this moment; :rejected, :modes,
  * :stalls and :loop_lag are Hashes. Any thread may call it. */
 static VALUE server_stats(VALUE self) {
-  ab_server *server = ab_server_of(self);
+  ab_server *server = ab_server_own(self);
   ab_engine_stats stats = ab_engine_get_stats(server->engine);
   ab_gang_stats threads = {0};
   if (server->gang) threads = ab_gang_get_stats(server->gang);
@@ -142,7 +145,7 @@ static VALUE server_stats(VALUE self) {
  *
  * The limits in force where a listener has none of its own, by name. */
 static VALUE server_limits(VALUE self) {
-  const ab_limits *limits = ab_engine_limits(ab_server_of(self)->engine);
+  const ab_limits *limits = ab_engine_limits(ab_server_own(self)->engine);
   VALUE result = rb_hash_new();
 #define AB_LIMIT_VALUE(name, value, unit, text) put_count(result, #name, limits->name);
   AB_LIMITS(AB_LIMIT_VALUE)

@@ -88,10 +88,12 @@ static void wake(thread_wait *wait) {
   ab__gang_unlock(wait->gang);
 }
 
-static void wake_exchange(ab_exchange *exchange) {
+/* All of them: it needs no Ruby. */
+static bool wake_all(ab_exchange *exchange) {
   ab_list_each (node, next, &exchange->waits) {
     wake(AB_CONTAINER_OF(node, thread_wait, link));
   }
+  return false;
 }
 
 static void thread_settle(ab_runner *runner) {
@@ -128,7 +130,7 @@ const ab_host ab_host_thread = {
     .start = NULL, /* the gang's threads start their requests themselves */
     .can_wait = thread_can_wait,
     .wait = wait_for_exchange,
-    .wake = wake_exchange,
+    .wake_one = wake_all,
     .settle = thread_settle,
     .interrupt = thread_interrupt,
     .interrupt_others = thread_interrupt_others,

@@ -25,12 +25,20 @@ module Abaca
           @options[:max_queue] = Admission.max_queue(number)
         end
 
-        # Octets of request bodies that are held for threads at once; beyond it requests do not wait for their
-        # bodies (docs/modes.md). Default 64 MB.
+        # Octets of request bodies that are held at once before their requests are taken; beyond it requests do
+        # not wait for their bodies (docs/rack.md). 0: none waits. Default 64 MB.
         #
         #   max_body_memory_total 16 * 1024 * 1024
         def max_body_memory_total(octets)
           @options[:max_body_memory_total] = Admission.max_body_memory_total(octets)
+        end
+
+        # The app is called with the head of requests for these paths, and reads their bodies as they come: for
+        # a dialogue in both directions, say. `*` stands for anything (docs/rack.md).
+        #
+        #   stream_bodies "/chat", "/uploads/*"
+        def stream_bodies(*paths)
+          @options[:stream_bodies] = [*@options[:stream_bodies], *Admission.stream_bodies(paths)]
         end
 
         # Seconds that a request may take, 0 for as many as it wants. With `path`, for requests of these paths
@@ -66,6 +74,14 @@ module Abaca
 
         # Seconds for a request's head: `header_timeout`.
         def first_data_timeout(seconds) = header_timeout(seconds)
+
+        # The methods that are served, every other one is answered 501: an Array of names, or :any. CONNECT is
+        # never served. Default: those that are registered, but for TRACE.
+        #
+        #   supported_http_methods %w[HEAD GET POST]
+        def supported_http_methods(methods)
+          @options[:supported_http_methods] = HttpMethods.check(methods)
+        end
 
         # Requests on one connection: `max_requests_per_connection`. Float::INFINITY is no limit, nil
         # changes nothing.

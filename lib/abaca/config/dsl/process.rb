@@ -46,6 +46,23 @@ module Abaca
           @options[:early_hints] = answer ? true : false
         end
 
+        # Answers for an app that has raised before its response has begun: it is called with the exception, the
+        # env and the status, as many of them as it takes, and returns a triplet.
+        #
+        #   lowlevel_error_handler { |error, env| [500, {}, ["Sorry: #{error.class}\n"]] }
+        def lowlevel_error_handler(handler = nil, &block)
+          handler ||= block || raise(ArgumentError, "lowlevel_error_handler: a handler or a block is needed")
+          raise ArgumentError, "lowlevel_error_handler: #{handler.class} has no call" unless handler.respond_to?(:call)
+
+          @options[:lowlevel_error_handler] = handler
+        end
+
+        # Whether a client sees the text and the backtrace of what the app raises, where nothing else answers.
+        # Default: in development and test.
+        def show_errors(enabled = true) # rubocop:disable Style/OptionalBooleanParameter -- as the other switches
+          @options[:show_errors] = enabled ? true : false
+        end
+
         # Fixes env["rack.url_scheme"], for a server behind a proxy that terminates TLS; "https" brings HTTPS
         # and port 443 with it. Where trusted proxies say the scheme (trusted_proxies), theirs wins.
         def rack_url_scheme(scheme = nil)
@@ -86,6 +103,14 @@ module Abaca
         # 503: so long may a load balancer take to notice. Default 0.
         def shutdown_delay(seconds)
           @options[:shutdown_delay] = Float(seconds)
+        end
+
+        # After how many seconds without a new connection and without a request the server stops by itself; 0 is
+        # never, the default.
+        #
+        #   idle_timeout 300
+        def idle_timeout(seconds)
+          @options[:idle_timeout] = Float(seconds)
         end
 
         # A path that tells whether the server wants requests: 200, and 503 from the moment on when it begins to stop.

@@ -2,7 +2,7 @@
  * results. The pool is counted: the owner and each thread hold it, the last one frees it, so that
  * closing never waits for a resolver that does not answer.
  */
-#include "rb/scheduler/rb_offload.h"
+#include "io/offload.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -114,7 +114,7 @@ static void *serve(void *arg) {
   return NULL;
 }
 
-/* The lock is held. Signals are for Ruby's threads. */
+/* The lock is held. Signals are for the application's threads. */
 static int add_thread(ab_offload *offload) {
   sigset_t all, old;
   sigfillset(&all);

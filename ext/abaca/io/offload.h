@@ -1,9 +1,9 @@
 /* A small, bounded pool of native threads for calls that no poller can wait for: names, children,
- * disks. A job never touches Ruby. It belongs to whoever made it until it is submitted, then to the
- * pool until it is done; a caller that loses interest abandons it.
+ * disks. A job belongs to whoever made it until it is submitted, then to the pool until it is done;
+ * a caller that loses interest abandons it. What an owner's calls touch is guarded by its own lock.
  */
-#ifndef AB_RB_OFFLOAD_H
-#define AB_RB_OFFLOAD_H
+#ifndef AB_IO_OFFLOAD_H
+#define AB_IO_OFFLOAD_H
 
 #include "base/base.h"
 #include "base/list.h"
@@ -14,9 +14,9 @@ typedef struct ab_offload ab_offload;
 typedef struct ab_offload_job {
   ab_list link;
   bool queued;                              /* no thread has taken it yet */
-  void (*run)(struct ab_offload_job *job);  /* on a thread of the pool, without the GVL */
+  void (*run)(struct ab_offload_job *job);  /* on a thread of the pool, without any lock */
   void (*done)(struct ab_offload_job *job); /* from ab_offload_reap */
-  void (*fini)(struct ab_offload_job *job); /* frees it; on any thread, without the GVL perhaps */
+  void (*fini)(struct ab_offload_job *job); /* frees it; on any thread, perhaps without a lock */
   void *owner;                              /* for `done`; NULL once abandoned */
 } ab_offload_job;
 

@@ -1,0 +1,194 @@
+/* Keeps N connections busy, each with one request at a time, and looks at the order of the answers:
+ * in a fair server a request waits for one round at most, in which every other connection is
+ * answered once. Prints one line of figures: requests, latencies in microseconds, and for how many
+ * rounds a request has waited, in hundredths. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SECOND     INT64_C(1000000000)
+#define EVENTS_MAX 1024
+#define WARM_UP    (SECOND / 2)
+#define HANG       (20 * SECOND)
+
+struct peer {
+  int fd;
+  int64_t sent;    /* when, monotonic ns */
+  uint64_t before; /* answers to anybody until then */
+  size_t got;
+  char answer[2048];
+};
+
+struct list {
+  int64_t *values;
+  size_t count, room;
+};
+
+struct load {
+  int epoll_fd;
+  struct sockaddr_in addr;
+  struct peer *peers;
+  size_t count;
+  char request[512];
+  size_t request_len;
+  uint64_t answered;
+  int64_t counts_from; /* what was sent before is warm-up */
+  struct list took, rounds;
+};
+
+static void die(const char *what) {
+  perror(what);
+  exit(1);
+}
+
+static void fail(const char *what) {
+  fprintf(stderr, "%s\n", what);
+  exit(1);
+}
+
+static int64_t now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (int64_t)time.tv_sec * SECOND + time.tv_nsec;
+}
+
+static void add(struct list *list, int64_t value) {
+  if (list->count == list->room) {
+    list->room = list->room ? 2 * list->room : 65536;
+    list->values = realloc(list->values, list->room * sizeof *list->values);
+    if (!list->values) die("memory");
+  }
+  list->values[list->count++] = value;
+}
+
+static void ask(struct load *load, struct peer *peer) {
+  peer->got = 0;
+  peer->before = load->answered;
+  peer->sent = now();
+  ssize_t len = (ssize_t)load->request_len;
+  if (send(peer->fd, load->request, (size_t)len, MSG_NOSIGNAL) != len) die("send");
+}
+
+/* Is the answer complete? Content-Length is all that it understands. */
+static bool is_complete(struct peer *peer) {
+  peer->answer[peer->got] = '\0';
+  const char *stop = strstr(peer->answer, "\r\n\r\n");
+  if (!stop) return false;
+  if (strncmp(peer->answer, "HTTP/1.1 200", 12) != 0) fail("an answer is not 200");
+  const char *length = strcasestr(peer->answer, "\r\ncontent-length:");
+  if (!length || length > stop) fail("an answer has no Content-Length");
+  size_t size = (size_t)(stop - peer->answer) + 4 + strtoul(length + 17, NULL, 10);
+  if (peer->got > size) fail("an answer is too long");
+  return peer->got == size;
+}
+
+static void open_peer(struct load *load, struct peer *peer) {
+  peer->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (peer->fd < 0) die("socket");
+  if (connect(peer->fd, (struct sockaddr *)&load->addr, sizeof load->addr) < 0) die("connect");
+  int on = 1;
+  setsockopt(peer->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  struct epoll_event event = {.events = EPOLLIN, .data.ptr = peer};
+  if (epoll_ctl(load->epoll_fd, EPOLL_CTL_ADD, peer->fd, &event) < 0) die("epoll_ctl");
+}
+
+/* A server may want a new connection after so many requests. */
+static void reopen_if_asked(struct load *load, struct peer *peer) {
+  if (!strcasestr(peer->answer, "\r\nconnection: close\r\n")) return;
+  close(peer->fd);
+  open_peer(load, peer);
+}
+
+static void receive(struct load *load, struct peer *peer, bool asks) {
+  ssize_t got = recv(peer->fd, peer->answer + peer->got, sizeof peer->answer - 1 - peer->got, 0);
+  if (got <= 0) fail("a connection was closed");
+  peer->got += (size_t)got;
+  if (!is_complete(peer)) return;
+  if (peer->sent >= load->counts_from) {
+    uint64_t others = load->answered - peer->before;
+    add(&load->took, now() - peer->sent);
+    add(&load->rounds, (int64_t)(others * 100 / load->count));
+  }
+  load->answered++;
+  peer->sent = 0;
+  reopen_if_asked(load, peer);
+  if (asks) ask(load, peer);
+}
+
+static void open_all(struct load *load) {
+  for (size_t i = 0; i < load->count; i++) open_peer(load, &load->peers[i]);
+  for (size_t i = 0; i < load->count; i++) ask(load, &load->peers[i]);
+}
+
+static size_t waiting(const struct load *load) {
+  size_t count = 0;
+  for (size_t i = 0; i < load->count; i++) count += load->peers[i].sent != 0;
+  return count;
+}
+
+/* Who still waits at the end is waited for: the longest of all must not be missing. */
+static void run(struct load *load, int64_t end) {
+  static struct epoll_event events[EVENTS_MAX];
+  bool asks = true;
+  while (asks || waiting(load) > 0) {
+    int count = epoll_wait(load->epoll_fd, events, EVENTS_MAX, 1000);
+    if (count < 0 && errno != EINTR) die("epoll_wait");
+    int64_t at = now();
+    if (at > end) asks = false;
+    if (at > end + HANG) fail("a request was not answered in 20 s");
+    for (int i = 0; i < count; i++) receive(load, events[i].data.ptr, asks);
+  }
+}
+
+static int by_size(const void *a, const void *b) {
+  int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+  return (left > right) - (left < right);
+}
+
+static long long at_share(const struct list *list, double percent) {
+  return (long long)list->values[(size_t)((double)(list->count - 1) * percent / 100)];
+}
+
+static void report(struct load *load, int64_t took) {
+  struct list *times = &load->took, *rounds = &load->rounds;
+  if (times->count == 0) fail("nothing was answered");
+  qsort(times->values, times->count, sizeof *times->values, by_size);
+  qsort(rounds->values, rounds->count, sizeof *rounds->values, by_size);
+  printf("requests=%zu microseconds=%lld p50=%lld p99=%lld p999=%lld worst=%lld rounds_p99=%lld "
+         "rounds_max=%lld\n",
+         times->count, (long long)took / 1000, at_share(times, 50) / 1000,
+         at_share(times, 99) / 1000, at_share(times, 99.9) / 1000, at_share(times, 100) / 1000,
+         at_share(rounds, 99), at_share(rounds, 100));
+}
+
+int main(int argc, char **argv) {
+  if (argc < 4 || argc > 5) {
+    fprintf(stderr, "usage: rounds PORT CONNECTIONS SECONDS [PATH]\n");
+    return 2;
+  }
+  struct load load = {.count = strtoul(argv[2], NULL, 10)};
+  load.addr = (struct sockaddr_in){.sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)atoi(argv[1])),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  load.request_len =
+      (size_t)snprintf(load.request, sizeof load.request,
+                       "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", argc > 4 ? argv[4] : "/");
+  load.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+  load.peers = calloc(load.count, sizeof *load.peers);
+  if (load.epoll_fd < 0 || !load.peers || load.count == 0) die("start");
+  load.counts_from = now() + WARM_UP;
+  open_all(&load);
+  run(&load, load.counts_from + (int64_t)(atof(argv[3]) * SECOND));
+  report(&load, now() - load.counts_from);
+  return 0;
+}

@@ -1,0 +1,189 @@
+/* Holding requests back that could only wait: see hold.h. */
+#include "engine/hold.h"
+
+#include "engine/conn.h"
+#include "engine/ledger.h"
+
+/* Places in which the mark of a pair may be. */
+#define SET 4
+
+int ab_engine_hold(ab_engine *engine, uint64_t seed) {
+  if (engine->hold) return AB_OK;
+  ab_hold *hold = ab_alloc_zero(&engine->mem, sizeof(*hold));
+  if (!hold) return AB_ENOMEM;
+  hold->seed = seed;
+  for (size_t i = 0; i < AB_HOLD_POOLS; i++) ab_list_init(&hold->pools[i].held);
+  engine->hold = hold;
+  return AB_OK;
+}
+
+/* --- pools --- */
+
+static ab_hold_pool *find(ab_hold *hold, uint64_t id) {
+  for (size_t i = 0; i < AB_HOLD_POOLS; i++) {
+    if (hold->pools[i].id == id) return &hold->pools[i];
+  }
+  return NULL;
+}
+
+/* Those that are on their way will not come any more, or do not need the pool. */
+static bool is_over(const ab_hold_pool *pool, ab_nsec now) {
+  return now >= pool->since + AB_HOLD_WAY;
+}
+
+static bool has_room(const ab_hold_pool *pool, ab_nsec now) {
+  uint32_t coming = is_over(pool, now) ? 0 : pool->let_go;
+  return (uint64_t)pool->waiters + coming < pool->size;
+}
+
+static void send_off(ab_hold_pool *pool, ab_nsec now) {
+  if (is_over(pool, now)) pool->let_go = 0;
+  if (pool->let_go++ == 0) pool->since = now;
+}
+
+/* The pool's place, which it may have to be given. NULL: there is none. */
+static ab_hold_pool *place(ab_hold *hold, uint64_t id, bool needed) {
+  ab_hold_pool *pool = find(hold, id);
+  if (pool || !needed) return pool;
+  pool = find(hold, 0);
+  if (!pool) return NULL;
+  pool->id = id;
+  pool->let_go = pool->waiters = 0;
+  hold->used++;
+  return pool;
+}
+
+/* It needs its place no longer when nobody waits for it. */
+static void leave(ab_hold *hold, ab_hold_pool *pool) {
+  if (pool->waiters > 0 || !ab_list_empty(&pool->held)) return;
+  pool->id = 0;
+  hold->used--;
+}
+
+bool ab_engine_pool_load(ab_engine *engine, uint64_t id, uint32_t size, uint32_t waiters) {
+  ab_hold_pool *pool = engine->hold ? place(engine->hold, id, waiters > 0) : NULL;
+  if (!pool) return false;
+  uint32_t came = waiters > pool->waiters ? waiters - pool->waiters : 0;
+  pool->let_go -= came < pool->let_go ? came : pool->let_go;
+  pool->size = size > 0 ? size : 1;
+  pool->waiters = waiters;
+  bool go_on = !ab_list_empty(&pool->held) && has_room(pool, engine->now);
+  leave(engine->hold, pool);
+  return go_on;
+}
+
+/* --- routes --- */
+
+static uint64_t key_of(const ab_hold *hold, uint64_t pool, ab_view path) {
+  char text[AB_LEDGER_KEY_MAX];
+  size_t len = ab__ledger_key(path, text);
+  return ab__ledger_hash(hold->seed ^ pool * UINT64_C(0x9e3779b97f4a7c15), text, len) | 1;
+}
+
+static ab_hold_mark *set_of(ab_hold *hold, uint64_t key) {
+  return &hold->marks[(key >> 1) % (AB_HOLD_MARKS / SET) * SET];
+}
+
+void ab_engine_pool_wait(ab_engine *engine, uint64_t id, ab_view path) {
+  if (!engine->hold) return;
+  uint64_t key = key_of(engine->hold, id, path);
+  ab_hold_mark *set = set_of(engine->hold, key), *mark = set;
+  for (ab_hold_mark *m = set; m < set + SET; m++) {
+    if (m->key == key) {
+      mark = m;
+      break;
+    }
+    if (m->at < mark->at) mark = m;
+  }
+  *mark = (ab_hold_mark){key, engine->now};
+}
+
+static bool has_waited(ab_hold *hold, uint64_t id, ab_view path, ab_nsec now) {
+  uint64_t key = key_of(hold, id, path);
+  const ab_hold_mark *set = set_of(hold, key);
+  for (const ab_hold_mark *m = set; m < set + SET; m++) {
+    if (m->key == key) return now < m->at + AB_HOLD_LATELY;
+  }
+  return false;
+}
+
+/* --- requests --- */
+
+static ab_conn *first_of(const ab_hold_pool *pool) {
+  return AB_CONTAINER_OF(pool->held.next, ab_conn, event_link);
+}
+
+/* The first pool whose first request may go. */
+static ab_hold_pool *find_room(const ab_engine *engine) {
+  if (engine->stats.held == 0) return NULL;
+  for (size_t i = 0; i < AB_HOLD_POOLS; i++) {
+    ab_hold_pool *pool = &engine->hold->pools[i];
+    if (!ab_list_empty(&pool->held) && has_room(pool, engine->now)) return pool;
+  }
+  return NULL;
+}
+
+ab_conn *ab__hold_next(const ab_engine *engine) {
+  const ab_hold_pool *pool = find_room(engine);
+  return pool ? first_of(pool) : NULL;
+}
+
+bool ab__hold_back(ab_conn *conn) {
+  ab_engine *engine = conn->engine;
+  ab_hold *hold = engine->hold;
+  for (size_t i = 0; hold->used > 0 && i < AB_HOLD_POOLS; i++) {
+    ab_hold_pool *pool = &hold->pools[i];
+    if (pool->id == 0 || !has_waited(hold, pool->id, conn->request->path, engine->now)) continue;
+    if (has_room(pool, engine->now)) {
+      send_off(pool, engine->now);
+      continue;
+    }
+    ab_list_remove(&conn->event_link);
+    ab_list_append(&pool->held, &conn->event_link);
+    conn->held = (uint8_t)(i + 1);
+    conn->stood = true;
+    engine->stats.held++;
+    return true;
+  }
+  return false;
+}
+
+static ab_hold_pool *release(ab_conn *conn) {
+  ab_engine *engine = conn->engine;
+  ab_hold_pool *pool = &engine->hold->pools[conn->held - 1];
+  ab_list_remove(&conn->event_link);
+  conn->held = 0;
+  engine->stats.held--;
+  return pool;
+}
+
+void ab__hold_let_go(ab_conn *conn) {
+  ab_hold_pool *pool = release(conn);
+  send_off(pool, conn->engine->now);
+  leave(conn->engine->hold, pool);
+}
+
+void ab__hold_drop(ab_conn *conn) {
+  leave(conn->engine->hold, release(conn));
+}
+
+ab_conn *ab__hold_newest(const ab_engine *engine) {
+  ab_conn *newest = NULL;
+  for (size_t i = 0; engine->hold && i < AB_HOLD_POOLS; i++) {
+    const ab_list *held = &engine->hold->pools[i].held;
+    if (ab_list_empty(held)) continue;
+    ab_conn *last = AB_CONTAINER_OF(held->prev, ab_conn, event_link);
+    if (!newest || last->arrived >= newest->arrived) newest = last;
+  }
+  return newest;
+}
+
+ab_nsec ab__hold_deadline(const ab_engine *engine) {
+  ab_nsec due = 0;
+  for (size_t i = 0; engine->stats.held > 0 && i < AB_HOLD_POOLS; i++) {
+    const ab_hold_pool *pool = &engine->hold->pools[i];
+    if (ab_list_empty(&pool->held) || pool->waiters >= pool->size) continue;
+    due = ab_earlier(due, pool->since + AB_HOLD_WAY);
+  }
+  return due;
+}

@@ -1,0 +1,172 @@
+/* Files that are not in memory. What sendfile would have to wait for, it would wait for with the
+ * lock held, and everybody with it. So a thread reads the next piece of such a file first, without
+ * the lock; meanwhile the connection is *loading*: it sends nothing, and no deadline of its peer
+ * counts. All functions run with the lock held. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "engine/conn.h"
+#include "io/storage.h"
+
+/* Pieces that are read at a time, for all connections; the others wait for a reader. It is also how
+ * many descriptors are taken for them. */
+#define READERS 4
+
+/* What a thread is told. It has a descriptor of its own: the connection may be dropped meanwhile.
+ */
+typedef struct ab_load_job {
+  ab_offload_job job;
+  void (*warm)(int fd, uint64_t offset, size_t len);
+  int fd;
+  uint64_t offset;
+  size_t len;
+} load_job;
+
+const ab_storage_calls ab__storage_calls = {ab_storage_is_warm, ab_storage_warm};
+
+/* --- the thread's part --- */
+
+static void close_file(load_job *load) {
+  ab_fd_close(load->fd);
+  load->fd = -1;
+}
+
+static void run_job(ab_offload_job *job) {
+  load_job *load = AB_CONTAINER_OF(job, load_job, job);
+  load->warm(load->fd, load->offset, load->len);
+  close_file(load); /* here, since that may wait as well */
+}
+
+static void fini_job(ab_offload_job *job) {
+  load_job *load = AB_CONTAINER_OF(job, load_job, job);
+  close_file(load);
+  free(load);
+}
+
+/* --- beginning --- */
+
+/* Up to where the file's next piece begins: what is left of one that a peer has taken in part was
+ * read with it. */
+static size_t piece_of(const ab_outbox_next_op *next) {
+  size_t most = AB_STORAGE_PIECE - (size_t)(next->file_offset % AB_STORAGE_PIECE);
+  return next->file_len < most ? (size_t)next->file_len : most;
+}
+
+static void end_load(ab_conn *conn) {
+  ab_list_remove(&conn->load->link);
+  ab_free(&conn->engine->mem, conn->load);
+  conn->load = NULL;
+}
+
+/* What the connection does next is to send it. If it cannot be read, sendfile will say so. */
+static void mark_read(ab_load *load) {
+  load->job = NULL;
+  load->read = true;
+  ab__engine_ready(load->conn);
+}
+
+static void job_done(ab_offload_job *job) {
+  mark_read(job->owner);
+}
+
+static load_job *new_job(ab_load *load, const ab_outbox_next_op *next) {
+  load_job *job = calloc(1, sizeof *job); /* it may outlive the engine's memory */
+  if (!job) return NULL;
+  *job = (load_job){.job = {.run = run_job, .done = job_done, .fini = fini_job, .owner = load},
+                    .warm = load->conn->engine->storage->warm,
+                    .fd = ab_fd_duplicate(next->file_fd),
+                    .offset = next->file_offset,
+                    .len = piece_of(next)};
+  if (job->fd >= 0) return job;
+  free(job);
+  return NULL;
+}
+
+/* Hands the piece to a thread. False when there is no memory, descriptor or thread for it. */
+static bool submit(ab_load *load, const ab_outbox_next_op *next) {
+  ab_engine *engine = load->conn->engine;
+  load_job *job = new_job(load, next);
+  if (!job) return false;
+  if (ab_offload_submit(engine->readers_pool, &job->job) != AB_OK) {
+    fini_job(&job->job);
+    return false;
+  }
+  load->job = job;
+  return true;
+}
+
+/* Threads are for servers that send files from disks. */
+static bool have_pool(ab_engine *engine) {
+  if (engine->readers_pool) return true;
+  if (engine->poller) engine->readers_pool = ab_offload_init(engine->poller, READERS);
+  if (!engine->readers_pool) return false;
+  engine->readers_poller = engine->poller;
+  ab_poller_hold(engine->poller);
+  return true;
+}
+
+/* False: there is no way to load, and the file is sent as it is. */
+static bool begin_load(ab_conn *conn, const ab_outbox_next_op *next) {
+  ab_engine *engine = conn->engine;
+  if (!have_pool(engine)) return false;
+  ab_load *load = conn->load = ab_alloc_zero(&engine->mem, sizeof *load);
+  if (!load) return false;
+  load->conn = conn;
+  ab_list_init(&load->link);
+  if (ab_offload_pending(engine->readers_pool) >= READERS) {
+    ab_list_append(&engine->cold, &load->link);
+  } else if (!submit(load, next)) {
+    end_load(conn);
+    return false;
+  }
+  /* Like a slow reader's, its files are descriptors that others may need more. */
+  ab__files_blocked(conn, false);
+  return true;
+}
+
+size_t ab__load_next(ab_conn *conn, const ab_outbox_next_op *next) {
+  size_t piece = piece_of(next);
+  if (AB_UNLIKELY(conn->load != NULL)) {
+    end_load(conn);
+    return piece;
+  }
+  if (AB_LIKELY(conn->engine->storage->is_warm(next->file_fd, next->file_offset, piece))) {
+    return piece;
+  }
+  return begin_load(conn, next) ? 0 : piece;
+}
+
+/* --- going on, and the end --- */
+
+/* Who waits for a reader gets it. */
+static void start_waiting(ab_engine *engine) {
+  while (ab_offload_pending(engine->readers_pool) < READERS) {
+    ab_list *node = ab_list_shift(&engine->cold);
+    if (!node) return;
+    ab_load *load = AB_CONTAINER_OF(node, ab_load, link);
+    ab_outbox_next_op *next = &engine->next_op;
+    ab_outbox_next(load->conn->out, next);
+    if (next->op != AB_OUTBOX_FILE || !submit(load, next)) mark_read(load);
+  }
+}
+
+void ab__loads_reap(ab_engine *engine) {
+  ab_offload_reap(engine->readers_pool);
+  start_waiting(engine);
+}
+
+void ab__load_drop(ab_conn *conn) {
+  ab_load *load = conn->load;
+  if (load->job && conn->engine->readers_pool) {
+    ab_offload_abandon(conn->engine->readers_pool, &load->job->job);
+  }
+  end_load(conn);
+}
+
+void ab__loads_fini(ab_engine *engine) {
+  if (!engine->readers_pool) return;
+  ab_offload_fini(engine->readers_pool);
+  ab_poller_fini(engine->readers_poller);
+  engine->readers_pool = NULL;
+  engine->readers_poller = NULL;
+}

@@ -1,0 +1,249 @@
+/* Wake-ups that come before their fiber has parked.
+ *
+ * Ruby's classes put a fiber on a list of their own and then call #block or, for a
+ * ConditionVariable, #kernel_sleep; whoever finds it on that list calls #unblock, once. Between the
+ * two the fiber may still run, when a subclass overrides the hook or a thread gets its turn there,
+ * or it waits for something else in such a method. Then the wake-up is kept for its own wait, which
+ * the blocker tells (Ruby does not always name the same to both hooks):
+ *
+ * - a Queue: #block with the same one; a Thread, which is the waiting one: #block with any Thread;
+ * - a Mutex: #block with the same one, or, from a ConditionVariable, a sleep inside of its #wait.
+ * No other sleep may be cut short by a signal to a wait that was over already;
+ * - anything else, from code that calls the hooks itself: the next #block, or sleep without end.
+ *
+ * Ruby's own waits look again after each wake-up, so that one too many does no harm.
+ */
+#include "rb/scheduler/rb_latch.h"
+
+#include <stdlib.h>
+
+#include "rb/scheduler/rb_scheduler.h"
+
+/* More than so many for one fiber are not kept: waits inside of overridden hooks are not nested any
+ * deeper. */
+#define MOST_LATCHES 16
+
+#define MIN_PRUNE 64
+
+/* The callers that are looked at for ConditionVariable#wait. */
+#define MOST_FRAMES 32
+
+enum blocker { QUEUE, THREAD, MUTEX, CONDITION, LOAD, FOREIGN };
+
+typedef struct latch {
+  struct latch *next;
+  VALUE blocker;
+  enum blocker kind;
+} latch;
+
+/* ---- what a wake-up is for ---- */
+
+static void find_classes(ab_latches *latches) {
+  if (AB_LIKELY(latches->condition_class != 0)) return;
+  latches->queue_class = rb_path2class("Thread::Queue");
+  latches->mutex_class = rb_path2class("Thread::Mutex");
+  latches->condition_class = rb_path2class("Thread::ConditionVariable");
+}
+
+static bool is_a(VALUE object, VALUE klass) {
+  return RTEST(rb_obj_is_kind_of(object, klass));
+}
+
+static enum blocker kind_of(ab_latches *latches, VALUE blocker) {
+  if (RB_SPECIAL_CONST_P(blocker)) return FOREIGN;
+  if (RBASIC_CLASS(blocker) == 0) return LOAD; /* the lock of a file that is being loaded */
+  find_classes(latches);
+  if (is_a(blocker, latches->mutex_class)) return MUTEX;
+  if (is_a(blocker, latches->queue_class)) return QUEUE;
+  if (is_a(blocker, rb_cThread)) return THREAD;
+  return is_a(blocker, latches->condition_class) ? CONDITION : FOREIGN;
+}
+
+static bool is_thread(VALUE object) {
+  return !RB_SPECIAL_CONST_P(object) && RBASIC_CLASS(object) != 0 && is_a(object, rb_cThread);
+}
+
+static bool fits_block(VALUE object, VALUE blocker, enum blocker kind) {
+  return object == blocker || kind == FOREIGN || (kind == THREAD && is_thread(object));
+}
+
+static bool is_named(VALUE location, const char *name) {
+  VALUE label = rb_funcall(location, rb_intern("base_label"), 0);
+  return RB_TYPE_P(label, T_STRING) && rb_str_equal(label, rb_str_new_cstr(name)) == Qtrue;
+}
+
+/* Was the hook called by Mutex#sleep, and that by ConditionVariable#wait? The innermost method
+ * `sleep` is the one, since a hook that is overridden may sleep for itself. */
+static bool is_condition_wait(VALUE frames) {
+  if (!RB_TYPE_P(frames, T_ARRAY)) return false;
+  long i = 0, count = RARRAY_LEN(frames);
+  while (i < count && !is_named(RARRAY_AREF(frames, i), "sleep")) i++;
+  while (i < count && is_named(RARRAY_AREF(frames, i), "sleep")) i++;
+  return i < count && is_named(RARRAY_AREF(frames, i), "wait");
+}
+
+static VALUE frames_of_caller(void) {
+  return rb_funcall(rb_mKernel, rb_intern("caller_locations"), 2, INT2FIX(0), INT2FIX(MOST_FRAMES));
+}
+
+static VALUE frames_of(VALUE fiber) {
+  return rb_funcall(fiber, rb_intern("backtrace_locations"), 2, INT2FIX(0), INT2FIX(MOST_FRAMES));
+}
+
+/* A sleep that is going on, or over. Where no hook is overridden nobody sleeps while he waits for a
+ * Mutex. */
+static bool fits_sleep(const ab_loop *loop, const ab_waiter *waiter, enum blocker kind) {
+  if (kind == FOREIGN) return true;
+  if (kind != MUTEX && kind != CONDITION) return false;
+  return RBASIC_CLASS(loop->self) == loop->own_class || is_condition_wait(frames_of(waiter->fiber));
+}
+
+/* Does a wake-up end this wait, or has it if it is over? Else it is for another one of the fiber.
+ */
+static bool concerns(ab_loop *loop, const ab_waiter *waiter, VALUE blocker, enum blocker kind) {
+  switch (waiter->kind) {
+  case AB_WAIT_BLOCK:
+    return fits_block(waiter->object, blocker, kind);
+  case AB_WAIT_SLEEP:
+    return fits_sleep(loop, waiter, kind);
+  case AB_WAIT_REQUIRE:
+  case AB_WAIT_OFFLOAD:
+    return kind == FOREIGN || kind == LOAD;
+  default:
+    return false;
+  }
+}
+
+/* ---- the table ---- */
+
+static latch *first_of(const ab_latches *latches, VALUE fiber) {
+  st_data_t first;
+  bool found = latches->by_fiber && st_lookup(latches->by_fiber, (st_data_t)fiber, &first);
+  return found ? (latch *)first : NULL;
+}
+
+static void free_all(latch *first) {
+  while (first) {
+    latch *next = first->next;
+    free(first);
+    first = next;
+  }
+}
+
+static int free_entry(st_data_t fiber, st_data_t first, st_data_t ended_only) {
+  if (ended_only && RTEST(rb_fiber_alive_p((VALUE)fiber))) return ST_CONTINUE;
+  free_all((latch *)first);
+  return ST_DELETE;
+}
+
+void ab_latches_fini(ab_latches *latches) {
+  if (!latches->by_fiber) return;
+  st_foreach(latches->by_fiber, free_entry, false);
+  st_free_table(latches->by_fiber);
+  latches->by_fiber = NULL;
+}
+
+static int mark_entry(st_data_t fiber, st_data_t first, st_data_t unused) {
+  rb_gc_mark((VALUE)fiber);
+  for (const latch *kept = (const latch *)first; kept; kept = kept->next) rb_gc_mark(kept->blocker);
+  return ST_CONTINUE;
+}
+
+void ab_latches_mark(const ab_latches *latches) {
+  if (latches->by_fiber) st_foreach(latches->by_fiber, mark_entry, 0);
+  rb_gc_mark(latches->queue_class);
+  rb_gc_mark(latches->mutex_class);
+  rb_gc_mark(latches->condition_class);
+}
+
+/* Nothing is left for fibers that have ended meanwhile. */
+static void prune(ab_latches *latches) {
+  if (latches->by_fiber->num_entries < latches->prune_at) return;
+  st_foreach(latches->by_fiber, free_entry, true);
+  latches->prune_at = 2 * (latches->by_fiber->num_entries + MIN_PRUNE);
+}
+
+static void add(ab_latches *latches, VALUE fiber, VALUE blocker, enum blocker kind) {
+  if (!latches->by_fiber) latches->by_fiber = st_init_numtable();
+  prune(latches);
+  latch *first = first_of(latches, fiber), *last = first;
+  size_t count = 0;
+  for (latch *kept = first; kept; last = kept, kept = kept->next, count++)
+    if (kept->blocker == blocker) return;
+  if (count >= MOST_LATCHES) return;
+  latch *fresh = ab_alloc_zero(&ab_mem_libc, sizeof *fresh);
+  if (!fresh) rb_memerror();
+  fresh->blocker = blocker;
+  fresh->kind = kind;
+  if (last)
+    last->next = fresh;
+  else
+    st_insert(latches->by_fiber, (st_data_t)fiber, (st_data_t)fresh);
+}
+
+static void replace_first(ab_latches *latches, VALUE fiber, latch *first) {
+  st_data_t key = (st_data_t)fiber;
+  if (first)
+    st_insert(latches->by_fiber, key, (st_data_t)first);
+  else
+    st_delete(latches->by_fiber, &key, NULL);
+}
+
+void ab__latch_forget(ab_latches *latches, VALUE fiber) {
+  latch *first = first_of(latches, fiber);
+  if (AB_LIKELY(!first)) return;
+  replace_first(latches, fiber, NULL);
+  free_all(first);
+}
+
+/* ---- keeping and taking ---- */
+
+static bool is_alive(VALUE fiber) {
+  return RTEST(rb_obj_is_fiber(fiber)) && RTEST(rb_fiber_alive_p(fiber));
+}
+
+void ab__latch_wake(ab_loop *loop, VALUE blocker, VALUE fiber) {
+  ab_waiter *waiter = ab__loop_waiter(loop, fiber);
+  if (AB_LIKELY(waiter && waiter->kind == AB_WAIT_BLOCK && waiter->object == blocker)) {
+    ab_loop_wake(loop, waiter);
+    return;
+  }
+  enum blocker kind = kind_of(&loop->latches, blocker);
+  bool concerned = waiter && concerns(loop, waiter, blocker, kind);
+  waiter = ab__loop_waiter(loop, fiber); /* Ruby was asked for callers, and others may have run */
+  if (concerned) {
+    if (waiter) ab_loop_wake(loop, waiter);
+    return;
+  }
+  /* A fiber that waits for something else is nobody's whom code of one's own may wake. */
+  if (kind == FOREIGN && waiter && waiter->wake == AB_WAKE_PENDING) return;
+  if (fiber != loop->root && is_alive(fiber)) add(&loop->latches, fiber, blocker, kind);
+}
+
+/* `condition`: the sleep that is about to begin is one of ConditionVariable#wait. */
+static bool suits(const latch *kept, const ab_waiter *waiter, bool forever, bool condition) {
+  if (waiter->kind != AB_WAIT_SLEEP) return fits_block(waiter->object, kept->blocker, kept->kind);
+  if (kept->kind == FOREIGN) return forever;
+  return condition && (kept->kind == MUTEX || kept->kind == CONDITION);
+}
+
+static bool may_be_signal(const latch *kept) {
+  while (kept && kept->kind != MUTEX && kept->kind != CONDITION) kept = kept->next;
+  return kept != NULL;
+}
+
+bool ab__latch_take(ab_latches *latches, const ab_waiter *waiter, bool forever) {
+  VALUE fiber = rb_fiber_current();
+  bool condition = waiter->kind == AB_WAIT_SLEEP && may_be_signal(first_of(latches, fiber)) &&
+                   is_condition_wait(frames_of_caller());
+  /* Only now: others may have been kept while Ruby looked at the callers. */
+  latch *first = first_of(latches, fiber), *before = NULL, *kept = first;
+  while (kept && !suits(kept, waiter, forever, condition)) before = kept, kept = kept->next;
+  if (!kept) return false;
+  if (before)
+    before->next = kept->next;
+  else
+    replace_first(latches, fiber, kept->next);
+  free(kept);
+  return true;
+}

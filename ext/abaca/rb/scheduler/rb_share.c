@@ -1,0 +1,29 @@
+/* Giving way to other threads: see rb_share.h. */
+#include "rb/scheduler/rb_share.h"
+
+#include <ruby.h>
+
+/* Where others compute the standby has them pass the lock on after little more than that. */
+#define KEEP_MOST AB_NSEC_PER_MS
+
+/* Not by a call that gives the lock up and takes it back: on Ruby 3.1 who does so is faster than
+ * whoever waits for it. */
+static VALUE schedule(VALUE unused) {
+  (void)unused;
+  rb_thread_schedule();
+  return Qnil;
+}
+
+void ab_share_waited(ab_share *share, ab_nsec since) {
+  ab_nsec now = ab_clock_monotonic(), took = now - since;
+  share->until = now + (took < KEEP_MOST ? took : KEEP_MOST);
+}
+
+int ab_share_give_way(ab_share *share) {
+  ab_nsec since = ab_clock_monotonic();
+  if (since < share->until) return 0;
+  int state = 0;
+  rb_protect(schedule, Qnil, &state);
+  ab_share_waited(share, since);
+  return state;
+}

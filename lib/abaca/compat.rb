@@ -1,0 +1,75 @@
+# frozen_string_literal: true
+
+module Abaca
+  # Gems that were written for threads, made to do on fibers what they do on threads. Each has an adapter, a file in
+  # compat/, which is loaded only when its gem is. A hazard that corrupts data is never a mere warning: the adapter
+  # makes it safe and says so in a line of the log, or refuses to serve with the sentence that says what to do
+  # (docs/fiber_safety.md).
+  #
+  # An adapter is a module of the name below with one method,
+  #
+  #   adapt(config, log)
+  #
+  # which is called when a server is made and again when it runs, so it may find its work done. It raises ConfigError
+  # to refuse. `Compat.fibers?(config)` tells whether a request can run beside others on its thread.
+  module Compat
+    # The adapters by the constant that says that their gem is loaded.
+    ADAPTERS = {
+      "ActiveRecord" => :ActiveRecordPools,
+      "ActiveRecord::Base" => :IsolationLevel,
+      "ActiveSupport::IsolatedExecutionState" => :IsolationLevel,
+      "ActiveSupport::Concurrency::ShareLock" => :ShareLocks,
+      "ConnectionPool::TimedStack" => :ConnectionPools,
+      "Sequel::ConnectionPool" => :SequelWaits,
+      "Async::Scheduler" => :AsyncBlocks,
+      "Chewy::Strategy" => :ChewyCurrent,
+      "I18n::Base" => :I18nConfig,
+      "Mongoid::Threaded" => :MongoidSessions,
+      "Sequel::Database" => :SequelPools,
+      "Rack::Timeout::Scheduler::Timeout" => :RackTimeouts
+    }.freeze
+    private_constant :ADAPTERS
+
+    autoload :ActiveRecordPools, File.expand_path("compat/active_record_pools", __dir__)
+    autoload :ConnectionPools, File.expand_path("compat/connection_pools", __dir__)
+    autoload :AsyncBlocks, File.expand_path("compat/async_blocks", __dir__)
+    autoload :ChewyCurrent, File.expand_path("compat/chewy_current", __dir__)
+    autoload :I18nConfig, File.expand_path("compat/i18n_config", __dir__)
+    autoload :MongoidSessions, File.expand_path("compat/mongoid_sessions", __dir__)
+    autoload :IsolationLevel, File.expand_path("compat/isolation_level", __dir__)
+    autoload :RackTimeouts, File.expand_path("compat/rack_timeouts", __dir__)
+    autoload :SequelPools, File.expand_path("compat/sequel_pools", __dir__)
+    autoload :SequelWaits, File.expand_path("compat/sequel_waits", __dir__)
+    autoload :ShareLocks, File.expand_path("compat/share_locks", __dir__)
+
+    class << self
+      # Adapts what is loaded.
+      #
+      # @param config [Config] of a server
+      # @param log [Log]
+      # @return [nil]
+      # @raise [ConfigError] when a gem would corrupt data in this configuration
+      def adapt(config, log)
+        ADAPTERS.each { |constant, name| const_get(name).adapt(config, log) if loaded?(constant) }
+        nil
+      end
+
+      # @param config [Config]
+      # @return [Boolean]
+      def fibers?(config) = !Config::Modes.threads_lead?(config)
+
+      # Whether a constant is there; nothing is loaded for it.
+      #
+      # @param path [String]
+      # @return [Boolean]
+      def loaded?(path)
+        path.split("::").inject(Object) do |parent, name|
+          return false if !parent.const_defined?(name, false) || parent.autoload?(name, false)
+
+          parent.const_get(name, false)
+        end
+        true
+      end
+    end
+  end
+end

@@ -1,0 +1,34 @@
+# frozen_string_literal: true
+
+module Abaca
+  module Compat
+    # i18n 1.14.8, and 1.15 before Ruby 3.2, keep the locale in a variable of the thread: on fibers a request answers in
+    # the language of another one. 1.14.7 kept it in Thread.current[], which is the fiber's, and so does this.
+    module I18nConfig
+      # In place of two methods of the gem.
+      module ByFiber
+        def config = Thread.current[:i18n_config] ||= ::I18n::Config.new
+
+        def config=(value)
+          Thread.current[:i18n_config] = value
+        end
+      end
+      private_constant :ByFiber
+
+      # @param config [Config]
+      # @param _log [Log]
+      # @return [nil]
+      def self.adapt(config, _log)
+        ::I18n.extend(ByFiber) if Compat.fibers?(config) && by_thread?
+        nil
+      end
+
+      # Whether a locale that one fiber sets is another one's.
+      def self.by_thread?
+        inside = Fiber.new { ::I18n.config }.resume
+        inside.equal?(Fiber.new { ::I18n.config }.resume)
+      end
+      private_class_method :by_thread?
+    end
+  end
+end

@@ -1,0 +1,34 @@
+# frozen_string_literal: true
+
+module Abaca
+  module Compat
+    # ActiveSupport (7.0 and later) keeps CurrentAttributes, and Active Record its connections, for a thread or for a
+    # fiber, as its isolation level says; :thread is the default. On fibers that hands one connection to requests at the
+    # same time, which commit and roll back each other's work. The Railtie asks for :fiber while the app boots; where
+    # that has not happened (a server in a program, a level that the app has set itself), the level is changed here,
+    # which ActiveSupport allows at any time. Active Record before 7.0 knows no level: it is refused.
+    module IsolationLevel
+      # @param config [Config]
+      # @param log [Log]
+      # @return [nil]
+      # @raise [ConfigError]
+      def self.adapt(config, log)
+        return unless Compat.fibers?(config)
+
+        refuse unless defined?(::ActiveSupport::IsolatedExecutionState) # which may be loaded when it is needed
+        state = ::ActiveSupport::IsolatedExecutionState
+        return if state.isolation_level == :fiber
+
+        state.isolation_level = :fiber
+        log.info("* ActiveSupport: the isolation level is :fiber, so that requests share neither CurrentAttributes " \
+                 "nor connections")
+      end
+
+      def self.refuse
+        raise ConfigError, "Active Record before 7.0 gives its connections to threads, and would mix the " \
+                           "transactions of requests on fibers: update Rails, or serve with `mode :thread'"
+      end
+      private_class_method :refuse
+    end
+  end
+end

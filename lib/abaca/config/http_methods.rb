@@ -1,0 +1,44 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Config
+    # Which methods are served: checks the setting `supported_http_methods`.
+    module HttpMethods
+      # A token that the parser takes for a method.
+      NAME = /\A[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}\z/
+
+      # Puma's constants, for files that name them where its gem is not loaded: `Puma::Const::IANA_HTTP_METHODS`.
+      module Puma
+        # The values are Puma's.
+        module Const
+          SUPPORTED_HTTP_METHODS = %w[HEAD GET POST PUT DELETE OPTIONS TRACE PATCH QUERY].freeze
+          IANA_HTTP_METHODS = %w[
+            HEAD GET POST PUT DELETE OPTIONS TRACE PATCH ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT CONNECT COPY LABEL
+            LINK LOCK MERGE MKACTIVITY MKCALENDAR MKCOL MKREDIRECTREF MKWORKSPACE MOVE ORDERPATCH PRI PROPFIND
+            PROPPATCH QUERY REBIND REPORT SEARCH UNBIND UNCHECKOUT UNLINK UNLOCK UPDATE UPDATEREDIRECTREF
+            VERSION-CONTROL
+          ].freeze
+        end
+      end
+
+      # @param value [Array<String>, Symbol, nil] names, or :any; nil: those that are registered
+      # @return [Array<String>, Symbol, nil]
+      # @raise [ConfigError]
+      def self.check(value)
+        return value if value.nil? || value == :any
+        return value.map { |name| name.dup.freeze }.freeze if names?(value)
+
+        raise ConfigError, "supported_http_methods: :any or an Array of different names is needed, not #{value.inspect}"
+      end
+
+      # @param value [Array<String>, Symbol, nil]
+      # @return [Array<String>, Boolean, nil] what the engine is told: true is any
+      def self.engine_option(value) = value == :any || value
+
+      def self.names?(value)
+        value.is_a?(Array) && value.any? && value == value.uniq && value.all? { |name| Config.ascii?(NAME, name) }
+      end
+      private_class_method :names?
+    end
+  end
+end

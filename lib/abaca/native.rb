@@ -1,0 +1,13 @@
+# frozen_string_literal: true
+
+# Loads the native part, and says in one line what to do where it is not there, or another Ruby's: Bundler does not
+# build a gem that comes from a path.
+begin
+  require "abaca/abaca"
+rescue LoadError => e
+  raise unless e.path == "abaca/abaca" || e.message.include?("incompatible library version")
+
+  root = File.expand_path("../..", __dir__)
+  raise LoadError, "abaca: the native part is not built for Ruby #{RUBY_VERSION}; build it with: " \
+                   "rake -C #{root} compile", [], cause: nil
+end

@@ -1,0 +1,89 @@
+/* What of a file is in memory, and that reading brings it there. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#include "io/storage.h"
+
+#define LEN AB_STORAGE_PIECE
+
+/* A file of LEN octets that is on its disk. */
+static int new_file(void) {
+  char path[] = "/var/tmp/abaca-storage-test-XXXXXX";
+  int fd = mkstemp(path);
+  if (fd < 0) abort();
+  unlink(path);
+  static char octets[LEN];
+  CHECK_INT(LEN, write(fd, octets, LEN));
+  fsync(fd);
+  return fd;
+}
+
+/* Has the kernel forget it. False where it is nowhere but in memory, or somebody has it mapped. */
+static bool forget(int fd) {
+  posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  return ab_file_kind(fd) == AB_FILE_DISK && !ab_storage_is_warm(fd, 0, LEN);
+}
+
+static void what_was_written_is_warm(void) {
+  int fd = new_file();
+  CHECK(ab_storage_is_warm(fd, 0, LEN));
+  CHECK(ab_storage_is_warm(fd, LEN - 1, 1));
+  close(fd);
+}
+
+static void what_was_forgotten_is_cold_until_it_is_read(void) {
+  int fd = new_file();
+  if (forget(fd)) {
+    CHECK(!ab_storage_is_warm(fd, 0, 1));
+    CHECK(!ab_storage_is_warm(fd, LEN / 2, LEN / 2));
+    ab_storage_warm(fd, 0, LEN);
+    CHECK(ab_storage_is_warm(fd, 0, LEN));
+    CHECK(ab_storage_is_warm(fd, 5000, 1));
+  }
+  close(fd);
+}
+
+/* Its beginning alone, as a client leaves it that has broken off. */
+static void a_part_is_not_all(void) {
+  int fd = new_file();
+  posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* nothing is read ahead */
+  if (forget(fd)) {
+    ab_storage_warm(fd, 0, 4096);
+    CHECK(ab_storage_is_warm(fd, 0, 4096));
+    CHECK(ab_storage_is_warm(fd, 4095, 1));
+    CHECK(!ab_storage_is_warm(fd, 0, LEN));
+    CHECK(!ab_storage_is_warm(fd, LEN - 1, 1));
+    ab_storage_warm(fd, LEN - 4096, 4096);
+    CHECK(!ab_storage_is_warm(fd, 4096, LEN - 4096));
+  }
+  close(fd);
+}
+
+static void memory_is_always_warm(void) {
+  int fd = memfd_create("storage", MFD_CLOEXEC);
+  CHECK(fd >= 0);
+  CHECK_INT(0, ftruncate(fd, LEN));
+  CHECK_INT(AB_FILE_MEMORY, ab_file_kind(fd));
+  CHECK(ab_storage_is_warm(fd, 0, LEN));
+  close(fd);
+}
+
+/* What sendfile would fail for is not waited for. */
+static void what_cannot_be_read_keeps_nobody_waiting(void) {
+  int fd = new_file();
+  CHECK(ab_storage_is_warm(fd, 10 * LEN, 1));
+  ab_storage_warm(fd, 10 * LEN, 100);
+  ab_storage_warm(fd, LEN - 10, 100);
+  close(fd);
+  CHECK(ab_storage_is_warm(-1, 0, LEN));
+  ab_storage_warm(-1, 0, LEN);
+}
+
+CHECK_MAIN(CHECK_CASE(what_was_written_is_warm),
+           CHECK_CASE(what_was_forgotten_is_cold_until_it_is_read), CHECK_CASE(a_part_is_not_all),
+           CHECK_CASE(memory_is_always_warm), CHECK_CASE(what_cannot_be_read_keeps_nobody_waiting))

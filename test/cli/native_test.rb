@@ -1,0 +1,47 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "fileutils"
+require "open3"
+require "rbconfig"
+require "tmpdir"
+
+# A tree whose native part has not been built, as a fresh clone is: one line says what to do.
+class NativeTest < Minitest::Test
+  ROOT = File.expand_path("../..", __dir__)
+
+  def setup
+    super
+    @dir = File.realpath(Dir.mktmpdir("abaca"))
+    %w[lib exe].each { |name| FileUtils.cp_r(File.join(ROOT, name), @dir) }
+    FileUtils.rm(Dir[File.join(@dir, "lib/abaca/abaca.#{RbConfig::CONFIG.fetch('DLEXT')}*")])
+    @line = "abaca: the native part is not built for Ruby #{RUBY_VERSION}; build it with: rake -C #{@dir} compile"
+  end
+
+  def teardown
+    FileUtils.remove_entry(@dir)
+    super
+  end
+
+  def ruby(*words)
+    Open3.capture3({ "RUBYLIB" => nil, "RUBYOPT" => nil, "BUNDLER_SETUP" => nil }, RbConfig.ruby, *words)
+  end
+
+  def test_the_command
+    out, err, status = ruby(File.join(@dir, "exe/abaca"), "-C", "-")
+    assert_equal ["", "#{@line}\n", 1], [out, err, status.exitstatus]
+  end
+
+  def test_require
+    _out, err, status = ruby("-I", File.join(@dir, "lib"), "-e", "require 'abaca'")
+    assert_equal ["-e: #{@line} (LoadError)\n", 1], [err, status.exitstatus]
+  end
+
+  # Of another Ruby, as far as the linker can tell.
+  def test_a_library_that_is_none
+    File.write(File.join(@dir, "lib/abaca/abaca.#{RbConfig::CONFIG.fetch('DLEXT')}"), "none")
+    _out, err, status = ruby("-I", File.join(@dir, "lib"), "-e", "require 'abaca'")
+    assert_match(/invalid ELF header|file too short/, err)
+    refute status.success?
+  end
+end

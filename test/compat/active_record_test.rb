@@ -1,0 +1,23 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/process_case"
+require "support/server_case"
+
+# Active Record without isolation levels; test/frameworks/rails_isolation_test.rb has a Rails that has them.
+class ActiveRecordTest < Minitest::Test
+  include ProcessCase
+
+  APP = "module ActiveRecord; class Base; end; end\nrun ->(_env) { [200, {}, ['x']] }\n"
+
+  def test_an_old_one_is_refused_on_fibers
+    command = run_abaca(APP)
+    assert_equal 1, command.wait.exitstatus
+    assert_match(/\Aabaca: Active Record before 7\.0 .* `mode :thread'\n\z/, command.text)
+  end
+
+  def test_an_old_one_is_served_on_threads
+    command = run_abaca(APP, "--mode", "thread")
+    assert_equal "x", connect(command.port).call(ServerCase::GET).body
+  end
+end

@@ -1,0 +1,62 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "abaca"
+require "stringio"
+
+# What the log says of requests that have kept their loop.
+class StallReportsTest < Minitest::Test
+  ENV_OF = { "REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "", "PATH_INFO" => "/report" }.freeze
+  GEM = "#{Gem.path.first}/gems/some-1.0/lib/some.rb:1:in `some'".freeze
+  APP = "#{Dir.pwd}/app/reports.rb:41:in `sum'".freeze
+  # Ruby 3.1 to 3.3, and 3.4.
+  LOADING = ["<internal:/usr/lib/ruby/kernel_require.rb>:85:in `require'",
+             "#{Gem.path.first}/gems/zeitwerk-2.6/lib/zeitwerk/kernel.rb:34:in 'Kernel#require'"].freeze
+
+  def setup
+    super
+    @now = 0
+    @out = StringIO.new
+    @err = StringIO.new
+    @log = Abaca::Log.new(@out, @err)
+    @reports = Abaca::StallReports.new(@log, -> { @now })
+  end
+
+  def teardown
+    @log.release
+    super
+  end
+
+  def report(*backtrace) = @reports.call(0.102, ENV_OF, backtrace, false)
+
+  def said
+    @log.flush(20)
+    [@out.string, @err.string]
+  end
+
+  def test_one_line_of_the_app_whatever_is_above_and_below
+    report(*[GEM] * 80, APP, *[GEM] * 80)
+    report(GEM, APP)
+    out, err = said
+    assert_empty out
+    lines = err.lines.map(&:chomp)
+    assert_equal ["abaca: warning: a request (GET /report) has kept its loop for 102 ms:",
+                  "    app/reports.rb:41:in `sum'"], lines.first(2)
+    assert_match(/Abaca\.offload/, lines[2])
+    assert_equal 3, lines.size
+  end
+
+  def test_code_that_is_loaded_in_the_first_minute
+    LOADING.each { |frame| report(GEM, frame, APP) }
+    out, err = said
+    assert_equal "* Loading code has kept the loop for 102 ms (GET /report) at app/reports.rb:41:in `sum'; " \
+                 "the first minute's others are only counted\n", out
+    assert_empty err
+  end
+
+  def test_code_that_is_loaded_later
+    @now = 61
+    report(LOADING.first, APP)
+    assert_match(/has kept its loop for 102 ms:\n    app/, said.last)
+  end
+end

@@ -1,0 +1,31 @@
+# frozen_string_literal: true
+
+module Soak
+  # The collector at its worst, for what C code keeps without telling: windows in which every allocation collects, and
+  # objects that move in each long collection.
+  module Collections
+    PAUSE = 1.0 # seconds between two windows
+    # What GC.stress is set to, and for how long at least: each collection marks everything and moves it, which takes
+    # 20 ms, or only looks at what is new.
+    WINDOWS = [[1, 0.2], [true, 0]].freeze
+
+    def self.begin
+      compact
+      Thread.new do
+        WINDOWS.cycle do |stress, seconds|
+          sleep PAUSE
+          GC.stress = stress
+          sleep seconds
+          GC.stress = false
+        end
+      end
+    end
+
+    def self.compact
+      GC.auto_compact = true
+    rescue NoMethodError, NotImplementedError
+      nil # this machine's Ruby cannot move objects
+    end
+    private_class_method :compact
+  end
+end

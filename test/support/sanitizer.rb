@@ -1,0 +1,31 @@
+# frozen_string_literal: true
+
+require "rbconfig"
+
+# The extension as `rake compile:sanitized` builds it, under AddressSanitizer and UndefinedBehaviorSanitizer, and what a
+# process needs to run with it.
+#
+# Leaks are not looked for: Ruby itself leaves at exit what it has not freed. Fibers run on stacks that the sanitizer
+# does not know; it says so once, and the extension is built without checks of the stack. The C tests have them. Ruby
+# has signal stacks of its own, and finds its stack overflows by SIGSEGV.
+module Sanitizer
+  # In front of the load path.
+  FOLDER = File.expand_path("../../tmp/sanitized", __dir__)
+  EXTENSION = File.join(FOLDER, "abaca/abaca.#{RbConfig::CONFIG.fetch("DLEXT")}")
+  OPTIONS = {
+    "ASAN_OPTIONS" => %w[detect_leaks=0 detect_stack_use_after_return=0 use_sigaltstack=0 handle_segv=0
+                         abort_on_error=1 quarantine_size_mb=32].join(":"),
+    "UBSAN_OPTIONS" => "print_stacktrace=1:halt_on_error=1"
+  }.freeze
+
+  # @return [Hash{String => String}] for the process's environment
+  # @raise [RuntimeError] when something is missing, with what to do
+  def self.environment
+    raise "#{EXTENSION} is missing: rake compile:sanitized builds it" unless File.exist?(EXTENSION)
+
+    library = `gcc -print-file-name=libasan.so`.strip
+    raise "libasan.so is missing: it comes with gcc" unless File.exist?(library)
+
+    OPTIONS.merge("LD_PRELOAD" => File.realpath(library))
+  end
+end

@@ -1,0 +1,19 @@
+# frozen_string_literal: true
+
+# For tests whose server meets a system that fails, or takes its time: libraries of test/fault/shim that replace
+# some of libc's functions. Expects ProcessCase.
+module Shim
+  SOURCES = File.expand_path("../fault/shim", __dir__)
+
+  # Commands that are started in the block have the library of that name.
+  def with_shim(name)
+    library = File.join(@directory, "#{name}.so")
+    source = File.join(SOURCES, "#{name}.c")
+    assert system("cc", "-shared", "-fPIC", "-D_GNU_SOURCE", source, "-o", library), "the shim does not compile"
+    before = ENV.fetch("LD_PRELOAD", nil)
+    ENV["LD_PRELOAD"] = [before, library].compact.join(":") # a sanitizer's library has to be the first
+    yield
+  ensure
+    ENV["LD_PRELOAD"] = before
+  end
+end

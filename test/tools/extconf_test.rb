@@ -1,0 +1,31 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "open3"
+require "rbconfig"
+require "tmpdir"
+
+# How the gem is compiled where it is installed.
+class ExtconfTest < Minitest::Test
+  EXTCONF = File.expand_path("../../ext/abaca/extconf.rb", __dir__)
+  # As Debian builds its Ruby.
+  LTO = "-flto=auto -ffat-lto-objects"
+
+  def test_without_link_time_optimisation_and_in_parallel
+    Dir.mktmpdir do |folder|
+      words = ["--with-cflags=-O2 #{LTO} -fPIC", "--with-ldflags=#{LTO}", "--with-dldflags=#{LTO}"]
+      out, status = Open3.capture2e({ "ABACA_WERROR" => "1" }, RbConfig.ruby, EXTCONF, *words, chdir: folder)
+      assert_predicate status, :success?, out
+      makefile = File.read(File.join(folder, "Makefile"))
+      refute_match(/lto/, makefile[/^CFLAGS.*/] + makefile[/^ldflags.*/] + makefile[/^dldflags.*/])
+      assert_match(/^CFLAGS.*-O2.*-fPIC.*-std=c11/, makefile)
+      assert_match(/^MAKEFLAGS \+= -j\d+$/, makefile)
+    end
+  end
+
+  def test_the_gem_says_where_it_comes_from
+    specification = Gem::Specification.load(File.expand_path("../../abaca.gemspec", __dir__))
+    assert_match(%r{\Ahttps://\S+/abaca\z}, specification.homepage)
+    assert_empty specification.files.grep_v(%r{\A(?:lib|ext|exe|sig|docs)/|\A[A-Z]+(?:\.md)?\z})
+  end
+end
