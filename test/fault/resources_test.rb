@@ -237,18 +237,19 @@ class FaultResourcesTest < Minitest::Test
     end
   end
 
-  # Descriptors for about 80: of those who do not read some have to go, and whoever reads is served.
+  # Descriptors for about 80: of those who do not read some have to go, and whoever reads is served. Who goes is
+  # whose socket has taken nothing for longest, and a socket that is full takes a few octets now and then.
   def test_files_for_a_crowd_that_does_not_read
     command = run_abaca(FILES, rlimit_nofile: 80)
     other = connect(command.port)
     crowd = Array.new(6) do
-      client, = full_connection(command, other)
+      client, asked = full_connection(command, other)
       client.write(get("/1") * 30)
       10.times { assert_equal "1" * 100, other.call(get("/1")).body }
-      client
+      [client, asked + 30]
     end
-    assert_equal 50_000, crowd.last.read.body.bytesize
-    assert_raises(EOFError, Errno::ECONNRESET, Wire::Malformed) { 1_000.times { crowd.first.read } }
+    assert_equal 50_000, crowd.last.first.read.body.bytesize
+    assert_includes 1..5, crowd[...-1].count { |client, asked| cut_off?(client, asked) }
   end
 
   # The log's reader has gone: lines are dropped, nothing else happens.
@@ -264,6 +265,14 @@ class FaultResourcesTest < Minitest::Test
   end
 
   private
+
+  # Whether the client's connection ends before it has what it has asked for.
+  def cut_off?(client, asked)
+    asked.times { client.read }
+    false
+  rescue EOFError, Errno::ECONNRESET, Wire::Malformed
+    true
+  end
 
   # The port that a log which comes through the pipe names.
   def listening_at(reader)
