@@ -206,6 +206,55 @@ static void long_pipeline_takes_turns(void) {
   fixture_fini(&fx);
 }
 
+/* Of `others` connections, a, b, c and so on, how many requests the busiest one had served since
+ * `from` in the order of service, up to the next one for `path`. */
+static unsigned served_before(const char *from, char path, unsigned others) {
+  unsigned served[26] = {0}, most = 0;
+  const char *own = strchr(from, path);
+  CHECK(own != NULL);
+  for (const char *at = from; own && at < own; at++) {
+    if (*at < 'a' || *at >= 'a' + (int)others) continue;
+    unsigned *of = &served[*at - 'a'];
+    if (++*of > most) most = *of;
+  }
+  return most;
+}
+
+/* While everybody has more to ask than a turn gives, nobody has two turns between two of another's;
+ * and who comes on a new connection waits for one turn of each as well. */
+static void nobody_is_overtaken_twice(void) {
+  enum { CROWD = 12, EACH = 6 * AB_TURN_REQUESTS };
+  fixture fx;
+  fixture_init(&fx);
+  int crowd[CROWD];
+  for (int i = 0; i < CROWD; i++) {
+    crowd[i] = client_open(&fx);
+    char text[] = GET("/a");
+    text[5] = (char)('a' + i);
+    for (int n = 0; n < EACH; n++) client_send(crowd[i], text);
+  }
+  uint16_t port = fixture_listen(&fx);
+  fixture_turn(&fx);
+  int visitor = client_tcp(port);
+  client_send(visitor, GET("/z"));
+  const char *came = fx.paths + strlen(fx.paths);
+  fixture_run(&fx);
+  CHECK_INT(CROWD * EACH + 1, fx.taken);
+  CHECK(served_before(came, 'z', CROWD) <= AB_TURN_REQUESTS);
+  for (int i = 0; i < CROWD; i++) {
+    char path = (char)('a' + i);
+    const char *last = strchr(fx.paths, path);
+    CHECK(served_before(fx.paths, path, CROWD) <= AB_TURN_REQUESTS);
+    for (const char *next; last && (next = strchr(last + 1, path)); last = next) {
+      CHECK(served_before(last + 1, path, CROWD) <= AB_TURN_REQUESTS);
+    }
+    close(crowd[i]);
+  }
+  CHECK(strstr(client_read(visitor, NULL), "200 OK"));
+  close(visitor);
+  fixture_fini(&fx);
+}
+
 /* Requests that the application has no room for outlive the turn, whole and in order. */
 static void untaken_requests_settle(void) {
   fixture fx;
@@ -728,9 +777,10 @@ CHECK_MAIN(CHECK_CASE(connection_is_small), CHECK_CASE(keep_alive),
            CHECK_CASE(requests_are_limited), CHECK_CASE(heads_byte_by_byte),
            CHECK_CASE(pipeline_cut_anywhere), CHECK_CASE(a_batch_leaves_in_one_write),
            CHECK_CASE(an_answer_does_not_wait_for_the_next), CHECK_CASE(long_pipeline_takes_turns),
-           CHECK_CASE(untaken_requests_settle), CHECK_CASE(chunked_body_and_what_follows),
-           CHECK_CASE(expectation_asked_first), CHECK_CASE(expectation_not_waited_for),
-           CHECK_CASE(expectation_met_in_parts), CHECK_CASE(expectation_after_the_response_began),
+           CHECK_CASE(nobody_is_overtaken_twice), CHECK_CASE(untaken_requests_settle),
+           CHECK_CASE(chunked_body_and_what_follows), CHECK_CASE(expectation_asked_first),
+           CHECK_CASE(expectation_not_waited_for), CHECK_CASE(expectation_met_in_parts),
+           CHECK_CASE(expectation_after_the_response_began),
            CHECK_CASE(expectation_met_before_the_response), CHECK_CASE(expectation_left_unread),
            CHECK_CASE(expected_body_is_malformed), CHECK_CASE(expected_body_breaks_off),
            CHECK_CASE(back_pressure), CHECK_CASE(room_follows_without_a_flush),

@@ -39,9 +39,9 @@ typedef struct fixture {
   unsigned held_count;
   struct fixture_read *reading; /* requests whose body is being read before they are answered */
   unsigned taken;               /* requests */
-  unsigned events; /* all kinds that came since the test cleared it, REQUEST excepted */
-  unsigned failed; /* answers that could not be queued */
-  char paths[64];  /* first letters of the paths taken, in order */
+  unsigned events;  /* all kinds that came since the test cleared it, REQUEST excepted */
+  unsigned failed;  /* answers that could not be queued */
+  char paths[2048]; /* first letters of the paths taken, in order */
 } fixture;
 
 static AB_UNUSED void fixture_release(void *ctx, void *owner) {
