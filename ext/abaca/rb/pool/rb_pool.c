@@ -146,6 +146,7 @@ static bool lie_down(ab_worker *w) {
 
 void ab__worker_assign(ab_worker *w, ab_loop *loop, ab_job_fn fn, void *arg) {
   ab_pool *pool = w->pool;
+  ab_loop_renew(loop, w->fiber);
   w->loop = loop;
   w->scheduler = loop->self;
   w->fn = fn;

@@ -138,6 +138,9 @@ void ab_loop_ready(ab_loop *loop, VALUE fiber);
 
 /* Runs a fiber from the root fiber, or from any other, until it parks or ends. */
 void ab_loop_transfer(ab_loop *loop, VALUE fiber);
+/* Other work begins on the fiber: wake-ups that have come since the former was over are forgotten.
+ */
+void ab_loop_renew(ab_loop *loop, VALUE fiber);
 /* The fiber's work is over: what was raised in it where nothing may be (rb_shield.c) is meant for
  * nobody any more. Returns true when it was killed, and ends when it is switched to. */
 bool ab_loop_forgive(ab_loop *loop, VALUE fiber);

@@ -50,8 +50,12 @@ VALUE ab__shield_deferred(ab_loop *loop, VALUE fiber) {
   return Qnil;
 }
 
-bool ab_loop_forgive(ab_loop *loop, VALUE fiber) {
+void ab_loop_renew(ab_loop *loop, VALUE fiber) {
   if (AB_UNLIKELY(ab__latch_any(&loop->latches))) ab__latch_forget(&loop->latches, fiber);
+}
+
+bool ab_loop_forgive(ab_loop *loop, VALUE fiber) {
+  ab_loop_renew(loop, fiber);
   if (AB_LIKELY(ab_list_empty(&loop->deferred))) return false;
   bool killed = false;
   for (VALUE exception; !NIL_P(exception = ab__shield_deferred(loop, fiber));) {
