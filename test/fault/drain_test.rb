@@ -66,6 +66,24 @@ class FaultDrainTest < Minitest::Test
     running.halt
   end
 
+  # The kernel holds a connection back until something comes on it, for a second.
+  def test_a_silent_connection_hears_of_the_end
+    running = serve
+    ask(running)
+    client = connect(running)
+    running.server.stop
+    assert_predicate client, :closed?
+    assert running.thread.join(15)
+  end
+
+  def test_a_silent_connection_and_a_server_without_time
+    running = serve(shutdown_timeout: 0.1)
+    client = connect(running)
+    running.server.stop
+    assert running.thread.join(15)
+    client.close
+  end
+
   BUSY = 0.2 # seconds after its last request for which a connection stays open
 
   # Who has just had an answer may have sent the next request before it could know. Whoever takes longer for it is

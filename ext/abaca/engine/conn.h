@@ -375,8 +375,8 @@ void ab__engine_listen(ab_engine *engine);
 /* Accepts one connection; NULL when the service has no more for this turn. */
 ab_conn *ab__service_accept(ab_service *service);
 /* Connections that have sent nothing are accepted at once: nobody tells those that the kernel still
- * holds back when the listener closes. */
-void ab__services_hasten(ab_engine *engine);
+ * holds back when the listener closes. Returns whether there are any. */
+bool ab__services_hasten(ab_engine *engine);
 /* Lets the listeners go. The services themselves stay: connections refer to them. */
 void ab__services_close(ab_engine *engine);
 void ab__services_fini(ab_engine *engine);

@@ -333,13 +333,15 @@ void ab_engine_drain(ab_engine *engine, ab_nsec now) {
   ab_engine_unlock(engine);
 }
 
-void ab_engine_retire(ab_engine *engine) {
+ab_nsec ab_engine_retire(ab_engine *engine) {
+  ab_nsec hasten = 0;
   ab_engine_lock(engine);
   if (!engine->retired) {
     engine->retired = true;
-    ab__services_hasten(engine);
+    if (ab__services_hasten(engine)) hasten = AB_HASTEN_TIME;
   }
   ab_engine_unlock(engine);
+  return hasten;
 }
 
 ab_nsec ab_engine_idle_since(ab_engine *engine) {

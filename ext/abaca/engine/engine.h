@@ -145,8 +145,10 @@ enum ab_health {
  * it wait for it. The path is copied. Returns AB_OK or AB_ENOMEM. */
 int ab_engine_set_health(ab_engine *engine, enum ab_health which, const char *path,
                          size_t len) AB_WARN_UNUSED;
-/* From now on it is not ready. Everything else goes on. Idempotent. */
-void ab_engine_retire(ab_engine *engine);
+/* From now on it is not ready. Everything else goes on. Idempotent. Returns the time after which
+ * each connection that is open now, silent ones too, has been accepted and will hear of the end: 0
+ * unless the kernel holds some back. */
+ab_nsec ab_engine_retire(ab_engine *engine);
 
 /* Registers everything with `poller`, which is borrowed until detach. Returns AB_OK, AB_ENOMEM or
  * AB_ESYS. */

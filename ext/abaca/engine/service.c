@@ -118,10 +118,12 @@ const ab_listener *ab_engine_listener(const ab_engine *engine, size_t i) {
   return service ? service->listener : NULL;
 }
 
-void ab__services_hasten(ab_engine *engine) {
+bool ab__services_hasten(ab_engine *engine) {
+  bool some = false;
   for (ab_service *service = engine->services; service; service = service->next) {
-    if (service->watch.fd >= 0) ab_listener_hasten(service->listener);
+    if (service->watch.fd >= 0 && ab_listener_hasten(service->listener)) some = true;
   }
+  return some;
 }
 
 void ab__services_close(ab_engine *engine) {

@@ -324,9 +324,11 @@ static void remove_path(ab_listener *listener) {
     unlink(listener->name);
 }
 
-void ab_listener_hasten(ab_listener *listener) {
-  if (listener->defers) set_number(listener->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 0);
+bool ab_listener_hasten(ab_listener *listener) {
+  if (!listener->defers) return false;
   listener->defers = false;
+  set_number(listener->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 0);
+  return ab__tcp_holds_back(listener->port);
 }
 
 void ab_listener_close(ab_listener *listener) {

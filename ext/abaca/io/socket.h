@@ -78,8 +78,14 @@ ab_listener *ab_listener_adopt(const ab_mem *mem, int fd);
 void ab_listener_fini(ab_listener *listener);
 
 /* From now on connections are there to be accepted before they have sent anything, if it was this
- * process that said otherwise by defer_accept. */
-void ab_listener_hasten(ab_listener *listener);
+ * process that said otherwise by defer_accept. Returns whether some are on their way: those that
+ * the kernel has held back come when it asks their peers again, within AB_HASTEN_TIME. Where the
+ * kernel does not tell (no sock_diag), false. */
+bool ab_listener_hasten(ab_listener *listener);
+/* The kernel sends its half of a handshake again a second after the first time. */
+#define AB_HASTEN_TIME (1100 * AB_NSEC_PER_MS)
+/* Of the room: does the kernel hold connections to this port back? */
+bool ab__tcp_holds_back(uint16_t port);
 
 /* Closes the socket, and removes the socket file if this process made it; name and port can still
  * be asked. Idempotent. */

@@ -119,7 +119,7 @@ static void a_hastened_listener_defers_no_more(void) {
   ab_listener_options options = plain;
   options.defer_accept = true;
   ab_listener *listener = ab_listener_tcp(&ab_mem_libc, "127.0.0.1", 0, &options);
-  ab_listener_hasten(listener);
+  CHECK(!ab_listener_hasten(listener));
   CHECK_INT(0, option_of(ab_listener_fd(listener), IPPROTO_TCP, TCP_DEFER_ACCEPT));
   int client = connect_tcp("127.0.0.1", ab_listener_port(listener));
   ab_addr peer;
@@ -127,8 +127,27 @@ static void a_hastened_listener_defers_no_more(void) {
   CHECK(fd >= 0);
   ab_fd_close(fd);
   ab_fd_close(client);
-  ab_listener_hasten(listener);
+  CHECK(!ab_listener_hasten(listener));
   ab_listener_fini(listener);
+}
+
+/* Whoever the kernel has held back comes when it asks again. */
+static void a_hastened_listener_knows_who_is_silent(void) {
+  static const char *const addresses[][2] = {{"127.0.0.1", "127.0.0.1"}, {"::", "127.0.0.1"}};
+  for (size_t i = 0; i < (has_ipv6() ? 2 : 1); i++) {
+    ab_listener_options options = plain;
+    options.defer_accept = true;
+    ab_listener *listener = ab_listener_tcp(&ab_mem_libc, addresses[i][0], 0, &options);
+    int client = connect_tcp(addresses[i][1], ab_listener_port(listener));
+    ab_addr peer;
+    CHECK_INT(AB_AGAIN, ab_listener_accept(listener, &peer));
+    CHECK(ab_listener_hasten(listener));
+    int fd = accept_soon(listener, &peer);
+    CHECK(fd >= 0);
+    ab_fd_close(fd);
+    ab_fd_close(client);
+    ab_listener_fini(listener);
+  }
 }
 
 static void accepted_sockets_inherit_and_are_set(void) {
@@ -633,6 +652,7 @@ static void making_one_survives_a_failing_allocator(void) {
 
 CHECK_MAIN(CHECK_CASE(tcp_accepts_and_names_the_peer),
            CHECK_CASE(a_hastened_listener_defers_no_more),
+           CHECK_CASE(a_hastened_listener_knows_who_is_silent),
            CHECK_CASE(accepted_sockets_inherit_and_are_set), CHECK_CASE(dead_peers_are_noticed),
            CHECK_CASE(a_port_in_use_is_told), CHECK_CASE(a_port_can_be_bound_again_at_once),
            CHECK_CASE(only_numeric_addresses_are_taken),

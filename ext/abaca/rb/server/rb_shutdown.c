@@ -35,10 +35,15 @@ static void note_all(ab_server *server, unsigned news) {
   }
 }
 
+static ab_nsec shorter(ab_nsec a, ab_nsec b) {
+  return a < b ? a : b;
+}
+
 static void retire(ab_server *server, ab_nsec now) {
   server->retired = true;
-  server->stage_end = now + server->shutdown_delay;
-  ab_engine_retire(server->engine);
+  ab_nsec silent = ab_engine_retire(server->engine);
+  if (server->shutdown_timeout) silent = shorter(silent, server->shutdown_timeout);
+  server->stage_end = now + (silent > server->shutdown_delay ? silent : server->shutdown_delay);
 }
 
 static void drain(ab_server *server, ab_nsec now) {

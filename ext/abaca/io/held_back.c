@@ -1,0 +1,55 @@
+/* Connections whose handshake is over and which the kernel keeps to itself, since they have sent
+ * nothing (TCP_DEFER_ACCEPT). Only its socket diagnostics tell of them, sock_diag(7). */
+#include <arpa/inet.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "io/socket.h"
+
+typedef struct question {
+  struct nlmsghdr header;
+  struct inet_diag_req_v2 body;
+} question;
+
+static bool ask(int fd, uint8_t family, uint16_t port) {
+  question q;
+  memset(&q, 0, sizeof q);
+  q.header.nlmsg_len = sizeof q;
+  q.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  q.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  q.body.sdiag_family = family;
+  q.body.sdiag_protocol = IPPROTO_TCP;
+  q.body.idiag_states = 1u << TCP_SYN_RECV;
+  q.body.id.idiag_sport = htons(port);
+  return send(fd, &q, sizeof q, 0) == (ssize_t)sizeof q;
+}
+
+/* The first message of the answer says it: a socket, or the end. */
+static bool finds(int fd, uint8_t family, uint16_t port) {
+  union {
+    struct nlmsghdr header;
+    char octets[8192];
+  } answer;
+  if (!ask(fd, family, port)) return false;
+  ssize_t n = recv(fd, &answer, sizeof answer, 0);
+  return n >= (ssize_t)sizeof answer.header && answer.header.nlmsg_type == SOCK_DIAG_BY_FAMILY;
+}
+
+bool ab__tcp_holds_back(uint16_t port) {
+  /* A socket for each question: what is left of an answer goes with it. "::" has peers of both. */
+  static const uint8_t families[] = {AF_INET, AF_INET6};
+  bool found = false;
+  for (size_t i = 0; i < AB_ARRAY_LEN(families) && !found; i++) {
+    int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+    if (fd < 0) return false;
+    found = finds(fd, families[i], port);
+    close(fd);
+  }
+  return found;
+}
