@@ -12,6 +12,7 @@ require_relative "modes/hog"
 require_relative "modes/crowd"
 require_relative "modes/hello"
 require_relative "modes/leave"
+require_relative "modes/rounds"
 require_relative "modes/term"
 
 module Bench
@@ -19,6 +20,9 @@ module Bench
     ROWS = {
       "hog1" => ->(options) { Hog.new(burners: 1, **options) },
       "hog8" => ->(options) { Hog.new(burners: 8, **options) },
+      "c4" => ->(options) { Rounds.new(connections: 4, **options) },
+      "c64" => ->(options) { Rounds.new(connections: 64, **options) },
+      "c256" => ->(options) { Rounds.new(connections: 256, **options) },
       "crowd" => ->(options) { Crowd.new(**options) },
       "excess" => ->(options) { Excess.new(**options) },
       "hello" => ->(options) { Hello.new(closing: false, **options) },

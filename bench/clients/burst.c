@@ -14,8 +14,9 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "client.h"
 
 #define ANSWER_MAX     4096
 #define EVENTS_MAX     256
@@ -38,17 +39,6 @@ struct burst {
   struct request *requests;
   size_t count, begun, connecting, open;
 };
-
-static void die(const char *what) {
-  perror(what);
-  exit(1);
-}
-
-static int64_t now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 static void start(struct burst *burst, size_t i) {
   struct request *request = &burst->requests[i];
@@ -131,11 +121,6 @@ static void run(struct burst *burst, int64_t deadline) {
     }
     start_some(burst);
   }
-}
-
-static int by_size(const void *a, const void *b) {
-  int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-  return (left > right) - (left < right);
 }
 
 static void report(const struct burst *burst, int64_t wall) {

@@ -19,8 +19,9 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "client.h"
 
 #define PERIOD   1048573u /* octets of the block */
 #define WINDOW   262144u  /* octets of one read, and of one write without chunks */
@@ -49,17 +50,6 @@ struct echo {
   const char *problem;
   char refusal[32];
 };
-
-static void die(const char *what) {
-  perror(what);
-  exit(1);
-}
-
-static int64_t now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 static void fill_block(struct echo *echo) {
   echo->block = malloc(PERIOD + WINDOW);

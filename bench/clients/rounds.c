@@ -13,10 +13,10 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-#define SECOND     INT64_C(1000000000)
+#include "client.h"
+
 #define EVENTS_MAX 1024
 #define WARM_UP    (SECOND / 2)
 #define HANG       (20 * SECOND)
@@ -27,11 +27,6 @@ struct peer {
   uint64_t before; /* answers to anybody until then */
   size_t got;
   char answer[2048];
-};
-
-struct list {
-  int64_t *values;
-  size_t count, room;
 };
 
 struct load {
@@ -46,29 +41,9 @@ struct load {
   struct list took, rounds;
 };
 
-static void die(const char *what) {
-  perror(what);
-  exit(1);
-}
-
 static void fail(const char *what) {
   fprintf(stderr, "%s\n", what);
   exit(1);
-}
-
-static int64_t now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (int64_t)time.tv_sec * SECOND + time.tv_nsec;
-}
-
-static void add(struct list *list, int64_t value) {
-  if (list->count == list->room) {
-    list->room = list->room ? 2 * list->room : 65536;
-    list->values = realloc(list->values, list->room * sizeof *list->values);
-    if (!list->values) die("memory");
-  }
-  list->values[list->count++] = value;
 }
 
 static void ask(struct load *load, struct peer *peer) {
@@ -150,25 +125,16 @@ static void run(struct load *load, int64_t end) {
   }
 }
 
-static int by_size(const void *a, const void *b) {
-  int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-  return (left > right) - (left < right);
-}
-
-static long long at_share(const struct list *list, double percent) {
-  return (long long)list->values[(size_t)((double)(list->count - 1) * percent / 100)];
-}
-
 static void report(struct load *load, int64_t took) {
   struct list *times = &load->took, *rounds = &load->rounds;
   if (times->count == 0) fail("nothing was answered");
-  qsort(times->values, times->count, sizeof *times->values, by_size);
-  qsort(rounds->values, rounds->count, sizeof *rounds->values, by_size);
+  sort(times);
+  sort(rounds);
   printf("requests=%zu microseconds=%lld p50=%lld p99=%lld p999=%lld worst=%lld rounds_p99=%lld "
          "rounds_max=%lld\n",
-         times->count, (long long)took / 1000, at_share(times, 50) / 1000,
-         at_share(times, 99) / 1000, at_share(times, 99.9) / 1000, at_share(times, 100) / 1000,
-         at_share(rounds, 99), at_share(rounds, 100));
+         times->count, (long long)took / 1000, microseconds(times, 50), microseconds(times, 99),
+         microseconds(times, 99.9), microseconds(times, 100), (long long)at_share(rounds, 99),
+         (long long)at_share(rounds, 100));
 }
 
 int main(int argc, char **argv) {

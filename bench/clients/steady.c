@@ -16,13 +16,12 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "client.h"
 
 #define HEAD_MAX   8192
 #define EVENTS_MAX 256
-#define MS         INT64_C(1000000)
-#define SECOND     (1000 * MS)
 #define GRACE      (3 * SECOND) /* for what is on its way when the burners are done */
 
 enum kind { LIGHT, BURNER, HEALTH, KINDS };
@@ -37,11 +36,6 @@ struct peer {
   int64_t body_left; /* -1: in the head; -2: chunked, up to the last chunk */
   bool closing, right;
   char head[HEAD_MAX + 1];
-};
-
-struct list {
-  int64_t *values;
-  size_t count, room;
 };
 
 struct load {
@@ -61,26 +55,6 @@ struct options {
   int port, connections, seconds, think_ms, burners, delay_ms, reconnect;
   const char *path, *burn, *health;
 };
-
-static void die(const char *what) {
-  perror(what);
-  exit(1);
-}
-
-static int64_t now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (int64_t)time.tv_sec * SECOND + time.tv_nsec;
-}
-
-static void add(struct list *list, int64_t value) {
-  if (list->count == list->room) {
-    list->room = list->room ? 2 * list->room : 1024;
-    list->values = realloc(list->values, list->room * sizeof *list->values);
-    if (!list->values) die("memory");
-  }
-  list->values[list->count++] = value;
-}
 
 /* Connecting on the loopback does not wait for anybody's program. */
 static bool open_peer(struct load *load, struct peer *peer) {
@@ -246,20 +220,10 @@ static void run(struct load *load, int64_t deadline, bool burners) {
   }
 }
 
-static int by_size(const void *a, const void *b) {
-  int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-  return (left > right) - (left < right);
-}
-
-static long long at_share(struct list *list, size_t percent) {
-  if (list->count == 0) return 0;
-  return (long long)list->values[(list->count - 1) * percent / 100] / 1000;
-}
-
 static void print_list(const char *name, struct list *list) {
-  if (list->count) qsort(list->values, list->count, sizeof *list->values, by_size);
+  sort(list);
   printf("%s=%zu %s_p50=%lld %s_p99=%lld %s_worst=%lld ", name, list->count, name,
-         at_share(list, 50), name, at_share(list, 99), name, at_share(list, 100));
+         microseconds(list, 50), name, microseconds(list, 99), name, microseconds(list, 100));
 }
 
 static void report(struct load *load) {

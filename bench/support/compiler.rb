@@ -22,7 +22,7 @@ module Bench
     def compile(source, name, *flags)
       source = File.join(DIR, source)
       target = File.join(TMP, name)
-      return target if File.exist?(target) && File.mtime(target) > File.mtime(source)
+      return target if File.exist?(target) && File.mtime(target) > newest(source)
 
       FileUtils.mkdir_p(TMP)
       text, status = Open3.capture2e("gcc", *FLAGS, *flags, "-o", target, source)
@@ -33,5 +33,11 @@ module Bench
       raise Unavailable, "no gcc"
     end
     private_class_method :compile
+
+    # When the source, or a header beside it, was changed last.
+    def newest(source)
+      [source, *Dir[File.join(File.dirname(source), "*.h")]].map { |path| File.mtime(path) }.max
+    end
+    private_class_method :newest
   end
 end

@@ -3,24 +3,13 @@
 require "test_helper"
 require "support/process_case"
 require "support/shim"
+require "support/file_app"
 
 # Files as bodies when there is trouble: large ones, slow readers, clients that leave, a disk that fails.
 class FaultFilesTest < Minitest::Test
   include ProcessCase
   include Shim
-
-  FILE = <<~RUBY
-    class Whole
-      def to_path = File.expand_path("file")
-      def each = raise("not to be enumerated")
-    end
-    run lambda { |env|
-      body = env["PATH_INFO"] == "/file" ? Whole.new : ["hello"]
-      [200, { "content-type" => "application/octet-stream" }, body]
-    }
-  RUBY
-  GET = "GET /file HTTP/1.1\r\nHost: a.test\r\n\r\n"
-  HELLO = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
+  include FileApp
 
   # A file of `size` octets, most of them in no block of the disk, and the command that serves it.
   def serve(size, head: "")

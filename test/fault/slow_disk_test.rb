@@ -3,24 +3,14 @@
 require "test_helper"
 require "support/process_case"
 require "support/shim"
+require "support/file_app"
 
 # A file that is not in memory, on a disk that takes its time: nobody but its own client waits for it.
 class FaultSlowDiskTest < Minitest::Test
   include ProcessCase
   include Shim
+  include FileApp
 
-  FILE = <<~RUBY
-    class Whole
-      def to_path = File.expand_path("file")
-      def each = raise("not to be enumerated")
-    end
-    run lambda { |env|
-      body = env["PATH_INFO"] == "/file" ? Whole.new : ["hello"]
-      [200, { "content-type" => "application/octet-stream" }, body]
-    }
-  RUBY
-  GET = "GET /file HTTP/1.1\r\nHost: a.test\r\n\r\n"
-  HELLO = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
   CONTENT = Random.new(1).bytes(1_300_000).freeze
   MODES = ["mode :fiber", "mode :thread"].freeze
 

@@ -46,13 +46,7 @@ bool ab__conn_is_unwanted(const ab_conn *conn) {
 
 void ab__conn_unqueue(ab_conn *conn) {
   conn->engine->stats.left++;
-  ab__engine_event(conn, 0);
-  ab_body_fini(conn->body);
-  conn->body = NULL;
-  conn->request = NULL;
-  conn->consume = 0;
-  conn->expects = false;
-  conn->request_deadline = 0;
+  ab__conn_forget(conn);
   if (conn->out) {
     ab__conn_close(conn); /* behind the responses to what came before */
   } else {

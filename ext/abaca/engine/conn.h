@@ -339,6 +339,8 @@ void ab__conn_flush(ab_conn *conn);
 bool ab__conn_is_full(const ab_conn *conn);
 /* No further request: closes once all is sent. */
 void ab__conn_close(ab_conn *conn);
+/* The request that came last is none any more: the application will not get it. */
+void ab__conn_forget(ab_conn *conn);
 /* Answers a request that never reached the application with the error's status, and closes. */
 void ab__conn_fail(ab_conn *conn, int error);
 

@@ -387,11 +387,7 @@ static bool is_whole(const ab_conn *conn) {
   return conn->in_len == conn->consume + (body ? body->gathered : 0);
 }
 
-void ab__conn_fail(ab_conn *conn, int error) {
-  ab_engine *engine = conn->engine;
-  engine->stats.errors++;
-  conn->lingers = !is_whole(conn);
-  if (!conn->lingers) conn->in_len = 0;
+void ab__conn_forget(ab_conn *conn) {
   ab__engine_event(conn, 0);
   ab_body_fini(conn->body);
   conn->body = NULL;
@@ -399,6 +395,14 @@ void ab__conn_fail(ab_conn *conn, int error) {
   conn->consume = 0;
   conn->expects = false;
   conn->request_deadline = 0;
+}
+
+void ab__conn_fail(ab_conn *conn, int error) {
+  ab_engine *engine = conn->engine;
+  engine->stats.errors++;
+  conn->lingers = !is_whole(conn);
+  if (!conn->lingers) conn->in_len = 0;
+  ab__conn_forget(conn);
 
   char text[AB_ERROR_MAX];
   size_t content;

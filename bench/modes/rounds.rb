@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 module Bench
-  module Fairness
+  module Modes
     # Hello world on connections that ask as fast as they are answered: who waits while others are served?
-    class Rounds < Modes::Row
+    class Rounds < Row
       THREADS = [1, 5, 16].freeze
       Turn = Struct.new(:requests, :microseconds, :p50, :p99, :p999, :worst, :rounds_p99, :rounds_max,
                         keyword_init: true)
