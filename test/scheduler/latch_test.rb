@@ -197,6 +197,17 @@ class LatchTest < Minitest::Test
     end
   end
 
+  # Where Ruby tells one method of a name from another.
+  def test_a_stale_wake_up_does_not_end_a_method_wait_of_ones_own
+    skip "Ruby names classes from 3.4 on" unless caller_locations(0, 1).first.label.include?("#")
+    with_scheduler do |scheduler|
+      rested = false
+      fiber = Fiber.schedule { wait && assert(rested) }
+      scheduler.unblock(Mutex.new, fiber)
+      Fiber.schedule { sleep(0.01) && (rested = true) && scheduler.unblock(:rest, fiber) }
+    end
+  end
+
   def test_wake_ups_for_fibers_that_have_ended_are_forgotten
     with_scheduler do |scheduler|
       before = fiber_count
@@ -240,6 +251,8 @@ class LatchTest < Minitest::Test
   end
 
   private
+
+  def wait = sleep
 
   def fiber_count
     GC.start

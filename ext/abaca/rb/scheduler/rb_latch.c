@@ -67,19 +67,31 @@ static bool fits_block(VALUE object, VALUE blocker, enum blocker kind) {
   return object == blocker || kind == FOREIGN || (kind == THREAD && is_thread(object));
 }
 
-static bool is_named(VALUE location, const char *name) {
-  VALUE label = rb_funcall(location, rb_intern("base_label"), 0);
+/* `what`: the method that answers with it, label or base_label. */
+static bool is_named(VALUE frames, long i, const char *what, const char *name) {
+  VALUE label = rb_funcall(RARRAY_AREF(frames, i), rb_intern(what), 0);
   return RB_TYPE_P(label, T_STRING) && rb_str_equal(label, rb_str_new_cstr(name)) == Qtrue;
 }
 
-/* Was the hook called by Mutex#sleep, and that by ConditionVariable#wait? The innermost method
- * `sleep` is the one, since a hook that is overridden may sleep for itself. */
+static bool is_sleep(VALUE frames, long i) {
+  return is_named(frames, i, "base_label", "sleep");
+}
+
+/* Labels have their class from Ruby 3.4 on. */
+static bool is_wait_of_condition(VALUE frames, long i) {
+  return is_named(frames, i, "label", "Thread::ConditionVariable#wait");
+}
+
+/* Was the hook called by Mutex#sleep, and that by ConditionVariable#wait? Or by the latter itself,
+ * as from Ruby 4.0 on? The innermost method of these is the one, since a hook that is overridden
+ * may sleep for itself. */
 static bool is_condition_wait(VALUE frames) {
   if (!RB_TYPE_P(frames, T_ARRAY)) return false;
   long i = 0, count = RARRAY_LEN(frames);
-  while (i < count && !is_named(RARRAY_AREF(frames, i), "sleep")) i++;
-  while (i < count && is_named(RARRAY_AREF(frames, i), "sleep")) i++;
-  return i < count && is_named(RARRAY_AREF(frames, i), "wait");
+  while (i < count && !is_sleep(frames, i) && !is_wait_of_condition(frames, i)) i++;
+  while (i < count && is_sleep(frames, i)) i++;
+  if (i == count) return false;
+  return is_wait_of_condition(frames, i) || is_named(frames, i, "label", "wait");
 }
 
 static VALUE frames_of_caller(void) {
