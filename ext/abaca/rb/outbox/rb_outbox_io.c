@@ -16,8 +16,11 @@
 #include "io/socket.h"
 #include "rb/outbox/rb_outbox_parts.h"
 
-#ifdef HAVE_RB_THREAD_IO_BLOCKING_REGION
-/* Exported for Ruby's own socket library, without a header. */
+/* Exported for Ruby's own socket library, without a header: the first from Ruby 3.4 on. The other
+ * one takes what the first does from 4.0 on. */
+#if defined HAVE_RB_IO_BLOCKING_REGION
+VALUE rb_io_blocking_region(rb_io_t *io, rb_blocking_function_t *call, void *arg);
+#elif defined HAVE_RB_THREAD_IO_BLOCKING_REGION
 VALUE rb_thread_io_blocking_region(rb_blocking_function_t *call, void *arg, int fd);
 #endif
 
@@ -117,7 +120,7 @@ static void *make_call(void *arg) {
   return NULL;
 }
 
-#ifdef HAVE_RB_THREAD_IO_BLOCKING_REGION
+#if defined HAVE_RB_IO_BLOCKING_REGION || defined HAVE_RB_THREAD_IO_BLOCKING_REGION
 static VALUE make_call_in_region(void *arg) {
   make_call(arg);
   return Qnil;
@@ -128,7 +131,11 @@ static VALUE make_call_in_region(void *arg) {
  * waits for the end of the call, so that the number cannot become another file's meanwhile. */
 static VALUE enter_region(VALUE arg) {
   sending *s = (sending *)arg;
-#ifdef HAVE_RB_THREAD_IO_BLOCKING_REGION
+#if defined HAVE_RB_IO_BLOCKING_REGION
+  rb_io_t *fptr;
+  GetOpenFile(s->io, fptr);
+  rb_io_blocking_region(fptr, make_call_in_region, s);
+#elif defined HAVE_RB_THREAD_IO_BLOCKING_REGION
   rb_thread_io_blocking_region(make_call_in_region, s, s->fd);
 #else
   rb_thread_call_without_gvl(make_call, s, RUBY_UBF_IO, NULL);
