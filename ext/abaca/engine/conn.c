@@ -119,6 +119,14 @@ void ab__conn_drop(ab_conn *conn) {
 
 /* --- input memory --- */
 
+/* Of a piece for so many octets: the next power of two while it is short, and an eighth more than
+ * needed at most when it is long, so that a body of 64 KB behind its head does not take 128. */
+static uint32_t own_size(uint32_t needed) {
+  if (needed <= 4096) return ab_round_up_pow2(needed < 256 ? 256 : needed);
+  uint32_t part = ab_round_up_pow2(needed / 16 + 1);
+  return (needed + part - 1) & ~(part - 1);
+}
+
 /* `in` in memory of the connection's own, from its start, with room for `room` more octets. */
 static bool own_input(ab_conn *conn, size_t room) {
   const ab_mem *mem = &conn->engine->mem;
@@ -129,7 +137,7 @@ static bool own_input(ab_conn *conn, size_t room) {
     conn->in = conn->own;
     return true;
   }
-  uint32_t capacity = ab_round_up_pow2(needed < 256 ? 256 : (uint32_t)needed);
+  uint32_t capacity = own_size((uint32_t)needed);
   char *own = ab_alloc(mem, capacity);
   if (!own) return false;
   if (conn->in_len) memcpy(own, conn->in, conn->in_len);
