@@ -153,6 +153,22 @@ class RackEnvTest < Minitest::Test
     assert_equal "d", env["HTTP_X.DOT!"]
   end
 
+  # Few fields and many, by turns, so that what a request leaves for the next one shows.
+  def test_any_number_of_fields
+    bare = get("").size
+    [1, 2, 3, 4, 5, 6, 30, 31, 32, 33, 34, 60, 100, 2, 0, 40].each_with_index do |count, turn|
+      fields = (1..count).to_h { |i| ["X-F#{i}", "#{turn} and #{i}"] }
+      lines = fields.map { |name, value| "#{name}: #{value}\r\n" }.join
+      env = get(lines, host: "h#{turn}.test:8#{turn}", target: "/#{turn}")
+      assert_equal bare + count, env.size
+      assert_equal env.size, env.keys.grep(String).uniq.size
+      fields.each { |name, value| assert_equal value, env["HTTP_#{name.tr("-", "_")}"] }
+      assert_equal ["/#{turn}", "h#{turn}.test", "8#{turn}", "127.0.0.1"],
+                   env.values_at("PATH_INFO", "SERVER_NAME", "SERVER_PORT", "REMOTE_ADDR")
+      assert_equal "own", env.merge("X_OWN" => "own")["X_OWN"]
+    end
+  end
+
   def test_repeated_fields_are_joined
     env = get("X-A: 1\r\nAccept: a\r\nx-a: 2\r\nACCEPT: b\r\nX-A: 3\r\nCookie: a=1\r\ncookie: b=2\r\n")
     assert_equal "1, 2, 3", env["HTTP_X_A"]

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/bits.h"
 #include "http1/request_start.h"
 #include "http1/write.h"
 #include "io/timer.h"
@@ -28,22 +29,23 @@ static VALUE octets(ab_view view) {
 /* An env being filled. */
 typedef struct filling {
   VALUE env;
-  st_table *table; /* of env, or NULL: then the keys are set in the ordinary way */
+  st_table *table;       /* of env, or NULL: then the keys are set in the ordinary way */
+  const uint8_t *places; /* by enum ab_env_usual, in a table; NULL: not known */
 } filling;
 
 /* Setting interned keys in the Hash's own table spares asking each time whether they are: that
  * makes a request 0.2 us cheaper. It is not the same in every version of Ruby: it is compiled in
  * where the function exists, and used when try_direct found that it works. The Hash is taken out of
  * the write barrier's protection, so that none is needed for each of the values. */
-static filling fill(const ab_env_builder *builder, VALUE env) {
+static filling fill(const ab_env_builder *builder, VALUE env, const uint8_t *places) {
 #ifdef HAVE_RB_HASH_TBL
   if (builder->direct) {
     RB_OBJ_WB_UNPROTECT(env);
-    return (filling){env, RHASH_TBL(env)};
+    return (filling){env, RHASH_TBL(env), places};
   }
 #endif
   (void)builder;
-  return (filling){env, NULL};
+  return (filling){env, NULL, places};
 }
 
 /* The key is an interned String. */
@@ -97,42 +99,42 @@ static inline bool set_in_place(filling into, uint8_t place, VALUE key, VALUE va
 static inline void set_usual(const ab_env_builder *builder, filling into, enum ab_env_usual which,
                              VALUE value) {
   VALUE key = builder->usual[which];
-  if (!set_in_place(into, builder->places[which], key, value)) set(into, key, value);
+  if (!into.places || !set_in_place(into, into.places[which], key, value)) set(into, key, value);
 }
 
 #if defined HAVE_RB_HASH_TBL && RUBY_API_VERSION_MAJOR == 3
 /* What was set in its place must be what a search by the key's contents finds. */
-static bool places_hold(const ab_env_builder *builder) {
-  VALUE env = rb_hash_dup(builder->template);
-  filling into = fill(builder, env);
+static bool places_hold(const ab_env_builder *builder, const ab_env_template *template) {
+  VALUE env = rb_hash_dup(template->hash);
+  filling into = fill(builder, env, template->places);
   for (int i = 0; i < AB_USUAL_COUNT; i++) {
-    if (!set_in_place(into, builder->places[i], builder->usual[i], INT2FIX(i))) return false;
+    if (!set_in_place(into, template->places[i], builder->usual[i], INT2FIX(i))) return false;
     if (rb_hash_aref(env, rb_str_dup(builder->usual[i])) != INT2FIX(i)) return false;
   }
-  return rb_hash_size(env) == rb_hash_size(builder->template);
+  return rb_hash_size(env) == rb_hash_size(template->hash);
 }
 
-static void find_places(ab_env_builder *builder) {
-  memset(builder->places, NO_PLACE, sizeof builder->places);
+static void find_places(const ab_env_builder *builder, ab_env_template *template) {
+  memset(template->places, NO_PLACE, sizeof template->places);
   if (!builder->direct) return;
-  const st_table *table = RHASH_TBL(builder->template);
+  const st_table *table = RHASH_TBL(template->hash);
   for (int i = 0; i < AB_USUAL_COUNT; i++) {
-    builder->places[i] = find_place(table, builder->usual[i]);
+    template->places[i] = find_place(table, builder->usual[i]);
   }
-  if (!places_hold(builder)) memset(builder->places, NO_PLACE, sizeof builder->places);
+  if (!places_hold(builder, template)) memset(template->places, NO_PLACE, sizeof template->places);
 }
 #else
-static void find_places(ab_env_builder *builder) {
-  memset(builder->places, NO_PLACE, sizeof builder->places);
+static void find_places(const ab_env_builder *builder, ab_env_template *template) {
+  memset(template->places, NO_PLACE, sizeof template->places);
 }
 #endif
 
 /* Whether a key that was set directly is found by its contents, and an old one replaced. */
 static bool try_direct(ab_env_builder *builder) {
   builder->direct = true;
-  VALUE env = rb_hash_dup(builder->template), size = rb_hash_size(env);
+  VALUE env = rb_hash_dup(builder->narrow.hash), size = rb_hash_size(env);
   VALUE old_key = builder->keys[AB_ENV_PATH_INFO], new_key = builder->keys[AB_ENV_HTTP_COOKIE];
-  filling into = fill(builder, env);
+  filling into = fill(builder, env, NULL);
   set(into, old_key, INT2FIX(1));
   set(into, new_key, INT2FIX(2));
   return rb_hash_aref(env, rb_str_dup(old_key)) == INT2FIX(1) &&
@@ -167,6 +169,36 @@ static void fill_template(ab_env_builder *builder, VALUE template) {
     rb_hash_aset(template, builder->usual[i], Qnil);
   }
   rb_hash_aset(template, builder->usual[AB_USUAL_QUEUE_TIME], DBL2NUM(0));
+}
+
+static int copy_pair(VALUE key, VALUE value, VALUE hash) {
+  rb_hash_aset(hash, key, value);
+  return ST_CONTINUE;
+}
+
+/* A Hash has room for a power of two of entries, and gets twice as much when that is full, by
+ * putting all of them in place anew: which costs as much as all else that is done for the env. So
+ * what comes with many fields is a copy of a Hash that has been fuller before. */
+static VALUE make_wide(VALUE narrow, size_t room) {
+  VALUE wide = rb_hash_new();
+  rb_hash_foreach(narrow, copy_pair, wide);
+  size_t size = RHASH_SIZE(narrow);
+  for (size_t i = size; i <= room; i++) rb_hash_aset(wide, SIZET2NUM(i), Qnil);
+  for (size_t i = size; i <= room; i++) rb_hash_delete(wide, SIZET2NUM(i));
+  return wide;
+}
+
+static void make_templates(ab_env_builder *builder, VALUE given) {
+  VALUE narrow = builder->narrow.hash = rb_hash_dup(given);
+  fill_template(builder, narrow);
+  size_t size = RHASH_SIZE(narrow), room = ab_round_up_pow2((uint32_t)size);
+  builder->few = room - size;
+  builder->wide.hash = make_wide(narrow, room);
+  builder->direct = try_direct(builder);
+  builder->narrow.memo = (ab_env_memo){.addr_family = 0xff, .scheme = builder->scheme};
+  builder->wide.memo = builder->narrow.memo;
+  find_places(builder, &builder->narrow);
+  find_places(builder, &builder->wide);
 }
 
 static ab_names *make_names(void) {
@@ -207,12 +239,8 @@ void ab_env_init(ab_env_builder *builder, VALUE template) {
   builder->usual[AB_USUAL_FINISHED] = interned("rack.response_finished", 22);
   builder->usual[AB_USUAL_REPLIED] = interned("rack.after_reply", 16);
   builder->usual[AB_USUAL_QUEUE_TIME] = interned("abaca.queue_time", 16);
-  builder->template = rb_hash_dup(template);
-  fill_template(builder, builder->template);
+  make_templates(builder, template);
   builder->names = make_names();
-  builder->memo = (ab_env_memo){.addr_family = 0xff, .scheme = builder->scheme};
-  builder->direct = try_direct(builder);
-  find_places(builder);
 }
 
 void ab_env_fini(ab_env_builder *builder) {
@@ -221,7 +249,8 @@ void ab_env_fini(ab_env_builder *builder) {
 }
 
 void ab_env_mark(const ab_env_builder *builder) {
-  rb_gc_mark(builder->template);
+  rb_gc_mark(builder->narrow.hash);
+  rb_gc_mark(builder->wide.hash);
   for (size_t i = 0; i < AB_ENV_KEY_COUNT; i++) rb_gc_mark(builder->keys[i]);
   rb_gc_mark(builder->rack_input);
   rb_gc_mark(builder->trailers);
@@ -383,32 +412,35 @@ static void add_fields(ab_env_builder *builder, filling into, const ab_request *
 
 /* Nearly every request names the Host of the one before it, and often has the same peer and, behind
  * a proxy, the same scheme: these values stand in the template, and are changed there. */
-static void recall_scheme(ab_env_builder *builder, uint8_t scheme) {
-  if (AB_LIKELY(builder->memo.scheme == scheme)) return;
-  rb_hash_aset(builder->template, builder->url_scheme, builder->schemes[scheme]);
+static void recall_scheme(const ab_env_builder *builder, ab_env_template *template,
+                          uint8_t scheme) {
+  if (AB_LIKELY(template->memo.scheme == scheme)) return;
+  VALUE hash = template->hash, https = builder->keys[AB_ENV_HTTPS];
+  rb_hash_aset(hash, builder->url_scheme, builder->schemes[scheme]);
   if (scheme == AB_SCHEME_HTTPS) {
-    rb_hash_aset(builder->template, builder->keys[AB_ENV_HTTPS], builder->on);
+    rb_hash_aset(hash, https, builder->on);
   } else {
-    rb_hash_delete(builder->template, builder->keys[AB_ENV_HTTPS]);
+    rb_hash_delete(hash, https);
   }
-  find_places(builder); /* the table may have been made anew */
-  builder->memo.scheme = scheme;
-  builder->memo.authority_len = 0; /* the default port is another one */
+  find_places(builder, template); /* the table may have been made anew */
+  template->memo.scheme = scheme;
+  template->memo.authority_len = 0; /* the default port is another one */
 }
 
-static void recall_host(ab_env_builder *builder, const ab_request *request) {
+static void recall_host(const ab_env_builder *builder, ab_env_template *template,
+                        const ab_request *request) {
   const VALUE *keys = builder->keys;
-  ab_env_memo *memo = &builder->memo;
+  ab_env_memo *memo = &template->memo;
   ab_view authority = request->authority;
   if (memo->authority_len == authority.len &&
       memcmp(memo->authority, authority.ptr, authority.len) == 0) {
     return;
   }
-  VALUE port = request->port.len ? rb_obj_freeze(octets(request->port))
-                                 : builder->ports[builder->memo.scheme];
-  rb_hash_aset(builder->template, keys[AB_ENV_HTTP_HOST], rb_obj_freeze(octets(authority)));
-  rb_hash_aset(builder->template, keys[AB_ENV_SERVER_NAME], rb_obj_freeze(octets(request->host)));
-  rb_hash_aset(builder->template, keys[AB_ENV_SERVER_PORT], port);
+  VALUE port =
+      request->port.len ? rb_obj_freeze(octets(request->port)) : builder->ports[memo->scheme];
+  rb_hash_aset(template->hash, keys[AB_ENV_HTTP_HOST], rb_obj_freeze(octets(authority)));
+  rb_hash_aset(template->hash, keys[AB_ENV_SERVER_NAME], rb_obj_freeze(octets(request->host)));
+  rb_hash_aset(template->hash, keys[AB_ENV_SERVER_PORT], port);
   memo->authority_len = 0; /* one that is too long is not remembered */
   if (authority.len <= sizeof(memo->authority)) {
     memo->authority_len = (uint8_t)authority.len;
@@ -416,17 +448,36 @@ static void recall_host(ab_env_builder *builder, const ab_request *request) {
   }
 }
 
-static void recall_peer(ab_env_builder *builder, const ab_addr *peer) {
-  ab_env_memo *memo = &builder->memo;
+static void recall_peer(const ab_env_builder *builder, ab_env_template *template,
+                        const ab_addr *peer) {
+  ab_env_memo *memo = &template->memo;
   if (peer->family == memo->addr_family && memcmp(peer->bytes, memo->addr, 16) == 0) return;
   if (builder->fixed_peer) return;
   char text[AB_ADDR_TEXT_MAX];
   size_t len = ab_addr_text(peer, text);
   /* A unix socket's peer is on this machine. */
   VALUE value = len ? interned(text, len) : interned("127.0.0.1", 9);
-  rb_hash_aset(builder->template, builder->keys[AB_ENV_REMOTE_ADDR], value);
+  rb_hash_aset(template->hash, builder->keys[AB_ENV_REMOTE_ADDR], value);
   memo->addr_family = peer->family;
   memcpy(memo->addr, peer->bytes, 16);
+}
+
+/* The template for a request, with its Host, peer and scheme. */
+static const ab_env_template *recall(ab_env_builder *builder, const ab_conn *conn,
+                                     const ab_request *request) {
+  /* Host is among the fields, and among the template's keys. */
+  ab_env_template *template =
+      request->field_count > builder->few + 1 ? &builder->wide : &builder->narrow;
+  if (AB_UNLIKELY(builder->forwards)) {
+    ab_forwarded from = ab_forwarded_resolve(&builder->forwarding, ab_conn_peer(conn), request);
+    recall_peer(builder, template, &from.client);
+    recall_scheme(builder, template,
+                  from.scheme == AB_SCHEME_UNSAID ? builder->scheme : from.scheme);
+  } else {
+    recall_peer(builder, template, ab_conn_peer(conn));
+  }
+  if (request->authority.len > 0) recall_host(builder, template, request);
+  return template;
 }
 
 /* HTTP/1.0 without Host: the socket's own name has to do. */
@@ -459,8 +510,10 @@ void ab_env_trust(ab_env_builder *builder, VALUE nets, VALUE client_field, bool 
 }
 
 void ab_env_fix_peer(ab_env_builder *builder, VALUE text) {
+  VALUE key = builder->keys[AB_ENV_REMOTE_ADDR], peer = rb_str_new_frozen(text);
   builder->fixed_peer = true;
-  rb_hash_aset(builder->template, builder->keys[AB_ENV_REMOTE_ADDR], rb_str_new_frozen(text));
+  rb_hash_aset(builder->narrow.hash, key, peer);
+  rb_hash_aset(builder->wide.hash, key, peer);
 }
 
 /* Of several proxies the first has got it first. */
@@ -488,19 +541,21 @@ static void add_queue_time(const ab_env_builder *builder, filling into, const ab
   set_usual(builder, into, AB_USUAL_QUEUE_TIME, DBL2NUM((double)waited / (double)AB_NSEC_PER_SEC));
 }
 
-VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *request) {
+static void set_own(const ab_env_builder *builder, filling into, const ab_env_own *own) {
+  set_usual(builder, into, AB_USUAL_CLIENT, own->client);
+  set_usual(builder, into, AB_USUAL_HIJACK, own->client);
+  set_usual(builder, into, AB_USUAL_DEADLINE, own->client);
+  set_usual(builder, into, AB_USUAL_FINISHED, own->finished);
+  set_usual(builder, into, AB_USUAL_REPLIED, own->after_reply);
+}
+
+VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *request,
+                   const ab_env_own *own) {
   const VALUE *keys = builder->keys;
-  if (AB_UNLIKELY(builder->forwards)) {
-    ab_forwarded from = ab_forwarded_resolve(&builder->forwarding, ab_conn_peer(conn), request);
-    recall_peer(builder, &from.client);
-    recall_scheme(builder, from.scheme == AB_SCHEME_UNSAID ? builder->scheme : from.scheme);
-  } else {
-    recall_peer(builder, ab_conn_peer(conn));
-  }
-  if (request->authority.len > 0) recall_host(builder, request);
-  VALUE env = rb_hash_dup(builder->template);
+  const ab_env_template *template = recall(builder, conn, request);
+  VALUE env = rb_hash_dup(template->hash);
   if (request->authority.len == 0) name_by_socket(builder, env, conn);
-  filling into = fill(builder, env);
+  filling into = fill(builder, env, template->places);
   if (!(request->method.len == 3 && memcmp(request->method.ptr, "GET", 3) == 0)) {
     set(into, keys[AB_ENV_REQUEST_METHOD], interned(request->method.ptr, request->method.len));
   }
@@ -508,6 +563,7 @@ VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *req
   set_usual(builder, into, AB_USUAL_PATH_INFO, path);
   set_usual(builder, into, AB_USUAL_REQUEST_PATH, path); /* Puma's; the same object there, too */
   set_usual(builder, into, AB_USUAL_REQUEST_URI, octets(request->target));
+  if (own) set_own(builder, into, own);
   add_queue_time(builder, into, conn, request);
   if (request->query.len) set(into, keys[AB_ENV_QUERY_STRING], octets(request->query));
   if (request->minor == 0) set(into, keys[AB_ENV_SERVER_PROTOCOL], builder->http_1_0);
@@ -517,14 +573,8 @@ VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *req
   return env;
 }
 
-void ab_env_set_exchange(const ab_env_builder *builder, VALUE env, VALUE client,
-                         VALUE response_finished, VALUE after_reply) {
-  filling into = fill(builder, env);
-  set_usual(builder, into, AB_USUAL_CLIENT, client);
-  set_usual(builder, into, AB_USUAL_HIJACK, client);
-  set_usual(builder, into, AB_USUAL_DEADLINE, client);
-  set_usual(builder, into, AB_USUAL_FINISHED, response_finished);
-  set_usual(builder, into, AB_USUAL_REPLIED, after_reply);
+void ab_env_set_own(const ab_env_builder *builder, VALUE env, const ab_env_own *own) {
+  set_own(builder, fill(builder, env, NULL), own);
 }
 
 void ab_env_set_input(const ab_env_builder *builder, VALUE env, VALUE input) {

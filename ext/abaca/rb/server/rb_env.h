@@ -8,7 +8,7 @@
 #include "http1/forwarded.h"
 #include "http1/names.h"
 
-/* Whose Host, peer and scheme the template shows now. */
+/* Whose Host, peer and scheme a template shows now. */
 typedef struct ab_env_memo {
   char authority[64];
   uint8_t authority_len;
@@ -54,21 +54,27 @@ enum ab_env_usual {
   AB_USUAL_COUNT
 };
 
+/* What the env of a request is a copy of. */
+typedef struct ab_env_template {
+  VALUE hash; /* every key that all requests have, with the usual values */
+  ab_env_memo memo;
+  uint8_t places[AB_USUAL_COUNT]; /* where they stand in a copy; 0xff: not known */
+} ab_env_template;
+
 typedef struct ab_env_builder {
-  VALUE template; /* a Hash with every key that all requests have, and the usual values */
+  ab_env_template narrow, wide; /* for a few fields and for many, without making the copy grow */
+  size_t few;                   /* so many fields are those of `narrow` */
   VALUE keys[AB_ENV_KEY_COUNT];
   VALUE rack_input, trailers, http_1_0, url_scheme, on;
   VALUE schemes[3], ports[3]; /* by enum ab_scheme, a scheme's name and default port */
   VALUE nets, client_field;   /* the memory of `forwarding` */
   ab_forwarding forwarding;
-  VALUE usual[AB_USUAL_COUNT];    /* by enum ab_env_usual */
-  uint8_t places[AB_USUAL_COUNT]; /* where they stand in a copy of the template; 0xff: not known */
-  ab_names *names;                /* of fields, with their env keys */
-  uint8_t scheme;  /* enum ab_scheme: what requests have when no proxy says otherwise */
-  bool direct;     /* keys may be set without rb_hash_aset */
-  bool forwards;   /* proxies' fields are looked at */
-  bool fixed_peer; /* REMOTE_ADDR is that of the template */
-  ab_env_memo memo;
+  VALUE usual[AB_USUAL_COUNT]; /* by enum ab_env_usual */
+  ab_names *names;             /* of fields, with their env keys */
+  uint8_t scheme;              /* enum ab_scheme: what requests have when no proxy says otherwise */
+  bool direct;                 /* keys may be set without rb_hash_aset */
+  bool forwards;               /* proxies' fields are looked at */
+  bool fixed_peer;             /* REMOTE_ADDR is that of the templates */
 } ab_env_builder;
 
 /* `template` is a Hash with the keys that do not depend on the request; it is copied. Raises
@@ -83,15 +89,18 @@ void ab_env_trust(ab_env_builder *builder, VALUE nets, VALUE client_field, bool 
 /* From now on REMOTE_ADDR is this String, whoever the peer is. */
 void ab_env_fix_peer(ab_env_builder *builder, VALUE text);
 
-/* The environment of `request` on `conn` (Rack SPEC, "The Environment"). rack.input is left at the
- * template's empty input. Raises NoMemoryError only. */
-VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *request);
+/* What each request has of its own beside its octets. */
+typedef struct ab_env_own {
+  VALUE client;                /* its handle: abaca.client, abaca.deadline and rack.hijack */
+  VALUE finished, after_reply; /* the lists that the app puts its callbacks into */
+} ab_env_own;
 
-/* Sets what each request has of its own beside its octets: its handle, as abaca.client,
- * abaca.deadline and rack.hijack, and the lists that the app puts its callbacks into
- * (rack.response_finished, rack.after_reply). */
-void ab_env_set_exchange(const ab_env_builder *builder, VALUE env, VALUE client,
-                         VALUE response_finished, VALUE after_reply);
+/* The environment of `request` on `conn` (Rack SPEC, "The Environment"). rack.input is left at the
+ * template's empty input. Without `own`, which may be NULL, ab_env_set_own is still to be called.
+ * Raises NoMemoryError only. */
+VALUE ab_env_build(ab_env_builder *builder, ab_conn *conn, const ab_request *request,
+                   const ab_env_own *own);
+void ab_env_set_own(const ab_env_builder *builder, VALUE env, const ab_env_own *own);
 
 /* Set rack.input, and abaca.trailers for a body in chunks. */
 void ab_env_set_input(const ab_env_builder *builder, VALUE env, VALUE input);

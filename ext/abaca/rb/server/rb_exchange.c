@@ -30,14 +30,25 @@ static const rb_data_type_t exchange_type = {
     .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
 };
 
+/* With its own things set at once the env's table is looked up once. */
+static void build_env(ab_exchange *exchange, const ab_env_own *own) {
+  ab_server *server = exchange->server;
+  if (!exchange->request) {
+    ab_env_set_own(&server->env, exchange->env, own);
+    return;
+  }
+  exchange->env = ab_env_build(&server->env, exchange->conn, exchange->request, own);
+  exchange->request = NULL;
+  ab_seat_has_read(&exchange->runner->seat);
+}
+
 void ab_exchange_begin(ab_exchange *exchange) {
   ab_server *server = exchange->server;
   void *mark = ab_exchange_mark(exchange);
   exchange->handle = rb_data_typed_object_wrap(server->exchange_class, mark, &exchange_type);
   exchange->finished = rb_ary_new_capa(0);
   exchange->replied = rb_ary_new_capa(0);
-  ab_env_set_exchange(&server->env, exchange->env, exchange->handle, exchange->finished,
-                      exchange->replied);
+  build_env(exchange, &(ab_env_own){exchange->handle, exchange->finished, exchange->replied});
   if (NIL_P(server->hints_class)) return;
   VALUE hints = rb_class_new_instance(1, &exchange->handle, server->hints_class);
   rb_hash_aset(exchange->env, rb_str_new_cstr("rack.early_hints"), hints);

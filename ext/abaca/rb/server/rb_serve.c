@@ -19,11 +19,6 @@ static void add_input(ab_exchange *exchange, const ab_body *body) {
 static VALUE call_app(VALUE arg) {
   ab_exchange *exchange = (ab_exchange *)arg;
   ab_server *server = exchange->server;
-  if (exchange->request) {
-    exchange->env = ab_env_build(&server->env, exchange->conn, exchange->request);
-    exchange->request = NULL;
-    ab_seat_has_read(&exchange->runner->seat);
-  }
   ab_exchange_begin(exchange);
   const ab_body *body = ab_conn_body(exchange->conn);
   if (body) add_input(exchange, body);
@@ -250,7 +245,7 @@ ab_taken ab_server_taken(const ab_runner *runner) {
 }
 
 void ab_server_keep(ab_runner *runner, ab_taken *taken) {
-  taken->env = ab_env_build(&runner->server->env, taken->conn, taken->request);
+  taken->env = ab_env_build(&runner->server->env, taken->conn, taken->request, NULL);
   taken->request = NULL;
   ab_seat_has_read(&runner->seat);
 }

@@ -266,8 +266,8 @@ void ab_response_content(ab_exchange *exchange, VALUE chunk);
 
 /* rb_exchange.c */
 
-/* Makes the Ruby handle of an exchange, and sets what belongs to it in the env. Raises
- * NoMemoryError. */
+/* Makes the Ruby handle of an exchange, and its env, unless there is one: then what belongs to the
+ * exchange is set in that. Raises NoMemoryError. */
 void ab_exchange_begin(ab_exchange *exchange);
 /* The exchange behind a handle. Raises IOError once the request is over, and in a forked child. */
 ab_exchange *ab_exchange_of(VALUE handle);
