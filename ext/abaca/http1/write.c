@@ -99,43 +99,67 @@ char *ab_write_status_line(char *dst, int status) {
   return put(dst, "\r\n", 2);
 }
 
-/* Copies a value as far as it is valid. Returns the end of the copy, or NULL. */
-static char *put_value(char *dst, const char *src, size_t len) {
-  const char *end = src + len;
 #ifdef __SSE2__
-  for (; end - src >= 16; src += 16, dst += 16) {
-    __m128i block = _mm_loadu_si128((const __m128i *)src);
-    if (AB_UNLIKELY(ab__block_controls(block)) && !ab_is_field_value(src, 16)) return NULL;
-    _mm_storeu_si128((__m128i *)dst, block);
-  }
+static bool put_block(char *dst, const char *src) {
+  __m128i block = _mm_loadu_si128((const __m128i *)src);
+  if (AB_UNLIKELY(ab__block_controls(block)) && !ab_is_field_value(src, 16)) return false;
+  _mm_storeu_si128((__m128i *)dst, block);
+  return true;
+}
 #endif
-  while (src < end) {
-    if (AB_UNLIKELY(!ab__char_is(*src, AB__VALUE))) return NULL;
-    *dst++ = *src++;
+
+static bool put_word(char *dst, const char *src) {
+  uint64_t word;
+  memcpy(&word, src, 8);
+  if (AB_UNLIKELY(ab__word_has_control(word)) && !ab_is_field_value(src, 8)) return false;
+  memcpy(dst, &word, 8);
+  return true;
+}
+
+/* Copies a value, if it is valid. Returns the end of the copy, or NULL. What is left behind the
+ * last whole block is copied with the octets before it, once more. */
+static char *put_value(char *dst, const char *src, size_t len) {
+  size_t at = 0;
+#ifdef __SSE2__
+  for (; len - at >= 16; at += 16) {
+    if (!put_block(dst + at, src + at)) return NULL;
   }
-  return dst;
+  if (at > 0) return at == len || put_block(dst + len - 16, src + len - 16) ? dst + len : NULL;
+#endif
+  for (; len - at >= 8; at += 8) {
+    if (!put_word(dst + at, src + at)) return NULL;
+  }
+  if (at > 0) return at == len || put_word(dst + len - 8, src + len - 8) ? dst + len : NULL;
+  for (; at < len; at++) {
+    if (AB_UNLIKELY(!ab__char_is(src[at], AB__VALUE))) return NULL;
+    dst[at] = src[at];
+  }
+  return dst + len;
+}
+
+/* Names are short, and hardly ever wrong. */
+static char *put_name(char *dst, const char *src, size_t len) {
+  unsigned class = len > 0 ? AB__TOKEN : 0;
+  for (size_t i = 0; i < len; i++) {
+    dst[i] = src[i];
+    class &= ab__char_class[(unsigned char)src[i]];
+  }
+  return class ? dst + len : NULL;
 }
 
 char *ab_write_field(char *dst, const char *name, size_t name_len, const char *value,
                      size_t value_len) {
-  if (name_len == 0) return NULL;
-  for (size_t i = 0; i < name_len; i++) {
-    if (AB_UNLIKELY(!ab__char_is(name[i], AB__TOKEN))) return NULL;
-    *dst++ = name[i];
-  }
-  dst = put(dst, ": ", 2);
-  dst = put_value(dst, value, value_len);
+  dst = put_name(dst, name, name_len);
+  if (AB_UNLIKELY(!dst)) return NULL;
+  dst = put_value(put(dst, ": ", 2), value, value_len);
   return dst ? put(dst, "\r\n", 2) : NULL;
 }
 
 char *ab_write_decimal(char *dst, uint64_t n) {
-  char digits[20];
-  size_t at = sizeof(digits);
-  do {
-    digits[--at] = (char)('0' + n % 10);
-    n /= 10;
-  } while (n);
-  return put(dst, digits + at, sizeof(digits) - at);
+  char *end = dst + 1;
+  for (uint64_t rest = n; rest >= 10; rest /= 10) end++;
+  for (char *digit = end; digit > dst; n /= 10) *--digit = (char)('0' + n % 10);
+  return end;
 }
 
 char *ab_write_chunk_head(char *dst, uint64_t size) {

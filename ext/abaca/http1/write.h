@@ -48,7 +48,8 @@ static inline bool ab_view_spells(ab_view view, const char *lower, size_t len) {
   return view.len == len && ab_equals_nocase(view.ptr, lower, len);
 }
 
-/* The decimal digits of n. Returns the end; needs 20 octets. */
+/* The decimal digits of n. Returns the end; needs AB_DECIMAL_MAX octets. */
+#define AB_DECIMAL_MAX 20
 char *ab_write_decimal(char *dst, uint64_t n);
 
 /* "1f4\r\n" (RFC 9112 7.1). Returns the end; needs AB_CHUNK_HEAD_MAX octets; size > 0. */

@@ -95,6 +95,35 @@ static void names_must_be_tokens(void) {
   CHECK(ab_write_field(dst, "a\0b", 3, "v", 1) == NULL);
 }
 
+/* Names and values of each length, with each octet at each place: blocks overlap where they end. */
+static void every_place_is_looked_at(void) {
+  for (size_t len = 1; len <= 50; len++) {
+    char name[51], value[51], expected[110];
+    memset(name, 'n', len), memset(value, 'v', len);
+    name[len] = value[len] = '\0';
+    int size = snprintf(expected, sizeof expected, "%s: %.*s\r\n", name, (int)len, value);
+    size_t got = 0;
+    char *text = field(name, value, len, &got);
+    CHECK(text != NULL);
+    CHECK_INT(size, got);
+    CHECK_OCTETS(expected, text, got);
+    free(text);
+    for (size_t at = 0; at < len; at++) {
+      value[at] = '\n';
+      CHECK(field(name, value, len, &got) == NULL);
+      value[at] = '\t'; /* a control that may be there */
+      text = field(name, value, len, &got);
+      CHECK(text != NULL);
+      CHECK_OCTETS(value, text + len + 2, len);
+      free(text);
+      value[at] = 'v';
+      name[at] = ' ';
+      CHECK(field(name, value, len, &got) == NULL);
+      name[at] = 'n';
+    }
+  }
+}
+
 static void check_decimal(const char *expected, uint64_t n) {
   char *dst = malloc(20);
   char *end = ab_write_decimal(dst, n);
@@ -106,6 +135,8 @@ static void numbers_are_written(void) {
   check_decimal("0", 0);
   check_decimal("9", 9);
   check_decimal("10", 10);
+  check_decimal("99", 99);
+  check_decimal("1000", 1000);
   check_decimal("18446744073709551615", UINT64_MAX);
 }
 
@@ -160,4 +191,5 @@ static void errors_are_written(void) {
 CHECK_MAIN(CHECK_CASE(errors_are_written), CHECK_CASE(status_lines_are_written),
            CHECK_CASE(phrases_are_the_registered_ones), CHECK_CASE(fields_are_written),
            CHECK_CASE(fields_that_would_break_out_are_refused), CHECK_CASE(names_must_be_tokens),
-           CHECK_CASE(numbers_are_written), CHECK_CASE(chunk_heads_are_written))
+           CHECK_CASE(every_place_is_looked_at), CHECK_CASE(numbers_are_written),
+           CHECK_CASE(chunk_heads_are_written))

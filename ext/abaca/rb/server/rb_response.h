@@ -2,6 +2,8 @@
 #ifndef AB_RB_RESPONSE_H
 #define AB_RB_RESPONSE_H
 
+#include <string.h>
+
 #include "rb/server/rb_server.h"
 
 /* Which lines are being written; each kind has fields that must not be among them. */
@@ -35,8 +37,23 @@ NORETURN(void ab_response_refuse(const char *problem, VALUE object));
 
 /* Empty lines of `section`. */
 ab_lines ab_lines_begin(ab_exchange *exchange, enum ab_section section);
+/* Room for `len` more octets, which the caller adds to `used`. Returns NULL, with a problem, when
+ * memory runs out. */
+char *ab__lines_grow(ab_lines *lines, size_t len);
+static inline char *ab_lines_room(ab_lines *lines, size_t len) {
+  const ab_runner *runner = lines->exchange->runner;
+  size_t used = lines->used, capacity = runner->scratch_capacity;
+  if (AB_UNLIKELY(used > capacity || len > capacity - used)) return ab__lines_grow(lines, len);
+  return runner->scratch + used;
+}
 /* Appends octets. Returns false, with a problem, when memory runs out. */
-bool ab_lines_put(ab_lines *lines, const char *octets, size_t len);
+static inline bool ab_lines_put(ab_lines *lines, const char *octets, size_t len) {
+  char *dst = ab_lines_room(lines, len);
+  if (AB_UNLIKELY(!dst)) return false;
+  memcpy(dst, octets, len);
+  lines->used += len;
+  return true;
+}
 /* Appends the fields of a Hash. Anything invalid becomes the lines' problem. */
 void ab_lines_put_fields(ab_lines *lines, VALUE headers);
 /* Raises Abaca::AppError when the lines have a problem. */

@@ -29,10 +29,13 @@ VALUE ab_head_put(ab_lines *head, VALUE headers) {
 }
 
 static void put_length(ab_lines *head, uint64_t length) {
-  char field[48] = "Content-Length: ", *end = ab_write_decimal(field + 16, length);
-  *end++ = '\r';
-  *end++ = '\n';
-  ab_lines_put(head, field, (size_t)(end - field));
+  static const char name[] = "Content-Length: ";
+  char *field = ab_lines_room(head, sizeof(name) - 1 + AB_DECIMAL_MAX + 2);
+  if (AB_UNLIKELY(!field)) return;
+  memcpy(field, name, sizeof(name) - 1);
+  char *end = ab_write_decimal(field + sizeof(name) - 1, length);
+  memcpy(end, "\r\n", 2);
+  head->used += (size_t)(end + 2 - field);
 }
 
 /* The names of trailers that are known already (RFC 9110 6.6.2). */

@@ -60,21 +60,24 @@ void ab_lines_check(const ab_lines *lines) {
 
 /* --- the scratch buffer --- */
 
-/* Room for `len` more octets behind `used`; NULL when memory runs out. */
-static char *scratch_room(ab_runner *runner, size_t used, size_t len) {
-  size_t needed;
-  if (!ab_add_size(used, len, &needed)) return NULL;
-  if (needed > runner->scratch_capacity) {
-    size_t capacity = runner->scratch_capacity;
-    while (capacity < needed) {
-      if (!ab_mul_size(capacity, 2, &capacity)) return NULL;
-    }
-    char *grown = ab_realloc(&ab_mem_libc, runner->scratch, capacity);
-    if (!grown) return NULL;
-    runner->scratch = grown;
-    runner->scratch_capacity = capacity;
+static bool grow_scratch(ab_runner *runner, size_t used, size_t len) {
+  size_t needed, capacity = runner->scratch_capacity;
+  if (!ab_add_size(used, len, &needed)) return false;
+  while (capacity < needed) {
+    if (!ab_mul_size(capacity, 2, &capacity)) return false;
   }
-  return runner->scratch + used;
+  char *grown = ab_realloc(&ab_mem_libc, runner->scratch, capacity);
+  if (!grown) return false;
+  runner->scratch = grown;
+  runner->scratch_capacity = capacity;
+  return true;
+}
+
+char *ab__lines_grow(ab_lines *lines, size_t len) {
+  ab_runner *runner = lines->exchange->runner;
+  if (grow_scratch(runner, lines->used, len)) return runner->scratch + lines->used;
+  refuse(lines, "no memory for its head", Qnil);
+  return NULL;
 }
 
 void ab__response_shrink(ab_runner *runner) {
@@ -82,17 +85,6 @@ void ab__response_shrink(ab_runner *runner) {
   if (!shrunk) return;
   runner->scratch = shrunk;
   runner->scratch_capacity = AB_SCRATCH_SIZE;
-}
-
-bool ab_lines_put(ab_lines *lines, const char *octets, size_t len) {
-  char *dst = scratch_room(lines->exchange->runner, lines->used, len);
-  if (!dst) {
-    refuse(lines, "no memory for its head", Qnil);
-    return false;
-  }
-  memcpy(dst, octets, len);
-  lines->used += len;
-  return true;
 }
 
 /* --- what the app may say --- */
@@ -210,11 +202,11 @@ static bool inspect(ab_lines *lines, VALUE name, const char *value, size_t len) 
 static int put_line(ab_lines *lines, VALUE name, const char *value, size_t len) {
   if (!inspect(lines, name, value, len)) return lines->problem ? ST_STOP : ST_CONTINUE;
   size_t name_len = (size_t)RSTRING_LEN(name), needed;
-  char *dst = NULL;
-  if (ab_add_size(name_len, len, &needed) && ab_add_size(needed, 4, &needed)) {
-    dst = scratch_room(lines->exchange->runner, lines->used, needed);
+  if (!ab_add_size(name_len, len, &needed) || !ab_add_size(needed, 4, &needed)) {
+    return refuse(lines, "no memory for its head", Qnil);
   }
-  if (!dst) return refuse(lines, "no memory for its head", Qnil);
+  char *dst = ab_lines_room(lines, needed);
+  if (!dst) return ST_STOP;
   char *end = ab_write_field(dst, RSTRING_PTR(name), name_len, value, len);
   if (AB_UNLIKELY(!end)) {
     if (memchr(value, '\n', len)) lines->odd = true;
