@@ -340,6 +340,9 @@ int ab_conn_move_chunk(ab_conn *conn, ab_outbox *from, ab_outbox_adopt adopt,
 /* [locked] Sends octets at once, behind what is pending, and copies what the socket does not take.
  * Returns as ab_conn_write does; what has begun and cannot be kept has ended the connection. */
 int ab_conn_send(ab_conn *conn, const struct iovec *iov, int count) AB_WARN_UNUSED;
+/* [locked] As ab_conn_write, for the last octets of a response, which ab_conn_finish follows: where
+ * nothing else can leave with them, they leave at once. That spares the outbox. */
+int ab_conn_answer(ab_conn *conn, const char *ptr, size_t len) AB_WARN_UNUSED;
 /* [locked] Sends what the socket takes now. */
 void ab_conn_flush(ab_conn *conn);
 /* [locked] As ab_conn_flush, but at the end of the step: for a writer that runs within the engine's

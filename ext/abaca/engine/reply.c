@@ -132,8 +132,8 @@ static size_t send_at_once(ab_conn *conn, const struct iovec *iov, int count) {
   return (size_t)n;
 }
 
-int ab_conn_send(ab_conn *conn, const struct iovec *iov, int count) {
-  size_t sent = send_at_once(conn, iov, count);
+/* Copies what the socket has not taken; `sent` octets have left. */
+static int keep_rest(ab_conn *conn, const struct iovec *iov, int count, size_t sent) {
   bool begun = sent > 0;
   for (int i = 0; i < count; i++) {
     size_t part = sent < iov[i].iov_len ? sent : iov[i].iov_len;
@@ -147,6 +147,24 @@ int ab_conn_send(ab_conn *conn, const struct iovec *iov, int count) {
     begun = true;
   }
   return AB_OK;
+}
+
+int ab_conn_send(ab_conn *conn, const struct iovec *iov, int count) {
+  return keep_rest(conn, iov, count, send_at_once(conn, iov, count));
+}
+
+/* Neither an earlier response nor the next request is here, and the connection stays. */
+static bool answers_alone(ab_conn *conn) {
+  return !conn->out && conn->in_len == 0 && conn->state == AB_CONN_APP && ab_conn_keep_alive(conn);
+}
+
+int ab_conn_answer(ab_conn *conn, const char *ptr, size_t len) {
+  if (!answers_alone(conn)) return ab_conn_write(conn, ptr, len);
+  struct iovec iov = {(char *)ptr, len};
+  size_t sent = send_at_once(conn, &iov, 1);
+  /* Who goes at this moment has got as much of it as one who goes a little later. */
+  if (AB_LIKELY(sent == len) || conn->state == AB_CONN_DEAD) return AB_OK;
+  return keep_rest(conn, &iov, 1, sent);
 }
 
 void ab_conn_flush(ab_conn *conn) {
@@ -375,7 +393,7 @@ void ab_conn_finish(ab_conn *conn, enum ab_finish how) {
   }
   /* Responses to requests that came together leave together, at the latest when the turn ends. */
   if (conn->state == AB_CONN_HEAD || conn->state == AB_CONN_SKIP) {
-    ab__conn_flush(conn);
+    if (conn->out) ab__conn_flush(conn);
     if (conn->state == AB_CONN_HEAD || conn->state == AB_CONN_SKIP) ab__conn_rearm(conn);
   }
 }

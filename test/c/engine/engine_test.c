@@ -643,6 +643,84 @@ static void octets_for_a_peer_that_has_gone(void) {
   fixture_fini(&fx);
 }
 
+static int answer_with(fixture *fx, ab_conn *conn, const char *ptr, size_t len) {
+  ab_engine_lock(fx->engine);
+  int error = ab_conn_answer(conn, ptr, len);
+  ab_engine_unlock(fx->engine);
+  return error;
+}
+
+static void finish_held(fixture *fx, unsigned i) {
+  ab_conn *conn = fx->held[i];
+  fx->held[i] = fx->held[--fx->held_count];
+  ab_engine_lock(fx->engine);
+  ab_conn_finish(conn, AB_FINISH_COMPLETE);
+  ab_engine_unlock(fx->engine);
+}
+
+/* A whole response leaves before its exchange is finished, unless another can leave with it. */
+static void answers_that_leave_at_once(void) {
+  fixture fx;
+  int client = fixture_init_held(&fx, GET("/a"));
+  CHECK_INT(AB_OK, answer_with(&fx, fx.held[0], "first", 5));
+  CHECK_OCTETS("first", client_read(client, NULL), 5);
+  CHECK_INT(5, stats_of(&fx).sent);
+  finish_held(&fx, 0);
+  client_send(client, GET("/b") GET("/c"));
+  fixture_run(&fx);
+  CHECK_INT(AB_OK, answer_with(&fx, fx.held[0], "second", 6));
+  CHECK_INT(6, ab_conn_pending(fx.held[0])); /* the next request is here */
+  finish_held(&fx, 0);
+  fixture_run(&fx);
+  CHECK_INT(AB_OK, answer_with(&fx, fx.held[0], "third", 5));
+  finish_held(&fx, 0);
+  fixture_run(&fx);
+  CHECK_OCTETS("secondthird", client_read(client, NULL), 11);
+  close(client);
+  fixture_run(&fx);
+  fixture_fini(&fx);
+}
+
+/* Behind what is pending, and what the socket does not take follows. */
+static void answers_that_do_not_fit(void) {
+  size_t len = 2 << 20;
+  fixture fx;
+  int client = fixture_init_held(&fx, GET("/a"));
+  ab_conn *conn = fx.held[0];
+  ab_engine_lock(fx.engine);
+  CHECK_INT(AB_OK, ab_conn_write(conn, "before", 6));
+  ab_engine_unlock(fx.engine);
+  CHECK_INT(AB_OK, answer_with(&fx, conn, plenty(len), len));
+  CHECK_INT(len + 6, ab_conn_pending(conn));
+  finish_held(&fx, 0);
+  CHECK_INT(len + 6, client_drain(&fx, client));
+
+  client_send(client, GET("/b"));
+  fixture_run(&fx);
+  CHECK_INT(AB_OK, answer_with(&fx, fx.held[0], plenty(len), len));
+  uint64_t rest = ab_conn_pending(fx.held[0]);
+  CHECK(rest > 0 && rest < len);
+  finish_held(&fx, 0);
+  CHECK_INT(len, client_drain(&fx, client));
+  close(client);
+  fixture_run(&fx);
+  fixture_fini(&fx);
+}
+
+/* It has left as far as the application is concerned, as one that waits in the outbox has. */
+static void answers_for_a_peer_that_has_gone(void) {
+  fixture fx;
+  int client = fixture_init_held(&fx, GET("/a"));
+  ab_conn *conn = fx.held[0];
+  close(client);
+  CHECK_INT(AB_OK, answer_with(&fx, conn, "x", 1));
+  CHECK(ab_conn_gone(conn));
+  CHECK_INT(AB_EPEER, answer_with(&fx, conn, "x", 1));
+  CHECK_INT(0, stats_of(&fx).sent);
+  finish_held(&fx, 0);
+  fixture_fini(&fx);
+}
+
 static void count_release(void *ctx, void *owner) {
   CHECK(owner != NULL);
   ++*(int *)ctx;
@@ -785,7 +863,8 @@ CHECK_MAIN(CHECK_CASE(connection_is_small), CHECK_CASE(keep_alive),
            CHECK_CASE(expected_body_is_malformed), CHECK_CASE(expected_body_breaks_off),
            CHECK_CASE(back_pressure), CHECK_CASE(room_follows_without_a_flush),
            CHECK_CASE(octets_that_are_sent_at_once), CHECK_CASE(no_memory_for_what_is_left),
-           CHECK_CASE(octets_for_a_peer_that_has_gone),
+           CHECK_CASE(octets_for_a_peer_that_has_gone), CHECK_CASE(answers_that_leave_at_once),
+           CHECK_CASE(answers_that_do_not_fit), CHECK_CASE(answers_for_a_peer_that_has_gone),
            CHECK_CASE(octets_that_move_from_another_outbox), CHECK_CASE(large_answers_arrive_whole),
            CHECK_CASE(file_that_shrank_breaks_off),
            CHECK_CASE(pipelining_without_reading_is_held_back),

@@ -79,9 +79,10 @@ bool ab_lines_forbidden_trailer(VALUE name);
 VALUE ab_head_put(ab_lines *head, VALUE headers);
 /* Adds how the content is delimited; `known` is its length, or UINT64_MAX. Raises AppError. */
 void ab_head_put_framing(ab_lines *head, uint64_t known);
-/* Ends the head and queues it with `small`, content that is copied behind it. Raises
- * Abaca::PeerError. */
-void ab_head_queue(ab_lines *head, const char *small, size_t small_len);
+/* Ends the head and queues it. Raises Abaca::PeerError. */
+void ab_head_queue(ab_lines *head);
+/* The same with all of the content, which is copied behind it. */
+void ab_head_answer(ab_lines *head, const char *content, size_t len);
 
 /* rb_response_body.c */
 

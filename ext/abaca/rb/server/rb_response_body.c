@@ -184,7 +184,7 @@ void ab_body_end(ab_lines *head) {
 
 void ab_body_begin(ab_lines *head) {
   ab_exchange *exchange = head->exchange;
-  ab_head_queue(head, "", 0);
+  ab_head_queue(head);
   ab_engine_lock(exchange->server->engine);
   bool later = ab_server_in_turn(exchange->runner) && ab_conn_flush_later(exchange->conn);
   if (!later) ab_conn_flush(exchange->conn);
@@ -208,14 +208,14 @@ static void write_array(ab_lines *head, VALUE headers, VALUE body) {
                total == exchange->body_left && exchange->has_length;
   if (small && count == 1) { /* by far the most frequent case: one copy, one write */
     VALUE part = RARRAY_AREF(body, 0);
-    ab_head_queue(head, RSTRING_PTR(part), (size_t)total);
+    ab_head_answer(head, RSTRING_PTR(part), (size_t)total);
     RB_GC_GUARD(part);
     exchange->body_sent = total;
     exchange->body_left = 0;
     exchange->complete = true;
     return;
   }
-  ab_head_queue(head, "", 0);
+  ab_head_queue(head);
   for (long i = 0; i < RARRAY_LEN(body); i++) ab_response_content(exchange, RARRAY_AREF(body, i));
   ab_body_end(head);
 }
@@ -264,7 +264,7 @@ static bool write_file(ab_lines *head, VALUE headers, VALUE body) {
     enumerate(head, body);
     return true;
   }
-  ab_head_queue(head, "", 0);
+  ab_head_queue(head);
   uint64_t len = size < exchange->body_left ? size : exchange->body_left;
   if (exchange->has_length && !exchange->no_content && len > 0) {
     ab_engine_lock(server->engine);

@@ -117,12 +117,23 @@ static bool put_connection(ab_lines *head) {
   return PUT(head, "\r\n");
 }
 
-void ab_head_queue(ab_lines *head, const char *small, size_t small_len) {
+void ab_head_queue(ab_lines *head) {
   ab_exchange *exchange = head->exchange;
   ab_engine *engine = exchange->server->engine;
   ab_engine_lock(engine);
-  int error = put_connection(head) && ab_lines_put(head, small, small_len) ? AB_OK : AB_ENOMEM;
+  int error = put_connection(head) ? AB_OK : AB_ENOMEM;
   if (!error) error = ab_conn_write(exchange->conn, exchange->runner->scratch, head->used);
+  ab_engine_unlock(engine);
+  if (error) ab_response_raise(error);
+  exchange->head_sent = true;
+}
+
+void ab_head_answer(ab_lines *head, const char *content, size_t len) {
+  ab_exchange *exchange = head->exchange;
+  ab_engine *engine = exchange->server->engine;
+  ab_engine_lock(engine);
+  int error = put_connection(head) && ab_lines_put(head, content, len) ? AB_OK : AB_ENOMEM;
+  if (!error) error = ab_conn_answer(exchange->conn, exchange->runner->scratch, head->used);
   ab_engine_unlock(engine);
   if (error) ab_response_raise(error);
   exchange->head_sent = true;

@@ -95,7 +95,7 @@ static VALUE write_outbox(VALUE arg) {
     if (!exchange->no_content) ab_box_fill(w->outbox, move_pending, exchange->handle);
   } else {
     ab_head_put_framing(w->head, ab_outbox_pending(ab_box_queue(w->outbox)));
-    ab_head_queue(w->head, "", 0);
+    ab_head_queue(w->head);
     if (!exchange->no_content) move_pending(w->outbox, exchange->handle, false);
   }
   ab_body_end(w->head);
