@@ -49,7 +49,7 @@ static inline const char *ab__skip_class(const char *ptr, const char *end, unsig
   return ptr;
 }
 
-static inline const char *ab__skip_token(const char *ptr, const char *end) {
+static inline const char *ab__skip_token_plain(const char *ptr, const char *end) {
   return ab__skip_class(ptr, end, AB__TOKEN);
 }
 
@@ -104,6 +104,35 @@ static inline __m128i ab__block_not_target(__m128i block) {
   return _mm_or_si128(_mm_or_si128(low, del), _mm_or_si128(hash, angle));
 }
 
+/* All bits of the octets that are one of the `count` from `first` on. */
+static inline __m128i ab__block_range(__m128i block, char first, char count) {
+  __m128i from = _mm_sub_epi8(block, _mm_set1_epi8(first));
+  return _mm_cmpeq_epi8(_mm_min_epu8(from, _mm_set1_epi8((char)(count - 1))), from);
+}
+
+/* A bit for each of the sixteen octets that is no letter, digit or "-": what hardly any token has.
+ */
+static inline unsigned ab__block_unusual(__m128i block) {
+  __m128i letter = ab__block_range(_mm_or_si128(block, _mm_set1_epi8(0x20)), 'a', 26);
+  __m128i digit = ab__block_range(block, '0', 10);
+  __m128i dash = _mm_cmpeq_epi8(block, _mm_set1_epi8('-'));
+  return 0xffff & ~(unsigned)_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(letter, digit), dash));
+}
+
+static inline const char *ab__skip_token(const char *ptr, const char *end) {
+  while (end - ptr >= 16) {
+    unsigned hits = ab__block_unusual(_mm_loadu_si128((const __m128i *)ptr));
+    if (hits == 0) {
+      ptr += 16;
+      continue;
+    }
+    ptr += __builtin_ctz(hits);
+    if (!ab__char_is(*ptr, AB__TOKEN)) return ptr;
+    ptr++;
+  }
+  return ab__skip_token_plain(ptr, end);
+}
+
 static inline const char *ab__skip_value(const char *ptr, const char *end) {
   while (end - ptr >= 16) {
     unsigned hits = ab__block_controls(_mm_loadu_si128((const __m128i *)ptr));
@@ -140,6 +169,10 @@ static inline const char *ab__skip_query(const char *ptr, const char *end) {
 }
 
 #else
+
+static inline const char *ab__skip_token(const char *ptr, const char *end) {
+  return ab__skip_token_plain(ptr, end);
+}
 
 static inline const char *ab__skip_value(const char *ptr, const char *end) {
   return ab__skip_value_plain(ptr, end);

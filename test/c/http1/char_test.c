@@ -64,6 +64,7 @@ static void check_scan(scan wide, scan plain, unsigned class) {
 }
 
 static void scans_stop_where_the_table_does(void) {
+  check_scan(ab__skip_token, ab__skip_token_plain, AB__TOKEN);
   check_scan(ab__skip_value, ab__skip_value_plain, AB__VALUE);
   check_scan(ab__skip_path, ab__skip_path_plain, AB__PATH);
   check_scan(ab__skip_query, ab__skip_query_plain, AB__QUERY);
