@@ -281,9 +281,37 @@ class RackInputTest < Minitest::Test
     client = connect(running)
     client.write(request("POST", "/", "Content-Length" => (1 << 50).to_s) + "start")
     assert client.silent?(0.05)
-    resident = File.read("/proc/self/status")[/^VmRSS:\s+(\d+)/, 1].to_i
+    memory = resident
     client.reset
-    assert_operator resident, :<, 4_000_000
+    assert_operator memory, :<, 4_000_000
+  end
+
+  def resident = File.read("/proc/self/status")[/^VmRSS:\s+(\d+)/, 1].to_i
+
+  # There is room for 64 KB that may come at once, and it takes memory when they do.
+  def test_a_reader_that_waits_takes_no_memory_for_what_has_not_come
+    skip "threads and other schedulers have memory of their own" unless ServerCase::MODE.empty?
+    reading = 0
+    running = serve(lint: false, **ServerCase::STREAMED) do |env|
+      reading += 1
+      [200, { "content-type" => "text/plain" }, [env["rack.input"].read(env["PATH_INFO"].delete_prefix("/").to_i).to_s]]
+    end
+    growth = nil
+    crowd(running, 100, "/16", -> { reading == 100 }) { nil } # the fibers, which are kept
+    before = resident
+    crowd(running, 100, "/65536", -> { reading == 200 }) { growth = resident - before }
+    assert_operator growth / 100, :<, 32
+  end
+
+  # So many clients that send a head without its body, and are gone after the block.
+  def crowd(running, size, path, ready)
+    octets = request("POST", path, "Transfer-Encoding" => "chunked")
+    clients = Array.new(size) { connect(running).write(octets) }
+    assert eventually(&ready)
+    yield
+  ensure
+    clients&.each(&:reset)
+    assert eventually { running.server.stats[:in_app].zero? }
   end
 
   # Rack 3: after close nothing can be read, and closing again does no harm.

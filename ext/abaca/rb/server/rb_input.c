@@ -215,13 +215,23 @@ static void prepare_buffer(VALUE buffer) {
   rb_enc_associate(buffer, rb_ascii8bit_encoding());
 }
 
+/* Longer ones are not made by rb_str_new, which from Ruby 4.0 on writes zeros to all of it: whoever
+ * waits for a slow client would have it in memory. A short one shall be in its object. */
+#define SHORT 640
+
+static VALUE empty_with_room(size_t room) {
+  if (room > SHORT) return rb_str_buf_new((long)room);
+  VALUE string = rb_str_new(NULL, (long)room);
+  rb_str_set_len(string, 0);
+  return string;
+}
+
 /* Reads `wanted` octets or to the end, into the buffer or a new String. */
 static VALUE read_octets(VALUE self, uint64_t wanted, VALUE buffer) {
   ab_exchange *exchange = exchange_of(self);
   VALUE string = buffer;
   if (NIL_P(buffer)) {
-    string = rb_str_new(NULL, (long)next_piece(exchange, 0, wanted));
-    rb_str_set_len(string, 0);
+    string = empty_with_room(next_piece(exchange, 0, wanted));
   }
   uint64_t read = 0;
   while (read < wanted && to_come(exchange) > 0) {
