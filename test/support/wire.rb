@@ -208,6 +208,7 @@ module Wire
     def initialize(port, timeout: 20, receive_buffer: nil)
       @timeout = timeout
       @parser = Parser.new
+      @piece = String.new
       @ended = false
       @socket = Socket.new(:INET, :STREAM)
       @socket.setsockopt(:SOCKET, :RCVBUF, receive_buffer) if receive_buffer
@@ -341,7 +342,8 @@ module Wire
     end
 
     def receive(deadline)
-      data = @socket.read_nonblock(262_144, exception: false)
+      # Without a buffer each piece would keep as much until it is collected, all of it in memory on Ruby 4.0.
+      data = @socket.read_nonblock(262_144, @piece, exception: false)
       if data == :wait_readable
         wait_readable(deadline)
       elsif data
