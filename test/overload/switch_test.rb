@@ -31,7 +31,7 @@ class OverloadSwitchTest < Minitest::Test
     held.pop
     assert_equal 200, ask(running).status
   ensure
-    gate << true
+    gate&.push(true)
     trace&.disable
   end
 end

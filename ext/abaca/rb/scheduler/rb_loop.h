@@ -104,6 +104,12 @@ void ab_loop_detach(ab_loop *loop);
 /* True when no fiber of the loop waits or is ready. With the GVL any thread may ask. */
 bool ab_loop_idle(const ab_loop *loop);
 
+/* To be asked before the client's turn begins one more piece of work (a request). What has begun
+ * already goes first: while fibers of the loop wait, a turn begins new work for a millisecond at
+ * most, and where more of them are ready than could be run before it, for a small part of that; at
+ * least one piece always. False: not before the next turn. */
+bool ab_loop_may_begin(ab_loop *loop);
+
 /* Has the loop say whether it is there or away, in a fiber or waiting for the GVL. Borrowed; NULL:
  * no more. Whoever stands in for the loop meanwhile gives the poller back in the client's turn and
  * when it is `woken`. */

@@ -106,6 +106,7 @@ struct ab_loop {
   ab_latches latches;
   ab_nursery nursery;
   ab_nsec now;
+  ab_nsec begun;    /* when the client's turn has first asked for new work; 0: not in this turn */
   ab_nsec heedless; /* since then what is ready has not been looked at */
   ab_histogram lag; /* for how long, each time */
   ab_nsec swept;    /* when waits for closed IOs were last looked for */

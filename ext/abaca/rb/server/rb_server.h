@@ -80,6 +80,7 @@ typedef struct ab_runner {
   ab_route next_route; /* where it is measured, else none */
   char *scratch;       /* response heads are put together here */
   size_t scratch_capacity;
+  bool late;        /* requests are left to the next turn: what has begun goes first */
   bool dispatching; /* events are being consumed: a fiber that is done may take the next */
   ab_seat seat;
   /* Of the standby, which wants to know where it is: the beat, 0: it does not; and the last one

@@ -31,13 +31,20 @@ static bool goes_to_gang(ab_runner *runner) {
 
 enum news { NEWS_NONE, NEWS_EVENT, NEWS_REQUEST };
 
+/* Is there room for one more request, and time for it in this turn? */
+static bool may_begin(ab_runner *runner) {
+  if (!runner->host->available(runner)) return false;
+  if (!runner->loop || ab_loop_may_begin(runner->loop)) return true;
+  runner->late = true;
+  return false;
+}
+
 /* Takes one event of the engine. */
 static enum news take_event(ab_runner *runner) {
   ab_server *server = runner->server;
   unsigned events = 0;
   const ab_request *request = NULL;
-  ab_conn *conn =
-      ab_engine_next(server->engine, runner->host->available(runner), &events, &request);
+  ab_conn *conn = ab_engine_next(server->engine, may_begin(runner), &events, &request);
   if (!conn) return NEWS_NONE;
   if (events & AB_EVENT_REQUEST) {
     runner->next_conn = conn;
@@ -135,6 +142,7 @@ bool ab_server_turn(ab_runner *runner, ab_nsec now) {
     return false; /* the app was called */
   ab_engine_begin_turn(server->engine, now);
   bool batch, more;
+  runner->late = false;
   do {
     batch = ab_engine_step(server->engine);
     runner->dispatching = true;
@@ -142,6 +150,7 @@ bool ab_server_turn(ab_runner *runner, ab_nsec now) {
     if (lost(runner)) return false;
     more = ab_engine_end_step(server->engine);
   } while (batch);
+  if (runner->late && ab_engine_tells(server->engine, true)) more = true;
   ab_server_tidy(runner, now);
   if (!ab_server_leads(runner)) return false;
   /* Without a fiber to spare the kernel's queue and its back-pressure have to hold what comes. */
