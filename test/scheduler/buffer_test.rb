@@ -110,6 +110,17 @@ class BufferTest < Minitest::Test
     end
   end
 
+  # Ruby's own methods that never wait call the same hooks.
+  def test_no_time_limit_makes_a_method_wait_that_never_does
+    skip "IO#timeout is of Ruby 3.2" unless IO.method_defined?(:timeout=)
+    in_fiber do
+      @reader.timeout = @writer.timeout = 60
+      assert_equal :wait_readable, @reader.read_nonblock(1, exception: false)
+      nil while (written = @writer.write_nonblock("x" * 4096, exception: false)).is_a?(Integer)
+      assert_equal :wait_writable, written
+    end
+  end
+
   # Ruby passes IO#timeout to io_wait, but not to these.
   def test_a_time_limit_of_the_io
     skip "IO#timeout is of Ruby 3.2" unless IO.method_defined?(:timeout=)

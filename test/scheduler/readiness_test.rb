@@ -2,7 +2,9 @@
 
 require "test_helper"
 require "support/scheduler_case"
+require "pty"
 require "socket"
+require "timeout"
 
 # What the scheduler remembers of a descriptor between two waits, and what may happen to the descriptor
 # meanwhile. A hook that has met EAGAIN lets the next wait rely on the registration that there is; it is
@@ -250,6 +252,182 @@ class ReadinessTest < Minitest::Test
         assert_equal READABLE, scheduler.io_wait(near, READABLE, 5)
         assert_equal "answer", near.readpartial(9)
       end
+    end
+  end
+
+  # A read that got less than it had room for has most likely taken everything. Each of these is one
+  # after which something is there all the same.
+  def short_read(reader, expected)
+    assert_equal expected, reader.readpartial(100)
+  end
+
+  def test_what_came_after_a_short_read
+    idle_and_busy do
+      reader, writer = known_pipe
+      2.times do
+        Fiber.schedule { writer.write("one") }
+        short_read(reader, "one")
+        writer.write("two")
+        short_read(reader, "two")
+      end
+    end
+  end
+
+  # Whoever does not wait asks the kernel.
+  def test_asking_after_a_short_read
+    idle_and_busy do
+      reader, writer = known_pipe
+      Fiber.schedule { writer.write("one") }
+      short_read(reader, "one")
+      assert_equal :wait_readable, reader.read_nonblock(9, exception: false)
+      writer.write("two")
+      assert_equal "two", reader.read_nonblock(9)
+      writer.write("3")
+      assert_equal "3", reader.sysread(9)
+    end
+  end
+
+  def test_an_end_that_came_with_the_last_octets
+    idle_and_busy do
+      [IO.pipe, UNIXSocket.pair].each do |reader, writer|
+        Fiber.schedule { writer.write("on") && sleep(0.001) && writer.write("last") && writer.close }
+        short_read(reader, "on")
+        short_read(reader, "last")
+        assert_raises(EOFError) { reader.readpartial(9) }
+      end
+    end
+  end
+
+  def test_an_end_that_came_after_a_short_read
+    idle_and_busy do
+      near, far = UNIXSocket.pair
+      Fiber.schedule { far.write("one") }
+      short_read(near, "one")
+      far.close_write
+      assert_raises(EOFError) { near.readpartial(9) }
+      near.write("still")
+      assert_equal "still", far.readpartial(9)
+    end
+  end
+
+  # One read ends at each.
+  def test_packets_behind_a_short_read
+    idle_and_busy do
+      near, far = Socket.pair(:UNIX, :SEQPACKET)
+      Fiber.schedule { %w[one two three].each { |packet| far.send(packet, 0) } }
+      %w[one two three].each { |packet| short_read(near, packet) }
+    end
+  end
+
+  def test_descriptors_behind_a_short_read
+    idle_and_busy do
+      near, far = UNIXSocket.pair
+      Fiber.schedule { far.write("one") }
+      short_read(near, "one")
+      Fiber.schedule { 2.times { far.sendmsg("x", 0, nil, Socket::AncillaryData.unix_rights($stdin)) } }
+      2.times { short_read(near, "x") }
+    end
+  end
+
+  def test_lines_of_a_terminal_behind_a_short_read
+    idle_and_busy do
+      master, slave = terminal
+      Fiber.schedule { master.write("one\n") }
+      short_read(slave, "one\n")
+      Fiber.schedule { master.write("two\nthree\n") }
+      %W[two\n three\n].each { |line| short_read(slave, line) }
+    ensure
+      [master, slave].compact.each(&:close)
+    end
+  end
+
+  def terminal
+    PTY.open
+  rescue SystemCallError => e
+    skip "no terminals here: #{e.message}"
+  end
+
+  def test_a_reader_that_is_opened_anew_after_a_short_read
+    idle_and_busy do
+      reader, writer = known_pipe
+      Fiber.schedule { writer.write("one") }
+      short_read(reader, "one")
+      [IO.pipe, UNIXSocket.pair].each do |other, other_writer|
+        other_writer.write("two")
+        reader.reopen(IO.for_fd(other.fileno, autoclose: false))
+        short_read(reader, "two")
+      end
+      File.open(__FILE__) do |file|
+        reader.reopen(file)
+        assert_equal File.binread(__FILE__, 20), reader.readpartial(20)
+      end
+    end
+  end
+
+  def test_a_number_that_is_used_anew_after_a_short_read
+    idle_and_busy do
+      reader, writer = known_pipe
+      Fiber.schedule { writer.write("one") }
+      short_read(reader, "one")
+      number = reader.fileno
+      reader.close
+      other, other_writer = IO.pipe
+      assert_equal number, other.fileno
+      other_writer.write("two")
+      short_read(other, "two")
+    end
+  end
+
+  # What another process takes is nobody's here.
+  def test_another_process_that_reads_the_same_pipe
+    idle_and_busy do
+      reader, writer = known_pipe
+      Fiber.schedule { writer.write("one") }
+      short_read(reader, "one")
+      pid = spawn("head", "-c", "3", in: reader, out: IO::NULL)
+      got = []
+      taker = Fiber.schedule { got << reader.readpartial(9) }
+      writer.write("two")
+      sleep 0.02
+      writer.write("three") if got.empty? # the other one was faster
+      writer.write("four") if process_runs?(pid)
+      Process.wait(pid)
+      sleep 0.002 while taker.alive? && got.empty?
+      assert_equal 1, got.size
+    end
+  end
+
+  def process_runs?(pid)
+    File.read("/proc/#{pid}/stat")[/\) (\S)/, 1] != "Z"
+  end
+
+  def test_a_read_that_waits_is_closed_and_interrupted
+    idle_and_busy do
+      reader, writer = known_pipe
+      assert_raises(Timeout::Error) { Timeout.timeout(0.01) { reader.readpartial(9) } }
+      Fiber.schedule { writer.write("one") }
+      short_read(reader, "one")
+      assert_raises(Timeout::Error) { Timeout.timeout(0.01) { reader.read(9) } }
+      Fiber.schedule { reader.close }
+      assert_raises(IOError) { reader.gets }
+    end
+  end
+
+  # The loop's thread reads from the kernel once for each wait.
+  def test_no_read_is_in_vain
+    skip "needs /proc/thread-self/io" unless File.readable?("/proc/thread-self/io")
+    reads = lambda do
+      text = File.read("/proc/thread-self/io")
+      text[/^syscr: (\d+)/, 1].to_i
+    end
+    in_fiber do
+      reader, writer = known_pipe
+      back, answer = IO.pipe
+      Fiber.schedule { 220.times { answer.write(reader.gets) } }
+      20.times { writer.write("x\n") && back.gets }
+      before = reads.call
+      200.times { writer.write("x\n") && back.gets }
+      assert_operator reads.call - before, :<, 450
     end
   end
 

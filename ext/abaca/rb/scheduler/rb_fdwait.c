@@ -2,10 +2,11 @@
  * for it; the poller's registration is the union of them, edge-triggered.
  *
  * A wait renews the registration, so that the kernel looks at the descriptor anew. That can be
- * spared when a hook has just met EAGAIN on it: what comes after that is a new edge. But the number
- * may have been closed and reused behind our back, and the registration be gone. So such a wait is
- * `unproven`: it is renewed all the same before the loop blocks, or after a while in a loop that is
- * never idle. In a loop with much to do the edge comes before either happens.
+ * spared when a hook has just met EAGAIN on it, or got less than it had room for: what comes after
+ * that is a new edge. But the number may have been closed and reused behind our back, and the
+ * registration be gone; and the end of a stream may have come with its last octets. So such a wait
+ * is `unproven`: it is renewed all the same before the loop blocks, or after a while in a loop that
+ * is never idle. In a loop with much to do the edge comes before either happens.
  */
 #include "rb/scheduler/rb_scheduler.h"
 
@@ -25,7 +26,10 @@ bool ab__io_closed(VALUE io) {
 #endif
 }
 
+/* An end is asked for as well, so that nobody relies on an edge behind it. */
 static int arm(ab_fd_state *state, uint32_t events) {
+  state->ended = false;
+  if (events & AB_POLL_IN) events |= AB_POLL_RDHUP;
   return ab_poller_set(state->loop->poller, &state->watch, events | AB_POLL_EDGE);
 }
 
@@ -47,6 +51,7 @@ static uint32_t match(uint32_t events, uint32_t want) {
 static void fd_ready(ab_watch *watch, uint32_t events) {
   ab_fd_state *state = AB_CONTAINER_OF(watch, ab_fd_state, watch);
   state->exhausted = 0;
+  if (events & (AB_POLL_HUP | AB_POLL_RDHUP | AB_POLL_ERROR)) state->ended = true;
   if (ab_list_empty(&state->interests)) {
     /* Nobody waits now. An edge that comes in the next wait is welcome; but what nobody waits for
      * at all shall not wake the loop again and again. */
@@ -74,6 +79,18 @@ static ab_fd_state *find_state(ab_loop *loop, int fd) {
 void ab__fd_exhausted(ab_loop *loop, int fd, uint32_t events) {
   ab_fd_state *state = find_state(loop, fd);
   if (state) state->exhausted |= events & READY_MASK;
+}
+
+void ab__fd_drained(ab_loop *loop, int fd, VALUE io) {
+  ab_fd_state *state = find_state(loop, fd);
+  if (state && state->io == io && !state->ended && (state->watch.events & AB_POLL_IN))
+    state->exhausted |= AB_POLL_IN;
+}
+
+bool ab__fd_is_drained(ab_loop *loop, int fd, VALUE io) {
+  const ab_fd_state *state = find_state(loop, fd);
+  return state && state->io == io &&
+         (state->exhausted & state->watch.events & AB_POLL_IN) == AB_POLL_IN;
 }
 
 static void grow_table(ab_fd_table *table, size_t chunk) {

@@ -53,6 +53,7 @@ static void loop_mark(void *ptr) {
   ab__preempt_mark(loop);
   ab__shield_mark(loop);
   ab_latches_mark(&loop->latches);
+  ab_callers_mark(&loop->callers);
   rb_gc_mark(loop->self);
   rb_gc_mark(loop->thread);
   rb_gc_mark(loop->root);

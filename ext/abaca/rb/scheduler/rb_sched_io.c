@@ -172,6 +172,7 @@ static bool has_peer(int fd) {
 
 /* The arguments of a hook, in one order for every version of Ruby. */
 typedef struct transfer {
+  ab_loop *loop;
   VALUE self, io, buffer;
   size_t length, offset;
   off_t from;      /* io_pread and io_pwrite */
@@ -208,7 +209,7 @@ static ssize_t ask_disk(const attempt *a) {
                    .from = a->from,
                    .octets = octets_of_attempt,
                    .ctx = (void *)(uintptr_t)a};
-  ssize_t result = ab__file_transfer(ab__loop_get(a->transfer->self), &op);
+  ssize_t result = ab__file_transfer(a->transfer->loop, &op);
   if (result != AB_FILE_IN_PLACE) return result;
   return a->transfer->write ? plain_write(a, a->size) : plain_read(a);
 }
@@ -243,7 +244,7 @@ static ssize_t try_write(const attempt *a) {
     ssize_t count = send(a->fd, a->base, a->size, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (count >= 0 || errno != ENOTSOCK) return result_of(count);
   }
-  if (AB_UNLIKELY(ab__file_busy(ab__loop_get(a->transfer->self), io))) return ask_disk(a);
+  if (AB_UNLIKELY(ab__file_busy(a->transfer->loop, io))) return ask_disk(a);
   struct iovec vector = {a->base, a->size};
   ssize_t count = pwritev2(a->fd, &vector, 1, a->from, RWF_NOWAIT);
   if (count >= 0) return count;
@@ -263,7 +264,8 @@ static ssize_t try_write(const attempt *a) {
 /* (io, buffer, length) on 3.1, (.., length, offset) up to interface 3, (.., offset, length) on 4;
  * pread and pwrite have the file's offset before them, but on 3.1 behind (.., length, from). */
 static transfer unpack(int argc, const VALUE *argv, VALUE self, bool positional, bool write) {
-  transfer t = {.self = self,
+  transfer t = {.loop = ab__loop_get(self),
+                .self = self,
                 .io = rb_io_get_io(argv[0]),
                 .buffer = argv[1],
                 .positional = positional,
@@ -325,14 +327,20 @@ static ssize_t try_once(const transfer *t, char *base, size_t size, size_t done)
   do result = t->write ? try_write(&a) : try_read(&a);
   while (result == -EINTR);
   if (result == -EAGAIN)
-    ab__fd_exhausted(ab__loop_get(t->self), a.fd, t->write ? AB_POLL_OUT : AB_POLL_IN);
+    ab__fd_exhausted(t->loop, a.fd, t->write ? AB_POLL_OUT : AB_POLL_IN);
+  else if (result > 0 && (size_t)result < size && !t->write && !t->positional)
+    ab__fd_drained(t->loop, a.fd, t->io);
   return result;
 }
 
 /* Parks until the IO is ready; honours IO#timeout. */
 static void wait_for(const transfer *t) {
-  VALUE argv[3] = {t->io, INT2FIX(t->write ? WRITABLE : READABLE), timeout_of_io(t->io)};
-  if (sched_io_wait(3, argv, t->self) != Qfalse) return;
+  VALUE argv[3] = {t->io, INT2FIX(t->write ? WRITABLE : READABLE), Qnil};
+  /* A class of the user's may want to see each wait. */
+  bool is_own = RBASIC_CLASS(t->self) == t->loop->own_class;
+  VALUE got = is_own ? sched_io_wait(3, argv, t->self)
+                     : rb_funcallv(t->self, rb_intern("io_wait"), 3, argv);
+  if (got != Qfalse) return;
 #ifdef HAVE_RB_IO_TIMEOUT
   rb_raise(rb_eIOTimeoutError, "Blocking operation timed out!");
 #endif
@@ -343,15 +351,27 @@ static bool would_block(ssize_t result) {
 }
 
 /* Ruby waits by itself for an IO that would block, but without a time limit (seen on 3.3 and 3.4).
- */
+ * Where all it does is to wait and to call again, that is done here. */
 static bool must_wait(const transfer *t, ssize_t result) {
-  return would_block(result) && !NIL_P(timeout_of_io(t->io));
+  if (!would_block(result)) return false;
+  enum ab_caller caller = ab_callers_ask(&t->loop->callers);
+  if (caller == AB_CALLER_WAITS && !t->write && !t->positional) return true;
+  return caller != AB_CALLER_NONBLOCK && !NIL_P(timeout_of_io(t->io));
+}
+
+/* A read that would find nothing is spared when the caller would wait afterwards. */
+static void wait_where_drained(const transfer *t) {
+  if (t->write || t->positional || !ab__fd_is_drained(t->loop, rb_io_descriptor(t->io), t->io) ||
+      ab__loop_forked(t->loop))
+    return;
+  if (must_wait(t, -EAGAIN)) wait_for(t);
 }
 
 #if AB_SCHEDULER_INTERFACE >= 4
 
 /* One attempt of at most `length` octets. */
 static VALUE perform(const transfer *t) {
+  wait_where_drained(t);
   for (;;) {
     size_t size;
     char *base = octets(t, t->offset, &size);
@@ -369,6 +389,7 @@ static VALUE perform(const transfer *t) {
  * moved, or the end or an error came. */
 static VALUE perform(const transfer *t) {
   size_t done = 0, size;
+  wait_where_drained(t);
   for (;;) {
     char *base = octets(t, t->offset + done, &size);
     if (t->length > done && t->length - done > size)

@@ -15,6 +15,7 @@
 
 #include "io/offload.h"
 #include "io/storage.h"
+#include "rb/scheduler/rb_caller.h"
 #include "rb/scheduler/rb_latch.h"
 #include "rb/scheduler/rb_loop.h"
 #include "rb/scheduler/rb_mutex_owner.h"
@@ -39,8 +40,9 @@ typedef struct ab_fd_state {
   ab_list unproven;   /* in the loop's list: someone relies on the registration as it was */
   ab_nsec since;      /* the turn in which it came there */
   VALUE io;           /* for whom it was registered last; only to compare, it may be gone */
-  uint32_t exhausted; /* AB_POLL_*: a hook has met EAGAIN there, and no event has come since */
+  uint32_t exhausted; /* AB_POLL_*: a hook has found it so, and no event has come since */
   bool unclaimed;     /* an event has come that nobody waited for, and no wait since */
+  bool ended;         /* the registration has reported an end: no more edges need come */
 } ab_fd_state;
 
 /* One waiter's interest in one descriptor; lives beside the waiter. */
@@ -104,6 +106,7 @@ struct ab_loop {
   ab_heap timeouts; /* of timeout_after */
   ab_waiters waiters;
   ab_latches latches;
+  ab_callers callers;
   ab_nursery nursery;
   ab_nsec now;
   ab_nsec begun;    /* when the client's turn has first asked for new work; 0: not in this turn */
@@ -263,6 +266,12 @@ VALUE ab__fiber_new(rb_block_call_func_t body, VALUE data);
 bool ab__fd_watch(ab_loop *loop, int fd, ab_interest *interest);
 /* A system call has said EAGAIN: the next event of this kind will be an edge. */
 void ab__fd_exhausted(ab_loop *loop, int fd, uint32_t events);
+/* A read has got less than there was room for: most likely nothing is left, and what comes is an
+ * edge. It may be wrong (a terminal's line, a packet, a file that was passed): whoever waits
+ * because of it has the registration proven like any other. */
+void ab__fd_drained(ab_loop *loop, int fd, VALUE io);
+/* Has a hook found it so, and no event come since? Then a read may be spared before a wait. */
+bool ab__fd_is_drained(ab_loop *loop, int fd, VALUE io);
 /* Renews the registrations that waits have relied on since `since` or before. */
 void ab__fd_prove(ab_loop *loop, ab_nsec since);
 /* Wakes whoever waits for an IO that was closed. */
