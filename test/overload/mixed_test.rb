@@ -59,7 +59,6 @@ class OverloadMixedTest < Minitest::Test
   }.each do |name, config|
     define_method("test_everything_at_once_#{name}") do
       command = run_abaca(RACKUP, config: "stall_report 0\n#{config}")
-      @stop = now + SECONDS
       checked = %i[light light pipeline digest digest stream callable large sleeper burn burn burn leave].map do |kind|
         Thread.new { play(kind, command.port) }
       end
@@ -76,12 +75,13 @@ class OverloadMixedTest < Minitest::Test
 
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-  # Sends requests of a kind until the time is over; returns how many.
+  # Sends requests of a kind until the time is over, which begins when its thread does; returns how many.
   def play(kind, port)
     Thread.current.report_on_exception = false
+    stop = now + SECONDS
     count = 0
     client = nil
-    while now < @stop
+    while now < stop
       if client.nil? || (count % 50).zero?
         client&.close
         client = Wire::Client.new(port, timeout: 40)
