@@ -12,12 +12,15 @@ module Bench
   # Measures each mode beside each kind of slow client: a server of its own for every cell.
   class SlowClients
     APP = File.join(DIR, "apps", "slow.ru")
-    MODES = { "fiber" => [], "thread" => %w[--mode thread], "hybrid" => %w[--mode hybrid] }.freeze
+    MODES = { "fiber" => [], "thread" => %w[--mode thread], "hybrid" => %w[--mode hybrid],
+              "guest" => %w[--fiber-scheduler PlainScheduler] }.freeze
     POST = "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     KINDS = {
       "none" => nil, "length" => "#{POST}Content-Length: 50\r\n\r\nabc",
       "chunks" => "#{POST}Transfer-Encoding: chunked\r\n\r\n32\r\nabc",
       "long" => "#{POST}Content-Length: 100000\r\n\r\nabc",
+      "longer" => "#{POST}Content-Length: 1000000\r\n\r\nabc",
+      "half" => "#{POST}Content-Length: 140000\r\n\r\n#{'a' * 70_000}",
       "unread" => "GET /pieces HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     }.freeze
     ROUND = 10 # seconds, after which the slow clients leave and come again

@@ -2,6 +2,9 @@
 
 # For clients that are slow: reads the body of a POST, streams 10 MB in pieces of 64 KB at /pieces, and is quick
 # at every other path.
+# The guest's scheduler is the one that the tests have.
+require_relative "../../test/support/plain_scheduler"
+
 PIECE = ("x" * 65_536).freeze
 TYPE = { "content-type" => "text/plain" }.freeze
 
