@@ -205,12 +205,12 @@ module Abaca
     end
 
     def serve_as_guest
-      @guest = Guest.new(@engine, @scheduler_class, max_fibers: @config[:max_fibers], log: @log)
+      @guest = Guest.new(@engine, @scheduler_class, max_fibers: Config::Admission.most_fibers(@config), log: @log)
       @guest.run
     end
 
     def serve_natively
-      @pool = FiberPool.new(max: @config[:max_fibers])
+      @pool = FiberPool.new(max: Config::Admission.most_fibers(@config))
       on_scheduler do |scheduler|
         @scheduler = scheduler
         @engine.run(scheduler, @pool)
@@ -223,7 +223,8 @@ module Abaca
     def serve_beside
       Thread.current.name = "abaca spare"
       Thread.current.report_on_exception = false
-      on_scheduler { |scheduler| @engine.run_spare(scheduler, FiberPool.new(max: @config[:max_fibers])) }
+      pool = FiberPool.new(max: Config::Admission.most_fibers(@config))
+      on_scheduler { |scheduler| @engine.run_spare(scheduler, pool) }
     end
 
     def on_scheduler

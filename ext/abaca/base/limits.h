@@ -40,6 +40,8 @@
   X(persistent_timeout, 65, "seconds", "an idle kept-alive connection: closed")                    \
   X(linger_timeout, 2, "seconds", "a peer that goes on sending after an error: closed")            \
   X(dead_peer_timeout, 120, "seconds", "a machine that is silent: closed; 0 is no limit")          \
+  X(max_slow_clients, 256, "clients",                                                              \
+    "requests that wait for more keep their places, and the slowest is closed; 0 is off")          \
   X(max_pending_output, 262144, "octets", "a response's writer waits until the peer has read")     \
   X(max_pending_files, 16, "files", "more that wait for one peer: its next request waits as well") \
   X(max_pending_files_total, 0, "files",                                                           \

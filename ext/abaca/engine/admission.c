@@ -13,27 +13,37 @@ void ab_engine_set_queue(ab_engine *engine, uint32_t capacity, uint32_t max_queu
   engine->max_queue = max_queue;
 }
 
+void ab_engine_set_aside(ab_engine *engine, uint32_t count) {
+  engine->aside = count;
+}
+
+/* Places in the application that are taken. */
+static uint32_t taken(const ab_engine *engine) {
+  uint32_t in_app = engine->stats.in_app;
+  return in_app > engine->aside ? in_app - engine->aside : 0;
+}
+
 /* Requests that wait for want of room. Who turns the engine may be another than who takes requests,
  * who is held up by something else, or is a thread that has not come yet: what will be taken then
  * does not wait for that. What is held back does, however much room there is. */
 static uint64_t queue_length(const ab_engine *engine) {
   const ab_engine_stats *stats = &engine->stats;
   uint32_t others = stats->waiting - stats->held;
-  uint32_t room = stats->in_app < engine->capacity ? engine->capacity - stats->in_app : 0;
+  uint32_t room = taken(engine) < engine->capacity ? engine->capacity - taken(engine) : 0;
   return (uint64_t)stats->held + (others > room ? others - room : 0);
 }
 
 /* Without a limit of what the application takes, there is none of the queue. */
 bool ab__engine_full(const ab_engine *engine) {
   const ab_engine_stats *stats = &engine->stats;
-  if (stats->in_app + (uint64_t)(stats->waiting - stats->held) < engine->capacity) return false;
+  if (taken(engine) + (uint64_t)(stats->waiting - stats->held) < engine->capacity) return false;
   return queue_length(engine) >= engine->max_queue;
 }
 
 /* --- who has left --- */
 
 bool ab__engine_crowded(const ab_engine *engine) {
-  return engine->capacity > 0 && engine->stats.in_app >= engine->capacity;
+  return engine->capacity > 0 && taken(engine) >= engine->capacity;
 }
 
 /* A FIN comes from who only has nothing more to say as well. One whose request finds a place is

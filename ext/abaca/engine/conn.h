@@ -167,6 +167,7 @@ struct ab_engine {
   ab_methods *methods;       /* that are served; NULL: the registry's */
   size_t path_time_count;
   uint32_t capacity;  /* requests that the application takes at once */
+  uint32_t aside;     /* of those that it has, they take none of its places */
   uint32_t max_queue; /* requests that may wait when a step ends */
   ab_nsec look_at;    /* while paused, when to look at the listeners; 0: when somebody knocks */
   ab_nsec busy_until; /* when a connection was accepted last, or a request was done */

@@ -73,6 +73,14 @@ static void stall_look(ab_conn *conn) {
   stall->progress = conn->engine->now;
 }
 
+ab_nsec ab_conn_moved(ab_conn *conn) {
+  if (conn->state != AB_CONN_APP) return 0;
+  if (conn->wants_body) return conn->body->waiting ? conn->body->waiting : conn->engine->now;
+  if (!conn->wants_room || !conn->blocked || !conn->stall) return 0;
+  stall_look(conn);
+  return conn->stall->progress;
+}
+
 /* When write_timeout or min_send_rate will have been missed, as far as we know now. */
 static ab_nsec stall_deadline(const ab_conn *conn) {
   const ab_stall *stall = conn->stall;

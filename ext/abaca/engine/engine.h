@@ -219,6 +219,10 @@ void ab_engine_pause(ab_engine *engine, bool paused);
  * this there is no limit. To be called before attach. */
 void ab_engine_set_queue(ab_engine *engine, uint32_t capacity, uint32_t max_queue);
 
+/* [locked] So many of the requests in the application take none of its places: they wait for their
+ * own peers. */
+void ab_engine_set_aside(ab_engine *engine, uint32_t count);
+
 /* From now on requests that could only wait for a pool of the application's are held back, once one
  * of their route has (hold.h). Nobody else shall know the seed. Idempotent. Returns AB_OK or
  * AB_ENOMEM. [locked, as the other two] */
@@ -357,6 +361,10 @@ bool ab_conn_want_room(ab_conn *conn);
 /* [locked] True when any output is pending: then AB_EVENT_DRAINED follows once all of it has been
  * sent. */
 bool ab_conn_want_sent(ab_conn *conn);
+/* [locked] The application waits for the peer, for octets of the body or until it has taken more of
+ * the response: when it was last seen to send, or take, anything. 0: it is nothing of the peer's
+ * that is waited for. */
+ab_nsec ab_conn_moved(ab_conn *conn);
 /* [locked] Gives the socket away: returns its descriptor, which the engine forgets, and what had
  * been read of it already in *ptr and *len, valid until the step ends and at most until
  * ab_conn_finish. All output must have been sent. To the application the connection is gone from

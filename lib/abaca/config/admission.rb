@@ -30,6 +30,18 @@ module Abaca
           ceiling
         end
 
+        # Fibers for requests, with those that have left their place while they wait for their clients.
+        #
+        # @param config [Config]
+        # @return [Integer]
+        def most_fibers(config)
+          places = config[:max_fibers]
+          return places if places == 1
+
+          most = [places, Config.max_fibers_ceiling].max
+          (places + config[:max_slow_clients]).clamp(places, most)
+        end
+
         # @param value [Integer]
         # @return [Integer]
         # @raise [ConfigError] when it is no number of fibers

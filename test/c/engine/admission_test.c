@@ -102,6 +102,35 @@ static void room_in_the_application_is_no_queue(void) {
   fixture_fini(&fx);
 }
 
+/* So many of those that the application has take no place: there is room for others, and nobody is
+ * taken for one who stands in a queue. */
+static void those_aside_take_no_place(void) {
+  fixture fx;
+  fixture_init(&fx);
+  ab_engine_set_queue(fx.engine, 2, 1);
+  fx.hold = true;
+  int clients[7];
+  for (int i = 0; i < 2; i++) clients[i] = client_with(&fx, GET("/a"));
+  fx.mute = true;
+  for (int i = 2; i < 4; i++) clients[i] = client_with(&fx, GET("/a"));
+  CHECK_INT(1, stats_of(&fx).waiting);
+  CHECK_INT(1, rejected(&fx, AB_REJECT_QUEUE_FULL));
+  CHECK(ab__engine_crowded(fx.engine));
+  ab_engine_lock(fx.engine);
+  ab_engine_set_aside(fx.engine, 2);
+  ab_engine_unlock(fx.engine);
+  CHECK(!ab__engine_crowded(fx.engine));
+  for (int i = 4; i < 7; i++) clients[i] = client_with(&fx, GET("/a"));
+  CHECK_INT(3, stats_of(&fx).waiting);
+  CHECK_INT(2, rejected(&fx, AB_REJECT_QUEUE_FULL));
+  ab_engine_lock(fx.engine);
+  ab_engine_set_aside(fx.engine, 0);
+  ab_engine_unlock(fx.engine);
+  CHECK(ab__engine_crowded(fx.engine));
+  for (int i = 0; i < 7; i++) close(clients[i]);
+  fixture_fini(&fx);
+}
+
 /* What could have been taken, had there been room in the arena, is not refused. */
 static void a_full_arena_is_no_full_queue(void) {
   fixture fx;
@@ -564,7 +593,7 @@ static void a_half_close_with_a_place_free(void) {
 CHECK_MAIN(CHECK_CASE(who_has_left_is_not_taken), CHECK_CASE(who_has_just_left_is_not_taken),
            CHECK_CASE(a_half_close_with_a_place_free), CHECK_CASE(what_waits_can_be_seen),
            CHECK_CASE(beyond_the_queue_the_newest_are_refused), CHECK_CASE(without_a_queue),
-           CHECK_CASE(room_in_the_application_is_no_queue),
+           CHECK_CASE(room_in_the_application_is_no_queue), CHECK_CASE(those_aside_take_no_place),
            CHECK_CASE(a_full_arena_is_no_full_queue), CHECK_CASE(refused_with_its_body_on_the_way),
            CHECK_CASE(waits_no_longer_than_queue_timeout),
            CHECK_CASE(request_timeout_goes_on_behind_the_queue),

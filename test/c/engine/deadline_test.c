@@ -165,6 +165,66 @@ static void progress_within_the_sockets_queue(void) {
   fixture_fini(&fx);
 }
 
+static ab_nsec moved(fixture *fx) {
+  ab_engine_lock(fx->engine);
+  ab_nsec at = ab_conn_moved(fx->held[0]);
+  ab_engine_unlock(fx->engine);
+  return at;
+}
+
+/* Long before there is room for more. */
+static void when_a_reader_was_last_seen_to_move(void) {
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.min_send_rate = 0;
+  CHECK(fixture_start(&fx));
+  int client = held_request_of(&fx, client_tcp(fixture_listen(&fx)));
+  CHECK_INT(0, moved(&fx)); /* nobody waits for it */
+  write_part(&fx, sizeof plenty);
+  CHECK_INT(0, moved(&fx));
+  ab_engine_lock(fx.engine);
+  CHECK(ab_conn_want_room(fx.held[0]));
+  ab_engine_unlock(fx.engine);
+  fx.now += AB_NSEC_PER_SEC;
+  moved(&fx); /* what the kernels have moved by themselves is known from here on */
+  ab_nsec since = moved(&fx);
+  CHECK(since > 0 && since <= fx.now);
+  fx.now += AB_NSEC_PER_SEC;
+  CHECK_INT(since, moved(&fx));
+  CHECK(read_at(&fx, client, 1 << 20, 1));
+  CHECK(moved(&fx) > since);
+  close(client);
+  fixture_run(&fx);
+  CHECK_INT(0, moved(&fx)); /* it has gone */
+  fixture_fini(&fx);
+}
+
+static void when_a_sender_was_last_seen_to_move(void) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  int client = client_open(&fx);
+  client_send(client, POST("/a", 10));
+  fixture_run(&fx);
+  CHECK_INT(0, moved(&fx));
+  char buf[16];
+  CHECK_INT(AB_AGAIN, read_body(&fx, fx.held[0], buf, sizeof buf));
+  CHECK_INT(fx.now, moved(&fx));
+  fixture_run(&fx);
+  ab_nsec since = fx.now;
+  fx.now += AB_NSEC_PER_SEC;
+  CHECK_INT(since, moved(&fx));
+  client_send(client, "abc");
+  fixture_run(&fx);
+  CHECK_INT(0, moved(&fx)); /* nobody waits, until it is asked for more */
+  CHECK_INT(3, read_body(&fx, fx.held[0], buf, sizeof buf));
+  CHECK_INT(AB_AGAIN, read_body(&fx, fx.held[0], buf, sizeof buf));
+  fixture_run(&fx);
+  CHECK_INT(since + AB_NSEC_PER_SEC, moved(&fx));
+  close(client);
+  fixture_fini(&fx);
+}
+
 /* Without memory for the account, write_timeout alone counts. */
 static void stall_without_memory(void) {
   fixture fx;
@@ -610,10 +670,12 @@ CHECK_MAIN(CHECK_CASE(a_request_gets_more_time), CHECK_CASE(a_request_is_abandon
            CHECK_CASE(reader_that_was_quick_may_pause), CHECK_CASE(rate_grace_is_the_users),
            CHECK_CASE(stream_with_little_to_say), CHECK_CASE(only_time_with_a_full_socket_counts),
            CHECK_CASE(progress_within_the_sockets_queue), CHECK_CASE(stall_without_memory),
-           CHECK_CASE(request_that_takes_too_long), CHECK_CASE(request_in_time),
-           CHECK_CASE(request_with_a_time_of_its_own), CHECK_CASE(request_that_waits_too_long),
-           CHECK_CASE(request_and_slow_reader), CHECK_CASE(no_request_timeout_by_default),
-           CHECK_CASE(request_of_a_peer_that_has_gone), CHECK_CASE(look_at_a_peer_that_was_reset),
-           CHECK_CASE(half_close_is_gone), CHECK_CASE(half_close_by_a_look),
-           CHECK_CASE(half_close_with_the_request), CHECK_CASE(each_listener_has_its_limits),
-           CHECK_CASE(listener_with_more_fields), CHECK_CASE(listener_without_memory))
+           CHECK_CASE(when_a_reader_was_last_seen_to_move),
+           CHECK_CASE(when_a_sender_was_last_seen_to_move), CHECK_CASE(request_that_takes_too_long),
+           CHECK_CASE(request_in_time), CHECK_CASE(request_with_a_time_of_its_own),
+           CHECK_CASE(request_that_waits_too_long), CHECK_CASE(request_and_slow_reader),
+           CHECK_CASE(no_request_timeout_by_default), CHECK_CASE(request_of_a_peer_that_has_gone),
+           CHECK_CASE(look_at_a_peer_that_was_reset), CHECK_CASE(half_close_is_gone),
+           CHECK_CASE(half_close_by_a_look), CHECK_CASE(half_close_with_the_request),
+           CHECK_CASE(each_listener_has_its_limits), CHECK_CASE(listener_with_more_fields),
+           CHECK_CASE(listener_without_memory))

@@ -407,10 +407,6 @@ bool ab_pool_available(ab_pool *pool) {
   return pool->idle_count > 0 || may_grow(pool);
 }
 
-size_t ab_pool_max(const ab_pool *pool) {
-  return pool->max;
-}
-
 size_t ab_pool_busy(const ab_pool *pool) {
   return pool->busy_count;
 }

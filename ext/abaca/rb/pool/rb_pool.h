@@ -32,9 +32,6 @@ bool ab_pool_start(ab_pool *pool, ab_loop *loop, ab_job_fn fn, void *arg);
 /* True when ab_pool_start would find or could make a fiber. */
 bool ab_pool_available(ab_pool *pool);
 
-/* So many fibers there may be. */
-size_t ab_pool_max(const ab_pool *pool);
-
 /* Fibers that run or wait in a job now. */
 size_t ab_pool_busy(const ab_pool *pool);
 

@@ -10,9 +10,25 @@ VALUE ab_error_class(const char *name) {
 
 /* --- waiting --- */
 
+static VALUE wait_for_client(VALUE arg) {
+  ab_exchange *exchange = (ab_exchange *)arg;
+  exchange->runner->host->wait(exchange, exchange->wait_kind);
+  return Qnil;
+}
+
+static VALUE client_moved(VALUE arg) {
+  ab_slow_end((ab_exchange *)arg);
+  return Qnil;
+}
+
 void ab_exchange_wait(ab_exchange *exchange, enum ab_wait_kind kind) {
   exchange->wait_kind = (uint8_t)kind;
-  exchange->runner->host->wait(exchange, kind);
+  if (kind != AB_WAIT_BLOCK && ab_slow_begin(exchange)) {
+    /* Its own fiber is here, so that it does not end meanwhile. */
+    rb_ensure(wait_for_client, (VALUE)exchange, client_moved, (VALUE)exchange);
+  } else {
+    exchange->runner->host->wait(exchange, kind);
+  }
 }
 
 void ab_exchange_wake(ab_exchange *exchange) {

@@ -94,16 +94,60 @@ void ab_gang_mark(const ab_gang *gang) {
   }
 }
 
+/* --- how many --- */
+
+/* Those that are aside do not count. */
+static size_t most_live(const ab_gang *gang) {
+  return (size_t)gang->options.max + gang->server->slow.threads.aside_count;
+}
+
+bool ab__gang_is_grown(const ab_gang *gang) {
+  return gang->live >= most_live(gang);
+}
+
+bool ab__gang_has_surplus(const ab_gang *gang) {
+  return gang->live > most_live(gang);
+}
+
+unsigned ab_gang_most(const ab_gang *gang) {
+  return gang->options.max;
+}
+
+bool ab_gang_has_jobs(const ab_gang *gang) {
+  return gang->job_count > 0;
+}
+
+size_t ab_gang_wanted(const ab_gang *gang) {
+  if (gang->led) {
+    if (!ab__helm_is_full(gang)) return 0;
+    ab_engine_stats stats = ab_engine_get_stats(gang->server->engine);
+    return stats.waiting - stats.held;
+  }
+  return ab__gang_is_grown(gang) && gang->starting == 0 ? gang->job_count : 0;
+}
+
+/* --- work for them --- */
+
 /* Gives the job to a thread that waits for one. The lock is held: who is about to wait either is
  * found here, or finds the job. */
 static bool give(ab_gang *gang, ab_job *job) {
-  ab_list *node = ab_list_shift(&gang->idle);
+  ab_list *node = ab__gang_has_surplus(gang) ? NULL : ab_list_shift(&gang->idle);
   if (!node) return false;
   ab_hand *hand = AB_CONTAINER_OF(node, ab_hand, idle_link);
   hand->job = job;
   gang->given++;
   pthread_cond_signal(&hand->call);
   return true;
+}
+
+/* Has an idle thread look for jobs that wait, if one may run. */
+static void call_idle(ab_gang *gang) {
+  if (gang->job_count == 0 || ab__gang_has_surplus(gang)) return;
+  ab__gang_lock(gang);
+  if (!ab_list_empty(&gang->idle)) {
+    pthread_cond_signal(&AB_CONTAINER_OF(gang->idle.next, ab_hand, idle_link)->call);
+  }
+  ab__gang_unlock(gang);
 }
 
 /* Its request waits for a thread, or has one: who goes away meanwhile has asked nothing. */
@@ -127,7 +171,7 @@ static void place(ab_gang *gang, ab_job *job, bool first) {
     if (job->until && (gang->due == 0 || job->until < gang->due)) gang->due = job->until;
   }
   ab__gang_unlock(gang);
-  if (!given && gang->live >= gang->options.max) hand_over(gang, job, true);
+  if (!given && ab__gang_is_grown(gang)) hand_over(gang, job, true);
 }
 
 /* --- waiting --- */
@@ -191,7 +235,7 @@ static bool work(ab_hand *hand) {
   ab_job *job = take_job(hand);
   if (job) {
     do_job(hand, job);
-    return true;
+    return !ab__gang_has_surplus(gang);
   }
   if (gang->ending) return false;
   hand->interrupted = hand->late = false;
@@ -368,6 +412,7 @@ static VALUE retire(VALUE arg) {
   if (job) gang->given--;
   remove_hand(hand);
   if (job) place(gang, job, true);
+  call_idle(gang);
   if (gang->job_count > 0 && !gang->ending) ab__gang_grow(gang);
   return Qnil;
 }
@@ -467,7 +512,7 @@ static ab_hand *make_hand(ab_gang *gang) {
 }
 
 bool ab__gang_grow(ab_gang *gang) {
-  if (gang->live >= gang->options.max) return true;
+  if (ab__gang_is_grown(gang)) return true;
   ab_hand *hand = make_hand(gang);
   if (!hand) return false;
   ab_list_append(&gang->hands, &hand->link);
@@ -604,6 +649,13 @@ ab_nsec ab_gang_turn_away(ab_gang *gang, ab_nsec now) {
   return gang->due;
 }
 
+void ab_gang_relieve(ab_gang *gang) {
+  call_idle(gang);
+  while (AB_UNLIKELY(gang->job_count > gang->starting) && !ab__gang_is_grown(gang)) {
+    if (!ab__gang_grow(gang)) return;
+  }
+}
+
 void ab_gang_event(ab_gang *gang, ab_conn *conn, unsigned events) {
   ab_list_each (node, next, &gang->jobs) {
     ab_job *job = AB_CONTAINER_OF(node, ab_job, link);
@@ -653,7 +705,7 @@ static ab_job *make_job(ab_gang *gang, ab_runner *from, const ab_taken *taken) {
  * two requests a thread is cleaned. */
 static bool has_room(const ab_gang *gang) {
   size_t engaged = gang->job_count + gang->busy + gang->given;
-  return engaged < (size_t)gang->options.most + gang->options.max;
+  return engaged < gang->options.most + most_live(gang);
 }
 
 void ab_gang_take(ab_gang *gang, ab_runner *from) {

@@ -47,6 +47,8 @@ void ab_gang_take(ab_gang *gang, ab_runner *from);
 /* Refuses those that have waited for a thread for queue_timeout. Returns when the next one will
  * have; 0: none waits. */
 ab_nsec ab_gang_turn_away(ab_gang *gang, ab_nsec now);
+/* Starts threads for those that wait for one, as far as there may be more of them now. */
+void ab_gang_relieve(ab_gang *gang);
 /* Something has happened to a request that has no exchange yet: it waits no more. */
 void ab_gang_event(ab_gang *gang, ab_conn *conn, unsigned events);
 /* What a request has raised for the process (SystemExit, Interrupt, NoMemoryError), once; else
@@ -57,6 +59,12 @@ VALUE ab_gang_forwarded(ab_gang *gang);
 bool ab_gang_busy(const ab_gang *gang);
 /* ... or was given one, or is on its way to one. */
 bool ab_gang_works(const ab_gang *gang);
+/* Threads that there may be, but for those that are aside. */
+unsigned ab_gang_most(const ab_gang *gang);
+/* Whether requests wait that the engine has handed over. Without the GVL too. */
+bool ab_gang_has_jobs(const ab_gang *gang);
+/* Requests that wait for a thread, of which there will be none for them. */
+size_t ab_gang_wanted(const ab_gang *gang);
 ab_gang_stats ab_gang_get_stats(ab_gang *gang);
 /* Calls fn for each request that waits for a thread, the oldest first; fn must not run Ruby code.
  */

@@ -90,6 +90,10 @@ static inline void ab__gang_unlock(ab_gang *gang) {
   pthread_mutex_unlock(&gang->lock);
 }
 
+/* There are as many threads as there may be, or more than that: those whose requests were aside and
+ * have gone on. Without the GVL it is as good as true. */
+bool ab__gang_is_grown(const ab_gang *gang);
+bool ab__gang_has_surplus(const ab_gang *gang);
 /* Starts a thread unless there are enough of them. Returns false when Ruby has none to give. */
 bool ab__gang_grow(ab_gang *gang);
 /* Runs a request on the calling thread, whose hand it is. Raises only what kills the thread. */

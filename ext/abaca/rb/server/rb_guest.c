@@ -26,7 +26,8 @@ struct ab_guest {
   VALUE fiber;   /* that turns the engine */
   VALUE forward; /* what ab_guest_run has to raise */
   ab_list idle, busy;
-  size_t live, idle_count, max;
+  size_t live, idle_count;
+  size_t max;              /* of `live`, those that are aside included */
   struct worker *starting; /* made, and not run yet */
   ID id_yield;
   bool yields;  /* the scheduler has the hook `yield`, which is cheaper than a timer */
@@ -241,8 +242,11 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
 /* --- the host's part --- */
 
 static bool guest_available(const ab_runner *runner) {
-  const ab_guest *guest = runner->server->guest;
-  return guest->idle_count > 0 || guest->live < guest->max;
+  const ab_server *server = runner->server;
+  const ab_guest *guest = server->guest;
+  if (guest->idle_count == 0 && guest->live >= guest->max) return false;
+  size_t busy = guest->live - guest->idle_count;
+  return busy < (size_t)server->max_fibers + server->slow.fibers.aside_count;
 }
 
 static VALUE schedule(VALUE arg) {

@@ -29,7 +29,7 @@
 /* --- passing the lead --- */
 
 bool ab__helm_is_full(const ab_gang *gang) {
-  return ab_list_empty(&gang->idle) && gang->live >= gang->options.max && gang->starting == 0;
+  return ab_list_empty(&gang->idle) && ab__gang_is_grown(gang) && gang->starting == 0;
 }
 
 /* To the thread that waits for the GVL since it led, to the one that has been idle for the shortest
@@ -191,7 +191,7 @@ static bool find_relief(ab_gang *gang) {
   ab_hand *next = relieved ? pass_lead(gang) : NULL;
   ab__gang_unlock(gang);
   wake(next);
-  return relieved || (waiting > gang->starting && gang->live < gang->options.max);
+  return relieved || (waiting > gang->starting && !ab__gang_is_grown(gang));
 }
 
 bool ab__helm_has_chores(const ab_gang *gang) {
@@ -204,6 +204,8 @@ bool ab__helm_has_chores(const ab_gang *gang) {
   ab_nsec now = ab_clock_monotonic();
   if (server->overdue && server->overdue <= now) return true;
   if (ab_shutdown_idle_due(server, now)) return true;
+  ab_nsec slow = ab_slow_due(server);
+  if (AB_UNLIKELY(slow) && slow <= now) return true;
   if (ab_list_empty(&server->cancels)) return false;
   return server->cancel_retry == 0 || server->cancel_retry <= now;
 }
@@ -413,7 +415,7 @@ static bool comes_to_lead(ab_hand *hand) {
 
 bool ab__helm_turn(ab_hand *hand) {
   ab_gang *gang = hand->gang;
-  if (gang->ending) return false;
+  if (gang->ending || AB_UNLIKELY(ab__gang_has_surplus(gang))) return false;
   if (comes_to_lead(hand)) {
     if (!ab__helm_lead_on(hand)) return true;
     if (owes_way(gang)) give_way(hand);

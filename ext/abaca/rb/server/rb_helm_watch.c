@@ -121,7 +121,7 @@ static bool watch_leads(ab_gang *gang) {
  * again. */
 static void start_threads(ab_gang *gang) {
   ab_engine_stats stats = ab_engine_get_stats(gang->server->engine);
-  while (stats.waiting - stats.held > gang->starting && gang->live < gang->options.max) {
+  while (stats.waiting - stats.held > gang->starting && !ab__gang_is_grown(gang)) {
     if (ab__gang_grow(gang)) continue;
     if (gang->live > 0) return;
     /* Nobody would ever answer. */

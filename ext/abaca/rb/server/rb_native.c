@@ -37,12 +37,11 @@ void ab_native_end(ab_runner *runner) {
   ab_pool_set_next(runner->pool, NULL, NULL);
 }
 
-/* The pool of home has as many fibers as there may be in all. */
+/* Each pool has as many fibers as there may be in all, those that are aside included. */
 static bool native_available(const ab_runner *runner) {
   const ab_server *server = runner->server;
   if (!ab_pool_available(runner->pool)) return false;
-  return AB_LIKELY(server->crew.count == 0) ||
-         ab_crew_busy(server) < ab_pool_max(server->home.pool);
+  return ab_crew_busy(server) < (size_t)server->max_fibers + server->slow.fibers.aside_count;
 }
 
 static bool native_start(ab_runner *runner) {

@@ -289,6 +289,7 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
   };
   ab_list_init(&exchange->waits);
   ab_list_init(&exchange->cancel_link);
+  ab_list_init(&exchange->slow_link);
   ab_list_append(&server->exchanges, &exchange->link);
   exchange->began = ab_conn_arrived(exchange->conn);
   ab_conn_set_app(exchange->conn, exchange);
@@ -313,6 +314,7 @@ void ab_server_serve(ab_runner *runner, const ab_taken *taken, ab_exchange *exch
   if (AB_UNLIKELY(told)) fatal = told;
   ab_exchange_forget(exchange);
   ab_response_over(runner);
+  if (AB_UNLIKELY(exchange->slow == AB_SLOW_LEAVING)) ab_slow_left(exchange);
   if (exchange->file) ab_server_return(server, exchange->file);
   if (!NIL_P(exchange->rewindable)) ab_server_quietly(close_rewindable, exchange->rewindable);
 

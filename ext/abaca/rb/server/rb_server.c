@@ -325,12 +325,14 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
                            server->cancel_on_disconnect);
   VALUE max_queue = ab_server_option(options, "max_queue"),
         max_fibers = ab_server_option(options, "max_fibers");
+  server->max_fibers = NIL_P(max_fibers) ? UINT32_MAX : NUM2UINT(max_fibers);
   if (!NIL_P(max_queue)) {
     ab_engine_set_queue(server->engine, NUM2UINT(max_fibers), NUM2UINT(max_queue));
   }
   set_path_times(server, ab_server_option(options, "request_timeouts"));
   set_methods(server, ab_server_option(options, "methods"));
   init_gang(server, options);
+  ab_slow_init(server, server->max_fibers, server->gang ? ab_gang_most(server->gang) : 0);
   ab_server_gather_bodies(server, options);
   return self;
 }

@@ -13,6 +13,7 @@
 #include "engine/standby.h"
 #include "rb/server/rb_env.h"
 #include "rb/server/rb_routes.h"
+#include "rb/server/rb_slow.h"
 #include "rb/server/rb_stats.h"
 #include "rb/scheduler/rb_loop.h"
 #include "rb/pool/rb_pool.h"
@@ -151,8 +152,10 @@ typedef struct ab_server {
   _Atomic ab_nsec idle_look; /* when to look whether that is over; 0: never */
   ab_nsec stage_end;         /* of the stage of the shutdown; 0: none */
   ab_nsec last_words;        /* when the app is done: for what is still being sent */
-  ab_list exchanges;         /* every one there is, in the order of their beginning */
-  ab_list spare_exchanges;   /* memory for the next ones, see rb_exchange_memory.c */
+  uint32_t max_fibers;       /* requests in the app at once, but for slow.fibers.aside */
+  ab_slow slow;
+  ab_list exchanges;       /* every one there is, in the order of their beginning */
+  ab_list spare_exchanges; /* memory for the next ones, see rb_exchange_memory.c */
   unsigned spare_count;
   ab_counts counts;
   ab_histogram lag;           /* of loops that run no longer, and as a guest */
@@ -221,6 +224,10 @@ typedef struct ab_exchange {
   unsigned news;       /* set of enum ab_event and ab_news */
   ab_list waits;       /* of fibers that wait for an event of this exchange */
   uint8_t wait_kind;   /* enum ab_wait_kind of the last one */
+  uint8_t slow;        /* enum ab_slow_state */
+  ab_list slow_link;   /* in a list of server->slow, while its fiber waits for the client ... */
+  ab_nsec slow_since;  /* ... since then ... */
+  ab_nsec slow_moved;  /* ... which was last seen to move then */
   ab_nsec began;       /* when its head was complete */
   ab_nsec started;     /* for the access log */
   ab_nsec flushed;     /* when a piece of content was last sent */

@@ -43,6 +43,12 @@ static void put_back(ab_engine_stats *stats, const ab_server *server,
   }
 }
 
+static uint64_t slow_now(const ab_slow *slow) {
+  const ab_slow_kind *fibers = &slow->fibers, *threads = &slow->threads;
+  uint64_t aside = (uint64_t)fibers->aside_count + threads->aside_count;
+  return aside + fibers->held_count + threads->held_count;
+}
+
 static VALUE rejections(const ab_engine_stats *stats) {
   VALUE hash = rb_hash_new();
   put_count(hash, "queue_full", stats->rejected[AB_REJECT_QUEUE_FULL]);
@@ -130,6 +136,8 @@ static VALUE server_stats(VALUE self) {
   ab_histogram lag = lag_of(server);
   VALUE result = rb_hash_new(), modes = rb_hash_new();
   put_engine(result, &stats);
+  put_count(result, "slow", slow_now(&server->slow));
+  put_count(result, "slow_closed", server->slow.closed);
   ab_stats_put(result, "rejected", rejections(&stats));
   ab_stats_put(modes, "fiber", mode_stats(server, AB_MODE_FIBER, for_fiber));
   ab_stats_put(modes, "thread", mode_stats(server, AB_MODE_THREAD, for_thread));

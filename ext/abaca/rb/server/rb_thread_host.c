@@ -23,7 +23,7 @@ static ab_hand *hand_of(ab_exchange *exchange) {
 
 static bool thread_available(const ab_runner *runner) {
   const ab_hand *hand = AB_CONTAINER_OF(runner, ab_hand, runner);
-  return hand != &hand->gang->watch;
+  return hand != &hand->gang->watch && !ab__gang_has_surplus(hand->gang);
 }
 
 static bool thread_can_wait(const ab_runner *runner) {
@@ -75,6 +75,7 @@ static void wait_for_exchange(ab_exchange *exchange, enum ab_wait_kind kind) {
   ab_server_pass_time(exchange->runner);
   ab_engine_unlock(engine);
   ab__gang_wake_turn(exchange->server);
+  if (hand->gang->job_count > 0) ab_server_tell_leader(exchange->server); /* for another thread */
   if (wait.thread == hand->runner.thread) ab__helm_leave(hand);
   rb_ensure(wait_until_woken, (VALUE)&wait, wait_ended, (VALUE)&wait);
   if (!NIL_P(wait.exception)) rb_exc_raise(wait.exception);

@@ -132,6 +132,9 @@ void ab_server_tidy(ab_runner *runner, ab_nsec now) {
     ab_pulse_leave(&runner->seat.pulse);
     ab_cancel_run(server, now);
   }
+  ab_nsec slow = ab_slow_due(server);
+  if (AB_UNLIKELY(slow) && slow <= now) ab_slow_look(server, now);
+  if (server->gang) ab_gang_relieve(server->gang);
   if (server->gang) server->gang_deadline = ab_gang_turn_away(server->gang, now);
 }
 
@@ -162,5 +165,6 @@ ab_nsec ab_server_deadline(void *ctx) {
   ab_server *server = ctx;
   ab_nsec deadline = ab_earlier(ab_engine_deadline(server->engine), ab_shutdown_deadline(server));
   deadline = ab_earlier(ab_earlier(deadline, server->cancel_retry), server->overdue);
+  deadline = ab_earlier(deadline, ab_slow_due(server));
   return ab_earlier(deadline, server->gang_deadline);
 }
