@@ -200,6 +200,22 @@ class BlockTest < Minitest::Test
     assert_operator took, :<, 19
   end
 
+  # A thread that has been woken answers before the loop blocks: nobody has to wake that.
+  def test_a_thread_that_answers_wakes_nobody
+    skip "such a thread waits for the lock from Ruby 3.3 on" if RUBY_VERSION < "3.3"
+    skip "needs /proc/thread-self/io" unless File.readable?("/proc/thread-self/io")
+    there = Queue.new
+    back = Queue.new
+    writes = -> { File.read("/proc/thread-self/io")[/^syscw: (\d+)/, 1].to_i }
+    thread = Thread.new do
+      before = writes.call
+      200.times { back << there.pop }
+      writes.call - before
+    end
+    in_fiber { 200.times { |i| (there << i) && assert_equal(i, back.pop) } }
+    assert_operator thread.value, :<, 100
+  end
+
   def test_join_and_value_of_threads
     in_fiber do
       assert_equal 3, Thread.new { sleep(0.01) && 3 }.value

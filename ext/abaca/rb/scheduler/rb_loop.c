@@ -311,6 +311,22 @@ static void deliver_events(ab_loop *loop) {
   ab_poller_unlock(loop->poller);
 }
 
+/* A thread that waits for the GVL may be about to make a fiber ready, one above all that a fiber
+ * has just woken: when it has its turn before the loop blocks, that takes no system call and no
+ * wait for the lock afterwards. The loop loses nothing, since it would have to give up the lock and
+ * ask for it again. (Before 3.3 such a thread is awake already, and Ruby calls sched_yield.)
+ * Returns whether there is something to do. */
+static bool let_threads_work(const ab_loop *loop) {
+#if RUBY_API_VERSION_CODE >= 30300
+  if (loop->client || rb_thread_alone()) return false;
+  rb_thread_schedule();
+  return loop->ready_count > 0;
+#else
+  (void)loop;
+  return false;
+#endif
+}
+
 /* Collects events, and waits for them when there is nothing else to do. Returns whether others had
  * the GVL meanwhile. */
 static bool await_events(ab_loop *loop, bool busy) {
@@ -319,6 +335,7 @@ static bool await_events(ab_loop *loop, bool busy) {
    * make it happen, they need the GVL for that. */
   bool ask = !idle || loop->client || loop->fd_waits > 0;
   if ((ask && ab_poller_wait(loop->poller, 0) > 0) || !idle) return false;
+  if (let_threads_work(loop)) return true;
   ab__fd_prove(loop, loop->now);
   /* A wait that could not be renewed is over. */
   return loop->ready_count == 0 && block(loop);

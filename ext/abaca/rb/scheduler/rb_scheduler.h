@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <ruby.h>
 #include <ruby/fiber/scheduler.h>
+#include <ruby/version.h>
 #include <sys/types.h>
 
 #include "io/offload.h"
