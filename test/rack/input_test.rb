@@ -300,7 +300,7 @@ class RackInputTest < Minitest::Test
     crowd(running, 100, "/16", -> { reading == 100 }) { nil } # the fibers, which are kept
     before = resident
     crowd(running, 100, "/65536", -> { reading == 200 }) { growth = resident - before }
-    assert_operator growth / 100, :<, 32
+    assert_operator growth / 100, :<, 56 # 7 without a sanitizer; 64 and more for the whole room
   end
 
   # So many clients that send a head without its body, and are gone after the block.
