@@ -201,7 +201,8 @@ static void end_with_thread(ab_guest *guest) {
   VALUE status = rb_funcall(rb_thread_current(), rb_intern("status"), 0);
   if (!RB_TYPE_P(status, T_STRING) || strcmp(RSTRING_PTR(status), "aborting") != 0) return;
   guest->server->halt_requested = 1;
-  wake_engine(guest);
+  /* Also where the engine's turn has just started this fiber and has looked for a halt already. */
+  if (guest->poller) ab_poller_wakeup(guest->poller);
 }
 
 /* Returns false when the fiber has to end. */
