@@ -8,7 +8,7 @@ Gem::Specification.new do |spec|
   spec.authors = ["The Abaca authors"]
   spec.summary = "A Rack server that runs each request on a pooled fiber over a native event loop"
   spec.description = "Abaca serves Rack applications. One native loop is both the HTTP engine and the thread's " \
-                     "fiber scheduler, so that a request which waits parks its fiber and holds up nobody."
+                     "fiber scheduler, so a request that waits parks its fiber and blocks nobody."
   spec.license = "MIT"
   spec.homepage = "https://github.com/abaca-server/abaca"
   spec.required_ruby_version = ">= 3.1"

@@ -3,7 +3,6 @@
 # A connection for each request, HTTP/1.0 (ab -c 256): requests/s, the tail and CPU time. See README.md.
 # Usage: ruby bench/ab.rb --help
 
-require "optparse"
 require_relative "support/bench"
 require_relative "servers/catalog"
 require_relative "servers/field"
@@ -12,9 +11,9 @@ module Bench
   # Runs ab against each server in interleaved rounds.
   class ApacheBench
     CONCURRENCY = 256
-    SIZE = 1200 # octets of the body
+    SIZE = 1200 # bytes of the body
     LIMIT = 180 # seconds for one turn
-    SETTLE = 0.1 # seconds until what ab has not waited for is served too
+    SETTLE = 0.1 # seconds until the requests that ab did not wait for are served too
     SETTINGS = [["limit", { closing: true }], ["abaca", {}], ["puma", { threads: 5 }], ["iodine", {}],
                 ["itsi", { fibers: true }], ["falcon", {}], ["nginx", {}]].freeze
     Round = Struct.new(:per_second, :mean, :p50, :p99, :slowest, :failed, :cpu, keyword_init: true)
@@ -50,7 +49,7 @@ module Bench
 
     # @return [Hash] for the results file
     def to_h
-      { concurrency: CONCURRENCY, body_octets: SIZE, versions: @versions, absent: @field.absent,
+      { concurrency: CONCURRENCY, body_bytes: SIZE, versions: @versions, absent: @field.absent,
         rounds_of: @rounds.transform_values { |rounds| rounds.map(&:to_h) } }
     end
 
@@ -78,7 +77,7 @@ module Bench
       @rounds[entry.label] << measure(entry, @requests)
     end
 
-    # What a server that fails altogether did before is not shown.
+    # The earlier figures of a server that fails are not shown.
     def measure(entry, requests)
       meter = CpuMeter.new(entry.child.pid).start
       text = run_client(entry.port, requests)
@@ -113,30 +112,16 @@ module Bench
   end
 end
 
-options = { requests: 100_000, rounds: 3, pinned: true, only: nil }
-ruby = Bench::Ruby.here
-OptionParser.new do |parser|
-  parser.banner = "usage: bin/bench ab [options]"
-  parser.on("--quick", "one round of 5,000 requests: for a look, not for a claim") do
-    options.update(requests: 5_000, rounds: 1)
+Bench.main("ab") do |main|
+  main.quick("one round of 5,000 requests", requests: 5_000, rounds: 1)
+  main.option(:requests, 100_000, "requests of each turn")
+  main.option(:rounds, 3, "interleaved rounds")
+  main.option(:only, nil, "only these servers")
+  main.ruby
+  main.unpinned
+  main.measure do |options|
+    title = "ab -c #{Bench::ApacheBench::CONCURRENCY} -n #{options[:requests]}, HTTP/1.0, a body of " \
+            "#{Bench::ApacheBench::SIZE} bytes; Ruby #{options[:ruby].version}"
+    main.show(Bench::ApacheBench.new(**options), title)
   end
-  parser.on("--requests N", Integer, "requests of each turn (100000)") { |n| options[:requests] = n }
-  parser.on("--rounds N", Integer, "interleaved rounds (3)") { |n| options[:rounds] = n }
-  parser.on("--only A,B", Array, "only these servers") { |names| options[:only] = names }
-  parser.on("--ruby 3.4", "the servers run on this Ruby, one of bin/matrix's perhaps") do |name|
-    ruby = Bench::Ruby.find(name)
-  end
-  parser.on("--unpinned", "leave server and client to the kernel's scheduler") { options[:pinned] = false }
-end.parse!
-
-begin
-  contest = Bench::ApacheBench.new(ruby: ruby, **options)
-  contest.run
-  settings = { server_ruby: ruby.description }.merge(options.slice(:requests, :rounds, :pinned))
-  path = Bench::Results.write("ab", settings.merge(contest.to_h))
-  title = "ab -c #{Bench::ApacheBench::CONCURRENCY} -n #{options[:requests]}, HTTP/1.0, a body of " \
-          "#{Bench::ApacheBench::SIZE} octets; Ruby #{ruby.version}"
-  puts "", title, "", contest.render, "", "written to #{path}"
-rescue Bench::Unavailable, ArgumentError => e
-  abort "bench: #{e.message}"
 end

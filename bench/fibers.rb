@@ -3,13 +3,12 @@
 # New fibers beside jobs of a FiberPool: allocate, count, reuse, switch, on every Ruby. See README.md.
 # Usage: ruby bench/fibers.rb --help
 
-require "optparse"
 require_relative "support/bench"
 require_relative "fibers/rows"
 
 module Bench
-  # Every row on one Ruby, in interleaved rounds, each turn in a process of its own: CRuby reads
-  # whether to give stacks back to the kernel when it starts.
+  # Every row on one Ruby, in interleaved rounds, each turn in a process of its own, because CRuby decides at start
+  # whether it gives stacks back to the kernel.
   class FibersContest
     COLUMNS = [%w[fresh 1], %w[fresh 0], %w[pool 1], %w[pool 0]].freeze
     TITLES = { "fresh" => "Fiber.new", "pool" => "FiberPool", "1" => "given back", "0" => "kept" }.freeze
@@ -91,29 +90,23 @@ module Bench
   end
 end
 
-options = { rounds: 5, share: 1, pinned: true }
-rubies = nil
-OptionParser.new do |parser|
-  parser.banner = "usage: bin/bench fibers [options]"
-  parser.on("--quick", "one round, a tenth of the operations: for a look, not for a claim") do
-    options.update(rounds: 1, share: 10)
-  end
-  parser.on("--rounds N", Integer, "interleaved rounds (5)") { |n| options[:rounds] = n }
-  parser.on("--ruby 3.1,3.4", Array, "only these Rubies (this one and all of bin/matrix's)") { |names| rubies = names }
-  parser.on("--unpinned", "leave the processes to the kernel's scheduler") { options[:pinned] = false }
-end.parse!
+Bench.main("fibers") do |main|
+  main.quick("one round, a tenth of the operations", rounds: 1, share: 10)
+  main.option(:rounds, 5, "interleaved rounds")
+  main.option(:share, 1, "divides the operations of a turn")
+  main.rubies("only these Rubies (this one and all of bin/matrix's)", default: Bench::Ruby.pick)
+  main.unpinned("leave the processes to the kernel's scheduler")
+  main.measure do |options|
+    absent = {}
+    contests = options[:rubies].filter_map do |ruby|
+      main.show(Bench::FibersContest.new(ruby: ruby, **options.except(:rubies)))
+    rescue Bench::Unavailable => e
+      absent[ruby.name] = e.message
+      puts "", "Ruby #{ruby.name}: #{e.message}"
+      nil
+    end
+    raise Bench::Unavailable, "no Ruby could run it" if contests.empty?
 
-absent = {}
-contests = Bench::Ruby.pick(rubies).filter_map do |ruby|
-  contest = Bench::FibersContest.new(ruby: ruby, **options)
-  contest.run
-  puts "", contest.render
-  contest
-rescue Bench::Unavailable => e
-  absent[ruby.name] = e.message
-  puts "", "Ruby #{ruby.name}: #{e.message}"
-  nil
+    { absent: absent, contests: contests }
+  end
 end
-abort "bench: no Ruby could run it" if contests.empty?
-path = Bench::Results.write("fibers", options.merge(absent: absent, contests: contests.map(&:to_h)))
-puts "", "written to #{path}"

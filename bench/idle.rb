@@ -3,7 +3,6 @@
 # 10,000 idle keep-alive connections beside 50 active ones: latency and memory. See README.md.
 # Usage: ruby bench/idle.rb --help
 
-require "optparse"
 require "io/wait"
 require "socket"
 require_relative "support/bench"
@@ -50,7 +49,7 @@ module Bench
       raise Failed, "connection #{index + 1}: #{e.message}"
     end
 
-    # The port is chosen when connecting: a search for a free one in bind takes longer and longer.
+    # The port is chosen when connecting: bind's search for a free one takes longer and longer.
     def connect(source)
       socket = Socket.new(:INET, :STREAM)
       socket.setsockopt(:IP, IP_BIND_ADDRESS_NO_PORT, 1)
@@ -73,15 +72,15 @@ module Bench
   class Idle
     ACTIVE = 50
     SPARE_FILES = 500
-    Turn = Struct.new(:alone_p99, :beside_p99, :alone_p50, :beside_p50, :alone_rate, :beside_rate, :octets, :alive,
+    Turn = Struct.new(:alone_p99, :beside_p99, :alone_p50, :beside_p50, :alone_rate, :beside_rate, :bytes, :alive,
                       keyword_init: true)
 
     attr_reader :count
 
-    def initialize(only:, count:, rounds:, seconds:)
+    def initialize(only:, connections:, rounds:, seconds:)
       @servers = Catalog.pick(only)
       @limit = Files.raise_limit
-      @count = [count, @limit - SPARE_FILES].min
+      @count = [connections, @limit - SPARE_FILES].min
       @rounds = rounds
       @seconds = seconds
       @wrk = Wrk.new(cpu: 1)
@@ -95,7 +94,7 @@ module Bench
 
     # @return [String] a table
     def render
-      table = Table.new(["", "octets/idle", "still open", "p50 alone/beside ms", "p99 alone/beside ms", "p99 ratio"])
+      table = Table.new(["", "bytes/idle", "still open", "p50 alone/beside ms", "p99 alone/beside ms", "p99 ratio"])
       @turns.each { |name, turns| table.add(*row(name, turns)) unless @reasons.key?(name) }
       @reasons.each { |name, reason| table.note(name, reason) }
       table.to_s
@@ -109,13 +108,13 @@ module Bench
 
     private
 
-    # Memory is the most of all rounds: the later ones reuse what the first one has given back.
+    # Memory is the maximum of all rounds: the later ones reuse what the first one has given back.
     def row(name, turns)
       pairs = [%i[alone_p50 beside_p50], %i[alone_p99 beside_p99]].map do |pair|
         pair.map { |field| (Statistics.median(turns.map(&field)) / 1000.0).round(2) }
       end
       ratio = pairs.last.last / pairs.last.first
-      [name, turns.map(&:octets).max, turns.map(&:alive).min, *pairs.map { |pair| pair.join("/") }, ratio.round(2)]
+      [name, turns.map(&:bytes).max, turns.map(&:alive).min, *pairs.map { |pair| pair.join("/") }, ratio.round(2)]
     end
 
     def measure(server)
@@ -138,31 +137,23 @@ module Bench
       crowd = Crowd.new(port)
       before = child.resident
       crowd.grow(@count)
-      octets = (child.resident - before) / @count
+      bytes = (child.resident - before) / @count
       beside = @wrk.run(port: port, connections: ACTIVE, seconds: @seconds)
       Turn.new(alone_p99: alone.p99, beside_p99: beside.p99, alone_p50: alone.p50, beside_p50: beside.p50,
-               alone_rate: alone.per_second, beside_rate: beside.per_second, octets: octets, alive: crowd.alive)
+               alone_rate: alone.per_second, beside_rate: beside.per_second, bytes: bytes, alive: crowd.alive)
     ensure
       crowd&.close
     end
   end
 end
 
-options = { only: %w[limit abaca puma], count: 10_000, rounds: 3, seconds: 3 }
-OptionParser.new do |parser|
-  parser.banner = "usage: bin/bench idle [options]"
-  parser.on("--only A,B", Array, "these servers (limit,abaca,puma)") { |names| options[:only] = names }
-  parser.on("--connections N", Integer, "idle connections (10000)") { |n| options[:count] = n }
-  parser.on("--rounds N", Integer, "rounds for each server (3)") { |n| options[:rounds] = n }
-  parser.on("--seconds S", Integer, "seconds of each load (3)") { |s| options[:seconds] = s }
-end.parse!
-
-begin
-  idle = Bench::Idle.new(**options)
-  idle.run
-  path = Bench::Results.write("idle", idle.to_h)
-  puts "", "#{idle.count} idle keep-alive connections beside #{Bench::Idle::ACTIVE} active ones", "", idle.render, "",
-       "written to #{path}"
-rescue Bench::Unavailable, ArgumentError => e
-  abort "bench: #{e.message}"
+Bench.main("idle") do |main|
+  main.option(:only, %w[limit abaca puma], "these servers")
+  main.option(:connections, 10_000, "idle connections")
+  main.option(:rounds, 3, "rounds for each server")
+  main.option(:seconds, 3, "seconds of each load")
+  main.measure do |options|
+    idle = Bench::Idle.new(**options)
+    main.show(idle, "#{idle.count} idle keep-alive connections beside #{Bench::Idle::ACTIVE} active ones")
+  end
 end

@@ -1,9 +1,7 @@
 # frozen_string_literal: true
 
-# What requests cost and bear on fibers and on threads: hogs, crowds, leaving clients, TERM. See README.md.
-# Usage: ruby bench/modes.rb --help
+# Requests on fibers and on threads: hogs, crowds, disconnects, TERM. See README.md. Usage: ruby bench/modes.rb --help
 
-require "optparse"
 require_relative "support/bench"
 require_relative "servers/catalog"
 require_relative "servers/field"
@@ -35,38 +33,22 @@ module Bench
   end
 end
 
-options = { rounds: 3, only: nil, pinned: true, quick: false, nice: nil }
-rubies = [Bench::Ruby.here]
-rows = Bench::Modes::ROWS.keys
-OptionParser.new do |parser|
-  parser.banner = "usage: bin/bench modes [options]"
-  parser.on("--quick", "one round of each, shorter: for a look, not for a claim") do
-    options.update(rounds: 1, quick: true)
-  end
-  parser.on("--rounds N", Integer, "interleaved rounds (3)") { |n| options[:rounds] = n }
-  parser.on("--rows A,B", Array, "only these tables: #{rows.join(" ")}") { |names| rows = names }
-  parser.on("--only A,B", Array, "only these servers: abaca puma falcon iodine itsi") { |names| options[:only] = names }
-  parser.on("--ruby 3.1,3.4", Array, "the servers run on these Rubies (this one)") do |names|
-    rubies = Bench::Ruby.pick(names)
-  end
-  parser.on("--nice N", Integer, "of servers and clients in C: below 0 where others use the machine (root)") do |n|
-    options[:nice] = n
-  end
-  parser.on("--unpinned", "leave server and client to the kernel's scheduler") { options[:pinned] = false }
-end.parse!
+Bench.main("modes") do |main|
+  main.quick("one round of each, shorter", rounds: 1)
+  main.option(:rounds, 3, "interleaved rounds")
+  main.option(:rows, Bench::Modes::ROWS.keys, "only these tables")
+  main.option(:only, nil, "only these servers: abaca puma falcon iodine itsi")
+  main.option(:nice, nil, "of servers and clients in C: below 0 where others use the machine (root)", type: Integer)
+  main.rubies("the servers run on these Rubies (this one)")
+  main.unpinned
+  main.measure do |options|
+    unknown = options[:rows] - Bench::Modes::ROWS.keys
+    raise ArgumentError, "no such row: #{unknown.join(", ")}" unless unknown.empty?
 
-begin
-  unknown = rows - Bench::Modes::ROWS.keys
-  raise ArgumentError, "no such row: #{unknown.join(", ")}" unless unknown.empty?
-
-  done = rows.product(rubies).map do |name, ruby|
-    row = Bench::Modes::ROWS.fetch(name).call(options.merge(ruby: ruby))
-    row.run
-    puts "", row.render
-    row.to_h
+    settings = options.except(:rows, :rubies).merge(quick: main.quick?)
+    done = options[:rows].product(options[:rubies]).map do |name, ruby|
+      main.show(Bench::Modes::ROWS.fetch(name).call({ ruby: ruby, **settings }))
+    end
+    { rows: done }
   end
-  path = Bench::Results.write("modes", options.slice(:rounds, :quick, :pinned, :nice).merge(rows: done))
-  puts "", "written to #{path}"
-rescue Bench::Unavailable, Bench::Failed, ArgumentError => e
-  abort "bench: #{e.message}"
 end

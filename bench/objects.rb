@@ -3,7 +3,6 @@
 # Ruby objects that a server allocates for each hello request, the app's own included. See README.md.
 # Usage: ruby bench/objects.rb --help
 
-require "optparse"
 require "socket"
 require_relative "support/bench"
 require_relative "servers/catalog"
@@ -58,7 +57,7 @@ module Bench
       child&.stop
     end
 
-    # What reading the counter costs itself is found by reading it twice, and taken off.
+    # The cost of reading the counter is found by reading it twice, and subtracted.
     def count(port, fields)
       first = counter(port)
       second = counter(port)
@@ -89,7 +88,7 @@ module Bench
       answer << socket.readpartial(4096) until whole?(answer)
     end
 
-    # The body arrives as it is, as the only chunk, or compressed; so the framing is looked at.
+    # The body arrives as it is, as a single chunk, or compressed, so the framing is checked.
     def whole?(answer)
       head, body = answer.split("\r\n\r\n", 2)
       return false unless body
@@ -100,18 +99,11 @@ module Bench
   end
 end
 
-options = { only: %w[abaca puma iodine itsi falcon], requests: 10_000 }
-OptionParser.new do |parser|
-  parser.banner = "usage: bin/bench objects [options]"
-  parser.on("--only A,B", Array, "these servers (abaca,puma,iodine,itsi,falcon)") { |names| options[:only] = names }
-  parser.on("--requests N", Integer, "requests of each kind (10000)") { |n| options[:requests] = n }
-end.parse!
-
-begin
-  objects = Bench::Objects.new(**options)
-  objects.run
-  path = Bench::Results.write("objects", objects.to_h)
-  puts "", objects.render, "", "#{objects.requests} requests of each kind; written to #{path}"
-rescue ArgumentError => e
-  abort "bench: #{e.message}"
+Bench.main("objects") do |main|
+  main.option(:only, %w[abaca puma iodine itsi falcon], "these servers")
+  main.option(:requests, 10_000, "requests of each kind")
+  main.measure do |options|
+    objects = Bench::Objects.new(**options)
+    main.show(objects, "#{objects.requests} requests of each kind")
+  end
 end

@@ -3,7 +3,6 @@
 # Apps that wait 100 ms, asleep or for an upstream, under a steady load of many connections. See README.md.
 # Usage: ruby bench/sleepers.rb --help
 
-require "optparse"
 require_relative "support/bench"
 require_relative "servers/catalog"
 require_relative "servers/field"
@@ -22,7 +21,7 @@ module Bench
       Load.new(path: "/upstream", connections: 500, title: "Net::HTTP.get to 100 ms, 500 connections")
     ].freeze
     ERRORS_MAX = 0.01 # share of failed requests above which a figure would be a lie
-    Turn = Struct.new(:per_second, :p50, :p99, :cpu, :octets, keyword_init: true)
+    Turn = Struct.new(:per_second, :p50, :p99, :cpu, :bytes, keyword_init: true)
 
     def initialize(ruby:, only:, rounds:, seconds:, pinned:)
       @field = Field.new(settings: SETTINGS, ruby: ruby, only: only, name: "sleepers")
@@ -80,7 +79,7 @@ module Bench
     def cells(load, turns)
       per_second, p50, p99, cpu = %i[per_second p50 p99 cpu].map { |field| Statistics.median(turns.map(&field)) }
       [per_second.round, "#{(per_second / load.ideal * 100).round(1)} %", (p50 / 1000.0).round, (p99 / 1000.0).round,
-       (p99.to_f / p50).round(2), cpu.round(1), (turns.first.octets / 1024.0).round(1)]
+       (p99.to_f / p50).round(2), cpu.round(1), (turns.first.bytes / 1024.0).round(1)]
     end
 
     def notes(load)
@@ -120,7 +119,7 @@ module Bench
       used = meter.stop
       judge(entry, figures)
       Turn.new(per_second: figures.per_second, p50: figures.p50, p99: figures.p99,
-               cpu: used.nanoseconds / 1000.0 / figures.requests, octets: [peak - before, 0].max / load.connections)
+               cpu: used.nanoseconds / 1000.0 / figures.requests, bytes: [peak - before, 0].max / load.connections)
     end
 
     def judge(entry, figures)
@@ -134,26 +133,12 @@ module Bench
   end
 end
 
-options = { rounds: 3, seconds: 10, pinned: true, only: nil }
-ruby = Bench::Ruby.here
-OptionParser.new do |parser|
-  parser.banner = "usage: bin/bench sleepers [options]"
-  parser.on("--quick", "one round of 2 s: for a look, not for a claim") { options.update(rounds: 1, seconds: 2) }
-  parser.on("--rounds N", Integer, "interleaved rounds (3)") { |n| options[:rounds] = n }
-  parser.on("--seconds S", Integer, "seconds of each turn (10)") { |s| options[:seconds] = s }
-  parser.on("--only A,B", Array, "only these servers") { |names| options[:only] = names }
-  parser.on("--ruby 3.4", "the servers run on this Ruby, one of bin/matrix's perhaps") do |name|
-    ruby = Bench::Ruby.find(name)
-  end
-  parser.on("--unpinned", "leave server, upstream and client to the kernel's scheduler") { options[:pinned] = false }
-end.parse!
-
-begin
-  contest = Bench::Sleepers.new(ruby: ruby, **options)
-  contest.run
-  settings = { server_ruby: ruby.description }.merge(options.slice(:rounds, :seconds, :pinned))
-  path = Bench::Results.write("sleepers", settings.merge(contest.to_h))
-  puts "", "Ruby #{ruby.version}", "", contest.render, "", "written to #{path}"
-rescue Bench::Unavailable, Bench::Failed, ArgumentError => e
-  abort "bench: #{e.message}"
+Bench.main("sleepers") do |main|
+  main.quick("one round of 2 s", rounds: 1, seconds: 2)
+  main.option(:rounds, 3, "interleaved rounds")
+  main.option(:seconds, 10, "seconds of each turn")
+  main.option(:only, nil, "only these servers")
+  main.ruby
+  main.unpinned("leave server, upstream and client to the kernel's scheduler")
+  main.measure { |options| main.show(Bench::Sleepers.new(**options), "Ruby #{options[:ruby].version}") }
 end

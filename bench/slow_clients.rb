@@ -3,7 +3,6 @@
 # Clients that send three bytes of a body, or do not read: what do fresh requests wait beside them? See README.md.
 # Usage: ruby bench/slow_clients.rb --help
 
-require "optparse"
 require "socket"
 require_relative "support/bench"
 require_relative "servers/catalog"
@@ -28,11 +27,11 @@ module Bench
     SPARE_FILES = 500
     PATIENCE = 20 # seconds for one fresh request
 
-    def initialize(modes:, kinds:, count:, seconds:)
+    def initialize(modes:, kinds:, clients:, seconds:)
       @modes = MODES.slice(*modes)
       @kinds = KINDS.slice(*kinds)
       @limit = Files.raise_limit
-      @count = [count, @limit - SPARE_FILES].min
+      @count = [clients, @limit - SPARE_FILES].min
       @seconds = seconds
       @found = {}
     end
@@ -44,7 +43,7 @@ module Bench
       server, = Catalog.pick(%w[abaca])
       server.prepare
       @modes.each do |mode, options|
-        @found[mode] = @kinds.to_h { |kind, octets| [kind, measure(server, mode, options, octets)] }
+        @found[mode] = @kinds.to_h { |kind, bytes| [kind, measure(server, mode, options, bytes)] }
       end
     end
 
@@ -62,34 +61,34 @@ module Bench
 
     private
 
-    def measure(server, mode, options, octets)
+    def measure(server, mode, options, bytes)
       port = Ports.free
       child = Child.new(server.command(port: port, app: APP, options: options), name: "slow-clients-#{mode}",
                                                                                 files: @limit)
       child.wait_ready(seconds: 20) { Probe.get(port: port, seconds: 1) }
       50.times { fresh(port) }
       before = child.resident
-      slow = octets && fork { come_and_go(port, octets) }
+      slow = bytes && fork { come_and_go(port, bytes) }
       figures(*ask(port, child), before)
     ensure
       end_of(slow)
       child&.stop
     end
 
-    # In a process of its own, so that it takes no time from whoever measures.
-    def come_and_go(port, octets)
+    # In a process of its own, so that it takes no time from the measurement.
+    def come_and_go(port, bytes)
       loop do
-        sockets = Array.new(@count) { come(port, octets) }
+        sockets = Array.new(@count) { come(port, bytes) }
         sleep ROUND
         sockets.each(&:close)
       end
     end
 
-    def come(port, octets)
+    def come(port, bytes)
       socket = Socket.new(:INET, :STREAM)
       socket.setsockopt(:SOCKET, :RCVBUF, 16_384)
       socket.connect(Addrinfo.tcp("127.0.0.1", port))
-      socket.write(octets)
+      socket.write(bytes)
       socket
     end
 
@@ -129,21 +128,13 @@ module Bench
   end
 end
 
-options = { modes: Bench::SlowClients::MODES.keys, kinds: Bench::SlowClients::KINDS.keys, count: 1100, seconds: 60 }
-OptionParser.new do |parser|
-  parser.banner = "usage: bin/bench slow_clients [options]"
-  parser.on("--modes A,B", Array, "of #{options[:modes].join(', ')}") { |names| options[:modes] = names }
-  parser.on("--kinds A,B", Array, "of #{options[:kinds].join(', ')}") { |names| options[:kinds] = names }
-  parser.on("--clients N", Integer, "slow clients at once (1100)") { |n| options[:count] = n }
-  parser.on("--seconds N", Integer, "for each cell (60)") { |n| options[:seconds] = n }
-end.parse!
-
-begin
-  clients = Bench::SlowClients.new(**options)
-  clients.run
-  path = Bench::Results.write("slow_clients", clients.to_h)
-  puts "", "fresh requests beside #{clients.count} slow clients, #{options[:seconds]} s each", "", clients.render, "",
-       "written to #{path}"
-rescue Bench::Unavailable, Bench::Failed, ArgumentError => e
-  abort "bench: #{e.message}"
+Bench.main("slow_clients") do |main|
+  main.option(:modes, Bench::SlowClients::MODES.keys, "some of these")
+  main.option(:kinds, Bench::SlowClients::KINDS.keys, "some of these")
+  main.option(:clients, 1100, "slow clients at once")
+  main.option(:seconds, 60, "for each cell")
+  main.measure do |options|
+    bench = Bench::SlowClients.new(**options)
+    main.show(bench, "fresh requests beside #{bench.count} slow clients, #{options[:seconds]} s each")
+  end
 end

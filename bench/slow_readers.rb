@@ -3,7 +3,6 @@
 # Clients that ask for a large body and do not read it: memory for each of them. See README.md.
 # Usage: ruby bench/slow_readers.rb --help
 
-require "optparse"
 require "io/wait"
 require "socket"
 require_relative "support/bench"
@@ -15,12 +14,12 @@ module Bench
     APP = File.join(DIR, "apps", "big.ru")
     KINDS = %w[shared fresh pieces].freeze
     SPARE_FILES = 500
-    SETTLE = 1 # seconds between the last client's first octets and the reading
+    SETTLE = 1 # seconds between the last client's first bytes and the reading
 
-    def initialize(only:, count:, size:)
+    def initialize(only:, clients:, size:)
       @servers = Catalog.pick(only)
       @limit = Files.raise_limit
-      @count = [count, @limit - SPARE_FILES].min
+      @count = [clients, @limit - SPARE_FILES].min
       @size = size
       @found = {}
       @absent = {}
@@ -39,18 +38,18 @@ module Bench
 
     # @return [String] a table
     def render
-      table = Table.new(["octets per client", "one frozen String", "a String each", "pieces of 64 KB"])
-      @found.each { |name, octets| table.add(name, *octets.values) }
+      table = Table.new(["bytes per client", "one frozen String", "a String each", "pieces of 64 KB"])
+      @found.each { |name, bytes| table.add(name, *bytes.values) }
       @absent.each { |name, reason| table.note(name, reason) }
       table.to_s
     end
 
     # @return [Hash] for the results file
-    def to_h = { clients: @count, body: @size, octets_per_client: @found, absent: @absent }
+    def to_h = { clients: @count, body: @size, bytes_per_client: @found, absent: @absent }
 
     private
 
-    # A process of its own for each kind, because memory that one has used is not given back.
+    # A process of its own for each kind, because used memory is not given back.
     def measure(server, kind)
       server.prepare
       port = Ports.free
@@ -73,7 +72,7 @@ module Bench
 
     def settled(port, kind, count)
       sockets = Array.new(count) { ask(port, kind) }
-      sockets.each { |socket| first_octets(socket) }
+      sockets.each { |socket| first_bytes(socket) }
       sleep SETTLE
       sockets
     end
@@ -87,7 +86,7 @@ module Bench
       socket
     end
 
-    def first_octets(socket)
+    def first_bytes(socket)
       socket.wait_readable(20) or raise Failed, "no answer to one of #{@count} clients"
       raise Failed, "an answer that is not 200" unless socket.readpartial(512).start_with?("HTTP/1.1 200")
     end
@@ -99,20 +98,12 @@ module Bench
   end
 end
 
-options = { only: %w[abaca], count: 1000, size: 10_000_000 }
-OptionParser.new do |parser|
-  parser.banner = "usage: bin/bench slow_readers [options]"
-  parser.on("--only A,B", Array, "these servers (abaca)") { |names| options[:only] = names }
-  parser.on("--clients N", Integer, "clients at once (1000)") { |n| options[:count] = n }
-  parser.on("--size N", Integer, "octets of the body (10000000)") { |n| options[:size] = n }
-end.parse!
-
-begin
-  readers = Bench::SlowReaders.new(**options)
-  readers.run
-  path = Bench::Results.write("slow_readers", readers.to_h)
-  puts "", "#{readers.count} clients that do not read a body of #{options[:size]} octets", "", readers.render, "",
-       "written to #{path}"
-rescue Bench::Unavailable, ArgumentError => e
-  abort "bench: #{e.message}"
+Bench.main("slow_readers") do |main|
+  main.option(:only, %w[abaca], "these servers")
+  main.option(:clients, 1000, "clients at once")
+  main.option(:size, 10_000_000, "bytes of the body")
+  main.measure do |options|
+    readers = Bench::SlowReaders.new(**options)
+    main.show(readers, "#{readers.count} clients that do not read a body of #{options[:size]} bytes")
+  end
 end

@@ -1,9 +1,8 @@
 # frozen_string_literal: true
 
-# A body of a megabyte in small pieces: how much of it goes out in a second of CPU time. See README.md.
-# Usage: ruby bench/streaming.rb --help
+# A body of a megabyte in small pieces: how much of it is sent per second of CPU time. See README.md. Usage: ruby
+# bench/streaming.rb --help
 
-require "optparse"
 require_relative "support/bench"
 require_relative "servers/catalog"
 
@@ -25,7 +24,7 @@ module Bench
       @absent = {}
     end
 
-    # @return [Integer] octets of one body
+    # @return [Integer] bytes of one body
     def total = @pieces * @size
 
     def run
@@ -47,7 +46,7 @@ module Bench
 
     # @return [Hash] for the results file
     def to_h
-      { pieces: @pieces, octets_per_piece: @size, connections: @connections, rounds: @rounds, seconds: @seconds,
+      { pieces: @pieces, bytes_per_piece: @size, connections: @connections, rounds: @rounds, seconds: @seconds,
         absent: @absent, turns: @turns.transform_values { |turns| turns.map(&:to_h) } }
     end
 
@@ -95,23 +94,15 @@ module Bench
   end
 end
 
-options = { only: %w[abaca puma falcon iodine itsi], pieces: 1024, size: 1024, connections: 8, rounds: 3, seconds: 2 }
-OptionParser.new do |parser|
-  parser.banner = "usage: bin/bench streaming [options]"
-  parser.on("--only A,B", Array, "these servers (abaca,puma,falcon,iodine,itsi)") { |names| options[:only] = names }
-  parser.on("--pieces N", Integer, "pieces of a body (1024)") { |n| options[:pieces] = n }
-  parser.on("--size N", Integer, "octets of a piece (1024)") { |n| options[:size] = n }
-  parser.on("--connections N", Integer, "clients at once (8)") { |n| options[:connections] = n }
-  parser.on("--rounds N", Integer, "rounds (3)") { |n| options[:rounds] = n }
-  parser.on("--seconds S", Integer, "seconds for each server in a round (2)") { |s| options[:seconds] = s }
-end.parse!
-
-begin
-  streaming = Bench::Streaming.new(**options)
-  streaming.run
-  path = Bench::Results.write("streaming", streaming.to_h)
-  puts "", "#{options[:pieces]} pieces of #{options[:size]} octets, #{options[:connections]} clients at once", "",
-       streaming.render, "", "written to #{path}"
-rescue Bench::Unavailable, ArgumentError => e
-  abort "bench: #{e.message}"
+Bench.main("streaming") do |main|
+  main.option(:only, %w[abaca puma falcon iodine itsi], "these servers")
+  main.option(:pieces, 1024, "pieces of a body")
+  main.option(:size, 1024, "bytes of a piece")
+  main.option(:connections, 8, "clients at once")
+  main.option(:rounds, 3, "rounds")
+  main.option(:seconds, 2, "seconds for each server in a round")
+  main.measure do |options|
+    title = format("%<pieces>d pieces of %<size>d bytes, %<connections>d clients at once", options)
+    main.show(Bench::Streaming.new(**options), title)
+  end
 end

@@ -3,7 +3,6 @@
 # CPU time and memory of receiving request bodies that an app only counts. See README.md.
 # Usage: ruby bench/upload.rb --help
 
-require "optparse"
 require "socket"
 require_relative "support/bench"
 require_relative "servers/catalog"
@@ -13,7 +12,7 @@ module Bench
   class Upload
     APP = File.join(DIR, "apps", "upload.ru")
     PIECE = 64 * 1024
-    TINY = 10_000 # chunks of one octet in a request: nobody's guard against them wakes up
+    TINY = 10_000 # chunks of one byte in a request: no server's guard against them triggers
     DEADLINE = 120 # seconds for one turn
     Kind = Struct.new(:name, :unit, :divisor, keyword_init: true)
     Turn = Struct.new(:cpu, :wall, :before, :peak, keyword_init: true)
@@ -65,9 +64,9 @@ module Bench
     def kinds
       @kinds ||= [Kind.new(name: "length", unit: "s/GB", divisor: @megabytes / 1024.0 * 1e9),
                   Kind.new(name: "chunked", unit: "s/GB", divisor: @megabytes / 1024.0 * 1e9),
-                  Kind.new(name: "100 octets", unit: "µs", divisor: @posts * 1e3),
+                  Kind.new(name: "100 bytes", unit: "µs", divisor: @posts * 1e3),
                   Kind.new(name: "10 KB", unit: "µs", divisor: @posts * 1e3),
-                  Kind.new(name: "one-octet chunk", unit: "µs", divisor: tiny_requests * TINY * 1e3)]
+                  Kind.new(name: "one-byte chunk", unit: "µs", divisor: tiny_requests * TINY * 1e3)]
     end
 
     def tiny_requests = [@posts / 100, 1].max
@@ -105,7 +104,7 @@ module Bench
       when "length" then send_long(port, "Content-Length: #{@megabytes << 20}", "x" * PIECE, "")
       when "chunked"
         send_long(port, "Transfer-Encoding: chunked", "#{PIECE.to_s(16)}\r\n#{"x" * PIECE}\r\n", "0\r\n\r\n")
-      when "100 octets" then post(port, @posts, "x" * 100)
+      when "100 bytes" then post(port, @posts, "x" * 100)
       when "10 KB" then post(port, @posts, "x" * 10_240)
       else post_chunks(port)
       end
@@ -147,7 +146,7 @@ module Bench
       socket&.close
     end
 
-    # The app's answer, which is the number of octets. Some servers send it in chunks.
+    # The app's answer, which is the number of bytes. Some servers send it in chunks.
     def expect(socket, size)
       answer = +"".b
       answer << socket.readpartial(4096) until answer.match?(/\r\n\r\n.*\d\z|\r\n\r\n.*0\r\n\r\n\z/mn)
@@ -168,25 +167,17 @@ module Bench
       turns = %w[length chunked].filter_map { |kind| @turns[[name, kind]].first }
       return [nil, nil] if turns.empty?
 
-      [turns.first.before, turns.map(&:peak).max].map { |octets| octets.fdiv(1 << 20).round(1) }
+      [turns.first.before, turns.map(&:peak).max].map { |bytes| bytes.fdiv(1 << 20).round(1) }
     end
   end
 end
 
-options = { only: %w[abaca puma iodine itsi falcon], rounds: 3, megabytes: 1024, posts: 5000 }
-OptionParser.new do |parser|
-  parser.banner = "usage: bin/bench upload [options]"
-  parser.on("--only A,B", Array, "these servers (abaca,puma,iodine,itsi,falcon)") { |names| options[:only] = names }
-  parser.on("--rounds N", Integer, "turns of each server (3)") { |n| options[:rounds] = n }
-  parser.on("--megabytes N", Integer, "of a long body (1024)") { |n| options[:megabytes] = n }
-  parser.on("--posts N", Integer, "short requests in a turn (5000)") { |n| options[:posts] = n }
-end.parse!
-
-begin
-  upload = Bench::Upload.new(**options)
-  upload.run
-  path = Bench::Results.write("upload", upload.to_h)
-  puts "", upload.render, "", "CPU of the server; bodies of #{options[:megabytes]} MB; written to #{path}"
-rescue ArgumentError => e
-  abort "bench: #{e.message}"
+Bench.main("upload") do |main|
+  main.option(:only, %w[abaca puma iodine itsi falcon], "these servers")
+  main.option(:rounds, 3, "turns of each server")
+  main.option(:megabytes, 1024, "of a long body")
+  main.option(:posts, 5000, "short requests in a turn")
+  main.measure do |options|
+    main.show(Bench::Upload.new(**options), "CPU of the server; bodies of #{options[:megabytes]} MB")
+  end
 end

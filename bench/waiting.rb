@@ -3,7 +3,6 @@
 # An app that waits 100 ms for an upstream, with 1,000 requests at once on one process: see README.md.
 # Usage: ruby bench/waiting.rb --help
 
-require "optparse"
 require_relative "support/bench"
 require_relative "servers/catalog"
 
@@ -93,19 +92,11 @@ module Bench
   end
 end
 
-options = { requests: 1000, rounds: 3 }
-OptionParser.new do |parser|
-  parser.banner = "usage: bin/bench waiting [options]"
-  parser.on("--requests N", Integer, "requests at once (1000)") { |n| options[:requests] = n }
-  parser.on("--rounds N", Integer, "bursts for each server (3)") { |n| options[:rounds] = n }
-end.parse!
-
-begin
-  waiting = Bench::Waiting.new(**options)
-  waiting.run
-  path = Bench::Results.write("waiting", waiting.to_h)
-  puts "", "#{options[:requests]} requests at once, Net::HTTP.get to an upstream of #{Bench::Waiting::DELAY} ms", "",
-       waiting.render, "", "written to #{path}"
-rescue Bench::Unavailable, Bench::Failed => e
-  abort "bench: #{e.message}"
+Bench.main("waiting") do |main|
+  main.option(:requests, 1000, "requests at once")
+  main.option(:rounds, 3, "bursts for each server")
+  main.measure do |options|
+    title = "#{options[:requests]} requests at once, Net::HTTP.get to an upstream of #{Bench::Waiting::DELAY} ms"
+    main.show(Bench::Waiting.new(**options), title)
+  end
 end

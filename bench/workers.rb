@@ -3,7 +3,6 @@
 # A master and N workers joined by pipes: threads, processes, hand-written and automatic fibers.
 # Usage: ruby bench/workers.rb --help
 
-require "optparse"
 require_relative "support/bench"
 
 module Bench
@@ -83,30 +82,15 @@ module Bench
   end
 end
 
-options = { rounds: 3, share: 1, limit: 240, pinned: false }
-rubies = nil
-OptionParser.new do |parser|
-  parser.banner = "usage: bin/bench workers [options]"
-  parser.on("--quick", "one round, a twentieth of the requests: for a look, not for a claim") do
-    options.update(rounds: 1, share: 20, limit: 30)
+Bench.main("workers") do |main|
+  main.quick("one round, a twentieth of the requests", rounds: 1, share: 20, limit: 30)
+  main.option(:rounds, 3, "interleaved rounds")
+  main.option(:share, 1, "divides the requests of a turn")
+  main.option(:limit, 240, "seconds after which a turn is said to hang")
+  main.option(:pinned, false, "everything on one CPU, processes too")
+  main.rubies
+  main.measure do |options|
+    settings = options.except(:rubies)
+    { contests: options[:rubies].map { |ruby| main.show(Bench::WorkersContest.new(ruby: ruby, **settings)) } }
   end
-  parser.on("--rounds N", Integer, "interleaved rounds (3)") { |n| options[:rounds] = n }
-  parser.on("--limit S", Integer, "seconds after which a turn is said to hang (240)") { |s| options[:limit] = s }
-  parser.on("--ruby 3.1,3.4", Array, "these Rubies, bin/matrix's among them (the one that runs this)") do |names|
-    rubies = names
-  end
-  parser.on("--pinned", "everything on one CPU, processes too") { options[:pinned] = true }
-end.parse!
-
-begin
-  contests = Bench::Ruby.pick(rubies || [Bench::Ruby.here.name]).map do |ruby|
-    contest = Bench::WorkersContest.new(ruby: ruby, **options)
-    contest.run
-    puts "", contest.render
-    contest
-  end
-  path = Bench::Results.write("workers", options.merge(contests: contests.map(&:to_h)))
-  puts "", "written to #{path}"
-rescue Bench::Unavailable => e
-  abort "bench: #{e.message}"
 end

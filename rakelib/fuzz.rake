@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Fuzz targets (test/fuzz): each is played over its corpus and over what test/cases has for it, with any
-# compiler; where clang has libFuzzer, it goes on with inputs of its own. bin/fuzz is the long form.
+# Fuzz targets (test/fuzz): each replays its corpus and its cases in test/cases, with any compiler; if clang has
+# libFuzzer, it continues with generated inputs. bin/fuzz is the long form.
 require "open3"
 require "rake"
 
@@ -12,7 +12,7 @@ module Fuzz
   HOME = File.join(ROOT, "test/fuzz")
   TMP = File.join(ROOT, "tmp/fuzz")
   TARGETS = Dir[File.join(HOME, "*_fuzz.c")].map { |path| File.basename(path, "_fuzz.c") }.sort.freeze
-  ROOMS = "{base,http1}"
+  ROOMS = "{base,http,http1}"
   SANITIZERS = "address,undefined"
   FLAGS = %w[-std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -g -O1 -fno-omit-frame-pointer
              -fno-sanitize-recover=undefined].freeze
@@ -107,7 +107,7 @@ module Fuzz
   def self.run_one(target, seconds)
     puts "fuzz #{target}: #{replay(target)} inputs played"
     unless libfuzzer?
-      puts "fuzz #{target}: no clang with libFuzzer, so no more than these"
+      puts "fuzz #{target}: no clang with libFuzzer, so only these"
       return true
     end
     summary = explore(target, seconds)

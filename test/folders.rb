@@ -4,18 +4,18 @@ require "etc"
 require "open3"
 require "rbconfig"
 
-# Runs test files in a process for each folder, or part of a large one, two at once for each
-# processor: tests of a server mostly wait. What one has to say comes in one piece when it is done, and
-# the sum of all comes last. SHARDS=1 runs one after another.
+# Runs test files in a process for each folder, or part of a large one, two at once for each processor: tests of a
+# server mostly wait. The output of each is printed in one piece when it is done, and the totals come last. SHARDS=1
+# runs them one after another.
 class Folders
   # Files of a folder that one process runs.
   PART = 3
-  # Those that take longest go first, so that none of them is left alone in the end.
+  # The slowest go first, so that none of them runs alone at the end.
   LONGEST = %w[fault rack scheduler pool threads overload frameworks http1 cli guest soak].freeze
   COUNTS = /^(\d+) runs, (\d+) assertions, (\d+) failures, (\d+) errors, (\d+) skips$/
   # What a process runs: it gets the number of files, the files, and Minitest's arguments.
   LOAD = "$stdout.sync = true; ARGV.shift(Integer(ARGV.shift)).each { |file| require File.expand_path(file) }"
-  # Of what failed, said again in the end.
+  # The failures that are repeated at the end.
   LAST_LINES = 20
 
   # @param options [Array<String>] for Ruby
@@ -72,7 +72,7 @@ class Folders
     [output, status, Process.clock_gettime(Process::CLOCK_MONOTONIC) - start]
   end
 
-  # A process that says nothing of its tests has tested nothing.
+  # A process without a summary of tests has tested nothing.
   def note(name, output, status, seconds)
     counts = output.scan(COUNTS).last
     @failed[name] = Failures.new(output, status) unless status.success? && counts
@@ -81,7 +81,7 @@ class Folders
     $stdout.flush
   end
 
-  # Whoever sees no more than the end of the output has to find there what failed.
+  # The end of the output must say what failed, since often nothing else is seen.
   def conclude
     totals = @counts.values.transpose.map(&:sum).zip(%w[runs assertions failures errors skips])
     puts "", totals.map { |pair| pair.join(" ") }.join(", ")
@@ -90,7 +90,7 @@ class Folders
     @failed.empty?
   end
 
-  # What a process with failed tests had to say of them.
+  # What a process with failed tests printed about them.
   class Failures
     # A test that failed: its name, its place, and the message up to the next one or Minitest's last lines.
     TEST = /^ +\d+\) (?:Failure|Error):\n(.+?)(?=\n\n^ +\d+\) |\n\n\d+ runs, |\z)/m
@@ -106,7 +106,7 @@ class Folders
     # How the process ended, and the seed that gives its tests the same order.
     def head = [ended, @output[/--seed \d+/]].compact.join(", ")
 
-    # At most so many lines, the same number for each test.
+    # At most this many lines, the same number for each test.
     def lines(room)
       texts = @tests.empty? ? [broken_off] : @tests
       each = [room / texts.size, 2].max

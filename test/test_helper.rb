@@ -1,11 +1,14 @@
 # frozen_string_literal: true
 
-# What every Ruby test needs: minitest, temporary folders, and a deadline.
+# What every Ruby test needs: minitest, temporary folders, ways to wait, and a deadline.
 require "minitest/autorun"
 require "tmpdir"
+require_relative "support/waits"
 
-# A test that hangs fails with the place where it hangs, in place of stopping the run. One thread
-# watches all tests. TEST_DEADLINE is the seconds that one test may take.
+Minitest::Test.include(Waits)
+
+# A test that hangs fails with the place where it hangs, instead of stopping the run. One thread watches all tests.
+# TEST_DEADLINE is the number of seconds that one test may take.
 module Deadline
   SECONDS = Float(ENV.fetch("TEST_DEADLINE", "60"))
 

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A body of SIZE octets in one String: the same frozen one for all at /shared, one that each request has
-# for itself at /fresh (it shares its octets, as strings do until they are changed), in pieces of 64 KB
+# A body of SIZE bytes in one String: the same frozen one for all at /shared, one that each request has
+# for itself at /fresh (it shares its bytes, as strings do until they are changed), in pieces of 64 KB
 # at /pieces.
 BIG = ("x" * Integer(ENV.fetch("SIZE", "10000000"))).freeze
 PIECE = 65_536

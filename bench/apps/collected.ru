@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# BODY octets, and what the garbage collector had to do for them: a line with its counters goes to the
+# BODY bytes, and what the garbage collector had to do for them: a line with its counters goes to the
 # log when the process ends. /gc/off stops the collector, /gc tells the counters, and /gc/on lets it
 # run again and starts the counting afresh.
 require "json"

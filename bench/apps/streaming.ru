@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A body of unknown length: PIECES pieces of PIECE octets each, one after the other.
+# A body of unknown length: PIECES pieces of PIECE bytes each, one after the other.
 pieces = Integer(ENV.fetch("PIECES", "1024"))
 piece = ("x" * Integer(ENV.fetch("PIECE", "1024"))).freeze
 

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Answers with the number of octets in the request's body, read by 64 KB into one buffer.
+# Answers with the number of bytes in the request's body, read by 64 KB into one buffer.
 run(lambda do |env|
   input = env["rack.input"]
   buffer = String.new(capacity: 65_536)

@@ -1,9 +1,9 @@
 /* Posts a long body and takes it back as it comes, both at once on one connection, and compares
- * every octet that returns with the one that was sent. Prints one line of figures: the octets each
- * way, and the microseconds from the connect to the last octet sent, the first one back and the
+ * every byte that returns with the one that was sent. Prints one line of figures: the bytes each
+ * way, and the microseconds from the connect to the last byte sent, the first one back and the
  * last one back.
  *
- * The body repeats a block whose length is prime, so that an octet out of its place does not go
+ * The body repeats a block whose length is prime, so that a byte out of its place does not go
  * unnoticed. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,8 +23,8 @@
 
 #include "client.h"
 
-#define PERIOD   1048573u /* octets of the block */
-#define WINDOW   262144u  /* octets of one read, and of one write without chunks */
+#define PERIOD   1048573u /* bytes of the block */
+#define WINDOW   262144u  /* bytes of one read, and of one write without chunks */
 #define CHUNK    65536u   /* content of one chunk */
 #define HEAD_MAX 16384u
 
@@ -34,15 +34,15 @@ enum part { IN_HEAD, IN_SIZE, IN_DATA, IN_DATA_END, IN_TRAILER, COMPLETE };
 struct echo {
   int fd;
   bool chunked;                       /* the request */
-  uint64_t total, queued, sent, back; /* octets of content */
-  char *block;                        /* PERIOD octets, and the first WINDOW of them again */
+  uint64_t total, queued, sent, back; /* bytes of content */
+  char *block;                        /* PERIOD bytes, and the first WINDOW of them again */
   char out_head[256];
   struct iovec out[3];
   int out_first, out_count;
   bool out_done;
   enum part part; /* the response */
   enum framing framing;
-  uint64_t left; /* octets of content or of this chunk that must still come */
+  uint64_t left; /* bytes of content or of this chunk that must still come */
   char head[HEAD_MAX + 1];
   size_t head_len, line_len;
   char *in;
@@ -173,7 +173,7 @@ static void head_complete(struct echo *echo) {
   echo->head_len = 0;
 }
 
-/* Each of these takes octets from buf and returns how many. */
+/* Each of these takes bytes from buf and returns how many. */
 static size_t take_head(struct echo *echo, const char *buf, size_t len) {
   for (size_t i = 0; i < len; i++) {
     if (echo->head_len == HEAD_MAX) {
@@ -223,7 +223,7 @@ static size_t take_data(struct echo *echo, const char *buf, size_t len) {
   if (part > echo->total - echo->back) {
     fail(echo, "more came back than was sent");
   } else if (memcmp(buf, echo->block + echo->back % PERIOD, part) != 0) {
-    fail(echo, "other octets came back than were sent");
+    fail(echo, "other bytes came back than were sent");
   }
   echo->back += part;
   if (echo->framing == CLOSE) return part;
@@ -264,7 +264,7 @@ static size_t take(struct echo *echo, const char *buf, size_t len) {
   case IN_TRAILER:
     return take_line(echo, buf, len);
   default:
-    fail(echo, "octets behind the response");
+    fail(echo, "bytes behind the response");
     return len;
   }
 }
@@ -336,14 +336,14 @@ static long long since(const struct echo *echo, int64_t time) {
 
 int main(int argc, char **argv) {
   int port = argc == 5 ? atoi(argv[1]) : 0, seconds = argc == 5 ? atoi(argv[4]) : 0;
-  long long octets = argc == 5 ? atoll(argv[2]) : 0;
+  long long bytes = argc == 5 ? atoll(argv[2]) : 0;
   bool chunked = argc == 5 && strcmp(argv[3], "chunked") == 0;
   bool known = chunked || (argc == 5 && strcmp(argv[3], "length") == 0);
-  if (port <= 0 || port > 65535 || octets <= 0 || !known || seconds <= 0) {
+  if (port <= 0 || port > 65535 || bytes <= 0 || !known || seconds <= 0) {
     fprintf(stderr, "usage: echo PORT OCTETS length|chunked DEADLINE_SECONDS\n");
     return 2;
   }
-  struct echo echo = {.total = (uint64_t)octets, .chunked = chunked};
+  struct echo echo = {.total = (uint64_t)bytes, .chunked = chunked};
   fill_block(&echo);
   open_connection(&echo, port);
   int epoll_fd = watch(echo.fd);

@@ -137,7 +137,7 @@ static const char *field(const char *head, const char *name) {
   return found ? found + strlen(name) : NULL;
 }
 
-/* Takes the head as far as it is there; returns the octets of `data` that belong to it. */
+/* Takes the head as far as it is there; returns the bytes of `data` that belong to it. */
 static size_t take_head(struct load *load, struct peer *peer, const char *data, size_t len) {
   size_t before = peer->head_len, room = HEAD_MAX - before;
   size_t part = len < room ? len : room;

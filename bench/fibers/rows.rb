@@ -2,7 +2,7 @@
 
 module Bench
   # What CRuby's own vm_fiber_* benchmarks do, for a new Fiber each time and for a job of a FiberPool,
-  # and three rows more. Each method takes a number of operations and returns the seconds that they took.
+  # and four rows more. Each method takes a number of operations and returns the seconds that they took.
   module FiberRows
     GROUP = 1024 # fibers that are suspended together in `reuse` and `cycle`
 
@@ -23,6 +23,7 @@ module Bench
       Row.new(name: "cycle", operation: "#{GROUP} suspended and run to their ends", times: 200),
       Row.new(name: "switch", operation: "to a fiber and back", times: 2_000_000),
       Row.new(name: "job", operation: "a block that does nothing", times: 500_000),
+      Row.new(name: "post", operation: "the same block that does nothing each time, no ticket", times: 500_000),
       Row.new(name: "native", operation: "a C function that does nothing, as the server starts it", times: 500_000)
     ].freeze
 
@@ -32,7 +33,7 @@ module Bench
       Process.clock_gettime(Process::CLOCK_MONOTONIC) - start
     end
 
-    # What starts jobs without a Proc and a ticket: the extension of the pool's own tests.
+    # Starts jobs without a Proc and a ticket: the extension of the pool's own tests.
     def self.hooks
       require_relative "../../test/support/pool_hooks"
       PoolHooksBuild.load
@@ -84,6 +85,15 @@ module Bench
       def job(count)
         done = 0
         taken = FiberRows.seconds { count.times { Fiber.new { done += 1 }.resume } }
+        raise "#{done} of #{count} jobs ran" unless done == count
+
+        taken
+      end
+
+      def post(count)
+        done = 0
+        job = proc { done += 1 }
+        taken = FiberRows.seconds { count.times { Fiber.new(&job).resume } }
         raise "#{done} of #{count} jobs ran" unless done == count
 
         taken
@@ -173,6 +183,15 @@ module Bench
         taken
       end
 
+      def post(count)
+        done = 0
+        job = proc { done += 1 }
+        taken = FiberRows.seconds { count.times { @pool.post(job) } }
+        raise "#{done} of #{count} jobs ran" unless done == count
+
+        taken
+      end
+
       def native(count)
         hooks = FiberRows.hooks
         Fiber.set_scheduler(hooks::Scheduler.new)
@@ -188,7 +207,7 @@ module Bench
         end
       end
 
-      # Lets every suspended job go on, to its end.
+      # Resumes every suspended job, to its end.
       def open_gate
         @gate.close
         Fiber.scheduler.run

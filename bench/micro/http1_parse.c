@@ -1,7 +1,7 @@
 /* What one ab_head_parse costs, in nanoseconds: the best of several runs, on one thread.
  *
- *   gcc -std=c11 -D_GNU_SOURCE -O2 -Iext/abaca bench/micro/http1_parse.c ext/abaca/http1/[a-z]*.c \
- *     -o tmp/http1_parse && tmp/http1_parse
+ *   gcc -std=c11 -D_GNU_SOURCE -O2 -Iext/abaca bench/micro/http1_parse.c \
+ *     ext/abaca/{http,http1}/[a-z]*.c -o tmp/http1_parse && tmp/http1_parse
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,27 +38,27 @@ static double now(void) {
   return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-static double run(const char *octets, size_t len, const ab_limits *limits) {
+static double run(const char *bytes, size_t len, const ab_limits *limits) {
   ab_field fields[128];
-  ab_request request;
+  ab_head head;
   double start = now();
   for (int i = 0; i < CALLS; i++) {
     ab_head_progress progress = {0};
-    if (ab_head_parse(octets, len, limits, NULL, &progress, &request, fields) != (int)len) abort();
-    __asm__ volatile("" : : "r"(&request), "r"(fields) : "memory");
+    if (ab_head_parse(bytes, len, limits, NULL, &progress, &head, fields) != (int)len) abort();
+    __asm__ volatile("" : : "r"(&head), "r"(fields) : "memory");
   }
   return (now() - start) / CALLS;
 }
 
-static void measure(const char *name, const char *octets) {
+static void measure(const char *name, const char *bytes) {
   const ab_limits limits = ab_limits_default();
-  size_t len = strlen(octets);
+  size_t len = strlen(bytes);
   double best = 1e9;
   for (int i = 0; i < RUNS; i++) {
-    double one = run(octets, len, &limits);
+    double one = run(bytes, len, &limits);
     if (one < best) best = one;
   }
-  printf("%-8s %4zu octets %7.1f ns\n", name, len, best);
+  printf("%-8s %4zu bytes %7.1f ns\n", name, len, best);
 }
 
 int main(void) {

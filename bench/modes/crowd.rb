@@ -38,7 +38,7 @@ module Bench
       end
     end
 
-    # More than the server will take: exactly the excess is told 503, at once.
+    # More than the server accepts: exactly the excess gets 503, at once.
     class Excess < Crowd
       def title = "1000 requests at once, each waits 1 s, with max_fibers 100 and max_queue 100"
 

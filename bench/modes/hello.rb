@@ -4,7 +4,7 @@ module Bench
   module Modes
     # wrk on an app, and the server's CPU time for each request.
     class Steady < Row
-      ERRORS_MAX = 0.01 # share of failed requests above which a figure would be a lie
+      ERRORS_MAX = 0.01 # share of failed requests above which a figure is worthless
       Turn = Struct.new(:per_second, :p50, :p99, :cpu, keyword_init: true)
 
       private

@@ -2,16 +2,16 @@
 
 module Bench
   module Modes
-    # A few requests compute for seconds, and 50 light keep-alive clients go on beside them.
+    # A few requests compute for seconds, beside 50 light keep-alive clients.
     class Hog < Row
       LIGHTS = 50
       THINK = 20 # ms that a light client rests after each answer
-      # So many requests show that they keep the loop, and how long each does, in seconds.
+      # The number of requests that show that the route keeps the loop, and how long each does, in seconds.
       TEACHERS = 25
       LESSON = 0.1
-      ALONE = 2.0 # seconds that one burner computes when nobody else is there
-      # `alone`, `alone_cpu`: of one burner at a time; `lights_cpu`: what as many light requests need with nobody else
-      # there. Times are microseconds.
+      ALONE = 2.0 # seconds that one burner computes when it is alone
+      # `alone`, `alone_cpu`: of one burner at a time; `lights_cpu`: what as many light requests need when they are
+      # alone. Times are microseconds.
       Turn = Struct.new(:worst, :p99, :p50, :lights, :health_worst, :health_p99, :alone, :burning, :lost, :cpu,
                         :alone_cpu, :lights_cpu, keyword_init: true)
 
@@ -54,8 +54,9 @@ module Bench
          *shares(turns).map { |share| percent(share) }, turns.sum(&:lost)]
       end
 
-      # The server's CPU time beside that of the burners alone: by how much it is more, and what of that the light
-      # requests need anyway. The rest is what passing the lock on costs. Waiting for a CPU does not count.
+      # The server's CPU time compared with that of the burners alone: by how much it is more, and how much of that
+      # the light requests need anyway. The rest is the price of passing on the lock. Waiting for a CPU does not
+      # count.
       def shares(turns)
         found = turns.map do |turn|
           burners = Statistics.median(turn.alone_cpu) * @burners

@@ -45,7 +45,7 @@ module Bench
         raise Failed, e.message
       end
 
-      # The same clock counts for both processes.
+      # Both processes share the clock.
       def ends(entry)
         times = []
         Clock.wait_until(seconds: PATIENCE, every: 0.1) do

@@ -2,7 +2,7 @@
 
 module Bench
   module Modes
-    # Hello world on connections that ask as fast as they are answered: who waits while others are served?
+    # Hello world on connections that ask as fast as they are answered: which requests wait while others are served?
     class Rounds < Row
       THREADS = [1, 5, 16].freeze
       Turn = Struct.new(:requests, :microseconds, :p50, :p99, :p999, :worst, :rounds_p99, :rounds_max,

@@ -5,8 +5,8 @@ module Bench
     APP = File.join(DIR, "apps", "modes.ru")
     HEALTH = "/livez"
 
-    # What every table of the modes shares: its servers, its rounds, and what became of them. A subclass says
-    # which servers take part (`settings`), what a turn is (`measure`) and how it is shown (`columns`, `cells`).
+    # What every table of the modes shares: its servers, its rounds and their results. A subclass says which servers
+    # take part (`settings`), what a turn is (`measure`) and how it is shown (`columns`, `cells`).
     class Row
       Failure = Struct.new(:label, :reason, keyword_init: true)
 

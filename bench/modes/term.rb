@@ -2,8 +2,7 @@
 
 module Bench
   module Modes
-    # TERM while 200 connections are busy: a request that was sent on an open connection and whose answer did
-    # not come is lost.
+    # TERM while 200 connections are busy: a request that was sent on an open connection and got no answer is lost.
     class Term < Row
       CONNECTIONS = 200
       Turn = Struct.new(:tries, :answered, :lost, :unanswered, :ending, keyword_init: true)

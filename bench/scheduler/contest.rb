@@ -7,7 +7,7 @@ module Bench
 
     # @return [Bench::Ruby]
     attr_reader :ruby
-    # @return [Hash] target name => reason, for those that could not take part at all
+    # @return [Hash] target name => reason, for targets that could not take part
     attr_reader :absent
     # @return [Hash] [target name, row name] => reason
     attr_reader :failures

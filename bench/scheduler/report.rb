@@ -12,6 +12,8 @@ module Bench
       @rows = rows
     end
 
+    def run = @contest.run
+
     # @return [String]
     def render
       [heading("median") { |target, row| median(target, row) },

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 module Bench
-  # What can run a workload: threads, or fibers on a scheduler. Each entry says which gem it needs and
-  # how the process that measures it makes its scheduler.
+  # What can run a workload: threads, or fibers on a scheduler. Each entry says which gem it needs and how the
+  # measuring process creates its scheduler.
   module Targets
     # `gem` is nil for what needs none; `features` are required, then `constant` is instantiated.
     Target = Struct.new(:name, :gem, :features, :constant, :env, keyword_init: true)
@@ -23,7 +23,7 @@ module Bench
 
     # @param names [Array<String>, nil]
     # @return [Array<Target>]
-    # @raise [ArgumentError] for a name that nobody has
+    # @raise [ArgumentError] for an unknown name
     def pick(names)
       return ALL unless names
 
@@ -34,7 +34,7 @@ module Bench
     end
   end
 
-  # Starts tasks as threads. Dead ones are joined in batches, or a hundred thousand would pile up.
+  # Starts tasks as threads. Dead ones are joined in batches, otherwise a hundred thousand would pile up.
   class ThreadRunner
     ALIVE = 10_000
 

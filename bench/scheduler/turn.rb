@@ -27,5 +27,5 @@ wall, cpu = clocks.zip(before).map { |clock, start| Process.clock_gettime(clock)
 work.check
 puts JSON.generate(operations: work.operations, wall: wall, cpu: cpu)
 $stdout.flush
-# What a scheduler may still do at the end of the process is no part of the row.
+# Work of a scheduler at the end of the process is not part of the row.
 exit!(0)

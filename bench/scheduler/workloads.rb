@@ -53,7 +53,7 @@ module Bench
 
     # @param names [Array<String>, nil]
     # @return [Array<Row>]
-    # @raise [ArgumentError] for a name that is none
+    # @raise [ArgumentError] for an unknown name
     def pick(names)
       unknown = names.to_a - ROWS.map(&:name)
       raise ArgumentError, "no such row: #{unknown.join(", ")}" unless unknown.empty?

@@ -3,8 +3,8 @@
 require "stringio"
 
 module Bench
-  # What gathers output in Ruby, and the loops that are measured. The loops are made from source text,
-  # so that each target has a straight one of its own and no call or block stands in between.
+  # The ways to collect output in Ruby, and the loops that are measured. The loops are made from source text, so that
+  # each target has a straight one of its own and no call or block stands in between.
   module Calls
     SHORT = ("s" * 64).freeze
     LONG = ("l" * 16_384).freeze
@@ -16,9 +16,9 @@ module Bench
     # Ruby 3.1's names for them.
     SET, GET = IO::Buffer.method_defined?(:set_string) ? %w[set_string get_string] : %w[copy to_str]
 
-    # Ruby text about the local variable `o`: to make one; to add SHORT and LONG (LONG without a copy
-    # where that is known); to show what was gathered to whoever takes it, and be ready for more; the
-    # same by a call for loops of drivers; to write it to NOWHERE; and to append it to `all`.
+    # Ruby text about the local variable `o`: to make one; to add SHORT and LONG (LONG without a copy where that is
+    # known); to show the collected output to its taker, and be ready for more; the same by a call for loops of
+    # drivers; to write it to NOWHERE; and to append it to `all`.
     Target = Struct.new(:name, :make, :write, :schedule, :hand_over, :serialize, :sent, :content, keyword_init: true)
 
     TARGETS = [
@@ -47,7 +47,7 @@ module Bench
     REPEAT = "k = 0; while k < %d; %s; k += 1; end; %s"
 
     ROWS = [
-      Row.new(name: "first", title: "a write of 64 octets, #{RUN} of them into a new object and on to /dev/null",
+      Row.new(name: "first", title: "a write of 64 bytes, #{RUN} of them into a new object and on to /dev/null",
               operations: RUN, times: 20_000, before: ->(_) { "" },
               turn: ->(t) { "#{t.make}; #{format(REPEAT, RUN, t.write, t.sent)}" }),
       Row.new(name: "again", title: "the same, with the object that was emptied before", operations: RUN, times: 20_000,
@@ -56,7 +56,7 @@ module Bench
               before: lambda(&:make), turn: ->(t) { format(REPEAT, RUN, t.write, t.hand_over) }),
       Row.new(name: "schedule", title: "a frozen String of 16 KB, #{PIECES} of them", operations: PIECES, times: 20_000,
               before: lambda(&:make), turn: ->(t) { format(REPEAT, PIECES, t.schedule, t.hand_over) }),
-      Row.new(name: "cycle", title: "64 octets written and handed over", operations: 1, times: 500_000,
+      Row.new(name: "cycle", title: "64 bytes written and handed over", operations: 1, times: 500_000,
               before: lambda(&:make), turn: ->(t) { "#{t.write}; #{t.hand_over}" }),
       Row.new(name: "serialize", title: "the same by the call for drivers", operations: 1, times: 500_000,
               before: lambda(&:make), turn: ->(t) { t.serialize && "#{t.write}; #{t.serialize}" })
@@ -64,18 +64,18 @@ module Bench
 
     module_function
 
-    # @return [Proc, nil] that goes round the loop so many times; nil when the target has no such call
+    # @return [Proc, nil] that runs the loop this many times; nil if the target has no such call
     def loop_of(row, target)
       turn = row.turn.call(target) or return
       code = "->(times) { #{row.before.call(target)}; i = 0; while i < times; #{turn}; i += 1; end }"
       eval(code, binding, __FILE__, __LINE__) # rubocop:disable Security/Eval
     end
 
-    # @raise [RuntimeError] when the target loses or invents octets
+    # @raise [RuntimeError] when the target loses or invents bytes
     def check(target)
       code = "all = String.new; #{target.make}; #{target.write}; #{target.schedule}; #{target.content}; all"
       content = eval(code, binding, __FILE__, __LINE__) # rubocop:disable Security/Eval
-      raise "#{target.name} holds other octets than were written" unless content == SHORT + LONG
+      raise "#{target.name} holds other bytes than were written" unless content == SHORT + LONG
     end
   end
 end

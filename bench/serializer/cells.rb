@@ -10,12 +10,10 @@ module Bench
     LIMIT = 120 # seconds for one turn
     FIGURES = { ns: "ns of CPU", objects: "Ruby objects", mallocs: "mallocs" }.freeze
 
-    # @param kind [String] as turn.rb knows it
     # @param columns [Hash] name => how many times
     # @param names [Array<String>] of the rows
     # @param titles [Hash] name of a column => what its operation is
-    def initialize(kind:, columns:, names:, rounds:, cpu:, titles: {})
-      @kind = kind
+    def initialize(columns:, names:, titles:, rounds:, cpu:)
       @columns = columns
       @names = names
       @titles = titles
@@ -31,7 +29,7 @@ module Bench
       @columns.each_key do |column|
         @names.each { |name| count(column, name) }
         @rounds.times do |round|
-          warn "#{@kind} #{column}: round #{round + 1} of #{@rounds}"
+          warn "#{column}: round #{round + 1} of #{@rounds}"
           (round.even? ? @names : @names.reverse).each { |name| time(column, name) }
         end
       end
@@ -99,9 +97,9 @@ module Bench
     end
 
     def take(column, name, env)
-      command = [RbConfig.ruby, "-W:no-experimental", "-I", File.join(ROOT, "lib"), MAIN, @kind, column, name,
+      command = [RbConfig.ruby, "-W:no-experimental", "-I", File.join(ROOT, "lib"), MAIN, column, name,
                  @columns[column].to_s]
-      Turn.take(command, name: "serializer-#{@kind}", env: env, limit: LIMIT, cpu: @cpu)
+      Turn.take(command, name: "serializer-calls", env: env, limit: LIMIT, cpu: @cpu)
     end
   end
 end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Bench
-  # A long POST that comes back while it is still on its way there, one at a time.
+  # A long POST that comes back while it is still being sent, one at a time.
   class Echoes
     APP = File.join(DIR, "apps", "echo.ru")
     Turn = Struct.new(:up, :down, :first_ms, :cpu, :before, :peak, keyword_init: true)
@@ -67,7 +67,7 @@ module Bench
                before: before, peak: entry.child.peak_resident)
     end
 
-    # @return [Hash] seconds until all was sent, the first octet was back, and all were
+    # @return [Hash] seconds until all was sent, the first byte was back, and all were
     def post(entry, megabytes)
       command = [@program, entry.port.to_s, (megabytes << 20).to_s, @framing, @limit.to_s]
       client = Child.new(command, name: "echoes-client", cpu: @pinned ? 1 : nil)
@@ -86,13 +86,13 @@ module Bench
       raise Failed, "#{problem}: #{there} MB there, #{back} MB back" unless problem.empty?
     end
 
-    # Who else uses the machine takes from the wall clock first, so MB/s are the best turn's.
+    # Other users of the machine affect wall time first, so MB/s are those of the best turn.
     def cells(turns)
       up, down = %i[up down].map { |field| turns.map(&field).max }
       first, cpu = %i[first_ms cpu].map { |field| Statistics.median(turns.map(&field)) }
       before = turns.first.before
       peak = turns.map(&:peak).max
-      memory = [before, peak, peak - before].map { |octets| octets.fdiv(1 << 20).round(1) }
+      memory = [before, peak, peak - before].map { |bytes| bytes.fdiv(1 << 20).round(1) }
       [up.round, down.round, first.round, cpu.round(2), ratio(cpu), *memory]
     end
 

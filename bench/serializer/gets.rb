@@ -6,7 +6,7 @@ module Bench
   class Gets
     APP = File.join(DIR, "apps", "collected.ru")
     CONNECTIONS = 200
-    SIZE = 2048 # octets of the body
+    SIZE = 2048 # bytes of the body
     ASKED = { connections: 4, batches: 500 }.freeze # with the collector stopped
     Round = Struct.new(:per_second, :mean_ms, :p99_ms, :cpu_us, :requests, keyword_init: true)
 
@@ -38,7 +38,7 @@ module Bench
 
     # @return [String] a table
     def render
-      table = Table.new(["", "requests/s", "mean ms", "p99 ms", "CPU µs", "objects", "malloc octets", "GC µs",
+      table = Table.new(["", "requests/s", "mean ms", "p99 ms", "CPU µs", "objects", "malloc bytes", "GC µs",
                          "minor GCs", "major GCs"])
       present = @rounds.reject { |label, _| @field.absent.key?(label) }
       present.each { |label, rounds| table.add(label, *cells(rounds), *collected(label)) }
@@ -48,8 +48,8 @@ module Bench
 
     # @return [Hash] for the results file
     def to_h
-      { connections: CONNECTIONS, body_octets: SIZE, seconds: @seconds, versions: @versions, absent: @field.absent,
-        malloc_increase_octets_per_request: @malloc, per_request_at_exit: @collected,
+      { connections: CONNECTIONS, body_bytes: SIZE, seconds: @seconds, versions: @versions, absent: @field.absent,
+        malloc_increase_bytes_per_request: @malloc, per_request_at_exit: @collected,
         rounds_of: @rounds.transform_values { |rounds| rounds.map(&:to_h) } }
     end
 
@@ -60,7 +60,7 @@ module Bench
       answer&.status == 200 && answer.body == "x" * SIZE
     end
 
-    # What a server that fails did before is not shown.
+    # The earlier figures of a server that fails are not shown.
     def guard(entry)
       yield unless @field.absent.key?(entry.label)
     rescue Failed => e
@@ -75,7 +75,7 @@ module Bench
 
     # malloc_increase_bytes begins again with each collection, so it is read while there are none.
     def malloc_of(port)
-      length = Probe.answer_octets(port: port, body: "x" * SIZE)
+      length = Probe.answer_bytes(port: port, body: "x" * SIZE)
       before = control(port, "/gc/off").fetch("malloc_increase_bytes")
       Probe.pipeline(port: port, depth: 1, length: length, **ASKED)
       used = control(port, "/gc").fetch("malloc_increase_bytes") - before
@@ -99,8 +99,8 @@ module Bench
                 cpu_us: used.nanoseconds / 1000.0 / figures.requests, requests: figures.requests)
     end
 
-    # Stops the server and reads what it said last. When it has forked, one of its processes has done
-    # the work; one that ends without at_exit is believed what it said before.
+    # Stops the server and reads its last report. If it has forked, one of its processes has done the work; for one
+    # that ends without at_exit, the report before counts.
     def finish(entry)
       requests = @rounds[entry.label].sum(&:requests)
       counters = control(entry.port, "/gc").except("malloc_increase_bytes") if requests.positive?

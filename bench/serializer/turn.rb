@@ -1,11 +1,9 @@
 # frozen_string_literal: true
 
-# One cell of a table, in a process of its own: `ruby turn.rb calls ROW TARGET` or
-# `ruby turn.rb deques ITEMS VARIANT`, and how many times. Prints a line of JSON: CPU seconds for the
-# operations, with the collector at work; with malloc_count.so loaded, what they allocate instead.
+# One cell of a table, in a process of its own: `ruby turn.rb ROW TARGET TIMES`. Prints a line of JSON: CPU seconds
+# for the operations, with the collector at work; with malloc_count.so loaded, what they allocate instead.
 require "json"
 require_relative "calls"
-require_relative "deques"
 
 module Bench
   # What runs, how many operations there are in one time, and how it is counted.
@@ -16,21 +14,7 @@ module Bench
     module_function
 
     # @return [Array(Proc, Integer)] takes a number of times; operations of one time
-    def pick(kind, column, name)
-      return pick_call(Calls::ROWS.fetch(column), Calls::TARGETS.fetch(name)) if kind == "calls"
-
-      pick_deque(Deques::ALL.fetch(name).new, Integer(column))
-    end
-
-    def pick_deque(deque, items)
-      run = lambda do |times|
-        octets = deque.run(items, items * times, "octets")
-        raise "octets are missing" unless octets == items * times * 6
-      end
-      [run, items]
-    end
-
-    def pick_call(row, target)
+    def pick(row, target)
       require "abaca/outbox" if target.name == "Outbox"
       Calls.check(target)
       [Calls.loop_of(row, target), row.operations]
@@ -72,8 +56,8 @@ module Bench
       Fiddle::Function.new(Fiddle.dlopen(nil)["malloc_calls"], [], -Fiddle::TYPE_LONG_LONG)
     end
 
-    def main(kind, column, name, times)
-      run, operations = pick(kind, column, name)
+    def main(row, name, times)
+      run, operations = pick(Calls::ROWS.fetch(row), Calls::TARGETS.fetch(name))
       return { absent: true } unless run
 
       mallocs = malloc_counter
@@ -84,4 +68,4 @@ module Bench
   end
 end
 
-puts JSON.generate(Bench::SerializerTurn.main(*ARGV[0, 3], Integer(ARGV[3])))
+puts JSON.generate(Bench::SerializerTurn.main(ARGV[0], ARGV[1], Integer(ARGV[2])))

@@ -24,7 +24,7 @@ module Bench
       def version = nil
 
       # @param port [Integer]
-      # @param size [Integer] octets of the body
+      # @param size [Integer] bytes of the body
       # (Ruby servers also take `app:`, the path of a config.ru.)
       # @return [Array<String>]
       def command(port:, size:)
@@ -194,7 +194,7 @@ module Bench
     # @param names [Array<String>, nil] those wanted; all when nil
     # @param ruby [Ruby] for the servers that need one
     # @return [Array<Server>]
-    # @raise [ArgumentError] for a name that nobody has
+    # @raise [ArgumentError] for an unknown name
     def pick(names = nil, ruby: Ruby.here)
       servers = ALL.map { |server| server.new(ruby: ruby) }
       return servers unless names

@@ -19,7 +19,7 @@ module Bench
     attr_reader :failures
     # @return [Hash] [server name, load name] => Array<Turn>
     attr_reader :turns
-    # @return [Hash] server name => octets of its response head
+    # @return [Hash] server name => bytes of its response head
     attr_reader :heads
     # @return [Hash] [server name, load name] => Array<Float>, ms of each batch on one connection
     attr_reader :batches
@@ -73,7 +73,7 @@ module Bench
       @running[server] = { child: child, port: port }
       child.wait_ready(seconds: START) { Probe.get(port: port, seconds: 1) }
       answer = Probe.check(port: port, body: body_of(size))
-      @heads[server.name] ||= answer.head_octets
+      @heads[server.name] ||= answer.head_bytes
       @wrk.run(port: port, connections: 16, seconds: 1) # warm-up
     rescue Failed => e
       @running.delete(server)
@@ -105,7 +105,7 @@ module Bench
     # Latency of pipelines, with nobody else on the server.
     def time_batches(server, load)
       port = @running.dig(server, :port) or return
-      length = Probe.answer_octets(port: port, body: body_of(load.body_size))
+      length = Probe.answer_bytes(port: port, body: body_of(load.body_size))
       @batches[[server.name, load.name]] = Probe.pipeline(port: port, depth: load.depth, length: length)
     rescue Failed => e
       @failures[[server.name, load.name]] = e.message

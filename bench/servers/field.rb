@@ -17,7 +17,7 @@ module Bench
     #   is called, made of the two when it is nil
     # @param only [Array<String>, nil] names of the catalog
     # @param name [String] begins the names of the logs
-    # @raise [ArgumentError] for a name that nobody has
+    # @raise [ArgumentError] for an unknown name
     def initialize(settings:, ruby:, only:, name:)
       servers = Catalog.pick((only || settings.map(&:first)).uniq, ruby: ruby).to_h { |server| [server.name, server] }
       @name = name
@@ -31,7 +31,7 @@ module Bench
 
     # Starts every server; those that cannot are taken out.
     #
-    # @param size [Integer] octets of the body
+    # @param size [Integer] bytes of the body
     # @param env [Hash] variables on top of the server's own
     # @param cpu [Integer, nil] to pin to
     # @yieldparam port [Integer]

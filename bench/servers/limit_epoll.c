@@ -1,5 +1,5 @@
 /* The floor of the benchmarks: one thread, one epoll loop, and nothing but answers. Every request
- * gets the same octets that Abaca sends for apps/hello.ru, so the difference between the two is
+ * gets the same bytes that Abaca sends for apps/hello.ru, so the difference between the two is
  * what HTTP, Rack, fibers and Ruby cost on top of the kernel.
  *
  * It looks for the end of each head and for the exact text "Connection: close", as our clients
@@ -19,17 +19,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#define INPUT_MAX    (64 * 1024) /* octets of one read, and of the longest head */
+#define INPUT_MAX    (64 * 1024) /* bytes of one read, and of the longest head */
 #define PAGE_MIN     (64 * 1024) /* a page holds as many responses as fit, at least one */
 #define EVENTS_MAX   256
 #define ACCEPT_BATCH 64
 #define DATE_LEN     29
 
-/* What a connection still has to send is a number, because all responses are alike: the octets it
+/* What a connection still has to send is a number, because all responses are alike: the bytes it
  * owes modulo the length of a response say where in the response the socket stopped. */
 struct conn {
-  size_t owed;     /* octets of keep-alive responses */
-  size_t farewell; /* octets of the last response, the one that says "connection: close" */
+  size_t owed;     /* bytes of keep-alive responses */
+  size_t farewell; /* bytes of the last response, the one that says "connection: close" */
   char *tail;      /* an incomplete head, or NULL */
   size_t tail_len;
   bool closing; /* no more requests; the connection ends when nothing is owed */
@@ -37,7 +37,7 @@ struct conn {
 
 /* Responses that stand one after the other, so that one send answers a whole pipeline. */
 struct page {
-  char *octets;
+  char *bytes;
   size_t response_len, count, date_at;
 };
 
@@ -73,9 +73,9 @@ static void page_init(struct page *page, size_t body_len, const char *connection
   page->date_at = (size_t)(strstr(head, "Thu, ") - head);
   page->response_len = (size_t)head_len + body_len;
   page->count = page->response_len < PAGE_MIN ? PAGE_MIN / page->response_len : 1;
-  page->octets = must_alloc(page->count, page->response_len);
+  page->bytes = must_alloc(page->count, page->response_len);
   for (size_t i = 0; i < page->count; i++) {
-    char *response = page->octets + i * page->response_len;
+    char *response = page->bytes + i * page->response_len;
     memcpy(response, head, (size_t)head_len);
     memset(response + head_len, 'x', body_len);
     if (body_len == 12) memcpy(response + head_len, "Hello World\n", 12);
@@ -84,7 +84,7 @@ static void page_init(struct page *page, size_t body_len, const char *connection
 
 static void page_set_date(struct page *page, const char *date) {
   for (size_t i = 0; i < page->count; i++)
-    memcpy(page->octets + i * page->response_len + page->date_at, date, DATE_LEN);
+    memcpy(page->bytes + i * page->response_len + page->date_at, date, DATE_LEN);
 }
 
 static void refresh_date(struct server *server) {
@@ -107,14 +107,14 @@ static void conn_close(struct server *server, int fd) {
   close(fd);
 }
 
-/* Sends `*owed` octets of the page. Returns 1 when all are gone, 0 when the socket is full, -1 when
+/* Sends `*owed` bytes of the page. Returns 1 when all are gone, 0 when the socket is full, -1 when
  * the peer is gone. */
 static int send_owed(int fd, const struct page *page, size_t *owed) {
   while (*owed > 0) {
     size_t at = (page->response_len - *owed % page->response_len) % page->response_len;
     size_t len = page->count * page->response_len - at;
     if (len > *owed) len = *owed;
-    ssize_t sent = send(fd, page->octets + at, len, MSG_NOSIGNAL);
+    ssize_t sent = send(fd, page->bytes + at, len, MSG_NOSIGNAL);
     if (sent < 0) return errno == EAGAIN ? 0 : -1;
     *owed -= (size_t)sent;
   }
@@ -128,7 +128,7 @@ static int flush(struct server *server, int fd) {
   return done;
 }
 
-/* Counts the complete heads in `len` octets into what the connection owes. Returns the octets that
+/* Counts the complete heads in `len` bytes into what the connection owes. Returns the bytes that
  * they take. */
 static size_t take_heads(struct server *server, struct conn *conn, const char *input, size_t len) {
   static const char end_of_head[] = "\r\n\r\n", close_field[] = "\r\nConnection: close\r\n";

@@ -9,7 +9,7 @@ module Bench
 
   # The loads of `bin/bench servers`, in the order of the columns.
   module Loads
-    # What a browser sends beside Host: eight more fields, about 480 octets in all.
+    # What a browser sends beside Host: eight more fields, about 480 bytes in all.
     BROWSER = [
       "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",
       "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8",

@@ -10,6 +10,8 @@ module Bench
       @loads = loads
     end
 
+    def run = @contest.run
+
     # @return [String] the tables for the terminal
     def render
       [
@@ -107,7 +109,7 @@ module Bench
       name = server.name
       return { name: name, absent: @contest.absent[name] } if @contest.absent.key?(name)
 
-      { name: name, version: server.version, head_octets: @contest.heads[name],
+      { name: name, version: server.version, head_bytes: @contest.heads[name],
         command: server.command(port: 0, size: 12).map { |word| word.delete_prefix("#{ROOT}/") },
         loads: @loads.to_h { |load| [load.name, load_data(name, load)] } }
     end

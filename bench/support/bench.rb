@@ -9,7 +9,7 @@ module Bench
   # A server or a tool that cannot take part; the message is the reason, one line for the table.
   class Unavailable < StandardError; end
 
-  # A measurement that is not worth a figure: errors, a stall, a wrong answer.
+  # A measurement without a usable figure: errors, a stall, a wrong answer.
   class Failed < StandardError; end
 end
 
@@ -29,3 +29,4 @@ require_relative "wrk"
 require_relative "statistics"
 require_relative "table"
 require_relative "results"
+require_relative "main"

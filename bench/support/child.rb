@@ -75,10 +75,10 @@ module Bench
       wait(seconds: GRACE)
     end
 
-    # @return [Integer] resident set of the process and its descendants, in octets
+    # @return [Integer] resident set of the process and its descendants, in bytes
     def resident = memory("VmRSS")
 
-    # @return [Integer] the sum of the highest resident sets so far, in octets
+    # @return [Integer] the sum of the highest resident sets so far, in bytes
     def peak_resident = memory("VmHWM")
 
     # @return [String] the last line of the log that says something

@@ -35,7 +35,7 @@ module Bench
 
     # @return [Boolean] whether what was measured differs from the commit
     def dirty?
-      !output_of("git", "status", "--porcelain", "--", "lib", "exe", "ext", "bench").to_s.empty?
+      !output_of("git", "status", "--porcelain", "--", "lib", "exe", "ext", "bench", ":!bench/results").to_s.empty?
     end
 
     def cpu_model

@@ -7,7 +7,7 @@ module Bench
   module Ports
     module_function
 
-    # @return [Integer] a port that nobody listened on a moment ago
+    # @return [Integer] a port that was free a moment ago
     def free
       server = TCPServer.new("127.0.0.1", 0)
       server.addr[1]

@@ -4,18 +4,18 @@ require "socket"
 require "timeout"
 
 module Bench
-  # Asks a server once, before any load, so that nobody is measured giving wrong answers.
+  # Asks a server once, before any load, so that no server is measured with wrong answers.
   module Probe
-    # `head_octets` is the length of status line and fields with the empty line.
+    # `head_bytes` is the length of status line and fields with the empty line.
     Answer = Struct.new(:status, :head, :body, keyword_init: true) do
-      def head_octets = head.bytesize
+      def head_bytes = head.bytesize
     end
 
     module_function
 
     # @param port [Integer]
     # @param seconds [Numeric] limit for the whole exchange
-    # @return [Answer, nil] nil when nobody answers
+    # @return [Answer, nil] nil without an answer
     def get(port:, path: "/", seconds: 5)
       Timeout.timeout(seconds) do
         socket = TCPSocket.new("127.0.0.1", port)
@@ -33,7 +33,7 @@ module Bench
     def check(port:, body:)
       answer = get(port: port) or raise Failed, "no answer"
       raise Failed, "status #{answer.status}" unless answer.status == 200
-      raise Failed, "a body of #{answer.body.bytesize} octets, not the right one" unless answer.body == body
+      raise Failed, "a body of #{answer.body.bytesize} bytes, not the right one" unless answer.body == body
 
       answer
     end
@@ -43,7 +43,7 @@ module Bench
     # because some servers end one after a thousand requests.
     #
     # @param depth [Integer] requests in one write
-    # @param length [Integer] octets of one whole answer
+    # @param length [Integer] bytes of one whole answer
     # @return [Array<Float>] milliseconds of each batch
     # @raise [Failed] when a connection breaks or the answers do not come
     def pipeline(port:, depth:, length:, connections: 10, batches: 20, seconds: 30)
@@ -54,13 +54,13 @@ module Bench
       raise Failed, "pipeline: #{e.message}"
     end
 
-    # @return [Integer] octets of a whole answer on a connection that stays open
-    def answer_octets(port:, body:)
+    # @return [Integer] bytes of a whole answer on a connection that stays open
+    def answer_bytes(port:, body:)
       socket = TCPSocket.new("127.0.0.1", port)
       socket.write("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-      octets = +"".b
-      Timeout.timeout(5) { octets << socket.readpartial(1 << 16) until octets.end_with?(body) }
-      octets.bytesize
+      bytes = +"".b
+      Timeout.timeout(5) { bytes << socket.readpartial(1 << 16) until bytes.end_with?(body) }
+      bytes.bytesize
     rescue SystemCallError, EOFError, Timeout::Error => e
       raise Failed, "keep-alive: #{e.message}"
     ensure
@@ -85,19 +85,19 @@ module Bench
       (Clock.now - start) * 1000
     end
 
-    def parse(octets)
-      head, body = octets.to_s.b.split("\r\n\r\n", 2)
+    def parse(bytes)
+      head, body = bytes.to_s.b.split("\r\n\r\n", 2)
       return nil unless body
 
       body = join_chunks(body) if head.match?(/^transfer-encoding:\s*chunked/i)
       Answer.new(status: head[%r{\AHTTP/1\.1 (\d{3})}, 1].to_i, head: "#{head}\r\n\r\n", body: body)
     end
 
-    def join_chunks(octets)
+    def join_chunks(bytes)
       joined = +"".b
-      while (size, rest = octets.split("\r\n", 2)) && rest && size.hex.positive?
+      while (size, rest = bytes.split("\r\n", 2)) && rest && size.hex.positive?
         joined << rest[0, size.hex]
-        octets = rest[(size.hex + 2)..].to_s
+        bytes = rest[(size.hex + 2)..].to_s
       end
       joined
     end

@@ -4,9 +4,11 @@ require "fileutils"
 require "json"
 
 module Bench
-  # Writes what was measured, with the machine it was measured on.
+  # Writes what was measured, with the machine it was measured on. The folder in the repository holds runs of clean
+  # trees; quick runs go to tmp/.
   module Results
     DIRECTORY = File.join(DIR, "results")
+    LOOKS = File.join(TMP, "results")
 
     module_function
 
@@ -14,12 +16,59 @@ module Bench
     # @param data [Hash] everything that a later reader needs
     # @return [String] the path, below the project's root
     def write(name, data)
-      FileUtils.mkdir_p(DIRECTORY)
-      path = File.join(DIRECTORY, "#{Time.now.utc.strftime("%Y-%m-%d-%H%M%S")}-#{name}.json")
-      text = JSON.pretty_generate({ benchmark: name, machine: Machine.facts }.merge(data))
-      # Where the project lies on this machine is nobody else's matter.
-      File.write(path, "#{text.gsub("#{ROOT}/", "")}\n")
+      machine = Machine.facts
+      directory = machine[:uncommitted_changes] || data[:quick] ? LOOKS : DIRECTORY
+      FileUtils.mkdir_p(directory)
+      path = File.join(directory, "#{Time.now.utc.strftime("%Y-%m-%d-%H%M%S")}-#{name}.json")
+      # The project's place on this machine is left out.
+      File.write(path, text({ benchmark: name, machine: machine }.merge(data)).gsub("#{ROOT}/", ""))
       path.delete_prefix("#{ROOT}/")
     end
+
+    # Keeps the newest result of each part of a benchmark, from clean trees only, each round on a line.
+    #
+    # @param directory [String]
+    def prune(directory = DIRECTORY)
+      seen = []
+      Dir[File.join(directory, "*.json")].sort.reverse_each do |path|
+        data = JSON.parse(File.read(path))
+        parts = data.dig("machine", "uncommitted_changes") ? [] : parts_of(data) - seen
+        parts.empty? ? File.delete(path) : File.write(path, text(data))
+        seen.concat(parts)
+      end
+    end
+
+    # @return [String] JSON with a line for whatever holds nothing but figures and lists of them
+    def text(data) = "#{lines(data, "")}\n"
+
+    def lines(value, indent)
+      return JSON.generate(value) if flat?(value)
+
+      inner = "#{indent}  "
+      if value.is_a?(Hash)
+        entries = value.map { |key, entry| "#{JSON.generate(key.to_s)}: #{lines(entry, inner)}" }
+        return "{\n#{inner}#{entries.join(",\n#{inner}")}\n#{indent}}"
+      end
+      "[\n#{inner}#{value.map { |entry| lines(entry, inner) }.join(",\n#{inner}")}\n#{indent}]"
+    end
+
+    def flat?(value)
+      members(value).none? { |member| member.is_a?(Hash) || members(member).any? { |inner| members(inner).any? } }
+    end
+
+    def members(value)
+      case value
+      when Hash then value.values
+      when Array then value
+      else []
+      end
+    end
+
+    # What a run has measured: the rows of `modes`, the parts of `serializer`, with others the benchmark alone.
+    def parts_of(data)
+      names = data["benchmark"] == "modes" ? data["rows"].map { |row| row["row"] } : data.fetch("parts", {}).keys
+      [nil, *names].drop(names.empty? ? 0 : 1).map { |name| [data["benchmark"], name] }
+    end
+    private_class_method :lines, :flat?, :members, :parts_of
   end
 end

@@ -3,8 +3,8 @@
 require "json"
 
 module Bench
-  # One measurement in a process of its own, which prints one line of JSON as its last. A process that
-  # takes too long is ended, and said to hang.
+  # One measurement in a process of its own, which prints one line of JSON as its last. A process that takes too long
+  # is ended, and counts as hanging.
   module Turn
     module_function
 

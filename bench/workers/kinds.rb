@@ -53,7 +53,7 @@ module Bench
       end
     end
 
-    # The master of old: one loop on IO.select that gives whoever has answered its next question.
+    # The old master: one loop on IO.select that sends each worker that has answered its next question.
     class Master
       def initialize(links)
         @links = links
@@ -136,7 +136,7 @@ module Bench
       right
     end
 
-    # Thread-style code on both sides; that it runs on fibers is the scheduler's doing.
+    # Thread-style code on both sides; the scheduler makes it run on fibers.
     def automatic(links, requests)
       right = 0
       Thread.new do

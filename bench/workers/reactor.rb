@@ -12,7 +12,7 @@ module Bench
     # Starts a task at once, up to its first wait.
     def start(&) = Fiber.new(&).resume
 
-    # Resumes what the kernel says is ready, until nobody waits any more.
+    # Resumes what the kernel says is ready, until no task waits.
     def run
       until @readers.empty? && @writers.empty?
         readable, writable = IO.select(@readers.keys, @writers.keys)
@@ -22,12 +22,12 @@ module Bench
     end
 
     # @param io [IO]
-    # @param octets [Integer] exactly as many are read
+    # @param bytes [Integer] exactly as many are read
     # @return [String]
-    def read(io, octets)
+    def read(io, bytes)
       data = +""
-      while data.bytesize < octets
-        case piece = io.read_nonblock(octets - data.bytesize, exception: false)
+      while data.bytesize < bytes
+        case piece = io.read_nonblock(bytes - data.bytesize, exception: false)
         when :wait_readable then park(@readers, io)
         when nil then raise EOFError, "the other end is closed"
         else data << piece

@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
-# An export that is larger than memory should be: a million lines of CSV from a database, here a made-up
-# one. They are written into an Abaca::Outbox, whose octets go to the socket as they are; the block waits
-# when the client is slow, so that the memory it takes is the same for ten lines and for ten millions.
+# An export that should not be held in memory: a million lines of CSV from a database (simulated here). They are
+# written into an Abaca::Outbox, whose bytes go to the socket without a copy. The block waits when the client is
+# slow, so it takes the same memory for ten lines as for ten million.
 #
 #   bin/serve examples/export/config.ru
 #   curl -s http://127.0.0.1:9292/export.csv?rows=1000000 | tail -n 1
@@ -13,7 +13,7 @@ NAMES = %w[Abelia Borage Chicory Dahlia Elder Fennel Gentian Hyssop].freeze
 # A row of the table, as a cursor would give it.
 row = ->(id) { [id, NAMES[id % NAMES.size], (id * 7919) % 100_000, id.even?] }
 
-# What can stand in a field is known here, so nothing has to be quoted.
+# The possible values are known, so nothing has to be quoted.
 put = lambda do |out, (id, name, cents, paid)|
   out << id << "," << name << "," << (cents / 100) << "."
   out << "0" if cents % 100 < 10

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Why fibers: a page that needs three slow services, asks them all at once with plain Net::HTTP, and is
-# done when the slowest is. The services are paths of this very server.
+# Why fibers: a page that needs three slow services asks them all at once with plain Net::HTTP, and is done when the
+# slowest one is. The services are paths of the same server.
 #
 #   bin/serve examples/fanout/config.ru
 
@@ -15,7 +15,7 @@ SERVICES = { "accounts" => 300, "orders" => 200, "prices" => 250 }.freeze
 
 now = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) }
 
-# One call of one service: when it began and ended, in milliseconds after the start.
+# One call of one service: when it began and ended, in milliseconds since the start.
 call = lambda do |port, name, milliseconds, start|
   from = now.call
   answer = Net::HTTP.get(URI("http://127.0.0.1:#{port}/upstream?ms=#{milliseconds}"))

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The page that bin/serve shows first: which server answers, and how many requests it has had.
+# The first page of bin/serve: shows which server answers, and how many requests it has had.
 #
 #   bin/serve examples/hello/config.ru
 

@@ -19,7 +19,7 @@ class Greeter < Sinatra::Base
     "Hello, #{params['name']}!\n"
   end
 
-  # A streamed response: what is written leaves at once.
+  # A streamed response: each write is sent at once.
   get "/count" do
     content_type "text/plain"
     stream do |out|

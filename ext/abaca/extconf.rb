@@ -6,14 +6,14 @@
 #   ABACA_WERROR=1    warnings are errors (our own builds)
 #   ABACA_SANITIZE=1  AddressSanitizer and UndefinedBehaviorSanitizer
 #   ABACA_DEBUG=1     -O0 -g3
-# In both of the last two AB_POISON is defined: what still uses an exchange that is over fails.
+# The last two define AB_POISON: code that still uses a finished exchange fails.
 require "etc"
 require "io/console"
 require "mkmf"
 
 abort "abaca: Linux is needed (epoll); #{RUBY_PLATFORM} has no back end yet" unless have_header("sys/epoll.h")
 
-# Who installs the gem sees nothing of what goes on for half a minute; our own builds say what they do.
+# `gem install` shows nothing for half a minute, so it gets a line; our own builds print what they do.
 IO.console&.puts("abaca: compiling the native part, half a minute of CPU time") unless ENV.key?("ABACA_WERROR")
 
 have_header("ruby/io/buffer.h")
@@ -33,13 +33,13 @@ have_func("rb_hash_new_capa", "ruby.h")
 have_func("epoll_pwait2(0, 0, 0, 0, 0)", "sys/epoll.h")
 
 root = __dir__
-rooms = %w[base http1 outbox io engine rb rb/scheduler rb/pool rb/outbox rb/server]
+rooms = %w[base http http1 outbox io lead engine rb rb/scheduler rb/pool rb/outbox rb/rack rb/run rb/server]
 $srcs = rooms.flat_map { |room| Dir[File.join(root, room, "*.c")] }.map { |path| File.basename(path) }.sort
 $VPATH.concat(rooms.map { |room| "$(srcdir)/#{room}" })
 $INCFLAGS = "#{$INCFLAGS} -I$(srcdir)"
 $defs << "-D_GNU_SOURCE"
 
-# Not in $warnflags, which a Ruby with CFLAGS of its distribution's leaves out.
+# Not in $warnflags, which a Ruby with its distribution's CFLAGS leaves out.
 $CFLAGS = "#{$CFLAGS} -std=c11 -fvisibility=hidden -Wall -Wextra -Wno-unused-parameter"
 $warnflags = ""
 $CFLAGS << " -Werror" if ENV["ABACA_WERROR"] == "1"
@@ -48,21 +48,21 @@ $defs << "-DAB_POISON" if ENV.values_at("ABACA_DEBUG", "ABACA_SANITIZE").include
 if ENV["ABACA_SANITIZE"] == "1"
   $CFLAGS << " -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
   # Ruby leaves frames of a fiber by longjmp, which does not clear the marks around their variables on
-  # a stack that the sanitizer does not know: it would report whoever uses that part of it next. The
-  # heap is watched all the same, and the C tests watch the stack.
+  # a stack that the sanitizer does not know: it would report the next use of that part. The heap is
+  # still checked, and the C tests check the stack.
   gcc = "--param asan-stack=0 --param asan-instrument-allocas=0"
   $CFLAGS << " #{try_cflags(gcc) ? gcc : '-mllvm -asan-stack=0'}"
   $LDFLAGS = "#{$LDFLAGS} -fsanitize=address,undefined"
 end
 
-# GCC clears structures of a few hundred octets by `rep stos`, which takes 40 ns before it begins, three times in every
-# request; the C library's memset takes 2.
+# GCC clears structures of a few hundred bytes with `rep stos`, which needs 40 ns to start, three times in every
+# request; the C library's memset needs 2.
 libcall = "-mstringop-strategy=libcall"
 $CFLAGS << " #{libcall}" if try_cflags(libcall)
 
-# Debian's Ruby asks for link-time optimisation, which compiles everything once more when it is linked: half as much
-# CPU time again, for 3 of 100 instructions of a pipelined request, and less of any other.
+# Debian's Ruby enables link-time optimisation, which compiles everything once more when linking: half as much CPU time
+# again, to save 3 of 100 instructions of a pipelined request, and less of any other.
 [$CFLAGS, $LDFLAGS, $DLDFLAGS].each { |flags| flags.gsub!(/-flto\S*|-f(?:no-)?fat-lto-objects/, "") }
 
-# RubyGems calls make for one file after the other.
+# RubyGems runs make without -j.
 create_makefile("abaca/abaca") { |lines| ["MAKEFLAGS += -j#{Etc.nprocessors}\n", *lines] }

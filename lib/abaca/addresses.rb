@@ -3,7 +3,7 @@
 require "socket"
 
 module Abaca
-  # Turns what people write for a host into numeric addresses.
+  # Turns a host, as people write it, into numeric addresses.
   module Addresses
     LOOPBACK = ["127.0.0.1", "::1"].freeze
 

@@ -28,8 +28,8 @@ module Abaca
 
     def self.first_line(text) = text.lines.first.to_s.chomp
 
-    # Where it was raised, or rather who called what raised it in Ruby's own library: `require` is
-    # wrapped there, by RubyGems and by others.
+    # Where it was raised: the caller of the code in Ruby's own library that raised it, since RubyGems and others wrap
+    # `require` there.
     def self.place(exception)
       frames = exception.backtrace_locations.to_a
       location = frames.find { |frame| !frame.path.start_with?("<internal:", RUBY_LIBRARY) } || frames.first

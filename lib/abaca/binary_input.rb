@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
 module Abaca
-  # What the input streams that are written in Ruby have in common (Rack SPEC, "The Input Stream"): lines,
-  # and that they are binary. They provide #take_line(separator, limit).
+  # What the input streams in Ruby share (Rack SPEC, "The Input Stream"): lines, all binary. They provide
+  # #take_line(separator, limit).
   module BinaryInput
-    # As IO#gets, which may be called with a limit alone.
+    # As IO#gets, which accepts a limit alone.
     #
     # @param separator [String, nil] nil reads to the end; "" is the empty lines between paragraphs
-    # @param limit [#to_int, nil] octets that a line has at most; a negative one is none
+    # @param limit [#to_int, nil] the maximum bytes of a line; a negative one means none
     # @param chomp [Boolean] without the separator
     # @return [String, nil] the next line, binary; nil at the end
     def gets(separator = "\n", limit = nil, chomp: false)

@@ -3,11 +3,11 @@
 require_relative "../abaca"
 
 module Abaca
-  # Abaca as a server of Capybara's, `Capybara.server = :abaca, { Silent: true }`. Requiring abaca registers it when
-  # Capybara is there already, Rails' system tests register it in any case, and elsewhere this file is required.
+  # Abaca as a server of Capybara's, `Capybara.server = :abaca, { Silent: true }`. Requiring abaca registers it if
+  # Capybara is loaded; Rails' system tests always register it; elsewhere, require this file.
   #
   # Requests run on threads, since the tests of an app share a thread's database connection with it, unless `mode`
-  # says otherwise. `Host`, `Port`, `Threads` and `Silent` mean what they mean to Puma there; all else are settings.
+  # says otherwise. `Host`, `Port`, `Threads` and `Silent` mean what they mean to Puma; everything else is a setting.
   module CapybaraServer
     # As many threads as Capybara gives Puma.
     DEFAULTS = { mode: :thread, threads: [0, 4], environment: "test" }.freeze
@@ -43,7 +43,7 @@ module Abaca
 
       def settings(options)
         settings = DEFAULTS.merge(options.except(*WORDS))
-        settings[:threads] = options[:Threads].to_s.split(":", 2) if options[:Threads]
+        settings[:threads] = options[:Threads].to_s if options[:Threads]
         settings.delete(:threads) if settings[:mode].to_sym == :fiber
         settings
       end

@@ -4,13 +4,13 @@ require "optparse"
 require_relative "../abaca"
 
 module Abaca
-  # The command line: turns words into settings, and every mistake into one line and status 1.
+  # The command line: turns arguments into settings, and every mistake into one line and status 1.
   class CLI
     require_relative "cli/settings" # here, since the constant is loaded by its name elsewhere
     include Settings
 
-    # Flags of Puma's that would change what is served, and that this version cannot honour. OptionParser has to
-    # know them: it takes a letter that it does not know, `-f` say, for the beginning of a long flag.
+    # Puma's flags that would change what is served, and that this version cannot honour. OptionParser has to know
+    # them, because it takes an unknown letter, such as `-f`, for the beginning of a long flag.
     UNSUPPORTED = [
       ["-S", "--state PATH"], ["-R", "--restart-cmd COMMAND"], ["-f", "--fork-worker [REQUESTS]"],
       ["--control-url URL"], ["--control-token TOKEN"],
@@ -27,7 +27,7 @@ module Abaca
     end
 
     def initialize(argv, out: $stdout, err: $stderr)
-      # OptionParser raises at octets that are no text in the locale's encoding, such as a path in UTF-8 under LANG=C.
+      # OptionParser raises for bytes that are invalid in the locale's encoding, such as a path in UTF-8 under LANG=C.
       @argv = argv.map { |word| word.valid_encoding? ? word : word.b }
       @out = out
       @err = err
@@ -47,14 +47,11 @@ module Abaca
       complain(e)
     end
 
-    # @return [Config] what the words, the file and the defaults make together
+    # @return [Config] the arguments, the file and the defaults combined
     # @raise [ConfigError, OptionParser::ParseError]
     def config
       parse
-      loaded = Config::Loader.new(@settings, files: @files).load
-      return loaded if @notes.empty?
-
-      Config.new(loaded.to_h, warnings: @notes + loaded.warnings)
+      Config::Loader.new(@settings, files: @files, warnings: @notes).load
     end
 
     private
@@ -81,7 +78,7 @@ module Abaca
     def parser
       OptionParser.new("Usage: abaca [options] [rackup file]", 30) do |words|
         listening(words)
-        application(words)
+        configuration(words)
         output(words)
         settings(words)
         puma(words)
@@ -112,32 +109,14 @@ module Abaca
       @settings[:binds] = [*@settings[:binds], bind]
     end
 
-    def application(words)
-      words.separator("\nApplication:")
+    def configuration(words)
+      words.separator("\nConfiguration:")
       words.on("-C", "--config PATH", "Configuration file; - is none (default: config/abaca.rb,",
                "else config/puma.rb)") { |path| @files = path == "-" ? [] : [*@files, path] }
       words.on("--no-config", "No configuration file") { @files = [] }
-      words.on("-e", "--environment NAME", "Environment (default: development)") do |name|
-        @settings[:environment] = name
-      end
-      words.on("--dir DIR", "Directory to change into first") { |path| @settings[:directory] = path }
       words.on("-I", "--include PATHS", "Directories for $LOAD_PATH, with : between them") do |paths|
         $LOAD_PATH.unshift(*paths.split(":"))
       end
-      words.on("--mode MODE", "What requests run on: #{Config::Modes::NAMES.join(' or ')}",
-               "(default: fiber; docs/modes.md)") do |name|
-        @settings[:mode] = Config::Modes.mode(name)
-      end
-      words.on("-t", "--threads MIN:MAX", "Threads of mode and routes thread, hybrid (default 0:5)") do |range|
-        @settings[:threads] = Config::Modes.threads(range.split(":", 2))
-      end
-      words.on("--early-hints", "Offer rack.early_hints (103)") { @settings[:early_hints] = true }
-      words.on("--fiber-scheduler CLASS", "The Fiber::Scheduler that requests run on",
-               "(default: Abaca::Scheduler)") do |name|
-        @settings[:fiber_scheduler] = name
-      end
-      words.on("--pidfile PATH", "Write the process id to this file") { |path| @settings[:pidfile] = path }
-      words.on("--tag NAME", "Text for the process title") { |name| @settings[:tag] = name }
     end
 
     def output(words)
@@ -149,7 +128,6 @@ module Abaca
       words.on("--redirect-stderr FILE", "Standard error goes to this file") { |file| redirect(stderr: file) }
       words.on("--redirect-append", "Append to these files") { redirect(append: true) }
       words.on("--no-redirect-append", "Empty them first (default)") { redirect(append: false) }
-      words.on("--debug", "Backtraces of errors at boot, and details") { @settings[:debug] = true }
     end
 
     def redirect(**change)

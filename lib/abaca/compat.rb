@@ -1,19 +1,18 @@
 # frozen_string_literal: true
 
 module Abaca
-  # Gems that were written for threads, made to do on fibers what they do on threads. Each has an adapter, a file in
+  # Makes gems that were written for threads behave on fibers as they do on threads. Each has an adapter, a file in
   # compat/, which is loaded only when its gem is. A hazard that corrupts data is never a mere warning: the adapter
-  # makes it safe and says so in a line of the log, or refuses to serve with the sentence that says what to do
-  # (docs/fiber_safety.md).
+  # makes it safe and logs that, or refuses to serve and says what to do (docs/fiber_safety.md).
   #
   # An adapter is a module of the name below with one method,
   #
   #   adapt(config, log)
   #
-  # which is called when a server is made and again when it runs, so it may find its work done. It raises ConfigError
-  # to refuse. `Compat.fibers?(config)` tells whether a request can run beside others on its thread.
+  # which is called when a server is created and again when it runs, so its work may already be done. It raises
+  # ConfigError to refuse. `Compat.fibers?(config)` tells whether a request can run beside others on its thread.
   module Compat
-    # The adapters by the constant that says that their gem is loaded.
+    # The adapters by the constant that shows that their gem is loaded.
     ADAPTERS = {
       "ActiveRecord" => :ActiveRecordPools,
       "ActiveRecord::Base" => :IsolationLevel,
@@ -58,7 +57,7 @@ module Abaca
       # @return [Boolean]
       def fibers?(config) = !Config::Modes.threads_lead?(config)
 
-      # Whether a constant is there; nothing is loaded for it.
+      # Whether a constant is defined; loads nothing.
       #
       # @param path [String]
       # @return [Boolean]

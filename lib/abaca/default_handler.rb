@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
 module Abaca
-  # What `rails server` starts when nobody names a server: it asks Rack's registry for the default one, which knows
-  # Puma, Falcon and WEBrick. Where the bundle has Abaca, and neither of the first two, it is Abaca.
+  # What `rails server` starts by default: it asks Rack's registry, which knows Puma, Falcon and WEBrick. If the
+  # bundle has Abaca, and neither of the first two, it is Abaca.
   module DefaultHandler
     OTHERS = %w[puma falcon].freeze
     VARIABLES = %w[RACKUP_HANDLER RACK_HANDLER].freeze
     private_constant :OTHERS, :VARIABLES
 
-    # Has the registries that are loaded ask here first.
+    # Makes the loaded registries ask here first.
     #
     # @return [nil]
     def self.offer

@@ -3,9 +3,9 @@
 require_relative "log/text"
 
 module Abaca
-  # A look into a server as text: a line for each request in flight, one for each other fiber, and the threads.
+  # The state of a server as text: a line for each request in flight, one for each other fiber, and the threads.
   class Dump
-    # Requests, and other fibers, that have a line; of more only the number is told.
+    # Requests, and other fibers, that get a line; beyond that only their number is given.
     MOST = 1_000
     # Characters of a path.
     PATH = 200

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 module Abaca
-  # What a client gets when the app has raised and its response has not begun: what `lowlevel_error_handler`
-  # returns, or else, where errors are shown, the exception's text. With neither it gets the server's own
-  # answer, which says nothing of the exception.
+  # What a client gets if the app raises before its response has begun: the result of `lowlevel_error_handler`, or,
+  # where errors are shown, the exception's text. With neither, it gets the server's own answer, which says nothing of
+  # the exception.
   class ErrorAnswers
     # Text, whatever the message looks like.
     HEADERS = { "content-type" => "text/plain; charset=utf-8", "x-content-type-options" => "nosniff" }.freeze
@@ -12,7 +12,7 @@ module Abaca
     private_constant :HEADERS, :LONGEST
 
     # @param config [Config]
-    # @return [ErrorAnswers, nil] nil when there is nothing to ask
+    # @return [ErrorAnswers, nil] nil if neither is set
     def self.of(config)
       handler = config[:lowlevel_error_handler]
       new(handler) if handler || config[:show_errors]

@@ -3,9 +3,9 @@
 require_relative "fiber_safety/table"
 
 module Abaca
-  # Code that was written for threads and finds itself on fibers: what of it is loaded, what happens then, and
-  # the setting that helps. The launcher says it once, after the app has been loaded (docs/fiber_safety.md). What can
-  # be made safe is not here: see compat.rb.
+  # Finds loaded code that was written for threads and does not work on fibers: what happens, and the setting that
+  # helps. The launcher logs each finding once, after it has loaded the app (docs/fiber_safety.md). What can be made
+  # safe is not here: see compat.rb.
   class FiberSafety
     # subject:: what was found, such as "mysql2 0.5.7"
     # trouble:: what happens, a clause
@@ -18,7 +18,7 @@ module Abaca
     THREADS = "serve the paths that use it with `mode :thread' or `routes { thread \"/path/*\" }'"
     # Active Record's adapters whose gem has another name.
     ADAPTERS = { "sqlserver" => "tiny_tds" }.freeze
-    # From these on a lock in SQLite is waited for by a handler in Ruby.
+    # From these versions on, a handler in Ruby waits for locks in SQLite.
     SQLITE_HANDLER = Gem::Version.new("2.0")
     RAILS_HANDLER = Gem::Version.new("8.0")
     private_constant :THREADS, :ADAPTERS, :SQLITE_HANDLER, :RAILS_HANDLER
@@ -32,7 +32,7 @@ module Abaca
       @ruby = Gem::Version.new(ruby)
     end
 
-    # @return [Array<Finding>] what is loaded now and does not fit fibers
+    # @return [Array<Finding>] what is loaded now and does not work on fibers
     def findings = gems
 
     private
@@ -49,7 +49,7 @@ module Abaca
       end
     end
 
-    # Active Record 8 waits for locks as it is advised, where a timeout is configured, as it is in an app that it has
+    # Active Record 8 waits for locks as advised here, if a timeout is configured, as in an app that Rails has
     # generated.
     def waits_by_handler?(version)
       return false unless version && version >= SQLITE_HANDLER && active_record_version >= RAILS_HANDLER
@@ -70,7 +70,7 @@ module Abaca
     def configured_adapters
       configurations.map { |configuration| ADAPTERS.fetch(configuration.adapter, configuration.adapter) }
     rescue StandardError
-      [] # a configuration that Active Record cannot read is its own to complain of
+      [] # Active Record itself reports a configuration that it cannot read
     end
 
     def configurations
@@ -81,7 +81,7 @@ module Abaca
 
     def active_record? = !constant("ActiveRecord::Base").nil?
 
-    # The value of a constant that is loaded; nothing is loaded for it.
+    # The value of a constant that is loaded; loads nothing.
     def constant(path)
       path.split("::").inject(@root) do |parent, name|
         return nil if !parent.const_defined?(name, false) || parent.autoload?(name, false)

@@ -3,9 +3,9 @@
 require "rbconfig"
 
 module Abaca
-  # Which lines of a backtrace are the app's own.
+  # Finds the app's own lines in a backtrace.
   module Frames
-    # Where the server itself is, and what Ruby says of its own insides.
+    # The server's own files, and Ruby's internal frames.
     OWN = [File.expand_path("..", __dir__) + File::SEPARATOR, "<internal:"].freeze
     # Ruby's library, and gems of all kinds.
     LIBRARIES = %w[rubylibdir sitedir vendordir].filter_map { |name| RbConfig::CONFIG[name] }.freeze
@@ -17,8 +17,8 @@ module Abaca
       def without_own(backtrace) = backtrace.reject { |frame| frame.start_with?(*OWN) }
 
       # @param backtrace [Array<String>, nil]
-      # @return [String, nil] the innermost line of the app's; else of a gem, else of whatever there is; paths
-      #   below the working directory are relative
+      # @return [String, nil] the innermost line of the app, otherwise of a gem, otherwise any; paths below the
+      #   working directory are relative
       def top(backtrace)
         frames = without_own(backtrace || [])
         found = frames.find { |frame| !frame.start_with?(*libraries) } || frames.first || backtrace&.first

@@ -6,16 +6,16 @@ module Abaca
   class Guest
     # What every Fiber::Scheduler must have.
     HOOKS = %i[block unblock kernel_sleep io_wait fiber].freeze
-    # Seconds that fibers which the app started beside its requests get to end by themselves.
+    # Seconds in which fibers that the app started beside its requests may end by themselves.
     GRACE = 5
-    # Seconds between two looks whether they are to have less.
+    # Seconds between two checks whether they should have less.
     STEP = 0.05
-    # The scheduler is told to end then, again and again, since a fiber may take for itself what was meant for
-    # it: the seconds between two times.
+    # The scheduler is then told to end, again and again, since a fiber may catch what was meant for it: the seconds
+    # between two attempts.
     PAUSE = 1
-    # What ends the process, whatever it is raised in.
+    # Exceptions that end the process, wherever they are raised.
     PROCESS = [SystemExit, SignalException, NoMemoryError].freeze
-    # So many exceptions of others are dropped in the life of a server.
+    # The number of foreign exceptions that a server drops in its life.
     MOST_STRAYS = 1000
     NAME = /\A(::)?[A-Z]\w*(::[A-Z]\w*)*\z/
     private_constant :NAME, :HOOKS, :GRACE, :STEP, :PAUSE, :PROCESS, :MOST_STRAYS
@@ -37,7 +37,9 @@ module Abaca
       private
 
       def find(name)
-        raise ConfigError, "fiber_scheduler: #{name.inspect} is no name of a class" unless Config.ascii?(NAME, name)
+        unless Config::Values.ascii?(NAME, name)
+          raise ConfigError, "fiber_scheduler: #{name.inspect} is no name of a class"
+        end
 
         return constant(name) if constant(name)
 
@@ -54,7 +56,7 @@ module Abaca
         nil
       end
 
-      # Where gems keep such a class: Async::Scheduler may be in async/scheduler, async_scheduler or async.
+      # Where gems define such a class: Async::Scheduler may be in async/scheduler, async_scheduler or async.
       def libraries(name)
         words = name.delete_prefix("::").split("::").map { |word| word.gsub(/(?<=[a-z0-9])(?=[A-Z])/, "_").downcase }
         [words.join("/"), words.join("_"), words.first].uniq
@@ -113,7 +115,7 @@ module Abaca
       raise @failure if @failure
     end
 
-    # Lets fibers that are left have no more time, whether it has begun yet or not. A trap handler may call it.
+    # Gives the remaining fibers no more time, whether their time has begun or not. A trap handler may call it.
     #
     # @return [nil]
     def hurry
@@ -131,9 +133,9 @@ module Abaca
       raise ConfigError, "fiber_scheduler: #{@scheduler_class} cannot be used: #{e.message} (#{e.class})"
     end
 
-    # Closing would run it too, but some do not when they are closed while an exception is handled. What is raised in
-    # the thread meanwhile (by `exit` on another one, say) ends the server first: a scheduler that is closed may go on
-    # until no fiber is left.
+    # Closing would run it too, but some schedulers do not run when they are closed while an exception is handled. An
+    # exception in the thread meanwhile (from `exit` on another one, for example) ends the server first: a closed
+    # scheduler may continue until no fiber is left.
     def go(scheduler)
       killed = true
       scheduler.run if scheduler.respond_to?(:run)
@@ -159,15 +161,15 @@ module Abaca
       hurry
     end
 
-    # Whether somebody else has raised it in this thread, who can have meant none of its fibers. An error of the
-    # scheduler's own, which comes again and again, ends the server.
+    # Whether foreign code has raised it in this thread, which cannot have been meant for one of its fibers. An error
+    # of the scheduler itself, which comes again and again, ends the server.
     def stray?(exception)
       return false if PROCESS.any? { |kind| exception.is_a?(kind) }
 
       (@strays += 1) <= MOST_STRAYS
     end
 
-    # Before 3.2 Ruby keeps a scheduler whose end was broken off.
+    # Before 3.2, Ruby keeps a scheduler whose end was interrupted.
     def detach
       Fiber.set_scheduler(nil)
     rescue Shutdown
@@ -184,10 +186,10 @@ module Abaca
       end_scheduler_after(overdue ? 0 : @grace) if Process.pid == @process
     end
 
-    # A scheduler runs as long as it has fibers, and knows no way to say that their time is over.
+    # A scheduler runs as long as it has fibers, and has no way to say that their time is over.
     def end_scheduler_after(seconds)
       limit = now + seconds
-      # It may raise before it has a name here, by which it is ended.
+      # It may raise before it is assigned here, which is needed to end it.
       Thread.handle_interrupt(Shutdown => :never) do
         @reaper = Thread.new { reap(limit) }
         @reaper.report_on_exception = false
@@ -197,7 +199,8 @@ module Abaca
     def reap(limit)
       sleep STEP until @ended || @hurried || now >= limit
       until @ended
-        # One that waits, while a fiber lets nothing through, is enough: a second one would come to who follows.
+        # One pending exception is enough while a fiber lets nothing through: a second one would hit the code that
+        # follows.
         @thread.raise(Shutdown, "the server has stopped") unless @thread.pending_interrupt?
         limit = now + PAUSE
         sleep STEP until @ended || now >= limit
@@ -211,7 +214,7 @@ module Abaca
       Thread.handle_interrupt(Shutdown => :never) do
         Thread.handle_interrupt(Shutdown => :immediate, &block)
       ensure
-        # A kill alone does not reach a thread that was made while a fiber let nothing through.
+        # A kill alone does not reach a thread that was created while a fiber let nothing through.
         @ended = true
         @reaper&.kill&.join
       end

@@ -3,17 +3,16 @@
 require_relative "binary_input"
 
 module Abaca
-  # rack.input of a request with a body (Rack SPEC, "The Input Stream"). It reads from the client's
-  # connection as octets come; where there are none, the request's fiber waits. It can be read once, and
-  # while the request lasts.
+  # rack.input of a request with a body (Rack SPEC, "The Input Stream"). It reads from the client's connection as
+  # bytes arrive; if there are none, the request's fiber waits. It can be read once, until the request is over.
   #
-  # #read, #readpartial, #eof?, #size, #close and #closed? are in ext/abaca/rb/server/rb_input.c. All that read
-  # raise IncompleteBody when the client goes away before the end, BodyError when it is too slow or sends
-  # what is no body, and IOError after #close or after the request.
+  # #read, #readpartial, #eof?, #size, #close and #closed? are in ext/abaca/rb/rack/rb_input.c. All that read raise
+  # IncompleteBody when the client goes away before the end, BodyError when it is too slow or the body is malformed,
+  # and IOError after #close or after the request.
   class Input
     include BinaryInput
 
-    # What a caller asks for, as Ruby's own IO takes it; for the inputs that are written in Ruby.
+    # Converts an argument as Ruby's own IO does; for the inputs in Ruby.
     #
     # @param number [#to_int]
     # @return [Integer]
@@ -27,7 +26,7 @@ module Abaca
     # @param length [#to_int]
     # @return [Integer]
     # @raise [TypeError, ArgumentError] when it is no number, or a negative one
-    def self.octets(length)
+    def self.bytes(length)
       length = integer(length)
       length.negative? ? raise(ArgumentError, "negative length #{length} given") : length
     end

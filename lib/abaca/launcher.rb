@@ -6,10 +6,10 @@ require_relative "launcher/pidfile"
 require_relative "launcher/signals"
 
 module Abaca
-  # What the command does with a configuration: loads the app, listens, says so, serves, and ends in
-  # order. It belongs on the main thread.
+  # What the command does with a configuration: loads the app, listens, prints the banner, serves, and ends in order.
+  # It belongs on the main thread.
   class Launcher
-    # Seconds beyond its own deadlines that the server has to end: it gives fibers 5 to unwind, and a foreign scheduler
+    # Seconds that the server has to end after its own deadlines: it gives fibers 5 to unwind, and a foreign scheduler
     # 10 more.
     PATIENCE = 8
     GUEST_PATIENCE = 20
@@ -37,12 +37,12 @@ module Abaca
     # Serves until stop, halt or a signal.
     #
     # @return [nil]
-    # @raise [ConfigError] when the app does not load or a place to listen at is not to be had
+    # @raise [ConfigError] if the app does not load, or listening fails
     def run
       prepare_process
-      # The app comes first, so that one that does not load never holds the port.
+      # The app comes first, so that an app that does not load never holds the port.
       app = @app || RailsBoot.with_mode(fibers? ? :fiber : :thread) { AppLoader.load(@config[:rackup]) }
-      @server = Server.new(app, Config.new(@config.to_h.merge(log: @log, show_errors: show_errors?)))
+      @server = Server.new(app, config: @config, log: @log, show_errors: show_errors?)
       end_server if @halted || @stops.positive?
       listen
       warn_of_fibers
@@ -51,8 +51,8 @@ module Abaca
       @log&.release
     end
 
-    # Stops gracefully; the second time, at once; the third time without waiting for anything. What comes before the
-    # server is there holds for it. A trap handler may call it.
+    # Stops gracefully; the second time, at once; the third time without waiting for anything. A call before the
+    # server exists applies to it. A trap handler may call it.
     def stop
       @stops += 1
       return @overdue.now if @stops > 2
@@ -74,7 +74,7 @@ module Abaca
       @log.error("the dump failed: #{e.message} (#{e.class})")
     end
 
-    # Opens the files of stdout_redirect anew, after they were moved away. A trap handler may call it.
+    # Reopens the files of stdout_redirect, after they were moved. A trap handler may call it.
     #
     # @return [Boolean] false when the output is not redirected
     def reopen
@@ -83,7 +83,7 @@ module Abaca
       open_files
       true
     rescue SystemCallError => e
-      @log.warn("cannot open the log anew: #{e.message}")
+      @log.warn("cannot reopen the log: #{e.message}")
       true
     end
 
@@ -102,13 +102,13 @@ module Abaca
 
     def mode = @config[:mode]
 
-    # Whoever starts a server from the command line in development sees what went wrong where it shows.
+    # A developer who starts the server from the command line sees errors where they occur.
     def show_errors? = @config[:show_errors].nil? ? @config.developing? : @config[:show_errors]
 
     # Whether any request can run beside others on its thread.
     def fibers? = !Config::Modes.threads_lead?(@config)
 
-    # Only what is loaded by now can be found.
+    # Finds only what is loaded by now.
     def warn_of_fibers
       return unless fibers?
 
@@ -178,7 +178,7 @@ module Abaca
       @log.info("- Goodbye!")
       nil
     ensure
-      # A signal may come between any two of these: it finds our handlers, and nothing that they do lasts longer.
+      # A signal may come between any two of these: it finds our handlers, and nothing they do outlasts this method.
       @server.close
       @pidfile&.remove
       signals&.restore
@@ -193,7 +193,7 @@ module Abaca
       @halted ? @server.halt : @server.stop
     end
 
-    # That the server has, or nil.
+    # The server's time, or nil.
     def seconds_left
       timeout = @halted ? 0 : @config[:shutdown_timeout]
       return unless timeout

@@ -4,17 +4,16 @@ require_relative "log/writer"
 require_relative "log/text"
 
 module Abaca
-  # Where the server's lines go. Nothing here waits for the terminal, pipe or file: lines are handed
-  # to a writer thread, and when that falls behind they are dropped and counted. Nothing here raises
-  # into the server either.
+  # The server's log. Nothing here waits for the terminal, pipe or file: a writer thread writes the lines, and if it
+  # falls behind, lines are dropped and counted. Nothing here raises into the server either.
   class Log
     LEVELS = { debug: 0, info: 1, warn: 2, error: 3 }.freeze
 
-    # The deepest chain of causes that one error's report follows.
+    # The longest chain of causes that an error's report follows.
     CAUSES = 5
 
     # @param out [#write] takes information and the access log
-    # @param err [#write] takes warnings and errors; `out` when only that is given
+    # @param err [#write] takes warnings and errors; `out` if only that is given
     # @param level [Symbol] the least level that is written: :debug, :info, :warn or :error
     # @param formatter [#call, nil] gets each line of `out` without its end, returns the line to write
     # @raise [ConfigError] for an unknown level
@@ -31,10 +30,10 @@ module Abaca
     # A line of information on `out`.
     def info(text) = put(:info, text)
 
-    # A line for whoever looks into the server itself.
+    # A line for debugging the server itself.
     def debug(text) = put(:debug, "% #{text}")
 
-    # A line on `err`: something is not as it should be, and the server goes on.
+    # A line on `err`: something is wrong, and the server continues.
     def warn(text) = problem(:warn, "abaca: warning: #{text}")
 
     # A line on `err`.
@@ -50,11 +49,11 @@ module Abaca
       append_causes(lines, exception)
       problem(:error, lines.join("\n"))
     rescue StandardError => e
-      # Its backtrace or a cause raises: that is the app's mistake too, and its class still worth a line.
+      # Its backtrace or a cause raises: that is the app's mistake too, and the class is still worth a line.
       problem(:error, "abaca: error in the app: #{exception.class} (its report failed: #{e.class})")
     end
 
-    # The app rescued what the server had raised to end its work, and went on, on `err`.
+    # The app rescued the exception that should have ended its work, and continued, on `err`.
     #
     # @param exception [Cancelled]
     # @param env [Hash, nil] the request's env
@@ -62,7 +61,7 @@ module Abaca
       warn("the app went on after #{exception.class}#{request_text(env)}")
     end
 
-    # Somebody has raised an exception in a thread of the server's while it served no request there, on `err`.
+    # Other code has raised an exception in a thread of the server that ran no request, on `err`.
     #
     # @param exception [Exception] it is dropped
     def stray(exception)
@@ -78,7 +77,7 @@ module Abaca
       warn("a body is #{longer ? 'longer' : 'shorter'} than its Content-Length#{request_text(env)}")
     end
 
-    # A response's header is not as Rack wants it, and sent all the same, on `err`.
+    # A response's header is not as Rack requires, and is sent anyway, on `err`.
     #
     # @param name [String]
     # @param trouble [String] a clause
@@ -87,11 +86,11 @@ module Abaca
       warn("the header #{Text.escape(name)}#{request_text(env)} #{trouble}")
     end
 
-    # A request, or a thread of the app's, has kept the server from its work, on `err`.
+    # A request, or a thread of the app, has kept the server from its work, on `err`.
     #
     # @param seconds [Float] for so long, at the least
     # @param env [Hash, nil] the request's env
-    # @param place [String] where: a line of the app's, if it is in any
+    # @param place [String] where: a line of the app, if there is one
     # @param late [Boolean] whether in code that Ruby could not interrupt
     def stall(seconds, env, place, late)
       who = env ? "a request#{request_text(env)} has kept its loop" : "the loop had to wait for another thread"
@@ -102,7 +101,7 @@ module Abaca
       problem(:warn, (lines << "  #{advice}").join("\n"))
     end
 
-    # The first requests have kept the server from its work by loading code, on `out`: it is said once.
+    # The first requests have kept the server from its work by loading code, on `out`: logged once.
     #
     # @param seconds [Float] for so long, at the least
     # @param env [Hash, nil] the first request's env
@@ -112,12 +111,12 @@ module Abaca
            "#{Text.indent(place)}; the first minute's others are only counted")
     end
 
-    # A route of mode :hybrid runs on something else from now on: on `err` when that is threads, else on `out`.
+    # A route of mode :hybrid moves to threads, on `err`, or back to fibers, on `out`.
     #
-    # @param path [String, nil] what the paths of its requests look like; nil: all that no other route counts
-    # @param where [Symbol] :thread, :fiber, or :forgotten when it has lost its place to routes that are used
-    # @param seconds [Float] the p95 of the time that its requests kept the loop, or computed on threads
-    # @param requests [Integer] so many it is the p95 of
+    # @param path [String, nil] a pattern of its paths; nil: all paths without a route
+    # @param where [Symbol] :thread, :fiber, or :forgotten if it has lost its place to a route in use
+    # @param seconds [Float] the p95 of the time that its requests kept the loop or, on threads, computed
+    # @param requests [Integer] the number of requests in the p95
     def moved(path, where, seconds, requests)
       route = path ? "requests for #{Text.escape(path)}" : "requests for all other paths"
       figure = "p95 #{(seconds * 1000).round(1)} ms of #{requests}"
@@ -128,7 +127,7 @@ module Abaca
       end
     end
 
-    # Nobody has come for `idle_timeout`, on `out`: the server stops.
+    # There was no request for `idle_timeout`, on `out`: the server stops.
     #
     # @param seconds [Float]
     def idle(seconds) = info("- Idle for #{seconds.to_s.delete_suffix('.0')} s (idle_timeout), gracefully stopping")
@@ -142,7 +141,7 @@ module Abaca
       warn("the shutdown does not wait any longer: #{in_app} requests#{also} are broken off")
     end
 
-    # A request that did not end by an exception is waited for no longer, on `err`.
+    # A request that an exception did not end is abandoned, on `err`.
     #
     # @param env [Hash, nil] the request's env
     # @param seconds [Float] since it began
@@ -150,7 +149,7 @@ module Abaca
       warn("a request is given up that did not end in #{seconds.round(1)} s#{request_text(env)}")
     end
 
-    # What somebody has asked for, on `out` at every level.
+    # A dump, on `out` at every level.
     #
     # @param text [String] of several lines
     def dump(text) = put(:error, text)
@@ -158,11 +157,11 @@ module Abaca
     # One line of the access log: the common format, and the seconds the request took.
     #
     # @param env [Hash] the request's env
-    # @param status [Integer, nil] nil when the app has taken the connection
-    # @param octets [Integer, nil] length of the response's body
+    # @param status [Integer, nil] nil if the app has taken over the connection
+    # @param bytes [Integer, nil] length of the response's body
     # @param seconds [Float]
-    def access(env, status, octets, seconds)
-      put(:error, access_line(env, status, octets, seconds))
+    def access(env, status, bytes, seconds)
+      put(:error, access_line(env, status, bytes, seconds))
     rescue StandardError => e
       problem(:error, "abaca: a line of the access log failed: #{e.class}")
     end
@@ -180,7 +179,7 @@ module Abaca
       [@out, @err].uniq.map { |writer| writer.release(timeout) }.all?
     end
 
-    # Lines that were dropped because their reader was too slow or has gone.
+    # Lines that were dropped because the reader was too slow or has gone.
     #
     # @return [Integer]
     def dropped = [@out, @err].uniq.sum(&:dropped)
@@ -202,15 +201,15 @@ module Abaca
       nil
     end
 
-    def access_line(env, status, octets, seconds)
+    def access_line(env, status, bytes, seconds)
       query = env["QUERY_STRING"]
       target = "#{env['SCRIPT_NAME']}#{env['PATH_INFO']}"
       target = "#{target}?#{query}" unless query.nil? || query.empty?
-      format('%<peer>s - %<user>s [%<time>s] "%<line>s" %<status>s %<octets>s %<seconds>.4f',
+      format('%<peer>s - %<user>s [%<time>s] "%<line>s" %<status>s %<bytes>s %<seconds>.4f',
              peer: Text.field(env["REMOTE_ADDR"]),
              user: Text.field(env["REMOTE_USER"]), time: clock,
              line: Text.escape("#{env['REQUEST_METHOD']} #{target} #{env['SERVER_PROTOCOL']}"),
-             status: status || "HIJACKED", octets: status ? octets || "-" : -1, seconds:)
+             status: status || "HIJACKED", bytes: status ? bytes || "-" : -1, seconds:)
     end
 
     # strftime costs more than the rest of the line, so its result serves for a whole second.

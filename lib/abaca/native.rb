@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Loads the native part, and says in one line what to do where it is not there, or another Ruby's: Bundler does not
-# build a gem that comes from a path.
+# Loads the native part. If it is missing, or built for another Ruby, says in one line what to do: Bundler does not
+# build a gem from a path.
 begin
   require "abaca/abaca"
 rescue LoadError => e

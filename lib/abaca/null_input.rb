@@ -3,8 +3,8 @@
 require_relative "binary_input"
 
 module Abaca
-  # rack.input of a request without a body: an input stream that is at its end. One instance serves all
-  # requests, since it has no state (Rack SPEC, "The Input Stream").
+  # rack.input of a request without a body: an input stream at its end. One instance serves all requests, since it has
+  # no state (Rack SPEC, "The Input Stream").
   class NullInput
     include BinaryInput
 
@@ -12,7 +12,7 @@ module Abaca
     # @param buffer [String, nil] emptied, and binary
     # @return [String, nil] "" without a length or with 0; nil for any other
     def read(length = nil, buffer = nil)
-      wanted = length.nil? ? 0 : Input.octets(length)
+      wanted = length.nil? ? 0 : Input.bytes(length)
       nothing = empty(buffer)
       nothing unless wanted.positive?
     end
@@ -20,7 +20,7 @@ module Abaca
     # @return [String] "" for a length of 0
     # @raise [EOFError] for any other
     def readpartial(length, buffer = nil)
-      wanted = Input.octets(length)
+      wanted = Input.bytes(length)
       nothing = empty(buffer)
       wanted.zero? ? nothing : raise(EOFError, "end of file reached")
     end

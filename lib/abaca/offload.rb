@@ -2,24 +2,24 @@
 
 require_relative "errors"
 
-# Abaca.offload: work that would keep a fiber's thread, on another one.
+# Abaca.offload: runs work that would block a fiber's thread on another thread.
 module Abaca
-  # Runs the block while other fibers of the thread go on: on a thread of its own, for which the calling fiber
-  # waits. For what computes for long, or blocks without the fiber scheduler's knowing.
+  # Runs the block on its own thread, for which the calling fiber waits while other fibers continue. Use it for code
+  # that computes for long, or blocks without the fiber scheduler's knowledge.
   #
   #   digest = Abaca.offload { Digest::SHA256.file(path).hexdigest }
   #
-  # Where nobody would go on meanwhile the block is run in place: on a thread of mode :thread, on a blocking fiber,
-  # and outside of any fiber scheduler. So is a block inside another one, even if that brings a scheduler of its own:
-  # who has a place waits for no other. It works under every scheduler, not only Abaca's.
+  # Where no other fiber would run meanwhile, the block runs in place: on a thread of mode :thread, on a blocking
+  # fiber, and without a fiber scheduler. So does a block inside another one, even if that has its own scheduler: a
+  # block with a place never waits for another. It works under every scheduler, not only Abaca's.
   #
-  # Ruby's global lock stays what it is: two blocks that compute take turns. At most 16 blocks run at once
-  # in a process; the others wait for one to end. On its thread the block has neither the fiber's locals nor its
-  # scheduler, nor can it leave by `break`, `return` or `throw`, as with Thread.new.
+  # Ruby's global lock still applies: two blocks that compute take turns. At most 16 blocks run at once in a process;
+  # the others wait for one to end. On its thread the block has neither the fiber's locals nor its scheduler, nor can
+  # it leave by `break`, `return` or `throw`, as with Thread.new.
   #
-  # When an exception is raised in the waiting fiber (its request's deadline, a Timeout), the block is ended too, where
-  # it blocks next: by the same exception, if it is a Cancelled, or else by one that `rescue => e` does not catch. The
-  # fiber goes on with its exception when the block has ended, so that no block outlives its caller.
+  # When an exception is raised in the waiting fiber (its request's deadline, a Timeout), the block is ended too,
+  # where it blocks next: by the same exception, if it is a Cancelled, or else by one that `rescue => e` does not
+  # catch. The fiber continues with its exception when the block has ended, so no block outlives its caller.
   #
   # @yieldreturn [Object]
   # @return [Object] what the block returns
@@ -32,16 +32,17 @@ module Abaca
 
   # A block of Abaca.offload on its thread.
   class Offloaded # :nodoc:
-    # Ends the block of a fiber in which something was raised that is not ours.
-    class Interrupted < Exception; end # rubocop:disable Lint/InheritException -- no `rescue => e` is meant
+    # Ends the block of a fiber in which a foreign exception was raised.
+    class Interrupted < Cancelled; end
 
-    # A computation is not torn. All other exceptions come as they do on any thread: a Timeout in the block, say.
-    MASK = { Cancelled => :on_blocking, Interrupted => :on_blocking }.freeze
+    # A computation is not interrupted. All other exceptions come as on any thread: a Timeout in the block, for
+    # example.
+    MASK = { Cancelled => :on_blocking }.freeze
 
-    # More threads than these mostly take the lock from each other.
+    # More threads than this mostly compete for the lock.
     MOST = 16
 
-    # The thread variable that tells its thread.
+    # The thread variable that marks its threads.
     HERE = :abaca_offload
 
     @lock = Mutex.new

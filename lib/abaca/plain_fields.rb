@@ -1,13 +1,12 @@
 # frozen_string_literal: true
 
 module Abaca
-  # The fields of a response as they can be sent, where an app has not given them as Rack wants them: a value that
-  # is no String is sent as its to_s, and a String of several lines as several fields, as Puma does it. The log
-  # names each header once.
+  # Converts fields that are not as Rack requires into fields that can be sent: a value that is not a String is sent
+  # as its to_s, and a String of several lines as several fields, as Puma does. The log names each header once.
   class PlainFields
-    # So many headers are named in the log.
+    # The number of headers that are named in the log.
     NAMES = 100
-    # What decides where the message ends: nil is as good as none there.
+    # What decides where the message ends: there nil means none.
     FRAMING = /\A(?:content-length|transfer-encoding)\z/i
     # The to_s of an object that has no text to send.
     NO_TEXT = "#<"
@@ -22,7 +21,7 @@ module Abaca
     # @param headers [Hash]
     # @param env [Hash] of the request
     # @param lines [Boolean] whether a String may have several lines, as in Rack 2
-    # @return [Hash] what no text can be made of is in it as it was
+    # @return [Hash] values without a text are unchanged
     def call(headers, env, lines)
       headers.each_with_object({}) do |(name, value), plain|
         next plain[name] = value unless name.is_a?(String) && !name.start_with?("rack.", "abaca.")
@@ -40,7 +39,7 @@ module Abaca
       value.flat_map { |item| item.is_a?(Array) ? [item] : text(item, lines, &) }
     end
 
-    # @yieldparam trouble [String] what is not as it should be
+    # @yieldparam trouble [String] what is wrong
     # @return [String, Array<String>, Object]
     def text(value, lines, &)
       return split(value, lines, &) if value.is_a?(String)
@@ -56,11 +55,11 @@ module Abaca
     def described(value) = value.nil? ? "nil" : "of the class #{value.class}"
 
     def split(string, lines)
-      octets = string.b
-      return string if lines || !octets.include?("\n")
+      bytes = string.b
+      return string if lines || !bytes.include?("\n")
 
       yield "has several lines: each is sent as a header of its own, Rack wants an Array" if block_given?
-      octets.split("\n")
+      bytes.split("\n")
     end
 
     def tell(name, trouble, env)

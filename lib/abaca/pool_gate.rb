@@ -1,23 +1,23 @@
 # frozen_string_literal: true
 
 module Abaca
-  # The way into a pool of the app's, of connections to a database for instance: what comes to take one passes
-  # through here (lib/abaca/compat/, an adapter for each gem).
+  # The gate of a connection pool of the app: every checkout passes through here (lib/abaca/compat/ has an adapter for
+  # each gem).
   #
-  # Pools give up on those that wait for long. A server with fibers starts many more requests than a pool has
-  # places, so most of them would fail that way. Here they wait in turn, without a limit but the request's own, and no
-  # more of them are in the pool's queue than it has places. The running servers are told how many wait, and of which
-  # routes: they do not start further requests of these meanwhile (ext/abaca/engine/hold.h).
+  # Pools raise after a timeout. A server with fibers starts many more requests than a pool has connections, so most
+  # of them would fail. Here they wait in turn, limited only by the request's own deadline, and no more of them are in
+  # the pool's queue than it has connections. The running servers learn how many wait, and of which routes, and start
+  # no further requests of these meanwhile (ext/abaca/engine/hold.h).
   #
-  # A request waits here once. What it waits for later on, in its middle, it waits for in the pool, before those that
-  # have not begun: to finish comes before to start. So does what belongs to no request, a thread of a job's say.
+  # A request waits here once. For a second connection it waits in the pool itself, ahead of requests that have not
+  # started: finishing comes before starting. Code that belongs to no request, such as a job's thread, does so too.
   class PoolGate
     @engines = [].freeze
     @lock = Mutex.new
     @last_id = 0
 
     class << self
-      # @return [Array<Engine>] those that run in this process
+      # @return [Array<Engine>] the engines that run in this process
       attr_reader :engines
 
       # @yield while the engine runs
@@ -31,7 +31,7 @@ module Abaca
       # The gate of a pool, which keeps it.
       #
       # @param pool [Object] a pool
-      # @param size [Symbol] its method that says how many places it has, nil for as many as are wanted
+      # @param size [Symbol] the method that returns its number of places, nil for unlimited
       # @return [PoolGate]
       def of(pool, size)
         @lock.synchronize do
@@ -41,7 +41,7 @@ module Abaca
       end
     end
 
-    # What waits here for its turn.
+    # A waiter in line.
     class Ticket # :nodoc:
       attr_writer :called
 
@@ -69,7 +69,7 @@ module Abaca
 
     # Takes a place of the pool.
     #
-    # @param waits [Boolean] whether it may wait here: not what has a time limit of its own
+    # @param waits [Boolean] whether it may wait here: not with an explicit timeout
     # @yield in turn, to the pool itself
     # @return [Object] what the block returns
     def pass(waits: true)
@@ -84,7 +84,7 @@ module Abaca
     private
 
     def clear
-      @inside = 0 # in the pool: what is there while others run waits for a place
+      @inside = 0 # in the pool: more than its places means that some wait
       @line = []
       @told = 0
     end
@@ -107,7 +107,7 @@ module Abaca
       end
     end
 
-    # What was inside has stayed in the parent.
+    # Those inside have stayed in the parent.
     def forked?
       forked = @process != Process.pid
       @process = Process.pid
@@ -153,12 +153,12 @@ module Abaca
 
       size = @pool.public_send(@size) || @line.size
       while @inside < size && (ticket = @line.shift)
-        @inside += 1 # for it, lest another comes before
+        @inside += 1 # for it, so that no other comes first
         ticket.call
       end
     end
 
-    # One alone is nothing that others would have to wait for.
+    # One alone makes no others wait.
     def tell
       waiters = @inside + @line.size
       return if waiters == @told || (waiters < 2 && @told.zero?)

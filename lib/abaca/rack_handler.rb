@@ -8,12 +8,12 @@ module Abaca
   module RackHandler
     extend self
 
-    # Settings that the options decide in other ways, or that are no business of a handler's caller.
+    # Settings that other options decide, or that do not concern a handler's caller.
     OWN = %i[app binds debug environment errors log rackup silent].freeze
     PORT = 9292
     private_constant :OWN, :PORT
 
-    # Reads the configuration file as the command does; Host and Port win over its binds.
+    # Reads the configuration file as the command does; Host and Port override its binds.
     #
     # @param app [#call]
     # @param options [Hash{Symbol => Object}] as for #config
@@ -45,11 +45,11 @@ module Abaca
                                                     defaults: default_settings(defaults)).load
     end
 
-    # What the configuration file lets requests run on: `rails server` loads the handler, then the app, and only
-    # then calls `run`.
+    # What requests run on, according to the configuration file: `rails server` loads the handler, then the app, and
+    # only then calls `run`.
     #
-    # @return [Symbol, nil] :fiber, when any may run on one, or :thread; nil when the file has a mistake, which
-    #   `run` tells
+    # @return [Symbol, nil] :fiber if any may run on one, or :thread; nil if the file has a mistake, which `run`
+    #   reports
     def mode
       Config::Modes.threads_lead?(Config::Loader.new.load) ? :thread : :fiber
     rescue ConfigError
@@ -71,7 +71,7 @@ module Abaca
 
     private
 
-    # What wins over the file.
+    # What overrides the file.
     def settings(options, defaults)
       settings = common(options)
       return settings unless options[:Host] || options[:Port]
@@ -80,7 +80,7 @@ module Abaca
       settings
     end
 
-    # What holds where the file says nothing: its ports without a host get the default one's.
+    # What applies where the file says nothing: its ports without a host get the default host.
     def default_settings(options)
       settings = common(options)
       host, port = options.values_at(:Host, :Port)
@@ -94,7 +94,7 @@ module Abaca
       settings[:environment] = options[:environment].to_s if options[:environment]
       settings[:log_requests] = true if options[:Verbose]
       settings[:silent] = true if options[:Silent]
-      settings[:threads] = options[:Threads].to_s.split(":", 2) if options[:Threads]
+      settings[:threads] = options[:Threads].to_s if options[:Threads]
       settings
     end
 

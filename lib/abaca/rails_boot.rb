@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
 module Abaca
-  # What a Rails app must know of the server while it boots: its mode. The command loads the app itself, so
-  # that Abaca is there before Rails; the Railtie is brought in as soon as Rails can take it.
+  # What a Rails app must know about the server while it boots: its mode. The command loads the app itself, so Abaca
+  # is loaded before Rails; the Railtie is added as soon as Rails can accept it.
   module RailsBoot
     @mode = nil
 
     class << self
-      # Runs a block that loads an app, a Rails app perhaps.
+      # Runs a block that loads an app, perhaps a Rails app.
       #
       # @param mode [Symbol] how requests will be run: :fiber or :thread
       # @return [Object] what the block returns
@@ -19,14 +19,14 @@ module Abaca
         yield
       end
 
-      # @return [Symbol, nil] the mode of the server that this process is about to start; nil: it starts none,
-      #   as far as one can tell
+      # @return [Symbol, nil] the mode of the server that this process is about to start; nil: apparently it starts
+      #   none
       def mode = @mode || (RackHandler.mode if handler_loaded?)
 
       private
 
-      # A class that inherits from Rails::Railtie must be made after that has been defined, and before the
-      # application is initialized. Nothing else tells when that is.
+      # A class that inherits from Rails::Railtie must be created after that is defined and before the application is
+      # initialized. Nothing else tells when that is.
       def watched(&)
         trace = TracePoint.new(:end) do |point|
           next unless defined?(::Rails::Railtie) && ::Rails::Railtie.equal?(point.self)

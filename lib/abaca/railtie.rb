@@ -4,15 +4,15 @@ require "active_support/ordered_options"
 require_relative "default_handler"
 
 module Abaca
-  # For Rails: the isolation level that fits the mode in which requests run, what is answered when the server
-  # ends a request, and that `rails server` and system tests find a server where there is no Puma.
+  # For Rails: sets the isolation level for the mode in which requests run and the answers for requests that the
+  # server ends, and makes `rails server` and system tests find a server without Puma.
   #
   #   config.abaca.mode = :fiber # or :thread or :hybrid; needed where the app is loaded before the server
   #
-  # What the app says itself in config.active_support.isolation_level stays.
+  # A level that the app sets in config.active_support.isolation_level stays.
   class Railtie < ::Rails::Railtie
     MODES = Config::Modes::NAMES
-    # By the names of exceptions; Rails rescues them all, and answers 500 where it knows no better.
+    # By the names of exceptions; Rails rescues them all, and answers 500 by default.
     ANSWERS = { "Abaca::DeadlineExceeded" => :gateway_timeout, "Abaca::Shutdown" => :service_unavailable }.freeze
     private_constant :MODES
 
@@ -44,7 +44,7 @@ module Abaca
       nil
     end
 
-    # Has requests that the server ends answered as it answers them itself, where the app has not said otherwise.
+    # Makes Rails answer requests that the server ends as the server does, unless the app says otherwise.
     #
     # @param config [#action_dispatch] the app's configuration
     # @return [nil]
@@ -53,11 +53,11 @@ module Abaca
       nil
     end
 
-    # Isolates by fiber when requests will run on fibers and the app has not chosen a level.
+    # Isolates by fiber if requests will run on fibers and the app has not chosen a level.
     #
     # @param config [#abaca, #active_support] the app's configuration
     # @return [nil]
-    # @raise [ConfigError] for a mode that is none
+    # @raise [ConfigError] for an unknown mode
     def self.isolate(config)
       mode = (config.abaca.mode || RailsBoot.mode)&.to_sym
       return if mode.nil?

@@ -4,9 +4,9 @@ require "socket"
 require_relative "frames"
 
 module Abaca
-  # What Server#requests and a dump tell: each request in flight with what its fiber waits for, and the
-  # fibers that the app has started beside its requests. Found out when somebody asks, for which a trap handler may do;
-  # queries, fields and bodies are left out, since they may hold secrets.
+  # What Server#requests and a dump report: each request in flight with what its fiber waits for, and the fibers that
+  # the app has started beside its requests. It is gathered on demand, also in a trap handler. Queries, fields and
+  # bodies are left out, since they may contain secrets.
   class Requests
     # @param engine [Engine]
     # @param scheduler [Scheduler, nil] the server's own
@@ -35,7 +35,7 @@ module Abaca
       row.except(:fiber, :thread, :scheduler).merge(waits)
     end
 
-    # A fiber of a pool that has nothing to do waits in Abaca's own code, for no request.
+    # An idle fiber of a pool waits in Abaca's own code, for no request.
     def request_of(wait) = @rows[wait[:fiber]] || @rows[wait[:resumed_by]]
 
     def waited(wait)
@@ -43,7 +43,7 @@ module Abaca
         backtrace: wait[:backtrace] }
     end
 
-    # It runs at the moment, or waits where only its thread or a foreign scheduler knows.
+    # It is running, or waits where only its thread or a foreign scheduler knows.
     def running(row)
       backtrace = row[:mode] == :thread ? row[:thread].backtrace : row[:fiber].backtrace
       { waiting_for: nil, detail: nil, frame: Frames.top(backtrace), backtrace: }

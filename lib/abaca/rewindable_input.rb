@@ -5,16 +5,16 @@ require "tmpdir"
 require_relative "binary_input"
 
 module Abaca
-  # rack.input that can be read again from its start, as Rack 2 demands: what has been read is kept, in
-  # memory up to a limit and in a temporary file without a name above it.
+  # rack.input that can be read again from its start, as Rack 2 requires: what has been read is kept, in memory up to
+  # a limit, then in an unlinked temporary file.
   class RewindableInput
     include BinaryInput
 
-    LINE = 8192 # octets that are read at once for a line
+    LINE = 8192 # bytes read at once for a line
     private_constant :LINE
 
     # @param source [Input]
-    # @param memory [Integer] octets that are kept in memory
+    # @param memory [Integer] bytes that are kept in memory
     def initialize(source, memory)
       @source = source
       @memory = memory
@@ -22,14 +22,13 @@ module Abaca
       @size = 0 # of what is kept
       @position = 0
       @hole = false # something was received that could not be kept
-      @lock = Mutex.new # a reader may wait for octets, and another fiber come meanwhile
+      @lock = Mutex.new # a reader may wait for bytes, and another fiber come meanwhile
     end
 
     # @see Input#read
-    # @raise [StorageError] when there is no room for the temporary file; then for all that comes behind
-    #   what is kept
+    # @raise [StorageError] if there is no room for the temporary file; then for everything after what is kept
     def read(length = nil, buffer = nil)
-      length = Input.octets(length) unless length.nil?
+      length = Input.bytes(length) unless length.nil?
       @lock.synchronize do
         keep(length)
         take(length, buffer)
@@ -39,7 +38,7 @@ module Abaca
     # @see Input#readpartial
     # @raise [StorageError]
     def readpartial(length, buffer = nil)
-      length = Input.octets(length)
+      length = Input.bytes(length)
       @lock.synchronize do
         receive(length) if @position == @size && length.positive?
         take([length, @size - @position].min, buffer)
@@ -55,7 +54,7 @@ module Abaca
       @position = 0
     end
 
-    # @return [Integer] octets from the start of the body
+    # @return [Integer] bytes from the start of the body
     def pos = @position
 
     # @see Input#size
@@ -75,7 +74,7 @@ module Abaca
 
     private
 
-    # Reads so much that `length` octets behind the position are kept, or all.
+    # Reads until `length` bytes after the position are kept, or all.
     def keep(length)
       raise IOError, "closed stream" if closed?
 
@@ -96,7 +95,7 @@ module Abaca
       result&.force_encoding(Encoding::BINARY)
     end
 
-    # In pieces, so that a long body does not stand in memory on its way to the file.
+    # In pieces, so that a long body is not held in memory on its way to the file.
     def fetch(length)
       stop = length && (@size + length)
       receive([stop ? stop - @size : @memory, @memory].min) until @size == stop
@@ -104,8 +103,8 @@ module Abaca
       nil
     end
 
-    # Keeps what comes next. A read that waits for more than that would lose what it has when it is interrupted,
-    # and what was lost must not be passed over.
+    # Keeps what comes next. A read that waited for more would lose what it has if it were interrupted, and lost bytes
+    # must not be skipped.
     def receive(most)
       raise StorageError, "a part of the request's body was not kept" if @hole
 
@@ -131,7 +130,7 @@ module Abaca
       @kept = file
     end
 
-    # It never has a name, or loses it at once, so that no accident leaves it behind.
+    # It never has a name, or loses it at once, so that a crash does not leave it behind.
     def open_file
       dir = Dir.tmpdir
       begin
@@ -170,7 +169,7 @@ module Abaca
       line && (line.bytesize == limit || (separator && line.end_with?(separator)))
     end
 
-    # Twice as much each time, so that a long line is not looked at too often.
+    # Twice as much each time, so that a long line is not searched too often.
     def fetch_more(line)
       receive([line.to_s.bytesize, LINE].max)
     rescue EOFError

@@ -22,9 +22,9 @@ module Abaca
   # Ruby calls the hooks (+io_wait+, +block+, +kernel_sleep+ and so on); these are for everybody:
   #
   # - #run runs fibers until none is left; Ruby does it by itself when the thread ends.
-  # - #close runs what is left and detaches from the thread; #closed? tells.
+  # - #close runs the remaining fibers and detaches from the thread; #closed? tells.
   # - #fibers lists the fibers that wait or are ready: what each waits for, since when, and where.
-  # - .no_preempt keeps a fiber from making room in the middle, when there is a +quantum+.
+  # - .no_preempt keeps a block from being preempted, with a +quantum+.
   #
   # A scheduler belongs to the thread that first uses it, and to the process that made it: a forked
   # child makes its own. There, until it does (Ruby before 4.0 leaves the parent's in place), a wait
@@ -34,19 +34,19 @@ module Abaca
   # Thread#report_on_exception says, and ends nothing else. SystemExit, SignalException and
   # NoMemoryError are raised out of #run.
   #
-  # Abaca.offload runs a block on a thread, while other fibers go on.
+  # Abaca.offload runs a block on a thread, while other fibers continue.
   #
-  # What a Ruby cannot hand over still blocks the whole thread: IO.select and waits inside an
+  # What a version of Ruby does not pass to the scheduler still blocks the whole thread: IO.select and waits inside an
   # Enumerator's +next+ on Ruby 3.1, opening files and fsync on all. More is in docs/scheduler.md.
   class Scheduler
-    # quantum: seconds after which a fiber that only computes makes room for the others, as if it had
-    # called <tt>sleep(0)</tt>; nil, the default: never. Fibers then take turns at any point of Ruby
-    # code, as threads do: docs/scheduler.md says what that means. Raises ArgumentError and TypeError.
+    # quantum: seconds after which a fiber that computes makes room for the others, as if it had called
+    # <tt>sleep(0)</tt>; nil, the default: never. Fibers then take turns at any point of Ruby code, as threads do:
+    # docs/scheduler.md says what that means. Raises ArgumentError and TypeError.
     #
-    # offload: true runs the blocking operations of extensions, zlib's above all, on a few threads, so that
-    # other fibers run meanwhile; a number is the most there may be (true means 4). Only Ruby 3.4 and later
-    # hand such operations over. Handing over takes tens of microseconds, more than most operations, so the
-    # default, false, runs them at once.
+    # offload: true runs the blocking operations of extensions, zlib's above all, on a few threads, so that other
+    # fibers run meanwhile; a number is the most there may be (true means 4). Only Ruby 3.4 and later pass such
+    # operations to a scheduler. That takes tens of microseconds, more than most operations, so the default, false,
+    # runs them at once.
     def initialize(quantum: nil, offload: false)
       self.quantum = quantum
       threads = offload == true ? 4 : offload || 0
@@ -59,14 +59,14 @@ module Abaca
       extend(BlockingOperations) unless is_a?(BlockingOperations)
     end
 
-    # Raises TypeError: the fibers and descriptors are one scheduler's.
+    # Raises TypeError: the fibers and descriptors belong to one scheduler.
     def initialize_copy(_other)
       raise TypeError, "a scheduler cannot be copied"
     end
 
-    # Ruby 3.4 takes an operation for done when this hook returns, and what it waits for inside
-    # (IO.copy_stream does) would then hold up the thread. Without the hook it is run as on Ruby 3.3. So only
-    # schedulers that hand operations over have it, and subclasses that override it.
+    # Ruby 3.4 takes an operation for done when this hook returns, and what it waits for inside (IO.copy_stream does)
+    # would then hold up the thread. Without the hook it runs as on Ruby 3.3. So only schedulers with offload: have
+    # it, and subclasses that override it.
     module BlockingOperations # :nodoc:
       # Runs a blocking operation of an extension, here or on a thread (offload:). Returns true.
       def blocking_operation_wait(operation)

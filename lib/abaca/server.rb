@@ -17,7 +17,7 @@ module Abaca
   #   server.stop
   #   thread.join
   #
-  # Several may live in one process, each run by a thread of its own.
+  # Several may run in one process, each on its own thread.
   class Server
     # @return [Config]
     attr_reader :config
@@ -25,20 +25,16 @@ module Abaca
     attr_reader :log
 
     # @param app [#call] a Rack app
-    # @param options [Hash{Symbol => Object}, Config] settings: the limits of docs/limits.md by name,
-    #   `max_fibers`, `max_queue`, `request_timeouts` (Hash of seconds by path, as `request_timeout` of a
-    #   configuration takes them), `shutdown_timeout` (seconds or nil), `shutdown_delay` and `idle_timeout`
-    #   (seconds), `readiness` and `liveness` (paths), `log` (a Log), `log_requests`, `errors` (an IO for
-    #   rack.errors), `early_hints` (offer rack.early_hints), `rack_url_scheme`, `script_name`,
-    #   `fiber_scheduler` (a class or its name), `supported_http_methods` (an Array of names, or :any), `show_errors`,
-    #   `lowlevel_error_handler` (called with error, env and status),
-    #   `rewindable_input`, `null_input`, `trusted_proxies`, `forwarded_fields` and `remote_address` of docs/proxies.md
-    # @raise [ConfigError] for an unknown setting, a value out of range, a class that cannot schedule, or a gem that
-    #   would corrupt data in this mode
-    def initialize(app, options = {})
+    # @param options [Hash{Symbol => Object}, Config] `settings` or `config` as a positional argument
+    # @param config [Config, nil] the settings that are not named here; nil: the defaults
+    # @param settings [Hash{Symbol => Object}] settings of docs/configuration.md by name, which win over `config`:
+    #   `max_body_size: 1_000_000`, say
+    # @raise [ConfigError] for an unknown setting, a value out of range, a class that is not a scheduler, or a gem
+    #   that would corrupt data in this mode
+    def initialize(app, options = {}, config: nil, **settings)
       raise ConfigError, "#{app.class} is no Rack app: it has no call" unless app.respond_to?(:call)
 
-      @config = options.is_a?(Config) ? options : Config.new(options)
+      @config = configuration(options, config, settings)
       @scheduler_class = Guest.scheduler_class(@config[:fiber_scheduler])
       check_hybrid
       @log = @config[:log] || Log.new
@@ -57,15 +53,15 @@ module Abaca
     # @param host [String] an address or a name; `localhost` is every loopback address
     # @param port [Integer] 0 lets the kernel choose, the same port for all addresses where it is free
     # @param backlog [Integer] connections that may wait to be accepted
-    # @param defer_accept [Boolean] accept a connection only when its first octets are there
+    # @param defer_accept [Boolean] accept a connection only when its first bytes are there
     # @param reuse_port [Boolean] let other processes listen on the same port
     # @param terms [Hash{Symbol => Object}] for the connections that are accepted here. `limits`: Hash of those
     #   limits of docs/limits.md that differ from the server's; `proxy_protocol`: :v1, :v2 or :any when
     #   connections begin with a PROXY header; `proxy_from`: Array of the networks whose connections do, all by
     #   default
     # @return [Integer] the port (the first address's, should they differ)
-    # @raise [ConfigError] when the host has no address, or an option no meaning
-    # @raise [SystemCallError] when the port is taken or not allowed
+    # @raise [ConfigError] if the host has no address, or an option is invalid
+    # @raise [SystemCallError] if the port is taken or not allowed
     def add_tcp_listener(host, port, backlog: Config::Bind::BACKLOG, defer_accept: true, reuse_port: false, **terms)
       options = { backlog:, defer_accept:, reuse_port:, **listener_terms(**terms) }
       first, *others = Addresses.of(host)
@@ -78,32 +74,32 @@ module Abaca
     #
     # @param path [String] `@name` is an abstract socket
     # @param backlog [Integer] connections that may wait to be accepted
-    # @param umask [Integer, nil] for the socket file while it is made
+    # @param umask [Integer, nil] while the socket file is created
     # @param mode [Integer, nil] the socket file's mode
     # @param terms [Hash{Symbol => Object}] as for #add_tcp_listener; the peer of a unix socket is 127.0.0.1
     # @return [nil]
-    # @raise [ConfigError] when an option has no meaning
+    # @raise [ConfigError] if an option is invalid
     # @raise [SystemCallError]
     def add_unix_listener(path, backlog: Config::Bind::BACKLOG, umask: nil, mode: nil, **terms)
       @engine.add_unix(path, backlog:, umask:, mode:, **listener_terms(**terms))
       nil
     end
 
-    # Listens on a socket that listens already: one that this process has inherited, say. It belongs to the server
-    # from now on, which closes it when it stops; who else holds it goes on listening, and so does the kernel, so
-    # that a successor finds every connection.
+    # Listens on a socket that already listens, for example one that this process has inherited. It belongs to the
+    # server, which closes it when it stops. Other processes that hold it, and the kernel, keep listening, so a
+    # successor finds every connection.
     #
     # @param fd [Integer] the number of its descriptor
     # @param terms [Hash{Symbol => Object}] as for #add_tcp_listener
     # @return [nil]
     # @raise [ConfigError] when an option has no meaning
-    # @raise [SystemCallError] when it is no socket that listens
+    # @raise [SystemCallError] if it is not a listening socket
     def add_listener_fd(fd, **terms)
       @engine.add_fd(fd, **listener_terms(**terms))
       nil
     end
 
-    # @return [Array<String>] the places listened at, as URLs
+    # @return [Array<String>] where it listens, as URLs
     def urls
       @engine.listeners.map do |kind, name, port|
         next "unix://#{name}" if kind.to_s == "unix"
@@ -116,15 +112,15 @@ module Abaca
     # scheduler. Listeners are closed when it returns.
     #
     # @return [nil]
-    # @raise [Error] when it ran before, or the thread has a scheduler
-    # @raise [ConfigError] when `fiber_scheduler` does not work here
+    # @raise [Error] if it ran before, or the thread has a scheduler
+    # @raise [ConfigError] if `fiber_scheduler` does not work here
     def run
       raise Error, "a server runs only once" unless @state == :new
       raise Error, "this thread has a fiber scheduler; run the server on a thread of its own" if Fiber.scheduler
 
       @state = :running
       begin
-        Compat.adapt(@config, @log) # to what was loaded meanwhile
+        Compat.adapt(@config, @log) # for gems that were loaded meanwhile
         PoolGate.attach(@engine) { serve }
       ensure
         @state = :stopped
@@ -167,9 +163,9 @@ module Abaca
     # @return [Hash{Symbol => Object}] figures of docs/stats.md; any thread may ask, at any time
     def stats = Stats.of(@engine, @pool)
 
-    # What every request in flight is at, those in the app first, and in each group the oldest first: `phase`,
-    # `age` (seconds), `method`, `path`, `peer`, `waiting_for`, `detail`, `frame`, `backtrace` and others of
-    # docs/signals.md. Any thread and any trap handler may ask; nothing is recorded for it beforehand.
+    # The state of every request in flight, those in the app first, and in each group the oldest first: `phase`, `age`
+    # (seconds), `method`, `path`, `peer`, `waiting_for`, `detail`, `frame`, `backtrace` and others of
+    # docs/signals.md. Any thread and any trap handler may call it; nothing is recorded beforehand.
     #
     # @return [Array<Hash{Symbol => Object}>]
     def requests = Requests.new(@engine, @scheduler).to_a
@@ -180,6 +176,16 @@ module Abaca
     def dump = Dump.new(Requests.new(@engine, @scheduler)).to_s
 
     private
+
+    def configuration(options, config, settings)
+      return options.with(settings) if options.is_a?(Config)
+
+      settings = options.merge(settings)
+      return Config.new(settings) if config.nil?
+      raise ConfigError, "config: an Abaca::Config is needed, not #{config.inspect}" unless config.is_a?(Config)
+
+      config.with(settings)
+    end
 
     # Only Abaca's own scheduler knows when a fiber gives its loop back.
     def check_hybrid
@@ -195,8 +201,8 @@ module Abaca
       native? ? serve_natively : serve_as_guest
     end
 
-    # Before it had a thread for that (3.3), Ruby saw signals only where one of its threads slept; those of the
-    # engine wait natively.
+    # Before it had a thread for signals (3.3), Ruby saw them only where one of its threads slept; those of the engine
+    # wait natively.
     def serve_on_threads
       sleeper = Thread.new { sleep } if RUBY_VERSION < "3.3"
       @engine.run_on_threads
@@ -219,7 +225,7 @@ module Abaca
       @scheduler = nil
     end
 
-    # A spare loop, on the thread that the native part has made for it.
+    # A spare loop, on the thread that the native part has created for it.
     def serve_beside
       Thread.current.name = "abaca spare"
       Thread.current.report_on_exception = false
@@ -234,7 +240,7 @@ module Abaca
       yield scheduler
       nil
     ensure
-      # This also waits for fibers that the app started and that have not ended.
+      # This also waits for fibers that the app started.
       Fiber.set_scheduler(nil) if scheduler
     end
 
@@ -256,11 +262,11 @@ module Abaca
     end
 
     def listener_terms(limits: {}, **proxies)
-      { limits: Config.check_limits(limits),
+      { limits: Config::Values.check_limits(limits),
         **Config::Proxies.listener_of(@config, Config::Proxies.listener(**proxies)) }
     end
 
-    # A machine without IPv6 serves on all of its addresses all the same.
+    # A machine without IPv6 still serves on all its addresses.
     def add_first(address, port, options)
       @engine.add_tcp(address, port, **options)
     rescue Errno::EAFNOSUPPORT, Errno::EADDRNOTAVAIL

@@ -3,14 +3,14 @@
 require_relative "frames"
 
 module Abaca
-  # Writes into the log which requests have kept their loop: each place of the app once. The first requests load
-  # code, often much of it: in the first minute one line speaks for all of that.
+  # Logs the requests that have kept their loop: each place in the app once. The first requests load code, often much
+  # of it, so in the first minute one line stands for all of that.
   class StallReports
-    # So many places are remembered; what comes beyond is only counted (Server#stats).
+    # The number of places that are remembered; others are only counted (Server#stats).
     PLACES = 500
     # Seconds.
     FIRST = 60
-    # A frame of who loads code, by the names that Ruby 3.1 to 3.4 give it.
+    # A frame that loads code, by the names that Ruby 3.1 to 3.4 give it.
     LOADING = /in [`'](?:Kernel[#.])?(?:require|require_relative|load|autoload)'\z/
     private_constant :LOADING
 
@@ -23,9 +23,9 @@ module Abaca
       @places = {}
     end
 
-    # @param seconds [Float] for how long the loop was kept when this was found out
-    # @param env [Hash, nil] of the request; nil when it was none
-    # @param backtrace [Array<String>] of who kept it
+    # @param seconds [Float] how long the loop had been kept when this was noticed
+    # @param env [Hash, nil] of the request; nil for none
+    # @param backtrace [Array<String>] of the code that kept it
     # @param late [Boolean] whether that was in code which Ruby could not interrupt
     def call(seconds, env, backtrace, late)
       loads = @clock.call - @made < FIRST && backtrace.any?(LOADING)

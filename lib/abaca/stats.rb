@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Abaca
-  # What Server#stats returns, put together when somebody asks; docs/stats.md says what each figure means.
+  # What Server#stats returns, computed on demand; docs/stats.md says what each figure means.
   module Stats
     class << self
       # @param engine [Engine]

@@ -3,11 +3,10 @@
 require_relative "stream/io_names"
 
 module Abaca
-  # The stream that a streaming body and a partial hijack are called with (Rack SPEC, "Streaming Body").
-  # It reads the request's body and writes the response's, both at once if the app likes. What is written
-  # leaves at once (small pieces that follow each other within a millisecond leave together), and a slow
-  # client makes the writer wait. The response ends with #close, which may come from another fiber or
-  # thread after the body's `call` has returned.
+  # The stream that a streaming body and a partial hijack are called with (Rack SPEC, "Streaming Body"). It reads the
+  # request's body and writes the response's, both at once if the app likes. Writes are sent at once (small pieces
+  # that follow within a millisecond are sent together), and a slow client makes the writer wait. The response ends
+  # with #close, which may come from another fiber or thread after the body's `call` has returned.
   class Stream
     include IONames
 
@@ -19,7 +18,7 @@ module Abaca
     end
 
     # @param strings [Array<#to_s>]
-    # @return [Integer] their length in octets
+    # @return [Integer] their length in bytes
     # @raise [PeerError] when the client has gone
     # @raise [IOError] after the stream was closed
     def write(*strings) = @exchange.write(*strings)
@@ -32,7 +31,7 @@ module Abaca
       self
     end
 
-    # Sends what was written and still waits for more.
+    # Sends what still waits to be sent with later pieces.
     #
     # @return [self]
     # @raise [IOError] after the stream was closed
@@ -41,7 +40,7 @@ module Abaca
       self
     end
 
-    # @return [true] nothing waits longer than a millisecond for being sent
+    # @return [true] no write waits longer than a millisecond
     def sync = true
 
     # Has no effect.
@@ -62,7 +61,7 @@ module Abaca
     # @see #read
     def readpartial(...) = input.readpartial(...)
 
-    # As #readpartial and #write: the fiber waits, nobody has to come back.
+    # As #readpartial and #write: the fiber waits, so no retry is needed.
     #
     # @param exception [Boolean] whether the end of the body is an EOFError, or nil
     def read_nonblock(length, buffer = nil, exception: true)
@@ -74,7 +73,7 @@ module Abaca
     # @see #read_nonblock
     def write_nonblock(string, exception: true) = write(string) # rubocop:disable Lint/UnusedMethodArgument
 
-    # Nothing will be read any more.
+    # Ends reading.
     #
     # @return [nil]
     def close_read
@@ -98,7 +97,7 @@ module Abaca
     # @return [Boolean] whether the response has ended
     def closed? = @exchange.closed?
 
-    # @return [Boolean] whether the server is stopping: time to say the last word and #close
+    # @return [Boolean] whether the server is stopping: time to send the last event and #close
     def closing? = @exchange.closing?
 
     # Calls the block once, on a fiber of its own, when the server begins to stop; at once when it is stopping

@@ -8,11 +8,12 @@ class CommandDumpTest < Minitest::Test
   include Command
 
   SIGNAL = Signal.list.key?("INFO") ? :INFO : :PWR
+  # A line in one write: the banner of the server may be on its way.
   APP = <<~RUBY
     run(lambda do |env|
-      $stderr.puts("begun") || sleep(60) if env["PATH_INFO"] == "/wait"
+      $stderr.write("begun\\n") && sleep(60) if env["PATH_INFO"] == "/wait"
       limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 60
-      $stderr.puts("begun")
+      $stderr.write("begun\\n")
       nil while env["PATH_INFO"] == "/burn" && Process.clock_gettime(Process::CLOCK_MONOTONIC) < limit
       [200, { "content-type" => "text/plain" }, ["done"]]
     end)
@@ -57,7 +58,7 @@ class CommandDumpTest < Minitest::Test
   # A process that is ended because its server does not end says why.
   def test_the_last_one
     file("config/abaca.rb", "shutdown_timeout :immediately\n")
-    file("config.ru", "run ->(_env) { $stderr.puts('begun') || loop { nil } }")
+    file("config.ru", %q(run ->(_env) { $stderr.write("begun\n") && loop { nil } }))
     server = start_on_a_socket
     ask("/hog")
     server.wait_for(/^begun\n/)

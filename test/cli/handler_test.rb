@@ -44,7 +44,7 @@ class HandlerTest < Minitest::Test
     server = rackup("-o", "127.0.0.1", "-p", "0", "-O", "Verbose")
     server.get("/seen")
 
-    server.wait_for(%r{"GET /seen HTTP/1\.1" 200 })
+    assert server.wait_for(%r{"GET /seen HTTP/1\.1" 200 })
   end
 
   def test_port_that_is_taken_is_one_line

@@ -18,8 +18,8 @@ class LogTest < Minitest::Test
     io.string
   end
 
-  def access(status: 200, octets: 5, seconds: 0.12346, **changes)
-    logged { |log| log.access(ENV_OF_A_REQUEST.merge(changes.transform_keys(&:to_s)), status, octets, seconds) }
+  def access(status: 200, bytes: 5, seconds: 0.12346, **changes)
+    logged { |log| log.access(ENV_OF_A_REQUEST.merge(changes.transform_keys(&:to_s)), status, bytes, seconds) }
   end
 
   def test_access_line
@@ -27,7 +27,7 @@ class LogTest < Minitest::Test
 
     assert_match(%r{\A127\.0\.0\.1 - - \[#{time}\] "GET /a\?b=c HTTP/1\.1" 200 5 0\.1235\n\z}, access)
     assert_match(%r{\A10\.0\.0\.9 - bob \[.*"GET /x/a HTTP/1\.1" 304 - 0\.1235$},
-                 access(status: 304, octets: nil, REMOTE_ADDR: "10.0.0.9", HTTP_X_FORWARDED_FOR: "6.6.6.6",
+                 access(status: 304, bytes: nil, REMOTE_ADDR: "10.0.0.9", HTTP_X_FORWARDED_FOR: "6.6.6.6",
                         REMOTE_USER: "bob", SCRIPT_NAME: "/x", QUERY_STRING: ""))
     assert_match(/\A- - - \[/, access(REMOTE_ADDR: nil))
   end
@@ -147,7 +147,7 @@ class LogTest < Minitest::Test
     previous = Signal.trap("WINCH") { trapped = log.info("trapped") || true }
     Array.new(4) { |number| Thread.new { 50.times { |time| log.info("#{number}:#{time}") } } }.each(&:join)
     Process.kill(:WINCH, Process.pid)
-    sleep 0.001 until trapped
+    assert(eventually { trapped })
     assert log.release(30)
     writer.close
     lines = reader.read.lines(chomp: true)
@@ -165,7 +165,7 @@ class LogTest < Minitest::Test
     assert_operator moments, :>, 5
   end
 
-  # Logs at the writer's so manieth step from the release on. Returns false when it has not taken so many.
+  # Logs at the writer's step number `moment` after the release. Returns false if the writer takes fewer steps.
   def line_at(moment)
     io = StringIO.new
     log = Abaca::Log.new(io)

@@ -5,7 +5,7 @@ require "abaca"
 
 # The clock that ends the process: what comes at its moments of change.
 class OverdueTest < Minitest::Test
-  # Returns the status of a process that runs the block, and ends with 0 so many seconds later.
+  # Returns the status of a process that runs the block, and ends with 0 after `seconds`.
   def status(seconds = 0.5)
     pid = fork do
       yield Abaca::Launcher::Overdue.new { nil }

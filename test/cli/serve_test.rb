@@ -11,7 +11,7 @@ class CommandServeTest < Minitest::Test
   APP = <<~'RUBY'
     run(lambda do |env|
       case env["PATH_INFO"]
-      when "/slow" then $stderr.puts("begun") || (sleep(0.01) until File.exist?(env["QUERY_STRING"]))
+      when "/slow" then $stderr.write("begun\n") && (sleep(0.01) until File.exist?(env["QUERY_STRING"]))
       when "/boom" then raise "the app's own reason"
       when "/env" then return [200, { "content-type" => "text/plain" }, [[ENV["RACK_ENV"], env["SCRIPT_NAME"], env["rack.url_scheme"], Dir.pwd].join("|")]]
       end
@@ -91,7 +91,7 @@ class CommandServeTest < Minitest::Test
     request = slow(server)
     server.signal(:TERM)
     # While the request goes on, however long that is.
-    eventually { refused?(server.port) }
+    assert eventually(within: SECONDS) { refused?(server.port) }
     let_go
 
     assert_equal "200", request.value
@@ -252,7 +252,7 @@ class CommandServeTest < Minitest::Test
     file("config/puma.rb", "stdout_redirect \"log/out\"\ndirectory \"app\"\nbind \"unix:///#{@dir}/s\"\n")
     server = start
     log = "#{@dir}/app/log/out"
-    eventually { File.exist?(log) && File.read(log).include?("Use Ctrl-C") }
+    assert eventually(within: SECONDS) { File.exist?(log) && File.read(log).include?("Use Ctrl-C") }
     server.signal(:TERM)
 
     assert_equal 0, server.wait.exitstatus
@@ -261,12 +261,12 @@ class CommandServeTest < Minitest::Test
   def test_redirected_output_is_opened_anew_on_hup
     log = "#{@dir}/out.log"
     server = start("-b", "unix://#{@dir}/s", "--redirect-stdout", log, "--redirect-stderr", log, "--redirect-append")
-    eventually { File.exist?(log) && File.read(log).include?("Use Ctrl-C") }
+    assert eventually(within: SECONDS) { File.exist?(log) && File.read(log).include?("Use Ctrl-C") }
     File.rename(log, "#{log}.1")
     server.signal(:HUP)
-    eventually { File.exist?(log) }
+    assert eventually(within: SECONDS) { File.exist?(log) }
     server.signal(:USR2)
-    eventually { File.read(log).include?("USR2 has no effect") }
+    assert eventually(within: SECONDS) { File.read(log).include?("USR2 has no effect") }
     server.signal(:TERM)
 
     assert_equal 0, server.wait.exitstatus
@@ -320,11 +320,11 @@ class CommandServeTest < Minitest::Test
   # A socket has a file before it can be connected to.
   def open_socket(path)
     socket = nil
-    eventually do
+    assert(eventually(within: SECONDS) do
       socket = UNIXSocket.new(path)
     rescue Errno::ENOENT, Errno::ECONNREFUSED
       nil
-    end
+    end)
     yield socket
   ensure
     socket&.close
@@ -334,13 +334,5 @@ class CommandServeTest < Minitest::Test
     TCPSocket.new("127.0.0.1", port).close
   rescue Errno::ECONNREFUSED
     true
-  end
-
-  def eventually
-    limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + SECONDS
-    until yield
-      flunk "it did not come to pass within #{SECONDS} s" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > limit
-      sleep 0.02
-    end
   end
 end

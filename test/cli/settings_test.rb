@@ -60,7 +60,7 @@ class CommandSettingsTest < Minitest::Test
   def test_mode_and_threads
     assert_equal [:thread, [2, 8]], config("--mode", "thread", "-t", "2:8").to_h.values_at(:mode, :threads)
     Abaca::Config::Modes::NAMES.each { |name| assert_equal name, setting(:mode, "--mode", name.to_s) }
-    assert_match(/^ +--mode MODE .*: #{Abaca::Config::Modes::NAMES.join(' or ')}$/, help)
+    assert_match(/^ +--mode MODE .*: #{Abaca::Config::Modes::NAMES.join(' or ')} /, help)
   end
 
   def test_every_flag_of_puma_is_known

@@ -181,7 +181,7 @@ class ConfigTest < Minitest::Test
   end
 
   # Ruby itself raises at these, wherever a Symbol or a Regexp meets them.
-  def test_octets_that_are_no_text_and_encodings_like_no_other
+  def test_bytes_that_are_no_text_and_encodings_like_no_other
     needed = { readiness: "a path", liveness: "a path", half_close: ":ask", mode: ":fiber",
                forwarded_fields: ":x_forwarded" }
     ["/\xff", "fiber\xff", "/up".encode("UTF-16LE")].each do |text|
@@ -198,8 +198,8 @@ class ConfigTest < Minitest::Test
     end.message)
   end
 
-  # A path may have any octets but for a question mark.
-  def test_patterns_of_octets_that_are_no_text
+  # A path may have any bytes but for a question mark.
+  def test_patterns_of_bytes_that_are_no_text
     config = Abaca::Config.new({ routes: [[:thread, "/\xff"]], request_timeouts: { "/\xff" => 3 } })
 
     assert_equal [[[:thread, "/\xff"]], [["/\xff", 3]]], config.to_h.values_at(:routes, :request_timeouts)
@@ -212,6 +212,17 @@ class ConfigTest < Minitest::Test
     assert_predicate config.warnings, :frozen?
     config.to_h[:tag] = "changed"
     assert_nil config[:tag]
+  end
+
+  def test_another_configuration_with_some_settings
+    config = Abaca::Config.new({ max_queue: 3, hybrid_requests: 5 }, warnings: ["first"])
+    other = config.with({ max_queue: 4, fiber_per_request: true })
+
+    assert_equal [3, 4, 5, true], [config[:max_queue], *other.to_h.values_at(:max_queue, :hybrid_requests,
+                                                                             :clean_thread_locals)]
+    assert_equal config.warnings, other.warnings
+    assert_equal 2, other.warnings.size
+    assert_raises(Abaca::ConfigError) { config.with({ max_queue: -1 }) }
   end
 
   def test_docs_list_every_limit_with_its_default

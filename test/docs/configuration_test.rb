@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "abaca/cli"
+require_relative "../../rakelib/settings_page"
 
 # docs/configuration.md against the code: no setting, flag or option is left out or made up, defaults are the
 # code's, and what is said to be refused is, in these words.
@@ -60,6 +61,23 @@ class ConfigurationPageTest < Minitest::Test
     ensure
       ENV["RACK_ENV"] = rack_env
     end
+  end
+
+  def test_its_tables_are_those_of_the_settings
+    assert_equal SettingsPage.render(PAGE), PAGE, "run rake settings"
+  end
+
+  # A table that is not there is an error, and not one that is left as it is.
+  def test_a_page_without_a_table
+    page = PAGE.sub("## Requests that compute", "## Stalls")
+    assert_match(/Requests that compute/, assert_raises(RuntimeError) { SettingsPage.render(page) }.message)
+  end
+
+  def test_what_an_object_makes_no_use_of_is_named
+    named = code(PAGE[/has no effect on an object: .*?\n\n/m]).map(&:to_sym)
+    of_process = Config::SETTINGS.values.select { |row| row.level == :process }.map(&:name)
+    methods = Config::SETTINGS.values_at(:redirect, :logger, :formatter).flat_map(&:file)
+    assert_equal of_process.sort, (named - methods).sort
   end
 
   def test_every_setting_has_one_row
@@ -159,11 +177,5 @@ class ConfigurationPageTest < Minitest::Test
   def test_settings_without_an_effect_say_why
     listed = rows("why").flat_map { |row| code(row["settings"]).map { |name| [name.to_sym, row["why"]] } }.to_h
     assert_equal WITHOUT_EFFECT, listed
-  end
-
-  def test_links
-    names = PAGE.scan(/\]\(([^)]+)\)/).flatten.uniq
-    refute_empty names
-    names.each { |name| assert_path_exists File.expand_path("../../docs/#{name}", __dir__) }
   end
 end

@@ -3,7 +3,7 @@
 require "test_helper"
 
 # The README of a folder of the extension names every file in it, and pages that name files name such as there are.
-class FoldersTest < Minitest::Test
+class FolderPagesTest < Minitest::Test
   ROOT = File.expand_path("../..", __dir__)
   READMES = Dir[File.join(ROOT, "ext/abaca/*/README.md")].freeze
   SOURCE = %r{`([\w/*.-]+\.(?:c|h|rb|md|jsonl))`}

@@ -50,7 +50,7 @@ class ExamplesTest < Minitest::Test
 
   def beside_each_other?(calls) = calls.map { |call| call["from"] }.max < calls.map { |call| call["to"] }.min
 
-  # The octets of the process that are in memory.
+  # The bytes of the process that are in memory.
   def memory(server) = File.read("/proc/#{server.pid}/statm").split[1].to_i * Etc.sysconf(Etc::SC_PAGESIZE)
 
   # Reads an export; returns how many lines it has, and the last one.

@@ -8,7 +8,7 @@ class FaultCancelTest < Minitest::Test
   include ServerCase
 
   TYPE = { "content-type" => "text/plain" }.freeze
-  LONG = 30 # seconds; nothing here waits so long
+  LONG = 30 # seconds, longer than any wait here
 
   # --- request_timeout ---
 
@@ -107,9 +107,9 @@ class FaultCancelTest < Minitest::Test
     end
     client = connect(serve(request_timeout: 1) { [200, TYPE.dup, body.new] })
     client.write(GET)
-    octets = client.drain
-    assert_includes octets, "4\r\npart\r\n"
-    refute_includes octets, "0\r\n\r\n"
+    bytes = client.drain
+    assert_includes bytes, "4\r\npart\r\n"
+    refute_includes bytes, "0\r\n\r\n"
     assert closed.pop
   end
 
@@ -173,7 +173,7 @@ class FaultCancelTest < Minitest::Test
     assert_equal 504, ask(running, request("GET", "/wait")).status
     assert_equal 200, ask(running, request("GET", "/end")).status
     before = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
-    sleep 0.5
+    nothing_for(0.5)
     spent = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - before
     assert_operator spent, :<, 0.1, "the loop still looks for them"
   end
@@ -497,7 +497,7 @@ class FaultCancelTest < Minitest::Test
   # sent a request and later a half-close, which is answered.
   def half_closed_with_the_request(running, begun:, called:)
     client = connect(running)
-    client.write("GET /") && sleep(0.05) if begun
+    client.write("GET /") && caught_up(running) if begun
     started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     client.socket.setsockopt(:TCP, Socket::TCP_CORK, 1)
     client.write(begun ? GET.delete_prefix("GET /") : GET).half_close

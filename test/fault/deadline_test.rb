@@ -8,7 +8,7 @@ class FaultDeadlineTest < Minitest::Test
   include ServerCase
 
   TYPE = { "content-type" => "text/plain" }.freeze
-  LONG = 30 # seconds; nothing here waits so long
+  LONG = 30 # seconds, longer than any wait here
   GRACE = 5 # seconds that a cancelled request gets to end
 
   def setup
@@ -55,15 +55,15 @@ class FaultDeadlineTest < Minitest::Test
     deadline = @told.pop
     assert eventually { running.server.stats[:in_app].zero? }
     assert_raises(IOError) { deadline.remaining }
-    assert_raises(IOError) { deadline.extend(1) }
+    assert_raises(IOError) { deadline.add_time(1) }
     assert_raises(IOError) { deadline.on_cancel { nil } }
   end
 
-  # --- extend ---
+  # --- add_time ---
 
   def test_a_request_may_get_more_time
     running = serve(request_timeout: 2) do |env|
-      @told << env["abaca.deadline"].extend(50) if env["PATH_INFO"] == "/more"
+      @told << env["abaca.deadline"].add_time(50) if env["PATH_INFO"] == "/more"
       sleep 2.6
       answer
     end
@@ -72,9 +72,9 @@ class FaultDeadlineTest < Minitest::Test
     assert_includes 50.0..52.0, @told.pop
   end
 
-  def test_without_a_limit_there_is_nothing_to_extend
+  def test_without_a_limit_there_is_no_time_to_add_to
     running = serve do |env|
-      @told << env["abaca.deadline"].extend(5)
+      @told << env["abaca.deadline"].add_time(5)
       answer
     end
     ask(running)
@@ -87,7 +87,7 @@ class FaultDeadlineTest < Minitest::Test
       env["abaca.client"].request_timeout = 0.1
       sleep LONG
     rescue Abaca::DeadlineExceeded
-      @told << env["abaca.deadline"].extend(60)
+      @told << env["abaca.deadline"].add_time(60)
       sleep 0.2
       answer("cleaned up")
     end
@@ -99,7 +99,7 @@ class FaultDeadlineTest < Minitest::Test
   def test_what_cannot_be_added
     running = serve do |env|
       [0, -1, Float::NAN, "1", nil].each do |value|
-        env["abaca.deadline"].extend(value)
+        env["abaca.deadline"].add_time(value)
       rescue ArgumentError, TypeError => e
         @told << e.class
       end

@@ -59,11 +59,13 @@ class FaultDrainTest < Minitest::Test
   end
 
   def test_a_halt_does_not_wait_for_the_delay
-    running = serve(shutdown_delay: 60)
-    ask(running)
+    running = serve(readiness: "/readyz", shutdown_delay: 60)
+    probe = connect(running)
+    assert_equal 200, probe.call(request("GET", "/readyz")).status
     running.server.stop
-    sleep 0.1
+    assert(eventually { probe.call(request("GET", "/readyz")).status == 503 })
     running.halt
+    assert refused?(running)
   end
 
   # The kernel holds a connection back until something comes on it, for a second.
@@ -139,7 +141,7 @@ class FaultDrainTest < Minitest::Test
     begun = Array.new(2) { connect(running).write(GET) }
     assert eventually { running.server.stats[:in_app] == 2 }
     half = connect(running).write("GET / HTTP/1.1\r\nHost: a")
-    sleep 0.05
+    caught_up(running)
     running.server.stop
     assert_equal [503, 503], begun.map { |client| client.read.status }
     half.write(".test\r\n\r\n")

@@ -56,13 +56,13 @@ class FaultIdleTest < Minitest::Test
     # All of them wait at once, and each half-closed as well: a loop that spins for any one shows.
     define_method("test_waiting_costs_no_processor_time_with_#{mode}") do
       command = run_abaca(RACKUP, config: config)
-      PARTIAL.each_value do |octets|
-        connect(command.port).write(octets)
-        connect(command.port).write(octets).half_close
+      PARTIAL.each_value do |bytes|
+        connect(command.port).write(bytes)
+        connect(command.port).write(bytes).half_close
       end
       settle(command)
       before = processor_time(command)
-      sleep SECONDS
+      nothing_for(SECONDS)
       spent = processor_time(command) - before
       assert_operator spent, :<, MOST, "#{2 * PARTIAL.size} connections that wait for #{SECONDS} s"
     end
@@ -76,7 +76,7 @@ class FaultIdleTest < Minitest::Test
     connect(command.port).call(GET)
     10.times do
       before = processor_time(command)
-      sleep 0.5
+      nothing_for(0.5)
       break if processor_time(command) - before < MOST / 4
     end
   end

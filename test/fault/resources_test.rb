@@ -41,9 +41,8 @@ class FaultResourcesTest < Minitest::Test
     command = run_abaca(APP, rlimit_nofile: 64)
     assert_equal "fine", connect(command.port).call(GET).body
     crowd = Array.new(200) { connect(command.port, timeout: 1) }
-    sleep 0.5
     before = command.processor_time
-    sleep 1.5
+    nothing_for(2)
     assert_operator command.processor_time - before, :<, 0.4, "spins for want of descriptors"
     refute command.ended?, command.text
     crowd.each(&:close)
@@ -133,7 +132,7 @@ class FaultResourcesTest < Minitest::Test
       clients = Array.new(4) { connect(command.port).write("GET /long HTTP/1.0\r\n\r\n") }
       clients.each { |client| assert_operator client.drain.bytesize, :>, 8_000_000 }
       least = before + 12_000_000
-      assert ServerCase.eventually { command.resident < least }, "#{config}: #{command.resident - before}"
+      assert eventually { command.resident < least }, "#{config}: #{command.resident - before}"
     end
   end
 
@@ -157,14 +156,14 @@ class FaultResourcesTest < Minitest::Test
     client = connect(command.port, timeout: 20)
     client.write("GET /stream HTTP/1.1\r\nHost: a.test\r\n\r\n")
     before = command.resident
-    octets = 0
+    bytes = 0
     tail = String.new
     until tail.end_with?("\r\n0\r\n\r\n")
-      data = client.read_some(1_048_576) or flunk("ended after #{octets} octets")
-      octets += data.bytesize
+      data = client.read_some(1_048_576) or flunk("ended after #{bytes} bytes")
+      bytes += data.bytesize
       tail = (tail + data).byteslice(-10..) || tail
     end
-    assert_includes 200_000_000..200_100_000, octets
+    assert_includes 200_000_000..200_100_000, bytes
     assert_operator command.resident - before, :<, 150_000_000
   end
 
@@ -216,7 +215,7 @@ class FaultResourcesTest < Minitest::Test
       client.write(get("/large"))
       asked += 1
       watch.call(get("/1")) # the server has come to it
-      break unless ServerCase.eventually(within: 0.3) { command.descriptors == before }
+      break unless eventually(within: 0.3) { command.descriptors == before }
     end
     [client, asked]
   end
@@ -231,14 +230,14 @@ class FaultResourcesTest < Minitest::Test
       before = command.descriptors
       flood.write(Array.new(800) { |i| get("/#{i % 10}") }.join)
       5.times { |i| assert_equal i.to_s * 100, other.call(get("/#{i}")).body }
-      refute ServerCase.eventually(within: 0.5) { command.descriptors > before + 16 }, config
+      nothing_for(0.5) { command.descriptors <= before + 16 }
       asked.times { assert_equal 50_000, flood.read.body.bytesize }
       800.times { |i| assert_equal (i % 10).to_s * 100, flood.read.body, config }
     end
   end
 
   # Descriptors for about 80: of those who do not read some have to go, and whoever reads is served. Who goes is
-  # whose socket has taken nothing for longest, and a socket that is full takes a few octets now and then.
+  # whose socket has taken nothing for longest, and a socket that is full takes a few bytes now and then.
   def test_files_for_a_crowd_that_does_not_read
     command = run_abaca(FILES, rlimit_nofile: 80)
     other = connect(command.port)
@@ -283,7 +282,7 @@ class FaultResourcesTest < Minitest::Test
   end
 
   def recovered?(command)
-    ServerCase.eventually(within: 30) do
+    eventually(within: 30) do
       Wire::Client.new(command.port, timeout: 2).then do |client|
         client.call(GET).body == "fine"
       ensure

@@ -21,7 +21,11 @@ class FaultShutdownTest < Minitest::Test
   end
 
   def test_stop_at_once
-    10.times { serve.stop }
+    10.times do
+      running = serve
+      running.stop
+      assert_over(running)
+    end
   end
 
   def test_stop_twice
@@ -29,6 +33,7 @@ class FaultShutdownTest < Minitest::Test
     running.server.stop
     running.server.stop
     running.stop
+    assert_over(running)
   end
 
   def test_requests_in_flight_are_answered
@@ -122,6 +127,8 @@ class FaultShutdownTest < Minitest::Test
     client = connect(running, receive_buffer: 4_096).write(GET)
     client.read_some
     running.halt
+    assert_over(running)
+    assert_operator bytes_left(client), :<, 20_000_000
   end
 
   def test_halt_with_connections_in_every_state
@@ -131,9 +138,12 @@ class FaultShutdownTest < Minitest::Test
     clients = ["", GET, "GET / HT", "#{GET}GET /", "BAD\r\n\r\n", request("GET", "/wait"),
                request("POST", "/", "Content-Length" => "9"),
                request("POST", "/", "Content-Length" => "9", "Expect" => "100-continue")]
-    clients.each { |octets| connect(running).write(octets) }
+    clients.map! { |bytes| connect(running).write(bytes) }
     assert eventually { running.server.stats.fetch(:in_app).positive? }
+    caught_up(running)
     running.halt
+    assert_over(running)
+    clients.each { |client| assert_operator bytes_left(client), :<, 1_000 }
   end
 
   # What an app leaves behind must not keep the server from stopping within its deadline.
@@ -142,14 +152,18 @@ class FaultShutdownTest < Minitest::Test
     client = connect(running, receive_buffer: 4_096).write(GET)
     client.read_some
     running.stop
+    assert_over(running)
+    assert_operator bytes_left(client), :<, 20_000_000
   end
 
   def test_stop_with_half_a_request
     running = serve(force_shutdown_after: 0.5, **PATIENT)
-    connect(running).write("GET / HTTP/1.1\r\nHo")
-    connect(running).write("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 10\r\n\r\nhel")
-    sleep 0.05
+    halves = ["GET / HTTP/1.1\r\nHo", "#{request("POST", "/", "Content-Length" => "10")}hel"]
+    clients = halves.map { |bytes| connect(running).write(bytes) }
+    caught_up(running)
     running.stop
+    assert_over(running)
+    clients.each { |client| assert_operator bytes_left(client), :<, 1_000 }
   end
 
   def test_a_server_runs_only_once
@@ -170,6 +184,23 @@ class FaultShutdownTest < Minitest::Test
   end
 
   private
+
+  # Nobody listens any more, and nothing is left of connections and requests.
+  def assert_over(running)
+    assert refused?(running)
+    assert_equal [0, 0, 0], running.server.stats.values_at(:connections, :in_app, :waiting)
+  end
+
+  # What comes until the server ends the connection, one way or the other.
+  def bytes_left(client)
+    bytes = 0
+    while (data = client.read_some)
+      bytes += data.bytesize
+    end
+    bytes
+  rescue Errno::ECONNRESET
+    bytes
+  end
 
   # Nothing that looks like a whole success; an error response is fine.
   def assert_cut_off(client)
@@ -268,9 +299,9 @@ class FaultCommandTest < Minitest::Test
   def test_signals_while_booting
     [0, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3].each do |delay|
       command = run_abaca("sleep 0.05\n#{SLOW}")
-      sleep delay
+      nothing_for(delay)
       command.signal(:TERM)
-      command.signal(:TERM) unless ServerCase.eventually(within: 5) { command.ended? }
+      command.signal(:TERM) unless eventually(within: 5) { command.ended? }
       status = command.wait
       assert_includes [nil, Signal.list["TERM"]], status.termsig, command.text
     end
@@ -281,7 +312,7 @@ class FaultCommandTest < Minitest::Test
     10.times do |nth|
       command = run_abaca(SLOW)
       command.wait_for(/Abaca starting/)
-      sleep nth / 1000.0
+      nothing_for(nth / 1000.0)
       command.signal(:TERM)
       assert_includes [nil, Signal.list["TERM"]], command.wait.termsig, command.text
     end
@@ -415,9 +446,9 @@ class FaultCommandTest < Minitest::Test
 
   private
 
-  # The complete successful responses to `octets`; whatever else comes is not looked at.
-  def successes(client, octets)
-    [client.call(octets).status] - (500..599).to_a
+  # The complete successful responses to `bytes`; whatever else comes is not looked at.
+  def successes(client, bytes)
+    [client.call(bytes).status] - (500..599).to_a
   rescue EOFError, Wire::Malformed, Errno::ECONNRESET
     []
   end

@@ -25,18 +25,9 @@ class FaultSlowDiskTest < Minitest::Test
     File.join(@directory, name)
   end
 
-  # Waits until the block says so.
-  def await(failure)
-    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + DEADLINE
-    until yield
-      flunk failure if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
-      sleep 0.005
-    end
-  end
-
   # Waits until somebody waits for the disk.
   def await_read
-    await("nobody reads the file") { File.exist?(path("asked")) }
+    assert eventually { File.exist?(path("asked")) }, "nobody reads the file"
   end
 
   def test_others_are_served_meanwhile
@@ -63,7 +54,7 @@ class FaultSlowDiskTest < Minitest::Test
     assert_equal "hello", client.call(HELLO).body
     File.write(path("gate"), "")
     assert_equal CONTENT, client.call(GET).body
-    await("descriptors are left") { command.descriptors <= before }
+    assert eventually { command.descriptors <= before }, "descriptors are left"
   end
 
   def test_the_server_stops_while_the_disk_does_not_answer

@@ -23,15 +23,15 @@ class RailsTest < Minitest::Test
     # stream: a Wire::Client that has asked for the upgrade.
     def initialize(stream)
       @stream = stream
-      @octets = String.new(encoding: Encoding::BINARY)
-      more until (stop = @octets.index("\r\n\r\n"))
-      @head = @octets.slice!(0, stop + 4)
+      @bytes = String.new(encoding: Encoding::BINARY)
+      more until (stop = @bytes.index("\r\n\r\n"))
+      @head = @bytes.slice!(0, stop + 4)
     end
 
     # Sends a command for the channel, as one masked frame.
     def send(command, **rest)
       text = JSON.generate({ command:, identifier: CHANNEL, **rest })
-      masked = text.bytes.each_with_index.map { |octet, nth| octet ^ MASK[nth % 4] }
+      masked = text.bytes.each_with_index.map { |byte, nth| byte ^ MASK[nth % 4] }
       @stream.write([0x81, 0x80 | 126, text.bytesize, *MASK, *masked].pack("CCnC*"))
     end
 
@@ -47,16 +47,16 @@ class RailsTest < Minitest::Test
 
     # The text of the next frame.
     def frame
-      more until @octets.bytesize >= 4
-      size = @octets.getbyte(1)
-      head, size = size == 126 ? [4, @octets[2, 2].unpack1("n")] : [2, size]
-      more until @octets.bytesize >= head + size
-      @octets.slice!(0, head + size)[head..]
+      more until @bytes.bytesize >= 4
+      size = @bytes.getbyte(1)
+      head, size = size == 126 ? [4, @bytes[2, 2].unpack1("n")] : [2, size]
+      more until @bytes.bytesize >= head + size
+      @bytes.slice!(0, head + size)[head..]
     end
 
     def more
       piece = @stream.read_some or raise EOFError, "the connection has ended"
-      @octets << piece
+      @bytes << piece
     end
   end
 
@@ -107,9 +107,9 @@ class RailsTest < Minitest::Test
     stream = open_stream("/events")
     3.times do |nth|
       assert_equal "204", post("/events").code
-      octets = read_until(stream, "{\"number\":#{nth + 1}}")
-      refute_includes octets, "{\"number\":#{nth + 2}}"
-      assert_match(%r{^content-type: text/event-stream}i, octets) if nth.zero?
+      bytes = read_until(stream, "{\"number\":#{nth + 1}}")
+      refute_includes bytes, "{\"number\":#{nth + 2}}"
+      assert_match(%r{^content-type: text/event-stream}i, bytes) if nth.zero?
     end
     post("/events?word=end")
     assert_includes read_until(stream, "0\r\n\r\n"), "0\r\n\r\n"

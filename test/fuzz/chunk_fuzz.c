@@ -1,4 +1,4 @@
-/* Bodies in the chunked transfer coding, from their first octet on. */
+/* Bodies in the chunked transfer coding, from their first byte on. */
 #include "chunks.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,4 +1,4 @@
-/* Plays octets through the chunk decoder: whole and in the segments that the input asks for. */
+/* Plays bytes through the chunk decoder: whole and in the segments that the input asks for. */
 #ifndef AB_TEST_FUZZ_CHUNKS_H
 #define AB_TEST_FUZZ_CHUNKS_H
 
@@ -11,8 +11,8 @@
 /* What a body has come to. */
 typedef struct chunks_outcome {
   int result;      /* AB_CHUNK_MORE, AB_CHUNK_DONE or an error */
-  size_t consumed; /* octets, up to the end or the error */
-  uint64_t body;   /* octets of data */
+  size_t consumed; /* bytes, up to the end or the error */
+  uint64_t body;   /* bytes of data */
   uint64_t digest; /* of them */
 } chunks_outcome;
 
@@ -25,17 +25,17 @@ static inline void chunks_note(chunks_outcome *outcome, ab_view data) {
 
 /* One segment, in as many calls as it takes. */
 static inline void chunks_feed(ab_chunk_decoder *decoder, const ab_limits *limits,
-                               const char *octets, size_t len, chunks_outcome *outcome) {
+                               const char *bytes, size_t len, chunks_outcome *outcome) {
   size_t at = 0;
   do {
     size_t used = 0;
     ab_view data = {0};
-    outcome->result = ab_chunk_decode(decoder, limits, octets + at, len - at, &used, &data);
+    outcome->result = ab_chunk_decode(decoder, limits, bytes + at, len - at, &used, &data);
     require(used <= len - at, "no more is used than came");
     at += used;
     if (outcome->result == AB_CHUNK_DATA) {
       require(data.len > 0 && used >= data.len, "each piece of data is used up");
-      require(inside(octets, len, data), "the data is inside");
+      require(inside(bytes, len, data), "the data is inside");
       chunks_note(outcome, data);
     } else if (outcome->result == AB_CHUNK_MORE) {
       require(at == len, "all is used when more is asked for");
@@ -51,9 +51,9 @@ static inline chunks_outcome chunks_play(ab_chunk_decoder decoder, fuzz_input *i
        here < input->len && outcome.result >= 0 && outcome.result != AB_CHUNK_DONE;) {
     size_t step = fuzz_next_segment(input, here), rest = input->len - here;
     if (step > rest) step = rest;
-    char *octets = fuzz_copy(input->octets + here, step);
-    chunks_feed(&decoder, &input->limits, octets, step, &outcome);
-    free(octets);
+    char *bytes = fuzz_copy(input->bytes + here, step);
+    chunks_feed(&decoder, &input->limits, bytes, step, &outcome);
+    free(bytes);
     here += step;
   }
   if (outcome.result == AB_CHUNK_DATA) outcome.result = AB_CHUNK_MORE;
@@ -64,16 +64,16 @@ static inline chunks_outcome chunks_play(ab_chunk_decoder decoder, fuzz_input *i
 static inline chunks_outcome chunks_play_framing(ab_chunk_decoder decoder,
                                                  const fuzz_input *input) {
   chunks_outcome outcome = {.result = AB_CHUNK_DATA};
-  const char *octets = input->octets;
+  const char *bytes = input->bytes;
   while (outcome.result == AB_CHUNK_DATA && outcome.consumed < input->len) {
     size_t used = 0, here = input->len - outcome.consumed;
     outcome.result =
-        ab_chunk_framing(&decoder, &input->limits, octets + outcome.consumed, here, &used);
+        ab_chunk_framing(&decoder, &input->limits, bytes + outcome.consumed, here, &used);
     require(used <= here && decoder.section <= used, "no more is used than came");
     outcome.consumed += used;
     uint64_t left = outcome.result == AB_CHUNK_DATA ? ab_chunk_data_left(&decoder) : 0;
     size_t taken = left < here - used ? (size_t)left : here - used;
-    chunks_note(&outcome, (ab_view){octets + outcome.consumed, taken});
+    chunks_note(&outcome, (ab_view){bytes + outcome.consumed, taken});
     ab_chunk_take(&decoder, taken);
     outcome.consumed += taken;
   }
@@ -94,7 +94,7 @@ static inline chunks_outcome chunks_check(ab_chunk_decoder decoder, fuzz_input *
   require(chunks_same(&cut, &whole), "segments are as the whole");
   chunks_outcome framing = chunks_play_framing(decoder, input);
   require(chunks_same(&framing, &whole), "framing and data are as the whole");
-  require(whole.result >= 0 || ab_http1_error_status(whole.result) != 500, "a known error");
+  require(whole.result >= 0 || ab_http_error_status(whole.result) != 500, "a known error");
   uint64_t most = input->limits.max_body_size;
   require(whole.body <= (most ? most : AB_BODY_CEILING), "the body is in bounds");
   require(whole.body <= input->len, "no data but what came");

@@ -1,9 +1,9 @@
-/* The client behind trusted proxies. The first octet says which fields count; each line of the rest
- * is a field's value, and its first octet takes the name. Whatever stands there, what a trusted
+/* The client behind trusted proxies. The first byte says which fields count; each line of the rest
+ * is a field's value, and its first byte takes the name. Whatever stands there, what a trusted
  * proxy adds at its right end counts, and what a stranger sends does not. */
 #include "fuzz.h"
 
-#include "http1/forwarded.h"
+#include "http/forwarded.h"
 
 #define FIELDS 16
 
@@ -19,8 +19,8 @@ static void add(ab_request *request, ab_view name, const char *value, size_t len
       .name = name.ptr, .name_len = (uint16_t)name.len, .value = value, .value_len = (uint32_t)len};
 }
 
-static void add_lines(ab_request *request, const char *octets, size_t len) {
-  for (const char *end = octets + len, *line = octets; line < end;) {
+static void add_lines(ab_request *request, const char *bytes, size_t len) {
+  for (const char *end = bytes + len, *line = bytes; line < end;) {
     const char *stop = memchr(line, '\n', (size_t)(end - line));
     if (!stop) stop = end;
     if (stop > line && request->field_count < FIELDS - 1) {
@@ -70,10 +70,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
               ab_addr_parse("198.51.100.1", 12, &stranger) &&
               ab_addr_parse("192.0.2.77", 10, &client),
           "the addresses are good");
-  char *octets = fuzz_copy((const char *)data + 1, size - 1);
+  char *bytes = fuzz_copy((const char *)data + 1, size - 1);
   ab_field fields[FIELDS];
   ab_request request = {.fields = fields};
-  add_lines(&request, octets, size - 1);
+  add_lines(&request, bytes, size - 1);
   ab_forwarding forwarding = {.trusted = &net, .trusted_count = 1, .rfc7239 = data[0] & 1};
   if (data[0] & 2) forwarding.client_field = (ab_view){"x-real-ip", 9};
   check(&forwarding, &proxy, &request);
@@ -89,6 +89,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     last = &fields[request.field_count - 1];
   }
   check_addition(&forwarding, &proxy, &request, last, &client);
-  free(octets);
+  free(bytes);
   return 0;
 }

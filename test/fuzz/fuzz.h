@@ -1,9 +1,9 @@
 /* What the fuzz targets share: how an input says where it is cut and under which limits it is
  * played, and how a broken property is told. Each target defines LLVMFuzzerTestOneInput, which
- * libFuzzer calls with octets of its own invention, and replay.c with those of files.
+ * libFuzzer calls with bytes of its own invention, and replay.c with those of files.
  *
- * The first octet of an input is a choice: bit 0 takes tight limits, bits 1 to 3 say how many of
- * the next octets are sizes of segments. The rest is what a peer sends. */
+ * The first byte of an input is a choice: bit 0 takes tight limits, bits 1 to 3 say how many of
+ * the next bytes are sizes of segments. The rest is what a peer sends. */
 #ifndef AB_TEST_FUZZ_H
 #define AB_TEST_FUZZ_H
 
@@ -17,11 +17,11 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 typedef struct fuzz_input {
-  const char *octets;
+  const char *bytes;
   size_t len;
   ab_limits limits;
   const uint8_t *cuts; /* sizes of segments less one, used in turn */
-  size_t cut_count;    /* 0: all octets are one segment */
+  size_t cut_count;    /* 0: all bytes are one segment */
   size_t next_cut;
 } fuzz_input;
 
@@ -45,7 +45,7 @@ static inline bool fuzz_open(const uint8_t *data, size_t size, fuzz_input *input
   if (size == 0) return false;
   size_t cuts = data[0] >> 1 & 7;
   if (size < 1 + cuts) return false;
-  *input = (fuzz_input){.octets = (const char *)data + 1 + cuts,
+  *input = (fuzz_input){.bytes = (const char *)data + 1 + cuts,
                         .len = size - 1 - cuts,
                         .limits = data[0] & 1 ? fuzz_tight_limits() : ab_limits_default(),
                         .cuts = data + 1,
@@ -68,17 +68,17 @@ static inline void require(bool condition, const char *what) {
   abort();
 }
 
-/* Octets in a block of exactly their size, so that ASan sees a look behind them. To be freed. */
-static inline char *fuzz_copy(const char *octets, size_t len) {
+/* Bytes in a block of exactly their size, so that ASan sees a look behind them. To be freed. */
+static inline char *fuzz_copy(const char *bytes, size_t len) {
   char *copy = malloc(len ? len : 1);
   if (!copy) abort();
-  if (len) memcpy(copy, octets, len);
+  if (len) memcpy(copy, bytes, len);
   return copy;
 }
 
-/* True when the view lies in octets[0 .. len - 1]; an empty one may be anywhere. */
-static inline bool inside(const char *octets, size_t len, ab_view view) {
-  return view.len == 0 || (view.ptr >= octets && view.ptr + view.len <= octets + len);
+/* True when the view lies in bytes[0 .. len - 1]; an empty one may be anywhere. */
+static inline bool inside(const char *bytes, size_t len, ab_view view) {
+  return view.len == 0 || (view.ptr >= bytes && view.ptr + view.len <= bytes + len);
 }
 
 #endif

@@ -3,58 +3,59 @@
  * which drips in costs time linear in its size. */
 #include "fuzz.h"
 
+#include "http/char.h"
 #include "http1/head.h"
-#include "http1/write.h"
 
 #define FIELDS 128
 
 static void check_error(int error) {
-  require(error > AB_HTTP1_ERROR_BASE && ab_http1_error_status(error) != 500, "a known error");
-  require(ab_http1_error_rfc(error)[0] != '\0', "the error has its section");
+  require(error > AB_HTTP_ERROR_BASE && ab_http_error_status(error) != 500, "a known error");
+  require(ab_http_error_rfc(error)[0] != '\0', "the error has its section");
 }
 
-static void check_field(const char *octets, size_t size, const ab_field *field) {
+static void check_field(const char *bytes, size_t size, const ab_field *field) {
   require(ab_is_token(field->name, field->name_len), "the name is a token");
   require(ab_is_field_value(field->value, field->value_len), "the value has no controls");
-  require(inside(octets, size, (ab_view){field->name, field->name_len}), "the name is inside");
-  require(inside(octets, size, (ab_view){field->value, field->value_len}), "the value is inside");
+  require(inside(bytes, size, (ab_view){field->name, field->name_len}), "the name is inside");
+  require(inside(bytes, size, (ab_view){field->value, field->value_len}), "the value is inside");
   if (field->value_len == 0) return;
   char first = field->value[0], last = field->value[field->value_len - 1];
   require(first != ' ' && first != '\t' && last != ' ' && last != '\t', "the value is trimmed");
 }
 
-static void check_request(const char *octets, size_t size, const ab_limits *limits,
-                          const ab_request *request) {
-  require(size <= limits->max_head_size && request->head_size == size, "the size is in bounds");
+static void check_request(const char *bytes, size_t size, const ab_limits *limits,
+                          const ab_head *head) {
+  const ab_request *request = &head->request;
+  require(size <= limits->max_head_size && head->size == size, "the size is in bounds");
   require(request->field_count <= limits->max_header_count, "the fields are counted");
-  require(memcmp(octets + size - 4, "\r\n\r\n", 4) == 0, "an empty line ends the head");
+  require(memcmp(bytes + size - 4, "\r\n\r\n", 4) == 0, "an empty line ends the head");
   require(ab_is_token(request->method.ptr, request->method.len), "the method is a token");
-  require(inside(octets, size, request->method), "the method is inside");
-  require(inside(octets, size, request->target), "the target is inside");
-  require(inside(octets, size, request->host), "the host is inside");
-  require(inside(octets, size, request->port), "the port is inside");
-  require(inside(octets, size, request->authority), "the authority is inside");
+  require(inside(bytes, size, request->method), "the method is inside");
+  require(inside(bytes, size, request->target), "the target is inside");
+  require(inside(bytes, size, request->host), "the host is inside");
+  require(inside(bytes, size, request->port), "the port is inside");
+  require(inside(bytes, size, request->authority), "the authority is inside");
   require(request->path.len > 0, "there is a path");
   require(request->minor == 0 || request->host.len > 0, "there is a host");
-  require(request->framing.body != AB_BODY_CHUNKED || !request->framing.has_length, "one framing");
-  require(request->framing.body != AB_BODY_LENGTH || request->framing.length > 0, "a length");
+  require(head->framing.body != AB_BODY_CHUNKED || !head->framing.has_length, "one framing");
+  require(head->framing.body != AB_BODY_LENGTH || head->framing.length > 0, "a length");
   for (uint32_t i = 0; i < request->field_count; i++) {
-    check_field(octets, size, &request->fields[i]);
+    check_field(bytes, size, &request->fields[i]);
   }
 }
 
 /* Where the last line that ends before `len` ends. */
-static size_t complete_lines(const char *octets, size_t len) {
-  while (len >= 2 && memcmp(octets + len - 2, "\r\n", 2) != 0) len--;
+static size_t complete_lines(const char *bytes, size_t len) {
+  while (len >= 2 && memcmp(bytes + len - 2, "\r\n", 2) != 0) len--;
   return len >= 2 ? len : 0;
 }
 
 /* An incomplete head: all its complete lines count as done, but for the request line alone, and no
  * limit has been reached. */
-static void check_progress(const char *octets, size_t len, const ab_limits *limits, uint32_t before,
+static void check_progress(const char *bytes, size_t len, const ab_limits *limits, uint32_t before,
                            const ab_head_progress *progress) {
   require(progress->checked >= before && progress->checked <= len, "progress goes on");
-  size_t lines = complete_lines(octets, len);
+  size_t lines = complete_lines(bytes, len);
   require(progress->checked == 0 || progress->checked == lines, "no line is parsed again");
   uint64_t most = progress->checked ? limits->max_header_line : limits->max_request_line;
   require(len - lines < most + 2, "no line grows for ever");
@@ -64,24 +65,24 @@ static void check_progress(const char *octets, size_t len, const ab_limits *limi
 /* Returns what the parser says when it has seen the segments up to that verdict. */
 static int play(fuzz_input *input) {
   ab_head_progress progress = {0};
-  ab_request request;
+  ab_head head;
   ab_field fields[FIELDS];
   int result = AB_AGAIN;
   for (size_t here = 0; result == AB_AGAIN && here < input->len;) {
     size_t step = fuzz_next_segment(input, here), rest = input->len - here;
     uint32_t before = progress.checked;
     here += step < rest ? step : rest;
-    char *octets = fuzz_copy(input->octets, here);
-    result = ab_head_parse(octets, here, &input->limits, NULL, &progress, &request, fields);
+    char *bytes = fuzz_copy(input->bytes, here);
+    result = ab_head_parse(bytes, here, &input->limits, NULL, &progress, &head, fields);
     if (result == AB_AGAIN) {
-      check_progress(octets, here, &input->limits, before, &progress);
+      check_progress(bytes, here, &input->limits, before, &progress);
     } else if (result < 0) {
       check_error(result);
     } else {
       require((size_t)result <= here, "no more is used than came");
-      check_request(octets, (size_t)result, &input->limits, &request);
+      check_request(bytes, (size_t)result, &input->limits, &head);
     }
-    free(octets);
+    free(bytes);
   }
   return result;
 }

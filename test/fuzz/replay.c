@@ -17,15 +17,15 @@ static void play_file(const char *path) {
     exit(1);
   }
   long size = ftell(file);
-  uint8_t *octets = size >= 0 ? malloc(size ? (size_t)size : 1) : NULL;
+  uint8_t *bytes = size >= 0 ? malloc(size ? (size_t)size : 1) : NULL;
   rewind(file);
-  if (!octets || fread(octets, 1, (size_t)size, file) != (size_t)size) {
+  if (!bytes || fread(bytes, 1, (size_t)size, file) != (size_t)size) {
     perror(path);
     exit(1);
   }
   fclose(file);
-  LLVMFuzzerTestOneInput(octets, (size_t)size);
-  free(octets);
+  LLVMFuzzerTestOneInput(bytes, (size_t)size);
+  free(bytes);
   played++;
 }
 

@@ -4,21 +4,21 @@ require "fileutils"
 require "json"
 
 # Inputs for the fuzz targets, made of the cases in test/cases/http1.jsonl: each target gets the part
-# of the octets that it is about. An input's first octets say how it is played (test/fuzz/fuzz.h).
+# of the bytes that it is about. An input's first bytes say how it is played (test/fuzz/fuzz.h).
 module FuzzSeeds
   CASES = File.expand_path("../cases/http1.jsonl", __dir__)
   # Longer inputs slow the fuzzer down, and say no more.
   MOST = 2048
   WHOLE = "\x00".b
-  # Three segments in turn, of 1, 7 and 41 octets.
+  # Three segments in turn, of 1, 7 and 41 bytes.
   CUT = [3 << 1, 0, 6, 40].pack("C*")
   TIGHT = "\x01".b
 
   # Writes the inputs of each target into a folder of its name below `folder`.
   def self.write(folder)
-    inputs.each do |target, octets|
+    inputs.each do |target, bytes|
       FileUtils.mkdir_p(File.join(folder, target))
-      octets.uniq.each_with_index do |input, nth|
+      bytes.uniq.each_with_index do |input, nth|
         File.binwrite(File.join(folder, target, format("case-%04d", nth)), input)
       end
     end
@@ -26,7 +26,7 @@ module FuzzSeeds
 
   # The inputs by target.
   def self.inputs
-    cases = File.foreach(CASES).map { |line| octets(JSON.parse(line)) }
+    cases = File.foreach(CASES).map { |line| bytes(JSON.parse(line)) }
     bodies = cases.filter_map { |raw| raw[/^transfer-encoding:.*?\r\n\r\n(.+)/mni, 1] }
     { "connection" => played(cases), "head" => played(cases),
       "chunk" => played(bodies),
@@ -35,7 +35,7 @@ module FuzzSeeds
   end
 
   # What the client of a case sends.
-  def self.octets(the)
+  def self.bytes(the)
     text = the["raw"] || the["parts"].map { |part, times| part * times }.join
     text.encode(Encoding::ISO_8859_1).b
   end
@@ -61,7 +61,7 @@ module FuzzSeeds
     [1, 2, 3, 5, 7, 11].flat_map { |choice| headers.map { |header| [choice].pack("C") + header.b } }
   end
 
-  # Values of the fields by which proxies name a client; each line's first octet takes the field.
+  # Values of the fields by which proxies name a client; each line's first byte takes the field.
   def self.forwarded
     values = ["_192.0.2.1, 10.0.0.2", "_[2001:db8::1]:80,10.0.0.2:5", "_unknown", "ahttps, http", "b192.0.2.1 x",
               "`for=192.0.2.1;proto=https, for=10.0.0.2", "`for=\"[2001:db8::1]:_p\";by=x", "`for=\"1, for=10.0.0.2",

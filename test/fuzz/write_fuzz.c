@@ -1,9 +1,10 @@
-/* The writer of response heads. The first octet is the size of a field's name, which the value
- * follows: either exactly "name: value CRLF" leaves, or nothing. Its octets are numbers as well,
+/* The writer of response heads. The first byte is the size of a field's name, which the value
+ * follows: either exactly "name: value CRLF" leaves, or nothing. Its bytes are numbers as well,
  * for the status line, a chunk's size, a length and a date. */
 #include "fuzz.h"
 
-#include "http1/write.h"
+#include "http/date.h"
+#include "http1/response.h"
 
 /* The grammar once more, written as RFC 9110 5.6.2 and 5.5 have it. */
 static bool token(const char *ptr, size_t len) {
@@ -18,8 +19,8 @@ static bool token(const char *ptr, size_t len) {
 
 static bool value(const char *ptr, size_t len) {
   for (size_t i = 0; i < len; i++) {
-    unsigned char octet = (unsigned char)ptr[i];
-    if ((octet < 0x20 && octet != '\t') || octet == 0x7f) return false;
+    unsigned char byte = (unsigned char)ptr[i];
+    if ((byte < 0x20 && byte != '\t') || byte == 0x7f) return false;
   }
   return true;
 }
@@ -69,11 +70,11 @@ static void check_numbers(uint64_t number) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size == 0) return 0;
-  const char *octets = (const char *)data + 1;
+  const char *bytes = (const char *)data + 1;
   size_t len = size - 1, name = data[0] < len ? data[0] : len;
-  check_field((ab_view){octets, name}, (ab_view){octets + name, len - name});
+  check_field((ab_view){bytes, name}, (ab_view){bytes + name, len - name});
   uint64_t number = 0;
-  memcpy(&number, octets, len < sizeof(number) ? len : sizeof(number));
+  memcpy(&number, bytes, len < sizeof(number) ? len : sizeof(number));
   check_numbers(number);
   return 0;
 }

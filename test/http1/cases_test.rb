@@ -5,7 +5,7 @@ require "support/cases"
 require "support/server_case"
 
 # Plays every case of test/cases/http1.jsonl and compares verdict, connection, number of responses,
-# body and target. The outcome may not depend on how the octets were split.
+# body and target. The outcome may not depend on how the bytes were split.
 class Http1CasesTest < Minitest::Test
   include ServerCase
 
@@ -16,7 +16,7 @@ class Http1CasesTest < Minitest::Test
 
     attr_reader :wire_case, :socket, :failure
 
-    # before: octets of a request that goes first on the same connection, or nil.
+    # before: bytes of a request that goes first on the same connection, or nil.
     def initialize(port, wire_case, label, segments, before: nil)
       @wire_case = wire_case
       @label = label
@@ -76,7 +76,7 @@ class Http1CasesTest < Minitest::Test
       decide_in_silence if now - @quiet_since > QUIET
     end
 
-    # What changes when octets go out or come in.
+    # What changes when bytes go out or come in.
     def progress
       [@segments.size, @phase, @responses.size, @parser.pending]
     end
@@ -89,11 +89,11 @@ class Http1CasesTest < Minitest::Test
 
     private
 
-    def transmit(octets)
-      sent = @socket.write_nonblock(octets, exception: false)
+    def transmit(bytes)
+      sent = @socket.write_nonblock(bytes, exception: false)
       sent == :wait_writable ? 0 : sent
     rescue Errno::EPIPE, Errno::ECONNRESET
-      octets.bytesize # the server may have answered and closed already; reading tells
+      bytes.bytesize # the server may have answered and closed already; reading tells
     end
 
     def finish_sending
@@ -201,7 +201,7 @@ class Http1CasesTest < Minitest::Test
   DEADLINE = 30
   MANY = 40
 
-  # A turn of so many connections may take long, and a head has one octet of each.
+  # A turn of this many connections may take long, and a head gets one byte in each.
   PATIENT = { header_timeout: 300, body_timeout: 300, min_body_rate: 0 }.freeze
 
   def setup
@@ -210,27 +210,27 @@ class Http1CasesTest < Minitest::Test
   end
 
   def test_whole
-    play("whole") { |octets| [Cases::Segmentation.whole(octets)] }
+    play("whole") { |bytes| [Cases::Segmentation.whole(bytes)] }
   end
 
-  def test_octet_by_octet
-    play("octets") { |octets| [Cases::Segmentation.octets(octets)] }
+  def test_byte_by_byte
+    play("bytes") { |bytes| [Cases::Segmentation.bytes(bytes)] }
   end
 
   # Some 17,000 connections: each quarter has a test's time for itself.
   4.times do |nth|
     define_method("test_cut_in_two_everywhere_#{nth + 1}_of_4") do
       quarter = Cases.all.each_slice((Cases.all.size + 3) / 4).to_a.fetch(nth)
-      play("halves", cases: quarter) { |octets| Cases::Segmentation.halves(octets) }
+      play("halves", cases: quarter) { |bytes| Cases::Segmentation.halves(bytes) }
     end
   end
 
   def test_random_segments
-    play("random") { |octets| (1..4).map { |seed| Cases::Segmentation.random(octets, seed) } }
+    play("random") { |bytes| (1..4).map { |seed| Cases::Segmentation.random(bytes, seed) } }
   end
 
   def test_second_request_on_a_connection
-    play("second", before: GET) { |octets| [Cases::Segmentation.whole(octets)] }
+    play("second", before: GET) { |bytes| [Cases::Segmentation.whole(bytes)] }
   end
 
   def test_every_case_was_read
@@ -242,7 +242,7 @@ class Http1CasesTest < Minitest::Test
 
   def play(label, before: nil, cases: Cases.all)
     todo = cases.flat_map do |wire_case|
-      yield(wire_case.octets).map do |segments|
+      yield(wire_case.bytes).map do |segments|
         [wire_case, "#{label} #{segments.first(2).map(&:bytesize)}", segments.dup]
       end
     end

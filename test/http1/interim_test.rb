@@ -113,7 +113,7 @@ class Http1InterimTest < Minitest::Test
 
   # Nothing below 0x20 but HTAB leaves in a field, whatever an app may give; what cannot go is refused
   # whole, so that the final response follows as ever.
-  def test_no_control_octet_leaves
+  def test_no_control_byte_leaves
     random = Random.new(20_260_103)
     given = nil
     running = serve(lint: false) do |env|
@@ -126,7 +126,7 @@ class Http1InterimTest < Minitest::Test
     seen = Array.new(400) do
       value = random.bytes(random.rand(0..5)).delete("\n")
       given = { "x-#{random.bytes(random.rand(0..2))}" => random.rand < 0.3 ? [value, random.bytes(1)] : value }
-      response = client.call(GET) # which takes no octet that must not be there
+      response = client.call(GET) # which takes no byte that must not be there
       assert_equal response.body == "sent" ? 1 : 0, response.interim.size, given.inspect
       response.body
     end

@@ -12,7 +12,7 @@ class Http1LimitsTest < Minitest::Test
   end
   CHUNKED = { "Transfer-Encoding" => "chunked" }.freeze
 
-  # name of the limit => [its value, status beyond it, octets of a request with a unit of n]
+  # name of the limit => [its value, status beyond it, bytes of a request with a unit of n]
   TABLE = {
     max_request_line: [1_000, 414, ->(test, n) { test.request("GET", "/#{'a' * (n - "GET / HTTP/1.1".size)}") }],
     max_header_line: [1_000, 431, ->(test, n) { test.request("GET", "/", "X" => "v" * (n - "X: ".size)) }],
@@ -44,8 +44,8 @@ class Http1LimitsTest < Minitest::Test
   def test_max_body_size_of_chunks
     running = serve(READ, max_body_size: 10)
     { 9 => 200, 10 => 200, 11 => 413 }.each do |size, status|
-      octets = request("POST", "/", CHUNKED) + chunked("x" * (size - 1), "x")
-      assert_equal status, ask(running, octets).status, "chunks of #{size} octets"
+      bytes = request("POST", "/", CHUNKED) + chunked("x" * (size - 1), "x")
+      assert_equal status, ask(running, bytes).status, "chunks of #{size} bytes"
     end
   end
 
@@ -89,9 +89,9 @@ class Http1LimitsTest < Minitest::Test
 
   def test_a_long_head_in_small_pieces
     running = serve(->(env) { [200, { "content-type" => "text/plain" }, [env["HTTP_X_LAST"]]] })
-    octets = request("GET", "/", Array.new(100) { |nth| ["X-#{nth}", "v" * 500] } << %w[X-Last seen])
+    bytes = request("GET", "/", Array.new(100) { |nth| ["X-#{nth}", "v" * 500] } << %w[X-Last seen])
     client = connect(running)
-    octets.scan(/.{1,1000}/mn) do |piece|
+    bytes.scan(/.{1,1000}/mn) do |piece|
       client.write(piece)
       sleep 0.0005
     end
@@ -177,14 +177,14 @@ class Http1LimitsTest < Minitest::Test
     flunk "no socket of the server's"
   end
 
-  def ask_port(port, octets)
+  def ask_port(port, bytes)
     client = Wire::Client.new(port)
-    client.call(octets)
+    client.call(bytes)
   ensure
     client&.close
   end
 
-  # A GET request whose head has `size` octets.
+  # A GET request whose head has `size` bytes.
   def sized_head(size)
     fields = Array.new(5) { |nth| ["X-#{nth}", "v" * 800] }
     rest = size - request("GET", "/", fields + [["Y", ""]]).bytesize
@@ -199,7 +199,7 @@ class Http1LimitsTest < Minitest::Test
     "#{request('POST', '/', CHUNKED)}#{line}\r\nhello\r\n0\r\n\r\n"
   end
 
-  # Framing of `size` octets and next to no data; a fixed part of it is the last chunk.
+  # Framing of `size` bytes and next to no data; a fixed part of it is the last chunk.
   def with_overhead(size)
     line = "1;e=#{'v' * 20}"
     chunks = (size - "0\r\n".size) / (line.size + "\r\n\r\n".size)

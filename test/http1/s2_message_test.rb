@@ -8,15 +8,15 @@ class Http1S2MessageTest < Minitest::Test
   include ServerCase
 
   def test_2_1_a_response_has_lines_that_end_with_crlf_and_an_empty_one
-    octets = connect(serve(lint: false)).write(request("GET", "/", "Connection" => "close")).drain
-    head, body = octets.split("\r\n\r\n", 2)
+    bytes = connect(serve(lint: false)).write(request("GET", "/", "Connection" => "close")).drain
+    head, body = bytes.split("\r\n\r\n", 2)
     assert_equal "hello\n", body
     refute_match(/(?<!\r)\n|\r(?!\n)/, head)
     assert_match(%r{\AHTTP/1\.1 200 OK\r\n}, head)
     refute_match(/^(server|via):/i, head)
   end
 
-  def test_2_2_octets_are_not_read_as_text
+  def test_2_2_bytes_are_not_read_as_text
     running = serve { |env| [200, { "content-type" => "text/plain" }, [env["HTTP_X"].unpack1("H*")]] }
     assert_equal "e9fe", ask(running, request("GET", "/", "X" => "\xE9\xFE".b)).body
   end
@@ -29,8 +29,8 @@ class Http1S2MessageTest < Minitest::Test
 
   def test_2_2_a_lone_lf_ends_no_line
     ["GET / HTTP/1.1\nHost: a.test\r\n\r\n", "GET / HTTP/1.1\r\nHost: a.test\n\r\n",
-     "GET / HTTP/1.1\r\nHost: a.test\r\n\n"].each do |octets|
-      assert_refused 400, octets
+     "GET / HTTP/1.1\r\nHost: a.test\r\n\n"].each do |bytes|
+      assert_refused 400, bytes
     end
   end
 
@@ -43,8 +43,8 @@ class Http1S2MessageTest < Minitest::Test
   end
 
   def test_2_3_the_version_is_the_servers_own
-    octets = connect(serve).write(request("GET", version: "1.0")).drain
-    assert octets.start_with?("HTTP/1.1 200 OK\r\n")
+    bytes = connect(serve).write(request("GET", version: "1.0")).drain
+    assert bytes.start_with?("HTTP/1.1 200 OK\r\n")
   end
 
   def test_2_3_a_higher_minor_version_is_served_as_1_1

@@ -38,9 +38,9 @@ class Http1S3RequestLineTest < Minitest::Test
   def test_3_what_is_no_http_is_refused_and_named
     output = StringIO.new
     running = serve(log: Abaca::Log.new(output, output, level: :debug))
-    ALIENS.each do |octets, name|
+    ALIENS.each do |bytes, name|
       before = output.string.bytesize
-      client = connect(running).write(octets)
+      client = connect(running).write(bytes)
       assert_includes [400, 505], client.read.status, name
       assert client.closed?, name
       assert eventually { running.server.log.flush && output.string.bytesize > before }, name
@@ -50,7 +50,7 @@ class Http1S3RequestLineTest < Minitest::Test
 
   def test_3_what_is_no_http_leaves_no_line_in_the_usual_log
     running = serve
-    ALIENS.each_key { |octets| connect(running).write(octets).read }
+    ALIENS.each_key { |bytes| connect(running).write(bytes).read }
     running.stop
     assert_empty running.log
   end

@@ -12,10 +12,10 @@ class Http1S6FramingTest < Minitest::Test
 
   # A body whose length only its end tells.
   class Unknown
-    def each = yield("octets")
+    def each = yield("bytes")
   end
 
-  def give(status, headers = {}, body = ["octets"], lint: false)
+  def give(status, headers = {}, body = ["bytes"], lint: false)
     serve(lint:) { [status, { "content-type" => "text/plain" }.merge(headers), body] }
   end
 
@@ -38,10 +38,10 @@ class Http1S6FramingTest < Minitest::Test
 
   def test_6_1_no_coding_is_sent_to_1_0
     response = ask(give(200, {}, Unknown.new), request("GET", version: "1.0"))
-    assert_equal [:close, nil, "octets"], [response.framing, response["transfer-encoding"], response.body]
+    assert_equal [:close, nil, "bytes"], [response.framing, response["transfer-encoding"], response.body]
   end
 
-  def test_6_2_content_length_is_the_number_of_octets
+  def test_6_2_content_length_is_the_number_of_bytes
     assert_equal "6", ask(give(200, {}, ["öcté"]))["content-length"]
     assert_equal "abcde", ask(serve(READ), request("POST", body: "abcde")).body
   end
@@ -73,6 +73,6 @@ class Http1S6FramingTest < Minitest::Test
 
   def test_6_3_a_response_of_unknown_length_is_chunked
     response = ask(give(200, {}, Unknown.new))
-    assert_equal [:chunked, "octets"], [response.framing, response.body]
+    assert_equal [:chunked, "bytes"], [response.framing, response.body]
   end
 end

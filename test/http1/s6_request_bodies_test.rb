@@ -16,7 +16,7 @@ class Http1S6RequestBodiesTest < Minitest::Test
     running = serve(DIGEST, max_body_size: 1_000)
     [999, 1_000].each { |size| assert_equal summary("x" * size), ask(running, request("POST", body: "x" * size)).body }
     client = connect(running)
-    client.write(request("POST", "/", "Content-Length" => "1001")) # not one octet of the body
+    client.write(request("POST", "/", "Content-Length" => "1001")) # not one byte of the body
     response = client.read
     assert_equal 413, response.status
     assert response.close?
@@ -49,7 +49,7 @@ class Http1S6RequestBodiesTest < Minitest::Test
         assert_equal summary(body), client.call(request("POST", body: body)).body
         half = connect(running)
         half.write(request("POST", "/", "Content-Length" => "200000") + ("x" * 100_000))
-        sleep 0.05
+        caught_up(running)
         half.reset
         assert_equal summary(body), client.call(request("POST", body: body)).body
         running.stop
@@ -108,14 +108,14 @@ class Http1S6RequestBodiesTest < Minitest::Test
     assert client.closed?
   end
 
-  # One octet a chunk costs 6 octets; somewhere the server must stop, but not for a few.
-  def test_7_1_a_thousand_chunks_of_one_octet_are_fine
+  # One byte a chunk costs 6 bytes; somewhere the server must stop, but not for a few.
+  def test_7_1_a_thousand_chunks_of_one_byte_are_fine
     assert_equal summary("x" * 1_000),
                  ask(serve(DIGEST),
                      request("POST", "/", "Transfer-Encoding" => "chunked") + chunked(*["x"] * 1_000)).body
   end
 
-  def test_7_1_chunks_of_one_octet_without_end_are_refused
+  def test_7_1_chunks_of_one_byte_without_end_are_refused
     client = connect(serve(DIGEST))
     client.write(request("POST", "/", "Transfer-Encoding" => "chunked"))
     client.write_what_goes("1\r\nx\r\n" * 200_000)

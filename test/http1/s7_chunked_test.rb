@@ -10,8 +10,8 @@ class Http1S7ChunkedTest < Minitest::Test
   READ = ->(env) { [200, { "content-type" => "text/plain" }, [env["rack.input"].read]] }
 
   # The response to a chunked body that is spelt so.
-  def send_chunks(octets, running = serve(READ))
-    ask(running, request("POST", "/", "Transfer-Encoding" => "chunked") << octets)
+  def send_chunks(bytes, running = serve(READ))
+    ask(running, request("POST", "/", "Transfer-Encoding" => "chunked") << bytes)
   end
 
   def test_7_1_sizes_are_hexadecimal_of_either_case
@@ -20,21 +20,21 @@ class Http1S7ChunkedTest < Minitest::Test
   end
 
   def test_7_1_what_is_no_size_is_refused
-    ["x\r\n", "-1\r\n", "0x1\r\n", " 1\r\n", "\r\n", "1g\r\n", "10000000000000000\r\n"].each do |octets|
-      assert_equal 400, send_chunks(octets).status, octets.inspect
+    ["x\r\n", "-1\r\n", "0x1\r\n", " 1\r\n", "\r\n", "1g\r\n", "10000000000000000\r\n"].each do |bytes|
+      assert_equal 400, send_chunks(bytes).status, bytes.inspect
     end
   end
 
   def test_7_1_data_ends_where_its_size_says
-    ["3\r\nabcd\r\n0\r\n\r\n", "3\r\nabc\n0\r\n\r\n", "3\r\nab\r\n0\r\n\r\n"].each do |octets|
-      assert_equal 400, send_chunks(octets).status, octets.inspect
+    ["3\r\nabcd\r\n0\r\n\r\n", "3\r\nabc\n0\r\n\r\n", "3\r\nab\r\n0\r\n\r\n"].each do |bytes|
+      assert_equal 400, send_chunks(bytes).status, bytes.inspect
     end
   end
 
   def test_7_1_1_extensions_are_ignored_when_they_are_well_formed
     assert_equal "abc", send_chunks("3;a;b=c;d=\"e;\\\"\"\r\nabc\r\n0;last\r\n\r\n").body
-    ["3;\r\nabc\r\n", "3;a=\r\nabc\r\n", "3;a=\"\r\nabc\r\n", "3 \r\nabc\r\n"].each do |octets|
-      assert_equal 400, send_chunks(octets).status, octets.inspect
+    ["3;\r\nabc\r\n", "3;a=\r\nabc\r\n", "3;a=\"\r\nabc\r\n", "3 \r\nabc\r\n"].each do |bytes|
+      assert_equal 400, send_chunks(bytes).status, bytes.inspect
     end
   end
 
@@ -46,8 +46,8 @@ class Http1S7ChunkedTest < Minitest::Test
   end
 
   def test_7_1_2_a_malformed_trailer_is_refused
-    ["X : v\r\n\r\n", "X\r\n\r\n", "X: \x00\r\n\r\n", " X: v\r\n\r\n", "X: v\n\r\n"].each do |octets|
-      assert_equal 400, send_chunks("0\r\n#{octets}").status, octets.inspect
+    ["X : v\r\n\r\n", "X\r\n\r\n", "X: \x00\r\n\r\n", " X: v\r\n\r\n", "X: v\n\r\n"].each do |bytes|
+      assert_equal 400, send_chunks("0\r\n#{bytes}").status, bytes.inspect
     end
   end
 
@@ -58,16 +58,16 @@ class Http1S7ChunkedTest < Minitest::Test
   # Neither compress nor gzip (7.2) is a coding of ours, and a repeated chunked (7.3) is an error.
   def test_7_2_and_7_3_other_codings_are_refused
     ["gzip", "compress, chunked", "chunked, chunked"].each do |coding|
-      octets = request("POST", "/", "Transfer-Encoding" => coding) << chunked("abc")
-      assert_includes [400, 501], ask(serve, octets).status, coding
+      bytes = request("POST", "/", "Transfer-Encoding" => coding) << chunked("abc")
+      assert_includes [400, 501], ask(serve, bytes).status, coding
     end
   end
 
   # TE is about responses, whose only coding is the one that every client understands.
   def test_7_4_te_changes_nothing
-    body = Enumerator.new { |out| out << "octets" }
+    body = Enumerator.new { |out| out << "bytes" }
     running = serve(lint: false) { [200, { "content-type" => "text/plain" }, body] }
     response = ask(running, request("GET", "/", "TE" => "gzip, trailers;q=0.5", "Connection" => "TE"))
-    assert_equal [:chunked, "octets"], [response.framing, response.body]
+    assert_equal [:chunked, "bytes"], [response.framing, response.body]
   end
 end

@@ -10,10 +10,10 @@ class Http1S7ResponseTrailersTest < Minitest::Test
 
   TYPE = { "content-type" => "text/plain" }.freeze
 
-  # The octets of the answer, and what an app that gives `trailers` does.
-  def answer(trailers, body: %w[one two].each, headers: {}, octets: GET, lint: false)
+  # The bytes of the answer, and what an app that gives `trailers` does.
+  def answer(trailers, body: %w[one two].each, headers: {}, bytes: GET, lint: false)
     running = serve(lint: lint) { [200, TYPE.merge("abaca.trailers" => trailers).merge(headers), body] }
-    client = connect(running).write(octets.sub("\r\n\r\n", "\r\nConnection: close\r\n\r\n"))
+    client = connect(running).write(bytes.sub("\r\n\r\n", "\r\nConnection: close\r\n\r\n"))
     head, content = drain(client).split("\r\n\r\n", 2)
     [head, content, running]
   end
@@ -40,11 +40,11 @@ class Http1S7ResponseTrailersTest < Minitest::Test
 
   # A callable knows what was sent: it is asked when the content is complete.
   def test_7_1_2_a_callable
-    octets = 0
-    body = Enumerator.new { |out| 3.times { |nth| out << ("x" * nth.succ).tap { |piece| octets += piece.size } } }
-    head, content, = answer(-> { { "x-octets" => octets.to_s } }, body: body, headers: { "trailer" => "x-octets" })
-    assert_equal 1, head.scan(/^trailer: x-octets\r$/i).size
-    assert content.end_with?("0\r\nx-octets: 6\r\n\r\n"), content
+    bytes = 0
+    body = Enumerator.new { |out| 3.times { |nth| out << ("x" * nth.succ).tap { |piece| bytes += piece.size } } }
+    head, content, = answer(-> { { "x-bytes" => bytes.to_s } }, body: body, headers: { "trailer" => "x-bytes" })
+    assert_equal 1, head.scan(/^trailer: x-bytes\r$/i).size
+    assert content.end_with?("0\r\nx-bytes: 6\r\n\r\n"), content
   end
 
   # A Hash may be filled while the body is made.
@@ -78,8 +78,8 @@ class Http1S7ResponseTrailersTest < Minitest::Test
   def test_7_1_2_where_there_is_no_room
     asked = Queue.new
     trailers = -> { asked << 1 and { "x-a" => "1" } }
-    [{ octets: request("GET", version: "1.0") }, { headers: { "content-length" => "6" } },
-     { octets: request("HEAD") }].each do |how|
+    [{ bytes: request("GET", version: "1.0") }, { headers: { "content-length" => "6" } },
+     { bytes: request("HEAD") }].each do |how|
       head, content, = answer(trailers, **how)
       assert head.start_with?("HTTP/1.1 200"), how.inspect
       refute_match(/^x-a:|^0\r$/, content.to_s)
@@ -90,9 +90,9 @@ class Http1S7ResponseTrailersTest < Minitest::Test
   def test_7_1_2_the_connection_goes_on
     running = serve(lint: false) { [200, TYPE.merge("abaca.trailers" => { "x-a" => "1" }), ["x"]] }
     client = connect(running).write(GET * 2)
-    octets = +""
-    octets << client.read_some until octets.scan("0\r\nx-a: 1\r\n\r\n").size == 2
-    assert_equal 2, octets.scan("HTTP/1.1 200 OK").size
+    bytes = +""
+    bytes << client.read_some until bytes.scan("0\r\nx-a: 1\r\n\r\n").size == 2
+    assert_equal 2, bytes.scan("HTTP/1.1 200 OK").size
   end
 
   # Each row: what cannot be sent. Known before the head it is a 500; afterwards the content is cut
@@ -129,14 +129,14 @@ class Http1S7ResponseTrailersTest < Minitest::Test
   end
 
   # Nothing below 0x20 but HTAB leaves in a field, whatever an app may give.
-  def test_7_1_2_no_control_octet_leaves
+  def test_7_1_2_no_control_byte_leaves
     random = Random.new(20_260_102)
     given = nil
     running = serve(lint: false) { [200, TYPE.merge("abaca.trailers" => -> { given }), ["body"].each] }
     300.times do
       given = { "x-#{random.bytes(random.rand(0..2))}" => random.bytes(random.rand(0..4)) }
-      octets = drain(connect(running).write(request("GET", "/", "Connection" => "close")))
-      section = octets[/\r\n0\r\n(.*)\z/mn, 1] or next
+      bytes = drain(connect(running).write(request("GET", "/", "Connection" => "close")))
+      section = bytes[/\r\n0\r\n(.*)\z/mn, 1] or next
       next if section == "\r\n" # a value of line ends alone is none
 
       assert section.end_with?("\r\n\r\n"), given.inspect

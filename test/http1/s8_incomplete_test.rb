@@ -26,8 +26,8 @@ class Http1S8IncompleteTest < Minitest::Test
       end
       client = connect(running)
       client.write("POST / HTTP/1.1\r\nHost: a.test\r\n#{rest}").half_close
-      octets = client.drain
-      refute_match(%r{\AHTTP/1\.1 200}, octets)
+      bytes = client.drain
+      refute_match(%r{\AHTTP/1\.1 200}, bytes)
       assert_empty whole
     end
   end
@@ -42,7 +42,7 @@ class Http1S8IncompleteTest < Minitest::Test
       running = serve(lint: false) { [200, { "content-type" => "text/plain" }.merge(headers), body] }
       client = connect(running)
       error = assert_raises(Wire::Malformed, Errno::ECONNRESET) { client.call(GET) }
-      assert_match(/octets|chunked|reset/, error.message)
+      assert_match(/bytes|chunked|reset/, error.message)
     end
   end
 end

@@ -12,7 +12,7 @@ class Http1S9TimeoutsTest < Minitest::Test
   end
   PATIENCE = { timeout: 20 }.freeze
 
-  # A deadline is absolute: octets that dribble in do not put it off.
+  # A deadline is absolute: bytes that dribble in do not put it off.
   def test_9_5_header_timeout
     running = serve(header_timeout: 2)
     silent = connect(running, **PATIENCE)
@@ -57,7 +57,7 @@ class Http1S9TimeoutsTest < Minitest::Test
     client = connect(serve(persistent_timeout: 3), **PATIENCE)
     5.times do
       assert client.usable?
-      sleep 0.7
+      nothing_for(0.7)
     end
     assert client.usable?
   end
@@ -80,7 +80,7 @@ class Http1S9TimeoutsTest < Minitest::Test
     client = connect(serve(READ, body_timeout: 3), **PATIENCE)
     client.write(request("POST", "/", "Content-Length" => "6"))
     6.times do
-      sleep 0.6
+      nothing_for(0.6)
       client.write("x")
     end
     assert_equal "6", client.read.body
@@ -120,8 +120,8 @@ class Http1S9TimeoutsTest < Minitest::Test
   end
 
   # Reads, though the server may have ended the connection.
-  def take(client, octets)
-    client.read_some(octets)
+  def take(client, bytes)
+    client.read_some(bytes)
   rescue Errno::ECONNRESET
     nil
   end
@@ -142,12 +142,12 @@ class Http1S9TimeoutsTest < Minitest::Test
     running = serve(write_timeout: 2) { [200, { "content-type" => "text/plain" }, ["x" * 400_000] * 20] }
     client = connect(running, receive_buffer: 65_536, **PATIENCE)
     client.write(GET)
-    octets = 0
-    while octets < 8_000_000
-      octets += client.read_some(131_072).bytesize
+    bytes = 0
+    while bytes < 8_000_000
+      bytes += client.read_some(131_072).bytesize
       sleep 0.04
     end
-    assert_operator octets, :<, 8_001_000
+    assert_operator bytes, :<, 8_001_000
   end
 
   # A slow app is not a slow client: no deadline of the connection runs while the app works.

@@ -14,7 +14,7 @@ class Http1StreamingBodyTest < Minitest::Test
   def serve(app = nil, **options, &) = super(app, **STREAMED, **options, &)
 
   # The app has each part before the next one is sent.
-  def test_octets_reach_the_app_as_they_come
+  def test_bytes_reach_the_app_as_they_come
     { "Content-Length" => ["6", ->(piece) { piece }],
       "Transfer-Encoding" => ["chunked", ->(piece) { "2\r\n#{piece}\r\n" }] }.each do |field, (value, frame)|
       parts = Queue.new
@@ -113,8 +113,9 @@ class Http1StreamingBodyTest < Minitest::Test
       running = serve(lint: false) do |env|
         [200, { "content-type" => "text/plain" }, [way.call(-> { env["rack.input"].read })]]
       end
-      client = connect(running).write(request("POST", "/", "Content-Length" => "10") + "hello")
-      sleep 0.02
+      half = request("POST", "/", "Content-Length" => "10") + "hello"
+      client = connect(running).write(half)
+      assert eventually { running.server.stats[:received] == half.bytesize }, name.to_s
       assert_equal "helloworld", client.call("world").body, name.to_s
       running.stop
     end
@@ -177,17 +178,17 @@ class Http1StreamingBodyTest < Minitest::Test
     assert_equal "7hello", ask(running, request("POST", body: "hello")).body
   end
 
-  # Two who read share the octets; the request ends when the first one says so.
+  # Two who read share the bytes; the request ends when the first one says so.
   def test_a_reader_that_outlives_the_request
     errors = Queue.new
     running = serve(lint: false) do |env|
       input = env["rack.input"]
-      Thread.new do
+      reader = Thread.new do
         input.read
       rescue StandardError => e
         errors << e.class
       end
-      sleep 0.05
+      Thread.pass until reader.stop?
       [200, { "content-type" => "text/plain" }, ["done"]]
     end
     client = connect(running).write(request("POST", "/", "Content-Length" => "10") + "hello")
@@ -252,8 +253,8 @@ class Http1StreamingBodyTest < Minitest::Test
     end
     chunked_head = request("POST", "/", "Transfer-Encoding" => "chunked")
     { "#{chunked_head}3\r\nabcd" => 400, "#{chunked_head}3\r\nab" => 408,
-      (request("POST", "/", "Content-Length" => "5") + "abc") => 408 }.each do |octets, status|
-      response = ask(running, octets)
+      (request("POST", "/", "Content-Length" => "5") + "abc") => 408 }.each do |bytes, status|
+      response = ask(running, bytes)
       assert_equal [Abaca::BodyError, status], [seen.pop, response.status]
       assert response.close?
     end

@@ -17,7 +17,7 @@ class OutboxMemoryTest < Minitest::Test
     @out = Abaca::Outbox.new
   end
 
-  # Octets that Ruby was told of as newly allocated, with the collector off.
+  # Bytes that Ruby was told of as newly allocated, with the collector off.
   def allocated(count = 300, &block)
     count.times(&block)
     GC.start
@@ -68,7 +68,7 @@ class OutboxMemoryTest < Minitest::Test
     assert_operator ObjectSpace.memsize_of(out), :<, 100_000
   end
 
-  # A String of an operation that shares a long one's octets is not copied to make room for a short one.
+  # A String of an operation that shares a long one's bytes is not copied to make room for a short one.
   def test_a_shared_string_is_not_filled_again
     long = ("é" * 500_000).freeze
     @out.schedule(long)
@@ -82,7 +82,7 @@ class OutboxMemoryTest < Minitest::Test
     assert_predicate long, :valid_encoding?
   end
 
-  # The list of what is pending and of who waits for it counts as well: 32 octets a slice, more a block.
+  # The list of what is pending and of who waits for it counts as well: 32 bytes a slice, more a block.
   def test_memory_of_lists_is_told
     before = ObjectSpace.memsize_of(@out)
     1000.times { @out.schedule(LONG) }
@@ -92,7 +92,7 @@ class OutboxMemoryTest < Minitest::Test
     assert_operator ObjectSpace.memsize_of(@out), :>=, slices + 40_000
   end
 
-  # Abandoned outboxes with octets in them do not pile up.
+  # Abandoned outboxes with bytes in them do not pile up.
   def test_outboxes_are_collected
     rss = -> { File.read("/proc/self/statm").split[1].to_i * 4096 }
     2000.times { Abaca::Outbox.new << ("x" * 50_000) }

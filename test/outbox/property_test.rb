@@ -70,19 +70,19 @@ class OutboxPropertyTest < Minitest::Test
     end
 
     # Appends to @got before it is shifted, as flush callbacks look at it.
-    def receive(octets, count = octets.bytesize)
-      @got << octets.byteslice(0, count)
+    def receive(bytes, count = bytes.bytesize)
+      @got << bytes.byteslice(0, count)
       count
     end
 
     def operate
       kind, what, offset, length = @out.operation(@operation)
-      octets = case kind
-               when :writev then what.join
-               when :file then what.pread([length, 100_000].min, offset)
-               else ""
-               end
-      count = receive(octets, @random.rand(octets.bytesize + 1))
+      bytes = case kind
+              when :writev then what.join
+              when :file then what.pread([length, 100_000].min, offset)
+              else ""
+              end
+      count = receive(bytes, @random.rand(bytes.bytesize + 1))
       @out.shift(count)
     end
 
@@ -93,7 +93,7 @@ class OutboxPropertyTest < Minitest::Test
     def agree
       raise "pending" unless @out.pending_bytes == @in - @got.bytesize
       raise "pending?" unless @out.pending? == @in > @got.bytesize
-      raise "octets" unless @source.start_with?(@got)
+      raise "bytes" unless @source.start_with?(@got)
       raise "late marks" unless @flushed.size == @marks.count { |threshold| threshold <= @got.bytesize }
       raise "free_bytes" unless @out.free_bytes.between?(0, 1 << 20)
     end

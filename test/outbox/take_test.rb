@@ -30,7 +30,7 @@ class OutboxTakeTest < Minitest::Test
     assert_equal [:writev, ["testtestte"]], @out.operation
   end
 
-  # With a buffer of one octet, as small as can be.
+  # With a buffer of one byte, as small as can be.
   def test_small_buffers
     out = Abaca::Outbox.new(buffer: 1)
     %w[te s].each { |piece| out << piece }

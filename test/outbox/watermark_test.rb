@@ -57,7 +57,7 @@ class OutboxWatermarkTest < Minitest::Test
     thread = waiting
     @out.drain
     @out << ("x" * 300)
-    sleep 0.01
+    nothing_for(0.01) { thread.alive? }
     @out.drain
     assert_equal true, thread.value
   end

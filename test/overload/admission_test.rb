@@ -41,8 +41,8 @@ class OverloadAdmissionTest < Minitest::Test
 
   def statuses(clients) = clients.map { |client| client.read.status }
 
-  # Waits until so many are in the app, wait, and have been refused: who is too many is told when the step ends, in
-  # which it came.
+  # Waits until these many requests are in the app, wait, and were refused. A refusal is sent at the end of the step in
+  # which the request came.
   def settled?(running, in_app, waiting, refused)
     eventually do
       stats = running.server.stats

@@ -17,7 +17,7 @@ class OverloadExcessTest < Minitest::Test
          .transform_values { |options| { **options, fiber_scheduler: "Abaca::Scheduler" } }.freeze
   REFUSED = CROWD - (2 * PLACES)
 
-  # The statuses of so many responses that come first; their clients are taken out of `by_socket`.
+  # The statuses of the first `count` responses; their clients are taken out of `by_socket`.
   def first_statuses(by_socket, count)
     statuses = []
     until statuses.size >= count

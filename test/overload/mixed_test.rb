@@ -5,7 +5,7 @@ require "test_helper"
 require "support/process_case"
 
 # Everything at once, for some seconds: requests that compute, light ones, uploads in small pieces, streams,
-# pipelines, and clients that leave in the middle. Each response is checked octet by octet, while the lead goes
+# pipelines, and clients that leave in the middle. Each response is checked byte by byte, while the lead goes
 # from loop to loop. MIXED_SECONDS is for how long.
 class OverloadMixedTest < Minitest::Test
   include ProcessCase

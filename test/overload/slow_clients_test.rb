@@ -2,44 +2,22 @@
 
 require "test_helper"
 require "support/server_case"
+require "support/slow_clients"
 
 # Requests that wait for their own clients, who do not read or send: they take no place from others.
 class OverloadSlowClientsTest < Minitest::Test
   include ServerCase
+  include SlowClients
 
-  TYPE = { "content-type" => "text/plain" }.freeze
-  PIECE = ("x" * 65_536).freeze
-  PIECES = 160
   PLACES = 2
 
-  def app
-    lambda do |env|
-      body = case env["PATH_INFO"]
-             when "/each" then Enumerator.new { |out| PIECES.times { out << PIECE } }
-             when "/array" then Array.new(PIECES, PIECE)
-             when "/call" then ->(stream) { stream.write(*Array.new(PIECES, PIECE)) && stream.close }
-             when "/body" then [env["rack.input"].read.bytesize.to_s]
-             when "/wait" then [@gate.pop]
-             else ["quick"]
-             end
-      [200, TYPE.dup, body]
-    end
-  end
-
-  def setup
-    super
-    @gate = Queue.new
-  end
-
   def places(number) = ServerCase.places(number)
-  def reader(running, path) = connect(running, receive_buffer: 4096).write(request("GET", path))
 
-  # A client that announces so many octets and sends these.
-  def post(running, length, octets)
-    connect(running).write(request("POST", "/body", "Content-Length" => length.to_s) + octets)
+  # A client that announces a body of `length` bytes and sends only `bytes`.
+  def post(running, length, bytes)
+    connect(running).write(request("POST", "/body", "Content-Length" => length.to_s) + bytes)
   end
 
-  def size(client) = client.read.body.bytesize
   def slow(running) = running.server.stats[:slow]
 
   %w[/each /array /call].each do |path|
@@ -84,8 +62,7 @@ class OverloadSlowClientsTest < Minitest::Test
     clients = Array.new(PLACES + 3) do |i|
       reader(running, "/each").tap { assert eventually { slow(running) == i + 1 } }
     end
-    sleep 0.1
-    assert_equal 0, running.server.stats[:slow_closed]
+    nothing_for(0.1) { running.server.stats[:slow_closed].zero? }
     assert_equal "quick", ask(running).body
     assert_equal 1, running.server.stats[:slow_closed]
     assert_raises(Wire::Malformed, EOFError, Errno::ECONNRESET) { clients.shift.read }
@@ -132,7 +109,7 @@ class OverloadSlowClientsTest < Minitest::Test
   def test_a_single_place_is_not_left
     running = serve(app, **places(1))
     client = reader(running, "/each")
-    assert eventually { running.server.requests.any? { |request| request[:phase] == :drain } }
+    assert eventually { in_phase(running, :drain) == 1 }
     assert_equal 0, slow(running)
     other = connect(running).write(GET)
     assert eventually { running.server.stats[:waiting] == 1 }
@@ -143,7 +120,7 @@ class OverloadSlowClientsTest < Minitest::Test
   def test_it_can_be_turned_off
     running = serve(app, **places(PLACES), max_slow_clients: 0)
     clients = Array.new(PLACES) { reader(running, "/each") }
-    assert eventually { running.server.requests.count { |request| request[:phase] == :drain } == PLACES }
+    assert eventually { in_phase(running, :drain) == PLACES }
     other = connect(running).write(GET)
     assert eventually { running.server.stats[:waiting] == 1 }
     clients.each { |client| size(client) }

@@ -250,10 +250,10 @@ class OverloadStallsTest < Minitest::Test
     [collecting, light].each { |client| client&.close }
   end
 
-  # Clients whose request computes for so many seconds, or until the process gets WINCH; so many of them have begun.
+  # `count` clients whose requests compute for `seconds`, or until the process gets WINCH; `begun` of them have begun.
   def burn(command, count, seconds: 60, begun: count)
-    octets = format(GET, "/burn?#{seconds}")
-    clients = Array.new(count) { connect(command.port, timeout: 60).tap { |client| client.write(octets) } }
+    bytes = format(GET, "/burn?#{seconds}")
+    clients = Array.new(count) { connect(command.port, timeout: 60).tap { |client| client.write(bytes) } }
     command.wait_for(/(?:burning.*?){#{begun}}/m)
     clients
   end

@@ -17,7 +17,7 @@ class ScrubTest < Minitest::Test
 
   CLEAN = [[], [], [], false, {}, nil, false].freeze
 
-  # One level of it takes several hundred octets of the machine stack.
+  # One level of it takes several hundred bytes of the machine stack.
   def self.deep(levels, &block) = levels.zero? ? block.call : [0].each { deep(levels - 1, &block) }
 
   def setup

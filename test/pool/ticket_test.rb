@@ -1,20 +1,11 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "support/scheduler_case"
-require "abaca/fiber_pool"
+require "support/fiber_pool_case"
 
 # FiberPool#run and what the owner of a ticket may do.
 class TicketTest < Minitest::Test
-  include SchedulerCase
-
-  # Exceptions of jobs are expected here: nobody wants to read them.
-  def with_pool(within: DEADLINE, **options)
-    with_scheduler(within: within) do
-      Thread.current.report_on_exception = false
-      yield Abaca::FiberPool.new(**options)
-    end
-  end
+  include FiberPoolCase
 
   def test_a_job_starts_at_once_and_gives_its_value
     with_pool do |pool|
@@ -302,6 +293,25 @@ class TicketTest < Minitest::Test
     end
   end
 
+  def test_it_is_a_cancellation_like_a_request_s
+    assert_equal [Abaca::Cancelled] * 4,
+                 [Abaca::FiberPool::Cancelled, Abaca::DeadlineExceeded, Abaca::ClientGone,
+                  Abaca::Shutdown].map(&:superclass)
+    with_pool do |pool|
+      ended_by = nil
+      ticket = pool.run do
+        sleep
+      rescue Abaca::Cancelled => e
+        ended_by = e.class
+        raise
+      end
+      ticket.cancel
+      assert_nil ticket.value
+      assert_predicate ticket, :cancelled?
+      assert_equal Abaca::FiberPool::Cancelled, ended_by
+    end
+  end
+
   def test_cancel_from_within
     with_pool do |pool|
       ticket = nil
@@ -336,8 +346,8 @@ class TicketTest < Minitest::Test
       rescue Interrupt
         :interrupted
       end
-      sleep 0.001 until begun
-      sleep 0.05
+      assert(eventually { begun })
+      nothing_for(0.05)
       blow.call(thread)
       assert thread.join(DEADLINE), "it ends"
     end
@@ -563,26 +573,9 @@ class TicketTest < Minitest::Test
 
   private
 
-  # Objects for each of `count` operations, after as many to warm up.
-  def objects_for_each(count)
-    yield count
-    before = GC.stat(:total_allocated_objects)
-    yield count
-    (GC.stat(:total_allocated_objects) - before) / count
-  end
-
   def pool_in_use
     pool = Abaca::FiberPool.new
     tickets = [pool.run { 1 }, pool.run { sleep(0.001) and 2 }, pool.run { 3 }]
     @seen = tickets.map(&:value)
-  end
-
-  def capture_stderr
-    old = $stderr
-    $stderr = StringIO.new
-    yield
-    $stderr.string
-  ensure
-    $stderr = old
   end
 end

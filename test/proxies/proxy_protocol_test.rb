@@ -41,7 +41,7 @@ class ProxyProtocolTest < Minitest::Test
     running
   end
 
-  def peer_of(running, octets) = ask(running, octets).body.split.first
+  def peer_of(running, bytes) = ask(running, bytes).body.split.first
 
   def test_each_form_names_the_client
     running = serve_proxied(proxy_protocol: :any)
@@ -68,15 +68,15 @@ class ProxyProtocolTest < Minitest::Test
   def test_split_packets
     running = serve_proxied(proxy_protocol: :any)
     [V1.b, v2_tcp4].each do |header|
-      octets = header + GET
+      bytes = header + GET
       [1, 5, 6, 11, 12, 13, 15, 16, 27, header.size - 1, header.size, header.size + 1].each do |cut|
-        client = connect(running)
-        client.write(octets.byteslice(0, cut))
-        sleep 0.002
-        assert_match(/\A192\.0\.2\.[78] /, client.call(octets.byteslice(cut..)).body)
+        received = running.server.stats[:received]
+        client = connect(running).write(bytes.byteslice(0, cut))
+        assert(eventually { running.server.stats[:received] == received + cut })
+        assert_match(/\A192\.0\.2\.[78] /, client.call(bytes.byteslice(cut..)).body)
       end
       client = connect(running)
-      octets.each_char { |octet| client.write(octet) }
+      bytes.each_char { |byte| client.write(byte) }
       assert_match(/\A192\.0\.2\.[78] /, client.read.body)
     end
   end
@@ -90,10 +90,10 @@ class ProxyProtocolTest < Minitest::Test
     assert_match(/\A127\.0\.0\.1 /, ask(running, "PROXY UNKNOWN\r\n#{GET}").body)
   end
 
-  def assert_refused(running, octets)
+  def assert_refused(running, bytes)
     client = connect(running)
-    response = client.call(octets)
-    assert_equal [400, true], [response.status, response.close?], octets.inspect
+    response = client.call(bytes)
+    assert_equal [400, true], [response.status, response.close?], bytes.inspect
     assert client.closed?
   end
 
@@ -101,16 +101,16 @@ class ProxyProtocolTest < Minitest::Test
     running = serve_proxied(proxy_protocol: :v1)
     [GET, v2_tcp4 + GET, "PROXY TCP4 1.2.3 5.6.7.8 1 2\r\n#{GET}", "PROXY TCP4 1.2.3.4 5.6.7.8 1 2\n#{GET}",
      "PROXY #{'x' * 200}", "PROXY TCP4 1.2.3.4 5.6.7.8 1 65536\r\n#{GET}"]
-      .each { |octets| assert_refused(running, octets) }
+      .each { |bytes| assert_refused(running, bytes) }
     running.port = listen(running, proxy_protocol: :v2)
     [GET, V1 + GET, v2(1, 0x11, "\0" * 11) + GET, v2(1, 0x12, "\0" * 12) + GET, v2(2, 0x11, "\0" * 12) + GET,
-     v2(1, 0x11, "\0" * 5000), SIGNATURE.tr("Q", "q")].each { |octets| assert_refused(running, octets) }
+     v2(1, 0x11, "\0" * 5000), SIGNATURE.tr("Q", "q")].each { |bytes| assert_refused(running, bytes) }
   end
 
   # CVE-2026-47737: a client behind the proxy must not name another address later.
   def test_a_second_one_is_refused_on_a_kept_connection
     running = serve_proxied(proxy_protocol: :any)
-    [V1 + V1, V1 + v2_tcp4, v2_tcp4 + V1, v2_tcp4 + v2_tcp4].each { |octets| assert_refused(running, octets + GET) }
+    [V1 + V1, V1 + v2_tcp4, v2_tcp4 + V1, v2_tcp4 + v2_tcp4].each { |bytes| assert_refused(running, bytes + GET) }
     client = connect(running)
     assert_equal 200, client.call(V1 + GET).status
     assert_equal 400, client.call(V1_TCP6 + GET).status
@@ -153,7 +153,7 @@ class ProxyProtocolTest < Minitest::Test
     running = serve(APP)
     running.port = running.server.add_tcp_listener("127.0.0.1", 0, defer_accept: true, proxy_protocol: :v1)
     client = connect(running).write(V1)
-    sleep 0.02
+    assert(eventually { running.server.stats[:received] == V1.bytesize })
     assert_match(/\A192\.0\.2\.7 /, client.call(GET).body)
   end
 

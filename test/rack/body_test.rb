@@ -43,8 +43,7 @@ class RackBodyTest < Minitest::Test
 
   def assert_closed_once(body)
     assert eventually { body.closed.positive? }, "never closed"
-    sleep 0.02
-    assert_equal 1, body.closed
+    nothing_for(0.02) { body.closed == 1 }
   end
 
   def test_array
@@ -77,12 +76,12 @@ class RackBodyTest < Minitest::Test
     end)
     client = connect(running)
     client.write(GET)
-    octets = String.new
-    octets << client.read_some until octets.include?("first")
-    refute_includes octets, "second"
+    bytes = String.new
+    bytes << client.read_some until bytes.include?("first")
+    refute_includes bytes, "second"
     gate << true
-    octets << client.read_some until octets.end_with?("0\r\n\r\n")
-    assert_includes octets, "second"
+    bytes << client.read_some until bytes.end_with?("0\r\n\r\n")
+    assert_includes bytes, "second"
   end
 
   def test_to_path
@@ -176,9 +175,9 @@ class RackBodyTest < Minitest::Test
     running = give(body)
     client = connect(running)
     client.write(GET)
-    octets = octets_of(client)
-    refute_includes octets, "secret"
-    refute_match(/0\r\n\r\n\z/, octets) unless octets.start_with?("HTTP/1.1 500")
+    bytes = bytes_of(client)
+    refute_includes bytes, "secret"
+    refute_match(/0\r\n\r\n\z/, bytes) unless bytes.start_with?("HTTP/1.1 500")
     assert_closed_once(body)
     assert running.logged?(/secret detail/)
   end
@@ -218,8 +217,8 @@ class RackBodyTest < Minitest::Test
       running = give(body, headers: TYPE.merge("content-length" => "7"))
       client = connect(running)
       client.write(GET)
-      octets = octets_of(client)
-      assert_operator octets.split("\r\n\r\n", 2).last.bytesize, :<=, 7 unless octets.start_with?("HTTP/1.1 500")
+      bytes = bytes_of(client)
+      assert_operator bytes.split("\r\n\r\n", 2).last.bytesize, :<=, 7 unless bytes.start_with?("HTTP/1.1 500")
       assert_closed_once(body) if body.is_a?(Counted)
       refute_empty running.log
     end
@@ -231,7 +230,7 @@ class RackBodyTest < Minitest::Test
       running = give(body)
       client = connect(running)
       client.write(GET)
-      refute_match(/\r\n0\r\n\r\n\z/, octets_of(client))
+      refute_match(/\r\n0\r\n\r\n\z/, bytes_of(client))
       assert_closed_once(body)
     end
   end
@@ -341,7 +340,7 @@ class RackBodyTest < Minitest::Test
     running = give(body)
     client = connect(running)
     client.write(GET)
-    refute_includes octets_of(client), "secret"
+    refute_includes bytes_of(client), "secret"
     assert_closed_once(body)
     assert running.logged?(/secret of each/)
     assert running.logged?(/secret of close/)
@@ -399,19 +398,19 @@ class RackBodyTest < Minitest::Test
 
   private
 
-  # Whatever comes until the connection ends or, after the first octets, falls silent.
-  def octets_of(client)
-    octets = String.new(encoding: Encoding::BINARY)
+  # Whatever comes until the connection ends or, after the first bytes, falls silent.
+  def bytes_of(client)
+    bytes = String.new(encoding: Encoding::BINARY)
     while (data = client.read_some)
-      octets << data
+      bytes << data
       break unless client.socket.wait_readable(0.3)
     end
-    octets
+    bytes
   rescue Errno::ECONNRESET
-    octets
+    bytes
   end
 
-  # The response must not look whole: no last chunk, or fewer octets than it said.
+  # The response must not look whole: no last chunk, or fewer bytes than it said.
   def assert_cut_off(running)
     client = connect(running)
     client.write(GET)

@@ -26,7 +26,7 @@ class RackConcurrencyTest < Minitest::Test
     super
   end
 
-  # A server of plain threads that answers when so many requests wait for it; returns its port.
+  # A server of plain threads that answers when `together` requests wait for it; returns its port.
   def upstream(together: 1)
     listener = TCPServer.new("127.0.0.1", 0)
     listener.listen(1_024)

@@ -26,10 +26,10 @@ class RackEnvTest < Minitest::Test
     @keep = Keep.new
   end
 
-  # The env that the request's octets lead to.
-  def env_of(octets, **options)
+  # The env that the request's bytes lead to.
+  def env_of(bytes, **options)
     @served ||= serve(@keep, lint: false, **options)
-    response = ask(@served, octets)
+    response = ask(@served, bytes)
     assert_equal 200, response.status
     @seen = @keep.seen.pop
   end
@@ -47,9 +47,9 @@ class RackEnvTest < Minitest::Test
       request("POST", "/", { "Content-Type" => "text/plain; charset=utf-8" }, body: "ä"),
       "GET / HTTP/1.0\r\n\r\n", "GET http://b.test:81/x?y HTTP/1.1\r\nHost: a.test\r\n\r\n",
       "GET / HTTP/1.1\r\nHost: [::1]:8080\r\n\r\n", "GET //double HTTP/1.1\r\nHost: a.test:80\r\n\r\n"
-    ].push(*(request("OPTIONS", "*") if Rack.release >= "3")).each do |octets|
-      response = ask(running, octets)
-      assert_equal 200, response.status, "#{octets.inspect}: #{running.log}"
+    ].push(*(request("OPTIONS", "*") if Rack.release >= "3")).each do |bytes|
+      response = ask(running, bytes)
+      assert_equal 200, response.status, "#{bytes.inspect}: #{running.log}"
     end
   end
 
@@ -207,7 +207,7 @@ class RackEnvTest < Minitest::Test
     refute_equal "http://evil/", ENV.fetch("HTTP_PROXY", nil)
   end
 
-  def test_octets_above_127
+  def test_bytes_above_127
     env = get("X-Latin: caf\xE9\r\nX-Utf: caf\u00e9\r\n".b, target: "/caf\xC3\xA9?\xFF".b)
     assert_equal "caf\xE9".b, env["HTTP_X_LATIN"].b
     assert_equal "/caf\xC3\xA9".b, env["PATH_INFO"].b

@@ -80,11 +80,11 @@ class RackErrorsTest < Minitest::Test
     end
     client = connect(running)
     client.write(GET)
-    octets = String.new
+    bytes = String.new
     while (some = client.read_some)
-      octets << some
+      bytes << some
     end
-    assert octets.end_with?("\r\n5\r\nbegun\r\n"), octets
+    assert bytes.end_with?("\r\n5\r\nbegun\r\n"), bytes
     assert_equal "content", ask(running, request("GET", "/good")).body
     assert_refused 400, "GET /\r\n\r\n", running
     assert_empty asked

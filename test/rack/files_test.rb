@@ -7,11 +7,11 @@ require "time"
 require "support/server_case"
 
 # Bodies that are files: Rack's to_path, Rack::Files, Rack::Static and Rack::Sendfile. Whatever becomes of
-# the file, the client gets its octets or sees that they are not all there (docs/static_files.md).
+# the file, the client gets its bytes or sees that they are not all there (docs/static_files.md).
 class RackFilesTest < Minitest::Test
   include ServerCase
 
-  # What an app gives for a file: `each` and `to_path` show the same octets, as the SPEC demands.
+  # What an app gives for a file: `each` and `to_path` show the same bytes, as the SPEC demands.
   class FileBody
     attr_reader :closed, :enumerated
 
@@ -70,19 +70,19 @@ class RackFilesTest < Minitest::Test
   end
 
   def test_http_1_0
-    body = FileBody.new(file("a", "octets"))
+    body = FileBody.new(file("a", "bytes"))
     response = ask(give(body), request("GET", version: "1.0"))
-    assert_equal [:length, "octets", true], [response.framing, response.body, response.close?]
+    assert_equal [:length, "bytes", true], [response.framing, response.body, response.close?]
   end
 
   def test_head_304_and_204_send_nothing_of_the_file
-    path = file("a", "octets")
-    [[request("HEAD"), 200, "6"], [GET, 304, nil], [GET, 204, nil]].each do |octets, status, length|
+    path = file("a", "bytes")
+    [[request("HEAD"), 200, "5"], [GET, 304, nil], [GET, 204, nil]].each do |bytes, status, length|
       body = FileBody.new(path)
       client = connect(give(body, status:))
-      response = client.call(octets)
+      response = client.call(bytes)
       assert_equal [status, length, ""], [response.status, response["content-length"], response.body]
-      assert_equal status, client.call(octets).status, "the connection is kept"
+      assert_equal status, client.call(bytes).status, "the connection is kept"
       assert eventually { body.closed == 2 }
     end
   end
@@ -94,10 +94,10 @@ class RackFilesTest < Minitest::Test
 
   # Rack leaves to the server whether it uses to_path. With chunks of the app's own it cannot.
   def test_a_file_with_the_apps_own_chunks
-    body = FileBody.new(file("a", "octets"), ["6\r\noctets\r\n", "0\r\n\r\n"])
+    body = FileBody.new(file("a", "bytes"), ["5\r\nbytes\r\n", "0\r\n\r\n"])
     client = connect(give(body, headers: { "transfer-encoding" => "chunked" }))
-    assert_equal "octets", client.call(GET).body
-    assert_equal "octets", client.call(GET).body
+    assert_equal "bytes", client.call(GET).body
+    assert_equal "bytes", client.call(GET).body
   end
 
   # The part that a 206 carries is what the body yields; the file behind to_path is the whole.
@@ -125,21 +125,21 @@ class RackFilesTest < Minitest::Test
     assert_match(/\AName:.*\nThreads:/m, response.body)
   rescue Wire::Malformed => e
     # Its length may have changed between Rack's two looks at it: cut off visibly.
-    assert_match(/body has \d+ of \d+ octets/, e.message)
+    assert_match(/body has \d+ of \d+ bytes/, e.message)
   end
 
   # Then the body's `each` is asked, as the SPEC has it. It may fail when the head is out already.
   def test_files_that_cannot_be_opened
-    secret = file("secret", "octets")
+    secret = file("secret", "bytes")
     File.chmod(0, secret)
     missing = File.join(@dir, "missing")
     [missing, *(secret unless Process.uid.zero?)].each do |path|
       body = FileBody.new(path)
       running = give(body)
       client = connect(running)
-      octets = client.write(GET).drain
-      refute_includes octets, @dir
-      refute octets.end_with?("0\r\n\r\n"), "not to be taken for an empty file"
+      bytes = client.write(GET).drain
+      refute_includes bytes, @dir
+      refute bytes.end_with?("0\r\n\r\n"), "not to be taken for an empty file"
       assert running.logged?(/Errno::(ENOENT|EACCES)/)
       assert_closed_once(body)
     end
@@ -166,7 +166,7 @@ class RackFilesTest < Minitest::Test
     running = give(FileBody.new(file("a", "0123456789")), headers: { "content-length" => "40" })
     client = connect(running)
     error = assert_raises(Wire::Malformed) { client.call(GET) }
-    assert_equal "body has 10 of 40 octets", error.message
+    assert_equal "body has 10 of 40 bytes", error.message
     assert running.logged?(%r{shorter than its Content-Length \(GET /\)})
   end
 
@@ -188,10 +188,10 @@ class RackFilesTest < Minitest::Test
     path = file("a", content)
     client = connect(give(FileBody.new(path)), receive_buffer: 8_192)
     client.write(GET)
-    octets = client.read_some(100)
+    bytes = client.read_some(100)
     File.truncate(path, 1_000)
-    octets << client.drain
-    head, body = octets.split("\r\n\r\n", 2)
+    bytes << client.drain
+    head, body = bytes.split("\r\n\r\n", 2)
     assert_match(/^content-length: 16000000\r?$/i, head)
     assert_operator body.bytesize, :<, 16_000_000
     assert body.start_with?(content[0, 1_000])

@@ -4,7 +4,7 @@ require "test_helper"
 require "support/server_case"
 
 # What is called when a response is done: rack.response_finished (Rack SPEC) and rack.after_reply
-# (Puma's), on every path, once, and after the octets have left.
+# (Puma's), on every path, once, and after the bytes have left.
 class RackFinishedTest < Minitest::Test
   include ServerCase
 

@@ -14,7 +14,7 @@ class RackHijackTest < Minitest::Test
   IGNORED = [200, { "content-type" => "text/plain" }, ["ignored"]].freeze
 
   # What stands on the wire until the server's side ends, or `stop` has come.
-  def octets(client, stop = nil)
+  def bytes(client, stop = nil)
     found = String.new(encoding: Encoding::BINARY)
     until stop && found.include?(stop)
       data = client.read_some or break
@@ -66,13 +66,13 @@ class RackHijackTest < Minitest::Test
   end
 
   # What the engine has read beyond the head belongs to the app.
-  def test_octets_that_came_with_the_head
+  def test_bytes_that_came_with_the_head
     running = takes { |io| io.write(io.read(5).upcase, io.gets, io.readpartial(100)) }
     client = connect(running).write("#{GET}abcdeline\nrest")
-    assert_equal "ABCDEline\nrest", octets(client)
+    assert_equal "ABCDEline\nrest", bytes(client)
   end
 
-  def test_octets_that_come_later
+  def test_bytes_that_come_later
     running = takes { |io| io.write(io.readpartial(10).reverse) until io.wait_readable(1) && io.eof? }
     client = connect(running).write(GET)
     %w[abc defgh].each { |word| assert_equal word.reverse, client.write(word).read_some }
@@ -80,13 +80,13 @@ class RackHijackTest < Minitest::Test
     assert_nil client.read_some
   end
 
-  # A socket with octets of its own is readable at once, whatever the kernel says.
+  # A socket with bytes of its own is readable at once, whatever the kernel says.
   def test_nonblocking_reads_and_select_know_what_was_read_ahead
     running = takes do |io|
       ready = io.wait_readable(0) && IO.select([io], nil, nil, 1) # rubocop:disable Lint/IncompatibleIoSelectWithFiberScheduler -- an app may
       io.write(ready ? "ready " : "late ", io.read_nonblock(3))
     end
-    assert_equal "ready abc", octets(connect(running).write("#{GET}abc"))
+    assert_equal "ready abc", bytes(connect(running).write("#{GET}abc"))
   end
 
   def test_responses_before_it_come_first
@@ -98,7 +98,7 @@ class RackHijackTest < Minitest::Test
       IGNORED
     end
     client = connect(running).write((request("GET", "/big") * 2) + GET)
-    found = octets(client)
+    found = bytes(client)
     assert_equal 2 * body.bytesize, found.count("z")
     assert found.end_with?("ztaken")
   end
@@ -114,7 +114,7 @@ class RackHijackTest < Minitest::Test
     end
     client = connect(running).write(GET)
     assert_equal "free", ask(running, request("GET", "/other")).body
-    assert_equal "line\n", octets(client.write("line\n"))
+    assert_equal "line\n", bytes(client.write("line\n"))
   end
 
   def test_a_thread_of_the_apps_may_have_it
@@ -124,7 +124,7 @@ class RackHijackTest < Minitest::Test
       threads << Thread.new { io.write(io.gets) && io.close }
       IGNORED.dup
     end
-    assert_equal "line\n", octets(connect(running).write("#{GET}line\n"))
+    assert_equal "line\n", bytes(connect(running).write("#{GET}line\n"))
     threads.pop.join
   end
 
@@ -151,7 +151,7 @@ class RackHijackTest < Minitest::Test
     running = takes(header_timeout: 1, persistent_timeout: 1, write_timeout: 1) { |io| io.write(io.gets) }
     client = connect(running).write(GET)
     assert client.silent?(1.3)
-    assert_equal "late\n", octets(client.write("late\n"))
+    assert_equal "late\n", bytes(client.write("late\n"))
   end
 
   def test_an_app_that_raises_afterwards
@@ -282,8 +282,8 @@ class RackHijackTest < Minitest::Test
     assert_equal '["echo", "chat/2"]', ask(running, UPGRADE).body
     several = UPGRADE.sub("\r\n\r\n", "\r\nUpgrade:  , third ,\r\n\r\n")
     assert_equal '["echo", "chat/2", "third"]', ask(running, several).body
-    [GET, UPGRADE.sub("HTTP/1.1", "HTTP/1.0"), UPGRADE.sub(", Upgrade", "")].each do |octets|
-      assert_equal "nil", ask(running, octets).body, octets
+    [GET, UPGRADE.sub("HTTP/1.1", "HTTP/1.0"), UPGRADE.sub(", Upgrade", "")].each do |bytes|
+      assert_equal "nil", ask(running, bytes).body, bytes
     end
   end
 
@@ -291,7 +291,7 @@ class RackHijackTest < Minitest::Test
   def test_upgrade
     [101, 200].each do |status|
       client = connect(echo(status, { "rack.protocol" => "chat/2", "x-a" => "1" }))
-      head, rest = octets(client.write("#{UPGRADE}early"), "EARLY").split("\r\n\r\n", 2)
+      head, rest = bytes(client.write("#{UPGRADE}early"), "EARLY").split("\r\n\r\n", 2)
       lines = head.split("\r\n")
       assert_equal "HTTP/1.1 101 Switching Protocols", lines.first
       assert_equal ["connection: upgrade", "upgrade: chat/2", "x-a: 1"],
@@ -331,11 +331,11 @@ class RackHijackTest < Minitest::Test
       [101, { "rack.protocol" => "echo" }, ->(io) { io.write("raw") && io.close }]
     end
     client = connect(running, receive_buffer: 4096).write(UPGRADE)
-    assert eventually { running.server.requests.any? { |request| request[:phase] == :drain } }
+    assert eventually { in_phase(running, :drain) == 1 }
     client.half_close
     half_closed << true
     refute asked.pop
-    heads = octets(client).split("\r\n\r\n").map { |head| head[0, 12] }
+    heads = bytes(client).split("\r\n\r\n").map { |head| head[0, 12] }
     assert_equal ["HTTP/1.1 103", "HTTP/1.1 101", "raw"], heads.uniq
   end
 
@@ -350,7 +350,7 @@ class RackHijackTest < Minitest::Test
       sockets.first.close
       IGNORED.dup
     end
-    slowly_made_sockets { assert_equal "all the same", octets(connect(running).write(GET)) }
+    slowly_made_sockets { assert_equal "all the same", bytes(connect(running).write(GET)) }
     assert_equal 1, taken.pop
   end
 
@@ -359,7 +359,7 @@ class RackHijackTest < Minitest::Test
     fields = { "Connection" => "Upgrade", "Upgrade" => "echo" }
     fields["rack.hijack"] = ->(stream) { stream.write("raw") && stream.close }
     running = serve(lint: false) { [101, fields.dup, []] }
-    found = octets(connect(running).write(UPGRADE))
+    found = bytes(connect(running).write(UPGRADE))
     assert_equal 1, found.scan(/^connection: upgrade\r$/i).size
     assert_equal 1, found.scan(/^upgrade: echo\r$/i).size
     refute_match(/transfer-encoding|content-length/i, found)
@@ -375,7 +375,7 @@ class RackHijackTest < Minitest::Test
     end
     client = connect(running).write(UPGRADE)
     writer = Thread.new { client.write("y" * 1_000_000).half_close }
-    assert_equal 2_000_000, octets(client).split("\r\n\r\n", 2).last.bytesize
+    assert_equal 2_000_000, bytes(client).split("\r\n\r\n", 2).last.bytesize
     writer.join
   end
 
@@ -395,8 +395,8 @@ class RackHijackTest < Minitest::Test
 
   def test_refused_upgrades
     running = serve(lint: false) { |env| REFUSED.fetch(env["HTTP_X_ROW"]).first(3) }
-    REFUSED.each do |name, (_status, _fields, _body, octets)|
-      response = ask(running, octets.sub("\r\n", "\r\nX-Row: #{name}\r\n"))
+    REFUSED.each do |name, (_status, _fields, _body, bytes)|
+      response = ask(running, bytes.sub("\r\n", "\r\nX-Row: #{name}\r\n"))
       assert_equal 500, response.status, name
     end
   end
@@ -420,7 +420,7 @@ class RackHijackTest < Minitest::Test
 
   def test_an_upgrade_that_raises_is_closed
     running = echo(101, { "rack.protocol" => "echo" }) { raise "secret" }
-    assert octets(connect(running).write(UPGRADE)).end_with?("\r\n\r\n")
+    assert bytes(connect(running).write(UPGRADE)).end_with?("\r\n\r\n")
     assert running.logged?(/secret/)
   end
 
@@ -428,7 +428,7 @@ class RackHijackTest < Minitest::Test
   def test_the_end_of_the_server_with_an_upgrade
     running = echo(101, { "rack.protocol" => "echo" }, force_shutdown_after: 1, &:read)
     client = connect(running).write(UPGRADE)
-    assert octets(client, "\r\n\r\n")
+    assert bytes(client, "\r\n\r\n")
     assert_equal 1, running.server.stats[:in_app]
     running.stop
     assert_nil client.read_some

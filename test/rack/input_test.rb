@@ -6,7 +6,7 @@ require "test_helper"
 require "support/server_case"
 
 # rack.input (Rack SPEC, "The Input Stream"): streamed, and rewindable, kept in memory and in a temporary
-# file; the body in one piece, and octet by octet.
+# file; the body in one piece, and byte by byte.
 class RackInputTest < Minitest::Test
   include ServerCase
 
@@ -16,20 +16,20 @@ class RackInputTest < Minitest::Test
 
   # What the block makes of rack.input, which must be the same for each kind of it.
   def with_input(body, chunks: nil, kinds: KINDS.keys, **options, &block)
-    octets = if chunks
-               request("POST", "/", "Transfer-Encoding" => "chunked") + chunked(*chunks)
-             else
-               request("POST", body: body)
-             end
-    results = kinds.map { |kind| [kind, input_result(octets, **KINDS.fetch(kind), **options, &block)] }
+    bytes = if chunks
+              request("POST", "/", "Transfer-Encoding" => "chunked") + chunked(*chunks)
+            else
+              request("POST", body: body)
+            end
+    results = kinds.map { |kind| [kind, input_result(bytes, **KINDS.fetch(kind), **options, &block)] }
     results.each { |kind, result| assert_equal results.first.last, result, "#{kind} differs from #{kinds.first}" }
     results.first.last
   end
 
   # Short ones come once more in pieces, each of which wakes the reader.
-  def input_result(octets, **options, &block)
-    result = send_to_input([octets], **options, &block)
-    pieces = octets.bytesize < 1_000 ? [octets[0..-40], *octets[-39..].chars] : [octets]
+  def input_result(bytes, **options, &block)
+    result = send_to_input([bytes], **options, &block)
+    pieces = bytes.bytesize < 1_000 ? [bytes[0..-40], *bytes[-39..].chars] : [bytes]
     in_pieces = send_to_input(pieces, **options, &block)
     assert_equal result, in_pieces, "in pieces"
     result
@@ -162,9 +162,9 @@ class RackInputTest < Minitest::Test
       input.rewind
       [200, { "content-type" => "text/plain" }, [errors.map(&:class).join(" "), " ", input.read(5)]]
     end
-    octets = request("POST", body: ("a" * 600) + ("b" * 600))
+    bytes = request("POST", body: ("a" * 600) + ("b" * 600))
     # No file can be made there, whoever we are.
-    response = Dir.stub(:tmpdir, "/proc/self") { ask(running, octets) }
+    response = Dir.stub(:tmpdir, "/proc/self") { ask(running, bytes) }
     assert_equal "#{(['Abaca::StorageError'] * 3).join(' ')} aaaaa", response.body
   end
 
@@ -306,8 +306,8 @@ class RackInputTest < Minitest::Test
 
   # So many clients that send a head without its body, and are gone after the block.
   def crowd(running, size, path, ready)
-    octets = request("POST", path, "Transfer-Encoding" => "chunked")
-    clients = Array.new(size) { connect(running).write(octets) }
+    bytes = request("POST", path, "Transfer-Encoding" => "chunked")
+    clients = Array.new(size) { connect(running).write(bytes) }
     assert eventually(&ready)
     yield
   ensure
@@ -333,13 +333,13 @@ class RackInputTest < Minitest::Test
       seen << env["rack.input"]&.read
       [200, { "content-type" => "text/plain" }, []]
     end
-    [GET, request("POST", body: ""), request("POST", "/", "Transfer-Encoding" => "chunked") + chunked].each do |octets|
-      ask(running, octets)
+    [GET, request("POST", body: ""), request("POST", "/", "Transfer-Encoding" => "chunked") + chunked].each do |bytes|
+      ask(running, bytes)
       assert_includes [nil, ""], seen.pop
     end
   end
 
-  # Who wrote for an input with octets shall not stumble over one that has none.
+  # Who wrote for an input with bytes shall not stumble over one that has none.
   def test_no_body_answers_as_a_body_that_has_been_read
     used = with_input("x") { |input| input.read and what_an_input_at_its_end_says(input) }
     none = send_to_input([GET], rewindable_input: false) { |input| what_an_input_at_its_end_says(input) }
@@ -383,7 +383,7 @@ class RackInputTest < Minitest::Test
     assert_equal "x", seen.pop
   end
 
-  # The input of one request knows nothing of the next one's octets.
+  # The input of one request knows nothing of the next one's bytes.
   def test_reading_stops_at_the_end_of_the_body
     seen = Queue.new
     running = serve do |env|

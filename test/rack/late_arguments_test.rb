@@ -55,7 +55,7 @@ class RackLateArgumentsTest < Minitest::Test
     "inform with headers" => ->(env, gate) { env["abaca.client"].inform(103, Headers.new(gate)) },
     "inform with a status" => ->(env, gate) { env["abaca.client"].inform(Number.new(gate), LINK) },
     "request_timeout=" => ->(env, gate) { env["abaca.client"].request_timeout = Seconds.new(gate) },
-    "extend" => ->(env, gate) { env["abaca.deadline"].extend(Seconds.new(gate)) },
+    "add_time" => ->(env, gate) { env["abaca.deadline"].add_time(Seconds.new(gate)) },
     "read with a length" => ->(env, gate) { env["rack.input"].read(Number.new(gate)) },
     "read with a buffer" => ->(env, gate) { env["rack.input"].read(3, Text.new(gate)) },
     "readpartial with a length" => ->(env, gate) { env["rack.input"].readpartial(Number.new(gate)) },

@@ -22,9 +22,9 @@ class RackOutboxTest < Minitest::Test
   end
 
   def read_until(client, stop)
-    octets = String.new(encoding: Encoding::BINARY)
-    octets << (client.read_some or break) until octets.include?(stop)
-    octets
+    bytes = String.new(encoding: Encoding::BINARY)
+    bytes << (client.read_some or break) until bytes.include?(stop)
+    bytes
   end
 
   # --- without a block ---
@@ -232,10 +232,10 @@ class RackOutboxTest < Minitest::Test
       Thread.pass until got || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
     end
     client = connect(running).write(GET)
-    octets = read_until(client, "three\r\n")
+    bytes = read_until(client, "three\r\n")
     got = true
     assert read_until(client, "0\r\n\r\n")
-    assert_equal octets.bytesize, sent, "sent when flush returned"
+    assert_equal bytes.bytesize, sent, "sent when flush returned"
   end
 
   # A client that reads nothing: the block stops soon, and goes on when it reads.
@@ -317,7 +317,7 @@ class RackOutboxTest < Minitest::Test
     end
     client = connect(running).write(GET)
     client.read_some
-    sleep 0.03
+    sockets_filled(running)
     client.reset
     3.times { assert_includes [Abaca::PeerError, IOError], seen.pop }
     threads.pop.join
@@ -326,9 +326,9 @@ class RackOutboxTest < Minitest::Test
   def test_a_block_that_raises
     running = filling { |out| (out << "begun") && out.flush && raise("secret") }
     client = connect(running).write(GET)
-    octets = read_until(client, "begun")
+    bytes = read_until(client, "begun")
     assert client.closed?
-    refute_includes octets, "0\r\n\r\n"
+    refute_includes bytes, "0\r\n\r\n"
     assert running.logged?(/secret/)
     assert_equal 200, ask(running, request("HEAD")).status
   end

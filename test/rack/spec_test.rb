@@ -12,7 +12,7 @@ class RackSpecTest < Minitest::Test
   TEXT = { "content-type" => "text/plain" }.freeze
 
   # Runs the block with the env of one request; fails with what the block raises.
-  def in_request(octets = GET, **options)
+  def in_request(bytes = GET, **options)
     failure = nil
     running = serve(lint: false, **options) do |env|
       yield env
@@ -21,7 +21,7 @@ class RackSpecTest < Minitest::Test
       failure = e
       [200, TEXT.dup, ["failed"]]
     end
-    ask(running, octets)
+    ask(running, bytes)
     raise failure if failure
   end
 

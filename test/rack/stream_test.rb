@@ -20,11 +20,11 @@ class RackStreamTest < Minitest::Test
     Thread.pass until yield || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
   end
 
-  # Octets of a response so far, until they end with `stop`.
+  # Bytes of a response so far, until they end with `stop`.
   def read_until(client, stop)
-    octets = String.new(encoding: Encoding::BINARY)
-    octets << (client.read_some or break) until octets.include?(stop)
-    octets
+    bytes = String.new(encoding: Encoding::BINARY)
+    bytes << (client.read_some or break) until bytes.include?(stop)
+    bytes
   end
 
   # --- its methods ---
@@ -225,7 +225,7 @@ class RackStreamTest < Minitest::Test
     end
     client = connect(running).write(GET)
     client.read_some
-    sleep 0.05
+    sockets_filled(running)
     client.reset
     4.times { assert_includes [Abaca::PeerError, IOError], seen.pop }
     2.times { threads.pop.join }
@@ -234,7 +234,7 @@ class RackStreamTest < Minitest::Test
 
   # --- a buffer that is filled again ---
 
-  # Pieces in one String, each time with other octets in it.
+  # Pieces in one String, each time with other bytes in it.
   Refilled = Struct.new(:pieces) do
     def each
       buffer = String.new(capacity: 65_536)
@@ -255,7 +255,7 @@ class RackStreamTest < Minitest::Test
   def assert_refilled(running, body)
     client = connect(running).write(GET)
     assert eventually { running.server.stats[:sent] > 65_536 }
-    sleep 0.05
+    sockets_filled(running)
     assert_equal body.all, client.read.body
   end
 
@@ -291,8 +291,8 @@ class RackStreamTest < Minitest::Test
     end
     client = TCPSocket.new("127.0.0.1", running.port)
     client.write("GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n")
-    octets = String.new(capacity: 65_536)
-    nil while client.read(65_536, octets)
+    bytes = String.new(capacity: 65_536)
+    nil while client.read(65_536, bytes)
     assert_operator strings.pop, :<, 200
   ensure
     GC.enable

@@ -3,7 +3,7 @@
 require "test_helper"
 require "support/server_case"
 
-# What the app returns is checked before one octet of it is sent: what is not a response becomes a
+# What the app returns is checked before one byte of it is sent: what is not a response becomes a
 # 500, logged in full, and the client learns nothing of it.
 class RackTripletTest < Minitest::Test
   include ServerCase
@@ -176,8 +176,8 @@ class RackTripletTest < Minitest::Test
     end
   end
 
-  # No octet below 0x20 except HTAB, nor DEL, leaves in a field; what cannot go makes a 500.
-  def test_no_control_octet_leaves
+  # No byte below 0x20 except HTAB, nor DEL, leaves in a field; what cannot go makes a 500.
+  def test_no_control_byte_leaves
     random = Random.new(20_260_101)
     given = nil
     running = serve(lint: false) { [200, given.dup, ["body"]] }
@@ -186,8 +186,8 @@ class RackTripletTest < Minitest::Test
       name = "x-#{random.bytes(random.rand(0..3))}"
       value = random.bytes(random.rand(0..8))
       given = { name => random.rand < 0.3 ? [value, random.bytes(2)] : value }
-      octets = one_response(client.write(GET))
-      head, body = octets.split("\r\n\r\n", 2)
+      bytes = one_response(client.write(GET))
+      head, body = bytes.split("\r\n\r\n", 2)
       assert_includes %w[200 500], head[9, 3], given.inspect
       assert head.split("\r\n").none? { |line| line.match?(/[\x00-\x08\x0a-\x1f\x7f]/n) }, given.inspect
       assert_equal "body", body, given.inspect if head.start_with?("HTTP/1.1 200")
@@ -197,13 +197,13 @@ class RackTripletTest < Minitest::Test
 
   private
 
-  # One response's octets as they came; its body's length is that of its Content-Length.
+  # One response's bytes as they came; its body's length is that of its Content-Length.
   def one_response(client)
-    octets = String.new(encoding: Encoding::BINARY)
-    until (head = octets[/\A.*?\r\n\r\n/mn]) && octets.bytesize >= head.bytesize + head[/^content-length: (\d+)/in,
-                                                                                        1].to_i
-      octets << (client.read_some or break)
+    bytes = String.new(encoding: Encoding::BINARY)
+    until (head = bytes[/\A.*?\r\n\r\n/mn]) && bytes.bytesize >= head.bytesize + head[/^content-length: (\d+)/in,
+                                                                                      1].to_i
+      bytes << (client.read_some or break)
     end
-    octets
+    bytes
   end
 end

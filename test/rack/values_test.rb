@@ -76,10 +76,10 @@ class RackValuesTest < Minitest::Test
     end
     client = connect(running)
     client.write(GET)
-    octets = String.new
-    octets << client.read_some until octets.end_with?("x-lines: b=2\r\n\r\n")
-    assert_includes octets, "HTTP/1.1 103 Early Hints\r\nx-hint: 1\r\n\r\n"
-    assert octets.end_with?("\r\n0\r\nx-sum: 12\r\nx-lines: a=1\r\nx-lines: b=2\r\n\r\n"), octets
+    bytes = String.new
+    bytes << client.read_some until bytes.end_with?("x-lines: b=2\r\n\r\n")
+    assert_includes bytes, "HTTP/1.1 103 Early Hints\r\nx-hint: 1\r\n\r\n"
+    assert bytes.end_with?("\r\n0\r\nx-sum: 12\r\nx-lines: a=1\r\nx-lines: b=2\r\n\r\n"), bytes
     assert running.logged?(/the header x-hint .+the header x-sum /m)
   end
 

@@ -105,7 +105,7 @@ class AbacaOffloadTest < Minitest::Test
         assert_raises(Timeout::Error) { Timeout.timeout(0.05) { Abaca.offload { wait_for_ever(steps) } } }
         steps << :fiber
       end
-      sleep 0.01
+      nothing_for(0.01)
     end
     assert_equal %i[begins ends fiber], steps.drop_while { |step| step == :fiber }
   end
@@ -157,10 +157,10 @@ class AbacaOffloadTest < Minitest::Test
           end
         end
       end
-      sleep 0.001 until gate.num_waiting == 16
-      sleep 0.01 # no other one comes
+      assert(eventually { gate.num_waiting == 16 })
+      nothing_for(0.01) { gate.num_waiting == 16 }
       40.times { gate << true }
-      sleep 0.002 while fibers.any?(&:alive?)
+      assert(eventually { fibers.none?(&:alive?) })
     end
     assert_equal [0, 16], [busy, most]
   end
@@ -170,7 +170,7 @@ class AbacaOffloadTest < Minitest::Test
     on_fiber do
       gate = Queue.new
       16.times { Fiber.schedule { Abaca.offload { gate.pop } } }
-      sleep 0.001 until gate.num_waiting == 16 # threads that begin may hold a sanitizer's locks
+      assert(eventually { gate.num_waiting == 16 }) # threads that begin may hold a sanitizer's locks
       pid = fork do
         waiting = Thread.new do
           Fiber.set_scheduler(Abaca::Scheduler.new)

@@ -208,7 +208,7 @@ class BlockTest < Minitest::Test
     assert((1..30).any? { writes_of_answers(200) < 100 }, "each answer wakes the loop")
   end
 
-  # System calls for writing that a thread makes while it answers a fiber so many times.
+  # The system calls for writing that a thread makes while it answers a fiber `count` times.
   def writes_of_answers(count)
     there = Queue.new
     back = Queue.new

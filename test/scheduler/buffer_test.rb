@@ -5,8 +5,8 @@ require "support/scheduler_case"
 require "socket"
 require "tempfile"
 
-# The hooks that move octets between an IO and an IO::Buffer. Ruby asks for one attempt; who calls
-# IO::Buffer#read and its like asks for a least number of octets.
+# The hooks that move bytes between an IO and an IO::Buffer. Ruby asks for one attempt; who calls
+# IO::Buffer#read and its like asks for a least number of bytes.
 class BufferTest < Minitest::Test
   include SchedulerCase
 

@@ -4,7 +4,7 @@ require "test_helper"
 require "support/scheduler_case"
 
 # Every kind of wait while the collector runs at each allocation, and while it moves objects.
-class CollectionTest < Minitest::Test
+class SchedulerCollectionTest < Minitest::Test
   include SchedulerCase
 
   WORK = <<~'RUBY'

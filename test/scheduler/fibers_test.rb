@@ -35,7 +35,7 @@ class FibersTest < Minitest::Test
     assert_equal %i[readable priority], entry[:events]
   end
 
-  # Returns what the block gives: an entry for a wait with a time limit of so many seconds.
+  # Returns what the block gives: an entry for a wait with a time limit of `seconds`.
   def assert_until(seconds)
     before = SchedulerCase.clock
     entry = yield

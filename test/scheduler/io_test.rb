@@ -124,11 +124,11 @@ class IOTest < Minitest::Test
     reader, writer = IO.pipe
     started = Queue.new
     closer = Thread.new do
-      started.pop
-      sleep 0.3
+      thread = started.pop
+      Thread.pass until thread.stop?
       reader.close
     end
-    error = in_fiber { (started << true) && assert_raises(IOError) { reader.read(1) } }
+    error = in_fiber { (started << Thread.current) && assert_raises(IOError) { reader.read(1) } }
     assert_match(/closed/, error.message)
   ensure
     closer.join
@@ -284,8 +284,7 @@ class IOTest < Minitest::Test
     in_fiber do |scheduler|
       waiter = Fiber.schedule { assert_raises(IOError) { reader.wait_readable } }
       assert_equal false, scheduler.io_close(reader.fileno)
-      sleep 0.01
-      refute_predicate waiter, :alive?
+      assert(eventually { !waiter.alive? })
       assert_equal false, scheduler.io_close(100_000)
     end
   end

@@ -129,7 +129,9 @@ class LatchTest < Minitest::Test
     { block: [-> { queue.pop }, -> { queue << 1 }],
       kernel_sleep: [-> { mutex.synchronize { variable.wait(mutex) } },
                      -> { mutex.synchronize { variable.signal } }] }.each do |hook, (wait, wake)|
-      with_scheduler { Fiber.schedule { traced(hook, wake) { wait.call } } }
+      met = false
+      with_scheduler { Fiber.schedule { met = traced(hook, wake) { wait.call } } }
+      assert met, "#{hook} was not called"
     end
   end
 
@@ -190,7 +192,7 @@ class LatchTest < Minitest::Test
       end
       Fiber.schedule do
         mutex.synchronize { sleep(0.01) && variable.signal }
-        sleep 0.02
+        nothing_for(0.02) { fiber.alive? }
         rested = true
         scheduler.unblock(:rest, fiber)
       end
@@ -275,17 +277,21 @@ class LatchTest < Minitest::Test
     end
   end
 
-  # Calls the block; when `hook` is called in it, another thread has its turn until it has called `wake`.
+  # Calls the block; when `hook` is called in it, another thread has its turn until it has called `wake`. Returns
+  # whether that was so.
   def traced(hook, wake)
+    met = false
     trace = TracePoint.new(:c_call) do |point|
       next unless point.method_id == hook
 
+      met = true
       trace.disable
       thread = Thread.new(&wake)
       Thread.pass while thread.alive?
     end
     trace.enable(target_thread: Thread.current)
     yield
+    met
   ensure
     trace.disable
   end

@@ -144,13 +144,13 @@ class OffloadTest < Minitest::Test
     second = nil
     jobs = Telling.new
     jobs.in_vain = lambda do
-      second ||= Thread.new { threads.run(-> { :ran }) { sleep 0.001 } }.tap { sleep 0.1 }
+      second ||= Thread.new { threads.run(-> { :ran }) { sleep 0.001 } }.tap { assert(eventually { !jobs.empty? }) }
     end
     threads.instance_variable_set(:@jobs, jobs)
     assert threads.run(-> {}) { sleep 0.001 }
-    sleep 0.001 until second
+    assert(eventually { second })
     assert second.join(10), "nobody runs it"
-    sleep 0.001 until threads.instance_variable_get(:@threads).zero?
+    assert(eventually { threads.instance_variable_get(:@threads).zero? })
   ensure
     second&.kill
     redefine_idle_seconds(threads, idle) if idle
@@ -190,7 +190,7 @@ class OffloadTest < Minitest::Test
       over
     end
     fiber.report_on_exception = false
-    sleep 0.001 until runs
+    assert(eventually { runs })
     5.times { fiber.raise(IOError) && sleep(0.02) }
     assert fiber.join(20) && over
   rescue IOError

@@ -256,7 +256,7 @@ class PreemptTest < Minitest::Test
         sleep 0.001
         assert_raises(Timeout::Error) { Timeout.timeout(0.01) { compute(0.05) && sleep(60) } }
         assert_equal :done, Timeout.timeout(0.01) { compute(0.05) && :done }
-        sleep 0.02
+        nothing_for(0.02)
       end
       Fiber.schedule { 20.times { sleep 0.002 } }
     end
@@ -272,7 +272,7 @@ class PreemptTest < Minitest::Test
         Fiber.scheduler.run
         ran_to_its_end = true
       end
-      sleep 0.001 until begun
+      assert(eventually { begun })
       thread.kill
       killed = true
       assert thread.join(SchedulerCase::DEADLINE)
@@ -298,8 +298,8 @@ class PreemptTest < Minitest::Test
       rescue KeyError
         hits += 1
       end
-      sleep 0.001 until begun
-      sleep 0.02
+      assert(eventually { begun })
+      nothing_for(0.02)
       thread.raise(KeyError, "x")
       assert thread.join(SchedulerCase::DEADLINE)
       assert_equal 1, hits
@@ -335,8 +335,7 @@ class PreemptTest < Minitest::Test
         File.read("/proc/self/task/\#{task}/status")[/^voluntary_ctxt_switches:\\s+(\\d+)/, 1].to_i
       end
       Fiber.schedule do
-        sleep 0.1
-        watchdog = (threads.call - before).last
+        sleep 0.001 until (watchdog = (threads.call - before).last)
         first = switches.call(watchdog)
         sleep 0.3
         idle = switches.call(watchdog) - first

@@ -92,7 +92,7 @@ class ReadinessTest < Minitest::Test
     idle_and_busy do |scheduler|
       reader, writer = exhausted_pipe
       writer.write("x")
-      sleep 0.005 # the loop takes notice
+      nothing_for(0.005) # but the loop takes notice
       assert_equal READABLE, scheduler.io_wait(reader, READABLE, 5)
     end
   end
@@ -109,7 +109,7 @@ class ReadinessTest < Minitest::Test
     idle_and_busy do |scheduler|
       reader, writer = exhausted_pipe
       writer.close
-      sleep 0.005
+      nothing_for(0.005)
       assert_equal READABLE, scheduler.io_wait(reader, READABLE, 5)
       assert_raises(EOFError) { reader.readpartial(1) }
     end
@@ -220,9 +220,9 @@ class ReadinessTest < Minitest::Test
       got = []
       2.times { Fiber.schedule { got << reader.readpartial(1) } }
       writer.write("a")
-      sleep 0.002
+      assert(eventually { got.size == 1 })
       writer.write("b")
-      sleep 0.002 until got.size == 2
+      assert(eventually { got.size == 2 })
       assert_equal %w[a b], got.sort
     end
   end
@@ -235,7 +235,7 @@ class ReadinessTest < Minitest::Test
       Fiber.schedule { 3.times { |i| near.write(big) && (sent << i) } }
       Fiber.schedule { 3.times { |i| near.readpartial(1) == i.to_s && far.read(1_000_000) && sleep(0) } }
       3.times { |i| far.write(i.to_s) && sleep(0.002) }
-      sleep 0.002 until sent.size == 3
+      assert(eventually { sent.size == 3 })
       assert_equal [0, 1, 2], sent
     end
   end
@@ -287,7 +287,7 @@ class ReadinessTest < Minitest::Test
     end
   end
 
-  def test_an_end_that_came_with_the_last_octets
+  def test_an_end_that_came_with_the_last_bytes
     idle_and_busy do
       [IO.pipe, UNIXSocket.pair].each do |reader, writer|
         Fiber.schedule { writer.write("on") && sleep(0.001) && writer.write("last") && writer.close }
@@ -388,11 +388,11 @@ class ReadinessTest < Minitest::Test
       got = []
       taker = Fiber.schedule { got << reader.readpartial(9) }
       writer.write("two")
-      sleep 0.02
+      assert(eventually { got.any? || !process_runs?(pid) })
       writer.write("three") if got.empty? # the other one was faster
       writer.write("four") if process_runs?(pid)
       Process.wait(pid)
-      sleep 0.002 while taker.alive? && got.empty?
+      assert(eventually { !taker.alive? })
       assert_equal 1, got.size
     end
   end

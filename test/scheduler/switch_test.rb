@@ -150,7 +150,7 @@ class SwitchTest < Minitest::Test
         Fiber.schedule { killed << name if victim.kill }
       end
       Fiber.schedule do
-        sleep 0.02
+        assert(eventually { killed.size == waits.size })
         assert_equal [0, :pushed], [full.pop, (queue << :pushed).pop]
         writer.write("x")
         assert_equal "x", reader.read(1)

@@ -23,9 +23,9 @@ class TimeoutTest < Minitest::Test
   def test_it_never_fires_after_its_block
     in_fiber do
       assert_equal :value, Timeout.timeout(0.01) { :value }
-      sleep 0.03
+      nothing_for(0.03)
       50.times { Timeout.timeout(0.002) { sleep 0.0019 } rescue Timeout::Error } # rubocop:disable Style/RescueModifier
-      sleep 0.02
+      nothing_for(0.02)
     end
   end
 
@@ -146,7 +146,7 @@ class TimeoutTest < Minitest::Test
       catch(:out) { scheduler.timeout_after(0.01) { throw :out } }
       assert_raises(KeyError) { scheduler.timeout_after(0.01) { raise KeyError } }
       [1].each { |_| scheduler.timeout_after(0.01) { next } }
-      sleep 0.03
+      nothing_for(0.03)
     end
   end
 

@@ -4,7 +4,7 @@ require "test_helper"
 require "support/scheduler_case"
 
 # A server whose every allocation has all objects collected, from the first one in its process on.
-class CollectionTest < Minitest::Test
+class ServerCollectionTest < Minitest::Test
   include SchedulerCase
 
   def test_a_server_that_is_made

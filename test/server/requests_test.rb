@@ -48,7 +48,7 @@ class RequestsTest < Minitest::Test
     running = serve_deeds
     before = now
     start(running, "/sleep?token=secret")
-    sleep 0.1
+    nothing_for(0.1)
     found = running.server.requests.first
     spent = now - before
     assert_equal ["GET", "/sleep", "127.0.0.1", :app, ServerCase.first_mode, false],
@@ -199,7 +199,10 @@ class RequestsTest < Minitest::Test
     start(running, "/odd", "/none", "/#{'x' * 5000}")
     lines = nil
     # The first one's path is its own until the app has changed it.
-    eventually { (lines = running.server.dump.lines.grep(/^request/)).none? { |line| line.include?("/odd") } }
+    told = eventually do
+      (lines = running.server.dump.lines.grep(/^request/)).none? { |line| line.include?("/odd") }
+    end
+    assert told, lines.inspect
     assert_equal 3, lines.size
     assert(lines.any? { |line| line.include?('/a\x0A=== forged\x1B[1m') })
     assert_operator lines.map(&:size).max, :<, 600

@@ -45,6 +45,27 @@ class ServerTest < Minitest::Test
     assert_raises(Errno::ECONNREFUSED) { TCPSocket.new("127.0.0.1", port).close }
   end
 
+  def test_settings_win_over_a_configuration
+    config = Abaca::Config.new({ max_fibers: 7, max_queue: 3, header_timeout: 5 })
+    log = Abaca::Log.new(@log)
+    made = [Abaca::Server.new(APP, config:, force_shutdown_after: 2, header_timeout: 6, log:),
+            Abaca::Server.new(APP, config, header_timeout: 6, log:),
+            Abaca::Server.new(APP, { max_fibers: 7, header_timeout: 6 }, max_queue: 3, log:)]
+    @servers.concat(made)
+
+    assert_equal([[7, 3, 6]] * 3,
+                 made.map { |one| one.config.to_h.values_at(:max_fibers, :max_queue, :header_timeout) })
+    assert_equal [2.0, 30.0], made.first(2).map { |one| one.config[:shutdown_timeout] }
+    assert_same config, Abaca::Server.new(APP, config:).tap { |one| @servers << one }.config
+  end
+
+  def test_what_is_no_configuration
+    error = assert_raises(Abaca::ConfigError) { Abaca::Server.new(APP, config: { max_fibers: 7 }) }
+    assert_match(/\Aconfig: an Abaca::Config is needed, not \{/, error.message)
+    error = assert_raises(Abaca::ConfigError) { Abaca::Server.new(APP, config: Abaca::Config.new, max_fibres: 7) }
+    assert_equal "unknown setting `max_fibres' (did you mean `max_fibers'?)", error.message
+  end
+
   def test_several_in_one_process
     made = Array.new(3) { server }
     ports = made.map { |one| one.add_tcp_listener("127.0.0.1", 0) }
@@ -125,7 +146,7 @@ class ServerTest < Minitest::Test
     port = made.add_tcp_listener("127.0.0.1", 0)
     2.times { made.close }
 
-    TCPServer.new("127.0.0.1", port).close
+    TCPServer.open("127.0.0.1", port) { |socket| assert_equal port, socket.local_address.ip_port }
   end
 
   def test_thread_with_a_scheduler_is_refused
@@ -186,6 +207,13 @@ class ServerTest < Minitest::Test
     sockets.each(&:close)
   end
 
+  # Whether all threads of a process wait.
+  def asleep?(pid)
+    Dir["/proc/#{pid}/task/*/stat"].all? { |path| File.read(path)[/\) (\S)/, 1] == "S" }
+  rescue SystemCallError
+    false # one has just ended
+  end
+
   # A program of one's own: nothing but the server runs in it, and no line of a log has started a writer.
   def test_a_trap_handler_may_stop_it_in_each_mode
     program = <<~RUBY
@@ -200,7 +228,7 @@ class ServerTest < Minitest::Test
     %w[fiber thread].each do |mode|
       IO.popen([RbConfig.ruby, *includes, "-e", program, mode]) do |io|
         assert_equal "done", get(Integer(io.gets))
-        sleep 0.1 # all of its threads are idle
+        assert(eventually { asleep?(io.pid) })
         Process.kill(:TERM, io.pid)
         ended = io.wait_readable(20)
         Process.kill(:KILL, io.pid) unless ended

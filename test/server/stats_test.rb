@@ -82,18 +82,28 @@ class StatsTest < Minitest::Test
   def test_waiting_is_no_lag
     running = serve
     ask(running)
-    sleep 2.5
+    nothing_for(2.5)
     ask(running)
     assert_operator running.server.stats.dig(:loop_lag, :longest), :<, 2
   end
 
+  # Many fibers that wait have the pool make sure of free slots.
   def test_the_fiber_pool_and_the_collector
-    running = serve
-    ask(running)
+    gate = Queue.new
+    running = serve do
+      gate.pop
+      HELLO.call(nil)
+    end
+    before = running.server.stats.fetch(:gc)
+    GC.start
+    assert_operator running.server.stats.dig(:gc, :count), :>, before.fetch(:count)
+    clients = Array.new(300) { connect(running).write(GET) }
+    assert(eventually { gate.num_waiting == 300 && running.server.stats.dig(:gc, :paced_slots).positive? })
     stats = running.server.stats
-    assert_equal 1, stats.dig(:fiber_pool, :created) if running.server.native? && !ServerCase.threads?
-    assert_operator stats.dig(:gc, :count), :>, 0
-    assert_operator stats.dig(:gc, :paced_slots), :>=, 0
+    assert_equal 300, stats.dig(:fiber_pool, :busy)
+    assert_equal stats.dig(:fiber_pool, :paced_slots), stats.dig(:gc, :paced_slots)
+    300.times { gate << true }
+    clients.each { |client| assert_equal 200, client.read.status }
   end
 
   private

@@ -127,7 +127,7 @@ module Soak
     def expect(response, *wanted)
       statuses, bodies = wanted.partition { |value| value.is_a?(Integer) }
       raise Wrong, "status #{response.status}" unless statuses.include?(response.status)
-      raise Wrong, "#{response.body.bytesize} octets that are wrong" unless bodies.all?(response.body)
+      raise Wrong, "#{response.body.bytesize} bytes that are wrong" unless bodies.all?(response.body)
     end
   end
 end

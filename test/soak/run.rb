@@ -167,10 +167,14 @@ module Soak
       false
     end
 
-    # What a crash says first, or else what was said last.
+    # How a crash begins, and where the whole of it is; without one, the last lines of the log.
     def last_words
       crash = @server.output[/^.*(?:\[BUG\]|ERROR: AddressSanitizer|runtime error:).*(?:\n.*){0,#{CRASH_LINES}}/]
-      crash || @server.output.lines.last(5).join
+      return @server.output.lines.last(5).join unless crash
+
+      path = File.expand_path("../../tmp/soak-crash-#{@server.pid}.log", __dir__)
+      File.write(path, @server.output)
+      "#{crash}\nThe whole log is in #{path}"
     end
 
     # nil when the server has none to give.

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Soak
-  # Figures of the server at one moment: octets of memory, descriptors, threads of the kernel's, fibers, live slots.
+  # Figures of the server at one moment: bytes of memory, descriptors, threads of the kernel's, fibers, live slots.
   Sample = Struct.new(:seconds, :resident, :descriptors, :threads, :fibers, :slots, keyword_init: true)
 
   # Whether a server's figures have stayed flat. The first third of a run is warm-up; the last third may not
@@ -9,7 +9,7 @@ module Soak
   class Verdict
     # figure => [unit, share that it may have grown, and how much whatever the share].
     TOLERANCE = {
-      resident: ["octets", 0.05, 8_000_000], descriptors: ["descriptors", 0.0, 3], threads: ["threads", 0.0, 2],
+      resident: ["bytes", 0.05, 8_000_000], descriptors: ["descriptors", 0.0, 3], threads: ["threads", 0.0, 2],
       fibers: ["fibers", 0.1, 8], slots: ["slots", 0.05, 20_000]
     }.freeze
     # Under stress memory says nothing, and the server may make itself what it keeps, a spare loop say, at any time.

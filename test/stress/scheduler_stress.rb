@@ -13,7 +13,7 @@ require "timeout"
 
 # One run; the methods named work_* each run as several fibers until the time is over.
 class SchedulerStress
-  # A fiber that has waited for so long has lost its wake-up.
+  # Seconds after which a waiting fiber has lost its wake-up.
   STUCK_AFTER = 10
   # Raised in fibers at random moments.
   class Poke < StandardError; end

@@ -2,13 +2,13 @@
 
 require "json"
 
-# The cases of test/cases/http1.jsonl: what a client sends, and the verdict that we want.
+# The cases of test/cases/http1.jsonl: what a client sends, and the expected verdict.
 module Cases
   FILE = File.expand_path("../cases/http1.jsonl", __dir__)
 
   # One case; the fields are described in test/cases/README.md.
   class Case
-    attr_reader :id, :house, :conn, :responses, :body, :target, :octets
+    attr_reader :id, :house, :conn, :responses, :body, :target, :bytes
 
     def initialize(fields)
       @id = fields.fetch("id")
@@ -19,17 +19,17 @@ module Cases
       @target = fields["target"]&.encode(Encoding::ISO_8859_1)&.b
       @half_close = fields.fetch("half_close", false)
       text = fields["raw"] || fields.fetch("parts").map { |string, count| string * count }.join
-      @octets = text.encode(Encoding::ISO_8859_1).b.freeze
+      @bytes = text.encode(Encoding::ISO_8859_1).b.freeze
     end
 
-    # True when the client sends FIN after the octets.
+    # True when the client sends FIN after the bytes.
     def half_close?
       @half_close
     end
 
     # True when the first request is a HEAD request, whose response has no body.
     def head?
-      octets.start_with?("HEAD ")
+      bytes.start_with?("HEAD ")
     end
   end
 
@@ -37,7 +37,7 @@ module Cases
     @all ||= File.readlines(FILE, encoding: Encoding::UTF_8).map { |line| Case.new(JSON.parse(line)) }.freeze
   end
 
-  # The ways to cut a case's octets into segments. Each returns Arrays of Strings.
+  # The ways to cut a case's bytes into segments. Each returns Arrays of Strings.
   module Segmentation
     SHORT = 200
     SPREAD = 20
@@ -45,35 +45,35 @@ module Cases
 
     module_function
 
-    def whole(octets)
-      [octets]
+    def whole(bytes)
+      [bytes]
     end
 
-    # One octet a segment; of very long cases only the two ends, where the decisions are.
-    def octets(octets)
-      return octets.scan(/./mn) if octets.bytesize <= MOST_SEGMENTS
+    # One byte a segment; of very long cases only the two ends, where the decisions are.
+    def bytes(bytes)
+      return bytes.scan(/./mn) if bytes.bytesize <= MOST_SEGMENTS
 
       edge = (MOST_SEGMENTS / 2) - 100
-      middle = octets.byteslice(edge, octets.bytesize - (2 * edge))
+      middle = bytes.byteslice(edge, bytes.bytesize - (2 * edge))
       step = (middle.bytesize / 200.0).ceil
-      octets.byteslice(0, edge).scan(/./mn) + middle.scan(/.{1,#{step}}/mn) + octets.byteslice(-edge, edge).scan(/./mn)
+      bytes.byteslice(0, edge).scan(/./mn) + middle.scan(/.{1,#{step}}/mn) + bytes.byteslice(-edge, edge).scan(/./mn)
     end
 
-    # Cut in two: every way of it for short octets, twenty ways for long ones.
-    def halves(octets)
-      size = octets.bytesize
+    # Cut in two: in every way for short bytes, in twenty ways for long ones.
+    def halves(bytes)
+      size = bytes.bytesize
       offsets = size <= SHORT ? (1...size) : (1..SPREAD).map { |nth| size * nth / (SPREAD + 1) }
-      offsets.map { |offset| [octets.byteslice(0, offset), octets.byteslice(offset..)] }
+      offsets.map { |offset| [bytes.byteslice(0, offset), bytes.byteslice(offset..)] }
     end
 
     # Segments of random length, the same ones in each run.
-    def random(octets, seed)
+    def random(bytes, seed)
       source = Random.new(seed)
-      longest = [octets.bytesize / 4, 3].max
+      longest = [bytes.bytesize / 4, 3].max
       segments = []
-      until octets.empty?
-        segments << octets.byteslice(0, source.rand(1..longest))
-        octets = octets.byteslice(segments.last.bytesize..)
+      until bytes.empty?
+        segments << bytes.byteslice(0, source.rand(1..longest))
+        bytes = bytes.byteslice(segments.last.bytesize..)
       end
       segments
     end

@@ -2,9 +2,9 @@
 
 require "digest/sha2"
 
-# Apps for request bodies, and what they answer. For test classes with ServerCase.
+# Apps for request bodies, and their answers. For test classes with ServerCase.
 module Digests
-  # Reads the body to its end and tells its size and digest.
+  # Reads the body to its end and answers its size and digest.
   DIGEST = lambda do |env|
     digest = Digest::SHA256.new
     size = 0

@@ -27,12 +27,12 @@ module FrameworkCase
       words = Command.words(["-b", "tcp://127.0.0.1:0", "config.ru"])
       @server = Command::Running.new(words, dir: folder, env: FrameworkCase.environment(folder))
       @server.port
-      # Nobody else reads it, and a full pipe would stop the application.
+      # Nothing else reads it, and a full pipe would stop the application.
       @reader = Thread.new(@server, &:read_on)
       @server
     end
 
-    # Minitest's: runs the tests of the class. Other classes look for processes that are left over.
+    # Minitest's: runs the tests of the class. Other classes check for leftover processes.
     def run(*)
       super
     ensure
@@ -42,7 +42,7 @@ module FrameworkCase
     end
   end
 
-  # What Bundler has to know to use the application's gems.
+  # What Bundler needs to use the application's gems.
   def self.environment(folder)
     gemfile = File.join(folder, "Gemfile")
     env = { "RACK_ENV" => "production", "RAILS_ENV" => "production", "HANAMI_ENV" => "production" }
@@ -93,25 +93,25 @@ module FrameworkCase
     client.write("GET #{path} HTTP/1.1\r\nHost: a.test\r\n#{fields}\r\n")
   end
 
-  # Reads from a stream until `text` has come; returns all that came.
+  # Reads from a stream until `text` arrives; returns everything read.
   def read_until(stream, text)
-    octets = String.new(encoding: Encoding::BINARY)
-    until octets.include?(text)
-      piece = stream.read_some or flunk "the stream ended: #{octets}"
-      octets << piece
+    bytes = String.new(encoding: Encoding::BINARY)
+    until bytes.include?(text)
+      piece = stream.read_some or flunk "the stream ended: #{bytes}"
+      bytes << piece
     end
-    octets
+    bytes
   end
 
-  # Each event comes when it has been allowed, and not with the next one. `word` makes what the client sees
-  # of what was posted.
+  # Each event comes when it has been allowed, and not with the next one. `word` converts what was posted into what
+  # the client sees.
   def assert_events_one_by_one(words)
     stream = open_stream("/events")
     words.each_with_index do |word, nth|
       assert_equal "204", post("/events", word).code
-      octets = read_until(stream, word)
-      words[(nth + 1)..].each { |later| refute_includes octets, later }
-      assert_match(%r{\AHTTP/1\.1 200 .*^transfer-encoding: chunked\r$}mi, octets) if nth.zero?
+      bytes = read_until(stream, word)
+      words[(nth + 1)..].each { |later| refute_includes bytes, later }
+      assert_match(%r{\AHTTP/1\.1 200 .*^transfer-encoding: chunked\r$}mi, bytes) if nth.zero?
     end
     stream
   end

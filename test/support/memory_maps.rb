@@ -9,8 +9,7 @@ module MemoryMaps
   READ = 1
   PRIVATE_ANONYMOUS = 0x22
 
-  # Takes all maps but about `leave`, without memory: every other page of a range is protected in
-  # another way.
+  # Takes all maps except about `leave`, without memory: every other page of a range has another protection.
   def self.take_all_but(leave)
     pages = 2 * Integer(File.read("/proc/sys/vm/max_map_count"))
     @range = function("mmap", 6).call(0, pages * PAGE, NONE, PRIVATE_ANONYMOUS, -1, 0)

@@ -2,8 +2,8 @@
 
 # Counts the objects that an operation makes once it is warm.
 module ObjectCounts
-  # Ruby counts what all threads make. The others of a test soon come to rest, whenever they run: the least of
-  # three counts is what the block itself makes.
+  # Ruby counts the objects of all threads. The other threads of a test soon come to rest, so the least of three
+  # counts is that of the block itself.
   #
   # @param count [Integer] turns of the block, before and each time that objects are counted
   # @return [Float] objects for each turn

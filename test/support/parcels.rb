@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# What the applications of the smaller frameworks have in common: each takes the label of a parcel and
-# streams what was posted, its own way. For test classes with FrameworkCase.
+# What the applications of the smaller frameworks share: each takes the label of a parcel and streams what was posted,
+# in its own way. For test classes with FrameworkCase.
 module Parcels
   def test_parameters
     assert_equal "404", get("/nothing").code

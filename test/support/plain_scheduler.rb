@@ -1,8 +1,7 @@
 # frozen_string_literal: true
 
-# A Fiber::Scheduler in plain Ruby: the hooks that every scheduler must have, time-outs and child
-# processes. It runs its fibers by resume and Fiber.yield, which Abaca's own does not;
-# TransferringScheduler runs them by transfer.
+# A Fiber::Scheduler in plain Ruby: the hooks that every scheduler must have, timeouts and child processes. It runs
+# its fibers by resume and Fiber.yield, which Abaca's own does not; TransferringScheduler runs them by transfer.
 class PlainScheduler
   def initialize
     @ready = []
@@ -82,7 +81,7 @@ class PlainScheduler
   # Runs a fiber until it waits or ends.
   def start(fiber) = fiber.resume
 
-  # Gives control back to the loop; returns what the fiber is continued with.
+  # Gives control back to the loop; returns the value that the fiber is resumed with.
   def leave = Fiber.yield
 
   # Continues a fiber that waits, which gets the value from its #leave.
@@ -107,7 +106,7 @@ class PlainScheduler
     table.delete(io) if table[io].empty?
   end
 
-  # Who waits for an IO that was closed finds out by itself.
+  # A fiber that waits for a closed IO finds out by itself.
   def wake_for_closed
     [@readers, @writers].each do |table|
       table.select { |io, _| io.closed? }.each_value { |fibers| fibers.dup.each { |fiber| continue(fiber) } }
@@ -133,7 +132,7 @@ class PlainScheduler
     fiber.raise(*exception) if fiber&.alive?
   end
 
-  # Seconds that may pass in the wait; nil is for ever.
+  # Seconds that the wait may take; nil is forever.
   def patience
     return 0 unless @ready.empty?
 
@@ -142,12 +141,12 @@ class PlainScheduler
   end
 end
 
-# The same by transfer: whoever raises in a fiber is not come back to on its own account.
+# The same by transfer: a fiber that raises in another one does not get control back by itself.
 class TransferringScheduler < PlainScheduler
   private
 
   def start(fiber)
-    # Whoever is not the loop has to be continued by it.
+    # A fiber other than the loop has to be resumed by it.
     @ready << Fiber.current unless Fiber.current == @home
     fiber.transfer
   end

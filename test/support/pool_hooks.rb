@@ -4,8 +4,8 @@ require "fileutils"
 require "open3"
 require "rbconfig"
 
-# Builds test/pool/hooks, once for each version of Ruby and of the sources, and loads it. With the version
-# of an interface it is built for that one, in place of this Ruby's.
+# Builds test/pool/hooks, once for each version of Ruby and of the sources, and loads it. With the version of an
+# interface it is built for that version instead of this Ruby's.
 module PoolHooksBuild
   ROOT = File.expand_path("../..", __dir__)
   SOURCES = Dir[File.join(ROOT, "ext/abaca/{base,io,rb}/**/*.[ch]"), File.join(ROOT, "test/pool/hooks/*")].freeze

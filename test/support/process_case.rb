@@ -6,8 +6,7 @@ require "rbconfig"
 require "tmpdir"
 require_relative "wire"
 
-# For tests that run the command as a process of its own. Every process has a deadline, and is reaped
-# whatever happens.
+# For tests that run the command as a separate process. Every process has a deadline, and is always reaped.
 module ProcessCase
   COMMAND = File.expand_path("../../exe/abaca", __dir__)
   DEADLINE = Deadline::SECONDS / 3
@@ -23,7 +22,7 @@ module ProcessCase
       @status = nil
     end
 
-    # What it has written so far.
+    # Its output so far.
     def text
       File.binread(@output)
     end
@@ -32,7 +31,7 @@ module ProcessCase
     def wait_for(pattern, within: DEADLINE)
       deadline = now + within
       loop do
-        last = ended? || now > deadline # asked before it is read: what comes meanwhile counts
+        last = ended? || now > deadline # checked before reading: later output counts
         match = pattern.match(text) and return match
         raise "no #{pattern.inspect} within #{within} s in:\n#{text}" if last
 
@@ -68,7 +67,7 @@ module ProcessCase
       status
     end
 
-    # Ends it the hard way, if it still runs.
+    # Kills it, if it still runs.
     def dispose
       return if ended?
 
@@ -76,7 +75,7 @@ module ProcessCase
       _, @status = Process.wait2(pid)
     end
 
-    # True when Ruby or a sanitizer has reported an end that was none, of the process or of a child.
+    # True if Ruby or a sanitizer has reported a crash of the process or of a child.
     def crashed?
       text.match?(/\[BUG\]|ERROR: AddressSanitizer|runtime error:/)
     end
@@ -87,7 +86,7 @@ module ProcessCase
       (Integer(fields[11]) + Integer(fields[12])) / Float(Etc.sysconf(Etc::SC_CLK_TCK))
     end
 
-    # Octets of memory in use.
+    # Bytes of memory in use.
     def resident
       Integer(File.read("/proc/#{pid}/statm").split[1]) * Etc.sysconf(Etc::SC_PAGESIZE)
     end
@@ -135,9 +134,9 @@ module ProcessCase
     start_abaca(*words, *arguments, "config.ru", **options)
   end
 
-  # Runs the command with these words and nothing else.
+  # Runs the command with these arguments only.
   def start_abaca(*words, env: {}, **options)
-    # A file, so that nobody has to read while the process writes.
+    # A file, so that no thread has to read while the process writes.
     output = File.join(@directory, "output.#{@commands.size}")
     File.write(output, "")
     includes = $LOAD_PATH.map { |path| "-I#{path}" }

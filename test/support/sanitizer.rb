@@ -5,11 +5,11 @@ require "rbconfig"
 # The extension as `rake compile:sanitized` builds it, under AddressSanitizer and UndefinedBehaviorSanitizer, and what a
 # process needs to run with it.
 #
-# Leaks are not looked for: Ruby itself leaves at exit what it has not freed. Fibers run on stacks that the sanitizer
-# does not know; it says so once, and the extension is built without checks of the stack. The C tests have them. Ruby
-# has signal stacks of its own, and finds its stack overflows by SIGSEGV.
+# Leaks are not checked: Ruby itself does not free everything at exit. Fibers run on stacks that the sanitizer does
+# not know; it says so once, and the extension is built without checks of the stack. The C tests have them. Ruby has
+# signal stacks of its own, and finds its stack overflows by SIGSEGV.
 module Sanitizer
-  # In front of the load path.
+  # At the front of the load path.
   FOLDER = File.expand_path("../../tmp/sanitized", __dir__)
   EXTENSION = File.join(FOLDER, "abaca/abaca.#{RbConfig::CONFIG.fetch("DLEXT")}")
   OPTIONS = {

@@ -5,7 +5,7 @@ require "abaca/scheduler"
 require "rbconfig"
 require "timeout"
 
-# For tests that run fibers on an Abaca::Scheduler: in a thread of their own, with a deadline.
+# For tests that run fibers on an Abaca::Scheduler: in a separate thread, with a deadline.
 module SchedulerCase
   # A third of what a test may take, as some tests wait more than once.
   DEADLINE = Deadline::SECONDS / 3
@@ -66,11 +66,11 @@ module SchedulerCase
     SchedulerCase.clock - start
   end
 
-  # A heap that is large enough for a test's objects, in any Ruby's words.
+  # A heap that is large enough for a test's objects, in the variables of every Ruby.
   LARGE_HEAP = %w[RUBY_GC_HEAP_INIT_SLOTS RUBY_GC_HEAP_0_INIT_SLOTS RUBY_GC_HEAP_1_INIT_SLOTS RUBY_GC_HEAP_2_INIT_SLOTS]
                .to_h { |name| [name, "400000"] }.freeze
 
-  # Runs Ruby code in a process of its own, with a deadline. Returns [status, stdout, stderr].
+  # Runs Ruby code in a separate process, with a deadline. Returns [status, stdout, stderr].
   def run_ruby(code, *options, within: DEADLINE, env: {})
     out_read, out_write = IO.pipe
     err_read, err_write = IO.pipe

@@ -76,7 +76,7 @@ module ServerCase
 
     # Waits until the server logged something that matches; returns whether it did.
     def logged?(pattern, within: 15)
-      ServerCase.eventually(within: within) { pattern.match?(log) }
+      Waits.eventually(within: within) { pattern.match?(log) }
     end
 
     # Ends the server; the second time does nothing.
@@ -104,17 +104,6 @@ module ServerCase
       runner.kill
       raise "the server did not stop within #{within} s"
     end
-  end
-
-  # Asks the block until it is true or `within` seconds are over; returns whether it was.
-  def self.eventually(within: 15)
-    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + within
-    until (result = yield)
-      return false if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
-
-      sleep 0.005
-    end
-    result
   end
 
   # The descriptors that are open, with what they point to.
@@ -166,18 +155,34 @@ module ServerCase
     Wire::Client.new(running.port, **options).tap { |client| @clients << client }
   end
 
-  # The response to `octets` on a new connection.
-  def ask(running, octets = GET, **options)
-    connect(running, **options).call(octets)
+  # The response to `bytes` on a new connection.
+  def ask(running, bytes = GET, **options)
+    connect(running, **options).call(bytes)
   end
 
-  # Checks that `octets` are answered with this status, and the connection is closed.
-  def assert_refused(status, octets, running = (@refusing ||= serve))
+  # Checks that `bytes` are answered with this status, and the connection is closed.
+  def assert_refused(status, bytes, running = (@refusing ||= serve))
     client = connect(running)
-    response = client.call(octets)
-    assert_equal status, response.status, octets[0, 200].inspect
+    response = client.call(bytes)
+    assert_equal status, response.status, bytes[0, 200].inspect
     assert response.close?
     assert client.closed?
+  end
+
+  # How many requests are in this phase, for instance :drain, waiting for their clients to read.
+  def in_phase(running, phase) = running.server.requests.count { |request| request[:phase] == phase }
+
+  # Waits until the server has come to all that clients have sent, or ended, so far: it answers who comes behind them.
+  def caught_up(running)
+    client = connect(running)
+    assert_equal 400, client.call("?\r\n\r\n").status
+    client.close # or the server would linger
+  end
+
+  # Waits until the sockets of clients that do not read are full: the server has sent nothing for some looks.
+  def sockets_filled(running)
+    sent = []
+    assert(eventually { (sent << running.server.stats[:sent]).size > 4 && sent.last(4).uniq.one? })
   end
 
   # Skips a test of what only a fiber scheduler can do.
@@ -199,11 +204,7 @@ module ServerCase
     Thread.list.all? { |thread| thread.stop? || !thread.name&.start_with?("abaca thread") }
   end
 
-  def eventually(within: 15, &block)
-    ServerCase.eventually(within: within, &block)
-  end
-
-  # A request's octets. headers: Array of pairs or Hash; fields: the same as keywords, "Name" => "value";
+  # A request's bytes. headers: Array of pairs or Hash; fields: the same as keywords, "Name" => "value";
   # body: adds its Content-Length.
   def request(verb, target = "/", headers = [], body: nil, version: "1.1", **fields)
     lines = ["#{verb} #{target} HTTP/#{version}", "Host: a.test"]

@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# For tests whose server meets a system that fails, or takes its time: libraries of test/fault/shim that replace
-# some of libc's functions. Expects ProcessCase.
+# For tests of a server on a system that fails, or is slow: libraries of test/fault/shim that replace some of libc's
+# functions. Expects ProcessCase.
 module Shim
   SOURCES = File.expand_path("../fault/shim", __dir__)
 
-  # Commands that are started in the block have the library of that name.
+  # Commands that the block starts load the library of that name.
   def with_shim(name)
     library = File.join(@directory, "#{name}.so")
     source = File.join(SOURCES, "#{name}.c")

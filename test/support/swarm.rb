@@ -2,8 +2,8 @@
 
 require "socket"
 
-# Many keep-alive clients in one thread, each with one request after another on its connection. It counts
-# what the server has answered whole, so that a test can compare that with what the app was called for.
+# Many keep-alive clients in one thread, each with one request after another on its connection. It counts complete
+# responses, so that a test can compare them with the calls of the app.
 class Swarm
   REQUEST = "GET /work HTTP/1.1\r\nHost: a.test\r\n\r\n"
   HEAD = %r{\AHTTP/1\.1 (\d{3}) .*?\r\n\r\n}m
@@ -28,7 +28,7 @@ class Swarm
   # Asks and reads until every connection was closed by the server.
   #
   # @param responses [Integer]
-  # @yield once so many of them have come
+  # @yield once this many of them have come
   # @return [nil]
   # @raise [RuntimeError] when the server does not close them in time
   def run(responses)
@@ -57,7 +57,7 @@ class Swarm
     client.socket.write(REQUEST)
     client.waiting = true
   rescue SystemCallError
-    leave(client) # closed meanwhile: this request never came to the server
+    leave(client) # closed meanwhile: this request never reached the server
   end
 
   def read(client)

@@ -3,12 +3,12 @@
 require "io/wait"
 require "socket"
 
-# A client that works with octets: what is sent is exactly what the test says, and what comes back
-# is read strictly. Every wait has a deadline, so that a silent server fails a test and never hangs it.
+# A client that works with bytes: it sends exactly what the test says, and reads the answer strictly. Every wait has a
+# deadline, so that a silent server fails a test and never hangs it.
 module Wire
   # The server sent something that no correct server sends.
   class Malformed < StandardError; end
-  # The server did not do in time what the test waits for.
+  # The server did not do what the test waits for in time.
   class Late < StandardError; end
 
   # One response, final or interim.
@@ -40,13 +40,13 @@ module Wire
       headers.select { |key, _| key.casecmp?(name) }.map(&:last)
     end
 
-    # True when the server says that it closes the connection after this response.
+    # True if the server announces that it closes the connection after this response.
     def close?
       all("connection").flat_map { |value| value.downcase.split(/\s*,\s*/) }.include?("close")
     end
   end
 
-  # Turns octets into responses. It refuses whatever RFC 9112 does not let a server send.
+  # Turns bytes into responses. It refuses everything that RFC 9112 does not allow a server to send.
   class Parser
     STATUS_LINE = %r{\AHTTP/1\.1 ([1-9]\d\d) ([\t\x20-\x7e\x80-\xff]*)\z}n
     FIELD = /\A([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*\z/n
@@ -61,15 +61,15 @@ module Wire
       @current = nil
     end
 
-    # Octets that belong to no complete response yet.
+    # Bytes that belong to no complete response yet.
     def pending
       @current ? @buffer.bytesize + 1 : @buffer.bytesize
     end
 
-    def feed(octets)
-      raise Malformed, "octets after the end" if @ended
+    def feed(bytes)
+      raise Malformed, "bytes after the end" if @ended
 
-      @buffer << octets
+      @buffer << bytes
     end
 
     # The server closed its side.
@@ -77,7 +77,7 @@ module Wire
       @ended = true
     end
 
-    # The next final response, or nil when its octets are not complete. `head` says that it answers a
+    # The next final response, or nil when its bytes are not complete. `head` says that it answers a
     # HEAD request.
     def next_response(head: false)
       loop do
@@ -168,7 +168,7 @@ module Wire
       length = response["content-length"].to_i
       response.body << @buffer.slice!(0, length - response.body.bytesize)
       return true if response.body.bytesize == length
-      raise Malformed, "body has #{response.body.bytesize} of #{length} octets" if @ended
+      raise Malformed, "body has #{response.body.bytesize} of #{length} bytes" if @ended
 
       false
     end
@@ -204,7 +204,7 @@ module Wire
     attr_reader :socket, :parser
 
     # port: of the server on 127.0.0.1; timeout: seconds that any single wait may take;
-    # receive_buffer: octets of SO_RCVBUF, nil for the system's.
+    # receive_buffer: bytes of SO_RCVBUF, nil for the system's.
     def initialize(port, timeout: 20, receive_buffer: nil)
       @timeout = timeout
       @parser = Parser.new
@@ -215,31 +215,31 @@ module Wire
       @socket.setsockopt(:TCP, :NODELAY, 1)
       @socket.connect(Addrinfo.tcp("127.0.0.1", port))
     rescue SystemCallError
-      @socket&.close # in place of when it is collected
+      @socket&.close # before it is collected
       raise
     end
 
-    # Sends all octets; returns self. Raises Late when the server does not take them, Errno::EPIPE or
+    # Sends all bytes; returns self. Raises Late when the server does not take them, Errno::EPIPE or
     # Errno::ECONNRESET when it is gone.
-    def write(octets)
-      octets = octets.b
+    def write(bytes)
+      bytes = bytes.b
       deadline = now + @timeout
-      until octets.empty?
-        sent = @socket.write_nonblock(octets, exception: false)
+      until bytes.empty?
+        sent = @socket.write_nonblock(bytes, exception: false)
         if sent == :wait_writable
           left = deadline - now
-          raise Late, "server takes no octets" unless left.positive? && @socket.wait_writable(left)
+          raise Late, "server takes no bytes" unless left.positive? && @socket.wait_writable(left)
         else
-          octets = octets.byteslice(sent..)
+          bytes = bytes.byteslice(sent..)
         end
       end
       self
     end
 
-    # Sends what the server takes until it closes; returns the number of octets sent.
-    def write_what_goes(octets)
+    # Sends what the server takes until it closes; returns the number of bytes sent.
+    def write_what_goes(bytes)
       sent = 0
-      octets.b.scan(/.{1,16384}/mn) do |piece|
+      bytes.b.scan(/.{1,16384}/mn) do |piece|
         write(piece)
         sent += piece.bytesize
       end
@@ -260,9 +260,9 @@ module Wire
       end
     end
 
-    # Sends octets and returns the response.
-    def call(octets, head: octets.start_with?("HEAD "))
-      write(octets).read(head: head)
+    # Sends bytes and returns the response.
+    def call(bytes, head: bytes.start_with?("HEAD "))
+      write(bytes).read(head: head)
     end
 
     # The interim response that comes next.
@@ -277,7 +277,7 @@ module Wire
       end
     end
 
-    # Octets as they come, without parsing: what is there within the deadline, nil at the end.
+    # Bytes as they come, without parsing: what is there within the deadline, nil at the end.
     def read_some(limit = 65_536)
       deadline = now + @timeout
       loop do
@@ -288,20 +288,20 @@ module Wire
       end
     end
 
-    # True when the server ends the connection without another octet.
+    # True when the server ends the connection without another byte.
     def closed?
       deadline = now + @timeout
       receive(deadline) until @ended
       @parser.pending.zero?
     end
 
-    # All octets until the end of the connection, unparsed.
+    # All bytes until the end of the connection, unparsed.
     def drain
-      octets = String.new(encoding: Encoding::BINARY)
+      bytes = String.new(encoding: Encoding::BINARY)
       while (data = read_some)
-        octets << data
+        bytes << data
       end
-      octets
+      bytes
     end
 
     # True when for `seconds` nothing comes and the connection stays open.
@@ -342,7 +342,7 @@ module Wire
     end
 
     def receive(deadline)
-      # Without a buffer each piece would keep as much until it is collected, all of it in memory on Ruby 4.0.
+      # Without a buffer each piece would reserve that much until it is collected, all of it in memory on Ruby 4.0.
       data = @socket.read_nonblock(262_144, @piece, exception: false)
       if data == :wait_readable
         wait_readable(deadline)

@@ -27,9 +27,9 @@ class ThreadsBodiesTest < Minitest::Test
   def head(**fields) = request(*HEAD, fields.transform_keys { |name| name.to_s.tr("_", "-") })
 
   # One that has sent a part of its body, of which the engine knows.
-  def unfinished(running, octets)
+  def unfinished(running, bytes)
     before = running.server.stats[:gathering]
-    connect(running).write(octets).tap do
+    connect(running).write(bytes).tap do
       assert eventually { running.server.stats[:gathering] == before + 1 }, running.server.stats.inspect
     end
   end
@@ -81,11 +81,11 @@ class ThreadsBodiesTest < Minitest::Test
     end
   end
 
-  def test_octet_by_octet
+  def test_byte_by_byte
     text = head(Content_Length: 5) + "hello" + head(Transfer_Encoding: "chunked") + chunked("hel", "lo") + GET
     each_way do |running|
       client = connect(running)
-      text.each_char { |octet| client.write(octet) }
+      text.each_char { |byte| client.write(byte) }
       assert_equal ([summary("hello")] * 2) + [summary("")], Array.new(3) { client.read.body }
     end
   end
@@ -149,7 +149,7 @@ class ThreadsBodiesTest < Minitest::Test
     announced = "#{head(Content_Length: 5)}he"
     endless = "#{head(Transfer_Encoding: 'chunked')}5\r\nhe"
     each_way(body_timeout: 1) do |running|
-      refused(running, 408, *[announced, endless].map { |octets| connect(running).write(octets) })
+      refused(running, 408, *[announced, endless].map { |bytes| connect(running).write(bytes) })
     end
     [{ rate_grace: 1 }, { request_timeout: 1 }].each do |limit|
       running = serve(DIGEST, **WAYS["mode"], **limit)
@@ -216,12 +216,12 @@ class ThreadsBodiesTest < Minitest::Test
     each_way(app, max_queue: 1) do |running, name|
       clients = Array.new(20) { unfinished(running, head(Content_Length: 5) + "hell") }
       assert_equal [0, 0], running.server.stats.values_at(:waiting, :queued), name
-      sleep 0.3
+      nothing_for(0.3)
       begun = now
       long_ago = request(*HEAD, "Content-Length" => "5", "X-Request-Start" => "t=#{Time.now.to_f}")
       proxied = unfinished(running, "#{long_ago}hell")
       its_way = now - begun # to where its body begins, which counts
-      sleep 0.3
+      nothing_for(0.3)
       { clients.first => 0, proxied => its_way }.each do |client, earlier|
         before = now
         waited = client.call("o").body.to_f
@@ -239,8 +239,7 @@ class ThreadsBodiesTest < Minitest::Test
     each_way do |running|
       client = unfinished(running, head(Content_Length: 5) + "hell")
       running.server.stop
-      assert eventually { running.server.stats[:connections] == 1 }
-      sleep 0.05
+      assert eventually { refused?(running) && running.server.stats[:connections] == 1 }
       response = client.call("o")
       assert_equal [summary("hello"), true], [response.body, response.close?]
       assert client.closed?

@@ -54,7 +54,7 @@ class ThreadsFaultTest < Minitest::Test
       thread = threads.pop
       assert eventually { running.server.stats.dig(:thread_pool, :busy).zero? }
       thread.raise("too late")
-      sleep 0.01
+      assert(eventually { !thread.pending_interrupt? })
       assert_serves(running)
       assert thread.alive?
       thread.kill
@@ -89,7 +89,7 @@ class ThreadsFaultTest < Minitest::Test
     end
     assert_equal 200, ask(running, WORK).status
     client = connect(running).write(GET)
-    refute eventually(within: 0.3) { begun.size.positive? }
+    nothing_for(0.3) { begun.empty? }
     gate << true
     assert_equal 200, client.read.status
   end
@@ -113,7 +113,7 @@ class ThreadsFaultTest < Minitest::Test
       assert_equal 200, client.call(WORK).status
       3.times do
         assert_equal 200, client.call(GET).status
-        sleep 0.01
+        nothing_for(0.01)
       end
     end
   end

@@ -280,7 +280,7 @@ class ThreadsHybridTest < Minitest::Test
     clients = %w[/a?wait /b?wait].map { |path| connect(running).write(get(path)) }
     assert eventually { running.server.stats[:in_app] == 2 }
     running.server.stop
-    sleep 0.05
+    assert eventually { refused?(running) }
     2.times { gate << true }
     assert_equal(["thread /a", "fiber /b"], clients.map { |client| client.read.body })
     running.stop

@@ -79,7 +79,7 @@ class ThreadsModesTest < Minitest::Test
       end
       clients = Array.new(8) { connect(running).write(GET) }
       assert eventually { busy.size == 3 }, name
-      refute eventually(within: 0.1) { busy.size > 3 }, name
+      nothing_for(0.1) { busy.size <= 3 }
       assert_equal [3, 3], running.server.stats.fetch(:thread_pool).values_at(:threads, :busy)
       8.times { gate << true }
       assert_equal [200] * 8, clients.map { |client| client.read.status }

@@ -4,7 +4,7 @@ require "test_helper"
 require_relative "../folders"
 
 # What a run of all tests says of those that failed: continuous integration shows no more than its end.
-class FoldersTest < Minitest::Test
+class TestFoldersTest < Minitest::Test
   # Runs files with these contents, name => text, in a process of their own; returns [passed, output lines].
   def conclude(files)
     Dir.mktmpdir do |folder|

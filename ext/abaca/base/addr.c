@@ -1,5 +1,5 @@
-/* Addresses from and to text, and the question whether a network has one. The text forms are the C
- * library's, which are strict where it matters: no leading zeros, no octal, no short forms. */
+/* Addresses from and to text, and membership in networks. The text forms are the C library's, which
+ * are strict where it matters: no leading zeros, no octal, no short forms. */
 #include "base/addr.h"
 
 #include <arpa/inet.h>
@@ -42,7 +42,7 @@ static void widen(const ab_addr *addr, uint8_t wide[16]) {
   memcpy(wide + sizeof mapped, addr->family == 4 ? addr->bytes : loopback, 4);
 }
 
-/* The number of bits behind the "/": decimal, without leading zeros, `most` at most. */
+/* The number of bits after the "/": decimal, without leading zeros, at most `most`. */
 static bool parse_bits(const char *ptr, size_t len, unsigned most, unsigned *bits) {
   if (len == 0 || len > 3 || (*ptr == '0' && len > 1)) return false;
   *bits = 0;

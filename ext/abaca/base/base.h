@@ -22,17 +22,17 @@
 
 enum ab_err {
   AB_OK = 0,
-  AB_AGAIN = -1,   /* nothing to do until more octets, room or time arrive */
+  AB_AGAIN = -1,   /* nothing to do until more bytes, room or time arrive */
   AB_ENOMEM = -2,  /* the allocator refused */
   AB_ECLOSED = -3, /* the object has been closed */
   AB_EINVAL = -4,  /* an argument breaks the function's rule */
   AB_EPEER = -5,   /* the peer has gone */
-  AB_ESYS = -6,    /* a system call failed in a way we cannot mend: see the function's comment */
-  AB_ELIMIT = -7,  /* a limit of base/limits.h was passed */
+  AB_ESYS = -6,    /* a system call failed beyond repair: see the function's comment */
+  AB_ELIMIT = -7,  /* a limit of base/limits.h was exceeded */
   AB_ENOSPC = -8   /* no room on the device */
 };
 
-/* A borrowed run of octets; valid as long as what it was taken from. */
+/* A borrowed run of bytes; valid as long as what it was taken from. */
 typedef struct ab_view {
   const char *ptr;
   size_t len;
@@ -44,7 +44,7 @@ typedef uint64_t ab_nsec;
 #define AB_NSEC_PER_SEC ((ab_nsec)1000000000)
 #define AB_NSEC_PER_MS  ((ab_nsec)1000000)
 
-/* Of two optional deadlines the one that comes first; 0 when there is neither. */
+/* The earlier of two optional deadlines; 0 if there is neither. */
 static inline ab_nsec ab_earlier(ab_nsec a, ab_nsec b) {
   return a == 0 || (b != 0 && b < a) ? b : a;
 }

@@ -1,10 +1,10 @@
-/* Arithmetic that tells when it overflows; for every size that came from the wire. */
+/* Arithmetic that detects overflow, for every size that comes from the wire. */
 #ifndef AB_BASE_BITS_H
 #define AB_BASE_BITS_H
 
 #include "base/base.h"
 
-/* *sum = a + b. Returns false, and leaves *sum undefined, when the sum does not fit. */
+/* *sum = a + b. Returns false, and leaves *sum undefined, if the sum does not fit. */
 static inline bool ab_add_size(size_t a, size_t b, size_t *sum) {
   return !__builtin_add_overflow(a, b, sum);
 }

@@ -1,5 +1,5 @@
-/* Tells a forked child from the process that something was made in, by a page that the kernel
- * clears in the child: asking it costs a load, getpid a system call. */
+/* Tells a forked child from the process that created something, by a page that the kernel clears in
+ * the child. Asking costs a load; getpid costs a system call. */
 #ifndef AB_BASE_FORK_PAGE_H
 #define AB_BASE_FORK_PAGE_H
 

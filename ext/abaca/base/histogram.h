@@ -1,5 +1,4 @@
-/* How often a time lay within which power of two: for times that are measured often and read
- * rarely. */
+/* Counts of times by power of two, for times that are measured often and read rarely. */
 #ifndef AB_BASE_HISTOGRAM_H
 #define AB_BASE_HISTOGRAM_H
 
@@ -7,7 +6,7 @@
 
 #define AB_HISTOGRAM_BUCKETS 18
 /* The first bucket ends here: at 65.5 us. Each further one is twice as wide as the one before it,
- * and the last has no end: what took 4.3 s and more. */
+ * and the last is open: 4.3 s and more. */
 #define AB_HISTOGRAM_FIRST ((ab_nsec)1 << 16)
 
 typedef struct ab_histogram {
@@ -15,7 +14,7 @@ typedef struct ab_histogram {
   ab_nsec longest;
 } ab_histogram;
 
-/* Where a bucket ends; what is exactly so long is in the next one. 0 for the last. */
+/* Where a bucket ends; a time of exactly that length is in the next one. 0 for the last. */
 static inline ab_nsec ab_histogram_end(unsigned bucket) {
   return bucket < AB_HISTOGRAM_BUCKETS - 1 ? AB_HISTOGRAM_FIRST << bucket : 0;
 }
@@ -28,7 +27,7 @@ static inline void ab_histogram_add(ab_histogram *histogram, ab_nsec time) {
   if (AB_UNLIKELY(time > histogram->longest)) histogram->longest = time;
 }
 
-/* Adds what `other` has counted. */
+/* Adds the counts of `other`. */
 static inline void ab_histogram_join(ab_histogram *histogram, const ab_histogram *other) {
   for (unsigned i = 0; i < AB_HISTOGRAM_BUCKETS; i++) histogram->counts[i] += other->counts[i];
   if (other->longest > histogram->longest) histogram->longest = other->longest;

@@ -13,41 +13,41 @@
 #include "base/base.h"
 
 #define AB_LIMITS(X)                                                                               \
-  X(max_request_line, 16384, "octets", "a longer request line: 414; a longer method: 501")         \
-  X(max_header_line, 16384, "octets", "a longer field line: 431")                                  \
+  X(max_request_line, 16384, "bytes", "a longer request line: 414; a longer method: 501")          \
+  X(max_header_line, 16384, "bytes", "a longer field line: 431")                                   \
   X(max_header_count, 128, "fields", "more field lines: 431")                                      \
-  X(max_head_size, 65536, "octets", "a longer head in all: 431")                                   \
-  X(max_proxy_header, 4096, "octets", "a longer PROXY header of version 2: 400")                   \
+  X(max_head_size, 65536, "bytes", "a longer head: 431")                                           \
+  X(max_proxy_header, 4096, "bytes", "a longer PROXY header of version 2: 400")                    \
   X(max_trailer_count, 32, "fields", "more trailer fields: 431")                                   \
-  X(max_trailer_size, 8192, "octets", "a longer trailer section: 431")                             \
-  X(max_chunk_line, 256, "octets", "a longer chunk-size line: 400")                                \
-  X(max_chunk_extensions, 16384, "octets", "more chunk extensions in one body: 400")               \
-  X(max_chunk_overhead, 65536, "octets", "more chunk framing, and over 3 x the data: 400")         \
-  X(max_body_size, 0, "octets", "a longer request body: 413; 0 is no limit")                       \
-  X(body_window, 65536, "octets", "more of a body is received only when the app reads")            \
-  X(max_unread_body, 65536, "octets", "more that the app left unread: the connection is closed")   \
-  X(max_body_memory, 65536, "octets",                                                              \
+  X(max_trailer_size, 8192, "bytes", "a longer trailer section: 431")                              \
+  X(max_chunk_line, 256, "bytes", "a longer chunk-size line: 400")                                 \
+  X(max_chunk_extensions, 16384, "bytes", "more chunk extensions in one body: 400")                \
+  X(max_chunk_overhead, 65536, "bytes", "more chunk framing, if over 3 x the data: 400")           \
+  X(max_body_size, 0, "bytes", "a longer request body: 413; 0 is no limit")                        \
+  X(body_window, 65536, "bytes", "more of a body is received only when the app reads")             \
+  X(max_unread_body, 65536, "bytes", "more left unread by the app: the connection is closed")      \
+  X(max_body_memory, 65536, "bytes",                                                               \
     "a longer body streams to the app; a rewindable one goes to a file")                           \
-  X(request_timeout, 0, "seconds", "a request that takes longer in all: 504; 0 is no limit")       \
-  X(queue_timeout, 10, "seconds", "a request that waits longer to be taken: 503; 0 is no limit")   \
+  X(request_timeout, 0, "seconds", "a longer request: 504; 0 is no limit")                         \
+  X(queue_timeout, 10, "seconds", "a longer wait for a place: 503; 0 is no limit")                 \
   X(max_requests_per_connection, 1000, "requests", "then the connection is closed; 0 is no limit") \
-  X(header_timeout, 10, "seconds", "a head that takes longer from its first octet: 408")           \
+  X(header_timeout, 10, "seconds", "a longer head, from its first byte: 408")                      \
   X(body_timeout, 30, "seconds", "a body without progress for longer: 408")                        \
-  X(min_body_rate, 512, "octets/s", "a slower body after rate_grace: 408; 0 is no limit")          \
-  X(write_timeout, 30, "seconds", "a peer that takes nothing of a response for longer: closed")    \
-  X(min_send_rate, 512, "octets/s", "a slower reader after rate_grace: closed; 0 is no limit")     \
-  X(rate_grace, 10, "seconds", "before this no rate is asked for")                                 \
-  X(persistent_timeout, 65, "seconds", "an idle kept-alive connection: closed")                    \
-  X(linger_timeout, 2, "seconds", "a peer that goes on sending after an error: closed")            \
-  X(dead_peer_timeout, 120, "seconds", "a machine that is silent: closed; 0 is no limit")          \
+  X(min_body_rate, 512, "bytes/s", "a slower body after rate_grace: 408; 0 is no limit")           \
+  X(write_timeout, 30, "seconds", "a peer that reads nothing for longer: closed")                  \
+  X(min_send_rate, 512, "bytes/s", "a slower reader after rate_grace: closed; 0 is no limit")      \
+  X(rate_grace, 10, "seconds", "no minimum rate applies before this")                              \
+  X(persistent_timeout, 65, "seconds", "a connection idle for longer: closed")                     \
+  X(linger_timeout, 2, "seconds", "a peer that keeps sending after an error: closed")              \
+  X(dead_peer_timeout, 120, "seconds", "a machine silent for longer: closed; 0 is no limit")       \
   X(max_slow_clients, 256, "clients",                                                              \
-    "requests that wait for more keep their places, and the slowest is closed; 0 is off")          \
-  X(max_pending_output, 262144, "octets", "a response's writer waits until the peer has read")     \
-  X(max_pending_files, 16, "files", "more that wait for one peer: its next request waits as well") \
+    "further ones keep their places, and the slowest is closed; 0 is off")                         \
+  X(max_pending_output, 262144, "bytes", "the writer of a response waits until the peer has read") \
+  X(max_pending_files, 16, "files", "more for one peer: its next request waits")                   \
   X(max_pending_files_total, 0, "files",                                                           \
-    "more for all: the slowest reader is closed; 0 is half of what connections leave")
+    "more in all: the slowest reader is closed; 0 is half of what connections leave")
 
-/* A time limit in seconds, as nanoseconds; beyond 136 years it is for ever all the same. */
+/* A time limit in seconds, as nanoseconds; more than 136 years is capped. */
 static inline ab_nsec ab_limit_nsec(uint64_t seconds) {
   return (seconds < UINT32_MAX ? seconds : UINT32_MAX) * AB_NSEC_PER_SEC;
 }

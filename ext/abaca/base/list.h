@@ -1,5 +1,5 @@
-/* An intrusive doubly linked list. The head is a node of its own; an unlinked node points at
- * itself, so that ab_list_remove may be called twice. */
+/* An intrusive doubly linked list. The head is a node of its own. An unlinked node points at
+ * itself, so ab_list_remove may be called twice. */
 #ifndef AB_BASE_LIST_H
 #define AB_BASE_LIST_H
 
@@ -39,7 +39,7 @@ static inline void ab_list_remove(ab_list *node) {
   ab_list_init(node);
 }
 
-/* Takes the first member off the list; NULL when there is none. */
+/* Takes the first member off the list; NULL if there is none. */
 static inline ab_list *ab_list_shift(ab_list *head) {
   if (ab_list_empty(head)) return NULL;
   ab_list *node = head->next;

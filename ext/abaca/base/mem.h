@@ -12,7 +12,7 @@ typedef struct ab_mem {
 /* libc's allocator. It does not touch Ruby's heap, so it may be called without the GVL. */
 extern const ab_mem ab_mem_libc;
 
-/* NULL when the allocator refuses; size must not be 0. The caller owns the memory. */
+/* NULL if the allocator refuses; size must not be 0. The caller owns the memory. */
 static inline void *ab_alloc(const ab_mem *mem, size_t size) {
   return mem->realloc(mem->ctx, NULL, size);
 }

@@ -1,10 +1,10 @@
-/* Admission: what becomes of requests that nobody takes at once. A few wait, oldest first; those
- * beyond max_queue, and those that have waited for queue_timeout, are answered here, without the
- * application. While nobody takes any, new connections are left for a moment to whoever else
- * listens at the same place. All functions run with the lock held unless engine.h says otherwise.
+/* Admission: requests that are not taken at once. A few wait, oldest first. Those beyond max_queue,
+ * and those that have waited for queue_timeout, are answered here, without the application. While
+ * none are taken, new connections are left for a moment to other processes that listen at the same
+ * place. All functions run with the lock held unless engine.h says otherwise.
  *
  * A connection waits with one request at a time and goes to the end of the queue with its next one,
- * so whoever sends many gets no more turns than whoever sends one. */
+ * so a client that sends many gets no more turns than a client that sends one. */
 #include "engine/conn.h"
 #include "engine/hold.h"
 
@@ -23,9 +23,9 @@ static uint32_t taken(const ab_engine *engine) {
   return in_app > engine->aside ? in_app - engine->aside : 0;
 }
 
-/* Requests that wait for want of room. Who turns the engine may be another than who takes requests,
- * who is held up by something else, or is a thread that has not come yet: what will be taken then
- * does not wait for that. What is held back does, however much room there is. */
+/* Requests that wait for want of room. The thread that turns the engine may not be the one that
+ * takes requests, which may be busy or yet to come: requests that it will take then do not count.
+ * Those that are held back do, however much room there is. */
 static uint64_t queue_length(const ab_engine *engine) {
   const ab_engine_stats *stats = &engine->stats;
   uint32_t others = stats->waiting - stats->held;
@@ -33,75 +33,79 @@ static uint64_t queue_length(const ab_engine *engine) {
   return (uint64_t)stats->held + (others > room ? others - room : 0);
 }
 
-/* Without a limit of what the application takes, there is none of the queue. */
+/* Without a limit on what the application takes, the queue has none. */
 bool ab__engine_full(const ab_engine *engine) {
   const ab_engine_stats *stats = &engine->stats;
   if (taken(engine) + (uint64_t)(stats->waiting - stats->held) < engine->capacity) return false;
   return queue_length(engine) >= engine->max_queue;
 }
 
-/* --- who has left --- */
+/* --- clients that have left --- */
 
 bool ab__engine_crowded(const ab_engine *engine) {
   return engine->capacity > 0 && taken(engine) >= engine->capacity;
 }
 
-/* A FIN comes from who only has nothing more to say as well. One whose request finds a place is
- * taken for that; one that has to stand in a queue most likely went away. */
+/* A client that only has nothing more to say sends a FIN, too. If its request finds a place, it
+ * counts as waiting for the response; if the request has to queue, the client most likely went
+ * away. */
 bool ab__conn_is_unwanted(const ab_conn *conn) {
   if (!conn->hung_up || conn->engine->half_close == AB_HALF_CLOSE_ANSWER) return false;
-  if (conn->state == AB_CONN_APP) return conn->handed;
-  return conn->state == AB_CONN_QUEUED && (conn->stood || ab__engine_crowded(conn->engine));
+  if (ab__conn_has(conn, AB_EXCHANGE_APP)) return conn->exchange->handed;
+  return ab__conn_has(conn, AB_EXCHANGE_QUEUED) &&
+         (conn->exchange->stood || ab__engine_crowded(conn->engine));
 }
 
-void ab__conn_unqueue(ab_conn *conn) {
+void ab__exchange_unqueue(ab_exchange *exchange) {
+  ab_conn *conn = exchange->conn;
   conn->engine->stats.left++;
-  ab__conn_forget(conn);
   if (conn->out) {
-    ab__conn_close(conn); /* behind the responses to what came before */
+    ab__conn_close(conn); /* behind the responses to earlier requests */
   } else {
     ab__conn_drop(conn);
   }
 }
 
 /* The poller may not have had its turn since. */
-bool ab__conn_has_left(ab_conn *conn) {
+bool ab__exchange_has_left(ab_exchange *exchange) {
+  const ab_conn *conn = exchange->conn;
   const ab_engine *engine = conn->engine;
-  if (AB_LIKELY(!conn->stood)) return false;
-  if (engine->now - conn->arrived < AB_LOOK) return false;
+  if (AB_LIKELY(!exchange->stood)) return false;
+  if (engine->now - exchange->arrived < AB_LOOK) return false;
   bool half = engine->half_close != AB_HALF_CLOSE_ANSWER;
-  if (!ab_sock_ended(conn->watch.fd, half)) return false;
-  ab__conn_unqueue(conn);
+  if (!ab_link_ended(&conn->link, half)) return false;
+  ab__exchange_unqueue(exchange);
   return true;
 }
 
-void ab_conn_hand_over(ab_conn *conn, bool waits) {
-  conn->handed = waits;
-  if (ab__conn_is_unwanted(conn)) ab__conn_drop(conn);
-}
-
-ab_nsec ab_conn_arrived(const ab_conn *conn) {
-  return conn->arrived;
+void ab_exchange_hand_over(ab_exchange *exchange, bool waits) {
+  exchange->handed = waits;
+  if (ab__conn_is_unwanted(exchange->conn)) ab__conn_drop(exchange->conn);
 }
 
 void ab_engine_note_rejection(ab_engine *engine, enum ab_rejection why) {
   engine->stats.rejected[why]++;
 }
 
-void ab__conn_reject(ab_conn *conn, enum ab_rejection why) {
-  ab_engine_note_rejection(conn->engine, why);
-  ab__conn_fail(conn, AB_HTTP1_NO_FIBER);
+void ab__exchange_reject(ab_exchange *exchange, enum ab_rejection why) {
+  ab_engine_note_rejection(exchange->conn->engine, why);
+  ab__conn_fail(exchange->conn, AB_HTTP_NO_FIBER);
 }
 
-static ab_conn *newest_request(const ab_engine *engine) {
+void ab__conn_reject_late(ab_conn *conn) {
+  ab_engine_note_rejection(conn->engine, AB_REJECT_SHUTDOWN);
+  ab__conn_fail(conn, AB_HTTP_SHUTDOWN);
+}
+
+static ab_exchange *newest_request(const ab_engine *engine) {
   if (ab_list_empty(&engine->requests)) return NULL;
-  return AB_CONTAINER_OF(engine->requests.prev, ab_conn, event_link);
+  return AB_CONTAINER_OF(engine->requests.prev, ab_exchange, event_link);
 }
 
-/* The newest go first: those before them have waited already, and their turn is nearer. */
-static ab_conn *newest(const ab_engine *engine) {
-  ab_conn *held = engine->stats.held > 0 ? ab__hold_newest(engine) : NULL;
-  ab_conn *other = newest_request(engine);
+/* The newest go first: those before them have waited already, and are nearer to their turn. */
+static ab_exchange *newest(const ab_engine *engine) {
+  ab_exchange *held = engine->stats.held > 0 ? ab__hold_newest(engine) : NULL;
+  ab_exchange *other = newest_request(engine);
   if (!held || !other) return held ? held : other;
   bool room = queue_length(engine) == engine->stats.held; /* for all others */
   return room || held->arrived > other->arrived ? held : other;
@@ -110,16 +114,17 @@ static ab_conn *newest(const ab_engine *engine) {
 void ab__engine_shed(ab_engine *engine) {
   if (engine->starved) return; /* some could have been taken: they will be in the next step */
   while (queue_length(engine) > engine->max_queue) {
-    ab_conn *conn = newest(engine);
-    if (!ab__engine_touch(conn)) return;
-    ab__conn_reject(conn, AB_REJECT_QUEUE_FULL);
+    ab_exchange *exchange = newest(engine);
+    if (!ab__engine_touch(exchange->conn)) return;
+    ab__exchange_reject(exchange, AB_REJECT_QUEUE_FULL);
   }
 }
 
 /* --- new connections --- */
 
-/* Whoever can serve them accepts them at once; we look again when they are still there a moment
- * later. Nothing is asked of the listeners in between, and nothing as long as nobody knocks. */
+/* A process that can serve them accepts them at once; we look again if they are still there a
+ * moment later. Until then the listeners are not looked at, and nothing happens without
+ * connections. */
 void ab_engine_pause(ab_engine *engine, bool paused) {
   if (engine->paused == paused) return;
   ab_engine_lock(engine);
@@ -130,7 +135,7 @@ void ab_engine_pause(ab_engine *engine, bool paused) {
   ab_engine_unlock(engine);
 }
 
-/* Of what was looked at, some is still to be accepted: a turn may have had room for a part only. */
+/* Some of what was found is still to be accepted: a turn may have had room for only a part. */
 static bool is_accepting(const ab_engine *engine) {
   const ab_service *service = engine->services;
   while (service && service->budget == 0) service = service->next;
@@ -153,12 +158,13 @@ void ab__engine_look(ab_engine *engine) {
   ab__engine_listen(engine);
 }
 
-/* --- for whoever looks --- */
+/* --- introspection --- */
 
-static void describe(const ab_conn *conn, ab_waiting *out) {
+static void describe(const ab_exchange *exchange, ab_waiting *out) {
+  const ab_conn *conn = exchange->conn;
   const char *at = conn->in, *end = conn->in + conn->in_len;
   out->peer = conn->peer;
-  out->arrived = conn->arrived;
+  out->arrived = exchange->arrived;
   out->len = 0;
   while (at < end && (*at == '\r' || *at == '\n'))
     at++; /* before the request line (RFC 9112 2.2) */
@@ -168,11 +174,11 @@ static void describe(const ab_conn *conn, ab_waiting *out) {
   }
 }
 
-/* Copies what waits on the list, behind the `count` that were copied; returns how many there are.
+/* Copies what waits on the list, after the `count` that were copied; returns how many there are.
  */
 static size_t describe_all(const ab_list *list, ab_waiting *out, size_t room, size_t count) {
   for (const ab_list *node = list->next; node != list; node = node->next) {
-    if (count < room) describe(AB_CONTAINER_OF(node, ab_conn, event_link), &out[count]);
+    if (count < room) describe(AB_CONTAINER_OF(node, ab_exchange, event_link), &out[count]);
     count++;
   }
   return count;

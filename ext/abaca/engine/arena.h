@@ -1,5 +1,5 @@
-/* Memory of one turn: the octets received in it and the requests parsed from them, one behind the
- * other, forgotten together when the turn ends. What must live longer is copied by its connection.
+/* Memory of one turn: the bytes received in it and the requests parsed from them, one after the
+ * other, forgotten together when the turn ends. The connection copies what must live longer.
  */
 #ifndef AB_ENGINE_ARENA_H
 #define AB_ENGINE_ARENA_H
@@ -33,7 +33,7 @@ static inline size_t ab_arena_left(const ab_arena *arena) {
   return arena->size - arena->used;
 }
 
-/* Takes `len` octets of the free part, which the caller has seen to be there. */
+/* Takes `len` bytes of the free part, which the caller has checked. */
 static inline void ab_arena_take(ab_arena *arena, size_t len) {
   size_t aligned = (len + 15) & ~(size_t)15;
   arena->used = aligned > ab_arena_left(arena) ? arena->size : arena->used + aligned;

@@ -9,10 +9,10 @@
 int ab_body_init(ab_body **result, const ab_mem *mem, const ab_limits *limits,
                  const ab_framing *framing) {
   uint64_t most = limits->max_body_size ? limits->max_body_size : AB_BODY_CEILING;
-  if (framing->body == AB_BODY_LENGTH && framing->length > most) return AB_HTTP1_BODY_TOO_LARGE;
+  if (framing->body == AB_BODY_LENGTH && framing->length > most) return AB_HTTP_BODY_TOO_LARGE;
 
   ab_body *body = ab_alloc_zero(mem, sizeof(*body));
-  if (!body) return AB_HTTP1_NO_MEMORY;
+  if (!body) return AB_HTTP_NO_MEMORY;
   body->mem = mem;
   body->chunked = framing->body == AB_BODY_CHUNKED;
   if (body->chunked) {
@@ -26,7 +26,7 @@ int ab_body_init(ab_body **result, const ab_mem *mem, const ab_limits *limits,
 
 void ab_body_fini(ab_body *body) {
   if (!body) return;
-  if (body->gathering) body->store->coming--;
+  if (body->buffering) body->store->coming--;
   if (body->store) ab_body_used_up(body);
   ab_free(body->mem, body->trailers);
   ab_free(body->mem, body);
@@ -49,21 +49,21 @@ void ab_body_received(ab_body *body, uint64_t len) {
 }
 
 /* max_trailer_size has been applied by the decoder. */
-static int keep_trailers(ab_body *body, const char *octets, uint32_t len) {
-  if (len > UINT32_MAX / 2 - body->trailers_len) return AB_HTTP1_TRAILER_TOO_LONG;
+static int keep_trailers(ab_body *body, const char *bytes, uint32_t len) {
+  if (len > UINT32_MAX / 2 - body->trailers_len) return AB_HTTP_TRAILER_TOO_LONG;
   if (len > body->trailers_capacity - body->trailers_len) {
     uint32_t capacity = ab_round_up_pow2(body->trailers_len + len);
     char *trailers = ab_realloc(body->mem, body->trailers, capacity);
-    if (!trailers) return AB_HTTP1_NO_MEMORY;
+    if (!trailers) return AB_HTTP_NO_MEMORY;
     body->trailers = trailers;
     body->trailers_capacity = capacity;
   }
-  memcpy(body->trailers + body->trailers_len, octets, len);
+  memcpy(body->trailers + body->trailers_len, bytes, len);
   body->trailers_len += len;
   return AB_OK;
 }
 
-/* Uses up framing at the start of buf. Returns the number of octets; sets body->done or ->error. */
+/* Uses up framing at the start of buf. Returns the number of bytes; sets body->done or ->error. */
 static size_t take_framing(ab_body *body, const ab_limits *limits, const char *buf, size_t len,
                            bool keep) {
   size_t used = 0;
@@ -91,7 +91,7 @@ int64_t ab_body_decode(ab_body *body, const ab_limits *limits, const char *buf, 
       at += (size_t)take;
       got += (size_t)take;
     }
-    /* Framing is taken even when the room is full, so that the end is seen as soon as it is there;
+    /* Framing is taken even when the room is full, so that the end is seen as soon as it arrives;
      * data stays. */
     if (!body->chunked || body->done || body->error || at == len) break;
     if (ab_body_direct(body) > 0) break;
@@ -117,11 +117,11 @@ bool ab_body_ends_within(const ab_body *body, const ab_limits *limits, const cha
   return result == AB_CHUNK_DONE;
 }
 
-/* --- gathering --- */
+/* --- buffering --- */
 
-void ab_body_gather(ab_body *body, ab_body_store *store) {
+void ab_body_buffer(ab_body *body, ab_body_store *store) {
   body->store = store;
-  body->gathering = true;
+  body->buffering = true;
   store->coming++;
 }
 
@@ -129,13 +129,13 @@ void ab_body_look_over(ab_body *body, const ab_limits *limits, const char *buf, 
   size_t used = 0;
   int64_t passed = ab_body_decode(body, limits, buf, len, &used, NULL, SIZE_MAX);
   if (passed < 0) body->error = (int32_t)passed;
-  body->gathered += (uint32_t)used;
-  body->store->octets += used;
+  body->buffered += (uint32_t)used;
+  body->store->bytes += used;
 }
 
-void ab_body_gathered(ab_body *body) {
+void ab_body_buffered(ab_body *body) {
   body->store->coming--;
-  body->gathering = false;
+  body->buffering = false;
   body->whole = body->done;
   body->done = false;
   if (body->chunked) {
@@ -147,7 +147,7 @@ void ab_body_gathered(ab_body *body) {
 }
 
 void ab_body_used_up(ab_body *body) {
-  body->store->octets -= body->gathered;
+  body->store->bytes -= body->buffered;
   body->store = NULL;
 }
 

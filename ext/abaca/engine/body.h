@@ -1,6 +1,6 @@
-/* A request body on its way: what its framing says of the octets that come, how much there has
- * been, and until when more of it has to come. It holds none of the content, which goes from the
- * socket to whoever reads; the trailer section behind it is kept. */
+/* A request body on its way: what its framing says about the bytes that come, how much there has
+ * been, and by when more of it has to come. It holds none of the content, which goes from the
+ * socket to the reader; the trailer section after it is kept. */
 #ifndef AB_ENGINE_BODY_H
 #define AB_ENGINE_BODY_H
 
@@ -9,57 +9,57 @@
 #include "http1/chunk.h"
 #include "http1/framing.h"
 
-/* What is kept of bodies that are gathered before anybody may read them. */
+/* The bodies that are buffered before they may be read. */
 typedef struct ab_body_store {
-  uint64_t octets; /* framing included, until they are used up */
+  uint64_t bytes;  /* framing included, until they are used up */
   uint32_t coming; /* bodies of which more has to come */
 } ab_body_store;
 
 typedef struct ab_body {
   const ab_mem *mem;
-  ab_body_store *store;  /* counts it; NULL: it is not gathered */
-  ab_nsec gathered_for;  /* how long it took */
-  uint32_t gathered;     /* its octets that came meanwhile, framing included */
-  bool gathering, whole; /* it goes on; its end was among them */
+  ab_body_store *store;  /* counts it; NULL: it is not buffered */
+  ab_nsec buffered_for;  /* how long it took */
+  uint32_t buffered;     /* its bytes that came meanwhile, framing included */
+  bool buffering, whole; /* it goes on; its end was among them */
   bool asked;            /* the peer was told to send it */
-  uint64_t size;         /* octets of content so far, framing removed */
-  uint64_t left;         /* octets to come, for a body with Content-Length */
-  ab_nsec waiting;       /* since when somebody waits for octets; 0: nobody does */
-  ab_nsec waited;        /* how long somebody did before */
+  uint64_t size;         /* bytes of content so far, framing removed */
+  uint64_t left;         /* bytes to come, for a body with Content-Length */
+  ab_nsec waiting;       /* since when bytes are awaited; 0: they are not */
+  ab_nsec waited;        /* how long they were awaited before */
   char *trailers;        /* field lines of the trailer section, see http1/trailer.h */
   uint32_t trailers_len, trailers_capacity;
   ab_chunk_decoder chunks;
-  int32_t error; /* a negative enum ab_http1_error after which nothing more can be decoded */
+  int32_t error; /* a negative enum ab_http_error after which nothing more can be decoded */
   bool chunked;
   bool done; /* the body has ended, trailers included */
 } ab_body;
 
 /* Prepares for the body that `framing` announces, which must not be AB_BODY_NONE. Returns AB_OK,
- * AB_HTTP1_BODY_TOO_LARGE before anything was read, or AB_HTTP1_NO_MEMORY. */
+ * AB_HTTP_BODY_TOO_LARGE before anything was read, or AB_HTTP_NO_MEMORY. */
 int ab_body_init(ab_body **body, const ab_mem *mem, const ab_limits *limits,
                  const ab_framing *framing) AB_WARN_UNUSED;
 /* NULL is allowed. */
 void ab_body_fini(ab_body *body);
 
-/* Decodes received octets, buf[0 .. len - 1], and copies at most `room` octets of content to `out`;
- * NULL throws them away. *used says how many octets were used up: all, unless there was no room or
- * body->done. Returns the octets of content, 0 for none, or body->error when there is no content
+/* Decodes received bytes, buf[0 .. len - 1], and copies at most `room` bytes of content to `out`;
+ * NULL throws them away. *used says how many bytes were used up: all, unless there was no room or
+ * body->done. Returns the bytes of content, 0 for none, or body->error when there is no content
  * before it. */
 int64_t ab_body_decode(ab_body *body, const ab_limits *limits, const char *buf, size_t len,
                        size_t *used, char *out, size_t room) AB_WARN_UNUSED;
 
-/* The body is gathered: it counts in `store`, which outlives it. */
-void ab_body_gather(ab_body *body, ab_body_store *store);
-/* Looks over octets that have come, which the caller keeps, and adds those that are the body's to
- * body->gathered. body->done and ->error say what has come to light. */
+/* The body is buffered: it counts in `store`, which outlives it. */
+void ab_body_buffer(ab_body *body, ab_body_store *store);
+/* Searches bytes that have come, which the caller keeps, and adds those of the body to
+ * body->buffered. body->done and ->error say what was found. */
 void ab_body_look_over(ab_body *body, const ab_limits *limits, const char *buf, size_t len);
-/* That was all: who reads now gets the body from its first octet on. */
-void ab_body_gathered(ab_body *body);
+/* That was all: a reader now gets the body from its first byte on. */
+void ab_body_buffered(ab_body *body);
 
-/* Nothing is kept of it any more: it counts in its store no longer. */
+/* Nothing of it is kept any more: it no longer counts in its store. */
 void ab_body_used_up(ab_body *body);
 
-/* Octets of content that come next without framing in between, so that they may be received where
+/* Bytes of content that come next without framing in between, so that they may be received where
  * they are wanted. */
 uint64_t ab_body_direct(const ab_body *body);
 /* `len` of them were. */
@@ -68,11 +68,11 @@ void ab_body_received(ab_body *body, uint64_t len);
 /* True when the rest of the body ends within buf[0 .. len - 1], or there is no rest. */
 bool ab_body_ends_within(const ab_body *body, const ab_limits *limits, const char *buf, size_t len);
 
-/* Somebody begins to wait for octets, unless he did already; nobody does any more. */
+/* Waiting for bytes begins, unless it has already; it ends. */
 void ab_body_wait(ab_body *body, ab_nsec now);
 void ab_body_waited(ab_body *body, ab_nsec now);
-/* The time by which the octets that somebody waits for must have come: after body_timeout, or when
- * min_body_rate is no longer held. The time in which nobody waits does not count. */
+/* The time by which awaited bytes must have come: after body_timeout, or when min_body_rate is no
+ * longer met. Time without waiting does not count. */
 ab_nsec ab_body_deadline(const ab_body *body, const ab_limits *limits);
 
 #endif

@@ -1,26 +1,22 @@
 /* A connection: what joins socket, protocol and outbox. Internal to engine/.
  *
- *        +-------------- keep-alive ---------------------------+
- *        |                                                     |
- *        v                                                     |
- *   --> HEAD --> (GATHER) --> QUEUED --> APP --> (SKIP) -------+--> CLOSING --> LINGER --> DEAD
- *        |          |            |        |                       ^  |                       ^
- *        +----------+-- error ---|--------|-----------------------+  |                       |
- *                   |            |        +------ late, broken ------+                       |
- *                   +------------+---------------- peer gone --------------------------------+
+ *        +---- keep-alive ----+
+ *        |                    |
+ *        v                    |
+ *   --> HEAD --------------> BUSY --+--> CLOSING --> LINGER --> DEAD
+ *        |                    |     ^       |                    ^
+ *        +------- error ------------+       |                    |
+ *        |                    |             |                    |
+ *        +--------------------+-- peer gone +--------------------+
  *
  * HEAD     waits for a request, or for the rest of its head; before the first one perhaps for a
  *          PROXY header
- * GATHER   has a request whose body is gathered before it may be taken, see gather.c
- * QUEUED   has a request that waits to be taken
- * APP      the application has the request, and reads what is not here of its body from the socket
- *          as it comes
- * SKIP     the response is given, and the little that is left of the body is thrown away
+ * BUSY     has an exchange, whose state says how far it is (exchange.h)
  * CLOSING  the last response is being sent
  * LINGER   all is sent and said; what the peer still sends is thrown away, so that the reset for
- *          unread octets cannot destroy the response on its way (RFC 9112 9.6)
- * DEAD     the socket is closed; the structure waits for the application or the end of the turn,
- * and is freed
+ *          unread bytes cannot destroy the response on its way (RFC 9112 9.6)
+ * DEAD     the socket is closed; the structure waits for the application, if that has the exchange,
+ *          or the end of the turn, and is freed
  */
 #ifndef AB_ENGINE_CONN_H
 #define AB_ENGINE_CONN_H
@@ -28,18 +24,19 @@
 #include <stdatomic.h>
 
 #include "base/list.h"
+#include "base/slab.h"
 #include "engine/arena.h"
 #include "engine/engine.h"
-#include "io/offload.h"
+#include "engine/exchange.h"
+#include "engine/link.h"
+#include "engine/protocol.h"
+#include "io/blocking.h"
 #include "io/timer.h"
 
 enum ab_conn_state {
   AB_CONN_FREE,
   AB_CONN_HEAD,
-  AB_CONN_GATHER,
-  AB_CONN_QUEUED,
-  AB_CONN_APP,
-  AB_CONN_SKIP,
+  AB_CONN_BUSY,
   AB_CONN_CLOSING,
   AB_CONN_LINGER,
   AB_CONN_DEAD
@@ -55,7 +52,7 @@ typedef struct ab_storage_calls {
 } ab_storage_calls;
 extern const ab_storage_calls ab__storage_calls;
 
-/* A listener, and what holds for the connections that it accepts. */
+/* A listener, and what applies to the connections that it accepts. */
 typedef struct ab_service {
   ab_watch watch;
   ab_engine *engine;
@@ -70,34 +67,25 @@ typedef struct ab_service {
 
 /* Kept small: an idle connection is this structure and its entry in the poller's table. */
 struct ab_conn {
-  ab_watch watch;
-  ab_list ready_link; /* in engine->ready, ->batch, ->dead or engine->free */
-  ab_list event_link; /* in engine->requests or engine->events, or that of a pool (hold.h) */
+  ab_link link;
+  ab_list ready_link; /* in engine->ready, ->batch or ->dead */
   ab_wheel_node timer;
-  ab_nsec deadline;         /* the true one; the timer may come earlier. 0: none */
-  ab_nsec request_deadline; /* of request_timeout, or queue_timeout. 0: none, or it has passed */
-  ab_nsec arrived;          /* when its request was complete, so that it could be taken */
+  ab_nsec deadline; /* the true one; the timer may come earlier. 0: none */
   ab_engine *engine;
   ab_service *service;
-  void *app;
-  ab_outbox *out;            /* NULL while nothing is pending */
-  ab_stall *stall;           /* NULL while the peer takes all at once */
-  ab_load *load;             /* NULL unless its next octets are those of a file on a disk */
-  char *in;                  /* input not yet used, in the arena or in `own` */
-  char *own;                 /* memory of the connection's own, or NULL */
-  const ab_request *request; /* parsed and not taken; in the arena */
-  ab_body *body;
+  ab_exchange *exchange; /* NULL while it waits for a request, and once it closes */
+  ab_outbox *out;        /* NULL while nothing is pending */
+  ab_stall *stall;       /* NULL while the peer takes all at once */
+  ab_load *load;         /* NULL unless its next bytes are those of a file on a disk */
+  char *in;              /* input not yet used, in the arena or in `own` */
+  char *own;             /* memory of the connection's own, or NULL */
   uint32_t in_len, own_capacity;
-  uint32_t consume; /* octets of `in` that go when the request is taken */
   ab_head_progress progress;
   uint32_t served; /* requests taken so far */
-  int32_t body_error;
   ab_addr peer;
-  uint8_t state; /* enum ab_conn_state */
-  uint8_t events;
-  uint8_t held;          /* back, for the pool that has this place, counted from 1; 0: it is not */
+  uint8_t state;         /* enum ab_conn_state */
   uint8_t turn_requests; /* begun in this turn, for fairness */
-  uint8_t turn_recvs;    /* of its body in this turn, for fairness */
+  uint8_t turn_recvs;    /* of bodies in this turn, for fairness */
   bool readable : 1;     /* the socket may have input */
   bool hung_up : 1;      /* the peer has closed its side: read until the end */
   bool touched : 1;      /* in engine->touched */
@@ -105,24 +93,9 @@ struct ab_conn {
   bool blocked : 1;      /* the socket takes no more output */
   bool parsed : 1;       /* `in` was parsed as far as it goes */
   bool timed : 1;        /* the deadline of this phase has been set */
-  bool begun : 1;        /* ... for a head whose first octet has come */
-  bool asks_close : 1;   /* the peer wants the connection closed after this request */
-  bool expects : 1;      /* the peer waits for "100 Continue" before it sends the body */
-  bool wants_body : 1;   /* the application waits for octets of the body */
-  bool wants_room : 1;   /* the application waits for output to drain */
-  bool wants_sent : 1;   /* ... until nothing is left of it */
-  bool keep_decided : 1; /* ab_conn_keep_alive was asked */
-  bool keep : 1;         /* its answer */
+  bool begun : 1;        /* ... for a head whose first byte has come */
   bool resets : 1;       /* the end of the connection must not look like the end of the response */
-  bool answers_head : 1; /* the request that has begun is a HEAD */
-  bool expired : 1;      /* request_timeout has passed */
-  bool interim : 1;      /* the peer knows interim responses */
-  bool watched : 1;      /* somebody wants to know when the peer goes */
-  bool asked : 1;        /* it was asked whether it is there, in this request */
   bool lingers : 1;      /* unread input is on its way: linger before closing */
-  bool waits : 1;        /* its request has waited for more than a step */
-  bool stood : 1;        /* ... while every place was taken, or held back */
-  bool handed : 1;       /* the application has the request, and nothing to run it on */
   bool last_chance : 1;  /* draining: a request may still come before the deadline */
   bool proxied : 1;      /* a PROXY header has to come before the first request */
 };
@@ -135,7 +108,8 @@ struct ab_conn {
 
 struct ab_engine {
   ab_mem mem;
-  ab_service home; /* of connections that no listener accepted; its limits are the server's */
+  ab_service
+      default_service; /* of connections that no listener accepted; its limits are the server's */
   ab_poller *poller;
   ab_outbox_pool *outboxes;
   ab_service *services;
@@ -144,14 +118,13 @@ struct ab_engine {
   ab_nsec now;
   ab_list ready;     /* connections to be served in the next turn */
   ab_list batch;     /* connections to be served in this turn */
-  ab_list requests;  /* connections in state QUEUED, oldest first */
-  ab_list events;    /* connections with something else to tell */
-  ab_list dead;      /* structures to be freed when the step ends */
-  ab_list free;      /* unused structures */
+  ab_list requests;  /* exchanges in state QUEUED, oldest first */
+  ab_list events;    /* exchanges with something else to tell */
+  ab_list dead;      /* connections to be freed when the step ends */
   ab_conn **touched; /* connections to look at when the step ends */
   uint32_t touched_count;
-  struct ab_slab *slabs;
-  size_t request_room; /* octets that a parsed request takes at most */
+  ab_slab_pool conns, exchanges;
+  size_t request_room; /* bytes that a parsed request takes at most */
   ab_arena
       next_arena; /* with room for a new listener's requests: from the next turn on, or empty */
   size_t next_room;
@@ -160,11 +133,11 @@ struct ab_engine {
       readers; /* ab_stall: peers for which files wait, who has taken nothing for longest first */
   size_t descriptors; /* that the process may have open */
   const ab_storage_calls *storage;
-  ab_offload *readers_pool;  /* threads that read files; NULL until one has to be read */
-  ab_poller *readers_poller; /* held for them */
-  ab_list cold;              /* ab_load: what waits for one of them, oldest first */
-  ab_path_rule *path_times;  /* request_timeout by path */
-  ab_methods *methods;       /* that are served; NULL: the registry's */
+  ab_blocking_pool *readers_pool; /* threads that read files; NULL until one has to be read */
+  ab_poller *readers_poller;      /* held for them */
+  ab_list cold;                   /* ab_load: what waits for one of them, oldest first */
+  ab_path_rule *path_times;       /* request_timeout by path */
+  ab_methods *methods;            /* that are served; NULL: the registry's */
   size_t path_time_count;
   uint32_t capacity;  /* requests that the application takes at once */
   uint32_t aside;     /* of those that it has, they take none of its places */
@@ -174,11 +147,11 @@ struct ab_engine {
   ab_nsec rest_until; /* accepting rests, because descriptors ran out; 0: it does not */
   int64_t date_second;
   ab_engine_stats stats;
-  struct ab_hold *hold;            /* NULL: nothing was held back yet */
-  ab_view health[AB_HEALTH_COUNT]; /* the engine's own copies */
-  ab_gathers gathers;              /* whose body is gathered; NULL: nobody's */
-  void *gathers_ctx;
-  uint64_t gather_most; /* octets of all that are gathered */
+  struct ab_hold *hold;             /* NULL: nothing was held back yet */
+  ab_view health[AB_HEALTH_COUNT];  /* the engine's own copies */
+  ab_buffering_rule buffering_rule; /* whose body is buffered; NULL: nobody's */
+  void *buffering_ctx;
+  uint64_t buffer_most; /* bytes of all that are buffered */
   ab_body_store store;
   bool has_health;
   bool retired; /* not ready any more */
@@ -204,37 +177,53 @@ struct ab_engine {
 #define AB_LOOK_ACCEPTS  512  /* ... when nobody takes requests, each time that we look */
 #define AB_DRAIN_ACCEPTS 1024 /* ... and when it is closed */
 #define AB_LOOK          (10 * AB_NSEC_PER_MS) /* for so long they are left to others then */
-#define AB_RECV_MAX      65536                 /* octets of one read */
+#define AB_RECV_MAX      65536                 /* bytes of one read */
 #define AB_RECV_MIN      4096 /* with less room in the arena a read waits for the next turn */
 #define AB_REST          (200 * AB_NSEC_PER_MS) /* without accepting, after EMFILE */
 
-/* conn.c: the input side. */
+/* conn.c: life, and input. */
 
 /* Takes the socket. NULL when memory runs out. */
 ab_conn *ab__conn_open(ab_engine *engine, int fd, const ab_addr *peer, ab_service *service);
+/* The one way from state to state. With AB_POISON it aborts at a step that is not drawn above. */
+#ifdef AB_POISON
+void ab__conn_become(ab_conn *conn, enum ab_conn_state state);
+#else
+static inline void ab__conn_become(ab_conn *conn, enum ab_conn_state state) {
+  conn->state = (uint8_t)state;
+}
+#endif
+/* True when it has an exchange in this state, and its socket. */
+static inline bool ab__conn_has(const ab_conn *conn, enum ab_exchange_state state) {
+  return conn->state == AB_CONN_BUSY && conn->exchange->state == state;
+}
+/* What is spoken on it. */
+static inline const ab_protocol *ab__conn_protocol(const ab_conn *conn AB_UNUSED) {
+  return &ab__http1;
+}
 /* Serves a ready connection as far as it goes. */
 void ab__conn_advance(ab_conn *conn);
 /* Makes `in` independent of the arena, and forgets the parsed form of a request not yet taken. */
 void ab__conn_settle(ab_conn *conn);
-/* Parses a queued request again if it was settled. False when the arena has no room left. */
-bool ab__conn_recall(ab_conn *conn);
-/* Asks a peer that has ended its side whether it is still there, if somebody wants to know. */
-void ab__conn_ask(ab_conn *conn);
-/* The queued request goes to the application. */
-void ab__conn_taken(ab_conn *conn);
-/* The engine drains; and it refuses what has not come to the application yet. */
-void ab__conn_drain(ab_conn *conn);
-void ab__conn_refuse(ab_conn *conn);
-/* Closes the socket, and frees the structure unless the application has it. */
+/* Closes the socket, and frees the structure unless the application has its exchange. */
 void ab__conn_drop(ab_conn *conn);
-/* Frees what a connection without socket still has; nobody may use it any more. */
+/* Frees what a connection without socket still has, its exchange too; nobody may use it any more.
+ */
 void ab__conn_free(ab_conn *conn);
 
-/* The request is over: the next one may come. */
+/* The exchange is over, if there was one: the next request may come. */
 void ab__conn_await_request(ab_conn *conn);
 /* Forgets the input, which has been used up. */
 void ab__conn_free_input(ab_conn *conn);
-/* Octets that a read into the arena may take; 0 when it has to wait for the next turn. */
+/* One read into the arena, when there is no input. False when there is nothing to use now; the
+ * connection may have ended. */
+bool ab__conn_fill(ab_conn *conn);
+/* One read behind the input that is here, into memory of the connection's own, for which there
+ * shall be room. Returns as ab__conn_fill. */
+bool ab__conn_read_behind(ab_conn *conn, size_t room);
+/* No request can come any more; responses to earlier ones still go out. */
+void ab__conn_leave(ab_conn *conn);
+/* Bytes that a read into the arena may take; 0 when it has to wait for the next turn. */
 size_t ab__conn_arena_room(const ab_engine *engine);
 
 static inline const ab_limits *ab__conn_limits(const ab_conn *conn) {
@@ -245,13 +234,7 @@ static inline const ab_limits *ab__conn_limits(const ab_conn *conn) {
 
 /* Sets the deadline that follows from the state, unless this phase has one. */
 void ab__conn_rearm(ab_conn *conn);
-/* From here on request_timeout counts. */
-void ab__conn_begin_request(ab_conn *conn);
-/* The step has ended, and nobody has taken the request: from here on queue_timeout counts. */
-void ab__conn_wait(ab_conn *conn);
-/* A request that had to wait was taken: queue_timeout counts no more. */
-void ab__conn_waited(ab_conn *conn);
-/* The earliest of its deadlines; 0: none. */
+/* The earliest of its deadlines, and its exchange's; 0: none. */
 ab_nsec ab__conn_due(const ab_conn *conn);
 /* Idle, while the engine drains: it may stay for AB_DRAIN_GRACE after its last request. */
 void ab__conn_give_last_chance(ab_conn *conn);
@@ -266,34 +249,15 @@ struct ab_stall {
   ab_nsec since;    /* the socket is full; 0: it is not */
   ab_nsec before;   /* for how long it was full in all, earlier times */
   ab_nsec progress; /* when the peer was last seen to take something */
-  uint64_t given;   /* octets that stood in the socket at first, and that were added */
+  uint64_t given;   /* bytes that stood in the socket at first, and that were added */
   uint64_t taken;   /* of these, what the peer has taken when we last looked */
 };
 
 /* That of a connection whose socket is full; NULL without memory. */
 ab_stall *ab__conn_stall(ab_conn *conn);
 /* While conn->stall: the socket took more; all is sent. */
-void ab__conn_stall_sent(ab_conn *conn, uint64_t octets);
+void ab__conn_stall_sent(ab_conn *conn, uint64_t bytes);
 void ab__conn_stall_end(ab_conn *conn);
-
-/* gather.c: request bodies that are here before their requests are taken. */
-
-/* Has the body of the request that was just parsed gathered, if it shall be. */
-bool ab__gather_begin(ab_conn *conn);
-/* Looks at what is here of it. Returns AB_OK when the request may be taken, AB_AGAIN when more has
- * to come, or the negative enum ab_http1_error that it is to be answered with. */
-int ab__gather_look(ab_conn *conn);
-/* Octets to read next. */
-size_t ab__gather_room(const ab_conn *conn);
-
-/* receive.c: request bodies. */
-
-/* Tells the application, which waits for the body, to look again. */
-void ab__conn_tell_body(ab_conn *conn, int error);
-/* True when what is left of the body is so little that it can be thrown away. */
-bool ab__conn_can_skip(const ab_conn *conn);
-/* Throws away what is here of a body that nobody reads. True when it has ended. */
-bool ab__conn_skip(ab_conn *conn);
 
 /* files.c: files that wait to be sent. */
 
@@ -314,7 +278,7 @@ struct ab_load {
   bool read;               /* it is in memory, and sent without asking again */
 };
 
-/* How many octets of the file that is next may be sent now, without waiting for a disk. 0: none
+/* How many bytes of the file that is next may be sent now, without waiting for a disk. 0: none
  * yet, and the connection loads: it becomes ready when there are some. */
 size_t ab__load_next(ab_conn *conn, const ab_outbox_next_op *next);
 /* True while it loads: nothing may be sent. */
@@ -333,30 +297,45 @@ void ab__loads_fini(ab_engine *engine);
 
 /* Makes sure that there is an outbox. Returns AB_OK, AB_EPEER or AB_ENOMEM. */
 int ab__conn_writable(ab_conn *conn);
-
+/* Queues bytes, which are copied. Returns as ab__conn_writable. */
+int ab__conn_write(ab_conn *conn, const char *ptr, size_t len) AB_WARN_UNUSED;
+/* The same for the last bytes of a response: where nothing else can leave with them, they leave at
+ * once. That spares the outbox. */
+int ab__conn_write_last(ab_conn *conn, const char *ptr, size_t len) AB_WARN_UNUSED;
+/* Sends bytes at once, behind what is pending, and copies what the socket does not take. Returns as
+ * ab__conn_writable; what has begun and cannot be kept has ended the connection. */
+int ab__conn_send(ab_conn *conn, const struct iovec *iov, int count) AB_WARN_UNUSED;
 /* Sends until all is sent or the socket is full, and does what follows from either. */
 void ab__conn_flush(ab_conn *conn);
 /* True when more output is pending than max_pending_output. */
 bool ab__conn_is_full(const ab_conn *conn);
-/* No further request: closes once all is sent. */
+/* No further request, and this one is over: closes once all is sent. */
 void ab__conn_close(ab_conn *conn);
-/* The request that came last is none any more: the application will not get it. */
-void ab__conn_forget(ab_conn *conn);
 /* Answers a request that never reached the application with the error's status, and closes. */
 void ab__conn_fail(ab_conn *conn, int error);
+/* The same for one that has no exchange. */
+void ab__conn_fail_head(ab_conn *conn, int error, bool answers_head);
+
+/* http1_session.c: HTTP/1. */
+
+/* Parses the head at `in` into the arena. Returns as ab_head_parse; AB_ENOMEM when the arena has no
+ * room left. */
+int ab__conn_parse(ab_conn *conn, const ab_head **head) AB_WARN_UNUSED;
+
+/* Queues "100 Continue". Returns as ab__conn_writable, as does the other. */
+int ab__conn_write_continue(ab_conn *conn) AB_WARN_UNUSED;
+/* Queues a response of our own, and sets *content to the bytes of its content. */
+int ab__conn_write_error(ab_conn *conn, int status, enum ab_write_connection connection,
+                         bool answers_head, size_t *content) AB_WARN_UNUSED;
 
 /* admission.c: what nobody takes. */
 
-/* Answers the queued request 503, and closes. */
-void ab__conn_reject(ab_conn *conn, enum ab_rejection why);
+/* Answers 503 to the request, which came after ab_engine_refuse, and closes. */
+void ab__conn_reject_late(ab_conn *conn);
 /* True when every place in the application is taken. */
 bool ab__engine_crowded(const ab_engine *engine);
 /* The peer has ended its side, and its request waits for a place: nobody waits for the answer. */
 bool ab__conn_is_unwanted(const ab_conn *conn);
-/* Its request, which waits to be taken, is dropped. */
-void ab__conn_unqueue(ab_conn *conn);
-/* The same for one that is about to be taken, if its peer has gone. True when it was dropped. */
-bool ab__conn_has_left(ab_conn *conn);
 /* Rejects what waits beyond max_queue. */
 void ab__engine_shed(ab_engine *engine);
 /* True when another request would be beyond it now. */
@@ -368,7 +347,7 @@ void ab__engine_look(ab_engine *engine);
 
 /* Answers the request at `in`, which is complete, if it asks for a health path: then the next may
  * come, or the connection is closed. False for any other. */
-bool ab__health_answer(ab_conn *conn, const ab_request *request);
+bool ab__health_answer(ab_conn *conn, const ab_head *head);
 void ab__health_fini(ab_engine *engine);
 
 /* service.c: listeners. */
@@ -394,8 +373,6 @@ int ab__engine_make_room(ab_engine *engine, const ab_limits *limits);
 bool ab__engine_touch(ab_conn *conn);
 /* The connection is served in the next turn, or in this one if its turn is still to come. */
 void ab__engine_ready(ab_conn *conn);
-/* Tells the application; 0 takes everything back. */
-void ab__engine_event(ab_conn *conn, unsigned events);
 /* Something for the log; dropped when nobody takes them. */
 void ab__engine_notice(ab_conn *conn, const char *what);
 /* The structure is free once the step has ended. */

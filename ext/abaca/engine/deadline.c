@@ -1,17 +1,17 @@
-/* Deadlines of a connection. Three kinds: of what it waits for at the moment (a head, a body, the
- * next request, the end), of a response that the peer is slow to take, and of the request as a
- * whole. Nothing here is an operation on a timer unless a deadline comes nearer: those that move
- * away let the timer come out early. All functions run with the lock held. */
+/* Deadlines of a connection. Three kinds: of what it waits for now (a head, a body, the next
+ * request, the end), of a response that the peer is slow to read, and of the request as a whole.
+ * The timer is touched only if a deadline comes nearer: one that moves away lets the timer come out
+ * early. All functions run with the lock held. */
 #include <string.h>
 
 #include "base/bits.h"
 #include "engine/conn.h"
 
 ab_nsec ab__conn_due(const ab_conn *conn) {
-  return ab_earlier(conn->deadline, conn->request_deadline);
+  return conn->exchange ? ab_earlier(conn->deadline, conn->exchange->deadline) : conn->deadline;
 }
 
-/* Arms the timer, unless it comes in time already. */
+/* Arms the timer, unless it already comes out in time. */
 static void arm(ab_conn *conn) {
   ab_nsec due = ab__conn_due(conn);
   if (due && (!ab_wheel_armed(&conn->timer) || due < conn->timer.deadline)) {
@@ -28,7 +28,7 @@ static void set_after(ab_conn *conn, uint64_t seconds) {
   set_deadline(conn, conn->engine->now + ab_limit_nsec(seconds));
 }
 
-/* --- a peer that is slow to take its response --- */
+/* --- a peer that is slow to read its response --- */
 
 ab_stall *ab__conn_stall(ab_conn *conn) {
   if (conn->stall) return conn->stall;
@@ -36,7 +36,7 @@ ab_stall *ab__conn_stall(ab_conn *conn) {
   if (!stall) return NULL;
   stall->conn = conn;
   ab_list_init(&stall->link);
-  stall->given = ab_sock_queued(conn->watch.fd);
+  stall->given = ab_link_pending(&conn->link);
   return stall;
 }
 
@@ -46,11 +46,11 @@ void ab__conn_stall_end(ab_conn *conn) {
   conn->stall = NULL;
 }
 
-void ab__conn_stall_sent(ab_conn *conn, uint64_t octets) {
+void ab__conn_stall_sent(ab_conn *conn, uint64_t bytes) {
   ab_stall *stall = conn->stall;
-  stall->given += octets;
+  stall->given += bytes;
   if (stall->since == 0) return;
-  /* Within a long turn the clock is old, in the peer's favour. */
+  /* Within a long turn the clock is late, in the peer's favour. */
   stall->before += conn->engine->now - stall->since;
   stall->since = 0;
 }
@@ -62,21 +62,24 @@ static void stall_begin(ab_conn *conn) {
   stall->progress = conn->engine->now;
 }
 
-/* What the peer has taken so far: the socket's own queue may be large, and a slow peer's share of
- * it moves long before there is room for more. */
+/* What the peer has acknowledged so far: the socket's own queue may be large, and a slow peer's
+ * share of it moves long before there is room for more. */
 static void stall_look(ab_conn *conn) {
   ab_stall *stall = conn->stall;
-  uint64_t queued = ab_sock_queued(conn->watch.fd);
+  uint64_t queued = ab_link_pending(&conn->link);
   uint64_t taken = queued < stall->given ? stall->given - queued : 0;
   if (taken <= stall->taken) return;
   stall->taken = taken;
   stall->progress = conn->engine->now;
 }
 
-ab_nsec ab_conn_moved(ab_conn *conn) {
-  if (conn->state != AB_CONN_APP) return 0;
-  if (conn->wants_body) return conn->body->waiting ? conn->body->waiting : conn->engine->now;
-  if (!conn->wants_room || !conn->blocked || !conn->stall) return 0;
+ab_nsec ab_exchange_moved(ab_exchange *exchange) {
+  ab_conn *conn = exchange->conn;
+  if (!ab__conn_has(conn, AB_EXCHANGE_APP)) return 0;
+  if (exchange->wants_body) {
+    return exchange->body->waiting ? exchange->body->waiting : conn->engine->now;
+  }
+  if (!exchange->wants_room || !conn->blocked || !conn->stall) return 0;
   stall_look(conn);
   return conn->stall->progress;
 }
@@ -93,7 +96,7 @@ static ab_nsec stall_deadline(const ab_conn *conn) {
   return ab_earlier(deadline, stall->since + left);
 }
 
-/* True when the peer has been too slow; otherwise there is a new deadline. */
+/* True if the peer has been too slow; otherwise there is a new deadline. */
 static bool stall_is_over(ab_conn *conn) {
   if (!conn->stall) return true;
   stall_look(conn);
@@ -105,7 +108,7 @@ static bool stall_is_over(ab_conn *conn) {
 
 /* --- the deadline of what it waits for --- */
 
-/* One deadline for the idle time, and an absolute one from a head's first octet on. */
+/* One deadline for the idle time, and an absolute one from a head's first byte on. */
 static void rearm_head(ab_conn *conn) {
   const ab_limits *limits = ab__conn_limits(conn);
   bool begun = conn->in_len > 0;
@@ -116,14 +119,21 @@ static void rearm_head(ab_conn *conn) {
 }
 
 static void rearm_body(ab_conn *conn) {
-  ab_body_wait(conn->body, conn->engine->now);
-  set_deadline(conn, ab_body_deadline(conn->body, ab__conn_limits(conn)));
+  ab_body *body = conn->exchange->body;
+  ab_body_wait(body, conn->engine->now);
+  set_deadline(conn, ab_body_deadline(body, ab__conn_limits(conn)));
+}
+
+/* Bytes of the body are awaited, by the application or by ourselves. */
+static bool waits_for_body(const ab_conn *conn) {
+  return ab__conn_has(conn, AB_EXCHANGE_SKIP) || ab__conn_has(conn, AB_EXCHANGE_BUFFER) ||
+         (ab__conn_has(conn, AB_EXCHANGE_APP) && conn->exchange->wants_body);
 }
 
 void ab__conn_rearm(ab_conn *conn) {
   const ab_limits *limits = ab__conn_limits(conn);
   if (ab__load_waits(conn)) {
-    conn->timed = false; /* it is not the peer that is slow */
+    conn->timed = false; /* the peer is not the slow one */
     conn->deadline = 0;
   } else if (conn->out && conn->blocked) {
     if (conn->timed) return;
@@ -135,16 +145,14 @@ void ab__conn_rearm(ab_conn *conn) {
     } else { /* no memory to look closer */
       set_after(conn, limits->write_timeout);
     }
-  } else if (conn->state == AB_CONN_SKIP || conn->wants_body) {
-    rearm_body(conn);
   } else if (conn->state == AB_CONN_HEAD) {
     rearm_head(conn);
+  } else if (waits_for_body(conn)) {
+    rearm_body(conn);
   } else if (conn->state == AB_CONN_LINGER) {
     if (conn->timed) return;
     conn->timed = true;
     set_after(conn, limits->linger_timeout);
-  } else if (conn->state == AB_CONN_GATHER) {
-    rearm_body(conn);
   } else {
     conn->deadline = 0;
   }
@@ -164,7 +172,7 @@ void ab__conn_give_last_chance(ab_conn *conn) {
   ab_engine *engine = conn->engine;
   conn->last_chance = false;
   if (ab__load_waits(conn)) return;
-  if (conn->out && conn->blocked) return; /* its deadline is of what is being sent */
+  if (conn->out && conn->blocked) return; /* its deadline is that of what is being sent */
   bool begun = conn->in_len > 0;
   ab_nsec end = (begun ? engine->now : waits_since(conn)) + AB_DRAIN_GRACE;
   if (end <= engine->now) return;
@@ -173,7 +181,7 @@ void ab__conn_give_last_chance(ab_conn *conn) {
   set_deadline(conn, end);
 }
 
-/* The patterns stand behind the rules, in one piece of memory. */
+/* The patterns follow the rules, in one block of memory. */
 int ab_engine_set_path_times(ab_engine *engine, const ab_path_rule *rules, size_t count) {
   size_t size;
   if (!ab_mul_size(count, sizeof(*rules), &size)) return AB_ENOMEM;
@@ -195,92 +203,81 @@ int ab_engine_set_path_times(ab_engine *engine, const ab_path_rule *rules, size_
   return AB_OK;
 }
 
-static uint64_t request_timeout(const ab_conn *conn) {
-  const ab_engine *engine = conn->engine;
+static uint64_t request_timeout(const ab_exchange *exchange) {
+  const ab_engine *engine = exchange->conn->engine;
   const ab_path_rule *rule =
-      ab_path_rule_find(engine->path_times, engine->path_time_count, conn->request->path);
-  return rule ? rule->value : ab__conn_limits(conn)->request_timeout;
+      ab_path_rule_find(engine->path_times, engine->path_time_count, exchange->request->path);
+  return rule ? rule->value : ab__conn_limits(exchange->conn)->request_timeout;
 }
 
-/* request_timeout, from the time on at which the request's head was complete. */
-static void time_request(ab_conn *conn) {
-  uint64_t seconds = request_timeout(conn);
-  ab_nsec since = conn->arrived - ab_conn_gathered_for(conn);
-  conn->request_deadline = seconds ? since + ab_limit_nsec(seconds) : 0;
-  arm(conn);
+/* request_timeout, from the time at which the request's head was complete. */
+void ab__exchange_time(ab_exchange *exchange) {
+  uint64_t seconds = request_timeout(exchange);
+  ab_nsec since = exchange->arrived - ab_exchange_buffered_for(exchange);
+  exchange->deadline = seconds ? since + ab_limit_nsec(seconds) : 0;
+  arm(exchange->conn);
 }
 
-void ab__conn_begin_request(ab_conn *conn) {
-  const ab_engine *engine = conn->engine;
-  conn->arrived = engine->now;
-  conn->expired = conn->waits = conn->stood = conn->handed = false;
-  if (AB_UNLIKELY(ab__conn_limits(conn)->request_timeout || engine->path_time_count)) {
-    time_request(conn);
-  }
-}
-
-void ab__conn_wait(ab_conn *conn) {
-  if (ab__engine_crowded(conn->engine)) conn->stood = true;
-  if (conn->waits) return;
-  conn->waits = true;
+void ab__exchange_wait(ab_exchange *exchange) {
+  ab_conn *conn = exchange->conn;
+  if (ab__engine_crowded(conn->engine)) exchange->stood = true;
+  if (exchange->waits) return;
+  exchange->waits = true;
   conn->engine->stats.queued++;
   uint64_t seconds = ab__conn_limits(conn)->queue_timeout;
   if (seconds == 0) return;
-  conn->request_deadline =
-      ab_earlier(conn->request_deadline, conn->arrived + ab_limit_nsec(seconds));
+  exchange->deadline = ab_earlier(exchange->deadline, exchange->arrived + ab_limit_nsec(seconds));
   arm(conn);
 }
 
-void ab__conn_waited(ab_conn *conn) {
-  time_request(conn);
-}
-
-void ab_conn_set_time(ab_conn *conn, ab_nsec time) {
-  if (conn->state != AB_CONN_APP) return;
-  conn->expired = false;
-  conn->request_deadline = time ? conn->engine->now + time : 0;
+void ab_exchange_set_time(ab_exchange *exchange, ab_nsec time) {
+  ab_conn *conn = exchange->conn;
+  if (!ab__conn_has(conn, AB_EXCHANGE_APP)) return;
+  exchange->expired = false;
+  exchange->deadline = time ? conn->engine->now + time : 0;
   arm(conn);
 }
 
-void ab_conn_extend(ab_conn *conn, ab_nsec time) {
-  if (conn->expired) {
-    ab_conn_set_time(conn, time);
-  } else if (conn->request_deadline) {
+void ab_exchange_add_time(ab_exchange *exchange, ab_nsec time) {
+  if (exchange->expired) {
+    ab_exchange_set_time(exchange, time);
+  } else if (exchange->deadline) {
     ab_nsec later;
-    bool never = __builtin_add_overflow(conn->request_deadline, time, &later);
-    conn->request_deadline = never ? UINT64_MAX : later;
+    bool never = __builtin_add_overflow(exchange->deadline, time, &later);
+    exchange->deadline = never ? UINT64_MAX : later;
   }
 }
 
-ab_nsec ab_conn_deadline(const ab_conn *conn) {
-  return conn->request_deadline;
+ab_nsec ab_exchange_deadline(const ab_exchange *exchange) {
+  return exchange->deadline;
 }
 
-/* --- what passes --- */
+/* --- passing deadlines --- */
 
 /* Which of the two limits of a request that waits has passed. */
-static enum ab_rejection why_rejected(const ab_conn *conn) {
+static enum ab_rejection why_rejected(const ab_exchange *exchange) {
+  const ab_conn *conn = exchange->conn;
   ab_nsec limit = ab_limit_nsec(ab__conn_limits(conn)->queue_timeout);
-  bool queue = conn->waits && limit && conn->arrived + limit <= conn->engine->now;
+  bool queue = exchange->waits && limit && exchange->arrived + limit <= conn->engine->now;
   return queue ? AB_REJECT_QUEUE_TIMEOUT : AB_REJECT_REQUEST_TIMEOUT;
 }
 
-static void pass_request(ab_conn *conn) {
-  ab_engine *engine = conn->engine;
-  conn->request_deadline = 0;
-  if (conn->state == AB_CONN_QUEUED) {
-    enum ab_rejection why = why_rejected(conn);
+static void pass_request(ab_exchange *exchange) {
+  ab_engine *engine = exchange->conn->engine;
+  exchange->deadline = 0;
+  if (exchange->state == AB_EXCHANGE_QUEUED) {
+    enum ab_rejection why = why_rejected(exchange);
     engine->stats.expired += why == AB_REJECT_REQUEST_TIMEOUT;
-    ab__conn_reject(conn, why);
+    ab__exchange_reject(exchange, why);
     return;
   }
   engine->stats.expired++;
-  if (conn->state == AB_CONN_GATHER) {
-    ab__conn_fail(conn, AB_HTTP1_REQUEST_TIMEOUT);
+  if (exchange->state == AB_EXCHANGE_BUFFER) {
+    ab__conn_fail(exchange->conn, AB_HTTP_REQUEST_TIMEOUT);
     return;
   }
-  conn->expired = true;
-  if (conn->state == AB_CONN_APP) ab__engine_event(conn, AB_EVENT_DEADLINE);
+  exchange->expired = true;
+  ab__engine_event(exchange, AB_EVENT_DEADLINE);
 }
 
 static void pass_wait(ab_conn *conn) {
@@ -299,19 +296,23 @@ static void pass_wait(ab_conn *conn) {
     return;
   }
   engine->stats.timeouts++;
-  if (conn->state == AB_CONN_APP && conn->wants_body) {
-    ab__conn_tell_body(conn, AB_HTTP1_REQUEST_TIMEOUT);
-  } else if (conn->state == AB_CONN_GATHER || (conn->state == AB_CONN_HEAD && conn->in_len > 0)) {
-    ab__conn_fail(conn, engine->refusing ? AB_HTTP1_SHUTDOWN : AB_HTTP1_REQUEST_TIMEOUT);
+  bool half_a_head = conn->state == AB_CONN_HEAD && conn->in_len > 0;
+  if (ab__conn_has(conn, AB_EXCHANGE_APP)) {
+    if (conn->exchange->wants_body) {
+      ab__exchange_tell_body(conn->exchange, AB_HTTP_REQUEST_TIMEOUT);
+    }
+  } else if (half_a_head || ab__conn_has(conn, AB_EXCHANGE_BUFFER)) {
+    ab__conn_fail(conn, engine->refusing ? AB_HTTP_SHUTDOWN : AB_HTTP_REQUEST_TIMEOUT);
   } else if (conn->state == AB_CONN_HEAD || conn->state == AB_CONN_LINGER ||
-             conn->state == AB_CONN_SKIP) {
+             ab__conn_has(conn, AB_EXCHANGE_SKIP)) {
     ab__conn_drop(conn);
   }
 }
 
 void ab__conn_timeout(ab_conn *conn) {
   ab_nsec now = conn->engine->now;
-  if (conn->request_deadline && conn->request_deadline <= now) pass_request(conn);
+  ab_exchange *exchange = conn->exchange;
+  if (exchange && exchange->deadline && exchange->deadline <= now) pass_request(exchange);
   if (conn->state != AB_CONN_DEAD && conn->deadline && conn->deadline <= now) pass_wait(conn);
   if (conn->state != AB_CONN_DEAD) arm(conn);
 }

@@ -4,17 +4,10 @@
 #include "base/bits.h"
 #include "engine/conn.h"
 #include "engine/hold.h"
-#include "http1/write.h"
 
-#define SLAB_CONNS     64
 #define SPARE_OUTBOXES 256
 #define SPARE_CHUNKS   256
 #define ARENA_READS    4 /* full reads that one turn has room for */
-
-typedef struct ab_slab {
-  struct ab_slab *next;
-  ab_conn conns[SLAB_CONNS];
-} ab_slab;
 
 void ab_engine_lock(ab_engine *engine) {
   if (engine->poller) ab_poller_lock(engine->poller);
@@ -27,7 +20,7 @@ void ab_engine_unlock(ab_engine *engine) {
 int ab__engine_make_room(ab_engine *engine, const ab_limits *limits) {
   size_t fields, request, room;
   if (!ab_mul_size(limits->max_header_count, sizeof(ab_field), &fields) ||
-      !ab_add_size(fields, sizeof(ab_request) + 32, &request) ||
+      !ab_add_size(fields, sizeof(ab_head) + 32, &request) ||
       !ab_add_size(request, AB_RECV_MAX, &room) || !ab_mul_size(room, ARENA_READS, &room)) {
     return AB_ENOMEM;
   }
@@ -45,7 +38,7 @@ ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_
   ab_engine *engine = ab_alloc_zero(mem, sizeof(*engine));
   if (!engine) return NULL;
   engine->mem = *mem;
-  engine->home = (ab_service){.watch.fd = -1, .engine = engine, .limits = *limits};
+  engine->default_service = (ab_service){.watch.fd = -1, .engine = engine, .limits = *limits};
   engine->date_second = -1;
   engine->max_queue = UINT32_MAX;
   atomic_init(&engine->date, engine->dates[0]);
@@ -54,12 +47,13 @@ ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_
   ab_list_init(&engine->requests);
   ab_list_init(&engine->events);
   ab_list_init(&engine->dead);
-  ab_list_init(&engine->free);
   ab_list_init(&engine->readers);
   ab_list_init(&engine->cold);
   engine->storage = &ab__storage_calls;
   engine->descriptors = ab_fd_most();
   ab_wheel_init(&engine->wheel, 0);
+  ab_slab_pool_init(&engine->conns, &engine->mem, sizeof(ab_conn));
+  ab_slab_pool_init(&engine->exchanges, &engine->mem, sizeof(ab_exchange));
 
   engine->touched = ab_alloc(mem, AB_STEP_CONNS * sizeof(ab_conn *));
   engine->outboxes = ab_outbox_pool_init(&engine->mem, release, ctx, SPARE_OUTBOXES, SPARE_CHUNKS);
@@ -73,20 +67,10 @@ ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_
 /* --- connections' memory --- */
 
 ab_conn *ab__engine_conn(ab_engine *engine) {
-  if (ab_list_empty(&engine->free)) {
-    ab_slab *slab = ab_alloc(&engine->mem, sizeof(*slab));
-    if (!slab) return NULL;
-    slab->next = engine->slabs;
-    engine->slabs = slab;
-    for (size_t i = 0; i < SLAB_CONNS; i++) {
-      slab->conns[i].state = AB_CONN_FREE;
-      ab_list_append(&engine->free, &slab->conns[i].ready_link);
-    }
-  }
-  ab_conn *conn = AB_CONTAINER_OF(ab_list_shift(&engine->free), ab_conn, ready_link);
+  ab_conn *conn = ab_slab_take(&engine->conns);
+  if (!conn) return NULL;
   memset(conn, 0, sizeof(*conn));
   ab_list_init(&conn->ready_link);
-  ab_list_init(&conn->event_link);
   ab_wheel_node_init(&conn->timer);
   conn->engine = engine;
   return conn;
@@ -100,19 +84,21 @@ void ab__engine_bury(ab_conn *conn) {
 static void free_dead(ab_engine *engine) {
   for (ab_list *node; (node = ab_list_shift(&engine->dead));) {
     ab_conn *conn = AB_CONTAINER_OF(node, ab_conn, ready_link);
-    conn->state = AB_CONN_FREE;
-    /* Last in, first out: the warmest memory is used next. */
-    ab_list_prepend(&engine->free, &conn->ready_link);
+    ab__conn_become(conn, AB_CONN_FREE);
+    ab_slab_give(&engine->conns, conn);
   }
 }
 
+typedef void (*visit)(ab_conn *conn);
+
+static void visit_used(void *ctx, void *one) {
+  ab_conn *conn = one;
+  if (conn->state != AB_CONN_FREE) (*(const visit *)ctx)(conn);
+}
+
 /* Calls fn for each connection that is not free. */
-static void each_conn(ab_engine *engine, void (*fn)(ab_conn *conn)) {
-  for (ab_slab *slab = engine->slabs; slab; slab = slab->next) {
-    for (size_t i = 0; i < SLAB_CONNS; i++) {
-      if (slab->conns[i].state != AB_CONN_FREE) fn(&slab->conns[i]);
-    }
-  }
+static void each_conn(ab_engine *engine, visit fn) {
+  ab_slab_each(&engine->conns, visit_used, &fn);
 }
 
 /* --- lists --- */
@@ -130,76 +116,76 @@ void ab__engine_ready(ab_conn *conn) {
   if (ab_list_empty(&conn->ready_link)) ab_list_append(&conn->engine->ready, &conn->ready_link);
 }
 
-void ab__engine_event(ab_conn *conn, unsigned events) {
-  ab_engine *engine = conn->engine;
+void ab__engine_event(ab_exchange *exchange, unsigned events) {
+  ab_engine *engine = exchange->conn->engine;
   if (events == 0) {
-    if (conn->events & AB_EVENT_REQUEST) engine->stats.waiting--;
-    if (AB_UNLIKELY(conn->held)) ab__hold_drop(conn);
-    conn->events = 0;
-    ab_list_remove(&conn->event_link);
+    if (exchange->events & AB_EVENT_REQUEST) engine->stats.waiting--;
+    if (AB_UNLIKELY(exchange->held)) ab__hold_drop(exchange);
+    exchange->events = 0;
+    ab_list_remove(&exchange->event_link);
     return;
   }
-  if (conn->events == 0) {
+  if (exchange->events == 0) {
     bool request = events & AB_EVENT_REQUEST;
-    ab_list_append(request ? &engine->requests : &engine->events, &conn->event_link);
+    ab_list_append(request ? &engine->requests : &engine->events, &exchange->event_link);
     engine->stats.waiting += request;
   }
-  conn->events |= (uint8_t)events;
+  exchange->events |= (uint8_t)events;
 }
 
 /* The request that is next, one that was held back first. */
-static ab_conn *first_request(const ab_engine *engine) {
-  ab_conn *held = engine->hold ? ab__hold_next(engine) : NULL;
+static ab_exchange *first_request(const ab_engine *engine) {
+  ab_exchange *held = engine->hold ? ab__hold_next(engine) : NULL;
   if (held || ab_list_empty(&engine->requests)) return held;
-  return AB_CONTAINER_OF(engine->requests.next, ab_conn, event_link);
+  return AB_CONTAINER_OF(engine->requests.next, ab_exchange, event_link);
 }
 
-/* ... and whose peer is there; NULL when there is none. */
-static ab_conn *next_request(const ab_engine *engine) {
-  ab_conn *conn;
-  do conn = first_request(engine);
-  while (conn && AB_UNLIKELY(ab__conn_has_left(conn)));
-  return conn;
+/* ... and whose peer is there; NULL if there is none. */
+static ab_exchange *next_request(const ab_engine *engine) {
+  ab_exchange *exchange;
+  do exchange = first_request(engine);
+  while (exchange && AB_UNLIKELY(ab__exchange_has_left(exchange)));
+  return exchange;
 }
 
 /* May it go? If not, it does not stand in the way of the others any more. */
-static bool let_go(ab_conn *conn) {
-  if (!conn->held) return !ab__hold_back(conn);
-  ab__hold_let_go(conn);
+static bool let_go(ab_exchange *exchange) {
+  if (!exchange->held) return !ab__hold_back(exchange);
+  ab__hold_let_go(exchange);
   return true;
 }
 
-static ab_conn *take_request(ab_engine *engine, const ab_request **request) {
-  ab_conn *conn;
+static ab_exchange *take_request(ab_engine *engine, const ab_request **request) {
+  ab_exchange *exchange;
   do {
-    conn = next_request(engine);
-    if (!conn) return NULL;
-    if (!ab__conn_recall(conn)) {
+    exchange = next_request(engine);
+    if (!exchange) return NULL;
+    if (!ab__exchange_recall(exchange)) {
       engine->starved = true; /* the arena is full: after the step there is room */
       return NULL;
     }
-  } while (AB_UNLIKELY(engine->hold != NULL) && !let_go(conn));
-  *request = conn->request;
-  ab__engine_event(conn, 0);
-  ab__conn_taken(conn);
-  return conn;
+  } while (AB_UNLIKELY(engine->hold != NULL) && !let_go(exchange));
+  *request = exchange->request;
+  ab__engine_event(exchange, 0);
+  ab__exchange_taken(exchange);
+  return exchange;
 }
 
-ab_conn *ab_engine_next(ab_engine *engine, bool take_requests, unsigned *events,
-                        const ab_request **request) {
+ab_exchange *ab_engine_next(ab_engine *engine, bool take_requests, unsigned *events,
+                            const ab_request **request) {
   ab_engine_lock(engine);
-  ab_conn *conn = NULL;
+  ab_exchange *exchange = NULL;
   ab_list *node = ab_list_shift(&engine->events);
   if (node) {
-    conn = AB_CONTAINER_OF(node, ab_conn, event_link);
-    *events = conn->events;
-    conn->events = 0;
+    exchange = AB_CONTAINER_OF(node, ab_exchange, event_link);
+    *events = exchange->events;
+    exchange->events = 0;
   } else if (take_requests) {
-    conn = take_request(engine, request);
-    if (conn) *events = AB_EVENT_REQUEST;
+    exchange = take_request(engine, request);
+    if (exchange) *events = AB_EVENT_REQUEST;
   }
   ab_engine_unlock(engine);
-  return conn;
+  return exchange;
 }
 
 /* --- notices --- */
@@ -272,10 +258,8 @@ void ab_engine_fini(ab_engine *engine) {
   ab_engine_detach(engine);
   ab_engine_abort(engine); /* what an abandoned poller has left */
   ab__services_fini(engine);
-  for (ab_slab *slab = engine->slabs, *next; slab; slab = next) {
-    next = slab->next;
-    ab_free(&engine->mem, slab);
-  }
+  ab_slab_pool_fini(&engine->conns);
+  ab_slab_pool_fini(&engine->exchanges);
   if (engine->outboxes) ab_outbox_pool_fini(engine->outboxes);
   ab_wheel_fini(&engine->wheel);
   ab_arena_fini(&engine->arena, &engine->mem);
@@ -289,7 +273,7 @@ void ab_engine_fini(ab_engine *engine) {
   ab_free(&mem, engine);
 }
 
-/* The set, the views of its names and their octets, in one piece of memory. */
+/* The set, the views of its names and their bytes, in one piece of memory. */
 static bool methods_size(const ab_methods *methods, size_t *size) {
   if (!ab_mul_size(methods->count, sizeof(ab_view), size)) return false;
   for (size_t i = 0; i < methods->count; i++) {
@@ -317,18 +301,22 @@ int ab_engine_set_methods(ab_engine *engine, const ab_methods *methods) {
   return AB_OK;
 }
 
+static void drain_conn(ab_conn *conn) {
+  ab__conn_protocol(conn)->drain(conn);
+}
+
 void ab_engine_drain(ab_engine *engine, ab_nsec now) {
   ab_engine_lock(engine);
   engine->now = now;
   if (!engine->draining) {
-    /* Whoever stands in the kernel's queue has been promised a connection. */
+    /* A connection in the kernel's queue has been promised service. */
     for (ab_service *service = engine->services; service; service = service->next) {
       service->budget = AB_DRAIN_ACCEPTS;
       while (ab__service_accept(service)) continue;
     }
     engine->draining = engine->retired = true;
     ab__services_close(engine);
-    each_conn(engine, ab__conn_drain);
+    each_conn(engine, drain_conn);
   }
   ab_engine_unlock(engine);
 }
@@ -347,10 +335,14 @@ ab_nsec ab_engine_retire(ab_engine *engine) {
 ab_nsec ab_engine_idle_since(ab_engine *engine) {
   ab_engine_lock(engine);
   const ab_engine_stats *stats = &engine->stats;
-  bool busy = stats->in_app > 0 || stats->waiting > 0 || stats->gathering > 0;
+  bool busy = stats->in_app > 0 || stats->waiting > 0 || stats->buffering > 0;
   ab_nsec since = busy ? 0 : engine->busy_until;
   ab_engine_unlock(engine);
   return since;
+}
+
+static void refuse_conn(ab_conn *conn) {
+  ab__conn_protocol(conn)->refuse(conn);
 }
 
 void ab_engine_refuse(ab_engine *engine, ab_nsec now) {
@@ -358,7 +350,7 @@ void ab_engine_refuse(ab_engine *engine, ab_nsec now) {
   engine->now = now;
   if (!engine->refusing) {
     engine->refusing = true;
-    each_conn(engine, ab__conn_refuse);
+    each_conn(engine, refuse_conn);
   }
   ab_engine_unlock(engine);
 }
@@ -416,16 +408,16 @@ static void end_step(ab_conn *conn) {
   conn->touched = false;
   conn->turn_requests = conn->turn_recvs = 0;
   flush(conn);
-  if (AB_UNLIKELY(conn->state == AB_CONN_QUEUED)) {
-    ab__conn_wait(conn);
-    if (ab__conn_is_unwanted(conn)) ab__conn_unqueue(conn);
+  if (AB_UNLIKELY(ab__conn_has(conn, AB_EXCHANGE_QUEUED))) {
+    ab__exchange_wait(conn->exchange);
+    if (ab__conn_is_unwanted(conn)) ab__exchange_unqueue(conn->exchange);
     if (conn->state == AB_CONN_DEAD) return;
   }
   ab__conn_settle(conn);
   if (conn->state == AB_CONN_DEAD || conn->registered) return;
   /* A connection that was accepted and closed in one step never gets here. */
   uint32_t events = AB_POLL_IN | AB_POLL_RDHUP | AB_POLL_EDGE | (conn->blocked ? AB_POLL_OUT : 0);
-  if (ab_poller_set(conn->engine->poller, &conn->watch, events) == AB_OK) {
+  if (ab_poller_set(conn->engine->poller, &conn->link.watch, events) == AB_OK) {
     conn->registered = true;
   } else {
     ab__conn_drop(conn);
@@ -491,7 +483,7 @@ bool ab_engine_step(ab_engine *engine) {
     serve(AB_CONTAINER_OF(ab_list_shift(&engine->batch), ab_conn, ready_link));
   }
   bool more = !ab_list_empty(&engine->batch) || accept_and_serve(engine, waiting);
-  /* Last, since what has come in time counts, however late we are in looking at it. */
+  /* Last, since what has come in time counts, however late we look at it. */
   if (!more) pass_deadlines(engine);
   ab_engine_unlock(engine);
   return more;
@@ -566,14 +558,14 @@ bool ab_engine_tells(ab_engine *engine, bool take_requests) {
 ab_engine_stats ab_engine_get_stats(ab_engine *engine) {
   ab_engine_lock(engine);
   ab_engine_stats stats = engine->stats;
-  stats.gathering = engine->store.coming;
-  stats.gathered = engine->store.octets;
+  stats.buffering = engine->store.coming;
+  stats.buffered = engine->store.bytes;
   ab_engine_unlock(engine);
   return stats;
 }
 
 const ab_limits *ab_engine_limits(const ab_engine *engine) {
-  return &engine->home.limits;
+  return &engine->default_service.limits;
 }
 
 const char *ab_engine_date(const ab_engine *engine) {

@@ -1,6 +1,6 @@
-/* Files that wait to be sent: each has a descriptor of the process, whatever its length. One peer
- * gets its further files when it has taken those before, and all of them together leave descriptors
- * for others. All functions run with the lock held. */
+/* Files that wait to be sent: each has a descriptor of the process, whatever its length. A peer
+ * gets further files when it has read those before, and all files together leave descriptors for
+ * other uses. All functions run with the lock held. */
 #include "engine/conn.h"
 
 static uint32_t files_of(const ab_conn *conn) {
@@ -21,7 +21,7 @@ void ab__files_blocked(ab_conn *conn, bool progress) {
 
 /* How many may wait for all peers. */
 static uint64_t most(const ab_engine *engine) {
-  uint64_t limit = engine->home.limits.max_pending_files_total;
+  uint64_t limit = engine->default_service.limits.max_pending_files_total;
   if (limit > 0) return limit;
   size_t connections = engine->stats.connections;
   return engine->descriptors > connections ? (engine->descriptors - connections) / 2 : 0;
@@ -32,7 +32,7 @@ void ab__files_queued(ab_conn *conn) {
   if (conn->blocked) ab__files_blocked(conn, false);
   while (ab_outbox_pool_files(engine->outboxes) > most(engine)) {
     ab_list *slowest = ab_list_shift(&engine->readers);
-    if (!slowest) return; /* nobody is slow: they are about to be sent */
+    if (!slowest) return; /* no peer is slow: they are about to be sent */
     ab_conn *reader = AB_CONTAINER_OF(slowest, ab_stall, link)->conn;
     if (files_of(reader) > 0) ab__conn_drop(reader);
   }

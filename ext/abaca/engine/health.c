@@ -1,10 +1,10 @@
-/* Paths that the engine answers itself: whether the process lives, and whether it wants requests.
- * No application has a part in it, so they are answered by whoever turns the engine, also while the
- * application is busy. All functions here but the first run with the lock held. */
+/* Paths that the engine answers itself: whether the process is alive, and whether it accepts
+ * requests. The application has no part in that, so whichever thread turns the engine answers them,
+ * also while the application is busy. All functions here except the first run with the lock
+ * held. */
 #include <string.h>
 
 #include "engine/conn.h"
-#include "http1/write.h"
 
 int ab_engine_set_health(ab_engine *engine, enum ab_health which, const char *path, size_t len) {
   char *copy = ab_alloc(&engine->mem, len);
@@ -30,7 +30,7 @@ static bool asks_for(const ab_engine *engine, const ab_request *request, enum ab
          memcmp(request->path.ptr, path.ptr, path.len) == 0;
 }
 
-/* 0: it is none of ours. Other methods than GET and HEAD are the application's to refuse. */
+/* 0: not a health check. Other methods than GET and HEAD are the application's to refuse. */
 static int status_for(const ab_engine *engine, const ab_request *request) {
   const ab_view method = request->method;
   bool get = request->is_head || (method.len == 3 && memcmp(method.ptr, "GET", 3) == 0);
@@ -39,34 +39,31 @@ static int status_for(const ab_engine *engine, const ab_request *request) {
   return asks_for(engine, request, AB_HEALTH_LIVE) ? 200 : 0;
 }
 
-static bool keeps(const ab_conn *conn, const ab_request *request) {
+static bool keeps(const ab_conn *conn, const ab_framing *framing) {
   uint64_t most = ab__conn_limits(conn)->max_requests_per_connection;
-  /* A body is not waited for: nobody asks in that way. */
-  return request->framing.keep_alive && request->framing.body == AB_BODY_NONE &&
-         !conn->engine->draining && (most == 0 || conn->served < most);
+  /* Health checks have no bodies, so a body is not awaited. */
+  return framing->keep_alive && framing->body == AB_BODY_NONE && !conn->engine->draining &&
+         (most == 0 || conn->served < most);
 }
 
-bool ab__health_answer(ab_conn *conn, const ab_request *request) {
+bool ab__health_answer(ab_conn *conn, const ab_head *head) {
+  const ab_request *request = &head->request;
   ab_engine *engine = conn->engine;
   int status = status_for(engine, request);
   if (status == 0) return false;
   engine->stats.probes++;
   conn->served++;
   conn->turn_requests++;
-  bool keep = keeps(conn, request);
+  bool keep = keeps(conn, &head->framing);
   enum ab_write_connection connection = !keep                 ? AB_WRITE_CLOSE
                                         : request->minor == 0 ? AB_WRITE_KEEP_IN_1_0
                                                               : AB_WRITE_KEEP;
-  char text[AB_ERROR_MAX];
-  size_t content;
-  ab_view date = {engine->date, AB_DATE_FIELD_LEN};
-  char *end = ab_write_error(text, status, date, connection, request->is_head, &content);
-
-  conn->in += request->head_size;
-  conn->in_len -= request->head_size;
-  if (request->framing.body != AB_BODY_NONE) conn->lingers = true;
+  conn->in += head->size;
+  conn->in_len -= head->size;
+  if (head->framing.body != AB_BODY_NONE) conn->lingers = true;
   ab__conn_await_request(conn);
-  if (ab_conn_write(conn, text, (size_t)(end - text)) != AB_OK) {
+  size_t content;
+  if (ab__conn_write_error(conn, status, connection, request->is_head, &content) != AB_OK) {
     ab__conn_drop(conn);
   } else if (!keep) {
     ab__conn_close(conn);

@@ -1,8 +1,8 @@
-/* Holding requests back that could only wait: see hold.h. */
+/* Holds back requests that could only wait: see hold.h. */
 #include "engine/hold.h"
 
 #include "engine/conn.h"
-#include "engine/ledger.h"
+#include "engine/route_stats.h"
 
 /* Places in which the mark of a pair may be. */
 #define SET 4
@@ -26,7 +26,7 @@ static ab_hold_pool *find(ab_hold *hold, uint64_t id) {
   return NULL;
 }
 
-/* Those that are on their way will not come any more, or do not need the pool. */
+/* Those on their way will not come any more, or do not need the pool. */
 static bool is_over(const ab_hold_pool *pool, ab_nsec now) {
   return now >= pool->since + AB_HOLD_WAY;
 }
@@ -41,7 +41,7 @@ static void send_off(ab_hold_pool *pool, ab_nsec now) {
   if (pool->let_go++ == 0) pool->since = now;
 }
 
-/* The pool's place, which it may have to be given. NULL: there is none. */
+/* The pool's place, which is assigned if needed. NULL: there is none. */
 static ab_hold_pool *place(ab_hold *hold, uint64_t id, bool needed) {
   ab_hold_pool *pool = find(hold, id);
   if (pool || !needed) return pool;
@@ -53,7 +53,7 @@ static ab_hold_pool *place(ab_hold *hold, uint64_t id, bool needed) {
   return pool;
 }
 
-/* It needs its place no longer when nobody waits for it. */
+/* It gives up its place when no request waits for it. */
 static void leave(ab_hold *hold, ab_hold_pool *pool) {
   if (pool->waiters > 0 || !ab_list_empty(&pool->held)) return;
   pool->id = 0;
@@ -75,9 +75,9 @@ bool ab_engine_pool_load(ab_engine *engine, uint64_t id, uint32_t size, uint32_t
 /* --- routes --- */
 
 static uint64_t key_of(const ab_hold *hold, uint64_t pool, ab_view path) {
-  char text[AB_LEDGER_KEY_MAX];
-  size_t len = ab__ledger_key(path, text);
-  return ab__ledger_hash(hold->seed ^ pool * UINT64_C(0x9e3779b97f4a7c15), text, len) | 1;
+  char text[AB_ROUTE_STATS_KEY_MAX];
+  size_t len = ab__route_stats_key(path, text);
+  return ab__route_stats_hash(hold->seed ^ pool * UINT64_C(0x9e3779b97f4a7c15), text, len) | 1;
 }
 
 static ab_hold_mark *set_of(ab_hold *hold, uint64_t key) {
@@ -109,8 +109,8 @@ static bool has_waited(ab_hold *hold, uint64_t id, ab_view path, ab_nsec now) {
 
 /* --- requests --- */
 
-static ab_conn *first_of(const ab_hold_pool *pool) {
-  return AB_CONTAINER_OF(pool->held.next, ab_conn, event_link);
+static ab_exchange *first_of(const ab_hold_pool *pool) {
+  return AB_CONTAINER_OF(pool->held.next, ab_exchange, event_link);
 }
 
 /* The first pool whose first request may go. */
@@ -123,56 +123,57 @@ static ab_hold_pool *find_room(const ab_engine *engine) {
   return NULL;
 }
 
-ab_conn *ab__hold_next(const ab_engine *engine) {
+ab_exchange *ab__hold_next(const ab_engine *engine) {
   const ab_hold_pool *pool = find_room(engine);
   return pool ? first_of(pool) : NULL;
 }
 
-bool ab__hold_back(ab_conn *conn) {
-  ab_engine *engine = conn->engine;
+bool ab__hold_back(ab_exchange *exchange) {
+  ab_engine *engine = exchange->conn->engine;
   ab_hold *hold = engine->hold;
   for (size_t i = 0; hold->used > 0 && i < AB_HOLD_POOLS; i++) {
     ab_hold_pool *pool = &hold->pools[i];
-    if (pool->id == 0 || !has_waited(hold, pool->id, conn->request->path, engine->now)) continue;
+    if (pool->id == 0 || !has_waited(hold, pool->id, exchange->request->path, engine->now))
+      continue;
     if (has_room(pool, engine->now)) {
       send_off(pool, engine->now);
       continue;
     }
-    ab_list_remove(&conn->event_link);
-    ab_list_append(&pool->held, &conn->event_link);
-    conn->held = (uint8_t)(i + 1);
-    conn->stood = true;
+    ab_list_remove(&exchange->event_link);
+    ab_list_append(&pool->held, &exchange->event_link);
+    exchange->held = (uint8_t)(i + 1);
+    exchange->stood = true;
     engine->stats.held++;
     return true;
   }
   return false;
 }
 
-static ab_hold_pool *release(ab_conn *conn) {
-  ab_engine *engine = conn->engine;
-  ab_hold_pool *pool = &engine->hold->pools[conn->held - 1];
-  ab_list_remove(&conn->event_link);
-  conn->held = 0;
+static ab_hold_pool *release(ab_exchange *exchange) {
+  ab_engine *engine = exchange->conn->engine;
+  ab_hold_pool *pool = &engine->hold->pools[exchange->held - 1];
+  ab_list_remove(&exchange->event_link);
+  exchange->held = 0;
   engine->stats.held--;
   return pool;
 }
 
-void ab__hold_let_go(ab_conn *conn) {
-  ab_hold_pool *pool = release(conn);
-  send_off(pool, conn->engine->now);
-  leave(conn->engine->hold, pool);
+void ab__hold_let_go(ab_exchange *exchange) {
+  ab_hold_pool *pool = release(exchange);
+  send_off(pool, exchange->conn->engine->now);
+  leave(exchange->conn->engine->hold, pool);
 }
 
-void ab__hold_drop(ab_conn *conn) {
-  leave(conn->engine->hold, release(conn));
+void ab__hold_drop(ab_exchange *exchange) {
+  leave(exchange->conn->engine->hold, release(exchange));
 }
 
-ab_conn *ab__hold_newest(const ab_engine *engine) {
-  ab_conn *newest = NULL;
+ab_exchange *ab__hold_newest(const ab_engine *engine) {
+  ab_exchange *newest = NULL;
   for (size_t i = 0; engine->hold && i < AB_HOLD_POOLS; i++) {
     const ab_list *held = &engine->hold->pools[i].held;
     if (ab_list_empty(held)) continue;
-    ab_conn *last = AB_CONTAINER_OF(held->prev, ab_conn, event_link);
+    ab_exchange *last = AB_CONTAINER_OF(held->prev, ab_exchange, event_link);
     if (!newest || last->arrived >= newest->arrived) newest = last;
   }
   return newest;

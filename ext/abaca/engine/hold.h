@@ -1,12 +1,12 @@
-/* Holding requests back that could only wait. An application has pools of its own, of connections
- * to a database for instance. A request that finds one empty waits there, with a fiber and all that
- * it has built up, where neither queue_timeout nor max_queue count. So a request of a route that
- * has lately waited for a pool is not taken while as many others wait for that pool as it has
- * connections. It waits where all requests do; those of other routes pass it.
+/* Holds back requests that could only wait. An application has pools of its own, for example of
+ * connections to a database. A request that finds one empty waits there, with a fiber and
+ * everything that it has built up, where neither queue_timeout nor max_queue count. So a request of
+ * a route that has lately waited for a pool is not taken while as many others wait for that pool as
+ * it has connections. It waits where all requests do; those of other routes pass it.
  *
- * Whoever knows the pools tells how many wait (ab_engine_pool_load), and of which route the request
- * is that begins to (ab_engine_pool_wait). A route is the ledger's: what the path looks like.
- * Internal to engine/, as all that has two underscores.
+ * The application's side, which knows the pools, reports how many wait (ab_engine_pool_load), and
+ * the route of a request that begins to (ab_engine_pool_wait). Routes are those of route_stats:
+ * what the path looks like. Internal to engine/, as is everything with two underscores.
  */
 #ifndef AB_ENGINE_HOLD_H
 #define AB_ENGINE_HOLD_H
@@ -14,14 +14,14 @@
 #include "base/list.h"
 #include "engine/engine.h"
 
-/* Pools that requests wait for at one time; of more than these nothing is held back. */
+/* Pools that requests wait for at one time; beyond this number nothing is held back. */
 #define AB_HOLD_POOLS 16
 /* Pairs of a route and a pool that it has waited for. The oldest are forgotten. */
 #define AB_HOLD_MARKS 1024
-/* For so long a route that has waited is held back. */
+/* For this long a route that has waited is held back. */
 #define AB_HOLD_LATELY (10 * AB_NSEC_PER_SEC)
-/* A request that was let go needs a while to get to its pool. For so long it counts as one that
- * waits there, lest all are let go before the first one gets there. */
+/* A request that was let go needs a while to reach its pool. For this long it counts as waiting
+ * there, so that not all are let go before the first one arrives. */
 #define AB_HOLD_WAY AB_NSEC_PER_MS
 
 typedef struct ab_hold_pool {
@@ -29,7 +29,7 @@ typedef struct ab_hold_pool {
   uint32_t size, waiters;
   uint32_t let_go; /* requests that are on their way, ... */
   ab_nsec since;   /* ... the first of them since then */
-  ab_list held;    /* connections that are held back, oldest first */
+  ab_list held;    /* exchanges that are held back, oldest first */
 } ab_hold_pool;
 
 typedef struct ab_hold_mark {
@@ -46,18 +46,18 @@ typedef struct ab_hold {
 
 /* All of these with the lock held, and while engine->hold. */
 
-/* The connection whose request is the next one that was held back and may go; NULL: none may. */
-ab_conn *ab__hold_next(const ab_engine *engine);
-/* Holds the request of the connection back if it has to be: parsed, and first of engine->requests.
- * Returns false when it may go. */
-bool ab__hold_back(ab_conn *conn);
+/* The exchange whose request is the next one that was held back and may go; NULL: none may. */
+ab_exchange *ab__hold_next(const ab_engine *engine);
+/* Holds the request back if it has to be: it is parsed, and the first of engine->requests. Returns
+ * false if it may go. */
+bool ab__hold_back(ab_exchange *exchange);
 /* A request that was held back is taken. */
-void ab__hold_let_go(ab_conn *conn);
+void ab__hold_let_go(ab_exchange *exchange);
 /* ... or has ended without that. */
-void ab__hold_drop(ab_conn *conn);
-/* The one that came last of those that are held back; NULL: none is. */
-ab_conn *ab__hold_newest(const ab_engine *engine);
-/* When more may go without another word; 0: never. */
+void ab__hold_drop(ab_exchange *exchange);
+/* The newest of those that are held back; NULL: none is. */
+ab_exchange *ab__hold_newest(const ab_engine *engine);
+/* When more may go without further notice; 0: never. */
 ab_nsec ab__hold_deadline(const ab_engine *engine);
 
 #endif

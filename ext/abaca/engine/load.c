@@ -1,21 +1,21 @@
-/* Files that are not in memory. What sendfile would have to wait for, it would wait for with the
- * lock held, and everybody with it. So a thread reads the next piece of such a file first, without
- * the lock; meanwhile the connection is *loading*: it sends nothing, and no deadline of its peer
- * counts. All functions run with the lock held. */
+/* Files that are not in memory. sendfile would wait for them with the lock held, and block
+ * everybody. So a thread first reads the next piece of such a file, without the lock. Meanwhile the
+ * connection is *loading*: it sends nothing, and no deadline of its peer counts. All functions run
+ * with the lock held. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "engine/conn.h"
 #include "io/storage.h"
 
-/* Pieces that are read at a time, for all connections; the others wait for a reader. It is also how
- * many descriptors are taken for them. */
+/* Pieces that are read at a time, for all connections; the others wait for a reader. It is also the
+ * number of descriptors that this takes. */
 #define READERS 4
 
-/* What a thread is told. It has a descriptor of its own: the connection may be dropped meanwhile.
+/* What a thread gets. It has its own descriptor, since the connection may be dropped meanwhile.
  */
 typedef struct ab_load_job {
-  ab_offload_job job;
+  ab_blocking_job job;
   void (*warm)(int fd, uint64_t offset, size_t len);
   int fd;
   uint64_t offset;
@@ -31,13 +31,13 @@ static void close_file(load_job *load) {
   load->fd = -1;
 }
 
-static void run_job(ab_offload_job *job) {
+static void run_job(ab_blocking_job *job) {
   load_job *load = AB_CONTAINER_OF(job, load_job, job);
   load->warm(load->fd, load->offset, load->len);
   close_file(load); /* here, since that may wait as well */
 }
 
-static void fini_job(ab_offload_job *job) {
+static void fini_job(ab_blocking_job *job) {
   load_job *load = AB_CONTAINER_OF(job, load_job, job);
   close_file(load);
   free(load);
@@ -45,8 +45,8 @@ static void fini_job(ab_offload_job *job) {
 
 /* --- beginning --- */
 
-/* Up to where the file's next piece begins: what is left of one that a peer has taken in part was
- * read with it. */
+/* Up to where the file's next piece begins: the rest of one that a peer has read in part was loaded
+ * with it. */
 static size_t piece_of(const ab_outbox_next_op *next) {
   size_t most = AB_STORAGE_PIECE - (size_t)(next->file_offset % AB_STORAGE_PIECE);
   return next->file_len < most ? (size_t)next->file_len : most;
@@ -58,14 +58,14 @@ static void end_load(ab_conn *conn) {
   conn->load = NULL;
 }
 
-/* What the connection does next is to send it. If it cannot be read, sendfile will say so. */
+/* The connection's next step is to send it. If it cannot be read, sendfile will say so. */
 static void mark_read(ab_load *load) {
   load->job = NULL;
   load->read = true;
   ab__engine_ready(load->conn);
 }
 
-static void job_done(ab_offload_job *job) {
+static void job_done(ab_blocking_job *job) {
   mark_read(job->owner);
 }
 
@@ -82,12 +82,12 @@ static load_job *new_job(ab_load *load, const ab_outbox_next_op *next) {
   return NULL;
 }
 
-/* Hands the piece to a thread. False when there is no memory, descriptor or thread for it. */
+/* Hands the piece to a thread. False if there is no memory, descriptor or thread for it. */
 static bool submit(ab_load *load, const ab_outbox_next_op *next) {
   ab_engine *engine = load->conn->engine;
   load_job *job = new_job(load, next);
   if (!job) return false;
-  if (ab_offload_submit(engine->readers_pool, &job->job) != AB_OK) {
+  if (ab_blocking_submit(engine->readers_pool, &job->job) != AB_OK) {
     fini_job(&job->job);
     return false;
   }
@@ -98,14 +98,14 @@ static bool submit(ab_load *load, const ab_outbox_next_op *next) {
 /* Threads are for servers that send files from disks. */
 static bool have_pool(ab_engine *engine) {
   if (engine->readers_pool) return true;
-  if (engine->poller) engine->readers_pool = ab_offload_init(engine->poller, READERS);
+  if (engine->poller) engine->readers_pool = ab_blocking_init(engine->poller, READERS);
   if (!engine->readers_pool) return false;
   engine->readers_poller = engine->poller;
   ab_poller_hold(engine->poller);
   return true;
 }
 
-/* False: there is no way to load, and the file is sent as it is. */
+/* False: loading is impossible, and the file is sent as it is. */
 static bool begin_load(ab_conn *conn, const ab_outbox_next_op *next) {
   ab_engine *engine = conn->engine;
   if (!have_pool(engine)) return false;
@@ -113,7 +113,7 @@ static bool begin_load(ab_conn *conn, const ab_outbox_next_op *next) {
   if (!load) return false;
   load->conn = conn;
   ab_list_init(&load->link);
-  if (ab_offload_pending(engine->readers_pool) >= READERS) {
+  if (ab_blocking_pending(engine->readers_pool) >= READERS) {
     ab_list_append(&engine->cold, &load->link);
   } else if (!submit(load, next)) {
     end_load(conn);
@@ -136,11 +136,11 @@ size_t ab__load_next(ab_conn *conn, const ab_outbox_next_op *next) {
   return begin_load(conn, next) ? 0 : piece;
 }
 
-/* --- going on, and the end --- */
+/* --- continuing, and the end --- */
 
-/* Who waits for a reader gets it. */
+/* A connection that waits for a reader gets it. */
 static void start_waiting(ab_engine *engine) {
-  while (ab_offload_pending(engine->readers_pool) < READERS) {
+  while (ab_blocking_pending(engine->readers_pool) < READERS) {
     ab_list *node = ab_list_shift(&engine->cold);
     if (!node) return;
     ab_load *load = AB_CONTAINER_OF(node, ab_load, link);
@@ -151,21 +151,21 @@ static void start_waiting(ab_engine *engine) {
 }
 
 void ab__loads_reap(ab_engine *engine) {
-  ab_offload_reap(engine->readers_pool);
+  ab_blocking_reap(engine->readers_pool);
   start_waiting(engine);
 }
 
 void ab__load_drop(ab_conn *conn) {
   ab_load *load = conn->load;
   if (load->job && conn->engine->readers_pool) {
-    ab_offload_abandon(conn->engine->readers_pool, &load->job->job);
+    ab_blocking_abandon(conn->engine->readers_pool, &load->job->job);
   }
   end_load(conn);
 }
 
 void ab__loads_fini(ab_engine *engine) {
   if (!engine->readers_pool) return;
-  ab_offload_fini(engine->readers_pool);
+  ab_blocking_fini(engine->readers_pool);
   ab_poller_fini(engine->readers_poller);
   engine->readers_pool = NULL;
   engine->readers_poller = NULL;

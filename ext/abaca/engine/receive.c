@@ -1,117 +1,96 @@
-/* Request bodies: on their way to the application that reads them, or thrown away. All functions
- * here run with the lock held unless engine.h says otherwise.
+/* Request bodies: on their way to the application that reads them, or discarded. All functions here
+ * run with the lock held unless engine.h says otherwise.
  *
- * Nothing is received that nobody has asked for, beyond a window: so the socket fills up, and TCP
+ * Nothing is received that was not asked for, beyond a window: so the socket fills up, and TCP
  * slows a fast client down to the application's pace. */
 #include <string.h>
 
 #include "engine/conn.h"
 
-/* Room behind the content of a chunk, for the framing of the next one: it spares a system call. */
+/* Room after the content of a chunk, for the framing of the next one: it saves a system call. */
 #define FRAMING_ROOM 64
 
-const ab_body *ab_conn_body(const ab_conn *conn) {
-  return conn->body;
-}
-
-size_t ab_conn_input_len(const ab_conn *conn) {
-  return conn->in_len;
-}
-
-int ab_conn_body_error(const ab_conn *conn) {
-  return conn->body_error;
-}
-
-int ab_conn_duplicate(const ab_conn *conn) {
-  int fd = conn->watch.fd < 0 ? -1 : ab_fd_duplicate(conn->watch.fd);
-  return fd < 0 ? -1 : fd;
-}
-
-void ab__conn_tell_body(ab_conn *conn, int error) {
-  if (error) conn->body_error = error;
-  conn->wants_body = false;
-  ab_body_waited(conn->body, conn->engine->now);
-  ab__engine_event(conn, AB_EVENT_BODY);
+void ab__exchange_tell_body(ab_exchange *exchange, int error) {
+  if (error) exchange->body_error = error;
+  exchange->wants_body = false;
+  ab_body_waited(exchange->body, exchange->conn->engine->now);
+  ab__engine_event(exchange, AB_EVENT_BODY);
 }
 
 /* --- for the application --- */
 
-static ssize_t fail(ab_conn *conn, int error) {
-  conn->body_error = error;
+static ssize_t fail(ab_exchange *exchange, int error) {
+  exchange->body_error = error;
   return error;
 }
 
-static void note_use(ab_conn *conn) {
-  if (AB_UNLIKELY(conn->body->store) && conn->in_len == 0) ab_body_used_up(conn->body);
-}
-
-/* What has come already. Returns as ab_conn_read_body, AB_AGAIN when nothing has. */
-static ssize_t take_input(ab_conn *conn, char *buf, size_t len) {
+/* Decodes what is here of the body, and uses it up. Returns as ab_body_decode. */
+static int64_t decode_input(ab_exchange *exchange, char *out, size_t room) {
+  ab_conn *conn = exchange->conn;
   size_t used = 0;
-  int64_t got =
-      ab_body_decode(conn->body, ab__conn_limits(conn), conn->in, conn->in_len, &used, buf, len);
+  int64_t got = ab_body_decode(exchange->body, ab__conn_limits(conn), conn->in, conn->in_len, &used,
+                               out, room);
   conn->in += used;
   conn->in_len -= (uint32_t)used;
-  if (used > 0) conn->expects = false; /* it did not wait for the word */
-  note_use(conn);
-  if (got < 0) return fail(conn, (int)got);
-  if (got > 0) return (ssize_t)got;
-  return conn->body->done ? 0 : AB_AGAIN;
+  if (used > 0) exchange->expects = false; /* the peer did not wait for the word */
+  if (AB_UNLIKELY(exchange->body->store) && conn->in_len == 0) ab_body_used_up(exchange->body);
+  return got;
 }
 
-/* Octets to receive behind those that go where the application wants them, `direct` of `len`: what
- * the framing takes when much is wanted, and a window when little is, so that not each line costs a
+/* What has come already. Returns as ab_exchange_read_body, AB_AGAIN if nothing has. */
+static ssize_t take_input(ab_exchange *exchange, char *buf, size_t len) {
+  int64_t got = decode_input(exchange, buf, len);
+  if (got < 0) return fail(exchange, (int)got);
+  if (got > 0) return (ssize_t)got;
+  return exchange->body->done ? 0 : AB_AGAIN;
+}
+
+/* Bytes to receive beyond those that go where the application wants them, `direct` of `len`: the
+ * size of the framing if much is wanted, a window if little is, so that not each line costs a
  * system call. */
-static size_t room_ahead(const ab_conn *conn, size_t direct, size_t len) {
-  const ab_engine *engine = conn->engine;
-  size_t room = ab__conn_arena_room(engine), wanted = 0;
+static size_t room_ahead(const ab_exchange *exchange, size_t direct, size_t len) {
+  const ab_conn *conn = exchange->conn;
+  size_t room = ab__conn_arena_room(conn->engine), wanted = 0;
   if (len < AB_RECV_MIN) {
     wanted = (size_t)ab__conn_limits(conn)->body_window;
     if (wanted < FRAMING_ROOM) wanted = FRAMING_ROOM;
-  } else if (conn->body->chunked && direct == ab_body_direct(conn->body)) {
+  } else if (exchange->body->chunked && direct == ab_body_direct(exchange->body)) {
     wanted = len - direct + FRAMING_ROOM;
   }
   return wanted < room ? wanted : room;
 }
 
 /* Splits what has been received: content to where it was wanted, the rest becomes input. */
-static void take_received(ab_conn *conn, size_t got, size_t direct, char *ahead) {
+static void take_received(ab_exchange *exchange, size_t got, size_t direct, char *ahead) {
+  ab_conn *conn = exchange->conn;
   size_t content = got < direct ? got : direct;
   conn->engine->stats.received += got;
-  conn->expects = false;
-  if (content > 0) ab_body_received(conn->body, content);
+  exchange->expects = false;
+  if (content > 0) ab_body_received(exchange->body, content);
   if (got == content) return;
   ab_arena_take(&conn->engine->arena, got - content);
   conn->in = ahead;
   conn->in_len = (uint32_t)(got - content);
 }
 
-/* One system call, when there is no input. Returns octets of content, which may be 0 although
+/* One system call, when there is no input. Returns bytes of content, which may be 0 although
  * input has come; AB_AGAIN, or the error that the body ends with. */
-static ssize_t receive(ab_conn *conn, char *buf, size_t len) {
+static ssize_t receive(ab_exchange *exchange, char *buf, size_t len) {
+  ab_conn *conn = exchange->conn;
   if (conn->turn_recvs >= AB_TURN_RECVS || !ab__engine_touch(conn)) return AB_AGAIN;
   if (conn->own) ab__conn_free_input(conn);
-  uint64_t next = ab_body_direct(conn->body);
+  uint64_t next = ab_body_direct(exchange->body);
   size_t direct = next < len ? (size_t)next : len;
   char *ahead = ab_arena_top(&conn->engine->arena);
-  struct iovec iov[] = {{buf, direct}, {ahead, room_ahead(conn, direct, len)}};
-  size_t room = direct + iov[1].iov_len;
-  if (room == 0) return AB_AGAIN; /* until the arena is empty */
+  struct iovec iov[] = {{buf, direct}, {ahead, room_ahead(exchange, direct, len)}};
+  if (direct + iov[1].iov_len == 0) return AB_AGAIN; /* until the arena is empty */
 
-  int fd = conn->watch.fd;
-  ssize_t n;
-  if (iov[1].iov_len == 0) {
-    n = ab_sock_recv(fd, buf, direct);
-  } else if (direct == 0) {
-    n = ab_sock_recv(fd, ahead, iov[1].iov_len);
-  } else {
-    n = ab_sock_recv_split(fd, iov, 2);
-  }
+  bool both = direct > 0 && iov[1].iov_len > 0, drained;
+  ssize_t n = ab_link_receive(&conn->link, direct > 0 ? iov : iov + 1, both ? 2 : 1, &drained);
   conn->turn_recvs++;
   if (n > 0) {
-    /* A short read has emptied the socket; after a hang-up only the end of the stream does. */
-    if ((size_t)n < room && !conn->hung_up) conn->readable = false;
-    take_received(conn, (size_t)n, direct, ahead);
+    if (drained && !conn->hung_up) conn->readable = false; /* or until the stream ends */
+    take_received(exchange, (size_t)n, direct, ahead);
     return (size_t)n < direct ? n : (ssize_t)direct;
   }
   conn->readable = false;
@@ -121,70 +100,68 @@ static ssize_t receive(ab_conn *conn, char *buf, size_t len) {
   } else {
     conn->hung_up = false;
   }
-  return fail(conn, AB_EPEER);
+  return fail(exchange, AB_EPEER);
 }
 
-void ab_conn_continue(ab_conn *conn) {
-  static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
+void ab_exchange_continue(ab_exchange *exchange) {
+  ab_conn *conn = exchange->conn;
   /* Not behind the head of a final response (RFC 9110 15.2). */
-  if (!conn->expects || conn->in_len > 0 || conn->keep_decided) return;
-  conn->expects = false;
-  if (conn->body->asked) return; /* before the application had the request */
-  if (ab_conn_write(conn, interim, sizeof(interim) - 1) == AB_OK) ab__conn_flush(conn);
+  if (!exchange->expects || conn->in_len > 0 || exchange->keep_decided) return;
+  exchange->expects = false;
+  if (exchange->body->asked) return; /* before the application had the request */
+  if (ab__conn_write_continue(conn) == AB_OK) ab__conn_flush(conn);
 }
 
 /* The application has to wait. What is in the socket waits for the next turn, as does the deadline:
- * this turn's clock may be old, when the application has kept it for long. */
-static void wait_for_octets(ab_conn *conn) {
-  if (!conn->readable) ab_conn_continue(conn);
+ * this turn's clock may be late, if the application has kept it for long. */
+static void wait_for_bytes(ab_exchange *exchange) {
+  ab_conn *conn = exchange->conn;
+  if (!conn->readable) ab_exchange_continue(exchange);
   if (conn->state == AB_CONN_DEAD) {
-    ab__conn_tell_body(conn, AB_EPEER);
+    ab__exchange_tell_body(exchange, AB_EPEER);
     return;
   }
-  conn->wants_body = true;
+  exchange->wants_body = true;
   ab__engine_ready(conn);
 }
 
-ssize_t ab_conn_read_body(ab_conn *conn, char *buf, size_t len) {
+ssize_t ab_exchange_read_body(ab_exchange *exchange, char *buf, size_t len) {
+  const ab_conn *conn = exchange->conn;
   for (;;) {
-    ssize_t got = conn->body_error ? conn->body_error : take_input(conn, buf, len);
+    ssize_t got = exchange->body_error ? exchange->body_error : take_input(exchange, buf, len);
     if (got != AB_AGAIN) return got;
-    if (conn->state == AB_CONN_DEAD) return fail(conn, AB_EPEER);
-    /* Whoever waits for the word is asked only when he has sent nothing after all. */
-    got = conn->readable || conn->expects ? receive(conn, buf, len) : AB_AGAIN;
+    if (conn->state == AB_CONN_DEAD) return fail(exchange, AB_EPEER);
+    /* A peer that waits for the word is asked only if it has sent nothing. */
+    got = conn->readable || exchange->expects ? receive(exchange, buf, len) : AB_AGAIN;
     if (got == AB_AGAIN) {
-      wait_for_octets(conn);
+      wait_for_bytes(exchange);
       return got;
     }
     if (got != 0) return got;
   }
 }
 
-void ab_conn_leave_body(ab_conn *conn) {
-  if (!conn->wants_body) return;
-  conn->wants_body = false;
-  ab_body_waited(conn->body, conn->engine->now);
+void ab_exchange_leave_body(ab_exchange *exchange) {
+  ab_conn *conn = exchange->conn;
+  if (!exchange->wants_body) return;
+  exchange->wants_body = false;
+  ab_body_waited(exchange->body, conn->engine->now);
   conn->deadline = 0;
 }
 
-/* --- for nobody --- */
+/* --- discarding --- */
 
-bool ab__conn_can_skip(const ab_conn *conn) {
-  const ab_body *body = conn->body;
+bool ab__exchange_can_skip(const ab_exchange *exchange) {
+  const ab_body *body = exchange->body;
+  const ab_conn *conn = exchange->conn;
   const ab_limits *limits = ab__conn_limits(conn);
   if (!body || body->done) return true;
-  /* With the body unasked for, nobody knows whether it comes (RFC 9110 10.1.1). */
-  if (conn->expects || body->error) return false;
+  /* If the body was not asked for, it may never come (RFC 9110 10.1.1). */
+  if (exchange->expects || body->error) return false;
   if (!body->chunked && body->left <= limits->max_unread_body) return true;
   return ab_body_ends_within(body, limits, conn->in, conn->in_len);
 }
 
-bool ab__conn_skip(ab_conn *conn) {
-  size_t used = 0;
-  int64_t got = ab_body_decode(conn->body, ab__conn_limits(conn), conn->in, conn->in_len, &used,
-                               NULL, SIZE_MAX);
-  conn->in += used;
-  conn->in_len -= (uint32_t)used;
-  note_use(conn);
-  return got >= 0 && conn->body->done;
+bool ab__exchange_skip(ab_exchange *exchange) {
+  return decode_input(exchange, NULL, SIZE_MAX) >= 0 && exchange->body->done;
 }

@@ -1,4 +1,4 @@
-/* Services: the listeners of an engine, what holds for connections of each, and accepting. */
+/* Services: the listeners of an engine, their terms for connections, and accepting. */
 #include <string.h>
 
 #include "base/bits.h"
@@ -10,7 +10,7 @@ void ab__engine_listen(ab_engine *engine) {
   for (ab_service *service = engine->services; service; service = service->next) {
     if (listen) {
       /* Without memory for the registration the service stays mute, and is tried again at the next
-         change. */
+       * change. */
       if (ab_poller_set(engine->poller, &service->watch, AB_POLL_IN) != AB_OK) continue;
     } else {
       service->budget = 0;
@@ -73,12 +73,12 @@ static void free_service(ab_service *service) {
   ab_free(mem, service);
 }
 
-/* A service that nobody knows yet; NULL when memory runs out. */
+/* A service that is not registered yet; NULL without memory. */
 static ab_service *make_service(ab_engine *engine, ab_listener *listener,
                                 const ab_listener_terms *terms) {
   ab_service *service = ab_alloc_zero(&engine->mem, sizeof(*service));
   if (!service) return NULL;
-  service->limits = terms->limits ? *terms->limits : engine->home.limits;
+  service->limits = terms->limits ? *terms->limits : engine->default_service.limits;
   service->watch.ready = service_ready;
   service->watch.roams = true;
   service->watch.fd = ab_listener_fd(listener);

@@ -3,9 +3,8 @@
 #include "http1/framing.h"
 
 #include "base/bits.h"
-#include "http1/char.h"
+#include "http/char.h"
 #include "http1/head.h"
-#include "http1/write.h"
 
 #define KNOWN(id) (1u << (id))
 
@@ -28,8 +27,8 @@ typedef struct evidence {
 } evidence;
 
 static ab_view trim(ab_view view) {
-  while (view.len && ab__is_blank(view.ptr[0])) view.ptr++, view.len--;
-  while (view.len && ab__is_blank(view.ptr[view.len - 1])) view.len--;
+  while (view.len && ab_is_blank(view.ptr[0])) view.ptr++, view.len--;
+  while (view.len && ab_is_blank(view.ptr[view.len - 1])) view.len--;
   return view;
 }
 
@@ -50,7 +49,7 @@ static void read_length(evidence *seen, ab_view value) {
   seen->length = 0;
   seen->length_bad |= value.len == 0;
   for (size_t i = 0; i < value.len; i++) {
-    if (!ab__is_digit(value.ptr[i]) ||
+    if (!ab_is_digit(value.ptr[i]) ||
         !ab_push_digit_u64(&seen->length, 10, (unsigned)(value.ptr[i] - '0'))) {
       seen->length_bad = true;
       return;
@@ -127,18 +126,18 @@ static void gather(evidence *seen, const ab_request *request) {
 /* A coding that hides the end of the body, or that a lenient peer may overlook, is malformed; one
  * that we only lack is not implemented. */
 static int weigh_codings(const evidence *seen, const ab_request *request) {
-  if (request->minor == 0) return AB_HTTP1_CODING_IN_1_0;
-  if (seen->lengths) return AB_HTTP1_LENGTH_WITH_CODING;
-  if (seen->coding_bad) return AB_HTTP1_CODING_SYNTAX;
-  if (!seen->chunked) return AB_HTTP1_CODING_UNKNOWN;
-  if (seen->coding_unknown) return AB_HTTP1_CODING_SYNTAX;
-  return seen->codings ? AB_HTTP1_CODING_UNKNOWN : AB_OK;
+  if (request->minor == 0) return AB_HTTP_CODING_IN_1_0;
+  if (seen->lengths) return AB_HTTP_LENGTH_WITH_CODING;
+  if (seen->coding_bad) return AB_HTTP_CODING_SYNTAX;
+  if (!seen->chunked) return AB_HTTP_CODING_UNKNOWN;
+  if (seen->coding_unknown) return AB_HTTP_CODING_SYNTAX;
+  return seen->codings ? AB_HTTP_CODING_UNKNOWN : AB_OK;
 }
 
 static int weigh_length(const evidence *seen) {
-  if (seen->lengths > 1) return AB_HTTP1_LENGTH_REPEATED;
-  if (seen->length_bad) return AB_HTTP1_LENGTH_SYNTAX;
-  return seen->length > AB_BODY_CEILING ? AB_HTTP1_BODY_TOO_LARGE : AB_OK;
+  if (seen->lengths > 1) return AB_HTTP_LENGTH_REPEATED;
+  if (seen->length_bad) return AB_HTTP_LENGTH_SYNTAX;
+  return seen->length > AB_BODY_CEILING ? AB_HTTP_BODY_TOO_LARGE : AB_OK;
 }
 
 static int decide_body(const evidence *seen, const ab_request *request, ab_framing *framing) {
@@ -152,8 +151,9 @@ static int decide_body(const evidence *seen, const ab_request *request, ab_frami
   return weigh_length(seen);
 }
 
-int ab_framing_decide(ab_request *request) {
-  ab_framing *framing = &request->framing;
+int ab_framing_decide(ab_head *head) {
+  ab_request *request = &head->request;
+  ab_framing *framing = &head->framing;
   bool is_1_1 = request->minor > 0;
   *framing = (ab_framing){.body = AB_BODY_NONE, .keep_alive = is_1_1};
   if (!(request->known & FRAMING_FIELDS)) return AB_OK;
@@ -164,8 +164,8 @@ int ab_framing_decide(ab_request *request) {
   if (error) return error;
   framing->keep_alive = !seen.close && (is_1_1 || seen.keep_alive);
   if (!is_1_1) return AB_OK; /* 1.0 knows neither Expect nor Upgrade (RFC 9110 7.8, 10.1.1) */
-  if (seen.expect_unknown) return AB_HTTP1_EXPECTATION_UNKNOWN;
+  if (seen.expect_unknown) return AB_HTTP_EXPECTATION_UNKNOWN;
   framing->expect_continue = seen.expect_continue && framing->body != AB_BODY_NONE;
-  framing->upgrade = seen.upgrade && (request->known & KNOWN(AB_FIELD_UPGRADE));
+  request->upgrade = seen.upgrade && (request->known & KNOWN(AB_FIELD_UPGRADE));
   return AB_OK;
 }

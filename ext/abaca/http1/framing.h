@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 
-struct ab_request;
+struct ab_head;
 
 /* No request body may be longer, whatever the limits say: sums of sizes stay far from overflow. */
 #define AB_BODY_CEILING (((uint64_t)1 << 60) - 1)
@@ -18,11 +18,10 @@ typedef struct ab_framing {
   bool has_length;      /* a Content-Length field was there, 0 included */
   bool keep_alive;      /* the peer wants the connection kept (RFC 9112 9.3) */
   bool expect_continue; /* HTTP/1.1 with Expect: 100-continue and a body (RFC 9110 10.1.1) */
-  bool upgrade;         /* Upgrade together with "Connection: upgrade" (RFC 9110 7.8) */
 } ab_framing;
 
-/* Decides from the parsed fields; fills request->framing. Returns AB_OK or a negative enum
- * ab_http1_error. Called by ab_head_parse. */
-int ab_framing_decide(struct ab_request *request) AB_WARN_UNUSED;
+/* Decides from the parsed fields; fills head->framing and request.upgrade. Returns AB_OK or a
+ * negative enum ab_http_error. Called by ab_head_parse. */
+int ab_framing_decide(struct ab_head *head) AB_WARN_UNUSED;
 
 #endif

@@ -1,17 +1,16 @@
-/* The parser of request heads: one pass over a head that is complete, in the order of its octets.
+/* The parser of request heads: one pass over a head that is complete, in the order of its bytes.
  *
- * Errors of syntax are reported in the order of their position, as soon as the offending octet is
+ * Errors of syntax are reported in the order of their position, as soon as the offending byte is
  * there; errors of meaning (version, Host, framing, method) only when the whole head is. Both rules
- * together make the verdict independent of how the octets were split. A head that comes in pieces
+ * together make the verdict independent of how the bytes were split. A head that comes in pieces
  * is checked line by line, and parsed once more from its start when its end has come: so nothing
  * has to be kept between calls but two numbers. */
 #include "http1/head.h"
 
 #include <string.h>
 
-#include "http1/char.h"
-#include "http1/target.h"
-#include "http1/write.h"
+#include "http/char.h"
+#include "http/target.h"
 
 /* RFC 9112 2.2 asks to skip "at least one" empty line before a request; old clients send one. */
 #define EMPTY_LINES_MAX 4
@@ -20,13 +19,14 @@
 #define HEAD_CEILING ((uint64_t)1 << 30)
 
 typedef struct head_parser {
-  ab_request *request;
+  ab_head *head;
+  ab_request *request; /* the head's */
   const ab_methods *methods;
-  const char *start;       /* of the head */
-  const char *end;         /* of what may be looked at: received, and within max_head_size */
-  const char *checked;     /* everything before it is complete, valid lines */
-  ab_view host;            /* value of the first Host field */
-  ab__authority authority; /* of the target; host.len is 0 when it has none */
+  const char *start;      /* of the head */
+  const char *end;        /* of what may be looked at: received, and within max_head_size */
+  const char *checked;    /* everything before it is complete, valid lines */
+  ab_view host;           /* value of the first Host field */
+  ab_authority authority; /* of the target; host.len is 0 when it has none */
   uint64_t head_max;
   uint64_t request_line_max;
   uint64_t field_line_max;
@@ -52,28 +52,28 @@ static const char *line_stop(const head_parser *self, const char *line, uint64_t
 static const char *run_out(head_parser *self, const char *line, uint64_t max, int error) {
   if ((uint64_t)(self->end - line) >= max + 2) return fail(self, error);
   if ((uint64_t)(self->end - self->start) >= self->head_max) {
-    return fail(self, AB_HTTP1_HEAD_TOO_LONG);
+    return fail(self, AB_HTTP_HEAD_TOO_LONG);
   }
   return fail(self, AB_AGAIN);
 }
 
 static const char *request_line_run_out(head_parser *self, const char *line) {
-  return run_out(self, line, self->request_line_max, AB_HTTP1_REQUEST_LINE_TOO_LONG);
+  return run_out(self, line, self->request_line_max, AB_HTTP_REQUEST_LINE_TOO_LONG);
 }
 
 static const char *field_run_out(head_parser *self, const char *line) {
-  return run_out(self, line, self->field_line_max, AB_HTTP1_FIELD_TOO_LONG);
+  return run_out(self, line, self->field_line_max, AB_HTTP_FIELD_TOO_LONG);
 }
 
-/* Returns the octet behind the SP that ends the method. */
+/* Returns the byte behind the SP that ends the method. */
 static const char *parse_method(head_parser *self, const char *line, const char *stop) {
   const char *most = stop - line > AB_METHOD_MAX + 1 ? line + AB_METHOD_MAX + 1 : stop;
-  const char *end = ab__skip_token(line, most);
+  const char *end = ab_skip_token(line, most);
   size_t len = (size_t)(end - line);
-  if (len > AB_METHOD_MAX) return fail(self, AB_HTTP1_METHOD_TOO_LONG);
+  if (len > AB_METHOD_MAX) return fail(self, AB_HTTP_METHOD_TOO_LONG);
   if (end == stop) return request_line_run_out(self, line);
-  if (*end == '\n') return fail(self, AB_HTTP1_LINE_END);
-  if (*end != ' ' || len == 0) return fail(self, AB_HTTP1_METHOD_SYNTAX);
+  if (*end == '\n') return fail(self, AB_HTTP_LINE_END);
+  if (*end != ' ' || len == 0) return fail(self, AB_HTTP_METHOD_SYNTAX);
   ab_request *request = self->request;
   request->method = (ab_view){line, len};
   request->is_head = len == 4 && memcmp(line, "HEAD", 4) == 0;
@@ -82,22 +82,22 @@ static const char *parse_method(head_parser *self, const char *line, const char 
 }
 
 /* Why the line does not end where it should. */
-static int version_tail_error(char octet) {
-  if (octet == '\n') return AB_HTTP1_LINE_END;
-  return ab__is_blank(octet) ? AB_HTTP1_REQUEST_LINE_SYNTAX : AB_HTTP1_VERSION_SYNTAX;
+static int version_tail_error(char byte) {
+  if (byte == '\n') return AB_HTTP_LINE_END;
+  return ab_is_blank(byte) ? AB_HTTP_REQUEST_LINE_SYNTAX : AB_HTTP_VERSION_SYNTAX;
 }
 
-/* HTTP-version and CRLF octet by octet, so that the first wrong one is found although later ones
+/* HTTP-version and CRLF byte by byte, so that the first wrong one is found although later ones
  * are not there. Returns what is behind the CRLF. */
 static const char *parse_version_slowly(head_parser *self, const char *line, const char *ptr,
                                         const char *stop) {
   static const char pattern[] = "HTTP/d.d\r\n";
   for (size_t i = 0; pattern[i]; i++, ptr++) {
     if (ptr == stop) return request_line_run_out(self, line);
-    if (pattern[i] == 'd' ? ab__is_digit(*ptr) : *ptr == pattern[i]) continue;
-    if (pattern[i] == '\n') return fail(self, AB_HTTP1_LINE_END);
+    if (pattern[i] == 'd' ? ab_is_digit(*ptr) : *ptr == pattern[i]) continue;
+    if (pattern[i] == '\n') return fail(self, AB_HTTP_LINE_END);
     if (pattern[i] == '\r') return fail(self, version_tail_error(*ptr));
-    return fail(self, AB_HTTP1_VERSION_SYNTAX);
+    return fail(self, AB_HTTP_VERSION_SYNTAX);
   }
   self->major = ptr[-5];
   /* A higher minor version is a request of the highest one we know (RFC 9110 2.5). */
@@ -121,7 +121,7 @@ static const char *parse_request_line(head_parser *self, const char *line) {
   const char *ptr = parse_method(self, line, stop);
   if (!ptr) return NULL;
   int error;
-  ptr = ab__target_parse(ptr, stop, self->request, &self->authority, &error);
+  ptr = ab_target_parse(ptr, stop, self->request, &self->authority, &error);
   if (!ptr) return error == AB_AGAIN ? request_line_run_out(self, line) : fail(self, error);
   return parse_version(self, line, ptr + 1, stop);
 }
@@ -129,17 +129,17 @@ static const char *parse_request_line(head_parser *self, const char *line) {
 /* Returns the request line. */
 static const char *skip_empty_lines(head_parser *self, const char *ptr) {
   for (int lines = 0;; lines++) {
-    if (ptr == self->end) return run_out(self, ptr, UINT32_MAX, AB_HTTP1_HEAD_TOO_LONG);
-    if (*ptr == '\n') return fail(self, AB_HTTP1_LINE_END);
+    if (ptr == self->end) return run_out(self, ptr, UINT32_MAX, AB_HTTP_HEAD_TOO_LONG);
+    if (*ptr == '\n') return fail(self, AB_HTTP_LINE_END);
     if (AB_LIKELY(*ptr != '\r')) return ptr;
-    if (lines == EMPTY_LINES_MAX) return fail(self, AB_HTTP1_REQUEST_LINE_SYNTAX);
-    if (++ptr == self->end) return run_out(self, ptr, UINT32_MAX, AB_HTTP1_HEAD_TOO_LONG);
-    if (*ptr++ != '\n') return fail(self, AB_HTTP1_LINE_END);
+    if (lines == EMPTY_LINES_MAX) return fail(self, AB_HTTP_REQUEST_LINE_SYNTAX);
+    if (++ptr == self->end) return run_out(self, ptr, UINT32_MAX, AB_HTTP_HEAD_TOO_LONG);
+    if (*ptr++ != '\n') return fail(self, AB_HTTP_LINE_END);
   }
 }
 
-/* True when a token spells `lower`, letters and "-" only, in any case. Among tokens no other octet
- * folds onto these, so that a wide OR does for octets that the name scan has passed. */
+/* True when a token spells `lower`, letters and "-" only, in any case. Among tokens no other byte
+ * folds onto these, so that a wide OR does for bytes that the name scan has passed. */
 static inline bool spells(const char *token, const char *lower, size_t len) {
   const uint64_t fold = UINT64_C(0x2020202020202020);
   size_t at = 0;
@@ -194,14 +194,14 @@ static void note_field(head_parser *self, const ab_field *field) {
 /* Returns the ":" that ends the name. */
 static const char *parse_name(head_parser *self, const char *line, const char *stop,
                               ab_field *field) {
-  const char *end = ab__skip_token(line, stop);
+  const char *end = ab_skip_token(line, stop);
   /* A name that name_len cannot hold is refused before what follows it is looked at. */
-  if (AB_UNLIKELY(end - line > UINT16_MAX)) return fail(self, AB_HTTP1_FIELD_TOO_LONG);
+  if (AB_UNLIKELY(end - line > UINT16_MAX)) return fail(self, AB_HTTP_FIELD_TOO_LONG);
   if (end == stop) return field_run_out(self, line);
   if (AB_UNLIKELY(*end != ':' || end == line)) {
-    if (*end == '\n') return fail(self, AB_HTTP1_LINE_END);
-    bool folded = end == line && ab__is_blank(*end);
-    return fail(self, folded ? AB_HTTP1_FIELD_FOLDED : AB_HTTP1_FIELD_NAME_SYNTAX);
+    if (*end == '\n') return fail(self, AB_HTTP_LINE_END);
+    bool folded = end == line && ab_is_blank(*end);
+    return fail(self, folded ? AB_HTTP_FIELD_FOLDED : AB_HTTP_FIELD_NAME_SYNTAX);
   }
   field->name = line;
   field->name_len = (uint16_t)(end - line);
@@ -213,16 +213,16 @@ static const char *parse_field(head_parser *self, const char *line, ab_field *fi
   const char *stop = line_stop(self, line, self->field_line_max);
   const char *ptr = parse_name(self, line, stop, field);
   if (!ptr) return NULL;
-  for (ptr++; ptr < stop && ab__is_blank(*ptr);) ptr++;
-  const char *end = ab__skip_value(ptr, stop);
+  for (ptr++; ptr < stop && ab_is_blank(*ptr);) ptr++;
+  const char *end = ab_skip_value(ptr, stop);
   if (end == stop) return field_run_out(self, line);
   if (AB_UNLIKELY(*end != '\r')) {
-    return fail(self, *end == '\n' ? AB_HTTP1_LINE_END : AB_HTTP1_FIELD_VALUE_SYNTAX);
+    return fail(self, *end == '\n' ? AB_HTTP_LINE_END : AB_HTTP_FIELD_VALUE_SYNTAX);
   }
   if (end + 1 == stop) return field_run_out(self, line);
-  if (AB_UNLIKELY(end[1] != '\n')) return fail(self, AB_HTTP1_LINE_END);
+  if (AB_UNLIKELY(end[1] != '\n')) return fail(self, AB_HTTP_LINE_END);
   const char *last = end;
-  while (last > ptr && ab__is_blank(last[-1])) last--;
+  while (last > ptr && ab_is_blank(last[-1])) last--;
   field->value = ptr;
   field->value_len = (uint32_t)(last - ptr);
   field->id = field_id(line, field->name_len);
@@ -237,26 +237,26 @@ static const char *parse_fields(head_parser *self, const char *ptr) {
     self->checked = ptr;
     if (ptr == self->end) return field_run_out(self, ptr);
     if (*ptr == '\r') break;
-    if (request->field_count == self->field_max) return fail(self, AB_HTTP1_FIELD_TOO_MANY);
+    if (request->field_count == self->field_max) return fail(self, AB_HTTP_FIELD_TOO_MANY);
     ptr = parse_field(self, ptr, &request->fields[request->field_count]);
     if (!ptr) return NULL;
     request->field_count++;
   }
   if (ptr + 1 == self->end) return field_run_out(self, ptr);
-  return ptr[1] == '\n' ? ptr + 2 : fail(self, AB_HTTP1_LINE_END);
+  return ptr[1] == '\n' ? ptr + 2 : fail(self, AB_HTTP_LINE_END);
 }
 
 /* Host is checked even where the target's authority takes its place (RFC 9112 3.2.2). */
 static int decide_host(head_parser *self) {
   ab_request *request = self->request;
-  ab__authority field = {0};
+  ab_authority field = {0};
   if (request->known & 1u << AB_FIELD_HOST) {
-    if (self->host_repeated) return AB_HTTP1_HOST_REPEATED;
-    if (!ab__authority_parse(self->host, &field)) return AB_HTTP1_HOST_SYNTAX;
+    if (self->host_repeated) return AB_HTTP_HOST_REPEATED;
+    if (!ab_authority_parse(self->host, &field)) return AB_HTTP_HOST_SYNTAX;
   } else if (request->minor > 0) {
-    return AB_HTTP1_HOST_MISSING;
+    return AB_HTTP_HOST_MISSING;
   }
-  const ab__authority *effective = self->authority.host.len ? &self->authority : &field;
+  const ab_authority *effective = self->authority.host.len ? &self->authority : &field;
   request->host = effective->host;
   request->port = effective->port;
   request->authority = effective->whole;
@@ -265,12 +265,12 @@ static int decide_host(head_parser *self) {
 
 /* What a well-formed head means. */
 static int decide(head_parser *self) {
-  if (self->major != '1') return AB_HTTP1_VERSION_UNSUPPORTED;
+  if (self->major != '1') return AB_HTTP_VERSION_UNSUPPORTED;
   int error = decide_host(self);
   if (error) return error;
-  error = ab_framing_decide(self->request);
+  error = ab_framing_decide(self->head);
   if (error) return error;
-  return self->method_served ? AB_OK : AB_HTTP1_METHOD_UNKNOWN;
+  return self->method_served ? AB_OK : AB_HTTP_METHOD_UNKNOWN;
 }
 
 static uint64_t at_most(uint64_t value, uint64_t ceiling) {
@@ -278,11 +278,12 @@ static uint64_t at_most(uint64_t value, uint64_t ceiling) {
 }
 
 static void parser_init(head_parser *self, const char *buf, size_t len, const ab_limits *limits,
-                        const ab_methods *methods, ab_request *request, ab_field *fields) {
+                        const ab_methods *methods, ab_head *head, ab_field *fields) {
   uint64_t head_max = at_most(limits->max_head_size, HEAD_CEILING);
-  *request = (ab_request){.fields = fields};
+  *head = (ab_head){.request.fields = fields};
   *self = (head_parser){
-      .request = request,
+      .head = head,
+      .request = &head->request,
       .methods = methods,
       .start = buf,
       .end = buf + at_most(len, head_max),
@@ -308,14 +309,14 @@ static const char *parse_rest(head_parser *self, const ab_head_progress *progres
 }
 
 int ab_head_parse(const char *buf, size_t len, const ab_limits *limits, const ab_methods *methods,
-                  ab_head_progress *progress, ab_request *request, ab_field *fields) {
+                  ab_head_progress *progress, ab_head *head, ab_field *fields) {
   head_parser parser;
-  parser_init(&parser, buf, len, limits, methods, request, fields);
+  parser_init(&parser, buf, len, limits, methods, head, fields);
   const char *end;
   if (AB_UNLIKELY(progress->checked)) {
     end = parse_rest(&parser, progress);
     if (end) {
-      parser_init(&parser, buf, len, limits, methods, request, fields);
+      parser_init(&parser, buf, len, limits, methods, head, fields);
       end = parse_whole(&parser);
     }
   } else {
@@ -323,10 +324,10 @@ int ab_head_parse(const char *buf, size_t len, const ab_limits *limits, const ab
   }
   if (!end) {
     progress->checked = (uint32_t)(parser.checked - buf);
-    progress->lines = request->field_count;
+    progress->lines = head->request.field_count;
     return parser.result;
   }
-  request->head_size = (uint32_t)(end - buf);
+  head->size = (uint32_t)(end - buf);
   int error = decide(&parser);
-  return error ? error : (int)request->head_size;
+  return error ? error : (int)head->size;
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "http1/char.h"
+#include "http/char.h"
 
 static const char v1_start[6] = {'P', 'R', 'O', 'X', 'Y', ' '};
 static const char v2_start[12] = {'\r', '\n', '\r', '\n', '\0', '\r',
@@ -38,7 +38,7 @@ static bool parse_port(ab_view word, uint16_t *port) {
   if (word.len == 0 || word.len > 5 || (*word.ptr == '0' && word.len > 1)) return false;
   unsigned value = 0;
   for (size_t i = 0; i < word.len; i++) {
-    if (!ab__is_digit(word.ptr[i])) return false;
+    if (!ab_is_digit(word.ptr[i])) return false;
     value = value * 10 + (unsigned)(word.ptr[i] - '0');
   }
   *port = (uint16_t)value;
@@ -65,12 +65,12 @@ static bool parse_line(const char *ptr, const char *end, ab_addr *source) {
 /* The line begins with "PROXY ". */
 static int parse_v1(const char *buf, size_t len, ab_addr *source) {
   const char *stop = buf + (len < AB_PROXY_V1_MAX ? len : AB_PROXY_V1_MAX);
-  const char *end = ab__skip_value(buf, stop);
+  const char *end = ab_skip_value(buf, stop);
   if (end == stop || (*end == '\r' && end + 1 == stop)) {
-    return len < AB_PROXY_V1_MAX ? AB_AGAIN : AB_HTTP1_PROXY_TOO_LONG;
+    return len < AB_PROXY_V1_MAX ? AB_AGAIN : AB_HTTP_PROXY_TOO_LONG;
   }
   if (end[0] != '\r' || end[1] != '\n' || !parse_line(buf + sizeof v1_start, end, source)) {
-    return AB_HTTP1_PROXY_SYNTAX;
+    return AB_HTTP_PROXY_SYNTAX;
   }
   return (int)(end + 2 - buf);
 }
@@ -83,7 +83,7 @@ enum v2_command { V2_LOCAL = 0x20, V2_PROXY = 0x21 };
  */
 enum v2_family { V2_UNSPEC = 0x00, V2_TCP4 = 0x11, V2_TCP6 = 0x21, V2_UNIX = 0x31 };
 
-/* Octets of the family's addresses; -1 for one that is not accepted. */
+/* Bytes of the family's addresses; -1 for one that is not accepted. */
 static int addresses_size(uint8_t family) {
   switch (family) {
   case V2_UNSPEC:
@@ -112,20 +112,20 @@ static void read_source(const char *ptr, uint8_t family, ab_addr *source) {
   source->port = (uint16_t)number_at(ptr + 2 * size);
 }
 
-/* The octets begin with the signature. */
+/* The bytes begin with the signature. */
 static int parse_v2(const char *buf, size_t len, uint64_t max, ab_addr *source) {
   if (len == sizeof v2_start) return AB_AGAIN;
   uint8_t command = (uint8_t)buf[12];
-  if (command != V2_LOCAL && command != V2_PROXY) return AB_HTTP1_PROXY_SYNTAX;
+  if (command != V2_LOCAL && command != V2_PROXY) return AB_HTTP_PROXY_SYNTAX;
   if (len == 13) return AB_AGAIN;
   uint8_t family = (uint8_t)buf[13];
   /* Of a connection that the proxy opened for itself, the family means nothing. */
   int addresses = command == V2_LOCAL ? 0 : addresses_size(family);
-  if (addresses < 0) return AB_HTTP1_PROXY_SYNTAX;
+  if (addresses < 0) return AB_HTTP_PROXY_SYNTAX;
   if (len < V2_HEAD) return AB_AGAIN;
   unsigned rest = number_at(buf + 14);
-  if (rest < (unsigned)addresses) return AB_HTTP1_PROXY_SYNTAX;
-  if (V2_HEAD + rest > max) return AB_HTTP1_PROXY_TOO_LONG;
+  if (rest < (unsigned)addresses) return AB_HTTP_PROXY_SYNTAX;
+  if (V2_HEAD + rest > max) return AB_HTTP_PROXY_TOO_LONG;
   if (len < V2_HEAD + rest) return AB_AGAIN;
   if (command == V2_PROXY) read_source(buf + V2_HEAD, family, source);
   return (int)(V2_HEAD + rest);
@@ -144,5 +144,5 @@ int ab_proxy_parse(const char *buf, size_t len, unsigned accept, uint64_t max, a
   if (accept & AB_PROXY_V2 && begins_with(buf, len, v2_start, sizeof v2_start)) {
     return len < sizeof v2_start ? AB_AGAIN : parse_v2(buf, len, max, source);
   }
-  return accept & AB_PROXY_OPTIONAL ? 0 : AB_HTTP1_PROXY_SYNTAX;
+  return accept & AB_PROXY_OPTIONAL ? 0 : AB_HTTP_PROXY_SYNTAX;
 }

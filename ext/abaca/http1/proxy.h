@@ -2,13 +2,14 @@
  * a connection to say for whom it opened it.
  *
  * The parser allocates nothing and keeps nothing between calls. It may be called again with the
- * same octets and more behind them: the verdict does not depend on how the octets were split.
+ * same bytes and more behind them: the verdict does not depend on how the bytes were split.
  */
 #ifndef AB_HTTP1_PROXY_H
 #define AB_HTTP1_PROXY_H
 
 #include "base/addr.h"
-#include "http1/head.h"
+#include "base/limits.h"
+#include "http/error.h"
 
 /* The version-1 line at its longest, CRLF included. */
 #define AB_PROXY_V1_MAX 107
@@ -22,14 +23,14 @@ enum ab_proxy_accept {
 
 /* Parses the header that starts at buf[0].
  *
- * buf, len  the octets received so far, len > 0; borrowed
+ * buf, len  the bytes received so far, len > 0; borrowed
  * accept    a set of enum ab_proxy_accept
- * max       octets that a header of version 2 may have (max_proxy_header); a line of version 1
+ * max       bytes that a header of version 2 may have (max_proxy_header); a line of version 1
  * never has more than AB_PROXY_V1_MAX source    set when the header is complete and names an IP
  * address; otherwise left alone, as for UNKNOWN, LOCAL and the families that have no IP address
  *
  * Returns the size of the header (> 0) when it is complete and valid; 0 when there is none and none
- * is needed; AB_AGAIN when more octets are needed; AB_HTTP1_PROXY_SYNTAX or AB_HTTP1_PROXY_TOO_LONG
+ * is needed; AB_AGAIN when more bytes are needed; AB_HTTP_PROXY_SYNTAX or AB_HTTP_PROXY_TOO_LONG
  * as soon as no continuation could be valid.
  *
  * The TLVs of version 2 are passed over unread, the checksum among them.

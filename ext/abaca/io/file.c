@@ -8,14 +8,14 @@
 
 #include "io/socket.h"
 
-/* The size says how many octets there are. Files that the kernel makes up as they are read have
- * size 0 whatever they contain. */
+/* The size is the number of bytes. Files that the kernel generates while they are read have size 0,
+ * whatever they contain. */
 static bool is_plain(int fd, uint64_t *size) {
   struct stat st;
-  char octet;
+  char byte;
   if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < 0) return false;
   *size = (uint64_t)st.st_size;
-  return st.st_size > 0 || pread(fd, &octet, 1, 0) == 0;
+  return st.st_size > 0 || pread(fd, &byte, 1, 0) == 0;
 }
 
 int ab_file_open(const char *path, uint64_t *size) {

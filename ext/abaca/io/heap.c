@@ -103,7 +103,7 @@ void ab_heap_cancel(ab_heap *heap, ab_heap_node *node) {
 
 ab_nsec ab_heap_deadline(const ab_heap *heap) {
   if (heap->count == 0) return 0;
-  /* 0 would say that nothing is armed; a time in the past is as good as any other. */
+  /* 0 would mean that nothing is armed; a time in the past is as good as any other. */
   return heap->entries[0].deadline ? heap->entries[0].deadline : 1;
 }
 

@@ -1,5 +1,5 @@
-/* Connections whose handshake is over and which the kernel keeps to itself, since they have sent
- * nothing (TCP_DEFER_ACCEPT). Only its socket diagnostics tell of them, sock_diag(7). */
+/* Connections that have completed their handshake but that the kernel holds back, since they have
+ * sent nothing (TCP_DEFER_ACCEPT). Only the kernel's socket diagnostics show them, sock_diag(7). */
 #include <arpa/inet.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
@@ -30,11 +30,11 @@ static bool ask(int fd, uint8_t family, uint16_t port) {
   return send(fd, &q, sizeof q, 0) == (ssize_t)sizeof q;
 }
 
-/* The first message of the answer says it: a socket, or the end. */
+/* The first message of the answer decides: a socket, or the end. */
 static bool finds(int fd, uint8_t family, uint16_t port) {
   union {
     struct nlmsghdr header;
-    char octets[8192];
+    char bytes[8192];
   } answer;
   if (!ask(fd, family, port)) return false;
   ssize_t n = recv(fd, &answer, sizeof answer, 0);
@@ -42,7 +42,8 @@ static bool finds(int fd, uint8_t family, uint16_t port) {
 }
 
 bool ab__tcp_holds_back(uint16_t port) {
-  /* A socket for each question: what is left of an answer goes with it. "::" has peers of both. */
+  /* One socket per question, so that the rest of an answer goes with it. "::" has peers of both
+   * families. */
   static const uint8_t families[] = {AF_INET, AF_INET6};
   bool found = false;
   for (size_t i = 0; i < AB_ARRAY_LEN(families) && !found; i++) {

@@ -1,5 +1,5 @@
-/* Listening sockets: made at boot, where every failure is told by errno so that a person can read
- * it, and accepted from in the loop, where no failure may stop or spin the loop. */
+/* Listening sockets: created at boot, where errno explains every failure, and accepted from in the
+ * loop, where no failure may stop the loop or make it spin. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #include "io/socket.h"
 
 #define DEFAULT_BACKLOG 1024
-/* Bytes behind what the peer's window takes; see set_tcp_options. */
+/* Bytes beyond the peer's window; see set_tcp_options. */
 #define UNSENT_MAX 131072
 /* A path of sun_path's size with '@' and NUL, or an address with "%interface". */
 #define NAME_MAX_SIZE 128
@@ -26,13 +26,14 @@
 struct ab_listener {
   const ab_mem *mem;
   int fd;
-  int spare; /* open on /dev/null, or -1 when it could not be opened again */
+  int spare; /* open on /dev/null, or -1 if it could not be reopened */
   enum ab_listener_family family;
   uint16_t port;
   _Atomic uint64_t refused; /* read by statistics in other threads */
-  /* The socket file that we made: removed by this process only, and only while it is this one. */
+  /* The socket file that we created: only this process removes it, and only while it is still
+   * ours. */
   bool made_path;
-  bool defers; /* TCP_DEFER_ACCEPT was set here; one that is inherited is others' as well */
+  bool defers; /* TCP_DEFER_ACCEPT was set here; an inherited socket is also others' */
   pid_t pid;
   dev_t dev;
   ino_t ino;
@@ -46,7 +47,7 @@ static int open_spare(void) {
   return open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Closes what has been opened so far and returns NULL; errno is kept. */
+/* Closes what has been opened and returns NULL; errno is kept. */
 static ab_listener *give_up(ab_listener *listener) {
   int saved = errno;
   ab_listener_fini(listener);
@@ -81,8 +82,8 @@ static bool listen_with(int fd, const ab_listener_options *options) {
 /* TCP */
 
 /* Fills in the address. Numeric only: a resolver may take seconds, and may answer differently next
- * time. getaddrinfo is for the "%interface" of link-local addresses; that of IPv4 would take
- * "127.1" for an address, so inet_pton reads those. */
+ * time. getaddrinfo reads the "%interface" of link-local addresses. For IPv4 it would accept
+ * "127.1", so inet_pton reads those. */
 static bool parse_address(const char *text, uint16_t port, struct sockaddr_storage *storage,
                           socklen_t *len) {
   memset(storage, 0, sizeof *storage);
@@ -113,8 +114,8 @@ static bool set_number(int fd, int level, int option, uint32_t value) {
   return setsockopt(fd, level, option, &number, sizeof number) == 0;
 }
 
-/* A peer that has lost its power sends no reset. Unacknowledged data shows it, and where there is
- * none a probe does: one after half of the time, and one each quarter. Hints, all of them: the
+/* A peer that has lost its power sends no reset. Unacknowledged data reveals it; where there is
+ * none, a probe does: one after half of the time, then one each quarter. These are hints: the
  * kernel has its own bounds. */
 static void notice_dead_peers(int fd, uint32_t seconds) {
   uint32_t idle = seconds / 2 > 0 ? seconds / 2 : 1, interval = seconds / 4 > 0 ? seconds / 4 : 1;
@@ -128,10 +129,10 @@ static void notice_dead_peers(int fd, uint32_t seconds) {
 /* The options that accepted sockets inherit, which spares a system call for each connection. */
 static bool set_tcp_options(int fd, const ab_listener_options *options) {
   if (!turn_on(fd, IPPROTO_TCP, TCP_NODELAY)) return false;
-  /* A peer that does not read would get 4 MB of the kernel's memory, which it takes milliseconds to
-   * fill. What is on its way to one that reads is not counted. */
+  /* The kernel would buffer 4 MB for a peer that does not read, and take milliseconds to fill it.
+   * What is in flight to a peer that reads does not count. */
   set_number(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_MAX);
-  /* Only a hint; a kernel without it serves as well. */
+  /* Only a hint; a kernel without it works, too. */
   if (options->defer_accept) turn_on(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT);
   if (options->dead_after > 0) notice_dead_peers(fd, options->dead_after);
   return true;
@@ -159,7 +160,7 @@ static void name_unix(ab_listener *listener, const struct sockaddr_un *address, 
   if (path && listener->name[0] == '\0') listener->name[0] = '@';
 }
 
-/* Asks the kernel for the real address, and notes the family, name and port. */
+/* Asks the kernel for the real address, and stores family, name and port. */
 static bool learn_name(ab_listener *listener) {
   struct sockaddr_storage storage;
   socklen_t len = sizeof storage;
@@ -217,7 +218,7 @@ static bool parse_path(const char *path, struct sockaddr_un *address, socklen_t 
   return true;
 }
 
-/* Something has the name. True when it was a socket that nobody listens on, and is removed now;
+/* The name is taken. Returns true if it was a socket that nobody listens on, which is then removed;
  * otherwise errno says what it is. */
 static bool remove_stale(const struct sockaddr_un *address, socklen_t len) {
   struct stat info;
@@ -228,8 +229,8 @@ static bool remove_stale(const struct sockaddr_un *address, socklen_t len) {
   }
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;
-  /* Only a refusal proves that nobody is there: EAGAIN is a live server with a full queue,
-   * EPROTOTYPE one of datagrams, EACCES one that we may not talk to. */
+  /* Only a refusal proves that the server is gone: EAGAIN is a live server with a full queue,
+   * EPROTOTYPE a datagram socket, EACCES a server that we may not talk to. */
   bool stale = connect(fd, (const struct sockaddr *)address, len) != 0 && errno == ECONNREFUSED;
   close(fd);
   if (!stale) {
@@ -262,7 +263,7 @@ static bool bind_unix(ab_listener *listener, const struct sockaddr_un *address, 
     listener->made_path = true;
     listener->dev = info.st_dev;
     listener->ino = info.st_ino;
-    /* Before listen, so that nobody gets in under the wrong mode. */
+    /* Before listen, so that no client gets in under the wrong mode. */
     if (options->mode >= 0 && chmod(address->sun_path, (mode_t)options->mode) != 0) return false;
   }
   return listen_with(listener->fd, options);
@@ -289,7 +290,7 @@ static bool add_flag(int fd, int get, int set, int flag) {
   return flags >= 0 && ((flags & flag) || fcntl(fd, set, flags | flag) == 0);
 }
 
-/* False, with errno, unless fd is a stream socket that listens. */
+/* False, with errno, unless fd is a listening stream socket. */
 static bool is_listening(int fd) {
   int listens = 0, type = 0;
   socklen_t len = sizeof listens;
@@ -318,7 +319,7 @@ static void remove_path(ab_listener *listener) {
   if (!listener->made_path || listener->pid != getpid()) return;
   listener->made_path = false;
   struct stat info;
-  /* A server that was started after us may have put its own socket there. */
+  /* A server started after us may have put its own socket there. */
   if (lstat(listener->name, &info) == 0 && info.st_dev == listener->dev &&
       info.st_ino == listener->ino)
     unlink(listener->name);
@@ -332,8 +333,8 @@ bool ab_listener_hasten(ab_listener *listener) {
 }
 
 void ab_listener_close(ab_listener *listener) {
-  /* The file first: once nobody listens on it, another server may take it for stale, and the
-   * number of its inode may be given to that server's file. */
+  /* The file goes first: once the socket does not listen, another server may take the file for
+   * stale, and its inode number may be reused for that server's file. */
   remove_path(listener);
   ab_fd_close(listener->fd);
   ab_fd_close(listener->spare);
@@ -381,11 +382,11 @@ static void note_peer(ab_addr *peer, const struct sockaddr_storage *storage) {
   }
 }
 
-/* No descriptor is left. A connection that nobody accepts would keep the listener readable, and the
- * loop spinning; so the spare one makes room for taking it and hanging up. */
+/* No descriptor is left. A connection that is not accepted would keep the listener readable and the
+ * loop spinning, so we give up the spare descriptor to accept it and hang up. */
 static int refuse_one(ab_listener *listener) {
   if (listener->spare < 0) {
-    /* Another thread was faster the last time. */
+    /* Another thread took the descriptor the last time. */
     listener->spare = open_spare();
     return AB_ELIMIT;
   }
@@ -397,7 +398,8 @@ static int refuse_one(ab_listener *listener) {
     atomic_fetch_add_explicit(&listener->refused, 1, memory_order_relaxed);
   }
   listener->spare = open_spare();
-  /* The kernel looks for a descriptor before it looks into the queue: perhaps nobody waited. */
+  /* The kernel looks for a descriptor before it looks into the queue: perhaps the queue is
+   * empty. */
   return error == EAGAIN ? AB_AGAIN : AB_ELIMIT;
 }
 
@@ -409,7 +411,8 @@ static int accept_error(ab_listener *listener, int number) {
   case ENOBUFS:
   case ENOMEM:
     return AB_ELIMIT;
-  /* Nobody there, or what accept(2) passes on from a connection that broke in the queue. */
+  /* The queue is empty, or accept(2) passes on the error of a connection that broke in the
+   * queue. */
   case EAGAIN:
   case EINTR:
   case ECONNABORTED:

@@ -1,9 +1,9 @@
-/* The part of the poller that is the same for every back end: the table of registrations, the
- * delivery of events, and the lock.
+/* The part of the poller that all back ends share: the table of registrations, the delivery of
+ * events, and the lock.
  *
  * The table is indexed by fd. An event carries the fd and the generation that the slot had when the
- * kernel was told; any later set or unset changes the generation, so the event is dropped. Nothing
- * is lost by that: a back end's set makes the kernel look at the fd anew.
+ * kernel was told. Any later set or unset changes the generation, so the event is dropped. That
+ * loses nothing: a back end's set makes the kernel look at the fd again.
  */
 #include "io/poller.h"
 
@@ -62,7 +62,7 @@ void ab_poller_fini(ab_poller *poller) {
 }
 
 static int grow(ab_poller *poller, int fd) {
-  /* A number that is no descriptor must not cost gigabytes of table. */
+  /* A number that is not a descriptor must not cost gigabytes of table. */
   if (fcntl(fd, F_GETFD) < 0) return AB_EINVAL;
   uint32_t capacity = ab_round_up_pow2((uint32_t)fd + 1);
   if (capacity < MIN_CAPACITY) capacity = MIN_CAPACITY;
@@ -76,14 +76,14 @@ static int grow(ab_poller *poller, int fd) {
   return AB_OK;
 }
 
-/* The slot whose registration belongs to the watch, or NULL. */
+/* The slot with the watch's registration, or NULL. */
 static ab_poller_slot *slot_of(ab_poller *poller, const ab_watch *watch) {
   if (watch->fd < 0 || (uint32_t)watch->fd >= poller->capacity) return NULL;
   ab_poller_slot *slot = &poller->slots[watch->fd];
   return slot->watch == watch ? slot : NULL;
 }
 
-/* Makes every token that was given out for this slot invalid. */
+/* Invalidates every token that was given out for this slot. */
 static void renew(ab_poller *poller, ab_poller_slot *slot) {
   slot->generation++;
   slot->changed = atomic_load_explicit(&poller->batch, memory_order_relaxed) & AB_POLLER_BATCH_MASK;
@@ -97,7 +97,7 @@ int ab_poller_set(ab_poller *poller, ab_watch *watch, uint32_t events) {
     return AB_EINVAL;
   }
   if (AB_UNLIKELY(is_forked(poller))) {
-    /* The set in the kernel is shared with the parent and is the parent's. */
+    /* The set in the kernel is shared with the parent and belongs to the parent. */
     errno = EPERM;
     return AB_ESYS;
   }
@@ -132,16 +132,17 @@ void ab_poller_unset(ab_poller *poller, ab_watch *watch, bool fd_closed) {
 }
 
 int ab_poller_wait(ab_poller *poller, ab_nsec timeout) {
-  /* What was collected and not yet delivered may never be reported again (edges, one-shots). */
+  /* Events that were collected but not delivered may never be reported again (edges, one-shots). */
   if (poller->next < poller->count) return (int)(poller->count - poller->next);
   poller->next = poller->count = 0;
   uint32_t kept = poller->kept_count;
   if (AB_UNLIKELY(kept > 0)) timeout = 0;
-  /* Who asks first and then waits has looked at everything else before the question. A wake-up that
-   * came in between is for the wait; by the next question everything has been looked at again. */
+  /* A caller that first asks and then waits has looked at everything else before it asked. A
+   * wake-up in between is for the wait; by the next question everything has been looked at
+   * again. */
   bool asks = timeout == 0;
   if (poller->woken || poller->owed) timeout = 0;
-  /* One that came to who stood in was not seen before this question, perhaps. */
+  /* A wake-up that reached the stand-in may have come after the owner's question. */
   poller->woken = asks && poller->owed;
   poller->owed = false;
   atomic_fetch_add_explicit(&poller->batch, 1, memory_order_relaxed);
@@ -160,8 +161,8 @@ int ab_poller_collect(ab_poller *poller) {
   return count;
 }
 
-/* In a forked child there is nobody to keep out, and a thread that does not exist there may have
- * held the lock. */
+/* In a forked child there are no other threads, and one that no longer exists may have held the
+ * lock. */
 void ab_poller_lock(ab_poller *poller) {
   if (AB_LIKELY(!is_forked(poller))) pthread_mutex_lock(&poller->lock);
 }
@@ -170,13 +171,13 @@ void ab_poller_unlock(ab_poller *poller) {
   if (AB_LIKELY(!is_forked(poller))) pthread_mutex_unlock(&poller->lock);
 }
 
-/* An event whose token is out of date. When the slot changed after the collection began, that is
- * the ordinary case: the watch was removed or modified between the report and now. Otherwise the
- * kernel still holds a registration that we took for gone. epoll forgets a registration only when
- * the last descriptor of the open file is closed, and a forked child may have inherited one; a
- * level-triggered registration of that kind would be reported at each wait, for ever. While the
- * number is ours it can be removed; when it is closed or means another file now it cannot, and when
- * that has happened often enough the back end has to start afresh. */
+/* An event whose token is out of date. Usually the watch was removed or modified between the report
+ * and now: the slot changed after the collection began. Otherwise the kernel still holds a
+ * registration that we took for gone. epoll forgets a registration only when the last descriptor of
+ * the open file is closed, and a forked child may have inherited one; a level-triggered
+ * registration of that kind would be reported at each wait, forever. While the number is ours we
+ * can remove it. When the number is closed or means another file, we cannot, and after enough such
+ * events the back end has to start afresh. */
 static void drop_stale(ab_poller *poller, int fd) {
   ab_poller_slot *slot = &poller->slots[fd];
   uint32_t batch =
@@ -194,7 +195,7 @@ static bool deliver(ab_poller *poller, const ab_poller_event *event) {
     return false;
   }
   ab_watch *watch = slot->watch;
-  /* Before the call: the watch may arm itself again, or be freed. */
+  /* Before the call, since the watch may arm itself again, or be freed. */
   if (watch->events & AB_POLL_ONESHOT) slot->disarmed = 1;
   watch->ready(watch, event->events);
   return true;
@@ -210,8 +211,8 @@ static bool is_current(const ab_poller_slot *slot, uint64_t token) {
   return slot->watch && slot->generation == (uint32_t)(token >> 32);
 }
 
-/* What is out of date among the kept events says nothing about the kernel's registrations: it is
- * old. A watch that is called may not add to them. */
+/* Outdated events among the kept ones say nothing about the kernel's registrations. A watch that is
+ * called may not add to them. */
 static int deliver_kept(ab_poller *poller) {
   int delivered = 0;
   for (uint32_t i = 0; i < poller->kept_count; i++) {
@@ -243,7 +244,7 @@ static int grow_kept(ab_poller *poller) {
   return AB_OK;
 }
 
-/* One event for each descriptor is enough, however often it is reported: what was kept of an older
+/* One event for each descriptor is enough, however often it is reported. A kept event of an older
  * registration is out of date. */
 static int keep(ab_poller *poller, const ab_poller_event *event) {
   ab_poller_slot *slot = &poller->slots[(uint32_t)event->token];
@@ -277,13 +278,14 @@ int ab_poller_dispatch_roaming(ab_poller *poller) {
 }
 
 void ab_poller_wakeup(ab_poller *poller) {
-  /* Whoever finds the flag set may go: the one who set it writes (or has written), and the waiter
-   * clears it only after it has left the kernel, before it looks at anything we made ready. */
+  /* A thread that finds the flag set may go: the one that set it writes (or has written), and the
+   * waiter clears it only after it has left the kernel, before it looks at anything we made
+   * ready. */
   if (atomic_exchange_explicit(&poller->wake_asked, 1, memory_order_acq_rel)) return;
   int saved = errno;
   uint64_t one = 1;
-  /* It cannot fail: only 2^64 wake-ups fill the counter. A signal does not interrupt it either,
-   * since it never blocks. */
+  /* It cannot fail: only 2^64 wake-ups fill the counter. A signal does not interrupt it, since it
+   * never blocks. */
   ssize_t written = write(poller->wake_fd, &one, sizeof one);
   (void)written;
   errno = saved;

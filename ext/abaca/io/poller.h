@@ -1,13 +1,12 @@
 /* Readiness of file descriptors, behind one small vtable. Back end today: epoll.
  *
- * A watch is embedded in its owner's structure. Registrations are told apart by the number of the
- * fd and a generation, so that an event which was reported for an fd that has meanwhile been
- * closed, and perhaps opened again, is never delivered, and a descriptor that a forked child still
- * holds does no harm.
+ * A watch is embedded in its owner's structure. A registration is identified by its fd and a
+ * generation. An event for an fd that has been closed meanwhile, and perhaps reused, is therefore
+ * never delivered, and a descriptor that a forked child still holds does no harm.
  *
- * A poller belongs to one thread, which waits and dispatches. While that one is kept from it,
- * another may stand in: what it collects for watches that may be served anywhere (`roams`) it
- * delivers, the rest is kept for the owner.
+ * A poller belongs to one thread, which waits and dispatches. While that thread is away, another
+ * may stand in: it delivers events to watches that may be served anywhere (`roams`), and keeps the
+ * others for the owner.
  */
 #ifndef AB_IO_POLLER_H
 #define AB_IO_POLLER_H
@@ -30,7 +29,7 @@ struct ab_watch {
   void (*ready)(ab_watch *watch, uint32_t events); /* may add, modify and remove any watch */
   int fd;
   uint32_t events : 31; /* what is registered; 0 when nothing is */
-  uint32_t roams : 1;   /* `ready` may be called by whoever stands in for the poller's owner */
+  uint32_t roams : 1;   /* `ready` may be called by a stand-in for the poller's owner */
 };
 
 typedef struct ab_poller ab_poller;
@@ -49,54 +48,54 @@ typedef struct ab_poller_ops {
 /* Makes a poller with a wake-up descriptor of its own. Returns NULL when memory or descriptors run
  * out. The descriptors are close-on-exec. */
 ab_poller *ab_poller_init(const ab_mem *mem);
-/* In a forked child this closes the child's copies and leaves the parent's registrations alone. Of
- * several holders the last one ends it. */
+/* In a forked child this closes the child's copies and leaves the parent's registrations alone. The
+ * last of several holders ends the poller. */
 void ab_poller_fini(ab_poller *poller);
 /* One more fini is needed to end the poller. */
 void ab_poller_hold(ab_poller *poller);
 
-/* Registers watch->fd for `events`, or changes what is registered. Survives a number that was
- * closed and reused behind our back. An fd has at most one watch: a second one displaces the first,
- * which is not touched and gets no more events. Every call looks at the fd anew: events that were
- * collected before are dropped and reported again if they still hold; a one-shot is armed again.
- * Returns AB_OK, AB_ENOMEM, AB_EINVAL (the fd cannot be polled: a regular file, or a bad number;
- * errno says) or AB_ESYS (also in a forked child); after an error nothing is registered, except
- * that a bad number or a child's call changes nothing. */
+/* Registers watch->fd for `events`, or changes its registration. Survives a number that was closed
+ * and reused behind our back. An fd has at most one watch: a second one displaces the first, which
+ * is not touched and gets no more events. Every call looks at the fd again: collected events are
+ * dropped, and reported again if they still hold; a one-shot is armed again. Returns AB_OK,
+ * AB_ENOMEM, AB_EINVAL (the fd cannot be polled: a regular file, or a bad number; errno says) or
+ * AB_ESYS (also in a forked child). After an error nothing is registered, except that a bad number
+ * or a child's call changes nothing. */
 int ab_poller_set(ab_poller *poller, ab_watch *watch, uint32_t events) AB_WARN_UNUSED;
 
-/* Forgets the watch: no event that was already collected reaches it. `fd_closed` says that the fd
- * has been or is about to be closed, which spares the system call. Idempotent. */
+/* Forgets the watch: no event reaches it, not even a collected one. `fd_closed` says that the fd
+ * has been or is about to be closed, which saves the system call. Idempotent. */
 void ab_poller_unset(ab_poller *poller, ab_watch *watch, bool fd_closed);
 
 #define AB_POLL_FOREVER UINT64_MAX
 /* Collects events: waits up to `timeout` nanoseconds (0: asks only; AB_POLL_FOREVER). It touches
- * nothing that the other functions touch, so it may run without the lock that guards them (and
- * without the GVL), but only in one thread at a time, the one that also dispatches. With events
- * that were collected and not yet delivered it returns at once. Returns the number of events, 0 on
- * time-out or after a signal or wake-up. */
+ * nothing that the other functions touch, so it may run without their lock (and without the GVL),
+ * but only in one thread at a time, the one that also dispatches. If collected events are still
+ * undelivered, it returns at once. Returns the number of events, 0 on timeout or after a signal or
+ * wake-up. */
 int ab_poller_wait(ab_poller *poller, ab_nsec timeout);
 
-/* Asks for who stands in for the owner. A wake-up that it meets stays one for the owner, whose next
- * wait it ends, also when a question comes before it. */
+/* Asks on behalf of a stand-in for the owner. A wake-up that it meets stays pending for the owner,
+ * and ends the owner's next wait, also if a question comes before it. */
 int ab_poller_collect(ab_poller *poller);
 
-/* One lock guards a poller's registrations and everything that its watches touch when they are
- * delivered: hold it around set, unset and dispatch. It is free while Ruby code runs and while
- * ab_poller_wait waits. Not recursive. */
+/* One lock guards a poller's registrations and everything that its watches touch on delivery: hold
+ * it around set, unset and dispatch. It is free while Ruby code runs and while ab_poller_wait
+ * waits. Not recursive. */
 void ab_poller_lock(ab_poller *poller);
 void ab_poller_unlock(ab_poller *poller);
 
-/* Delivers the collected events to their watches, those first that were kept for the owner. Returns
+/* Delivers the collected events to their watches, first those that were kept for the owner. Returns
  * how many were delivered. */
 int ab_poller_dispatch(ab_poller *poller);
 
-/* The same for who stands in for the owner: watches that do not roam get their events at the
- * owner's next dispatch, which its next wait does not hold up. Returns AB_OK, or AB_ENOMEM when one
- * could not be kept: it and those behind it stay collected. */
+/* The same for a stand-in: watches that do not roam get their events at the owner's next dispatch,
+ * and the owner's next wait returns at once. Returns AB_OK, or AB_ENOMEM if an event could not be
+ * kept: it and those behind it stay collected. */
 int ab_poller_dispatch_roaming(ab_poller *poller) AB_WARN_UNUSED;
 
-/* Ends a wait in another thread, or the next one, also when a question (a wait of 0) comes before
- * it. Async-signal-safe. Wake-ups are merged. */
+/* Ends a wait in another thread, or the next one, also if a question (a wait of 0) comes before it.
+ * Async-signal-safe. Wake-ups are merged. */
 void ab_poller_wakeup(ab_poller *poller);
 
 /* The descriptor that becomes readable when events are pending, for a foreign event loop. */

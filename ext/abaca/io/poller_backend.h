@@ -1,7 +1,7 @@
-/* The inside of a poller: what poller.c and the back ends share. Nobody else includes this.
+/* The inside of a poller: what poller.c and the back ends share. No other file includes this.
  *
  * Invariants: slots[fd].watch is not NULL exactly while we believe that the kernel has a
- * registration of that fd for us; each call of set and unset gives the slot a new generation, so
+ * registration of that fd for us. Each call of set and unset gives the slot a new generation, so
  * the kernel's current registration is the only one whose token matches.
  */
 #ifndef AB_IO_POLLER_BACKEND_H
@@ -19,8 +19,8 @@
 /* The token of the wake-up descriptor: its lower half is no fd. */
 #define AB_POLLER_WAKE_TOKEN UINT64_MAX
 
-/* So many events of registrations that cannot be removed are put up with before the back end is
- * asked to purge itself. */
+/* After this many events of registrations that cannot be removed, the back end is asked to purge
+ * itself. */
 #define AB_POLLER_MAX_STRAYS 64
 
 #define AB_POLLER_BATCH_MASK (((uint32_t)1 << 30) - 1)
@@ -42,7 +42,7 @@ struct ab_poller {
   const ab_poller_ops *ops;
   const ab_mem *mem;
   pthread_mutex_t lock;
-  /* The process that made it; a forked child must not touch the kernel's set. */
+  /* The process that created it; a forked child must not touch the kernel's set. */
   pid_t owner;
   volatile uint32_t *fork_page;
 
@@ -54,19 +54,19 @@ struct ab_poller {
   uint32_t strays;
 
   /* Belong to the one thread that waits and dispatches. */
-  ab_poller_event *kept; /* for the owner, collected by who stood in for it */
+  ab_poller_event *kept; /* for the owner, collected by its stand-in */
   uint32_t kept_count, kept_capacity;
   uint32_t next, count; /* events[next .. count - 1] are collected but not yet delivered */
   ab_poller_event events[AB_POLLER_BATCH];
   bool woken; /* a wait that only asked has met a wake-up */
-  bool owed;  /* who stood in for the owner has */
+  bool owed;  /* a stand-in has met a wake-up */
 
   _Atomic uint32_t batch; /* number of waits so far */
   atomic_int wake_asked;  /* a wake-up is on its way */
 
   /* The back end's. */
   int fd, wake_fd;
-  bool coarse; /* the kernel lacks time-outs in nanoseconds */
+  bool coarse; /* the kernel lacks timeouts in nanoseconds */
 };
 
 extern const ab_poller_ops ab__poller_epoll;
@@ -75,7 +75,7 @@ static inline uint64_t ab__poller_token(int fd, uint32_t generation) {
   return (uint64_t)generation << 32 | (uint32_t)fd;
 }
 
-/* Milliseconds for a kernel without finer time-outs: rounded up, because a wait that ends early
+/* Milliseconds for a kernel without finer timeouts: rounded up, because a wait that ends early
  * makes the caller spin until its deadline; -1 is forever. */
 int ab__poller_timeout_ms(ab_nsec timeout);
 

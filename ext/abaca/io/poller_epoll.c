@@ -1,7 +1,7 @@
 /* The poller's back end for Linux.
  *
  * The wake-up descriptor is an eventfd that is registered edge-triggered and never read: each write
- * is a new edge, so that a wake-up costs one system call in all.
+ * is a new edge, so a wake-up costs one system call in all.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -83,8 +83,8 @@ static int error_of(int number) {
 static int epoll_set(ab_poller *poller, int fd, uint32_t events, uint64_t token, bool registered) {
   int op = registered ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
   if (control(poller->fd, op, fd, events, token) == 0) return AB_OK;
-  /* We may believe wrongly: a registered number was closed and opened anew (ENOENT), or was said to
-   * be closed and is not (EEXIST). */
+  /* We may be wrong: a registered number was closed and reopened (ENOENT), or said to be closed and
+   * was not (EEXIST). */
   if (op == EPOLL_CTL_MOD && errno == ENOENT)
     op = EPOLL_CTL_ADD;
   else if (op == EPOLL_CTL_ADD && errno == EEXIST)
@@ -105,7 +105,7 @@ static int collect(ab_poller *poller, struct epoll_event *events, ab_nsec timeou
     struct timespec ts = {.tv_sec = (time_t)(timeout / AB_NSEC_PER_SEC),
                           .tv_nsec = (long)(timeout % AB_NSEC_PER_SEC)};
     int count = epoll_pwait2(poller->fd, events, AB_POLLER_BATCH, &ts, NULL);
-    /* Linux before 5.11, or a sandbox that does not know the call. */
+    /* Linux before 5.11, or a sandbox without the call. */
     if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;
     poller->coarse = true;
   }
@@ -118,8 +118,8 @@ static int epoll_wait_events(ab_poller *poller, ab_nsec timeout) {
   int count = collect(poller, events, timeout);
   for (int i = 0; i < count; i++) {
     if (events[i].data.u64 == AB_POLLER_WAKE_TOKEN) {
-      /* An exchange, not a store: it reads what the waker wrote, so that everything the waker did
-       * before is visible to whoever called us. */
+      /* An exchange, not a store: it reads what the waker wrote, so everything the waker did before
+       * is visible to our caller. */
       atomic_exchange_explicit(&poller->wake_asked, 0, memory_order_acq_rel);
       poller->woken = timeout == 0;
       continue;
@@ -130,7 +130,7 @@ static int epoll_wait_events(ab_poller *poller, ab_nsec timeout) {
   return (int)poller->count;
 }
 
-/* Adds to the epoll set `fresh` what is registered in the present one. */
+/* Adds to the epoll set `fresh` everything that is registered in the present one. */
 static int copy_registrations(ab_poller *poller, int fresh) {
   for (uint32_t i = 0; i < poller->capacity; i++) {
     ab_poller_slot *slot = &poller->slots[i];
@@ -138,17 +138,17 @@ static int copy_registrations(ab_poller *poller, int fresh) {
     if (!slot->watch || slot->disarmed) continue;
     uint32_t events = slot->watch->events;
     uint64_t token = ab__poller_token((int)i, slot->generation);
-    /* A number that was closed, or reused for another file, is not in the present set: its owner
-     * has not told us yet, and must not get the events of a stranger. */
+    /* A number that was closed, or reused for another file, is not in the present set. Its owner
+     * has not told us yet, and must not get another file's events. */
     if (control(poller->fd, EPOLL_CTL_MOD, (int)i, events, token) != 0) continue;
     if (control(fresh, EPOLL_CTL_ADD, (int)i, events, token) != 0) return AB_ENOMEM;
   }
   return AB_OK;
 }
 
-/* Makes a new epoll set under the old number. It is the only way to get rid of a registration whose
- * descriptor is closed here and open in another process. When it fails the old set goes on serving.
- * A foreign event loop that waits for the old set has to register the number again. */
+/* Makes a new epoll set under the old number. That is the only way to get rid of a registration
+ * whose descriptor is closed here and open in another process. If it fails, the old set stays in
+ * use. A foreign event loop that waits for the old set has to register the number again. */
 static int epoll_purge(ab_poller *poller) {
   int fresh = epoll_create1(EPOLL_CLOEXEC);
   if (fresh < 0) return AB_ESYS;

@@ -1,5 +1,5 @@
-/* System calls on connected sockets, with errno turned into our codes. What is not listed is blamed
- * on the peer: the connection is closed either way, and quietly. */
+/* System calls on connected sockets, with errno turned into our codes. Errors that are not listed
+ * are blamed on the peer: the connection is closed either way, and quietly. */
 #include "io/socket.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The most that Linux moves in one call; more is cut off there anyway. */
+/* The most that Linux moves in one call; it truncates more anyway. */
 #define MAX_TRANSFER ((uint64_t)0x7ffff000)
 
 static int error_of(int number) {
@@ -61,9 +61,9 @@ ssize_t ab_sock_send(int fd, const struct iovec *iov, int count) {
   return sent >= 0 ? sent : error_of(errno);
 }
 
-/* sendfile knows no MSG_NOSIGNAL, and whether SIGPIPE is ignored is the application's choice, so it
- * is held back for the time of the call and swallowed. When the thread blocks it already, a pending
- * one may be somebody else's and stays. */
+/* sendfile has no MSG_NOSIGNAL, and ignoring SIGPIPE is the application's choice, so the signal is
+ * blocked during the call and swallowed. If the thread blocks it already, a pending one may belong
+ * to other code and stays. */
 static ssize_t sendfile_quietly(int fd, int file_fd, off_t *offset, size_t len) {
   sigset_t pipe_signal, before;
   sigemptyset(&pipe_signal);
@@ -114,8 +114,8 @@ ssize_t ab_sock_sendfile(int fd, int file_fd, uint64_t offset, uint64_t len) {
 }
 
 uint64_t ab_sock_queued(int fd) {
-  int octets = 0;
-  return ioctl(fd, SIOCOUTQ, &octets) == 0 && octets > 0 ? (uint64_t)octets : 0;
+  int bytes = 0;
+  return ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? (uint64_t)bytes : 0;
 }
 
 bool ab_sock_ended(int fd, bool half) {
@@ -136,7 +136,7 @@ void ab_sock_reset(int fd) {
 void ab_fd_close(int fd) {
   if (fd < 0) return;
   int saved = errno;
-  /* Not repeated on EINTR: Linux has released the number by then, and it may be another's. */
+  /* Not repeated on EINTR: Linux has released the number by then, and it may be in use again. */
   close(fd);
   errno = saved;
 }

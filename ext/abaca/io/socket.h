@@ -10,40 +10,40 @@
 #include "base/mem.h"
 #include "io/poller.h"
 
-/* One recv; len > 0. Returns octets > 0; 0 at the end of the stream; AB_AGAIN; AB_EPEER (reset,
- * time-out); AB_ENOMEM (try later). */
+/* One recv; len > 0. Returns bytes > 0; 0 at the end of the stream; AB_AGAIN; AB_EPEER (reset,
+ * timeout); AB_ENOMEM (try later). */
 ssize_t ab_sock_recv(int fd, char *buf, size_t len);
 /* The same into several buffers, filled in order. */
 ssize_t ab_sock_recv_split(int fd, const struct iovec *iov, int count);
-/* One sendmsg without SIGPIPE. Returns octets; AB_AGAIN; AB_EPEER; AB_ENOMEM (try later). */
+/* One sendmsg without SIGPIPE. Returns bytes; AB_AGAIN; AB_EPEER; AB_ENOMEM (try later). */
 ssize_t ab_sock_send(int fd, const struct iovec *iov, int count);
-/* One sendfile without SIGPIPE; len > 0. Returns octets, which may be fewer than len (2 GB at
- * most); 0 when the file ends at or before offset; AB_AGAIN; AB_EPEER; AB_ENOMEM (try later);
- * AB_ESYS (the file cannot be read or not be sent this way; errno says). */
+/* One sendfile without SIGPIPE; len > 0. Returns bytes, which may be fewer than len (2 GB at most);
+ * 0 if the file ends at or before offset; AB_AGAIN; AB_EPEER; AB_ENOMEM (try later); AB_ESYS (the
+ * file cannot be read, or not be sent this way; errno says). */
 ssize_t ab_sock_sendfile(int fd, int file_fd, uint64_t offset, uint64_t len);
-/* The same for a descriptor that may block: AB_AGAIN with EINTR in errno when a signal ended it. */
+/* The same for a descriptor that may block: AB_AGAIN with EINTR in errno if a signal ended it. */
 ssize_t ab_sock_sendfile_once(int fd, int file_fd, uint64_t offset, uint64_t len);
-/* Octets of a stream socket that its peer has not taken yet, by the kernel's reckoning; 0 when that
- * cannot be told. */
+/* Bytes of a stream socket that its peer has not acknowledged, according to the kernel; 0 if
+ * unknown. */
 uint64_t ab_sock_queued(int fd);
-/* True when the connection is broken, or the peer has closed it; with `half` also when the peer has
- * ended its own side only, as far as its octets were read or not. */
+/* True if the connection is broken, or the peer has closed it; with `half`, also if the peer has
+ * only ended its own side and its bytes have been read. */
 bool ab_sock_ended(int fd, bool half);
 /* Half-closes for writing. */
 void ab_sock_shutdown(int fd);
-/* Closes so that the peer gets a reset, for a peer that does not deserve better. */
+/* Closes so that the peer gets a reset, for a peer that deserves no better. */
 void ab_sock_reset(int fd);
 void ab_fd_close(int fd);
-/* Another descriptor of the same file or socket; AB_ESYS with errno when there is none. */
+/* Another descriptor of the same file or socket; AB_ESYS with errno if there is none. */
 int ab_fd_duplicate(int fd);
 /* How many the process may have open. */
 size_t ab_fd_most(void);
 /* Opens a regular file for reading. Returns the fd and sets *size; AB_ESYS with errno otherwise
- * (EINVAL: it is no regular file). */
+ * (EINVAL: not a regular file). */
 int ab_file_open(const char *path, uint64_t *size);
 
-/* A listener: accepts in batches, and keeps a spare descriptor for the day when there are none left
- * (EMFILE, ENFILE): then it accepts with that, closes at once, and rests, instead of spinning. */
+/* A listener: accepts in batches, and keeps a spare descriptor for the time when none are left
+ * (EMFILE, ENFILE). Then it accepts with that, closes at once, and rests instead of spinning. */
 typedef struct ab_listener ab_listener;
 
 enum ab_listener_family { AB_LISTEN_TCP, AB_LISTEN_UNIX };
@@ -58,16 +58,16 @@ typedef struct ab_listener_options {
   int mode;            /* unix: chmod of the socket file; -1: none */
 } ab_listener_options;
 
-/* Binds and listens on a numeric IPv4 or IPv6 address (EINVAL for anything else). TCP_NODELAY is on
- * for accepted sockets, and what the kernel keeps for a peer that does not read is bounded. "::"
- * serves IPv4 too, so that one listener serves everybody; any other IPv6 address serves IPv6 alone.
- * options may be NULL. Returns NULL and sets errno. */
+/* Binds and listens on a numeric IPv4 or IPv6 address (EINVAL for anything else). Accepted sockets
+ * have TCP_NODELAY, and the kernel's buffer for a peer that does not read is bounded. "::" serves
+ * IPv4 too, so one listener serves everybody; any other IPv6 address serves IPv6 only. options may
+ * be NULL. Returns NULL and sets errno. */
 ab_listener *ab_listener_tcp(const ab_mem *mem, const char *address, uint16_t port,
                              const ab_listener_options *options);
-/* `path` may begin with '@' for the abstract name space. A stale socket file is replaced; one that
- * a live server answers on is EADDRINUSE; a file that is no socket is left alone: ENOTSOCK; too
- * long a path is ENAMETOOLONG. A umask is that of the whole process for a moment, so give one at
- * boot only. options may be NULL. Returns NULL and sets errno. */
+/* `path` may begin with '@' for the abstract name space. A stale socket file is replaced. If a live
+ * server answers, errno is EADDRINUSE; if the file is not a socket, it is left alone: ENOTSOCK; if
+ * the path is too long, ENAMETOOLONG. A umask applies to the whole process for a moment, so set one
+ * at boot only. options may be NULL. Returns NULL and sets errno. */
 ab_listener *ab_listener_unix(const ab_mem *mem, const char *path,
                               const ab_listener_options *options);
 /* Takes a listening descriptor (socket activation), and makes it non-blocking and close-on-exec.
@@ -77,30 +77,30 @@ ab_listener *ab_listener_adopt(const ab_mem *mem, int fd);
 /* Closes it, and frees it. */
 void ab_listener_fini(ab_listener *listener);
 
-/* From now on connections are there to be accepted before they have sent anything, if it was this
- * process that said otherwise by defer_accept. Returns whether some are on their way: those that
- * the kernel has held back come when it asks their peers again, within AB_HASTEN_TIME. Where the
- * kernel does not tell (no sock_diag), false. */
+/* From now on connections can be accepted before they have sent anything, if this process had set
+ * defer_accept. Returns whether some are on their way: those that the kernel has held back come
+ * when it asks their peers again, within AB_HASTEN_TIME. False if the kernel does not tell (no
+ * sock_diag). */
 bool ab_listener_hasten(ab_listener *listener);
 /* The kernel sends its half of a handshake again a second after the first time. */
 #define AB_HASTEN_TIME (1100 * AB_NSEC_PER_MS)
-/* Of the room: does the kernel hold connections to this port back? */
+/* For this room only: does the kernel hold back connections to this port? */
 bool ab__tcp_holds_back(uint16_t port);
 
-/* Closes the socket, and removes the socket file if this process made it; name and port can still
- * be asked. Idempotent. */
+/* Closes the socket, and removes the socket file if this process created it; name and port can
+ * still be asked for. Idempotent. */
 void ab_listener_close(ab_listener *listener);
 
 int ab_listener_fd(const ab_listener *listener);
 enum ab_listener_family ab_listener_family(const ab_listener *listener);
-uint16_t ab_listener_port(const ab_listener *listener); /* the real one when 0 was asked for */
+uint16_t ab_listener_port(const ab_listener *listener); /* the real one if 0 was asked for */
 /* "127.0.0.1" or the path; NUL-terminated, lives as long as the listener. */
 const char *ab_listener_name(const ab_listener *listener);
 
-/* One accept4. Returns the fd; AB_AGAIN when nobody waits (or the one who did has gone);
- * AB_ELIMIT when descriptors ran out: one connection was refused by means of the spare descriptor
- * if that was possible, and the caller must rest for a while, as it must when the kernel has no
- * memory; AB_ESYS otherwise. */
+/* One accept4. Returns the fd; AB_AGAIN if no connection waits (or the one that did has gone);
+ * AB_ELIMIT if descriptors ran out: one connection was refused with the spare descriptor if
+ * possible, and the caller must rest for a while, as it must if the kernel has no memory; AB_ESYS
+ * otherwise. */
 int ab_listener_accept(ab_listener *listener, ab_addr *peer);
 /* Connections refused for want of descriptors since the start. */
 uint64_t ab_listener_refused(const ab_listener *listener);

@@ -1,4 +1,4 @@
-/* Asking the kernel what it would have to ask others for. */
+/* Asks the kernel which bytes of a file it has in memory. */
 #include "io/storage.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define SMALLEST_PAGE 4096
-#define BUFFER        32768 /* on the stack of who reads */
+#define BUFFER        32768 /* on the reader's stack */
 
 /* --- what kind of file --- */
 
@@ -53,11 +53,11 @@ enum ab_file_kind ab_file_kind(int fd) {
 
 enum answer { WARM, COLD, NO_ANSWER };
 
-/* A read that would have to wait fails. What fails for another reason does not wait, either. */
+/* A read that would wait fails. A read that fails for another reason does not wait, either. */
 static enum answer probe(int fd, uint64_t offset) {
 #ifdef RWF_NOWAIT
-  char octet;
-  struct iovec iov = {.iov_base = &octet, .iov_len = 1};
+  char byte;
+  struct iovec iov = {.iov_base = &byte, .iov_len = 1};
   if (preadv2(fd, &iov, 1, (off_t)offset, RWF_NOWAIT) >= 0) return WARM;
   if (errno == EAGAIN) return COLD;
   return errno == EOPNOTSUPP || errno == ENOSYS ? NO_ANSWER : WARM;
@@ -66,7 +66,7 @@ static enum answer probe(int fd, uint64_t offset) {
 #endif
 }
 
-/* To whom mincore does not tell about a file it says that all of it is in memory. */
+/* mincore reports all of a file as in memory if it may not tell us about the file. */
 static bool may_ask_about(int fd) {
   struct stat st;
   uid_t user = geteuid();
@@ -83,7 +83,7 @@ static bool all_resident(void *pages, size_t len) {
   return true;
 }
 
-/* What overlayfs has is in the page cache of the file systems below, which a mapping shows. */
+/* The data of overlayfs is in the page cache of the file systems below, which a mapping shows. */
 static bool is_mapped_warm(int fd, uint64_t offset, size_t len) {
   if (!may_ask_about(fd)) return false;
   size_t before = (size_t)(offset % (uint64_t)sysconf(_SC_PAGESIZE));
@@ -97,7 +97,7 @@ static bool is_mapped_warm(int fd, uint64_t offset, size_t len) {
 static bool is_warm_where_reads_do_not_tell(int fd, uint64_t offset, size_t len) {
   enum ab_file_kind kind = ab_file_kind(fd);
   if (kind == AB_FILE_MEMORY) return true;
-  /* Another machine may be asked whether what is in memory is up to date. */
+  /* Another machine may be asked whether the cached data is current. */
   return kind == AB_FILE_DISK && is_mapped_warm(fd, offset, len);
 }
 

@@ -1,6 +1,6 @@
 /* Timers. Two structures, for two kinds of use:
  *
- * - ab_heap: a 4-ary heap of exact deadlines (sleep, time-outs of a fiber's waits). Arm and cancel
+ * - ab_heap: a 4-ary heap of exact deadlines (sleep, timeouts of a fiber's waits). Arm and cancel
  *   in O(log n), next deadline in O(1).
  * - ab_wheel: a coarse wheel for the many equal deadlines of connections, which nearly always are
  *   moved or cancelled before they pass. Arm and cancel in O(1).
@@ -51,9 +51,9 @@ static inline bool ab_heap_armed(const ab_heap_node *node) {
 int ab_heap_arm(ab_heap *heap, ab_heap_node *node, ab_nsec deadline) AB_WARN_UNUSED;
 /* Idempotent. */
 void ab_heap_cancel(ab_heap *heap, ab_heap_node *node);
-/* The earliest deadline, or 0 when nothing is armed. */
+/* The earliest deadline, or 0 if nothing is armed. */
 ab_nsec ab_heap_deadline(const ab_heap *heap);
-/* Takes the earliest node off if its deadline is <= now; NULL when none is due. */
+/* Takes the earliest node off if its deadline is <= now; NULL if none is due. */
 ab_heap_node *ab_heap_due(ab_heap *heap, ab_nsec now);
 
 #define AB_WHEEL_SLOTS 512
@@ -80,14 +80,14 @@ static inline bool ab_wheel_armed(const ab_wheel_node *node) {
   return !ab_list_empty(&node->link);
 }
 /* Arms, or moves an armed node. It comes out at the first tick that is not before its deadline, and
- * never at a tick that has been handed out already: a deadline that is past comes out at the next
- * one. A deadline further away than a round is kept for later rounds. */
+ * never at a tick that has been handed out already: a past deadline comes out at the next tick. A
+ * deadline further away than a round is kept for later rounds. */
 void ab_wheel_arm(ab_wheel *wheel, ab_wheel_node *node, ab_nsec deadline);
 void ab_wheel_cancel(ab_wheel *wheel, ab_wheel_node *node);
 /* The time of the next tick at which a node may be due (it may turn out to be early when the node
  * is of a later round), or 0 when nothing is armed. */
 ab_nsec ab_wheel_deadline(const ab_wheel *wheel);
-/* Takes a node that is due off the wheel; NULL when there is none up to `now`. */
+/* Takes a node that is due off the wheel; NULL if there is none up to `now`. */
 ab_wheel_node *ab_wheel_due(ab_wheel *wheel, ab_nsec now);
 
 /* CLOCK_MONOTONIC, in nanoseconds. */

@@ -46,8 +46,8 @@ static void unlink_node(ab_wheel *wheel, ab_wheel_node *node) {
   ab_list_remove(&node->link);
   wheel->count--;
   /* The neighbour of a slot's last member is the head of the list, and its place in the array is
-   * the slot's number; so a node need not remember its slot. The list of due nodes lies outside of
-   * the array. */
+   * the slot's number, so a node need not store its slot. The list of due nodes lies outside the
+   * array. */
   uintptr_t offset = (uintptr_t)head - (uintptr_t)wheel->slots;
   if (last && offset < sizeof wheel->slots) unmark(wheel, offset / sizeof(ab_list));
 }
@@ -55,8 +55,8 @@ static void unlink_node(ab_wheel *wheel, ab_wheel_node *node) {
 void ab_wheel_arm(ab_wheel *wheel, ab_wheel_node *node, ab_nsec deadline) {
   uint64_t tick = tick_of(deadline);
   if (ab_wheel_armed(node)) {
-    /* A busy connection moves its deadline many times within one tick. A node that is due or was
-     * past when it was armed has a tick that is over, so this one lies in the slot of its tick. */
+    /* A busy connection moves its deadline many times within one tick. A node that is due, or was
+     * past when it was armed, has a tick that is over, so this one lies in the slot of its tick. */
     if (tick > wheel->tick && tick == tick_of(node->deadline)) {
       node->deadline = deadline;
       return;
@@ -74,12 +74,12 @@ void ab_wheel_cancel(ab_wheel *wheel, ab_wheel_node *node) {
   if (ab_wheel_armed(node)) unlink_node(wheel, node);
 }
 
-/* How many ticks after `tick` the next occupied slot comes by, 1 .. AB_WHEEL_SLOTS; 0 when all are
+/* In how many ticks after `tick` the next occupied slot comes up, 1 .. AB_WHEEL_SLOTS; 0 if all are
  * empty. */
 static uint64_t next_occupied(const ab_wheel *wheel, uint64_t tick) {
   size_t start = (tick + 1) % AB_WHEEL_SLOTS, words = AB_ARRAY_LEN(wheel->occupied);
-  /* One word more than there are: the first is looked at from the start upwards, and again as the
-   * last one for what lies below the start. */
+  /* One word more than there are: the first is searched from the start bit upwards, and again as
+   * the last one for the bits below the start. */
   for (size_t i = 0; i <= words; i++) {
     size_t word = (start / 64 + i) % words;
     uint64_t bits = wheel->occupied[word];
@@ -95,7 +95,7 @@ ab_nsec ab_wheel_deadline(const ab_wheel *wheel) {
   if (wheel->count == 0) return 0;
   uint64_t tick = wheel->tick;
   if (ab_list_empty(&wheel->due)) tick += next_occupied(wheel, tick);
-  /* 0 would say that nothing is armed. */
+  /* 0 would mean that nothing is armed. */
   return tick ? tick * AB_WHEEL_TICK : 1;
 }
 
@@ -111,7 +111,7 @@ static void empty_slot(ab_wheel *wheel, size_t slot, uint64_t tick) {
   if (ab_list_empty(head)) unmark(wheel, slot);
 }
 
-/* Brings the wheel to `tick`. Each slot is visited once at most, however long we have slept. */
+/* Advances the wheel to `tick`. Each slot is visited at most once, however long we have slept. */
 static void turn(ab_wheel *wheel, uint64_t tick) {
   uint64_t at = wheel->tick;
   if (tick - at > AB_WHEEL_SLOTS) at = tick - AB_WHEEL_SLOTS;

@@ -14,9 +14,9 @@ static int grow(ab__deque *deque, const ab_mem *mem, size_t size, void *own_item
   uint32_t capacity = deque->capacity;
   while (capacity < needed)
     if (__builtin_mul_overflow(capacity, (uint32_t)2, &capacity)) return AB_ENOMEM;
-  size_t octets;
-  if (!ab_mul_size(capacity, size, &octets)) return AB_ENOMEM;
-  void *items = ab_alloc(mem, octets);
+  size_t bytes;
+  if (!ab_mul_size(capacity, size, &bytes)) return AB_ENOMEM;
+  void *items = ab_alloc(mem, bytes);
   if (!items) return AB_ENOMEM;
 
   uint32_t count = ab__deque_count(deque);
@@ -43,7 +43,7 @@ int ab__deque_make_room(ab__deque *deque, const ab_mem *mem, size_t size, void *
     if (grow(deque, mem, size, own_items, capacity) == AB_OK) return AB_OK;
     if (!fits) return AB_ENOMEM;
   }
-  /* Without memory to grow into, a move that is too early is better than an error. */
+  /* Without memory to grow into, an early move is better than an error. */
   move_to_front(deque, size);
   return AB_OK;
 }

@@ -1,7 +1,7 @@
 /* A double-ended array: items are pushed at the back and taken from the front.
  *
- * It starts in memory of its owner's (so that the common case allocates nothing) and moves to the
- * heap when it grows. The owner knows the type of the items; this file only knows their size.
+ * It starts in its owner's memory (so the common case allocates nothing) and moves to the heap when
+ * it grows. The owner knows the type of the items; this file only knows their size.
  */
 #ifndef AB_OUTBOX_DEQUE_H
 #define AB_OUTBOX_DEQUE_H
@@ -24,7 +24,7 @@ static inline uint32_t ab__deque_count(const ab__deque *deque) {
   return deque->back - deque->front;
 }
 
-/* Makes room for `count` more items of `size` octets at the back; `own_items` is what
+/* Makes room for `count` more items of `size` bytes at the back; `own_items` is what
  * ab__deque_init was given. Returns AB_OK, or AB_ENOMEM and nothing changes. */
 int ab__deque_make_room(ab__deque *deque, const ab_mem *mem, size_t size, void *own_items,
                         uint32_t count) AB_WARN_UNUSED;
@@ -48,7 +48,7 @@ static inline void ab__deque_drop_back(ab__deque *deque) {
   if (deque->front == deque->back) deque->front = deque->back = 0;
 }
 
-/* Gives heap memory back when there are more than `keep` slots; the deque must be empty. */
+/* Frees heap memory if there are more than `keep` slots; the deque must be empty. */
 void ab__deque_trim(ab__deque *deque, const ab_mem *mem, void *own_items, uint32_t own_capacity,
                     uint32_t keep);
 

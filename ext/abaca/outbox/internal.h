@@ -1,4 +1,4 @@
-/* The structures of an outbox and of its pool: for the files of this room and its tests only. */
+/* The structures of an outbox and its pool: for the files of this room and its tests only. */
 #ifndef AB_OUTBOX_INTERNAL_H
 #define AB_OUTBOX_INTERNAL_H
 
@@ -9,10 +9,10 @@
 #define AB__MARKS_OWN   2  /* likewise for flush marks */
 #define AB__SLICES_KEEP 64 /* slots on the heap that an outbox takes back to its pool */
 #define AB__MARKS_KEEP  16
-#define AB__SPAN_MAX    8 /* chunks that one write may take; a longer one gets memory of its size */
+#define AB__SPAN_MAX    8 /* chunks that one write may take; a longer one gets memory of its own */
 
-/* Pending octets never exceed this, so that the sign of a difference of counters tells which one is
- * ahead, also after they wrapped around. */
+/* Pending bytes never exceed this, so the sign of a difference of counters tells which one is
+ * ahead, also after they have wrapped around. */
 #define AB__PENDING_MAX ((uint64_t)INT64_MAX)
 
 /* Memory for copies. Each slice that points into it holds a reference, and so does the outbox while
@@ -21,10 +21,10 @@ typedef struct ab__chunk {
   struct ab__chunk *next; /* of the pool's free list, or of a chain that is being taken */
   uint32_t refs;
   bool standard; /* of its pool's room: it may go back to the free list */
-  char octets[];
+  char bytes[];
 } ab__chunk;
 
-#define AB__CHUNK_ROOM (AB_OUTBOX_CHUNK_SIZE - offsetof(ab__chunk, octets))
+#define AB__CHUNK_ROOM (AB_OUTBOX_CHUNK_SIZE - offsetof(ab__chunk, bytes))
 
 enum ab__slice_kind { AB__COPIED, AB__BORROWED, AB__FILE };
 
@@ -34,7 +34,7 @@ typedef struct ab__slice {
     uint64_t offset; /* of AB__FILE */
   };
   uint64_t len; /* never 0 */
-  void *owner;  /* the ab__chunk of AB__COPIED, else the caller's; NULL in an unused slot */
+  void *owner;  /* the ab__chunk of AB__COPIED, otherwise the caller's; NULL in an unused slot */
   int fd;
   enum ab__slice_kind kind;
 } ab__slice;
@@ -48,9 +48,9 @@ typedef struct ab__mark {
 struct ab_outbox {
   ab_outbox_pool *pool;
   uint64_t queued, written;
-  ab__chunk *chunk; /* takes the next copy; NULL when none does */
+  ab__chunk *chunk; /* takes the next copy; NULL if none does */
   char *pos;        /* where in it */
-  size_t room;      /* octets from pos on */
+  size_t room;      /* bytes from pos on */
   size_t reserved;  /* what ab_outbox_commit may queue */
   uint32_t files;   /* slices that are files */
   bool closed, yielding;
@@ -64,7 +64,7 @@ struct ab_outbox_pool {
   const ab_mem *mem;
   ab_outbox_release release;
   void *ctx;
-  size_t room; /* octets of a standard chunk */
+  size_t room; /* bytes of a standard chunk */
   ab_outbox *free_outboxes;
   ab__chunk *free_chunks;
   size_t spare_outboxes, spare_chunks;         /* how many are on the free lists */
@@ -77,14 +77,14 @@ struct ab_outbox_pool {
 ab__chunk *ab__chunk_take(ab_outbox_pool *pool);
 /* `count` standard chunks linked by `next`, each with one reference: all of them, or NULL. */
 ab__chunk *ab__chunk_take_chain(ab_outbox_pool *pool, size_t count);
-/* A chunk of `room` octets that is freed after use instead of recycled; NULL as above. */
+/* A chunk of `room` bytes that is freed after use instead of recycled; NULL as above. */
 ab__chunk *ab__chunk_take_sized(ab_outbox_pool *pool, size_t room);
-/* Gives the memory back; the caller has seen its last reference go. */
+/* Frees the memory; the caller has dropped the last reference. */
 void ab__chunk_recycle(ab_outbox_pool *pool, ab__chunk *chunk);
-/* The chunk, with all of its references, becomes `to`'s; `from` gets a spare one of `to`'s for it
- * if there is one that fits. */
+/* The chunk, with all its references, becomes `to`'s; `from` gets a spare one of `to`'s for it if
+ * one fits. */
 void ab__chunk_move(ab_outbox_pool *from, ab_outbox_pool *to, ab__chunk *chunk);
-/* Gives back a whole chain that nothing refers to but the caller. */
+/* Gives back a whole chain that only the caller refers to. */
 void ab__chunk_recycle_chain(ab_outbox_pool *pool, ab__chunk *chain);
 
 static inline void ab__chunk_unref(ab_outbox_pool *pool, ab__chunk *chunk) {

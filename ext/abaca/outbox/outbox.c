@@ -56,18 +56,18 @@ static inline void drop_chunk(ab_outbox *outbox) {
 static inline void set_chunk(ab_outbox *outbox, ab__chunk *chunk, size_t room) {
   drop_chunk(outbox);
   outbox->chunk = chunk;
-  outbox->pos = chunk->octets;
+  outbox->pos = chunk->bytes;
   outbox->room = room;
 }
 
-/* True when the next copy into the current chunk only lengthens the last slice. */
+/* True if the next copy into the current chunk only lengthens the last slice. */
 static inline bool last_slice_grows(const ab_outbox *outbox) {
   if (no_slices(outbox)) return false;
   const ab__slice *last = slice_at(outbox, outbox->slices.back - 1);
   return last->kind == AB__COPIED && last->owner == outbox->chunk;
 }
 
-/* Queues the `len` octets at pos, which the caller has filled; there is a slot for them. */
+/* Queues the `len` bytes at pos, which the caller has filled; there is a slot for them. */
 static inline void queue_copied(ab_outbox *outbox, size_t len) {
   if (last_slice_grows(outbox)) {
     slice_at(outbox, outbox->slices.back - 1)->len += len;
@@ -92,8 +92,8 @@ static inline void copy_in(ab_outbox *outbox, const char *ptr, size_t len) {
   queue_copied(outbox, len);
 }
 
-/* Copies what the current chunk cannot take: its rest first, then new chunks. Everything that can
- * fail comes before the first change. */
+/* Copies what does not fit into the current chunk: first into the rest of it, then into new chunks.
+ * Everything that can fail comes before the first change. */
 static AB_NOINLINE int write_spanning(ab_outbox *outbox, const char *ptr, size_t len) {
   ab_outbox_pool *pool = outbox->pool;
   size_t head = outbox->room, tail = len - head, room = pool->room;
@@ -122,7 +122,7 @@ static AB_NOINLINE int write_spanning(ab_outbox *outbox, const char *ptr, size_t
     ptr += part;
     tail -= part;
   }
-  /* A full chunk belongs to its slices alone, so that it goes as soon as they have gone. */
+  /* A full chunk belongs only to its slices, so it goes when they have gone. */
   if (outbox->room == 0) drop_chunk(outbox);
   return AB_OK;
 }
@@ -132,7 +132,7 @@ static inline void count_file(ab_outbox *outbox) {
   outbox->pool->files++;
 }
 
-/* Lets go of what a slice pointed at that has been taken out. */
+/* Lets go of what a removed slice pointed at. */
 static inline void let_go(ab_outbox *outbox, enum ab__slice_kind kind, void *owner) {
   if (kind == AB__COPIED) {
     ab__chunk_unref(outbox->pool, owner);
@@ -215,8 +215,8 @@ static ab_outbox_slice show(const ab__slice *slice) {
   };
 }
 
-/* Copies the slices of `from` behind those of `to`, where there is room for them, with the owners
- * that `adopt` gives. On an error the owners that it gave are released. */
+/* Copies the slices of `from` behind those of `to`, which has room for them, with the owners that
+ * `adopt` gives. On an error, the owners that it gave are released. */
 static int adopt_slices(const ab_outbox *from, ab_outbox *to, ab_outbox_adopt adopt, void *ctx) {
   uint32_t count = ab__deque_count(&from->slices);
   for (uint32_t i = 0; i < count; i++) {
@@ -237,8 +237,8 @@ static int adopt_slices(const ab_outbox *from, ab_outbox *to, ab_outbox_adopt ad
   return AB_OK;
 }
 
-/* Lets go of all slices of `from`, which `to` has now. A chunk's slices stand one after another,
- * with nothing but borrowed ones in between. */
+/* Lets go of all slices of `from`, which are `to`'s now. A chunk's slices are adjacent, with only
+ * borrowed ones in between. */
 static void give_slices(ab_outbox *from, ab_outbox *to) {
   ab__chunk *last = NULL;
   while (!no_slices(from)) {
@@ -276,11 +276,11 @@ int ab_outbox_write(ab_outbox *outbox, const char *ptr, size_t len) {
   return AB_OK;
 }
 
-int ab_outbox_prepare(ab_outbox *outbox, uint32_t slices, size_t octets) {
-  assert(octets <= AB_OUTBOX_RESERVE_MAX);
-  if (octets > outbox->pool->room) return AB_ENOMEM;
+int ab_outbox_prepare(ab_outbox *outbox, uint32_t slices, size_t bytes) {
+  assert(bytes <= AB_OUTBOX_RESERVE_MAX);
+  if (bytes > outbox->pool->room) return AB_ENOMEM;
   if (ensure_slices(outbox, slices) != AB_OK) return AB_ENOMEM;
-  if (outbox->chunk && octets <= outbox->room) return AB_OK;
+  if (outbox->chunk && bytes <= outbox->room) return AB_OK;
   ab__chunk *chunk = ab__chunk_take(outbox->pool);
   if (!chunk) return AB_ENOMEM;
   set_chunk(outbox, chunk, outbox->pool->room);
@@ -355,7 +355,7 @@ void ab_outbox_yield(ab_outbox *outbox) {
 }
 
 int ab_outbox_flush(ab_outbox *outbox, ab_outbox_flushed fn, void *arg) {
-  /* With nothing pending but marks left, we are inside the callback of an earlier mark: the new one
+  /* If nothing but marks is pending, we are inside the callback of an earlier mark: the new one
    * waits for its turn. */
   if (pending(outbox) == 0 && ab__deque_count(&outbox->marks) == 0) {
     outbox->yielding = false;
@@ -409,7 +409,7 @@ int ab_outbox_shift(ab_outbox *outbox, uint64_t n) {
     n -= len;
     drop_slice(outbox);
   }
-  /* An empty outbox lends its chunk to whoever writes next; the pool hands it out first. */
+  /* An empty outbox lends its chunk to the next writer; the pool hands it out first. */
   if (no_slices(outbox)) drop_chunk(outbox);
   fire_marks(outbox, AB_FLUSH_WRITTEN);
   return AB_OK;
@@ -486,7 +486,7 @@ bool ab_outbox_closed(const ab_outbox *outbox) {
 }
 
 uint64_t ab_outbox_drain(ab_outbox *outbox) {
-  /* Marks are due here only when a mark's callback drains: those have been written. */
+  /* Marks are due here only if a mark's callback drains: those have been written. */
   fire_marks(outbox, AB_FLUSH_WRITTEN);
   uint64_t dropped = pending(outbox);
   outbox->written = outbox->queued;

@@ -1,5 +1,5 @@
-/* Where outboxes and chunks come from and go back to: two free lists, last in, first out, because
- * what was used last is still in the processor's caches. What exceeds the lists' bounds is freed.
+/* Where outboxes and chunks come from and return to: two free lists, last in, first out, because
+ * what was used last is still in the processor's caches. What exceeds their bounds is freed.
  */
 #include <assert.h>
 
@@ -18,7 +18,7 @@ static ab__chunk *chunk_new(ab_outbox_pool *pool, size_t size, bool standard) {
 
 ab__chunk *ab__chunk_take(ab_outbox_pool *pool) {
   ab__chunk *chunk = pool->free_chunks;
-  if (AB_UNLIKELY(!chunk)) return chunk_new(pool, offsetof(ab__chunk, octets) + pool->room, true);
+  if (AB_UNLIKELY(!chunk)) return chunk_new(pool, offsetof(ab__chunk, bytes) + pool->room, true);
   pool->free_chunks = chunk->next;
   pool->spare_chunks--;
   pool->chunks_out++;
@@ -43,7 +43,7 @@ ab__chunk *ab__chunk_take_chain(ab_outbox_pool *pool, size_t count) {
 
 ab__chunk *ab__chunk_take_sized(ab_outbox_pool *pool, size_t room) {
   size_t size;
-  if (!ab_add_size(offsetof(ab__chunk, octets), room, &size)) return NULL;
+  if (!ab_add_size(offsetof(ab__chunk, bytes), room, &size)) return NULL;
   return chunk_new(pool, size, false);
 }
 
@@ -95,7 +95,8 @@ ab_outbox *ab__outbox_take(ab_outbox_pool *pool) {
   pool->free_outboxes = outbox->next;
   pool->spare_outboxes--;
   pool->outboxes_out++;
-  /* There is no slice, mark or chunk (ab__outbox_recycle requires it), and close has ended a yield.
+  /* There is no slice, mark or chunk (ab__outbox_recycle requires it), and close has ended a
+   * yield.
    */
   outbox->next = NULL;
   outbox->queued = outbox->written = 0;
@@ -141,7 +142,7 @@ void ab_outbox_pool_set_room(ab_outbox_pool *pool, size_t room) {
 size_t ab_outbox_pool_memory(const ab_outbox_pool *pool) {
   size_t chunks = pool->chunks_out + pool->spare_chunks;
   size_t outboxes = pool->outboxes_out + pool->spare_outboxes;
-  return sizeof(*pool) + chunks * (offsetof(ab__chunk, octets) + pool->room) +
+  return sizeof(*pool) + chunks * (offsetof(ab__chunk, bytes) + pool->room) +
          outboxes * sizeof(ab_outbox);
 }
 

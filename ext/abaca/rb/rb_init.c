@@ -2,16 +2,38 @@
 #include <ruby.h>
 
 #include "rb/outbox/rb_outbox.h"
-#include "rb/scheduler/rb_loop.h"
 #include "rb/pool/rb_pool.h"
+#include "rb/rack/rb_handle.h"
+#include "rb/rack/rb_input.h"
+#include "rb/rack/rb_proxies.h"
+#include "rb/scheduler/rb_loop.h"
+#include "rb/server/rb_hold.h"
+#include "rb/server/rb_life.h"
+#include "rb/server/rb_listen.h"
+#include "rb/server/rb_requests.h"
 #include "rb/server/rb_server.h"
+#include "rb/server/rb_shutdown.h"
+#include "rb/server/rb_stats.h"
 
 RUBY_FUNC_EXPORTED void Init_abaca(void);
+
+static void init_engine(VALUE mAbaca) {
+  VALUE cEngine = ab_init_server(mAbaca);
+  ab_init_life(cEngine);
+  ab_init_listen(cEngine);
+  ab_init_shutdown(cEngine);
+  ab_init_stats(cEngine);
+  ab_init_requests(cEngine);
+  ab_init_proxies(cEngine);
+  ab_init_hold(cEngine);
+}
 
 void Init_abaca(void) {
   VALUE mAbaca = rb_define_module("Abaca");
   ab_init_scheduler(mAbaca);
   ab_init_fiber_pool(mAbaca);
   ab_init_outbox(mAbaca);
-  ab_init_server(mAbaca);
+  init_engine(mAbaca);
+  ab_init_handle(mAbaca);
+  ab_init_input(mAbaca);
 }

@@ -2,10 +2,10 @@
 
 module Abaca
   module Compat
-    # Active Record (from 7.0 on; tried with 7.2 and 8.1): what cannot get a connection waits in line, and no more
-    # than there are connections in the pool itself, which gives up after checkout_timeout. See PoolGate.
+    # Active Record (from 7.0 on; tried with 7.2 and 8.1): requests without a connection wait in line, and only as
+    # many as there are connections wait in the pool itself, which gives up after checkout_timeout. See PoolGate.
     module ActiveRecordPools
-      # For ActiveRecord::ConnectionAdapters::ConnectionPool. With a time of its own it does not wait in line.
+      # For ActiveRecord::ConnectionAdapters::ConnectionPool. With an explicit timeout it does not wait in line.
       module Checkout
         def checkout(*timeout)
           (@abaca_gate || PoolGate.of(self, :size)).pass(waits: timeout.empty?) { super }
@@ -19,7 +19,7 @@ module Abaca
       def self.adapt(_config, _log)
         return unless Compat.loaded?("ActiveSupport") && ::ActiveSupport.respond_to?(:on_load)
 
-        # In development it may be loaded by the first request that needs it.
+        # In development the first request that needs it may load it.
         ::ActiveSupport.on_load(:active_record) do
           ::ActiveRecord::ConnectionAdapters::ConnectionPool.prepend(Checkout)
         end

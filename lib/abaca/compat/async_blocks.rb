@@ -2,12 +2,12 @@
 
 module Abaca
   module Compat
-    # Async (2.x; tried with 2.24 and 2.46) makes its tasks children of the thread's fiber scheduler, which it takes for
-    # its own: Sync { } and Async { } in a request end in NoMethodError (add_child). Here the outermost of these blocks
-    # runs on a thread, as with Abaca.offload, where Async finds no scheduler and brings its own; the request's fiber
-    # waits for it, and ends it when the request is cancelled. As on any thread without a scheduler, Async { } returns
-    # when its task and all that this has started are done. Blocks inside it, and those under Async's own scheduler
-    # (--fiber-scheduler Async::Scheduler, which spares the thread), stay where they are.
+    # Async (2.x; tried with 2.24 and 2.46) makes its tasks children of the thread's fiber scheduler, which it takes
+    # for its own: Sync { } and Async { } in a request end in NoMethodError (add_child). Here the outermost block runs
+    # on a thread, as with Abaca.offload, where Async finds no scheduler and creates its own. The request's fiber
+    # waits for it, and ends it if the request is cancelled. As on any thread without a scheduler, Async { } returns
+    # when its task and everything that it started are done. Blocks inside it, and those under Async's own scheduler
+    # (--fiber-scheduler Async::Scheduler, which needs no thread), stay where they are.
     module AsyncBlocks
       # @param config [Config]
       # @param log [Log]
@@ -27,7 +27,7 @@ module Abaca
         !(scheduler.nil? || scheduler.is_a?(::Async::Scheduler))
       end
 
-      # In place of the methods of the gem.
+      # Replaces the methods of the gem.
       module OnThreads
         def Async(...) = AsyncBlocks.foreign? ? Abaca.offload { super(...) } : super # rubocop:disable Naming/MethodName
 

@@ -2,19 +2,19 @@
 
 module Abaca
   module Compat
-    # Chewy from 7.2.3 keeps its stack of strategies, the scopes of searches and its client in a variable of the thread:
-    # on fibers a request indexes by another one's strategy, or, within another one's `bypass`, not at all, and searches
-    # within its scopes. 7.2.2 kept them in Thread.current[], which is the fiber's, and so does this. The client, whose
-    # connections are worth keeping, stays the thread's.
+    # From 7.2.3 on, Chewy keeps its stack of strategies, the scopes of searches and its client in a thread variable:
+    # on fibers a request indexes by another request's strategy, or, within another's `bypass`, not at all, and
+    # searches within its scopes. 7.2.2 kept them in Thread.current[], which belongs to the fiber, and so does this.
+    # The client, whose connections are worth keeping, stays with the thread.
     module ChewyCurrent
       CLIENT = :abaca_chewy_client
       private_constant :CLIENT
 
-      # In place of two methods of the gem.
+      # Replaces two methods of the gem.
       module ByFiber
         def current = Thread.current[:chewy] ||= {}
 
-        # What stands in `current` goes first: apps set it there.
+        # A value in `current` comes first: apps set it there.
         def client
           current[:chewy_client] ||=
             Thread.current.thread_variable_get(CLIENT) ||
@@ -31,7 +31,7 @@ module Abaca
         nil
       end
 
-      # Whether what one fiber keeps is another one's.
+      # Whether fibers share what one of them keeps.
       def self.by_thread?
         inside = Fiber.new { ::Chewy.current }.resume
         inside.equal?(Fiber.new { ::Chewy.current }.resume)

@@ -2,13 +2,13 @@
 
 module Abaca
   module Compat
-    # The gem connection_pool (from 2.2 on; tried with 2.5 and 3.0), which Redis, Dalli and Sidekiq's clients are in:
-    # as with Active Record. See PoolGate. Not what asks for a connection with a short time of its own: that would
-    # rather go without.
+    # The gem connection_pool (from 2.2 on; tried with 2.5 and 3.0), which Redis, Dalli and Sidekiq's clients use: as
+    # with Active Record. See PoolGate. Calls with a short explicit timeout are left alone: they would rather go
+    # without a connection.
     module ConnectionPools
-      # For ConnectionPool::TimedStack, whose arguments are others in each version.
+      # For ConnectionPool::TimedStack, whose arguments differ in each version.
       module Pop
-        # A time that is shorter than this, in seconds, is taken at its word.
+        # A timeout shorter than this, in seconds, is honoured.
         SHORT = 1
 
         def pop(*args, **options)

@@ -2,10 +2,10 @@
 
 module Abaca
   module Compat
-    # i18n 1.14.8, and 1.15 before Ruby 3.2, keep the locale in a variable of the thread: on fibers a request answers in
-    # the language of another one. 1.14.7 kept it in Thread.current[], which is the fiber's, and so does this.
+    # i18n 1.14.8, and 1.15 before Ruby 3.2, keep the locale in a thread variable: on fibers a request answers in the
+    # language of another one. 1.14.7 kept it in Thread.current[], which belongs to the fiber, and so does this.
     module I18nConfig
-      # In place of two methods of the gem.
+      # Replaces two methods of the gem.
       module ByFiber
         def config = Thread.current[:i18n_config] ||= ::I18n::Config.new
 
@@ -23,7 +23,7 @@ module Abaca
         nil
       end
 
-      # Whether a locale that one fiber sets is another one's.
+      # Whether fibers share a locale that one of them sets.
       def self.by_thread?
         inside = Fiber.new { ::I18n.config }.resume
         inside.equal?(Fiber.new { ::I18n.config }.resume)

@@ -3,10 +3,10 @@
 module Abaca
   module Compat
     # ActiveSupport (7.0 and later) keeps CurrentAttributes, and Active Record its connections, for a thread or for a
-    # fiber, as its isolation level says; :thread is the default. On fibers that hands one connection to requests at the
-    # same time, which commit and roll back each other's work. The Railtie asks for :fiber while the app boots; where
-    # that has not happened (a server in a program, a level that the app has set itself), the level is changed here,
-    # which ActiveSupport allows at any time. Active Record before 7.0 knows no level: it is refused.
+    # fiber, as its isolation level says; :thread is the default. On fibers, concurrent requests then share one
+    # connection, and commit and roll back each other's work. The Railtie sets :fiber while the app boots. Where that
+    # has not happened (a server in a program, a level that the app has set itself), it is set here, which
+    # ActiveSupport allows at any time. Active Record before 7.0 has no level: it is refused.
     module IsolationLevel
       # @param config [Config]
       # @param log [Log]

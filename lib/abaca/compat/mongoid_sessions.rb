@@ -3,9 +3,9 @@
 module Abaca
   module Compat
     # Mongoid 9.0, and 9.1 with the isolation level :thread or before Ruby 3.2, keep sessions, and with them
-    # transactions, in a variable of the thread: on fibers requests at the same time write in each other's. 9.1 has the
-    # level :fiber, which is asked for here; where it is not to be had, fibers are refused. (8.x keeps them in
-    # Thread.current[], which is the fiber's.)
+    # transactions, in a thread variable: on fibers, concurrent requests write in each other's. 9.1 has the level
+    # :fiber, which is set here; where it is unavailable, fibers are refused. (8.x keeps them in Thread.current[],
+    # which belongs to the fiber.)
     module MongoidSessions
       PROBE = "abaca-probe"
       private_constant :PROBE
@@ -21,7 +21,7 @@ module Abaca
         log.info("* Mongoid: the isolation level is :fiber, so that requests do not share sessions")
       end
 
-      # Whether what one fiber keeps is another one's.
+      # Whether fibers share what one of them keeps.
       def self.by_thread?
         Fiber.new { ::Mongoid::Threaded.set(PROBE, true) }.resume
         found = Fiber.new { ::Mongoid::Threaded.get(PROBE) }.resume

@@ -2,13 +2,13 @@
 
 module Abaca
   module Compat
-    # rack-timeout (tried with 0.7.0) has a thread that raises in the thread of a request that takes too long. On fibers
-    # that thread has many requests, and whichever runs by then would fail. Here the exception goes to the fiber that
-    # is in the gem's block, where that waits; one that computes has it at its next wait, if the block still runs by
-    # then. Everything else is the gem's: what it raises, its states, observers, wait_timeout and term_on_timeout. On
-    # threads nothing changes.
+    # rack-timeout (tried with 0.7.0) has a thread that raises in the thread of a request that takes too long. On
+    # fibers that thread has many requests, and whichever runs at that time would fail. Here the exception goes to the
+    # fiber in the gem's block, where it waits; a fiber that computes gets it at its next wait, if the block still
+    # runs then. Everything else is the gem's: what it raises, its states, observers, wait_timeout and
+    # term_on_timeout. On threads nothing changes.
     module RackTimeouts
-      # Seconds after which a fiber that did not wait is tried again.
+      # Seconds until a fiber that did not wait is tried again.
       RETRY = 0.01
       private_constant :RETRY
 
@@ -20,7 +20,7 @@ module Abaca
         nil
       end
 
-      # In place of the method of the gem, where it is called on a fiber that has a scheduler.
+      # Replaces the method of the gem, where it is called on a fiber with a scheduler.
       module OnFibers
         def timeout(seconds, &block)
           scheduler = Fiber.current_scheduler
@@ -37,7 +37,7 @@ module Abaca
         end
       end
 
-      # What the gem takes for the request's thread: it is raised in by the gem's own.
+      # Stands for the request's thread: the gem's own thread raises in it.
       class Target
         # @param timers [Rack::Timeout::Scheduler]
         # @param scheduler [Scheduler] of the calling fiber
@@ -51,7 +51,7 @@ module Abaca
         # As Thread#raise.
         def raise(exception, *message) = deliver(exception.exception(*message))
 
-        # The fiber has left the block: what has not reached it is for nobody.
+        # The fiber has left the block: an exception that has not reached it is dropped.
         def leave = @left = true
 
         private
@@ -63,7 +63,7 @@ module Abaca
         end
       end
 
-      # On a scheduler that is not Abaca's: only its own fibers may raise in others, so one waits for that.
+      # On a scheduler that is not Abaca's, only its own fibers may raise in others, so one of them waits for that.
       class ForeignTarget < Target
         def initialize(timers, scheduler)
           super
@@ -89,7 +89,8 @@ module Abaca
           interrupt(exception) if exception && !@left
         end
 
-        # Where fibers are switched by transfer, Fiber#raise does not come back: the queue of the ready ones has to.
+        # Where fibers are switched by transfer, Fiber#raise does not come back: the scheduler's ready queue has to
+        # resume this one.
         def interrupt(exception)
           return @scheduler.fiber_interrupt(@fiber, exception) if @scheduler.respond_to?(:fiber_interrupt)
 

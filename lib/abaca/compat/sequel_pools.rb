@@ -3,10 +3,10 @@
 module Abaca
   module Compat
     # Sequel (all of 5.x; tried with 5.110) keys its pools of connections, and with them its transactions, by
-    # Sequel.current, which is the thread: on fibers, requests at the same time are given one connection and end each
-    # other's transactions. Its own extension fiber_concurrency makes the key the fiber. Pools ask for the key at each
-    # use, so that holds for databases that are connected already. What no key helps is a pool of one connection for
-    # everybody (single_threaded): that is refused.
+    # Sequel.current, which is the thread: on fibers, concurrent requests share one connection and end each other's
+    # transactions. Its own extension fiber_concurrency makes the key the fiber. Pools ask for the key at each use, so
+    # that works for databases that are already connected. No key helps a pool with one connection for everybody
+    # (single_threaded): it is refused.
     module SequelPools
       SINGLE = %i[single sharded_single].freeze
       private_constant :SINGLE

@@ -2,8 +2,8 @@
 
 module Abaca
   module Compat
-    # Sequel's pools (tried with 5.110): as with Active Record. See PoolGate. A pool of shards counts for each of them,
-    # and stays as it is.
+    # Sequel's pools (tried with 5.110): as with Active Record. See PoolGate. A pool with shards counts per shard, and
+    # is left alone.
     module SequelWaits
       POOLS = %i[threaded timed_queue].freeze
       private_constant :POOLS
@@ -17,7 +17,7 @@ module Abaca
         end
       end
 
-      # For Sequel::ConnectionPool, which makes pools of classes that are loaded then. They may be frozen later.
+      # For Sequel::ConnectionPool, which creates pools of classes that it loads then. They may be frozen later.
       module GetPool
         def get_pool(...)
           super.tap { |pool| SequelWaits.adapt_pool(pool) }

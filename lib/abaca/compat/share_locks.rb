@@ -2,17 +2,17 @@
 
 module Abaca
   module Compat
-    # Rails (7.0 to 8.1; tried with 7.2) keeps its reloader from requests by a lock that counts who is inside by thread:
-    # a request on a fiber finds the share of another one for its own, the first of them that ends gives it back for
-    # all, and a file that has changed takes the constants away from those that still run. Here the lock counts fibers,
-    # as it counts threads elsewhere: the reloader waits until no request is at work. Inside the lock nothing but
-    # Thread.current is asked for, so a Thread of its own, whose current is the fiber, is all it needs.
+    # Rails (7.0 to 8.1; tried with 7.2) keeps its reloader from requests by a lock that counts threads: requests on
+    # fibers share one count, the first that ends gives it back for all, and a changed file removes the constants from
+    # those that still run. Here the lock counts fibers, as it counts threads elsewhere: the reloader waits until no
+    # request is running. The lock only uses Thread.current, so it gets a Thread constant of its own, whose current is
+    # the fiber.
     #
     # Ruby before 3.2 has the same fault in Module#autoload: while a file is loaded and waits, other fibers of the
-    # thread find its constant missing. There, an app that reloads loads all of its files at boot and after each
-    # change, which the reloader does while nothing else runs.
+    # thread miss its constant. There, an app that reloads loads all its files at boot and after each change, which
+    # the reloader does while nothing else runs.
     module ShareLocks
-      # What the lock takes for Thread.
+      # Stands for Thread in the lock.
       module Fibers
         def self.current = Fiber.current
       end
@@ -37,7 +37,7 @@ module Abaca
         ::Rails.autoloaders.each(&:eager_load)
       end
 
-      # Later ones ask for the isolation level themselves.
+      # Later ones use the isolation level themselves.
       def self.by_thread?(lock)
         !lock.const_defined?(:Thread, false) && lock.new.instance_variable_defined?(:@exclusive_thread)
       end

@@ -2,35 +2,26 @@
 
 module Abaca
   class Config
-    # How many requests are let in, how many wait, and which time they have (docs/overload.md): checks the
-    # settings that say so.
+    # How many requests are admitted, how many wait, and for how long (docs/overload.md): checks these settings.
     module Admission
-      # Requests in the app at once, unless somebody says otherwise and where the kernel bears it. A thousand that
-      # wait take some 20 MB; who has more at once is better told than swamped.
+      # The default number of requests in the app at once, if the kernel allows it. A thousand that wait take some 20
+      # MB; beyond that, refusing is better than swamping the server.
       MAX_FIBERS = 1000
-      # As many as the kernel's queue of connections holds, where they would wait otherwise. A server that
-      # answers a hundred in a second is done with the last of them when `queue_timeout` is over.
-      MAX_QUEUE = 1024
-      # A thousand bodies of the length that each may have here before its request is taken.
-      MAX_BODY_MEMORY_TOTAL = 64 * 1024 * 1024
 
       class << self
         # @param value [Integer, nil] nil: the default
-        # @param ceiling [Integer] what the kernel bears
-        # @param warnings [Array<String>] takes a line when that is less
+        # @param ceiling [Integer] what the kernel allows
+        # @param warnings [Array<String>] takes a line if that is less
         # @return [Integer]
-        # @raise [ConfigError] when the value is no number of fibers
         def max_fibers(value, ceiling, warnings)
           return [MAX_FIBERS, ceiling].min if value.nil?
+          return value if value <= ceiling
 
-          number = fibers(value)
-          return number if number <= ceiling
-
-          warnings << "max_fibers #{number} is more than vm.max_map_count bears; it is #{ceiling} now"
+          warnings << "max_fibers #{value} is more than vm.max_map_count bears; it is #{ceiling} now"
           ceiling
         end
 
-        # Fibers for requests, with those that have left their place while they wait for their clients.
+        # Fibers for requests, including those that occupy no place while they wait for their clients.
         #
         # @param config [Config]
         # @return [Integer]
@@ -42,32 +33,12 @@ module Abaca
           (places + config[:max_slow_clients]).clamp(places, most)
         end
 
-        # @param value [Integer]
-        # @return [Integer]
-        # @raise [ConfigError] when it is no number of fibers
-        def fibers(value)
-          number = Config.whole(value)
-          return number if number&.positive?
-
-          raise ConfigError, "max_fibers: a number of fibers is needed, not #{value.inspect}"
-        end
-
-        # @param value [Integer]
-        # @return [Integer]
-        # @raise [ConfigError]
-        def max_queue(value) = number(:max_queue, value, "requests", (2**32) - 1)
-
-        # @param value [Integer]
-        # @return [Integer]
-        # @raise [ConfigError]
-        def max_body_memory_total(value) = number(:max_body_memory_total, value, "octets", (2**63) - 1)
-
         # @param list [Hash, Array<Array>] seconds by pattern of paths; the first that matches counts
         # @return [Array<Array(String, Integer)>]
         # @raise [ConfigError]
         def request_timeouts(list)
           list.to_a.map do |pattern, seconds|
-            [path(:request_timeout, pattern), Config.check_limit(:request_timeout, seconds)].freeze
+            [path(:request_timeout, pattern), Values.check_limit(:request_timeout, seconds)].freeze
           end.freeze
         end
 
@@ -76,7 +47,7 @@ module Abaca
         # @raise [ConfigError]
         def stream_bodies(patterns) = Array(patterns).map { |pattern| path(:stream_bodies, pattern) }.freeze
 
-        # What the engine is told for a configuration.
+        # The engine's options for a configuration.
         #
         # @param config [Config]
         # @return [Hash{Symbol => Object}]
@@ -89,15 +60,8 @@ module Abaca
 
         private
 
-        def number(name, value, unit, most)
-          number = Config.whole(value)
-          return number if number&.between?(0, most)
-
-          raise ConfigError, "#{name}: a number of #{unit} is needed, 0 or more, not #{value.inspect}"
-        end
-
         def path(name, pattern)
-          return pattern.dup.freeze if Config.path_pattern?(pattern)
+          return pattern.dup.freeze if Values.path_pattern?(pattern)
 
           raise ConfigError, "#{name}: a path is needed, such as \"/reports/*\", not #{pattern.inspect}"
         end

@@ -2,8 +2,8 @@
 
 module Abaca
   class Config
-    # One place to listen at: `tcp://host:port`, `unix:///path`, or `fd://N`, a socket that listens already and was
-    # inherited; with options in the query.
+    # One place to listen at: `tcp://host:port`, `unix:///path`, or `fd://N`, an inherited socket that already
+    # listens; with options in the query.
     #
     # tcp:  `backlog=N`, `defer_accept=false`, `reuse_port=true`
     # unix: `backlog=N`, `umask=0NNN`, `mode=NNN` (octal); `unix://@name` is an abstract socket
@@ -36,7 +36,7 @@ module Abaca
       # @param host [String, nil]
       # @param port [Integer, String]
       # @return [Bind]
-      # @raise [ConfigError] when the port is none
+      # @raise [ConfigError] if the port is invalid
       def self.tcp(host, port, **options)
         number = Integer(port, 10, exception: false) if port.is_a?(String)
         number = port if port.is_a?(Integer)
@@ -81,13 +81,13 @@ module Abaca
           elsif known.key?(key)
             options[key] = parameter(url, key, value)
           else
-            raise ConfigError, "#{url}: unknown parameter #{key}#{Config.suggestion(key, [*known.keys, *LIMITS.keys])}"
+            raise ConfigError, "#{url}: unknown parameter #{key}#{Values.suggestion(key, [*known.keys, *LIMITS.keys])}"
           end
         end
       end
 
       def self.limit(url, key, value)
-        Config.check_limit(key, value)
+        Values.check_limit(key, value)
       rescue ConfigError => e
         raise ConfigError, "#{url}: #{e.message}"
       end
@@ -117,7 +117,7 @@ module Abaca
 
       def unix? = !@path.nil?
 
-      # @return [Boolean] whether it is still to be said on which host
+      # @return [Boolean] whether the host is still unknown
       def hostless? = @host.nil? && !@port.nil?
 
       # @return [Bind] the same port on another host

@@ -6,13 +6,12 @@ require_relative "dsl/logging"
 require_relative "dsl/modes"
 require_relative "dsl/process"
 require_relative "dsl/puma"
-require_relative "dsl/stalls"
 
 module Abaca
   class Config
-    # What a configuration file is evaluated with: one method a setting. Puma's names mean what they
-    # mean there; those without a meaning here give a warning, and unknown ones an error, both with
-    # the line.
+    # What a configuration file is evaluated with: one method a setting, made from the table of settings. Those that
+    # take more than a value have methods of their own, in the modules. Puma's names mean what they mean there; those
+    # without a meaning here give a warning, and unknown ones and wrong values an error, both with the line.
     class DSL
       include Listeners
       include Limits
@@ -20,12 +19,23 @@ module Abaca
       include DSL::Modes
       include ProcessSettings
       include PumaSettings
-      include Stalls
+
+      SETTINGS.each_value do |setting|
+        setting.methods_of_file.each do |name|
+          next if method_defined?(name)
+
+          if setting.switch?
+            define_method(name) { |enabled = true| set(setting.name, enabled) }
+          else
+            define_method(name) { |value| set(setting.name, value) }
+          end
+        end
+      end
 
       # Files may name Puma's constants, whether its gem is loaded or not.
       def self.const_missing(name) = name == :Puma ? HttpMethods::Puma : super
 
-      # @param options [Hash{Symbol => Object}] what is known before the file, for `get`
+      # @param options [Hash{Symbol => Object}] what is known before the file is read, for `get`
       # @param warnings [Array<String>] takes one line for each setting that has no effect
       def initialize(options = {}, warnings: [])
         @given = options
@@ -52,14 +62,19 @@ module Abaca
 
       private
 
+      # What the table says about a value holds at once, while the line of the file is known.
+      def set(name, value)
+        @options[name] = SETTINGS.fetch(name).check(value, @options)
+      end
+
       def method_missing(name, *)
         known = DSL.public_instance_methods(true) - Object.public_instance_methods
-        raise ConfigError, "unknown setting `#{name}'#{Config.suggestion(name, known)}"
+        raise ConfigError, "unknown setting `#{name}'#{Values.suggestion(name, known)}"
       end
 
       def respond_to_missing?(*) = false
 
-      # Gives every error of the block the line of the file that it came from.
+      # Adds to every error of the block the line of the file that it came from.
       def locate(path)
         @depth += 1
         yield
@@ -85,7 +100,7 @@ module Abaca
         @warnings << (place ? "#{place.path}:#{place.lineno}: #{text}" : text)
       end
 
-      # A ConfigError that says where already.
+      # A ConfigError that already has a place.
       class Located < ConfigError; end
       private_constant :Located
     end

@@ -2,9 +2,9 @@
 
 module Abaca
   class Config
-    # Which methods are served: checks the setting `supported_http_methods`.
+    # The methods that are served: checks the setting `supported_http_methods`.
     module HttpMethods
-      # A token that the parser takes for a method.
+      # A token that the parser accepts as a method.
       NAME = /\A[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}\z/
 
       # Puma's constants, for files that name them where its gem is not loaded: `Puma::Const::IANA_HTTP_METHODS`.
@@ -32,11 +32,11 @@ module Abaca
       end
 
       # @param value [Array<String>, Symbol, nil]
-      # @return [Array<String>, Boolean, nil] what the engine is told: true is any
+      # @return [Array<String>, Boolean, nil] the engine's option: true is any
       def self.engine_option(value) = value == :any || value
 
       def self.names?(value)
-        value.is_a?(Array) && value.any? && value == value.uniq && value.all? { |name| Config.ascii?(NAME, name) }
+        value.is_a?(Array) && value.any? && value == value.uniq && value.all? { |name| Values.ascii?(NAME, name) }
       end
       private_class_method :names?
     end

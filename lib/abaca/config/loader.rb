@@ -2,26 +2,27 @@
 
 module Abaca
   class Config
-    # Joins the levels of a configuration: the command line wins over the file, the file over the
-    # environment's variables, and these over the defaults.
+    # Joins the levels of a configuration: the command line overrides the file, the file overrides environment
+    # variables, and these override the defaults.
     class Loader
-      # Any of these names the environment; the first that is set counts.
+      # Each of these names the environment; the first one that is set counts.
       ENVIRONMENT_VARIABLES = %w[APP_ENV RACK_ENV RAILS_ENV].freeze
-      # The least and the most threads, as Puma reads them.
+      # The least and the most threads, read as Puma does.
       THREAD_VARIABLES = [%w[PUMA_MIN_THREADS MIN_THREADS], %w[PUMA_MAX_THREADS MAX_THREADS]].freeze
 
       # @param options [Hash{Symbol => Object}] settings of the command line
       # @param files [Array<String>, nil] configuration files; none for []; nil looks for one
       # @param env [#[]] the environment's variables
-      # @param defaults [Hash{Symbol => Object}] settings where nothing else says otherwise
+      # @param defaults [Hash{Symbol => Object}] settings that nothing else sets
       # @param dir [String] where configuration files are looked for
-      def initialize(options = {}, files: nil, env: ENV, dir: Dir.pwd, defaults: {})
+      # @param warnings [Array<String>] what has come up before
+      def initialize(options = {}, files: nil, env: ENV, dir: Dir.pwd, defaults: {}, warnings: [])
         @options = options
         @defaults = defaults
         @files = files
         @env = env
         @dir = dir
-        @warnings = []
+        @warnings = warnings.dup
       end
 
       # @return [Config]

@@ -2,20 +2,15 @@
 
 module Abaca
   class Config
-    # What requests run on: fibers, threads, either by the path, or either by how they behave
-    # (docs/modes.md).
+    # What requests run on: fibers, threads, either by path, or either by behaviour (docs/modes.md).
     module Modes
       NAMES = %i[fiber thread hybrid].freeze
-      DEFAULTS = { hybrid_requests: 20, hybrid_threshold: 50 }.freeze
-      # The most threads that are sensible to ask for: Ruby gives each a stack and a native thread.
+      # What of hybrid routes can be set.
+      HYBRID = %i[hybrid_threshold hybrid_requests].freeze
+      # The most threads that make sense: each has a stack and a native thread.
       MOST_THREADS = 32_768
-      # In milliseconds: nothing is shorter than that, and who waits longer for others has given up.
-      SHORTEST_THRESHOLD = 0.001
-      LONGEST_THRESHOLD = 60_000
-      # So many requests of a route the native part remembers.
-      MOST_REQUESTS = 128
 
-      # What is set with `routes`: the methods are called in the block.
+      # The routes of `routes`: the block calls these methods.
       class Routes
         # @return [Array<Array(Symbol, String)>] mode and pattern, in the order of the calls
         attr_reader :list
@@ -50,25 +45,15 @@ module Abaca
       end
 
       class << self
-        # @param value [Symbol, String]
-        # @return [Symbol]
-        # @raise [ConfigError]
-        def mode(value)
-          name = Config.one_of(NAMES, value)
-          return name if name
-
-          raise ConfigError, "mode: #{NAMES[..-2].map(&:inspect).join(', ')} or #{NAMES.last.inspect} is needed, " \
-                             "not #{value.inspect}"
-        end
-
-        # @param value [Array] the least and the most
+        # @param value [Array, String, Integer] the least and the most; "0:5" as on the command line
         # @return [Array(Integer, Integer)]
         # @raise [ConfigError]
         def threads(value)
-          least, most = Array(value).map { |number| Config.whole(number) }
+          pair = value.is_a?(String) ? value.split(":", 2) : Array(value)
+          least, most = pair.map { |number| Values.whole(number) }
           most ||= least
           unless least && most && least >= 0 && most >= 1 && least <= most && most <= MOST_THREADS
-            raise ConfigError, "threads: the least and the most are needed, 0 and 5 say, not #{Array(value).inspect}"
+            raise ConfigError, "threads: the least and the most are needed, 0 and 5 say, not #{pair.inspect}"
           end
 
           [least, most].freeze
@@ -76,37 +61,15 @@ module Abaca
 
         # @param list [Array<Array(Symbol, String)>]
         # @return [Array<Array(Symbol, String)>]
-        # @raise [ConfigError] for a mode or a pattern that is none
+        # @raise [ConfigError] for an invalid mode or pattern
         def routes(list)
           list.map do |mode, pattern|
-            unless NAMES.include?(mode) && Config.path_pattern?(pattern)
+            unless NAMES.include?(mode) && Values.path_pattern?(pattern)
               raise ConfigError, "routes: a pattern like \"/reports/*\" is needed, not #{pattern.inspect}"
             end
 
             [mode, pattern.dup.freeze].freeze
           end.freeze
-        end
-
-        # @param value [Numeric, String] milliseconds
-        # @return [Float]
-        # @raise [ConfigError]
-        def hybrid_threshold(value)
-          number = Float(value, exception: false)
-          return number if number&.finite? && number.between?(SHORTEST_THRESHOLD, LONGEST_THRESHOLD)
-
-          raise ConfigError, "hybrid_threshold: milliseconds are needed, #{SHORTEST_THRESHOLD} to " \
-                             "#{LONGEST_THRESHOLD}, not #{value.inspect}"
-        end
-
-        # @param value [Integer, String]
-        # @return [Integer]
-        # @raise [ConfigError]
-        def hybrid_requests(value)
-          number = Integer(value, exception: false) unless value.is_a?(Float)
-          return number if number&.between?(1, MOST_REQUESTS)
-
-          raise ConfigError, "hybrid_requests: a number of requests is needed, 1 to #{MOST_REQUESTS}, " \
-                             "not #{value.inspect}"
         end
 
         # @param config [Config]
@@ -118,7 +81,7 @@ module Abaca
         def threads?(config) = in_play(config) != [:fiber]
 
         # @param config [Config]
-        # @return [Boolean] whether any request's behaviour decides
+        # @return [Boolean] whether behaviour decides for any request
         def hybrid?(config) = in_play(config).include?(:hybrid)
 
         # @param config [Config]
@@ -136,7 +99,7 @@ module Abaca
 
         private
 
-        # What requests can run on, each once.
+        # Everything that requests can run on, each once.
         def in_play(config) = [config[:mode], *config[:routes].map(&:first)].uniq
       end
     end

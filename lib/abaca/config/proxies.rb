@@ -2,23 +2,23 @@
 
 module Abaca
   class Config
-    # What is believed of whom about who the client is (docs/proxies.md): checks the settings that say so,
-    # and gives them one form.
+    # Which proxies are trusted, and with what (docs/proxies.md): checks these settings, and gives them one form.
     module Proxies
-      # Versions of the PROXY protocol that a place to listen at can ask for.
+      # Versions of the PROXY protocol that a listener can require.
       PROTOCOLS = %i[v1 v2 any].freeze
 
-      # Words for networks that one would otherwise look up.
+      # Names for common networks.
       NETWORKS = {
         loopback: ["127.0.0.0/8", "::1"].freeze,
         private: ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7"].freeze
       }.freeze
 
-      # Which fields a trusted proxy writes: X-Forwarded-For and X-Forwarded-Proto, or Forwarded.
+      # The fields that a trusted proxy writes: X-Forwarded-For and X-Forwarded-Proto, or Forwarded.
       FIELDS = %i[x_forwarded forwarded].freeze
 
+      SCHEMES = %w[http https].freeze
       FIELD_NAME = /\A[!#$%&'*+\-.^_`|~0-9A-Za-z]+\z/
-      private_constant :FIELD_NAME
+      private_constant :SCHEMES, :FIELD_NAME
 
       class << self
         # @param list [String, Symbol, Array, nil] addresses, networks like `10.0.0.0/8`, :loopback, :private
@@ -42,7 +42,7 @@ module Abaca
         # @return [Hash{Symbol => Object}]
         # @raise [ConfigError]
         def listener(proxy_protocol: nil, proxy_from: [])
-          protocol = Config.one_of(PROTOCOLS, proxy_protocol)
+          protocol = Values.one_of(PROTOCOLS, proxy_protocol)
           unless protocol || proxy_protocol.nil?
             raise ConfigError, "proxy_protocol: v1, v2 or any is needed, not #{proxy_protocol.inspect}"
           end
@@ -66,17 +66,16 @@ module Abaca
           end
         end
 
-        # @param value [Symbol, String] of `forwarded_fields`
-        # @return [Symbol] one of FIELDS
+        # @param value [String] of `rack_url_scheme`
+        # @return [String]
         # @raise [ConfigError]
-        def fields(value)
-          name = Config.one_of(FIELDS, value)
-          return name if name
+        def scheme(value)
+          return value if SCHEMES.include?(value)
 
-          raise ConfigError, "forwarded_fields: :x_forwarded or :forwarded is needed, not #{value.inspect}"
+          raise ConfigError, "rack_url_scheme: http or https, not #{value}"
         end
 
-        # What the engine is told for a configuration.
+        # The engine's options for a configuration.
         #
         # @param config [Config]
         # @return [Hash{Symbol => Object}]
@@ -87,7 +86,7 @@ module Abaca
             client_field: (address[:header]&.downcase if address.is_a?(Hash)) }
         end
 
-        # The options of a place to listen at, where Puma's way of expecting the PROXY protocol stands in for none.
+        # The options of a listener; without any, those of Puma's way to expect the PROXY protocol.
         #
         # @param config [Config]
         # @param options [Hash{Symbol => Object}] as `listener` returns them
@@ -102,9 +101,9 @@ module Abaca
 
         def remote_address_source(value)
           raise_remote_address(value) unless value.size == 1
-          return { proxy_protocol: :v1 }.freeze if Config.one_of([:v1], value[:proxy_protocol])
+          return { proxy_protocol: :v1 }.freeze if Values.one_of([:v1], value[:proxy_protocol])
           # Like Puma, which makes an env key of it, this takes "X_Real_IP" for "X-Real-IP".
-          return { header: value[:header].tr("_", "-").freeze }.freeze if Config.ascii?(FIELD_NAME, value[:header])
+          return { header: value[:header].tr("_", "-").freeze }.freeze if Values.ascii?(FIELD_NAME, value[:header])
 
           raise_remote_address(value)
         end

@@ -11,8 +11,8 @@ module Abaca
     # job:: [file, line] of the job's block; nil for a request
     Leak = Struct.new(:kind, :key, :backtrace, :job, keyword_init: true)
 
-    # Records what jobs leave behind. While it watches, the methods that set something on a fiber note
-    # the backtrace in an instance variable of the fiber, which scrubbing takes off with the rest.
+    # Records what jobs leave behind. While it watches, the methods that set something on a fiber note the backtrace
+    # in an instance variable of the fiber, which scrubbing removes with the rest.
     module LeakReport
       SITES = :@__abaca_leak_sites
 
@@ -41,14 +41,14 @@ module Abaca
           nil # then whatever is set fails as well
         end
 
-        # Called by the native part, on the fiber, before it takes the keys off.
+        # Called by the native part, on the fiber, before it removes the keys.
         def left(kind, keys, job)
           sites = Fiber.current.instance_variable_get(SITES) || {}
           keys.each do |key|
             next if key == SITES || @found.key?([kind, key])
 
             backtrace = (sites[[kind, key]] || []).map(&:to_s)
-            leak = Leak.new(kind:, key:, backtrace:, job: job&.source_location)
+            leak = Leak.new(kind:, key:, backtrace:, job: place_of(job))
             @found[[kind, key]] = leak
             $stderr.write(text(leak))
           end
@@ -66,7 +66,7 @@ module Abaca
           watch_writers
         end
 
-        # A module cannot be taken out again; without methods it costs nothing.
+        # A module cannot be removed again; without methods it costs nothing.
         def unwatch
           @watchers.each_value do |watcher|
             watcher.instance_methods(false).each { |name| watcher.remove_method(name) }
@@ -84,6 +84,9 @@ module Abaca
           job = leak.job ? " by the job of #{leak.job.join(':')}" : ""
           "abaca: #{NAMES.fetch(leak.kind)} #{leak.key} was left behind#{job}, set#{place}\n"
         end
+
+        # What was posted need not be a block.
+        def place_of(job) = (job.source_location if job.respond_to?(:source_location))
 
         def prepend_to(target)
           Module.new.tap { |watcher| target.prepend(watcher) }
@@ -113,7 +116,7 @@ module Abaca
           end
         end
 
-        # Accessors that others have put on Fiber, for instance ActiveSupport's.
+        # Accessors that other libraries have added to Fiber, for instance ActiveSupport's.
         def watch_writers
           names = Fiber.public_instance_methods(false) - @watchers[Fiber].instance_methods(false)
           names.grep(/\A[a-z_]\w*=\z/i).each do |name|

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 module Abaca
-  # The table that it goes by.
+  # The table of gems.
   class FiberSafety
-    # A gem that does not do on fibers what it does on threads.
+    # A gem that behaves differently on fibers than on threads.
     #
     # name:: of the gem
     # constant:: that is defined when the gem is loaded
@@ -16,7 +16,7 @@ module Abaca
     Row = Struct.new(:name, :constant, :versions, :rubies, :trouble, :remedy, :threads, :settled, keyword_init: true) do
       # @param version [Gem::Version, nil] of the gem, where it is known
       # @param ruby [Gem::Version]
-      # @return [Boolean] whether it concerns these versions
+      # @return [Boolean] whether it applies to these versions
       def for?(version, ruby)
         return false if versions && !(version && versions.satisfied_by?(version))
 
@@ -24,7 +24,7 @@ module Abaca
       end
 
       # @param loaded [Module, nil] what the constant stands for
-      # @return [Boolean] whether nothing is left to be said
+      # @return [Boolean] whether there is nothing to report
       def settled_in?(loaded) = settled && loaded ? settled.call(loaded) : false
     end
 
@@ -32,8 +32,8 @@ module Abaca
     BULLET = "its findings belong to the thread: requests get each other's"
     private_constant :SENTRY, :BULLET
 
-    # "Keeps the thread" means: without Ruby's lock, so that threads run meanwhile, but without asking the fiber
-    # scheduler, so that no other fiber of the loop does.
+    # "Keeps the thread" means that it gives up Ruby's lock, so other threads run meanwhile, but does not ask the
+    # fiber scheduler, so no other fiber of the loop does.
     #
     # Each comment says which version was read, and where; docs/fiber_safety.md says more.
     GEMS = [
@@ -42,7 +42,7 @@ module Abaca
         trouble: "every query keeps all fibers and threads waiting, and so does busy_timeout for a locked database",
         remedy: "keep queries short, and wait for locks by busy_handler_timeout (sqlite3 2.0 with Rails 8)",
         threads: false },
-      # 0.5.7: client.c waits for the first octet of an answer by rb_wait_for_single_fd; connecting, sending, reading
+      # 0.5.7: client.c waits for the first byte of an answer by rb_wait_for_single_fd; connecting, sending, reading
       # the rest and prepared statements (nogvl_* in client.c, result.c, statement.c) do not.
       { name: "mysql2", constant: "Mysql2::Client",
         trouble: "connecting, large results and prepared statements keep the thread and all its fibers",
@@ -68,7 +68,7 @@ module Abaca
       # 3.1.22: bcrypt_ext.c, bc_crypt_nogvl. What it computes takes 0.19 s at its usual cost.
       { name: "bcrypt", constant: "BCrypt::Engine",
         trouble: "checking a password keeps the thread and all its fibers for some 0.2 seconds" },
-      # Seen with 7.2.0: of 30 reports 28 had the user of another request, none with the setting on Ruby 3.4.
+      # Seen with 7.2.0: 28 of 30 reports had the user of another request, none with the setting on Ruby 3.4.
       { name: "sentry-ruby", constant: "Sentry", trouble: SENTRY,
         versions: "< 7.2", remedy: "use sentry-ruby 7.2 on Ruby 3.2 with config.hub_isolation_level = :fiber" },
       # It sets :thread where Ruby cannot. What has no configuration reports nothing.

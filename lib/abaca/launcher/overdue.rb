@@ -2,11 +2,11 @@
 
 module Abaca
   class Launcher
-    # Ends the process when its server does not end: a request that computes and never waits cannot be broken
-    # off, and keeps the loop from doing what is due. Its methods may be called by trap handlers.
+    # Ends the process when its server does not end: a request that computes and never waits cannot be broken off, and
+    # keeps the loop from doing what is due. Trap handlers may call its methods.
     class Overdue
       STATUS = 1
-      # Seconds, some thirty years. `sleep` raises at numbers that the kernel's clock cannot hold.
+      # Seconds, some thirty years. `sleep` raises for numbers that the kernel's clock cannot hold.
       LONGEST = 1_000_000_000
       private_constant :LONGEST
 
@@ -17,7 +17,7 @@ module Abaca
         @over = false
       end
 
-      # Gives the server so many seconds from now on, in place of those that it had.
+      # Gives the server this many seconds from now on, instead of those that it had.
       #
       # @param seconds [Numeric, nil] nil: as long as it wants
       def give(seconds)
@@ -35,7 +35,7 @@ module Abaca
       # The process ends now.
       def now = give(0)
 
-      # The server has ended; whoever gives it time from now on comes too late.
+      # The server has ended; a later call of #give has no effect.
       def cancel
         @over = true
         end_threads
@@ -43,7 +43,7 @@ module Abaca
 
       private
 
-      # A handler may come between the start of a thread and its place in the list: that one finds that its turn is
+      # A handler may come between the start of a thread and its entry in the list: that thread finds that its turn is
       # over.
       def end_threads
         nil while @threads.shift&.kill

@@ -19,8 +19,8 @@ module Abaca
         raise ConfigError, "cannot write the pidfile: #{e.message}"
       end
 
-      # Removes the file if it is still this process's own: neither a forked child's call nor one after
-      # another server took the file over does anything.
+      # Removes the file if it is still this process's own: a call in a forked child, or after another server took
+      # over the file, has no effect.
       def remove
         return unless @pid == Process.pid
 

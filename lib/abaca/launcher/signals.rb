@@ -2,10 +2,10 @@
 
 module Abaca
   class Launcher
-    # Which signal does what; docs/signals.md is the same table in words. Handlers only set things
-    # going: the native loop wakes up and does the work.
+    # Which signal does what; docs/signals.md has the same table in words. Handlers only request things: the native
+    # loop wakes up and does the work.
     class Signals
-      # INFO where the system has it, as BSD and macOS have.
+      # INFO where the system has it, as on BSD and macOS.
       DUMP = Signal.list.key?("INFO") ? "INFO" : "PWR"
 
       # @param launcher [Launcher]
@@ -25,7 +25,7 @@ module Abaca
         %w[USR1 USR2].each { |name| set(name) { @log.warn("#{name} has no effect: this version does not restart") } }
       end
 
-      # Puts back what was there before.
+      # Restores the previous handlers.
       def restore
         @previous.each { |name, handler| Signal.trap(name, handler || "DEFAULT") }
         @previous.clear

@@ -2,14 +2,14 @@
 
 module Abaca
   class Log
-    # Writes lines to one IO from a thread of its own, so that a full pipe or a slow disk holds up
-    # neither the loop nor a request. It may be used from any thread, from fibers and from a trap
-    # handler, where a Mutex could not; so it has none.
+    # Writes lines to one IO from its own thread, so that a full pipe or a slow disk delays neither the loop nor a
+    # request. Any thread, fiber or trap handler may use it. A Mutex does not work in a trap handler, so there is
+    # none.
     class Writer
-      # Lines that may wait; more are dropped, and a line says how many there were.
+      # Lines that may wait; more are dropped, and a line says how many.
       CAPACITY = 10_000
 
-      # Octets that are written in one go.
+      # Bytes that are written in one go.
       BATCH = 64 * 1024
 
       # @return [Integer] lines that were dropped so far
@@ -23,7 +23,7 @@ module Abaca
         begin_anew
       end
 
-      # Hands over one line, or several that belong together, with their end.
+      # Takes one line, or several that belong together, each with its end.
       def push(line)
         begin_anew if forked?
         return @dropped += 1 if @queue.size >= CAPACITY
@@ -45,7 +45,7 @@ module Abaca
         thread == true || !thread.join([limit - now, 0].max).nil?
       end
 
-      # A mark in the queue: what came before it is written when it is answered, by the thread that has written it.
+      # A mark in the queue: everything before it has been written when the writer answers it.
       Flush = Struct.new(:answer, :last)
       private_constant :Flush
 
@@ -55,7 +55,7 @@ module Abaca
 
       def writes? = @thread&.alive?
 
-      # A forked child has the queue but not the thread; what waits in it is the parent's to write.
+      # A forked child has the queue but not the thread; the parent writes what waits in it.
       def forked? = !writes? && @pid != Process.pid
 
       def begin_anew
@@ -65,7 +65,7 @@ module Abaca
         @thread = nil
       end
 
-      # Returns the thread that has found the mark, true if there was nothing to write, nil when the time is over.
+      # Returns the thread that has found the mark, true if there was nothing to write, nil after the timeout.
       def marked(last, limit)
         begin_anew if forked?
         return true if !writes? && @queue.empty?
@@ -79,8 +79,8 @@ module Abaca
         mark.answer.pop unless mark.answer.empty?
       end
 
-      # Of threads that come at the same time the one that gets the token starts the writer for all. It looks again
-      # when it has given it back: who came meanwhile has left that to it.
+      # Of concurrent threads, the one that gets the token starts the writer for all. It checks again after it has
+      # given the token back, since others that came meanwhile have left the start to it.
       def start
         until writes?
           begin
@@ -88,7 +88,7 @@ module Abaca
             token = @starts.pop(true)
             start_thread unless writes?
           rescue ThreadError
-            return # another one has the token, or there is no thread to be had: the next line tries again
+            return # another one has the token, or no thread could start: the next line tries again
           ensure
             @starts << token if token
           end
@@ -108,8 +108,8 @@ module Abaca
         known.close
       end
 
-      # Whoever pushes looks for the writer after that, and one that ends looks at the queue after it has given up
-      # its name: so one of them sees the other, and no line is left.
+      # A push looks for the writer afterwards, and a writer that ends checks the queue after it has unregistered, so
+      # one of them sees the other, and no line is left.
       def run(queue)
         mark = write_all(queue)
         @thread = nil
@@ -141,7 +141,7 @@ module Abaca
         @reported = @dropped
       end
 
-      # A reader that has gone, a full disk, a logger of the user's that fails: the server goes on.
+      # The server continues if the reader has gone, the disk is full, or the user's logger fails.
       def write(text)
         return if text.empty?
 

@@ -3,10 +3,10 @@
 module Abaca
   class Scheduler
     # What the hooks do in a forked child, where Ruby before 4.0 leaves the parent's scheduler in place: Ruby does it,
-    # in a thread, which has no scheduler, while ours waits for that as it would wait for any thread.
+    # in a thread without a scheduler, and ours waits for that thread as for any other.
     module Forked # :nodoc:
       class << self
-        # As Timeout without a scheduler: a thread raises in this one. message: nil for the usual one.
+        # As Timeout without a scheduler: a thread raises in this one. message: nil: the usual one.
         def timeout_after(duration, exception, message)
           message ||= "execution expired" if exception.is_a?(Class)
           target = Thread.current
@@ -40,7 +40,7 @@ module Abaca
           end
         end
 
-        # The value of the block, which a thread calls. Nothing of it goes on when the wait is given up.
+        # The value of the block, which a thread calls. The thread ends if the wait is given up.
         def elsewhere(&block)
           thread = start(&block)
           thread.value

@@ -2,10 +2,9 @@
 
 module Abaca
   class Scheduler
-    # The Ruby threads on which a scheduler with <tt>offload: true</tt> runs the blocking operations of
-    # extensions (zlib, big copies and numbers; Ruby 3.4 and later). There is a bound on them, and one that
-    # has had nothing to do for a while ends. They are Ruby threads because Ruby 3.4 hands an operation over
-    # as a Proc; it lets go of the GVL by itself.
+    # The Ruby threads on which a scheduler with <tt>offload: true</tt> runs the blocking operations of extensions
+    # (zlib, big copies and numbers; Ruby 3.4 and later). Their number is bounded, and an idle one ends after a while.
+    # They are Ruby threads because Ruby 3.4 passes an operation as a Proc, which releases the GVL by itself.
     class Offload # :nodoc:
       IDLE_SECONDS = 5
 
@@ -64,7 +63,8 @@ module Abaca
 
       private
 
-      # The operation works on the fiber's stack: nobody leaves before it is over, not even when raised in again.
+      # The operation works on the fiber's stack: the fiber does not leave before it is over, not even if another
+      # exception is raised in it.
       def await_end(job)
         Thread.handle_interrupt(Object => :never) do
           Fiber.blocking { sleep 0.0005 until job.done? }
@@ -76,18 +76,18 @@ module Abaca
         Thread.new { serve }
       rescue ThreadError => e
         @threads -= 1
-        give_up(e) if @threads.zero? # one is enough to get on
+        give_up(e) if @threads.zero? # one is enough to make progress
       end
 
-      # The job that nobody would ever run, unless a thread that was about to end has found it.
+      # The job would never run, unless a thread that was about to end has found it.
       def give_up(error)
         @jobs.pop(true).fail(error)
       rescue ThreadError
         nil
       end
 
-      # A thread that ends is not counted any more when it looks for the last time, and a job is in the queue when
-      # its fiber counts the threads: so one of them sees the other.
+      # A thread that ends is no longer counted when it looks for the last time, and a job is in the queue when its
+      # fiber counts the threads, so one of them sees the other.
       def serve
         counted = true
         loop do

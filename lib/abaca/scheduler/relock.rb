@@ -2,10 +2,10 @@
 
 module Abaca
   class Scheduler
-    # Locks a mutex again when its sleep was broken off. Ruby before 3.4 (and the last releases of 3.3) forgets that
-    # where a fiber scheduler sleeps: an exception that ends Mutex#sleep or ConditionVariable#wait, a request's
-    # deadline say, then turned into a ThreadError of the unlocking, and a Monitor was taken away from the fiber
-    # that had entered it meanwhile.
+    # Locks a mutex again when its sleep was interrupted. Ruby before 3.4 (and the last releases of 3.3) forgets that
+    # with a fiber scheduler: an exception that ends Mutex#sleep or ConditionVariable#wait, such as a request's
+    # deadline, then became a ThreadError when the mutex was unlocked, and a Monitor was taken from the fiber that had
+    # entered it meanwhile.
     module Relock # :nodoc:
       def sleep(timeout = nil)
         held = owned?

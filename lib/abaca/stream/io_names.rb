@@ -4,9 +4,9 @@ require "stringio"
 
 module Abaca
   class Stream
-    # The rest of what an IO has, by the names that it has there: for apps that were written for the socket which
-    # other servers give them. It stands on the stream's own read, gets, readpartial, write and flush. There is no
-    # `to_io` and no `fileno`: what is written to the socket itself would break into the framing of the response.
+    # The other methods of an IO, for apps that were written for the socket that other servers give them. They are
+    # built on the stream's own read, gets, readpartial, write and flush. There is no `to_io` and no `fileno`: writes
+    # to the socket itself would break the framing of the response.
     module IONames
       # As IO#print: the objects one after the other.
       #
@@ -33,7 +33,7 @@ module Abaca
 
       # Writes, and sends at once what the socket takes.
       #
-      # @return [Integer] the length in octets
+      # @return [Integer] the length in bytes
       def syswrite(string)
         length = write(string)
         flush
@@ -64,17 +64,17 @@ module Abaca
       end
       alias each each_line
 
-      # @return [Integer, nil] the next octet; nil at the end
+      # @return [Integer, nil] the next byte; nil at the end
       def getbyte = read(1)&.ord
 
-      # @return [String, nil] the next octet; nil at the end
+      # @return [String, nil] the next byte; nil at the end
       def getc = read(1)
 
-      # @return [Integer] the next octet
+      # @return [Integer] the next byte
       # @raise [EOFError] at the end of the request's body
       def readbyte = readpartial(1).ord
 
-      # @return [String] the next octet
+      # @return [String] the next byte
       # @raise [EOFError] at the end of the request's body
       def readchar = readpartial(1)
 

@@ -14,9 +14,9 @@ static uint64_t rejected(fixture *fx, enum ab_rejection why) {
   return stats_of(fx).rejected[why];
 }
 
-static int client_with(fixture *fx, const char *octets) {
+static int client_with(fixture *fx, const char *bytes) {
   int client = client_open(fx);
-  client_send(client, octets);
+  client_send(client, bytes);
   fixture_run(fx);
   return client;
 }
@@ -203,7 +203,7 @@ static void waits_no_longer_than_queue_timeout(void) {
   fx.hold = true;
   fixture_run(&fx);
   CHECK_INT(1, fx.held_count);
-  CHECK_INT(fx.now - 2 * (AB_NSEC_PER_SEC)-AB_WHEEL_TICK, ab_conn_arrived(fx.held[0]));
+  CHECK_INT(fx.now - 2 * (AB_NSEC_PER_SEC)-AB_WHEEL_TICK, ab_exchange_arrived(fx.held[0]));
   fixture_pass(&fx, 60); /* once it was taken it has all the time that it wants */
   CHECK_INT(0, fx.events);
   answer_held(&fx, 0, "late");
@@ -286,9 +286,9 @@ static void a_flood_waits_behind_the_others(void) {
   for (int i = 0; i < 8; i++) {
     unsigned events;
     const ab_request *request;
-    ab_conn *conn = ab_engine_next(fx.engine, true, &events, &request);
-    CHECK(conn != NULL);
-    if (conn) take_request(&fx, conn, request);
+    ab_exchange *exchange = ab_engine_next(fx.engine, true, &events, &request);
+    CHECK(exchange != NULL);
+    if (exchange) take_request(&fx, exchange, request);
     answer_held(&fx, 0, "x");
     fixture_run(&fx);
   }

@@ -3,7 +3,7 @@
 #include "check.h"
 #include "engine/body.h"
 #include "http1/head.h"
-#include "http1/trailer.h"
+#include "http/trailer.h"
 
 #define START (1000 * AB_NSEC_PER_SEC)
 
@@ -25,8 +25,8 @@ static void end(check_mem *mem, ab_body *body) {
   CHECK_INT(0, mem->live);
 }
 
-/* Decodes text of any length with room for `room` octets at a time, in a block of its own size, so
- * that the sanitizer sees one octet too many. Content and octets used come out; returns what ended
+/* Decodes text of any length with room for `room` bytes at a time, in a block of its own size, so
+ * that the sanitizer sees one byte too many. Content and bytes used come out; returns what ended
  * it. */
 static int64_t decode(ab_body *body, const ab_limits *limits, const char *text, size_t len,
                       size_t room, char *content, size_t *content_len, size_t *used_up) {
@@ -70,7 +70,7 @@ static void length_takes_no_more_than_its_own(void) {
 }
 
 /* Received where it is wanted, with the decoder being told of it. */
-static void direct_octets_count(void) {
+static void direct_bytes_count(void) {
   check_mem mem;
   ab_limits limits = ab_limits_default();
   ab_body *body = begin(&mem, &limits, of_length(10));
@@ -183,9 +183,9 @@ static void chunk_errors_come_out(void) {
   char content[16];
   size_t len = 0, used;
   ab_body *body = begin(&mem, &limits, chunked);
-  CHECK_INT(AB_HTTP1_CHUNK_DATA_END, decode(body, &limits, "1\r\nabc", 6, 8, content, &len, &used));
+  CHECK_INT(AB_HTTP_CHUNK_DATA_END, decode(body, &limits, "1\r\nabc", 6, 8, content, &len, &used));
   CHECK_OCTETS("a", content, len);
-  CHECK_INT(AB_HTTP1_CHUNK_DATA_END, decode(body, &limits, "\r\n", 2, 8, content, &len, &used));
+  CHECK_INT(AB_HTTP_CHUNK_DATA_END, decode(body, &limits, "\r\n", 2, 8, content, &len, &used));
   CHECK_INT(0, used);
   CHECK(!body->done);
   end(&mem, body);
@@ -194,7 +194,7 @@ static void chunk_errors_come_out(void) {
   len = 0;
   body = begin(&mem, &limits, chunked);
   CHECK_INT(0, decode(body, &limits, "4\r\nabcd\r\n", 9, 8, content, &len, &used));
-  CHECK_INT(AB_HTTP1_BODY_TOO_LARGE, decode(body, &limits, "1\r\n", 3, 8, content, &len, &used));
+  CHECK_INT(AB_HTTP_BODY_TOO_LARGE, decode(body, &limits, "1\r\n", 3, 8, content, &len, &used));
   CHECK_OCTETS("abcd", content, len);
   end(&mem, body);
 }
@@ -206,14 +206,14 @@ static void too_long_is_refused_unread(void) {
   limits.max_body_size = 10;
   ab_body *body = NULL;
   ab_framing framing = of_length(11);
-  CHECK_INT(AB_HTTP1_BODY_TOO_LARGE, ab_body_init(&body, &mem.mem, &limits, &framing));
+  CHECK_INT(AB_HTTP_BODY_TOO_LARGE, ab_body_init(&body, &mem.mem, &limits, &framing));
   CHECK(!body);
   CHECK_INT(0, mem.calls);
   end(&mem, begin(&mem, &limits, of_length(10)));
 
   limits.max_body_size = 0;
   framing = of_length(AB_BODY_CEILING + 1);
-  CHECK_INT(AB_HTTP1_BODY_TOO_LARGE, ab_body_init(&body, &mem.mem, &limits, &framing));
+  CHECK_INT(AB_HTTP_BODY_TOO_LARGE, ab_body_init(&body, &mem.mem, &limits, &framing));
   end(&mem, begin(&mem, &limits, of_length(AB_BODY_CEILING)));
 }
 
@@ -254,7 +254,7 @@ static void rate_follows_what_came(void) {
   end(&mem, body);
 }
 
-/* 2^60 octets at one octet a second: the product of seconds and nanoseconds does not fit. */
+/* 2^60 bytes at one byte a second: the product of seconds and nanoseconds does not fit. */
 static void rate_of_a_huge_body_does_not_wrap(void) {
   check_mem mem;
   ab_limits limits = ab_limits_default();
@@ -292,7 +292,7 @@ static void memory_runs_out(void) {
       CHECK(done);
       break;
     }
-    CHECK_INT(AB_HTTP1_NO_MEMORY, result);
+    CHECK_INT(AB_HTTP_NO_MEMORY, result);
     CHECK(!done);
     refused++;
   }
@@ -308,14 +308,14 @@ static void trailers_stay_within_their_limits(void) {
     const char *text = more ? "0\r\nX: 1234\r\n\r\n" : "0\r\nX: 123\r\n\r\n";
     char content[8];
     size_t len = 0, used;
-    CHECK_INT(more ? AB_HTTP1_TRAILER_TOO_LONG : 0,
+    CHECK_INT(more ? AB_HTTP_TRAILER_TOO_LONG : 0,
               decode(body, &limits, text, strlen(text), 8, content, &len, &used));
     CHECK_INT(!more, body->done);
     end(&mem, body);
   }
 }
 
-CHECK_MAIN(CHECK_CASE(length_takes_no_more_than_its_own), CHECK_CASE(direct_octets_count),
+CHECK_MAIN(CHECK_CASE(length_takes_no_more_than_its_own), CHECK_CASE(direct_bytes_count),
            CHECK_CASE(chunks_in_any_segmentation), CHECK_CASE(no_trailers_cost_nothing),
            CHECK_CASE(skipping_keeps_nothing), CHECK_CASE(where_the_end_is),
            CHECK_CASE(chunk_errors_come_out), CHECK_CASE(too_long_is_refused_unread),

@@ -25,12 +25,12 @@ static int held_request(fixture *fx) {
 static void write_part(fixture *fx, size_t len) {
   ab_engine_lock(fx->engine);
   CHECK_INT(AB_OK, lend(fx, fx->held[0], plenty, len));
-  ab_conn_flush(fx->held[0]);
+  ab_exchange_flush(fx->held[0]);
   ab_engine_unlock(fx->engine);
   fixture_run(fx);
 }
 
-/* Reads `rate` octets a second for so long; false when the connection has ended. */
+/* Reads `rate` bytes a second for `seconds`; false when the connection has ended. */
 static bool read_at(fixture *fx, int client, size_t rate, unsigned seconds) {
   static char buf[1 << 20];
   for (unsigned i = 0; i < seconds; i++) {
@@ -136,7 +136,7 @@ static void only_time_with_a_full_socket_counts(void) {
     fx.now += 3 * AB_NSEC_PER_SEC;
     fixture_run(&fx);
     client_drain(&fx, client);
-    CHECK(!fx.held[0]->stall);
+    CHECK(!fx.held[0]->conn->stall);
     CHECK(read_at(&fx, client, 1000, 100));
   }
   CHECK_INT(0, stats_of(&fx).timeouts);
@@ -154,11 +154,11 @@ static void progress_within_the_sockets_queue(void) {
   CHECK(fixture_start(&fx));
   int client = held_request_of(&fx, client_tcp(fixture_listen(&fx)));
   int large = 4 << 20;
-  setsockopt(fx.held[0]->watch.fd, SOL_SOCKET, SO_SNDBUF, &large, sizeof large);
+  setsockopt(fx.held[0]->conn->link.watch.fd, SOL_SOCKET, SO_SNDBUF, &large, sizeof large);
   write_part(&fx, sizeof plenty);
-  CHECK(fx.held[0]->blocked);
+  CHECK(fx.held[0]->conn->blocked);
   CHECK(read_at(&fx, client, 30000, 25));
-  CHECK(fx.held[0]->blocked);
+  CHECK(fx.held[0]->conn->blocked);
   CHECK_INT(1, stats_of(&fx).connections);
   CHECK(!read_at(&fx, client, 0, 22));
   close(client);
@@ -167,7 +167,7 @@ static void progress_within_the_sockets_queue(void) {
 
 static ab_nsec moved(fixture *fx) {
   ab_engine_lock(fx->engine);
-  ab_nsec at = ab_conn_moved(fx->held[0]);
+  ab_nsec at = ab_exchange_moved(fx->held[0]);
   ab_engine_unlock(fx->engine);
   return at;
 }
@@ -183,7 +183,7 @@ static void when_a_reader_was_last_seen_to_move(void) {
   write_part(&fx, sizeof plenty);
   CHECK_INT(0, moved(&fx));
   ab_engine_lock(fx.engine);
-  CHECK(ab_conn_want_room(fx.held[0]));
+  CHECK(ab_exchange_want_room(fx.held[0]));
   ab_engine_unlock(fx.engine);
   fx.now += AB_NSEC_PER_SEC;
   moved(&fx); /* what the kernels have moved by themselves is known from here on */
@@ -232,12 +232,12 @@ static void stall_without_memory(void) {
   int client = held_request(&fx);
   ab_engine_lock(fx.engine);
   CHECK_INT(AB_OK, lend(&fx, fx.held[0], plenty, sizeof plenty));
-  ab_conn_flush(fx.held[0]);
+  ab_exchange_flush(fx.held[0]);
   ab_engine_unlock(fx.engine);
   fx.mem.fail_at = fx.mem.calls + 1;
   fixture_run(&fx);
   fx.mem.fail_at = 0;
-  CHECK(fx.held[0]->blocked && !fx.held[0]->stall);
+  CHECK(fx.held[0]->conn->blocked && !fx.held[0]->conn->stall);
   fixture_pass(&fx, 29);
   CHECK_INT(1, stats_of(&fx).connections);
   fixture_pass(&fx, 1);
@@ -298,7 +298,7 @@ static void request_in_time(void) {
 
 static void set_time(fixture *fx, ab_nsec time) {
   ab_engine_lock(fx->engine);
-  ab_conn_set_time(fx->held[0], time);
+  ab_exchange_set_time(fx->held[0], time);
   ab_engine_unlock(fx->engine);
 }
 
@@ -314,10 +314,10 @@ static void request_with_a_time_of_its_own(void) {
   set_time(&fx, 2 * AB_NSEC_PER_SEC);
   fixture_pass(&fx, 2);
   CHECK_INT(AB_EVENT_DEADLINE, fx.events);
-  CHECK_INT(AB_EVENT_DEADLINE, ab_conn_news(fx.held[0]));
+  CHECK_INT(AB_EVENT_DEADLINE, ab_exchange_news(fx.held[0]));
   fx.events = 0;
   set_time(&fx, 3 * AB_NSEC_PER_SEC);
-  CHECK_INT(0, ab_conn_news(fx.held[0]));
+  CHECK_INT(0, ab_exchange_news(fx.held[0]));
   set_time(&fx, 0);
   fixture_pass(&fx, 1000);
   CHECK_INT(0, fx.events);
@@ -380,7 +380,7 @@ static void no_request_timeout_by_default(void) {
   fixture fx;
   fixture_init(&fx);
   int client = held_request(&fx);
-  CHECK_INT(0, fx.held[0]->request_deadline);
+  CHECK_INT(0, fx.held[0]->deadline);
   fixture_pass(&fx, 1000);
   CHECK_INT(0, ab_engine_deadline(fx.engine));
   CHECK_INT(0, fx.events);
@@ -408,18 +408,18 @@ static void look_at_a_peer_that_was_reset(void) {
   fixture fx;
   fixture_init(&fx);
   int client = held_request_of(&fx, client_tcp(fixture_listen(&fx)));
-  ab_conn *conn = fx.held[0];
+  ab_exchange *exchange = fx.held[0];
   ab_engine_lock(fx.engine);
-  CHECK(!ab_conn_look(conn));
-  CHECK_INT(0, ab_conn_news(conn));
+  CHECK(!ab_exchange_look(exchange));
+  CHECK_INT(0, ab_exchange_news(exchange));
   ab_engine_unlock(fx.engine);
   client_reset(client);
   ab_engine_lock(fx.engine);
-  CHECK(!ab_conn_gone(conn)); /* the engine had no turn */
-  CHECK(ab_conn_look(conn));
-  CHECK(ab_conn_look(conn));
-  CHECK(ab_conn_gone(conn));
-  CHECK_INT(AB_EVENT_GONE, ab_conn_news(conn));
+  CHECK(!ab_exchange_gone(exchange)); /* the engine had no turn */
+  CHECK(ab_exchange_look(exchange));
+  CHECK(ab_exchange_look(exchange));
+  CHECK(ab_exchange_gone(exchange));
+  CHECK_INT(AB_EVENT_GONE, ab_exchange_news(exchange));
   ab_engine_unlock(fx.engine);
   fixture_run(&fx);
   CHECK_INT(AB_EVENT_GONE, fx.events);
@@ -456,7 +456,7 @@ static void half_close_by_a_look(void) {
     int client = held_request_of(&fx, client_tcp(fixture_listen(&fx)));
     shutdown(client, SHUT_WR);
     ab_engine_lock(fx.engine);
-    CHECK_INT(gone, ab_conn_look(fx.held[0]));
+    CHECK_INT(gone, ab_exchange_look(fx.held[0]));
     ab_engine_unlock(fx.engine);
     close(client);
     fixture_fini(&fx);
@@ -477,7 +477,7 @@ static void half_close_is_asked(void) {
     }
     fixture_run(&fx);
     fixture_run(&fx);
-    CHECK_INT(closes, ab_conn_gone(fx.held[0]));
+    CHECK_INT(closes, ab_exchange_gone(fx.held[0]));
     CHECK_INT(closes ? AB_EVENT_GONE : 0, fx.events);
     if (!closes) {
       CHECK(strcmp("HTTP/1.1 100 Continue\r\n\r\n", client_read(client, NULL)) == 0);
@@ -496,8 +496,8 @@ static void half_close_is_asked_on_demand(void) {
   fixture_run(&fx);
   CHECK(*client_read(client, NULL) == 0);
   ab_engine_lock(fx.engine);
-  ab_conn_watch_peer(fx.held[0]);
-  CHECK(!ab_conn_look(fx.held[0]));
+  ab_exchange_watch_peer(fx.held[0]);
+  CHECK(!ab_exchange_look(fx.held[0]));
   ab_engine_unlock(fx.engine);
   fixture_run(&fx);
   CHECK(strcmp("HTTP/1.1 100 Continue\r\n\r\n", client_read(client, NULL)) == 0);
@@ -526,9 +526,9 @@ static uint16_t listen_with(fixture *fx, const ab_limits *limits) {
   return fixture_listen_on(fx, &(ab_listener_terms){.limits = limits});
 }
 
-static const char *ask(fixture *fx, uint16_t port, const char *octets) {
+static const char *ask(fixture *fx, uint16_t port, const char *bytes) {
   int client = client_tcp(port);
-  client_send(client, octets);
+  client_send(client, bytes);
   fixture_run(fx);
   const char *text = client_read(client, NULL);
   close(client);
@@ -568,16 +568,16 @@ static void listener_with_more_fields(void) {
   wide.max_header_count = 3000;
   wide.max_head_size = 1 << 20;
   uint16_t usual = listen_with(&fx, NULL);
-  static char octets[60000];
-  size_t len = (size_t)snprintf(octets, sizeof octets, "GET /a HTTP/1.1\r\nHost: x\r\n");
+  static char bytes[60000];
+  size_t len = (size_t)snprintf(bytes, sizeof bytes, "GET /a HTTP/1.1\r\nHost: x\r\n");
   for (int i = 0; i < 2500; i++) {
-    len += (size_t)snprintf(octets + len, sizeof(octets) - len, "X-%d: v\r\n", i);
+    len += (size_t)snprintf(bytes + len, sizeof(bytes) - len, "X-%d: v\r\n", i);
   }
-  snprintf(octets + len, sizeof(octets) - len, "\r\n");
-  CHECK(strstr(ask(&fx, usual, octets), " 431 "));
+  snprintf(bytes + len, sizeof(bytes) - len, "\r\n");
+  CHECK(strstr(ask(&fx, usual, bytes), " 431 "));
   uint16_t roomy = listen_with(&fx, &wide);
-  CHECK(strstr(ask(&fx, roomy, octets), "200 OK"));
-  CHECK(strstr(ask(&fx, usual, octets), " 431 "));
+  CHECK(strstr(ask(&fx, roomy, bytes), "200 OK"));
+  CHECK(strstr(ask(&fx, usual, bytes), " 431 "));
   fixture_fini(&fx);
 }
 
@@ -610,27 +610,27 @@ static void a_request_gets_more_time(void) {
   fx.limits.request_timeout = 5;
   CHECK(fixture_start(&fx));
   int client = held_request(&fx);
-  CHECK_INT(fx.now + 5 * AB_NSEC_PER_SEC, ab_conn_deadline(fx.held[0]));
-  ab_conn_extend(fx.held[0], 3 * AB_NSEC_PER_SEC);
+  CHECK_INT(fx.now + 5 * AB_NSEC_PER_SEC, ab_exchange_deadline(fx.held[0]));
+  ab_exchange_add_time(fx.held[0], 3 * AB_NSEC_PER_SEC);
   fixture_pass(&fx, 7);
   CHECK_INT(0, fx.events);
   fixture_pass(&fx, 1);
   CHECK_INT(AB_EVENT_DEADLINE, fx.events);
-  CHECK_INT(AB_EVENT_DEADLINE, ab_conn_news(fx.held[0]));
-  CHECK_INT(0, ab_conn_deadline(fx.held[0]));
+  CHECK_INT(AB_EVENT_DEADLINE, ab_exchange_news(fx.held[0]));
+  CHECK_INT(0, ab_exchange_deadline(fx.held[0]));
   fx.events = 0;
-  ab_conn_extend(fx.held[0], 2 * AB_NSEC_PER_SEC); /* from now on */
-  CHECK_INT(0, ab_conn_news(fx.held[0]));
+  ab_exchange_add_time(fx.held[0], 2 * AB_NSEC_PER_SEC); /* from now on */
+  CHECK_INT(0, ab_exchange_news(fx.held[0]));
   fixture_pass(&fx, 1);
   CHECK_INT(0, fx.events);
   fixture_pass(&fx, 1);
   CHECK_INT(AB_EVENT_DEADLINE, fx.events);
-  ab_conn_set_time(fx.held[0], 0);
-  ab_conn_extend(fx.held[0], AB_NSEC_PER_SEC); /* it has as much as it wants */
-  CHECK_INT(0, ab_conn_deadline(fx.held[0]));
-  ab_conn_set_time(fx.held[0], AB_NSEC_PER_SEC);
-  ab_conn_extend(fx.held[0], UINT64_MAX - 1);
-  CHECK(ab_conn_deadline(fx.held[0]) == UINT64_MAX);
+  ab_exchange_set_time(fx.held[0], 0);
+  ab_exchange_add_time(fx.held[0], AB_NSEC_PER_SEC); /* it has as much as it wants */
+  CHECK_INT(0, ab_exchange_deadline(fx.held[0]));
+  ab_exchange_set_time(fx.held[0], AB_NSEC_PER_SEC);
+  ab_exchange_add_time(fx.held[0], UINT64_MAX - 1);
+  CHECK(ab_exchange_deadline(fx.held[0]) == UINT64_MAX);
   close(client);
   fixture_fini(&fx);
 }
@@ -641,11 +641,11 @@ static void a_request_is_abandoned(void) {
     fixture_init(&fx);
     int client = held_request_of(&fx, client_tcp(fixture_listen(&fx)));
     ab_engine_lock(fx.engine);
-    CHECK_INT(AB_OK, ab_conn_write(fx.held[0], "last words", 10));
-    ab_conn_abandon(fx.held[0], (enum ab_finish)how);
-    ab_conn_abandon(fx.held[0], (enum ab_finish)how);
-    CHECK(ab_conn_gone(fx.held[0]));
-    CHECK_INT(AB_EPEER, ab_conn_write(fx.held[0], "too late", 8));
+    CHECK_INT(AB_OK, ab_exchange_write(fx.held[0], "last words", 10));
+    ab_exchange_abandon(fx.held[0], (enum ab_finish)how);
+    ab_exchange_abandon(fx.held[0], (enum ab_finish)how);
+    CHECK(ab_exchange_gone(fx.held[0]));
+    CHECK_INT(AB_EPEER, ab_exchange_write(fx.held[0], "too late", 8));
     ab_engine_unlock(fx.engine);
     fixture_run(&fx);
     CHECK_INT(AB_EVENT_GONE, fx.events);

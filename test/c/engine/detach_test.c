@@ -1,5 +1,5 @@
 /* Connections that the application takes over, and the waits of a writer: for room, for the last
- * octet, for the end of the step. */
+ * byte, for the end of the step. */
 #include "engine/fixture.h"
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -19,15 +19,15 @@ static void held_request(fixture *fx, int *client, const char *text) {
 
 static int detach(fixture *fx, const char **ahead, size_t *len) {
   ab_engine_lock(fx->engine);
-  CHECK(!ab_conn_want_sent(fx->held[0]));
-  int fd = ab_conn_detach(fx->held[0], ahead, len);
+  CHECK(!ab_exchange_want_sent(fx->held[0]));
+  int fd = ab_exchange_detach(fx->held[0], ahead, len);
   ab_engine_unlock(fx->engine);
   return fd;
 }
 
 static void finish(fixture *fx) {
   ab_engine_lock(fx->engine);
-  ab_conn_finish(fx->held[0], AB_FINISH_COMPLETE);
+  ab_exchange_finish(fx->held[0], AB_FINISH_COMPLETE);
   ab_engine_unlock(fx->engine);
   fx->held_count = 0;
 }
@@ -42,8 +42,8 @@ static void socket_goes_with_what_was_read(void) {
   CHECK(fd >= 0);
   CHECK_INT(5, len);
   CHECK(memcmp(ahead, "ahead", 5) == 0);
-  CHECK(ab_conn_gone(fx.held[0]));
-  CHECK_INT(AB_EPEER, ab_conn_write(fx.held[0], "x", 1));
+  CHECK(ab_exchange_gone(fx.held[0]));
+  CHECK_INT(AB_EPEER, ab_exchange_write(fx.held[0], "x", 1));
   CHECK_INT(0, stats_of(&fx).connections);
   CHECK_INT(1, stats_of(&fx).detached);
   CHECK_INT(1, stats_of(&fx).in_app);
@@ -75,8 +75,8 @@ static void engine_ends_first(void) {
   finish(&fx);
   fixture_fini(&fx);
   client_send(client, "x");
-  char octet;
-  CHECK_INT(1, recv(fd, &octet, 1, 0));
+  char byte;
+  CHECK_INT(1, recv(fd, &byte, 1, 0));
   close(fd);
   close(client);
 }
@@ -85,15 +85,15 @@ static void whoever_waits_for_the_body_is_told(void) {
   fixture fx;
   int client;
   held_request(&fx, &client, EXPECT("/a", 5));
-  char octets[8];
-  CHECK_INT(AB_AGAIN, read_body(&fx, fx.held[0], octets, sizeof octets));
+  char bytes[8];
+  CHECK_INT(AB_AGAIN, read_body(&fx, fx.held[0], bytes, sizeof bytes));
   fixture_run(&fx);
   const char *ahead;
   size_t len;
   int fd = detach(&fx, &ahead, &len);
   fixture_run(&fx);
   CHECK_INT(AB_EVENT_BODY, fx.events);
-  CHECK_INT(AB_EPEER, read_body(&fx, fx.held[0], octets, sizeof octets));
+  CHECK_INT(AB_EPEER, read_body(&fx, fx.held[0], bytes, sizeof bytes));
   finish(&fx);
   close(fd);
   close(client);
@@ -107,7 +107,7 @@ static void all_has_to_be_sent(void) {
   held_request(&fx, &client, GET("/a"));
   ab_engine_lock(fx.engine);
   CHECK_INT(AB_OK, lend(&fx, fx.held[0], plenty, sizeof plenty));
-  CHECK(ab_conn_want_sent(fx.held[0]));
+  CHECK(ab_exchange_want_sent(fx.held[0]));
   ab_engine_unlock(fx.engine);
   size_t got = 0;
   for (unsigned i = 0; i < 100000 && !fx.events; i++) {
@@ -115,7 +115,7 @@ static void all_has_to_be_sent(void) {
     ssize_t n = recv(client, buf, sizeof buf, 0);
     if (n > 0) got += (size_t)n;
     fixture_run(&fx);
-    if (fx.events) CHECK_INT(0, ab_conn_pending(fx.held[0]));
+    if (fx.events) CHECK_INT(0, ab_exchange_pending(fx.held[0]));
   }
   CHECK_INT(AB_EVENT_DRAINED, fx.events);
   CHECK_INT(sizeof plenty, got + client_drain(&fx, client));
@@ -131,9 +131,9 @@ static void room_is_less_than_all(void) {
   held_request(&fx, &client, GET("/a"));
   ab_engine_lock(fx.engine);
   CHECK_INT(AB_OK, lend(&fx, fx.held[0], plenty, sizeof plenty));
-  CHECK(ab_conn_want_sent(fx.held[0]));
+  CHECK(ab_exchange_want_sent(fx.held[0]));
   CHECK(fx.held[0]->wants_sent);
-  CHECK(ab_conn_want_room(fx.held[0]));
+  CHECK(ab_exchange_want_room(fx.held[0]));
   CHECK(!fx.held[0]->wants_sent);
   ab_engine_unlock(fx.engine);
   finish(&fx);
@@ -147,15 +147,15 @@ static void later_is_at_the_end_of_the_step(void) {
   int client;
   held_request(&fx, &client, GET("/a"));
   ab_engine_lock(fx.engine);
-  CHECK_INT(AB_OK, ab_conn_write(fx.held[0], "one", 3));
-  CHECK(ab_conn_flush_later(fx.held[0]));
-  CHECK(ab_conn_flush_later(fx.held[0]));
-  CHECK_INT(3, ab_conn_pending(fx.held[0]));
+  CHECK_INT(AB_OK, ab_exchange_write(fx.held[0], "one", 3));
+  CHECK(ab_exchange_flush_later(fx.held[0]));
+  CHECK(ab_exchange_flush_later(fx.held[0]));
+  CHECK_INT(3, ab_exchange_pending(fx.held[0]));
   ab_engine_unlock(fx.engine);
   CHECK(strcmp(client_read(client, NULL), "") == 0);
   fixture_turn(&fx);
   CHECK(strcmp(client_read(client, NULL), "one") == 0);
-  CHECK_INT(0, ab_conn_pending(fx.held[0]));
+  CHECK_INT(0, ab_exchange_pending(fx.held[0]));
   finish(&fx);
   close(client);
   fixture_fini(&fx);

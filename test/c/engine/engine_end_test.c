@@ -10,12 +10,12 @@ static char plenty[4 << 20];
 
 /* A response that does not fit into the socket, and is finished. */
 static void answer_big(fixture *fx, unsigned i, bool keep) {
-  ab_conn *conn = fx->held[i];
+  ab_exchange *exchange = fx->held[i];
   fx->held[i] = fx->held[--fx->held_count];
   ab_engine_lock(fx->engine);
-  if (!keep) ab_conn_close_after(conn);
-  CHECK_INT(AB_OK, respond(fx, conn, plenty, sizeof plenty, true));
-  ab_conn_finish(conn, true);
+  if (!keep) ab_exchange_close_after(exchange);
+  CHECK_INT(AB_OK, respond(fx, exchange, plenty, sizeof plenty, true));
+  ab_exchange_finish(exchange, true);
   ab_engine_unlock(fx->engine);
 }
 
@@ -79,7 +79,7 @@ static void error_to_a_head_request(void) {
   fixture_fini(&fx);
 }
 
-/* The reset for unread octets must not overtake the response (RFC 9112 9.6). */
+/* The reset for unread bytes must not overtake the response (RFC 9112 9.6). */
 static void error_survives_what_is_still_sent(void) {
   fixture fx;
   fixture_prepare(&fx);
@@ -90,7 +90,7 @@ static void error_survives_what_is_still_sent(void) {
   client_send(client, head);
   fixture_run(&fx);
   for (int i = 0; i < 20; i++) {
-    client_send_octets(client, plenty, 20000);
+    client_send_bytes(client, plenty, 20000);
     fixture_run(&fx);
   }
   bool end;
@@ -215,23 +215,23 @@ static void reset_in_each_state(void) {
 static void gone_while_the_application_works(void) {
   fixture fx;
   int client = fixture_init_held(&fx, GET("/a") GET("/b"));
-  ab_conn *conn = fx.held[0];
+  ab_exchange *exchange = fx.held[0];
   close(client);
   fixture_run(&fx);
   CHECK_INT(AB_EVENT_GONE, fx.events);
   CHECK_INT(0, stats_of(&fx).connections);
   CHECK_INT(1, stats_of(&fx).in_app);
   ab_engine_lock(fx.engine);
-  CHECK(ab_conn_gone(conn));
-  CHECK_INT(AB_EPEER, ab_conn_write(conn, "x", 1));
-  CHECK_INT(AB_EPEER, lend(&fx, conn, "x", 1));
-  CHECK_INT(AB_EPEER, ab_conn_file(conn, 0, 0, 1, &fx));
-  CHECK(!ab_conn_want_room(conn));
-  ab_conn_flush(conn);
+  CHECK(ab_exchange_gone(exchange));
+  CHECK_INT(AB_EPEER, ab_exchange_write(exchange, "x", 1));
+  CHECK_INT(AB_EPEER, lend(&fx, exchange, "x", 1));
+  CHECK_INT(AB_EPEER, ab_exchange_file(exchange, 0, 0, 1, &fx));
+  CHECK(!ab_exchange_want_room(exchange));
+  ab_exchange_flush(exchange);
   ab_engine_unlock(fx.engine);
   CHECK_INT(0, fx.released);
   ab_engine_lock(fx.engine);
-  ab_conn_finish(conn, true);
+  ab_exchange_finish(exchange, true);
   ab_engine_unlock(fx.engine);
   fx.held_count = 0;
   fixture_run(&fx);
@@ -249,12 +249,12 @@ static void gone_while_the_application_waits(void) {
   CHECK_INT(AB_AGAIN, result);
   ab_engine_lock(fx.engine);
   CHECK_INT(AB_OK, lend(&fx, fx.held[0], plenty, sizeof plenty));
-  CHECK(ab_conn_want_room(fx.held[0]));
+  CHECK(ab_exchange_want_room(fx.held[0]));
   ab_engine_unlock(fx.engine);
   close(client);
   fixture_run(&fx);
   CHECK_INT(AB_EVENT_GONE | AB_EVENT_BODY | AB_EVENT_DRAINED, fx.events);
-  CHECK_INT(AB_EPEER, ab_conn_body_error(fx.held[0]));
+  CHECK_INT(AB_EPEER, ab_exchange_body_error(fx.held[0]));
   CHECK_INT(1, fx.released);
   read_what_is_there(&fx, fx.held[0], &result); /* and once more, too late */
   CHECK_INT(AB_EPEER, result);
@@ -389,8 +389,8 @@ static void head_that_dribbles(void) {
   }
 }
 
-/* A loop that was kept busy finds octets that came in time: they count. */
-static void octets_in_time_count(void) {
+/* A loop that was kept busy finds bytes that came in time: they count. */
+static void bytes_in_time_count(void) {
   fixture fx;
   fixture_init(&fx);
   int idle = client_open(&fx), head = client_open(&fx), body = client_open(&fx);
@@ -464,7 +464,7 @@ static void expected_body_stops(void) {
   fixture_run(&fx);
   fixture_pass(&fx, 30);
   CHECK_INT(AB_EVENT_BODY, fx.events);
-  CHECK_INT(AB_HTTP1_REQUEST_TIMEOUT, ab_conn_body_error(fx.held[0]));
+  CHECK_INT(AB_HTTP_REQUEST_TIMEOUT, ab_exchange_body_error(fx.held[0]));
   fixture_pass(&fx, 100); /* the application is not hurried */
   CHECK_INT(1, stats_of(&fx).in_app);
   CHECK_INT(1, stats_of(&fx).timeouts);
@@ -564,12 +564,13 @@ static void stuck_response_keeps_its_deadline(void) {
     client_send(client, GET("/a"));
     fixture_run(&fx);
     ab_engine_lock(fx.engine);
-    if (state == 1) ab_conn_close_after(fx.held[0]);
+    if (state == 1) ab_exchange_close_after(fx.held[0]);
     CHECK_INT(AB_OK, respond(&fx, fx.held[0], plenty, sizeof plenty, true));
-    ab_conn_flush(fx.held[0]);
-    CHECK(fx.held[0]->blocked);
+    ab_exchange_flush(fx.held[0]);
+    CHECK(fx.held[0]->conn->blocked);
     if (state > 0) {
-      ab_conn_finish(fx.held[0], true); /* 1: closing; 2: a head; 3: with the application again */
+      ab_exchange_finish(fx.held[0],
+                         true); /* 1: closing; 2: a head; 3: with the application again */
       fx.held_count = 0;
     }
     ab_engine_unlock(fx.engine);
@@ -902,7 +903,7 @@ static void detach_and_attach_again(void) {
   client_send(queued, GET("/b"));
   fixture_run(&fx);
   unsigned stuck_at = 0;
-  while (ab_conn_peer(fx.held[stuck_at])->port == 0) stuck_at++;
+  while (ab_exchange_peer(fx.held[stuck_at])->port == 0) stuck_at++;
   ab_engine_lock(fx.engine);
   CHECK_INT(AB_OK, lend(&fx, fx.held[stuck_at], plenty, sizeof plenty));
   ab_engine_unlock(fx.engine);
@@ -938,7 +939,7 @@ CHECK_MAIN(CHECK_CASE(error_is_answered_and_lingers), CHECK_CASE(error_to_a_head
            CHECK_CASE(gone_while_closing), CHECK_CASE(half_closed_peer_gets_its_answer),
            CHECK_CASE(idle_without_a_request), CHECK_CASE(accepted_after_a_long_sleep),
            CHECK_CASE(idle_between_requests), CHECK_CASE(head_that_dribbles),
-           CHECK_CASE(octets_in_time_count), CHECK_CASE(body_that_stops), CHECK_CASE(body_too_slow),
+           CHECK_CASE(bytes_in_time_count), CHECK_CASE(body_that_stops), CHECK_CASE(body_too_slow),
            CHECK_CASE(expected_body_stops), CHECK_CASE(no_deadline_for_the_application),
            CHECK_CASE(peer_that_reads_nothing), CHECK_CASE(peer_that_reads_slowly),
            CHECK_CASE(stuck_response_keeps_its_deadline), CHECK_CASE(head_behind_a_stuck_response),

@@ -20,17 +20,17 @@ static const char *held_peer(fixture *fx) {
   static char text[AB_ADDR_TEXT_MAX];
   CHECK_INT(1, fx->held_count);
   if (fx->held_count == 0) return "";
-  ab_addr_text(ab_conn_peer(fx->held[0]), text);
+  ab_addr_text(ab_exchange_peer(fx->held[0]), text);
   return text;
 }
 
-/* Sends the octets in two parts and expects a request of `peer`. */
-static void check_peer(fixture *fx, uint16_t port, const char *octets, size_t len, size_t split,
+/* Sends the bytes in two parts and expects a request of `peer`. */
+static void check_peer(fixture *fx, uint16_t port, const char *bytes, size_t len, size_t split,
                        const char *peer) {
   int client = client_tcp(port);
-  client_send_octets(client, octets, split);
+  client_send_bytes(client, bytes, split);
   fixture_run(fx);
-  client_send_octets(client, octets + split, len - split);
+  client_send_bytes(client, bytes + split, len - split);
   fixture_run(fx);
   CHECK(strcmp(peer, held_peer(fx)) == 0);
   while (fx->held_count) answer_held(fx, 0, "x");
@@ -55,19 +55,19 @@ static void the_header_may_be_cut_anywhere(void) {
   fixture_fini(&fx);
 }
 
-static void octet_by_octet(void) {
+static void byte_by_byte(void) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
   uint16_t port = listen_for(&fx, AB_PROXY_V2, NULL);
-  static const char octets[] = V2 GET("/a");
+  static const char bytes[] = V2 GET("/a");
   int client = client_tcp(port);
-  for (size_t i = 0; i < SIZE(octets); i++) {
-    client_send_octets(client, octets + i, 1);
+  for (size_t i = 0; i < SIZE(bytes); i++) {
+    client_send_bytes(client, bytes + i, 1);
     fixture_run(&fx);
   }
   CHECK(strcmp("192.0.2.8", held_peer(&fx)) == 0);
-  CHECK_INT(80, ab_conn_peer(fx.held[0])->port);
+  CHECK_INT(80, ab_exchange_peer(fx.held[0])->port);
   answer_held(&fx, 0, "x");
   fixture_run(&fx);
   close(client);
@@ -95,13 +95,13 @@ static void it_comes_once_for_all_requests(void) {
   fixture_fini(&fx);
 }
 
-/* Expects that the octets are answered with 400 once, after `taken` requests, and the end. */
-static void check_refused(unsigned accept, const char *octets, size_t len, unsigned taken) {
+/* Expects that the bytes are answered with 400 once, after `taken` requests, and the end. */
+static void check_refused(unsigned accept, const char *bytes, size_t len, unsigned taken) {
   fixture fx;
   fixture_init(&fx);
   uint16_t port = listen_for(&fx, accept, NULL);
   int client = client_tcp(port);
-  client_send_octets(client, octets, len);
+  client_send_bytes(client, bytes, len);
   fixture_run(&fx);
   bool end;
   const char *answer = client_read(client, &end);
@@ -182,7 +182,7 @@ static void its_size_is_limited(void) {
     fx.limits.max_proxy_header = most;
     CHECK(fixture_start(&fx));
     int client = client_tcp(listen_for(&fx, AB_PROXY_V2, NULL));
-    client_send_octets(client, tlv, SIZE(tlv));
+    client_send_bytes(client, tlv, SIZE(tlv));
     fixture_run(&fx);
     CHECK_INT(1,
               occurrences(client_read(client, NULL), most < 20 ? "HTTP/1.1 400" : "HTTP/1.1 200"));
@@ -269,7 +269,7 @@ static void no_connection_comes_before_the_terms(void) {
   fixture_fini(&fx);
 }
 
-CHECK_MAIN(CHECK_CASE(the_header_may_be_cut_anywhere), CHECK_CASE(octet_by_octet),
+CHECK_MAIN(CHECK_CASE(the_header_may_be_cut_anywhere), CHECK_CASE(byte_by_byte),
            CHECK_CASE(it_comes_once_for_all_requests), CHECK_CASE(a_second_one_is_refused),
            CHECK_CASE(what_is_no_header_is_refused), CHECK_CASE(an_optional_one_may_be_missing),
            CHECK_CASE(only_named_proxies_may_send_one), CHECK_CASE(its_size_is_limited),

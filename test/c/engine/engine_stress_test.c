@@ -31,7 +31,7 @@ static void scenario(fixture *fx) {
   fixture_run(fx);
   for (unsigned i = 0; i < fx->held_count; i++) {
     ssize_t result;
-    if (ab_conn_body(fx->held[i])) read_what_is_there(fx, fx->held[i], &result);
+    if (ab_exchange_body(fx->held[i])) read_what_is_there(fx, fx->held[i], &result);
   }
   for (int i = 0; i < count; i++) {
     size_t len = rest[i] == plenty ? 4000 : strlen(rest[i]);
@@ -41,13 +41,13 @@ static void scenario(fixture *fx) {
   fx->big = plenty;
   fx->big_len = sizeof plenty;
   if (fx->held_count) {
-    ab_conn *conn = fx->held[0];
+    ab_exchange *exchange = fx->held[0];
     fx->held[0] = fx->held[--fx->held_count];
     ab_engine_lock(fx->engine);
     size_t before = fx->released;
-    int err = lend(fx, conn, plenty, sizeof plenty);
+    int err = lend(fx, exchange, plenty, sizeof plenty);
     CHECK(err == AB_OK || fx->released == before); /* on an error it stays the caller's */
-    ab_conn_finish(conn, err == AB_OK);
+    ab_exchange_finish(exchange, err == AB_OK);
     ab_engine_unlock(fx->engine);
   }
   while (fx->held_count) answer_held(fx, 0, "x");
@@ -156,9 +156,9 @@ static void more_than_the_arena_holds(void) {
   for (int i = 0; i < CLIENTS; i++) {
     clients[i] = client_open(&fx);
     if (i % 2) {
-      client_send_octets(clients[i], body, start + 60000);
+      client_send_bytes(clients[i], body, start + 60000);
     } else {
-      client_send_octets(clients[i], head, len);
+      client_send_bytes(clients[i], head, len);
     }
   }
   CHECK(CLIENTS * len > 2 * fx.engine->arena.size);

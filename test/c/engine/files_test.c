@@ -17,18 +17,18 @@ static int letters(void) {
   return fd;
 }
 
-static void answer_with_file(fixture *fx, ab_conn *conn, int fd) {
+static void answer_with_file(fixture *fx, ab_exchange *exchange, int fd) {
   char head[64];
   int n = snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", FILE_LEN);
   ab_engine_lock(fx->engine);
-  int error = ab_conn_write(conn, head, (size_t)n);
+  int error = ab_exchange_write(exchange, head, (size_t)n);
   if (!error) {
     fx->borrowed++;
-    error = ab_conn_file(conn, fd, 0, FILE_LEN, fx);
+    error = ab_exchange_file(exchange, fd, 0, FILE_LEN, fx);
   }
   CHECK_INT(AB_OK, error);
-  ab_conn_keep_alive(conn);
-  ab_conn_finish(conn, AB_FINISH_COMPLETE);
+  ab_exchange_keep_alive(exchange);
+  ab_exchange_finish(exchange, AB_FINISH_COMPLETE);
   ab_engine_unlock(fx->engine);
 }
 
@@ -51,11 +51,11 @@ static void start(fixture *fx, uint64_t one, uint64_t all) {
   fx->hold = true;
 }
 
-/* A client with a small socket that has sent so many requests and reads nothing. */
+/* A client with a small socket that has sent `requests` requests and reads nothing. */
 static int mute_client(fixture *fx, unsigned requests, int fd) {
   ab_conn *conn;
   int client = client_of_type(fx, SOCK_STREAM, &conn), size = 4096;
-  setsockopt(conn->watch.fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+  setsockopt(conn->link.watch.fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
   for (unsigned i = 0; i < requests; i++) {
     client_send(client, GET("/f"));
     fixture_run(fx);
@@ -128,15 +128,15 @@ static void a_writer_waits_for_room(void) {
   start(&fx, 4, 0);
   ab_conn *conn;
   int fd = letters(), client = client_of_type(&fx, SOCK_STREAM, &conn), size = 4096;
-  setsockopt(conn->watch.fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+  setsockopt(conn->link.watch.fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
   client_send(client, GET("/f"));
   fixture_run(&fx);
   ab_engine_lock(fx.engine);
   bool wait = false;
   for (int i = 0; i < 100 && !wait; i++) {
     fx.borrowed++;
-    CHECK_INT(AB_OK, ab_conn_file(conn, fd, 0, FILE_LEN, &fx));
-    wait = ab_conn_want_room(conn);
+    CHECK_INT(AB_OK, ab_exchange_file(fx.held[0], fd, 0, FILE_LEN, &fx));
+    wait = ab_exchange_want_room(fx.held[0]);
   }
   ab_engine_unlock(fx.engine);
   CHECK(wait);

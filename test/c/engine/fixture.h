@@ -18,7 +18,7 @@
 /* What is to be said of a request, and as much of its body as there is room for. */
 typedef struct fixture_read {
   struct fixture_read *next;
-  ab_conn *conn;
+  ab_exchange *exchange;
   size_t len;
   char text[4096];
 } fixture_read;
@@ -35,7 +35,7 @@ typedef struct fixture {
   bool mute;       /* requests are not taken at all */
   const char *big; /* content that is borrowed instead of the usual one; its owner is the fixture */
   size_t big_len;
-  ab_conn *held[FIXTURE_HELD];
+  ab_exchange *held[FIXTURE_HELD];
   unsigned held_count;
   struct fixture_read *reading; /* requests whose body is being read before they are answered */
   unsigned taken;               /* requests */
@@ -71,10 +71,10 @@ static AB_UNUSED void fixture_init(fixture *self) {
 static AB_UNUSED void fixture_fini(fixture *self) {
   if (self->engine) {
     ab_engine_detach(self->engine);
-    for (unsigned i = 0; i < self->held_count; i++) ab_conn_finish(self->held[i], false);
+    for (unsigned i = 0; i < self->held_count; i++) ab_exchange_finish(self->held[i], false);
     for (fixture_read *one = self->reading, *next; one; one = next) {
       next = one->next;
-      ab_conn_finish(one->conn, AB_FINISH_BROKEN);
+      ab_exchange_finish(one->exchange, AB_FINISH_BROKEN);
       free(one);
     }
     ab_engine_stats stats = ab_engine_get_stats(self->engine);
@@ -90,78 +90,80 @@ static AB_UNUSED void fixture_fini(fixture *self) {
 
 /* --- the application --- */
 
-static AB_UNUSED int lend(fixture *self, ab_conn *conn, const char *ptr, size_t len) {
-  int err = ab_conn_borrow(conn, ptr, len, self);
+static AB_UNUSED int lend(fixture *self, ab_exchange *exchange, const char *ptr, size_t len) {
+  int err = ab_exchange_borrow(exchange, ptr, len, self);
   if (!err) self->borrowed++;
   return err;
 }
 
-static AB_UNUSED int respond(fixture *self, ab_conn *conn, const char *text, size_t len,
+static AB_UNUSED int respond(fixture *self, ab_exchange *exchange, const char *text, size_t len,
                              bool borrow) {
   char head[128];
-  bool keep = ab_conn_keep_alive(conn);
+  bool keep = ab_exchange_keep_alive(exchange);
   int n = snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n%s\r\n", len,
                    keep ? "" : "Connection: close\r\n");
-  int err = ab_conn_write(conn, head, (size_t)n);
+  int err = ab_exchange_write(exchange, head, (size_t)n);
   if (err) return err;
-  return borrow ? lend(self, conn, text, len) : ab_conn_write(conn, text, len);
+  return borrow ? lend(self, exchange, text, len) : ab_exchange_write(exchange, text, len);
 }
 
-static AB_UNUSED void answer(fixture *self, ab_conn *conn, const char *text) {
+static AB_UNUSED void answer(fixture *self, ab_exchange *exchange, const char *text) {
   ab_engine_lock(self->engine);
-  int err = respond(self, conn, text, strlen(text), false);
+  int err = respond(self, exchange, text, strlen(text), false);
   if (err) self->failed++;
-  ab_conn_finish(conn, err == AB_OK);
+  ab_exchange_finish(exchange, err == AB_OK);
   ab_engine_unlock(self->engine);
 }
 
 static AB_UNUSED void answer_held(fixture *self, unsigned i, const char *text) {
-  ab_conn *conn = self->held[i];
+  ab_exchange *exchange = self->held[i];
   self->held[i] = self->held[--self->held_count];
-  answer(self, conn, text);
+  answer(self, exchange, text);
 }
 
 /* One call, for a request that is held. */
-static AB_UNUSED ssize_t read_body(fixture *self, ab_conn *conn, char *buf, size_t len) {
+static AB_UNUSED ssize_t read_body(fixture *self, ab_exchange *exchange, char *buf, size_t len) {
   ab_engine_lock(self->engine);
-  ssize_t got = ab_conn_read_body(conn, buf, len);
+  ssize_t got = ab_exchange_read_body(exchange, buf, len);
   ab_engine_unlock(self->engine);
   return got;
 }
 
 /* Reads on as long as there is something. The content comes into static memory, with a NUL behind
  * it; *result is what ended it. */
-static AB_UNUSED const char *read_what_is_there(fixture *self, ab_conn *conn, ssize_t *result) {
+static AB_UNUSED const char *read_what_is_there(fixture *self, ab_exchange *exchange,
+                                                ssize_t *result) {
   static char content[65536];
   size_t len = 0;
-  while ((*result = read_body(self, conn, content + len, sizeof(content) - 1 - len)) > 0) {
+  while ((*result = read_body(self, exchange, content + len, sizeof(content) - 1 - len)) > 0) {
     len += (size_t)*result;
   }
   content[len] = '\0';
   return content;
 }
 
-static AB_UNUSED bool body_is_done(const ab_conn *conn) {
-  return ab_conn_body(conn)->done;
+static AB_UNUSED bool body_is_done(const ab_exchange *exchange) {
+  return ab_exchange_body(exchange)->done;
 }
 
-static AB_UNUSED void answer_error(fixture *self, ab_conn *conn, int error) {
+static AB_UNUSED void answer_error(fixture *self, ab_exchange *exchange, int error) {
   char head[128];
   int n = snprintf(head, sizeof head,
                    "HTTP/1.1 %d No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-                   ab_http1_error_status(error));
+                   ab_http_error_status(error));
   ab_engine_lock(self->engine);
-  if (error != AB_EPEER && ab_conn_write(conn, head, (size_t)n) != AB_OK) self->failed++;
-  ab_conn_finish(conn, AB_FINISH_BROKEN);
+  if (error != AB_EPEER && ab_exchange_write(exchange, head, (size_t)n) != AB_OK) self->failed++;
+  ab_exchange_finish(exchange, AB_FINISH_BROKEN);
   ab_engine_unlock(self->engine);
 }
 
-static AB_UNUSED void answer_text(fixture *self, ab_conn *conn, const char *text, size_t len) {
+static AB_UNUSED void answer_text(fixture *self, ab_exchange *exchange, const char *text,
+                                  size_t len) {
   ab_engine_lock(self->engine);
-  int err = self->big ? respond(self, conn, self->big, self->big_len, true)
-                      : respond(self, conn, text, len, false);
+  int err = self->big ? respond(self, exchange, self->big, self->big_len, true)
+                      : respond(self, exchange, text, len, false);
   if (err) self->failed++;
-  ab_conn_finish(conn, err == AB_OK);
+  ab_exchange_finish(exchange, err == AB_OK);
   ab_engine_unlock(self->engine);
 }
 
@@ -170,17 +172,17 @@ static AB_UNUSED bool read_and_answer(fixture *self, fixture_read *one) {
   char rest[4096];
   for (;;) {
     size_t room = sizeof(one->text) - one->len;
-    ssize_t got =
-        read_body(self, one->conn, room ? one->text + one->len : rest, room ? room : sizeof rest);
+    ssize_t got = read_body(self, one->exchange, room ? one->text + one->len : rest,
+                            room ? room : sizeof rest);
     if (got == AB_AGAIN) return false;
     if (got > 0) {
       if (room) one->len += (size_t)got;
       continue;
     }
     if (got < 0) {
-      answer_error(self, one->conn, (int)got);
+      answer_error(self, one->exchange, (int)got);
     } else {
-      answer_text(self, one->conn, one->text, one->len);
+      answer_text(self, one->exchange, one->text, one->len);
     }
     return true;
   }
@@ -188,21 +190,22 @@ static AB_UNUSED bool read_and_answer(fixture *self, fixture_read *one) {
 
 /* Answers with the path and, if there is one, the body, when it is whole. One that is expected is
  * left unread. */
-static AB_UNUSED void take_request(fixture *self, ab_conn *conn, const ab_request *request) {
+static AB_UNUSED void take_request(fixture *self, ab_exchange *exchange,
+                                   const ab_request *request) {
   if (self->taken < sizeof(self->paths) - 1) {
     self->paths[self->taken] = request->path.ptr[request->path.len > 1];
   }
   self->taken++;
   if (self->hold && self->held_count < FIXTURE_HELD) {
-    self->held[self->held_count++] = conn;
+    self->held[self->held_count++] = exchange;
     return;
   }
-  if (!ab_conn_body(conn) || request->framing.expect_continue) {
-    answer_text(self, conn, request->path.ptr, request->path.len);
+  if (!ab_exchange_body(exchange) || exchange->expects) {
+    answer_text(self, exchange, request->path.ptr, request->path.len);
     return;
   }
   fixture_read *one = malloc(sizeof *one);
-  one->conn = conn;
+  one->exchange = exchange;
   one->len = (size_t)snprintf(one->text, sizeof one->text, "%.*s:", (int)request->path.len,
                               request->path.ptr);
   if (read_and_answer(self, one)) {
@@ -214,10 +217,10 @@ static AB_UNUSED void take_request(fixture *self, ab_conn *conn, const ab_reques
 }
 
 /* Somebody who reads has been told of something. */
-static AB_UNUSED bool go_on_reading(fixture *self, ab_conn *conn) {
+static AB_UNUSED bool go_on_reading(fixture *self, ab_exchange *exchange) {
   for (fixture_read **at = &self->reading; *at; at = &(*at)->next) {
     fixture_read *one = *at;
-    if (one->conn != conn) continue;
+    if (one->exchange != exchange) continue;
     if (read_and_answer(self, one)) {
       *at = one->next;
       free(one);
@@ -231,14 +234,14 @@ static AB_UNUSED void take_events(fixture *self) {
   for (unsigned i = 0; i < 100000; i++) {
     unsigned events = 0;
     const ab_request *request = NULL;
-    ab_conn *conn = ab_engine_next(self->engine, !self->mute, &events, &request);
-    if (!conn) return;
+    ab_exchange *exchange = ab_engine_next(self->engine, !self->mute, &events, &request);
+    if (!exchange) return;
     if (events & AB_EVENT_REQUEST) {
       CHECK_INT(AB_EVENT_REQUEST, events);
-      take_request(self, conn, request);
+      take_request(self, exchange, request);
     } else {
       CHECK(!request);
-      if (!go_on_reading(self, conn)) self->events |= events;
+      if (!go_on_reading(self, exchange)) self->events |= events;
     }
   }
   CHECK(!"events come to an end");
@@ -279,7 +282,7 @@ static AB_UNUSED unsigned fixture_run(fixture *self) {
   return turns;
 }
 
-/* Lets so many seconds pass, and one tick of the timers. */
+/* Lets `seconds` pass, and one tick of the timers. */
 static AB_UNUSED void fixture_pass(fixture *self, unsigned seconds) {
   self->now += seconds * AB_NSEC_PER_SEC + AB_WHEEL_TICK;
   fixture_run(self);
@@ -308,12 +311,12 @@ static AB_UNUSED int client_open(fixture *self) {
   return client_of_type(self, SOCK_STREAM, NULL);
 }
 
-static AB_UNUSED void client_send_octets(int fd, const char *octets, size_t len) {
-  CHECK_INT(len, send(fd, octets, len, MSG_NOSIGNAL));
+static AB_UNUSED void client_send_bytes(int fd, const char *bytes, size_t len) {
+  CHECK_INT(len, send(fd, bytes, len, MSG_NOSIGNAL));
 }
 
 static AB_UNUSED void client_send(int fd, const char *text) {
-  client_send_octets(fd, text, strlen(text));
+  client_send_bytes(fd, text, strlen(text));
 }
 
 /* A new fixture that holds requests, and the client of the first one. */
@@ -327,12 +330,12 @@ static AB_UNUSED int fixture_init_held(fixture *self, const char *request) {
 }
 
 /* Sends all of it, with turns of the engine whenever the socket is full. */
-static AB_UNUSED bool client_push(fixture *self, int fd, const char *octets, size_t len) {
+static AB_UNUSED bool client_push(fixture *self, int fd, const char *bytes, size_t len) {
   for (unsigned i = 0; i < 10000 && len > 0; i++) {
-    ssize_t n = send(fd, octets, len, MSG_NOSIGNAL);
+    ssize_t n = send(fd, bytes, len, MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN) return false;
     if (n > 0) {
-      octets += n;
+      bytes += n;
       len -= (size_t)n;
     }
     fixture_run(self);
@@ -353,7 +356,7 @@ static AB_UNUSED const char *client_read(int fd, bool *end) {
   return buf;
 }
 
-/* Reads and throws away until nothing comes any more; the octets' number. */
+/* Reads and throws away until nothing comes any more; the bytes' number. */
 static AB_UNUSED size_t client_drain(fixture *self, int fd) {
   static char buf[65536];
   size_t total = 0;

@@ -18,10 +18,10 @@ static void begin(fixture *fx) {
 #define OK_TEXT  "\r\n\r\n200 OK\n"
 #define BAD_HEAD "HTTP/1.1 503 Service Unavailable\r\n"
 
-/* The answer to `octets` on a connection of their own; *end: whether it was closed. */
-static const char *ask(fixture *fx, const char *octets, bool *end) {
+/* The answer to `bytes` on a connection of their own; *end: whether it was closed. */
+static const char *ask(fixture *fx, const char *bytes, bool *end) {
   int client = client_open(fx);
-  client_send(client, octets);
+  client_send(client, bytes);
   fixture_run(fx);
   const char *text = client_read(client, end);
   close(client);
@@ -93,14 +93,14 @@ static void responses_keep_their_order(void) {
 
 /* In every split, so that a head that was kept in the connection's own memory is seen, too. */
 static void segments_make_no_difference(void) {
-  static const char octets[] = ASK("/livez") ASK("/a") ASK("/readyz");
-  for (size_t split = 1; split + 1 < sizeof octets; split++) {
+  static const char bytes[] = ASK("/livez") ASK("/a") ASK("/readyz");
+  for (size_t split = 1; split + 1 < sizeof bytes; split++) {
     fixture fx;
     begin(&fx);
     int client = client_open(&fx);
-    client_send_octets(client, octets, split);
+    client_send_bytes(client, bytes, split);
     fixture_run(&fx);
-    client_send(client, octets + split);
+    client_send(client, bytes + split);
     fixture_run(&fx);
     char all[2048];
     snprintf(all, sizeof all, "%s", client_read(client, NULL));

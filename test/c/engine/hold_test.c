@@ -36,9 +36,9 @@ static void begin(fixture *fx) {
   load(fx, POOL, 2);
 }
 
-static int client_with(fixture *fx, const char *octets) {
+static int client_with(fixture *fx, const char *bytes) {
   int client = client_open(fx);
-  client_send(client, octets);
+  client_send(client, bytes);
   fixture_run(fx);
   return client;
 }

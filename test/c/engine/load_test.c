@@ -93,15 +93,15 @@ static int file_of(size_t len) {
   return fd;
 }
 
-static void answer_with_file(fixture *fx, ab_conn *conn, int fd, size_t len) {
+static void answer_with_file(fixture *fx, ab_exchange *exchange, int fd, size_t len) {
   char head[HEAD_ROOM];
   int n = snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", len);
   ab_engine_lock(fx->engine);
-  CHECK_INT(AB_OK, ab_conn_write(conn, head, (size_t)n));
+  CHECK_INT(AB_OK, ab_exchange_write(exchange, head, (size_t)n));
   fx->borrowed++;
-  CHECK_INT(AB_OK, ab_conn_file(conn, fd, 0, len, fx));
-  ab_conn_keep_alive(conn);
-  ab_conn_finish(conn, AB_FINISH_COMPLETE);
+  CHECK_INT(AB_OK, ab_exchange_file(exchange, fd, 0, len, fx));
+  ab_exchange_keep_alive(exchange);
+  ab_exchange_finish(exchange, AB_FINISH_COMPLETE);
   ab_engine_unlock(fx->engine);
 }
 
@@ -124,7 +124,7 @@ static void await_wake_up(fixture *fx) {
 
 static char received[RECEIVED_ROOM];
 
-/* Reads until so many octets have come; returns how many have. */
+/* Reads until `len` bytes have come; returns how many have. */
 static size_t receive(fixture *fx, int client, size_t len) {
   size_t got = 0;
   while (got < len) {
@@ -133,7 +133,7 @@ static size_t receive(fixture *fx, int client, size_t len) {
     if (n > 0) {
       got += (size_t)n;
       fixture_run(fx);
-    } else if (fx->engine->readers_pool && ab_offload_pending(fx->engine->readers_pool) > 0) {
+    } else if (fx->engine->readers_pool && ab_blocking_pending(fx->engine->readers_pool) > 0) {
       await_wake_up(fx);
     } else if (!fixture_turn(fx) && recv(client, received, 1, MSG_PEEK) < 0) {
       break; /* nothing is to be expected any more */
@@ -319,7 +319,7 @@ static void a_drain_waits_for_the_file(void) {
 static void the_oldest_goes_when_there_are_too_many(void) {
   fixture fx;
   start(&fx, true);
-  fx.engine->home.limits.max_pending_files_total = 6;
+  fx.engine->default_service.limits.max_pending_files_total = 6;
   int fd = file_of(3000), clients[8];
   for (int i = 0; i < 8; i++) clients[i] = client_of_file(&fx, fd, 3000);
   CHECK_INT(6, stats_of(&fx).connections);
@@ -336,13 +336,13 @@ static void memory_runs_out(void) {
   int fd = file_of(3000), client = client_open(&fx);
   client_send(client, GET("/f"));
   fixture_run(&fx);
-  ab_conn *conn = fx.held[--fx.held_count];
+  ab_exchange *exchange = fx.held[--fx.held_count];
   ab_engine_lock(fx.engine);
   fx.borrowed++;
-  CHECK_INT(AB_OK, ab_conn_file(conn, fd, 0, 3000, &fx));
+  CHECK_INT(AB_OK, ab_exchange_file(exchange, fd, 0, 3000, &fx));
   fx.mem.fail_at = fx.mem.calls + 1;
-  ab_conn_flush(conn);
-  ab_conn_finish(conn, AB_FINISH_COMPLETE);
+  ab_exchange_flush(exchange);
+  ab_exchange_finish(exchange, AB_FINISH_COMPLETE);
   ab_engine_unlock(fx.engine);
   CHECK_INT(0, disk.reads);
   CHECK_INT(3000, receive(&fx, client, 3000));

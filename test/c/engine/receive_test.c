@@ -12,14 +12,13 @@
 static char plenty[1 << 20];
 
 /* A request that is held, and the client that sent it. */
-static ab_conn *hold(fixture *fx, int *client, const char *text) {
+static ab_exchange *hold(fixture *fx, int *client, const char *text) {
   fx->hold = true;
-  ab_conn *conn;
-  *client = client_of_type(fx, SOCK_STREAM, &conn);
+  *client = client_open(fx);
   client_send(*client, text);
   fixture_run(fx);
   CHECK_INT(1, fx->held_count);
-  return conn;
+  return fx->held[0];
 }
 
 static void finish_with(fixture *fx, int client, const char *expected, bool closed) {
@@ -37,15 +36,15 @@ static void nothing_is_received_unasked(void) {
   fixture fx;
   fixture_init(&fx);
   int client;
-  ab_conn *conn = hold(&fx, &client, POST("/a", 1000000));
+  ab_exchange *exchange = hold(&fx, &client, POST("/a", 1000000));
   uint64_t before = stats_of(&fx).received;
   while (send(client, plenty, 10000, MSG_NOSIGNAL) > 0) fixture_run(&fx);
   CHECK_INT(before, stats_of(&fx).received);
   CHECK_INT(0, fx.events);
-  ssize_t got = read_body(&fx, conn, plenty, 5000);
+  ssize_t got = read_body(&fx, exchange, plenty, 5000);
   CHECK_INT(5000, got);
   CHECK_INT(before + 5000, stats_of(&fx).received);
-  CHECK_INT(0, conn->in_len); /* it went where it was wanted */
+  CHECK_INT(0, exchange->conn->in_len); /* it went where it was wanted */
   close(client);
   fixture_fini(&fx);
 }
@@ -57,17 +56,17 @@ static void little_reads_have_a_window(void) {
     fx.limits.body_window = i ? 1000 : 1;
     CHECK(fixture_start(&fx));
     int client;
-    ab_conn *conn = hold(&fx, &client, POST("/a", 100000));
-    client_send_octets(client, plenty, 50000);
+    ab_exchange *exchange = hold(&fx, &client, POST("/a", 100000));
+    client_send_bytes(client, plenty, 50000);
     fixture_run(&fx);
     char one;
-    CHECK_INT(1, read_body(&fx, conn, &one, 1));
-    CHECK_INT(i ? 1000 : 64, conn->in_len); /* 64: what a chunk's framing may take */
+    CHECK_INT(1, read_body(&fx, exchange, &one, 1));
+    CHECK_INT(i ? 1000 : 64, exchange->conn->in_len); /* 64: what a chunk's framing may take */
     uint64_t received = stats_of(&fx).received;
-    CHECK_INT(1, read_body(&fx, conn, &one, 1));
+    CHECK_INT(1, read_body(&fx, exchange, &one, 1));
     CHECK_INT(received, stats_of(&fx).received);
     fixture_run(&fx);
-    CHECK_INT(i ? 999 : 63, conn->in_len); /* and it outlives the step */
+    CHECK_INT(i ? 999 : 63, exchange->conn->in_len); /* and it outlives the step */
     close(client);
     fixture_fini(&fx);
   }
@@ -79,7 +78,7 @@ static void long_chunks_are_not_copied(void) {
   fixture fx;
   fixture_init(&fx);
   int client;
-  ab_conn *conn = hold(&fx, &client, CHUNKED("/a"));
+  ab_exchange *exchange = hold(&fx, &client, CHUNKED("/a"));
   static char text[40100], content[40000];
   size_t len = 0;
   for (int i = 0; i < 4; i++) {
@@ -89,44 +88,44 @@ static void long_chunks_are_not_copied(void) {
     len += (size_t)sprintf(text + len, "\r\n");
   }
   len += (size_t)sprintf(text + len, "0\r\n\r\n");
-  client_send_octets(client, text, len);
+  client_send_bytes(client, text, len);
   fixture_run(&fx);
   size_t got = 0;
   for (int i = 0; i < 4; i++) {
     ssize_t n;
     size_t until = 10000u * (size_t)(i + 1);
-    while (got < until && (n = read_body(&fx, conn, content + got, until - got)) > 0) {
+    while (got < until && (n = read_body(&fx, exchange, content + got, until - got)) > 0) {
       got += (size_t)n;
-      CHECK(conn->in_len <= 64);
+      CHECK(exchange->conn->in_len <= 64);
     }
     CHECK_INT(until, got);
     CHECK(content[until - 1] == 'a' + i && content[until - 10000] == 'a' + i);
   }
-  CHECK_INT(0, read_body(&fx, conn, content, 1));
-  CHECK(body_is_done(conn));
+  CHECK_INT(0, read_body(&fx, exchange, content, 1));
+  CHECK(body_is_done(exchange));
   finish_with(&fx, client, OK(1, "x"), false);
   close(client);
   fixture_fini(&fx);
 }
 
-/* Octets that were read ahead outside of a step stand in the arena until the next one ends, also
+/* Bytes that were read ahead outside of a step stand in the arena until the next one ends, also
  * when a listener with wider limits has come meanwhile. */
 static void a_wider_listener_leaves_input_alone(void) {
   fixture fx;
   fixture_init(&fx);
   int client;
-  ab_conn *conn = hold(&fx, &client, POST("/a", 10));
+  ab_exchange *exchange = hold(&fx, &client, POST("/a", 10));
   client_send(client, "0123456789");
   fixture_run(&fx);
-  char octets[10];
-  CHECK_INT(1, read_body(&fx, conn, octets, 1));
-  CHECK_INT(9, conn->in_len);
+  char bytes[10];
+  CHECK_INT(1, read_body(&fx, exchange, bytes, 1));
+  CHECK_INT(9, exchange->conn->in_len);
   ab_limits wide = fx.limits;
   wide.max_header_count = 3000;
   CHECK(fixture_listen_on(&fx, &(ab_listener_terms){.limits = &wide}) != 0);
   fixture_run(&fx);
-  CHECK_INT(9, read_body(&fx, conn, octets + 1, 9));
-  CHECK_OCTETS("0123456789", octets, 10);
+  CHECK_INT(9, read_body(&fx, exchange, bytes + 1, 9));
+  CHECK_OCTETS("0123456789", bytes, 10);
   finish_with(&fx, client, OK(1, "x"), false);
   close(client);
   fixture_fini(&fx);
@@ -140,29 +139,29 @@ static void input_outlives_a_drop(void) {
     fixture fx;
     fixture_init(&fx);
     int client, other;
-    ab_conn *conn = hold(&fx, &client, POST("/a", 10));
+    ab_exchange *exchange = hold(&fx, &client, POST("/a", 10));
     client_send(client, "012345678");
     fixture_run(&fx);
-    char octets[9] = "";
-    CHECK_INT(1, read_body(&fx, conn, octets, 1));
+    char bytes[9] = "";
+    CHECK_INT(1, read_body(&fx, exchange, bytes, 1));
     if (i != WITHOUT_MEMORY) {
       shutdown(client, SHUT_RD);
       ab_engine_lock(fx.engine);
-      CHECK(ab_conn_write(conn, "x", 1) == AB_OK);
-      ab_conn_flush(conn);
-      CHECK(ab_conn_gone(conn));
+      CHECK(ab_exchange_write(exchange, "x", 1) == AB_OK);
+      ab_exchange_flush(exchange);
+      CHECK(ab_exchange_gone(exchange));
       ab_engine_unlock(fx.engine);
     }
     if (i != DROPPED) fx.mem.fail_at = fx.mem.calls + 1;
     fixture_run(&fx);
     fx.mem.fail_at = 0;
-    CHECK(ab_conn_gone(conn));
+    CHECK(ab_exchange_gone(exchange));
     other = client_open(&fx);
     client_send(other, POST("/b", 10) "abcdefghi");
     fixture_run(&fx);
-    CHECK_INT(i == DROPPED ? 8 : AB_EPEER, read_body(&fx, conn, octets + 1, 8));
-    if (i == DROPPED) CHECK_OCTETS("012345678", octets, 9);
-    CHECK_INT(AB_EPEER, read_body(&fx, conn, octets, 8));
+    CHECK_INT(i == DROPPED ? 8 : AB_EPEER, read_body(&fx, exchange, bytes + 1, 8));
+    if (i == DROPPED) CHECK_OCTETS("012345678", bytes, 9);
+    CHECK_INT(AB_EPEER, read_body(&fx, exchange, bytes, 8));
     close(other);
     close(client);
     fixture_fini(&fx);
@@ -174,16 +173,16 @@ static void reading_takes_turns(void) {
   fixture fx;
   fixture_init(&fx);
   int client;
-  ab_conn *conn = hold(&fx, &client, POST("/a", 100000));
-  client_send_octets(client, plenty, 100000);
+  ab_exchange *exchange = hold(&fx, &client, POST("/a", 100000));
+  client_send_bytes(client, plenty, 100000);
   fixture_run(&fx);
   int reads = 0;
-  while (read_body(&fx, conn, plenty, 5000) == 5000) reads++;
+  while (read_body(&fx, exchange, plenty, 5000) == 5000) reads++;
   CHECK_INT(AB_TURN_RECVS, reads);
   CHECK_INT(0, fx.events);
   fixture_turn(&fx);
   CHECK_INT(AB_EVENT_BODY, fx.events);
-  CHECK_INT(5000, read_body(&fx, conn, plenty, 5000));
+  CHECK_INT(5000, read_body(&fx, exchange, plenty, 5000));
   close(client);
   fixture_fini(&fx);
 }
@@ -198,25 +197,26 @@ static void bodies_cut_anywhere(void) {
       fixture fx;
       fixture_init(&fx);
       fx.hold = true;
-      ab_conn *conn;
-      int client = client_of_type(&fx, SOCK_STREAM, &conn);
-      client_send_octets(client, text, cut);
+      int client = client_open(&fx);
+      client_send_bytes(client, text, cut);
       fixture_run(&fx);
+      ab_exchange *exchange = fx.held[0];
       static char content[60016];
       size_t len = 0;
       ssize_t got;
-      while ((got = read_body(&fx, conn, content + len, rooms[r])) > 0) len += (size_t)got;
+      while ((got = read_body(&fx, exchange, content + len, rooms[r])) > 0) len += (size_t)got;
       if (got == AB_AGAIN) {
-        client_send_octets(client, text + cut, sizeof(text) - 1 - cut);
+        client_send_bytes(client, text + cut, sizeof(text) - 1 - cut);
         fixture_run(&fx);
         CHECK_INT(AB_EVENT_BODY, fx.events);
-        while ((got = read_body(&fx, conn, content + len, rooms[r])) > 0) len += (size_t)got;
+        while ((got = read_body(&fx, exchange, content + len, rooms[r])) > 0) len += (size_t)got;
       } else {
-        client_send_octets(client, text + cut, sizeof(text) - 1 - cut);
+        client_send_bytes(client, text + cut, sizeof(text) - 1 - cut);
       }
       CHECK_INT(0, got);
       CHECK_OCTETS("abcdefgh", content, len);
-      CHECK_OCTETS("T: 1\r\n\r\n", ab_conn_body(conn)->trailers, ab_conn_body(conn)->trailers_len);
+      CHECK_OCTETS("T: 1\r\n\r\n", ab_exchange_body(exchange)->trailers,
+                   ab_exchange_body(exchange)->trailers_len);
       answer_held(&fx, 0, "x");
       fixture_run(&fx);
       CHECK_INT(2, fx.taken);
@@ -236,7 +236,7 @@ static void a_full_step_is_waited_for(void) {
     fixture fx;
     fixture_init(&fx);
     int client;
-    ab_conn *conn = hold(&fx, &client, CHUNKED("/a"));
+    ab_exchange *exchange = hold(&fx, &client, CHUNKED("/a"));
     client_send(client, "1\r\nz\r\n0\r\n\r\n");
     fixture_run(&fx);
     uint32_t touched = fx.engine->touched_count;
@@ -246,14 +246,14 @@ static void a_full_step_is_waited_for(void) {
     } else {
       fx.engine->arena.used = fx.engine->arena.size;
     }
-    char octet = 0;
-    CHECK_INT(AB_AGAIN, read_body(&fx, conn, &octet, 1));
+    char byte = 0;
+    CHECK_INT(AB_AGAIN, read_body(&fx, exchange, &byte, 1));
     fx.engine->touched_count = i ? touched : fx.engine->touched_count;
     fx.engine->arena.used = used;
     fixture_turn(&fx);
     CHECK_INT(AB_EVENT_BODY, fx.events);
-    CHECK_INT(1, read_body(&fx, conn, &octet, 1));
-    CHECK_INT('z', octet);
+    CHECK_INT(1, read_body(&fx, exchange, &byte, 1));
+    CHECK_INT('z', byte);
     finish_with(&fx, client, OK(1, "x"), false);
     close(client);
     fixture_fini(&fx);
@@ -265,13 +265,13 @@ static void what_came_before_the_end_is_read(void) {
   fixture fx;
   fixture_init(&fx);
   int client;
-  ab_conn *conn = hold(&fx, &client, POST("/a", 5) "hel");
+  ab_exchange *exchange = hold(&fx, &client, POST("/a", 5) "hel");
   close(client);
   fixture_run(&fx);
-  CHECK(ab_conn_gone(conn));
-  CHECK_INT(-1, ab_conn_duplicate(conn));
+  CHECK(ab_exchange_gone(exchange));
+  CHECK_INT(-1, ab_exchange_duplicate(exchange));
   ssize_t result;
-  CHECK(strcmp("hel", read_what_is_there(&fx, conn, &result)) == 0);
+  CHECK(strcmp("hel", read_what_is_there(&fx, exchange, &result)) == 0);
   CHECK_INT(AB_EPEER, result);
   fixture_fini(&fx);
 }
@@ -280,13 +280,13 @@ static void time_counts_while_somebody_waits(void) {
   fixture fx;
   fixture_init(&fx);
   int client;
-  ab_conn *conn = hold(&fx, &client, POST("/a", 100000));
+  ab_exchange *exchange = hold(&fx, &client, POST("/a", 100000));
   ssize_t result;
   fixture_pass(&fx, 1000);
   CHECK_INT(0, fx.events);
   for (int i = 0; i < 3; i++) {
     fx.events = 0;
-    read_what_is_there(&fx, conn, &result);
+    read_what_is_there(&fx, exchange, &result);
     CHECK_INT(AB_AGAIN, result);
     fixture_run(&fx);
     fixture_pass(&fx, 2);
@@ -297,11 +297,11 @@ static void time_counts_while_somebody_waits(void) {
     fixture_pass(&fx, 1000); /* the application's own time */
   }
   fx.events = 0;
-  read_what_is_there(&fx, conn, &result);
+  read_what_is_there(&fx, exchange, &result);
   fixture_run(&fx);
   fixture_pass(&fx, 5); /* with the 6 s before, more than the rate allows */
   CHECK_INT(AB_EVENT_BODY, fx.events);
-  CHECK_INT(AB_HTTP1_REQUEST_TIMEOUT, ab_conn_body_error(conn));
+  CHECK_INT(AB_HTTP_REQUEST_TIMEOUT, ab_exchange_body_error(exchange));
   finish_with(&fx, client, CLOSING(1, "x"), true);
   close(client);
   fixture_fini(&fx);
@@ -316,9 +316,9 @@ static void a_small_rest_is_skipped(void) {
     fixture_init(&fx);
     int client;
     hold(&fx, &client, POST("/a", 10));
-    client_send_octets(client, body, cut);
+    client_send_bytes(client, body, cut);
     finish_with(&fx, client, OK(1, "x"), false);
-    client_send_octets(client, body + cut, sizeof(body) - 1 - cut);
+    client_send_bytes(client, body + cut, sizeof(body) - 1 - cut);
     fixture_run(&fx);
     CHECK_INT(2, fx.taken);
     finish_with(&fx, client, OK(1, "x"), false);
@@ -430,18 +430,18 @@ static void an_error_after_the_head_closes(void) {
   fixture fx;
   fixture_init(&fx);
   int client;
-  ab_conn *conn = hold(&fx, &client, POST("/a", 10) "012");
+  ab_exchange *exchange = hold(&fx, &client, POST("/a", 10) "012");
   ab_engine_lock(fx.engine);
-  CHECK(ab_conn_keep_alive(conn));
-  CHECK_INT(AB_OK, ab_conn_write(conn, "head", 4));
+  CHECK(ab_exchange_keep_alive(exchange));
+  CHECK_INT(AB_OK, ab_exchange_write(exchange, "head", 4));
   ab_engine_unlock(fx.engine);
   ssize_t result;
   shutdown(client, SHUT_WR);
   fixture_run(&fx);
-  read_what_is_there(&fx, conn, &result);
+  read_what_is_there(&fx, exchange, &result);
   CHECK_INT(AB_EPEER, result);
   ab_engine_lock(fx.engine);
-  ab_conn_finish(conn, AB_FINISH_COMPLETE);
+  ab_exchange_finish(exchange, AB_FINISH_COMPLETE);
   ab_engine_unlock(fx.engine);
   fx.held_count = 0;
   fixture_run(&fx);

@@ -1,4 +1,4 @@
-/* Plays every case of test/cases/http1.jsonl through the parser: at once, octet by octet, in two
+/* Plays every case of test/cases/http1.jsonl through the parser: at once, byte by byte, in two
  * parts at every offset (20 spread ones for long cases), and in random segments of a fixed seed. */
 #include "check.h"
 
@@ -20,7 +20,7 @@ static const char *current; /* id of the case, for messages */
   } while (0)
 
 static int status_of(int error) {
-  return error ? ab_http1_error_status(error) : 200;
+  return error ? ab_http_error_status(error) : 200;
 }
 
 /* The first final response, as the word that the cases use. */
@@ -75,21 +75,21 @@ static void check_splits(const json_case *the, const ab_limits *limits,
   }
 }
 
-/* The same octets as the second request of a connection must fare the same. */
+/* The same bytes as the second request of a connection must fare the same. */
 static void check_as_second(const json_case *the, const ab_limits *limits,
                             const model_outcome *first) {
   static const char before[] = "GET /before HTTP/1.1\r\nHost: a.test\r\n\r\n";
   size_t before_len = sizeof(before) - 1, len = before_len + the->raw_len;
-  char *octets = malloc(len);
-  if (!octets) abort();
-  memcpy(octets, before, before_len);
-  memcpy(octets + before_len, the->raw, the->raw_len);
-  model_outcome second = model_play(octets, len, limits, NULL, NULL);
+  char *bytes = malloc(len);
+  if (!bytes) abort();
+  memcpy(bytes, before, before_len);
+  memcpy(bytes + before_len, the->raw, the->raw_len);
+  model_outcome second = model_play(bytes, len, limits, NULL, NULL);
   EXPECT(second.responses == first->responses + 1);
   EXPECT(second.errors[0] == 0);
   for (uint32_t i = 0; i < first->responses; i++) EXPECT(second.errors[i + 1] == first->errors[i]);
   EXPECT(second.state == first->state);
-  free(octets);
+  free(bytes);
 }
 
 static void plays_every_case_in_every_segmentation(void) {

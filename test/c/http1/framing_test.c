@@ -9,7 +9,12 @@
 static const ab_framing *framing(const char *version, const char *lines) {
   int size = parse_lines(version, lines);
   CHECK(size > 0);
-  return &parse_request.framing;
+  return &parse_head.framing;
+}
+
+static bool upgrade(const char *version, const char *lines) {
+  CHECK(parse_lines(version, lines) > 0);
+  return parse_head.request.upgrade;
 }
 
 static void a_length_frames_the_body(void) {
@@ -47,13 +52,13 @@ static void other_lengths_are_refused(void) {
   char line[128];
   for (size_t i = 0; i < AB_ARRAY_LEN(bad); i++) {
     snprintf(line, sizeof(line), "Content-Length: %s\r\n", bad[i]);
-    CHECK_INT(AB_HTTP1_LENGTH_SYNTAX, parse_lines(V11, line));
+    CHECK_INT(AB_HTTP_LENGTH_SYNTAX, parse_lines(V11, line));
   }
   const char *above = "Content-Length: 1152921504606846976\r\n";
-  CHECK_INT(AB_HTTP1_BODY_TOO_LARGE, parse_lines(V11, above));
-  CHECK_INT(AB_HTTP1_LENGTH_REPEATED,
+  CHECK_INT(AB_HTTP_BODY_TOO_LARGE, parse_lines(V11, above));
+  CHECK_INT(AB_HTTP_LENGTH_REPEATED,
             parse_lines(V11, "Content-Length: 5\r\nX: y\r\nContent-Length: 5\r\n"));
-  CHECK_INT(AB_HTTP1_LENGTH_REPEATED, parse_lines(V11, "Content-Length:\r\nContent-Length: 5\r\n"));
+  CHECK_INT(AB_HTTP_LENGTH_REPEATED, parse_lines(V11, "Content-Length:\r\nContent-Length: 5\r\n"));
 }
 
 static void chunked_frames_the_body(void) {
@@ -68,32 +73,32 @@ static void other_codings_are_refused(void) {
     const char *value;
     int error;
   } bad[] = {
-      {"", AB_HTTP1_CODING_SYNTAX},
-      {",", AB_HTTP1_CODING_SYNTAX},
-      {",chunked", AB_HTTP1_CODING_SYNTAX},
-      {"chunked,", AB_HTTP1_CODING_SYNTAX},
-      {"chunked;q=1", AB_HTTP1_CODING_SYNTAX},
-      {"chunked, chunked", AB_HTTP1_CODING_SYNTAX},
-      {"chunked, gzip", AB_HTTP1_CODING_SYNTAX},
-      {"identity, chunked", AB_HTTP1_CODING_SYNTAX},
-      {"cow chunked", AB_HTTP1_CODING_SYNTAX},
-      {"\"chunked\"", AB_HTTP1_CODING_SYNTAX},
+      {"", AB_HTTP_CODING_SYNTAX},
+      {",", AB_HTTP_CODING_SYNTAX},
+      {",chunked", AB_HTTP_CODING_SYNTAX},
+      {"chunked,", AB_HTTP_CODING_SYNTAX},
+      {"chunked;q=1", AB_HTTP_CODING_SYNTAX},
+      {"chunked, chunked", AB_HTTP_CODING_SYNTAX},
+      {"chunked, gzip", AB_HTTP_CODING_SYNTAX},
+      {"identity, chunked", AB_HTTP_CODING_SYNTAX},
+      {"cow chunked", AB_HTTP_CODING_SYNTAX},
+      {"\"chunked\"", AB_HTTP_CODING_SYNTAX},
       {"\xa0"
        "chunked",
-       AB_HTTP1_CODING_SYNTAX},
-      {"gzip,, chunked", AB_HTTP1_CODING_SYNTAX},
-      {"gzip", AB_HTTP1_CODING_UNKNOWN},
-      {"X-GZIP, chunked", AB_HTTP1_CODING_UNKNOWN},
-      {"deflate, compress, chunked", AB_HTTP1_CODING_UNKNOWN},
-      {"x-compress", AB_HTTP1_CODING_UNKNOWN},
-      {"identity", AB_HTTP1_CODING_UNKNOWN},
-      {"xchunked", AB_HTTP1_CODING_UNKNOWN},
+       AB_HTTP_CODING_SYNTAX},
+      {"gzip,, chunked", AB_HTTP_CODING_SYNTAX},
+      {"gzip", AB_HTTP_CODING_UNKNOWN},
+      {"X-GZIP, chunked", AB_HTTP_CODING_UNKNOWN},
+      {"deflate, compress, chunked", AB_HTTP_CODING_UNKNOWN},
+      {"x-compress", AB_HTTP_CODING_UNKNOWN},
+      {"identity", AB_HTTP_CODING_UNKNOWN},
+      {"xchunked", AB_HTTP_CODING_UNKNOWN},
   };
   char line[128];
   for (size_t i = 0; i < AB_ARRAY_LEN(bad); i++) {
     snprintf(line, sizeof(line), "Transfer-Encoding: %s\r\n", bad[i].value);
     CHECK_INT(bad[i].error, parse_lines(V11, line));
-    CHECK_INT(AB_HTTP1_CODING_IN_1_0, parse_lines(V10, line));
+    CHECK_INT(AB_HTTP_CODING_IN_1_0, parse_lines(V10, line));
   }
 }
 
@@ -101,15 +106,15 @@ static void lines_of_codings_make_one_list(void) {
   const char *first = "Transfer-Encoding: chunked\r\n", *second = "Transfer-Encoding: gzip\r\n";
   char lines[128];
   snprintf(lines, sizeof(lines), "%s%s", first, second);
-  CHECK_INT(AB_HTTP1_CODING_SYNTAX, parse_lines(V11, lines));
+  CHECK_INT(AB_HTTP_CODING_SYNTAX, parse_lines(V11, lines));
   snprintf(lines, sizeof(lines), "%s%s", second, first);
-  CHECK_INT(AB_HTTP1_CODING_UNKNOWN, parse_lines(V11, lines));
+  CHECK_INT(AB_HTTP_CODING_UNKNOWN, parse_lines(V11, lines));
 }
 
 static void a_length_and_a_coding_exclude_each_other(void) {
-  CHECK_INT(AB_HTTP1_LENGTH_WITH_CODING,
+  CHECK_INT(AB_HTTP_LENGTH_WITH_CODING,
             parse_lines(V11, "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"));
-  CHECK_INT(AB_HTTP1_LENGTH_WITH_CODING,
+  CHECK_INT(AB_HTTP_LENGTH_WITH_CODING,
             parse_lines(V11, "Transfer-Encoding: xchunked\r\nContent-Length: +5\r\n"));
 }
 
@@ -126,10 +131,10 @@ static void connections_are_kept_by_version_and_options(void) {
 }
 
 static void an_upgrade_needs_both_fields(void) {
-  CHECK(framing(V11, "Connection: x, Upgrade\r\nUpgrade: websocket\r\n")->upgrade);
-  CHECK(!framing(V11, "Connection: upgrade\r\n")->upgrade);
-  CHECK(!framing(V11, "Upgrade: websocket\r\n")->upgrade);
-  CHECK(!framing(V10, "Connection: upgrade\r\nUpgrade: websocket\r\n")->upgrade);
+  CHECK(upgrade(V11, "Connection: x, Upgrade\r\nUpgrade: websocket\r\n"));
+  CHECK(!upgrade(V11, "Connection: upgrade\r\n"));
+  CHECK(!upgrade(V11, "Upgrade: websocket\r\n"));
+  CHECK(!upgrade(V10, "Connection: upgrade\r\nUpgrade: websocket\r\n"));
 }
 
 static void a_continue_is_expected_with_a_body_only(void) {
@@ -143,10 +148,9 @@ static void a_continue_is_expected_with_a_body_only(void) {
 }
 
 static void other_expectations_fail(void) {
-  CHECK_INT(AB_HTTP1_EXPECTATION_UNKNOWN, parse_lines(V11, "Expect: 200-ok\r\n"));
-  CHECK_INT(AB_HTTP1_EXPECTATION_UNKNOWN, parse_lines(V11, "Expect: 100-continue, x\r\n"));
-  CHECK_INT(AB_HTTP1_EXPECTATION_UNKNOWN,
-            parse_lines(V11, "Expect: 100-continue\r\nExpect: x\r\n"));
+  CHECK_INT(AB_HTTP_EXPECTATION_UNKNOWN, parse_lines(V11, "Expect: 200-ok\r\n"));
+  CHECK_INT(AB_HTTP_EXPECTATION_UNKNOWN, parse_lines(V11, "Expect: 100-continue, x\r\n"));
+  CHECK_INT(AB_HTTP_EXPECTATION_UNKNOWN, parse_lines(V11, "Expect: 100-continue\r\nExpect: x\r\n"));
 }
 
 CHECK_MAIN(CHECK_CASE(a_length_frames_the_body), CHECK_CASE(other_lengths_are_refused),

@@ -28,21 +28,21 @@ static inline int json_hex4(const char *ptr) {
   return value;
 }
 
-/* One octet of a string; returns what is behind it, or NULL. */
-static inline const char *json_octet(const char *ptr, char *octet) {
+/* One byte of a string; returns what is behind it, or NULL. */
+static inline const char *json_byte(const char *ptr, char *byte) {
   static const char escapes[] = "\"\"\\\\//b\bf\fn\nr\rt\t";
   if (*ptr != '\\') {
-    *octet = *ptr;
+    *byte = *ptr;
     return (signed char)*ptr > 0 ? ptr + 1 : NULL;
   }
   if (ptr[1] == 'u') {
     int value = json_hex4(ptr + 2);
-    *octet = (char)value;
+    *byte = (char)value;
     return value >= 0 && value <= 0xff ? ptr + 6 : NULL;
   }
   for (const char *at = escapes; *at; at += 2) {
     if (*at != ptr[1]) continue;
-    *octet = at[1];
+    *byte = at[1];
     return ptr + 2;
   }
   return NULL;
@@ -53,7 +53,7 @@ static inline const char *json_string(const char *ptr, char **text, size_t *len)
   if (*ptr++ != '"') return NULL;
   *text = malloc(strlen(ptr) + 1);
   *len = 0;
-  while (*text && ptr && *ptr && *ptr != '"') ptr = json_octet(ptr, &(*text)[(*len)++]);
+  while (*text && ptr && *ptr && *ptr != '"') ptr = json_byte(ptr, &(*text)[(*len)++]);
   if (!*text || !ptr || *ptr != '"') {
     free(*text);
     *text = NULL;
@@ -82,7 +82,7 @@ static inline const char *json_skip(const char *ptr) {
   return ptr && *ptr == ']' ? ptr + 1 : NULL;
 }
 
-/* [["text", times], ...] joined into the case's raw octets. */
+/* [["text", times], ...] joined into the case's raw bytes. */
 static inline const char *json_parts(const char *ptr, json_case *the) {
   if (*ptr != '[') return NULL;
   for (ptr = json_blank(ptr + 1); *ptr == '[';) {

@@ -1,5 +1,5 @@
-/* A connection without a socket: it plays octets through the head parser and the chunk decoder the
- * way the engine does, and records what would be answered. Octets that have not "arrived" are
+/* A connection without a socket: it plays bytes through the head parser and the chunk decoder the
+ * way the engine does, and records what would be answered. Bytes that have not "arrived" are
  * poisoned under ASan, so that a look at them fails the test. */
 #ifndef AB_TEST_HTTP1_MODEL_H
 #define AB_TEST_HTTP1_MODEL_H
@@ -32,13 +32,13 @@
 
 enum model_state { MODEL_HEAD, MODEL_LENGTH, MODEL_CHUNKED, MODEL_CLOSED };
 
-/* All that a client or an application could see; compared octet by octet between segmentations, so
+/* All that a client or an application could see; compared byte by byte between segmentations, so
  * it has no padding that is not zero. */
 typedef struct model_outcome {
   uint32_t responses;
-  int32_t errors[MODEL_RESPONSES]; /* 0 for a 2xx response, else the enum ab_http1_error */
+  int32_t errors[MODEL_RESPONSES]; /* 0 for a 2xx response, else the enum ab_http_error */
   uint64_t consumed;               /* of requests that were served whole */
-  uint64_t body_octets;            /* of all requests */
+  uint64_t body_bytes;             /* of all requests */
   uint64_t digest;                 /* of all parsed parts and bodies, in order */
   uint32_t state;                  /* enum model_state, at the end of the input */
   uint32_t awaits_continue;
@@ -51,10 +51,10 @@ typedef struct model_outcome {
 
 typedef struct model {
   const ab_limits *limits;
-  const char *octets;
-  size_t at; /* octets used up */
+  const char *bytes;
+  size_t at; /* bytes used up */
   ab_head_progress progress;
-  ab_request request;
+  ab_head head;
   ab_field fields[MODEL_FIELDS];
   ab_chunk_decoder chunks;
   uint64_t left; /* of an AB_BODY_LENGTH body */
@@ -83,19 +83,19 @@ static inline void model_respond(model *self, int error) {
 static inline void model_end_request(model *self) {
   model_respond(self, 0);
   self->out.consumed = self->at;
-  if (!self->request.framing.keep_alive) self->out.state = MODEL_CLOSED;
+  if (!self->head.framing.keep_alive) self->out.state = MODEL_CLOSED;
   self->progress = (ab_head_progress){0};
 }
 
 /* The one application that does not answer 200 refuses before it reads. */
 static inline int model_app_refuses(const model *self) {
-  ab_view path = self->request.path;
+  ab_view path = self->head.request.path;
   return path.len == 11 && memcmp(path.ptr, "/reject-413", 11) == 0;
 }
 
 static inline void model_note_head(model *self) {
-  const ab_request *request = &self->request;
-  const ab_framing *framing = &request->framing;
+  const ab_request *request = &self->head.request;
+  const ab_framing *framing = &self->head.framing;
   model_digest_view(self, request->method);
   model_digest_view(self, request->target);
   model_digest_view(self, request->path);
@@ -111,7 +111,7 @@ static inline void model_note_head(model *self) {
   }
   char rest[] = {(char)request->minor,   (char)request->target_form,     (char)request->is_head,
                  (char)framing->body,    (char)framing->keep_alive,      (char)framing->has_length,
-                 (char)framing->upgrade, (char)framing->expect_continue, (char)(request->head_size),
+                 (char)request->upgrade, (char)framing->expect_continue, (char)(self->head.size),
                  (char)(request->known)};
   model_digest(self, rest, sizeof(rest));
   self->out.keep_alive = framing->keep_alive;
@@ -124,7 +124,7 @@ static inline void model_note_head(model *self) {
 
 static inline void model_note_body(model *self, ab_view data) {
   model_digest(self, data.ptr, data.len);
-  self->out.body_octets += data.len;
+  self->out.body_bytes += data.len;
   if (self->requests > 1) return;
   size_t room = sizeof(self->out.first_body) - self->out.first_body_len;
   size_t len = data.len < room ? data.len : room;
@@ -132,10 +132,10 @@ static inline void model_note_body(model *self, ab_view data) {
   self->out.first_body_len += (uint32_t)len;
 }
 
-/* Each step returns whether another one may get further with the same octets. */
+/* Each step returns whether another one may get further with the same bytes. */
 static inline bool model_head(model *self, size_t len) {
-  int size = ab_head_parse(self->octets + self->at, len - self->at, self->limits, NULL,
-                           &self->progress, &self->request, self->fields);
+  int size = ab_head_parse(self->bytes + self->at, len - self->at, self->limits, NULL,
+                           &self->progress, &self->head, self->fields);
   if (size == AB_AGAIN) return false;
   if (size < 0) {
     model_respond(self, size);
@@ -143,12 +143,12 @@ static inline bool model_head(model *self, size_t len) {
   }
   self->at += (size_t)size;
   model_note_head(self);
-  const ab_framing *framing = &self->request.framing;
+  const ab_framing *framing = &self->head.framing;
   self->left = framing->length;
   self->out.awaits_continue = framing->expect_continue;
   ab_chunk_init(&self->chunks);
   if (model_app_refuses(self)) {
-    model_respond(self, AB_HTTP1_BODY_TOO_LARGE);
+    model_respond(self, AB_HTTP_BODY_TOO_LARGE);
     return false;
   }
   if (framing->body == AB_BODY_NONE) {
@@ -163,7 +163,7 @@ static inline bool model_length(model *self, size_t len) {
   size_t here = len - self->at;
   if (here > self->left) here = (size_t)self->left;
   if (here == 0) return false;
-  model_note_body(self, (ab_view){self->octets + self->at, here});
+  model_note_body(self, (ab_view){self->bytes + self->at, here});
   self->at += here;
   self->left -= here;
   self->out.awaits_continue = 0;
@@ -174,7 +174,7 @@ static inline bool model_length(model *self, size_t len) {
 static inline bool model_chunked(model *self, size_t len) {
   size_t used;
   ab_view data = {0};
-  int result = ab_chunk_decode(&self->chunks, self->limits, self->octets + self->at, len - self->at,
+  int result = ab_chunk_decode(&self->chunks, self->limits, self->bytes + self->at, len - self->at,
                                &used, &data);
   self->at += used;
   if (used) self->out.awaits_continue = 0;
@@ -187,7 +187,7 @@ static inline bool model_chunked(model *self, size_t len) {
   return result != AB_CHUNK_MORE;
 }
 
-/* The octets before `len` have arrived. */
+/* The bytes before `len` have arrived. */
 static inline void model_feed(model *self, size_t len) {
   bool more = true;
   while (more && self->out.state != MODEL_CLOSED && self->at < len) {
@@ -205,17 +205,17 @@ static inline void model_feed(model *self, size_t len) {
   }
 }
 
-/* Plays octets[0 .. len - 1]. `next` returns the size of the segment that starts at the given
+/* Plays bytes[0 .. len - 1]. `next` returns the size of the segment that starts at the given
  * offset, from 1 on; NULL plays all at once. */
-static inline model_outcome model_play(const char *octets, size_t len, const ab_limits *limits,
+static inline model_outcome model_play(const char *bytes, size_t len, const ab_limits *limits,
                                        size_t (*next)(void *ctx, size_t at), void *ctx) {
   size_t room = (len + 64) & ~(size_t)15;
   char *copy = calloc(1, room);
   model *self = calloc(1, sizeof(*self));
   if (!copy || !self) abort();
-  if (len) memcpy(copy, octets, len);
+  if (len) memcpy(copy, bytes, len);
   MODEL_HIDE(copy, room);
-  self->octets = copy;
+  self->bytes = copy;
   self->limits = limits;
   for (size_t here = 0; here < len;) {
     size_t step = next ? next(ctx, here) : len;
@@ -240,7 +240,7 @@ static inline size_t model_next_two(void *ctx, size_t at) {
   return at == 0 ? *(size_t *)ctx : SIZE_MAX;
 }
 
-/* Segments of 1 to 24 octets, now and then of up to 512, from the seed in *ctx. */
+/* Segments of 1 to 24 bytes, now and then of up to 512, from the seed in *ctx. */
 static inline size_t model_next_random(void *ctx, size_t at) {
   uint64_t *seed = ctx;
   (void)at;

@@ -1,4 +1,4 @@
-/* Parses a head whole and octet by octet in blocks of exact size (so that ASan sees an over-read),
+/* Parses a head whole and byte by byte in blocks of exact size (so that ASan sees an over-read),
  * and checks that both agree. */
 #ifndef AB_TEST_HTTP1_PARSE_H
 #define AB_TEST_HTTP1_PARSE_H
@@ -9,47 +9,47 @@
 
 #define PARSE_FIELDS 256
 
-/* What the last parse() filled; the octets live until the next one. */
-static char *parse_octets AB_UNUSED;
-static ab_request parse_request AB_UNUSED;
+/* What the last parse() filled; the bytes live until the next one. */
+static char *parse_bytes AB_UNUSED;
+static ab_head parse_head AB_UNUSED;
 static ab_field parse_fields[PARSE_FIELDS] AB_UNUSED;
 static const ab_methods *parse_methods AB_UNUSED; /* NULL: the registry's */
 
-static AB_UNUSED int parse_once(const char *octets, size_t len, const ab_limits *limits,
+static AB_UNUSED int parse_once(const char *bytes, size_t len, const ab_limits *limits,
                                 ab_head_progress *progress) {
-  free(parse_octets);
-  parse_octets = malloc(len ? len : 1);
-  if (!parse_octets) abort();
-  if (len) memcpy(parse_octets, octets, len);
-  return ab_head_parse(parse_octets, len, limits, parse_methods, progress, &parse_request,
+  free(parse_bytes);
+  parse_bytes = malloc(len ? len : 1);
+  if (!parse_bytes) abort();
+  if (len) memcpy(parse_bytes, bytes, len);
+  return ab_head_parse(parse_bytes, len, limits, parse_methods, progress, &parse_head,
                        parse_fields);
 }
 
-static AB_UNUSED int parse_growing(const char *octets, size_t len, const ab_limits *limits) {
+static AB_UNUSED int parse_growing(const char *bytes, size_t len, const ab_limits *limits) {
   ab_head_progress progress = {0};
   int result = AB_AGAIN;
   for (size_t here = 0; here <= len && result == AB_AGAIN; here++) {
-    result = parse_once(octets, here, limits, &progress);
+    result = parse_once(bytes, here, limits, &progress);
   }
   return result;
 }
 
-/* The result of ab_head_parse for the octets, however they arrive. */
-static AB_UNUSED int parse_with(const char *octets, size_t len, const ab_limits *limits) {
-  int growing = parse_growing(octets, len, limits);
+/* The result of ab_head_parse for the bytes, however they arrive. */
+static AB_UNUSED int parse_with(const char *bytes, size_t len, const ab_limits *limits) {
+  int growing = parse_growing(bytes, len, limits);
   ab_head_progress progress = {0};
-  int whole = parse_once(octets, len, limits, &progress);
+  int whole = parse_once(bytes, len, limits, &progress);
   CHECK_INT(whole, growing);
   return whole;
 }
 
-static AB_UNUSED int parse_octet_run(const char *octets, size_t len) {
+static AB_UNUSED int parse_byte_run(const char *bytes, size_t len) {
   const ab_limits limits = ab_limits_default();
-  return parse_with(octets, len, &limits);
+  return parse_with(bytes, len, &limits);
 }
 
 static AB_UNUSED int parse(const char *text) {
-  return parse_octet_run(text, strlen(text));
+  return parse_byte_run(text, strlen(text));
 }
 
 /* A request for "/" with Host and these lines, each of which ends with CRLF. */

@@ -1,5 +1,5 @@
 /* The PROXY protocol's header: what is read from good ones, what is refused, and that neither
- * depends on how the octets arrive. */
+ * depends on how the bytes arrive. */
 #include "check.h"
 
 #include "http1/proxy.h"
@@ -8,16 +8,16 @@
 #define SIG "\r\n\r\n\0\r\nQUIT\n"
 #define MAX 600
 
-typedef struct octets {
+typedef struct bytes {
   const char *ptr;
   size_t len;
-} octets;
+} bytes;
 #define OCTETS(text)                                                                               \
   { text, sizeof(text) - 1 }
 
-/* Parses octets that arrive one by one, each time from memory that ends where they do. Returns the
+/* Parses bytes that arrive one by one, each time from memory that ends where they do. Returns the
  * first verdict that is not AB_AGAIN, or AB_AGAIN. */
-static int parse_slowly(octets input, unsigned accept, uint64_t max, ab_addr *source, size_t *at) {
+static int parse_slowly(bytes input, unsigned accept, uint64_t max, ab_addr *source, size_t *at) {
   for (size_t len = 1; len <= input.len; len++) {
     char *copy = malloc(len);
     memcpy(copy, input.ptr, len);
@@ -35,19 +35,19 @@ static bool same(const ab_addr *a, const ab_addr *b) {
   return a->family == b->family && a->port == b->port && memcmp(a->bytes, b->bytes, 16) == 0;
 }
 
-/* The verdict on the octets at once, which has to be the same in pieces of one octet. */
-static int parse(octets input, unsigned accept, uint64_t max, ab_addr *source) {
+/* The verdict on the bytes at once, which has to be the same in pieces of one byte. */
+static int parse(bytes input, unsigned accept, uint64_t max, ab_addr *source) {
   ab_addr slow = untouched;
   size_t at = 0;
   *source = untouched;
   int verdict = ab_proxy_parse(input.ptr, input.len, accept, max, source);
   CHECK_INT(verdict, parse_slowly(input, accept, max, &slow, &at));
   CHECK(same(&slow, source));
-  if (verdict > 0) CHECK_INT(verdict, at); /* complete with its last octet, not before */
+  if (verdict > 0) CHECK_INT(verdict, at); /* complete with its last byte, not before */
   return verdict;
 }
 
-static void check_source(octets input, int size, const char *text, int port) {
+static void check_source(bytes input, int size, const char *text, int port) {
   ab_addr source;
   char got[AB_ADDR_TEXT_MAX];
   CHECK_INT(size, parse(input, ANY, MAX, &source));
@@ -57,7 +57,7 @@ static void check_source(octets input, int size, const char *text, int port) {
 
 static void version_1_names_the_source(void) {
   static const struct {
-    octets input;
+    bytes input;
     const char *text;
     int port;
   } table[] = {
@@ -77,7 +77,7 @@ static void version_1_names_the_source(void) {
 }
 
 static void unknown_keeps_the_address(void) {
-  static const octets table[] = {
+  static const bytes table[] = {
       OCTETS("PROXY UNKNOWN\r\n"),
       OCTETS("PROXY UNKNOWN \r\n"),
       OCTETS("PROXY UNKNOWN 1.2.3.4 5.6.7.8 1 2\r\n"),
@@ -91,15 +91,15 @@ static void unknown_keeps_the_address(void) {
 }
 
 static void what_follows_is_left_alone(void) {
-  check_source((octets)OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\nGET / HTTP/1.1\r\n"), 32,
-               "1.2.3.4", 1);
-  check_source((octets)OCTETS(SIG "\x20\x00\x00\x00"
-                                  "PROXY TCP4"),
+  check_source((bytes)OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\nGET / HTTP/1.1\r\n"), 32, "1.2.3.4",
+               1);
+  check_source((bytes)OCTETS(SIG "\x20\x00\x00\x00"
+                                 "PROXY TCP4"),
                16, "9.9.9.9", 9);
 }
 
 static void version_1_is_strict(void) {
-  static const octets table[] = {
+  static const bytes table[] = {
       OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\n"),
       OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r "),
       OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2 \r\n"),
@@ -144,7 +144,7 @@ static void version_1_is_strict(void) {
   for (size_t i = 0; i < AB_ARRAY_LEN(table); i++) {
     ab_addr source;
     int before = check_failures;
-    CHECK_INT(AB_HTTP1_PROXY_SYNTAX, parse(table[i], ANY, MAX, &source));
+    CHECK_INT(AB_HTTP_PROXY_SYNTAX, parse(table[i], ANY, MAX, &source));
     CHECK(same(&untouched, &source));
     if (check_failures != before) fprintf(stderr, "  %.*s\n", (int)table[i].len, table[i].ptr);
   }
@@ -156,15 +156,15 @@ static void version_1_has_an_end(void) {
   memcpy(line, "PROXY UNKNOWN ", 14);
   ab_addr source;
   size_t at;
-  CHECK_INT(AB_AGAIN, parse((octets){line, AB_PROXY_V1_MAX - 1}, ANY, MAX, &source));
-  CHECK_INT(AB_HTTP1_PROXY_TOO_LONG, parse((octets){line, sizeof line}, ANY, MAX, &source));
-  CHECK_INT(AB_HTTP1_PROXY_TOO_LONG,
-            parse_slowly((octets){line, sizeof line}, ANY, MAX, &source, &at));
+  CHECK_INT(AB_AGAIN, parse((bytes){line, AB_PROXY_V1_MAX - 1}, ANY, MAX, &source));
+  CHECK_INT(AB_HTTP_PROXY_TOO_LONG, parse((bytes){line, sizeof line}, ANY, MAX, &source));
+  CHECK_INT(AB_HTTP_PROXY_TOO_LONG,
+            parse_slowly((bytes){line, sizeof line}, ANY, MAX, &source, &at));
   CHECK_INT(AB_PROXY_V1_MAX, at);
   memcpy(line + AB_PROXY_V1_MAX - 2, "\r\n", 2);
-  CHECK_INT(AB_PROXY_V1_MAX, parse((octets){line, sizeof line}, ANY, MAX, &source));
+  CHECK_INT(AB_PROXY_V1_MAX, parse((bytes){line, sizeof line}, ANY, MAX, &source));
   memcpy(line + AB_PROXY_V1_MAX - 2, "x\r\n", 3);
-  CHECK_INT(AB_HTTP1_PROXY_TOO_LONG, parse((octets){line, sizeof line}, ANY, MAX, &source));
+  CHECK_INT(AB_HTTP_PROXY_TOO_LONG, parse((bytes){line, sizeof line}, ANY, MAX, &source));
 }
 
 #define V4 "\x01\x02\x03\x04\x05\x06\x07\x08\x00\x50\x01\xbb"
@@ -174,19 +174,19 @@ static void version_1_has_an_end(void) {
   "\xff\xff\x01\xbb"
 
 static void version_2_names_the_source(void) {
-  check_source((octets)OCTETS(SIG "\x21\x11\x00\x0c" V4), 28, "1.2.3.4", 80);
-  check_source((octets)OCTETS(SIG "\x21\x21\x00\x24" V6), 52, "2001:db8::1", 65535);
+  check_source((bytes)OCTETS(SIG "\x21\x11\x00\x0c" V4), 28, "1.2.3.4", 80);
+  check_source((bytes)OCTETS(SIG "\x21\x21\x00\x24" V6), 52, "2001:db8::1", 65535);
   /* With TLVs behind the addresses. */
-  check_source((octets)OCTETS(SIG "\x21\x11\x00\x13" V4 "\x03\x00\x04"
-                                  "abcd"),
+  check_source((bytes)OCTETS(SIG "\x21\x11\x00\x13" V4 "\x03\x00\x04"
+                                 "abcd"),
                35, "1.2.3.4", 80);
 }
 
 static void version_2_without_an_ip_address_keeps_the_socket_s(void) {
   char unix_header[16 + 216] = SIG "\x21\x31\x00\xd8";
   memcpy(unix_header + 16, "/run/a.sock", 11);
-  check_source((octets){unix_header, sizeof unix_header}, 232, "9.9.9.9", 9);
-  static const octets table[] = {
+  check_source((bytes){unix_header, sizeof unix_header}, 232, "9.9.9.9", 9);
+  static const bytes table[] = {
       OCTETS(SIG "\x21\x00\x00\x00"),         OCTETS(SIG "\x21\x00\x00\x03\x04\x00\x00"),
       OCTETS(SIG "\x20\x00\x00\x00"),         OCTETS(SIG "\x20\x11\x00\x0c" V4),
       OCTETS(SIG "\x20\xff\x00\x02\x04\x00"), OCTETS(SIG "\x20\x21\x00\x00"),
@@ -197,7 +197,7 @@ static void version_2_without_an_ip_address_keeps_the_socket_s(void) {
 }
 
 static void version_2_is_strict(void) {
-  static const octets table[] = {
+  static const bytes table[] = {
       OCTETS(SIG "\x11\x11\x00\x0c" V4), /* version 1 */
       OCTETS(SIG "\x31\x11\x00\x0c" V4), /* version 3 */
       OCTETS(SIG "\x22\x11\x00\x0c" V4), /* no command */
@@ -217,7 +217,7 @@ static void version_2_is_strict(void) {
   };
   for (size_t i = 0; i < AB_ARRAY_LEN(table); i++) {
     ab_addr source;
-    CHECK_INT(AB_HTTP1_PROXY_SYNTAX, parse(table[i], ANY, MAX, &source));
+    CHECK_INT(AB_HTTP_PROXY_SYNTAX, parse(table[i], ANY, MAX, &source));
     CHECK(same(&untouched, &source));
   }
 }
@@ -225,43 +225,42 @@ static void version_2_is_strict(void) {
 static void version_2_has_an_end(void) {
   char header[16 + 0x10000] = SIG "\x21\x11\x00\x20" V4;
   ab_addr source;
-  CHECK_INT(48, parse((octets){header, 64}, ANY, 48, &source));
-  CHECK_INT(AB_HTTP1_PROXY_TOO_LONG, parse((octets){header, 64}, ANY, 47, &source));
+  CHECK_INT(48, parse((bytes){header, 64}, ANY, 48, &source));
+  CHECK_INT(AB_HTTP_PROXY_TOO_LONG, parse((bytes){header, 64}, ANY, 47, &source));
   /* Known from the length, before anything of it has come. */
-  CHECK_INT(AB_HTTP1_PROXY_TOO_LONG, parse((octets){header, 16}, ANY, 47, &source));
-  CHECK_INT(AB_AGAIN, parse((octets){header, 47}, ANY, 48, &source));
+  CHECK_INT(AB_HTTP_PROXY_TOO_LONG, parse((bytes){header, 16}, ANY, 47, &source));
+  CHECK_INT(AB_AGAIN, parse((bytes){header, 47}, ANY, 48, &source));
   memcpy(header + 14, "\xff\xff", 2);
-  CHECK_INT(AB_HTTP1_PROXY_TOO_LONG, parse((octets){header, 64}, ANY, 16 + 0xfffe, &source));
+  CHECK_INT(AB_HTTP_PROXY_TOO_LONG, parse((bytes){header, 64}, ANY, 16 + 0xfffe, &source));
   CHECK_INT(16 + 0xffff, ab_proxy_parse(header, sizeof header, ANY, UINT64_MAX, &source));
   CHECK_INT(AB_AGAIN, ab_proxy_parse(header, 16 + 0xfffe, ANY, UINT64_MAX, &source));
 }
 
 static void only_the_version_that_was_asked_for(void) {
-  octets v1 = OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n"), v2 = OCTETS(SIG "\x21\x11\x00\x0c" V4);
+  bytes v1 = OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n"), v2 = OCTETS(SIG "\x21\x11\x00\x0c" V4);
   ab_addr source;
-  CHECK_INT(AB_HTTP1_PROXY_SYNTAX, parse(v1, AB_PROXY_V2, MAX, &source));
-  CHECK_INT(AB_HTTP1_PROXY_SYNTAX, parse(v2, AB_PROXY_V1, MAX, &source));
+  CHECK_INT(AB_HTTP_PROXY_SYNTAX, parse(v1, AB_PROXY_V2, MAX, &source));
+  CHECK_INT(AB_HTTP_PROXY_SYNTAX, parse(v2, AB_PROXY_V1, MAX, &source));
   CHECK_INT(32, parse(v1, AB_PROXY_V1, MAX, &source));
   CHECK_INT(28, parse(v2, AB_PROXY_V2, MAX, &source));
 }
 
 static void a_header_may_be_optional(void) {
-  static const octets without[] = {OCTETS("GET / HTTP/1.1\r\n"),
-                                   OCTETS("POST / HTTP/1.1\r\n"),
-                                   OCTETS("PROPFIND / HTTP/1.1\r\n"),
-                                   OCTETS("PROXYING"),
-                                   OCTETS("\r\nGET /"),
-                                   OCTETS("\0")};
+  static const bytes without[] = {OCTETS("GET / HTTP/1.1\r\n"),
+                                  OCTETS("POST / HTTP/1.1\r\n"),
+                                  OCTETS("PROPFIND / HTTP/1.1\r\n"),
+                                  OCTETS("PROXYING"),
+                                  OCTETS("\r\nGET /"),
+                                  OCTETS("\0")};
   ab_addr source;
   for (size_t i = 0; i < AB_ARRAY_LEN(without); i++) {
     CHECK_INT(0, parse(without[i], AB_PROXY_V1 | AB_PROXY_OPTIONAL, MAX, &source));
     CHECK(same(&untouched, &source));
   }
-  octets v1 = OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n"), bad = OCTETS("PROXY x\r\n");
+  bytes v1 = OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n"), bad = OCTETS("PROXY x\r\n");
   CHECK_INT(32, parse(v1, AB_PROXY_V1 | AB_PROXY_OPTIONAL, MAX, &source));
-  CHECK_INT(AB_HTTP1_PROXY_SYNTAX, parse(bad, AB_PROXY_V1 | AB_PROXY_OPTIONAL, MAX, &source));
-  CHECK_INT(AB_AGAIN,
-            parse((octets)OCTETS("PROXY"), AB_PROXY_V1 | AB_PROXY_OPTIONAL, MAX, &source));
+  CHECK_INT(AB_HTTP_PROXY_SYNTAX, parse(bad, AB_PROXY_V1 | AB_PROXY_OPTIONAL, MAX, &source));
+  CHECK_INT(AB_AGAIN, parse((bytes)OCTETS("PROXY"), AB_PROXY_V1 | AB_PROXY_OPTIONAL, MAX, &source));
 }
 
 CHECK_MAIN(CHECK_CASE(version_1_names_the_source), CHECK_CASE(unknown_keeps_the_address),

@@ -227,8 +227,8 @@ static void a_port_can_be_bound_again_at_once(void) {
   ab_addr peer;
   int fd = accept_soon(listener, &peer);
   ab_fd_close(fd);
-  char octet;
-  CHECK_INT(0, read(client, &octet, 1));
+  char byte;
+  CHECK_INT(0, read(client, &byte, 1));
   ab_fd_close(client);
   ab_listener_fini(listener);
   listener = ab_listener_tcp(&ab_mem_libc, "127.0.0.1", port, NULL);
@@ -444,7 +444,7 @@ static void unix_checks_the_length_of_names(void) {
   CHECK_INT(EINVAL, errno);
   memset(name, 'x', sizeof name);
   memcpy(name, "/tmp/", 5);
-  name[sizeof address.sun_path] = '\0'; /* one octet too long, for the NUL */
+  name[sizeof address.sun_path] = '\0'; /* one byte too long, for the NUL */
   errno = 0;
   CHECK(ab_listener_unix(&ab_mem_libc, name, &plain) == NULL);
   CHECK_INT(ENAMETOOLONG, errno);
@@ -539,12 +539,12 @@ static int starve(void) {
   limit_descriptors((rlim_t)lowest);
 
   ab_addr peer;
-  char octet;
+  char byte;
   for (uint64_t i = 1; i <= 3; i++) {
     CHECK_INT(AB_ELIMIT, ab_listener_accept(listener, &peer));
     CHECK_INT(i, ab_listener_refused(listener));
     /* In the order in which they came, and told at once. */
-    CHECK_INT(0, read(clients[i - 1], &octet, 1));
+    CHECK_INT(0, read(clients[i - 1], &byte, 1));
   }
   /* Nobody waits any more: the listener is quiet, and the caller need not rest. */
   CHECK_INT(AB_AGAIN, ab_listener_accept(listener, &peer));

@@ -83,8 +83,8 @@ static void put(int fd) {
 }
 
 static void take(int fd) {
-  char octet;
-  CHECK_INT(1, read(fd, &octet, 1));
+  char byte;
+  CHECK_INT(1, read(fd, &byte, 1));
 }
 
 /* Sets the soft limit of descriptors; the hard one is left alone, so that this can be undone. */
@@ -731,10 +731,10 @@ static pid_t hold_descriptors(int release[2]) {
   fflush(NULL);
   pid_t pid = fork();
   if (pid == 0) {
-    char octet;
+    char byte;
     close(release[1]);
     fcntl(release[0], F_SETFL, 0);
-    while (read(release[0], &octet, 1) < 0 && errno == EINTR) {
+    while (read(release[0], &byte, 1) < 0 && errno == EINTR) {
     }
     _exit(0);
   }

@@ -128,14 +128,14 @@ static void send_stops_when_the_peer_does_not_read(void) {
 static void a_peer_that_left_raises_no_signal(void) {
   struct iovec iov[2] = {{"ab", 2}, {"c", 1}};
   int fds[2], file = make_file("hello", 5);
-  char octet;
+  char byte;
   make_pair(fds);
   ab_fd_close(fds[1]);
   signal(SIGPIPE, SIG_DFL);
   CHECK_INT(AB_EPEER, ab_sock_send(fds[0], iov, 1));
   CHECK_INT(AB_EPEER, ab_sock_send(fds[0], iov, 2));
   CHECK_INT(AB_EPEER, ab_sock_sendfile(fds[0], file, 0, 5));
-  CHECK_INT(0, ab_sock_recv(fds[0], &octet, 1));
+  CHECK_INT(0, ab_sock_recv(fds[0], &byte, 1));
   sigset_t mask, pending;
   CHECK_INT(0, pthread_sigmask(SIG_SETMASK, NULL, &mask));
   CHECK(!sigismember(&mask, SIGPIPE));
@@ -158,20 +158,20 @@ static void a_peer_that_left_raises_no_signal(void) {
 
 static void reset_reaches_the_peer_as_such(void) {
   int fds[2];
-  char octet;
+  char byte;
   struct iovec iov = {"x", 1};
   make_tcp_pair(fds);
   ab_sock_reset(fds[1]);
-  CHECK_INT(AB_EPEER, recv_soon(fds[0], &octet, 1));
+  CHECK_INT(AB_EPEER, recv_soon(fds[0], &byte, 1));
   CHECK_INT(AB_EPEER, ab_sock_send(fds[0], &iov, 1));
   ab_fd_close(fds[0]);
 }
 
 static void an_unconnected_socket_has_no_peer(void) {
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  char octet;
+  char byte;
   struct iovec iov = {"x", 1};
-  CHECK_INT(AB_EPEER, ab_sock_recv(fd, &octet, 1));
+  CHECK_INT(AB_EPEER, ab_sock_recv(fd, &byte, 1));
   CHECK_INT(AB_EPEER, ab_sock_send(fd, &iov, 1));
   ab_fd_close(fd);
 }
@@ -263,18 +263,18 @@ static void close_keeps_errno(void) {
 
 /* What the peer has in its own buffer is taken: only what waits here counts. */
 static void queue_is_what_the_peer_has_not_taken(void) {
-  static char octets[1 << 20];
+  static char bytes[1 << 20];
   int fds[2];
   make_tcp_pair(fds);
   CHECK_INT(0, ab_sock_queued(fds[0]));
-  struct iovec iov = {octets, sizeof octets};
+  struct iovec iov = {bytes, sizeof bytes};
   size_t sent = 0;
   for (ssize_t n; (n = ab_sock_send(fds[0], &iov, 1)) > 0;) sent += (size_t)n;
   uint64_t full = ab_sock_queued(fds[0]);
   CHECK(full > 0 && full < sent);
   size_t got = 0;
   for (int i = 0; got < sent && i < 100000; i++) {
-    ssize_t n = ab_sock_recv(fds[1], octets, sizeof octets);
+    ssize_t n = ab_sock_recv(fds[1], bytes, sizeof bytes);
     if (n > 0) got += (size_t)n;
     if (n < 0) usleep(100);
   }
@@ -298,7 +298,7 @@ static void ended_tells_half_and_whole_apart(void) {
   make_tcp_pair(fds);
   CHECK(!ab_sock_ended(fds[1], true));
   CHECK_INT(1, send(fds[0], "x", 1, MSG_NOSIGNAL));
-  CHECK(!ab_sock_ended(fds[1], true)); /* octets are no end */
+  CHECK(!ab_sock_ended(fds[1], true)); /* bytes are no end */
   ab_sock_shutdown(fds[0]);
   CHECK(ended_soon(fds[1], true));
   CHECK(!ab_sock_ended(fds[1], false));

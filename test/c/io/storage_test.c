@@ -11,14 +11,14 @@
 
 #define LEN AB_STORAGE_PIECE
 
-/* A file of LEN octets that is on its disk. */
+/* A file of LEN bytes that is on its disk. */
 static int new_file(void) {
   char path[] = "/var/tmp/abaca-storage-test-XXXXXX";
   int fd = mkstemp(path);
   if (fd < 0) abort();
   unlink(path);
-  static char octets[LEN];
-  CHECK_INT(LEN, write(fd, octets, LEN));
+  static char bytes[LEN];
+  CHECK_INT(LEN, write(fd, bytes, LEN));
   fsync(fd);
   return fd;
 }

@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "outbox/internal.h"
+#include "random.h"
 
 typedef struct fixture {
   check_mem mem;
@@ -66,21 +67,8 @@ static AB_UNUSED void check_slices(ab_outbox *outbox, const char *const *expecte
 
 #define CHECK_SLICES(outbox, ...) check_slices(outbox, (const char *const[]){__VA_ARGS__, NULL})
 
-/* xorshift64*: the same numbers on every machine. */
-static AB_UNUSED uint64_t random_next(uint64_t *state) {
-  *state ^= *state >> 12;
-  *state ^= *state << 25;
-  *state ^= *state >> 27;
-  return *state * 0x2545f4914f6cdd1dULL;
-}
-
-/* 0 .. bound - 1 */
-static AB_UNUSED size_t random_below(uint64_t *state, size_t bound) {
-  return (size_t)((random_next(state) >> 11) % bound);
-}
-
-static AB_UNUSED void random_fill(uint64_t *state, char *octets, size_t len) {
-  for (size_t i = 0; i < len; i++) octets[i] = (char)random_next(state);
+static AB_UNUSED void random_fill(uint64_t *state, char *bytes, size_t len) {
+  for (size_t i = 0; i < len; i++) bytes[i] = (char)random_next(state);
 }
 
 #endif

@@ -72,7 +72,7 @@ static void slices_are_shown(void) {
   CHECK(ab_outbox_slice_at(outbox, 1, &slice));
   CHECK_OCTETS("lent", slice.ptr, slice.len);
   CHECK(slice.owner == &p.lent[0]);
-  CHECK_INT(AB_OK, ab_outbox_shift(outbox, 12)); /* two octets into the file */
+  CHECK_INT(AB_OK, ab_outbox_shift(outbox, 12)); /* two bytes into the file */
   CHECK(ab_outbox_slice_at(outbox, 0, &slice));
   CHECK(slice.ptr == NULL && slice.owner == &p.lent[1]);
   CHECK_INT(7, slice.fd);
@@ -167,7 +167,7 @@ static void marks_fire(void) {
   pair p;
   pair_init(&p, 4, 0);
   int fired = 0;
-  put(p.from.outbox, "octets");
+  put(p.from.outbox, "bytes");
   CHECK_INT(AB_OK, ab_outbox_flush(p.from.outbox, count_fired, &fired));
   ab_outbox_yield(p.from.outbox);
   CHECK_INT(AB_OK, ab_outbox_move(p.from.outbox, p.to, adopt, &p));

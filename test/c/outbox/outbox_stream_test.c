@@ -5,7 +5,7 @@
 
 enum { SOURCE_LEN = 1 << 18, LENDERS_MAX = 4096, MARKS_MAX = 512 };
 
-/* What goes in is a prefix of `source`; what comes out is compared with it octet by octet. A file
+/* What goes in is a prefix of `source`; what comes out is compared with it byte by byte. A file
  * slice is a range of `source` too. */
 typedef struct stream {
   fixture f;
@@ -69,7 +69,7 @@ static bool stream_lend(stream *self, size_t len, bool file) {
   return result == AB_OK;
 }
 
-/* Queues up to `len` octets of the source in one of the four ways. */
+/* Queues up to `len` bytes of the source in one of the four ways. */
 static void stream_put(stream *self, size_t len) {
   if (len > SOURCE_LEN - self->in) len = SOURCE_LEN - self->in;
   bool done;
@@ -183,7 +183,7 @@ static void any_partition_serialises_to_the_string(void) {
   }
 }
 
-static void one_octet_at_a_time(void) {
+static void one_byte_at_a_time(void) {
   stream s;
   stream_init(&s, 11);
   fixture_init(&s.f);
@@ -271,11 +271,11 @@ static void ten_megabytes_need_little_memory(void) {
     ab_outbox_next_op next;
     ab_outbox_next(f.outbox, &next);
     for (int i = 0; i < next.iov_count; i++) {
-      const char *octets = next.iov[i].iov_base;
+      const char *bytes = next.iov[i].iov_base;
       size_t taken = next.iov[i].iov_len, at = read % PIECE;
       size_t same = taken < PIECE - at ? taken : PIECE - at;
-      CHECK(memcmp(octets, piece + at, same) == 0);
-      CHECK(memcmp(octets + same, piece, taken - same) == 0);
+      CHECK(memcmp(bytes, piece + at, same) == 0);
+      CHECK(memcmp(bytes + same, piece, taken - same) == 0);
       size_t shifted = i + 1 < next.iov_count ? taken : random_below(&random, taken + 1);
       CHECK_INT(AB_OK, ab_outbox_shift(f.outbox, shifted));
       read += shifted;
@@ -319,6 +319,6 @@ static void ten_megabytes_in_one_write(void) {
   free(all);
 }
 
-CHECK_MAIN(CHECK_CASE(any_partition_serialises_to_the_string), CHECK_CASE(one_octet_at_a_time),
+CHECK_MAIN(CHECK_CASE(any_partition_serialises_to_the_string), CHECK_CASE(one_byte_at_a_time),
            CHECK_CASE(memory_may_run_out_at_any_call), CHECK_CASE(memory_may_stay_away),
            CHECK_CASE(ten_megabytes_need_little_memory), CHECK_CASE(ten_megabytes_in_one_write))

@@ -11,7 +11,7 @@ static void lend(ab_outbox *outbox, const char *text, owner *lender) {
   CHECK_INT(AB_OK, ab_outbox_borrow(outbox, text, strlen(text), lender));
 }
 
-/* Fills the current chunk so that `left` octets of room stay, and returns how many it wrote. */
+/* Fills the current chunk so that `left` bytes of room stay, and returns how many it wrote. */
 static size_t fill_chunk(ab_outbox *outbox, size_t left) {
   static const char zeroes[AB_OUTBOX_CHUNK_SIZE];
   size_t room = outbox->room > 0 ? outbox->room : AB__CHUNK_ROOM;
@@ -253,7 +253,7 @@ static void next_stops_at_the_slice_limit(void) {
   CHECK_INT(AB_OUTBOX_IOV_MAX + 36, lender.released);
 }
 
-static void next_stops_at_the_octet_limit(void) {
+static void next_stops_at_the_byte_limit(void) {
   fixture f;
   fixture_init(&f);
   char *big = calloc(1, 3 * AB_OUTBOX_BYTES_MAX);
@@ -441,7 +441,7 @@ static void one_shift_fires_several_marks_in_order(void) {
   mark marks[6];
   for (int i = 0; i < 6; i++) {
     marks[i] = (mark){.log = &log, .name = (char)('a' + i)};
-    put(f.outbox, i % 2 ? "" : "octets");
+    put(f.outbox, i % 2 ? "" : "pieces");
     flush(f.outbox, &marks[i]);
   }
   CHECK_INT(AB_OK, ab_outbox_shift(f.outbox, 12));
@@ -641,7 +641,7 @@ static void an_emptied_outbox_starts_its_chunk_again(void) {
   fixture f;
   fixture_init(&f);
   put(f.outbox, "first");
-  const char *start = f.outbox->chunk->octets;
+  const char *start = f.outbox->chunk->bytes;
   CHECK_INT(AB_OK, ab_outbox_shift(f.outbox, 5));
   CHECK_INT(0, f.pool->chunks_out); /* an empty outbox holds none */
   size_t calls = f.mem.calls;
@@ -678,7 +678,7 @@ static void counters_wrap_around(void) {
   }
 }
 
-static void chunks_live_as_long_as_their_octets(void) {
+static void chunks_live_as_long_as_their_bytes(void) {
   fixture f;
   fixture_init(&f);
   owner lender = {0};
@@ -731,7 +731,7 @@ static void long_writes_span_chunks_or_get_their_own(void) {
   free(text);
 }
 
-static void a_long_copy_goes_with_its_octets(void) {
+static void a_long_copy_goes_with_its_bytes(void) {
   fixture f;
   fixture_init(&f);
   size_t len = 20 * AB__CHUNK_ROOM;
@@ -886,7 +886,7 @@ CHECK_MAIN(
     CHECK_CASE(reserve_skips_the_rest_of_a_chunk), CHECK_CASE(an_uncommitted_reserve_is_given_back),
     CHECK_CASE(next_is_idempotent), CHECK_CASE(next_leaves_the_rest_of_iov_alone),
     CHECK_CASE(shift_beyond_pending_changes_nothing), CHECK_CASE(next_stops_at_the_slice_limit),
-    CHECK_CASE(next_stops_at_the_octet_limit), CHECK_CASE(files_come_in_order_and_alone),
+    CHECK_CASE(next_stops_at_the_byte_limit), CHECK_CASE(files_come_in_order_and_alone),
     CHECK_CASE(file_ranges_are_checked), CHECK_CASE(pending_is_bounded),
     CHECK_CASE(an_impossible_length_is_refused), CHECK_CASE(yield_holds_back_once),
     CHECK_CASE(yield_is_spent_on_an_empty_outbox), CHECK_CASE(flush_close_and_drain_cancel_yield),
@@ -897,10 +897,9 @@ CHECK_MAIN(
     CHECK_CASE(a_callback_may_drain), CHECK_CASE(close_comes_after_all_output),
     CHECK_CASE(drain_works_open_and_closed), CHECK_CASE(fini_drops_and_fires),
     CHECK_CASE(an_emptied_outbox_starts_its_chunk_again), CHECK_CASE(counters_wrap_around),
-    CHECK_CASE(chunks_live_as_long_as_their_octets),
+    CHECK_CASE(chunks_live_as_long_as_their_bytes),
     CHECK_CASE(long_writes_span_chunks_or_get_their_own),
-    CHECK_CASE(a_long_copy_goes_with_its_octets),
-    CHECK_CASE(a_queue_that_never_empties_stays_small),
+    CHECK_CASE(a_long_copy_goes_with_its_bytes), CHECK_CASE(a_queue_that_never_empties_stays_small),
     CHECK_CASE(an_early_move_replaces_a_failed_growth),
     CHECK_CASE(the_steady_state_allocates_nothing), CHECK_CASE(the_pool_keeps_no_more_than_it_may),
     CHECK_CASE(the_pool_is_last_in_first_out), CHECK_CASE(an_outbox_comes_back_as_new))

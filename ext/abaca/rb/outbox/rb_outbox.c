@@ -1,4 +1,4 @@
-/* The object: its life, its counters, flush callbacks, and who waits for room. */
+/* The object: its life, its counters, flush callbacks, and waits for room. */
 #include <malloc.h>
 #include <stdlib.h>
 
@@ -30,13 +30,14 @@ void ab__box_raise_uninitialized(void) {
 }
 
 void ab__box_raise_busy(void) {
-  rb_raise(rb_path2class("Abaca::Outbox::Busy"), "somebody else takes octets out of the outbox");
+  rb_raise(rb_path2class("Abaca::Outbox::Busy"),
+           "another caller is taking bytes out of the outbox");
 }
 
 /* --- memory --- */
 
-/* libc's allocator, with Ruby's collector told: many outboxes that nobody refers to any more are a
- * reason to look for them. That starts no collection by itself. */
+/* libc's allocator, with Ruby's collector informed: many unreferenced outboxes are a reason to
+ * collect. That starts no collection by itself. */
 static void *told_realloc(void *ctx, void *ptr, size_t size) {
   (void)ctx;
   ssize_t before = ptr ? (ssize_t)malloc_usable_size(ptr) : 0;
@@ -52,7 +53,7 @@ static void *told_realloc(void *ctx, void *ptr, size_t size) {
 
 static const ab_mem told_mem = {told_realloc, NULL};
 
-/* Owners are Ruby objects, which are let go of by no longer being marked. */
+/* Owners are Ruby objects, which are released by no longer being marked. */
 static void release_owner(void *ctx, void *owner) {
   (void)ctx, (void)owner;
 }
@@ -114,8 +115,8 @@ static size_t box_size(const void *ptr) {
   return size;
 }
 
-/* With write barriers: an outbox that lives long, and has thousands of strings pending, must not be
- * walked in each minor collection. Nothing moves: C code holds pointers into the strings. */
+/* With write barriers: a minor collection must not walk a long-lived outbox with thousands of
+ * pending strings. Nothing moves: C code holds pointers into the strings. */
 static const rb_data_type_t box_type = {
     .wrap_struct_name = "Abaca::Outbox",
     .function = {.dmark = box_mark, .dfree = box_free, .dsize = box_size},
@@ -138,16 +139,16 @@ static VALUE box_alloc(VALUE klass) {
 
 /* --- new --- */
 
-static uint64_t octets_option(VALUE value, uint64_t usual, uint64_t least, uint64_t most,
-                              const char *name) {
+static uint64_t bytes_option(VALUE value, uint64_t usual, uint64_t least, uint64_t most,
+                             const char *name) {
   if (value == Qundef) return usual;
   VALUE number = rb_to_int(value);
-  long long octets = FIXNUM_P(number) ? FIX2LONG(number) : -1; /* no bignum is in range */
-  if (octets < (long long)least || octets > (long long)most) {
-    rb_raise(rb_eArgError, "%s must be %llu to %llu octets, not %" PRIsVALUE, name,
+  long long bytes = FIXNUM_P(number) ? FIX2LONG(number) : -1; /* no bignum is in range */
+  if (bytes < (long long)least || bytes > (long long)most) {
+    rb_raise(rb_eArgError, "%s must be %llu to %llu bytes, not %" PRIsVALUE, name,
              (unsigned long long)least, (unsigned long long)most, number);
   }
-  return (uint64_t)octets;
+  return (uint64_t)bytes;
 }
 
 /* @!method initialize(buffer: 4096, high_watermark: 65536, low_watermark: high_watermark / 4,
@@ -158,13 +159,14 @@ static VALUE box_initialize(int argc, VALUE *argv, VALUE self) {
   rb_scan_args(argc, argv, "0:", &options);
   const ID names[] = {rb_intern("buffer"), rb_intern("high_watermark"), rb_intern("low_watermark")};
   rb_get_kwargs(options, names, 0, 3, values);
-  uint64_t room = octets_option(values[0], 4096, 1, ROOM_MAX, "buffer");
-  uint64_t high = octets_option(values[1], 65536, 0, FIXNUM_MAX, "high_watermark");
-  uint64_t low = octets_option(values[2], high / 4, 0, high, "low_watermark");
+  uint64_t room = bytes_option(values[0], 4096, 1, ROOM_MAX, "buffer");
+  uint64_t high = bytes_option(values[1], 65536, 0, FIXNUM_MAX, "high_watermark");
+  uint64_t low = bytes_option(values[2], high / 4, 0, high, "low_watermark");
   rb_check_frozen(self);
   if (box->queue) rb_raise(rb_eRuntimeError, "already initialized");
 
-  /* With so many spare chunks, going up to the high watermark and down again allocates nothing. */
+  /* With this many spare chunks, going up to the high watermark and down again allocates
+   * nothing. */
   size_t spare = high / room + 2 < SPARE_MAX ? (size_t)(high / room) + 2 : SPARE_MAX;
   if (!box->pool) box->pool = ab_outbox_pool_init(&told_mem, release_owner, NULL, 0, spare);
   if (!box->pool) rb_memerror();
@@ -212,7 +214,7 @@ static VALUE box_low_watermark(VALUE self) {
 
 /* --- flush --- */
 
-/* A mark has fired, in some call of the queue's: the block is called when that has ended. */
+/* A mark has fired inside a call of the queue; the block is called after that call. */
 static void mark_fired(void *arg, enum ab_flush_reason reason) {
   ab_box_callback *callback = arg;
   callback->reason = reason;
@@ -247,8 +249,8 @@ static bool has_room(const ab_box *box) {
   return ab_outbox_pending(box->queue) <= box->low || ab_outbox_closed(box->queue);
 }
 
-/* Each waiter has a queue of its own, and what was pushed into it is not lost when it has not begun
- * to wait yet. It works for threads, and for fibers of any scheduler. */
+/* Each waiter has a queue of its own, which keeps what is pushed before the wait begins. It works
+ * for threads, and for fibers of any scheduler. */
 static void wake_waiters(ab_box *box) {
   if (!has_room(box)) return;
   VALUE waiters = box->waiters;
@@ -260,8 +262,8 @@ typedef struct waiter {
   VALUE waiters, queue;
 } waiter;
 
-/* Whoever makes room from here on finds the queue; until then another thread may have run, in the
- * allocation of the queue, say. */
+/* From here on, code that makes room finds the queue. Before that, another thread may have run,
+ * during the allocation of the queue for example. */
 static VALUE wait_in_queue(VALUE arg) {
   const waiter *w = (waiter *)arg;
   rb_ary_push(w->waiters, w->queue);
@@ -354,7 +356,7 @@ VALUE ab__box_release(VALUE self) {
 }
 
 void ab__box_shift(VALUE self, ab_box *box, uint64_t len) {
-  /* Whoever calls this knows that so much is pending. */
+  /* The caller knows that this many bytes are pending. */
   if (ab_outbox_shift(box->queue, len) != AB_OK) rb_bug("an outbox has lost count");
   ab__box_moved_on(self, box);
 }
@@ -367,7 +369,7 @@ static VALUE box_shift(VALUE self, VALUE count) {
   uint64_t pending = ab_outbox_pending(box->queue);
   bool fits = FIXNUM_P(count) && FIX2LONG(count) >= 0 && (uint64_t)FIX2LONG(count) <= pending;
   if (!fits) {
-    rb_raise(rb_eArgError, "cannot shift %" PRIsVALUE " of %llu octets", count,
+    rb_raise(rb_eArgError, "cannot shift %" PRIsVALUE " of %llu bytes", count,
              (unsigned long long)pending);
   }
   ab__box_check_free(box);

@@ -10,28 +10,28 @@
 /* Defines the class. */
 void ab_init_outbox(VALUE mAbaca);
 
-/* For who takes octets out of the queue itself, a server: */
+/* For code that takes bytes out of the queue itself, a server: */
 
 /* True for an Abaca::Outbox. */
 bool ab_box_is(VALUE object);
-/* Its queue, from which ab_outbox_move may take all. Raises Busy when somebody else takes octets
- * out of it, IOError when a file has been closed that it has scheduled. */
+/* Its queue, from which ab_outbox_move may take all. Raises Busy if other code is taking bytes out
+ * of it, IOError if a scheduled file has been closed. */
 ab_outbox *ab_box_queue(VALUE outbox);
-/* To be called when octets have been taken: flush blocks are called, waiters wake. Raises what they
+/* Call it when bytes have been taken: flush blocks are called, waiters wake. Raises what they
  * raise. */
 void ab_box_moved_on(VALUE outbox);
 /* Drops what is pending and closes the outbox. Raises what flush blocks raise. */
 void ab_box_end(VALUE outbox);
 
-/* Takes what is pending in the outbox; `arg` is its own. `now`: nothing is to be held back in order
+/* Takes what is pending in the outbox; `arg` is the taker's own. `now`: hold nothing back in order
  * to gather more. May wait. */
 typedef void (*ab_box_taker)(VALUE outbox, VALUE arg, bool now);
 
-/* True when the outbox has a block that will fill it. */
+/* True if the outbox has a block that will fill it. */
 bool ab_box_has_block(VALUE outbox);
 /* Calls that block, once. While it runs, `take` is called when more than the high watermark is
- * pending, on flush and wait_writable; and a last time behind it, when the outbox has been closed.
- * Raises what either raises. */
+ * pending, on flush and wait_writable, and once more after the block, when the outbox has been
+ * closed. Raises what either raises. */
 void ab_box_fill(VALUE outbox, ab_box_taker take, VALUE arg);
 
 #endif

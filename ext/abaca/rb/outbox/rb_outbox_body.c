@@ -1,5 +1,5 @@
-/* An outbox as the body of a response: with a block that fills it while somebody takes what is
- * there, the server itself (ab_box_fill) or, as with any other body, a block given to each. */
+/* An outbox as the body of a response. A block fills it while its content is taken, by the server
+ * itself (ab_box_fill) or, as with any other body, by a block given to each. */
 #include "rb/outbox/rb_outbox_parts.h"
 
 bool ab_box_has_block(VALUE outbox) {
@@ -72,17 +72,17 @@ static VALUE yield_all(VALUE self) {
   ab_outbox_slice slice;
   while (ab_outbox_slice_at(box->queue, 0, &slice)) {
     size_t len = slice.len < AB_OUTBOX_BYTES_MAX ? (size_t)slice.len : AB_OUTBOX_BYTES_MAX;
-    VALUE octets = slice.ptr ? ab__box_string(&slice, len) : ab__box_read(&slice);
+    VALUE bytes = slice.ptr ? ab__box_string(&slice, len) : ab__box_read(&slice);
     uint64_t drains = box->drains;
-    len = (size_t)RSTRING_LEN(octets);
-    rb_proc_call_with_block(box->taker_arg, 1, &octets, Qnil);
+    len = (size_t)RSTRING_LEN(bytes);
+    rb_proc_call_with_block(box->taker_arg, 1, &bytes, Qnil);
     if (box->drains == drains) ab__box_shift(self, box, len);
-    RB_GC_GUARD(octets);
+    RB_GC_GUARD(bytes);
   }
   return Qnil;
 }
 
-/* What another fiber writes meanwhile is yielded by the one that does so already. */
+/* What another fiber writes meanwhile is yielded by the one that is already yielding. */
 static void yield_pending(VALUE outbox, VALUE block, bool now) {
   (void)block, (void)now;
   ab_box *box = ab__box(outbox);

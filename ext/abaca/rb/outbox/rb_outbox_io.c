@@ -1,10 +1,10 @@
-/* write_to: from the queue into an IO, by as few system calls as there can be.
+/* write_to: from the queue into an IO, in as few system calls as possible.
  *
- * A call that cannot block is made with the GVL held, since it takes less than giving that up: on a
- * socket, and on any other descriptor in non-blocking mode. When the kernel takes no more, Ruby
- * waits (rb_io_wait), which parks the fiber where there is a scheduler. What may block is called
- * without the GVL; under a scheduler, which that would hold up as well, IO#write does it. So does
- * the `write` of whatever is no IO. */
+ * A call that cannot block is made with the GVL held, since it takes less time than releasing the
+ * GVL: on a socket, and on any other descriptor in non-blocking mode. When the kernel takes no
+ * more, Ruby waits (rb_io_wait), which parks the fiber if there is a scheduler. What may block is
+ * called without the GVL. Under a scheduler, which that would block too, IO#write does it. So does
+ * the `write` of anything that is not an IO. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ruby/io.h>
@@ -16,8 +16,8 @@
 #include "io/socket.h"
 #include "rb/outbox/rb_outbox_parts.h"
 
-/* Exported for Ruby's own socket library, without a header: the first from Ruby 3.4 on. The other
- * one takes what the first does from 4.0 on. */
+/* Exported for Ruby's own socket library, without a header: the first one from Ruby 3.4 on. From
+ * 4.0 on, the other one takes the same arguments. */
 #if defined HAVE_RB_IO_BLOCKING_REGION
 VALUE rb_io_blocking_region(rb_io_t *io, rb_blocking_function_t *call, void *arg);
 #elif defined HAVE_RB_THREAD_IO_BLOCKING_REGION
@@ -35,14 +35,14 @@ typedef struct sending {
   VALUE self, io;
   ab_box *box;
   enum way way;
-  bool reads; /* a file that sendfile does not take is read and written */
+  bool reads; /* a file that sendfile does not accept is read and written */
   uint64_t sent;
   ssize_t result; /* of the system call */
-  int error;      /* errno, when it is negative */
+  int error;      /* errno, if it is negative */
   int fd;
-  int file_fd; /* of our own, during sendfile; else -1 */
+  int file_fd; /* of our own, during sendfile; otherwise -1 */
   void (*call)(struct sending *s);
-  bool interrupted; /* the call has ended by an exception */
+  bool interrupted; /* an exception has ended the call */
   ab_outbox_next_op *next;
 } sending;
 
@@ -70,11 +70,11 @@ static enum way way_of_descriptor(int fd) {
   return is_nonblocking(fd) ? WAY_DIRECT : way_that_may_block();
 }
 
-/* The IO's own buffer goes first; from here on it is written past it. */
+/* The IO's own buffer goes first; from here on it is bypassed. */
 static void open_io(sending *s) {
   if (!RB_TYPE_P(s->io, T_FILE)) {
     if (!rb_respond_to(s->io, rb_intern("write"))) {
-      rb_raise(rb_eTypeError, "write_to needs an IO or what has write, not %" PRIsVALUE,
+      rb_raise(rb_eTypeError, "write_to needs an IO or an object with write, not %" PRIsVALUE,
                rb_obj_class(s->io));
     }
     if (s->io == s->self) rb_raise(rb_eArgError, "an outbox cannot be written to itself");
@@ -86,7 +86,7 @@ static void open_io(sending *s) {
   GetOpenFile(s->io, fptr);
   rb_io_check_writable(fptr);
   rb_io_flush(s->io);
-  /* Until the kernel says that it is none. */
+  /* Until the kernel says that it is not a socket. */
   s->way = may_be_socket(s->io) ? WAY_SOCKET : way_of_descriptor(rb_io_descriptor(s->io));
 }
 
@@ -127,8 +127,8 @@ static VALUE make_call_in_region(void *arg) {
 }
 #endif
 
-/* Ruby knows which descriptor is in use: who closes the IO in another thread interrupts us and
- * waits for the end of the call, so that the number cannot become another file's meanwhile. */
+/* Ruby knows which descriptor is in use: a thread that closes the IO interrupts us and waits for
+ * the end of the call, so the number cannot become another file's meanwhile. */
 static VALUE enter_region(VALUE arg) {
   sending *s = (sending *)arg;
 #if defined HAVE_RB_IO_BLOCKING_REGION
@@ -171,7 +171,7 @@ static void send_message(sending *s) {
   s->way = way_of_descriptor(s->fd);
 }
 
-/* One attempt to write s->next->iov. Returns false when it has to be made another way. */
+/* One attempt to write s->next->iov. Returns false if it has to be made in another way. */
 static bool write_memory(sending *s) {
   s->fd = rb_io_descriptor(s->io);
   if (s->way == WAY_SOCKET) send_message(s);
@@ -204,10 +204,10 @@ static void conclude(sending *s) {
   }
 }
 
-/* By the object's own method: it takes all, waits as long as it likes, or raises. */
-static void call_write(sending *s, VALUE octets) {
-  uint64_t len = (uint64_t)RSTRING_LEN(octets), drains = s->box->drains;
-  rb_funcall(s->io, rb_intern("write"), 1, octets);
+/* With the object's own method, which takes everything, waits as long as it likes, or raises. */
+static void call_write(sending *s, VALUE bytes) {
+  uint64_t len = (uint64_t)RSTRING_LEN(bytes), drains = s->box->drains;
+  rb_funcall(s->io, rb_intern("write"), 1, bytes);
   if (s->box->drains == drains) took(s, len);
 }
 
@@ -225,15 +225,15 @@ static void send_memory(sending *s) {
 
 /* In memory, one piece at a time. */
 static void send_read(sending *s, const ab_outbox_slice *slice) {
-  VALUE octets = ab__box_read(slice);
-  s->next->iov[0] = (struct iovec){RSTRING_PTR(octets), (size_t)RSTRING_LEN(octets)};
+  VALUE bytes = ab__box_read(slice);
+  s->next->iov[0] = (struct iovec){RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes)};
   s->next->iov_count = 1;
   if (s->way != WAY_METHOD && write_memory(s)) {
     conclude(s);
   } else {
-    call_write(s, octets);
+    call_write(s, bytes);
   }
-  RB_GC_GUARD(octets);
+  RB_GC_GUARD(bytes);
 }
 
 /* sendfile waits for the disk, and on a descriptor in blocking mode for the peer. */
@@ -246,7 +246,7 @@ static void send_file(sending *s) {
   ab_outbox_slice slice;
   ab_outbox_slice_at(s->box->queue, 0, &slice);
   int file_fd = ab__box_file(&slice);
-  /* Of our own, since its IO may be closed during the call as well. */
+  /* Our own descriptor, since the IO may be closed during the call. */
   if (may_use_sendfile(s)) s->file_fd = ab_fd_duplicate(file_fd);
   if (s->file_fd < 0) {
     send_read(s, &slice);
@@ -255,9 +255,9 @@ static void send_file(sending *s) {
   s->fd = rb_io_descriptor(s->io);
   without_gvl(s, call_sendfile);
   if (s->result == 0) {
-    rb_raise(rb_eEOFError, "the file is shorter than what was scheduled of it");
+    rb_raise(rb_eEOFError, "the file has become shorter than the scheduled part");
   } else if (s->result == AB_ESYS) {
-    s->reads = true; /* if that does not go either, it says why */
+    s->reads = true; /* if that fails too, it says why */
   } else {
     conclude(s);
   }

@@ -1,8 +1,9 @@
 /* What the files of an Abaca::Outbox share.
  *
- * The queue changes only in calls that run no Ruby code, with the GVL held: so two threads or two
- * fibers can use one outbox, and find it whole. What takes octets out in several steps (serialize,
- * write_to, each) holds `taken` meanwhile, so that nobody shifts octets that it has shown already.
+ * The queue changes only in calls that run no Ruby code, with the GVL held, so several threads or
+ * fibers can use one outbox and find it consistent. Code that takes bytes out in several steps
+ * (serialize, write_to, each) holds `taken` meanwhile, so that nothing else shifts bytes that it
+ * has already shown.
  *
  * The owner of a borrowed slice is the Ruby object itself: nothing is allocated for it. Owners are
  * marked, and so pinned, as long as their slice is pending. */
@@ -15,25 +16,25 @@
 #include "outbox/outbox.h"
 #include "rb/outbox/rb_outbox.h"
 
-/* Octets of a file that are read into memory at once. */
+/* Bytes of a file that are read into memory at once. */
 #define AB_BOX_READ_MAX 65536
 
 typedef struct ab_box {
   ab_outbox *queue; /* NULL before initialize */
   ab_outbox_pool *pool;
-  uint64_t high, low; /* watermarks, octets */
-  size_t room;        /* octets of a chunk */
+  uint64_t high, low; /* watermarks, bytes */
+  size_t room;        /* bytes of a chunk */
   uint64_t drains;    /* how often it was drained */
   ab_list waiting;    /* ab_box_callback, in the order of their marks */
   ab_list due;        /* those whose mark has fired */
   ab_list spare;
-  VALUE block;        /* that will fill it; Qnil when there is none, or it has been called */
+  VALUE block;        /* that will fill it; Qnil if there is none, or after its call */
   ab_box_taker taker; /* of ab_box_fill, or NULL */
   VALUE taker_arg;
-  VALUE waiters; /* an Array of the Queues of those in wait_writable, or Qnil */
-  VALUE scratch; /* the String of write_gen, while nobody has it; or Qnil */
+  VALUE waiters; /* an Array of the Queues of the callers in wait_writable, or Qnil */
+  VALUE scratch; /* the String of write_gen, while it is not in use; or Qnil */
   VALUE reused;  /* the Array of serialize, or Qnil */
-  bool taken;    /* somebody takes octets out, step by step */
+  bool taken;    /* bytes are being taken out, step by step */
   bool lent;     /* slices are in a system call that runs without the GVL */
   bool calling;  /* flush callbacks are being called */
 } ab_box;
@@ -57,20 +58,20 @@ static inline ab_box *ab__box_to_change(VALUE self) {
   return ab__box(self);
 }
 
-/* Octets have gone, or the outbox was closed: flush callbacks that are due are called, waiters
- * wake. Raises what they raise; callbacks that were not called yet stay. */
+/* Bytes have gone, or the outbox was closed: flush callbacks that are due are called, waiters wake.
+ * Raises what they raise; callbacks that have not been called stay. */
 void ab__box_moved_on(VALUE self, ab_box *box);
-/* Raises Busy when somebody takes octets out. */
+/* Raises Busy while bytes are being taken out. */
 static inline void ab__box_check_free(const ab_box *box) {
   if (RB_UNLIKELY(box->taken)) ab__box_raise_busy();
 }
-/* Begins to take octets out. Raises Busy when somebody does already. */
+/* Begins to take bytes out. Raises Busy if that is already going on. */
 void ab__box_take(ab_box *box);
 /* Ends that; for rb_ensure. */
 VALUE ab__box_release(VALUE self);
-/* `len` octets at the front have been taken. */
+/* `len` bytes at the front have been taken. */
 void ab__box_shift(VALUE self, ab_box *box, uint64_t len);
-/* Drops what is pending; returns how many octets it was. Raises Busy during a system call. */
+/* Drops what is pending and returns the number of bytes. Raises Busy during a system call. */
 uint64_t ab__box_drain(VALUE self, ab_box *box);
 
 /* rb_outbox_body.c */
@@ -78,7 +79,7 @@ uint64_t ab__box_drain(VALUE self, ab_box *box);
 /* Lets box->taker take what is pending. May wait, and raise. */
 void ab__box_hand_over(VALUE self, ab_box *box, bool now);
 
-/* Octets have been queued. While somebody takes octets out, they wait for the next call. */
+/* Bytes have been queued. While bytes are being taken out, they wait for the next call. */
 static inline void ab__box_queued(VALUE self, ab_box *box) {
   if (RB_LIKELY(box->taker == NULL) || box->taken) return;
   if (ab_outbox_pending(box->queue) > box->high) ab__box_hand_over(self, box, false);
@@ -86,11 +87,11 @@ static inline void ab__box_queued(VALUE self, ab_box *box) {
 
 /* rb_outbox_take.c */
 
-/* `len` octets of a slice as a String of their own; the owner itself when it is just that. */
+/* `len` bytes of a slice as a new String, or the owner itself if it is just these bytes. */
 VALUE ab__box_string(const ab_outbox_slice *slice, size_t len);
-/* Up to AB_BOX_READ_MAX octets of a file. Raises IOError, EOFError, SystemCallError. */
+/* Up to AB_BOX_READ_MAX bytes of a file. Raises IOError, EOFError, SystemCallError. */
 VALUE ab__box_read(const ab_outbox_slice *slice);
-/* The descriptor of a file that was scheduled. Raises IOError when it has been closed. */
+/* The descriptor of a scheduled file. Raises IOError if it has been closed. */
 int ab__box_file(const ab_outbox_slice *slice);
 
 /* Each adds its methods. */

@@ -1,8 +1,8 @@
-/* What comes out, as Ruby strings: operation, serialize, peek, to_s.
+/* Output as Ruby strings: operation, serialize, peek, to_s.
  *
- * Copied octets are copied once more into the strings, since their memory is used again. A borrowed
- * string comes out as itself when it can be joined with the others (it is binary or ASCII), else as
- * a binary String that shares its octets where Ruby can do that. */
+ * Copied bytes are copied once more into the strings, since their memory is reused. A borrowed
+ * string comes out as itself if it can be joined with the others (it is binary or ASCII), otherwise
+ * as a binary String that shares its bytes where Ruby can do that. */
 #include <errno.h>
 #include <ruby/encoding.h>
 #include <ruby/io.h>
@@ -34,11 +34,11 @@ VALUE ab__box_string(const ab_outbox_slice *slice, size_t len) {
 }
 
 int ab__box_file(const ab_outbox_slice *slice) {
-  /* The number may be another file's by now, if the IO has been closed. */
+  /* The number may belong to another file by now, if the IO has been closed. */
   return rb_io_descriptor((VALUE)slice->owner);
 }
 
-/* Appends the first `len` octets of a file's slice. */
+/* Appends the first `len` bytes of a file's slice. */
 static void append_file(VALUE string, const ab_outbox_slice *slice, size_t len) {
   int fd = ab__box_file(slice);
   uint64_t offset = slice->offset;
@@ -49,7 +49,7 @@ static void append_file(VALUE string, const ab_outbox_slice *slice, size_t len) 
     ssize_t count = pread(fd, RSTRING_PTR(string) + used, most, (off_t)offset);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) rb_sys_fail("pread");
-    if (count == 0) rb_raise(rb_eEOFError, "the file is shorter than what was scheduled of it");
+    if (count == 0) rb_raise(rb_eEOFError, "the file has become shorter than the scheduled part");
     rb_str_set_len(string, used + count);
     offset += (uint64_t)count;
     len -= (size_t)count;
@@ -63,7 +63,7 @@ VALUE ab__box_read(const ab_outbox_slice *slice) {
   return string;
 }
 
-/* --- strings that are used again --- */
+/* --- strings that are reused --- */
 
 /* An empty String of the caller's, or a new one. */
 static VALUE emptied(VALUE string) {
@@ -73,14 +73,14 @@ static VALUE emptied(VALUE string) {
   return binary(string);
 }
 
-/* The slice as a String, which is `old` if that can be. A borrowed one is frozen: to empty it for
- * the next copy would first give it all of its octets once more. */
+/* The slice as a String: `old` if possible. A borrowed one is frozen: emptying it for the next copy
+ * would first copy all of its bytes. */
 static VALUE refill(VALUE old, const ab_outbox_slice *slice, size_t len) {
   if (slice->owner) return rb_obj_freeze(part_of_owner(slice, len));
   return rb_str_cat(emptied(old), slice->ptr, (long)len);
 }
 
-/* The slices of `next` as Strings, in an Array; those that it holds are used again. */
+/* The slices of `next` as Strings in an Array, which reuses the Strings that it holds. */
 static void fill_slices(VALUE slices, const ab_box *box, const ab_outbox_next_op *next) {
   for (int i = 0; i < next->iov_count; i++) {
     ab_outbox_slice slice;
@@ -138,7 +138,7 @@ static VALUE box_operation(int argc, VALUE *argv, VALUE self) {
 
 /* --- serialize --- */
 
-/* The Array for the block: the one of the last time, unless the block has frozen it, or a new one.
+/* The Array for the block: that of the last call, unless the block has frozen it, or a new one.
  */
 static VALUE shown(VALUE self, ab_box *box, const ab_outbox_next_op *next, uint64_t *offered) {
   if (NIL_P(box->reused) || OBJ_FROZEN(box->reused)) {
@@ -152,9 +152,9 @@ static VALUE shown(VALUE self, ab_box *box, const ab_outbox_next_op *next, uint6
   }
   ab_outbox_slice slice;
   ab_outbox_slice_at(box->queue, 0, &slice);
-  VALUE octets = ab__box_read(&slice);
-  *offered = (uint64_t)RSTRING_LEN(octets);
-  return filled(slices, 1, &octets);
+  VALUE bytes = ab__box_read(&slice);
+  *offered = (uint64_t)RSTRING_LEN(bytes);
+  return filled(slices, 1, &bytes);
 }
 
 /* What the block has returned; UINT64_MAX is :closed. */
@@ -163,7 +163,7 @@ static uint64_t taken_of(VALUE result, uint64_t offered) {
   bool fits = FIXNUM_P(result) && FIX2LONG(result) >= 0 && (uint64_t)FIX2LONG(result) <= offered;
   if (!fits) {
     rb_raise(rb_eArgError,
-             "serialize: the block must return 0 to %llu octets or :closed, not %+" PRIsVALUE,
+             "serialize: the block must return 0 to %llu bytes or :closed, not %+" PRIsVALUE,
              (unsigned long long)offered, result);
   }
   return (uint64_t)FIX2LONG(result);
@@ -182,9 +182,9 @@ static VALUE serialize(VALUE self) {
     if (count == UINT64_MAX) {
       ab_outbox_close(box->queue);
       ab__box_drain(self, box);
-      continue; /* what flush callbacks may have queued is refused: this is the end */
+      continue; /* output that flush callbacks queue is refused: this is the end */
     }
-    if (box->drains != drains) continue; /* somebody has dropped what was shown */
+    if (box->drains != drains) continue; /* what was shown has been dropped */
     ab__box_shift(self, box, count);
     if (count < offered) break;
   }
@@ -224,7 +224,7 @@ static VALUE box_peek(int argc, VALUE *argv, VALUE self) {
     buffer = rb_str_buf_new(0);
   } else {
     StringValue(buffer);
-    rb_str_modify(buffer); /* raises when it is frozen */
+    rb_str_modify(buffer); /* raises if it is frozen */
     buffer = emptied(buffer);
   }
   return collect(box, buffer, (uint64_t)len);

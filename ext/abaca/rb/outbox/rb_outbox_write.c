@@ -1,5 +1,5 @@
-/* What goes in: copies, numbers in their wire formats, and what is borrowed: strings and parts of
- * files. A call that raises has queued nothing. */
+/* Input: copies, numbers in their wire formats, and what is borrowed: strings and parts of files. A
+ * call that raises has queued nothing. */
 #include <ruby/encoding.h>
 #include <ruby/io.h>
 #include <string.h>
@@ -7,14 +7,14 @@
 
 #include "rb/outbox/rb_outbox_parts.h"
 
-/* Shorter strings are copied though they could be borrowed: up to here that is cheaper than a slice
- * of their own. */
+/* Shorter strings are copied, although they could be borrowed: up to here a copy is cheaper than a
+ * slice. */
 #define BORROW_MIN 512
 /* A larger buffer of write_gen is not kept for the next one. */
 #define SCRATCH_MAX 65536
 
-static inline void put(VALUE self, ab_box *box, const char *octets, size_t len) {
-  int error = ab_outbox_write(box->queue, octets, len);
+static inline void put(VALUE self, ab_box *box, const char *bytes, size_t len) {
+  int error = ab_outbox_write(box->queue, bytes, len);
   if (RB_UNLIKELY(error)) ab__box_raise(error);
   ab__box_queued(self, box);
 }
@@ -29,7 +29,7 @@ static VALUE box_append(VALUE self, VALUE string) {
   return self;
 }
 
-/* The part of a whole of `size` octets that two arguments mean; a length of nil: up to its end. */
+/* The part of `size` bytes that two arguments mean; a nil length: up to the end. */
 typedef struct part {
   uint64_t offset, len;
 } part;
@@ -37,18 +37,18 @@ typedef struct part {
 static part part_of(uint64_t size, bool to_end, long long offset, long long length) {
   uint64_t from = (uint64_t)offset;
   if (offset < 0 || from > size) {
-    rb_raise(rb_eRangeError, "offset %lld is not within %llu octets", offset,
+    rb_raise(rb_eRangeError, "offset %lld is not within %llu bytes", offset,
              (unsigned long long)size);
   }
   if (to_end) return (part){from, size - from};
   if (length < 0 || (uint64_t)length > size - from) {
-    rb_raise(rb_eRangeError, "there are no %lld octets from %lld on: all are %llu", length, offset,
-             (unsigned long long)size);
+    rb_raise(rb_eRangeError, "there are no %lld bytes from offset %lld on: the size is %llu",
+             length, offset, (unsigned long long)size);
   }
   return (part){from, (uint64_t)length};
 }
 
-/* The conversions may run Ruby code, so the string is looked at behind them. */
+/* The conversions may run Ruby code, so look at the string after them. */
 static part part_of_string(VALUE string, int argc, const VALUE *argv) {
   long long offset = argc > 1 ? NUM2LL(argv[1]) : 0;
   bool to_end = argc < 3 || NIL_P(argv[2]);
@@ -83,8 +83,8 @@ static VALUE box_schedule(int argc, VALUE *argv, VALUE self) {
     RB_GC_GUARD(string);
     return ULL2NUM(chosen.len);
   }
-  /* A frozen String is its own owner. Any other one shares its octets, until somebody changes it
-   * and gets a copy by that. */
+  /* A frozen String is its own owner. Any other one shares its bytes until it is changed, which
+   * gives it a copy. */
   VALUE owner = rb_str_new_frozen(string);
   int error = ab_outbox_borrow(box->queue, RSTRING_PTR(owner) + chosen.offset, (size_t)chosen.len,
                                (void *)owner);
@@ -118,9 +118,9 @@ static VALUE box_schedule_file(int argc, VALUE *argv, VALUE self) {
   return ULL2NUM(chosen.len);
 }
 
-/* --- a buffer to be filled --- */
+/* --- a buffer to fill --- */
 
-/* An empty String with room for `len` octets: the one of the call before, or a new one. */
+/* An empty String with room for `len` bytes: that of the last call, or a new one. */
 static VALUE take_scratch(ab_box *box, long len) {
   VALUE buffer = box->scratch;
   box->scratch = Qnil;
@@ -140,13 +140,13 @@ static VALUE box_write_gen(VALUE self, VALUE length) {
   ab_box *box = ab__box_to_change(self);
   rb_need_block();
   long long len = NUM2LL(length);
-  if (len < 0 || len > LONG_MAX / 2) rb_raise(rb_eRangeError, "%lld is no length", len);
+  if (len < 0 || len > LONG_MAX / 2) rb_raise(rb_eRangeError, "%lld is not a length", len);
   if (ab_outbox_closed(box->queue)) ab__box_raise(AB_ECLOSED);
   VALUE buffer = take_scratch(box, (long)len);
   rb_yield(buffer);
   long made = RSTRING_LEN(buffer);
   if (made > len) {
-    rb_raise(rb_eArgError, "the block has made %ld octets in place of %lld at most", made, len);
+    rb_raise(rb_eArgError, "the block has made %ld bytes, at most %lld are allowed", made, len);
   }
   put(self, box, RSTRING_PTR(buffer), (size_t)made);
   keep_scratch(self, box, buffer, len);
@@ -162,7 +162,7 @@ static void raise_no_integer(VALUE value, unsigned bits) {
   if (!RB_INTEGER_TYPE_P(value)) {
     rb_raise(rb_eTypeError, "an Integer is needed, not %" PRIsVALUE, rb_obj_class(value));
   }
-  rb_raise(rb_eRangeError, "%" PRIsVALUE " is not within 0 and 2**%u - 1", value, bits);
+  rb_raise(rb_eRangeError, "%" PRIsVALUE " is not between 0 and 2**%u - 1", value, bits);
 }
 
 static uint64_t unsigned_of(VALUE value, unsigned bits) {
@@ -179,13 +179,13 @@ static uint64_t unsigned_of(VALUE value, unsigned bits) {
   raise_no_integer(value, bits);
 }
 
-static inline VALUE put_number(VALUE self, uint64_t number, unsigned octets, bool big) {
+static inline VALUE put_number(VALUE self, uint64_t number, unsigned bytes, bool big) {
   ab_box *box = ab__box_to_change(self);
   char wire[8];
-  for (unsigned i = 0; i < octets; i++) {
-    wire[big ? octets - 1 - i : i] = (char)(number >> (8 * i));
+  for (unsigned i = 0; i < bytes; i++) {
+    wire[big ? bytes - 1 - i : i] = (char)(number >> (8 * i));
   }
-  put(self, box, wire, octets);
+  put(self, box, wire, bytes);
   return self;
 }
 

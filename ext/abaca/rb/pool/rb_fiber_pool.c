@@ -1,4 +1,4 @@
-/* Abaca::FiberPool for Ruby: options, figures, and what happens at times. */
+/* Abaca::FiberPool for Ruby: options, figures, and periodic work. */
 #include "rb/pool/rb_pool_parts.h"
 
 #include <stdio.h>
@@ -7,20 +7,20 @@
 
 #define DEFAULT_IDLE_TIMEOUT (60 * AB_NSEC_PER_SEC)
 
-/* Linux' own default, for where /proc does not say. */
+/* Linux' own default, in case /proc does not say. */
 #define DEFAULT_MAP_COUNT 65530
 
 /* Time between two slices of the heap's growth, and of the end of idle fibers. */
 #define SLICE_INTERVAL AB_NSEC_PER_MS
 
-/* Time between two looks at what collections cost. */
+/* Time between two checks of the cost of collections. */
 #define LOOK_INTERVAL (AB_NSEC_PER_SEC / 2)
 
-/* So many fibers end in a slice, in less than half a millisecond. */
+/* Fibers that end in one slice, in less than half a millisecond. */
 #define SLICE_FIBERS 256
 
-/* Ruby keeps the stacks of fibers that have ended until it collects them; so many of them are worth
- * a collection. */
+/* Ruby keeps the stacks of ended fibers until it collects them; this many are worth a
+ * collection. */
 #define MANY_STACKS 1024
 
 /* ---- life ---- */
@@ -30,9 +30,10 @@ static void mark_workers(ab_list *list) {
     ab_worker *w = AB_CONTAINER_OF(node, ab_worker, link);
     rb_gc_mark(w->fiber);
     rb_gc_mark(w->scheduler);
-    rb_gc_mark(w->home);
+    rb_gc_mark(w->starter);
     rb_gc_mark(w->ticket);
     rb_gc_mark(w->block);
+    rb_gc_mark(w->storage);
   }
 }
 
@@ -43,12 +44,13 @@ static void pool_mark(void *ptr) {
   rb_gc_mark(pool->scheduler);
   rb_gc_mark(pool->fiber_class);
   rb_gc_mark(pool->ticket_class);
+  rb_gc_mark(pool->on_error);
   mark_workers(&pool->idle);
   mark_workers(&pool->busy);
   mark_workers(&pool->ending);
   ab__tickets_mark(pool);
   ab_gc_pace_mark(&pool->pace);
-  ab_nursery_mark(&pool->nursery);
+  ab_first_switch_mark(&pool->first_switch);
 }
 
 static void free_workers(ab_list *list) {
@@ -56,8 +58,8 @@ static void free_workers(ab_list *list) {
   while ((node = ab_list_shift(list))) free(AB_CONTAINER_OF(node, ab_worker, link));
 }
 
-/* A fiber that lives keeps the pool alive from its stack, so none can come back to its worker; and
- * an armed chore keeps it alive as long as the loop. */
+/* A live fiber keeps the pool alive from its stack, so none can return to a freed worker; and an
+ * armed task keeps it alive as long as the loop. */
 static void pool_free(void *ptr) {
   ab_pool *pool = ptr;
   free_workers(&pool->idle);
@@ -81,7 +83,7 @@ ab_pool *ab_pool_of(VALUE pool) {
   return rb_check_typeddata(pool, &pool_type);
 }
 
-/* ---- what happens at times ---- */
+/* ---- periodic work ---- */
 
 static void give_back_stacks(ab_pool *pool, size_t count) {
   for (ab_list *node = pool->idle.prev; count > 0 && node != &pool->idle;
@@ -97,7 +99,8 @@ static size_t least(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
-/* How many fibers nobody needs. A crowd of them lies idle for a shorter time than a few. */
+/* The number of fibers that are not needed. A crowd of them may be idle for a shorter time than a
+ * few. */
 static size_t unneeded(ab_pool *pool, bool full) {
   size_t lately = least(pool->least_idle, pool->idle_count);
   pool->least_long = least(pool->least_long, lately);
@@ -106,8 +109,8 @@ static size_t unneeded(ab_pool *pool, bool full) {
 }
 
 /* They end in slices. */
-static void idle_tick(ab_chore *chore, ab_nsec now) {
-  ab_pool *pool = AB_CONTAINER_OF(chore, ab_pool, idle_timer);
+static void idle_tick(ab_loop_task *task, ab_nsec now) {
+  ab_pool *pool = AB_CONTAINER_OF(task, ab_pool, idle_timer);
   bool full = now >= pool->full_tick;
   size_t unused = unneeded(pool, full);
   size_t count = least(unused, pool->live > pool->warm ? pool->live - pool->warm : 0);
@@ -115,7 +118,7 @@ static void idle_tick(ab_chore *chore, ab_nsec now) {
   pool->uncollected += gone;
   if (full) pool->least_long -= gone;
   if (gone < count) {
-    ab_chore_arm(chore, pool->loop, pool->self, now + SLICE_INTERVAL);
+    ab_loop_task_arm(task, pool->loop, pool->self, now + SLICE_INTERVAL);
     return;
   }
   ab_gc_pace_shrink(&pool->pace, pool->live);
@@ -128,51 +131,51 @@ static void idle_tick(ab_chore *chore, ab_nsec now) {
     give_back_stacks(pool, unused - gone);
     pool->least_long = pool->idle_count;
     pool->full_tick = now + pool->idle_timeout;
-    /* With nothing but warm fibers that lie still there is nothing to do until one is used. */
+    /* If there are only warm fibers at rest, there is nothing to do until one is used. */
     if (pool->live <= pool->warm && unused - gone >= pool->idle_count) return;
   }
-  ab_chore_arm(chore, pool->loop, pool->self, now + ab__pool_tick(pool));
+  ab_loop_task_arm(task, pool->loop, pool->self, now + ab__pool_tick(pool));
 }
 
-static void starter_due(ab_chore *chore, ab_nsec now) {
-  ab_pool *pool = AB_CONTAINER_OF(chore, ab_pool, starter);
+static void starter_due(ab_loop_task *task, ab_nsec now) {
+  ab_pool *pool = AB_CONTAINER_OF(task, ab_pool, starter);
   ab__pool_let_go(pool, pool->loop, 0, AB_RETIRED_TRIMMED);
   ab__tickets_start(pool, pool->loop);
 }
 
-static void grower_due(ab_chore *chore, ab_nsec now) {
-  ab_pool *pool = AB_CONTAINER_OF(chore, ab_pool, grower);
+static void grower_due(ab_loop_task *task, ab_nsec now) {
+  ab_pool *pool = AB_CONTAINER_OF(task, ab_pool, grower);
   if (!pool->pace.on) return;
   ab_gc_pace_begin(&pool->pace, pool->live);
   if (ab_gc_pace_slice(&pool->pace))
-    ab_chore_arm(chore, pool->loop, pool->self, now + SLICE_INTERVAL);
+    ab_loop_task_arm(task, pool->loop, pool->self, now + SLICE_INTERVAL);
   if (ab_gc_pace_paces(&pool->pace))
-    ab_chore_arm(&pool->looker, pool->loop, pool->self, now + LOOK_INTERVAL);
+    ab_loop_task_arm(&pool->looker, pool->loop, pool->self, now + LOOK_INTERVAL);
 }
 
-static void looker_due(ab_chore *chore, ab_nsec now) {
-  ab_pool *pool = AB_CONTAINER_OF(chore, ab_pool, looker);
+static void looker_due(ab_loop_task *task, ab_nsec now) {
+  ab_pool *pool = AB_CONTAINER_OF(task, ab_pool, looker);
   if (!ab_gc_pace_paces(&pool->pace)) return;
   if (ab_gc_pace_look(&pool->pace, pool->live))
-    ab_chore_arm(&pool->grower, pool->loop, pool->self, now);
-  ab_chore_arm(chore, pool->loop, pool->self, now + LOOK_INTERVAL);
+    ab_loop_task_arm(&pool->grower, pool->loop, pool->self, now);
+  ab_loop_task_arm(task, pool->loop, pool->self, now + LOOK_INTERVAL);
 }
 
 static VALUE pool_alloc(VALUE klass) {
   ab_pool *pool;
   VALUE self = TypedData_Make_Struct(klass, ab_pool, &pool_type, pool);
   pool->self = self;
-  pool->thread = pool->scheduler = pool->fiber_class = pool->ticket_class = Qnil;
+  pool->thread = pool->scheduler = pool->fiber_class = pool->ticket_class = pool->on_error = Qnil;
   ab_gc_pace_init(&pool->pace);
-  ab_nursery_init(&pool->nursery, self);
+  ab_first_switch_init(&pool->first_switch, self);
   ab_list_init(&pool->idle);
   ab_list_init(&pool->busy);
   ab_list_init(&pool->ending);
   ab_list_init(&pool->queue);
-  ab_chore_init(&pool->idle_timer, idle_tick);
-  ab_chore_init(&pool->starter, starter_due);
-  ab_chore_init(&pool->grower, grower_due);
-  ab_chore_init(&pool->looker, looker_due);
+  ab_loop_task_init(&pool->idle_timer, idle_tick);
+  ab_loop_task_init(&pool->starter, starter_due);
+  ab_loop_task_init(&pool->grower, grower_due);
+  ab_loop_task_init(&pool->looker, looker_due);
   pool->fiber_class = rb_path2class("Fiber");
   pool->ticket_class = ab__ticket_class(klass);
   pool->owner = getpid();
@@ -186,7 +189,7 @@ static VALUE pool_alloc(VALUE klass) {
 
 /* ---- options ---- */
 
-/* Two mappings for each fiber, and room for everybody else. */
+/* Two mappings for each fiber, and room for everything else. */
 static size_t ceiling(void) {
   unsigned long count = DEFAULT_MAP_COUNT;
   FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
@@ -204,7 +207,7 @@ static bool given(VALUE value) {
 static size_t size_option(VALUE value, const char *name, size_t least) {
   if (!RB_INTEGER_TYPE_P(value))
     rb_raise(rb_eTypeError, "%s must be an Integer, not %" PRIsVALUE, name, rb_inspect(value));
-  /* A Bignum is beyond whatever a machine has, and whoever asks for it is told the same. */
+  /* A Bignum exceeds any machine, and gets the same message. */
   long number = FIXNUM_P(value) ? FIX2LONG(value) : RBIGNUM_POSITIVE_P(value) ? LONG_MAX : -1;
   if (number < 0 || (size_t)number < least)
     rb_raise(rb_eArgError, "%s must be at least %" PRIuSIZE, name, least);
@@ -236,7 +239,14 @@ static void set_on_full(ab_pool *pool, VALUE value) {
   pool->refuse = true;
 }
 
-/* The class' own setting is Ruby code's; it is on where there is none. */
+static void set_on_error(ab_pool *pool, VALUE value) {
+  if (!given(value)) return;
+  if (!rb_respond_to(value, rb_intern("call")))
+    rb_raise(rb_eTypeError, "on_error must have a call, not %" PRIsVALUE, rb_inspect(value));
+  pool->on_error = value;
+}
+
+/* The class's own setting is set by Ruby code; without one it is on. */
 static void set_gc_pacing(ab_pool *pool, VALUE value) {
   if (!given(value))
     value = rb_check_funcall(rb_obj_class(pool->self), rb_intern("gc_pacing"), 0, NULL);
@@ -244,12 +254,12 @@ static void set_gc_pacing(ab_pool *pool, VALUE value) {
 }
 
 /* @!method initialize(max: nil, warm: 0, idle: nil, idle_timeout: 60, retire_after: nil,
- *   on_full: :wait, gc_pacing: nil)
+ *   on_full: :wait, on_error: nil, gc_pacing: nil)
  * Documented in lib/abaca/fiber_pool.rb. */
 static VALUE pool_initialize(int argc, VALUE *argv, VALUE self) {
   static const char *const names[] = {"max",          "warm",    "idle",     "idle_timeout",
-                                      "retire_after", "on_full", "gc_pacing"};
-  enum { MAX, WARM, IDLE, IDLE_TIMEOUT, RETIRE_AFTER, ON_FULL, GC_PACING, COUNT };
+                                      "retire_after", "on_full", "on_error", "gc_pacing"};
+  enum { MAX, WARM, IDLE, IDLE_TIMEOUT, RETIRE_AFTER, ON_FULL, ON_ERROR, GC_PACING, COUNT };
   ab_pool *pool = ab_pool_of(self);
   ID ids[COUNT];
   VALUE options, values[COUNT];
@@ -269,6 +279,7 @@ static VALUE pool_initialize(int argc, VALUE *argv, VALUE self) {
   if (given(values[RETIRE_AFTER]))
     pool->retire_after = size_option(values[RETIRE_AFTER], "retire_after", 1);
   set_on_full(pool, values[ON_FULL]);
+  set_on_error(pool, values[ON_ERROR]);
   set_gc_pacing(pool, values[GC_PACING]);
   ab__pool_warm(pool, pool->warm);
   return self;
@@ -277,15 +288,15 @@ static VALUE pool_initialize(int argc, VALUE *argv, VALUE self) {
 /* ---- methods ---- */
 
 /* @!method max
- * How many fibers there may be. Smaller than what was asked for in the ten seconds after the kernel
- * has refused one. */
+ * The maximum number of fibers. Smaller than requested in the ten seconds after the kernel has
+ * refused a stack. */
 static VALUE pool_max(VALUE self) {
   return SIZET2NUM(ab_pool_of(self)->max);
 }
 
 /* @!method trim(keep = 0)
- * Lets idle fibers end, those first that were used longest ago, until `keep` are left. Called in a
- * fiber, they end in the loop's next turn.
+ * Ends idle fibers, the least recently used first, until `keep` are left. If called in a fiber,
+ * they end in the loop's next turn.
  * @return [Integer] how many */
 static VALUE pool_trim(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 0, 1);
@@ -313,9 +324,9 @@ static VALUE retired_stats(const ab_pool *pool) {
 
 /* @!method stats
  * Figures, as a Hash. Now: :live, :idle, :busy (fibers), :waiting (jobs without a fiber), :max,
- * :paced_slots (free slots of the heap that GC pacing has made sure of). Since the start: :created,
- * :reused (jobs on a fiber that had one before), :retired (a Hash by reason), :stacks_trimmed,
- * :high_water (most fibers busy at a time). */
+ * :paced_slots (free heap slots that GC pacing has added). Since the start: :created, :reused (jobs
+ * on a fiber that had one before), :retired (a Hash by reason), :stacks_trimmed, :high_water (most
+ * fibers busy at a time). */
 static VALUE pool_stats(VALUE self) {
   const ab_pool *pool = ab_pool_of(self);
   VALUE hash = rb_hash_new();
@@ -333,25 +344,27 @@ static VALUE pool_stats(VALUE self) {
   return hash;
 }
 
-static VALUE make_nurse(VALUE self) {
-  return ab_nursery_make_nurse(&ab_pool_of(self)->nursery);
+static VALUE make_switcher(VALUE self) {
+  return ab_first_switch_make_switcher(&ab_pool_of(self)->first_switch);
 }
 
-static VALUE error_of(VALUE mAbaca) {
-  ID name = rb_intern("Error");
-  return rb_const_defined_at(mAbaca, name) ? rb_const_get_at(mAbaca, name) : rb_eStandardError;
+/* A class of lib/abaca/errors.rb; `otherwise` where only the native part is loaded. */
+static VALUE error_of(VALUE mAbaca, const char *name, VALUE otherwise) {
+  ID id = rb_intern(name);
+  return rb_const_defined_at(mAbaca, id) ? rb_const_get_at(mAbaca, id) : otherwise;
 }
 
 void ab_init_fiber_pool(VALUE mAbaca) {
   VALUE klass = rb_define_class_under(mAbaca, "FiberPool", rb_cObject);
   rb_define_alloc_func(klass, pool_alloc);
-  rb_define_class_under(klass, "Full", error_of(mAbaca));
-  rb_define_class_under(klass, "Cancelled", rb_eException);
+  rb_define_class_under(klass, "Full", error_of(mAbaca, "Error", rb_eStandardError));
+  rb_define_class_under(klass, "Cancelled", error_of(mAbaca, "Cancelled", rb_eException));
   rb_define_method(klass, "initialize", pool_initialize, -1);
   rb_define_private_method(klass, "make_fiber", ab__pool_make_fiber, 0);
-  rb_define_private_method(klass, "make_nurse", make_nurse, 0);
+  rb_define_private_method(klass, "make_switcher", make_switcher, 0);
   rb_define_method(klass, "max", pool_max, 0);
   rb_define_method(klass, "trim", pool_trim, -1);
   rb_define_method(klass, "stats", pool_stats, 0);
   ab__init_ticket(klass);
+  ab__init_post(klass);
 }

@@ -1,6 +1,6 @@
-/* How the heap is made to grow: as many objects as there shall be free slots are allocated and
- * held, then dropped. Ruby gives empty pages back to the system when more than 65 % of the heap is
- * free, so one small object stays in each page as a peg.
+/* How the heap grows: as many objects as there should be free slots are allocated and held, then
+ * dropped. Ruby gives empty pages back to the system when more than 65 % of the heap is free, so
+ * one small object stays in each page as a peg.
  */
 #include "rb/pool/rb_gc_pace.h"
 
@@ -9,25 +9,24 @@
 
 #include "io/timer.h"
 
-/* While so many fibers live, there shall be so many free slots at first: a burst of fibers that all
- * wait causes few collections, and memory counts as well. */
+/* At this number of live fibers, this many free slots are added at first. A burst of fibers that
+ * all wait causes few collections, and memory counts as well. */
 static const struct { size_t fibers, slots; } steps[] = {{256, 131072}, {16000, 262144}};
 
-/* Where collections turn out to cost much there shall be a multiple of that, but no more for a
- * fiber nor, 26 MB of them, in all: with more of them a sweep misses the caches, and nothing is
- * won. */
+/* Where collections turn out to be expensive, a multiple of that is added, limited for each fiber
+ * and, to 26 MB, in all: with more slots a sweep misses the caches, and nothing is gained. */
 #define MAX_SLOTS_PER_FIBER 512
 #define MAX_SLOTS           640000
 
-/* Collections may take so much of the CPU time: one part in so many, about what they take without
- * any fiber where the app is quick. More is told by no fewer than MIN_WORK ms. */
+/* The part of the CPU time that collections may take, about what they take without fibers in a
+ * quick app. At least MIN_WORK ms are needed to judge. */
 #define SHARE    4
 #define MIN_WORK 500
 
-/* At one look the heap becomes so many times as large, at the most. */
+/* At one check the heap grows at most by this factor. */
 #define MAX_GROWTH 8
 
-/* A slice works for so long, and looks at the clock once for so many objects. */
+/* A slice works for this long, and looks at the clock once per this many objects. */
 #define SLICE_TIME  (AB_NSEC_PER_MS * 3 / 10)
 #define SLICE_CHECK 32
 
@@ -35,9 +34,9 @@ static const struct { size_t fibers, slots; } steps[] = {{256, 131072}, {16000, 
  * page gets up to four pegs. */
 #define PAGE_MASK (~(uintptr_t)0x3fff)
 
-/* Where slots have several sizes (Ruby 3.2): so many of AB_GC_PACE_MIX objects get slots of 40, 80,
- * 160, 320 and 640 octets, about as a Rack request uses them; but see learn_mix. The larger ones
- * are strings, as long as fits. */
+/* Where slots have several sizes (Ruby 3.2), these parts of AB_GC_PACE_MIX objects get slots of 40,
+ * 80, 160, 320 and 640 bytes, about as a Rack request uses them; but see learn_mix. The larger ones
+ * are strings of the right length. */
 static const struct {
   uint16_t share, length;
 } sizes[AB_GC_PACE_SIZES] = {{136, 0}, {64, 48}, {32, 120}, {16, 280}, {8, 600}};
@@ -51,8 +50,8 @@ void ab_gc_pace_init(ab_gc_pace *pace) {
     pace->ends[i] = (uint16_t)(end += sizes[i].share);
 }
 
-/* How many objects of each size there were since Ruby has started. False where it does not count
- * them (before 3.3). */
+/* The number of objects of each size since Ruby started. False if Ruby does not count them (before
+ * 3.3). */
 static bool count_objects(size_t counts[AB_GC_PACE_SIZES]) {
   if (RUBY_API_VERSION_CODE < 30300) return false;
   VALUE key = ID2SYM(rb_intern("total_allocated_objects"));
@@ -79,7 +78,7 @@ static void learn_mix(ab_gc_pace *pace) {
   }
 }
 
-/* Of the thread, which is the one that collections run in most of the time. */
+/* CPU time of the thread in which most collections run. */
 static uint64_t cpu_ms(void) {
   struct timespec now;
   if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) != 0) return 0;
@@ -122,7 +121,7 @@ bool ab_gc_pace_paces(const ab_gc_pace *pace) {
   return pace->on && pace->step > 0;
 }
 
-/* The slots that the step which was taken last calls for, with so many fibers. */
+/* The slots that the last step calls for, with this many fibers. */
 static size_t slots_wanted(const ab_gc_pace *pace, size_t live) {
   if (pace->step == 0) return 0;
   size_t slots = steps[pace->step - 1].slots, most = live * MAX_SLOTS_PER_FIBER;
@@ -137,9 +136,9 @@ bool ab_gc_pace_look(ab_gc_pace *pace, size_t live) {
   if (working < MIN_WORK) return false;
   pace->collecting = now_collecting;
   pace->working = now_working;
-  /* While a step is going on, it is what collections are about. */
+  /* While a step is in progress, it is what the collections are for. */
   if (!pace->on || !NIL_P(pace->held) || collecting * SHARE <= working) return false;
-  /* With n times as many free slots they cost an nth. */
+  /* With n times as many free slots, they cost an nth. */
   uint64_t rest = working > collecting ? working - collecting : 1, growth = 2;
   while (growth < MAX_GROWTH && growth * rest < collecting * (SHARE - 1)) growth *= 2;
   pace->multiple *= growth;
@@ -154,14 +153,14 @@ void ab_gc_pace_begin(ab_gc_pace *pace, size_t live) {
   size_t wanted = slots_wanted(pace, live);
   if (wanted <= pace->wanted) return;
   pace->wanted = wanted;
-  if (!NIL_P(pace->held)) return; /* the step that is going on grows */
+  if (!NIL_P(pace->held)) return; /* the step in progress grows */
   learn_mix(pace);
   pace->next_pegs = rb_ary_new();
   pace->held = rb_ary_new_capa((long)pace->wanted);
 }
 
-/* The class of sizes that object `number` shall have. They are spread evenly, so that a step which
- * is broken off has about the right mix. */
+/* The size class of object `number`. Sizes are spread evenly, so that an interrupted step has about
+ * the right mix. */
 static size_t size_of(const ab_gc_pace *pace, size_t number) {
 #if RUBY_API_VERSION_CODE >= 30200
   size_t place = number * 159 % AB_GC_PACE_MIX;
@@ -217,17 +216,17 @@ static VALUE enable(VALUE was_disabled) {
   return Qnil;
 }
 
-/* Within the slice no collection runs: it would find everything alive. */
+/* No collection runs within the slice: it would find everything alive. */
 bool ab_gc_pace_slice(ab_gc_pace *pace) {
   if (NIL_P(pace->held)) return false;
   if (RTEST(rb_ensure(fill, (VALUE)pace, enable, rb_gc_disable()))) return true;
-  /* Collections that the app caused meanwhile have made some of the objects old. */
+  /* Collections that the app caused meanwhile have aged some of the objects. */
   ab_gc_collect_in_slices();
   return false;
 }
 
 void ab_gc_pace_shrink(ab_gc_pace *pace, size_t live) {
-  /* A quarter, so that a number that goes up and down does not make the heap do so. */
+  /* A quarter, so that the heap does not follow a number that goes up and down. */
   if (!NIL_P(pace->held) || pace->step == 0 || live > steps[pace->step - 1].fibers / 4) return;
   pace->pegs = Qnil;
   pace->step = pace->wanted = 0;

@@ -1,8 +1,7 @@
-/* Paces the garbage collector by the number of live fibers. Each minor collection reads the stacks
- * of all of them again, so with many it must run less often: the heap grows in steps, in small
- * slices of time, and may shrink again when the fibers have gone. How much a collection costs
- * depends on how deep their stacks are: where it turns out to take too much of the time, there is
- * another step. */
+/* Paces the garbage collector by the number of live fibers. Each minor collection scans all their
+ * stacks, so with many fibers it must run less often: the heap grows in steps, in small slices of
+ * time, and may shrink again when the fibers have gone. The cost of a collection depends on the
+ * depth of their stacks: if it takes too much of the time, there is another step. */
 #ifndef AB_RB_GC_PACE_H
 #define AB_RB_GC_PACE_H
 
@@ -15,40 +14,40 @@
 
 typedef struct ab_gc_pace {
   VALUE pegs; /* an object in each page that was filled: it keeps Ruby from freeing it; or nil */
-  VALUE next_pegs;                   /* those of the step that is going on */
+  VALUE next_pegs;                   /* those of the step in progress */
   VALUE held;                        /* what that step has allocated so far; nil between steps */
-  size_t step;                       /* how many marks were passed, with the one that is going on */
+  size_t step;                       /* how many marks were passed, including the one in progress */
   size_t multiple;                   /* of the free slots that the step has at first */
   size_t wanted;                     /* slots that the last step fills */
   uintptr_t pages[AB_GC_PACE_SIZES]; /* where the last object of each size went */
-  size_t allocated[AB_GC_PACE_SIZES]; /* objects of each size there were at the last look */
+  size_t allocated[AB_GC_PACE_SIZES]; /* objects of each size at the last check */
   uint16_t ends[AB_GC_PACE_SIZES];    /* of AB_GC_PACE_MIX objects, where those of a size end */
-  uint64_t collecting, working;       /* ms of collections and of CPU time until the last look */
+  uint64_t collecting, working;       /* ms of collections and of CPU time until the last check */
   bool on;
 } ab_gc_pace;
 
 void ab_gc_pace_init(ab_gc_pace *pace);
-/* Switches it on: what is allocated from now on says which sizes of objects there are. */
+/* Switches it on: allocations from now on tell the sizes of objects. */
 void ab_gc_pace_start(ab_gc_pace *pace);
 void ab_gc_pace_mark(const ab_gc_pace *pace);
 
 /* The number of live fibers at which the next step is due; SIZE_MAX for never. */
 size_t ab_gc_pace_next(const ab_gc_pace *pace);
-/* Has a step been taken? Then there shall be a look now and then. */
+/* Has a step been taken? Then check from time to time. */
 bool ab_gc_pace_paces(const ab_gc_pace *pace);
-/* A look at how much of the time collections take. Returns true when it is too much: then
+/* Checks how much of the time collections take. Returns true if it is too much: then
  * ab_gc_pace_begin finds another step to take. */
 bool ab_gc_pace_look(ab_gc_pace *pace, size_t live);
-/* Begins the step that so many live fibers call for, if it has not been taken. */
+/* Begins the step for this many live fibers, if it has not been taken. */
 void ab_gc_pace_begin(ab_gc_pace *pace, size_t live);
 /* Works on it for a fraction of a millisecond. Returns true while there is more to do. May raise
  * NoMemoryError. */
 bool ab_gc_pace_slice(ab_gc_pace *pace);
-/* Gives back what so few live fibers have no use for. */
+/* Gives back what this many live fibers do not need. */
 void ab_gc_pace_shrink(ab_gc_pace *pace, size_t live);
-/* Begins a major collection, which goes on in slices as objects are allocated. */
+/* Begins a major collection, which continues in slices as objects are allocated. */
 void ab_gc_collect_in_slices(void);
-/* The free slots that the steps so far have made sure of. */
+/* The free slots that the steps have added so far. */
 size_t ab_gc_pace_slots(const ab_gc_pace *pace);
 
 #endif

@@ -1,4 +1,4 @@
-/* The report itself is Ruby code: lib/abaca/fiber_pool/leak_report.rb. It is only looked for when a
+/* The report itself is Ruby code: lib/abaca/fiber_pool/leak_report.rb. It is looked up only when a
  * job has left something, so a clean job pays nothing for it. */
 #include "rb/pool/rb_leaks.h"
 
@@ -7,7 +7,7 @@ static VALUE constant(VALUE module, const char *name) {
   return rb_const_defined_at(module, id) ? rb_const_get_at(module, id) : Qnil;
 }
 
-/* The report when it is on, or nil. */
+/* The report if it is on, or nil. */
 static VALUE report(void) {
   VALUE module = constant(rb_cObject, "Abaca");
   VALUE pool = NIL_P(module) ? Qnil : constant(module, "FiberPool");

@@ -1,4 +1,4 @@
-/* Tells Abaca::FiberPool's leak report, when it is on, what a job has left on its fiber. */
+/* Tells Abaca::FiberPool's leak report, if it is on, what a job has left on its fiber. */
 #ifndef AB_RB_LEAKS_H
 #define AB_RB_LEAKS_H
 

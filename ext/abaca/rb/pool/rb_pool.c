@@ -1,6 +1,6 @@
-/* The workers of an Abaca::FiberPool. A worker is a fiber whose body is a C loop: run a job, make
- * the fiber fit for the next one, ask for one, else lie down on the free list and switch to the
- * loop. The free list is last in, first out, because the stack that was used last is warm.
+/* The workers of an Abaca::FiberPool. A worker is a fiber whose body is a C loop: it runs a job,
+ * cleans the fiber, and asks for the next job; without one it goes to the free list and switches to
+ * the loop. The free list is last in, first out, because the stack that was used last is warm.
  *
  * The Ruby class is in rb_fiber_pool.c, tickets and the queue in rb_ticket.c.
  */
@@ -11,10 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* So many waiting tickets may follow a job on its fiber before the loop gets its turn. */
+/* The number of waiting tickets that may follow a job on its fiber before the loop gets its
+ * turn. */
 #define CHAIN 64
 
-/* After the kernel has refused a stack, no new one is asked for during this time. */
+/* After the kernel has refused a stack, no new one is requested for this time. */
 #define REFUSAL_TIME (10 * AB_NSEC_PER_SEC)
 
 void ab_pool_set_next(ab_pool *pool, ab_job_next next, void *ctx) {
@@ -26,7 +27,7 @@ void ab_pool_set_next(ab_pool *pool, ab_job_next next, void *ctx) {
 
 static void check_owner(ab_pool *pool) {
   if (pool->owner != getpid())
-    rb_raise(rb_eRuntimeError, "the pool belongs to the parent process: make a new one after fork");
+    rb_raise(rb_eRuntimeError, "the pool belongs to the parent process: create a new one");
   VALUE thread = rb_thread_current();
   if (NIL_P(pool->thread)) pool->thread = thread;
   if (pool->thread != thread) rb_raise(rb_eThreadError, "the pool belongs to another thread");
@@ -34,18 +35,18 @@ static void check_owner(ab_pool *pool) {
 
 static VALUE arm_grower(VALUE arg) {
   ab_pool *pool = (ab_pool *)arg;
-  ab_chore_arm(&pool->grower, pool->loop, pool->self, pool->loop->now);
+  ab_loop_task_arm(&pool->grower, pool->loop, pool->self, pool->loop->now);
   return Qnil;
 }
 
-/* What runs on a loop goes on there when the thread gets another one; new jobs run on the new one.
+/* What runs on a loop stays there when the thread gets another one; new jobs run on the new one.
  */
 static void adopt(ab_pool *pool, ab_loop *loop) {
   check_owner(pool);
-  ab_chore_cancel(&pool->idle_timer);
-  ab_chore_cancel(&pool->starter);
-  ab_chore_cancel(&pool->grower);
-  ab_chore_cancel(&pool->looker);
+  ab_loop_task_cancel(&pool->idle_timer);
+  ab_loop_task_cancel(&pool->starter);
+  ab_loop_task_cancel(&pool->grower);
+  ab_loop_task_cancel(&pool->looker);
   pool->loop = loop;
   pool->scheduler = loop->self;
   if (pool->live >= ab_gc_pace_next(&pool->pace) || ab_gc_pace_paces(&pool->pace))
@@ -60,7 +61,7 @@ static bool is_ours(VALUE scheduler) {
 
 static void check_scheduler(ab_pool *pool, VALUE scheduler) {
   if (is_ours(scheduler)) return;
-  /* A thread that has got nothing to do with the pool should hear so. */
+  /* A thread that has nothing to do with the pool should be told. */
   if (!NIL_P(pool->thread) || pool->owner != getpid()) check_owner(pool);
   rb_raise(rb_eRuntimeError,
            "the pool runs jobs on an Abaca::Scheduler, and the thread's scheduler is %" PRIsVALUE
@@ -82,7 +83,8 @@ ab_loop *ab__pool_loop(ab_pool *pool) {
 
 /* ---- scrubbing ---- */
 
-/* Methods of its own cannot be taken off a fiber, nor can anything be taken off a frozen one. */
+/* Singleton methods cannot be removed from a fiber, and nothing can be removed from a frozen
+ * one. */
 static bool scrubbed(const ab_worker *w) {
   if (AB_UNLIKELY(RBASIC_CLASS(w->fiber) != w->pool->fiber_class)) return false;
   if (AB_UNLIKELY(OBJ_FROZEN(w->fiber))) return false;
@@ -97,7 +99,7 @@ static VALUE scrub_again(VALUE arg) {
 
 /* ---- the life of a worker ---- */
 
-/* Raises nothing: what goes wrong concerns the process, and is raised by the loop. */
+/* Raises nothing: exceptions here concern the process, and the loop raises them. */
 static void arm(ab_worker *w, VALUE (*body)(VALUE)) {
   int state;
   rb_protect(body, (VALUE)w->pool, &state);
@@ -108,7 +110,8 @@ static VALUE arm_idle_timer(VALUE arg) {
   ab_pool *pool = (ab_pool *)arg;
   pool->least_idle = pool->least_long = pool->idle_count;
   pool->full_tick = pool->loop->now + pool->idle_timeout;
-  ab_chore_arm(&pool->idle_timer, pool->loop, pool->self, pool->loop->now + ab__pool_tick(pool));
+  ab_loop_task_arm(&pool->idle_timer, pool->loop, pool->self,
+                   pool->loop->now + ab__pool_tick(pool));
   return Qnil;
 }
 
@@ -117,7 +120,7 @@ static VALUE arm_starter(VALUE arg) {
   return Qnil;
 }
 
-/* A stack that gets deep with each job would only be faulted in again: so the memory goes back
+/* A stack that gets deep with each job would only be faulted in again, so the memory is given back
  * after the 1st, 2nd, 4th, 8th ... time. The idle timer takes care of fibers that are not used any
  * more. */
 static void went_deep(ab_worker *w) {
@@ -127,7 +130,7 @@ static void went_deep(ab_worker *w) {
   w->pool->trimmed_stacks++;
 }
 
-/* Returns false when so many fibers lie there already that this one has to end. */
+/* Returns false if there are already so many idle fibers that this one has to end. */
 static bool lie_down(ab_worker *w) {
   ab_pool *pool = w->pool;
   w->reason = AB_RETIRED_SURPLUS;
@@ -139,7 +142,8 @@ static bool lie_down(ab_worker *w) {
   pool->busy_count--;
   pool->idle_count++;
   if (AB_UNLIKELY(ab_stack_deep(&w->stack))) went_deep(w);
-  if (AB_UNLIKELY(!ab_chore_armed(&pool->idle_timer) && pool->idle_timeout)) arm(w, arm_idle_timer);
+  if (AB_UNLIKELY(!ab_loop_task_armed(&pool->idle_timer) && pool->idle_timeout))
+    arm(w, arm_idle_timer);
   if (AB_UNLIKELY(!ab_list_empty(&pool->queue))) arm(w, arm_starter);
   return true;
 }
@@ -159,6 +163,16 @@ void ab__worker_assign(ab_worker *w, ab_loop *loop, ab_job_fn fn, void *arg) {
   if (pool->idle_count < pool->least_idle) pool->least_idle = pool->idle_count;
 }
 
+void ab__worker_run(ab_worker *w, ab_loop *loop, ab_job_fn fn) {
+  VALUE fiber = w->fiber;
+  ab__worker_assign(w, loop, fn, w);
+  if (ab__loop_on_root(loop))
+    ab__loop_enter(loop, fiber);
+  else
+    ab_loop_transfer(loop, fiber);
+  RB_GC_GUARD(fiber);
+}
+
 static void forget(ab_worker *w) {
   ab_pool *pool = w->pool;
   ab_list_remove(&w->link);
@@ -170,7 +184,7 @@ static void forget(ab_worker *w) {
   free(w);
 }
 
-/* The fiber is about to end: what waits for one gets another, and the stack, which Ruby keeps for
+/* The fiber is about to end: a waiting ticket gets another one, and the stack, which Ruby keeps for
  * the next fiber, should not keep memory. */
 static void retire(ab_worker *w, enum ab_retired reason) {
   ab_pool *pool = w->pool;
@@ -182,12 +196,16 @@ static void retire(ab_worker *w, enum ab_retired reason) {
 
 /* ---- running jobs ---- */
 
-/* Deals with what ended a job, or the scrubbing after it. Returns only when the fiber may live. */
+/* Handles what ended a job, or the scrubbing after it. Returns only if the fiber may live. */
 static void recover(ab_worker *w, int state) {
   if (!NIL_P(w->ticket) && ab__ticket_failed(w)) state = 0;
+  if (w->posted) {
+    w->posted = false;
+    state = ab__post_failed(w->pool, state);
+  }
   for (int attempt = 0; attempt < 2; attempt++) {
     if (!ab__loop_ended(w->loop, state)) {
-      /* Killed: the fiber has to unwind to its end, and is gone then. */
+      /* Killed: the fiber has to unwind to its end. */
       retire(w, AB_RETIRED_KILLED);
       rb_jump_tag(state);
     }
@@ -210,7 +228,7 @@ static bool next_job(ab_worker *w, unsigned chain) {
   return pool->next && pool->next(pool->next_ctx, &w->fn, &w->arg);
 }
 
-/* After a job. Returns false when the fiber has to end, for w->reason. */
+/* After a job. Returns false if the fiber has to end, for w->reason. */
 static bool settle(ab_worker *w) {
   w->running = false;
   w->ticket = w->block = Qnil;
@@ -223,7 +241,7 @@ static bool settle(ab_worker *w) {
   return AB_LIKELY(++w->jobs < w->pool->retire_after);
 }
 
-/* Runs jobs as long as there are any. Returns false when the fiber has to end, for w->reason. */
+/* Runs jobs while there are any. Returns false if the fiber has to end, for w->reason. */
 static bool run_jobs(ab_worker *w) {
   for (unsigned chain = 0;; chain++) {
     w->clean = false;
@@ -237,15 +255,15 @@ static bool run_jobs(ab_worker *w) {
 }
 
 static void leave(ab_worker *w) {
-  ab_stack_wipe(); /* what is kept for an idle fiber is kept for long */
+  ab_stack_wipe(); /* an idle fiber would keep it for long */
   if (w->loop)
     ab__loop_leave(w->loop);
   else
-    rb_fiber_transfer(w->home, 0, NULL);
+    rb_fiber_transfer(w->starter, 0, NULL);
 }
 
-/* All that a worker does until the fiber has to end, for w->reason. One rb_protect is around many
- * jobs and the waits between them: it costs a tenth of what a small job does. */
+/* All that a worker does until the fiber has to end, for w->reason. One rb_protect covers many jobs
+ * and the waits between them: it costs a tenth of a small job. */
 static VALUE work(VALUE arg) {
   ab_worker *w = (ab_worker *)arg;
   while (!w->ending) {
@@ -257,24 +275,21 @@ static VALUE work(VALUE arg) {
   return Qnil;
 }
 
-/* Something was raised in a fiber that waits for a job. With a job on its way it is the thread that
- * was meant, by Thread#raise or a signal, which hit whatever fiber runs: the loop raises it.
- * Without one somebody has kept Fiber.current of a former job, and raises in it: that is nobody's
- * business any more, unless it is meant for the process. */
+/* Something was raised in a fiber that waits for a job. If a job is on its way, the exception was
+ * meant for the thread (Thread#raise or a signal) and hit the running fiber: the loop raises it.
+ * Otherwise code that kept Fiber.current of a former job raises in it: it is dropped, unless it is
+ * meant for the process. */
 static void stray(ab_worker *w) {
   VALUE exception = rb_errinfo();
-  bool process = rb_obj_is_kind_of(exception, rb_eSystemExit) ||
-                 rb_obj_is_kind_of(exception, rb_eSignal) ||
-                 rb_obj_is_kind_of(exception, rb_eNoMemError);
   rb_set_errinfo(Qnil);
-  if (w->loop && (w->fn || process)) w->loop->forward = exception;
+  if (w->loop && (w->fn || ab__loop_concerns_process(exception))) w->loop->forward = exception;
 }
 
-/* Something was raised out of work(). Returns true when the worker can go on with it. */
+/* Something was raised out of work(). Returns true if the worker can continue. */
 static bool survives(ab_worker *w, int state) {
   if (w->running) {
     recover(w, state);
-    /* After an accident the loop comes first: there may be something for it to raise. */
+    /* After an accident the loop comes first: it may have something to raise. */
     return settle(w) && lie_down(w);
   }
   if (rb_obj_is_kind_of(rb_errinfo(), rb_eException)) {
@@ -303,11 +318,12 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
 
 static VALUE enter(VALUE arg) {
   const ab_worker *w = (const ab_worker *)arg;
-  ab_nursery_enter(&w->pool->nursery, w->fiber);
+  ab_first_switch_enter(&w->pool->first_switch, w->fiber);
   return Qnil;
 }
 
-/* An interrupt came while a fiber was made. A job shall run on it, so the loop raises it. */
+/* An interrupt came while a fiber was created. A job is to run on it, so the loop raises the
+ * interrupt. */
 static void put_off(ab_pool *pool, int state) {
   VALUE exception = rb_errinfo();
   if (!pool->loop) rb_jump_tag(state);
@@ -318,9 +334,8 @@ static void put_off(ab_pool *pool, int state) {
     pool->loop->fatal = state;
 }
 
-/* Removes a worker whose fiber could not run. Returns when the kernel has no stack for it: for a
- * while there will not be more of them than there are now, and there is no memory to be generous
- * with. */
+/* Removes a worker whose fiber could not run. Returns if the kernel has no stack for it: for a
+ * while there will be no more fibers than now, and memory is scarce. */
 static void unmake(ab_pool *pool, ab_worker *w, int state) {
   forget(w);
   pool->created--;
@@ -331,7 +346,7 @@ static void unmake(ab_pool *pool, ab_worker *w, int state) {
   pool->pace.on = false;
 }
 
-/* Whoever took the kernel's stacks may have given them back. */
+/* The stacks may be free again. */
 static bool may_grow(ab_pool *pool) {
   if (AB_LIKELY(pool->live < pool->max)) return true;
   if (AB_LIKELY(pool->max == pool->wanted_max)) return false;
@@ -340,28 +355,29 @@ static bool may_grow(ab_pool *pool) {
   return pool->live < pool->max;
 }
 
-/* Runs the new fiber as far as its first wait, which maps its stack. Returns false when it could
- * not, and the worker is gone. */
+/* Runs the new fiber up to its first wait, which maps its stack. Returns false if that failed; then
+ * the worker is gone. */
 static bool warm_up(ab_pool *pool, ab_worker *w) {
   VALUE fiber = w->fiber;
   int state;
-  w->home = rb_fiber_current();
+  w->starter = rb_fiber_current();
   rb_protect(enter, (VALUE)w, &state);
   if (AB_UNLIKELY(!w->begun)) {
     unmake(pool, w, state);
     return false;
   }
-  w->home = Qnil;
+  w->starter = Qnil;
   if (!state && pool->created == 1) state = ab__scrub_learn(&pool->words);
   if (AB_UNLIKELY(state)) put_off(pool, state);
   RB_GC_GUARD(fiber);
   return true;
 }
 
-/* A fiber keeps the frame that it was made in, and that frame's own block: in #run that is a job,
- * with all that it has captured. So fibers are made in a method that is called without a block. */
+/* A fiber keeps the frame that it was created in, and that frame's block. In #run that is a job,
+ * with all that it has captured. So fibers are created in a method that is called without a
+ * block. */
 VALUE ab__pool_make_fiber(VALUE self) {
-  ab_worker *w = ab_pool_of(self)->newborn;
+  ab_worker *w = ab_pool_of(self)->target;
   return w ? ab__fiber_new(worker_main, (VALUE)w) : Qnil;
 }
 
@@ -369,13 +385,13 @@ static VALUE call_make_fiber(VALUE self) {
   return rb_funcall(self, rb_intern("make_fiber"), 0);
 }
 
-/* Returns false when there was no fiber to be had, and the worker is gone. */
+/* Returns false if no fiber could be had; then the worker is gone. */
 static bool bear(ab_pool *pool, ab_worker *w) {
-  ab_worker *other = pool->newborn; /* that a trap handler has interrupted */
+  ab_worker *other = pool->target; /* that a trap handler has interrupted */
   int state;
-  pool->newborn = w;
+  pool->target = w;
   w->fiber = rb_protect(call_make_fiber, pool->self, &state);
-  pool->newborn = other;
+  pool->target = other;
   if (AB_LIKELY(state == 0)) return true;
   unmake(pool, w, state);
   return false;
@@ -385,7 +401,7 @@ static ab_worker *make_worker(ab_pool *pool) {
   ab_worker *w = ab_alloc_zero(&ab_mem_libc, sizeof *w);
   if (!w) rb_memerror();
   w->pool = pool;
-  w->scheduler = w->home = w->fiber = w->ticket = w->block = Qnil;
+  w->scheduler = w->starter = w->fiber = w->ticket = w->block = w->storage = Qnil;
   ab_list_init(&w->link);
   ab_list_prepend(&pool->idle, &w->link);
   pool->idle_count++;
@@ -441,7 +457,7 @@ void ab__pool_warm(ab_pool *pool, size_t count) {
   }
 }
 
-/* ---- letting them go ---- */
+/* ---- ending workers ---- */
 
 static void end_workers(ab_pool *pool, ab_loop *loop) {
   ab_list *node;
@@ -465,7 +481,7 @@ size_t ab__pool_let_go(ab_pool *pool, ab_loop *loop, size_t count, enum ab_retir
     w->ending = true;
     w->reason = (uint8_t)reason;
   }
-  if (ab__loop_at_home(loop))
+  if (ab__loop_on_root(loop))
     end_workers(pool, loop);
   else if (gone > 0)
     ab__tickets_start_soon(pool);

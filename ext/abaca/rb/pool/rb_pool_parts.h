@@ -1,16 +1,16 @@
-/* The inside of an Abaca::FiberPool: what its files share. Everybody else uses rb/pool/rb_pool.h.
+/* The inside of an Abaca::FiberPool: what its files share. Other files use rb/pool/rb_pool.h.
  *
- * Invariants: a worker is on exactly one of `idle`, `busy` and `ending` from when it is made until
- * its fiber ends; `live` is the number of all of them. A ticket is on `queue` exactly while it
- * waits for a fiber. Functions are called on the pool's thread only.
+ * Invariants: a worker is on exactly one of `idle`, `busy` and `ending` from its creation until its
+ * fiber ends; `live` is the number of all of them. A ticket is on `queue` exactly while it waits
+ * for a fiber. Functions are called on the pool's thread only.
  */
 #ifndef AB_RB_POOL_PARTS_H
 #define AB_RB_POOL_PARTS_H
 
 #include <sys/types.h>
 
-#include "rb/scheduler/rb_chore.h"
-#include "rb/scheduler/rb_nursery.h"
+#include "rb/scheduler/rb_loop_task.h"
+#include "rb/scheduler/rb_first_switch.h"
 #include "rb/pool/rb_gc_pace.h"
 #include "rb/pool/rb_pool.h"
 #include "rb/pool/rb_scrub.h"
@@ -19,9 +19,9 @@
 /* Why a fiber ended. */
 enum ab_retired {
   AB_RETIRED_KILLED,  /* Fiber#kill, or the end of its thread */
-  AB_RETIRED_DIRTY,   /* a job left something that cannot be taken off */
+  AB_RETIRED_DIRTY,   /* a job left something that cannot be removed */
   AB_RETIRED_JOBS,    /* it has run `retire_after` jobs */
-  AB_RETIRED_SURPLUS, /* `idle` fibers were there already */
+  AB_RETIRED_SURPLUS, /* there were `idle` fibers already */
   AB_RETIRED_IDLE,    /* it had nothing to do for `idle_timeout` */
   AB_RETIRED_TRIMMED, /* #trim */
   AB_RETIRED_REASONS
@@ -32,13 +32,15 @@ typedef struct ab_worker {
   ab_pool *pool;
   ab_loop *loop;   /* NULL while it is warmed up */
   VALUE scheduler; /* that of `loop`, which lives as long; nil for no loop */
-  VALUE home;      /* whom to switch to while there is no loop */
+  VALUE starter;   /* where to switch to while there is no loop */
   VALUE fiber;
   ab_job_fn fn; /* NULL when idle */
   void *arg;
-  VALUE ticket; /* whose job it is; nil for one of ab_pool_start */
-  VALUE block;  /* of the ticket */
-  bool begun;   /* the fiber has run */
+  VALUE ticket;  /* whose job it is; nil for one of #post and of ab_pool_start */
+  VALUE block;   /* of the ticket, or what #post was called with */
+  VALUE storage; /* that a posted job inherits; nil for none */
+  bool posted;   /* the job is one of #post, and has not ended */
+  bool begun;    /* the fiber has run */
   uint64_t jobs;
   uint32_t deep; /* how often its stack was found to be deep */
   ab_stack stack;
@@ -50,38 +52,40 @@ typedef struct ab_worker {
 
 struct ab_pool {
   VALUE self;
-  VALUE thread;      /* whose fibers these are; nil before the first one */
+  VALUE thread;      /* the thread of these fibers; nil before the first one */
   VALUE scheduler;   /* that of `loop` */
   VALUE fiber_class; /* Fiber itself */
   VALUE ticket_class;
-  ab_loop *loop; /* where the last job was started; NULL before the first */
+  VALUE on_error; /* is called with what a posted job raises; nil: that is reported */
+  ab_loop *loop;  /* where the last job was started; NULL before the first */
   pid_t owner;
   ab_list idle, busy, ending, queue;
   size_t live, idle_count, busy_count, waiting;
-  size_t max; /* wanted_max, or for a time those that there were when the kernel refused another */
+  size_t max; /* wanted_max, or for a time the number at which the kernel refused another */
   size_t wanted_max, max_idle, warm;
   ab_nsec refused;      /* when that was */
   size_t high_water;    /* most fibers busy at a time */
   size_t least_idle;    /* fewest fibers idle since the last tick of the idle timer */
   size_t least_long;    /* and since the last full one */
   ab_nsec full_tick;    /* when the next full one is due */
-  size_t uncollected;   /* fibers that the idle timer has let go since it had them collected */
+  size_t uncollected;   /* fibers that the idle timer has ended since it last had them collected */
   size_t stack_size;    /* see ab_stack_init */
   ab_fiber_words words; /* learnt with the first worker */
   uint64_t retire_after;
   ab_nsec idle_timeout; /* 0: never */
   bool refuse;          /* on_full: :raise */
   uint64_t created, reused, trimmed_stacks, retired[AB_RETIRED_REASONS];
-  ab_chore idle_timer, starter, grower, looker;
+  ab_loop_task idle_timer, starter, grower, looker;
   ab_gc_pace pace;
-  ab_nursery nursery;
-  ab_worker *newborn; /* whose fiber #make_fiber makes; else NULL */
+  ab_first_switch first_switch;
+  ab_worker *target; /* whose fiber #make_fiber makes; else NULL */
   ab_job_next next;
   void *next_ctx;
 };
 
-/* Each minor collection reads the stacks of idle fibers, too. Those beyond so many lie idle
- * for AB_POOL_CROWD_TIME only: a burst that follows soon finds them, and a quiet hour has them not.
+/* Each minor collection also scans the stacks of idle fibers. Those beyond this number stay idle
+ * for AB_POOL_CROWD_TIME only: a burst that follows soon finds them, and a quiet hour has no
+ * cost.
  */
 #define AB_POOL_CROWD      1024
 #define AB_POOL_CROWD_TIME (10 * AB_NSEC_PER_SEC)
@@ -93,19 +97,23 @@ static inline ab_nsec ab__pool_tick(const ab_pool *pool) {
 
 /* --- rb_pool.c --- */
 
-/* The current thread's loop, for use with this pool. Raises when there is none, when it is not an
- * Abaca::Scheduler, and when it or the pool belongs to another thread or process. */
+/* The current thread's loop, for use with this pool. Raises if there is none, if it is not an
+ * Abaca::Scheduler's, or if it or the pool belongs to another thread or process. */
 ab_loop *ab__pool_loop(ab_pool *pool);
-/* An idle worker; it is made when there is none. NULL when `max` are there, or the kernel has no
+/* An idle worker; it is created if there is none. NULL if there are `max`, or the kernel has no
  * stack for another one. */
 ab_worker *ab__pool_take(ab_pool *pool);
 /* Makes the worker busy with a job. */
 void ab__worker_assign(ab_worker *w, ab_loop *loop, ab_job_fn fn, void *arg);
+/* Runs fn(w) on the worker's fiber, at once, until it first waits; from any fiber. Raises what
+ * ended the switch: an exception that is meant for the caller, or that the job has sent to the
+ * loop. */
+void ab__worker_run(ab_worker *w, ab_loop *loop, ab_job_fn fn);
 /* The private method #make_fiber, called by make_worker alone. */
 VALUE ab__pool_make_fiber(VALUE self);
-/* Makes idle workers until there are so many. Raises FiberError. */
+/* Creates idle workers up to this number. Raises FiberError. */
 void ab__pool_warm(ab_pool *pool, size_t count);
-/* Lets up to `count` of the idle fibers end that were used longest ago. On the root fiber at once,
+/* Ends up to `count` idle fibers, the least recently used first. On the root fiber at once,
  * elsewhere in the loop's next turn. Returns how many. */
 size_t ab__pool_let_go(ab_pool *pool, ab_loop *loop, size_t count, enum ab_retired reason);
 
@@ -113,16 +121,33 @@ size_t ab__pool_let_go(ab_pool *pool, ab_loop *loop, size_t count, enum ab_retir
 
 /* Ticket of the pool's class. */
 VALUE ab__ticket_class(VALUE klass);
-/* The current exception has ended the job of the worker's ticket. Returns true when nobody else
- * needs to hear of it. */
+/* The current exception has ended the job of the worker's ticket. Returns true if it need not be
+ * reported elsewhere. */
 bool ab__ticket_failed(ab_worker *w);
+/* Whether a new job has to wait for a fiber: those that wait already come first. Raises Full when
+ * the pool lets none wait. */
+bool ab__ticket_waits(ab_pool *pool);
+/* Has a job of #post wait for a fiber. Raises what #run raises when there is none. */
+void ab__ticket_post(ab_pool *pool, VALUE job);
 /* Takes the next ticket off the queue, for `w` to run it. */
 void ab__ticket_next(ab_pool *pool, ab_worker *w);
-/* Starts waiting tickets as far as there are fibers for them; on the root fiber. */
+/* Starts waiting tickets as long as there are fibers for them; on the root fiber. */
 void ab__tickets_start(ab_pool *pool, ab_loop *loop);
 /* Has that done soon. */
 void ab__tickets_start_soon(ab_pool *pool);
 void ab__tickets_mark(ab_pool *pool);
 void ab__init_ticket(VALUE klass);
+
+/* --- rb_post.c --- */
+
+/* Calls a job: a Proc, or another object with `call`. */
+VALUE ab__job_call(VALUE job);
+/* The current exception has ended a posted job, with this state of rb_protect: on_error is told.
+ * Returns the state that is left to deal with: 0, or that of what on_error raised. Without an
+ * on_error, and for what concerns the process, it is the same as before. */
+int ab__post_failed(ab_pool *pool, int state);
+/* The exception has ended a posted job that had no fiber yet. */
+void ab__post_lost(ab_pool *pool, ab_loop *loop, VALUE exception);
+void ab__init_post(VALUE klass);
 
 #endif

@@ -1,5 +1,5 @@
-/* Scrubbing: what Ruby code can leave on a fiber is found and taken off, or put back to what it was
- * when the fiber had not had a job yet. */
+/* Scrubbing: what Ruby code can leave on a fiber is found and removed, or put back to its state
+ * before the first job. */
 #include "rb/pool/rb_scrub.h"
 
 #include <ruby/version.h>
@@ -131,7 +131,7 @@ VALUE ab__scrub_fiber(VALUE fiber, VALUE baseline) {
 
 /* --- the words of a fiber --- */
 
-/* The only word that was `empty` and is not so any more; 0 when there is none, or more than one. */
+/* The only word that was `empty` and is not any more; 0 if there is none, or more than one. */
 static uint16_t filled(VALUE fiber, const VALUE *before, size_t count, VALUE empty) {
   const VALUE *words = ab__fiber_words(fiber);
   uint16_t found = 0;
@@ -159,12 +159,12 @@ static VALUE learn(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
   return Qnil;
 }
 
-/* A word that was filled by chance would hide what one request leaves from the scrubbing before the
- * next: so two fibers have to agree. */
+/* A word that was filled by chance would hide from the scrubbing what one request leaves for the
+ * next, so two fibers have to agree. */
 static VALUE run_learn(VALUE arg) {
   ab_fiber_words *known = (ab_fiber_words *)arg, again = {0};
-  rb_fiber_resume(ab__fiber_new(learn, (VALUE)known), 0, NULL);
-  rb_fiber_resume(ab__fiber_new(learn, (VALUE)&again), 0, NULL);
+  ab__fiber_run(learn, (VALUE)known);
+  ab__fiber_run(learn, (VALUE)&again);
   if (known->locals != again.locals) known->locals = 0;
   if (known->storage != again.storage) known->storage = 0;
   return Qnil;
@@ -201,5 +201,11 @@ VALUE ab__scrub_storage(ab_fiber_words words) {
   return is_empty(fiber, words.storage, Qnil) ? Qnil : nil_if_empty(storage_of(fiber));
 #else
   return Qnil;
+#endif
+}
+
+void ab__scrub_inherit(VALUE storage, VALUE fiber_class) {
+#ifdef HAVE_RB_FIBER_NEW_STORAGE
+  if (AB_UNLIKELY(!NIL_P(storage))) rb_hash_foreach(storage, put_stored, fiber_class);
 #endif
 }

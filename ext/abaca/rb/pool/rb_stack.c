@@ -1,6 +1,6 @@
-/* The watermark costs no memory: a page that was never written reads as zero without being there,
- * so zero is the poison. 512 octets are looked at, in four places, because a frame with a large
- * array may jump over some of them.
+/* The watermark costs no memory: a page that was never written reads as zero without existing, so
+ * zero is the poison. 512 bytes are checked, in four places, because a frame with a large array may
+ * jump over some of them.
  */
 #include "rb/pool/rb_stack.h"
 
@@ -11,10 +11,10 @@
 
 #define WATERMARK ((size_t)64 << 10)
 
-/* What an idle fiber has on its stack below `base`, with much to spare. */
+/* What an idle fiber has on its stack below `base`, with a generous margin. */
 #define IN_USE ((size_t)16 << 10)
 
-/* What a switch has on the stack, with some to spare: 256 were enough on Ruby 3.1 to 3.4. */
+/* What a switch has on the stack, with a margin: 256 were enough on Ruby 3.1 to 3.4. */
 #define SWITCH ((size_t)1024)
 
 /* Between `base` and the stack's end: the frames above it, and the guard page. */
@@ -25,7 +25,7 @@
 #define WINDOW  8 /* pairs of words */
 #define STRIDE  (PAGE / WINDOWS)
 
-/* It is looked at after every job. */
+/* It is checked after every job. */
 typedef uintptr_t words __attribute__((vector_size(2 * sizeof(uintptr_t)), may_alias));
 
 size_t ab_stack_size(void) {
@@ -42,7 +42,7 @@ static char *page_below(char *address) {
   return (char *)((uintptr_t)address & ~(uintptr_t)(PAGE - 1));
 }
 
-/* Reads memory below the stack pointer, which belongs to the stack all the same. */
+/* Reads memory below the stack pointer, which still belongs to the stack. */
 __attribute__((no_sanitize("address", "undefined"))) bool ab_stack_deep(const ab_stack *stack) {
   if (stack->depth == 0) return false;
   const char *page = page_below(stack->base - WATERMARK);
@@ -65,7 +65,7 @@ void ab_stack_give_back(const ab_stack *stack) {
   if (stack->depth == 0) return;
   char *end = page_below(stack->base - IN_USE),
        *start = page_below(stack->base - stack->depth) + PAGE;
-  /* What cannot be given back stays: it is memory, nothing else. */
+  /* What cannot be given back stays; that only costs memory. */
   (void)madvise(start, (size_t)(end - start), MADV_DONTNEED);
 }
 

@@ -1,8 +1,8 @@
-/* Abaca::FiberPool#run and Abaca::FiberPool::Ticket: a job of a block, and what its owner may do to
- * it. The Fiber itself is never handed out: it will run other jobs.
+/* Abaca::FiberPool#run and Abaca::FiberPool::Ticket: a job made of a block, and what its owner may
+ * do with it. The Fiber itself is never handed out: it will run other jobs.
  *
  * Invariant: a running ticket and its worker know each other, from when the worker gets the job
- * until the block has ended; so nothing that is sent to a ticket can reach another job.
+ * until the block has ended, so nothing that is sent to a ticket can reach another job.
  */
 #include "rb/pool/rb_pool_parts.h"
 
@@ -20,14 +20,14 @@ enum ticket_state {
 /* What few tickets need. */
 typedef struct ticket_more {
   ab_list link;  /* in the pool's queue */
-  ab_list waits; /* who waits for the end */
+  ab_list waits; /* waiters for the end */
   VALUE self;
   VALUE cancelled; /* what #cancel raises; nil before */
   ab_timeout late; /* an exception that cannot be delivered yet */
 } ticket_more;
 
 /* Small, because there is one for each job. Every VALUE has its write barrier: Ruby is slow to
- * allocate objects that do without. */
+ * allocate objects without them. */
 typedef struct ab_ticket {
   VALUE pool;
   VALUE matter;      /* the block; in the end what it returned or raised */
@@ -35,6 +35,7 @@ typedef struct ab_ticket {
   ab_worker *worker; /* that runs it */
   ticket_more *more; /* until the end; NULL before it is needed */
   uint8_t state;
+  bool posted; /* a job of #post: nobody has the ticket */
 } ab_ticket;
 
 typedef struct ticket_wait {
@@ -85,7 +86,7 @@ static VALUE constant_of(ab_pool *pool, const char *name) {
 static VALUE ticket_new(ab_pool *pool, VALUE block) {
   ab_ticket *t;
   VALUE storage = ab__scrub_storage(pool->words);
-  /* With its class from the start Ruby would look up how to allocate one, each time. */
+  /* With its class from the start, Ruby would look up its allocator each time. */
   VALUE self = TypedData_Make_Struct(0, ab_ticket, &ticket_type, t);
   /* A new object needs no write barriers. */
   t->pool = pool->self;
@@ -112,7 +113,7 @@ static ticket_more *more_of(VALUE self, ab_ticket *t) {
 static void drop_late(ab_loop *loop, ticket_more *more) {
   if (NIL_P(more->late.fiber)) return;
   ab_heap_cancel(&loop->timeouts, &more->late.timer);
-  ab_chore_drop(loop, more);
+  ab_loop_task_drop(loop, more);
   more->late.fiber = more->late.exception = Qnil;
 }
 
@@ -151,19 +152,6 @@ static ticket_more *first_queued(ab_pool *pool) {
 
 /* ---- the job ---- */
 
-#ifdef HAVE_RB_FIBER_NEW_STORAGE
-static int inherit_one(VALUE key, VALUE value, VALUE klass) {
-  rb_funcall(klass, rb_intern("[]="), 2, key, value);
-  return ST_CONTINUE;
-}
-
-static void inherit(VALUE storage, ab_pool *pool) {
-  if (!NIL_P(storage)) rb_hash_foreach(storage, inherit_one, pool->fiber_class);
-}
-#else
-static void inherit(VALUE storage, ab_pool *pool) {}
-#endif
-
 /* The job of a pooled fiber. */
 static void run_ticket(void *arg) {
   ab_worker *w = arg;
@@ -171,17 +159,18 @@ static void run_ticket(void *arg) {
   ab_ticket *t = ticket_of(self);
   if (AB_UNLIKELY(t->worker != w)) return; /* a trap handler was faster */
   t->state = TICKET_RUNNING;
-  inherit(t->storage, w->pool);
-  VALUE value = rb_proc_call_with_block(w->block, 0, NULL, Qnil);
+  ab__scrub_inherit(t->storage, w->pool->fiber_class);
+  VALUE value = ab__job_call(w->block);
+  w->posted = false;
   finish(self, t, TICKET_DONE, value);
 }
 
-/* What the block raises goes to the ticket, and to the pool as well: it reports it, or forwards
- * what concerns the process. */
+/* What the block raises goes to the ticket and to the pool, which reports it, or forwards what
+ * concerns the process. */
 bool ab__ticket_failed(ab_worker *w) {
   VALUE self = w->ticket, exception = rb_errinfo();
   ab_ticket *t = ticket_of(self);
-  if (t->worker != w) return false; /* the block has ended: it was the scrubbing */
+  if (t->worker != w) return false; /* the block has ended: this was the scrubbing */
   if (!rb_obj_is_kind_of(exception, rb_eException)) {
     finish(self, t, TICKET_KILLED, Qnil);
   } else if (t->more && exception == t->more->cancelled) {
@@ -197,6 +186,7 @@ bool ab__ticket_failed(ab_worker *w) {
 static void bind_worker(VALUE self, ab_ticket *t, ab_worker *w) {
   w->ticket = self;
   w->block = t->matter;
+  w->posted = t->posted;
   t->worker = w;
 }
 
@@ -210,20 +200,13 @@ void ab__ticket_next(ab_pool *pool, ab_worker *w) {
 
 /* ---- starting ---- */
 
-/* Runs the ticket's job until it first waits, from any fiber. Returns false when there is no fiber
- * for it. What ended the switch is raised: an exception that is meant for the caller, or that the
- * job has sent to the loop. */
+/* Runs the ticket's job until it first waits, from any fiber. Returns false if there is no fiber
+ * for it. */
 static bool start(ab_pool *pool, ab_loop *loop, VALUE ticket) {
   ab_worker *w = ab__pool_take(pool);
   if (!w) return false;
-  VALUE fiber = w->fiber;
   bind_worker(ticket, ticket_of(ticket), w);
-  ab__worker_assign(w, loop, run_ticket, w);
-  if (ab__loop_at_home(loop))
-    ab__loop_enter(loop, fiber);
-  else
-    ab_loop_transfer(loop, fiber);
-  RB_GC_GUARD(fiber);
+  ab__worker_run(w, loop, run_ticket);
   RB_GC_GUARD(ticket);
   return true;
 }
@@ -238,22 +221,29 @@ static VALUE no_stack(void) {
                          "there is no memory for the stack of a fiber");
 }
 
+static void fail_without_fiber(ab_pool *pool, ab_loop *loop, VALUE ticket) {
+  ab_ticket *t = ticket_of(ticket);
+  VALUE exception = no_stack();
+  finish(ticket, t, TICKET_FAILED, exception);
+  if (t->posted) ab__post_lost(pool, loop, exception);
+}
+
 /* How many tickets are started before the rest of the loop gets its turn. */
 #define BATCH 64
 
 void ab__tickets_start(ab_pool *pool, ab_loop *loop) {
   for (int i = 0; !ab_list_empty(&pool->queue) && ab_pool_available(pool); i++) {
     if (i == BATCH) {
-      ab_chore_arm(&pool->starter, loop, pool->self, loop->now + 1);
+      ab_loop_task_arm(&pool->starter, loop, pool->self, loop->now + 1);
       return;
     }
     ticket_more *more = first_queued(pool);
     volatile VALUE self = more->self;
     unqueue(pool, more);
     if (!start(pool, loop, self)) {
-      /* With a live fiber it is next when that one has ended its job, without one never. */
+      /* With a live fiber it is next when that one has ended its job; without one it never is. */
       if (pool->live == 0) {
-        finish(self, ticket_of(self), TICKET_FAILED, no_stack());
+        fail_without_fiber(pool, loop, self);
       } else {
         ab_list_prepend(&pool->queue, &more->link);
         pool->waiting++;
@@ -265,7 +255,7 @@ void ab__tickets_start(ab_pool *pool, ab_loop *loop) {
 }
 
 void ab__tickets_start_soon(ab_pool *pool) {
-  ab_chore_arm(&pool->starter, pool->loop, pool->self, pool->loop->now);
+  ab_loop_task_arm(&pool->starter, pool->loop, pool->self, pool->loop->now);
 }
 
 void ab__tickets_mark(ab_pool *pool) {
@@ -280,30 +270,43 @@ static void raise_full(ab_pool *pool) {
   rb_raise(constant_of(pool, "Full"), "all %" PRIuSIZE " fibers of the pool are busy", pool->max);
 }
 
+bool ab__ticket_waits(ab_pool *pool) {
+  bool wait = !ab_list_empty(&pool->queue) || !ab_pool_available(pool);
+  if (AB_UNLIKELY(wait && pool->refuse)) raise_full(pool);
+  return wait;
+}
+
+/* There is no fiber for the ticket's job now. */
+static void wait_for_fiber(ab_pool *pool, VALUE ticket) {
+  if (pool->live == 0) rb_exc_raise(no_stack());
+  if (pool->refuse) raise_full(pool);
+  enqueue(pool, ticket);
+  if (ab_pool_available(pool)) ab__tickets_start_soon(pool);
+}
+
+void ab__ticket_post(ab_pool *pool, VALUE job) {
+  VALUE ticket = ticket_new(pool, job);
+  ticket_of(ticket)->posted = true;
+  wait_for_fiber(pool, ticket);
+}
+
 /* @!method run { ... }
- * Runs the block on a fiber of the pool, at once, until it first waits. When all are busy it runs
+ * Runs the block on a fiber of the pool, at once, until it first waits. If all are busy, it runs
  * later, in the order of the calls. On the thread whose scheduler is an Abaca::Scheduler, from any
  * fiber.
  * @return [Abaca::FiberPool::Ticket]
- * @raise [Abaca::FiberPool::Full] when all are busy, with on_full: :raise
+ * @raise [Abaca::FiberPool::Full] if all are busy, with on_full: :raise
  * @raise [RuntimeError] without a scheduler, and after a fork
  * @raise [ThreadError] on another thread than before
- * @raise [FiberError] when there is no memory for even one fiber */
+ * @raise [FiberError] if there is no memory for even one fiber */
 static VALUE pool_run(VALUE self) {
   ab_pool *pool = ab_pool_of(self);
   rb_need_block();
   ab_loop *loop = ab__pool_loop(pool);
   VALUE block = rb_block_proc();
-  /* Those who wait already come first. */
-  bool wait = !ab_list_empty(&pool->queue) || !ab_pool_available(pool);
-  if (wait && pool->refuse) raise_full(pool);
+  bool wait = ab__ticket_waits(pool);
   VALUE ticket = ticket_new(pool, block);
-  if (wait || !start(pool, loop, ticket)) {
-    if (pool->live == 0) rb_exc_raise(no_stack());
-    if (pool->refuse) raise_full(pool);
-    enqueue(pool, ticket);
-    if (ab_pool_available(pool)) ab__tickets_start_soon(pool);
-  }
+  if (wait || !start(pool, loop, ticket)) wait_for_fiber(pool, ticket);
   RB_GC_GUARD(self);
   return ticket;
 }
@@ -322,7 +325,7 @@ static ab_loop *check_use(ab_ticket *t) {
   return loop;
 }
 
-/* True when the job, or a fiber that it has resumed, is what runs now. */
+/* True if the job, or a fiber that it has resumed, is running now. */
 static bool is_current(const ab_ticket *t) {
   if (!t->worker) return false;
   VALUE fiber = t->worker->fiber;
@@ -348,7 +351,7 @@ static bool await(VALUE self, bool forever, ab_nsec timeout) {
   if (is_current(t)) rb_raise(rb_eThreadError, "a job cannot wait for itself");
   if (!forever && timeout == 0) return false;
   ab_nsec deadline = forever ? 0 : ab__deadline_after(timeout);
-  /* Scheduler#unblock is public, so a wait may end for no reason. */
+  /* Scheduler#unblock is public, so a wait may end without a reason. */
   for (bool passed = false; !is_over(t) && !passed;) {
     ticket_wait wait = {.waiter = {.kind = AB_WAIT_BLOCK, .object = self}, .loop = loop};
     wait.deadline = deadline;
@@ -361,9 +364,9 @@ static bool await(VALUE self, bool forever, ab_nsec timeout) {
 }
 
 /* @!method wait(timeout = nil)
- * Waits until the job has ended, however it did.
- * @param timeout seconds; nil for as long as it takes
- * @return [Ticket, nil] itself, or nil when the time has passed */
+ * Waits until the job has ended in any way.
+ * @param timeout seconds; nil: no limit
+ * @return [Ticket, nil] itself, or nil if the time has passed */
 static VALUE ticket_wait_m(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 0, 1);
   ab_nsec timeout = 0;
@@ -391,7 +394,7 @@ static VALUE ticket_alive_p(VALUE self) {
 }
 
 /* @!method cancelled?
- * True when #cancel has ended the job. From any thread. */
+ * True if #cancel has ended the job. From any thread. */
 static VALUE ticket_cancelled_p(VALUE self) {
   return ticket_of(self)->state == TICKET_CANCELLED ? Qtrue : Qfalse;
 }
@@ -404,8 +407,8 @@ static VALUE ticket_status(VALUE self) {
   return ID2SYM(rb_intern(names[ticket_of(self)->state]));
 }
 
-/* The job's fiber is ready already, perhaps with another exception: the loop tries again until it
- * can be delivered, or the job is over. */
+/* The job's fiber is already ready, perhaps with another exception: the loop tries again until the
+ * exception can be delivered, or the job is over. */
 static bool deliver_late(VALUE self, ab_ticket *t, VALUE exception, bool replace) {
   ab_loop *loop = t->worker->loop;
   ticket_more *more = more_of(self, t);
@@ -415,7 +418,7 @@ static bool deliver_late(VALUE self, ab_ticket *t, VALUE exception, bool replace
   RB_OBJ_WRITE(self, &more->late.exception, exception);
   if (armed) return true;
   if (ab_heap_arm(&loop->timeouts, &more->late.timer, loop->now) != AB_OK) rb_memerror();
-  ab_chore_keep(loop, more, self);
+  ab_loop_task_keep(loop, more, self);
   return true;
 }
 
@@ -438,9 +441,9 @@ static bool deliver(VALUE self, VALUE exception, bool replace) {
 }
 
 /* @!method raise(exception = RuntimeError, message = nil, backtrace = nil)
- * Raises in the job, at the place where it waits, as soon as it gets its turn. A job that has not
- * started never does: it has failed with the exception. From within the job it is as Kernel#raise.
- * @return [Boolean] false when the job is over, and when two exceptions are on their way already */
+ * Raises in the job, where it waits, as soon as it gets its turn. A job that has not started never
+ * does: it has failed with the exception. From within the job it is like Kernel#raise.
+ * @return [Boolean] false if the job is over, or if two exceptions are already on their way */
 static VALUE ticket_raise(int argc, VALUE *argv, VALUE self) {
   VALUE exception = rb_make_exception(argc, argv);
   if (NIL_P(exception)) exception = rb_exc_new_cstr(rb_eRuntimeError, "unhandled exception");
@@ -448,9 +451,9 @@ static VALUE ticket_raise(int argc, VALUE *argv, VALUE self) {
 }
 
 /* @!method cancel
- * Ends the job: raises Cancelled in it, which no `rescue` of StandardError catches, and which
- * nobody gets to see when it has unwound the block. A job that has not started never does.
- * @return [Boolean] false when the job is over */
+ * Ends the job: raises Cancelled in it, which no `rescue` of StandardError catches, and which is
+ * dropped after it has unwound the block. A job that has not started never does.
+ * @return [Boolean] false if the job is over */
 static VALUE ticket_cancel(VALUE self) {
   ab_ticket *t = ticket_of(self);
   if (is_over(t)) return Qfalse;

@@ -1,6 +1,6 @@
-/* Who calls a hook for reading: may it wait in there? Ruby waits by itself after -EAGAIN, which
+/* The caller of a hook for reading: may the hook wait? Ruby waits by itself after -EAGAIN, which
  * takes a second call of io_read; but IO#read_nonblock and IO#sysread call it just as
- * IO#readpartial does, and want to hear of it. What tells them apart is the frame below the hook's.
+ * IO#readpartial does, and want to see -EAGAIN. The frame below the hook's tells them apart.
  */
 #ifndef AB_RB_CALLER_H
 #define AB_RB_CALLER_H
@@ -8,15 +8,15 @@
 #include <ruby.h>
 
 enum ab_caller {
-  AB_CALLER_OTHER,    /* -EAGAIN is for it to deal with */
-  AB_CALLER_NONBLOCK, /* the same, whatever IO#timeout says */
+  AB_CALLER_OTHER,    /* the caller handles -EAGAIN */
+  AB_CALLER_NONBLOCK, /* the same, regardless of IO#timeout */
   AB_CALLER_WAITS     /* a method of IO that would only wait and call again */
 };
 
 #define AB_CALLERS 4
 
-/* The last ones that were looked at. The frames are marked, so that none of them can become
- * somebody else's. */
+/* The last frames that were looked at. They are marked, so that none of them can become another
+ * frame. */
 typedef struct ab_callers {
   VALUE frames[AB_CALLERS];
   enum ab_caller kinds[AB_CALLERS];

@@ -1,9 +1,9 @@
-/* Running fibers from the root fiber: those that are ready, those whose time is over; and what
- * becomes of an exception that a fiber ends with.
+/* Runs fibers from the root fiber: those that are ready and those whose time is over. Handles the
+ * exception that a fiber ends with.
  */
 #include "rb/scheduler/rb_scheduler.h"
 
-/* So many fibers may hand over to each other before the loop looks at timers and descriptors. */
+/* This many fibers may hand over to each other before the loop looks at timers and descriptors. */
 #define CHAIN_LENGTH 32
 
 /* An exception that cannot be delivered now is tried again after this time. */
@@ -16,6 +16,14 @@ VALUE ab__fiber_new(rb_block_call_func_t body, VALUE data) {
   /* rb_fiber_new makes a blocking fiber on Ruby 3.1. */
   return rb_block_call(rb_path2class("Fiber"), rb_intern("new"), 0, NULL, body, data);
 #endif
+}
+
+/* Ruby marks a fiber that it switches to only when it has switched. Before that it makes the stack,
+ * which may collect: somebody has to hold the fiber meanwhile. */
+void ab__fiber_run(rb_block_call_func_t body, VALUE data) {
+  VALUE fiber = ab__fiber_new(body, data);
+  rb_fiber_resume(fiber, 0, NULL);
+  RB_GC_GUARD(fiber);
 }
 
 static VALUE switch_to(VALUE fiber) {
@@ -41,15 +49,14 @@ static void go_on_with_kill(ab_loop *loop) {
   rb_jump_tag(state);
 }
 
-/* Ruby says no to a fiber that has resumed another one or has yielded: it is not stranded, its
- * partner will switch to it. And to a new one when there is no stack. */
+/* Ruby refuses a fiber that has resumed another one or has yielded: it is not stranded, since its
+ * partner will switch to it. Ruby also refuses a new one if there is no stack. */
 static bool was_refused(ab_loop *loop, VALUE fiber) {
   return NIL_P(loop->parker) && rb_obj_is_kind_of(rb_errinfo(), ab__fiber_error()) &&
          RTEST(rb_fiber_alive_p(fiber));
 }
 
-/* Runs the fiber from the root fiber, by switcher(arg). `carrier` is whom its waits are accounted
- * to. */
+/* Runs the fiber from the root fiber, by switcher(arg). Its waits are charged to `carrier`. */
 static bool dispatch(ab_loop *loop, VALUE fiber, VALUE carrier, VALUE (*switcher)(VALUE),
                      VALUE arg) {
   int state;
@@ -63,13 +70,13 @@ static bool dispatch(ab_loop *loop, VALUE fiber, VALUE carrier, VALUE (*switcher
   /* Fibers may have handed over to others meanwhile. */
   VALUE last = loop->current;
   loop->carrier = loop->current = Qnil;
-  loop->stint = NULL;
+  loop->occupancy = NULL;
   if (AB_UNLIKELY(state && last == fiber && was_refused(loop, fiber))) {
     rb_set_errinfo(Qnil);
     return false;
   }
-  /* Control came back without the fiber having given it: a sibling that it raised in or switched to
-   * did. Nobody else would switch to it again. */
+  /* Control came back, but the fiber did not give it: a sibling did, in which it raised or to which
+   * it switched. Nothing else would switch to this fiber again. */
   if (AB_UNLIKELY(last != loop->parker)) ab_loop_ready(loop, last);
   RB_GC_GUARD(last);
   if (AB_UNLIKELY(state)) rb_jump_tag(state);
@@ -92,7 +99,7 @@ bool ab__loop_enter(ab_loop *loop, VALUE fiber) {
 
 static VALUE switch_to_new(VALUE arg) {
   ab_loop *loop = (ab_loop *)arg;
-  ab_nursery_enter(&loop->nursery, loop->current);
+  ab_first_switch_enter(&loop->first_switch, loop->current);
   return Qnil;
 }
 
@@ -108,10 +115,10 @@ static void run_stray(ab_loop *loop, ab_waiter *stray) {
 }
 
 void ab__loop_run_ready(ab_loop *loop) {
-  /* All that are ready now, and of what becomes ready meanwhile so much that a few fibers that wake
-   * each other need not come back here each time. */
+  /* Runs all fibers that are ready now, and some of those that become ready meanwhile, so that a
+   * few fibers that wake each other need not come back here each time. */
   loop->chain = loop->ready_count > CHAIN_LENGTH ? loop->ready_count : CHAIN_LENGTH;
-  bool home = false;
+  bool ours = false;
   while (!ab_list_empty(&loop->ready) && ab__loop_may_run_more(loop)) {
     loop->chain--;
     ab_waiter *waiter = AB_CONTAINER_OF(loop->ready.next, ab_waiter, link);
@@ -121,10 +128,10 @@ void ab__loop_run_ready(ab_loop *loop) {
     }
     VALUE fiber = waiter->fiber, carrier = waiter->carrier;
     if (AB_UNLIKELY(fiber == loop->root)) {
-      /* That is us: the loop runs on a fiber that waits (wait_at_home). It goes on after this turn,
-       * and stays on the list until then, lest the turn ends in a wait. */
-      if (home) break;
-      home = true;
+      /* That is us: the loop runs on a fiber that waits (wait_on_root). It continues after this
+       * turn, and stays on the list until then, so that the turn does not end in a wait. */
+      if (ours) break;
+      ours = true;
       ab_list_remove(&waiter->link);
       ab_list_append(&loop->ready, &waiter->link);
       continue;
@@ -135,7 +142,7 @@ void ab__loop_run_ready(ab_loop *loop) {
     dispatch(loop, fiber, carrier, switch_to, fiber);
     RB_GC_GUARD(fiber);
   }
-  /* Who is run from elsewhere (a new fiber, a request) comes back here at once. */
+  /* A fiber that is run from elsewhere (a new fiber, a request) comes back here at once. */
   loop->chain = 0;
 }
 
@@ -146,8 +153,8 @@ static VALUE build_exception(VALUE arg) {
   return rb_make_exception(NIL_P(argv[1]) ? 1 : 2, argv);
 }
 
-/* The exception is made here and raised in the fiber. An error of its class's own code takes its
- * place. */
+/* The exception is created here and raised in the fiber. An error in the code of its class replaces
+ * it. */
 static void fire_timeout(ab_loop *loop, ab_timeout *timeout) {
   int state;
   VALUE exception = rb_protect(build_exception, (VALUE)timeout, &state);
@@ -158,7 +165,8 @@ static void fire_timeout(ab_loop *loop, ab_timeout *timeout) {
   }
   if (ab__loop_interrupt(loop, timeout->fiber, exception)) return;
   /* It is about to run, or another exception is on its way to it: the block may still be there
-   * afterwards. Failing to arm would lose it, so the old slot is reused: nothing else arms here. */
+   * afterwards. A failure to arm would lose it, so the old slot is reused: nothing else arms
+   * here. */
   if (ab_heap_arm(&loop->timeouts, &timeout->timer, loop->now + RETRY_INTERVAL) != AB_OK)
     rb_memerror();
 }
@@ -169,12 +177,12 @@ void ab__loop_run_timers(ab_loop *loop) {
     ab__loop_make_ready(loop, AB_CONTAINER_OF(node, ab_waiter, timer), AB_WAKE_TIMEOUT);
   while ((node = ab_heap_due(&loop->timeouts, loop->now))) {
     ab_timeout *timeout = AB_CONTAINER_OF(node, ab_timeout, timer);
-    timeout->chore ? timeout->chore(loop, timeout) : fire_timeout(loop, timeout);
+    timeout->task ? timeout->task(loop, timeout) : fire_timeout(loop, timeout);
   }
 }
 /* ---- the end of a fiber ---- */
 
-static bool concerns_process(VALUE exception) {
+bool ab__loop_concerns_process(VALUE exception) {
   return rb_obj_is_kind_of(exception, rb_eSystemExit) || rb_obj_is_kind_of(exception, rb_eSignal) ||
          rb_obj_is_kind_of(exception, rb_eNoMemError);
 }
@@ -197,7 +205,7 @@ bool ab__loop_ended(ab_loop *loop, int state) {
   VALUE exception = rb_errinfo();
   if (state != STATE_RAISE || !rb_obj_is_kind_of(exception, rb_eException)) return false;
   rb_set_errinfo(Qnil);
-  if (concerns_process(exception)) {
+  if (ab__loop_concerns_process(exception)) {
     loop->forward = exception;
   } else {
     rb_protect(write_report, exception, &state);

@@ -1,12 +1,12 @@
-/* Waits for descriptors that Ruby owns. Each number has a state with the interests of all that wait
- * for it; the poller's registration is the union of them, edge-triggered.
+/* Waits for descriptors that Ruby owns. Each number has a state with the interests of all its
+ * waiters; the poller's registration is their union, edge-triggered.
  *
- * A wait renews the registration, so that the kernel looks at the descriptor anew. That can be
- * spared when a hook has just met EAGAIN on it, or got less than it had room for: what comes after
+ * A wait renews the registration, so that the kernel looks at the descriptor again. That can be
+ * saved if a hook has just met EAGAIN on it, or got less than it had room for: what comes after
  * that is a new edge. But the number may have been closed and reused behind our back, and the
- * registration be gone; and the end of a stream may have come with its last octets. So such a wait
- * is `unproven`: it is renewed all the same before the loop blocks, or after a while in a loop that
- * is never idle. In a loop with much to do the edge comes before either happens.
+ * registration be gone; and the end of a stream may have come with its last bytes. So such a wait
+ * is `unproven`: it is renewed before the loop blocks, or after a while in a loop that is never
+ * idle. In a busy loop, the edge usually comes first.
  */
 #include "rb/scheduler/rb_scheduler.h"
 
@@ -26,7 +26,7 @@ bool ab__io_closed(VALUE io) {
 #endif
 }
 
-/* An end is asked for as well, so that nobody relies on an edge behind it. */
+/* The end is part of the interest, so that no wait relies on an edge behind it. */
 static int arm(ab_fd_state *state, uint32_t events) {
   state->ended = false;
   if (events & AB_POLL_IN) events |= AB_POLL_RDHUP;
@@ -40,8 +40,8 @@ static uint32_t wanted(const ab_fd_state *state) {
   return events;
 }
 
-/* What the events mean for an interest: a hang-up or an error ends every wait, so that the caller's
- * next system call can say what it is. */
+/* What the events mean for an interest. A hang-up or an error ends every wait, so that the caller's
+ * next system call can tell which. */
 static uint32_t match(uint32_t events, uint32_t want) {
   if (events & (AB_POLL_HUP | AB_POLL_ERROR)) return want;
   return events & want;
@@ -53,8 +53,8 @@ static void fd_ready(ab_watch *watch, uint32_t events) {
   state->exhausted = 0;
   if (events & (AB_POLL_HUP | AB_POLL_RDHUP | AB_POLL_ERROR)) state->ended = true;
   if (ab_list_empty(&state->interests)) {
-    /* Nobody waits now. An edge that comes in the next wait is welcome; but what nobody waits for
-     * at all shall not wake the loop again and again. */
+    /* There are no waiters now. An edge that comes during the next wait is welcome, but a
+     * descriptor without waiters must not wake the loop again and again. */
     if (state->unclaimed) ab_poller_unset(state->loop->poller, watch, false);
     state->unclaimed = true;
     return;
@@ -135,7 +135,7 @@ static void fail_waiter(ab_loop *loop, ab_waiter *waiter) {
   ab_loop_wake(loop, waiter);
 }
 
-/* Lets those go whose IO had this number before it was closed and given to another file. */
+/* Releases the waiters whose IO had this number before it was closed and given to another file. */
 static void evict_closed(ab_loop *loop, ab_fd_state *state) {
   ab_list_each (node, tmp, &state->interests) {
     ab_interest *interest = AB_CONTAINER_OF(node, ab_interest, link);
@@ -145,7 +145,7 @@ static void evict_closed(ab_loop *loop, ab_fd_state *state) {
   }
 }
 
-/* Waits that cannot be armed are let go: they try their system call and come back. */
+/* Waits that cannot be armed are released: they try their system call and come back. */
 static void prove(ab_loop *loop, ab_fd_state *state) {
   ab_list_remove(&state->unproven);
   evict_closed(loop, state);
@@ -189,16 +189,16 @@ void ab__fd_sweep(ab_loop *loop) {
   }
 }
 
-/* May the wait rely on the registration that there is? Its IO is only compared: it may be gone. */
+/* May the wait rely on the existing registration? Its IO is only compared: it may be gone. */
 static bool is_armed(const ab_fd_state *state, const ab_interest *interest) {
   return (interest->want & ~state->exhausted) == 0 &&
          (interest->want & ~state->watch.events) == 0 && state->io == interest->io;
 }
 
-/* Renews the registration for a wait, and for those that go on. */
+/* Renews the registration for a wait, and for the other waits on it. */
 static int renew(ab_fd_state *state, const ab_interest *interest) {
   uint32_t events = wanted(state) | interest->want;
-  /* Who has written, or connected, will read. */
+  /* A fiber that has written, or connected, will read. */
   if (events & AB_POLL_OUT) events |= AB_POLL_IN;
   ab_poller *poller = state->loop->poller;
   ab_poller_lock(poller);

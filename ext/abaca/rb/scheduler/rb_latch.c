@@ -1,17 +1,17 @@
 /* Wake-ups that come before their fiber has parked.
  *
  * Ruby's classes put a fiber on a list of their own and then call #block or, for a
- * ConditionVariable, #kernel_sleep; whoever finds it on that list calls #unblock, once. Between the
- * two the fiber may still run, when a subclass overrides the hook or a thread gets its turn there,
- * or it waits for something else in such a method. Then the wake-up is kept for its own wait, which
- * the blocker tells (Ruby does not always name the same to both hooks):
+ * ConditionVariable, #kernel_sleep. Code that finds the fiber on that list calls #unblock, once.
+ * Between the two the fiber may still run, if a subclass overrides the hook or a thread gets its
+ * turn there, or it waits for something else in such a method. Then the wake-up is kept for its own
+ * wait, which the blocker identifies (Ruby does not always pass the same one to both hooks):
  *
  * - a Queue: #block with the same one; a Thread, which is the waiting one: #block with any Thread;
- * - a Mutex: #block with the same one, or, from a ConditionVariable, a sleep inside of its #wait.
- * No other sleep may be cut short by a signal to a wait that was over already;
+ * - a Mutex: #block with the same one, or, from a ConditionVariable, a sleep inside its #wait.
+ *   A signal to a wait that was already over must cut short no other sleep;
  * - anything else, from code that calls the hooks itself: the next #block, or sleep without end.
  *
- * Ruby's own waits look again after each wake-up, so that one too many does no harm.
+ * Ruby's own waits check again after each wake-up, so one too many does no harm.
  */
 #include "rb/scheduler/rb_latch.h"
 
@@ -19,13 +19,13 @@
 
 #include "rb/scheduler/rb_scheduler.h"
 
-/* More than so many for one fiber are not kept: waits inside of overridden hooks are not nested any
- * deeper. */
+/* More than this number for one fiber are not kept: waits inside overridden hooks are not nested
+ * any deeper. */
 #define MOST_LATCHES 16
 
 #define MIN_PRUNE 64
 
-/* The callers that are looked at for ConditionVariable#wait. */
+/* The callers that are searched for ConditionVariable#wait. */
 #define MOST_FRAMES 32
 
 enum blocker { QUEUE, THREAD, MUTEX, CONDITION, LOAD, FOREIGN };
@@ -67,7 +67,7 @@ static bool fits_block(VALUE object, VALUE blocker, enum blocker kind) {
   return object == blocker || kind == FOREIGN || (kind == THREAD && is_thread(object));
 }
 
-/* `what`: the method that answers with it, label or base_label. */
+/* `what`: the method that returns it, label or base_label. */
 static bool is_named(VALUE frames, long i, const char *what, const char *name) {
   VALUE label = rb_funcall(RARRAY_AREF(frames, i), rb_intern(what), 0);
   return RB_TYPE_P(label, T_STRING) && rb_str_equal(label, rb_str_new_cstr(name)) == Qtrue;
@@ -83,8 +83,8 @@ static bool is_wait_of_condition(VALUE frames, long i) {
 }
 
 /* Was the hook called by Mutex#sleep, and that by ConditionVariable#wait? Or by the latter itself,
- * as from Ruby 4.0 on? The innermost method of these is the one, since a hook that is overridden
- * may sleep for itself. */
+ * as from Ruby 4.0 on? The innermost of these methods counts, since an overridden hook may sleep
+ * for itself. */
 static bool is_condition_wait(VALUE frames) {
   if (!RB_TYPE_P(frames, T_ARRAY)) return false;
   long i = 0, count = RARRAY_LEN(frames);
@@ -102,15 +102,16 @@ static VALUE frames_of(VALUE fiber) {
   return rb_funcall(fiber, rb_intern("backtrace_locations"), 2, INT2FIX(0), INT2FIX(MOST_FRAMES));
 }
 
-/* A sleep that is going on, or over. Where no hook is overridden nobody sleeps while he waits for a
- * Mutex. */
+/* A sleep that is in progress, or over. Without overridden hooks no fiber sleeps while it waits for
+ * a Mutex. */
 static bool fits_sleep(const ab_loop *loop, const ab_waiter *waiter, enum blocker kind) {
   if (kind == FOREIGN) return true;
   if (kind != MUTEX && kind != CONDITION) return false;
   return RBASIC_CLASS(loop->self) == loop->own_class || is_condition_wait(frames_of(waiter->fiber));
 }
 
-/* Does a wake-up end this wait, or has it if it is over? Else it is for another one of the fiber.
+/* Does a wake-up end this wait, or has it, if the wait is over? Otherwise it is for another wait of
+ * the fiber.
  */
 static bool concerns(ab_loop *loop, const ab_waiter *waiter, VALUE blocker, enum blocker kind) {
   switch (waiter->kind) {
@@ -168,7 +169,7 @@ void ab_latches_mark(const ab_latches *latches) {
   rb_gc_mark(latches->condition_class);
 }
 
-/* Nothing is left for fibers that have ended meanwhile. */
+/* Removes what is kept for fibers that have ended. */
 static void prune(ab_latches *latches) {
   if (latches->by_fiber->num_entries < latches->prune_at) return;
   st_foreach(latches->by_fiber, free_entry, true);
@@ -222,17 +223,17 @@ void ab__latch_wake(ab_loop *loop, VALUE blocker, VALUE fiber) {
   }
   enum blocker kind = kind_of(&loop->latches, blocker);
   bool concerned = waiter && concerns(loop, waiter, blocker, kind);
-  waiter = ab__loop_waiter(loop, fiber); /* Ruby was asked for callers, and others may have run */
+  waiter = ab__loop_waiter(loop, fiber); /* other threads may have run meanwhile */
   if (concerned) {
     if (waiter) ab_loop_wake(loop, waiter);
     return;
   }
-  /* A fiber that waits for something else is nobody's whom code of one's own may wake. */
+  /* A fiber that waits for something else is none that user code may wake. */
   if (kind == FOREIGN && waiter && waiter->wake == AB_WAKE_PENDING) return;
   if (fiber != loop->root && is_alive(fiber)) add(&loop->latches, fiber, blocker, kind);
 }
 
-/* `condition`: the sleep that is about to begin is one of ConditionVariable#wait. */
+/* `condition`: the sleep that is about to begin belongs to ConditionVariable#wait. */
 static bool suits(const latch *kept, const ab_waiter *waiter, bool forever, bool condition) {
   if (waiter->kind != AB_WAIT_SLEEP) return fits_block(waiter->object, kept->blocker, kept->kind);
   if (kept->kind == FOREIGN) return forever;

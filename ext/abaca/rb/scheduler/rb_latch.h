@@ -10,20 +10,20 @@
 
 typedef struct ab_latches {
   st_table *by_fiber; /* its first ab_latch; NULL before the first one of all */
-  size_t prune_at;    /* with so many fibers there it is looked for those that have ended */
+  size_t prune_at;    /* with this many fibers, those that have ended are searched for */
   VALUE queue_class, mutex_class, condition_class; /* 0 before the first use */
 } ab_latches;
 
 void ab_latches_fini(ab_latches *latches);
 void ab_latches_mark(const ab_latches *latches);
 
-/* What #unblock does: ends the fiber's wait if it is the one that this is for, or keeps it for
- * that. May raise NoMemoryError. */
+/* What #unblock does: ends the fiber's wait if the wake-up is for it, or keeps the wake-up for the
+ * right one. May raise NoMemoryError. */
 void ab__latch_wake(ab_loop *loop, VALUE blocker, VALUE fiber);
-/* Takes what was kept for this wait of the current fiber, which is about to begin. Returns false
- * when there is none. */
+/* Takes what was kept for this wait of the current fiber, which is about to begin. Returns false if
+ * there is nothing. */
 bool ab__latch_take(ab_latches *latches, const ab_waiter *waiter, bool forever);
-/* The fiber's work is over: nothing is left for the next. */
+/* The fiber's work is over: nothing is kept for the next. */
 void ab__latch_forget(ab_latches *latches, VALUE fiber);
 
 static inline bool ab__latch_any(const ab_latches *latches) {

@@ -11,12 +11,13 @@
 /* How long a wait for a closed IO may go unnoticed where Ruby does not tell us (before 4.0). */
 #define SWEEP_INTERVAL (100 * AB_NSEC_PER_MS)
 
-/* How long a wait may rely on a registration that was not renewed for it, while the loop is busy.
+/* How long a wait may rely on a registration that was not renewed for it, while the loop is
+ * busy.
  */
 #define PROOF_DELAY (10 * AB_NSEC_PER_MS)
 
-/* A turn begins new work of the client's for so long; the second where fibers are ready as well,
- * which have their turn (CHAIN_TIME in rb_park.c) all the sooner. */
+/* For how long a turn begins new work of the client's; the second limit applies if fibers are ready
+ * too, so that they get their turn (CHAIN_TIME in rb_park.c) sooner. */
 #define BEGIN_TIME        AB_NSEC_PER_MS
 #define BEGIN_TIME_BESIDE (AB_NSEC_PER_MS / 8)
 
@@ -37,7 +38,7 @@ static void mark_waiters(ab_list *list) {
 static void mark_timeouts(const ab_heap *heap) {
   for (uint32_t i = 0; i < heap->count; i++) {
     const ab_timeout *timeout = AB_CONTAINER_OF(heap->entries[i].node, ab_timeout, timer);
-    if (timeout->chore) continue; /* marked by whoever owns it */
+    if (timeout->task) continue; /* marked by its owner */
     rb_gc_mark(timeout->fiber);
     rb_gc_mark(timeout->exception);
     rb_gc_mark(timeout->message);
@@ -51,7 +52,7 @@ static void loop_mark(void *ptr) {
   mark_waiters(&loop->parked);
   mark_timeouts(&loop->timeouts);
   ab__preempt_mark(loop);
-  ab__shield_mark(loop);
+  ab__uninterrupted_mark(loop);
   ab_latches_mark(&loop->latches);
   ab_callers_mark(&loop->callers);
   rb_gc_mark(loop->self);
@@ -63,12 +64,12 @@ static void loop_mark(void *ptr) {
   rb_gc_mark(loop->carrier);
   rb_gc_mark(loop->current);
   rb_gc_mark(loop->forward);
-  ab_nursery_mark(&loop->nursery);
+  ab_first_switch_mark(&loop->first_switch);
 }
 
 static void close_poller(ab_loop *loop) {
   for (size_t i = 0; i < AB_POOLS; i++) {
-    if (loop->pools[i]) ab_offload_fini(loop->pools[i]);
+    if (loop->pools[i]) ab_blocking_fini(loop->pools[i]);
     loop->pools[i] = NULL;
   }
   if (loop->poller) ab_poller_fini(loop->poller);
@@ -79,12 +80,12 @@ static void close_poller(ab_loop *loop) {
 static void loop_free(void *ptr) {
   ab_loop *loop = ptr;
   ab__preempt_stop(loop);
-  ab__shield_fini(loop);
+  ab__uninterrupted_fini(loop);
   close_poller(loop);
   ab_heap_fini(&loop->timers);
   ab_heap_fini(&loop->timeouts);
   ab__fd_fini(loop);
-  ab__stints_fini(loop);
+  ab__occupancies_fini(loop);
   ab_latches_fini(&loop->latches);
   ab_waiters_fini(&loop->waiters);
   ab_fork_page_fini(loop->fork_guard);
@@ -121,7 +122,7 @@ VALUE ab__loop_alloc(VALUE klass) {
   loop->own_class = klass;
   for (VALUE above; (above = rb_class_superclass(loop->own_class)) != rb_cObject;)
     loop->own_class = above;
-  ab_nursery_init(&loop->nursery, self);
+  ab_first_switch_init(&loop->first_switch, self);
   loop->owner = getpid();
   loop->now = ab_clock_monotonic();
   loop->fork_guard = ab_fork_page_init();
@@ -151,8 +152,7 @@ void ab__loop_close(ab_loop *loop) {
 void ab__loop_check(ab_loop *loop) {
   if (AB_UNLIKELY(loop->closed)) rb_raise(rb_eRuntimeError, "the scheduler is closed");
   if (AB_UNLIKELY(ab__loop_forked(loop)))
-    rb_raise(rb_eRuntimeError, "the scheduler belongs to the parent process: make a new one after "
-                               "fork");
+    rb_raise(rb_eRuntimeError, "the scheduler belongs to the parent process: create a new one");
   VALUE thread = rb_thread_current();
   if (AB_UNLIKELY(loop->thread != thread)) {
     if (!NIL_P(loop->thread)) rb_raise(rb_eThreadError, "the scheduler belongs to another thread");
@@ -182,10 +182,10 @@ const ab_histogram *ab_loop_lag(const ab_loop *loop) {
   return &loop->lag;
 }
 
-ab_offload *ab__loop_pool(ab_loop *loop, enum ab_pool_kind kind) {
+ab_blocking_pool *ab__loop_pool(ab_loop *loop, enum ab_pool_kind kind) {
   static const unsigned max_threads[AB_POOLS] = {
       [AB_POOL_NAMES] = 8, [AB_POOL_CHILDREN] = AB_CHILD_THREADS, [AB_POOL_FILES] = 4};
-  if (!loop->pools[kind]) loop->pools[kind] = ab_offload_init(loop->poller, max_threads[kind]);
+  if (!loop->pools[kind]) loop->pools[kind] = ab_blocking_init(loop->poller, max_threads[kind]);
   return loop->pools[kind];
 }
 
@@ -247,7 +247,7 @@ typedef struct blocking_wait {
   ab_pulse *pulse;
 } blocking_wait;
 
-/* From here on it takes as long as it takes until we have the GVL again. */
+/* From here on the time until we have the GVL again counts. */
 static void *wait_without_gvl(void *arg) {
   blocking_wait *wait = arg;
   ab_poller_wait(wait->poller, wait->timeout);
@@ -260,7 +260,7 @@ static void unblock_wait(void *arg) {
   ab_poller_wakeup(arg);
 }
 
-/* May an IO have been closed that a fiber waits for? By a fiber that has run since the last look,
+/* May an IO that a fiber waits for have been closed? By a fiber that has run since the last check,
  * or by another thread, at any time. */
 static bool needs_sweep(const ab_loop *loop) {
   return AB_SCHEDULER_INTERFACE < 3 && loop->fd_waits > 0 && (loop->dirty || !rb_thread_alone());
@@ -273,16 +273,16 @@ static ab_nsec next_deadline(ab_loop *loop) {
   return deadline;
 }
 
-/* Do other threads work for the client, which may want the GVL? */
+/* Do other threads work for the client, and may they want the GVL? */
 static bool shares(const ab_loop *loop) {
   const ab_loop_client *client = loop->client;
   return client && client->shares && client->shares(loop->client_ctx);
 }
 
-/* Waits without the GVL. Whoever gets it meanwhile finds AB_BLOCKED and wakes the poller. A pending
- * interrupt keeps us from entering (INTR_FAIL), so its handler never runs between the look at the
- * ready list and the wait; one that comes later calls unblock_wait. Returns false when there is no
- * time for it. */
+/* Waits without the GVL. A thread that gets it meanwhile finds AB_BLOCKED and wakes the poller. A
+ * pending interrupt keeps us from entering (INTR_FAIL), so its handler never runs between the check
+ * of the ready list and the wait; a later one calls unblock_wait. Returns false if there is no time
+ * to wait. */
 static bool block(ab_loop *loop) {
   ab_nsec deadline = next_deadline(loop), now = ab_clock_monotonic();
   if (deadline != 0 && deadline <= now) return false;
@@ -311,11 +311,11 @@ static void deliver_events(ab_loop *loop) {
   ab_poller_unlock(loop->poller);
 }
 
-/* A thread that waits for the GVL may be about to make a fiber ready, one above all that a fiber
- * has just woken: when it has its turn before the loop blocks, that takes no system call and no
- * wait for the lock afterwards. The loop loses nothing, since it would have to give up the lock and
- * ask for it again. (Before 3.3 such a thread is awake already, and Ruby calls sched_yield.)
- * Returns whether there is something to do. */
+/* A thread that waits for the GVL may be about to make a fiber ready, above all one that a fiber
+ * has just woken. If it has its turn before the loop blocks, that takes no system call and no wait
+ * for the lock afterwards. The loop loses nothing, since it would have to give up the lock and ask
+ * for it again. (Before 3.3 such a thread is already awake, and Ruby calls sched_yield.) Returns
+ * whether there is something to do. */
 static bool let_threads_work(const ab_loop *loop) {
 #if RUBY_API_VERSION_CODE >= 30300
   if (loop->client || rb_thread_alone()) return false;
@@ -327,12 +327,12 @@ static bool let_threads_work(const ab_loop *loop) {
 #endif
 }
 
-/* Collects events, and waits for them when there is nothing else to do. Returns whether others had
- * the GVL meanwhile. */
+/* Collects events, and waits for them if there is nothing else to do. Returns whether other threads
+ * had the GVL meanwhile. */
 static bool await_events(ab_loop *loop, bool busy) {
   bool idle = !busy && loop->ready_count == 0;
-  /* To ask first spares giving up the GVL when something has happened. Where only other threads can
-   * make it happen, they need the GVL for that. */
+  /* A question first saves giving up the GVL if something has happened. Where only other threads
+   * can make it happen, they need the GVL for that. */
   bool ask = !idle || loop->client || loop->fd_waits > 0;
   if ((ask && ab_poller_wait(loop->poller, 0) > 0) || !idle) return false;
   if (let_threads_work(loop)) return true;
@@ -341,7 +341,7 @@ static bool await_events(ab_loop *loop, bool busy) {
   return loop->ready_count == 0 && block(loop);
 }
 
-/* A trap handler may take its time, and other threads may get the GVL. The client's shall have it
+/* A trap handler may take its time, and other threads may get the GVL. The client's threads get it
  * where the loop would not wait for long. */
 static void let_others(ab_loop *loop, bool waited) {
   ab_pulse *pulse = loop->pulse;
@@ -378,7 +378,7 @@ bool ab__loop_turn(ab_loop *loop) {
     ab__fd_sweep(loop);
   }
   for (size_t i = 0; i < AB_POOLS; i++)
-    if (loop->pools[i]) ab_offload_reap(loop->pools[i]);
+    if (loop->pools[i]) ab_blocking_reap(loop->pools[i]);
   if (is_finished(loop) && !busy) return false;
   ab__fd_prove(loop, loop->now - PROOF_DELAY);
   bool waited = await_events(loop, busy);
@@ -400,14 +400,14 @@ static VALUE run_turns(VALUE arg) {
   ab__preempt_start(loop);
   loop->heedless = ab_clock_monotonic();
   ab__loop_leave_behind(loop, loop->current);
-  /* Something that was forwarded while the loop did not run. */
+  /* Something was forwarded while the loop did not run. */
   if (!NIL_P(loop->forward)) ab__loop_raise_forwarded(loop);
   while (ab__loop_turn(loop)) continue;
   return Qnil;
 }
 
 void ab__loop_check_idle(ab_loop *loop) {
-  if (!ab__loop_at_home(loop))
+  if (!ab__loop_on_root(loop))
     rb_raise(rb_eRuntimeError, "the scheduler cannot run on one of its fibers");
   if (loop->running) rb_raise(rb_eRuntimeError, "the scheduler runs already");
 }

@@ -12,12 +12,12 @@
 #include "base/histogram.h"
 #include "base/list.h"
 #include "io/poller.h"
-#include "io/pulse.h"
+#include "lead/pulse.h"
 #include "io/timer.h"
 
 typedef struct ab_loop ab_loop;
 
-/* What a waiter came out of ab_loop_park with. */
+/* How a waiter came out of ab_loop_park. */
 enum ab_wake {
   AB_WAKE_PENDING = 0, /* still parked */
   AB_WAKE_READY,       /* ab_loop_wake was called */
@@ -30,7 +30,7 @@ typedef struct ab_waiter {
   ab_heap_node timer; /* armed when the wait has a deadline */
   VALUE fiber;
   VALUE exception; /* Qnil, or what ab_loop_park shall raise */
-  uint64_t result; /* for whoever wakes: events, a count, ... */
+  uint64_t result; /* for the code that wakes it: events, a count, ... */
   uint8_t wake;    /* enum ab_wake */
   uint8_t kind;    /* enum ab_wait_kind */
   VALUE object;    /* what it waits for, for introspection; marked */
@@ -38,23 +38,23 @@ typedef struct ab_waiter {
   int fd;
   uint32_t events;
   /* ab_loop_park's own. */
-  VALUE carrier; /* the fiber that resumed `fiber`, directly or not; `fiber` itself when none did */
-  ab_nsec since; /* the turn in which it parked */
-  bool dispatched; /* the loop gave it control, nobody else did */
+  VALUE carrier;   /* the fiber that resumed `fiber`, directly or not; else `fiber` itself */
+  ab_nsec since;   /* the turn in which it parked */
+  bool dispatched; /* the loop, and nothing else, gave it control */
   uint32_t stint_serial;
-  struct ab_stint *stint; /* goes on when the wait is over; NULL: nobody measures */
+  struct ab_occupancy *occupancy; /* continues when the wait is over; NULL: not measured */
 } ab_waiter;
 
-/* A piece of work that is measured while it runs on fibers of a loop: for how long it keeps that
- * at a stretch. What it waits does not count, nor do fibers that it schedules, nor the time that
- * other threads take; where these compete, as the client says, only what it computes counts. */
-typedef struct ab_stint {
-  ab_nsec since;    /* the stretch that it is in, if it runs */
-  ab_nsec computed; /* by its thread until then, if that counts */
-  ab_nsec longest;  /* of those that are over */
+/* Work that is measured while it runs on fibers of a loop: how long it keeps the loop at a stretch.
+ * Its waits do not count, nor do fibers that it schedules, nor the time that other threads take;
+ * where these compete, according to the client, only computing time counts. */
+typedef struct ab_occupancy {
+  ab_nsec since;    /* the current stretch, if it runs */
+  ab_nsec computed; /* computed by its thread until then, if that counts */
+  ab_nsec longest;  /* the longest of the finished ones */
   uint32_t serial;  /* of the work */
-  struct ab_stint *next, *next_idle;
-} ab_stint;
+  struct ab_occupancy *next, *next_idle;
+} ab_occupancy;
 
 /* What a fiber waits for, for Scheduler#fibers and messages. */
 enum ab_wait_kind {
@@ -64,7 +64,7 @@ enum ab_wait_kind {
   AB_WAIT_PROCESS,
   AB_WAIT_DNS,
   AB_WAIT_OFFLOAD,
-  AB_WAIT_REQUIRE, /* a file that somebody else loads; see rb_shield.c */
+  AB_WAIT_REQUIRE, /* a file that another fiber or thread loads; see rb_uninterrupted.c */
   AB_WAIT_REQUEST_BODY,
   AB_WAIT_RESPONSE_DRAIN
 };
@@ -72,56 +72,56 @@ enum ab_wait_kind {
 /* A participant in the loop's turns. */
 typedef struct ab_loop_client {
   /* Called on the root fiber once a turn, after the poller's events were delivered. It may run
-   * fibers. Returns true when it has more to do at once, so that the loop must not block. */
+   * fibers. Returns true if it has more to do at once, so that the loop must not block. */
   bool (*turn)(void *ctx, ab_nsec now);
   /* The time of the client's next timer; 0 for none. */
   ab_nsec (*deadline)(void *ctx);
-  /* True when the client no longer keeps the loop running. */
+  /* True if the client no longer keeps the loop running. */
   bool (*done)(void *ctx);
-  /* True when the loop shall end although fibers are left. */
+  /* True if the loop must end although fibers are left. */
   bool (*given_up)(void *ctx);
   /* Called when the loop has waited without the GVL, before it dispatches; may be NULL. */
   void (*woken)(void *ctx);
-  /* True while other threads may compute, in whose turn the loop's own has to wait; may be NULL. */
+  /* True while other threads may compute and make the loop's thread wait; may be NULL. */
   bool (*contended)(void *ctx);
-  /* True while other threads work for the client, to whom the loop gives way; may be NULL. */
+  /* True while other threads work for the client, to which the loop gives way; may be NULL. */
   bool (*shares)(void *ctx);
 } ab_loop_client;
 
-/* The loop of an Abaca::Scheduler; raises TypeError for anything else, and what the scheduler's
- * rules say when it is closed or was made before a fork. */
+/* The loop of an Abaca::Scheduler. Raises TypeError for anything else, and RuntimeError if the
+ * scheduler is closed or was created before a fork. */
 ab_loop *ab_loop_of(VALUE scheduler);
 ab_poller *ab_loop_poller(ab_loop *loop);
-/* For how long the loop did not heed what had come, each time: from one look at the poller to the
- * next, and from the end of a wait until the thread had the GVL. What has become ready in such a
- * span was late by that at most. */
+/* The times in which the loop did not look for events: from one look at the poller to the next, and
+ * from the end of a wait until the thread had the GVL. What became ready in such a time was late by
+ * that at most. */
 const ab_histogram *ab_loop_lag(const ab_loop *loop);
 
 /* At most one client. ctx is borrowed until detach. */
 void ab_loop_attach(ab_loop *loop, const ab_loop_client *client, void *ctx);
 void ab_loop_detach(ab_loop *loop);
 
-/* True when no fiber of the loop waits or is ready. With the GVL any thread may ask. */
+/* True if no fiber of the loop waits or is ready. Any thread with the GVL may ask. */
 bool ab_loop_idle(const ab_loop *loop);
 
-/* To be asked before the client's turn begins one more piece of work (a request). What has begun
- * already goes first: while fibers of the loop wait, a turn begins new work for a millisecond at
- * most, and where more of them are ready than could be run before it, for a small part of that; at
- * least one piece always. False: not before the next turn. */
+/* Ask before the client's turn begins another piece of work (a request). Work that has begun goes
+ * first: while fibers of the loop wait, a turn begins new work for at most a millisecond, and for a
+ * small part of that if more of them are ready than could be run before; it always begins at least
+ * one piece. False: not before the next turn. */
 bool ab_loop_may_begin(ab_loop *loop);
 
-/* Has the loop say whether it is there or away, in a fiber or waiting for the GVL. Borrowed; NULL:
- * no more. Whoever stands in for the loop meanwhile gives the poller back in the client's turn and
- * when it is `woken`. */
+/* Makes the loop report whether it is there or away, in a fiber or waiting for the GVL. Borrowed;
+ * NULL: stop. A stand-in for the loop gives the poller back in the client's turn and when it is
+ * `woken`. */
 void ab_loop_set_pulse(ab_loop *loop, ab_pulse *pulse);
 
-/* Measures what the current fiber does until ab_loop_end_stint, which returns the longest stretch.
- * NULL without memory. */
-ab_stint *ab_loop_begin_stint(ab_loop *loop);
-ab_nsec ab_loop_end_stint(ab_loop *loop, ab_stint *stint);
-/* For how long the calling thread has computed; UINT64_MAX when nobody knows. */
+/* Measures what the current fiber does until ab_loop_end_occupancy, which returns the longest
+ * stretch. NULL without memory. */
+ab_occupancy *ab_loop_begin_occupancy(ab_loop *loop);
+ab_nsec ab_loop_end_occupancy(ab_loop *loop, ab_occupancy *occupancy);
+/* How long the calling thread has computed; UINT64_MAX if unknown. */
 ab_nsec ab_clock_of_thread(void);
-/* For so long it was not the current fiber that kept the loop: its thread had to wait. */
+/* For this long the current fiber did not keep the loop: its thread had to wait. */
 void ab_loop_excuse(ab_loop *loop, ab_nsec time);
 
 /* Runs until nothing is parked, ready or pending and the client is done. Root fiber only. An
@@ -129,13 +129,13 @@ void ab_loop_excuse(ab_loop *loop, ab_nsec time);
  * Interrupt, NoMemoryError) is raised out of it; it may be called again. */
 void ab_loop_run(ab_loop *loop);
 
-/* Parks the current fiber until ab_loop_wake, `deadline` (0: none) or an exception. The waiter is
- * zeroed except for kind and object by the caller; it is off every list when this returns or
- * raises. Returns the enum ab_wake. Never call it on the root fiber. */
+/* Parks the current fiber until ab_loop_wake, `deadline` (0: none) or an exception. The caller
+ * zeroes the waiter except for kind and object; it is off every list when this returns or raises.
+ * Returns the enum ab_wake. Never call it on the root fiber. */
 int ab_loop_park(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline);
 
-/* Queues the parked waiter's fiber; a waiter that is not parked is left alone. From another thread
- * with the GVL it is allowed, and ends a blocking wait. Never raises, never switches. */
+/* Queues the parked waiter's fiber; a waiter that is not parked is left alone. Another thread with
+ * the GVL may call it, which ends a blocking wait. Never raises, never switches. */
 void ab_loop_wake(ab_loop *loop, ab_waiter *waiter);
 
 /* Queues any live fiber that is not parked, for instance one that a sibling's Fiber#raise left
@@ -144,11 +144,11 @@ void ab_loop_ready(ab_loop *loop, VALUE fiber);
 
 /* Runs a fiber from the root fiber, or from any other, until it parks or ends. */
 void ab_loop_transfer(ab_loop *loop, VALUE fiber);
-/* Other work begins on the fiber: wake-ups that have come since the former was over are forgotten.
+/* Other work begins on the fiber: wake-ups since the end of the former work are forgotten.
  */
 void ab_loop_renew(ab_loop *loop, VALUE fiber);
-/* The fiber's work is over: what was raised in it where nothing may be (rb_shield.c) is meant for
- * nobody any more. Returns true when it was killed, and ends when it is switched to. */
+/* The fiber's work is over: an exception that was held back there (rb_uninterrupted.c) is dropped.
+ * Returns true if the fiber was killed, and ends when it is switched to. */
 bool ab_loop_forgive(ab_loop *loop, VALUE fiber);
 /* Its Abaca::Scheduler. */
 VALUE ab_loop_scheduler(const ab_loop *loop);

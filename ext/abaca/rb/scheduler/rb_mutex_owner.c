@@ -8,7 +8,7 @@ static VALUE first_word(VALUE mutex) {
   return words ? *words : 0;
 }
 
-/* What a Mutex begins with while the current fiber holds it; 0 when a free one does not begin with
+/* The first word of a Mutex that the current fiber holds; 0 if the first word of a free one is not
  * 0.
  */
 static VALUE note_of_current(void) {
@@ -23,7 +23,7 @@ static bool names_its_address(void) {
   return note_of_current() == (VALUE)ab__object_data(rb_fiber_current());
 }
 
-/* The words of a fiber that may be the one: which of them every fiber had its own note in. */
+/* The words of a fiber that may be the right one: those in which every fiber had its own number. */
 typedef struct candidates {
   bool is[AB_FIBER_WORDS_MAX];
   size_t count;
@@ -40,14 +40,13 @@ static VALUE narrow(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
   return Qnil;
 }
 
-/* Serial numbers are small; a word that has the same value by chance does not have it in each
+/* Serial numbers are small. A word that has the same value by chance does not have it in each
  * fiber. */
 static VALUE find_word(VALUE arg) {
   ab_mutex_owner *how = (ab_mutex_owner *)arg;
   candidates left = {.count = AB_FIBER_WORDS_MAX};
   for (size_t i = 0; i < AB_FIBER_WORDS_MAX; i++) left.is[i] = true;
-  for (int fibers = 0; fibers < 2; fibers++)
-    rb_fiber_resume(ab__fiber_new(narrow, (VALUE)&left), 0, NULL);
+  for (int fibers = 0; fibers < 2; fibers++) ab__fiber_run(narrow, (VALUE)&left);
   size_t found = 0;
   for (size_t i = 0; i < left.count; i++) {
     if (!left.is[i]) continue;
@@ -68,7 +67,7 @@ int ab__mutex_owner_learn(ab_mutex_owner *how) {
   rb_protect(find_word, (VALUE)how, &state);
   if (AB_LIKELY(state == 0)) return 0;
   if (!rb_obj_is_kind_of(rb_errinfo(), ab__fiber_error())) return state;
-  rb_set_errinfo(Qnil); /* without a stack for a fiber there is no answer today */
+  rb_set_errinfo(Qnil); /* without a stack for a fiber there is no answer now */
   return 0;
 }
 

@@ -1,15 +1,16 @@
 /* Parking and waking: the lists of waiters, and how a fiber leaves for the loop or for the next one
  * that is ready.
  *
- * Results and exceptions travel in the waiter, never in the value of a transfer: whoever switches
- * to a parked fiber by other means (Fiber#raise, a stray transfer) must not be able to forge them.
+ * Results and exceptions travel in the waiter, never in the value of a transfer: code that switches
+ * to a parked fiber by other means (Fiber#raise, a stray transfer) must not be able to forge
+ * them.
  */
 #include "rb/scheduler/rb_scheduler.h"
 
 #include <stdlib.h>
 
-/* The fibers that hand over to each other do so for this long at most, before the loop looks at
- * timers and descriptors. */
+/* Fibers hand over to each other for at most this long before the loop looks at timers and
+ * descriptors. */
 #define CHAIN_TIME AB_NSEC_PER_MS
 
 /* ---- the lists ---- */
@@ -115,9 +116,9 @@ bool ab__loop_may_run_more(ab_loop *loop) {
   return loop->chain > 0;
 }
 
-/* Whom the loop would run next, when the current fiber may hand over to it: one that the loop knows
- * to be where it put it, and not too many of them in a row, so that timers and descriptors get
- * their turn. Otherwise NULL. */
+/* The fiber that the loop would run next, if the current fiber may hand over to it: one that is
+ * still where the loop put it, and not too many in a row, so that timers and descriptors get their
+ * turn. Otherwise NULL. */
 static ab_waiter *next_in_chain(ab_loop *loop, VALUE fiber) {
   if (loop->current != fiber || ab_list_empty(&loop->ready) || !ab__loop_may_run_more(loop))
     return NULL;
@@ -155,7 +156,7 @@ static VALUE park_switch(VALUE arg) {
   } else {
     ab__loop_leave(park->loop);
   }
-  /* Control may come from somebody else than the loop; it goes back until the wait has ended. */
+  /* Control may not come from the loop; it goes back until the wait has ended. */
   while (waiter->wake == AB_WAKE_PENDING) ab__loop_leave(park->loop);
   return Qnil;
 }
@@ -164,9 +165,9 @@ void ab__loop_leave_behind(ab_loop *loop, VALUE fiber) {
   if (!NIL_P(fiber) && fiber != loop->parker) ab_loop_ready(loop, fiber);
 }
 
-/* Fiber#raise or #kill brought us here: what runs now runs on our account, and whoever ran before
- * is left behind. Or there was no stack for the fiber that we wanted to switch to, and nobody shall
- * run that later. */
+/* Fiber#raise or #kill brought us here: what runs now runs on our account, and the fiber that ran
+ * before is left behind. Or there was no stack for the fiber that we wanted to switch to, and it
+ * must not run later. */
 static void take_over(ab_loop *loop, const park *park) {
   volatile VALUE before = loop->current;
   bool unborn = before == park->target && !NIL_P(before) && ab_fiber_is_new(before);
@@ -180,7 +181,7 @@ static VALUE park_end(VALUE arg) {
   park *park = (struct park *)arg;
   ab_heap_cancel(&park->loop->timers, &park->waiter->timer);
   ab__loop_forget(park->loop, park->waiter);
-  if (AB_UNLIKELY(park->waiter->stint != NULL)) ab__stint_go_on(park->loop, park->waiter);
+  if (AB_UNLIKELY(park->waiter->occupancy != NULL)) ab__occupancy_go_on(park->loop, park->waiter);
   if (AB_UNLIKELY(!park->waiter->dispatched)) take_over(park->loop, park);
   return Qnil;
 }
@@ -193,17 +194,18 @@ static bool is_alive(VALUE fiber) {
 
 /* Does a fiber run on the loop's account, itself or through one that it resumed? While the loop
  * does not run, a carrier may be left over: Fiber#raise or #kill from the root fiber has run one,
- * and it has ended or waits again. Nor can anybody leave when there is no root fiber to go to. */
+ * and it has ended or waits again. And no fiber can leave if there is no root fiber to go to. */
 static bool has_left_home(ab_loop *loop, VALUE fiber) {
   VALUE carrier = loop->carrier;
   if (AB_LIKELY(loop->running)) return true;
   if (!is_alive(carrier) || !is_alive(loop->root) || ab__loop_waiter(loop, carrier)) return false;
-  /* Who runs himself carries nobody that waits; else all who wait would have to be looked at. */
+  /* A fiber that runs itself carries no waiting one; otherwise all waiters would have to be
+   * checked. */
   return fiber == carrier || !carried_waiter(loop, carrier);
 }
 
-/* True on the root fiber, and on any fiber that the loop has not got to do with. */
-bool ab__loop_at_home(ab_loop *loop) {
+/* True on the root fiber, and on any fiber that does not belong to the loop. */
+bool ab__loop_on_root(ab_loop *loop) {
   VALUE fiber = rb_fiber_current();
   return fiber == loop->root || !has_left_home(loop, fiber);
 }
@@ -228,10 +230,10 @@ static VALUE home_end(VALUE arg) {
   return Qnil;
 }
 
-/* A non-blocking fiber that the loop did not start wants to wait, while the loop does not run: one
+/* A non-blocking fiber that the loop did not start wants to wait while the loop does not run: one
  * that the root fiber has resumed, or the main fiber of a process that was forked in a fiber. There
- * is nobody to switch to, so it runs the loop itself. */
-static VALUE wait_at_home(VALUE arg) {
+ * is no other fiber to switch to, so it runs the loop itself. */
+static VALUE wait_on_root(VALUE arg) {
   park *park = (struct park *)arg;
   park->waiter->dispatched = true;
   park->root = park->loop->root;
@@ -250,14 +252,14 @@ static int park_on(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline, enum ab_w
   volatile VALUE self = loop->self;
   waiter->fiber = rb_fiber_current();
   if (AB_UNLIKELY(!ab_list_empty(&loop->deferred)) && !is_shielded(waiter)) {
-    VALUE exception = ab__shield_deferred(loop, waiter->fiber);
+    VALUE exception = ab__uninterrupted_deferred(loop, waiter->fiber);
     if (exception == AB_FIBER_KILLED)
       wake = AB_WAKE_READY; /* Ruby ends the fiber when it is switched to */
     else if (!NIL_P(exception))
       rb_exc_raise(exception);
   }
-  bool home = ab__loop_at_home(loop);
-  waiter->carrier = home || NIL_P(loop->carrier) ? waiter->fiber : loop->carrier;
+  bool on_root = ab__loop_on_root(loop);
+  waiter->carrier = on_root || NIL_P(loop->carrier) ? waiter->fiber : loop->carrier;
   waiter->exception = Qnil;
   waiter->since = loop->now;
   waiter->dispatched = false;
@@ -265,10 +267,10 @@ static int park_on(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline, enum ab_w
   ab_heap_node_init(&waiter->timer);
   if (deadline != 0 && ab_heap_arm(&loop->timers, &waiter->timer, deadline) != AB_OK) rb_memerror();
   enlist(loop, waiter, wake);
-  waiter->stint = NULL;
-  if (AB_UNLIKELY(loop->stint != NULL)) ab__stint_pause(loop, waiter);
+  waiter->occupancy = NULL;
+  if (AB_UNLIKELY(loop->occupancy != NULL)) ab__occupancy_pause(loop, waiter);
   park park = {.loop = loop, .waiter = waiter, .target = target};
-  VALUE (*wait)(VALUE) = home ? wait_at_home : park_switch;
+  VALUE (*wait)(VALUE) = on_root ? wait_on_root : park_switch;
   rb_ensure(wait, (VALUE)&park, park_end, (VALUE)&park);
   RB_GC_GUARD(self);
   if (AB_UNLIKELY(!NIL_P(waiter->exception))) rb_exc_raise(waiter->exception);
@@ -292,11 +294,11 @@ static bool try_to_transfer(ab_loop *loop, VALUE fiber, int *state) {
   park park = {.loop = loop, .waiter = &waiter, .target = fiber};
   rb_protect(step_aside_for, (VALUE)&park, state);
   if (AB_LIKELY(!*state)) return true;
-  return !ab_nursery_made_room(&loop->nursery, fiber);
+  return !ab_first_switch_made_room(&loop->first_switch, fiber);
 }
 
 void ab_loop_transfer(ab_loop *loop, VALUE fiber) {
-  if (ab__loop_at_home(loop)) {
+  if (ab__loop_on_root(loop)) {
     if (!ab__loop_enter_new(loop, fiber))
       rb_raise(ab__fiber_error(),
                "the fiber cannot be run: it waits for another one, or there is no "
@@ -304,7 +306,7 @@ void ab_loop_transfer(ab_loop *loop, VALUE fiber) {
     return;
   }
   int state;
-  loop->nursery.born++;
+  loop->first_switch.born++;
   while (!try_to_transfer(loop, fiber, &state)) continue;
   if (AB_UNLIKELY(state)) rb_jump_tag(state);
 }
@@ -320,8 +322,8 @@ void ab__loop_step_aside(ab_loop *loop, ab_waiter *waiter) {
   park_on(loop, waiter, 0, AB_WAKE_READY, Qnil);
 }
 
-/* The wait of a fiber that `fiber` resumed, directly or not (an Enumerator's, say): what is raised
- * there comes up to it. */
+/* The wait of a fiber that `fiber` resumed, directly or not (an Enumerator's, for example): what is
+ * raised there comes up to it. */
 static ab_waiter *carried_waiter(ab_loop *loop, VALUE fiber) {
   ab_list_each (node, tmp, &loop->parked) {
     ab_waiter *waiter = AB_CONTAINER_OF(node, ab_waiter, link);
@@ -330,14 +332,14 @@ static ab_waiter *carried_waiter(ab_loop *loop, VALUE fiber) {
   return NULL;
 }
 
-/* Neither a computation nor what an extension has in hand ends in the middle. */
+/* Neither a computation nor an extension's operation is interrupted in the middle. */
 static bool may_end(const ab_waiter *waiter) {
   return NIL_P(waiter->exception) && !is_shielded(waiter) && waiter->kind != AB_WAIT_OFFLOAD;
 }
 
 bool ab__loop_interrupt(ab_loop *loop, VALUE fiber, VALUE exception) {
   ab_waiter *waiter = ab__loop_waiter(loop, fiber);
-  /* A stray may be one that only seems to be stranded, because the fiber it resumed waits. */
+  /* A stray may only seem stranded, because the fiber that it resumed waits. */
   if (!waiter || waiter->kind == AB_WAIT_STRAY) waiter = carried_waiter(loop, fiber);
   if (!waiter || !may_end(waiter)) return false;
   waiter->exception = exception;

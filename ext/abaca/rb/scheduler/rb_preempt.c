@@ -9,8 +9,8 @@
 #include <ruby/debug.h>
 #include <ruby/fiber/scheduler.h>
 
-/* Methods in which a switch would lose a value or an exception that is on its way (Ruby reads it
- * after it has run postponed jobs), and hooks that the core calls while it walks lists. */
+/* Methods in which a switch would lose a value or an exception on its way (Ruby reads it after it
+ * has run postponed jobs), and hooks that the core calls while it walks lists. */
 static const char *const unsafe_methods[] = {
     "resume",      "transfer", "yield", "next",    "peek",     "next_values",
     "peek_values", "raise",    "kill",  "unblock", "io_close", "fiber_interrupt",
@@ -18,7 +18,7 @@ static const char *const unsafe_methods[] = {
 
 _Static_assert(AB_ARRAY_LEN(unsafe_methods) == AB_UNSAFE_METHODS, "ab_loop.unsafe");
 
-/* The limits of a quantum: what the watchdog can tell apart, and what still makes sense. */
+/* The limits of a quantum: what the watchdog can resolve, and what is still useful. */
 #define AB_QUANTUM_MIN (AB_NSEC_PER_MS / 2)
 #define AB_QUANTUM_MAX (60 * AB_NSEC_PER_SEC)
 
@@ -41,7 +41,7 @@ static VALUE end_region(VALUE arg) {
 static bool in_region(const ab_loop *loop, VALUE fiber) {
   for (const ab_list *node = loop->regions.next; node != &loop->regions; node = node->next) {
     VALUE owner = AB_CONTAINER_OF(node, region, link)->fiber;
-    /* A fiber that another one resumed is part of what that one does. */
+    /* A fiber that another one resumed is part of that one's region. */
     if (owner == fiber || owner == loop->carrier) return true;
   }
   return false;
@@ -53,7 +53,7 @@ static ab_loop *current_loop(VALUE scheduler) {
 
 /* @!method self.no_preempt
  * Runs the block without taking turns with other fibers, however long it computes; it may wait.
- * Returns the block's value. Without a scheduler that has a quantum it only runs the block. */
+ * Returns the block's value. Without a scheduler with a quantum it only runs the block. */
 static VALUE sched_no_preempt(VALUE klass) {
   rb_need_block();
   ab_loop *loop = current_loop(rb_fiber_scheduler_get());
@@ -103,7 +103,7 @@ static void preempt(void *unused) {
   if (loop->pulse && atomic_load(&loop->pulse->reading)) return;
   if (is_unsafe_here(loop) || in_region(loop, fiber)) return;
   turn_given given = {.loop = loop, .waiter = {.kind = AB_WAIT_PREEMPTED, .object = Qnil}};
-  while (!ab__shield(loop, &given.waiter, give_turn, (VALUE)&given)) continue;
+  while (!ab__uninterrupted(loop, &given.waiter, give_turn, (VALUE)&given)) continue;
 }
 
 void ab__preempt_start(ab_loop *loop) {

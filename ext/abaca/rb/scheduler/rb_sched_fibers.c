@@ -1,5 +1,5 @@
-/* Scheduler#fibers: what each fiber of the loop waits for. Everything is found out when somebody
- * asks, from the waiters that are there anyway; nothing is recorded for it.
+/* Scheduler#fibers: what each fiber of the loop waits for. Everything is derived on demand from the
+ * existing waiters; nothing is recorded for it.
  */
 #include "rb/scheduler/rb_scheduler.h"
 
@@ -27,7 +27,7 @@ static bool is_a(VALUE object, const char *class_name) {
   return RTEST(rb_obj_is_kind_of(object, rb_path2class(class_name)));
 }
 
-/* What it waits for is named after the thing when Ruby's own classes block on it. */
+/* A wait is named after the object when Ruby's own classes block on it. */
 static const char *kind_name(const ab_waiter *waiter) {
   if (waiter->wake != AB_WAKE_PENDING || waiter->kind >= AB_ARRAY_LEN(kind_names)) return "ready";
   if (waiter->kind != AB_WAIT_BLOCK) return kind_names[waiter->kind];
@@ -99,13 +99,13 @@ static void collect(VALUE fibers, const ab_list *list) {
 }
 
 /* @!method fibers
- * What every fiber of the scheduler that is not running waits for: an Array of Hashes with
- * :fiber, :waiting_for (:io, :sleep, :mutex, :queue, :thread, :block, :process, :dns, :offload,
- * :require, :request_body, :response_drain, or :ready), :object (the IO, Mutex, Queue, process id,
- * name ...), :since and, when there is a time limit, :until (monotonic seconds, as
+ * What every fiber of the scheduler that is not running waits for: an Array of Hashes with :fiber,
+ * :waiting_for (:io, :sleep, :mutex, :queue, :thread, :block, :process, :dns, :offload, :require,
+ * :request_body, :response_drain, or :ready), :object (the IO, Mutex, Queue, process id, name ...),
+ * :since and, if there is a time limit, :until (monotonic seconds, as
  * Process.clock_gettime(Process::CLOCK_MONOTONIC) gives them), and :backtrace. Also :fd and :events
  * for an IO, :owner for a Mutex that a fiber of this scheduler holds (nil: another thread does),
- * and :resumed_by when another fiber waits for this one to yield. */
+ * and :resumed_by if another fiber waits for this one to yield. */
 static VALUE sched_fibers(VALUE self) {
   ab_loop *loop = ab__loop_get(self);
   VALUE result = rb_ary_new(), fibers = rb_ary_new();
@@ -116,7 +116,7 @@ static VALUE sched_fibers(VALUE self) {
   collect(fibers, &loop->parked);
   for (long i = 0; i < RARRAY_LEN(fibers); i++) {
     VALUE fiber = RARRAY_AREF(fibers, i);
-    /* Each is looked up anew: what runs to describe one may end the wait of another. */
+    /* Each is looked up again: code that runs to describe one may end the wait of another. */
     const ab_waiter *waiter = ab__loop_waiter(loop, fiber);
     if (!waiter) continue;
     VALUE hash = describe(loop, waiter);

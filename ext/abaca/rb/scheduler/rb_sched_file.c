@@ -1,12 +1,12 @@
-/* Reads and writes of files that a disk has to be asked for: a thread of a small pool does them
- * while the fiber waits.
+/* Reads and writes of files that need the disk: a thread of a small pool does them while the fiber
+ * waits.
  *
- * The thread works on memory of its own and on a duplicate of the descriptor, for the fiber may be
- * raised in, its buffer freed and its IO closed meanwhile. A read is a pread at the file's
- * position, which moves on the loop's thread once the fiber has the data: a wait that is given up
- * loses nothing, two fibers never get the same octets, and nobody finds the kernel's lock of the
- * position taken. A write cannot do so (O_APPEND); those of one IO are done in the order of their
- * calls.
+ * The thread works on memory of its own and on a duplicate of the descriptor, because meanwhile the
+ * fiber may be interrupted, its buffer freed and its IO closed. A read is a pread at the file's
+ * position, which moves on the loop's thread once the fiber has the data. So an abandoned wait
+ * loses nothing, two fibers never get the same bytes, and the kernel's lock of the position is
+ * never held. A write cannot do that (O_APPEND); the writes of one IO are done in the order of
+ * their calls.
  */
 #include "rb/scheduler/rb_scheduler.h"
 
@@ -18,22 +18,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What is moved at a time: copying it holds the loop up for a fraction of a millisecond. */
+/* What is moved at a time: copying it keeps the loop for a fraction of a millisecond. */
 #define CHUNK_MAX ((size_t)1 << 20)
 
-/* O_DIRECT asks for it. */
+/* O_DIRECT requires it. */
 #define ALIGNMENT 4096
 
 /* ---- the job ---- */
 
 typedef struct file_job {
-  ab_offload_job job;
+  ab_blocking_job job;
   int fd; /* a duplicate */
   bool write;
   off_t from; /* -1: where the file says; only for a write */
   char *memory;
   size_t size;
-  ssize_t result; /* octets or -errno */
+  ssize_t result; /* bytes or -errno */
 } file_job;
 
 /* On the fiber's stack, and the job's owner. */
@@ -48,7 +48,7 @@ typedef struct file_wait {
   ssize_t result;
 } file_wait;
 
-static void file_run(ab_offload_job *job) {
+static void file_run(ab_blocking_job *job) {
   file_job *file = AB_CONTAINER_OF(job, file_job, job);
   ssize_t count;
   do {
@@ -62,14 +62,14 @@ static void file_run(ab_offload_job *job) {
   file->result = count < 0 ? -errno : count;
 }
 
-static void file_fini(ab_offload_job *job) {
+static void file_fini(ab_blocking_job *job) {
   file_job *file = AB_CONTAINER_OF(job, file_job, job);
   if (file->fd >= 0) close(file->fd);
   free(file->memory);
   free(file);
 }
 
-static void file_done(ab_offload_job *job) {
+static void file_done(ab_blocking_job *job) {
   file_job *file = AB_CONTAINER_OF(job, file_job, job);
   file_wait *wait = job->owner;
   wait->result = file->result;
@@ -87,9 +87,9 @@ static bool get_memory(file_wait *wait) {
   return true;
 }
 
-/* Hands `size` octets of the memory to a thread. False: no thread or no descriptor can be had. */
+/* Hands `size` bytes of the memory to a thread. False if no thread or no descriptor can be had. */
 static bool submit(file_wait *wait, int fd, off_t from, size_t size) {
-  ab_offload *pool = ab__loop_pool(wait->loop, AB_POOL_FILES);
+  ab_blocking_pool *pool = ab__loop_pool(wait->loop, AB_POOL_FILES);
   file_job *file = pool ? ab_alloc_zero(&ab_mem_libc, sizeof *file) : NULL;
   if (!file) return false;
   *file = (file_job){.job = {.run = file_run, .done = file_done, .fini = file_fini, .owner = wait},
@@ -98,7 +98,7 @@ static bool submit(file_wait *wait, int fd, off_t from, size_t size) {
                      .from = from,
                      .memory = wait->memory,
                      .size = size};
-  if (file->fd < 0 || ab_offload_submit(pool, &file->job) != AB_OK) {
+  if (file->fd < 0 || ab_blocking_submit(pool, &file->job) != AB_OK) {
     file->memory = NULL;
     file_fini(&file->job);
     return false;
@@ -115,8 +115,8 @@ static void park(file_wait *wait) {
 #endif
 }
 
-/* The same, and waits for it. The IO must still be open then: what its reader's memory belongs to
- * is gone otherwise. Returns its descriptor, or -1 for false. */
+/* The same, and waits for it. The IO must still be open then: otherwise the reader's memory may be
+ * gone. Returns its descriptor, or -1 for false. */
 static int do_in_thread(file_wait *wait, int fd, off_t from, size_t size) {
   if (!submit(wait, fd, from, size)) return -1;
   while (wait->job) park(wait);
@@ -129,27 +129,27 @@ static off_t position(const file_wait *wait, int fd) {
   return wait->op->from < 0 ? lseek(fd, 0, SEEK_CUR) : wait->op->from;
 }
 
-/* The last read of every file; no disk is asked for it. */
+/* The last read of every file; it needs no disk. */
 static bool is_at_end(int fd, off_t from) {
   struct stat st;
   return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && from >= st.st_size;
 }
 
-/* Returns octets, -errno or AB_FILE_IN_PLACE. */
+/* Returns bytes, -errno or AB_FILE_IN_PLACE. */
 static ssize_t read_file(file_wait *wait) {
   const ab_file_op *op = wait->op;
   int fd = rb_io_descriptor(op->io);
   for (;;) {
     size_t size;
-    op->octets(op->ctx, 0, &size);
+    op->bytes(op->ctx, 0, &size);
     off_t from = position(wait, fd);
     if (from < 0 || is_at_end(fd, from) || !get_memory(wait)) return AB_FILE_IN_PLACE;
     fd = do_in_thread(wait, fd, from, size < CHUNK_MAX ? size : CHUNK_MAX);
     if (fd < 0) return AB_FILE_IN_PLACE;
     if (wait->result < 0) return wait->result;
-    /* Another fiber has read this part, or moved on, meanwhile. */
+    /* Another fiber has read this part, or moved the position, meanwhile. */
     if (position(wait, fd) != from) continue;
-    char *target = op->octets(op->ctx, 0, &size);
+    char *target = op->bytes(op->ctx, 0, &size);
     size_t count = (size_t)wait->result < size ? (size_t)wait->result : size;
     memcpy(target, wait->memory, count);
     if (op->from < 0) lseek(fd, from + (off_t)count, SEEK_SET);
@@ -180,11 +180,11 @@ static void end_turn(file_wait *wait) {
   if (ab_list_empty(&wait->turn)) return;
   ab_list_remove(&wait->turn);
   file_wait *next = first_writer(wait->loop, wait->op->io);
-  /* It may be the one in whose turn this one gave up waiting; then it only looks again. */
+  /* It may be the writer whose turn this one gave up waiting for; then it only checks again. */
   if (next && !next->job) ab_loop_wake(wait->loop, &next->waiter);
 }
 
-/* Returns octets, -errno or AB_FILE_IN_PLACE. A file takes everything: nobody expects less of it.
+/* Returns bytes, -errno or AB_FILE_IN_PLACE. A file takes everything: no caller expects less.
  */
 static ssize_t write_file(file_wait *wait) {
   const ab_file_op *op = wait->op;
@@ -192,7 +192,7 @@ static ssize_t write_file(file_wait *wait) {
   int fd = rb_io_descriptor(op->io);
   size_t done = 0, size;
   for (;;) {
-    const char *source = op->octets(op->ctx, done, &size);
+    const char *source = op->bytes(op->ctx, done, &size);
     if (size == 0) return (ssize_t)done;
     if (size > CHUNK_MAX) size = CHUNK_MAX;
     if (!get_memory(wait)) break;
@@ -217,8 +217,8 @@ static VALUE transfer_body(VALUE arg) {
 static VALUE transfer_end(VALUE arg) {
   file_wait *wait = (file_wait *)arg;
   wait->loop->fd_waits--;
-  ab_offload *pool = wait->loop->pools[AB_POOL_FILES];
-  if (wait->job && pool) ab_offload_abandon(pool, &wait->job->job);
+  ab_blocking_pool *pool = wait->loop->pools[AB_POOL_FILES];
+  if (wait->job && pool) ab_blocking_abandon(pool, &wait->job->job);
   free(wait->memory);
   end_turn(wait);
   return Qnil;
@@ -227,8 +227,8 @@ static VALUE transfer_end(VALUE arg) {
 /* Exported, but in no header. */
 int ruby_thread_has_gvl_p(void);
 
-/* A hook may be called where nobody can wait. IO#pwrite of Ruby 3.3 and 3.4 even calls it without
- * the GVL. */
+/* A hook may be called where waiting is impossible. IO#pwrite of Ruby 3.3 and 3.4 even calls it
+ * without the GVL. */
 static bool may_wait(const ab_loop *loop) {
   if (!ruby_thread_has_gvl_p()) return false;
   if (loop->closed || ab__loop_forked(loop) || loop->thread != rb_thread_current()) return false;
@@ -243,9 +243,9 @@ static VALUE path_of(VALUE io) {
 #endif
 }
 
-/* Ruby source, most likely read by `require`. Who loads a feature is a thread to Ruby, so another
- * fiber of it that needs the feature meanwhile does not wait: it goes on without, and finds a
- * constant missing that is about to be autoloaded. */
+/* Ruby source, most likely read by `require`. To Ruby, a thread loads a feature, so another fiber
+ * of the thread that needs the feature meanwhile does not wait: it continues without, and misses a
+ * constant that is about to be autoloaded. */
 static bool is_source(VALUE io) {
   static const char suffix[] = ".rb";
   const long length = sizeof suffix - 1;

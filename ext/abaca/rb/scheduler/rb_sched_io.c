@@ -1,10 +1,10 @@
 /* The scheduler's hooks for I/O.
  *
- * io_read and io_write try the system call first; what would block is answered with -EAGAIN when
- * the caller can wait for itself, else waited for here. The call is one that does not block even
- * when the descriptor is in blocking mode (inherited stdio); where the kernel has none for its
- * kind, poll(2) is asked before. A file is read here when the page cache has it, and written here
- * when the page cache takes it; what a disk has to be asked for is in rb_sched_file.c.
+ * io_read and io_write try the system call first. If it would block, they return -EAGAIN if the
+ * caller can wait by itself, and wait here otherwise. The call does not block even if the
+ * descriptor is in blocking mode (inherited stdio); where the kernel has no such call for the kind
+ * of file, poll(2) is asked first. A file is read here if it is in the page cache, and written here
+ * if the page cache takes it; rb_sched_file.c does what needs the disk.
  */
 #include "rb/scheduler/rb_scheduler.h"
 
@@ -24,10 +24,11 @@
 #include <ruby/io/buffer.h>
 #endif
 
-/* So much is copied to the page cache at once: that takes less than handing it to a thread. */
+/* This much is copied to the page cache at once: that takes less time than handing it to a
+ * thread. */
 #define IN_PLACE_WRITE_MAX ((size_t)64 * 1024)
 
-/* A pipe or terminal that poll(2) calls writable takes at least so much without blocking. */
+/* A pipe or terminal that poll(2) calls writable takes at least this much without blocking. */
 #define BLOCKING_WRITE_MAX 4096
 
 #define READABLE RUBY_IO_READABLE
@@ -80,7 +81,7 @@ static void *poll_without_gvl(void *arg) {
   return NULL;
 }
 
-/* In a forked child: waits as plain Ruby does. Signals are handled and the wait goes on. */
+/* In a forked child: waits as plain Ruby does. Signals are handled and the wait continues. */
 static int poll_blocking(int fd, int events, bool forever, ab_nsec timeout) {
   ab_nsec deadline = forever ? 0 : ab__deadline_after(timeout);
   blocking_poll wait = {{.fd = fd, .events = to_poll(events)}, -1};
@@ -113,14 +114,14 @@ static VALUE timeout_of_io(VALUE io) {
 
 /* @!method io_wait(io, events, timeout = nil)
  * Waits until the IO is ready for one of `events`. Returns the mask of what it is ready for, or
- * false after `timeout` seconds, those of IO#timeout when none are given. A timeout of 0 only asks.
+ * false after `timeout` seconds, by default those of IO#timeout. A timeout of 0 only asks.
  */
 static VALUE sched_io_wait(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 2, 3);
   ab_loop *loop = ab__loop_get(self);
   VALUE io = rb_io_get_io(argv[0]);
   int events = checked_events(argv[1]), got;
-  /* IO#wait_readable and the like pass on that they were given none. */
+  /* IO#wait_readable and the like pass nil if they were given none. */
   VALUE limit = argc == 3 && !NIL_P(argv[2]) ? argv[2] : timeout_of_io(io);
   ab_nsec timeout = 0;
   bool forever = !ab__timeout_of(limit, &timeout);
@@ -159,13 +160,13 @@ static ssize_t result_of(ssize_t count) {
   return count < 0 ? -errno : count;
 }
 
-/* No more of it: the kernel has no such call, or not for this kind of file. */
+/* Never again: the kernel has no such call, or not for this kind of file. */
 static bool is_refused(ssize_t count) {
   return count < 0 &&
          (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL || errno == ESPIPE);
 }
 
-/* Files say EAGAIN too, when a page is not at hand. lseek is the cheapest call that tells. */
+/* Files return EAGAIN too, if a page is not at hand. lseek is the cheapest call that tells. */
 static bool has_peer(int fd) {
   return lseek(fd, 0, SEEK_CUR) < 0 && errno == ESPIPE;
 }
@@ -200,21 +201,21 @@ static ssize_t plain_write(const attempt *a, size_t size) {
                                : pwrite(a->fd, a->base, size, a->from));
 }
 
-static char *octets_of_attempt(void *ctx, size_t done, size_t *size);
+static char *bytes_of_attempt(void *ctx, size_t done, size_t *size);
 
-/* By a thread, while the fiber waits. */
+/* On a thread, while the fiber waits. */
 static ssize_t ask_disk(const attempt *a) {
   ab_file_op op = {.io = a->transfer->io,
                    .write = a->transfer->write,
                    .from = a->from,
-                   .octets = octets_of_attempt,
+                   .bytes = bytes_of_attempt,
                    .ctx = (void *)(uintptr_t)a};
   ssize_t result = ab__file_transfer(a->transfer->loop, &op);
   if (result != AB_FILE_IN_PLACE) return result;
   return a->transfer->write ? plain_write(a, a->size) : plain_read(a);
 }
 
-/* Each returns octets or -errno. */
+/* Each returns bytes or -errno. */
 static ssize_t try_read(const attempt *a) {
   if (a->from < 0 && maybe_socket(a->transfer->io)) {
     ssize_t count = recv(a->fd, a->base, a->size, MSG_DONTWAIT);
@@ -231,7 +232,7 @@ static ssize_t try_read(const attempt *a) {
   return plain_read(a);
 }
 
-/* Is this a write that the page cache takes without asking anybody? */
+/* Is this a write that the page cache takes without waiting? */
 static bool is_quick_write(const attempt *a, enum ab_file_kind kind) {
   if (kind == AB_FILE_MEMORY) return true;
   return kind == AB_FILE_DISK && a->size <= IN_PLACE_WRITE_MAX &&
@@ -262,7 +263,7 @@ static ssize_t try_write(const attempt *a) {
 }
 
 /* (io, buffer, length) on 3.1, (.., length, offset) up to interface 3, (.., offset, length) on 4;
- * pread and pwrite have the file's offset before them, but on 3.1 behind (.., length, from). */
+ * pread and pwrite have the file's offset before them, but on 3.1 after (.., length, from). */
 static transfer unpack(int argc, const VALUE *argv, VALUE self, bool positional, bool write) {
   transfer t = {.loop = ab__loop_get(self),
                 .self = self,
@@ -291,8 +292,8 @@ static transfer unpack(int argc, const VALUE *argv, VALUE self, bool positional,
   return t;
 }
 
-/* The buffer's octets behind the offset; asked anew after each wait, since it may have moved. */
-static char *octets(const transfer *t, size_t offset, size_t *size) {
+/* The buffer's bytes after the offset; fetched again after each wait, since it may have moved. */
+static char *bytes(const transfer *t, size_t offset, size_t *size) {
   char *base;
   if (t->write) {
     const void *ptr;
@@ -308,14 +309,14 @@ static char *octets(const transfer *t, size_t offset, size_t *size) {
   return base + offset;
 }
 
-static char *octets_of_attempt(void *ctx, size_t done, size_t *size) {
+static char *bytes_of_attempt(void *ctx, size_t done, size_t *size) {
   const attempt *a = ctx;
-  char *base = octets(a->transfer, a->transfer->offset + a->done + done, size);
+  char *base = bytes(a->transfer, a->transfer->offset + a->done + done, size);
   if (*size > a->size - done) *size = a->size - done;
   return base;
 }
 
-/* `done` octets have been moved before. */
+/* `done` bytes have been moved before. */
 static ssize_t try_once(const transfer *t, char *base, size_t size, size_t done) {
   attempt a = {.transfer = t,
                .fd = rb_io_descriptor(t->io),
@@ -336,7 +337,7 @@ static ssize_t try_once(const transfer *t, char *base, size_t size, size_t done)
 /* Parks until the IO is ready; honours IO#timeout. */
 static void wait_for(const transfer *t) {
   VALUE argv[3] = {t->io, INT2FIX(t->write ? WRITABLE : READABLE), Qnil};
-  /* A class of the user's may want to see each wait. */
+  /* A user's class may want to see each wait. */
   bool is_own = RBASIC_CLASS(t->self) == t->loop->own_class;
   VALUE got = is_own ? sched_io_wait(3, argv, t->self)
                      : rb_funcallv(t->self, rb_intern("io_wait"), 3, argv);
@@ -351,7 +352,7 @@ static bool would_block(ssize_t result) {
 }
 
 /* Ruby waits by itself for an IO that would block, but without a time limit (seen on 3.3 and 3.4).
- * Where all it does is to wait and to call again, that is done here. */
+ * Where it only waits and calls again, that is done here. */
 static bool must_wait(const transfer *t, ssize_t result) {
   if (!would_block(result)) return false;
   enum ab_caller caller = ab_callers_ask(&t->loop->callers);
@@ -359,7 +360,7 @@ static bool must_wait(const transfer *t, ssize_t result) {
   return caller != AB_CALLER_NONBLOCK && !NIL_P(timeout_of_io(t->io));
 }
 
-/* A read that would find nothing is spared when the caller would wait afterwards. */
+/* A read that would find nothing is skipped if the caller would wait afterwards. */
 static void wait_where_drained(const transfer *t) {
   if (t->write || t->positional || !ab__fd_is_drained(t->loop, rb_io_descriptor(t->io), t->io) ||
       ab__loop_forked(t->loop))
@@ -369,12 +370,12 @@ static void wait_where_drained(const transfer *t) {
 
 #if AB_SCHEDULER_INTERFACE >= 4
 
-/* One attempt of at most `length` octets. */
+/* One attempt of at most `length` bytes. */
 static VALUE perform(const transfer *t) {
   wait_where_drained(t);
   for (;;) {
     size_t size;
-    char *base = octets(t, t->offset, &size);
+    char *base = bytes(t, t->offset, &size);
     if (t->length < size) size = t->length;
     if (size == 0) return INT2FIX(0);
     ssize_t result = try_once(t, base, size, 0);
@@ -385,13 +386,13 @@ static VALUE perform(const transfer *t) {
 
 #else
 
-/* `length` is a minimum: 0 asks for one attempt; otherwise it goes on, and waits, until so much was
- * moved, or the end or an error came. */
+/* `length` is a minimum: 0 asks for one attempt; otherwise it continues, and waits, until that many
+ * bytes were moved, or the end or an error came. */
 static VALUE perform(const transfer *t) {
   size_t done = 0, size;
   wait_where_drained(t);
   for (;;) {
-    char *base = octets(t, t->offset + done, &size);
+    char *base = bytes(t, t->offset + done, &size);
     if (t->length > done && t->length - done > size)
       rb_raise(rb_eArgError, "the length is behind the end of the buffer");
     if (size == 0) return SIZET2NUM(done);
@@ -409,7 +410,7 @@ static VALUE perform(const transfer *t) {
 #endif
 
 /* @!method io_read(io, buffer, length, offset = 0)
- * Reads into the IO::Buffer. Returns the number of octets, 0 at the end, or -errno. Ruby 4.1 passes
+ * Reads into the IO::Buffer. Returns the number of bytes, 0 at the end, or -errno. Ruby 4.1 passes
  * (io, buffer, offset, length). */
 static VALUE sched_io_read(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 3, 4);
@@ -418,7 +419,7 @@ static VALUE sched_io_read(int argc, VALUE *argv, VALUE self) {
 }
 
 /* @!method io_write(io, buffer, length, offset = 0)
- * Writes from the IO::Buffer. Returns the number of octets or -errno. */
+ * Writes from the IO::Buffer. Returns the number of bytes or -errno. */
 static VALUE sched_io_write(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 3, 4);
   transfer t = unpack(argc, argv, self, false, true);
@@ -563,7 +564,7 @@ static VALUE sched_io_select(int argc, VALUE *argv, VALUE self) {
 }
 
 /* @!method io_close(fd)
- * Wakes whoever waits for the descriptor with an IOError and forgets it. Returns false: Ruby closes
+ * Wakes the waiters of the descriptor with an IOError and forgets it. Returns false: Ruby closes
  * it. */
 static VALUE sched_io_close(VALUE self, VALUE fd) {
   ab_loop *loop = ab__loop_get(self);

@@ -1,6 +1,6 @@
 /* The scheduler's hooks for what a poller cannot wait for directly: child processes (through a
- * pidfd where there is one), names (getaddrinfo on the offload pool) and blocking operations of
- * extensions (lib/abaca/scheduler/offload.rb has the threads for them).
+ * pidfd where there is one), names (getaddrinfo on threads of io/blocking.h) and blocking
+ * operations of extensions (on the threads of lib/abaca/scheduler/offload.rb).
  */
 #include "rb/scheduler/rb_scheduler.h"
 
@@ -15,37 +15,37 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Threads look out for children without a pidfd. There may be more waits than threads, and a thread
- * is not free before a child has changed: so each wait also asks by itself. */
+/* Threads watch children without a pidfd. There may be more waits than threads, and a thread is not
+ * free before a child has changed, so each wait also checks by itself. */
 #define CHILD_INTERVAL (50 * AB_NSEC_PER_MS)
 
-/* ---- offloading ---- */
+/* ---- jobs of the pools ---- */
 
-/* A wait for an offloaded job; lives on the fiber's stack, and is the job's owner. */
-typedef struct offload_wait {
+/* A wait for a job of a pool; lives on the fiber's stack, and is the job's owner. */
+typedef struct job_wait {
   ab_loop *loop;
-  ab_offload_job *job;
+  ab_blocking_job *job;
   ab_waiter waiter;
   bool done;
-} offload_wait;
+} job_wait;
 
-static VALUE offload_park(VALUE arg) {
-  offload_wait *wait = (offload_wait *)arg;
+static VALUE job_park(VALUE arg) {
+  job_wait *wait = (job_wait *)arg;
   while (!wait->done) ab_loop_park(wait->loop, &wait->waiter, 0);
   return Qnil;
 }
 
-static VALUE offload_end(VALUE arg) {
-  offload_wait *wait = (offload_wait *)arg;
-  ab_offload *names = wait->loop->pools[AB_POOL_NAMES];
-  if (!wait->done && names) ab_offload_abandon(names, wait->job);
+static VALUE job_wait_end(VALUE arg) {
+  job_wait *wait = (job_wait *)arg;
+  ab_blocking_pool *names = wait->loop->pools[AB_POOL_NAMES];
+  if (!wait->done && names) ab_blocking_abandon(names, wait->job);
   return Qnil;
 }
 
 /* ---- address_resolve ---- */
 
 typedef struct lookup {
-  ab_offload_job job;
+  ab_blocking_job job;
   int error; /* of getaddrinfo */
   int system_error;
   struct addrinfo *found;
@@ -53,19 +53,19 @@ typedef struct lookup {
 } lookup;
 
 typedef struct lookup_wait {
-  offload_wait base;
+  job_wait base;
   VALUE addresses;
   int error, system_error;
 } lookup_wait;
 
-static void lookup_run(ab_offload_job *job) {
+static void lookup_run(ab_blocking_job *job) {
   lookup *lookup = AB_CONTAINER_OF(job, struct lookup, job);
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
   lookup->error = getaddrinfo(lookup->name, NULL, &hints, &lookup->found);
   lookup->system_error = errno;
 }
 
-static void lookup_fini(ab_offload_job *job) {
+static void lookup_fini(ab_blocking_job *job) {
   lookup *lookup = AB_CONTAINER_OF(job, struct lookup, job);
   if (lookup->found) freeaddrinfo(lookup->found);
   free(lookup);
@@ -93,7 +93,7 @@ static VALUE lookup_collect(VALUE arg) {
 }
 
 /* On the root fiber. */
-static void lookup_done(ab_offload_job *job) {
+static void lookup_done(ab_blocking_job *job) {
   lookup *lookup = AB_CONTAINER_OF(job, struct lookup, job);
   lookup_wait *wait = AB_CONTAINER_OF(job->owner, lookup_wait, base);
   wait->error = lookup->error;
@@ -120,8 +120,8 @@ static bool is_numeric(const char *name) {
 }
 
 /* @!method address_resolve(hostname)
- * Resolves the name on a native thread. Returns an Array of address Strings, or nil when the name
- * is unknown. A numeric address, with a zone or without, is returned as it is. */
+ * Resolves the name on a native thread. Returns an Array of address Strings, or nil if the name is
+ * unknown. A numeric address, with or without a zone, is returned as it is. */
 static VALUE sched_address_resolve(VALUE self, VALUE hostname) {
   ab_loop *loop = ab__loop_get(self);
   const char *name = StringValueCStr(hostname);
@@ -140,17 +140,17 @@ static VALUE sched_address_resolve(VALUE self, VALUE hostname) {
   lookup->job.done = lookup_done;
   lookup->job.fini = lookup_fini;
   lookup->job.owner = &wait.base;
-  ab_offload *names = ab__loop_pool(loop, AB_POOL_NAMES);
+  ab_blocking_pool *names = ab__loop_pool(loop, AB_POOL_NAMES);
   if (!names) {
     free(lookup);
     rb_memerror();
   }
-  if (ab_offload_submit(names, &lookup->job) != AB_OK) {
+  if (ab_blocking_submit(names, &lookup->job) != AB_OK) {
     int error = errno;
     free(lookup);
     rb_syserr_fail(error, "a thread for name resolution");
   }
-  rb_ensure(offload_park, (VALUE)&wait.base, offload_end, (VALUE)&wait.base);
+  rb_ensure(job_park, (VALUE)&wait.base, job_wait_end, (VALUE)&wait.base);
   if (wait.error == EAI_MEMORY) rb_memerror();
   return wait.addresses;
 }
@@ -200,50 +200,51 @@ static int open_pidfd(rb_pid_t pid) {
 
 /* ---- what has no pidfd: any child, a group, stopped children ---- */
 
-/* Waits until there is something to wait for, and leaves it to Ruby. */
+/* Waits until there is something to wait for, and leaves the waiting to Ruby. */
 typedef struct child_job {
-  ab_offload_job job;
+  ab_blocking_job job;
   idtype_t type;
   id_t id;
   int options;
 } child_job;
 
 typedef struct child_wait {
-  offload_wait base; /* `job` is NULL while no thread looks for us */
+  job_wait base; /* `job` is NULL while no thread checks for us */
   rb_pid_t pid;
   int flags;
 } child_wait;
 
-static void child_run(ab_offload_job *job) {
+static void child_run(ab_blocking_job *job) {
   child_job *child = AB_CONTAINER_OF(job, child_job, job);
   siginfo_t info;
   while (waitid(child->type, child->id, &info, child->options) != 0 && errno == EINTR) continue;
 }
 
-static void child_done(ab_offload_job *job) {
+static void child_done(ab_blocking_job *job) {
   child_wait *wait = AB_CONTAINER_OF(job->owner, child_wait, base);
   wait->base.done = true;
   ab_loop_wake(wait->base.loop, &wait->base.waiter);
 }
 
-static void child_fini(ab_offload_job *job) {
+static void child_fini(ab_blocking_job *job) {
   free(AB_CONTAINER_OF(job, child_job, job));
 }
 
-/* Starts a thread's look, unless all of them are busy: the waiter asks from time to time anyway. */
+/* Starts a thread's check, unless all of them are busy: the waiter asks from time to time
+ * anyway. */
 static void submit_look(child_wait *wait) {
   ab_loop *loop = wait->base.loop;
-  ab_offload *children = ab__loop_pool(loop, AB_POOL_CHILDREN);
-  if (!children || ab_offload_pending(children) >= AB_CHILD_THREADS) return;
+  ab_blocking_pool *children = ab__loop_pool(loop, AB_POOL_CHILDREN);
+  if (!children || ab_blocking_pending(children) >= AB_CHILD_THREADS) return;
   child_job *child = ab_alloc_zero(&ab_mem_libc, sizeof *child);
   if (!child) return;
-  child->job = (ab_offload_job){
+  child->job = (ab_blocking_job){
       .run = child_run, .done = child_done, .fini = child_fini, .owner = &wait->base};
   child->type = wait->pid == -1 ? P_ALL : wait->pid > 0 ? P_PID : P_PGID;
-  /* The caller's own group by its number: kernels before 5.4 do not take 0. */
+  /* The caller's own group by its number: kernels before 5.4 do not accept 0. */
   child->id = (id_t)(wait->pid > 0 ? wait->pid : wait->pid == 0 ? getpgrp() : -wait->pid);
   child->options = WEXITED | WNOWAIT | (wait->flags & WUNTRACED ? WSTOPPED : 0);
-  if (ab_offload_submit(children, &child->job) != AB_OK) {
+  if (ab_blocking_submit(children, &child->job) != AB_OK) {
     free(child);
     return;
   }
@@ -264,8 +265,8 @@ static VALUE child_wait_loop(VALUE arg) {
 
 static VALUE child_wait_end(VALUE arg) {
   child_wait *wait = (child_wait *)arg;
-  ab_offload *children = wait->base.loop->pools[AB_POOL_CHILDREN];
-  if (wait->base.job && !wait->base.done && children) ab_offload_abandon(children, wait->base.job);
+  ab_blocking_pool *children = wait->base.loop->pools[AB_POOL_CHILDREN];
+  if (wait->base.job && !wait->base.done && children) ab_blocking_abandon(children, wait->base.job);
   return Qnil;
 }
 
@@ -284,7 +285,7 @@ static VALUE sched_process_wait(VALUE self, VALUE pid, VALUE flags) {
   if (wait.flags & WNOHANG) return status_wait(wait.pid, wait.flags);
   if (ab__loop_forked(loop)) return ab__in_forked_child("process_wait", 2, (VALUE[]){pid, flags});
   ab__loop_check(loop);
-  /* A pidfd tells of the end only, not of a stop. */
+  /* A pidfd reports only the end, not a stop. */
   if (wait.pid > 0 && !(wait.flags & WUNTRACED)) {
     wait.pidfd = open_pidfd(wait.pid);
     /* No such process: let waitpid say so. */

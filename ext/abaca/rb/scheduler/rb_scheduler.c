@@ -1,8 +1,8 @@
-/* Abaca::Scheduler: life cycle and parking. The hooks for I/O are in rb_sched_io.c, time-outs in
+/* Abaca::Scheduler: life cycle and parking. The hooks for I/O are in rb_sched_io.c, timeouts in
  * rb_sched_time.c, processes, names and blocking work in rb_sched_process.c, introspection in
  * rb_sched_fibers.c.
  *
- * In a forked child the scheduler of the parent may still be the thread's (Ruby before 4.0): there
+ * In a forked child the scheduler of the parent may still be the thread's (Ruby before 4.0). There
  * its hooks wait as plain Ruby does, by blocking the thread, and touch nothing of the parent's.
  */
 #include "rb/scheduler/rb_scheduler.h"
@@ -15,8 +15,8 @@ static VALUE call_block(VALUE block) {
   return rb_proc_call_with_block(block, 0, NULL, Qnil);
 }
 
-/* The body of a scheduled fiber; data is the block, or [block, scheduler] when the scheduler is not
- * its thread's. It is begun at once, so that is still true. */
+/* The body of a scheduled fiber; data is the block, or [block, scheduler] if the scheduler is not
+ * its thread's. It begins at once, so that is still true. */
 static VALUE fiber_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
   bool pair = RB_TYPE_P(data, T_ARRAY);
   VALUE scheduler = pair ? RARRAY_AREF(data, 1) : rb_fiber_scheduler_get();
@@ -51,8 +51,8 @@ static VALUE sched_fiber(int argc, VALUE *argv, VALUE self) {
   return fiber;
 }
 
-static VALUE make_nurse(VALUE self) {
-  return ab_nursery_make_nurse(&ab__loop_get(self)->nursery);
+static VALUE make_switcher(VALUE self) {
+  return ab_first_switch_make_switcher(&ab__loop_get(self)->first_switch);
 }
 
 /* ---- block, unblock, kernel_sleep, yield ---- */
@@ -106,12 +106,13 @@ static void wait_for_load(ab_loop *loop, VALUE blocker) {
       ab__latch_take(&loop->latches, &wait.waiter, true))
     return;
   wait.waiter.object = Qnil; /* hidden from Ruby code */
-  do ab__shield(loop, &wait.waiter, park_for_load, (VALUE)&wait);
+  do ab__uninterrupted(loop, &wait.waiter, park_for_load, (VALUE)&wait);
   while (wait.waiter.wake == AB_WAKE_PENDING);
 }
 
-/* Ruby's own lock of a file that is being loaded, which is hidden from Ruby code. A converter of
- * encodings is loaded by who needs it first, and nothing that is raised there comes through. */
+/* Ruby's own lock of a file that is being loaded, which is hidden from Ruby code. The code that
+ * first needs an encoding's converter loads it, and no exception that is raised there comes
+ * through. */
 static bool is_load_lock(VALUE blocker) {
   return !RB_SPECIAL_CONST_P(blocker) && RBASIC_CLASS(blocker) == 0;
 }
@@ -123,7 +124,7 @@ static VALUE sched_block(int argc, VALUE *argv, VALUE self) {
   ab_loop *loop = ab__loop_get(self);
   if (AB_UNLIKELY(is_load_lock(argv[0])) && !ab__loop_forked(loop)) {
     ab__loop_check(loop);
-    if (!ab__loop_at_home(loop)) {
+    if (!ab__loop_on_root(loop)) {
       wait_for_load(loop, argv[0]);
       return Qtrue;
     }
@@ -175,8 +176,7 @@ static VALUE sched_yield_hook(VALUE self) {
 
 /* @!method fiber_interrupt(fiber, exception)
  * Makes the fiber's wait raise the exception, as soon as the fiber runs. Any thread may call it.
- * Returns false when the fiber does not wait, or where it must not be interrupted; nil after
- * `close`. */
+ * Returns false if the fiber does not wait, or must not be interrupted there; nil after `close`. */
 static VALUE sched_fiber_interrupt(VALUE self, VALUE fiber, VALUE exception) {
   ab_loop *loop = ab__loop_get(self);
   if (loop->closed || ab__loop_forked(loop)) return Qnil;
@@ -204,7 +204,7 @@ static VALUE end_loop(VALUE arg) {
   return Qnil;
 }
 
-/* Runs what is left, here, then closes. */
+/* Runs the remaining fibers, here, then closes. */
 static void finish(ab_loop *loop) {
   if (ab__loop_forked(loop) || NIL_P(loop->thread)) {
     ab__loop_close(loop);
@@ -214,7 +214,7 @@ static void finish(ab_loop *loop) {
   rb_ensure(run_loop, (VALUE)loop, end_loop, (VALUE)loop);
 }
 
-/* Closing under a loop that runs would take its poller away, and cannot run what is left. */
+/* Closing under a running loop would take its poller away, and cannot run the remaining fibers. */
 static void check_closable(ab_loop *loop) {
   if (ab__loop_forked(loop) || NIL_P(loop->thread)) return;
   ab__loop_check(loop);
@@ -235,8 +235,8 @@ static VALUE end_detaching(VALUE arg) {
 }
 
 /* @!method scheduler_close
- * Runs what is left, then closes, by way of #close, which a subclass may have overridden. Ruby
- * calls it when the thread ends or gets another scheduler. */
+ * Runs the remaining fibers, then closes, through #close, which a subclass may have overridden.
+ * Ruby calls it when the thread ends or gets another scheduler. */
 static VALUE sched_scheduler_close(VALUE self) {
   ab_loop *loop = ab__loop_get(self);
   if (loop->closed || loop->closing) return Qnil;
@@ -251,8 +251,8 @@ static VALUE sched_scheduler_close(VALUE self) {
 }
 
 /* @!method close
- * Runs what is left, closes, and detaches from the thread. Idempotent. Raises RuntimeError on one
- * of the scheduler's fibers, and while it runs. */
+ * Runs the remaining fibers, closes, and detaches from the thread. Idempotent. Raises RuntimeError
+ * on one of the scheduler's fibers, and while it runs. */
 static VALUE sched_close(VALUE self) {
   ab_loop *loop = ab__loop_get(self);
   if (loop->closed || loop->closing) return Qnil;
@@ -277,7 +277,7 @@ void ab_init_scheduler(VALUE mAbaca) {
   VALUE klass = rb_define_class_under(mAbaca, "Scheduler", rb_cObject);
   rb_define_alloc_func(klass, ab__loop_alloc);
   rb_define_method(klass, "fiber", sched_fiber, -1);
-  rb_define_private_method(klass, "make_nurse", make_nurse, 0);
+  rb_define_private_method(klass, "make_switcher", make_switcher, 0);
   rb_define_method(klass, "block", sched_block, -1);
   rb_define_method(klass, "unblock", sched_unblock, 2);
   rb_define_method(klass, "kernel_sleep", sched_kernel_sleep, -1);

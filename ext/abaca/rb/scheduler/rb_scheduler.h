@@ -1,9 +1,8 @@
-/* The inside of an Abaca::Scheduler: what its files share. Everybody else uses
- * rb/scheduler/rb_loop.h.
+/* The inside of an Abaca::Scheduler: what its files share. Other files use rb/scheduler/rb_loop.h.
  *
  * Invariants: a waiter is on `ready` or on `parked` exactly while its fiber is in ab_loop_park (or
- * was left behind by a sibling), and `waiters` knows it by its fiber just as long; so no fiber is
- * ever in two lists, and none that is off both is switched to by the loop.
+ * was left behind by a sibling), and `waiters` knows it by its fiber for the same time. So no fiber
+ * is ever in two lists, and the loop switches to none that is in neither.
  */
 #ifndef AB_RB_SCHEDULER_H
 #define AB_RB_SCHEDULER_H
@@ -14,13 +13,13 @@
 #include <ruby/version.h>
 #include <sys/types.h>
 
-#include "io/offload.h"
+#include "io/blocking.h"
 #include "io/storage.h"
 #include "rb/scheduler/rb_caller.h"
 #include "rb/scheduler/rb_latch.h"
 #include "rb/scheduler/rb_loop.h"
 #include "rb/scheduler/rb_mutex_owner.h"
-#include "rb/scheduler/rb_nursery.h"
+#include "rb/scheduler/rb_first_switch.h"
 #include "rb/scheduler/rb_share.h"
 #include "rb/scheduler/rb_waiters.h"
 #include "rb/scheduler/rb_watchdog.h"
@@ -33,16 +32,16 @@
 #define AB_SCHEDULER_INTERFACE 1
 #endif
 
-/* A descriptor that some fiber has waited for; made once for each number and kept. */
+/* A descriptor that some fiber has waited for; created once for each number and kept. */
 typedef struct ab_fd_state {
   ab_watch watch;
   ab_list interests;
   struct ab_loop *loop;
-  ab_list unproven;   /* in the loop's list: someone relies on the registration as it was */
+  ab_list unproven;   /* in the loop's list: a wait relies on the registration as it was */
   ab_nsec since;      /* the turn in which it came there */
   VALUE io;           /* for whom it was registered last; only to compare, it may be gone */
   uint32_t exhausted; /* AB_POLL_*: a hook has found it so, and no event has come since */
-  bool unclaimed;     /* an event has come that nobody waited for, and no wait since */
+  bool unclaimed;     /* an event has come without a waiter, and no wait since */
   bool ended;         /* the registration has reported an end: no more edges need come */
 } ab_fd_state;
 
@@ -61,18 +60,19 @@ typedef struct ab_interest {
 /* and one that lets others go first, or starts one. */
 #define AB_WAIT_PASSING 0xfd
 
-/* Ruby's own mark on a fiber that Fiber#kill ends (RUBY_FATAL_FIBER_KILLED); it fires at each
- * switch to the fiber from then on. */
+/* Ruby's own mark on a fiber that Fiber#kill ends (RUBY_FATAL_FIBER_KILLED); from then on it fires
+ * at each switch to the fiber. */
 #define AB_FIBER_KILLED INT2FIX(2)
 
 #define AB_UNSAFE_METHODS 12
 
 #define AB_FD_CHUNK 64
 
-/* The most threads that look out for children. */
+/* The most threads that watch children. */
 #define AB_CHILD_THREADS 4
 
-/* What native threads do for fibers; each has a pool of its own, so that none can fill another's.
+/* What native threads do for fibers; each kind has its own pool, so that none can fill
+ * another's.
  */
 enum ab_pool_kind { AB_POOL_NAMES, AB_POOL_CHILDREN, AB_POOL_FILES, AB_POOLS };
 
@@ -83,13 +83,13 @@ typedef struct ab_fd_table {
   size_t count;
 } ab_fd_table;
 
-/* A running timeout_after block; lives on its fiber's C stack. Or, with `chore`, something else
- * that is due at a time: it is called on the root fiber, off the heap, in place of raising. Neither
- * keeps the loop running. */
+/* A running timeout_after block; lives on its fiber's C stack. Or, with `task`, something else that
+ * is due at a time: it is called on the root fiber, off the heap, instead of raising. Neither keeps
+ * the loop running. */
 typedef struct ab_timeout {
   ab_heap_node timer;
   VALUE fiber, exception, message; /* nil: the usual message */
-  void (*chore)(struct ab_loop *loop, struct ab_timeout *timeout);
+  void (*task)(struct ab_loop *loop, struct ab_timeout *timeout);
 } ab_timeout;
 
 struct ab_loop {
@@ -98,7 +98,7 @@ struct ab_loop {
   VALUE fiber_class, own_class; /* Fiber, Abaca::Scheduler */
   VALUE parker;  /* the fiber that gave control to the root fiber last; nil when one ended */
   VALUE current; /* the fiber that the loop, or one that parked, switched to last; nil: none runs */
-  size_t chain;  /* how many more fibers may be run before the loop has its turn */
+  size_t chain;  /* how many more fibers may run before the loop has its turn */
   VALUE carrier; /* the fiber that the loop runs, or that resumed the one it runs */
   VALUE forward; /* an exception that ab_loop_run has to raise */
   ab_list ready, parked;
@@ -108,7 +108,7 @@ struct ab_loop {
   ab_waiters waiters;
   ab_latches latches;
   ab_callers callers;
-  ab_nursery nursery;
+  ab_first_switch first_switch;
   ab_nsec now;
   ab_nsec begun;    /* when the client's turn has first asked for new work; 0: not in this turn */
   ab_nsec heedless; /* since then what is ready has not been looked at */
@@ -116,17 +116,17 @@ struct ab_loop {
   ab_nsec swept;    /* when waits for closed IOs were last looked for */
   const ab_loop_client *client;
   void *client_ctx;
-  ab_pulse *pulse; /* NULL: nobody stands in for the loop */
+  ab_pulse *pulse; /* NULL: the loop has no stand-in */
   ab_share share;
-  ab_stint *stint; /* whose work runs; NULL: none that is measured */
-  ab_stint *stints, *idle_stints;
+  ab_occupancy *occupancy; /* the work that is measured now; NULL: none */
+  ab_occupancy *occupancies, *idle_stints;
   ab_fd_table fds;
   size_t fd_waits;  /* how many fibers wait for an IO: a descriptor, several, or a file's disk */
   ab_list unproven; /* descriptors whose registration is trusted for the moment, oldest first */
-  ab_mutex_owner mutex_owner;    /* how a Mutex names the fiber that holds it */
-  ab_offload *pools[AB_POOLS];   /* by enum ab_pool_kind; made when first needed */
-  ab_list writes;                /* rb_sched_file.c: who writes to files on threads, in order */
-  volatile uint32_t *fork_guard; /* reads 0 in a forked child */
+  ab_mutex_owner mutex_owner;        /* how a Mutex names the fiber that holds it */
+  ab_blocking_pool *pools[AB_POOLS]; /* by enum ab_pool_kind; made when first needed */
+  ab_list writes;                    /* rb_sched_file.c: writers to files on threads, in order */
+  volatile uint32_t *fork_guard;     /* reads 0 in a forked child */
   pid_t owner;
   uint8_t blocked; /* enum ab_blocked */
   bool running, closing, closed;
@@ -156,7 +156,7 @@ void ab__loop_close(ab_loop *loop);
 /* Raises unless the loop is open, of this process, and (from the first use on) of this thread. */
 void ab__loop_check(ab_loop *loop);
 
-/* A fiber runs, or code of somebody else's on the root fiber. */
+/* A fiber runs, or foreign code on the root fiber. */
 static inline void ab__loop_away(ab_loop *loop) {
   if (loop->pulse) ab_pulse_leave(loop->pulse);
   if (AB_UNLIKELY(loop->watchdog != NULL)) ab_watchdog_begin(loop->watchdog);
@@ -167,7 +167,8 @@ static inline void ab__loop_back(ab_loop *loop) {
   if (AB_UNLIKELY(loop->watchdog != NULL)) ab_watchdog_end(loop->watchdog);
 }
 
-/* rb_loop.c. Runs what is ready and waits for more; returns false when nothing is left to wait for.
+/* rb_loop.c. Runs what is ready and waits for more; returns false if nothing is left to wait
+ * for.
  */
 bool ab__loop_turn(ab_loop *loop);
 /* For rb_ensure around turns: the loop does not run any more. */
@@ -175,7 +176,7 @@ VALUE ab__loop_stopped(VALUE loop);
 
 /* rb_dispatch.c. Runs the fibers that are ready. */
 void ab__loop_run_ready(ab_loop *loop);
-/* Makes those ready whose time is over, and does what is due. */
+/* Makes the waiters ready whose time is over, and runs what is due. */
 void ab__loop_run_timers(ab_loop *loop);
 /* Raises what a fiber's end has forwarded. */
 void ab__loop_raise_forwarded(ab_loop *loop);
@@ -188,19 +189,19 @@ void ab__loop_drop_stray(ab_loop *loop, ab_waiter *waiter);
 void ab__loop_make_ready(ab_loop *loop, ab_waiter *waiter, enum ab_wake wake);
 /* False when it is time to look at timers and descriptors. */
 bool ab__loop_may_run_more(ab_loop *loop);
-/* Who is the root for a while ends some day; parked fibers must not go to it then. */
+/* A temporary root fiber ends some day; parked fibers must not go to it then. */
 void ab__loop_restore_root(ab_loop *loop, VALUE root);
 /* FiberError, which Ruby does not export. */
 VALUE ab__fiber_error(void);
-/* rb_stint.c: the work that runs is about to wait; the wait is over. */
-void ab__stint_pause(ab_loop *loop, ab_waiter *waiter);
-void ab__stint_go_on(ab_loop *loop, const ab_waiter *waiter);
-void ab__stints_fini(ab_loop *loop);
+/* rb_occupancy.c: the running work is about to wait; the wait is over. */
+void ab__occupancy_pause(ab_loop *loop, ab_waiter *waiter);
+void ab__occupancy_go_on(ab_loop *loop, const ab_waiter *waiter);
+void ab__occupancies_fini(ab_loop *loop);
 
 /* The current or a future wait of `fiber`, or NULL. */
 ab_waiter *ab__loop_waiter(ab_loop *loop, VALUE fiber);
-/* Makes the wait that keeps `fiber`, or a fiber that it resumed, raise `exception`. Returns false
- * when there is none, or when another exception is already on its way. */
+/* Makes the wait of `fiber`, or of a fiber that it resumed, raise `exception`. Returns false if
+ * there is none, or if another exception is already on its way. */
 bool ab__loop_interrupt(ab_loop *loop, VALUE fiber, VALUE exception);
 /* Does it to every fiber that waits. */
 void ab__loop_interrupt_all(ab_loop *loop, VALUE exception);
@@ -211,24 +212,26 @@ void ab__loop_step_aside(ab_loop *loop, ab_waiter *waiter);
 /* Switches from the current fiber to the root fiber; the fiber is parked by its caller's own means.
  */
 void ab__loop_leave(ab_loop *loop);
-/* `fiber` was the current one, and perhaps somebody else was switched to without its having parked,
- * by Fiber#raise: then the loop goes on with it, since nobody else would. */
+/* `fiber` was the current one. If another fiber was switched to although this one had not parked,
+ * by Fiber#raise, the loop continues with it, since nothing else would. */
 void ab__loop_leave_behind(ab_loop *loop, VALUE fiber);
-/* True on the root fiber, and while the loop does not run on any fiber that it has nothing to do
- * with. */
-bool ab__loop_at_home(ab_loop *loop);
-/* Raises RuntimeError where the loop cannot be run: on one of its fibers, and while it runs. */
+/* True on the root fiber, and, while the loop does not run, on any fiber that does not belong to
+ * it. */
+bool ab__loop_on_root(ab_loop *loop);
+/* Raises RuntimeError where the loop cannot run: on one of its fibers, and while it runs. */
 void ab__loop_check_idle(ab_loop *loop);
 /* As ab_loop_transfer on the root fiber; returns false when Ruby refused the switch. */
 bool ab__loop_enter(ab_loop *loop, VALUE fiber);
 /* The same with a fiber that may be new. */
 bool ab__loop_enter_new(ab_loop *loop, VALUE fiber);
-/* Deals with how a fiber's body ended, after rb_protect said `state`: reports an exception,
- * forwards one that concerns the process. Returns false when the caller must go on with
- * rb_jump_tag. */
+/* Handles how a fiber's body ended, after rb_protect said `state`: reports an exception, forwards
+ * one that concerns the process. Returns false if the caller must continue with rb_jump_tag. */
 bool ab__loop_ended(ab_loop *loop, int state);
+/* Whether the exception ends the process rather than a fiber: SystemExit, a signal's,
+ * NoMemoryError. */
+bool ab__loop_concerns_process(VALUE exception);
 /* The threads of a kind, or NULL when there is no memory. */
-ab_offload *ab__loop_pool(ab_loop *loop, enum ab_pool_kind kind);
+ab_blocking_pool *ab__loop_pool(ab_loop *loop, enum ab_pool_kind kind);
 /* monotonic now + timeout. */
 ab_nsec ab__deadline_after(ab_nsec timeout);
 /* Converts nil or seconds. Returns false for "never". Raises TypeError and ArgumentError. */
@@ -244,38 +247,40 @@ static inline const void *ab__object_data(VALUE object) {
 }
 
 /* The words that a fiber begins with, for what Ruby has no call for. Whatever is concluded from
- * them is tried out first. */
+ * them is first tried out. */
 #define AB_FIBER_WORDS_MAX 128
 
 static inline const VALUE *ab__fiber_words(VALUE fiber) {
   return ab__object_data(fiber);
 }
 
-/* How many there are to read. Ruby's own figure counts the beginning of a fiber twice: half of it
- * is there. */
+/* How many there are to read. Ruby's own figure counts the beginning of a fiber twice; it has half
+ * of that. */
 static inline size_t ab__fiber_word_count(VALUE fiber) {
   size_t (*size)(const void *) = RTYPEDDATA_TYPE(fiber)->function.dsize;
   size_t count = size ? size(ab__fiber_words(fiber)) / 2 / sizeof(VALUE) : 0;
   return count < AB_FIBER_WORDS_MAX ? count : AB_FIBER_WORDS_MAX;
 }
 
-/* A non-blocking fiber that runs `body`, with the storage of the current one when `inherit`. */
+/* A non-blocking fiber that runs `body`. */
 VALUE ab__fiber_new(rb_block_call_func_t body, VALUE data);
+/* Runs `body`, which does not wait, on a new fiber to its end. */
+void ab__fiber_run(rb_block_call_func_t body, VALUE data);
 
 /* rb_fdwait.c. Registers the interest; the caller takes it off with ab_list_remove. Returns false
- * when the descriptor is always ready (a regular file). Raises when it cannot be watched. */
+ * if the descriptor is always ready (a regular file). Raises if it cannot be watched. */
 bool ab__fd_watch(ab_loop *loop, int fd, ab_interest *interest);
-/* A system call has said EAGAIN: the next event of this kind will be an edge. */
+/* A system call has returned EAGAIN: the next event of this kind will be an edge. */
 void ab__fd_exhausted(ab_loop *loop, int fd, uint32_t events);
-/* A read has got less than there was room for: most likely nothing is left, and what comes is an
- * edge. It may be wrong (a terminal's line, a packet, a file that was passed): whoever waits
- * because of it has the registration proven like any other. */
+/* A read has got less than it had room for: most likely nothing is left, and what comes is an edge.
+ * That may be wrong (a terminal's line, a packet, a file that was passed): a wait that follows has
+ * the registration proven like any other. */
 void ab__fd_drained(ab_loop *loop, int fd, VALUE io);
-/* Has a hook found it so, and no event come since? Then a read may be spared before a wait. */
+/* Has a hook found it so, and has no event come since? Then a read may be skipped before a wait. */
 bool ab__fd_is_drained(ab_loop *loop, int fd, VALUE io);
 /* Renews the registrations that waits have relied on since `since` or before. */
 void ab__fd_prove(ab_loop *loop, ab_nsec since);
-/* Wakes whoever waits for an IO that was closed. */
+/* Wakes the waiters of an IO that was closed. */
 void ab__fd_sweep(ab_loop *loop);
 /* The number is about to be closed: forget it. */
 void ab__fd_closed(ab_loop *loop, int fd);
@@ -285,7 +290,7 @@ uint32_t ab__fd_wait(ab_loop *loop, int fd, VALUE io, uint32_t events, ab_nsec d
                      uint8_t kind, VALUE object);
 bool ab__io_closed(VALUE io);
 
-/* rb_sched_io.c. Is an IO closed that io_select waits for? The waiter is one with AB_WAIT_IO and no
+/* rb_sched_io.c. Is an IO closed that io_select waits for? The waiter has AB_WAIT_IO and no
  * events. */
 bool ab__select_closed(const ab_waiter *waiter);
 
@@ -294,18 +299,18 @@ typedef struct ab_file_op {
   VALUE io;
   bool write;
   off_t from; /* -1: at the file's position, which moves */
-  /* Where the data behind the first `done` octets goes to or comes from; asked after each wait. May
-   * raise. */
-  char *(*octets)(void *ctx, size_t done, size_t *size);
+  /* Where the data after the first `done` bytes goes to or comes from; asked again after each wait.
+   * May raise. */
+  char *(*bytes)(void *ctx, size_t done, size_t *size);
   void *ctx;
 } ab_file_op;
 
 #define AB_FILE_IN_PLACE (-SSIZE_MAX - 1) /* no thread can do it */
 
-/* Returns octets (a read: at most 1 MiB; a write: all, unless the disk is full), -errno, or
- * AB_FILE_IN_PLACE. What interrupts the wait leaves the file's position alone when it reads. */
+/* Returns bytes (a read: at most 1 MiB; a write: all, unless the disk is full), -errno, or
+ * AB_FILE_IN_PLACE. An interrupted read leaves the file's position alone. */
 ssize_t ab__file_transfer(ab_loop *loop, const ab_file_op *op);
-/* True while another fiber writes to the file through a thread: whoever comes later has to wait. */
+/* True while another fiber writes to the file through a thread: a later writer has to wait. */
 bool ab__file_busy(const ab_loop *loop, VALUE io);
 
 /* rb_preempt.c. Begins and ends the watch over the fibers of a loop that runs. */
@@ -313,14 +318,14 @@ void ab__preempt_start(ab_loop *loop);
 void ab__preempt_stop(ab_loop *loop);
 void ab__preempt_mark(const ab_loop *loop);
 
-/* rb_shield.c. Calls wait(arg), which parks with the waiter, and keeps what is raised meanwhile.
- * Returns false when that concerns the thread: the loop has to have its turn at once. */
-bool ab__shield(ab_loop *loop, ab_waiter *waiter, VALUE (*wait)(VALUE), VALUE arg);
+/* rb_uninterrupted.c. Calls wait(arg), which parks with the waiter, and keeps what is raised
+ * meanwhile. Returns false if that concerns the thread: the loop must have its turn at once. */
+bool ab__uninterrupted(ab_loop *loop, ab_waiter *waiter, VALUE (*wait)(VALUE), VALUE arg);
 /* Takes what was raised in the fiber during such a wait, AB_FIBER_KILLED if it was killed, or nil.
  */
-VALUE ab__shield_deferred(ab_loop *loop, VALUE fiber);
-void ab__shield_mark(const ab_loop *loop);
-void ab__shield_fini(ab_loop *loop);
+VALUE ab__uninterrupted_deferred(ab_loop *loop, VALUE fiber);
+void ab__uninterrupted_mark(const ab_loop *loop);
+void ab__uninterrupted_fini(ab_loop *loop);
 
 /* Adds the methods of rb_sched_io.c, rb_sched_time.c, rb_sched_process.c,
  * rb_sched_fibers.c and rb_preempt.c. */

@@ -3,11 +3,11 @@
 
 #include <ruby.h>
 
-/* Where others compute the standby has them pass the lock on after little more than that. */
+/* Where others compute, the standby makes them pass the lock on after little more than this. */
 #define KEEP_MOST AB_NSEC_PER_MS
 
-/* Not by a call that gives the lock up and takes it back: on Ruby 3.1 who does so is faster than
- * whoever waits for it. */
+/* Not by a call that gives the lock up and takes it back: on Ruby 3.1 that thread is faster than
+ * the waiting one. */
 static VALUE schedule(VALUE unused) {
   (void)unused;
   rb_thread_schedule();

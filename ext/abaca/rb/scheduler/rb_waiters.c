@@ -17,7 +17,7 @@ size_t ab_waiters_size(const ab_waiters *table) {
 }
 
 static void insert(ab_waiters *table, VALUE fiber, struct ab_waiter *waiter) {
-  size_t i = ab_waiters_home(table, fiber);
+  size_t i = ab_waiters_first(table, fiber);
   while (table->slots[i].fiber != 0) i = (i + 1) & table->mask;
   table->slots[i] = (ab_waiters_slot){fiber, waiter};
 }
@@ -45,22 +45,22 @@ int ab_waiters_put(ab_waiters *table, VALUE fiber, struct ab_waiter *waiter) {
   return AB_OK;
 }
 
-/* May the entry at `from`, whose search begins at `home`, move back to the gap? */
-static bool may_fill(size_t gap, size_t from, size_t home, size_t mask) {
-  return ((from - home) & mask) >= ((from - gap) & mask);
+/* May the entry at `from`, whose search begins at `start`, move back to the gap? */
+static bool may_fill(size_t gap, size_t from, size_t start, size_t mask) {
+  return ((from - start) & mask) >= ((from - gap) & mask);
 }
 
 void ab_waiters_remove(ab_waiters *table, VALUE fiber) {
   if (table->mask == 0) return;
-  size_t gap = ab_waiters_home(table, fiber);
+  size_t gap = ab_waiters_first(table, fiber);
   while (table->slots[gap].fiber != fiber) {
     if (table->slots[gap].fiber == 0) return;
     gap = (gap + 1) & table->mask;
   }
   /* Those behind it move up, so that no search stops at the gap. */
   for (size_t i = (gap + 1) & table->mask; table->slots[i].fiber != 0; i = (i + 1) & table->mask) {
-    size_t home = ab_waiters_home(table, table->slots[i].fiber);
-    if (!may_fill(gap, i, home, table->mask)) continue;
+    size_t start = ab_waiters_first(table, table->slots[i].fiber);
+    if (!may_fill(gap, i, start, table->mask)) continue;
     table->slots[gap] = table->slots[i];
     gap = i;
   }

@@ -1,5 +1,5 @@
-/* The waits of a loop by their fibers: a table with open addressing, since each wait is put in and
- * taken out once, and looked up once or twice. Its keys are addresses of pinned objects.
+/* The waits of a loop by their fibers: a table with open addressing, since each wait is inserted
+ * and removed once, and looked up once or twice. Its keys are addresses of pinned objects.
  */
 #ifndef AB_RB_WAITERS_H
 #define AB_RB_WAITERS_H
@@ -29,18 +29,18 @@ size_t ab_waiters_size(const ab_waiters *table);
 
 /* The fiber must not be in the table. Returns AB_OK or AB_ENOMEM. */
 int ab_waiters_put(ab_waiters *table, VALUE fiber, struct ab_waiter *waiter) AB_WARN_UNUSED;
-/* Does nothing when it is not there. */
+/* Does nothing if it is not there. */
 void ab_waiters_remove(ab_waiters *table, VALUE fiber);
 
-static inline size_t ab_waiters_home(const ab_waiters *table, VALUE fiber) {
+static inline size_t ab_waiters_first(const ab_waiters *table, VALUE fiber) {
   uint64_t hash = (uint64_t)fiber * UINT64_C(0x9e3779b97f4a7c15);
   return (size_t)(hash >> 32) & table->mask;
 }
 
-/* NULL when the fiber is not there. */
+/* NULL if the fiber is not there. */
 static inline struct ab_waiter *ab_waiters_find(const ab_waiters *table, VALUE fiber) {
   if (table->mask == 0) return NULL;
-  size_t i = ab_waiters_home(table, fiber);
+  size_t i = ab_waiters_first(table, fiber);
   while (table->slots[i].fiber != 0) {
     if (table->slots[i].fiber == fiber) return table->slots[i].waiter;
     i = (i + 1) & table->mask;

@@ -1,11 +1,14 @@
 /* The listeners of Abaca::Engine: what it is told to listen on, and on what terms. */
+#include "rb/server/rb_listen.h"
+
 #include <errno.h>
 
-#include "rb/server/rb_proxies.h"
+#include "rb/rack/rb_lookup.h"
+#include "rb/rack/rb_proxies.h"
 #include "rb/server/rb_server.h"
 
 static VALUE keyword(VALUE keywords, const char *name) {
-  return NIL_P(keywords) ? Qnil : ab_server_option(keywords, name);
+  return NIL_P(keywords) ? Qnil : ab_option(keywords, name);
 }
 
 static ab_listener_options listener_options(VALUE keywords, const ab_limits *limits) {
@@ -33,7 +36,7 @@ typedef struct said_terms {
 
 static said_terms said_terms_of(const ab_server *server, VALUE keywords) {
   said_terms said = {
-      .limits = *ab_engine_limits(server->engine),
+      .limits = *ab_engine_limits(server->run.rack.engine),
       .proxy_accept = ab_proxy_accept_of(keyword(keywords, "proxy_protocol")),
       .proxies = ab_nets_of(keyword(keywords, "proxy_from")),
   };
@@ -50,7 +53,7 @@ static void add_listener(ab_server *server, ab_listener *listener, const said_te
       .proxies = ab_nets_ptr(said->proxies),
       .proxy_count = ab_nets_count(said->proxies),
   };
-  if (ab_engine_add_listener(server->engine, listener, &terms) == AB_OK) return;
+  if (ab_engine_add_listener(server->run.rack.engine, listener, &terms) == AB_OK) return;
   ab_listener_fini(listener);
   rb_memerror();
 }
@@ -110,7 +113,7 @@ static VALUE server_listeners(VALUE self) {
   ab_server *server = ab_server_own(self);
   VALUE result = rb_ary_new();
   const ab_listener *listener;
-  for (size_t i = 0; (listener = ab_engine_listener(server->engine, i)); i++) {
+  for (size_t i = 0; (listener = ab_engine_listener(server->run.rack.engine, i)); i++) {
     bool tcp = ab_listener_family(listener) == AB_LISTEN_TCP;
     rb_ary_push(result, rb_ary_new_from_args(3, ID2SYM(rb_intern(tcp ? "tcp" : "unix")),
                                              rb_str_new_cstr(ab_listener_name(listener)),
@@ -124,7 +127,7 @@ static VALUE server_listeners(VALUE self) {
  * Closes the listeners. Idempotent. */
 static VALUE server_close(VALUE self) {
   ab_server *server = ab_server_own_or_null(self);
-  if (server) ab_engine_close_listeners(server->engine);
+  if (server) ab_engine_close_listeners(server->run.rack.engine);
   return Qnil;
 }
 

@@ -1,21 +1,21 @@
-/* Engine#requests: what every request in flight is at, found out when somebody asks.
- * lib/abaca/requests.rb joins it with what the fibers wait for. No code of the app's runs while the
- * lists are walked: they stay as they are, and a trap handler may call it. */
+/* Engine#requests: the state of every request in flight, gathered on demand. lib/abaca/requests.rb
+ * joins it with what the fibers wait for. No code of the app's runs while the lists are walked:
+ * they stay as they are, and a trap handler may call it. */
+#include "rb/server/rb_requests.h"
+
 #include <string.h>
 
-#include "rb/server/rb_gang.h"
+#include "rb/rack/rb_lookup.h"
+#include "rb/run/rb_thread_pool.h"
+#include "rb/server/rb_server.h"
 
 static VALUE symbol(const char *name) {
   return ID2SYM(rb_intern(name));
 }
 
-static void put(VALUE hash, const char *name, VALUE value) {
-  rb_hash_aset(hash, symbol(name), value);
-}
-
 static VALUE age_since(ab_nsec time) {
   ab_nsec now = ab_clock_monotonic();
-  return DBL2NUM(now > time ? (double)(now - time) / (double)AB_NSEC_PER_SEC : 0.0);
+  return ab_float_seconds(now > time ? now - time : 0);
 }
 
 static VALUE peer_text(const ab_addr *peer) {
@@ -24,14 +24,14 @@ static VALUE peer_text(const ab_addr *peer) {
   return len > 0 ? rb_usascii_str_new(text, (long)len) : Qnil;
 }
 
-static const char *phase_of(const ab_exchange *exchange) {
-  if (exchange->over) return "finished";
-  if (!NIL_P(exchange->io)) return "hijacked";
-  if (!ab_list_empty(&exchange->waits)) {
-    if (exchange->wait_kind == AB_WAIT_REQUEST_BODY) return "body";
-    if (exchange->wait_kind == AB_WAIT_RESPONSE_DRAIN) return "drain";
+static const char *phase_of(const ab_call *call) {
+  if (call->over) return "finished";
+  if (!NIL_P(call->io)) return "hijacked";
+  if (!ab_list_empty(&call->waits)) {
+    if (call->wait_kind == AB_WAIT_REQUEST_BODY) return "body";
+    if (call->wait_kind == AB_WAIT_RESPONSE_DRAIN) return "drain";
   }
-  return exchange->head_sent ? "stream" : "app";
+  return call->head_sent ? "stream" : "app";
 }
 
 /* The app may have put anything there. */
@@ -51,8 +51,8 @@ static void add(const listing *to, VALUE hash, VALUE env) {
 }
 
 static void put_line(VALUE hash, VALUE env) {
-  put(hash, "method", text_of(env, "REQUEST_METHOD"));
-  put(hash, "path", rb_str_concat(text_of(env, "SCRIPT_NAME"), text_of(env, "PATH_INFO")));
+  ab_put(hash, "method", text_of(env, "REQUEST_METHOD"));
+  ab_put(hash, "path", rb_str_concat(text_of(env, "SCRIPT_NAME"), text_of(env, "PATH_INFO")));
 }
 
 static void put_lines(const listing *of) {
@@ -63,33 +63,34 @@ static void put_lines(const listing *of) {
 
 /* What put_lines fills in has its place in the order. */
 static void put_places_of_line(VALUE hash) {
-  put(hash, "method", Qnil);
-  put(hash, "path", Qnil);
+  ab_put(hash, "method", Qnil);
+  ab_put(hash, "path", Qnil);
 }
 
-static VALUE describe(const ab_exchange *exchange) {
-  const ab_runner *runner = exchange->runner;
+static VALUE describe(const ab_call *call) {
+  const ab_runner *runner = call->runner;
+  ab_loop *loop = ab_driver_of(runner)->loop;
   VALUE hash = rb_hash_new();
-  put(hash, "phase", symbol(phase_of(exchange)));
-  put(hash, "mode", symbol(runner->host->mode == AB_MODE_THREAD ? "thread" : "fiber"));
-  put(hash, "age", age_since(exchange->began));
+  ab_put(hash, "phase", symbol(phase_of(call)));
+  ab_put(hash, "mode", symbol(runner->executor->mode == AB_MODE_THREAD ? "thread" : "fiber"));
+  ab_put(hash, "age", age_since(call->began));
   put_places_of_line(hash);
-  put(hash, "peer", exchange->conn ? peer_text(ab_conn_peer(exchange->conn)) : Qnil);
-  put(hash, "cancelled", NIL_P(exchange->cancelled) ? Qfalse : Qtrue);
-  put(hash, "fiber", exchange->fiber);
-  put(hash, "thread", runner->thread);
-  put(hash, "scheduler", runner->loop ? ab_loop_scheduler(runner->loop) : Qnil);
+  ab_put(hash, "peer", call->exchange ? peer_text(ab_exchange_peer(call->exchange)) : Qnil);
+  ab_put(hash, "cancelled", NIL_P(call->cancelled) ? Qfalse : Qtrue);
+  ab_put(hash, "fiber", call->fiber);
+  ab_put(hash, "thread", runner->thread);
+  ab_put(hash, "scheduler", loop ? ab_loop_scheduler(loop) : Qnil);
   return hash;
 }
 
 /* A request that waits for a thread. */
 static void add_job(const ab_taken *taken, void *ctx) {
   VALUE hash = rb_hash_new();
-  put(hash, "phase", symbol("queued"));
-  put(hash, "mode", symbol("thread"));
-  put(hash, "age", age_since(ab_conn_arrived(taken->conn)));
+  ab_put(hash, "phase", symbol("queued"));
+  ab_put(hash, "mode", symbol("thread"));
+  ab_put(hash, "age", age_since(ab_exchange_arrived(taken->exchange)));
   put_places_of_line(hash);
-  put(hash, "peer", peer_text(ab_conn_peer(taken->conn)));
+  ab_put(hash, "peer", peer_text(ab_exchange_peer(taken->exchange)));
   add(ctx, hash, taken->env);
 }
 
@@ -98,21 +99,21 @@ static VALUE describe_waiting(const ab_waiting *waiting) {
   const char *space = memchr(waiting->line, ' ', waiting->len);
   size_t method = space ? (size_t)(space - waiting->line) : waiting->len;
   size_t path = space ? waiting->len - method - 1 : 0;
-  put(hash, "phase", symbol("queued"));
-  put(hash, "mode", Qnil);
-  put(hash, "age", age_since(waiting->arrived));
-  put(hash, "method", rb_str_new(waiting->line, (long)method));
-  put(hash, "path", rb_str_new(waiting->line + waiting->len - path, (long)path));
-  put(hash, "peer", peer_text(&waiting->peer));
+  ab_put(hash, "phase", symbol("queued"));
+  ab_put(hash, "mode", Qnil);
+  ab_put(hash, "age", age_since(waiting->arrived));
+  ab_put(hash, "method", rb_str_new(waiting->line, (long)method));
+  ab_put(hash, "path", rb_str_new(waiting->line + waiting->len - path, (long)path));
+  ab_put(hash, "peer", peer_text(&waiting->peer));
   return hash;
 }
 
-static void add_waiting(ab_server *server, VALUE result) {
+static void add_waiting(ab_engine *engine, VALUE result) {
   VALUE memory;
-  size_t room = ab_engine_waiting(server->engine, NULL, 0);
+  size_t room = ab_engine_waiting(engine, NULL, 0);
   ab_waiting *waiting = ALLOCV_N(ab_waiting, memory, room);
-  /* Whoever comes or goes meanwhile may be in it or not. */
-  size_t count = ab_engine_waiting(server->engine, waiting, room);
+  /* Requests that come or go meanwhile may be in it or not. */
+  size_t count = ab_engine_waiting(engine, waiting, room);
   for (size_t i = 0; i < count && i < room; i++) {
     rb_ary_push(result, describe_waiting(&waiting[i]));
   }
@@ -127,14 +128,15 @@ static VALUE server_requests(VALUE self) {
   ab_server *server = ab_server_own_or_null(self);
   listing all = {rb_ary_new(), rb_ary_new()};
   if (!server) return all.requests;
-  for (const ab_list *node = server->exchanges.next; node != &server->exchanges;
-       node = node->next) {
-    const ab_exchange *exchange = AB_CONTAINER_OF(node, ab_exchange, link);
-    add(&all, describe(exchange), exchange->env);
+  const ab_run *run = &server->run;
+  const ab_list *calls = &run->rack.calls;
+  for (const ab_list *node = calls->next; node != calls; node = node->next) {
+    const ab_call *call = AB_CONTAINER_OF(node, ab_call, link);
+    add(&all, describe(call), call->env);
   }
-  if (server->gang) ab_gang_each_job(server->gang, add_job, &all);
+  if (run->threads) ab_thread_pool_each_job(run->threads, add_job, &all);
   put_lines(&all);
-  if (server->running) add_waiting(server, all.requests);
+  if (server->running) add_waiting(run->rack.engine, all.requests);
   RB_GC_GUARD(all.envs);
   return all.requests;
 }

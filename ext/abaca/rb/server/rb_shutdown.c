@@ -4,34 +4,39 @@
  *
  * retired   not ready any more, says the health path; everything else goes on for shutdown_delay
  * draining  nothing new is accepted; requests in flight are waited for, for shutdown_timeout
- * forced    fibers get an exception where they wait; who has not come to the app yet gets a 503
+ * forced    fibers get an exception where they wait; what has not come to the app yet gets a 503
  * given up  what runs all the same is not waited for any more
  *
- * It begins when somebody says so, or when nobody has come for idle_timeout.
- * Every stage may be the last one, and `halt` goes to the fourth at once. */
-#include "rb/server/rb_spare.h"
+ * It begins when it is asked for, or after idle_timeout without a request. Every stage may be the
+ * last one, and `halt` goes to the fourth at once. */
+#include "rb/server/rb_shutdown.h"
+
+#include "rb/rack/rb_cancel.h"
+#include "rb/rack/rb_lookup.h"
+#include "rb/rack/rb_process.h"
+#include "rb/run/rb_spare.h"
 
 /* When the app is done, what was said last gets this long to reach its client. */
 #define LAST_WORDS AB_NSEC_PER_SEC
 
-VALUE ab_shutdown_exception(void) {
-  VALUE message = rb_str_new_cstr("the server is shutting down");
-  return rb_class_new_instance(1, &message, ab_error_class("Shutdown"));
+static ab_shutdown *shutdown_of(const ab_run *run) {
+  return &AB_CONTAINER_OF(run, ab_server, run)->shutdown;
 }
 
 static VALUE interrupt_others(VALUE arg) {
-  ab_server *server = (ab_server *)arg;
-  VALUE exception = ab_shutdown_exception();
-  server->home.host->interrupt_others(&server->home, exception);
-  ab_crew_interrupt_others(server, exception);
+  ab_run *run = (ab_run *)arg;
+  ab_runner *main = run->rack.main;
+  VALUE exception = ab_cancel_shutdown();
+  main->executor->interrupt_others(main, exception);
+  ab_spares_interrupt_others(run, exception);
   return Qnil;
 }
 
 /* Tells every request. */
-static void note_all(ab_server *server, unsigned news) {
-  ab_list_each (node, next, &server->exchanges) {
-    ab_exchange *exchange = AB_CONTAINER_OF(node, ab_exchange, link);
-    if (!exchange->over) ab_cancel_note(exchange, news);
+static void note_all(ab_rack *rack, unsigned news) {
+  ab_list_each (node, next, &rack->calls) {
+    ab_call *call = AB_CONTAINER_OF(node, ab_call, link);
+    if (!call->over) ab_cancel_note(call, news);
   }
 }
 
@@ -39,185 +44,196 @@ static ab_nsec shorter(ab_nsec a, ab_nsec b) {
   return a < b ? a : b;
 }
 
-static void retire(ab_server *server, ab_nsec now) {
-  server->retired = true;
-  ab_nsec silent = ab_engine_retire(server->engine);
-  if (server->shutdown_timeout) silent = shorter(silent, server->shutdown_timeout);
-  server->stage_end = now + (silent > server->shutdown_delay ? silent : server->shutdown_delay);
+static void retire(ab_run *run, ab_nsec now) {
+  ab_shutdown *shutdown = shutdown_of(run);
+  run->ending.retired = true;
+  ab_nsec silent = ab_engine_retire(run->rack.engine);
+  if (shutdown->timeout) silent = shorter(silent, shutdown->timeout);
+  shutdown->stage_end = now + (silent > shutdown->delay ? silent : shutdown->delay);
 }
 
-static void drain(ab_server *server, ab_nsec now) {
-  server->draining = true;
-  server->stage_end = server->shutdown_timeout ? now + server->shutdown_timeout : 0;
-  ab_engine_drain(server->engine, now);
-  note_all(server, AB_NEWS_CLOSING);
+static void drain(ab_run *run, ab_nsec now) {
+  ab_shutdown *shutdown = shutdown_of(run);
+  run->rack.draining = true;
+  shutdown->stage_end = shutdown->timeout ? now + shutdown->timeout : 0;
+  ab_engine_drain(run->rack.engine, now);
+  note_all(&run->rack, AB_NEWS_CLOSING);
 }
 
 static VALUE report_forced(VALUE arg) {
-  ab_server *server = (ab_server *)arg;
-  ab_engine_stats stats = ab_engine_get_stats(server->engine);
-  uint32_t waiting = stats.waiting + stats.gathering;
+  const ab_rack *rack = (const ab_rack *)arg;
+  ab_engine_stats stats = ab_engine_get_stats(rack->engine);
+  uint32_t waiting = stats.waiting + stats.buffering;
   if (stats.in_app == 0 && waiting == 0) return Qnil;
-  return rb_funcall(server->log, rb_intern("broken_off"), 2, UINT2NUM(stats.in_app),
+  return rb_funcall(rack->log, rb_intern("broken_off"), 2, UINT2NUM(stats.in_app),
                     UINT2NUM(waiting));
 }
 
-static void force(ab_runner *runner, ab_nsec now) {
-  ab_server *server = runner->server;
-  ab_pulse_leave(&runner->seat.pulse);
-  ab_server_quietly(report_forced, (VALUE)server);
-  server->forced = true;
-  server->stage_end = now + AB_CANCEL_GRACE;
-  ab_engine_refuse(server->engine, now);
-  note_all(server, AB_NEWS_SHUTDOWN);
-  ab_cancel_run(server, now);
-  ab_server_quietly(interrupt_others, (VALUE)server);
-}
-
-void ab_shutdown_interrupt_threads(ab_server *server, ab_nsec now) {
-  ab_list_each (node, next, &server->exchanges) {
-    ab_exchange *exchange = AB_CONTAINER_OF(node, ab_exchange, link);
-    bool on_thread = exchange->runner->host->mode == AB_MODE_THREAD;
-    if (on_thread && !exchange->over) ab_cancel_note(exchange, AB_NEWS_SHUTDOWN);
-  }
-  ab_cancel_run(server, now);
+static void force(ab_driver *driver, ab_nsec now) {
+  ab_run *run = driver->run;
+  ab_rack *rack = &run->rack;
+  ab_pulse_leave(&driver->runner.participant.pulse);
+  ab_quietly(report_forced, (VALUE)rack);
+  run->ending.forced = true;
+  shutdown_of(run)->stage_end = now + AB_CANCEL_GRACE;
+  ab_engine_refuse(rack->engine, now);
+  note_all(rack, AB_NEWS_SHUTDOWN);
+  ab_cancel_run(rack, now);
+  ab_quietly(interrupt_others, (VALUE)run);
 }
 
 /* One that is still there, and was not abandoned yet. */
-static ab_exchange *next_to_abandon(ab_server *server) {
-  ab_list_each (node, next, &server->exchanges) {
-    ab_exchange *exchange = AB_CONTAINER_OF(node, ab_exchange, link);
-    if (!exchange->over && !exchange->abandoned) return exchange;
+static ab_call *next_to_abandon(ab_rack *rack) {
+  ab_list_each (node, next, &rack->calls) {
+    ab_call *call = AB_CONTAINER_OF(node, ab_call, link);
+    if (!call->over && !call->abandoned) return call;
   }
   return NULL;
 }
 
 /* What has a complete head gets an answer, even if the app has none. */
-static void abandon_all(ab_server *server) {
+static void abandon_all(ab_rack *rack) {
   /* The log may let other threads run: each is looked for anew. */
-  for (ab_exchange *exchange; (exchange = next_to_abandon(server));) {
-    ab_cancel_abandon(exchange, 503);
+  for (ab_call *call; (call = next_to_abandon(rack));) {
+    ab_cancel_abandon(call, 503);
   }
 }
 
-static void give_up(ab_runner *runner) {
-  ab_server *server = runner->server;
-  server->given_up = true;
-  ab_pulse_leave(&runner->seat.pulse);
-  abandon_all(server);
-  ab_engine_abort(server->engine);
+static void give_up(ab_driver *driver) {
+  ab_rack *rack = &driver->run->rack;
+  driver->run->ending.given_up = true;
+  ab_pulse_leave(&driver->runner.participant.pulse);
+  abandon_all(rack);
+  ab_engine_abort(rack->engine);
 }
 
 void ab_shutdown_hasten(ab_server *server, VALUE (*run_on)(VALUE)) {
-  if (ab_server_forked(server)) return;
-  server->halt_requested = 1;
+  if (ab_rack_forked(&server->run.rack)) return;
+  server->run.ending.halt_requested = 1;
   /* A thread that is being killed runs no more app code. */
-  int state = !RTEST(rb_obj_is_kind_of(rb_errinfo(), rb_eException));
+  int state = !ab_is_exception(rb_errinfo());
   if (!state) rb_protect(run_on, (VALUE)server, &state);
-  if (state) server->given_up = true;
+  if (state) server->run.ending.given_up = true;
 }
 
 void ab_shutdown_break_off(ab_server *server) {
-  ab_engine_refuse(server->engine, ab_clock_monotonic());
-  abandon_all(server);
+  ab_engine_refuse(server->run.rack.engine, ab_clock_monotonic());
+  abandon_all(&server->run.rack);
 }
 
 /* Fibers that the app started beside its requests hold a stop up only for a while. */
-static void hurry(ab_server *server, ab_nsec now) {
-  if (!server->stage_end || server->stage_end > now + AB_CANCEL_GRACE) {
-    server->stage_end = now + AB_CANCEL_GRACE;
+static void hurry(ab_shutdown *shutdown, ab_nsec now) {
+  if (!shutdown->stage_end || shutdown->stage_end > now + AB_CANCEL_GRACE) {
+    shutdown->stage_end = now + AB_CANCEL_GRACE;
   }
 }
 
 /* While draining. */
-static void wait_for_requests(ab_runner *runner, const ab_engine_stats *stats, ab_nsec now) {
-  ab_server *server = runner->server;
-  if (stats->connections == 0 && stats->in_app == 0) hurry(server, now);
-  bool late = server->stage_end && now >= server->stage_end;
-  if (late || server->halt_requested) force(runner, now);
+static void wait_for_requests(ab_driver *driver, const ab_engine_stats *stats, ab_nsec now) {
+  ab_shutdown *shutdown = shutdown_of(driver->run);
+  if (stats->connections == 0 && stats->in_app == 0) hurry(shutdown, now);
+  bool late = shutdown->stage_end && now >= shutdown->stage_end;
+  if (late || driver->run->ending.halt_requested) force(driver, now);
 }
 
 /* While forced. */
-static void wait_for_fibers(ab_runner *runner, const ab_engine_stats *stats, ab_nsec now) {
-  ab_server *server = runner->server;
-  if (now >= server->stage_end) {
-    give_up(runner);
-  } else if (stats->in_app == 0 && !server->last_words) {
-    server->last_words = now + LAST_WORDS;
-  } else if (stats->in_app == 0 && stats->connections > 0 && now >= server->last_words) {
-    ab_engine_abort(server->engine);
+static void wait_for_fibers(ab_driver *driver, const ab_engine_stats *stats, ab_nsec now) {
+  ab_shutdown *shutdown = shutdown_of(driver->run);
+  if (now >= shutdown->stage_end) {
+    give_up(driver);
+  } else if (stats->in_app == 0 && !shutdown->last_words) {
+    shutdown->last_words = now + LAST_WORDS;
+  } else if (stats->in_app == 0 && stats->connections > 0 && now >= shutdown->last_words) {
+    ab_engine_abort(driver->run->rack.engine);
   }
 }
 
 /* --- idle_timeout --- */
 
 void ab_shutdown_begin(ab_server *server, ab_nsec now) {
-  server->idle_look = server->idle_timeout ? now + server->idle_timeout : 0;
+  ab_shutdown *shutdown = &server->shutdown;
+  shutdown->idle_look = shutdown->idle_timeout ? now + shutdown->idle_timeout : 0;
 }
 
-bool ab_shutdown_idle_due(const ab_server *server, ab_nsec now) {
-  return server->idle_look && server->idle_look <= now;
+static bool idle_due(const ab_run *run, ab_nsec now) {
+  ab_nsec look = shutdown_of(run)->idle_look;
+  return look && look <= now;
 }
 
 static VALUE report_idle(VALUE arg) {
-  const ab_server *server = (const ab_server *)arg;
-  VALUE seconds = DBL2NUM((double)server->idle_timeout / (double)AB_NSEC_PER_SEC);
-  return rb_funcall(server->log, rb_intern("idle"), 1, seconds);
+  const ab_run *run = (const ab_run *)arg;
+  VALUE seconds = ab_float_seconds(shutdown_of(run)->idle_timeout);
+  return rb_funcall(run->rack.log, rb_intern("idle"), 1, seconds);
 }
 
 /* Each look says when the next one can find anything: nothing is done for a request. */
-static void look_whether_idle(ab_runner *runner, ab_nsec now) {
-  ab_server *server = runner->server;
-  ab_nsec since = ab_engine_idle_since(server->engine);
-  server->idle_look = (since ? since : now) + server->idle_timeout;
-  if (!ab_shutdown_idle_due(server, now)) return;
-  server->idle_look = 0;
-  server->stop_requested = 1;
-  ab_pulse_leave(&runner->seat.pulse);
-  ab_server_quietly(report_idle, (VALUE)server);
+static void look_whether_idle(ab_driver *driver, ab_nsec now) {
+  ab_run *run = driver->run;
+  ab_shutdown *shutdown = shutdown_of(run);
+  ab_nsec since = ab_engine_idle_since(run->rack.engine);
+  shutdown->idle_look = (since ? since : now) + shutdown->idle_timeout;
+  if (!idle_due(run, now)) return;
+  shutdown->idle_look = 0;
+  run->ending.stop_requested = 1;
+  ab_pulse_leave(&driver->runner.participant.pulse);
+  ab_quietly(report_idle, (VALUE)run);
 }
 
 /* --- stages --- */
 
-void ab_shutdown_turn(ab_runner *runner, ab_nsec now) {
-  ab_server *server = runner->server;
-  if (AB_UNLIKELY(ab_shutdown_idle_due(server, now))) look_whether_idle(runner, now);
-  if (AB_LIKELY(!server->stop_requested && !server->halt_requested)) return;
-  if (server->given_up) return;
-  server->idle_look = 0;
-  if (!server->retired) retire(server, now);
-  if (!server->draining && (now >= server->stage_end || server->halt_requested)) drain(server, now);
-  if (!server->draining) return;
-  ab_engine_stats stats = ab_engine_get_stats(server->engine);
-  if (!server->forced) wait_for_requests(runner, &stats, now);
-  if (server->forced) wait_for_fibers(runner, &stats, now);
+static void take_turn(ab_driver *driver, ab_nsec now) {
+  ab_run *run = driver->run;
+  ab_ending *ending = &run->ending;
+  ab_shutdown *shutdown = shutdown_of(run);
+  if (AB_UNLIKELY(idle_due(run, now))) look_whether_idle(driver, now);
+  if (AB_LIKELY(!ending->stop_requested && !ending->halt_requested)) return;
+  if (ending->given_up) return;
+  shutdown->idle_look = 0;
+  if (!ending->retired) retire(run, now);
+  bool over = now >= shutdown->stage_end || ending->halt_requested;
+  if (!run->rack.draining && over) drain(run, now);
+  if (!run->rack.draining) return;
+  ab_engine_stats stats = ab_engine_get_stats(run->rack.engine);
+  if (!ending->forced) wait_for_requests(driver, &stats, now);
+  if (ending->forced) wait_for_fibers(driver, &stats, now);
 }
 
-ab_nsec ab_shutdown_deadline(const ab_server *server) {
-  if (!server->retired && server->idle_look) return server->idle_look;
-  bool speaks = server->last_words && server->last_words < server->stage_end;
-  return speaks && ab_engine_get_stats(server->engine).connections > 0 ? server->last_words
-                                                                       : server->stage_end;
+static ab_nsec next_deadline(const ab_run *run) {
+  const ab_shutdown *shutdown = shutdown_of(run);
+  if (!run->ending.retired && shutdown->idle_look) return shutdown->idle_look;
+  bool speaks = shutdown->last_words && shutdown->last_words < shutdown->stage_end;
+  bool heard = speaks && ab_engine_get_stats(run->rack.engine).connections > 0;
+  return heard ? shutdown->last_words : shutdown->stage_end;
 }
 
-bool ab_shutdown_done(void *ctx) {
-  ab_server *server = ctx;
-  if (!server->draining) return false;
-  ab_engine_stats stats = ab_engine_get_stats(server->engine);
+static bool is_done(const ab_run *run) {
+  if (!run->rack.draining) return false;
+  ab_engine_stats stats = ab_engine_get_stats(run->rack.engine);
   if (stats.connections > 0) return false;
-  return server->given_up || (stats.in_app == 0 && ab_crew_quiet(server));
+  return run->ending.given_up || (stats.in_app == 0 && ab_spares_quiet(run));
+}
+
+bool ab_shutdown_done(const ab_server *server) {
+  return is_done(&server->run);
 }
 
 /* Fibers that would not end even by an exception do not keep the server. */
-bool ab_shutdown_given_up(void *ctx) {
-  return ((ab_server *)ctx)->given_up && ab_shutdown_done(ctx);
+bool ab_shutdown_given_up(const ab_server *server) {
+  return server->run.ending.given_up && is_done(&server->run);
 }
+
+const ab_run_stages ab_shutdown_stages = {
+    .turn = take_turn,
+    .deadline = next_deadline,
+    .due = idle_due,
+    .done = is_done,
+};
 
 /* --- methods --- */
 
 static VALUE request_end(ab_server *server, volatile sig_atomic_t *flag) {
   *flag = 1;
-  if (server->running) ab_poller_wakeup(server->poller);
+  if (server->running) ab_rack_tell_leader(&server->run.rack);
   return Qnil;
 }
 
@@ -226,7 +242,7 @@ static VALUE request_end(ab_server *server, volatile sig_atomic_t *flag) {
  * Graceful; any thread and any trap handler may call it. */
 static VALUE server_stop(VALUE self) {
   ab_server *server = ab_server_own_or_null(self);
-  return server ? request_end(server, &server->stop_requested) : Qnil;
+  return server ? request_end(server, &server->run.ending.stop_requested) : Qnil;
 }
 
 /* call-seq: halt -> nil
@@ -234,7 +250,7 @@ static VALUE server_stop(VALUE self) {
  * Forced; any thread and any trap handler may call it. */
 static VALUE server_halt(VALUE self) {
   ab_server *server = ab_server_own_or_null(self);
-  return server ? request_end(server, &server->halt_requested) : Qnil;
+  return server ? request_end(server, &server->run.ending.halt_requested) : Qnil;
 }
 
 static const struct {
@@ -251,16 +267,17 @@ static ab_nsec time_of(VALUE seconds) {
   return (ab_nsec)((number < LIFETIME ? number : LIFETIME) * (double)AB_NSEC_PER_SEC);
 }
 
-void ab_shutdown_init(ab_server *server, VALUE options) {
-  VALUE timeout = ab_server_option(options, "shutdown_timeout");
+void ab_shutdown_configure(ab_server *server, VALUE options) {
+  ab_shutdown *shutdown = &server->shutdown;
+  VALUE timeout = ab_option(options, "shutdown_timeout");
   /* 0 is for ever: a timeout of 0 is one of a nanosecond. */
-  server->shutdown_timeout = NIL_P(timeout) ? 0 : time_of(timeout) + 1;
-  server->idle_timeout = time_of(ab_server_option(options, "idle_timeout"));
-  server->shutdown_delay = time_of(ab_server_option(options, "shutdown_delay"));
+  shutdown->timeout = NIL_P(timeout) ? 0 : time_of(timeout) + 1;
+  shutdown->idle_timeout = time_of(ab_option(options, "idle_timeout"));
+  shutdown->delay = time_of(ab_option(options, "shutdown_delay"));
   for (size_t i = 0; i < AB_ARRAY_LEN(paths); i++) {
-    VALUE path = ab_server_option(options, paths[i].name);
+    VALUE path = ab_option(options, paths[i].name);
     if (NIL_P(path)) continue;
-    int error = ab_engine_set_health(server->engine, paths[i].which, StringValuePtr(path),
+    int error = ab_engine_set_health(server->run.rack.engine, paths[i].which, StringValuePtr(path),
                                      (size_t)RSTRING_LEN(path));
     if (error) rb_memerror();
     RB_GC_GUARD(path);

@@ -1,11 +1,15 @@
 /* Engine#stats and #limits: figures for Ruby. docs/stats.md says what each means. */
-#include "rb/server/rb_gang.h"
-#include "rb/server/rb_hybrid.h"
+#include "rb/server/rb_stats.h"
 
 #include <math.h>
 
+#include "rb/rack/rb_lookup.h"
+#include "rb/run/rb_hybrid.h"
+#include "rb/run/rb_thread_pool.h"
+#include "rb/server/rb_server.h"
+
 static void put_count(VALUE hash, const char *name, uint64_t value) {
-  ab_stats_put(hash, name, ULL2NUM(value));
+  ab_put(hash, name, ULL2NUM(value));
 }
 
 static void put_engine(VALUE hash, const ab_engine_stats *stats) {
@@ -25,21 +29,21 @@ static void put_engine(VALUE hash, const ab_engine_stats *stats) {
   put_count(hash, "held", stats->held);
   put_count(hash, "queued", stats->queued);
   put_count(hash, "left", stats->left);
-  put_count(hash, "gathering", stats->gathering);
-  put_count(hash, "gathered", stats->gathered);
+  put_count(hash, "gathering", stats->buffering);
+  put_count(hash, "gathered", stats->buffered);
 }
 
-/* Who waits for a thread is not in the app, though the engine has handed it over; nor has it seen
- * those that were refused, or went away, before they got one, or a fiber. */
-static void put_back(ab_engine_stats *stats, const ab_server *server,
-                     const ab_gang_stats *threads) {
+/* A request that waits for a thread is not in the app, though the engine has handed it over; nor
+ * has the app seen those that were refused, or went away, before they got one, or a fiber. */
+static void put_back(ab_engine_stats *stats, const ab_run *run,
+                     const ab_thread_pool_stats *threads) {
   stats->in_app -= threads->jobs;
   stats->waiting += threads->jobs;
   stats->queued += threads->queued;
   stats->requests -= threads->jobs + threads->gone;
   stats->left += threads->gone;
-  for (size_t i = 0; i < AB_ARRAY_LEN(server->counts.modes); i++) {
-    stats->requests -= server->counts.modes[i].rejected;
+  for (size_t i = 0; i < AB_ARRAY_LEN(run->rack.counts); i++) {
+    stats->requests -= run->rack.counts[i].rejected;
   }
 }
 
@@ -59,12 +63,11 @@ static VALUE rejections(const ab_engine_stats *stats) {
   return hash;
 }
 
-static VALUE mode_stats(const ab_server *server, enum ab_mode mode, uint64_t queued) {
-  const ab_mode_counts *counts = &server->counts.modes[mode];
+static VALUE mode_stats(const ab_run *run, enum ab_mode mode, uint64_t queued) {
+  const ab_mode_counts *counts = &run->rack.counts[mode];
   uint64_t in_flight = 0;
-  for (const ab_list *node = server->exchanges.next; node != &server->exchanges;
-       node = node->next) {
-    in_flight += AB_CONTAINER_OF(node, ab_exchange, link)->runner->host->mode == mode;
+  for (const ab_list *node = run->rack.calls.next; node != &run->rack.calls; node = node->next) {
+    in_flight += AB_CONTAINER_OF(node, ab_call, link)->runner->executor->mode == mode;
   }
   VALUE hash = rb_hash_new();
   put_count(hash, "in_flight", in_flight);
@@ -76,21 +79,20 @@ static VALUE mode_stats(const ab_server *server, enum ab_mode mode, uint64_t que
   return hash;
 }
 
-static VALUE stall_stats(const ab_server *server) {
+static VALUE stall_stats(const ab_run *run) {
   VALUE hash = rb_hash_new();
   ab_standby_stats stats = {0};
-  if (server->standby) stats = ab_standby_get_stats(server->standby);
-  ab_nsec longest = server->counts.longest_stall;
-  put_count(hash, "count", server->counts.stalls);
-  ab_stats_put(hash, "longest",
-               ab_stats_seconds(stats.longest > longest ? stats.longest : longest));
+  if (run->rack.standby) stats = ab_standby_get_stats(run->rack.standby);
+  ab_nsec longest = run->stalls.longest;
+  put_count(hash, "count", run->stalls.count);
+  ab_put(hash, "longest", ab_float_seconds(stats.longest > longest ? stats.longest : longest));
   return hash;
 }
 
 /* nil for a server without threads. */
-static VALUE thread_stats(const ab_server *server) {
-  if (!server->gang) return Qnil;
-  ab_gang_stats stats = ab_gang_get_stats(server->gang);
+static VALUE thread_stats(const ab_run *run) {
+  if (!run->threads) return Qnil;
+  ab_thread_pool_stats stats = ab_thread_pool_get_stats(run->threads);
   VALUE hash = rb_hash_new();
   put_count(hash, "threads", stats.threads);
   put_count(hash, "busy", stats.busy);
@@ -101,8 +103,9 @@ static VALUE thread_stats(const ab_server *server) {
 }
 
 static ab_histogram lag_of(const ab_server *server) {
-  ab_histogram lag = server->lag;
-  if (server->running && server->home.loop) ab_histogram_join(&lag, ab_loop_lag(server->home.loop));
+  const ab_run *run = &server->run;
+  ab_histogram lag = run->lag;
+  if (server->running && run->main.loop) ab_histogram_join(&lag, ab_loop_lag(run->main.loop));
   return lag;
 }
 
@@ -112,11 +115,11 @@ static VALUE lag_stats(const ab_histogram *lag) {
   for (unsigned i = 0; i < AB_HISTOGRAM_BUCKETS; i++) {
     ab_nsec end = ab_histogram_end(i);
     count += lag->counts[i];
-    rb_hash_aset(buckets, end ? ab_stats_seconds(end) : DBL2NUM(HUGE_VAL), ULL2NUM(lag->counts[i]));
+    rb_hash_aset(buckets, end ? ab_float_seconds(end) : DBL2NUM(HUGE_VAL), ULL2NUM(lag->counts[i]));
   }
   put_count(hash, "count", count);
-  ab_stats_put(hash, "longest", ab_stats_seconds(lag->longest));
-  ab_stats_put(hash, "buckets", buckets);
+  ab_put(hash, "longest", ab_float_seconds(lag->longest));
+  ab_put(hash, "buckets", buckets);
   return hash;
 }
 
@@ -125,27 +128,28 @@ static VALUE lag_stats(const ab_histogram *lag) {
  * Counters of the engine since it was made, and what it has at this moment; :rejected, :modes,
  * :stalls and :loop_lag are Hashes. Any thread may call it. */
 static VALUE server_stats(VALUE self) {
-  ab_server *server = ab_server_own(self);
-  ab_engine_stats stats = ab_engine_get_stats(server->engine);
-  ab_gang_stats threads = {0};
-  if (server->gang) threads = ab_gang_get_stats(server->gang);
-  /* Who waits in the engine waits for whoever leads. */
+  const ab_server *server = ab_server_own(self);
+  const ab_run *run = &server->run;
+  ab_engine_stats stats = ab_engine_get_stats(run->rack.engine);
+  ab_thread_pool_stats threads = {0};
+  if (run->threads) threads = ab_thread_pool_get_stats(run->threads);
+  /* What waits in the engine waits for whatever leads. */
   uint64_t for_fiber = threads.leads ? 0 : stats.queued;
   uint64_t for_thread = threads.leads ? stats.queued : threads.queued;
-  put_back(&stats, server, &threads);
+  put_back(&stats, run, &threads);
   ab_histogram lag = lag_of(server);
   VALUE result = rb_hash_new(), modes = rb_hash_new();
   put_engine(result, &stats);
-  put_count(result, "slow", slow_now(&server->slow));
-  put_count(result, "slow_closed", server->slow.closed);
-  ab_stats_put(result, "rejected", rejections(&stats));
-  ab_stats_put(modes, "fiber", mode_stats(server, AB_MODE_FIBER, for_fiber));
-  ab_stats_put(modes, "thread", mode_stats(server, AB_MODE_THREAD, for_thread));
-  if (server->ledger) ab_stats_put(modes, "hybrid", ab_hybrid_stats(server));
-  ab_stats_put(result, "modes", modes);
-  ab_stats_put(result, "thread_pool", thread_stats(server));
-  ab_stats_put(result, "stalls", stall_stats(server));
-  ab_stats_put(result, "loop_lag", lag_stats(&lag));
+  put_count(result, "slow", slow_now(&run->slow));
+  put_count(result, "slow_closed", run->slow.closed);
+  ab_put(result, "rejected", rejections(&stats));
+  ab_put(modes, "fiber", mode_stats(run, AB_MODE_FIBER, for_fiber));
+  ab_put(modes, "thread", mode_stats(run, AB_MODE_THREAD, for_thread));
+  if (run->route_stats) ab_put(modes, "hybrid", ab_hybrid_stats(run));
+  ab_put(result, "modes", modes);
+  ab_put(result, "thread_pool", thread_stats(run));
+  ab_put(result, "stalls", stall_stats(run));
+  ab_put(result, "loop_lag", lag_stats(&lag));
   return result;
 }
 
@@ -153,7 +157,7 @@ static VALUE server_stats(VALUE self) {
  *
  * The limits in force where a listener has none of its own, by name. */
 static VALUE server_limits(VALUE self) {
-  const ab_limits *limits = ab_engine_limits(ab_server_own(self)->engine);
+  const ab_limits *limits = ab_engine_limits(ab_server_own(self)->run.rack.engine);
   VALUE result = rb_hash_new();
 #define AB_LIMIT_VALUE(name, value, unit, text) put_count(result, #name, limits->name);
   AB_LIMITS(AB_LIMIT_VALUE)
@@ -164,9 +168,8 @@ static VALUE server_limits(VALUE self) {
 static VALUE limits_table(void) {
   VALUE table = rb_hash_new();
 #define AB_LIMIT_ROW(name, value, unit, text)                                                      \
-  ab_stats_put(                                                                                    \
-      table, #name,                                                                                \
-      rb_obj_freeze(rb_ary_new_from_args(3, ULL2NUM(value), frozen(unit), frozen(text))));
+  ab_put(table, #name,                                                                             \
+         rb_obj_freeze(rb_ary_new_from_args(3, ULL2NUM(value), frozen(unit), frozen(text))));
 #define frozen(literal) rb_obj_freeze(rb_str_new_cstr(literal))
   AB_LIMITS(AB_LIMIT_ROW)
 #undef frozen

@@ -31,29 +31,29 @@ module Abaca
           @options[:default_host] = host
         end
 
-        # Reads what set_default_host was given.
+        # Returns the value of set_default_host.
         def default_host = @options[:default_host]
 
-        # Always an error: serving without TLS what was meant to have it would be worse.
+        # Always an error: serving without TLS what was meant to use it would be worse.
         def ssl_bind(*, **)
           raise ConfigError, "ssl_bind: this version has no TLS; let a proxy in front of it terminate TLS"
         end
 
-        # Whose X-Forwarded-For and X-Forwarded-Proto are believed: addresses, networks, :loopback, :private
-        # (docs/proxies.md). The last call counts. `fields: :forwarded` reads Forwarded (RFC 7239) instead;
-        # take what your proxies write, since they pass on the other as clients made it up.
+        # The proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted: addresses, networks, :loopback,
+        # :private (docs/proxies.md). The last call counts. `fields: :forwarded` reads Forwarded (RFC 7239) instead;
+        # choose what your proxies write, since they pass on the other as clients sent it.
         #
         #   trusted_proxies :loopback, "10.0.0.0/8"
         def trusted_proxies(*networks, fields: :x_forwarded)
-          @options[:trusted_proxies] = Proxies.networks(networks, "trusted_proxies")
-          @options[:forwarded_fields] = Proxies.fields(fields)
+          set(:trusted_proxies, networks)
+          set(:forwarded_fields, fields)
         end
 
-        # Where REMOTE_ADDR comes from when there is no list of trusted proxies: :socket, the default;
-        # :localhost; `header: "X-Real-IP"`, which any client can send unless trusted_proxies is set too;
-        # `proxy_protocol: :v1`, which any client can send; or a String, as it is.
+        # Where REMOTE_ADDR comes from if there is no list of trusted proxies: :socket, the default; :localhost;
+        # `header: "X-Real-IP"`, which any client can send unless trusted_proxies is set too; `proxy_protocol: :v1`,
+        # which any client can send; or a String, as it is.
         def set_remote_address(value = :socket)
-          @options[:remote_address] = Proxies.remote_address(value)
+          set(:remote_address, value)
         end
 
         private

@@ -3,19 +3,14 @@
 module Abaca
   class Config
     class DSL
-      # What is written, and where to.
+      # What is logged, and where.
       module Logging
-        # The access log: a line for each request.
-        def log_requests(which = true) # rubocop:disable Style/OptionalBooleanParameter -- Puma's signature
-          @options[:log_requests] = which ? true : false
-        end
-
         # No access log.
         def quiet(which = true) # rubocop:disable Style/OptionalBooleanParameter -- Puma's signature
           @options[:log_requests] = !which
         end
 
-        # Takes each line before it is written, and returns what is written.
+        # Takes each line before it is written, and returns the line to write.
         #
         #   log_formatter { |line| "[web] #{line}" }
         def log_formatter(&block)
@@ -24,15 +19,15 @@ module Abaca
           @options[:formatter] = block
         end
 
-        # Takes the log instead of standard output; it needs `write`.
+        # Receives the log instead of standard output; it needs `write`.
         def custom_logger(logger)
           raise ArgumentError, "custom_logger: #{logger.class} has no write" unless logger.respond_to?(:write)
 
           @options[:logger] = logger
         end
 
-        # Sends standard output and standard error of the whole process to files. HUP opens them anew. They are
-        # opened when the process is in its `directory`, which may be set below or by a flag.
+        # Sends standard output and standard error of the whole process to files. HUP reopens them. They are opened
+        # when the process is in its `directory`, which may be set below or by a flag.
         def stdout_redirect(stdout = nil, stderr = nil, append = false) # rubocop:disable Style/OptionalBooleanParameter
           [stdout, stderr].compact.each do |path|
             directory = File.dirname(path)
@@ -41,11 +36,6 @@ module Abaca
             raise ArgumentError, "stdout_redirect: no directory #{directory}"
           end
           @options[:redirect] = { stdout:, stderr:, append: }.freeze
-        end
-
-        # Backtraces of errors at boot, and what the server says about itself.
-        def debug
-          @options[:debug] = true
         end
       end
     end

@@ -3,8 +3,8 @@
 module Abaca
   class Config
     class DSL
-      # Puma's settings that have no meaning here, or none yet. They are accepted, so that a Puma file
-      # serves unchanged, and each says so in one line.
+      # Puma's settings that have no meaning here, or none yet. They are accepted, so that a Puma file works
+      # unchanged, and each gives one line of warning.
       module PumaSettings
         ONE_PROCESS = "one process only in this version"
         ALWAYS = "this is always so"
@@ -44,8 +44,7 @@ module Abaca
           note("plugin #{name.inspect} is not run: #{NOT_YET}")
         end
 
-        # Header names with `_` that collide with names with `-` are dropped. To drop all of them is
-        # a promise that this version cannot keep.
+        # Header names with `_` that collide with names with `-` are dropped. This version cannot drop all of them.
         def allow_underscore_headers(allowed = true) # rubocop:disable Style/OptionalBooleanParameter
           return if allowed
 

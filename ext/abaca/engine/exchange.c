@@ -1,0 +1,238 @@
+/* One request and its response: how an exchange begins, passes from state to state, and ends, and
+ * what the application asks about it. The states are drawn in exchange.h. All functions run with
+ * the lock held unless engine.h says otherwise. */
+#include "engine/exchange.h"
+
+#include <string.h>
+
+#include "engine/conn.h"
+
+#ifdef AB_POISON
+#include <stdlib.h>
+
+#define TO(state) (1u << AB_EXCHANGE_##state)
+
+void ab__exchange_become(ab_exchange *exchange, enum ab_exchange_state state) {
+  static const unsigned allowed[] = {
+      [AB_EXCHANGE_FREE] = TO(BEGUN),
+      [AB_EXCHANGE_BEGUN] = TO(BUFFER) | TO(QUEUED) | TO(FREE),
+      [AB_EXCHANGE_BUFFER] = TO(QUEUED) | TO(FREE),
+      [AB_EXCHANGE_QUEUED] = TO(APP) | TO(FREE),
+      [AB_EXCHANGE_APP] = TO(SKIP) | TO(FREE),
+      [AB_EXCHANGE_SKIP] = TO(FREE),
+  };
+  if (!(allowed[exchange->state] & 1u << state)) abort();
+  exchange->state = (uint8_t)state;
+}
+#endif
+
+/* --- life --- */
+
+ab_exchange *ab__exchange_begin(ab_conn *conn, const ab_head *head) {
+  const ab_request *request = &head->request;
+  ab_engine *engine = conn->engine;
+  ab_exchange *exchange = ab_slab_take(&engine->exchanges);
+  if (!exchange) return NULL;
+  *exchange = (ab_exchange){.conn = conn,
+                            .request = request,
+                            .arrived = engine->now,
+                            .consume = head->size,
+                            .asks_close = !head->framing.keep_alive,
+                            .answers_head = request->is_head,
+                            .http_1_0 = request->minor == 0,
+                            .watched = engine->watches_peers};
+  ab_list_init(&exchange->event_link);
+  ab__exchange_become(exchange, AB_EXCHANGE_BEGUN);
+  conn->exchange = exchange;
+  ab__conn_become(conn, AB_CONN_BUSY);
+  if (AB_UNLIKELY(ab__conn_limits(conn)->request_timeout || engine->path_time_count)) {
+    ab__exchange_time(exchange);
+  }
+  return exchange;
+}
+
+void ab__exchange_end(ab_exchange *exchange) {
+  ab_conn *conn = exchange->conn;
+  ab__engine_event(exchange, 0);
+  ab_body_fini(exchange->body);
+  ab__exchange_become(exchange, AB_EXCHANGE_FREE);
+  conn->exchange = NULL;
+#ifdef AB_POISON
+  /* What still uses it fails. */
+  memset(exchange, 0xdb, sizeof *exchange);
+#endif
+  ab_slab_give(&conn->engine->exchanges, exchange);
+}
+
+void ab__exchange_queue(ab_exchange *exchange) {
+  ab_conn *conn = exchange->conn;
+  const ab_engine *engine = conn->engine;
+  if (AB_UNLIKELY(engine->refusing)) {
+    ab__conn_reject_late(conn);
+    return;
+  }
+  ab__exchange_become(exchange, AB_EXCHANGE_QUEUED);
+  conn->timed = false;
+  if (AB_UNLIKELY(engine->half_close == AB_HALF_CLOSE_GONE) && ab_link_ended(&conn->link, true)) {
+    ab__exchange_unqueue(exchange); /* the poller may not have told yet */
+  } else {
+    ab__engine_event(exchange, AB_EVENT_REQUEST);
+  }
+}
+
+bool ab__exchange_recall(ab_exchange *exchange) {
+  if (exchange->request) return true;
+  ab_conn *conn = exchange->conn;
+  ab_head_progress untouched = conn->progress;
+  conn->progress = (ab_head_progress){0};
+  const ab_head *head;
+  bool recalled = ab__engine_touch(conn) && ab__conn_parse(conn, &head) > 0;
+  if (recalled) exchange->request = &head->request;
+  conn->progress = untouched;
+  return recalled;
+}
+
+void ab__exchange_taken(ab_exchange *exchange) {
+  ab_conn *conn = exchange->conn;
+  ab_engine *engine = conn->engine;
+  if (AB_UNLIKELY(exchange->waits)) ab__exchange_time(exchange); /* not queue_timeout any more */
+  conn->in += exchange->consume;
+  conn->in_len -= exchange->consume;
+  conn->parsed = false;
+  exchange->consume = 0;
+  exchange->request = NULL;
+  ab__exchange_become(exchange, AB_EXCHANGE_APP);
+  ab__conn_rearm(conn);
+  conn->served++;
+  engine->stats.requests++;
+  engine->stats.in_app++;
+  if (AB_UNLIKELY(conn->hung_up)) ab__exchange_ask(exchange);
+}
+
+void ab__exchange_gone(ab_exchange *exchange) {
+  unsigned events = AB_EVENT_GONE;
+  exchange->deadline = 0;
+  if (exchange->wants_body) {
+    exchange->body_error = AB_EPEER;
+    events |= AB_EVENT_BODY;
+  }
+  if (exchange->wants_room) events |= AB_EVENT_DRAINED;
+  exchange->wants_body = exchange->wants_room = false;
+  ab__engine_event(exchange, events);
+}
+
+/* --- what the application asks --- */
+
+void ab_exchange_set_app(ab_exchange *exchange, void *app) {
+  exchange->app = app;
+}
+
+void *ab_exchange_app(const ab_exchange *exchange) {
+  return exchange->app;
+}
+
+const ab_addr *ab_exchange_peer(const ab_exchange *exchange) {
+  return &exchange->conn->peer;
+}
+
+const ab_listener *ab_exchange_listener(const ab_exchange *exchange) {
+  return exchange->conn->service->listener;
+}
+
+const ab_limits *ab_exchange_limits(const ab_exchange *exchange) {
+  return ab__conn_limits(exchange->conn);
+}
+
+ab_nsec ab_exchange_arrived(const ab_exchange *exchange) {
+  return exchange->arrived;
+}
+
+const ab_body *ab_exchange_body(const ab_exchange *exchange) {
+  return exchange->body;
+}
+
+int ab_exchange_body_error(const ab_exchange *exchange) {
+  return exchange->body_error;
+}
+
+size_t ab_exchange_input_len(const ab_exchange *exchange) {
+  return exchange->conn->in_len;
+}
+
+unsigned ab_exchange_news(const ab_exchange *exchange) {
+  return (ab_exchange_gone(exchange) ? AB_EVENT_GONE : 0) |
+         (exchange->expired ? AB_EVENT_DEADLINE : 0);
+}
+
+/* --- the peer --- */
+
+bool ab_exchange_gone(const ab_exchange *exchange) {
+  return exchange->conn->state == AB_CONN_DEAD;
+}
+
+bool ab_exchange_look(ab_exchange *exchange) {
+  ab_conn *conn = exchange->conn;
+  if (conn->state == AB_CONN_DEAD) return true;
+  if (ab_link_ended(&conn->link, conn->engine->half_close == AB_HALF_CLOSE_GONE)) {
+    ab__conn_drop(conn);
+  } else {
+    ab_exchange_watch_peer(exchange);
+  }
+  return conn->state == AB_CONN_DEAD;
+}
+
+void ab_exchange_watch_peer(ab_exchange *exchange) {
+  ab_conn *conn = exchange->conn;
+  exchange->watched = true;
+  if (!ab__conn_has(conn, AB_EXCHANGE_APP) || exchange->asked) return;
+  /* A fiber that only computes gives the poller no turn to tell. */
+  if (!conn->hung_up && ab_link_ended(&conn->link, true)) conn->hung_up = conn->readable = true;
+  if (conn->hung_up) ab__exchange_ask(exchange);
+}
+
+void ab__exchange_ask(ab_exchange *exchange) {
+  /* "100 Continue", because it is what even simple clients know to discard (RFC 9110 15.2). Behind
+   * the head of a final response it is content that asks. */
+  ab_conn *conn = exchange->conn;
+  bool wanted = exchange->watched && conn->engine->half_close == AB_HALF_CLOSE_ASK;
+  if (!wanted || exchange->asked || !ab__conn_has(conn, AB_EXCHANGE_APP)) return;
+  if (exchange->http_1_0 || exchange->keep_decided) return;
+  exchange->asked = true;
+  if (ab__conn_write_continue(conn) == AB_OK) ab__conn_flush(conn);
+}
+
+/* --- whether the connection goes on --- */
+
+bool ab_exchange_keep_alive(ab_exchange *exchange) {
+  if (!exchange->keep_decided) {
+    const ab_conn *conn = exchange->conn;
+    uint64_t most = ab__conn_limits(conn)->max_requests_per_connection;
+    exchange->keep = !exchange->asks_close && !conn->engine->draining &&
+                     exchange->body_error == AB_OK && (most == 0 || conn->served < most) &&
+                     ab__exchange_can_skip(exchange);
+    exchange->keep_decided = true;
+  }
+  return exchange->keep;
+}
+
+void ab_exchange_close_after(ab_exchange *exchange) {
+  exchange->keep_decided = true;
+  exchange->keep = false;
+}
+
+/* --- the end --- */
+
+void ab_exchange_abandon(ab_exchange *exchange, enum ab_finish how) {
+  if (!ab_exchange_gone(exchange)) ab__conn_protocol(exchange->conn)->abort(exchange, how);
+}
+
+void ab_exchange_finish(ab_exchange *exchange, enum ab_finish how) {
+  ab_conn *conn = exchange->conn;
+  conn->engine->stats.in_app--;
+  conn->engine->busy_until = conn->engine->now;
+  if (conn->state == AB_CONN_DEAD) {
+    ab__conn_free(conn);
+  } else {
+    ab__conn_protocol(conn)->finish(exchange, how);
+  }
+}

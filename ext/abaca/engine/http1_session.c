@@ -1,0 +1,340 @@
+/* HTTP/1 on a connection: its bytes become exchanges, one after the other, and what the application
+ * says of their responses becomes bytes. All functions here run with the lock held unless engine.h
+ * says otherwise. */
+#include <string.h>
+
+#include "engine/conn.h"
+#include "http1/sniff.h"
+
+/* --- the head --- */
+
+/* A read, for a head or the rest of one. */
+static bool read_head(ab_conn *conn) {
+  if (conn->in_len > 0) {
+    if (!ab__conn_read_behind(conn, AB_RECV_MIN)) return false;
+  } else if (!ab__conn_fill(conn)) {
+    /* Drained, idle, and nothing was on its way: it can go. */
+    bool idle = conn->state == AB_CONN_HEAD && !conn->readable;
+    if (conn->engine->draining && idle && !conn->last_chance) ab__conn_leave(conn);
+    return false;
+  }
+  conn->parsed = false;
+  return true;
+}
+
+int ab__conn_parse(ab_conn *conn, const ab_head **result) {
+  ab_engine *engine = conn->engine;
+  if (ab_arena_left(&engine->arena) < engine->request_room) return AB_ENOMEM;
+  ab_head *head = (ab_head *)(void *)ab_arena_top(&engine->arena);
+  ab_field *fields = (ab_field *)(void *)(head + 1);
+  int size = ab_head_parse(conn->in, conn->in_len, ab__conn_limits(conn), engine->methods,
+                           &conn->progress, head, fields);
+  if (size > 0) {
+    ab_arena_take(&engine->arena, sizeof(*head) + head->request.field_count * sizeof(ab_field));
+    *result = head;
+  }
+  return size;
+}
+
+/* The body of the request that has just begun. */
+static bool begin_body(ab_exchange *exchange, const ab_framing *framing) {
+  ab_conn *conn = exchange->conn;
+  ab_engine *engine = conn->engine;
+  int error = ab_body_init(&exchange->body, &engine->mem, ab__conn_limits(conn), framing);
+  if (error) {
+    ab__conn_fail(conn, error);
+    return false;
+  }
+  exchange->expects = framing->expect_continue;
+  if (AB_UNLIKELY(engine->buffering_rule != NULL) && ab__buffer_begin(exchange)) return true;
+  ab__exchange_queue(exchange);
+  return false;
+}
+
+/* The head at `in` is complete: that is enough for the application, which reads the body itself,
+ * unless it is to be buffered. */
+static bool begin_request(ab_conn *conn, const ab_head *head) {
+  conn->progress = (ab_head_progress){0};
+  if (AB_UNLIKELY(conn->engine->has_health) && ab__health_answer(conn, head)) {
+    return conn->state == AB_CONN_HEAD;
+  }
+  conn->lingers = false;
+  conn->turn_requests++;
+  ab_exchange *exchange = ab__exchange_begin(conn, head);
+  if (!exchange) {
+    ab__conn_fail_head(conn, AB_HTTP_NO_MEMORY, head->request.is_head);
+    return false;
+  }
+  if (head->framing.body != AB_BODY_NONE) return begin_body(exchange, &head->framing);
+  ab__exchange_queue(exchange);
+  return false;
+}
+
+/* The PROXY header stands before everything else, and only once: what looks like a second one is a
+ * malformed request. */
+static bool read_proxy_header(ab_conn *conn) {
+  int size = ab_proxy_parse(conn->in, conn->in_len, conn->service->proxy_versions,
+                            ab__conn_limits(conn)->max_proxy_header, &conn->peer);
+  if (size == AB_AGAIN) {
+    conn->parsed = true;
+    return true;
+  }
+  if (size < 0) {
+    ab__conn_fail(conn, size);
+    return false;
+  }
+  conn->proxied = false;
+  conn->in += size;
+  conn->in_len -= (uint32_t)size;
+  return true;
+}
+
+static void refuse_head(ab_conn *conn, int error) {
+  const char *sniffed = conn->served == 0 ? ab_sniff_protocol(conn->in, conn->in_len) : NULL;
+  if (sniffed) ab__engine_notice(conn, sniffed);
+  ab__conn_fail(conn, error);
+}
+
+/* When the arena is empty, and everybody else has had a turn. */
+static bool wait_for_a_turn(ab_conn *conn) {
+  ab__engine_ready(conn);
+  return false;
+}
+
+static bool advance_head(ab_conn *conn) {
+  /* A client that does not read its responses gets no more of them; the socket holds its further
+   * requests. */
+  bool stands = conn->blocked || ab__load_waits(conn);
+  if (stands && ab__conn_is_full(conn)) return false;
+  if (conn->in_len > 0 && !conn->parsed) {
+    if (AB_UNLIKELY(conn->proxied)) return read_proxy_header(conn);
+    if (conn->turn_requests >= AB_TURN_REQUESTS) return wait_for_a_turn(conn);
+    const ab_head *head;
+    int size = ab__conn_parse(conn, &head);
+    if (size > 0) return begin_request(conn, head);
+    if (size == AB_ENOMEM) return wait_for_a_turn(conn);
+    if (size != AB_AGAIN) {
+      refuse_head(conn, size);
+      return false;
+    }
+    conn->parsed = true;
+  }
+  return conn->readable && read_head(conn);
+}
+
+/* --- the body --- */
+
+static bool buffer_body(ab_exchange *exchange) {
+  ab_conn *conn = exchange->conn;
+  int result = ab__buffer_look(exchange);
+  if (result == AB_OK) {
+    ab__exchange_queue(exchange);
+  } else if (result != AB_AGAIN) {
+    ab__conn_fail(conn, result);
+  } else if (conn->readable) {
+    exchange->request = NULL; /* its bytes may move */
+    return ab__conn_read_behind(conn, ab__buffer_room(exchange));
+  }
+  return false;
+}
+
+/* The rest of a body that the application has left unread; then comes the next request. */
+static bool skip_body(ab_exchange *exchange) {
+  ab_conn *conn = exchange->conn;
+  if (conn->in_len == 0 && !(conn->readable && ab__conn_fill(conn))) return false;
+  if (ab__exchange_skip(exchange)) {
+    ab__conn_await_request(conn);
+    if (!conn->engine->draining) return true;
+    ab__conn_close(conn);
+    return false;
+  }
+  if (!exchange->body->chunked) return true;
+  ab__conn_close(conn); /* its end was here, and something else has come to light before it */
+  return false;
+}
+
+static bool advance_exchange(ab_exchange *exchange) {
+  switch (exchange->state) {
+  case AB_EXCHANGE_BUFFER:
+    return buffer_body(exchange);
+  case AB_EXCHANGE_APP:
+    if (exchange->wants_body && exchange->conn->readable) ab__exchange_tell_body(exchange, AB_OK);
+    return false;
+  case AB_EXCHANGE_SKIP:
+    return skip_body(exchange);
+  default:
+    return false;
+  }
+}
+
+static bool advance(ab_conn *conn) {
+  return conn->state == AB_CONN_HEAD ? advance_head(conn) : advance_exchange(conn->exchange);
+}
+
+/* --- the end of the connection --- */
+
+/* An idle connection is read once more before it is closed: a request that is already in the
+ * socket's buffer was sent before the peer could know. */
+static void drain(ab_conn *conn) {
+  if (conn->state != AB_CONN_HEAD) return;
+  if (conn->in_len == 0) ab__conn_give_last_chance(conn);
+  conn->readable = true;
+  ab__engine_ready(conn);
+}
+
+static void refuse(ab_conn *conn) {
+  if (ab__conn_has(conn, AB_EXCHANGE_QUEUED) || ab__conn_has(conn, AB_EXCHANGE_BUFFER)) {
+    ab__conn_reject_late(conn);
+  } else if (ab__conn_has(conn, AB_EXCHANGE_SKIP)) {
+    ab__conn_close(conn);
+  } else if (conn->state == AB_CONN_HEAD) {
+    conn->last_chance = false;
+    if (conn->in_len > 0) ab__conn_give_last_chance(conn); /* for the rest of the head */
+    conn->readable = true;
+    ab__engine_ready(conn);
+  }
+}
+
+/* --- responses --- */
+
+#define CHUNK_END_LEN (sizeof(AB_CHUNK_END) - 1)
+
+static char *put_framing(const ab_exchange *exchange, char *dst, ab_content *content) {
+  return ab_write_framing(dst, content, exchange->answers_head, exchange->http_1_0);
+}
+
+static enum ab_write_connection connection_of(ab_exchange *exchange) {
+  if (!ab_exchange_keep_alive(exchange)) return AB_WRITE_CLOSE;
+  return exchange->http_1_0 ? AB_WRITE_KEEP_IN_1_0 : AB_WRITE_KEEP;
+}
+
+static char *end_head(ab_exchange *exchange, char *end, const ab_content *content) {
+  if (content->closes) ab_exchange_close_after(exchange);
+  exchange->framed = content->chunked;
+  return ab_write_head_end(end, connection_of(exchange));
+}
+
+static char *end_interim(ab_exchange *exchange AB_UNUSED, char *end) {
+  return ab_write_empty_line(end);
+}
+
+static int answer_error(ab_exchange *exchange, int status, size_t *content) {
+  return ab__conn_write_error(exchange->conn, status, connection_of(exchange),
+                              exchange->answers_head, content);
+}
+
+/* After a head that says how long a chunk is, nothing else may come, so what cannot be queued whole
+ * is not begun: afterwards there is memory for this many slices of content, and for the end. */
+static int begin_piece(ab_exchange *exchange, uint64_t len, uint32_t slices) {
+  ab_outbox *out = exchange->conn->out;
+  char head[AB_CHUNK_HEAD_MAX];
+  int error = ab_outbox_prepare(out, slices + 2, AB_CHUNK_HEAD_MAX + CHUNK_END_LEN);
+  if (error) return error;
+  return ab_outbox_write(out, head, (size_t)(ab_write_chunk_head(head, len) - head));
+}
+
+static int end_piece(ab_exchange *exchange) {
+  return ab_outbox_write(exchange->conn->out, AB_CHUNK_END, CHUNK_END_LEN);
+}
+
+static int send_piece(ab_exchange *exchange, const char *ptr, size_t len) {
+  char head[AB_CHUNK_HEAD_MAX];
+  const struct iovec iov[] = {{head, (size_t)(ab_write_chunk_head(head, len) - head)},
+                              {(char *)ptr, len},
+                              {(char *)AB_CHUNK_END, CHUNK_END_LEN}};
+  return ab__conn_send(exchange->conn, iov, 3);
+}
+
+static int end_content(ab_exchange *exchange, const char *trailers, size_t len) {
+  ab_outbox *out = exchange->conn->out;
+  int error = ab_outbox_write(out, AB_LAST_CHUNK, sizeof(AB_LAST_CHUNK) - 1);
+  if (!error && len > 0) error = ab_outbox_write(out, trailers, len);
+  return error ? error : end_piece(exchange);
+}
+
+/* --- the end of a response --- */
+
+/* Whether the connection goes on after a response that ended so. */
+static bool keeps(ab_exchange *exchange, enum ab_finish how) {
+  return how == AB_FINISH_COMPLETE && ab_exchange_keep_alive(exchange) &&
+         !exchange->conn->engine->draining && exchange->body_error == AB_OK &&
+         ab__exchange_can_skip(exchange);
+}
+
+/* The application is done with the request, which leaves some of its body behind. */
+static void begin_skip(ab_exchange *exchange) {
+  exchange->app = NULL;
+  exchange->deadline = 0;
+  exchange->expects = exchange->wants_body = exchange->wants_room = false;
+  ab__engine_event(exchange, 0);
+  ab__exchange_become(exchange, AB_EXCHANGE_SKIP);
+}
+
+/* The next request may have come already, and what was written goes out. */
+static void go_on(ab_conn *conn) {
+  if (ab__conn_is_full(conn)) ab__conn_flush(conn);
+  if (conn->state == AB_CONN_DEAD) return;
+  if (conn->in_len > 0) {
+    ab__conn_advance(conn); /* the next pipelined request */
+  } else if (conn->readable) {
+    ab__engine_ready(conn);
+  }
+  /* Responses to requests that came together leave together, at the latest when the turn ends. */
+  if (conn->state != AB_CONN_HEAD && !ab__conn_has(conn, AB_EXCHANGE_SKIP)) return;
+  if (conn->out) ab__conn_flush(conn);
+  if (conn->state == AB_CONN_HEAD || ab__conn_has(conn, AB_EXCHANGE_SKIP)) ab__conn_rearm(conn);
+}
+
+static void finish(ab_exchange *exchange, enum ab_finish how) {
+  ab_conn *conn = exchange->conn;
+  bool keep = keeps(exchange, how), rest = exchange->body && !exchange->body->done;
+  if (rest) conn->lingers = true;
+  if (how == AB_FINISH_RESET) conn->resets = true;
+  if (!keep) {
+    ab__conn_close(conn);
+    return;
+  }
+  if (rest) {
+    begin_skip(exchange);
+  } else {
+    ab__conn_await_request(conn);
+  }
+  go_on(conn);
+}
+
+/* Without its end the response ends the connection. */
+static void abort_response(ab_exchange *exchange, enum ab_finish how) {
+  ab_conn *conn = exchange->conn;
+  ab__conn_flush(conn);
+  if (conn->state == AB_CONN_DEAD) return;
+  if (how == AB_FINISH_RESET) conn->resets = true;
+  ab__conn_drop(conn);
+}
+
+/* --- what we say ourselves --- */
+
+int ab__conn_write_continue(ab_conn *conn) {
+  return ab__conn_write(conn, AB_CONTINUE, sizeof(AB_CONTINUE) - 1);
+}
+
+int ab__conn_write_error(ab_conn *conn, int status, enum ab_write_connection connection,
+                         bool answers_head, size_t *content) {
+  char text[AB_ERROR_MAX];
+  ab_view date = {conn->engine->date, AB_DATE_FIELD_LEN};
+  char *end = ab_write_error(text, status, date, connection, answers_head, content);
+  return ab__conn_write(conn, text, (size_t)(end - text));
+}
+
+const ab_protocol ab__http1 = {.advance = advance,
+                               .drain = drain,
+                               .refuse = refuse,
+                               .put_framing = put_framing,
+                               .end_head = end_head,
+                               .end_interim = end_interim,
+                               .answer_error = answer_error,
+                               .begin_piece = begin_piece,
+                               .end_piece = end_piece,
+                               .send_piece = send_piece,
+                               .end_content = end_content,
+                               .finish = finish,
+                               .abort = abort_response};

@@ -1,0 +1,61 @@
+/* One socket's way in and out: see link.h. */
+#include "engine/link.h"
+
+void ab_link_init(ab_link *link, int fd, void (*ready)(ab_watch *watch, uint32_t events)) {
+  link->watch = (ab_watch){.ready = ready, .fd = fd, .roams = true};
+}
+
+static size_t room_of(const struct iovec *iov, int count) {
+  size_t room = 0;
+  for (int i = 0; i < count; i++) room += iov[i].iov_len;
+  return room;
+}
+
+ssize_t ab_link_receive(ab_link *link, const struct iovec *iov, int count, bool *drained) {
+  int fd = link->watch.fd;
+  ssize_t n = count == 1 ? ab_sock_recv(fd, iov->iov_base, iov->iov_len)
+                         : ab_sock_recv_split(fd, iov, count);
+  /* A short read has emptied the socket. */
+  *drained = n <= 0 || (size_t)n < room_of(iov, count);
+  return n;
+}
+
+ssize_t ab_link_send(ab_link *link, const struct iovec *iov, int count) {
+  return ab_sock_send(link->watch.fd, iov, count);
+}
+
+ssize_t ab_link_sendfile(ab_link *link, int fd, uint64_t offset, size_t len) {
+  return ab_sock_sendfile(link->watch.fd, fd, offset, len);
+}
+
+uint64_t ab_link_pending(const ab_link *link) {
+  return ab_sock_queued(link->watch.fd);
+}
+
+bool ab_link_ended(const ab_link *link, bool half) {
+  return ab_sock_ended(link->watch.fd, half);
+}
+
+void ab_link_shutdown(ab_link *link) {
+  ab_sock_shutdown(link->watch.fd);
+}
+
+void ab_link_close(ab_link *link, bool reset) {
+  if (reset) {
+    ab_sock_reset(link->watch.fd);
+  } else {
+    ab_fd_close(link->watch.fd);
+  }
+  link->watch.fd = -1;
+}
+
+int ab_link_duplicate(const ab_link *link) {
+  int fd = ab_link_open(link) ? ab_fd_duplicate(link->watch.fd) : -1;
+  return fd < 0 ? -1 : fd;
+}
+
+int ab_link_release(ab_link *link) {
+  int fd = link->watch.fd;
+  link->watch.fd = -1;
+  return fd;
+}

@@ -1,0 +1,121 @@
+/* Responses: what the application says of one becomes output, in the words of its protocol. What
+ * the application queues is queued whole or not at all. All functions run with the lock held unless
+ * engine.h says otherwise. */
+#include <string.h>
+
+#include "engine/conn.h"
+
+static const ab_protocol *protocol_of(const ab_exchange *exchange) {
+  return ab__conn_protocol(exchange->conn);
+}
+
+/* --- heads --- */
+
+char *ab_exchange_put_framing(const ab_exchange *exchange, char *dst, ab_content *content) {
+  return protocol_of(exchange)->put_framing(exchange, dst, content);
+}
+
+int ab_exchange_head(ab_exchange *exchange, char *text, size_t len, const ab_content *content) {
+  char *end = protocol_of(exchange)->end_head(exchange, text + len, content);
+  return ab__conn_write(exchange->conn, text, (size_t)(end - text));
+}
+
+int ab_exchange_answer(ab_exchange *exchange, char *text, size_t len, const ab_content *content,
+                       const char *bytes, size_t count) {
+  char *end = protocol_of(exchange)->end_head(exchange, text + len, content);
+  if (count > 0) memcpy(end, bytes, count);
+  return ab__conn_write_last(exchange->conn, text, (size_t)(end - text) + count);
+}
+
+int ab_exchange_inform(ab_exchange *exchange, char *text, size_t len) {
+  ab_conn *conn = exchange->conn;
+  char *end = protocol_of(exchange)->end_interim(exchange, text + len);
+  int error = ab__conn_write(conn, text, (size_t)(end - text));
+  if (!error) ab__conn_flush(conn);
+  return error;
+}
+
+int ab_exchange_switch(ab_exchange *exchange, char *text, size_t len) {
+  ab_exchange_close_after(exchange); /* no HTTP follows, of the engine's own neither */
+  char *end = protocol_of(exchange)->end_interim(exchange, text + len);
+  return ab__conn_write(exchange->conn, text, (size_t)(end - text));
+}
+
+int ab_exchange_answer_error(ab_exchange *exchange, int status, size_t *content) {
+  exchange->framed = false;
+  return protocol_of(exchange)->answer_error(exchange, status, content);
+}
+
+/* --- content --- */
+
+static uint64_t queued(const ab_conn *conn) {
+  return conn->out ? ab_outbox_queued(conn->out) : 0;
+}
+
+/* What stands before this many bytes of content. */
+static int begin(ab_exchange *exchange, uint64_t len, uint32_t slices) {
+  int error = ab__conn_writable(exchange->conn);
+  if (error || AB_LIKELY(!exchange->framed)) return error;
+  return protocol_of(exchange)->begin_piece(exchange, len, slices);
+}
+
+/* What stands behind it. `error` is that of the content; `before` is what had been queued before
+ * it, of which nothing was sent meanwhile. */
+static int end(ab_exchange *exchange, uint64_t before, int error) {
+  if (AB_LIKELY(!exchange->framed)) return error;
+  ab_outbox *out = exchange->conn->out;
+  if (!error) error = protocol_of(exchange)->end_piece(exchange);
+  if (error) ab_outbox_take_back(out, ab_outbox_queued(out) - before);
+  return error;
+}
+
+int ab_exchange_write(ab_exchange *exchange, const char *ptr, size_t len) {
+  const ab_conn *conn = exchange->conn;
+  uint64_t before = queued(conn);
+  int error = begin(exchange, len, 1);
+  return error ? error : end(exchange, before, ab_outbox_write(conn->out, ptr, len));
+}
+
+int ab_exchange_borrow(ab_exchange *exchange, const char *ptr, size_t len, void *owner) {
+  const ab_conn *conn = exchange->conn;
+  uint64_t before = queued(conn);
+  int error = begin(exchange, len, 1);
+  return error ? error : end(exchange, before, ab_outbox_borrow(conn->out, ptr, len, owner));
+}
+
+int ab_exchange_file(ab_exchange *exchange, int fd, uint64_t offset, uint64_t len, void *owner) {
+  ab_conn *conn = exchange->conn;
+  uint64_t before = queued(conn);
+  int error = begin(exchange, len, 1);
+  if (error) return error;
+  error = end(exchange, before, ab_outbox_file(conn->out, fd, offset, len, owner));
+  if (!error) ab__files_queued(conn);
+  return error;
+}
+
+int ab_exchange_move(ab_exchange *exchange, ab_outbox *from, ab_outbox_adopt adopt, void *ctx) {
+  ab_conn *conn = exchange->conn;
+  uint64_t before = queued(conn);
+  bool files = ab_outbox_files(from) > 0;
+  int error = begin(exchange, ab_outbox_pending(from), ab_outbox_slices(from));
+  if (error) return error;
+  error = end(exchange, before, ab_outbox_move(from, conn->out, adopt, ctx));
+  if (!error && files) ab__files_queued(conn);
+  return error;
+}
+
+int ab_exchange_send(ab_exchange *exchange, const char *ptr, size_t len) {
+  if (exchange->framed) return protocol_of(exchange)->send_piece(exchange, ptr, len);
+  const struct iovec iov = {(char *)ptr, len};
+  return ab__conn_send(exchange->conn, &iov, 1);
+}
+
+int ab_exchange_end(ab_exchange *exchange, const char *trailers, size_t len) {
+  ab_conn *conn = exchange->conn;
+  if (!exchange->framed) return AB_OK;
+  uint64_t before = queued(conn);
+  int error = ab__conn_writable(conn);
+  if (!error) error = protocol_of(exchange)->end_content(exchange, trailers, len);
+  if (error && conn->out) ab_outbox_take_back(conn->out, ab_outbox_queued(conn->out) - before);
+  return error;
+}

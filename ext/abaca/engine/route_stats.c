@@ -1,0 +1,374 @@
+/* Route statistics: see route_stats.h. Routes of paths are in sets of a few places each, which a
+ * keyed hash of the key chooses. The entries after them are the route of all others and those of
+ * the rules. */
+#include "engine/route_stats.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/bits.h"
+
+#define SEGMENTS    4
+#define SEGMENT_MAX 24
+
+#define SET_SIZE 4
+#define SETS     (AB_ROUTE_STATS_ROUTES / SET_SIZE)
+/* Places of a route after those of paths. */
+#define OTHERS     AB_ROUTE_STATS_ROUTES
+#define FIRST_RULE (OTHERS + 1)
+
+/* A newcomer without a place lowers the claims of those that have one, each this many times: a
+ * flood of paths does not drive out routes in use. Routes on threads have a stronger claim, because
+ * forgetting them costs the other requests their time once more. */
+#define DECAY             16
+#define CLAIM_MAX         256
+#define CLAIM_PER_REQUEST 1
+#define CLAIM_PROMOTED    16
+
+/* A route that was on fibers for this many times as long as it had to behave starts with a clean
+ * record. */
+#define FORGIVEN 10
+
+#define MOVES 32
+
+typedef struct entry {
+  uint64_t hash;
+  uint64_t noted;    /* requests since it was moved last */
+  uint32_t serial;   /* of the route that has the place; 0: none */
+  uint32_t claim;    /* what the route has of it */
+  uint32_t good;     /* requests in a row after which the p95 was low enough to go back */
+  uint32_t patience; /* how many it takes */
+  bool on_threads, was_away;
+  uint8_t key_len;
+  char key[AB_ROUTE_STATS_KEY_MAX];
+  ab_sliding_p95 window;
+} entry;
+
+struct ab_route_stats {
+  const ab_mem *mem;
+  ab_route_stats_options options;
+  const ab_path_rule *rules;
+  size_t count; /* of entries */
+  uint32_t serial;
+  uint32_t misses[SETS]; /* of newcomers that found no place in the set */
+  ab_route_totals stats;
+  ab_route_info moves[MOVES];
+  unsigned first_move, move_count;
+  pthread_mutex_t lock; /* of what peeking threads read: keys, serials, on_threads */
+  entry entries[];
+};
+
+/* --- life --- */
+
+/* A route begins, on fibers. */
+static void begin(ab_route_stats *route_stats, entry *e) {
+  e->serial = ++route_stats->serial;
+  if (e->serial == 0) e->serial = route_stats->serial = 1;
+  e->on_threads = e->was_away = false;
+  e->noted = e->good = 0;
+  e->patience = AB_ROUTE_STATS_PATIENCE;
+  ab_sliding_p95_begin(&e->window, route_stats->options.threshold);
+}
+
+ab_route_stats *ab_route_stats_init(const ab_mem *mem, const ab_route_stats_options *options,
+                                    const ab_path_rule *rules, size_t count) {
+  size_t entries, size;
+  if (!ab_add_size(count, FIRST_RULE, &entries) || !ab_mul_size(entries, sizeof(entry), &size) ||
+      !ab_add_size(size, sizeof(ab_route_stats), &size)) {
+    return NULL;
+  }
+  ab_route_stats *route_stats = ab_alloc_zero(mem, size);
+  if (!route_stats) return NULL;
+  route_stats->mem = mem;
+  route_stats->options = *options;
+  route_stats->rules = rules;
+  route_stats->count = entries;
+  pthread_mutex_init(&route_stats->lock, NULL);
+  for (size_t i = OTHERS; i < entries; i++) begin(route_stats, &route_stats->entries[i]);
+  return route_stats;
+}
+
+void ab_route_stats_fini(ab_route_stats *route_stats) {
+  if (!route_stats) return;
+  pthread_mutex_destroy(&route_stats->lock);
+  ab_free(route_stats->mem, route_stats);
+}
+
+/* --- names --- */
+
+/* The end of the segment that begins at `at`; `plain` if it is a name, and not one of many
+ * values. */
+static size_t segment_end(ab_view path, size_t at, bool *plain) {
+  size_t start = at;
+  *plain = true;
+  for (; at < path.len && path.ptr[at] != '/'; at++) {
+    char c = path.ptr[at];
+    if (c == '%' || (c >= '0' && c <= '9')) *plain = false;
+  }
+  if (at - start > SEGMENT_MAX) *plain = false;
+  return at;
+}
+
+size_t ab__route_stats_key(ab_view path, char key[AB_ROUTE_STATS_KEY_MAX]) {
+  size_t at = 0, len = 0;
+  if (path.len > 0 && path.ptr[0] == '/') key[len++] = path.ptr[at++];
+  for (unsigned i = 0; i < SEGMENTS && at < path.len; i++) {
+    bool plain;
+    size_t end = segment_end(path, at, &plain);
+    if (plain) {
+      memcpy(key + len, path.ptr + at, end - at);
+      len += end - at;
+    } else {
+      key[len++] = '*';
+    }
+    at = end;
+    if (at < path.len) key[len++] = path.ptr[at++]; /* the slash */
+  }
+  if (at < path.len) key[len++] = '*';
+  return len;
+}
+
+_Static_assert(1 + SEGMENTS * (SEGMENT_MAX + 1) + 1 <= AB_ROUTE_STATS_KEY_MAX, "the longest key");
+
+static uint64_t mix(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+  return hash ^ hash >> 32;
+}
+
+uint64_t ab__route_stats_hash(uint64_t seed, const char *key, size_t len) {
+  uint64_t hash = mix(seed, len), word;
+  size_t at = 0;
+  for (; len - at >= sizeof(word); at += sizeof(word)) {
+    memcpy(&word, key + at, sizeof(word));
+    hash = mix(hash, word);
+  }
+  word = 0;
+  memcpy(&word, key + at, len - at);
+  return mix(mix(hash, word), seed);
+}
+
+/* --- places --- */
+
+static void note_move(ab_route_stats *route_stats, size_t nth, enum ab_route_move move);
+
+static ab_route route_of(const ab_route_stats *route_stats, size_t nth) {
+  return (ab_route){(uint32_t)nth, route_stats->entries[nth].serial};
+}
+
+static void use(entry *e) {
+  uint32_t claim = e->claim + (e->on_threads ? CLAIM_PROMOTED : CLAIM_PER_REQUEST);
+  uint32_t most = e->on_threads ? CLAIM_MAX * CLAIM_PROMOTED : CLAIM_MAX;
+  e->claim = claim < most ? claim : most;
+}
+
+/* A place for a newcomer: a free one, or that of a route without a claim. */
+static entry *place(ab_route_stats *route_stats, size_t set) {
+  entry *first = &route_stats->entries[set * SET_SIZE], *victim = NULL;
+  for (entry *e = first; e < first + SET_SIZE; e++) {
+    if (e->serial == 0) return e;
+    if (e->claim == 0) victim = e;
+  }
+  if (!victim && ++route_stats->misses[set] % DECAY == 0) {
+    for (entry *e = first; e < first + SET_SIZE; e++) e->claim--;
+  }
+  if (victim && victim->on_threads) {
+    note_move(route_stats, (size_t)(victim - route_stats->entries), AB_ROUTE_FORGOTTEN);
+  }
+  return victim;
+}
+
+/* A path's key, and the set that it is in. */
+typedef struct sought {
+  char key[AB_ROUTE_STATS_KEY_MAX];
+  size_t len, set;
+  uint64_t hash;
+} sought;
+
+static sought seek(const ab_route_stats *route_stats, ab_view path) {
+  sought s;
+  s.len = ab__route_stats_key(path, s.key);
+  s.hash = ab__route_stats_hash(route_stats->options.seed, s.key, s.len);
+  s.set = s.hash % SETS;
+  return s;
+}
+
+static entry *look_up(ab_route_stats *route_stats, const sought *s) {
+  entry *e = &route_stats->entries[s->set * SET_SIZE], *end = e + SET_SIZE;
+  for (; e < end; e++) {
+    if (e->hash != s->hash || e->serial == 0 || e->key_len != s->len) continue;
+    if (memcmp(e->key, s->key, s->len) == 0) return e;
+  }
+  return NULL;
+}
+
+/* NULL if there is no place. Peeking threads must not see half of it. */
+static entry *add(ab_route_stats *route_stats, const sought *s) {
+  pthread_mutex_lock(&route_stats->lock);
+  entry *e = place(route_stats, s->set);
+  if (e) {
+    begin(route_stats, e);
+    e->hash = s->hash;
+    e->key_len = (uint8_t)s->len;
+    e->claim = 0;
+    memcpy(e->key, s->key, s->len);
+  }
+  pthread_mutex_unlock(&route_stats->lock);
+  return e;
+}
+
+ab_route ab_route_stats_path(ab_route_stats *route_stats, ab_view path) {
+  sought s = seek(route_stats, path);
+  entry *e = look_up(route_stats, &s);
+  if (AB_UNLIKELY(!e)) e = add(route_stats, &s);
+  if (!e) return route_of(route_stats, OTHERS);
+  use(e);
+  return route_of(route_stats, (size_t)(e - route_stats->entries));
+}
+
+ab_route ab_route_stats_rule(const ab_route_stats *route_stats, size_t nth) {
+  return route_of(route_stats, FIRST_RULE + nth);
+}
+
+/* NULL if the route has lost its place. */
+static entry *find(ab_route_stats *route_stats, ab_route route) {
+  entry *e = &route_stats->entries[route.nth];
+  return route.serial != 0 && e->serial == route.serial ? e : NULL;
+}
+
+bool ab_route_stats_on_threads(ab_route_stats *route_stats, ab_route route) {
+  const entry *e = find(route_stats, route);
+  return e && e->on_threads;
+}
+
+static bool is_full(const ab_route_stats *route_stats, size_t set) {
+  const entry *first = &route_stats->entries[set * SET_SIZE];
+  for (const entry *e = first; e < first + SET_SIZE; e++) {
+    if (e->serial == 0) return false;
+  }
+  return true;
+}
+
+bool ab_route_stats_peek(ab_route_stats *route_stats, ab_view path) {
+  sought s = seek(route_stats, path);
+  pthread_mutex_lock(&route_stats->lock);
+  const entry *e = look_up(route_stats, &s);
+  if (!e && is_full(route_stats, s.set)) e = &route_stats->entries[OTHERS];
+  bool on_threads = e && e->on_threads;
+  pthread_mutex_unlock(&route_stats->lock);
+  return on_threads;
+}
+
+bool ab_route_stats_peek_rule(ab_route_stats *route_stats, size_t nth) {
+  pthread_mutex_lock(&route_stats->lock);
+  bool on_threads = route_stats->entries[FIRST_RULE + nth].on_threads;
+  pthread_mutex_unlock(&route_stats->lock);
+  return on_threads;
+}
+
+/* --- moving --- */
+
+static void describe(const ab_route_stats *route_stats, size_t nth, ab_route_info *info) {
+  const entry *e = &route_stats->entries[nth];
+  info->p95 = ab_sliding_p95_p95(&e->window);
+  info->count = e->window.count;
+  info->move = AB_ROUTE_STAYS;
+  info->name = (ab_view){info->bytes, 0};
+  if (nth >= FIRST_RULE) {
+    info->name = route_stats->rules[nth - FIRST_RULE].pattern;
+  } else if (nth != OTHERS) {
+    memcpy(info->bytes, e->key, e->key_len);
+    info->name.len = e->key_len;
+  }
+}
+
+static void note_move(ab_route_stats *route_stats, size_t nth, enum ab_route_move move) {
+  if (route_stats->move_count == MOVES) {
+    route_stats->first_move = (route_stats->first_move + 1) % MOVES;
+    route_stats->move_count--;
+  }
+  ab_route_info *info =
+      &route_stats->moves[(route_stats->first_move + route_stats->move_count++) % MOVES];
+  describe(route_stats, nth, info);
+  info->move = move;
+  *(move == AB_ROUTE_TO_THREADS ? &route_stats->stats.promoted : &route_stats->stats.demoted) += 1;
+}
+
+static void move(ab_route_stats *route_stats, entry *e, bool on_threads, ab_nsec limit) {
+  pthread_mutex_lock(&route_stats->lock);
+  e->on_threads = on_threads;
+  pthread_mutex_unlock(&route_stats->lock);
+  e->noted = e->good = 0;
+  ab_sliding_p95_begin(&e->window, limit);
+}
+
+/* A route that comes back and has to leave again at once, over and over, stays away for longer and
+ * longer. */
+static uint32_t next_patience(const entry *e) {
+  if (!e->was_away || e->noted >= (uint64_t)e->patience * FORGIVEN) return AB_ROUTE_STATS_PATIENCE;
+  return e->patience < AB_ROUTE_STATS_PATIENCE_MAX ? e->patience * 2 : AB_ROUTE_STATS_PATIENCE_MAX;
+}
+
+static enum ab_route_move to_threads(ab_route_stats *route_stats, entry *e) {
+  e->patience = next_patience(e);
+  note_move(route_stats, (size_t)(e - route_stats->entries), AB_ROUTE_TO_THREADS);
+  /* Half of it is the way back: between the two the route does not move. */
+  move(route_stats, e, true, route_stats->options.threshold / 2);
+  return AB_ROUTE_TO_THREADS;
+}
+
+static enum ab_route_move to_fibers(ab_route_stats *route_stats, entry *e) {
+  note_move(route_stats, (size_t)(e - route_stats->entries), AB_ROUTE_TO_FIBERS);
+  e->was_away = true;
+  move(route_stats, e, false, route_stats->options.threshold);
+  return AB_ROUTE_TO_FIBERS;
+}
+
+enum ab_route_move ab_route_stats_note(ab_route_stats *route_stats, ab_route route, bool on_thread,
+                                       ab_nsec time) {
+  entry *e = find(route_stats, route);
+  /* A request that began before the route was moved says nothing about the present. */
+  if (!e || e->on_threads != on_thread) return AB_ROUTE_STAYS;
+  e->noted++;
+  ab_sliding_p95_add(&e->window, time);
+  bool exceeds = ab_sliding_p95_exceeds(&e->window);
+  if (!on_thread) {
+    bool moves = AB_UNLIKELY(exceeds) && e->window.count >= route_stats->options.least;
+    return moves ? to_threads(route_stats, e) : AB_ROUTE_STAYS;
+  }
+  e->good = exceeds ? 0 : e->good + 1;
+  return e->good >= e->patience ? to_fibers(route_stats, e) : AB_ROUTE_STAYS;
+}
+
+/* --- for the log and the figures --- */
+
+bool ab_route_stats_has_moves(const ab_route_stats *route_stats) {
+  return route_stats->move_count > 0;
+}
+
+static void copy_info(ab_route_info *to, const ab_route_info *from) {
+  *to = *from;
+  if (from->name.ptr == from->bytes) to->name.ptr = to->bytes;
+}
+
+bool ab_route_stats_next_move(ab_route_stats *route_stats, ab_route_info *info) {
+  if (route_stats->move_count == 0) return false;
+  copy_info(info, &route_stats->moves[route_stats->first_move]);
+  route_stats->first_move = (route_stats->first_move + 1) % MOVES;
+  route_stats->move_count--;
+  return true;
+}
+
+bool ab_route_stats_next_promoted(const ab_route_stats *route_stats, size_t *nth,
+                                  ab_route_info *info) {
+  while (*nth < route_stats->count) {
+    size_t i = (*nth)++;
+    if (route_stats->entries[i].serial == 0 || !route_stats->entries[i].on_threads) continue;
+    describe(route_stats, i, info);
+    return true;
+  }
+  return false;
+}
+
+ab_route_totals ab_route_stats_get_totals(const ab_route_stats *route_stats) {
+  return route_stats->stats;
+}

@@ -1,0 +1,94 @@
+/* Route statistics: how long the requests of each route keep their loop, and so what the next ones
+ * run on. A route begins on fibers. It goes to threads when, of its last requests, the p95 of the
+ * time for which each kept its loop at a stretch is above the threshold; and back when they have
+ * behaved there for long enough. Each time that it has to leave again soon after it came back, that
+ * takes twice as long.
+ *
+ * A route is a pattern of the configuration, or what a path looks like: its first four segments,
+ * where those with a digit or an escape and very long ones are all the same, "*". Clients choose
+ * paths, so the number of such routes is bounded. When there is no room for another one, the least
+ * used gives way in time, and until then all newcomers are one route.
+ *
+ * It reads no clock. Its owner serializes; only the two functions that peek may be called by any
+ * thread.
+ */
+#ifndef AB_ENGINE_ROUTE_STATS_H
+#define AB_ENGINE_ROUTE_STATS_H
+
+#include "base/mem.h"
+#include "base/sliding_p95.h"
+#include "http/pattern.h"
+
+/* Routes that are found in paths. */
+#define AB_ROUTE_STATS_ROUTES 256
+/* The longest key of one: four segments of 24 bytes, and a star for the rest. */
+#define AB_ROUTE_STATS_KEY_MAX 104
+/* The number of requests that have to behave before a route goes back for the first time, and the
+ * maximum. */
+#define AB_ROUTE_STATS_PATIENCE     100
+#define AB_ROUTE_STATS_PATIENCE_MAX 6400
+
+typedef struct ab_route_stats ab_route_stats;
+
+typedef struct ab_route_stats_options {
+  ab_nsec threshold; /* above zero */
+  unsigned least;    /* requests before a route may go to threads, 1 to AB_SLIDING_P95_SIZE */
+  uint64_t seed;     /* secret */
+} ab_route_stats_options;
+
+/* A route for the time of a request; all zero: none. The route may be another's when the request
+ * ends. */
+typedef struct ab_route {
+  uint32_t nth, serial;
+} ab_route;
+
+/* Where a route was moved to. */
+enum ab_route_move { AB_ROUTE_STAYS, AB_ROUTE_TO_THREADS, AB_ROUTE_TO_FIBERS, AB_ROUTE_FORGOTTEN };
+
+typedef struct ab_route_info {
+  ab_view name; /* empty: those without a place of their own */
+  ab_nsec p95;
+  unsigned count; /* requests in the p95 */
+  enum ab_route_move move;
+  char bytes[AB_ROUTE_STATS_KEY_MAX]; /* the name may be here */
+} ab_route_info;
+
+typedef struct ab_route_totals {
+  uint64_t promoted, demoted; /* moves to threads, and back; to be forgotten is one, too */
+} ab_route_totals;
+
+/* `rules` are borrowed, and each may be a route. Returns NULL without memory. */
+ab_route_stats *ab_route_stats_init(const ab_mem *mem, const ab_route_stats_options *options,
+                                    const ab_path_rule *rules, size_t count);
+void ab_route_stats_fini(ab_route_stats *route_stats);
+
+/* The route of a path, as received and without its query. */
+ab_route ab_route_stats_path(ab_route_stats *route_stats, ab_view path);
+/* The route of the nth rule. */
+ab_route ab_route_stats_rule(const ab_route_stats *route_stats, size_t nth);
+/* True if requests of the route run on threads. */
+bool ab_route_stats_on_threads(ab_route_stats *route_stats, ab_route route);
+
+/* The same without a route: whether a request for the path, or of the rule, would run on threads
+ * now. Any thread may ask. */
+bool ab_route_stats_peek(ab_route_stats *route_stats, ab_view path);
+bool ab_route_stats_peek_rule(ab_route_stats *route_stats, size_t nth);
+
+/* A request is over. `time`: how long it kept its loop at a stretch, at most; or, on a thread, how
+ * long it computed. Returns whether that moved the route. */
+enum ab_route_move ab_route_stats_note(ab_route_stats *route_stats, ab_route route, bool on_thread,
+                                       ab_nsec time);
+
+/* The oldest move that was not taken yet; false if there is none. Only the last 32 are kept. */
+bool ab_route_stats_next_move(ab_route_stats *route_stats, ab_route_info *info);
+bool ab_route_stats_has_moves(const ab_route_stats *route_stats);
+/* The next route on threads from *nth on, which is advanced; false if there is none. */
+bool ab_route_stats_next_promoted(const ab_route_stats *route_stats, size_t *nth,
+                                  ab_route_info *info);
+ab_route_totals ab_route_stats_get_totals(const ab_route_stats *route_stats);
+
+/* Writes what a path looks like; returns the length. */
+size_t ab__route_stats_key(ab_view path, char key[AB_ROUTE_STATS_KEY_MAX]);
+uint64_t ab__route_stats_hash(uint64_t seed, const char *key, size_t len);
+
+#endif

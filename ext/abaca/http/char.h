@@ -1,0 +1,201 @@
+/* Classes of bytes in HTTP's grammar, comparisons, and scans for the first byte outside a class.
+ *
+ * Each scan returns the first byte in [ptr, end) that is not of its class, or end. None reads at
+ * or behind end. A scan with a name in _plain is the portable form of the one without; it is always
+ * compiled, so that one test can hold both to the same results.
+ */
+#ifndef AB_HTTP_CHAR_H
+#define AB_HTTP_CHAR_H
+
+#include <string.h>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "base/base.h"
+
+#define AB_CHAR_TOKEN  0x01 /* tchar (RFC 9110 5.6.2) */
+#define AB_CHAR_VALUE  0x02 /* HTAB, SP, VCHAR, obs-text (RFC 9110 5.5) */
+#define AB_CHAR_PATH   0x04 /* of a request target, before the first "?" */
+#define AB_CHAR_QUERY  0x08 /* of a request target, behind the first "?" */
+#define AB_CHAR_HOST   0x10 /* unreserved and sub-delims (RFC 3986 3.2.2); no percent-encoding */
+#define AB_CHAR_QUOTED 0x20 /* qdtext (RFC 9110 5.6.4) */
+
+extern const uint8_t ab_char_class[256];
+
+static inline bool ab_char_is(char byte, unsigned class) {
+  return (ab_char_class[(unsigned char)byte] & class) != 0;
+}
+
+static inline bool ab_is_digit(char byte) {
+  return byte >= '0' && byte <= '9';
+}
+
+static inline bool ab_is_blank(char byte) {
+  return byte == ' ' || byte == '\t';
+}
+
+/* The value of a hexadecimal digit, or -1. */
+static inline int ab_hex_value(char byte) {
+  if (ab_is_digit(byte)) return byte - '0';
+  char lower = (char)(byte | 0x20);
+  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+static inline const char *ab_skip_class(const char *ptr, const char *end, unsigned class) {
+  while (ptr < end && ab_char_is(*ptr, class)) ptr++;
+  return ptr;
+}
+
+static inline const char *ab_skip_token_plain(const char *ptr, const char *end) {
+  return ab_skip_class(ptr, end, AB_CHAR_TOKEN);
+}
+
+/* True when one of the eight bytes is below 0x20 or is DEL. It may be true for a byte above such
+ * a one as well, so it tells whether there is one, not where. */
+static inline bool ab_word_has_control(uint64_t word) {
+  const uint64_t ones = UINT64_C(0x0101010101010101), highs = UINT64_C(0x8080808080808080);
+  uint64_t del = word ^ (ones * 0x7f);
+  return ((((word - ones * 0x20) & ~word) | ((del - ones) & ~del)) & highs) != 0;
+}
+
+static inline const char *ab_skip_value_plain(const char *ptr, const char *end) {
+  while (end - ptr >= 8) {
+    uint64_t word;
+    memcpy(&word, ptr, sizeof(word));
+    if (ab_word_has_control(word)) {
+      const char *stop = ab_skip_class(ptr, ptr + 8, AB_CHAR_VALUE);
+      if (stop < ptr + 8) return stop;
+    }
+    ptr += 8;
+  }
+  return ab_skip_class(ptr, end, AB_CHAR_VALUE);
+}
+
+static inline const char *ab_skip_path_plain(const char *ptr, const char *end) {
+  return ab_skip_class(ptr, end, AB_CHAR_PATH);
+}
+
+static inline const char *ab_skip_query_plain(const char *ptr, const char *end) {
+  return ab_skip_class(ptr, end, AB_CHAR_QUERY);
+}
+
+#ifdef __SSE2__
+
+/* A bit for each of the sixteen bytes that is below 0x20 or DEL: HTAB too, which is a value byte
+ * all the same. */
+static inline unsigned ab_block_controls(__m128i block) {
+  __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(block, _mm_set1_epi8(0x1f)), block);
+  __m128i del = _mm_cmpeq_epi8(block, _mm_set1_epi8(0x7f));
+  return (unsigned)_mm_movemask_epi8(_mm_or_si128(low, del));
+}
+
+/* The bytes that are of neither AB_CHAR_PATH nor AB_CHAR_QUERY. Two pairs differ in one bit only:
+ * DQUOTE and "#", and "<" and ">". */
+static inline __m128i ab_block_not_target(__m128i block) {
+  __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(block, _mm_set1_epi8(0x20)), block);
+  __m128i del = _mm_cmpeq_epi8(block, _mm_set1_epi8(0x7f));
+  __m128i hash =
+      _mm_cmpeq_epi8(_mm_and_si128(block, _mm_set1_epi8((char)0xfe)), _mm_set1_epi8('"'));
+  __m128i angle =
+      _mm_cmpeq_epi8(_mm_and_si128(block, _mm_set1_epi8((char)0xfd)), _mm_set1_epi8('<'));
+  return _mm_or_si128(_mm_or_si128(low, del), _mm_or_si128(hash, angle));
+}
+
+/* All bits of the bytes that are one of the `count` from `first` on. */
+static inline __m128i ab_block_range(__m128i block, char first, char count) {
+  __m128i from = _mm_sub_epi8(block, _mm_set1_epi8(first));
+  return _mm_cmpeq_epi8(_mm_min_epu8(from, _mm_set1_epi8((char)(count - 1))), from);
+}
+
+/* A bit for each of the sixteen bytes that is no letter, digit or "-": what hardly any token has.
+ */
+static inline unsigned ab_block_unusual(__m128i block) {
+  __m128i letter = ab_block_range(_mm_or_si128(block, _mm_set1_epi8(0x20)), 'a', 26);
+  __m128i digit = ab_block_range(block, '0', 10);
+  __m128i dash = _mm_cmpeq_epi8(block, _mm_set1_epi8('-'));
+  return 0xffff & ~(unsigned)_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(letter, digit), dash));
+}
+
+static inline const char *ab_skip_token(const char *ptr, const char *end) {
+  while (end - ptr >= 16) {
+    unsigned hits = ab_block_unusual(_mm_loadu_si128((const __m128i *)ptr));
+    if (hits == 0) {
+      ptr += 16;
+      continue;
+    }
+    ptr += __builtin_ctz(hits);
+    if (!ab_char_is(*ptr, AB_CHAR_TOKEN)) return ptr;
+    ptr++;
+  }
+  return ab_skip_token_plain(ptr, end);
+}
+
+static inline const char *ab_skip_value(const char *ptr, const char *end) {
+  while (end - ptr >= 16) {
+    unsigned hits = ab_block_controls(_mm_loadu_si128((const __m128i *)ptr));
+    if (hits == 0) {
+      ptr += 16;
+      continue;
+    }
+    ptr += __builtin_ctz(hits);
+    if (*ptr != '\t') return ptr;
+    ptr++;
+  }
+  return ab_skip_value_plain(ptr, end);
+}
+
+static inline const char *ab_skip_path(const char *ptr, const char *end) {
+  for (; end - ptr >= 16; ptr += 16) {
+    __m128i block = _mm_loadu_si128((const __m128i *)ptr);
+    __m128i mark = _mm_cmpeq_epi8(block, _mm_set1_epi8('?'));
+    __m128i back = _mm_cmpeq_epi8(block, _mm_set1_epi8('\\'));
+    unsigned hits = (unsigned)_mm_movemask_epi8(
+        _mm_or_si128(ab_block_not_target(block), _mm_or_si128(mark, back)));
+    if (hits) return ptr + __builtin_ctz(hits);
+  }
+  return ab_skip_path_plain(ptr, end);
+}
+
+static inline const char *ab_skip_query(const char *ptr, const char *end) {
+  for (; end - ptr >= 16; ptr += 16) {
+    __m128i block = _mm_loadu_si128((const __m128i *)ptr);
+    unsigned hits = (unsigned)_mm_movemask_epi8(ab_block_not_target(block));
+    if (hits) return ptr + __builtin_ctz(hits);
+  }
+  return ab_skip_query_plain(ptr, end);
+}
+
+#else
+
+static inline const char *ab_skip_token(const char *ptr, const char *end) {
+  return ab_skip_token_plain(ptr, end);
+}
+
+static inline const char *ab_skip_value(const char *ptr, const char *end) {
+  return ab_skip_value_plain(ptr, end);
+}
+
+static inline const char *ab_skip_path(const char *ptr, const char *end) {
+  return ab_skip_path_plain(ptr, end);
+}
+
+static inline const char *ab_skip_query(const char *ptr, const char *end) {
+  return ab_skip_query_plain(ptr, end);
+}
+
+#endif
+
+/* True for a token (RFC 9110 5.6.2). */
+bool ab_is_token(const char *ptr, size_t len);
+/* True when no byte is a control character other than HTAB (RFC 9110 5.5). */
+bool ab_is_field_value(const char *ptr, size_t len);
+/* True when `ptr` spells `lower`, a lower-case ASCII string of the same length, in any case. */
+bool ab_equals_nocase(const char *ptr, const char *lower, size_t len);
+/* True when the view spells `lower`, of `len` bytes, in any case. */
+static inline bool ab_view_spells(ab_view view, const char *lower, size_t len) {
+  return view.len == len && ab_equals_nocase(view.ptr, lower, len);
+}
+
+#endif

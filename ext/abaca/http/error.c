@@ -1,0 +1,37 @@
+/* What each enum ab_http_error means to a client and to a reader of the log: the table of error.h
+ * as three look-ups. */
+#include "http/error.h"
+
+#include "base/base.h"
+
+typedef struct error_entry {
+  int status;
+  const char *reason;
+  const char *rfc;
+} error_entry;
+
+static const error_entry entries[] = {
+#define ENTRY(name, status, reason, rfc) {status, reason, rfc},
+    AB_HTTP_ERRORS(ENTRY)
+#undef ENTRY
+};
+
+/* An error that is not of the table is a bug of the caller: it must not become a 2xx. */
+static const error_entry unknown = {500, "error is not known", "9110 15.6.1"};
+
+static const error_entry *find(int error) {
+  int index = error - AB_HTTP_ERROR_BASE - 1;
+  return index >= 0 && index < (int)AB_ARRAY_LEN(entries) ? &entries[index] : &unknown;
+}
+
+int ab_http_error_status(int error) {
+  return find(error)->status;
+}
+
+const char *ab_http_error_reason(int error) {
+  return find(error)->reason;
+}
+
+const char *ab_http_error_rfc(int error) {
+  return find(error)->rfc;
+}

@@ -1,0 +1,17 @@
+/* The fields of a request's trailer section, one by one (RFC 9112 7.1.2). The bytes are those that
+ * the chunk decoder has found to be valid. */
+#ifndef AB_HTTP_TRAILER_H
+#define AB_HTTP_TRAILER_H
+
+#include "base/base.h"
+
+/* Takes the first field line off `section` and sets name and value, without the white space around
+ * the value (RFC 9110 5.5); both point into the section. False when no complete line is left. */
+bool ab_trailer_next(ab_view *section, ab_view *name, ab_view *value);
+
+/* False for fields that have to be known before the content, of a request or of a response: those
+ * of framing, routing, control, authentication and of the content's form. In a trailer section they
+ * are not sent, and not believed (RFC 9110 6.5.1). */
+bool ab_trailer_allowed(ab_view name);
+
+#endif

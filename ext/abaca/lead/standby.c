@@ -1,0 +1,310 @@
+/* The standby's thread: it looks at the participants, turns the engine while it leads, and sleeps.
+ * All that it knows is guarded by the lead's lock, which it gives up only to sleep and to call. */
+#include "lead/standby.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "io/thread.h"
+#include "io/timer.h"
+
+/* The time between looks while it waits for another leader; output may be put off for as long. */
+#define HASTE AB_NSEC_PER_MS
+
+/* A leader that goes on to others does not do so for long, before it sends what they have put off.
+ */
+#define LATE_LOOKS 4
+
+/* As often it is helped in the time that it may wait for the interpreter's lock. */
+#define NUDGES 5
+
+/* A stall is noticed with this share of its length as the error. */
+#define LOOKS 4
+
+/* After this share of it the standby leads: what it does itself is cheap, and needs no thread that
+ * might stall next. */
+#define SHARE 2
+
+/* After as many looks in a row with none away it sleeps until one goes. */
+#define IDLE_LOOKS 16
+
+struct ab_standby {
+  ab_lead *lead;
+  ab_poller *poller;
+  ab_standby_options options;
+  ab_standby_calls calls;
+  void *ctx;
+  ab_bell bell;
+  pthread_t thread;
+  _Atomic bool stopping;
+  _Atomic bool put_off;   /* output was, since it last looked */
+  _Atomic bool waits;     /* for it to leave, and need not be told of more */
+  ab_nsec flush_at;       /* until then */
+  uint64_t writing;       /* the beat of the leader then */
+  unsigned looks;         /* at leaders that have gone on to other requests */
+  ab_standby_stats stats; /* guarded by the lead's lock, as the rest */
+  unsigned idle;          /* looks in a row with no thread away */
+};
+
+/* What a look has found. */
+typedef struct sight {
+  unsigned away, stalled;
+  bool moved;   /* a thread is somewhere else than at the last look */
+  bool starved; /* a thread waits for the interpreter's lock */
+  bool nudge;   /* ... and has for long */
+  bool call;
+  bool deaf;    /* the poller has events that cannot be delivered now */
+  ab_nsec next; /* time until the next look; AB_POLL_FOREVER: until it is woken */
+} sight;
+
+static bool is_away(uint64_t beat) {
+  return beat & 1;
+}
+
+/* --- looking --- */
+
+static void stall_ended(ab_standby *standby, const ab_participant *participant, ab_nsec now) {
+  ab_nsec length = now - participant->since;
+  if (participant->reported && length > standby->stats.longest) standby->stats.longest = length;
+}
+
+static void report(ab_standby *standby, ab_participant *participant, ab_nsec now) {
+  ab_nsec after = standby->options.report_after;
+  if (!after || participant->reported || now - participant->since < after) return;
+  participant->reported =
+      standby->calls.report(standby->ctx, participant, participant->beat, participant->since);
+  standby->stats.reported += participant->reported;
+}
+
+/* Where many threads want the lock at any time, and each gets it soon, it need not be passed on: so
+ * each one's own wait counts. */
+static void look_at_starved(ab_standby *standby, const ab_participant *participant, ab_nsec now,
+                            sight *sight) {
+  ab_nsec limit = standby->options.starve_after;
+  if (!limit) return;
+  sight->starved = true;
+  if (now - participant->since >= limit / NUDGES) sight->nudge = true;
+}
+
+static void look_at(ab_standby *standby, ab_participant *participant, ab_nsec now, sight *sight) {
+  uint64_t beat = atomic_load(&participant->pulse.beat);
+  if (beat != participant->beat) {
+    stall_ended(standby, participant, now);
+    participant->beat = beat;
+    participant->since = now;
+    participant->deprived = participant->stalled = participant->reported = false;
+    sight->moved = true;
+  }
+  if (!is_away(beat)) return;
+  sight->away++;
+  /* Reading takes microseconds. A thread that still reads waits, and no other can lead
+   * meanwhile.
+   */
+  if (ab_pulse_waits(&participant->pulse)) look_at_starved(standby, participant, now, sight);
+  if (participant->stalled) sight->stalled++;
+  report(standby, participant, now);
+}
+
+static ab_nsec stall_limit(const ab_standby *standby, const sight *sight) {
+  return sight->stalled > 0 ? standby->options.stall_again : standby->options.stall_after;
+}
+
+/* Takes the lead from a thread that has been away for too long. */
+static void look_at_leader(ab_standby *standby, ab_nsec now, const sight *sight) {
+  ab_participant *leader = atomic_load(&standby->lead->holder);
+  if (!leader || !is_away(leader->beat)) return;
+  if (now - leader->since < stall_limit(standby, sight) / SHARE) return;
+  leader->deprived = ab__lead_seize(standby->lead, leader);
+}
+
+/* Does one that has lost the lead stay away, so that others have to come? */
+static void look_at_deprived(ab_standby *standby, ab_nsec now, sight *sight) {
+  ab_list_each (node, tmp, &standby->lead->participants) {
+    ab_participant *participant = AB_CONTAINER_OF(node, ab_participant, link);
+    if (!participant->deprived || participant->stalled) continue;
+    if (now - participant->since < stall_limit(standby, sight)) continue;
+    participant->stalled = true;
+    sight->stalled++;
+    standby->stats.stalls++;
+  }
+}
+
+static ab_nsec next_look(ab_standby *standby, const sight *sight, bool leads) {
+  ab_nsec starve = standby->options.starve_after;
+  if (sight->starved) return starve / NUDGES;
+  if (leads && sight->call) return HASTE;
+  standby->idle = sight->away || sight->moved || leads ? 0 : standby->idle + 1;
+  if (standby->idle >= IDLE_LOOKS) return AB_POLL_FOREVER;
+  ab_nsec limit = stall_limit(standby, sight);
+  ab_nsec time = limit / LOOKS > HASTE / 4 ? limit / LOOKS : HASTE / 4;
+  return starve && starve < time ? starve : time;
+}
+
+static sight look(ab_standby *standby, ab_nsec now) {
+  sight sight = {0};
+  ab_list_each (node, tmp, &standby->lead->participants) {
+    look_at(standby, AB_CONTAINER_OF(node, ab_participant, link), now, &sight);
+  }
+  look_at_leader(standby, now, &sight);
+  look_at_deprived(standby, now, &sight);
+  standby->stats.nudges += sight.nudge;
+  return sight;
+}
+
+/* --- turning the engine --- */
+
+/* Returns the time until the next turn. */
+static ab_nsec turn(ab_standby *standby, ab_nsec now, sight *sight) {
+  const ab_lead_turns *turns = standby->lead->turns;
+  void *engine = standby->lead->engine;
+  ab_poller_collect(standby->poller);
+  ab_poller_lock(standby->poller);
+  /* Without memory for events of others they wait where they are, until another thread leads. */
+  sight->deaf = ab_poller_dispatch_roaming(standby->poller) != AB_OK;
+  ab_poller_unlock(standby->poller);
+  bool more = turns->turn(engine, now);
+  ab_nsec deadline = turns->deadline(engine);
+  sight->call = turns->has_news(engine);
+  if (standby->calls.wanted && standby->calls.wanted(standby->ctx)) sight->call = true;
+  if (sight->deaf) return HASTE;
+  if (more) return 0;
+  if (!deadline) return AB_POLL_FOREVER;
+  return deadline > now ? deadline - now : 0;
+}
+
+/* --- output that was put off --- */
+
+void ab_standby_soon(ab_standby *standby) {
+  if (atomic_load_explicit(&standby->put_off, memory_order_relaxed)) return;
+  atomic_store(&standby->put_off, true);
+  if (!atomic_load(&standby->waits)) ab_bell_ring(&standby->bell);
+}
+
+/* 0: the leader is there, and sends it. */
+static uint64_t leaders_beat(const ab_standby *standby) {
+  const ab_participant *leader = atomic_load(&standby->lead->holder);
+  uint64_t beat = leader ? atomic_load(&leader->pulse.beat) : 0;
+  return is_away(beat) ? beat : 0;
+}
+
+static ab_nsec wait_for(ab_standby *standby, uint64_t beat, ab_nsec now) {
+  standby->writing = beat;
+  standby->flush_at = now + HASTE;
+  return HASTE;
+}
+
+static bool begin_to_wait(ab_standby *standby) {
+  bool put_off = atomic_exchange(&standby->put_off, false);
+  if (put_off) standby->looks = LATE_LOOKS;
+  atomic_store(&standby->waits, put_off);
+  return put_off;
+}
+
+/* Sends what has been put off for too long: the leader is still where it was, in the same request
+ * or in one that it has gone on to. A leader that comes back soon, however busy, sends it itself.
+ * Returns the time until the next look at it. */
+static ab_nsec send_late(ab_standby *standby, ab_nsec now) {
+  uint64_t beat = leaders_beat(standby);
+  if (atomic_load(&standby->waits)) {
+    if (now < standby->flush_at) return standby->flush_at - now;
+    if (beat && beat == standby->writing) {
+      standby->lead->turns->flush(standby->lead->engine);
+    } else if (beat && standby->looks > 0) {
+      standby->looks--;
+      return wait_for(standby, beat, now);
+    }
+  }
+  /* A second time, for a thread that saw us wait just before we did not. */
+  if (begin_to_wait(standby) || begin_to_wait(standby)) return wait_for(standby, beat, now);
+  return AB_POLL_FOREVER;
+}
+
+static ab_nsec shorter(ab_nsec one, ab_nsec other) {
+  return one < other ? one : other;
+}
+
+/* --- the thread --- */
+
+/* Has one left, or come back, since the last look? */
+static bool anybody_away(void *arg) {
+  ab_standby *standby = arg;
+  bool away = false;
+  pthread_mutex_lock(&standby->lead->lock);
+  ab_list_each (node, tmp, &standby->lead->participants) {
+    const ab_participant *participant = AB_CONTAINER_OF(node, ab_participant, link);
+    if (atomic_load(&participant->pulse.beat) != participant->beat || is_away(participant->beat))
+      away = true;
+  }
+  pthread_mutex_unlock(&standby->lead->lock);
+  return away;
+}
+
+static void doze(ab_standby *standby, bool listens, ab_nsec timeout) {
+  int poller = listens ? ab_poller_fd(standby->poller) : -1;
+  ab_bell_await(&standby->bell, poller, timeout, anybody_away, standby);
+}
+
+static void *stand_by(void *arg) {
+  ab_standby *standby = arg;
+  while (!atomic_load(&standby->stopping)) {
+    ab_nsec now = ab_clock_monotonic();
+    pthread_mutex_lock(&standby->lead->lock);
+    sight sight = look(standby, now);
+    bool leads = !atomic_load(&standby->lead->holder);
+    ab_nsec next_turn = leads ? turn(standby, now, &sight) : AB_POLL_FOREVER;
+    ab_nsec timeout = shorter(next_look(standby, &sight, leads), send_late(standby, now));
+    pthread_mutex_unlock(&standby->lead->lock);
+    if (sight.starved && standby->calls.nudge) standby->calls.nudge(standby->ctx, sight.nudge);
+    if (sight.call && standby->calls.call) standby->calls.call(standby->ctx, sight.stalled);
+    doze(standby, leads && !sight.deaf, shorter(next_turn, timeout));
+  }
+  return NULL;
+}
+
+ab_standby *ab_standby_start(ab_lead *lead, ab_poller *poller, const ab_standby_options *options,
+                             const ab_standby_calls *calls, void *ctx) {
+  ab_standby *standby = calloc(1, sizeof *standby);
+  if (!standby) return NULL;
+  standby->lead = lead;
+  standby->poller = poller;
+  standby->options = *options;
+  standby->calls = *calls;
+  standby->ctx = ctx;
+  if (ab_bell_init(&standby->bell) != AB_OK) {
+    free(standby);
+    return NULL;
+  }
+  int err = ab_thread_start(&standby->thread, stand_by, standby);
+  if (err == 0) {
+    ab_poller_hold(poller);
+    return standby;
+  }
+  ab_bell_fini(&standby->bell);
+  free(standby);
+  errno = err;
+  return NULL;
+}
+
+void ab_standby_stop(ab_standby *standby) {
+  atomic_store(&standby->stopping, true);
+  ab_bell_ring(&standby->bell);
+  pthread_join(standby->thread, NULL);
+  ab_standby_forget(standby);
+}
+
+void ab_standby_forget(ab_standby *standby) {
+  ab_poller_fini(standby->poller);
+  ab_bell_fini(&standby->bell);
+  free(standby);
+}
+
+ab_bell *ab_standby_bell(ab_standby *standby) {
+  return &standby->bell;
+}
+
+ab_standby_stats ab_standby_get_stats(ab_standby *standby) {
+  pthread_mutex_lock(&standby->lead->lock);
+  ab_standby_stats stats = standby->stats;
+  pthread_mutex_unlock(&standby->lead->lock);
+  return stats;
+}

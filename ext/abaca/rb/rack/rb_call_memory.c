@@ -1,0 +1,114 @@
+/* The memory of calls, and how a handle points there. All of it is the server's, so that
+ * nothing points into the stack of a fiber or thread that may end: what is over is used again for
+ * another request, and a handle tells that by the generation.
+ *
+ * A handle has one word for its call. Its low bits, which the alignment leaves free, are those
+ * of the generation. */
+#include <string.h>
+
+#include "rb/rack/rb_call.h"
+
+/* Bytes, a power of two. */
+#define ALIGNMENT 64
+/* As many are kept for the next requests. */
+#define SPARE_CALLS 1024
+
+/* --- poison --- */
+
+/* Debug and sanitized builds (extconf.rb) make what still uses a call that is over fail, and
+ * use its memory again as late as they can. What the list of spares needs stays as it is. */
+#ifdef AB_POISON
+#define POISON      0xdb
+#define POISON_FROM offsetof(ab_call, rack)
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(ptr, len)   ((void)(ptr), (void)(len))
+#define ASAN_UNPOISON_MEMORY_REGION(ptr, len) ((void)(ptr), (void)(len))
+#endif
+
+static void poison(ab_call *call) {
+  char *from = (char *)call + POISON_FROM;
+  memset(from, POISON, sizeof(*call) - POISON_FROM);
+  ASAN_POISON_MEMORY_REGION(from, sizeof(*call) - POISON_FROM);
+}
+
+static void cure(ab_call *call) {
+  ASAN_UNPOISON_MEMORY_REGION((char *)call + POISON_FROM, sizeof(*call) - POISON_FROM);
+}
+
+static void put_away(ab_rack *rack, ab_call *call) {
+  poison(call);
+  ab_list_append(&rack->spare_calls, &call->link);
+}
+#else
+static void cure(ab_call *call) {
+  (void)call;
+}
+
+/* Last in, first out: that memory is in the caches. */
+static void put_away(ab_rack *rack, ab_call *call) {
+  ab_list_prepend(&rack->spare_calls, &call->link);
+}
+#endif
+
+/* --- taking and giving back --- */
+
+static ab_call *make(void) {
+  char *memory = ab_alloc(&ab_mem_libc, sizeof(ab_call) + ALIGNMENT - 1);
+  if (!memory) return NULL;
+  size_t over = (uintptr_t)memory % ALIGNMENT;
+  ab_call *call = (ab_call *)(void *)(memory + (over ? ALIGNMENT - over : 0));
+  call->memory = memory;
+  call->generation = 0;
+  return call;
+}
+
+static void destroy(ab_call *call) {
+  cure(call);
+  ab_free(&ab_mem_libc, call->memory);
+}
+
+ab_call *ab_call_take(ab_rack *rack) {
+  ab_list *node = ab_list_shift(&rack->spare_calls);
+  if (AB_UNLIKELY(!node)) return make();
+  rack->spare_count--;
+  ab_call *call = AB_CONTAINER_OF(node, ab_call, link);
+  cure(call);
+  return call;
+}
+
+void ab_call_give_back(ab_rack *rack, ab_call *call) {
+  call->generation++;
+  if (AB_UNLIKELY(rack->spare_count == SPARE_CALLS)) {
+    destroy(call);
+    return;
+  }
+  put_away(rack, call);
+  rack->spare_count++;
+}
+
+void ab_call_free_spares(ab_rack *rack) {
+  for (ab_list *node; (node = ab_list_shift(&rack->spare_calls));) {
+    destroy(AB_CONTAINER_OF(node, ab_call, link));
+  }
+  rack->spare_count = 0;
+}
+
+/* --- what a handle has --- */
+
+void *ab_call_mark(const ab_call *call) {
+  return (void *)((uintptr_t)call | call->generation % ALIGNMENT);
+}
+
+ab_call *ab_call_at(void *mark) {
+  if (!mark) return NULL;
+  uintptr_t generation = (uintptr_t)mark % ALIGNMENT;
+  ab_call *call = (ab_call *)(void *)((char *)mark - generation);
+  if (AB_LIKELY(generation == call->generation % ALIGNMENT)) return call;
+#ifdef AB_POISON
+  rb_bug("a handle has outlived its request");
+#endif
+  return NULL;
+}

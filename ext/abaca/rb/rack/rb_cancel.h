@@ -1,0 +1,51 @@
+/* Cancellation: what becomes of a request whose client has gone, or whose time is over, while the
+ * app works on it. */
+#ifndef AB_RB_CANCEL_H
+#define AB_RB_CANCEL_H
+
+#include "rb/rack/rb_call.h"
+
+/* What was cancelled gets this long to end. */
+#define AB_CANCEL_GRACE (5 * AB_NSEC_PER_SEC)
+
+/* What a request may have to be told beside the engine's events. */
+enum ab_news {
+  AB_NEWS_CLOSING = 256, /* the server stops, and waits for it */
+  AB_NEWS_SHUTDOWN = 512 /* it waits no longer */
+};
+
+/* The client has gone, or the request's deadline has passed, or the server ends: a set of enum
+ * ab_event and enum ab_news. */
+void ab_cancel_note(ab_call *call, unsigned events);
+/* Does what follows from the news: on the fiber that turns the engine, between its steps. Raises
+ * what concerns the process. */
+void ab_cancel_run(ab_rack *rack, ab_nsec now);
+/* As much of it as a turn has to do, and when the next turn has to come for it; 0: never. */
+static inline bool ab_cancel_pending(const ab_rack *rack, ab_nsec now) {
+  return rack->cancel_retry || !ab_list_empty(&rack->cancels) ||
+         (rack->overdue && now >= rack->overdue);
+}
+/* The request is waited for no longer: it gets the server's answer, if none has begun, and its
+ * connection is closed. Its fiber goes on. */
+void ab_cancel_abandon(ab_call *call, int status);
+/* The app is done with the request: nothing is raised in its fiber from now on. What wanted to be
+ * told that the client has gone is told now, if it has. Returns 0, or the state of an exception
+ * that concerns the process, with rb_errinfo set. */
+int ab__cancel_end(ab_call *call);
+static inline int ab_cancel_end(ab_call *call) {
+  bool nothing =
+      ab_list_empty(&call->cancel_link) && NIL_P(call->cancelled) && NIL_P(call->on_gone);
+  return AB_LIKELY(nothing) ? 0 : ab__cancel_end(call);
+}
+/* What is raised in requests when the server waits for them no longer. */
+VALUE ab_cancel_shutdown(void);
+
+/* Exchange#request_timeout=, #add_time, #on_cancel, #gone?, #on_gone and #on_shutdown. */
+void ab_cancel_set_time(ab_call *call, ab_nsec time);
+void ab_cancel_add_time(ab_call *call, ab_nsec time);
+void ab_cancel_on_cancel(ab_call *call, VALUE block);
+bool ab_cancel_gone(ab_call *call);
+void ab_cancel_on_gone(ab_call *call, VALUE block);
+void ab_cancel_on_shutdown(ab_call *call, VALUE block);
+
+#endif

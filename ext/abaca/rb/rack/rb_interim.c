@@ -1,0 +1,51 @@
+/* Interim responses that the app asks for: early hints and the like (RFC 9110 15.2, RFC 8297).
+ * "100 Continue" and "101 Switching Protocols" are not among them: the one is sent when the body is
+ * asked for, the other is a response of its own. */
+#include "rb/rack/rb_response.h"
+
+static int interim_status(VALUE status) {
+  long number = NUM2LONG(status);
+  if (number < 102 || number > 199) {
+    rb_raise(rb_eArgError, "the status of an interim response is one of 102 to 199, not %ld",
+             number);
+  }
+  return (int)number;
+}
+
+/* HTTP/1.0 knows none (RFC 9110 15.2), and behind the final head it is too late. */
+static bool can_inform(ab_call *call) {
+  if (call->http_1_0 || call->head_sent) return false;
+  ab_engine_lock(call->rack->engine);
+  bool gone = ab_exchange_gone(call->exchange);
+  ab_engine_unlock(call->rack->engine);
+  return !gone;
+}
+
+/* call-seq: inform(status, headers) -> true or false
+ *
+ * Sends an interim response with status 102 to 199, for instance 103 with Link fields (RFC 8297).
+ * A value may be an Array, or have lines: each becomes a field line of its own.
+ *
+ * Returns false, and sends nothing, when the client speaks HTTP/1.0 or has gone, or the response
+ * has begun. Raises ArgumentError for another status, AppError for a field that cannot be sent or
+ * that no interim response may have, IOError after the request. */
+VALUE ab_call_inform(VALUE self, VALUE status, VALUE headers) {
+  ab_call_of(self);
+  int number = interim_status(status);
+  VALUE fields = ab_lines_plain_hash(ab_call_of(self), AB_SECTION_INTERIM, headers);
+  ab_call *call = ab_call_of(self); /* that was the app's code, and may have waited */
+  if (!can_inform(call)) return Qfalse;
+  ab_lines lines = ab_lines_begin(call, AB_SECTION_INTERIM);
+  ab_lines_put_status(&lines, number);
+  if (!lines.problem) ab_lines_put_fields(&lines, fields);
+  if (!lines.problem) ab_lines_room(&lines, AB_HEAD_END_MAX);
+  ab_lines_check(&lines);
+  ab_engine_lock(call->rack->engine);
+  int error = ab_exchange_inform(call->exchange, call->runner->scratch, lines.used);
+  ab_engine_unlock(call->rack->engine);
+  RB_GC_GUARD(fields);
+  if (error == AB_EPEER) return Qfalse;
+  if (error) ab_response_raise(error);
+  ab_response_wait(call, ab_exchange_want_room);
+  return Qtrue;
+}

@@ -1,0 +1,176 @@
+/* The Rack side of a server: what a request needs of it, whatever runs the request. rb/run says
+ * what runs requests, rb/server when a server begins and ends. Both reach a request through this,
+ * and it reaches them only through the tables here. */
+#ifndef AB_RB_RACK_H
+#define AB_RB_RACK_H
+
+#include <ruby.h>
+
+#include "base/fork_page.h"
+#include "base/list.h"
+#include "engine/engine.h"
+#include "lead/standby.h"
+#include "rb/rack/rb_env.h"
+#include "rb/scheduler/rb_loop.h"
+
+struct ab_call;
+struct ab_rack;
+struct ab_runner;
+
+/* On what a request runs. */
+enum ab_mode {
+  AB_MODE_FIBER,
+  AB_MODE_THREAD,
+  AB_MODES,
+  AB_MODE_HYBRID = AB_MODES /* one of these, as rb/run/rb_hybrid.c finds */
+};
+
+/* Counted with the GVL, where these things happen. Current values are not counted but looked up on
+ * demand. */
+typedef struct ab_mode_counts {
+  uint64_t rejected;  /* requests that were answered 503 because there was no room for them */
+  uint64_t cancelled; /* requests that got an exception from us where they waited */
+  uint64_t swallowed; /* ... and whose app went on and did not end by it */
+  uint64_t abandoned; /* ... and that were waited for no longer */
+} ab_mode_counts;
+
+/* --- what runs a request --- */
+
+/* How requests start, wait and are interrupted. Chosen once for a run: the loop of an
+ * Abaca::Scheduler with a pool (rb_native.c), a foreign scheduler, whose guest the server is
+ * (rb_guest.c), or threads (rb_thread_executor.c). */
+typedef struct ab_executor {
+  enum ab_mode mode;
+  /* True when `start` would find or could make a fiber. */
+  bool (*available)(const struct ab_runner *runner);
+  /* Gives the request that the runner has taken to a fiber. Returns false when there is none. NULL:
+   * the runner runs it itself. */
+  bool (*start)(struct ab_runner *runner);
+  /* True when the current fiber can be parked. */
+  bool (*can_wait)(const struct ab_runner *runner);
+  /* As ab_call_wait. */
+  void (*wait)(struct ab_call *call, enum ab_wait_kind kind);
+  /* Wakes one fiber that waits for the call, or more of them. Returns false if none is left. Where
+   * it calls Ruby the call may be over afterwards. */
+  bool (*wake_one)(struct ab_call *call);
+  /* Lets every fiber that is about to run do so, where `interrupt` has to find none. */
+  void (*settle)(struct ab_runner *runner);
+  /* Raises the exception in the call's fiber, where it waits; the call may be over afterwards.
+   * Returns false, without having raised it, when that is not possible now. */
+  bool (*interrupt)(struct ab_call *call, VALUE exception);
+  /* Raises the exception in every fiber that waits and has none on its way, after those of all
+   * requests have been interrupted: in what the app has started beside its requests. */
+  void (*interrupt_others)(struct ab_runner *runner, VALUE exception);
+  /* Runs `body` with `arg` beside the requests. NULL: on a fiber of the thread's scheduler, which
+   * begins at once. */
+  void (*run_beside)(struct ab_runner *runner, rb_block_call_func_t body, VALUE arg);
+  /* Fibers that can be parked run within the turns of the runner, when it leads: the engine's step
+   * ends soon after them. */
+  bool in_turns;
+} ab_executor;
+
+/* Bytes that a runner has for response heads at first. */
+#define AB_SCRATCH_SIZE 8192
+/* ... and keeps from one response to the next. */
+#define AB_SCRATCH_KEEP 65536
+
+/* A Ruby thread that runs requests, as they see it. */
+typedef struct ab_runner {
+  struct ab_rack *rack;
+  const ab_executor *executor;
+  VALUE thread;
+  char *scratch; /* response heads are put together here */
+  size_t scratch_capacity;
+  ab_participant participant;
+} ab_runner;
+
+/* --- what watches a request --- */
+
+/* Called by the way of a request, for what rb/run measures and limits. None calls Ruby code. */
+typedef struct ab_call_hooks {
+  /* The request of a call with a route begins where it runs, and is over there. */
+  void (*begins)(struct ab_call *call);
+  void (*ends)(struct ab_call *call);
+  /* The request begins to wait for its client. Returns false when it does not matter; then there is
+   * no end to be told. */
+  bool (*waits)(struct ab_call *call);
+  void (*goes_on)(struct ab_call *call);
+  /* The request is over, whose client was closed while it waited. */
+  void (*left)(struct ab_call *call);
+} ab_call_hooks;
+
+/* --- the Rack side --- */
+
+typedef struct ab_rack {
+  VALUE self; /* the Abaca::Engine, whose memory begins with this */
+  ab_engine *engine;
+  ab_poller *poller;   /* while it runs, else NULL */
+  ab_runner *main;     /* of the thread that called run */
+  ab_lead lead;        /* which thread turns the engine */
+  ab_standby *standby; /* turns it while no runner can; NULL: there is none */
+  const ab_call_hooks *hooks;
+  volatile uint32_t *fork_guard; /* of the process that runs it */
+  pid_t owner;
+  ab_env_builder env;
+  VALUE app, log;
+  VALUE exchange_class, input_class, rewindable_class;
+  VALUE hints_class;   /* Abaca::EarlyHints when it is offered, else Qnil */
+  VALUE plain_fields;  /* an Abaca::PlainFields */
+  VALUE error_answers; /* an Abaca::ErrorAnswers, or Qnil */
+  ID id_call;
+  ab_list calls;       /* every one there is, in the order of their beginning */
+  ab_list spare_calls; /* memory for the next ones, see rb_call_memory.c */
+  unsigned spare_count;
+  ab_mode_counts counts[AB_MODES];
+  ab_list cancels, attended;  /* calls of which there is news, see rb_cancel.c */
+  ab_nsec cancel_retry;       /* when to look at them again; 0: there are none */
+  _Atomic ab_nsec overdue;    /* the earliest of its calls; 0: none is */
+  ab_list borrowed;           /* ab_borrow: strings and files that the engine still sends from */
+  struct ab_borrow *released; /* guarded by the engine's lock */
+  struct ab_borrow *spare;
+  bool app_is_proc;
+  bool access_log;
+  bool cancel_on_disconnect;
+  bool rewindable_input;
+  bool newline_values; /* Rack 2: "a\nb" is two field lines */
+  bool to_ary_closes;  /* Rack 3: Body#to_ary closes the body */
+  bool draining;       /* the server stops, and waits for the requests that it has */
+} ab_rack;
+
+/* Of an Abaca::Engine that is initialized. */
+static inline ab_rack *ab_rack_of(VALUE engine) {
+  return RTYPEDDATA_DATA(engine);
+}
+
+/* True in a process that the app forked: it must not answer for its parent. */
+static inline bool ab_rack_forked(const ab_rack *rack) {
+  return ab_fork_page_forked(rack->fork_guard, rack->owner);
+}
+
+/* Makes the thread that turns the engine look at it. Any thread may call it. */
+static inline void ab_rack_tell_leader(const ab_rack *rack) {
+  if (rack->poller) ab_poller_wakeup(rack->poller);
+}
+
+/* [locked] True when the runner's fibers write within a turn of the engine: what they leave for the
+ * end of the step is sent then. */
+static inline bool ab_runner_in_turn(const ab_runner *runner) {
+  return runner->executor->in_turns && ab_lead_is(&runner->rack->lead, &runner->participant);
+}
+
+/* [locked] Something was done to the engine: true when its leader is another, and has to know. Then
+ * ab_rack_tell_leader is to be called, without the lock. On threads the pool does it. */
+static inline bool ab_runner_must_tell(const ab_runner *runner) {
+  const ab_rack *rack = runner->rack;
+  if (AB_UNLIKELY(runner->executor->mode == AB_MODE_THREAD)) return false;
+  return AB_UNLIKELY(!ab_lead_is(&rack->lead, &runner->participant)) &&
+         ab_engine_needs_turn(rack->engine);
+}
+
+/* [locked] For an answer outside of the engine's turns: deadlines begin now. */
+static inline void ab_runner_pass_time(const ab_runner *runner) {
+  if (runner->executor->in_turns) return;
+  ab_engine_pass_time(runner->rack->engine, ab_clock_monotonic());
+}
+
+#endif

@@ -1,0 +1,111 @@
+/* The head of a final response: status line, the app's fields, and those that say how the content
+ * is delimited and what becomes of the connection (RFC 9112 4, 6, 9). */
+#include "http/char.h"
+#include "rb/rack/rb_response.h"
+
+/* A reset head must not remember what an earlier pass has found. */
+static void put_fields(ab_lines *head, VALUE headers) {
+  *head = ab_lines_begin(head->call, AB_SECTION_FINAL);
+  ab_lines_put_status(head, head->call->status);
+  if (!head->problem) ab_lines_put_fields(head, headers);
+}
+
+VALUE ab_head_put(ab_lines *head, VALUE headers) {
+  put_fields(head, headers);
+  if (AB_UNLIKELY(head->odd)) {
+    headers = ab_lines_plain(head, headers);
+    put_fields(head, headers);
+  }
+  if (!head->problem && !head->has_date) {
+    ab_lines_put(head, ab_engine_date(head->call->rack->engine), AB_DATE_FIELD_LEN);
+  }
+  ab_lines_check(head);
+  return headers;
+}
+
+/* --- how the content is delimited --- */
+
+typedef struct announcement {
+  ab_lines *head;
+  VALUE names; /* a String of those so far */
+} announcement;
+
+/* The names of trailers that are known already (RFC 9110 6.6.2). */
+static int announce(VALUE name, VALUE value, VALUE arg) {
+  (void)value;
+  announcement *a = (announcement *)arg;
+  ab_lines *head = a->head;
+  if (!RB_TYPE_P(name, T_STRING) || !ab_is_token(RSTRING_PTR(name), (size_t)RSTRING_LEN(name))) {
+    head->problem = "a trailer's name is not one";
+  } else if (ab_lines_forbidden_trailer(name)) {
+    head->problem = "a field that no trailer section may have";
+  }
+  if (head->problem) {
+    head->problem_object = name;
+    return ST_STOP;
+  }
+  if (RSTRING_LEN(a->names) > 0) rb_str_cat_cstr(a->names, ", ");
+  rb_str_cat(a->names, RSTRING_PTR(name), RSTRING_LEN(name));
+  return ST_CONTINUE;
+}
+
+static void announce_trailers(ab_lines *head) {
+  VALUE trailers = head->trailers;
+  if (head->has_trailer || !RB_TYPE_P(trailers, T_HASH) || RHASH_EMPTY_P(trailers)) return;
+  announcement a = {head, rb_str_new(NULL, 0)};
+  rb_hash_foreach(trailers, announce, (VALUE)&a);
+  if (head->problem) return;
+  ab_lines_put_field(head, "Trailer", 7, RSTRING_PTR(a.names), (size_t)RSTRING_LEN(a.names));
+  RB_GC_GUARD(a.names);
+}
+
+static void put_framing(ab_lines *head, uint64_t known) {
+  ab_call *call = head->call;
+  ab_content *content = &head->content;
+  content->status = call->status;
+  content->trailers = !NIL_P(head->trailers);
+  content->known = known != UINT64_MAX;
+  if (content->known && !content->declared) content->length = known;
+  char *field = ab_lines_room(head, AB_FRAMING_MAX);
+  if (AB_UNLIKELY(!field)) return;
+  head->used += (size_t)(ab_exchange_put_framing(call->exchange, field, content) - field);
+  call->no_content = content->none;
+  call->chunked = content->chunked;
+  call->has_length = content->has_length;
+  if (content->has_length) call->body_left = content->length;
+  if (content->chunked && content->trailers) announce_trailers(head);
+}
+
+void ab_head_put_framing(ab_lines *head, uint64_t known) {
+  if (AB_UNLIKELY(head->content.coded)) {
+    if (head->content.declared) ab_response_refuse("Content-Length with Transfer-Encoding", Qnil);
+    if (!NIL_P(head->trailers)) ab_response_refuse("abaca.trailers with Transfer-Encoding", Qnil);
+  }
+  put_framing(head, known);
+  ab_lines_check(head);
+}
+
+/* --- the hand-over --- */
+
+void ab_head_queue(ab_lines *head) {
+  ab_call *call = head->call;
+  ab_engine *engine = call->rack->engine;
+  if (AB_UNLIKELY(!ab_lines_room(head, AB_HEAD_END_MAX))) ab_response_raise(AB_ENOMEM);
+  ab_engine_lock(engine);
+  int error = ab_exchange_head(call->exchange, call->runner->scratch, head->used, &head->content);
+  ab_engine_unlock(engine);
+  if (error) ab_response_raise(error);
+  call->head_sent = true;
+}
+
+void ab_head_answer(ab_lines *head, const char *bytes, size_t len) {
+  ab_call *call = head->call;
+  ab_engine *engine = call->rack->engine;
+  if (AB_UNLIKELY(!ab_lines_room(head, AB_HEAD_END_MAX + len))) ab_response_raise(AB_ENOMEM);
+  ab_engine_lock(engine);
+  int error = ab_exchange_answer(call->exchange, call->runner->scratch, head->used, &head->content,
+                                 bytes, len);
+  ab_engine_unlock(engine);
+  if (error) ab_response_raise(error);
+  call->head_sent = true;
+}

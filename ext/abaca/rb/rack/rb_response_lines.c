@@ -1,0 +1,345 @@
+/* Field lines from an app's Hash into the server's scratch buffer: the one way by which names and
+ * values of an app get on the wire, whether in a final head, an interim one or a trailer section
+ * (RFC 9110 5, RFC 9112 5). */
+#include <string.h>
+
+#include "base/bits.h"
+#include "http/char.h"
+#include "http/trailer.h"
+#include "http1/write.h"
+#include "rb/rack/rb_process.h"
+#include "rb/rack/rb_response.h"
+
+#define SHOWN 200 /* characters */
+
+VALUE ab_response_show(VALUE object) {
+  int state = 0;
+  VALUE text = rb_protect(rb_inspect, object, &state);
+  if (state) {
+    VALUE exception = rb_errinfo();
+    bool is_exception = RTEST(rb_obj_is_kind_of(exception, rb_eException));
+    if (!is_exception || ab_is_fatal(exception)) rb_jump_tag(state);
+    rb_set_errinfo(Qnil);
+    text = rb_any_to_s(object);
+  }
+  VALUE start = rb_str_substr(text, 0, SHOWN);
+  if (RSTRING_LEN(start) == RSTRING_LEN(text)) return text;
+  return rb_str_cat_cstr(start, "...");
+}
+
+void ab_response_refuse(const char *problem, VALUE object) {
+  VALUE shown = ab_response_show(object);
+  rb_raise(ab_class("AppError"), "invalid response: %s: %" PRIsVALUE, problem, shown);
+}
+
+ab_lines ab_lines_begin(ab_call *call, enum ab_section section) {
+  return (ab_lines){.call = call,
+                    .section = (uint8_t)section,
+                    .newlines = call->rack->newline_values || section == AB_SECTION_INTERIM,
+                    .hijack = Qnil,
+                    .protocol = Qnil,
+                    .trailers = Qnil,
+                    .problem_object = Qnil};
+}
+
+static int refuse(ab_lines *lines, const char *problem, VALUE object) {
+  lines->problem = problem;
+  lines->problem_object = object;
+  return ST_STOP;
+}
+
+/* As refuse, for what ab_lines_plain may mend. */
+static int refuse_odd(ab_lines *lines, const char *problem, VALUE object) {
+  lines->odd = true;
+  return refuse(lines, problem, object);
+}
+
+void ab_lines_check(const ab_lines *lines) {
+  if (AB_UNLIKELY(lines->problem != NULL)) {
+    ab_response_refuse(lines->problem, lines->problem_object);
+  }
+}
+
+/* --- the scratch buffer --- */
+
+static bool grow_scratch(ab_runner *runner, size_t used, size_t len) {
+  size_t needed, capacity = runner->scratch_capacity;
+  if (!ab_add_size(used, len, &needed)) return false;
+  while (capacity < needed) {
+    if (!ab_mul_size(capacity, 2, &capacity)) return false;
+  }
+  char *grown = ab_realloc(&ab_mem_libc, runner->scratch, capacity);
+  if (!grown) return false;
+  runner->scratch = grown;
+  runner->scratch_capacity = capacity;
+  return true;
+}
+
+char *ab__lines_grow(ab_lines *lines, size_t len) {
+  ab_runner *runner = lines->call->runner;
+  if (grow_scratch(runner, lines->used, len)) return runner->scratch + lines->used;
+  refuse(lines, "no memory for its head", Qnil);
+  return NULL;
+}
+
+void ab__response_shrink(ab_runner *runner) {
+  char *shrunk = ab_realloc(&ab_mem_libc, runner->scratch, AB_SCRATCH_SIZE);
+  if (!shrunk) return;
+  runner->scratch = shrunk;
+  runner->scratch_capacity = AB_SCRATCH_SIZE;
+}
+
+/* --- what the app may say --- */
+
+static bool name_is(VALUE name, const char *lower, size_t len) {
+  return (size_t)RSTRING_LEN(name) == len && ab_equals_nocase(RSTRING_PTR(name), lower, len);
+}
+
+#define NAME_IS(name, lower) name_is(name, lower, sizeof(lower) - 1)
+
+/* 1 to 18 digits. */
+static bool parse_length(const char *ptr, size_t len, uint64_t *length) {
+  *length = 0;
+  if (len == 0 || len > 18) return false;
+  for (size_t i = 0; i < len; i++) {
+    if (ptr[i] < '0' || ptr[i] > '9') return false;
+    *length = *length * 10 + (uint64_t)(ptr[i] - '0');
+  }
+  return true;
+}
+
+static bool contains_nocase(const char *ptr, size_t len, const char *lower) {
+  size_t want = strlen(lower);
+  for (size_t i = 0; i + want <= len; i++) {
+    if (ab_equals_nocase(ptr + i, lower, want)) return true;
+  }
+  return false;
+}
+
+static bool inspect_connection(ab_lines *lines, const char *value, size_t len) {
+  if (contains_nocase(value, len, "close")) lines->content.closes = true;
+  /* "upgrade" is the only other option that an app can mean (RFC 9110 7.6.1). */
+  bool upgrade = contains_nocase(value, len, "upgrade");
+  lines->upgrade = lines->upgrade || upgrade;
+  return upgrade;
+}
+
+static bool inspect_length(ab_lines *lines, const char *value, size_t len) {
+  if (lines->content.declared || !parse_length(value, len, &lines->content.length)) {
+    refuse(lines, "Content-Length is no length", rb_str_new(value, (long)len));
+  }
+  lines->content.declared = true;
+  return false;
+}
+
+static bool inspect_coding(ab_lines *lines, const char *value, size_t len) {
+  if (len != 7 || !ab_equals_nocase(value, "chunked", 7)) {
+    refuse(lines, "Transfer-Encoding is not chunked", rb_str_new(value, (long)len));
+  }
+  lines->content.coded = true;
+  return false;
+}
+
+/* Fields that are about the message and the connection are ours to write: they are read here.
+ * Returns false when the field is not passed on. */
+static bool inspect_final(ab_lines *lines, VALUE name, const char *value, size_t len) {
+  switch (RSTRING_LEN(name)) {
+  case 4:
+    if (NAME_IS(name, "date")) lines->has_date = true;
+    return true;
+  case 6: /* CGI's way to give the status, of old Rack apps */
+    return !NAME_IS(name, "status");
+  case 7:
+    if (NAME_IS(name, "upgrade")) lines->has_upgrade = true;
+    if (NAME_IS(name, "trailer")) lines->has_trailer = true;
+    return true;
+  case 10:
+    return NAME_IS(name, "connection") ? inspect_connection(lines, value, len) : true;
+  case 14:
+    return NAME_IS(name, "content-length") ? inspect_length(lines, value, len) : true;
+  case 17:
+    return NAME_IS(name, "transfer-encoding") ? inspect_coding(lines, value, len) : true;
+  default:
+    return true;
+  }
+}
+
+static bool is_one_of(VALUE name, const char *const *names, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    if (name_is(name, names[i], strlen(names[i]))) return true;
+  }
+  return false;
+}
+
+/* An interim response has no content and ends nothing (RFC 9110 15.2, 8.6; RFC 9112 6.1). */
+static bool forbidden_interim(VALUE name) {
+  static const char *const names[] = {"connection", "content-length", "transfer-encoding",
+                                      "trailer",    "upgrade",        "keep-alive",
+                                      "status"};
+  return is_one_of(name, names, AB_ARRAY_LEN(names));
+}
+
+bool ab_lines_forbidden_trailer(VALUE name) {
+  return !ab_trailer_allowed((ab_view){RSTRING_PTR(name), (size_t)RSTRING_LEN(name)});
+}
+
+/* Returns false when the field is not passed on; with a problem when it is refused. */
+static bool inspect(ab_lines *lines, VALUE name, const char *value, size_t len) {
+  switch (lines->section) {
+  case AB_SECTION_FINAL:
+    return inspect_final(lines, name, value, len);
+  case AB_SECTION_INTERIM:
+    if (!forbidden_interim(name)) return true;
+    refuse(lines, "a field that no interim response may have", name);
+    return false;
+  default:
+    if (!ab_lines_forbidden_trailer(name)) return true;
+    refuse(lines, "a field that no trailer section may have", name);
+    return false;
+  }
+}
+
+/* --- lines --- */
+
+void ab_lines_put_status(ab_lines *lines, int status) {
+  char *dst = ab_lines_room(lines, AB_STATUS_LINE_MAX);
+  if (dst) lines->used += (size_t)(ab_write_status_line(dst, status) - dst);
+}
+
+/* `shown` is what a problem with the field shows. */
+static inline int put_checked(ab_lines *lines, const char *name, size_t name_len, const char *value,
+                              size_t len, VALUE shown) {
+  size_t needed;
+  if (!ab_add_size(name_len, len, &needed) || !ab_add_size(needed, 4, &needed)) {
+    return refuse(lines, "no memory for its head", Qnil);
+  }
+  char *dst = ab_lines_room(lines, needed);
+  if (AB_UNLIKELY(!dst)) return ST_STOP;
+  if (AB_UNLIKELY(!ab_write_field(dst, name, name_len, value, len))) {
+    if (memchr(value, '\n', len)) lines->odd = true;
+    return refuse(lines, "this field has a byte that must not be there", shown);
+  }
+  lines->used += needed;
+  return ST_CONTINUE;
+}
+
+void ab_lines_put_field(ab_lines *lines, const char *name, size_t name_len, const char *value,
+                        size_t len) {
+  put_checked(lines, name, name_len, value, len, Qnil);
+}
+
+static int put_line(ab_lines *lines, VALUE name, const char *value, size_t len) {
+  if (!inspect(lines, name, value, len)) return lines->problem ? ST_STOP : ST_CONTINUE;
+  return put_checked(lines, RSTRING_PTR(name), (size_t)RSTRING_LEN(name), value, len, name);
+}
+
+static const char not_a_string[] = "this field's value is not a String";
+
+/* A String; in Rack 2 its lines are field lines of their own. */
+static int put_value(ab_lines *lines, VALUE name, VALUE value) {
+  if (AB_UNLIKELY(!RB_TYPE_P(value, T_STRING))) return refuse_odd(lines, not_a_string, name);
+  const char *ptr = RSTRING_PTR(value);
+  size_t len = (size_t)RSTRING_LEN(value);
+  if (!lines->newlines) return put_line(lines, name, ptr, len);
+  while (len > 0 && ptr[len - 1] == '\n') len--; /* as Puma does: no empty lines at the end */
+  for (;;) {
+    const char *newline = memchr(ptr, '\n', len);
+    size_t line = newline ? (size_t)(newline - ptr) : len;
+    int result = put_line(lines, name, ptr, line);
+    if (result != ST_CONTINUE || !newline) return result;
+    ptr += line + 1;
+    len -= line + 1;
+  }
+}
+
+static bool starts_with(VALUE name, const char *prefix, size_t len) {
+  return (size_t)RSTRING_LEN(name) >= len && memcmp(RSTRING_PTR(name), prefix, len) == 0;
+}
+
+/* Keys for the server's eyes (Rack SPEC, "The Headers"), which are never sent. */
+static bool is_for_server(VALUE name) {
+  return starts_with(name, "rack.", 5) || starts_with(name, "abaca.", 6);
+}
+
+static int keep_for_server(ab_lines *lines, VALUE name, VALUE value) {
+  if (lines->section != AB_SECTION_FINAL || NIL_P(value)) return ST_CONTINUE;
+  if (NAME_IS(name, "rack.hijack")) lines->hijack = value;
+  if (NAME_IS(name, "rack.protocol")) lines->protocol = value;
+  if (NAME_IS(name, "abaca.trailers")) lines->trailers = value;
+  return ST_CONTINUE;
+}
+
+static int put_field(VALUE name, VALUE value, VALUE arg) {
+  ab_lines *lines = (ab_lines *)arg;
+  if (!RB_TYPE_P(name, T_STRING)) return refuse(lines, "a field's name is not a String", name);
+  if (AB_UNLIKELY(is_for_server(name))) return keep_for_server(lines, name, value);
+  if (!RB_TYPE_P(value, T_ARRAY)) return put_value(lines, name, value);
+  for (long i = 0; i < RARRAY_LEN(value); i++) {
+    if (put_value(lines, name, RARRAY_AREF(value, i)) != ST_CONTINUE) return ST_STOP;
+  }
+  return ST_CONTINUE;
+}
+
+void ab_lines_put_fields(ab_lines *lines, VALUE headers) {
+  rb_hash_foreach(headers, put_field, (VALUE)lines);
+}
+
+VALUE ab_lines_hash(VALUE headers) {
+  if (RB_TYPE_P(headers, T_HASH)) return headers;
+  VALUE hash = Qnil;
+  /* nil, which converts to a Hash too, is a forgotten value. */
+  if (rb_respond_to(headers, rb_intern("each")) && rb_respond_to(headers, rb_intern("to_h"))) {
+    hash = rb_funcall(headers, rb_intern("to_h"), 0);
+  }
+  if (!RB_TYPE_P(hash, T_HASH)) ab_response_refuse("the headers are not a Hash", headers);
+  return hash;
+}
+
+/* --- what is not as Rack wants it --- */
+
+/* Whom to ask for plain fields; taken before any Ruby code may run. */
+typedef struct mender {
+  VALUE fields, env, newlines;
+} mender;
+
+static mender mender_of(const ab_lines *lines) {
+  const ab_call *call = lines->call;
+  return (mender){call->rack->plain_fields, call->env, lines->newlines ? Qtrue : Qfalse};
+}
+
+static VALUE mend(mender m, VALUE headers) {
+  VALUE argv[] = {headers, m.env, m.newlines};
+  VALUE plain = rb_funcallv(m.fields, rb_intern("call"), 3, argv);
+  Check_Type(plain, T_HASH);
+  return plain;
+}
+
+VALUE ab_lines_plain(const ab_lines *lines, VALUE headers) {
+  return mend(mender_of(lines), headers);
+}
+
+static bool is_odd(VALUE value, bool newlines) {
+  if (!RB_TYPE_P(value, T_STRING)) return true;
+  return !newlines && memchr(RSTRING_PTR(value), '\n', (size_t)RSTRING_LEN(value));
+}
+
+static int find_odd(VALUE name, VALUE value, VALUE arg) {
+  ab_lines *lines = (ab_lines *)arg;
+  if (!RB_TYPE_P(name, T_STRING) || is_for_server(name)) return ST_CONTINUE;
+  if (!RB_TYPE_P(value, T_ARRAY)) {
+    lines->odd = is_odd(value, lines->newlines);
+  } else {
+    for (long i = 0; i < RARRAY_LEN(value) && !lines->odd; i++) {
+      lines->odd = is_odd(RARRAY_AREF(value, i), lines->newlines);
+    }
+  }
+  return lines->odd ? ST_STOP : ST_CONTINUE;
+}
+
+VALUE ab_lines_plain_hash(ab_call *call, enum ab_section section, VALUE headers) {
+  ab_lines lines = ab_lines_begin(call, section);
+  mender m = mender_of(&lines);
+  VALUE hash = ab_lines_hash(headers);
+  rb_hash_foreach(hash, find_odd, (VALUE)&lines);
+  return AB_UNLIKELY(lines.odd) ? mend(m, hash) : hash;
+}

@@ -1,0 +1,25 @@
+/* The way of one request through the app. */
+#ifndef AB_RB_SERVE_H
+#define AB_RB_SERVE_H
+
+#include "rb/rack/rb_call.h"
+
+/* A request that was taken from the engine. */
+typedef struct ab_taken {
+  ab_exchange *exchange;
+  const ab_request *request; /* while the step lasts; NULL once the env is built */
+  VALUE env;                 /* Qnil until then */
+  ab_route route;
+  bool head_request, http_1_0;
+} ab_taken;
+
+/* Builds the env of a request that has to outlive the step. Raises NoMemoryError. */
+void ab_serve_keep(ab_runner *runner, ab_taken *taken);
+/* Calls the app for the request, on a fiber of the request's own, and answers. `call`, of
+ * ab_call_take, is the caller's to look at meanwhile; it is filled in here, and given back.
+ * Raises only what concerns the process, or kills. */
+void ab_serve_request(ab_runner *runner, const ab_taken *taken, ab_call *call);
+/* Answers 503 without the app. */
+void ab_serve_refuse(ab_runner *runner, const ab_taken *taken, enum ab_rejection why);
+
+#endif

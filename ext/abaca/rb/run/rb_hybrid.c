@@ -1,0 +1,112 @@
+/* What mode :hybrid measures and tells: see rb_hybrid.h. */
+#include "rb/run/rb_hybrid.h"
+
+#include "rb/rack/rb_lookup.h"
+#include "rb/rack/rb_process.h"
+
+/* --- settings --- */
+
+void ab_hybrid_init(ab_run *run, VALUE options) {
+  VALUE threshold = ab_option(options, "hybrid_threshold");
+  if (NIL_P(threshold)) return;
+  ab_route_stats_options route_stats = {
+      .threshold = (ab_nsec)(NUM2DBL(threshold) * (double)AB_NSEC_PER_SEC),
+      .least = NUM2UINT(ab_option(options, "hybrid_requests")),
+      .seed = rb_hash_start(0), /* Ruby's own secret */
+  };
+  const ab_routes *routes = &run->routes;
+  run->route_stats = ab_route_stats_init(&ab_mem_libc, &route_stats, routes->rules, routes->count);
+  if (!run->route_stats) rb_memerror();
+}
+
+/* --- what a request runs on --- */
+
+bool ab_hybrid_takes_thread(ab_driver *driver, const ab_path_rule *rule) {
+  ab_run *run = driver->run;
+  ab_route_stats *route_stats = run->route_stats;
+  driver->next_route = rule ? ab_route_stats_rule(route_stats, (size_t)(rule - run->routes.rules))
+                            : ab_route_stats_path(route_stats, driver->next_request->path);
+  return ab_route_stats_on_threads(route_stats, driver->next_route);
+}
+
+bool ab_hybrid_will_take_thread(const ab_run *run, const ab_path_rule *rule, ab_view path) {
+  ab_route_stats *route_stats = run->route_stats;
+  if (!rule) return ab_route_stats_peek(route_stats, path);
+  return ab_route_stats_peek_rule(route_stats, (size_t)(rule - run->routes.rules));
+}
+
+/* --- measuring --- */
+
+static bool on_thread(const ab_call *call) {
+  return call->runner->executor->mode == AB_MODE_THREAD;
+}
+
+void ab_hybrid_begin(ab_call *call) {
+  if (on_thread(call)) {
+    call->measure.computed = ab_clock_of_thread();
+  } else {
+    call->measure.occupancy = ab_loop_begin_occupancy(ab_driver_of(call->runner)->loop);
+  }
+}
+
+/* The longest stretch, or the time for which it computed. */
+static ab_nsec measured(const ab_call *call) {
+  const ab_call_measure *measure = &call->measure;
+  if (!on_thread(call)) {
+    return ab_loop_end_occupancy(ab_driver_of(call->runner)->loop, measure->occupancy);
+  }
+  ab_nsec now = ab_clock_of_thread();
+  return now > measure->computed ? now - measure->computed : 0;
+}
+
+void ab_hybrid_end(ab_call *call) {
+  ab_run *run = ab_run_of(call->rack);
+  bool thread = on_thread(call);
+  if (AB_UNLIKELY(!thread && !call->measure.occupancy))
+    return; /* there was no memory to measure it */
+  ab_nsec time = measured(call);
+  enum ab_route_move move =
+      ab_route_stats_note(run->route_stats, call->measure.route, thread, time);
+  /* It has to be told, which may be another's business. */
+  if (AB_UNLIKELY(move != AB_ROUTE_STAYS)) ab_rack_tell_leader(&run->rack);
+}
+
+/* --- telling --- */
+
+static VALUE name_of(const ab_route_info *info) {
+  return info->name.len ? rb_str_new(info->name.ptr, (long)info->name.len) : Qnil;
+}
+
+static VALUE log_move(VALUE arg) {
+  const ab_run *run = ((void **)arg)[0];
+  const ab_route_info *info = ((void **)arg)[1];
+  static const char *const moves[] = {[AB_ROUTE_TO_THREADS] = "thread",
+                                      [AB_ROUTE_TO_FIBERS] = "fiber",
+                                      [AB_ROUTE_FORGOTTEN] = "forgotten"};
+  return rb_funcall(run->rack.log, rb_intern("moved"), 4, name_of(info),
+                    ID2SYM(rb_intern(moves[info->move])), ab_float_seconds(info->p95),
+                    UINT2NUM(info->count));
+}
+
+void ab_hybrid_log(ab_run *run) {
+  for (ab_route_info info; ab_route_stats_next_move(run->route_stats, &info);) {
+    ab_quietly(log_move, (VALUE)(void *[]){run, &info});
+  }
+}
+
+VALUE ab_hybrid_stats(const ab_run *run) {
+  VALUE hash = rb_hash_new(), routes = rb_ary_new();
+  ab_route_totals stats = ab_route_stats_get_totals(run->route_stats);
+  ab_put(hash, "promoted", ULL2NUM(stats.promoted));
+  ab_put(hash, "demoted", ULL2NUM(stats.demoted));
+  size_t nth = 0;
+  for (ab_route_info info; ab_route_stats_next_promoted(run->route_stats, &nth, &info);) {
+    VALUE route = rb_hash_new();
+    ab_put(route, "path", name_of(&info));
+    ab_put(route, "p95", ab_float_seconds(info.p95));
+    ab_put(route, "requests", UINT2NUM(info.count));
+    rb_ary_push(routes, route);
+  }
+  ab_put(hash, "routes", routes);
+  return hash;
+}

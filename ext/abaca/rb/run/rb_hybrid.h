@@ -1,0 +1,40 @@
+/* Mode :hybrid: requests of routes that keep their loop too often go to threads. What is known of
+ * routes is in engine/route_stats.h; here is what is measured for it, and what is logged.
+ *
+ * On a fiber it is the longest time for which the request has kept its loop at a stretch
+ * (rb_occupancy.c); on a thread, where a wait costs the others nothing, the time for which it has
+ * computed. To wait for the GVL is no fault of the request's: where other threads of the server
+ * compute (ab_spares_contended), only what it computes counts on a fiber, too.
+ */
+#ifndef AB_RB_HYBRID_H
+#define AB_RB_HYBRID_H
+
+#include "rb/run/rb_run.h"
+
+/* Takes hybrid_threshold and hybrid_requests of the options; without them nothing is measured. The
+ * routes are set already. Raises NoMemoryError. */
+void ab_hybrid_init(ab_run *run, VALUE options);
+
+/* Finds the route of the request in next_request, which is hybrid by the rule or, if that is NULL,
+ * by the mode. Returns true if it is to run on a thread. */
+bool ab_hybrid_takes_thread(ab_driver *driver, const ab_path_rule *rule);
+
+/* The same of a request that has just been read and is not taken yet; it may be otherwise then. Any
+ * thread may ask, without the GVL. */
+bool ab_hybrid_will_take_thread(const ab_run *run, const ab_path_rule *rule, ab_view path);
+
+/* The request of a call with a route begins on its fiber or thread, and is over there. Neither
+ * calls Ruby code. */
+void ab_hybrid_begin(ab_call *call);
+void ab_hybrid_end(ab_call *call);
+
+/* Logs which routes were moved; on the leading thread, between turns. */
+void ab_hybrid_log(ab_run *run);
+static inline bool ab_hybrid_has_news(const ab_run *run) {
+  return AB_UNLIKELY(run->route_stats != NULL) && ab_route_stats_has_moves(run->route_stats);
+}
+
+/* For Server#stats: a Hash. */
+VALUE ab_hybrid_stats(const ab_run *run);
+
+#endif

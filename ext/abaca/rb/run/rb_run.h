@@ -1,0 +1,159 @@
+/* What runs the requests of a server: the data that the files of this room share. Each of them has
+ * a header of its own for what it does with them.
+ *
+ * The server embeds a run, and a run the Rack side; what begins and ends a run is above
+ * (rb/server/rb_life.c, rb_shutdown.c). */
+#ifndef AB_RB_RUN_H
+#define AB_RB_RUN_H
+
+#include <signal.h>
+
+#include "base/histogram.h"
+#include "engine/route_stats.h"
+#include "http/pattern.h"
+#include "rb/pool/rb_pool.h"
+#include "rb/rack/rb_rack.h"
+#include "rb/rack/rb_serve.h"
+
+/* --- threads that turn the engine --- */
+
+/* A runner that turns the engine when it leads, and takes requests from it. */
+typedef struct ab_driver {
+  ab_runner runner;
+  struct ab_run *run;
+  ab_loop *loop; /* native only, with the pool */
+  ab_pool *pool;
+  const ab_request *next_request; /* handed to the fiber that is started for it */
+  ab_exchange *next_exchange;
+  ab_route next_route; /* where it is measured, else none */
+  bool late;           /* requests are left to the next turn: what has begun goes first */
+  bool dispatching;    /* events are being consumed: a fiber that is done may take the next */
+  /* Of the standby, which wants to know where the thread is: the beat, 0: it does not; and the last
+   * one that it was told of. */
+  _Atomic uint64_t asked, told;
+  _Atomic ab_nsec asked_at, asked_since; /* when, and since when the thread was away */
+} ab_driver;
+
+static inline ab_driver *ab_driver_of(const ab_runner *runner) {
+  return AB_CONTAINER_OF(runner, ab_driver, runner);
+}
+
+static inline ab_driver *ab_driver_of_participant(const ab_participant *participant) {
+  return ab_driver_of(AB_CONTAINER_OF(participant, ab_runner, participant));
+}
+
+/* --- what the files keep --- */
+
+/* rb_routes.c */
+typedef struct ab_routes {
+  ab_path_rule *rules; /* the value is an enum ab_mode */
+  size_t count;
+} ab_routes;
+
+/* rb_slow.c. Requests on fibers, or on threads; both lists in the order in which they have begun to
+ * wait, and all of `aside` before the first of `held`. */
+typedef struct ab_slow_kind {
+  ab_list aside, held;
+  unsigned aside_count, held_count;
+  unsigned most;      /* aside at once */
+  unsigned leaving;   /* whose clients were closed, and that have not ended yet */
+  ab_nsec dropped_at; /* when the last one was */
+} ab_slow_kind;
+
+typedef struct ab_slow {
+  ab_slow_kind fibers, threads;
+  _Atomic bool crowded; /* there are more than can be aside */
+  _Atomic ab_nsec looked;
+  uint64_t closed; /* clients, so far */
+} ab_slow;
+
+/* rb_stalls.c: what is done about fibers that keep their loop, and threads that keep the GVL. */
+typedef struct ab_stalls {
+  ab_standby_options options;
+  _Atomic bool nudge;  /* the thread that has the GVL is to pass it on, until one of ours has it */
+  _Atomic bool rotate; /* ... to the next one, whichever that is */
+  VALUE holder;        /* the thread that had the GVL at the last look; it may be no more */
+  ab_nsec marked_at;   /* CPU time of the process when a collection last marked */
+  uint64_t collected;  /* ms of it that collections had taken until then */
+  /* The loop that was excused for a collection, or NULL; the beat, and until which CPU time. */
+  const ab_pulse *excused;
+  uint64_t excused_beat;
+  ab_nsec excused_until;
+  VALUE records;  /* Array of what is to be logged */
+  VALUE reporter; /* ... by being called, or nil */
+  unsigned job;   /* of Ruby's postponed jobs, where they have numbers */
+  uint64_t count; /* times that a request kept its loop for longer than stall_report */
+  ab_nsec longest;
+} ab_stalls;
+
+/* rb_spare.c: the spare loops. */
+typedef struct ab_spares {
+  ab_list loops;
+  VALUE maker;          /* a Proc that runs a spare on the thread that calls it, or nil */
+  VALUE threads;        /* Array */
+  VALUE keeper;         /* the thread that makes them when no other is in Ruby, or nil */
+  ab_bell bell;         /* ... and is woken by */
+  VALUE forward;        /* an exception that the main runner has to raise, or nil */
+  unsigned most, count; /* 0: none */
+  _Atomic ab_nsec made; /* when one was last wanted that has not come yet */
+  _Atomic bool making;  /* it is on its way */
+  _Atomic bool wanted;  /* the thread of one has to be made */
+  bool ending, abandoned;
+} ab_spares;
+
+/* rb_stray.c */
+typedef struct ab_strays {
+  bool condemned; /* what is raised ends the run */
+  unsigned count;
+  ab_nsec since;
+} ab_strays;
+
+/* --- the run --- */
+
+struct ab_run;
+
+/* How far the end has come (rb/server/rb_shutdown.c); `draining` is the Rack side's. */
+typedef struct ab_ending {
+  volatile sig_atomic_t stop_requested, halt_requested;
+  bool retired;  /* not ready any more, says the health path */
+  bool forced;   /* requests get an exception; none begins any more */
+  bool given_up; /* what runs all the same is waited for no longer */
+} ab_ending;
+
+/* What the server does about its end in the turns of the leading thread. */
+typedef struct ab_run_stages {
+  /* Does what is due; on the fiber or thread that turns the engine, before its turn. */
+  void (*turn)(struct ab_driver *driver, ab_nsec now);
+  /* When the next stage begins; 0: not by itself. */
+  ab_nsec (*deadline)(const struct ab_run *run);
+  /* Without the GVL: the next `turn` has something to do, though nothing was requested. */
+  bool (*due)(const struct ab_run *run, ab_nsec now);
+  /* Nothing is left to serve. */
+  bool (*done)(const struct ab_run *run);
+} ab_run_stages;
+
+typedef struct ab_run {
+  ab_rack rack;
+  const ab_run_stages *stages;
+  ab_driver main; /* of the thread that called run; its loop has the poller */
+  ab_stalls stalls;
+  ab_spares spares;
+  struct ab_guest *guest;           /* guest only */
+  struct ab_thread_pool *threads;   /* for requests; NULL: none can need a thread */
+  _Atomic ab_nsec threads_deadline; /* when one has waited too long for them; 0: none has */
+  ab_routes streams;                /* whose bodies are not buffered */
+  ab_routes routes;                 /* whose requests run on threads, and whose on fibers ... */
+  enum ab_mode mode;                /* ... and all others */
+  ab_route_stats *route_stats;      /* of those that may run on either; NULL: none may */
+  uint32_t max_fibers;              /* requests in the app at once, but for slow.fibers.aside */
+  ab_slow slow;
+  ab_strays strays;
+  ab_ending ending;
+  ab_histogram lag; /* of loops that run no longer, and as a guest */
+} ab_run;
+
+static inline ab_run *ab_run_of(const ab_rack *rack) {
+  return AB_CONTAINER_OF(rack, ab_run, rack);
+}
+
+#endif

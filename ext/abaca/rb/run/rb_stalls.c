@@ -1,0 +1,249 @@
+/* What is done about fibers that keep their loop, and about threads that keep the GVL: the standby
+ * that watches, what it calls, and what is found out about the culprits. */
+#include "rb/run/rb_stalls.h"
+
+#include <ruby/fiber/scheduler.h>
+#include <time.h>
+
+#include "rb/rack/rb_lookup.h"
+#include "rb/run/rb_job.h"
+#include "rb/run/rb_spare.h"
+#include "rb/run/rb_stall_log.h"
+#include "rb/scheduler/rb_scheduler.h"
+
+/* --- settings --- */
+
+/* While one stalls already the next one loses the lead sooner: after this share of the time. */
+#define AGAIN 4
+
+/* A time that does not come. */
+#define NEVER (UINT64_MAX / 4)
+
+/* A collection counts from this share of the time after which a loop has stalled. */
+#define SHARE 2
+
+/* What collections have taken since the process began, of its CPU time. Makes no object, but for
+ * the first time. */
+static uint64_t collected_ms(void) {
+  return rb_gc_stat(ID2SYM(rb_intern("time")));
+}
+
+/* The CPU time of the process, since a machine that is busy with others is no fiber's fault. */
+static ab_nsec cpu_time(void) {
+  struct timespec now;
+  if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now) != 0) return 0;
+  return (ab_nsec)now.tv_sec * AB_NSEC_PER_SEC + (ab_nsec)now.tv_nsec;
+}
+
+static ab_nsec seconds(VALUE options, const char *name) {
+  VALUE value = ab_option(options, name);
+  double time = NUM2DBL(value);
+  if (!(time >= 0 && time < (double)UINT32_MAX)) {
+    rb_raise(rb_eArgError, "%s: seconds are needed, not %" PRIsVALUE, name, rb_inspect(value));
+  }
+  return (ab_nsec)(time * (double)AB_NSEC_PER_SEC);
+}
+
+void ab_stalls_init(ab_stalls *stalls) {
+  stalls->records = stalls->reporter = Qnil;
+}
+
+void ab_stalls_configure(ab_run *run, VALUE options) {
+  ab_standby_options *times = &run->stalls.options;
+  run->stalls.collected = collected_ms();
+  ab_nsec after = seconds(options, "stall_after");
+  times->stall_after = after ? after : NEVER;
+  times->stall_again = times->stall_after / AGAIN;
+  times->report_after = seconds(options, "stall_report");
+  times->starve_after = seconds(options, "gvl_wait_target");
+  run->stalls.collected = collected_ms(); /* it makes its symbols now, and not in ab_stalls_mark */
+  run->stalls.reporter = ab_option(options, "stall_reporter");
+  run->stalls.records = rb_ary_new();
+  VALUE most = ab_option(options, "spare_loops");
+  run->spares.maker = ab_option(options, "spare_maker");
+  run->spares.most = NIL_P(most) || !after ? 0 : NUM2UINT(most);
+}
+
+/* --- collections --- */
+
+void ab_stalls_mark(ab_stalls *stalls) {
+  rb_gc_mark(stalls->records);
+  rb_gc_mark(stalls->reporter);
+  if (stalls->options.stall_after == 0)
+    return; /* the first look, which makes symbols, is to come */
+  stalls->marked_at = cpu_time();
+  stalls->collected = collected_ms();
+}
+
+/* Of the loop whose fiber runs here, or NULL. */
+static const ab_pulse *current_pulse(void) {
+  const ab_loop *loop = ab__loop_or_null(rb_fiber_scheduler_get());
+  return loop ? loop->pulse : NULL;
+}
+
+bool ab_stalls_excuses(const ab_run *run) {
+  const ab_stalls *stalls = &run->stalls;
+  return stalls->excused && atomic_load(&stalls->excused->beat) == stalls->excused_beat &&
+         cpu_time() < stalls->excused_until;
+}
+
+/* Has this loop just come back from a collection which was as good as a stall? Where many fibers
+ * wait each one is. Nothing else could have run meanwhile, and a spare loop would only make fibers
+ * of its own. Once in a beat, since a fiber that computes may cause one after the other. */
+static void excuse(ab_stalls *stalls) {
+  const ab_pulse *pulse = current_pulse();
+  if (!pulse) return;
+  uint64_t beat = atomic_load(&pulse->beat);
+  if (pulse == stalls->excused && beat == stalls->excused_beat) return;
+  ab_nsec now = cpu_time(), after = stalls->options.stall_after;
+  ab_nsec time = (collected_ms() - stalls->collected) * AB_NSEC_PER_MS;
+  if (time < after / SHARE || now - stalls->marked_at >= time + after) return;
+  stalls->excused = pulse;
+  stalls->excused_beat = beat;
+  stalls->excused_until = now + after;
+}
+
+/* --- what the standby calls --- */
+
+static void call(void *ctx, unsigned stalled) {
+  ab_run *run = ctx;
+  if (stalled == 0 || run->spares.most == 0) return;
+  enum ab_spare_answer heard = ab_spares_call(run);
+  if (heard == AB_SPARE_COMES) return;
+  if (heard == AB_SPARE_MAKING) ab_spares_rouse(run);
+  /* Of those that are kept some may only wait for the GVL, in the middle of a short request: Ruby
+   * would give each of the others 100 ms before. */
+  atomic_store(heard == AB_SPARE_MAKING ? &run->stalls.nudge : &run->stalls.rotate, true);
+  ab_job_trigger(run);
+}
+
+static void nudge(void *ctx, bool long_enough) {
+  ab_run *run = ctx;
+  if (long_enough) atomic_store(&run->stalls.nudge, true);
+  ab_job_trigger(run);
+}
+
+static bool report(void *ctx, ab_participant *participant, uint64_t beat, ab_nsec since) {
+  ab_driver *driver = ab_driver_of_participant(participant);
+  if (atomic_load(&driver->told) == beat) return true;
+  if (atomic_load(&driver->asked) != beat) {
+    atomic_store(&driver->asked_at, ab_clock_monotonic());
+    atomic_store(&driver->asked_since, since);
+    atomic_store(&driver->asked, beat);
+  }
+  ab_job_trigger(ctx);
+  return false;
+}
+
+/* The application's side has to begin a stop that was asked for, and to answer for a request that
+ * is waited for no longer, or has waited too long for a thread. */
+static bool wanted(void *ctx) {
+  const ab_run *run = ctx;
+  ab_nsec due = ab_earlier(run->rack.overdue, run->threads_deadline);
+  return (run->ending.stop_requested && !run->rack.draining) ||
+         (run->ending.halt_requested && !run->ending.forced) ||
+         (due && ab_clock_monotonic() >= due);
+}
+
+static const ab_standby_calls calls = {
+    .call = call, .nudge = nudge, .report = report, .wanted = wanted};
+
+/* --- with the GVL --- */
+
+/* The env of the request whose fiber runs, or nil. */
+static VALUE current_env(const ab_driver *driver) {
+  VALUE fiber = rb_fiber_current(), carrier = driver->loop ? driver->loop->carrier : Qnil;
+  const ab_list *calls = &driver->run->rack.calls;
+  for (const ab_list *node = calls->next; node != calls; node = node->next) {
+    const ab_call *call = AB_CONTAINER_OF(node, ab_call, link);
+    if (call->runner != &driver->runner) continue;
+    if (call->fiber == fiber || call->fiber == carrier) return call->env;
+  }
+  return Qnil;
+}
+
+/* Where the thread is, if it is the one that was asked; for one that waits for the GVL, where the
+ * one is that has it. */
+static void tell(ab_driver *driver) {
+  uint64_t beat = atomic_load(&driver->runner.participant.pulse.beat);
+  if (AB_LIKELY(atomic_load(&driver->asked) != beat) || !(beat & 1)) return;
+  if (atomic_load(&driver->told) == beat) return;
+  bool ours = rb_thread_current() == driver->runner.thread;
+  if (!ours && !atomic_load(&driver->runner.participant.pulse.starved)) return;
+  ab_run *run = driver->run;
+  ab_nsec now = ab_clock_monotonic(), asked = atomic_load(&driver->asked_at);
+  double time = (double)(now - atomic_load(&driver->asked_since)) / (double)AB_NSEC_PER_SEC;
+  /* The first safe point for as long as a stall may take. */
+  bool late = now - asked >= run->stalls.options.report_after;
+  VALUE env = ours ? current_env(driver) : Qnil;
+  VALUE record =
+      rb_ary_new_from_args(4, DBL2NUM(time), env, rb_make_backtrace(), late ? Qtrue : Qfalse);
+  rb_ary_push(run->stalls.records, record);
+  run->stalls.count++;
+  atomic_store(&driver->told, beat);
+}
+
+/* Does the calling thread keep the GVL? One that has it at two looks in a row does. Where it is
+ * another one each time the GVL goes round as fast as it can: many threads have been woken at once,
+ * say, and each wants it for a moment only. To pass it on would make that longer. */
+static bool keeps_gvl(ab_stalls *stalls) {
+  VALUE thread = rb_thread_current();
+  bool again = stalls->holder == thread;
+  stalls->holder = thread;
+  return again;
+}
+
+/* Has the calling thread got the GVL back in the middle of taking a request? Then it comes first.
+ */
+static bool is_reading(void) {
+  const ab_pulse *pulse = current_pulse();
+  return pulse && atomic_load(&pulse->reading);
+}
+
+bool ab_stalls_attend(ab_run *run) {
+  bool keeps = keeps_gvl(&run->stalls);
+  excuse(&run->stalls);
+  ab_spares_make(run);
+  if (ab_stalls_excuses(run) && current_pulse() == run->stalls.excused) return false;
+  ab_spares_each(run, tell);
+  if (is_reading()) return false;
+  if (atomic_exchange(&run->stalls.rotate, false)) return true;
+  if (!atomic_exchange(&run->stalls.nudge, false)) return false;
+  return (keeps && ab_lead_starves(&run->rack.lead)) || ab_spares_is_making(run);
+}
+
+/* --- the run --- */
+
+void ab_stalls_begin_on_threads(ab_run *run) {
+  ab_job_begin(run);
+  run->rack.standby =
+      ab_standby_start(&run->rack.lead, run->rack.poller, &run->stalls.options, &calls, run);
+  if (!run->rack.standby) rb_sys_fail("cannot start the standby");
+}
+
+void ab_stalls_begin(ab_run *run) {
+  ab_spares_begin(run);
+  ab_stalls_begin_on_threads(run);
+  ab_lead_join(&run->rack.lead, &run->main.runner.participant, ab_standby_bell(run->rack.standby));
+  ab_loop_set_pulse(run->main.loop, &run->main.runner.participant.pulse);
+}
+
+void ab_stalls_end(ab_run *run) {
+  if (run->main.loop) ab_loop_set_pulse(run->main.loop, NULL);
+  ab_job_end(run);
+  ab_standby *standby = run->rack.standby;
+  run->rack.standby = NULL;
+  if (!standby) return;
+  if (ab_rack_forked(&run->rack)) {
+    run->main.runner.participant.pulse.bell = NULL;
+    ab_standby_forget(standby);
+    ab_spares_part(run);
+    return;
+  }
+  ab_lead_part(&run->rack.lead, &run->main.runner.participant);
+  ab_nsec longest = ab_standby_get_stats(standby).longest;
+  if (longest > run->stalls.longest) run->stalls.longest = longest;
+  ab_standby_stop(standby);
+  ab_spares_part(run);
+  ab_stall_log_write(&run->stalls);
+}

@@ -1,0 +1,28 @@
+/* What is done about fibers that keep their loop, and about threads that keep the GVL: see
+ * rb_stalls.c. */
+#ifndef AB_RB_STALLS_H
+#define AB_RB_STALLS_H
+
+#include "rb/run/rb_run.h"
+
+void ab_stalls_init(ab_stalls *stalls);
+/* Takes the options about stalls and spare loops. Raises ArgumentError. */
+void ab_stalls_configure(ab_run *run, VALUE options);
+void ab_stalls_mark(ab_stalls *stalls);
+
+/* Has a standby see to it that threads of the thread pool get the GVL, where they lead themselves.
+ * Raises SystemCallError. */
+void ab_stalls_begin_on_threads(ab_run *run);
+/* Has a standby watch the loop of the main runner, which is about to run. Raises SystemCallError.
+ */
+void ab_stalls_begin(ab_run *run);
+/* Ends it, if it was begun. In a forked child too. */
+void ab_stalls_end(ab_run *run);
+
+/* With the GVL: has a loop just come back from a collection, and is it to have time to continue? */
+bool ab_stalls_excuses(const ab_run *run);
+/* Does what the standby wants done with the GVL, without a call of Ruby code: it is called in the
+ * middle of whatever runs. Returns true if the GVL is to be passed on. */
+bool ab_stalls_attend(ab_run *run);
+
+#endif

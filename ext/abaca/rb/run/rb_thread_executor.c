@@ -1,0 +1,146 @@
+/* The executor of requests on threads of the pool: how they wait for the engine, and how an
+ * exception gets to them.
+ *
+ * A thread that waits here gets an exception at the end of its wait, as a fiber does. One that
+ * waits elsewhere, for a database or in `sleep`, gets it by Thread#raise: the pool's threads take
+ * Cancelled only where they block (Thread.handle_interrupt, rb_thread_pool.c), so that no
+ * computation is torn. A thread that computes on when the server cannot wait any longer is killed
+ * with the pool.
+ */
+#include "rb/run/rb_worker_lead.h"
+
+/* One waiting thread; on its stack. It need not be the request's own. */
+typedef struct thread_wait {
+  ab_list link; /* in call->waits */
+  ab_thread_pool *pool;
+  VALUE thread, exception;
+  pthread_cond_t wake;
+  bool woken, interrupted;
+} thread_wait;
+
+static ab_worker *worker_of(const ab_runner *runner) {
+  return AB_CONTAINER_OF(ab_driver_of(runner), ab_worker, driver);
+}
+
+static bool thread_available(const ab_runner *runner) {
+  const ab_worker *worker = worker_of(runner);
+  return worker != &worker->pool->watch && !ab__thread_pool_has_surplus(worker->pool);
+}
+
+static bool thread_can_wait(const ab_runner *runner) {
+  (void)runner;
+  return true;
+}
+
+static void *wait_without_gvl(void *arg) {
+  thread_wait *wait = arg;
+  ab__thread_pool_lock(wait->pool);
+  while (!wait->woken && !wait->interrupted) pthread_cond_wait(&wait->wake, &wait->pool->lock);
+  ab__thread_pool_unlock(wait->pool);
+  return NULL;
+}
+
+static void interrupt_wait(void *arg) {
+  thread_wait *wait = arg;
+  ab__thread_pool_lock(wait->pool);
+  wait->interrupted = true;
+  pthread_cond_signal(&wait->wake);
+  ab__thread_pool_unlock(wait->pool);
+}
+
+static VALUE wait_until_woken(VALUE arg) {
+  thread_wait *wait = (thread_wait *)arg;
+  while (!wait->woken) {
+    wait->interrupted = false;
+    rb_nogvl(wait_without_gvl, wait, interrupt_wait, wait, RB_NOGVL_INTR_FAIL);
+    rb_thread_check_ints();
+  }
+  return Qnil;
+}
+
+static VALUE wait_ended(VALUE arg) {
+  thread_wait *wait = (thread_wait *)arg;
+  ab_list_remove(&wait->link);
+  pthread_cond_destroy(&wait->wake);
+  return Qnil;
+}
+
+static void wait_for_call(ab_call *call, enum ab_wait_kind kind) {
+  (void)kind;
+  ab_worker *worker = worker_of(call->runner);
+  thread_wait wait = {.pool = worker->pool, .thread = rb_thread_current(), .exception = Qnil};
+  if (ab__thread_pool_init_cond(&wait.wake)) rb_memerror();
+  ab_list_append(&call->waits, &wait.link);
+  ab_engine *engine = call->rack->engine;
+  ab_engine_lock(engine);
+  ab_runner_pass_time(call->runner);
+  ab_engine_unlock(engine);
+  ab__thread_pool_wake_turn(worker->pool->run);
+  if (worker->pool->job_count > 0) ab_rack_tell_leader(call->rack); /* for another thread */
+  if (wait.thread == worker->driver.runner.thread) ab__worker_leave(worker);
+  rb_ensure(wait_until_woken, (VALUE)&wait, wait_ended, (VALUE)&wait);
+  if (!NIL_P(wait.exception)) rb_exc_raise(wait.exception);
+}
+
+/* The thread that waits has given up the GVL, which the caller holds: it cannot leave before this
+ * has ended. */
+static void wake(thread_wait *wait) {
+  ab__thread_pool_lock(wait->pool);
+  wait->woken = true;
+  pthread_cond_signal(&wait->wake);
+  ab__thread_pool_unlock(wait->pool);
+}
+
+/* All of them: it needs no Ruby. */
+static bool wake_all(ab_call *call) {
+  ab_list_each (node, next, &call->waits) {
+    wake(AB_CONTAINER_OF(node, thread_wait, link));
+  }
+  return false;
+}
+
+static void thread_settle(ab_runner *runner) {
+  (void)runner;
+}
+
+/* Other threads of the app that wait for the call find out by themselves. */
+static bool interrupt_own_wait(ab_worker *worker, VALUE exception) {
+  ab_list_each (node, next, &worker->call->waits) {
+    thread_wait *wait = AB_CONTAINER_OF(node, thread_wait, link);
+    if (wait->thread != worker->driver.runner.thread) continue;
+    wait->exception = exception;
+    wake(wait);
+    return true;
+  }
+  return false;
+}
+
+static bool thread_interrupt(ab_call *call, VALUE exception) {
+  ab_worker *worker = worker_of(call->runner);
+  if (!interrupt_own_wait(worker, exception)) ab__thread_pool_raise(worker, exception);
+  return true;
+}
+
+/* Threads that the app has started are its own. */
+static void thread_interrupt_others(ab_runner *runner, VALUE exception) {
+  (void)runner;
+  (void)exception;
+}
+
+static void thread_run_beside(ab_runner *runner, rb_block_call_func_t body, VALUE arg) {
+  ab_thread_pool_beside(ab_driver_of(runner)->run->threads, body, arg);
+}
+
+const ab_executor ab_executor_thread = {
+    .mode = AB_MODE_THREAD,
+    .available = thread_available,
+    .start = NULL, /* the pool's threads start their requests themselves */
+    .can_wait = thread_can_wait,
+    .wait = wait_for_call,
+    .wake_one = wake_all,
+    .settle = thread_settle,
+    .interrupt = thread_interrupt,
+    .interrupt_others = thread_interrupt_others,
+    .run_beside = thread_run_beside,
+    .in_turns = false,
+};

@@ -1,0 +1,81 @@
+/* The thread pool: Ruby threads that run requests on stacks of their own, for code that is not made
+ * for fibers. Where a loop leads, requests of thread routes are handed over to the pool with their
+ * env built (ab_thread_pool_take). Without a loop (mode :thread) one thread of the pool at a time
+ * turns the engine and runs what it takes from it itself (rb_worker_lead.c, rb_lead_watch.c).
+ *
+ * Everything here needs the GVL unless it says otherwise.
+ */
+#ifndef AB_RB_THREAD_POOL_H
+#define AB_RB_THREAD_POOL_H
+
+#include "rb/run/rb_run.h"
+
+typedef struct ab_thread_pool ab_thread_pool;
+
+/* Of requests on threads of the pool. */
+extern const ab_executor ab_executor_thread;
+
+typedef struct ab_thread_pool_stats {
+  bool leads; /* there is no loop */
+  uint32_t min, max;
+  uint32_t threads, busy, waiting; /* now: threads; those in the app; requests that wait for one */
+  uint32_t jobs;                   /* of these, those that the engine has handed over already */
+  uint64_t queued;                 /* of those that were handed over so far, how many had to wait */
+  uint64_t gone;                   /* ... and how many clients went away before */
+} ab_thread_pool_stats;
+
+typedef struct ab_thread_pool_options {
+  unsigned min, max; /* threads */
+  size_t most;       /* requests that may wait for one, where a loop leads */
+  bool clean;        /* what a request leaves on its thread is taken off */
+} ab_thread_pool_options;
+
+/* Raises NoMemoryError. */
+ab_thread_pool *ab_thread_pool_init(ab_run *run, const ab_thread_pool_options *options);
+/* NULL is allowed; no thread of it may be left. */
+void ab_thread_pool_fini(ab_thread_pool *pool);
+void ab_thread_pool_mark(const ab_thread_pool *pool);
+
+/* Starts the first threads. Raises ThreadError. */
+void ab_thread_pool_begin(ab_thread_pool *pool);
+/* Ends the threads: those that are idle at once, the others when their request is over. They get
+ * Shutdown first when not `in_order`, and are killed when that has not helped. */
+void ab_thread_pool_end(ab_thread_pool *pool, bool in_order);
+
+/* Hands the request in the driver's next_exchange and next_request over to a thread. For want of
+ * memory, or with too many requests waiting, it is refused by a 503. Raises only what an interrupt
+ * raises.
+ */
+void ab_thread_pool_take(ab_thread_pool *pool, ab_driver *from);
+/* Refuses those that have waited for a thread for queue_timeout. Returns when the next one will
+ * have; 0: none waits. */
+ab_nsec ab_thread_pool_turn_away(ab_thread_pool *pool, ab_nsec now);
+/* Starts threads for those that wait for one, as far as there may be more of them now. */
+void ab_thread_pool_relieve(ab_thread_pool *pool);
+/* Something has happened to a request that has no call yet: it waits no more. */
+void ab_thread_pool_event(ab_thread_pool *pool, ab_exchange *exchange, unsigned events);
+/* What a request has raised for the process (SystemExit, Interrupt, NoMemoryError), once; else
+ * Qnil.
+ */
+VALUE ab_thread_pool_forwarded(ab_thread_pool *pool);
+/* True while any of its threads has a request. */
+bool ab_thread_pool_busy(const ab_thread_pool *pool);
+/* ... or was given one, or is on its way to one. */
+bool ab_thread_pool_works(const ab_thread_pool *pool);
+/* Threads that there may be, but for those that are aside. */
+unsigned ab_thread_pool_most(const ab_thread_pool *pool);
+/* Whether requests wait that the engine has handed over. Without the GVL too. */
+bool ab_thread_pool_has_jobs(const ab_thread_pool *pool);
+/* Requests that wait for a thread, of which there will be none for them. */
+size_t ab_thread_pool_wanted(const ab_thread_pool *pool);
+ab_thread_pool_stats ab_thread_pool_get_stats(ab_thread_pool *pool);
+/* Calls fn for each request that waits for a thread, the oldest first; fn must not run Ruby code.
+ */
+void ab_thread_pool_each_job(const ab_thread_pool *pool,
+                             void (*fn)(const ab_taken *taken, void *ctx), void *ctx);
+
+/* Runs `body` with `arg` on a thread of its own, which ends with the threads at the latest. Raises
+ * ThreadError. */
+void ab_thread_pool_beside(ab_thread_pool *pool, rb_block_call_func_t body, VALUE arg);
+
+#endif

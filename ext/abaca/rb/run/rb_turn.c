@@ -1,0 +1,184 @@
+/* A turn of the engine with its requests: the leading thread takes the engine's events and starts a
+ * fiber for each request, which rb_serve.c serves, or hands the request to a thread of the thread
+ * pool. */
+#include "rb/run/rb_turn.h"
+
+#include "rb/rack/rb_borrow.h"
+#include "rb/rack/rb_cancel.h"
+#include "rb/rack/rb_process.h"
+#include "rb/run/rb_hybrid.h"
+#include "rb/run/rb_routes.h"
+#include "rb/run/rb_slow.h"
+#include "rb/run/rb_stall_log.h"
+#include "rb/run/rb_thread_pool.h"
+
+/* --- events --- */
+
+bool ab__turn_regain_lead(ab_driver *driver) {
+  ab_run *run = driver->run;
+  if (driver != &run->main) return false;
+  while (!ab_lead_take(&run->rack.lead, &driver->runner.participant)) rb_thread_schedule();
+  return true;
+}
+
+/* Is the request in next_request one for threads, and not taken by one of them? */
+static bool goes_to_threads(ab_driver *driver) {
+  const ab_run *run = driver->run;
+  if (driver->runner.executor->mode == AB_MODE_THREAD) return false;
+  const ab_path_rule *rule;
+  enum ab_mode mode = ab_routes_mode(run, driver->next_request->path, &rule);
+  driver->next_route = (ab_route){0};
+  if (mode == AB_MODE_HYBRID) return ab_hybrid_takes_thread(driver, rule);
+  return mode == AB_MODE_THREAD;
+}
+
+enum news { NEWS_NONE, NEWS_EVENT, NEWS_REQUEST };
+
+/* Is there room for one more request, and time for it in this turn? */
+static bool may_begin(ab_driver *driver) {
+  if (!driver->runner.executor->available(&driver->runner)) return false;
+  if (!driver->loop || ab_loop_may_begin(driver->loop)) return true;
+  driver->late = true;
+  return false;
+}
+
+/* Takes one event of the engine. */
+static enum news take_event(ab_driver *driver) {
+  ab_run *run = driver->run;
+  unsigned events = 0;
+  const ab_request *request = NULL;
+  ab_exchange *exchange = ab_engine_next(run->rack.engine, may_begin(driver), &events, &request);
+  if (!exchange) return NEWS_NONE;
+  if (events & AB_EVENT_REQUEST) {
+    driver->next_exchange = exchange;
+    driver->next_request = request;
+    if (AB_LIKELY(!run->threads) || !goes_to_threads(driver)) return NEWS_REQUEST;
+    ab_thread_pool_take(run->threads, driver);
+    return NEWS_EVENT;
+  }
+  ab_call *call = ab_exchange_app(exchange);
+  if (call) {
+    ab_cancel_note(call, events);
+    ab_call_wake(call);
+  } else if (run->threads) {
+    ab_thread_pool_event(run->threads, exchange, events);
+  }
+  return NEWS_EVENT;
+}
+
+bool ab_turn_next(ab_driver *driver) {
+  while (AB_LIKELY(ab_turn_leads(driver))) {
+    enum news news = take_event(driver);
+    if (news == NEWS_EVENT) continue;
+    if (news == NEWS_REQUEST) ab_participant_read(&driver->runner.participant);
+    return news == NEWS_REQUEST;
+  }
+  return false;
+}
+
+bool ab_turn_take(ab_driver *driver) {
+  enum news news;
+  do news = take_event(driver);
+  while (news == NEWS_EVENT);
+  return news == NEWS_REQUEST;
+}
+
+ab_taken ab_turn_taken(const ab_driver *driver) {
+  const ab_request *request = driver->next_request;
+  return (ab_taken){
+      .exchange = driver->next_exchange,
+      .request = request,
+      .env = Qnil,
+      .route = driver->next_route,
+      .head_request = request->is_head,
+      .http_1_0 = request->minor == 0,
+  };
+}
+
+static VALUE dispatch(VALUE arg) {
+  ab_driver *driver = (ab_driver *)arg;
+  while (ab_turn_next(driver)) {
+    if (AB_LIKELY(driver->runner.executor->start(&driver->runner))) continue;
+    /* The kernel refused a fiber's stack although the limit was not reached. */
+    ab_taken taken = ab_turn_taken(driver);
+    ab_serve_refuse(&driver->runner, &taken, AB_REJECT_NO_FIBER);
+  }
+  return Qnil;
+}
+
+static VALUE dispatched(VALUE arg) {
+  ((ab_driver *)arg)->dispatching = false;
+  return Qnil;
+}
+
+/* --- turns --- */
+
+static VALUE write_notice(VALUE arg) {
+  const ab_run *run = ((void **)arg)[0];
+  const ab_notice *notice = ((void **)arg)[1];
+  char peer[AB_ADDR_TEXT_MAX];
+  size_t len = ab_addr_text(&notice->peer, peer);
+  VALUE text = rb_sprintf("%s has sent %s to an HTTP port: refused", len ? peer : "a local client",
+                          notice->what);
+  return rb_funcall(run->rack.log, rb_intern("debug"), 1, text);
+}
+
+/* A spare loses the lead as soon as the main loop wants it. */
+static bool lost(ab_driver *driver) {
+  return AB_UNLIKELY(driver != &driver->run->main) && !ab_turn_leads(driver);
+}
+
+void ab_turn_tidy(ab_driver *driver, ab_nsec now) {
+  ab_run *run = driver->run;
+  ab_borrow_reap(&run->rack);
+  for (ab_notice notice; ab_engine_next_notice(run->rack.engine, &notice);) {
+    ab_pulse_leave(&driver->runner.participant.pulse);
+    ab_quietly(write_notice, (VALUE)(void *[]){run, &notice});
+  }
+  if (ab_hybrid_has_news(run)) {
+    ab_pulse_leave(&driver->runner.participant.pulse);
+    ab_hybrid_log(run);
+  }
+  if (ab_stall_log_pending(&run->stalls)) {
+    ab_pulse_leave(&driver->runner.participant.pulse);
+    ab_stall_log_write(&run->stalls);
+  }
+  if (AB_UNLIKELY(ab_cancel_pending(&run->rack, now))) {
+    ab_pulse_leave(&driver->runner.participant.pulse);
+    ab_cancel_run(&run->rack, now);
+  }
+  ab_nsec slow = ab_slow_due(run);
+  if (AB_UNLIKELY(slow) && slow <= now) ab_slow_look(run, now);
+  if (run->threads) ab_thread_pool_relieve(run->threads);
+  if (run->threads) run->threads_deadline = ab_thread_pool_turn_away(run->threads, now);
+}
+
+bool ab_turn_run(ab_driver *driver, ab_nsec now) {
+  ab_run *run = driver->run;
+  run->stages->turn(driver, now);
+  if (AB_UNLIKELY(run->ending.retired) && !ab_turn_leads(driver))
+    return false; /* the app was called */
+  ab_engine_begin_turn(run->rack.engine, now);
+  bool batch, more;
+  driver->late = false;
+  do {
+    batch = ab_engine_step(run->rack.engine);
+    driver->dispatching = true;
+    rb_ensure(dispatch, (VALUE)driver, dispatched, (VALUE)driver);
+    if (lost(driver)) return false;
+    more = ab_engine_end_step(run->rack.engine);
+  } while (batch);
+  if (driver->late && ab_engine_tells(run->rack.engine, true)) more = true;
+  ab_turn_tidy(driver, now);
+  if (!ab_turn_leads(driver)) return false;
+  /* Without a fiber to spare the kernel's queue and its back-pressure have to hold what comes. */
+  ab_engine_pause(run->rack.engine, !driver->runner.executor->available(&driver->runner));
+  return more;
+}
+
+ab_nsec ab_turn_deadline(const ab_run *run) {
+  ab_nsec deadline = ab_earlier(ab_engine_deadline(run->rack.engine), run->stages->deadline(run));
+  deadline = ab_earlier(ab_earlier(deadline, run->rack.cancel_retry), run->rack.overdue);
+  deadline = ab_earlier(deadline, ab_slow_due(run));
+  return ab_earlier(deadline, run->threads_deadline);
+}

@@ -1,0 +1,32 @@
+/* A turn of the engine with its requests: see rb_turn.c. */
+#ifndef AB_RB_TURN_H
+#define AB_RB_TURN_H
+
+#include "rb/run/rb_run.h"
+
+bool ab__turn_regain_lead(ab_driver *driver);
+/* True when the driver leads. The main one always does, unless it is away: what stood in for it
+ * stops. */
+static inline bool ab_turn_leads(ab_driver *driver) {
+  if (AB_LIKELY(ab_lead_held(&driver->run->rack.lead, &driver->runner.participant))) return true;
+  return ab__turn_regain_lead(driver);
+}
+
+/* Takes events of the engine until there is a request: then it stands in the driver's next_exchange
+ * and next_request. False also when the driver does not lead. */
+bool ab_turn_next(ab_driver *driver);
+/* The same for a thread of the thread pool, which knows that it leads. */
+bool ab_turn_take(ab_driver *driver);
+/* The request in next_exchange and next_request. */
+ab_taken ab_turn_taken(const ab_driver *driver);
+
+/* A turn of the engine, with its requests; the driver leads, and stops when it does not any more.
+ * Returns true when the next one should follow at once. May raise what concerns the process. */
+bool ab_turn_run(ab_driver *driver, ab_nsec now);
+/* What belongs to a turn beside the engine's own: what has been sent is let go, notices are logged,
+ * cancelled requests get their exceptions. Raises what concerns the process. */
+void ab_turn_tidy(ab_driver *driver, ab_nsec now);
+/* When the next turn is due; 0: when something happens. */
+ab_nsec ab_turn_deadline(const ab_run *run);
+
+#endif

@@ -1,0 +1,432 @@
+/* The lead: how threads serve without a loop (mode :thread). One worker has the *lead*: it turns
+ * the engine, takes a request and runs it on its own stack, so that a quick request crosses no
+ * thread. While it waits for events it has no GVL, and what needs no Ruby (slow heads, slow
+ * readers, deadlines) is done without it.
+ *
+ * The lead is passed on, to a thread that waits for work, when the request blocks (Ruby's thread
+ * event hook says so where there is one, rb_thread_executor.c for the waits of our own) and when it
+ * has run for AB_LEAD_PATIENCE, which the watch sees (rb_lead_watch.c).
+ *
+ * The lead (lead/lead.h) changes under the pool's lock. A worker is away while it runs app code; it
+ * may be deprived of the lead only then. The watch takes the lead and then looks at its pulse, and
+ * puts back what it has taken too late (ab_lead_suspend).
+ */
+#include "rb/run/rb_worker_lead.h"
+
+#include "rb/pool/rb_stack.h"
+#include "rb/rack/rb_borrow.h"
+#include "rb/rack/rb_process.h"
+#include "rb/run/rb_lead_watch.h"
+#include "rb/run/rb_slow.h"
+#include "rb/run/rb_turn.h"
+
+/* Where Ruby does not say that a thread blocks, a request that waits has the lead for
+ * AB_LEAD_PATIENCE at least, and no other is served meanwhile. So when this many more requests were
+ * long than quick of late, the lead is given away before the next one runs. */
+#define MOSTLY 8
+/* Steps of the engine, in which a burst is read. */
+#define BURST 256
+/* After this many requests in a row the lead lets those continue that have begun before. */
+#define IN_A_ROW 8
+
+/* --- passing the lead --- */
+
+bool ab__worker_is_full(const ab_thread_pool *pool) {
+  return ab_list_empty(&pool->idle) && ab__thread_pool_is_grown(pool) && pool->starting == 0;
+}
+
+/* To the thread that has waited for the GVL since it led, to the one that has been idle for the
+ * shortest time, or to the watch. The lock is held. Returns the worker to wake, best without the
+ * lock, for which it would have to wait. Workers are not freed before the pool. NULL: none.
+ */
+static ab_worker *pass_lead(ab_thread_pool *pool) {
+  pool->steers = false;
+  if (pool->suitor && !pool->ending) {
+    ab_lead_pass(ab__worker_lead(pool), ab__worker_participant(pool->suitor));
+    return NULL;
+  }
+  ab_list *node = pool->ending ? NULL : ab_list_shift(&pool->idle);
+  ab_worker *to = node ? AB_CONTAINER_OF(node, ab_worker, idle_link) : &pool->watch;
+  ab_lead_pass(ab__worker_lead(pool), ab__worker_participant(to));
+  if (node) return to;
+  pool->offers++;
+  bool looks = !atomic_load(&pool->bell.asleep) && ab__worker_is_full(pool) && !pool->ending;
+  return looks ? NULL : to; /* it sees for itself that it leads, if no other thread is sooner */
+}
+
+static void wake(ab_worker *worker) {
+  if (worker) ab__worker_wake(worker);
+}
+
+void ab__worker_leave(ab_worker *worker) {
+  ab_thread_pool *pool = worker->pool;
+  if (!pool->led) return;
+  ab_worker *next = NULL;
+  /* Without the lock the lead might be on its way back from a watch that was too late. */
+  ab__thread_pool_lock(pool);
+  if (ab__worker_leads(worker)) next = pass_lead(pool);
+  ab__thread_pool_unlock(pool);
+  wake(next);
+}
+
+bool ab__worker_take_from(ab_thread_pool *pool, ab_worker *worker) {
+  if (!ab_lead_suspend(ab__worker_lead(pool), ab__worker_participant(worker))) return false;
+  wake(pass_lead(pool));
+  return true;
+}
+
+/* From the watch, which does not use it yet, or, for a thread with the GVL, from the thread that
+ * waits for the GVL: it gets the lead back when it continues. The lock is held. */
+static bool take_lead_up(ab_thread_pool *pool, ab_worker *worker, bool has_gvl) {
+  const ab_worker *lead = ab__worker_leading(pool);
+  bool unused = lead == &pool->watch ? !pool->steers : has_gvl && lead == pool->suitor;
+  if (!unused || pool->ending) return false;
+  ab_lead_pass(ab__worker_lead(pool), ab__worker_participant(worker));
+  return true;
+}
+
+/* Does Ruby say when a thread gives up the GVL? */
+#ifdef HAVE_RB_INTERNAL_THREAD_ADD_EVENT_HOOK
+#define IS_TOLD true
+#else
+#define IS_TOLD false
+#endif
+
+static void note_length(ab_thread_pool *pool, bool quick) {
+  if (quick) {
+    if (pool->slow > 0) pool->slow--;
+  } else if (pool->slow < 2 * MOSTLY) {
+    pool->slow++;
+  }
+}
+
+void ab__worker_begin(ab_worker *worker) {
+  ab_thread_pool *pool = worker->pool;
+  worker->native = pthread_self();
+  worker->left = 0;
+  if (!IS_TOLD && pool->slow >= MOSTLY) {
+    /* A request that keeps nothing from others need not be watched. */
+    worker->left = ab_clock_monotonic();
+    ab__worker_leave(worker);
+    return;
+  }
+  ab_pulse_leave(&ab__worker_participant(worker)->pulse);
+}
+
+/* The worker is there again. Returns whether it still leads. */
+static bool come_back(ab_worker *worker) {
+  if (AB_LIKELY(ab_lead_held(ab__worker_lead(worker->pool), ab__worker_participant(worker)))) {
+    return true;
+  }
+  /* The watch may be about to put it back. */
+  ab__thread_pool_lock(worker->pool);
+  bool still = ab__worker_leads(worker);
+  ab__thread_pool_unlock(worker->pool);
+  return still;
+}
+
+bool ab__worker_end(ab_worker *worker) {
+  ab_thread_pool *pool = worker->pool;
+  if (worker->left) {
+    note_length(pool, ab_clock_monotonic() - worker->left < AB_LEAD_PATIENCE);
+    return false;
+  }
+  bool still = come_back(worker);
+  note_length(pool, still);
+  return still;
+}
+
+/* --- turning the engine --- */
+
+static bool is_watch(const ab_worker *worker) {
+  return worker == &worker->pool->watch;
+}
+
+static void begin_turn(ab_thread_pool *pool, ab_nsec timeout) {
+  ab_run *run = pool->run;
+  ab_poller_wait(run->rack.poller, timeout);
+  ab_poller_lock(run->rack.poller);
+  ab_poller_dispatch(run->rack.poller);
+  ab_poller_unlock(run->rack.poller);
+  pool->turned_at = ab_clock_monotonic();
+  ab_engine_begin_turn(run->rack.engine, pool->turned_at);
+}
+
+/* Collects events and serves connections, up to the point where requests are taken. What came with
+ * a turn is served before events are collected for the next: the new connections come last, and
+ * would never have their turn where more comes all the time. */
+static void turn_engine(ab_thread_pool *pool, ab_nsec timeout) {
+  if (!pool->batch) begin_turn(pool, timeout);
+  pool->batch = ab_engine_step(pool->run->rack.engine);
+  pool->turned = true;
+  pool->turns++;
+}
+
+static bool end_step(ab_thread_pool *pool) {
+  return ab_engine_end_step(pool->run->rack.engine) || pool->batch;
+}
+
+void ab__worker_turn_once(ab_thread_pool *pool) {
+  end_step(pool);
+  ab_engine_pause(pool->run->rack.engine,
+                  false); /* there is a thread for a request at any moment */
+  turn_engine(pool, 0);
+}
+
+/* A worker that becomes idle finds that the listeners are paused. */
+static bool pauses(ab_thread_pool *pool) {
+  ab__thread_pool_lock(pool);
+  bool full = ab__worker_is_full(pool);
+  pool->paused = full;
+  ab__thread_pool_unlock(pool);
+  return full;
+}
+
+/* The watch leads, and requests wait: does a thread take over, or has one to be started? */
+static bool find_relief(ab_thread_pool *pool) {
+  ab_engine_stats stats = ab_engine_get_stats(pool->run->rack.engine);
+  uint32_t waiting = stats.waiting - stats.held; /* for a thread */
+  if (waiting == 0) return false;
+  ab__thread_pool_lock(pool);
+  bool relieved = !ab_list_empty(&pool->idle);
+  ab_worker *next = relieved ? pass_lead(pool) : NULL;
+  ab__thread_pool_unlock(pool);
+  wake(next);
+  return relieved || (waiting > pool->starting && !ab__thread_pool_is_grown(pool));
+}
+
+bool ab__worker_has_housekeeping(const ab_thread_pool *pool) {
+  const ab_run *run = pool->run;
+  bool turned = pool->turned;
+  if (run->ending.stop_requested || run->ending.halt_requested) {
+    if (turned || !run->ending.retired || (run->ending.halt_requested && !run->ending.forced))
+      return true;
+  }
+  if (ab_borrow_released(&run->rack)) return true;
+  ab_nsec now = ab_clock_monotonic();
+  if (run->rack.overdue && run->rack.overdue <= now) return true;
+  if (run->stages->due(run, now)) return true;
+  ab_nsec slow = ab_slow_due(run);
+  if (AB_UNLIKELY(slow) && slow <= now) return true;
+  if (ab_list_empty(&run->rack.cancels)) return false;
+  return run->rack.cancel_retry == 0 || run->rack.cancel_retry <= now;
+}
+
+/* Is there something that only Ruby can do? */
+static bool needs_ruby(ab_worker *worker) {
+  ab_thread_pool *pool = worker->pool;
+  if (worker->interrupted || pool->told || pool->ending) return true;
+  if (ab__worker_has_housekeeping(pool)) return true;
+  if (ab_engine_tells(pool->run->rack.engine, !is_watch(worker))) return true;
+  return is_watch(worker) && find_relief(pool);
+}
+
+/* Waiting requests are taken one by one, by threads that each have to wait for the GVL. So that
+ * those beyond the limit are told meanwhile, a worker that takes over the lead first reads the rest
+ * of a burst, and looks for more from time to time. */
+static void read_on(ab_thread_pool *pool) {
+  bool look = ab_clock_monotonic() - pool->turned_at >= AB_NSEC_PER_MS &&
+              ab_engine_tells(pool->run->rack.engine, true);
+  unsigned steps = 0;
+  for (; (pool->batch || look) && steps < BURST; steps++, look = false) {
+    end_step(pool);
+    turn_engine(pool, 0);
+  }
+  if (steps > 0) end_step(pool);
+}
+
+void ab__worker_look_out(ab_worker *worker) {
+  ab_thread_pool *pool = worker->pool;
+  ab_run *run = pool->run;
+  read_on(pool);
+  while (!needs_ruby(worker)) {
+    bool more = end_step(pool);
+    /* A connection that cannot be served waits in the kernel's queue. */
+    ab_engine_pause(run->rack.engine, is_watch(worker) && pauses(pool));
+    ab_nsec deadline = ab_turn_deadline(run), now = ab_clock_monotonic();
+    ab_nsec time = !deadline ? AB_POLL_FOREVER : deadline > now ? deadline - now : 0;
+    turn_engine(pool, more ? 0 : time);
+  }
+}
+
+/* --- waiting without the GVL --- */
+
+/* From here on the worker waits for the GVL. Where others wait for that, the standby sees to it
+ * that it is not for long: of the workers that is the one that leads, and they share a pulse. */
+static void want_gvl(ab_worker *worker) {
+  ab_thread_pool *pool = worker->pool;
+  if (is_watch(worker)) {
+    ab_pulse_starve(&pool->watcher.runner.participant.pulse);
+  } else if (ab__worker_leads(worker)) {
+    ab__thread_pool_lock(pool);
+    pool->suitor = worker;
+    worker->wanted = ab_clock_monotonic();
+    ab_pulse_starve(&pool->leader.runner.participant.pulse);
+    ab__thread_pool_unlock(pool);
+  }
+}
+
+static void have_gvl(ab_worker *worker) {
+  ab_thread_pool *pool = worker->pool;
+  if (is_watch(worker)) {
+    ab_pulse_feed(&pool->watcher.runner.participant.pulse);
+    return;
+  }
+  ab__thread_pool_lock(pool);
+  if (pool->suitor == worker) {
+    if (pool->busy > 0) ab_share_waited(&pool->share, worker->wanted);
+    pool->suitor = NULL;
+    ab_pulse_feed(&pool->leader.runner.participant.pulse);
+  }
+  ab__thread_pool_unlock(pool);
+}
+
+static void interrupt_worker(void *arg) {
+  ab_worker *worker = arg;
+  ab_thread_pool *pool = worker->pool;
+  ab__thread_pool_lock(pool);
+  worker->interrupted = true;
+  ab__worker_wake(worker);
+  bool wake = ab__worker_leads(worker);
+  ab__thread_pool_unlock(pool);
+  if (wake) ab_poller_wakeup(pool->run->rack.poller);
+}
+
+typedef struct outside {
+  ab_worker *worker;
+  void (*fn)(ab_worker *worker);
+} outside;
+
+static void *wait_outside(void *arg) {
+  const outside *w = arg;
+  w->fn(w->worker);
+  want_gvl(w->worker);
+  return NULL;
+}
+
+void ab__worker_wait(ab_worker *worker, void (*fn)(ab_worker *worker)) {
+  outside w = {worker, fn};
+  worker->interrupted = false;
+  rb_nogvl(wait_outside, &w, interrupt_worker, worker, RB_NOGVL_INTR_FAIL);
+  have_gvl(worker);
+  worker->pool->in_a_row = 0;
+  rb_thread_check_ints();
+}
+
+/* --- a worker of the pool --- */
+
+/* The watch leads, and requests wait: it has to see that there is a thread for them. */
+static void call_watch(ab_thread_pool *pool) {
+  if (!ab__worker_leads(&pool->watch)) return;
+  if (pool->paused || ab_engine_tells(pool->run->rack.engine, true)) {
+    ab_poller_wakeup(pool->run->rack.poller);
+  }
+}
+
+/* Waits for the lead; with it, for something to do. */
+static void await_lead(ab_worker *worker) {
+  ab_thread_pool *pool = worker->pool;
+  if (!ab__worker_leads(worker)) {
+    bool in_time = true;
+    ab__thread_pool_lock(pool);
+    if (!take_lead_up(pool, worker, false)) {
+      ab_list_prepend(&pool->idle, &worker->idle_link);
+      ab__thread_pool_unlock(pool);
+      call_watch(pool);
+      ab__thread_pool_lock(pool);
+    }
+    while (in_time && !ab__worker_leads(worker) && !worker->interrupted && !pool->ending) {
+      in_time = ab__thread_pool_sleep(pool, &worker->wake, AB_THREAD_POOL_IDLE_TIME);
+    }
+    ab_list_remove(&worker->idle_link);
+    worker->late = !in_time && !ab__worker_leads(worker);
+    ab__thread_pool_unlock(pool);
+  }
+  if (ab__worker_leads(worker)) ab__worker_look_out(worker);
+}
+
+static VALUE keep(VALUE arg) {
+  void **args = (void **)arg;
+  ab_serve_keep(args[0], args[1]);
+  return Qnil;
+}
+
+/* Takes the request that stands in the runner's next_exchange and next_request, and runs it.
+ * Returns false when the lead has gone meanwhile. The env is built before the lead may go: the
+ * request's bytes stand in the engine's memory of this step. */
+static bool run_request(ab_worker *worker) {
+  ab_taken taken = ab_turn_taken(&worker->driver);
+  int state = 0;
+  rb_protect(keep, (VALUE)(void *[]){&worker->driver.runner, &taken}, &state);
+  if (AB_UNLIKELY(state)) {
+    rb_set_errinfo(Qnil);
+    ab_serve_refuse(&worker->driver.runner, &taken, AB_REJECT_NO_FIBER);
+    return true;
+  }
+  ab__thread_pool_serve(worker, &taken);
+  RB_GC_GUARD(taken.env);
+  return ab__worker_leads(worker);
+}
+
+/* Those whose requests have begun before may want the GVL to go on with them, which the lead keeps
+ * for as long as others begin. */
+static bool owes_way(const ab_thread_pool *pool) {
+  return AB_UNLIKELY(pool->busy > 0) && pool->in_a_row >= IN_A_ROW;
+}
+
+/* A worker that is done with a request meanwhile may take up the lead. */
+static void give_way(ab_worker *worker) {
+  ab_thread_pool *pool = worker->pool;
+  pool->in_a_row = 0;
+  want_gvl(worker);
+  int state = ab_share_give_way(&pool->share);
+  have_gvl(worker);
+  if (AB_UNLIKELY(state)) rb_jump_tag(state);
+}
+
+bool ab__worker_lead_on(ab_worker *worker) {
+  ab_thread_pool *pool = worker->pool;
+  ab_run *run = pool->run;
+  while (!owes_way(pool) && ab_turn_take(&worker->driver)) {
+    pool->in_a_row++;
+    if (!run_request(worker)) return false;
+  }
+  bool more = end_step(pool);
+  pool->turned = false;
+  ab_nsec now = ab_clock_monotonic();
+  run->stages->turn(&worker->driver, now);
+  ab_turn_tidy(&worker->driver, now);
+  /* It may have called the app's code, and been away for long. */
+  bool still = come_back(worker);
+  if (run->stages->done(run)) ab__lead_watch_end(pool);
+  /* Once more with the GVL, which others may want for long: something has often come. */
+  if (!still) return false;
+  if (pool->ending || is_watch(worker)) return true;
+  if (more || ab_poller_wait(run->rack.poller, 0) > 0) turn_engine(pool, 0);
+  return true;
+}
+
+/* A worker that is done while the lead is not in use continues with it: no thread has to be woken,
+ * and the next request may be waiting. */
+static bool comes_to_lead(ab_worker *worker) {
+  if (come_back(worker)) return true; /* after an exception, too */
+  ab_thread_pool *pool = worker->pool;
+  ab__thread_pool_lock(pool);
+  bool came = take_lead_up(pool, worker, true);
+  ab__thread_pool_unlock(pool);
+  return came;
+}
+
+bool ab__worker_turn(ab_worker *worker) {
+  ab_thread_pool *pool = worker->pool;
+  if (pool->ending || AB_UNLIKELY(ab__thread_pool_has_surplus(pool))) return false;
+  if (comes_to_lead(worker)) {
+    if (!ab__worker_lead_on(worker)) return true;
+    if (owes_way(pool)) give_way(worker);
+    if (ab_engine_tells(pool->run->rack.engine, true)) return true;
+  }
+  worker->late = false;
+  ab_stack_wipe();
+  ab__worker_wait(worker, await_lead);
+  return !worker->late || pool->live <= pool->options.min;
+}

@@ -1,0 +1,102 @@
+/* Waits that no exception may end, because of where they are. In a postponed job of Ruby's, an
+ * exception is lost; while a fiber waits for a file that another one loads, Ruby may catch it and
+ * leave the hook's frame behind, and crash later. What reaches a fiber there is taken off it and
+ * delivered at its next wait; what concerns the thread goes to the loop.
+ */
+#include "rb/scheduler/rb_scheduler.h"
+
+#include <stdlib.h>
+
+/* An exception, or AB_FIBER_KILLED, that waits for its fiber to wait. */
+typedef struct deferred {
+  ab_list link;
+  VALUE fiber, exception;
+} deferred;
+
+static void drop(deferred *entry) {
+  ab_list_remove(&entry->link);
+  free(entry);
+}
+
+/* Removes what is kept for fibers that have ended. */
+static void prune(ab_loop *loop) {
+  ab_list_each (node, tmp, &loop->deferred) {
+    deferred *entry = AB_CONTAINER_OF(node, deferred, link);
+    if (!RTEST(rb_fiber_alive_p(entry->fiber))) drop(entry);
+  }
+}
+
+static void defer(ab_loop *loop, VALUE fiber, VALUE exception) {
+  prune(loop);
+  deferred *entry = ab_alloc_zero(&ab_mem_libc, sizeof *entry);
+  if (!entry) {
+    /* It must be delivered. A kill fires again by itself, at the latest when the next wait is
+     * over. */
+    if (exception != AB_FIBER_KILLED) loop->forward = exception;
+    return;
+  }
+  entry->fiber = fiber;
+  entry->exception = exception;
+  ab_list_append(&loop->deferred, &entry->link);
+}
+
+VALUE ab__uninterrupted_deferred(ab_loop *loop, VALUE fiber) {
+  ab_list_each (node, tmp, &loop->deferred) {
+    deferred *entry = AB_CONTAINER_OF(node, deferred, link);
+    if (entry->fiber != fiber) continue;
+    VALUE exception = entry->exception;
+    drop(entry);
+    return exception;
+  }
+  return Qnil;
+}
+
+void ab_loop_renew(ab_loop *loop, VALUE fiber) {
+  if (AB_UNLIKELY(ab__latch_any(&loop->latches))) ab__latch_forget(&loop->latches, fiber);
+}
+
+bool ab_loop_forgive(ab_loop *loop, VALUE fiber) {
+  ab_loop_renew(loop, fiber);
+  if (AB_LIKELY(ab_list_empty(&loop->deferred))) return false;
+  bool killed = false;
+  for (VALUE exception; !NIL_P(exception = ab__uninterrupted_deferred(loop, fiber));) {
+    if (exception == AB_FIBER_KILLED) killed = true;
+  }
+  return killed;
+}
+
+void ab__uninterrupted_mark(const ab_loop *loop) {
+  for (const ab_list *node = loop->deferred.next; node != &loop->deferred; node = node->next) {
+    const deferred *entry = AB_CONTAINER_OF(node, deferred, link);
+    rb_gc_mark(entry->fiber);
+    rb_gc_mark(entry->exception);
+  }
+}
+
+void ab__uninterrupted_fini(ab_loop *loop) {
+  ab_list *node;
+  while ((node = ab_list_shift(&loop->deferred))) free(AB_CONTAINER_OF(node, deferred, link));
+}
+
+bool ab__uninterrupted(ab_loop *loop, ab_waiter *waiter, VALUE (*wait)(VALUE), VALUE arg) {
+  int state;
+  rb_protect(wait, arg, &state);
+  if (AB_LIKELY(state == 0)) return true;
+  VALUE error = rb_errinfo();
+  if (rb_obj_is_kind_of(error, rb_eNoMemError)) rb_jump_tag(state); /* no such wait is possible */
+  rb_set_errinfo(Qnil);
+  if (error == AB_FIBER_KILLED) {
+    defer(loop, waiter->fiber, error);
+    return true;
+  }
+  if (!rb_obj_is_kind_of(error, rb_eException)) {
+    loop->fatal = state; /* Thread#kill */
+    return false;
+  }
+  if (!waiter->dispatched) {
+    defer(loop, waiter->fiber, error); /* a sibling's Fiber#raise */
+    return NIL_P(loop->forward);
+  }
+  loop->forward = error; /* Thread#raise, a trap handler */
+  return false;
+}

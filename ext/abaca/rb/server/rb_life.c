@@ -1,0 +1,255 @@
+/* Engine#run, #run_spare, #run_on_threads and #run_as_guest: one life of the server, from its
+ * engine on a poller to the engine off it, as a client of a scheduler's loop or on threads alone.
+ */
+#include "rb/server/rb_life.h"
+
+#include "rb/rack/rb_borrow.h"
+#include "rb/run/rb_guest.h"
+#include "rb/run/rb_lead_watch.h"
+#include "rb/run/rb_native.h"
+#include "rb/run/rb_spare.h"
+#include "rb/run/rb_stalls.h"
+#include "rb/run/rb_stray.h"
+#include "rb/run/rb_thread_pool.h"
+#include "rb/run/rb_turn.h"
+#include "rb/scheduler/rb_scheduler.h"
+#include "rb/server/rb_shutdown.h"
+
+/* --- the client of the loop --- */
+
+/* Raises what a thread's request has raised for the process. */
+static void raise_forwarded(ab_run *run) {
+  VALUE exception = ab_thread_pool_forwarded(run->threads);
+  if (!NIL_P(exception)) ab_stray_end_run(run, exception);
+}
+
+static bool server_turn(void *ctx, ab_nsec now) {
+  ab_run *run = &((ab_server *)ctx)->run;
+  ab_spares_raise(run);
+  ab_turn_leads(&run->main);
+  bool more = ab_turn_run(&run->main, now);
+  if (run->threads) raise_forwarded(run);
+  return more;
+}
+
+static ab_nsec server_deadline(void *ctx) {
+  return ab_turn_deadline(&((ab_server *)ctx)->run);
+}
+
+static bool server_done(void *ctx) {
+  return ab_shutdown_done(ctx);
+}
+
+static bool server_given_up(void *ctx) {
+  return ab_shutdown_given_up(ctx);
+}
+
+/* Others may have turned the engine while the main loop waited for the GVL. */
+static void server_woken(void *ctx) {
+  ab_turn_leads(&((ab_server *)ctx)->run.main);
+}
+
+static bool server_contended(void *ctx) {
+  return ab_spares_contended(&((ab_server *)ctx)->run.main);
+}
+
+static bool server_shares(void *ctx) {
+  const ab_run *run = &((ab_server *)ctx)->run;
+  return run->threads && ab_thread_pool_works(run->threads);
+}
+
+static const ab_loop_client server_client = {
+    .turn = server_turn,
+    .deadline = server_deadline,
+    .done = server_done,
+    .given_up = server_given_up,
+    .woken = server_woken,
+    .contended = server_contended,
+    .shares = server_shares,
+};
+
+/* --- a run --- */
+
+static VALUE run_loop_on(VALUE arg) {
+  ab_loop_run(((ab_server *)arg)->run.main.loop);
+  return Qnil;
+}
+
+static VALUE run_loop(VALUE self) {
+  ab_server *server = ab_server_of(self);
+  if (server->run.threads) ab_thread_pool_begin(server->run.threads);
+  ab_stalls_begin(&server->run);
+  ab_stray_guard(&server->run, run_loop_on, (VALUE)server);
+  server->ended = true;
+  return Qnil;
+}
+
+/* From here on requests are the executor's, and the engine is on the poller. */
+static void begin_run(ab_server *server, const ab_executor *executor, ab_poller *poller) {
+  ab_rack *rack = &server->run.rack;
+  ab_runner *main = rack->main;
+  ab_nsec now = ab_clock_monotonic();
+  int error = ab_engine_attach(rack->engine, poller, now);
+  if (error == AB_ENOMEM) rb_memerror();
+  if (error) rb_sys_fail("cannot watch the listeners");
+  if (!rack->fork_guard) rack->fork_guard = ab_fork_page_init();
+  rack->owner = getpid();
+  rack->poller = poller;
+  main->executor = executor;
+  main->thread = rb_thread_current();
+  ab_shutdown_begin(server, now);
+  while (!ab_lead_take(&rack->lead, &main->participant)) continue;
+  server->running = true;
+}
+
+static void end_run(ab_server *server) {
+  ab_rack *rack = &server->run.rack;
+  server->running = false;
+  rack->poller = NULL;
+  if (ab_rack_forked(rack)) {
+    ab_engine_abandon(rack->engine); /* it is unknown what the standby was doing with it */
+    return;
+  }
+  ab_shutdown_break_off(server);
+  ab_engine_detach(rack->engine);
+  ab_borrow_reap(rack);
+}
+
+/* Did the run end by itself, with nothing left behind? */
+static bool in_order(const ab_server *server) {
+  return server->ended && !server->run.ending.given_up;
+}
+
+static void end_threads(const ab_server *server) {
+  if (server->run.threads) ab_thread_pool_end(server->run.threads, in_order(server));
+}
+
+static void check_not_running(const ab_server *server) {
+  if (server->running) rb_raise(rb_eRuntimeError, "the engine is running");
+}
+
+static VALUE run_ended(VALUE self) {
+  ab_server *server = ab_server_of(self);
+  if (!server->ended) ab_shutdown_hasten(server, run_loop_on);
+  end_threads(server);
+  ab_run *run = &server->run;
+  ab_loop *loop = run->main.loop;
+  int state = ab_spares_end(run, !in_order(server));
+  ab_loop_detach(loop);
+  ab_histogram_join(&run->lag, ab_loop_lag(loop));
+  ab_native_end(&run->main);
+  ab_stalls_end(run);
+  end_run(server);
+  if (run->ending.given_up) ab__loop_close(loop); /* nothing waits for its fibers */
+  if (state) rb_jump_tag(state);
+  return Qnil;
+}
+
+/* call-seq: run(scheduler, pool) -> nil
+ *
+ * Serves on the calling thread, whose scheduler must be `scheduler`, until the engine is stopped.
+ */
+static VALUE server_run(VALUE self, VALUE scheduler, VALUE pool) {
+  ab_server *server = ab_server_own(self);
+  check_not_running(server);
+  ab_driver *main = &server->run.main;
+  main->loop = ab_loop_of(scheduler);
+  main->pool = ab_pool_of(pool);
+  begin_run(server, &ab_executor_native, ab_loop_poller(main->loop));
+  ab_loop_attach(main->loop, &server_client, server);
+  ab_native_begin(main);
+  rb_ensure(run_loop, self, run_ended, self);
+  RB_GC_GUARD(scheduler);
+  RB_GC_GUARD(pool);
+  return Qnil;
+}
+
+/* call-seq: run_spare(scheduler, pool) -> nil
+ *
+ * Serves on the calling thread, whose scheduler must be `scheduler`, beside the thread of #run,
+ * when that is kept by a fiber; returns when the engine stops. What concerns the process is raised
+ * there. */
+static VALUE server_run_spare(VALUE self, VALUE scheduler, VALUE pool) {
+  ab_spares_run(&ab_server_own(self)->run, scheduler, pool);
+  RB_GC_GUARD(scheduler);
+  RB_GC_GUARD(pool);
+  return Qnil;
+}
+
+static VALUE run_threads(VALUE self) {
+  ab_run *run = &ab_server_of(self)->run;
+  ab_stalls_begin_on_threads(run);
+  ab_lead_watch_run(run->threads);
+  return Qnil;
+}
+
+static VALUE threads_ended(VALUE self) {
+  ab_server *server = ab_server_of(self);
+  ab_poller *poller = server->run.rack.poller;
+  ab_stalls_end(&server->run);
+  end_run(server);
+  ab_poller_fini(poller);
+  return Qnil;
+}
+
+/* call-seq: run_on_threads -> nil
+ *
+ * Serves on the threads that it was made with, until the engine is stopped. The calling one keeps
+ * watch. Raises what a request raised for the process (SystemExit, SignalException, NoMemoryError),
+ * SystemCallError, ThreadError. */
+static VALUE server_run_on_threads(VALUE self) {
+  ab_server *server = ab_server_own(self);
+  check_not_running(server);
+  ab_poller *poller = ab_poller_init(&ab_mem_libc);
+  if (!poller) rb_sys_fail("cannot make a poller");
+  begin_run(server, &ab_executor_thread, poller);
+  rb_ensure(run_threads, self, threads_ended, self);
+  return Qnil;
+}
+
+static VALUE run_guest_on(VALUE arg) {
+  ab_server *server = (ab_server *)arg;
+  ab_guest_run(server->run.guest, &server_client, server);
+  return Qnil;
+}
+
+static VALUE run_guest(VALUE self) {
+  ab_server *server = ab_server_of(self);
+  if (server->run.threads) ab_thread_pool_begin(server->run.threads);
+  ab_stray_guard(&server->run, run_guest_on, (VALUE)server);
+  server->ended = true;
+  return Qnil;
+}
+
+static VALUE guest_ended(VALUE self) {
+  ab_server *server = ab_server_of(self);
+  if (!server->ended) ab_shutdown_hasten(server, run_guest_on);
+  end_threads(server);
+  end_run(server);
+  ab_guest_end(server->run.guest);
+  return Qnil;
+}
+
+/* call-seq: run_as_guest(scheduler, max_fibers) -> true or false
+ *
+ * Serves on fibers of any Fiber::Scheduler, which must be the calling thread's, until the engine is
+ * stopped. It occupies the calling fiber, which must be one of the scheduler's. Returns false when
+ * fibers of the app may still end by themselves, true when their time is over. Raises what a
+ * request's fiber raised for the process (SystemExit, SignalException, NoMemoryError). */
+static VALUE server_run_as_guest(VALUE self, VALUE scheduler, VALUE max_fibers) {
+  ab_server *server = ab_server_own(self);
+  check_not_running(server);
+  ab_run *run = &server->run;
+  if (run->guest) rb_raise(rb_eRuntimeError, "the engine was a guest before");
+  run->guest = ab_guest_init(run, scheduler, NUM2SIZET(max_fibers));
+  begin_run(server, &ab_executor_guest, ab_guest_poller(run->guest));
+  rb_ensure(run_guest, self, guest_ended, self);
+  return run->ending.forced ? Qtrue : Qfalse;
+}
+
+void ab_init_life(VALUE cEngine) {
+  rb_define_method(cEngine, "run", server_run, 2);
+  rb_define_method(cEngine, "run_spare", server_run_spare, 2);
+  rb_define_method(cEngine, "run_on_threads", server_run_on_threads, 0);
+  rb_define_method(cEngine, "run_as_guest", server_run_as_guest, 2);
+}

@@ -1,0 +1,171 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Config
+    # What a setting may be. A type checks a value and gives it its one form; `values` tells in words what it takes,
+    # and `unit` what a number counts.
+    module Types
+      # Any object: whether it is of use shows where it is used.
+      class Any
+        # @return [String] for docs/configuration.md
+        attr_reader :values
+        # @return [String, nil]
+        attr_reader :unit
+
+        def initialize(values, unit: nil)
+          @values = values
+          @unit = unit
+        end
+
+        # @param _name [Symbol] of the setting
+        # @param value [Object] what was given for it
+        # @param _others [Hash{Symbol => Object}] the settings that are known so far
+        # @return [Object] the value in its one form; one that has been checked already stays as it is
+        # @raise [ConfigError]
+        def check(_name, value, _others) = value
+
+        private
+
+        def refuse(name, needed, value, bounds = nil)
+          raise ConfigError, "#{name}: #{needed} needed#{bounds}, not #{value.inspect}"
+        end
+
+        def list(names) = [names[..-2].join(", "), names.last].reject(&:empty?).join(" or ")
+      end
+
+      # On or off; nil where the default is worked out.
+      class Switch < Any
+        def initialize = super("true, false")
+
+        def check(_name, value, _others) = value && true
+      end
+
+      # Whether there is a rack.input without a body.
+      class NullInput < Switch
+        def check(name, value, _others)
+          return super if value || Gem::Version.new(Rack.release) >= Gem::Version.new("3.1")
+
+          raise ConfigError, "#{name}: Rack #{Rack.release} wants a rack.input in every request, 3.1 does not"
+        end
+      end
+
+      # What a method checks.
+      class Checked < Any
+        # @param check [#call] takes the value
+        def initialize(values, check)
+          super(values)
+          @check = check
+        end
+
+        def check(_name, value, _others) = @check.call(value)
+      end
+
+      # A limit of the native table.
+      class Limit < Any
+        def initialize(name, values = nil)
+          _default, unit, = LIMITS.fetch(name)
+          super(values || "#{'bytes a second, ' if unit == 'bytes/s'}from #{Values.least_of_limit(name)}", unit:)
+        end
+
+        def check(name, value, _others) = Values.check_limit(name, value)
+      end
+
+      # A whole number.
+      class Count < Any
+        # @param unit [String] what is counted
+        # @param range [Range] an endless one has `most` as its silent end
+        # @param most [Integer, nil]
+        # @param none [Integer, nil] what nil stands for
+        def initialize(unit, range, most: range.end, none: nil)
+          within = "#{range.begin} to #{range.end}" if range.end
+          super(within || "from #{range.begin}", unit:)
+          @range = range.begin..most
+          @none = none
+          @bounds = ", #{within || '0 or more'}" if within || range.begin.zero?
+        end
+
+        def check(name, value, _others)
+          number = Values.whole(value.nil? ? @none : value)
+          return number if number && @range.cover?(number)
+
+          refuse(name, "a number of #{unit} is", value, @bounds)
+        end
+      end
+
+      # A time that is not worth a second.
+      class Milliseconds < Any
+        # @param off [Boolean] whether 0 and nil mean never
+        def initialize(least, most, off: false)
+          super("#{least} to #{most}#{'; nil or 0' if off}", unit: "milliseconds")
+          @least = least
+          @most = most
+          @off = off
+        end
+
+        def check(name, value, _others)
+          number = Float(value, exception: false)
+          return nil if @off && (value.nil? || number&.zero?)
+          return number if number&.finite? && number.between?(@least, @most)
+
+          refuse(name, "milliseconds are", value, ", #{@least} to #{@most}#{' or nil' if @off}")
+        end
+      end
+
+      # A time that may have a fraction.
+      class Seconds < Any
+        # @param words [Hash{Symbol, nil => Float, nil}] what may stand in place of a number, and what it means
+        def initialize(words = {})
+          @words = words
+          @names = words.keys.compact
+          super(["from 0", *@names.map { |name| "`#{name.inspect}`" }].join(", "), unit: "seconds")
+        end
+
+        def check(name, value, _others)
+          word = value.nil? ? nil : Values.one_of(@names, value) || :number
+          return @words[word] if @words.key?(word)
+
+          seconds = Float(value, exception: false)
+          return seconds if seconds&.finite? && !seconds.negative?
+
+          refuse(name, @names.empty? ? "seconds are" : "#{list(['seconds', *@names.map(&:inspect)])} is", value)
+        end
+      end
+
+      # One of several words, as a Symbol or as text.
+      class Choice < Any
+        # @return [Array<Symbol>]
+        attr_reader :names
+
+        def initialize(*names)
+          super(names.map { |name| "`#{name.inspect}`" }.join(", "))
+          @names = names
+        end
+
+        def check(name, value, _others)
+          Values.one_of(@names, value) || refuse(name, "#{list(@names.map(&:inspect))} is", value)
+        end
+      end
+
+      # A path that the engine answers itself; it is compared byte by byte with that of a request.
+      class HealthPath < Any
+        PATH = %r{\A/[!$-;=@-\[\]-~]{0,254}\z}
+        private_constant :PATH
+
+        # @param other [Symbol] the setting that must have another path
+        def initialize(other)
+          super("a path")
+          @other = other
+        end
+
+        def check(name, value, others)
+          return if value.nil?
+
+          refuse(name, "a path such as \"/#{name}\" is", value) unless Values.ascii?(PATH, value)
+          raise ConfigError, "readiness and liveness have the same path" if others[@other] == value
+
+          value
+        end
+      end
+    end
+  end
+end

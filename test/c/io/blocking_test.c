@@ -1,0 +1,222 @@
+/* The pool of threads for calls that no poller can wait for: which jobs run, which are reported,
+ * and what is freed when the owner goes first. */
+#include "io/blocking.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "check.h"
+
+#define LONG (20 * AB_NSEC_PER_SEC) /* only a broken test waits this long */
+
+/* What became of the jobs of a case, and the gate at which some of them wait. */
+typedef struct fate {
+  pthread_mutex_t lock;
+  pthread_cond_t opened;
+  bool open;
+  int running, most; /* guarded by the lock */
+  atomic_int ran, done, freed, masked;
+} fate;
+
+typedef struct work {
+  ab_blocking_job job;
+  fate *fate;
+  bool waits;
+} work;
+
+static void fate_init(fate *self) {
+  memset(self, 0, sizeof *self);
+  pthread_mutex_init(&self->lock, NULL);
+  pthread_cond_init(&self->opened, NULL);
+}
+
+static void fate_fini(fate *self) {
+  pthread_cond_destroy(&self->opened);
+  pthread_mutex_destroy(&self->lock);
+}
+
+static void open_gate(fate *self) {
+  pthread_mutex_lock(&self->lock);
+  self->open = true;
+  pthread_cond_broadcast(&self->opened);
+  pthread_mutex_unlock(&self->lock);
+}
+
+static void run(ab_blocking_job *job) {
+  work *self = AB_CONTAINER_OF(job, work, job);
+  fate *fate = self->fate;
+  sigset_t blocked;
+  pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+  fate->masked += sigismember(&blocked, SIGTERM);
+  pthread_mutex_lock(&fate->lock);
+  fate->running++;
+  if (fate->running > fate->most) fate->most = fate->running;
+  while (self->waits && !fate->open) pthread_cond_wait(&fate->opened, &fate->lock);
+  fate->running--;
+  pthread_mutex_unlock(&fate->lock);
+  fate->ran++;
+}
+
+static void done(ab_blocking_job *job) {
+  CHECK(job->owner != NULL);
+  AB_CONTAINER_OF(job, work, job)->fate->done++;
+}
+
+static void fini(ab_blocking_job *job) {
+  work *self = AB_CONTAINER_OF(job, work, job);
+  self->fate->freed++;
+  free(self);
+}
+
+/* Submits a job, and returns it. */
+static ab_blocking_job *submit(ab_blocking_pool *pool, fate *fate, bool waits) {
+  work *self = malloc(sizeof *self);
+  if (!self) abort();
+  *self = (work){
+      .job = {.run = run, .done = done, .fini = fini, .owner = fate}, .fate = fate, .waits = waits};
+  CHECK_INT(AB_OK, ab_blocking_submit(pool, &self->job));
+  return &self->job;
+}
+
+static int running(fate *self) {
+  pthread_mutex_lock(&self->lock);
+  int count = self->running;
+  pthread_mutex_unlock(&self->lock);
+  return count;
+}
+
+/* Waits until `count` jobs run. */
+static void await_running(fate *self, int count) {
+  for (int i = 0; i < 10000 && running(self) != count; i++) usleep(1000);
+  CHECK_INT(count, running(self));
+}
+
+/* Waits until `count` jobs have been freed, by any thread. */
+static void await_freed(fate *self, int count) {
+  for (int i = 0; i < 10000 && self->freed != count; i++) usleep(1000);
+  CHECK_INT(count, self->freed);
+}
+
+/* Reaps whenever the poller wakes, until no job is left. */
+static void reap_all(ab_blocking_pool *pool, ab_poller *poller) {
+  for (int i = 0; i < 1000 && ab_blocking_pending(pool) > 0; i++) {
+    ab_poller_wait(poller, LONG);
+    ab_blocking_reap(pool);
+  }
+  CHECK_INT(0, ab_blocking_pending(pool));
+}
+
+static ab_poller *make_poller(void) {
+  ab_poller *poller = ab_poller_init(&ab_mem_libc);
+  if (!poller) abort();
+  return poller;
+}
+
+static void jobs_run_and_are_reaped(void) {
+  enum { JOBS = 50 };
+  fate fate;
+  fate_init(&fate);
+  ab_poller *poller = make_poller();
+  ab_blocking_pool *pool = ab_blocking_init(poller, 3);
+  for (int i = 0; i < JOBS; i++) submit(pool, &fate, false);
+  CHECK_INT(JOBS, ab_blocking_pending(pool));
+  reap_all(pool, poller);
+  CHECK_INT(JOBS, fate.ran);
+  CHECK_INT(JOBS, fate.done);
+  CHECK_INT(JOBS, fate.freed);
+  CHECK_INT(JOBS, fate.masked); /* signals are for the application's threads */
+  ab_blocking_fini(pool);
+  ab_poller_fini(poller);
+  fate_fini(&fate);
+}
+
+static void threads_are_bounded(void) {
+  fate fate;
+  fate_init(&fate);
+  ab_poller *poller = make_poller();
+  ab_blocking_pool *pool = ab_blocking_init(poller, 3);
+  for (int i = 0; i < 10; i++) submit(pool, &fate, true);
+  await_running(&fate, 3);
+  open_gate(&fate);
+  reap_all(pool, poller);
+  CHECK_INT(10, fate.done);
+  CHECK_INT(3, fate.most);
+  ab_blocking_fini(pool);
+  ab_poller_fini(poller);
+  fate_fini(&fate);
+}
+
+/* A job that has not begun never does. One that runs goes on, and is not reported. */
+static void abandoned_jobs_are_not_reported(void) {
+  fate fate;
+  fate_init(&fate);
+  ab_poller *poller = make_poller();
+  ab_blocking_pool *pool = ab_blocking_init(poller, 1);
+  ab_blocking_job *begun = submit(pool, &fate, true);
+  await_running(&fate, 1);
+  ab_blocking_job *queued = submit(pool, &fate, false);
+  submit(pool, &fate, false);
+  CHECK_INT(3, ab_blocking_pending(pool));
+  ab_blocking_abandon(pool, queued);
+  CHECK_INT(1, fate.freed);
+  CHECK_INT(2, ab_blocking_pending(pool));
+  ab_blocking_abandon(pool, begun);
+  CHECK_INT(1, fate.freed);
+  open_gate(&fate);
+  reap_all(pool, poller);
+  CHECK_INT(2, fate.ran);
+  CHECK_INT(1, fate.done);
+  CHECK_INT(3, fate.freed);
+  ab_blocking_fini(pool);
+  ab_poller_fini(poller);
+  fate_fini(&fate);
+}
+
+/* The owner does not wait: the thread that still works frees what is left, without the poller. */
+static void the_end_does_not_wait(void) {
+  fate fate;
+  fate_init(&fate);
+  ab_poller *poller = make_poller();
+  ab_blocking_pool *pool = ab_blocking_init(poller, 1);
+  submit(pool, &fate, true);
+  await_running(&fate, 1);
+  submit(pool, &fate, false);
+  ab_blocking_fini(pool);
+  ab_poller_fini(poller);
+  CHECK_INT(1, fate.freed); /* what had not begun */
+  open_gate(&fate);
+  await_freed(&fate, 2);
+  CHECK_INT(1, fate.ran);
+  CHECK_INT(0, fate.done);
+}
+
+/* A child has none of the threads, and perhaps a lock that one of them held. */
+static void a_forked_child_leaves_it_alone(void) {
+  fate fate;
+  fate_init(&fate);
+  ab_poller *poller = make_poller();
+  ab_blocking_pool *pool = ab_blocking_init(poller, 1);
+  submit(pool, &fate, true);
+  await_running(&fate, 1);
+  pid_t pid = fork();
+  if (pid == 0) {
+    ab_blocking_fini(pool);
+    _exit(fate.freed == 0 ? 7 : 8);
+  }
+  int status = -1;
+  CHECK_INT(pid, waitpid(pid, &status, 0));
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+  open_gate(&fate);
+  reap_all(pool, poller);
+  CHECK_INT(1, fate.done);
+  ab_blocking_fini(pool);
+  ab_poller_fini(poller);
+  fate_fini(&fate);
+}
+
+CHECK_MAIN(CHECK_CASE(jobs_run_and_are_reaped), CHECK_CASE(threads_are_bounded),
+           CHECK_CASE(abandoned_jobs_are_not_reported), CHECK_CASE(the_end_does_not_wait),
+           CHECK_CASE(a_forked_child_leaves_it_alone))

@@ -1,0 +1,388 @@
+/* The lead and the standby: one thread runs requests and stays away with them for too long, and the
+ * other turns the engine meanwhile, with clients at the other end. */
+#include <poll.h>
+#include <time.h>
+
+#include "engine/fixture.h"
+#include "engine/turns.h"
+#include "io/timer.h"
+#include "lead/standby.h"
+
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
+
+/* Far apart, so that a busy machine does not confuse them. */
+#define SHORT (2 * AB_NSEC_PER_MS)
+#define LONG  (20 * AB_NSEC_PER_SEC)
+
+typedef struct stage {
+  fixture fx;
+  ab_lead lead;
+  ab_participant main, spare;
+  ab_standby *standby;
+  atomic_uint called, noticed, nudged, reported;
+} stage;
+
+/* In the standby's thread, where nothing can be checked. */
+static void call(void *ctx, unsigned stalled) {
+  if (stalled > 0) atomic_fetch_add(&((stage *)ctx)->called, 1);
+}
+
+static void nudge(void *ctx, bool long_enough) {
+  stage *s = ctx;
+  atomic_fetch_add(long_enough ? &s->nudged : &s->noticed, 1);
+}
+
+/* It is heard the second time. */
+static bool report(void *ctx, ab_participant *participant, uint64_t beat, ab_nsec since) {
+  if (!(beat & 1) || since != participant->since) return false;
+  return atomic_fetch_add(&((stage *)ctx)->reported, 1) == 1;
+}
+
+static const ab_standby_calls calls = {.call = call, .nudge = nudge, .report = report};
+
+static void stage_begin(stage *s, ab_nsec stall_after, ab_nsec starve_after) {
+  memset(s, 0, sizeof *s);
+  fixture_prepare(&s->fx);
+  s->fx.now = ab_clock_monotonic();
+  CHECK(fixture_start(&s->fx));
+  CHECK_INT(AB_OK, ab_lead_init(&s->lead, &ab_engine_turns, s->fx.engine));
+  ab_participant_init(&s->main);
+  ab_participant_init(&s->spare);
+  CHECK(ab_lead_take(&s->lead, &s->main));
+  ab_standby_options options = {.stall_after = stall_after,
+                                .stall_again = stall_after / 2,
+                                .report_after = 4 * stall_after,
+                                .starve_after = starve_after};
+  s->standby = ab_standby_start(&s->lead, s->fx.poller, &options, &calls, s);
+  CHECK(s->standby != NULL);
+  ab_lead_join(&s->lead, &s->main, ab_standby_bell(s->standby));
+  ab_lead_join(&s->lead, &s->spare, ab_standby_bell(s->standby));
+}
+
+static void stage_init(stage *s, ab_nsec stall_after) {
+  stage_begin(s, stall_after, 5 * AB_NSEC_PER_MS);
+}
+
+static void stage_fini(stage *s) {
+  ab_lead_part(&s->lead, &s->main);
+  ab_lead_part(&s->lead, &s->spare);
+  ab_standby_stop(s->standby);
+  ab_lead_fini(&s->lead);
+  fixture_fini(&s->fx);
+}
+
+static void rest(void) {
+  nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+}
+
+/* Waits until the standby leads; false when it does not come to that. */
+static bool standby_leads(stage *s) {
+  ab_nsec end = ab_clock_monotonic() + LONG;
+  while (atomic_load(&s->lead.holder)) {
+    if (ab_clock_monotonic() > end) return false;
+    rest();
+  }
+  return true;
+}
+
+static bool waiting_reaches(stage *s, uint32_t count) {
+  ab_nsec end = ab_clock_monotonic() + LONG;
+  while (stats_of(&s->fx).waiting < count) {
+    if (ab_clock_monotonic() > end) return false;
+    rest();
+  }
+  return true;
+}
+
+/* What the main thread does when it comes back. */
+static void come_back(stage *s) {
+  if (!ab_lead_held(&s->lead, &s->main)) CHECK(ab_lead_take(&s->lead, &s->main));
+  s->fx.now = ab_clock_monotonic();
+}
+
+static void it_turns_the_engine_while_the_leader_is_away(void) {
+  stage s;
+  stage_init(&s, SHORT);
+  int client = client_open(&s.fx);
+  fixture_run(&s.fx);
+  ab_pulse_leave(&s.main.pulse);
+  CHECK(standby_leads(&s));
+  client_send(client, GET("/a"));
+  CHECK(waiting_reaches(&s, 1));
+  CHECK_INT(0, s.fx.taken);
+  while (!atomic_load(&s.called) || atomic_load(&s.reported) < 2) rest();
+  come_back(&s);
+  bool end;
+  fixture_run(&s.fx);
+  CHECK(strstr(client_read(client, &end), "\r\n\r\n/a"));
+  CHECK_INT(2, atomic_load(&s.reported)); /* until it is heard */
+  ab_standby_stats stats = ab_standby_get_stats(s.standby);
+  CHECK_INT(1, stats.reported);
+  CHECK(stats.stalls >= 1);
+  close(client);
+  stage_fini(&s);
+}
+
+static void it_turns_the_engine_before_it_calls_another(void) {
+  stage s;
+  stage_init(&s, LONG / 10);
+  int client = client_open(&s.fx);
+  fixture_run(&s.fx);
+  ab_pulse_leave(&s.main.pulse);
+  client_send(client, GET("/a"));
+  CHECK(waiting_reaches(&s, 1));
+  CHECK_INT(0, ab_standby_get_stats(s.standby).stalls);
+  CHECK_INT(0, atomic_load(&s.called));
+  ab_nsec end = ab_clock_monotonic() + LONG;
+  while (!atomic_load(&s.called) && ab_clock_monotonic() < end) rest();
+  CHECK_INT(1, ab_standby_get_stats(s.standby).stalls);
+  come_back(&s);
+  fixture_run(&s.fx);
+  close(client);
+  stage_fini(&s);
+}
+
+static void what_the_stalled_one_writes_is_sent(void) {
+  stage s;
+  stage_init(&s, SHORT);
+  s.fx.hold = true;
+  int client = client_open(&s.fx);
+  client_send(client, GET("/a") GET("/b"));
+  fixture_run(&s.fx);
+  CHECK_INT(1, s.fx.held_count);
+  ab_pulse_leave(&s.main.pulse);
+  CHECK(standby_leads(&s));
+  /* The second one waits to be taken, behind the response that was finished beside the turns. */
+  answer_held(&s.fx, 0, "one");
+  ab_engine_lock(s.fx.engine);
+  CHECK(ab_engine_needs_turn(s.fx.engine));
+  ab_engine_unlock(s.fx.engine);
+  ab_poller_wakeup(s.fx.poller);
+  struct pollfd readable = {client, POLLIN, 0};
+  CHECK_INT(1, poll(&readable, 1, 20000));
+  bool end;
+  CHECK(strstr(client_read(client, &end), "\r\n\r\none"));
+  come_back(&s);
+  s.fx.hold = false;
+  fixture_run(&s.fx);
+  CHECK(strstr(client_read(client, &end), "\r\n\r\n/b"));
+  close(client);
+  stage_fini(&s);
+}
+
+/* Long before one has stalled. */
+static void what_is_put_off_is_sent_soon(void) {
+  stage s;
+  stage_init(&s, 10 * LONG);
+  s.fx.hold = true;
+  int client = client_open(&s.fx);
+  client_send(client, GET("/a"));
+  fixture_run(&s.fx);
+  CHECK_INT(1, s.fx.held_count);
+  ab_exchange *exchange = s.fx.held[0];
+  ab_pulse_leave(&s.main.pulse);
+  for (int round = 0; round < 3; round++) {
+    ab_engine_lock(s.fx.engine);
+    CHECK_INT(AB_OK, ab_exchange_write(exchange, "piece", 5));
+    CHECK(ab_exchange_flush_later(exchange));
+    ab_standby_soon(s.standby);
+    ab_standby_soon(s.standby);
+    ab_engine_unlock(s.fx.engine);
+    if (round == 2) ab_pulse_leave(&s.main.pulse); /* on to one that computes */
+    struct pollfd readable = {client, POLLIN, 0};
+    CHECK_INT(1, poll(&readable, 1, 20000));
+    bool end;
+    CHECK(strcmp("piece", client_read(client, &end)) == 0);
+  }
+  CHECK(atomic_load(&s.lead.holder) == &s.main);
+  CHECK_INT(0, atomic_load(&s.called));
+  come_back(&s);
+  answer_held(&s.fx, 0, "end");
+  s.fx.hold = false;
+  fixture_run(&s.fx);
+  close(client);
+  stage_fini(&s);
+}
+
+static void a_request_that_is_read_holds_the_lead(void) {
+  stage s;
+  stage_init(&s, SHORT);
+  ab_participant_read(&s.main);
+  ab_nsec end = ab_clock_monotonic() + 20 * SHORT;
+  while (ab_clock_monotonic() < end) {
+    rest();
+    /* It may look for a moment as if the lead were the standby's. */
+    CHECK(!ab_lead_claim(&s.lead, &s.spare));
+  }
+  CHECK(!ab_lead_take(&s.lead, &s.spare));
+  CHECK_INT(0, ab_standby_get_stats(s.standby).stalls);
+  ab_participant_has_read(&s.main);
+  CHECK(standby_leads(&s));
+  come_back(&s);
+  stage_fini(&s);
+}
+
+static void a_spare_takes_it_from_the_standby_alone(void) {
+  stage s;
+  stage_init(&s, SHORT);
+  CHECK(!ab_lead_claim(&s.lead, &s.spare));
+  ab_pulse_leave(&s.main.pulse);
+  CHECK(standby_leads(&s));
+  CHECK(ab_lead_claim(&s.lead, &s.spare));
+  CHECK(ab_lead_held(&s.lead, &s.spare));
+  CHECK(!ab_lead_held(&s.lead, &s.main));
+  come_back(&s);
+  CHECK(!ab_lead_held(&s.lead, &s.spare));
+  stage_fini(&s);
+}
+
+/* The second one stalls while the first still does: the shorter time counts. */
+static void stalls_add_up(void) {
+  stage s;
+  stage_init(&s, SHORT);
+  ab_pulse_leave(&s.main.pulse);
+  CHECK(standby_leads(&s));
+  CHECK(ab_lead_claim(&s.lead, &s.spare));
+  ab_pulse_leave(&s.spare.pulse);
+  CHECK(standby_leads(&s));
+  ab_nsec end = ab_clock_monotonic() + LONG;
+  while (ab_standby_get_stats(s.standby).stalls < 2 && ab_clock_monotonic() < end) rest();
+  CHECK(ab_standby_get_stats(s.standby).stalls >= 2);
+  come_back(&s);
+  stage_fini(&s);
+}
+
+static void who_waits_for_the_lock_is_helped(void) {
+  stage s;
+  stage_init(&s, LONG);
+  atomic_store(&s.main.pulse.starved, true);
+  ab_pulse_leave(&s.main.pulse);
+  while (atomic_load(&s.nudged) < 3) rest();
+  CHECK(atomic_load(&s.noticed) > 0);
+  atomic_store(&s.main.pulse.starved, false);
+  CHECK(ab_lead_held(&s.lead, &s.main));
+  stage_fini(&s);
+}
+
+/* The lock was taken from it between a request and its application. */
+static void who_reads_for_long_is_helped(void) {
+  stage s;
+  stage_init(&s, LONG);
+  ab_participant_read(&s.main);
+  CHECK(ab_lead_starves(&s.lead));
+  while (atomic_load(&s.nudged) < 3) rest();
+  ab_participant_has_read(&s.main);
+  CHECK(!ab_lead_starves(&s.lead));
+  come_back(&s);
+  stage_fini(&s);
+}
+
+/* One or the other waits for the lock at any time, but each for a moment only. */
+static void who_gets_the_lock_soon_needs_no_help(void) {
+  stage s;
+  stage_begin(&s, LONG, 1500 * AB_NSEC_PER_MS); /* it helps one that has waited for 300 ms */
+  ab_participant *participants[] = {&s.main, &s.spare};
+  ab_nsec end = ab_clock_monotonic() + 1000 * AB_NSEC_PER_MS;
+  for (unsigned i = 0; ab_clock_monotonic() < end || atomic_load(&s.noticed) < 2; i++) {
+    ab_pulse *comes = &participants[i % 2]->pulse, *goes = &participants[(i + 1) % 2]->pulse;
+    atomic_store(&comes->starved, true);
+    ab_pulse_leave(comes);
+    rest();
+    atomic_store(&goes->starved, false);
+    ab_pulse_return(goes);
+  }
+  CHECK_INT(0, atomic_load(&s.nudged));
+  for (int i = 0; i < 2; i++) {
+    atomic_store(&participants[i]->pulse.starved, false);
+    ab_pulse_return(&participants[i]->pulse);
+  }
+  stage_fini(&s);
+}
+
+/* Watches of others get what came for them when their owner is back, once. */
+typedef struct probe {
+  ab_watch watch;
+  unsigned calls;
+} probe;
+
+static void probe_ready(ab_watch *watch, uint32_t events AB_UNUSED) {
+  AB_CONTAINER_OF(watch, probe, watch)->calls++;
+}
+
+static void what_is_the_owners_is_kept_for_it(void) {
+  stage s;
+  stage_init(&s, SHORT);
+  int fds[2];
+  CHECK_INT(0, pipe(fds));
+  probe own = {.watch = {.ready = probe_ready, .fd = fds[0]}};
+  ab_poller_lock(s.fx.poller);
+  CHECK_INT(AB_OK, ab_poller_set(s.fx.poller, &own.watch, AB_POLL_IN | AB_POLL_EDGE));
+  ab_poller_unlock(s.fx.poller);
+  ab_pulse_leave(&s.main.pulse);
+  CHECK(standby_leads(&s));
+  for (int i = 0; i < 3; i++) {
+    CHECK_INT(1, write(fds[1], "x", 1));
+    rest();
+  }
+  int client = client_open(&s.fx);
+  ab_poller_wakeup(s.fx.poller);
+  client_send(client, GET("/a"));
+  CHECK(waiting_reaches(&s, 1));
+  CHECK_INT(0, own.calls);
+  come_back(&s);
+  fixture_run(&s.fx);
+  CHECK_INT(1, own.calls);
+  ab_poller_lock(s.fx.poller);
+  ab_poller_unset(s.fx.poller, &own.watch, false);
+  ab_poller_unlock(s.fx.poller);
+  close(fds[0]);
+  close(fds[1]);
+  close(client);
+  stage_fini(&s);
+}
+
+/* The main one serves and stays away at random, for times around what is too long; each request is
+ * answered once, and correctly. */
+static void the_lead_goes_to_and_fro(void) {
+  enum { CLIENTS = 8, ROUNDS = 300 };
+  stage s;
+  stage_init(&s, AB_NSEC_PER_MS);
+  int clients[CLIENTS];
+  unsigned seed = 1, answered = 0;
+  for (int i = 0; i < CLIENTS; i++) clients[i] = client_open(&s.fx);
+  for (int round = 0; round < ROUNDS; round++) {
+    for (int i = 0; i < CLIENTS; i++) client_send(clients[i], GET("/a") GET("/b"));
+    come_back(&s);
+    fixture_turn(&s.fx);
+    ab_pulse_leave(&s.main.pulse);
+    nanosleep(&(struct timespec){.tv_nsec = rand_r(&seed) % 2500000}, NULL);
+    ab_nsec end = ab_clock_monotonic() + LONG;
+    for (int i = 0; i < CLIENTS; i++) {
+      for (unsigned got = 0; got < 2 && ab_clock_monotonic() < end;) {
+        come_back(&s);
+        fixture_turn(&s.fx);
+        ab_pulse_leave(&s.main.pulse);
+        bool over;
+        const char *text = client_read(clients[i], &over);
+        for (const char *at = text; (at = strstr(at, "\r\n\r\n/")); at += 4) got++;
+        answered += got == 2;
+      }
+    }
+  }
+  CHECK_INT(CLIENTS * ROUNDS, answered);
+  CHECK_INT(2 * CLIENTS * ROUNDS, s.fx.taken);
+  come_back(&s);
+  for (int i = 0; i < CLIENTS; i++) close(clients[i]);
+  fixture_run(&s.fx);
+  stage_fini(&s);
+}
+
+CHECK_MAIN(CHECK_CASE(it_turns_the_engine_while_the_leader_is_away),
+           CHECK_CASE(it_turns_the_engine_before_it_calls_another),
+           CHECK_CASE(what_the_stalled_one_writes_is_sent),
+           CHECK_CASE(what_is_put_off_is_sent_soon),
+           CHECK_CASE(a_request_that_is_read_holds_the_lead),
+           CHECK_CASE(a_spare_takes_it_from_the_standby_alone), CHECK_CASE(stalls_add_up),
+           CHECK_CASE(who_waits_for_the_lock_is_helped), CHECK_CASE(who_reads_for_long_is_helped),
+           CHECK_CASE(who_gets_the_lock_soon_needs_no_help),
+           CHECK_CASE(what_is_the_owners_is_kept_for_it), CHECK_CASE(the_lead_goes_to_and_fro))

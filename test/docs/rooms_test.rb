@@ -1,0 +1,49 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "tmpdir"
+require_relative "../rooms"
+
+# What `rake includes` finds: a room that includes what it must not know, and circles of files.
+class RoomsTest < Minitest::Test
+  KNOWN = {
+    "base" => [], "io" => %w[base], "rb/run" => %w[base io rb/server], "rb/server" => %w[base io rb/run]
+  }.freeze
+
+  # Files by their includes.
+  def mistakes(files)
+    Dir.mktmpdir do |root|
+      files.each do |path, includes|
+        file = File.join(root, path)
+        FileUtils.mkdir_p(File.dirname(file))
+        File.write(file, includes.map { |name| "#include #{name.start_with?('<') ? name : name.dump}\n" }.join)
+      end
+      Rooms.new(root, KNOWN).mistakes
+    end
+  end
+
+  def ring(count)
+    (1..count).to_h { |nth| ["io/f#{nth}.c", ["io/f#{(nth % count) + 1}.h"]] }
+  end
+
+  def test_what_a_room_may_know
+    assert_empty mistakes("io/a.c" => %w[io/b.h base/c.h <errno.h>], "rb/run/d.c" => %w[<ruby.h> io/b.h])
+    assert_equal ["base/c.h must not include io/b.h"], mistakes("base/c.h" => %w[io/b.h])
+    assert_equal ["io/a.c must not include ruby/io.h"], mistakes("io/a.c" => %w[<ruby/io.h>])
+  end
+
+  def test_a_circle_of_rooms
+    found = mistakes("rb/run/a.c" => %w[rb/server/b.h], "rb/server/b.c" => %w[rb/server/c.h],
+                     "rb/server/c.h" => %w[rb/run/a.h])
+    assert_equal ["a circle crosses rooms: rb/run/a rb/server/b rb/server/c"], found
+  end
+
+  def test_rooms_that_know_each_other_without_a_circle
+    assert_empty mistakes("rb/run/a.c" => %w[rb/server/b.h], "rb/server/b.h" => [], "rb/server/c.c" => %w[rb/run/a.h])
+  end
+
+  def test_a_circle_within_a_room
+    assert_empty mistakes(ring(6))
+    assert_equal ["a circle of 7 files, more than 6: #{(1..7).map { |nth| "io/f#{nth}" }.join(' ')}"], mistakes(ring(7))
+  end
+end
