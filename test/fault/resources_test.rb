@@ -193,44 +193,46 @@ class FaultResourcesTest < Minitest::Test
     assert_equal "fine", connect(command.port).call(GET).body
   end
 
-  # "/0" to "/9" are small files, "/large" fills a socket by and by.
+  # "/0.file" to "/9.file" are small files, "/large.file" fills a socket by and by.
   FILES = <<~RUBY
-    require "tmpdir"
-    folder = Dir.mktmpdir
-    at_exit { FileUtils.rm_rf(folder) }
-    10.times { |i| File.write(File.join(folder, i.to_s), i.to_s * 100) }
-    File.write(File.join(folder, "large"), "x" * 50_000)
     body = Struct.new(:to_path) { def each = yield(File.binread(to_path)) }
-    run(->(env) { [200, { "content-type" => "text/plain" }, body.new(File.join(folder, env["PATH_INFO"]))] })
+    run(->(env) { [200, { "content-type" => "text/plain" }, body.new(File.join(__dir__, env["PATH_INFO"]))] })
   RUBY
+
+  def run_files(config: nil, **options)
+    10.times { |i| File.write(File.join(@directory, "#{i}.file"), i.to_s * 100) }
+    File.write(File.join(@directory, "large.file"), "x" * 50_000)
+    run_abaca(FILES, config:, **options)
+  end
+
+  # How many of these files the server has open.
+  def open_files(command) = command.open.count { |path| path.end_with?(".file") }
 
   # A connection that has asked for large files, and reads none of them, until its socket is full. Returns
   # the client, and how many it has asked for.
   def full_connection(command, watch)
-    watch.call(get("/1"))
-    before = command.descriptors + 1
+    before = open_files(command)
     client = connect(command.port, receive_buffer: 4_096)
     asked = 0
     loop do
-      client.write(get("/large"))
+      client.write(get("large"))
       asked += 1
-      watch.call(get("/1")) # the server has come to it
-      break unless eventually(within: 0.3) { command.descriptors == before }
+      watch.call(get("1")) # the server has come to it
+      break unless eventually(within: 0.3) { open_files(command) == before }
     end
     [client, asked]
   end
 
-  def get(path) = "GET #{path} HTTP/1.1\r\nHost: a.test\r\n\r\n"
+  def get(name) = "GET /#{name}.file HTTP/1.1\r\nHost: a.test\r\n\r\n"
 
   # Each response is a file with a descriptor of its own, behind a socket that is full.
   def test_a_flood_of_pipelined_files
     ["", "mode :thread"].each do |config|
-      command = run_abaca(FILES, config:)
+      command = run_files(config:)
       flood, asked = full_connection(command, other = connect(command.port))
-      before = command.descriptors
-      flood.write(Array.new(800) { |i| get("/#{i % 10}") }.join)
-      5.times { |i| assert_equal i.to_s * 100, other.call(get("/#{i}")).body }
-      nothing_for(0.5) { command.descriptors <= before + 16 }
+      flood.write(Array.new(800) { |i| get(i % 10) }.join)
+      5.times { |i| assert_equal i.to_s * 100, other.call(get(i)).body }
+      nothing_for(0.5) { open_files(command) <= 16 }
       asked.times { assert_equal 50_000, flood.read.body.bytesize }
       800.times { |i| assert_equal (i % 10).to_s * 100, flood.read.body, config }
     end
@@ -239,12 +241,12 @@ class FaultResourcesTest < Minitest::Test
   # Descriptors for about 80: of those who do not read some have to go, and whoever reads is served. Who goes is
   # whose socket has taken nothing for longest, and a socket that is full takes a few bytes now and then.
   def test_files_for_a_crowd_that_does_not_read
-    command = run_abaca(FILES, rlimit_nofile: 80)
+    command = run_files(rlimit_nofile: 80)
     other = connect(command.port)
     crowd = Array.new(6) do
       client, asked = full_connection(command, other)
-      client.write(get("/1") * 30)
-      10.times { assert_equal "1" * 100, other.call(get("/1")).body }
+      client.write(get(1) * 30)
+      10.times { assert_equal "1" * 100, other.call(get(1)).body }
       [client, asked + 30]
     end
     assert_equal 50_000, crowd.last.first.read.body.bytesize

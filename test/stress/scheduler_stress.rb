@@ -296,11 +296,12 @@ class SchedulerStress
     waiter = Fiber.schedule { reader.read(1) || :end rescue IOError } # rubocop:disable Style/RescueModifier
     @random.rand(2).zero? ? writer.close : reader.close
     pause while waiter.alive?
+    [reader, writer].each(&:close)
     reader, writer = IO.pipe
     Fiber.schedule { writer.write("new") && writer.close }
     check(:descriptors, reader.read == "new")
   ensure
-    [reader, writer].each { |io| io.close unless io.closed? }
+    [reader, writer].each(&:close)
   end
 
   def work_children

@@ -96,6 +96,15 @@ module ProcessCase
       Dir.children("/proc/#{pid}/fd").size
     end
 
+    # What they are open on, paths of files among it.
+    def open
+      Dir["/proc/#{pid}/fd/*"].filter_map do |link|
+        File.readlink(link)
+      rescue Errno::ENOENT
+        nil # closed since
+      end
+    end
+
     private
 
     def now
