@@ -40,6 +40,7 @@ Bench.main("modes") do |main|
   main.option(:only, nil, "only these servers: abaca puma falcon iodine itsi")
   main.option(:nice, nil, "of servers and clients in C: below 0 where others use the machine (root)", type: Integer)
   main.rubies("the servers run on these Rubies (this one)")
+  main.against
   main.unpinned
   main.measure do |options|
     unknown = options[:rows] - Bench::Modes::ROWS.keys

@@ -6,6 +6,7 @@
 require "socket"
 require_relative "support/bench"
 require_relative "servers/catalog"
+require_relative "servers/field"
 require_relative "servers/load"
 
 module Bench
@@ -15,46 +16,53 @@ module Bench
     CHUNK = 500 # requests on one connection: some servers end one after a thousand
     KINDS = { "wrk's request" => [], "a browser's (9 fields)" => Loads::BROWSER }.freeze
 
-    def initialize(only:, requests:)
-      @servers = Catalog.pick(only)
+    def initialize(only:, requests:, rounds:, against:)
+      @field = Field.new(settings: only.map { |name| [name, {}] }, only: nil, name: "objects", against: against)
+      @against = against
+      @rounds = rounds
       @chunks = [requests / CHUNK, 1].max
-      @found = {}
-      @absent = {}
+      @found = Hash.new { |hash, key| hash[key] = [] }
     end
 
     # @return [Integer] requests of each kind
     def requests = @chunks * CHUNK
 
     def run
-      @servers.each do |server|
-        @found[server.name] = measure(server)
-      rescue Unavailable, Failed => e
-        @absent[server.name] = e.message
+      @field.start(size: 12, app: APP) { |port| Probe.get(port: port, seconds: 1) }
+      @field.entries.each { |entry| measure(entry) { ask(entry.port, []) } } # caches, pools, the first connection
+      @rounds.times do |round|
+        @field.turn(round).each do |entry|
+          measure(entry) { @found[entry.label] << KINDS.transform_values { |fields| count(entry.port, fields) } }
+        end
       end
     end
 
     # @return [String] a table
     def render
       table = Table.new(["objects per request", *KINDS.keys])
-      @found.each { |name, counts| table.add(name, *counts.values) }
-      @absent.each { |name, reason| table.note(name, reason) }
-      table.to_s
+      found.each { |name, counts| table.add(name, *counts.values) }
+      @field.absent.each { |name, reason| table.note(name, reason) }
+      figures = KINDS.keys.to_h { |kind| [kind, ->(counts) { counts.fetch(kind) }] }
+      "#{table}\n#{@against&.render(@found, **figures)}"
     end
 
     # @return [Hash] for the results file
-    def to_h = { requests: requests, objects_per_request: @found, absent: @absent }
+    def to_h = { requests: requests, rounds: @rounds, objects_per_request: found, absent: @field.absent }
 
     private
 
-    def measure(server)
-      server.prepare
-      port = Ports.free
-      child = Child.new(server.command(port: port, app: APP), name: "objects-#{server.name}", env: server.env(size: 12))
-      child.wait_ready(seconds: 20) { Probe.get(port: port, seconds: 1) }
-      ask(port, []) # warm-up: caches, pools and the first connection
-      KINDS.transform_values { |fields| count(port, fields) }
-    ensure
-      child&.stop
+    # Medians.
+    def found
+      @found.except(*@field.absent.keys).transform_values do |rounds|
+        KINDS.to_h { |kind, _| [kind, Statistics.median(rounds.map { |counts| counts.fetch(kind) })] }
+      end
+    end
+
+    # A server that fails is out.
+    def measure(entry)
+      yield
+    rescue Failed => e
+      @field.drop(entry, e.message)
     end
 
     # The cost of reading the counter is found by reading it twice, and subtracted.
@@ -101,7 +109,9 @@ end
 
 Bench.main("objects") do |main|
   main.option(:only, %w[abaca puma iodine itsi falcon], "these servers")
-  main.option(:requests, 10_000, "requests of each kind")
+  main.option(:requests, 10_000, "requests of each kind and round")
+  main.option(:rounds, 3, "interleaved rounds")
+  main.against
   main.measure do |options|
     objects = Bench::Objects.new(**options)
     main.show(objects, "#{objects.requests} requests of each kind")

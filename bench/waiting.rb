@@ -5,21 +5,24 @@
 
 require_relative "support/bench"
 require_relative "servers/catalog"
+require_relative "servers/field"
 
 module Bench
   # Bursts of requests against a waiting app, each answer checked for its own number.
   class Waiting
+    APP = File.join(DIR, "apps", "waiting.ru")
     DELAY = 100 # ms that the upstream takes
     DEADLINE = 120 # seconds for one burst
     SETTINGS = [["abaca", {}], ["puma", { threads: 5 }], ["puma", { threads: 64 }]].freeze
     Burst = Struct.new(:right, :wrong, :dropped, :unanswered, :wall, :p50, :p99, :slowest, :refused, :refused_slowest,
                        :cpu, keyword_init: true)
 
-    def initialize(requests:, rounds:)
+    def initialize(requests:, rounds:, against:)
+      @field = Field.new(settings: SETTINGS, only: nil, name: "waiting", against: against)
+      @against = against
       @requests = requests
       @rounds = rounds
       @bursts = Hash.new { |hash, key| hash[key] = [] }
-      @absent = {}
       @memory = {}
     end
 
@@ -27,10 +30,12 @@ module Bench
       Files.raise_limit
       @client = Compiler.program("clients/burst.c")
       start_upstream
-      running = SETTINGS.filter_map { |name, options| start(name, options) }
+      @field.start(size: 12, app: APP, env: { "UPSTREAM" => @upstream.to_s }) do |port|
+        Probe.get(port: port, path: "/0", seconds: 2)&.body == "/0"
+      end
       @rounds.times do |round|
         warn "round #{round + 1} of #{@rounds}"
-        (round.even? ? running : running.reverse).each { |entry| burst_into(entry) }
+        @field.turn(round).each { |entry| burst_into(entry) }
       end
     end
 
@@ -38,13 +43,13 @@ module Bench
     def render
       table = Table.new(["server", "right", "wrong", "lost", "wall ms", "p50 ms", "p99 ms", "CPU µs", "peak MB"])
       @bursts.each { |label, bursts| table.add(*row(label, bursts)) }
-      @absent.each { |label, reason| table.note(label, reason) }
-      table.to_s
+      @field.absent.each { |label, reason| table.note(label, reason) }
+      "#{table}\n#{@against&.render(@bursts, "wall µs": :wall, "p99 µs": :p99, "CPU µs": :cpu)}"
     end
 
     # @return [Hash] for the results file
     def to_h
-      { requests: @requests, rounds: @rounds, upstream_delay_ms: DELAY, absent: @absent, peak_rss: @memory,
+      { requests: @requests, rounds: @rounds, upstream_delay_ms: DELAY, absent: @field.absent, peak_rss: @memory,
         bursts: @bursts.transform_values { |bursts| bursts.map(&:to_h) } }
     end
 
@@ -64,30 +69,15 @@ module Bench
       child.wait_ready(seconds: 5) { Probe.get(port: @upstream, path: "/ready", seconds: 1) }
     end
 
-    def start(name, options)
-      label = [name, *options.map { |key, value| "#{value} #{key}" }].join(" ")
-      server = Catalog.pick([name]).first
-      server.prepare
-      port = Ports.free
-      command = server.command(port: port, app: File.join(DIR, "apps", "waiting.ru"), **options)
-      env = server.env(size: 12).merge("UPSTREAM" => @upstream.to_s)
-      child = Child.new(command, name: label.tr(" ", "-"), env: env)
-      child.wait_ready(seconds: 20) { Probe.get(port: port, path: "/0", seconds: 2)&.body == "/0" }
-      { label: label, port: port, child: child }
-    rescue Unavailable, Failed => e
-      @absent[label] = e.message
-      nil
-    end
-
     def burst_into(entry)
-      meter = CpuMeter.new(entry[:child].pid).start
-      text = Machine.output_of(@client, entry[:port].to_s, @requests.to_s, DEADLINE.to_s)
+      meter = CpuMeter.new(entry.child.pid).start
+      text = Machine.output_of(@client, entry.port.to_s, @requests.to_s, DEADLINE.to_s)
       used = meter.stop
-      raise Failed, "#{entry[:label]}: the client could not run: #{text}" unless text&.start_with?("right=")
+      raise Failed, "#{entry.label}: the client could not run: #{text}" unless text&.start_with?("right=")
 
       figures = text.scan(/(\w+)=(\d+)/).to_h { |name, number| [name.to_sym, number.to_i] }
-      @bursts[entry[:label]] << Burst.new(**figures, cpu: used.nanoseconds / 1000.0 / @requests)
-      @memory[entry[:label]] = entry[:child].peak_resident
+      @bursts[entry.label] << Burst.new(**figures, cpu: used.nanoseconds / 1000.0 / @requests)
+      @memory[entry.label] = entry.child.peak_resident
     end
   end
 end
@@ -95,6 +85,7 @@ end
 Bench.main("waiting") do |main|
   main.option(:requests, 1000, "requests at once")
   main.option(:rounds, 3, "bursts for each server")
+  main.against
   main.measure do |options|
     title = "#{options[:requests]} requests at once, Net::HTTP.get to an upstream of #{Bench::Waiting::DELAY} ms"
     main.show(Bench::Waiting.new(**options), title)

@@ -20,6 +20,8 @@ module Bench
          ["falcon", {}], ["itsi", { fibers: true }]]
       end
 
+      def compared_figures = %i[wall peak]
+
       def columns = ["right", "503", "wrong", "lost", "wall ms", "p50 ms", "p99 ms", "RSS before MB", "peak MB"]
 
       def cells(turns)

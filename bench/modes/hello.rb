@@ -12,6 +12,8 @@ module Bench
       def headers = []
       def seconds = @quick ? 1 : 3
 
+      def compared_figures = %i[cpu]
+
       def columns = ["CPU µs", "requests/s", "p50 ms", "p99 ms"]
 
       def cells(turns)

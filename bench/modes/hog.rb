@@ -40,6 +40,8 @@ module Bench
 
       def abaca(words, **settings) = ["abaca", { settings: { liveness: HEALTH, **settings } }, "abaca #{words}"]
 
+      def compared_figures = %i[p99 health_p99 burning cpu]
+
       def columns
         ["worst ms", "p99 ms", "p50 ms", "requests", "health worst ms", "health p99 ms", "burners slower by",
          "CPU more", "for lights", "lost"]

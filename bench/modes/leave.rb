@@ -24,6 +24,8 @@ module Bench
         ["abaca", { settings: { cancel_on_disconnect: true, **settings } }, "abaca #{words}"]
       end
 
+      def compared_figures = %i[latest]
+
       def columns = ["ended", "within #{(SOON * 1000).round} ms", "first ms", "last ms"]
 
       def cells(turns)

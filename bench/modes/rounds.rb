@@ -30,6 +30,8 @@ module Bench
         ["abaca", { settings: { **settings, threads: [threads, threads] } }, "abaca #{words} #{threads}"]
       end
 
+      def compared_figures = %i[p50 p99]
+
       def columns
         ["requests/s", "p50 ms", "p99 ms", "p99.9 ms", "worst ms", "p99 to fiber's", "rounds p99", "rounds max"]
       end

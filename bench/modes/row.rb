@@ -11,21 +11,21 @@ module Bench
       Failure = Struct.new(:label, :reason, keyword_init: true)
 
       # @param ruby [Ruby] of the servers
-      # @param only [Array<String>, nil] names of the catalog
       # @param rounds [Integer]
       # @param quick [Boolean] shorter, for a look
       # @param pinned [Boolean] server on CPU 0, client on CPU 1
       # @param nice [Integer, nil] of both, on a machine that others use
-      def initialize(ruby:, only:, rounds:, quick:, pinned:, nice:)
+      # @param field [Hash] `only` and `against` of a Field
+      def initialize(ruby:, rounds:, quick:, pinned:, nice:, **field)
         @ruby = ruby
-        @only = only
         @rounds = rounds
         @quick = quick
         @pinned = pinned
         @nice = nice ? ["nice", "-n", nice.to_s] : []
         @turns = Hash.new { |hash, key| hash[key] = [] }
         @failures = {}
-        @field = Field.new(settings: settings, ruby: ruby, only: only, name: "modes-#{name}")
+        @against = field[:against]
+        @field = Field.new(settings: settings, ruby: ruby, name: "modes-#{name}", **field)
       end
 
       # @return [String] as given to --rows
@@ -34,10 +34,9 @@ module Bench
       # One server after the other, in interleaved rounds; each turn has a server of its own, so that none
       # idles beside the one that is measured.
       def run
-        entries = @field.entries.dup
         @rounds.times do |round|
           warn "#{name}, Ruby #{@ruby.version}: round #{round + 1} of #{@rounds}"
-          (round.even? ? entries : entries.reverse).each { |entry| take_turn(entry) }
+          @field.turn(round).each { |entry| take_turn(entry) }
         end
       end
 
@@ -46,7 +45,8 @@ module Bench
         table = Table.new(["", *columns])
         @field.entries.each { |entry| table.add(entry.label, *cells(@turns[entry.label])) if @turns.key?(entry.label) }
         @failures.each { |label, reason| table.note(label, reason) }
-        "#{title} (Ruby #{@ruby.version})\n\n#{table}"
+        compared = @against&.render(@turns, **compared_figures.to_h { |figure| [figure, figure] })
+        "#{title} (Ruby #{@ruby.version})\n\n#{table}\n#{compared}"
       end
 
       # @return [Hash] for the results file

@@ -20,6 +20,8 @@ module Bench
          ["puma", { threads: 16 }], ["falcon", {}], ["iodine", { threads: 16 }], ["itsi", { threads: 16 }]]
       end
 
+      def compared_figures = %i[ending]
+
       def columns = ["tries", "answered", "lost", "of 10,000", "ended after ms"]
 
       def cells(turns)

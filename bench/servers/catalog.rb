@@ -87,25 +87,35 @@ module Bench
       end
     end
 
-    # This project, from the working tree.
+    # This project, from the working tree or from another checkout.
     class Abaca < Server
       EXE = File.join(ROOT, "exe", "abaca")
 
+      # @param checkout [Against, nil]
+      def initialize(checkout: nil, **options)
+        @checkout = checkout
+        super(**options)
+      end
+
+      def name = @checkout&.name || super
+
       # Another Ruby than the one that runs this has a Rack of its own.
       def prepare
-        @lib = @ruby.abaca
+        raise Unavailable, "compiled for Ruby #{Ruby.here.name} alone" unless @checkout.nil? || @ruby.here?
+
+        @lib = @checkout&.lib || @ruby.abaca
         @rack = Gems.new("rack", ruby: @ruby, with: []).tap(&:install) unless @ruby.here?
       end
 
       def env(size:) = super.merge(@rack ? @rack.env : {})
-      def version = File.read(File.join(ROOT, "lib", "abaca", "version.rb"))[/VERSION\s*=\s*"(.+?)"/, 1]
+      def version = File.read(File.join(@lib, "abaca", "version.rb"))[/VERSION\s*=\s*"(.+?)"/, 1]
 
       # @param app [String] path of the config.ru
       # @param options [Array<String>] more for the command line
       # @param settings [Hash{Symbol => Object}] of a configuration file
       def command(port:, app: APP, options: [], settings: {}, **)
-        @ruby.command("-I#{@lib}", EXE, "-q", "-C", settings.empty? ? "-" : file(port, settings), *options,
-                      "-b", "tcp://127.0.0.1:#{port}", app)
+        @ruby.command("-I#{@lib}", @checkout&.exe || EXE, "-q", "-C", settings.empty? ? "-" : file(port, settings),
+                      *options, "-b", "tcp://127.0.0.1:#{port}", app)
       end
 
       private
@@ -193,16 +203,18 @@ module Bench
 
     # @param names [Array<String>, nil] those wanted; all when nil
     # @param ruby [Ruby] for the servers that need one
+    # @param against [Against, nil] the checkout that follows Abaca
     # @return [Array<Server>]
     # @raise [ArgumentError] for an unknown name
-    def pick(names = nil, ruby: Ruby.here)
+    def pick(names = nil, ruby: Ruby.here, against: nil)
       servers = ALL.map { |server| server.new(ruby: ruby) }
-      return servers unless names
-
-      unknown = names - servers.map(&:name)
+      unknown = names.to_a - servers.map(&:name)
       raise ArgumentError, "no such server: #{unknown.join(", ")}" unless unknown.empty?
 
-      servers.select { |server| names.include?(server.name) }
+      servers.select! { |server| names.include?(server.name) } if names
+      return servers unless against
+
+      servers.flat_map { |one| one.is_a?(Abaca) ? [one, Abaca.new(ruby: ruby, checkout: against)] : [one] }
     end
   end
 end

@@ -68,7 +68,7 @@ module Bench
 
     def start(server, size)
       port = Ports.free
-      child = Child.new(server.command(port: port, size: size), name: "#{server.name}-#{size}",
+      child = Child.new(server.command(port: port, size: size), name: "#{server.name.tr(" ", "-")}-#{size}",
                                                                 env: server.env(size: size), cpu: @pinned ? 0 : nil)
       @running[server] = { child: child, port: port }
       child.wait_ready(seconds: START) { Probe.get(port: port, seconds: 1) }

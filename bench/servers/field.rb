@@ -17,15 +17,17 @@ module Bench
     #   is called, made of the two when it is nil
     # @param only [Array<String>, nil] names of the catalog
     # @param name [String] begins the names of the logs
+    # @param against [Against, nil] the checkout that has a row after each of Abaca's
     # @raise [ArgumentError] for an unknown name
-    def initialize(settings:, ruby:, only:, name:)
-      servers = Catalog.pick((only || settings.map(&:first)).uniq, ruby: ruby).to_h { |server| [server.name, server] }
+    def initialize(settings:, only:, name:, ruby: Ruby.here, against: nil)
+      servers = Catalog.pick((only || settings.map(&:first)).uniq, ruby: ruby, against: against)
       @name = name
       @absent = {}
-      @entries = settings.filter_map do |server, options, label|
-        next unless servers.key?(server)
-
-        Entry.new(label: label || label(server, options), server: servers[server], options: options)
+      @entries = settings.flat_map do |wanted, options, label|
+        servers.select { |server| server.name.split.first == wanted }.map do |server|
+          label = (label || label(wanted, options)).sub(wanted, server.name)
+          Entry.new(label: label, server: server, options: options)
+        end
       end
     end
 

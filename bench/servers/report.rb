@@ -4,10 +4,12 @@ module Bench
   # Turns the turns of a Contest into tables and into data for a file.
   class Report
     # @param contest [Contest] that has run
-    def initialize(contest:, servers:, loads:)
+    # @param against [Against, nil] the checkout to compare with
+    def initialize(contest:, servers:, loads:, against: nil)
       @contest = contest
       @servers = servers
       @loads = loads
+      @against = against
     end
 
     def run = @contest.run
@@ -25,7 +27,7 @@ module Bench
         table("latency p50/p99 in ms, medians; pipeline: of a whole batch, one connection alone") do |name, load|
           latency_cell(name, load)
         end,
-        failures
+        failures, @against&.render(all_turns, "CPU µs": :cpu)
       ].compact.join("\n")
     end
 
@@ -51,6 +53,11 @@ module Bench
     end
 
     def turns(name, load) = @contest.turns.fetch([name, load.name], [])
+
+    # Of all rows that did not fail.
+    def all_turns
+      @contest.turns.except(*@contest.failures.keys).to_h { |(name, load), turns| ["#{name}, #{load}", turns] }
+    end
 
     # nil when the server failed at this load: figures from before the failure are not shown.
     def median(name, load, field)

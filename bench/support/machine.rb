@@ -28,14 +28,17 @@ module Bench
       nil
     end
 
+    # @param root [String] of a checkout
     # @return [String, nil] the short id of the commit that is checked out
-    def commit
-      output_of("git", "rev-parse", "--short", "HEAD")
+    def commit(root = ROOT)
+      output_of("git", "-C", root, "rev-parse", "--short", "HEAD")
     end
 
+    # @param root [String] of a checkout
     # @return [Boolean] whether what was measured differs from the commit
-    def dirty?
-      !output_of("git", "status", "--porcelain", "--", "lib", "exe", "ext", "bench", ":!bench/results").to_s.empty?
+    def dirty?(root = ROOT)
+      folders = %w[lib exe ext bench :!bench/results]
+      !output_of("git", "-C", root, "status", "--porcelain", "--", *folders).to_s.empty?
     end
 
     def cpu_model

@@ -47,6 +47,13 @@ module Bench
     # Adds --unpinned.
     def unpinned(text = "leave server and client to the kernel's scheduler") = option(:pinned, true, text)
 
+    # Adds --against, the option `against`.
+    def against
+      @options[:against] = nil
+      text = "another checkout of Abaca, compiled, takes part; the ratios to it come last"
+      @parser.on("--against DIRECTORY", text) { |directory| @options[:against] = Against.new(directory) }
+    end
+
     # Adds --ruby for one Ruby, the option `ruby`.
     def ruby(text = "the servers run on this Ruby, one of bin/matrix's perhaps")
       @options[:ruby] = Ruby.here
@@ -65,7 +72,7 @@ module Bench
     # @yieldreturn [Hash]
     def measure
       @parser.parse!
-      path = Results.write(@name, settings.merge(yield(@options)))
+      path = Results.write(@name, settings.merge(yield(@options)), roots: [ROOT, @options[:against]&.root].compact)
       puts "", "#{Machine.facts.values_at(:cpu, :cpus, :kernel).join(", ")}; #{RUBY_DESCRIPTION}", "written to #{path}"
     rescue Unavailable, Failed, ArgumentError, OptionParser::ParseError => e
       abort "bench: #{e.message}"
@@ -98,7 +105,8 @@ module Bench
 
     def settings
       ruby = @options[:ruby]
-      { quick: @quick, server_ruby: ruby&.description, **@options.except(:ruby, :rubies) }.compact
+      { quick: @quick, server_ruby: ruby&.description, **@options.except(:ruby, :rubies),
+        against: @options[:against]&.name }.compact
     end
   end
 

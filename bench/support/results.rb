@@ -14,14 +14,15 @@ module Bench
 
     # @param name [String] the benchmark
     # @param data [Hash] everything that a later reader needs
+    # @param roots [Array<String>] folders whose places on this machine are left out
     # @return [String] the path, below the project's root
-    def write(name, data)
+    def write(name, data, roots: [ROOT])
       machine = Machine.facts
       directory = machine[:uncommitted_changes] || data[:quick] ? LOOKS : DIRECTORY
       FileUtils.mkdir_p(directory)
       path = File.join(directory, "#{Time.now.utc.strftime("%Y-%m-%d-%H%M%S")}-#{name}.json")
-      # The project's place on this machine is left out.
-      File.write(path, text({ benchmark: name, machine: machine }.merge(data)).gsub("#{ROOT}/", ""))
+      text = text({ benchmark: name, machine: machine }.merge(data))
+      File.write(path, text.gsub(Regexp.union(roots.map { |root| "#{root}/" }), ""))
       path.delete_prefix("#{ROOT}/")
     end
 
@@ -64,10 +65,11 @@ module Bench
       end
     end
 
-    # What a run has measured: the rows of `modes`, the parts of `serializer`, with others the benchmark alone.
+    # What a run has measured: the rows of `modes`, the parts of `serializer`, with others the benchmark alone. A
+    # comparison of two checkouts is not the same as a run without.
     def parts_of(data)
       names = data["benchmark"] == "modes" ? data["rows"].map { |row| row["row"] } : data.fetch("parts", {}).keys
-      [nil, *names].drop(names.empty? ? 0 : 1).map { |name| [data["benchmark"], name] }
+      [nil, *names].drop(names.empty? ? 0 : 1).map { |name| [data["benchmark"], name, data.key?("against")] }
     end
     private_class_method :lines, :flat?, :members, :parts_of
   end
