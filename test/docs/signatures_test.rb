@@ -19,9 +19,9 @@ class SignaturesTest < Minitest::Test
     Addresses AppLoader BinaryInput CLI::Settings Compat Config::Admission Config::DSL::Limits
     Config::DSL::Listeners Config::DSL::Logging Config::DSL::Modes Config::DSL::ProcessSettings
     Config::DSL::PumaSettings Config::HttpMethods Config::Setting Config::Settings Config::Stalls Config::Types
-    Config::Values DefaultHandler Dump Engine ErrorAnswers Frames Guest Launcher::Overdue Launcher::Pidfile
-    Launcher::Signals Log::Text Log::Writer PlainFields RailsBoot Requests StallReports Stats Stream::IONames
-    FiberSafety::Row
+    Config::Values DefaultHandler Dump Engine ErrorAnswers FiberSafety::Row Frames Guest Launcher::Banner
+    Launcher::Listeners Launcher::Output Launcher::Overdue Launcher::Pidfile Launcher::Signals Launcher::Single
+    Log::Text Log::Writer PlainFields RailsBoot Requests StallReports Stats Stream::IONames
   ].map { |name| "Abaca::#{name}" }.freeze
 
   # Methods that every Struct has.

@@ -1,0 +1,47 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Launcher
+    # What a process says of itself when it serves: its title, and the first lines of the log.
+    class Banner
+      # @param config [Config]
+      # @param server [Server] that listens
+      def initialize(config, server)
+        @config = config
+        @server = server
+      end
+
+      # Sets the title and writes the lines.
+      #
+      # @param log [Log]
+      def show(log)
+        Process.setproctitle(title)
+        lines.each { |line| log.info(line) }
+      end
+
+      private
+
+      def title
+        tag = @config[:tag] || File.basename(Dir.pwd)
+        "abaca #{VERSION} (#{@server.urls.join(',')})#{" [#{tag}]" unless tag.empty?}"
+      end
+
+      def lines
+        ["Abaca starting in single mode...", "* Abaca version: #{VERSION}", "* Ruby version: #{RUBY_DESCRIPTION}",
+         *fibers, *threads, *scheduler, "*  Environment: #{@config[:environment]}", "*          PID: #{Process.pid}",
+         *@server.urls.map { |url| "* Listening on #{url}" }, "Use Ctrl-C to stop"]
+      end
+
+      def fibers
+        return if Config::Modes.threads_lead?(@config)
+
+        idle = " (`threads' has no effect on fibers: docs/modes.md)" if @config.idle_threads?
+        "*   Max fibers: #{@config[:max_fibers]}#{idle}"
+      end
+
+      def threads = ("*      Threads: #{@config[:threads].join(' to ')}" if Config::Modes.threads?(@config))
+
+      def scheduler = ("*    Scheduler: #{@config[:fiber_scheduler]}" unless @server.native?)
+    end
+  end
+end
