@@ -136,8 +136,10 @@ module Abaca
     #
     # @param in_app [Integer] requests that are interrupted
     # @param waiting [Integer] requests that are answered 503 before they came to the app
-    def broken_off(in_app, waiting)
+    # @param taken_over [Integer] connections that the app has taken over and not closed
+    def broken_off(in_app, waiting, taken_over)
       also = " and #{waiting} that wait" if waiting.positive?
+      also = "#{also} and #{taken_over} connections of the app's" if taken_over.positive?
       warn("the shutdown does not wait any longer: #{in_app} requests#{also} are broken off")
     end
 

@@ -32,6 +32,15 @@ class FaultForkTest < Minitest::Test
         writer.close
         Process.wait(pid)
         [200, type, [reader.read]]
+      when "/takes"
+        io = env["rack.hijack"].call
+        pid = fork
+        if pid
+          Process.wait(pid)
+          io.write("parent\n")
+          io.close
+        end
+        [200, type, []]
       when "/streams"
         body = Enumerator.new do |out|
           out << "one\n"
@@ -62,6 +71,14 @@ class FaultForkTest < Minitest::Test
       # What a child wrote would come next.
       assert_equal "other\n", client.call(format(GET, "/")).body, path
       assert_equal "other\n", bystander.call(format(GET, "/")).body, path
+    end
+  end
+
+  # The end of the child's server does not end the stream, which is the parent's as well.
+  def test_a_connection_that_the_app_has_taken_over
+    ["mode :fiber", "mode :thread"].each do |config|
+      client = connect(run_abaca(APP, config: config).port).write(format(GET, "/takes"))
+      assert_equal "parent\n", client.drain, config
     end
   end
 

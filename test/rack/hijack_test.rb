@@ -128,23 +128,73 @@ class RackHijackTest < Minitest::Test
     threads.pop.join
   end
 
-  # The server has nothing to do with it any more: it neither waits for it nor closes it.
-  def test_the_end_of_the_server
+  # A server one of whose connections the app has taken over, a client there, and the app's socket.
+  def taken_over(**options)
     sockets = Queue.new
-    running = serve(force_shutdown_after: 60) do |env|
+    running = serve(**options) do |env|
       sockets << env["rack.hijack"].call
       IGNORED.dup
     end
     client = connect(running).write(GET)
     io = sockets.pop
-    assert eventually { running.server.stats[:connections].zero? }
+    assert eventually { running.server.stats[:connections].zero? && running.server.stats[:in_app].zero? }
+    [running, client, io]
+  end
+
+  def test_it_counts_until_it_is_closed
+    running, client, io = taken_over
+    assert_equal [1, 1], running.server.stats.values_at(:detached, :taken_over)
+    refute eventually(within: 1.2) { running.server.stats[:taken_over].zero? }
+    io.close
+    assert_nil client.read_some
+    assert eventually { running.server.stats[:taken_over].zero? }
     assert_equal 1, running.server.stats[:detached]
+  end
+
+  # The end of the client's stream tells a reader, and the app has time to say goodbye.
+  def test_a_stop_tells_the_reader_and_waits
+    running, client, io = taken_over(force_shutdown_after: 60)
+    reader = Thread.new { io.read }
+    running.server.stop
+    assert_equal "", reader.value
+    assert running.thread.alive?
+    assert_equal 1, running.server.stats[:taken_over]
+    io.write("goodbye")
+    io.close
+    assert_equal "goodbye", bytes(client)
     running.stop
-    io.write("still here")
-    assert_equal "still here", client.read_some
-    assert_equal "and back", io.readpartial(10) if client.write("and back")
+  end
+
+  # The app owns the socket even then: the server closes no descriptor of the app's.
+  def test_a_stop_waits_no_longer_than_for_a_request
+    running, client, io = taken_over(force_shutdown_after: 0.2)
+    running.stop(within: 4)
+    assert_nil client.read_some
+    assert_raises(Errno::EPIPE) { io.write("too late") }
+    assert_match(/ 0 requests and 1 connections of the app's are broken off/, running.log)
   ensure
     io&.close
+  end
+
+  def test_a_halt_does_not_wait
+    running, client, io = taken_over(force_shutdown_after: 60)
+    running.halt(within: 4)
+    assert_nil client.read_some
+  ensure
+    io&.close
+  end
+
+  # What is open under the number of a socket that the app has closed is none of the server's business.
+  def test_another_socket_with_the_same_number
+    running, client, io = taken_over(force_shutdown_after: 60)
+    ours, theirs = UNIXSocket.pair
+    IO.for_fd(io.fileno, autoclose: false).reopen(ours)
+    assert_nil client.read_some
+    running.stop(within: 4)
+    theirs.write("still open")
+    assert_equal "still open", io.readpartial(20)
+  ensure
+    [io, ours, theirs].compact.each(&:close)
   end
 
   def test_no_deadline_of_the_servers_ends_it
@@ -152,6 +202,13 @@ class RackHijackTest < Minitest::Test
     client = connect(running).write(GET)
     assert client.silent?(1.3)
     assert_equal "late\n", bytes(client.write("late\n"))
+  end
+
+  def test_dead_peers_are_noticed_all_the_same
+    _running, _client, io = taken_over(dead_peer_timeout: 40, write_timeout: 30)
+    assert_equal 40_000, io.getsockopt(:TCP, Socket::TCP_USER_TIMEOUT).int
+  ensure
+    io&.close
   end
 
   def test_an_app_that_raises_afterwards

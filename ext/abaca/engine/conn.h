@@ -116,12 +116,13 @@ struct ab_engine {
   ab_arena arena;
   ab_wheel wheel;
   ab_nsec now;
-  ab_list ready;     /* connections to be served in the next turn */
-  ab_list batch;     /* connections to be served in this turn */
-  ab_list requests;  /* exchanges in state QUEUED, oldest first */
-  ab_list events;    /* exchanges with something else to tell */
-  ab_list dead;      /* connections to be freed when the step ends */
-  ab_conn **touched; /* connections to look at when the step ends */
+  ab_list ready;      /* connections to be served in the next turn */
+  ab_list batch;      /* connections to be served in this turn */
+  ab_list requests;   /* exchanges in state QUEUED, oldest first */
+  ab_list events;     /* exchanges with something else to tell */
+  ab_list dead;       /* connections to be freed when the step ends */
+  ab_list taken_over; /* sockets that the application owns, looked at longest ago first */
+  ab_conn **touched;  /* connections to look at when the step ends */
   uint32_t touched_count;
   ab_slab_pool conns, exchanges;
   size_t request_room; /* bytes that a parsed request takes at most */
@@ -292,6 +293,18 @@ void ab__loads_reap(ab_engine *engine);
 /* Lets the threads go, without waiting for them. Without the lock; nobody loads any more, or the
  * process was forked. */
 void ab__loads_fini(ab_engine *engine);
+
+/* taken_over.c: connections that the application has taken over. */
+
+/* The application owns the socket, by this descriptor. Returns AB_OK or AB_ENOMEM. */
+int ab__taken_over_add(ab_engine *engine, int fd) AB_WARN_UNUSED;
+/* When to look at them; 0: there are none. */
+ab_nsec ab__taken_over_deadline(const ab_engine *engine);
+/* Forgets those that are closed. While draining, ends the others' streams for their readers, and
+ * after ab_engine_refuse in both directions. */
+void ab__taken_over_look(ab_engine *engine);
+/* Forgets all; `end` ends their streams. */
+void ab__taken_over_forget(ab_engine *engine, bool end);
 
 /* reply.c: the output side. */
 

@@ -47,6 +47,7 @@ ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_
   ab_list_init(&engine->requests);
   ab_list_init(&engine->events);
   ab_list_init(&engine->dead);
+  ab_list_init(&engine->taken_over);
   ab_list_init(&engine->readers);
   ab_list_init(&engine->cold);
   engine->storage = &ab__storage_calls;
@@ -252,6 +253,7 @@ void ab_engine_abandon(ab_engine *engine) {
   ab__loads_fini(engine);
   engine->poller = NULL;
   each_conn(engine, unregister_conn);
+  ab__taken_over_forget(engine, false);
 }
 
 void ab_engine_fini(ab_engine *engine) {
@@ -362,6 +364,7 @@ static void abort_conn(ab_conn *conn) {
 void ab_engine_abort(ab_engine *engine) {
   ab_engine_lock(engine);
   each_conn(engine, abort_conn);
+  ab__taken_over_forget(engine, true);
   ab_engine_unlock(engine);
 }
 
@@ -383,6 +386,7 @@ static void pass_deadlines(ab_engine *engine) {
     engine->rest_until = 0;
     ab__engine_listen(engine);
   }
+  ab__taken_over_look(engine);
   for (ab_wheel_node *node; (node = ab_wheel_due(&engine->wheel, engine->now));) {
     ab_conn *conn = AB_CONTAINER_OF(node, ab_conn, timer);
     ab_nsec due = ab__conn_due(conn);
@@ -508,6 +512,7 @@ bool ab_engine_end_step(ab_engine *engine) {
 static ab_nsec deadline(const ab_engine *engine) {
   ab_nsec due = ab_earlier(ab_wheel_deadline(&engine->wheel), engine->rest_until);
   if (engine->hold) due = ab_earlier(due, ab__hold_deadline(engine));
+  due = ab_earlier(due, ab__taken_over_deadline(engine));
   return ab_earlier(due, engine->look_at);
 }
 

@@ -54,12 +54,14 @@ typedef struct ab_engine_stats {
   uint64_t expired;  /* requests whose request_timeout has passed */
   uint64_t received; /* bytes */
   uint64_t sent;     /* bytes */
-  uint64_t detached; /* connections that the application has taken over */
+  uint64_t detached; /* connections that the application has taken over so far */
   uint64_t probes;   /* requests for a health path, which the engine has answered */
   uint64_t queued;   /* requests that were not taken at once */
   uint64_t left;     /* ... and whose peers had gone before they were taken */
   uint64_t rejected[AB_REJECT_COUNT];
   uint32_t connections; /* open now */
+  uint32_t taken_over;  /* connections that the application has taken over and not closed, when
+                           they were last looked at */
   uint32_t in_app;      /* requests that the application has now */
   uint32_t waiting;     /* requests that wait to be taken now, */
   uint32_t held;        /* ... and are held back meanwhile, since they could only wait */
@@ -235,8 +237,9 @@ bool ab_engine_pool_load(ab_engine *engine, uint64_t id, uint32_t size, uint32_t
 void ab_engine_pool_wait(ab_engine *engine, uint64_t id, ab_view path);
 
 /* Retires, accepts no more and closes idle connections; requests in flight are answered, with
- * `Connection: close`. A connection that had a request just now may have the next one on its way,
- * and stays open for AB_DRAIN_GRACE after it. Idempotent. */
+ * `Connection: close`, and connections that were taken over are told. A connection that had a
+ * request just now may have the next one on its way, and stays open for AB_DRAIN_GRACE after it.
+ * Idempotent. */
 void ab_engine_drain(ab_engine *engine, ab_nsec now);
 #define AB_DRAIN_GRACE (200 * AB_NSEC_PER_MS)
 /* Since when there has been neither a new connection nor a request; 0: there is a request now. */
@@ -388,11 +391,15 @@ bool ab_exchange_want_sent(ab_exchange *exchange);
  * the response: when the peer was last seen to send, or take, anything. 0: the application does not
  * wait for the peer. */
 ab_nsec ab_exchange_moved(ab_exchange *exchange);
-/* [locked] Gives the socket away: returns its descriptor, which the engine forgets, and what had
- * been read of it already in *ptr and *len, valid until the step ends and at most until
- * ab_exchange_finish. All output must have been sent. To the application the connection is gone
- * from here on, without AB_EVENT_GONE; ab_exchange_finish is still to be called. */
-int ab_exchange_detach(ab_exchange *exchange, const char **ptr, size_t *len);
+/* [locked] Gives the socket to the application, which owns `duplicate`, another descriptor of it:
+ * the engine closes its own, and neither reads nor closes that one. What had been read already is
+ * in *ptr and *len, valid until the step ends and at most until ab_exchange_finish. All output must
+ * have been sent. To the application the request's connection is gone from here on, without
+ * AB_EVENT_GONE; ab_exchange_finish is still to be called. While the duplicate is open the
+ * connection counts as taken over: after drain it is shut down for reading, after refuse and by
+ * abort in both directions. Returns AB_OK, or AB_ENOMEM and does nothing. */
+int ab_exchange_detach(ab_exchange *exchange, int duplicate, const char **ptr,
+                       size_t *len) AB_WARN_UNUSED;
 
 /* How a response ended. */
 enum ab_finish {

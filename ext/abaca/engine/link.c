@@ -53,9 +53,3 @@ int ab_link_duplicate(const ab_link *link) {
   int fd = ab_link_open(link) ? ab_fd_duplicate(link->watch.fd) : -1;
   return fd < 0 ? -1 : fd;
 }
-
-int ab_link_release(ab_link *link) {
-  int fd = link->watch.fd;
-  link->watch.fd = -1;
-  return fd;
-}

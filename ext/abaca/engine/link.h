@@ -7,7 +7,7 @@
 #include "io/socket.h"
 
 typedef struct ab_link {
-  ab_watch watch; /* fd: -1 once it is closed or given away */
+  ab_watch watch; /* fd: -1 once it is closed */
 } ab_link;
 
 /* Takes the socket; `ready` is called with the watch. */
@@ -37,7 +37,5 @@ void ab_link_shutdown(ab_link *link);
 void ab_link_close(ab_link *link, bool reset);
 /* Another descriptor of the socket; -1 when there is none. */
 int ab_link_duplicate(const ab_link *link);
-/* Gives the socket away. */
-int ab_link_release(ab_link *link);
 
 #endif

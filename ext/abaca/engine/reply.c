@@ -104,15 +104,16 @@ int ab_exchange_duplicate(const ab_exchange *exchange) {
   return ab_link_duplicate(&exchange->conn->link);
 }
 
-int ab_exchange_detach(ab_exchange *exchange, const char **ptr, size_t *len) {
+int ab_exchange_detach(ab_exchange *exchange, int duplicate, const char **ptr, size_t *len) {
   ab_conn *conn = exchange->conn;
   ab_engine *engine = conn->engine;
+  if (ab__taken_over_add(engine, duplicate) != AB_OK) return AB_ENOMEM;
   *ptr = conn->in;
   *len = conn->in_len;
   conn->in_len = 0; /* its memory stays */
   if (conn->registered) ab_poller_unset(engine->poller, &conn->link.watch, false);
   conn->registered = false;
-  int fd = ab_link_release(&conn->link);
+  ab_link_close(&conn->link, false);
   ab__conn_become(conn, AB_CONN_DEAD);
   exchange->deadline = 0;
   engine->stats.connections--;
@@ -121,7 +122,7 @@ int ab_exchange_detach(ab_exchange *exchange, const char **ptr, size_t *len) {
   ab_list_remove(&conn->ready_link);
   if (conn->load) ab__load_drop(conn);
   if (exchange->wants_body) ab__exchange_tell_body(exchange, AB_EPEER);
-  return fd;
+  return AB_OK;
 }
 
 bool ab__conn_is_full(const ab_conn *conn) {

@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -139,4 +140,27 @@ void ab_fd_close(int fd) {
   /* Not repeated on EINTR: Linux has released the number by then, and it may be in use again. */
   close(fd);
   errno = saved;
+}
+
+bool ab_sock_identify(int fd, ab_sock_id *id) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return false;
+  *id = (ab_sock_id){info.st_dev, info.st_ino};
+  return true;
+}
+
+bool ab_sock_is(int fd, const ab_sock_id *id) {
+  ab_sock_id now;
+  return ab_sock_identify(fd, &now) && now.device == id->device && now.inode == id->inode;
+}
+
+bool ab_sock_end(int fd, const ab_sock_id *id, bool both) {
+  /* Closing a duplicate of a file gives up the process's locks of it: look first. */
+  if (!ab_sock_is(fd, id)) return false;
+  /* Nobody else closes the duplicate: what it is found to be, it stays. */
+  int own = ab_fd_duplicate(fd);
+  bool same = own >= 0 && ab_sock_is(own, id);
+  if (same) shutdown(own, both ? SHUT_RDWR : SHUT_RD);
+  ab_fd_close(own);
+  return same;
 }

@@ -34,6 +34,20 @@ void ab_sock_shutdown(int fd);
 /* Closes so that the peer gets a reset, for a peer that deserves no better. */
 void ab_sock_reset(int fd);
 void ab_fd_close(int fd);
+
+/* Which socket it is, for code that knows a descriptor's number and does not own it: the number may
+ * be closed and reused at any time. */
+typedef struct ab_sock_id {
+  uint64_t device, inode;
+} ab_sock_id;
+
+/* False, with errno, if the descriptor is not open. */
+bool ab_sock_identify(int fd, ab_sock_id *id);
+/* True while the number stands for this socket. */
+bool ab_sock_is(int fd, const ab_sock_id *id);
+/* Ends the peer's side for readers here, and with `both` ours as well. Never touches another socket
+ * than this one. Returns false if the number stands for another, or there was no descriptor. */
+bool ab_sock_end(int fd, const ab_sock_id *id, bool both);
 /* Another descriptor of the same file or socket; AB_ESYS with errno if there is none. */
 int ab_fd_duplicate(int fd);
 /* How many the process may have open. */

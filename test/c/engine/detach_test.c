@@ -1,5 +1,7 @@
 /* Connections that the application takes over, and the waits of a writer: for room, for the last
  * byte, for the end of the step. */
+#include <sys/resource.h>
+
 #include "engine/fixture.h"
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -17,10 +19,12 @@ static void held_request(fixture *fx, int *client, const char *text) {
   CHECK_INT(1, fx->held_count);
 }
 
+/* Returns the descriptor that the application owns from here on. */
 static int detach(fixture *fx, const char **ahead, size_t *len) {
   ab_engine_lock(fx->engine);
   CHECK(!ab_exchange_want_sent(fx->held[0]));
-  int fd = ab_exchange_detach(fx->held[0], ahead, len);
+  int fd = ab_exchange_duplicate(fx->held[0]);
+  CHECK_INT(AB_OK, ab_exchange_detach(fx->held[0], fd, ahead, len));
   ab_engine_unlock(fx->engine);
   return fd;
 }
@@ -62,23 +66,162 @@ static void socket_goes_with_what_was_read(void) {
   fixture_fini(&fx);
 }
 
-static void engine_ends_first(void) {
+/* A connection whose socket the application has; its request is over. */
+static int take_over(fixture *fx, int *client) {
+  held_request(fx, client, GET("/a"));
+  const char *ahead;
+  size_t len;
+  int fd = detach(fx, &ahead, &len);
+  CHECK_INT(0, len);
+  finish(fx);
+  return fd;
+}
+
+static bool ended(int fd) {
+  char byte;
+  return recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
+}
+
+static void drain(fixture *fx) {
+  ab_engine_drain(fx->engine, fx->now);
+  fixture_pass(fx, 1);
+}
+
+static void it_counts_until_the_application_closes_it(void) {
+  fixture fx;
+  int client, fd = take_over(&fx, &client);
+  CHECK_INT(0, stats_of(&fx).connections);
+  fixture_pass(&fx, 5);
+  CHECK_INT(1, stats_of(&fx).taken_over);
+  close(fd);
+  fixture_pass(&fx, 1);
+  CHECK_INT(0, stats_of(&fx).taken_over);
+  CHECK_INT(1, stats_of(&fx).detached);
+  CHECK(ended(client));
+  CHECK_INT(0, ab_engine_deadline(fx.engine));
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* What has the number afterwards is never touched, not even by an end that comes before a look. */
+static void another_socket_with_its_number(void) {
+  fixture fx;
+  int client, fd = take_over(&fx, &client), pair[2];
+  CHECK_INT(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair));
+  CHECK_INT(fd, dup2(pair[0], fd));
+  close(pair[0]);
+  CHECK_INT(1, stats_of(&fx).taken_over);
+  ab_engine_refuse(fx.engine, fx.now);
+  drain(&fx);
+  CHECK_INT(0, stats_of(&fx).taken_over);
+  ab_engine_abort(fx.engine);
+  CHECK(!ended(fd) && !ended(pair[1]));
+  CHECK_INT(1, write(fd, "x", 1));
+  close(fd);
+  close(pair[1]);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* A drain ends what its reader gets, and nothing else; refuse ends both ways. The descriptor stays
+ * the application's all the time. */
+static void a_stop_ends_its_stream(void) {
+  fixture fx;
+  int client, fd = take_over(&fx, &client);
+  CHECK(!ended(fd));
+  drain(&fx);
+  CHECK(ended(fd));
+  CHECK_INT(1, stats_of(&fx).taken_over);
+  CHECK_INT(1, write(fd, "x", 1));
+  CHECK(strcmp(client_read(client, NULL), "x") == 0);
+  CHECK(!ended(client));
+  ab_engine_refuse(fx.engine, fx.now);
+  fixture_pass(&fx, 1);
+  CHECK(ended(client));
+  CHECK_INT(0, stats_of(&fx).taken_over);
+  CHECK(fcntl(fd, F_GETFD) >= 0);
+  close(fd);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* There is no descriptor for the moment: it is done later. */
+static void a_stop_without_descriptors(void) {
+  fixture fx;
+  int client, fd = take_over(&fx, &client);
+  struct rlimit before, none;
+  CHECK_INT(0, getrlimit(RLIMIT_NOFILE, &before));
+  none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+  CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &none));
+  drain(&fx);
+  CHECK(!ended(fd));
+  CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &before));
+  fixture_pass(&fx, 1);
+  CHECK(ended(fd));
+  close(fd);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void an_abort_ends_it_at_once(void) {
+  fixture fx;
+  int client, fd = take_over(&fx, &client);
+  ab_engine_abort(fx.engine);
+  CHECK(ended(client) && ended(fd));
+  CHECK_INT(0, stats_of(&fx).taken_over);
+  close(fd);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* As in a child process, whose parent has the socket too. */
+static void an_abandoned_engine_leaves_it_alone(void) {
+  fixture fx;
+  int client, fd = take_over(&fx, &client);
+  ab_engine_abandon(fx.engine);
+  ab_engine_abort(fx.engine);
+  CHECK(!ended(client) && !ended(fd));
+  close(fd);
+  close(client);
+  fixture_fini(&fx);
+}
+
+/* More than one turn looks at. */
+static void many(void) {
+  fixture fx;
+  int client, fd = take_over(&fx, &client);
+  ab_engine_lock(fx.engine);
+  for (int i = 0; i < 999; i++) CHECK_INT(AB_OK, ab__taken_over_add(fx.engine, fd));
+  ab_engine_unlock(fx.engine);
+  close(fd);
+  fx.now += AB_NSEC_PER_SEC;
+  fixture_turn(&fx);
+  CHECK_INT(1000 - 256, stats_of(&fx).taken_over);
+  CHECK(ab_engine_deadline(fx.engine) <= fx.now);
+  for (int i = 0; i < 3; i++) fixture_turn(&fx);
+  CHECK_INT(0, stats_of(&fx).taken_over);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static void without_memory_nothing_happens(void) {
   fixture fx;
   int client;
   held_request(&fx, &client, GET("/a"));
   const char *ahead;
   size_t len;
-  int fd = detach(&fx, &ahead, &len);
-  CHECK_INT(0, len);
-  ab_engine_abort(fx.engine);
-  fixture_run(&fx);
-  finish(&fx);
-  fixture_fini(&fx);
-  client_send(client, "x");
-  char byte;
-  CHECK_INT(1, recv(fd, &byte, 1, 0));
+  fx.mem.fail_at = fx.mem.calls + 1;
+  ab_engine_lock(fx.engine);
+  int fd = ab_exchange_duplicate(fx.held[0]);
+  CHECK_INT(AB_ENOMEM, ab_exchange_detach(fx.held[0], fd, &ahead, &len));
+  ab_engine_unlock(fx.engine);
+  CHECK(!ab_exchange_gone(fx.held[0]));
+  CHECK_INT(0, stats_of(&fx).detached);
   close(fd);
+  answer_held(&fx, 0, "here");
+  CHECK(strstr(client_read(client, NULL), "here"));
   close(client);
+  fixture_fini(&fx);
 }
 
 static void whoever_waits_for_the_body_is_told(void) {
@@ -161,6 +304,11 @@ static void later_is_at_the_end_of_the_step(void) {
   fixture_fini(&fx);
 }
 
-CHECK_MAIN(CHECK_CASE(socket_goes_with_what_was_read), CHECK_CASE(engine_ends_first),
+CHECK_MAIN(CHECK_CASE(socket_goes_with_what_was_read),
+           CHECK_CASE(it_counts_until_the_application_closes_it),
+           CHECK_CASE(another_socket_with_its_number), CHECK_CASE(a_stop_ends_its_stream),
+           CHECK_CASE(a_stop_without_descriptors), CHECK_CASE(an_abort_ends_it_at_once),
+           CHECK_CASE(an_abandoned_engine_leaves_it_alone), CHECK_CASE(many),
+           CHECK_CASE(without_memory_nothing_happens),
            CHECK_CASE(whoever_waits_for_the_body_is_told), CHECK_CASE(all_has_to_be_sent),
            CHECK_CASE(room_is_less_than_all), CHECK_CASE(later_is_at_the_end_of_the_step))

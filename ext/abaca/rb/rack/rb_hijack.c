@@ -1,6 +1,7 @@
 /* Connections that leave HTTP: full hijack (Rack SPEC, "Full Hijack") and protocol upgrades (RFC
- * 9110 7.8). In both cases the engine lets go of the socket, which becomes an ordinary Ruby Socket
- * of the app's: the server neither reads, writes, times nor closes it any more. */
+ * 9110 7.8). In both cases the socket becomes an ordinary Ruby socket, which the app owns: the
+ * server neither reads, writes nor closes it. The engine counts it until the app has closed it, and
+ * a stop ends its stream (engine/taken_over.c). */
 #include <string.h>
 
 #include "http/char.h"
@@ -12,33 +13,33 @@
  * Ruby code runs until it is the call's, so that a connection always has an owner. */
 typedef struct handover {
   VALUE handle, io;
-  int fd; /* the duplicate, until `io` owns it */
+  int fd; /* the duplicate, which `io` owns if there is one */
   bool tcp, taken;
 } handover;
 
 static void make_io(handover *h) {
   VALUE klass = rb_path2class(h->tcp ? "TCPSocket" : "UNIXSocket");
   h->io = rb_funcall(klass, rb_intern("for_fd"), 1, INT2NUM(h->fd));
-  h->fd = -1;
 }
 
 /* What was read from the socket already is the first that the app reads. */
-static void take_socket(ab_call *call, VALUE io) {
+static void take_socket(handover *h, ab_call *call) {
   ab_engine *engine = call->rack->engine;
   /* Made before, since Ruby must not be called with the lock held. */
-  size_t room = ab_exchange_input_len(call->exchange), len;
+  size_t room = ab_exchange_input_len(call->exchange), len = 0;
   VALUE bytes = rb_str_new(NULL, (long)room);
   const char *ahead;
   ab_engine_lock(engine);
-  int fd = ab_exchange_detach(call->exchange, &ahead, &len);
+  int error = ab_exchange_detach(call->exchange, h->fd, &ahead, &len);
   if (len > room) len = room; /* there is no more: only the application reads */
   if (len > 0) memcpy(RSTRING_PTR(bytes), ahead, len);
   ab_engine_unlock(engine);
-  ab_fd_close(fd);
-  call->hijacked = call->head_sent = true;
-  call->io = io;
+  if (error) rb_memerror();
+  h->taken = call->hijacked = call->head_sent = true;
+  call->io = h->io;
+  ab_rack_tell_leader(call->rack); /* which looks at it from time to time */
   rb_str_set_len(bytes, (long)len);
-  if (len > 0) rb_io_ungetbyte(io, bytes);
+  if (len > 0) rb_io_ungetbyte(h->io, bytes);
 }
 
 /* Once what was queued has left. */
@@ -47,15 +48,17 @@ static VALUE hand_over(VALUE arg) {
   make_io(h);
   ab_call *call = ab_response_wait(ab_call_of(h->handle), ab_exchange_want_sent);
   if (call->hijacked) return call->io; /* another caller was faster */
-  h->taken = true;
-  take_socket(call, h->io);
+  take_socket(h, call);
   return h->io;
 }
 
 static VALUE drop_duplicate(VALUE arg) {
   handover *h = (handover *)arg;
-  if (h->fd >= 0) ab_fd_close(h->fd);
-  if (!h->taken && !NIL_P(h->io)) rb_io_close(h->io);
+  if (NIL_P(h->io)) {
+    ab_fd_close(h->fd);
+  } else if (!h->taken) {
+    rb_io_close(h->io);
+  }
   return Qnil;
 }
 

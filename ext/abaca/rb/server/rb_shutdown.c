@@ -3,8 +3,10 @@
  *   serving --> retired --> draining --> forced --> given up
  *
  * retired   not ready any more, says the health path; everything else goes on for shutdown_delay
- * draining  nothing new is accepted; requests in flight are waited for, for shutdown_timeout
- * forced    fibers get an exception where they wait; what has not come to the app yet gets a 503
+ * draining  nothing new is accepted; requests in flight and connections that the app has taken over
+ *           are waited for, for shutdown_timeout
+ * forced    fibers get an exception where they wait; what has not come to the app yet gets a 503;
+ *           connections that the app has taken over are shut down
  * given up  what runs all the same is not waited for any more
  *
  * It begins when it is asked for, or after idle_timeout without a request. Every stage may be the
@@ -64,9 +66,9 @@ static VALUE report_forced(VALUE arg) {
   const ab_rack *rack = (const ab_rack *)arg;
   ab_engine_stats stats = ab_engine_get_stats(rack->engine);
   uint32_t waiting = stats.waiting + stats.buffering;
-  if (stats.in_app == 0 && waiting == 0) return Qnil;
-  return rb_funcall(rack->log, rb_intern("broken_off"), 2, UINT2NUM(stats.in_app),
-                    UINT2NUM(waiting));
+  if (stats.in_app == 0 && waiting == 0 && stats.taken_over == 0) return Qnil;
+  return rb_funcall(rack->log, rb_intern("broken_off"), 3, UINT2NUM(stats.in_app),
+                    UINT2NUM(waiting), UINT2NUM(stats.taken_over));
 }
 
 static void force(ab_driver *driver, ab_nsec now) {
@@ -121,6 +123,11 @@ void ab_shutdown_break_off(ab_server *server) {
   abandon_all(&server->run.rack);
 }
 
+/* Those that the app has taken over and not closed, too. */
+static uint64_t open_connections(const ab_engine_stats *stats) {
+  return (uint64_t)stats->connections + stats->taken_over;
+}
+
 /* Fibers that the app started beside its requests hold a stop up only for a while. */
 static void hurry(ab_shutdown *shutdown, ab_nsec now) {
   if (!shutdown->stage_end || shutdown->stage_end > now + AB_CANCEL_GRACE) {
@@ -131,7 +138,7 @@ static void hurry(ab_shutdown *shutdown, ab_nsec now) {
 /* While draining. */
 static void wait_for_requests(ab_driver *driver, const ab_engine_stats *stats, ab_nsec now) {
   ab_shutdown *shutdown = shutdown_of(driver->run);
-  if (stats->connections == 0 && stats->in_app == 0) hurry(shutdown, now);
+  if (open_connections(stats) == 0 && stats->in_app == 0) hurry(shutdown, now);
   bool late = shutdown->stage_end && now >= shutdown->stage_end;
   if (late || driver->run->ending.halt_requested) force(driver, now);
 }
@@ -209,7 +216,7 @@ static ab_nsec next_deadline(const ab_run *run) {
 static bool is_done(const ab_run *run) {
   if (!run->rack.draining) return false;
   ab_engine_stats stats = ab_engine_get_stats(run->rack.engine);
-  if (stats.connections > 0) return false;
+  if (open_connections(&stats) > 0) return false;
   return run->ending.given_up || (stats.in_app == 0 && ab_spares_quiet(run));
 }
 

@@ -22,6 +22,7 @@ static void put_engine(VALUE hash, const ab_engine_stats *stats) {
   put_count(hash, "received", stats->received);
   put_count(hash, "sent", stats->sent);
   put_count(hash, "detached", stats->detached);
+  put_count(hash, "taken_over", stats->taken_over);
   put_count(hash, "probes", stats->probes);
   put_count(hash, "connections", stats->connections);
   put_count(hash, "in_app", stats->in_app);

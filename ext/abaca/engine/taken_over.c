@@ -1,0 +1,67 @@
+/* Connections whose sockets the application has taken over (hijacks, upgrades): the application
+ * owns the descriptor, and the engine has its number and the socket's identity. It looks now and
+ * then whether they still belong together: if not, the connection is closed. An end of the server
+ * is an end of these as well. All functions run with the lock held. */
+#include "engine/conn.h"
+
+#define LOOK       AB_NSEC_PER_SEC
+#define DRAIN_LOOK (50 * AB_NSEC_PER_MS)
+#define LOOKS      256 /* in a turn; the rest waits for the next one */
+
+typedef struct taken_over {
+  ab_list link; /* in engine->taken_over */
+  ab_nsec seen; /* when it was looked at last */
+  ab_sock_id id;
+  int fd;
+  bool told; /* its reader has the end of the stream */
+} taken_over;
+
+int ab__taken_over_add(ab_engine *engine, int fd) {
+  taken_over *taken = ab_alloc_zero(&engine->mem, sizeof(*taken));
+  if (!taken) return AB_ENOMEM;
+  ab_sock_identify(fd, &taken->id);
+  taken->fd = fd;
+  taken->seen = engine->now;
+  ab_list_append(&engine->taken_over, &taken->link);
+  engine->stats.taken_over++;
+  return AB_OK;
+}
+
+static void forget(ab_engine *engine, taken_over *taken) {
+  ab_list_remove(&taken->link);
+  engine->stats.taken_over--;
+  ab_free(&engine->mem, taken);
+}
+
+void ab__taken_over_forget(ab_engine *engine, bool end) {
+  ab_list_each (node, next, &engine->taken_over) {
+    taken_over *taken = AB_CONTAINER_OF(node, taken_over, link);
+    if (end) ab_sock_end(taken->fd, &taken->id, true);
+    forget(engine, taken);
+  }
+}
+
+static void look(ab_engine *engine, taken_over *taken) {
+  taken->seen = engine->now;
+  ab_list_remove(&taken->link);
+  ab_list_append(&engine->taken_over, &taken->link);
+  bool ends = engine->refusing;
+  if (ends || (engine->draining && !taken->told)) {
+    taken->told = ab_sock_end(taken->fd, &taken->id, ends);
+  }
+  if ((ends && taken->told) || !ab_sock_is(taken->fd, &taken->id)) forget(engine, taken);
+}
+
+ab_nsec ab__taken_over_deadline(const ab_engine *engine) {
+  if (AB_LIKELY(ab_list_empty(&engine->taken_over))) return 0;
+  ab_nsec seen = AB_CONTAINER_OF(engine->taken_over.next, taken_over, link)->seen;
+  return seen + (engine->draining ? DRAIN_LOOK : LOOK);
+}
+
+void ab__taken_over_look(ab_engine *engine) {
+  for (unsigned i = 0; i < LOOKS; i++) {
+    ab_nsec due = ab__taken_over_deadline(engine);
+    if (due == 0 || due > engine->now) return;
+    look(engine, AB_CONTAINER_OF(engine->taken_over.next, taken_over, link));
+  }
+}
