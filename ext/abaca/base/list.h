@@ -18,6 +18,11 @@ static inline bool ab_list_empty(const ab_list *node) {
   return node->next == node;
 }
 
+/* The same for a thread without the lock that guards the list. */
+static inline bool ab_list_seems_empty(const ab_list *head) {
+  return __atomic_load_n(&head->next, __ATOMIC_RELAXED) == head;
+}
+
 static inline void ab_list_insert_between(ab_list *node, ab_list *prev, ab_list *next) {
   node->prev = prev;
   node->next = next;

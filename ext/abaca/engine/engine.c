@@ -172,8 +172,15 @@ static ab_exchange *take_request(ab_engine *engine, const ab_request **request) 
   return exchange;
 }
 
+/* A look without the lock: what another thread adds meanwhile is taken the next time. */
+static bool is_quiet(const ab_engine *engine) {
+  return !__atomic_load_n(&engine->hold, __ATOMIC_RELAXED) &&
+         ab_list_seems_empty(&engine->events) && ab_list_seems_empty(&engine->requests);
+}
+
 ab_exchange *ab_engine_next(ab_engine *engine, bool take_requests, unsigned *events,
                             const ab_request **request) {
+  if (is_quiet(engine)) return NULL;
   ab_engine_lock(engine);
   ab_exchange *exchange = NULL;
   ab_list *node = ab_list_shift(&engine->events);

@@ -53,8 +53,8 @@ ab_exchange *ab__exchange_begin(ab_conn *conn, const ab_head *head) {
 
 void ab__exchange_end(ab_exchange *exchange) {
   ab_conn *conn = exchange->conn;
-  ab__engine_event(exchange, 0);
-  ab_body_fini(exchange->body);
+  if (AB_UNLIKELY(exchange->events)) ab__engine_event(exchange, 0);
+  if (exchange->body) ab_body_fini(exchange->body);
   ab__exchange_become(exchange, AB_EXCHANGE_FREE);
   conn->exchange = NULL;
 #ifdef AB_POISON
@@ -80,8 +80,7 @@ void ab__exchange_queue(ab_exchange *exchange) {
   }
 }
 
-bool ab__exchange_recall(ab_exchange *exchange) {
-  if (exchange->request) return true;
+bool ab__exchange_parse_again(ab_exchange *exchange) {
   ab_conn *conn = exchange->conn;
   ab_head_progress untouched = conn->progress;
   conn->progress = (ab_head_progress){0};

@@ -81,15 +81,22 @@ static inline void ab__exchange_become(ab_exchange *exchange, enum ab_exchange_s
 #endif
 /* The request may be taken: the step's caller is told. */
 void ab__exchange_queue(ab_exchange *exchange);
-/* Parses the request, which is queued, again if its connection was settled. False when the arena
- * has no room left. */
-bool ab__exchange_recall(ab_exchange *exchange);
+/* Parses the queued request again. False when the arena has no room left. */
+bool ab__exchange_parse_again(ab_exchange *exchange);
+/* The same if its connection was settled, so that the parsed form is lost. */
+static inline bool ab__exchange_recall(ab_exchange *exchange) {
+  return AB_LIKELY(exchange->request != NULL) || ab__exchange_parse_again(exchange);
+}
 /* The request, which is queued, goes to the application. */
 void ab__exchange_taken(ab_exchange *exchange);
 /* The connection of a request that the application has is dead: tells its waiters. */
 void ab__exchange_gone(ab_exchange *exchange);
 /* Asks a peer that has ended its side whether it is still there, if that matters. */
 void ab__exchange_ask(ab_exchange *exchange);
+/* As ab_exchange_keep_alive, which decides it. */
+static inline bool ab__exchange_keeps(ab_exchange *exchange) {
+  return exchange->keep_decided ? exchange->keep : ab_exchange_keep_alive(exchange);
+}
 
 /* deadline.c: time. */
 
@@ -113,7 +120,10 @@ size_t ab__buffer_room(const ab_exchange *exchange);
 /* Tells the application, which waits for the body, to look again. */
 void ab__exchange_tell_body(ab_exchange *exchange, int error);
 /* True when what is left of the body is so little that it can be thrown away. */
-bool ab__exchange_can_skip(const ab_exchange *exchange);
+bool ab__body_can_skip(const ab_exchange *exchange);
+static inline bool ab__exchange_can_skip(const ab_exchange *exchange) {
+  return !exchange->body || ab__body_can_skip(exchange);
+}
 /* Throws away what is here of an unread body. True when it has ended. */
 bool ab__exchange_skip(ab_exchange *exchange);
 

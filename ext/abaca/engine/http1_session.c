@@ -204,7 +204,7 @@ static char *put_framing(const ab_exchange *exchange, char *dst, ab_content *con
 }
 
 static enum ab_write_connection connection_of(ab_exchange *exchange) {
-  if (!ab_exchange_keep_alive(exchange)) return AB_WRITE_CLOSE;
+  if (!ab__exchange_keeps(exchange)) return AB_WRITE_CLOSE;
   return exchange->http_1_0 ? AB_WRITE_KEEP_IN_1_0 : AB_WRITE_KEEP;
 }
 
@@ -256,7 +256,7 @@ static int end_content(ab_exchange *exchange, const char *trailers, size_t len) 
 
 /* Whether the connection goes on after a response that ended so. */
 static bool keeps(ab_exchange *exchange, enum ab_finish how) {
-  return how == AB_FINISH_COMPLETE && ab_exchange_keep_alive(exchange) &&
+  return how == AB_FINISH_COMPLETE && ab__exchange_keeps(exchange) &&
          !exchange->conn->engine->draining && exchange->body_error == AB_OK &&
          ab__exchange_can_skip(exchange);
 }
@@ -270,9 +270,13 @@ static void begin_skip(ab_exchange *exchange) {
   ab__exchange_become(exchange, AB_EXCHANGE_SKIP);
 }
 
+static bool between_requests(const ab_conn *conn) {
+  return conn->state == AB_CONN_HEAD || ab__conn_has(conn, AB_EXCHANGE_SKIP);
+}
+
 /* The next request may have come already, and what was written goes out. */
 static void go_on(ab_conn *conn) {
-  if (ab__conn_is_full(conn)) ab__conn_flush(conn);
+  if (conn->out && ab__conn_is_full(conn)) ab__conn_flush(conn);
   if (conn->state == AB_CONN_DEAD) return;
   if (conn->in_len > 0) {
     ab__conn_advance(conn); /* the next pipelined request */
@@ -280,9 +284,9 @@ static void go_on(ab_conn *conn) {
     ab__engine_ready(conn);
   }
   /* Responses to requests that came together leave together, at the latest when the turn ends. */
-  if (conn->state != AB_CONN_HEAD && !ab__conn_has(conn, AB_EXCHANGE_SKIP)) return;
+  if (!between_requests(conn)) return;
   if (conn->out) ab__conn_flush(conn);
-  if (conn->state == AB_CONN_HEAD || ab__conn_has(conn, AB_EXCHANGE_SKIP)) ab__conn_rearm(conn);
+  if (between_requests(conn)) ab__conn_rearm(conn);
 }
 
 static void finish(ab_exchange *exchange, enum ab_finish how) {

@@ -151,11 +151,11 @@ void ab_exchange_leave_body(ab_exchange *exchange) {
 
 /* --- discarding --- */
 
-bool ab__exchange_can_skip(const ab_exchange *exchange) {
+bool ab__body_can_skip(const ab_exchange *exchange) {
   const ab_body *body = exchange->body;
   const ab_conn *conn = exchange->conn;
   const ab_limits *limits = ab__conn_limits(conn);
-  if (!body || body->done) return true;
+  if (body->done) return true;
   /* If the body was not asked for, it may never come (RFC 9110 10.1.1). */
   if (exchange->expects || body->error) return false;
   if (!body->chunked && body->left <= limits->max_unread_body) return true;

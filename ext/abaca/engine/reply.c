@@ -59,7 +59,7 @@ int ab__conn_send(ab_conn *conn, const struct iovec *iov, int count) {
 /* Neither an earlier response nor the next request is here, and the connection stays. */
 static bool answers_alone(const ab_conn *conn) {
   return !conn->out && conn->in_len == 0 && ab__conn_has(conn, AB_EXCHANGE_APP) &&
-         ab_exchange_keep_alive(conn->exchange);
+         ab__exchange_keeps(conn->exchange);
 }
 
 int ab__conn_write_last(ab_conn *conn, const char *ptr, size_t len) {

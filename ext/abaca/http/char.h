@@ -1,8 +1,7 @@
 /* Classes of bytes in HTTP's grammar, comparisons, and scans for the first byte outside a class.
  *
  * Each scan returns the first byte in [ptr, end) that is not of its class, or end. None reads at
- * or behind end. A scan with a name in _plain is the portable form of the one without; it is always
- * compiled, so that one test can hold both to the same results.
+ * or behind end. ab_skip_class is the plain form of all of them.
  */
 #ifndef AB_HTTP_CHAR_H
 #define AB_HTTP_CHAR_H
@@ -48,37 +47,12 @@ static inline const char *ab_skip_class(const char *ptr, const char *end, unsign
   return ptr;
 }
 
-static inline const char *ab_skip_token_plain(const char *ptr, const char *end) {
-  return ab_skip_class(ptr, end, AB_CHAR_TOKEN);
-}
-
 /* True when one of the eight bytes is below 0x20 or is DEL. It may be true for a byte above such
  * a one as well, so it tells whether there is one, not where. */
 static inline bool ab_word_has_control(uint64_t word) {
   const uint64_t ones = UINT64_C(0x0101010101010101), highs = UINT64_C(0x8080808080808080);
   uint64_t del = word ^ (ones * 0x7f);
   return ((((word - ones * 0x20) & ~word) | ((del - ones) & ~del)) & highs) != 0;
-}
-
-static inline const char *ab_skip_value_plain(const char *ptr, const char *end) {
-  while (end - ptr >= 8) {
-    uint64_t word;
-    memcpy(&word, ptr, sizeof(word));
-    if (ab_word_has_control(word)) {
-      const char *stop = ab_skip_class(ptr, ptr + 8, AB_CHAR_VALUE);
-      if (stop < ptr + 8) return stop;
-    }
-    ptr += 8;
-  }
-  return ab_skip_class(ptr, end, AB_CHAR_VALUE);
-}
-
-static inline const char *ab_skip_path_plain(const char *ptr, const char *end) {
-  return ab_skip_class(ptr, end, AB_CHAR_PATH);
-}
-
-static inline const char *ab_skip_query_plain(const char *ptr, const char *end) {
-  return ab_skip_class(ptr, end, AB_CHAR_QUERY);
 }
 
 #ifdef __SSE2__
@@ -118,7 +92,10 @@ static inline unsigned ab_block_unusual(__m128i block) {
   return 0xffff & ~(unsigned)_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(letter, digit), dash));
 }
 
+#endif
+
 static inline const char *ab_skip_token(const char *ptr, const char *end) {
+#ifdef __SSE2__
   while (end - ptr >= 16) {
     unsigned hits = ab_block_unusual(_mm_loadu_si128((const __m128i *)ptr));
     if (hits == 0) {
@@ -129,10 +106,12 @@ static inline const char *ab_skip_token(const char *ptr, const char *end) {
     if (!ab_char_is(*ptr, AB_CHAR_TOKEN)) return ptr;
     ptr++;
   }
-  return ab_skip_token_plain(ptr, end);
+#endif
+  return ab_skip_class(ptr, end, AB_CHAR_TOKEN);
 }
 
 static inline const char *ab_skip_value(const char *ptr, const char *end) {
+#ifdef __SSE2__
   while (end - ptr >= 16) {
     unsigned hits = ab_block_controls(_mm_loadu_si128((const __m128i *)ptr));
     if (hits == 0) {
@@ -143,10 +122,21 @@ static inline const char *ab_skip_value(const char *ptr, const char *end) {
     if (*ptr != '\t') return ptr;
     ptr++;
   }
-  return ab_skip_value_plain(ptr, end);
+#endif
+  while (end - ptr >= 8) {
+    uint64_t word;
+    memcpy(&word, ptr, sizeof(word));
+    if (ab_word_has_control(word)) {
+      const char *stop = ab_skip_class(ptr, ptr + 8, AB_CHAR_VALUE);
+      if (stop < ptr + 8) return stop;
+    }
+    ptr += 8;
+  }
+  return ab_skip_class(ptr, end, AB_CHAR_VALUE);
 }
 
 static inline const char *ab_skip_path(const char *ptr, const char *end) {
+#ifdef __SSE2__
   for (; end - ptr >= 16; ptr += 16) {
     __m128i block = _mm_loadu_si128((const __m128i *)ptr);
     __m128i mark = _mm_cmpeq_epi8(block, _mm_set1_epi8('?'));
@@ -155,37 +145,20 @@ static inline const char *ab_skip_path(const char *ptr, const char *end) {
         _mm_or_si128(ab_block_not_target(block), _mm_or_si128(mark, back)));
     if (hits) return ptr + __builtin_ctz(hits);
   }
-  return ab_skip_path_plain(ptr, end);
+#endif
+  return ab_skip_class(ptr, end, AB_CHAR_PATH);
 }
 
 static inline const char *ab_skip_query(const char *ptr, const char *end) {
+#ifdef __SSE2__
   for (; end - ptr >= 16; ptr += 16) {
     __m128i block = _mm_loadu_si128((const __m128i *)ptr);
     unsigned hits = (unsigned)_mm_movemask_epi8(ab_block_not_target(block));
     if (hits) return ptr + __builtin_ctz(hits);
   }
-  return ab_skip_query_plain(ptr, end);
-}
-
-#else
-
-static inline const char *ab_skip_token(const char *ptr, const char *end) {
-  return ab_skip_token_plain(ptr, end);
-}
-
-static inline const char *ab_skip_value(const char *ptr, const char *end) {
-  return ab_skip_value_plain(ptr, end);
-}
-
-static inline const char *ab_skip_path(const char *ptr, const char *end) {
-  return ab_skip_path_plain(ptr, end);
-}
-
-static inline const char *ab_skip_query(const char *ptr, const char *end) {
-  return ab_skip_query_plain(ptr, end);
-}
-
 #endif
+  return ab_skip_class(ptr, end, AB_CHAR_QUERY);
+}
 
 /* True for a token (RFC 9110 5.6.2). */
 bool ab_is_token(const char *ptr, size_t len);

@@ -31,15 +31,33 @@ static bool put_block(char *dst, const char *src) {
   _mm_storeu_si128((__m128i *)dst, block);
   return true;
 }
-#endif
 
 static bool put_word(char *dst, const char *src) {
-  uint64_t word;
-  memcpy(&word, src, 8);
-  if (AB_UNLIKELY(ab_word_has_control(word)) && !ab_is_field_value(src, 8)) return false;
-  memcpy(dst, &word, 8);
+  __m128i word = _mm_loadl_epi64((const __m128i *)src);
+  if (AB_UNLIKELY(ab_block_controls(word) & 0xff) && !ab_is_field_value(src, 8)) return false;
+  _mm_storel_epi64((__m128i *)dst, word);
   return true;
 }
+
+static bool put_name_word(char *dst, const char *src) {
+  __m128i word = _mm_loadl_epi64((const __m128i *)src);
+  if (AB_UNLIKELY(ab_block_unusual(word) & 0xff) && !ab_is_token(src, 8)) return false;
+  _mm_storel_epi64((__m128i *)dst, word);
+  return true;
+}
+#else
+static bool put_word(char *dst, const char *src) {
+  if (!ab_is_field_value(src, 8)) return false;
+  memcpy(dst, src, 8);
+  return true;
+}
+
+static bool put_name_word(char *dst, const char *src) {
+  if (!ab_is_token(src, 8)) return false;
+  memcpy(dst, src, 8);
+  return true;
+}
+#endif
 
 /* Copies a value, if it is valid. Returns the end of the copy, or NULL. What is left behind the
  * last whole block is copied with the bytes before it, once more. */
@@ -62,14 +80,15 @@ static char *put_value(char *dst, const char *src, size_t len) {
   return dst + len;
 }
 
-/* Names are short, and hardly ever wrong. */
+/* The same for a name. */
 static char *put_name(char *dst, const char *src, size_t len) {
-  unsigned class = len > 0 ? AB_CHAR_TOKEN : 0;
-  for (size_t i = 0; i < len; i++) {
-    dst[i] = src[i];
-    class &= ab_char_class[(unsigned char)src[i]];
+  size_t at = 0;
+  for (; len - at >= 8; at += 8) {
+    if (!put_name_word(dst + at, src + at)) return NULL;
   }
-  return class ? dst + len : NULL;
+  if (at > 0) return at == len || put_name_word(dst + len - 8, src + len - 8) ? dst + len : NULL;
+  memcpy(dst, src, len);
+  return ab_is_token(dst, len) ? dst + len : NULL;
 }
 
 char *ab_write_field(char *dst, const char *name, size_t name_len, const char *value,

@@ -41,7 +41,7 @@ typedef const char *(*scan)(const char *, const char *);
 /* Every byte at every place of runs around the widths of the blocks, with a HTAB and a byte that
  * borrows in front of it now and then; the run has its exact size, so that ASan sees an over-read.
  */
-static void check_scan(scan wide, scan plain, unsigned class) {
+static void check_scan(scan scan, unsigned class) {
   for (size_t len = 0; len <= 40; len++) {
     char *bytes = malloc(len + 1);
     for (size_t at = 0; at < len; at++) {
@@ -51,10 +51,7 @@ static void check_scan(scan wide, scan plain, unsigned class) {
         bytes[at] = (char)byte;
         const char *from = bytes, *end = bytes + len;
         const char *expected = ab_skip_class(from, end, class);
-        if (wide(from, end) != expected || plain(from, end) != expected) {
-          CHECK_INT(expected - from, wide(from, end) - from);
-          CHECK_INT(expected - from, plain(from, end) - from);
-        }
+        if (scan(from, end) != expected) CHECK_INT(expected - from, scan(from, end) - from);
         check_count++;
       }
     }
@@ -63,10 +60,10 @@ static void check_scan(scan wide, scan plain, unsigned class) {
 }
 
 static void scans_stop_where_the_table_does(void) {
-  check_scan(ab_skip_token, ab_skip_token_plain, AB_CHAR_TOKEN);
-  check_scan(ab_skip_value, ab_skip_value_plain, AB_CHAR_VALUE);
-  check_scan(ab_skip_path, ab_skip_path_plain, AB_CHAR_PATH);
-  check_scan(ab_skip_query, ab_skip_query_plain, AB_CHAR_QUERY);
+  check_scan(ab_skip_token, AB_CHAR_TOKEN);
+  check_scan(ab_skip_value, AB_CHAR_VALUE);
+  check_scan(ab_skip_path, AB_CHAR_PATH);
+  check_scan(ab_skip_query, AB_CHAR_QUERY);
 }
 
 static void tokens_and_values_are_told(void) {

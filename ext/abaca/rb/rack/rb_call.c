@@ -111,6 +111,14 @@ enum ab_finish ab_call_finish(const ab_call *call) {
   return framed ? AB_FINISH_BROKEN : AB_FINISH_RESET;
 }
 
+bool ab_call_end_exchange(ab_call *call) {
+  ab_exchange *exchange = call->exchange;
+  call->exchange = NULL;
+  ab_runner_pass_time(call->runner);
+  ab_exchange_finish(exchange, ab_call_finish(call));
+  return ab_runner_must_tell(call->runner);
+}
+
 static VALUE write_app_error(VALUE arg) {
   const VALUE *argv = (const VALUE *)arg;
   return rb_funcall(argv[0], rb_intern("app_error"), 2, argv[1], argv[2]);

@@ -113,6 +113,8 @@ void ab_call_wait(ab_call *call, enum ab_wait_kind kind);
 void ab_call_wake(ab_call *call);
 /* How its response has ended, for the engine. */
 enum ab_finish ab_call_finish(const ab_call *call);
+/* [locked] The engine gets the exchange back. Returns as ab_runner_must_tell. */
+bool ab_call_end_exchange(ab_call *call);
 /* Logs an exception of the app's with its request. Never raises. */
 void ab_call_log_error(const ab_rack *rack, VALUE exception, VALUE env);
 /* Defines the class of handles, without its methods. */

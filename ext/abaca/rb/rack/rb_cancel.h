@@ -28,14 +28,16 @@ static inline bool ab_cancel_pending(const ab_rack *rack, ab_nsec now) {
 /* The request is waited for no longer: it gets the server's answer, if none has begun, and its
  * connection is closed. Its fiber goes on. */
 void ab_cancel_abandon(ab_call *call, int status);
+/* True when ab_cancel_end has nothing to do. */
+static inline bool ab_cancel_has_nothing(const ab_call *call) {
+  return ab_list_empty(&call->cancel_link) && NIL_P(call->cancelled) && NIL_P(call->on_gone);
+}
 /* The app is done with the request: nothing is raised in its fiber from now on. What wanted to be
  * told that the client has gone is told now, if it has. Returns 0, or the state of an exception
  * that concerns the process, with rb_errinfo set. */
 int ab__cancel_end(ab_call *call);
 static inline int ab_cancel_end(ab_call *call) {
-  bool nothing =
-      ab_list_empty(&call->cancel_link) && NIL_P(call->cancelled) && NIL_P(call->on_gone);
-  return AB_LIKELY(nothing) ? 0 : ab__cancel_end(call);
+  return AB_LIKELY(ab_cancel_has_nothing(call)) ? 0 : ab__cancel_end(call);
 }
 /* What is raised in requests when the server waits for them no longer. */
 VALUE ab_cancel_shutdown(void);

@@ -30,22 +30,22 @@ static VALUE bytes(ab_view view) {
 typedef struct filling {
   VALUE env;
   st_table *table;       /* of env, or NULL: then the keys are set in the ordinary way */
-  const uint8_t *places; /* by enum ab_env_usual, in a table; NULL: not known */
+  const uint8_t *places; /* by enum ab_env_usual, in that table; NULL: not known */
 } filling;
 
 /* Setting interned keys in the Hash's own table spares asking each time whether they are: that
  * makes a request 0.2 us cheaper. It is not the same in every version of Ruby: it is compiled in
  * where the function exists, and used when try_direct found that it works. The Hash is taken out of
  * the write barrier's protection, so that none is needed for each of the values. */
-static filling fill(const ab_env_builder *builder, VALUE env, const uint8_t *places) {
+static filling fill(const ab_env_builder *builder, VALUE env) {
 #ifdef HAVE_RB_HASH_TBL
   if (builder->direct) {
     RB_OBJ_WB_UNPROTECT(env);
-    return (filling){env, RHASH_TBL(env), places};
+    return (filling){env, RHASH_TBL(env), NULL};
   }
 #endif
   (void)builder;
-  return (filling){env, NULL, places};
+  return (filling){env, NULL, NULL};
 }
 
 /* The key is an interned String. */
@@ -59,74 +59,76 @@ static inline void set(filling into, VALUE key, VALUE value) {
   rb_hash_aset(into.env, key, value);
 }
 
+#if defined HAVE_RB_HASH_TBL && RUBY_API_VERSION_MAJOR == 3
 /* A copy of the template has its entries where the template has them, so that the keys that every
  * request sets need not be searched for: another 0.1 us. This is how st.c of Ruby 3 keeps them;
- * find_places looks whether it does, and an entry that is not the expected one is left alone. */
-#define NO_PLACE 0xff
-
-#if defined HAVE_RB_HASH_TBL && RUBY_API_VERSION_MAJOR == 3
+ * find_places looks whether it does. */
 typedef struct entry {
   st_index_t hash;
   st_data_t key, record;
 } entry;
 
-static inline entry *entry_at(const st_table *table, size_t place, VALUE key) {
-  if (place < table->entries_start || place >= table->entries_bound) return NULL;
-  entry *found = (entry *)(void *)table->entries + place;
-  return found->key == key && found->hash != ~(st_index_t)0 ? found : NULL; /* or deleted */
+/* `env` is a new copy of the template. */
+static filling fill_copy(const ab_env_builder *builder, VALUE env,
+                         const ab_env_template *template) {
+  filling into = fill(builder, env);
+  const st_table *table = into.table;
+  bool known = template->bound > 0 && table && table->entries_start == 0 &&
+               table->entries_bound == template->bound;
+  if (AB_LIKELY(known)) into.places = template->places;
+  return into;
 }
-
-static uint8_t find_place(const st_table *table, VALUE key) {
-  for (size_t place = 0; place < table->entries_bound && place < NO_PLACE; place++) {
-    if (entry_at(table, place, key)) return (uint8_t)place;
-  }
-  return NO_PLACE;
-}
-
-static inline bool set_in_place(filling into, uint8_t place, VALUE key, VALUE value) {
-  entry *found = AB_LIKELY(into.table != NULL) ? entry_at(into.table, place, key) : NULL;
-  if (AB_UNLIKELY(!found)) return false;
-  found->record = value;
-  return true;
-}
-#else
-static inline bool set_in_place(filling into, uint8_t place, VALUE key, VALUE value) {
-  (void)into, (void)place, (void)key, (void)value;
-  return false;
-}
-#endif
 
 static inline void set_usual(const ab_env_builder *builder, filling into, enum ab_env_usual which,
                              VALUE value) {
   VALUE key = builder->usual[which];
-  if (!into.places || !set_in_place(into, into.places[which], key, value)) set(into, key, value);
+  if (AB_LIKELY(into.places != NULL)) {
+    entry *found = (entry *)(void *)into.table->entries + into.places[which];
+    if (AB_LIKELY(found->key == key)) {
+      found->record = value;
+      return;
+    }
+  }
+  set(into, key, value);
 }
 
-#if defined HAVE_RB_HASH_TBL && RUBY_API_VERSION_MAJOR == 3
-/* What was set in its place must be what a search by the key's contents finds. */
+/* Where the key is; 0 if it is not there, and then what is set in that place is not found. */
+static uint8_t find_place(const st_table *table, VALUE key) {
+  const entry *entries = (const entry *)(const void *)table->entries;
+  for (size_t place = 0; place < table->entries_bound && place <= UINT8_MAX; place++) {
+    if (entries[place].key == key && entries[place].hash != ~(st_index_t)0) return (uint8_t)place;
+  }
+  return 0;
+}
+
+/* What is set in its place must be what a search by the key's contents finds. */
 static bool places_hold(const ab_env_builder *builder, const ab_env_template *template) {
   VALUE env = rb_hash_dup(template->hash);
-  filling into = fill(builder, env, template->places);
+  filling into = fill_copy(builder, env, template);
+  if (!into.places) return false;
   for (int i = 0; i < AB_USUAL_COUNT; i++) {
-    if (!set_in_place(into, template->places[i], builder->usual[i], INT2FIX(i))) return false;
+    const entry *found = (const entry *)(const void *)into.table->entries + into.places[i];
+    if (found->key != builder->usual[i]) return false;
+    set_usual(builder, into, i, INT2FIX(i));
     if (rb_hash_aref(env, rb_str_dup(builder->usual[i])) != INT2FIX(i)) return false;
   }
   return rb_hash_size(env) == rb_hash_size(template->hash);
 }
 
 static void find_places(const ab_env_builder *builder, ab_env_template *template) {
-  memset(template->places, NO_PLACE, sizeof template->places);
+  template->bound = 0;
   if (!builder->direct) return;
   const st_table *table = RHASH_TBL(template->hash);
   for (int i = 0; i < AB_USUAL_COUNT; i++) {
     template->places[i] = find_place(table, builder->usual[i]);
   }
-  if (!places_hold(builder, template)) memset(template->places, NO_PLACE, sizeof template->places);
+  template->bound = table->entries_bound;
+  if (!places_hold(builder, template)) template->bound = 0;
 }
 #else
-static void find_places(const ab_env_builder *builder, ab_env_template *template) {
-  memset(template->places, NO_PLACE, sizeof template->places);
-}
+#define fill_copy(builder, env, template)      fill(builder, env)
+#define set_usual(builder, into, which, value) set(into, (builder)->usual[which], value)
+#define find_places(builder, template)         ((void)(template))
 #endif
 
 /* Whether a key that was set directly is found by its contents, and an old one replaced. */
@@ -134,7 +136,7 @@ static bool try_direct(ab_env_builder *builder) {
   builder->direct = true;
   VALUE env = rb_hash_dup(builder->narrow.hash), size = rb_hash_size(env);
   VALUE old_key = builder->keys[AB_ENV_PATH_INFO], new_key = builder->keys[AB_ENV_HTTP_COOKIE];
-  filling into = fill(builder, env, NULL);
+  filling into = fill(builder, env);
   set(into, old_key, INT2FIX(1));
   set(into, new_key, INT2FIX(2));
   return rb_hash_aref(env, rb_str_dup(old_key)) == INT2FIX(1) &&
@@ -556,7 +558,7 @@ VALUE ab_env_build(ab_env_builder *builder, ab_exchange *exchange, const ab_requ
   const ab_env_template *template = recall(builder, exchange, request);
   VALUE env = rb_hash_dup(template->hash);
   if (request->authority.len == 0) name_by_socket(builder, env, exchange);
-  filling into = fill(builder, env, template->places);
+  filling into = fill_copy(builder, env, template);
   if (!(request->method.len == 3 && memcmp(request->method.ptr, "GET", 3) == 0)) {
     set(into, keys[AB_ENV_REQUEST_METHOD], interned(request->method.ptr, request->method.len));
   }
@@ -575,7 +577,7 @@ VALUE ab_env_build(ab_env_builder *builder, ab_exchange *exchange, const ab_requ
 }
 
 void ab_env_set_own(const ab_env_builder *builder, VALUE env, const ab_env_own *own) {
-  set_own(builder, fill(builder, env, NULL), own);
+  set_own(builder, fill(builder, env), own);
 }
 
 void ab_env_set_input(const ab_env_builder *builder, VALUE env, VALUE input) {

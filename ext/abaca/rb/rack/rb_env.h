@@ -58,7 +58,8 @@ enum ab_env_usual {
 typedef struct ab_env_template {
   VALUE hash; /* every key that all requests have, with the usual values */
   ab_env_memo memo;
-  uint8_t places[AB_USUAL_COUNT]; /* where they stand in a copy; 0xff: not known */
+  size_t bound;                   /* of the entries of a copy; 0: the places are not known */
+  uint8_t places[AB_USUAL_COUNT]; /* where the usual keys stand in a copy */
 } ab_env_template;
 
 typedef struct ab_env_builder {

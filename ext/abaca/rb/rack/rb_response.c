@@ -44,8 +44,7 @@ void ab_response_write(ab_call *call) {
   if (RARRAY_LEN(result) != 3) ab_response_refuse("it has not three members", result);
   call->status = parse_status(RARRAY_AREF(result, 0));
   VALUE headers = call->headers = ab_lines_hash(RARRAY_AREF(result, 1));
-  ab_lines head = {.call = call};
-  ab_body_write(&head, headers, call->body);
+  ab_body_write(call, headers, call->body);
   RB_GC_GUARD(headers);
   RB_GC_GUARD(result);
 }

@@ -55,7 +55,15 @@ NORETURN(void ab_response_refuse(const char *problem, VALUE object));
 /* rb_response_lines.c */
 
 /* Empty lines of `section`. */
-ab_lines ab_lines_begin(ab_call *call, enum ab_section section);
+static inline ab_lines ab_lines_begin(ab_call *call, enum ab_section section) {
+  return (ab_lines){.call = call,
+                    .section = (uint8_t)section,
+                    .newlines = call->rack->newline_values || section == AB_SECTION_INTERIM,
+                    .hijack = Qnil,
+                    .protocol = Qnil,
+                    .trailers = Qnil,
+                    .problem_object = Qnil};
+}
 /* Room for `len` more bytes, which the caller adds to `used`. Returns NULL, with a problem, when
  * memory runs out. */
 char *ab__lines_grow(ab_lines *lines, size_t len);
@@ -98,20 +106,21 @@ bool ab_lines_forbidden_trailer(VALUE name);
 /* rb_response_head.c */
 
 /* The final head's status line and fields. May be called again: Ruby code must not have run in
- * between the last time and ab_head_end. Returns the headers for the next time, which are others
+ * between the last time and the head's end. Returns the headers for the next time, which are others
  * when they had to be made plain. Raises Abaca::AppError. */
 VALUE ab_head_put(ab_lines *head, VALUE headers);
 /* Adds how the content is delimited; `known` is its length, or UINT64_MAX. Raises AppError. */
 void ab_head_put_framing(ab_lines *head, uint64_t known);
 /* Ends the head and queues it. Raises Abaca::PeerError. */
 void ab_head_queue(ab_lines *head);
-/* The same with all of the content, which is copied behind it. */
+/* The same with all of the content, which is copied behind it. The exchange is over then, unless
+ * something else is to be done before its end. */
 void ab_head_answer(ab_lines *head, const char *bytes, size_t len);
 
 /* rb_response_body.c */
 
 /* Writes head and content for a body of any kind. Raises what ab_response_write raises. */
-void ab_body_write(ab_lines *head, VALUE headers, VALUE body);
+void ab_body_write(ab_call *call, VALUE headers, VALUE body);
 /* Waits while `pending` (ab_exchange_want_room, ab_exchange_want_sent) says so, and the connection
  * is the engine's. Returns the call: the argument may be no more, if another fiber than the
  * request's has waited. Raises PeerError, and IOError when the request has ended meanwhile. */

@@ -195,9 +195,6 @@ static void write_array(ab_lines *head, VALUE headers, VALUE body) {
     VALUE part = RARRAY_AREF(body, 0);
     ab_head_answer(head, RSTRING_PTR(part), (size_t)total);
     RB_GC_GUARD(part);
-    call->body_sent = total;
-    call->body_left = 0;
-    call->complete = true;
     return;
   }
   ab_head_queue(head);
@@ -321,21 +318,23 @@ static void write_object(ab_lines *head, VALUE headers, VALUE body) {
   }
 }
 
-void ab_body_write(ab_lines *head, VALUE headers, VALUE body) {
-  headers = ab_head_put(head, headers);
-  if (AB_UNLIKELY(ab_upgrade_wanted(head))) {
-    ab_upgrade_write(head, headers, body);
-  } else if (AB_UNLIKELY(!NIL_P(head->hijack))) {
-    if (!rb_respond_to(head->hijack, rb_intern("call"))) {
-      ab_response_refuse("rack.hijack does not respond to call", head->hijack);
+void ab_body_write(ab_call *call, VALUE headers, VALUE body) {
+  ab_lines head;
+  head.call = call;
+  headers = ab_head_put(&head, headers);
+  if (AB_UNLIKELY(ab_upgrade_wanted(&head))) {
+    ab_upgrade_write(&head, headers, body);
+  } else if (AB_UNLIKELY(!NIL_P(head.hijack))) {
+    if (!rb_respond_to(head.hijack, rb_intern("call"))) {
+      ab_response_refuse("rack.hijack does not respond to call", head.hijack);
     }
-    write_call(head, headers, head->hijack);
+    write_call(&head, headers, head.hijack);
   } else if (RB_TYPE_P(body, T_ARRAY)) {
-    write_array(head, Qnil, body);
+    write_array(&head, Qnil, body);
   } else if (ab_box_is(body)) {
-    ab_body_write_outbox(head, body);
+    ab_body_write_outbox(&head, body);
   } else {
-    write_object(head, headers, body);
+    write_object(&head, headers, body);
   }
   RB_GC_GUARD(headers);
 }

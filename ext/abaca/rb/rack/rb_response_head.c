@@ -1,6 +1,7 @@
 /* The head of a final response: status line, the app's fields, and those that say how the content
  * is delimited and what becomes of the connection (RFC 9112 4, 6, 9). */
 #include "http/char.h"
+#include "rb/rack/rb_cancel.h"
 #include "rb/rack/rb_response.h"
 
 /* A reset head must not remember what an earlier pass has found. */
@@ -98,6 +99,11 @@ void ab_head_queue(ab_lines *head) {
   call->head_sent = true;
 }
 
+/* Nothing is left to do before the exchange is over. */
+static bool is_done(const ab_call *call) {
+  return !call->body_open && ab_cancel_has_nothing(call);
+}
+
 void ab_head_answer(ab_lines *head, const char *bytes, size_t len) {
   ab_call *call = head->call;
   ab_engine *engine = call->rack->engine;
@@ -105,7 +111,14 @@ void ab_head_answer(ab_lines *head, const char *bytes, size_t len) {
   ab_engine_lock(engine);
   int error = ab_exchange_answer(call->exchange, call->runner->scratch, head->used, &head->content,
                                  bytes, len);
+  bool tell = false;
+  if (AB_LIKELY(!error)) {
+    call->head_sent = call->complete = true;
+    call->body_sent = len;
+    call->body_left = 0;
+    if (AB_LIKELY(is_done(call))) tell = ab_call_end_exchange(call);
+  }
   ab_engine_unlock(engine);
   if (error) ab_response_raise(error);
-  call->head_sent = true;
+  if (AB_UNLIKELY(tell)) ab_rack_tell_leader(call->rack);
 }

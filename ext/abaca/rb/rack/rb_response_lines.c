@@ -32,16 +32,6 @@ void ab_response_refuse(const char *problem, VALUE object) {
   rb_raise(ab_class("AppError"), "invalid response: %s: %" PRIsVALUE, problem, shown);
 }
 
-ab_lines ab_lines_begin(ab_call *call, enum ab_section section) {
-  return (ab_lines){.call = call,
-                    .section = (uint8_t)section,
-                    .newlines = call->rack->newline_values || section == AB_SECTION_INTERIM,
-                    .hijack = Qnil,
-                    .protocol = Qnil,
-                    .trailers = Qnil,
-                    .problem_object = Qnil};
-}
-
 static int refuse(ab_lines *lines, const char *problem, VALUE object) {
   lines->problem = problem;
   lines->problem_object = object;

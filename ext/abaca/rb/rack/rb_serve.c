@@ -245,22 +245,14 @@ void ab_serve_request(ab_runner *runner, const ab_taken *taken, ab_call *call) {
   if (call->file) ab_borrow_return(rack, call->file);
   if (!NIL_P(call->rewindable)) ab_quietly(close_rewindable, call->rewindable);
 
-  ab_engine_lock(rack->engine);
-  ab_runner_pass_time(runner);
-  ab_exchange_finish(call->exchange, ab_call_finish(call));
-  bool tell = ab_runner_must_tell(runner);
-  ab_engine_unlock(rack->engine);
-  if (AB_UNLIKELY(tell)) ab_rack_tell_leader(rack);
-  call->exchange = NULL;
+  if (call->exchange) { /* ab_head_answer may have done it */
+    ab_engine_lock(rack->engine);
+    bool tell = ab_call_end_exchange(call);
+    ab_engine_unlock(rack->engine);
+    if (AB_UNLIKELY(tell)) ab_rack_tell_leader(rack);
+  }
   if (rack->access_log) ab_quietly(write_access, (VALUE)call);
   int state = finished(call, fatal);
-  RB_GC_GUARD(call->env);
-  RB_GC_GUARD(call->result);
-  RB_GC_GUARD(call->body);
-  RB_GC_GUARD(call->input);
-  RB_GC_GUARD(call->rewindable);
-  RB_GC_GUARD(call->ahead);
-  RB_GC_GUARD(call->trailers);
   if (AB_UNLIKELY(call->measure.route.serial)) rack->hooks->ends(call);
   ab_list_remove(&call->link);
   ab_call_give_back(rack, call);
