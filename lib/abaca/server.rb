@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require "rack"
-require_relative "addresses"
 require_relative "error_answers"
+require_relative "listener"
 require_relative "plain_fields"
 require_relative "pool_gate"
 require_relative "scheduler"
@@ -63,11 +63,10 @@ module Abaca
     # @raise [ConfigError] if the host has no address, or an option is invalid
     # @raise [SystemCallError] if the port is taken or not allowed
     def add_tcp_listener(host, port, backlog: Config::Bind::BACKLOG, defer_accept: true, reuse_port: false, **terms)
-      options = { backlog:, defer_accept:, reuse_port:, **listener_terms(**terms) }
-      first, *others = Addresses.of(host)
-      chosen = add_first(first, port, options)
-      others.each { |address| add_other(address, chosen, port, options) }
-      chosen
+      listen(**terms) do |limits|
+        options = { backlog:, defer_accept:, reuse_port:, dead_after: dead_after(limits) }
+        Listener.of_host(host, port, log: @log, **options)
+      end
     end
 
     # Listens on a unix socket. A stale socket file is replaced, a live one is an error.
@@ -81,7 +80,7 @@ module Abaca
     # @raise [ConfigError] if an option is invalid
     # @raise [SystemCallError]
     def add_unix_listener(path, backlog: Config::Bind::BACKLOG, umask: nil, mode: nil, **terms)
-      @engine.add_unix(path, backlog:, umask:, mode:, **listener_terms(**terms))
+      listen(**terms) { [Listener.unix(path, backlog:, umask:, mode:)] }
       nil
     end
 
@@ -95,7 +94,7 @@ module Abaca
     # @raise [ConfigError] when an option has no meaning
     # @raise [SystemCallError] if it is not a listening socket
     def add_listener_fd(fd, **terms)
-      @engine.add_fd(fd, **listener_terms(**terms))
+      listen(**terms) { [Listener.adopt(fd)] }
       nil
     end
 
@@ -266,24 +265,22 @@ module Abaca
         **Config::Proxies.listener_of(@config, Config::Proxies.listener(**proxies)) }
     end
 
-    # A machine without IPv6 still serves on all its addresses.
-    def add_first(address, port, options)
-      @engine.add_tcp(address, port, **options)
-    rescue Errno::EAFNOSUPPORT, Errno::EADDRNOTAVAIL
-      raise unless address == "::"
-
-      @log.warn("no IPv6 on this machine: listening on 0.0.0.0 in place of [::]")
-      @engine.add_tcp("0.0.0.0", port, **options)
+    # A peer that has time to read has time to answer.
+    def dead_after(limits)
+      dead, slow = limits.values_at(:dead_peer_timeout, :write_timeout)
+      dead.zero? ? 0 : [dead, slow].max
     end
 
-    def add_other(address, chosen, wanted, options)
-      @engine.add_tcp(address, chosen, **options)
-    rescue Errno::EAFNOSUPPORT, Errno::EADDRNOTAVAIL
-      @log.debug("#{address} cannot be listened on here")
-    rescue Errno::EADDRINUSE
-      raise unless wanted.zero?
-
-      @engine.add_tcp(address, 0, **options)
+    # The engine takes the listeners that the block opens for these limits; closes those that it does not take.
+    # Returns the first port.
+    def listen(**terms)
+      terms = listener_terms(**terms)
+      listeners = yield @engine.limits.merge(terms[:limits])
+      port = listeners.first.port
+      listeners.each { |listener| @engine.listen(listener, **terms) }
+      port
+    ensure
+      listeners&.each(&:close)
     end
   end
 end

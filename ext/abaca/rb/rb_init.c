@@ -20,7 +20,7 @@ RUBY_FUNC_EXPORTED void Init_abaca(void);
 static void init_engine(VALUE mAbaca) {
   VALUE cEngine = ab_init_server(mAbaca);
   ab_init_life(cEngine);
-  ab_init_listen(cEngine);
+  ab_init_listen(mAbaca, cEngine);
   ab_init_shutdown(cEngine);
   ab_init_stats(cEngine);
   ab_init_requests(cEngine);

@@ -1,4 +1,5 @@
-/* The listeners of Abaca::Engine: what it is told to listen on, and on what terms. */
+/* Abaca::Listener, a socket that listens and may be opened long before an engine takes it, in the
+ * process that forks those that serve; and the listeners of Abaca::Engine, with their terms. */
 #include "rb/server/rb_listen.h"
 
 #include <errno.h>
@@ -11,14 +12,41 @@ static VALUE keyword(VALUE keywords, const char *name) {
   return NIL_P(keywords) ? Qnil : ab_option(keywords, name);
 }
 
-static ab_listener_options listener_options(VALUE keywords, const ab_limits *limits) {
-  /* A peer that has time to read has time to answer. */
-  uint64_t dead = limits->dead_peer_timeout, slow = limits->write_timeout;
-  if (dead > 0 && dead < slow) dead = slow;
-  VALUE backlog = keyword(keywords, "backlog"), umask = keyword(keywords, "umask"),
-        mode = keyword(keywords, "mode");
+/* --- Abaca::Listener --- */
+
+static void listener_free(void *listener) {
+  ab_listener_fini(listener);
+}
+
+/* NULL once it is closed, or an engine has it. */
+static const rb_data_type_t listener_type = {
+    .wrap_struct_name = "Abaca::Listener",
+    .function = {.dfree = listener_free},
+};
+
+static VALUE listener_new(VALUE klass) {
+  return TypedData_Wrap_Struct(klass, &listener_type, NULL);
+}
+
+/* Gives `self` what was opened; the object is made before, since that may raise. */
+static VALUE listener_give(VALUE self, ab_listener *listener, VALUE what) {
+  if (!listener) rb_syserr_fail_str(errno, what);
+  DATA_PTR(self) = listener;
+  return self;
+}
+
+static ab_listener *listener_of(VALUE self) {
+  ab_listener *listener = rb_check_typeddata(self, &listener_type);
+  if (!listener) rb_raise(rb_eIOError, "the listener is closed, or belongs to an engine");
+  return listener;
+}
+
+static ab_listener_options options_of(VALUE keywords) {
+  VALUE backlog = keyword(keywords, "backlog"), dead_after = keyword(keywords, "dead_after"),
+        umask = keyword(keywords, "umask"), mode = keyword(keywords, "mode");
+  uint64_t dead = NIL_P(dead_after) ? 0 : NUM2ULL(dead_after);
   return (ab_listener_options){
-      .backlog = NIL_P(backlog) ? 1024 : NUM2INT(backlog),
+      .backlog = NIL_P(backlog) ? 0 : NUM2INT(backlog),
       .defer_accept = RTEST(keyword(keywords, "defer_accept")),
       .reuse_port = RTEST(keyword(keywords, "reuse_port")),
       .dead_after = dead < UINT32_MAX ? (uint32_t)dead : UINT32_MAX,
@@ -27,84 +55,80 @@ static ab_listener_options listener_options(VALUE keywords, const ab_limits *lim
   };
 }
 
-/* What an app says of a listener, asked for before there is one, because it raises. */
-typedef struct said_terms {
-  ab_limits limits; /* the server's, but for those that the listener has of its own */
-  unsigned proxy_accept;
-  VALUE proxies;
-} said_terms;
-
-static said_terms said_terms_of(const ab_server *server, VALUE keywords) {
-  said_terms said = {
-      .limits = *ab_engine_limits(server->run.rack.engine),
-      .proxy_accept = ab_proxy_accept_of(keyword(keywords, "proxy_protocol")),
-      .proxies = ab_nets_of(keyword(keywords, "proxy_from")),
-  };
-  ab_server_set_limits(&said.limits, keyword(keywords, "limits"));
-  return said;
-}
-
-static void add_listener(ab_server *server, ab_listener *listener, const said_terms *said,
-                         VALUE what) {
-  if (!listener) rb_syserr_fail_str(errno, what);
-  const ab_listener_terms terms = {
-      .limits = &said->limits,
-      .proxy_accept = said->proxy_accept,
-      .proxies = ab_nets_ptr(said->proxies),
-      .proxy_count = ab_nets_count(said->proxies),
-  };
-  if (ab_engine_add_listener(server->run.rack.engine, listener, &terms) == AB_OK) return;
-  ab_listener_fini(listener);
-  rb_memerror();
-}
-
-/* call-seq: add_tcp(address, port, backlog:, defer_accept:, reuse_port:, limits:, proxy_protocol:,
- *                   proxy_from:) -> Integer
+/* call-seq: tcp(address, port, backlog:, defer_accept:, reuse_port:, dead_after:) -> Listener
  *
- * Listens on a numeric address. Returns the port. limits: Hash of those that differ from the
- * server's; proxy_protocol: :v1, :v2, :any, :v1_if_sent or nil; proxy_from: Array of networks.
- * Raises SystemCallError, ArgumentError. */
-static VALUE server_add_tcp(int argc, VALUE *argv, VALUE self) {
-  ab_server *server = ab_server_own(self);
+ * Listens on a numeric address. dead_after: seconds, see dead_peer_timeout. Raises SystemCallError,
+ * ArgumentError. */
+static VALUE listener_tcp(int argc, VALUE *argv, VALUE klass) {
   VALUE address, port, keywords;
   rb_scan_args(argc, argv, "2:", &address, &port, &keywords);
   int number = NUM2INT(port);
   if (number < 0 || number > 65535) rb_raise(rb_eArgError, "port %d is not in 0..65535", number);
-  said_terms said = said_terms_of(server, keywords);
-  ab_listener_options options = listener_options(keywords, &said.limits);
-  ab_listener *listener =
-      ab_listener_tcp(&ab_mem_libc, StringValueCStr(address), (uint16_t)number, &options);
-  add_listener(server, listener, &said, rb_sprintf("%" PRIsVALUE ":%d", address, number));
-  RB_GC_GUARD(said.proxies);
-  return INT2FIX(ab_listener_port(listener));
+  ab_listener_options options = options_of(keywords);
+  VALUE self = listener_new(klass);
+  VALUE what = rb_sprintf("%" PRIsVALUE ":%d", address, number);
+  const char *text = StringValueCStr(address);
+  return listener_give(self, ab_listener_tcp(&ab_mem_libc, text, (uint16_t)number, &options), what);
 }
 
-/* call-seq: add_unix(path, backlog:, umask:, mode:, limits:, proxy_protocol:, proxy_from:) -> nil
+/* call-seq: unix(path, backlog:, umask:, mode:) -> Listener
  *
  * Listens on a unix socket. Raises SystemCallError, ArgumentError. */
-static VALUE server_add_unix(int argc, VALUE *argv, VALUE self) {
-  ab_server *server = ab_server_own(self);
+static VALUE listener_unix(int argc, VALUE *argv, VALUE klass) {
   VALUE path, keywords;
   rb_scan_args(argc, argv, "1:", &path, &keywords);
-  said_terms said = said_terms_of(server, keywords);
-  ab_listener_options options = listener_options(keywords, &said.limits);
-  ab_listener *listener = ab_listener_unix(&ab_mem_libc, StringValueCStr(path), &options);
-  add_listener(server, listener, &said, path);
-  RB_GC_GUARD(said.proxies);
+  ab_listener_options options = options_of(keywords);
+  VALUE self = listener_new(klass);
+  const char *text = StringValueCStr(path);
+  return listener_give(self, ab_listener_unix(&ab_mem_libc, text, &options), path);
+}
+
+/* call-seq: adopt(fd) -> Listener
+ *
+ * Takes a descriptor that listens. Raises SystemCallError; then it stays the caller's. */
+static VALUE listener_adopt(VALUE klass, VALUE fd) {
+  int number = NUM2INT(fd);
+  VALUE self = listener_new(klass);
+  VALUE what = rb_sprintf("fd %d", number);
+  return listener_give(self, ab_listener_adopt(&ab_mem_libc, number), what);
+}
+
+/* call-seq: port -> Integer */
+static VALUE listener_port(VALUE self) {
+  return INT2FIX(ab_listener_port(listener_of(self)));
+}
+
+/* call-seq: close -> nil
+ *
+ * Closes it, unless an engine has it. Idempotent. */
+static VALUE listener_close(VALUE self) {
+  ab_listener_fini(rb_check_typeddata(self, &listener_type));
+  DATA_PTR(self) = NULL;
   return Qnil;
 }
 
-/* call-seq: add_fd(fd, limits:, proxy_protocol:, proxy_from:) -> nil
+/* --- Abaca::Engine --- */
+
+/* call-seq: listen(listener, limits:, proxy_protocol:, proxy_from:) -> nil
  *
- * Takes a descriptor that listens. Raises SystemCallError, ArgumentError. */
-static VALUE server_add_fd(int argc, VALUE *argv, VALUE self) {
-  ab_server *server = ab_server_own(self);
-  VALUE fd, keywords;
-  rb_scan_args(argc, argv, "1:", &fd, &keywords);
-  said_terms said = said_terms_of(server, keywords);
-  ab_listener *listener = ab_listener_adopt(&ab_mem_libc, NUM2INT(fd));
-  add_listener(server, listener, &said, rb_sprintf("fd %" PRIsVALUE, fd));
-  RB_GC_GUARD(said.proxies);
+ * Takes the listener. limits: Hash of those that differ from the server's; proxy_protocol: :v1,
+ * :v2, :any, :v1_if_sent or nil; proxy_from: Array of networks. Raises ArgumentError, IOError. */
+static VALUE server_listen(int argc, VALUE *argv, VALUE self) {
+  ab_engine *engine = ab_server_own(self)->run.rack.engine;
+  VALUE given, keywords;
+  rb_scan_args(argc, argv, "1:", &given, &keywords);
+  ab_limits limits = *ab_engine_limits(engine);
+  ab_server_set_limits(&limits, keyword(keywords, "limits"));
+  VALUE proxies = ab_nets_of(keyword(keywords, "proxy_from"));
+  const ab_listener_terms terms = {
+      .limits = &limits,
+      .proxy_accept = ab_proxy_accept_of(keyword(keywords, "proxy_protocol")),
+      .proxies = ab_nets_ptr(proxies),
+      .proxy_count = ab_nets_count(proxies),
+  };
+  if (ab_engine_add_listener(engine, listener_of(given), &terms) != AB_OK) rb_memerror();
+  DATA_PTR(given) = NULL;
+  RB_GC_GUARD(proxies);
   return Qnil;
 }
 
@@ -131,10 +155,15 @@ static VALUE server_close(VALUE self) {
   return Qnil;
 }
 
-void ab_init_listen(VALUE cEngine) {
-  rb_define_method(cEngine, "add_tcp", server_add_tcp, -1);
-  rb_define_method(cEngine, "add_unix", server_add_unix, -1);
-  rb_define_method(cEngine, "add_fd", server_add_fd, -1);
+void ab_init_listen(VALUE mAbaca, VALUE cEngine) {
+  VALUE cListener = rb_define_class_under(mAbaca, "Listener", rb_cObject);
+  rb_undef_alloc_func(cListener);
+  rb_define_singleton_method(cListener, "tcp", listener_tcp, -1);
+  rb_define_singleton_method(cListener, "unix", listener_unix, -1);
+  rb_define_singleton_method(cListener, "adopt", listener_adopt, 1);
+  rb_define_method(cListener, "port", listener_port, 0);
+  rb_define_method(cListener, "close", listener_close, 0);
+  rb_define_method(cEngine, "listen", server_listen, -1);
   rb_define_method(cEngine, "listeners", server_listeners, 0);
   rb_define_method(cEngine, "close", server_close, 0);
 }

@@ -4,7 +4,7 @@
 
 #include <ruby.h>
 
-/* Adds Engine#add_tcp, #add_unix, #add_fd, #listeners and #close. */
-void ab_init_listen(VALUE cEngine);
+/* Defines Abaca::Listener; adds Engine#listen, #listeners and #close. */
+void ab_init_listen(VALUE mAbaca, VALUE cEngine);
 
 #endif
