@@ -86,10 +86,10 @@ bool ab_lead_take(ab_lead *lead, ab_participant *participant) AB_WARN_UNUSED;
 /* Takes it from the standby alone; false when that has not got it. */
 bool ab_lead_claim(ab_lead *lead, ab_participant *participant) AB_WARN_UNUSED;
 
-/* Threads that pass the lead among each other do so under a lock of their own. They need not join:
- * then the standby never takes it from them. The next holder ends the step itself.
+/* Threads of a pool pass the lead among each other, under a lock of their own. They do not join:
+ * then the standby takes it from them only through the pool. The next holder ends the step itself.
  *
- * Gives the lead to `to`. */
+ * Gives the lead to `to`; NULL: to the standby, until the next call. */
 static inline void ab_lead_pass(ab_lead *lead, ab_participant *to) {
   atomic_store(&lead->holder, to);
 }

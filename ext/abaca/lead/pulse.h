@@ -1,7 +1,6 @@
 /* The pulse of a thread that looks after a poller: whether it is there, or away, in code that is
- * not ours or waiting for a lock that is not ours. A watcher (lead/standby.h,
- * rb/scheduler/rb_watchdog.h) looks at pulses from time to time, and sleeps while none is away;
- * then a bell wakes it.
+ * not ours or waiting for a lock that is not ours. A watcher (lead/watcher.h) looks at pulses from
+ * time to time, and sleeps while none is away; then a bell wakes it.
  */
 #ifndef AB_LEAD_PULSE_H
 #define AB_LEAD_PULSE_H

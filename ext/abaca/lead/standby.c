@@ -1,12 +1,11 @@
-/* The standby's thread: it looks at the participants, turns the engine while it leads, and sleeps.
- * All that it knows is guarded by the lead's lock, which it gives up only to sleep and to call. */
+/* The standby: it looks at the participants, turns the engine while it leads, and sleeps. What it
+ * knows is guarded by the lead's lock, which it gives up only to sleep and to call. */
 #include "lead/standby.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
-#include "io/thread.h"
 #include "io/timer.h"
+#include "lead/watcher.h"
 
 /* The time between looks while it waits for another leader; output may be put off for as long. */
 #define HASTE AB_NSEC_PER_MS
@@ -15,7 +14,7 @@
  */
 #define LATE_LOOKS 4
 
-/* As often it is helped in the time that it may wait for the interpreter's lock. */
+/* As often it helps in the time that one may wait for the interpreter's lock. */
 #define NUDGES 5
 
 /* A stall is noticed with this share of its length as the error. */
@@ -25,8 +24,14 @@
  * might stall next. */
 #define SHARE 2
 
-/* After as many looks in a row with none away it sleeps until one goes. */
-#define IDLE_LOOKS 16
+/* After as many looks in a row with none away it sleeps until one goes: at loops, and at threads
+ * that pass the lead. */
+#define IDLE_LOOKS      16
+#define IDLE_LOOKS_POOL 4
+
+/* It looks less often at threads when none has lost the lead in as many looks. */
+#define CALM_LOOKS 16
+#define CALM_TIMES 3
 
 struct ab_standby {
   ab_lead *lead;
@@ -34,27 +39,26 @@ struct ab_standby {
   ab_standby_options options;
   ab_standby_calls calls;
   void *ctx;
-  ab_bell bell;
-  pthread_t thread;
-  _Atomic bool stopping;
-  _Atomic bool put_off;   /* output was, since it last looked */
-  _Atomic bool waits;     /* for it to leave, and need not be told of more */
-  ab_nsec flush_at;       /* until then */
-  uint64_t writing;       /* the beat of the leader then */
-  unsigned looks;         /* at leaders that have gone on to other requests */
-  ab_standby_stats stats; /* guarded by the lead's lock, as the rest */
-  unsigned idle;          /* looks in a row with no thread away */
+  ab_watcher watcher;
+  _Atomic bool put_off; /* output was, since it last looked */
+  _Atomic bool waits;   /* for it to leave, and need not be told of more */
+  ab_nsec flush_at;     /* until then */
+  uint64_t writing;     /* the beat of the leader then */
+  unsigned looks;       /* at leaders that have gone on to other requests */
+  unsigned idle, calm;  /* looks in a row with no thread away; with none that has lost the lead */
+  ab_standby_stats stats;
 };
 
 /* What a look has found. */
 typedef struct sight {
   unsigned away, stalled;
-  bool moved;   /* a thread is somewhere else than at the last look */
-  bool starved; /* a thread waits for the interpreter's lock */
-  bool nudge;   /* ... and has for long */
-  bool call;
-  bool deaf;    /* the poller has events that cannot be delivered now */
-  ab_nsec next; /* time until the next look; AB_POLL_FOREVER: until it is woken */
+  bool moved;             /* a thread is somewhere else than at the last look */
+  bool starved;           /* a thread waits for the interpreter's lock */
+  bool nudge;             /* ... and has for long */
+  bool call;              /* the application's side is needed */
+  bool deaf;              /* the poller has events that cannot be delivered now */
+  ab_participant *keeper; /* the thread that is away with a thread pool's lead, ... */
+  bool again;             /* ... as at the last look */
 } sight;
 
 static bool is_away(uint64_t beat) {
@@ -117,6 +121,19 @@ static void look_at_leader(ab_standby *standby, ab_nsec now, const sight *sight)
   leader->deprived = ab__lead_seize(standby->lead, leader);
 }
 
+/* Threads that pass the lead have not joined: only the one that leads is looked at. */
+static void look_at_keeper(const ab_standby *standby, sight *sight) {
+  ab_participant *leader = atomic_load(&standby->lead->holder);
+  if (!leader) return;
+  uint64_t beat = atomic_load(&leader->pulse.beat);
+  sight->again = beat == leader->beat;
+  if (!sight->again) sight->moved = true;
+  leader->beat = beat;
+  if (!is_away(beat)) return;
+  sight->away++;
+  sight->keeper = leader;
+}
+
 /* Does one that has lost the lead stay away, so that others have to come? */
 static void look_at_deprived(ab_standby *standby, ab_nsec now, sight *sight) {
   ab_list_each (node, tmp, &standby->lead->participants) {
@@ -129,15 +146,22 @@ static void look_at_deprived(ab_standby *standby, ab_nsec now, sight *sight) {
   }
 }
 
+static ab_nsec shorter(ab_nsec one, ab_nsec other) {
+  return one < other ? one : other;
+}
+
 static ab_nsec next_look(ab_standby *standby, const sight *sight, bool leads) {
-  ab_nsec starve = standby->options.starve_after;
-  if (sight->starved) return starve / NUDGES;
+  const ab_standby_options *options = &standby->options;
+  ab_nsec pass = options->pass_after, starve = options->starve_after, time = AB_POLL_FOREVER;
+  if (pass) time = standby->calm < CALM_LOOKS ? pass : CALM_TIMES * pass;
+  if (sight->starved) return shorter(time, starve / NUDGES);
   if (leads && sight->call) return HASTE;
-  standby->idle = sight->away || sight->moved || leads ? 0 : standby->idle + 1;
-  if (standby->idle >= IDLE_LOOKS) return AB_POLL_FOREVER;
-  ab_nsec limit = stall_limit(standby, sight);
-  ab_nsec time = limit / LOOKS > HASTE / 4 ? limit / LOOKS : HASTE / 4;
-  return starve && starve < time ? starve : time;
+  bool busy = sight->away || leads || (sight->moved && !pass);
+  standby->idle = busy ? 0 : standby->idle + 1;
+  if (standby->idle >= (pass ? IDLE_LOOKS_POOL : IDLE_LOOKS)) return AB_POLL_FOREVER;
+  ab_nsec stall = stall_limit(standby, sight) / LOOKS;
+  time = shorter(time, stall > HASTE / 4 ? stall : HASTE / 4);
+  return starve ? shorter(time, starve) : time;
 }
 
 static sight look(ab_standby *standby, ab_nsec now) {
@@ -145,9 +169,12 @@ static sight look(ab_standby *standby, ab_nsec now) {
   ab_list_each (node, tmp, &standby->lead->participants) {
     look_at(standby, AB_CONTAINER_OF(node, ab_participant, link), now, &sight);
   }
-  look_at_leader(standby, now, &sight);
-  look_at_deprived(standby, now, &sight);
-  standby->stats.nudges += sight.nudge;
+  if (standby->options.pass_after) {
+    look_at_keeper(standby, &sight);
+  } else {
+    look_at_leader(standby, now, &sight);
+    look_at_deprived(standby, now, &sight);
+  }
   return sight;
 }
 
@@ -177,7 +204,7 @@ static ab_nsec turn(ab_standby *standby, ab_nsec now, sight *sight) {
 void ab_standby_soon(ab_standby *standby) {
   if (atomic_load_explicit(&standby->put_off, memory_order_relaxed)) return;
   atomic_store(&standby->put_off, true);
-  if (!atomic_load(&standby->waits)) ab_bell_ring(&standby->bell);
+  if (!atomic_load(&standby->waits)) ab_bell_ring(&standby->watcher.bell);
 }
 
 /* 0: the leader is there, and sends it. */
@@ -219,47 +246,49 @@ static ab_nsec send_late(ab_standby *standby, ab_nsec now) {
   return AB_POLL_FOREVER;
 }
 
-static ab_nsec shorter(ab_nsec one, ab_nsec other) {
-  return one < other ? one : other;
-}
-
 /* --- the thread --- */
+
+static bool has_moved(const ab_participant *participant) {
+  return atomic_load(&participant->pulse.beat) != participant->beat || is_away(participant->beat);
+}
 
 /* Has one left, or come back, since the last look? */
 static bool anybody_away(void *arg) {
   ab_standby *standby = arg;
-  bool away = false;
   pthread_mutex_lock(&standby->lead->lock);
+  const ab_participant *leader = atomic_load(&standby->lead->holder);
+  bool away = standby->options.pass_after && leader && has_moved(leader);
   ab_list_each (node, tmp, &standby->lead->participants) {
-    const ab_participant *participant = AB_CONTAINER_OF(node, ab_participant, link);
-    if (atomic_load(&participant->pulse.beat) != participant->beat || is_away(participant->beat))
-      away = true;
+    if (has_moved(AB_CONTAINER_OF(node, ab_participant, link))) away = true;
   }
   pthread_mutex_unlock(&standby->lead->lock);
   return away;
 }
 
-static void doze(ab_standby *standby, bool listens, ab_nsec timeout) {
-  int poller = listens ? ab_poller_fd(standby->poller) : -1;
-  ab_bell_await(&standby->bell, poller, timeout, anybody_away, standby);
+/* Calls those that have to act on what the look has found. */
+static void tell(ab_standby *standby, const sight *sight) {
+  const ab_standby_calls *calls = &standby->calls;
+  bool passed = sight->keeper && calls->pass(standby->ctx, sight->keeper, sight->again);
+  standby->calm = passed ? 0 : standby->calm + (standby->calm < CALM_LOOKS);
+  if (sight->starved && calls->nudge) calls->nudge(standby->ctx, sight->nudge);
+  if (sight->call && calls->call) calls->call(standby->ctx, sight->stalled);
 }
 
-static void *stand_by(void *arg) {
+static ab_nsec stand_by(void *arg, int *fd) {
   ab_standby *standby = arg;
-  while (!atomic_load(&standby->stopping)) {
-    ab_nsec now = ab_clock_monotonic();
-    pthread_mutex_lock(&standby->lead->lock);
-    sight sight = look(standby, now);
-    bool leads = !atomic_load(&standby->lead->holder);
-    ab_nsec next_turn = leads ? turn(standby, now, &sight) : AB_POLL_FOREVER;
-    ab_nsec timeout = shorter(next_look(standby, &sight, leads), send_late(standby, now));
-    pthread_mutex_unlock(&standby->lead->lock);
-    if (sight.starved && standby->calls.nudge) standby->calls.nudge(standby->ctx, sight.nudge);
-    if (sight.call && standby->calls.call) standby->calls.call(standby->ctx, sight.stalled);
-    doze(standby, leads && !sight.deaf, shorter(next_turn, timeout));
-  }
-  return NULL;
+  ab_nsec now = ab_clock_monotonic();
+  pthread_mutex_lock(&standby->lead->lock);
+  sight sight = look(standby, now);
+  bool leads = !atomic_load(&standby->lead->holder);
+  ab_nsec next_turn = leads ? turn(standby, now, &sight) : AB_POLL_FOREVER;
+  ab_nsec time = shorter(next_look(standby, &sight, leads), send_late(standby, now));
+  pthread_mutex_unlock(&standby->lead->lock);
+  tell(standby, &sight);
+  if (leads && !sight.deaf) *fd = ab_poller_fd(standby->poller);
+  return shorter(next_turn, time);
 }
+
+static const ab_watcher_calls watcher_calls = {.look = stand_by, .away = anybody_away};
 
 ab_standby *ab_standby_start(ab_lead *lead, ab_poller *poller, const ab_standby_options *options,
                              const ab_standby_calls *calls, void *ctx) {
@@ -270,36 +299,28 @@ ab_standby *ab_standby_start(ab_lead *lead, ab_poller *poller, const ab_standby_
   standby->options = *options;
   standby->calls = *calls;
   standby->ctx = ctx;
-  if (ab_bell_init(&standby->bell) != AB_OK) {
-    free(standby);
-    return NULL;
-  }
-  int err = ab_thread_start(&standby->thread, stand_by, standby);
-  if (err == 0) {
+  if (ab_watcher_start(&standby->watcher, &watcher_calls, standby) == AB_OK) {
     ab_poller_hold(poller);
     return standby;
   }
-  ab_bell_fini(&standby->bell);
   free(standby);
-  errno = err;
   return NULL;
 }
 
 void ab_standby_stop(ab_standby *standby) {
-  atomic_store(&standby->stopping, true);
-  ab_bell_ring(&standby->bell);
-  pthread_join(standby->thread, NULL);
-  ab_standby_forget(standby);
+  ab_watcher_stop(&standby->watcher);
+  ab_poller_fini(standby->poller);
+  free(standby);
 }
 
 void ab_standby_forget(ab_standby *standby) {
+  ab_watcher_forget(&standby->watcher);
   ab_poller_fini(standby->poller);
-  ab_bell_fini(&standby->bell);
   free(standby);
 }
 
 ab_bell *ab_standby_bell(ab_standby *standby) {
-  return &standby->bell;
+  return &standby->watcher.bell;
 }
 
 ab_standby_stats ab_standby_get_stats(ab_standby *standby) {

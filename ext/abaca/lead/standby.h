@@ -1,11 +1,12 @@
-/* The standby: a native thread that watches the participants (lead/lead.h). When the one that leads
- * has been away for half as long as it may, in the application or waiting for the interpreter's
- * lock, the standby takes the lead and turns the engine meanwhile. It takes no requests; when the
- * time is over it calls another thread for them.
+/* The standby: the watcher (lead/watcher.h) of all threads that may lead, with an answer for each
+ * kind of delay:
  *
- * It sends, too, what a thread that is away has put off for a moment and then forgets.
- *
- * It sleeps while none is away.
+ * - A loop is kept by a fiber: after half of stall_after the standby takes the lead and turns the
+ *   engine itself. It takes no requests; after stall_after it calls another loop for them.
+ * - A thread of a thread pool keeps the lead from one look to the next: the pool passes it on.
+ * - A thread waits for the interpreter's lock: the standby nudges the thread that has it.
+ * - A thread is away for report_after: that is reported.
+ * - Output that was put off stays behind: the standby sends it.
  */
 #ifndef AB_LEAD_STANDBY_H
 #define AB_LEAD_STANDBY_H
@@ -18,38 +19,41 @@ typedef struct ab_standby ab_standby;
 typedef struct ab_standby_options {
   ab_nsec stall_after;  /* the leader may be away for this time, before another is called */
   ab_nsec stall_again;  /* ... while another participant stalls as well */
-  ab_nsec report_after; /* one that is away for this time is told; 0: none is */
+  ab_nsec report_after; /* one that is away for this time is reported; 0: none is */
   ab_nsec starve_after; /* one may wait for the interpreter's lock for this time; 0: for ever */
+  ab_nsec pass_after;   /* threads pass the lead among each other: the time between looks at the one
+                         * that leads. 0: loops lead, and the standby takes the lead from them */
 } ab_standby_options;
 
-/* What the standby calls, in its own thread, without any lock but those that it says; none may call
- * back into it or the lead. */
+/* Called on the standby's thread, without the lead's lock where not said otherwise. None may call
+ * back into the standby. */
 typedef struct ab_standby_calls {
   /* The standby leads, and there are requests or events that only the application's side can take:
    * another participant has to claim the lead, if one stalls. Called again at each look until one
    * has. `stalled` is the number of stalled participants. */
   void (*call)(void *ctx, unsigned stalled);
+  /* With pass_after: the leader is away; `again`: as it was at the last look. Returns true if the
+   * lead was passed on. */
+  bool (*pass)(void *ctx, ab_participant *leader, bool again);
   /* A participant waits for the interpreter's lock. Several times in starve_after: at first to see
    * which thread has it, then, when it has waited for long, for the lock to be passed on. */
   void (*nudge)(void *ctx, bool long_enough);
   /* The thread has been away for report_after, in this beat, whether it led or not. At each look,
    * until it returns true; the lead's lock is held. */
   bool (*report)(void *ctx, ab_participant *participant, uint64_t beat, ab_nsec since);
-  /* True when the application's side is needed for another reason. */
+  /* True when the application's side is needed for another reason; the lead's lock is held. */
   bool (*wanted)(void *ctx);
 } ab_standby_calls;
 
 typedef struct ab_standby_stats {
-  uint64_t stalls;   /* times that the leader was away for too long */
-  uint64_t reported; /* times that one was away for report_after, and that was told */
-  uint64_t nudges;
-  ab_nsec longest; /* of those that were told and are over */
+  uint64_t stalls;   /* times that a loop that led was away for too long */
+  uint64_t reported; /* times that a thread was reported */
+  ab_nsec longest;   /* of the reported times that are over */
 } ab_standby_stats;
 
-/* Starts the thread for the participants of `lead`, whose engine is attached to `poller`. `call`,
- * `nudge` and `wanted` may be NULL, and `report` where there is no report_after. Returns NULL, with
- * errno set, when there is no memory, descriptor or thread.
- */
+/* Starts the thread for the participants of `lead`, whose engine is attached to `poller`. Calls
+ * that the options do not need may be NULL. Returns NULL, with errno set, when there is no memory,
+ * descriptor or thread. */
 ab_standby *ab_standby_start(ab_lead *lead, ab_poller *poller, const ab_standby_options *options,
                              const ab_standby_calls *calls, void *ctx);
 /* Ends the thread; it may still lead, and the next participant takes the lead from it as ever.
@@ -59,8 +63,8 @@ void ab_standby_stop(ab_standby *standby);
 void ab_standby_forget(ab_standby *standby);
 
 ab_bell *ab_standby_bell(ab_standby *standby);
-/* Output was put off (ab_exchange_flush_later) that must not wait for long: if it is still there in
- * a millisecond the standby sends it, whichever thread leads. */
+/* Output was put off (ab_exchange_flush_later): if it is still there in a millisecond the standby
+ * sends it, whichever thread leads. */
 void ab_standby_soon(ab_standby *standby);
 ab_standby_stats ab_standby_get_stats(ab_standby *standby);
 

@@ -20,6 +20,8 @@ typedef struct stage {
   ab_participant main, spare;
   ab_standby *standby;
   atomic_uint called, noticed, nudged, reported;
+  atomic_uint kept, again; /* looks at a thread of a pool, which is away with the lead */
+  _Atomic bool passes;     /* ... and loses it */
 } stage;
 
 /* In the standby's thread, where nothing can be checked. */
@@ -38,9 +40,19 @@ static bool report(void *ctx, ab_participant *participant, uint64_t beat, ab_nse
   return atomic_fetch_add(&((stage *)ctx)->reported, 1) == 1;
 }
 
-static const ab_standby_calls calls = {.call = call, .nudge = nudge, .report = report};
+/* As a thread pool does: from one thread to the other. */
+static bool pass(void *ctx, ab_participant *leader, bool again) {
+  stage *s = ctx;
+  atomic_fetch_add(again ? &s->again : &s->kept, 1);
+  if (!again || !atomic_load(&s->passes) || !ab_lead_suspend(&s->lead, leader)) return false;
+  ab_lead_pass(&s->lead, &s->spare);
+  return true;
+}
 
-static void stage_begin(stage *s, ab_nsec stall_after, ab_nsec starve_after) {
+static const ab_standby_calls calls = {
+    .call = call, .pass = pass, .nudge = nudge, .report = report};
+
+static void stage_start(stage *s, const ab_standby_options *options) {
   memset(s, 0, sizeof *s);
   fixture_prepare(&s->fx);
   s->fx.now = ab_clock_monotonic();
@@ -49,12 +61,16 @@ static void stage_begin(stage *s, ab_nsec stall_after, ab_nsec starve_after) {
   ab_participant_init(&s->main);
   ab_participant_init(&s->spare);
   CHECK(ab_lead_take(&s->lead, &s->main));
+  s->standby = ab_standby_start(&s->lead, s->fx.poller, options, &calls, s);
+  CHECK(s->standby != NULL);
+}
+
+static void stage_begin(stage *s, ab_nsec stall_after, ab_nsec starve_after) {
   ab_standby_options options = {.stall_after = stall_after,
                                 .stall_again = stall_after / 2,
                                 .report_after = 4 * stall_after,
                                 .starve_after = starve_after};
-  s->standby = ab_standby_start(&s->lead, s->fx.poller, &options, &calls, s);
-  CHECK(s->standby != NULL);
+  stage_start(s, &options);
   ab_lead_join(&s->lead, &s->main, ab_standby_bell(s->standby));
   ab_lead_join(&s->lead, &s->spare, ab_standby_bell(s->standby));
 }
@@ -299,6 +315,57 @@ static void who_gets_the_lock_soon_needs_no_help(void) {
   stage_fini(&s);
 }
 
+/* Threads of a pool, which have not joined. */
+static void stage_init_pool(stage *s) {
+  ab_standby_options options = {.stall_after = LONG, .stall_again = LONG, .pass_after = SHORT / 4};
+  stage_start(s, &options);
+  s->main.pulse.bell = s->spare.pulse.bell = ab_standby_bell(s->standby);
+}
+
+static void a_pool_passes_the_lead_on(void) {
+  stage s;
+  stage_init_pool(&s);
+  atomic_store(&s.passes, true);
+  ab_pulse_leave(&s.main.pulse);
+  ab_nsec end = ab_clock_monotonic() + LONG;
+  while (atomic_load(&s.lead.holder) != &s.spare && ab_clock_monotonic() < end) rest();
+  CHECK(atomic_load(&s.kept) > 0);
+  CHECK_INT(1, atomic_load(&s.again));
+  CHECK(!ab_lead_held(&s.lead, &s.main));
+  CHECK(ab_lead_held(&s.lead, &s.spare));
+  CHECK_INT(0, ab_standby_get_stats(s.standby).stalls);
+  stage_fini(&s);
+}
+
+static void one_that_is_there_keeps_the_lead_of_a_pool(void) {
+  stage s;
+  stage_init_pool(&s);
+  atomic_store(&s.passes, true);
+  nanosleep(&(struct timespec){.tv_nsec = 4 * SHORT}, NULL);
+  CHECK_INT(0, atomic_load(&s.kept));
+  CHECK_INT(0, atomic_load(&s.again));
+  CHECK(ab_lead_held(&s.lead, &s.main));
+  stage_fini(&s);
+}
+
+/* It sleeps after some looks at a leader that is there, and wakes up for one that leaves. */
+static void it_sleeps_beside_a_pool(void) {
+  stage s;
+  stage_init_pool(&s);
+  ab_bell *bell = ab_standby_bell(s.standby);
+  for (unsigned round = 1; round <= 3; round++) {
+    ab_nsec end = ab_clock_monotonic() + LONG;
+    while (!atomic_load(&bell->asleep) && ab_clock_monotonic() < end) rest();
+    CHECK(atomic_load(&bell->asleep));
+    unsigned again = atomic_load(&s.again);
+    ab_pulse_leave(&s.main.pulse);
+    while (atomic_load(&s.again) == again && ab_clock_monotonic() < end) rest();
+    CHECK(atomic_load(&s.again) > again);
+    CHECK(ab_lead_held(&s.lead, &s.main));
+  }
+  stage_fini(&s);
+}
+
 /* Watches of others get what came for them when their owner is back, once. */
 typedef struct probe {
   ab_watch watch;
@@ -384,5 +451,7 @@ CHECK_MAIN(CHECK_CASE(it_turns_the_engine_while_the_leader_is_away),
            CHECK_CASE(a_request_that_is_read_holds_the_lead),
            CHECK_CASE(a_spare_takes_it_from_the_standby_alone), CHECK_CASE(stalls_add_up),
            CHECK_CASE(who_waits_for_the_lock_is_helped), CHECK_CASE(who_reads_for_long_is_helped),
-           CHECK_CASE(who_gets_the_lock_soon_needs_no_help),
-           CHECK_CASE(what_is_the_owners_is_kept_for_it), CHECK_CASE(the_lead_goes_to_and_fro))
+           CHECK_CASE(who_gets_the_lock_soon_needs_no_help), CHECK_CASE(a_pool_passes_the_lead_on),
+           CHECK_CASE(one_that_is_there_keeps_the_lead_of_a_pool),
+           CHECK_CASE(it_sleeps_beside_a_pool), CHECK_CASE(what_is_the_owners_is_kept_for_it),
+           CHECK_CASE(the_lead_goes_to_and_fro))

@@ -1,9 +1,8 @@
-/* The watch over the lead. The thread that called run keeps it, and runs no request: in short
- * sleeps, without the GVL, it sees to it that the lead passes from a request that takes long to a
- * thread that waits for work. When none does it leads itself, but takes no requests: it starts a
- * thread for them, as long as there may be more. When there may not, it only keeps the lead for a
- * moment, and the first thread that is done takes it up with the next request: where all threads
- * wait most of the time none is woken for a request but by what it has waited for.
+/* The watch: the thread that called run. It runs no request, and sleeps without the GVL. When no
+ * thread waits for work it has the lead, but takes no requests: it starts a thread for them, as
+ * long as there may be more. When there may not, it does not use the lead, and the first thread
+ * that is done takes it up with the next request: where all threads wait most of the time none is
+ * woken for a request but by what it has waited for.
  */
 #ifndef AB_RB_LEAD_WATCH_H
 #define AB_RB_LEAD_WATCH_H

@@ -9,6 +9,7 @@
 #include "rb/run/rb_job.h"
 #include "rb/run/rb_spare.h"
 #include "rb/run/rb_stall_log.h"
+#include "rb/run/rb_thread_pool.h"
 #include "rb/scheduler/rb_scheduler.h"
 
 /* --- settings --- */
@@ -135,6 +136,10 @@ static bool report(void *ctx, ab_participant *participant, uint64_t beat, ab_nse
   return false;
 }
 
+static bool pass(void *ctx, ab_participant *leader, bool again) {
+  return ab_thread_pool_pass(((ab_run *)ctx)->threads, leader, again);
+}
+
 /* The application's side has to begin a stop that was asked for, and to answer for a request that
  * is waited for no longer, or has waited too long for a thread. */
 static bool wanted(void *ctx) {
@@ -146,7 +151,7 @@ static bool wanted(void *ctx) {
 }
 
 static const ab_standby_calls calls = {
-    .call = call, .nudge = nudge, .report = report, .wanted = wanted};
+    .call = call, .pass = pass, .nudge = nudge, .report = report, .wanted = wanted};
 
 /* --- with the GVL --- */
 
@@ -214,16 +219,21 @@ bool ab_stalls_attend(ab_run *run) {
 
 /* --- the run --- */
 
-void ab_stalls_begin_on_threads(ab_run *run) {
+static void begin(ab_run *run, ab_nsec pass_after) {
   ab_job_begin(run);
+  run->stalls.options.pass_after = pass_after;
   run->rack.standby =
       ab_standby_start(&run->rack.lead, run->rack.poller, &run->stalls.options, &calls, run);
   if (!run->rack.standby) rb_sys_fail("cannot start the standby");
 }
 
+void ab_stalls_begin_on_threads(ab_run *run) {
+  begin(run, AB_LEAD_PATIENCE);
+}
+
 void ab_stalls_begin(ab_run *run) {
   ab_spares_begin(run);
-  ab_stalls_begin_on_threads(run);
+  begin(run, 0);
   ab_lead_join(&run->rack.lead, &run->main.runner.participant, ab_standby_bell(run->rack.standby));
   ab_loop_set_pulse(run->main.loop, &run->main.runner.participant.pulse);
 }

@@ -10,8 +10,8 @@ void ab_stalls_init(ab_stalls *stalls);
 void ab_stalls_configure(ab_run *run, VALUE options);
 void ab_stalls_mark(ab_stalls *stalls);
 
-/* Has a standby see to it that threads of the thread pool get the GVL, where they lead themselves.
- * Raises SystemCallError. */
+/* Has a standby watch the threads of the thread pool, which lead themselves. Raises
+ * SystemCallError. */
 void ab_stalls_begin_on_threads(ab_run *run);
 /* Has a standby watch the loop of the main runner, which is about to run. Raises SystemCallError.
  */

@@ -40,7 +40,7 @@ int ab__thread_pool_init_cond(pthread_cond_t *wake) {
 static void init_worker(ab_worker *worker, ab_thread_pool *pool) {
   worker->pool = pool;
   worker->driver.run = pool->run;
-  worker->driver.runner.participant.pulse.bell = &pool->bell;
+  worker->driver.runner.participant.pulse.bell = pool->bell;
   ab_list_init(&worker->link);
   ab_list_init(&worker->idle_link);
   ab__thread_pool_init_cond(&worker->wake);
@@ -116,6 +116,10 @@ bool ab__thread_pool_has_surplus(const ab_thread_pool *pool) {
   return pool->live > most_live(pool);
 }
 
+bool ab__thread_pool_is_full(const ab_thread_pool *pool) {
+  return ab_list_empty(&pool->idle) && ab__thread_pool_is_grown(pool) && pool->starting == 0;
+}
+
 unsigned ab_thread_pool_most(const ab_thread_pool *pool) {
   return pool->options.max;
 }
@@ -126,7 +130,7 @@ bool ab_thread_pool_has_jobs(const ab_thread_pool *pool) {
 
 size_t ab_thread_pool_wanted(const ab_thread_pool *pool) {
   if (pool->led) {
-    if (!ab__worker_is_full(pool)) return 0;
+    if (!ab__thread_pool_is_full(pool)) return 0;
     ab_engine_stats stats = ab_engine_get_stats(pool->run->rack.engine);
     return stats.waiting - stats.held;
   }
@@ -279,7 +283,7 @@ static int ended(ab_thread_pool *pool, int state) {
   pool->forward = exception;
   ab__thread_pool_lock(pool);
   pool->told = true;
-  ab__worker_wake(&pool->watch);
+  pthread_cond_signal(&pool->watch.wake);
   ab__thread_pool_unlock(pool);
   if (pool->run->rack.poller) ab_poller_wakeup(pool->run->rack.poller);
   return 0;

@@ -10,6 +10,9 @@
 
 #include "rb/run/rb_run.h"
 
+/* A request may keep the lead for this time, in nanoseconds. */
+#define AB_LEAD_PATIENCE 200000
+
 typedef struct ab_thread_pool ab_thread_pool;
 
 /* Of requests on threads of the pool. */
@@ -41,6 +44,11 @@ void ab_thread_pool_begin(ab_thread_pool *pool);
 /* Ends the threads: those that are idle at once, the others when their request is over. They get
  * Shutdown first when not `in_order`, and are killed when that has not helped. */
 void ab_thread_pool_end(ab_thread_pool *pool, bool in_order);
+
+/* The standby's, where threads lead: the one that does is away, `again` in the same beat as at the
+ * last look. Passes the lead on from a request that takes long, and turns the engine for want of
+ * threads. Returns true if the lead was passed on. */
+bool ab_thread_pool_pass(ab_thread_pool *pool, ab_participant *leader, bool again);
 
 /* Hands the request in the driver's next_exchange and next_request over to a thread. For want of
  * memory, or with too many requests waiting, it is refused by a 503. Raises only what an interrupt

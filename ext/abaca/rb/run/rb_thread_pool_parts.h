@@ -65,15 +65,19 @@ struct ab_thread_pool {
   /* Of the lead. */
   bool led;          /* workers lead, not a loop: run->rack.lead is passed under the lock */
   ab_worker watch;   /* of the thread that called run */
-  ab_bell bell;      /* ... and sleeps while no worker runs app code that the lead was used for */
+  ab_bell *bell;     /* the standby's, which looks at the one that leads; NULL: a loop leads */
   ab_worker *suitor; /* wants the GVL for the lead, unless another uses that meanwhile */
   /* Of the threads that wait for the GVL: the worker that leads, and the watch. They have nothing
    * but the participant, which the standby knows. */
   ab_driver leader, watcher;
   _Atomic bool paused; /* the listeners are, for want of threads */
-  bool steers;       /* the watch leads and does so; else the next idle thread takes the lead up */
-  uint64_t offers;   /* times that the watch was given the lead */
-  uint64_t turns;    /* of the engine; changes with the lead */
+  bool comes;          /* the watch was woken to lead */
+  bool steers;     /* the watch leads and does so; else the next idle thread takes the lead up */
+  uint64_t offers; /* times that the watch was given the lead */
+  uint64_t turns;  /* of the engine; changes with the lead */
+  /* Of the standby, while the watch does not use the lead: both then, and when it looks again. */
+  uint64_t seen_offers, seen_turns;
+  ab_nsec rests_until;
   bool batch;        /* the engine's turn has more for another step */
   ab_nsec turned_at; /* when the last one began */
   unsigned in_a_row; /* requests that were begun since the lead gave way */
@@ -90,17 +94,12 @@ static inline void ab__thread_pool_unlock(ab_thread_pool *pool) {
   pthread_mutex_unlock(&pool->lock);
 }
 
-/* Wakes the worker's thread, which may be that of the watch. */
-static inline void ab__worker_wake(ab_worker *worker) {
-  ab_thread_pool *pool = worker->pool;
-  pthread_cond_signal(&worker->wake);
-  if (worker == &pool->watch) ab_bell_wake(&pool->bell);
-}
-
 /* There are as many threads as there may be, or more than that: those whose requests were aside and
  * have gone on. Without the GVL it is as good as true. */
 bool ab__thread_pool_is_grown(const ab_thread_pool *pool);
 bool ab__thread_pool_has_surplus(const ab_thread_pool *pool);
+/* All threads are busy, and there will not be more of them. The lock is held. */
+bool ab__thread_pool_is_full(const ab_thread_pool *pool);
 /* Starts a thread unless there are enough of them. Returns false when Ruby has none to give. */
 bool ab__thread_pool_grow(ab_thread_pool *pool);
 /* Runs a request on the calling thread, whose worker it is. Raises only what kills the thread. */

@@ -5,11 +5,10 @@
  *
  * The lead is passed on, to a thread that waits for work, when the request blocks (Ruby's thread
  * event hook says so where there is one, rb_thread_executor.c for the waits of our own) and when it
- * has run for AB_LEAD_PATIENCE, which the watch sees (rb_lead_watch.c).
+ * has run for AB_LEAD_PATIENCE, which the standby sees (lead/standby.h).
  *
  * The lead (lead/lead.h) changes under the pool's lock. A worker is away while it runs app code; it
- * may be deprived of the lead only then. The watch takes the lead and then looks at its pulse, and
- * puts back what it has taken too late (ab_lead_suspend).
+ * may be deprived of the lead only then (ab_lead_suspend).
  */
 #include "rb/run/rb_worker_lead.h"
 
@@ -24,6 +23,8 @@
  * AB_LEAD_PATIENCE at least, and no other is served meanwhile. So when this many more requests were
  * long than quick of late, the lead is given away before the next one runs. */
 #define MOSTLY 8
+/* When all are busy the lead is left to the first thread that is done for this time. */
+#define REST_TIME AB_NSEC_PER_MS
 /* Steps of the engine, in which a burst is read. */
 #define BURST 256
 /* After this many requests in a row the lead lets those continue that have begun before. */
@@ -31,16 +32,12 @@
 
 /* --- passing the lead --- */
 
-bool ab__worker_is_full(const ab_thread_pool *pool) {
-  return ab_list_empty(&pool->idle) && ab__thread_pool_is_grown(pool) && pool->starting == 0;
-}
-
 /* To the thread that has waited for the GVL since it led, to the one that has been idle for the
  * shortest time, or to the watch. The lock is held. Returns the worker to wake, best without the
  * lock, for which it would have to wait. Workers are not freed before the pool. NULL: none.
  */
 static ab_worker *pass_lead(ab_thread_pool *pool) {
-  pool->steers = false;
+  pool->steers = pool->comes = false;
   if (pool->suitor && !pool->ending) {
     ab_lead_pass(ab__worker_lead(pool), ab__worker_participant(pool->suitor));
     return NULL;
@@ -50,36 +47,37 @@ static ab_worker *pass_lead(ab_thread_pool *pool) {
   ab_lead_pass(ab__worker_lead(pool), ab__worker_participant(to));
   if (node) return to;
   pool->offers++;
-  bool looks = !atomic_load(&pool->bell.asleep) && ab__worker_is_full(pool) && !pool->ending;
-  return looks ? NULL : to; /* it sees for itself that it leads, if no other thread is sooner */
+  pool->comes = pool->ending || !ab__thread_pool_is_full(pool);
+  if (pool->comes) return to;
+  ab_pulse_leave(&ab__worker_participant(to)->pulse); /* it does not use it, sees the standby */
+  return NULL;
 }
 
 static void wake(ab_worker *worker) {
-  if (worker) ab__worker_wake(worker);
+  if (worker) pthread_cond_signal(&worker->wake);
 }
 
 void ab__worker_leave(ab_worker *worker) {
   ab_thread_pool *pool = worker->pool;
   if (!pool->led) return;
   ab_worker *next = NULL;
-  /* Without the lock the lead might be on its way back from a watch that was too late. */
+  /* Without the lock the lead might be on its way back from a standby that was too late. */
   ab__thread_pool_lock(pool);
   if (ab__worker_leads(worker)) next = pass_lead(pool);
   ab__thread_pool_unlock(pool);
   wake(next);
 }
 
-bool ab__worker_take_from(ab_thread_pool *pool, ab_worker *worker) {
-  if (!ab_lead_suspend(ab__worker_lead(pool), ab__worker_participant(worker))) return false;
-  wake(pass_lead(pool));
-  return true;
+void ab__worker_take_from(ab_worker *worker) {
+  ab_thread_pool *pool = worker->pool;
+  if (ab_lead_suspend(ab__worker_lead(pool), ab__worker_participant(worker))) wake(pass_lead(pool));
 }
 
 /* From the watch, which does not use it yet, or, for a thread with the GVL, from the thread that
  * waits for the GVL: it gets the lead back when it continues. The lock is held. */
 static bool take_lead_up(ab_thread_pool *pool, ab_worker *worker, bool has_gvl) {
   const ab_worker *lead = ab__worker_leading(pool);
-  bool unused = lead == &pool->watch ? !pool->steers : has_gvl && lead == pool->suitor;
+  bool unused = lead == &pool->watch ? !pool->steers : has_gvl && lead && lead == pool->suitor;
   if (!unused || pool->ending) return false;
   ab_lead_pass(ab__worker_lead(pool), ab__worker_participant(worker));
   return true;
@@ -118,7 +116,7 @@ static bool come_back(ab_worker *worker) {
   if (AB_LIKELY(ab_lead_held(ab__worker_lead(worker->pool), ab__worker_participant(worker)))) {
     return true;
   }
-  /* The watch may be about to put it back. */
+  /* The standby may be about to put it back. */
   ab__thread_pool_lock(worker->pool);
   bool still = ab__worker_leads(worker);
   ab__thread_pool_unlock(worker->pool);
@@ -166,17 +164,10 @@ static bool end_step(ab_thread_pool *pool) {
   return ab_engine_end_step(pool->run->rack.engine) || pool->batch;
 }
 
-void ab__worker_turn_once(ab_thread_pool *pool) {
-  end_step(pool);
-  ab_engine_pause(pool->run->rack.engine,
-                  false); /* there is a thread for a request at any moment */
-  turn_engine(pool, 0);
-}
-
 /* A worker that becomes idle finds that the listeners are paused. */
 static bool pauses(ab_thread_pool *pool) {
   ab__thread_pool_lock(pool);
-  bool full = ab__worker_is_full(pool);
+  bool full = ab__thread_pool_is_full(pool);
   pool->paused = full;
   ab__thread_pool_unlock(pool);
   return full;
@@ -195,7 +186,9 @@ static bool find_relief(ab_thread_pool *pool) {
   return relieved || (waiting > pool->starting && !ab__thread_pool_is_grown(pool));
 }
 
-bool ab__worker_has_housekeeping(const ab_thread_pool *pool) {
+/* Is there something for ab_run_stages.turn or ab_turn_tidy? An end that has begun is looked at
+ * after each turn. */
+static bool has_housekeeping(const ab_thread_pool *pool) {
   const ab_run *run = pool->run;
   bool turned = pool->turned;
   if (run->ending.stop_requested || run->ending.halt_requested) {
@@ -216,7 +209,7 @@ bool ab__worker_has_housekeeping(const ab_thread_pool *pool) {
 static bool needs_ruby(ab_worker *worker) {
   ab_thread_pool *pool = worker->pool;
   if (worker->interrupted || pool->told || pool->ending) return true;
-  if (ab__worker_has_housekeeping(pool)) return true;
+  if (has_housekeeping(pool)) return true;
   if (ab_engine_tells(pool->run->rack.engine, !is_watch(worker))) return true;
   return is_watch(worker) && find_relief(pool);
 }
@@ -247,6 +240,57 @@ void ab__worker_look_out(ab_worker *worker) {
     ab_nsec time = !deadline ? AB_POLL_FOREVER : deadline > now ? deadline - now : 0;
     turn_engine(pool, more ? 0 : time);
   }
+}
+
+/* --- for the standby --- */
+
+/* The lock is held. The watch gets the lead back, or a thread that has come to be idle. Returns the
+ * worker to wake. */
+static ab_worker *turn_between(ab_thread_pool *pool) {
+  ab_lead_pass(ab__worker_lead(pool), NULL);
+  ab__thread_pool_unlock(pool);
+  end_step(pool);
+  ab_engine_pause(pool->run->rack.engine, false); /* a thread may be done at any moment */
+  turn_engine(pool, 0);
+  ab__thread_pool_lock(pool);
+  return pass_lead(pool);
+}
+
+/* The watch has the lead for want of threads. Usually the first worker that is done takes it up:
+ * then the engine only has to be turned at all, while they come and go too fast to do it
+ * themselves. The watch comes if none has come for REST_TIME, or there is more to do than that.
+ * Returns the worker to wake. The lock is held. */
+static ab_worker *stand_in(ab_thread_pool *pool) {
+  if (!ab__worker_leads(&pool->watch) || pool->steers || pool->comes) return NULL;
+  ab_nsec now = ab_clock_monotonic();
+  bool fails = !ab__thread_pool_is_full(pool) || has_housekeeping(pool);
+  if (!fails && now < pool->rests_until) return NULL;
+  ab_worker *next = NULL;
+  if (fails || pool->seen_offers == pool->offers) {
+    pool->comes = true;
+    next = &pool->watch;
+  } else if (pool->seen_turns == pool->turns) {
+    next = turn_between(pool);
+  }
+  pool->seen_offers = pool->offers;
+  pool->seen_turns = pool->turns;
+  pool->rests_until = now + REST_TIME;
+  return next;
+}
+
+bool ab_thread_pool_pass(ab_thread_pool *pool, ab_participant *leader, bool again) {
+  ab_worker *next = NULL;
+  bool passed = false;
+  ab__thread_pool_lock(pool);
+  if (leader == ab__worker_participant(&pool->watch)) {
+    next = stand_in(pool);
+  } else if (again && ab_lead_suspend(ab__worker_lead(pool), leader)) {
+    next = pass_lead(pool);
+    passed = true;
+  }
+  ab__thread_pool_unlock(pool);
+  wake(next);
+  return passed;
 }
 
 /* --- waiting without the GVL --- */
@@ -286,7 +330,7 @@ static void interrupt_worker(void *arg) {
   ab_thread_pool *pool = worker->pool;
   ab__thread_pool_lock(pool);
   worker->interrupted = true;
-  ab__worker_wake(worker);
+  pthread_cond_signal(&worker->wake);
   bool wake = ab__worker_leads(worker);
   ab__thread_pool_unlock(pool);
   if (wake) ab_poller_wakeup(pool->run->rack.poller);
