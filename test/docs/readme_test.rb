@@ -1,0 +1,54 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "json"
+require_relative "../../bench/support/statistics"
+
+# The figures of README.md against the results in bench/results that they quote.
+class ReadmeTest < Minitest::Test
+  ROOT = File.expand_path("../..", __dir__)
+  PAGE = File.read(File.join(ROOT, "README.md"))
+  LOADS = %w[ka64 close64 pipe16 body16k].freeze
+
+  # The newest run that compares servers, not two checkouts.
+  def result(name)
+    runs = Dir[File.join(ROOT, "bench/results/*-#{name}.json")].sort.map { |path| JSON.parse(File.read(path)) }
+    runs.reject { |run| run.key?("against") }.last
+  end
+
+  # A figure with as many decimals as the page gives it.
+  def shown(value, text) = format("%.#{text[/\.(\d+)/, 1].to_s.size}f", value)
+
+  def test_the_table_of_servers
+    servers = result("servers").fetch("servers").to_h { |server| [server["name"], server] }
+    rows = PAGE[/^\| limit .+?\n\n/m].lines.grep(/^\|/).map { |line| line.delete("*").split("|").drop(1).map(&:strip) }
+    assert_equal servers.keys.sort, rows.map { |name, *| name[/\w+/].downcase }.sort
+    rows.each do |name, *cells|
+      server = servers.fetch(name[/\w+/].downcase)
+      LOADS.zip(cells) do |load, cell|
+        figures = server.fetch("loads").fetch(load)
+        assert_equal shown(figures.fetch("cpu_us_median"), cell[/[\d.]+/]), cell[/[\d.]+/], "#{name}, #{load}"
+        ratio = cell[/\(([\d.]+) x\)/, 1] or next
+        assert_equal shown(figures.fetch("ratio_to_limit"), ratio), ratio, "#{name}, #{load}"
+      end
+    end
+  end
+
+  def test_the_versions_of_servers
+    result("servers").fetch("servers").each do |server|
+      version = PAGE[/^\| #{server["name"]} (\d[\d.]*)/, 1] or next
+      assert_operator server.fetch("version").delete_prefix("v"), :start_with?, version
+    end
+  end
+
+  def test_streams_and_slow_readers
+    turns = result("streaming").fetch("turns")
+    sentence = PAGE[/^A body of a megabyte.+?cost \d+ KB each/m]
+    turns.each do |name, rounds|
+      rate = Bench::Statistics.median(rounds.map { |round| round.fetch("rate") })
+      assert_equal rate.round, sentence[/#{name} ([\d,]+)/i, 1].delete(",").to_i, name
+    end
+    bytes = result("slow_readers").dig("bytes_per_client", "abaca", "shared")
+    assert_equal "#{(bytes / 1000.0).round} KB", sentence[/\d+ KB/]
+  end
+end
