@@ -4,7 +4,8 @@ require "test_helper"
 require "support/process_case"
 require "support/server_case"
 
-# Active Record without isolation levels; test/frameworks/rails_isolation_test.rb has a Rails that has them.
+# Active Record without isolation levels, and ActiveSupport without Rails; test/frameworks/rails_isolation_test.rb has
+# a Rails.
 class ActiveRecordTest < Minitest::Test
   include ProcessCase
 
@@ -19,5 +20,16 @@ class ActiveRecordTest < Minitest::Test
   def test_an_old_one_is_served_on_threads
     command = run_abaca(APP, "--mode", "thread")
     assert_equal "x", connect(command.port).call(ServerCase::GET).body
+  end
+
+  # As Grape loads it: the level is set, and nobody is told of a setting that only a Rails app has.
+  def test_active_support_alone
+    command = run_abaca(<<~RUBY)
+      require "active_support"
+      require "active_support/isolated_execution_state"
+      run ->(_env) { [200, {}, [ActiveSupport::IsolatedExecutionState.isolation_level.to_s]] }
+    RUBY
+    assert_equal "fiber", connect(command.port).call(ServerCase::GET).body
+    refute_match(/rails|config\./i, command.text)
   end
 end

@@ -131,6 +131,19 @@ class ProxyProtocolTest < Minitest::Test
     [V1, v2_tcp4].each { |header| assert_refused(running, header + GET) }
   end
 
+  # A listener that comes while the server runs has its terms from the first connection on, which may be there before.
+  def test_who_has_come_before_the_listener
+    running = serve(APP)
+    20.times do |i|
+      waiting = TCPServer.new("127.0.0.1", 0)
+      running.port = waiting.local_address.ip_port
+      client = connect(running).write(i.even? ? GET : V1 + GET)
+      waiting.autoclose = false
+      running.server.add_listener_fd(waiting.fileno, proxy_protocol: :v1)
+      assert_equal [i.even? ? 400 : 200, i.even?], client.read.then { |response| [response.status, response.close?] }
+    end
+  end
+
   def test_only_the_proxies_named_send_it
     running = serve_proxied(proxy_protocol: :any, proxy_from: [:loopback])
     assert_equal "192.0.2.7", peer_of(running, V1 + GET)

@@ -63,20 +63,32 @@ class RackLateArgumentsTest < Minitest::Test
   }.freeze
 
   CALLS.each do |name, call|
-    define_method(:"test_#{name.tr(" ", "_")}") do
-      gate = Gate.new
-      outcome = Queue.new
-      server = serve(lint: false, **ServerCase::STREAMED) do |env|
-        env["PATH_INFO"] == "/first" ? begin_call(env, gate, outcome, &call) : [200, TYPE, [end_call(gate, outcome)]]
-      end
-      assert_equal 200, ask(server, request("POST", "/first", body: "body")).status
-      second = ask(server, request("POST", "/second", body: "body"))
-      assert_equal [200, [], "IOError: the request is over"],
-                   [second.status, second.interim, second.body[/\A[^:]*: [^:]*/]]
-    end
+    define_method(:"test_#{name.tr(" ", "_")}") { check_too_late(Gate.new, &call) }
+  end
+
+  # The socket is made by a method that others may wait in, too.
+  def test_hijack
+    gate = Gate.new
+    singleton = TCPSocket.singleton_class
+    singleton.define_method(:for_fd) { |fd| gate.pass && super(fd) }
+    check_too_late(gate) { |env| env["rack.hijack"].call }
+  ensure
+    singleton.remove_method(:for_fd)
   end
 
   private
+
+  # The call waits at the gate until its request is over, and goes on beside the next one.
+  def check_too_late(gate, &call)
+    outcome = Queue.new
+    server = serve(lint: false, **ServerCase::STREAMED) do |env|
+      env["PATH_INFO"] == "/first" ? begin_call(env, gate, outcome, &call) : [200, TYPE, [end_call(gate, outcome)]]
+    end
+    assert_equal 200, ask(server, request("POST", "/first", body: "body")).status
+    second = ask(server, request("POST", "/second", body: "body"))
+    assert_equal [200, [], "IOError: the request is over"],
+                 [second.status, second.interim, second.body[/\A[^:]*: [^:]*/]]
+  end
 
   # Beside the request, which ends as soon as the call waits.
   def begin_call(env, gate, outcome)

@@ -323,6 +323,33 @@ class RackOutboxTest < Minitest::Test
     threads.pop.join
   end
 
+  # It is called when a fiber beside the request has written, whose client does not read, and waits until the request is
+  # over and another one runs: that fiber does not wait for the other one's client.
+  def test_a_flush_block_that_outlives_its_request
+    asked = Queue.new
+    gate = Queue.new
+    outcome = Queue.new
+    write = lambda do |out|
+      ServerCase.beside do
+        out.write("x" * 4_000_000)
+        outcome << "no error"
+      rescue IOError => e
+        outcome << e.message
+      end
+      asked.pop
+    end
+    running = serve(lint: false) do |env|
+      next [200, TYPE.dup, [(gate << true) && outcome.pop]] unless env["PATH_INFO"] == "/first"
+
+      out = Outbox.new(&write) << "first"
+      [200, TYPE.dup, out.flush { (asked << true) && gate.pop }]
+    end
+    first = connect(running, receive_buffer: 4096).write(request("GET", "/first"))
+    assert eventually { running.server.stats[:in_app].zero? && running.server.stats[:requests] == 1 }
+    assert_equal "the request is over", ask(running).body[/\A[^:]*/]
+    assert_equal 4_000_005, first.read.body.bytesize
+  end
+
   def test_a_block_that_raises
     running = filling { |out| (out << "begun") && out.flush && raise("secret") }
     client = connect(running).write(GET)

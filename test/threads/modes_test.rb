@@ -180,5 +180,6 @@ class ThreadsModesTest < Minitest::Test
       assert_raises(Abaca::ConfigError, options.inspect) { Abaca::Server.new(HELLO, options) }
     end
     assert_equal [3, 3], Abaca::Server.new(HELLO, mode: "thread", threads: 3).config[:threads]
+    assert Abaca::Server.new(HELLO, fiber_per_request: true).config[:clean_thread_locals], "as Puma calls it"
   end
 end

@@ -1,0 +1,74 @@
+/* Calls that are over: nobody can use them by accident, and what still points there finds out. Ruby
+ * itself is not here, only its headers. */
+#include <sanitizer/asan_interface.h>
+#include <setjmp.h>
+
+#include "check.h"
+#include "rb/rack/rb_call_memory.c"
+
+static jmp_buf bug;
+
+void rb_bug(const char *format AB_UNUSED, ...) {
+  longjmp(bug, 1);
+}
+
+static ab_rack rack;
+
+static ab_call *take(void) {
+  ab_call *call = ab_call_take(&rack);
+  if (!call) abort();
+  return call;
+}
+
+/* Whether the mark is found out to be that of a request that is over. */
+static bool is_stale(void *mark) {
+  if (setjmp(bug)) return true;
+  ab_call_at(mark);
+  return false;
+}
+
+static void a_mark_finds_its_call(void) {
+  ab_list_init(&rack.spare_calls);
+  ab_call *one = take(), *other = take();
+  CHECK(ab_call_at(ab_call_mark(one)) == one);
+  CHECK(ab_call_at(ab_call_mark(other)) == other);
+  CHECK(!ab_call_at(NULL));
+  ab_call_give_back(&rack, one);
+  ab_call_give_back(&rack, other);
+  ab_call_free_spares(&rack);
+}
+
+static void what_is_over_is_poisoned(void) {
+  ab_list_init(&rack.spare_calls);
+  ab_call *call = take();
+  call->exchange = NULL;
+  ab_call_give_back(&rack, call);
+  CHECK(__asan_address_is_poisoned(&call->exchange));
+  CHECK(__asan_address_is_poisoned((char *)(call + 1) - 1));
+  cure(call);
+  CHECK_INT(POISON, *(unsigned char *)&call->exchange);
+  CHECK_INT(POISON, *((unsigned char *)(call + 1) - 1));
+  CHECK(take() == call);
+  call->exchange = NULL; /* it can be used again */
+  ab_call_give_back(&rack, call);
+  ab_call_free_spares(&rack);
+}
+
+static void its_mark_does_not_find_the_next_one(void) {
+  ab_list_init(&rack.spare_calls);
+  ab_call *call = take();
+  void *marks[ALIGNMENT];
+  for (int i = 0; i < ALIGNMENT; i++) {
+    marks[i] = ab_call_mark(call);
+    CHECK(!is_stale(marks[i]));
+    ab_call_give_back(&rack, call);
+    CHECK(is_stale(marks[i]));
+    CHECK(take() == call);
+    for (int k = i == ALIGNMENT - 1; k <= i; k++) CHECK(is_stale(marks[k]));
+  }
+  ab_call_give_back(&rack, call);
+  ab_call_free_spares(&rack);
+}
+
+CHECK_MAIN(CHECK_CASE(a_mark_finds_its_call), CHECK_CASE(what_is_over_is_poisoned),
+           CHECK_CASE(its_mark_does_not_find_the_next_one))
