@@ -50,6 +50,17 @@ class FaultIdleTimeoutTest < Minitest::Test
     assert end_of_run(running)
   end
 
+  def test_a_body_that_is_on_its_way_keeps_it
+    running = serve(idle_timeout: 0.7)
+    client = connect(running).write("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 4\r\n\r\nab")
+    assert eventually { running.server.stats[:gathering] == 1 }
+    refute running.thread.join(1.2)
+    response = client.write("cd").read
+    assert_equal 200, response.status
+    refute response.close?, "it had begun to stop"
+    assert end_of_run(running)
+  end
+
   # It is a connection that has come, and no request.
   def test_a_silent_connection_does_not_keep_it
     running = serve(idle_timeout: 0.7)

@@ -19,7 +19,7 @@ void ab_engine_set_aside(ab_engine *engine, uint32_t count) {
 
 /* Places in the application that are taken. */
 static uint32_t taken(const ab_engine *engine) {
-  uint32_t in_app = engine->stats.in_app;
+  uint32_t in_app = engine->stats->in_app;
   return in_app > engine->aside ? in_app - engine->aside : 0;
 }
 
@@ -27,7 +27,7 @@ static uint32_t taken(const ab_engine *engine) {
  * takes requests, which may be busy or yet to come: requests that it will take then do not count.
  * Those that are held back do, however much room there is. */
 static uint64_t queue_length(const ab_engine *engine) {
-  const ab_engine_stats *stats = &engine->stats;
+  const ab_engine_stats *stats = engine->stats;
   uint32_t others = stats->waiting - stats->held;
   uint32_t room = taken(engine) < engine->capacity ? engine->capacity - taken(engine) : 0;
   return (uint64_t)stats->held + (others > room ? others - room : 0);
@@ -35,7 +35,7 @@ static uint64_t queue_length(const ab_engine *engine) {
 
 /* Without a limit on what the application takes, the queue has none. */
 bool ab__engine_full(const ab_engine *engine) {
-  const ab_engine_stats *stats = &engine->stats;
+  const ab_engine_stats *stats = engine->stats;
   if (taken(engine) + (uint64_t)(stats->waiting - stats->held) < engine->capacity) return false;
   return queue_length(engine) >= engine->max_queue;
 }
@@ -58,7 +58,7 @@ bool ab__conn_is_unwanted(const ab_conn *conn) {
 
 void ab__exchange_unqueue(ab_exchange *exchange) {
   ab_conn *conn = exchange->conn;
-  conn->engine->stats.left++;
+  conn->engine->stats->left++;
   if (conn->out) {
     ab__conn_close(conn); /* behind the responses to earlier requests */
   } else {
@@ -84,7 +84,7 @@ void ab_exchange_hand_over(ab_exchange *exchange, bool waits) {
 }
 
 void ab_engine_note_rejection(ab_engine *engine, enum ab_rejection why) {
-  engine->stats.rejected[why]++;
+  engine->stats->rejected[why]++;
 }
 
 void ab__exchange_reject(ab_exchange *exchange, enum ab_rejection why) {
@@ -104,10 +104,10 @@ static ab_exchange *newest_request(const ab_engine *engine) {
 
 /* The newest go first: those before them have waited already, and are nearer to their turn. */
 static ab_exchange *newest(const ab_engine *engine) {
-  ab_exchange *held = engine->stats.held > 0 ? ab__hold_newest(engine) : NULL;
+  ab_exchange *held = engine->stats->held > 0 ? ab__hold_newest(engine) : NULL;
   ab_exchange *other = newest_request(engine);
   if (!held || !other) return held ? held : other;
-  bool room = queue_length(engine) == engine->stats.held; /* for all others */
+  bool room = queue_length(engine) == engine->stats->held; /* for all others */
   return room || held->arrived > other->arrived ? held : other;
 }
 
@@ -187,7 +187,7 @@ static size_t describe_all(const ab_list *list, ab_waiting *out, size_t room, si
 size_t ab_engine_waiting(ab_engine *engine, ab_waiting *out, size_t room) {
   ab_engine_lock(engine);
   size_t count = 0;
-  for (size_t i = 0; engine->stats.held > 0 && i < AB_HOLD_POOLS; i++) {
+  for (size_t i = 0; engine->stats->held > 0 && i < AB_HOLD_POOLS; i++) {
     count = describe_all(&engine->hold->pools[i].held, out, room, count);
   }
   count = describe_all(&engine->requests, out, room, count);

@@ -26,7 +26,7 @@ static bool is_longer(const ab_exchange *exchange) {
 }
 
 static bool store_is_full(const ab_engine *engine) {
-  return engine->store.bytes >= engine->buffer_most;
+  return engine->stats->bodies.bytes >= engine->buffer_most;
 }
 
 bool ab__buffer_begin(ab_exchange *exchange) {
@@ -37,7 +37,7 @@ bool ab__buffer_begin(ab_exchange *exchange) {
   /* A client that asks may be refused by the application: at least for what is not held of the
    * body. */
   if (exchange->expects && (how == AB_BUFFER_UNASKED || is_longer(exchange))) return false;
-  ab_body_buffer(exchange->body, &engine->store);
+  ab_body_buffer(exchange->body, &engine->stats->bodies);
   ab__exchange_become(exchange, AB_EXCHANGE_BUFFER);
   exchange->conn->timed = false;
   return true;
@@ -49,7 +49,7 @@ static int ask_for_body(ab_exchange *exchange) {
   ab_engine *engine = exchange->conn->engine;
   exchange->body->asked = true;
   if (ab__engine_full(engine)) {
-    engine->stats.rejected[AB_REJECT_QUEUE_FULL]++;
+    engine->stats->rejected[AB_REJECT_QUEUE_FULL]++;
     return AB_HTTP_NO_FIBER;
   }
   /* It is sent when the step ends, after the responses to earlier requests. */

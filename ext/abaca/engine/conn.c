@@ -77,7 +77,7 @@ ab_conn *ab__conn_open(ab_engine *engine, int fd, const ab_addr *peer, ab_servic
   conn->proxied = is_proxied(conn->service, peer);
   /* Usually the request is there already (TCP_DEFER_ACCEPT): read before asking the poller. */
   conn->readable = true;
-  engine->stats.connections++;
+  engine->stats->connections++;
   /* No deadline yet: it is about to be served, and may be gone before it would need one. */
   ab__engine_ready(conn);
   return conn;
@@ -104,7 +104,7 @@ void ab__conn_drop(ab_conn *conn) {
   conn->registered = false;
   ab_link_close(&conn->link, conn->resets);
   ab__conn_become(conn, AB_CONN_DEAD);
-  engine->stats.connections--;
+  engine->stats->connections--;
   ab_wheel_cancel(&engine->wheel, &conn->timer);
   ab_list_remove(&conn->ready_link);
   if (AB_UNLIKELY(conn->load != NULL)) ab__load_drop(conn);
@@ -198,7 +198,7 @@ static size_t receive(ab_conn *conn, char *buf, size_t room) {
   ssize_t n = ab_link_receive(&conn->link, &iov, 1, &drained);
   if (n > 0) {
     if (drained && !conn->hung_up) conn->readable = false; /* or until the stream ends */
-    conn->engine->stats.received += (uint64_t)n;
+    conn->engine->stats->received += (uint64_t)n;
     return (size_t)n;
   }
   conn->readable = false;

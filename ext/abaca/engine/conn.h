@@ -147,13 +147,13 @@ struct ab_engine {
   ab_nsec busy_until; /* when a connection was accepted last, or a request was done */
   ab_nsec rest_until; /* accepting rests, because descriptors ran out; 0: it does not */
   int64_t date_second;
-  ab_engine_stats stats;
+  ab_engine_stats *stats; /* perhaps the next one */
+  ab_engine_stats own_stats;
   struct ab_hold *hold;             /* NULL: nothing was held back yet */
   ab_view health[AB_HEALTH_COUNT];  /* the engine's own copies */
   ab_buffering_rule buffering_rule; /* whose body is buffered; NULL: nobody's */
   void *buffering_ctx;
   uint64_t buffer_most; /* bytes of all that are buffered */
-  ab_body_store store;
   bool has_health;
   bool retired; /* not ready any more */
   bool paused, draining;

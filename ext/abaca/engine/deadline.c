@@ -223,7 +223,7 @@ void ab__exchange_wait(ab_exchange *exchange) {
   if (ab__engine_crowded(conn->engine)) exchange->stood = true;
   if (exchange->waits) return;
   exchange->waits = true;
-  conn->engine->stats.queued++;
+  conn->engine->stats->queued++;
   uint64_t seconds = ab__conn_limits(conn)->queue_timeout;
   if (seconds == 0) return;
   exchange->deadline = ab_earlier(exchange->deadline, exchange->arrived + ab_limit_nsec(seconds));
@@ -267,11 +267,11 @@ static void pass_request(ab_exchange *exchange) {
   exchange->deadline = 0;
   if (exchange->state == AB_EXCHANGE_QUEUED) {
     enum ab_rejection why = why_rejected(exchange);
-    engine->stats.expired += why == AB_REJECT_REQUEST_TIMEOUT;
+    engine->stats->expired += why == AB_REJECT_REQUEST_TIMEOUT;
     ab__exchange_reject(exchange, why);
     return;
   }
-  engine->stats.expired++;
+  engine->stats->expired++;
   if (exchange->state == AB_EXCHANGE_BUFFER) {
     ab__conn_fail(exchange->conn, AB_HTTP_REQUEST_TIMEOUT);
     return;
@@ -284,7 +284,7 @@ static void pass_wait(ab_conn *conn) {
   ab_engine *engine = conn->engine;
   if (conn->out && conn->blocked) {
     if (!stall_is_over(conn)) return;
-    engine->stats.timeouts++;
+    engine->stats->timeouts++;
     ab__conn_drop(conn);
     return;
   }
@@ -295,7 +295,7 @@ static void pass_wait(ab_conn *conn) {
     ab__engine_ready(conn);
     return;
   }
-  engine->stats.timeouts++;
+  engine->stats->timeouts++;
   bool half_a_head = conn->state == AB_CONN_HEAD && conn->in_len > 0;
   if (ab__conn_has(conn, AB_EXCHANGE_APP)) {
     if (conn->exchange->wants_body) {

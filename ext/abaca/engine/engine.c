@@ -33,11 +33,12 @@ int ab__engine_make_room(ab_engine *engine, const ab_limits *limits) {
   return AB_OK;
 }
 
-ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_release release,
-                          void *ctx) {
+ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_engine_stats *stats,
+                          ab_outbox_release release, void *ctx) {
   ab_engine *engine = ab_alloc_zero(mem, sizeof(*engine));
   if (!engine) return NULL;
   engine->mem = *mem;
+  engine->stats = stats ? stats : &engine->own_stats;
   engine->default_service = (ab_service){.watch.fd = -1, .engine = engine, .limits = *limits};
   engine->date_second = -1;
   engine->max_queue = UINT32_MAX;
@@ -120,7 +121,7 @@ void ab__engine_ready(ab_conn *conn) {
 void ab__engine_event(ab_exchange *exchange, unsigned events) {
   ab_engine *engine = exchange->conn->engine;
   if (events == 0) {
-    if (exchange->events & AB_EVENT_REQUEST) engine->stats.waiting--;
+    if (exchange->events & AB_EVENT_REQUEST) engine->stats->waiting--;
     if (AB_UNLIKELY(exchange->held)) ab__hold_drop(exchange);
     exchange->events = 0;
     ab_list_remove(&exchange->event_link);
@@ -129,7 +130,7 @@ void ab__engine_event(ab_exchange *exchange, unsigned events) {
   if (exchange->events == 0) {
     bool request = events & AB_EVENT_REQUEST;
     ab_list_append(request ? &engine->requests : &engine->events, &exchange->event_link);
-    engine->stats.waiting += request;
+    engine->stats->waiting += request;
   }
   exchange->events |= (uint8_t)events;
 }
@@ -343,8 +344,8 @@ ab_nsec ab_engine_retire(ab_engine *engine) {
 
 ab_nsec ab_engine_idle_since(ab_engine *engine) {
   ab_engine_lock(engine);
-  const ab_engine_stats *stats = &engine->stats;
-  bool busy = stats->in_app > 0 || stats->waiting > 0 || stats->buffering > 0;
+  const ab_engine_stats *stats = engine->stats;
+  bool busy = stats->in_app > 0 || stats->waiting > 0 || stats->bodies.coming > 0;
   ab_nsec since = busy ? 0 : engine->busy_until;
   ab_engine_unlock(engine);
   return since;
@@ -470,7 +471,7 @@ static void serve(ab_conn *conn) {
 
 /* True when the step has enough to do for the application, or no room for more. */
 static bool step_full(const ab_engine *engine, uint32_t waiting) {
-  return engine->stats.waiting >= waiting + AB_STEP_REQUESTS ||
+  return engine->stats->waiting >= waiting + AB_STEP_REQUESTS ||
          engine->touched_count == AB_STEP_CONNS;
 }
 
@@ -489,7 +490,7 @@ static bool accept_and_serve(ab_engine *engine, uint32_t waiting) {
 
 bool ab_engine_step(ab_engine *engine) {
   ab_engine_lock(engine);
-  uint32_t waiting = engine->stats.waiting; /* what waits for a fiber does not count */
+  uint32_t waiting = engine->stats->waiting; /* what waits for a fiber does not count */
   while (!ab_list_empty(&engine->batch) && !step_full(engine, waiting)) {
     serve(AB_CONTAINER_OF(ab_list_shift(&engine->batch), ab_conn, ready_link));
   }
@@ -508,7 +509,7 @@ void ab_engine_flush(ab_engine *engine) {
 
 bool ab_engine_end_step(ab_engine *engine) {
   ab_engine_lock(engine);
-  if (AB_UNLIKELY(engine->stats.waiting > engine->max_queue)) ab__engine_shed(engine);
+  if (AB_UNLIKELY(engine->stats->waiting > engine->max_queue)) ab__engine_shed(engine);
   end_touched(engine);
   bool more = engine->starved || !ab_list_empty(&engine->ready) || !ab_list_empty(&engine->events);
   engine->starved = false;
@@ -569,9 +570,7 @@ bool ab_engine_tells(ab_engine *engine, bool take_requests) {
 
 ab_engine_stats ab_engine_get_stats(ab_engine *engine) {
   ab_engine_lock(engine);
-  ab_engine_stats stats = engine->stats;
-  stats.buffering = engine->store.coming;
-  stats.buffered = engine->store.bytes;
+  ab_engine_stats stats = *engine->stats;
   ab_engine_unlock(engine);
   return stats;
 }

@@ -103,8 +103,8 @@ void ab__exchange_taken(ab_exchange *exchange) {
   ab__exchange_become(exchange, AB_EXCHANGE_APP);
   ab__conn_rearm(conn);
   conn->served++;
-  engine->stats.requests++;
-  engine->stats.in_app++;
+  engine->stats->requests++;
+  engine->stats->in_app++;
   if (AB_UNLIKELY(conn->hung_up)) ab__exchange_ask(exchange);
 }
 
@@ -227,7 +227,7 @@ void ab_exchange_abandon(ab_exchange *exchange, enum ab_finish how) {
 
 void ab_exchange_finish(ab_exchange *exchange, enum ab_finish how) {
   ab_conn *conn = exchange->conn;
-  conn->engine->stats.in_app--;
+  conn->engine->stats->in_app--;
   conn->engine->busy_until = conn->engine->now;
   if (conn->state == AB_CONN_DEAD) {
     ab__conn_free(conn);

@@ -51,7 +51,7 @@ bool ab__health_answer(ab_conn *conn, const ab_head *head) {
   ab_engine *engine = conn->engine;
   int status = status_for(engine, request);
   if (status == 0) return false;
-  engine->stats.probes++;
+  engine->stats->probes++;
   conn->served++;
   conn->turn_requests++;
   bool keep = keeps(conn, &head->framing);

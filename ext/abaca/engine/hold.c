@@ -115,7 +115,7 @@ static ab_exchange *first_of(const ab_hold_pool *pool) {
 
 /* The first pool whose first request may go. */
 static ab_hold_pool *find_room(const ab_engine *engine) {
-  if (engine->stats.held == 0) return NULL;
+  if (engine->stats->held == 0) return NULL;
   for (size_t i = 0; i < AB_HOLD_POOLS; i++) {
     ab_hold_pool *pool = &engine->hold->pools[i];
     if (!ab_list_empty(&pool->held) && has_room(pool, engine->now)) return pool;
@@ -143,7 +143,7 @@ bool ab__hold_back(ab_exchange *exchange) {
     ab_list_append(&pool->held, &exchange->event_link);
     exchange->held = (uint8_t)(i + 1);
     exchange->stood = true;
-    engine->stats.held++;
+    engine->stats->held++;
     return true;
   }
   return false;
@@ -154,7 +154,7 @@ static ab_hold_pool *release(ab_exchange *exchange) {
   ab_hold_pool *pool = &engine->hold->pools[exchange->held - 1];
   ab_list_remove(&exchange->event_link);
   exchange->held = 0;
-  engine->stats.held--;
+  engine->stats->held--;
   return pool;
 }
 
@@ -181,7 +181,7 @@ ab_exchange *ab__hold_newest(const ab_engine *engine) {
 
 ab_nsec ab__hold_deadline(const ab_engine *engine) {
   ab_nsec due = 0;
-  for (size_t i = 0; engine->stats.held > 0 && i < AB_HOLD_POOLS; i++) {
+  for (size_t i = 0; engine->stats->held > 0 && i < AB_HOLD_POOLS; i++) {
     const ab_hold_pool *pool = &engine->hold->pools[i];
     if (ab_list_empty(&pool->held) || pool->waiters >= pool->size) continue;
     due = ab_earlier(due, pool->since + AB_HOLD_WAY);

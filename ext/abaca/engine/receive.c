@@ -64,7 +64,7 @@ static size_t room_ahead(const ab_exchange *exchange, size_t direct, size_t len)
 static void take_received(ab_exchange *exchange, size_t got, size_t direct, char *ahead) {
   ab_conn *conn = exchange->conn;
   size_t content = got < direct ? got : direct;
-  conn->engine->stats.received += got;
+  conn->engine->stats->received += got;
   exchange->expects = false;
   if (content > 0) ab_body_received(exchange->body, content);
   if (got == content) return;

@@ -31,7 +31,7 @@ static size_t send_at_once(ab_conn *conn, const struct iovec *iov, int count) {
   ssize_t n = ab_link_send(&conn->link, iov, count);
   if (n == AB_EPEER) ab__conn_drop(conn);
   if (n <= 0) return 0;
-  conn->engine->stats.sent += (uint64_t)n;
+  conn->engine->stats->sent += (uint64_t)n;
   return (size_t)n;
 }
 
@@ -116,8 +116,8 @@ int ab_exchange_detach(ab_exchange *exchange, int duplicate, const char **ptr, s
   ab_link_close(&conn->link, false);
   ab__conn_become(conn, AB_CONN_DEAD);
   exchange->deadline = 0;
-  engine->stats.connections--;
-  engine->stats.detached++;
+  engine->stats->connections--;
+  engine->stats->detached++;
   ab_wheel_cancel(&engine->wheel, &conn->timer);
   ab_list_remove(&conn->ready_link);
   if (conn->load) ab__load_drop(conn);
@@ -219,7 +219,7 @@ void ab__conn_flush(ab_conn *conn) {
       ab__conn_drop(conn);
     } else if (n > 0) {
       progress = true;
-      engine->stats.sent += (uint64_t)n;
+      engine->stats->sent += (uint64_t)n;
       if (AB_UNLIKELY(conn->stall != NULL)) ab__conn_stall_sent(conn, (uint64_t)n);
       ab_outbox_shift(conn->out, (uint64_t)n);
     }
@@ -262,7 +262,7 @@ static bool is_whole(const ab_conn *conn) {
 
 void ab__conn_fail_head(ab_conn *conn, int error, bool answers_head) {
   ab_engine *engine = conn->engine;
-  engine->stats.errors++;
+  engine->stats->errors++;
   conn->lingers = !is_whole(conn);
   if (!conn->lingers) conn->in_len = 0;
 

@@ -42,14 +42,14 @@ ab_conn *ab__service_accept(ab_service *service) {
   int fd = ab_listener_accept(service->listener, &peer);
   ab_conn *conn = fd < 0 ? NULL : ab__conn_open(engine, fd, &peer, service);
   if (conn) {
-    engine->stats.accepted++;
+    engine->stats->accepted++;
     engine->busy_until = engine->now;
     return conn;
   }
   service->budget = 0;
   if (fd != AB_AGAIN) {
     if (fd >= 0) ab_fd_close(fd);
-    engine->stats.refused++;
+    engine->stats->refused++;
     rest(engine);
   }
   return NULL;

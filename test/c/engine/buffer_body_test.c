@@ -47,8 +47,8 @@ static int client_with(fixture *fx, const char *bytes) {
 static void check_state(fixture *fx, unsigned taken, unsigned buffering, size_t buffered) {
   ab_engine_stats stats = stats_of(fx);
   CHECK_INT(taken, fx->taken);
-  CHECK_INT(buffering, stats.buffering);
-  CHECK_INT(buffered, stats.buffered);
+  CHECK_INT(buffering, stats.bodies.coming);
+  CHECK_INT(buffered, stats.bodies.bytes);
   CHECK_INT(0, stats.in_app);
   CHECK_INT(0, stats.waiting);
 }

@@ -532,11 +532,32 @@ static void pipelining_is_read_ahead_within_a_bound(void) {
   fixture_fini(&fx);
 }
 
-CHECK_MAIN(CHECK_CASE(connection_is_small), CHECK_CASE(keep_alive),
-           CHECK_CASE(idle_connection_owns_nothing), CHECK_CASE(peer_asks_to_close),
-           CHECK_CASE(application_closes), CHECK_CASE(broken_off_response_closes),
-           CHECK_CASE(requests_are_limited), CHECK_CASE(heads_byte_by_byte),
-           CHECK_CASE(pipeline_cut_anywhere), CHECK_CASE(a_batch_leaves_in_one_write),
+/* As in a page that processes share. */
+static void figures_in_memory_of_others(void) {
+  static ab_engine_stats page;
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.stats = &page;
+  CHECK(fixture_start(&fx));
+  int client = client_open(&fx);
+  client_send(client, GET("/a"));
+  fixture_run(&fx);
+  CHECK_INT(1, page.requests);
+  CHECK_INT(1, page.connections);
+  CHECK_INT(strlen(GET("/a")), page.received);
+  CHECK_INT(strlen(client_read(client, NULL)), page.sent);
+  close(client);
+  fixture_fini(&fx);
+  CHECK_INT(1, page.requests);
+  CHECK_INT(0, page.connections);
+}
+
+CHECK_MAIN(CHECK_CASE(figures_in_memory_of_others), CHECK_CASE(connection_is_small),
+           CHECK_CASE(keep_alive), CHECK_CASE(idle_connection_owns_nothing),
+           CHECK_CASE(peer_asks_to_close), CHECK_CASE(application_closes),
+           CHECK_CASE(broken_off_response_closes), CHECK_CASE(requests_are_limited),
+           CHECK_CASE(heads_byte_by_byte), CHECK_CASE(pipeline_cut_anywhere),
+           CHECK_CASE(a_batch_leaves_in_one_write),
            CHECK_CASE(an_answer_does_not_wait_for_the_next), CHECK_CASE(long_pipeline_takes_turns),
            CHECK_CASE(nobody_is_overtaken_twice), CHECK_CASE(untaken_requests_settle),
            CHECK_CASE(chunked_body_and_what_follows), CHECK_CASE(expectation_asked_first),

@@ -29,10 +29,11 @@ typedef struct fixture {
   ab_poller *poller;
   ab_engine *engine;
   ab_nsec now;
-  size_t borrowed; /* owners that the engine took */
-  size_t released; /* and gave back */
-  bool hold;       /* requests are kept in `held` instead of answered */
-  bool mute;       /* requests are not taken at all */
+  size_t borrowed;        /* owners that the engine took */
+  size_t released;        /* and gave back */
+  ab_engine_stats *stats; /* where it keeps its figures; NULL: in its own memory */
+  bool hold;              /* requests are kept in `held` instead of answered */
+  bool mute;              /* requests are not taken at all */
   const char *big; /* content that is borrowed instead of the usual one; its owner is the fixture */
   size_t big_len;
   ab_exchange *held[FIXTURE_HELD];
@@ -51,8 +52,9 @@ static AB_UNUSED void fixture_release(void *ctx, void *owner) {
 
 static AB_UNUSED bool fixture_start(fixture *self) {
   self->poller = ab_poller_init(&self->mem.mem);
-  self->engine =
-      self->poller ? ab_engine_init(&self->mem.mem, &self->limits, fixture_release, self) : NULL;
+  self->engine = self->poller ? ab_engine_init(&self->mem.mem, &self->limits, self->stats,
+                                               fixture_release, self)
+                              : NULL;
   return self->engine && ab_engine_attach(self->engine, self->poller, self->now) == AB_OK;
 }
 

@@ -152,7 +152,7 @@ static enum ab_half_close half_close_of(VALUE meaning) {
 
 /* The engine and its lead, or neither. Raises NoMemoryError. */
 static void make_engine(ab_rack *rack, const ab_limits *limits) {
-  ab_engine *engine = ab_engine_init(&ab_mem_libc, limits, ab_borrow_release, rack);
+  ab_engine *engine = ab_engine_init(&ab_mem_libc, limits, NULL, ab_borrow_release, rack);
   if (!engine) rb_memerror();
   if (ab_lead_init(&rack->lead, &ab_engine_turns, engine) != AB_OK) {
     ab_engine_fini(engine);

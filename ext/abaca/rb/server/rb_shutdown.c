@@ -65,7 +65,7 @@ static void drain(ab_run *run, ab_nsec now) {
 static VALUE report_forced(VALUE arg) {
   const ab_rack *rack = (const ab_rack *)arg;
   ab_engine_stats stats = ab_engine_get_stats(rack->engine);
-  uint32_t waiting = stats.waiting + stats.buffering;
+  uint32_t waiting = stats.waiting + stats.bodies.coming;
   if (stats.in_app == 0 && waiting == 0 && stats.taken_over == 0) return Qnil;
   return rb_funcall(rack->log, rb_intern("broken_off"), 3, UINT2NUM(stats.in_app),
                     UINT2NUM(waiting), UINT2NUM(stats.taken_over));

@@ -30,8 +30,8 @@ static void put_engine(VALUE hash, const ab_engine_stats *stats) {
   put_count(hash, "held", stats->held);
   put_count(hash, "queued", stats->queued);
   put_count(hash, "left", stats->left);
-  put_count(hash, "gathering", stats->buffering);
-  put_count(hash, "gathered", stats->buffered);
+  put_count(hash, "gathering", stats->bodies.coming);
+  put_count(hash, "gathered", stats->bodies.bytes);
 }
 
 /* A request that waits for a thread is not in the app, though the engine has handed it over; nor
