@@ -6,7 +6,7 @@ require "abaca/abaca"
 require_relative "offload"
 require_relative "scheduler/forked"
 require_relative "scheduler/offload"
-require_relative "scheduler/relock"
+require_relative "scheduler/mutex_sleep"
 
 module Abaca
   # A Fiber::Scheduler on a native event loop. It needs no server:

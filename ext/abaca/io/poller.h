@@ -14,10 +14,11 @@
 #include "base/base.h"
 #include "base/mem.h"
 
-/* Interest and readiness. HUP and ERROR are reported without being asked for. */
+/* Interest and readiness; the first three are those of poll(2). HUP and ERROR are reported without
+ * being asked for. */
 #define AB_POLL_IN      0x01u
-#define AB_POLL_OUT     0x02u
-#define AB_POLL_PRI     0x04u
+#define AB_POLL_PRI     0x02u
+#define AB_POLL_OUT     0x04u
 #define AB_POLL_RDHUP   0x08u
 #define AB_POLL_HUP     0x10u
 #define AB_POLL_ERROR   0x20u

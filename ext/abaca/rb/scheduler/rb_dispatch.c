@@ -9,23 +9,6 @@
 /* An exception that cannot be delivered now is tried again after this time. */
 #define RETRY_INTERVAL AB_NSEC_PER_MS
 
-VALUE ab__fiber_new(rb_block_call_func_t body, VALUE data) {
-#ifdef HAVE_RB_FIBER_NEW_STORAGE
-  return rb_fiber_new_storage(body, data, Qnil);
-#else
-  /* rb_fiber_new makes a blocking fiber on Ruby 3.1. */
-  return rb_block_call(rb_path2class("Fiber"), rb_intern("new"), 0, NULL, body, data);
-#endif
-}
-
-/* Ruby marks a fiber that it switches to only when it has switched. Before that it makes the stack,
- * which may collect: somebody has to hold the fiber meanwhile. */
-void ab__fiber_run(rb_block_call_func_t body, VALUE data) {
-  VALUE fiber = ab__fiber_new(body, data);
-  rb_fiber_resume(fiber, 0, NULL);
-  RB_GC_GUARD(fiber);
-}
-
 static VALUE switch_to(VALUE fiber) {
   return rb_fiber_transfer(fiber, 0, NULL);
 }
@@ -34,12 +17,6 @@ static VALUE switch_to(VALUE fiber) {
  * does not. */
 static VALUE switch_to_stray(VALUE fiber) {
   return rb_funcall(fiber, rb_intern("transfer"), 0);
-}
-
-void ab__loop_raise_forwarded(ab_loop *loop) {
-  VALUE exception = loop->forward;
-  loop->forward = Qnil;
-  rb_exc_raise(exception);
 }
 
 /* Thread#kill arrived in a fiber that could not unwind; this one can. */
@@ -179,37 +156,4 @@ void ab__loop_run_timers(ab_loop *loop) {
     ab_timeout *timeout = AB_CONTAINER_OF(node, ab_timeout, timer);
     timeout->task ? timeout->task(loop, timeout) : fire_timeout(loop, timeout);
   }
-}
-/* ---- the end of a fiber ---- */
-
-bool ab__loop_concerns_process(VALUE exception) {
-  return rb_obj_is_kind_of(exception, rb_eSystemExit) || rb_obj_is_kind_of(exception, rb_eSignal) ||
-         rb_obj_is_kind_of(exception, rb_eNoMemError);
-}
-
-static VALUE write_report(VALUE exception) {
-  VALUE thread = rb_thread_current();
-  if (!RTEST(rb_funcall(thread, rb_intern("report_on_exception"), 0))) return Qnil;
-  VALUE text = rb_sprintf(
-      "%" PRIsVALUE " terminated with exception (report_on_exception is true):\n"
-      "%" PRIsVALUE,
-      rb_inspect(rb_fiber_current()), rb_funcall(exception, rb_intern("full_message"), 0));
-  return rb_io_write(rb_gv_get("$stderr"), text);
-}
-
-/* TAG_RAISE of eval_intern.h, as rb_protect reports it on every version. */
-#define STATE_RAISE 6
-
-bool ab__loop_ended(ab_loop *loop, int state) {
-  if (state == 0) return true;
-  VALUE exception = rb_errinfo();
-  if (state != STATE_RAISE || !rb_obj_is_kind_of(exception, rb_eException)) return false;
-  rb_set_errinfo(Qnil);
-  if (ab__loop_concerns_process(exception)) {
-    loop->forward = exception;
-  } else {
-    rb_protect(write_report, exception, &state);
-    rb_set_errinfo(Qnil);
-  }
-  return true;
 }

@@ -17,7 +17,7 @@
 
 #define READY_MASK (AB_POLL_IN | AB_POLL_OUT | AB_POLL_PRI)
 
-bool ab__io_closed(VALUE io) {
+static bool is_closed(VALUE io) {
 #ifdef HAVE_RB_IO_CLOSED_P
   return RTEST(rb_io_closed_p(io));
 #else
@@ -139,7 +139,7 @@ static void fail_waiter(ab_loop *loop, ab_waiter *waiter) {
 static void evict_closed(ab_loop *loop, ab_fd_state *state) {
   ab_list_each (node, tmp, &state->interests) {
     ab_interest *interest = AB_CONTAINER_OF(node, ab_interest, link);
-    if (NIL_P(interest->io) || !ab__io_closed(interest->io)) continue;
+    if (NIL_P(interest->io) || !is_closed(interest->io)) continue;
     ab_list_remove(node);
     fail_waiter(loop, interest->waiter);
   }
@@ -176,19 +176,6 @@ void ab__fd_closed(ab_loop *loop, int fd) {
   ab_poller_unlock(loop->poller);
 }
 
-static bool waits_for_closed(const ab_waiter *waiter) {
-  if (waiter->kind != AB_WAIT_IO) return false;
-  if (waiter->events == 0) return ab__select_closed(waiter);
-  return RB_TYPE_P(waiter->object, T_FILE) && ab__io_closed(waiter->object);
-}
-
-void ab__fd_sweep(ab_loop *loop) {
-  ab_list_each (node, tmp, &loop->parked) {
-    ab_waiter *waiter = AB_CONTAINER_OF(node, ab_waiter, link);
-    if (waits_for_closed(waiter)) fail_waiter(loop, waiter);
-  }
-}
-
 /* May the wait rely on the existing registration? Its IO is only compared: it may be gone. */
 static bool is_armed(const ab_fd_state *state, const ab_interest *interest) {
   return (interest->want & ~state->exhausted) == 0 &&
@@ -216,9 +203,10 @@ static void leave_unproven(ab_loop *loop, ab_fd_state *state) {
   ab_list_append(&loop->unproven, &state->unproven);
 }
 
-bool ab__fd_watch(ab_loop *loop, int fd, ab_interest *interest) {
-  ab_fd_state *state = find_state(loop, fd);
-  if (!state) state = make_state(loop, fd);
+/* Returns false if the descriptor is always ready (a regular file). */
+static bool watch(ab_loop *loop, ab_interest *interest) {
+  ab_fd_state *state = find_state(loop, interest->fd);
+  if (!state) state = make_state(loop, interest->fd);
   bool armed = is_armed(state, interest);
   state->exhausted &= ~interest->want;
   state->unclaimed = false;
@@ -234,43 +222,81 @@ bool ab__fd_watch(ab_loop *loop, int fd, ab_interest *interest) {
   rb_sys_fail("epoll_ctl");
 }
 
+/* ---- waits ---- */
+
 typedef struct fd_wait {
   ab_loop *loop;
   ab_nsec deadline;
-  int fd;
+  ab_interest *interests;
+  size_t count;
   ab_waiter waiter;
-  ab_interest interest;
 } fd_wait;
 
-static VALUE fd_wait_park(VALUE arg) {
+static VALUE wait_body(VALUE arg) {
   fd_wait *wait = (fd_wait *)arg;
+  bool ready = false;
   wait->loop->fd_waits++;
-  if (ab__fd_watch(wait->loop, wait->fd, &wait->interest))
-    ab_loop_park(wait->loop, &wait->waiter, wait->deadline);
-  else
-    wait->interest.got = wait->interest.want;
+  for (size_t i = 0; i < wait->count; i++) {
+    ab_interest *interest = &wait->interests[i];
+    if (AB_LIKELY(watch(wait->loop, interest))) continue;
+    interest->got = interest->want;
+    ready = true;
+  }
+  if (!ready) ab_loop_park(wait->loop, &wait->waiter, wait->deadline);
   return Qnil;
 }
 
-static VALUE fd_wait_end(VALUE arg) {
+static VALUE wait_end(VALUE arg) {
   fd_wait *wait = (fd_wait *)arg;
   wait->loop->fd_waits--;
-  ab_list_remove(&wait->interest.link);
+  for (size_t i = 0; i < wait->count; i++) ab_list_remove(&wait->interests[i].link);
   return Qnil;
+}
+
+static void await(fd_wait *wait) {
+  for (size_t i = 0; i < wait->count; i++) {
+    wait->interests[i].waiter = &wait->waiter;
+    ab_list_init(&wait->interests[i].link);
+  }
+  rb_ensure(wait_body, (VALUE)wait, wait_end, (VALUE)wait);
 }
 
 uint32_t ab__fd_wait(ab_loop *loop, int fd, VALUE io, uint32_t events, ab_nsec deadline,
                      uint8_t kind, VALUE object) {
-  fd_wait wait = {.loop = loop, .deadline = deadline, .fd = fd};
+  ab_interest interest = {.io = io, .fd = fd, .want = events & READY_MASK};
+  fd_wait wait = {.loop = loop, .deadline = deadline, .interests = &interest, .count = 1};
   wait.waiter.kind = kind;
   wait.waiter.object = object;
   wait.waiter.fd = fd;
-  wait.waiter.events = events & READY_MASK;
-  wait.interest.waiter = &wait.waiter;
-  wait.interest.io = io;
-  wait.interest.want = events & READY_MASK;
-  ab_list_init(&wait.interest.link);
-  rb_ensure(fd_wait_park, (VALUE)&wait, fd_wait_end, (VALUE)&wait);
+  wait.waiter.events = interest.want;
+  await(&wait);
   RB_GC_GUARD(io);
-  return wait.interest.got;
+  return interest.got;
+}
+
+void ab__fd_select(ab_loop *loop, ab_interest *interests, size_t count, ab_nsec deadline,
+                   VALUE object) {
+  fd_wait wait = {.loop = loop, .deadline = deadline, .interests = interests, .count = count};
+  wait.waiter.kind = AB_WAIT_IO;
+  wait.waiter.object = object;
+  for (size_t i = 0; i < count; i++) interests[i].fd = rb_io_descriptor(interests[i].io);
+  await(&wait);
+}
+
+/* ---- IOs that were closed ---- */
+
+static bool waits_for_closed(const ab_waiter *waiter) {
+  if (waiter->kind != AB_WAIT_IO) return false;
+  if (waiter->events != 0) return RB_TYPE_P(waiter->object, T_FILE) && is_closed(waiter->object);
+  const fd_wait *wait = AB_CONTAINER_OF(waiter, fd_wait, waiter);
+  for (size_t i = 0; i < wait->count; i++)
+    if (is_closed(wait->interests[i].io)) return true;
+  return false;
+}
+
+void ab__fd_sweep(ab_loop *loop) {
+  ab_list_each (node, tmp, &loop->parked) {
+    ab_waiter *waiter = AB_CONTAINER_OF(node, ab_waiter, link);
+    if (waits_for_closed(waiter)) fail_waiter(loop, waiter);
+  }
 }

@@ -61,7 +61,7 @@ bool ab_first_switch_made_room(ab_first_switch *first_switch, VALUE fiber) {
 /* The switcher waits in the switch to its last target until it is sent to the next. If it wakes up
  * here otherwise (a trap handler has run on its fiber, and what it waited for is over), it ends.
  */
-static VALUE nurse_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
+static VALUE switcher_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
   ab_first_switch *first_switch = (ab_first_switch *)data;
   volatile VALUE owner = first_switch->owner; /* as long as this stack */
   for (;;) {
@@ -86,7 +86,7 @@ static VALUE nurse_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
 }
 
 VALUE ab_first_switch_make_switcher(ab_first_switch *first_switch) {
-  return ab__fiber_new(nurse_main, (VALUE)first_switch);
+  return ab__fiber_new(switcher_main, (VALUE)first_switch);
 }
 
 static void raise_error(ab_first_switch *first_switch) {

@@ -202,13 +202,6 @@ static void replace_first(ab_latches *latches, VALUE fiber, latch *first) {
     st_delete(latches->by_fiber, &key, NULL);
 }
 
-void ab__latch_forget(ab_latches *latches, VALUE fiber) {
-  latch *first = first_of(latches, fiber);
-  if (AB_LIKELY(!first)) return;
-  replace_first(latches, fiber, NULL);
-  free_all(first);
-}
-
 /* ---- keeping and taking ---- */
 
 static bool is_alive(VALUE fiber) {
@@ -259,4 +252,23 @@ bool ab__latch_take(ab_latches *latches, const ab_waiter *waiter, bool forever) 
     replace_first(latches, fiber, kept->next);
   free(kept);
   return true;
+}
+
+/* ---- the next job of a pooled fiber ---- */
+
+void ab_loop_renew(ab_loop *loop, VALUE fiber) {
+  latch *first = ab__latch_any(&loop->latches) ? first_of(&loop->latches, fiber) : NULL;
+  if (AB_LIKELY(!first)) return;
+  replace_first(&loop->latches, fiber, NULL);
+  free_all(first);
+}
+
+bool ab_loop_forgive(ab_loop *loop, VALUE fiber) {
+  ab_loop_renew(loop, fiber);
+  if (AB_LIKELY(ab_list_empty(&loop->deferred))) return false;
+  bool killed = false;
+  for (VALUE exception; !NIL_P(exception = ab__uninterrupted_deferred(loop, fiber));) {
+    if (exception == AB_FIBER_KILLED) killed = true;
+  }
+  return killed;
 }

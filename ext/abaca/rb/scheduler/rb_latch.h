@@ -23,8 +23,6 @@ void ab__latch_wake(ab_loop *loop, VALUE blocker, VALUE fiber);
 /* Takes what was kept for this wait of the current fiber, which is about to begin. Returns false if
  * there is nothing. */
 bool ab__latch_take(ab_latches *latches, const ab_waiter *waiter, bool forever);
-/* The fiber's work is over: nothing is kept for the next. */
-void ab__latch_forget(ab_latches *latches, VALUE fiber);
 
 static inline bool ab__latch_any(const ab_latches *latches) {
   return latches->by_fiber && latches->by_fiber->num_entries > 0;

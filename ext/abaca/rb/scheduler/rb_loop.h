@@ -41,7 +41,7 @@ typedef struct ab_waiter {
   VALUE carrier;   /* the fiber that resumed `fiber`, directly or not; else `fiber` itself */
   ab_nsec since;   /* the turn in which it parked */
   bool dispatched; /* the loop, and nothing else, gave it control */
-  uint32_t stint_serial;
+  uint32_t occupancy_serial;
   struct ab_occupancy *occupancy; /* continues when the wait is over; NULL: not measured */
 } ab_waiter;
 

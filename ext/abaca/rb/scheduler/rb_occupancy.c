@@ -50,9 +50,9 @@ static ab_occupancy *make(ab_loop *loop) {
 }
 
 ab_occupancy *ab_loop_begin_occupancy(ab_loop *loop) {
-  ab_occupancy *occupancy = loop->idle_stints;
+  ab_occupancy *occupancy = loop->idle_occupancies;
   if (AB_LIKELY(occupancy != NULL)) {
-    loop->idle_stints = occupancy->next_idle;
+    loop->idle_occupancies = occupancy->next_idle;
   } else if (!(occupancy = make(loop))) {
     return NULL;
   }
@@ -68,8 +68,8 @@ ab_nsec ab_loop_end_occupancy(ab_loop *loop, ab_occupancy *occupancy) {
     end_stretch(occupancy);
   }
   occupancy->serial++;
-  occupancy->next_idle = loop->idle_stints;
-  loop->idle_stints = occupancy;
+  occupancy->next_idle = loop->idle_occupancies;
+  loop->idle_occupancies = occupancy;
   return occupancy->longest;
 }
 
@@ -81,13 +81,13 @@ void ab__occupancy_pause(ab_loop *loop, ab_waiter *waiter) {
   ab_occupancy *occupancy = loop->occupancy;
   loop->occupancy = NULL;
   waiter->occupancy = occupancy;
-  waiter->stint_serial = occupancy->serial;
+  waiter->occupancy_serial = occupancy->serial;
   end_stretch(occupancy);
 }
 
 void ab__occupancy_go_on(ab_loop *loop, const ab_waiter *waiter) {
   ab_occupancy *occupancy = waiter->occupancy;
-  if (occupancy->serial != waiter->stint_serial) return;
+  if (occupancy->serial != waiter->occupancy_serial) return;
   begin_stretch(loop, occupancy);
   loop->occupancy = occupancy;
 }

@@ -92,9 +92,6 @@ void ab_loop_ready(ab_loop *loop, VALUE fiber) {
     ab_poller_wakeup(loop->poller);
   }
 }
-VALUE ab__fiber_error(void) {
-  return rb_path2class("FiberError");
-}
 /* ---- parking ---- */
 
 typedef struct park {
@@ -195,7 +192,7 @@ static bool is_alive(VALUE fiber) {
 /* Does a fiber run on the loop's account, itself or through one that it resumed? While the loop
  * does not run, a carrier may be left over: Fiber#raise or #kill from the root fiber has run one,
  * and it has ended or waits again. And no fiber can leave if there is no root fiber to go to. */
-static bool has_left_home(ab_loop *loop, VALUE fiber) {
+static bool runs_on_loop(ab_loop *loop, VALUE fiber) {
   VALUE carrier = loop->carrier;
   if (AB_LIKELY(loop->running)) return true;
   if (!is_alive(carrier) || !is_alive(loop->root) || ab__loop_waiter(loop, carrier)) return false;
@@ -207,7 +204,7 @@ static bool has_left_home(ab_loop *loop, VALUE fiber) {
 /* True on the root fiber, and on any fiber that does not belong to the loop. */
 bool ab__loop_on_root(ab_loop *loop) {
   VALUE fiber = rb_fiber_current();
-  return fiber == loop->root || !has_left_home(loop, fiber);
+  return fiber == loop->root || !runs_on_loop(loop, fiber);
 }
 
 static VALUE turn_until_woken(VALUE arg) {
@@ -223,7 +220,7 @@ void ab__loop_restore_root(ab_loop *loop, VALUE root) {
   if (is_alive(root)) loop->root = root;
 }
 
-static VALUE home_end(VALUE arg) {
+static VALUE wait_on_root_end(VALUE arg) {
   park *park = (struct park *)arg;
   ab__loop_stopped((VALUE)park->loop);
   ab__loop_restore_root(park->loop, park->root);
@@ -239,10 +236,10 @@ static VALUE wait_on_root(VALUE arg) {
   park->root = park->loop->root;
   park->loop->root = rb_fiber_current();
   park->loop->running = true;
-  return rb_ensure(turn_until_woken, arg, home_end, arg);
+  return rb_ensure(turn_until_woken, arg, wait_on_root_end, arg);
 }
 
-static bool is_shielded(const ab_waiter *waiter) {
+static bool is_uninterruptible(const ab_waiter *waiter) {
   return waiter->kind == AB_WAIT_PREEMPTED || waiter->kind == AB_WAIT_REQUIRE;
 }
 
@@ -251,7 +248,7 @@ static int park_on(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline, enum ab_w
   /* Keeps the loop alive as long as this stack. */
   volatile VALUE self = loop->self;
   waiter->fiber = rb_fiber_current();
-  if (AB_UNLIKELY(!ab_list_empty(&loop->deferred)) && !is_shielded(waiter)) {
+  if (AB_UNLIKELY(!ab_list_empty(&loop->deferred)) && !is_uninterruptible(waiter)) {
     VALUE exception = ab__uninterrupted_deferred(loop, waiter->fiber);
     if (exception == AB_FIBER_KILLED)
       wake = AB_WAKE_READY; /* Ruby ends the fiber when it is switched to */
@@ -334,7 +331,7 @@ static ab_waiter *carried_waiter(ab_loop *loop, VALUE fiber) {
 
 /* Neither a computation nor an extension's operation is interrupted in the middle. */
 static bool may_end(const ab_waiter *waiter) {
-  return NIL_P(waiter->exception) && !is_shielded(waiter) && waiter->kind != AB_WAIT_OFFLOAD;
+  return NIL_P(waiter->exception) && !is_uninterruptible(waiter) && waiter->kind != AB_WAIT_OFFLOAD;
 }
 
 bool ab__loop_interrupt(ab_loop *loop, VALUE fiber, VALUE exception) {

@@ -37,36 +37,24 @@
 
 /* ---- io_wait ---- */
 
-static uint32_t to_poller(int events) {
-  return (events & READABLE ? AB_POLL_IN : 0) | (events & WRITABLE ? AB_POLL_OUT : 0) |
-         (events & PRIORITY ? AB_POLL_PRI : 0);
-}
+_Static_assert(READABLE == AB_POLL_IN && WRITABLE == AB_POLL_OUT && PRIORITY == AB_POLL_PRI &&
+                   READABLE == POLLIN && WRITABLE == POLLOUT && PRIORITY == POLLPRI,
+               "Ruby, poll(2) and the poller have the same masks");
 
-static int from_poller(uint32_t events) {
-  return (events & AB_POLL_IN ? READABLE : 0) | (events & AB_POLL_OUT ? WRITABLE : 0) |
-         (events & AB_POLL_PRI ? PRIORITY : 0);
-}
-
-static short to_poll(int events) {
-  return (short)((events & READABLE ? POLLIN : 0) | (events & WRITABLE ? POLLOUT : 0) |
-                 (events & PRIORITY ? POLLPRI : 0));
-}
-
-static int from_poll(short revents, int events) {
-  if (revents & (POLLHUP | POLLERR | POLLNVAL)) return events;
-  int got = (revents & POLLIN ? READABLE : 0) | (revents & POLLOUT ? WRITABLE : 0) |
-            (revents & POLLPRI ? PRIORITY : 0);
-  return got & events;
+/* What a poll has found; a hang-up or an error ends every wait. */
+static int ready_events(const struct pollfd *item) {
+  return item->revents & (POLLHUP | POLLERR | POLLNVAL) ? item->events
+                                                        : item->revents & item->events;
 }
 
 /* Asks without waiting. */
 static int poll_now(int fd, int events) {
-  struct pollfd item = {.fd = fd, .events = to_poll(events)};
+  struct pollfd item = {.fd = fd, .events = (short)events};
   int count;
   do count = poll(&item, 1, 0);
   while (count < 0 && errno == EINTR);
   if (count < 0) rb_sys_fail("poll");
-  return count == 0 ? 0 : from_poll(item.revents, events);
+  return count == 0 ? 0 : ready_events(&item);
 }
 
 typedef struct blocking_poll {
@@ -84,7 +72,7 @@ static void *poll_without_gvl(void *arg) {
 /* In a forked child: waits as plain Ruby does. Signals are handled and the wait continues. */
 static int poll_blocking(int fd, int events, bool forever, ab_nsec timeout) {
   ab_nsec deadline = forever ? 0 : ab__deadline_after(timeout);
-  blocking_poll wait = {{.fd = fd, .events = to_poll(events)}, -1};
+  blocking_poll wait = {{.fd = fd, .events = (short)events}, -1};
   for (;;) {
     if (!forever) {
       ab_nsec now = ab_clock_monotonic();
@@ -92,7 +80,7 @@ static int poll_blocking(int fd, int events, bool forever, ab_nsec timeout) {
       wait.timeout = left > INT_MAX ? INT_MAX : (int)left;
     }
     rb_thread_call_without_gvl(poll_without_gvl, &wait, RUBY_UBF_IO, NULL);
-    if (wait.item.revents != 0) return from_poll(wait.item.revents, events);
+    if (wait.item.revents != 0) return ready_events(&wait.item);
     if (!forever && ab_clock_monotonic() >= deadline) return 0;
   }
 }
@@ -132,8 +120,8 @@ static VALUE sched_io_wait(int argc, VALUE *argv, VALUE self) {
     got = poll_blocking(fd, events, forever, timeout);
   } else {
     ab__loop_check(loop);
-    got = from_poller(ab__fd_wait(loop, fd, io, to_poller(events),
-                                  forever ? 0 : ab__deadline_after(timeout), AB_WAIT_IO, io));
+    got = (int)ab__fd_wait(loop, fd, io, (uint32_t)events,
+                           forever ? 0 : ab__deadline_after(timeout), AB_WAIT_IO, io);
   }
   return got == 0 ? Qfalse : INT2FIX(got);
 }
@@ -409,37 +397,36 @@ static VALUE perform(const transfer *t) {
 
 #endif
 
+static VALUE move(int argc, const VALUE *argv, VALUE self, bool positional, bool write) {
+  int least = positional ? 4 : 3;
+  rb_check_arity(argc, least, least + 1);
+  transfer t = unpack(argc, argv, self, positional, write);
+  return perform(&t);
+}
+
 /* @!method io_read(io, buffer, length, offset = 0)
  * Reads into the IO::Buffer. Returns the number of bytes, 0 at the end, or -errno. Ruby 4.1 passes
  * (io, buffer, offset, length). */
 static VALUE sched_io_read(int argc, VALUE *argv, VALUE self) {
-  rb_check_arity(argc, 3, 4);
-  transfer t = unpack(argc, argv, self, false, false);
-  return perform(&t);
+  return move(argc, argv, self, false, false);
 }
 
 /* @!method io_write(io, buffer, length, offset = 0)
  * Writes from the IO::Buffer. Returns the number of bytes or -errno. */
 static VALUE sched_io_write(int argc, VALUE *argv, VALUE self) {
-  rb_check_arity(argc, 3, 4);
-  transfer t = unpack(argc, argv, self, false, true);
-  return perform(&t);
+  return move(argc, argv, self, false, true);
 }
 
 /* @!method io_pread(io, buffer, from, length, offset)
  * Reads from the file's offset `from`. */
 static VALUE sched_io_pread(int argc, VALUE *argv, VALUE self) {
-  rb_check_arity(argc, 4, 5);
-  transfer t = unpack(argc, argv, self, true, false);
-  return perform(&t);
+  return move(argc, argv, self, true, false);
 }
 
 /* @!method io_pwrite(io, buffer, from, length, offset)
  * Writes to the file's offset `from`. */
 static VALUE sched_io_pwrite(int argc, VALUE *argv, VALUE self) {
-  rb_check_arity(argc, 4, 5);
-  transfer t = unpack(argc, argv, self, true, true);
-  return perform(&t);
+  return move(argc, argv, self, true, true);
 }
 
 #endif
@@ -447,13 +434,9 @@ static VALUE sched_io_pwrite(int argc, VALUE *argv, VALUE self) {
 /* ---- io_select ---- */
 
 typedef struct selection {
-  VALUE self;
-  ab_loop *loop;
-  VALUE lists[3]; /* of IOs: readers, writers, exceptional */
-  size_t count;
+  VALUE lists[3];         /* of IOs: readers, writers, exceptional */
   ab_interest *interests; /* one for each member of the lists, in their order */
-  ab_nsec deadline;
-  ab_waiter waiter;
+  size_t count;
 } selection;
 
 static const int select_events[3] = {READABLE, WRITABLE, PRIORITY};
@@ -479,8 +462,7 @@ static bool select_now(selection *s) {
       ab_interest *interest = &s->interests[index++];
       VALUE io = rb_io_get_io(RARRAY_AREF(s->lists[kind], i));
       interest->io = io;
-      interest->want = to_poller(select_events[kind]);
-      interest->waiter = &s->waiter;
+      interest->want = (uint32_t)select_events[kind];
       if ((kind == 0 && has_buffered(io)) ||
           poll_now(rb_io_descriptor(io), select_events[kind]) != 0)
         interest->got = interest->want;
@@ -488,31 +470,6 @@ static bool select_now(selection *s) {
     }
   }
   return any;
-}
-
-bool ab__select_closed(const ab_waiter *waiter) {
-  const selection *s = AB_CONTAINER_OF(waiter, selection, waiter);
-  for (size_t i = 0; i < s->count; i++)
-    if (ab__io_closed(s->interests[i].io)) return true;
-  return false;
-}
-
-static VALUE select_park(VALUE arg) {
-  selection *s = (selection *)arg;
-  s->loop->fd_waits++;
-  for (size_t i = 0; i < s->count; i++) {
-    ab_interest *interest = &s->interests[i];
-    ab__fd_watch(s->loop, rb_io_descriptor(interest->io), interest);
-  }
-  ab_loop_park(s->loop, &s->waiter, s->deadline);
-  return Qnil;
-}
-
-static VALUE select_end(VALUE arg) {
-  selection *s = (selection *)arg;
-  s->loop->fd_waits--;
-  for (size_t i = 0; i < s->count; i++) ab_list_remove(&s->interests[i].link);
-  return Qnil;
 }
 
 static VALUE select_result(const selection *s) {
@@ -538,28 +495,20 @@ static VALUE sched_io_select(int argc, VALUE *argv, VALUE self) {
   ab_loop *loop = ab_loop_of(self);
   ab_nsec timeout = 0;
   bool forever = !ab__timeout_of(argc == 4 ? argv[3] : Qnil, &timeout);
-  selection s = {.self = self, .loop = loop};
+  selection s = {.count = 0};
   for (int i = 0; i < 3; i++) {
     s.lists[i] = io_list(i < argc ? argv[i] : Qnil);
     s.count += (size_t)RARRAY_LEN(s.lists[i]);
     OBJ_FREEZE(s.lists[i]);
   }
-  VALUE memory = Qnil;
-  if (s.count > 0) {
-    s.interests = ALLOCV_N(ab_interest, memory, s.count);
-    for (size_t i = 0; i < s.count; i++) {
-      s.interests[i] = (ab_interest){.io = Qnil};
-      ab_list_init(&s.interests[i].link);
-    }
-  }
-  s.waiter.kind = AB_WAIT_IO;
-  s.waiter.object = rb_ary_new_from_values(3, s.lists);
-  if (!select_now(&s) && (forever || timeout > 0)) {
-    s.deadline = forever ? 0 : ab__deadline_after(timeout);
-    rb_ensure(select_park, (VALUE)&s, select_end, (VALUE)&s);
-  }
+  VALUE memory = Qnil, lists = rb_ary_new_from_values(3, s.lists);
+  if (s.count > 0) s.interests = ALLOCV_N(ab_interest, memory, s.count);
+  for (size_t i = 0; i < s.count; i++) s.interests[i] = (ab_interest){.io = Qnil};
+  if (!select_now(&s) && (forever || timeout > 0))
+    ab__fd_select(loop, s.interests, s.count, forever ? 0 : ab__deadline_after(timeout), lists);
   VALUE result = select_result(&s);
   ALLOCV_END(memory);
+  RB_GC_GUARD(lists);
   return result;
 }
 

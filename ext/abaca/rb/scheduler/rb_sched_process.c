@@ -21,25 +21,22 @@
 
 /* ---- jobs of the pools ---- */
 
-/* A wait for a job of a pool; lives on the fiber's stack, and is the job's owner. */
+/* A wait for a job; lives on the fiber's stack, and is the job's owner. */
 typedef struct job_wait {
   ab_loop *loop;
-  ab_blocking_job *job;
+  enum ab_pool_kind kind;
+  ab_blocking_job *job; /* NULL when it is done */
   ab_waiter waiter;
-  bool done;
 } job_wait;
 
-static VALUE job_park(VALUE arg) {
-  job_wait *wait = (job_wait *)arg;
-  while (!wait->done) ab_loop_park(wait->loop, &wait->waiter, 0);
-  return Qnil;
+static void job_done(job_wait *wait) {
+  wait->job = NULL;
+  ab_loop_wake(wait->loop, &wait->waiter);
 }
 
-static VALUE job_wait_end(VALUE arg) {
-  job_wait *wait = (job_wait *)arg;
-  ab_blocking_pool *names = wait->loop->pools[AB_POOL_NAMES];
-  if (!wait->done && names) ab_blocking_abandon(names, wait->job);
-  return Qnil;
+static void job_end(job_wait *wait) {
+  ab_blocking_pool *pool = wait->loop->pools[wait->kind];
+  if (wait->job && pool) ab_blocking_abandon(pool, wait->job);
 }
 
 /* ---- address_resolve ---- */
@@ -47,22 +44,20 @@ static VALUE job_wait_end(VALUE arg) {
 typedef struct lookup {
   ab_blocking_job job;
   int error; /* of getaddrinfo */
-  int system_error;
   struct addrinfo *found;
   char name[];
 } lookup;
 
 typedef struct lookup_wait {
   job_wait base;
-  VALUE addresses;
-  int error, system_error;
+  int error;
+  struct addrinfo *found;
 } lookup_wait;
 
 static void lookup_run(ab_blocking_job *job) {
   lookup *lookup = AB_CONTAINER_OF(job, struct lookup, job);
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
   lookup->error = getaddrinfo(lookup->name, NULL, &hints, &lookup->found);
-  lookup->system_error = errno;
 }
 
 static void lookup_fini(ab_blocking_job *job) {
@@ -85,27 +80,27 @@ static VALUE address_texts(const struct addrinfo *found) {
   return result;
 }
 
-static VALUE lookup_collect(VALUE arg) {
-  lookup *lookup = (struct lookup *)arg;
-  lookup_wait *wait = AB_CONTAINER_OF(lookup->job.owner, lookup_wait, base);
-  wait->addresses = address_texts(lookup->found);
-  return Qnil;
-}
-
-/* On the root fiber. */
 static void lookup_done(ab_blocking_job *job) {
   lookup *lookup = AB_CONTAINER_OF(job, struct lookup, job);
   lookup_wait *wait = AB_CONTAINER_OF(job->owner, lookup_wait, base);
   wait->error = lookup->error;
-  wait->system_error = lookup->system_error;
-  int state = 0;
-  if (lookup->error == 0) rb_protect(lookup_collect, (VALUE)lookup, &state);
-  if (state) {
-    wait->base.waiter.exception = rb_errinfo();
-    rb_set_errinfo(Qnil);
-  }
-  wait->base.done = true;
-  ab_loop_wake(wait->base.loop, &wait->base.waiter);
+  wait->found = lookup->found;
+  lookup->found = NULL;
+  job_done(&wait->base);
+}
+
+static VALUE lookup_wait_body(VALUE arg) {
+  lookup_wait *wait = (lookup_wait *)arg;
+  while (wait->base.job) ab_loop_park(wait->base.loop, &wait->base.waiter, 0);
+  if (wait->error == EAI_MEMORY) rb_memerror();
+  return wait->error == 0 ? address_texts(wait->found) : Qnil;
+}
+
+static VALUE lookup_wait_end(VALUE arg) {
+  lookup_wait *wait = (lookup_wait *)arg;
+  job_end(&wait->base);
+  if (wait->found) freeaddrinfo(wait->found);
+  return Qnil;
 }
 
 static bool is_numeric(const char *name) {
@@ -133,26 +128,19 @@ static VALUE sched_address_resolve(VALUE self, VALUE hostname) {
   lookup *lookup = ab_alloc_zero(&ab_mem_libc, sizeof *lookup + length);
   if (!lookup) rb_memerror();
   memcpy(lookup->name, name, length);
-  lookup_wait wait = {.base = {.loop = loop, .job = &lookup->job}, .addresses = Qnil};
+  lookup_wait wait = {.base = {.loop = loop, .kind = AB_POOL_NAMES, .job = &lookup->job}};
   wait.base.waiter.kind = AB_WAIT_DNS;
   wait.base.waiter.object = hostname;
-  lookup->job.run = lookup_run;
-  lookup->job.done = lookup_done;
-  lookup->job.fini = lookup_fini;
-  lookup->job.owner = &wait.base;
+  lookup->job = (ab_blocking_job){
+      .run = lookup_run, .done = lookup_done, .fini = lookup_fini, .owner = &wait.base};
   ab_blocking_pool *names = ab__loop_pool(loop, AB_POOL_NAMES);
-  if (!names) {
-    free(lookup);
-    rb_memerror();
-  }
-  if (ab_blocking_submit(names, &lookup->job) != AB_OK) {
+  if (!names || ab_blocking_submit(names, &lookup->job) != AB_OK) {
     int error = errno;
     free(lookup);
+    if (!names) rb_memerror();
     rb_syserr_fail(error, "a thread for name resolution");
   }
-  rb_ensure(job_park, (VALUE)&wait.base, job_wait_end, (VALUE)&wait.base);
-  if (wait.error == EAI_MEMORY) rb_memerror();
-  return wait.addresses;
+  return rb_ensure(lookup_wait_body, (VALUE)&wait, lookup_wait_end, (VALUE)&wait);
 }
 
 /* ---- process_wait ---- */
@@ -209,7 +197,7 @@ typedef struct child_job {
 } child_job;
 
 typedef struct child_wait {
-  job_wait base; /* `job` is NULL while no thread checks for us */
+  job_wait base;
   rb_pid_t pid;
   int flags;
 } child_wait;
@@ -221,9 +209,7 @@ static void child_run(ab_blocking_job *job) {
 }
 
 static void child_done(ab_blocking_job *job) {
-  child_wait *wait = AB_CONTAINER_OF(job->owner, child_wait, base);
-  wait->base.done = true;
-  ab_loop_wake(wait->base.loop, &wait->base.waiter);
+  job_done(job->owner);
 }
 
 static void child_fini(ab_blocking_job *job) {
@@ -249,7 +235,6 @@ static void submit_look(child_wait *wait) {
     return;
   }
   wait->base.job = &child->job;
-  wait->base.done = false;
 }
 
 static VALUE child_wait_loop(VALUE arg) {
@@ -259,19 +244,16 @@ static VALUE child_wait_loop(VALUE arg) {
     if (!NIL_P(status)) return status;
     if (!wait->base.job) submit_look(wait);
     ab_loop_park(wait->base.loop, &wait->base.waiter, ab__deadline_after(CHILD_INTERVAL));
-    if (wait->base.done) wait->base.job = NULL;
   }
 }
 
 static VALUE child_wait_end(VALUE arg) {
-  child_wait *wait = (child_wait *)arg;
-  ab_blocking_pool *children = wait->base.loop->pools[AB_POOL_CHILDREN];
-  if (wait->base.job && !wait->base.done && children) ab_blocking_abandon(children, wait->base.job);
+  job_end(&((child_wait *)arg)->base);
   return Qnil;
 }
 
 static VALUE wait_for_child(ab_loop *loop, rb_pid_t pid, int flags) {
-  child_wait wait = {.base = {.loop = loop}, .pid = pid, .flags = flags};
+  child_wait wait = {.base = {.loop = loop, .kind = AB_POOL_CHILDREN}, .pid = pid, .flags = flags};
   wait.base.waiter.kind = AB_WAIT_PROCESS;
   wait.base.waiter.object = PIDT2NUM(pid);
   return rb_ensure(child_wait_loop, (VALUE)&wait, child_wait_end, (VALUE)&wait);

@@ -57,11 +57,6 @@ static VALUE make_switcher(VALUE self) {
 
 /* ---- block, unblock, kernel_sleep, yield ---- */
 
-VALUE ab__in_forked_child(const char *hook, int argc, const VALUE *argv) {
-  return rb_funcall_passing_block(rb_path2class("Abaca::Scheduler::Forked"), rb_intern(hook), argc,
-                                  argv);
-}
-
 /* In a forked child: what Ruby would do without a scheduler. */
 static bool sleep_blocking(bool forever, ab_nsec timeout) {
   if (forever) {
@@ -184,98 +179,8 @@ static VALUE sched_fiber_interrupt(VALUE self, VALUE fiber, VALUE exception) {
   return ab__loop_interrupt(loop, fiber, exception) ? Qtrue : Qfalse;
 }
 
-/* ---- run and close ---- */
-
-/* @!method run
- * Runs fibers until none is left. Raises what a trap handler or Thread#raise raises, and
- * SystemExit, SignalException or NoMemoryError of a fiber; it may be called again then. */
-static VALUE sched_run(VALUE self) {
-  ab_loop_run(ab_loop_of(self));
-  return Qnil;
-}
-
-static VALUE run_loop(VALUE arg) {
-  ab_loop_run((ab_loop *)arg);
-  return Qnil;
-}
-
-static VALUE end_loop(VALUE arg) {
-  ab__loop_close((ab_loop *)arg);
-  return Qnil;
-}
-
-/* Runs the remaining fibers, here, then closes. */
-static void finish(ab_loop *loop) {
-  if (ab__loop_forked(loop) || NIL_P(loop->thread)) {
-    ab__loop_close(loop);
-    return;
-  }
-  loop->closing = true;
-  rb_ensure(run_loop, (VALUE)loop, end_loop, (VALUE)loop);
-}
-
-/* Closing under a running loop would take its poller away, and cannot run the remaining fibers. */
-static void check_closable(ab_loop *loop) {
-  if (ab__loop_forked(loop) || NIL_P(loop->thread)) return;
-  ab__loop_check(loop);
-  ab__loop_check_idle(loop);
-}
-
-static VALUE call_close(VALUE self) {
-  return rb_funcall(self, rb_intern("close"), 0);
-}
-
-static VALUE detach(VALUE none) {
-  return rb_fiber_scheduler_set(none);
-}
-
-static VALUE end_detaching(VALUE arg) {
-  ((ab_loop *)arg)->detaching = false;
-  return Qnil;
-}
-
-/* @!method scheduler_close
- * Runs the remaining fibers, then closes, through #close, which a subclass may have overridden.
- * Ruby calls it when the thread ends or gets another scheduler. */
-static VALUE sched_scheduler_close(VALUE self) {
-  ab_loop *loop = ab__loop_get(self);
-  if (loop->closed || loop->closing) return Qnil;
-  check_closable(loop);
-  if (!loop->detaching) {
-    loop->detaching = true;
-    rb_ensure(call_close, self, end_detaching, (VALUE)loop);
-  }
-  if (!loop->closed && !loop->closing) finish(loop);
-  RB_GC_GUARD(self);
-  return Qnil;
-}
-
-/* @!method close
- * Runs the remaining fibers, closes, and detaches from the thread. Idempotent. Raises RuntimeError
- * on one of the scheduler's fibers, and while it runs. */
-static VALUE sched_close(VALUE self) {
-  ab_loop *loop = ab__loop_get(self);
-  if (loop->closed || loop->closing) return Qnil;
-  check_closable(loop);
-  if (loop->detaching || rb_fiber_scheduler_get() != self) {
-    finish(loop);
-  } else {
-    loop->detaching = true;
-    rb_ensure(detach, Qnil, end_detaching, (VALUE)loop);
-  }
-  RB_GC_GUARD(self);
-  return Qnil;
-}
-
-/* @!method closed?
- * True once the scheduler has been closed. */
-static VALUE sched_closed_p(VALUE self) {
-  return ab__loop_get(self)->closed ? Qtrue : Qfalse;
-}
-
 void ab_init_scheduler(VALUE mAbaca) {
   VALUE klass = rb_define_class_under(mAbaca, "Scheduler", rb_cObject);
-  rb_define_alloc_func(klass, ab__loop_alloc);
   rb_define_method(klass, "fiber", sched_fiber, -1);
   rb_define_private_method(klass, "make_switcher", make_switcher, 0);
   rb_define_method(klass, "block", sched_block, -1);
@@ -283,10 +188,7 @@ void ab_init_scheduler(VALUE mAbaca) {
   rb_define_method(klass, "kernel_sleep", sched_kernel_sleep, -1);
   rb_define_method(klass, "yield", sched_yield_hook, 0);
   rb_define_method(klass, "fiber_interrupt", sched_fiber_interrupt, 2);
-  rb_define_method(klass, "run", sched_run, 0);
-  rb_define_method(klass, "close", sched_close, 0);
-  rb_define_method(klass, "scheduler_close", sched_scheduler_close, 0);
-  rb_define_method(klass, "closed?", sched_closed_p, 0);
+  ab__init_sched_life(klass);
   ab__init_sched_io(klass);
   ab__init_sched_time(klass);
   ab__init_sched_process(klass);

@@ -50,6 +50,7 @@ typedef struct ab_interest {
   ab_list link;
   ab_waiter *waiter;
   VALUE io; /* the IO that the number belonged to, kept alive by the owner; nil: our own fd */
+  int fd;
   uint32_t want, got;
 } ab_interest;
 
@@ -119,7 +120,7 @@ struct ab_loop {
   ab_pulse *pulse; /* NULL: the loop has no stand-in */
   ab_share share;
   ab_occupancy *occupancy; /* the work that is measured now; NULL: none */
-  ab_occupancy *occupancies, *idle_stints;
+  ab_occupancy *occupancies, *idle_occupancies;
   ab_fd_table fds;
   size_t fd_waits;  /* how many fibers wait for an IO: a descriptor, several, or a file's disk */
   ab_list unproven; /* descriptors whose registration is trusted for the moment, oldest first */
@@ -141,9 +142,12 @@ struct ab_loop {
   ID unsafe[AB_UNSAFE_METHODS];
 };
 
+extern const rb_data_type_t ab__loop_type;
+
 /* The loop of a scheduler in any state. */
-ab_loop *ab__loop_get(VALUE scheduler);
-VALUE ab__loop_alloc(VALUE klass);
+static inline ab_loop *ab__loop_get(VALUE scheduler) {
+  return rb_check_typeddata(scheduler, &ab__loop_type);
+}
 /* The same; NULL for what is no Abaca::Scheduler. Never raises. */
 ab_loop *ab__loop_or_null(VALUE scheduler);
 /* True in a process that was forked after the scheduler was made. */
@@ -167,7 +171,7 @@ static inline void ab__loop_back(ab_loop *loop) {
   if (AB_UNLIKELY(loop->watchdog != NULL)) ab_watchdog_end(loop->watchdog);
 }
 
-/* rb_loop.c. Runs what is ready and waits for more; returns false if nothing is left to wait
+/* rb_loop_turn.c. Runs what is ready and waits for more; returns false if nothing is left to wait
  * for.
  */
 bool ab__loop_turn(ab_loop *loop);
@@ -267,10 +271,7 @@ VALUE ab__fiber_new(rb_block_call_func_t body, VALUE data);
 /* Runs `body`, which does not wait, on a new fiber to its end. */
 void ab__fiber_run(rb_block_call_func_t body, VALUE data);
 
-/* rb_fdwait.c. Registers the interest; the caller takes it off with ab_list_remove. Returns false
- * if the descriptor is always ready (a regular file). Raises if it cannot be watched. */
-bool ab__fd_watch(ab_loop *loop, int fd, ab_interest *interest);
-/* A system call has returned EAGAIN: the next event of this kind will be an edge. */
+/* rb_fdwait.c. A system call has returned EAGAIN: the next event of this kind will be an edge. */
 void ab__fd_exhausted(ab_loop *loop, int fd, uint32_t events);
 /* A read has got less than it had room for: most likely nothing is left, and what comes is an edge.
  * That may be wrong (a terminal's line, a packet, a file that was passed): a wait that follows has
@@ -288,11 +289,10 @@ void ab__fd_fini(ab_loop *loop);
 /* Parks until fd is ready for one of `events` (AB_POLL_*). Returns the set, 0 on time-out. */
 uint32_t ab__fd_wait(ab_loop *loop, int fd, VALUE io, uint32_t events, ab_nsec deadline,
                      uint8_t kind, VALUE object);
-bool ab__io_closed(VALUE io);
-
-/* rb_sched_io.c. Is an IO closed that io_select waits for? The waiter has AB_WAIT_IO and no
- * events. */
-bool ab__select_closed(const ab_waiter *waiter);
+/* The same for several IOs: `interests` have `io` and `want`, and get `got`. `object` is for
+ * introspection. */
+void ab__fd_select(ab_loop *loop, ab_interest *interests, size_t count, ab_nsec deadline,
+                   VALUE object);
 
 /* rb_sched_file.c. One read or write that is done by a thread while the fiber waits. */
 typedef struct ab_file_op {
@@ -329,6 +329,7 @@ void ab__uninterrupted_fini(ab_loop *loop);
 
 /* Adds the methods of rb_sched_io.c, rb_sched_time.c, rb_sched_process.c,
  * rb_sched_fibers.c and rb_preempt.c. */
+void ab__init_sched_life(VALUE klass);
 void ab__init_sched_io(VALUE klass);
 void ab__init_sched_time(VALUE klass);
 void ab__init_sched_process(VALUE klass);

@@ -51,20 +51,6 @@ VALUE ab__uninterrupted_deferred(ab_loop *loop, VALUE fiber) {
   return Qnil;
 }
 
-void ab_loop_renew(ab_loop *loop, VALUE fiber) {
-  if (AB_UNLIKELY(ab__latch_any(&loop->latches))) ab__latch_forget(&loop->latches, fiber);
-}
-
-bool ab_loop_forgive(ab_loop *loop, VALUE fiber) {
-  ab_loop_renew(loop, fiber);
-  if (AB_LIKELY(ab_list_empty(&loop->deferred))) return false;
-  bool killed = false;
-  for (VALUE exception; !NIL_P(exception = ab__uninterrupted_deferred(loop, fiber));) {
-    if (exception == AB_FIBER_KILLED) killed = true;
-  }
-  return killed;
-}
-
 void ab__uninterrupted_mark(const ab_loop *loop) {
   for (const ab_list *node = loop->deferred.next; node != &loop->deferred; node = node->next) {
     const deferred *entry = AB_CONTAINER_OF(node, deferred, link);

@@ -6,7 +6,7 @@ module Abaca
     # with a fiber scheduler: an exception that ends Mutex#sleep or ConditionVariable#wait, such as a request's
     # deadline, then became a ThreadError when the mutex was unlocked, and a Monitor was taken from the fiber that had
     # entered it meanwhile.
-    module Relock # :nodoc:
+    module MutexSleep # :nodoc:
       def sleep(timeout = nil)
         held = owned?
         super
@@ -16,6 +16,6 @@ module Abaca
 
       Mutex.prepend(self) if RUBY_VERSION < "3.4"
     end
-    private_constant :Relock
+    private_constant :MutexSleep
   end
 end
