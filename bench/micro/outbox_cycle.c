@@ -48,14 +48,6 @@ static void write_cycle(bench *self) {
   send_all(self, self->outbox);
 }
 
-static void reserve_cycle(bench *self) {
-  char *ptr = ab_outbox_reserve(self->outbox, 512);
-  if (!ptr) need(AB_ENOMEM);
-  memcpy(ptr, self->head, HEAD);
-  ab_outbox_commit(self->outbox, HEAD);
-  send_all(self, self->outbox);
-}
-
 static void whole_life(bench *self) {
   ab_outbox *outbox = ab_outbox_init(self->pool);
   if (!outbox) need(AB_ENOMEM);
@@ -123,7 +115,6 @@ int main(void) {
   self.outbox = self.pool ? ab_outbox_init(self.pool) : NULL;
   if (!self.outbox || !self.body) need(AB_ENOMEM);
   measure(&self, "write 150, next, shift", write_cycle);
-  measure(&self, "reserve and commit 150, next, shift", reserve_cycle);
   measure(&self, "init, write 150, next, shift, fini", whole_life);
   measure(&self, "write 150, borrow 64 KiB, next, shift", borrow_cycle);
   measure(&self, "write 150, flush mark, next, shift", flush_cycle);

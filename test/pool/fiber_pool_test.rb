@@ -235,26 +235,6 @@ class FiberPoolTest < Minitest::Test
     assert_equal [nil, nil, nil], locals
   end
 
-  def test_raise_all_reaches_every_waiting_job
-    raised = []
-    with_pool do |pool, start|
-      reader, _writer = IO.pipe
-      queue = Queue.new
-      [-> { sleep }, -> { reader.read(1) }, -> { queue.pop }, -> { Fiber.new { sleep }.resume }].each do |wait|
-        start.call do
-          wait.call
-        rescue KeyError
-          raised << Fiber.current
-        end
-      end
-      start.call { nil }
-      assert_equal 4, PoolHooks.raise_all(pool, KeyError.new("shutdown"))
-      Fiber.scheduler.run
-      assert_equal 0, PoolHooks.raise_all(pool, KeyError.new("nobody"))
-    end
-    assert_equal 4, raised.uniq.size
-  end
-
   def test_raise_between_jobs_strands_nobody
     order = []
     with_pool do |pool, start|

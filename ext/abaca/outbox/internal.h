@@ -51,7 +51,6 @@ struct ab_outbox {
   ab__chunk *chunk; /* takes the next copy; NULL if none does */
   char *pos;        /* where in it */
   size_t room;      /* bytes from pos on */
-  size_t reserved;  /* what ab_outbox_commit may queue */
   uint32_t files;   /* slices that are files */
   bool closed, yielding;
   ab__deque slices, marks;

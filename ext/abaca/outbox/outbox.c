@@ -2,7 +2,7 @@
  *
  * Invariants: no slice is empty; the sum of all slices is queued - written; the last slice, when it
  * was copied into the current chunk, ends at `pos`; an outbox without slices has no flush mark,
- * except while marks are fired, and no chunk, except between reserve and the next change. State is
+ * except while marks are fired, and no chunk, except between prepare and the next change. State is
  * made consistent before any callback runs.
  */
 #include <assert.h>
@@ -10,7 +10,7 @@
 
 #include "outbox/internal.h"
 
-static_assert(AB_OUTBOX_RESERVE_MAX <= AB__CHUNK_ROOM, "a reserve must fit into one chunk");
+static_assert(AB_OUTBOX_PREPARE_MAX <= AB__CHUNK_ROOM, "a preparation must fit into one chunk");
 
 static inline ab__slice *slice_at(const ab_outbox *outbox, uint32_t index) {
   return (ab__slice *)outbox->slices.items + index;
@@ -48,7 +48,7 @@ static inline void drop_chunk(ab_outbox *outbox) {
   ab__chunk *chunk = outbox->chunk;
   if (!chunk) return;
   outbox->chunk = NULL;
-  outbox->room = outbox->reserved = 0;
+  outbox->room = 0;
   ab__chunk_unref(outbox->pool, chunk);
 }
 
@@ -84,7 +84,6 @@ static inline void queue_copied(ab_outbox *outbox, size_t len) {
   }
   outbox->pos += len;
   outbox->room -= len;
-  outbox->reserved = 0;
 }
 
 static inline void copy_in(ab_outbox *outbox, const char *ptr, size_t len) {
@@ -277,7 +276,7 @@ int ab_outbox_write(ab_outbox *outbox, const char *ptr, size_t len) {
 }
 
 int ab_outbox_prepare(ab_outbox *outbox, uint32_t slices, size_t bytes) {
-  assert(bytes <= AB_OUTBOX_RESERVE_MAX);
+  assert(bytes <= AB_OUTBOX_PREPARE_MAX);
   if (bytes > outbox->pool->room) return AB_ENOMEM;
   if (ensure_slices(outbox, slices) != AB_OK) return AB_ENOMEM;
   if (outbox->chunk && bytes <= outbox->room) return AB_OK;
@@ -310,22 +309,6 @@ void ab_outbox_take_back(ab_outbox *outbox, uint64_t n) {
     let_go(outbox, last->kind, owner);
   }
   if (no_slices(outbox)) drop_chunk(outbox);
-}
-
-char *ab_outbox_reserve(ab_outbox *outbox, size_t len) {
-  if (outbox->closed || len > AB_OUTBOX_RESERVE_MAX || !may_queue(outbox, len)) return NULL;
-  /* The slot is found here because commit cannot fail. */
-  if (ab_outbox_prepare(outbox, 1, len) != AB_OK) return NULL;
-  outbox->reserved = len;
-  return outbox->pos;
-}
-
-void ab_outbox_commit(ab_outbox *outbox, size_t len) {
-  assert(len <= outbox->reserved);
-  if (len > 0)
-    queue_copied(outbox, len);
-  else
-    outbox->reserved = 0;
 }
 
 int ab_outbox_borrow(ab_outbox *outbox, const char *ptr, size_t len, void *owner) {
@@ -470,10 +453,6 @@ uint64_t ab_outbox_pending(const ab_outbox *outbox) {
 
 uint64_t ab_outbox_queued(const ab_outbox *outbox) {
   return outbox->queued;
-}
-
-uint64_t ab_outbox_written(const ab_outbox *outbox) {
-  return outbox->written;
 }
 
 void ab_outbox_close(ab_outbox *outbox) {

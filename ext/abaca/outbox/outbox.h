@@ -67,16 +67,10 @@ void ab_outbox_fini(ab_outbox *outbox);
 /* Copies. Returns AB_OK, AB_ENOMEM (nothing was queued) or AB_ECLOSED. */
 int ab_outbox_write(ab_outbox *outbox, const char *ptr, size_t len) AB_WARN_UNUSED;
 
-/* `len` contiguous bytes to write into; NULL without memory, if the outbox is closed, or if `len`
- * exceeds AB_OUTBOX_RESERVE_MAX or a chunk. Valid until the next call. ab_outbox_commit queues the
- * first bytes of it, at most as many as were reserved; nothing is queued without it. */
-#define AB_OUTBOX_RESERVE_MAX 2048
-char *ab_outbox_reserve(ab_outbox *outbox, size_t len) AB_WARN_UNUSED;
-void ab_outbox_commit(ab_outbox *outbox, size_t len);
-
-/* Gets memory for `slices` more slices and `bytes` of contiguous copies, as many as
- * ab_outbox_reserve accepts: calls that need no more than that do not fail for want of memory
- * afterwards. Returns AB_OK or AB_ENOMEM. */
+/* Gets memory for `slices` more slices and `bytes` of contiguous copies: calls that need no more do
+ * not fail for want of memory afterwards. Returns AB_OK, or AB_ENOMEM, also for more than a chunk.
+ */
+#define AB_OUTBOX_PREPARE_MAX 2048
 int ab_outbox_prepare(ab_outbox *outbox, uint32_t slices, size_t bytes) AB_WARN_UNUSED;
 
 /* Takes back the `n` bytes that were queued last, none of which may have been shifted or flushed by
@@ -154,9 +148,8 @@ size_t ab_outbox_pool_files(const ab_outbox_pool *pool);
 /* Bytes that have not been shifted. */
 uint64_t ab_outbox_pending(const ab_outbox *outbox);
 
-/* Bytes ever queued and ever shifted or dropped; they wrap around. */
+/* Bytes ever queued; wraps around. */
 uint64_t ab_outbox_queued(const ab_outbox *outbox);
-uint64_t ab_outbox_written(const ab_outbox *outbox);
 
 /* No more output; what is pending still comes out, then AB_OUTBOX_CLOSE. Idempotent. */
 void ab_outbox_close(ab_outbox *outbox);

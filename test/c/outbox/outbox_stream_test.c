@@ -1,6 +1,6 @@
-/* Streams through an outbox: any partition of a string into writes, reserves, borrows and files,
- * with shifts at any place in between, comes out as that string; memory that runs out at any call
- * loses nothing; much data needs little memory. */
+/* Streams through an outbox: any partition of a string into writes, prepared writes, borrows and
+ * files, with shifts at any place in between, comes out as that string; memory that runs out at any
+ * call loses nothing; much data needs little memory. */
 #include "fixture.h"
 
 enum { SOURCE_LEN = 1 << 18, LENDERS_MAX = 4096, MARKS_MAX = 512 };
@@ -36,7 +36,7 @@ static void stream_fini(stream *self) {
 static void stream_fired(void *arg, enum ab_flush_reason reason AB_UNUSED) {
   stream *self = arg;
   CHECK(self->fired < self->marks);
-  CHECK((int64_t)(ab_outbox_written(self->f.outbox) - self->thresholds[self->fired]) >= 0);
+  CHECK((int64_t)(self->f.outbox->written - self->thresholds[self->fired]) >= 0);
   self->fired++;
 }
 
@@ -48,13 +48,12 @@ static void stream_flush(stream *self) {
   self->refused++;
 }
 
-static bool stream_reserve(stream *self, size_t *len) {
-  if (*len > AB_OUTBOX_RESERVE_MAX) *len = AB_OUTBOX_RESERVE_MAX;
-  char *ptr = ab_outbox_reserve(self->f.outbox, *len);
-  if (!ptr) return false;
+/* What was prepared for is written without another allocation. */
+static bool stream_prepare(stream *self, size_t *len) {
+  if (*len > AB_OUTBOX_PREPARE_MAX) *len = AB_OUTBOX_PREPARE_MAX;
+  if (ab_outbox_prepare(self->f.outbox, 1, *len) != AB_OK) return false;
   *len = random_below(&self->random, *len + 1);
-  memcpy(ptr, self->source + self->in, *len);
-  ab_outbox_commit(self->f.outbox, *len);
+  CHECK_INT(AB_OK, ab_outbox_write(self->f.outbox, self->source + self->in, *len));
   return true;
 }
 
@@ -82,7 +81,7 @@ static void stream_put(stream *self, size_t len) {
     break;
   case 2:
   case 3:
-    done = stream_reserve(self, &len);
+    done = stream_prepare(self, &len);
     break;
   default:
     done = ab_outbox_write(self->f.outbox, self->source + self->in, len) == AB_OK;

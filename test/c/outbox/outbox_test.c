@@ -80,7 +80,7 @@ static void copies_merge_into_one_slice(void) {
   CHECK_SLICES(f.outbox, "testtestte");
   CHECK_INT(10, ab_outbox_pending(f.outbox));
   CHECK_INT(10, ab_outbox_queued(f.outbox));
-  CHECK_INT(0, ab_outbox_written(f.outbox));
+  CHECK_INT(0, f.outbox->written);
   fixture_fini(&f);
 }
 
@@ -148,34 +148,12 @@ static void a_null_owner_is_not_released(void) {
   fixture_fini(&f);
 }
 
-static void reserve_queues_only_what_is_committed(void) {
-  fixture f;
-  fixture_init(&f);
-  char *ptr = ab_outbox_reserve(f.outbox, 10);
-  memcpy(ptr, "reserved..", 10);
-  CHECK_INT(AB_OUTBOX_IDLE, next_op(f.outbox));
-  ptr = ab_outbox_reserve(f.outbox, 10);
-  memcpy(ptr, "reserved..", 10);
-  ab_outbox_commit(f.outbox, 8);
-  CHECK_SLICES(f.outbox, "reserved");
-  ptr = ab_outbox_reserve(f.outbox, AB_OUTBOX_RESERVE_MAX);
-  CHECK(ptr != NULL);
-  ab_outbox_commit(f.outbox, 0);
-  CHECK_SLICES(f.outbox, "reserved");
-  put(f.outbox, "!");
-  CHECK_SLICES(f.outbox, "reserved!");
-  CHECK(!ab_outbox_reserve(f.outbox, AB_OUTBOX_RESERVE_MAX + 1));
-  CHECK_INT(9, ab_outbox_pending(f.outbox));
-  fixture_fini(&f);
-}
-
-static void reserve_skips_the_rest_of_a_chunk(void) {
+static void a_preparation_skips_the_rest_of_a_chunk(void) {
   fixture f;
   fixture_init(&f);
   size_t filled = fill_chunk(f.outbox, 3);
-  char *ptr = ab_outbox_reserve(f.outbox, 4);
-  memcpy(ptr, "four", 4);
-  ab_outbox_commit(f.outbox, 4);
+  CHECK_INT(AB_OK, ab_outbox_prepare(f.outbox, 1, 4));
+  put(f.outbox, "four");
   CHECK_INT(2, f.pool->chunks_out);
   CHECK_INT(AB_OK, ab_outbox_shift(f.outbox, filled));
   CHECK_INT(1, f.pool->chunks_out);
@@ -183,10 +161,10 @@ static void reserve_skips_the_rest_of_a_chunk(void) {
   fixture_fini(&f);
 }
 
-static void an_uncommitted_reserve_is_given_back(void) {
+static void an_unused_preparation_is_given_back(void) {
   fixture f;
   fixture_init(&f);
-  CHECK(ab_outbox_reserve(f.outbox, 100) != NULL);
+  CHECK_INT(AB_OK, ab_outbox_prepare(f.outbox, 1, 100));
   fixture_fini(&f);
 }
 
@@ -229,7 +207,7 @@ static void shift_beyond_pending_changes_nothing(void) {
   CHECK_INT(AB_EINVAL, ab_outbox_shift(f.outbox, 7));
   CHECK_INT(AB_EINVAL, ab_outbox_shift(f.outbox, UINT64_MAX));
   CHECK_INT(6, ab_outbox_pending(f.outbox));
-  CHECK_INT(0, ab_outbox_written(f.outbox));
+  CHECK_INT(0, f.outbox->written);
   CHECK_INT(0, lender.released);
   CHECK_FIRED("", log);
   CHECK_SLICES(f.outbox, "abc", "def");
@@ -332,7 +310,6 @@ static void pending_is_bounded(void) {
   CHECK_INT(AB_ENOMEM, ab_outbox_write(f.outbox, "x", 1));
   CHECK_INT(AB_EINVAL, ab_outbox_borrow(f.outbox, "x", 1, &lenders[1]));
   CHECK_INT(AB_EINVAL, ab_outbox_file(f.outbox, 3, 0, 1, &lenders[1]));
-  CHECK(!ab_outbox_reserve(f.outbox, 1));
   CHECK_INT(AB__PENDING_MAX, ab_outbox_pending(f.outbox));
   CHECK_INT(AB_OK, ab_outbox_shift(f.outbox, AB__PENDING_MAX - 1));
   CHECK_FIRED("", log);
@@ -564,7 +541,6 @@ static void close_comes_after_all_output(void) {
   CHECK_INT(AB_ECLOSED, ab_outbox_borrow(f.outbox, "x", 1, &lender));
   CHECK_INT(AB_ECLOSED, ab_outbox_borrow(f.outbox, "", 0, &lender));
   CHECK_INT(AB_ECLOSED, ab_outbox_file(f.outbox, 1, 0, 1, &lender));
-  CHECK(!ab_outbox_reserve(f.outbox, 1));
   CHECK_INT(0, lender.released);
   flush(f.outbox, &m);
   CHECK_SLICES(f.outbox, "bye");
@@ -597,7 +573,7 @@ static void drain_works_open_and_closed(void) {
     CHECK_FIRED("m", log);
     CHECK_INT(AB_FLUSH_DRAINED, log.reasons[0]);
     CHECK_INT(0, ab_outbox_pending(f.outbox));
-    CHECK_INT(1014, ab_outbox_written(f.outbox));
+    CHECK_INT(1014, f.outbox->written);
     CHECK_INT(closed ? AB_OUTBOX_CLOSE : AB_OUTBOX_IDLE, next_op(f.outbox));
     CHECK_INT(0, ab_outbox_drain(f.outbox));
     if (!closed) {
@@ -672,8 +648,8 @@ static void counters_wrap_around(void) {
       CHECK_INT(10 - i, ab_outbox_pending(f.outbox));
     }
     CHECK_FIRED("ab", log);
-    CHECK(ab_outbox_written(f.outbox) == UINT64_MAX - before + 10);
-    CHECK(ab_outbox_queued(f.outbox) == ab_outbox_written(f.outbox));
+    CHECK(f.outbox->written == UINT64_MAX - before + 10);
+    CHECK(ab_outbox_queued(f.outbox) == f.outbox->written);
     fixture_fini(&f);
   }
 }
@@ -791,9 +767,8 @@ static void cycle(fixture *f, owner *lender, mark *m) {
   ab_outbox *outbox = ab_outbox_init(f->pool);
   m->log->count = 0;
   CHECK_INT(AB_OK, ab_outbox_write(outbox, body, 150));
-  char *ptr = ab_outbox_reserve(outbox, 200);
-  memset(ptr, 'r', 200);
-  ab_outbox_commit(outbox, 150);
+  CHECK_INT(AB_OK, ab_outbox_prepare(outbox, 1, 200));
+  CHECK_INT(AB_OK, ab_outbox_write(outbox, body, 150));
   for (int i = 0; i < 6; i++) {
     CHECK_INT(AB_OK, ab_outbox_borrow(outbox, body, 1000, lender));
     CHECK_INT(AB_OK, ab_outbox_write(outbox, body, sizeof body));
@@ -870,7 +845,7 @@ static void an_outbox_comes_back_as_new(void) {
   f.outbox = ab_outbox_init(f.pool);
   CHECK(!ab_outbox_closed(f.outbox));
   CHECK_INT(0, ab_outbox_queued(f.outbox));
-  CHECK_INT(0, ab_outbox_written(f.outbox));
+  CHECK_INT(0, f.outbox->written);
   CHECK_INT(AB_OUTBOX_IDLE, next_op(f.outbox));
   put(f.outbox, "new");
   CHECK_SLICES(f.outbox, "new");
@@ -882,14 +857,14 @@ CHECK_MAIN(
     CHECK_CASE(a_write_fills_the_chunk_then_takes_another),
     CHECK_CASE(an_exactly_full_chunk_is_followed_by_another),
     CHECK_CASE(borrowed_slices_keep_their_place), CHECK_CASE(a_null_owner_is_not_released),
-    CHECK_CASE(reserve_queues_only_what_is_committed),
-    CHECK_CASE(reserve_skips_the_rest_of_a_chunk), CHECK_CASE(an_uncommitted_reserve_is_given_back),
-    CHECK_CASE(next_is_idempotent), CHECK_CASE(next_leaves_the_rest_of_iov_alone),
-    CHECK_CASE(shift_beyond_pending_changes_nothing), CHECK_CASE(next_stops_at_the_slice_limit),
-    CHECK_CASE(next_stops_at_the_byte_limit), CHECK_CASE(files_come_in_order_and_alone),
-    CHECK_CASE(file_ranges_are_checked), CHECK_CASE(pending_is_bounded),
-    CHECK_CASE(an_impossible_length_is_refused), CHECK_CASE(yield_holds_back_once),
-    CHECK_CASE(yield_is_spent_on_an_empty_outbox), CHECK_CASE(flush_close_and_drain_cancel_yield),
+    CHECK_CASE(a_preparation_skips_the_rest_of_a_chunk),
+    CHECK_CASE(an_unused_preparation_is_given_back), CHECK_CASE(next_is_idempotent),
+    CHECK_CASE(next_leaves_the_rest_of_iov_alone), CHECK_CASE(shift_beyond_pending_changes_nothing),
+    CHECK_CASE(next_stops_at_the_slice_limit), CHECK_CASE(next_stops_at_the_byte_limit),
+    CHECK_CASE(files_come_in_order_and_alone), CHECK_CASE(file_ranges_are_checked),
+    CHECK_CASE(pending_is_bounded), CHECK_CASE(an_impossible_length_is_refused),
+    CHECK_CASE(yield_holds_back_once), CHECK_CASE(yield_is_spent_on_an_empty_outbox),
+    CHECK_CASE(flush_close_and_drain_cancel_yield),
     CHECK_CASE(flush_fires_at_once_when_nothing_is_pending),
     CHECK_CASE(flush_waits_for_all_that_came_before),
     CHECK_CASE(one_shift_fires_several_marks_in_order), CHECK_CASE(a_callback_may_write_and_flush),

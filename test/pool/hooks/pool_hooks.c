@@ -31,10 +31,6 @@ static VALUE hook_busy(VALUE self, VALUE pool) {
   return SIZET2NUM(ab_pool_busy(ab_pool_of(pool)));
 }
 
-static VALUE hook_raise_all(VALUE self, VALUE pool, VALUE exception) {
-  return SIZET2NUM(ab_pool_raise_all(ab_pool_of(pool), exception));
-}
-
 /* The further jobs are an Array of procs. */
 static bool next_of_array(void *ctx, ab_job_fn *fn, void **arg) {
   VALUE proc = rb_ary_shift((VALUE)ctx);
@@ -91,7 +87,6 @@ void Init_pool_hooks(void) {
   rb_define_module_function(module, "start", hook_start, 2);
   rb_define_module_function(module, "available?", hook_available, 1);
   rb_define_module_function(module, "busy", hook_busy, 1);
-  rb_define_module_function(module, "raise_all", hook_raise_all, 2);
   rb_define_module_function(module, "next_jobs", hook_next, 2);
   rb_define_module_function(module, "measure", hook_measure, 2);
   rb_define_module_function(module, "measure_fresh", hook_measure_fresh, 1);

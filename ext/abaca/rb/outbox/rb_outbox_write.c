@@ -189,23 +189,6 @@ static inline VALUE put_number(VALUE self, uint64_t number, unsigned bytes, bool
   return self;
 }
 
-static VALUE box_write_byte(VALUE self, VALUE value) {
-  return put_number(self, unsigned_of(value, 8), 1, true);
-}
-
-#define INTEGER_METHODS(bits)                                                                      \
-  static VALUE box_write_u##bits##_be(VALUE self, VALUE value) {                                   \
-    return put_number(self, unsigned_of(value, bits), bits / 8, true);                             \
-  }                                                                                                \
-  static VALUE box_write_u##bits##_le(VALUE self, VALUE value) {                                   \
-    return put_number(self, unsigned_of(value, bits), bits / 8, false);                            \
-  }
-
-INTEGER_METHODS(16)
-INTEGER_METHODS(32)
-INTEGER_METHODS(48)
-INTEGER_METHODS(64)
-
 static uint64_t bits_of_single(VALUE value) {
   float number = (float)NUM2DBL(value);
   uint32_t bits;
@@ -220,21 +203,28 @@ static uint64_t bits_of_double(VALUE value) {
   return bits;
 }
 
-static VALUE box_write_f32_be(VALUE self, VALUE value) {
-  return put_number(self, bits_of_single(value), 4, true);
+static VALUE box_write_byte(VALUE self, VALUE value) {
+  return put_number(self, unsigned_of(value, 8), 1, true);
 }
 
-static VALUE box_write_f32_le(VALUE self, VALUE value) {
-  return put_number(self, bits_of_single(value), 4, false);
-}
+#define NUMBER_METHODS(type, bytes, convert)                                                       \
+  static VALUE box_write_##type##_be(VALUE self, VALUE value) {                                    \
+    return put_number(self, convert, bytes, true);                                                 \
+  }                                                                                                \
+  static VALUE box_write_##type##_le(VALUE self, VALUE value) {                                    \
+    return put_number(self, convert, bytes, false);                                                \
+  }
 
-static VALUE box_write_f64_be(VALUE self, VALUE value) {
-  return put_number(self, bits_of_double(value), 8, true);
-}
+NUMBER_METHODS(u16, 2, unsigned_of(value, 16))
+NUMBER_METHODS(u32, 4, unsigned_of(value, 32))
+NUMBER_METHODS(u48, 6, unsigned_of(value, 48))
+NUMBER_METHODS(u64, 8, unsigned_of(value, 64))
+NUMBER_METHODS(f32, 4, bits_of_single(value))
+NUMBER_METHODS(f64, 8, bits_of_double(value))
 
-static VALUE box_write_f64_le(VALUE self, VALUE value) {
-  return put_number(self, bits_of_double(value), 8, false);
-}
+#define DEFINE_NUMBER(type)                                                                        \
+  rb_define_method(cOutbox, "write_" #type "_be", box_write_##type##_be, 1);                       \
+  rb_define_method(cOutbox, "write_" #type "_le", box_write_##type##_le, 1);
 
 void ab__init_outbox_write(VALUE cOutbox) {
   rb_define_method(cOutbox, "<<", box_append, 1);
@@ -243,16 +233,10 @@ void ab__init_outbox_write(VALUE cOutbox) {
   rb_define_method(cOutbox, "schedule_file", box_schedule_file, -1);
   rb_define_method(cOutbox, "write_gen", box_write_gen, 1);
   rb_define_method(cOutbox, "write_byte", box_write_byte, 1);
-  rb_define_method(cOutbox, "write_u16_be", box_write_u16_be, 1);
-  rb_define_method(cOutbox, "write_u16_le", box_write_u16_le, 1);
-  rb_define_method(cOutbox, "write_u32_be", box_write_u32_be, 1);
-  rb_define_method(cOutbox, "write_u32_le", box_write_u32_le, 1);
-  rb_define_method(cOutbox, "write_u48_be", box_write_u48_be, 1);
-  rb_define_method(cOutbox, "write_u48_le", box_write_u48_le, 1);
-  rb_define_method(cOutbox, "write_u64_be", box_write_u64_be, 1);
-  rb_define_method(cOutbox, "write_u64_le", box_write_u64_le, 1);
-  rb_define_method(cOutbox, "write_f32_be", box_write_f32_be, 1);
-  rb_define_method(cOutbox, "write_f32_le", box_write_f32_le, 1);
-  rb_define_method(cOutbox, "write_f64_be", box_write_f64_be, 1);
-  rb_define_method(cOutbox, "write_f64_le", box_write_f64_le, 1);
+  DEFINE_NUMBER(u16)
+  DEFINE_NUMBER(u32)
+  DEFINE_NUMBER(u48)
+  DEFINE_NUMBER(u64)
+  DEFINE_NUMBER(f32)
+  DEFINE_NUMBER(f64)
 }

@@ -8,7 +8,6 @@
 
 #include <ruby/fiber/scheduler.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* The number of waiting tickets that may follow a job on its fiber before the loop gets its
@@ -53,14 +52,8 @@ static void adopt(ab_pool *pool, ab_loop *loop) {
     arm_grower((VALUE)pool);
 }
 
-/* The type itself is private to the loop. */
-static bool is_ours(VALUE scheduler) {
-  return RB_TYPE_P(scheduler, T_DATA) && RTYPEDDATA_P(scheduler) &&
-         strcmp(RTYPEDDATA_TYPE(scheduler)->wrap_struct_name, "Abaca::Scheduler") == 0;
-}
-
 static void check_scheduler(ab_pool *pool, VALUE scheduler) {
-  if (is_ours(scheduler)) return;
+  if (ab__loop_or_null(scheduler)) return;
   /* A thread that has nothing to do with the pool should be told. */
   if (!NIL_P(pool->thread) || pool->owner != getpid()) check_owner(pool);
   rb_raise(rb_eRuntimeError,
@@ -130,8 +123,8 @@ static void went_deep(ab_worker *w) {
   w->pool->trimmed_stacks++;
 }
 
-/* Returns false if there are already so many idle fibers that this one has to end. */
-static bool lie_down(ab_worker *w) {
+/* Returns false if there are enough idle fibers, and this one has to end. */
+static bool rest(ab_worker *w) {
   ab_pool *pool = w->pool;
   w->reason = AB_RETIRED_SURPLUS;
   if (AB_UNLIKELY(pool->idle_count >= pool->max_idle)) return false;
@@ -249,7 +242,7 @@ static bool run_jobs(ab_worker *w) {
     w->fn(w->arg);
     w->clean = scrubbed(w);
     if (AB_UNLIKELY(!settle(w))) return false;
-    if (!next_job(w, chain)) return lie_down(w);
+    if (!next_job(w, chain)) return rest(w);
     w->pool->reused++;
   }
 }
@@ -290,7 +283,7 @@ static bool survives(ab_worker *w, int state) {
   if (w->running) {
     recover(w, state);
     /* After an accident the loop comes first: it may have something to raise. */
-    return settle(w) && lie_down(w);
+    return settle(w) && rest(w);
   }
   if (rb_obj_is_kind_of(rb_errinfo(), rb_eException)) {
     stray(w);
@@ -386,7 +379,7 @@ static VALUE call_make_fiber(VALUE self) {
 }
 
 /* Returns false if no fiber could be had; then the worker is gone. */
-static bool bear(ab_pool *pool, ab_worker *w) {
+static bool make_fiber(ab_pool *pool, ab_worker *w) {
   ab_worker *other = pool->target; /* that a trap handler has interrupted */
   int state;
   pool->target = w;
@@ -407,7 +400,7 @@ static ab_worker *make_worker(ab_pool *pool) {
   pool->idle_count++;
   pool->live++;
   pool->created++;
-  if (!bear(pool, w) || !warm_up(pool, w)) return NULL;
+  if (!make_fiber(pool, w) || !warm_up(pool, w)) return NULL;
   if (AB_UNLIKELY(pool->loop && pool->live >= ab_gc_pace_next(&pool->pace)))
     arm_grower((VALUE)pool);
   return w;
@@ -437,15 +430,6 @@ bool ab_pool_start(ab_pool *pool, ab_loop *loop, ab_job_fn fn, void *arg) {
   bool entered = ab__loop_enter(loop, fiber);
   RB_GC_GUARD(fiber);
   return entered;
-}
-
-size_t ab_pool_raise_all(ab_pool *pool, VALUE exception) {
-  size_t count = 0;
-  ab_list_each (node, tmp, &pool->busy) {
-    ab_worker *w = AB_CONTAINER_OF(node, ab_worker, link);
-    if (ab__loop_interrupt(w->loop, w->fiber, exception)) count++;
-  }
-  return count;
 }
 
 void ab__pool_warm(ab_pool *pool, size_t count) {

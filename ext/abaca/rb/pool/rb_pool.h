@@ -35,10 +35,6 @@ bool ab_pool_available(ab_pool *pool);
 /* Fibers that run or wait in a job now. */
 size_t ab_pool_busy(const ab_pool *pool);
 
-/* Raises `exception` in every fiber that is parked in a job, for a forced shutdown. Returns the
- * number of fibers. */
-size_t ab_pool_raise_all(ab_pool *pool, VALUE exception);
-
 /* Defines Abaca::FiberPool. */
 void ab_init_fiber_pool(VALUE mAbaca);
 

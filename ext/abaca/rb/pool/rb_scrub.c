@@ -5,7 +5,6 @@
 #include <ruby/version.h>
 
 #include "base/base.h"
-#include "rb/pool/rb_leaks.h"
 #include "rb/scheduler/rb_scheduler.h"
 
 enum { LOCALS, VARIABLES, STORAGE, PARTS };
@@ -22,6 +21,35 @@ static bool keeps(VALUE hash, VALUE key) {
   return !NIL_P(hash) && rb_hash_lookup2(hash, key, Qundef) != Qundef;
 }
 
+/* --- the leak report --- */
+
+static VALUE constant(VALUE module, const char *name) {
+  ID id = rb_intern(name);
+  return rb_const_defined_at(module, id) ? rb_const_get_at(module, id) : Qnil;
+}
+
+/* lib/abaca/fiber_pool/leak_report.rb, if it is on, or nil. Looked up only when a job has left
+ * something, so a clean job pays nothing for it. */
+static VALUE leak_report(void) {
+  VALUE module = constant(rb_cObject, "Abaca");
+  VALUE pool = NIL_P(module) ? Qnil : constant(module, "FiberPool");
+  if (NIL_P(pool) || !RTEST(rb_attr_get(pool, rb_intern("@leak_report")))) return Qnil;
+  return constant(pool, "LeakReport");
+}
+
+/* Reports `names`, found on the current fiber after `job` (or nil); those in `kept` belong there.
+ */
+static void report_leaks(const char *kind, VALUE names, VALUE kept, VALUE job) {
+  VALUE receiver = leak_report();
+  if (NIL_P(receiver)) return;
+  VALUE left = rb_ary_new();
+  for (long i = 0; i < RARRAY_LEN(names); i++) {
+    VALUE name = RARRAY_AREF(names, i);
+    if (!keeps(kept, name)) rb_ary_push(left, name);
+  }
+  rb_funcall(receiver, rb_intern("left"), 3, ID2SYM(rb_intern(kind)), left, job);
+}
+
 /* --- fiber-locals --- */
 
 static VALUE local_keys(VALUE thread) {
@@ -36,7 +64,7 @@ static int put_local(VALUE key, VALUE value, VALUE thread) {
 static void scrub_locals(VALUE kept, VALUE job) {
   VALUE thread = rb_thread_current(), keys = local_keys(thread);
   if (AB_LIKELY(RARRAY_LEN(keys) == 0 && NIL_P(kept))) return;
-  ab__leaks_found("local", keys, kept, job);
+  report_leaks("local", keys, kept, job);
   for (long i = 0; i < RARRAY_LEN(keys); i++) {
     VALUE key = RARRAY_AREF(keys, i);
     if (!keeps(kept, key)) put_local(key, Qnil, thread);
@@ -54,7 +82,7 @@ static int put_variable(VALUE name, VALUE value, VALUE fiber) {
 static bool scrub_variables(VALUE fiber, VALUE kept, VALUE job) {
   if (AB_LIKELY(rb_ivar_count(fiber) == 0 && NIL_P(kept))) return true;
   VALUE names = rb_obj_instance_variables(fiber);
-  ab__leaks_found("variable", names, kept, job);
+  report_leaks("variable", names, kept, job);
   for (long i = 0; i < RARRAY_LEN(names); i++) {
     VALUE name = RARRAY_AREF(names, i);
     if (!keeps(kept, name)) rb_obj_remove_instance_variable(fiber, name);
@@ -82,7 +110,7 @@ static bool scrub_storage(VALUE fiber, VALUE kept, VALUE job) {
   VALUE klass = rb_path2class("Fiber");
   if (!NIL_P(storage)) {
     VALUE names = rb_funcall(storage, rb_intern("keys"), 0);
-    ab__leaks_found("storage", names, kept, job);
+    report_leaks("storage", names, kept, job);
     for (long i = 0; i < RARRAY_LEN(names); i++) {
       VALUE name = RARRAY_AREF(names, i);
       if (!keeps(kept, name)) put_stored(name, Qnil, klass);
