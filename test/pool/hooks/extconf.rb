@@ -16,7 +16,7 @@ have_func("rb_process_status_wait", "ruby.h")
 have_func("rb_postponed_job_preregister", ["ruby.h", "ruby/debug.h"])
 # rubocop:disable Style/GlobalVars
 core = %w[base/mem base/fork_page io/poller io/poller_epoll io/heap io/wheel io/clock io/thread io/blocking io/storage
-          lead/pulse]
+          lead/pulse lead/watcher]
 core.map! { |name| File.join(root, "#{name}.c") }
 core += Dir[File.join(root, "rb/{scheduler,pool}/*.c")]
 $srcs = core.map { |path| File.basename(path) }.sort + ["pool_hooks.c"]
