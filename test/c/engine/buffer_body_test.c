@@ -151,7 +151,7 @@ static void others_are_not_gathered(void) {
   fx.hold = true;
   int client = client_with(&fx, POST("/stream", 5) "he");
   CHECK_INT(1, fx.held_count);
-  CHECK_INT(0, stats_of(&fx).buffered);
+  CHECK_INT(0, stats_of(&fx).bodies.bytes);
   ssize_t result;
   CHECK(strcmp("he", read_what_is_there(&fx, fx.held[0], &result)) == 0);
   CHECK_INT(AB_AGAIN, result);
@@ -171,25 +171,25 @@ static void longer_ones_stream(void) {
   fx.hold = true;
   int announced = client_with(&fx, POST("/a", 100000) "abc");
   CHECK_INT(0, fx.held_count);
-  CHECK_INT(3, stats_of(&fx).buffered);
+  CHECK_INT(3, stats_of(&fx).bodies.bytes);
   client_send_bytes(announced, plenty, 996);
   fixture_run(&fx);
   CHECK_INT(0, fx.held_count);
   client_send_bytes(announced, plenty, 1);
   fixture_run(&fx);
   CHECK_INT(1, fx.held_count);
-  CHECK_INT(1000, stats_of(&fx).buffered);
+  CHECK_INT(1000, stats_of(&fx).bodies.bytes);
   CHECK_INT(1000, read_body(&fx, fx.held[0], plenty, sizeof plenty));
-  CHECK_INT(0, stats_of(&fx).buffered);
+  CHECK_INT(0, stats_of(&fx).bodies.bytes);
   int chunked = client_with(&fx, CHUNKED("/b") "400\r\n");
   client_send_bytes(chunked, plenty, 900);
   fixture_run(&fx);
   CHECK_INT(1, fx.held_count);
-  CHECK_INT(905, stats_of(&fx).buffered);
+  CHECK_INT(905, stats_of(&fx).bodies.bytes);
   client_send_bytes(chunked, plenty, 95);
   fixture_run(&fx);
   CHECK_INT(2, fx.held_count);
-  CHECK_INT(0, stats_of(&fx).buffering);
+  CHECK_INT(0, stats_of(&fx).bodies.coming);
   ab_exchange *exchange = fx.held[1];
   ssize_t result;
   CHECK_INT(995, read_body(&fx, exchange, plenty, sizeof plenty));
@@ -249,7 +249,7 @@ static void the_longest_that_is_gathered(void) {
   CHECK_INT(0, read_body(&fx, fx.held[0], plenty, 1));
   answer_held(&fx, 0, "x");
   fixture_run(&fx);
-  CHECK_INT(0, stats_of(&fx).buffered);
+  CHECK_INT(0, stats_of(&fx).bodies.bytes);
   close(client);
   fixture_fini(&fx);
 }
@@ -286,7 +286,7 @@ static void all_together_have_a_limit(void) {
   client_send_bytes(clients[0], plenty, 60);
   clients[1] = client_with(&fx, POST("/b", 200));
   CHECK_INT(0, fx.held_count);
-  CHECK_INT(2, stats_of(&fx).buffering);
+  CHECK_INT(2, stats_of(&fx).bodies.coming);
   client_send_bytes(clients[1], plenty, 39);
   fixture_run(&fx);
   CHECK_INT(0, fx.held_count);
@@ -297,13 +297,13 @@ static void all_together_have_a_limit(void) {
   clients[2] = client_with(&fx, POST("/c", 200));
   CHECK_INT(2, fx.held_count); /* it is not buffered at all */
   CHECK_INT(0, ab_exchange_input_len(fx.held[1]));
-  CHECK_INT(100, stats_of(&fx).buffered);
+  CHECK_INT(100, stats_of(&fx).bodies.bytes);
   answer_held(&fx, 0, "x"); /* what it has held is free again */
   fixture_run(&fx);
-  CHECK_INT(60, stats_of(&fx).buffered);
+  CHECK_INT(60, stats_of(&fx).bodies.bytes);
   clients[3] = client_with(&fx, POST("/d", 200) "x");
   CHECK_INT(1, fx.held_count);
-  CHECK_INT(61, stats_of(&fx).buffered);
+  CHECK_INT(61, stats_of(&fx).bodies.bytes);
   for (int i = 0; i < 4; i++) close(clients[i]);
   fixture_fini(&fx);
 }
@@ -448,7 +448,7 @@ static void the_queue_begins_behind_the_body(void) {
   int clients[3];
   for (int i = 0; i < 3; i++) clients[i] = client_with(&fx, POST("/a", 5) "hell");
   CHECK_INT(0, stats_of(&fx).queued);
-  CHECK_INT(3, stats_of(&fx).buffering);
+  CHECK_INT(3, stats_of(&fx).bodies.coming);
   for (int i = 0; i < 2; i++) {
     client_send(clients[i], "o");
     fixture_run(&fx);
@@ -502,7 +502,7 @@ static void timeouts_of_a_request_that_waits(void) {
   CHECK_INT(1, stats_of(&fx).rejected[AB_REJECT_QUEUE_TIMEOUT]);
   CHECK(strstr(client_read(clients[0], NULL), "503"));
   fixture_pass(&fx, 5);
-  CHECK_INT(1, stats_of(&fx).buffering);
+  CHECK_INT(1, stats_of(&fx).bodies.coming);
   client_send(clients[1], "llo");
   fixture_run(&fx);
   fx.mute = false;
@@ -529,7 +529,7 @@ static void without_progress(void) {
     fixture_pass(&fx, 9);
     client_send(client, "1");
     fixture_run(&fx);
-    CHECK_INT(1, stats_of(&fx).buffering);
+    CHECK_INT(1, stats_of(&fx).bodies.coming);
     fixture_pass(&fx, (unsigned)fx.limits.body_timeout);
     CHECK_INT(1, stats_of(&fx).timeouts);
     check_refused(&fx, client, "HTTP/1.1 408 ");
@@ -542,7 +542,7 @@ static void below_the_rate(void) {
   prepare(&fx);
   int client = client_with(&fx, POST("/a", 50000));
   ab_nsec begin = fx.now;
-  for (int i = 0; i < 100 && stats_of(&fx).buffering == 1; i++) {
+  for (int i = 0; i < 100 && stats_of(&fx).bodies.coming == 1; i++) {
     client_send_bytes(client, plenty, 100);
     fixture_pass(&fx, 1);
   }
@@ -557,7 +557,7 @@ static void above_the_rate(void) {
   prepare(&fx);
   int client = client_with(&fx, POST("/a", 60000));
   for (int i = 0; i < 60; i++) {
-    CHECK_INT(1, stats_of(&fx).buffering);
+    CHECK_INT(1, stats_of(&fx).bodies.coming);
     client_send_bytes(client, plenty, 1000);
     fixture_pass(&fx, 1);
   }
@@ -684,7 +684,7 @@ static void each_allocation_fails(void) {
       }
       const char *text = client_read(client, NULL);
       CHECK(*text == '\0' || strstr(text, "200 OK") || strstr(text, "503 "));
-      CHECK_INT(0, stats_of(&fx).buffering);
+      CHECK_INT(0, stats_of(&fx).bodies.coming);
       close(client);
       fixture_run(&fx);
     }
