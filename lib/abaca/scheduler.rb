@@ -5,8 +5,8 @@ require_relative "errors"
 require "abaca/abaca"
 require_relative "offload"
 require_relative "scheduler/forked"
-require_relative "scheduler/offload"
 require_relative "scheduler/mutex_sleep"
+require_relative "scheduler/worker_pool"
 
 module Abaca
   # A Fiber::Scheduler on a native event loop. It needs no server:
@@ -43,19 +43,19 @@ module Abaca
     # <tt>sleep(0)</tt>; nil, the default: never. Fibers then take turns at any point of Ruby code, as threads do:
     # docs/scheduler.md says what that means. Raises ArgumentError and TypeError.
     #
-    # offload: true runs the blocking operations of extensions, zlib's above all, on a few threads, so that other
+    # worker_pool: true runs the blocking operations of extensions, zlib's above all, on a few threads, so that other
     # fibers run meanwhile; a number is the most there may be (true means 4). Only Ruby 3.4 and later pass such
     # operations to a scheduler. That takes tens of microseconds, more than most operations, so the default, false,
     # runs them at once.
-    def initialize(quantum: nil, offload: false)
+    def initialize(quantum: nil, worker_pool: false)
       self.quantum = quantum
-      threads = offload == true ? 4 : offload || 0
-      raise TypeError, "offload must be true, false or a number of threads" unless threads.is_a?(Integer)
-      raise ArgumentError, "offload must not be negative" if threads.negative?
+      threads = worker_pool == true ? 4 : worker_pool || 0
+      raise TypeError, "worker_pool must be true, false or a number of threads" unless threads.is_a?(Integer)
+      raise ArgumentError, "worker_pool must not be negative" if threads.negative?
 
       return unless threads.positive?
 
-      @offload = Offload.new(self, threads)
+      @worker_pool = WorkerPool.new(self, threads)
       extend(BlockingOperations) unless is_a?(BlockingOperations)
     end
 
@@ -65,13 +65,13 @@ module Abaca
     end
 
     # Ruby 3.4 takes an operation for done when this hook returns, and what it waits for inside (IO.copy_stream does)
-    # would then hold up the thread. Without the hook it runs as on Ruby 3.3. So only schedulers with offload: have
+    # would then hold up the thread. Without the hook it runs as on Ruby 3.3. So only schedulers with worker_pool: have
     # it, and subclasses that override it.
     module BlockingOperations # :nodoc:
-      # Runs a blocking operation of an extension, here or on a thread (offload:). Returns true.
+      # Runs a blocking operation of an extension, here or on a thread (worker_pool:). Returns true.
       def blocking_operation_wait(operation)
-        if @offload&.here?
-          @offload.run(operation) { |job| await_offloaded(job) }
+        if @worker_pool&.here?
+          @worker_pool.run(operation) { |job| await_operation(job) }
         elsif Fiber.respond_to?(:blocking)
           # Otherwise Ruby 3.4 would come back to this hook.
           Fiber.blocking { operation.call }

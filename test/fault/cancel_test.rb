@@ -159,14 +159,14 @@ class FaultCancelTest < Minitest::Test
   end
 
   # What an extension has in hand does not end in the middle: the next wait does, if there is one.
-  def test_work_that_was_offloaded_is_not_interrupted
-    skip "Abaca's own scheduler alone can offload" unless MODE.empty?
+  def test_a_blocking_operation_is_not_interrupted
+    skip "only Abaca's own scheduler waits for operations" unless MODE.empty?
 
     running = serve(request_timeout: 1) do |env|
       scheduler = Fiber.scheduler
       fiber = Fiber.current
       Thread.new { sleep(1.5) && scheduler.unblock(:job, fiber) }
-      scheduler.send(:await_offloaded, :job)
+      scheduler.send(:await_operation, :job)
       sleep LONG if env["PATH_INFO"] == "/wait"
       [200, TYPE.dup, ["done"]]
     end

@@ -136,13 +136,13 @@ class FaultDeadlineTest < Minitest::Test
 
   # The exception has to wait for the end of what cannot be interrupted; whoever can end that is told.
   def test_who_cannot_be_interrupted_can_be_told
-    skip "Abaca's own scheduler alone can offload" unless MODE.empty?
+    skip "only Abaca's own scheduler waits for operations" unless MODE.empty?
 
     running = serve(request_timeout: 1) do |env|
       scheduler = Fiber.scheduler
       fiber = Fiber.current
       env["abaca.deadline"].on_cancel { scheduler.unblock(:job, fiber) }
-      scheduler.send(:await_offloaded, :job)
+      scheduler.send(:await_operation, :job)
       answer("ended early")
     end
     assert_equal "ended early", ask(running).body

@@ -76,7 +76,7 @@ class HooksTest < Minitest::Test
   end
 
   def test_every_hook_is_there
-    scheduler = Abaca::Scheduler.new(offload: true)
+    scheduler = Abaca::Scheduler.new(worker_pool: true)
     [*ALL, :fiber, :close, :scheduler_close, :run, :closed?].each { |hook| assert_respond_to scheduler, hook }
     # Ruby raises in fibers by itself.
     refute_respond_to scheduler, :fiber_raise

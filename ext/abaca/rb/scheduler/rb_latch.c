@@ -120,7 +120,7 @@ static bool concerns(ab_loop *loop, const ab_waiter *waiter, VALUE blocker, enum
   case AB_WAIT_SLEEP:
     return fits_sleep(loop, waiter, kind);
   case AB_WAIT_REQUIRE:
-  case AB_WAIT_OFFLOAD:
+  case AB_WAIT_OPERATION:
     return kind == FOREIGN || kind == LOAD;
   default:
     return false;

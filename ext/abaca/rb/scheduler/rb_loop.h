@@ -63,7 +63,7 @@ enum ab_wait_kind {
   AB_WAIT_IO,
   AB_WAIT_PROCESS,
   AB_WAIT_DNS,
-  AB_WAIT_OFFLOAD,
+  AB_WAIT_OPERATION,
   AB_WAIT_REQUIRE, /* a file that another fiber or thread loads; see rb_uninterrupted.c */
   AB_WAIT_REQUEST_BODY,
   AB_WAIT_RESPONSE_DRAIN

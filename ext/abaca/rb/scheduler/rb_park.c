@@ -331,7 +331,8 @@ static ab_waiter *carried_waiter(ab_loop *loop, VALUE fiber) {
 
 /* Neither a computation nor an extension's operation is interrupted in the middle. */
 static bool may_end(const ab_waiter *waiter) {
-  return NIL_P(waiter->exception) && !is_uninterruptible(waiter) && waiter->kind != AB_WAIT_OFFLOAD;
+  return NIL_P(waiter->exception) && !is_uninterruptible(waiter) &&
+         waiter->kind != AB_WAIT_OPERATION;
 }
 
 bool ab__loop_interrupt(ab_loop *loop, VALUE fiber, VALUE exception) {

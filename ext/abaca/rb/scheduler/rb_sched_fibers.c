@@ -9,7 +9,7 @@ static const char *const kind_names[] = {
     [AB_WAIT_IO] = "io",
     [AB_WAIT_PROCESS] = "process",
     [AB_WAIT_DNS] = "dns",
-    [AB_WAIT_OFFLOAD] = "offload",
+    [AB_WAIT_OPERATION] = "blocking_operation",
     [AB_WAIT_REQUIRE] = "require",
     [AB_WAIT_REQUEST_BODY] = "request_body",
     [AB_WAIT_RESPONSE_DRAIN] = "response_drain",
@@ -100,9 +100,9 @@ static void collect(VALUE fibers, const ab_list *list) {
 
 /* @!method fibers
  * What every fiber of the scheduler that is not running waits for: an Array of Hashes with :fiber,
- * :waiting_for (:io, :sleep, :mutex, :queue, :thread, :block, :process, :dns, :offload, :require,
- * :request_body, :response_drain, or :ready), :object (the IO, Mutex, Queue, process id, name ...),
- * :since and, if there is a time limit, :until (monotonic seconds, as
+ * :waiting_for (:io, :sleep, :mutex, :queue, :thread, :block, :process, :dns, :blocking_operation,
+ * :require, :request_body, :response_drain, or :ready), :object (the IO, Mutex, Queue, process id,
+ * name ...), :since and, if there is a time limit, :until (monotonic seconds, as
  * Process.clock_gettime(Process::CLOCK_MONOTONIC) gives them), and :backtrace. Also :fd and :events
  * for an IO, :owner for a Mutex that a fiber of this scheduler holds (nil: another thread does),
  * and :resumed_by if another fiber waits for this one to yield. */

@@ -1,6 +1,6 @@
 /* The scheduler's hooks for what a poller cannot wait for directly: child processes (through a
  * pidfd where there is one), names (getaddrinfo on threads of io/blocking.h) and blocking
- * operations of extensions (on the threads of lib/abaca/scheduler/offload.rb).
+ * operations of extensions (on the threads of lib/abaca/scheduler/worker_pool.rb).
  */
 #include "rb/scheduler/rb_scheduler.h"
 
@@ -277,16 +277,16 @@ static VALUE sched_process_wait(VALUE self, VALUE pid, VALUE flags) {
   return rb_ensure(pid_wait_loop, (VALUE)&wait, pid_wait_end, (VALUE)&wait);
 }
 
-/* Parks until #unblock; for lib/abaca/scheduler/offload.rb. */
-static VALUE sched_await_offloaded(VALUE self, VALUE job) {
+/* Parks until #unblock; for lib/abaca/scheduler/worker_pool.rb. */
+static VALUE sched_await_operation(VALUE self, VALUE job) {
   ab_loop *loop = ab_loop_of(self);
-  ab_waiter waiter = {.kind = AB_WAIT_OFFLOAD, .object = job};
+  ab_waiter waiter = {.kind = AB_WAIT_OPERATION, .object = job};
   ab_loop_park(loop, &waiter, 0);
   return Qnil;
 }
 
 void ab__init_sched_process(VALUE klass) {
-  rb_define_private_method(klass, "await_offloaded", sched_await_offloaded, 1);
+  rb_define_private_method(klass, "await_operation", sched_await_operation, 1);
   rb_define_method(klass, "address_resolve", sched_address_resolve, 1);
   rb_define_method(klass, "process_wait", sched_process_wait, 2);
 }

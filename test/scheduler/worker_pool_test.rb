@@ -5,18 +5,18 @@ require "support/scheduler_case"
 require "zlib"
 
 # Blocking operations of extensions, and children without a pidfd.
-class OffloadTest < Minitest::Test
+class WorkerPoolTest < Minitest::Test
   include SchedulerCase
 
   TEXT = Random.new(1).bytes(1 << 20).freeze
 
   def test_zlib_with_and_without_threads
-    [false, true, 1, 3].each do |offload|
+    [false, true, 1, 3].each do |workers|
       results = []
-      with_scheduler(offload: offload) do
+      with_scheduler(worker_pool: workers) do
         5.times { Fiber.schedule { results << (Zlib::Inflate.inflate(Zlib::Deflate.deflate(TEXT)) == TEXT) } }
       end
-      assert_equal [true] * 5, results, offload.inspect
+      assert_equal [true] * 5, results, workers.inspect
     end
   end
 
@@ -24,7 +24,7 @@ class OffloadTest < Minitest::Test
     skip "Ruby 3.4 is the first to hand operations over" if RUBY_VERSION < "3.4"
     ran = most = 0
     kinds = []
-    with_scheduler(offload: true) do |scheduler|
+    with_scheduler(worker_pool: true) do |scheduler|
       limit = SchedulerCase.clock + 15
       done = false
       Fiber.schedule do
@@ -45,11 +45,11 @@ class OffloadTest < Minitest::Test
       end
     end
     assert_operator most, :>, 5
-    assert_includes kinds, :offload
+    assert_includes kinds, :blocking_operation
   end
 
   def test_a_timeout_waits_for_the_operation
-    with_scheduler(offload: 2) do
+    with_scheduler(worker_pool: 2) do
       Fiber.schedule do
         3.times do
           ended = false
@@ -83,8 +83,8 @@ class OffloadTest < Minitest::Test
 
   # What an operation raises comes out of the hook.
   def test_errors
-    [false, Fiber.respond_to?(:blocking)].uniq.each do |offload|
-      with_overriding(offload: offload) do |scheduler|
+    [false, Fiber.respond_to?(:blocking)].uniq.each do |workers|
+      with_overriding(worker_pool: workers) do |scheduler|
         assert_equal true, scheduler.blocking_operation_wait(-> { 1 })
         assert_raises(KeyError) { scheduler.blocking_operation_wait(-> { raise KeyError }) }
       end
@@ -92,8 +92,8 @@ class OffloadTest < Minitest::Test
   end
 
   def test_an_overridden_hook_is_called
-    [false, true].each do |offload|
-      with_overriding(offload: offload) do |scheduler|
+    [false, true].each do |workers|
+      with_overriding(worker_pool: workers) do |scheduler|
         assert_equal TEXT, Zlib::Inflate.inflate(Zlib::Deflate.deflate(TEXT))
         assert_equal RUBY_VERSION >= "3.4", scheduler.operations.any?
       end
@@ -104,7 +104,7 @@ class OffloadTest < Minitest::Test
   def test_a_forked_child_runs_operations_itself
     skip "Ruby 4.0 takes the scheduler away" if RUBY_VERSION >= "4.0"
     statuses = []
-    with_scheduler(offload: 1) do
+    with_scheduler(worker_pool: 1) do
       Fiber.schedule do
         Zlib::Deflate.deflate(TEXT)
         pid = fork { exit!(Zlib::Inflate.inflate(Zlib::Deflate.deflate(TEXT)) == TEXT ? 5 : 1) }
@@ -117,15 +117,15 @@ class OffloadTest < Minitest::Test
   # Ruby would take the operation for done, and what waits in it would block the thread.
   def test_who_does_not_hand_over_has_no_hook
     with_scheduler { |scheduler| refute_respond_to scheduler, :blocking_operation_wait }
-    with_scheduler(offload: true) { |scheduler| assert_respond_to scheduler, :blocking_operation_wait }
+    with_scheduler(worker_pool: true) { |scheduler| assert_respond_to scheduler, :blocking_operation_wait }
   end
 
   # The threads alone, for somebody who waits by looking again and again.
-  def offload_threads(most)
+  def worker_pool(most)
     skip "Ruby has no way to wait for a job for a while" unless Fiber.respond_to?(:blocking)
     scheduler = Object.new
     def scheduler.unblock(_job, _fiber) = nil
-    Abaca::Scheduler.const_get(:Offload).new(scheduler, most)
+    Abaca::Scheduler.const_get(:WorkerPool).new(scheduler, most)
   end
 
   # A queue that tells when somebody has waited in vain, before that one knows.
@@ -138,7 +138,7 @@ class OffloadTest < Minitest::Test
   end
 
   def test_an_operation_that_comes_when_the_last_thread_ends
-    threads = offload_threads(1)
+    threads = worker_pool(1)
     idle = threads.class.const_get(:IDLE_SECONDS)
     redefine_idle_seconds(threads, 0.05)
     second = nil
@@ -167,7 +167,7 @@ class OffloadTest < Minitest::Test
   end
 
   def test_no_thread_is_to_be_had
-    threads = offload_threads(1)
+    threads = worker_pool(1)
     threads.class.const_set(:Thread, NoThread)
     assert_raises(ThreadError) { threads.run(-> {}) { sleep 0.001 } }
     threads.class.send(:remove_const, :Thread)
@@ -177,7 +177,7 @@ class OffloadTest < Minitest::Test
   end
 
   def test_nobody_leaves_a_running_operation
-    threads = offload_threads(1)
+    threads = worker_pool(1)
     runs = over = false
     operation = lambda do
       runs = true
@@ -198,9 +198,9 @@ class OffloadTest < Minitest::Test
   end
 
   def test_bad_arguments
-    assert_raises(TypeError) { Abaca::Scheduler.new(offload: "2") }
-    assert_raises(ArgumentError) { Abaca::Scheduler.new(offload: -1) }
-    assert_predicate Abaca::Scheduler.new(offload: nil).tap(&:close), :closed?
+    assert_raises(TypeError) { Abaca::Scheduler.new(worker_pool: "2") }
+    assert_raises(ArgumentError) { Abaca::Scheduler.new(worker_pool: -1) }
+    assert_predicate Abaca::Scheduler.new(worker_pool: nil).tap(&:close), :closed?
   end
 
   def test_more_waits_for_any_child_than_threads

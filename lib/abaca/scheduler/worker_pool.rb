@@ -2,10 +2,10 @@
 
 module Abaca
   class Scheduler
-    # The Ruby threads on which a scheduler with <tt>offload: true</tt> runs the blocking operations of extensions
+    # The Ruby threads on which a scheduler with <tt>worker_pool: true</tt> runs the blocking operations of extensions
     # (zlib, big copies and numbers; Ruby 3.4 and later). Their number is bounded, and an idle one ends after a while.
     # They are Ruby threads because Ruby 3.4 passes an operation as a Proc, which releases the GVL by itself.
-    class Offload # :nodoc:
+    class WorkerPool # :nodoc:
       IDLE_SECONDS = 5
 
       # One operation that a fiber waits for.
@@ -105,6 +105,6 @@ module Abaca
         @threads -= 1 if counted # killed
       end
     end
-    private_constant :Offload
+    private_constant :WorkerPool
   end
 end
