@@ -3,11 +3,11 @@
  *
  * A thread that waits here gets an exception at the end of its wait, as a fiber does. One that
  * waits elsewhere, for a database or in `sleep`, gets it by Thread#raise: the pool's threads take
- * Cancelled only where they block (Thread.handle_interrupt, rb_thread_pool.c), so that no
+ * Cancelled only where they block (Thread.handle_interrupt, rb_thread_worker.c), so that no
  * computation is torn. A thread that computes on when the server cannot wait any longer is killed
  * with the pool.
  */
-#include "rb/run/rb_worker_lead.h"
+#include "rb/run/rb_thread_parts.h"
 
 /* One waiting thread; on its stack. It need not be the request's own. */
 typedef struct thread_wait {
@@ -24,7 +24,7 @@ static ab_worker *worker_of(const ab_runner *runner) {
 
 static bool thread_available(const ab_runner *runner) {
   const ab_worker *worker = worker_of(runner);
-  return worker != &worker->pool->watch && !ab__thread_pool_has_surplus(worker->pool);
+  return worker != &worker->pool->main && !ab__threads_has_surplus(worker->pool);
 }
 
 static bool thread_can_wait(const ab_runner *runner) {
@@ -34,18 +34,18 @@ static bool thread_can_wait(const ab_runner *runner) {
 
 static void *wait_without_gvl(void *arg) {
   thread_wait *wait = arg;
-  ab__thread_pool_lock(wait->pool);
+  ab__threads_lock(wait->pool);
   while (!wait->woken && !wait->interrupted) pthread_cond_wait(&wait->wake, &wait->pool->lock);
-  ab__thread_pool_unlock(wait->pool);
+  ab__threads_unlock(wait->pool);
   return NULL;
 }
 
 static void interrupt_wait(void *arg) {
   thread_wait *wait = arg;
-  ab__thread_pool_lock(wait->pool);
+  ab__threads_lock(wait->pool);
   wait->interrupted = true;
   pthread_cond_signal(&wait->wake);
-  ab__thread_pool_unlock(wait->pool);
+  ab__threads_unlock(wait->pool);
 }
 
 static VALUE wait_until_woken(VALUE arg) {
@@ -69,13 +69,13 @@ static void wait_for_call(ab_call *call, enum ab_wait_kind kind) {
   (void)kind;
   ab_worker *worker = worker_of(call->runner);
   thread_wait wait = {.pool = worker->pool, .thread = rb_thread_current(), .exception = Qnil};
-  if (ab__thread_pool_init_cond(&wait.wake)) rb_memerror();
+  if (ab__threads_init_cond(&wait.wake)) rb_memerror();
   ab_list_append(&call->waits, &wait.link);
   ab_engine *engine = call->rack->engine;
   ab_engine_lock(engine);
   ab_runner_pass_time(call->runner);
   ab_engine_unlock(engine);
-  ab__thread_pool_wake_turn(worker->pool->run);
+  ab__threads_wake_turn(worker->pool->run);
   if (worker->pool->job_count > 0) ab_rack_tell_leader(call->rack); /* for another thread */
   if (wait.thread == worker->driver.runner.thread) ab__worker_leave(worker);
   rb_ensure(wait_until_woken, (VALUE)&wait, wait_ended, (VALUE)&wait);
@@ -85,10 +85,10 @@ static void wait_for_call(ab_call *call, enum ab_wait_kind kind) {
 /* The thread that waits has given up the GVL, which the caller holds: it cannot leave before this
  * has ended. */
 static void wake(thread_wait *wait) {
-  ab__thread_pool_lock(wait->pool);
+  ab__threads_lock(wait->pool);
   wait->woken = true;
   pthread_cond_signal(&wait->wake);
-  ab__thread_pool_unlock(wait->pool);
+  ab__threads_unlock(wait->pool);
 }
 
 /* All of them: it needs no Ruby. */
@@ -117,7 +117,7 @@ static bool interrupt_own_wait(ab_worker *worker, VALUE exception) {
 
 static bool thread_interrupt(ab_call *call, VALUE exception) {
   ab_worker *worker = worker_of(call->runner);
-  if (!interrupt_own_wait(worker, exception)) ab__thread_pool_raise(worker, exception);
+  if (!interrupt_own_wait(worker, exception)) ab__threads_raise(worker, exception);
   return true;
 }
 

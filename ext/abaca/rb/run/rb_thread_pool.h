@@ -1,7 +1,7 @@
 /* The thread pool: Ruby threads that run requests on stacks of their own, for code that is not made
- * for fibers. Where a loop leads, requests of thread routes are handed over to the pool with their
- * env built (ab_thread_pool_take). Without a loop (mode :thread) one thread of the pool at a time
- * turns the engine and runs what it takes from it itself (rb_worker_lead.c, rb_lead_watch.c).
+ * for fibers. Where a loop leads, it hands requests of thread routes over to the pool, their env
+ * built (rb_thread_jobs.c). Without a loop (mode :thread) one thread of the pool at a time turns
+ * the engine and runs what it takes from it itself (rb_thread_lead.c, rb_thread_run.c).
  *
  * Everything here needs the GVL unless it says otherwise.
  */
@@ -45,6 +45,9 @@ void ab_thread_pool_begin(ab_thread_pool *pool);
  * Shutdown first when not `in_order`, and are killed when that has not helped. */
 void ab_thread_pool_end(ab_thread_pool *pool, bool in_order);
 
+/* Serves on the threads alone, until the server is done. Raises what a request has raised for the
+ * process, what a trap handler of this thread raises, ThreadError. */
+void ab_thread_pool_run(ab_thread_pool *pool);
 /* The standby's, where threads lead: the one that does is away, `again` in the same beat as at the
  * last look. Passes the lead on from a request that takes long, and turns the engine for want of
  * threads. Returns true if the lead was passed on. */

@@ -5,7 +5,7 @@
 
 #include "rb/rack/rb_borrow.h"
 #include "rb/run/rb_guest.h"
-#include "rb/run/rb_lead_watch.h"
+#include "rb/run/rb_thread_pool.h"
 #include "rb/run/rb_native.h"
 #include "rb/run/rb_spare.h"
 #include "rb/run/rb_stalls.h"
@@ -179,7 +179,7 @@ static VALUE server_run_spare(VALUE self, VALUE scheduler, VALUE pool) {
 static VALUE run_threads(VALUE self) {
   ab_run *run = &ab_server_of(self)->run;
   ab_stalls_begin_on_threads(run);
-  ab_lead_watch_run(run->threads);
+  ab_thread_pool_run(run->threads);
   return Qnil;
 }
 

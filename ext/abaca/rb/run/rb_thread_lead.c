@@ -1,21 +1,21 @@
-/* The lead: how threads serve without a loop (mode :thread). One worker has the *lead*: it turns
- * the engine, takes a request and runs it on its own stack, so that a quick request crosses no
- * thread. While it waits for events it has no GVL, and what needs no Ruby (slow heads, slow
- * readers, deadlines) is done without it.
+/* How threads serve without a loop (mode :thread). One worker has the lead: it turns the engine,
+ * takes a request and runs it on its own stack, so that a quick request crosses no thread. While it
+ * waits for events it has no GVL, and what needs no Ruby (slow heads, slow readers, deadlines) is
+ * done without it.
  *
  * The lead is passed on, to a thread that waits for work, when the request blocks (Ruby's thread
  * event hook says so where there is one, rb_thread_executor.c for the waits of our own) and when it
- * has run for AB_LEAD_PATIENCE, which the standby sees (lead/standby.h).
+ * has run for AB_LEAD_PATIENCE, which the standby sees (lead/standby.h). If no thread waits, the
+ * main one has the lead (rb_thread_run.c).
  *
- * The lead (lead/lead.h) changes under the pool's lock. A worker is away while it runs app code; it
- * may be deprived of the lead only then (ab_lead_suspend).
+ * The lead changes under the pool's lock, and is taken only from a worker that is away, in app
+ * code.
  */
-#include "rb/run/rb_worker_lead.h"
+#include "rb/run/rb_thread_parts.h"
 
 #include "rb/pool/rb_stack.h"
 #include "rb/rack/rb_borrow.h"
 #include "rb/rack/rb_process.h"
-#include "rb/run/rb_lead_watch.h"
 #include "rb/run/rb_slow.h"
 #include "rb/run/rb_turn.h"
 
@@ -33,23 +33,22 @@
 /* --- passing the lead --- */
 
 /* To the thread that has waited for the GVL since it led, to the one that has been idle for the
- * shortest time, or to the watch. The lock is held. Returns the worker to wake, best without the
- * lock, for which it would have to wait. Workers are not freed before the pool. NULL: none.
- */
+ * shortest time, or to the main one. Locked. Returns the worker to wake, or NULL, best without the
+ * lock, for which it would have to wait. */
 static ab_worker *pass_lead(ab_thread_pool *pool) {
   pool->steers = pool->comes = false;
   if (pool->suitor && !pool->ending) {
-    ab_lead_pass(ab__worker_lead(pool), ab__worker_participant(pool->suitor));
+    ab_lead_pass(ab__threads_lead(pool), ab__worker_participant(pool->suitor));
     return NULL;
   }
   ab_list *node = pool->ending ? NULL : ab_list_shift(&pool->idle);
-  ab_worker *to = node ? AB_CONTAINER_OF(node, ab_worker, idle_link) : &pool->watch;
-  ab_lead_pass(ab__worker_lead(pool), ab__worker_participant(to));
+  ab_worker *to = node ? AB_CONTAINER_OF(node, ab_worker, idle_link) : &pool->main;
+  ab_lead_pass(ab__threads_lead(pool), ab__worker_participant(to));
   if (node) return to;
   pool->offers++;
-  pool->comes = pool->ending || !ab__thread_pool_is_full(pool);
+  pool->comes = pool->ending || !ab__threads_is_full(pool);
   if (pool->comes) return to;
-  ab_pulse_leave(&ab__worker_participant(to)->pulse); /* it does not use it, sees the standby */
+  ab_pulse_leave(&ab__worker_participant(to)->pulse); /* the standby sees that it does nothing */
   return NULL;
 }
 
@@ -62,24 +61,26 @@ void ab__worker_leave(ab_worker *worker) {
   if (!pool->led) return;
   ab_worker *next = NULL;
   /* Without the lock the lead might be on its way back from a standby that was too late. */
-  ab__thread_pool_lock(pool);
+  ab__threads_lock(pool);
   if (ab__worker_leads(worker)) next = pass_lead(pool);
-  ab__thread_pool_unlock(pool);
+  ab__threads_unlock(pool);
   wake(next);
 }
 
 void ab__worker_take_from(ab_worker *worker) {
   ab_thread_pool *pool = worker->pool;
-  if (ab_lead_suspend(ab__worker_lead(pool), ab__worker_participant(worker))) wake(pass_lead(pool));
+  if (ab_lead_suspend(ab__threads_lead(pool), ab__worker_participant(worker)))
+    wake(pass_lead(pool));
 }
 
-/* From the watch, which does not use it yet, or, for a thread with the GVL, from the thread that
- * waits for the GVL: it gets the lead back when it continues. The lock is held. */
+/* From the main thread, which does not use it yet, or, for one with the GVL, from the thread that
+ * waits for the GVL: it gets the lead back when it continues. Locked. */
 static bool take_lead_up(ab_thread_pool *pool, ab_worker *worker, bool has_gvl) {
-  const ab_worker *lead = ab__worker_leading(pool);
-  bool unused = lead == &pool->watch ? !pool->steers : has_gvl && lead && lead == pool->suitor;
+  const ab_worker *suitor = has_gvl ? pool->suitor : NULL;
+  bool unused = suitor && ab__worker_leads(suitor);
+  if (ab__worker_leads(&pool->main)) unused = !pool->steers;
   if (!unused || pool->ending) return false;
-  ab_lead_pass(ab__worker_lead(pool), ab__worker_participant(worker));
+  ab_lead_pass(ab__threads_lead(pool), ab__worker_participant(worker));
   return true;
 }
 
@@ -113,13 +114,13 @@ void ab__worker_begin(ab_worker *worker) {
 
 /* The worker is there again. Returns whether it still leads. */
 static bool come_back(ab_worker *worker) {
-  if (AB_LIKELY(ab_lead_held(ab__worker_lead(worker->pool), ab__worker_participant(worker)))) {
+  if (AB_LIKELY(ab_lead_held(ab__threads_lead(worker->pool), ab__worker_participant(worker)))) {
     return true;
   }
   /* The standby may be about to put it back. */
-  ab__thread_pool_lock(worker->pool);
+  ab__threads_lock(worker->pool);
   bool still = ab__worker_leads(worker);
-  ab__thread_pool_unlock(worker->pool);
+  ab__threads_unlock(worker->pool);
   return still;
 }
 
@@ -136,8 +137,8 @@ bool ab__worker_end(ab_worker *worker) {
 
 /* --- turning the engine --- */
 
-static bool is_watch(const ab_worker *worker) {
-  return worker == &worker->pool->watch;
+static bool is_main(const ab_worker *worker) {
+  return worker == &worker->pool->main;
 }
 
 static void begin_turn(ab_thread_pool *pool, ab_nsec timeout) {
@@ -166,24 +167,24 @@ static bool end_step(ab_thread_pool *pool) {
 
 /* A worker that becomes idle finds that the listeners are paused. */
 static bool pauses(ab_thread_pool *pool) {
-  ab__thread_pool_lock(pool);
-  bool full = ab__thread_pool_is_full(pool);
+  ab__threads_lock(pool);
+  bool full = ab__threads_is_full(pool);
   pool->paused = full;
-  ab__thread_pool_unlock(pool);
+  ab__threads_unlock(pool);
   return full;
 }
 
-/* The watch leads, and requests wait: does a thread take over, or has one to be started? */
+/* The main thread leads, and requests wait: does a thread take over, or has one to be started? */
 static bool find_relief(ab_thread_pool *pool) {
   ab_engine_stats stats = ab_engine_get_stats(pool->run->rack.engine);
   uint32_t waiting = stats.waiting - stats.held; /* for a thread */
   if (waiting == 0) return false;
-  ab__thread_pool_lock(pool);
+  ab__threads_lock(pool);
   bool relieved = !ab_list_empty(&pool->idle);
   ab_worker *next = relieved ? pass_lead(pool) : NULL;
-  ab__thread_pool_unlock(pool);
+  ab__threads_unlock(pool);
   wake(next);
-  return relieved || (waiting > pool->starting && !ab__thread_pool_is_grown(pool));
+  return relieved || (waiting > pool->starting && !ab__threads_is_grown(pool));
 }
 
 /* Is there something for ab_run_stages.turn or ab_turn_tidy? An end that has begun is looked at
@@ -210,8 +211,8 @@ static bool needs_ruby(ab_worker *worker) {
   ab_thread_pool *pool = worker->pool;
   if (worker->interrupted || pool->told || pool->ending) return true;
   if (has_housekeeping(pool)) return true;
-  if (ab_engine_tells(pool->run->rack.engine, !is_watch(worker))) return true;
-  return is_watch(worker) && find_relief(pool);
+  if (ab_engine_tells(pool->run->rack.engine, !is_main(worker))) return true;
+  return is_main(worker) && find_relief(pool);
 }
 
 /* Waiting requests are taken one by one, by threads that each have to wait for the GVL. So that
@@ -235,7 +236,7 @@ void ab__worker_look_out(ab_worker *worker) {
   while (!needs_ruby(worker)) {
     bool more = end_step(pool);
     /* A connection that cannot be served waits in the kernel's queue. */
-    ab_engine_pause(run->rack.engine, is_watch(worker) && pauses(pool));
+    ab_engine_pause(run->rack.engine, is_main(worker) && pauses(pool));
     ab_nsec deadline = ab_turn_deadline(run), now = ab_clock_monotonic();
     ab_nsec time = !deadline ? AB_POLL_FOREVER : deadline > now ? deadline - now : 0;
     turn_engine(pool, more ? 0 : time);
@@ -244,31 +245,31 @@ void ab__worker_look_out(ab_worker *worker) {
 
 /* --- for the standby --- */
 
-/* The lock is held. The watch gets the lead back, or a thread that has come to be idle. Returns the
+/* Locked. The main thread gets the lead back, or a thread that has come to be idle. Returns the
  * worker to wake. */
 static ab_worker *turn_between(ab_thread_pool *pool) {
-  ab_lead_pass(ab__worker_lead(pool), NULL);
-  ab__thread_pool_unlock(pool);
+  ab_lead_pass(ab__threads_lead(pool), NULL);
+  ab__threads_unlock(pool);
   end_step(pool);
   ab_engine_pause(pool->run->rack.engine, false); /* a thread may be done at any moment */
   turn_engine(pool, 0);
-  ab__thread_pool_lock(pool);
+  ab__threads_lock(pool);
   return pass_lead(pool);
 }
 
-/* The watch has the lead for want of threads. Usually the first worker that is done takes it up:
- * then the engine only has to be turned at all, while they come and go too fast to do it
- * themselves. The watch comes if none has come for REST_TIME, or there is more to do than that.
- * Returns the worker to wake. The lock is held. */
+/* The main thread has the lead for want of threads. Usually the first worker that is done takes it
+ * up: then the engine only has to be turned at all, while they come and go too fast to do it
+ * themselves. It comes if none has come for REST_TIME, or there is more to do than that.
+ * Returns the worker to wake. Locked. */
 static ab_worker *stand_in(ab_thread_pool *pool) {
-  if (!ab__worker_leads(&pool->watch) || pool->steers || pool->comes) return NULL;
+  if (!ab__worker_leads(&pool->main) || pool->steers || pool->comes) return NULL;
   ab_nsec now = ab_clock_monotonic();
-  bool fails = !ab__thread_pool_is_full(pool) || has_housekeeping(pool);
+  bool fails = !ab__threads_is_full(pool) || has_housekeeping(pool);
   if (!fails && now < pool->rests_until) return NULL;
   ab_worker *next = NULL;
   if (fails || pool->seen_offers == pool->offers) {
     pool->comes = true;
-    next = &pool->watch;
+    next = &pool->main;
   } else if (pool->seen_turns == pool->turns) {
     next = turn_between(pool);
   }
@@ -281,14 +282,14 @@ static ab_worker *stand_in(ab_thread_pool *pool) {
 bool ab_thread_pool_pass(ab_thread_pool *pool, ab_participant *leader, bool again) {
   ab_worker *next = NULL;
   bool passed = false;
-  ab__thread_pool_lock(pool);
-  if (leader == ab__worker_participant(&pool->watch)) {
+  ab__threads_lock(pool);
+  if (leader == ab__worker_participant(&pool->main)) {
     next = stand_in(pool);
-  } else if (again && ab_lead_suspend(ab__worker_lead(pool), leader)) {
+  } else if (again && ab_lead_suspend(ab__threads_lead(pool), leader)) {
     next = pass_lead(pool);
     passed = true;
   }
-  ab__thread_pool_unlock(pool);
+  ab__threads_unlock(pool);
   wake(next);
   return passed;
 }
@@ -299,40 +300,40 @@ bool ab_thread_pool_pass(ab_thread_pool *pool, ab_participant *leader, bool agai
  * that it is not for long: of the workers that is the one that leads, and they share a pulse. */
 static void want_gvl(ab_worker *worker) {
   ab_thread_pool *pool = worker->pool;
-  if (is_watch(worker)) {
-    ab_pulse_starve(&pool->watcher.runner.participant.pulse);
+  if (is_main(worker)) {
+    ab_pulse_starve(&pool->main_wait.runner.participant.pulse);
   } else if (ab__worker_leads(worker)) {
-    ab__thread_pool_lock(pool);
+    ab__threads_lock(pool);
     pool->suitor = worker;
     worker->wanted = ab_clock_monotonic();
-    ab_pulse_starve(&pool->leader.runner.participant.pulse);
-    ab__thread_pool_unlock(pool);
+    ab_pulse_starve(&pool->leader_wait.runner.participant.pulse);
+    ab__threads_unlock(pool);
   }
 }
 
 static void have_gvl(ab_worker *worker) {
   ab_thread_pool *pool = worker->pool;
-  if (is_watch(worker)) {
-    ab_pulse_feed(&pool->watcher.runner.participant.pulse);
+  if (is_main(worker)) {
+    ab_pulse_feed(&pool->main_wait.runner.participant.pulse);
     return;
   }
-  ab__thread_pool_lock(pool);
+  ab__threads_lock(pool);
   if (pool->suitor == worker) {
     if (pool->busy > 0) ab_share_waited(&pool->share, worker->wanted);
     pool->suitor = NULL;
-    ab_pulse_feed(&pool->leader.runner.participant.pulse);
+    ab_pulse_feed(&pool->leader_wait.runner.participant.pulse);
   }
-  ab__thread_pool_unlock(pool);
+  ab__threads_unlock(pool);
 }
 
 static void interrupt_worker(void *arg) {
   ab_worker *worker = arg;
   ab_thread_pool *pool = worker->pool;
-  ab__thread_pool_lock(pool);
+  ab__threads_lock(pool);
   worker->interrupted = true;
   pthread_cond_signal(&worker->wake);
   bool wake = ab__worker_leads(worker);
-  ab__thread_pool_unlock(pool);
+  ab__threads_unlock(pool);
   if (wake) ab_poller_wakeup(pool->run->rack.poller);
 }
 
@@ -359,9 +360,9 @@ void ab__worker_wait(ab_worker *worker, void (*fn)(ab_worker *worker)) {
 
 /* --- a worker of the pool --- */
 
-/* The watch leads, and requests wait: it has to see that there is a thread for them. */
-static void call_watch(ab_thread_pool *pool) {
-  if (!ab__worker_leads(&pool->watch)) return;
+/* The main thread leads, and requests wait: it has to see that there is a thread for them. */
+static void call_main(ab_thread_pool *pool) {
+  if (!ab__worker_leads(&pool->main)) return;
   if (pool->paused || ab_engine_tells(pool->run->rack.engine, true)) {
     ab_poller_wakeup(pool->run->rack.poller);
   }
@@ -372,19 +373,19 @@ static void await_lead(ab_worker *worker) {
   ab_thread_pool *pool = worker->pool;
   if (!ab__worker_leads(worker)) {
     bool in_time = true;
-    ab__thread_pool_lock(pool);
+    ab__threads_lock(pool);
     if (!take_lead_up(pool, worker, false)) {
       ab_list_prepend(&pool->idle, &worker->idle_link);
-      ab__thread_pool_unlock(pool);
-      call_watch(pool);
-      ab__thread_pool_lock(pool);
+      ab__threads_unlock(pool);
+      call_main(pool);
+      ab__threads_lock(pool);
     }
     while (in_time && !ab__worker_leads(worker) && !worker->interrupted && !pool->ending) {
-      in_time = ab__thread_pool_sleep(pool, &worker->wake, AB_THREAD_POOL_IDLE_TIME);
+      in_time = ab__threads_sleep(pool, &worker->wake, AB_THREAD_POOL_IDLE_TIME);
     }
     ab_list_remove(&worker->idle_link);
     worker->late = !in_time && !ab__worker_leads(worker);
-    ab__thread_pool_unlock(pool);
+    ab__threads_unlock(pool);
   }
   if (ab__worker_leads(worker)) ab__worker_look_out(worker);
 }
@@ -407,7 +408,7 @@ static bool run_request(ab_worker *worker) {
     ab_serve_refuse(&worker->driver.runner, &taken, AB_REJECT_NO_FIBER);
     return true;
   }
-  ab__thread_pool_serve(worker, &taken);
+  ab__threads_serve(worker, &taken);
   RB_GC_GUARD(taken.env);
   return ab__worker_leads(worker);
 }
@@ -442,10 +443,10 @@ bool ab__worker_lead_on(ab_worker *worker) {
   ab_turn_tidy(&worker->driver, now);
   /* It may have called the app's code, and been away for long. */
   bool still = come_back(worker);
-  if (run->stages->done(run)) ab__lead_watch_end(pool);
+  if (run->stages->done(run)) ab__threads_stop(pool);
   /* Once more with the GVL, which others may want for long: something has often come. */
   if (!still) return false;
-  if (pool->ending || is_watch(worker)) return true;
+  if (pool->ending || is_main(worker)) return true;
   if (more || ab_poller_wait(run->rack.poller, 0) > 0) turn_engine(pool, 0);
   return true;
 }
@@ -455,15 +456,15 @@ bool ab__worker_lead_on(ab_worker *worker) {
 static bool comes_to_lead(ab_worker *worker) {
   if (come_back(worker)) return true; /* after an exception, too */
   ab_thread_pool *pool = worker->pool;
-  ab__thread_pool_lock(pool);
+  ab__threads_lock(pool);
   bool came = take_lead_up(pool, worker, true);
-  ab__thread_pool_unlock(pool);
+  ab__threads_unlock(pool);
   return came;
 }
 
 bool ab__worker_turn(ab_worker *worker) {
   ab_thread_pool *pool = worker->pool;
-  if (pool->ending || AB_UNLIKELY(ab__thread_pool_has_surplus(pool))) return false;
+  if (pool->ending || AB_UNLIKELY(ab__threads_has_surplus(pool))) return false;
   if (comes_to_lead(worker)) {
     if (!ab__worker_lead_on(worker)) return true;
     if (owes_way(pool)) give_way(worker);
