@@ -46,8 +46,8 @@ module Abaca
     # worker_pool: true runs the blocking operations of extensions, zlib's above all, on a few threads, so that other
     # fibers run meanwhile; a number is the most there may be (true means 4). Only Ruby 3.4 and later pass such
     # operations to a scheduler. That takes tens of microseconds, more than most operations, so the default, false,
-    # runs them at once.
-    def initialize(quantum: nil, worker_pool: false)
+    # runs them at once. offload: is another name for it.
+    def initialize(quantum: nil, offload: false, worker_pool: offload)
       self.quantum = quantum
       threads = worker_pool == true ? 4 : worker_pool || 0
       raise TypeError, "worker_pool must be true, false or a number of threads" unless threads.is_a?(Integer)

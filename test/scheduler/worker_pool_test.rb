@@ -117,7 +117,9 @@ class WorkerPoolTest < Minitest::Test
   # Ruby would take the operation for done, and what waits in it would block the thread.
   def test_who_does_not_hand_over_has_no_hook
     with_scheduler { |scheduler| refute_respond_to scheduler, :blocking_operation_wait }
-    with_scheduler(worker_pool: true) { |scheduler| assert_respond_to scheduler, :blocking_operation_wait }
+    %i[worker_pool offload].each do |name|
+      with_scheduler(name => true) { |scheduler| assert_respond_to scheduler, :blocking_operation_wait }
+    end
   end
 
   # The threads alone, for somebody who waits by looking again and again.
