@@ -350,13 +350,11 @@ int ab_exchange_duplicate(const ab_exchange *exchange);
 /* Decides how the content is delimited, and writes the field that says so: the last one of a final
  * head. Returns the end; needs AB_FRAMING_MAX bytes. Any time. */
 char *ab_exchange_put_framing(const ab_exchange *exchange, char *dst, ab_content *content);
-/* Queues the final head; the content follows. */
-int ab_exchange_head(ab_exchange *exchange, char *text, size_t len,
-                     const ab_content *content) AB_WARN_UNUSED;
-/* The same with all of the content, for which there is room behind the head's end as well, and
- * which ab_exchange_finish follows: where nothing else can leave with it, it leaves at once. */
-int ab_exchange_answer(ab_exchange *exchange, char *text, size_t len, const ab_content *content,
-                       const char *bytes, size_t count) AB_WARN_UNUSED;
+/* Queues the final head. `whole` is all of its content, `count` bytes for which there is room
+ * behind the head's end as well: ab_exchange_finish follows, and where nothing else can leave with
+ * it, it leaves at once. NULL: the content follows. */
+int ab_exchange_head(ab_exchange *exchange, char *text, size_t len, const ab_content *content,
+                     const char *whole, size_t count) AB_WARN_UNUSED;
 /* Queues a whole response of the server's own, in place of the application's, and sets *content to
  * the bytes of its content. */
 int ab_exchange_answer_error(ab_exchange *exchange, int status, size_t *content) AB_WARN_UNUSED;

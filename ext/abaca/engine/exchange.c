@@ -101,7 +101,6 @@ void ab__exchange_taken(ab_exchange *exchange) {
   exchange->consume = 0;
   exchange->request = NULL;
   ab__exchange_become(exchange, AB_EXCHANGE_APP);
-  ab__conn_rearm(conn);
   conn->served++;
   engine->stats->requests++;
   engine->stats->in_app++;

@@ -15,15 +15,11 @@ char *ab_exchange_put_framing(const ab_exchange *exchange, char *dst, ab_content
   return protocol_of(exchange)->put_framing(exchange, dst, content);
 }
 
-int ab_exchange_head(ab_exchange *exchange, char *text, size_t len, const ab_content *content) {
+int ab_exchange_head(ab_exchange *exchange, char *text, size_t len, const ab_content *content,
+                     const char *whole, size_t count) {
   char *end = protocol_of(exchange)->end_head(exchange, text + len, content);
-  return ab__conn_write(exchange->conn, text, (size_t)(end - text));
-}
-
-int ab_exchange_answer(ab_exchange *exchange, char *text, size_t len, const ab_content *content,
-                       const char *bytes, size_t count) {
-  char *end = protocol_of(exchange)->end_head(exchange, text + len, content);
-  if (count > 0) memcpy(end, bytes, count);
+  if (!whole) return ab__conn_write(exchange->conn, text, (size_t)(end - text));
+  memcpy(end, whole, count);
   return ab__conn_write_last(exchange->conn, text, (size_t)(end - text) + count);
 }
 

@@ -41,3 +41,12 @@ bool ab_equals_nocase(const char *ptr, const char *lower, size_t len) {
   }
   return true;
 }
+
+bool ab_next_element(ab_view *rest, ab_view *element) {
+  if (!rest->ptr) return false;
+  const char *comma = rest->len ? memchr(rest->ptr, ',', rest->len) : NULL;
+  size_t len = comma ? (size_t)(comma - rest->ptr) : rest->len;
+  *element = ab_view_trim(rest->ptr, rest->ptr + len);
+  *rest = comma ? (ab_view){comma + 1, rest->len - len - 1} : (ab_view){NULL, 0};
+  return true;
+}

@@ -160,12 +160,39 @@ static inline const char *ab_skip_query(const char *ptr, const char *end) {
   return ab_skip_class(ptr, end, AB_CHAR_QUERY);
 }
 
+/* What is between, without the white space around it. */
+static inline ab_view ab_view_trim(const char *ptr, const char *end) {
+  while (ptr < end && ab_is_blank(*ptr)) ptr++;
+  while (end > ptr && ab_is_blank(end[-1])) end--;
+  return (ab_view){ptr, (size_t)(end - ptr)};
+}
+
+/* *value is what 1 to 18 digits say; false for anything else. */
+static inline bool ab_parse_digits(const char *ptr, size_t len, uint64_t *value) {
+  if (len == 0 || len > 18) return false;
+  uint64_t number = 0;
+  for (const char *end = ptr + len; ptr < end; ptr++) {
+    if (!ab_is_digit(*ptr)) return false;
+    number = number * 10 + (uint64_t)(*ptr - '0');
+  }
+  *value = number;
+  return true;
+}
+
+/* Takes the next element off a comma-separated list (RFC 9110 5.6.1), without the white space
+ * around it; it may be empty. Returns false when none is left. */
+bool ab_next_element(ab_view *rest, ab_view *element);
+
 /* True for a token (RFC 9110 5.6.2). */
 bool ab_is_token(const char *ptr, size_t len);
 /* True when no byte is a control character other than HTAB (RFC 9110 5.5). */
 bool ab_is_field_value(const char *ptr, size_t len);
 /* True when `ptr` spells `lower`, a lower-case ASCII string of the same length, in any case. */
 bool ab_equals_nocase(const char *ptr, const char *lower, size_t len);
+/* True when the view is `text`, of `len` bytes. */
+static inline bool ab_view_is(ab_view view, const char *text, size_t len) {
+  return view.len == len && memcmp(view.ptr, text, len) == 0;
+}
 /* True when the view spells `lower`, of `len` bytes, in any case. */
 static inline bool ab_view_spells(ab_view view, const char *lower, size_t len) {
   return view.len == len && ab_equals_nocase(view.ptr, lower, len);

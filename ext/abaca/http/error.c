@@ -1,5 +1,5 @@
 /* What each enum ab_http_error means to a client and to a reader of the log: the table of error.h
- * as three look-ups. */
+ * as two look-ups. */
 #include "http/error.h"
 
 #include "base/base.h"
@@ -7,17 +7,16 @@
 typedef struct error_entry {
   int status;
   const char *reason;
-  const char *rfc;
 } error_entry;
 
 static const error_entry entries[] = {
-#define ENTRY(name, status, reason, rfc) {status, reason, rfc},
+#define ENTRY(name, status, reason, rfc) {status, reason},
     AB_HTTP_ERRORS(ENTRY)
 #undef ENTRY
 };
 
 /* An error that is not of the table is a bug of the caller: it must not become a 2xx. */
-static const error_entry unknown = {500, "error is not known", "9110 15.6.1"};
+static const error_entry unknown = {500, "error is not known"};
 
 static const error_entry *find(int error) {
   int index = error - AB_HTTP_ERROR_BASE - 1;
@@ -30,8 +29,4 @@ int ab_http_error_status(int error) {
 
 const char *ab_http_error_reason(int error) {
   return find(error)->reason;
-}
-
-const char *ab_http_error_rfc(int error) {
-  return find(error)->rfc;
 }

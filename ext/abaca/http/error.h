@@ -2,8 +2,9 @@
 #ifndef AB_HTTP_ERROR_H
 #define AB_HTTP_ERROR_H
 
-/* What went wrong; each has one status (ab_http_error_status) and one reason
- * (ab_http_error_reason). The negative values go with AB_AGAIN of enum ab_err. */
+/* What went wrong; each has one status (ab_http_error_status), one reason
+ * (ab_http_error_reason), and the section of an RFC that the request breaks. The negative values go
+ * with AB_AGAIN of enum ab_err. */
 enum ab_http_error {
 #define AB_HTTP_ERRORS(X)                                                                          \
   X(METHOD_SYNTAX, 400, "method is not a token", "9110 9.1")                                       \
@@ -54,7 +55,5 @@ enum ab_http_error {
 int ab_http_error_status(int error);
 /* A sentence for the log, in static memory. */
 const char *ab_http_error_reason(int error);
-/* "9112 5.1": the RFC and section that the request breaks, in static memory. */
-const char *ab_http_error_rfc(int error);
 
 #endif

@@ -7,12 +7,6 @@
 
 #include "http/char.h"
 
-static ab_view trimmed(const char *ptr, const char *end) {
-  while (ptr < end && ab_is_blank(*ptr)) ptr++;
-  while (end > ptr && ab_is_blank(end[-1])) end--;
-  return (ab_view){ptr, (size_t)(end - ptr)};
-}
-
 /* --- lists from their end --- */
 
 /* All lines of one field, which are one list (RFC 9110 5.3), from the last element to the first. */
@@ -64,7 +58,7 @@ static bool walk_left(list_walk *self, ab_view *element) {
   for (;;) {
     if (!self->start && !previous_line(self)) return false;
     const char *comma = last_comma(self);
-    *element = trimmed(comma ? comma + 1 : self->start, self->end);
+    *element = ab_view_trim(comma ? comma + 1 : self->start, self->end);
     if (comma) {
       self->end = comma;
     } else {

@@ -1,7 +1,7 @@
 /* Patterns of paths: see pattern.h. */
 #include "http/pattern.h"
 
-#include <string.h>
+#include "http/char.h"
 
 /* One byte of a path as the application reads it. */
 typedef struct byte {
@@ -9,16 +9,10 @@ typedef struct byte {
   size_t next;
 } byte;
 
-static int digit_of(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  c |= 0x20;
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static byte read_byte(ab_view path, size_t at) {
   if (at >= path.len) return (byte){-1, at};
   if (path.ptr[at] == '%' && path.len - at > 2) {
-    int high = digit_of(path.ptr[at + 1]), low = digit_of(path.ptr[at + 2]);
+    int high = ab_hex_value(path.ptr[at + 1]), low = ab_hex_value(path.ptr[at + 2]);
     if (high >= 0 && low >= 0) return (byte){high * 16 + low, at + 3};
   }
   return (byte){(unsigned char)path.ptr[at], at + 1};

@@ -1,11 +1,9 @@
 /* X-Request-Start: see request_start.h. */
 #include "http/request_start.h"
 
-#define DIGITS_MAX 19 /* they fit into 64 bits, and nanoseconds have no more */
+#include "http/char.h"
 
-static bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
+#define DIGITS_MAX 19 /* they fit into 64 bits, and nanoseconds have no more */
 
 /* What unit a number of this size has to be: seconds have ten digits until the year 2286. */
 static ab_nsec unit_of(uint64_t number) {
@@ -20,7 +18,7 @@ static ab_nsec parse(const char *value, size_t len) {
   if (len > 2 && p[0] == 't' && p[1] == '=') p += 2;
   const char *start = p;
   uint64_t number = 0;
-  for (; p < end && is_digit(*p) && p - start < DIGITS_MAX; p++) {
+  for (; p < end && ab_is_digit(*p) && p - start < DIGITS_MAX; p++) {
     number = number * 10 + (uint64_t)(*p - '0');
   }
   if (p == start) return 0;
@@ -28,7 +26,7 @@ static ab_nsec parse(const char *value, size_t len) {
   if (__builtin_mul_overflow(number, unit, &time)) return 0;
   if (p < end && *p == '.') {
     ab_nsec fraction = unit / 10;
-    for (p++; p < end && is_digit(*p); p++, fraction /= 10) {
+    for (p++; p < end && ab_is_digit(*p); p++, fraction /= 10) {
       time += (ab_nsec)(*p - '0') * fraction;
     }
   }

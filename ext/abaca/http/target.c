@@ -56,13 +56,9 @@ static bool parse_port(const char *ptr, const char *end, ab_view *port) {
   *port = (ab_view){end, 0};
   if (ptr == end) return true;
   if (*ptr++ != ':' || end - ptr > 5) return false;
-  unsigned value = 0;
-  for (const char *at = ptr; at < end; at++) {
-    if (!ab_is_digit(*at)) return false;
-    value = value * 10 + (unsigned)(*at - '0');
-  }
   *port = (ab_view){ptr, (size_t)(end - ptr)};
-  return value <= 65535;
+  uint64_t value;
+  return port->len == 0 || (ab_parse_digits(ptr, port->len, &value) && value <= 65535);
 }
 
 bool ab_authority_parse(ab_view text, ab_authority *authority) {
@@ -106,13 +102,9 @@ static bool parse_absolute(ab_request *request, ab_authority *authority) {
   return ab_authority_parse((ab_view){first, (size_t)(slash - first)}, authority);
 }
 
-static bool method_is(const ab_request *request, const char *name, size_t len) {
-  return request->method.len == len && memcmp(request->method.ptr, name, len) == 0;
-}
-
 /* Tells the forms apart; the bytes have been checked. */
 static bool split_target(ab_request *request, ab_authority *authority) {
-  if (AB_UNLIKELY(method_is(request, "CONNECT", 7))) {
+  if (AB_UNLIKELY(ab_view_is(request->method, "CONNECT", 7))) {
     /* Authority-form is CONNECT's only one, and its port is not optional (RFC 9110 9.3.6). */
     request->target_form = AB_TARGET_AUTHORITY;
     request->path = (ab_view){"/", 1};
@@ -124,7 +116,7 @@ static bool split_target(ab_request *request, ab_authority *authority) {
   }
   if (request->target.len == 1 && *request->target.ptr == '*') {
     request->target_form = AB_TARGET_ASTERISK;
-    return method_is(request, "OPTIONS", 7); /* RFC 9112 3.2.4 */
+    return ab_view_is(request->method, "OPTIONS", 7); /* RFC 9112 3.2.4 */
   }
   return parse_absolute(request, authority);
 }

@@ -12,11 +12,8 @@ bool ab_trailer_next(ab_view *section, ab_view *name, ab_view *value) {
   if (!colon) return false;
   section->ptr = end + 1;
   section->len -= (size_t)(end + 1 - line);
-  const char *first = colon + 1, *last = end - 1; /* at the CR */
-  while (first < last && ab_is_blank(*first)) first++;
-  while (last > first && ab_is_blank(last[-1])) last--;
   *name = (ab_view){line, (size_t)(colon - line)};
-  *value = (ab_view){first, (size_t)(last - first)};
+  *value = ab_view_trim(colon + 1, end - 1); /* before the CR */
   return true;
 }
 
@@ -38,9 +35,7 @@ bool ab_trailer_allowed(ab_view name) {
       /* what the content is */
       "accept-ranges", "content-encoding", "content-range", "content-type"};
   for (size_t i = 0; i < AB_ARRAY_LEN(forbidden); i++) {
-    if (strlen(forbidden[i]) == name.len && ab_equals_nocase(name.ptr, forbidden[i], name.len)) {
-      return false;
-    }
+    if (ab_view_spells(name, forbidden[i], strlen(forbidden[i]))) return false;
   }
   return true;
 }

@@ -26,23 +26,6 @@ typedef struct evidence {
   bool expect_continue, expect_unknown;
 } evidence;
 
-static ab_view trim(ab_view view) {
-  while (view.len && ab_is_blank(view.ptr[0])) view.ptr++, view.len--;
-  while (view.len && ab_is_blank(view.ptr[view.len - 1])) view.len--;
-  return view;
-}
-
-/* Takes the next element off a comma-separated list (RFC 9110 5.6.1), without the white space
- * around it; it may be empty. Returns false when none is left. */
-static bool next_element(ab_view *rest, ab_view *element) {
-  if (!rest->ptr) return false;
-  const char *comma = rest->len ? memchr(rest->ptr, ',', rest->len) : NULL;
-  size_t len = comma ? (size_t)(comma - rest->ptr) : rest->len;
-  *element = trim((ab_view){rest->ptr, len});
-  *rest = comma ? (ab_view){comma + 1, rest->len - len - 1} : (ab_view){NULL, 0};
-  return true;
-}
-
 /* 1*DIGIT and nothing else: no list, although RFC 9110 8.6 allows to collapse one. */
 static void read_length(evidence *seen, ab_view value) {
   seen->lengths++;
@@ -67,7 +50,7 @@ static bool is_registered_coding(ab_view coding) {
  * to hide one coding from somebody: both are malformed here. */
 static void read_codings(evidence *seen, ab_view value) {
   ab_view coding;
-  while (next_element(&value, &coding)) {
+  while (ab_next_element(&value, &coding)) {
     if (seen->chunked || !ab_is_token(coding.ptr, coding.len)) {
       seen->coding_bad = true; /* chunked must be the last and applied once (RFC 9112 6.1) */
     } else if (ab_view_spells(coding, "chunked", 7)) {
@@ -81,7 +64,7 @@ static void read_codings(evidence *seen, ab_view value) {
 
 static void read_connection(evidence *seen, ab_view value) {
   ab_view option;
-  while (next_element(&value, &option)) {
+  while (ab_next_element(&value, &option)) {
     if (ab_view_spells(option, "close", 5)) seen->close = true;
     if (ab_view_spells(option, "keep-alive", 10)) seen->keep_alive = true;
     if (ab_view_spells(option, "upgrade", 7)) seen->upgrade = true;
@@ -90,7 +73,7 @@ static void read_connection(evidence *seen, ab_view value) {
 
 static void read_expect(evidence *seen, ab_view value) {
   ab_view expectation;
-  while (next_element(&value, &expectation)) {
+  while (ab_next_element(&value, &expectation)) {
     if (expectation.len == 0) continue;
     if (ab_view_spells(expectation, "100-continue", 12)) {
       seen->expect_continue = true;

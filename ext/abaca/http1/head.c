@@ -76,7 +76,7 @@ static const char *parse_method(head_parser *self, const char *line, const char 
   if (*end != ' ' || len == 0) return fail(self, AB_HTTP_METHOD_SYNTAX);
   ab_request *request = self->request;
   request->method = (ab_view){line, len};
-  request->is_head = len == 4 && memcmp(line, "HEAD", 4) == 0;
+  request->is_head = ab_view_is(request->method, "HEAD", 4);
   self->method_served = ab_methods_have(self->methods, request->method);
   return end + 1;
 }

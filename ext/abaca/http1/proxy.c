@@ -24,32 +24,23 @@ static ab_view next_word(const char **ptr, const char *end) {
   return (ab_view){start, (size_t)((space ? space : end) - start)};
 }
 
-static bool word_is(ab_view word, const char *text) {
-  size_t len = strlen(text);
-  return word.len == len && memcmp(word.ptr, text, len) == 0;
-}
-
 static bool parse_address(ab_view word, uint8_t family, ab_addr *addr) {
   return ab_addr_parse(word.ptr, word.len, addr) && addr->family == family;
 }
 
 /* 0 to 65535 without leading zeros. */
 static bool parse_port(ab_view word, uint16_t *port) {
-  if (word.len == 0 || word.len > 5 || (*word.ptr == '0' && word.len > 1)) return false;
-  unsigned value = 0;
-  for (size_t i = 0; i < word.len; i++) {
-    if (!ab_is_digit(word.ptr[i])) return false;
-    value = value * 10 + (unsigned)(word.ptr[i] - '0');
-  }
+  uint64_t value;
+  if (!ab_parse_digits(word.ptr, word.len, &value) || value > 65535) return false;
   *port = (uint16_t)value;
-  return value <= 65535;
+  return *word.ptr != '0' || word.len == 1;
 }
 
 /* What stands between "PROXY " and CRLF. */
 static bool parse_line(const char *ptr, const char *end, ab_addr *source) {
   ab_view protocol = next_word(&ptr, end);
-  if (word_is(protocol, "UNKNOWN")) return true; /* and what follows is to be ignored */
-  uint8_t family = word_is(protocol, "TCP4") ? 4 : word_is(protocol, "TCP6") ? 6 : 0;
+  if (ab_view_is(protocol, "UNKNOWN", 7)) return true; /* and what follows is to be ignored */
+  uint8_t family = ab_view_is(protocol, "TCP4", 4) ? 4 : ab_view_is(protocol, "TCP6", 4) ? 6 : 0;
   ab_addr from, to;
   uint16_t to_port;
   if (family == 0 || !parse_address(next_word(&ptr, end), family, &from) ||

@@ -3,7 +3,7 @@
 
 #include "rb/outbox/rb_outbox.h"
 #include "rb/pool/rb_pool.h"
-#include "rb/rack/rb_handle.h"
+#include "rb/rack/rb_call.h"
 #include "rb/rack/rb_input.h"
 #include "rb/rack/rb_proxies.h"
 #include "rb/scheduler/rb_loop.h"

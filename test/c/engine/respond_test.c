@@ -185,9 +185,9 @@ static void check_answer(const char *request, bool at_once, bool closes, const c
   ab_engine_lock(fx.engine);
   len = (size_t)(ab_exchange_put_framing(fx.held[0], text + len, &content) - text);
   if (at_once) {
-    CHECK_INT(AB_OK, ab_exchange_answer(fx.held[0], text, len, &content, "hello", 5));
+    CHECK_INT(AB_OK, ab_exchange_head(fx.held[0], text, len, &content, "hello", 5));
   } else {
-    CHECK_INT(AB_OK, ab_exchange_head(fx.held[0], text, len, &content));
+    CHECK_INT(AB_OK, ab_exchange_head(fx.held[0], text, len, &content, NULL, 0));
     CHECK_INT(AB_OK, ab_exchange_write(fx.held[0], "hello", 5));
     CHECK_INT(AB_OK, ab_exchange_end(fx.held[0], NULL, 0));
   }

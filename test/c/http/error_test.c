@@ -8,7 +8,7 @@ static void every_error_has_a_status_a_reason_and_a_section(void) {
 #define ENTRY(name, status, reason, rfc)                                                           \
   CHECK_INT(status, ab_http_error_status(AB_HTTP_##name));                                         \
   CHECK(strcmp(reason, ab_http_error_reason(AB_HTTP_##name)) == 0);                                \
-  CHECK(strcmp(rfc, ab_http_error_rfc(AB_HTTP_##name)) == 0);                                      \
+  CHECK(*rfc != 0);                                                                                \
   CHECK((int)AB_HTTP_##name < (int)AB_ENOSPC);                                                     \
   CHECK(*ab_status_phrase(status) != 0);
   AB_HTTP_ERRORS(ENTRY)
@@ -21,7 +21,6 @@ static void another_number_is_a_bug_and_no_success(void) {
   for (size_t i = 0; i < AB_ARRAY_LEN(others); i++) {
     CHECK_INT(500, ab_http_error_status(others[i]));
     CHECK(ab_http_error_reason(others[i]) != NULL);
-    CHECK(ab_http_error_rfc(others[i]) != NULL);
   }
 }
 

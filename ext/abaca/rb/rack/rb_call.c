@@ -103,6 +103,21 @@ VALUE ab_init_call(VALUE mAbaca) {
   return cExchange;
 }
 
+/* --- the client --- */
+
+bool ab_call_gone(const ab_call *call) {
+  ab_engine_lock(call->rack->engine);
+  bool gone = ab_exchange_gone(call->exchange);
+  ab_engine_unlock(call->rack->engine);
+  return gone;
+}
+
+void ab_call_flush(const ab_call *call) {
+  ab_engine_lock(call->rack->engine);
+  ab_exchange_flush(call->exchange);
+  ab_engine_unlock(call->rack->engine);
+}
+
 /* --- how it ends --- */
 
 enum ab_finish ab_call_finish(const ab_call *call) {

@@ -29,15 +29,17 @@ typedef struct ab_call_measure {
   ab_nsec computed;        /* on a thread: what that had computed before */
 } ab_call_measure;
 
+/* Leaves bits free in a pointer for a part of the generation. */
+#define AB_CALL_ALIGNMENT 64
+
 /* It lies in memory of the server's, and belongs to the fiber or thread that is in
  * ab_serve_request for it: that one alone may keep the pointer while Ruby runs. Whatever else has
  * it got it from a handle or from a list of the rack's. Any call of Ruby's may let other threads
  * run, and the request end: after it the pointer is nothing, and ab_call_of or ab_call_or_null gets
  * it from the handle again. */
 typedef struct ab_call {
-  ab_list link;        /* in rack->calls, or in ->spare_calls */
-  void *memory;        /* that it lies in */
-  unsigned generation; /* how many requests it was before */
+  _Alignas(AB_CALL_ALIGNMENT) ab_list link; /* in rack->calls, or in ->spare_calls */
+  unsigned generation;                      /* how many requests it was before */
   ab_rack *rack;
   ab_runner *runner;
   ab_exchange *exchange;     /* NULL once the engine has it again */
@@ -115,6 +117,10 @@ void ab_call_wake(ab_call *call);
 enum ab_finish ab_call_finish(const ab_call *call);
 /* [locked] The engine gets the exchange back. Returns as ab_runner_must_tell. */
 bool ab_call_end_exchange(ab_call *call);
+/* True when the client has gone, or the socket is the app's. */
+bool ab_call_gone(const ab_call *call);
+/* Sends at once what the socket takes of what was queued. */
+void ab_call_flush(const ab_call *call);
 /* Logs an exception of the app's with its request. Never raises. */
 void ab_call_log_error(const ab_rack *rack, VALUE exception, VALUE env);
 /* Defines the class of handles, without its methods. */
@@ -131,5 +137,16 @@ void ab_call_free_spares(ab_rack *rack);
  * request that is over. */
 void *ab_call_mark(const ab_call *call);
 ab_call *ab_call_at(void *mark);
+
+/* --- rb_handle.c: Abaca::Exchange --- */
+
+void ab_init_handle(VALUE mAbaca);
+
+/* --- rb_finished.c --- */
+
+/* Calls what the app has put into rack.response_finished and rack.after_reply. The connection may
+ * serve its next request meanwhile. Exceptions are logged. Returns 0, or the state of one that
+ * concerns the process, with rb_errinfo set: then the rest was not called. */
+int ab_finished_run(ab_call *call);
 
 #endif

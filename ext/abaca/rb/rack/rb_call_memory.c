@@ -4,12 +4,11 @@
  *
  * A handle has one word for its call. Its low bits, which the alignment leaves free, are those
  * of the generation. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "rb/rack/rb_call.h"
 
-/* Bytes, a power of two. */
-#define ALIGNMENT 64
 /* As many are kept for the next requests. */
 #define SPARE_CALLS 1024
 
@@ -56,18 +55,14 @@ static void put_away(ab_rack *rack, ab_call *call) {
 /* --- taking and giving back --- */
 
 static ab_call *make(void) {
-  char *memory = ab_alloc(&ab_mem_libc, sizeof(ab_call) + ALIGNMENT - 1);
-  if (!memory) return NULL;
-  size_t over = (uintptr_t)memory % ALIGNMENT;
-  ab_call *call = (ab_call *)(void *)(memory + (over ? ALIGNMENT - over : 0));
-  call->memory = memory;
-  call->generation = 0;
+  ab_call *call = aligned_alloc(AB_CALL_ALIGNMENT, sizeof(*call));
+  if (call) call->generation = 0;
   return call;
 }
 
 static void destroy(ab_call *call) {
   cure(call);
-  ab_free(&ab_mem_libc, call->memory);
+  free(call);
 }
 
 ab_call *ab_call_take(ab_rack *rack) {
@@ -99,14 +94,14 @@ void ab_call_free_spares(ab_rack *rack) {
 /* --- what a handle has --- */
 
 void *ab_call_mark(const ab_call *call) {
-  return (void *)((uintptr_t)call | call->generation % ALIGNMENT);
+  return (void *)((uintptr_t)call | call->generation % AB_CALL_ALIGNMENT);
 }
 
 ab_call *ab_call_at(void *mark) {
   if (!mark) return NULL;
-  uintptr_t generation = (uintptr_t)mark % ALIGNMENT;
+  uintptr_t generation = (uintptr_t)mark % AB_CALL_ALIGNMENT;
   ab_call *call = (ab_call *)(void *)((char *)mark - generation);
-  if (AB_LIKELY(generation == call->generation % ALIGNMENT)) return call;
+  if (AB_LIKELY(generation == call->generation % AB_CALL_ALIGNMENT)) return call;
 #ifdef AB_POISON
   rb_bug("a handle has outlived its request");
 #endif

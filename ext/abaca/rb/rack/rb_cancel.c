@@ -136,51 +136,51 @@ static VALUE tell_here(VALUE arg) {
 
 /* --- what is cancelled --- */
 
-static VALUE client_gone(void) {
-  VALUE message = rb_str_new_cstr("the client has gone");
-  return rb_class_new_instance(1, &message, ab_class("ClientGone"));
-}
+/* Why a request is cancelled: the class of its exception, and the message. */
+typedef struct reason {
+  const char *class, *message;
+} reason;
 
-static VALUE deadline_exceeded(void) {
-  VALUE message = rb_str_new_cstr("the request has taken longer than its request_timeout");
-  return rb_class_new_instance(1, &message, ab_class("DeadlineExceeded"));
+static const reason client_gone = {"ClientGone", "the client has gone"};
+static const reason deadline_exceeded = {"DeadlineExceeded",
+                                         "the request has taken longer than its request_timeout"};
+static const reason shutdown = {"Shutdown", "the server is shutting down"};
+
+static VALUE exception_for(const reason *why) {
+  VALUE message = rb_str_new_cstr(why->message);
+  return rb_class_new_instance(1, &message, ab_class(why->class));
 }
 
 VALUE ab_cancel_shutdown(void) {
-  VALUE message = rb_str_new_cstr("the server is shutting down");
-  return rb_class_new_instance(1, &message, ab_class("Shutdown"));
+  return exception_for(&shutdown);
 }
 
-typedef VALUE (*maker)(void);
-
-/* Makes what the news is for the request's fiber; NULL: nothing. The end of the server comes to
- * every request, even to one that went on after another exception. */
-static maker maker_for(const ab_call *call) {
-  if (call->news & AB_NEWS_SHUTDOWN) return ab_cancel_shutdown;
+/* Why the news cancels the request; NULL: it does not. The end of the server comes to every
+ * request, even to one that went on after another exception. */
+static const reason *reason_for(const ab_call *call) {
+  if (call->news & AB_NEWS_SHUTDOWN) return &shutdown;
   if (!NIL_P(call->cancelled)) return NULL;
-  if (call->news & AB_EVENT_DEADLINE) return deadline_exceeded;
+  if (call->news & AB_EVENT_DEADLINE) return &deadline_exceeded;
   bool gone = call->news & AB_EVENT_GONE && call->rack->cancel_on_disconnect;
-  return gone ? client_gone : NULL;
+  return gone ? &client_gone : NULL;
 }
 
 static void set_overdue(ab_call *call) {
   ab_rack *rack = call->rack;
   if (call->overdue) return;
   call->overdue = ab_clock_monotonic() + AB_CANCEL_GRACE;
-  if (!rack->overdue || call->overdue < rack->overdue) rack->overdue = call->overdue;
+  rack->overdue = ab_earlier(rack->overdue, call->overdue);
 }
 
 /* Tells the blocks that asked for it what is no exception. */
 static void tell_news(VALUE handle, unsigned news) {
   ab_call *call = ab_call_or_null(handle);
   if (call && news & AB_NEWS_CLOSING) {
-    VALUE blocks = take_blocks(&call->on_shutdown);
-    tell_beside(call->rack, blocks, call->env, Qnil, Qnil);
+    tell_beside(call->rack, take_blocks(&call->on_shutdown), call->env, Qnil, Qnil);
   }
   call = ab_call_or_null(handle);
   if (call && news & AB_EVENT_GONE) {
-    VALUE blocks = take_blocks(&call->on_gone);
-    tell_beside(call->rack, blocks, call->env, Qnil, Qnil);
+    tell_beside(call->rack, take_blocks(&call->on_gone), call->env, Qnil, Qnil);
   }
 }
 
@@ -188,12 +188,12 @@ static void tell_news(VALUE handle, unsigned news) {
  * the request, or its time may be extended: it has to be the right one afterwards as well. */
 static VALUE make_exception(VALUE handle) {
   VALUE exception = Qnil;
-  for (maker made = NULL;;) {
+  for (const reason *last = NULL;;) {
     const ab_call *call = ab_call_or_null(handle);
-    maker make = call ? maker_for(call) : NULL;
-    if (make == made) return exception;
-    made = make;
-    exception = make ? make() : Qnil;
+    const reason *why = call ? reason_for(call) : NULL;
+    if (why == last) return exception;
+    last = why;
+    exception = why ? exception_for(why) : Qnil;
   }
 }
 
@@ -252,18 +252,14 @@ static ab_call *next_overdue(ab_rack *rack, ab_nsec now) {
     ab_call *call = AB_CONTAINER_OF(node, ab_call, link);
     if (!call->overdue || call->over) continue;
     if (call->overdue <= now) return call;
-    if (!rack->overdue || call->overdue < rack->overdue) {
-      rack->overdue = call->overdue;
-    }
+    rack->overdue = ab_earlier(rack->overdue, call->overdue);
   }
   return NULL;
 }
 
 static void abandon_overdue(ab_rack *rack, ab_nsec now) {
   /* The log may let other threads run: each is looked for anew. */
-  for (ab_call *call; (call = next_overdue(rack, now));) {
-    ab_cancel_abandon(call, 504);
-  }
+  for (ab_call *call; (call = next_overdue(rack, now));) ab_cancel_abandon(call, 504);
 }
 
 void ab_cancel_run(ab_rack *rack, ab_nsec now) {
@@ -275,14 +271,6 @@ void ab_cancel_run(ab_rack *rack, ab_nsec now) {
   }
   rack->cancel_retry = ab_list_empty(&rack->cancels) ? 0 : now + RETRY;
   if (AB_UNLIKELY(rack->overdue && now >= rack->overdue)) abandon_overdue(rack, now);
-}
-
-static bool is_gone(ab_call *call) {
-  ab_engine *engine = call->rack->engine;
-  ab_engine_lock(engine);
-  bool gone = ab_exchange_gone(call->exchange);
-  ab_engine_unlock(engine);
-  return gone;
 }
 
 static VALUE warn_swallowed(VALUE arg) {
@@ -298,71 +286,8 @@ int ab__cancel_end(ab_call *call) {
   }
   int state = 0;
   bool left = call->abandoned || !NIL_P(call->io);
-  if (!NIL_P(call->on_gone) && !left && is_gone(call)) {
+  if (!NIL_P(call->on_gone) && !left && ab_call_gone(call)) {
     rb_protect(tell_here, (VALUE)call, &state);
   }
   return state;
-}
-
-/* --- Abaca::Exchange --- */
-
-/* Looks at the socket itself: a fiber that only computes gives the engine no turn in which it could
- * have noticed. Of one that the app has taken over we know nothing. */
-bool ab_cancel_gone(ab_call *call) {
-  if (!NIL_P(call->io)) return false;
-  ab_engine *engine = call->rack->engine;
-  ab_engine_lock(engine);
-  bool gone = ab_exchange_look(call->exchange);
-  ab_engine_unlock(engine);
-  return gone;
-}
-
-static void change_time(ab_call *call, void (*change)(ab_exchange *exchange, ab_nsec time),
-                        ab_nsec time) {
-  ab_rack *rack = call->rack;
-  ab_engine_lock(rack->engine);
-  ab_runner_pass_time(call->runner);
-  change(call->exchange, time);
-  ab_engine_unlock(rack->engine);
-  call->news &= ~(unsigned)AB_EVENT_DEADLINE;
-  call->overdue = 0;
-  ab_rack_tell_leader(rack); /* whatever waits may have to wait shorter */
-}
-
-void ab_cancel_set_time(ab_call *call, ab_nsec time) {
-  change_time(call, ab_exchange_set_time, time);
-}
-
-void ab_cancel_add_time(ab_call *call, ab_nsec time) {
-  change_time(call, ab_exchange_add_time, time);
-}
-
-static void keep_block(VALUE *blocks, VALUE block) {
-  if (NIL_P(*blocks)) *blocks = rb_ary_new();
-  rb_ary_push(*blocks, block);
-}
-
-void ab_cancel_on_gone(ab_call *call, VALUE block) {
-  if (ab_cancel_gone(call)) {
-    rb_proc_call_with_block(block, 0, NULL, Qnil);
-  } else {
-    keep_block(&call->on_gone, block);
-  }
-}
-
-void ab_cancel_on_shutdown(ab_call *call, VALUE block) {
-  if (call->rack->draining) {
-    rb_proc_call_with_block(block, 0, NULL, Qnil);
-  } else {
-    keep_block(&call->on_shutdown, block);
-  }
-}
-
-void ab_cancel_on_cancel(ab_call *call, VALUE block) {
-  VALUE cancelled = call->cancelled;
-  if (NIL_P(cancelled)) {
-    keep_block(&call->on_cancel, block);
-  } else {
-    rb_proc_call_with_block(block, 1, &cancelled, Qnil);
-  }
 }

@@ -42,12 +42,4 @@ static inline int ab_cancel_end(ab_call *call) {
 /* What is raised in requests when the server waits for them no longer. */
 VALUE ab_cancel_shutdown(void);
 
-/* Exchange#request_timeout=, #add_time, #on_cancel, #gone?, #on_gone and #on_shutdown. */
-void ab_cancel_set_time(ab_call *call, ab_nsec time);
-void ab_cancel_add_time(ab_call *call, ab_nsec time);
-void ab_cancel_on_cancel(ab_call *call, VALUE block);
-bool ab_cancel_gone(ab_call *call);
-void ab_cancel_on_gone(ab_call *call, VALUE block);
-void ab_cancel_on_shutdown(ab_call *call, VALUE block);
-
 #endif

@@ -30,7 +30,7 @@ static VALUE bytes(ab_view view) {
 typedef struct filling {
   VALUE env;
   st_table *table;       /* of env, or NULL: then the keys are set in the ordinary way */
-  const uint8_t *places; /* by enum ab_env_usual, in that table; NULL: not known */
+  const uint8_t *places; /* by enum ab_env_string, in that table; NULL: not known */
 } filling;
 
 /* Setting interned keys in the Hash's own table spares asking each time whether they are: that
@@ -79,9 +79,9 @@ static filling fill_copy(const ab_env_builder *builder, VALUE env,
   return into;
 }
 
-static inline void set_usual(const ab_env_builder *builder, filling into, enum ab_env_usual which,
+static inline void set_usual(const ab_env_builder *builder, filling into, enum ab_env_string which,
                              VALUE value) {
-  VALUE key = builder->usual[which];
+  VALUE key = builder->strings[which];
   if (AB_LIKELY(into.places != NULL)) {
     entry *found = (entry *)(void *)into.table->entries + into.places[which];
     if (AB_LIKELY(found->key == key)) {
@@ -106,11 +106,11 @@ static bool places_hold(const ab_env_builder *builder, const ab_env_template *te
   VALUE env = rb_hash_dup(template->hash);
   filling into = fill_copy(builder, env, template);
   if (!into.places) return false;
-  for (int i = 0; i < AB_USUAL_COUNT; i++) {
+  for (int i = 0; i < AB_ENV_USUAL_COUNT; i++) {
     const entry *found = (const entry *)(const void *)into.table->entries + into.places[i];
-    if (found->key != builder->usual[i]) return false;
+    if (found->key != builder->strings[i]) return false;
     set_usual(builder, into, i, INT2FIX(i));
-    if (rb_hash_aref(env, rb_str_dup(builder->usual[i])) != INT2FIX(i)) return false;
+    if (rb_hash_aref(env, rb_str_dup(builder->strings[i])) != INT2FIX(i)) return false;
   }
   return rb_hash_size(env) == rb_hash_size(template->hash);
 }
@@ -119,15 +119,15 @@ static void find_places(const ab_env_builder *builder, ab_env_template *template
   template->bound = 0;
   if (!builder->direct) return;
   const st_table *table = RHASH_TBL(template->hash);
-  for (int i = 0; i < AB_USUAL_COUNT; i++) {
-    template->places[i] = find_place(table, builder->usual[i]);
+  for (int i = 0; i < AB_ENV_USUAL_COUNT; i++) {
+    template->places[i] = find_place(table, builder->strings[i]);
   }
   template->bound = table->entries_bound;
   if (!places_hold(builder, template)) template->bound = 0;
 }
 #else
 #define fill_copy(builder, env, template)      fill(builder, env)
-#define set_usual(builder, into, which, value) set(into, (builder)->usual[which], value)
+#define set_usual(builder, into, which, value) set(into, (builder)->strings[which], value)
 #define find_places(builder, template)         ((void)(template))
 #endif
 
@@ -135,7 +135,8 @@ static void find_places(const ab_env_builder *builder, ab_env_template *template
 static bool try_direct(ab_env_builder *builder) {
   builder->direct = true;
   VALUE env = rb_hash_dup(builder->narrow.hash), size = rb_hash_size(env);
-  VALUE old_key = builder->keys[AB_ENV_PATH_INFO], new_key = builder->keys[AB_ENV_HTTP_COOKIE];
+  VALUE old_key = builder->strings[AB_ENV_PATH_INFO],
+        new_key = builder->strings[AB_ENV_HTTP_COOKIE];
   filling into = fill(builder, env);
   set(into, old_key, INT2FIX(1));
   set(into, new_key, INT2FIX(2));
@@ -147,7 +148,7 @@ static bool try_direct(ab_env_builder *builder) {
 /* The usual request then overwrites a few values and adds its own fields. */
 static void fill_template(ab_env_builder *builder, VALUE template) {
   static const struct {
-    enum ab_env_key key;
+    enum ab_env_string key;
     const char *value;
   } usual[] = {
       {AB_ENV_REQUEST_METHOD, "GET"}, {AB_ENV_PATH_INFO, "/"},
@@ -156,21 +157,21 @@ static void fill_template(ab_env_builder *builder, VALUE template) {
       {AB_ENV_REMOTE_ADDR, ""},       {AB_ENV_SERVER_PROTOCOL, "HTTP/1.1"},
       {AB_ENV_HTTP_HOST, ""},
   };
-  VALUE scheme = rb_hash_aref(template, builder->url_scheme);
-  if (!NIL_P(scheme) && rb_str_equal(scheme, builder->schemes[AB_SCHEME_HTTPS]) == Qtrue) {
+  VALUE scheme = rb_hash_aref(template, builder->strings[AB_ENV_URL_SCHEME]);
+  if (!NIL_P(scheme) && rb_str_equal(scheme, builder->strings[AB_ENV_SCHEME_HTTPS]) == Qtrue) {
     builder->scheme = AB_SCHEME_HTTPS;
-    rb_hash_aset(template, builder->keys[AB_ENV_HTTPS], builder->on);
+    rb_hash_aset(template, builder->strings[AB_ENV_HTTPS], builder->strings[AB_ENV_ON]);
   }
   for (size_t i = 0; i < AB_ARRAY_LEN(usual); i++) {
-    rb_hash_aset(template, builder->keys[usual[i].key],
+    rb_hash_aset(template, builder->strings[usual[i].key],
                  interned(usual[i].value, strlen(usual[i].value)));
   }
   /* Their places are taken here, so that setting them never makes the table grow. */
-  rb_hash_aset(template, builder->usual[AB_USUAL_REQUEST_PATH], Qnil);
-  for (size_t i = AB_USUAL_CLIENT; i < AB_USUAL_COUNT; i++) {
-    rb_hash_aset(template, builder->usual[i], Qnil);
+  rb_hash_aset(template, builder->strings[AB_ENV_REQUEST_PATH], Qnil);
+  for (size_t i = AB_ENV_CLIENT; i < AB_ENV_USUAL_COUNT; i++) {
+    rb_hash_aset(template, builder->strings[i], Qnil);
   }
-  rb_hash_aset(template, builder->usual[AB_USUAL_QUEUE_TIME], DBL2NUM(0));
+  rb_hash_aset(template, builder->strings[AB_ENV_QUEUE_TIME], DBL2NUM(0));
 }
 
 static int copy_pair(VALUE key, VALUE value, VALUE hash) {
@@ -212,35 +213,17 @@ static ab_names *make_names(void) {
 }
 
 void ab_env_init(ab_env_builder *builder, VALUE template) {
-  static const char *const names[] = {
-#define AB_ENV_KEY_NAME(name) #name,
-      AB_ENV_KEYS(AB_ENV_KEY_NAME)
-#undef AB_ENV_KEY_NAME
+  static const char *const texts[] = {
+#define AB_ENV_TEXT(name, text) text,
+      AB_ENV_STRINGS(AB_ENV_TEXT)
+#undef AB_ENV_TEXT
   };
   Check_Type(template, T_HASH);
-  for (size_t i = 0; i < AB_ENV_KEY_COUNT; i++) {
-    builder->keys[i] = interned(names[i], strlen(names[i]));
+  for (size_t i = 0; i < AB_ENV_COUNT; i++) {
+    builder->strings[i] = interned(texts[i], strlen(texts[i]));
   }
-  builder->rack_input = interned("rack.input", 10);
-  builder->trailers = interned("abaca.trailers", 14);
-  builder->http_1_0 = interned("HTTP/1.0", 8);
-  builder->url_scheme = interned("rack.url_scheme", 15);
-  builder->on = interned("on", 2);
-  builder->schemes[AB_SCHEME_HTTP] = interned("http", 4);
-  builder->schemes[AB_SCHEME_HTTPS] = interned("https", 5);
-  builder->ports[AB_SCHEME_HTTP] = interned("80", 2);
-  builder->ports[AB_SCHEME_HTTPS] = interned("443", 3);
   builder->scheme = AB_SCHEME_HTTP;
   builder->nets = builder->client_field = Qnil;
-  builder->usual[AB_USUAL_PATH_INFO] = builder->keys[AB_ENV_PATH_INFO];
-  builder->usual[AB_USUAL_REQUEST_PATH] = interned("REQUEST_PATH", 12);
-  builder->usual[AB_USUAL_REQUEST_URI] = builder->keys[AB_ENV_REQUEST_URI];
-  builder->usual[AB_USUAL_CLIENT] = interned("abaca.client", 12);
-  builder->usual[AB_USUAL_HIJACK] = interned("rack.hijack", 11);
-  builder->usual[AB_USUAL_DEADLINE] = interned("abaca.deadline", 14);
-  builder->usual[AB_USUAL_FINISHED] = interned("rack.response_finished", 22);
-  builder->usual[AB_USUAL_REPLIED] = interned("rack.after_reply", 16);
-  builder->usual[AB_USUAL_QUEUE_TIME] = interned("abaca.queue_time", 16);
   make_templates(builder, template);
   builder->names = make_names();
 }
@@ -253,20 +236,10 @@ void ab_env_fini(ab_env_builder *builder) {
 void ab_env_mark(const ab_env_builder *builder) {
   rb_gc_mark(builder->narrow.hash);
   rb_gc_mark(builder->wide.hash);
-  for (size_t i = 0; i < AB_ENV_KEY_COUNT; i++) rb_gc_mark(builder->keys[i]);
-  rb_gc_mark(builder->rack_input);
-  rb_gc_mark(builder->trailers);
-  rb_gc_mark(builder->http_1_0);
-  rb_gc_mark(builder->url_scheme);
-  rb_gc_mark(builder->on);
-  for (size_t i = 0; i < AB_ARRAY_LEN(builder->schemes); i++) {
-    rb_gc_mark(builder->schemes[i]);
-    rb_gc_mark(builder->ports[i]);
-  }
+  for (size_t i = 0; i < AB_ENV_COUNT; i++) rb_gc_mark(builder->strings[i]);
   /* Marked so, they do not move, and `forwarding` may point into them. */
   rb_gc_mark(builder->nets);
   rb_gc_mark(builder->client_field);
-  for (size_t i = 0; i < AB_USUAL_COUNT; i++) rb_gc_mark(builder->usual[i]);
   if (!builder->names) return;
   const ab_name *name = builder->names->places[0];
   for (size_t i = 0; i < AB_NAME_PLACES * AB_NAME_ROOM; i++) {
@@ -300,7 +273,7 @@ static bool dropped(const char *name, size_t len) {
   static const char *const names[] = {"content_length", "content_type", "transfer_encoding",
                                       "proxy"};
   for (size_t i = 0; i < AB_ARRAY_LEN(names); i++) {
-    if (strlen(names[i]) == len && ab_equals_nocase(name, names[i], len)) return true;
+    if (ab_view_spells((ab_view){name, len}, names[i], strlen(names[i]))) return true;
   }
   return false;
 }
@@ -332,7 +305,7 @@ static void add_field(const ab_env_builder *builder, filling into, VALUE key, ab
   for (uint32_t i = 0; i < *seen_count; i++) {
     if (seen[i] != key) continue;
     VALUE joined = rb_hash_aref(into.env, key);
-    rb_str_cat(joined, key == builder->keys[AB_ENV_HTTP_COOKIE] ? "; " : ", ", 2);
+    rb_str_cat(joined, key == builder->strings[AB_ENV_HTTP_COOKIE] ? "; " : ", ", 2);
     rb_str_cat(joined, value.ptr, (long)value.len);
     return;
   }
@@ -358,31 +331,22 @@ static void add_underscored(ab_env_builder *builder, filling into, const ab_requ
   }
 }
 
-/* The members of a comma-separated list, without the white space around them (RFC 9110 5.6.1). */
-static void push_members(VALUE list, const char *ptr, size_t len) {
-  const char *end = ptr + len;
-  while (ptr < end) {
-    const char *comma = memchr(ptr, ',', (size_t)(end - ptr)), *stop = comma ? comma : end;
-    const char *last = stop;
-    while (ptr < last && (*ptr == ' ' || *ptr == '\t')) ptr++;
-    while (last > ptr && (last[-1] == ' ' || last[-1] == '\t')) last--;
-    if (last > ptr) rb_ary_push(list, rb_str_new(ptr, last - ptr));
-    ptr = comma ? comma + 1 : end;
-  }
-}
-
-/* rack.protocol: what the client would switch to (Rack SPEC; RFC 9110 7.8). */
+/* rack.protocol: what the client would switch to (Rack SPEC; RFC 9110 5.6.1, 7.8). */
 static void add_protocols(VALUE env, const ab_request *request) {
   VALUE list = rb_ary_new();
   for (uint32_t i = 0; i < request->field_count; i++) {
     const ab_field *field = &request->fields[i];
-    if (field->id == AB_FIELD_UPGRADE) push_members(list, field->value, field->value_len);
+    if (field->id != AB_FIELD_UPGRADE) continue;
+    ab_view rest = {field->value, field->value_len}, protocol;
+    while (ab_next_element(&rest, &protocol)) {
+      if (protocol.len > 0) rb_ary_push(list, bytes(protocol));
+    }
   }
   rb_hash_aset(env, rb_str_new_cstr("rack.protocol"), list);
 }
 
 static void add_fields(ab_env_builder *builder, filling into, const ab_request *request) {
-  const VALUE *keys = builder->keys;
+  const VALUE *strings = builder->strings;
   VALUE *seen = ALLOCA_N(VALUE, request->field_count + 1);
   uint32_t seen_count = 0;
   bool underscored = false;
@@ -395,10 +359,10 @@ static void add_fields(ab_env_builder *builder, filling into, const ab_request *
     case AB_FIELD_HOST:
       continue; /* set with the server's name */
     case AB_FIELD_CONTENT_LENGTH:
-      key = keys[AB_ENV_CONTENT_LENGTH];
+      key = strings[AB_ENV_CONTENT_LENGTH];
       break;
     case AB_FIELD_CONTENT_TYPE:
-      key = keys[AB_ENV_CONTENT_TYPE];
+      key = strings[AB_ENV_CONTENT_TYPE];
       break;
     default:
       key = key_of(builder, field, &flags);
@@ -417,12 +381,14 @@ static void add_fields(ab_env_builder *builder, filling into, const ab_request *
 static void recall_scheme(const ab_env_builder *builder, ab_env_template *template,
                           uint8_t scheme) {
   if (AB_LIKELY(template->memo.scheme == scheme)) return;
-  VALUE hash = template->hash, https = builder->keys[AB_ENV_HTTPS];
-  rb_hash_aset(hash, builder->url_scheme, builder->schemes[scheme]);
+  const VALUE *strings = builder->strings;
+  VALUE hash = template->hash;
   if (scheme == AB_SCHEME_HTTPS) {
-    rb_hash_aset(hash, https, builder->on);
+    rb_hash_aset(hash, strings[AB_ENV_URL_SCHEME], strings[AB_ENV_SCHEME_HTTPS]);
+    rb_hash_aset(hash, strings[AB_ENV_HTTPS], strings[AB_ENV_ON]);
   } else {
-    rb_hash_delete(hash, https);
+    rb_hash_aset(hash, strings[AB_ENV_URL_SCHEME], strings[AB_ENV_SCHEME_HTTP]);
+    rb_hash_delete(hash, strings[AB_ENV_HTTPS]);
   }
   find_places(builder, template); /* the table may have been made anew */
   template->memo.scheme = scheme;
@@ -431,18 +397,18 @@ static void recall_scheme(const ab_env_builder *builder, ab_env_template *templa
 
 static void recall_host(const ab_env_builder *builder, ab_env_template *template,
                         const ab_request *request) {
-  const VALUE *keys = builder->keys;
+  const VALUE *strings = builder->strings;
   ab_env_memo *memo = &template->memo;
   ab_view authority = request->authority;
   if (memo->authority_len == authority.len &&
       memcmp(memo->authority, authority.ptr, authority.len) == 0) {
     return;
   }
-  VALUE port =
-      request->port.len ? rb_obj_freeze(bytes(request->port)) : builder->ports[memo->scheme];
-  rb_hash_aset(template->hash, keys[AB_ENV_HTTP_HOST], rb_obj_freeze(bytes(authority)));
-  rb_hash_aset(template->hash, keys[AB_ENV_SERVER_NAME], rb_obj_freeze(bytes(request->host)));
-  rb_hash_aset(template->hash, keys[AB_ENV_SERVER_PORT], port);
+  VALUE port = strings[memo->scheme == AB_SCHEME_HTTPS ? AB_ENV_PORT_HTTPS : AB_ENV_PORT_HTTP];
+  if (request->port.len > 0) port = rb_obj_freeze(bytes(request->port));
+  rb_hash_aset(template->hash, strings[AB_ENV_HTTP_HOST], rb_obj_freeze(bytes(authority)));
+  rb_hash_aset(template->hash, strings[AB_ENV_SERVER_NAME], rb_obj_freeze(bytes(request->host)));
+  rb_hash_aset(template->hash, strings[AB_ENV_SERVER_PORT], port);
   memo->authority_len = 0; /* one that is too long is not remembered */
   if (authority.len <= sizeof(memo->authority)) {
     memo->authority_len = (uint8_t)authority.len;
@@ -459,7 +425,7 @@ static void recall_peer(const ab_env_builder *builder, ab_env_template *template
   size_t len = ab_addr_text(peer, text);
   /* A unix socket's peer is on this machine. */
   VALUE value = len ? interned(text, len) : interned("127.0.0.1", 9);
-  rb_hash_aset(template->hash, builder->keys[AB_ENV_REMOTE_ADDR], value);
+  rb_hash_aset(template->hash, builder->strings[AB_ENV_REMOTE_ADDR], value);
   memo->addr_family = peer->family;
   memcpy(memo->addr, peer->bytes, 16);
 }
@@ -485,14 +451,14 @@ static const ab_env_template *recall(ab_env_builder *builder, const ab_exchange 
 
 /* HTTP/1.0 without Host: the socket's own name has to do. */
 static void name_by_socket(const ab_env_builder *builder, VALUE env, ab_exchange *exchange) {
-  const VALUE *keys = builder->keys;
+  const VALUE *strings = builder->strings;
   const ab_listener *listener = ab_exchange_listener(exchange);
   bool tcp = ab_listener_family(listener) == AB_LISTEN_TCP;
   const char *name = tcp ? ab_listener_name(listener) : "localhost";
-  rb_hash_delete(env, keys[AB_ENV_HTTP_HOST]);
-  rb_hash_aset(env, keys[AB_ENV_SERVER_NAME],
+  rb_hash_delete(env, strings[AB_ENV_HTTP_HOST]);
+  rb_hash_aset(env, strings[AB_ENV_SERVER_NAME],
                strchr(name, ':') ? rb_sprintf("[%s]", name) : rb_str_new_cstr(name));
-  rb_hash_aset(env, keys[AB_ENV_SERVER_PORT],
+  rb_hash_aset(env, strings[AB_ENV_SERVER_PORT],
                tcp ? rb_sprintf("%u", ab_listener_port(listener)) : rb_str_new_cstr("80"));
 }
 
@@ -513,7 +479,7 @@ void ab_env_trust(ab_env_builder *builder, VALUE nets, VALUE client_field, bool 
 }
 
 void ab_env_fix_peer(ab_env_builder *builder, VALUE text) {
-  VALUE key = builder->keys[AB_ENV_REMOTE_ADDR], peer = rb_str_new_frozen(text);
+  VALUE key = builder->strings[AB_ENV_REMOTE_ADDR], peer = rb_str_new_frozen(text);
   builder->fixed_peer = true;
   rb_hash_aset(builder->narrow.hash, key, peer);
   rb_hash_aset(builder->wide.hash, key, peer);
@@ -541,35 +507,36 @@ static void add_queue_time(const ab_env_builder *builder, filling into, const ab
     if (before > waited) waited = before;
   }
   if (AB_LIKELY(waited < AB_NSEC_PER_MS)) return;
-  set_usual(builder, into, AB_USUAL_QUEUE_TIME, DBL2NUM((double)waited / (double)AB_NSEC_PER_SEC));
+  set_usual(builder, into, AB_ENV_QUEUE_TIME, DBL2NUM((double)waited / (double)AB_NSEC_PER_SEC));
 }
 
 static void set_own(const ab_env_builder *builder, filling into, const ab_env_own *own) {
-  set_usual(builder, into, AB_USUAL_CLIENT, own->client);
-  set_usual(builder, into, AB_USUAL_HIJACK, own->client);
-  set_usual(builder, into, AB_USUAL_DEADLINE, own->client);
-  set_usual(builder, into, AB_USUAL_FINISHED, own->finished);
-  set_usual(builder, into, AB_USUAL_REPLIED, own->after_reply);
+  set_usual(builder, into, AB_ENV_CLIENT, own->client);
+  set_usual(builder, into, AB_ENV_HIJACK, own->client);
+  set_usual(builder, into, AB_ENV_DEADLINE, own->client);
+  set_usual(builder, into, AB_ENV_FINISHED, own->finished);
+  set_usual(builder, into, AB_ENV_REPLIED, own->after_reply);
 }
 
 VALUE ab_env_build(ab_env_builder *builder, ab_exchange *exchange, const ab_request *request,
                    const ab_env_own *own) {
-  const VALUE *keys = builder->keys;
+  const VALUE *strings = builder->strings;
   const ab_env_template *template = recall(builder, exchange, request);
   VALUE env = rb_hash_dup(template->hash);
   if (request->authority.len == 0) name_by_socket(builder, env, exchange);
   filling into = fill_copy(builder, env, template);
-  if (!(request->method.len == 3 && memcmp(request->method.ptr, "GET", 3) == 0)) {
-    set(into, keys[AB_ENV_REQUEST_METHOD], interned(request->method.ptr, request->method.len));
+  if (!ab_view_is(request->method, "GET", 3)) {
+    set(into, strings[AB_ENV_REQUEST_METHOD], interned(request->method.ptr, request->method.len));
   }
   VALUE path = bytes(request->path);
-  set_usual(builder, into, AB_USUAL_PATH_INFO, path);
-  set_usual(builder, into, AB_USUAL_REQUEST_PATH, path); /* Puma's; the same object there, too */
-  set_usual(builder, into, AB_USUAL_REQUEST_URI, bytes(request->target));
+  set_usual(builder, into, AB_ENV_PATH_INFO, path);
+  set_usual(builder, into, AB_ENV_REQUEST_PATH, path); /* Puma's; the same object there, too */
+  set_usual(builder, into, AB_ENV_REQUEST_URI, bytes(request->target));
   if (own) set_own(builder, into, own);
   add_queue_time(builder, into, exchange, request);
-  if (request->query.len) set(into, keys[AB_ENV_QUERY_STRING], bytes(request->query));
-  if (request->minor == 0) set(into, keys[AB_ENV_SERVER_PROTOCOL], builder->http_1_0);
+  if (request->query.len) set(into, strings[AB_ENV_QUERY_STRING], bytes(request->query));
+  if (request->minor == 0)
+    set(into, strings[AB_ENV_SERVER_PROTOCOL], builder->strings[AB_ENV_HTTP_1_0]);
   add_fields(builder, into, request);
   if (request->upgrade && request->minor > 0) add_protocols(env, request);
   RB_GC_GUARD(env);
@@ -581,9 +548,9 @@ void ab_env_set_own(const ab_env_builder *builder, VALUE env, const ab_env_own *
 }
 
 void ab_env_set_input(const ab_env_builder *builder, VALUE env, VALUE input) {
-  rb_hash_aset(env, builder->rack_input, input);
+  rb_hash_aset(env, builder->strings[AB_ENV_INPUT], input);
 }
 
 void ab_env_set_trailers(const ab_env_builder *builder, VALUE env, VALUE trailers) {
-  rb_hash_aset(env, builder->trailers, trailers);
+  rb_hash_aset(env, builder->strings[AB_ENV_TRAILERS], trailers);
 }

@@ -17,65 +17,65 @@ typedef struct ab_env_memo {
   uint8_t scheme;      /* enum ab_scheme */
 } ab_env_memo;
 
-/* Keys that the builder sets itself. */
-#define AB_ENV_KEYS(X)                                                                             \
-  X(REQUEST_METHOD)                                                                                \
-  X(PATH_INFO)                                                                                     \
-  X(QUERY_STRING)                                                                                  \
-  X(REQUEST_URI)                                                                                   \
-  X(SERVER_NAME)                                                                                   \
-  X(SERVER_PORT)                                                                                   \
-  X(SERVER_PROTOCOL)                                                                               \
-  X(HTTPS)                                                                                         \
-  X(REMOTE_ADDR)                                                                                   \
-  X(CONTENT_LENGTH)                                                                                \
-  X(CONTENT_TYPE)                                                                                  \
-  X(HTTP_HOST)                                                                                     \
-  X(HTTP_COOKIE)
+/* Interned strings: the keys that every request sets, then other keys, then values. */
+#define AB_ENV_STRINGS(X)                                                                          \
+  X(PATH_INFO, "PATH_INFO")                                                                        \
+  X(REQUEST_PATH, "REQUEST_PATH")                                                                  \
+  X(REQUEST_URI, "REQUEST_URI")                                                                    \
+  X(CLIENT, "abaca.client")                                                                        \
+  X(HIJACK, "rack.hijack")                                                                         \
+  X(DEADLINE, "abaca.deadline")                                                                    \
+  X(FINISHED, "rack.response_finished")                                                            \
+  X(REPLIED, "rack.after_reply")                                                                   \
+  X(QUEUE_TIME, "abaca.queue_time")                                                                \
+  X(REQUEST_METHOD, "REQUEST_METHOD")                                                              \
+  X(QUERY_STRING, "QUERY_STRING")                                                                  \
+  X(SERVER_NAME, "SERVER_NAME")                                                                    \
+  X(SERVER_PORT, "SERVER_PORT")                                                                    \
+  X(SERVER_PROTOCOL, "SERVER_PROTOCOL")                                                            \
+  X(HTTPS, "HTTPS")                                                                                \
+  X(REMOTE_ADDR, "REMOTE_ADDR")                                                                    \
+  X(CONTENT_LENGTH, "CONTENT_LENGTH")                                                              \
+  X(CONTENT_TYPE, "CONTENT_TYPE")                                                                  \
+  X(HTTP_HOST, "HTTP_HOST")                                                                        \
+  X(HTTP_COOKIE, "HTTP_COOKIE")                                                                    \
+  X(INPUT, "rack.input")                                                                           \
+  X(TRAILERS, "abaca.trailers")                                                                    \
+  X(URL_SCHEME, "rack.url_scheme")                                                                 \
+  X(HTTP_1_0, "HTTP/1.0")                                                                          \
+  X(ON, "on")                                                                                      \
+  X(SCHEME_HTTP, "http")                                                                           \
+  X(SCHEME_HTTPS, "https")                                                                         \
+  X(PORT_HTTP, "80")                                                                               \
+  X(PORT_HTTPS, "443")
 
-enum ab_env_key {
-#define AB_ENV_KEY_MEMBER(name) AB_ENV_##name,
-  AB_ENV_KEYS(AB_ENV_KEY_MEMBER)
-#undef AB_ENV_KEY_MEMBER
-      AB_ENV_KEY_COUNT
+enum ab_env_string {
+#define AB_ENV_MEMBER(name, text) AB_ENV_##name,
+  AB_ENV_STRINGS(AB_ENV_MEMBER)
+#undef AB_ENV_MEMBER
+      AB_ENV_COUNT
 };
-
-/* Keys that every request sets. */
-enum ab_env_usual {
-  AB_USUAL_PATH_INFO,
-  AB_USUAL_REQUEST_PATH,
-  AB_USUAL_REQUEST_URI,
-  AB_USUAL_CLIENT,
-  AB_USUAL_HIJACK,
-  AB_USUAL_DEADLINE,
-  AB_USUAL_FINISHED,
-  AB_USUAL_REPLIED,
-  AB_USUAL_QUEUE_TIME,
-  AB_USUAL_COUNT
-};
+#define AB_ENV_USUAL_COUNT (AB_ENV_QUEUE_TIME + 1)
 
 /* What the env of a request is a copy of. */
 typedef struct ab_env_template {
   VALUE hash; /* every key that all requests have, with the usual values */
   ab_env_memo memo;
-  size_t bound;                   /* of the entries of a copy; 0: the places are not known */
-  uint8_t places[AB_USUAL_COUNT]; /* where the usual keys stand in a copy */
+  size_t bound;                       /* of the entries of a copy; 0: the places are not known */
+  uint8_t places[AB_ENV_USUAL_COUNT]; /* where the usual keys stand in a copy */
 } ab_env_template;
 
 typedef struct ab_env_builder {
   ab_env_template narrow, wide; /* for a few fields and for many, without making the copy grow */
   size_t few;                   /* the number of fields in `narrow` */
-  VALUE keys[AB_ENV_KEY_COUNT];
-  VALUE rack_input, trailers, http_1_0, url_scheme, on;
-  VALUE schemes[3], ports[3]; /* by enum ab_scheme, a scheme's name and default port */
-  VALUE nets, client_field;   /* the memory of `forwarding` */
+  VALUE strings[AB_ENV_COUNT];  /* by enum ab_env_string */
+  VALUE nets, client_field;     /* the memory of `forwarding` */
   ab_forwarding forwarding;
-  VALUE usual[AB_USUAL_COUNT]; /* by enum ab_env_usual */
-  ab_names *names;             /* of fields, with their env keys */
-  uint8_t scheme;              /* enum ab_scheme: what requests have when no proxy says otherwise */
-  bool direct;                 /* keys may be set without rb_hash_aset */
-  bool forwards;               /* proxies' fields are looked at */
-  bool fixed_peer;             /* REMOTE_ADDR is that of the templates */
+  ab_names *names; /* of fields, with their env keys */
+  uint8_t scheme;  /* enum ab_scheme: what requests have when no proxy says otherwise */
+  bool direct;     /* keys may be set without rb_hash_aset */
+  bool forwards;   /* proxies' fields are looked at */
+  bool fixed_peer; /* REMOTE_ADDR is that of the templates */
 } ab_env_builder;
 
 /* `template` is a Hash with the keys that do not depend on the request; it is copied. Raises

@@ -2,8 +2,7 @@
  * whose callables get env, status, headers and error, the last one first, and rack.after_reply,
  * Puma's, without arguments. By then the response is the engine's to send, and the connection may
  * have gone on. */
-#include "rb/rack/rb_finished.h"
-
+#include "rb/rack/rb_call.h"
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_process.h"
 #include "rb/rack/rb_response.h"

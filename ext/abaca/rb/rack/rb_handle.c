@@ -1,9 +1,7 @@
-/* Abaca::Exchange, the handle through which the app (as rack.hijack and abaca.client) and
- * lib/abaca/stream.rb reach a request. */
-#include "rb/rack/rb_handle.h"
-
-#include "rb/rack/rb_cancel.h"
-#include "rb/rack/rb_deadline.h"
+/* Abaca::Exchange, the handle through which the app (as rack.hijack, abaca.client and
+ * abaca.deadline) and lib/abaca/stream.rb reach a request. One object is all of them, so that no
+ * request pays for what it does not use. */
+#include "rb/rack/rb_call.h"
 #include "rb/rack/rb_response.h"
 
 static ab_call *own_or_null(VALUE self) {
@@ -36,10 +34,7 @@ static VALUE exchange_write(int argc, VALUE *argv, VALUE self) {
  *
  * Sends at once what the socket takes of what was written. Raises as #write does. */
 static VALUE exchange_flush(VALUE self) {
-  ab_call *call = stream_of(self);
-  ab_engine_lock(call->rack->engine);
-  ab_exchange_flush(call->exchange);
-  ab_engine_unlock(call->rack->engine);
+  ab_call_flush(stream_of(self));
   return Qnil;
 }
 
@@ -60,6 +55,35 @@ static VALUE exchange_closed_p(VALUE self) {
   return !call || !call->streams || call->closed ? Qtrue : Qfalse;
 }
 
+/* --- blocks that are told --- */
+
+static VALUE given_block(void) {
+  rb_need_block();
+  return rb_block_proc();
+}
+
+/* Calls the block if what it waits for has happened already. */
+static VALUE call_or_keep(VALUE *blocks, VALUE block, bool now, int argc, const VALUE *argv) {
+  if (now) {
+    rb_proc_call_with_block(block, argc, argv, Qnil);
+  } else {
+    if (NIL_P(*blocks)) *blocks = rb_ary_new();
+    rb_ary_push(*blocks, block);
+  }
+  return Qnil;
+}
+
+/* Looks at the socket itself: a fiber that only computes gives the engine no turn in which it could
+ * have noticed. Of one that the app has taken over we know nothing. */
+static bool has_gone(const ab_call *call) {
+  if (!NIL_P(call->io)) return false;
+  ab_engine *engine = call->rack->engine;
+  ab_engine_lock(engine);
+  bool gone = ab_exchange_look(call->exchange);
+  ab_engine_unlock(engine);
+  return gone;
+}
+
 /* call-seq: gone? -> true or false
  *
  * Whether the client can no longer take the response: the connection was reset or has failed, or
@@ -67,20 +91,7 @@ static VALUE exchange_closed_p(VALUE self) {
  * answered our question by a reset (docs/deadlines.md, `half_close`). */
 static VALUE exchange_gone_p(VALUE self) {
   ab_call *call = own_or_null(self);
-  return !call || ab_cancel_gone(call) ? Qtrue : Qfalse;
-}
-
-/* call-seq: request_timeout = seconds or nil
- *
- * Gives the request this many seconds from now on, in place of what `request_timeout` has left; nil
- * removes the limit, for an event stream for example.
- *
- * Raises IOError after the request, ArgumentError for anything but a time, RangeError. */
-static VALUE exchange_set_request_timeout(VALUE self, VALUE seconds) {
-  ab_call_of(self);
-  ab_nsec time = NIL_P(seconds) ? 0 : ab_seconds(seconds, "request_timeout: seconds or nil");
-  ab_cancel_set_time(ab_call_of(self), time);
-  return seconds;
+  return !call || has_gone(call) ? Qtrue : Qfalse;
 }
 
 /* call-seq: on_gone { ... } -> nil
@@ -91,10 +102,9 @@ static VALUE exchange_set_request_timeout(VALUE self, VALUE seconds) {
  *
  * Raises IOError after the request. */
 static VALUE exchange_on_gone(VALUE self) {
-  rb_need_block();
-  VALUE block = rb_block_proc();
-  ab_cancel_on_gone(ab_call_of(self), block);
-  return Qnil;
+  VALUE block = given_block();
+  ab_call *call = ab_call_of(self);
+  return call_or_keep(&call->on_gone, block, has_gone(call), 0, NULL);
 }
 
 /* call-seq: closing? -> true or false
@@ -114,10 +124,91 @@ static VALUE exchange_closing_p(VALUE self) {
  *
  * Raises IOError after the request. */
 static VALUE exchange_on_shutdown(VALUE self) {
-  rb_need_block();
-  VALUE block = rb_block_proc();
-  ab_cancel_on_shutdown(ab_call_of(self), block);
-  return Qnil;
+  VALUE block = given_block();
+  ab_call *call = ab_call_of(self);
+  return call_or_keep(&call->on_shutdown, block, call->rack->draining, 0, NULL);
+}
+
+/* --- the deadline --- */
+
+/* Seconds as a time; those that no clock counts are very long. `what` is for the message. */
+static ab_nsec seconds_of(VALUE seconds, const char *what) {
+  double time = NUM2DBL(seconds);
+  if (!(time > 0)) {
+    rb_raise(rb_eArgError, "%s is needed, not %" PRIsVALUE, what, rb_inspect(seconds));
+  }
+  return time < (double)UINT32_MAX ? (ab_nsec)(time * (double)AB_NSEC_PER_SEC)
+                                   : ab_limit_nsec(UINT32_MAX);
+}
+
+static void change_time(ab_call *call, void (*change)(ab_exchange *exchange, ab_nsec time),
+                        ab_nsec time) {
+  ab_rack *rack = call->rack;
+  ab_engine_lock(rack->engine);
+  ab_runner_pass_time(call->runner);
+  change(call->exchange, time);
+  ab_engine_unlock(rack->engine);
+  call->news &= ~(unsigned)AB_EVENT_DEADLINE;
+  call->overdue = 0;
+  ab_rack_tell_leader(rack); /* whatever waits may have to wait shorter */
+}
+
+/* call-seq: request_timeout = seconds or nil
+ *
+ * Gives the request this many seconds from now on, in place of what `request_timeout` has left; nil
+ * removes the limit, for an event stream for example.
+ *
+ * Raises IOError after the request, ArgumentError for anything but a time, RangeError. */
+static VALUE exchange_set_request_timeout(VALUE self, VALUE seconds) {
+  ab_call_of(self);
+  ab_nsec time = NIL_P(seconds) ? 0 : seconds_of(seconds, "request_timeout: seconds or nil");
+  change_time(ab_call_of(self), ab_exchange_set_time, time);
+  return seconds;
+}
+
+/* call-seq: remaining -> Float or nil
+ *
+ * Seconds until the request's time is over, 0.0 once it is; nil when it has as much as it wants.
+ *
+ * Raises IOError after the request. */
+static VALUE exchange_remaining(VALUE self) {
+  ab_call *call = ab_call_of(self);
+  ab_engine *engine = call->rack->engine;
+  ab_engine_lock(engine);
+  bool over = ab_exchange_news(call->exchange) & AB_EVENT_DEADLINE;
+  ab_nsec deadline = ab_exchange_deadline(call->exchange), now = ab_clock_monotonic();
+  ab_engine_unlock(engine);
+  if (!over && !deadline) return Qnil;
+  ab_nsec left = !over && deadline > now ? deadline - now : 0;
+  return DBL2NUM((double)left / (double)AB_NSEC_PER_SEC);
+}
+
+/* call-seq: add_time(seconds) -> Float or nil
+ *
+ * Adds to the request's time, or gives it a new deadline from now on when the old one has passed. A
+ * request without a deadline stays without one. Returns what #remaining then is.
+ *
+ * Raises IOError after the request, ArgumentError or TypeError for what is not a positive number.
+ */
+static VALUE exchange_add_time(VALUE self, VALUE seconds) {
+  ab_call_of(self);
+  ab_nsec time = seconds_of(seconds, "add_time: a positive number of seconds");
+  change_time(ab_call_of(self), ab_exchange_add_time, time);
+  return exchange_remaining(self);
+}
+
+/* call-seq: on_cancel { |exception| ... } -> nil
+ *
+ * Has the block called once, when the server ends the request's work: on a fiber of its own, before
+ * the exception is raised where the request waits, and also if it does not wait. At once when that
+ * has happened already. What it raises is logged.
+ *
+ * Raises IOError after the request. */
+static VALUE exchange_on_cancel(VALUE self) {
+  VALUE block = given_block();
+  ab_call *call = ab_call_of(self);
+  VALUE cancelled = call->cancelled;
+  return call_or_keep(&call->on_cancel, block, !NIL_P(cancelled), 1, &cancelled);
 }
 
 void ab_init_handle(VALUE mAbaca) {
@@ -133,5 +224,7 @@ void ab_init_handle(VALUE mAbaca) {
   rb_define_method(cExchange, "on_gone", exchange_on_gone, 0);
   rb_define_method(cExchange, "closing?", exchange_closing_p, 0);
   rb_define_method(cExchange, "on_shutdown", exchange_on_shutdown, 0);
-  ab_init_deadline(cExchange);
+  rb_define_method(cExchange, "remaining", exchange_remaining, 0);
+  rb_define_method(cExchange, "add_time", exchange_add_time, 1);
+  rb_define_method(cExchange, "on_cancel", exchange_on_cancel, 0);
 }

@@ -12,15 +12,6 @@ static int interim_status(VALUE status) {
   return (int)number;
 }
 
-/* HTTP/1.0 knows none (RFC 9110 15.2), and behind the final head it is too late. */
-static bool can_inform(ab_call *call) {
-  if (call->http_1_0 || call->head_sent) return false;
-  ab_engine_lock(call->rack->engine);
-  bool gone = ab_exchange_gone(call->exchange);
-  ab_engine_unlock(call->rack->engine);
-  return !gone;
-}
-
 /* call-seq: inform(status, headers) -> true or false
  *
  * Sends an interim response with status 102 to 199, for instance 103 with Link fields (RFC 8297).
@@ -32,13 +23,13 @@ static bool can_inform(ab_call *call) {
 VALUE ab_call_inform(VALUE self, VALUE status, VALUE headers) {
   ab_call_of(self);
   int number = interim_status(status);
-  VALUE fields = ab_lines_plain_hash(ab_call_of(self), AB_SECTION_INTERIM, headers);
-  ab_call *call = ab_call_of(self); /* that was the app's code, and may have waited */
-  if (!can_inform(call)) return Qfalse;
-  ab_lines lines = ab_lines_begin(call, AB_SECTION_INTERIM);
-  ab_lines_put_status(&lines, number);
-  if (!lines.problem) ab_lines_put_fields(&lines, fields);
-  if (!lines.problem) ab_lines_room(&lines, AB_HEAD_END_MAX);
+  VALUE fields = ab_lines_hash(headers);
+  ab_lines lines = {.call = ab_call_of(self)}; /* that was the app's code, and may have waited */
+  fields = ab_lines_fill(&lines, AB_SECTION_INTERIM, number, fields);
+  ab_call *call = lines.call;
+  /* HTTP/1.0 knows none (RFC 9110 15.2), and behind the final head it is too late. */
+  if (call->http_1_0 || call->head_sent || ab_call_gone(call)) return Qfalse;
+  ab_lines_room(&lines, AB_HEAD_END_MAX);
   ab_lines_check(&lines);
   ab_engine_lock(call->rack->engine);
   int error = ab_exchange_inform(call->exchange, call->runner->scratch, lines.used);

@@ -42,7 +42,7 @@ typedef struct ab_lines {
   VALUE problem_object;
   uint8_t section; /* enum ab_section */
   bool newlines;   /* a value's lines are field lines of their own */
-  bool odd;        /* the problem is one that ab_lines_plain may mend */
+  bool odd;        /* the problem is one that ab_lines_fill may mend */
   bool has_date, has_trailer, has_upgrade;
   bool upgrade; /* an option of the Connection field */
 } ab_lines;
@@ -54,16 +54,6 @@ NORETURN(void ab_response_refuse(const char *problem, VALUE object));
 
 /* rb_response_lines.c */
 
-/* Empty lines of `section`. */
-static inline ab_lines ab_lines_begin(ab_call *call, enum ab_section section) {
-  return (ab_lines){.call = call,
-                    .section = (uint8_t)section,
-                    .newlines = call->rack->newline_values || section == AB_SECTION_INTERIM,
-                    .hijack = Qnil,
-                    .protocol = Qnil,
-                    .trailers = Qnil,
-                    .problem_object = Qnil};
-}
 /* Room for `len` more bytes, which the caller adds to `used`. Returns NULL, with a problem, when
  * memory runs out. */
 char *ab__lines_grow(ab_lines *lines, size_t len);
@@ -81,24 +71,18 @@ static inline bool ab_lines_put(ab_lines *lines, const char *bytes, size_t len) 
   lines->used += len;
   return true;
 }
-/* Appends a status line. */
-void ab_lines_put_status(ab_lines *lines, int status);
 /* Appends one field, which is not looked at. Something invalid becomes the lines' problem. */
 void ab_lines_put_field(ab_lines *lines, const char *name, size_t name_len, const char *value,
                         size_t len);
-/* Appends the fields of a Hash. Anything invalid becomes the lines' problem. */
-void ab_lines_put_fields(ab_lines *lines, VALUE headers);
 /* Raises Abaca::AppError when the lines have a problem. */
 void ab_lines_check(const ab_lines *lines);
-/* A Hash, or what is like one. Raises Abaca::AppError for anything else. */
+/* A Hash, or what is like one. Raises Abaca::AppError for anything else. Runs Ruby code. */
 VALUE ab_lines_hash(VALUE headers);
-/* As ab_lines_hash, and made plain where that is needed: for lines that are put only once. It may
- * run Ruby code. */
-VALUE ab_lines_plain_hash(ab_call *call, enum ab_section section, VALUE headers);
-/* The fields of a Hash that made the lines odd as they can be sent: another Hash, with Strings
- * where the app has given other objects. What nothing can be made of stays. Runs Ruby code, and
- * raises what that raises. */
-VALUE ab_lines_plain(const ab_lines *lines, VALUE headers);
+/* All lines of lines->call's section: a status line, unless `status` is 0, and the fields of a Hash
+ * or nil. Where the app has given other objects than Strings, Ruby code makes Strings of them, and
+ * lines->call is fetched again. Returns the fields as they were put, for the next time. Raises
+ * Abaca::AppError for anything invalid. */
+VALUE ab_lines_fill(ab_lines *lines, enum ab_section section, int status, VALUE headers);
 
 /* True for a field that no trailer section may have (RFC 9110 6.5.1). `name` is a String. */
 bool ab_lines_forbidden_trailer(VALUE name);
@@ -111,11 +95,10 @@ bool ab_lines_forbidden_trailer(VALUE name);
 VALUE ab_head_put(ab_lines *head, VALUE headers);
 /* Adds how the content is delimited; `known` is its length, or UINT64_MAX. Raises AppError. */
 void ab_head_put_framing(ab_lines *head, uint64_t known);
-/* Ends the head and queues it. Raises Abaca::PeerError. */
-void ab_head_queue(ab_lines *head);
-/* The same with all of the content, which is copied behind it. The exchange is over then, unless
- * something else is to be done before its end. */
-void ab_head_answer(ab_lines *head, const char *bytes, size_t len);
+/* Ends the head and queues it. `whole` is all of the content, which is copied behind it, and the
+ * exchange is over then, unless something else is to be done before its end; NULL: the content
+ * follows. Raises Abaca::PeerError. */
+void ab_head_queue(ab_lines *head, const char *whole, size_t len);
 
 /* rb_response_body.c */
 

@@ -22,10 +22,7 @@ void ab_response_raise(int error) {
 /* A stream that was handed to another thread, or is written where no fiber can be parked: the
  * engine cannot tell, and in its own thread it cannot even send. */
 static void wait_in_place(ab_call *call) {
-  ab_engine *engine = call->rack->engine;
-  ab_engine_lock(engine);
-  ab_exchange_flush(call->exchange);
-  ab_engine_unlock(engine);
+  ab_call_flush(call);
   rb_thread_wait_for((struct timeval){0, 2000});
 }
 
@@ -134,11 +131,9 @@ static void end_content(ab_lines *head) {
   if (!NIL_P(trailers) && rb_respond_to(trailers, rb_intern("call"))) {
     trailers = rb_funcall(trailers, rb_intern("call"), 0);
   }
-  VALUE fields = Qnil;
-  if (!NIL_P(trailers)) fields = ab_lines_plain_hash(call, AB_SECTION_TRAILER, trailers);
-  ab_lines lines = ab_lines_begin(call, AB_SECTION_TRAILER);
-  if (!NIL_P(fields)) ab_lines_put_fields(&lines, fields);
-  ab_lines_check(&lines);
+  ab_lines lines = {.call = call};
+  VALUE fields = NIL_P(trailers) ? Qnil : ab_lines_hash(trailers);
+  fields = ab_lines_fill(&lines, AB_SECTION_TRAILER, 0, fields);
   ab_engine_lock(call->rack->engine);
   int error = ab_exchange_end(call->exchange, call->runner->scratch, lines.used);
   ab_engine_unlock(call->rack->engine);
@@ -169,7 +164,7 @@ void ab_body_end(ab_lines *head) {
 
 void ab_body_begin(ab_lines *head) {
   ab_call *call = head->call;
-  ab_head_queue(head);
+  ab_head_queue(head, NULL, 0);
   ab_engine_lock(call->rack->engine);
   bool later = ab_runner_in_turn(call->runner) && ab_exchange_flush_later(call->exchange);
   if (!later) ab_exchange_flush(call->exchange);
@@ -193,11 +188,11 @@ static void write_array(ab_lines *head, VALUE headers, VALUE body) {
                total == call->body_left && call->has_length;
   if (small && count == 1) { /* by far the most frequent case: one copy, one write */
     VALUE part = RARRAY_AREF(body, 0);
-    ab_head_answer(head, RSTRING_PTR(part), (size_t)total);
+    ab_head_queue(head, RSTRING_PTR(part), (size_t)total);
     RB_GC_GUARD(part);
     return;
   }
-  ab_head_queue(head);
+  ab_head_queue(head, NULL, 0);
   for (long i = 0; i < RARRAY_LEN(body); i++) ab_response_content(call, RARRAY_AREF(body, i));
   ab_body_end(head);
 }
@@ -246,7 +241,7 @@ static bool write_file(ab_lines *head, VALUE headers, VALUE body) {
     enumerate(head, body);
     return true;
   }
-  ab_head_queue(head);
+  ab_head_queue(head, NULL, 0);
   uint64_t len = size < call->body_left ? size : call->body_left;
   if (call->has_length && !call->no_content && len > 0) {
     ab_engine_lock(rack->engine);
@@ -289,10 +284,7 @@ static void write_call(ab_lines *head, VALUE headers, VALUE callable) {
     call->streams = true;
     rb_funcall(callable, rb_intern("call"), 1, stream);
     while (!call->closed) {
-      ab_engine_lock(call->rack->engine);
-      bool gone = ab_exchange_gone(call->exchange);
-      ab_engine_unlock(call->rack->engine);
-      if (gone) ab_response_raise(AB_EPEER);
+      if (ab_call_gone(call)) ab_response_raise(AB_EPEER);
       ab_call_wait(call, AB_WAIT_BLOCK);
     }
     call->streams = false;

@@ -4,23 +4,12 @@
 #include "rb/rack/rb_cancel.h"
 #include "rb/rack/rb_response.h"
 
-/* A reset head must not remember what an earlier pass has found. */
-static void put_fields(ab_lines *head, VALUE headers) {
-  *head = ab_lines_begin(head->call, AB_SECTION_FINAL);
-  ab_lines_put_status(head, head->call->status);
-  if (!head->problem) ab_lines_put_fields(head, headers);
-}
-
 VALUE ab_head_put(ab_lines *head, VALUE headers) {
-  put_fields(head, headers);
-  if (AB_UNLIKELY(head->odd)) {
-    headers = ab_lines_plain(head, headers);
-    put_fields(head, headers);
-  }
-  if (!head->problem && !head->has_date) {
+  headers = ab_lines_fill(head, AB_SECTION_FINAL, head->call->status, headers);
+  if (!head->has_date) {
     ab_lines_put(head, ab_engine_date(head->call->rack->engine), AB_DATE_FIELD_LEN);
+    ab_lines_check(head);
   }
-  ab_lines_check(head);
   return headers;
 }
 
@@ -88,32 +77,22 @@ void ab_head_put_framing(ab_lines *head, uint64_t known) {
 
 /* --- the hand-over --- */
 
-void ab_head_queue(ab_lines *head) {
-  ab_call *call = head->call;
-  ab_engine *engine = call->rack->engine;
-  if (AB_UNLIKELY(!ab_lines_room(head, AB_HEAD_END_MAX))) ab_response_raise(AB_ENOMEM);
-  ab_engine_lock(engine);
-  int error = ab_exchange_head(call->exchange, call->runner->scratch, head->used, &head->content);
-  ab_engine_unlock(engine);
-  if (error) ab_response_raise(error);
-  call->head_sent = true;
-}
-
 /* Nothing is left to do before the exchange is over. */
 static bool is_done(const ab_call *call) {
   return !call->body_open && ab_cancel_has_nothing(call);
 }
 
-void ab_head_answer(ab_lines *head, const char *bytes, size_t len) {
+void ab_head_queue(ab_lines *head, const char *whole, size_t len) {
   ab_call *call = head->call;
   ab_engine *engine = call->rack->engine;
   if (AB_UNLIKELY(!ab_lines_room(head, AB_HEAD_END_MAX + len))) ab_response_raise(AB_ENOMEM);
   ab_engine_lock(engine);
-  int error = ab_exchange_answer(call->exchange, call->runner->scratch, head->used, &head->content,
-                                 bytes, len);
+  int error = ab_exchange_head(call->exchange, call->runner->scratch, head->used, &head->content,
+                               whole, len);
+  call->head_sent = !error;
   bool tell = false;
-  if (AB_LIKELY(!error)) {
-    call->head_sent = call->complete = true;
+  if (whole && !error) {
+    call->complete = true;
     call->body_sent = len;
     call->body_left = 0;
     if (AB_LIKELY(is_done(call))) tell = ab_call_end_exchange(call);

@@ -38,7 +38,7 @@ static int refuse(ab_lines *lines, const char *problem, VALUE object) {
   return ST_STOP;
 }
 
-/* As refuse, for what ab_lines_plain may mend. */
+/* As refuse, for what ab_lines_fill may mend. */
 static int refuse_odd(ab_lines *lines, const char *problem, VALUE object) {
   lines->odd = true;
   return refuse(lines, problem, object);
@@ -87,17 +87,6 @@ static bool name_is(VALUE name, const char *lower, size_t len) {
 
 #define NAME_IS(name, lower) name_is(name, lower, sizeof(lower) - 1)
 
-/* 1 to 18 digits. */
-static bool parse_length(const char *ptr, size_t len, uint64_t *length) {
-  *length = 0;
-  if (len == 0 || len > 18) return false;
-  for (size_t i = 0; i < len; i++) {
-    if (ptr[i] < '0' || ptr[i] > '9') return false;
-    *length = *length * 10 + (uint64_t)(ptr[i] - '0');
-  }
-  return true;
-}
-
 static bool contains_nocase(const char *ptr, size_t len, const char *lower) {
   size_t want = strlen(lower);
   for (size_t i = 0; i + want <= len; i++) {
@@ -115,7 +104,7 @@ static bool inspect_connection(ab_lines *lines, const char *value, size_t len) {
 }
 
 static bool inspect_length(ab_lines *lines, const char *value, size_t len) {
-  if (lines->content.declared || !parse_length(value, len, &lines->content.length)) {
+  if (lines->content.declared || !ab_parse_digits(value, len, &lines->content.length)) {
     refuse(lines, "Content-Length is no length", rb_str_new(value, (long)len));
   }
   lines->content.declared = true;
@@ -154,19 +143,15 @@ static bool inspect_final(ab_lines *lines, VALUE name, const char *value, size_t
   }
 }
 
-static bool is_one_of(VALUE name, const char *const *names, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    if (name_is(name, names[i], strlen(names[i]))) return true;
-  }
-  return false;
-}
-
 /* An interim response has no content and ends nothing (RFC 9110 15.2, 8.6; RFC 9112 6.1). */
 static bool forbidden_interim(VALUE name) {
   static const char *const names[] = {"connection", "content-length", "transfer-encoding",
                                       "trailer",    "upgrade",        "keep-alive",
                                       "status"};
-  return is_one_of(name, names, AB_ARRAY_LEN(names));
+  for (size_t i = 0; i < AB_ARRAY_LEN(names); i++) {
+    if (name_is(name, names[i], strlen(names[i]))) return true;
+  }
+  return false;
 }
 
 bool ab_lines_forbidden_trailer(VALUE name) {
@@ -191,7 +176,7 @@ static bool inspect(ab_lines *lines, VALUE name, const char *value, size_t len) 
 
 /* --- lines --- */
 
-void ab_lines_put_status(ab_lines *lines, int status) {
+static void put_status(ab_lines *lines, int status) {
   char *dst = ab_lines_room(lines, AB_STATUS_LINE_MAX);
   if (dst) lines->used += (size_t)(ab_write_status_line(dst, status) - dst);
 }
@@ -242,13 +227,11 @@ static int put_value(ab_lines *lines, VALUE name, VALUE value) {
   }
 }
 
-static bool starts_with(VALUE name, const char *prefix, size_t len) {
-  return (size_t)RSTRING_LEN(name) >= len && memcmp(RSTRING_PTR(name), prefix, len) == 0;
-}
-
 /* Keys for the server's eyes (Rack SPEC, "The Headers"), which are never sent. */
-static bool is_for_server(VALUE name) {
-  return starts_with(name, "rack.", 5) || starts_with(name, "abaca.", 6);
+static inline bool is_for_server(VALUE name) {
+  const char *ptr = RSTRING_PTR(name);
+  long len = RSTRING_LEN(name);
+  return (len >= 5 && memcmp(ptr, "rack.", 5) == 0) || (len >= 6 && memcmp(ptr, "abaca.", 6) == 0);
 }
 
 static int keep_for_server(ab_lines *lines, VALUE name, VALUE value) {
@@ -270,10 +253,6 @@ static int put_field(VALUE name, VALUE value, VALUE arg) {
   return ST_CONTINUE;
 }
 
-void ab_lines_put_fields(ab_lines *lines, VALUE headers) {
-  rb_hash_foreach(headers, put_field, (VALUE)lines);
-}
-
 VALUE ab_lines_hash(VALUE headers) {
   if (RB_TYPE_P(headers, T_HASH)) return headers;
   VALUE hash = Qnil;
@@ -285,51 +264,31 @@ VALUE ab_lines_hash(VALUE headers) {
   return hash;
 }
 
-/* --- what is not as Rack wants it --- */
+/* --- all lines of a section --- */
 
-/* Whom to ask for plain fields; taken before any Ruby code may run. */
-typedef struct mender {
-  VALUE fields, env, newlines;
-} mender;
-
-static mender mender_of(const ab_lines *lines) {
-  const ab_call *call = lines->call;
-  return (mender){call->rack->plain_fields, call->env, lines->newlines ? Qtrue : Qfalse};
+static void put_all(ab_lines *lines, ab_call *call, enum ab_section section, int status,
+                    VALUE headers) {
+  *lines = (ab_lines){.call = call,
+                      .section = (uint8_t)section,
+                      .newlines = call->rack->newline_values || section == AB_SECTION_INTERIM,
+                      .hijack = Qnil,
+                      .protocol = Qnil,
+                      .trailers = Qnil,
+                      .problem_object = Qnil};
+  if (status) put_status(lines, status);
+  if (!lines->problem && !NIL_P(headers)) rb_hash_foreach(headers, put_field, (VALUE)lines);
 }
 
-static VALUE mend(mender m, VALUE headers) {
-  VALUE argv[] = {headers, m.env, m.newlines};
-  VALUE plain = rb_funcallv(m.fields, rb_intern("call"), 3, argv);
-  Check_Type(plain, T_HASH);
-  return plain;
-}
-
-VALUE ab_lines_plain(const ab_lines *lines, VALUE headers) {
-  return mend(mender_of(lines), headers);
-}
-
-static bool is_odd(VALUE value, bool newlines) {
-  if (!RB_TYPE_P(value, T_STRING)) return true;
-  return !newlines && memchr(RSTRING_PTR(value), '\n', (size_t)RSTRING_LEN(value));
-}
-
-static int find_odd(VALUE name, VALUE value, VALUE arg) {
-  ab_lines *lines = (ab_lines *)arg;
-  if (!RB_TYPE_P(name, T_STRING) || is_for_server(name)) return ST_CONTINUE;
-  if (!RB_TYPE_P(value, T_ARRAY)) {
-    lines->odd = is_odd(value, lines->newlines);
-  } else {
-    for (long i = 0; i < RARRAY_LEN(value) && !lines->odd; i++) {
-      lines->odd = is_odd(RARRAY_AREF(value, i), lines->newlines);
-    }
+VALUE ab_lines_fill(ab_lines *lines, enum ab_section section, int status, VALUE headers) {
+  ab_call *call = lines->call;
+  put_all(lines, call, section, status, headers);
+  if (AB_UNLIKELY(lines->odd)) {
+    VALUE handle = call->handle;
+    VALUE argv[] = {headers, call->env, lines->newlines ? Qtrue : Qfalse};
+    headers = rb_funcallv(call->rack->plain_fields, rb_intern("call"), 3, argv);
+    Check_Type(headers, T_HASH);
+    put_all(lines, ab_call_of(handle), section, status, headers);
   }
-  return lines->odd ? ST_STOP : ST_CONTINUE;
-}
-
-VALUE ab_lines_plain_hash(ab_call *call, enum ab_section section, VALUE headers) {
-  ab_lines lines = ab_lines_begin(call, section);
-  mender m = mender_of(&lines);
-  VALUE hash = ab_lines_hash(headers);
-  rb_hash_foreach(hash, find_odd, (VALUE)&lines);
-  return AB_UNLIKELY(lines.odd) ? mend(m, hash) : hash;
+  ab_lines_check(lines);
+  return headers;
 }

@@ -38,20 +38,13 @@ static void send_what_was_promised(VALUE handle, VALUE outbox) {
   ab_response_content(ab_call_of(handle), bytes);
 }
 
-/* What was queued before and still waits for more. */
-static void send_queued(ab_call *call) {
-  ab_engine_lock(call->rack->engine);
-  ab_exchange_flush(call->exchange);
-  ab_engine_unlock(call->rack->engine);
-}
-
 /* Moves what is pending to the connection, and waits while that has too much to send. */
 static void move_pending(VALUE outbox, VALUE handle, bool now) {
   ab_call *call = ab_call_of(handle);
   ab_outbox *queue = ab_box_queue(outbox);
   uint64_t len = ab_outbox_pending(queue);
   if (len == 0) {
-    if (now) send_queued(call);
+    if (now) ab_call_flush(call); /* what was queued before and still waits for more */
     return;
   }
   if (call->has_length && len > call->body_left) {
@@ -91,7 +84,7 @@ static VALUE write_outbox(VALUE arg) {
     if (!call->no_content) ab_box_fill(w->outbox, move_pending, call->handle);
   } else {
     ab_head_put_framing(w->head, ab_outbox_pending(ab_box_queue(w->outbox)));
-    ab_head_queue(w->head);
+    ab_head_queue(w->head, NULL, 0);
     if (!call->no_content) move_pending(w->outbox, call->handle, false);
   }
   ab_body_end(w->head);

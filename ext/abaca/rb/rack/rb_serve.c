@@ -4,7 +4,6 @@
 
 #include "rb/rack/rb_borrow.h"
 #include "rb/rack/rb_cancel.h"
-#include "rb/rack/rb_finished.h"
 #include "rb/rack/rb_input.h"
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_process.h"
@@ -183,37 +182,24 @@ static void answer_failed_app(ab_call *call, int *fatal) {
   if (call->body_open) protected_step(close_body, call, fatal);
 }
 
-void ab_serve_request(ab_runner *runner, const ab_taken *taken, ab_call *call) {
+static void begin(ab_runner *runner, const ab_taken *taken, ab_call *call) {
   ab_rack *rack = runner->rack;
   *call = (ab_call){
-      .memory = call->memory,
       .generation = call->generation,
       .rack = rack,
       .runner = runner,
       .exchange = taken->exchange,
       .request = taken->request,
       .env = taken->env,
-      .input = Qnil,
-      .rewindable = Qnil,
-      .ahead = Qnil,
-      .trailers = Qnil,
-      .result = Qnil,
-      .body = Qnil,
-      .handle = Qnil,
-      .finished = Qnil,
-      .replied = Qnil,
-      .headers = Qnil,
-      .error = Qnil,
-      .io = Qnil,
       .fiber = rb_fiber_current(),
-      .on_gone = Qnil,
-      .on_shutdown = Qnil,
-      .on_cancel = Qnil,
-      .cancelled = Qnil,
       .head_request = taken->head_request,
       .http_1_0 = taken->http_1_0,
       .measure.route = taken->route,
   };
+  call->handle = call->result = call->headers = call->body = call->error = call->io = Qnil;
+  call->input = call->rewindable = call->ahead = call->trailers = Qnil;
+  call->finished = call->replied = call->cancelled = Qnil;
+  call->on_gone = call->on_shutdown = call->on_cancel = Qnil;
   ab_list_init(&call->waits);
   ab_list_init(&call->cancel_link);
   ab_list_init(&call->slow.link);
@@ -229,7 +215,11 @@ void ab_serve_request(ab_runner *runner, const ab_taken *taken, ab_call *call) {
   }
   if (rack->access_log) call->started = ab_clock_monotonic();
   if (AB_UNLIKELY(call->measure.route.serial)) rack->hooks->begins(call);
+}
 
+void ab_serve_request(ab_runner *runner, const ab_taken *taken, ab_call *call) {
+  ab_rack *rack = runner->rack;
+  begin(runner, taken, call);
   int fatal = 0;
   protected_step(call_app, call, &fatal);
   if (AB_UNLIKELY(call->request != NULL)) ab_participant_has_read(&runner->participant);

@@ -52,7 +52,7 @@ static ab_call *current_call(const ab_rack *rack) {
 
 /* The path of the target, as it was received; empty where the app has put something else there. */
 static ab_view path_of(const ab_rack *rack, VALUE env) {
-  VALUE target = NIL_P(env) ? Qnil : rb_hash_lookup(env, rack->env.keys[AB_ENV_REQUEST_URI]);
+  VALUE target = NIL_P(env) ? Qnil : rb_hash_lookup(env, rack->env.strings[AB_ENV_REQUEST_URI]);
   if (!RB_TYPE_P(target, T_STRING)) return (ab_view){"", 0};
   ab_view path = {RSTRING_PTR(target), (size_t)RSTRING_LEN(target)};
   const char *query = memchr(path.ptr, '?', path.len);
