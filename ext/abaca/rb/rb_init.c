@@ -7,13 +7,7 @@
 #include "rb/rack/rb_input.h"
 #include "rb/rack/rb_proxies.h"
 #include "rb/scheduler/rb_loop.h"
-#include "rb/server/rb_hold.h"
-#include "rb/server/rb_life.h"
-#include "rb/server/rb_listen.h"
-#include "rb/server/rb_requests.h"
 #include "rb/server/rb_server.h"
-#include "rb/server/rb_shutdown.h"
-#include "rb/server/rb_stats.h"
 
 RUBY_FUNC_EXPORTED void Init_abaca(void);
 

@@ -263,7 +263,7 @@ static void abandon_overdue(ab_rack *rack, ab_nsec now) {
 }
 
 void ab_cancel_run(ab_rack *rack, ab_nsec now) {
-  rack->main->executor->settle(rack->main);
+  if (rack->main->executor->settle) rack->main->executor->settle(rack->main);
   /* A list of the rack's, not of this stack: an exception of the app may end the walk. */
   ab_list_splice(&rack->attended, &rack->cancels);
   for (ab_list *node; (node = ab_list_shift(&rack->attended));) {

@@ -53,14 +53,12 @@ typedef struct ab_executor {
   /* Wakes one fiber that waits for the call, or more of them. Returns false if none is left. Where
    * it calls Ruby the call may be over afterwards. */
   bool (*wake_one)(struct ab_call *call);
-  /* Lets every fiber that is about to run do so, where `interrupt` has to find none. */
+  /* Lets every fiber that is about to run do so, where `interrupt` has to find none;
+   * NULL: it need not. */
   void (*settle)(struct ab_runner *runner);
   /* Raises the exception in the call's fiber, where it waits; the call may be over afterwards.
    * Returns false, without having raised it, when that is not possible now. */
   bool (*interrupt)(struct ab_call *call, VALUE exception);
-  /* Raises the exception in every fiber that waits and has none on its way, after those of all
-   * requests have been interrupted: in what the app has started beside its requests. */
-  void (*interrupt_others)(struct ab_runner *runner, VALUE exception);
   /* Runs `body` with `arg` beside the requests. NULL: on a fiber of the thread's scheduler, which
    * begins at once. */
   void (*run_beside)(struct ab_runner *runner, rb_block_call_func_t body, VALUE arg);

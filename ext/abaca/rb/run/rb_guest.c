@@ -447,12 +447,6 @@ static bool guest_interrupt(ab_call *call, VALUE exception) {
   return false;
 }
 
-/* They are the scheduler's, and lib/abaca/guest.rb ends it. */
-static void guest_interrupt_others(ab_runner *runner, VALUE exception) {
-  (void)runner;
-  (void)exception;
-}
-
 const ab_executor ab_executor_guest = {
     .mode = AB_MODE_FIBER,
     .available = guest_available,
@@ -462,7 +456,6 @@ const ab_executor ab_executor_guest = {
     .wake_one = wake_one,
     .settle = guest_settle,
     .interrupt = guest_interrupt,
-    .interrupt_others = guest_interrupt_others,
     .in_turns = false,
 };
 

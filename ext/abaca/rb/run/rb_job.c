@@ -5,14 +5,13 @@
  * What is raised out of such a job is lost. So nothing here calls Ruby code or looks at interrupts;
  * those that are pending are seen to when it has returned. Nor does it make objects: where each
  * starts a collection, the next job would be there before this one is done. */
-#include "rb/run/rb_job.h"
+#include "rb/run/rb_stalls.h"
 
 #include <ruby/debug.h>
 #include <ruby/fiber/scheduler.h>
 #include <ruby/thread.h>
 #include <time.h>
 
-#include "rb/run/rb_stalls.h"
 #include "rb/scheduler/rb_scheduler.h"
 
 /* A thread that passes the GVL on stays out until one of ours has it, but not for longer than this.

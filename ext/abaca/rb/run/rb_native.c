@@ -1,6 +1,6 @@
 /* The server's usual executor: the loop of an Abaca::Scheduler, which the engine shares with the
  * waits of fibers, and a pool whose fibers run one request after another. */
-#include "rb/run/rb_native.h"
+#include "rb/run/rb_run.h"
 
 #include "rb/run/rb_spare.h"
 #include "rb/run/rb_turn.h"
@@ -110,17 +110,8 @@ static bool native_can_wait(const ab_runner *runner) {
          rb_fiber_current() != ab_loop_root(ab_driver_of(runner)->loop);
 }
 
-/* Its waits end in order, so there is nothing to let pass. */
-static void native_settle(ab_runner *runner) {
-  (void)runner;
-}
-
 static bool native_interrupt(ab_call *call, VALUE exception) {
   return ab__loop_interrupt(loop_of(call), call->fiber, exception);
-}
-
-static void native_interrupt_others(ab_runner *runner, VALUE exception) {
-  ab__loop_interrupt_all(ab_driver_of(runner)->loop, exception);
 }
 
 const ab_executor ab_executor_native = {
@@ -130,8 +121,6 @@ const ab_executor ab_executor_native = {
     .can_wait = native_can_wait,
     .wait = native_wait_for,
     .wake_one = wake_all,
-    .settle = native_settle,
     .interrupt = native_interrupt,
-    .interrupt_others = native_interrupt_others,
     .in_turns = true,
 };

@@ -152,6 +152,31 @@ typedef struct ab_run {
   ab_histogram lag; /* of loops that run no longer, and as a guest */
 } ab_run;
 
+/* --- rb_run_setup.c --- */
+
+/* Of the engine object `self`, in memory that is zero. */
+void ab_run_init(ab_run *run, VALUE self);
+/* Takes what Engine.new was given, beside its Rack side's options, when the engine is there. Raises
+ * ArgumentError, TypeError, NoMemoryError. */
+void ab_run_configure(ab_run *run, VALUE options);
+void ab_run_mark(ab_run *run);
+/* All but the engine, which is freed before. */
+void ab_run_fini(ab_run *run);
+
+/* --- rb_stray.c --- */
+
+/* Calls fn, again while a stray exception comes out of it. All other exceptions go on. */
+void ab_stray_guard(ab_run *run, VALUE (*fn)(VALUE), VALUE arg);
+/* Raises an exception that ends the run, whatever it is. */
+NORETURN(void ab_stray_end_run(ab_run *run, VALUE exception));
+
+/* --- rb_native.c --- */
+
+extern const ab_executor ab_executor_native;
+/* Lets a fiber of the pool that has ended a request within a dispatch go on with the next one. */
+void ab_native_begin(ab_driver *driver);
+void ab_native_end(ab_driver *driver);
+
 static inline ab_run *ab_run_of(const ab_rack *rack) {
   return AB_CONTAINER_OF(rack, ab_run, rack);
 }

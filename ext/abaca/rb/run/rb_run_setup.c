@@ -1,5 +1,5 @@
-/* The life of what runs requests: see rb_run_setup.h. */
-#include "rb/run/rb_run_setup.h"
+/* The life of what runs requests: made, told its options, marked and freed. */
+#include "rb/run/rb_run.h"
 
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_rack_setup.h"
@@ -29,10 +29,10 @@ void ab_run_init(ab_run *run, VALUE self) {
   ab_spares_init(&run->spares);
 }
 
-/* What options say about threads; without them no request runs on one. */
-static void configure_threads(ab_run *run, VALUE options) {
+/* Returns the most threads that requests may run on. */
+static unsigned configure_threads(ab_run *run, VALUE options) {
   VALUE threads = ab_option(options, "threads");
-  if (NIL_P(threads)) return;
+  if (NIL_P(threads)) return 0;
   Check_Type(threads, T_ARRAY);
   ab_thread_pool_options pool = {
       .min = NUM2UINT(rb_ary_entry(threads, 0)),
@@ -44,6 +44,7 @@ static void configure_threads(ab_run *run, VALUE options) {
   ab_routes_init(&run->routes, ab_option(options, "routes"));
   run->mode = ab_mode_of(ab_option(options, "default_mode"));
   ab_hybrid_init(run, options);
+  return pool.max;
 }
 
 void ab_run_configure(ab_run *run, VALUE options) {
@@ -51,8 +52,8 @@ void ab_run_configure(ab_run *run, VALUE options) {
   if (ab_runner_init(&run->main.runner, &run->rack, NULL) != AB_OK) rb_memerror();
   ab_stalls_configure(run, options);
   run->max_fibers = NIL_P(max_fibers) ? UINT32_MAX : NUM2UINT(max_fibers);
-  configure_threads(run, options);
-  ab_slow_init(run, run->max_fibers, run->threads ? ab_thread_pool_most(run->threads) : 0);
+  unsigned threads = configure_threads(run, options);
+  ab_slow_init(run, run->max_fibers, threads);
   ab_routes_buffer_bodies(run, options);
 }
 

@@ -14,9 +14,7 @@
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_process.h"
 #include "rb/rack/rb_rack_setup.h"
-#include "rb/run/rb_native.h"
 #include "rb/run/rb_stalls.h"
-#include "rb/run/rb_stray.h"
 #include "rb/run/rb_thread_pool.h"
 #include "rb/run/rb_turn.h"
 #include "rb/scheduler/rb_scheduler.h"
@@ -435,9 +433,10 @@ bool ab_spares_quiet(const ab_run *run) {
 }
 
 void ab_spares_interrupt_others(ab_run *run, VALUE exception) {
+  if (run->main.loop) ab__loop_interrupt_all(run->main.loop, exception);
   ab_list_each (node, tmp, &run->spares.loops) {
     ab_spare *spare = AB_CONTAINER_OF(node, ab_spare, link);
-    if (!spare->over) ab_executor_native.interrupt_others(&spare->driver.runner, exception);
+    if (!spare->over) ab__loop_interrupt_all(spare->driver.loop, exception);
   }
 }
 

@@ -41,7 +41,8 @@ size_t ab_spares_busy(const ab_run *run);
 bool ab_spares_contended(const ab_driver *driver);
 /* True when no fiber is left on a spare. */
 bool ab_spares_quiet(const ab_run *run);
-/* Raises the exception in every fiber of theirs that waits. */
+/* Raises the exception in every fiber of the main loop and theirs that waits and has none on its
+ * way: in what the app has started beside its requests. */
 void ab_spares_interrupt_others(ab_run *run, VALUE exception);
 /* Raises what ended a spare and concerns the process; on the main loop. */
 void ab_spares_raise(ab_run *run);

@@ -6,10 +6,9 @@
 #include <time.h>
 
 #include "rb/rack/rb_lookup.h"
-#include "rb/run/rb_job.h"
 #include "rb/run/rb_spare.h"
-#include "rb/run/rb_stall_log.h"
 #include "rb/run/rb_thread_pool.h"
+#include "rb/run/rb_turn.h"
 #include "rb/scheduler/rb_scheduler.h"
 
 /* --- settings --- */
@@ -255,5 +254,5 @@ void ab_stalls_end(ab_run *run) {
   if (longest > run->stalls.longest) run->stalls.longest = longest;
   ab_standby_stop(standby);
   ab_spares_part(run);
-  ab_stall_log_write(&run->stalls);
+  ab_turn_log_stalls(&run->stalls);
 }

@@ -19,6 +19,13 @@ void ab_stalls_begin(ab_run *run);
 /* Ends it, if it was begun. In a forked child too. */
 void ab_stalls_end(ab_run *run);
 
+/* Ruby's postponed job (rb_job.c): has Ruby call ab_stalls_attend when it is triggered, in the
+ * thread that has the GVL, at its next safe point. Raises RuntimeError when it cannot. */
+void ab_job_begin(ab_run *run);
+/* Without the GVL. */
+void ab_job_trigger(ab_run *run);
+void ab_job_end(ab_run *run);
+
 /* With the GVL: has a loop just come back from a collection, and is it to have time to continue? */
 bool ab_stalls_excuses(const ab_run *run);
 /* Does what the standby wants done with the GVL, without a call of Ruby code: it is called in the

@@ -6,7 +6,7 @@
  *
  * What the server itself raises to end its run passes, and so does what concerns the process.
  */
-#include "rb/run/rb_stray.h"
+#include "rb/run/rb_run.h"
 
 #include "rb/rack/rb_process.h"
 

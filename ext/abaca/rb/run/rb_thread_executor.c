@@ -99,10 +99,6 @@ static bool wake_all(ab_call *call) {
   return false;
 }
 
-static void thread_settle(ab_runner *runner) {
-  (void)runner;
-}
-
 /* Other threads of the app that wait for the call find out by themselves. */
 static bool interrupt_own_wait(ab_worker *worker, VALUE exception) {
   ab_list_each (node, next, &worker->call->waits) {
@@ -121,12 +117,6 @@ static bool thread_interrupt(ab_call *call, VALUE exception) {
   return true;
 }
 
-/* Threads that the app has started are its own. */
-static void thread_interrupt_others(ab_runner *runner, VALUE exception) {
-  (void)runner;
-  (void)exception;
-}
-
 static void thread_run_beside(ab_runner *runner, rb_block_call_func_t body, VALUE arg) {
   ab_thread_pool_beside(ab_driver_of(runner)->run->threads, body, arg);
 }
@@ -138,9 +128,7 @@ const ab_executor ab_executor_thread = {
     .can_wait = thread_can_wait,
     .wait = wait_for_call,
     .wake_one = wake_all,
-    .settle = thread_settle,
     .interrupt = thread_interrupt,
-    .interrupt_others = thread_interrupt_others,
     .run_beside = thread_run_beside,
     .in_turns = false,
 };

@@ -108,10 +108,6 @@ bool ab__threads_is_full(const ab_thread_pool *pool) {
   return ab_list_empty(&pool->idle) && ab__threads_is_grown(pool) && pool->starting == 0;
 }
 
-unsigned ab_thread_pool_most(const ab_thread_pool *pool) {
-  return pool->options.max;
-}
-
 bool ab_thread_pool_has_jobs(const ab_thread_pool *pool) {
   return pool->job_count > 0;
 }
@@ -162,11 +158,11 @@ void ab__threads_wake_turn(ab_run *run) {
   if (needed && run->rack.poller) ab_poller_wakeup(run->rack.poller);
 }
 
-VALUE ab_thread_pool_forwarded(ab_thread_pool *pool) {
+void ab_thread_pool_raise(ab_thread_pool *pool) {
   VALUE exception = pool->forward;
   pool->forward = Qnil;
   pool->told = false;
-  return exception;
+  if (!NIL_P(exception)) ab_stray_end_run(pool->run, exception);
 }
 
 /* --- beginning --- */

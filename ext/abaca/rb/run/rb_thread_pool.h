@@ -65,16 +65,13 @@ ab_nsec ab_thread_pool_turn_away(ab_thread_pool *pool, ab_nsec now);
 void ab_thread_pool_relieve(ab_thread_pool *pool);
 /* Something has happened to a request that has no call yet: it waits no more. */
 void ab_thread_pool_event(ab_thread_pool *pool, ab_exchange *exchange, unsigned events);
-/* What a request has raised for the process (SystemExit, Interrupt, NoMemoryError), once; else
- * Qnil.
- */
-VALUE ab_thread_pool_forwarded(ab_thread_pool *pool);
+/* Raises what a request has raised for the process (SystemExit, Interrupt, NoMemoryError), once; on
+ * the thread that called run. */
+void ab_thread_pool_raise(ab_thread_pool *pool);
 /* True while any of its threads has a request. */
 bool ab_thread_pool_busy(const ab_thread_pool *pool);
 /* ... or was given one, or is on its way to one. */
 bool ab_thread_pool_works(const ab_thread_pool *pool);
-/* Threads that there may be, but for those that are aside. */
-unsigned ab_thread_pool_most(const ab_thread_pool *pool);
 /* Whether requests wait that the engine has handed over. Without the GVL too. */
 bool ab_thread_pool_has_jobs(const ab_thread_pool *pool);
 /* Requests that wait for a thread, of which there will be none for them. */

@@ -4,7 +4,6 @@
  * thread that is done takes it up with the next request: where all threads wait most of the time
  * none is woken for a request but by what it has waited for. */
 #include "rb/rack/rb_process.h"
-#include "rb/run/rb_stray.h"
 #include "rb/run/rb_thread_parts.h"
 
 /* If the main thread leads, no worker may take the lead up any more. */
@@ -40,22 +39,17 @@ static void start_threads(ab_thread_pool *pool) {
   }
 }
 
-static void raise_forwarded(ab_thread_pool *pool) {
-  VALUE exception = ab_thread_pool_forwarded(pool);
-  if (!NIL_P(exception)) ab_stray_end_run(pool->run, exception);
-}
-
 static VALUE serve_all(VALUE arg) {
   ab_thread_pool *pool = (ab_thread_pool *)arg;
   while (!pool->ending) {
-    raise_forwarded(pool);
+    ab_thread_pool_raise(pool);
     if (steers(pool)) {
       ab__worker_lead_on(&pool->main);
       start_threads(pool);
     }
     if (!pool->ending) ab__worker_wait(&pool->main, wait_to_lead);
   }
-  raise_forwarded(pool);
+  ab_thread_pool_raise(pool);
   return Qnil;
 }
 

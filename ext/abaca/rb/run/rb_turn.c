@@ -9,7 +9,6 @@
 #include "rb/run/rb_hybrid.h"
 #include "rb/run/rb_routes.h"
 #include "rb/run/rb_slow.h"
-#include "rb/run/rb_stall_log.h"
 #include "rb/run/rb_thread_pool.h"
 
 /* --- events --- */
@@ -123,6 +122,19 @@ static VALUE write_notice(VALUE arg) {
   return rb_funcall(run->rack.log, rb_intern("debug"), 1, text);
 }
 
+static VALUE write_record(VALUE arg) {
+  const VALUE *argv = (const VALUE *)arg;
+  return rb_funcallv(argv[0], rb_intern("call"), 4, RARRAY_CONST_PTR(argv[1]));
+}
+
+void ab_turn_log_stalls(ab_stalls *stalls) {
+  for (VALUE record; !NIL_P(record = rb_ary_shift(stalls->records));) {
+    VALUE argv[] = {stalls->reporter, record};
+    if (!NIL_P(argv[0])) ab_quietly(write_record, (VALUE)argv);
+    RB_GC_GUARD(record);
+  }
+}
+
 /* A spare loses the lead as soon as the main loop wants it. */
 static bool lost(ab_driver *driver) {
   return AB_UNLIKELY(driver != &driver->run->main) && !ab_turn_leads(driver);
@@ -130,21 +142,22 @@ static bool lost(ab_driver *driver) {
 
 void ab_turn_tidy(ab_driver *driver, ab_nsec now) {
   ab_run *run = driver->run;
+  ab_pulse *pulse = &driver->runner.participant.pulse;
   ab_borrow_reap(&run->rack);
   for (ab_notice notice; ab_engine_next_notice(run->rack.engine, &notice);) {
-    ab_pulse_leave(&driver->runner.participant.pulse);
+    ab_pulse_leave(pulse);
     ab_quietly(write_notice, (VALUE)(void *[]){run, &notice});
   }
   if (ab_hybrid_has_news(run)) {
-    ab_pulse_leave(&driver->runner.participant.pulse);
+    ab_pulse_leave(pulse);
     ab_hybrid_log(run);
   }
-  if (ab_stall_log_pending(&run->stalls)) {
-    ab_pulse_leave(&driver->runner.participant.pulse);
-    ab_stall_log_write(&run->stalls);
+  if (AB_UNLIKELY(RARRAY_LEN(run->stalls.records) > 0)) {
+    ab_pulse_leave(pulse);
+    ab_turn_log_stalls(&run->stalls);
   }
   if (AB_UNLIKELY(ab_cancel_pending(&run->rack, now))) {
-    ab_pulse_leave(&driver->runner.participant.pulse);
+    ab_pulse_leave(pulse);
     ab_cancel_run(&run->rack, now);
   }
   ab_nsec slow = ab_slow_due(run);

@@ -26,6 +26,8 @@ bool ab_turn_run(ab_driver *driver, ab_nsec now);
 /* What belongs to a turn beside the engine's own: what has been sent is let go, notices are logged,
  * cancelled requests get their exceptions. Raises what concerns the process. */
 void ab_turn_tidy(ab_driver *driver, ab_nsec now);
+/* Logs what was found out about stalls: where that is found out no Ruby code may be called. */
+void ab_turn_log_stalls(ab_stalls *stalls);
 /* When the next turn is due; 0: when something happens. */
 ab_nsec ab_turn_deadline(const ab_run *run);
 

@@ -1,11 +1,10 @@
 /* Engine#pool_load and #pool_wait: what lib/abaca/pool_gate.rb knows of the app's pools, for the
  * engine, which holds requests back that could only wait there (engine/hold.h). */
-#include "rb/server/rb_hold.h"
+#include "rb/server/rb_server.h"
 
 #include <string.h>
 
 #include "engine/hold.h"
-#include "rb/server/rb_server.h"
 
 static uint64_t id_of(VALUE pool) {
   return NUM2ULL(pool);

@@ -1,15 +1,13 @@
 /* Engine#run, #run_spare, #run_on_threads and #run_as_guest: one life of the server, from its
  * engine on a poller to the engine off it, as a client of a scheduler's loop or on threads alone.
  */
-#include "rb/server/rb_life.h"
+#include "rb/server/rb_server.h"
 
 #include "rb/rack/rb_borrow.h"
 #include "rb/run/rb_guest.h"
 #include "rb/run/rb_thread_pool.h"
-#include "rb/run/rb_native.h"
 #include "rb/run/rb_spare.h"
 #include "rb/run/rb_stalls.h"
-#include "rb/run/rb_stray.h"
 #include "rb/run/rb_thread_pool.h"
 #include "rb/run/rb_turn.h"
 #include "rb/scheduler/rb_scheduler.h"
@@ -17,31 +15,17 @@
 
 /* --- the client of the loop --- */
 
-/* Raises what a thread's request has raised for the process. */
-static void raise_forwarded(ab_run *run) {
-  VALUE exception = ab_thread_pool_forwarded(run->threads);
-  if (!NIL_P(exception)) ab_stray_end_run(run, exception);
-}
-
 static bool server_turn(void *ctx, ab_nsec now) {
   ab_run *run = &((ab_server *)ctx)->run;
   ab_spares_raise(run);
   ab_turn_leads(&run->main);
   bool more = ab_turn_run(&run->main, now);
-  if (run->threads) raise_forwarded(run);
+  if (run->threads) ab_thread_pool_raise(run->threads);
   return more;
 }
 
 static ab_nsec server_deadline(void *ctx) {
   return ab_turn_deadline(&((ab_server *)ctx)->run);
-}
-
-static bool server_done(void *ctx) {
-  return ab_shutdown_done(ctx);
-}
-
-static bool server_given_up(void *ctx) {
-  return ab_shutdown_given_up(ctx);
 }
 
 /* Others may have turned the engine while the main loop waited for the GVL. */
@@ -61,8 +45,8 @@ static bool server_shares(void *ctx) {
 static const ab_loop_client server_client = {
     .turn = server_turn,
     .deadline = server_deadline,
-    .done = server_done,
-    .given_up = server_given_up,
+    .done = ab_shutdown_done,
+    .given_up = ab_shutdown_given_up,
     .woken = server_woken,
     .contended = server_contended,
     .shares = server_shares,

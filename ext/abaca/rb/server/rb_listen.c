@@ -1,12 +1,11 @@
 /* Abaca::Listener, a socket that listens and may be opened long before an engine takes it, in the
  * process that forks those that serve; and the listeners of Abaca::Engine, with their terms. */
-#include "rb/server/rb_listen.h"
+#include "rb/server/rb_server.h"
 
 #include <errno.h>
 
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_proxies.h"
-#include "rb/server/rb_server.h"
 
 static VALUE keyword(VALUE keywords, const char *name) {
   return NIL_P(keywords) ? Qnil : ab_option(keywords, name);

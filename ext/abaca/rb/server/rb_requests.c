@@ -1,13 +1,12 @@
 /* Engine#requests: the state of every request in flight, gathered on demand. lib/abaca/requests.rb
  * joins it with what the fibers wait for. No code of the app's runs while the lists are walked:
  * they stay as they are, and a trap handler may call it. */
-#include "rb/server/rb_requests.h"
+#include "rb/server/rb_server.h"
 
 #include <string.h>
 
 #include "rb/rack/rb_lookup.h"
 #include "rb/run/rb_thread_pool.h"
-#include "rb/server/rb_server.h"
 
 static VALUE symbol(const char *name) {
   return ID2SYM(rb_intern(name));

@@ -7,7 +7,6 @@
 #include "rb/rack/rb_borrow.h"
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_rack_setup.h"
-#include "rb/run/rb_run_setup.h"
 #include "rb/server/rb_shutdown.h"
 
 /* --- the object --- */

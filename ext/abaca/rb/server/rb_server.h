@@ -32,7 +32,13 @@ ab_server *ab_server_own_or_null(VALUE engine);
 /* Changes the limits that a Hash, or nil, names. Raises ArgumentError, TypeError, RangeError. */
 void ab_server_set_limits(ab_limits *limits, VALUE given);
 
-/* Defines Abaca::Engine, without what the other files add to it. */
+/* Defines Abaca::Engine; the others add the methods of their files to it. */
 VALUE ab_init_server(VALUE mAbaca);
+void ab_init_hold(VALUE cEngine);
+void ab_init_life(VALUE cEngine);
+void ab_init_listen(VALUE mAbaca, VALUE cEngine);
+void ab_init_requests(VALUE cEngine);
+void ab_init_shutdown(VALUE cEngine);
+void ab_init_stats(VALUE cEngine);
 
 #endif

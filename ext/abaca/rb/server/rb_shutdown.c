@@ -25,12 +25,8 @@ static ab_shutdown *shutdown_of(const ab_run *run) {
   return &AB_CONTAINER_OF(run, ab_server, run)->shutdown;
 }
 
-static VALUE interrupt_others(VALUE arg) {
-  ab_run *run = (ab_run *)arg;
-  ab_runner *main = run->rack.main;
-  VALUE exception = ab_cancel_shutdown();
-  main->executor->interrupt_others(main, exception);
-  ab_spares_interrupt_others(run, exception);
+static VALUE interrupt_others(VALUE run) {
+  ab_spares_interrupt_others((ab_run *)run, ab_cancel_shutdown());
   return Qnil;
 }
 
@@ -220,13 +216,14 @@ static bool is_done(const ab_run *run) {
   return run->ending.given_up || (stats.in_app == 0 && ab_spares_quiet(run));
 }
 
-bool ab_shutdown_done(const ab_server *server) {
-  return is_done(&server->run);
+bool ab_shutdown_done(void *server) {
+  return is_done(&((const ab_server *)server)->run);
 }
 
 /* Fibers that would not end even by an exception do not keep the server. */
-bool ab_shutdown_given_up(const ab_server *server) {
-  return server->run.ending.given_up && is_done(&server->run);
+bool ab_shutdown_given_up(void *server) {
+  const ab_run *run = &((const ab_server *)server)->run;
+  return run->ending.given_up && is_done(run);
 }
 
 const ab_run_stages ab_shutdown_stages = {

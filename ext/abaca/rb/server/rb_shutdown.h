@@ -12,15 +12,12 @@ void ab_shutdown_configure(ab_server *server, VALUE options);
 /* A run begins. */
 void ab_shutdown_begin(ab_server *server, ab_nsec now);
 /* Nothing is left to serve; and nothing is waited for any more. */
-bool ab_shutdown_done(const ab_server *server);
-bool ab_shutdown_given_up(const ab_server *server);
+bool ab_shutdown_done(void *server);
+bool ab_shutdown_given_up(void *server);
 /* After an exception that concerns the process has ended the run: turns the engine once more, by
  * `run_on`, which gets the server, to break off what is left as halt does. */
 void ab_shutdown_hasten(ab_server *server, VALUE (*run_on)(VALUE));
 /* Answers 503 to every request that is left, as the run ends without having waited for it. */
 void ab_shutdown_break_off(ab_server *server);
-
-/* Adds Engine#stop and #halt. */
-void ab_init_shutdown(VALUE cEngine);
 
 #endif

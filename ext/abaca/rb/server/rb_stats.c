@@ -1,12 +1,11 @@
 /* Engine#stats and #limits: figures for Ruby. docs/stats.md says what each means. */
-#include "rb/server/rb_stats.h"
+#include "rb/server/rb_server.h"
 
 #include <math.h>
 
 #include "rb/rack/rb_lookup.h"
 #include "rb/run/rb_hybrid.h"
 #include "rb/run/rb_thread_pool.h"
-#include "rb/server/rb_server.h"
 
 static void put_count(VALUE hash, const char *name, uint64_t value) {
   ab_put(hash, name, ULL2NUM(value));
