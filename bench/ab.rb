@@ -4,7 +4,6 @@
 # Usage: ruby bench/ab.rb --help
 
 require_relative "support/bench"
-require_relative "servers/catalog"
 require_relative "servers/field"
 
 module Bench
@@ -19,72 +18,43 @@ module Bench
     Round = Struct.new(:per_second, :mean, :p50, :p99, :slowest, :failed, :cpu, keyword_init: true)
 
     def initialize(ruby:, only:, requests:, rounds:, pinned:)
-      @field = Field.new(settings: SETTINGS, ruby: ruby, only: only, name: "ab")
+      @field = Field.new(settings: SETTINGS, ruby: ruby, only: only, name: "ab", cpu: pinned ? 0 : nil)
       @program = Tools.find("ab")
       @requests = requests
       @count = rounds
       @pinned = pinned
-      @rounds = Hash.new { |hash, key| hash[key] = [] }
     end
 
     def run
-      @field.start(size: SIZE, cpu: @pinned ? 0 : nil) { |port| right?(port) }
-      @versions = @field.versions
-      warm_up
-      @count.times do |round|
-        warn "round #{round + 1} of #{@count}"
-        @field.turn(round).each { |entry| take_turn(entry) }
-      end
+      @field.start(size: SIZE, right: ->(port) { Probe.get(port: port)&.body&.bytesize == SIZE })
+      @field.each { |entry| measure(entry, [@requests / 10, CONCURRENCY].max) } # warm-up
+      @field.rounds(@count) { |entry| measure(entry, @requests) }
     ensure
       @field.stop
     end
 
-    # @return [String] a table
+    # @return [String] a table: medians, but the worst maximum and all failures
     def render
-      table = Table.new(["", "requests/s", "mean ms", "p50 ms", "p99 ms", "max ms", "p99/p50", "failed", "CPU µs"])
-      @rounds.each { |label, rounds| table.add(label, *cells(rounds)) unless @field.absent.key?(label) }
-      @field.absent.each { |label, reason| table.note(label, reason) }
-      table.to_s
+      columns = ["requests/s", "mean ms", "p50 ms", "p99 ms", "max ms", "p99/p50", "failed", "CPU µs"]
+      @field.render(*columns) do |rounds|
+        per_second, mean, p50, p99, cpu = %i[per_second mean p50 p99 cpu].map do |field|
+          Statistics.median(rounds.map(&field))
+        end
+        [per_second.round, mean.round(1), p50.round, p99.round, rounds.map(&:slowest).max, (p99 / p50).round(1),
+         rounds.sum(&:failed), cpu.round(1)]
+      end
     end
 
     # @return [Hash] for the results file
-    def to_h
-      { concurrency: CONCURRENCY, body_bytes: SIZE, versions: @versions, absent: @field.absent,
-        rounds_of: @rounds.transform_values { |rounds| rounds.map(&:to_h) } }
-    end
+    def to_h = { concurrency: CONCURRENCY, body_bytes: SIZE, **@field.to_h }
 
     private
 
-    # Medians, but the worst maximum and all failures.
-    def cells(rounds)
-      per_second, mean, p50, p99, cpu = %i[per_second mean p50 p99 cpu].map do |field|
-        Statistics.median(rounds.map(&field))
-      end
-      [per_second.round, mean.round(1), p50.round, p99.round, rounds.map(&:slowest).max, (p99 / p50).round(1),
-       rounds.sum(&:failed), cpu.round(1)]
-    end
-
-    def right?(port)
-      answer = Probe.get(port: port, seconds: 2)
-      answer&.status == 200 && answer.body.bytesize == SIZE
-    end
-
-    def warm_up
-      @field.entries.each { |entry| measure(entry, [@requests / 10, CONCURRENCY].max) }
-    end
-
-    def take_turn(entry)
-      @rounds[entry.label] << measure(entry, @requests)
-    end
-
-    # The earlier figures of a server that fails are not shown.
     def measure(entry, requests)
       meter = CpuMeter.new(entry.child.pid).start
       text = run_client(entry.port, requests)
       sleep SETTLE
       round(text, meter.stop.nanoseconds / 1000.0 / requests)
-    rescue Failed => e
-      @field.drop(entry, e.message)
     end
 
     def run_client(port, requests)

@@ -6,7 +6,7 @@
 require "io/wait"
 require "socket"
 require_relative "support/bench"
-require_relative "servers/catalog"
+require_relative "servers/field"
 
 module Bench
   # Idle connections, each of which has had one request answered and stays open. They come from
@@ -78,58 +78,44 @@ module Bench
     attr_reader :count
 
     def initialize(only:, connections:, rounds:, seconds:)
-      @servers = Catalog.pick(only)
-      @limit = Files.raise_limit
-      @count = [connections, @limit - SPARE_FILES].min
+      @field = Field.new(only: only, name: "idle", cpu: 0)
+      @count = [connections, Files.raise_limit - SPARE_FILES].min
       @rounds = rounds
       @seconds = seconds
       @wrk = Wrk.new(cpu: 1)
-      @turns = Hash.new { |hash, key| hash[key] = [] }
-      @reasons = {}
     end
 
     def run
-      @servers.each { |server| measure(server) }
+      @field.each do |entry|
+        warn "#{entry.label}: #{@count} idle connections, #{@rounds} rounds"
+        @field.alone(entry) { measure(entry) }
+      end
     end
 
     # @return [String] a table
     def render
-      table = Table.new(["", "bytes/idle", "still open", "p50 alone/beside ms", "p99 alone/beside ms", "p99 ratio"])
-      @turns.each { |name, turns| table.add(*row(name, turns)) unless @reasons.key?(name) }
-      @reasons.each { |name, reason| table.note(name, reason) }
-      table.to_s
+      @field.render("bytes/idle", "still open", "p50 alone/beside ms", "p99 alone/beside ms", "p99 ratio") do |turns|
+        cells(turns)
+      end
     end
 
     # @return [Hash] for the results file
-    def to_h
-      { idle: @count, active: ACTIVE, rounds: @rounds, seconds: @seconds, reasons: @reasons,
-        turns: @turns.transform_values { |turns| turns.map(&:to_h) } }
-    end
+    def to_h = { idle: @count, active: ACTIVE, **@field.to_h }
 
     private
 
     # Memory is the maximum of all rounds: the later ones reuse what the first one has given back.
-    def row(name, turns)
+    def cells(turns)
       pairs = [%i[alone_p50 beside_p50], %i[alone_p99 beside_p99]].map do |pair|
         pair.map { |field| (Statistics.median(turns.map(&field)) / 1000.0).round(2) }
       end
       ratio = pairs.last.last / pairs.last.first
-      [name, turns.map(&:bytes).max, turns.map(&:alive).min, *pairs.map { |pair| pair.join("/") }, ratio.round(2)]
+      [turns.map(&:bytes).max, turns.map(&:alive).min, *pairs.map { |pair| pair.join("/") }, ratio.round(2)]
     end
 
-    def measure(server)
-      warn "#{server.name}: #{@count} idle connections, #{@rounds} rounds"
-      server.prepare
-      port = Ports.free
-      child = Child.new(server.command(port: port, size: 12), name: "idle-#{server.name}", cpu: 0, files: @limit,
-                                                              env: server.env(size: 12))
-      child.wait_ready(seconds: 20) { Probe.get(port: port, seconds: 1) }
-      @wrk.run(port: port, connections: 256, seconds: 2) # the heap grows now, not later
-      @rounds.times { @turns[server.name] << turn(port, child) }
-    rescue Unavailable, Failed => e
-      @reasons[server.name] = e.message
-    ensure
-      child&.stop
+    def measure(entry)
+      @wrk.run(port: entry.port, connections: 256, seconds: 2) # the heap grows now, not later
+      @rounds.times { @field.turns[entry.label] << turn(entry.port, entry.child) }
     end
 
     def turn(port, child)

@@ -5,7 +5,6 @@
 
 require "socket"
 require_relative "support/bench"
-require_relative "servers/catalog"
 require_relative "servers/field"
 require_relative "servers/load"
 
@@ -17,52 +16,38 @@ module Bench
     KINDS = { "wrk's request" => [], "a browser's (9 fields)" => Loads::BROWSER }.freeze
 
     def initialize(only:, requests:, rounds:, against:)
-      @field = Field.new(settings: only.map { |name| [name, {}] }, only: nil, name: "objects", against: against)
-      @against = against
+      @field = Field.new(only: only, name: "objects", against: against)
       @rounds = rounds
       @chunks = [requests / CHUNK, 1].max
-      @found = Hash.new { |hash, key| hash[key] = [] }
     end
 
     # @return [Integer] requests of each kind
     def requests = @chunks * CHUNK
 
     def run
-      @field.start(size: 12, app: APP) { |port| Probe.get(port: port, seconds: 1) }
-      @field.entries.each { |entry| measure(entry) { ask(entry.port, []) } } # caches, pools, the first connection
-      @rounds.times do |round|
-        @field.turn(round).each do |entry|
-          measure(entry) { @found[entry.label] << KINDS.transform_values { |fields| count(entry.port, fields) } }
-        end
-      end
+      @field.start(app: APP)
+      @field.each { |entry| ask(entry.port, []) } # caches, pools, the first connection
+      @field.rounds(@rounds) { |entry| KINDS.transform_values { |fields| count(entry.port, fields) } }
+    ensure
+      @field.stop
     end
 
     # @return [String] a table
     def render
-      table = Table.new(["objects per request", *KINDS.keys])
-      found.each { |name, counts| table.add(name, *counts.values) }
-      @field.absent.each { |name, reason| table.note(name, reason) }
-      figures = KINDS.keys.to_h { |kind| [kind, ->(counts) { counts.fetch(kind) }] }
-      "#{table}\n#{@against&.render(@found, **figures)}"
+      figures = KINDS.keys.to_h { |kind| [kind.to_sym, ->(counts) { counts.fetch(kind) }] }
+      @field.render(*KINDS.keys, **figures) { |rounds| medians(rounds).values }
     end
 
     # @return [Hash] for the results file
-    def to_h = { requests: requests, rounds: @rounds, objects_per_request: found, absent: @field.absent }
+    def to_h
+      { requests: requests, objects_per_request: @field.turns.transform_values { |rounds| medians(rounds) },
+        **@field.to_h }
+    end
 
     private
 
-    # Medians.
-    def found
-      @found.except(*@field.absent.keys).transform_values do |rounds|
-        KINDS.to_h { |kind, _| [kind, Statistics.median(rounds.map { |counts| counts.fetch(kind) })] }
-      end
-    end
-
-    # A server that fails is out.
-    def measure(entry)
-      yield
-    rescue Failed => e
-      @field.drop(entry, e.message)
+    def medians(rounds)
+      KINDS.to_h { |kind, _| [kind, Statistics.median(rounds.map { |counts| counts.fetch(kind) }).round(2)] }
     end
 
     # The cost of reading the counter is found by reading it twice, and subtracted.

@@ -5,7 +5,6 @@
 
 require "json"
 require_relative "support/bench"
-require_relative "servers/catalog"
 require_relative "servers/field"
 require_relative "serializer/calls"
 require_relative "serializer/cells"

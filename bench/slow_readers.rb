@@ -6,7 +6,7 @@
 require "io/wait"
 require "socket"
 require_relative "support/bench"
-require_relative "servers/catalog"
+require_relative "servers/field"
 
 module Bench
   # Measures one server after the other: its resident set before and after the clients have come.
@@ -17,49 +17,34 @@ module Bench
     SETTLE = 1 # seconds between the last client's first bytes and the reading
 
     def initialize(only:, clients:, size:)
-      @servers = Catalog.pick(only)
-      @limit = Files.raise_limit
-      @count = [clients, @limit - SPARE_FILES].min
+      @field = Field.new(only: only, name: "slow-readers")
+      @count = [clients, Files.raise_limit - SPARE_FILES].min
       @size = size
-      @found = {}
-      @absent = {}
     end
 
     # @return [Integer] clients at once
     attr_reader :count
 
+    # A process of its own for each kind, because used memory is not given back.
     def run
-      @servers.each do |server|
-        @found[server.name] = KINDS.to_h { |kind| [kind, measure(server, kind)] }
-      rescue Unavailable, Failed => e
-        @absent[server.name] = e.message
+      @field.rounds(1) do |entry|
+        KINDS.to_h do |kind|
+          [kind, @field.alone(entry, app: APP, env: { "SIZE" => @size.to_s }) { growth(entry.port, kind, entry.child) }]
+        end
       end
     end
 
-    # @return [String] a table
+    # @return [String] a table of bytes per client
     def render
-      table = Table.new(["bytes per client", "one frozen String", "a String each", "pieces of 64 KB"])
-      @found.each { |name, bytes| table.add(name, *bytes.values) }
-      @absent.each { |name, reason| table.note(name, reason) }
-      table.to_s
+      @field.render("one frozen String", "a String each", "pieces of 64 KB") { |turns| turns.first.values }
     end
 
     # @return [Hash] for the results file
-    def to_h = { clients: @count, body: @size, bytes_per_client: @found, absent: @absent }
+    def to_h
+      { clients: @count, body: @size, bytes_per_client: @field.turns.transform_values(&:first), absent: @field.absent }
+    end
 
     private
-
-    # A process of its own for each kind, because used memory is not given back.
-    def measure(server, kind)
-      server.prepare
-      port = Ports.free
-      child = Child.new(server.command(port: port, app: APP), name: "slow-#{server.name}", files: @limit,
-                                                              env: server.env(size: 12).merge("SIZE" => @size.to_s))
-      child.wait_ready(seconds: 20) { Probe.get(port: port, seconds: 1) }
-      growth(port, kind, child)
-    ensure
-      child&.stop
-    end
 
     def growth(port, kind, child)
       settled(port, kind, 20).each(&:close) # pools and heap

@@ -5,7 +5,7 @@
 
 require "socket"
 require_relative "support/bench"
-require_relative "servers/catalog"
+require_relative "servers/field"
 
 module Bench
   # Uploads in interleaved rounds, one client at a time.
@@ -21,42 +21,33 @@ module Bench
     # @param megabytes [Integer] of the long bodies
     # @param posts [Integer] requests of the short ones
     def initialize(only:, rounds:, megabytes:, posts:)
-      @servers = Catalog.pick(only)
+      @field = Field.new(only: only, name: "upload", cpu: 0)
       @rounds = rounds
       @megabytes = megabytes
       @posts = posts
-      @turns = Hash.new { |hash, key| hash[key] = [] }
-      @absent = {}
       @failures = {}
     end
 
     def run
-      running = @servers.filter_map { |server| start(server) }
-      @rounds.times do |round|
-        warn "round #{round + 1} of #{@rounds}"
-        (round.even? ? running : running.reverse).each { |entry| kinds.each { |kind| take_turn(entry, kind) } }
-      end
+      @field.start(app: APP)
+      @field.each { |entry| post(entry.port, 50, "x" * 10_000) } # warm-up
+      @field.rounds(@rounds) { |entry| kinds.to_h { |kind| [kind.name, turn(entry, kind)] } }
     ensure
-      running&.each { |entry| entry[:child].stop }
+      @field.stop
     end
 
     # @return [String] a table
     def render
-      table = Table.new(["server", *kinds.map { |kind| "#{kind.name}, #{kind.unit}" }, "RSS MB", "peak MB"])
-      @servers.each do |server|
-        cells = kinds.map { |kind| figure(server.name, kind) }
-        table.add(server.name, *cells, *memory(server.name)) if cells.any?
+      table = @field.render(*kinds.map { |kind| "#{kind.name}, #{kind.unit}" }, "RSS MB", "peak MB") do |rounds|
+        [*kinds.map { |kind| figure(rounds, kind) }, *memory(rounds)]
       end
-      @absent.each { |name, reason| table.note(name, reason) }
-      @failures.each { |(name, kind), reason| table.note("#{name}, #{kind}", reason) }
-      table.to_s
+      [table, *@failures.map { |(name, kind), reason| "#{name}, #{kind}: #{reason}\n" }].join
     end
 
     # @return [Hash] for the results file
     def to_h
-      { rounds: @rounds, megabytes: @megabytes, posts: @posts, absent: @absent,
-        failures: @failures.transform_keys { |key| key.join(" ") },
-        turns: @turns.to_h { |key, turns| [key.join(" "), turns.map(&:to_h)] } }
+      rounds = @field.turns.transform_values { |list| list.map { |turns| turns.compact.transform_values(&:to_h) } }
+      { failures: @failures.transform_keys { |key| key.join(" ") }, **@field.to_h, turns: rounds }
     end
 
     private
@@ -71,32 +62,21 @@ module Bench
 
     def tiny_requests = [@posts / 100, 1].max
 
-    def start(server)
-      server.prepare
-      port = Ports.free
-      child = Child.new(server.command(port: port, app: APP), name: "upload-#{server.name}", env: server.env(size: 12),
-                                                              cpu: 0)
-      child.wait_ready(seconds: 20) { Probe.get(port: port, seconds: 1) }
-      post(port, 50, "x" * 10_000)
-      { name: server.name, port: port, child: child }
-    rescue Unavailable, Failed => e
-      @absent[server.name] = e.message
-      nil
-    end
-
-    def take_turn(entry, kind)
-      key = [entry[:name], kind.name]
+    # nil where the server refuses such a body, or has refused it before.
+    def turn(entry, kind)
+      key = [entry.label, kind.name]
       return if @failures.key?(key)
 
-      before = entry[:child].resident
-      meter = CpuMeter.new(entry[:child].pid).start
-      started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      Timeout.timeout(DEADLINE) { upload(entry[:port], kind.name) }
-      wall = Process.clock_gettime(Process::CLOCK_MONOTONIC) - started
-      @turns[key] << Turn.new(cpu: meter.stop.nanoseconds / kind.divisor, wall: wall, before: before,
-                              peak: entry[:child].peak_resident)
+      before = entry.child.resident
+      meter = CpuMeter.new(entry.child.pid).start
+      started = Clock.now
+      Timeout.timeout(DEADLINE) { upload(entry.port, kind.name) }
+      wall = Clock.now - started
+      Turn.new(cpu: meter.stop.nanoseconds / kind.divisor, wall: wall, before: before,
+               peak: entry.child.peak_resident)
     rescue SystemCallError, EOFError, Timeout::Error, Failed => e
       @failures[key] = "#{e.class}: #{e.message}"
+      nil
     end
 
     def upload(port, kind)
@@ -155,16 +135,14 @@ module Bench
                                                                      content.include?(size.to_s)
     end
 
-    def figure(name, kind)
-      turns = @turns[[name, kind.name]]
-      return if turns.empty?
-
-      Statistics.median(turns.map(&:cpu)).round(kind.unit == "s/GB" ? 2 : 3)
+    def figure(rounds, kind)
+      turns = rounds.filter_map { |round| round[kind.name] }
+      Statistics.median(turns.map(&:cpu)).round(kind.unit == "s/GB" ? 2 : 3) unless turns.empty?
     end
 
     # Of the first two long bodies: before them, and the highest.
-    def memory(name)
-      turns = %w[length chunked].filter_map { |kind| @turns[[name, kind]].first }
+    def memory(rounds)
+      turns = rounds.first.values_at("length", "chunked").compact
       return [nil, nil] if turns.empty?
 
       [turns.first.before, turns.map(&:peak).max].map { |bytes| bytes.fdiv(1 << 20).round(1) }

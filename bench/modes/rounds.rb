@@ -44,7 +44,7 @@ module Bench
       end
 
       def to_fiber(p99)
-        p99.fdiv(median(@turns["abaca fiber"], :p99)).round(1) if @turns.key?("abaca fiber")
+        p99.fdiv(median(@field.turns["abaca fiber"], :p99)).round(1) if @field.turns.key?("abaca fiber")
       end
 
       def measure(entry)

@@ -8,8 +8,6 @@ module Bench
     # What every table of the modes shares: its servers, its rounds and their results. A subclass says which servers
     # take part (`settings`), what a turn is (`measure`) and how it is shown (`columns`, `cells`).
     class Row
-      Failure = Struct.new(:label, :reason, keyword_init: true)
-
       # @param ruby [Ruby] of the servers
       # @param rounds [Integer]
       # @param quick [Boolean] shorter, for a look
@@ -22,61 +20,33 @@ module Bench
         @quick = quick
         @pinned = pinned
         @nice = nice ? ["nice", "-n", nice.to_s] : []
-        @turns = Hash.new { |hash, key| hash[key] = [] }
-        @failures = {}
-        @against = field[:against]
-        @field = Field.new(settings: settings, ruby: ruby, name: "modes-#{name}", **field)
+        @field = Field.new(settings: settings, ruby: ruby, name: "modes-#{name}", cpu: pinned ? 0 : nil, **field)
       end
 
       # @return [String] as given to --rows
       def name = self.class.name.split("::").last.downcase
 
-      # One server after the other, in interleaved rounds; each turn has a server of its own, so that none
-      # idles beside the one that is measured.
+      # Each turn has a server of its own, so that none idles beside the one that is measured.
       def run
-        @rounds.times do |round|
-          warn "#{name}, Ruby #{@ruby.version}: round #{round + 1} of #{@rounds}"
-          @field.turn(round).each { |entry| take_turn(entry) }
-        end
+        @field.rounds(@rounds, "#{name}, Ruby #{@ruby.version}") { |entry| turn(entry) }
       end
 
       # @return [String] a table
       def render
-        table = Table.new(["", *columns])
-        @field.entries.each { |entry| table.add(entry.label, *cells(@turns[entry.label])) if @turns.key?(entry.label) }
-        @failures.each { |label, reason| table.note(label, reason) }
-        compared = @against&.render(@turns, **compared_figures.to_h { |figure| [figure, figure] })
-        "#{title} (Ruby #{@ruby.version})\n\n#{table}\n#{compared}"
+        compared = compared_figures.to_h { |figure| [figure, figure] }
+        "#{title} (Ruby #{@ruby.version})\n\n#{@field.render(*columns, **compared) { |turns| cells(turns) }}"
       end
 
       # @return [Hash] for the results file
-      def to_h
-        { row: name, ruby: @ruby.description, versions: @versions, failures: @failures,
-          turns: @turns.transform_values { |turns| turns.map(&:to_h) } }
-      end
+      def to_h = { row: name, ruby: @ruby.description, **@field.to_h }
 
       private
 
-      def take_turn(entry)
-        return if @failures.key?(entry.label)
+      def turn(entry) = alone(entry) { measure(entry) }
 
-        start(entry)
-        @turns[entry.label] << measure(entry)
-      rescue Unavailable, Failed => e
-        @failures[entry.label] = e.message
-        @turns.delete(entry.label)
-      ensure
-        entry.child&.stop
-      end
-
-      def start(entry)
-        entry.server.prepare
-        entry.port = Ports.free
-        command = entry.server.command(port: entry.port, size: 12, app: APP, **entry.options)
-        options = { cpu: @pinned ? 0 : nil, files: Files.raise_limit, env: entry.server.env(size: 12).merge(env) }
-        entry.child = Child.new([*@nice, *command], name: "modes-#{entry.label.tr(" ", "-")}", **options)
-        entry.child.wait_ready(seconds: Field::START) { Probe.get(port: entry.port, path: "/hello", seconds: 1) }
-        (@versions ||= {})[entry.label] = entry.server.version
+      def alone(entry, &)
+        right = ->(port) { Probe.get(port: port, path: "/hello") }
+        @field.alone(entry, app: APP, env: env, prefix: @nice, right: right, &)
       end
 
       # Variables for the app.

@@ -31,12 +31,9 @@ module Bench
          (median(turns, :ending) * 1000).round]
       end
 
-      # The first try has the server that the row has started; each further one starts its own.
-      def measure(entry)
-        found = Array.new(tries) do |nth|
-          start(entry) if nth.positive?
-          one_try(entry)
-        end
+      # Each try has a server of its own.
+      def turn(entry)
+        found = Array.new(tries) { alone(entry) { one_try(entry) } }
         sums = %i[answered lost unanswered].to_h { |field| [field, found.sum { |figures| figures.fetch(field) }] }
         Turn.new(tries: found.size, **sums, ending: Statistics.median(found.map { |figures| figures.fetch(:ending) }))
       end

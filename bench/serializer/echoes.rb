@@ -11,52 +11,33 @@ module Bench
     # @param framing [String] of the request: length or chunked
     # @param limit [Integer] seconds for one turn
     def initialize(only:, rounds:, megabytes:, framing:, limit:, pinned:)
-      @field = Field.new(settings: only.map { |name| [name, {}] }, ruby: Ruby.here, only: only, name: "echoes")
+      @field = Field.new(only: only, name: "echoes", cpu: pinned ? 0 : nil)
       @program = Compiler.program("clients/echo.c")
       @count = rounds
       @megabytes = megabytes
       @framing = framing
       @limit = limit
       @pinned = pinned
-      @turns = Hash.new { |hash, label| hash[label] = [] }
     end
 
     def run
-      @field.start(size: 12, cpu: @pinned ? 0 : nil, app: APP) do |port|
-        Probe.get(port: port, seconds: 2)&.status == 200
-      end
-      @versions = @field.versions
-      @field.entries.each { |entry| guard(entry) { post(entry, 1) } } # warm-up
-      @count.times do |round|
-        warn "echoes: round #{round + 1} of #{@count}"
-        @field.turn(round).each { |entry| guard(entry) { @turns[entry.label] << measure(entry) } }
-      end
+      @field.start(app: APP)
+      @field.each { |entry| post(entry, 1) } # warm-up
+      @field.rounds(@count) { |entry| measure(entry) }
     ensure
       @field.stop
     end
 
     # @return [String] a table
     def render
-      table = Table.new(["", "MB/s there", "MB/s back", "first back ms", "CPU s/GB", "÷ abaca", "RSS MB", "peak MB",
-                         "growth MB"])
-      @turns.each { |label, turns| table.add(label, *cells(turns)) unless @field.absent.key?(label) }
-      @field.absent.each { |label, reason| table.note(label, reason) }
-      table.to_s
+      columns = ["MB/s there", "MB/s back", "first back ms", "CPU s/GB", "÷ abaca", "RSS MB", "peak MB", "growth MB"]
+      @field.render(*columns) { |turns| cells(turns) }
     end
 
     # @return [Hash] for the results file
-    def to_h
-      { megabytes: @megabytes, request: @framing, limit_seconds: @limit, versions: @versions, absent: @field.absent,
-        turns: @turns.transform_values { |turns| turns.map(&:to_h) } }
-    end
+    def to_h = { megabytes: @megabytes, request: @framing, limit_seconds: @limit, **@field.to_h }
 
     private
-
-    def guard(entry)
-      yield unless @field.absent.key?(entry.label)
-    rescue Failed => e
-      @field.drop(entry, e.message)
-    end
 
     def measure(entry)
       before = entry.child.resident
@@ -97,7 +78,7 @@ module Bench
     end
 
     def ratio(cpu)
-      own = Statistics.median(@turns.fetch("abaca", []).map(&:cpu))
+      own = Statistics.median(@field.turns.fetch("abaca", []).map(&:cpu))
       own && (cpu / own).round(2)
     end
   end

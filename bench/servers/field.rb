@@ -1,28 +1,41 @@
 # frozen_string_literal: true
 
+require_relative "catalog"
+
 module Bench
-  # The servers of one comparison, all of them running, each on its own port.
+  # The servers of one comparison, and what the rounds have given for each.
   class Field
     # `options` are those of the server's `command`.
     Entry = Struct.new(:label, :server, :options, :port, :child, keyword_init: true)
 
     START = 30 # seconds until a server must answer
+    ANSWERS = ->(port) { Probe.get(port: port, seconds: 2)&.status == 200 }
 
-    # @return [Array<Entry>] those that run
+    # @return [Array<Entry>] those that take part
     attr_reader :entries
-    # @return [Hash] label => reason, for those that could not take part
+    # @return [Hash] label => reason, for those that could not take part, or failed
     attr_reader :absent
+    # @return [Hash] label => version
+    attr_reader :versions
+    # @return [Hash] label => Array, what its rounds have given
+    attr_reader :turns
 
     # @param settings [Array<(String, Hash, String)>] names of the catalog, options of their `command`, and what the row
     #   is called, made of the two when it is nil
     # @param only [Array<String>, nil] names of the catalog
     # @param name [String] begins the names of the logs
+    # @param cpu [Integer, nil] to pin them to
     # @param against [Against, nil] the checkout that has a row after each of Abaca's
     # @raise [ArgumentError] for an unknown name
-    def initialize(settings:, only:, name:, ruby: Ruby.here, against: nil)
-      servers = Catalog.pick((only || settings.map(&:first)).uniq, ruby: ruby, against: against)
+    def initialize(name:, only: nil, settings: only.map { |server| [server, {}] }, ruby: Ruby.here, cpu: nil,
+                   against: nil)
       @name = name
+      @cpu = cpu
+      @against = against
       @absent = {}
+      @versions = {}
+      @turns = Hash.new { |hash, label| hash[label] = [] }
+      servers = Catalog.pick((only || settings.map(&:first)).uniq, ruby: ruby, against: against)
       @entries = settings.flat_map do |wanted, options, label|
         servers.select { |server| server.name.split.first == wanted }.map do |server|
           label = (label || label(wanted, options)).sub(wanted, server.name)
@@ -31,50 +44,81 @@ module Bench
       end
     end
 
-    # Starts every server; those that cannot are taken out.
-    #
+    # Starts every server: see #launch.
+    def start(**options) = each { |entry| launch(entry, **options) }
+
+    # Runs the block for each server; one that fails in it is taken out, with what it has given so far.
+    def each
+      @entries.each { |entry| guard(entry) { yield entry } }
+    end
+
     # @param size [Integer] bytes of the body
     # @param env [Hash] variables on top of the server's own
-    # @param cpu [Integer, nil] to pin to
-    # @yieldparam port [Integer]
-    # @yieldreturn [Boolean] whether the server gives the right answer
-    def start(size:, env: {}, cpu: nil, **options, &right)
-      @entries = @entries.select { |entry| start_one(entry, size, env, cpu, options, &right) }
-    end
-
-    # Takes out one that has failed.
-    def drop(entry, reason)
-      entry.child&.stop
-      @absent[entry.label] = reason
-      @entries -= [entry]
-    end
-
-    # @return [Array<Entry>] in an order that alternates from round to round
-    def turn(round) = round.even? ? @entries : @entries.reverse
-
-    # @return [Hash] label => version, of those that run
-    def versions = @entries.to_h { |entry| [entry.label, entry.server.version] }
-
-    def stop = @entries.each { |entry| entry.child&.stop }
-
-    private
-
-    def label(server, options)
-      [server, *options.map { |key, value| value == true ? key : "#{value} #{key}" }].join(" ")
-    end
-
-    def start_one(entry, size, env, cpu, options)
+    # @param prefix [Array<String>] begins the command
+    # @param right [#call] takes the port, and says whether the server gives the right answer
+    # @param options [Hash] of the server's `command`
+    # @raise [Unavailable, Failed]
+    def launch(entry, size: 12, env: {}, prefix: [], right: ANSWERS, **options)
       entry.server.prepare
       entry.port = Ports.free
       command = entry.server.command(port: entry.port, size: size, **options, **entry.options)
-      entry.child = Child.new(command, name: "#{@name}-#{entry.label.tr(" ", "-")}", cpu: cpu, files: Files.raise_limit,
-                                       env: entry.server.env(size: size).merge(env))
-      entry.child.wait_ready(seconds: START) { yield entry.port }
-      true
+      entry.child = Child.new([*prefix, *command], name: "#{@name}-#{entry.label}".tr(" ", "-"), cpu: @cpu,
+                                                   files: Files.raise_limit,
+                                                   env: entry.server.env(size: size).merge(env))
+      entry.child.wait_ready(seconds: START) { right.call(entry.port) }
+      @versions[entry.label] = entry.server.version
+    end
+
+    # Launches a server for the block alone.
+    def alone(entry, **options)
+      launch(entry, **options)
+      yield
+    ensure
+      entry.child&.stop
+    end
+
+    # Gives every server its turn in each round, in an order that alternates, so that a disturbance of the machine does
+    # not fall on the same one each time. What the block returns is kept.
+    def rounds(count, title = @name)
+      count.times do |round|
+        warn "#{title}: round #{round + 1} of #{count}"
+        (round.even? ? @entries : @entries.reverse).each do |entry|
+          guard(entry) { @turns[entry.label] << yield(entry) }
+        end
+      end
+    end
+
+    def stop = @entries.each { |entry| entry.child&.stop }
+
+    # @param columns [Array<String>] headings after the first one
+    # @param compared [Hash{Symbol => #to_proc}] figures of a turn for the ratios to another checkout
+    # @yieldparam turns [Array] of a server
+    # @yieldparam label [String]
+    # @yieldreturn [Array] its cells
+    # @return [String] a table of those that took part, and why others did not
+    def render(*columns, **compared)
+      table = Table.new(["", *columns])
+      @turns.each { |label, turns| table.add(label, *yield(turns, label)) }
+      @absent.each { |label, reason| table.note(label, reason) }
+      [table, @against&.render(@turns, **compared)].compact.join("\n")
+    end
+
+    # @return [Hash] for the results file
+    def to_h = { versions: @versions, absent: @absent, turns: @turns.transform_values { |turns| turns.map(&:to_h) } }
+
+    private
+
+    def guard(entry)
+      yield
     rescue Unavailable, Failed => e
       entry.child&.stop
       @absent[entry.label] = e.message
-      false
+      @entries -= [entry]
+      @turns.delete(entry.label)
+    end
+
+    def label(server, options)
+      [server, *options.map { |key, value| value == true ? key : "#{value} #{key}" }].join(" ")
     end
   end
 end

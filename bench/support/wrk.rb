@@ -15,10 +15,15 @@ module Bench
 
     SCRIPT = File.join(DIR, "clients", "load.lua")
     GRACE = 10 # seconds that wrk may take beyond its time
+    ERRORS_MAX = 0.01 # share of failed requests above which a figure would be a lie
+
+    # @return [Integer, nil] the CPU that it is pinned to
+    attr_reader :cpu
 
     # @param cpu [Integer, nil] the CPU to pin to
     # @param threads [Integer]
     def initialize(cpu: nil, threads: 1)
+      @cpu = cpu
       @command = [*(cpu && ["taskset", "-c", cpu.to_s]), Tools.find("wrk"), "-t#{threads}", "--latency"]
     end
 
@@ -27,11 +32,11 @@ module Bench
     # @param headers [Array<String>] "Name: value"
     # @param depth [Integer] requests in one write
     # @return [Figures]
-    # @raise [Failed] when wrk does not end or says nothing
+    # @raise [Failed] when wrk does not end or says nothing, or too many requests failed
     def run(port:, connections:, seconds:, headers: [], depth: 1, path: "/")
       command = [*@command, "-c#{connections}", "-d#{seconds}s", "-s", SCRIPT,
                  *headers.flat_map { |field| ["-H", field] }, "http://127.0.0.1:#{port}#{path}", "--", depth.to_s]
-      parse(output_of(command, limit: seconds + GRACE))
+      parse(output_of(command, limit: seconds + GRACE)).tap { |figures| judge(figures) }
     end
 
     private
@@ -43,6 +48,14 @@ module Bench
         Process.kill("KILL", thread.pid)
         raise Failed, "stalled: wrk did not end"
       end
+    end
+
+    def judge(figures)
+      raise Failed, "stalled: no request was answered" if figures.requests.zero?
+      return if figures.errors <= figures.requests * ERRORS_MAX
+
+      kinds = %i[connect read write status timeout].select { |kind| figures[kind].positive? }
+      raise Failed, "#{kinds.map { |kind| "#{figures[kind]} #{kind} errors" }.join(", ")} of #{figures.requests}"
     end
 
     def parse(text)
