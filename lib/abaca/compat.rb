@@ -29,17 +29,9 @@ module Abaca
     }.freeze
     private_constant :ADAPTERS
 
-    autoload :ActiveRecordPools, File.expand_path("compat/active_record_pools", __dir__)
-    autoload :ConnectionPools, File.expand_path("compat/connection_pools", __dir__)
-    autoload :AsyncBlocks, File.expand_path("compat/async_blocks", __dir__)
-    autoload :ChewyCurrent, File.expand_path("compat/chewy_current", __dir__)
-    autoload :I18nConfig, File.expand_path("compat/i18n_config", __dir__)
-    autoload :MongoidSessions, File.expand_path("compat/mongoid_sessions", __dir__)
-    autoload :IsolationLevel, File.expand_path("compat/isolation_level", __dir__)
-    autoload :RackTimeouts, File.expand_path("compat/rack_timeouts", __dir__)
-    autoload :SequelPools, File.expand_path("compat/sequel_pools", __dir__)
-    autoload :SequelWaits, File.expand_path("compat/sequel_waits", __dir__)
-    autoload :ShareLocks, File.expand_path("compat/share_locks", __dir__)
+    ADAPTERS.each_value do |name|
+      autoload name, File.expand_path("compat/#{name.to_s.gsub(/(?<=.)(?=[A-Z])/, "_").downcase}", __dir__)
+    end
 
     class << self
       # Adapts what is loaded.
@@ -56,6 +48,15 @@ module Abaca
       # @param config [Config]
       # @return [Boolean]
       def fibers?(config) = !Config::Modes.threads_lead?(config)
+
+      # Whether fibers of a thread share what the block returns in one of them.
+      #
+      # @yieldreturn [Object]
+      # @return [Boolean]
+      def shared?(&block)
+        first, second = Array.new(2) { Fiber.new(&block).resume }
+        first.equal?(second)
+      end
 
       # Whether a constant is defined; loads nothing.
       #

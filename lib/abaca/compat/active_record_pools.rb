@@ -13,9 +13,6 @@ module Abaca
       end
       private_constant :Checkout
 
-      # @param _config [Config]
-      # @param _log [Log]
-      # @return [nil]
       def self.adapt(_config, _log)
         return unless Compat.loaded?("ActiveSupport") && ::ActiveSupport.respond_to?(:on_load)
 

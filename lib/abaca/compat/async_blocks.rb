@@ -9,9 +9,6 @@ module Abaca
     # when its task and everything that it started are done. Blocks inside it, and those under Async's own scheduler
     # (--fiber-scheduler Async::Scheduler, which needs no thread), stay where they are.
     module AsyncBlocks
-      # @param config [Config]
-      # @param log [Log]
-      # @return [nil]
       def self.adapt(config, log)
         return if ::Kernel.include?(OnThreads) || !Compat.fibers?(config)
 

@@ -23,20 +23,10 @@ module Abaca
       end
       private_constant :ByFiber
 
-      # @param config [Config]
-      # @param _log [Log]
-      # @return [nil]
       def self.adapt(config, _log)
-        ::Chewy.singleton_class.prepend(ByFiber) if Compat.fibers?(config) && by_thread?
+        ::Chewy.singleton_class.prepend(ByFiber) if Compat.fibers?(config) && Compat.shared? { ::Chewy.current }
         nil
       end
-
-      # Whether fibers share what one of them keeps.
-      def self.by_thread?
-        inside = Fiber.new { ::Chewy.current }.resume
-        inside.equal?(Fiber.new { ::Chewy.current }.resume)
-      end
-      private_class_method :by_thread?
     end
   end
 end

@@ -19,9 +19,6 @@ module Abaca
       end
       private_constant :Pop
 
-      # @param _config [Config]
-      # @param _log [Log]
-      # @return [nil]
       def self.adapt(_config, _log)
         ::ConnectionPool::TimedStack.prepend(Pop)
         nil

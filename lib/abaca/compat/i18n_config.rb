@@ -15,20 +15,10 @@ module Abaca
       end
       private_constant :ByFiber
 
-      # @param config [Config]
-      # @param _log [Log]
-      # @return [nil]
       def self.adapt(config, _log)
-        ::I18n.extend(ByFiber) if Compat.fibers?(config) && by_thread?
+        ::I18n.extend(ByFiber) if Compat.fibers?(config) && Compat.shared? { ::I18n.config }
         nil
       end
-
-      # Whether fibers share a locale that one of them sets.
-      def self.by_thread?
-        inside = Fiber.new { ::I18n.config }.resume
-        inside.equal?(Fiber.new { ::I18n.config }.resume)
-      end
-      private_class_method :by_thread?
     end
   end
 end

@@ -8,10 +8,6 @@ module Abaca
     # has not happened (a server in a program, a level that the app has set itself), it is set here, which
     # ActiveSupport allows at any time. Active Record before 7.0 has no level: it is refused.
     module IsolationLevel
-      # @param config [Config]
-      # @param log [Log]
-      # @return [nil]
-      # @raise [ConfigError]
       def self.adapt(config, log)
         return unless Compat.fibers?(config)
 

@@ -10,10 +10,6 @@ module Abaca
       PROBE = "abaca-probe"
       private_constant :PROBE
 
-      # @param config [Config]
-      # @param log [Log]
-      # @return [nil]
-      # @raise [ConfigError]
       def self.adapt(config, log)
         return unless Compat.fibers?(config) && by_thread?
         raise ConfigError, advice unless ask_for_fibers && !by_thread?

@@ -12,9 +12,6 @@ module Abaca
       RETRY = 0.01
       private_constant :RETRY
 
-      # @param config [Config]
-      # @param _log [Log]
-      # @return [nil]
       def self.adapt(config, _log)
         ::Rack::Timeout::Scheduler::Timeout.prepend(OnFibers) if Compat.fibers?(config)
         nil

@@ -11,10 +11,6 @@ module Abaca
       SINGLE = %i[single sharded_single].freeze
       private_constant :SINGLE
 
-      # @param config [Config]
-      # @param log [Log]
-      # @return [nil]
-      # @raise [ConfigError] when Sequel is too old, or has a database of one connection
       def self.adapt(config, log)
         return unless Compat.fibers?(config)
 

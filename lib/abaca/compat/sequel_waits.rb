@@ -25,9 +25,6 @@ module Abaca
       end
       private_constant :Acquire, :GetPool
 
-      # @param _config [Config]
-      # @param _log [Log]
-      # @return [nil]
       def self.adapt(_config, _log)
         return if ::Sequel::ConnectionPool.singleton_class <= GetPool
 

@@ -18,9 +18,6 @@ module Abaca
       end
       private_constant :Fibers
 
-      # @param config [Config]
-      # @param log [Log]
-      # @return [nil]
       def self.adapt(config, log)
         lock = ::ActiveSupport::Concurrency::ShareLock
         return unless Compat.fibers?(config) && by_thread?(lock)
