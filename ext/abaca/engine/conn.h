@@ -388,8 +388,9 @@ bool ab__engine_touch(ab_conn *conn);
 void ab__engine_ready(ab_conn *conn);
 /* Something for the log; dropped when nobody takes them. */
 void ab__engine_notice(ab_conn *conn, const char *what);
-/* The structure is free once the step has ended. */
+/* The structure is free once the step has ended, when free_dead is called. */
 void ab__engine_bury(ab_conn *conn);
+void ab__engine_free_dead(ab_engine *engine);
 /* A zeroed structure, or NULL. */
 ab_conn *ab__engine_conn(ab_engine *engine);
 

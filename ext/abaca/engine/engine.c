@@ -1,4 +1,4 @@
-/* The engine: turns, events, and the memory of connections. */
+/* The engine: its life, lists, notices, and the memory of connections. turns.c turns it. */
 #include <string.h>
 
 #include "base/bits.h"
@@ -83,7 +83,7 @@ void ab__engine_bury(ab_conn *conn) {
   ab_list_append(&conn->engine->dead, &conn->ready_link);
 }
 
-static void free_dead(ab_engine *engine) {
+void ab__engine_free_dead(ab_engine *engine) {
   for (ab_list *node; (node = ab_list_shift(&engine->dead));) {
     ab_conn *conn = AB_CONTAINER_OF(node, ab_conn, ready_link);
     ab__conn_become(conn, AB_CONN_FREE);
@@ -135,68 +135,6 @@ void ab__engine_event(ab_exchange *exchange, unsigned events) {
   exchange->events |= (uint8_t)events;
 }
 
-/* The request that is next, one that was held back first. */
-static ab_exchange *first_request(const ab_engine *engine) {
-  ab_exchange *held = engine->hold ? ab__hold_next(engine) : NULL;
-  if (held || ab_list_empty(&engine->requests)) return held;
-  return AB_CONTAINER_OF(engine->requests.next, ab_exchange, event_link);
-}
-
-/* ... and whose peer is there; NULL if there is none. */
-static ab_exchange *next_request(const ab_engine *engine) {
-  ab_exchange *exchange;
-  do exchange = first_request(engine);
-  while (exchange && AB_UNLIKELY(ab__exchange_has_left(exchange)));
-  return exchange;
-}
-
-/* May it go? If not, it does not stand in the way of the others any more. */
-static bool let_go(ab_exchange *exchange) {
-  if (!exchange->held) return !ab__hold_back(exchange);
-  ab__hold_let_go(exchange);
-  return true;
-}
-
-static ab_exchange *take_request(ab_engine *engine, const ab_request **request) {
-  ab_exchange *exchange;
-  do {
-    exchange = next_request(engine);
-    if (!exchange) return NULL;
-    if (!ab__exchange_recall(exchange)) {
-      engine->starved = true; /* the arena is full: after the step there is room */
-      return NULL;
-    }
-  } while (AB_UNLIKELY(engine->hold != NULL) && !let_go(exchange));
-  *request = exchange->request;
-  ab__engine_event(exchange, 0);
-  ab__exchange_taken(exchange);
-  return exchange;
-}
-
-/* A look without the lock: what another thread adds meanwhile is taken the next time. */
-static bool is_quiet(const ab_engine *engine) {
-  return !__atomic_load_n(&engine->hold, __ATOMIC_RELAXED) &&
-         ab_list_seems_empty(&engine->events) && ab_list_seems_empty(&engine->requests);
-}
-
-ab_exchange *ab_engine_next(ab_engine *engine, bool take_requests, unsigned *events,
-                            const ab_request **request) {
-  if (is_quiet(engine)) return NULL;
-  ab_engine_lock(engine);
-  ab_exchange *exchange = NULL;
-  ab_list *node = ab_list_shift(&engine->events);
-  if (node) {
-    exchange = AB_CONTAINER_OF(node, ab_exchange, event_link);
-    *events = exchange->events;
-    exchange->events = 0;
-  } else if (take_requests) {
-    exchange = take_request(engine, request);
-    if (exchange) *events = AB_EVENT_REQUEST;
-  }
-  ab_engine_unlock(engine);
-  return exchange;
-}
-
 /* --- notices --- */
 
 void ab__engine_notice(ab_conn *conn, const char *what) {
@@ -246,7 +184,7 @@ void ab_engine_detach(ab_engine *engine) {
   for (ab_service *service = engine->services; service; service = service->next) {
     ab_poller_unset(poller, &service->watch, false);
   }
-  free_dead(engine);
+  ab__engine_free_dead(engine);
   engine->touched_count = 0;
   engine->poller = NULL;
   ab_poller_unlock(poller);
@@ -374,198 +312,6 @@ void ab_engine_abort(ab_engine *engine) {
   each_conn(engine, abort_conn);
   ab__taken_over_forget(engine, true);
   ab_engine_unlock(engine);
-}
-
-/* --- turns --- */
-
-static void refresh_date(ab_engine *engine) {
-  int64_t second = ab_clock_unix();
-  if (second == engine->date_second) return;
-  engine->date_second = second;
-  char *date = engine->dates[(uint64_t)second % AB_DATES];
-  memcpy(date, "Date: ", 6);
-  char *end = ab_write_date(date + 6, second);
-  memcpy(end, "\r\n", 3);
-  atomic_store_explicit(&engine->date, date, memory_order_release);
-}
-
-static void pass_deadlines(ab_engine *engine) {
-  if (engine->rest_until && engine->now >= engine->rest_until) {
-    engine->rest_until = 0;
-    ab__engine_listen(engine);
-  }
-  ab__taken_over_look(engine);
-  for (ab_wheel_node *node; (node = ab_wheel_due(&engine->wheel, engine->now));) {
-    ab_conn *conn = AB_CONTAINER_OF(node, ab_conn, timer);
-    ab_nsec due = ab__conn_due(conn);
-    if (due == 0) continue; /* armed again when the next deadline is set */
-    if (due > engine->now) {
-      ab_wheel_arm(&engine->wheel, node, due);
-    } else {
-      ab__conn_timeout(conn);
-    }
-  }
-}
-
-void ab_engine_pass_time(ab_engine *engine, ab_nsec now) {
-  if (now > engine->now) engine->now = now;
-  refresh_date(engine);
-}
-
-static void flush(ab_conn *conn) {
-  if (conn->state != AB_CONN_DEAD && conn->out && !conn->blocked) ab__conn_flush(conn);
-}
-
-static void end_step(ab_conn *conn) {
-  conn->touched = false;
-  conn->turn_requests = conn->turn_recvs = 0;
-  flush(conn);
-  if (AB_UNLIKELY(ab__conn_has(conn, AB_EXCHANGE_QUEUED))) {
-    ab__exchange_wait(conn->exchange);
-    if (ab__conn_is_unwanted(conn)) ab__exchange_unqueue(conn->exchange);
-    if (conn->state == AB_CONN_DEAD) return;
-  }
-  ab__conn_settle(conn);
-  if (conn->state == AB_CONN_DEAD || conn->registered) return;
-  /* A connection that was accepted and closed in one step never gets here. */
-  uint32_t events = AB_POLL_IN | AB_POLL_RDHUP | AB_POLL_EDGE | (conn->blocked ? AB_POLL_OUT : 0);
-  if (ab_poller_set(conn->engine->poller, &conn->link.watch, events) == AB_OK) {
-    conn->registered = true;
-  } else {
-    ab__conn_drop(conn);
-  }
-}
-
-/* Nothing refers to the arena afterwards. */
-static void end_touched(ab_engine *engine) {
-  for (uint32_t i = 0; i < engine->touched_count; i++) end_step(engine->touched[i]);
-  engine->touched_count = 0;
-  free_dead(engine);
-  ab_arena_reset(&engine->arena);
-}
-
-/* What was read outside of a step stands in the arena until then, and its owners take it along. */
-static void move_house(ab_engine *engine) {
-  end_touched(engine);
-  ab_arena_fini(&engine->arena, &engine->mem);
-  engine->arena = engine->next_arena;
-  engine->request_room = engine->next_room;
-  engine->next_arena = (ab_arena){0};
-  engine->next_room = 0;
-}
-
-void ab_engine_begin_turn(ab_engine *engine, ab_nsec now) {
-  ab_engine_lock(engine);
-  ab_engine_pass_time(engine, now);
-  if (AB_UNLIKELY(engine->next_room > 0)) move_house(engine);
-  if (AB_UNLIKELY(engine->paused)) ab__engine_look(engine);
-  if (AB_UNLIKELY(engine->readers_pool != NULL)) ab__loads_reap(engine);
-  ab_list_splice(&engine->batch, &engine->ready);
-  ab_engine_unlock(engine);
-}
-
-static void serve(ab_conn *conn) {
-  if (conn->out && !conn->blocked) ab__conn_flush(conn);
-  ab__conn_advance(conn);
-}
-
-/* True when the step has enough to do for the application, or no room for more. */
-static bool step_full(const ab_engine *engine, uint32_t waiting) {
-  return engine->stats->waiting >= waiting + AB_STEP_REQUESTS ||
-         engine->touched_count == AB_STEP_CONNS;
-}
-
-/* New connections are served one by one: accepted, read, answered and closed while they are warm.
- */
-static bool accept_and_serve(ab_engine *engine, uint32_t waiting) {
-  for (ab_service *service = engine->services; service; service = service->next) {
-    for (ab_conn *conn; !step_full(engine, waiting) && (conn = ab__service_accept(service));) {
-      ab_list_remove(&conn->ready_link);
-      serve(conn);
-    }
-    if (service->budget > 0) return true;
-  }
-  return false;
-}
-
-bool ab_engine_step(ab_engine *engine) {
-  ab_engine_lock(engine);
-  uint32_t waiting = engine->stats->waiting; /* what waits for a fiber does not count */
-  while (!ab_list_empty(&engine->batch) && !step_full(engine, waiting)) {
-    serve(AB_CONTAINER_OF(ab_list_shift(&engine->batch), ab_conn, ready_link));
-  }
-  bool more = !ab_list_empty(&engine->batch) || accept_and_serve(engine, waiting);
-  /* Last, since what has come in time counts, however late we look at it. */
-  if (!more) pass_deadlines(engine);
-  ab_engine_unlock(engine);
-  return more;
-}
-
-void ab_engine_flush(ab_engine *engine) {
-  ab_engine_lock(engine);
-  for (uint32_t i = 0; i < engine->touched_count; i++) flush(engine->touched[i]);
-  ab_engine_unlock(engine);
-}
-
-bool ab_engine_end_step(ab_engine *engine) {
-  ab_engine_lock(engine);
-  if (AB_UNLIKELY(engine->stats->waiting > engine->max_queue)) ab__engine_shed(engine);
-  end_touched(engine);
-  bool more = engine->starved || !ab_list_empty(&engine->ready) || !ab_list_empty(&engine->events);
-  engine->starved = false;
-  ab_engine_unlock(engine);
-  return more;
-}
-
-static ab_nsec deadline(const ab_engine *engine) {
-  ab_nsec due = ab_earlier(ab_wheel_deadline(&engine->wheel), engine->rest_until);
-  if (engine->hold) due = ab_earlier(due, ab__hold_deadline(engine));
-  due = ab_earlier(due, ab__taken_over_deadline(engine));
-  return ab_earlier(due, engine->look_at);
-}
-
-/* Is there a request to be taken, as far as can be told without looking at it? */
-static bool has_requests(const ab_engine *engine) {
-  return !ab_list_empty(&engine->requests) || (engine->hold && ab__hold_next(engine));
-}
-
-ab_nsec ab_engine_deadline(ab_engine *engine) {
-  ab_engine_lock(engine);
-  ab_nsec due = engine->told_deadline = deadline(engine);
-  ab_engine_unlock(engine);
-  return due;
-}
-
-bool ab_engine_needs_turn(const ab_engine *engine) {
-  if (engine->touched_count > 0 || !ab_list_empty(&engine->ready)) return true;
-  if (has_requests(engine) || !ab_list_empty(&engine->events)) return true;
-  ab_nsec due = deadline(engine);
-  return due && (engine->told_deadline == 0 || due < engine->told_deadline);
-}
-
-bool ab_engine_has_news(const ab_engine *engine) {
-  return has_requests(engine) || !ab_list_empty(&engine->events);
-}
-
-bool ab_engine_turn(ab_engine *engine, ab_nsec now) {
-  ab_engine_begin_turn(engine, now);
-  bool batch;
-  do {
-    batch = ab_engine_step(engine);
-    ab_engine_end_step(engine);
-  } while (batch);
-  ab_engine_lock(engine);
-  bool more = !ab_list_empty(&engine->ready);
-  ab_engine_unlock(engine);
-  return more;
-}
-
-bool ab_engine_tells(ab_engine *engine, bool take_requests) {
-  ab_engine_lock(engine);
-  bool news = engine->notice_count > 0 || !ab_list_empty(&engine->events) ||
-              (take_requests && has_requests(engine));
-  ab_engine_unlock(engine);
-  return news;
 }
 
 ab_engine_stats ab_engine_get_stats(ab_engine *engine) {

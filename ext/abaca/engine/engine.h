@@ -103,14 +103,12 @@ int ab_engine_add_listener(ab_engine *engine, ab_listener *listener,
                            const ab_listener_terms *terms) AB_WARN_UNUSED;
 /* The i-th listener, NULL behind the last. Borrowed. */
 const ab_listener *ab_engine_listener(const ab_engine *engine, size_t i);
-/* Stops listening and lets the listeners go; their socket files are removed. */
+/* Their socket files are removed. */
 void ab_engine_close_listeners(ab_engine *engine);
 
-/* What it means that a peer ends its side of the connection while a request of it is in the
- * application. (One that has to wait for a place there is dropped then, but for
- * AB_HALF_CLOSE_ANSWER.) It may be waiting for the response (RFC 9112 9.6) or have closed: both
- * send the same FIN, and only bytes that are sent to it tell, since a closed socket answers them
- * by a reset. */
+/* What a peer's FIN means while its request is in the application: the peer may wait for the
+ * response (RFC 9112 9.6) or have closed. Only bytes that are sent to it tell, since a closed
+ * socket answers them by a reset. A request that waits for a place is dropped, but for ANSWER. */
 enum ab_half_close {
   AB_HALF_CLOSE_ASK,    /* a watched peer is sent an interim response, which a client discards */
   AB_HALF_CLOSE_ANSWER, /* it waits for the response */
@@ -120,13 +118,12 @@ enum ab_half_close {
 /* To be called before attach; AB_HALF_CLOSE_ASK and false without. `watch` watches every peer. */
 void ab_engine_set_half_close(ab_engine *engine, enum ab_half_close meaning, bool watch);
 
-/* The request_timeout, in seconds and 0 for none, of requests for some paths, whatever their
- * listener says: the first rule that matches counts. Rules and patterns are copied. To be called
- * before attach. Returns AB_OK or AB_ENOMEM. */
+/* The request_timeout of some paths, in seconds, 0 for none; the first rule that matches counts,
+ * and wins over the listener's. Copies the rules. Before attach. Returns AB_OK or AB_ENOMEM. */
 int ab_engine_set_path_times(ab_engine *engine, const ab_path_rule *rules,
                              size_t count) AB_WARN_UNUSED;
-/* The methods that are served, instead of the registry's; the set is copied. To be called before
- * attach. Returns AB_OK or AB_ENOMEM. */
+/* The methods that are served, instead of the registry's. Copies the set. Before attach. Returns
+ * AB_OK or AB_ENOMEM. */
 int ab_engine_set_methods(ab_engine *engine, const ab_methods *methods) AB_WARN_UNUSED;
 /* Whether the body of a request is buffered. */
 enum ab_buffering {
@@ -135,14 +132,14 @@ enum ab_buffering {
   AB_BUFFER_ANY      /* it is, and the client is told to send what will be held of it */
 };
 
-/* Tells which by the path, as it was received and without its query. It is called with the lock
- * held, perhaps without the GVL, and must not call the engine. */
+/* By the path, as received and without its query. Called with the lock held, perhaps without the
+ * GVL; must not call the engine. */
 typedef enum ab_buffering (*ab_buffering_rule)(void *ctx, ab_view path);
 
-/* A request that the rule selects waits to be taken until its body, or max_body_memory of it, is
- * here: then the application does not have to wait for a slow client. What counts is what has come,
- * not what was announced. `most` is the limit of bytes for all that are buffered: beyond it
- * requests do not wait for their bodies any more. To be called before attach. */
+/* A request that the rule selects waits to be taken until its body, or max_body_memory of it, has
+ * come. While `most` bytes are buffered in all, requests do not wait for their bodies. Before
+ * attach.
+ */
 void ab_engine_buffer_bodies(ab_engine *engine, ab_buffering_rule rule, void *ctx, uint64_t most);
 
 /* What a health path tells. */
@@ -152,63 +149,47 @@ enum ab_health {
   AB_HEALTH_COUNT
 };
 
-/* From now on GET and HEAD of the path, compared byte by byte and without the query, are answered
- * by the engine itself, in its turns: neither is such a request handed to the application, nor does
- * it wait for it. The path is copied. Returns AB_OK or AB_ENOMEM. */
+/* From now on the engine itself answers GET and HEAD of the path, compared byte by byte and without
+ * the query. Copies the path. Returns AB_OK or AB_ENOMEM. */
 int ab_engine_set_health(ab_engine *engine, enum ab_health which, const char *path,
                          size_t len) AB_WARN_UNUSED;
-/* From now on it is not ready. Everything else continues. Idempotent. Returns the time after which
- * each connection that is open now, silent ones too, has been accepted and will hear of the end: 0
- * unless the kernel holds some back. */
+/* From now on it is not ready; everything else continues. Idempotent. Returns the time after which
+ * each connection that is open now has been accepted: 0 unless the kernel holds silent ones back.
+ */
 ab_nsec ab_engine_retire(ab_engine *engine);
 
 /* Registers everything with `poller`, which is borrowed until detach. Returns AB_OK, AB_ENOMEM or
  * AB_ESYS. */
 int ab_engine_attach(ab_engine *engine, ab_poller *poller, ab_nsec now) AB_WARN_UNUSED;
 void ab_engine_detach(ab_engine *engine);
-/* Forgets the poller without touching it: it has been freed, as happens when a process exits in the
- * middle of a run. */
+/* Forgets the poller without touching it: it was freed, or is the parent's. */
 void ab_engine_abandon(ab_engine *engine);
 
 void ab_engine_lock(ab_engine *engine);
 void ab_engine_unlock(ab_engine *engine);
 
-/* Begins a turn: what the poller's dispatch found ready becomes the turn's batch. The caller then
- * repeats step, next until there is no event, and end_step, as long as step says so. */
+/* What the poller's dispatch found ready becomes the turn's batch. The caller then repeats step,
+ * next until there is no event, and end_step, as long as step says so. */
 void ab_engine_begin_turn(ab_engine *engine, ab_nsec now);
-/* Serves the batch until a few requests wait. Returns true when some of the batch is left; after
- * the last of it deadlines pass. Few, so that a connection is read, answered and written while it
- * is warm in the caches. */
+/* Serves the batch until a few requests wait; few, so that a connection is read, answered and
+ * written while it is warm. Returns true when some of it is left; after the last deadlines pass. */
 bool ab_engine_step(ab_engine *engine);
-/* Ends the step, after its events have been taken: sends what is pending, copies what must outlive
- * the step, registers new connections. Returns true when more work waits, so that the caller must
- * not block. */
+/* Sends what is pending, copies what must outlive the step, registers new connections. Returns true
+ * when more work waits, so that the caller must not block. */
 bool ab_engine_end_step(ab_engine *engine);
-/* The time of the next deadline; 0 if there is none. For the leading thread, which turns the engine
- * then at the latest. */
+/* When the leading thread has to turn the engine at the latest; 0: never. */
 ab_nsec ab_engine_deadline(ab_engine *engine);
-/* [locked] True if the leading thread has to know what another did to the engine: it has something
- * to do now, or earlier than ab_engine_deadline last said. */
+/* [locked] True if the leading thread has to know what another thread did: there is something to do
+ * now, or earlier than ab_engine_deadline last said. */
 bool ab_engine_needs_turn(const ab_engine *engine);
-/* [locked] True when ab_engine_next would have something to tell. */
-bool ab_engine_has_news(const ab_engine *engine);
-/* A whole turn without the application: requests and events are left to be taken. Returns true when
- * the next turn should follow at once. */
-bool ab_engine_turn(ab_engine *engine, ab_nsec now);
-/* Sends what ab_exchange_flush_later has put off, for a thread that does not lead and finds that
- * this takes too long. */
-void ab_engine_flush(ab_engine *engine);
-/* True if ab_engine_next, with the same take_requests, or ab_engine_next_notice has something to
- * give. For the leading thread. */
+/* True if ab_engine_next, with the same take_requests, or ab_engine_next_notice has something. */
 bool ab_engine_tells(ab_engine *engine, bool take_requests);
-/* [locked] Sets the clock by which deadlines begin, and the date, for a thread that answers outside
- * the engine's turns: the last one may be long ago. */
+/* [locked] Sets the engine's clock and date, for an answer outside its turns. */
 void ab_engine_pass_time(ab_engine *engine, ab_nsec now);
 
-/* Takes the next exchange with events; NULL when there is none. *events is a set of enum ab_event.
- * With take_requests false, requests that wait are left where they are. For AB_EVENT_REQUEST
- * *request is set: it is valid until the step ends or ab_exchange_finish. From then on the exchange
- * belongs to the application until ab_exchange_finish. */
+/* Takes the next exchange with events, a set of enum ab_event; NULL when there is none. Without
+ * take_requests, requests are left where they are. AB_EVENT_REQUEST sets *request, which is valid
+ * until the step ends or ab_exchange_finish; the exchange is the application's until the latter. */
 ab_exchange *ab_engine_next(ab_engine *engine, bool take_requests, unsigned *events,
                             const ab_request **request);
 
@@ -218,26 +199,23 @@ typedef struct ab_notice {
   ab_addr peer;
 } ab_notice;
 
-/* Takes the oldest notice; false when there is none. A few are kept: more are dropped. By one
- * thread at a time. */
+/* Takes the oldest notice; false when there is none. Only a few are kept. One thread at a time. */
 bool ab_engine_next_notice(ab_engine *engine, ab_notice *notice);
 
-/* Whether no request can be taken now. Then new connections wait in the kernel's queue for a
- * moment, so that other processes which listen there can have them; those that are still there
- * afterwards are accepted, and their requests wait in ours. */
+/* Whether no request can be taken now. Then new connections are left in the kernel's queue for a
+ * moment, for other processes that listen there. */
 void ab_engine_pause(ab_engine *engine, bool paused);
 /* The application takes `capacity` requests at once, and at most `max_queue` more may wait when a
- * step ends, also of a step from which none were taken: the newest beyond that are answered 503.
- * Without this there is no limit. To be called before attach. */
+ * step ends: the newest beyond that are answered 503. Without this, no limit. Before attach. */
 void ab_engine_set_queue(ab_engine *engine, uint32_t capacity, uint32_t max_queue);
 
 /* [locked] This many of the requests in the application take none of its places: they wait for
  * their own peers. */
 void ab_engine_set_aside(ab_engine *engine, uint32_t count);
 
-/* From now on requests that could only wait for a pool of the application's are held back, once one
- * of their route has (hold.h). The seed is secret. Idempotent. Returns AB_OK or AB_ENOMEM. [locked,
- * as the other two] */
+/* [locked, as the other two] From now on requests that could only wait for a pool of the
+ * application's are held back (hold.h). The seed is secret. Idempotent. Returns AB_OK or AB_ENOMEM.
+ */
 int ab_engine_hold(ab_engine *engine, uint64_t seed) AB_WARN_UNUSED;
 /* This many wait now for the pool, which has `size` places and any number but 0 as its name.
  * Returns true if requests that were held back may go: the leading thread has to look. */
@@ -245,17 +223,15 @@ bool ab_engine_pool_load(ab_engine *engine, uint64_t id, uint32_t size, uint32_t
 /* A request for the path, as it was received and without its query, waits for the pool. */
 void ab_engine_pool_wait(ab_engine *engine, uint64_t id, ab_view path);
 
-/* Retires, accepts no more and closes idle connections; requests in flight are answered, with
- * `Connection: close`, and connections that were taken over are told. A connection that had a
- * request just now may have the next one on its way, and stays open for AB_DRAIN_GRACE after it.
- * Idempotent. */
+/* Retires, accepts no more and closes idle connections, AB_DRAIN_GRACE after their last request:
+ * the next may be on its way. Requests in flight are answered, with `Connection: close`, and
+ * connections that were taken over are told. Idempotent. */
 void ab_engine_drain(ab_engine *engine, ab_nsec now);
 #define AB_DRAIN_GRACE (200 * AB_NSEC_PER_MS)
 /* Since when there has been neither a new connection nor a request; 0: there is a request now. */
 ab_nsec ab_engine_idle_since(ab_engine *engine);
-/* To be called after drain: nothing more goes to the application. Requests that wait to be taken,
- * and those whose head is complete soon, are answered 503. Those that the application has are left
- * alone. Idempotent. */
+/* After drain: nothing more goes to the application. Requests that wait to be taken, and those
+ * whose heads follow, are answered 503. Idempotent. */
 void ab_engine_refuse(ab_engine *engine, ab_nsec now);
 /* Closes every connection at once; those that the application has get AB_EVENT_GONE. */
 void ab_engine_abort(ab_engine *engine);
@@ -268,7 +244,7 @@ typedef struct ab_waiting {
   char line[200]; /* method, SP and target without its query, cut off behind the last byte */
 } ab_waiting;
 
-/* Copies what waits, what is held back first and each oldest first, as far as there is room.
+/* Copies what waits as far as there is room, what is held back first, and each oldest first.
  * Returns how many there are. */
 size_t ab_engine_waiting(ab_engine *engine, ab_waiting *out, size_t room);
 
@@ -285,8 +261,7 @@ void *ab_exchange_app(const ab_exchange *exchange);
 
 /* The socket's address, or the one that a PROXY header has named. */
 const ab_addr *ab_exchange_peer(const ab_exchange *exchange);
-/* When the request that the application has was complete, so that it could be taken: its head, and
- * its body too if that was buffered. The time of that turn. */
+/* When the request could be taken first: with its head, and its body if that was buffered. */
 ab_nsec ab_exchange_arrived(const ab_exchange *exchange);
 /* For how long before that its body was buffered. */
 ab_nsec ab_exchange_buffered_for(const ab_exchange *exchange);
@@ -295,41 +270,35 @@ const ab_listener *ab_exchange_listener(const ab_exchange *exchange);
 /* Those of its listener, or the engine's. */
 const ab_limits *ab_exchange_limits(const ab_exchange *exchange);
 
-/* [locked] True when the response may leave the connection open; from then on the answer stays the
- * same for this response, and ab_exchange_finish goes by it. */
+/* [locked] True when the response may leave the connection open. The first answer is final. */
 bool ab_exchange_keep_alive(ab_exchange *exchange);
 /* [locked] The response shall be the connection's last. */
 void ab_exchange_close_after(ab_exchange *exchange);
 /* [locked] True when the peer has gone, or the connection was detached: output is dropped. */
 bool ab_exchange_gone(const ab_exchange *exchange);
 
-/* [locked] As ab_exchange_gone, after a look at the socket: for a caller that has not given the
- * engine a turn for long. */
+/* [locked] As ab_exchange_gone, after a look at the socket. */
 bool ab_exchange_look(ab_exchange *exchange);
 /* [locked] From now on it matters when the peer of this request goes: see enum ab_half_close. */
 void ab_exchange_watch_peer(ab_exchange *exchange);
-/* [locked] The request in the application has this much time from now on, in place of what
- * request_timeout has left of it; 0: no limit. */
+/* [locked] The request has this much time from now on, in place of request_timeout; 0: no limit. */
 void ab_exchange_set_time(ab_exchange *exchange, ab_nsec time);
-/* [locked] Adds to what is left of it; once it has passed, the request has `time` from now on.
- * Nothing changes for a request without a deadline. */
+/* [locked] Adds to what is left; once that has passed, the request has `time` from now on. Nothing
+ * changes without a deadline. */
 void ab_exchange_add_time(ab_exchange *exchange, ab_nsec time);
 /* When request_timeout passes; 0: never, or it has passed, which ab_exchange_news tells. */
 ab_nsec ab_exchange_deadline(const ab_exchange *exchange);
-/* [locked] What has happened to a request in the application so far, told by an event or not: a set
- * of AB_EVENT_GONE and AB_EVENT_DEADLINE. */
+/* [locked] A set of AB_EVENT_GONE and AB_EVENT_DEADLINE: what has happened so far, told or not. */
 unsigned ab_exchange_news(const ab_exchange *exchange);
 
 /* The request's body: its framing and how far it has been read; NULL when it has none. */
 const ab_body *ab_exchange_body(const ab_exchange *exchange);
-/* [locked] Takes up to `len` bytes of the body's content, len > 0: those that are here already, or
- * else straight from the socket. A peer that waits for "100 Continue" is told when nothing is here
- * and no response has begun. Returns bytes > 0; 0 at the end of the body; AB_AGAIN: AB_EVENT_BODY
- * follows; AB_EPEER: the peer has gone or ended its side too early; a negative enum ab_http_error.
- * An error stays. Any thread may call it. */
+/* [locked] Takes up to `len` bytes of the body's content, len > 0, from what is here or straight
+ * from the socket. A peer that waits for "100 Continue" gets it when nothing is here and no
+ * response has begun. Returns bytes > 0; 0 at the end; AB_AGAIN: AB_EVENT_BODY follows; AB_EPEER:
+ * the peer has gone or ended its side too early; a negative enum ab_http_error. An error stays. */
 ssize_t ab_exchange_read_body(ab_exchange *exchange, char *buf, size_t len) AB_WARN_UNUSED;
-/* [locked] Sends "100 Continue" to a peer that waits for it, before the head of a response after
- * which the body will be read. */
+/* [locked] Sends "100 Continue" to a peer that waits for it, before a response's head. */
 void ab_exchange_continue(ab_exchange *exchange);
 /* [locked] AB_EVENT_BODY is not awaited any more: no deadline counts. */
 void ab_exchange_leave_body(ab_exchange *exchange);
@@ -382,21 +351,17 @@ int ab_exchange_end(ab_exchange *exchange, const char *trailers, size_t len) AB_
 
 /* [locked] Sends what the socket takes now. */
 void ab_exchange_flush(ab_exchange *exchange);
-/* [locked] As ab_exchange_flush, but at the end of the step: for a writer that runs within the
- * engine's turns and has more to write. Returns false, and does nothing, when the step is full. */
+/* [locked] As ab_exchange_flush, but at the end of the step, for a writer within the engine's
+ * turns. Returns false, and does nothing, when the step is full. */
 bool ab_exchange_flush_later(ab_exchange *exchange) AB_WARN_UNUSED;
 /* [locked] Bytes that wait to be sent. */
 uint64_t ab_exchange_pending(const ab_exchange *exchange);
-/* [locked] True when so much output is pending that the writer should wait: then AB_EVENT_DRAINED
- * follows. */
+/* [locked] True when more than max_pending_output is pending: AB_EVENT_DRAINED follows. */
 bool ab_exchange_want_room(ab_exchange *exchange);
-
-/* [locked] True when any output is pending: then AB_EVENT_DRAINED follows once all of it has been
- * sent. */
+/* [locked] True when any output is pending: AB_EVENT_DRAINED follows when all of it is sent. */
 bool ab_exchange_want_sent(ab_exchange *exchange);
-/* [locked] The application waits for the peer, for bytes of the body or until it has taken more of
- * the response: when the peer was last seen to send, or take, anything. 0: the application does not
- * wait for the peer. */
+/* [locked] When the peer that the application waits for was last seen to send, or take, anything;
+ * 0: the application does not wait for it. */
 ab_nsec ab_exchange_moved(ab_exchange *exchange);
 /* [locked] Gives the socket to the application, which owns `duplicate`, another descriptor of it:
  * the engine closes its own, and neither reads nor closes that one. What had been read already is
@@ -415,19 +380,17 @@ enum ab_finish {
   AB_FINISH_RESET = 2 /* broke off, and only a reset can show it: the close would end the content */
 };
 
-/* [locked] The response will not end any more, or is not awaited: sends what the socket takes and
- * closes it, by a reset if only that can show that something is missing. The application has the
- * exchange, as one whose peer has gone, until ab_exchange_finish. */
+/* [locked] The response will not end: sends what the socket takes and closes it, by a reset if only
+ * that shows that something is missing. The application has the exchange until ab_exchange_finish.
+ */
 void ab_exchange_abandon(ab_exchange *exchange, enum ab_finish how);
 
-/* [locked] The response has ended; after a broken one the connection is closed. The application
- * must not use the exchange afterwards: it is over. */
+/* [locked] The exchange is over; after a broken response the connection is closed. */
 void ab_exchange_finish(ab_exchange *exchange, enum ab_finish how);
-/* [locked] The request, which was taken, waits for something to run on, or does not any more: if
- * its peer has gone, also by ending its side, AB_EVENT_GONE follows. */
+/* [locked] The request, which was taken, waits for something to run on, or no longer: if its peer
+ * goes, also by ending its side, AB_EVENT_GONE follows. */
 void ab_exchange_hand_over(ab_exchange *exchange, bool waits);
-/* [locked] Counts a request that was taken, and is answered 503 without the application all the
- * same. */
+/* [locked] Counts a request that was taken, and is answered 503 without the application. */
 void ab_engine_note_rejection(ab_engine *engine, enum ab_rejection why);
 
 #endif
