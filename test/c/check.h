@@ -1,6 +1,6 @@
 /* The whole test framework of the C core: named cases, checks that say what they saw, and an
  * allocator that fails on command. Each *_test.c is a program of its own that ends with
- * CHECK_MAIN(case, case, ...). */
+ * CHECK_MAIN(). */
 #ifndef AB_TEST_CHECK_H
 #define AB_TEST_CHECK_H
 
@@ -73,14 +73,27 @@ static AB_UNUSED void check_mem_init(check_mem *self, size_t fail_at) {
 typedef struct check_case {
   const char *name;
   void (*run)(void);
+  struct check_case *next;
 } check_case;
 
-static AB_UNUSED int check_run(const check_case *cases, size_t count, const char *only) {
+static check_case *check_cases, **check_last AB_UNUSED = &check_cases;
+
+/* A case, CHECK_CASE(what_holds) { ... }, is on the list before main begins. */
+#define CHECK_CASE(fn)                                                                             \
+  static void fn(void);                                                                            \
+  __attribute__((constructor)) static void fn##_is_a_case(void) {                                  \
+    static check_case one = {#fn, fn, NULL};                                                       \
+    *check_last = &one;                                                                            \
+    check_last = &one.next;                                                                        \
+  }                                                                                                \
+  static void fn(void)
+
+static AB_UNUSED int check_run(const char *only) {
   int run = 0, failed = 0;
-  for (size_t i = 0; i < count; i++) {
-    if (only && !strstr(cases[i].name, only)) continue;
+  for (const check_case *one = check_cases; one; one = one->next) {
+    if (only && !strstr(one->name, only)) continue;
     int before = check_failures;
-    cases[i].run();
+    one->run();
     run++;
     failed += check_failures != before;
   }
@@ -88,13 +101,9 @@ static AB_UNUSED int check_run(const check_case *cases, size_t count, const char
   return failed || run == 0;
 }
 
-#define CHECK_CASE(fn)                                                                             \
-  { #fn, fn }
-
-#define CHECK_MAIN(...)                                                                            \
+#define CHECK_MAIN()                                                                               \
   int main(int argc, char **argv) {                                                                \
-    const check_case cases[] = {__VA_ARGS__};                                                      \
-    return check_run(cases, AB_ARRAY_LEN(cases), argc > 1 ? argv[1] : NULL);                       \
+    return check_run(argc > 1 ? argv[1] : NULL);                                                   \
   }
 
 #endif

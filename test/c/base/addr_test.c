@@ -3,7 +3,7 @@
 
 #include "base/addr.h"
 
-static void addresses_have_a_text(void) {
+CHECK_CASE(addresses_have_a_text) {
   static const struct {
     ab_addr addr;
     const char *text;
@@ -28,7 +28,7 @@ static void addresses_have_a_text(void) {
   CHECK_INT(20, sizeof(ab_addr));
 }
 
-static void addresses_are_read(void) {
+CHECK_CASE(addresses_are_read) {
   static const char *const good[] = {
       "0.0.0.0", "127.0.0.1",   "255.255.255.255", "::",
       "::1",     "2001:db8::1", "1:2:3:4:5:6:7:8", "abcd:ef01:2345:6789:abcd:ef01:2345:6789"};
@@ -46,7 +46,7 @@ static void addresses_are_read(void) {
   CHECK_OCTETS("10.0.0.9", text, ab_addr_text(&mapped, text));
 }
 
-static void what_is_no_address_is_refused(void) {
+CHECK_CASE(what_is_no_address_is_refused) {
   static const char *const bad[] = {"",
                                     "1",
                                     "1.2.3",
@@ -88,7 +88,7 @@ static ab_addr address(const char *text) {
   return addr;
 }
 
-static void networks_have_their_members(void) {
+CHECK_CASE(networks_have_their_members) {
   static const struct {
     const char *net, *in, *out;
   } table[] = {
@@ -114,7 +114,7 @@ static void networks_have_their_members(void) {
   }
 }
 
-static void one_of_several_networks_is_enough(void) {
+CHECK_CASE(one_of_several_networks_is_enough) {
   ab_net nets[3];
   CHECK(ab_net_parse("10.0.0.0/8", 10, &nets[0]));
   CHECK(ab_net_parse("::1", 3, &nets[1]));
@@ -126,7 +126,7 @@ static void one_of_several_networks_is_enough(void) {
   CHECK(!ab_nets_include(nets, 3, &unix_peer));
 }
 
-static void what_is_no_network_is_refused(void) {
+CHECK_CASE(what_is_no_network_is_refused) {
   static const char *const bad[] = {"",         "/8",        "10.0.0.0/",    "10.0.0.0/33",
                                     "::/129",   "10/8",      "10.0.0.0/8 ",  "10.0.0.0/08",
                                     "::/0x1",   "::/-1",     "10.0.0.0/8/8", "10.0.0.0/255.0.0.0",
@@ -137,6 +137,4 @@ static void what_is_no_network_is_refused(void) {
   }
 }
 
-CHECK_MAIN(CHECK_CASE(addresses_have_a_text), CHECK_CASE(addresses_are_read),
-           CHECK_CASE(what_is_no_address_is_refused), CHECK_CASE(networks_have_their_members),
-           CHECK_CASE(one_of_several_networks_is_enough), CHECK_CASE(what_is_no_network_is_refused))
+CHECK_MAIN()

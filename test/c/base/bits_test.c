@@ -2,7 +2,7 @@
 #include "base/bits.h"
 #include "check.h"
 
-static void sums_and_products_of_sizes(void) {
+CHECK_CASE(sums_and_products_of_sizes) {
   size_t result = 0;
   CHECK(ab_add_size(SIZE_MAX - 1, 1, &result) && result == SIZE_MAX);
   CHECK(ab_add_size(0, 0, &result) && result == 0);
@@ -14,7 +14,7 @@ static void sums_and_products_of_sizes(void) {
   CHECK(!ab_mul_size(SIZE_MAX / 2 + 1, 2, &result));
 }
 
-static void sums_of_u64(void) {
+CHECK_CASE(sums_of_u64) {
   uint64_t result = 0;
   CHECK(ab_add_u64(UINT64_MAX, 0, &result) && result == UINT64_MAX);
   CHECK(!ab_add_u64(UINT64_MAX, 1, &result));
@@ -31,7 +31,7 @@ static bool parse(const char *text, unsigned base, uint64_t *value) {
   return true;
 }
 
-static void digits_up_to_the_largest_number(void) {
+CHECK_CASE(digits_up_to_the_largest_number) {
   uint64_t value;
   CHECK(parse("0", 10, &value) && value == 0);
   CHECK(parse("18446744073709551615", 10, &value) && value == UINT64_MAX);
@@ -43,7 +43,7 @@ static void digits_up_to_the_largest_number(void) {
   CHECK(parse("0000000000000000000000001f", 16, &value) && value == 31);
 }
 
-static void powers_of_two(void) {
+CHECK_CASE(powers_of_two) {
   CHECK_INT(1, ab_round_up_pow2(1));
   CHECK_INT(2, ab_round_up_pow2(2));
   CHECK_INT(4, ab_round_up_pow2(3));
@@ -56,5 +56,4 @@ static void powers_of_two(void) {
   CHECK_INT((uint32_t)1 << 31, ab_round_up_pow2((uint32_t)1 << 31));
 }
 
-CHECK_MAIN(CHECK_CASE(sums_and_products_of_sizes), CHECK_CASE(sums_of_u64),
-           CHECK_CASE(digits_up_to_the_largest_number), CHECK_CASE(powers_of_two))
+CHECK_MAIN()

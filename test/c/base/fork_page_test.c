@@ -15,7 +15,7 @@ static bool forked_in_a_child(const volatile uint32_t *page, pid_t owner) {
   return WEXITSTATUS(status) == 7;
 }
 
-static void a_child_reads_zero(void) {
+CHECK_CASE(a_child_reads_zero) {
   volatile uint32_t *page = ab_fork_page_init();
   CHECK(page != NULL);
   CHECK(!ab_fork_page_forked(page, getpid()));
@@ -25,7 +25,7 @@ static void a_child_reads_zero(void) {
 }
 
 /* One that the child makes is its own. */
-static void a_page_belongs_to_its_process(void) {
+CHECK_CASE(a_page_belongs_to_its_process) {
   int status = -1;
   pid_t pid = fork();
   if (pid == 0) {
@@ -38,11 +38,10 @@ static void a_page_belongs_to_its_process(void) {
   CHECK_INT(7, WEXITSTATUS(status));
 }
 
-static void without_a_page_the_process_is_compared(void) {
+CHECK_CASE(without_a_page_the_process_is_compared) {
   CHECK(!ab_fork_page_forked(NULL, getpid()));
   CHECK(forked_in_a_child(NULL, getpid()));
   ab_fork_page_fini(NULL);
 }
 
-CHECK_MAIN(CHECK_CASE(a_child_reads_zero), CHECK_CASE(a_page_belongs_to_its_process),
-           CHECK_CASE(without_a_page_the_process_is_compared))
+CHECK_MAIN()

@@ -19,7 +19,7 @@ static unsigned bucket_of(ab_nsec time) {
   return only_bucket(&histogram);
 }
 
-static void every_bucket_holds_what_is_below_its_end(void) {
+CHECK_CASE(every_bucket_holds_what_is_below_its_end) {
   CHECK_INT(0, bucket_of(0));
   CHECK_INT(0, bucket_of(1));
   for (unsigned i = 0; i + 1 < AB_HISTOGRAM_BUCKETS; i++) {
@@ -29,13 +29,13 @@ static void every_bucket_holds_what_is_below_its_end(void) {
   }
 }
 
-static void the_last_bucket_has_no_end(void) {
+CHECK_CASE(the_last_bucket_has_no_end) {
   CHECK_INT(0, ab_histogram_end(AB_HISTOGRAM_BUCKETS - 1));
   CHECK_INT(AB_HISTOGRAM_BUCKETS - 1, bucket_of(5 * AB_NSEC_PER_SEC));
   CHECK_INT(AB_HISTOGRAM_BUCKETS - 1, bucket_of(UINT64_MAX));
 }
 
-static void joining_adds(void) {
+CHECK_CASE(joining_adds) {
   ab_histogram a = {0}, b = {0};
   ab_histogram_add(&a, AB_NSEC_PER_MS);
   ab_histogram_add(&b, AB_NSEC_PER_MS);
@@ -48,5 +48,4 @@ static void joining_adds(void) {
   CHECK(a.longest == 2 * AB_NSEC_PER_SEC);
 }
 
-CHECK_MAIN(CHECK_CASE(every_bucket_holds_what_is_below_its_end),
-           CHECK_CASE(the_last_bucket_has_no_end), CHECK_CASE(joining_adds))
+CHECK_MAIN()

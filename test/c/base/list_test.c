@@ -33,7 +33,7 @@ static void fill(ab_list *head, item *items, const char *names) {
   }
 }
 
-static void append_and_prepend_keep_order(void) {
+CHECK_CASE(append_and_prepend_keep_order) {
   ab_list head;
   item items[3], first = {.name = '0'};
   fill(&head, items, "");
@@ -44,7 +44,7 @@ static void append_and_prepend_keep_order(void) {
   check_members("0abc", &head);
 }
 
-static void remove_works_anywhere_and_twice(void) {
+CHECK_CASE(remove_works_anywhere_and_twice) {
   ab_list head;
   item items[4];
   fill(&head, items, "abcd");
@@ -62,7 +62,7 @@ static void remove_works_anywhere_and_twice(void) {
   check_members("b", &head);
 }
 
-static void shift_takes_the_first(void) {
+CHECK_CASE(shift_takes_the_first) {
   ab_list head;
   item items[2];
   fill(&head, items, "ab");
@@ -74,7 +74,7 @@ static void shift_takes_the_first(void) {
   check_members("", &head);
 }
 
-static void splice_moves_all_to_the_end(void) {
+CHECK_CASE(splice_moves_all_to_the_end) {
   ab_list to, from;
   item left[2], right[3];
   fill(&to, left, "ab");
@@ -89,7 +89,7 @@ static void splice_moves_all_to_the_end(void) {
   check_members("", &to);
 }
 
-static void each_survives_removal_of_the_current(void) {
+CHECK_CASE(each_survives_removal_of_the_current) {
   ab_list head;
   item items[5];
   char seen[8];
@@ -105,6 +105,4 @@ static void each_survives_removal_of_the_current(void) {
   ab_list_each (node, after, &head) CHECK(false);
 }
 
-CHECK_MAIN(CHECK_CASE(append_and_prepend_keep_order), CHECK_CASE(remove_works_anywhere_and_twice),
-           CHECK_CASE(shift_takes_the_first), CHECK_CASE(splice_moves_all_to_the_end),
-           CHECK_CASE(each_survives_removal_of_the_current))
+CHECK_MAIN()

@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "check.h"
 
-static void libc_allocates_grows_and_frees(void) {
+CHECK_CASE(libc_allocates_grows_and_frees) {
   char *ptr = ab_alloc(&ab_mem_libc, 4);
   CHECK(ptr != NULL);
   memcpy(ptr, "abcd", 4);
@@ -16,14 +16,14 @@ static void libc_allocates_grows_and_frees(void) {
   ab_free(&ab_mem_libc, NULL);
 }
 
-static void zeroed_memory_may_be_refused(void) {
+CHECK_CASE(zeroed_memory_may_be_refused) {
   check_mem mem;
   check_mem_init(&mem, 1);
   CHECK(ab_alloc_zero(&mem.mem, 16) == NULL);
   CHECK_INT(0, mem.live);
 }
 
-static void zeroed_memory_is_zero(void) {
+CHECK_CASE(zeroed_memory_is_zero) {
   check_mem mem;
   check_mem_init(&mem, 0);
   char *dirty = ab_alloc(&mem.mem, 256);
@@ -36,7 +36,7 @@ static void zeroed_memory_is_zero(void) {
   CHECK_INT(0, mem.live);
 }
 
-static void a_failed_growth_leaves_the_block(void) {
+CHECK_CASE(a_failed_growth_leaves_the_block) {
   check_mem mem;
   check_mem_init(&mem, 2);
   char *ptr = ab_alloc(&mem.mem, 3);
@@ -53,5 +53,4 @@ static void a_failed_growth_leaves_the_block(void) {
   CHECK_INT(0, mem.live);
 }
 
-CHECK_MAIN(CHECK_CASE(libc_allocates_grows_and_frees), CHECK_CASE(zeroed_memory_may_be_refused),
-           CHECK_CASE(zeroed_memory_is_zero), CHECK_CASE(a_failed_growth_leaves_the_block))
+CHECK_MAIN()

@@ -10,7 +10,7 @@ typedef struct thing {
 
 #define MANY 200 /* more than one slab has */
 
-static void all_are_different_and_behind_the_chain_zero(void) {
+CHECK_CASE(all_are_different_and_behind_the_chain_zero) {
   check_mem mem;
   check_mem_init(&mem, 0);
   ab_slab_pool pool;
@@ -27,7 +27,7 @@ static void all_are_different_and_behind_the_chain_zero(void) {
   CHECK_INT(0, mem.live);
 }
 
-static void what_was_given_back_last_is_taken_first(void) {
+CHECK_CASE(what_was_given_back_last_is_taken_first) {
   check_mem mem;
   check_mem_init(&mem, 0);
   ab_slab_pool pool;
@@ -46,7 +46,7 @@ static void what_was_given_back_last_is_taken_first(void) {
   ab_slab_pool_fini(&pool);
 }
 
-static void without_memory_there_is_none(void) {
+CHECK_CASE(without_memory_there_is_none) {
   check_mem mem;
   check_mem_init(&mem, 1);
   ab_slab_pool pool;
@@ -61,7 +61,7 @@ static void sum_up(void *ctx, void *one) {
   *(unsigned *)ctx += ((thing *)one)->number;
 }
 
-static void each_is_visited_free_ones_too(void) {
+CHECK_CASE(each_is_visited_free_ones_too) {
   check_mem mem;
   check_mem_init(&mem, 0);
   ab_slab_pool pool;
@@ -80,6 +80,4 @@ static void each_is_visited_free_ones_too(void) {
   ab_slab_pool_fini(&pool);
 }
 
-CHECK_MAIN(CHECK_CASE(all_are_different_and_behind_the_chain_zero),
-           CHECK_CASE(what_was_given_back_last_is_taken_first),
-           CHECK_CASE(without_memory_there_is_none), CHECK_CASE(each_is_visited_free_ones_too))
+CHECK_MAIN()

@@ -8,14 +8,14 @@ static void add(ab_sliding_p95 *window, unsigned count, ab_nsec time) {
   for (unsigned i = 0; i < count; i++) ab_sliding_p95_add(window, time);
 }
 
-static void nothing_is_not_above(void) {
+CHECK_CASE(nothing_is_not_above) {
   ab_sliding_p95 window;
   ab_sliding_p95_begin(&window, 50 * MS);
   CHECK(!ab_sliding_p95_exceeds(&window));
   CHECK_INT(0, ab_sliding_p95_p95(&window));
 }
 
-static void one_of_twenty_may_be_above(void) {
+CHECK_CASE(one_of_twenty_may_be_above) {
   ab_sliding_p95 window;
   ab_sliding_p95_begin(&window, 50 * MS);
   add(&window, 19, MS);
@@ -29,7 +29,7 @@ static void one_of_twenty_may_be_above(void) {
   CHECK_INT(500 * MS, ab_sliding_p95_p95(&window));
 }
 
-static void the_limit_itself_is_not_above(void) {
+CHECK_CASE(the_limit_itself_is_not_above) {
   ab_sliding_p95 window;
   ab_sliding_p95_begin(&window, 50 * MS);
   add(&window, 20, 50 * MS);
@@ -39,7 +39,7 @@ static void the_limit_itself_is_not_above(void) {
   CHECK(ab_sliding_p95_exceeds(&window));
 }
 
-static void old_times_go(void) {
+CHECK_CASE(old_times_go) {
   ab_sliding_p95 window;
   ab_sliding_p95_begin(&window, 50 * MS);
   add(&window, AB_SLIDING_P95_SIZE, 80 * MS);
@@ -51,7 +51,7 @@ static void old_times_go(void) {
   CHECK_INT(AB_SLIDING_P95_SIZE, window.count);
 }
 
-static void what_no_number_holds_is_the_longest(void) {
+CHECK_CASE(what_no_number_holds_is_the_longest) {
   ab_sliding_p95 window;
   ab_sliding_p95_begin(&window, 50 * MS);
   add(&window, 1, UINT64_MAX);
@@ -64,7 +64,7 @@ static void what_no_number_holds_is_the_longest(void) {
 }
 
 /* The p95 is above the limit exactly when one says so who puts all times in order. */
-static void the_count_and_the_figure_agree(void) {
+CHECK_CASE(the_count_and_the_figure_agree) {
   ab_sliding_p95 window;
   unsigned state = 12345;
   for (unsigned turn = 0; turn < 200; turn++) {
@@ -78,7 +78,4 @@ static void the_count_and_the_figure_agree(void) {
   }
 }
 
-CHECK_MAIN(CHECK_CASE(nothing_is_not_above), CHECK_CASE(one_of_twenty_may_be_above),
-           CHECK_CASE(the_limit_itself_is_not_above), CHECK_CASE(old_times_go),
-           CHECK_CASE(what_no_number_holds_is_the_longest),
-           CHECK_CASE(the_count_and_the_figure_agree))
+CHECK_MAIN()

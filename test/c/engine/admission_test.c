@@ -33,7 +33,7 @@ static void check_refused(int client) {
 
 /* --- max_queue --- */
 
-static void beyond_the_queue_the_newest_are_refused(void) {
+CHECK_CASE(beyond_the_queue_the_newest_are_refused) {
   fixture fx;
   prepare(&fx, 3);
   fx.mute = true;
@@ -59,7 +59,7 @@ static void beyond_the_queue_the_newest_are_refused(void) {
 }
 
 /* Whoever is taken within the step has not waited, however short the queue is. */
-static void without_a_queue(void) {
+CHECK_CASE(without_a_queue) {
   fixture fx;
   prepare(&fx, 0);
   int clients[20];
@@ -86,7 +86,7 @@ static void without_a_queue(void) {
 
 /* While another than who takes requests turns the engine, say because that one is held up: what it
  * will take when it is back does not count. */
-static void room_in_the_application_is_no_queue(void) {
+CHECK_CASE(room_in_the_application_is_no_queue) {
   fixture fx;
   fixture_init(&fx);
   ab_engine_set_queue(fx.engine, 10, 3);
@@ -104,7 +104,7 @@ static void room_in_the_application_is_no_queue(void) {
 
 /* So many of those that the application has take no place: there is room for others, and nobody is
  * taken for one who stands in a queue. */
-static void those_aside_take_no_place(void) {
+CHECK_CASE(those_aside_take_no_place) {
   fixture fx;
   fixture_init(&fx);
   ab_engine_set_queue(fx.engine, 2, 1);
@@ -132,7 +132,7 @@ static void those_aside_take_no_place(void) {
 }
 
 /* What could have been taken, had there been room in the arena, is not refused. */
-static void a_full_arena_is_no_full_queue(void) {
+CHECK_CASE(a_full_arena_is_no_full_queue) {
   fixture fx;
   prepare(&fx, 3);
   fx.mute = true;
@@ -158,7 +158,7 @@ static void a_full_arena_is_no_full_queue(void) {
 }
 
 /* What the client still sends must not destroy the answer (RFC 9112 9.6). */
-static void refused_with_its_body_on_the_way(void) {
+CHECK_CASE(refused_with_its_body_on_the_way) {
   fixture fx;
   prepare(&fx, 0);
   fx.mute = true;
@@ -185,7 +185,7 @@ static void refused_with_its_body_on_the_way(void) {
 
 /* --- queue_timeout --- */
 
-static void waits_no_longer_than_queue_timeout(void) {
+CHECK_CASE(waits_no_longer_than_queue_timeout) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.queue_timeout = 5;
@@ -213,7 +213,7 @@ static void waits_no_longer_than_queue_timeout(void) {
   fixture_fini(&fx);
 }
 
-static void request_timeout_goes_on_behind_the_queue(void) {
+CHECK_CASE(request_timeout_goes_on_behind_the_queue) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.queue_timeout = 5;
@@ -233,7 +233,7 @@ static void request_timeout_goes_on_behind_the_queue(void) {
   fixture_fini(&fx);
 }
 
-static void the_shorter_limit_counts(void) {
+CHECK_CASE(the_shorter_limit_counts) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.queue_timeout = 5;
@@ -250,7 +250,7 @@ static void the_shorter_limit_counts(void) {
   fixture_fini(&fx);
 }
 
-static void without_queue_timeout(void) {
+CHECK_CASE(without_queue_timeout) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.queue_timeout = 0;
@@ -270,7 +270,7 @@ static void without_queue_timeout(void) {
 
 /* One place for requests in the application: whoever has sent fifty at once gets it in turn with
  * whoever sends one. */
-static void a_flood_waits_behind_the_others(void) {
+CHECK_CASE(a_flood_waits_behind_the_others) {
   fixture fx;
   fixture_init(&fx);
   char flood[50 * sizeof(GET("/f"))] = "";
@@ -306,7 +306,7 @@ static const ab_path_rule *rules(void) {
   return list;
 }
 
-static void paths_have_times_of_their_own(void) {
+CHECK_CASE(paths_have_times_of_their_own) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.request_timeout = 10;
@@ -340,7 +340,7 @@ static void paths_have_times_of_their_own(void) {
 }
 
 /* After a while in the queue, where its parsed form has been given up. */
-static void a_path_has_its_time_behind_the_queue(void) {
+CHECK_CASE(a_path_has_its_time_behind_the_queue) {
   fixture fx;
   fixture_init(&fx);
   CHECK_INT(AB_OK, ab_engine_set_path_times(fx.engine, rules(), 3));
@@ -358,7 +358,7 @@ static void a_path_has_its_time_behind_the_queue(void) {
   fixture_fini(&fx);
 }
 
-static void no_memory_for_the_rules(void) {
+CHECK_CASE(no_memory_for_the_rules) {
   fixture fx;
   fixture_init(&fx);
   CHECK_INT(AB_OK, ab_engine_set_path_times(fx.engine, rules(), 3));
@@ -373,7 +373,7 @@ static void no_memory_for_the_rules(void) {
 /* --- new connections --- */
 
 /* They are left to others for a moment, and no timer runs while there are none. */
-static void paused_listeners_are_looked_at_later(void) {
+CHECK_CASE(paused_listeners_are_looked_at_later) {
   fixture fx;
   fixture_init(&fx);
   uint16_t port = fixture_listen(&fx);
@@ -400,7 +400,7 @@ static void paused_listeners_are_looked_at_later(void) {
   fixture_fini(&fx);
 }
 
-static void a_pause_that_ends_early(void) {
+CHECK_CASE(a_pause_that_ends_early) {
   fixture fx;
   fixture_init(&fx);
   uint16_t port = fixture_listen(&fx);
@@ -426,7 +426,7 @@ static void a_pause_that_ends_early(void) {
 }
 
 /* The queue fills up from the listener as well, and then who comes is told at once. */
-static void a_burst_of_connections(void) {
+CHECK_CASE(a_burst_of_connections) {
   fixture fx;
   prepare(&fx, 100);
   uint16_t port = fixture_listen(&fx);
@@ -458,7 +458,7 @@ static void a_burst_of_connections(void) {
 }
 
 /* Whoever looks sees what waits, however it is kept, and nothing of queries and fields. */
-static void what_waits_can_be_seen(void) {
+CHECK_CASE(what_waits_can_be_seen) {
   fixture fx;
   prepare(&fx, 10);
   fx.mute = true;
@@ -491,7 +491,7 @@ static void what_waits_can_be_seen(void) {
 }
 
 /* Who looks for events between two steps, as a thread that leads does, accepts as many. */
-static void a_look_of_single_steps(void) {
+CHECK_CASE(a_look_of_single_steps) {
   fixture fx;
   prepare(&fx, 10);
   uint16_t port = fixture_listen(&fx);
@@ -524,7 +524,7 @@ static void a_look_of_single_steps(void) {
 /* --- who has left --- */
 
 /* One place, which is taken, and who waits for the next one ends its side or goes. */
-static void who_has_left_is_not_taken(void) {
+CHECK_CASE(who_has_left_is_not_taken) {
   fixture fx;
   fixture_init(&fx);
   ab_engine_set_queue(fx.engine, 1, 10);
@@ -550,7 +550,7 @@ static void who_has_left_is_not_taken(void) {
 }
 
 /* The poller has not been asked since: whoever takes the request asks the socket. */
-static void who_has_just_left_is_not_taken(void) {
+CHECK_CASE(who_has_just_left_is_not_taken) {
   fixture fx;
   fixture_init(&fx);
   ab_engine_set_queue(fx.engine, 1, 10);
@@ -573,7 +573,7 @@ static void who_has_just_left_is_not_taken(void) {
 }
 
 /* With a place free, a FIN behind the request is no reason. */
-static void a_half_close_with_a_place_free(void) {
+CHECK_CASE(a_half_close_with_a_place_free) {
   fixture fx;
   fixture_init(&fx);
   ab_engine_set_queue(fx.engine, 1, 10);
@@ -590,15 +590,4 @@ static void a_half_close_with_a_place_free(void) {
   fixture_fini(&fx);
 }
 
-CHECK_MAIN(CHECK_CASE(who_has_left_is_not_taken), CHECK_CASE(who_has_just_left_is_not_taken),
-           CHECK_CASE(a_half_close_with_a_place_free), CHECK_CASE(what_waits_can_be_seen),
-           CHECK_CASE(beyond_the_queue_the_newest_are_refused), CHECK_CASE(without_a_queue),
-           CHECK_CASE(room_in_the_application_is_no_queue), CHECK_CASE(those_aside_take_no_place),
-           CHECK_CASE(a_full_arena_is_no_full_queue), CHECK_CASE(refused_with_its_body_on_the_way),
-           CHECK_CASE(waits_no_longer_than_queue_timeout),
-           CHECK_CASE(request_timeout_goes_on_behind_the_queue),
-           CHECK_CASE(the_shorter_limit_counts), CHECK_CASE(without_queue_timeout),
-           CHECK_CASE(a_flood_waits_behind_the_others), CHECK_CASE(paths_have_times_of_their_own),
-           CHECK_CASE(a_path_has_its_time_behind_the_queue), CHECK_CASE(no_memory_for_the_rules),
-           CHECK_CASE(paused_listeners_are_looked_at_later), CHECK_CASE(a_pause_that_ends_early),
-           CHECK_CASE(a_look_of_single_steps), CHECK_CASE(a_burst_of_connections))
+CHECK_MAIN()

@@ -48,7 +48,7 @@ static int64_t decode(ab_body *body, const ab_limits *limits, const char *text, 
   return got;
 }
 
-static void length_takes_no_more_than_its_own(void) {
+CHECK_CASE(length_takes_no_more_than_its_own) {
   check_mem mem;
   ab_limits limits = ab_limits_default();
   ab_body *body = begin(&mem, &limits, of_length(5));
@@ -70,7 +70,7 @@ static void length_takes_no_more_than_its_own(void) {
 }
 
 /* Received where it is wanted, with the decoder being told of it. */
-static void direct_bytes_count(void) {
+CHECK_CASE(direct_bytes_count) {
   check_mem mem;
   ab_limits limits = ab_limits_default();
   ab_body *body = begin(&mem, &limits, of_length(10));
@@ -95,7 +95,7 @@ static void direct_bytes_count(void) {
 }
 
 /* Cut anywhere, with any room: the content is the same, and what follows stays. */
-static void chunks_in_any_segmentation(void) {
+CHECK_CASE(chunks_in_any_segmentation) {
   static const char text[] =
       "3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\nDigest: \t one two \r\nX:\r\n\r\nGET /";
   const size_t whole = sizeof(text) - 1 - 5;
@@ -129,7 +129,7 @@ static void chunks_in_any_segmentation(void) {
 }
 
 /* The usual body has no trailer: it costs no memory beside its structure. */
-static void no_trailers_cost_nothing(void) {
+CHECK_CASE(no_trailers_cost_nothing) {
   check_mem mem;
   ab_limits limits = ab_limits_default();
   ab_body *body = begin(&mem, &limits, chunked);
@@ -142,7 +142,7 @@ static void no_trailers_cost_nothing(void) {
 }
 
 /* Nobody reads: content and trailers are thrown away. */
-static void skipping_keeps_nothing(void) {
+CHECK_CASE(skipping_keeps_nothing) {
   check_mem mem;
   ab_limits limits = ab_limits_default();
   static const char text[] = "3\r\nabc\r\n2\r\nde\r\n0\r\nX: y\r\n\r\nrest";
@@ -156,7 +156,7 @@ static void skipping_keeps_nothing(void) {
   end(&mem, body);
 }
 
-static void where_the_end_is(void) {
+CHECK_CASE(where_the_end_is) {
   check_mem mem;
   ab_limits limits = ab_limits_default();
   ab_body *body = begin(&mem, &limits, of_length(3));
@@ -177,7 +177,7 @@ static void where_the_end_is(void) {
 }
 
 /* What came before the error is good; the error stays. */
-static void chunk_errors_come_out(void) {
+CHECK_CASE(chunk_errors_come_out) {
   check_mem mem;
   ab_limits limits = ab_limits_default();
   char content[16];
@@ -199,7 +199,7 @@ static void chunk_errors_come_out(void) {
   end(&mem, body);
 }
 
-static void too_long_is_refused_unread(void) {
+CHECK_CASE(too_long_is_refused_unread) {
   check_mem mem;
   check_mem_init(&mem, 0);
   ab_limits limits = ab_limits_default();
@@ -217,7 +217,7 @@ static void too_long_is_refused_unread(void) {
   end(&mem, begin(&mem, &limits, of_length(AB_BODY_CEILING)));
 }
 
-static void deadline_counts_from_waiting_on(void) {
+CHECK_CASE(deadline_counts_from_waiting_on) {
   check_mem mem;
   ab_limits limits = ab_limits_default();
   limits.min_body_rate = 0;
@@ -233,7 +233,7 @@ static void deadline_counts_from_waiting_on(void) {
 }
 
 /* The rate is that of the time in which somebody waited. */
-static void rate_follows_what_came(void) {
+CHECK_CASE(rate_follows_what_came) {
   check_mem mem;
   ab_limits limits = ab_limits_default();
   limits.min_body_rate = 10;
@@ -255,7 +255,7 @@ static void rate_follows_what_came(void) {
 }
 
 /* 2^60 bytes at one byte a second: the product of seconds and nanoseconds does not fit. */
-static void rate_of_a_huge_body_does_not_wrap(void) {
+CHECK_CASE(rate_of_a_huge_body_does_not_wrap) {
   check_mem mem;
   ab_limits limits = ab_limits_default();
   limits.min_body_rate = 1;
@@ -271,7 +271,7 @@ static void rate_of_a_huge_body_does_not_wrap(void) {
 }
 
 /* Every allocation fails once: an error comes out and nothing leaks. */
-static void memory_runs_out(void) {
+CHECK_CASE(memory_runs_out) {
   ab_limits limits = ab_limits_default();
   static const char text[] =
       "1\r\nx\r\n0\r\nA: 1\r\nLonger: 0123456789012345678901234567890\r\n\r\n";
@@ -299,7 +299,7 @@ static void memory_runs_out(void) {
   CHECK(refused >= 3); /* the structure, and trailers that grow */
 }
 
-static void trailers_stay_within_their_limits(void) {
+CHECK_CASE(trailers_stay_within_their_limits) {
   check_mem mem;
   ab_limits limits = ab_limits_default();
   limits.max_trailer_size = 8;
@@ -315,10 +315,4 @@ static void trailers_stay_within_their_limits(void) {
   }
 }
 
-CHECK_MAIN(CHECK_CASE(length_takes_no_more_than_its_own), CHECK_CASE(direct_bytes_count),
-           CHECK_CASE(chunks_in_any_segmentation), CHECK_CASE(no_trailers_cost_nothing),
-           CHECK_CASE(skipping_keeps_nothing), CHECK_CASE(where_the_end_is),
-           CHECK_CASE(chunk_errors_come_out), CHECK_CASE(too_long_is_refused_unread),
-           CHECK_CASE(deadline_counts_from_waiting_on), CHECK_CASE(rate_follows_what_came),
-           CHECK_CASE(rate_of_a_huge_body_does_not_wrap), CHECK_CASE(memory_runs_out),
-           CHECK_CASE(trailers_stay_within_their_limits))
+CHECK_MAIN()

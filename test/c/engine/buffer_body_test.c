@@ -76,7 +76,7 @@ static void check_refused(fixture *fx, int client, const char *status) {
 
 /* --- until it is here --- */
 
-static void a_request_waits_for_its_body(void) {
+CHECK_CASE(a_request_waits_for_its_body) {
   fixture fx;
   prepare(&fx);
   int client = client_with(&fx, POST("/a", 5));
@@ -99,7 +99,7 @@ static void a_request_waits_for_its_body(void) {
 }
 
 /* Cut anywhere, one byte at a time or not at all: the same is taken, and in the same order. */
-static void cut_anywhere(void) {
+CHECK_CASE(cut_anywhere) {
   static const char text[] =
       POST("/a", 3) "one" CHUNKED("/b") "2\r\ntw\r\n1;x=\"y\"\r\no\r\n0\r\nT: 1\r\n\r\n" GET("/c");
   const size_t len = sizeof(text) - 1;
@@ -124,7 +124,7 @@ static void cut_anywhere(void) {
   }
 }
 
-static void trailers_are_there(void) {
+CHECK_CASE(trailers_are_there) {
   fixture fx;
   prepare(&fx);
   fx.hold = true;
@@ -145,7 +145,7 @@ static void trailers_are_there(void) {
   fixture_fini(&fx);
 }
 
-static void others_are_not_gathered(void) {
+CHECK_CASE(others_are_not_gathered) {
   fixture fx;
   prepare(&fx);
   fx.hold = true;
@@ -163,7 +163,7 @@ static void others_are_not_gathered(void) {
 
 /* One that says that it is longer, and one that turns out to be, is waited for until so much of it
  * has come as is held. */
-static void longer_ones_stream(void) {
+CHECK_CASE(longer_ones_stream) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.max_body_memory = 1000;
@@ -209,7 +209,7 @@ static void longer_ones_stream(void) {
 
 /* Who asks whether to send it may be told no by the application: where that is to decide, and when
  * it would be asked for more than is held. */
-static void who_asks_is_not_always_told(void) {
+CHECK_CASE(who_asks_is_not_always_told) {
   static const char *const heads[] = {HEAD("/fiber", "Content-Length: 5\r\n" EXPECT),
                                       HEAD("/a", "Content-Length: 1001\r\n" EXPECT)};
   for (int i = 0; i < 2; i++) {
@@ -226,7 +226,7 @@ static void who_asks_is_not_always_told(void) {
   }
 }
 
-static void the_longest_that_is_gathered(void) {
+CHECK_CASE(the_longest_that_is_gathered) {
   fixture fx;
   prepare(&fx);
   fx.hold = true;
@@ -255,7 +255,7 @@ static void the_longest_that_is_gathered(void) {
 }
 
 /* What is announced costs nothing before it is sent. */
-static void memory_follows_what_has_come(void) {
+CHECK_CASE(memory_follows_what_has_come) {
   fixture fx;
   prepare(&fx);
   fx.hold = true;
@@ -275,7 +275,7 @@ static void memory_follows_what_has_come(void) {
 }
 
 /* Beyond the limit for all, requests do not wait for their bodies. */
-static void all_together_have_a_limit(void) {
+CHECK_CASE(all_together_have_a_limit) {
   fixture fx;
   fixture_prepare(&fx);
   CHECK(fixture_start(&fx));
@@ -310,7 +310,7 @@ static void all_together_have_a_limit(void) {
 
 /* --- refused --- */
 
-static void what_is_no_body(void) {
+CHECK_CASE(what_is_no_body) {
   fixture fx;
   prepare(&fx);
   int client = client_with(&fx, CHUNKED("/a") "3\r\nabcd");
@@ -318,7 +318,7 @@ static void what_is_no_body(void) {
   fixture_fini(&fx);
 }
 
-static void a_body_that_grows_too_long(void) {
+CHECK_CASE(a_body_that_grows_too_long) {
   for (int i = 0; i < 2; i++) {
     fixture fx;
     fixture_prepare(&fx);
@@ -332,7 +332,7 @@ static void a_body_that_grows_too_long(void) {
 
 /* --- Expect: 100-continue --- */
 
-static void the_engine_asks(void) {
+CHECK_CASE(the_engine_asks) {
   fixture fx;
   prepare(&fx);
   int client = client_with(&fx, GET("/a") HEAD("/b", "Content-Length: 5\r\n" EXPECT));
@@ -359,7 +359,7 @@ static void the_engine_asks(void) {
   fixture_fini(&fx);
 }
 
-static void who_does_not_wait_is_not_asked(void) {
+CHECK_CASE(who_does_not_wait_is_not_asked) {
   fixture fx;
   prepare(&fx);
   fx.hold = true;
@@ -374,7 +374,7 @@ static void who_does_not_wait_is_not_asked(void) {
 }
 
 /* The peer may have thought better of it: nobody knows what the next bytes are. */
-static void an_expected_body_that_is_not_read(void) {
+CHECK_CASE(an_expected_body_that_is_not_read) {
   fixture fx;
   prepare(&fx);
   fx.hold = true;
@@ -393,7 +393,7 @@ static void an_expected_body_that_is_not_read(void) {
 }
 
 /* The limit for all is reached before a byte has come: who reads must not ask once more. */
-static void asked_once_also_when_it_streams(void) {
+CHECK_CASE(asked_once_also_when_it_streams) {
   fixture fx;
   fixture_prepare(&fx);
   CHECK(fixture_start(&fx));
@@ -417,7 +417,7 @@ static void asked_once_also_when_it_streams(void) {
 }
 
 /* Who could not be let in afterwards need not send anything. */
-static void a_full_queue_does_not_ask(void) {
+CHECK_CASE(a_full_queue_does_not_ask) {
   fixture fx;
   prepare(&fx);
   ab_engine_set_queue(fx.engine, 0, 1);
@@ -440,7 +440,7 @@ static void a_full_queue_does_not_ask(void) {
 
 /* A request is queued when its body is here; what is refused then has been read, and nothing is to
  * be waited for. */
-static void the_queue_begins_behind_the_body(void) {
+CHECK_CASE(the_queue_begins_behind_the_body) {
   fixture fx;
   prepare(&fx);
   ab_engine_set_queue(fx.engine, 0, 1);
@@ -466,7 +466,7 @@ static void the_queue_begins_behind_the_body(void) {
   fixture_fini(&fx);
 }
 
-static void the_times_of_a_request(void) {
+CHECK_CASE(the_times_of_a_request) {
   fixture fx;
   prepare(&fx);
   fx.hold = true;
@@ -482,7 +482,7 @@ static void the_times_of_a_request(void) {
 }
 
 /* queue_timeout counts from when it could have been taken, request_timeout from its head on. */
-static void timeouts_of_a_request_that_waits(void) {
+CHECK_CASE(timeouts_of_a_request_that_waits) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.queue_timeout = 10;
@@ -519,7 +519,7 @@ static void timeouts_of_a_request_that_waits(void) {
 
 /* --- too slow --- */
 
-static void without_progress(void) {
+CHECK_CASE(without_progress) {
   for (int i = 0; i < 2; i++) {
     fixture fx;
     fixture_prepare(&fx);
@@ -537,7 +537,7 @@ static void without_progress(void) {
   }
 }
 
-static void below_the_rate(void) {
+CHECK_CASE(below_the_rate) {
   fixture fx;
   prepare(&fx);
   int client = client_with(&fx, POST("/a", 50000));
@@ -552,7 +552,7 @@ static void below_the_rate(void) {
   fixture_fini(&fx);
 }
 
-static void above_the_rate(void) {
+CHECK_CASE(above_the_rate) {
   fixture fx;
   prepare(&fx);
   int client = client_with(&fx, POST("/a", 60000));
@@ -568,7 +568,7 @@ static void above_the_rate(void) {
 }
 
 /* The time of buffering and of reading are one for the rate. */
-static void the_rate_goes_on(void) {
+CHECK_CASE(the_rate_goes_on) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.max_body_memory = 1000;
@@ -591,7 +591,7 @@ static void the_rate_goes_on(void) {
   fixture_fini(&fx);
 }
 
-static void request_timeout_passes(void) {
+CHECK_CASE(request_timeout_passes) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.request_timeout = 5;
@@ -605,7 +605,7 @@ static void request_timeout_passes(void) {
 
 /* --- the peer goes --- */
 
-static void gone_meanwhile(void) {
+CHECK_CASE(gone_meanwhile) {
   for (int i = 0; i < 3; i++) {
     fixture fx;
     prepare(&fx);
@@ -623,7 +623,7 @@ static void gone_meanwhile(void) {
 }
 
 /* It has sent everything, and waits for the answer (RFC 9112 9.6). */
-static void half_closed_behind_the_body(void) {
+CHECK_CASE(half_closed_behind_the_body) {
   fixture fx;
   prepare(&fx);
   int client = client_with(&fx, POST("/a", 5) "hel");
@@ -637,7 +637,7 @@ static void half_closed_behind_the_body(void) {
 
 /* --- the end of the server --- */
 
-static void drained_meanwhile(void) {
+CHECK_CASE(drained_meanwhile) {
   fixture fx;
   prepare(&fx);
   int client = client_with(&fx, POST("/a", 5) "hel");
@@ -655,7 +655,7 @@ static void drained_meanwhile(void) {
   fixture_fini(&fx);
 }
 
-static void refused_meanwhile(void) {
+CHECK_CASE(refused_meanwhile) {
   fixture fx;
   prepare(&fx);
   int client = client_with(&fx, POST("/a", 5) "hel");
@@ -669,7 +669,7 @@ static void refused_meanwhile(void) {
 
 /* --- memory --- */
 
-static void each_allocation_fails(void) {
+CHECK_CASE(each_allocation_fails) {
   for (size_t n = 1; n < 60; n++) {
     fixture fx;
     fixture_prepare(&fx);
@@ -692,18 +692,4 @@ static void each_allocation_fails(void) {
   }
 }
 
-CHECK_MAIN(CHECK_CASE(a_request_waits_for_its_body), CHECK_CASE(cut_anywhere),
-           CHECK_CASE(trailers_are_there), CHECK_CASE(others_are_not_gathered),
-           CHECK_CASE(longer_ones_stream), CHECK_CASE(who_asks_is_not_always_told),
-           CHECK_CASE(the_longest_that_is_gathered), CHECK_CASE(memory_follows_what_has_come),
-           CHECK_CASE(all_together_have_a_limit), CHECK_CASE(what_is_no_body),
-           CHECK_CASE(a_body_that_grows_too_long), CHECK_CASE(the_engine_asks),
-           CHECK_CASE(who_does_not_wait_is_not_asked),
-           CHECK_CASE(an_expected_body_that_is_not_read),
-           CHECK_CASE(asked_once_also_when_it_streams), CHECK_CASE(a_full_queue_does_not_ask),
-           CHECK_CASE(the_queue_begins_behind_the_body), CHECK_CASE(the_times_of_a_request),
-           CHECK_CASE(timeouts_of_a_request_that_waits), CHECK_CASE(without_progress),
-           CHECK_CASE(below_the_rate), CHECK_CASE(above_the_rate), CHECK_CASE(the_rate_goes_on),
-           CHECK_CASE(request_timeout_passes), CHECK_CASE(gone_meanwhile),
-           CHECK_CASE(half_closed_behind_the_body), CHECK_CASE(drained_meanwhile),
-           CHECK_CASE(refused_meanwhile), CHECK_CASE(each_allocation_fails))
+CHECK_MAIN()

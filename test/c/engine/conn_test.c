@@ -15,7 +15,7 @@ static ab_conn *open_conn(fixture *fx, int *client) {
   return conn;
 }
 
-static void a_request_makes_it_busy(void) {
+CHECK_CASE(a_request_makes_it_busy) {
   fixture fx;
   int client;
   const ab_conn *conn = open_conn(&fx, &client);
@@ -34,7 +34,7 @@ static void a_request_makes_it_busy(void) {
 }
 
 /* Behind the last response, which takes a while to be sent, it lingers for what the peer sends. */
-static void the_last_response_closes_it(void) {
+CHECK_CASE(the_last_response_closes_it) {
   fixture fx;
   int client;
   const ab_conn *conn = open_conn(&fx, &client);
@@ -56,7 +56,7 @@ static void the_last_response_closes_it(void) {
 }
 
 /* What was read in a step stands in the arena; what is left of it is the connection's own then. */
-static void input_outlives_the_step(void) {
+CHECK_CASE(input_outlives_the_step) {
   fixture fx;
   int client;
   const ab_conn *conn = open_conn(&fx, &client);
@@ -83,7 +83,7 @@ static void input_outlives_the_step(void) {
 
 /* There is no memory for what came behind a request that is being served: it is answered, and the
  * connection ends there. */
-static void input_that_cannot_be_kept_ends_it(void) {
+CHECK_CASE(input_that_cannot_be_kept_ends_it) {
   fixture fx;
   int client;
   const ab_conn *conn = open_conn(&fx, &client);
@@ -105,7 +105,7 @@ static void input_that_cannot_be_kept_ends_it(void) {
 }
 
 /* Its structure is the next one's, once the step has ended. */
-static void structures_are_used_again(void) {
+CHECK_CASE(structures_are_used_again) {
   fixture fx;
   int client;
   const ab_conn *conn = open_conn(&fx, &client);
@@ -134,7 +134,7 @@ static bool aborts(uint8_t from, uint8_t to) {
   return child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status);
 }
 
-static void steps_that_are_not_drawn_abort(void) {
+CHECK_CASE(steps_that_are_not_drawn_abort) {
   static const uint8_t drawn[][2] = {
       {AB_CONN_FREE, AB_CONN_HEAD},    {AB_CONN_HEAD, AB_CONN_HEAD}, /* a health path */
       {AB_CONN_HEAD, AB_CONN_BUSY},    {AB_CONN_HEAD, AB_CONN_CLOSING},
@@ -153,6 +153,4 @@ static void steps_that_are_not_drawn_abort(void) {
   }
 }
 
-CHECK_MAIN(CHECK_CASE(a_request_makes_it_busy), CHECK_CASE(the_last_response_closes_it),
-           CHECK_CASE(input_outlives_the_step), CHECK_CASE(input_that_cannot_be_kept_ends_it),
-           CHECK_CASE(structures_are_used_again), CHECK_CASE(steps_that_are_not_drawn_abort))
+CHECK_MAIN()

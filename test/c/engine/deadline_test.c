@@ -49,7 +49,7 @@ static bool read_at(fixture *fx, int client, size_t rate, unsigned seconds) {
 
 /* --- min_send_rate --- */
 
-static void reader_below_the_rate(void) {
+CHECK_CASE(reader_below_the_rate) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.min_send_rate = 100000;
@@ -65,7 +65,7 @@ static void reader_below_the_rate(void) {
   fixture_fini(&fx);
 }
 
-static void reader_above_the_rate(void) {
+CHECK_CASE(reader_above_the_rate) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.min_send_rate = 50000;
@@ -79,7 +79,7 @@ static void reader_above_the_rate(void) {
 }
 
 /* What was read early pays for a pause. */
-static void reader_that_was_quick_may_pause(void) {
+CHECK_CASE(reader_that_was_quick_may_pause) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.min_send_rate = 20000;
@@ -94,7 +94,7 @@ static void reader_that_was_quick_may_pause(void) {
   fixture_fini(&fx);
 }
 
-static void rate_grace_is_the_users(void) {
+CHECK_CASE(rate_grace_is_the_users) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.rate_grace = 3;
@@ -109,7 +109,7 @@ static void rate_grace_is_the_users(void) {
 
 /* A stream that is silent for a long time, and a peer that takes each piece at once: nobody is
  * slow. */
-static void stream_with_little_to_say(void) {
+CHECK_CASE(stream_with_little_to_say) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.min_send_rate = 1000000;
@@ -125,7 +125,7 @@ static void stream_with_little_to_say(void) {
 }
 
 /* The time between two pieces, in which the socket has room, does not count either. */
-static void only_time_with_a_full_socket_counts(void) {
+CHECK_CASE(only_time_with_a_full_socket_counts) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.min_send_rate = 1000000;
@@ -146,7 +146,7 @@ static void only_time_with_a_full_socket_counts(void) {
 
 /* The socket's own queue is large. A slow peer takes from it long before there is room for more, so
  * nothing can be written, and still it is not idle. */
-static void progress_within_the_sockets_queue(void) {
+CHECK_CASE(progress_within_the_sockets_queue) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.min_send_rate = 0;
@@ -173,7 +173,7 @@ static ab_nsec moved(fixture *fx) {
 }
 
 /* Long before there is room for more. */
-static void when_a_reader_was_last_seen_to_move(void) {
+CHECK_CASE(when_a_reader_was_last_seen_to_move) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.min_send_rate = 0;
@@ -199,7 +199,7 @@ static void when_a_reader_was_last_seen_to_move(void) {
   fixture_fini(&fx);
 }
 
-static void when_a_sender_was_last_seen_to_move(void) {
+CHECK_CASE(when_a_sender_was_last_seen_to_move) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
@@ -226,7 +226,7 @@ static void when_a_sender_was_last_seen_to_move(void) {
 }
 
 /* Without memory for the account, write_timeout alone counts. */
-static void stall_without_memory(void) {
+CHECK_CASE(stall_without_memory) {
   fixture fx;
   fixture_init(&fx);
   int client = held_request(&fx);
@@ -254,7 +254,7 @@ static void start_with_request_timeout(fixture *fx, uint64_t seconds) {
   CHECK(fixture_start(fx));
 }
 
-static void request_that_takes_too_long(void) {
+CHECK_CASE(request_that_takes_too_long) {
   fixture fx;
   start_with_request_timeout(&fx, 5);
   int client = held_request(&fx);
@@ -280,7 +280,7 @@ static void request_that_takes_too_long(void) {
   fixture_fini(&fx);
 }
 
-static void request_in_time(void) {
+CHECK_CASE(request_in_time) {
   fixture fx;
   start_with_request_timeout(&fx, 5);
   int client = held_request(&fx);
@@ -304,7 +304,7 @@ static void set_time(fixture *fx, ab_nsec time) {
 
 /* The application gives a request more time, less, all of it, and some again after it has passed.
  */
-static void request_with_a_time_of_its_own(void) {
+CHECK_CASE(request_with_a_time_of_its_own) {
   fixture fx;
   start_with_request_timeout(&fx, 5);
   int client = held_request(&fx);
@@ -334,7 +334,7 @@ static void request_with_a_time_of_its_own(void) {
 }
 
 /* A request that nobody has taken is answered in its place. */
-static void request_that_waits_too_long(void) {
+CHECK_CASE(request_that_waits_too_long) {
   fixture fx;
   start_with_request_timeout(&fx, 5);
   fx.mute = true;
@@ -357,7 +357,7 @@ static void request_that_waits_too_long(void) {
 }
 
 /* Both deadlines of one connection pass, each at its time. */
-static void request_and_slow_reader(void) {
+CHECK_CASE(request_and_slow_reader) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.request_timeout = 5;
@@ -376,7 +376,7 @@ static void request_and_slow_reader(void) {
   fixture_fini(&fx);
 }
 
-static void no_request_timeout_by_default(void) {
+CHECK_CASE(no_request_timeout_by_default) {
   fixture fx;
   fixture_init(&fx);
   int client = held_request(&fx);
@@ -389,7 +389,7 @@ static void no_request_timeout_by_default(void) {
 }
 
 /* Gone and late at once: the structure waits for the application, and no timer is left. */
-static void request_of_a_peer_that_has_gone(void) {
+CHECK_CASE(request_of_a_peer_that_has_gone) {
   fixture fx;
   start_with_request_timeout(&fx, 5);
   int client = held_request_of(&fx, client_tcp(fixture_listen(&fx)));
@@ -404,7 +404,7 @@ static void request_of_a_peer_that_has_gone(void) {
 
 /* --- a peer that has gone, by a look and by a half-close --- */
 
-static void look_at_a_peer_that_was_reset(void) {
+CHECK_CASE(look_at_a_peer_that_was_reset) {
   fixture fx;
   fixture_init(&fx);
   int client = held_request_of(&fx, client_tcp(fixture_listen(&fx)));
@@ -426,7 +426,7 @@ static void look_at_a_peer_that_was_reset(void) {
   fixture_fini(&fx);
 }
 
-static void half_close_is_gone(void) {
+CHECK_CASE(half_close_is_gone) {
   for (int mute = 0; mute < 2; mute++) {
     fixture fx;
     fixture_init(&fx);
@@ -448,7 +448,7 @@ static void half_close_is_gone(void) {
 }
 
 /* A look sees what the poller has yet to tell. */
-static void half_close_by_a_look(void) {
+CHECK_CASE(half_close_by_a_look) {
   for (int gone = 0; gone < 2; gone++) {
     fixture fx;
     fixture_init(&fx);
@@ -464,7 +464,7 @@ static void half_close_by_a_look(void) {
 }
 
 /* Who is watched is asked; only a closed socket answers by a reset. */
-static void half_close_is_asked(void) {
+CHECK_CASE(half_close_is_asked) {
   for (int closes = 0; closes < 2; closes++) {
     fixture fx;
     fixture_init(&fx);
@@ -488,7 +488,7 @@ static void half_close_is_asked(void) {
 }
 
 /* Who is not watched hears nothing, until somebody wants to know: and then once. */
-static void half_close_is_asked_on_demand(void) {
+CHECK_CASE(half_close_is_asked_on_demand) {
   fixture fx;
   fixture_init(&fx);
   int client = held_request_of(&fx, client_tcp(fixture_listen(&fx)));
@@ -506,7 +506,7 @@ static void half_close_is_asked_on_demand(void) {
 }
 
 /* Between requests a half-close is the usual end. */
-static void half_close_with_the_request(void) {
+CHECK_CASE(half_close_with_the_request) {
   fixture fx;
   fixture_init(&fx);
   ab_engine_set_half_close(fx.engine, AB_HALF_CLOSE_GONE, false);
@@ -536,7 +536,7 @@ static const char *ask(fixture *fx, uint16_t port, const char *bytes) {
   return text;
 }
 
-static void each_listener_has_its_limits(void) {
+CHECK_CASE(each_listener_has_its_limits) {
   fixture fx;
   fixture_init(&fx);
   ab_limits strict = fx.limits;
@@ -561,7 +561,7 @@ static void each_listener_has_its_limits(void) {
 }
 
 /* More fields than the engine has had room for, from a listener that came while it serves. */
-static void listener_with_more_fields(void) {
+CHECK_CASE(listener_with_more_fields) {
   fixture fx;
   fixture_init(&fx);
   ab_limits wide = fx.limits;
@@ -581,7 +581,7 @@ static void listener_with_more_fields(void) {
   fixture_fini(&fx);
 }
 
-static void listener_without_memory(void) {
+CHECK_CASE(listener_without_memory) {
   fixture fx;
   fixture_init(&fx);
   ab_limits wide = fx.limits;
@@ -604,7 +604,7 @@ static void listener_without_memory(void) {
 
 /* --- more time, and the end of patience --- */
 
-static void a_request_gets_more_time(void) {
+CHECK_CASE(a_request_gets_more_time) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.request_timeout = 5;
@@ -635,7 +635,7 @@ static void a_request_gets_more_time(void) {
   fixture_fini(&fx);
 }
 
-static void a_request_is_abandoned(void) {
+CHECK_CASE(a_request_is_abandoned) {
   for (int how = AB_FINISH_BROKEN; how <= AB_FINISH_RESET; how++) {
     fixture fx;
     fixture_init(&fx);
@@ -664,18 +664,4 @@ static void a_request_is_abandoned(void) {
   }
 }
 
-CHECK_MAIN(CHECK_CASE(a_request_gets_more_time), CHECK_CASE(a_request_is_abandoned),
-           CHECK_CASE(reader_below_the_rate), CHECK_CASE(reader_above_the_rate),
-           CHECK_CASE(half_close_is_asked), CHECK_CASE(half_close_is_asked_on_demand),
-           CHECK_CASE(reader_that_was_quick_may_pause), CHECK_CASE(rate_grace_is_the_users),
-           CHECK_CASE(stream_with_little_to_say), CHECK_CASE(only_time_with_a_full_socket_counts),
-           CHECK_CASE(progress_within_the_sockets_queue), CHECK_CASE(stall_without_memory),
-           CHECK_CASE(when_a_reader_was_last_seen_to_move),
-           CHECK_CASE(when_a_sender_was_last_seen_to_move), CHECK_CASE(request_that_takes_too_long),
-           CHECK_CASE(request_in_time), CHECK_CASE(request_with_a_time_of_its_own),
-           CHECK_CASE(request_that_waits_too_long), CHECK_CASE(request_and_slow_reader),
-           CHECK_CASE(no_request_timeout_by_default), CHECK_CASE(request_of_a_peer_that_has_gone),
-           CHECK_CASE(look_at_a_peer_that_was_reset), CHECK_CASE(half_close_is_gone),
-           CHECK_CASE(half_close_by_a_look), CHECK_CASE(half_close_with_the_request),
-           CHECK_CASE(each_listener_has_its_limits), CHECK_CASE(listener_with_more_fields),
-           CHECK_CASE(listener_without_memory))
+CHECK_MAIN()

@@ -36,7 +36,7 @@ static void finish(fixture *fx) {
   fx->held_count = 0;
 }
 
-static void socket_goes_with_what_was_read(void) {
+CHECK_CASE(socket_goes_with_what_was_read) {
   fixture fx;
   int client;
   held_request(&fx, &client, GET("/a") "ahead");
@@ -87,7 +87,7 @@ static void drain(fixture *fx) {
   fixture_pass(fx, 1);
 }
 
-static void it_counts_until_the_application_closes_it(void) {
+CHECK_CASE(it_counts_until_the_application_closes_it) {
   fixture fx;
   int client, fd = take_over(&fx, &client);
   CHECK_INT(0, stats_of(&fx).connections);
@@ -104,7 +104,7 @@ static void it_counts_until_the_application_closes_it(void) {
 }
 
 /* What has the number afterwards is never touched, not even by an end that comes before a look. */
-static void another_socket_with_its_number(void) {
+CHECK_CASE(another_socket_with_its_number) {
   fixture fx;
   int client, fd = take_over(&fx, &client), pair[2];
   CHECK_INT(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair));
@@ -125,7 +125,7 @@ static void another_socket_with_its_number(void) {
 
 /* A drain ends what its reader gets, and nothing else; refuse ends both ways. The descriptor stays
  * the application's all the time. */
-static void a_stop_ends_its_stream(void) {
+CHECK_CASE(a_stop_ends_its_stream) {
   fixture fx;
   int client, fd = take_over(&fx, &client);
   CHECK(!ended(fd));
@@ -146,7 +146,7 @@ static void a_stop_ends_its_stream(void) {
 }
 
 /* There is no descriptor for the moment: it is done later. */
-static void a_stop_without_descriptors(void) {
+CHECK_CASE(a_stop_without_descriptors) {
   fixture fx;
   int client, fd = take_over(&fx, &client);
   struct rlimit before, none;
@@ -163,7 +163,7 @@ static void a_stop_without_descriptors(void) {
   fixture_fini(&fx);
 }
 
-static void an_abort_ends_it_at_once(void) {
+CHECK_CASE(an_abort_ends_it_at_once) {
   fixture fx;
   int client, fd = take_over(&fx, &client);
   ab_engine_abort(fx.engine);
@@ -175,7 +175,7 @@ static void an_abort_ends_it_at_once(void) {
 }
 
 /* As in a child process, whose parent has the socket too. */
-static void an_abandoned_engine_leaves_it_alone(void) {
+CHECK_CASE(an_abandoned_engine_leaves_it_alone) {
   fixture fx;
   int client, fd = take_over(&fx, &client);
   ab_engine_abandon(fx.engine);
@@ -187,7 +187,7 @@ static void an_abandoned_engine_leaves_it_alone(void) {
 }
 
 /* More than one turn looks at. */
-static void many(void) {
+CHECK_CASE(many) {
   fixture fx;
   int client, fd = take_over(&fx, &client);
   ab_engine_lock(fx.engine);
@@ -204,7 +204,7 @@ static void many(void) {
   fixture_fini(&fx);
 }
 
-static void without_memory_nothing_happens(void) {
+CHECK_CASE(without_memory_nothing_happens) {
   fixture fx;
   int client;
   held_request(&fx, &client, GET("/a"));
@@ -224,7 +224,7 @@ static void without_memory_nothing_happens(void) {
   fixture_fini(&fx);
 }
 
-static void whoever_waits_for_the_body_is_told(void) {
+CHECK_CASE(whoever_waits_for_the_body_is_told) {
   fixture fx;
   int client;
   held_request(&fx, &client, EXPECT("/a", 5));
@@ -244,7 +244,7 @@ static void whoever_waits_for_the_body_is_told(void) {
 }
 
 /* Half empty is enough for a writer, not for who wants the socket. */
-static void all_has_to_be_sent(void) {
+CHECK_CASE(all_has_to_be_sent) {
   fixture fx;
   int client;
   held_request(&fx, &client, GET("/a"));
@@ -268,7 +268,7 @@ static void all_has_to_be_sent(void) {
 }
 
 /* What a later wait for room asks is not what an earlier one asked. */
-static void room_is_less_than_all(void) {
+CHECK_CASE(room_is_less_than_all) {
   fixture fx;
   int client;
   held_request(&fx, &client, GET("/a"));
@@ -285,7 +285,7 @@ static void room_is_less_than_all(void) {
   fixture_fini(&fx);
 }
 
-static void later_is_at_the_end_of_the_step(void) {
+CHECK_CASE(later_is_at_the_end_of_the_step) {
   fixture fx;
   int client;
   held_request(&fx, &client, GET("/a"));
@@ -304,11 +304,4 @@ static void later_is_at_the_end_of_the_step(void) {
   fixture_fini(&fx);
 }
 
-CHECK_MAIN(CHECK_CASE(socket_goes_with_what_was_read),
-           CHECK_CASE(it_counts_until_the_application_closes_it),
-           CHECK_CASE(another_socket_with_its_number), CHECK_CASE(a_stop_ends_its_stream),
-           CHECK_CASE(a_stop_without_descriptors), CHECK_CASE(an_abort_ends_it_at_once),
-           CHECK_CASE(an_abandoned_engine_leaves_it_alone), CHECK_CASE(many),
-           CHECK_CASE(without_memory_nothing_happens),
-           CHECK_CASE(whoever_waits_for_the_body_is_told), CHECK_CASE(all_has_to_be_sent),
-           CHECK_CASE(room_is_less_than_all), CHECK_CASE(later_is_at_the_end_of_the_step))
+CHECK_MAIN()

@@ -28,7 +28,7 @@ static void check_gone(fixture *fx, int client) {
 
 /* --- errors --- */
 
-static void error_is_answered_and_lingers(void) {
+CHECK_CASE(error_is_answered_and_lingers) {
   fixture fx;
   fixture_init(&fx);
   int client = client_open(&fx);
@@ -54,7 +54,7 @@ static void error_is_answered_and_lingers(void) {
 }
 
 /* A HEAD that is refused gets no content (RFC 9110 9.3.2), whoever comes after it does. */
-static void error_to_a_head_request(void) {
+CHECK_CASE(error_to_a_head_request) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.max_body_size = 3;
@@ -80,7 +80,7 @@ static void error_to_a_head_request(void) {
 }
 
 /* The reset for unread bytes must not overtake the response (RFC 9112 9.6). */
-static void error_survives_what_is_still_sent(void) {
+CHECK_CASE(error_survives_what_is_still_sent) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.max_body_size = 10;
@@ -103,7 +103,7 @@ static void error_survives_what_is_still_sent(void) {
   fixture_fini(&fx);
 }
 
-static void error_in_a_body(void) {
+CHECK_CASE(error_in_a_body) {
   fixture fx;
   fixture_init(&fx);
   int client = client_open(&fx);
@@ -119,7 +119,7 @@ static void error_in_a_body(void) {
   fixture_fini(&fx);
 }
 
-static void lingering_is_not_for_ever(void) {
+CHECK_CASE(lingering_is_not_for_ever) {
   fixture fx;
   fixture_init(&fx);
   int client = client_open(&fx);
@@ -136,7 +136,7 @@ static void lingering_is_not_for_ever(void) {
 }
 
 /* More in one turn than there is room for are not worth their memory. */
-static void aliens_are_noticed(void) {
+CHECK_CASE(aliens_are_noticed) {
   fixture fx;
   fixture_init(&fx);
   ab_notice notice;
@@ -169,7 +169,7 @@ static void aliens_are_noticed(void) {
 
 /* --- the peer goes --- */
 
-static void gone_in_each_state(void) {
+CHECK_CASE(gone_in_each_state) {
   fixture fx;
   fixture_init(&fx);
   static const struct {
@@ -194,7 +194,7 @@ static void gone_in_each_state(void) {
   fixture_fini(&fx);
 }
 
-static void reset_in_each_state(void) {
+CHECK_CASE(reset_in_each_state) {
   fixture fx;
   fixture_init(&fx);
   uint16_t port = fixture_listen(&fx);
@@ -212,7 +212,7 @@ static void reset_in_each_state(void) {
   fixture_fini(&fx);
 }
 
-static void gone_while_the_application_works(void) {
+CHECK_CASE(gone_while_the_application_works) {
   fixture fx;
   int client = fixture_init_held(&fx, GET("/a") GET("/b"));
   ab_exchange *exchange = fx.held[0];
@@ -241,7 +241,7 @@ static void gone_while_the_application_works(void) {
 }
 
 /* Whatever the application waits for, it is told; its own state stays readable. */
-static void gone_while_the_application_waits(void) {
+CHECK_CASE(gone_while_the_application_waits) {
   fixture fx;
   int client = fixture_init_held(&fx, EXPECT("/a", 5));
   ssize_t result;
@@ -261,7 +261,7 @@ static void gone_while_the_application_waits(void) {
   fixture_fini(&fx);
 }
 
-static void finish_before_gone_is_taken(void) {
+CHECK_CASE(finish_before_gone_is_taken) {
   fixture fx;
   int client = fixture_init_held(&fx, GET("/a"));
   ab_engine_abort(fx.engine);
@@ -274,7 +274,7 @@ static void finish_before_gone_is_taken(void) {
   fixture_fini(&fx);
 }
 
-static void gone_while_closing(void) {
+CHECK_CASE(gone_while_closing) {
   fixture fx;
   int client = fixture_init_held(&fx, GET("/a"));
   answer_big(&fx, 0, false);
@@ -289,7 +289,7 @@ static void gone_while_closing(void) {
 }
 
 /* The peer has said all that it had to say, and reads on: it gets the whole answer. */
-static void half_closed_peer_gets_its_answer(void) {
+CHECK_CASE(half_closed_peer_gets_its_answer) {
   for (int hold = 0; hold < 2; hold++) {
     fixture fx;
     fixture_init(&fx);
@@ -312,7 +312,7 @@ static void half_closed_peer_gets_its_answer(void) {
 
 /* --- deadlines --- */
 
-static void idle_without_a_request(void) {
+CHECK_CASE(idle_without_a_request) {
   fixture fx;
   fixture_init(&fx);
   int client = client_open(&fx);
@@ -328,7 +328,7 @@ static void idle_without_a_request(void) {
 }
 
 /* A server that had nothing to do for hours does not know better what time it is. */
-static void accepted_after_a_long_sleep(void) {
+CHECK_CASE(accepted_after_a_long_sleep) {
   fixture fx;
   fixture_init(&fx);
   uint16_t port = fixture_listen(&fx);
@@ -345,7 +345,7 @@ static void accepted_after_a_long_sleep(void) {
   fixture_fini(&fx);
 }
 
-static void idle_between_requests(void) {
+CHECK_CASE(idle_between_requests) {
   fixture fx;
   fixture_init(&fx);
   int client = client_open(&fx);
@@ -363,7 +363,7 @@ static void idle_between_requests(void) {
 }
 
 /* Dribbling does not move the deadline of a head, on a fresh connection and on a kept one. */
-static void head_that_dribbles(void) {
+CHECK_CASE(head_that_dribbles) {
   for (int kept = 0; kept < 2; kept++) {
     fixture fx;
     fixture_init(&fx);
@@ -390,7 +390,7 @@ static void head_that_dribbles(void) {
 }
 
 /* A loop that was kept busy finds bytes that came in time: they count. */
-static void bytes_in_time_count(void) {
+CHECK_CASE(bytes_in_time_count) {
   fixture fx;
   fixture_init(&fx);
   int idle = client_open(&fx), head = client_open(&fx), body = client_open(&fx);
@@ -414,7 +414,7 @@ static void bytes_in_time_count(void) {
   fixture_fini(&fx);
 }
 
-static void body_that_stops(void) {
+CHECK_CASE(body_that_stops) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.min_body_rate = 0;
@@ -435,7 +435,7 @@ static void body_that_stops(void) {
   fixture_fini(&fx);
 }
 
-static void body_too_slow(void) {
+CHECK_CASE(body_too_slow) {
   fixture fx;
   fixture_init(&fx);
   int client = client_open(&fx);
@@ -453,7 +453,7 @@ static void body_too_slow(void) {
   fixture_fini(&fx);
 }
 
-static void expected_body_stops(void) {
+CHECK_CASE(expected_body_stops) {
   fixture fx;
   int client = fixture_init_held(&fx, EXPECT("/a", 5));
   fixture_pass(&fx, 100); /* before the application asks, nothing is late */
@@ -478,7 +478,7 @@ static void expected_body_stops(void) {
 }
 
 /* The application may take its time, and so may a request in the queue without queue_timeout. */
-static void no_deadline_for_the_application(void) {
+CHECK_CASE(no_deadline_for_the_application) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.queue_timeout = 0;
@@ -503,7 +503,7 @@ static void no_deadline_for_the_application(void) {
   fixture_fini(&fx);
 }
 
-static void peer_that_reads_nothing(void) {
+CHECK_CASE(peer_that_reads_nothing) {
   for (int keep = 0; keep < 2; keep++) {
     fixture fx;
     fixture_prepare(&fx);
@@ -526,7 +526,7 @@ static void peer_that_reads_nothing(void) {
   }
 }
 
-static void peer_that_reads_slowly(void) {
+CHECK_CASE(peer_that_reads_slowly) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.min_send_rate = 0;
@@ -552,7 +552,7 @@ static void peer_that_reads_slowly(void) {
 }
 
 /* The response is stuck already when the rest of its connection goes on: the deadline stays. */
-static void stuck_response_keeps_its_deadline(void) {
+CHECK_CASE(stuck_response_keeps_its_deadline) {
   for (int state = 0; state < 4; state++) {
     fixture fx;
     fixture_prepare(&fx);
@@ -590,7 +590,7 @@ static void stuck_response_keeps_its_deadline(void) {
 }
 
 /* After a stuck response the deadline of a head that has begun counts again. */
-static void head_behind_a_stuck_response(void) {
+CHECK_CASE(head_behind_a_stuck_response) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.max_pending_output = 16 << 20;
@@ -611,7 +611,7 @@ static void head_behind_a_stuck_response(void) {
   fixture_fini(&fx);
 }
 
-static void next_deadline_is_told(void) {
+CHECK_CASE(next_deadline_is_told) {
   fixture fx;
   fixture_init(&fx);
   CHECK_INT(0, ab_engine_deadline(fx.engine));
@@ -627,7 +627,7 @@ static void next_deadline_is_told(void) {
 
 /* --- drain, abort, detach --- */
 
-static void drain_closes_the_idle_and_answers_the_busy(void) {
+CHECK_CASE(drain_closes_the_idle_and_answers_the_busy) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
@@ -659,7 +659,7 @@ static void drain_closes_the_idle_and_answers_the_busy(void) {
 }
 
 /* Who has just been answered may have the next request on its way. */
-static void drain_lets_the_busy_ask_once_more(void) {
+CHECK_CASE(drain_lets_the_busy_ask_once_more) {
   fixture fx;
   fixture_init(&fx);
   int asks = client_open(&fx), silent = client_open(&fx), old = client_open(&fx);
@@ -705,7 +705,7 @@ static void drain_lets_the_busy_ask_once_more(void) {
   fixture_fini(&fx);
 }
 
-static void drain_waits_for_the_rest_of_a_head(void) {
+CHECK_CASE(drain_waits_for_the_rest_of_a_head) {
   fixture fx;
   fixture_init(&fx);
   int client = client_open(&fx);
@@ -726,7 +726,7 @@ static void drain_waits_for_the_rest_of_a_head(void) {
 
 /* Whoever waits to be taken, or has half a head here, gets an answer; what the application has goes
  * on; who has said nothing is closed. */
-static void refuse_answers_whoever_has_asked(void) {
+CHECK_CASE(refuse_answers_whoever_has_asked) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
@@ -779,7 +779,7 @@ static void refuse_answers_whoever_has_asked(void) {
 }
 
 /* A body that nobody wants any more does not keep the connection. */
-static void refuse_ends_skipping(void) {
+CHECK_CASE(refuse_ends_skipping) {
   fixture fx;
   int client =
       fixture_init_held(&fx, "POST /a HTTP/1.1\r\nHost: a.test\r\nContent-Length: 9\r\n\r\nabc");
@@ -799,7 +799,7 @@ static void refuse_ends_skipping(void) {
 }
 
 /* Whether the socket is full when the drain begins, or has just got some room. */
-static void drain_sends_what_is_pending(void) {
+CHECK_CASE(drain_sends_what_is_pending) {
   for (int room = 0; room < 2; room++) {
     fixture fx;
     int client = fixture_init_held(&fx, GET("/a"));
@@ -822,7 +822,7 @@ static void drain_sends_what_is_pending(void) {
   }
 }
 
-static void drain_serves_the_kernels_queue(void) {
+CHECK_CASE(drain_serves_the_kernels_queue) {
   fixture fx;
   fixture_init(&fx);
   uint16_t port = fixture_listen(&fx);
@@ -845,7 +845,7 @@ static void drain_serves_the_kernels_queue(void) {
   fixture_fini(&fx);
 }
 
-static void closed_listeners_are_not_waited_for(void) {
+CHECK_CASE(closed_listeners_are_not_waited_for) {
   fixture fx;
   fixture_init(&fx);
   uint16_t port = fixture_listen(&fx);
@@ -863,7 +863,7 @@ static void closed_listeners_are_not_waited_for(void) {
   fixture_fini(&fx);
 }
 
-static void abort_closes_everything(void) {
+CHECK_CASE(abort_closes_everything) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
@@ -889,7 +889,7 @@ static void abort_closes_everything(void) {
   fixture_fini(&fx);
 }
 
-static void detach_and_attach_again(void) {
+CHECK_CASE(detach_and_attach_again) {
   fixture fx;
   fixture_init(&fx);
   uint16_t port = fixture_listen(&fx);
@@ -930,24 +930,4 @@ static void detach_and_attach_again(void) {
   fixture_fini(&fx);
 }
 
-CHECK_MAIN(CHECK_CASE(error_is_answered_and_lingers), CHECK_CASE(error_to_a_head_request),
-           CHECK_CASE(error_survives_what_is_still_sent), CHECK_CASE(error_in_a_body),
-           CHECK_CASE(lingering_is_not_for_ever), CHECK_CASE(aliens_are_noticed),
-           CHECK_CASE(gone_in_each_state), CHECK_CASE(reset_in_each_state),
-           CHECK_CASE(gone_while_the_application_works),
-           CHECK_CASE(gone_while_the_application_waits), CHECK_CASE(finish_before_gone_is_taken),
-           CHECK_CASE(gone_while_closing), CHECK_CASE(half_closed_peer_gets_its_answer),
-           CHECK_CASE(idle_without_a_request), CHECK_CASE(accepted_after_a_long_sleep),
-           CHECK_CASE(idle_between_requests), CHECK_CASE(head_that_dribbles),
-           CHECK_CASE(bytes_in_time_count), CHECK_CASE(body_that_stops), CHECK_CASE(body_too_slow),
-           CHECK_CASE(expected_body_stops), CHECK_CASE(no_deadline_for_the_application),
-           CHECK_CASE(peer_that_reads_nothing), CHECK_CASE(peer_that_reads_slowly),
-           CHECK_CASE(stuck_response_keeps_its_deadline), CHECK_CASE(head_behind_a_stuck_response),
-           CHECK_CASE(next_deadline_is_told),
-           CHECK_CASE(drain_closes_the_idle_and_answers_the_busy),
-           CHECK_CASE(drain_lets_the_busy_ask_once_more),
-           CHECK_CASE(drain_waits_for_the_rest_of_a_head),
-           CHECK_CASE(refuse_answers_whoever_has_asked), CHECK_CASE(refuse_ends_skipping),
-           CHECK_CASE(drain_sends_what_is_pending), CHECK_CASE(drain_serves_the_kernels_queue),
-           CHECK_CASE(closed_listeners_are_not_waited_for), CHECK_CASE(abort_closes_everything),
-           CHECK_CASE(detach_and_attach_again))
+CHECK_MAIN()

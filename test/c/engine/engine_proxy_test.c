@@ -40,7 +40,7 @@ static void check_peer(fixture *fx, uint16_t port, const char *bytes, size_t len
   fixture_run(fx);
 }
 
-static void the_header_may_be_cut_anywhere(void) {
+CHECK_CASE(the_header_may_be_cut_anywhere) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
@@ -55,7 +55,7 @@ static void the_header_may_be_cut_anywhere(void) {
   fixture_fini(&fx);
 }
 
-static void byte_by_byte(void) {
+CHECK_CASE(byte_by_byte) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
@@ -75,7 +75,7 @@ static void byte_by_byte(void) {
 }
 
 /* The address holds for all of the connection's requests. */
-static void it_comes_once_for_all_requests(void) {
+CHECK_CASE(it_comes_once_for_all_requests) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
@@ -113,7 +113,7 @@ static void check_refused(unsigned accept, const char *bytes, size_t len, unsign
   fixture_fini(&fx);
 }
 
-static void a_second_one_is_refused(void) {
+CHECK_CASE(a_second_one_is_refused) {
   static const char v1_v1[] = V1 V1 GET("/a"), v2_v1[] = V2 V1 GET("/a"), v2_v2[] = V2 V2 GET("/a"),
                     v1_v2[] = V1 V2 GET("/a"), later[] = V1 GET("/a") V1 GET("/b");
   check_refused(AB_PROXY_V1 | AB_PROXY_V2, v1_v1, SIZE(v1_v1), 0);
@@ -124,7 +124,7 @@ static void a_second_one_is_refused(void) {
   check_refused(AB_PROXY_V1 | AB_PROXY_OPTIONAL, later, SIZE(later), 1);
 }
 
-static void what_is_no_header_is_refused(void) {
+CHECK_CASE(what_is_no_header_is_refused) {
   static const char plain[] = GET("/a"), v1[] = V1 GET("/a"), bad[] = "PROXY TCP4 x\r\n" GET("/a"),
                     wrong_len[] = "\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x0b\xc0\x00\x02\x08\x01\x01";
   char endless[4096];
@@ -138,7 +138,7 @@ static void what_is_no_header_is_refused(void) {
   check_refused(AB_PROXY_V1, endless, sizeof endless, 0);
 }
 
-static void an_optional_one_may_be_missing(void) {
+CHECK_CASE(an_optional_one_may_be_missing) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
@@ -152,7 +152,7 @@ static void an_optional_one_may_be_missing(void) {
 }
 
 /* Others than the named proxies speak for themselves, and may not speak for anybody else. */
-static void only_named_proxies_may_send_one(void) {
+CHECK_CASE(only_named_proxies_may_send_one) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
@@ -174,7 +174,7 @@ static void only_named_proxies_may_send_one(void) {
   fixture_fini(&fx);
 }
 
-static void its_size_is_limited(void) {
+CHECK_CASE(its_size_is_limited) {
   static const char tlv[] = "\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x04\x04\x00\x01x" GET("/a");
   for (uint64_t most = 19; most <= 21; most++) {
     fixture fx;
@@ -191,7 +191,7 @@ static void its_size_is_limited(void) {
   }
 }
 
-static void silence_within_and_behind_it_ends(void) {
+CHECK_CASE(silence_within_and_behind_it_ends) {
   static const struct {
     const char *sent;
     bool answered;
@@ -212,7 +212,7 @@ static void silence_within_and_behind_it_ends(void) {
   }
 }
 
-static void a_peer_may_go_within_it(void) {
+CHECK_CASE(a_peer_may_go_within_it) {
   fixture fx;
   fixture_init(&fx);
   uint16_t port = listen_for(&fx, AB_PROXY_V1 | AB_PROXY_V2, NULL);
@@ -228,7 +228,7 @@ static void a_peer_may_go_within_it(void) {
   fixture_fini(&fx);
 }
 
-static void draining_lets_a_request_behind_it_in(void) {
+CHECK_CASE(draining_lets_a_request_behind_it_in) {
   fixture fx;
   fixture_init(&fx);
   uint16_t port = listen_for(&fx, AB_PROXY_V1, NULL);
@@ -253,7 +253,7 @@ static void draining_lets_a_request_behind_it_in(void) {
 
 /* The terms hold from the moment on in which the engine has the listener: nobody's first connection
  * comes before them. */
-static void no_connection_comes_before_the_terms(void) {
+CHECK_CASE(no_connection_comes_before_the_terms) {
   fixture fx;
   fixture_init(&fx);
   ab_listener *listener = ab_listener_tcp(&fx.mem.mem, "127.0.0.1", 0, NULL);
@@ -269,10 +269,4 @@ static void no_connection_comes_before_the_terms(void) {
   fixture_fini(&fx);
 }
 
-CHECK_MAIN(CHECK_CASE(the_header_may_be_cut_anywhere), CHECK_CASE(byte_by_byte),
-           CHECK_CASE(it_comes_once_for_all_requests), CHECK_CASE(a_second_one_is_refused),
-           CHECK_CASE(what_is_no_header_is_refused), CHECK_CASE(an_optional_one_may_be_missing),
-           CHECK_CASE(only_named_proxies_may_send_one), CHECK_CASE(its_size_is_limited),
-           CHECK_CASE(silence_within_and_behind_it_ends), CHECK_CASE(a_peer_may_go_within_it),
-           CHECK_CASE(draining_lets_a_request_behind_it_in),
-           CHECK_CASE(no_connection_comes_before_the_terms))
+CHECK_MAIN()

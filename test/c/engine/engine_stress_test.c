@@ -63,7 +63,7 @@ static void scenario(fixture *fx) {
 }
 
 /* The n-th allocation fails, for each n: nothing leaks, and the counters come back to nought. */
-static void each_allocation_fails(void) {
+CHECK_CASE(each_allocation_fails) {
   size_t n = 1;
   for (bool failed = true; failed; n++) {
     fixture fx;
@@ -79,7 +79,7 @@ static void each_allocation_fails(void) {
 }
 
 /* From the n-th allocation on all fail, until the memory is back: then the engine serves again. */
-static void memory_is_short_for_a_while(void) {
+CHECK_CASE(memory_is_short_for_a_while) {
   fixture fx;
   fixture_init(&fx);
   uint16_t port = fixture_listen(&fx);
@@ -113,7 +113,7 @@ static void memory_is_short_for_a_while(void) {
 }
 
 /* The beginning of a body that cannot be kept: the request is not given a body without it. */
-static void the_beginning_of_a_body_is_not_lost(void) {
+CHECK_CASE(the_beginning_of_a_body_is_not_lost) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
@@ -136,7 +136,7 @@ static void the_beginning_of_a_body_is_not_lost(void) {
 }
 
 /* Heads and bodies of many connections at once, several times what the arena holds. */
-static void more_than_the_arena_holds(void) {
+CHECK_CASE(more_than_the_arena_holds) {
   enum { CLIENTS = 60 };
   fixture fx;
   fixture_init(&fx);
@@ -174,7 +174,7 @@ static void more_than_the_arena_holds(void) {
 
 /* More requests wait than one step can hand out, and then nothing more arrives: each is answered
  * all the same, without another event. */
-static void a_long_queue_is_taken_to_its_end(void) {
+CHECK_CASE(a_long_queue_is_taken_to_its_end) {
   enum { CLIENTS = 1600 };
   fixture fx;
   fixture_init(&fx);
@@ -201,7 +201,7 @@ static void a_long_queue_is_taken_to_its_end(void) {
 }
 
 /* 10,000 connections come and go, a hundred at a time, and the memory of the first hundred does. */
-static void ten_thousand_connections(void) {
+CHECK_CASE(ten_thousand_connections) {
   fixture fx;
   fixture_init(&fx);
   uint16_t port = fixture_listen(&fx);
@@ -231,7 +231,7 @@ static void ten_thousand_connections(void) {
 }
 
 /* Without descriptors the engine rests instead of spinning, and then goes on. */
-static void no_descriptors(void) {
+CHECK_CASE(no_descriptors) {
   fixture fx;
   fixture_init(&fx);
   uint16_t port = fixture_listen(&fx);
@@ -264,7 +264,7 @@ static void no_descriptors(void) {
   fixture_fini(&fx);
 }
 
-static void paused(void) {
+CHECK_CASE(paused) {
   fixture fx;
   fixture_init(&fx);
   uint16_t port = fixture_listen(&fx);
@@ -286,7 +286,4 @@ static void paused(void) {
   fixture_fini(&fx);
 }
 
-CHECK_MAIN(CHECK_CASE(each_allocation_fails), CHECK_CASE(memory_is_short_for_a_while),
-           CHECK_CASE(the_beginning_of_a_body_is_not_lost), CHECK_CASE(more_than_the_arena_holds),
-           CHECK_CASE(a_long_queue_is_taken_to_its_end), CHECK_CASE(ten_thousand_connections),
-           CHECK_CASE(no_descriptors), CHECK_CASE(paused))
+CHECK_MAIN()

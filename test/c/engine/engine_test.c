@@ -4,11 +4,11 @@
 #define GET(path)        "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
 #define OK(length, text) "HTTP/1.1 200 OK\r\nContent-Length: " #length "\r\n\r\n" text
 
-static void connection_is_small(void) {
+CHECK_CASE(connection_is_small) {
   CHECK(sizeof(ab_conn) + 16 <= 192); /* and its entry in the poller's table */
 }
 
-static void keep_alive(void) {
+CHECK_CASE(keep_alive) {
   fixture fx;
   fixture_init(&fx);
   int client = client_open(&fx);
@@ -29,7 +29,7 @@ static void keep_alive(void) {
   fixture_fini(&fx);
 }
 
-static void idle_connection_owns_nothing(void) {
+CHECK_CASE(idle_connection_owns_nothing) {
   fixture fx;
   fixture_init(&fx);
   ab_conn *conn;
@@ -46,7 +46,7 @@ static void idle_connection_owns_nothing(void) {
   fixture_fini(&fx);
 }
 
-static void peer_asks_to_close(void) {
+CHECK_CASE(peer_asks_to_close) {
   fixture fx;
   fixture_init(&fx);
   int client = client_open(&fx);
@@ -60,7 +60,7 @@ static void peer_asks_to_close(void) {
   fixture_fini(&fx);
 }
 
-static void application_closes(void) {
+CHECK_CASE(application_closes) {
   fixture fx;
   int client = fixture_init_held(&fx, GET("/a"));
   ab_engine_lock(fx.engine);
@@ -77,7 +77,7 @@ static void application_closes(void) {
   fixture_fini(&fx);
 }
 
-static void broken_off_response_closes(void) {
+CHECK_CASE(broken_off_response_closes) {
   fixture fx;
   int client = fixture_init_held(&fx, GET("/a") GET("/b"));
   ab_engine_lock(fx.engine);
@@ -95,7 +95,7 @@ static void broken_off_response_closes(void) {
   fixture_fini(&fx);
 }
 
-static void requests_are_limited(void) {
+CHECK_CASE(requests_are_limited) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.max_requests_per_connection = 3;
@@ -114,7 +114,7 @@ static void requests_are_limited(void) {
 }
 
 /* Each byte comes alone, over one turn each; the verdict is the same and the memory bounded. */
-static void heads_byte_by_byte(void) {
+CHECK_CASE(heads_byte_by_byte) {
   fixture fx;
   fixture_init(&fx);
   ab_conn *conn;
@@ -131,7 +131,7 @@ static void heads_byte_by_byte(void) {
   fixture_fini(&fx);
 }
 
-static void pipeline_cut_anywhere(void) {
+CHECK_CASE(pipeline_cut_anywhere) {
   static const char text[] =
       GET("/a") "POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nxyz" GET("/c");
   for (size_t cut = 1; cut < sizeof(text) - 1; cut++) {
@@ -149,7 +149,7 @@ static void pipeline_cut_anywhere(void) {
 }
 
 /* The socket keeps the borders of messages: what was written at once is read at once. */
-static void a_batch_leaves_in_one_write(void) {
+CHECK_CASE(a_batch_leaves_in_one_write) {
   fixture fx;
   fixture_init(&fx);
   int client = client_of_type(&fx, SOCK_SEQPACKET, NULL);
@@ -165,7 +165,7 @@ static void a_batch_leaves_in_one_write(void) {
 }
 
 /* No response waits for a request that the application keeps. */
-static void an_answer_does_not_wait_for_the_next(void) {
+CHECK_CASE(an_answer_does_not_wait_for_the_next) {
   fixture fx;
   fixture_init(&fx);
   int client = client_open(&fx);
@@ -188,7 +188,7 @@ static void an_answer_does_not_wait_for_the_next(void) {
 }
 
 /* More than one turn's share of one connection: others get their turn in between. */
-static void long_pipeline_takes_turns(void) {
+CHECK_CASE(long_pipeline_takes_turns) {
   fixture fx;
   fixture_init(&fx);
   int client = client_open(&fx), other = client_open(&fx);
@@ -221,7 +221,7 @@ static unsigned served_before(const char *from, char path, unsigned others) {
 
 /* While everybody has more to ask than a turn gives, nobody has two turns between two of another's;
  * and who comes on a new connection waits for one turn of each as well. */
-static void nobody_is_overtaken_twice(void) {
+CHECK_CASE(nobody_is_overtaken_twice) {
   enum { CROWD = 12, EACH = 6 * AB_TURN_REQUESTS };
   fixture fx;
   fixture_init(&fx);
@@ -255,7 +255,7 @@ static void nobody_is_overtaken_twice(void) {
 }
 
 /* Requests that the application has no room for outlive the turn, whole and in order. */
-static void untaken_requests_settle(void) {
+CHECK_CASE(untaken_requests_settle) {
   fixture fx;
   fixture_init(&fx);
   int a = client_open(&fx), b = client_open(&fx);
@@ -283,7 +283,7 @@ static void untaken_requests_settle(void) {
 
 /* --- bodies --- */
 
-static void chunked_body_and_what_follows(void) {
+CHECK_CASE(chunked_body_and_what_follows) {
   fixture fx;
   fixture_init(&fx);
   int client = client_open(&fx);
@@ -301,7 +301,7 @@ static void chunked_body_and_what_follows(void) {
   "POST " path " HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: " #n "\r\n\r\n"
 #define CONTINUE "HTTP/1.1 100 Continue\r\n\r\n"
 
-static void expectation_asked_first(void) {
+CHECK_CASE(expectation_asked_first) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
@@ -341,7 +341,7 @@ static void expectation_asked_first(void) {
 
 /* The body came with its head, in the same turn or in a later one: no interim response is needed.
  */
-static void expectation_not_waited_for(void) {
+CHECK_CASE(expectation_not_waited_for) {
   for (int later = 0; later < 3; later++) {
     fixture fx;
     fixture_init(&fx);
@@ -365,7 +365,7 @@ static void expectation_not_waited_for(void) {
   }
 }
 
-static void expectation_met_in_parts(void) {
+CHECK_CASE(expectation_met_in_parts) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
@@ -388,7 +388,7 @@ static void expectation_met_in_parts(void) {
 }
 
 /* For a response that goes before its request's body; once, and never when the body is here. */
-static void expectation_met_before_the_response(void) {
+CHECK_CASE(expectation_met_before_the_response) {
   for (int here = 0; here < 2; here++) {
     fixture fx;
     fixture_init(&fx);
@@ -411,7 +411,7 @@ static void expectation_met_before_the_response(void) {
 }
 
 /* Behind the head of a final response the word would be a part of it (RFC 9110 15.2). */
-static void expectation_after_the_response_began(void) {
+CHECK_CASE(expectation_after_the_response_began) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
@@ -443,7 +443,7 @@ static void expectation_after_the_response_began(void) {
 }
 
 /* Nobody knows whether the body will come: the connection cannot be used again. */
-static void expectation_left_unread(void) {
+CHECK_CASE(expectation_left_unread) {
   fixture fx;
   fixture_init(&fx);
   int client = client_open(&fx);
@@ -462,7 +462,7 @@ static void expectation_left_unread(void) {
   fixture_fini(&fx);
 }
 
-static void expected_body_is_malformed(void) {
+CHECK_CASE(expected_body_is_malformed) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
@@ -490,7 +490,7 @@ static void expected_body_is_malformed(void) {
   fixture_fini(&fx);
 }
 
-static void expected_body_breaks_off(void) {
+CHECK_CASE(expected_body_breaks_off) {
   fixture fx;
   int client = fixture_init_held(&fx, EXPECT("/a", 5));
   ssize_t result;
@@ -513,7 +513,7 @@ static void expected_body_breaks_off(void) {
 
 /* While the application has a request the next ones wait in the socket, but for one read of them.
  */
-static void pipelining_is_read_ahead_within_a_bound(void) {
+CHECK_CASE(pipelining_is_read_ahead_within_a_bound) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
@@ -533,7 +533,7 @@ static void pipelining_is_read_ahead_within_a_bound(void) {
 }
 
 /* As in a page that processes share. */
-static void figures_in_memory_of_others(void) {
+CHECK_CASE(figures_in_memory_of_others) {
   static ab_engine_stats page;
   fixture fx;
   fixture_prepare(&fx);
@@ -552,17 +552,4 @@ static void figures_in_memory_of_others(void) {
   CHECK_INT(0, page.connections);
 }
 
-CHECK_MAIN(CHECK_CASE(figures_in_memory_of_others), CHECK_CASE(connection_is_small),
-           CHECK_CASE(keep_alive), CHECK_CASE(idle_connection_owns_nothing),
-           CHECK_CASE(peer_asks_to_close), CHECK_CASE(application_closes),
-           CHECK_CASE(broken_off_response_closes), CHECK_CASE(requests_are_limited),
-           CHECK_CASE(heads_byte_by_byte), CHECK_CASE(pipeline_cut_anywhere),
-           CHECK_CASE(a_batch_leaves_in_one_write),
-           CHECK_CASE(an_answer_does_not_wait_for_the_next), CHECK_CASE(long_pipeline_takes_turns),
-           CHECK_CASE(nobody_is_overtaken_twice), CHECK_CASE(untaken_requests_settle),
-           CHECK_CASE(chunked_body_and_what_follows), CHECK_CASE(expectation_asked_first),
-           CHECK_CASE(expectation_not_waited_for), CHECK_CASE(expectation_met_in_parts),
-           CHECK_CASE(expectation_after_the_response_began),
-           CHECK_CASE(expectation_met_before_the_response), CHECK_CASE(expectation_left_unread),
-           CHECK_CASE(expected_body_is_malformed), CHECK_CASE(expected_body_breaks_off),
-           CHECK_CASE(pipelining_is_read_ahead_within_a_bound))
+CHECK_MAIN()

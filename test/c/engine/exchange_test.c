@@ -18,7 +18,7 @@ static ab_conn *idle(fixture *fx, int *client) {
   return conn;
 }
 
-static void only_a_request_in_flight_has_one(void) {
+CHECK_CASE(only_a_request_in_flight_has_one) {
   fixture fx;
   int client;
   const ab_conn *conn = idle(&fx, &client);
@@ -38,7 +38,7 @@ static void only_a_request_in_flight_has_one(void) {
   fixture_fini(&fx);
 }
 
-static void one_that_waits_is_queued(void) {
+CHECK_CASE(one_that_waits_is_queued) {
   fixture fx;
   int client;
   const ab_conn *conn = idle(&fx, &client);
@@ -52,7 +52,7 @@ static void one_that_waits_is_queued(void) {
 }
 
 /* The memory of the one before is used again, though the two are on different connections. */
-static void memory_is_used_again(void) {
+CHECK_CASE(memory_is_used_again) {
   fixture fx;
   int one, other;
   idle(&fx, &one);
@@ -100,13 +100,13 @@ static void check_without_memory(const char *request, const char *end_of_answer)
   fixture_fini(&fx);
 }
 
-static void without_memory_the_request_gets_503(void) {
+CHECK_CASE(without_memory_the_request_gets_503) {
   check_without_memory(GET("/a"), "\r\n\r\n503 Service Unavailable\n");
   check_without_memory("HEAD /a HTTP/1.1\r\nHost: x\r\n\r\n", "Connection: close\r\n\r\n");
 }
 
 /* What had come of the body can be read behind the peer's reset, and then the error. */
-static void it_outlives_its_socket(void) {
+CHECK_CASE(it_outlives_its_socket) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
@@ -132,7 +132,7 @@ static void it_outlives_its_socket(void) {
 }
 
 /* The response is given, and the exchange is over when the rest of the body has come. */
-static void an_unread_rest_keeps_it(void) {
+CHECK_CASE(an_unread_rest_keeps_it) {
   fixture fx;
   int client;
   const ab_conn *conn = idle(&fx, &client);
@@ -163,7 +163,7 @@ static bool aborts(uint8_t from, uint8_t to) {
   return child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status);
 }
 
-static void steps_that_are_not_drawn_abort(void) {
+CHECK_CASE(steps_that_are_not_drawn_abort) {
   static const uint8_t drawn[][2] = {
       {AB_EXCHANGE_FREE, AB_EXCHANGE_BEGUN},   {AB_EXCHANGE_BEGUN, AB_EXCHANGE_BUFFER},
       {AB_EXCHANGE_BEGUN, AB_EXCHANGE_QUEUED}, {AB_EXCHANGE_BUFFER, AB_EXCHANGE_QUEUED},
@@ -179,7 +179,4 @@ static void steps_that_are_not_drawn_abort(void) {
   }
 }
 
-CHECK_MAIN(CHECK_CASE(only_a_request_in_flight_has_one), CHECK_CASE(one_that_waits_is_queued),
-           CHECK_CASE(memory_is_used_again), CHECK_CASE(without_memory_the_request_gets_503),
-           CHECK_CASE(it_outlives_its_socket), CHECK_CASE(an_unread_rest_keeps_it),
-           CHECK_CASE(steps_that_are_not_drawn_abort))
+CHECK_MAIN()

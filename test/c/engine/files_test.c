@@ -64,7 +64,7 @@ static int mute_client(fixture *fx, unsigned requests, int fd) {
   return client;
 }
 
-static void one_peer_gets_no_more_before_it_reads(void) {
+CHECK_CASE(one_peer_gets_no_more_before_it_reads) {
   fixture fx;
   start(&fx, 3, 0);
   int fd = letters();
@@ -92,7 +92,7 @@ static void one_peer_gets_no_more_before_it_reads(void) {
 }
 
 /* Who reads again and again stays; who has taken nothing for longest goes. */
-static void the_slowest_reader_goes(void) {
+CHECK_CASE(the_slowest_reader_goes) {
   fixture fx;
   start(&fx, 2, 5);
   int fd = letters(), clients[4];
@@ -123,7 +123,7 @@ static void the_slowest_reader_goes(void) {
 }
 
 /* A writer of many files waits for room, and is told when there is some. */
-static void a_writer_waits_for_room(void) {
+CHECK_CASE(a_writer_waits_for_room) {
   fixture fx;
   start(&fx, 4, 0);
   ab_conn *conn;
@@ -149,5 +149,4 @@ static void a_writer_waits_for_room(void) {
   fixture_fini(&fx);
 }
 
-CHECK_MAIN(CHECK_CASE(one_peer_gets_no_more_before_it_reads), CHECK_CASE(the_slowest_reader_goes),
-           CHECK_CASE(a_writer_waits_for_room))
+CHECK_MAIN()

@@ -29,7 +29,7 @@ static const char *ask(fixture *fx, const char *bytes, bool *end) {
   return text;
 }
 
-static void both_paths_are_answered_without_the_application(void) {
+CHECK_CASE(both_paths_are_answered_without_the_application) {
   fixture fx;
   begin(&fx);
   fx.mute = true; /* nobody takes requests */
@@ -48,7 +48,7 @@ static void both_paths_are_answered_without_the_application(void) {
   fixture_fini(&fx);
 }
 
-static void everything_else_is_the_applications(void) {
+CHECK_CASE(everything_else_is_the_applications) {
   fixture fx;
   begin(&fx);
   static const char *const asks[] = {ASK("/"),
@@ -67,7 +67,7 @@ static void everything_else_is_the_applications(void) {
   fixture_fini(&fx);
 }
 
-static void without_paths_nothing_is_answered(void) {
+CHECK_CASE(without_paths_nothing_is_answered) {
   fixture fx;
   fixture_init(&fx);
   ask(&fx, ASK("/readyz"), NULL);
@@ -76,7 +76,7 @@ static void without_paths_nothing_is_answered(void) {
   fixture_fini(&fx);
 }
 
-static void responses_keep_their_order(void) {
+CHECK_CASE(responses_keep_their_order) {
   fixture fx;
   begin(&fx);
   bool end;
@@ -92,7 +92,7 @@ static void responses_keep_their_order(void) {
 }
 
 /* In every split, so that a head that was kept in the connection's own memory is seen, too. */
-static void segments_make_no_difference(void) {
+CHECK_CASE(segments_make_no_difference) {
   static const char bytes[] = ASK("/livez") ASK("/a") ASK("/readyz");
   for (size_t split = 1; split + 1 < sizeof bytes; split++) {
     fixture fx;
@@ -112,7 +112,7 @@ static void segments_make_no_difference(void) {
   }
 }
 
-static void head_has_no_content(void) {
+CHECK_CASE(head_has_no_content) {
   fixture fx;
   begin(&fx);
   const char *text = ask(&fx, "HEAD /readyz HTTP/1.1\r\n" HOST "\r\n" ASK("/livez"), NULL);
@@ -121,7 +121,7 @@ static void head_has_no_content(void) {
   fixture_fini(&fx);
 }
 
-static void connections_end_as_with_other_requests(void) {
+CHECK_CASE(connections_end_as_with_other_requests) {
   fixture fx;
   fixture_prepare(&fx);
   fx.limits.max_requests_per_connection = 2;
@@ -144,7 +144,7 @@ static void connections_end_as_with_other_requests(void) {
   fixture_fini(&fx);
 }
 
-static void a_body_is_not_waited_for(void) {
+CHECK_CASE(a_body_is_not_waited_for) {
   fixture fx;
   begin(&fx);
   bool end;
@@ -158,7 +158,7 @@ static void a_body_is_not_waited_for(void) {
   fixture_fini(&fx);
 }
 
-static void idle_connections_of_probes_time_out(void) {
+CHECK_CASE(idle_connections_of_probes_time_out) {
   fixture fx;
   begin(&fx);
   int client = client_open(&fx);
@@ -175,7 +175,7 @@ static void idle_connections_of_probes_time_out(void) {
   fixture_fini(&fx);
 }
 
-static void retired_is_alive_and_not_ready(void) {
+CHECK_CASE(retired_is_alive_and_not_ready) {
   fixture fx;
   begin(&fx);
   ab_engine_retire(fx.engine);
@@ -191,7 +191,7 @@ static void retired_is_alive_and_not_ready(void) {
   fixture_fini(&fx);
 }
 
-static void draining_answers_and_closes(void) {
+CHECK_CASE(draining_answers_and_closes) {
   fixture fx;
   begin(&fx);
   int ready = client_open(&fx), live = client_open(&fx);
@@ -213,7 +213,7 @@ static void draining_answers_and_closes(void) {
 }
 
 /* More of them in one turn than one connection may begin, to a peer that does not read at first. */
-static void many_in_a_row(void) {
+CHECK_CASE(many_in_a_row) {
   fixture fx;
   begin(&fx);
   int client = client_open(&fx);
@@ -230,7 +230,7 @@ static void many_in_a_row(void) {
   fixture_fini(&fx);
 }
 
-static void a_path_is_replaced_and_memory_may_fail(void) {
+CHECK_CASE(a_path_is_replaced_and_memory_may_fail) {
   fixture fx;
   begin(&fx);
   set(&fx, AB_HEALTH_LIVE, "/up");
@@ -255,11 +255,4 @@ static void a_path_is_replaced_and_memory_may_fail(void) {
   fixture_fini(&fx);
 }
 
-CHECK_MAIN(CHECK_CASE(both_paths_are_answered_without_the_application),
-           CHECK_CASE(everything_else_is_the_applications),
-           CHECK_CASE(without_paths_nothing_is_answered), CHECK_CASE(responses_keep_their_order),
-           CHECK_CASE(segments_make_no_difference), CHECK_CASE(head_has_no_content),
-           CHECK_CASE(connections_end_as_with_other_requests), CHECK_CASE(a_body_is_not_waited_for),
-           CHECK_CASE(idle_connections_of_probes_time_out),
-           CHECK_CASE(retired_is_alive_and_not_ready), CHECK_CASE(draining_answers_and_closes),
-           CHECK_CASE(many_in_a_row), CHECK_CASE(a_path_is_replaced_and_memory_may_fail))
+CHECK_MAIN()

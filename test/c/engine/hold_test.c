@@ -51,7 +51,7 @@ static ab_nsec due(fixture *fx) {
   return ab_engine_deadline(fx->engine);
 }
 
-static void only_what_would_wait_is_held(void) {
+CHECK_CASE(only_what_would_wait_is_held) {
   fixture fx;
   begin(&fx);
   int clients[] = {client_with(&fx, GET("/page/2?a=b")), client_with(&fx, GET("/free")),
@@ -68,7 +68,7 @@ static void only_what_would_wait_is_held(void) {
 }
 
 /* One for each that waits no longer, the oldest first. */
-static void they_go_in_turn(void) {
+CHECK_CASE(they_go_in_turn) {
   fixture fx;
   begin(&fx);
   mark(&fx, POOL, "/a");
@@ -95,7 +95,7 @@ static void they_go_in_turn(void) {
 }
 
 /* What does something else first does not keep the others for long. */
-static void some_never_come_to_the_pool(void) {
+CHECK_CASE(some_never_come_to_the_pool) {
   fixture fx;
   begin(&fx);
   int clients[5];
@@ -117,7 +117,7 @@ static void some_never_come_to_the_pool(void) {
   fixture_fini(&fx);
 }
 
-static void a_route_is_forgotten(void) {
+CHECK_CASE(a_route_is_forgotten) {
   fixture fx;
   begin(&fx);
   fixture_pass(&fx, AB_HOLD_LATELY / AB_NSEC_PER_SEC);
@@ -127,7 +127,7 @@ static void a_route_is_forgotten(void) {
   fixture_fini(&fx);
 }
 
-static void held_for_the_pool_that_is_full(void) {
+CHECK_CASE(held_for_the_pool_that_is_full) {
   fixture fx;
   begin(&fx);
   mark(&fx, OTHER, "/other");
@@ -153,7 +153,7 @@ static void check_refused(int client) {
   close(client);
 }
 
-static void held_ones_count_for_the_queue(void) {
+CHECK_CASE(held_ones_count_for_the_queue) {
   fixture fx;
   begin(&fx);
   int clients[5];
@@ -179,7 +179,7 @@ static void held_ones_count_for_the_queue(void) {
 }
 
 /* Without room in the application both wait, and the newest of them goes. */
-static void the_newest_of_both_is_refused(void) {
+CHECK_CASE(the_newest_of_both_is_refused) {
   fixture fx;
   begin(&fx);
   ab_engine_set_queue(fx.engine, 0, 1);
@@ -202,7 +202,7 @@ static void the_newest_of_both_is_refused(void) {
   fixture_fini(&fx);
 }
 
-static void waits_no_longer_than_queue_timeout(void) {
+CHECK_CASE(waits_no_longer_than_queue_timeout) {
   fixture fx;
   begin(&fx);
   int client = client_with(&fx, GET("/page/1"));
@@ -218,7 +218,7 @@ static void waits_no_longer_than_queue_timeout(void) {
   fixture_fini(&fx);
 }
 
-static void a_drain_waits_for_them(void) {
+CHECK_CASE(a_drain_waits_for_them) {
   fixture fx;
   begin(&fx);
   int clients[] = {client_with(&fx, GET("/page/1")), client_with(&fx, GET("/page/1"))};
@@ -238,7 +238,7 @@ static void a_drain_waits_for_them(void) {
 
 /* --- bounds --- */
 
-static void more_pools_than_places(void) {
+CHECK_CASE(more_pools_than_places) {
   fixture fx;
   begin(&fx);
   for (uint64_t pool = 100; pool < 100 + AB_HOLD_POOLS - 1; pool++) load(&fx, pool, 2);
@@ -256,7 +256,7 @@ static void more_pools_than_places(void) {
   fixture_fini(&fx);
 }
 
-static void many_routes_drive_out_old_ones(void) {
+CHECK_CASE(many_routes_drive_out_old_ones) {
   fixture fx;
   begin(&fx);
   for (unsigned i = 0; i < 8 * AB_HOLD_MARKS; i++) {
@@ -273,7 +273,7 @@ static void many_routes_drive_out_old_ones(void) {
   fixture_fini(&fx);
 }
 
-static void without_memory_nothing_is_held(void) {
+CHECK_CASE(without_memory_nothing_is_held) {
   fixture fx;
   fixture_init(&fx);
   fx.mem.fail_at = fx.mem.calls + 1;
@@ -286,10 +286,4 @@ static void without_memory_nothing_is_held(void) {
   fixture_fini(&fx);
 }
 
-CHECK_MAIN(CHECK_CASE(only_what_would_wait_is_held), CHECK_CASE(they_go_in_turn),
-           CHECK_CASE(some_never_come_to_the_pool), CHECK_CASE(a_route_is_forgotten),
-           CHECK_CASE(held_for_the_pool_that_is_full), CHECK_CASE(held_ones_count_for_the_queue),
-           CHECK_CASE(the_newest_of_both_is_refused),
-           CHECK_CASE(waits_no_longer_than_queue_timeout), CHECK_CASE(a_drain_waits_for_them),
-           CHECK_CASE(more_pools_than_places), CHECK_CASE(many_routes_drive_out_old_ones),
-           CHECK_CASE(without_memory_nothing_is_held))
+CHECK_MAIN()

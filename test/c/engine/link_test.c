@@ -19,7 +19,7 @@ static int open_link(ab_link *link) {
   return ends[1];
 }
 
-static void a_short_read_drains_a_plain_link(void) {
+CHECK_CASE(a_short_read_drains_a_plain_link) {
   ab_link link;
   int peer = open_link(&link);
   char one[4], two[4];
@@ -42,7 +42,7 @@ static void a_short_read_drains_a_plain_link(void) {
   CHECK(!ab_link_open(&link));
 }
 
-static void bytes_and_files_leave(void) {
+CHECK_CASE(bytes_and_files_leave) {
   ab_link link;
   int peer = open_link(&link), fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   CHECK_INT(6, write(fd, "a file", 6));
@@ -60,7 +60,7 @@ static void bytes_and_files_leave(void) {
   ab_link_close(&link, false);
 }
 
-static void a_full_one_says_so(void) {
+CHECK_CASE(a_full_one_says_so) {
   ab_link link;
   int peer = open_link(&link);
   static char plenty[1 << 20];
@@ -73,7 +73,7 @@ static void a_full_one_says_so(void) {
   ab_link_close(&link, true);
 }
 
-static void the_peers_end_is_seen(void) {
+CHECK_CASE(the_peers_end_is_seen) {
   ab_link link;
   int peer = open_link(&link);
   CHECK(!ab_link_ended(&link, true));
@@ -85,7 +85,7 @@ static void the_peers_end_is_seen(void) {
   ab_link_close(&link, false);
 }
 
-static void a_duplicate_outlives_the_link(void) {
+CHECK_CASE(a_duplicate_outlives_the_link) {
   ab_link link;
   int peer = open_link(&link);
   int other = ab_link_duplicate(&link);
@@ -100,6 +100,4 @@ static void a_duplicate_outlives_the_link(void) {
   close(peer);
 }
 
-CHECK_MAIN(CHECK_CASE(a_short_read_drains_a_plain_link), CHECK_CASE(bytes_and_files_leave),
-           CHECK_CASE(a_full_one_says_so), CHECK_CASE(the_peers_end_is_seen),
-           CHECK_CASE(a_duplicate_outlives_the_link))
+CHECK_MAIN()

@@ -180,7 +180,7 @@ static void stop(fixture *fx, int fd) {
 
 /* --- cases --- */
 
-static void a_warm_file_needs_no_thread(void) {
+CHECK_CASE(a_warm_file_needs_no_thread) {
   fixture fx;
   start(&fx, false);
   disk.warm = UINT64_MAX;
@@ -192,7 +192,7 @@ static void a_warm_file_needs_no_thread(void) {
   stop(&fx, fd);
 }
 
-static void a_cold_file_is_read_piece_by_piece(void) {
+CHECK_CASE(a_cold_file_is_read_piece_by_piece) {
   fixture fx;
   start(&fx, false);
   int fd = file_of(PIECES_LEN), client = client_of_file(&fx, fd, PIECES_LEN);
@@ -204,7 +204,7 @@ static void a_cold_file_is_read_piece_by_piece(void) {
 }
 
 /* The disk says that nothing is in memory, whatever was read: it is sent all the same. */
-static void a_disk_that_forgets_at_once(void) {
+CHECK_CASE(a_disk_that_forgets_at_once) {
   static const ab_storage_calls forgetful = {disk_is_warm, ab_storage_warm};
   fixture fx;
   start(&fx, false);
@@ -215,7 +215,7 @@ static void a_disk_that_forgets_at_once(void) {
   stop(&fx, fd);
 }
 
-static void others_are_served_and_no_deadline_passes(void) {
+CHECK_CASE(others_are_served_and_no_deadline_passes) {
   fixture fx;
   start(&fx, true);
   int fd = file_of(3000), client = client_of_file(&fx, fd, 3000);
@@ -234,7 +234,7 @@ static void others_are_served_and_no_deadline_passes(void) {
 }
 
 /* The next response waits behind the file, and comes after it. */
-static void pipelined_responses_keep_their_order(void) {
+CHECK_CASE(pipelined_responses_keep_their_order) {
   fixture fx;
   start(&fx, true);
   int fd = file_of(3000), client = client_of_file(&fx, fd, 3000);
@@ -253,7 +253,7 @@ static void pipelined_responses_keep_their_order(void) {
   stop(&fx, fd);
 }
 
-static void more_files_than_threads(void) {
+CHECK_CASE(more_files_than_threads) {
   enum { CLIENTS = 20 };
   fixture fx;
   start(&fx, true);
@@ -271,7 +271,7 @@ static void more_files_than_threads(void) {
 }
 
 /* Those whose clients have gone while a thread reads for them, or before one did. */
-static void clients_that_leave(void) {
+CHECK_CASE(clients_that_leave) {
   enum { CLIENTS = 10 };
   fixture fx;
   start(&fx, true);
@@ -290,7 +290,7 @@ static void clients_that_leave(void) {
 }
 
 /* Nobody waits for the threads, which still read. */
-static void the_engine_ends_meanwhile(void) {
+CHECK_CASE(the_engine_ends_meanwhile) {
   fixture fx;
   start(&fx, true);
   int fd = file_of(3000), client = client_of_file(&fx, fd, 3000);
@@ -299,7 +299,7 @@ static void the_engine_ends_meanwhile(void) {
   stop(&fx, fd);
 }
 
-static void a_drain_waits_for_the_file(void) {
+CHECK_CASE(a_drain_waits_for_the_file) {
   fixture fx;
   start(&fx, true);
   int fd = file_of(3000), client = client_of_file(&fx, fd, 3000);
@@ -316,7 +316,7 @@ static void a_drain_waits_for_the_file(void) {
 }
 
 /* Descriptors are for who can use them. */
-static void the_oldest_goes_when_there_are_too_many(void) {
+CHECK_CASE(the_oldest_goes_when_there_are_too_many) {
   fixture fx;
   start(&fx, true);
   fx.engine->default_service.limits.max_pending_files_total = 6;
@@ -330,7 +330,7 @@ static void the_oldest_goes_when_there_are_too_many(void) {
 }
 
 /* Without memory for the wait the file is sent as it is. */
-static void memory_runs_out(void) {
+CHECK_CASE(memory_runs_out) {
   fixture fx;
   start(&fx, false);
   int fd = file_of(3000), client = client_open(&fx);
@@ -350,10 +350,4 @@ static void memory_runs_out(void) {
   stop(&fx, fd);
 }
 
-CHECK_MAIN(CHECK_CASE(a_warm_file_needs_no_thread), CHECK_CASE(a_cold_file_is_read_piece_by_piece),
-           CHECK_CASE(a_disk_that_forgets_at_once),
-           CHECK_CASE(others_are_served_and_no_deadline_passes),
-           CHECK_CASE(pipelined_responses_keep_their_order), CHECK_CASE(more_files_than_threads),
-           CHECK_CASE(clients_that_leave), CHECK_CASE(the_engine_ends_meanwhile),
-           CHECK_CASE(a_drain_waits_for_the_file),
-           CHECK_CASE(the_oldest_goes_when_there_are_too_many), CHECK_CASE(memory_runs_out))
+CHECK_MAIN()

@@ -32,7 +32,7 @@ static void finish_with(fixture *fx, int client, const char *expected, bool clos
 
 /* --- read --- */
 
-static void nothing_is_received_unasked(void) {
+CHECK_CASE(nothing_is_received_unasked) {
   fixture fx;
   fixture_init(&fx);
   int client;
@@ -49,7 +49,7 @@ static void nothing_is_received_unasked(void) {
   fixture_fini(&fx);
 }
 
-static void little_reads_have_a_window(void) {
+CHECK_CASE(little_reads_have_a_window) {
   for (int i = 0; i < 2; i++) {
     fixture fx;
     fixture_prepare(&fx);
@@ -74,7 +74,7 @@ static void little_reads_have_a_window(void) {
 
 /* The content of long chunks goes straight to its place, and the next one's framing comes with it.
  */
-static void long_chunks_are_not_copied(void) {
+CHECK_CASE(long_chunks_are_not_copied) {
   fixture fx;
   fixture_init(&fx);
   int client;
@@ -110,7 +110,7 @@ static void long_chunks_are_not_copied(void) {
 
 /* Bytes that were read ahead outside of a step stand in the arena until the next one ends, also
  * when a listener with wider limits has come meanwhile. */
-static void a_wider_listener_leaves_input_alone(void) {
+CHECK_CASE(a_wider_listener_leaves_input_alone) {
   fixture fx;
   fixture_init(&fx);
   int client;
@@ -133,7 +133,7 @@ static void a_wider_listener_leaves_input_alone(void) {
 
 /* What has come of a body before its connection was dropped is its own, however many others read
  * into the arena afterwards; without memory for it, it is lost. */
-static void input_outlives_a_drop(void) {
+CHECK_CASE(input_outlives_a_drop) {
   enum { DROPPED, DROPPED_WITHOUT_MEMORY, WITHOUT_MEMORY };
   for (int i = DROPPED; i <= WITHOUT_MEMORY; i++) {
     fixture fx;
@@ -169,7 +169,7 @@ static void input_outlives_a_drop(void) {
 }
 
 /* Who uploads faster than others does not keep them waiting. */
-static void reading_takes_turns(void) {
+CHECK_CASE(reading_takes_turns) {
   fixture fx;
   fixture_init(&fx);
   int client;
@@ -188,7 +188,7 @@ static void reading_takes_turns(void) {
 }
 
 /* Cut anywhere, and read with any room: content and what follows are the same. */
-static void bodies_cut_anywhere(void) {
+CHECK_CASE(bodies_cut_anywhere) {
   static const char text[] =
       CHUNKED("/a") "3\r\nabc\r\n5;x\r\ndefgh\r\n0\r\nT: 1\r\n\r\n" GET("/b");
   static const size_t rooms[] = {1, 2, 7, 4095, 4096, 60000};
@@ -231,7 +231,7 @@ static void bodies_cut_anywhere(void) {
 
 /* The step has as many connections as it can look after, or its memory is used up: who reads comes
  * back in the next turn. */
-static void a_full_step_is_waited_for(void) {
+CHECK_CASE(a_full_step_is_waited_for) {
   for (int i = 0; i < 2; i++) {
     fixture fx;
     fixture_init(&fx);
@@ -261,7 +261,7 @@ static void a_full_step_is_waited_for(void) {
 }
 
 /* A body that stands in memory when the peer resets is the application's all the same. */
-static void what_came_before_the_end_is_read(void) {
+CHECK_CASE(what_came_before_the_end_is_read) {
   fixture fx;
   fixture_init(&fx);
   int client;
@@ -276,7 +276,7 @@ static void what_came_before_the_end_is_read(void) {
   fixture_fini(&fx);
 }
 
-static void time_counts_while_somebody_waits(void) {
+CHECK_CASE(time_counts_while_somebody_waits) {
   fixture fx;
   fixture_init(&fx);
   int client;
@@ -309,7 +309,7 @@ static void time_counts_while_somebody_waits(void) {
 
 /* --- left unread --- */
 
-static void a_small_rest_is_skipped(void) {
+CHECK_CASE(a_small_rest_is_skipped) {
   static const char body[] = "0123456789" GET("/b");
   for (size_t cut = 0; cut < sizeof(body) - 1; cut++) {
     fixture fx;
@@ -327,7 +327,7 @@ static void a_small_rest_is_skipped(void) {
   }
 }
 
-static void the_rest_has_a_limit(void) {
+CHECK_CASE(the_rest_has_a_limit) {
   for (uint64_t limit = 11; limit <= 13; limit++) {
     fixture fx;
     fixture_prepare(&fx);
@@ -349,7 +349,7 @@ static void the_rest_has_a_limit(void) {
 }
 
 /* Nobody knows how long it is, unless its end is here. */
-static void chunks_are_skipped_when_their_end_is_here(void) {
+CHECK_CASE(chunks_are_skipped_when_their_end_is_here) {
   fixture fx;
   fixture_init(&fx);
   int client;
@@ -372,7 +372,7 @@ static void chunks_are_skipped_when_their_end_is_here(void) {
   }
 }
 
-static void skipping_ends_in_time(void) {
+CHECK_CASE(skipping_ends_in_time) {
   fixture fx;
   fixture_init(&fx);
   int client;
@@ -387,7 +387,7 @@ static void skipping_ends_in_time(void) {
   fixture_fini(&fx);
 }
 
-static void gone_while_skipping(void) {
+CHECK_CASE(gone_while_skipping) {
   for (int half = 0; half < 2; half++) {
     fixture fx;
     fixture_init(&fx);
@@ -406,7 +406,7 @@ static void gone_while_skipping(void) {
   }
 }
 
-static void drained_while_skipping(void) {
+CHECK_CASE(drained_while_skipping) {
   fixture fx;
   fixture_init(&fx);
   int client;
@@ -426,7 +426,7 @@ static void drained_while_skipping(void) {
 }
 
 /* The response said that the connection stays; then the body turns out to be no body. */
-static void an_error_after_the_head_closes(void) {
+CHECK_CASE(an_error_after_the_head_closes) {
   fixture fx;
   fixture_init(&fx);
   int client;
@@ -452,12 +452,4 @@ static void an_error_after_the_head_closes(void) {
   fixture_fini(&fx);
 }
 
-CHECK_MAIN(CHECK_CASE(nothing_is_received_unasked), CHECK_CASE(little_reads_have_a_window),
-           CHECK_CASE(long_chunks_are_not_copied), CHECK_CASE(a_wider_listener_leaves_input_alone),
-           CHECK_CASE(input_outlives_a_drop), CHECK_CASE(reading_takes_turns),
-           CHECK_CASE(bodies_cut_anywhere), CHECK_CASE(a_full_step_is_waited_for),
-           CHECK_CASE(what_came_before_the_end_is_read),
-           CHECK_CASE(time_counts_while_somebody_waits), CHECK_CASE(a_small_rest_is_skipped),
-           CHECK_CASE(the_rest_has_a_limit), CHECK_CASE(chunks_are_skipped_when_their_end_is_here),
-           CHECK_CASE(skipping_ends_in_time), CHECK_CASE(gone_while_skipping),
-           CHECK_CASE(drained_while_skipping), CHECK_CASE(an_error_after_the_head_closes))
+CHECK_MAIN()

@@ -9,7 +9,7 @@ static const char *plenty(size_t len) {
   return len <= sizeof bytes ? bytes : NULL;
 }
 
-static void back_pressure(void) {
+CHECK_CASE(back_pressure) {
   fixture fx;
   int client = fixture_init_held(&fx, GET("/a"));
   ab_exchange *exchange = fx.held[0];
@@ -35,7 +35,7 @@ static void back_pressure(void) {
   fixture_fini(&fx);
 }
 
-static void room_follows_without_a_flush(void) {
+CHECK_CASE(room_follows_without_a_flush) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
@@ -65,7 +65,7 @@ static int send_bytes(fixture *fx, ab_exchange *exchange, size_t len) {
 }
 
 /* Behind what is pending, and only what the socket does not take is copied. */
-static void bytes_that_are_sent_at_once(void) {
+CHECK_CASE(bytes_that_are_sent_at_once) {
   fixture fx;
   int client = fixture_init_held(&fx, GET("/a"));
   ab_exchange *exchange = fx.held[0];
@@ -97,7 +97,7 @@ static void bytes_that_are_sent_at_once(void) {
 }
 
 /* What has begun and cannot be kept ends the connection; what has not can be sent again. */
-static void no_memory_for_what_is_left(void) {
+CHECK_CASE(no_memory_for_what_is_left) {
   size_t len = 2 << 20;
   for (size_t nth = 1;; nth++) {
     fixture fx;
@@ -120,7 +120,7 @@ static void no_memory_for_what_is_left(void) {
   }
 }
 
-static void bytes_for_a_peer_that_has_gone(void) {
+CHECK_CASE(bytes_for_a_peer_that_has_gone) {
   fixture fx;
   int client = fixture_init_held(&fx, GET("/a"));
   ab_exchange *exchange = fx.held[0];
@@ -149,7 +149,7 @@ static void finish_held(fixture *fx, unsigned i) {
 }
 
 /* A whole response leaves before its exchange is finished, unless another can leave with it. */
-static void answers_that_leave_at_once(void) {
+CHECK_CASE(answers_that_leave_at_once) {
   fixture fx;
   int client = fixture_init_held(&fx, GET("/a"));
   CHECK_INT(AB_OK, answer_with(&fx, fx.held[0], "first", 5));
@@ -172,7 +172,7 @@ static void answers_that_leave_at_once(void) {
 }
 
 /* Behind what is pending, and what the socket does not take follows. */
-static void answers_that_do_not_fit(void) {
+CHECK_CASE(answers_that_do_not_fit) {
   size_t len = 2 << 20;
   fixture fx;
   int client = fixture_init_held(&fx, GET("/a"));
@@ -198,7 +198,7 @@ static void answers_that_do_not_fit(void) {
 }
 
 /* It has left as far as the application is concerned, as one that waits in the outbox has. */
-static void answers_for_a_peer_that_has_gone(void) {
+CHECK_CASE(answers_for_a_peer_that_has_gone) {
   fixture fx;
   int client = fixture_init_held(&fx, GET("/a"));
   ab_exchange *exchange = fx.held[0];
@@ -224,7 +224,7 @@ static void *adopt_for(void *ctx, ab_outbox_slice *slice) {
 }
 
 /* What was queued elsewhere goes behind what is pending, as it is; nothing goes to who has gone. */
-static void bytes_that_move_from_another_outbox(void) {
+CHECK_CASE(bytes_that_move_from_another_outbox) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
@@ -262,7 +262,7 @@ static void bytes_that_move_from_another_outbox(void) {
   fixture_fini(&fx);
 }
 
-static void large_answers_arrive_whole(void) {
+CHECK_CASE(large_answers_arrive_whole) {
   fixture fx;
   fixture_init(&fx);
   fx.big_len = 3 << 20;
@@ -278,7 +278,7 @@ static void large_answers_arrive_whole(void) {
   fixture_fini(&fx);
 }
 
-static void file_that_shrank_breaks_off(void) {
+CHECK_CASE(file_that_shrank_breaks_off) {
   fixture fx;
   int client = fixture_init_held(&fx, GET("/a"));
   int fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -301,7 +301,7 @@ static void file_that_shrank_breaks_off(void) {
 }
 
 /* Who sends requests and reads no responses: the application does not answer ahead for ever. */
-static void pipelining_without_reading_is_held_back(void) {
+CHECK_CASE(pipelining_without_reading_is_held_back) {
   fixture fx;
   fixture_init(&fx);
   fx.big_len = 1 << 20;
@@ -318,10 +318,4 @@ static void pipelining_without_reading_is_held_back(void) {
   fixture_fini(&fx);
 }
 
-CHECK_MAIN(CHECK_CASE(back_pressure), CHECK_CASE(room_follows_without_a_flush),
-           CHECK_CASE(bytes_that_are_sent_at_once), CHECK_CASE(no_memory_for_what_is_left),
-           CHECK_CASE(bytes_for_a_peer_that_has_gone), CHECK_CASE(answers_that_leave_at_once),
-           CHECK_CASE(answers_that_do_not_fit), CHECK_CASE(answers_for_a_peer_that_has_gone),
-           CHECK_CASE(bytes_that_move_from_another_outbox), CHECK_CASE(large_answers_arrive_whole),
-           CHECK_CASE(file_that_shrank_breaks_off),
-           CHECK_CASE(pipelining_without_reading_is_held_back))
+CHECK_MAIN()

@@ -128,7 +128,7 @@ static bool play(enum kind kind, size_t fail_at, int refuse_at, size_t fill) {
   return failed;
 }
 
-static void a_chunk_is_queued_whole_or_not_at_all(void) {
+CHECK_CASE(a_chunk_is_queued_whole_or_not_at_all) {
   memset(bytes, 'o', sizeof bytes);
   static const size_t fills[] = {0, 1, 4040, 4050, 4060, 4070, 4080};
   size_t failures = 0;
@@ -143,11 +143,11 @@ static void a_chunk_is_queued_whole_or_not_at_all(void) {
 }
 
 /* As when a file of it needs a descriptor of its own, and there is none. */
-static void a_slice_that_cannot_be_adopted(void) {
+CHECK_CASE(a_slice_that_cannot_be_adopted) {
   for (int refuse_at = 1; refuse_at <= 2; refuse_at++) CHECK(play(MOVED, 0, refuse_at, 7));
 }
 
-static void nobody_is_there(void) {
+CHECK_CASE(nobody_is_there) {
   fixture fx;
   int client = fixture_init_held(&fx, GET("/a"));
   ab_exchange *exchange = fx.held[0];
@@ -203,7 +203,7 @@ static void check_answer(const char *request, bool at_once, bool closes, const c
   fixture_fini(&fx);
 }
 
-static void heads_say_what_becomes_of_the_connection(void) {
+CHECK_CASE(heads_say_what_becomes_of_the_connection) {
   static const char keep_1_0[] = "GET /a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n";
   for (int at_once = 0; at_once < 2; at_once++) {
     check_answer(GET("/a"), at_once, false, OK "Content-Length: 5\r\n\r\nhello");
@@ -216,7 +216,7 @@ static void heads_say_what_becomes_of_the_connection(void) {
   }
 }
 
-static void an_interim_head_comes_first(void) {
+CHECK_CASE(an_interim_head_comes_first) {
   fixture fx;
   int client = fixture_init_held(&fx, GET("/a"));
   char text[200];
@@ -229,7 +229,7 @@ static void an_interim_head_comes_first(void) {
   fixture_fini(&fx);
 }
 
-static void another_protocol_begins_behind_its_head(void) {
+CHECK_CASE(another_protocol_begins_behind_its_head) {
   fixture fx;
   int client = fixture_init_held(&fx, GET("/a"));
   char text[200];
@@ -245,7 +245,7 @@ static void another_protocol_begins_behind_its_head(void) {
 }
 
 /* It takes the place of the application's, whatever that was to be. */
-static void errors_are_our_own(void) {
+CHECK_CASE(errors_are_our_own) {
   fixture fx;
   int client = fixture_init_held(&fx, GET("/a"));
   fx.held[0]->framed = true;
@@ -287,13 +287,13 @@ static bool end_with_trailers(size_t fail_at) {
   return failed;
 }
 
-static void trailers_are_queued_whole_or_not_at_all(void) {
+CHECK_CASE(trailers_are_queued_whole_or_not_at_all) {
   size_t fail_at = 1;
   while (end_with_trailers(fail_at)) fail_at++;
   CHECK(fail_at > 1);
 }
 
-static void the_last_chunk_ends_it(void) {
+CHECK_CASE(the_last_chunk_ends_it) {
   fixture fx;
   int client = fixture_init_held(&fx, GET("/a"));
   ab_exchange *exchange = fx.held[0];
@@ -310,9 +310,4 @@ static void the_last_chunk_ends_it(void) {
   fixture_fini(&fx);
 }
 
-CHECK_MAIN(CHECK_CASE(a_chunk_is_queued_whole_or_not_at_all),
-           CHECK_CASE(a_slice_that_cannot_be_adopted), CHECK_CASE(nobody_is_there),
-           CHECK_CASE(heads_say_what_becomes_of_the_connection),
-           CHECK_CASE(an_interim_head_comes_first),
-           CHECK_CASE(another_protocol_begins_behind_its_head), CHECK_CASE(errors_are_our_own),
-           CHECK_CASE(trailers_are_queued_whole_or_not_at_all), CHECK_CASE(the_last_chunk_ends_it))
+CHECK_MAIN()

@@ -36,7 +36,7 @@ static bool on_threads(ab_route_stats *route_stats, const char *text) {
   return ab_route_stats_on_threads(route_stats, path(route_stats, text));
 }
 
-static void paths_are_alike(void) {
+CHECK_CASE(paths_are_alike) {
   static const char *const table[][2] = {
       {"/", "/"},
       {"", ""},
@@ -63,7 +63,7 @@ static void paths_are_alike(void) {
   }
 }
 
-static void the_longest_key_fits(void) {
+CHECK_CASE(the_longest_key_fits) {
   char text[4096], key[AB_ROUTE_STATS_KEY_MAX];
   memset(text, 'a', sizeof(text));
   for (size_t i = 0; i < sizeof(text); i += 25) text[i] = '/';
@@ -72,7 +72,7 @@ static void the_longest_key_fits(void) {
   CHECK(key[len - 1] == '*');
 }
 
-static void twenty_requests_and_two_of_them_slow(void) {
+CHECK_CASE(twenty_requests_and_two_of_them_slow) {
   ab_route_stats *route_stats = make();
   CHECK_INT(AB_ROUTE_STAYS, ask(route_stats, "/slow", 19, 900 * MS));
   CHECK(!on_threads(route_stats, "/slow"));
@@ -88,7 +88,7 @@ static void twenty_requests_and_two_of_them_slow(void) {
   ab_route_stats_fini(route_stats);
 }
 
-static void one_that_turns_slow_later_moves_soon(void) {
+CHECK_CASE(one_that_turns_slow_later_moves_soon) {
   ab_route_stats *route_stats = make();
   ask(route_stats, "/a", 10000, MS);
   CHECK_INT(AB_ROUTE_STAYS, ask(route_stats, "/a", 6, 90 * MS));
@@ -96,7 +96,7 @@ static void one_that_turns_slow_later_moves_soon(void) {
   ab_route_stats_fini(route_stats);
 }
 
-static void the_same_route_by_other_ids(void) {
+CHECK_CASE(the_same_route_by_other_ids) {
   ab_route_stats *route_stats = make();
   for (unsigned i = 0; i < 20; i++) {
     char text[32];
@@ -108,7 +108,7 @@ static void the_same_route_by_other_ids(void) {
   ab_route_stats_fini(route_stats);
 }
 
-static void it_comes_back_when_it_has_behaved(void) {
+CHECK_CASE(it_comes_back_when_it_has_behaved) {
   ab_route_stats *route_stats = make();
   ask(route_stats, "/a", 20, 90 * MS);
   /* Between half of the threshold and the threshold nothing moves. */
@@ -134,7 +134,7 @@ static unsigned time_away(ab_route_stats *route_stats, const char *text) {
   return count;
 }
 
-static void relapses_take_longer(void) {
+CHECK_CASE(relapses_take_longer) {
   ab_route_stats *route_stats = make();
   static const unsigned times[] = {100, 200, 400, 800, 1600, 3200, 6400, 6400, 6400};
   for (size_t i = 0; i < AB_ARRAY_LEN(times); i++) {
@@ -148,7 +148,7 @@ static void relapses_take_longer(void) {
   ab_route_stats_fini(route_stats);
 }
 
-static void late_ones_do_not_count(void) {
+CHECK_CASE(late_ones_do_not_count) {
   ab_route_stats *route_stats = make();
   ab_route route = path(route_stats, "/a");
   ask(route_stats, "/a", 20, 90 * MS);
@@ -159,7 +159,7 @@ static void late_ones_do_not_count(void) {
   ab_route_stats_fini(route_stats);
 }
 
-static void patterns_are_routes(void) {
+CHECK_CASE(patterns_are_routes) {
   const ab_path_rule rules[] = {{view("/x/*"), 0}, {view("/y/*"), 0}};
   ab_route_stats *route_stats = ab_route_stats_init(&ab_mem_libc, &options, rules, 2);
   ab_route x = ab_route_stats_rule(route_stats, 0), y = ab_route_stats_rule(route_stats, 1);
@@ -186,7 +186,7 @@ static void flood(ab_route_stats *route_stats, unsigned from, unsigned count, ab
   }
 }
 
-static void who_peeks_changes_nothing(void) {
+CHECK_CASE(who_peeks_changes_nothing) {
   const ab_path_rule rules[] = {{view("/x/*"), 0}, {view("/y/*"), 0}};
   ab_route_stats *route_stats = ab_route_stats_init(&ab_mem_libc, &options, rules, 2);
   CHECK(!ab_route_stats_peek(route_stats, view("/a/1")));
@@ -205,14 +205,14 @@ static void who_peeks_changes_nothing(void) {
   ab_route_stats_fini(route_stats);
 }
 
-static void no_route_is_none(void) {
+CHECK_CASE(no_route_is_none) {
   ab_route_stats *route_stats = make();
   CHECK(!ab_route_stats_on_threads(route_stats, (ab_route){0}));
   CHECK_INT(AB_ROUTE_STAYS, ab_route_stats_note(route_stats, (ab_route){0}, false, 90 * MS));
   ab_route_stats_fini(route_stats);
 }
 
-static void moves_are_told_in_order(void) {
+CHECK_CASE(moves_are_told_in_order) {
   ab_route_stats *route_stats = make();
   ab_route_info info;
   CHECK(!ab_route_stats_has_moves(route_stats));
@@ -232,7 +232,7 @@ static void moves_are_told_in_order(void) {
   ab_route_stats_fini(route_stats);
 }
 
-static void of_many_moves_the_last_are_told(void) {
+CHECK_CASE(of_many_moves_the_last_are_told) {
   ab_route_stats *route_stats = make();
   char text[16];
   for (char c = 'a'; c <= 'z'; c++) {
@@ -251,7 +251,7 @@ static void of_many_moves_the_last_are_told(void) {
   ab_route_stats_fini(route_stats);
 }
 
-static void a_flood_of_paths_does_not_drive_out_who_is_used(void) {
+CHECK_CASE(a_flood_of_paths_does_not_drive_out_who_is_used) {
   ab_route_stats *route_stats = make();
   ask(route_stats, "/slow/page", 20, 90 * MS);
   for (unsigned i = 0; i < 200; i++) {
@@ -263,7 +263,7 @@ static void a_flood_of_paths_does_not_drive_out_who_is_used(void) {
   ab_route_stats_fini(route_stats);
 }
 
-static void who_is_not_used_gives_way(void) {
+CHECK_CASE(who_is_not_used_gives_way) {
   ab_route_stats *route_stats = make();
   ask(route_stats, "/slow/page", 20, 90 * MS);
   flood(route_stats, 1, 2000000, MS);
@@ -277,7 +277,7 @@ static void who_is_not_used_gives_way(void) {
   ab_route_stats_fini(route_stats);
 }
 
-static void an_ended_request_of_a_forgotten_route_is_nobodys(void) {
+CHECK_CASE(an_ended_request_of_a_forgotten_route_is_nobodys) {
   ab_route_stats *route_stats = make();
   ab_route old = path(route_stats, "/old");
   flood(route_stats, 1, 100000, MS);
@@ -287,7 +287,7 @@ static void an_ended_request_of_a_forgotten_route_is_nobodys(void) {
 }
 
 /* Without places of their own they are one route, which moves like any other. */
-static void who_finds_no_place_shares_one(void) {
+CHECK_CASE(who_finds_no_place_shares_one) {
   ab_route_stats *route_stats = make();
   flood(route_stats, 1, 10000, 90 * MS);
   ab_route_info info;
@@ -302,7 +302,7 @@ static void who_finds_no_place_shares_one(void) {
   ab_route_stats_fini(route_stats);
 }
 
-static void memory_may_fail(void) {
+CHECK_CASE(memory_may_fail) {
   check_mem mem;
   check_mem_init(&mem, 1);
   CHECK(!ab_route_stats_init(&mem.mem, &options, NULL, 0));
@@ -315,15 +315,4 @@ static void memory_may_fail(void) {
   CHECK_INT(0, mem.live);
 }
 
-CHECK_MAIN(CHECK_CASE(paths_are_alike), CHECK_CASE(the_longest_key_fits),
-           CHECK_CASE(twenty_requests_and_two_of_them_slow),
-           CHECK_CASE(one_that_turns_slow_later_moves_soon),
-           CHECK_CASE(the_same_route_by_other_ids), CHECK_CASE(it_comes_back_when_it_has_behaved),
-           CHECK_CASE(relapses_take_longer), CHECK_CASE(late_ones_do_not_count),
-           CHECK_CASE(patterns_are_routes), CHECK_CASE(who_peeks_changes_nothing),
-           CHECK_CASE(no_route_is_none), CHECK_CASE(moves_are_told_in_order),
-           CHECK_CASE(of_many_moves_the_last_are_told),
-           CHECK_CASE(a_flood_of_paths_does_not_drive_out_who_is_used),
-           CHECK_CASE(who_is_not_used_gives_way),
-           CHECK_CASE(an_ended_request_of_a_forgotten_route_is_nobodys),
-           CHECK_CASE(who_finds_no_place_shares_one), CHECK_CASE(memory_may_fail))
+CHECK_MAIN()

@@ -3,7 +3,7 @@
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
 
-static void each_listener_is_named_in_order(void) {
+CHECK_CASE(each_listener_is_named_in_order) {
   fixture fx;
   fixture_init(&fx);
   CHECK(!ab_engine_listener(fx.engine, 0));
@@ -14,7 +14,7 @@ static void each_listener_is_named_in_order(void) {
   fixture_fini(&fx);
 }
 
-static void limits_belong_to_the_listener(void) {
+CHECK_CASE(limits_belong_to_the_listener) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
@@ -40,7 +40,7 @@ static void limits_belong_to_the_listener(void) {
 }
 
 /* Those that are left come with the next turns. */
-static void a_turn_accepts_so_many(void) {
+CHECK_CASE(a_turn_accepts_so_many) {
   enum { CLIENTS = AB_TURN_ACCEPTS + 10 };
   fixture fx;
   fixture_init(&fx);
@@ -60,7 +60,7 @@ static void a_turn_accepts_so_many(void) {
 }
 
 /* Without memory for a connection none is accepted for a while. */
-static void accepting_rests(void) {
+CHECK_CASE(accepting_rests) {
   fixture fx;
   fixture_init(&fx);
   uint16_t port = fixture_listen(&fx);
@@ -83,7 +83,7 @@ static void accepting_rests(void) {
 }
 
 /* Who stands in the kernel's queue when the engine drains has been promised a connection. */
-static void draining_accepts_what_is_there(void) {
+CHECK_CASE(draining_accepts_what_is_there) {
   fixture fx;
   fixture_init(&fx);
   uint16_t port = fixture_listen(&fx);
@@ -101,7 +101,7 @@ static void draining_accepts_what_is_there(void) {
   fixture_fini(&fx);
 }
 
-static void without_memory_the_listener_stays_the_callers(void) {
+CHECK_CASE(without_memory_the_listener_stays_the_callers) {
   fixture fx;
   fixture_init(&fx);
   const ab_net net = {0};
@@ -118,7 +118,4 @@ static void without_memory_the_listener_stays_the_callers(void) {
   fixture_fini(&fx);
 }
 
-CHECK_MAIN(CHECK_CASE(each_listener_is_named_in_order), CHECK_CASE(limits_belong_to_the_listener),
-           CHECK_CASE(a_turn_accepts_so_many), CHECK_CASE(accepting_rests),
-           CHECK_CASE(draining_accepts_what_is_there),
-           CHECK_CASE(without_memory_the_listener_stays_the_callers))
+CHECK_MAIN()

@@ -4,7 +4,7 @@
 #include "http/error.h"
 #include "http/status.h"
 
-static void every_error_has_a_status_a_reason_and_a_section(void) {
+CHECK_CASE(every_error_has_a_status_a_reason_and_a_section) {
 #define ENTRY(name, status, reason, rfc)                                                           \
   CHECK_INT(status, ab_http_error_status(AB_HTTP_##name));                                         \
   CHECK(strcmp(reason, ab_http_error_reason(AB_HTTP_##name)) == 0);                                \
@@ -15,7 +15,7 @@ static void every_error_has_a_status_a_reason_and_a_section(void) {
 #undef ENTRY
 }
 
-static void another_number_is_a_bug_and_no_success(void) {
+CHECK_CASE(another_number_is_a_bug_and_no_success) {
   static const int others[] = {0,       AB_AGAIN, AB_HTTP_ERROR_BASE, AB_HTTP_NO_MEMORY + 1,
                                -100000, 100000};
   for (size_t i = 0; i < AB_ARRAY_LEN(others); i++) {
@@ -24,5 +24,4 @@ static void another_number_is_a_bug_and_no_success(void) {
   }
 }
 
-CHECK_MAIN(CHECK_CASE(every_error_has_a_status_a_reason_and_a_section),
-           CHECK_CASE(another_number_is_a_bug_and_no_success))
+CHECK_MAIN()

@@ -69,7 +69,7 @@ static void check_table(const expectation *table, size_t count, bool rfc7239, co
 #define PROTO "X-Forwarded-Proto: "
 #define END   "\r\n"
 
-static void x_forwarded_for(void) {
+CHECK_CASE(x_forwarded_for) {
   static const expectation table[] = {
       {"", "10.0.0.1", NONE},
       {XFF END, "10.0.0.1", NONE},
@@ -122,7 +122,7 @@ static void x_forwarded_for(void) {
   check_table(table, AB_ARRAY_LEN(table), false, "");
 }
 
-static void x_forwarded_proto(void) {
+CHECK_CASE(x_forwarded_proto) {
   static const expectation table[] = {
       {PROTO "https" END, "10.0.0.1", HTTPS},
       {PROTO "HTTPS" END, "10.0.0.1", HTTPS},
@@ -153,7 +153,7 @@ static void x_forwarded_proto(void) {
 
 #define FWD "Forwarded: "
 
-static void forwarded(void) {
+CHECK_CASE(forwarded) {
   static const expectation table[] = {
       {FWD "for=192.0.2.1" END, "192.0.2.1", NONE},
       {FWD "For=192.0.2.1;Proto=https;By=203.0.113.43;Host=a.test" END, "192.0.2.1", HTTPS},
@@ -206,7 +206,7 @@ static void forwarded(void) {
   check_table(table, AB_ARRAY_LEN(table), true, "");
 }
 
-static void a_field_of_its_own(void) {
+CHECK_CASE(a_field_of_its_own) {
   static const expectation table[] = {
       {"X-Real-IP: 192.0.2.1" END, "192.0.2.1", NONE},
       {"x-real-ip: 192.0.2.1, 6.6.6.6" END, "192.0.2.1", NONE},
@@ -229,7 +229,7 @@ static void a_field_of_its_own(void) {
   check_table(rfc7239, 1, true, "x-real-ip");
 }
 
-static void strangers_are_not_believed(void) {
+CHECK_CASE(strangers_are_not_believed) {
   static const char lines[] = XFF "6.6.6.6" END PROTO "https" END FWD "for=6.6.6.6;proto=https" END
                                   "X-Real-IP: 6.6.6.6" END;
   static const char *const peers[] = {"192.0.2.9", "11.0.0.1", "127.0.0.2", "::1",
@@ -246,7 +246,7 @@ static void strangers_are_not_believed(void) {
 }
 
 /* Puma's set_remote_address without a list of proxies: the address, and nothing else. */
-static void a_field_that_everybody_may_send(void) {
+CHECK_CASE(a_field_that_everybody_may_send) {
   heading head;
   parse_head(&head, "X-Real-IP: 192.0.2.1" END PROTO "https" END);
   ab_forwarding forwarding = {.client_field = {"x-real-ip", 9}};
@@ -257,7 +257,7 @@ static void a_field_that_everybody_may_send(void) {
   CHECK_INT(NONE, got.scheme);
 }
 
-static void a_unix_socket_is_this_machine(void) {
+CHECK_CASE(a_unix_socket_is_this_machine) {
   ab_forwarded got = resolve("", XFF "192.0.2.1" END PROTO "https" END, false, "");
   char text[AB_ADDR_TEXT_MAX];
   CHECK_OCTETS("192.0.2.1", text, ab_addr_text(&got.client, text));
@@ -281,7 +281,7 @@ static void check_long_list(unsigned proxies, bool rfc7239, const char *client) 
   CHECK_OCTETS(client, text, ab_addr_text(&got.client, text));
 }
 
-static void long_lists_are_not_followed_for_ever(void) {
+CHECK_CASE(long_lists_are_not_followed_for_ever) {
   for (int rfc7239 = 0; rfc7239 < 2; rfc7239++) {
     check_long_list(AB_FORWARDED_HOPS - 1, rfc7239, "192.0.2.1");
     check_long_list(AB_FORWARDED_HOPS, rfc7239, "10.1.0.0");
@@ -289,7 +289,4 @@ static void long_lists_are_not_followed_for_ever(void) {
   }
 }
 
-CHECK_MAIN(CHECK_CASE(x_forwarded_for), CHECK_CASE(x_forwarded_proto), CHECK_CASE(forwarded),
-           CHECK_CASE(a_field_of_its_own), CHECK_CASE(strangers_are_not_believed),
-           CHECK_CASE(a_field_that_everybody_may_send), CHECK_CASE(a_unix_socket_is_this_machine),
-           CHECK_CASE(long_lists_are_not_followed_for_ever))
+CHECK_MAIN()

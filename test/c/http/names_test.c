@@ -13,7 +13,7 @@ static void see(const char *name, uintptr_t value) {
   if (!known(name)) ab_names_add(&names, name, strlen(name), value, (uint8_t)(value & 3));
 }
 
-static void exact_spellings_are_found(void) {
+CHECK_CASE(exact_spellings_are_found) {
   static const char *const usual[] = {"A",
                                       "Accept",
                                       "accept",
@@ -36,7 +36,7 @@ static void exact_spellings_are_found(void) {
 
 /* Alike at both ends and of one length, as an unkeyed hash of the ends would have them in one
  * place: here nearly all of them have room. */
-static void names_that_are_alike_have_different_places(void) {
+CHECK_CASE(names_that_are_alike_have_different_places) {
   ab_names_init(&names, key);
   char name[32];
   unsigned kept = 0;
@@ -52,7 +52,7 @@ static void names_that_are_alike_have_different_places(void) {
 }
 
 /* Which names share a place depends on the key. */
-static void the_key_decides(void) {
+CHECK_CASE(the_key_decides) {
   static ab_names others;
   const uint64_t other[2] = {key[0] + 1, key[1]};
   ab_names_init(&names, key);
@@ -68,7 +68,7 @@ static void the_key_decides(void) {
 }
 
 /* A flood of names that come once does not displace those that come with each request. */
-static void usual_names_stay(void) {
+CHECK_CASE(usual_names_stay) {
   ab_names_init(&names, key);
   char name[32];
   unsigned lost = 0;
@@ -86,6 +86,4 @@ static void usual_names_stay(void) {
   CHECK_INT(0, lost);
 }
 
-CHECK_MAIN(CHECK_CASE(exact_spellings_are_found),
-           CHECK_CASE(names_that_are_alike_have_different_places), CHECK_CASE(the_key_decides),
-           CHECK_CASE(usual_names_stay))
+CHECK_MAIN()

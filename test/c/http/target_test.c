@@ -10,7 +10,7 @@ static int parse_target(const char *method, const char *target) {
   return parse(text);
 }
 
-static void forms_are_told_apart(void) {
+CHECK_CASE(forms_are_told_apart) {
   CHECK(parse_target("GET", "/a?") > 0);
   CHECK_INT(AB_TARGET_ORIGIN, parse_head.request.target_form);
   CHECK(parse_head.request.query.ptr != NULL);
@@ -31,7 +31,7 @@ static void forms_are_told_apart(void) {
   CHECK_INT(AB_TARGET_AUTHORITY, parse_head.request.target_form);
 }
 
-static void an_absolute_target_may_lack_a_path(void) {
+CHECK_CASE(an_absolute_target_may_lack_a_path) {
   CHECK(parse_target("GET", "http://b.test") > 0);
   CHECK_VIEW("/", parse_head.request.path);
   CHECK(parse_head.request.query.ptr == NULL);
@@ -40,7 +40,7 @@ static void an_absolute_target_may_lack_a_path(void) {
   CHECK_VIEW("x=1/2?3", parse_head.request.query);
 }
 
-static void what_browsers_send_is_passed_on(void) {
+CHECK_CASE(what_browsers_send_is_passed_on) {
   static const char *const targets[] = {"/a|b",      "/{}[]^`",       "/%",       "/%zz", "/a%00b",
                                         "/\xc0\xaf", "/?a[]=\\|{}^`", "/?%zz\xff"};
   for (size_t i = 0; i < AB_ARRAY_LEN(targets); i++) {
@@ -49,7 +49,7 @@ static void what_browsers_send_is_passed_on(void) {
   }
 }
 
-static void other_targets_are_refused(void) {
+CHECK_CASE(other_targets_are_refused) {
   static const char *const targets[] = {
       "a",           "",           "?x",          "/#f",        "/?#f",          "/\"",
       "/<",          "/>",         "/\\",         "/?\"",       "/?<",           "/?>",
@@ -77,7 +77,7 @@ static bool authority(const char *text, ab_authority *parsed) {
   return valid;
 }
 
-static void authorities_are_taken_apart(void) {
+CHECK_CASE(authorities_are_taken_apart) {
   static const struct {
     const char *text, *host, *port, *whole;
   } valid[] = {
@@ -102,7 +102,7 @@ static void authorities_are_taken_apart(void) {
   }
 }
 
-static void other_authorities_are_refused(void) {
+CHECK_CASE(other_authorities_are_refused) {
   static const char *const bad[] = {"",         ":80",    "a b",    "a/x",     "a\\b",     "a:http",
                                     "a:8 0",    "a:-1",   "a::80",  "a:65536", "a:000080", "a%2e",
                                     "\xc3\xa9", "<a>",    "u@a",    "a?",      "a#",       "::1",
@@ -111,7 +111,7 @@ static void other_authorities_are_refused(void) {
   for (size_t i = 0; i < AB_ARRAY_LEN(bad); i++) CHECK(!authority(bad[i], &parsed));
 }
 
-static void ipv6_literals_are_checked(void) {
+CHECK_CASE(ipv6_literals_are_checked) {
   static const char *const valid[] = {"::",
                                       "::1",
                                       "1::",
@@ -162,7 +162,7 @@ static void ipv6_literals_are_checked(void) {
   }
 }
 
-static void a_host_has_a_length(void) {
+CHECK_CASE(a_host_has_a_length) {
   ab_authority parsed;
   char text[300] = {0};
   memset(text, 'a', AB_HOST_MAX - 1);
@@ -175,7 +175,4 @@ static void a_host_has_a_length(void) {
   CHECK(!authority(text, &parsed));
 }
 
-CHECK_MAIN(CHECK_CASE(forms_are_told_apart), CHECK_CASE(an_absolute_target_may_lack_a_path),
-           CHECK_CASE(what_browsers_send_is_passed_on), CHECK_CASE(other_targets_are_refused),
-           CHECK_CASE(authorities_are_taken_apart), CHECK_CASE(other_authorities_are_refused),
-           CHECK_CASE(ipv6_literals_are_checked), CHECK_CASE(a_host_has_a_length))
+CHECK_MAIN()

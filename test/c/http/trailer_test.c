@@ -3,7 +3,7 @@
 
 #include "http/trailer.h"
 
-static void fields_come_one_by_one(void) {
+CHECK_CASE(fields_come_one_by_one) {
   static const char text[] = "A:\r\nBc: \t x y \t\r\nd:e:f\r\nE:   \r\n\r\nG: incomplete";
   static const char *const expected[][2] = {{"A", ""}, {"Bc", "x y"}, {"d", "e:f"}, {"E", ""}};
   char *block = malloc(sizeof(text) - 1);
@@ -26,7 +26,7 @@ static bool allowed(const char *name) {
   return ab_trailer_allowed((ab_view){name, strlen(name)});
 }
 
-static void what_counts_in_the_head_alone_is_dropped(void) {
+CHECK_CASE(what_counts_in_the_head_alone_is_dropped) {
   static const char *const bad[] = {
       "Content-Length", "TRANSFER-ENCODING", "host",     "Authorization",  "Cookie",
       "content-type",   "Trailer",           "If-Range", "X-Forwarded-For"};
@@ -36,4 +36,4 @@ static void what_counts_in_the_head_alone_is_dropped(void) {
   for (size_t i = 0; i < AB_ARRAY_LEN(good); i++) CHECK(allowed(good[i]));
 }
 
-CHECK_MAIN(CHECK_CASE(fields_come_one_by_one), CHECK_CASE(what_counts_in_the_head_alone_is_dropped))
+CHECK_MAIN()

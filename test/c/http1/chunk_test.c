@@ -49,7 +49,7 @@ static int decode(const char *text) {
   return decode_run(text, strlen(text), &limits);
 }
 
-static void chunks_become_a_body(void) {
+CHECK_CASE(chunks_become_a_body) {
   CHECK_INT(AB_CHUNK_DONE, decode("5\r\nhello\r\n00A\r\n0123456789\r\n1\r\n!\r\n0\r\n\r\nNEXT"));
   CHECK_OCTETS("hello0123456789!", body, body_len);
   CHECK_INT(5 + 5 + 5 + 2 + 10 + 5 + 1 + 5, used_up);
@@ -61,7 +61,7 @@ static void chunks_become_a_body(void) {
   CHECK_INT(AB_CHUNK_MORE, decode("0\r\n\r"));
 }
 
-static void a_done_decoder_takes_nothing_more(void) {
+CHECK_CASE(a_done_decoder_takes_nothing_more) {
   const ab_limits limits = ab_limits_default();
   ab_chunk_decoder decoder;
   size_t used;
@@ -72,7 +72,7 @@ static void a_done_decoder_takes_nothing_more(void) {
   CHECK_INT(0, used);
 }
 
-static void extensions_are_ignored(void) {
+CHECK_CASE(extensions_are_ignored) {
   static const char *const lines[] = {"5;a",
                                       "5;a=b",
                                       "5 ; a = b",
@@ -89,7 +89,7 @@ static void extensions_are_ignored(void) {
   }
 }
 
-static void other_size_lines_are_refused(void) {
+CHECK_CASE(other_size_lines_are_refused) {
   static const struct {
     const char *text; /* the last byte is the wrong one */
     int error;
@@ -130,14 +130,14 @@ static void other_size_lines_are_refused(void) {
   }
 }
 
-static void chunk_data_ends_with_crlf(void) {
+CHECK_CASE(chunk_data_ends_with_crlf) {
   CHECK_INT(AB_HTTP_CHUNK_DATA_END, decode("5\r\nhelloX"));
   CHECK_INT(AB_HTTP_CHUNK_DATA_END, decode("5\r\nhello\n"));
   CHECK_INT(AB_HTTP_CHUNK_DATA_END, decode("5\r\nhello\rX"));
   CHECK_INT(AB_HTTP_CHUNK_SIZE_SYNTAX, decode("5\r\nhello\r\n\r\n"));
 }
 
-static void trailers_are_checked_and_dropped(void) {
+CHECK_CASE(trailers_are_checked_and_dropped) {
   CHECK_INT(AB_CHUNK_DONE, decode("1\r\nZ\r\n0\r\nX-A: 1\r\nContent-Length:\t0\r\nY:\r\n\r\n"));
   CHECK_OCTETS("Z", body, body_len);
   CHECK_INT(AB_HTTP_FIELD_NAME_SYNTAX, decode("0\r\n:"));
@@ -157,7 +157,7 @@ static int with_limits(ab_limits limits, const char *text) {
   return decode_run(text, strlen(text), &limits);
 }
 
-static void line_and_trailer_limits_hold_to_the_byte(void) {
+CHECK_CASE(line_and_trailer_limits_hold_to_the_byte) {
   ab_limits limits = ab_limits_default();
   limits.max_chunk_line = 5;
   CHECK_INT(AB_CHUNK_DONE, with_limits(limits, "0;ab\r\n\r\n"));
@@ -184,7 +184,7 @@ static void line_and_trailer_limits_hold_to_the_byte(void) {
   CHECK_INT(AB_HTTP_TRAILER_TOO_LONG, with_limits(limits, "0\r\na:\r\nb:\r\nc:\r\n\r\n"));
 }
 
-static void a_body_has_a_size(void) {
+CHECK_CASE(a_body_has_a_size) {
   ab_limits limits = ab_limits_default();
   limits.max_body_size = 6;
   CHECK_INT(AB_CHUNK_DONE, with_limits(limits, "2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n"));
@@ -220,15 +220,11 @@ static int flood(size_t chunks, size_t size, size_t first) {
   return result;
 }
 
-static void chunks_must_carry_something(void) {
+CHECK_CASE(chunks_must_carry_something) {
   CHECK_INT(AB_CHUNK_DONE, flood(13000, 1, 0)); /* 65,000 bytes of framing */
   CHECK_INT(AB_HTTP_CHUNK_OVERHEAD, flood(14000, 1, 0));
   CHECK_INT(AB_CHUNK_DONE, flood(14000, 2, 0));
   CHECK_INT(AB_CHUNK_DONE, flood(14000, 1, 60000));
 }
 
-CHECK_MAIN(CHECK_CASE(chunks_become_a_body), CHECK_CASE(a_done_decoder_takes_nothing_more),
-           CHECK_CASE(extensions_are_ignored), CHECK_CASE(other_size_lines_are_refused),
-           CHECK_CASE(chunk_data_ends_with_crlf), CHECK_CASE(trailers_are_checked_and_dropped),
-           CHECK_CASE(line_and_trailer_limits_hold_to_the_byte), CHECK_CASE(a_body_has_a_size),
-           CHECK_CASE(chunks_must_carry_something))
+CHECK_MAIN()

@@ -17,7 +17,7 @@ static bool upgrade(const char *version, const char *lines) {
   return parse_head.request.upgrade;
 }
 
-static void a_length_frames_the_body(void) {
+CHECK_CASE(a_length_frames_the_body) {
   const ab_framing *the = framing(V11, "Content-Length: 005\r\n");
   CHECK_INT(AB_BODY_LENGTH, the->body);
   CHECK_INT(5, the->length);
@@ -32,7 +32,7 @@ static void a_length_frames_the_body(void) {
   CHECK(the->length == AB_BODY_CEILING);
 }
 
-static void other_lengths_are_refused(void) {
+CHECK_CASE(other_lengths_are_refused) {
   static const char *const bad[] = {"",
                                     "-0",
                                     "+5",
@@ -61,14 +61,14 @@ static void other_lengths_are_refused(void) {
   CHECK_INT(AB_HTTP_LENGTH_REPEATED, parse_lines(V11, "Content-Length:\r\nContent-Length: 5\r\n"));
 }
 
-static void chunked_frames_the_body(void) {
+CHECK_CASE(chunked_frames_the_body) {
   const ab_framing *the = framing(V11, "Transfer-Encoding: ChunkeD \r\n");
   CHECK_INT(AB_BODY_CHUNKED, the->body);
   CHECK_INT(0, the->length);
   CHECK(!the->has_length);
 }
 
-static void other_codings_are_refused(void) {
+CHECK_CASE(other_codings_are_refused) {
   static const struct {
     const char *value;
     int error;
@@ -102,7 +102,7 @@ static void other_codings_are_refused(void) {
   }
 }
 
-static void lines_of_codings_make_one_list(void) {
+CHECK_CASE(lines_of_codings_make_one_list) {
   const char *first = "Transfer-Encoding: chunked\r\n", *second = "Transfer-Encoding: gzip\r\n";
   char lines[128];
   snprintf(lines, sizeof(lines), "%s%s", first, second);
@@ -111,14 +111,14 @@ static void lines_of_codings_make_one_list(void) {
   CHECK_INT(AB_HTTP_CODING_UNKNOWN, parse_lines(V11, lines));
 }
 
-static void a_length_and_a_coding_exclude_each_other(void) {
+CHECK_CASE(a_length_and_a_coding_exclude_each_other) {
   CHECK_INT(AB_HTTP_LENGTH_WITH_CODING,
             parse_lines(V11, "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"));
   CHECK_INT(AB_HTTP_LENGTH_WITH_CODING,
             parse_lines(V11, "Transfer-Encoding: xchunked\r\nContent-Length: +5\r\n"));
 }
 
-static void connections_are_kept_by_version_and_options(void) {
+CHECK_CASE(connections_are_kept_by_version_and_options) {
   CHECK(framing(V11, "")->keep_alive);
   CHECK(!framing(V10, "")->keep_alive);
   CHECK(framing(V10, "Connection: Keep-Alive\r\n")->keep_alive);
@@ -130,14 +130,14 @@ static void connections_are_kept_by_version_and_options(void) {
   CHECK(!framing(V10, "Connection: keep-alived\r\n")->keep_alive);
 }
 
-static void an_upgrade_needs_both_fields(void) {
+CHECK_CASE(an_upgrade_needs_both_fields) {
   CHECK(upgrade(V11, "Connection: x, Upgrade\r\nUpgrade: websocket\r\n"));
   CHECK(!upgrade(V11, "Connection: upgrade\r\n"));
   CHECK(!upgrade(V11, "Upgrade: websocket\r\n"));
   CHECK(!upgrade(V10, "Connection: upgrade\r\nUpgrade: websocket\r\n"));
 }
 
-static void a_continue_is_expected_with_a_body_only(void) {
+CHECK_CASE(a_continue_is_expected_with_a_body_only) {
   CHECK(framing(V11, "Expect: 100-Continue\r\nContent-Length: 5\r\n")->expect_continue);
   CHECK(framing(V11, "Expect: 100-continue\r\nTransfer-Encoding: chunked\r\n")->expect_continue);
   CHECK(!framing(V11, "Expect: 100-continue\r\n")->expect_continue);
@@ -147,16 +147,10 @@ static void a_continue_is_expected_with_a_body_only(void) {
   CHECK(!framing(V10, "Expect: something\r\nContent-Length: 5\r\n")->expect_continue);
 }
 
-static void other_expectations_fail(void) {
+CHECK_CASE(other_expectations_fail) {
   CHECK_INT(AB_HTTP_EXPECTATION_UNKNOWN, parse_lines(V11, "Expect: 200-ok\r\n"));
   CHECK_INT(AB_HTTP_EXPECTATION_UNKNOWN, parse_lines(V11, "Expect: 100-continue, x\r\n"));
   CHECK_INT(AB_HTTP_EXPECTATION_UNKNOWN, parse_lines(V11, "Expect: 100-continue\r\nExpect: x\r\n"));
 }
 
-CHECK_MAIN(CHECK_CASE(a_length_frames_the_body), CHECK_CASE(other_lengths_are_refused),
-           CHECK_CASE(chunked_frames_the_body), CHECK_CASE(other_codings_are_refused),
-           CHECK_CASE(lines_of_codings_make_one_list),
-           CHECK_CASE(a_length_and_a_coding_exclude_each_other),
-           CHECK_CASE(connections_are_kept_by_version_and_options),
-           CHECK_CASE(an_upgrade_needs_both_fields),
-           CHECK_CASE(a_continue_is_expected_with_a_body_only), CHECK_CASE(other_expectations_fail))
+CHECK_MAIN()

@@ -5,7 +5,7 @@
 
 #define HOST "Host: a.test\r\n"
 
-static void a_request_is_taken_apart(void) {
+CHECK_CASE(a_request_is_taken_apart) {
   const char *text = "GET /a/b?c=d HTTP/1.1\r\nHost: a.test:8080\r\nX-A: \t v w \t\r\nX-B:\r\n\r\n";
   CHECK_INT(strlen(text), parse(text));
   CHECK_VIEW("GET", parse_head.request.method);
@@ -26,14 +26,14 @@ static void a_request_is_taken_apart(void) {
   CHECK(!parse_head.request.is_head);
 }
 
-static void bytes_behind_the_head_are_left_alone(void) {
+CHECK_CASE(bytes_behind_the_head_are_left_alone) {
   const char *head = "GET / HTTP/1.1\r\n" HOST "\r\n";
   char text[256];
   snprintf(text, sizeof(text), "%s\x01rest", head);
   CHECK_INT(strlen(head), parse(text));
 }
 
-static void known_fields_have_their_id(void) {
+CHECK_CASE(known_fields_have_their_id) {
   static const struct {
     const char *name;
     uint8_t id;
@@ -71,7 +71,7 @@ static void known_fields_have_their_id(void) {
   }
 }
 
-static void registered_methods_are_known(void) {
+CHECK_CASE(registered_methods_are_known) {
   static const char *const methods[] = {"GET",
                                         "POST",
                                         "HEAD",
@@ -96,7 +96,7 @@ static void registered_methods_are_known(void) {
 
 #define REQUEST(method) method " / HTTP/1.1\r\n" HOST "\r\n"
 
-static void a_set_of_methods_replaces_the_registry(void) {
+CHECK_CASE(a_set_of_methods_replaces_the_registry) {
   const ab_view names[] = {{"GET", 3}, {"BREW", 4}, {"CONNECT", 7}};
   ab_methods methods = {.names = names, .count = AB_ARRAY_LEN(names)};
   parse_methods = &methods;
@@ -113,7 +113,7 @@ static void a_set_of_methods_replaces_the_registry(void) {
   parse_methods = NULL;
 }
 
-static void other_methods_are_refused(void) {
+CHECK_CASE(other_methods_are_refused) {
   CHECK_INT(AB_HTTP_METHOD_UNKNOWN, parse("get / HTTP/1.1\r\n" HOST "\r\n"));
   CHECK_INT(AB_HTTP_METHOD_UNKNOWN, parse("GETS / HTTP/1.1\r\n" HOST "\r\n"));
   CHECK_INT(AB_HTTP_METHOD_UNKNOWN, parse("TRACE / HTTP/1.1\r\n" HOST "\r\n"));
@@ -130,7 +130,7 @@ static void other_methods_are_refused(void) {
   CHECK_INT(AB_HTTP_METHOD_TOO_LONG, parse(longest));
 }
 
-static void syntax_errors_come_before_errors_of_meaning(void) {
+CHECK_CASE(syntax_errors_come_before_errors_of_meaning) {
   CHECK_INT(AB_HTTP_FIELD_NAME_SYNTAX, parse("FROB / HTTP/2.0\r\n" HOST "bad name: x\r\n\r\n"));
   CHECK_INT(AB_HTTP_VERSION_UNSUPPORTED, parse("FROB / HTTP/2.0\r\n\r\n"));
   CHECK_INT(AB_HTTP_HOST_MISSING, parse("FROB / HTTP/1.1\r\n\r\n"));
@@ -138,7 +138,7 @@ static void syntax_errors_come_before_errors_of_meaning(void) {
 }
 
 /* Each of these is known before its line, let alone the head, is complete. */
-static void errors_are_reported_at_the_first_wrong_byte(void) {
+CHECK_CASE(errors_are_reported_at_the_first_wrong_byte) {
   static const struct {
     const char *text; /* the last byte is the wrong one */
     int error;
@@ -176,7 +176,7 @@ static void errors_are_reported_at_the_first_wrong_byte(void) {
   CHECK_INT(AB_HTTP_FIELD_VALUE_SYNTAX, parse_byte_run("GET / HTTP/1.1\r\nX: \0", 20));
 }
 
-static void versions_are_read(void) {
+CHECK_CASE(versions_are_read) {
   CHECK(parse("GET / HTTP/1.0\r\n\r\n") > 0);
   CHECK_INT(0, parse_head.request.minor);
   CHECK_INT(0, parse_head.request.host.len);
@@ -186,7 +186,7 @@ static void versions_are_read(void) {
   CHECK_INT(AB_HTTP_VERSION_UNSUPPORTED, parse("GET / HTTP/3.0\r\n" HOST "\r\n"));
 }
 
-static void a_few_empty_lines_may_come_first(void) {
+CHECK_CASE(a_few_empty_lines_may_come_first) {
   const char *text = "\r\n\r\n\r\n\r\nGET / HTTP/1.1\r\n" HOST "\r\n";
   CHECK_INT(strlen(text), parse(text));
   CHECK_INT(strlen(text), parse_head.size);
@@ -195,7 +195,7 @@ static void a_few_empty_lines_may_come_first(void) {
   CHECK_INT(AB_AGAIN, parse(""));
 }
 
-static void host_is_required_and_checked(void) {
+CHECK_CASE(host_is_required_and_checked) {
   CHECK_INT(AB_HTTP_HOST_MISSING, parse("GET / HTTP/1.1\r\n\r\n"));
   CHECK_INT(AB_HTTP_HOST_MISSING, parse("GET http://a.test/ HTTP/1.1\r\n\r\n"));
   CHECK_INT(AB_HTTP_HOST_REPEATED, parse("GET / HTTP/1.1\r\n" HOST HOST "\r\n"));
@@ -205,7 +205,7 @@ static void host_is_required_and_checked(void) {
   CHECK_INT(AB_HTTP_HOST_SYNTAX, parse("GET http://a.test/ HTTP/1.1\r\nHost: /\r\n\r\n"));
 }
 
-static void the_targets_authority_wins(void) {
+CHECK_CASE(the_targets_authority_wins) {
   CHECK(parse("GET http://b.test:81/x HTTP/1.1\r\nHost: a.test:80\r\n\r\n") > 0);
   CHECK_VIEW("b.test", parse_head.request.host);
   CHECK_VIEW("81", parse_head.request.port);
@@ -255,7 +255,7 @@ static int with_fields(int fields, uint64_t limit) {
   return result == size ? AB_OK : result;
 }
 
-static void limits_hold_to_the_byte(void) {
+CHECK_CASE(limits_hold_to_the_byte) {
   CHECK_INT(AB_OK, with_request_line(79, 80));
   CHECK_INT(AB_OK, with_request_line(80, 80));
   CHECK_INT(AB_HTTP_REQUEST_LINE_TOO_LONG, with_request_line(81, 80));
@@ -271,7 +271,7 @@ static void limits_hold_to_the_byte(void) {
 }
 
 /* What is over a limit is refused with the first byte that shows it, in a head that grows too. */
-static void limits_are_noticed_at_once(void) {
+CHECK_CASE(limits_are_noticed_at_once) {
   ab_limits limits = ab_limits_default();
   limits.max_request_line = limits.max_header_line = 8;
   CHECK_INT(AB_AGAIN, parse_with("GET /aaaa", 9, &limits));
@@ -285,7 +285,7 @@ static void limits_are_noticed_at_once(void) {
 }
 
 /* A limit must not wait for the delimiter that never comes. */
-static void limits_need_no_line_end(void) {
+CHECK_CASE(limits_need_no_line_end) {
   size_t room = 80000;
   char *text = malloc(room);
   const ab_limits limits = ab_limits_default();
@@ -302,7 +302,7 @@ static void limits_need_no_line_end(void) {
   free(text);
 }
 
-static void a_name_too_long_for_its_member_is_refused(void) {
+CHECK_CASE(a_name_too_long_for_its_member_is_refused) {
   ab_limits limits = ab_limits_default();
   limits.max_header_line = limits.max_head_size = 200000;
   size_t before = strlen("GET / HTTP/1.1\r\n" HOST), room = before + 65536 + 6;
@@ -323,7 +323,7 @@ static void a_name_too_long_for_its_member_is_refused(void) {
 
 /* The lines that have been checked are not looked at again before the head is complete: they may
  * even change without being noticed. */
-static void a_growing_head_is_not_checked_twice(void) {
+CHECK_CASE(a_growing_head_is_not_checked_twice) {
   const ab_limits limits = ab_limits_default();
   ab_head_progress progress = {0};
   CHECK_INT(AB_AGAIN, parse_once("GET / HTTP/1.1\r\nX: a\r\nY: ", 25, &limits, &progress));
@@ -344,7 +344,7 @@ static uint32_t next_random(void) {
 
 /* Heads with a few bytes changed: whatever the verdict, it is the same byte by byte and in
  * random segments. */
-static void damaged_heads_have_one_verdict(void) {
+CHECK_CASE(damaged_heads_have_one_verdict) {
   static const char head[] = "\r\nPOST http://a.test:80/p?q HTTP/1.1\r\nHost: [::1]:80\r\n"
                              "Transfer-Encoding: chunked\r\nConnection: close, upgrade\r\n"
                              "Expect: 100-continue\r\nUpgrade: x\r\n\r\n";
@@ -367,15 +367,4 @@ static void damaged_heads_have_one_verdict(void) {
   }
 }
 
-CHECK_MAIN(CHECK_CASE(a_request_is_taken_apart), CHECK_CASE(bytes_behind_the_head_are_left_alone),
-           CHECK_CASE(known_fields_have_their_id), CHECK_CASE(registered_methods_are_known),
-           CHECK_CASE(a_set_of_methods_replaces_the_registry),
-           CHECK_CASE(other_methods_are_refused),
-           CHECK_CASE(syntax_errors_come_before_errors_of_meaning),
-           CHECK_CASE(errors_are_reported_at_the_first_wrong_byte), CHECK_CASE(versions_are_read),
-           CHECK_CASE(a_few_empty_lines_may_come_first), CHECK_CASE(host_is_required_and_checked),
-           CHECK_CASE(the_targets_authority_wins), CHECK_CASE(limits_hold_to_the_byte),
-           CHECK_CASE(limits_are_noticed_at_once), CHECK_CASE(limits_need_no_line_end),
-           CHECK_CASE(a_name_too_long_for_its_member_is_refused),
-           CHECK_CASE(a_growing_head_is_not_checked_twice),
-           CHECK_CASE(damaged_heads_have_one_verdict))
+CHECK_MAIN()

@@ -55,7 +55,7 @@ static void check_source(bytes input, int size, const char *text, int port) {
   CHECK_INT(port, source.port);
 }
 
-static void version_1_names_the_source(void) {
+CHECK_CASE(version_1_names_the_source) {
   static const struct {
     bytes input;
     const char *text;
@@ -76,7 +76,7 @@ static void version_1_names_the_source(void) {
   }
 }
 
-static void unknown_keeps_the_address(void) {
+CHECK_CASE(unknown_keeps_the_address) {
   static const bytes table[] = {
       OCTETS("PROXY UNKNOWN\r\n"),
       OCTETS("PROXY UNKNOWN \r\n"),
@@ -90,7 +90,7 @@ static void unknown_keeps_the_address(void) {
   CHECK_INT(AB_PROXY_V1_MAX, table[3].len);
 }
 
-static void what_follows_is_left_alone(void) {
+CHECK_CASE(what_follows_is_left_alone) {
   check_source((bytes)OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\nGET / HTTP/1.1\r\n"), 32, "1.2.3.4",
                1);
   check_source((bytes)OCTETS(SIG "\x20\x00\x00\x00"
@@ -98,7 +98,7 @@ static void what_follows_is_left_alone(void) {
                16, "9.9.9.9", 9);
 }
 
-static void version_1_is_strict(void) {
+CHECK_CASE(version_1_is_strict) {
   static const bytes table[] = {
       OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\n"),
       OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r "),
@@ -150,7 +150,7 @@ static void version_1_is_strict(void) {
   }
 }
 
-static void version_1_has_an_end(void) {
+CHECK_CASE(version_1_has_an_end) {
   char line[200];
   memset(line, 'x', sizeof line);
   memcpy(line, "PROXY UNKNOWN ", 14);
@@ -173,7 +173,7 @@ static void version_1_has_an_end(void) {
   "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x02"                                                             \
   "\xff\xff\x01\xbb"
 
-static void version_2_names_the_source(void) {
+CHECK_CASE(version_2_names_the_source) {
   check_source((bytes)OCTETS(SIG "\x21\x11\x00\x0c" V4), 28, "1.2.3.4", 80);
   check_source((bytes)OCTETS(SIG "\x21\x21\x00\x24" V6), 52, "2001:db8::1", 65535);
   /* With TLVs behind the addresses. */
@@ -182,7 +182,7 @@ static void version_2_names_the_source(void) {
                35, "1.2.3.4", 80);
 }
 
-static void version_2_without_an_ip_address_keeps_the_socket_s(void) {
+CHECK_CASE(version_2_without_an_ip_address_keeps_the_socket_s) {
   char unix_header[16 + 216] = SIG "\x21\x31\x00\xd8";
   memcpy(unix_header + 16, "/run/a.sock", 11);
   check_source((bytes){unix_header, sizeof unix_header}, 232, "9.9.9.9", 9);
@@ -196,7 +196,7 @@ static void version_2_without_an_ip_address_keeps_the_socket_s(void) {
   }
 }
 
-static void version_2_is_strict(void) {
+CHECK_CASE(version_2_is_strict) {
   static const bytes table[] = {
       OCTETS(SIG "\x11\x11\x00\x0c" V4), /* version 1 */
       OCTETS(SIG "\x31\x11\x00\x0c" V4), /* version 3 */
@@ -222,7 +222,7 @@ static void version_2_is_strict(void) {
   }
 }
 
-static void version_2_has_an_end(void) {
+CHECK_CASE(version_2_has_an_end) {
   char header[16 + 0x10000] = SIG "\x21\x11\x00\x20" V4;
   ab_addr source;
   CHECK_INT(48, parse((bytes){header, 64}, ANY, 48, &source));
@@ -236,7 +236,7 @@ static void version_2_has_an_end(void) {
   CHECK_INT(AB_AGAIN, ab_proxy_parse(header, 16 + 0xfffe, ANY, UINT64_MAX, &source));
 }
 
-static void only_the_version_that_was_asked_for(void) {
+CHECK_CASE(only_the_version_that_was_asked_for) {
   bytes v1 = OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n"), v2 = OCTETS(SIG "\x21\x11\x00\x0c" V4);
   ab_addr source;
   CHECK_INT(AB_HTTP_PROXY_SYNTAX, parse(v1, AB_PROXY_V2, MAX, &source));
@@ -245,7 +245,7 @@ static void only_the_version_that_was_asked_for(void) {
   CHECK_INT(28, parse(v2, AB_PROXY_V2, MAX, &source));
 }
 
-static void a_header_may_be_optional(void) {
+CHECK_CASE(a_header_may_be_optional) {
   static const bytes without[] = {OCTETS("GET / HTTP/1.1\r\n"),
                                   OCTETS("POST / HTTP/1.1\r\n"),
                                   OCTETS("PROPFIND / HTTP/1.1\r\n"),
@@ -263,9 +263,4 @@ static void a_header_may_be_optional(void) {
   CHECK_INT(AB_AGAIN, parse((bytes)OCTETS("PROXY"), AB_PROXY_V1 | AB_PROXY_OPTIONAL, MAX, &source));
 }
 
-CHECK_MAIN(CHECK_CASE(version_1_names_the_source), CHECK_CASE(unknown_keeps_the_address),
-           CHECK_CASE(what_follows_is_left_alone), CHECK_CASE(version_1_is_strict),
-           CHECK_CASE(version_1_has_an_end), CHECK_CASE(version_2_names_the_source),
-           CHECK_CASE(version_2_without_an_ip_address_keeps_the_socket_s),
-           CHECK_CASE(version_2_is_strict), CHECK_CASE(version_2_has_an_end),
-           CHECK_CASE(only_the_version_that_was_asked_for), CHECK_CASE(a_header_may_be_optional))
+CHECK_MAIN()

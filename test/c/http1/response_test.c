@@ -16,7 +16,7 @@ static ab_content frame(ab_content content, bool head, bool http_1_0, const char
   return content;
 }
 
-static void a_length_that_is_known_is_said(void) {
+CHECK_CASE(a_length_that_is_known_is_said) {
   for (int peer = 0; peer < 3; peer++) {
     for (int declared = 0; declared < 2; declared++) {
       ab_content content = {.status = 200, .length = 5, .declared = declared, .known = !declared};
@@ -31,7 +31,7 @@ static void a_length_that_is_known_is_said(void) {
   frame(both, false, false, LENGTH "5\r\n");
 }
 
-static void without_a_length_it_comes_in_chunks(void) {
+CHECK_CASE(without_a_length_it_comes_in_chunks) {
   ab_content content = {.status = 200};
   content = frame(content, false, false, CHUNKED);
   CHECK(content.chunked && !content.has_length && !content.closes && !content.none);
@@ -41,7 +41,7 @@ static void without_a_length_it_comes_in_chunks(void) {
   CHECK(!content.chunked && !content.closes && content.none);
 }
 
-static void chunks_of_the_application_are_announced(void) {
+CHECK_CASE(chunks_of_the_application_are_announced) {
   ab_content coded = {.status = 200, .coded = true, .known = true, .length = 9};
   ab_content content = frame(coded, false, false, CHUNKED);
   CHECK(!content.chunked && !content.has_length);
@@ -49,7 +49,7 @@ static void chunks_of_the_application_are_announced(void) {
   CHECK(!content.chunked && content.none);
 }
 
-static void trailers_need_chunks(void) {
+CHECK_CASE(trailers_need_chunks) {
   ab_content content = {.status = 200, .known = true, .length = 5, .trailers = true};
   CHECK(frame(content, false, false, CHUNKED).chunked);
   CHECK(frame(content, false, true, LENGTH "5\r\n").has_length);
@@ -57,7 +57,7 @@ static void trailers_need_chunks(void) {
   CHECK(!frame(content, false, false, LENGTH "5\r\n").chunked);
 }
 
-static void some_have_no_content(void) {
+CHECK_CASE(some_have_no_content) {
   ab_content some = {.status = 204, .known = true, .length = 5};
   CHECK(frame(some, false, false, "").none);
   some.declared = true;
@@ -80,7 +80,7 @@ static void check_end(const char *expected, enum ab_write_connection connection)
   free(dst);
 }
 
-static void heads_end_with_the_connection(void) {
+CHECK_CASE(heads_end_with_the_connection) {
   check_end("\r\n", AB_WRITE_KEEP);
   check_end("Connection: keep-alive\r\n\r\n", AB_WRITE_KEEP_IN_1_0);
   check_end("Connection: close\r\n\r\n", AB_WRITE_CLOSE);
@@ -88,7 +88,7 @@ static void heads_end_with_the_connection(void) {
   CHECK_OCTETS("\r\n", line, (size_t)(ab_write_empty_line(line) - line));
 }
 
-static void chunk_heads_are_written(void) {
+CHECK_CASE(chunk_heads_are_written) {
   char *dst = malloc(AB_CHUNK_HEAD_MAX);
   for (int bit = 0; bit < 64; bit++) {
     char expected[32];
@@ -115,7 +115,7 @@ static void check_error(const char *expected, size_t expected_content, int statu
   free(dst);
 }
 
-static void errors_are_written(void) {
+CHECK_CASE(errors_are_written) {
   check_error("HTTP/1.1 400 Bad Request\r\nDate: x\r\nContent-Type: text/plain\r\n"
               "Content-Length: 16\r\nConnection: close\r\n\r\n400 Bad Request\n",
               16, 400, AB_WRITE_CLOSE, false);
@@ -136,8 +136,4 @@ static void errors_are_written(void) {
   }
 }
 
-CHECK_MAIN(CHECK_CASE(a_length_that_is_known_is_said),
-           CHECK_CASE(without_a_length_it_comes_in_chunks),
-           CHECK_CASE(chunks_of_the_application_are_announced), CHECK_CASE(trailers_need_chunks),
-           CHECK_CASE(some_have_no_content), CHECK_CASE(heads_end_with_the_connection),
-           CHECK_CASE(chunk_heads_are_written), CHECK_CASE(errors_are_written))
+CHECK_MAIN()

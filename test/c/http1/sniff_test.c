@@ -10,7 +10,7 @@ static void check_named(const char *part, const char *bytes, size_t len) {
 
 #define NAMED(part, bytes) check_named(part, bytes, sizeof(bytes) - 1)
 
-static void known_protocols(void) {
+CHECK_CASE(known_protocols) {
   NAMED("TLS", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03");
   NAMED("TLS", "\x16");
   NAMED("TLS", "\x80.\x01\x00\x02");
@@ -21,7 +21,7 @@ static void known_protocols(void) {
   NAMED("PROXY", "\r\n\r\n\0\r\nQUIT\n!\x11");
 }
 
-static void others(void) {
+CHECK_CASE(others) {
   NAMED(NULL, "");
   NAMED(NULL, "GET / HTTP/1.1\r\n");
   NAMED(NULL, "PRI ");
@@ -33,4 +33,4 @@ static void others(void) {
   NAMED(NULL, "\x80\x01\x02");
 }
 
-CHECK_MAIN(CHECK_CASE(known_protocols), CHECK_CASE(others))
+CHECK_MAIN()

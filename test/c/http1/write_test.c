@@ -12,7 +12,7 @@ static void check_status_line(const char *expected, int status) {
   free(dst);
 }
 
-static void status_lines_are_written(void) {
+CHECK_CASE(status_lines_are_written) {
   check_status_line("HTTP/1.1 200 OK\r\n", 200);
   check_status_line("HTTP/1.1 100 Continue\r\n", 100);
   check_status_line("HTTP/1.1 431 Request Header Fields Too Large\r\n", 431);
@@ -38,7 +38,7 @@ static char *field(const char *name, const char *value, size_t value_len, size_t
   return dst;
 }
 
-static void fields_are_written(void) {
+CHECK_CASE(fields_are_written) {
   size_t len = 0;
   char *text = field("X-A", "v", 1, &len);
   CHECK(text != NULL);
@@ -56,7 +56,7 @@ static void fields_are_written(void) {
 
 /* Every byte, at every place of values of every length up to three blocks: what is written has no
  * byte that could end or hide a line. */
-static void fields_that_would_break_out_are_refused(void) {
+CHECK_CASE(fields_that_would_break_out_are_refused) {
   for (size_t len = 1; len <= 48; len++) {
     for (size_t at = 0; at<len; at += len> 20 ? 3 : 1) {
       for (int byte = 0; byte < 256; byte++) {
@@ -75,7 +75,7 @@ static void fields_that_would_break_out_are_refused(void) {
   }
 }
 
-static void names_must_be_tokens(void) {
+CHECK_CASE(names_must_be_tokens) {
   size_t len;
   for (int byte = 1; byte < 256; byte++) {
     char name[] = {'a', (char)byte, 'b', 0};
@@ -89,7 +89,7 @@ static void names_must_be_tokens(void) {
 }
 
 /* Names and values of each length, with each byte at each place: blocks overlap where they end. */
-static void every_place_is_looked_at(void) {
+CHECK_CASE(every_place_is_looked_at) {
   for (size_t len = 1; len <= 50; len++) {
     char name[51], value[51], expected[110];
     memset(name, 'n', len), memset(value, 'v', len);
@@ -124,7 +124,7 @@ static void check_decimal(const char *expected, uint64_t n) {
   free(dst);
 }
 
-static void numbers_are_written(void) {
+CHECK_CASE(numbers_are_written) {
   check_decimal("0", 0);
   check_decimal("9", 9);
   check_decimal("10", 10);
@@ -133,6 +133,4 @@ static void numbers_are_written(void) {
   check_decimal("18446744073709551615", UINT64_MAX);
 }
 
-CHECK_MAIN(CHECK_CASE(status_lines_are_written), CHECK_CASE(fields_are_written),
-           CHECK_CASE(fields_that_would_break_out_are_refused), CHECK_CASE(names_must_be_tokens),
-           CHECK_CASE(every_place_is_looked_at), CHECK_CASE(numbers_are_written))
+CHECK_MAIN()

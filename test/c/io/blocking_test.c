@@ -115,7 +115,7 @@ static ab_poller *make_poller(void) {
   return poller;
 }
 
-static void jobs_run_and_are_reaped(void) {
+CHECK_CASE(jobs_run_and_are_reaped) {
   enum { JOBS = 50 };
   fate fate;
   fate_init(&fate);
@@ -133,7 +133,7 @@ static void jobs_run_and_are_reaped(void) {
   fate_fini(&fate);
 }
 
-static void threads_are_bounded(void) {
+CHECK_CASE(threads_are_bounded) {
   fate fate;
   fate_init(&fate);
   ab_poller *poller = make_poller();
@@ -150,7 +150,7 @@ static void threads_are_bounded(void) {
 }
 
 /* A job that has not begun never does. One that runs goes on, and is not reported. */
-static void abandoned_jobs_are_not_reported(void) {
+CHECK_CASE(abandoned_jobs_are_not_reported) {
   fate fate;
   fate_init(&fate);
   ab_poller *poller = make_poller();
@@ -176,7 +176,7 @@ static void abandoned_jobs_are_not_reported(void) {
 }
 
 /* The owner does not wait: the thread that still works frees what is left, without the poller. */
-static void the_end_does_not_wait(void) {
+CHECK_CASE(the_end_does_not_wait) {
   fate fate;
   fate_init(&fate);
   ab_poller *poller = make_poller();
@@ -194,7 +194,7 @@ static void the_end_does_not_wait(void) {
 }
 
 /* A child has none of the threads, and perhaps a lock that one of them held. */
-static void a_forked_child_leaves_it_alone(void) {
+CHECK_CASE(a_forked_child_leaves_it_alone) {
   fate fate;
   fate_init(&fate);
   ab_poller *poller = make_poller();
@@ -217,6 +217,4 @@ static void a_forked_child_leaves_it_alone(void) {
   fate_fini(&fate);
 }
 
-CHECK_MAIN(CHECK_CASE(jobs_run_and_are_reaped), CHECK_CASE(threads_are_bounded),
-           CHECK_CASE(abandoned_jobs_are_not_reported), CHECK_CASE(the_end_does_not_wait),
-           CHECK_CASE(a_forked_child_leaves_it_alone))
+CHECK_MAIN()

@@ -20,7 +20,7 @@ static void make(const char *content) {
   close(fd);
 }
 
-static void opens_a_file_with_its_size(void) {
+CHECK_CASE(opens_a_file_with_its_size) {
   uint64_t size = 99;
   make("content");
   int fd = ab_file_open(path, &size);
@@ -31,7 +31,7 @@ static void opens_a_file_with_its_size(void) {
   unlink(path);
 }
 
-static void opens_an_empty_file(void) {
+CHECK_CASE(opens_an_empty_file) {
   uint64_t size = 99;
   make("");
   int fd = ab_file_open(path, &size);
@@ -41,7 +41,7 @@ static void opens_an_empty_file(void) {
   unlink(path);
 }
 
-static void refuses_what_has_no_size(void) {
+CHECK_CASE(refuses_what_has_no_size) {
   uint64_t size;
   make("");
   unlink(path);
@@ -60,13 +60,13 @@ static int open_files(void) {
   return count;
 }
 
-static void leaves_nothing_open(void) {
+CHECK_CASE(leaves_nothing_open) {
   int before = open_files();
   refuses_what_has_no_size();
   CHECK_INT(before, open_files());
 }
 
-static void another_descriptor(void) {
+CHECK_CASE(another_descriptor) {
   uint64_t size;
   make("content");
   int fd = ab_file_open(path, &size), other = ab_fd_duplicate(fd);
@@ -81,6 +81,4 @@ static void another_descriptor(void) {
   unlink(path);
 }
 
-CHECK_MAIN(CHECK_CASE(opens_a_file_with_its_size), CHECK_CASE(opens_an_empty_file),
-           CHECK_CASE(refuses_what_has_no_size), CHECK_CASE(leaves_nothing_open),
-           CHECK_CASE(another_descriptor))
+CHECK_MAIN()

@@ -3,7 +3,7 @@
 #include "io/timer.h"
 #include "random.h"
 
-static void heap_is_empty_at_first(void) {
+CHECK_CASE(heap_is_empty_at_first) {
   ab_heap heap;
   ab_heap_node node;
   ab_heap_init(&heap, &ab_mem_libc);
@@ -15,7 +15,7 @@ static void heap_is_empty_at_first(void) {
   ab_heap_fini(&heap);
 }
 
-static void heap_keeps_the_order_of_equal_deadlines(void) {
+CHECK_CASE(heap_keeps_the_order_of_equal_deadlines) {
   enum { COUNT = 100 };
   ab_heap heap;
   ab_heap_node nodes[COUNT];
@@ -36,7 +36,7 @@ static void heap_keeps_the_order_of_equal_deadlines(void) {
   ab_heap_fini(&heap);
 }
 
-static void heap_is_due_at_its_deadline_and_not_before(void) {
+CHECK_CASE(heap_is_due_at_its_deadline_and_not_before) {
   ab_heap heap;
   ab_heap_node node;
   ab_heap_init(&heap, &ab_mem_libc);
@@ -51,7 +51,7 @@ static void heap_is_due_at_its_deadline_and_not_before(void) {
   ab_heap_fini(&heap);
 }
 
-static void heap_survives_a_failing_allocator(void) {
+CHECK_CASE(heap_survives_a_failing_allocator) {
   check_mem mem;
   check_mem_init(&mem, 2);
   ab_heap heap;
@@ -91,7 +91,7 @@ static bool heap_is_sound(const ab_heap *heap) {
 }
 
 /* The model: for each node its deadline and the number of the operation that armed it. */
-static void heap_agrees_with_a_model(void) {
+CHECK_CASE(heap_agrees_with_a_model) {
   enum { NODES = 300, OPS = 10000 };
   static ab_heap_node nodes[NODES];
   static struct {
@@ -139,6 +139,4 @@ static void heap_agrees_with_a_model(void) {
   ab_heap_fini(&heap);
 }
 
-CHECK_MAIN(CHECK_CASE(heap_is_empty_at_first), CHECK_CASE(heap_keeps_the_order_of_equal_deadlines),
-           CHECK_CASE(heap_is_due_at_its_deadline_and_not_before),
-           CHECK_CASE(heap_survives_a_failing_allocator), CHECK_CASE(heap_agrees_with_a_model))
+CHECK_MAIN()

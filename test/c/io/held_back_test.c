@@ -38,7 +38,7 @@ static bool soon(uint16_t port, bool held) {
   return ab__tcp_holds_back(port) == held;
 }
 
-static void a_silent_client_is_held_back_until_it_says_something(void) {
+CHECK_CASE(a_silent_client_is_held_back_until_it_says_something) {
   static const int families[] = {AF_INET, AF_INET6};
   for (size_t i = 0; i < AB_ARRAY_LEN(families); i++) {
     uint16_t port;
@@ -53,7 +53,7 @@ static void a_silent_client_is_held_back_until_it_says_something(void) {
   }
 }
 
-static void nobody_is_held_back_where_nothing_is_deferred(void) {
+CHECK_CASE(nobody_is_held_back_where_nothing_is_deferred) {
   uint16_t port, other;
   int listener = listen_on(AF_INET, false, &port), deferring = listen_on(AF_INET, true, &other);
   int client = connect_to(listener), silent = connect_to(deferring);
@@ -65,5 +65,4 @@ static void nobody_is_held_back_where_nothing_is_deferred(void) {
   close(listener);
 }
 
-CHECK_MAIN(CHECK_CASE(a_silent_client_is_held_back_until_it_says_something),
-           CHECK_CASE(nobody_is_held_back_where_nothing_is_deferred))
+CHECK_MAIN()

@@ -91,7 +91,7 @@ static int option_of(int fd, int level, int option) {
   return value;
 }
 
-static void tcp_accepts_and_names_the_peer(void) {
+CHECK_CASE(tcp_accepts_and_names_the_peer) {
   ab_listener *listener = ab_listener_tcp(&ab_mem_libc, "127.0.0.1", 0, &plain);
   CHECK(listener != NULL);
   CHECK_INT(AB_LISTEN_TCP, ab_listener_family(listener));
@@ -115,7 +115,7 @@ static void tcp_accepts_and_names_the_peer(void) {
   ab_listener_fini(listener);
 }
 
-static void a_hastened_listener_defers_no_more(void) {
+CHECK_CASE(a_hastened_listener_defers_no_more) {
   ab_listener_options options = plain;
   options.defer_accept = true;
   ab_listener *listener = ab_listener_tcp(&ab_mem_libc, "127.0.0.1", 0, &options);
@@ -132,7 +132,7 @@ static void a_hastened_listener_defers_no_more(void) {
 }
 
 /* Whoever the kernel has held back comes when it asks again. */
-static void a_hastened_listener_knows_who_is_silent(void) {
+CHECK_CASE(a_hastened_listener_knows_who_is_silent) {
   static const char *const addresses[][2] = {{"127.0.0.1", "127.0.0.1"}, {"::", "127.0.0.1"}};
   for (size_t i = 0; i < (has_ipv6() ? 2 : 1); i++) {
     ab_listener_options options = plain;
@@ -150,7 +150,7 @@ static void a_hastened_listener_knows_who_is_silent(void) {
   }
 }
 
-static void accepted_sockets_inherit_and_are_set(void) {
+CHECK_CASE(accepted_sockets_inherit_and_are_set) {
   ab_listener_options options = plain;
   options.defer_accept = true;
   ab_listener *listener = ab_listener_tcp(&ab_mem_libc, "127.0.0.1", 0, &options);
@@ -176,7 +176,7 @@ static void accepted_sockets_inherit_and_are_set(void) {
 }
 
 /* Accepted sockets inherit it, also what is too short or too long for the kernel. */
-static void dead_peers_are_noticed(void) {
+CHECK_CASE(dead_peers_are_noticed) {
   static const struct {
     uint32_t after;
     int idle, interval, user;
@@ -201,7 +201,7 @@ static void dead_peers_are_noticed(void) {
   ab_listener_fini(listener);
 }
 
-static void a_port_in_use_is_told(void) {
+CHECK_CASE(a_port_in_use_is_told) {
   ab_listener *first = ab_listener_tcp(&ab_mem_libc, "127.0.0.1", 0, &plain);
   uint16_t port = ab_listener_port(first);
   errno = 0;
@@ -220,7 +220,7 @@ static void a_port_in_use_is_told(void) {
 }
 
 /* A server that closed first leaves connections in TIME_WAIT; it must be able to start again. */
-static void a_port_can_be_bound_again_at_once(void) {
+CHECK_CASE(a_port_can_be_bound_again_at_once) {
   ab_listener *listener = ab_listener_tcp(&ab_mem_libc, "127.0.0.1", 0, NULL);
   uint16_t port = ab_listener_port(listener);
   int client = connect_tcp("127.0.0.1", port);
@@ -236,7 +236,7 @@ static void a_port_can_be_bound_again_at_once(void) {
   ab_listener_fini(listener);
 }
 
-static void only_numeric_addresses_are_taken(void) {
+CHECK_CASE(only_numeric_addresses_are_taken) {
   static const char *const bad[] = {
       "",     "localhost",  "127.1", "127.0.0.1 ",   "127.0.0.256", "[::1]",
       ":::1", "0x7f.0.0.1", "::1%",  "example.test", "1::2::3",     "*"};
@@ -253,7 +253,7 @@ static void only_numeric_addresses_are_taken(void) {
   CHECK_INT(EADDRNOTAVAIL, errno);
 }
 
-static void ipv6_serves_itself_and_the_wildcard_serves_all(void) {
+CHECK_CASE(ipv6_serves_itself_and_the_wildcard_serves_all) {
   if (!has_ipv6()) return;
   ab_addr peer;
   char text[AB_ADDR_TEXT_MAX];
@@ -284,7 +284,7 @@ static void ipv6_serves_itself_and_the_wildcard_serves_all(void) {
   ab_listener_fini(six);
 }
 
-static void unix_accepts_and_removes_its_file(void) {
+CHECK_CASE(unix_accepts_and_removes_its_file) {
   make_dir();
   const char *path = path_in_dir("sock");
   ab_listener *listener = ab_listener_unix(&ab_mem_libc, path, &plain);
@@ -309,7 +309,7 @@ static void unix_accepts_and_removes_its_file(void) {
   remove_dir();
 }
 
-static void unix_replaces_a_stale_file_only(void) {
+CHECK_CASE(unix_replaces_a_stale_file_only) {
   make_dir();
   const char *path = path_in_dir("sock");
   /* A server that died: bound, closed, not removed. */
@@ -344,7 +344,7 @@ static void unix_replaces_a_stale_file_only(void) {
   remove_dir();
 }
 
-static void unix_leaves_other_files_alone(void) {
+CHECK_CASE(unix_leaves_other_files_alone) {
   make_dir();
   const char *path = path_in_dir("precious");
   int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
@@ -372,7 +372,7 @@ static void unix_leaves_other_files_alone(void) {
   remove_dir();
 }
 
-static void unix_removes_no_file_of_another(void) {
+CHECK_CASE(unix_removes_no_file_of_another) {
   make_dir();
   const char *path = path_in_dir("sock");
   ab_listener *first = ab_listener_unix(&ab_mem_libc, path, &plain);
@@ -395,7 +395,7 @@ static void unix_removes_no_file_of_another(void) {
   remove_dir();
 }
 
-static void unix_applies_umask_and_mode(void) {
+CHECK_CASE(unix_applies_umask_and_mode) {
   make_dir();
   const char *path = path_in_dir("sock");
   struct stat info;
@@ -415,7 +415,7 @@ static void unix_applies_umask_and_mode(void) {
   remove_dir();
 }
 
-static void unix_knows_abstract_names(void) {
+CHECK_CASE(unix_knows_abstract_names) {
   char name[64];
   snprintf(name, sizeof name, "@abaca-test-%d", (int)getpid());
   ab_listener *listener = ab_listener_unix(&ab_mem_libc, name, &plain);
@@ -433,7 +433,7 @@ static void unix_knows_abstract_names(void) {
   ab_listener_fini(listener);
 }
 
-static void unix_checks_the_length_of_names(void) {
+CHECK_CASE(unix_checks_the_length_of_names) {
   struct sockaddr_un address;
   char name[200];
   errno = 0;
@@ -472,7 +472,7 @@ static void unix_checks_the_length_of_names(void) {
   CHECK_INT(ENAMETOOLONG, errno);
 }
 
-static void adopt_takes_what_listens(void) {
+CHECK_CASE(adopt_takes_what_listens) {
   int fd = socket(AF_INET, SOCK_STREAM, 0);
   errno = 0;
   CHECK(ab_listener_adopt(&ab_mem_libc, fd) == NULL);
@@ -507,7 +507,7 @@ static void adopt_takes_what_listens(void) {
   ab_listener_fini(listener);
 }
 
-static void adopt_leaves_the_socket_file(void) {
+CHECK_CASE(adopt_leaves_the_socket_file) {
   make_dir();
   const char *path = path_in_dir("sock");
   ab_listener *made = ab_listener_unix(&ab_mem_libc, path, &plain);
@@ -597,11 +597,11 @@ static int in_child(int (*body)(void)) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void want_of_descriptors_refuses_instead_of_spinning(void) {
+CHECK_CASE(want_of_descriptors_refuses_instead_of_spinning) {
   CHECK_INT(0, in_child(starve));
 }
 
-static void the_spare_descriptor_may_be_lost(void) {
+CHECK_CASE(the_spare_descriptor_may_be_lost) {
   CHECK_INT(0, in_child(starve_without_spare));
 }
 
@@ -627,11 +627,11 @@ static int listen_without_descriptors(void) {
   return check_failures;
 }
 
-static void making_one_survives_the_want_of_descriptors(void) {
+CHECK_CASE(making_one_survives_the_want_of_descriptors) {
   CHECK_INT(0, in_child(listen_without_descriptors));
 }
 
-static void making_one_survives_a_failing_allocator(void) {
+CHECK_CASE(making_one_survives_a_failing_allocator) {
   check_mem mem;
   check_mem_init(&mem, 1);
   errno = 0;
@@ -650,19 +650,4 @@ static void making_one_survives_a_failing_allocator(void) {
   ab_listener_fini(NULL);
 }
 
-CHECK_MAIN(CHECK_CASE(tcp_accepts_and_names_the_peer),
-           CHECK_CASE(a_hastened_listener_defers_no_more),
-           CHECK_CASE(a_hastened_listener_knows_who_is_silent),
-           CHECK_CASE(accepted_sockets_inherit_and_are_set), CHECK_CASE(dead_peers_are_noticed),
-           CHECK_CASE(a_port_in_use_is_told), CHECK_CASE(a_port_can_be_bound_again_at_once),
-           CHECK_CASE(only_numeric_addresses_are_taken),
-           CHECK_CASE(ipv6_serves_itself_and_the_wildcard_serves_all),
-           CHECK_CASE(unix_accepts_and_removes_its_file),
-           CHECK_CASE(unix_replaces_a_stale_file_only), CHECK_CASE(unix_leaves_other_files_alone),
-           CHECK_CASE(unix_removes_no_file_of_another), CHECK_CASE(unix_applies_umask_and_mode),
-           CHECK_CASE(unix_knows_abstract_names), CHECK_CASE(unix_checks_the_length_of_names),
-           CHECK_CASE(adopt_takes_what_listens), CHECK_CASE(adopt_leaves_the_socket_file),
-           CHECK_CASE(want_of_descriptors_refuses_instead_of_spinning),
-           CHECK_CASE(the_spare_descriptor_may_be_lost),
-           CHECK_CASE(making_one_survives_the_want_of_descriptors),
-           CHECK_CASE(making_one_survives_a_failing_allocator))
+CHECK_MAIN()

@@ -110,7 +110,7 @@ static int in_child(void (*body)(void *ctx), void *ctx) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void level_reports_until_drained(void) {
+CHECK_CASE(level_reports_until_drained) {
   ab_poller *poller = make();
   int fds[2];
   make_pipe(fds);
@@ -130,7 +130,7 @@ static void level_reports_until_drained(void) {
   close_pair(fds);
 }
 
-static void edge_reports_once_for_each_arrival(void) {
+CHECK_CASE(edge_reports_once_for_each_arrival) {
   ab_poller *poller = make();
   int fds[2];
   make_pipe(fds);
@@ -146,7 +146,7 @@ static void edge_reports_once_for_each_arrival(void) {
   close_pair(fds);
 }
 
-static void oneshot_is_armed_again_by_set(void) {
+CHECK_CASE(oneshot_is_armed_again_by_set) {
   ab_poller *poller = make();
   int fds[2];
   make_pipe(fds);
@@ -165,7 +165,7 @@ static void oneshot_is_armed_again_by_set(void) {
 
 /* Else a one-shot would fire twice: with the collected event, and with the one of the new arming.
  */
-static void set_between_wait_and_dispatch_reports_once(void) {
+CHECK_CASE(set_between_wait_and_dispatch_reports_once) {
   ab_poller *poller = make();
   int fds[2];
   make_pipe(fds);
@@ -183,7 +183,7 @@ static void set_between_wait_and_dispatch_reports_once(void) {
   close_pair(fds);
 }
 
-static void interest_can_be_changed(void) {
+CHECK_CASE(interest_can_be_changed) {
   ab_poller *poller = make();
   int fds[2];
   make_pair(fds);
@@ -202,7 +202,7 @@ static void interest_can_be_changed(void) {
   close_pair(fds);
 }
 
-static void hangup_and_half_close_are_told_apart(void) {
+CHECK_CASE(hangup_and_half_close_are_told_apart) {
   ab_poller *poller = make();
   int fds[2];
   make_pair(fds);
@@ -229,7 +229,7 @@ static void hangup_and_half_close_are_told_apart(void) {
   close(fds[1]);
 }
 
-static void urgent_data_is_priority(void) {
+CHECK_CASE(urgent_data_is_priority) {
   ab_poller *poller = make();
   int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fds[2];
   struct sockaddr_storage address = {.ss_family = AF_INET};
@@ -249,7 +249,7 @@ static void urgent_data_is_priority(void) {
   close(listener);
 }
 
-static void several_watches_are_delivered_in_one_turn(void) {
+CHECK_CASE(several_watches_are_delivered_in_one_turn) {
   ab_poller *poller = make();
   int a[2], b[2], c[2];
   make_pipe(a);
@@ -272,7 +272,7 @@ static void several_watches_are_delivered_in_one_turn(void) {
 }
 
 /* More than one collection holds. */
-static void many_descriptors_are_all_served(void) {
+CHECK_CASE(many_descriptors_are_all_served) {
   enum { COUNT = 700 };
   static probe probes[COUNT];
   static int fds[COUNT][2];
@@ -294,7 +294,7 @@ static void many_descriptors_are_all_served(void) {
   ab_poller_fini(poller);
 }
 
-static void unset_drops_a_collected_event_and_is_idempotent(void) {
+CHECK_CASE(unset_drops_a_collected_event_and_is_idempotent) {
   ab_poller *poller = make();
   int fds[2];
   make_pipe(fds);
@@ -315,7 +315,7 @@ static void unset_drops_a_collected_event_and_is_idempotent(void) {
   close_pair(fds);
 }
 
-static void undelivered_events_survive_another_wait(void) {
+CHECK_CASE(undelivered_events_survive_another_wait) {
   ab_poller *poller = make();
   int fds[2];
   make_pipe(fds);
@@ -346,7 +346,7 @@ static void close_other_and_reopen(probe *self) {
   reused[1] = fds[1];
 }
 
-static void a_reused_number_gets_no_old_event(void) {
+CHECK_CASE(a_reused_number_gets_no_old_event) {
   ab_poller *poller = make();
   int a[2], b[2];
   make_pipe(a);
@@ -386,7 +386,7 @@ static void replace_other(probe *self) {
   CHECK_INT(AB_OK, ab_poller_set(self->poller, &newcomer.watch, AB_POLL_IN));
 }
 
-static void a_new_watch_gets_no_event_of_its_predecessor(void) {
+CHECK_CASE(a_new_watch_gets_no_event_of_its_predecessor) {
   ab_poller *poller = make();
   int a[2], b[2];
   make_pipe(a);
@@ -415,7 +415,7 @@ static void a_new_watch_gets_no_event_of_its_predecessor(void) {
 }
 
 /* Nobody told the poller: the registration is believed in, but the kernel has forgotten it. */
-static void set_survives_a_number_reused_behind_its_back(void) {
+CHECK_CASE(set_survives_a_number_reused_behind_its_back) {
   ab_poller *poller = make();
   int a[2], b[2];
   make_pipe(a);
@@ -440,7 +440,7 @@ static void set_survives_a_number_reused_behind_its_back(void) {
 }
 
 /* The other wrong belief: it was to be closed and was not. */
-static void set_survives_a_close_that_did_not_happen(void) {
+CHECK_CASE(set_survives_a_close_that_did_not_happen) {
   ab_poller *poller = make();
   int fds[2];
   make_pipe(fds);
@@ -456,7 +456,7 @@ static void set_survives_a_close_that_did_not_happen(void) {
   close_pair(fds);
 }
 
-static void what_cannot_be_polled_is_refused(void) {
+CHECK_CASE(what_cannot_be_polled_is_refused) {
   ab_poller *poller = make();
   char name[] = "/tmp/abaca-poller-XXXXXX";
   int file = mkostemp(name, O_CLOEXEC), fds[2];
@@ -490,7 +490,7 @@ static void what_cannot_be_polled_is_refused(void) {
   ab_poller_fini(poller);
 }
 
-static void waits_take_as_long_as_they_should(void) {
+CHECK_CASE(waits_take_as_long_as_they_should) {
   ab_poller *poller = make();
   static const ab_nsec timeouts[] = {300 * 1000, 1700 * 1000, 15 * AB_NSEC_PER_MS};
   for (size_t i = 0; i < AB_ARRAY_LEN(timeouts); i++) {
@@ -503,7 +503,7 @@ static void waits_take_as_long_as_they_should(void) {
   ab_poller_fini(poller);
 }
 
-static void wakeup_ends_the_next_wait_once(void) {
+CHECK_CASE(wakeup_ends_the_next_wait_once) {
   ab_poller *poller = make();
   for (int round = 0; round < 3; round++) {
     for (int i = 0; i < 5; i++) ab_poller_wakeup(poller);
@@ -517,7 +517,7 @@ static void wakeup_ends_the_next_wait_once(void) {
 
 /* A loop asks, finds nothing, and waits: a wake-up that came before the question must not be lost.
  */
-static void wakeup_before_a_question_ends_the_wait_after_it(void) {
+CHECK_CASE(wakeup_before_a_question_ends_the_wait_after_it) {
   ab_poller *poller = make();
   ab_poller_wakeup(poller);
   CHECK_INT(0, ab_poller_wait(poller, 0));
@@ -534,7 +534,7 @@ static void wakeup_before_a_question_ends_the_wait_after_it(void) {
   ab_poller_fini(poller);
 }
 
-static void wakeup_comes_along_with_events(void) {
+CHECK_CASE(wakeup_comes_along_with_events) {
   ab_poller *poller = make();
   int fds[2];
   make_pipe(fds);
@@ -556,7 +556,7 @@ static void *wake_later(void *poller) {
   return NULL;
 }
 
-static void wakeup_from_another_thread(void) {
+CHECK_CASE(wakeup_from_another_thread) {
   ab_poller *poller = make();
   /* One less than for ever: the longest time-out there is must be understood as well. */
   static const ab_nsec timeouts[] = {AB_POLL_FOREVER, AB_POLL_FOREVER - 1, LONG};
@@ -597,7 +597,7 @@ static void *play_second(void *ctx) {
   return NULL;
 }
 
-static void no_wakeup_is_lost(void) {
+CHECK_CASE(no_wakeup_is_lost) {
   static game g;
   g.pollers[0] = make();
   g.pollers[1] = make();
@@ -628,7 +628,7 @@ static void with_alarm(ab_poller *poller) {
   setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-static void signals_end_a_wait(void) {
+CHECK_CASE(signals_end_a_wait) {
   ab_poller *poller = make();
   with_alarm(NULL);
   ab_nsec before = ab_clock_monotonic();
@@ -639,7 +639,7 @@ static void signals_end_a_wait(void) {
 }
 
 /* The signal may come before the wait; then only the wake-up can end it. */
-static void wakeup_from_a_signal_handler(void) {
+CHECK_CASE(wakeup_from_a_signal_handler) {
   ab_poller *poller = make();
   with_alarm(poller);
   while (!handled) usleep(1000);
@@ -650,7 +650,7 @@ static void wakeup_from_a_signal_handler(void) {
   ab_poller_fini(poller);
 }
 
-static void wakeup_keeps_errno(void) {
+CHECK_CASE(wakeup_keeps_errno) {
   ab_poller *poller = make();
   errno = ENOTTY;
   ab_poller_wakeup(poller);
@@ -659,7 +659,7 @@ static void wakeup_keeps_errno(void) {
 }
 
 /* Its fd is readable for a foreign loop exactly when something is to be collected. */
-static void pollers_nest(void) {
+CHECK_CASE(pollers_nest) {
   ab_poller *inner = make(), *outer = make();
   int fds[2];
   make_pipe(fds);
@@ -697,7 +697,7 @@ static void meddle_in_child(void *ctx) {
   ab_poller_fini(f->poller);
 }
 
-static void a_forked_child_leaves_the_parent_alone(void) {
+CHECK_CASE(a_forked_child_leaves_the_parent_alone) {
   ab_poller *poller = make();
   int fds[2];
   make_pipe(fds);
@@ -717,7 +717,7 @@ static void fini_with_the_lock_held(void *ctx) {
   ab_poller_fini(ctx);
 }
 
-static void a_forked_child_may_end_a_locked_poller(void) {
+CHECK_CASE(a_forked_child_may_end_a_locked_poller) {
   ab_poller *poller = make();
   ab_poller_lock(poller);
   CHECK_INT(0, in_child(fini_with_the_lock_held, poller));
@@ -765,7 +765,7 @@ static int strays_come_to_rest(ab_poller *poller, int bystander) {
   return turns;
 }
 
-static void a_closed_fd_held_by_a_child_does_not_spin(void) {
+CHECK_CASE(a_closed_fd_held_by_a_child_does_not_spin) {
   ab_poller *poller = make();
   int fds[2], quiet[2], once[2], release[2];
   make_pipe(fds);
@@ -808,7 +808,7 @@ static void a_closed_fd_held_by_a_child_does_not_spin(void) {
 }
 
 /* It was to be closed and is not: here the registration can be removed at once. */
-static void a_closed_fd_that_is_still_open_does_not_spin(void) {
+CHECK_CASE(a_closed_fd_that_is_still_open_does_not_spin) {
   ab_poller *poller = make();
   int fds[2], bystander[2];
   make_pipe(fds);
@@ -824,14 +824,14 @@ static void a_closed_fd_that_is_still_open_does_not_spin(void) {
   close_pair(bystander);
 }
 
-static void init_survives_a_failing_allocator(void) {
+CHECK_CASE(init_survives_a_failing_allocator) {
   check_mem mem;
   check_mem_init(&mem, 1);
   CHECK(ab_poller_init(&mem.mem) == NULL);
   CHECK_INT(0, mem.live);
 }
 
-static void growth_survives_a_failing_allocator(void) {
+CHECK_CASE(growth_survives_a_failing_allocator) {
   check_mem mem;
   check_mem_init(&mem, 2);
   ab_poller *poller = ab_poller_init(&mem.mem);
@@ -877,7 +877,7 @@ static void init_without_descriptors(void *ctx AB_UNUSED) {
   }
 }
 
-static void init_survives_the_want_of_descriptors(void) {
+CHECK_CASE(init_survives_the_want_of_descriptors) {
   CHECK_INT(0, in_child(init_without_descriptors, NULL));
 }
 
@@ -890,7 +890,7 @@ static int stand_in(ab_poller *poller) {
   return err;
 }
 
-static void who_stands_in_delivers_to_those_that_roam(void) {
+CHECK_CASE(who_stands_in_delivers_to_those_that_roam) {
   ab_poller *poller = make();
   int own[2], roaming[2];
   make_pipe(own);
@@ -919,7 +919,7 @@ static void who_stands_in_delivers_to_those_that_roam(void) {
   ab_poller_fini(poller);
 }
 
-static void a_kept_event_dies_with_its_registration(void) {
+CHECK_CASE(a_kept_event_dies_with_its_registration) {
   ab_poller *poller = make();
   int fds[2], other[2];
   make_pipe(fds);
@@ -947,7 +947,7 @@ static void a_kept_event_dies_with_its_registration(void) {
   ab_poller_fini(poller);
 }
 
-static void keeping_survives_a_failing_allocator(void) {
+CHECK_CASE(keeping_survives_a_failing_allocator) {
   check_mem mem;
   check_mem_init(&mem, 0);
   ab_poller *poller = ab_poller_init(&mem.mem);
@@ -967,7 +967,7 @@ static void keeping_survives_a_failing_allocator(void) {
   CHECK_INT(0, mem.live);
 }
 
-static void a_wakeup_stays_for_the_owner(void) {
+CHECK_CASE(a_wakeup_stays_for_the_owner) {
   ab_poller *poller = make();
   ab_poller_wakeup(poller);
   CHECK_INT(AB_OK, stand_in(poller));
@@ -984,7 +984,7 @@ static void a_wakeup_stays_for_the_owner(void) {
   ab_poller_fini(poller);
 }
 
-static void the_last_holder_ends_it(void) {
+CHECK_CASE(the_last_holder_ends_it) {
   ab_poller *poller = make();
   int fds[2];
   make_pipe(fds);
@@ -999,7 +999,7 @@ static void the_last_holder_ends_it(void) {
   ab_poller_fini(poller);
 }
 
-static void it_has_a_name(void) {
+CHECK_CASE(it_has_a_name) {
   ab_poller *poller = make();
   CHECK(ab_poller_name(poller)[0] != '\0');
   CHECK(fcntl(ab_poller_fd(poller), F_GETFD) & FD_CLOEXEC);
@@ -1007,32 +1007,4 @@ static void it_has_a_name(void) {
   ab_poller_fini(NULL);
 }
 
-CHECK_MAIN(
-    CHECK_CASE(level_reports_until_drained), CHECK_CASE(edge_reports_once_for_each_arrival),
-    CHECK_CASE(oneshot_is_armed_again_by_set),
-    CHECK_CASE(set_between_wait_and_dispatch_reports_once), CHECK_CASE(interest_can_be_changed),
-    CHECK_CASE(hangup_and_half_close_are_told_apart), CHECK_CASE(urgent_data_is_priority),
-    CHECK_CASE(several_watches_are_delivered_in_one_turn),
-    CHECK_CASE(many_descriptors_are_all_served),
-    CHECK_CASE(unset_drops_a_collected_event_and_is_idempotent),
-    CHECK_CASE(undelivered_events_survive_another_wait),
-    CHECK_CASE(a_reused_number_gets_no_old_event),
-    CHECK_CASE(a_new_watch_gets_no_event_of_its_predecessor),
-    CHECK_CASE(set_survives_a_number_reused_behind_its_back),
-    CHECK_CASE(set_survives_a_close_that_did_not_happen),
-    CHECK_CASE(what_cannot_be_polled_is_refused), CHECK_CASE(waits_take_as_long_as_they_should),
-    CHECK_CASE(wakeup_ends_the_next_wait_once),
-    CHECK_CASE(wakeup_before_a_question_ends_the_wait_after_it),
-    CHECK_CASE(wakeup_comes_along_with_events), CHECK_CASE(wakeup_from_another_thread),
-    CHECK_CASE(no_wakeup_is_lost), CHECK_CASE(signals_end_a_wait),
-    CHECK_CASE(wakeup_from_a_signal_handler), CHECK_CASE(wakeup_keeps_errno),
-    CHECK_CASE(pollers_nest), CHECK_CASE(a_forked_child_leaves_the_parent_alone),
-    CHECK_CASE(a_forked_child_may_end_a_locked_poller),
-    CHECK_CASE(a_closed_fd_held_by_a_child_does_not_spin),
-    CHECK_CASE(a_closed_fd_that_is_still_open_does_not_spin),
-    CHECK_CASE(init_survives_a_failing_allocator), CHECK_CASE(growth_survives_a_failing_allocator),
-    CHECK_CASE(init_survives_the_want_of_descriptors),
-    CHECK_CASE(who_stands_in_delivers_to_those_that_roam),
-    CHECK_CASE(a_kept_event_dies_with_its_registration),
-    CHECK_CASE(keeping_survives_a_failing_allocator), CHECK_CASE(a_wakeup_stays_for_the_owner),
-    CHECK_CASE(the_last_holder_ends_it), CHECK_CASE(it_has_a_name))
+CHECK_MAIN()

@@ -47,7 +47,7 @@ static int make_file(const char *content, size_t len) {
   return fd;
 }
 
-static void recv_tells_data_end_and_nothing_apart(void) {
+CHECK_CASE(recv_tells_data_end_and_nothing_apart) {
   int fds[2];
   char buf[16];
   make_pair(fds);
@@ -65,7 +65,7 @@ static void recv_tells_data_end_and_nothing_apart(void) {
   ab_fd_close(fds[1]);
 }
 
-static void recv_split_fills_in_order(void) {
+CHECK_CASE(recv_split_fills_in_order) {
   int fds[2];
   CHECK_INT(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds));
   char first[3], second[8];
@@ -82,7 +82,7 @@ static void recv_split_fills_in_order(void) {
   close(fds[0]);
 }
 
-static void send_gathers(void) {
+CHECK_CASE(send_gathers) {
   int fds[2];
   char buf[16];
   make_pair(fds);
@@ -97,7 +97,7 @@ static void send_gathers(void) {
   ab_fd_close(fds[1]);
 }
 
-static void send_takes_more_pieces_than_the_kernel(void) {
+CHECK_CASE(send_takes_more_pieces_than_the_kernel) {
   enum { COUNT = IOV_MAX + 10 };
   static struct iovec iov[COUNT];
   int fds[2];
@@ -108,7 +108,7 @@ static void send_takes_more_pieces_than_the_kernel(void) {
   ab_fd_close(fds[1]);
 }
 
-static void send_stops_when_the_peer_does_not_read(void) {
+CHECK_CASE(send_stops_when_the_peer_does_not_read) {
   static char block[65536];
   struct iovec one = {block, sizeof block}, two[2] = {{block, 10}, {block, sizeof block - 10}};
   int fds[2];
@@ -125,7 +125,7 @@ static void send_stops_when_the_peer_does_not_read(void) {
 }
 
 /* The disposition stays at its default, which kills: the case ends the program if it is raised. */
-static void a_peer_that_left_raises_no_signal(void) {
+CHECK_CASE(a_peer_that_left_raises_no_signal) {
   struct iovec iov[2] = {{"ab", 2}, {"c", 1}};
   int fds[2], file = make_file("hello", 5);
   char byte;
@@ -156,7 +156,7 @@ static void a_peer_that_left_raises_no_signal(void) {
   ab_fd_close(file);
 }
 
-static void reset_reaches_the_peer_as_such(void) {
+CHECK_CASE(reset_reaches_the_peer_as_such) {
   int fds[2];
   char byte;
   struct iovec iov = {"x", 1};
@@ -167,7 +167,7 @@ static void reset_reaches_the_peer_as_such(void) {
   ab_fd_close(fds[0]);
 }
 
-static void an_unconnected_socket_has_no_peer(void) {
+CHECK_CASE(an_unconnected_socket_has_no_peer) {
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   char byte;
   struct iovec iov = {"x", 1};
@@ -176,7 +176,7 @@ static void an_unconnected_socket_has_no_peer(void) {
   ab_fd_close(fd);
 }
 
-static void sendfile_sends_ranges(void) {
+CHECK_CASE(sendfile_sends_ranges) {
   int fds[2], file = make_file("hello, world", 12);
   char buf[32];
   make_tcp_pair(fds);
@@ -196,7 +196,7 @@ static void sendfile_sends_ranges(void) {
   ab_fd_close(file);
 }
 
-static void sendfile_reads_beyond_four_gigabytes(void) {
+CHECK_CASE(sendfile_reads_beyond_four_gigabytes) {
   int fds[2], file = make_file("", 0);
   char buf[8];
   const uint64_t offset = ((uint64_t)5 << 30) + 3;
@@ -213,7 +213,7 @@ static void sendfile_reads_beyond_four_gigabytes(void) {
   ab_fd_close(file);
 }
 
-static void sendfile_blames_the_file(void) {
+CHECK_CASE(sendfile_blames_the_file) {
   int fds[2], pipe_fds[2];
   make_pair(fds);
   CHECK_INT(0, pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK));
@@ -235,7 +235,7 @@ static void ignore_signal(int number) {
 }
 
 /* A descriptor that blocks: signals come until one finds sendfile waiting for the peer. */
-static void a_signal_ends_sendfile(void) {
+CHECK_CASE(a_signal_ends_sendfile) {
   int fds[2], file = make_file("hello", 5);
   make_pair(fds);
   CHECK_INT(0, fcntl(fds[0], F_SETFL, fcntl(fds[0], F_GETFL) & ~O_NONBLOCK));
@@ -254,7 +254,7 @@ static void a_signal_ends_sendfile(void) {
   ab_fd_close(fds[1]);
 }
 
-static void close_keeps_errno(void) {
+CHECK_CASE(close_keeps_errno) {
   errno = ENOTTY;
   ab_fd_close(-1);
   ab_fd_close(dup(0));
@@ -262,7 +262,7 @@ static void close_keeps_errno(void) {
 }
 
 /* What the peer has in its own buffer is taken: only what waits here counts. */
-static void queue_is_what_the_peer_has_not_taken(void) {
+CHECK_CASE(queue_is_what_the_peer_has_not_taken) {
   static char bytes[1 << 20];
   int fds[2];
   make_tcp_pair(fds);
@@ -293,7 +293,7 @@ static bool ended_soon(int fd, bool half) {
   return false;
 }
 
-static void ended_tells_half_and_whole_apart(void) {
+CHECK_CASE(ended_tells_half_and_whole_apart) {
   int fds[2];
   make_tcp_pair(fds);
   CHECK(!ab_sock_ended(fds[1], true));
@@ -311,13 +311,4 @@ static void ended_tells_half_and_whole_apart(void) {
   ab_fd_close(fds[1]);
 }
 
-CHECK_MAIN(CHECK_CASE(recv_tells_data_end_and_nothing_apart), CHECK_CASE(recv_split_fills_in_order),
-           CHECK_CASE(send_gathers), CHECK_CASE(send_takes_more_pieces_than_the_kernel),
-           CHECK_CASE(send_stops_when_the_peer_does_not_read),
-           CHECK_CASE(a_peer_that_left_raises_no_signal),
-           CHECK_CASE(reset_reaches_the_peer_as_such),
-           CHECK_CASE(an_unconnected_socket_has_no_peer), CHECK_CASE(sendfile_sends_ranges),
-           CHECK_CASE(sendfile_reads_beyond_four_gigabytes), CHECK_CASE(sendfile_blames_the_file),
-           CHECK_CASE(a_signal_ends_sendfile), CHECK_CASE(close_keeps_errno),
-           CHECK_CASE(queue_is_what_the_peer_has_not_taken),
-           CHECK_CASE(ended_tells_half_and_whole_apart))
+CHECK_MAIN()

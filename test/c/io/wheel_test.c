@@ -5,7 +5,7 @@
 
 #define TICK AB_WHEEL_TICK
 
-static void wheel_is_empty_at_first(void) {
+CHECK_CASE(wheel_is_empty_at_first) {
   static ab_wheel wheel;
   ab_wheel_node node;
   ab_wheel_init(&wheel, 12345 * TICK);
@@ -17,7 +17,7 @@ static void wheel_is_empty_at_first(void) {
   ab_wheel_fini(&wheel);
 }
 
-static void wheel_hands_out_at_the_tick_after_the_deadline(void) {
+CHECK_CASE(wheel_hands_out_at_the_tick_after_the_deadline) {
   static ab_wheel wheel;
   ab_wheel_node exact, between;
   ab_wheel_init(&wheel, 10 * TICK + 5);
@@ -35,7 +35,7 @@ static void wheel_hands_out_at_the_tick_after_the_deadline(void) {
   ab_wheel_fini(&wheel);
 }
 
-static void wheel_hands_out_a_past_deadline_at_the_next_tick(void) {
+CHECK_CASE(wheel_hands_out_a_past_deadline_at_the_next_tick) {
   static ab_wheel wheel;
   ab_wheel_node node;
   ab_wheel_init(&wheel, 1000 * TICK);
@@ -51,7 +51,7 @@ static void wheel_hands_out_a_past_deadline_at_the_next_tick(void) {
   ab_wheel_fini(&wheel);
 }
 
-static void wheel_keeps_later_rounds(void) {
+CHECK_CASE(wheel_keeps_later_rounds) {
   static ab_wheel wheel;
   ab_wheel_node near, far;
   ab_wheel_init(&wheel, 0);
@@ -70,7 +70,7 @@ static void wheel_keeps_later_rounds(void) {
   ab_wheel_fini(&wheel);
 }
 
-static void wheel_survives_a_long_sleep(void) {
+CHECK_CASE(wheel_survives_a_long_sleep) {
   static ab_wheel wheel;
   ab_wheel_node soon, later, never;
   const ab_nsec day = 24 * 3600 * AB_NSEC_PER_SEC;
@@ -89,7 +89,7 @@ static void wheel_survives_a_long_sleep(void) {
   ab_wheel_fini(&wheel);
 }
 
-static void wheel_lets_due_nodes_be_moved_and_cancelled(void) {
+CHECK_CASE(wheel_lets_due_nodes_be_moved_and_cancelled) {
   static ab_wheel wheel;
   ab_wheel_node nodes[4];
   ab_wheel_init(&wheel, 0);
@@ -112,7 +112,7 @@ static void wheel_lets_due_nodes_be_moved_and_cancelled(void) {
   ab_wheel_fini(&wheel);
 }
 
-static void wheel_fini_unlinks(void) {
+CHECK_CASE(wheel_fini_unlinks) {
   static ab_wheel wheel;
   ab_wheel_node waiting, due[2];
   ab_wheel_init(&wheel, 0);
@@ -130,7 +130,7 @@ static void wheel_fini_unlinks(void) {
 }
 
 /* The model: the tick at which each node must come out. */
-static void wheel_agrees_with_a_model(void) {
+CHECK_CASE(wheel_agrees_with_a_model) {
   enum { NODES = 200, OPS = 20000 };
   static ab_wheel wheel;
   static ab_wheel_node nodes[NODES];
@@ -187,9 +187,4 @@ static void wheel_agrees_with_a_model(void) {
   ab_wheel_fini(&wheel);
 }
 
-CHECK_MAIN(CHECK_CASE(wheel_is_empty_at_first),
-           CHECK_CASE(wheel_hands_out_at_the_tick_after_the_deadline),
-           CHECK_CASE(wheel_hands_out_a_past_deadline_at_the_next_tick),
-           CHECK_CASE(wheel_keeps_later_rounds), CHECK_CASE(wheel_survives_a_long_sleep),
-           CHECK_CASE(wheel_lets_due_nodes_be_moved_and_cancelled), CHECK_CASE(wheel_fini_unlinks),
-           CHECK_CASE(wheel_agrees_with_a_model))
+CHECK_MAIN()

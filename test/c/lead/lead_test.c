@@ -37,7 +37,7 @@ static bool seize(stage *s, ab_participant *from) {
   return seized;
 }
 
-static void the_standby_has_it_at_first(void) {
+CHECK_CASE(the_standby_has_it_at_first) {
   stage s;
   stage_init(&s);
   CHECK(!ab_lead_is(&s.lead, &s.one));
@@ -48,7 +48,7 @@ static void the_standby_has_it_at_first(void) {
   stage_fini(&s);
 }
 
-static void one_takes_it_from_the_other(void) {
+CHECK_CASE(one_takes_it_from_the_other) {
   stage s;
   stage_init(&s);
   CHECK(ab_lead_take(&s.lead, &s.one));
@@ -62,7 +62,7 @@ static void one_takes_it_from_the_other(void) {
   stage_fini(&s);
 }
 
-static void nothing_takes_it_from_one_that_reads(void) {
+CHECK_CASE(nothing_takes_it_from_one_that_reads) {
   stage s;
   stage_init(&s);
   CHECK(ab_lead_take(&s.lead, &s.one));
@@ -77,7 +77,7 @@ static void nothing_takes_it_from_one_that_reads(void) {
   stage_fini(&s);
 }
 
-static void it_is_seized_only_from_one_that_is_away(void) {
+CHECK_CASE(it_is_seized_only_from_one_that_is_away) {
   stage s;
   stage_init(&s);
   CHECK(ab_lead_take(&s.lead, &s.one));
@@ -93,7 +93,7 @@ static void it_is_seized_only_from_one_that_is_away(void) {
 }
 
 /* Threads that pass it among each other, without the standby. */
-static void it_is_suspended_and_passed_on(void) {
+CHECK_CASE(it_is_suspended_and_passed_on) {
   stage s;
   stage_init(&s);
   ab_lead_pass(&s.lead, &s.one);
@@ -110,7 +110,7 @@ static void it_is_suspended_and_passed_on(void) {
   stage_fini(&s);
 }
 
-static void one_that_parts_leaves_it_to_the_standby(void) {
+CHECK_CASE(one_that_parts_leaves_it_to_the_standby) {
   stage s;
   stage_init(&s);
   CHECK(ab_lead_take(&s.lead, &s.one));
@@ -123,7 +123,7 @@ static void one_that_parts_leaves_it_to_the_standby(void) {
   stage_fini(&s);
 }
 
-static void it_starves_while_one_does(void) {
+CHECK_CASE(it_starves_while_one_does) {
   stage s;
   stage_init(&s);
   CHECK(!ab_lead_starves(&s.lead));
@@ -138,9 +138,4 @@ static void it_starves_while_one_does(void) {
   stage_fini(&s);
 }
 
-CHECK_MAIN(CHECK_CASE(the_standby_has_it_at_first), CHECK_CASE(one_takes_it_from_the_other),
-           CHECK_CASE(nothing_takes_it_from_one_that_reads),
-           CHECK_CASE(it_is_seized_only_from_one_that_is_away),
-           CHECK_CASE(it_is_suspended_and_passed_on),
-           CHECK_CASE(one_that_parts_leaves_it_to_the_standby),
-           CHECK_CASE(it_starves_while_one_does))
+CHECK_MAIN()

@@ -26,7 +26,7 @@ static uint64_t beat_of(const ab_pulse *pulse) {
   return atomic_load(&pulse->beat);
 }
 
-static void each_time_away_has_a_number_of_its_own(void) {
+CHECK_CASE(each_time_away_has_a_number_of_its_own) {
   ab_pulse pulse = {0};
   ab_pulse_return(&pulse);
   CHECK_INT(0, beat_of(&pulse));
@@ -46,7 +46,7 @@ static void each_time_away_has_a_number_of_its_own(void) {
   CHECK(beat_of(&pulse) != first && beat_of(&pulse) != second);
 }
 
-static void what_waits_for_the_lock_is_known(void) {
+CHECK_CASE(what_waits_for_the_lock_is_known) {
   ab_pulse pulse = {0};
   CHECK(!ab_pulse_waits(&pulse));
   ab_pulse_starve(&pulse);
@@ -59,7 +59,7 @@ static void what_waits_for_the_lock_is_known(void) {
   CHECK(ab_pulse_waits(&pulse));
 }
 
-static void it_is_rung_only_for_a_watcher_that_sleeps(void) {
+CHECK_CASE(it_is_rung_only_for_a_watcher_that_sleeps) {
   ab_bell bell;
   CHECK_INT(AB_OK, ab_bell_init(&bell));
   ab_pulse pulse = {.bell = &bell};
@@ -79,7 +79,7 @@ static void it_is_rung_only_for_a_watcher_that_sleeps(void) {
   ab_bell_fini(&bell);
 }
 
-static void the_watcher_waits_for_a_time(void) {
+CHECK_CASE(the_watcher_waits_for_a_time) {
   ab_bell bell;
   CHECK_INT(AB_OK, ab_bell_init(&bell));
   ab_nsec began = ab_clock_monotonic();
@@ -89,7 +89,7 @@ static void the_watcher_waits_for_a_time(void) {
   ab_bell_fini(&bell);
 }
 
-static void the_watcher_waits_for_a_descriptor_too(void) {
+CHECK_CASE(the_watcher_waits_for_a_descriptor_too) {
   ab_bell bell, other;
   CHECK_INT(AB_OK, ab_bell_init(&bell));
   CHECK_INT(AB_OK, ab_bell_init(&other));
@@ -103,7 +103,7 @@ static void the_watcher_waits_for_a_descriptor_too(void) {
   ab_bell_fini(&bell);
 }
 
-static void a_sleeper_asks_whether_one_has_left_already(void) {
+CHECK_CASE(a_sleeper_asks_whether_one_has_left_already) {
   ab_bell bell;
   unsigned asked = 0;
   CHECK_INT(AB_OK, ab_bell_init(&bell));
@@ -138,7 +138,7 @@ static void *watch(void *arg) {
   return NULL;
 }
 
-static void no_departure_is_lost(void) {
+CHECK_CASE(no_departure_is_lost) {
   enum { ROUNDS = 2000 };
   pair p = {0};
   pthread_t thread;
@@ -161,10 +161,4 @@ static void no_departure_is_lost(void) {
   ab_bell_fini(&p.bell);
 }
 
-CHECK_MAIN(CHECK_CASE(each_time_away_has_a_number_of_its_own),
-           CHECK_CASE(what_waits_for_the_lock_is_known),
-           CHECK_CASE(it_is_rung_only_for_a_watcher_that_sleeps),
-           CHECK_CASE(the_watcher_waits_for_a_time),
-           CHECK_CASE(the_watcher_waits_for_a_descriptor_too),
-           CHECK_CASE(a_sleeper_asks_whether_one_has_left_already),
-           CHECK_CASE(no_departure_is_lost))
+CHECK_MAIN()

@@ -116,7 +116,7 @@ static void come_back(stage *s) {
   s->fx.now = ab_clock_monotonic();
 }
 
-static void it_turns_the_engine_while_the_leader_is_away(void) {
+CHECK_CASE(it_turns_the_engine_while_the_leader_is_away) {
   stage s;
   stage_init(&s, SHORT);
   int client = client_open(&s.fx);
@@ -139,7 +139,7 @@ static void it_turns_the_engine_while_the_leader_is_away(void) {
   stage_fini(&s);
 }
 
-static void it_turns_the_engine_before_it_calls_another(void) {
+CHECK_CASE(it_turns_the_engine_before_it_calls_another) {
   stage s;
   stage_init(&s, LONG / 10);
   int client = client_open(&s.fx);
@@ -158,7 +158,7 @@ static void it_turns_the_engine_before_it_calls_another(void) {
   stage_fini(&s);
 }
 
-static void what_the_stalled_one_writes_is_sent(void) {
+CHECK_CASE(what_the_stalled_one_writes_is_sent) {
   stage s;
   stage_init(&s, SHORT);
   s.fx.hold = true;
@@ -187,7 +187,7 @@ static void what_the_stalled_one_writes_is_sent(void) {
 }
 
 /* Long before one has stalled. */
-static void what_is_put_off_is_sent_soon(void) {
+CHECK_CASE(what_is_put_off_is_sent_soon) {
   stage s;
   stage_init(&s, 10 * LONG);
   s.fx.hold = true;
@@ -220,7 +220,7 @@ static void what_is_put_off_is_sent_soon(void) {
   stage_fini(&s);
 }
 
-static void a_request_that_is_read_holds_the_lead(void) {
+CHECK_CASE(a_request_that_is_read_holds_the_lead) {
   stage s;
   stage_init(&s, SHORT);
   ab_participant_read(&s.main);
@@ -238,7 +238,7 @@ static void a_request_that_is_read_holds_the_lead(void) {
   stage_fini(&s);
 }
 
-static void a_spare_takes_it_from_the_standby_alone(void) {
+CHECK_CASE(a_spare_takes_it_from_the_standby_alone) {
   stage s;
   stage_init(&s, SHORT);
   CHECK(!ab_lead_claim(&s.lead, &s.spare));
@@ -253,7 +253,7 @@ static void a_spare_takes_it_from_the_standby_alone(void) {
 }
 
 /* The second one stalls while the first still does: the shorter time counts. */
-static void stalls_add_up(void) {
+CHECK_CASE(stalls_add_up) {
   stage s;
   stage_init(&s, SHORT);
   ab_pulse_leave(&s.main.pulse);
@@ -268,7 +268,7 @@ static void stalls_add_up(void) {
   stage_fini(&s);
 }
 
-static void who_waits_for_the_lock_is_helped(void) {
+CHECK_CASE(who_waits_for_the_lock_is_helped) {
   stage s;
   stage_init(&s, LONG);
   atomic_store(&s.main.pulse.starved, true);
@@ -281,7 +281,7 @@ static void who_waits_for_the_lock_is_helped(void) {
 }
 
 /* The lock was taken from it between a request and its application. */
-static void who_reads_for_long_is_helped(void) {
+CHECK_CASE(who_reads_for_long_is_helped) {
   stage s;
   stage_init(&s, LONG);
   ab_participant_read(&s.main);
@@ -294,7 +294,7 @@ static void who_reads_for_long_is_helped(void) {
 }
 
 /* One or the other waits for the lock at any time, but each for a moment only. */
-static void who_gets_the_lock_soon_needs_no_help(void) {
+CHECK_CASE(who_gets_the_lock_soon_needs_no_help) {
   stage s;
   stage_begin(&s, LONG, 1500 * AB_NSEC_PER_MS); /* it helps one that has waited for 300 ms */
   ab_participant *participants[] = {&s.main, &s.spare};
@@ -322,7 +322,7 @@ static void stage_init_pool(stage *s) {
   s->main.pulse.bell = s->spare.pulse.bell = ab_standby_bell(s->standby);
 }
 
-static void a_pool_passes_the_lead_on(void) {
+CHECK_CASE(a_pool_passes_the_lead_on) {
   stage s;
   stage_init_pool(&s);
   atomic_store(&s.passes, true);
@@ -337,7 +337,7 @@ static void a_pool_passes_the_lead_on(void) {
   stage_fini(&s);
 }
 
-static void one_that_is_there_keeps_the_lead_of_a_pool(void) {
+CHECK_CASE(one_that_is_there_keeps_the_lead_of_a_pool) {
   stage s;
   stage_init_pool(&s);
   atomic_store(&s.passes, true);
@@ -349,7 +349,7 @@ static void one_that_is_there_keeps_the_lead_of_a_pool(void) {
 }
 
 /* It sleeps after some looks at a leader that is there, and wakes up for one that leaves. */
-static void it_sleeps_beside_a_pool(void) {
+CHECK_CASE(it_sleeps_beside_a_pool) {
   stage s;
   stage_init_pool(&s);
   ab_bell *bell = ab_standby_bell(s.standby);
@@ -376,7 +376,7 @@ static void probe_ready(ab_watch *watch, uint32_t events AB_UNUSED) {
   AB_CONTAINER_OF(watch, probe, watch)->calls++;
 }
 
-static void what_is_the_owners_is_kept_for_it(void) {
+CHECK_CASE(what_is_the_owners_is_kept_for_it) {
   stage s;
   stage_init(&s, SHORT);
   int fds[2];
@@ -410,7 +410,7 @@ static void what_is_the_owners_is_kept_for_it(void) {
 
 /* The main one serves and stays away at random, for times around what is too long; each request is
  * answered once, and correctly. */
-static void the_lead_goes_to_and_fro(void) {
+CHECK_CASE(the_lead_goes_to_and_fro) {
   enum { CLIENTS = 8, ROUNDS = 300 };
   stage s;
   stage_init(&s, AB_NSEC_PER_MS);
@@ -444,14 +444,4 @@ static void the_lead_goes_to_and_fro(void) {
   stage_fini(&s);
 }
 
-CHECK_MAIN(CHECK_CASE(it_turns_the_engine_while_the_leader_is_away),
-           CHECK_CASE(it_turns_the_engine_before_it_calls_another),
-           CHECK_CASE(what_the_stalled_one_writes_is_sent),
-           CHECK_CASE(what_is_put_off_is_sent_soon),
-           CHECK_CASE(a_request_that_is_read_holds_the_lead),
-           CHECK_CASE(a_spare_takes_it_from_the_standby_alone), CHECK_CASE(stalls_add_up),
-           CHECK_CASE(who_waits_for_the_lock_is_helped), CHECK_CASE(who_reads_for_long_is_helped),
-           CHECK_CASE(who_gets_the_lock_soon_needs_no_help), CHECK_CASE(a_pool_passes_the_lead_on),
-           CHECK_CASE(one_that_is_there_keeps_the_lead_of_a_pool),
-           CHECK_CASE(it_sleeps_beside_a_pool), CHECK_CASE(what_is_the_owners_is_kept_for_it),
-           CHECK_CASE(the_lead_goes_to_and_fro))
+CHECK_MAIN()

@@ -56,14 +56,14 @@ static bool sleeps(stage *s) {
   return atomic_load(&s->watcher.bell.asleep);
 }
 
-static void it_looks_again_when_the_time_is_over(void) {
+CHECK_CASE(it_looks_again_when_the_time_is_over) {
   stage s;
   stage_init(&s, AB_NSEC_PER_MS);
   CHECK(looks_reach(&s, 5));
   ab_watcher_stop(&s.watcher);
 }
 
-static void it_sleeps_until_a_thread_leaves(void) {
+CHECK_CASE(it_sleeps_until_a_thread_leaves) {
   stage s;
   stage_init(&s, AB_POLL_FOREVER);
   CHECK(looks_reach(&s, 1));
@@ -76,7 +76,7 @@ static void it_sleeps_until_a_thread_leaves(void) {
   ab_watcher_stop(&s.watcher);
 }
 
-static void a_descriptor_wakes_it(void) {
+CHECK_CASE(a_descriptor_wakes_it) {
   stage s;
   ab_bell other;
   CHECK_INT(AB_OK, ab_bell_init(&other));
@@ -91,5 +91,4 @@ static void a_descriptor_wakes_it(void) {
   ab_bell_fini(&other);
 }
 
-CHECK_MAIN(CHECK_CASE(it_looks_again_when_the_time_is_over),
-           CHECK_CASE(it_sleeps_until_a_thread_leaves), CHECK_CASE(a_descriptor_wakes_it))
+CHECK_MAIN()

@@ -40,7 +40,7 @@ static void numbers_fini(numbers *self) {
   CHECK_INT(0, self->mem.live);
 }
 
-static void the_first_items_need_no_memory(void) {
+CHECK_CASE(the_first_items_need_no_memory) {
   numbers n;
   numbers_init(&n, 0);
   for (int i = 0; i < OWN; i++) CHECK_INT(AB_OK, push(&n));
@@ -53,7 +53,7 @@ static void the_first_items_need_no_memory(void) {
 }
 
 /* Half of the slots are free in front: the items move there. */
-static void items_move_to_the_front_rather_than_grow(void) {
+CHECK_CASE(items_move_to_the_front_rather_than_grow) {
   numbers n;
   numbers_init(&n, 0);
   for (int i = 0; i < OWN; i++) CHECK_INT(AB_OK, push(&n));
@@ -66,7 +66,7 @@ static void items_move_to_the_front_rather_than_grow(void) {
 }
 
 /* One free slot in front is not worth moving all the others. */
-static void a_deque_that_is_nearly_full_grows(void) {
+CHECK_CASE(a_deque_that_is_nearly_full_grows) {
   numbers n;
   numbers_init(&n, 0);
   for (int i = 0; i < OWN; i++) CHECK_INT(AB_OK, push(&n));
@@ -78,7 +78,7 @@ static void a_deque_that_is_nearly_full_grows(void) {
   numbers_fini(&n);
 }
 
-static void without_memory_they_move_while_that_helps(void) {
+CHECK_CASE(without_memory_they_move_while_that_helps) {
   numbers n;
   numbers_init(&n, 1);
   for (int i = 0; i < OWN; i++) CHECK_INT(AB_OK, push(&n));
@@ -95,7 +95,7 @@ static void without_memory_they_move_while_that_helps(void) {
   numbers_fini(&n);
 }
 
-static void more_than_can_be_counted_is_refused(void) {
+CHECK_CASE(more_than_can_be_counted_is_refused) {
   numbers n;
   numbers_init(&n, 0);
   CHECK_INT(AB_OK, push(&n));
@@ -107,7 +107,7 @@ static void more_than_can_be_counted_is_refused(void) {
   numbers_fini(&n);
 }
 
-static void trimming_keeps_what_is_small(void) {
+CHECK_CASE(trimming_keeps_what_is_small) {
   numbers n;
   numbers_init(&n, 0);
   for (int i = 0; i < 3 * OWN; i++) CHECK_INT(AB_OK, push(&n));
@@ -119,7 +119,7 @@ static void trimming_keeps_what_is_small(void) {
 }
 
 /* Pushes and drops in long waves, as a connection with a slow client has them. */
-static void waves_keep_the_order(void) {
+CHECK_CASE(waves_keep_the_order) {
   numbers n;
   numbers_init(&n, 0);
   for (int wave = 1; wave < 60; wave++) {
@@ -132,9 +132,4 @@ static void waves_keep_the_order(void) {
   numbers_fini(&n);
 }
 
-CHECK_MAIN(CHECK_CASE(the_first_items_need_no_memory),
-           CHECK_CASE(items_move_to_the_front_rather_than_grow),
-           CHECK_CASE(a_deque_that_is_nearly_full_grows),
-           CHECK_CASE(without_memory_they_move_while_that_helps),
-           CHECK_CASE(more_than_can_be_counted_is_refused),
-           CHECK_CASE(trimming_keeps_what_is_small), CHECK_CASE(waves_keep_the_order))
+CHECK_MAIN()

@@ -57,7 +57,7 @@ static void put(ab_outbox *outbox, const char *text) {
   CHECK_INT(AB_OK, ab_outbox_write(outbox, text, strlen(text)));
 }
 
-static void slices_are_shown(void) {
+CHECK_CASE(slices_are_shown) {
   pair p;
   pair_init(&p, 4, 0);
   ab_outbox *outbox = p.from.outbox;
@@ -82,7 +82,7 @@ static void slices_are_shown(void) {
   pair_fini(&p);
 }
 
-static void chunks_of_any_size(void) {
+CHECK_CASE(chunks_of_any_size) {
   static const size_t rooms[] = {1, 2, 16, 1000, 100000};
   for (size_t i = 0; i < AB_ARRAY_LEN(rooms); i++) {
     pair p;
@@ -108,7 +108,7 @@ static void chunks_of_any_size(void) {
   }
 }
 
-static void moved_behind_what_is_there(void) {
+CHECK_CASE(moved_behind_what_is_there) {
   pair p;
   pair_init(&p, 4, 0);
   put(p.to, "head ");
@@ -134,7 +134,7 @@ static void moved_behind_what_is_there(void) {
   pair_fini(&p);
 }
 
-static void files_get_the_new_descriptor(void) {
+CHECK_CASE(files_get_the_new_descriptor) {
   pair p;
   pair_init(&p, 4, 0);
   lend(&p, NULL, 50, true);
@@ -149,7 +149,7 @@ static void files_get_the_new_descriptor(void) {
   pair_fini(&p);
 }
 
-static void constants_need_no_owner(void) {
+CHECK_CASE(constants_need_no_owner) {
   pair p;
   pair_init(&p, 4, 0);
   CHECK_INT(AB_OK, ab_outbox_borrow(p.from.outbox, "constant", 8, NULL));
@@ -164,7 +164,7 @@ static void count_fired(void *arg, enum ab_flush_reason reason) {
   if (reason == AB_FLUSH_WRITTEN) ++*(int *)arg;
 }
 
-static void marks_fire(void) {
+CHECK_CASE(marks_fire) {
   pair p;
   pair_init(&p, 4, 0);
   int fired = 0;
@@ -178,7 +178,7 @@ static void marks_fire(void) {
   pair_fini(&p);
 }
 
-static void refused_and_unchanged(void) {
+CHECK_CASE(refused_and_unchanged) {
   pair p;
   pair_init(&p, 4, 0);
   put(p.to, "there");
@@ -200,7 +200,7 @@ static void refused_and_unchanged(void) {
   pair_fini(&p);
 }
 
-static void too_much_to_count(void) {
+CHECK_CASE(too_much_to_count) {
   pair p;
   pair_init(&p, 4, 0);
   const uint64_t most = INT64_MAX;
@@ -212,7 +212,7 @@ static void too_much_to_count(void) {
 }
 
 /* With a spare chunk for each that goes, writing and moving for ever takes no memory. */
-static void the_steady_state_allocates_nothing(void) {
+CHECK_CASE(the_steady_state_allocates_nothing) {
   static const char piece[10000];
   pair p;
   pair_init(&p, 8, 0);
@@ -229,7 +229,7 @@ static void the_steady_state_allocates_nothing(void) {
 }
 
 /* Chunks of another size are freed when they are done, not recycled. */
-static void pools_of_different_rooms(void) {
+CHECK_CASE(pools_of_different_rooms) {
   pair p;
   pair_init(&p, 8, 100);
   put(p.from.outbox, "usual chunk");
@@ -284,20 +284,15 @@ static bool play(uint64_t seed, size_t fail_at) {
   return failed;
 }
 
-static void any_moves_keep_the_order(void) {
+CHECK_CASE(any_moves_keep_the_order) {
   for (uint64_t seed = 1; seed <= 100; seed++) play(seed * 0x9e3779b97f4a7c15ULL, 0);
 }
 
-static void memory_may_run_out_at_any_call(void) {
+CHECK_CASE(memory_may_run_out_at_any_call) {
   size_t fail_at = 1;
   while (fail_at < 5000 && play(77, fail_at)) fail_at++;
   CHECK(fail_at > 10); /* the run does make that many calls */
   CHECK(fail_at < 5000);
 }
 
-CHECK_MAIN(CHECK_CASE(slices_are_shown), CHECK_CASE(chunks_of_any_size),
-           CHECK_CASE(moved_behind_what_is_there), CHECK_CASE(files_get_the_new_descriptor),
-           CHECK_CASE(constants_need_no_owner), CHECK_CASE(marks_fire),
-           CHECK_CASE(refused_and_unchanged), CHECK_CASE(too_much_to_count),
-           CHECK_CASE(the_steady_state_allocates_nothing), CHECK_CASE(pools_of_different_rooms),
-           CHECK_CASE(any_moves_keep_the_order), CHECK_CASE(memory_may_run_out_at_any_call))
+CHECK_MAIN()

@@ -9,7 +9,7 @@ static ab_outbox_pool *make(check_mem *mem, size_t outboxes, size_t chunks) {
   return pool;
 }
 
-static void the_last_chunk_that_went_back_comes_first(void) {
+CHECK_CASE(the_last_chunk_that_went_back_comes_first) {
   check_mem mem;
   ab_outbox_pool *pool = make(&mem, 0, 2);
   ab__chunk *first = ab__chunk_take(pool), *second = ab__chunk_take(pool);
@@ -26,7 +26,7 @@ static void the_last_chunk_that_went_back_comes_first(void) {
   CHECK_INT(0, mem.live);
 }
 
-static void what_is_beyond_the_bounds_is_freed(void) {
+CHECK_CASE(what_is_beyond_the_bounds_is_freed) {
   check_mem mem;
   ab_outbox_pool *pool = make(&mem, 1, 1);
   size_t empty = ab_outbox_pool_memory(pool);
@@ -44,7 +44,7 @@ static void what_is_beyond_the_bounds_is_freed(void) {
 }
 
 /* Only one long string needed its memory. */
-static void a_chunk_of_another_size_is_never_kept(void) {
+CHECK_CASE(a_chunk_of_another_size_is_never_kept) {
   check_mem mem;
   ab_outbox_pool *pool = make(&mem, 0, 4);
   ab__chunk *chunk = ab__chunk_take_sized(pool, 100000);
@@ -60,7 +60,7 @@ static void a_chunk_of_another_size_is_never_kept(void) {
 }
 
 /* At each of the calls in turn. */
-static void a_chain_is_all_or_nothing(void) {
+CHECK_CASE(a_chain_is_all_or_nothing) {
   for (size_t fail = 1; fail <= 3; fail++) {
     check_mem mem;
     ab_outbox_pool *pool = make(&mem, 0, 4);
@@ -76,7 +76,7 @@ static void a_chain_is_all_or_nothing(void) {
   }
 }
 
-static void without_memory_there_is_neither_pool_nor_outbox(void) {
+CHECK_CASE(without_memory_there_is_neither_pool_nor_outbox) {
   check_mem mem;
   check_mem_init(&mem, 1);
   CHECK(ab_outbox_pool_init(&mem.mem, fixture_release, NULL, 1, 1) == NULL);
@@ -89,7 +89,7 @@ static void without_memory_there_is_neither_pool_nor_outbox(void) {
 }
 
 /* As new: nothing of the last use is left. */
-static void an_outbox_starts_anew(void) {
+CHECK_CASE(an_outbox_starts_anew) {
   fixture f;
   fixture_init(&f);
   ab_outbox *outbox = f.outbox;
@@ -105,7 +105,7 @@ static void an_outbox_starts_anew(void) {
 }
 
 /* Many slices need room on the heap, of which a little is kept. */
-static void room_for_many_slices_is_given_back(void) {
+CHECK_CASE(room_for_many_slices_is_given_back) {
   for (int keep = 0; keep < 2; keep++) {
     fixture f;
     owner lender = {0};
@@ -121,8 +121,4 @@ static void room_for_many_slices_is_given_back(void) {
   }
 }
 
-CHECK_MAIN(CHECK_CASE(the_last_chunk_that_went_back_comes_first),
-           CHECK_CASE(what_is_beyond_the_bounds_is_freed),
-           CHECK_CASE(a_chunk_of_another_size_is_never_kept), CHECK_CASE(a_chain_is_all_or_nothing),
-           CHECK_CASE(without_memory_there_is_neither_pool_nor_outbox),
-           CHECK_CASE(an_outbox_starts_anew), CHECK_CASE(room_for_many_slices_is_given_back))
+CHECK_MAIN()

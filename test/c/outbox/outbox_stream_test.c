@@ -152,7 +152,7 @@ static size_t piece_length(stream *self) {
   return random_below(&self->random, bounds[random_below(&self->random, AB_ARRAY_LEN(bounds))]);
 }
 
-static void any_partition_serialises_to_the_string(void) {
+CHECK_CASE(any_partition_serialises_to_the_string) {
   for (uint64_t round = 0; round < 200; round++) {
     stream s;
     stream_init(&s, 0x9e3779b97f4a7c15ULL * (round + 1));
@@ -182,7 +182,7 @@ static void any_partition_serialises_to_the_string(void) {
   }
 }
 
-static void one_byte_at_a_time(void) {
+CHECK_CASE(one_byte_at_a_time) {
   stream s;
   stream_init(&s, 11);
   fixture_init(&s.f);
@@ -230,7 +230,7 @@ static bool run_with_failure(size_t fail_at) {
   return failed;
 }
 
-static void memory_may_run_out_at_any_call(void) {
+CHECK_CASE(memory_may_run_out_at_any_call) {
   size_t fail_at = 1;
   while (fail_at < 10000 && run_with_failure(fail_at)) fail_at++;
   CHECK(fail_at > 25); /* the run does make that many calls */
@@ -238,7 +238,7 @@ static void memory_may_run_out_at_any_call(void) {
 }
 
 /* Every call fails from some point on: nothing new gets in, and what was in comes out. */
-static void memory_may_stay_away(void) {
+CHECK_CASE(memory_may_stay_away) {
   stream s;
   stream_init(&s, 5);
   fixture_init_with(&s.f, 0, 0);
@@ -254,7 +254,7 @@ static void memory_may_stay_away(void) {
   stream_fini(&s);
 }
 
-static void ten_megabytes_need_little_memory(void) {
+CHECK_CASE(ten_megabytes_need_little_memory) {
   enum { TOTAL = 10 << 20, PIECE = 16384 };
   fixture f;
   fixture_init(&f);
@@ -287,7 +287,7 @@ static void ten_megabytes_need_little_memory(void) {
   free(piece);
 }
 
-static void ten_megabytes_in_one_write(void) {
+CHECK_CASE(ten_megabytes_in_one_write) {
   enum { TOTAL = 10 << 20 };
   fixture f;
   fixture_init(&f);
@@ -318,6 +318,4 @@ static void ten_megabytes_in_one_write(void) {
   free(all);
 }
 
-CHECK_MAIN(CHECK_CASE(any_partition_serialises_to_the_string), CHECK_CASE(one_byte_at_a_time),
-           CHECK_CASE(memory_may_run_out_at_any_call), CHECK_CASE(memory_may_stay_away),
-           CHECK_CASE(ten_megabytes_need_little_memory), CHECK_CASE(ten_megabytes_in_one_write))
+CHECK_MAIN()

@@ -48,7 +48,7 @@ static void flush(ab_outbox *outbox, mark *self) {
 
 #define CHECK_FIRED(expected, log) CHECK_OCTETS(expected, (log).names, (log).count)
 
-static void empty_is_idle(void) {
+CHECK_CASE(empty_is_idle) {
   fixture f;
   fixture_init(&f);
   owner lender = {0};
@@ -67,7 +67,7 @@ static void empty_is_idle(void) {
   fixture_fini(&f);
 }
 
-static void copies_merge_into_one_slice(void) {
+CHECK_CASE(copies_merge_into_one_slice) {
   fixture f;
   fixture_init(&f);
   char text[] = "test";
@@ -84,7 +84,7 @@ static void copies_merge_into_one_slice(void) {
   fixture_fini(&f);
 }
 
-static void a_write_fills_the_chunk_then_takes_another(void) {
+CHECK_CASE(a_write_fills_the_chunk_then_takes_another) {
   fixture f;
   fixture_init(&f);
   size_t filled = fill_chunk(f.outbox, 1);
@@ -95,7 +95,7 @@ static void a_write_fills_the_chunk_then_takes_another(void) {
   fixture_fini(&f);
 }
 
-static void an_exactly_full_chunk_is_followed_by_another(void) {
+CHECK_CASE(an_exactly_full_chunk_is_followed_by_another) {
   fixture f;
   fixture_init(&f);
   size_t filled = fill_chunk(f.outbox, 4);
@@ -110,7 +110,7 @@ static void an_exactly_full_chunk_is_followed_by_another(void) {
   fixture_fini(&f);
 }
 
-static void borrowed_slices_keep_their_place(void) {
+CHECK_CASE(borrowed_slices_keep_their_place) {
   fixture f;
   fixture_init(&f);
   owner lenders[3] = {{0}};
@@ -137,7 +137,7 @@ static void borrowed_slices_keep_their_place(void) {
   CHECK_INT(3, f.released);
 }
 
-static void a_null_owner_is_not_released(void) {
+CHECK_CASE(a_null_owner_is_not_released) {
   fixture f;
   fixture_init(&f);
   lend(f.outbox, "constant", NULL);
@@ -148,7 +148,7 @@ static void a_null_owner_is_not_released(void) {
   fixture_fini(&f);
 }
 
-static void a_preparation_skips_the_rest_of_a_chunk(void) {
+CHECK_CASE(a_preparation_skips_the_rest_of_a_chunk) {
   fixture f;
   fixture_init(&f);
   size_t filled = fill_chunk(f.outbox, 3);
@@ -161,14 +161,14 @@ static void a_preparation_skips_the_rest_of_a_chunk(void) {
   fixture_fini(&f);
 }
 
-static void an_unused_preparation_is_given_back(void) {
+CHECK_CASE(an_unused_preparation_is_given_back) {
   fixture f;
   fixture_init(&f);
   CHECK_INT(AB_OK, ab_outbox_prepare(f.outbox, 1, 100));
   fixture_fini(&f);
 }
 
-static void next_is_idempotent(void) {
+CHECK_CASE(next_is_idempotent) {
   fixture f;
   fixture_init(&f);
   put(f.outbox, "same");
@@ -180,7 +180,7 @@ static void next_is_idempotent(void) {
   fixture_fini(&f);
 }
 
-static void next_leaves_the_rest_of_iov_alone(void) {
+CHECK_CASE(next_leaves_the_rest_of_iov_alone) {
   fixture f;
   fixture_init(&f);
   ab_outbox_next_op next;
@@ -194,7 +194,7 @@ static void next_leaves_the_rest_of_iov_alone(void) {
   fixture_fini(&f);
 }
 
-static void shift_beyond_pending_changes_nothing(void) {
+CHECK_CASE(shift_beyond_pending_changes_nothing) {
   fixture f;
   fixture_init(&f);
   journal log = {.count = 0};
@@ -215,7 +215,7 @@ static void shift_beyond_pending_changes_nothing(void) {
   CHECK_INT(1, lender.released);
 }
 
-static void next_stops_at_the_slice_limit(void) {
+CHECK_CASE(next_stops_at_the_slice_limit) {
   fixture f;
   fixture_init(&f);
   owner lender = {0};
@@ -231,7 +231,7 @@ static void next_stops_at_the_slice_limit(void) {
   CHECK_INT(AB_OUTBOX_IOV_MAX + 36, lender.released);
 }
 
-static void next_stops_at_the_byte_limit(void) {
+CHECK_CASE(next_stops_at_the_byte_limit) {
   fixture f;
   fixture_init(&f);
   char *big = calloc(1, 3 * AB_OUTBOX_BYTES_MAX);
@@ -252,7 +252,7 @@ static void next_stops_at_the_byte_limit(void) {
   free(big);
 }
 
-static void files_come_in_order_and_alone(void) {
+CHECK_CASE(files_come_in_order_and_alone) {
   fixture f;
   fixture_init(&f);
   owner lender = {0};
@@ -282,7 +282,7 @@ static void files_come_in_order_and_alone(void) {
   fixture_fini(&f);
 }
 
-static void file_ranges_are_checked(void) {
+CHECK_CASE(file_ranges_are_checked) {
   fixture f;
   fixture_init(&f);
   owner lender = {0};
@@ -298,7 +298,7 @@ static void file_ranges_are_checked(void) {
   CHECK_INT(1, lender.released);
 }
 
-static void pending_is_bounded(void) {
+CHECK_CASE(pending_is_bounded) {
   fixture f;
   fixture_init(&f);
   journal log = {.count = 0};
@@ -321,7 +321,7 @@ static void pending_is_bounded(void) {
   fixture_fini(&f);
 }
 
-static void an_impossible_length_is_refused(void) {
+CHECK_CASE(an_impossible_length_is_refused) {
   fixture f;
   fixture_init(&f);
   CHECK_INT(AB_ENOMEM, ab_outbox_write(f.outbox, "x", SIZE_MAX));
@@ -330,7 +330,7 @@ static void an_impossible_length_is_refused(void) {
   fixture_fini(&f);
 }
 
-static void yield_holds_back_once(void) {
+CHECK_CASE(yield_holds_back_once) {
   fixture f;
   fixture_init(&f);
   put(f.outbox, "a");
@@ -345,7 +345,7 @@ static void yield_holds_back_once(void) {
   fixture_fini(&f);
 }
 
-static void yield_is_spent_on_an_empty_outbox(void) {
+CHECK_CASE(yield_is_spent_on_an_empty_outbox) {
   fixture f;
   fixture_init(&f);
   ab_outbox_yield(f.outbox);
@@ -355,7 +355,7 @@ static void yield_is_spent_on_an_empty_outbox(void) {
   fixture_fini(&f);
 }
 
-static void flush_close_and_drain_cancel_yield(void) {
+CHECK_CASE(flush_close_and_drain_cancel_yield) {
   fixture f;
   fixture_init(&f);
   journal log = {.count = 0};
@@ -379,7 +379,7 @@ static void flush_close_and_drain_cancel_yield(void) {
   fixture_fini(&f);
 }
 
-static void flush_fires_at_once_when_nothing_is_pending(void) {
+CHECK_CASE(flush_fires_at_once_when_nothing_is_pending) {
   fixture f;
   fixture_init(&f);
   journal log = {.count = 0};
@@ -391,7 +391,7 @@ static void flush_fires_at_once_when_nothing_is_pending(void) {
   CHECK_FIRED("m", log);
 }
 
-static void flush_waits_for_all_that_came_before(void) {
+CHECK_CASE(flush_waits_for_all_that_came_before) {
   fixture f;
   fixture_init(&f);
   journal log = {.count = 0};
@@ -411,7 +411,7 @@ static void flush_waits_for_all_that_came_before(void) {
   CHECK_FIRED("m", log);
 }
 
-static void one_shift_fires_several_marks_in_order(void) {
+CHECK_CASE(one_shift_fires_several_marks_in_order) {
   fixture f;
   fixture_init(&f);
   journal log = {.count = 0};
@@ -436,7 +436,7 @@ static void write_and_flush_again(mark *self) {
   flush(self->outbox, self->then);
 }
 
-static void a_callback_may_write_and_flush(void) {
+CHECK_CASE(a_callback_may_write_and_flush) {
   fixture f;
   fixture_init(&f);
   journal log = {.count = 0};
@@ -464,7 +464,7 @@ static void flush_then_only(mark *self) {
 }
 
 /* With nothing pending a flush fires at once, but not before marks that came earlier. */
-static void a_flush_inside_a_callback_keeps_its_turn(void) {
+CHECK_CASE(a_flush_inside_a_callback_keeps_its_turn) {
   fixture f;
   fixture_init(&f);
   journal log = {.count = 0};
@@ -484,7 +484,7 @@ static void shift_all(mark *self) {
   CHECK_INT(AB_OK, ab_outbox_shift(self->outbox, ab_outbox_pending(self->outbox)));
 }
 
-static void a_callback_may_shift(void) {
+CHECK_CASE(a_callback_may_shift) {
   fixture f;
   fixture_init(&f);
   journal log = {.count = 0};
@@ -504,7 +504,7 @@ static void drain_all(mark *self) {
   ab_outbox_drain(self->outbox);
 }
 
-static void a_callback_may_drain(void) {
+CHECK_CASE(a_callback_may_drain) {
   fixture f;
   fixture_init(&f);
   journal log = {.count = 0};
@@ -525,7 +525,7 @@ static void a_callback_may_drain(void) {
   fixture_fini(&f);
 }
 
-static void close_comes_after_all_output(void) {
+CHECK_CASE(close_comes_after_all_output) {
   fixture f;
   fixture_init(&f);
   journal log = {.count = 0};
@@ -555,7 +555,7 @@ static void close_comes_after_all_output(void) {
   fixture_fini(&f);
 }
 
-static void drain_works_open_and_closed(void) {
+CHECK_CASE(drain_works_open_and_closed) {
   for (int closed = 0; closed < 2; closed++) {
     fixture f;
     fixture_init(&f);
@@ -592,7 +592,7 @@ static void write_refused(mark *self) {
   flush(self->outbox, self->then);
 }
 
-static void fini_drops_and_fires(void) {
+CHECK_CASE(fini_drops_and_fires) {
   fixture f;
   fixture_init(&f);
   journal log = {.count = 0};
@@ -613,7 +613,7 @@ static void fini_drops_and_fires(void) {
   CHECK_INT(0, lenders[1].released);
 }
 
-static void an_emptied_outbox_starts_its_chunk_again(void) {
+CHECK_CASE(an_emptied_outbox_starts_its_chunk_again) {
   fixture f;
   fixture_init(&f);
   put(f.outbox, "first");
@@ -629,7 +629,7 @@ static void an_emptied_outbox_starts_its_chunk_again(void) {
   fixture_fini(&f);
 }
 
-static void counters_wrap_around(void) {
+CHECK_CASE(counters_wrap_around) {
   for (uint64_t before = 0; before < 12; before++) {
     fixture f;
     fixture_init(&f);
@@ -654,7 +654,7 @@ static void counters_wrap_around(void) {
   }
 }
 
-static void chunks_live_as_long_as_their_bytes(void) {
+CHECK_CASE(chunks_live_as_long_as_their_bytes) {
   fixture f;
   fixture_init(&f);
   owner lender = {0};
@@ -672,7 +672,7 @@ static void chunks_live_as_long_as_their_bytes(void) {
   fixture_fini(&f);
 }
 
-static void long_writes_span_chunks_or_get_their_own(void) {
+CHECK_CASE(long_writes_span_chunks_or_get_their_own) {
   char *text = malloc(20 * AB__CHUNK_ROOM);
   memset(text, 't', 20 * AB__CHUNK_ROOM);
   const struct {
@@ -707,7 +707,7 @@ static void long_writes_span_chunks_or_get_their_own(void) {
   free(text);
 }
 
-static void a_long_copy_goes_with_its_bytes(void) {
+CHECK_CASE(a_long_copy_goes_with_its_bytes) {
   fixture f;
   fixture_init(&f);
   size_t len = 20 * AB__CHUNK_ROOM;
@@ -722,7 +722,7 @@ static void a_long_copy_goes_with_its_bytes(void) {
   free(text);
 }
 
-static void a_queue_that_never_empties_stays_small(void) {
+CHECK_CASE(a_queue_that_never_empties_stays_small) {
   fixture f;
   fixture_init(&f);
   owner lender = {0};
@@ -745,7 +745,7 @@ static void a_queue_that_never_empties_stays_small(void) {
   CHECK_INT(10 + 100 + 10000, lender.released);
 }
 
-static void an_early_move_replaces_a_failed_growth(void) {
+CHECK_CASE(an_early_move_replaces_a_failed_growth) {
   fixture f;
   fixture_init(&f);
   for (int i = 0; i < AB__SLICES_OWN; i++) lend(f.outbox, i % 2 ? "b" : "a", NULL);
@@ -783,7 +783,7 @@ static void cycle(fixture *f, owner *lender, mark *m) {
   ab_outbox_fini(outbox);
 }
 
-static void the_steady_state_allocates_nothing(void) {
+CHECK_CASE(the_steady_state_allocates_nothing) {
   fixture f;
   fixture_init_with(&f, 1, 32);
   journal log = {.count = 0};
@@ -800,7 +800,7 @@ static void the_steady_state_allocates_nothing(void) {
   fixture_fini(&f);
 }
 
-static void the_pool_keeps_no_more_than_it_may(void) {
+CHECK_CASE(the_pool_keeps_no_more_than_it_may) {
   for (size_t spare = 0; spare < 6; spare++) {
     fixture f;
     fixture_init_with(&f, spare, spare);
@@ -822,7 +822,7 @@ static void the_pool_keeps_no_more_than_it_may(void) {
   }
 }
 
-static void the_pool_is_last_in_first_out(void) {
+CHECK_CASE(the_pool_is_last_in_first_out) {
   fixture f;
   fixture_init(&f);
   ab_outbox *second = ab_outbox_init(f.pool);
@@ -834,7 +834,7 @@ static void the_pool_is_last_in_first_out(void) {
   fixture_fini(&f);
 }
 
-static void an_outbox_comes_back_as_new(void) {
+CHECK_CASE(an_outbox_comes_back_as_new) {
   fixture f;
   fixture_init(&f);
   for (int i = 0; i < 500; i++) lend(f.outbox, "many", NULL);
@@ -852,29 +852,4 @@ static void an_outbox_comes_back_as_new(void) {
   fixture_fini(&f);
 }
 
-CHECK_MAIN(
-    CHECK_CASE(empty_is_idle), CHECK_CASE(copies_merge_into_one_slice),
-    CHECK_CASE(a_write_fills_the_chunk_then_takes_another),
-    CHECK_CASE(an_exactly_full_chunk_is_followed_by_another),
-    CHECK_CASE(borrowed_slices_keep_their_place), CHECK_CASE(a_null_owner_is_not_released),
-    CHECK_CASE(a_preparation_skips_the_rest_of_a_chunk),
-    CHECK_CASE(an_unused_preparation_is_given_back), CHECK_CASE(next_is_idempotent),
-    CHECK_CASE(next_leaves_the_rest_of_iov_alone), CHECK_CASE(shift_beyond_pending_changes_nothing),
-    CHECK_CASE(next_stops_at_the_slice_limit), CHECK_CASE(next_stops_at_the_byte_limit),
-    CHECK_CASE(files_come_in_order_and_alone), CHECK_CASE(file_ranges_are_checked),
-    CHECK_CASE(pending_is_bounded), CHECK_CASE(an_impossible_length_is_refused),
-    CHECK_CASE(yield_holds_back_once), CHECK_CASE(yield_is_spent_on_an_empty_outbox),
-    CHECK_CASE(flush_close_and_drain_cancel_yield),
-    CHECK_CASE(flush_fires_at_once_when_nothing_is_pending),
-    CHECK_CASE(flush_waits_for_all_that_came_before),
-    CHECK_CASE(one_shift_fires_several_marks_in_order), CHECK_CASE(a_callback_may_write_and_flush),
-    CHECK_CASE(a_flush_inside_a_callback_keeps_its_turn), CHECK_CASE(a_callback_may_shift),
-    CHECK_CASE(a_callback_may_drain), CHECK_CASE(close_comes_after_all_output),
-    CHECK_CASE(drain_works_open_and_closed), CHECK_CASE(fini_drops_and_fires),
-    CHECK_CASE(an_emptied_outbox_starts_its_chunk_again), CHECK_CASE(counters_wrap_around),
-    CHECK_CASE(chunks_live_as_long_as_their_bytes),
-    CHECK_CASE(long_writes_span_chunks_or_get_their_own),
-    CHECK_CASE(a_long_copy_goes_with_its_bytes), CHECK_CASE(a_queue_that_never_empties_stays_small),
-    CHECK_CASE(an_early_move_replaces_a_failed_growth),
-    CHECK_CASE(the_steady_state_allocates_nothing), CHECK_CASE(the_pool_keeps_no_more_than_it_may),
-    CHECK_CASE(the_pool_is_last_in_first_out), CHECK_CASE(an_outbox_comes_back_as_new))
+CHECK_MAIN()

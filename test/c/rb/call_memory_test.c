@@ -27,7 +27,7 @@ static bool is_stale(void *mark) {
   return false;
 }
 
-static void a_mark_finds_its_call(void) {
+CHECK_CASE(a_mark_finds_its_call) {
   ab_list_init(&rack.spare_calls);
   ab_call *one = take(), *other = take();
   CHECK(ab_call_at(ab_call_mark(one)) == one);
@@ -38,7 +38,7 @@ static void a_mark_finds_its_call(void) {
   ab_call_free_spares(&rack);
 }
 
-static void what_is_over_is_poisoned(void) {
+CHECK_CASE(what_is_over_is_poisoned) {
   ab_list_init(&rack.spare_calls);
   ab_call *call = take();
   call->exchange = NULL;
@@ -54,21 +54,20 @@ static void what_is_over_is_poisoned(void) {
   ab_call_free_spares(&rack);
 }
 
-static void its_mark_does_not_find_the_next_one(void) {
+CHECK_CASE(its_mark_does_not_find_the_next_one) {
   ab_list_init(&rack.spare_calls);
   ab_call *call = take();
-  void *marks[ALIGNMENT];
-  for (int i = 0; i < ALIGNMENT; i++) {
+  void *marks[AB_CALL_ALIGNMENT];
+  for (int i = 0; i < AB_CALL_ALIGNMENT; i++) {
     marks[i] = ab_call_mark(call);
     CHECK(!is_stale(marks[i]));
     ab_call_give_back(&rack, call);
     CHECK(is_stale(marks[i]));
     CHECK(take() == call);
-    for (int k = i == ALIGNMENT - 1; k <= i; k++) CHECK(is_stale(marks[k]));
+    for (int k = i == AB_CALL_ALIGNMENT - 1; k <= i; k++) CHECK(is_stale(marks[k]));
   }
   ab_call_give_back(&rack, call);
   ab_call_free_spares(&rack);
 }
 
-CHECK_MAIN(CHECK_CASE(a_mark_finds_its_call), CHECK_CASE(what_is_over_is_poisoned),
-           CHECK_CASE(its_mark_does_not_find_the_next_one))
+CHECK_MAIN()
