@@ -56,7 +56,7 @@ module Abaca
     # @param defer_accept [Boolean] accept a connection only when its first bytes are there
     # @param reuse_port [Boolean] let other processes listen on the same port
     # @param terms [Hash{Symbol => Object}] for the connections that are accepted here. `limits`: Hash of those
-    #   limits of docs/limits.md that differ from the server's; `proxy_protocol`: :v1, :v2 or :any when
+    #   limits of docs/configuration.md that differ from the server's; `proxy_protocol`: :v1, :v2 or :any when
     #   connections begin with a PROXY header; `proxy_from`: Array of the networks whose connections do, all by
     #   default
     # @return [Integer] the port (the first address's, should they differ)

@@ -26,7 +26,7 @@ module Abaca
 
       def headline_of(headline, rows)
         pages = rows.filter_map(&:page)
-        pages << "limits.md" if rows.any? { |row| row.type.is_a?(Config::Types::Limit) }
+        pages << "configuration.md" if rows.any? { |row| row.type.is_a?(Config::Types::Limit) }
         notes = pages.uniq.map { |page| "docs/#{page}" }
         notes.unshift("times are milliseconds") if rows.any? { |row| row.unit == "milliseconds" }
         notes.empty? ? headline : "#{headline} (#{notes.join(', ')})"

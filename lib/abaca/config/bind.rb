@@ -8,7 +8,7 @@ module Abaca
     # tcp:  `backlog=N`, `defer_accept=false`, `reuse_port=true`
     # unix: `backlog=N`, `umask=0NNN`, `mode=NNN` (octal); `unix://@name` is an abstract socket
     # all:  `proxy_protocol=v1` (or `v2`, `any`), `proxy_from=10.0.0.0/8,::1`
-    # all:  any limit of docs/limits.md by its name, for the connections of this place
+    # all:  any limit of docs/configuration.md by its name, for the connections of this place
     #
     #   tcp://0.0.0.0:80?max_body_size=1000000&header_timeout=5
     class Bind
