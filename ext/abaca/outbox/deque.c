@@ -1,8 +1,5 @@
-/* Growth of the double-ended array of deque.h.
- *
- * Items move to the front only when at least half of the slots before them are free, else the array
- * doubles: so each item is moved O(1) times on average, however full the deque is.
- */
+/* Growth. Items move to the front only if at least half of the slots before them are free, else
+ * the array doubles: each item moves O(1) times on average. */
 #include "outbox/deque.h"
 
 #include <string.h>

@@ -1,8 +1,5 @@
-/* A double-ended array: items are pushed at the back and taken from the front.
- *
- * It starts in its owner's memory (so the common case allocates nothing) and moves to the heap when
- * it grows. The owner knows the type of the items; this file only knows their size.
- */
+/* A double-ended array: pushed at the back, taken from the front. It starts in its owner's
+ * memory, and moves to the heap when it grows. The owner knows the type of the items. */
 #ifndef AB_OUTBOX_DEQUE_H
 #define AB_OUTBOX_DEQUE_H
 
@@ -24,8 +21,7 @@ static inline uint32_t ab__deque_count(const ab__deque *deque) {
   return deque->back - deque->front;
 }
 
-/* Makes room for `count` more items of `size` bytes at the back; `own_items` is what
- * ab__deque_init was given. Returns AB_OK, or AB_ENOMEM and nothing changes. */
+/* Room for `count` more items; `own_items` as in ab__deque_init. AB_OK or AB_ENOMEM. */
 int ab__deque_make_room(ab__deque *deque, const ab_mem *mem, size_t size, void *own_items,
                         uint32_t count) AB_WARN_UNUSED;
 
@@ -42,7 +38,6 @@ static inline void ab__deque_drop_front(ab__deque *deque) {
   if (deque->front == deque->back) deque->front = deque->back = 0;
 }
 
-/* Forgets the last item. */
 static inline void ab__deque_drop_back(ab__deque *deque) {
   deque->back--;
   if (deque->front == deque->back) deque->front = deque->back = 0;

@@ -15,8 +15,7 @@
  * ahead, also after they have wrapped around. */
 #define AB__PENDING_MAX ((uint64_t)INT64_MAX)
 
-/* Memory for copies. Each slice that points into it holds a reference, and so does the outbox while
- * it may append to it. */
+/* Memory for copies; each slice in it and the outbox that appends to it hold a reference. */
 typedef struct ab__chunk {
   struct ab__chunk *next; /* of the pool's free list, or of a chain that is being taken */
   uint32_t refs;
@@ -80,22 +79,15 @@ ab__chunk *ab__chunk_take_chain(ab_outbox_pool *pool, size_t count);
 ab__chunk *ab__chunk_take_sized(ab_outbox_pool *pool, size_t room);
 /* Frees the memory; the caller has dropped the last reference. */
 void ab__chunk_recycle(ab_outbox_pool *pool, ab__chunk *chunk);
-/* The chunk, with all its references, becomes `to`'s; `from` gets a spare one of `to`'s for it if
- * one fits. */
+/* Gives the chunk and all its references to `to`; `from` gets a spare one for it if one fits. */
 void ab__chunk_move(ab_outbox_pool *from, ab_outbox_pool *to, ab__chunk *chunk);
-/* Gives back a whole chain that only the caller refers to. */
 void ab__chunk_recycle_chain(ab_outbox_pool *pool, ab__chunk *chain);
 
 static inline void ab__chunk_unref(ab_outbox_pool *pool, ab__chunk *chunk) {
   if (--chunk->refs == 0) ab__chunk_recycle(pool, chunk);
 }
 
-/* An outbox in the state of a new one; NULL when memory runs out. */
-ab_outbox *ab__outbox_take(ab_outbox_pool *pool);
 /* The outbox must hold no slice, mark or chunk. */
 void ab__outbox_recycle(ab_outbox *outbox);
-
-/* Lets the counters of an empty outbox start at `count`: for tests of their wrap-around. */
-void ab__outbox_set_counters(ab_outbox *outbox, uint64_t count);
 
 #endif

@@ -1,10 +1,7 @@
-/* The queue itself: copies, borrows and files in, slices out.
- *
- * Invariants: no slice is empty; the sum of all slices is queued - written; the last slice, when it
- * was copied into the current chunk, ends at `pos`; an outbox without slices has no flush mark,
- * except while marks are fired, and no chunk, except between prepare and the next change. State is
- * made consistent before any callback runs.
- */
+/* The queue: copies, borrows and files in, slices out.
+ * Invariants: no slice is empty; the slices add up to queued - written; a last slice in the
+ * current chunk ends at `pos`. Without slices there is no flush mark, except while marks are
+ * fired, and no chunk, except after prepare. State is consistent before a callback runs. */
 #include <assert.h>
 #include <string.h>
 
@@ -91,8 +88,7 @@ static inline void copy_in(ab_outbox *outbox, const char *ptr, size_t len) {
   queue_copied(outbox, len);
 }
 
-/* Copies what does not fit into the current chunk: first into the rest of it, then into new chunks.
- * Everything that can fail comes before the first change. */
+/* Copies into the rest of the chunk, then into new ones. What can fail comes before any change. */
 static AB_NOINLINE int write_spanning(ab_outbox *outbox, const char *ptr, size_t len) {
   ab_outbox_pool *pool = outbox->pool;
   size_t head = outbox->room, tail = len - head, room = pool->room;
@@ -144,7 +140,6 @@ static inline void let_go(ab_outbox *outbox, enum ab__slice_kind kind, void *own
   release_owner(outbox, owner);
 }
 
-/* Takes the first slice out and lets go of what it points at. */
 static void drop_slice(ab_outbox *outbox) {
   ab__slice *slot = slice_at(outbox, outbox->slices.front);
   void *owner = slot->owner;
@@ -173,7 +168,6 @@ static void fire_marks(ab_outbox *outbox, enum ab_flush_reason reason) {
   }
 }
 
-/* What both kinds of borrowed slices have in common. */
 static int queue_borrowed(ab_outbox *outbox, ab__slice slice) {
   if (outbox->closed) return AB_ECLOSED;
   if (slice.len == 0) {
@@ -214,8 +208,8 @@ static ab_outbox_slice show(const ab__slice *slice) {
   };
 }
 
-/* Copies the slices of `from` behind those of `to`, which has room for them, with the owners that
- * `adopt` gives. On an error, the owners that it gave are released. */
+/* Copies the slices of `from` behind those of `to`, which has room, with owners from `adopt`. On
+ * an error, those owners are released. */
 static int adopt_slices(const ab_outbox *from, ab_outbox *to, ab_outbox_adopt adopt, void *ctx) {
   uint32_t count = ab__deque_count(&from->slices);
   for (uint32_t i = 0; i < count; i++) {
@@ -236,8 +230,7 @@ static int adopt_slices(const ab_outbox *from, ab_outbox *to, ab_outbox_adopt ad
   return AB_OK;
 }
 
-/* Lets go of all slices of `from`, which are `to`'s now. A chunk's slices are adjacent, with only
- * borrowed ones in between. */
+/* Drops all slices of `from`, now `to`'s. Between slices of one chunk are only borrowed ones. */
 static void give_slices(ab_outbox *from, ab_outbox *to) {
   ab__chunk *last = NULL;
   while (!no_slices(from)) {
@@ -253,10 +246,6 @@ static void give_slices(ab_outbox *from, ab_outbox *to) {
       ab__chunk_move(from->pool, to->pool, last);
     }
   }
-}
-
-ab_outbox *ab_outbox_init(ab_outbox_pool *pool) {
-  return ab__outbox_take(pool);
 }
 
 void ab_outbox_fini(ab_outbox *outbox) {
@@ -338,8 +327,7 @@ void ab_outbox_yield(ab_outbox *outbox) {
 }
 
 int ab_outbox_flush(ab_outbox *outbox, ab_outbox_flushed fn, void *arg) {
-  /* If nothing but marks is pending, we are inside the callback of an earlier mark: the new one
-   * waits for its turn. */
+  /* Only marks are left: this is an earlier mark's callback, and the new one waits for its turn. */
   if (pending(outbox) == 0 && ab__deque_count(&outbox->marks) == 0) {
     outbox->yielding = false;
     fn(arg, AB_FLUSH_WRITTEN);
@@ -474,9 +462,4 @@ uint64_t ab_outbox_drain(ab_outbox *outbox) {
   drop_chunk(outbox);
   fire_marks(outbox, AB_FLUSH_DRAINED);
   return dropped;
-}
-
-void ab__outbox_set_counters(ab_outbox *outbox, uint64_t count) {
-  assert(no_slices(outbox) && ab__deque_count(&outbox->marks) == 0);
-  outbox->queued = outbox->written = count;
 }

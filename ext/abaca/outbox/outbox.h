@@ -1,9 +1,6 @@
-/* The output queue of a connection: it copies small pieces, borrows large ones and files, and gives
- * out what is pending as a list of slices for writev.
- *
- * An outbox does no I/O. Copied bytes live in chunks that are recycled through the pool, so the
- * steady state allocates nothing. All slices leave in the order in which they came.
- */
+/* The output queue of a connection: copies small pieces, borrows large ones and files, and gives
+ * out what is pending, in order, as slices for writev. It does no I/O. Copies live in chunks
+ * that are recycled: the steady state allocates nothing. */
 #ifndef AB_OUTBOX_OUTBOX_H
 #define AB_OUTBOX_OUTBOX_H
 
@@ -19,8 +16,8 @@
 typedef struct ab_outbox ab_outbox;
 typedef struct ab_outbox_pool ab_outbox_pool;
 
-/* Called once for each borrowed owner that is not NULL when its slice has been written or dropped.
- * It may be called from any function that takes the outbox; it must not call back into it. */
+/* Called once for each owner that is not NULL when its slice has been written or dropped, in any
+ * function that takes the outbox. It must not call back into it. */
 typedef void (*ab_outbox_release)(void *ctx, void *owner);
 
 enum ab_outbox_op {
@@ -41,13 +38,11 @@ typedef struct ab_outbox_next_op {
   struct iovec iov[AB_OUTBOX_IOV_MAX];
 } ab_outbox_next_op;
 
-/* Why a flush mark fired. */
 enum ab_flush_reason { AB_FLUSH_WRITTEN, AB_FLUSH_DRAINED };
 typedef void (*ab_outbox_flushed)(void *arg, enum ab_flush_reason reason);
 
-/* A pool of outboxes and chunks, for one thread at a time. Borrows `mem`; `release` gets `ctx` as
- * its first argument. Keeps at most `spare_outboxes` and `spare_chunks` for reuse; with one of
- * each, the steady state of one busy outbox allocates nothing. Returns NULL without memory. */
+/* A pool of outboxes and chunks, for one thread at a time. Borrows `mem`; `release` gets `ctx`.
+ * Keeps at most `spare_outboxes` and `spare_chunks` for reuse. Returns NULL without memory. */
 ab_outbox_pool *ab_outbox_pool_init(const ab_mem *mem, ab_outbox_release release, void *ctx,
                                     size_t spare_outboxes, size_t spare_chunks);
 /* From now on a chunk takes `room` bytes, at least 1. No chunk may have been taken yet. */
@@ -57,8 +52,7 @@ size_t ab_outbox_pool_memory(const ab_outbox_pool *pool);
 /* All outboxes must have been given back. */
 void ab_outbox_pool_fini(ab_outbox_pool *pool);
 
-/* An empty, open outbox; NULL without memory. The caller gives it back with ab_outbox_fini.
- */
+/* An empty, open outbox, given back with ab_outbox_fini; NULL without memory. */
 ab_outbox *ab_outbox_init(ab_outbox_pool *pool);
 /* Closes, drops what is pending (owners are released, flush marks fire with AB_FLUSH_DRAINED) and
  * gives the outbox back to its pool. */
@@ -67,19 +61,17 @@ void ab_outbox_fini(ab_outbox *outbox);
 /* Copies. Returns AB_OK, AB_ENOMEM (nothing was queued) or AB_ECLOSED. */
 int ab_outbox_write(ab_outbox *outbox, const char *ptr, size_t len) AB_WARN_UNUSED;
 
-/* Gets memory for `slices` more slices and `bytes` of contiguous copies: calls that need no more do
- * not fail for want of memory afterwards. Returns AB_OK, or AB_ENOMEM, also for more than a chunk.
- */
+/* Gets memory for `slices` more slices and `bytes` of contiguous copies, so that these calls do
+ * not fail for want of it. Returns AB_OK, or AB_ENOMEM, also for more than a chunk. */
 #define AB_OUTBOX_PREPARE_MAX 2048
 int ab_outbox_prepare(ab_outbox *outbox, uint32_t slices, size_t bytes) AB_WARN_UNUSED;
 
-/* Takes back the `n` bytes that were queued last, none of which may have been shifted or flushed by
- * a mark. Owners of borrowed bytes among them are released. */
+/* Takes back the last `n` bytes queued, none of them shifted or marked. Releases their owners. */
 void ab_outbox_take_back(ab_outbox *outbox, uint64_t n);
 
-/* Borrows ptr[0 .. len - 1] until `owner` is released. The bytes must not change. Returns AB_OK,
- * AB_ECLOSED, AB_ENOMEM, or AB_EINVAL if 2^63 bytes or more would be pending. On any error the
- * owner is NOT released: it stays the caller's. An empty slice releases its owner at once. */
+/* Borrows ptr[0 .. len - 1] until `owner` is released. Returns AB_OK, AB_ECLOSED, AB_ENOMEM, or
+ * AB_EINVAL if 2^63 bytes would be pending; on an error the owner stays the caller's. An empty
+ * slice releases its owner at once. */
 int ab_outbox_borrow(ab_outbox *outbox, const char *ptr, size_t len, void *owner) AB_WARN_UNUSED;
 
 /* Queues `len` bytes of `fd` from `offset`; borrows fd until `owner` is released. Returns as
@@ -87,22 +79,20 @@ int ab_outbox_borrow(ab_outbox *outbox, const char *ptr, size_t len, void *owner
 int ab_outbox_file(ab_outbox *outbox, int fd, uint64_t offset, uint64_t len,
                    void *owner) AB_WARN_UNUSED;
 
-/* The next ab_outbox_next answers AB_OUTBOX_YIELD once if output is pending then, so that more can
- * gather. A flush, drain or close cancels it; a closed outbox ignores it. */
+/* Makes the next ab_outbox_next answer AB_OUTBOX_YIELD once if output is pending, so that more
+ * can gather. A flush, drain or close cancels it. */
 void ab_outbox_yield(ab_outbox *outbox);
 
 /* Calls fn(arg) once everything queued before has been written or dropped; at once if nothing is
- * pending. Marks fire in the order in which they were set. fn may do anything with the outbox
- * except end it with ab_outbox_fini. Returns AB_OK, or AB_ENOMEM: then fn will not be called.
- * Allowed after close. */
+ * pending. Marks fire in order. fn may do anything but end the outbox. Returns AB_OK, or
+ * AB_ENOMEM: fn is not called. Allowed after close. */
 int ab_outbox_flush(ab_outbox *outbox, ab_outbox_flushed fn, void *arg) AB_WARN_UNUSED;
 
-/* What to write next: memory up to the two limits above and never past the next file, or the file
- * at the front. Adjacent bytes of one chunk are one entry. Fills only the part of `next->iov` that
- * it uses. Idempotent until the outbox is changed (AB_OUTBOX_YIELD is answered only once). */
+/* What to write next: memory up to the two limits, never past the next file, or the file at the
+ * front. Fills only what it uses of `next->iov`. Idempotent until the outbox changes (except
+ * AB_OUTBOX_YIELD). */
 void ab_outbox_next(ab_outbox *outbox, ab_outbox_next_op *next);
 
-/* A pending slice, as ab_outbox_slice_at shows it. */
 typedef struct ab_outbox_slice {
   const char *ptr; /* NULL for a file */
   uint64_t len;
@@ -111,43 +101,34 @@ typedef struct ab_outbox_slice {
   uint64_t offset; /* in the file */
 } ab_outbox_slice;
 
-/* Shows the pending slice number `index`, from 0 on; a slice of ab_outbox_next has the same number.
- * Returns false behind the last. */
+/* Shows pending slice `index`, numbered as by ab_outbox_next. Returns false behind the last. */
 bool ab_outbox_slice_at(const ab_outbox *outbox, uint32_t index, ab_outbox_slice *slice);
 
-/* Takes over what is borrowed: returns its owner for another pool, and may set slice->fd to another
+/* Returns the owner of a borrowed slice for another pool, and may set slice->fd to another
  * descriptor of the file; NULL if that is not possible. */
 typedef void *(*ab_outbox_adopt)(void *ctx, ab_outbox_slice *slice);
 
-/* Moves all that is pending to the end of `to`, without a copy. For each borrowed slice with an
- * owner, `adopt` gives the one that `to` will release; that of `from` is released. Flush marks of
- * `from` fire: for it, the bytes are written. The pools, which may be guarded by different locks,
- * share nothing afterwards; `from` gets spare chunks in exchange. Their allocators must be able to
- * free each other's memory. Returns AB_OK, or AB_ENOMEM (also if `adopt` refused), AB_ECLOSED or
- * AB_EINVAL as for ab_outbox_borrow: then nothing has changed. */
+/* Moves all that is pending to the end of `to`, without a copy. `adopt` gives the owner that
+ * `to` will release for each borrowed slice; that of `from` is released. Flush marks of `from`
+ * fire as written. The pools share nothing afterwards (`from` gets spare chunks in exchange),
+ * but each must be able to free the other's memory. Returns AB_OK, or, with nothing changed,
+ * AB_ENOMEM (also if `adopt` refused), AB_ECLOSED or AB_EINVAL. */
 int ab_outbox_move(ab_outbox *from, ab_outbox *to, ab_outbox_adopt adopt, void *ctx) AB_WARN_UNUSED;
 
-/* `n` bytes have been written: drops them from the front, releases owners, fires flush marks in
- * order. Returns AB_OK, or AB_EINVAL (nothing changes) when n exceeds what is pending. */
+/* Drops `n` written bytes at the front, releases owners, fires marks. AB_EINVAL: too many. */
 int ab_outbox_shift(ab_outbox *outbox, uint64_t n);
 
-/* Bytes that the lists of slices and flush marks take where they have outgrown the outbox; the rest
- * of its memory is in ab_outbox_pool_memory. */
+/* Bytes of lists that have outgrown the outbox; the rest is in ab_outbox_pool_memory. */
 size_t ab_outbox_list_memory(const ab_outbox *outbox);
-
 /* Bytes that can be copied before another chunk is taken. */
 size_t ab_outbox_room(const ab_outbox *outbox);
-
 /* Slices that are pending. */
 uint32_t ab_outbox_slices(const ab_outbox *outbox);
-
 /* Files among them; and in all outboxes of a pool. */
 uint32_t ab_outbox_files(const ab_outbox *outbox);
 size_t ab_outbox_pool_files(const ab_outbox_pool *pool);
-
 /* Bytes that have not been shifted. */
 uint64_t ab_outbox_pending(const ab_outbox *outbox);
-
 /* Bytes ever queued; wraps around. */
 uint64_t ab_outbox_queued(const ab_outbox *outbox);
 
@@ -155,8 +136,8 @@ uint64_t ab_outbox_queued(const ab_outbox *outbox);
 void ab_outbox_close(ab_outbox *outbox);
 bool ab_outbox_closed(const ab_outbox *outbox);
 
-/* Drops all that is pending and returns how many bytes it was. Owners are released, flush marks
- * fire with AB_FLUSH_DRAINED; what their callbacks queue stays. Works on an open outbox too. */
+/* Drops all that is pending and returns its bytes. Marks fire with AB_FLUSH_DRAINED; what their
+ * callbacks queue stays. */
 uint64_t ab_outbox_drain(ab_outbox *outbox);
 
 #endif

@@ -1,6 +1,4 @@
-/* Where outboxes and chunks come from and return to: two free lists, last in, first out, because
- * what was used last is still in the processor's caches. What exceeds their bounds is freed.
- */
+/* Free lists of outboxes and chunks: last in, first out, for the caches, and bounded. */
 #include <assert.h>
 
 #include "base/bits.h"
@@ -89,15 +87,13 @@ static ab_outbox *outbox_new(ab_outbox_pool *pool) {
   return outbox;
 }
 
-ab_outbox *ab__outbox_take(ab_outbox_pool *pool) {
+ab_outbox *ab_outbox_init(ab_outbox_pool *pool) {
   ab_outbox *outbox = pool->free_outboxes;
   if (AB_UNLIKELY(!outbox)) return outbox_new(pool);
   pool->free_outboxes = outbox->next;
   pool->spare_outboxes--;
   pool->outboxes_out++;
-  /* There is no slice, mark or chunk (ab__outbox_recycle requires it), and close has ended a
-   * yield.
-   */
+  /* No slice, mark or chunk is left (ab__outbox_recycle), and close has ended a yield. */
   outbox->next = NULL;
   outbox->queued = outbox->written = 0;
   outbox->closed = false;
@@ -149,7 +145,7 @@ size_t ab_outbox_pool_memory(const ab_outbox_pool *pool) {
 void ab_outbox_pool_fini(ab_outbox_pool *pool) {
   assert(pool->outboxes_out == 0 && pool->chunks_out == 0);
   pool->spare_outboxes_max = 0;
-  while (pool->free_outboxes) ab__outbox_recycle(ab__outbox_take(pool));
+  while (pool->free_outboxes) ab__outbox_recycle(ab_outbox_init(pool));
   pool->spare_chunks_max = 0;
   while (pool->free_chunks) ab__chunk_recycle(pool, ab__chunk_take(pool));
   ab_free(pool->mem, pool);

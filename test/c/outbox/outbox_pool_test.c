@@ -31,7 +31,7 @@ CHECK_CASE(what_is_beyond_the_bounds_is_freed) {
   ab_outbox_pool *pool = make(&mem, 1, 1);
   size_t empty = ab_outbox_pool_memory(pool);
   ab__chunk *chain = ab__chunk_take_chain(pool, 3);
-  ab_outbox *outboxes[2] = {ab__outbox_take(pool), ab__outbox_take(pool)};
+  ab_outbox *outboxes[2] = {ab_outbox_init(pool), ab_outbox_init(pool)};
   CHECK_INT(6, mem.live);
   CHECK(ab_outbox_pool_memory(pool) >= empty + 3 * pool->room + 2 * sizeof(ab_outbox));
   ab__chunk_recycle_chain(pool, chain);
@@ -82,7 +82,7 @@ CHECK_CASE(without_memory_there_is_neither_pool_nor_outbox) {
   CHECK(ab_outbox_pool_init(&mem.mem, fixture_release, NULL, 1, 1) == NULL);
   ab_outbox_pool *pool = make(&mem, 1, 1);
   mem.fail_at = mem.calls + 1;
-  CHECK(ab__outbox_take(pool) == NULL);
+  CHECK(ab_outbox_init(pool) == NULL);
   CHECK_INT(0, pool->outboxes_out);
   ab_outbox_pool_fini(pool);
   CHECK_INT(0, mem.live);

@@ -8,7 +8,6 @@
 /* Spare chunks that an outbox keeps at most. */
 #define SPARE_MAX 256
 
-/* A block given to flush. */
 typedef struct ab_box_callback {
   ab_list link;
   ab_box *box;
@@ -36,8 +35,7 @@ void ab__box_raise_busy(void) {
 
 /* --- memory --- */
 
-/* libc's allocator, with Ruby's collector informed: many unreferenced outboxes are a reason to
- * collect. That starts no collection by itself. */
+/* libc's allocator; Ruby's collector is told, and collects dead outboxes sooner. */
 static void *told_realloc(void *ctx, void *ptr, size_t size) {
   (void)ctx;
   ssize_t before = ptr ? (ssize_t)malloc_usable_size(ptr) : 0;
@@ -115,8 +113,8 @@ static size_t box_size(const void *ptr) {
   return size;
 }
 
-/* With write barriers: a minor collection must not walk a long-lived outbox with thousands of
- * pending strings. Nothing moves: C code holds pointers into the strings. */
+/* Write barriers keep minor collections from walking thousands of pending strings. Objects are
+ * pinned: C code holds pointers into the strings. */
 static const rb_data_type_t box_type = {
     .wrap_struct_name = "Abaca::Outbox",
     .function = {.dmark = box_mark, .dfree = box_free, .dsize = box_size},
@@ -165,8 +163,7 @@ static VALUE box_initialize(int argc, VALUE *argv, VALUE self) {
   rb_check_frozen(self);
   if (box->queue) rb_raise(rb_eRuntimeError, "already initialized");
 
-  /* With this many spare chunks, going up to the high watermark and down again allocates
-   * nothing. */
+  /* With these, going up to the high watermark and down again allocates nothing. */
   size_t spare = high / room + 2 < SPARE_MAX ? (size_t)(high / room) + 2 : SPARE_MAX;
   if (!box->pool) box->pool = ab_outbox_pool_init(&told_mem, release_owner, NULL, 0, spare);
   if (!box->pool) rb_memerror();
@@ -188,29 +185,18 @@ static VALUE box_initialize_copy(VALUE self, VALUE other) {
 
 /* --- counters --- */
 
-static VALUE box_pending_bytes(VALUE self) {
-  return ULL2NUM(ab_outbox_pending(ab__box(self)->queue));
-}
+#define READER(name, value)                                                                        \
+  static VALUE box_##name(VALUE self) {                                                            \
+    const ab_box *box = ab__box(self);                                                             \
+    return value;                                                                                  \
+  }
 
-static VALUE box_pending_p(VALUE self) {
-  return ab_outbox_pending(ab__box(self)->queue) > 0 ? Qtrue : Qfalse;
-}
-
-static VALUE box_free_bytes(VALUE self) {
-  return SIZET2NUM(ab_outbox_room(ab__box(self)->queue));
-}
-
-static VALUE box_closed_p(VALUE self) {
-  return ab_outbox_closed(ab__box(self)->queue) ? Qtrue : Qfalse;
-}
-
-static VALUE box_high_watermark(VALUE self) {
-  return ULL2NUM(ab__box(self)->high);
-}
-
-static VALUE box_low_watermark(VALUE self) {
-  return ULL2NUM(ab__box(self)->low);
-}
+READER(pending_bytes, ULL2NUM(ab_outbox_pending(box->queue)))
+READER(pending_p, ab_outbox_pending(box->queue) > 0 ? Qtrue : Qfalse)
+READER(free_bytes, SIZET2NUM(ab_outbox_room(box->queue)))
+READER(closed_p, ab_outbox_closed(box->queue) ? Qtrue : Qfalse)
+READER(high_watermark, ULL2NUM(box->high))
+READER(low_watermark, ULL2NUM(box->low))
 
 /* --- flush --- */
 
@@ -249,8 +235,7 @@ static bool has_room(const ab_box *box) {
   return ab_outbox_pending(box->queue) <= box->low || ab_outbox_closed(box->queue);
 }
 
-/* Each waiter has a queue of its own, which keeps what is pushed before the wait begins. It works
- * for threads, and for fibers of any scheduler. */
+/* Each waiter, a thread or any scheduler's fiber, has a queue, which keeps what is pushed early. */
 static void wake_waiters(ab_box *box) {
   if (!has_room(box)) return;
   VALUE waiters = box->waiters;
@@ -262,8 +247,7 @@ typedef struct waiter {
   VALUE waiters, queue;
 } waiter;
 
-/* From here on, code that makes room finds the queue. Before that, another thread may have run,
- * during the allocation of the queue for example. */
+/* From here on the queue is found. Another thread may have run during its allocation. */
 static VALUE wait_in_queue(VALUE arg) {
   const waiter *w = (waiter *)arg;
   rb_ary_push(w->waiters, w->queue);
@@ -278,7 +262,7 @@ static VALUE leave_queue(VALUE arg) {
 static VALUE box_wait_writable(VALUE self) {
   ab_box *box = ab__box(self);
   if (box->taker && ab_outbox_pending(box->queue) > box->high) {
-    ab__box_hand_over(self, box, false);
+    box->taker(self, box->taker_arg, false);
   }
   if (ab_outbox_pending(box->queue) <= box->high) {
     return ab_outbox_closed(box->queue) ? Qfalse : Qtrue;
@@ -338,7 +322,7 @@ static VALUE box_flush(VALUE self) {
   } else {
     flush_without_block(box);
   }
-  if (box->taker) ab__box_hand_over(self, box, true);
+  if (box->taker) box->taker(self, box->taker_arg, true);
   ab__box_moved_on(self, box);
   return self;
 }

@@ -1,5 +1,4 @@
-/* An outbox as the body of a response. A block fills it while its content is taken, by the server
- * itself (ab_box_fill) or, as with any other body, by a block given to each. */
+/* An outbox as a body. A block fills it while the server (ab_box_fill) or `each` takes it. */
 #include "rb/outbox/rb_outbox_parts.h"
 
 bool ab_box_has_block(VALUE outbox) {
@@ -28,10 +27,6 @@ void ab_box_end(VALUE outbox) {
 
 /* --- filling --- */
 
-void ab__box_hand_over(VALUE self, ab_box *box, bool now) {
-  box->taker(self, box->taker_arg, now);
-}
-
 typedef struct filling {
   VALUE outbox, block;
 } filling;
@@ -43,7 +38,7 @@ static VALUE call_block(VALUE arg) {
     rb_proc_call_with_block(f->block, 1, &f->outbox, Qnil);
     ab_outbox_close(box->queue);
   }
-  ab__box_hand_over(f->outbox, box, false);
+  box->taker(f->outbox, box->taker_arg, false);
   return Qnil;
 }
 

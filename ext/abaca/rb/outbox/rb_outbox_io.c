@@ -1,10 +1,8 @@
-/* write_to: from the queue into an IO, in as few system calls as possible.
- *
- * A call that cannot block is made with the GVL held, since it takes less time than releasing the
- * GVL: on a socket, and on any other descriptor in non-blocking mode. When the kernel takes no
- * more, Ruby waits (rb_io_wait), which parks the fiber if there is a scheduler. What may block is
- * called without the GVL. Under a scheduler, which that would block too, IO#write does it. So does
- * the `write` of anything that is not an IO. */
+/* write_to: from the queue into an IO, in few system calls.
+ * A call that cannot block (sockets, non-blocking descriptors) keeps the GVL: releasing it takes
+ * longer. When the kernel takes no more, rb_io_wait waits, in a fiber or thread. A call that may
+ * block runs without the GVL; under a scheduler, IO#write does it, as `write` does for what is
+ * no IO. */
 #include <errno.h>
 #include <fcntl.h>
 #include <ruby/io.h>
@@ -16,8 +14,8 @@
 #include "io/socket.h"
 #include "rb/outbox/rb_outbox_parts.h"
 
-/* Exported for Ruby's own socket library, without a header: the first one from Ruby 3.4 on. From
- * 4.0 on, the other one takes the same arguments. */
+/* Exported for Ruby's socket library, without a header: the first from 3.4 on, where the second
+ * would take other arguments. */
 #if defined HAVE_RB_IO_BLOCKING_REGION
 VALUE rb_io_blocking_region(rb_io_t *io, rb_blocking_function_t *call, void *arg);
 #elif defined HAVE_RB_THREAD_IO_BLOCKING_REGION
@@ -127,8 +125,7 @@ static VALUE make_call_in_region(void *arg) {
 }
 #endif
 
-/* Ruby knows which descriptor is in use: a thread that closes the IO interrupts us and waits for
- * the end of the call, so the number cannot become another file's meanwhile. */
+/* Ruby knows the descriptor: a thread that closes the IO interrupts and awaits the call. */
 static VALUE enter_region(VALUE arg) {
   sending *s = (sending *)arg;
 #if defined HAVE_RB_IO_BLOCKING_REGION
@@ -223,7 +220,6 @@ static void send_memory(sending *s) {
 
 /* --- files --- */
 
-/* In memory, one piece at a time. */
 static void send_read(sending *s, const ab_outbox_slice *slice) {
   VALUE bytes = ab__box_read(slice);
   s->next->iov[0] = (struct iovec){RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes)};

@@ -1,12 +1,8 @@
 /* What the files of an Abaca::Outbox share.
- *
- * The queue changes only in calls that run no Ruby code, with the GVL held, so several threads or
- * fibers can use one outbox and find it consistent. Code that takes bytes out in several steps
- * (serialize, write_to, each) holds `taken` meanwhile, so that nothing else shifts bytes that it
- * has already shown.
- *
- * The owner of a borrowed slice is the Ruby object itself: nothing is allocated for it. Owners are
- * marked, and so pinned, as long as their slice is pending. */
+ * The queue changes only in calls that run no Ruby code, so threads and fibers find it consistent.
+ * Code that takes bytes out in steps holds `taken`, so that nothing else shifts what it has shown.
+ * The owner of a borrowed slice is the Ruby object itself, marked and pinned while the slice is
+ * pending. */
 #ifndef AB_RB_OUTBOX_PARTS_H
 #define AB_RB_OUTBOX_PARTS_H
 
@@ -58,31 +54,24 @@ static inline ab_box *ab__box_to_change(VALUE self) {
   return ab__box(self);
 }
 
-/* Bytes have gone, or the outbox was closed: flush callbacks that are due are called, waiters wake.
- * Raises what they raise; callbacks that have not been called stay. */
+/* Bytes have gone, or the outbox was closed: calls flush blocks that are due, wakes waiters.
+ * Raises what they raise; blocks that were not called stay. */
 void ab__box_moved_on(VALUE self, ab_box *box);
 /* Raises Busy while bytes are being taken out. */
 static inline void ab__box_check_free(const ab_box *box) {
   if (RB_UNLIKELY(box->taken)) ab__box_raise_busy();
 }
-/* Begins to take bytes out. Raises Busy if that is already going on. */
 void ab__box_take(ab_box *box);
-/* Ends that; for rb_ensure. */
 VALUE ab__box_release(VALUE self);
 /* `len` bytes at the front have been taken. */
 void ab__box_shift(VALUE self, ab_box *box, uint64_t len);
 /* Drops what is pending and returns the number of bytes. Raises Busy during a system call. */
 uint64_t ab__box_drain(VALUE self, ab_box *box);
 
-/* rb_outbox_body.c */
-
-/* Lets box->taker take what is pending. May wait, and raise. */
-void ab__box_hand_over(VALUE self, ab_box *box, bool now);
-
 /* Bytes have been queued. While bytes are being taken out, they wait for the next call. */
 static inline void ab__box_queued(VALUE self, ab_box *box) {
   if (RB_LIKELY(box->taker == NULL) || box->taken) return;
-  if (ab_outbox_pending(box->queue) > box->high) ab__box_hand_over(self, box, false);
+  if (ab_outbox_pending(box->queue) > box->high) box->taker(self, box->taker_arg, false);
 }
 
 /* rb_outbox_take.c */

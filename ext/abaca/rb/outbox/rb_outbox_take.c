@@ -1,8 +1,6 @@
-/* Output as Ruby strings: operation, serialize, peek, to_s.
- *
- * Copied bytes are copied once more into the strings, since their memory is reused. A borrowed
- * string comes out as itself if it can be joined with the others (it is binary or ASCII), otherwise
- * as a binary String that shares its bytes where Ruby can do that. */
+/* Output as Ruby strings: operation, serialize, peek, to_s. Copied bytes are copied again, since
+ * their memory is reused. A borrowed string is returned itself if it joins with any other
+ * (binary or ASCII), otherwise as a binary String that shares its bytes. */
 #include <errno.h>
 #include <ruby/encoding.h>
 #include <ruby/io.h>
@@ -73,8 +71,7 @@ static VALUE emptied(VALUE string) {
   return binary(string);
 }
 
-/* The slice as a String: `old` if possible. A borrowed one is frozen: emptying it for the next copy
- * would first copy all of its bytes. */
+/* A slice as a String: `old` if possible. A borrowed one is frozen: emptying it would copy it. */
 static VALUE refill(VALUE old, const ab_outbox_slice *slice, size_t len) {
   if (slice->owner) return rb_obj_freeze(part_of_owner(slice, len));
   return rb_str_cat(emptied(old), slice->ptr, (long)len);
@@ -138,8 +135,7 @@ static VALUE box_operation(int argc, VALUE *argv, VALUE self) {
 
 /* --- serialize --- */
 
-/* The Array for the block: that of the last call, unless the block has frozen it, or a new one.
- */
+/* The Array for the block: that of the last call, unless the block has frozen it. */
 static VALUE shown(VALUE self, ab_box *box, const ab_outbox_next_op *next, uint64_t *offered) {
   if (NIL_P(box->reused) || OBJ_FROZEN(box->reused)) {
     RB_OBJ_WRITE(self, &box->reused, rb_ary_new());

@@ -1,5 +1,4 @@
-/* Input: copies, numbers in their wire formats, and what is borrowed: strings and parts of files. A
- * call that raises has queued nothing. */
+/* Input: copies, numbers, borrowed strings and files. A call that raises has queued nothing. */
 #include <ruby/encoding.h>
 #include <ruby/io.h>
 #include <string.h>
@@ -7,8 +6,7 @@
 
 #include "rb/outbox/rb_outbox_parts.h"
 
-/* Shorter strings are copied, although they could be borrowed: up to here a copy is cheaper than a
- * slice. */
+/* Shorter strings are copied: cheaper than a slice. */
 #define BORROW_MIN 512
 /* A larger buffer of write_gen is not kept for the next one. */
 #define SCRATCH_MAX 65536
@@ -83,8 +81,7 @@ static VALUE box_schedule(int argc, VALUE *argv, VALUE self) {
     RB_GC_GUARD(string);
     return ULL2NUM(chosen.len);
   }
-  /* A frozen String is its own owner. Any other one shares its bytes until it is changed, which
-   * gives it a copy. */
+  /* A frozen String owns itself. Any other shares its bytes, and gets a copy when it is changed. */
   VALUE owner = rb_str_new_frozen(string);
   int error = ab_outbox_borrow(box->queue, RSTRING_PTR(owner) + chosen.offset, (size_t)chosen.len,
                                (void *)owner);

@@ -19,8 +19,7 @@
 /* Fibers that end in one slice, in less than half a millisecond. */
 #define SLICE_FIBERS 256
 
-/* Ruby keeps the stacks of ended fibers until it collects them; this many are worth a
- * collection. */
+/* Ruby keeps stacks of ended fibers until it collects them; this many are worth a collection. */
 #define MANY_STACKS 1024
 
 /* ---- life ---- */
@@ -58,8 +57,7 @@ static void free_workers(ab_list *list) {
   while ((node = ab_list_shift(list))) free(AB_CONTAINER_OF(node, ab_worker, link));
 }
 
-/* A live fiber keeps the pool alive from its stack, so none can return to a freed worker; and an
- * armed task keeps it alive as long as the loop. */
+/* Live fibers keep the pool alive from their stacks, an armed task does as long as the loop. */
 static void pool_free(void *ptr) {
   ab_pool *pool = ptr;
   free_workers(&pool->idle);
@@ -99,8 +97,7 @@ static size_t least(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
-/* The number of fibers that are not needed. A crowd of them may be idle for a shorter time than a
- * few. */
+/* The number of fibers that are not needed. A crowd may be idle for a shorter time than a few. */
 static size_t unneeded(ab_pool *pool, bool full) {
   size_t lately = least(pool->least_idle, pool->idle_count);
   pool->least_long = least(pool->least_long, lately);
@@ -253,9 +250,6 @@ static void set_gc_pacing(ab_pool *pool, VALUE value) {
   if (value == Qundef || RTEST(value)) ab_gc_pace_start(&pool->pace);
 }
 
-/* @!method initialize(max: nil, warm: 0, idle: nil, idle_timeout: 60, retire_after: nil,
- *   on_full: :wait, on_error: nil, gc_pacing: nil)
- * Documented in lib/abaca/fiber_pool.rb. */
 static VALUE pool_initialize(int argc, VALUE *argv, VALUE self) {
   static const char *const names[] = {"max",          "warm",    "idle",     "idle_timeout",
                                       "retire_after", "on_full", "on_error", "gc_pacing"};
@@ -287,17 +281,10 @@ static VALUE pool_initialize(int argc, VALUE *argv, VALUE self) {
 
 /* ---- methods ---- */
 
-/* @!method max
- * The maximum number of fibers. Smaller than requested in the ten seconds after the kernel has
- * refused a stack. */
 static VALUE pool_max(VALUE self) {
   return SIZET2NUM(ab_pool_of(self)->max);
 }
 
-/* @!method trim(keep = 0)
- * Ends idle fibers, the least recently used first, until `keep` are left. If called in a fiber,
- * they end in the loop's next turn.
- * @return [Integer] how many */
 static VALUE pool_trim(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 0, 1);
   ab_pool *pool = ab_pool_of(self);
@@ -322,11 +309,6 @@ static VALUE retired_stats(const ab_pool *pool) {
   return hash;
 }
 
-/* @!method stats
- * Figures, as a Hash. Now: :live, :idle, :busy (fibers), :waiting (jobs without a fiber), :max,
- * :paced_slots (free heap slots that GC pacing has added). Since the start: :created, :reused (jobs
- * on a fiber that had one before), :retired (a Hash by reason), :stacks_trimmed, :high_water (most
- * fibers busy at a time). */
 static VALUE pool_stats(VALUE self) {
   const ab_pool *pool = ab_pool_of(self);
   VALUE hash = rb_hash_new();

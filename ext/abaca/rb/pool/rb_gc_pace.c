@@ -1,7 +1,6 @@
-/* How the heap grows: as many objects as there should be free slots are allocated and held, then
- * dropped. Ruby gives empty pages back to the system when more than 65 % of the heap is free, so
- * one small object stays in each page as a peg.
- */
+/* Grows the heap: allocates and holds as many objects as there should be free slots, then drops
+ * them. Ruby frees empty pages when over 65 % of the heap is free, so a small object (a peg)
+ * stays in each page. */
 #include "rb/pool/rb_gc_pace.h"
 
 #include <ruby/version.h>
@@ -9,17 +8,15 @@
 
 #include "io/timer.h"
 
-/* At this number of live fibers, this many free slots are added at first. A burst of fibers that
- * all wait causes few collections, and memory counts as well. */
+/* Free slots that are added at first, by number of live fibers. Memory counts as well. */
 static const struct { size_t fibers, slots; } steps[] = {{256, 131072}, {16000, 262144}};
 
-/* Where collections turn out to be expensive, a multiple of that is added, limited for each fiber
- * and, to 26 MB, in all: with more slots a sweep misses the caches, and nothing is gained. */
+/* Limits for expensive collections, by fiber and in all (26 MB, beyond which caches miss). */
 #define MAX_SLOTS_PER_FIBER 512
 #define MAX_SLOTS           640000
 
-/* The part of the CPU time that collections may take, about what they take without fibers in a
- * quick app. At least MIN_WORK ms are needed to judge. */
+/* The part of the CPU time that collections may take (as in a quick app without fibers), judged
+ * after MIN_WORK ms. */
 #define SHARE    4
 #define MIN_WORK 500
 
@@ -30,13 +27,11 @@ static const struct { size_t fibers, slots; } steps[] = {{256, 131072}, {16000, 
 #define SLICE_TIME  (AB_NSEC_PER_MS * 3 / 10)
 #define SLICE_CHECK 32
 
-/* Ruby's pages are aligned to their size, 16 or 64 KiB. The smaller mask is right for both: a large
- * page gets up to four pegs. */
+/* Ruby's pages are 16 or 64 KiB, aligned. The mask suits both: up to four pegs in a page. */
 #define PAGE_MASK (~(uintptr_t)0x3fff)
 
-/* Where slots have several sizes (Ruby 3.2), these parts of AB_GC_PACE_MIX objects get slots of 40,
- * 80, 160, 320 and 640 bytes, about as a Rack request uses them; but see learn_mix. The larger ones
- * are strings of the right length. */
+/* From Ruby 3.2 on, these parts of AB_GC_PACE_MIX objects get slots of 40, 80, 160, 320 and 640
+ * bytes, about as a Rack request uses them (but see learn_mix). The larger are strings. */
 static const struct {
   uint16_t share, length;
 } sizes[AB_GC_PACE_SIZES] = {{136, 0}, {64, 48}, {32, 120}, {16, 280}, {8, 600}};
@@ -50,8 +45,7 @@ void ab_gc_pace_init(ab_gc_pace *pace) {
     pace->ends[i] = (uint16_t)(end += sizes[i].share);
 }
 
-/* The number of objects of each size since Ruby started. False if Ruby does not count them (before
- * 3.3). */
+/* Objects of each size since Ruby started. False before Ruby 3.3, which does not count them. */
 static bool count_objects(size_t counts[AB_GC_PACE_SIZES]) {
   if (RUBY_API_VERSION_CODE < 30300) return false;
   VALUE key = ID2SYM(rb_intern("total_allocated_objects"));
@@ -159,8 +153,7 @@ void ab_gc_pace_begin(ab_gc_pace *pace, size_t live) {
   pace->held = rb_ary_new_capa((long)pace->wanted);
 }
 
-/* The size class of object `number`. Sizes are spread evenly, so that an interrupted step has about
- * the right mix. */
+/* The size class of object `number`, spread evenly: an interrupted step has the right mix. */
 static size_t size_of(const ab_gc_pace *pace, size_t number) {
 #if RUBY_API_VERSION_CODE >= 30200
   size_t place = number * 159 % AB_GC_PACE_MIX;

@@ -1,7 +1,6 @@
-/* Paces the garbage collector by the number of live fibers. Each minor collection scans all their
- * stacks, so with many fibers it must run less often: the heap grows in steps, in small slices of
- * time, and may shrink again when the fibers have gone. The cost of a collection depends on the
- * depth of their stacks: if it takes too much of the time, there is another step. */
+/* Paces the garbage collector. A minor collection scans all fibers' stacks, so with many fibers
+ * it must run less often: the heap grows in steps, in small slices of time, by number of live
+ * fibers and by cost of collections. It may shrink again when fibers have gone. */
 #ifndef AB_RB_GC_PACE_H
 #define AB_RB_GC_PACE_H
 
@@ -35,13 +34,11 @@ void ab_gc_pace_mark(const ab_gc_pace *pace);
 size_t ab_gc_pace_next(const ab_gc_pace *pace);
 /* Has a step been taken? Then check from time to time. */
 bool ab_gc_pace_paces(const ab_gc_pace *pace);
-/* Checks how much of the time collections take. Returns true if it is too much: then
- * ab_gc_pace_begin finds another step to take. */
+/* Checks the cost of collections. True: too high, and ab_gc_pace_begin finds another step. */
 bool ab_gc_pace_look(ab_gc_pace *pace, size_t live);
 /* Begins the step for this many live fibers, if it has not been taken. */
 void ab_gc_pace_begin(ab_gc_pace *pace, size_t live);
-/* Works on it for a fraction of a millisecond. Returns true while there is more to do. May raise
- * NoMemoryError. */
+/* Works on it for a part of a millisecond. True: there is more. May raise NoMemoryError. */
 bool ab_gc_pace_slice(ab_gc_pace *pace);
 /* Gives back what this many live fibers do not need. */
 void ab_gc_pace_shrink(ab_gc_pace *pace, size_t live);

@@ -1,17 +1,12 @@
-/* The workers of an Abaca::FiberPool. A worker is a fiber whose body is a C loop: it runs a job,
- * cleans the fiber, and asks for the next job; without one it goes to the free list and switches to
- * the loop. The free list is last in, first out, because the stack that was used last is warm.
- *
- * The Ruby class is in rb_fiber_pool.c, tickets and the queue in rb_ticket.c.
- */
+/* The workers of an Abaca::FiberPool: fibers that run a job, are cleaned, and ask for the next;
+ * without one they go to the free list and to the loop. Last in, first out: that stack is warm. */
 #include "rb/pool/rb_pool_parts.h"
 
 #include <ruby/fiber/scheduler.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The number of waiting tickets that may follow a job on its fiber before the loop gets its
- * turn. */
+/* Waiting tickets that may follow a job on its fiber before the loop has its turn. */
 #define CHAIN 64
 
 /* After the kernel has refused a stack, no new one is requested for this time. */
@@ -38,8 +33,7 @@ static VALUE arm_grower(VALUE arg) {
   return Qnil;
 }
 
-/* What runs on a loop stays there when the thread gets another one; new jobs run on the new one.
- */
+/* When the thread gets another loop, new jobs run there; what runs on the old one stays. */
 static void adopt(ab_pool *pool, ab_loop *loop) {
   check_owner(pool);
   ab_loop_task_cancel(&pool->idle_timer);
@@ -76,8 +70,7 @@ ab_loop *ab__pool_loop(ab_pool *pool) {
 
 /* ---- scrubbing ---- */
 
-/* Singleton methods cannot be removed from a fiber, and nothing can be removed from a frozen
- * one. */
+/* Singleton methods cannot be removed, nor anything from a frozen fiber. */
 static bool scrubbed(const ab_worker *w) {
   if (AB_UNLIKELY(RBASIC_CLASS(w->fiber) != w->pool->fiber_class)) return false;
   if (AB_UNLIKELY(OBJ_FROZEN(w->fiber))) return false;
@@ -92,7 +85,7 @@ static VALUE scrub_again(VALUE arg) {
 
 /* ---- the life of a worker ---- */
 
-/* Raises nothing: exceptions here concern the process, and the loop raises them. */
+/* The loop raises what is raised here: it concerns the process. */
 static void arm(ab_worker *w, VALUE (*body)(VALUE)) {
   int state;
   rb_protect(body, (VALUE)w->pool, &state);
@@ -113,9 +106,8 @@ static VALUE arm_starter(VALUE arg) {
   return Qnil;
 }
 
-/* A stack that gets deep with each job would only be faulted in again, so the memory is given back
- * after the 1st, 2nd, 4th, 8th ... time. The idle timer takes care of fibers that are not used any
- * more. */
+/* A stack that gets deep with each job would only be faulted in again: its memory is given back
+ * after the 1st, 2nd, 4th, 8th ... time. The idle timer takes care of unused fibers. */
 static void went_deep(ab_worker *w) {
   w->deep++;
   if ((w->deep & (w->deep - 1)) != 0) return;
@@ -177,8 +169,7 @@ static void forget(ab_worker *w) {
   free(w);
 }
 
-/* The fiber is about to end: a waiting ticket gets another one, and the stack, which Ruby keeps for
- * the next fiber, should not keep memory. */
+/* The fiber is about to end: a waiting ticket gets another, and its stack keeps no memory. */
 static void retire(ab_worker *w, enum ab_retired reason) {
   ab_pool *pool = w->pool;
   if (ab_stack_deep(&w->stack)) ab_stack_give_back(&w->stack);
@@ -255,8 +246,8 @@ static void leave(ab_worker *w) {
     rb_fiber_transfer(w->starter, 0, NULL);
 }
 
-/* All that a worker does until the fiber has to end, for w->reason. One rb_protect covers many jobs
- * and the waits between them: it costs a tenth of a small job. */
+/* Works until the fiber has to end, for w->reason. One rb_protect for many jobs: it costs a
+ * tenth of a small one. */
 static VALUE work(VALUE arg) {
   ab_worker *w = (ab_worker *)arg;
   while (!w->ending) {
@@ -268,10 +259,9 @@ static VALUE work(VALUE arg) {
   return Qnil;
 }
 
-/* Something was raised in a fiber that waits for a job. If a job is on its way, the exception was
- * meant for the thread (Thread#raise or a signal) and hit the running fiber: the loop raises it.
- * Otherwise code that kept Fiber.current of a former job raises in it: it is dropped, unless it is
- * meant for the process. */
+/* Something was raised in a fiber that waits for a job. With a job on its way it was meant for
+ * the thread (Thread#raise, a signal), and the loop raises it. Otherwise it came through a
+ * former job's Fiber.current: it is dropped, unless it is meant for the process. */
 static void stray(ab_worker *w) {
   VALUE exception = rb_errinfo();
   rb_set_errinfo(Qnil);
@@ -315,8 +305,7 @@ static VALUE enter(VALUE arg) {
   return Qnil;
 }
 
-/* An interrupt came while a fiber was created. A job is to run on it, so the loop raises the
- * interrupt. */
+/* Interrupted while a fiber was created, on which a job will run: the loop raises it. */
 static void put_off(ab_pool *pool, int state) {
   VALUE exception = rb_errinfo();
   if (!pool->loop) rb_jump_tag(state);
@@ -327,8 +316,8 @@ static void put_off(ab_pool *pool, int state) {
     pool->loop->fatal = state;
 }
 
-/* Removes a worker whose fiber could not run. Returns if the kernel has no stack for it: for a
- * while there will be no more fibers than now, and memory is scarce. */
+/* Removes a worker whose fiber could not run. Returns if the kernel has no stack for it: the
+ * number of fibers is the limit for a while. */
 static void unmake(ab_pool *pool, ab_worker *w, int state) {
   forget(w);
   pool->created--;
@@ -348,8 +337,7 @@ static bool may_grow(ab_pool *pool) {
   return pool->live < pool->max;
 }
 
-/* Runs the new fiber up to its first wait, which maps its stack. Returns false if that failed; then
- * the worker is gone. */
+/* Runs the new fiber to its first wait, which maps its stack. False: failed, the worker is gone. */
 static bool warm_up(ab_pool *pool, ab_worker *w) {
   VALUE fiber = w->fiber;
   int state;
@@ -366,9 +354,8 @@ static bool warm_up(ab_pool *pool, ab_worker *w) {
   return true;
 }
 
-/* A fiber keeps the frame that it was created in, and that frame's block. In #run that is a job,
- * with all that it has captured. So fibers are created in a method that is called without a
- * block. */
+/* A fiber keeps the frame that it was created in with its block: in #run, a job with all it
+ * captured. So fibers are created in a method that is called without a block. */
 VALUE ab__pool_make_fiber(VALUE self) {
   ab_worker *w = ab_pool_of(self)->target;
   return w ? ab__fiber_new(worker_main, (VALUE)w) : Qnil;

@@ -1,9 +1,6 @@
-/* The inside of an Abaca::FiberPool: what its files share. Other files use rb/pool/rb_pool.h.
- *
- * Invariants: a worker is on exactly one of `idle`, `busy` and `ending` from its creation until its
- * fiber ends; `live` is the number of all of them. A ticket is on `queue` exactly while it waits
- * for a fiber. Functions are called on the pool's thread only.
- */
+/* What the files of an Abaca::FiberPool share. Other files use rb/pool/rb_pool.h. Invariants: a
+ * worker is on one of `idle`, `busy` and `ending` until its fiber ends; `live` counts them. A
+ * ticket is on `queue` exactly while it waits for a fiber. Call on the pool's thread only. */
 #ifndef AB_RB_POOL_PARTS_H
 #define AB_RB_POOL_PARTS_H
 
@@ -83,10 +80,8 @@ struct ab_pool {
   void *next_ctx;
 };
 
-/* Each minor collection also scans the stacks of idle fibers. Those beyond this number stay idle
- * for AB_POOL_CROWD_TIME only: a burst that follows soon finds them, and a quiet hour has no
- * cost.
- */
+/* Minor collections scan idle fibers' stacks, too. Those beyond this number stay idle for
+ * AB_POOL_CROWD_TIME only: long enough for the next burst. */
 #define AB_POOL_CROWD      1024
 #define AB_POOL_CROWD_TIME (10 * AB_NSEC_PER_SEC)
 
@@ -97,35 +92,27 @@ static inline ab_nsec ab__pool_tick(const ab_pool *pool) {
 
 /* --- rb_pool.c --- */
 
-/* The current thread's loop, for use with this pool. Raises if there is none, if it is not an
- * Abaca::Scheduler's, or if it or the pool belongs to another thread or process. */
+/* The current thread's loop. Raises if it is missing or foreign, or if it or the pool belongs to
+ * another thread or process. */
 ab_loop *ab__pool_loop(ab_pool *pool);
-/* An idle worker; it is created if there is none. NULL if there are `max`, or the kernel has no
- * stack for another one. */
+/* An idle or a new worker. NULL if there are `max`, or no stack for another. */
 ab_worker *ab__pool_take(ab_pool *pool);
-/* Makes the worker busy with a job. */
 void ab__worker_assign(ab_worker *w, ab_loop *loop, ab_job_fn fn, void *arg);
-/* Runs fn(w) on the worker's fiber, at once, until it first waits; from any fiber. Raises what
- * ended the switch: an exception that is meant for the caller, or that the job has sent to the
- * loop. */
+/* Runs fn(w) on the worker's fiber until it first waits. Raises what ended the switch. */
 void ab__worker_run(ab_worker *w, ab_loop *loop, ab_job_fn fn);
-/* The private method #make_fiber, called by make_worker alone. */
 VALUE ab__pool_make_fiber(VALUE self);
 /* Creates idle workers up to this number. Raises FiberError. */
 void ab__pool_warm(ab_pool *pool, size_t count);
-/* Ends up to `count` idle fibers, the least recently used first. On the root fiber at once,
- * elsewhere in the loop's next turn. Returns how many. */
+/* Ends up to `count` idle fibers, the least recently used first: on the root fiber at once, else
+ * in the next turn. Returns how many. */
 size_t ab__pool_let_go(ab_pool *pool, ab_loop *loop, size_t count, enum ab_retired reason);
 
 /* --- rb_ticket.c --- */
 
-/* Ticket of the pool's class. */
 VALUE ab__ticket_class(VALUE klass);
-/* The current exception has ended the job of the worker's ticket. Returns true if it need not be
- * reported elsewhere. */
+/* $! has ended the job of the worker's ticket. True if it need not be reported elsewhere. */
 bool ab__ticket_failed(ab_worker *w);
-/* Whether a new job has to wait for a fiber: those that wait already come first. Raises Full when
- * the pool lets none wait. */
+/* Must a new job wait for a fiber, behind others? Raises Full if the pool lets none wait. */
 bool ab__ticket_waits(ab_pool *pool);
 /* Has a job of #post wait for a fiber. Raises what #run raises when there is none. */
 void ab__ticket_post(ab_pool *pool, VALUE job);
@@ -133,18 +120,16 @@ void ab__ticket_post(ab_pool *pool, VALUE job);
 void ab__ticket_next(ab_pool *pool, ab_worker *w);
 /* Starts waiting tickets as long as there are fibers for them; on the root fiber. */
 void ab__tickets_start(ab_pool *pool, ab_loop *loop);
-/* Has that done soon. */
 void ab__tickets_start_soon(ab_pool *pool);
 void ab__tickets_mark(ab_pool *pool);
 void ab__init_ticket(VALUE klass);
 
 /* --- rb_post.c --- */
 
-/* Calls a job: a Proc, or another object with `call`. */
 VALUE ab__job_call(VALUE job);
-/* The current exception has ended a posted job, with this state of rb_protect: on_error is told.
- * Returns the state that is left to deal with: 0, or that of what on_error raised. Without an
- * on_error, and for what concerns the process, it is the same as before. */
+/* $! has ended a posted job, with this state of rb_protect: tells on_error. Returns the state
+ * that is left: 0, or that of what on_error raised; unchanged without on_error and for what
+ * concerns the process. */
 int ab__post_failed(ab_pool *pool, int state);
 /* The exception has ended a posted job that had no fiber yet. */
 void ab__post_lost(ab_pool *pool, ab_loop *loop, VALUE exception);

@@ -1,8 +1,6 @@
-/* Abaca::FiberPool#post: a job without a ticket. It costs no object, and nobody can wait for it,
- * cancel it or ask for its value; what it raises goes to the pool's `on_error`.
- *
- * A posted job that finds all fibers busy waits in the pool's queue, with a ticket that is never
- * handed out. */
+/* Abaca::FiberPool#post: a job without a ticket, which costs no object; what it raises goes to
+ * `on_error`. If all fibers are busy, it waits in the queue with a ticket that is never handed
+ * out. */
 #include "rb/pool/rb_pool_parts.h"
 
 VALUE ab__job_call(VALUE job) {
@@ -10,7 +8,6 @@ VALUE ab__job_call(VALUE job) {
   return rb_funcallv(job, rb_intern("call"), 0, NULL);
 }
 
-/* The job of a pooled fiber. */
 static void run_posted(void *arg) {
   ab_worker *w = arg;
   VALUE storage = w->storage;
@@ -64,8 +61,6 @@ static bool start(ab_pool *pool, ab_loop *loop, VALUE job) {
   return true;
 }
 
-/* @!method post(job)
- * Documented in lib/abaca/fiber_pool.rb. */
 static VALUE pool_post(VALUE self, VALUE job) {
   ab_pool *pool = ab_pool_of(self);
   if (!RTEST(rb_obj_is_proc(job)) && !rb_respond_to(job, rb_intern("call")))

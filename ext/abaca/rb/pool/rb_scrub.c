@@ -1,5 +1,4 @@
-/* Scrubbing: what Ruby code can leave on a fiber is found and removed, or put back to its state
- * before the first job. */
+/* Scrubbing: removes what Ruby code can leave on a fiber, or restores what was there before. */
 #include "rb/pool/rb_scrub.h"
 
 #include <ruby/version.h>
@@ -28,8 +27,7 @@ static VALUE constant(VALUE module, const char *name) {
   return rb_const_defined_at(module, id) ? rb_const_get_at(module, id) : Qnil;
 }
 
-/* lib/abaca/fiber_pool/leak_report.rb, if it is on, or nil. Looked up only when a job has left
- * something, so a clean job pays nothing for it. */
+/* lib/abaca/fiber_pool/leak_report.rb, if it is on, or nil. A clean job pays nothing for it. */
 static VALUE leak_report(void) {
   VALUE module = constant(rb_cObject, "Abaca");
   VALUE pool = NIL_P(module) ? Qnil : constant(module, "FiberPool");
@@ -37,8 +35,7 @@ static VALUE leak_report(void) {
   return constant(pool, "LeakReport");
 }
 
-/* Reports `names`, found on the current fiber after `job` (or nil); those in `kept` belong there.
- */
+/* Reports `names`, found on the current fiber after `job` (or nil), except those in `kept`. */
 static void report_leaks(const char *kind, VALUE names, VALUE kept, VALUE job) {
   VALUE receiver = leak_report();
   if (NIL_P(receiver)) return;
@@ -50,44 +47,53 @@ static void report_leaks(const char *kind, VALUE names, VALUE kept, VALUE job) {
   rb_funcall(receiver, rb_intern("left"), 3, ID2SYM(rb_intern(kind)), left, job);
 }
 
+/* --- one part --- */
+
+/* Sets a key's value on `holder`; Qundef removes it. */
+typedef int set_key(VALUE key, VALUE value, VALUE holder);
+
+/* Removes `keys`, which are on the current fiber, except those in `kept`, which get their values.
+ */
+static void scrub_part(const char *kind, VALUE keys, VALUE kept, VALUE job, set_key *set,
+                       VALUE holder) {
+  report_leaks(kind, keys, kept, job);
+  for (long i = 0; i < RARRAY_LEN(keys); i++) {
+    VALUE key = RARRAY_AREF(keys, i);
+    if (!keeps(kept, key)) set(key, Qundef, holder);
+  }
+  if (!NIL_P(kept)) rb_hash_foreach(kept, set, holder);
+}
+
 /* --- fiber-locals --- */
 
 static VALUE local_keys(VALUE thread) {
   return rb_funcall(thread, rb_intern("keys"), 0);
 }
 
-static int put_local(VALUE key, VALUE value, VALUE thread) {
-  rb_thread_local_aset(thread, SYM2ID(key), value);
+static int set_local(VALUE key, VALUE value, VALUE thread) {
+  rb_thread_local_aset(thread, SYM2ID(key), value == Qundef ? Qnil : value);
   return ST_CONTINUE;
 }
 
 static void scrub_locals(VALUE kept, VALUE job) {
   VALUE thread = rb_thread_current(), keys = local_keys(thread);
   if (AB_LIKELY(RARRAY_LEN(keys) == 0 && NIL_P(kept))) return;
-  report_leaks("local", keys, kept, job);
-  for (long i = 0; i < RARRAY_LEN(keys); i++) {
-    VALUE key = RARRAY_AREF(keys, i);
-    if (!keeps(kept, key)) put_local(key, Qnil, thread);
-  }
-  if (!NIL_P(kept)) rb_hash_foreach(kept, put_local, thread);
+  scrub_part("local", keys, kept, job, set_local, thread);
 }
 
 /* --- instance variables --- */
 
-static int put_variable(VALUE name, VALUE value, VALUE fiber) {
-  rb_ivar_set(fiber, SYM2ID(name), value);
+static int set_variable(VALUE name, VALUE value, VALUE fiber) {
+  if (value == Qundef)
+    rb_obj_remove_instance_variable(fiber, name);
+  else
+    rb_ivar_set(fiber, SYM2ID(name), value);
   return ST_CONTINUE;
 }
 
 static bool scrub_variables(VALUE fiber, VALUE kept, VALUE job) {
   if (AB_LIKELY(rb_ivar_count(fiber) == 0 && NIL_P(kept))) return true;
-  VALUE names = rb_obj_instance_variables(fiber);
-  report_leaks("variable", names, kept, job);
-  for (long i = 0; i < RARRAY_LEN(names); i++) {
-    VALUE name = RARRAY_AREF(names, i);
-    if (!keeps(kept, name)) rb_obj_remove_instance_variable(fiber, name);
-  }
-  if (!NIL_P(kept)) rb_hash_foreach(kept, put_variable, fiber);
+  scrub_part("variable", rb_obj_instance_variables(fiber), kept, job, set_variable, fiber);
   /* The count may still include removed ones (Ruby 3.3). */
   return RARRAY_LEN(rb_obj_instance_variables(fiber)) == size_of(kept);
 }
@@ -99,24 +105,16 @@ static VALUE storage_of(VALUE fiber) {
   return rb_funcall(fiber, rb_intern("storage"), 0);
 }
 
-static int put_stored(VALUE key, VALUE value, VALUE klass) {
-  rb_funcall(klass, rb_intern("[]="), 2, key, value);
+static int set_stored(VALUE key, VALUE value, VALUE klass) {
+  rb_funcall(klass, rb_intern("[]="), 2, key, value == Qundef ? Qnil : value);
   return ST_CONTINUE;
 }
 
 static bool scrub_storage(VALUE fiber, VALUE kept, VALUE job) {
   VALUE storage = storage_of(fiber);
   if (size_of(storage) == 0 && NIL_P(kept)) return true;
-  VALUE klass = rb_path2class("Fiber");
-  if (!NIL_P(storage)) {
-    VALUE names = rb_funcall(storage, rb_intern("keys"), 0);
-    report_leaks("storage", names, kept, job);
-    for (long i = 0; i < RARRAY_LEN(names); i++) {
-      VALUE name = RARRAY_AREF(names, i);
-      if (!keeps(kept, name)) put_stored(name, Qnil, klass);
-    }
-  }
-  if (!NIL_P(kept)) rb_hash_foreach(kept, put_stored, klass);
+  VALUE keys = NIL_P(storage) ? rb_ary_new() : rb_funcall(storage, rb_intern("keys"), 0);
+  scrub_part("storage", keys, kept, job, set_stored, rb_path2class("Fiber"));
   /* A key that stays (Ruby 3.2 keeps them with nil) is not clean enough. */
   return size_of(storage_of(fiber)) == size_of(kept);
 }
@@ -181,14 +179,13 @@ static VALUE learn(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
   known->locals = filled(fiber, before, count, 0);
 #ifdef HAVE_RB_FIBER_NEW_STORAGE
   MEMCPY(before, ab__fiber_words(fiber), VALUE, count);
-  put_stored(ID2SYM(name), Qtrue, rb_path2class("Fiber"));
+  set_stored(ID2SYM(name), Qtrue, rb_path2class("Fiber"));
   known->storage = filled(fiber, before, count, Qnil);
 #endif
   return Qnil;
 }
 
-/* A word that was filled by chance would hide from the scrubbing what one request leaves for the
- * next, so two fibers have to agree. */
+/* A word filled by chance would hide what a request leaves: two fibers must agree. */
 static VALUE run_learn(VALUE arg) {
   ab_fiber_words *known = (ab_fiber_words *)arg, again = {0};
   ab__fiber_run(learn, (VALUE)known);
@@ -204,7 +201,6 @@ int ab__scrub_learn(ab_fiber_words *words) {
   if (AB_LIKELY(state == 0)) return 0;
   *words = (ab_fiber_words){0};
   if (!rb_obj_is_kind_of(rb_errinfo(), rb_path2class("FiberError"))) return state;
-  /* Without a stack there is no answer. */
   rb_set_errinfo(Qnil);
   return 0;
 }
@@ -234,6 +230,6 @@ VALUE ab__scrub_storage(ab_fiber_words words) {
 
 void ab__scrub_inherit(VALUE storage, VALUE fiber_class) {
 #ifdef HAVE_RB_FIBER_NEW_STORAGE
-  if (AB_UNLIKELY(!NIL_P(storage))) rb_hash_foreach(storage, put_stored, fiber_class);
+  if (AB_UNLIKELY(!NIL_P(storage))) rb_hash_foreach(storage, set_stored, fiber_class);
 #endif
 }

@@ -1,7 +1,5 @@
-/* The watermark costs no memory: a page that was never written reads as zero without existing, so
- * zero is the poison. 512 bytes are checked, in four places, because a frame with a large array may
- * jump over some of them.
- */
+/* The watermark costs no memory: a page never written reads as zero without existing. 512 bytes
+ * in four places are checked, because a frame with a large array may jump over some. */
 #include "rb/pool/rb_stack.h"
 
 #include <ruby.h>

@@ -1,5 +1,4 @@
-/* The machine stack of a fiber that runs jobs: was it used deeply, and can its memory be given
- * back? */
+/* The machine stack of a fiber that runs jobs: its depth, and giving its memory back. */
 #ifndef AB_RB_STACK_H
 #define AB_RB_STACK_H
 
@@ -13,20 +12,19 @@ typedef struct ab_stack {
 /* The bytes of a fiber's machine stack that may be checked; 0 if Ruby does not tell. */
 size_t ab_stack_size(void);
 
-/* Call it in the fiber's outermost frame, with what ab_stack_size said. A stack that an earlier
- * fiber used deeply is given back first, so that the watermark is clean. */
+/* Call it in the fiber's outermost frame, with what ab_stack_size said. Gives back what an
+ * earlier fiber has used deeply. */
 void ab_stack_init(ab_stack *stack, size_t size);
 
-/* True if something has been written around the watermark, 64 KiB down, since memory was last given
- * back. Only while the stack is not used below it. */
+/* True if something was written 64 KiB down since memory was last given back. Only while the
+ * stack is not used there. */
 bool ab_stack_deep(const ab_stack *stack);
 
-/* Overwrites what the last job has left on the stack just below the caller's frame, where the next
- * switch will have its frames: a collection takes what looks like a reference there for one. */
+/* Overwrites the stack just below the caller's frame, where the next switch has its frames: a
+ * collection would take what a job left there for references. */
 void ab_stack_wipe(void);
 
-/* Gives back everything well below the base. Only while nothing there is in use: between two jobs,
- * or for a fiber that waits for one. */
+/* Gives back everything well below the base. Only between two jobs, or for an idle fiber. */
 void ab_stack_give_back(const ab_stack *stack);
 
 #endif

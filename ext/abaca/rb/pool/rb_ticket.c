@@ -1,9 +1,7 @@
-/* Abaca::FiberPool#run and Abaca::FiberPool::Ticket: a job made of a block, and what its owner may
- * do with it. The Fiber itself is never handed out: it will run other jobs.
- *
- * Invariant: a running ticket and its worker know each other, from when the worker gets the job
- * until the block has ended, so nothing that is sent to a ticket can reach another job.
- */
+/* Abaca::FiberPool#run and Ticket: a job made of a block, and what its owner may do with it. The
+ * Fiber, which will run other jobs, is never handed out.
+ * Invariant: a running ticket and its worker know each other until the block has ended, so what
+ * is sent to a ticket reaches no other job. */
 #include "rb/pool/rb_pool_parts.h"
 
 #include <stdlib.h>
@@ -26,8 +24,7 @@ typedef struct ticket_more {
   ab_timeout late; /* an exception that cannot be delivered yet */
 } ticket_more;
 
-/* Small, because there is one for each job. Every VALUE has its write barrier: Ruby is slow to
- * allocate objects without them. */
+/* Small: there is one for each job. With write barriers, since Ruby allocates others slowly. */
 typedef struct ab_ticket {
   VALUE pool;
   VALUE matter;      /* the block; in the end what it returned or raised */
@@ -35,7 +32,7 @@ typedef struct ab_ticket {
   ab_worker *worker; /* that runs it */
   ticket_more *more; /* until the end; NULL before it is needed */
   uint8_t state;
-  bool posted; /* a job of #post: nobody has the ticket */
+  bool posted; /* a job of #post: the ticket is never handed out */
 } ab_ticket;
 
 typedef struct ticket_wait {
@@ -165,8 +162,7 @@ static void run_ticket(void *arg) {
   finish(self, t, TICKET_DONE, value);
 }
 
-/* What the block raises goes to the ticket and to the pool, which reports it, or forwards what
- * concerns the process. */
+/* What the block raises goes to the ticket, and to the pool, which reports or forwards it. */
 bool ab__ticket_failed(ab_worker *w) {
   VALUE self = w->ticket, exception = rb_errinfo();
   ab_ticket *t = ticket_of(self);
@@ -200,8 +196,7 @@ void ab__ticket_next(ab_pool *pool, ab_worker *w) {
 
 /* ---- starting ---- */
 
-/* Runs the ticket's job until it first waits, from any fiber. Returns false if there is no fiber
- * for it. */
+/* Runs the ticket's job until it first waits, from any fiber. False: no fiber for it. */
 static bool start(ab_pool *pool, ab_loop *loop, VALUE ticket) {
   ab_worker *w = ab__pool_take(pool);
   if (!w) return false;
@@ -290,15 +285,6 @@ void ab__ticket_post(ab_pool *pool, VALUE job) {
   wait_for_fiber(pool, ticket);
 }
 
-/* @!method run { ... }
- * Runs the block on a fiber of the pool, at once, until it first waits. If all are busy, it runs
- * later, in the order of the calls. On the thread whose scheduler is an Abaca::Scheduler, from any
- * fiber.
- * @return [Abaca::FiberPool::Ticket]
- * @raise [Abaca::FiberPool::Full] if all are busy, with on_full: :raise
- * @raise [RuntimeError] without a scheduler, and after a fork
- * @raise [ThreadError] on another thread than before
- * @raise [FiberError] if there is no memory for even one fiber */
 static VALUE pool_run(VALUE self) {
   ab_pool *pool = ab_pool_of(self);
   rb_need_block();
@@ -363,10 +349,6 @@ static bool await(VALUE self, bool forever, ab_nsec timeout) {
   return is_over(t);
 }
 
-/* @!method wait(timeout = nil)
- * Waits until the job has ended in any way.
- * @param timeout seconds; nil: no limit
- * @return [Ticket, nil] itself, or nil if the time has passed */
 static VALUE ticket_wait_m(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 0, 1);
   ab_nsec timeout = 0;
@@ -374,10 +356,6 @@ static VALUE ticket_wait_m(int argc, VALUE *argv, VALUE self) {
   return await(self, forever, timeout) ? self : Qnil;
 }
 
-/* @!method value
- * Waits until the job has ended.
- * @return what the block returned; nil when it was cancelled or killed
- * @raise what the block raised */
 static VALUE ticket_value(VALUE self) {
   await(self, true, 0);
   const ab_ticket *t = ticket_of(self);
@@ -385,30 +363,24 @@ static VALUE ticket_value(VALUE self) {
   return t->matter;
 }
 
-/* @!method alive?
- * True while the job waits for a fiber, runs or waits in its block. From any thread. */
 static VALUE ticket_alive_p(VALUE self) {
   const ab_ticket *t = ticket_of(self);
   if (is_over(t)) return Qfalse;
   return t->state == TICKET_RUNNING && t->worker->loop->closed ? Qfalse : Qtrue;
 }
 
-/* @!method cancelled?
- * True if #cancel has ended the job. From any thread. */
 static VALUE ticket_cancelled_p(VALUE self) {
   return ticket_of(self)->state == TICKET_CANCELLED ? Qtrue : Qfalse;
 }
 
-/* @!method status
- * :waiting (for a fiber), :running, :done, :failed, :cancelled or :killed. From any thread. */
 static VALUE ticket_status(VALUE self) {
   static const char *const names[] = {"waiting", "running",   "done",
                                       "failed",  "cancelled", "killed"};
   return ID2SYM(rb_intern(names[ticket_of(self)->state]));
 }
 
-/* The job's fiber is already ready, perhaps with another exception: the loop tries again until the
- * exception can be delivered, or the job is over. */
+/* The fiber is ready, perhaps with another exception: the loop tries again until this one can be
+ * delivered, or the job is over. */
 static bool deliver_late(VALUE self, ab_ticket *t, VALUE exception, bool replace) {
   ab_loop *loop = t->worker->loop;
   ticket_more *more = more_of(self, t);
@@ -440,20 +412,12 @@ static bool deliver(VALUE self, VALUE exception, bool replace) {
   return ab__loop_interrupt(loop, fiber, exception) || deliver_late(self, t, exception, replace);
 }
 
-/* @!method raise(exception = RuntimeError, message = nil, backtrace = nil)
- * Raises in the job, where it waits, as soon as it gets its turn. A job that has not started never
- * does: it has failed with the exception. From within the job it is like Kernel#raise.
- * @return [Boolean] false if the job is over, or if two exceptions are already on their way */
 static VALUE ticket_raise(int argc, VALUE *argv, VALUE self) {
   VALUE exception = rb_make_exception(argc, argv);
   if (NIL_P(exception)) exception = rb_exc_new_cstr(rb_eRuntimeError, "unhandled exception");
   return deliver(self, exception, false) ? Qtrue : Qfalse;
 }
 
-/* @!method cancel
- * Ends the job: raises Cancelled in it, which no `rescue` of StandardError catches, and which is
- * dropped after it has unwound the block. A job that has not started never does.
- * @return [Boolean] false if the job is over */
 static VALUE ticket_cancel(VALUE self) {
   ab_ticket *t = ticket_of(self);
   if (is_over(t)) return Qfalse;

@@ -107,7 +107,7 @@ static bool wake_all(ab_call *call) {
 
 static bool native_can_wait(const ab_runner *runner) {
   return rb_thread_current() == runner->thread &&
-         rb_fiber_current() != ab_loop_root(ab_driver_of(runner)->loop);
+         rb_fiber_current() != ab_driver_of(runner)->loop->root;
 }
 
 static bool native_interrupt(ab_call *call, VALUE exception) {

@@ -19,8 +19,7 @@ static bool is_any_of(VALUE name, const char *const *names) {
   return *names != NULL;
 }
 
-/* What waits as soon as the hook has returned -EAGAIN. A method that is missing here does so
- * itself. */
+/* Methods that wait as soon as the hook has returned -EAGAIN; others handle it themselves. */
 static enum ab_caller kind_of(VALUE frame) {
   static const char *const waiting[] = {"readpartial", "read",      "gets",      "readline",
                                         "each_line",   "readlines", "getc",      "getbyte",

@@ -1,7 +1,6 @@
-/* The caller of a hook for reading: may the hook wait? Ruby waits by itself after -EAGAIN, which
- * takes a second call of io_read; but IO#read_nonblock and IO#sysread call it just as
- * IO#readpartial does, and want to see -EAGAIN. The frame below the hook's tells them apart.
- */
+/* May a hook for reading wait? Ruby waits after -EAGAIN and calls io_read again; but
+ * IO#read_nonblock and IO#sysread, which call it too, want to see -EAGAIN. The caller's frame
+ * tells them apart. */
 #ifndef AB_RB_CALLER_H
 #define AB_RB_CALLER_H
 
@@ -15,8 +14,7 @@ enum ab_caller {
 
 #define AB_CALLERS 4
 
-/* The last frames that were looked at. They are marked, so that none of them can become another
- * frame. */
+/* The last frames seen; marked, so that none can become another frame. */
 typedef struct ab_callers {
   VALUE frames[AB_CALLERS];
   enum ab_caller kinds[AB_CALLERS];

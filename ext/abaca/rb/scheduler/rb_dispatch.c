@@ -1,6 +1,4 @@
-/* Runs fibers from the root fiber: those that are ready and those whose time is over. Handles the
- * exception that a fiber ends with.
- */
+/* Runs ready fibers from the root fiber, and timers. */
 #include "rb/scheduler/rb_scheduler.h"
 
 /* This many fibers may hand over to each other before the loop looks at timers and descriptors. */
@@ -13,8 +11,7 @@ static VALUE switch_to(VALUE fiber) {
   return rb_fiber_transfer(fiber, 0, NULL);
 }
 
-/* The method refuses a fiber that has resumed another one or has yielded; on Ruby 3.1 the function
- * does not. */
+/* Unlike the function on 3.1, the method refuses a fiber that has resumed another or yielded. */
 static VALUE switch_to_stray(VALUE fiber) {
   return rb_funcall(fiber, rb_intern("transfer"), 0);
 }
@@ -26,8 +23,8 @@ static void go_on_with_kill(ab_loop *loop) {
   rb_jump_tag(state);
 }
 
-/* Ruby refuses a fiber that has resumed another one or has yielded: it is not stranded, since its
- * partner will switch to it. Ruby also refuses a new one if there is no stack. */
+/* Ruby refuses a fiber that has resumed another or has yielded (its partner will switch to it),
+ * and a new one if there is no stack. */
 static bool was_refused(ab_loop *loop, VALUE fiber) {
   return NIL_P(loop->parker) && rb_obj_is_kind_of(rb_errinfo(), ab__fiber_error()) &&
          RTEST(rb_fiber_alive_p(fiber));
@@ -52,8 +49,8 @@ static bool dispatch(ab_loop *loop, VALUE fiber, VALUE carrier, VALUE (*switcher
     rb_set_errinfo(Qnil);
     return false;
   }
-  /* Control came back, but the fiber did not give it: a sibling did, in which it raised or to which
-   * it switched. Nothing else would switch to this fiber again. */
+  /* The fiber did not give control back: a sibling did, by Fiber#raise or a transfer. Nothing
+   * else would switch to this fiber again. */
   if (AB_UNLIKELY(last != loop->parker)) ab_loop_ready(loop, last);
   RB_GC_GUARD(last);
   if (AB_UNLIKELY(state)) rb_jump_tag(state);
@@ -92,8 +89,8 @@ static void run_stray(ab_loop *loop, ab_waiter *stray) {
 }
 
 void ab__loop_run_ready(ab_loop *loop) {
-  /* Runs all fibers that are ready now, and some of those that become ready meanwhile, so that a
-   * few fibers that wake each other need not come back here each time. */
+  /* Also runs some of those that become ready meanwhile: fibers that wake each other need not
+   * come back here each time. */
   loop->chain = loop->ready_count > CHAIN_LENGTH ? loop->ready_count : CHAIN_LENGTH;
   bool ours = false;
   while (!ab_list_empty(&loop->ready) && ab__loop_may_run_more(loop)) {
@@ -105,8 +102,8 @@ void ab__loop_run_ready(ab_loop *loop) {
     }
     VALUE fiber = waiter->fiber, carrier = waiter->carrier;
     if (AB_UNLIKELY(fiber == loop->root)) {
-      /* That is us: the loop runs on a fiber that waits (wait_on_root). It continues after this
-       * turn, and stays on the list until then, so that the turn does not end in a wait. */
+      /* The loop runs on a fiber that waits (wait_on_root). It stays on the list, so that the
+       * turn does not end in a wait. */
       if (ours) break;
       ours = true;
       ab_list_remove(&waiter->link);
@@ -130,8 +127,7 @@ static VALUE build_exception(VALUE arg) {
   return rb_make_exception(NIL_P(argv[1]) ? 1 : 2, argv);
 }
 
-/* The exception is created here and raised in the fiber. An error in the code of its class replaces
- * it. */
+/* Created here, raised in the fiber. An error in the code of its class replaces it. */
 static void fire_timeout(ab_loop *loop, ab_timeout *timeout) {
   int state;
   VALUE exception = rb_protect(build_exception, (VALUE)timeout, &state);
@@ -141,9 +137,7 @@ static void fire_timeout(ab_loop *loop, ab_timeout *timeout) {
     rb_set_errinfo(Qnil);
   }
   if (ab__loop_interrupt(loop, timeout->fiber, exception)) return;
-  /* It is about to run, or another exception is on its way to it: the block may still be there
-   * afterwards. A failure to arm would lose it, so the old slot is reused: nothing else arms
-   * here. */
+  /* It is about to run, or has an exception on its way. Arming reuses the slot: it cannot fail. */
   if (ab_heap_arm(&loop->timeouts, &timeout->timer, loop->now + RETRY_INTERVAL) != AB_OK)
     rb_memerror();
 }

@@ -1,13 +1,10 @@
 /* Waits for descriptors that Ruby owns. Each number has a state with the interests of all its
  * waiters; the poller's registration is their union, edge-triggered.
- *
- * A wait renews the registration, so that the kernel looks at the descriptor again. That can be
- * saved if a hook has just met EAGAIN on it, or got less than it had room for: what comes after
- * that is a new edge. But the number may have been closed and reused behind our back, and the
- * registration be gone; and the end of a stream may have come with its last bytes. So such a wait
- * is `unproven`: it is renewed before the loop blocks, or after a while in a loop that is never
- * idle. In a busy loop, the edge usually comes first.
- */
+ * A wait renews the registration, so that the kernel looks again. That is saved if a hook has
+ * just met EAGAIN or a short read: what comes next is a new edge. But the number may have been
+ * reused behind our back, or the end of a stream have come with its last bytes. So such a wait
+ * is `unproven`: renewed before the loop blocks, or after a while in a busy loop. The edge
+ * usually comes first. */
 #include "rb/scheduler/rb_scheduler.h"
 
 #include <errno.h>
@@ -40,8 +37,7 @@ static uint32_t wanted(const ab_fd_state *state) {
   return events;
 }
 
-/* What the events mean for an interest. A hang-up or an error ends every wait, so that the caller's
- * next system call can tell which. */
+/* What the events mean for an interest. A hang-up or an error ends every wait. */
 static uint32_t match(uint32_t events, uint32_t want) {
   if (events & (AB_POLL_HUP | AB_POLL_ERROR)) return want;
   return events & want;
@@ -53,8 +49,7 @@ static void fd_ready(ab_watch *watch, uint32_t events) {
   state->exhausted = 0;
   if (events & (AB_POLL_HUP | AB_POLL_RDHUP | AB_POLL_ERROR)) state->ended = true;
   if (ab_list_empty(&state->interests)) {
-    /* There are no waiters now. An edge that comes during the next wait is welcome, but a
-     * descriptor without waiters must not wake the loop again and again. */
+    /* No waiters. An edge helps the next wait, but must not wake the loop again and again. */
     if (state->unclaimed) ab_poller_unset(state->loop->poller, watch, false);
     state->unclaimed = true;
     return;

@@ -58,9 +58,8 @@ bool ab_first_switch_made_room(ab_first_switch *first_switch, VALUE fiber) {
   return true;
 }
 
-/* The switcher waits in the switch to its last target until it is sent to the next. If it wakes up
- * here otherwise (a trap handler has run on its fiber, and what it waited for is over), it ends.
- */
+/* The switcher waits in the switch to its last target. It ends if it wakes up otherwise: a trap
+ * handler has run on its fiber, and what that waited for is over. */
 static VALUE switcher_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
   ab_first_switch *first_switch = (ab_first_switch *)data;
   volatile VALUE owner = first_switch->owner; /* as long as this stack */

@@ -1,26 +1,17 @@
 /* Wake-ups that come before their fiber has parked.
- *
- * Ruby's classes put a fiber on a list of their own and then call #block or, for a
- * ConditionVariable, #kernel_sleep. Code that finds the fiber on that list calls #unblock, once.
- * Between the two the fiber may still run, if a subclass overrides the hook or a thread gets its
- * turn there, or it waits for something else in such a method. Then the wake-up is kept for its own
+ * Ruby's classes list a fiber and then call #block or, for a ConditionVariable, #kernel_sleep. Code
+ * that finds it there calls #unblock, once. Between the two the fiber may run or wait for something
+ * else, if a subclass overrides the hook or a thread has its turn. The wake-up is kept for its own
  * wait, which the blocker identifies (Ruby does not always pass the same one to both hooks):
- *
- * - a Queue: #block with the same one; a Thread, which is the waiting one: #block with any Thread;
- * - a Mutex: #block with the same one, or, from a ConditionVariable, a sleep inside its #wait.
- *   A signal to a wait that was already over must cut short no other sleep;
+ * - a Queue: #block with it; a Thread, the waiting one: #block with any Thread;
+ * - a Mutex: #block with it, or a sleep inside ConditionVariable#wait, and no other sleep;
  * - anything else, from code that calls the hooks itself: the next #block, or sleep without end.
- *
- * Ruby's own waits check again after each wake-up, so one too many does no harm.
- */
-#include "rb/scheduler/rb_latch.h"
+ * Ruby's waits check again after each wake-up: one too many does no harm. */
+#include "rb/scheduler/rb_scheduler.h"
 
 #include <stdlib.h>
 
-#include "rb/scheduler/rb_scheduler.h"
-
-/* More than this number for one fiber are not kept: waits inside overridden hooks are not nested
- * any deeper. */
+/* The most that are kept for one fiber: waits inside overridden hooks are not nested deeper. */
 #define MOST_LATCHES 16
 
 #define MIN_PRUNE 64
@@ -82,9 +73,8 @@ static bool is_wait_of_condition(VALUE frames, long i) {
   return is_named(frames, i, "label", "Thread::ConditionVariable#wait");
 }
 
-/* Was the hook called by Mutex#sleep, and that by ConditionVariable#wait? Or by the latter itself,
- * as from Ruby 4.0 on? The innermost of these methods counts, since an overridden hook may sleep
- * for itself. */
+/* Is the caller Mutex#sleep inside ConditionVariable#wait, or, from Ruby 4.0 on, the latter? The
+ * innermost of these counts, since an overridden hook may sleep for itself. */
 static bool is_condition_wait(VALUE frames) {
   if (!RB_TYPE_P(frames, T_ARRAY)) return false;
   long i = 0, count = RARRAY_LEN(frames);
@@ -102,17 +92,14 @@ static VALUE frames_of(VALUE fiber) {
   return rb_funcall(fiber, rb_intern("backtrace_locations"), 2, INT2FIX(0), INT2FIX(MOST_FRAMES));
 }
 
-/* A sleep that is in progress, or over. Without overridden hooks no fiber sleeps while it waits for
- * a Mutex. */
+/* A sleep, perhaps over. Without overridden hooks none happens during a wait for a Mutex. */
 static bool fits_sleep(const ab_loop *loop, const ab_waiter *waiter, enum blocker kind) {
   if (kind == FOREIGN) return true;
   if (kind != MUTEX && kind != CONDITION) return false;
   return RBASIC_CLASS(loop->self) == loop->own_class || is_condition_wait(frames_of(waiter->fiber));
 }
 
-/* Does a wake-up end this wait, or has it, if the wait is over? Otherwise it is for another wait of
- * the fiber.
- */
+/* Does a wake-up end this wait, or has it, if the wait is over? Otherwise another one is meant. */
 static bool concerns(ab_loop *loop, const ab_waiter *waiter, VALUE blocker, enum blocker kind) {
   switch (waiter->kind) {
   case AB_WAIT_BLOCK:

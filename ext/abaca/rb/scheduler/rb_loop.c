@@ -1,14 +1,12 @@
-/* What every file of the room uses: the state of a loop, its owner, time, native threads, and
- * fibers and how they end. The loop's turns are in rb_loop_turn.c, its life is in rb_sched_life.c.
- */
+/* What every file of the room uses: a loop's state and owner, time, native threads, and fibers
+ * and how they end. Turns are in rb_loop_turn.c, new and close in rb_sched_life.c. */
 #include "rb/scheduler/rb_scheduler.h"
 
 #include <unistd.h>
 
 #include "base/fork_page.h"
 
-/* For how long a turn begins new work of the client's; the second limit applies if fibers are ready
- * too, so that they get their turn (CHAIN_TIME in rb_park.c) sooner. */
+/* For how long a turn begins new work; the second limit applies if fibers are ready, too. */
 #define BEGIN_TIME        AB_NSEC_PER_MS
 #define BEGIN_TIME_BESIDE (AB_NSEC_PER_MS / 8)
 
@@ -39,10 +37,6 @@ ab_loop *ab_loop_of(VALUE scheduler) {
 
 ab_poller *ab_loop_poller(ab_loop *loop) {
   return loop->poller;
-}
-
-VALUE ab_loop_root(const ab_loop *loop) {
-  return loop->root;
 }
 
 VALUE ab_loop_scheduler(const ab_loop *loop) {
@@ -124,8 +118,7 @@ VALUE ab__fiber_new(rb_block_call_func_t body, VALUE data) {
 #endif
 }
 
-/* Ruby marks a fiber that it switches to only when it has switched. Before that it makes the stack,
- * which may collect: somebody has to hold the fiber meanwhile. */
+/* Ruby marks a fiber once it has switched to it, but may collect before: it creates a stack. */
 void ab__fiber_run(rb_block_call_func_t body, VALUE data) {
   VALUE fiber = ab__fiber_new(body, data);
   rb_fiber_resume(fiber, 0, NULL);

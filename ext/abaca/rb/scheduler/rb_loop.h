@@ -1,9 +1,7 @@
-/* The loop of one Ruby thread: it runs fibers that are ready, waits in the poller, and lets a
- * client (the HTTP engine) take part. It lives on the thread's root fiber; everything else runs on
- * non-blocking fibers and comes back by rb_fiber_transfer.
- *
- * Every function here needs the GVL and, unless it says otherwise, the loop's own thread.
- */
+/* The loop of one Ruby thread: runs fibers that are ready, waits in the poller, and lets a client
+ * (the HTTP engine) take part. It lives on the root fiber; all else runs on non-blocking fibers and
+ * comes back by rb_fiber_transfer.
+ * Functions need the GVL and, unless they say otherwise, the loop's own thread. */
 #ifndef AB_RB_LOOP_H
 #define AB_RB_LOOP_H
 
@@ -45,9 +43,8 @@ typedef struct ab_waiter {
   struct ab_occupancy *occupancy; /* continues when the wait is over; NULL: not measured */
 } ab_waiter;
 
-/* Work that is measured while it runs on fibers of a loop: how long it keeps the loop at a stretch.
- * Its waits do not count, nor do fibers that it schedules, nor the time that other threads take;
- * where these compete, according to the client, only computing time counts. */
+/* Measures how long work keeps its loop at a stretch. Its waits do not count, nor fibers that it
+ * schedules, nor the time of other threads: where these compete, only computing time counts. */
 typedef struct ab_occupancy {
   ab_nsec since;    /* the current stretch, if it runs */
   ab_nsec computed; /* computed by its thread until then, if that counts */
@@ -71,8 +68,8 @@ enum ab_wait_kind {
 
 /* A participant in the loop's turns. */
 typedef struct ab_loop_client {
-  /* Called on the root fiber once a turn, after the poller's events were delivered. It may run
-   * fibers. Returns true if it has more to do at once, so that the loop must not block. */
+  /* Once a turn, on the root fiber, after the poller's events. May run fibers. True if it has
+   * more to do at once: the loop must not block. */
   bool (*turn)(void *ctx, ab_nsec now);
   /* The time of the client's next timer; 0 for none. */
   ab_nsec (*deadline)(void *ctx);
@@ -88,13 +85,12 @@ typedef struct ab_loop_client {
   bool (*shares)(void *ctx);
 } ab_loop_client;
 
-/* The loop of an Abaca::Scheduler. Raises TypeError for anything else, and RuntimeError if the
- * scheduler is closed or was created before a fork. */
+/* The loop of an Abaca::Scheduler; raises TypeError for anything else, RuntimeError for a closed
+ * one or a parent's. */
 ab_loop *ab_loop_of(VALUE scheduler);
 ab_poller *ab_loop_poller(ab_loop *loop);
-/* The times in which the loop did not look for events: from one look at the poller to the next, and
- * from the end of a wait until the thread had the GVL. What became ready in such a time was late by
- * that at most. */
+/* The times in which the loop did not look for events: between two looks at the poller, and from
+ * the end of a wait until the thread had the GVL. */
 const ab_histogram *ab_loop_lag(const ab_loop *loop);
 
 /* At most one client. ctx is borrowed until detach. */
@@ -104,19 +100,17 @@ void ab_loop_detach(ab_loop *loop);
 /* True if no fiber of the loop waits or is ready. Any thread with the GVL may ask. */
 bool ab_loop_idle(const ab_loop *loop);
 
-/* Ask before the client's turn begins another piece of work (a request). Work that has begun goes
- * first: while fibers of the loop wait, a turn begins new work for at most a millisecond, and for a
- * small part of that if more of them are ready than could be run before; it always begins at least
- * one piece. False: not before the next turn. */
+/* May the client's turn begin another piece of work? Work that has begun goes first: while
+ * fibers wait, a turn begins new work for a millisecond, for less if more are ready than could
+ * run; always at least one piece. False: not before the next turn. */
 bool ab_loop_may_begin(ab_loop *loop);
 
 /* Makes the loop report whether it is there or away, in a fiber or waiting for the GVL. Borrowed;
- * NULL: stop. A stand-in for the loop gives the poller back in the client's turn and when it is
- * `woken`. */
+ * NULL: stop. A stand-in gives the poller back in the client's turn and when it is `woken`. */
 void ab_loop_set_pulse(ab_loop *loop, ab_pulse *pulse);
 
-/* Measures what the current fiber does until ab_loop_end_occupancy, which returns the longest
- * stretch. NULL without memory. */
+/* Measures the current fiber until ab_loop_end_occupancy, which returns the longest stretch.
+ * NULL without memory. */
 ab_occupancy *ab_loop_begin_occupancy(ab_loop *loop);
 ab_nsec ab_loop_end_occupancy(ab_loop *loop, ab_occupancy *occupancy);
 /* How long the calling thread has computed; UINT64_MAX if unknown. */
@@ -124,36 +118,30 @@ ab_nsec ab_clock_of_thread(void);
 /* For this long the current fiber did not keep the loop: its thread had to wait. */
 void ab_loop_excuse(ab_loop *loop, ab_nsec time);
 
-/* Runs until nothing is parked, ready or pending and the client is done. Root fiber only. An
- * exception of a trap handler, of Thread#raise, or one that a fiber's end forwards (SystemExit,
- * Interrupt, NoMemoryError) is raised out of it; it may be called again. */
+/* Runs until nothing is parked, ready or pending and the client is done, on the root fiber.
+ * Raises what a trap handler or Thread#raise raises, and SystemExit, Interrupt and NoMemoryError
+ * of a fiber; may be called again. */
 void ab_loop_run(ab_loop *loop);
 
-/* Parks the current fiber until ab_loop_wake, `deadline` (0: none) or an exception. The caller
- * zeroes the waiter except for kind and object; it is off every list when this returns or raises.
- * Returns the enum ab_wake. Never call it on the root fiber. */
+/* Parks the current fiber, never the root fiber, until ab_loop_wake, `deadline` (0: none) or an
+ * exception. The caller zeroes the waiter except for kind and object. Returns the enum ab_wake. */
 int ab_loop_park(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline);
 
-/* Queues the parked waiter's fiber; a waiter that is not parked is left alone. Another thread with
- * the GVL may call it, which ends a blocking wait. Never raises, never switches. */
+/* Queues the parked waiter's fiber; others are left alone. Another thread with the GVL may call
+ * it, which ends a blocking wait. Never raises, never switches. */
 void ab_loop_wake(ab_loop *loop, ab_waiter *waiter);
 
-/* Queues any live fiber that is not parked, for instance one that a sibling's Fiber#raise left
- * behind. */
+/* Queues a live fiber that is not parked, such as one that Fiber#raise left behind. */
 void ab_loop_ready(ab_loop *loop, VALUE fiber);
 
 /* Runs a fiber from the root fiber, or from any other, until it parks or ends. */
 void ab_loop_transfer(ab_loop *loop, VALUE fiber);
-/* Other work begins on the fiber: wake-ups since the end of the former work are forgotten.
- */
+/* Another job begins on the fiber: wake-ups since the end of the last are forgotten. */
 void ab_loop_renew(ab_loop *loop, VALUE fiber);
-/* The fiber's work is over: an exception that was held back there (rb_uninterrupted.c) is dropped.
- * Returns true if the fiber was killed, and ends when it is switched to. */
+/* The fiber's job is over: drops exceptions held back there. True if the fiber was killed, and
+ * ends when it is switched to. */
 bool ab_loop_forgive(ab_loop *loop, VALUE fiber);
-/* Its Abaca::Scheduler. */
 VALUE ab_loop_scheduler(const ab_loop *loop);
-/* The fiber that ab_loop_run runs on. */
-VALUE ab_loop_root(const ab_loop *loop);
 
 /* Defines Abaca::Scheduler. */
 void ab_init_scheduler(VALUE mAbaca);

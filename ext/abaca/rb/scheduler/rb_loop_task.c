@@ -1,5 +1,4 @@
-/* Tasks of a loop. An armed task is on the loop's heap by address, so its owner must outlive it:
- * the scheduler's object refers to it from a hidden variable. */
+/* Tasks are on the loop's heap by address: a hidden variable keeps their owners. */
 #include "rb/scheduler/rb_loop_task.h"
 
 /* The table of what a scheduler keeps alive, by the address of what needs it. */

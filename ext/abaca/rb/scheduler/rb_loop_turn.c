@@ -1,6 +1,4 @@
-/* The turns of a loop, on the root fiber. How fibers park is in rb_park.c, how they are run in
- * rb_dispatch.c.
- */
+/* The turns of a loop, on the root fiber. rb_park.c parks fibers, rb_dispatch.c runs them. */
 #include "rb/scheduler/rb_scheduler.h"
 
 #include <ruby/thread.h>
@@ -8,9 +6,7 @@
 /* How long a wait for a closed IO may go unnoticed where Ruby does not tell us (before 4.0). */
 #define SWEEP_INTERVAL (100 * AB_NSEC_PER_MS)
 
-/* How long a wait may rely on a registration that was not renewed for it, while the loop is
- * busy.
- */
+/* How long a busy loop lets a wait rely on a registration that was not renewed for it. */
 #define PROOF_DELAY (10 * AB_NSEC_PER_MS)
 
 typedef struct blocking_wait {
@@ -33,8 +29,7 @@ static void unblock_wait(void *arg) {
   ab_poller_wakeup(arg);
 }
 
-/* May an IO that a fiber waits for have been closed? By a fiber that has run since the last check,
- * or by another thread, at any time. */
+/* May a fiber or a thread have closed an IO that a fiber waits for? */
 static bool needs_sweep(const ab_loop *loop) {
   return AB_SCHEDULER_INTERFACE < 3 && loop->fd_waits > 0 && (loop->dirty || !rb_thread_alone());
 }
@@ -52,10 +47,9 @@ static bool shares(const ab_loop *loop) {
   return client && client->shares && client->shares(loop->client_ctx);
 }
 
-/* Waits without the GVL. A thread that gets it meanwhile finds AB_BLOCKED and wakes the poller. A
- * pending interrupt keeps us from entering (INTR_FAIL), so its handler never runs between the check
- * of the ready list and the wait; a later one calls unblock_wait. Returns false if there is no time
- * to wait. */
+/* Waits without the GVL. A thread that gets it finds AB_BLOCKED and wakes the poller. INTR_FAIL:
+ * no interrupt's handler runs between the check of the ready list and the wait; a later one
+ * calls unblock_wait. False: no time to wait. */
 static bool block(ab_loop *loop) {
   ab_nsec deadline = next_deadline(loop), now = ab_clock_monotonic();
   if (deadline != 0 && deadline <= now) return false;
@@ -84,11 +78,9 @@ static void deliver_events(ab_loop *loop) {
   ab_poller_unlock(loop->poller);
 }
 
-/* A thread that waits for the GVL may be about to make a fiber ready, above all one that a fiber
- * has just woken. If it has its turn before the loop blocks, that takes no system call and no wait
- * for the lock afterwards. The loop loses nothing, since it would have to give up the lock and ask
- * for it again. (Before 3.3 such a thread is already awake, and Ruby calls sched_yield.) Returns
- * whether there is something to do. */
+/* A thread that waits for the GVL may be about to make a fiber ready. If it has its turn before
+ * the loop blocks, that takes no system call and no wait for the lock. (Before 3.3 such a thread
+ * is already awake, and Ruby calls sched_yield.) True if there is something to do. */
 static bool let_threads_work(const ab_loop *loop) {
 #if RUBY_API_VERSION_CODE >= 30300
   if (loop->client || rb_thread_alone()) return false;
@@ -100,12 +92,10 @@ static bool let_threads_work(const ab_loop *loop) {
 #endif
 }
 
-/* Collects events, and waits for them if there is nothing else to do. Returns whether other threads
- * had the GVL meanwhile. */
+/* Collects events, and waits if there is nothing else to do. True if other threads had the GVL. */
 static bool await_events(ab_loop *loop, bool busy) {
   bool idle = !busy && loop->ready_count == 0;
-  /* A question first saves giving up the GVL if something has happened. Where only other threads
-   * can make it happen, they need the GVL for that. */
+  /* Asking may save giving up the GVL, unless only other threads can make something happen. */
   bool ask = !idle || loop->client || loop->fd_waits > 0;
   if ((ask && ab_poller_wait(loop->poller, 0) > 0) || !idle) return false;
   if (let_threads_work(loop)) return true;
@@ -114,8 +104,7 @@ static bool await_events(ab_loop *loop, bool busy) {
   return loop->ready_count == 0 && block(loop);
 }
 
-/* A trap handler may take its time, and other threads may get the GVL. The client's threads get it
- * where the loop would not wait for long. */
+/* Runs trap handlers, and lets the client's threads have the GVL if the loop has not waited. */
 static void let_others(ab_loop *loop, bool waited) {
   ab_pulse *pulse = loop->pulse;
   bool gives = !waited && shares(loop);

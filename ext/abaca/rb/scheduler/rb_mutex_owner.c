@@ -8,9 +8,7 @@ static VALUE first_word(VALUE mutex) {
   return words ? *words : 0;
 }
 
-/* The first word of a Mutex that the current fiber holds; 0 if the first word of a free one is not
- * 0.
- */
+/* The first word of a Mutex that the current fiber holds; 0 if that of a free one is not 0. */
 static VALUE note_of_current(void) {
   VALUE mutex = rb_mutex_new();
   if (first_word(mutex) || !RTEST(rb_mutex_trylock(mutex))) return 0;
@@ -40,8 +38,7 @@ static VALUE narrow(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
   return Qnil;
 }
 
-/* Serial numbers are small. A word that has the same value by chance does not have it in each
- * fiber. */
+/* Serial numbers are small; a word with the same value by chance does not have it in each fiber. */
 static VALUE find_word(VALUE arg) {
   ab_mutex_owner *how = (ab_mutex_owner *)arg;
   candidates left = {.count = AB_FIBER_WORDS_MAX};

@@ -1,7 +1,6 @@
-/* The fiber that holds a Mutex. Ruby has no call for it: the first word of a locked Mutex names the
- * fiber, up to Ruby 3.4 by its address, from 4.0 on by a serial number that is also in a word of
- * the fiber. Which it is, and which word, is found by trial; without an answer there is no
- * owner. */
+/* The fiber that holds a Mutex. The first word of a locked Mutex names it: up to Ruby 3.4 by
+ * address, from 4.0 on by a serial number that is also in a word of the fiber. Which one is
+ * found by trial. */
 #ifndef AB_RB_MUTEX_OWNER_H
 #define AB_RB_MUTEX_OWNER_H
 
@@ -19,9 +18,9 @@ typedef struct ab_mutex_owner {
   uint16_t word; /* of a fiber, for AB_OWNER_BY_WORD */
 } ab_mutex_owner;
 
-/* Finds out how a Mutex names its owner; again after a failure for want of memory. Two fibers run
- * for it if it is not the address. Returns what rb_protect said of an exception that concerns the
- * caller, otherwise 0. */
+/* Finds out how a Mutex names its owner, on two fibers if it is not the address; again after a
+ * failure for want of memory. Returns rb_protect's state for an exception that concerns the
+ * caller, else 0. */
 int ab__mutex_owner_learn(ab_mutex_owner *how);
 
 static inline bool ab__mutex_owner_known(const ab_mutex_owner *how) {

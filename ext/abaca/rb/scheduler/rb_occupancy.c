@@ -1,11 +1,8 @@
-/* Occupancy: how long a piece of work on a fiber keeps its loop at a stretch. A stretch ends when
- * the fiber, or one that it has resumed, gives the loop back; the wait's waiter remembers the work.
- * If a fiber is left in another way (a sibling's Fiber#raise, a stray transfer), what it does
- * afterwards is charged to nothing.
- *
- * A fiber that the work has resumed may be left in the middle of a wait, and wake up when the work
- * is over. So the loop owns the memory of occupancies for its whole life, and a waiter checks the
- * serial. */
+/* Occupancy: how long a job keeps its loop at a stretch, until its fiber, or one that it has
+ * resumed, gives the loop back. The wait's waiter remembers the job. After a sibling's Fiber#raise
+ * or a stray transfer nothing is charged.
+ * A fiber that a job has resumed may wake up after its end. So the loop owns the memory of
+ * occupancies, and a waiter checks the serial. */
 #include "rb/scheduler/rb_scheduler.h"
 
 #include <time.h>
@@ -18,9 +15,8 @@ ab_nsec ab_clock_of_thread(void) {
   return (ab_nsec)ts.tv_sec * AB_NSEC_PER_SEC + (ab_nsec)ts.tv_nsec;
 }
 
-/* Ruby may give the GVL to another thread in the middle of it, at any time, for 100 ms and more. So
- * where other threads compute, only its own computing time counts. That clock costs a system
- * call. */
+/* Ruby may give the GVL to another thread for 100 ms and more at any time. Where others compute,
+ * only the thread's own computing time counts; that clock costs a system call. */
 static void begin_stretch(ab_loop *loop, ab_occupancy *occupancy) {
   const ab_loop_client *client = loop->client;
   bool contended = client && client->contended && client->contended(loop->client_ctx);

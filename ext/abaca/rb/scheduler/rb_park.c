@@ -1,16 +1,11 @@
-/* Parking and waking: the lists of waiters, and how a fiber leaves for the loop or for the next one
- * that is ready.
- *
- * Results and exceptions travel in the waiter, never in the value of a transfer: code that switches
- * to a parked fiber by other means (Fiber#raise, a stray transfer) must not be able to forge
- * them.
- */
+/* Parking and waking: the lists of waiters, and how a fiber leaves for the loop or the next one
+ * that is ready. Results and exceptions are in the waiter, not in the value of a transfer, where
+ * code that switches to a parked fiber (Fiber#raise, a stray transfer) could forge them. */
 #include "rb/scheduler/rb_scheduler.h"
 
 #include <stdlib.h>
 
-/* Fibers hand over to each other for at most this long before the loop looks at timers and
- * descriptors. */
+/* Fibers hand over to each other for this long before the loop looks at timers and descriptors. */
 #define CHAIN_TIME AB_NSEC_PER_MS
 
 /* ---- the lists ---- */
@@ -54,6 +49,13 @@ static void enlist(ab_loop *loop, ab_waiter *waiter, enum ab_wake wake) {
   }
 }
 
+/* Only another thread can find the loop blocked. */
+static inline void wake_loop(ab_loop *loop) {
+  if (AB_LIKELY(loop->blocked != AB_BLOCKED)) return;
+  loop->blocked = AB_WOKEN;
+  ab_poller_wakeup(loop->poller);
+}
+
 void ab__loop_make_ready(ab_loop *loop, ab_waiter *waiter, enum ab_wake wake) {
   ab_heap_cancel(&loop->timers, &waiter->timer);
   ab_list_remove(&waiter->link);
@@ -61,11 +63,7 @@ void ab__loop_make_ready(ab_loop *loop, ab_waiter *waiter, enum ab_wake wake) {
   loop->parked_count--;
   loop->ready_count++;
   waiter->wake = (uint8_t)wake;
-  /* Only another thread can find the loop blocked. */
-  if (AB_UNLIKELY(loop->blocked == AB_BLOCKED)) {
-    loop->blocked = AB_WOKEN;
-    ab_poller_wakeup(loop->poller);
-  }
+  wake_loop(loop);
 }
 
 static bool is_parked(const ab_waiter *waiter) {
@@ -87,10 +85,7 @@ void ab_loop_ready(ab_loop *loop, VALUE fiber) {
   stray->kind = AB_WAIT_STRAY;
   stray->since = loop->now;
   enlist(loop, stray, AB_WAKE_READY);
-  if (loop->blocked == AB_BLOCKED) {
-    loop->blocked = AB_WOKEN;
-    ab_poller_wakeup(loop->poller);
-  }
+  wake_loop(loop);
 }
 /* ---- parking ---- */
 
@@ -113,9 +108,8 @@ bool ab__loop_may_run_more(ab_loop *loop) {
   return loop->chain > 0;
 }
 
-/* The fiber that the loop would run next, if the current fiber may hand over to it: one that is
- * still where the loop put it, and not too many in a row, so that timers and descriptors get their
- * turn. Otherwise NULL. */
+/* The next ready fiber, if the current one may hand over to it: it is where the loop put it, and
+ * not too many have run in a row. Otherwise NULL. */
 static ab_waiter *next_in_chain(ab_loop *loop, VALUE fiber) {
   if (loop->current != fiber || ab_list_empty(&loop->ready) || !ab__loop_may_run_more(loop))
     return NULL;
@@ -162,9 +156,8 @@ void ab__loop_leave_behind(ab_loop *loop, VALUE fiber) {
   if (!NIL_P(fiber) && fiber != loop->parker) ab_loop_ready(loop, fiber);
 }
 
-/* Fiber#raise or #kill brought us here: what runs now runs on our account, and the fiber that ran
- * before is left behind. Or there was no stack for the fiber that we wanted to switch to, and it
- * must not run later. */
+/* Fiber#raise or #kill brought us here: the fiber that ran before is left behind. Or there was
+ * no stack for the new fiber, which must not run later. */
 static void take_over(ab_loop *loop, const park *park) {
   volatile VALUE before = loop->current;
   bool unborn = before == park->target && !NIL_P(before) && ab_fiber_is_new(before);
@@ -190,14 +183,12 @@ static bool is_alive(VALUE fiber) {
 }
 
 /* Does a fiber run on the loop's account, itself or through one that it resumed? While the loop
- * does not run, a carrier may be left over: Fiber#raise or #kill from the root fiber has run one,
- * and it has ended or waits again. And no fiber can leave if there is no root fiber to go to. */
+ * does not run, a carrier may be left over that has ended or waits again. */
 static bool runs_on_loop(ab_loop *loop, VALUE fiber) {
   VALUE carrier = loop->carrier;
   if (AB_LIKELY(loop->running)) return true;
   if (!is_alive(carrier) || !is_alive(loop->root) || ab__loop_waiter(loop, carrier)) return false;
-  /* A fiber that runs itself carries no waiting one; otherwise all waiters would have to be
-   * checked. */
+  /* A fiber that runs itself carries no waiting one; this saves a look at all waiters. */
   return fiber == carrier || !carried_waiter(loop, carrier);
 }
 
@@ -227,9 +218,8 @@ static VALUE wait_on_root_end(VALUE arg) {
   return Qnil;
 }
 
-/* A non-blocking fiber that the loop did not start wants to wait while the loop does not run: one
- * that the root fiber has resumed, or the main fiber of a process that was forked in a fiber. There
- * is no other fiber to switch to, so it runs the loop itself. */
+/* A fiber that the loop did not start (resumed by the root fiber, or the main fiber after a fork
+ * in a fiber) waits while the loop does not run. It runs the loop itself. */
 static VALUE wait_on_root(VALUE arg) {
   park *park = (struct park *)arg;
   park->waiter->dispatched = true;
@@ -319,8 +309,7 @@ void ab__loop_step_aside(ab_loop *loop, ab_waiter *waiter) {
   park_on(loop, waiter, 0, AB_WAKE_READY, Qnil);
 }
 
-/* The wait of a fiber that `fiber` resumed, directly or not (an Enumerator's, for example): what is
- * raised there comes up to it. */
+/* The wait of a fiber that `fiber` resumed, perhaps indirectly: what it raises comes up. */
 static ab_waiter *carried_waiter(ab_loop *loop, VALUE fiber) {
   ab_list_each (node, tmp, &loop->parked) {
     ab_waiter *waiter = AB_CONTAINER_OF(node, ab_waiter, link);

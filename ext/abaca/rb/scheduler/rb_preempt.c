@@ -1,16 +1,13 @@
-/* Preemption: a fiber that has computed for longer than the scheduler's quantum makes room for the
- * others, at a safe point of the interpreter, as if it had called `sleep(0)` there.
- *
- * Ruby calls `preempt` in whichever thread and fiber runs; it does nothing unless that is a
- * non-blocking fiber of a loop whose watchdog wants it to end.
- */
+/* Preemption: a fiber that has computed for longer than the quantum makes room for others at a safe
+ * point of the interpreter, as if it had called `sleep(0)`. Ruby calls `preempt` in whichever
+ * thread and fiber runs; it acts only on a non-blocking fiber of a loop whose watchdog wants it. */
 #include "rb/scheduler/rb_scheduler.h"
 
 #include <ruby/debug.h>
 #include <ruby/fiber/scheduler.h>
 
-/* Methods in which a switch would lose a value or an exception on its way (Ruby reads it after it
- * has run postponed jobs), and hooks that the core calls while it walks lists. */
+/* Methods in which a switch would lose a value or exception (read after postponed jobs have
+ * run), and hooks called while the core walks lists. */
 static const char *const unsafe_methods[] = {
     "resume",      "transfer", "yield", "next",    "peek",     "next_values",
     "peek_values", "raise",    "kill",  "unblock", "io_close", "fiber_interrupt",
@@ -52,8 +49,7 @@ static ab_loop *current_loop(VALUE scheduler) {
 }
 
 /* @!method self.no_preempt
- * Runs the block without taking turns with other fibers, however long it computes; it may wait.
- * Returns the block's value. Without a scheduler with a quantum it only runs the block. */
+ * Runs the block without preemption; it may wait. Returns its value. */
 static VALUE sched_no_preempt(VALUE klass) {
   rb_need_block();
   ab_loop *loop = current_loop(rb_fiber_scheduler_get());

@@ -1,6 +1,4 @@
-/* Scheduler#fibers: what each fiber of the loop waits for. Everything is derived on demand from the
- * existing waiters; nothing is recorded for it.
- */
+/* Scheduler#fibers: what each fiber waits for, derived on demand from the waiters. */
 #include "rb/scheduler/rb_scheduler.h"
 
 static const char *const kind_names[] = {
@@ -99,13 +97,8 @@ static void collect(VALUE fibers, const ab_list *list) {
 }
 
 /* @!method fibers
- * What every fiber of the scheduler that is not running waits for: an Array of Hashes with :fiber,
- * :waiting_for (:io, :sleep, :mutex, :queue, :thread, :block, :process, :dns, :blocking_operation,
- * :require, :request_body, :response_drain, or :ready), :object (the IO, Mutex, Queue, process id,
- * name ...), :since and, if there is a time limit, :until (monotonic seconds, as
- * Process.clock_gettime(Process::CLOCK_MONOTONIC) gives them), and :backtrace. Also :fd and :events
- * for an IO, :owner for a Mutex that a fiber of this scheduler holds (nil: another thread does),
- * and :resumed_by if another fiber waits for this one to yield. */
+ * What every fiber that is not running waits for: an Array of Hashes, described in
+ * docs/scheduler.md. */
 static VALUE sched_fibers(VALUE self) {
   ab_loop *loop = ab__loop_get(self);
   VALUE result = rb_ary_new(), fibers = rb_ary_new();

@@ -1,13 +1,8 @@
-/* Reads and writes of files that need the disk: a thread of a small pool does them while the fiber
- * waits.
- *
- * The thread works on memory of its own and on a duplicate of the descriptor, because meanwhile the
- * fiber may be interrupted, its buffer freed and its IO closed. A read is a pread at the file's
- * position, which moves on the loop's thread once the fiber has the data. So an abandoned wait
- * loses nothing, two fibers never get the same bytes, and the kernel's lock of the position is
- * never held. A write cannot do that (O_APPEND); the writes of one IO are done in the order of
- * their calls.
- */
+/* Reads and writes of files that need the disk, on a thread of a small pool while the fiber waits.
+ * The thread has memory and a descriptor of its own, because the fiber may be interrupted, its
+ * buffer freed and its IO closed. A read is a pread; the file's position moves on the loop's thread
+ * once the fiber has the data. So an abandoned wait loses nothing, and two fibers never get the
+ * same bytes. A write cannot do that (O_APPEND): writes of one IO keep the order of their calls. */
 #include "rb/scheduler/rb_scheduler.h"
 
 #include <errno.h>
@@ -115,8 +110,7 @@ static void park(file_wait *wait) {
 #endif
 }
 
-/* The same, and waits for it. The IO must still be open then: otherwise the reader's memory may be
- * gone. Returns its descriptor, or -1 for false. */
+/* The same, and waits. Returns the IO's descriptor (it must still be open), or -1 for false. */
 static int do_in_thread(file_wait *wait, int fd, off_t from, size_t size) {
   if (!submit(wait, fd, from, size)) return -1;
   while (wait->job) park(wait);
@@ -184,8 +178,7 @@ static void end_turn(file_wait *wait) {
   if (next && !next->job) ab_loop_wake(wait->loop, &next->waiter);
 }
 
-/* Returns bytes, -errno or AB_FILE_IN_PLACE. A file takes everything: no caller expects less.
- */
+/* Returns bytes, -errno or AB_FILE_IN_PLACE. A file takes everything. */
 static ssize_t write_file(file_wait *wait) {
   const ab_file_op *op = wait->op;
   take_turn(wait);
@@ -227,8 +220,7 @@ static VALUE transfer_end(VALUE arg) {
 /* Exported, but in no header. */
 int ruby_thread_has_gvl_p(void);
 
-/* A hook may be called where waiting is impossible. IO#pwrite of Ruby 3.3 and 3.4 even calls it
- * without the GVL. */
+/* Is waiting possible? IO#pwrite of Ruby 3.3 and 3.4 even calls the hook without the GVL. */
 static bool may_wait(const ab_loop *loop) {
   if (!ruby_thread_has_gvl_p()) return false;
   if (loop->closed || ab__loop_forked(loop) || loop->thread != rb_thread_current()) return false;
@@ -243,9 +235,8 @@ static VALUE path_of(VALUE io) {
 #endif
 }
 
-/* Ruby source, most likely read by `require`. To Ruby, a thread loads a feature, so another fiber
- * of the thread that needs the feature meanwhile does not wait: it continues without, and misses a
- * constant that is about to be autoloaded. */
+/* Ruby source, most likely read by `require`. Ruby locks features by thread: another fiber that
+ * needs the feature would continue without it. */
 static bool is_source(VALUE io) {
   static const char suffix[] = ".rb";
   const long length = sizeof suffix - 1;

@@ -1,11 +1,7 @@
-/* The scheduler's hooks for I/O.
- *
- * io_read and io_write try the system call first. If it would block, they return -EAGAIN if the
- * caller can wait by itself, and wait here otherwise. The call does not block even if the
- * descriptor is in blocking mode (inherited stdio); where the kernel has no such call for the kind
- * of file, poll(2) is asked first. A file is read here if it is in the page cache, and written here
- * if the page cache takes it; rb_sched_file.c does what needs the disk.
- */
+/* The scheduler's hooks for I/O. io_read and io_write try the system call first. If it would block,
+ * they return -EAGAIN to callers that can wait by themselves, and wait otherwise. A descriptor in
+ * blocking mode does not block the call; where the kernel cannot promise that, poll(2) is asked
+ * first. Files go through the page cache; rb_sched_file.c does what needs the disk. */
 #include "rb/scheduler/rb_scheduler.h"
 
 #include <errno.h>
@@ -24,8 +20,7 @@
 #include <ruby/io/buffer.h>
 #endif
 
-/* This much is copied to the page cache at once: that takes less time than handing it to a
- * thread. */
+/* This much is copied to the page cache at once, sooner than a thread would do it. */
 #define IN_PLACE_WRITE_MAX ((size_t)64 * 1024)
 
 /* A pipe or terminal that poll(2) calls writable takes at least this much without blocking. */
@@ -101,9 +96,8 @@ static VALUE timeout_of_io(VALUE io) {
 }
 
 /* @!method io_wait(io, events, timeout = nil)
- * Waits until the IO is ready for one of `events`. Returns the mask of what it is ready for, or
- * false after `timeout` seconds, by default those of IO#timeout. A timeout of 0 only asks.
- */
+ * Waits until the IO is ready. Returns the mask of its `events`, or false after `timeout`
+ * seconds, by default those of IO#timeout; 0 only asks. */
 static VALUE sched_io_wait(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 2, 3);
   ab_loop *loop = ab__loop_get(self);
@@ -169,7 +163,6 @@ typedef struct transfer {
   bool write;
 } transfer;
 
-/* One attempt of it. */
 typedef struct attempt {
   const transfer *transfer;
   int fd;
@@ -339,8 +332,8 @@ static bool would_block(ssize_t result) {
   return result == -EAGAIN || result == -EWOULDBLOCK;
 }
 
-/* Ruby waits by itself for an IO that would block, but without a time limit (seen on 3.3 and 3.4).
- * Where it only waits and calls again, that is done here. */
+/* Ruby waits by itself, but without a time limit (3.3, 3.4). Where it only waits and calls
+ * again, this file waits. */
 static bool must_wait(const transfer *t, ssize_t result) {
   if (!would_block(result)) return false;
   enum ab_caller caller = ab_callers_ask(&t->loop->callers);
@@ -374,8 +367,7 @@ static VALUE perform(const transfer *t) {
 
 #else
 
-/* `length` is a minimum: 0 asks for one attempt; otherwise it continues, and waits, until that many
- * bytes were moved, or the end or an error came. */
+/* `length` is a minimum, waited for, up to an end or an error; 0: one attempt. */
 static VALUE perform(const transfer *t) {
   size_t done = 0, size;
   wait_where_drained(t);
@@ -405,8 +397,7 @@ static VALUE move(int argc, const VALUE *argv, VALUE self, bool positional, bool
 }
 
 /* @!method io_read(io, buffer, length, offset = 0)
- * Reads into the IO::Buffer. Returns the number of bytes, 0 at the end, or -errno. Ruby 4.1 passes
- * (io, buffer, offset, length). */
+ * Reads into the IO::Buffer: bytes, 0 at the end, or -errno. Ruby 4.1: offset before length. */
 static VALUE sched_io_read(int argc, VALUE *argv, VALUE self) {
   return move(argc, argv, self, false, false);
 }
@@ -513,8 +504,7 @@ static VALUE sched_io_select(int argc, VALUE *argv, VALUE self) {
 }
 
 /* @!method io_close(fd)
- * Wakes the waiters of the descriptor with an IOError and forgets it. Returns false: Ruby closes
- * it. */
+ * Ends the waits for the descriptor by an IOError. Returns false: Ruby closes it. */
 static VALUE sched_io_close(VALUE self, VALUE fd) {
   ab_loop *loop = ab__loop_get(self);
   if (!loop->closed && !ab__loop_forked(loop)) ab__fd_closed(loop, NUM2INT(fd));

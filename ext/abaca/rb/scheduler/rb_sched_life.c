@@ -1,4 +1,3 @@
-/* The life of an Abaca::Scheduler: new, run, close. */
 #include "rb/scheduler/rb_scheduler.h"
 
 #include <ruby/fiber/scheduler.h>
@@ -18,8 +17,7 @@ static void mark_waiters(ab_list *list) {
   }
 }
 
-/* A block of timeout_after that a fiber left by Fiber.yield is still in the heap: its fiber, and so
- * the stack that the block is on, must stay. */
+/* A timeout_after block of a fiber that has yielded is in the heap: the fiber's stack must stay. */
 static void mark_timeouts(const ab_heap *heap) {
   for (uint32_t i = 0; i < heap->count; i++) {
     const ab_timeout *timeout = AB_CONTAINER_OF(heap->entries[i].node, ab_timeout, timer);
@@ -125,8 +123,7 @@ void ab__loop_close(ab_loop *loop) {
 }
 
 /* @!method run
- * Runs fibers until none is left. Raises what a trap handler or Thread#raise raises, and
- * SystemExit, SignalException or NoMemoryError of a fiber; it may be called again then. */
+ * Runs fibers until none is left; again after it raised what concerns the thread or process. */
 static VALUE sched_run(VALUE self) {
   ab_loop_run(ab_loop_of(self));
   return Qnil;
@@ -173,8 +170,8 @@ static VALUE end_detaching(VALUE arg) {
 }
 
 /* @!method scheduler_close
- * Runs the remaining fibers, then closes, through #close, which a subclass may have overridden.
- * Ruby calls it when the thread ends or gets another scheduler. */
+ * Runs the remaining fibers, then closes through #close. Ruby calls it when the thread ends or
+ * gets another scheduler. */
 static VALUE sched_scheduler_close(VALUE self) {
   ab_loop *loop = ab__loop_get(self);
   if (loop->closed || loop->closing) return Qnil;
@@ -189,8 +186,7 @@ static VALUE sched_scheduler_close(VALUE self) {
 }
 
 /* @!method close
- * Runs the remaining fibers, closes, and detaches from the thread. Idempotent. Raises RuntimeError
- * on one of the scheduler's fibers, and while it runs. */
+ * Runs the remaining fibers, closes and detaches. Raises RuntimeError while the scheduler runs. */
 static VALUE sched_close(VALUE self) {
   ab_loop *loop = ab__loop_get(self);
   if (loop->closed || loop->closing) return Qnil;
@@ -205,8 +201,6 @@ static VALUE sched_close(VALUE self) {
   return Qnil;
 }
 
-/* @!method closed?
- * True once the scheduler has been closed. */
 static VALUE sched_closed_p(VALUE self) {
   return ab__loop_get(self)->closed ? Qtrue : Qfalse;
 }

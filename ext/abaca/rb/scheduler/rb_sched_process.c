@@ -1,7 +1,5 @@
-/* The scheduler's hooks for what a poller cannot wait for directly: child processes (through a
- * pidfd where there is one), names (getaddrinfo on threads of io/blocking.h) and blocking
- * operations of extensions (on the threads of lib/abaca/scheduler/worker_pool.rb).
- */
+/* The hooks for what a poller cannot wait for: child processes without a pidfd, names, and
+ * blocking operations of extensions (lib/abaca/scheduler/worker_pool.rb). */
 #include "rb/scheduler/rb_scheduler.h"
 
 #include <arpa/inet.h>
@@ -15,8 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Threads watch children without a pidfd. There may be more waits than threads, and a thread is not
- * free before a child has changed, so each wait also checks by itself. */
+/* Threads watch children without a pidfd. All may be busy, so each wait also checks by itself. */
 #define CHILD_INTERVAL (50 * AB_NSEC_PER_MS)
 
 /* ---- jobs of the pools ---- */
@@ -115,8 +112,8 @@ static bool is_numeric(const char *name) {
 }
 
 /* @!method address_resolve(hostname)
- * Resolves the name on a native thread. Returns an Array of address Strings, or nil if the name is
- * unknown. A numeric address, with or without a zone, is returned as it is. */
+ * Resolves the name on a native thread: an Array of address Strings, nil if unknown. A numeric
+ * address is returned as it is. */
 static VALUE sched_address_resolve(VALUE self, VALUE hostname) {
   ab_loop *loop = ab__loop_get(self);
   const char *name = StringValueCStr(hostname);
@@ -216,8 +213,7 @@ static void child_fini(ab_blocking_job *job) {
   free(AB_CONTAINER_OF(job, child_job, job));
 }
 
-/* Starts a thread's check, unless all of them are busy: the waiter asks from time to time
- * anyway. */
+/* Has a thread check, unless all are busy. */
 static void submit_look(child_wait *wait) {
   ab_loop *loop = wait->base.loop;
   ab_blocking_pool *children = ab__loop_pool(loop, AB_POOL_CHILDREN);

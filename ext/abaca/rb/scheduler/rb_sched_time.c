@@ -1,7 +1,5 @@
-/* Scheduler#timeout_after, which Timeout.timeout uses. A timer is armed exactly while the fiber is
- * inside the block. The loop delivers the exception through the fiber's wait, so it can neither hit
- * another fiber nor come after the block.
- */
+/* Scheduler#timeout_after, for Timeout.timeout. The loop delivers the exception through the
+ * fiber's wait, so it neither hits another fiber nor comes after the block. */
 #include "rb/scheduler/rb_scheduler.h"
 
 typedef struct timed_block {
@@ -20,8 +18,7 @@ static VALUE end_timed(VALUE arg) {
   return Qnil;
 }
 
-/* Timeout::Error. The library is loaded here and not when the timer fires, because the loop's own
- * fiber could not wait for another one that is loading it. */
+/* Timeout::Error, loaded now: a loop that fires a timer could not wait for a loading fiber. */
 static VALUE default_exception(void) {
   ID timeout = rb_intern("Timeout"), error = rb_intern("Error");
   if (!rb_const_defined(rb_cObject, timeout) ||
@@ -31,9 +28,8 @@ static VALUE default_exception(void) {
 }
 
 /* @!method timeout_after(duration, exception = Timeout::Error, message = "execution expired")
- * Yields `duration`. Raises `exception` (a class or an instance) in the block if it has not
- * returned after `duration` seconds and waits for something. Returns the block's value. Nothing is
- * created before the time is over: most blocks return in time. */
+ * Yields `duration`. Raises `exception` in the block if it waits after `duration` seconds.
+ * Returns the block's value. Creates no object before the time is over. */
 static VALUE sched_timeout_after(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 1, 3);
   rb_need_block();

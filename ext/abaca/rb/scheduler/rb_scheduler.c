@@ -1,10 +1,6 @@
-/* Abaca::Scheduler: life cycle and parking. The hooks for I/O are in rb_sched_io.c, timeouts in
- * rb_sched_time.c, processes, names and blocking work in rb_sched_process.c, introspection in
- * rb_sched_fibers.c.
- *
- * In a forked child the scheduler of the parent may still be the thread's (Ruby before 4.0). There
- * its hooks wait as plain Ruby does, by blocking the thread, and touch nothing of the parent's.
- */
+/* Abaca::Scheduler: the hooks that park and wake fibers. Others are in rb_sched_*.c.
+ * In a forked child the parent's scheduler may still be the thread's (Ruby before 4.0). There
+ * the hooks block the thread, as plain Ruby does, and touch nothing of the parent's. */
 #include "rb/scheduler/rb_scheduler.h"
 
 #include <ruby/fiber/scheduler.h>
@@ -15,8 +11,7 @@ static VALUE call_block(VALUE block) {
   return rb_proc_call_with_block(block, 0, NULL, Qnil);
 }
 
-/* The body of a scheduled fiber; data is the block, or [block, scheduler] if the scheduler is not
- * its thread's. It begins at once, so that is still true. */
+/* The body of a scheduled fiber; data: the block, or [block, scheduler] of another thread. */
 static VALUE fiber_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
   bool pair = RB_TYPE_P(data, T_ARRAY);
   VALUE scheduler = pair ? RARRAY_AREF(data, 1) : rb_fiber_scheduler_get();
@@ -38,8 +33,7 @@ static VALUE new_fiber(const ab_loop *loop, int argc, const VALUE *argv, VALUE d
 }
 
 /* @!method fiber(**options, &block)
- * Runs the block in a new non-blocking fiber, at once, until it first waits. Options are those of
- * Fiber.new. */
+ * Runs the block in a new non-blocking fiber until it first waits. Options: as for Fiber.new. */
 static VALUE sched_fiber(int argc, VALUE *argv, VALUE self) {
   ab_loop *loop = ab_loop_of(self);
   rb_need_block();
@@ -105,9 +99,8 @@ static void wait_for_load(ab_loop *loop, VALUE blocker) {
   while (wait.waiter.wake == AB_WAKE_PENDING);
 }
 
-/* Ruby's own lock of a file that is being loaded, which is hidden from Ruby code. The code that
- * first needs an encoding's converter loads it, and no exception that is raised there comes
- * through. */
+/* Ruby's lock of a file that is being loaded, hidden from Ruby code. An exception that is raised
+ * there while an encoding's converter is loaded does not come through. */
 static bool is_load_lock(VALUE blocker) {
   return !RB_SPECIAL_CONST_P(blocker) && RBASIC_CLASS(blocker) == 0;
 }
@@ -129,9 +122,8 @@ static VALUE sched_block(int argc, VALUE *argv, VALUE self) {
 }
 
 /* @!method unblock(blocker, fiber)
- * Wakes a fiber that #block or #kernel_sleep parked, or that is about to call them: the next wait
- * that this is meant for returns at once (rb_latch.c). A fiber that waits for something else is
- * left alone. From any thread. */
+ * Wakes a fiber that #block or #kernel_sleep parked, or is about to park (rb_latch.c); one that
+ * waits for something else is left alone. From any thread. */
 static VALUE sched_unblock(VALUE self, VALUE blocker, VALUE fiber) {
   ab_loop *loop = ab__loop_get(self);
   if (AB_UNLIKELY(loop->closed)) return Qnil;
@@ -170,8 +162,8 @@ static VALUE sched_yield_hook(VALUE self) {
 }
 
 /* @!method fiber_interrupt(fiber, exception)
- * Makes the fiber's wait raise the exception, as soon as the fiber runs. Any thread may call it.
- * Returns false if the fiber does not wait, or must not be interrupted there; nil after `close`. */
+ * Makes the fiber's wait raise the exception. From any thread. False if it does not wait, or
+ * must not be interrupted there; nil after `close`. */
 static VALUE sched_fiber_interrupt(VALUE self, VALUE fiber, VALUE exception) {
   ab_loop *loop = ab__loop_get(self);
   if (loop->closed || ab__loop_forked(loop)) return Qnil;

@@ -1,22 +1,19 @@
-/* The inside of an Abaca::Scheduler: what its files share. Other files use rb/scheduler/rb_loop.h.
- *
- * Invariants: a waiter is on `ready` or on `parked` exactly while its fiber is in ab_loop_park (or
- * was left behind by a sibling), and `waiters` knows it by its fiber for the same time. So no fiber
- * is ever in two lists, and the loop switches to none that is in neither.
- */
+/* What the files of an Abaca::Scheduler share. Other files use rb/scheduler/rb_loop.h.
+ * Invariant: a waiter is on `ready` or `parked`, and known to `waiters`, exactly while its fiber
+ * is in ab_loop_park or was left behind by a sibling. The loop switches to no other fiber. */
 #ifndef AB_RB_SCHEDULER_H
 #define AB_RB_SCHEDULER_H
 
 #include <limits.h>
 #include <ruby.h>
 #include <ruby/fiber/scheduler.h>
+#include <ruby/st.h>
 #include <ruby/version.h>
 #include <sys/types.h>
 
 #include "io/blocking.h"
 #include "io/storage.h"
 #include "rb/scheduler/rb_caller.h"
-#include "rb/scheduler/rb_latch.h"
 #include "rb/scheduler/rb_loop.h"
 #include "rb/scheduler/rb_mutex_owner.h"
 #include "rb/scheduler/rb_first_switch.h"
@@ -61,8 +58,7 @@ typedef struct ab_interest {
 /* and one that lets others go first, or starts one. */
 #define AB_WAIT_PASSING 0xfd
 
-/* Ruby's own mark on a fiber that Fiber#kill ends (RUBY_FATAL_FIBER_KILLED); from then on it fires
- * at each switch to the fiber. */
+/* RUBY_FATAL_FIBER_KILLED of a fiber that Fiber#kill ends: fires at each switch to it. */
 #define AB_FIBER_KILLED INT2FIX(2)
 
 #define AB_UNSAFE_METHODS 12
@@ -72,10 +68,15 @@ typedef struct ab_interest {
 /* The most threads that watch children. */
 #define AB_CHILD_THREADS 4
 
-/* What native threads do for fibers; each kind has its own pool, so that none can fill
- * another's.
- */
+/* What native threads do for fibers; each kind has its own pool. */
 enum ab_pool_kind { AB_POOL_NAMES, AB_POOL_CHILDREN, AB_POOL_FILES, AB_POOLS };
+
+/* Wake-ups that came before their fiber has parked. */
+typedef struct ab_latches {
+  st_table *by_fiber; /* its first ab_latch; NULL before the first one of all */
+  size_t prune_at;    /* with this many fibers, those that have ended are searched for */
+  VALUE queue_class, mutex_class, condition_class; /* 0 before the first use */
+} ab_latches;
 
 enum ab_blocked { AB_RUNNING, AB_BLOCKED, AB_WOKEN };
 
@@ -84,9 +85,8 @@ typedef struct ab_fd_table {
   size_t count;
 } ab_fd_table;
 
-/* A running timeout_after block; lives on its fiber's C stack. Or, with `task`, something else that
- * is due at a time: it is called on the root fiber, off the heap, instead of raising. Neither keeps
- * the loop running. */
+/* A running timeout_after block, on its fiber's C stack; with `task`, something else that is
+ * due: it is called on the root fiber. Neither keeps the loop running. */
 typedef struct ab_timeout {
   ab_heap_node timer;
   VALUE fiber, exception, message; /* nil: the usual message */
@@ -152,37 +152,30 @@ static inline ab_loop *ab__loop_get(VALUE scheduler) {
 ab_loop *ab__loop_or_null(VALUE scheduler);
 /* True in a process that was forked after the scheduler was made. */
 bool ab__loop_forked(const ab_loop *loop);
-/* There: what a hook does that cannot simply block the thread (lib/abaca/scheduler/forked.rb). The
- * current method's block is passed on. */
+/* What a hook does there that cannot simply block the thread (lib/abaca/scheduler/forked.rb). */
 VALUE ab__in_forked_child(const char *hook, int argc, const VALUE *argv);
 /* Ends the loop's life: no hook works afterwards. Idempotent. */
 void ab__loop_close(ab_loop *loop);
 /* Raises unless the loop is open, of this process, and (from the first use on) of this thread. */
 void ab__loop_check(ab_loop *loop);
 
-/* A fiber runs, or foreign code on the root fiber. */
 static inline void ab__loop_away(ab_loop *loop) {
   if (loop->pulse) ab_pulse_leave(loop->pulse);
-  if (AB_UNLIKELY(loop->watchdog != NULL)) ab_watchdog_begin(loop->watchdog);
+  if (AB_UNLIKELY(loop->watchdog != NULL)) ab_pulse_leave(&loop->watchdog->pulse);
 }
-/* The loop runs again. */
 static inline void ab__loop_back(ab_loop *loop) {
   if (loop->pulse) ab_pulse_feed(loop->pulse);
-  if (AB_UNLIKELY(loop->watchdog != NULL)) ab_watchdog_end(loop->watchdog);
+  if (AB_UNLIKELY(loop->watchdog != NULL)) ab_pulse_return(&loop->watchdog->pulse);
 }
 
-/* rb_loop_turn.c. Runs what is ready and waits for more; returns false if nothing is left to wait
- * for.
- */
+/* rb_loop_turn.c. Runs what is ready and waits for more; false if nothing is left to wait for. */
 bool ab__loop_turn(ab_loop *loop);
-/* For rb_ensure around turns: the loop does not run any more. */
 VALUE ab__loop_stopped(VALUE loop);
 
 /* rb_dispatch.c. Runs the fibers that are ready. */
 void ab__loop_run_ready(ab_loop *loop);
 /* Makes the waiters ready whose time is over, and runs what is due. */
 void ab__loop_run_timers(ab_loop *loop);
-/* Raises what a fiber's end has forwarded. */
 void ab__loop_raise_forwarded(ab_loop *loop);
 
 /* rb_park.c. Takes the waiter off its list. */
@@ -204,8 +197,8 @@ void ab__occupancies_fini(ab_loop *loop);
 
 /* The current or a future wait of `fiber`, or NULL. */
 ab_waiter *ab__loop_waiter(ab_loop *loop, VALUE fiber);
-/* Makes the wait of `fiber`, or of a fiber that it resumed, raise `exception`. Returns false if
- * there is none, or if another exception is already on its way. */
+/* Makes the wait of `fiber`, or of one that it resumed, raise `exception`. False if there is
+ * none, or if another exception is on its way. */
 bool ab__loop_interrupt(ab_loop *loop, VALUE fiber, VALUE exception);
 /* Does it to every fiber that waits. */
 void ab__loop_interrupt_all(ab_loop *loop, VALUE exception);
@@ -213,14 +206,12 @@ void ab__loop_interrupt_all(ab_loop *loop, VALUE exception);
 void ab__loop_pass(ab_loop *loop);
 /* The same for a preempted fiber. The waiter is the caller's, prepared as for ab_loop_park. */
 void ab__loop_step_aside(ab_loop *loop, ab_waiter *waiter);
-/* Switches from the current fiber to the root fiber; the fiber is parked by its caller's own means.
- */
+/* Switches to the root fiber from the current one, which its caller has parked. */
 void ab__loop_leave(ab_loop *loop);
-/* `fiber` was the current one. If another fiber was switched to although this one had not parked,
- * by Fiber#raise, the loop continues with it, since nothing else would. */
+/* `fiber` was the current one. If Fiber#raise left it without its having parked, the loop
+ * continues with it. */
 void ab__loop_leave_behind(ab_loop *loop, VALUE fiber);
-/* True on the root fiber, and, while the loop does not run, on any fiber that does not belong to
- * it. */
+/* True on the root fiber; while the loop does not run, on any fiber that does not belong to it. */
 bool ab__loop_on_root(ab_loop *loop);
 /* Raises RuntimeError where the loop cannot run: on one of its fibers, and while it runs. */
 void ab__loop_check_idle(ab_loop *loop);
@@ -228,15 +219,13 @@ void ab__loop_check_idle(ab_loop *loop);
 bool ab__loop_enter(ab_loop *loop, VALUE fiber);
 /* The same with a fiber that may be new. */
 bool ab__loop_enter_new(ab_loop *loop, VALUE fiber);
-/* Handles how a fiber's body ended, after rb_protect said `state`: reports an exception, forwards
- * one that concerns the process. Returns false if the caller must continue with rb_jump_tag. */
+/* Handles how a fiber's body ended, by rb_protect's `state`: reports an exception, forwards one
+ * that concerns the process. False: continue with rb_jump_tag. */
 bool ab__loop_ended(ab_loop *loop, int state);
-/* Whether the exception ends the process rather than a fiber: SystemExit, a signal's,
- * NoMemoryError. */
+/* SystemExit, a signal's or NoMemoryError: ends the process rather than a fiber. */
 bool ab__loop_concerns_process(VALUE exception);
 /* The threads of a kind, or NULL when there is no memory. */
 ab_blocking_pool *ab__loop_pool(ab_loop *loop, enum ab_pool_kind kind);
-/* monotonic now + timeout. */
 ab_nsec ab__deadline_after(ab_nsec timeout);
 /* Converts nil or seconds. Returns false for "never". Raises TypeError and ArgumentError. */
 bool ab__timeout_of(VALUE seconds, ab_nsec *timeout);
@@ -250,32 +239,28 @@ static inline const void *ab__object_data(VALUE object) {
 #endif
 }
 
-/* The words that a fiber begins with, for what Ruby has no call for. Whatever is concluded from
- * them is first tried out. */
+/* The first words of a fiber, for what Ruby has no call for. Conclusions are tried out first. */
 #define AB_FIBER_WORDS_MAX 128
 
 static inline const VALUE *ab__fiber_words(VALUE fiber) {
   return ab__object_data(fiber);
 }
 
-/* How many there are to read. Ruby's own figure counts the beginning of a fiber twice; it has half
- * of that. */
+/* How many there are to read. Ruby counts the beginning of a fiber twice; it has half of that. */
 static inline size_t ab__fiber_word_count(VALUE fiber) {
   size_t (*size)(const void *) = RTYPEDDATA_TYPE(fiber)->function.dsize;
   size_t count = size ? size(ab__fiber_words(fiber)) / 2 / sizeof(VALUE) : 0;
   return count < AB_FIBER_WORDS_MAX ? count : AB_FIBER_WORDS_MAX;
 }
 
-/* A non-blocking fiber that runs `body`. */
 VALUE ab__fiber_new(rb_block_call_func_t body, VALUE data);
 /* Runs `body`, which does not wait, on a new fiber to its end. */
 void ab__fiber_run(rb_block_call_func_t body, VALUE data);
 
 /* rb_fdwait.c. A system call has returned EAGAIN: the next event of this kind will be an edge. */
 void ab__fd_exhausted(ab_loop *loop, int fd, uint32_t events);
-/* A read has got less than it had room for: most likely nothing is left, and what comes is an edge.
- * That may be wrong (a terminal's line, a packet, a file that was passed): a wait that follows has
- * the registration proven like any other. */
+/* A short read: what comes next is most likely an edge. That may be wrong (a terminal's line, a
+ * packet): a wait that follows is unproven. */
 void ab__fd_drained(ab_loop *loop, int fd, VALUE io);
 /* Has a hook found it so, and has no event come since? Then a read may be skipped before a wait. */
 bool ab__fd_is_drained(ab_loop *loop, int fd, VALUE io);
@@ -289,8 +274,7 @@ void ab__fd_fini(ab_loop *loop);
 /* Parks until fd is ready for one of `events` (AB_POLL_*). Returns the set, 0 on time-out. */
 uint32_t ab__fd_wait(ab_loop *loop, int fd, VALUE io, uint32_t events, ab_nsec deadline,
                      uint8_t kind, VALUE object);
-/* The same for several IOs: `interests` have `io` and `want`, and get `got`. `object` is for
- * introspection. */
+/* The same for several IOs: `interests` have `io` and `want`, and get `got`. */
 void ab__fd_select(ab_loop *loop, ab_interest *interests, size_t count, ab_nsec deadline,
                    VALUE object);
 
@@ -299,36 +283,45 @@ typedef struct ab_file_op {
   VALUE io;
   bool write;
   off_t from; /* -1: at the file's position, which moves */
-  /* Where the data after the first `done` bytes goes to or comes from; asked again after each wait.
-   * May raise. */
+  /* The data's place after `done` bytes; asked again after each wait. May raise. */
   char *(*bytes)(void *ctx, size_t done, size_t *size);
   void *ctx;
 } ab_file_op;
 
 #define AB_FILE_IN_PLACE (-SSIZE_MAX - 1) /* no thread can do it */
 
-/* Returns bytes (a read: at most 1 MiB; a write: all, unless the disk is full), -errno, or
- * AB_FILE_IN_PLACE. An interrupted read leaves the file's position alone. */
+/* Returns bytes (a read: at most 1 MiB; a write: all, if the disk has room), -errno, or
+ * AB_FILE_IN_PLACE. */
 ssize_t ab__file_transfer(ab_loop *loop, const ab_file_op *op);
 /* True while another fiber writes to the file through a thread: a later writer has to wait. */
 bool ab__file_busy(const ab_loop *loop, VALUE io);
+
+/* rb_latch.c */
+void ab_latches_fini(ab_latches *latches);
+void ab_latches_mark(const ab_latches *latches);
+
+/* #unblock: ends the wait, or keeps the wake-up for the right one. May raise NoMemoryError. */
+void ab__latch_wake(ab_loop *loop, VALUE blocker, VALUE fiber);
+/* Takes what was kept for the wait that the current fiber is about to begin. False: nothing. */
+bool ab__latch_take(ab_latches *latches, const ab_waiter *waiter, bool forever);
+
+static inline bool ab__latch_any(const ab_latches *latches) {
+  return latches->by_fiber && latches->by_fiber->num_entries > 0;
+}
 
 /* rb_preempt.c. Begins and ends the watch over the fibers of a loop that runs. */
 void ab__preempt_start(ab_loop *loop);
 void ab__preempt_stop(ab_loop *loop);
 void ab__preempt_mark(const ab_loop *loop);
 
-/* rb_uninterrupted.c. Calls wait(arg), which parks with the waiter, and keeps what is raised
- * meanwhile. Returns false if that concerns the thread: the loop must have its turn at once. */
+/* rb_uninterrupted.c. Calls wait(arg), which parks, and keeps what is raised meanwhile. False if
+ * that concerns the thread: the loop must have its turn. */
 bool ab__uninterrupted(ab_loop *loop, ab_waiter *waiter, VALUE (*wait)(VALUE), VALUE arg);
-/* Takes what was raised in the fiber during such a wait, AB_FIBER_KILLED if it was killed, or nil.
- */
+/* Takes what was raised in the fiber meanwhile; AB_FIBER_KILLED if it was killed; or nil. */
 VALUE ab__uninterrupted_deferred(ab_loop *loop, VALUE fiber);
 void ab__uninterrupted_mark(const ab_loop *loop);
 void ab__uninterrupted_fini(ab_loop *loop);
 
-/* Adds the methods of rb_sched_io.c, rb_sched_time.c, rb_sched_process.c,
- * rb_sched_fibers.c and rb_preempt.c. */
 void ab__init_sched_life(VALUE klass);
 void ab__init_sched_io(VALUE klass);
 void ab__init_sched_time(VALUE klass);

@@ -1,4 +1,3 @@
-/* Giving way to other threads: see rb_share.h. */
 #include "rb/scheduler/rb_share.h"
 
 #include <ruby.h>
@@ -6,8 +5,7 @@
 /* Where others compute, the standby makes them pass the lock on after little more than this. */
 #define KEEP_MOST AB_NSEC_PER_MS
 
-/* Not by a call that gives the lock up and takes it back: on Ruby 3.1 that thread is faster than
- * the waiting one. */
+/* On 3.1, a call that gives the lock up and takes it back is faster than the waiting thread. */
 static VALUE schedule(VALUE unused) {
   (void)unused;
   rb_thread_schedule();

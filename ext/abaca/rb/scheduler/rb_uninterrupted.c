@@ -1,8 +1,7 @@
-/* Waits that no exception may end, because of where they are. In a postponed job of Ruby's, an
- * exception is lost; while a fiber waits for a file that another one loads, Ruby may catch it and
- * leave the hook's frame behind, and crash later. What reaches a fiber there is taken off it and
- * delivered at its next wait; what concerns the thread goes to the loop.
- */
+/* Waits that no exception may end: in a postponed job of Ruby's it would be lost; while another
+ * fiber loads a file, Ruby may catch it, leave the hook's frame behind, and crash later. What
+ * reaches a fiber there is delivered at its next wait; what concerns the thread goes to the
+ * loop. */
 #include "rb/scheduler/rb_scheduler.h"
 
 #include <stdlib.h>
@@ -30,8 +29,7 @@ static void defer(ab_loop *loop, VALUE fiber, VALUE exception) {
   prune(loop);
   deferred *entry = ab_alloc_zero(&ab_mem_libc, sizeof *entry);
   if (!entry) {
-    /* It must be delivered. A kill fires again by itself, at the latest when the next wait is
-     * over. */
+    /* It must be delivered; a kill fires again by itself after the next wait. */
     if (exception != AB_FIBER_KILLED) loop->forward = exception;
     return;
   }

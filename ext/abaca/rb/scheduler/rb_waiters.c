@@ -1,6 +1,4 @@
-/* The table of waits. At most half of its slots are taken, so that a search is short; it never
- * shrinks.
- */
+/* The table of waits. At most half of its slots are taken; it never shrinks. */
 #include "rb/scheduler/rb_waiters.h"
 
 #include "base/bits.h"

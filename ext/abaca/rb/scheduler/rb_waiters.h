@@ -1,6 +1,5 @@
-/* The waits of a loop by their fibers: a table with open addressing, since each wait is inserted
- * and removed once, and looked up once or twice. Its keys are addresses of pinned objects.
- */
+/* The waits of a loop by their fibers, which are pinned: a table with open addressing, since
+ * each wait is inserted and removed once, and looked up once or twice. */
 #ifndef AB_RB_WAITERS_H
 #define AB_RB_WAITERS_H
 
@@ -24,7 +23,6 @@ typedef struct ab_waiters {
 } ab_waiters;
 
 void ab_waiters_fini(ab_waiters *table);
-/* Bytes that it takes. */
 size_t ab_waiters_size(const ab_waiters *table);
 
 /* The fiber must not be in the table. Returns AB_OK or AB_ENOMEM. */
