@@ -57,7 +57,7 @@ module Abaca
     #   @raise [ThreadError] on another thread than before
 
     # @!method post(job)
-    #   Runs the job as #run does, without a ticket: nobody can wait for it or cancel it, and it costs no object.
+    #   Runs the job as #run does, without a ticket to wait for or cancel, and without an object.
     #   What it raises is passed to the pool's `on_error`, or written to $stderr as Thread#report_on_exception says.
     #   What `on_error` raises is written there, too.
     #   @param job [#call] a Proc, or another object with `call`; its value is dropped
@@ -65,6 +65,9 @@ module Abaca
     #   @raise [TypeError] when the job has no `call`
     #   @raise [FiberError] when there is no memory for even one fiber
     #   @raise what #run raises
+
+    # @!method max
+    #   @return [Integer] the most fibers; fewer for ten seconds after the kernel has refused a stack
 
     # @!method trim(keep = 0)
     #   Lets idle fibers end, until `keep` are left.

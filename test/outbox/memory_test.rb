@@ -82,7 +82,7 @@ class OutboxMemoryTest < Minitest::Test
     assert_predicate long, :valid_encoding?
   end
 
-  # The list of what is pending and of who waits for it counts as well: 32 bytes a slice, more a block.
+  # The lists of slices and of waiters count as well: 32 bytes a slice, more a block.
   def test_memory_of_lists_is_told
     before = ObjectSpace.memsize_of(@out)
     1000.times { @out.schedule(LONG) }
@@ -101,7 +101,7 @@ class OutboxMemoryTest < Minitest::Test
     assert_operator rss.call - before, :<, 150 << 20
   end
 
-  # Strings that nobody else refers to, some of them inside their slot.
+  # Strings without other references, some of them inside their slot.
   def fill(out)
     (0...200).map do |i|
       size = [520, 600, 5000, 100][i % 4]

@@ -121,7 +121,7 @@ class OutboxWatermarkTest < Minitest::Test
   end
 
   # Ruby may let another thread run at any allocation.
-  def test_room_that_comes_while_somebody_begins_to_wait
+  def test_room_that_comes_while_a_wait_begins
     out = Abaca::Outbox.new(high_watermark: 10)
     out.write("x" * 100)
     waiter = Thread.current

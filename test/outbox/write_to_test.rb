@@ -223,7 +223,7 @@ class OutboxWriteToTest < Minitest::Test
   end
 
   # A thread in a system call that blocks, of memory or of a file, can be killed and interrupted, and learns that
-  # somebody else has closed its IO. Not a byte is lost or sent twice.
+  # another thread has closed its IO. Not a byte is lost or sent twice.
   def test_a_thread_that_is_stopped_inside_a_system_call
     require "fcntl"
     stops = { kill: ->(writer, _) { writer.kill }, raise: ->(writer, _) { writer.raise(IOError) },

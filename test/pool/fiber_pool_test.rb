@@ -235,7 +235,7 @@ class FiberPoolTest < Minitest::Test
     assert_equal [nil, nil, nil], locals
   end
 
-  def test_raise_between_jobs_strands_nobody
+  def test_raise_between_jobs_strands_no_fiber
     order = []
     with_pool do |pool, start|
       victim = nil

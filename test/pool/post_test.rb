@@ -187,7 +187,7 @@ class PostTest < Minitest::Test
     end
   end
 
-  def test_a_killed_job_tells_nobody
+  def test_a_killed_job_is_not_reported
     skip "Fiber#kill is of Ruby 3.3" unless Fiber.method_defined?(:kill)
     told = []
     with_pool(on_error: told.method(:<<)) do |pool|

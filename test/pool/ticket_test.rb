@@ -512,7 +512,7 @@ class TicketTest < Minitest::Test
   end
 
   # In a process of its own, where no other test has left any.
-  def test_tickets_that_nobody_keeps_are_collected
+  def test_tickets_that_are_not_kept_are_collected
     status, out, err = run_ruby(<<~RUBY)
       require "abaca/fiber_pool"
       require "abaca/scheduler"

@@ -142,7 +142,7 @@ class UpkeepTest < Minitest::Test
     assert_equal [3, 3, 3], fibers.tally.values
   end
 
-  def test_retired_fibers_are_replaced_for_those_who_wait
+  def test_retired_fibers_are_replaced_for_waiting_jobs
     with_pool(max: 1, retire_after: 1) do |pool|
       tickets = Array.new(5) { |i| pool.run { sleep(0.001) and i } }
       assert_equal [0, 1, 2, 3, 4], tickets.map(&:value)

@@ -69,7 +69,7 @@ class WakeUpTest < Minitest::Test
   end
 
   # By code that has remembered the fiber of a job which is over.
-  def test_one_for_an_idle_fiber_is_nobody_s
+  def test_one_for_an_idle_fiber_is_dropped
     with_pool do |pool|
       fiber = pool.run { Fiber.current }.value
       self.class.wake(fiber)
@@ -78,7 +78,7 @@ class WakeUpTest < Minitest::Test
     end
   end
 
-  def test_one_of_a_thread_for_an_idle_fiber_is_nobody_s
+  def test_one_of_a_thread_for_an_idle_fiber_is_dropped
     with_pool do |pool|
       fiber = pool.run { Fiber.current }.value
       scheduler = Fiber.scheduler
@@ -144,7 +144,7 @@ class WakeUpTest < Minitest::Test
     assert_operator woken, :>, 1000
   end
 
-  # Returns true when somebody has woken the current fiber.
+  # Returns true when the current fiber has been woken.
   def meet(scheduler, way)
     fiber = Fiber.current
     case way

@@ -48,7 +48,7 @@ class AbacaOffloadTest < Minitest::Test
     end
   end
 
-  def test_computing_keeps_nobody
+  def test_computing_keeps_no_other_fiber
     turns = 0
     on_fiber do
       done = false
@@ -190,7 +190,7 @@ class AbacaOffloadTest < Minitest::Test
   def test_two_threads_that_begin_at_the_same_time
     pid = fork do
       Thread.report_on_exception = false
-      Abaca.const_get(:Offloaded).instance_variable_set(:@places, nil) # as if nobody had offloaded anything
+      Abaca.const_get(:Offloaded).instance_variable_set(:@places, nil) # as before the first offload
       other = nil
       # Some Rubies trace the call of `new`, others only that of `initialize`.
       trace = TracePoint.new(:c_call, :call) do |point|
@@ -209,7 +209,7 @@ class AbacaOffloadTest < Minitest::Test
     assert_predicate Process.wait2(pid).last, :success?
   end
 
-  # Raised in the thread of a block that has just ended, by somebody who has kept a reference to it.
+  # Raised in the thread of a block that has just ended, by code that has kept a reference to it.
   def test_a_thread_that_ends_by_a_stray_exception
     trace = TracePoint.new(:return) do |point|
       next unless point.method_id == :call && Thread.current.name == "abaca offload"

@@ -63,7 +63,7 @@ class BlockTest < Minitest::Test
     assert ready
   end
 
-  # Ruby before 3.4 forgets to lock the mutex again, and takes it away from who has it.
+  # Ruby before 3.4 does not lock the mutex again, and takes it from its owner.
   def test_a_condition_whose_wait_is_broken_off_has_its_mutex_again
     order = []
     monitor = Monitor.new
@@ -150,7 +150,7 @@ class BlockTest < Minitest::Test
     end
   end
 
-  # How often somebody has written to each eventfd of this process.
+  # The number of writes to each eventfd of this process.
   def eventfds
     Dir["/proc/self/fdinfo/*"].filter_map do |path|
       text = File.read(path)
@@ -161,7 +161,7 @@ class BlockTest < Minitest::Test
     end.to_h
   end
 
-  # The loop sleeps in the kernel only when nobody is ready, and only then has to be woken there.
+  # The loop sleeps in the kernel only when no fiber is ready, and only then has to be woken there.
   def test_a_wake_up_costs_no_system_call_unless_the_loop_sleeps
     others = eventfds.keys
     with_scheduler do |scheduler|
@@ -200,9 +200,9 @@ class BlockTest < Minitest::Test
     assert_operator took, :<, 19
   end
 
-  # A thread that has been woken answers before the loop blocks: nobody has to wake that. On a busy machine the thread
-  # may have no processor meanwhile, but not in each of many tries.
-  def test_a_thread_that_answers_wakes_nobody
+  # A thread that has been woken answers before the loop blocks, which needs no wake-up then. On a busy machine the
+  # thread may have no processor meanwhile, but not in each of many tries.
+  def test_a_thread_that_answers_needs_no_wake_up
     skip "such a thread waits for the lock from Ruby 3.3 on" if RUBY_VERSION < "3.3"
     skip "needs /proc/thread-self/io" unless File.readable?("/proc/thread-self/io")
     assert((1..30).any? { writes_of_answers(200) < 100 }, "each answer wakes the loop")

@@ -5,7 +5,7 @@ require "support/scheduler_case"
 require "socket"
 require "tempfile"
 
-# The hooks that move bytes between an IO and an IO::Buffer. Ruby asks for one attempt; who calls
+# The hooks that move bytes between an IO and an IO::Buffer. Ruby asks for one attempt; code that calls
 # IO::Buffer#read and its like asks for a least number of bytes.
 class BufferTest < Minitest::Test
   include SchedulerCase
@@ -184,7 +184,7 @@ class BufferTest < Minitest::Test
   end
 
   # Ruby 3.1 to 4.0 call IO::Buffer experimental at its first use, which may be inside a hook.
-  def test_nobody_is_warned
+  def test_no_warning
     status, out, err = run_ruby(<<~RUBY, "-W:experimental")
       require "abaca/scheduler"
       reader, writer = IO.pipe

@@ -172,7 +172,7 @@ class CoreTest < Minitest::Test
   end
 
   def test_a_connection_that_is_refused
-    held = Socket.new(:INET, :STREAM) # nobody else gets the port, and nobody listens there
+    held = Socket.new(:INET, :STREAM) # the port stays taken, without a listener
     held.bind(Addrinfo.tcp("127.0.0.1", 0))
     port = held.local_address.ip_port
     in_fiber { assert_raises(Errno::ECONNREFUSED) { TCPSocket.new("127.0.0.1", port) } }

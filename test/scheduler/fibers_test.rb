@@ -198,7 +198,7 @@ class ServerFibersTest < Minitest::Test
     assert_equal "12", client.read.body
   end
 
-  def test_a_response_that_nobody_reads
+  def test_a_response_that_is_not_read
     running = serve(app, lint: false)
     client = connect(running)
     client.write("GET /drain HTTP/1.1\r\nHost: a.test\r\n\r\n")

@@ -35,7 +35,7 @@ class SchedulerFileTest < Minitest::Test
   end
 
   # A fiber that reads the file. On a busy machine the kernel may have kept the file in the page cache, so that
-  # nobody waits: then another one tries.
+  # no fiber waits: then another one tries.
   def reader_that_waits(file)
     reader = nil
     20.times do
@@ -424,7 +424,7 @@ class SchedulerFileTest < Minitest::Test
   end
 
   # The hooks of a closed scheduler, and on another thread, read in place too.
-  def test_hooks_where_nobody_can_wait
+  def test_hooks_where_waiting_is_impossible
     on_disk do |file|
       buffer = IO::Buffer.new(16)
       scheduler = Abaca::Scheduler.new

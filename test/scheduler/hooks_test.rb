@@ -9,7 +9,7 @@ require "timeout"
 require "zlib"
 
 # Which hooks each version of Ruby calls, from what, and with how many arguments. What they do is in the
-# other tests of this folder; here it is about who asks them.
+# other tests of this folder; these are about their callers.
 class HooksTest < Minitest::Test
   include SchedulerCase
 
@@ -18,7 +18,7 @@ class HooksTest < Minitest::Test
   # Ruby 3.3 and 3.4 call it without the GVL, where no method in Ruby may run.
   SILENT = RUBY_VERSION.between?("3.3", "4") ? %i[io_pwrite] : []
 
-  # Writes down who is called: [hook, number of arguments], and on which fiber.
+  # Records the calls: [hook, number of arguments], and on which fiber.
   class Listening < SchedulerCase::Recorder
     def calls = (@calls ||= [])
     def fibers_asked = (@fibers_asked ||= {}.compare_by_identity)
@@ -108,7 +108,7 @@ class HooksTest < Minitest::Test
       assert_equal [1, nil], [queue.pop, queue.pop]
       Mutex.new.synchronize { nil }
     end
-    assert_empty calls, "who need not wait does not ask"
+    assert_empty calls, "what need not wait does not ask"
     calls = heard(:block, :unblock) do
       queue = Queue.new
       Fiber.schedule { sleep(0.001) && (queue << 1) }
@@ -231,8 +231,8 @@ class HooksTest < Minitest::Test
     assert_equal(*options)
   end
 
-  # Only who may wait asks; the others wait as they do without a scheduler.
-  def test_blocking_fibers_ask_nobody
+  # Only non-blocking fibers ask; others wait as they do without a scheduler.
+  def test_blocking_fibers_call_no_hook
     calls = heard(*ALL) do
       Fiber.new(blocking: true) do
         sleep 0.001
@@ -243,7 +243,7 @@ class HooksTest < Minitest::Test
     assert_empty calls
   end
 
-  # Who waits is never the fiber that the loop runs on, which nobody could continue.
+  # The fiber that the loop runs on never waits: no other could continue it.
   def test_the_loop_waits_for_nothing
     asked = root = nil
     thread = Thread.new do

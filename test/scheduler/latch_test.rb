@@ -35,13 +35,13 @@ class LatchTest < Minitest::Test
     end
   end
 
-  # What the fiber does in its hook until `done` says that somebody else has woken it.
+  # What the fiber does in its hook until `done` says that it has been woken.
   WAYS = {
     "a thread gets its turn" => ->(_scheduler, done) { Thread.pass until done.call },
     "it lets others go first" => ->(scheduler, done) { scheduler.yield until done.call },
     "it sleeps" => ->(_scheduler, done) { sleep(0.001) until done.call },
     "it waits for a time" => ->(scheduler, done) { scheduler.sleep_at_once(0.001) until done.call },
-    "it waits for somebody else" => ->(scheduler, done) { scheduler.block_at_once(:else, 0.001) until done.call },
+    "it waits for something else" => ->(scheduler, done) { scheduler.block_at_once(:else, 0.001) until done.call },
     "it waits for a mutex" => ->(scheduler, done) { scheduler.block_at_once(Mutex.new, 0.001) until done.call },
     "it waits for an IO" => lambda do |scheduler, done|
       reader, writer = IO.pipe
@@ -224,7 +224,7 @@ class LatchTest < Minitest::Test
     end
   end
 
-  # A waiter that somebody else wakes in the middle of its hook.
+  # A waiter that is woken in the middle of its hook.
   class Meeting
     def initialize(scheduler, way)
       @scheduler = scheduler

@@ -250,7 +250,7 @@ class LifeTest < Minitest::Test
     assert thread.join(SchedulerCase::DEADLINE)
   end
 
-  def test_raise_between_siblings_strands_nobody
+  def test_raise_between_siblings_strands_no_fiber
     order = []
     with_scheduler do
       victim = Fiber.schedule do
@@ -280,20 +280,20 @@ class LifeTest < Minitest::Test
     end
   end
 
-  def test_a_chain_of_raises_strands_nobody
+  def test_a_chain_of_raises_strands_no_fiber
     order = []
     with_scheduler { chain_of_raises(order)[0].raise(KeyError, "first") }
     assert_equal [0, 1, 2, 3], order.sort
   end
 
-  def test_a_chain_of_raises_in_a_fiber_strands_nobody
+  def test_a_chain_of_raises_in_a_fiber_strands_no_fiber
     order = []
     with_scheduler { Fiber.schedule { chain_of_raises(order)[0].raise(KeyError, "first") || (order << 4) } }
     assert_equal [0, 1, 2, 3, 4], order.sort
   end
 
   # Ruby ends a fiber that was killed at the next switch to it, in its ensure blocks too.
-  def test_a_chain_of_kills_strands_nobody
+  def test_a_chain_of_kills_strands_no_fiber
     skip "Fiber#kill is of Ruby 3.3" unless Fiber.method_defined?(:kill)
     fibers = nil
     with_scheduler do
@@ -310,7 +310,7 @@ class LifeTest < Minitest::Test
   end
 
   # Who is raised in goes on, raises back, and starts another fiber before it parks.
-  def test_raise_back_and_forth_strands_nobody
+  def test_raise_back_and_forth_strands_no_fiber
     order = []
     with_scheduler do
       second = nil
@@ -411,7 +411,7 @@ class LifeTest < Minitest::Test
       fiber = Fiber.schedule { assert_raises(IOError) { sleep 30 } && (order << :interrupted) }
       scheduler.fiber_interrupt(fiber, IOError.new("x"))
       order << :queued
-      scheduler.fiber_interrupt(Fiber.schedule { nil }, IOError.new("nobody there"))
+      scheduler.fiber_interrupt(Fiber.schedule { nil }, IOError.new("too late"))
     end
     assert_equal %i[queued interrupted], order
   end

@@ -90,7 +90,7 @@ class MisuseTest < Minitest::Test
     in_fiber { |scheduler| assert_match(/fibers/, assert_raises(RuntimeError) { scheduler.run }.message) }
   end
 
-  # On the loop's fiber there is nobody to wait for.
+  # On the loop's fiber there is nothing to wait for.
   def test_waiting_on_a_blocking_fiber
     with_scheduler do |scheduler|
       done = false
@@ -169,8 +169,8 @@ class MisuseTest < Minitest::Test
     assert_equal %i[parent raiser victim], order.sort
   end
 
-  # Fibers that hand over to each other keep nobody else waiting.
-  def test_fibers_that_wake_each_other_starve_nobody
+  # Fibers that hand over to each other keep no other waiting.
+  def test_fibers_that_wake_each_other_starve_no_others
     reader, writer = IO.pipe
     there = Queue.new
     back = Queue.new

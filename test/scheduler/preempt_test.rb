@@ -77,7 +77,7 @@ class PreemptTest < Minitest::Test
         done = true
       end
     end
-    assert_equal [seen[1], seen[3]], [seen[0], seen[2]], "nobody else ran"
+    assert_equal [seen[1], seen[3]], [seen[0], seen[2]], "no other fiber ran"
     assert_operator seen[2], :>, seen[1]
     assert_operator seen[4], :>, seen[3]
   end
@@ -187,7 +187,7 @@ class PreemptTest < Minitest::Test
     attr_accessor :turns
   end
 
-  # Ruby locks a file while it loads it: who comes second waits for the one that was preempted in it.
+  # Ruby locks a file while it loads it: the second fiber waits for the one that was preempted in it.
   def test_a_file_that_two_fibers_require
     verbose = $VERBOSE
     $VERBOSE = nil # Ruby 3.1 calls it circular
@@ -280,7 +280,7 @@ class PreemptTest < Minitest::Test
     end
   end
 
-  # Thread#raise hits whichever fiber runs, or the loop: it must hit somebody.
+  # Thread#raise hits whichever fiber runs, or the loop: it must hit one of them.
   def test_what_is_raised_in_the_thread_is_not_lost
     5.times do
       hits = 0

@@ -88,7 +88,7 @@ class ReadinessTest < Minitest::Test
     end
   end
 
-  def test_what_came_while_nobody_waited
+  def test_what_came_between_waits
     idle_and_busy do |scheduler|
       reader, writer = exhausted_pipe
       writer.write("x")
@@ -105,7 +105,7 @@ class ReadinessTest < Minitest::Test
     end
   end
 
-  def test_an_end_that_came_while_nobody_waited
+  def test_an_end_that_came_between_waits
     idle_and_busy do |scheduler|
       reader, writer = exhausted_pipe
       writer.close
@@ -378,7 +378,7 @@ class ReadinessTest < Minitest::Test
     end
   end
 
-  # What another process takes is nobody's here.
+  # What another process takes is gone here.
   def test_another_process_that_reads_the_same_pipe
     idle_and_busy do
       reader, writer = known_pipe
@@ -431,8 +431,8 @@ class ReadinessTest < Minitest::Test
     end
   end
 
-  # A descriptor that nobody waits for any more must not wake the loop for ever.
-  def test_what_nobody_waits_for_is_forgotten
+  # A descriptor without waiters must not wake the loop for ever.
+  def test_descriptors_without_waiters_are_forgotten
     in_fiber do |scheduler|
       reader, writer = known_pipe
       assert_equal false, scheduler.io_wait(reader, READABLE, 0.001)

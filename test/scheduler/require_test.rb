@@ -72,7 +72,7 @@ class RequireTest < Minitest::Test
   end
 
   # An exception comes at the next wait.
-  def test_what_is_raised_in_who_waits
+  def test_what_is_raised_in_a_waiter
     assert_equal SEEN, events(<<~RUBY)
       run do
         first && second
@@ -82,8 +82,8 @@ class RequireTest < Minitest::Test
     RUBY
   end
 
-  # It is loaded, but who waited for it has not run yet.
-  def test_what_is_raised_in_who_has_waited
+  # It is loaded, but the fiber that waited for it has not run yet.
+  def test_what_is_raised_in_a_former_waiter
     assert_equal SEEN, events(<<~RUBY)
       run do
         first { $second.raise(KeyError) }

@@ -21,7 +21,7 @@ class SwitchTest < Minitest::Test
   end
 
   # An answer that a client of HTTP wants before each request: it must not cost the others' turns.
-  def test_a_question_lets_nobody_run
+  def test_a_question_lets_no_fiber_run
     reader, writer = IO.pipe
     beside do |scheduler, turns|
       before = turns.call
@@ -37,7 +37,7 @@ class SwitchTest < Minitest::Test
     [reader, writer].each(&:close)
   end
 
-  def test_waking_lets_nobody_run
+  def test_waking_runs_no_fiber
     order = []
     with_scheduler do |scheduler|
       blocked = Fiber.schedule { scheduler.block(:x, 60) && (order << :blocked) }
@@ -60,7 +60,7 @@ class SwitchTest < Minitest::Test
     end
   end
 
-  # Where there is nobody to switch to, or nobody who may.
+  # Where there is no fiber to switch to, or none that may be.
   def test_yield_of_the_loop_s_own_fiber
     with_scheduler do |scheduler|
       ran = false
@@ -101,7 +101,7 @@ class SwitchTest < Minitest::Test
   end
 
   # What comes with a switch is not what the fiber has waited for.
-  def test_a_fiber_that_somebody_switches_to_goes_on_waiting
+  def test_a_parked_fiber_that_is_switched_to_goes_on_waiting
     reader, writer = IO.pipe
     got = {}
     seen = nil
@@ -121,7 +121,7 @@ class SwitchTest < Minitest::Test
     [reader, writer].each(&:close)
   end
 
-  # Who raises or kills goes on, and so does who waits for what the victim had.
+  # The fiber that raises or kills goes on, and so do those that wait for what the victim had.
   def test_kill_out_of_every_kind_of_wait
     skip "Fiber#kill is of Ruby 3.3" unless Fiber.method_defined?(:kill)
     reader, writer = IO.pipe
@@ -175,8 +175,8 @@ class SwitchTest < Minitest::Test
     end
   end
 
-  # Fibers of the scheduler are switched to, not resumed: there is nobody to yield to.
-  def test_fiber_yield_has_nobody_to_go_to
+  # Fibers of the scheduler are switched to, not resumed: there is nothing to yield to.
+  def test_fiber_yield_has_nowhere_to_go
     in_fiber do
       assert_raises(FiberError) { Fiber.yield }
       sleep 0.001

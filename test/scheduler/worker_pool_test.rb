@@ -115,14 +115,14 @@ class WorkerPoolTest < Minitest::Test
   end
 
   # Ruby would take the operation for done, and what waits in it would block the thread.
-  def test_who_does_not_hand_over_has_no_hook
+  def test_no_hook_without_a_worker_pool
     with_scheduler { |scheduler| refute_respond_to scheduler, :blocking_operation_wait }
     %i[worker_pool offload].each do |name|
       with_scheduler(name => true) { |scheduler| assert_respond_to scheduler, :blocking_operation_wait }
     end
   end
 
-  # The threads alone, for somebody who waits by looking again and again.
+  # The threads alone, for a caller that polls.
   def worker_pool(most)
     skip "Ruby has no way to wait for a job for a while" unless Fiber.respond_to?(:blocking)
     scheduler = Object.new
@@ -130,7 +130,7 @@ class WorkerPoolTest < Minitest::Test
     Abaca::Scheduler.const_get(:WorkerPool).new(scheduler, most)
   end
 
-  # A queue that tells when somebody has waited in vain, before that one knows.
+  # A queue that tells when a wait was in vain, before the waiter knows.
   class Telling < Thread::Queue
     attr_writer :in_vain
 
@@ -151,7 +151,7 @@ class WorkerPoolTest < Minitest::Test
     threads.instance_variable_set(:@jobs, jobs)
     assert threads.run(-> {}) { sleep 0.001 }
     assert(eventually { second })
-    assert second.join(10), "nobody runs it"
+    assert second.join(10), "no thread runs it"
     assert(eventually { threads.instance_variable_get(:@threads).zero? })
   ensure
     second&.kill
@@ -178,7 +178,7 @@ class WorkerPoolTest < Minitest::Test
     threads.class.send(:remove_const, :Thread) if threads&.class&.const_defined?(:Thread, false)
   end
 
-  def test_nobody_leaves_a_running_operation
+  def test_no_fiber_leaves_a_running_operation
     threads = worker_pool(1)
     runs = over = false
     operation = lambda do
