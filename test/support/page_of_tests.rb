@@ -16,7 +16,7 @@ module PageOfTests
     path = File.join(TESTS, "#{file}_test.#{file.start_with?('c/') ? 'c' : 'rb'}")
     assert_path_exists path
     text = File.read(path)
-    file.start_with?("c/") ? text.scan(/^static void (\w+)\(void\)/).flatten : text.scan(/^  def test_(\w+)/).flatten
+    file.start_with?("c/") ? text.scan(/^CHECK_CASE\((\w+)\)/).flatten : text.scan(/^  def test_(\w+)/).flatten
   end
 
   def matching(file, name)
