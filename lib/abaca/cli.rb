@@ -155,7 +155,7 @@ module Abaca
     def check_workers(count)
       return if %w[0 1].include?(count)
 
-      raise ConfigError, "-w/--workers #{count}: one process only in this version; leave the flag away"
+      raise ConfigError, "-w/--workers #{count}: one process only in this version; omit the flag"
     end
   end
 end
