@@ -8,7 +8,6 @@
 
 /* --- the head --- */
 
-/* A read, for a head or the rest of one. */
 static bool read_head(ab_conn *conn) {
   if (conn->in_len > 0) {
     if (!ab__conn_read_behind(conn, AB_RECV_MIN)) return false;
@@ -36,7 +35,6 @@ int ab__conn_parse(ab_conn *conn, const ab_head **result) {
   return size;
 }
 
-/* The body of the request that has just begun. */
 static bool begin_body(ab_exchange *exchange, const ab_framing *framing) {
   ab_conn *conn = exchange->conn;
   ab_engine *engine = conn->engine;
@@ -254,7 +252,6 @@ static int end_content(ab_exchange *exchange, const char *trailers, size_t len) 
 
 /* --- the end of a response --- */
 
-/* Whether the connection goes on after a response that ended so. */
 static bool keeps(ab_exchange *exchange, enum ab_finish how) {
   return how == AB_FINISH_COMPLETE && ab__exchange_keeps(exchange) &&
          !exchange->conn->engine->draining && exchange->body_error == AB_OK &&
@@ -306,7 +303,6 @@ static void finish(ab_exchange *exchange, enum ab_finish how) {
   go_on(conn);
 }
 
-/* Without its end the response ends the connection. */
 static void abort_response(ab_exchange *exchange, enum ab_finish how) {
   ab_conn *conn = exchange->conn;
   ab__conn_flush(conn);

@@ -43,7 +43,6 @@ static bool is_escaped(const char *start, const char *ptr) {
   return (ptr - p) % 2 != 0;
 }
 
-/* The comma that ends the element before the last one, or NULL. */
 static const char *last_comma(const list_walk *self) {
   bool quoted = false;
   for (const char *p = self->end; p-- > self->start;) {

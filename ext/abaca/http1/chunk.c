@@ -52,7 +52,6 @@ static int bad(char byte, int error) {
   return byte == '\n' ? AB_HTTP_LINE_END : error;
 }
 
-/* Adds one to a counter that must not pass `max`. */
 static bool count(uint32_t *counter, uint64_t max) {
   return *counter < max && *counter < UINT32_MAX && ++*counter;
 }
@@ -131,7 +130,6 @@ static int on_extension(ab_chunk_decoder *self, char byte) {
   }
 }
 
-/* The size line is complete. */
 static int begin_chunk(ab_chunk_decoder *self, const ab_limits *limits, char byte) {
   if (byte != '\n') return AB_HTTP_LINE_END;
   self->overhead += (uint64_t)self->line + 2;

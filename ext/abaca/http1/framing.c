@@ -8,7 +8,6 @@
 
 #define KNOWN(id) (1u << (id))
 
-/* The fields that can change the decision. */
 #define FRAMING_FIELDS                                                                             \
   (KNOWN(AB_FIELD_CONNECTION) | KNOWN(AB_FIELD_CONTENT_LENGTH) |                                   \
    KNOWN(AB_FIELD_TRANSFER_ENCODING) | KNOWN(AB_FIELD_EXPECT) | KNOWN(AB_FIELD_UPGRADE))
@@ -74,12 +73,9 @@ static void read_connection(evidence *seen, ab_view value) {
 static void read_expect(evidence *seen, ab_view value) {
   ab_view expectation;
   while (ab_next_element(&value, &expectation)) {
-    if (expectation.len == 0) continue;
-    if (ab_view_spells(expectation, "100-continue", 12)) {
-      seen->expect_continue = true;
-    } else {
-      seen->expect_unknown = true;
-    }
+    bool known = ab_view_spells(expectation, "100-continue", 12);
+    seen->expect_continue |= known;
+    seen->expect_unknown |= !known && expectation.len > 0;
   }
 }
 
@@ -87,22 +83,10 @@ static void gather(evidence *seen, const ab_request *request) {
   for (uint32_t i = 0; i < request->field_count; i++) {
     const ab_field *field = &request->fields[i];
     ab_view value = {field->value, field->value_len};
-    switch (field->id) {
-    case AB_FIELD_CONTENT_LENGTH:
-      read_length(seen, value);
-      break;
-    case AB_FIELD_TRANSFER_ENCODING:
-      read_codings(seen, value);
-      break;
-    case AB_FIELD_CONNECTION:
-      read_connection(seen, value);
-      break;
-    case AB_FIELD_EXPECT:
-      read_expect(seen, value);
-      break;
-    default:
-      break;
-    }
+    if (field->id == AB_FIELD_CONTENT_LENGTH) read_length(seen, value);
+    if (field->id == AB_FIELD_TRANSFER_ENCODING) read_codings(seen, value);
+    if (field->id == AB_FIELD_CONNECTION) read_connection(seen, value);
+    if (field->id == AB_FIELD_EXPECT) read_expect(seen, value);
   }
 }
 

@@ -263,7 +263,6 @@ static int decide_host(head_parser *self) {
   return AB_OK;
 }
 
-/* What a well-formed head means. */
 static int decide(head_parser *self) {
   if (self->major != '1') return AB_HTTP_VERSION_UNSUPPORTED;
   int error = decide_host(self);

@@ -76,18 +76,11 @@ enum v2_family { V2_UNSPEC = 0x00, V2_TCP4 = 0x11, V2_TCP6 = 0x21, V2_UNIX = 0x3
 
 /* Bytes of the family's addresses; -1 for one that is not accepted. */
 static int addresses_size(uint8_t family) {
-  switch (family) {
-  case V2_UNSPEC:
-    return 0;
-  case V2_TCP4:
-    return 2 * (4 + 2);
-  case V2_TCP6:
-    return 2 * (16 + 2);
-  case V2_UNIX:
-    return 2 * 108;
-  default:
-    return -1;
-  }
+  return family == V2_UNSPEC ? 0
+         : family == V2_TCP4 ? 2 * (4 + 2)
+         : family == V2_TCP6 ? 2 * (16 + 2)
+         : family == V2_UNIX ? 2 * 108
+                             : -1;
 }
 
 static unsigned number_at(const char *ptr) {

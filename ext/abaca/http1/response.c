@@ -49,19 +49,10 @@ char *ab_write_empty_line(char *dst) {
   return PUT(dst, "\r\n");
 }
 
-static char *put_connection(char *dst, enum ab_write_connection connection) {
-  switch (connection) {
-  case AB_WRITE_CLOSE:
-    return PUT(dst, "Connection: close\r\n");
-  case AB_WRITE_KEEP_IN_1_0:
-    return PUT(dst, "Connection: keep-alive\r\n");
-  default:
-    return dst;
-  }
-}
-
 char *ab_write_head_end(char *dst, enum ab_write_connection connection) {
-  return ab_write_empty_line(put_connection(dst, connection));
+  if (connection == AB_WRITE_CLOSE) dst = PUT(dst, "Connection: close\r\n");
+  if (connection == AB_WRITE_KEEP_IN_1_0) dst = PUT(dst, "Connection: keep-alive\r\n");
+  return ab_write_empty_line(dst);
 }
 
 /* --- the content --- */

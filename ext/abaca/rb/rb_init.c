@@ -4,7 +4,6 @@
 #include "rb/outbox/rb_outbox.h"
 #include "rb/pool/rb_pool.h"
 #include "rb/rack/rb_call.h"
-#include "rb/rack/rb_input.h"
 #include "rb/rack/rb_proxies.h"
 #include "rb/scheduler/rb_loop.h"
 #include "rb/server/rb_server.h"

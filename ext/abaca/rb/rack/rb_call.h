@@ -142,6 +142,12 @@ ab_call *ab_call_at(void *mark);
 
 void ab_init_handle(VALUE mAbaca);
 
+/* --- rb_input.c: Abaca::Input --- */
+
+/* The rack.input of a request with a body. Raises NoMemoryError. */
+VALUE ab_input_make(ab_call *call);
+void ab_init_input(VALUE mAbaca);
+
 /* --- rb_finished.c --- */
 
 /* Calls what the app has put into rack.response_finished and rack.after_reply. The connection may

@@ -17,28 +17,19 @@
 /* Debug and sanitized builds (extconf.rb) make what still uses a call that is over fail, and
  * use its memory again as late as they can. What the list of spares needs stays as it is. */
 #ifdef AB_POISON
+#include <sanitizer/asan_interface.h>
+
 #define POISON      0xdb
 #define POISON_FROM offsetof(ab_call, rack)
-
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>
-#else
-#define ASAN_POISON_MEMORY_REGION(ptr, len)   ((void)(ptr), (void)(len))
-#define ASAN_UNPOISON_MEMORY_REGION(ptr, len) ((void)(ptr), (void)(len))
-#endif
-
-static void poison(ab_call *call) {
-  char *from = (char *)call + POISON_FROM;
-  memset(from, POISON, sizeof(*call) - POISON_FROM);
-  ASAN_POISON_MEMORY_REGION(from, sizeof(*call) - POISON_FROM);
-}
 
 static void cure(ab_call *call) {
   ASAN_UNPOISON_MEMORY_REGION((char *)call + POISON_FROM, sizeof(*call) - POISON_FROM);
 }
 
 static void put_away(ab_rack *rack, ab_call *call) {
-  poison(call);
+  char *from = (char *)call + POISON_FROM;
+  memset(from, POISON, sizeof(*call) - POISON_FROM);
+  ASAN_POISON_MEMORY_REGION(from, sizeof(*call) - POISON_FROM);
   ab_list_append(&rack->spare_calls, &call->link);
 }
 #else

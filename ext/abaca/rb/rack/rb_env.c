@@ -354,19 +354,10 @@ static void add_fields(ab_env_builder *builder, filling into, const ab_request *
     const ab_field *field = &request->fields[i];
     ab_view value = {field->value, field->value_len};
     uint8_t flags = 0;
-    VALUE key;
-    switch (field->id) {
-    case AB_FIELD_HOST:
-      continue; /* set with the server's name */
-    case AB_FIELD_CONTENT_LENGTH:
-      key = strings[AB_ENV_CONTENT_LENGTH];
-      break;
-    case AB_FIELD_CONTENT_TYPE:
-      key = strings[AB_ENV_CONTENT_TYPE];
-      break;
-    default:
-      key = key_of(builder, field, &flags);
-    }
+    if (field->id == AB_FIELD_HOST) continue; /* set with the server's name */
+    VALUE key = field->id == AB_FIELD_CONTENT_LENGTH ? strings[AB_ENV_CONTENT_LENGTH]
+                : field->id == AB_FIELD_CONTENT_TYPE ? strings[AB_ENV_CONTENT_TYPE]
+                                                     : key_of(builder, field, &flags);
     if (flags & NAME_UNDERSCORE) underscored = true;
     if (flags) continue;
     add_field(builder, into, key, value, seen, &seen_count);
@@ -545,12 +536,4 @@ VALUE ab_env_build(ab_env_builder *builder, ab_exchange *exchange, const ab_requ
 
 void ab_env_set_own(const ab_env_builder *builder, VALUE env, const ab_env_own *own) {
   set_own(builder, fill(builder, env), own);
-}
-
-void ab_env_set_input(const ab_env_builder *builder, VALUE env, VALUE input) {
-  rb_hash_aset(env, builder->strings[AB_ENV_INPUT], input);
-}
-
-void ab_env_set_trailers(const ab_env_builder *builder, VALUE env, VALUE trailers) {
-  rb_hash_aset(env, builder->strings[AB_ENV_TRAILERS], trailers);
 }

@@ -103,8 +103,4 @@ VALUE ab_env_build(ab_env_builder *builder, ab_exchange *exchange, const ab_requ
                    const ab_env_own *own);
 void ab_env_set_own(const ab_env_builder *builder, VALUE env, const ab_env_own *own);
 
-/* Set rack.input, and abaca.trailers for a body in chunks. */
-void ab_env_set_input(const ab_env_builder *builder, VALUE env, VALUE input);
-void ab_env_set_trailers(const ab_env_builder *builder, VALUE env, VALUE trailers);
-
 #endif

@@ -1,19 +1,17 @@
 /* Abaca::Input, the rack.input of a request with a body: it reads from the connection as bytes
  * come, straight into the Ruby string where it can, and parks the fiber while there are none. Its
  * state is the call's, so that a request's input is one object and no memory beside it. */
-#include "rb/rack/rb_input.h"
-
 #include <ruby/encoding.h>
 #include <ruby/io.h>
 #include <string.h>
 
 #include "http/trailer.h"
+#include "rb/rack/rb_call.h"
 #include "rb/rack/rb_lookup.h"
 
 /* Strings grow by no more than this, or by what they hold already: what a client announces is not
  * what it sends. */
-#define GROWTH 65536
-/* Bytes that are read ahead for lines. */
+#define GROWTH     65536
 #define LINE_AHEAD 8192
 
 static const rb_data_type_t input_type = {
@@ -26,13 +24,12 @@ VALUE ab_input_make(ab_call *call) {
   return call->input = rb_data_typed_object_wrap(call->rack->input_class, mark, &input_type);
 }
 
-/* NULL once the request is over. */
-static ab_call *exchange_or_null(VALUE self) {
+static ab_call *call_or_null(VALUE self) {
   return ab_call_at(rb_check_typeddata(self, &input_type));
 }
 
-static ab_call *exchange_of(VALUE self) {
-  ab_call *call = exchange_or_null(self);
+static ab_call *call_of(VALUE self) {
+  ab_call *call = call_or_null(self);
   if (!call) rb_raise(rb_eIOError, "the request is over: its body is closed");
   if (call->input_closed) rb_raise(rb_eIOError, "closed stream");
   if (call->hijacked) rb_raise(rb_eIOError, "the connection was hijacked, its body with it");
@@ -107,15 +104,13 @@ static size_t take_ahead(ab_call *call, char *to, size_t len) {
 /* --- waiting --- */
 
 static VALUE wait_parked(VALUE self) {
-  ab_call_wait(exchange_of(self), AB_WAIT_REQUEST_BODY);
+  ab_call_wait(call_of(self), AB_WAIT_REQUEST_BODY);
   return Qnil;
 }
 
-/* A fiber that an exception has taken out of its wait no longer waits: no deadline may pass for
- * it.
- */
+/* For a fiber that an exception has taken out of its wait no deadline may pass. */
 static VALUE wait_left(VALUE self) {
-  ab_call *call = exchange_or_null(self);
+  ab_call *call = call_or_null(self);
   if (!call || !ab_list_empty(&call->waits)) return Qnil;
   ab_engine_lock(call->rack->engine);
   ab_exchange_leave_body(call->exchange);
@@ -148,9 +143,8 @@ static void wait_in_place(ab_call *call) {
   }
 }
 
-/* Until there may be bytes, or there is another reason to look again. */
 static void wait_for_bytes(VALUE self) {
-  ab_call *call = exchange_of(self);
+  ab_call *call = call_of(self);
   if (AB_LIKELY(call->runner->executor->can_wait(call->runner))) {
     rb_ensure(wait_parked, self, wait_left, self);
   } else {
@@ -164,7 +158,7 @@ static void wait_for_bytes(VALUE self) {
  * 0 at the end. Other fibers may run meanwhile, so nothing is kept over the wait. */
 static size_t append(VALUE self, VALUE string, size_t most, bool from_ahead) {
   for (;;) {
-    ab_call *call = exchange_of(self);
+    ab_call *call = call_of(self);
     ab_engine *engine = call->rack->engine;
     rb_str_modify_expand(string, (long)most);
     long before = RSTRING_LEN(string);
@@ -177,9 +171,7 @@ static size_t append(VALUE self, VALUE string, size_t most, bool from_ahead) {
     }
     if (got >= 0) {
       rb_str_set_len(string, before + got);
-      if (!NIL_P(call->trailers) && ab_exchange_body(call->exchange)->done) {
-        fill_trailers(call);
-      }
+      if (!NIL_P(call->trailers) && ab_exchange_body(call->exchange)->done) fill_trailers(call);
       return (size_t)got;
     }
     if (got != AB_AGAIN) raise_body_error((int)got);
@@ -187,12 +179,10 @@ static size_t append(VALUE self, VALUE string, size_t most, bool from_ahead) {
   }
 }
 
-/* Bytes that may still come, as far as it is known. */
 static uint64_t to_come(const ab_call *call) {
   const ab_body *body = ab_exchange_body(call->exchange);
-  uint64_t ahead = NIL_P(call->ahead) ? 0 : (uint64_t)RSTRING_LEN(call->ahead) - call->ahead_used;
-  if (body->done) return ahead;
-  return body->chunked ? UINT64_MAX : body->left + ahead;
+  if (body->done) return ahead_len(call);
+  return body->chunked ? UINT64_MAX : body->left + ahead_len(call);
 }
 
 /* How much to ask for next, of `wanted`. */
@@ -205,15 +195,17 @@ static size_t next_piece(const ab_call *call, size_t have, uint64_t wanted) {
   return piece < wanted ? piece : (size_t)wanted;
 }
 
-static void prepare_buffer(VALUE buffer) {
+/* A buffer that the app has given, or nil. */
+static VALUE emptied(VALUE buffer) {
+  if (NIL_P(buffer)) return Qnil;
+  StringValue(buffer);
   rb_str_modify(buffer);
   rb_str_set_len(buffer, 0);
-  rb_enc_associate(buffer, rb_ascii8bit_encoding());
+  return rb_enc_associate(buffer, rb_ascii8bit_encoding());
 }
 
 /* Longer ones are not made by rb_str_new, which from Ruby 4.0 on writes zeros to all of it: a
- * request that waits for a slow client would have it in memory. A short one is to be in its
- * object.
+ * request that waits for a slow client would have it in memory. A short one is to be in its object.
  */
 #define SHORT 640
 
@@ -226,17 +218,14 @@ static VALUE empty_with_room(size_t room) {
 
 /* Reads `wanted` bytes or to the end, into the buffer or a new String. */
 static VALUE read_bytes(VALUE self, uint64_t wanted, VALUE buffer) {
-  ab_call *call = exchange_of(self);
-  VALUE string = buffer;
-  if (NIL_P(buffer)) {
-    string = empty_with_room(next_piece(call, 0, wanted));
-  }
+  ab_call *call = call_of(self);
+  VALUE string = NIL_P(buffer) ? empty_with_room(next_piece(call, 0, wanted)) : buffer;
   uint64_t read = 0;
   while (read < wanted && to_come(call) > 0) {
     size_t got = append(self, string, next_piece(call, (size_t)read, wanted - read), true);
     if (got == 0) break;
     read += got;
-    call = exchange_of(self);
+    call = call_of(self);
   }
   /* Room for what did not come is not kept. */
   if (NIL_P(buffer)) rb_str_resize(string, RSTRING_LEN(string));
@@ -255,19 +244,15 @@ static VALUE read_bytes(VALUE self, uint64_t wanted, VALUE buffer) {
  * the request. */
 static VALUE input_read(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 0, 2);
-  VALUE length = argc > 0 ? argv[0] : Qnil, buffer = argc > 1 ? argv[1] : Qnil;
+  VALUE length = argc > 0 ? argv[0] : Qnil;
   uint64_t wanted = UINT64_MAX;
   if (!NIL_P(length)) {
     long number = NUM2LONG(length);
     if (number < 0) rb_raise(rb_eArgError, "negative length %ld given", number);
     wanted = (uint64_t)number;
   }
-  exchange_of(self);
-  if (!NIL_P(buffer)) {
-    StringValue(buffer);
-    prepare_buffer(buffer);
-  }
-  VALUE string = read_bytes(self, wanted, buffer);
+  call_of(self);
+  VALUE string = read_bytes(self, wanted, emptied(argc > 1 ? argv[1] : Qnil));
   return RSTRING_LEN(string) == 0 && !NIL_P(length) && wanted > 0 ? Qnil : string;
 }
 
@@ -277,25 +262,19 @@ static VALUE input_read(int argc, VALUE *argv, VALUE self) {
  * raises. */
 static VALUE input_readpartial(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 1, 2);
-  VALUE string = argc > 1 ? argv[1] : Qnil;
   long length = NUM2LONG(argv[0]);
   if (length < 0) rb_raise(rb_eArgError, "negative length %ld given", length);
-  exchange_of(self);
-  if (NIL_P(string)) {
-    string = rb_str_new(NULL, 0);
-  } else {
-    StringValue(string);
-    prepare_buffer(string);
-  }
+  call_of(self);
+  VALUE string = argc > 1 && !NIL_P(argv[1]) ? emptied(argv[1]) : rb_str_new(NULL, 0);
   if (length == 0) return string;
-  size_t piece = next_piece(exchange_of(self), 0, (uint64_t)length);
+  size_t piece = next_piece(call_of(self), 0, (uint64_t)length);
   if (piece == 0 || append(self, string, piece, true) == 0) rb_eof_error();
   return string;
 }
 
 /* Reads more behind what is read ahead; false at the end. */
 static bool read_ahead(VALUE self) {
-  ab_call *call = exchange_of(self);
+  ab_call *call = call_of(self);
   if (NIL_P(call->ahead)) call->ahead = rb_str_new(NULL, 0);
   VALUE ahead = call->ahead;
   size_t left = ahead_len(call);
@@ -308,7 +287,6 @@ static bool read_ahead(VALUE self) {
   return append(self, ahead, left > LINE_AHEAD ? left : LINE_AHEAD, false) > 0;
 }
 
-/* Cuts `len` bytes off what is read ahead. */
 static VALUE cut_ahead(ab_call *call, size_t len) {
   VALUE line = rb_str_new(NULL, (long)len);
   take_ahead(call, RSTRING_PTR(line), len);
@@ -333,7 +311,7 @@ static VALUE input_take_line(VALUE self, VALUE separator, VALUE limit) {
   if (!NIL_P(separator)) StringValue(separator);
   size_t most = NIL_P(limit) ? SIZE_MAX : NUM2SIZET(limit), searched = 0;
   for (;;) {
-    ab_call *call = exchange_of(self);
+    ab_call *call = call_of(self);
     size_t there = ahead_len(call);
     size_t end = NIL_P(separator) ? 0 : find_end(call, separator, searched);
     if (end > 0 || there >= most) return cut_ahead(call, end && end < most ? end : most);
@@ -341,7 +319,7 @@ static VALUE input_take_line(VALUE self, VALUE separator, VALUE limit) {
       searched = there - (size_t)RSTRING_LEN(separator) + 1;
     }
     if (read_ahead(self)) continue;
-    call = exchange_of(self);
+    call = call_of(self);
     there = ahead_len(call);
     return there > 0 ? cut_ahead(call, there) : Qnil;
   }
@@ -351,7 +329,7 @@ static VALUE input_take_line(VALUE self, VALUE separator, VALUE limit) {
  *
  * Waits for a byte or the end. Raises what #read raises. */
 static VALUE input_eof_p(VALUE self) {
-  ab_call *call = exchange_of(self);
+  ab_call *call = call_of(self);
   if (ahead_len(call) > 0) return Qfalse;
   return to_come(call) > 0 && read_ahead(self) ? Qfalse : Qtrue;
 }
@@ -360,7 +338,7 @@ static VALUE input_eof_p(VALUE self) {
  *
  * The body's bytes; nil when it comes in chunks and has not ended. */
 static VALUE input_size(VALUE self) {
-  const ab_body *body = ab_exchange_body(exchange_of(self)->exchange);
+  const ab_body *body = ab_exchange_body(call_of(self)->exchange);
   if (body->chunked && !body->done) return Qnil;
   return ULL2NUM(body->size + body->left);
 }
@@ -369,7 +347,7 @@ static VALUE input_size(VALUE self) {
  *
  * Nothing can be read any more. Idempotent, after the request too. */
 static VALUE input_close(VALUE self) {
-  ab_call *call = ab_call_own(exchange_or_null(self));
+  ab_call *call = ab_call_own(call_or_null(self));
   if (call) {
     call->input_closed = true;
     call->ahead = Qnil;
@@ -379,7 +357,7 @@ static VALUE input_close(VALUE self) {
 
 /* call-seq: closed? -> true or false */
 static VALUE input_closed_p(VALUE self) {
-  ab_call *call = ab_call_own(exchange_or_null(self));
+  ab_call *call = ab_call_own(call_or_null(self));
   return !call || call->input_closed ? Qtrue : Qfalse;
 }
 

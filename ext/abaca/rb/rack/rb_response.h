@@ -108,16 +108,13 @@ void ab_body_write(ab_call *call, VALUE headers, VALUE body);
  * is the engine's. Returns the call: the argument may be no more, if another fiber than the
  * request's has waited. Raises PeerError, and IOError when the request has ended meanwhile. */
 ab_call *ab_response_wait(ab_call *call, bool (*pending)(ab_exchange *exchange));
-/* What the writers of bodies share. The head of a body whose content follows piece by piece: it
- * leaves with the first of them, or when the fiber parks before. */
+/* What the writers of bodies share. Ends the head of a body whose content follows piece by piece:
+ * it leaves with the first of them, or when the fiber parks before. */
 void ab_body_begin(ab_lines *head);
 /* [locked] A piece has been queued, and leaves at once, unless the one before has just left. */
 void ab_body_soon(ab_call *call);
 /* The content is complete, as far as the app is concerned. */
 void ab_body_end(ab_lines *head);
-/* A body that produces content as it goes may read the request's, and cannot ask for that behind
- * the head. */
-void ab_body_ask_for_input(ab_call *call);
 /* Raises what an error of ab_exchange_write means. */
 NORETURN(void ab_response_raise(int error));
 

@@ -88,7 +88,6 @@ static bool may_be_filled_again(const ab_call *call, VALUE string) {
          len <= COPY_MAX;
 }
 
-/* Strings that stay as they are while they are borrowed. */
 static VALUE frozen_bytes(VALUE string) {
   return RSTRING_LEN(string) < AB_BORROW_MIN ? string : rb_str_new_frozen(string);
 }
@@ -164,11 +163,19 @@ void ab_body_end(ab_lines *head) {
 
 void ab_body_begin(ab_lines *head) {
   ab_call *call = head->call;
+  ab_engine *engine = call->rack->engine;
+  ab_head_put_framing(head, UINT64_MAX);
+  /* The body may read the request's, for which the client cannot be asked behind the head. */
+  if (call->status < 300 && !call->no_content) {
+    ab_engine_lock(engine);
+    ab_exchange_continue(call->exchange);
+    ab_engine_unlock(engine);
+  }
   ab_head_queue(head, NULL, 0);
-  ab_engine_lock(call->rack->engine);
+  ab_engine_lock(engine);
   bool later = ab_runner_in_turn(call->runner) && ab_exchange_flush_later(call->exchange);
   if (!later) ab_exchange_flush(call->exchange);
-  ab_engine_unlock(call->rack->engine);
+  ab_engine_unlock(engine);
 }
 
 /* All of the content is known: it leaves with the head, which has been put already or, when
@@ -206,9 +213,10 @@ static VALUE each_part(RB_BLOCK_CALL_FUNC_ARGLIST(part, handle)) {
 }
 
 /* Behind the head: each piece goes out as soon as the body yields it. */
-static void enumerate(ab_lines *head, VALUE body) {
-  ab_body_begin(head);
+static void write_each(ab_lines *head, VALUE headers, VALUE body) {
   ab_call *call = head->call;
+  ab_head_put(head, headers);
+  ab_body_begin(head);
   if (!call->no_content) {
     call->yields = true;
     rb_block_call(body, rb_intern("each"), 0, NULL, each_part, call->handle);
@@ -238,7 +246,7 @@ static bool write_file(ab_lines *head, VALUE headers, VALUE body) {
   ab_head_put(head, headers);
   ab_head_put_framing(head, size);
   if (!call->has_length && !call->no_content) { /* chunks, which only `each` can fill */
-    enumerate(head, body);
+    write_each(head, headers, body);
     return true;
   }
   ab_head_queue(head, NULL, 0);
@@ -256,27 +264,11 @@ static bool write_file(ab_lines *head, VALUE headers, VALUE body) {
   return true;
 }
 
-void ab_body_ask_for_input(ab_call *call) {
-  if (call->status >= 300 || call->no_content) return;
-  ab_engine_lock(call->rack->engine);
-  ab_exchange_continue(call->exchange);
-  ab_engine_unlock(call->rack->engine);
-}
-
-static void write_each(ab_lines *head, VALUE headers, VALUE body) {
-  ab_head_put(head, headers);
-  ab_head_put_framing(head, UINT64_MAX);
-  ab_body_ask_for_input(head->call);
-  enumerate(head, body);
-}
-
 /* Rack 3's streaming body, and partial hijack: the callable writes to a stream, perhaps from
  * elsewhere, until it closes it. */
 static void write_call(ab_lines *head, VALUE headers, VALUE callable) {
   ab_call *call = head->call;
   ab_head_put(head, headers);
-  ab_head_put_framing(head, UINT64_MAX);
-  ab_body_ask_for_input(call);
   ab_body_begin(head);
   if (!call->no_content) {
     VALUE argv[] = {call->handle, rb_hash_aref(call->env, rb_str_new_cstr("rack.input"))};

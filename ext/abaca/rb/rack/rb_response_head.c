@@ -77,7 +77,6 @@ void ab_head_put_framing(ab_lines *head, uint64_t known) {
 
 /* --- the hand-over --- */
 
-/* Nothing is left to do before the exchange is over. */
 static bool is_done(const ab_call *call) {
   return !call->body_open && ab_cancel_has_nothing(call);
 }

@@ -52,24 +52,19 @@ void ab_lines_check(const ab_lines *lines) {
 
 /* --- the scratch buffer --- */
 
-static bool grow_scratch(ab_runner *runner, size_t used, size_t len) {
-  size_t needed, capacity = runner->scratch_capacity;
-  if (!ab_add_size(used, len, &needed)) return false;
-  while (capacity < needed) {
-    if (!ab_mul_size(capacity, 2, &capacity)) return false;
-  }
-  char *grown = ab_realloc(&ab_mem_libc, runner->scratch, capacity);
-  if (!grown) return false;
-  runner->scratch = grown;
-  runner->scratch_capacity = capacity;
-  return true;
-}
-
 char *ab__lines_grow(ab_lines *lines, size_t len) {
   ab_runner *runner = lines->call->runner;
-  if (grow_scratch(runner, lines->used, len)) return runner->scratch + lines->used;
-  refuse(lines, "no memory for its head", Qnil);
-  return NULL;
+  size_t needed, capacity = runner->scratch_capacity;
+  bool fits = ab_add_size(lines->used, len, &needed);
+  while (fits && capacity < needed) fits = ab_mul_size(capacity, 2, &capacity);
+  char *grown = fits ? ab_realloc(&ab_mem_libc, runner->scratch, capacity) : NULL;
+  if (!grown) {
+    refuse(lines, "no memory for its head", Qnil);
+    return NULL;
+  }
+  runner->scratch = grown;
+  runner->scratch_capacity = capacity;
+  return grown + lines->used;
 }
 
 void ab__response_shrink(ab_runner *runner) {
@@ -81,11 +76,11 @@ void ab__response_shrink(ab_runner *runner) {
 
 /* --- what the app may say --- */
 
-static bool name_is(VALUE name, const char *lower, size_t len) {
-  return (size_t)RSTRING_LEN(name) == len && ab_equals_nocase(RSTRING_PTR(name), lower, len);
+static ab_view view_of(VALUE string) {
+  return (ab_view){RSTRING_PTR(string), (size_t)RSTRING_LEN(string)};
 }
 
-#define NAME_IS(name, lower) name_is(name, lower, sizeof(lower) - 1)
+#define NAME_IS(name, lower) ab_view_spells(view_of(name), lower, sizeof(lower) - 1)
 
 static bool contains_nocase(const char *ptr, size_t len, const char *lower) {
   size_t want = strlen(lower);
@@ -149,13 +144,13 @@ static bool forbidden_interim(VALUE name) {
                                       "trailer",    "upgrade",        "keep-alive",
                                       "status"};
   for (size_t i = 0; i < AB_ARRAY_LEN(names); i++) {
-    if (name_is(name, names[i], strlen(names[i]))) return true;
+    if (ab_view_spells(view_of(name), names[i], strlen(names[i]))) return true;
   }
   return false;
 }
 
 bool ab_lines_forbidden_trailer(VALUE name) {
-  return !ab_trailer_allowed((ab_view){RSTRING_PTR(name), (size_t)RSTRING_LEN(name)});
+  return !ab_trailer_allowed(view_of(name));
 }
 
 /* Returns false when the field is not passed on; with a problem when it is refused. */

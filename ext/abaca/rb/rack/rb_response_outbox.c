@@ -78,8 +78,6 @@ static VALUE write_outbox(VALUE arg) {
   writing *w = (writing *)arg;
   ab_call *call = w->head->call;
   if (ab_box_has_block(w->outbox)) {
-    ab_head_put_framing(w->head, UINT64_MAX);
-    ab_body_ask_for_input(call);
     ab_body_begin(w->head);
     if (!call->no_content) ab_box_fill(w->outbox, move_pending, call->handle);
   } else {

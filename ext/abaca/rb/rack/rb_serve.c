@@ -4,7 +4,6 @@
 
 #include "rb/rack/rb_borrow.h"
 #include "rb/rack/rb_cancel.h"
-#include "rb/rack/rb_input.h"
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_process.h"
 #include "rb/rack/rb_response.h"
@@ -16,10 +15,10 @@ static void add_input(ab_call *call, const ab_body *body) {
     VALUE argv[] = {input, ULL2NUM(ab_exchange_limits(call->exchange)->max_body_memory)};
     input = call->rewindable = rb_class_new_instance(2, argv, rack->rewindable_class);
   }
-  ab_env_set_input(&rack->env, call->env, input);
+  rb_hash_aset(call->env, rack->env.strings[AB_ENV_INPUT], input);
   if (body->chunked) {
     call->trailers = rb_hash_new();
-    ab_env_set_trailers(&rack->env, call->env, call->trailers);
+    rb_hash_aset(call->env, rack->env.strings[AB_ENV_TRAILERS], call->trailers);
   }
 }
 
