@@ -7,7 +7,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -29,7 +28,6 @@ struct ab_listener {
   int spare; /* open on /dev/null, or -1 if it could not be reopened */
   enum ab_listener_family family;
   uint16_t port;
-  _Atomic uint64_t refused; /* read by statistics in other threads */
   /* The socket file that we created: only this process removes it, and only while it is still
    * ours. */
   bool made_path;
@@ -65,7 +63,6 @@ static ab_listener *new_listener(const ab_mem *mem, enum ab_listener_family fami
   listener->family = family;
   listener->fd = -1;
   listener->pid = getpid();
-  atomic_init(&listener->refused, 0);
   listener->spare = open_spare();
   return listener->spare < 0 ? give_up(listener) : listener;
 }
@@ -363,10 +360,6 @@ const char *ab_listener_name(const ab_listener *listener) {
   return listener->name;
 }
 
-uint64_t ab_listener_refused(const ab_listener *listener) {
-  return atomic_load_explicit(&listener->refused, memory_order_relaxed);
-}
-
 static void note_peer(ab_addr *peer, const struct sockaddr_storage *storage) {
   *peer = (ab_addr){0};
   if (storage->ss_family == AF_INET) {
@@ -393,10 +386,7 @@ static int refuse_one(ab_listener *listener) {
   close(listener->spare);
   int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
   int error = fd < 0 ? errno : 0;
-  if (fd >= 0) {
-    close(fd);
-    atomic_fetch_add_explicit(&listener->refused, 1, memory_order_relaxed);
-  }
+  if (fd >= 0) close(fd);
   listener->spare = open_spare();
   /* The kernel looks for a descriptor before it looks into the queue: perhaps the queue is
    * empty. */

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <unistd.h>
 
 #include "base/bits.h"
@@ -37,13 +36,11 @@ ab_poller *ab_poller_init(const ab_mem *mem) {
     ab_free(mem, poller);
     return NULL;
   }
-  if (poller->ops->init(poller) != AB_OK) {
-    pthread_mutex_destroy(&poller->lock);
-    ab_fork_page_fini(poller->fork_page);
-    ab_free(mem, poller);
-    return NULL;
-  }
-  return poller;
+  if (poller->ops->init(poller) == AB_OK) return poller;
+  int saved = errno;
+  ab_poller_fini(poller);
+  errno = saved;
+  return NULL;
 }
 
 void ab_poller_hold(ab_poller *poller) {
@@ -293,14 +290,4 @@ void ab_poller_wakeup(ab_poller *poller) {
 
 int ab_poller_fd(const ab_poller *poller) {
   return poller->fd;
-}
-
-const char *ab_poller_name(const ab_poller *poller) {
-  return poller->ops->name;
-}
-
-int ab__poller_timeout_ms(ab_nsec timeout) {
-  if (timeout == AB_POLL_FOREVER) return -1;
-  ab_nsec ms = timeout / AB_NSEC_PER_MS + (timeout % AB_NSEC_PER_MS != 0);
-  return ms > INT_MAX ? INT_MAX : (int)ms;
 }

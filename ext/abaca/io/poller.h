@@ -1,4 +1,4 @@
-/* Readiness of file descriptors, behind one small vtable. Back end today: epoll.
+/* Readiness of file descriptors, behind one small vtable; epoll is the back end.
  *
  * A watch is embedded in its owner's structure. A registration is identified by its fd and a
  * generation. An event for an fd that has been closed meanwhile, and perhaps reused, is therefore
@@ -37,7 +37,6 @@ typedef struct ab_poller ab_poller;
 
 /* The operations a back end provides; called through the functions below. */
 typedef struct ab_poller_ops {
-  const char *name;
   int (*init)(ab_poller *poller);
   void (*fini)(ab_poller *poller);
   int (*set)(ab_poller *poller, int fd, uint32_t events, uint64_t token, bool registered);
@@ -55,25 +54,22 @@ void ab_poller_fini(ab_poller *poller);
 /* One more fini is needed to end the poller. */
 void ab_poller_hold(ab_poller *poller);
 
-/* Registers watch->fd for `events`, or changes its registration. Survives a number that was closed
- * and reused behind our back. An fd has at most one watch: a second one displaces the first, which
- * is not touched and gets no more events. Every call looks at the fd again: collected events are
- * dropped, and reported again if they still hold; a one-shot is armed again. Returns AB_OK,
- * AB_ENOMEM, AB_EINVAL (the fd cannot be polled: a regular file, or a bad number; errno says) or
- * AB_ESYS (also in a forked child). After an error nothing is registered, except that a bad number
- * or a child's call changes nothing. */
+/* Registers watch->fd for `events`, or changes its registration; survives a number that was closed
+ * and reused. An fd has one watch: a second one displaces the first, which gets no more events.
+ * Every call looks at the fd again: collected events are dropped, and reported again if they still
+ * hold; a one-shot is armed again. Returns AB_OK, AB_ENOMEM, AB_EINVAL (the fd cannot be polled;
+ * errno says) or AB_ESYS (also in a forked child). After an error nothing is registered, except
+ * that a bad number or a child's call changes nothing. */
 int ab_poller_set(ab_poller *poller, ab_watch *watch, uint32_t events) AB_WARN_UNUSED;
 
-/* Forgets the watch: no event reaches it, not even a collected one. `fd_closed` says that the fd
- * has been or is about to be closed, which saves the system call. Idempotent. */
+/* No event reaches the watch any more, not even a collected one. `fd_closed`: the fd is closed, or
+ * about to be, which saves the system call. Idempotent. */
 void ab_poller_unset(ab_poller *poller, ab_watch *watch, bool fd_closed);
 
 #define AB_POLL_FOREVER UINT64_MAX
-/* Collects events: waits up to `timeout` nanoseconds (0: asks only; AB_POLL_FOREVER). It touches
- * nothing that the other functions touch, so it may run without their lock (and without the GVL),
- * but only in one thread at a time, the one that also dispatches. If collected events are still
- * undelivered, it returns at once. Returns the number of events, 0 on timeout or after a signal or
- * wake-up. */
+/* Collects events: waits up to `timeout` nanoseconds (0: asks only; AB_POLL_FOREVER), or not at all
+ * while collected events are undelivered. Runs without the lock, in one thread at a time, the one
+ * that dispatches. Returns the number of events, 0 on timeout or after a signal or wake-up. */
 int ab_poller_wait(ab_poller *poller, ab_nsec timeout);
 
 /* Asks on behalf of a stand-in for the owner. A wake-up that it meets stays pending for the owner,
@@ -90,9 +86,9 @@ void ab_poller_unlock(ab_poller *poller);
  * how many were delivered. */
 int ab_poller_dispatch(ab_poller *poller);
 
-/* The same for a stand-in: watches that do not roam get their events at the owner's next dispatch,
- * and the owner's next wait returns at once. Returns AB_OK, or AB_ENOMEM if an event could not be
- * kept: it and those behind it stay collected. */
+/* The same for a stand-in: watches that do not roam get their events at the owner's next dispatch.
+ * Returns AB_OK, or AB_ENOMEM if an event could not be kept: it and those behind it stay collected.
+ */
 int ab_poller_dispatch_roaming(ab_poller *poller) AB_WARN_UNUSED;
 
 /* Ends a wait in another thread, or the next one, also if a question (a wait of 0) comes before it.
@@ -101,6 +97,5 @@ void ab_poller_wakeup(ab_poller *poller);
 
 /* The descriptor that becomes readable when events are pending, for a foreign event loop. */
 int ab_poller_fd(const ab_poller *poller);
-const char *ab_poller_name(const ab_poller *poller);
 
 #endif

@@ -75,8 +75,4 @@ static inline uint64_t ab__poller_token(int fd, uint32_t generation) {
   return (uint64_t)generation << 32 | (uint32_t)fd;
 }
 
-/* Milliseconds for a kernel without finer timeouts: rounded up, because a wait that ends early
- * makes the caller spin until its deadline; -1 is forever. */
-int ab__poller_timeout_ms(ab_nsec timeout);
-
 #endif

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -59,10 +60,7 @@ static int epoll_init(ab_poller *poller) {
       control(poller->fd, EPOLL_CTL_ADD, poller->wake_fd, AB_POLL_IN | AB_POLL_EDGE,
               AB_POLLER_WAKE_TOKEN) == 0)
     return AB_OK;
-  int saved = errno;
-  epoll_fini(poller);
-  errno = saved;
-  return AB_ESYS;
+  return AB_ESYS; /* fini closes what there is */
 }
 
 static int error_of(int number) {
@@ -98,6 +96,13 @@ static int epoll_unset(ab_poller *poller, int fd) {
   return control(poller->fd, EPOLL_CTL_DEL, fd, 0, 0) == 0 ? AB_OK : AB_ESYS;
 }
 
+/* Rounded up: a wait that ends early makes the caller spin until its deadline. */
+static int timeout_ms(ab_nsec timeout) {
+  if (timeout == AB_POLL_FOREVER) return -1;
+  ab_nsec ms = timeout / AB_NSEC_PER_MS + (timeout % AB_NSEC_PER_MS != 0);
+  return ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
 /* One system call; returns what it returned. */
 static int collect(ab_poller *poller, struct epoll_event *events, ab_nsec timeout) {
 #ifdef HAVE_EPOLL_PWAIT2
@@ -110,7 +115,7 @@ static int collect(ab_poller *poller, struct epoll_event *events, ab_nsec timeou
     poller->coarse = true;
   }
 #endif
-  return epoll_wait(poller->fd, events, AB_POLLER_BATCH, ab__poller_timeout_ms(timeout));
+  return epoll_wait(poller->fd, events, AB_POLLER_BATCH, timeout_ms(timeout));
 }
 
 static int epoll_wait_events(ab_poller *poller, ab_nsec timeout) {
@@ -162,7 +167,6 @@ static int epoll_purge(ab_poller *poller) {
 }
 
 const ab_poller_ops ab__poller_epoll = {
-    .name = "epoll",
     .init = epoll_init,
     .fini = epoll_fini,
     .set = epoll_set,

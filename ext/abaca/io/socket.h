@@ -56,8 +56,7 @@ size_t ab_fd_most(void);
  * (EINVAL: not a regular file). */
 int ab_file_open(const char *path, uint64_t *size);
 
-/* A listener: accepts in batches, and keeps a spare descriptor for the time when none are left
- * (EMFILE, ENFILE). Then it accepts with that, closes at once, and rests instead of spinning. */
+/* A listener. When no descriptors are left, it accepts with a spare one and closes at once. */
 typedef struct ab_listener ab_listener;
 
 enum ab_listener_family { AB_LISTEN_TCP, AB_LISTEN_UNIX };
@@ -72,37 +71,32 @@ typedef struct ab_listener_options {
   int mode;            /* unix: chmod of the socket file; -1: none */
 } ab_listener_options;
 
-/* Binds and listens on a numeric IPv4 or IPv6 address (EINVAL for anything else). Accepted sockets
- * have TCP_NODELAY, and the kernel's buffer for a peer that does not read is bounded. "::" serves
- * IPv4 too, so one listener serves everybody; any other IPv6 address serves IPv6 only. options may
- * be NULL. Returns NULL and sets errno. */
+/* Listens on a numeric IPv4 or IPv6 address (EINVAL for anything else); "::" serves IPv4 too.
+ * Accepted sockets have TCP_NODELAY, and the kernel's buffer for a peer that does not read is
+ * bounded. options may be NULL. Returns NULL and sets errno. */
 ab_listener *ab_listener_tcp(const ab_mem *mem, const char *address, uint16_t port,
                              const ab_listener_options *options);
-/* `path` may begin with '@' for the abstract name space. A stale socket file is replaced. If a live
- * server answers, errno is EADDRINUSE; if the file is not a socket, it is left alone: ENOTSOCK; if
- * the path is too long, ENAMETOOLONG. A umask applies to the whole process for a moment, so set one
- * at boot only. options may be NULL. Returns NULL and sets errno. */
+/* `path` may begin with '@' for the abstract name space. A stale socket file is replaced. A umask
+ * applies to the whole process for a moment: at boot only. options may be NULL. Returns NULL and
+ * sets errno (EADDRINUSE: a live server answers; ENOTSOCK: another kind of file; ENAMETOOLONG). */
 ab_listener *ab_listener_unix(const ab_mem *mem, const char *path,
                               const ab_listener_options *options);
-/* Takes a listening descriptor (socket activation), and makes it non-blocking and close-on-exec.
- * Returns NULL and sets errno (EINVAL: it does not listen); then the descriptor stays the caller's.
- * Its socket file, if any, is never removed. */
+/* Takes a listening descriptor, and makes it non-blocking and close-on-exec. Its socket file is
+ * never removed. Returns NULL and sets errno (EINVAL: it does not listen); then it stays the
+ * caller's. */
 ab_listener *ab_listener_adopt(const ab_mem *mem, int fd);
 /* Closes it, and frees it. */
 void ab_listener_fini(ab_listener *listener);
 
-/* From now on connections can be accepted before they have sent anything, if this process had set
- * defer_accept. Returns whether some are on their way: those that the kernel has held back come
- * when it asks their peers again, within AB_HASTEN_TIME. False if the kernel does not tell (no
- * sock_diag). */
+/* Undoes defer_accept, if this process had set it. Returns whether connections that the kernel has
+ * held back are on their way: they come within AB_HASTEN_TIME. False also without sock_diag. */
 bool ab_listener_hasten(ab_listener *listener);
 /* The kernel sends its half of a handshake again a second after the first time. */
 #define AB_HASTEN_TIME (1100 * AB_NSEC_PER_MS)
 /* For this room only: does the kernel hold back connections to this port? */
 bool ab__tcp_holds_back(uint16_t port);
 
-/* Closes the socket, and removes the socket file if this process created it; name and port can
- * still be asked for. Idempotent. */
+/* Closes the socket, and removes the socket file if this process created it. Idempotent. */
 void ab_listener_close(ab_listener *listener);
 
 int ab_listener_fd(const ab_listener *listener);
@@ -111,12 +105,9 @@ uint16_t ab_listener_port(const ab_listener *listener); /* the real one if 0 was
 /* "127.0.0.1" or the path; NUL-terminated, lives as long as the listener. */
 const char *ab_listener_name(const ab_listener *listener);
 
-/* One accept4. Returns the fd; AB_AGAIN if no connection waits (or the one that did has gone);
- * AB_ELIMIT if descriptors ran out: one connection was refused with the spare descriptor if
- * possible, and the caller must rest for a while, as it must if the kernel has no memory; AB_ESYS
- * otherwise. */
+/* One accept4. Returns the fd; AB_AGAIN if no connection waits; AB_ELIMIT if descriptors ran out
+ * (one connection was refused with the spare one) or the kernel has no memory: the caller must rest
+ * for a while; AB_ESYS otherwise. */
 int ab_listener_accept(ab_listener *listener, ab_addr *peer);
-/* Connections refused for want of descriptors since the start. */
-uint64_t ab_listener_refused(const ab_listener *listener);
 
 #endif

@@ -540,15 +540,13 @@ static int starve(void) {
 
   ab_addr peer;
   char byte;
-  for (uint64_t i = 1; i <= 3; i++) {
+  for (int i = 0; i < 3; i++) {
     CHECK_INT(AB_ELIMIT, ab_listener_accept(listener, &peer));
-    CHECK_INT(i, ab_listener_refused(listener));
     /* In the order in which they came, and told at once. */
-    CHECK_INT(0, read(clients[i - 1], &byte, 1));
+    CHECK_INT(0, read(clients[i], &byte, 1));
   }
   /* Nobody waits any more: the listener is quiet, and the caller need not rest. */
   CHECK_INT(AB_AGAIN, ab_listener_accept(listener, &peer));
-  CHECK_INT(3, ab_listener_refused(listener));
 
   /* With descriptors again everything is as before. */
   limit_descriptors(RLIM_INFINITY);
@@ -572,7 +570,6 @@ static int starve_without_spare(void) {
   /* The spare one is given up in vain, and cannot be had back. */
   CHECK_INT(AB_ELIMIT, ab_listener_accept(listener, &peer));
   CHECK_INT(AB_ELIMIT, ab_listener_accept(listener, &peer));
-  CHECK_INT(0, ab_listener_refused(listener));
   limit_descriptors(RLIM_INFINITY);
   for (int i = 0; i < 2; i++) {
     int fd = ab_listener_accept(listener, &peer);
