@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../support/pick"
+
 module Bench
   # What can run a workload: threads, or fibers on a scheduler. Each entry says which gem it needs and how the
   # measuring process creates its scheduler.
@@ -21,17 +23,8 @@ module Bench
 
     module_function
 
-    # @param names [Array<String>, nil]
-    # @return [Array<Target>]
-    # @raise [ArgumentError] for an unknown name
-    def pick(names)
-      return ALL unless names
-
-      unknown = names - ALL.map(&:name)
-      raise ArgumentError, "no such target: #{unknown.join(", ")}" unless unknown.empty?
-
-      ALL.select { |target| names.include?(target.name) }
-    end
+    # See Bench.pick.
+    def pick(names) = Bench.pick(ALL, names, "target")
   end
 
   # Starts tasks as threads. Dead ones are joined in batches, otherwise a hundred thousand would pile up.

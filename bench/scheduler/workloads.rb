@@ -3,6 +3,7 @@
 require "net/http"
 require "socket"
 require "timeout"
+require_relative "../support/pick"
 
 module Bench
   # The rows of the comparison: thread-style code that uses nothing but core and standard library, so
@@ -51,15 +52,8 @@ module Bench
 
     module_function
 
-    # @param names [Array<String>, nil]
-    # @return [Array<Row>]
-    # @raise [ArgumentError] for an unknown name
-    def pick(names)
-      unknown = names.to_a - ROWS.map(&:name)
-      raise ArgumentError, "no such row: #{unknown.join(", ")}" unless unknown.empty?
-
-      names ? ROWS.select { |row| names.include?(row.name) } : ROWS
-    end
+    # See Bench.pick.
+    def pick(names) = Bench.pick(ROWS, names, "row")
 
     def spawn(runner, scale)
       count = (100_000 * scale).to_i

@@ -207,11 +207,7 @@ module Bench
     # @return [Array<Server>]
     # @raise [ArgumentError] for an unknown name
     def pick(names = nil, ruby: Ruby.here, against: nil)
-      servers = ALL.map { |server| server.new(ruby: ruby) }
-      unknown = names.to_a - servers.map(&:name)
-      raise ArgumentError, "no such server: #{unknown.join(", ")}" unless unknown.empty?
-
-      servers.select! { |server| names.include?(server.name) } if names
+      servers = Bench.pick(ALL.map { |server| server.new(ruby: ruby) }, names, "server")
       return servers unless against
 
       servers.flat_map { |one| one.is_a?(Abaca) ? [one, Abaca.new(ruby: ruby, checkout: against)] : [one] }

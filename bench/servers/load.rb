@@ -34,15 +34,7 @@ module Bench
 
     module_function
 
-    # @param names [Array<String>, nil] those wanted; all when nil
-    # @raise [ArgumentError] for a name that no load has
-    def pick(names = nil)
-      return ALL unless names
-
-      unknown = names - ALL.map(&:name)
-      raise ArgumentError, "no such load: #{unknown.join(", ")}" unless unknown.empty?
-
-      ALL.select { |load| names.include?(load.name) }
-    end
+    # See Bench.pick.
+    def pick(names) = Bench.pick(ALL, names, "load")
   end
 end

@@ -13,6 +13,7 @@ module Bench
   class Failed < StandardError; end
 end
 
+require_relative "pick"
 require_relative "clock"
 require_relative "machine"
 require_relative "cpu_meter"
