@@ -97,16 +97,12 @@ void ab__conn_reject_late(ab_conn *conn) {
   ab__conn_fail(conn, AB_HTTP_SHUTDOWN);
 }
 
-static ab_exchange *newest_request(const ab_engine *engine) {
-  if (ab_list_empty(&engine->requests)) return NULL;
-  return AB_CONTAINER_OF(engine->requests.prev, ab_exchange, event_link);
-}
-
 /* The newest go first: those before them have waited already, and are nearer to their turn. */
 static ab_exchange *newest(const ab_engine *engine) {
   ab_exchange *held = engine->stats->held > 0 ? ab__hold_newest(engine) : NULL;
-  ab_exchange *other = newest_request(engine);
-  if (!held || !other) return held ? held : other;
+  if (ab_list_empty(&engine->requests)) return held;
+  ab_exchange *other = AB_CONTAINER_OF(engine->requests.prev, ab_exchange, event_link);
+  if (!held) return other;
   bool room = queue_length(engine) == engine->stats->held; /* for all others */
   return room || held->arrived > other->arrived ? held : other;
 }
@@ -122,9 +118,7 @@ void ab__engine_shed(ab_engine *engine) {
 
 /* --- new connections --- */
 
-/* A process that can serve them accepts them at once; we look again if they are still there a
- * moment later. Until then the listeners are not looked at, and nothing happens without
- * connections. */
+/* A process that can serve them accepts them at once; the rest is looked at a moment later. */
 void ab_engine_pause(ab_engine *engine, bool paused) {
   if (engine->paused == paused) return;
   ab_engine_lock(engine);

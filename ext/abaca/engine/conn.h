@@ -208,19 +208,16 @@ void ab__conn_advance(ab_conn *conn);
 void ab__conn_settle(ab_conn *conn);
 /* Closes the socket, and frees the structure unless the application has its exchange. */
 void ab__conn_drop(ab_conn *conn);
-/* Frees what a connection without socket still has, its exchange too; nobody may use it any more.
- */
+/* Frees what a connection without socket still has, its exchange too. */
 void ab__conn_free(ab_conn *conn);
 
 /* The exchange is over, if there was one: the next request may come. */
 void ab__conn_await_request(ab_conn *conn);
 /* Forgets the input, which has been used up. */
 void ab__conn_free_input(ab_conn *conn);
-/* One read into the arena, when there is no input. False when there is nothing to use now; the
- * connection may have ended. */
+/* One read into the arena, when there is no input. False without bytes; it may have ended. */
 bool ab__conn_fill(ab_conn *conn);
-/* One read behind the input that is here, into memory of the connection's own, for which there
- * shall be room. Returns as ab__conn_fill. */
+/* One read behind the input, into the connection's own memory. Returns as ab__conn_fill. */
 bool ab__conn_read_behind(ab_conn *conn, size_t room);
 /* No request can come any more; responses to earlier ones still go out. */
 void ab__conn_leave(ab_conn *conn);
@@ -241,9 +238,8 @@ ab_nsec ab__conn_due(const ab_conn *conn);
 void ab__conn_give_last_chance(ab_conn *conn);
 /* One of its deadlines may have passed. */
 void ab__conn_timeout(ab_conn *conn);
-/* What a response has gone through from its first full socket until all of it is sent. Only time
- * with output pending and a full socket counts: a stream that has nothing to say, and an
- * application that is slow to say it, are not the peer's fault. */
+/* A response from its first full socket until all of it is sent. Only time with output pending and
+ * a full socket counts: the rest is not the peer's fault. */
 struct ab_stall {
   ab_conn *conn;
   ab_list link;     /* in engine->readers */
@@ -279,8 +275,8 @@ struct ab_load {
   bool read;               /* it is in memory, and sent without asking again */
 };
 
-/* How many bytes of the file that is next may be sent now, without waiting for a disk. 0: none
- * yet, and the connection loads: it becomes ready when there are some. */
+/* How many bytes of the next file may be sent now, without waiting for a disk. 0: the connection
+ * loads, and becomes ready when there are some. */
 size_t ab__load_next(ab_conn *conn, const ab_outbox_next_op *next);
 /* True while it loads: nothing may be sent. */
 static inline bool ab__load_waits(const ab_conn *conn) {
@@ -290,8 +286,7 @@ static inline bool ab__load_waits(const ab_conn *conn) {
 void ab__load_drop(ab_conn *conn);
 /* While there are threads: takes what they have read, and gives them more. */
 void ab__loads_reap(ab_engine *engine);
-/* Lets the threads go, without waiting for them. Without the lock; nobody loads any more, or the
- * process was forked. */
+/* Lets the threads go, without waiting for them. Without the lock. */
 void ab__loads_fini(ab_engine *engine);
 
 /* taken_over.c: connections that the application has taken over. */
@@ -312,8 +307,7 @@ void ab__taken_over_forget(ab_engine *engine, bool end);
 int ab__conn_writable(ab_conn *conn);
 /* Queues bytes, which are copied. Returns as ab__conn_writable. */
 int ab__conn_write(ab_conn *conn, const char *ptr, size_t len) AB_WARN_UNUSED;
-/* The same for the last bytes of a response: where nothing else can leave with them, they leave at
- * once. That spares the outbox. */
+/* The same for a response's last bytes, which leave at once if nothing else can leave with them. */
 int ab__conn_write_last(ab_conn *conn, const char *ptr, size_t len) AB_WARN_UNUSED;
 /* Sends bytes at once, behind what is pending, and copies what the socket does not take. Returns as
  * ab__conn_writable; what has begun and cannot be kept has ended the connection. */
@@ -358,8 +352,7 @@ void ab__engine_look(ab_engine *engine);
 
 /* health.c: what the engine answers itself. */
 
-/* Answers the request at `in`, which is complete, if it asks for a health path: then the next may
- * come, or the connection is closed. False for any other. */
+/* Answers the complete request at `in` if it asks for a health path; false for any other. */
 bool ab__health_answer(ab_conn *conn, const ab_head *head);
 void ab__health_fini(ab_engine *engine);
 
@@ -369,8 +362,7 @@ void ab__health_fini(ab_engine *engine);
 void ab__engine_listen(ab_engine *engine);
 /* Accepts one connection; NULL when the service has no more for this turn. */
 ab_conn *ab__service_accept(ab_service *service);
-/* Connections that have sent nothing are accepted at once: nobody tells those that the kernel still
- * holds back when the listener closes. Returns whether there are any. */
+/* Connections that have sent nothing are accepted at once. Returns whether there are any. */
 bool ab__services_hasten(ab_engine *engine);
 /* Lets the listeners go. The services themselves stay: connections refer to them. */
 void ab__services_close(ab_engine *engine);
@@ -378,8 +370,9 @@ void ab__services_fini(ab_engine *engine);
 
 /* engine.c: memory and the lists. */
 
-/* Requests within these limits shall fit into the arena; a larger one serves from the next turn on.
- * Returns AB_OK or AB_ENOMEM. */
+/* Requests within these limits fit into the arena from the next turn on. Returns AB_OK or
+ * AB_ENOMEM.
+ */
 int ab__engine_make_room(ab_engine *engine, const ab_limits *limits);
 
 /* The connection is looked at when the step ends. False when the step is full. */

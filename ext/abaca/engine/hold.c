@@ -109,23 +109,13 @@ static bool has_waited(ab_hold *hold, uint64_t id, ab_view path, ab_nsec now) {
 
 /* --- requests --- */
 
-static ab_exchange *first_of(const ab_hold_pool *pool) {
-  return AB_CONTAINER_OF(pool->held.next, ab_exchange, event_link);
-}
-
-/* The first pool whose first request may go. */
-static ab_hold_pool *find_room(const ab_engine *engine) {
-  if (engine->stats->held == 0) return NULL;
-  for (size_t i = 0; i < AB_HOLD_POOLS; i++) {
-    ab_hold_pool *pool = &engine->hold->pools[i];
-    if (!ab_list_empty(&pool->held) && has_room(pool, engine->now)) return pool;
+ab_exchange *ab__hold_next(const ab_engine *engine) {
+  for (size_t i = 0; engine->stats->held > 0 && i < AB_HOLD_POOLS; i++) {
+    const ab_hold_pool *pool = &engine->hold->pools[i];
+    if (ab_list_empty(&pool->held) || !has_room(pool, engine->now)) continue;
+    return AB_CONTAINER_OF(pool->held.next, ab_exchange, event_link);
   }
   return NULL;
-}
-
-ab_exchange *ab__hold_next(const ab_engine *engine) {
-  const ab_hold_pool *pool = find_room(engine);
-  return pool ? first_of(pool) : NULL;
 }
 
 bool ab__hold_back(ab_exchange *exchange) {

@@ -12,8 +12,7 @@
  * number of descriptors that this takes. */
 #define READERS 4
 
-/* What a thread gets. It has its own descriptor, since the connection may be dropped meanwhile.
- */
+/* A thread's part, with its own descriptor, since the connection may be dropped meanwhile. */
 typedef struct ab_load_job {
   ab_blocking_job job;
   void (*warm)(int fd, uint64_t offset, size_t len);
@@ -69,30 +68,22 @@ static void job_done(ab_blocking_job *job) {
   mark_read(job->owner);
 }
 
-static load_job *new_job(ab_load *load, const ab_outbox_next_op *next) {
-  load_job *job = calloc(1, sizeof *job); /* it may outlive the engine's memory */
-  if (!job) return NULL;
-  *job = (load_job){.job = {.run = run_job, .done = job_done, .fini = fini_job, .owner = load},
-                    .warm = load->conn->engine->storage->warm,
-                    .fd = ab_fd_duplicate(next->file_fd),
-                    .offset = next->file_offset,
-                    .len = piece_of(next)};
-  if (job->fd >= 0) return job;
-  free(job);
-  return NULL;
-}
-
 /* Hands the piece to a thread. False if there is no memory, descriptor or thread for it. */
 static bool submit(ab_load *load, const ab_outbox_next_op *next) {
   ab_engine *engine = load->conn->engine;
-  load_job *job = new_job(load, next);
+  load_job *job = calloc(1, sizeof *job); /* it may outlive the engine's memory */
   if (!job) return false;
-  if (ab_blocking_submit(engine->readers_pool, &job->job) != AB_OK) {
-    fini_job(&job->job);
-    return false;
+  *job = (load_job){.job = {.run = run_job, .done = job_done, .fini = fini_job, .owner = load},
+                    .warm = engine->storage->warm,
+                    .fd = ab_fd_duplicate(next->file_fd),
+                    .offset = next->file_offset,
+                    .len = piece_of(next)};
+  if (job->fd >= 0 && ab_blocking_submit(engine->readers_pool, &job->job) == AB_OK) {
+    load->job = job;
+    return true;
   }
-  load->job = job;
-  return true;
+  fini_job(&job->job);
+  return false;
 }
 
 /* Threads are for servers that send files from disks. */
@@ -138,8 +129,8 @@ size_t ab__load_next(ab_conn *conn, const ab_outbox_next_op *next) {
 
 /* --- continuing, and the end --- */
 
-/* A connection that waits for a reader gets it. */
-static void start_waiting(ab_engine *engine) {
+void ab__loads_reap(ab_engine *engine) {
+  ab_blocking_reap(engine->readers_pool);
   while (ab_blocking_pending(engine->readers_pool) < READERS) {
     ab_list *node = ab_list_shift(&engine->cold);
     if (!node) return;
@@ -148,11 +139,6 @@ static void start_waiting(ab_engine *engine) {
     ab_outbox_next(load->conn->out, next);
     if (next->op != AB_OUTBOX_FILE || !submit(load, next)) mark_read(load);
   }
-}
-
-void ab__loads_reap(ab_engine *engine) {
-  ab_blocking_reap(engine->readers_pool);
-  start_waiting(engine);
 }
 
 void ab__load_drop(ab_conn *conn) {
