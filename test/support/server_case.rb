@@ -198,11 +198,17 @@ module ServerCase
     true
   end
 
-  # Whether the servers' threads wait for work, all of them. One that is being cleaned after a request does not,
-  # and another may be made in its place.
+  # Whether the servers' threads wait for work, all of them. One that still has its request, or is being cleaned after
+  # it, does not, and another may be made in its place. Ruby takes a thread for stopped as soon as it has given up the
+  # lock, so the kernel is asked whether it has come to its wait.
   def threads_rest?
-    Thread.list.all? { |thread| thread.stop? || !thread.name&.start_with?("abaca thread") }
+    busy = @running.any? { |running| running.server.stats.dig(:thread_pool, :busy)&.positive? }
+    !busy && Thread.list.all? do |thread|
+      !thread.name&.start_with?("abaca thread") || (thread.stop? && kernel_state(thread) == "S")
+    end
   end
+
+  def kernel_state(thread) = File.read("/proc/self/task/#{thread.native_thread_id}/stat")[/\) (\w)/, 1]
 
   # A request's bytes. headers: Array of pairs or Hash; fields: the same as keywords, "Name" => "value";
   # body: adds its Content-Length.
