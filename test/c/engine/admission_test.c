@@ -14,13 +14,6 @@ static uint64_t rejected(fixture *fx, enum ab_rejection why) {
   return stats_of(fx).rejected[why];
 }
 
-static int client_with(fixture *fx, const char *bytes) {
-  int client = client_open(fx);
-  client_send(client, bytes);
-  fixture_run(fx);
-  return client;
-}
-
 static void check_refused(int client) {
   bool end;
   const char *text = client_read(client, &end);
@@ -179,8 +172,7 @@ CHECK_CASE(refused_with_its_body_on_the_way) {
   fixture_run(&fx);
   client = client_with(&fx, "HEAD / HTTP/1.1\r\nHost: x\r\n\r\n");
   CHECK(!strstr(client_read(client, NULL), "\r\n\r\n503"));
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* --- queue_timeout --- */
@@ -229,8 +221,7 @@ CHECK_CASE(request_timeout_goes_on_behind_the_queue) {
   CHECK_INT(0, fx.events);
   fixture_pass(&fx, 1);
   CHECK_INT(AB_EVENT_DEADLINE, fx.events);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(the_shorter_limit_counts) {
@@ -246,8 +237,7 @@ CHECK_CASE(the_shorter_limit_counts) {
   CHECK_INT(1, rejected(&fx, AB_REJECT_REQUEST_TIMEOUT));
   CHECK_INT(0, rejected(&fx, AB_REJECT_QUEUE_TIMEOUT));
   CHECK_INT(1, stats_of(&fx).expired);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(without_queue_timeout) {
@@ -354,8 +344,7 @@ CHECK_CASE(a_path_has_its_time_behind_the_queue) {
   CHECK_INT(0, fx.events);
   fixture_pass(&fx, 1);
   CHECK_INT(AB_EVENT_DEADLINE, fx.events);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(no_memory_for_the_rules) {
@@ -586,8 +575,7 @@ CHECK_CASE(a_half_close_with_a_place_free) {
   CHECK_INT(1, fx.taken);
   CHECK(strstr(client_read(client, NULL), "200 OK"));
   CHECK_INT(0, stats_of(&fx).left);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_MAIN()

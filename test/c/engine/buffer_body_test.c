@@ -35,13 +35,6 @@ static void prepare(fixture *fx) {
   CHECK(start(fx));
 }
 
-static int client_with(fixture *fx, const char *bytes) {
-  int client = client_open(fx);
-  client_send(client, bytes);
-  fixture_run(fx);
-  return client;
-}
-
 /* Checks that `taken` requests were taken, and that `buffering` wait for bodies with `buffered`
  * bytes of them here. */
 static void check_state(fixture *fx, unsigned taken, unsigned buffering, size_t buffered) {
@@ -94,8 +87,7 @@ CHECK_CASE(a_request_waits_for_its_body) {
   const char *text = client_read(client, NULL);
   CHECK_INT(2, occurrences(text, "200 OK"));
   CHECK(strstr(text, "/b:abc"));
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* Cut anywhere, one byte at a time or not at all: the same is taken, and in the same order. */
@@ -119,8 +111,7 @@ CHECK_CASE(cut_anywhere) {
     CHECK(strstr(answers, "/a:one") && strstr(answers, "/b:two"));
     check_state(&fx, 3, 0, 0);
     CHECK_INT(1, stats_of(&fx).connections);
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
   }
 }
 
@@ -141,8 +132,7 @@ CHECK_CASE(trailers_are_there) {
   CHECK(body->trailers && memcmp(body->trailers, "T: 123\r\n\r\n", 10) == 0);
   CHECK_INT(3, body->size);
   answer_held(&fx, 0, "x");
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(others_are_not_gathered) {
@@ -155,8 +145,7 @@ CHECK_CASE(others_are_not_gathered) {
   ssize_t result;
   CHECK(strcmp("he", read_what_is_there(&fx, fx.held[0], &result)) == 0);
   CHECK_INT(AB_AGAIN, result);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* --- how much --- */
@@ -221,8 +210,7 @@ CHECK_CASE(who_asks_is_not_always_told) {
     int client = client_with(&fx, heads[i]);
     CHECK_INT(1, fx.held_count);
     CHECK_INT(0, strlen(client_read(client, NULL)));
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
   }
 }
 
@@ -250,8 +238,7 @@ CHECK_CASE(the_longest_that_is_gathered) {
   answer_held(&fx, 0, "x");
   fixture_run(&fx);
   CHECK_INT(0, stats_of(&fx).bodies.bytes);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* What is announced costs nothing before it is sent. */
@@ -355,8 +342,7 @@ CHECK_CASE(the_engine_asks) {
   bool end;
   CHECK(strstr(client_read(client, &end), "200 OK"));
   CHECK(!end);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(who_does_not_wait_is_not_asked) {
@@ -369,8 +355,7 @@ CHECK_CASE(who_does_not_wait_is_not_asked) {
   fixture_run(&fx);
   CHECK_INT(1, fx.held_count);
   CHECK_INT(0, strlen(client_read(client, NULL)));
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* The peer may have thought better of it: nobody knows what the next bytes are. */
@@ -388,8 +373,7 @@ CHECK_CASE(an_expected_body_that_is_not_read) {
   CHECK_INT(1, occurrences(client_read(client, &end), "200 OK"));
   CHECK(end);
   CHECK_INT(1, fx.taken);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* The limit for all is reached before a byte has come: who reads must not ask once more. */
@@ -477,8 +461,7 @@ CHECK_CASE(the_times_of_a_request) {
   CHECK_INT(1, fx.held_count);
   CHECK_INT(fx.now, ab_exchange_arrived(fx.held[0]));
   CHECK_INT(9 * AB_NSEC_PER_SEC + AB_WHEEL_TICK, ab_exchange_buffered_for(fx.held[0]));
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* queue_timeout counts from when it could have been taken, request_timeout from its head on. */
@@ -563,8 +546,7 @@ CHECK_CASE(above_the_rate) {
   }
   CHECK_INT(1, fx.taken);
   CHECK(strstr(client_read(client, NULL), "200 OK"));
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* The time of buffering and of reading are one for the rate. */
@@ -587,8 +569,7 @@ CHECK_CASE(the_rate_goes_on) {
   CHECK_INT(AB_EVENT_BODY, fx.events);
   read_what_is_there(&fx, fx.held[0], &result);
   CHECK_INT(AB_HTTP_REQUEST_TIMEOUT, result);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(request_timeout_passes) {
@@ -631,8 +612,7 @@ CHECK_CASE(half_closed_behind_the_body) {
   shutdown(client, SHUT_WR);
   fixture_run(&fx);
   check_answered(client, "/a:hello");
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* --- the end of the server --- */
@@ -651,8 +631,7 @@ CHECK_CASE(drained_meanwhile) {
   CHECK(strstr(text, "/a:hello"));
   CHECK(strstr(text, "Connection: close"));
   CHECK(end);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(refused_meanwhile) {

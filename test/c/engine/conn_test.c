@@ -29,8 +29,7 @@ CHECK_CASE(a_request_makes_it_busy) {
   CHECK_INT(AB_CONN_HEAD, conn->state);
   CHECK(!ab__conn_has(conn, AB_EXCHANGE_APP));
   CHECK_INT(1, conn->served);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* Behind the last response, which takes a while to be sent, it lingers for what the peer sends. */
@@ -77,8 +76,7 @@ CHECK_CASE(input_outlives_the_step) {
   fixture_run(&fx);
   CHECK(!conn->own && conn->in_len == 0);
   CHECK(strcmp("abc", fx.paths) == 0);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* There is no memory for what came behind a request that is being served: it is answered, and the
@@ -100,8 +98,7 @@ CHECK_CASE(input_that_cannot_be_kept_ends_it) {
   bool end;
   CHECK(strstr(client_read(client, &end), "Connection: close\r\n\r\nx"));
   CHECK(end);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* Its structure is the next one's, once the step has ended. */
@@ -118,8 +115,7 @@ CHECK_CASE(structures_are_used_again) {
   CHECK(next == conn);
   CHECK_INT(AB_CONN_HEAD, next->state);
   CHECK_INT(0, next->served);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* Whether the step aborts, in a child that says nothing of it. */

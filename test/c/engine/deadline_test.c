@@ -61,8 +61,7 @@ CHECK_CASE(reader_below_the_rate) {
   CHECK_INT(1, stats_of(&fx).timeouts);
   CHECK_INT(1, fx.released);
   CHECK_INT(AB_EVENT_GONE, fx.events);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(reader_above_the_rate) {
@@ -74,8 +73,7 @@ CHECK_CASE(reader_above_the_rate) {
   write_part(&fx, sizeof plenty);
   CHECK(read_at(&fx, client, 100000, 60));
   CHECK_INT(0, stats_of(&fx).timeouts);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* What was read early pays for a pause. */
@@ -90,8 +88,7 @@ CHECK_CASE(reader_that_was_quick_may_pause) {
   CHECK(read_at(&fx, client, 1000000, 4));
   CHECK(read_at(&fx, client, 0, 30));
   CHECK(!read_at(&fx, client, 0, 1000));
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(rate_grace_is_the_users) {
@@ -103,8 +100,7 @@ CHECK_CASE(rate_grace_is_the_users) {
   write_part(&fx, sizeof plenty);
   CHECK(read_at(&fx, client, 0, 2));
   CHECK(!read_at(&fx, client, 0, 2));
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* A stream that is silent for a long time, and a peer that takes each piece at once: nobody is
@@ -120,8 +116,7 @@ CHECK_CASE(stream_with_little_to_say) {
     CHECK(read_at(&fx, client, 1000, 60));
   }
   CHECK_INT(0, stats_of(&fx).timeouts);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* The time between two pieces, in which the socket has room, does not count either. */
@@ -140,8 +135,7 @@ CHECK_CASE(only_time_with_a_full_socket_counts) {
     CHECK(read_at(&fx, client, 1000, 100));
   }
   CHECK_INT(0, stats_of(&fx).timeouts);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* The socket's own queue is large. A slow peer takes from it long before there is room for more, so
@@ -161,8 +155,7 @@ CHECK_CASE(progress_within_the_sockets_queue) {
   CHECK(fx.held[0]->conn->blocked);
   CHECK_INT(1, stats_of(&fx).connections);
   CHECK(!read_at(&fx, client, 0, 22));
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 static ab_nsec moved(fixture *fx) {
@@ -201,11 +194,7 @@ CHECK_CASE(when_a_reader_was_last_seen_to_move) {
 
 CHECK_CASE(when_a_sender_was_last_seen_to_move) {
   fixture fx;
-  fixture_init(&fx);
-  fx.hold = true;
-  int client = client_open(&fx);
-  client_send(client, POST("/a", 10));
-  fixture_run(&fx);
+  int client = fixture_init_held(&fx, POST("/a", 10));
   CHECK_INT(0, moved(&fx));
   char buf[16];
   CHECK_INT(AB_AGAIN, read_body(&fx, fx.held[0], buf, sizeof buf));
@@ -221,8 +210,7 @@ CHECK_CASE(when_a_sender_was_last_seen_to_move) {
   CHECK_INT(AB_AGAIN, read_body(&fx, fx.held[0], buf, sizeof buf));
   fixture_run(&fx);
   CHECK_INT(since + AB_NSEC_PER_SEC, moved(&fx));
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* Without memory for the account, write_timeout alone counts. */
@@ -242,8 +230,7 @@ CHECK_CASE(stall_without_memory) {
   CHECK_INT(1, stats_of(&fx).connections);
   fixture_pass(&fx, 1);
   CHECK_INT(0, stats_of(&fx).connections);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* --- request_timeout --- */
@@ -276,8 +263,7 @@ CHECK_CASE(request_that_takes_too_long) {
   fixture_pass(&fx, 5);
   CHECK_INT(AB_EVENT_DEADLINE, fx.events);
   CHECK_INT(0, stats_of(&fx).timeouts);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(request_in_time) {
@@ -292,8 +278,7 @@ CHECK_CASE(request_in_time) {
   }
   CHECK_INT(0, fx.events);
   CHECK_INT(0, stats_of(&fx).expired);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 static void set_time(fixture *fx, ab_nsec time) {
@@ -338,9 +323,7 @@ CHECK_CASE(request_that_waits_too_long) {
   fixture fx;
   start_with_request_timeout(&fx, 5);
   fx.mute = true;
-  int client = client_open(&fx);
-  client_send(client, GET("/a"));
-  fixture_run(&fx);
+  int client = client_with(&fx, GET("/a"));
   CHECK_INT(1, stats_of(&fx).waiting);
   fixture_pass(&fx, 4);
   CHECK_INT(1, stats_of(&fx).waiting);
@@ -352,8 +335,7 @@ CHECK_CASE(request_that_waits_too_long) {
   fx.mute = false;
   fixture_run(&fx);
   CHECK_INT(0, fx.taken);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* Both deadlines of one connection pass, each at its time. */
@@ -372,8 +354,7 @@ CHECK_CASE(request_and_slow_reader) {
   fixture_pass(&fx, 1);
   CHECK_INT(0, stats_of(&fx).connections);
   CHECK_INT(AB_EVENT_DEADLINE | AB_EVENT_GONE, fx.events);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(no_request_timeout_by_default) {
@@ -384,8 +365,7 @@ CHECK_CASE(no_request_timeout_by_default) {
   fixture_pass(&fx, 1000);
   CHECK_INT(0, ab_engine_deadline(fx.engine));
   CHECK_INT(0, fx.events);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* Gone and late at once: the structure waits for the application, and no timer is left. */
@@ -442,8 +422,7 @@ CHECK_CASE(half_close_is_gone) {
     CHECK_INT(0, stats_of(&fx).connections);
     CHECK_INT(0, stats_of(&fx).waiting);
     CHECK_INT(mute ? 0 : AB_EVENT_GONE, fx.events);
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
   }
 }
 
@@ -458,8 +437,7 @@ CHECK_CASE(half_close_by_a_look) {
     ab_engine_lock(fx.engine);
     CHECK_INT(gone, ab_exchange_look(fx.held[0]));
     ab_engine_unlock(fx.engine);
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
   }
 }
 
@@ -501,8 +479,7 @@ CHECK_CASE(half_close_is_asked_on_demand) {
   ab_engine_unlock(fx.engine);
   fixture_run(&fx);
   CHECK(strcmp("HTTP/1.1 100 Continue\r\n\r\n", client_read(client, NULL)) == 0);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* Between requests a half-close is the usual end. */
@@ -516,8 +493,7 @@ CHECK_CASE(half_close_with_the_request) {
   fixture_run(&fx);
   CHECK_INT(0, fx.taken);
   CHECK_INT(0, stats_of(&fx).connections);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* --- listeners with limits of their own --- */
@@ -631,8 +607,7 @@ CHECK_CASE(a_request_gets_more_time) {
   ab_exchange_set_time(fx.held[0], AB_NSEC_PER_SEC);
   ab_exchange_add_time(fx.held[0], UINT64_MAX - 1);
   CHECK(ab_exchange_deadline(fx.held[0]) == UINT64_MAX);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(a_request_is_abandoned) {
@@ -659,8 +634,7 @@ CHECK_CASE(a_request_is_abandoned) {
     }
     CHECK_INT(0, stats_of(&fx).connections);
     CHECK_INT(1, stats_of(&fx).in_app);
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
   }
 }
 

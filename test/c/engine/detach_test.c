@@ -62,8 +62,7 @@ CHECK_CASE(socket_goes_with_what_was_read) {
   CHECK(strcmp(text, "later") == 0);
   CHECK_INT(0, stats_of(&fx).in_app);
   close(fd);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* A connection whose socket the application has; its request is over. */
@@ -99,8 +98,7 @@ CHECK_CASE(it_counts_until_the_application_closes_it) {
   CHECK_INT(1, stats_of(&fx).detached);
   CHECK(ended(client));
   CHECK_INT(0, ab_engine_deadline(fx.engine));
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* What has the number afterwards is never touched, not even by an end that comes before a look. */
@@ -119,8 +117,7 @@ CHECK_CASE(another_socket_with_its_number) {
   CHECK_INT(1, write(fd, "x", 1));
   close(fd);
   close(pair[1]);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* A drain ends what its reader gets, and nothing else; refuse ends both ways. The descriptor stays
@@ -141,8 +138,7 @@ CHECK_CASE(a_stop_ends_its_stream) {
   CHECK_INT(0, stats_of(&fx).taken_over);
   CHECK(fcntl(fd, F_GETFD) >= 0);
   close(fd);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* There is no descriptor for the moment: it is done later. */
@@ -159,8 +155,7 @@ CHECK_CASE(a_stop_without_descriptors) {
   fixture_pass(&fx, 1);
   CHECK(ended(fd));
   close(fd);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(an_abort_ends_it_at_once) {
@@ -170,8 +165,7 @@ CHECK_CASE(an_abort_ends_it_at_once) {
   CHECK(ended(client) && ended(fd));
   CHECK_INT(0, stats_of(&fx).taken_over);
   close(fd);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* As in a child process, whose parent has the socket too. */
@@ -182,8 +176,7 @@ CHECK_CASE(an_abandoned_engine_leaves_it_alone) {
   ab_engine_abort(fx.engine);
   CHECK(!ended(client) && !ended(fd));
   close(fd);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* More than one turn looks at. */
@@ -200,8 +193,7 @@ CHECK_CASE(many) {
   CHECK(ab_engine_deadline(fx.engine) <= fx.now);
   for (int i = 0; i < 3; i++) fixture_turn(&fx);
   CHECK_INT(0, stats_of(&fx).taken_over);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(without_memory_nothing_happens) {
@@ -220,8 +212,7 @@ CHECK_CASE(without_memory_nothing_happens) {
   close(fd);
   answer_held(&fx, 0, "here");
   CHECK(strstr(client_read(client, NULL), "here"));
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(whoever_waits_for_the_body_is_told) {
@@ -239,8 +230,7 @@ CHECK_CASE(whoever_waits_for_the_body_is_told) {
   CHECK_INT(AB_EPEER, read_body(&fx, fx.held[0], bytes, sizeof bytes));
   finish(&fx);
   close(fd);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* Half empty is enough for a writer, not for who wants the socket. */
@@ -263,8 +253,7 @@ CHECK_CASE(all_has_to_be_sent) {
   CHECK_INT(AB_EVENT_DRAINED, fx.events);
   CHECK_INT(sizeof plenty, got + client_drain(&fx, client));
   finish(&fx);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* What a later wait for room asks is not what an earlier one asked. */
@@ -281,8 +270,7 @@ CHECK_CASE(room_is_less_than_all) {
   ab_engine_unlock(fx.engine);
   finish(&fx);
   client_drain(&fx, client);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(later_is_at_the_end_of_the_step) {
@@ -300,8 +288,7 @@ CHECK_CASE(later_is_at_the_end_of_the_step) {
   CHECK(strcmp(client_read(client, NULL), "one") == 0);
   CHECK_INT(0, ab_exchange_pending(fx.held[0]));
   finish(&fx);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_MAIN()

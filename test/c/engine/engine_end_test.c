@@ -31,9 +31,7 @@ static void check_gone(fixture *fx, int client) {
 CHECK_CASE(error_is_answered_and_lingers) {
   fixture fx;
   fixture_init(&fx);
-  int client = client_open(&fx);
-  client_send(client, GET("/a") "GET / HTTP/1.1\nHost: x\r\n\r\n");
-  fixture_run(&fx);
+  int client = client_with(&fx, GET("/a") "GET / HTTP/1.1\nHost: x\r\n\r\n");
   bool end;
   const char *text = client_read(client, &end);
   CHECK_INT(1, occurrences(text, "200 OK"));
@@ -49,8 +47,7 @@ CHECK_CASE(error_is_answered_and_lingers) {
   CHECK_INT(1, fx.taken);
   fixture_pass(&fx, (unsigned)fx.limits.linger_timeout);
   CHECK_INT(0, stats_of(&fx).connections);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* A HEAD that is refused gets no content (RFC 9110 9.3.2), whoever comes after it does. */
@@ -66,9 +63,7 @@ CHECK_CASE(error_to_a_head_request) {
                {"HEAD /a HTTP/1.1\r\nHost: x\r\n\r\n" POST("/b", 4), true},
                {"HEAD /a HTTP/1.1\r\nHost: x\r\n\r\nbad\r\n\r\n", true}};
   for (size_t i = 0; i < AB_ARRAY_LEN(cases); i++) {
-    int client = client_open(&fx);
-    client_send(client, cases[i].text);
-    fixture_run(&fx);
+    int client = client_with(&fx, cases[i].text);
     const char *error = strstr(client_read(client, NULL), "HTTP/1.1 4");
     CHECK(error && strstr(error, "\r\nContent-Length: "));
     const char *content = error ? strstr(error, "\r\n\r\n") + 4 : "";
@@ -106,17 +101,15 @@ CHECK_CASE(error_survives_what_is_still_sent) {
 CHECK_CASE(error_in_a_body) {
   fixture fx;
   fixture_init(&fx);
-  int client = client_open(&fx);
-  client_send(client, "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n");
-  fixture_run(&fx);
+  int client =
+      client_with(&fx, "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n");
   client_send(client, "abc");
   fixture_run(&fx);
   bool end;
   CHECK(strstr(client_read(client, &end), "HTTP/1.1 400 "));
   CHECK(end);
   CHECK_INT(1, fx.taken);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(lingering_is_not_for_ever) {
@@ -131,8 +124,7 @@ CHECK_CASE(lingering_is_not_for_ever) {
   }
   fixture_run(&fx);
   CHECK_INT(0, stats_of(&fx).connections);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* More in one turn than there is room for are not worth their memory. */
@@ -179,9 +171,7 @@ CHECK_CASE(gone_in_each_state) {
                {GET("/a"), true}, {GET("/a") GET("/b"), true}, {"no request\r\n\r\n", false}};
   for (size_t i = 0; i < AB_ARRAY_LEN(cases); i++) {
     fx.mute = cases[i].mute;
-    int client = client_open(&fx);
-    client_send(client, cases[i].text);
-    fixture_run(&fx);
+    int client = client_with(&fx, cases[i].text);
     CHECK_INT(1, stats_of(&fx).connections);
     CHECK_INT(cases[i].mute, stats_of(&fx).waiting);
     close(client);
@@ -270,8 +260,7 @@ CHECK_CASE(finish_before_gone_is_taken) {
   CHECK_INT(0, fx.events); /* nobody is left to be told */
   CHECK_INT(1, fx.failed);
   check_gone(&fx, client);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(gone_while_closing) {
@@ -305,8 +294,7 @@ CHECK_CASE(half_closed_peer_gets_its_answer) {
     CHECK_INT(head + sizeof plenty, client_drain(&fx, client));
     CHECK_INT(1, fx.released);
     check_gone(&fx, client);
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
   }
 }
 
@@ -323,8 +311,7 @@ CHECK_CASE(idle_without_a_request) {
   check_gone(&fx, client);
   CHECK_INT(1, stats_of(&fx).timeouts);
   CHECK_INT(0, stats_of(&fx).errors);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* A server that had nothing to do for hours does not know better what time it is. */
@@ -341,16 +328,13 @@ CHECK_CASE(accepted_after_a_long_sleep) {
   CHECK_INT(1, stats_of(&fx).connections);
   fixture_pass(&fx, 5);
   check_gone(&fx, client);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(idle_between_requests) {
   fixture fx;
   fixture_init(&fx);
-  int client = client_open(&fx);
-  client_send(client, GET("/a"));
-  fixture_run(&fx);
+  int client = client_with(&fx, GET("/a"));
   fixture_pass(&fx, (unsigned)fx.limits.persistent_timeout - 1);
   CHECK_INT(1, stats_of(&fx).connections);
   fixture_pass(&fx, 1);
@@ -358,8 +342,7 @@ CHECK_CASE(idle_between_requests) {
   bool end;
   CHECK(!strstr(client_read(client, &end), "408"));
   CHECK(end);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* Dribbling does not move the deadline of a head, on a fresh connection and on a kept one. */
@@ -384,8 +367,7 @@ CHECK_CASE(head_that_dribbles) {
     CHECK(strstr(client_read(client, &end), "HTTP/1.1 408 "));
     CHECK(end);
     CHECK_INT(1, stats_of(&fx).errors);
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
   }
 }
 
@@ -419,9 +401,7 @@ CHECK_CASE(body_that_stops) {
   fixture_prepare(&fx);
   fx.limits.min_body_rate = 0;
   CHECK(fixture_start(&fx));
-  int client = client_open(&fx);
-  client_send(client, POST("/a", 10));
-  fixture_run(&fx);
+  int client = client_with(&fx, POST("/a", 10));
   for (int i = 0; i < 5; i++) {
     fixture_pass(&fx, 25);
     client_send(client, "1");
@@ -431,16 +411,13 @@ CHECK_CASE(body_that_stops) {
   CHECK_INT(0, stats_of(&fx).errors);
   fixture_pass(&fx, 1);
   CHECK(strstr(client_read(client, NULL), "HTTP/1.1 408 "));
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(body_too_slow) {
   fixture fx;
   fixture_init(&fx);
-  int client = client_open(&fx);
-  client_send(client, POST("/a", 100000));
-  fixture_run(&fx);
+  int client = client_with(&fx, POST("/a", 100000));
   for (int i = 0; i < 9; i++) {
     client_send(client, "0123456789");
     fixture_run(&fx);
@@ -449,8 +426,7 @@ CHECK_CASE(body_too_slow) {
   CHECK_INT(0, stats_of(&fx).errors);
   fixture_pass(&fx, 2);
   CHECK(strstr(client_read(client, NULL), "HTTP/1.1 408 "));
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(expected_body_stops) {
@@ -473,8 +449,7 @@ CHECK_CASE(expected_body_stops) {
   bool end;
   CHECK(strstr(client_read(client, &end), "Connection: close"));
   CHECK(end);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* The application may take its time, and so may a request in the queue without queue_timeout. */
@@ -510,9 +485,7 @@ CHECK_CASE(peer_that_reads_nothing) {
     fx.limits.min_send_rate = 0;
     CHECK(fixture_start(&fx));
     fx.hold = true;
-    int client = client_open(&fx);
-    client_send(client, GET("/a"));
-    fixture_run(&fx);
+    int client = client_with(&fx, GET("/a"));
     answer_big(&fx, 0, keep);
     fixture_run(&fx);
     fixture_pass(&fx, 29);
@@ -521,8 +494,7 @@ CHECK_CASE(peer_that_reads_nothing) {
     CHECK_INT(0, stats_of(&fx).connections);
     CHECK_INT(1, stats_of(&fx).timeouts);
     CHECK_INT(1, fx.released);
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
   }
 }
 
@@ -532,9 +504,7 @@ CHECK_CASE(peer_that_reads_slowly) {
   fx.limits.min_send_rate = 0;
   CHECK(fixture_start(&fx));
   fx.hold = true;
-  int client = client_open(&fx);
-  client_send(client, GET("/a"));
-  fixture_run(&fx);
+  int client = client_with(&fx, GET("/a"));
   answer_big(&fx, 0, true);
   fixture_run(&fx);
   char buf[200000];
@@ -547,8 +517,7 @@ CHECK_CASE(peer_that_reads_slowly) {
   CHECK(total > sizeof plenty);
   CHECK_INT(0, stats_of(&fx).timeouts);
   CHECK_INT(1, stats_of(&fx).connections);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* The response is stuck already when the rest of its connection goes on: the deadline stays. */
@@ -560,9 +529,7 @@ CHECK_CASE(stuck_response_keeps_its_deadline) {
     fx.limits.min_send_rate = 0;
     CHECK(fixture_start(&fx));
     fx.hold = true;
-    int client = client_open(&fx);
-    client_send(client, GET("/a"));
-    fixture_run(&fx);
+    int client = client_with(&fx, GET("/a"));
     ab_engine_lock(fx.engine);
     if (state == 1) ab_exchange_close_after(fx.held[0]);
     CHECK_INT(AB_OK, respond(&fx, fx.held[0], plenty, sizeof plenty, true));
@@ -584,8 +551,7 @@ CHECK_CASE(stuck_response_keeps_its_deadline) {
     CHECK_INT(0, stats_of(&fx).connections);
     CHECK_INT(1, fx.released);
     CHECK_INT(state == 0 || state == 3 ? AB_EVENT_GONE : 0, fx.events);
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
   }
 }
 
@@ -596,9 +562,7 @@ CHECK_CASE(head_behind_a_stuck_response) {
   fx.limits.max_pending_output = 16 << 20;
   CHECK(fixture_start(&fx));
   fx.hold = true;
-  int client = client_open(&fx);
-  client_send(client, GET("/a") "GET /b");
-  fixture_run(&fx);
+  int client = client_with(&fx, GET("/a") "GET /b");
   answer_big(&fx, 0, true);
   fixture_run(&fx);
   CHECK(client_drain(&fx, client) > sizeof plenty);
@@ -607,8 +571,7 @@ CHECK_CASE(head_behind_a_stuck_response) {
   fixture_pass(&fx, 1);
   CHECK_INT(1, stats_of(&fx).errors);
   CHECK(strstr(client_read(client, NULL), "408"));
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(next_deadline_is_told) {
@@ -708,9 +671,7 @@ CHECK_CASE(drain_lets_the_busy_ask_once_more) {
 CHECK_CASE(drain_waits_for_the_rest_of_a_head) {
   fixture fx;
   fixture_init(&fx);
-  int client = client_open(&fx);
-  client_send(client, "GET /a HTTP/1.1\r\n");
-  fixture_run(&fx);
+  int client = client_with(&fx, "GET /a HTTP/1.1\r\n");
   ab_engine_drain(fx.engine, fx.now);
   fixture_pass(&fx, 1);
   client_send(client, "Host: a.test\r\n\r\n");
@@ -718,8 +679,7 @@ CHECK_CASE(drain_waits_for_the_rest_of_a_head) {
   bool end;
   CHECK_INT(1, occurrences(client_read(client, &end), "Connection: close\r\n\r\n/a"));
   CHECK(end);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 #define REFUSED "HTTP/1.1 503 Service Unavailable\r\n"
@@ -794,8 +754,7 @@ CHECK_CASE(refuse_ends_skipping) {
   client_read(client, &end);
   CHECK(end);
   CHECK_INT(0, stats_of(&fx).connections);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* Whether the socket is full when the drain begins, or has just got some room. */
@@ -817,8 +776,7 @@ CHECK_CASE(drain_sends_what_is_pending) {
     CHECK_INT(1, stats_of(&fx).connections);
     CHECK(client_drain(&fx, client) > sizeof plenty / 2);
     check_gone(&fx, client);
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
   }
 }
 
@@ -859,8 +817,7 @@ CHECK_CASE(closed_listeners_are_not_waited_for) {
   CHECK_INT(0, stats_of(&fx).accepted);
   CHECK_INT(-1, ab_listener_fd(ab_engine_listener(fx.engine, 0)));
   CHECK(!ab_engine_listener(fx.engine, 1));
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(abort_closes_everything) {
@@ -926,8 +883,7 @@ CHECK_CASE(detach_and_attach_again) {
   client_send(client, GET("/c"));
   fixture_run(&fx);
   CHECK(strstr(client_read(client, NULL), "\r\n\r\n/c"));
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_MAIN()

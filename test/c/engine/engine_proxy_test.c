@@ -70,8 +70,7 @@ CHECK_CASE(byte_by_byte) {
   CHECK_INT(80, ab_exchange_peer(fx.held[0])->port);
   answer_held(&fx, 0, "x");
   fixture_run(&fx);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* The address holds for all of the connection's requests. */
@@ -91,8 +90,7 @@ CHECK_CASE(it_comes_once_for_all_requests) {
   bool end;
   CHECK_INT(2, occurrences(client_read(client, &end), "200 OK"));
   CHECK(!end);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* Expects that the bytes are answered with 400 once, after `taken` requests, and the end. */
@@ -109,8 +107,7 @@ static void check_refused(unsigned accept, const char *bytes, size_t len, unsign
   CHECK_INT(taken, occurrences(answer, "200 OK"));
   CHECK(end);
   CHECK_INT(taken, fx.taken);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(a_second_one_is_refused) {
@@ -170,8 +167,7 @@ CHECK_CASE(only_named_proxies_may_send_one) {
   fixture_run(&fx);
   CHECK_INT(1, occurrences(client_read(client, NULL), "400 Bad Request\r\n"));
   CHECK_INT(0, fx.held_count);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(its_size_is_limited) {
@@ -186,8 +182,7 @@ CHECK_CASE(its_size_is_limited) {
     fixture_run(&fx);
     CHECK_INT(1,
               occurrences(client_read(client, NULL), most < 20 ? "HTTP/1.1 400" : "HTTP/1.1 200"));
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
   }
 }
 
@@ -207,8 +202,7 @@ CHECK_CASE(silence_within_and_behind_it_ends) {
     CHECK_INT(table[i].answered, occurrences(client_read(client, &end), "HTTP/1.1 408"));
     CHECK(end);
     CHECK_INT(0, fx.taken);
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
   }
 }
 
@@ -265,8 +259,7 @@ CHECK_CASE(no_connection_comes_before_the_terms) {
   fixture_run(&fx);
   CHECK_INT(0, fx.taken);
   CHECK_INT(1, occurrences(client_read(client, NULL), " 400 "));
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_MAIN()

@@ -117,9 +117,7 @@ CHECK_CASE(the_beginning_of_a_body_is_not_lost) {
   fixture fx;
   fixture_init(&fx);
   fx.hold = true;
-  int warm = client_open(&fx);
-  client_send(warm, GET("/w"));
-  fixture_run(&fx);
+  int warm = client_with(&fx, GET("/w"));
   answer_held(&fx, 0, "x");
   int client = client_open(&fx);
   client_send(client, EXPECT("/a", 6) "hel");

@@ -42,22 +42,18 @@ CHECK_CASE(idle_connection_owns_nothing) {
   client_send(client, GET("/b"));
   fixture_run(&fx);
   CHECK_INT(calls, fx.mem.calls); /* the steady state allocates nothing */
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(peer_asks_to_close) {
   fixture fx;
   fixture_init(&fx);
-  int client = client_open(&fx);
-  client_send(client, "GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-  fixture_run(&fx);
+  int client = client_with(&fx, "GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
   bool end;
   CHECK(strstr(client_read(client, &end), "Connection: close\r\n\r\n/a"));
   CHECK(end);
   CHECK_INT(0, stats_of(&fx).connections);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(application_closes) {
@@ -73,8 +69,7 @@ CHECK_CASE(application_closes) {
   bool end;
   CHECK(strstr(client_read(client, &end), "Connection: close"));
   CHECK(end);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(broken_off_response_closes) {
@@ -91,8 +86,7 @@ CHECK_CASE(broken_off_response_closes) {
   CHECK(strcmp("HTTP/1.1 200 OK\r\n", client_read(client, &end)) == 0);
   CHECK(end);
   CHECK_INT(1, fx.taken);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(requests_are_limited) {
@@ -100,17 +94,14 @@ CHECK_CASE(requests_are_limited) {
   fixture_prepare(&fx);
   fx.limits.max_requests_per_connection = 3;
   CHECK(fixture_start(&fx));
-  int client = client_open(&fx);
-  client_send(client, GET("/1") GET("/2") GET("/3") GET("/4"));
-  fixture_run(&fx);
+  int client = client_with(&fx, GET("/1") GET("/2") GET("/3") GET("/4"));
   bool end;
   const char *text = client_read(client, &end);
   CHECK_INT(3, occurrences(text, "200 OK"));
   CHECK_INT(1, occurrences(text, "Connection: close"));
   CHECK(end);
   CHECK(strcmp("123", fx.paths) == 0);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* Each byte comes alone, over one turn each; the verdict is the same and the memory bounded. */
@@ -127,8 +118,7 @@ CHECK_CASE(heads_byte_by_byte) {
   }
   CHECK(strcmp(OK(2, "/a") OK(2, "/b"), client_read(client, NULL)) == 0);
   CHECK(!conn->own);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(pipeline_cut_anywhere) {
@@ -143,8 +133,7 @@ CHECK_CASE(pipeline_cut_anywhere) {
     client_send_bytes(client, text + cut, sizeof(text) - 1 - cut);
     fixture_run(&fx);
     CHECK(strcmp(OK(2, "/a") OK(6, "/b:xyz") OK(2, "/c"), client_read(client, NULL)) == 0);
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
   }
 }
 
@@ -160,8 +149,7 @@ CHECK_CASE(a_batch_leaves_in_one_write) {
   ssize_t n = recv(client, buf, sizeof buf, 0);
   CHECK_OCTETS(expected, buf, n > 0 ? (size_t)n : 0);
   CHECK_INT(-1, recv(client, buf, sizeof buf, 0));
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* No response waits for a request that the application keeps. */
@@ -183,8 +171,7 @@ CHECK_CASE(an_answer_does_not_wait_for_the_next) {
   answer_held(&fx, 0, "2");
   fixture_run(&fx);
   CHECK(strcmp(OK(1, "2"), client_read(client, NULL)) == 0);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* More than one turn's share of one connection: others get their turn in between. */
@@ -286,15 +273,13 @@ CHECK_CASE(untaken_requests_settle) {
 CHECK_CASE(chunked_body_and_what_follows) {
   fixture fx;
   fixture_init(&fx);
-  int client = client_open(&fx);
-  client_send(client, "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab");
-  fixture_run(&fx);
+  int client =
+      client_with(&fx, "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab");
   CHECK_INT(1, fx.taken);
   client_send(client, "c\r\n0\r\n\r\n" GET("/b"));
   fixture_run(&fx);
   CHECK(strcmp(OK(6, "/a:abc") OK(2, "/b"), client_read(client, NULL)) == 0);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 #define EXPECT(path, n)                                                                            \
@@ -303,12 +288,8 @@ CHECK_CASE(chunked_body_and_what_follows) {
 
 CHECK_CASE(expectation_asked_first) {
   fixture fx;
-  fixture_init(&fx);
-  fx.hold = true;
-  int client = client_open(&fx);
+  int client = fixture_init_held(&fx, EXPECT("/a", 5));
   ssize_t result;
-  client_send(client, EXPECT("/a", 5));
-  fixture_run(&fx);
   CHECK_INT(1, fx.held_count);
   CHECK(*client_read(client, NULL) == '\0');
   read_what_is_there(&fx, fx.held[0], &result);
@@ -335,8 +316,7 @@ CHECK_CASE(expectation_asked_first) {
   answer_held(&fx, 0, "y"); /* the request behind the body */
   fixture_run(&fx);
   CHECK(strcmp(OK(1, "x") OK(1, "y"), client_read(client, NULL)) == 0);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* The body came with its head, in the same turn or in a later one: no interim response is needed.
@@ -360,19 +340,14 @@ CHECK_CASE(expectation_not_waited_for) {
     answer_held(&fx, 0, "y");
     fixture_run(&fx);
     CHECK(strcmp(OK(1, "x") OK(1, "y"), client_read(client, NULL)) == 0);
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
   }
 }
 
 CHECK_CASE(expectation_met_in_parts) {
   fixture fx;
-  fixture_init(&fx);
-  fx.hold = true;
-  int client = client_open(&fx);
+  int client = fixture_init_held(&fx, EXPECT("/a", 5) "he");
   ssize_t result;
-  client_send(client, EXPECT("/a", 5) "he");
-  fixture_run(&fx);
   CHECK(strcmp("he", read_what_is_there(&fx, fx.held[0], &result)) == 0);
   CHECK_INT(AB_AGAIN, result);
   fixture_run(&fx);
@@ -383,19 +358,14 @@ CHECK_CASE(expectation_met_in_parts) {
   answer_held(&fx, 0, "x");
   fixture_run(&fx);
   CHECK(strcmp(OK(1, "x"), client_read(client, NULL)) == 0);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* For a response that goes before its request's body; once, and never when the body is here. */
 CHECK_CASE(expectation_met_before_the_response) {
   for (int here = 0; here < 2; here++) {
     fixture fx;
-    fixture_init(&fx);
-    fx.hold = true;
-    int client = client_open(&fx);
-    client_send(client, here ? EXPECT("/a", 5) "hello" : EXPECT("/a", 5));
-    fixture_run(&fx);
+    int client = fixture_init_held(&fx, here ? EXPECT("/a", 5) "hello" : EXPECT("/a", 5));
     for (int i = 0; i < 2; i++) {
       ab_engine_lock(fx.engine);
       ab_exchange_continue(fx.held[0]);
@@ -405,20 +375,15 @@ CHECK_CASE(expectation_met_before_the_response) {
     CHECK(strcmp(here ? "" : CONTINUE, client_read(client, NULL)) == 0);
     answer_held(&fx, 0, "x");
     fixture_run(&fx);
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
   }
 }
 
 /* Behind the head of a final response the word would be a part of it (RFC 9110 15.2). */
 CHECK_CASE(expectation_after_the_response_began) {
   fixture fx;
-  fixture_init(&fx);
-  fx.hold = true;
-  int client = client_open(&fx);
+  int client = fixture_init_held(&fx, EXPECT("/a", 5));
   ssize_t result;
-  client_send(client, EXPECT("/a", 5));
-  fixture_run(&fx);
   ab_engine_lock(fx.engine);
   CHECK(!ab_exchange_keep_alive(fx.held[0]));
   CHECK_INT(AB_OK, ab_exchange_write(fx.held[0], "head", 4));
@@ -438,17 +403,14 @@ CHECK_CASE(expectation_after_the_response_began) {
   bool end;
   CHECK(strcmp("head", client_read(client, &end)) == 0);
   CHECK(end);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* Nobody knows whether the body will come: the connection cannot be used again. */
 CHECK_CASE(expectation_left_unread) {
   fixture fx;
   fixture_init(&fx);
-  int client = client_open(&fx);
-  client_send(client, EXPECT("/a", 5));
-  fixture_run(&fx);
+  int client = client_with(&fx, EXPECT("/a", 5));
   client_send(client, "hello" GET("/b"));
   fixture_run(&fx);
   bool end;
@@ -464,12 +426,8 @@ CHECK_CASE(expectation_left_unread) {
 
 CHECK_CASE(expected_body_is_malformed) {
   fixture fx;
-  fixture_init(&fx);
-  fx.hold = true;
-  int client = client_open(&fx);
-  client_send(client, "POST /a HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
-                      "Transfer-Encoding: chunked\r\n\r\n");
-  fixture_run(&fx);
+  int client = fixture_init_held(&fx, "POST /a HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+                                      "Transfer-Encoding: chunked\r\n\r\n");
   ssize_t result;
   read_what_is_there(&fx, fx.held[0], &result);
   client_send(client, "zz\r\n");
@@ -486,8 +444,7 @@ CHECK_CASE(expected_body_is_malformed) {
   bool end;
   CHECK(strstr(client_read(client, &end), "Connection: close"));
   CHECK(end);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(expected_body_breaks_off) {
@@ -507,8 +464,7 @@ CHECK_CASE(expected_body_breaks_off) {
   bool end;
   CHECK(strstr(client_read(client, &end), CONTINUE "HTTP/1.1 200 OK\r\n"));
   CHECK(end);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* While the application has a request the next ones wait in the socket, but for one read of them.
@@ -528,8 +484,7 @@ CHECK_CASE(pipelining_is_read_ahead_within_a_bound) {
   CHECK_INT(1, fx.taken);
   CHECK(fx.held[0]->conn->in_len <= AB_RECV_MAX);
   CHECK(fx.held[0]->conn->own_capacity <= AB_RECV_MAX);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* As in a page that processes share. */
@@ -539,15 +494,12 @@ CHECK_CASE(figures_in_memory_of_others) {
   fixture_prepare(&fx);
   fx.stats = &page;
   CHECK(fixture_start(&fx));
-  int client = client_open(&fx);
-  client_send(client, GET("/a"));
-  fixture_run(&fx);
+  int client = client_with(&fx, GET("/a"));
   CHECK_INT(1, page.requests);
   CHECK_INT(1, page.connections);
   CHECK_INT(strlen(GET("/a")), page.received);
   CHECK_INT(strlen(client_read(client, NULL)), page.sent);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
   CHECK_INT(1, page.requests);
   CHECK_INT(0, page.connections);
 }

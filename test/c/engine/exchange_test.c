@@ -34,8 +34,7 @@ CHECK_CASE(only_a_request_in_flight_has_one) {
   CHECK_INT(AB_EXCHANGE_APP, fx.held[0]->state);
   answer_held(&fx, 0, "x");
   CHECK(!conn->exchange);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(one_that_waits_is_queued) {
@@ -47,8 +46,7 @@ CHECK_CASE(one_that_waits_is_queued) {
   fixture_run(&fx);
   CHECK_INT(AB_EXCHANGE_QUEUED, conn->exchange->state);
   CHECK(conn->exchange->waits && !conn->exchange->request);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* The memory of the one before is used again, though the two are on different connections. */
@@ -92,12 +90,9 @@ static void check_without_memory(const char *request, const char *end_of_answer)
   CHECK_INT(0, fx.taken);
   CHECK_INT(1, stats_of(&fx).errors);
   close(client);
-  client = client_open(&fx);
-  client_send(client, GET("/b"));
-  fixture_run(&fx);
+  client = client_with(&fx, GET("/b"));
   CHECK(strstr(client_read(client, NULL), "200 OK"));
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(without_memory_the_request_gets_503) {
@@ -147,8 +142,7 @@ CHECK_CASE(an_unread_rest_keeps_it) {
   fixture_run(&fx);
   CHECK_INT(AB_CONN_HEAD, conn->state);
   CHECK(!conn->exchange);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* Whether the step aborts, in a child that says nothing of it. */

@@ -111,9 +111,7 @@ CHECK_CASE(the_slowest_reader_goes) {
   client_read(clients[0], &end);
   CHECK(!end);
   /* Another one who reads is served. */
-  clients[3] = client_open(&fx);
-  client_send(clients[3], GET("/f"));
-  fixture_run(&fx);
+  clients[3] = client_with(&fx, GET("/f"));
   answer_all(&fx, fd);
   CHECK_INT(1, occurrences(client_read(clients[3], &end), "200 OK"));
   CHECK(!end);

@@ -321,14 +321,24 @@ static AB_UNUSED void client_send(int fd, const char *text) {
   client_send_bytes(fd, text, strlen(text));
 }
 
+/* A client that has sent these bytes, which have been looked at. */
+static AB_UNUSED int client_with(fixture *self, const char *text) {
+  int client = client_open(self);
+  client_send(client, text);
+  fixture_run(self);
+  return client;
+}
+
 /* A new fixture that holds requests, and the client of the first one. */
 static AB_UNUSED int fixture_init_held(fixture *self, const char *request) {
   fixture_init(self);
   self->hold = true;
-  int client = client_open(self);
-  client_send(client, request);
-  fixture_run(self);
-  return client;
+  return client_with(self, request);
+}
+
+static AB_UNUSED void fixture_end(fixture *self, int client) {
+  close(client);
+  fixture_fini(self);
 }
 
 /* Sends all of it, with turns of the engine whenever the socket is full. */

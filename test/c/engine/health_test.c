@@ -20,9 +20,7 @@ static void begin(fixture *fx) {
 
 /* The answer to `bytes` on a connection of their own; *end: whether it was closed. */
 static const char *ask(fixture *fx, const char *bytes, bool *end) {
-  int client = client_open(fx);
-  client_send(client, bytes);
-  fixture_run(fx);
+  int client = client_with(fx, bytes);
   const char *text = client_read(client, end);
   close(client);
   fixture_run(fx);
@@ -161,9 +159,7 @@ CHECK_CASE(a_body_is_not_waited_for) {
 CHECK_CASE(idle_connections_of_probes_time_out) {
   fixture fx;
   begin(&fx);
-  int client = client_open(&fx);
-  client_send(client, ASK("/livez"));
-  fixture_run(&fx);
+  int client = client_with(&fx, ASK("/livez"));
   fixture_pass(&fx, (unsigned)fx.limits.header_timeout + 1);
   bool end;
   client_read(client, &end);
@@ -171,8 +167,7 @@ CHECK_CASE(idle_connections_of_probes_time_out) {
   fixture_pass(&fx, (unsigned)fx.limits.persistent_timeout);
   client_read(client, &end);
   CHECK(end);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(retired_is_alive_and_not_ready) {

@@ -36,13 +36,6 @@ static void begin(fixture *fx) {
   load(fx, POOL, 2);
 }
 
-static int client_with(fixture *fx, const char *bytes) {
-  int client = client_open(fx);
-  client_send(client, bytes);
-  fixture_run(fx);
-  return client;
-}
-
 static bool tells(fixture *fx) {
   return ab_engine_tells(fx->engine, true);
 }
@@ -123,8 +116,7 @@ CHECK_CASE(a_route_is_forgotten) {
   fixture_pass(&fx, AB_HOLD_LATELY / AB_NSEC_PER_SEC);
   int client = client_with(&fx, GET("/page/1"));
   CHECK_INT(1, fx.taken);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(held_for_the_pool_that_is_full) {
@@ -282,8 +274,7 @@ CHECK_CASE(without_memory_nothing_is_held) {
   ab_engine_pool_wait(fx.engine, POOL, view("/page/1"));
   int client = client_with(&fx, GET("/page/1"));
   CHECK_INT(1, fx.taken);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_MAIN()

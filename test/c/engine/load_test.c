@@ -106,9 +106,7 @@ static void answer_with_file(fixture *fx, ab_exchange *exchange, int fd, size_t 
 }
 
 static int client_of_file(fixture *fx, int fd, size_t len) {
-  int client = client_open(fx);
-  client_send(client, GET("/f"));
-  fixture_run(fx);
+  int client = client_with(fx, GET("/f"));
   CHECK_INT(1, fx->held_count);
   answer_with_file(fx, fx->held[--fx->held_count], fd, len);
   fixture_run(fx);
@@ -154,9 +152,7 @@ static void check_response(fixture *fx, int client, size_t len) {
 }
 
 static void check_others_are_served(fixture *fx) {
-  int client = client_open(fx);
-  client_send(client, GET("/other"));
-  fixture_run(fx);
+  int client = client_with(fx, GET("/other"));
   CHECK_INT(1, fx->held_count);
   answer_held(fx, 0, "other");
   fixture_run(fx);

@@ -45,8 +45,7 @@ CHECK_CASE(nothing_is_received_unasked) {
   CHECK_INT(5000, got);
   CHECK_INT(before + 5000, stats_of(&fx).received);
   CHECK_INT(0, exchange->conn->in_len); /* it went where it was wanted */
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(little_reads_have_a_window) {
@@ -67,8 +66,7 @@ CHECK_CASE(little_reads_have_a_window) {
     CHECK_INT(received, stats_of(&fx).received);
     fixture_run(&fx);
     CHECK_INT(i ? 999 : 63, exchange->conn->in_len); /* and it outlives the step */
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
   }
 }
 
@@ -104,8 +102,7 @@ CHECK_CASE(long_chunks_are_not_copied) {
   CHECK_INT(0, read_body(&fx, exchange, content, 1));
   CHECK(body_is_done(exchange));
   finish_with(&fx, client, OK(1, "x"), false);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* Bytes that were read ahead outside of a step stand in the arena until the next one ends, also
@@ -127,8 +124,7 @@ CHECK_CASE(a_wider_listener_leaves_input_alone) {
   CHECK_INT(9, read_body(&fx, exchange, bytes + 1, 9));
   CHECK_OCTETS("0123456789", bytes, 10);
   finish_with(&fx, client, OK(1, "x"), false);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* What has come of a body before its connection was dropped is its own, however many others read
@@ -156,15 +152,12 @@ CHECK_CASE(input_outlives_a_drop) {
     fixture_run(&fx);
     fx.mem.fail_at = 0;
     CHECK(ab_exchange_gone(exchange));
-    other = client_open(&fx);
-    client_send(other, POST("/b", 10) "abcdefghi");
-    fixture_run(&fx);
+    other = client_with(&fx, POST("/b", 10) "abcdefghi");
     CHECK_INT(i == DROPPED ? 8 : AB_EPEER, read_body(&fx, exchange, bytes + 1, 8));
     if (i == DROPPED) CHECK_OCTETS("012345678", bytes, 9);
     CHECK_INT(AB_EPEER, read_body(&fx, exchange, bytes, 8));
     close(other);
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
   }
 }
 
@@ -183,8 +176,7 @@ CHECK_CASE(reading_takes_turns) {
   fixture_turn(&fx);
   CHECK_INT(AB_EVENT_BODY, fx.events);
   CHECK_INT(5000, read_body(&fx, exchange, plenty, 5000));
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* Cut anywhere, and read with any room: content and what follows are the same. */
@@ -223,8 +215,7 @@ CHECK_CASE(bodies_cut_anywhere) {
       answer_held(&fx, 0, "y");
       fixture_run(&fx);
       CHECK(strcmp(OK(1, "x") OK(1, "y"), client_read(client, NULL)) == 0);
-      close(client);
-      fixture_fini(&fx);
+      fixture_end(&fx, client);
     }
   }
 }
@@ -255,8 +246,7 @@ CHECK_CASE(a_full_step_is_waited_for) {
     CHECK_INT(1, read_body(&fx, exchange, &byte, 1));
     CHECK_INT('z', byte);
     finish_with(&fx, client, OK(1, "x"), false);
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
   }
 }
 
@@ -303,8 +293,7 @@ CHECK_CASE(time_counts_while_somebody_waits) {
   CHECK_INT(AB_EVENT_BODY, fx.events);
   CHECK_INT(AB_HTTP_REQUEST_TIMEOUT, ab_exchange_body_error(exchange));
   finish_with(&fx, client, CLOSING(1, "x"), true);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* --- left unread --- */
@@ -322,8 +311,7 @@ CHECK_CASE(a_small_rest_is_skipped) {
     fixture_run(&fx);
     CHECK_INT(2, fx.taken);
     finish_with(&fx, client, OK(1, "x"), false);
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
   }
 }
 
@@ -357,8 +345,7 @@ CHECK_CASE(chunks_are_skipped_when_their_end_is_here) {
   finish_with(&fx, client, OK(1, "x"), false);
   CHECK_INT(2, fx.taken);
   finish_with(&fx, client, OK(1, "x"), false);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 
   static const char *const bodies[] = {"", "3\r\nabc\r\n", "3\r\nabc\r\n0\r\n\r", "zz\r\n"};
   for (size_t i = 0; i < AB_ARRAY_LEN(bodies); i++) {
@@ -367,8 +354,7 @@ CHECK_CASE(chunks_are_skipped_when_their_end_is_here) {
     fixture_init(&fx);
     hold(&fx, &client, text);
     finish_with(&fx, client, CLOSING(1, "x"), true);
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
   }
 }
 
@@ -383,8 +369,7 @@ CHECK_CASE(skipping_ends_in_time) {
   fixture_pass(&fx, 2); /* too slow for the rate */
   CHECK_INT(0, stats_of(&fx).connections);
   CHECK_INT(1, stats_of(&fx).timeouts);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(gone_while_skipping) {
@@ -448,8 +433,7 @@ CHECK_CASE(an_error_after_the_head_closes) {
   bool end;
   CHECK(strcmp("head", client_read(client, &end)) == 0);
   CHECK(end);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_MAIN()

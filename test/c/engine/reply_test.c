@@ -31,8 +31,7 @@ CHECK_CASE(back_pressure) {
   ab_engine_unlock(fx.engine);
   answer_held(&fx, 0, "x");
   fixture_run(&fx);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(room_follows_without_a_flush) {
@@ -52,8 +51,7 @@ CHECK_CASE(room_follows_without_a_flush) {
   CHECK_INT(400000, client_drain(&fx, client));
   CHECK_INT(waits ? AB_EVENT_DRAINED : 0, fx.events);
   answer_held(&fx, 0, "x");
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 static int send_bytes(fixture *fx, ab_exchange *exchange, size_t len) {
@@ -92,8 +90,7 @@ CHECK_CASE(bytes_that_are_sent_at_once) {
   CHECK_INT(AB_OK, send_bytes(&fx, exchange, 2));
   CHECK_OCTETS("xxend", client_read(client, NULL), 5);
   answer_held(&fx, 0, "x");
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* What has begun and cannot be kept ends the connection; what has not can be sent again. */
@@ -113,8 +110,7 @@ CHECK_CASE(no_memory_for_what_is_left) {
     answer_held(&fx, 0, "x");
     size_t received = client_drain(&fx, client);
     CHECK_INT(stats_of(&fx).sent, received);
-    close(client);
-    fixture_fini(&fx);
+    fixture_end(&fx, client);
     if (!failed) break;
     CHECK(nth < 20);
   }
@@ -231,9 +227,7 @@ CHECK_CASE(bytes_that_move_from_another_outbox) {
   int released = 0;
   ab_outbox_pool *pool = ab_outbox_pool_init(&fx.mem.mem, count_release, &released, 1, 1);
   ab_outbox *outbox = ab_outbox_init(pool);
-  int client = client_open(&fx);
-  client_send(client, GET("/a"));
-  fixture_run(&fx);
+  int client = client_with(&fx, GET("/a"));
   ab_exchange *exchange = fx.held[0];
   CHECK_INT(AB_OK, ab_outbox_write(outbox, "copied ", 7));
   CHECK_INT(AB_OK, ab_outbox_borrow(outbox, "lent", 4, &fx));
@@ -267,15 +261,12 @@ CHECK_CASE(large_answers_arrive_whole) {
   fixture_init(&fx);
   fx.big_len = 3 << 20;
   fx.big = plenty(fx.big_len);
-  int client = client_open(&fx);
-  client_send(client, GET("/a") GET("/b"));
-  fixture_run(&fx);
+  int client = client_with(&fx, GET("/a") GET("/b"));
   size_t head = strlen("HTTP/1.1 200 OK\r\nContent-Length: 3145728\r\n\r\n");
   CHECK_INT(2 * (fx.big_len + head), client_drain(&fx, client));
   CHECK_INT(2, fx.released);
   CHECK_INT(1, stats_of(&fx).connections);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(file_that_shrank_breaks_off) {
@@ -296,8 +287,7 @@ CHECK_CASE(file_that_shrank_breaks_off) {
   CHECK_INT(1, fx.released);
   CHECK_INT(0, stats_of(&fx).connections);
   close(fd);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* Who sends requests and reads no responses: the application does not answer ahead for ever. */
@@ -314,8 +304,7 @@ CHECK_CASE(pipelining_without_reading_is_held_back) {
   CHECK_INT(200 * (fx.big_len + head), client_drain(&fx, client));
   CHECK_INT(200, fx.taken);
   CHECK_INT(200, fx.released);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_MAIN()

@@ -199,8 +199,7 @@ static void check_answer(const char *request, bool at_once, bool closes, const c
   const char *answer = client_read(client, &end);
   CHECK_OCTETS(expected, answer, strlen(answer));
   CHECK_INT(strstr(expected, "close") != NULL, end);
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(heads_say_what_becomes_of_the_connection) {
@@ -225,8 +224,7 @@ CHECK_CASE(an_interim_head_comes_first) {
   ab_engine_unlock(fx.engine);
   CHECK(strcmp("HTTP/1.1 103 Early Hints\r\n\r\n", client_read(client, NULL)) == 0);
   answer_held(&fx, 0, "x");
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(another_protocol_begins_behind_its_head) {
@@ -240,8 +238,7 @@ CHECK_CASE(another_protocol_begins_behind_its_head) {
   ab_engine_unlock(fx.engine);
   CHECK(strcmp("HTTP/1.1 101 Switching Protocols\r\n\r\n", client_read(client, NULL)) == 0);
   answer_held(&fx, 0, "x");
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* It takes the place of the application's, whatever that was to be. */
@@ -259,8 +256,7 @@ CHECK_CASE(errors_are_our_own) {
   CHECK(strstr(answer, "HTTP/1.1 500 Internal Server Error\r\nDate: ") == answer);
   CHECK(strstr(answer, "\r\nContent-Length: 26\r\n\r\n500 Internal Server Error\n"));
   answer_held(&fx, 0, "x");
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 /* --- the end --- */
@@ -282,8 +278,7 @@ static bool end_with_trailers(size_t fail_at) {
   CHECK_INT(failed ? 11 : 11 + 3 + sizeof trailers + 2, ab_exchange_pending(exchange));
   ab_engine_unlock(fx.engine);
   answer_held(&fx, 0, "x");
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
   return failed;
 }
 
@@ -306,8 +301,7 @@ CHECK_CASE(the_last_chunk_ends_it) {
   CHECK(strcmp("5\r\nhello\r\n0\r\nT: 1\r\n\r\n", client_read(client, NULL)) == 0);
   exchange->framed = false;
   answer_held(&fx, 0, "x");
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_MAIN()

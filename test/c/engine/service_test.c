@@ -97,8 +97,7 @@ CHECK_CASE(draining_accepts_what_is_there) {
   CHECK(strstr(client_read(client, &end), "Connection: close\r\n\r\n/a") != NULL);
   CHECK(end);
   CHECK_INT(port, ab_listener_port(ab_engine_listener(fx.engine, 0))); /* still known */
-  close(client);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
 }
 
 CHECK_CASE(without_memory_the_listener_stays_the_callers) {
