@@ -1,13 +1,9 @@
-/* The lead: the right to turn an engine, that is to wait in its poller, to dispatch, and to serve
- * connections in steps. One has it at a time: one of the threads that run requests, each a
- * participant, or the standby (lead/standby.h), which turns the engine while the thread that leads
- * is away in the application.
+/* The lead: the right to turn an engine. One of the threads that run requests has it, each a
+ * participant, or the standby (lead/standby.h); see README.md.
  *
- * A thread that comes back from the application asks whether it still leads (ab_lead_held): two
- * atomic operations. The standby takes the lead only from a thread that is away and does not read a
- * request in the engine's memory (ab_participant_read): it first takes, then looks whether the
- * thread is away, and gives it back if not; the thread first says that it is there, then looks who
- * leads. So one of them sees the other.
+ * A thread that comes back from the application asks whether it still leads (ab_lead_held): it
+ * first says that it is there, then looks at the holder. The standby first takes the lead, then
+ * looks whether the thread is away, and gives it back if not. So one of them sees the other.
  */
 #ifndef AB_LEAD_LEAD_H
 #define AB_LEAD_LEAD_H
@@ -97,8 +93,7 @@ static inline void ab_lead_pass(ab_lead *lead, ab_participant *to) {
  * false when `from` has come back, and still leads. */
 bool ab_lead_suspend(ab_lead *lead, ab_participant *from) AB_WARN_UNUSED;
 
-/* True while a participant waits for the interpreter's lock, or, as far as the owner of that lock
- * can tell, may wait for it. */
+/* True while a participant waits for the interpreter's lock, or may wait for it. */
 bool ab_lead_starves(ab_lead *lead);
 
 /* The participant's thread leaves with a request that is still where the engine has it. */
@@ -112,9 +107,7 @@ static inline void ab_participant_has_read(ab_participant *participant) {
   atomic_store_explicit(&participant->pulse.reading, false, memory_order_release);
 }
 
-/* Takes the lead from the participant's thread, for the standby, if that is away. The lead's lock
- * is held.
- */
+/* For the standby, from a participant that is away. The lead's lock is held. */
 bool ab__lead_seize(ab_lead *lead, ab_participant *participant) AB_WARN_UNUSED;
 
 #endif

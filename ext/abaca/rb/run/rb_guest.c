@@ -1,9 +1,7 @@
-/* Guest mode: see rb_guest.h.
- *
- * A worker is on `idle` (last in, first out) or on `busy`, from the time it is made until its fiber
- * ends. It gets exactly one `unblock` for each time that it blocks, as schedulers may take a second
- * one for the end of whatever the fiber waits for next. The engine's own fiber takes no harm from
- * waking up too early, and everything here holds if it does.
+/* Guest mode: see rb_guest.h. A worker is on `idle` (last in, first out) or on `busy`, from the
+ * time it is made until its fiber ends. It gets exactly one `unblock` for each time that it blocks,
+ * as schedulers may take a second one for the end of whatever the fiber waits for next. The
+ * engine's own fiber takes no harm from waking up too early, and everything here holds if it does.
  */
 #include "rb/run/rb_guest.h"
 
@@ -105,7 +103,6 @@ ab_poller *ab_guest_poller(const ab_guest *guest) {
   return guest->poller;
 }
 
-/* Makes the engine run a turn soon. */
 static void wake_engine(ab_guest *guest) {
   if (guest->waiting) ab_poller_wakeup(guest->poller);
 }
@@ -141,8 +138,8 @@ static void retire(worker *w) {
   ab_free(&ab_mem_libc, w);
 }
 
-/* Waits for a job on the idle list. Returns false if the fiber has to end: because of the server's
- * end, or since code that kept Fiber.current of a former job has raised in it. */
+/* Returns false if the fiber has to end: with the server, or since code that kept Fiber.current of
+ * a former job has raised in it. */
 static bool await_job(worker *w) {
   ab_guest *guest = w->guest;
   int state = 0;
@@ -185,8 +182,8 @@ static VALUE scrub(VALUE arg) {
   return ab__scrub_fiber(w->fiber, w->baseline);
 }
 
-/* Returns the state of a step that has failed by a kill, 0 otherwise. Exceptions that come this far
- * concern the process. In a forked child that is `exit`, and nothing is left to forward it to. */
+/* Returns the state of a kill, or 0. Exceptions that come this far concern the process; in a forked
+ * child that is `exit`. */
 static int ended(ab_guest *guest, int state) {
   if (AB_LIKELY(state == 0)) return 0;
   VALUE exception = rb_errinfo();
@@ -197,8 +194,7 @@ static int ended(ab_guest *guest, int state) {
   return 0;
 }
 
-/* A thread that is being killed runs its scheduler once more, and some then run as long as there
- * are fibers: so the server has to end as well. */
+/* A thread that is being killed runs its scheduler once more, some as long as there are fibers. */
 static void end_with_thread(ab_guest *guest) {
   VALUE status = rb_funcall(rb_thread_current(), rb_intern("status"), 0);
   if (!RB_TYPE_P(status, T_STRING) || strcmp(RSTRING_PTR(status), "aborting") != 0) return;
@@ -207,7 +203,6 @@ static void end_with_thread(ab_guest *guest) {
   if (guest->poller) ab_poller_wakeup(guest->poller);
 }
 
-/* Returns false when the fiber has to end. */
 static bool run_job(worker *w) {
   ab_guest *guest = w->guest;
   int state;
@@ -260,7 +255,6 @@ static VALUE schedule(VALUE arg) {
   return rb_block_call(rb_path2class("Fiber"), rb_intern("schedule"), 0, NULL, worker_main, arg);
 }
 
-/* Runs a new worker on its first job, at once. Returns false when there is no fiber for it. */
 static bool start_worker(ab_guest *guest, const ab_taken *taken) {
   worker *w = ab_alloc_zero(&ab_mem_libc, sizeof *w);
   if (!w) return false;
@@ -282,24 +276,10 @@ static bool start_worker(ab_guest *guest, const ab_taken *taken) {
   return false;
 }
 
-typedef struct keeping {
-  ab_run *run;
-  ab_taken *taken;
-} keeping;
-
-static VALUE keep(VALUE arg) {
-  keeping *k = (keeping *)arg;
-  ab_serve_keep(&k->run->main.runner, k->taken);
-  return Qnil;
-}
-
-/* The worker gets the finished env: the request's bytes are gone when its turn comes. */
 static bool guest_start(ab_runner *runner) {
   ab_guest *guest = guest_of(runner->rack);
   ab_taken taken = ab_turn_taken(ab_driver_of(runner));
-  keeping k = {guest->run, &taken};
-  int state;
-  rb_protect(keep, (VALUE)&k, &state);
+  int state = ab_turn_keep(&guest->run->main, &taken);
   if (AB_UNLIKELY(state)) {
     if (!ab_is_exception(rb_errinfo())) rb_jump_tag(state);
     rb_set_errinfo(Qnil);
@@ -318,7 +298,6 @@ static bool guest_start(ab_runner *runner) {
   return true;
 }
 
-/* One fiber that waits for its call; on its stack. */
 typedef struct guest_wait {
   ab_list link; /* in call->waits */
   ab_call *call;
@@ -342,8 +321,7 @@ static bool guest_can_wait(const ab_runner *runner) {
   return rb_thread_current() == runner->thread && !NIL_P(rb_fiber_scheduler_current());
 }
 
-static void wait_for_call(ab_call *call, enum ab_wait_kind kind) {
-  (void)kind;
+static void wait_for_call(ab_call *call, enum ab_wait_kind kind AB_UNUSED) {
   if (!guest_can_wait(call->runner)) {
     rb_raise(rb_path2class("FiberError"), "only a fiber of the server's scheduler can wait here");
   }
@@ -354,7 +332,6 @@ static void wait_for_call(ab_call *call, enum ab_wait_kind kind) {
   if (!NIL_P(wait.exception)) rb_exc_raise(wait.exception);
 }
 
-/* One that has not been woken; NULL: there is none. */
 static guest_wait *next_wait(const ab_call *call) {
   const ab_list *waits = &call->waits;
   for (ab_list *node = waits->next; node != waits; node = node->next) {
@@ -520,7 +497,6 @@ void ab_guest_run(ab_guest *guest, const ab_loop_client *client, void *ctx) {
   }
 }
 
-/* One that sleeps on; NULL: there is none. */
 static worker *next_idle(const ab_guest *guest) {
   for (ab_list *node = guest->idle.next; node != &guest->idle; node = node->next) {
     worker *w = AB_CONTAINER_OF(node, worker, link);
@@ -530,9 +506,8 @@ static worker *next_idle(const ab_guest *guest) {
 }
 
 /* Of those that are woken some may end at once. */
-static VALUE end_idle(VALUE arg) {
-  ab_guest *guest = (ab_guest *)arg;
-  for (worker *w; (w = next_idle(guest));) unblock(w);
+static VALUE end_idle(VALUE guest) {
+  for (worker *w; (w = next_idle((const ab_guest *)guest));) unblock(w);
   return Qnil;
 }
 

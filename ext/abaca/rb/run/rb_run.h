@@ -1,8 +1,5 @@
-/* What runs the requests of a server: the data that the files of this room share. Each of them has
- * a header of its own for what it does with them.
- *
- * The server embeds a run, and a run the Rack side; what begins and ends a run is above
- * (rb/server/rb_life.c, rb_shutdown.c). */
+/* What runs the requests of a server: the data that the files of this room share. The server embeds
+ * a run, and a run the Rack side. What begins and ends a run is in rb/server. */
 #ifndef AB_RB_RUN_H
 #define AB_RB_RUN_H
 
@@ -28,8 +25,8 @@ typedef struct ab_driver {
   ab_route next_route; /* where it is measured, else none */
   bool late;           /* requests are left to the next turn: what has begun goes first */
   bool dispatching;    /* events are being consumed: a fiber that is done may take the next */
-  /* Of the standby, which wants to know where the thread is: the beat, 0: it does not; and the last
-   * one that it was told of. */
+  /* The beat in which the standby wants to know where the thread is, or 0; the last one it knows
+   * of. */
   _Atomic uint64_t asked, told;
   _Atomic ab_nsec asked_at, asked_since; /* when, and since when the thread was away */
 } ab_driver;

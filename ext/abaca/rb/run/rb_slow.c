@@ -93,8 +93,8 @@ static void note_moves(const ab_list *list) {
   }
 }
 
-/* The slowest so far: the one whose client has not moved for longest, or else, if all of them move,
- * the one that has waited for longest. */
+/* The request whose client has not moved for longest; if all move, the one that has waited for
+ * longest. */
 typedef struct slowest {
   ab_nsec now;
   ab_call *still, *slow;

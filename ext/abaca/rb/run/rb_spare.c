@@ -1,10 +1,8 @@
-/* Spare loops: Ruby threads with a scheduler and a pool of their own, which lead while the main
- * loop, and perhaps other spares, are kept by their fibers.
- *
- * A spare is made when it is first needed, and stays. The standby, which has the lead then, calls
- * it: the spare claims the lead, takes what has not begun and runs it. When the main loop is back
- * it leads, and the spare finishes what it has. The engine's poller is the main loop's; a spare
- * that leads watches it through its own, as pollers nest. */
+/* Spare loops: Ruby threads with a scheduler and a pool of their own. A spare is made when it is
+ * first needed, and stays. The standby, which has the lead then, calls it: the spare claims the
+ * lead, takes what has not begun and runs it. When the main loop is back it leads, and the spare
+ * finishes what it has. The engine's poller is the main loop's; a spare that leads watches it
+ * through its own. */
 #include "rb/run/rb_spare.h"
 
 #include <poll.h>
@@ -63,13 +61,9 @@ void ab_spares_fini(ab_spares *spares) {
 /* --- leading --- */
 
 /* What comes there is dealt with in the turn that follows. */
-static void engine_ready(ab_watch *watch, uint32_t events) {
-  (void)watch;
-  (void)events;
-}
+static void engine_ready(ab_watch *watch AB_UNUSED, uint32_t events AB_UNUSED) {}
 
-/* Has the engine's poller wake the spare, or not any more. A spare that cannot be woken by it
- * cannot lead. */
+/* A spare that the engine's poller cannot wake cannot lead. */
 static bool watch_engine(ab_spare *spare, bool watches) {
   if (watches == (spare->engine.events != 0)) return true;
   ab_poller *poller = ab_loop_poller(spare->driver.loop);
@@ -88,7 +82,6 @@ static bool leads(ab_spare *spare) {
   return ab_lead_held(&spare->driver.run->rack.lead, &spare->driver.runner.participant);
 }
 
-/* Answers a call. */
 static void come(ab_spare *spare) {
   ab_run *run = spare->driver.run;
   /* It is there, whatever it was called from. */
@@ -237,8 +230,7 @@ void ab_spares_run(ab_run *run, VALUE scheduler, VALUE pool) {
 
 /* --- the spares --- */
 
-/* A thread that is being made has this long to come; after it, or when it could not be made, there
- * is another try. */
+/* A thread that is being made has this long to come, before there is another try. */
 #define MAKING_TIME AB_NSEC_PER_SEC
 
 enum ab_spare_answer ab_spares_call(ab_run *run) {
@@ -302,7 +294,6 @@ static VALUE run_maker(void *arg) {
   return rb_ensure(call_maker, (VALUE)arg, maker_ended, (VALUE)arg);
 }
 
-/* No Ruby code runs before the thread does. */
 static VALUE make_thread(VALUE arg) {
   ab_run *run = (ab_run *)arg;
   rb_ary_push(run->spares.threads, rb_thread_create(run_maker, run));
@@ -326,11 +317,9 @@ void ab_spares_make(ab_run *run) {
 
 /* --- the keeper --- */
 
-/* The thread that has the GVL makes a spare by a job, at once. But those that are kept may all be
- * in calls that wait without the GVL (flock, a client in C): then no thread runs jobs, and this one
- * does it. */
-
-/* A job may take this time to be run. */
+/* The thread that has the GVL makes a spare by a job, at once. But all may be in calls that wait
+ * without the GVL (flock, a client in C): then no thread runs jobs, and this one does it after this
+ * time. */
 #define JOB_TIME (5 * AB_NSEC_PER_MS)
 
 void ab_spares_rouse(ab_run *run) {
@@ -392,7 +381,6 @@ void ab_spares_each(ab_run *run, void (*fn)(ab_driver *driver)) {
   }
 }
 
-/* In a fiber, or on the way back to its loop, for want of the GVL. */
 static bool is_away(const ab_driver *driver) {
   return atomic_load_explicit(&driver->runner.participant.pulse.beat, memory_order_relaxed) & 1;
 }

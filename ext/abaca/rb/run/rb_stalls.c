@@ -1,5 +1,5 @@
-/* What is done about fibers that keep their loop, and about threads that keep the GVL: the standby
- * that watches, what it calls, and what is found out about the culprits. */
+/* What the standby calls when a fiber keeps its loop or a thread the GVL, and what is found out
+ * about it. */
 #include "rb/run/rb_stalls.h"
 
 #include <ruby/fiber/scheduler.h>

@@ -39,8 +39,7 @@ void ab_stray_end_run(ab_run *run, VALUE exception) {
   rb_exc_raise(exception);
 }
 
-static VALUE check_ints(VALUE unused) {
-  (void)unused;
+static VALUE check_ints(VALUE unused AB_UNUSED) {
   rb_thread_check_ints();
   return Qnil;
 }

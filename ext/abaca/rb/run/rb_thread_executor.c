@@ -1,15 +1,11 @@
-/* The executor of requests on threads of the pool: how they wait for the engine, and how an
- * exception gets to them.
- *
- * A thread that waits here gets an exception at the end of its wait, as a fiber does. One that
- * waits elsewhere, for a database or in `sleep`, gets it by Thread#raise: the pool's threads take
- * Cancelled only where they block (Thread.handle_interrupt, rb_thread_worker.c), so that no
- * computation is torn. A thread that computes on when the server cannot wait any longer is killed
- * with the pool.
+/* The executor of requests on threads of the pool. A thread that waits here gets an exception at
+ * the end of its wait, as a fiber does. One that waits elsewhere, for a database or in `sleep`,
+ * gets it by Thread#raise, and only where it blocks (Thread.handle_interrupt, rb_thread_worker.c).
+ * A thread that computes on when the server cannot wait any longer is killed with the pool.
  */
 #include "rb/run/rb_thread_parts.h"
 
-/* One waiting thread; on its stack. It need not be the request's own. */
+/* It need not be the request's own thread. */
 typedef struct thread_wait {
   ab_list link; /* in call->waits */
   ab_thread_pool *pool;
@@ -27,8 +23,7 @@ static bool thread_available(const ab_runner *runner) {
   return worker != &worker->pool->main && !ab__threads_has_surplus(worker->pool);
 }
 
-static bool thread_can_wait(const ab_runner *runner) {
-  (void)runner;
+static bool thread_can_wait(const ab_runner *runner AB_UNUSED) {
   return true;
 }
 
@@ -65,8 +60,7 @@ static VALUE wait_ended(VALUE arg) {
   return Qnil;
 }
 
-static void wait_for_call(ab_call *call, enum ab_wait_kind kind) {
-  (void)kind;
+static void wait_for_call(ab_call *call, enum ab_wait_kind kind AB_UNUSED) {
   ab_worker *worker = worker_of(call->runner);
   thread_wait wait = {.pool = worker->pool, .thread = rb_thread_current(), .exception = Qnil};
   if (ab__threads_init_cond(&wait.wake)) rb_memerror();

@@ -142,7 +142,6 @@ static VALUE keep(VALUE arg) {
   return Qnil;
 }
 
-/* NULL when it cannot be kept. */
 static ab_job *make_job(ab_thread_pool *pool, ab_driver *from, const ab_taken *taken) {
   ab_job *job = ab_alloc_zero(&ab_mem_libc, sizeof(*job));
   if (!job) return NULL;

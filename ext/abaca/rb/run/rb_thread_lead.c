@@ -112,7 +112,6 @@ void ab__worker_begin(ab_worker *worker) {
   ab_pulse_leave(&ab__worker_participant(worker)->pulse);
 }
 
-/* The worker is there again. Returns whether it still leads. */
 static bool come_back(ab_worker *worker) {
   if (AB_LIKELY(ab_lead_held(ab__threads_lead(worker->pool), ab__worker_participant(worker)))) {
     return true;
@@ -206,7 +205,6 @@ static bool has_housekeeping(const ab_thread_pool *pool) {
   return run->rack.cancel_retry == 0 || run->rack.cancel_retry <= now;
 }
 
-/* Is there something that only Ruby can do? */
 static bool needs_ruby(ab_worker *worker) {
   ab_thread_pool *pool = worker->pool;
   if (worker->interrupted || pool->told || pool->ending) return true;
@@ -368,7 +366,6 @@ static void call_main(ab_thread_pool *pool) {
   }
 }
 
-/* Waits for the lead; with it, for something to do. */
 static void await_lead(ab_worker *worker) {
   ab_thread_pool *pool = worker->pool;
   if (!ab__worker_leads(worker)) {
@@ -390,20 +387,10 @@ static void await_lead(ab_worker *worker) {
   if (ab__worker_leads(worker)) ab__worker_look_out(worker);
 }
 
-static VALUE keep(VALUE arg) {
-  void **args = (void **)arg;
-  ab_serve_keep(args[0], args[1]);
-  return Qnil;
-}
-
-/* Takes the request that stands in the runner's next_exchange and next_request, and runs it.
- * Returns false when the lead has gone meanwhile. The env is built before the lead may go: the
- * request's bytes stand in the engine's memory of this step. */
+/* Returns false when the lead has gone meanwhile. */
 static bool run_request(ab_worker *worker) {
   ab_taken taken = ab_turn_taken(&worker->driver);
-  int state = 0;
-  rb_protect(keep, (VALUE)(void *[]){&worker->driver.runner, &taken}, &state);
-  if (AB_UNLIKELY(state)) {
+  if (AB_UNLIKELY(ab_turn_keep(&worker->driver, &taken))) {
     rb_set_errinfo(Qnil);
     ab_serve_refuse(&worker->driver.runner, &taken, AB_REJECT_NO_FIBER);
     return true;
@@ -419,7 +406,6 @@ static bool owes_way(const ab_thread_pool *pool) {
   return AB_UNLIKELY(pool->busy > 0) && pool->in_a_row >= IN_A_ROW;
 }
 
-/* A worker that is done with a request meanwhile may take up the lead. */
 static void give_way(ab_worker *worker) {
   ab_thread_pool *pool = worker->pool;
   pool->in_a_row = 0;

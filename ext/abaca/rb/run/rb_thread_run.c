@@ -55,10 +55,8 @@ static VALUE serve_all(VALUE arg) {
 
 #ifdef HAVE_RB_INTERNAL_THREAD_ADD_EVENT_HOOK
 /* Called on the thread that gives up the GVL. */
-static void suspended(rb_event_flag_t event, const rb_internal_thread_event_data_t *data,
-                      void *arg) {
-  (void)event;
-  (void)data;
+static void suspended(rb_event_flag_t event AB_UNUSED,
+                      const rb_internal_thread_event_data_t *data AB_UNUSED, void *arg) {
   ab_thread_pool *pool = arg;
   ab_participant *holder = atomic_load(&ab__threads_lead(pool)->holder);
   if (!holder || !(atomic_load(&holder->pulse.beat) & 1)) return; /* only a worker is away */

@@ -156,7 +156,6 @@ static AB_NOINLINE void do_job(ab_worker *worker, ab_job *job) {
   RB_GC_GUARD(taken.env);
 }
 
-/* Returns false when the thread has to end. */
 static bool work(ab_worker *worker) {
   ab_thread_pool *pool = worker->pool;
   ab_job *job = ab__threads_take_job(worker);
@@ -173,7 +172,6 @@ static bool work(ab_worker *worker) {
 
 /* --- threads --- */
 
-/* The worker has no thread any more. */
 static void remove_worker(ab_worker *worker) {
   ab_thread_pool *pool = worker->pool;
   if (!worker->begun) pool->starting--;
@@ -184,7 +182,6 @@ static void remove_worker(ab_worker *worker) {
   ab_list_prepend(&pool->retired, &worker->link);
 }
 
-/* The worker's thread ends; what it was given goes to another one. */
 static VALUE retire(VALUE arg) {
   ab_worker *worker = (ab_worker *)arg;
   ab_thread_pool *pool = worker->pool;

@@ -94,6 +94,18 @@ ab_taken ab_turn_taken(const ab_driver *driver) {
   };
 }
 
+static VALUE keep(VALUE arg) {
+  void **args = (void **)arg;
+  ab_serve_keep(args[0], args[1]);
+  return Qnil;
+}
+
+int ab_turn_keep(ab_driver *driver, ab_taken *taken) {
+  int state = 0;
+  rb_protect(keep, (VALUE)(void *[]){&driver->runner, taken}, &state);
+  return state;
+}
+
 static VALUE dispatch(VALUE arg) {
   ab_driver *driver = (ab_driver *)arg;
   while (ab_turn_next(driver)) {

@@ -19,6 +19,8 @@ bool ab_turn_next(ab_driver *driver);
 bool ab_turn_take(ab_driver *driver);
 /* The request in next_exchange and next_request. */
 ab_taken ab_turn_taken(const ab_driver *driver);
+/* Builds its env, as its bytes will be gone when it is served. Returns the state of rb_protect. */
+int ab_turn_keep(ab_driver *driver, ab_taken *taken);
 
 /* A turn of the engine, with its requests; the driver leads, and stops when it does not any more.
  * Returns true when the next one should follow at once. May raise what concerns the process. */
