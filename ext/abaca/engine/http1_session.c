@@ -152,17 +152,12 @@ static bool skip_body(ab_exchange *exchange) {
 }
 
 static bool advance_exchange(ab_exchange *exchange) {
-  switch (exchange->state) {
-  case AB_EXCHANGE_BUFFER:
-    return buffer_body(exchange);
-  case AB_EXCHANGE_APP:
-    if (exchange->wants_body && exchange->conn->readable) ab__exchange_tell_body(exchange, AB_OK);
-    return false;
-  case AB_EXCHANGE_SKIP:
-    return skip_body(exchange);
-  default:
-    return false;
-  }
+  if (exchange->state == AB_EXCHANGE_BUFFER) return buffer_body(exchange);
+  if (exchange->state == AB_EXCHANGE_SKIP) return skip_body(exchange);
+  bool told =
+      exchange->state == AB_EXCHANGE_APP && exchange->wants_body && exchange->conn->readable;
+  if (told) ab__exchange_tell_body(exchange, AB_OK);
+  return false;
 }
 
 static bool advance(ab_conn *conn) {

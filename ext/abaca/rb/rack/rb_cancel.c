@@ -227,8 +227,8 @@ static void attend(ab_call *call) {
 
 static VALUE report_abandoned(VALUE arg) {
   const ab_call *call = (const ab_call *)arg;
-  double age = (double)(ab_clock_monotonic() - call->began) / (double)AB_NSEC_PER_SEC;
-  return rb_funcall(call->rack->log, rb_intern("abandoned"), 2, call->env, DBL2NUM(age));
+  VALUE age = ab_float_seconds(ab_clock_monotonic() - call->began);
+  return rb_funcall(call->rack->log, rb_intern("abandoned"), 2, call->env, age);
 }
 
 void ab_cancel_abandon(ab_call *call, int status) {

@@ -179,8 +179,7 @@ static VALUE exchange_remaining(VALUE self) {
   ab_nsec deadline = ab_exchange_deadline(call->exchange), now = ab_clock_monotonic();
   ab_engine_unlock(engine);
   if (!over && !deadline) return Qnil;
-  ab_nsec left = !over && deadline > now ? deadline - now : 0;
-  return DBL2NUM((double)left / (double)AB_NSEC_PER_SEC);
+  return ab_float_seconds(!over && deadline > now ? deadline - now : 0);
 }
 
 /* call-seq: add_time(seconds) -> Float or nil

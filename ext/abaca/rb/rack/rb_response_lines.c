@@ -155,18 +155,14 @@ bool ab_lines_forbidden_trailer(VALUE name) {
 
 /* Returns false when the field is not passed on; with a problem when it is refused. */
 static bool inspect(ab_lines *lines, VALUE name, const char *value, size_t len) {
-  switch (lines->section) {
-  case AB_SECTION_FINAL:
-    return inspect_final(lines, name, value, len);
-  case AB_SECTION_INTERIM:
-    if (!forbidden_interim(name)) return true;
-    refuse(lines, "a field that no interim response may have", name);
-    return false;
-  default:
-    if (!ab_lines_forbidden_trailer(name)) return true;
-    refuse(lines, "a field that no trailer section may have", name);
-    return false;
-  }
+  if (AB_LIKELY(lines->section == AB_SECTION_FINAL)) return inspect_final(lines, name, value, len);
+  bool interim = lines->section == AB_SECTION_INTERIM;
+  if (!(interim ? forbidden_interim(name) : ab_lines_forbidden_trailer(name))) return true;
+  refuse(lines,
+         interim ? "a field that no interim response may have"
+                 : "a field that no trailer section may have",
+         name);
+  return false;
 }
 
 /* --- lines --- */

@@ -48,11 +48,11 @@ static VALUE close_body(VALUE arg) {
 
 static VALUE write_access(VALUE arg) {
   ab_call *call = (ab_call *)arg;
-  double seconds = (double)(ab_clock_monotonic() - call->started) / (double)AB_NSEC_PER_SEC;
+  VALUE seconds = ab_float_seconds(ab_clock_monotonic() - call->started);
   bool unanswered = call->hijacked && call->status != 101;
   VALUE status = unanswered ? Qnil : INT2FIX(call->status);
   return rb_funcall(call->rack->log, rb_intern("access"), 4, call->env, status,
-                    ULL2NUM(call->body_sent), DBL2NUM(seconds));
+                    ULL2NUM(call->body_sent), seconds);
 }
 
 static bool is_a(VALUE exception, VALUE klass) {
