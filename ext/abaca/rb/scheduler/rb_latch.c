@@ -243,11 +243,16 @@ bool ab__latch_take(ab_latches *latches, const ab_waiter *waiter, bool forever) 
 
 /* ---- the next job of a pooled fiber ---- */
 
-void ab_loop_renew(ab_loop *loop, VALUE fiber) {
-  latch *first = ab__latch_any(&loop->latches) ? first_of(&loop->latches, fiber) : NULL;
-  if (AB_LIKELY(!first)) return;
-  replace_first(&loop->latches, fiber, NULL);
+/* Not inline: a job without latches does not pay for the registers. */
+static AB_NOINLINE void forget(ab_latches *latches, VALUE fiber) {
+  latch *first = first_of(latches, fiber);
+  if (!first) return;
+  replace_first(latches, fiber, NULL);
   free_all(first);
+}
+
+void ab_loop_renew(ab_loop *loop, VALUE fiber) {
+  if (AB_UNLIKELY(ab__latch_any(&loop->latches))) forget(&loop->latches, fiber);
 }
 
 bool ab_loop_forgive(ab_loop *loop, VALUE fiber) {
