@@ -11,8 +11,7 @@
 #define AB__MARKS_KEEP  16
 #define AB__SPAN_MAX    8 /* chunks that one write may take; a longer one gets memory of its own */
 
-/* Pending bytes never exceed this, so the sign of a difference of counters tells which one is
- * ahead, also after they have wrapped around. */
+/* Bounds what is pending: the sign of a difference says which counter is ahead. */
 #define AB__PENDING_MAX ((uint64_t)INT64_MAX)
 
 /* Memory for copies; each slice in it and the outbox that appends to it hold a reference. */

@@ -208,8 +208,7 @@ static ab_outbox_slice show(const ab__slice *slice) {
   };
 }
 
-/* Copies the slices of `from` behind those of `to`, which has room, with owners from `adopt`. On
- * an error, those owners are released. */
+/* Copies slices to `to`, which has room, with owners of `adopt`, released on an error. */
 static int adopt_slices(const ab_outbox *from, ab_outbox *to, ab_outbox_adopt adopt, void *ctx) {
   uint32_t count = ab__deque_count(&from->slices);
   for (uint32_t i = 0; i < count; i++) {

@@ -54,8 +54,7 @@ void ab_outbox_pool_fini(ab_outbox_pool *pool);
 
 /* An empty, open outbox, given back with ab_outbox_fini; NULL without memory. */
 ab_outbox *ab_outbox_init(ab_outbox_pool *pool);
-/* Closes, drops what is pending (owners are released, flush marks fire with AB_FLUSH_DRAINED) and
- * gives the outbox back to its pool. */
+/* Closes, drains, and gives the outbox back to its pool. */
 void ab_outbox_fini(ab_outbox *outbox);
 
 /* Copies. Returns AB_OK, AB_ENOMEM (nothing was queued) or AB_ECLOSED. */
@@ -136,8 +135,7 @@ uint64_t ab_outbox_queued(const ab_outbox *outbox);
 void ab_outbox_close(ab_outbox *outbox);
 bool ab_outbox_closed(const ab_outbox *outbox);
 
-/* Drops all that is pending and returns its bytes. Marks fire with AB_FLUSH_DRAINED; what their
- * callbacks queue stays. */
+/* Drops all that is pending, returns its bytes. What callbacks of its marks queue stays. */
 uint64_t ab_outbox_drain(ab_outbox *outbox);
 
 #endif

@@ -113,8 +113,7 @@ static size_t box_size(const void *ptr) {
   return size;
 }
 
-/* Write barriers keep minor collections from walking thousands of pending strings. Objects are
- * pinned: C code holds pointers into the strings. */
+/* With write barriers, for minor collections. Pinned: C code points into the strings. */
 static const rb_data_type_t box_type = {
     .wrap_struct_name = "Abaca::Outbox",
     .function = {.dmark = box_mark, .dfree = box_free, .dsize = box_size},

@@ -14,8 +14,7 @@
 #include "io/socket.h"
 #include "rb/outbox/rb_outbox_parts.h"
 
-/* Exported for Ruby's socket library, without a header: the first from 3.4 on, where the second
- * would take other arguments. */
+/* Exported without a header: the first from 3.4 on, when the second changes its arguments. */
 #if defined HAVE_RB_IO_BLOCKING_REGION
 VALUE rb_io_blocking_region(rb_io_t *io, rb_blocking_function_t *call, void *arg);
 #elif defined HAVE_RB_THREAD_IO_BLOCKING_REGION
@@ -60,12 +59,9 @@ static bool may_be_socket(VALUE io) {
 #endif
 }
 
-static enum way way_that_may_block(void) {
-  return NIL_P(rb_fiber_scheduler_current()) ? WAY_BLOCKING : WAY_METHOD;
-}
-
 static enum way way_of_descriptor(int fd) {
-  return is_nonblocking(fd) ? WAY_DIRECT : way_that_may_block();
+  if (is_nonblocking(fd)) return WAY_DIRECT;
+  return NIL_P(rb_fiber_scheduler_current()) ? WAY_BLOCKING : WAY_METHOD;
 }
 
 /* The IO's own buffer goes first; from here on it is bypassed. */

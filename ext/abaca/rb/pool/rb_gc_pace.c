@@ -15,8 +15,7 @@ static const struct { size_t fibers, slots; } steps[] = {{256, 131072}, {16000, 
 #define MAX_SLOTS_PER_FIBER 512
 #define MAX_SLOTS           640000
 
-/* The part of the CPU time that collections may take (as in a quick app without fibers), judged
- * after MIN_WORK ms. */
+/* The part of CPU time that collections may take, judged after MIN_WORK ms. */
 #define SHARE    4
 #define MIN_WORK 500
 

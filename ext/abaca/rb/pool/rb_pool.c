@@ -246,8 +246,7 @@ static void leave(ab_worker *w) {
     rb_fiber_transfer(w->starter, 0, NULL);
 }
 
-/* Works until the fiber has to end, for w->reason. One rb_protect for many jobs: it costs a
- * tenth of a small one. */
+/* Works until the fiber has to end. One rb_protect for many jobs costs a tenth of one for each. */
 static VALUE work(VALUE arg) {
   ab_worker *w = (ab_worker *)arg;
   while (!w->ending) {
@@ -316,8 +315,7 @@ static void put_off(ab_pool *pool, int state) {
     pool->loop->fatal = state;
 }
 
-/* Removes a worker whose fiber could not run. Returns if the kernel has no stack for it: the
- * number of fibers is the limit for a while. */
+/* Removes a worker that could not run; without a stack, there can be no more for a while. */
 static void unmake(ab_pool *pool, ab_worker *w, int state) {
   forget(w);
   pool->created--;

@@ -92,8 +92,7 @@ static inline ab_nsec ab__pool_tick(const ab_pool *pool) {
 
 /* --- rb_pool.c --- */
 
-/* The current thread's loop. Raises if it is missing or foreign, or if it or the pool belongs to
- * another thread or process. */
+/* The current thread's loop. Raises if it is foreign, or the pool is another thread's. */
 ab_loop *ab__pool_loop(ab_pool *pool);
 /* An idle or a new worker. NULL if there are `max`, or no stack for another. */
 ab_worker *ab__pool_take(ab_pool *pool);
@@ -103,8 +102,7 @@ void ab__worker_run(ab_worker *w, ab_loop *loop, ab_job_fn fn);
 VALUE ab__pool_make_fiber(VALUE self);
 /* Creates idle workers up to this number. Raises FiberError. */
 void ab__pool_warm(ab_pool *pool, size_t count);
-/* Ends up to `count` idle fibers, the least recently used first: on the root fiber at once, else
- * in the next turn. Returns how many. */
+/* Ends up to `count` idle fibers, the oldest first (in the next turn if in a fiber); how many. */
 size_t ab__pool_let_go(ab_pool *pool, ab_loop *loop, size_t count, enum ab_retired reason);
 
 /* --- rb_ticket.c --- */

@@ -12,12 +12,10 @@ typedef struct ab_stack {
 /* The bytes of a fiber's machine stack that may be checked; 0 if Ruby does not tell. */
 size_t ab_stack_size(void);
 
-/* Call it in the fiber's outermost frame, with what ab_stack_size said. Gives back what an
- * earlier fiber has used deeply. */
+/* For the fiber's outermost frame, with ab_stack_size. Gives back what was used deeply. */
 void ab_stack_init(ab_stack *stack, size_t size);
 
-/* True if something was written 64 KiB down since memory was last given back. Only while the
- * stack is not used there. */
+/* Was 64 KiB used since memory was last given back? Only while the stack is not used there. */
 bool ab_stack_deep(const ab_stack *stack);
 
 /* Overwrites the stack just below the caller's frame, where the next switch has its frames: a

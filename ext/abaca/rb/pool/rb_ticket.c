@@ -379,8 +379,7 @@ static VALUE ticket_status(VALUE self) {
   return ID2SYM(rb_intern(names[ticket_of(self)->state]));
 }
 
-/* The fiber is ready, perhaps with another exception: the loop tries again until this one can be
- * delivered, or the job is over. */
+/* The fiber is ready, perhaps with an exception: the loop tries again until the job is over. */
 static bool deliver_late(VALUE self, ab_ticket *t, VALUE exception, bool replace) {
   ab_loop *loop = t->worker->loop;
   ticket_more *more = more_of(self, t);

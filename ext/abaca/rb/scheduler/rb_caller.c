@@ -1,9 +1,10 @@
-#include "rb/scheduler/rb_caller.h"
+/* May a hook for reading wait? Ruby waits after -EAGAIN and calls io_read again; but
+ * IO#read_nonblock and IO#sysread, which call it too, want to see -EAGAIN. The caller's frame
+ * tells them apart. */
+#include "rb/scheduler/rb_scheduler.h"
 
 #include <ruby/debug.h>
 #include <string.h>
-
-#include "base/base.h"
 
 void ab_callers_mark(const ab_callers *callers) {
   for (size_t i = 0; i < AB_CALLERS; i++) rb_gc_mark(callers->frames[i]);

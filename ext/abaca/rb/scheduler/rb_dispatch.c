@@ -23,8 +23,7 @@ static void go_on_with_kill(ab_loop *loop) {
   rb_jump_tag(state);
 }
 
-/* Ruby refuses a fiber that has resumed another or has yielded (its partner will switch to it),
- * and a new one if there is no stack. */
+/* Ruby refuses a fiber that waits for a partner (which switches to it) and one without a stack. */
 static bool was_refused(ab_loop *loop, VALUE fiber) {
   return NIL_P(loop->parker) && rb_obj_is_kind_of(rb_errinfo(), ab__fiber_error()) &&
          RTEST(rb_fiber_alive_p(fiber));
@@ -49,8 +48,7 @@ static bool dispatch(ab_loop *loop, VALUE fiber, VALUE carrier, VALUE (*switcher
     rb_set_errinfo(Qnil);
     return false;
   }
-  /* The fiber did not give control back: a sibling did, by Fiber#raise or a transfer. Nothing
-   * else would switch to this fiber again. */
+  /* A sibling gave control back, by Fiber#raise or a transfer. Only the loop can run this fiber. */
   if (AB_UNLIKELY(last != loop->parker)) ab_loop_ready(loop, last);
   RB_GC_GUARD(last);
   if (AB_UNLIKELY(state)) rb_jump_tag(state);
@@ -89,8 +87,7 @@ static void run_stray(ab_loop *loop, ab_waiter *stray) {
 }
 
 void ab__loop_run_ready(ab_loop *loop) {
-  /* Also runs some of those that become ready meanwhile: fibers that wake each other need not
-   * come back here each time. */
+  /* Also some that become ready meanwhile: fibers that wake each other come back less often. */
   loop->chain = loop->ready_count > CHAIN_LENGTH ? loop->ready_count : CHAIN_LENGTH;
   bool ours = false;
   while (!ab_list_empty(&loop->ready) && ab__loop_may_run_more(loop)) {
@@ -102,8 +99,7 @@ void ab__loop_run_ready(ab_loop *loop) {
     }
     VALUE fiber = waiter->fiber, carrier = waiter->carrier;
     if (AB_UNLIKELY(fiber == loop->root)) {
-      /* The loop runs on a fiber that waits (wait_on_root). It stays on the list, so that the
-       * turn does not end in a wait. */
+      /* The loop runs on this fiber, which stays listed: the turn must not end in a wait. */
       if (ours) break;
       ours = true;
       ab_list_remove(&waiter->link);

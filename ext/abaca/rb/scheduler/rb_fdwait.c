@@ -8,7 +8,6 @@
 #include "rb/scheduler/rb_scheduler.h"
 
 #include <errno.h>
-#include <ruby/io.h>
 
 #include "base/bits.h"
 

@@ -85,8 +85,7 @@ typedef struct ab_loop_client {
   bool (*shares)(void *ctx);
 } ab_loop_client;
 
-/* The loop of an Abaca::Scheduler; raises TypeError for anything else, RuntimeError for a closed
- * one or a parent's. */
+/* The loop of an Abaca::Scheduler; raises TypeError, and RuntimeError if closed or a parent's. */
 ab_loop *ab_loop_of(VALUE scheduler);
 ab_poller *ab_loop_poller(ab_loop *loop);
 /* The times in which the loop did not look for events: between two looks at the poller, and from
@@ -109,8 +108,7 @@ bool ab_loop_may_begin(ab_loop *loop);
  * NULL: stop. A stand-in gives the poller back in the client's turn and when it is `woken`. */
 void ab_loop_set_pulse(ab_loop *loop, ab_pulse *pulse);
 
-/* Measures the current fiber until ab_loop_end_occupancy, which returns the longest stretch.
- * NULL without memory. */
+/* Measures the current fiber until its end, which returns the longest stretch. NULL: no memory. */
 ab_occupancy *ab_loop_begin_occupancy(ab_loop *loop);
 ab_nsec ab_loop_end_occupancy(ab_loop *loop, ab_occupancy *occupancy);
 /* How long the calling thread has computed; UINT64_MAX if unknown. */
@@ -138,8 +136,7 @@ void ab_loop_ready(ab_loop *loop, VALUE fiber);
 void ab_loop_transfer(ab_loop *loop, VALUE fiber);
 /* Another job begins on the fiber: wake-ups since the end of the last are forgotten. */
 void ab_loop_renew(ab_loop *loop, VALUE fiber);
-/* The fiber's job is over: drops exceptions held back there. True if the fiber was killed, and
- * ends when it is switched to. */
+/* Drops exceptions held back in a job that is over. True if the fiber was killed, and will end. */
 bool ab_loop_forgive(ab_loop *loop, VALUE fiber);
 VALUE ab_loop_scheduler(const ab_loop *loop);
 

@@ -108,8 +108,7 @@ bool ab__loop_may_run_more(ab_loop *loop) {
   return loop->chain > 0;
 }
 
-/* The next ready fiber, if the current one may hand over to it: it is where the loop put it, and
- * not too many have run in a row. Otherwise NULL. */
+/* The next ready fiber, if the current one may hand over to it, else NULL. */
 static ab_waiter *next_in_chain(ab_loop *loop, VALUE fiber) {
   if (loop->current != fiber || ab_list_empty(&loop->ready) || !ab__loop_may_run_more(loop))
     return NULL;

@@ -4,7 +4,6 @@
 #include "rb/scheduler/rb_scheduler.h"
 
 #include <ruby/debug.h>
-#include <ruby/fiber/scheduler.h>
 
 /* Methods in which a switch would lose a value or exception (read after postponed jobs have
  * run), and hooks called while the core walks lists. */
@@ -44,15 +43,11 @@ static bool in_region(const ab_loop *loop, VALUE fiber) {
   return false;
 }
 
-static ab_loop *current_loop(VALUE scheduler) {
-  return NIL_P(scheduler) ? NULL : ab__loop_or_null(scheduler);
-}
-
 /* @!method self.no_preempt
  * Runs the block without preemption; it may wait. Returns its value. */
 static VALUE sched_no_preempt(VALUE klass) {
   rb_need_block();
-  ab_loop *loop = current_loop(rb_fiber_scheduler_get());
+  ab_loop *loop = ab__loop_or_null(rb_fiber_scheduler_get());
   if (!loop || loop->quantum == 0) return rb_yield_values(0);
   volatile VALUE self = loop->self;
   region here = {.fiber = rb_fiber_current()};
@@ -90,7 +85,7 @@ static VALUE give_turn(VALUE arg) {
 
 /* The postponed job. */
 static void preempt(void *unused) {
-  ab_loop *loop = current_loop(rb_fiber_scheduler_current());
+  ab_loop *loop = ab__loop_or_null(rb_fiber_scheduler_current());
   if (!loop || !loop->watchdog || ab__loop_forked(loop) || !ab_watchdog_take(loop->watchdog))
     return;
   VALUE fiber = rb_fiber_current();

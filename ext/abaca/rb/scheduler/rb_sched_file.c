@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ruby/io.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -235,8 +234,7 @@ static VALUE path_of(VALUE io) {
 #endif
 }
 
-/* Ruby source, most likely read by `require`. Ruby locks features by thread: another fiber that
- * needs the feature would continue without it. */
+/* Ruby source: features are locked by thread, so another fiber would go on without this one. */
 static bool is_source(VALUE io) {
   static const char suffix[] = ".rb";
   const long length = sizeof suffix - 1;
@@ -245,19 +243,11 @@ static bool is_source(VALUE io) {
          memcmp(RSTRING_END(path) - length, suffix, (size_t)length) == 0;
 }
 
-static ab_nsec io_deadline(VALUE io) {
-  ab_nsec timeout;
-#ifdef HAVE_RB_IO_TIMEOUT
-  if (ab__timeout_of(rb_io_timeout(io), &timeout)) return ab__deadline_after(timeout);
-#else
-  (void)timeout;
-#endif
-  return 0;
-}
-
 ssize_t ab__file_transfer(ab_loop *loop, const ab_file_op *op) {
   if (!may_wait(loop) || (!op->write && is_source(op->io))) return AB_FILE_IN_PLACE;
-  file_wait wait = {.loop = loop, .op = op, .deadline = io_deadline(op->io)};
+  file_wait wait = {.loop = loop, .op = op};
+  ab_nsec timeout;
+  if (ab__timeout_of(ab__io_timeout(op->io), &timeout)) wait.deadline = ab__deadline_after(timeout);
   ab_list_init(&wait.turn);
   wait.waiter.kind = AB_WAIT_IO;
   wait.waiter.object = op->io;

@@ -8,8 +8,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <ruby/fiber/scheduler.h>
-#include <ruby/io.h>
 #include <ruby/thread.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -87,14 +85,6 @@ static int checked_events(VALUE value) {
   return events;
 }
 
-static VALUE timeout_of_io(VALUE io) {
-#ifdef HAVE_RB_IO_TIMEOUT
-  return rb_io_timeout(io);
-#else
-  return Qnil;
-#endif
-}
-
 /* @!method io_wait(io, events, timeout = nil)
  * Waits until the IO is ready. Returns the mask of its `events`, or false after `timeout`
  * seconds, by default those of IO#timeout; 0 only asks. */
@@ -104,7 +94,7 @@ static VALUE sched_io_wait(int argc, VALUE *argv, VALUE self) {
   VALUE io = rb_io_get_io(argv[0]);
   int events = checked_events(argv[1]), got;
   /* IO#wait_readable and the like pass nil if they were given none. */
-  VALUE limit = argc == 3 && !NIL_P(argv[2]) ? argv[2] : timeout_of_io(io);
+  VALUE limit = argc == 3 && !NIL_P(argv[2]) ? argv[2] : ab__io_timeout(io);
   ab_nsec timeout = 0;
   bool forever = !ab__timeout_of(limit, &timeout);
   int fd = rb_io_descriptor(io);
@@ -332,13 +322,12 @@ static bool would_block(ssize_t result) {
   return result == -EAGAIN || result == -EWOULDBLOCK;
 }
 
-/* Ruby waits by itself, but without a time limit (3.3, 3.4). Where it only waits and calls
- * again, this file waits. */
+/* Ruby waits without a time limit (3.3, 3.4). Where it would only call again, this file waits. */
 static bool must_wait(const transfer *t, ssize_t result) {
   if (!would_block(result)) return false;
   enum ab_caller caller = ab_callers_ask(&t->loop->callers);
   if (caller == AB_CALLER_WAITS && !t->write && !t->positional) return true;
-  return caller != AB_CALLER_NONBLOCK && !NIL_P(timeout_of_io(t->io));
+  return caller != AB_CALLER_NONBLOCK && !NIL_P(ab__io_timeout(t->io));
 }
 
 /* A read that would find nothing is skipped if the caller would wait afterwards. */

@@ -1,6 +1,5 @@
 #include "rb/scheduler/rb_scheduler.h"
 
-#include <ruby/fiber/scheduler.h>
 #include <unistd.h>
 
 #include "base/fork_page.h"

@@ -5,7 +5,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
-#include <ruby/fiber/scheduler.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -3,8 +3,6 @@
  * the hooks block the thread, as plain Ruby does, and touch nothing of the parent's. */
 #include "rb/scheduler/rb_scheduler.h"
 
-#include <ruby/fiber/scheduler.h>
-
 /* ---- fiber ---- */
 
 static VALUE call_block(VALUE block) {

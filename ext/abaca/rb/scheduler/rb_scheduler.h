@@ -7,13 +7,13 @@
 #include <limits.h>
 #include <ruby.h>
 #include <ruby/fiber/scheduler.h>
+#include <ruby/io.h>
 #include <ruby/st.h>
 #include <ruby/version.h>
 #include <sys/types.h>
 
 #include "io/blocking.h"
 #include "io/storage.h"
-#include "rb/scheduler/rb_caller.h"
 #include "rb/scheduler/rb_loop.h"
 #include "rb/scheduler/rb_mutex_owner.h"
 #include "rb/scheduler/rb_first_switch.h"
@@ -51,12 +51,12 @@ typedef struct ab_interest {
   uint32_t want, got;
 } ab_interest;
 
-/* Kinds of our own: a fiber that is ready without having parked, whose waiter is from malloc; */
-#define AB_WAIT_STRAY 0xff
-/* and a fiber that was preempted; it takes no exception before it waits again. */
-#define AB_WAIT_PREEMPTED 0xfe
-/* and one that lets others go first, or starts one. */
-#define AB_WAIT_PASSING 0xfd
+/* Kinds of our own, behind enum ab_wait_kind. */
+enum {
+  AB_WAIT_PASSING = 0xfd, /* lets others go first, or starts one */
+  AB_WAIT_PREEMPTED,      /* takes no exception before it waits again */
+  AB_WAIT_STRAY           /* ready without having parked; the waiter is from malloc */
+};
 
 /* RUBY_FATAL_FIBER_KILLED of a fiber that Fiber#kill ends: fires at each switch to it. */
 #define AB_FIBER_KILLED INT2FIX(2)
@@ -77,6 +77,22 @@ typedef struct ab_latches {
   size_t prune_at;    /* with this many fibers, those that have ended are searched for */
   VALUE queue_class, mutex_class, condition_class; /* 0 before the first use */
 } ab_latches;
+
+/* The caller of a hook for reading (rb_caller.c). */
+enum ab_caller {
+  AB_CALLER_OTHER,    /* the caller handles -EAGAIN */
+  AB_CALLER_NONBLOCK, /* the same, regardless of IO#timeout */
+  AB_CALLER_WAITS     /* a method of IO that would only wait and call again */
+};
+
+#define AB_CALLERS 4
+
+/* The last frames seen; marked, so that none can become another frame. */
+typedef struct ab_callers {
+  VALUE frames[AB_CALLERS];
+  enum ab_caller kinds[AB_CALLERS];
+  unsigned next;
+} ab_callers;
 
 enum ab_blocked { AB_RUNNING, AB_BLOCKED, AB_WOKEN };
 
@@ -208,8 +224,7 @@ void ab__loop_pass(ab_loop *loop);
 void ab__loop_step_aside(ab_loop *loop, ab_waiter *waiter);
 /* Switches to the root fiber from the current one, which its caller has parked. */
 void ab__loop_leave(ab_loop *loop);
-/* `fiber` was the current one. If Fiber#raise left it without its having parked, the loop
- * continues with it. */
+/* `fiber` was the current one: the loop continues with it if it has not parked. */
 void ab__loop_leave_behind(ab_loop *loop, VALUE fiber);
 /* True on the root fiber; while the loop does not run, on any fiber that does not belong to it. */
 bool ab__loop_on_root(ab_loop *loop);
@@ -278,6 +293,16 @@ uint32_t ab__fd_wait(ab_loop *loop, int fd, VALUE io, uint32_t events, ab_nsec d
 void ab__fd_select(ab_loop *loop, ab_interest *interests, size_t count, ab_nsec deadline,
                    VALUE object);
 
+/* Seconds, or nil. */
+static inline VALUE ab__io_timeout(VALUE io) {
+#ifdef HAVE_RB_IO_TIMEOUT
+  return rb_io_timeout(io);
+#else
+  (void)io;
+  return Qnil;
+#endif
+}
+
 /* rb_sched_file.c. One read or write that is done by a thread while the fiber waits. */
 typedef struct ab_file_op {
   VALUE io;
@@ -290,11 +315,14 @@ typedef struct ab_file_op {
 
 #define AB_FILE_IN_PLACE (-SSIZE_MAX - 1) /* no thread can do it */
 
-/* Returns bytes (a read: at most 1 MiB; a write: all, if the disk has room), -errno, or
- * AB_FILE_IN_PLACE. */
+/* Returns bytes (of a read at most 1 MiB, of a write all), -errno, or AB_FILE_IN_PLACE. */
 ssize_t ab__file_transfer(ab_loop *loop, const ab_file_op *op);
 /* True while another fiber writes to the file through a thread: a later writer has to wait. */
 bool ab__file_busy(const ab_loop *loop, VALUE io);
+
+/* rb_caller.c. Call it in the C function of a hook. */
+enum ab_caller ab_callers_ask(ab_callers *callers);
+void ab_callers_mark(const ab_callers *callers);
 
 /* rb_latch.c */
 void ab_latches_fini(ab_latches *latches);
