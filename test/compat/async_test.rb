@@ -9,8 +9,6 @@ require "async"
 class AsyncTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
-
   def answer(text) = [200, TYPE.dup, [text.to_s]]
 
   def test_sync_returns_what_its_block_returns

@@ -8,7 +8,6 @@ require "rack/timeout/base"
 class RackTimeoutTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
   TIMED_OUT = /error in the app: Rack::Timeout::RequestTimeoutError: Request ran for longer than 300ms/
 
   def setup

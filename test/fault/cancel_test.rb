@@ -7,7 +7,6 @@ require "support/server_case"
 class FaultCancelTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
   LONG = 30 # seconds, longer than any wait here
 
   # --- request_timeout ---

@@ -8,7 +8,6 @@ require "support/server_case"
 class FaultDisconnectTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
   BROKEN = [Errno::ECONNRESET, Errno::EPIPE, EOFError].freeze
 
   PHASES = {

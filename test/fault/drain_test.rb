@@ -8,8 +8,6 @@ require "tmpdir"
 class FaultDrainTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
-
   def test_readiness_goes_first
     running = serve(readiness: "/readyz", liveness: "/livez", shutdown_delay: 3)
     probe = connect(running)
@@ -384,8 +382,6 @@ class FaultDrainTest < Minitest::Test
   def here(running) = running.server.stats.values_at(:in_app, :waiting).sum
 
   def mode_stats(running) = running.server.stats[:modes][ServerCase.first_mode]
-
-  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
   def health(probe)
     %w[/readyz /livez].map { |path| probe.call(request("GET", path)).status }

@@ -7,11 +7,7 @@ require "support/server_case"
 class FaultIdleTimeoutTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
-
   def end_of_run(running) = running.thread.join(15)
-
-  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
   def test_without_a_connection
     running = serve(idle_timeout: 0.2)

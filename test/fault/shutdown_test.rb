@@ -8,7 +8,6 @@ require "support/server_case"
 class FaultShutdownTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
   # No other deadline ends what the shutdown should end.
   PATIENT = { header_timeout: 60, body_timeout: 60, write_timeout: 60, persistent_timeout: 60, linger_timeout: 60,
               min_body_rate: 0, min_send_rate: 0 }.freeze

@@ -8,7 +8,6 @@ class FaultStrayTest < Minitest::Test
   include ServerCase
 
   DROPPED = /warning: an exception from another thread .* is dropped: KeyError: a stray/
-  TYPE = { "content-type" => "text/plain" }.freeze
 
   def async? = ENV["ABACA_TEST_MODE"].to_s.include?("Async")
 

@@ -28,8 +28,6 @@ module GuestTests
   include ServerCase
   include GuestTimes
 
-  TYPE = { "content-type" => "text/plain" }.freeze
-
   def host(app = nil, **options, &block) = serve(app, fiber_scheduler: scheduler, **options, &block)
 
   def test_hello_on_that_scheduler

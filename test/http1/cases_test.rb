@@ -287,8 +287,4 @@ class Http1CasesTest < Minitest::Test
     active.each { |play| play.fail_with("nothing more came in #{DEADLINE} s") }
     plays.filter_map(&:failure)
   end
-
-  def now
-    Process.clock_gettime(Process::CLOCK_MONOTONIC)
-  end
 end

@@ -8,7 +8,6 @@ require "support/server_case"
 class Http1InterimTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
   LINKS = ["</a.css>; rel=preload; as=style", "</b.js>; rel=preload; as=script"].freeze
 
   # Calls the block with rack.early_hints, and answers with what it returns.

@@ -8,8 +8,6 @@ require "support/server_case"
 class Http1S7ResponseTrailersTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
-
   # The bytes of the answer, and what an app that gives `trailers` does.
   def answer(trailers, body: %w[one two].each, headers: {}, bytes: GET, lint: false)
     running = serve(lint: lint) { [200, TYPE.merge("abaca.trailers" => trailers).merge(headers), body] }

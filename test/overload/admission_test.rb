@@ -7,8 +7,6 @@ require "support/server_case"
 class OverloadAdmissionTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
-
   def setup
     super
     @gate = Queue.new

@@ -8,7 +8,6 @@ require "support/server_case"
 class OverloadBegunFirstTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
   CROWD = 100
   BURN = 0.001 # seconds
 

@@ -7,7 +7,6 @@ require "support/server_case"
 class OverloadLeaversTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
   CROWD = 20
 
   def setup

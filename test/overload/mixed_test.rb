@@ -73,8 +73,6 @@ class OverloadMixedTest < Minitest::Test
 
   private
 
-  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-
   # Sends requests of a kind until the time is over, which begins when its thread does; returns how many.
   def play(kind, port)
     Thread.current.report_on_exception = false

@@ -48,8 +48,6 @@ class OverloadQueueTimeTest < Minitest::Test
 
   CLOCK = 0.02 # seconds by which what a loop takes for the time may be off
 
-  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-
   # Also of the requests that are read together, while the first of them computes.
   def test_who_waits_behind_a_computation
     skip "what the app does is in turns of the engine on fibers of Abaca's own only" unless MODE.empty?

@@ -238,8 +238,6 @@ class OverloadStallsTest < Minitest::Test
 
   private
 
-  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-
   # On which loop a request is served that comes while another one has all objects collected.
   def loop_beside_a_collection(command, number)
     collecting, light = Array.new(2) { connect(command.port, timeout: 20) }

@@ -35,8 +35,6 @@ class RackBodyTest < Minitest::Test
     end
   end
 
-  TYPE = { "content-type" => "text/plain" }.freeze
-
   def give(body, status: 200, headers: TYPE, lint: false, **options)
     serve(lint: lint, **options) { [status, headers.dup, body] }
   end

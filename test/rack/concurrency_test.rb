@@ -11,8 +11,6 @@ require "support/server_case"
 class RackConcurrencyTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
-
   def setup
     super
     @upstreams = []
@@ -211,9 +209,5 @@ class RackConcurrencyTest < Minitest::Test
         socket.close
       end
     end
-  end
-
-  def now
-    Process.clock_gettime(Process::CLOCK_MONOTONIC)
   end
 end

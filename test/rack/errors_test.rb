@@ -7,8 +7,6 @@ require "support/server_case"
 class RackErrorsTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
-
   def failing(**options, &block)
     block ||= ->(_env) { raise ArgumentError, "secret detail" }
     serve(block, lint: false, **options)

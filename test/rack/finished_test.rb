@@ -8,7 +8,6 @@ require "support/server_case"
 class RackFinishedTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
   Call = Struct.new(:status, :headers, :error, :path)
 
   # A server whose app registers a callback for each request and then does what the block says.

@@ -9,19 +9,8 @@ require "support/server_case"
 class RackHijackTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
   UPGRADE = "GET /chat HTTP/1.1\r\nHost: a.test\r\nConnection: keep-alive, Upgrade\r\nUpgrade: echo, chat/2\r\n\r\n"
   IGNORED = [200, { "content-type" => "text/plain" }, ["ignored"]].freeze
-
-  # What stands on the wire until the server's side ends, or `stop` has come.
-  def bytes(client, stop = nil)
-    found = String.new(encoding: Encoding::BINARY)
-    until stop && found.include?(stop)
-      data = client.read_some or break
-      found << data
-    end
-    found
-  end
 
   # An app that takes the socket, in a fiber of the request's.
   def takes(lint: true, **options, &block)
@@ -69,7 +58,7 @@ class RackHijackTest < Minitest::Test
   def test_bytes_that_came_with_the_head
     running = takes { |io| io.write(io.read(5).upcase, io.gets, io.readpartial(100)) }
     client = connect(running).write("#{GET}abcdeline\nrest")
-    assert_equal "ABCDEline\nrest", bytes(client)
+    assert_equal "ABCDEline\nrest", client.drain
   end
 
   def test_bytes_that_come_later
@@ -86,7 +75,7 @@ class RackHijackTest < Minitest::Test
       ready = io.wait_readable(0) && IO.select([io], nil, nil, 1) # rubocop:disable Lint/IncompatibleIoSelectWithFiberScheduler -- an app may
       io.write(ready ? "ready " : "late ", io.read_nonblock(3))
     end
-    assert_equal "ready abc", bytes(connect(running).write("#{GET}abc"))
+    assert_equal "ready abc", connect(running).write("#{GET}abc").drain
   end
 
   def test_responses_before_it_come_first
@@ -98,7 +87,7 @@ class RackHijackTest < Minitest::Test
       IGNORED
     end
     client = connect(running).write((request("GET", "/big") * 2) + GET)
-    found = bytes(client)
+    found = client.drain
     assert_equal 2 * body.bytesize, found.count("z")
     assert found.end_with?("ztaken")
   end
@@ -114,7 +103,7 @@ class RackHijackTest < Minitest::Test
     end
     client = connect(running).write(GET)
     assert_equal "free", ask(running, request("GET", "/other")).body
-    assert_equal "line\n", bytes(client.write("line\n"))
+    assert_equal "line\n", client.write("line\n").drain
   end
 
   def test_a_thread_of_the_apps_may_have_it
@@ -124,7 +113,7 @@ class RackHijackTest < Minitest::Test
       threads << Thread.new { io.write(io.gets) && io.close }
       IGNORED.dup
     end
-    assert_equal "line\n", bytes(connect(running).write("#{GET}line\n"))
+    assert_equal "line\n", connect(running).write("#{GET}line\n").drain
     threads.pop.join
   end
 
@@ -161,7 +150,7 @@ class RackHijackTest < Minitest::Test
     assert_equal 1, running.server.stats[:taken_over]
     io.write("goodbye")
     io.close
-    assert_equal "goodbye", bytes(client)
+    assert_equal "goodbye", client.drain
     running.stop
   end
 
@@ -201,7 +190,7 @@ class RackHijackTest < Minitest::Test
     running = takes(header_timeout: 1, persistent_timeout: 1, write_timeout: 1) { |io| io.write(io.gets) }
     client = connect(running).write(GET)
     assert client.silent?(1.3)
-    assert_equal "late\n", bytes(client.write("late\n"))
+    assert_equal "late\n", client.write("late\n").drain
   end
 
   def test_dead_peers_are_noticed_all_the_same
@@ -348,7 +337,7 @@ class RackHijackTest < Minitest::Test
   def test_upgrade
     [101, 200].each do |status|
       client = connect(echo(status, { "rack.protocol" => "chat/2", "x-a" => "1" }))
-      head, rest = bytes(client.write("#{UPGRADE}early"), "EARLY").split("\r\n\r\n", 2)
+      head, rest = client.write("#{UPGRADE}early").read_until("EARLY").split("\r\n\r\n", 2)
       lines = head.split("\r\n")
       assert_equal "HTTP/1.1 101 Switching Protocols", lines.first
       assert_equal ["connection: upgrade", "upgrade: chat/2", "x-a: 1"],
@@ -392,7 +381,7 @@ class RackHijackTest < Minitest::Test
     client.half_close
     half_closed << true
     refute asked.pop
-    heads = bytes(client).split("\r\n\r\n").map { |head| head[0, 12] }
+    heads = client.drain.split("\r\n\r\n").map { |head| head[0, 12] }
     assert_equal ["HTTP/1.1 103", "HTTP/1.1 101", "raw"], heads.uniq
   end
 
@@ -407,7 +396,7 @@ class RackHijackTest < Minitest::Test
       sockets.first.close
       IGNORED.dup
     end
-    slowly_made_sockets { assert_equal "all the same", bytes(connect(running).write(GET)) }
+    slowly_made_sockets { assert_equal "all the same", connect(running).write(GET).drain }
     assert_equal 1, taken.pop
   end
 
@@ -416,7 +405,7 @@ class RackHijackTest < Minitest::Test
     fields = { "Connection" => "Upgrade", "Upgrade" => "echo" }
     fields["rack.hijack"] = ->(stream) { stream.write("raw") && stream.close }
     running = serve(lint: false) { [101, fields.dup, []] }
-    found = bytes(connect(running).write(UPGRADE))
+    found = connect(running).write(UPGRADE).drain
     assert_equal 1, found.scan(/^connection: upgrade\r$/i).size
     assert_equal 1, found.scan(/^upgrade: echo\r$/i).size
     refute_match(/transfer-encoding|content-length/i, found)
@@ -432,7 +421,7 @@ class RackHijackTest < Minitest::Test
     end
     client = connect(running).write(UPGRADE)
     writer = Thread.new { client.write("y" * 1_000_000).half_close }
-    assert_equal 2_000_000, bytes(client).split("\r\n\r\n", 2).last.bytesize
+    assert_equal 2_000_000, client.drain.split("\r\n\r\n", 2).last.bytesize
     writer.join
   end
 
@@ -477,7 +466,7 @@ class RackHijackTest < Minitest::Test
 
   def test_an_upgrade_that_raises_is_closed
     running = echo(101, { "rack.protocol" => "echo" }) { raise "secret" }
-    assert bytes(connect(running).write(UPGRADE)).end_with?("\r\n\r\n")
+    assert connect(running).write(UPGRADE).drain.end_with?("\r\n\r\n")
     assert running.logged?(/secret/)
   end
 
@@ -485,7 +474,7 @@ class RackHijackTest < Minitest::Test
   def test_the_end_of_the_server_with_an_upgrade
     running = echo(101, { "rack.protocol" => "echo" }, force_shutdown_after: 1, &:read)
     client = connect(running).write(UPGRADE)
-    assert bytes(client, "\r\n\r\n")
+    assert client.read_until("\r\n\r\n")
     assert_equal 1, running.server.stats[:in_app]
     running.stop
     assert_nil client.read_some

@@ -9,8 +9,6 @@ require "support/server_case"
 class RackIsolationTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
-
   def test_fiber_locals_do_not_leak
     running = serve do
       seen = [Thread.current[:leak], Thread.current.keys.grep(/leak/)].inspect

@@ -8,7 +8,6 @@ require "support/server_case"
 class RackLateArgumentsTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
   LINK = { "link" => "</a.css>; rel=preload" }.freeze
 
   # Says that it was asked for, and waits until it may answer.

@@ -8,7 +8,6 @@ require "support/server_case"
 class RackOutboxTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
   Outbox = Abaca::Outbox
 
   # A server whose responses' bodies the block makes.
@@ -19,12 +18,6 @@ class RackOutboxTest < Minitest::Test
   # A server whose responses' bodies are outboxes that the block fills.
   def filling(outbox: {}, **options, &block)
     giving(**options) { Outbox.new(**outbox, &block) }
-  end
-
-  def read_until(client, stop)
-    bytes = String.new(encoding: Encoding::BINARY)
-    bytes << (client.read_some or break) until bytes.include?(stop)
-    bytes
   end
 
   # --- without a block ---
@@ -84,7 +77,7 @@ class RackOutboxTest < Minitest::Test
     assert running.logged?(%r{longer than its Content-Length \(GET /\)})
     running = giving(headers: TYPE.merge("content-length" => "5")) { Outbox.new << "ab" }
     client = connect(running).write(GET)
-    assert_includes read_until(client, "\r\n\r\nab"), "Content-Length: 5"
+    assert_includes client.read_until("\r\n\r\nab"), "Content-Length: 5"
     assert client.closed?
     assert running.logged?(%r{shorter than its Content-Length \(GET /\)})
   end
@@ -212,12 +205,12 @@ class RackOutboxTest < Minitest::Test
       gate.pop
     end
     client = connect(running).write(GET)
-    assert read_until(client, "first")
+    assert client.read_until("first")
     assert_equal :shift, seen.pop
     gate << 1
-    assert read_until(client, "second")
+    assert client.read_until("second")
     gate << 1
-    assert read_until(client, "0\r\n\r\n")
+    assert client.read_until("0\r\n\r\n")
   end
 
   # What waits for more to go with it goes all the same, though no fiber parks and nothing is pending here.
@@ -232,9 +225,9 @@ class RackOutboxTest < Minitest::Test
       Thread.pass until got || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
     end
     client = connect(running).write(GET)
-    bytes = read_until(client, "three\r\n")
+    bytes = client.read_until("three\r\n")
     got = true
-    assert read_until(client, "0\r\n\r\n")
+    assert client.read_until("0\r\n\r\n")
     assert_equal bytes.bytesize, sent, "sent when flush returned"
   end
 
@@ -353,7 +346,7 @@ class RackOutboxTest < Minitest::Test
   def test_a_block_that_raises
     running = filling { |out| (out << "begun") && out.flush && raise("secret") }
     client = connect(running).write(GET)
-    bytes = read_until(client, "begun")
+    bytes = client.read_until("begun")
     assert client.closed?
     refute_includes bytes, "0\r\n\r\n"
     assert running.logged?(/secret/)
@@ -363,7 +356,7 @@ class RackOutboxTest < Minitest::Test
   def test_a_flush_block_that_raises
     running = giving { (Outbox.new << "abc").flush { raise "in the flush block" } }
     client = connect(running).write(GET)
-    assert read_until(client, "abc")
+    assert client.read_until("abc")
     assert client.closed?
     assert running.logged?(/in the flush block/)
   end
@@ -503,7 +496,7 @@ class RackOutboxTest < Minitest::Test
   def test_trailers
     headers = TYPE.merge("abaca.trailers" => -> { { "x-sum" => "42" } })
     client = connect(giving(headers: headers) { Outbox.new << "abc" }).write(GET)
-    assert_match(/3\r\nabc\r\n0\r\nx-sum: 42\r\n\r\n\z/, read_until(client, "x-sum: 42\r\n\r\n"))
+    assert_match(/3\r\nabc\r\n0\r\nx-sum: 42\r\n\r\n\z/, client.read_until("x-sum: 42\r\n\r\n"))
   end
 
   def test_the_env_names_the_class_and_costs_nothing

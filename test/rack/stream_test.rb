@@ -7,8 +7,6 @@ require "support/server_case"
 class RackStreamTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
-
   # A server whose response's body is the block, called with the stream.
   def streaming(lint: false, **options, &block)
     serve(lint: lint, **options) { [200, TYPE.dup, block] }
@@ -18,13 +16,6 @@ class RackStreamTest < Minitest::Test
   def spin_until
     deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 10
     Thread.pass until yield || Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
-  end
-
-  # Bytes of a response so far, until they end with `stop`.
-  def read_until(client, stop)
-    bytes = String.new(encoding: Encoding::BINARY)
-    bytes << (client.read_some or break) until bytes.include?(stop)
-    bytes
   end
 
   # --- its methods ---
@@ -146,10 +137,10 @@ class RackStreamTest < Minitest::Test
     client = connect(running).write(request("POST", "/", "Transfer-Encoding" => "chunked"))
     %w[one two three].each do |word|
       client.write("#{(word.size + 1).to_s(16)}\r\n#{word}\n\r\n")
-      assert_includes read_until(client, "#{word.upcase}\n"), word.upcase
+      assert_includes client.read_until("#{word.upcase}\n"), word.upcase
     end
     client.write("0\r\n\r\n")
-    assert read_until(client, "0\r\n\r\n")
+    assert client.read_until("0\r\n\r\n")
     assert client.usable? if client.silent?(0.02)
   end
 
@@ -310,9 +301,9 @@ class RackStreamTest < Minitest::Test
       end]
     end
     client = connect(running).write(GET)
-    assert read_until(client, "first")
+    assert client.read_until("first")
     got = true
-    assert read_until(client, "0\r\n\r\n")
+    assert client.read_until("0\r\n\r\n")
   end
 
   def test_a_waiting_fiber_has_sent_everything
@@ -324,9 +315,9 @@ class RackStreamTest < Minitest::Test
       end]
     end
     client = connect(running).write(GET)
-    assert read_until(client, "three")
+    assert client.read_until("three")
     gate << 1
-    assert read_until(client, "0\r\n\r\n")
+    assert client.read_until("0\r\n\r\n")
   end
 
   def test_the_head_leaves_when_the_body_waits
@@ -336,9 +327,9 @@ class RackStreamTest < Minitest::Test
       [200, TYPE.dup, Enumerator.new { |out| out << gate.pop }]
     end
     client = connect(running).write(GET)
-    assert read_until(client, "\r\n\r\n")
+    assert client.read_until("\r\n\r\n")
     gate << "body"
-    assert read_until(client, "body")
+    assert client.read_until("body")
   end
 
   def test_flush_sends_though_the_app_computes_on
@@ -350,8 +341,8 @@ class RackStreamTest < Minitest::Test
       stream.close
     end
     client = connect(running).write(GET)
-    assert read_until(client, "three")
+    assert client.read_until("three")
     got = true
-    assert read_until(client, "0\r\n\r\n")
+    assert client.read_until("0\r\n\r\n")
   end
 end

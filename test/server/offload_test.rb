@@ -7,8 +7,6 @@ require "support/server_case"
 class ServerOffloadTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
-
   def test_results_and_exceptions
     running = serve do |env|
       [200, TYPE.dup, [Abaca.offload { env["PATH_INFO"] == "/" ? "done" : raise(IOError, "on purpose") }]]
@@ -56,6 +54,4 @@ class ServerOffloadTest < Minitest::Test
     end
     assert_equal %w[fiber fiber], Array.new(2) { ask(running).body }
   end
-
-  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 end

@@ -7,7 +7,6 @@ require "support/server_case"
 class RequestsTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
   LOCK = Mutex.new
   GATE = Thread::Queue.new
 
@@ -246,8 +245,6 @@ class RequestsTest < Minitest::Test
       HELLO.call(env)
     end
   end
-
-  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
   # One after the other, each once the one before has come to its wait, as far as one can tell.
   def start(running, *paths)

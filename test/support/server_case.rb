@@ -12,6 +12,8 @@ require_relative "wire"
 # that neither a descriptor, a thread nor a child process is left over.
 module ServerCase
   HELLO = ->(_env) { [200, { "content-type" => "text/plain" }, ["hello\n"]] }
+  # The headers of most responses; an app that may change them gives a copy.
+  TYPE = { "content-type" => "text/plain" }.freeze
   GET = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
 
   # The server's options for a way to run the app: "fiber", "thread", "routed" (a loop leads, and hands

@@ -19,6 +19,8 @@ module Waits
     result
   end
 
+  def now = Waits.now
+
   def eventually(within: 15, &block) = Waits.eventually(within: within, &block)
 
   # Lets seconds pass in which the test does nothing. The block, if there is one, stays true all the time.

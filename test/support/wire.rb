@@ -304,6 +304,13 @@ module Wire
       bytes
     end
 
+    # The bytes that come, until `stop` is among them or the stream ends.
+    def read_until(stop)
+      bytes = String.new(encoding: Encoding::BINARY)
+      bytes << (read_some or break) until bytes.include?(stop)
+      bytes
+    end
+
     # True when for `seconds` nothing comes and the connection stays open.
     def silent?(seconds)
       @parser.pending.zero? && !@ended && @socket.wait_readable(seconds).nil?

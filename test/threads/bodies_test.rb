@@ -231,8 +231,6 @@ class ThreadsBodiesTest < Minitest::Test
     end
   end
 
-  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-
   # --- the end ---
 
   def test_a_stop_waits_for_bodies

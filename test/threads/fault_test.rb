@@ -7,7 +7,6 @@ require "support/server_case"
 class ThreadsFaultTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
   WAYS = [{ mode: :thread, threads: [0, 4], routes: [] },
           { mode: :fiber, threads: [0, 4], routes: [[:thread, "*"]] }].freeze
 

@@ -8,7 +8,6 @@ require "support/server_case"
 class ThreadsHybridTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
   # Far above what a request needs that does nothing, also where others use the machine. What computes takes half as
   # much again.
   THRESHOLD = 500 # ms

@@ -7,7 +7,6 @@ require "support/server_case"
 class ThreadsModesTest < Minitest::Test
   include ServerCase
 
-  TYPE = { "content-type" => "text/plain" }.freeze
   TELL = ->(env) { [200, TYPE.dup, ["#{env['abaca.mode']} #{Thread.current.name}"]] }
   ON_THREADS = { mode: :thread, threads: [0, 8], routes: [] }.freeze
   # Every way to come to a thread.
