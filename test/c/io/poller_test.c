@@ -73,9 +73,19 @@ static void make_pair(int fds[2]) {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) != 0) abort();
 }
 
+static ab_poller *make_with_pipe(int fds[2]) {
+  make_pipe(fds);
+  return make();
+}
+
 static void close_pair(const int fds[2]) {
   close(fds[0]);
   close(fds[1]);
+}
+
+static void end(ab_poller *poller, const int fds[2]) {
+  ab_poller_fini(poller);
+  close_pair(fds);
 }
 
 static void put(int fd) {
@@ -111,9 +121,8 @@ static int in_child(void (*body)(void *ctx), void *ctx) {
 }
 
 CHECK_CASE(level_reports_until_drained) {
-  ab_poller *poller = make();
   int fds[2];
-  make_pipe(fds);
+  ab_poller *poller = make_with_pipe(fds);
   probe p = probe_of(fds[0]);
   CHECK_INT(AB_OK, set(poller, &p, AB_POLL_IN));
   CHECK_INT(AB_POLL_IN, p.watch.events);
@@ -126,14 +135,12 @@ CHECK_CASE(level_reports_until_drained) {
   }
   take(fds[0]);
   CHECK_INT(0, turn(poller, 0));
-  ab_poller_fini(poller);
-  close_pair(fds);
+  end(poller, fds);
 }
 
 CHECK_CASE(edge_reports_once_for_each_arrival) {
-  ab_poller *poller = make();
   int fds[2];
-  make_pipe(fds);
+  ab_poller *poller = make_with_pipe(fds);
   probe p = probe_of(fds[0]);
   CHECK_INT(AB_OK, set(poller, &p, AB_POLL_IN | AB_POLL_EDGE));
   put(fds[1]);
@@ -142,14 +149,12 @@ CHECK_CASE(edge_reports_once_for_each_arrival) {
   put(fds[1]);
   CHECK_INT(1, turn(poller, LONG));
   CHECK_INT(2, p.calls);
-  ab_poller_fini(poller);
-  close_pair(fds);
+  end(poller, fds);
 }
 
 CHECK_CASE(oneshot_is_armed_again_by_set) {
-  ab_poller *poller = make();
   int fds[2];
-  make_pipe(fds);
+  ab_poller *poller = make_with_pipe(fds);
   probe p = probe_of(fds[0]);
   CHECK_INT(AB_OK, set(poller, &p, AB_POLL_IN | AB_POLL_ONESHOT));
   put(fds[1]);
@@ -159,16 +164,14 @@ CHECK_CASE(oneshot_is_armed_again_by_set) {
   CHECK_INT(1, turn(poller, LONG));
   CHECK_INT(0, turn(poller, 0));
   CHECK_INT(2, p.calls);
-  ab_poller_fini(poller);
-  close_pair(fds);
+  end(poller, fds);
 }
 
 /* Else a one-shot would fire twice: with the collected event, and with the one of the new arming.
  */
 CHECK_CASE(set_between_wait_and_dispatch_reports_once) {
-  ab_poller *poller = make();
   int fds[2];
-  make_pipe(fds);
+  ab_poller *poller = make_with_pipe(fds);
   probe p = probe_of(fds[0]);
   CHECK_INT(AB_OK, set(poller, &p, AB_POLL_IN | AB_POLL_ONESHOT));
   put(fds[1]);
@@ -179,8 +182,7 @@ CHECK_CASE(set_between_wait_and_dispatch_reports_once) {
   CHECK_INT(1, turn(poller, LONG));
   CHECK_INT(0, turn(poller, 0));
   CHECK_INT(1, p.calls);
-  ab_poller_fini(poller);
-  close_pair(fds);
+  end(poller, fds);
 }
 
 CHECK_CASE(interest_can_be_changed) {
@@ -198,8 +200,7 @@ CHECK_CASE(interest_can_be_changed) {
   CHECK_INT(AB_OK, set(poller, &p, AB_POLL_IN | AB_POLL_OUT));
   CHECK_INT(1, turn(poller, LONG));
   CHECK_INT(AB_POLL_IN | AB_POLL_OUT, p.events);
-  ab_poller_fini(poller);
-  close_pair(fds);
+  end(poller, fds);
 }
 
 CHECK_CASE(hangup_and_half_close_are_told_apart) {
@@ -244,8 +245,7 @@ CHECK_CASE(urgent_data_is_priority) {
   CHECK_INT(1, send(fds[0], "!", 1, MSG_OOB));
   CHECK_INT(1, turn(poller, LONG));
   CHECK_INT(AB_POLL_PRI, p.events);
-  ab_poller_fini(poller);
-  close_pair(fds);
+  end(poller, fds);
   close(listener);
 }
 
@@ -265,8 +265,7 @@ CHECK_CASE(several_watches_are_delivered_in_one_turn) {
   CHECK_INT(1, pa.calls);
   CHECK_INT(0, pb.calls);
   CHECK_INT(1, pc.calls);
-  ab_poller_fini(poller);
-  close_pair(a);
+  end(poller, a);
   close_pair(b);
   close_pair(c);
 }
@@ -295,9 +294,8 @@ CHECK_CASE(many_descriptors_are_all_served) {
 }
 
 CHECK_CASE(unset_drops_a_collected_event_and_is_idempotent) {
-  ab_poller *poller = make();
   int fds[2];
-  make_pipe(fds);
+  ab_poller *poller = make_with_pipe(fds);
   probe p = probe_of(fds[0]);
   CHECK_INT(AB_OK, set(poller, &p, AB_POLL_IN));
   put(fds[1]);
@@ -311,14 +309,12 @@ CHECK_CASE(unset_drops_a_collected_event_and_is_idempotent) {
   CHECK_INT(0, p.calls);
   CHECK_INT(AB_OK, set(poller, &p, AB_POLL_IN));
   CHECK_INT(1, turn(poller, LONG));
-  ab_poller_fini(poller);
-  close_pair(fds);
+  end(poller, fds);
 }
 
 CHECK_CASE(undelivered_events_survive_another_wait) {
-  ab_poller *poller = make();
   int fds[2];
-  make_pipe(fds);
+  ab_poller *poller = make_with_pipe(fds);
   probe p = probe_of(fds[0]);
   CHECK_INT(AB_OK, set(poller, &p, AB_POLL_IN | AB_POLL_ONESHOT));
   put(fds[1]);
@@ -326,8 +322,7 @@ CHECK_CASE(undelivered_events_survive_another_wait) {
   CHECK_INT(1, ab_poller_wait(poller, LONG));
   CHECK_INT(1, ab_poller_dispatch(poller));
   CHECK_INT(1, p.calls);
-  ab_poller_fini(poller);
-  close_pair(fds);
+  end(poller, fds);
 }
 
 /* The first of two ready watches closes the other's fd, and a new pipe takes the number. */
@@ -370,8 +365,7 @@ CHECK_CASE(a_reused_number_gets_no_old_event) {
   CHECK_INT(1, turn(poller, LONG));
   CHECK_INT(1, fresh.calls);
   unset(poller, &fresh, false);
-  ab_poller_fini(poller);
-  close_pair(reused);
+  end(poller, reused);
   close(a[1]);
   close(b[1]);
   close(pa.calls ? a[0] : b[0]);
@@ -407,8 +401,7 @@ CHECK_CASE(a_new_watch_gets_no_event_of_its_predecessor) {
   put(reused[1]);
   CHECK_INT(1, turn(poller, LONG));
   CHECK_INT(1, newcomer.calls);
-  ab_poller_fini(poller);
-  close_pair(reused);
+  end(poller, reused);
   close(a[1]);
   close(b[1]);
   close(pa.calls ? a[0] : b[0]);
@@ -434,16 +427,14 @@ CHECK_CASE(set_survives_a_number_reused_behind_its_back) {
   CHECK_INT(1, turn(poller, LONG));
   CHECK_INT(1, p.calls);
   CHECK_INT(1, q.calls);
-  ab_poller_fini(poller);
-  close_pair(a);
+  end(poller, a);
   close_pair(b);
 }
 
 /* The other wrong belief: it was to be closed and was not. */
 CHECK_CASE(set_survives_a_close_that_did_not_happen) {
-  ab_poller *poller = make();
   int fds[2];
-  make_pipe(fds);
+  ab_poller *poller = make_with_pipe(fds);
   probe p = probe_of(fds[0]);
   CHECK_INT(AB_OK, set(poller, &p, AB_POLL_IN));
   unset(poller, &p, true);
@@ -452,8 +443,7 @@ CHECK_CASE(set_survives_a_close_that_did_not_happen) {
   CHECK_INT(1, turn(poller, LONG));
   CHECK_INT(1, turn(poller, 0));
   CHECK_INT(2, p.calls);
-  ab_poller_fini(poller);
-  close_pair(fds);
+  end(poller, fds);
 }
 
 CHECK_CASE(what_cannot_be_polled_is_refused) {
@@ -535,9 +525,8 @@ CHECK_CASE(wakeup_before_a_question_ends_the_wait_after_it) {
 }
 
 CHECK_CASE(wakeup_comes_along_with_events) {
-  ab_poller *poller = make();
   int fds[2];
-  make_pipe(fds);
+  ab_poller *poller = make_with_pipe(fds);
   probe p = probe_of(fds[0]);
   CHECK_INT(AB_OK, set(poller, &p, AB_POLL_IN));
   put(fds[1]);
@@ -546,8 +535,7 @@ CHECK_CASE(wakeup_comes_along_with_events) {
   take(fds[0]);
   ab_poller_wakeup(poller);
   CHECK_INT(0, turn(poller, LONG));
-  ab_poller_fini(poller);
-  close_pair(fds);
+  end(poller, fds);
 }
 
 static void *wake_later(void *poller) {
@@ -698,9 +686,8 @@ static void meddle_in_child(void *ctx) {
 }
 
 CHECK_CASE(a_forked_child_leaves_the_parent_alone) {
-  ab_poller *poller = make();
   int fds[2];
-  make_pipe(fds);
+  ab_poller *poller = make_with_pipe(fds);
   probe p = probe_of(fds[0]);
   CHECK_INT(AB_OK, set(poller, &p, AB_POLL_IN));
   CHECK_INT(0, in_child(meddle_in_child, &(forked){poller, &p}));
@@ -709,8 +696,7 @@ CHECK_CASE(a_forked_child_leaves_the_parent_alone) {
   CHECK_INT(AB_POLL_IN, p.events);
   ab_poller_wakeup(poller);
   CHECK_INT(1, turn(poller, LONG));
-  ab_poller_fini(poller);
-  close_pair(fds);
+  end(poller, fds);
 }
 
 static void fini_with_the_lock_held(void *ctx) {
@@ -800,8 +786,7 @@ CHECK_CASE(a_closed_fd_held_by_a_child_does_not_spin) {
   CHECK_INT(0, turn(poller, LONG));
   CHECK(ab_clock_monotonic() - before < LONG);
   release_descriptors(pid, release);
-  ab_poller_fini(poller);
-  close_pair(quiet);
+  end(poller, quiet);
   close_pair(once);
   close_pair(bystander);
   close(fds[1]);
@@ -819,8 +804,7 @@ CHECK_CASE(a_closed_fd_that_is_still_open_does_not_spin) {
   unset(poller, &p, true);
   CHECK_INT(1, strays_come_to_rest(poller, bystander[0]));
   CHECK_INT(0, p.calls);
-  ab_poller_fini(poller);
-  close_pair(fds);
+  end(poller, fds);
   close_pair(bystander);
 }
 
@@ -985,9 +969,8 @@ CHECK_CASE(a_wakeup_stays_for_the_owner) {
 }
 
 CHECK_CASE(the_last_holder_ends_it) {
-  ab_poller *poller = make();
   int fds[2];
-  make_pipe(fds);
+  ab_poller *poller = make_with_pipe(fds);
   probe p = probe_of(fds[0]);
   ab_poller_hold(poller);
   ab_poller_fini(poller);
