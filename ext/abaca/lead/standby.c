@@ -45,6 +45,7 @@ struct ab_standby {
   ab_nsec flush_at;     /* until then */
   uint64_t writing;     /* the beat of the leader then */
   unsigned looks;       /* at leaders that have gone on to other requests */
+  ab_nsec nudge_at;     /* not before, where threads pass the lead */
   unsigned idle, calm;  /* looks in a row with no thread away; with none that has lost the lead */
   ab_standby_stats stats;
 };
@@ -86,6 +87,8 @@ static void look_at_starved(ab_standby *standby, const ab_participant *participa
                             sight *sight) {
   ab_nsec limit = standby->options.starve_after;
   if (!limit) return;
+  /* Looks at threads are closer together than nudges. */
+  if (standby->options.pass_after && (participant->since == now || now < standby->nudge_at)) return;
   sight->starved = true;
   if (now - participant->since >= limit / NUDGES) sight->nudge = true;
 }
@@ -169,6 +172,7 @@ static sight look(ab_standby *standby, ab_nsec now) {
   ab_list_each (node, tmp, &standby->lead->participants) {
     look_at(standby, AB_CONTAINER_OF(node, ab_participant, link), now, &sight);
   }
+  if (sight.starved) standby->nudge_at = now + standby->options.starve_after / NUDGES;
   if (standby->options.pass_after) {
     look_at_keeper(standby, &sight);
   } else {

@@ -317,7 +317,8 @@ CHECK_CASE(who_gets_the_lock_soon_needs_no_help) {
 
 /* Threads of a pool, which have not joined. */
 static void stage_init_pool(stage *s) {
-  ab_standby_options options = {.stall_after = LONG, .stall_again = LONG, .pass_after = SHORT / 4};
+  ab_standby_options options = {
+      .stall_after = LONG, .stall_again = LONG, .starve_after = 10 * LONG, .pass_after = SHORT / 4};
   stage_start(s, &options);
   s->main.pulse.bell = s->spare.pulse.bell = ab_standby_bell(s->standby);
 }
@@ -345,6 +346,22 @@ CHECK_CASE(one_that_is_there_keeps_the_lead_of_a_pool) {
   CHECK_INT(0, atomic_load(&s.kept));
   CHECK_INT(0, atomic_load(&s.again));
   CHECK(ab_lead_held(&s.lead, &s.main));
+  stage_fini(&s);
+}
+
+CHECK_CASE(nudges_are_further_apart_than_looks_at_a_pool) {
+  stage s;
+  stage_init_pool(&s);
+  ab_participant waits; /* for the lock */
+  ab_participant_init(&waits);
+  ab_lead_join(&s.lead, &waits, ab_standby_bell(s.standby));
+  ab_pulse_leave(&s.main.pulse);
+  ab_pulse_starve(&waits.pulse);
+  ab_nsec end = ab_clock_monotonic() + LONG;
+  while (atomic_load(&s.again) < 20 && ab_clock_monotonic() < end) rest();
+  CHECK(atomic_load(&s.again) >= 20);
+  CHECK_INT(1, atomic_load(&s.noticed));
+  ab_lead_part(&s.lead, &waits);
   stage_fini(&s);
 }
 
