@@ -17,53 +17,37 @@ void ab_engine_set_aside(ab_engine *engine, uint32_t count) {
   engine->aside = count;
 }
 
-/* Places in the application that are taken. */
-static uint32_t taken(const ab_engine *engine) {
-  uint32_t in_app = engine->stats->in_app;
-  return in_app > engine->aside ? in_app - engine->aside : 0;
-}
-
 /* Requests that wait for want of room. The thread that turns the engine may not be the one that
  * takes requests, which may be busy or yet to come: requests that it will take then do not count.
  * Those that are held back do, however much room there is. */
 static uint64_t queue_length(const ab_engine *engine) {
   const ab_engine_stats *stats = engine->stats;
   uint32_t others = stats->waiting - stats->held;
-  uint32_t room = taken(engine) < engine->capacity ? engine->capacity - taken(engine) : 0;
+  uint32_t taken = ab__engine_taken(engine);
+  uint32_t room = taken < engine->capacity ? engine->capacity - taken : 0;
   return (uint64_t)stats->held + (others > room ? others - room : 0);
 }
 
 /* Without a limit on what the application takes, the queue has none. */
 bool ab__engine_full(const ab_engine *engine) {
   const ab_engine_stats *stats = engine->stats;
-  if (taken(engine) + (uint64_t)(stats->waiting - stats->held) < engine->capacity) return false;
+  uint64_t taken = ab__engine_taken(engine);
+  if (taken + (stats->waiting - stats->held) < engine->capacity) return false;
   return queue_length(engine) >= engine->max_queue;
 }
 
 /* --- clients that have left --- */
 
-bool ab__engine_crowded(const ab_engine *engine) {
-  return engine->capacity > 0 && taken(engine) >= engine->capacity;
-}
-
-/* A client that only has nothing more to say sends a FIN, too. If its request finds a place, it
- * counts as waiting for the response; if the request has to queue, the client most likely went
- * away. */
-bool ab__conn_is_unwanted(const ab_conn *conn) {
-  if (!conn->hung_up || conn->engine->half_close == AB_HALF_CLOSE_ANSWER) return false;
-  if (ab__conn_has(conn, AB_EXCHANGE_APP)) return conn->exchange->handed;
-  return ab__conn_has(conn, AB_EXCHANGE_QUEUED) &&
-         (conn->exchange->stood || ab__engine_crowded(conn->engine));
-}
-
-void ab__exchange_unqueue(ab_exchange *exchange) {
+void ab__exchange_wait(ab_exchange *exchange) {
   ab_conn *conn = exchange->conn;
-  conn->engine->stats->left++;
-  if (conn->out) {
-    ab__conn_close(conn); /* behind the responses to earlier requests */
-  } else {
-    ab__conn_drop(conn);
-  }
+  if (ab__engine_crowded(conn->engine)) exchange->stood = true;
+  if (exchange->waits) return;
+  exchange->waits = true;
+  conn->engine->stats->queued++;
+  uint64_t seconds = ab__conn_limits(conn)->queue_timeout;
+  if (seconds == 0) return;
+  exchange->deadline = ab_earlier(exchange->deadline, exchange->arrived + ab_limit_nsec(seconds));
+  ab__conn_arm(conn);
 }
 
 /* The poller may not have had its turn since. */
@@ -85,16 +69,6 @@ void ab_exchange_hand_over(ab_exchange *exchange, bool waits) {
 
 void ab_engine_note_rejection(ab_engine *engine, enum ab_rejection why) {
   engine->stats->rejected[why]++;
-}
-
-void ab__exchange_reject(ab_exchange *exchange, enum ab_rejection why) {
-  ab_engine_note_rejection(exchange->conn->engine, why);
-  ab__conn_fail(exchange->conn, AB_HTTP_NO_FIBER);
-}
-
-void ab__conn_reject_late(ab_conn *conn) {
-  ab_engine_note_rejection(conn->engine, AB_REJECT_SHUTDOWN);
-  ab__conn_fail(conn, AB_HTTP_SHUTDOWN);
 }
 
 /* The newest go first: those before them have waited already, and are nearer to their turn. */

@@ -10,10 +10,6 @@ void ab_engine_buffer_bodies(ab_engine *engine, ab_buffering_rule rule, void *ct
   engine->buffer_most = most;
 }
 
-ab_nsec ab_exchange_buffered_for(const ab_exchange *exchange) {
-  return exchange->body ? exchange->body->buffered_for : 0;
-}
-
 /* Bytes of one body. Lengths of input are less than 2^31. */
 static uint64_t body_most(const ab_exchange *exchange) {
   uint64_t most = ab_exchange_limits(exchange)->max_body_memory;
@@ -53,7 +49,9 @@ static int ask_for_body(ab_exchange *exchange) {
     return AB_HTTP_NO_FIBER;
   }
   /* It is sent when the step ends, after the responses to earlier requests. */
-  return ab__conn_write_continue(exchange->conn) == AB_OK ? AB_AGAIN : AB_HTTP_NO_MEMORY;
+  return ab__conn_protocol(exchange->conn)->write_continue(exchange->conn) == AB_OK
+             ? AB_AGAIN
+             : AB_HTTP_NO_MEMORY;
 }
 
 static void end(ab_exchange *exchange) {

@@ -32,6 +32,16 @@ static bool is_abandoned(const ab_conn *conn) {
          ab__conn_has(conn, AB_EXCHANGE_APP);
 }
 
+/* A client that only has nothing more to say sends a FIN, too. If its request finds a place, it
+ * counts as waiting for the response; if the request has to queue, the client most likely went
+ * away. */
+bool ab__conn_is_unwanted(const ab_conn *conn) {
+  if (!conn->hung_up || conn->engine->half_close == AB_HALF_CLOSE_ANSWER) return false;
+  if (ab__conn_has(conn, AB_EXCHANGE_APP)) return conn->exchange->handed;
+  return ab__conn_has(conn, AB_EXCHANGE_QUEUED) &&
+         (conn->exchange->stood || ab__engine_crowded(conn->engine));
+}
+
 /* Its request is dropped while it waits to be taken, after a reset or because no client waits for
  * it. */
 static bool leaves_queue(const ab_conn *conn, uint32_t events) {
@@ -67,8 +77,18 @@ static bool is_proxied(const ab_service *service, const ab_addr *peer) {
   return service->proxy_count == 0 || ab_nets_include(service->proxies, service->proxy_count, peer);
 }
 
+static ab_conn *take_conn(ab_engine *engine) {
+  ab_conn *conn = ab_slab_take(&engine->conns);
+  if (!conn) return NULL;
+  memset(conn, 0, sizeof(*conn));
+  ab_list_init(&conn->ready_link);
+  ab_wheel_node_init(&conn->timer);
+  conn->engine = engine;
+  return conn;
+}
+
 ab_conn *ab__conn_open(ab_engine *engine, int fd, const ab_addr *peer, ab_service *service) {
-  ab_conn *conn = ab__engine_conn(engine);
+  ab_conn *conn = take_conn(engine);
   if (!conn) return NULL;
   ab_link_init(&conn->link, fd, conn_ready);
   conn->service = service ? service : &engine->default_service;
@@ -94,7 +114,16 @@ void ab__conn_free_input(ab_conn *conn) {
 void ab__conn_free(ab_conn *conn) {
   if (conn->exchange) ab__exchange_end(conn->exchange);
   ab__conn_free_input(conn);
-  ab__engine_bury(conn);
+  ab_list_remove(&conn->ready_link);
+  ab_list_append(&conn->engine->dead, &conn->ready_link);
+}
+
+void ab__conns_free_dead(ab_engine *engine) {
+  for (ab_list *node; (node = ab_list_shift(&engine->dead));) {
+    ab_conn *conn = AB_CONTAINER_OF(node, ab_conn, ready_link);
+    ab__conn_become(conn, AB_CONN_FREE);
+    ab_slab_give(&engine->conns, conn);
+  }
 }
 
 void ab__conn_drop(ab_conn *conn) {

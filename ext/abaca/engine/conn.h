@@ -210,7 +210,11 @@ void ab__conn_settle(ab_conn *conn);
 void ab__conn_drop(ab_conn *conn);
 /* Frees what a connection without socket still has, its exchange too. */
 void ab__conn_free(ab_conn *conn);
+/* The step has ended: the structures of freed connections may be used again. */
+void ab__conns_free_dead(ab_engine *engine);
 
+/* The peer has ended its side, and its request waits for a place: nobody waits for the answer. */
+bool ab__conn_is_unwanted(const ab_conn *conn);
 /* The exchange is over, if there was one: the next request may come. */
 void ab__conn_await_request(ab_conn *conn);
 /* Forgets the input, which has been used up. */
@@ -230,14 +234,14 @@ static inline const ab_limits *ab__conn_limits(const ab_conn *conn) {
 
 /* deadline.c: time. */
 
+/* Arms the timer, unless it already comes out in time. */
+void ab__conn_arm(ab_conn *conn);
 /* Sets the deadline that follows from the state, unless this phase has one. */
 void ab__conn_rearm(ab_conn *conn);
 /* The earliest of its deadlines, and its exchange's; 0: none. */
 ab_nsec ab__conn_due(const ab_conn *conn);
 /* Idle, while the engine drains: it may stay for AB_DRAIN_GRACE after its last request. */
 void ab__conn_give_last_chance(ab_conn *conn);
-/* One of its deadlines may have passed. */
-void ab__conn_timeout(ab_conn *conn);
 /* A response from its first full socket until all of it is sent. Only time with output pending and
  * a full socket counts: the rest is not the peer's fault. */
 struct ab_stall {
@@ -255,6 +259,11 @@ ab_stall *ab__conn_stall(ab_conn *conn);
 /* While conn->stall: the socket took more; all is sent. */
 void ab__conn_stall_sent(ab_conn *conn, uint64_t bytes);
 void ab__conn_stall_end(ab_conn *conn);
+/* True if the peer has been too slow; otherwise there is a new deadline. */
+bool ab__conn_stall_is_over(ab_conn *conn);
+
+/* timeout.c: one of its deadlines may have passed. */
+void ab__conn_timeout(ab_conn *conn);
 
 /* files.c: files that wait to be sent. */
 
@@ -262,8 +271,8 @@ void ab__conn_stall_end(ab_conn *conn);
 bool ab__files_full(const ab_conn *conn);
 /* The socket is full; when the peer has taken something before that, `progress`. */
 void ab__files_blocked(ab_conn *conn, bool progress);
-/* Files were queued. When there are too many in all, the slowest readers are closed. */
-void ab__files_queued(ab_conn *conn);
+/* The slowest reader of files while there are too many in all, or NULL. */
+ab_conn *ab__files_surplus(ab_engine *engine);
 
 /* load.c: files that are not in memory. */
 
@@ -329,20 +338,16 @@ void ab__conn_fail_head(ab_conn *conn, int error, bool answers_head);
  * room left. */
 int ab__conn_parse(ab_conn *conn, const ab_head **head) AB_WARN_UNUSED;
 
-/* Queues "100 Continue". Returns as ab__conn_writable, as does the other. */
-int ab__conn_write_continue(ab_conn *conn) AB_WARN_UNUSED;
-/* Queues a response of our own, and sets *content to the bytes of its content. */
-int ab__conn_write_error(ab_conn *conn, int status, enum ab_write_connection connection,
-                         bool answers_head, size_t *content) AB_WARN_UNUSED;
-
 /* admission.c: what nobody takes. */
 
-/* Answers 503 to the request, which came after ab_engine_refuse, and closes. */
-void ab__conn_reject_late(ab_conn *conn);
-/* True when every place in the application is taken. */
-bool ab__engine_crowded(const ab_engine *engine);
-/* The peer has ended its side, and its request waits for a place: nobody waits for the answer. */
-bool ab__conn_is_unwanted(const ab_conn *conn);
+/* Places in the application that are taken. */
+static inline uint32_t ab__engine_taken(const ab_engine *engine) {
+  uint32_t in_app = engine->stats->in_app;
+  return in_app > engine->aside ? in_app - engine->aside : 0;
+}
+static inline bool ab__engine_crowded(const ab_engine *engine) {
+  return engine->capacity > 0 && ab__engine_taken(engine) >= engine->capacity;
+}
 /* Rejects what waits beyond max_queue. */
 void ab__engine_shed(ab_engine *engine);
 /* True when another request would be beyond it now. */
@@ -358,6 +363,9 @@ void ab__health_fini(ab_engine *engine);
 
 /* service.c: listeners. */
 
+/* Requests within these limits fit into the arena from the next turn on. Returns AB_OK or
+ * AB_ENOMEM. */
+int ab__engine_make_room(ab_engine *engine, const ab_limits *limits);
 /* Registers the listeners with the poller, or takes them off it, as the engine's state says. */
 void ab__engine_listen(ab_engine *engine);
 /* Accepts one connection; NULL when the service has no more for this turn. */
@@ -368,12 +376,7 @@ bool ab__services_hasten(ab_engine *engine);
 void ab__services_close(ab_engine *engine);
 void ab__services_fini(ab_engine *engine);
 
-/* engine.c: memory and the lists. */
-
-/* Requests within these limits fit into the arena from the next turn on. Returns AB_OK or
- * AB_ENOMEM.
- */
-int ab__engine_make_room(ab_engine *engine, const ab_limits *limits);
+/* lists.c: what is to be done. */
 
 /* The connection is looked at when the step ends. False when the step is full. */
 bool ab__engine_touch(ab_conn *conn);
@@ -381,10 +384,5 @@ bool ab__engine_touch(ab_conn *conn);
 void ab__engine_ready(ab_conn *conn);
 /* Something for the log; dropped when nobody takes them. */
 void ab__engine_notice(ab_conn *conn, const char *what);
-/* The structure is free once the step has ended, when free_dead is called. */
-void ab__engine_bury(ab_conn *conn);
-void ab__engine_free_dead(ab_engine *engine);
-/* A zeroed structure, or NULL. */
-ab_conn *ab__engine_conn(ab_engine *engine);
 
 #endif

@@ -11,8 +11,7 @@ ab_nsec ab__conn_due(const ab_conn *conn) {
   return conn->exchange ? ab_earlier(conn->deadline, conn->exchange->deadline) : conn->deadline;
 }
 
-/* Arms the timer, unless it already comes out in time. */
-static void arm(ab_conn *conn) {
+void ab__conn_arm(ab_conn *conn) {
   ab_nsec due = ab__conn_due(conn);
   if (due && (!ab_wheel_armed(&conn->timer) || due < conn->timer.deadline)) {
     ab_wheel_arm(&conn->engine->wheel, &conn->timer, due);
@@ -21,7 +20,7 @@ static void arm(ab_conn *conn) {
 
 static void set_deadline(ab_conn *conn, ab_nsec deadline) {
   conn->deadline = deadline;
-  arm(conn);
+  ab__conn_arm(conn);
 }
 
 static void set_after(ab_conn *conn, uint64_t seconds) {
@@ -96,8 +95,7 @@ static ab_nsec stall_deadline(const ab_conn *conn) {
   return ab_earlier(deadline, stall->since + left);
 }
 
-/* True if the peer has been too slow; otherwise there is a new deadline. */
-static bool stall_is_over(ab_conn *conn) {
+bool ab__conn_stall_is_over(ab_conn *conn) {
   if (!conn->stall) return true;
   stall_look(conn);
   ab_nsec deadline = stall_deadline(conn);
@@ -210,24 +208,16 @@ static uint64_t request_timeout(const ab_exchange *exchange) {
   return rule ? rule->value : ab__conn_limits(exchange->conn)->request_timeout;
 }
 
+ab_nsec ab_exchange_buffered_for(const ab_exchange *exchange) {
+  return exchange->body ? exchange->body->buffered_for : 0;
+}
+
 /* request_timeout, from the time at which the request's head was complete. */
 void ab__exchange_time(ab_exchange *exchange) {
   uint64_t seconds = request_timeout(exchange);
   ab_nsec since = exchange->arrived - ab_exchange_buffered_for(exchange);
   exchange->deadline = seconds ? since + ab_limit_nsec(seconds) : 0;
-  arm(exchange->conn);
-}
-
-void ab__exchange_wait(ab_exchange *exchange) {
-  ab_conn *conn = exchange->conn;
-  if (ab__engine_crowded(conn->engine)) exchange->stood = true;
-  if (exchange->waits) return;
-  exchange->waits = true;
-  conn->engine->stats->queued++;
-  uint64_t seconds = ab__conn_limits(conn)->queue_timeout;
-  if (seconds == 0) return;
-  exchange->deadline = ab_earlier(exchange->deadline, exchange->arrived + ab_limit_nsec(seconds));
-  arm(conn);
+  ab__conn_arm(exchange->conn);
 }
 
 void ab_exchange_set_time(ab_exchange *exchange, ab_nsec time) {
@@ -235,7 +225,7 @@ void ab_exchange_set_time(ab_exchange *exchange, ab_nsec time) {
   if (!ab__conn_has(conn, AB_EXCHANGE_APP)) return;
   exchange->expired = false;
   exchange->deadline = time ? conn->engine->now + time : 0;
-  arm(conn);
+  ab__conn_arm(conn);
 }
 
 void ab_exchange_add_time(ab_exchange *exchange, ab_nsec time) {
@@ -250,69 +240,4 @@ void ab_exchange_add_time(ab_exchange *exchange, ab_nsec time) {
 
 ab_nsec ab_exchange_deadline(const ab_exchange *exchange) {
   return exchange->deadline;
-}
-
-/* --- passing deadlines --- */
-
-/* Which of the two limits of a request that waits has passed. */
-static enum ab_rejection why_rejected(const ab_exchange *exchange) {
-  const ab_conn *conn = exchange->conn;
-  ab_nsec limit = ab_limit_nsec(ab__conn_limits(conn)->queue_timeout);
-  bool queue = exchange->waits && limit && exchange->arrived + limit <= conn->engine->now;
-  return queue ? AB_REJECT_QUEUE_TIMEOUT : AB_REJECT_REQUEST_TIMEOUT;
-}
-
-static void pass_request(ab_exchange *exchange) {
-  ab_engine *engine = exchange->conn->engine;
-  exchange->deadline = 0;
-  if (exchange->state == AB_EXCHANGE_QUEUED) {
-    enum ab_rejection why = why_rejected(exchange);
-    engine->stats->expired += why == AB_REJECT_REQUEST_TIMEOUT;
-    ab__exchange_reject(exchange, why);
-    return;
-  }
-  engine->stats->expired++;
-  if (exchange->state == AB_EXCHANGE_BUFFER) {
-    ab__conn_fail(exchange->conn, AB_HTTP_REQUEST_TIMEOUT);
-    return;
-  }
-  exchange->expired = true;
-  ab__engine_event(exchange, AB_EVENT_DEADLINE);
-}
-
-static void pass_wait(ab_conn *conn) {
-  ab_engine *engine = conn->engine;
-  if (conn->out && conn->blocked) {
-    if (!stall_is_over(conn)) return;
-    engine->stats->timeouts++;
-    ab__conn_drop(conn);
-    return;
-  }
-  conn->deadline = 0;
-  if (AB_UNLIKELY(conn->last_chance) && conn->state == AB_CONN_HEAD && conn->in_len == 0) {
-    conn->last_chance = false;
-    conn->readable = true; /* once more, as when the drain began */
-    ab__engine_ready(conn);
-    return;
-  }
-  engine->stats->timeouts++;
-  bool half_a_head = conn->state == AB_CONN_HEAD && conn->in_len > 0;
-  if (ab__conn_has(conn, AB_EXCHANGE_APP)) {
-    if (conn->exchange->wants_body) {
-      ab__exchange_tell_body(conn->exchange, AB_HTTP_REQUEST_TIMEOUT);
-    }
-  } else if (half_a_head || ab__conn_has(conn, AB_EXCHANGE_BUFFER)) {
-    ab__conn_fail(conn, engine->refusing ? AB_HTTP_SHUTDOWN : AB_HTTP_REQUEST_TIMEOUT);
-  } else if (conn->state == AB_CONN_HEAD || conn->state == AB_CONN_LINGER ||
-             ab__conn_has(conn, AB_EXCHANGE_SKIP)) {
-    ab__conn_drop(conn);
-  }
-}
-
-void ab__conn_timeout(ab_conn *conn) {
-  ab_nsec now = conn->engine->now;
-  ab_exchange *exchange = conn->exchange;
-  if (exchange && exchange->deadline && exchange->deadline <= now) pass_request(exchange);
-  if (conn->state != AB_CONN_DEAD && conn->deadline && conn->deadline <= now) pass_wait(conn);
-  if (conn->state != AB_CONN_DEAD) arm(conn);
 }

@@ -1,4 +1,4 @@
-/* The engine: its life, lists, notices, and the memory of connections. turns.c turns it. */
+/* The engine's life: from its memory to the end of a drain. turns.c turns it. */
 #include <string.h>
 
 #include "base/bits.h"
@@ -7,31 +7,6 @@
 
 #define SPARE_OUTBOXES 256
 #define SPARE_CHUNKS   256
-#define ARENA_READS    4 /* full reads that one turn has room for */
-
-void ab_engine_lock(ab_engine *engine) {
-  if (engine->poller) ab_poller_lock(engine->poller);
-}
-
-void ab_engine_unlock(ab_engine *engine) {
-  if (engine->poller) ab_poller_unlock(engine->poller);
-}
-
-int ab__engine_make_room(ab_engine *engine, const ab_limits *limits) {
-  size_t fields, request, room;
-  if (!ab_mul_size(limits->max_header_count, sizeof(ab_field), &fields) ||
-      !ab_add_size(fields, sizeof(ab_head) + 32, &request) ||
-      !ab_add_size(request, AB_RECV_MAX, &room) || !ab_mul_size(room, ARENA_READS, &room)) {
-    return AB_ENOMEM;
-  }
-  if (request <= engine->request_room || request <= engine->next_room) return AB_OK;
-  ab_arena arena;
-  if (ab_arena_init(&arena, &engine->mem, room) != AB_OK) return AB_ENOMEM;
-  ab_arena_fini(&engine->next_arena, &engine->mem);
-  engine->next_arena = arena;
-  engine->next_room = request;
-  return AB_OK;
-}
 
 ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_engine_stats *stats,
                           ab_outbox_release release, void *ctx) {
@@ -66,31 +41,6 @@ ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_engine_
   return engine;
 }
 
-/* --- connections' memory --- */
-
-ab_conn *ab__engine_conn(ab_engine *engine) {
-  ab_conn *conn = ab_slab_take(&engine->conns);
-  if (!conn) return NULL;
-  memset(conn, 0, sizeof(*conn));
-  ab_list_init(&conn->ready_link);
-  ab_wheel_node_init(&conn->timer);
-  conn->engine = engine;
-  return conn;
-}
-
-void ab__engine_bury(ab_conn *conn) {
-  ab_list_remove(&conn->ready_link);
-  ab_list_append(&conn->engine->dead, &conn->ready_link);
-}
-
-void ab__engine_free_dead(ab_engine *engine) {
-  for (ab_list *node; (node = ab_list_shift(&engine->dead));) {
-    ab_conn *conn = AB_CONTAINER_OF(node, ab_conn, ready_link);
-    ab__conn_become(conn, AB_CONN_FREE);
-    ab_slab_give(&engine->conns, conn);
-  }
-}
-
 typedef void (*visit)(ab_conn *conn);
 
 static void visit_used(void *ctx, void *one) {
@@ -101,57 +51,6 @@ static void visit_used(void *ctx, void *one) {
 /* Calls fn for each connection that is not free. */
 static void each_conn(ab_engine *engine, visit fn) {
   ab_slab_each(&engine->conns, visit_used, &fn);
-}
-
-/* --- lists --- */
-
-bool ab__engine_touch(ab_conn *conn) {
-  ab_engine *engine = conn->engine;
-  if (conn->touched) return true;
-  if (engine->touched_count == AB_STEP_CONNS) return false;
-  engine->touched[engine->touched_count++] = conn;
-  conn->touched = true;
-  return true;
-}
-
-void ab__engine_ready(ab_conn *conn) {
-  if (ab_list_empty(&conn->ready_link)) ab_list_append(&conn->engine->ready, &conn->ready_link);
-}
-
-void ab__engine_event(ab_exchange *exchange, unsigned events) {
-  ab_engine *engine = exchange->conn->engine;
-  if (events == 0) {
-    if (exchange->events & AB_EVENT_REQUEST) engine->stats->waiting--;
-    if (AB_UNLIKELY(exchange->held)) ab__hold_drop(exchange);
-    exchange->events = 0;
-    ab_list_remove(&exchange->event_link);
-    return;
-  }
-  if (exchange->events == 0) {
-    bool request = events & AB_EVENT_REQUEST;
-    ab_list_append(request ? &engine->requests : &engine->events, &exchange->event_link);
-    engine->stats->waiting += request;
-  }
-  exchange->events |= (uint8_t)events;
-}
-
-/* --- notices --- */
-
-void ab__engine_notice(ab_conn *conn, const char *what) {
-  ab_engine *engine = conn->engine;
-  if (engine->notice_count == AB_NOTICES) return;
-  size_t at = (engine->notice_first + engine->notice_count++) % AB_NOTICES;
-  engine->notices[at] = (ab_notice){what, conn->peer};
-}
-
-bool ab_engine_next_notice(ab_engine *engine, ab_notice *notice) {
-  if (AB_LIKELY(engine->notice_count == 0)) return false;
-  ab_engine_lock(engine);
-  *notice = engine->notices[engine->notice_first];
-  engine->notice_first = (uint8_t)((engine->notice_first + 1) % AB_NOTICES);
-  engine->notice_count--;
-  ab_engine_unlock(engine);
-  return true;
 }
 
 /* --- life --- */
@@ -184,7 +83,7 @@ void ab_engine_detach(ab_engine *engine) {
   for (ab_service *service = engine->services; service; service = service->next) {
     ab_poller_unset(poller, &service->watch, false);
   }
-  ab__engine_free_dead(engine);
+  ab__conns_free_dead(engine);
   engine->touched_count = 0;
   engine->poller = NULL;
   ab_poller_unlock(poller);

@@ -64,6 +64,26 @@ void ab__exchange_end(ab_exchange *exchange) {
   ab_slab_give(&conn->engine->exchanges, exchange);
 }
 
+void ab__exchange_unqueue(ab_exchange *exchange) {
+  ab_conn *conn = exchange->conn;
+  conn->engine->stats->left++;
+  if (conn->out) {
+    ab__conn_close(conn); /* behind the responses to earlier requests */
+  } else {
+    ab__conn_drop(conn);
+  }
+}
+
+void ab__exchange_reject(ab_exchange *exchange, enum ab_rejection why) {
+  exchange->conn->engine->stats->rejected[why]++;
+  ab__conn_fail(exchange->conn, AB_HTTP_NO_FIBER);
+}
+
+void ab__conn_reject_late(ab_conn *conn) {
+  conn->engine->stats->rejected[AB_REJECT_SHUTDOWN]++;
+  ab__conn_fail(conn, AB_HTTP_SHUTDOWN);
+}
+
 void ab__exchange_queue(ab_exchange *exchange) {
   ab_conn *conn = exchange->conn;
   const ab_engine *engine = conn->engine;
@@ -78,17 +98,6 @@ void ab__exchange_queue(ab_exchange *exchange) {
   } else {
     ab__engine_event(exchange, AB_EVENT_REQUEST);
   }
-}
-
-bool ab__exchange_parse_again(ab_exchange *exchange) {
-  ab_conn *conn = exchange->conn;
-  ab_head_progress untouched = conn->progress;
-  conn->progress = (ab_head_progress){0};
-  const ab_head *head;
-  bool recalled = ab__engine_touch(conn) && ab__conn_parse(conn, &head) > 0;
-  if (recalled) exchange->request = &head->request;
-  conn->progress = untouched;
-  return recalled;
 }
 
 void ab__exchange_taken(ab_exchange *exchange) {
@@ -117,6 +126,13 @@ void ab__exchange_gone(ab_exchange *exchange) {
   if (exchange->wants_room) events |= AB_EVENT_DRAINED;
   exchange->wants_body = exchange->wants_room = false;
   ab__engine_event(exchange, events);
+}
+
+void ab__exchange_tell_body(ab_exchange *exchange, int error) {
+  if (error) exchange->body_error = error;
+  exchange->wants_body = false;
+  ab_body_waited(exchange->body, exchange->conn->engine->now);
+  ab__engine_event(exchange, AB_EVENT_BODY);
 }
 
 /* --- what the application asks --- */
@@ -196,10 +212,21 @@ void ab__exchange_ask(ab_exchange *exchange) {
   if (!wanted || exchange->asked || !ab__conn_has(conn, AB_EXCHANGE_APP)) return;
   if (exchange->http_1_0 || exchange->keep_decided) return;
   exchange->asked = true;
-  if (ab__conn_write_continue(conn) == AB_OK) ab__conn_flush(conn);
+  if (ab__conn_protocol(conn)->write_continue(conn) == AB_OK) ab__conn_flush(conn);
 }
 
 /* --- whether the connection goes on --- */
+
+bool ab__body_can_skip(const ab_exchange *exchange) {
+  const ab_body *body = exchange->body;
+  const ab_conn *conn = exchange->conn;
+  const ab_limits *limits = ab__conn_limits(conn);
+  if (body->done) return true;
+  /* If the body was not asked for, it may never come (RFC 9110 10.1.1). */
+  if (exchange->expects || body->error) return false;
+  if (!body->chunked && body->left <= limits->max_unread_body) return true;
+  return ab_body_ends_within(body, limits, conn->in, conn->in_len);
+}
 
 bool ab_exchange_keep_alive(ab_exchange *exchange) {
   if (!exchange->keep_decided) {

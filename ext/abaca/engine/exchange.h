@@ -81,29 +81,34 @@ static inline void ab__exchange_become(ab_exchange *exchange, enum ab_exchange_s
 #endif
 /* The request may be taken: the step's caller is told. */
 void ab__exchange_queue(ab_exchange *exchange);
-/* Parses the queued request again. False when the arena has no room left. */
-bool ab__exchange_parse_again(ab_exchange *exchange);
-/* The same if its connection was settled, so that the parsed form is lost. */
-static inline bool ab__exchange_recall(ab_exchange *exchange) {
-  return AB_LIKELY(exchange->request != NULL) || ab__exchange_parse_again(exchange);
-}
+/* The queued request is dropped. */
+void ab__exchange_unqueue(ab_exchange *exchange);
+/* Answers it 503, and closes. */
+void ab__exchange_reject(ab_exchange *exchange, enum ab_rejection why);
+/* The same for a request that came after ab_engine_refuse. */
+void ab__conn_reject_late(ab_conn *conn);
 /* The request, which is queued, goes to the application. */
 void ab__exchange_taken(ab_exchange *exchange);
 /* The connection of a request that the application has is dead: tells its waiters. */
 void ab__exchange_gone(ab_exchange *exchange);
+/* Tells the application, which waits for the body, to look again. */
+void ab__exchange_tell_body(ab_exchange *exchange, int error);
 /* Asks a peer that has ended its side whether it is still there, if that matters. */
 void ab__exchange_ask(ab_exchange *exchange);
 /* As ab_exchange_keep_alive, which decides it. */
 static inline bool ab__exchange_keeps(ab_exchange *exchange) {
   return exchange->keep_decided ? exchange->keep : ab_exchange_keep_alive(exchange);
 }
+/* True when what is left of the body is so little that it can be thrown away. */
+bool ab__body_can_skip(const ab_exchange *exchange);
+static inline bool ab__exchange_can_skip(const ab_exchange *exchange) {
+  return !exchange->body || ab__body_can_skip(exchange);
+}
 
 /* deadline.c: time. */
 
 /* From here on request_timeout counts. */
 void ab__exchange_time(ab_exchange *exchange);
-/* The step has ended, and the request was not taken: from here on queue_timeout counts. */
-void ab__exchange_wait(ab_exchange *exchange);
 
 /* buffer_body.c: request bodies that are here before their requests are taken. */
 
@@ -117,26 +122,17 @@ size_t ab__buffer_room(const ab_exchange *exchange);
 
 /* receive.c: request bodies. */
 
-/* Tells the application, which waits for the body, to look again. */
-void ab__exchange_tell_body(ab_exchange *exchange, int error);
-/* True when what is left of the body is so little that it can be thrown away. */
-bool ab__body_can_skip(const ab_exchange *exchange);
-static inline bool ab__exchange_can_skip(const ab_exchange *exchange) {
-  return !exchange->body || ab__body_can_skip(exchange);
-}
 /* Throws away what is here of an unread body. True when it has ended. */
 bool ab__exchange_skip(ab_exchange *exchange);
 
 /* admission.c: what is not taken. */
 
-/* Answers the queued request 503, and closes. */
-void ab__exchange_reject(ab_exchange *exchange, enum ab_rejection why);
-/* The request, which waits to be taken, is dropped. */
-void ab__exchange_unqueue(ab_exchange *exchange);
-/* The same for one that is about to be taken, if its peer has gone. True when it was dropped. */
+/* The step has ended, and the request was not taken: from here on queue_timeout counts. */
+void ab__exchange_wait(ab_exchange *exchange);
+/* Drops a request that is about to be taken if its peer has gone. True when it was dropped. */
 bool ab__exchange_has_left(ab_exchange *exchange);
 
-/* engine.c */
+/* lists.c: events. */
 
 /* Tells the application; 0 takes everything back. */
 void ab__engine_event(ab_exchange *exchange, unsigned events);

@@ -27,13 +27,12 @@ static uint64_t most(const ab_engine *engine) {
   return engine->descriptors > connections ? (engine->descriptors - connections) / 2 : 0;
 }
 
-void ab__files_queued(ab_conn *conn) {
-  ab_engine *engine = conn->engine;
-  if (conn->blocked) ab__files_blocked(conn, false);
+ab_conn *ab__files_surplus(ab_engine *engine) {
   while (ab_outbox_pool_files(engine->outboxes) > most(engine)) {
     ab_list *slowest = ab_list_shift(&engine->readers);
-    if (!slowest) return; /* no peer is slow: they are about to be sent */
+    if (!slowest) return NULL; /* no peer is slow: they are about to be sent */
     ab_conn *reader = AB_CONTAINER_OF(slowest, ab_stall, link)->conn;
-    if (files_of(reader) > 0) ab__conn_drop(reader);
+    if (files_of(reader) > 0) return reader;
   }
+  return NULL;
 }

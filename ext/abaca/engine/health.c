@@ -63,7 +63,8 @@ bool ab__health_answer(ab_conn *conn, const ab_head *head) {
   if (head->framing.body != AB_BODY_NONE) conn->lingers = true;
   ab__conn_await_request(conn);
   size_t content;
-  if (ab__conn_write_error(conn, status, connection, request->is_head, &content) != AB_OK) {
+  if (ab__conn_protocol(conn)->write_error(conn, status, connection, request->is_head, &content) !=
+      AB_OK) {
     ab__conn_drop(conn);
   } else if (!keep) {
     ab__conn_close(conn);

@@ -211,9 +211,21 @@ static char *end_interim(ab_exchange *exchange AB_UNUSED, char *end) {
   return ab_write_empty_line(end);
 }
 
+static int write_continue(ab_conn *conn) {
+  return ab__conn_write(conn, AB_CONTINUE, sizeof(AB_CONTINUE) - 1);
+}
+
+static int write_error(ab_conn *conn, int status, enum ab_write_connection connection,
+                       bool answers_head, size_t *content) {
+  char text[AB_ERROR_MAX];
+  ab_view date = {conn->engine->date, AB_DATE_FIELD_LEN};
+  char *end = ab_write_error(text, status, date, connection, answers_head, content);
+  return ab__conn_write(conn, text, (size_t)(end - text));
+}
+
 static int answer_error(ab_exchange *exchange, int status, size_t *content) {
-  return ab__conn_write_error(exchange->conn, status, connection_of(exchange),
-                              exchange->answers_head, content);
+  return write_error(exchange->conn, status, connection_of(exchange), exchange->answers_head,
+                     content);
 }
 
 /* After a head that says how long a chunk is, nothing else may come, so what cannot be queued whole
@@ -306,26 +318,14 @@ static void abort_response(ab_exchange *exchange, enum ab_finish how) {
   ab__conn_drop(conn);
 }
 
-/* --- what we say ourselves --- */
-
-int ab__conn_write_continue(ab_conn *conn) {
-  return ab__conn_write(conn, AB_CONTINUE, sizeof(AB_CONTINUE) - 1);
-}
-
-int ab__conn_write_error(ab_conn *conn, int status, enum ab_write_connection connection,
-                         bool answers_head, size_t *content) {
-  char text[AB_ERROR_MAX];
-  ab_view date = {conn->engine->date, AB_DATE_FIELD_LEN};
-  char *end = ab_write_error(text, status, date, connection, answers_head, content);
-  return ab__conn_write(conn, text, (size_t)(end - text));
-}
-
 const ab_protocol ab__http1 = {.advance = advance,
                                .drain = drain,
                                .refuse = refuse,
                                .put_framing = put_framing,
                                .end_head = end_head,
                                .end_interim = end_interim,
+                               .write_continue = write_continue,
+                               .write_error = write_error,
                                .answer_error = answer_error,
                                .begin_piece = begin_piece,
                                .end_piece = end_piece,

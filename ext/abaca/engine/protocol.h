@@ -21,6 +21,11 @@ typedef struct ab_protocol {
    * left for the content to say is in exchange->framed. */
   char *(*end_head)(ab_exchange *exchange, char *end, const ab_content *content);
   char *(*end_interim)(ab_exchange *exchange, char *end);
+  /* Queues "100 Continue". Returns as ab__conn_writable, as does the next. */
+  int (*write_continue)(ab_conn *conn);
+  /* Queues a response of our own, and sets *content to the bytes of its content. */
+  int (*write_error)(ab_conn *conn, int status, enum ab_write_connection connection,
+                     bool answers_head, size_t *content);
   /* As ab_exchange_answer_error. */
   int (*answer_error)(ab_exchange *exchange, int status, size_t *content);
 

@@ -10,13 +10,6 @@
 /* Room after the content of a chunk, for the framing of the next one: it saves a system call. */
 #define FRAMING_ROOM 64
 
-void ab__exchange_tell_body(ab_exchange *exchange, int error) {
-  if (error) exchange->body_error = error;
-  exchange->wants_body = false;
-  ab_body_waited(exchange->body, exchange->conn->engine->now);
-  ab__engine_event(exchange, AB_EVENT_BODY);
-}
-
 /* --- for the application --- */
 
 static ssize_t fail(ab_exchange *exchange, int error) {
@@ -109,7 +102,7 @@ void ab_exchange_continue(ab_exchange *exchange) {
   if (!exchange->expects || conn->in_len > 0 || exchange->keep_decided) return;
   exchange->expects = false;
   if (exchange->body->asked) return; /* before the application had the request */
-  if (ab__conn_write_continue(conn) == AB_OK) ab__conn_flush(conn);
+  if (ab__conn_protocol(conn)->write_continue(conn) == AB_OK) ab__conn_flush(conn);
 }
 
 /* The application has to wait. What is in the socket waits for the next turn, as does the deadline:
@@ -150,17 +143,6 @@ void ab_exchange_leave_body(ab_exchange *exchange) {
 }
 
 /* --- discarding --- */
-
-bool ab__body_can_skip(const ab_exchange *exchange) {
-  const ab_body *body = exchange->body;
-  const ab_conn *conn = exchange->conn;
-  const ab_limits *limits = ab__conn_limits(conn);
-  if (body->done) return true;
-  /* If the body was not asked for, it may never come (RFC 9110 10.1.1). */
-  if (exchange->expects || body->error) return false;
-  if (!body->chunked && body->left <= limits->max_unread_body) return true;
-  return ab_body_ends_within(body, limits, conn->in, conn->in_len);
-}
 
 bool ab__exchange_skip(ab_exchange *exchange) {
   return decode_input(exchange, NULL, SIZE_MAX) >= 0 && exchange->body->done;

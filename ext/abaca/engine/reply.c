@@ -268,7 +268,8 @@ void ab__conn_fail_head(ab_conn *conn, int error, bool answers_head) {
 
   size_t content;
   int status = ab_http_error_status(error);
-  if (ab__conn_write_error(conn, status, AB_WRITE_CLOSE, answers_head, &content) == AB_OK) {
+  if (ab__conn_protocol(conn)->write_error(conn, status, AB_WRITE_CLOSE, answers_head, &content) ==
+      AB_OK) {
     ab__conn_close(conn);
   } else {
     ab__conn_drop(conn);

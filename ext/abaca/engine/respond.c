@@ -79,13 +79,19 @@ int ab_exchange_borrow(ab_exchange *exchange, const char *ptr, size_t len, void 
   return error ? error : end(exchange, before, ab_outbox_borrow(conn->out, ptr, len, owner));
 }
 
+/* When there are too many in all, the slowest readers are closed. */
+static void files_queued(ab_conn *conn) {
+  if (conn->blocked) ab__files_blocked(conn, false);
+  for (ab_conn *reader; (reader = ab__files_surplus(conn->engine));) ab__conn_drop(reader);
+}
+
 int ab_exchange_file(ab_exchange *exchange, int fd, uint64_t offset, uint64_t len, void *owner) {
   ab_conn *conn = exchange->conn;
   uint64_t before = queued(conn);
   int error = begin(exchange, len, 1);
   if (error) return error;
   error = end(exchange, before, ab_outbox_file(conn->out, fd, offset, len, owner));
-  if (!error) ab__files_queued(conn);
+  if (!error) files_queued(conn);
   return error;
 }
 
@@ -96,7 +102,7 @@ int ab_exchange_move(ab_exchange *exchange, ab_outbox *from, ab_outbox_adopt ado
   int error = begin(exchange, ab_outbox_pending(from), ab_outbox_slices(from));
   if (error) return error;
   error = end(exchange, before, ab_outbox_move(from, conn->out, adopt, ctx));
-  if (!error && files) ab__files_queued(conn);
+  if (!error && files) files_queued(conn);
   return error;
 }
 

@@ -4,6 +4,24 @@
 #include "base/bits.h"
 #include "engine/conn.h"
 
+#define ARENA_READS 4 /* full reads that one turn has room for */
+
+int ab__engine_make_room(ab_engine *engine, const ab_limits *limits) {
+  size_t fields, request, room;
+  if (!ab_mul_size(limits->max_header_count, sizeof(ab_field), &fields) ||
+      !ab_add_size(fields, sizeof(ab_head) + 32, &request) ||
+      !ab_add_size(request, AB_RECV_MAX, &room) || !ab_mul_size(room, ARENA_READS, &room)) {
+    return AB_ENOMEM;
+  }
+  if (request <= engine->request_room || request <= engine->next_room) return AB_OK;
+  ab_arena arena;
+  if (ab_arena_init(&arena, &engine->mem, room) != AB_OK) return AB_ENOMEM;
+  ab_arena_fini(&engine->next_arena, &engine->mem);
+  engine->next_arena = arena;
+  engine->next_room = request;
+  return AB_OK;
+}
+
 void ab__engine_listen(ab_engine *engine) {
   if (!engine->poller) return;
   bool listen = !engine->look_at && !engine->draining && !engine->rest_until;

@@ -68,7 +68,7 @@ static void end_step(ab_conn *conn) {
 static void end_touched(ab_engine *engine) {
   for (uint32_t i = 0; i < engine->touched_count; i++) end_step(engine->touched[i]);
   engine->touched_count = 0;
-  ab__engine_free_dead(engine);
+  ab__conns_free_dead(engine);
   ab_arena_reset(&engine->arena);
 }
 
@@ -197,12 +197,28 @@ static bool let_go(ab_exchange *exchange) {
   return true;
 }
 
+static bool parse_again(ab_exchange *exchange) {
+  ab_conn *conn = exchange->conn;
+  ab_head_progress untouched = conn->progress;
+  conn->progress = (ab_head_progress){0};
+  const ab_head *head;
+  bool recalled = ab__engine_touch(conn) && ab__conn_parse(conn, &head) > 0;
+  if (recalled) exchange->request = &head->request;
+  conn->progress = untouched;
+  return recalled;
+}
+
+/* The parsed form is lost if the connection was settled. False when the arena has no room left. */
+static bool recall(ab_exchange *exchange) {
+  return AB_LIKELY(exchange->request != NULL) || parse_again(exchange);
+}
+
 static ab_exchange *take_request(ab_engine *engine, const ab_request **request) {
   ab_exchange *exchange;
   do {
     exchange = next_request(engine);
     if (!exchange) return NULL;
-    if (!ab__exchange_recall(exchange)) {
+    if (!recall(exchange)) {
       engine->starved = true; /* the arena is full: after the step there is room */
       return NULL;
     }
