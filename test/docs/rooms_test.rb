@@ -10,13 +10,13 @@ class RoomsTest < Minitest::Test
     "base" => [], "io" => %w[base], "rb/run" => %w[base io rb/server], "rb/server" => %w[base io rb/run]
   }.freeze
 
-  # Files by their includes.
+  # files: their text by path, or what they include.
   def mistakes(files)
     Dir.mktmpdir do |root|
-      files.each do |path, includes|
-        file = File.join(root, path)
-        FileUtils.mkdir_p(File.dirname(file))
-        File.write(file, includes.map { |name| "#include #{name.start_with?('<') ? name : name.dump}\n" }.join)
+      files.each do |path, text|
+        text = text.map { |name| "#include #{name.start_with?('<') ? name : name.dump}\n" }.join if text.is_a?(Array)
+        FileUtils.mkdir_p(File.dirname(File.join(root, path)))
+        File.write(File.join(root, path), text)
       end
       Rooms.new(root, KNOWN).mistakes
     end
@@ -45,5 +45,26 @@ class RoomsTest < Minitest::Test
   def test_a_circle_within_a_room
     assert_empty mistakes(ring(6))
     assert_equal ["a circle of 7 files, more than 6: #{(1..7).map { |nth| "io/f#{nth}" }.join(' ')}"], mistakes(ring(7))
+  end
+
+  # Files whose functions call each other, whatever header declares them.
+  def ring_of_calls(count, call: "f%d(1)")
+    (1..count).to_h do |nth|
+      ["io/f#{nth}.c", "static int own(void) {\n  return 0;\n}\n\nint f#{nth}(int a,\n  int b) {\n  " \
+                       "return #{format(call, (nth % count) + 1)};\n}\n"]
+    end
+  end
+
+  def test_a_circle_of_calls
+    assert_empty mistakes(ring_of_calls(6))
+    assert_match(/a circle of 7 files/, mistakes(ring_of_calls(7)).join)
+    assert_empty mistakes(ring_of_calls(7, call: "own()"))
+    assert_empty mistakes(ring_of_calls(7, call: "0; /* f%d */"))
+    assert_empty mistakes(ring_of_calls(7, call: 'g("f%d")'))
+  end
+
+  def test_a_circle_of_calls_across_rooms
+    found = mistakes("rb/run/a.c" => "void a(void) {\n  b();\n}\n", "rb/server/b.c" => "void b(void) {\n  a();\n}\n")
+    assert_equal ["a circle crosses rooms: rb/run/a rb/server/b"], found
   end
 end
