@@ -45,7 +45,7 @@ static inline void sort(struct list *list) {
   if (list->count) qsort(list->values, list->count, sizeof *list->values, by_size);
 }
 
-/* The value that so many percent of a sorted list do not exceed; 0 in an empty one. */
+/* The value that `percent` of a sorted list do not exceed; 0 in an empty one. */
 static inline int64_t at_share(const struct list *list, double percent) {
   if (list->count == 0) return 0;
   return list->values[(size_t)((double)(list->count - 1) * percent / 100)];

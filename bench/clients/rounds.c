@@ -77,7 +77,7 @@ static void open_peer(struct load *load, struct peer *peer) {
   if (epoll_ctl(load->epoll_fd, EPOLL_CTL_ADD, peer->fd, &event) < 0) die("epoll_ctl");
 }
 
-/* A server may want a new connection after so many requests. */
+/* A server may close a connection after a number of requests. */
 static void reopen_if_asked(struct load *load, struct peer *peer) {
   if (!strcasestr(peer->answer, "\r\nconnection: close\r\n")) return;
   close(peer->fd);

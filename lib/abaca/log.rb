@@ -88,7 +88,7 @@ module Abaca
 
     # A request, or a thread of the app, has kept the server from its work, on `err`.
     #
-    # @param seconds [Float] for so long, at the least
+    # @param seconds [Float] its length so far
     # @param env [Hash, nil] the request's env
     # @param place [String] where: a line of the app, if there is one
     # @param late [Boolean] whether in code that Ruby could not interrupt
@@ -103,7 +103,7 @@ module Abaca
 
     # The first requests have kept the server from its work by loading code, on `out`: logged once.
     #
-    # @param seconds [Float] for so long, at the least
+    # @param seconds [Float] its length so far
     # @param env [Hash, nil] the first request's env
     # @param place [String] where
     def loading(seconds, env, place)

@@ -54,7 +54,7 @@ module ServerCase
     Thread.new(&block).tap { |thread| thread.report_on_exception = false }
   end
 
-  # Options for a server that runs so many requests at once.
+  # Options for a server that runs this number of requests at once.
   def self.at_once(number) = { max_fibers: number, **(threads? ? { threads: [0, number] } : {}) }
 
   # The same, and so many places for requests there are, of whatever kind. In hybrid mode those are fibers:

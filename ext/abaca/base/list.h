@@ -18,15 +18,20 @@ static inline bool ab_list_empty(const ab_list *node) {
   return node->next == node;
 }
 
-/* The same for a thread without the lock that guards the list. */
+/* The same for a thread without the lock that guards the list: it may be wrong a moment later. */
 static inline bool ab_list_seems_empty(const ab_list *head) {
   return __atomic_load_n(&head->next, __ATOMIC_RELAXED) == head;
+}
+
+/* `prev` may be a head that ab_list_seems_empty looks at. */
+static inline void ab_list_set_next(ab_list *prev, ab_list *next) {
+  __atomic_store_n(&prev->next, next, __ATOMIC_RELAXED);
 }
 
 static inline void ab_list_insert_between(ab_list *node, ab_list *prev, ab_list *next) {
   node->prev = prev;
   node->next = next;
-  prev->next = node;
+  ab_list_set_next(prev, node);
   next->prev = node;
 }
 
@@ -39,7 +44,7 @@ static inline void ab_list_prepend(ab_list *head, ab_list *node) {
 }
 
 static inline void ab_list_remove(ab_list *node) {
-  node->prev->next = node->next;
+  ab_list_set_next(node->prev, node->next);
   node->next->prev = node->prev;
   ab_list_init(node);
 }

@@ -103,7 +103,7 @@ struct ab_conn {
 #define AB_NOTICES 16 /* that wait for the log */
 
 /* Who writes a head copies the date without the lock, while others may turn the engine: it stays
- * what it was for so many seconds less one. */
+ * what it was for AB_DATES - 1 seconds. */
 #define AB_DATES 8
 
 struct ab_engine {
@@ -170,14 +170,14 @@ struct ab_engine {
   ab_outbox_next_op next_op;
 };
 
-#define AB_STEP_REQUESTS 8    /* a step ends when so many requests wait */
+#define AB_STEP_REQUESTS 8    /* requests that wait and end a step */
 #define AB_STEP_CONNS    1024 /* connections touched in one step; the others wait for the next */
 #define AB_TURN_REQUESTS 16   /* requests of one connection in a turn */
 #define AB_TURN_RECVS    8    /* reads of one connection in a turn */
 #define AB_TURN_ACCEPTS  64   /* connections of one listener in a turn */
 #define AB_LOOK_ACCEPTS  512  /* ... when nobody takes requests, each time that we look */
 #define AB_DRAIN_ACCEPTS 1024 /* ... and when it is closed */
-#define AB_LOOK          (10 * AB_NSEC_PER_MS) /* for so long they are left to others then */
+#define AB_LOOK          (10 * AB_NSEC_PER_MS) /* the time between two such looks */
 #define AB_RECV_MAX      65536                 /* bytes of one read */
 #define AB_RECV_MIN      4096 /* with less room in the arena a read waits for the next turn */
 #define AB_REST          (200 * AB_NSEC_PER_MS) /* without accepting, after EMFILE */
@@ -267,7 +267,7 @@ void ab__conn_timeout(ab_conn *conn);
 
 /* files.c: files that wait to be sent. */
 
-/* True when there are so many for the peer that its next request has to wait. */
+/* True at max_pending_files: the next request of the peer has to wait. */
 bool ab__files_full(const ab_conn *conn);
 /* The socket is full; when the peer has taken something before that, `progress`. */
 void ab__files_blocked(ab_conn *conn, bool progress);

@@ -13,7 +13,7 @@ int ab_engine_hold(ab_engine *engine, uint64_t seed) {
   if (!hold) return AB_ENOMEM;
   hold->seed = seed;
   for (size_t i = 0; i < AB_HOLD_POOLS; i++) ab_list_init(&hold->pools[i].held);
-  engine->hold = hold;
+  __atomic_store_n(&engine->hold, hold, __ATOMIC_RELAXED); /* is_quiet looks without the lock */
   return AB_OK;
 }
 

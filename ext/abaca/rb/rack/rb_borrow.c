@@ -25,14 +25,14 @@ void ab_borrow_release(void *ctx, void *owner) {
   ab_rack *rack = ctx;
   ab_borrow *borrow = owner;
   borrow->next = rack->released;
-  rack->released = borrow;
+  __atomic_store_n(&rack->released, borrow, __ATOMIC_RELAXED); /* looked at without the lock */
 }
 
 void ab_borrow_reap(ab_rack *rack) {
   if (!ab_borrow_released(rack)) return;
   ab_engine_lock(rack->engine);
   ab_borrow *borrow = rack->released;
-  rack->released = NULL;
+  __atomic_store_n(&rack->released, NULL, __ATOMIC_RELAXED);
   ab_engine_unlock(rack->engine);
   while (borrow) {
     ab_borrow *next = borrow->next;
