@@ -1,5 +1,4 @@
-/* Addresses from and to text, and membership in networks. The text forms are the C library's, which
- * are strict where it matters: no leading zeros, no octal, no short forms. */
+/* The text forms are the C library's, which are strict: no leading zeros, octal or short forms. */
 #include "base/addr.h"
 
 #include <arpa/inet.h>
@@ -31,7 +30,6 @@ bool ab_addr_parse(const char *ptr, size_t len, ab_addr *addr) {
   return true;
 }
 
-/* The address in its IPv6 form. */
 static void widen(const ab_addr *addr, uint8_t wide[16]) {
   static const uint8_t loopback[4] = {127, 0, 0, 1};
   if (addr->family == 6) {
@@ -42,7 +40,6 @@ static void widen(const ab_addr *addr, uint8_t wide[16]) {
   memcpy(wide + sizeof mapped, addr->family == 4 ? addr->bytes : loopback, 4);
 }
 
-/* The number of bits after the "/": decimal, without leading zeros, at most `most`. */
 static bool parse_bits(const char *ptr, size_t len, unsigned most, unsigned *bits) {
   if (len == 0 || len > 3 || (*ptr == '0' && len > 1)) return false;
   *bits = 0;

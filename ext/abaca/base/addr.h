@@ -1,5 +1,4 @@
-/* IP addresses and networks as plain data: what a socket, a PROXY header or a proxy's header field
- * says about the other end. */
+/* IP addresses and networks as plain data. */
 #ifndef AB_BASE_ADDR_H
 #define AB_BASE_ADDR_H
 
@@ -20,8 +19,7 @@ size_t ab_addr_text(const ab_addr *addr, char dst[AB_ADDR_TEXT_MAX]);
  * brackets and zone. Returns false, and leaves *addr alone, for anything else. The port is 0. */
 bool ab_addr_parse(const char *ptr, size_t len, ab_addr *addr) AB_WARN_UNUSED;
 
-/* The addresses that share their first `bits` with `prefix`. IPv4 is in its IPv4-mapped form, so
- * that a peer matches in either spelling. */
+/* The addresses that share their first `bits` with `prefix`; IPv4 in its IPv4-mapped form. */
 typedef struct ab_net {
   uint8_t prefix[16];
   uint8_t bits; /* 0 .. 128 */
@@ -30,8 +28,7 @@ typedef struct ab_net {
 /* Reads "10.0.0.0/8", "2001:db8::/32" or a single address. Bits after the prefix are ignored.
  * Returns false, with *net undefined, for anything else. */
 bool ab_net_parse(const char *ptr, size_t len, ab_net *net) AB_WARN_UNUSED;
-/* True if one of the networks contains the address. A unix socket's peer, which is on this machine,
- * counts as 127.0.0.1. */
+/* True if one of the networks has the address; a unix socket's peer counts as 127.0.0.1. */
 bool ab_nets_include(const ab_net *nets, size_t count, const ab_addr *addr);
 
 #endif

@@ -1,8 +1,6 @@
 /* Attributes, error codes and small helpers that every room uses.
- *
  * Errors of the C core are negative members of `enum ab_err`; 0 is success and a positive number is
- * a count. No function of the core sets or reads errno above io/, and none longjmps.
- */
+ * a count. No function of the core sets or reads errno above io/, and none longjmps. */
 #ifndef AB_BASE_BASE_H
 #define AB_BASE_BASE_H
 

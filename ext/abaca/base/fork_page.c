@@ -1,4 +1,3 @@
-/* The page that reads 0 in a forked child. */
 #include "base/fork_page.h"
 
 #include <sys/mman.h>

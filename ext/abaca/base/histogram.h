@@ -5,8 +5,7 @@
 #include "base/base.h"
 
 #define AB_HISTOGRAM_BUCKETS 18
-/* The first bucket ends here: at 65.5 us. Each further one is twice as wide as the one before it,
- * and the last is open: 4.3 s and more. */
+/* The first bucket ends at 65.5 us, each further one at twice that; the last begins at 4.3 s. */
 #define AB_HISTOGRAM_FIRST ((ab_nsec)1 << 16)
 
 typedef struct ab_histogram {

@@ -1,10 +1,6 @@
-/* Every limit of the server, with its default: the one table that configuration, documentation and
- * tests come from.
- *
+/* Every limit of the server: the table that configuration, documentation and tests come from.
  * X(name, default, unit, what is refused and how). `name` is a member of `ab_limits` and the name
- * of the configuration setting. 0 means "no limit" where the text says so. A listener may have
- * values of its own.
- */
+ * of the setting. 0 is "no limit" where the text says so. A listener may have values of its own. */
 #ifndef AB_BASE_LIMITS_H
 #define AB_BASE_LIMITS_H
 

@@ -1,5 +1,4 @@
-/* An intrusive doubly linked list. The head is a node of its own. An unlinked node points at
- * itself, so ab_list_remove may be called twice. */
+/* An intrusive doubly linked list; its head is a node. ab_list_remove may be called twice. */
 #ifndef AB_BASE_LIST_H
 #define AB_BASE_LIST_H
 

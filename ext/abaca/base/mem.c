@@ -1,4 +1,3 @@
-/* libc behind the allocator interface. */
 #include "base/mem.h"
 
 #include <stdlib.h>

@@ -1,4 +1,3 @@
-/* Structures of one size: see slab.h. */
 #include "base/slab.h"
 
 #include <string.h>

@@ -14,19 +14,16 @@ typedef struct ab_slab_pool {
   void *free; /* the first of a chain: each begins with a pointer to the next */
 } ab_slab_pool;
 
-/* Borrows `mem`. `size` is that of a structure without stricter alignment than a pointer's, and at
- * least a pointer's own. */
+/* Borrows `mem`. A structure is at least as large as a pointer, and not aligned more strictly. */
 void ab_slab_pool_init(ab_slab_pool *pool, const ab_mem *mem, size_t size);
 /* Frees all structures, taken or not. */
 void ab_slab_pool_fini(ab_slab_pool *pool);
 
-/* A structure is zeroed when it is first taken; later it is as it was left, except for its first
- * pointer. Returns NULL without memory. */
+/* Zeroed when first taken; later as it was left, but for its first pointer. NULL without memory. */
 void *ab_slab_take(ab_slab_pool *pool) AB_WARN_UNUSED;
 void ab_slab_give(ab_slab_pool *pool, void *one);
 
-/* Calls fn for each structure, free ones included. fn may give back its own structure, but take
- * none. */
+/* Calls fn for each structure, free ones included. fn may give back its own, but take none. */
 void ab_slab_each(ab_slab_pool *pool, void (*fn)(void *ctx, void *one), void *ctx);
 
 #endif

@@ -1,5 +1,4 @@
-/* Counts the times above the limit as they come and go, and sorts them only when the figure is
- * asked for. */
+/* Counts the times above the limit as they come and go; sorts only when the p95 is asked for. */
 #include "base/sliding_p95.h"
 
 #include <stdlib.h>

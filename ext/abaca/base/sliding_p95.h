@@ -1,12 +1,9 @@
-/* Sliding p95 over the last 128 durations, compared with a limit: for a decision that is made after
- * each duration, and that follows a change.
- */
+/* Sliding p95 over the last 128 durations, compared with a limit after each of them. */
 #ifndef AB_BASE_SLIDING_P95_H
 #define AB_BASE_SLIDING_P95_H
 
 #include "base/base.h"
 
-/* Durations that are remembered. */
 #define AB_SLIDING_P95_SIZE 128
 
 typedef struct ab_sliding_p95 {

@@ -1,7 +1,5 @@
-/* The pool: a list of jobs, threads that are created on demand up to a bound, and a list of
- * results. The pool is counted: the owner and each thread hold it, and the last one frees it, so
- * closing never waits for a resolver that does not answer.
- */
+/* Threads are created on demand. The owner and each thread hold the pool, and the last one frees
+ * it, so closing never waits for a resolver that does not answer. */
 #include "io/blocking.h"
 
 #include <errno.h>
@@ -12,8 +10,7 @@
 
 #include "io/thread.h"
 
-/* A thread ends after this time without work. */
-#define IDLE_SECONDS 10
+#define IDLE_SECONDS 10 /* without work, then a thread ends */
 
 struct ab_blocking_pool {
   pthread_mutex_t lock;

@@ -1,7 +1,6 @@
-/* A small, bounded pool of native threads for calls that no poller can wait for: names, children,
- * disks. A job belongs to its creator until it is submitted, then to the pool until it is done. A
- * caller that loses interest abandons it. The owner's own lock guards what its calls touch.
- */
+/* A bounded pool of native threads for calls that no poller can wait for: names, children, disks. A
+ * job belongs to its creator until it is submitted, then to the pool until it is done. The owner's
+ * own lock guards what its calls touch. */
 #ifndef AB_IO_BLOCKING_H
 #define AB_IO_BLOCKING_H
 
@@ -20,16 +19,12 @@ typedef struct ab_blocking_job {
   void *owner;                               /* for `done`; NULL once abandoned */
 } ab_blocking_job;
 
-/* `poller` is woken when a job is done; it must outlive ab_blocking_fini. Returns NULL without
- * memory. */
+/* Wakes `poller`, which must outlive ab_blocking_fini, when a job is done. NULL without memory. */
 ab_blocking_pool *ab_blocking_init(ab_poller *poller, unsigned max_threads);
-/* Does not wait: threads finish the running jobs and then free what is left. Does nothing in a
- * forked child. */
+/* Does not wait: threads finish running jobs, then free what is left. No-op in a forked child. */
 void ab_blocking_fini(ab_blocking_pool *pool);
 
-/* Takes the job. Returns AB_OK, or AB_ESYS if no thread could be created: then the job stays the
- * caller's.
- */
+/* Takes the job. Returns AB_OK, or AB_ESYS with errno (no thread): the job stays the caller's. */
 int ab_blocking_submit(ab_blocking_pool *pool, ab_blocking_job *job) AB_WARN_UNUSED;
 /* Gives up the job, and removes it if it has not begun. Only before its `done`. */
 void ab_blocking_abandon(ab_blocking_pool *pool, ab_blocking_job *job);

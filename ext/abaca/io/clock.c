@@ -1,5 +1,4 @@
-/* The clocks of the process, read by the engine and the loop and passed down as arguments.
- * They come from the vDSO: no system call. */
+/* The clocks come from the vDSO: no system call. */
 #include <time.h>
 
 #include "io/timer.h"

@@ -8,8 +8,7 @@
 
 #include "io/socket.h"
 
-/* The size is the number of bytes. Files that the kernel generates while they are read have size 0,
- * whatever they contain. */
+/* Files that the kernel generates while they are read have size 0, whatever they contain. */
 static bool is_plain(int fd, uint64_t *size) {
   struct stat st;
   char byte;

@@ -1,10 +1,6 @@
-/* A 4-ary heap of exact deadlines. Four children share one or two cache lines, and the tree is half
- * as high as a binary one; sifting compares entries in one array and touches a node only to tell it
- * its new index. The key is (deadline, sequence), so no two entries are equal and the order is
- * stable.
- *
- * Invariants: entries[i].node->index == i; no entry sorts before its parent.
- */
+/* A 4-ary heap: four children share one or two cache lines, and the tree is half as high as a
+ * binary one. The key is (deadline, sequence): no two entries are equal and the order is stable.
+ * Invariants: entries[i].node->index == i; no entry sorts before its parent. */
 #include "base/bits.h"
 #include "io/timer.h"
 
@@ -29,7 +25,6 @@ static void place(ab_heap *heap, uint32_t index, ab_heap_entry entry) {
   entry.node->index = index;
 }
 
-/* Moves the hole at `index` up until `entry` may fill it. */
 static void sift_up(ab_heap *heap, uint32_t index, ab_heap_entry entry) {
   while (index > 0) {
     uint32_t parent = (index - 1) / ARITY;

@@ -1,5 +1,4 @@
-/* Listening sockets: created at boot, where errno explains every failure, and accepted from in the
- * loop, where no failure may stop the loop or make it spin. */
+/* Created at boot, where errno explains each failure. No failed accept stops or spins the loop. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,10 +16,8 @@
 #include "io/socket.h"
 
 #define DEFAULT_BACKLOG 1024
-/* Bytes beyond the peer's window; see set_tcp_options. */
-#define UNSENT_MAX 131072
-/* A path of sun_path's size with '@' and NUL, or an address with "%interface". */
-#define NAME_MAX_SIZE 128
+#define UNSENT_MAX      131072 /* bytes beyond the peer's window; see set_tcp_options */
+#define NAME_MAX_SIZE   128    /* sun_path with '@' and NUL, or an address with "%interface" */
 
 struct ab_listener {
   const ab_mem *mem;
@@ -28,8 +25,7 @@ struct ab_listener {
   int spare; /* open on /dev/null, or -1 if it could not be reopened */
   enum ab_listener_family family;
   uint16_t port;
-  /* The socket file that we created: only this process removes it, and only while it is still
-   * ours. */
+  /* The socket file that we created: only this process removes it, and only while it is ours. */
   bool made_path;
   bool defers; /* TCP_DEFER_ACCEPT was set here; an inherited socket is also others' */
   pid_t pid;
@@ -76,11 +72,8 @@ static bool listen_with(int fd, const ab_listener_options *options) {
   return listen(fd, options->backlog > 0 ? options->backlog : DEFAULT_BACKLOG) == 0;
 }
 
-/* TCP */
-
-/* Fills in the address. Numeric only: a resolver may take seconds, and may answer differently next
- * time. getaddrinfo reads the "%interface" of link-local addresses. For IPv4 it would accept
- * "127.1", so inet_pton reads those. */
+/* Numeric only: a resolver may take seconds, and answer differently next time. getaddrinfo reads
+ * the "%interface" of link-local addresses; inet_pton reads IPv4 and does not accept "127.1". */
 static bool parse_address(const char *text, uint16_t port, struct sockaddr_storage *storage,
                           socklen_t *len) {
   memset(storage, 0, sizeof *storage);
@@ -111,9 +104,8 @@ static bool set_number(int fd, int level, int option, uint32_t value) {
   return setsockopt(fd, level, option, &number, sizeof number) == 0;
 }
 
-/* A peer that has lost its power sends no reset. Unacknowledged data reveals it; where there is
- * none, a probe does: one after half of the time, then one each quarter. These are hints: the
- * kernel has its own bounds. */
+/* A peer that has lost its power sends no reset. Unacknowledged data reveals it, else a probe after
+ * half of the time, then one each quarter. These are hints: the kernel has its own bounds. */
 static void notice_dead_peers(int fd, uint32_t seconds) {
   uint32_t idle = seconds / 2 > 0 ? seconds / 2 : 1, interval = seconds / 4 > 0 ? seconds / 4 : 1;
   set_number(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle < 32767 ? idle : 32767);
@@ -157,7 +149,6 @@ static void name_unix(ab_listener *listener, const struct sockaddr_un *address, 
   if (path && listener->name[0] == '\0') listener->name[0] = '@';
 }
 
-/* Asks the kernel for the real address, and stores family, name and port. */
 static bool learn_name(ab_listener *listener) {
   struct sockaddr_storage storage;
   socklen_t len = sizeof storage;
@@ -194,8 +185,6 @@ ab_listener *ab_listener_tcp(const ab_mem *mem, const char *address, uint16_t po
   return listener;
 }
 
-/* unix */
-
 /* "@name" is the abstract name space: a NUL, then the name, and no NUL at its end. */
 static bool parse_path(const char *path, struct sockaddr_un *address, socklen_t *len) {
   size_t size = strlen(path);
@@ -215,8 +204,7 @@ static bool parse_path(const char *path, struct sockaddr_un *address, socklen_t 
   return true;
 }
 
-/* The name is taken. Returns true if it was a socket that nobody listens on, which is then removed;
- * otherwise errno says what it is. */
+/* True if the name was that of a dead server's socket, now removed; else errno says what it is. */
 static bool remove_stale(const struct sockaddr_un *address, socklen_t len) {
   struct stat info;
   if (lstat(address->sun_path, &info) != 0) return errno == ENOENT;
@@ -279,8 +267,6 @@ ab_listener *ab_listener_unix(const ab_mem *mem, const char *path,
   if (listener->fd < 0 || !bind_unix(listener, &address, len, options)) return give_up(listener);
   return listener;
 }
-
-/* Any */
 
 static bool add_flag(int fd, int get, int set, int flag) {
   int flags = fcntl(fd, get);
@@ -375,8 +361,7 @@ static void note_peer(ab_addr *peer, const struct sockaddr_storage *storage) {
   }
 }
 
-/* No descriptor is left. A connection that is not accepted would keep the listener readable and the
- * loop spinning, so we give up the spare descriptor to accept it and hang up. */
+/* No descriptor is left: accepts with the spare one and hangs up, or else the loop would spin. */
 static int refuse_one(ab_listener *listener) {
   if (listener->spare < 0) {
     /* Another thread took the descriptor the last time. */
@@ -388,8 +373,7 @@ static int refuse_one(ab_listener *listener) {
   int error = fd < 0 ? errno : 0;
   if (fd >= 0) close(fd);
   listener->spare = open_spare();
-  /* The kernel looks for a descriptor before it looks into the queue: perhaps the queue is
-   * empty. */
+  /* The kernel looks for a descriptor before it looks into the queue, which may be empty. */
   return error == EAGAIN ? AB_AGAIN : AB_ELIMIT;
 }
 
@@ -401,8 +385,7 @@ static int accept_error(ab_listener *listener, int number) {
   case ENOBUFS:
   case ENOMEM:
     return AB_ELIMIT;
-  /* The queue is empty, or accept(2) passes on the error of a connection that broke in the
-   * queue. */
+  /* The queue is empty, or accept(2) passes on the error of a connection that broke in it. */
   case EAGAIN:
   case EINTR:
   case ECONNABORTED:

@@ -1,10 +1,4 @@
-/* The part of the poller that all back ends share: the table of registrations, the delivery of
- * events, and the lock.
- *
- * The table is indexed by fd. An event carries the fd and the generation that the slot had when the
- * kernel was told. Any later set or unset changes the generation, so the event is dropped. That
- * loses nothing: a back end's set makes the kernel look at the fd again.
- */
+/* What all back ends share: the table of registrations by fd, the delivery of events, the lock. */
 #include "io/poller.h"
 
 #include <errno.h>
@@ -73,7 +67,6 @@ static int grow(ab_poller *poller, int fd) {
   return AB_OK;
 }
 
-/* The slot with the watch's registration, or NULL. */
 static ab_poller_slot *slot_of(ab_poller *poller, const ab_watch *watch) {
   if (watch->fd < 0 || (uint32_t)watch->fd >= poller->capacity) return NULL;
   ab_poller_slot *slot = &poller->slots[watch->fd];
@@ -134,9 +127,8 @@ int ab_poller_wait(ab_poller *poller, ab_nsec timeout) {
   poller->next = poller->count = 0;
   uint32_t kept = poller->kept_count;
   if (AB_UNLIKELY(kept > 0)) timeout = 0;
-  /* A caller that first asks and then waits has looked at everything else before it asked. A
-   * wake-up in between is for the wait; by the next question everything has been looked at
-   * again. */
+  /* A caller that asks, then waits, has looked at everything else before it asked: a wake-up in
+   * between is for the wait. By the next question everything has been looked at again. */
   bool asks = timeout == 0;
   if (poller->woken || poller->owed) timeout = 0;
   /* A wake-up that reached the stand-in may have come after the owner's question. */
@@ -158,8 +150,7 @@ int ab_poller_collect(ab_poller *poller) {
   return count;
 }
 
-/* In a forked child there are no other threads, and one that no longer exists may have held the
- * lock. */
+/* A forked child has no other threads, but one of its parent's may have held the lock. */
 void ab_poller_lock(ab_poller *poller) {
   if (AB_LIKELY(!is_forked(poller))) pthread_mutex_lock(&poller->lock);
 }
@@ -168,12 +159,9 @@ void ab_poller_unlock(ab_poller *poller) {
   if (AB_LIKELY(!is_forked(poller))) pthread_mutex_unlock(&poller->lock);
 }
 
-/* An event whose token is out of date. Usually the watch was removed or modified between the report
- * and now: the slot changed after the collection began. Otherwise the kernel still holds a
- * registration that we took for gone. epoll forgets a registration only when the last descriptor of
- * the open file is closed, and a forked child may have inherited one; a level-triggered
- * registration of that kind would be reported at each wait, forever. While the number is ours we
- * can remove it. When the number is closed or means another file, we cannot, and after enough such
+/* The token is out of date. Usually the slot changed after the collection began. Otherwise the
+ * kernel holds a registration that we took for gone (Generations in README.md). While the number is
+ * ours we can remove it. When it is closed or means another file, we cannot, and after enough such
  * events the back end has to start afresh. */
 static void drop_stale(ab_poller *poller, int fd) {
   ab_poller_slot *slot = &poller->slots[fd];
@@ -241,8 +229,7 @@ static int grow_kept(ab_poller *poller) {
   return AB_OK;
 }
 
-/* One event for each descriptor is enough, however often it is reported. A kept event of an older
- * registration is out of date. */
+/* One event for each descriptor is enough; one kept for an older registration is out of date. */
 static int keep(ab_poller *poller, const ab_poller_event *event) {
   ab_poller_slot *slot = &poller->slots[(uint32_t)event->token];
   for (uint32_t i = 0; slot->kept && i < poller->kept_count; i++) {
@@ -275,14 +262,12 @@ int ab_poller_dispatch_roaming(ab_poller *poller) {
 }
 
 void ab_poller_wakeup(ab_poller *poller) {
-  /* A thread that finds the flag set may go: the one that set it writes (or has written), and the
-   * waiter clears it only after it has left the kernel, before it looks at anything we made
-   * ready. */
+  /* If the flag is set, the thread that set it writes. The waiter clears it only after it has left
+   * the kernel, before it looks at anything we made ready. */
   if (atomic_exchange_explicit(&poller->wake_asked, 1, memory_order_acq_rel)) return;
   int saved = errno;
   uint64_t one = 1;
-  /* It cannot fail: only 2^64 wake-ups fill the counter. A signal does not interrupt it, since it
-   * never blocks. */
+  /* Cannot fail: 2^64 wake-ups would fill the counter, and a signal interrupts only what blocks. */
   ssize_t written = write(poller->wake_fd, &one, sizeof one);
   (void)written;
   errno = saved;

@@ -1,21 +1,15 @@
-/* Readiness of file descriptors, behind one small vtable; epoll is the back end.
- *
- * A watch is embedded in its owner's structure. A registration is identified by its fd and a
- * generation. An event for an fd that has been closed meanwhile, and perhaps reused, is therefore
- * never delivered, and a descriptor that a forked child still holds does no harm.
- *
+/* Readiness of file descriptors. A watch is embedded in its owner's structure. No event is
+ * delivered for an fd that has been closed meanwhile, and perhaps reused.
  * A poller belongs to one thread, which waits and dispatches. While that thread is away, another
  * may stand in: it delivers events to watches that may be served anywhere (`roams`), and keeps the
- * others for the owner.
- */
+ * others for the owner. */
 #ifndef AB_IO_POLLER_H
 #define AB_IO_POLLER_H
 
 #include "base/base.h"
 #include "base/mem.h"
 
-/* Interest and readiness; the first three are those of poll(2). HUP and ERROR are reported without
- * being asked for. */
+/* The first three are those of poll(2). HUP and ERROR are reported without being asked for. */
 #define AB_POLL_IN      0x01u
 #define AB_POLL_PRI     0x02u
 #define AB_POLL_OUT     0x04u
@@ -45,8 +39,7 @@ typedef struct ab_poller_ops {
   int (*purge)(ab_poller *poller); /* drops registrations that cannot be named; may be NULL */
 } ab_poller_ops;
 
-/* Makes a poller with a wake-up descriptor of its own. Returns NULL when memory or descriptors run
- * out. The descriptors are close-on-exec. */
+/* Returns NULL when memory or descriptors run out. The descriptors are close-on-exec. */
 ab_poller *ab_poller_init(const ab_mem *mem);
 /* In a forked child this closes the child's copies and leaves the parent's registrations alone. The
  * last of several holders ends the poller. */
@@ -82,13 +75,11 @@ int ab_poller_collect(ab_poller *poller);
 void ab_poller_lock(ab_poller *poller);
 void ab_poller_unlock(ab_poller *poller);
 
-/* Delivers the collected events to their watches, first those that were kept for the owner. Returns
- * how many were delivered. */
+/* Delivers the collected events, first those kept for the owner. Returns how many it delivered. */
 int ab_poller_dispatch(ab_poller *poller);
 
 /* The same for a stand-in: watches that do not roam get their events at the owner's next dispatch.
- * Returns AB_OK, or AB_ENOMEM if an event could not be kept: it and those behind it stay collected.
- */
+ * Returns AB_OK, or AB_ENOMEM: an event cannot be kept; it and those behind it stay collected. */
 int ab_poller_dispatch_roaming(ab_poller *poller) AB_WARN_UNUSED;
 
 /* Ends a wait in another thread, or the next one, also if a question (a wait of 0) comes before it.

@@ -1,9 +1,6 @@
-/* The inside of a poller: what poller.c and the back ends share. No other file includes this.
- *
+/* What poller.c and the back ends share. No other file includes this.
  * Invariants: slots[fd].watch is not NULL exactly while we believe that the kernel has a
- * registration of that fd for us. Each call of set and unset gives the slot a new generation, so
- * the kernel's current registration is the only one whose token matches.
- */
+ * registration of that fd for us. Only that registration's token has the slot's generation. */
 #ifndef AB_IO_POLLER_BACKEND_H
 #define AB_IO_POLLER_BACKEND_H
 
@@ -19,8 +16,7 @@
 /* The token of the wake-up descriptor: its lower half is no fd. */
 #define AB_POLLER_WAKE_TOKEN UINT64_MAX
 
-/* After this many events of registrations that cannot be removed, the back end is asked to purge
- * itself. */
+/* After this many events of registrations that cannot be removed, the back end purges itself. */
 #define AB_POLLER_MAX_STRAYS 64
 
 #define AB_POLLER_BATCH_MASK (((uint32_t)1 << 30) - 1)

@@ -1,8 +1,5 @@
-/* The poller's back end for Linux.
- *
- * The wake-up descriptor is an eventfd that is registered edge-triggered and never read: each write
- * is a new edge, so a wake-up costs one system call in all.
- */
+/* The back end for Linux. The wake-up eventfd is registered edge-triggered and never read: each
+ * write is a new edge, so a wake-up costs one system call in all. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -47,8 +44,7 @@ static int control(int epoll_fd, int op, int fd, uint32_t events, uint64_t token
 }
 
 static void epoll_fini(ab_poller *poller) {
-  /* Closing is all that a forked child may do: the epoll set is shared, and EPOLL_CTL_DEL would
-   * take away the parent's registrations. */
+  /* All that a forked child may do: EPOLL_CTL_DEL would take away the parent's registrations. */
   if (poller->wake_fd >= 0) close(poller->wake_fd);
   if (poller->fd >= 0) close(poller->fd);
 }
@@ -103,7 +99,6 @@ static int timeout_ms(ab_nsec timeout) {
   return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
-/* One system call; returns what it returned. */
 static int collect(ab_poller *poller, struct epoll_event *events, ab_nsec timeout) {
 #ifdef HAVE_EPOLL_PWAIT2
   if (timeout != 0 && timeout != AB_POLL_FOREVER && !poller->coarse) {
@@ -135,7 +130,6 @@ static int epoll_wait_events(ab_poller *poller, ab_nsec timeout) {
   return (int)poller->count;
 }
 
-/* Adds to the epoll set `fresh` everything that is registered in the present one. */
 static int copy_registrations(ab_poller *poller, int fresh) {
   for (uint32_t i = 0; i < poller->capacity; i++) {
     ab_poller_slot *slot = &poller->slots[i];
@@ -151,9 +145,8 @@ static int copy_registrations(ab_poller *poller, int fresh) {
   return AB_OK;
 }
 
-/* Makes a new epoll set under the old number. That is the only way to get rid of a registration
- * whose descriptor is closed here and open in another process. If it fails, the old set stays in
- * use. A foreign event loop that waits for the old set has to register the number again. */
+/* A new epoll set under the old number is the only way to get rid of a registration whose
+ * descriptor is closed here and open in another process. If it fails, the old set stays in use. */
 static int epoll_purge(ab_poller *poller) {
   int fresh = epoll_create1(EPOLL_CLOEXEC);
   if (fresh < 0) return AB_ESYS;

@@ -1,5 +1,4 @@
-/* System calls on connected sockets, with errno turned into our codes. Errors that are not listed
- * are blamed on the peer: the connection is closed either way, and quietly. */
+/* Errors that are not listed are blamed on the peer: the connection is closed either way. */
 #include "io/socket.h"
 
 #include <errno.h>
@@ -16,8 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The most that Linux moves in one call; it truncates more anyway. */
-#define MAX_TRANSFER ((uint64_t)0x7ffff000)
+#define MAX_TRANSFER ((uint64_t)0x7ffff000) /* Linux moves no more in one call */
 
 static int error_of(int number) {
   switch (number) {
@@ -157,7 +155,7 @@ bool ab_sock_is(int fd, const ab_sock_id *id) {
 bool ab_sock_end(int fd, const ab_sock_id *id, bool both) {
   /* Closing a duplicate of a file gives up the process's locks of it: look first. */
   if (!ab_sock_is(fd, id)) return false;
-  /* Nobody else closes the duplicate: what it is found to be, it stays. */
+  /* The duplicate is closed only here: what it is found to be, it stays. */
   int own = ab_fd_duplicate(fd);
   bool same = own >= 0 && ab_sock_is(own, id);
   if (same) shutdown(own, both ? SHUT_RDWR : SHUT_RD);

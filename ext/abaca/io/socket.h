@@ -23,8 +23,7 @@ ssize_t ab_sock_send(int fd, const struct iovec *iov, int count);
 ssize_t ab_sock_sendfile(int fd, int file_fd, uint64_t offset, uint64_t len);
 /* The same for a descriptor that may block: AB_AGAIN with EINTR in errno if a signal ended it. */
 ssize_t ab_sock_sendfile_once(int fd, int file_fd, uint64_t offset, uint64_t len);
-/* Bytes of a stream socket that its peer has not acknowledged, according to the kernel; 0 if
- * unknown. */
+/* Bytes of a stream socket that its peer has not acknowledged; 0 if unknown. */
 uint64_t ab_sock_queued(int fd);
 /* True if the connection is broken, or the peer has closed it; with `half`, also if the peer has
  * only ended its own side and its bytes have been read. */
@@ -35,8 +34,7 @@ void ab_sock_shutdown(int fd);
 void ab_sock_reset(int fd);
 void ab_fd_close(int fd);
 
-/* Which socket it is, for code that knows a descriptor's number and does not own it: the number may
- * be closed and reused at any time. */
+/* Identifies a socket to code that does not own the descriptor, which may be closed and reused. */
 typedef struct ab_sock_id {
   uint64_t device, inode;
 } ab_sock_id;
@@ -52,11 +50,9 @@ bool ab_sock_end(int fd, const ab_sock_id *id, bool both);
 int ab_fd_duplicate(int fd);
 /* How many the process may have open. */
 size_t ab_fd_most(void);
-/* Opens a regular file for reading. Returns the fd and sets *size; AB_ESYS with errno otherwise
- * (EINVAL: not a regular file). */
+/* Returns the fd for reading and sets *size; AB_ESYS with errno (EINVAL: not a regular file). */
 int ab_file_open(const char *path, uint64_t *size);
 
-/* A listener. When no descriptors are left, it accepts with a spare one and closes at once. */
 typedef struct ab_listener ab_listener;
 
 enum ab_listener_family { AB_LISTEN_TCP, AB_LISTEN_UNIX };

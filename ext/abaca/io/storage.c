@@ -1,4 +1,3 @@
-/* Asks the kernel which bytes of a file it has in memory. */
 #include "io/storage.h"
 
 #include <errno.h>

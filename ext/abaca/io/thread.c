@@ -1,4 +1,3 @@
-/* How a native thread of ours starts. */
 #include "io/thread.h"
 
 #include <signal.h>

@@ -6,8 +6,7 @@
 
 #include "base/base.h"
 
-/* Starts a thread that takes no signals: they are for the application's threads. Returns 0 or an
- * errno. */
+/* The thread takes no signals: they are for the application's threads. Returns 0 or an errno. */
 int ab_thread_start(pthread_t *thread, void *(*fn)(void *arg), void *arg) AB_WARN_UNUSED;
 
 #endif

@@ -1,12 +1,6 @@
-/* Timers. Two structures, for two kinds of use:
- *
- * - ab_heap: a 4-ary heap of exact deadlines (sleep, timeouts of a fiber's waits). Arm and cancel
- *   in O(log n), next deadline in O(1).
- * - ab_wheel: a coarse wheel for the many equal deadlines of connections, which nearly always are
- *   moved or cancelled before they pass. Arm and cancel in O(1).
- *
- * Neither reads a clock: the time is an argument. Nodes are embedded in their owners.
- */
+/* - ab_heap: exact deadlines. Arm and cancel in O(log n), next deadline in O(1).
+ * - ab_wheel: coarse deadlines, which are nearly always moved or cancelled. Arm and cancel in O(1).
+ * Neither reads a clock: the time is an argument. Nodes are embedded in their owners. */
 #ifndef AB_IO_TIMER_H
 #define AB_IO_TIMER_H
 
@@ -46,8 +40,7 @@ static inline void ab_heap_node_init(ab_heap_node *node) {
 static inline bool ab_heap_armed(const ab_heap_node *node) {
   return node->index != AB_HEAP_NONE;
 }
-/* Arms, or moves an armed node. Returns AB_OK or AB_ENOMEM (an armed node keeps its old deadline).
- */
+/* Arms, or moves an armed node, which cannot fail. Returns AB_OK or AB_ENOMEM. */
 int ab_heap_arm(ab_heap *heap, ab_heap_node *node, ab_nsec deadline) AB_WARN_UNUSED;
 /* Idempotent. */
 void ab_heap_cancel(ab_heap *heap, ab_heap_node *node);

@@ -1,10 +1,8 @@
-/* The coarse wheel. A node lies in the slot of the tick at which it is due, modulo the number of
- * slots; nodes of later rounds stay where they are when their slot comes by.
- *
+/* A node lies in the slot of the tick at which it is due, modulo the number of slots; nodes of
+ * later rounds stay where they are when their slot comes by.
  * Invariants: a bit of `occupied` is set exactly when its slot has members; a node in a slot is due
  * after `tick`, or was past already when it was armed and lies in the slot that came next then;
- * `count` counts the members of all slots and of `due`.
- */
+ * `count` counts the members of all slots and of `due`. */
 #include "io/timer.h"
 
 static uint64_t tick_of(ab_nsec deadline) {
@@ -74,8 +72,7 @@ void ab_wheel_cancel(ab_wheel *wheel, ab_wheel_node *node) {
   if (ab_wheel_armed(node)) unlink_node(wheel, node);
 }
 
-/* In how many ticks after `tick` the next occupied slot comes up, 1 .. AB_WHEEL_SLOTS; 0 if all are
- * empty. */
+/* Ticks after `tick` until the next occupied slot, 1 .. AB_WHEEL_SLOTS; 0 if all are empty. */
 static uint64_t next_occupied(const ab_wheel *wheel, uint64_t tick) {
   size_t start = (tick + 1) % AB_WHEEL_SLOTS, words = AB_ARRAY_LEN(wheel->occupied);
   /* One word more than there are: the first is searched from the start bit upwards, and again as
@@ -99,7 +96,6 @@ ab_nsec ab_wheel_deadline(const ab_wheel *wheel) {
   return tick ? tick * AB_WHEEL_TICK : 1;
 }
 
-/* Moves the slot's nodes that are due at `tick` to the list of due ones. */
 static void empty_slot(ab_wheel *wheel, size_t slot, uint64_t tick) {
   ab_list *head = &wheel->slots[slot];
   ab_list_each (link, next, head) {

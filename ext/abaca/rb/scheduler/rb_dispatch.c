@@ -1,11 +1,8 @@
 /* Runs ready fibers from the root fiber, and timers. */
 #include "rb/scheduler/rb_scheduler.h"
 
-/* This many fibers may hand over to each other before the loop looks at timers and descriptors. */
-#define CHAIN_LENGTH 32
-
-/* An exception that cannot be delivered now is tried again after this time. */
-#define RETRY_INTERVAL AB_NSEC_PER_MS
+#define CHAIN_LENGTH   32             /* fibers that may run before the loop has its turn */
+#define RETRY_INTERVAL AB_NSEC_PER_MS /* after an exception could not be delivered */
 
 static VALUE switch_to(VALUE fiber) {
   return rb_fiber_transfer(fiber, 0, NULL);

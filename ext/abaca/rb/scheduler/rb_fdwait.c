@@ -1,10 +1,9 @@
 /* Waits for descriptors that Ruby owns. Each number has a state with the interests of all its
  * waiters; the poller's registration is their union, edge-triggered.
- * A wait renews the registration, so that the kernel looks again. That is saved if a hook has
- * just met EAGAIN or a short read: what comes next is a new edge. But the number may have been
- * reused behind our back, or the end of a stream have come with its last bytes. So such a wait
- * is `unproven`: renewed before the loop blocks, or after a while in a busy loop. The edge
- * usually comes first. */
+ * A wait renews the registration, so that the kernel looks again. If a hook has just met EAGAIN or
+ * a short read, a new edge comes next, unless the number was reused behind our back or the end of
+ * a stream came with its last bytes. So such a wait is only `unproven`: renewed before the loop
+ * blocks, or after a while in a busy loop. */
 #include "rb/scheduler/rb_scheduler.h"
 
 #include <errno.h>

@@ -14,10 +14,8 @@
 /* The most that are kept for one fiber: waits inside overridden hooks are not nested deeper. */
 #define MOST_LATCHES 16
 
-#define MIN_PRUNE 64
-
-/* The callers that are searched for ConditionVariable#wait. */
-#define MOST_FRAMES 32
+#define MIN_PRUNE   64
+#define MOST_FRAMES 32 /* callers that are searched for ConditionVariable#wait */
 
 enum blocker { QUEUE, THREAD, MUTEX, CONDITION, LOAD, FOREIGN };
 
@@ -156,7 +154,6 @@ void ab_latches_mark(const ab_latches *latches) {
   rb_gc_mark(latches->condition_class);
 }
 
-/* Removes what is kept for fibers that have ended. */
 static void prune(ab_latches *latches) {
   if (latches->by_fiber->num_entries < latches->prune_at) return;
   st_foreach(latches->by_fiber, free_entry, true);

@@ -41,7 +41,6 @@ static ab_nsec next_deadline(ab_loop *loop) {
   return deadline;
 }
 
-/* Do other threads work for the client, and may they want the GVL? */
 static bool shares(const ab_loop *loop) {
   const ab_loop_client *client = loop->client;
   return client && client->shares && client->shares(loop->client_ctx);

@@ -29,7 +29,6 @@ void ab__loop_drop_stray(ab_loop *loop, ab_waiter *waiter) {
   free(waiter);
 }
 
-/* Makes the waiter known to the loop, on the list that `wake` says. */
 static void enlist(ab_loop *loop, ab_waiter *waiter, enum ab_wake wake) {
   ab_waiter *stray = ab__loop_waiter(loop, waiter->fiber);
   if (AB_UNLIKELY(stray != NULL)) ab__loop_drop_stray(loop, stray);
@@ -87,6 +86,7 @@ void ab_loop_ready(ab_loop *loop, VALUE fiber) {
   enlist(loop, stray, AB_WAKE_READY);
   wake_loop(loop);
 }
+
 /* ---- parking ---- */
 
 typedef struct park {
@@ -108,7 +108,6 @@ bool ab__loop_may_run_more(ab_loop *loop) {
   return loop->chain > 0;
 }
 
-/* The next ready fiber, if the current one may hand over to it, else NULL. */
 static ab_waiter *next_in_chain(ab_loop *loop, VALUE fiber) {
   if (loop->current != fiber || ab_list_empty(&loop->ready) || !ab__loop_may_run_more(loop))
     return NULL;
@@ -117,7 +116,6 @@ static ab_waiter *next_in_chain(ab_loop *loop, VALUE fiber) {
   return plain ? next : NULL;
 }
 
-/* Switches to a fiber on behalf of the loop. */
 static void hand_over(ab_loop *loop, VALUE fiber, VALUE carrier) {
   loop->parker = Qnil;
   loop->current = fiber;
@@ -191,7 +189,6 @@ static bool runs_on_loop(ab_loop *loop, VALUE fiber) {
   return fiber == carrier || !carried_waiter(loop, carrier);
 }
 
-/* True on the root fiber, and on any fiber that does not belong to the loop. */
 bool ab__loop_on_root(ab_loop *loop) {
   VALUE fiber = rb_fiber_current();
   return fiber == loop->root || !runs_on_loop(loop, fiber);

@@ -58,7 +58,6 @@ static VALUE owner_in(const ab_loop *loop, const ab_list *list, VALUE mutex) {
   return Qnil;
 }
 
-/* The fiber of this loop that holds the Mutex, or nil. */
 static VALUE owner_of(const ab_loop *loop, VALUE mutex) {
   VALUE current = rb_fiber_current(), owner;
   if (ab__mutex_owner_is(&loop->mutex_owner, mutex, current)) return current;
@@ -97,8 +96,7 @@ static void collect(VALUE fibers, const ab_list *list) {
 }
 
 /* @!method fibers
- * What every fiber that is not running waits for: an Array of Hashes, described in
- * docs/scheduler.md. */
+ * What every fiber that is not running waits for: an Array of Hashes (docs/scheduler.md). */
 static VALUE sched_fibers(VALUE self) {
   ab_loop *loop = ab__loop_get(self);
   VALUE result = rb_ary_new(), fibers = rb_ary_new();

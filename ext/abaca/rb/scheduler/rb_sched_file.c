@@ -14,9 +14,7 @@
 
 /* What is moved at a time: copying it keeps the loop for a fraction of a millisecond. */
 #define CHUNK_MAX ((size_t)1 << 20)
-
-/* O_DIRECT requires it. */
-#define ALIGNMENT 4096
+#define ALIGNMENT 4096 /* O_DIRECT requires it */
 
 /* ---- the job ---- */
 

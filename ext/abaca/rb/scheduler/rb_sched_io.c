@@ -40,7 +40,6 @@ static int ready_events(const struct pollfd *item) {
                                                         : item->revents & item->events;
 }
 
-/* Asks without waiting. */
 static int poll_now(int fd, int events) {
   struct pollfd item = {.fd = fd, .events = (short)events};
   int count;
@@ -433,7 +432,6 @@ static bool has_buffered(VALUE io) {
   return rb_io_read_pending(fptr) != 0;
 }
 
-/* What is ready now, without waiting. */
 static bool select_now(selection *s) {
   bool any = false;
   size_t index = 0;

@@ -138,7 +138,6 @@ static VALUE end_loop(VALUE arg) {
   return Qnil;
 }
 
-/* Runs the remaining fibers, here, then closes. */
 static void finish(ab_loop *loop) {
   if (ab__loop_forked(loop) || NIL_P(loop->thread)) {
     ab__loop_close(loop);

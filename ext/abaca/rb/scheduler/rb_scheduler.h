@@ -36,7 +36,7 @@ typedef struct ab_fd_state {
   struct ab_loop *loop;
   ab_list unproven;   /* in the loop's list: a wait relies on the registration as it was */
   ab_nsec since;      /* the turn in which it came there */
-  VALUE io;           /* for whom it was registered last; only to compare, it may be gone */
+  VALUE io;           /* of the last registration; only to compare, it may be gone */
   uint32_t exhausted; /* AB_POLL_*: a hook has found it so, and no event has come since */
   bool unclaimed;     /* an event has come without a waiter, and no wait since */
   bool ended;         /* the registration has reported an end: no more edges need come */
@@ -62,11 +62,8 @@ enum {
 #define AB_FIBER_KILLED INT2FIX(2)
 
 #define AB_UNSAFE_METHODS 12
-
-#define AB_FD_CHUNK 64
-
-/* The most threads that watch children. */
-#define AB_CHILD_THREADS 4
+#define AB_FD_CHUNK       64
+#define AB_CHILD_THREADS  4 /* the most that watch children */
 
 /* What native threads do for fibers; each kind has its own pool. */
 enum ab_pool_kind { AB_POOL_NAMES, AB_POOL_CHILDREN, AB_POOL_FILES, AB_POOLS };
@@ -147,9 +144,8 @@ struct ab_loop {
   pid_t owner;
   uint8_t blocked; /* enum ab_blocked */
   bool running, closing, closed;
-  /* #close and #scheduler_close call each other; true when one of them has called the other. */
-  bool detaching;
-  bool dirty; /* fibers have run since the last sweep */
+  bool detaching; /* #close and #scheduler_close call each other: one has called the other */
+  bool dirty;     /* fibers have run since the last sweep */
   /* rb_preempt.c */
   ab_nsec quantum;       /* 0: no preemption */
   ab_watchdog *watchdog; /* while ab_loop_run runs and there is a quantum */

@@ -17,7 +17,6 @@ static void drop(deferred *entry) {
   free(entry);
 }
 
-/* Removes what is kept for fibers that have ended. */
 static void prune(ab_loop *loop) {
   ab_list_each (node, tmp, &loop->deferred) {
     deferred *entry = AB_CONTAINER_OF(node, deferred, link);
