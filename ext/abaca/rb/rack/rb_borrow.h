@@ -4,8 +4,7 @@
 
 #include "rb/rack/rb_rack.h"
 
-/* Bodies of this length and more are sent from the Ruby string; shorter ones are copied. A copy is
- * cheaper than a slice of its own up to here. */
+/* Shorter bodies are copied, others sent from the Ruby string: up to here a copy is cheaper. */
 #define AB_BORROW_MIN 16384
 
 /* Borrowed by the engine until released; keeps `object` alive, closes `fd` when it is not -1. */

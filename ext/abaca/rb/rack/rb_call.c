@@ -3,8 +3,6 @@
 
 #include "rb/rack/rb_process.h"
 
-/* --- waiting --- */
-
 static VALUE wait_for_client(VALUE arg) {
   ab_call *call = (ab_call *)arg;
   call->runner->executor->wait(call, call->wait_kind);
@@ -35,8 +33,6 @@ void ab_call_wake(ab_call *call) {
   }
 }
 
-/* --- the handle --- */
-
 static const rb_data_type_t exchange_type = {
     .wrap_struct_name = "Abaca::Exchange",
     .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
@@ -66,8 +62,7 @@ void ab_call_begin(ab_call *call) {
   rb_hash_aset(call->env, rb_str_new_cstr("rack.early_hints"), hints);
 }
 
-/* Other fibers may still wait for room in a stream that they were given. They are woken, and find
- * the handle empty, as they find the input. */
+/* Fibers that still wait for room in a stream are woken, and find handle and input empty. */
 void ab_call_forget(ab_call *call) {
   if (!NIL_P(call->handle)) RTYPEDDATA_DATA(call->handle) = NULL;
   if (!NIL_P(call->input)) RTYPEDDATA_DATA(call->input) = NULL;
@@ -103,8 +98,6 @@ VALUE ab_init_call(VALUE mAbaca) {
   return cExchange;
 }
 
-/* --- the client --- */
-
 bool ab_call_gone(const ab_call *call) {
   ab_engine_lock(call->rack->engine);
   bool gone = ab_exchange_gone(call->exchange);
@@ -117,8 +110,6 @@ void ab_call_flush(const ab_call *call) {
   ab_exchange_flush(call->exchange);
   ab_engine_unlock(call->rack->engine);
 }
-
-/* --- how it ends --- */
 
 enum ab_finish ab_call_finish(const ab_call *call) {
   if (call->complete) return AB_FINISH_COMPLETE;

@@ -29,14 +29,12 @@ typedef struct ab_call_measure {
   ab_nsec computed;        /* on a thread: what that had computed before */
 } ab_call_measure;
 
-/* Leaves bits free in a pointer for a part of the generation. */
-#define AB_CALL_ALIGNMENT 64
+#define AB_CALL_ALIGNMENT 64 /* leaves bits of a pointer free for a part of the generation */
 
-/* It lies in memory of the server's, and belongs to the fiber or thread that is in
- * ab_serve_request for it: that one alone may keep the pointer while Ruby runs. Whatever else has
- * it got it from a handle or from a list of the rack's. Any call of Ruby's may let other threads
- * run, and the request end: after it the pointer is nothing, and ab_call_of or ab_call_or_null gets
- * it from the handle again. */
+/* Memory of the server's that belongs to the fiber or thread in ab_serve_request for it: that one
+ * alone may keep the pointer while Ruby runs. All others have it from a handle or a list of the
+ * rack's. Any call of Ruby's may let other threads run, and the request end: after it the pointer
+ * is void, and ab_call_of or ab_call_or_null gets it from the handle again. */
 typedef struct ab_call {
   _Alignas(AB_CALL_ALIGNMENT) ab_list link; /* in rack->calls, or in ->spare_calls */
   unsigned generation;                      /* how many requests it was before */
@@ -108,8 +106,7 @@ ab_call *ab_call_own(ab_call *call);
 void ab_call_check_own(const ab_call *call);
 /* Nothing waits for the call any more, and the handle's methods raise. */
 void ab_call_forget(ab_call *call);
-/* Parks the current fiber until something happens to the call; callers look again at what they
- * wait for. */
+/* Parks the current fiber until something happens to the call; callers then check again. */
 void ab_call_wait(ab_call *call, enum ab_wait_kind kind);
 /* Something has happened: every fiber that waits is woken. The call may be over afterwards. */
 void ab_call_wake(ab_call *call);
@@ -139,7 +136,6 @@ void *ab_call_mark(const ab_call *call);
 ab_call *ab_call_at(void *mark);
 
 /* --- rb_handle.c: Abaca::Exchange --- */
-
 void ab_init_handle(VALUE mAbaca);
 
 /* --- rb_input.c: Abaca::Input --- */
@@ -150,9 +146,9 @@ void ab_init_input(VALUE mAbaca);
 
 /* --- rb_finished.c --- */
 
-/* Calls what the app has put into rack.response_finished and rack.after_reply. The connection may
- * serve its next request meanwhile. Exceptions are logged. Returns 0, or the state of one that
- * concerns the process, with rb_errinfo set: then the rest was not called. */
+/* Calls what the app has put into rack.response_finished and rack.after_reply; logs exceptions.
+ * Returns 0, or the state of one that concerns the process, with rb_errinfo set: the rest is not
+ * called. */
 int ab_finished_run(ab_call *call);
 
 #endif

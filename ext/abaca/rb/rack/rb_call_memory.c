@@ -1,18 +1,12 @@
-/* The memory of calls, and how a handle points there. All of it is the server's, so that
- * nothing points into the stack of a fiber or thread that may end: what is over is used again for
- * another request, and a handle tells that by the generation.
- *
- * A handle has one word for its call. Its low bits, which the alignment leaves free, are those
- * of the generation. */
+/* The memory of calls is the server's, so that nothing points into the stack of a fiber or thread
+ * that may end. It is used again, which a handle tells by the generation: its word for the call has
+ * some bits of that where the alignment leaves them free. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "rb/rack/rb_call.h"
 
-/* As many are kept for the next requests. */
-#define SPARE_CALLS 1024
-
-/* --- poison --- */
+#define SPARE_CALLS 1024 /* at most, kept for the next requests */
 
 /* Debug and sanitized builds (extconf.rb) make what still uses a call that is over fail, and
  * use its memory again as late as they can. What the list of spares needs stays as it is. */
@@ -42,8 +36,6 @@ static void put_away(ab_rack *rack, ab_call *call) {
   ab_list_prepend(&rack->spare_calls, &call->link);
 }
 #endif
-
-/* --- taking and giving back --- */
 
 static ab_call *make(void) {
   ab_call *call = aligned_alloc(AB_CALL_ALIGNMENT, sizeof(*call));
@@ -81,8 +73,6 @@ void ab_call_free_spares(ab_rack *rack) {
   }
   rack->spare_count = 0;
 }
-
-/* --- what a handle has --- */
 
 void *ab_call_mark(const ab_call *call) {
   return (void *)((uintptr_t)call | call->generation % AB_CALL_ALIGNMENT);

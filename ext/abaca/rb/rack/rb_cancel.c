@@ -1,19 +1,15 @@
-/* Cancellation: what becomes of a request whose client has gone, or whose time is over, while the
- * app works on it. The engine tells it by an event, which may be taken on any fiber; what follows
- * is done at the end of the turn, on the fiber that turns the engine.
+/* The engine tells of what cancels a request by an event, which may be taken on any fiber; what
+ * follows is done at the end of the turn, on the fiber that turns the engine.
  *
- * A request is cancelled once: a second exception would hit the clean-up after the first. An
- * call is in rack->cancels while there is something to do for it. That is not done by its own
- * fiber or thread, which may end it while any Ruby code runs, so here everything goes by its handle
- * (see ab_call). */
+ * A request is cancelled once: a second exception would hit the clean-up after the first. All goes
+ * by the call's handle, as the call's own fiber or thread may end it while Ruby code runs. */
 #include "rb/rack/rb_cancel.h"
 
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_process.h"
 #include "rb/rack/rb_response.h"
 
-/* A fiber that cannot be interrupted now (it waits for an extension's computation, or for a fiber
- * that it has resumed) is tried again after this time at the latest. */
+/* At most until a fiber that waits for an extension, or for one it resumed, is tried again. */
 #define RETRY (50 * AB_NSEC_PER_MS)
 
 void ab_cancel_note(ab_call *call, unsigned events) {
@@ -24,8 +20,6 @@ void ab_cancel_note(ab_call *call, unsigned events) {
     ab_list_append(&call->rack->cancels, &call->cancel_link);
   }
 }
-
-/* --- what is told --- */
 
 /* A block of the app's, and what it is called with; Qnil: nothing. */
 typedef struct telling {
@@ -60,8 +54,7 @@ static VALUE take_blocks(VALUE *from) {
   return blocks;
 }
 
-/* Raises the exception in the request, if that is not over, or tries it again where it cannot be
- * interrupted now. */
+/* Raises it in the request, if that is not over; notes the news again where it cannot now. */
 static void deliver(VALUE handle, VALUE exception, unsigned news) {
   ab_call *call = ab_call_or_null(handle);
   if (!call) return;
@@ -78,8 +71,7 @@ static void deliver(VALUE handle, VALUE exception, unsigned news) {
   ab_cancel_note(call, news);
 }
 
-/* Engine, blocks, env, exception and the handle of the request that the teller has to interrupt, in
- * an Array: they outlive the call. */
+/* `told`, which outlives the call: engine, blocks, env, exception, handle to interrupt or nil. */
 static VALUE teller(RB_BLOCK_CALL_FUNC_ARGLIST(arg, told)) {
   VALUE exception = RARRAY_AREF(told, 3), handle = RARRAY_AREF(told, 4);
   const ab_call *call = NIL_P(handle) ? NULL : ab_call_or_null(handle);
@@ -103,8 +95,8 @@ static VALUE schedule_teller(VALUE told) {
   return rb_block_call(rb_path2class("Fiber"), rb_intern("schedule"), 0, NULL, teller, told);
 }
 
-/* Has the blocks called on a separate fiber, which may wait; where there are none, on a thread.
- * Returns false if there were no blocks, or no fiber could be had. */
+/* Has the blocks called on a separate fiber, which may wait, or on a thread where there are none.
+ * Returns false if there were no blocks, or neither could be had. */
 static bool tell_beside(const ab_rack *rack, VALUE blocks, VALUE env, VALUE exception,
                         VALUE handle) {
   if (NIL_P(blocks)) return false;
@@ -134,9 +126,6 @@ static VALUE tell_here(VALUE arg) {
   return Qnil;
 }
 
-/* --- what is cancelled --- */
-
-/* Why a request is cancelled: the class of its exception, and the message. */
 typedef struct reason {
   const char *class, *message;
 } reason;
@@ -155,8 +144,7 @@ VALUE ab_cancel_shutdown(void) {
   return exception_for(&shutdown);
 }
 
-/* Why the news cancels the request; NULL: it does not. The end of the server comes to every
- * request, even to one that went on after another exception. */
+/* NULL: none. The end of the server comes even to a request that went on after an exception. */
 static const reason *reason_for(const ab_call *call) {
   if (call->news & AB_NEWS_SHUTDOWN) return &shutdown;
   if (!NIL_P(call->cancelled)) return NULL;
@@ -172,7 +160,6 @@ static void set_overdue(ab_call *call) {
   rack->overdue = ab_earlier(rack->overdue, call->overdue);
 }
 
-/* Tells the blocks that asked for it what is no exception. */
 static void tell_news(VALUE handle, unsigned news) {
   ab_call *call = ab_call_or_null(handle);
   if (call && news & AB_NEWS_CLOSING) {
@@ -222,8 +209,6 @@ static void attend(ab_call *call) {
   deliver(handle, exception, news);
   RB_GC_GUARD(handle);
 }
-
-/* --- what does not end --- */
 
 static VALUE report_abandoned(VALUE arg) {
   const ab_call *call = (const ab_call *)arg;

@@ -1,5 +1,4 @@
-/* Cancellation: what becomes of a request whose client has gone, or whose time is over, while the
- * app works on it. */
+/* Cancellation of requests whose client has gone or whose time is over. */
 #ifndef AB_RB_CANCEL_H
 #define AB_RB_CANCEL_H
 
@@ -14,13 +13,12 @@ enum ab_news {
   AB_NEWS_SHUTDOWN = 512 /* it waits no longer */
 };
 
-/* The client has gone, or the request's deadline has passed, or the server ends: a set of enum
- * ab_event and enum ab_news. */
+/* Notes news, a set of enum ab_event and enum ab_news, for ab_cancel_run. */
 void ab_cancel_note(ab_call *call, unsigned events);
 /* Does what follows from the news: on the fiber that turns the engine, between its steps. Raises
  * what concerns the process. */
 void ab_cancel_run(ab_rack *rack, ab_nsec now);
-/* As much of it as a turn has to do, and when the next turn has to come for it; 0: never. */
+/* True when ab_cancel_run is to be called at `now`. */
 static inline bool ab_cancel_pending(const ab_rack *rack, ab_nsec now) {
   return rack->cancel_retry || !ab_list_empty(&rack->cancels) ||
          (rack->overdue && now >= rack->overdue);
@@ -32,9 +30,9 @@ void ab_cancel_abandon(ab_call *call, int status);
 static inline bool ab_cancel_has_nothing(const ab_call *call) {
   return ab_list_empty(&call->cancel_link) && NIL_P(call->cancelled) && NIL_P(call->on_gone);
 }
-/* The app is done with the request: nothing is raised in its fiber from now on. What wanted to be
- * told that the client has gone is told now, if it has. Returns 0, or the state of an exception
- * that concerns the process, with rb_errinfo set. */
+/* The app is done with the request: nothing is raised in its fiber from now on, and on_gone's
+ * blocks are called if the client has gone. Returns 0, or the state of an exception that concerns
+ * the process, with rb_errinfo set. */
 int ab__cancel_end(ab_call *call);
 static inline int ab_cancel_end(ab_call *call) {
   return AB_LIKELY(ab_cancel_has_nothing(call)) ? 0 : ab__cancel_end(call);

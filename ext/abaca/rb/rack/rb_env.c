@@ -1,5 +1,4 @@
-/* The env builder. A template Hash is duplicated and what differs is set, with interned keys: the
- * cheapest way there is to a Hash of its own for each request. */
+/* The env builder duplicates a template Hash and sets what differs, with interned keys. */
 #include "rb/rack/rb_env.h"
 
 #include <ruby/encoding.h>
@@ -26,7 +25,6 @@ static VALUE bytes(ab_view view) {
   return rb_str_new(view.ptr, (long)view.len);
 }
 
-/* An env being filled. */
 typedef struct filling {
   VALUE env;
   st_table *table;       /* of env, or NULL: then the keys are set in the ordinary way */
@@ -60,9 +58,8 @@ static inline void set(filling into, VALUE key, VALUE value) {
 }
 
 #if defined HAVE_RB_HASH_TBL && RUBY_API_VERSION_MAJOR == 3
-/* A copy of the template has its entries where the template has them, so that the keys that every
- * request sets need not be searched for: another 0.1 us. This is how st.c of Ruby 3 keeps them;
- * find_places looks whether it does. */
+/* A copy has its entries where the template has them, so that usual keys need no search: another
+ * 0.1 us. So it is in st.c of Ruby 3; find_places checks it. */
 typedef struct entry {
   st_index_t hash;
   st_data_t key, record;
@@ -145,7 +142,6 @@ static bool try_direct(ab_env_builder *builder) {
          FIX2LONG(rb_hash_size(env)) == FIX2LONG(size) + 1;
 }
 
-/* The usual request then overwrites a few values and adds its own fields. */
 static void fill_template(ab_env_builder *builder, VALUE template) {
   static const struct {
     enum ab_env_string key;
@@ -179,9 +175,8 @@ static int copy_pair(VALUE key, VALUE value, VALUE hash) {
   return ST_CONTINUE;
 }
 
-/* A Hash has room for a power of two of entries, and gets twice as much when that is full, by
- * putting all of them in place anew: which costs as much as all else that is done for the env. So
- * what comes with many fields is a copy of a Hash that has been fuller before. */
+/* A Hash that is full places all its entries anew, which costs as much as all else that is done for
+ * the env. What comes with many fields is a copy of a Hash that was fuller before. */
 static VALUE make_wide(VALUE narrow, size_t room) {
   VALUE wide = rb_hash_new();
   rb_hash_foreach(narrow, copy_pair, wide);
@@ -283,7 +278,6 @@ static uint8_t name_flags(const char *name, size_t len) {
   return dropped(name, len) ? flags | NAME_DROPPED : flags;
 }
 
-/* The key for a field name and its flags. */
 static VALUE key_of(ab_env_builder *builder, const ab_field *field, uint8_t *flags) {
   const ab_name *seen = ab_names_find(builder->names, field->name, field->name_len);
   if (AB_LIKELY(seen != NULL)) {
@@ -367,8 +361,7 @@ static void add_fields(ab_env_builder *builder, filling into, const ab_request *
 
 /* --- addresses and schemes --- */
 
-/* Nearly every request names the Host of the one before it, and often has the same peer and, behind
- * a proxy, the same scheme: these values stand in the template, and are changed there. */
+/* Host, peer and scheme are mostly those of the request before: the template keeps them. */
 static void recall_scheme(const ab_env_builder *builder, ab_env_template *template,
                           uint8_t scheme) {
   if (AB_LIKELY(template->memo.scheme == scheme)) return;
@@ -421,7 +414,6 @@ static void recall_peer(const ab_env_builder *builder, ab_env_template *template
   memcpy(memo->addr, peer->bytes, 16);
 }
 
-/* The template for a request, with its Host, peer and scheme. */
 static const ab_env_template *recall(ab_env_builder *builder, const ab_exchange *exchange,
                                      const ab_request *request) {
   /* Host is among the fields, and among the template's keys. */
@@ -486,8 +478,7 @@ static ab_nsec age_by_proxy(const ab_request *request) {
   return 0;
 }
 
-/* How long the request has waited for the application, here or since a proxy got it. A request that
- * has not waited keeps the template's 0.0. */
+/* Seconds waited here or since a proxy got it; without a wait the template's 0.0 stays. */
 static void add_queue_time(const ab_env_builder *builder, filling into, const ab_exchange *exchange,
                            const ab_request *request) {
   ab_nsec now = ab_clock_monotonic(), arrived = ab_exchange_arrived(exchange);

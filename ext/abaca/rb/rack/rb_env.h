@@ -78,8 +78,7 @@ typedef struct ab_env_builder {
   bool fixed_peer; /* REMOTE_ADDR is that of the templates */
 } ab_env_builder;
 
-/* `template` is a Hash with the keys that do not depend on the request; it is copied. Raises
- * NoMemoryError, TypeError. */
+/* Copies `template`, a Hash of what no request changes. Raises NoMemoryError, TypeError. */
 void ab_env_init(ab_env_builder *builder, VALUE template);
 void ab_env_fini(ab_env_builder *builder);
 void ab_env_mark(const ab_env_builder *builder);
@@ -96,9 +95,8 @@ typedef struct ab_env_own {
   VALUE finished, after_reply; /* the lists that the app puts its callbacks into */
 } ab_env_own;
 
-/* The environment of `request` on `exchange` (Rack SPEC, "The Environment"). rack.input is left at
- * the template's empty input. Without `own`, which may be NULL, ab_env_set_own is still to be
- * called. Raises NoMemoryError only. */
+/* The env of `request` on `exchange` (Rack SPEC), with the template's empty rack.input. If `own` is
+ * NULL, ab_env_set_own is still to be called. Raises NoMemoryError only. */
 VALUE ab_env_build(ab_env_builder *builder, ab_exchange *exchange, const ab_request *request,
                    const ab_env_own *own);
 void ab_env_set_own(const ab_env_builder *builder, VALUE env, const ab_env_own *own);

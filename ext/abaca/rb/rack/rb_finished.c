@@ -1,7 +1,6 @@
-/* What an app wants to be called when its response is done: rack.response_finished (Rack SPEC 3),
- * whose callables get env, status, headers and error, the last one first, and rack.after_reply,
- * Puma's, without arguments. By then the response is the engine's to send, and the connection may
- * have gone on. */
+/* rack.response_finished (Rack SPEC 3), whose callables get env, status, headers and error, the
+ * last one first, and Puma's rack.after_reply, without arguments. By then the response is the
+ * engine's to send, and the connection may have gone on. */
 #include "rb/rack/rb_call.h"
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_process.h"

@@ -1,6 +1,5 @@
-/* Abaca::Exchange, the handle through which the app (as rack.hijack, abaca.client and
- * abaca.deadline) and lib/abaca/stream.rb reach a request. One object is all of them, so that no
- * request pays for what it does not use. */
+/* Abaca::Exchange, by which the app and lib/abaca/stream.rb reach a request. It is rack.hijack,
+ * abaca.client and abaca.deadline in one, so that no request pays for what it does not use. */
 #include "rb/rack/rb_call.h"
 #include "rb/rack/rb_response.h"
 
@@ -17,7 +16,6 @@ static ab_call *stream_of(VALUE self) {
 /* call-seq: write(*objects) -> Integer
  *
  * Sends pieces of a streamed response, each as its to_s; waits while the client is slow to read.
- *
  * Returns their length in bytes. Raises IOError after #close, after the request and when its
  * response is no stream; PeerError when the client has gone. */
 static VALUE exchange_write(int argc, VALUE *argv, VALUE self) {
@@ -54,8 +52,6 @@ static VALUE exchange_closed_p(VALUE self) {
   ab_call *call = own_or_null(self);
   return !call || !call->streams || call->closed ? Qtrue : Qfalse;
 }
-
-/* --- blocks that are told --- */
 
 static VALUE given_block(void) {
   rb_need_block();
@@ -97,10 +93,8 @@ static VALUE exchange_gone_p(VALUE self) {
 /* call-seq: on_gone { ... } -> nil
  *
  * Has the block called once, when the client goes before it has its response: on a fiber of its
- * own, after the blocks given before; at once when the client has gone already. What it raises is
- * logged.
- *
- * Raises IOError after the request. */
+ * own, after the blocks given before; at once when the client has gone already. What it raises
+ * is logged. Raises IOError after the request. */
 static VALUE exchange_on_gone(VALUE self) {
   VALUE block = given_block();
   ab_call *call = ab_call_of(self);
@@ -109,8 +103,7 @@ static VALUE exchange_on_gone(VALUE self) {
 
 /* call-seq: closing? -> true or false
  *
- * Whether the server is stopping, and waits for this request; also true once the request is over.
- */
+ * Whether the server is stopping and waits for this request; also true after the request. */
 static VALUE exchange_closing_p(VALUE self) {
   ab_call *call = own_or_null(self);
   return !call || call->rack->draining ? Qtrue : Qfalse;
@@ -118,18 +111,14 @@ static VALUE exchange_closing_p(VALUE self) {
 
 /* call-seq: on_shutdown { ... } -> nil
  *
- * Has the block called once, when the server begins to stop before the request is over: on a fiber
- * of its own, after the blocks given before; at once when it is stopping already. What it raises is
- * logged.
- *
- * Raises IOError after the request. */
+ * Has the block called once, when the server begins to stop before the request is over: on a
+ * fiber of its own, after the blocks given before; at once when it is stopping already. What it
+ * raises is logged. Raises IOError after the request. */
 static VALUE exchange_on_shutdown(VALUE self) {
   VALUE block = given_block();
   ab_call *call = ab_call_of(self);
   return call_or_keep(&call->on_shutdown, block, call->rack->draining, 0, NULL);
 }
-
-/* --- the deadline --- */
 
 /* Seconds as a time; those that no clock counts are very long. `what` is for the message. */
 static ab_nsec seconds_of(VALUE seconds, const char *what) {
@@ -155,10 +144,9 @@ static void change_time(ab_call *call, void (*change)(ab_exchange *exchange, ab_
 
 /* call-seq: request_timeout = seconds or nil
  *
- * Gives the request this many seconds from now on, in place of what `request_timeout` has left; nil
- * removes the limit, for an event stream for example.
- *
- * Raises IOError after the request, ArgumentError for anything but a time, RangeError. */
+ * Gives the request this many seconds from now on, in place of what `request_timeout` has left;
+ * nil removes the limit, for an event stream for example. Raises IOError after the request,
+ * ArgumentError for anything but a time, RangeError. */
 static VALUE exchange_set_request_timeout(VALUE self, VALUE seconds) {
   ab_call_of(self);
   ab_nsec time = NIL_P(seconds) ? 0 : seconds_of(seconds, "request_timeout: seconds or nil");
@@ -168,9 +156,8 @@ static VALUE exchange_set_request_timeout(VALUE self, VALUE seconds) {
 
 /* call-seq: remaining -> Float or nil
  *
- * Seconds until the request's time is over, 0.0 once it is; nil when it has as much as it wants.
- *
- * Raises IOError after the request. */
+ * Seconds until the request's time is over, 0.0 once it is; nil without a limit. Raises IOError
+ * after the request. */
 static VALUE exchange_remaining(VALUE self) {
   ab_call *call = ab_call_of(self);
   ab_engine *engine = call->rack->engine;
@@ -184,11 +171,10 @@ static VALUE exchange_remaining(VALUE self) {
 
 /* call-seq: add_time(seconds) -> Float or nil
  *
- * Adds to the request's time, or gives it a new deadline from now on when the old one has passed. A
- * request without a deadline stays without one. Returns what #remaining then is.
- *
- * Raises IOError after the request, ArgumentError or TypeError for what is not a positive number.
- */
+ * Adds to the request's time, or gives it a new deadline from now on when the old one has
+ * passed. A request without a deadline stays without one. Returns what #remaining then is.
+ * Raises IOError after the request, ArgumentError or TypeError for what is not a positive
+ * number. */
 static VALUE exchange_add_time(VALUE self, VALUE seconds) {
   ab_call_of(self);
   ab_nsec time = seconds_of(seconds, "add_time: a positive number of seconds");
@@ -198,11 +184,9 @@ static VALUE exchange_add_time(VALUE self, VALUE seconds) {
 
 /* call-seq: on_cancel { |exception| ... } -> nil
  *
- * Has the block called once, when the server ends the request's work: on a fiber of its own, before
- * the exception is raised where the request waits, and also if it does not wait. At once when that
- * has happened already. What it raises is logged.
- *
- * Raises IOError after the request. */
+ * Has the block called once, when the server ends the request's work: on a fiber of its own,
+ * before the exception is raised where the request waits, and also if it does not wait. At once
+ * when that has happened already. What it raises is logged. Raises IOError after the request. */
 static VALUE exchange_on_cancel(VALUE self) {
   VALUE block = given_block();
   ab_call *call = ab_call_of(self);

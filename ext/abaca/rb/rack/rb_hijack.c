@@ -1,13 +1,10 @@
-/* Connections that leave HTTP: full hijack (Rack SPEC, "Full Hijack") and protocol upgrades (RFC
- * 9110 7.8). In both cases the socket becomes an ordinary Ruby socket, which the app owns: the
- * server neither reads, writes nor closes it. The engine counts it until the app has closed it, and
- * a stop ends its stream (engine/taken_over.c). */
+/* Connections that leave HTTP: full hijack (Rack SPEC, "Full Hijack") and upgrades (RFC 9110 7.8).
+ * The app owns the socket: the server neither reads, writes nor closes it. The engine counts it
+ * until it is closed, and a stop ends its stream (engine/taken_over.c). */
 #include <string.h>
 
 #include "http/char.h"
 #include "rb/rack/rb_response.h"
-
-/* --- giving the socket away --- */
 
 /* The app's socket is made of a duplicate, before the engine lets go of its own: from then on no
  * Ruby code runs until it is the call's, so that a connection always has an owner. */
@@ -42,7 +39,6 @@ static void take_socket(handover *h, ab_call *call) {
   if (len > 0) rb_io_ungetbyte(h->io, bytes);
 }
 
-/* Once what was queued has left. */
 static VALUE hand_over(VALUE arg) {
   handover *h = (handover *)arg;
   make_io(h);
@@ -79,11 +75,10 @@ static VALUE detach(ab_call *call) {
 
 /* call-seq: call -> TCPSocket or UNIXSocket
  *
- * Full hijack: the connection is the app's from here on, and whatever it returns for this request
- * is ignored. What the client has sent beyond this request's head can be read from the socket; it
- * is also in env["rack.hijack_io"]. A second call returns the same object.
- *
- * Raises IOError when the response has begun or the request is over, PeerError when the client has
+ * Full hijack: the connection is the app's from here on, and whatever it returns for this
+ * request is ignored. What the client has sent beyond this request's head can be read from the
+ * socket, which is also env["rack.hijack_io"]. A second call returns the same object. Raises
+ * IOError when the response has begun or the request is over, PeerError when the client has
  * gone. */
 VALUE ab_call_hijack(VALUE self) {
   ab_call *call = ab_call_of(self);
@@ -94,8 +89,6 @@ VALUE ab_call_hijack(VALUE self) {
   rb_hash_aset(env, rb_str_new_cstr("rack.hijack_io"), io);
   return io;
 }
-
-/* --- upgrades --- */
 
 bool ab_upgrade_wanted(const ab_lines *head) {
   return head->call->status == 101 || !NIL_P(head->protocol);

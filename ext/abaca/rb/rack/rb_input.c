@@ -185,7 +185,6 @@ static uint64_t to_come(const ab_call *call) {
   return body->chunked ? UINT64_MAX : body->left + ahead_len(call);
 }
 
-/* How much to ask for next, of `wanted`. */
 static size_t next_piece(const ab_call *call, size_t have, uint64_t wanted) {
   size_t piece = have > GROWTH ? have : GROWTH, here = ab_exchange_input_len(call->exchange);
   uint64_t left = to_come(call);
@@ -195,7 +194,6 @@ static size_t next_piece(const ab_call *call, size_t have, uint64_t wanted) {
   return piece < wanted ? piece : (size_t)wanted;
 }
 
-/* A buffer that the app has given, or nil. */
 static VALUE emptied(VALUE buffer) {
   if (NIL_P(buffer)) return Qnil;
   StringValue(buffer);
@@ -204,9 +202,8 @@ static VALUE emptied(VALUE buffer) {
   return rb_enc_associate(buffer, rb_ascii8bit_encoding());
 }
 
-/* Longer ones are not made by rb_str_new, which from Ruby 4.0 on writes zeros to all of it: a
- * request that waits for a slow client would have it in memory. A short one is to be in its object.
- */
+/* Longer ones are not made by rb_str_new, which from Ruby 4.0 on writes zeros to all of it, and so
+ * takes its memory while a slow client is waited for. A short one is to be in its object. */
 #define SHORT 640
 
 static VALUE empty_with_room(size_t room) {
@@ -237,11 +234,9 @@ static VALUE read_bytes(VALUE self, uint64_t wanted, VALUE buffer) {
 /* call-seq: read(length = nil, buffer = nil) -> String or nil
  *
  * As IO#read: waits for `length` bytes or the end of the body; all of it without a length. The
- * String is binary.
- *
- * Returns nil at the end when the length is positive, and "" when it is nil or 0. Raises BodyError
- * when the client goes away, is too slow or sends what is no body; IOError after #close and after
- * the request. */
+ * String is binary. Returns nil at the end when the length is positive, and "" when it is nil or
+ * 0. Raises BodyError when the client goes away, is too slow or sends what is no body; IOError
+ * after #close and after the request. */
 static VALUE input_read(int argc, VALUE *argv, VALUE self) {
   rb_check_arity(argc, 0, 2);
   VALUE length = argc > 0 ? argv[0] : Qnil;

@@ -1,6 +1,5 @@
-/* Interim responses that the app asks for: early hints and the like (RFC 9110 15.2, RFC 8297).
- * "100 Continue" and "101 Switching Protocols" are not among them: the one is sent when the body is
- * asked for, the other is a response of its own. */
+/* Interim responses that the app asks for (RFC 9110 15.2, RFC 8297). 100 is sent when the body is
+ * asked for, and 101 is a response of its own. */
 #include "rb/rack/rb_response.h"
 
 static int interim_status(VALUE status) {
@@ -14,11 +13,10 @@ static int interim_status(VALUE status) {
 
 /* call-seq: inform(status, headers) -> true or false
  *
- * Sends an interim response with status 102 to 199, for instance 103 with Link fields (RFC 8297).
- * A value may be an Array, or have lines: each becomes a field line of its own.
- *
- * Returns false, and sends nothing, when the client speaks HTTP/1.0 or has gone, or the response
- * has begun. Raises ArgumentError for another status, AppError for a field that cannot be sent or
+ * Sends an interim response with status 102 to 199, for instance 103 with Link fields (RFC
+ * 8297). A value may be an Array, or have lines: each becomes a field line of its own. Returns
+ * false, and sends nothing, when the client speaks HTTP/1.0 or has gone, or the response has
+ * begun. Raises ArgumentError for another status, AppError for a field that cannot be sent or
  * that no interim response may have, IOError after the request. */
 VALUE ab_call_inform(VALUE self, VALUE status, VALUE headers) {
   ab_call_of(self);

@@ -6,9 +6,8 @@
 
 #include "base/addr.h"
 
-/* The networks of an Array of Strings, or of nil. Returns a String with the ab_nets in it, which
- * the caller keeps alive while it uses them. Raises ArgumentError for one that is none, TypeError.
- */
+/* The networks of an Array of Strings or nil, as a String of ab_nets for the caller to keep alive.
+ * Raises ArgumentError for what is no network, TypeError. */
 VALUE ab_nets_of(VALUE list);
 static inline const ab_net *ab_nets_ptr(VALUE nets) {
   return (const ab_net *)(const void *)RSTRING_PTR(nets);

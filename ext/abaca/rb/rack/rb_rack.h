@@ -1,6 +1,5 @@
-/* The Rack side of a server: what a request needs of it, whatever runs the request. rb/run says
- * what runs requests, rb/server when a server begins and ends. Both reach a request through this,
- * and it reaches them only through the tables here. */
+/* The Rack side of a server: what a request needs of it, whatever runs the request. It reaches
+ * rb/run and rb/server only through the tables here. */
 #ifndef AB_RB_RACK_H
 #define AB_RB_RACK_H
 
@@ -25,8 +24,7 @@ enum ab_mode {
   AB_MODE_HYBRID = AB_MODES /* one of these, as rb/run/rb_hybrid.c finds */
 };
 
-/* Counted with the GVL, where these things happen. Current values are not counted but looked up on
- * demand. */
+/* Counted with the GVL held. */
 typedef struct ab_mode_counts {
   uint64_t rejected;  /* requests that were answered 503 because there was no room for them */
   uint64_t cancelled; /* requests that got an exception from us where they waited */
@@ -34,17 +32,13 @@ typedef struct ab_mode_counts {
   uint64_t abandoned; /* ... and that were waited for no longer */
 } ab_mode_counts;
 
-/* --- what runs a request --- */
-
-/* How requests start, wait and are interrupted. Chosen once for a run: the loop of an
- * Abaca::Scheduler with a pool (rb_native.c), a foreign scheduler, whose guest the server is
- * (rb_guest.c), or threads (rb_thread_executor.c). */
+/* How requests start, wait and are interrupted, chosen once for a run: rb_native.c, rb_guest.c or
+ * rb_thread_executor.c. */
 typedef struct ab_executor {
   enum ab_mode mode;
   /* True when `start` would find or could make a fiber. */
   bool (*available)(const struct ab_runner *runner);
-  /* Gives the request that the runner has taken to a fiber. Returns false when there is none. NULL:
-   * the runner runs it itself. */
+  /* Gives the taken request to a fiber; false when there is none. NULL: the runner runs it. */
   bool (*start)(struct ab_runner *runner);
   /* True when the current fiber can be parked. */
   bool (*can_wait)(const struct ab_runner *runner);
@@ -53,24 +47,20 @@ typedef struct ab_executor {
   /* Wakes one fiber that waits for the call, or more of them. Returns false if none is left. Where
    * it calls Ruby the call may be over afterwards. */
   bool (*wake_one)(struct ab_call *call);
-  /* Lets every fiber that is about to run do so, where `interrupt` has to find none;
-   * NULL: it need not. */
+  /* Runs every fiber that is about to run, so that `interrupt` finds none. NULL: not needed. */
   void (*settle)(struct ab_runner *runner);
   /* Raises the exception in the call's fiber, where it waits; the call may be over afterwards.
    * Returns false, without having raised it, when that is not possible now. */
   bool (*interrupt)(struct ab_call *call, VALUE exception);
-  /* Runs `body` with `arg` beside the requests. NULL: on a fiber of the thread's scheduler, which
-   * begins at once. */
+  /* Runs body(arg) beside the requests. NULL: on a fiber of the thread's scheduler, at once. */
   void (*run_beside)(struct ab_runner *runner, rb_block_call_func_t body, VALUE arg);
   /* Fibers that can be parked run within the turns of the runner, when it leads: the engine's step
    * ends soon after them. */
   bool in_turns;
 } ab_executor;
 
-/* Bytes that a runner has for response heads at first. */
-#define AB_SCRATCH_SIZE 8192
-/* ... and keeps from one response to the next. */
-#define AB_SCRATCH_KEEP 65536
+#define AB_SCRATCH_SIZE 8192  /* bytes of a runner for response heads, at first */
+#define AB_SCRATCH_KEEP 65536 /* ... and at most from one response to the next */
 
 /* A Ruby thread that runs requests, as they see it. */
 typedef struct ab_runner {
@@ -82,22 +72,17 @@ typedef struct ab_runner {
   ab_participant participant;
 } ab_runner;
 
-/* --- what watches a request --- */
-
 /* Called by the way of a request, for what rb/run measures and limits. None calls Ruby code. */
 typedef struct ab_call_hooks {
   /* The request of a call with a route begins where it runs, and is over there. */
   void (*begins)(struct ab_call *call);
   void (*ends)(struct ab_call *call);
-  /* The request begins to wait for its client. Returns false when it does not matter; then there is
-   * no end to be told. */
+  /* The request begins to wait for its client. False: of no interest, goes_on is not called. */
   bool (*waits)(struct ab_call *call);
   void (*goes_on)(struct ab_call *call);
   /* The request is over, whose client was closed while it waited. */
   void (*left)(struct ab_call *call);
 } ab_call_hooks;
-
-/* --- the Rack side --- */
 
 typedef struct ab_rack {
   VALUE self; /* the Abaca::Engine, whose memory begins with this */

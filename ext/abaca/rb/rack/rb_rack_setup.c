@@ -6,8 +6,6 @@
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_proxies.h"
 
-/* --- runners --- */
-
 void ab_runner_init_bare(ab_runner *runner, ab_rack *rack, const ab_executor *executor) {
   *runner = (ab_runner){.rack = rack, .executor = executor, .thread = Qnil};
   ab_participant_init(&runner->participant);
@@ -24,8 +22,6 @@ int ab_runner_init(ab_runner *runner, ab_rack *rack, const ab_executor *executor
 void ab_runner_fini(ab_runner *runner) {
   ab_free(&ab_mem_libc, runner->scratch);
 }
-
-/* --- life --- */
 
 void ab_rack_init(ab_rack *rack, VALUE self) {
   rack->self = self;
@@ -70,8 +66,6 @@ void ab_rack_fini(ab_rack *rack) {
   ab_fork_page_fini(rack->fork_guard);
 }
 
-/* --- options --- */
-
 static void set_if_given(VALUE hash, const char *key, VALUE value) {
   if (!NIL_P(value)) rb_hash_aset(hash, rb_str_new_cstr(key), value);
 }
@@ -102,7 +96,6 @@ static VALUE env_template(VALUE options) {
   return env;
 }
 
-/* What the env says, and which proxies it trusts. */
 static void configure_env(ab_env_builder *env, VALUE options) {
   ab_env_init(env, env_template(options));
   VALUE field = ab_option(options, "client_field"), address = ab_option(options, "remote_address");

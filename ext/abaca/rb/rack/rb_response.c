@@ -1,5 +1,4 @@
-/* The response writer's entry: the triplet that an app returns, and the answers that the server
- * gives in its place (Rack SPEC, "The Response"). */
+/* The triplet that an app returns, and the server's answers in its place (Rack SPEC). */
 #include "rb/rack/rb_response.h"
 
 /* 200, "200", or what converts (Rack SPEC, "The Status"). Of 100 to 199, which cannot be a final

@@ -29,9 +29,8 @@ void ab_response_content(ab_call *call, VALUE chunk);
 /* Which lines are being written; each kind has fields that must not be among them. */
 enum ab_section { AB_SECTION_FINAL, AB_SECTION_INTERIM, AB_SECTION_TRAILER };
 
-/* Lines in the making, in the server's scratch buffer, and what the app's fields say about the
- * message itself. Between the first byte and the hand-over no Ruby code runs, so that no other
- * fiber can come in between. */
+/* Lines in the making, in the runner's scratch buffer, and what the app's fields say about the
+ * message. Until the hand-over no Ruby code runs, so that no other fiber comes in between. */
 typedef struct ab_lines {
   ab_call *call;
   size_t used;            /* bytes in the scratch buffer */
@@ -79,9 +78,8 @@ void ab_lines_check(const ab_lines *lines);
 /* A Hash, or what is like one. Raises Abaca::AppError for anything else. Runs Ruby code. */
 VALUE ab_lines_hash(VALUE headers);
 /* All lines of lines->call's section: a status line, unless `status` is 0, and the fields of a Hash
- * or nil. Where the app has given other objects than Strings, Ruby code makes Strings of them, and
- * lines->call is fetched again. Returns the fields as they were put, for the next time. Raises
- * Abaca::AppError for anything invalid. */
+ * or nil. Ruby code makes Strings of the app's other objects; then lines->call is fetched again.
+ * Returns the fields as they were put, for the next time. Raises Abaca::AppError. */
 VALUE ab_lines_fill(ab_lines *lines, enum ab_section section, int status, VALUE headers);
 
 /* True for a field that no trailer section may have (RFC 9110 6.5.1). `name` is a String. */
@@ -118,9 +116,7 @@ void ab_body_end(ab_lines *head);
 /* Raises what an error of ab_exchange_write means. */
 NORETURN(void ab_response_raise(int error));
 
-/* rb_response_outbox.c */
-
-/* Writes head and content of a body that is an Abaca::Outbox; the fields have been put. */
+/* rb_response_outbox.c: head and content of a body that is an Outbox, whose fields were put */
 void ab_body_write_outbox(ab_lines *head, VALUE outbox);
 
 /* rb_hijack.c */
@@ -132,9 +128,7 @@ void ab_upgrade_write(ab_lines *head, VALUE headers, VALUE body);
 /* Exchange#call, which is rack.hijack. */
 VALUE ab_call_hijack(VALUE self);
 
-/* rb_interim.c */
-
-/* Exchange#inform. */
+/* rb_interim.c: Exchange#inform */
 VALUE ab_call_inform(VALUE self, VALUE status, VALUE headers);
 
 #endif

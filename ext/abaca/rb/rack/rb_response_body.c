@@ -1,23 +1,17 @@
-/* The content of a response, from a body of any kind (Rack SPEC, "The Body"): queueing it, waiting
- * for a slow client, and ending it. */
+/* The content of a response, from a body of any kind (Rack SPEC, "The Body"). */
 #include "rb/outbox/rb_outbox.h"
 #include "rb/rack/rb_borrow.h"
 #include "rb/rack/rb_process.h"
 #include "rb/rack/rb_response.h"
 
-/* Pieces that follow each other within this time go out together ... */
-#define GATHER_TIME AB_NSEC_PER_MS
-/* ... as long as no more bytes than these are waiting. */
-#define GATHER_SIZE 32768
-/* The longest piece that is copied, as far as the socket does not take it. */
-#define COPY_MAX 262144
+#define GATHER_TIME AB_NSEC_PER_MS /* pieces that follow within it go out together ... */
+#define GATHER_SIZE 32768          /* ... while fewer bytes than these are waiting */
+#define COPY_MAX    262144         /* the longest piece whose rest is copied */
 
 void ab_response_raise(int error) {
   if (error == AB_ENOMEM) rb_memerror();
   rb_raise(ab_class("PeerError"), "the client has gone");
 }
-
-/* --- waiting --- */
 
 /* A stream that was handed to another thread, or is written where no fiber can be parked: the
  * engine cannot tell, and in its own thread it cannot even send. */
@@ -46,10 +40,7 @@ ab_call *ab_response_wait(ab_call *call, bool (*pending)(ab_exchange *exchange))
   }
 }
 
-/* --- queueing --- */
-
-/* Queues one String, all of it or nothing: copied when short, else borrowed and sent from where it
- * is. */
+/* Queues all of a String or nothing: copied when short, else borrowed from where it is. */
 static int queue_bytes(ab_call *call, VALUE string, size_t len) {
   ab_rack *rack = call->rack;
   ab_exchange *exchange = call->exchange;
@@ -120,10 +111,7 @@ void ab_response_content(ab_call *call, VALUE string) {
   if (wait) ab_response_wait(call, pending);
 }
 
-/* --- the end --- */
-
-/* The end of content with room for trailers behind it, which the app may want. A callable is asked
- * now, when it can know. */
+/* Ends chunks, with trailers behind them: a callable is asked now, when it can know. */
 static void end_content(ab_lines *head) {
   ab_call *call = head->call;
   VALUE trailers = head->trailers;
@@ -158,8 +146,6 @@ void ab_body_end(ab_lines *head) {
     ab_quietly(warn_of_length, (VALUE)call);
   }
 }
-
-/* --- bodies --- */
 
 void ab_body_begin(ab_lines *head) {
   ab_call *call = head->call;

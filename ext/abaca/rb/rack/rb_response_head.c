@@ -1,5 +1,4 @@
-/* The head of a final response: status line, the app's fields, and those that say how the content
- * is delimited and what becomes of the connection (RFC 9112 4, 6, 9). */
+/* The head of a final response, with what the server adds (RFC 9112 4, 6, 9). */
 #include "http/char.h"
 #include "rb/rack/rb_cancel.h"
 #include "rb/rack/rb_response.h"
@@ -12,8 +11,6 @@ VALUE ab_head_put(ab_lines *head, VALUE headers) {
   }
   return headers;
 }
-
-/* --- how the content is delimited --- */
 
 typedef struct announcement {
   ab_lines *head;
@@ -74,8 +71,6 @@ void ab_head_put_framing(ab_lines *head, uint64_t known) {
   put_framing(head, known);
   ab_lines_check(head);
 }
-
-/* --- the hand-over --- */
 
 static bool is_done(const ab_call *call) {
   return !call->body_open && ab_cancel_has_nothing(call);

@@ -1,6 +1,5 @@
-/* Field lines from an app's Hash into the server's scratch buffer: the one way by which names and
- * values of an app get on the wire, whether in a final head, an interim one or a trailer section
- * (RFC 9110 5, RFC 9112 5). */
+/* Field lines from an app's Hash: the one way by which names and values of an app get on the wire,
+ * in a final head, an interim one or a trailer section (RFC 9110 5, RFC 9112 5). */
 #include <string.h>
 
 #include "base/bits.h"
@@ -50,8 +49,6 @@ void ab_lines_check(const ab_lines *lines) {
   }
 }
 
-/* --- the scratch buffer --- */
-
 char *ab__lines_grow(ab_lines *lines, size_t len) {
   ab_runner *runner = lines->call->runner;
   size_t needed, capacity = runner->scratch_capacity;
@@ -73,8 +70,6 @@ void ab__response_shrink(ab_runner *runner) {
   runner->scratch = shrunk;
   runner->scratch_capacity = AB_SCRATCH_SIZE;
 }
-
-/* --- what the app may say --- */
 
 static ab_view view_of(VALUE string) {
   return (ab_view){RSTRING_PTR(string), (size_t)RSTRING_LEN(string)};
@@ -165,8 +160,6 @@ static bool inspect(ab_lines *lines, VALUE name, const char *value, size_t len) 
   return false;
 }
 
-/* --- lines --- */
-
 static void put_status(ab_lines *lines, int status) {
   char *dst = ab_lines_room(lines, AB_STATUS_LINE_MAX);
   if (dst) lines->used += (size_t)(ab_write_status_line(dst, status) - dst);
@@ -254,8 +247,6 @@ VALUE ab_lines_hash(VALUE headers) {
   if (!RB_TYPE_P(hash, T_HASH)) ab_response_refuse("the headers are not a Hash", headers);
   return hash;
 }
-
-/* --- all lines of a section --- */
 
 static void put_all(ab_lines *lines, ab_call *call, enum ab_section section, int status,
                     VALUE headers) {

@@ -1,7 +1,6 @@
-/* Bodies that are an Abaca::Outbox: their bytes move to the connection's queue as they are,
- * without a copy. One without a block is complete, and its length known. One with a block is filled
- * while the response is sent; it writes on until more than its high watermark is pending, then all
- * of that moves, and the block waits if the client is slow. */
+/* An Abaca::Outbox's bytes move to the connection's queue without a copy. Without a block it is
+ * complete, its length known. A block writes until more than the high watermark is pending, then
+ * all of that moves, and the block waits if the client is slow. */
 #include <errno.h>
 
 #include "rb/outbox/rb_outbox.h"

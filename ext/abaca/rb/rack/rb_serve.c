@@ -89,8 +89,7 @@ static VALUE answer_failure(VALUE arg) {
   return Qnil;
 }
 
-/* What the app raises on the way out of a request that was cancelled does not change why that ends.
- */
+/* What a cancelled request raises on its way out does not change why it ends. */
 static void answer_failed(ab_call *call, VALUE exception) {
   if (is_a(call->cancelled, ab_class("DeadlineExceeded"))) {
     ab_response_last(call, 504);
@@ -233,8 +232,7 @@ void ab_serve_request(ab_runner *runner, const ab_taken *taken, ab_call *call) {
   if (AB_UNLIKELY(call->slow.state == AB_SLOW_LEAVING)) rack->hooks->left(call);
   if (call->file) ab_borrow_return(rack, call->file);
   if (!NIL_P(call->rewindable)) ab_quietly(close_rewindable, call->rewindable);
-
-  if (call->exchange) { /* ab_head_answer may have done it */
+  if (call->exchange) { /* ab_head_queue may have done it */
     ab_engine_lock(rack->engine);
     bool tell = ab_call_end_exchange(call);
     ab_engine_unlock(rack->engine);

@@ -15,9 +15,9 @@ typedef struct ab_taken {
 
 /* Builds the env of a request that has to outlive the step. Raises NoMemoryError. */
 void ab_serve_keep(ab_runner *runner, ab_taken *taken);
-/* Calls the app for the request, on a fiber of the request's own, and answers. `call`, of
- * ab_call_take, is the caller's to look at meanwhile; it is filled in here, and given back.
- * Raises only what concerns the process, or kills. */
+/* Calls the app for the request, on the request's own fiber, and answers. `call`, of ab_call_take,
+ * is the caller's to look at meanwhile; it is filled in and given back here. Raises only what
+ * concerns the process, or kills. */
 void ab_serve_request(ab_runner *runner, const ab_taken *taken, ab_call *call);
 /* Answers 503 without the app. */
 void ab_serve_refuse(ab_runner *runner, const ab_taken *taken, enum ab_rejection why);
