@@ -1,4 +1,4 @@
-/* The lead: taking it and giving it away. Everything here happens only when a thread stalls. */
+/* The lead: taking it and giving it away. */
 #include "lead/lead.h"
 
 int ab_lead_init(ab_lead *lead, const ab_lead_turns *turns, void *engine) {

@@ -1,10 +1,5 @@
-/* The lead: the right to turn an engine. One of the threads that run requests has it, each a
- * participant, or the standby (lead/standby.h); see README.md.
- *
- * A thread that comes back from the application asks whether it still leads (ab_lead_held): it
- * first says that it is there, then looks at the holder. The standby first takes the lead, then
- * looks whether the thread is away, and gives it back if not. So one of them sees the other.
- */
+/* The lead: the right to turn an engine; see README.md. A thread that comes back stores its beat,
+ * then reads the holder; the standby sets the holder, then reads the beat: one sees the other. */
 #ifndef AB_LEAD_LEAD_H
 #define AB_LEAD_LEAD_H
 
@@ -17,8 +12,7 @@
 typedef struct ab_lead_turns {
   /* Ends the step that another leader has left open. */
   void (*end_step)(void *engine);
-  /* A whole turn, in which no request is taken. Returns true when the next should follow at once.
-   */
+  /* A whole turn that takes no request. Returns true when the next should follow at once. */
   bool (*turn)(void *engine, ab_nsec now);
   /* When the next turn is due; 0: when something happens. */
   ab_nsec (*deadline)(void *engine);
@@ -28,7 +22,6 @@ typedef struct ab_lead_turns {
   void (*flush)(void *engine);
 } ab_lead_turns;
 
-/* A thread that may lead. */
 typedef struct ab_participant {
   ab_pulse pulse; /* which reads while a request is in the memory of the engine's step */
 
@@ -74,18 +67,15 @@ static inline bool ab_lead_is(const ab_lead *lead, const ab_participant *partici
   return atomic_load_explicit(&lead->holder, memory_order_acquire) == participant;
 }
 
-/* Takes the lead from its holder, and ends the step that the holder has left open. The caller's
- * thread must be there, and know that no other thread with a participant is turning the engine (all
- * of them need a lock of which the caller has the only one: Ruby's). Waits for the standby's turn,
- * which is short. Returns false if the holder reads a request. */
+/* Takes the lead from its holder and ends the step left open. The caller's thread must be there,
+ * and hold the lock (Ruby's) without which no other participant can be turning the engine. Waits
+ * for the standby's turn, which is short. Returns false if the holder reads a request. */
 bool ab_lead_take(ab_lead *lead, ab_participant *participant) AB_WARN_UNUSED;
 /* Takes it from the standby alone; false when that has not got it. */
 bool ab_lead_claim(ab_lead *lead, ab_participant *participant) AB_WARN_UNUSED;
 
-/* Threads of a pool pass the lead among each other, under a lock of their own. They do not join:
- * then the standby takes it from them only through the pool. The next holder ends the step itself.
- *
- * Gives the lead to `to`; NULL: to the standby, until the next call. */
+/* For threads of a pool, under the pool's lock; they have not joined, and the next holder ends the
+ * step itself. Gives the lead to `to`; NULL: to the standby, until the next call. */
 static inline void ab_lead_pass(ab_lead *lead, ab_participant *to) {
   atomic_store(&lead->holder, to);
 }

@@ -1,5 +1,4 @@
-/* The bell that wakes a watcher of pulses: an eventfd, as it can be waited for together with a
- * poller. */
+/* The bell is an eventfd, which can be waited for together with a poller. */
 #include "lead/pulse.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
-/* The pulse of a thread that looks after a poller: whether it is there, or away, in code that is
- * not ours or waiting for a lock that is not ours. A watcher (lead/watcher.h) looks at pulses from
- * time to time, and sleeps while none is away; then a bell wakes it.
- */
+/* The pulse of a thread that looks after a poller: there, or away in code or waiting for a lock
+ * that is not ours. A watcher (lead/watcher.h) looks at pulses; a bell wakes it. */
 #ifndef AB_LEAD_PULSE_H
 #define AB_LEAD_PULSE_H
 
@@ -59,8 +57,7 @@ static inline void ab_pulse_return(ab_pulse *pulse) {
   atomic_store_explicit(&pulse->beat, (beat + 1) & ~(uint64_t)1, memory_order_release);
 }
 
-/* The thread goes to where it needs the interpreter's lock: it may have to wait for that, at once
- * or by losing it on the way. */
+/* The thread goes where it may have to wait for the interpreter's lock, or lose it on the way. */
 static inline void ab_pulse_starve(ab_pulse *pulse) {
   atomic_store_explicit(&pulse->starved, true, memory_order_relaxed);
   ab_pulse_leave(pulse);

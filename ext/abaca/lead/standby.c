@@ -1,5 +1,4 @@
-/* The standby: it looks at the participants, turns the engine while it leads, and sleeps. What it
- * knows is guarded by the lead's lock, which it gives up only to sleep and to call. */
+/* The standby. Its state is guarded by the lead's lock, given up only to sleep and to call. */
 #include "lead/standby.h"
 
 #include <stdlib.h>
@@ -10,22 +9,19 @@
 /* The time between looks while it waits for another leader; output may be put off for as long. */
 #define HASTE AB_NSEC_PER_MS
 
-/* A leader that goes on to others does not do so for long, before it sends what they have put off.
- */
+/* Looks at a leader that goes on to other requests, before the output put off is sent. */
 #define LATE_LOOKS 4
 
-/* As often it helps in the time that one may wait for the interpreter's lock. */
+/* Nudges in the time that a thread may wait for the interpreter's lock. */
 #define NUDGES 5
 
 /* A stall is noticed with this share of its length as the error. */
 #define LOOKS 4
 
-/* After this share of it the standby leads: what it does itself is cheap, and needs no thread that
- * might stall next. */
+/* After this share of it the standby leads, cheaply and without a thread that might stall next. */
 #define SHARE 2
 
-/* After as many looks in a row with none away it sleeps until one goes: at loops, and at threads
- * that pass the lead. */
+/* Looks in a row with none away before it sleeps: at loops, and at threads of a pool. */
 #define IDLE_LOOKS      16
 #define IDLE_LOOKS_POOL 4
 
@@ -50,7 +46,6 @@ struct ab_standby {
   ab_standby_stats stats;
 };
 
-/* What a look has found. */
 typedef struct sight {
   unsigned away, stalled;
   bool moved;             /* a thread is somewhere else than at the last look */
@@ -81,8 +76,7 @@ static void report(ab_standby *standby, ab_participant *participant, ab_nsec now
   standby->stats.reported += participant->reported;
 }
 
-/* Where many threads want the lock at any time, and each gets it soon, it need not be passed on: so
- * each one's own wait counts. */
+/* Each thread's own wait counts: where many get the lock soon, it need not be passed on. */
 static void look_at_starved(ab_standby *standby, const ab_participant *participant, ab_nsec now,
                             sight *sight) {
   ab_nsec limit = standby->options.starve_after;
@@ -104,9 +98,7 @@ static void look_at(ab_standby *standby, ab_participant *participant, ab_nsec no
   }
   if (!is_away(beat)) return;
   sight->away++;
-  /* Reading takes microseconds. A thread that still reads waits, and no other can lead
-   * meanwhile.
-   */
+  /* Reading takes microseconds: a thread that still reads waits, and no other can lead. */
   if (ab_pulse_waits(&participant->pulse)) look_at_starved(standby, participant, now, sight);
   if (participant->stalled) sight->stalled++;
   report(standby, participant, now);
@@ -116,7 +108,6 @@ static ab_nsec stall_limit(const ab_standby *standby, const sight *sight) {
   return sight->stalled > 0 ? standby->options.stall_again : standby->options.stall_after;
 }
 
-/* Takes the lead from a thread that has been away for too long. */
 static void look_at_leader(ab_standby *standby, ab_nsec now, const sight *sight) {
   ab_participant *leader = atomic_load(&standby->lead->holder);
   if (!leader || !is_away(leader->beat)) return;
@@ -137,7 +128,6 @@ static void look_at_keeper(const ab_standby *standby, sight *sight) {
   sight->keeper = leader;
 }
 
-/* Does one that has lost the lead stay away, so that others have to come? */
 static void look_at_deprived(ab_standby *standby, ab_nsec now, sight *sight) {
   ab_list_each (node, tmp, &standby->lead->participants) {
     ab_participant *participant = AB_CONTAINER_OF(node, ab_participant, link);
@@ -231,9 +221,8 @@ static bool begin_to_wait(ab_standby *standby) {
   return put_off;
 }
 
-/* Sends what has been put off for too long: the leader is still where it was, in the same request
- * or in one that it has gone on to. A leader that comes back soon, however busy, sends it itself.
- * Returns the time until the next look at it. */
+/* Sends what has been put off for too long: the leader is away in the same request, or has gone on
+ * to others. One that comes back soon sends it itself. Returns the time until the next look. */
 static ab_nsec send_late(ab_standby *standby, ab_nsec now) {
   uint64_t beat = leaders_beat(standby);
   if (atomic_load(&standby->waits)) {
@@ -256,7 +245,6 @@ static bool has_moved(const ab_participant *participant) {
   return atomic_load(&participant->pulse.beat) != participant->beat || is_away(participant->beat);
 }
 
-/* Has one left, or come back, since the last look? */
 static bool anybody_away(void *arg) {
   ab_standby *standby = arg;
   pthread_mutex_lock(&standby->lead->lock);
@@ -269,7 +257,6 @@ static bool anybody_away(void *arg) {
   return away;
 }
 
-/* Calls those that have to act on what the look has found. */
 static void tell(ab_standby *standby, const sight *sight) {
   const ab_standby_calls *calls = &standby->calls;
   bool passed = sight->keeper && calls->pass(standby->ctx, sight->keeper, sight->again);

@@ -1,13 +1,6 @@
-/* The standby: the watcher (lead/watcher.h) of all threads that may lead, with an answer for each
- * kind of delay:
- *
- * - A loop is kept by a fiber: after half of stall_after the standby takes the lead and turns the
- *   engine itself. It takes no requests; after stall_after it calls another loop for them.
- * - A thread of a thread pool keeps the lead from one look to the next: the pool passes it on.
- * - A thread waits for the interpreter's lock: the standby nudges the thread that has it.
- * - A thread is away for report_after: that is reported.
- * - Output that was put off stays behind: the standby sends it.
- */
+/* The standby: the watcher (lead/watcher.h) of all threads that may lead. README.md says what it
+ * does about each kind of delay. A loop loses the lead after half of stall_after; the standby takes
+ * no requests itself, and calls another loop for them after stall_after. */
 #ifndef AB_LEAD_STANDBY_H
 #define AB_LEAD_STANDBY_H
 
@@ -25,12 +18,10 @@ typedef struct ab_standby_options {
                          * that leads. 0: loops lead, and the standby takes the lead from them */
 } ab_standby_options;
 
-/* Called on the standby's thread, without the lead's lock where not said otherwise. None may call
- * back into the standby. */
+/* On the standby's thread, without the lead's lock unless noted. None may call the standby. */
 typedef struct ab_standby_calls {
-  /* The standby leads, and there are requests or events that only the application's side can take:
-   * another participant has to claim the lead, if one stalls. Called again at each look until one
-   * has. `stalled` is the number of stalled participants. */
+  /* The standby leads, and only the application's side can take what has come: another participant
+   * has to claim the lead, if one stalls (`stalled` of them do). At each look until then. */
   void (*call)(void *ctx, unsigned stalled);
   /* With pass_after: the leader is away; `again`: as it was at the last look. Returns true if the
    * lead was passed on. */
@@ -52,19 +43,16 @@ typedef struct ab_standby_stats {
 } ab_standby_stats;
 
 /* Starts the thread for the participants of `lead`, whose engine is attached to `poller`. Calls
- * that the options do not need may be NULL. Returns NULL, with errno set, when there is no memory,
- * descriptor or thread. */
+ * that the options do not need may be NULL. Returns NULL, with errno set, on failure. */
 ab_standby *ab_standby_start(ab_lead *lead, ab_poller *poller, const ab_standby_options *options,
                              const ab_standby_calls *calls, void *ctx);
-/* Ends the thread; it may still lead, and the next participant takes the lead from it as ever.
- * Participants must have no bell of it any more. */
+/* Ends the thread; it may still lead. No participant may have its bell any more. */
 void ab_standby_stop(ab_standby *standby);
 /* The same in a forked child, where the thread does not exist. */
 void ab_standby_forget(ab_standby *standby);
 
 ab_bell *ab_standby_bell(ab_standby *standby);
-/* Output was put off (ab_exchange_flush_later): if it is still there in a millisecond the standby
- * sends it, whichever thread leads. */
+/* Output was put off (ab_exchange_flush_later): the standby sends it if it stays for 1 ms. */
 void ab_standby_soon(ab_standby *standby);
 ab_standby_stats ab_standby_get_stats(ab_standby *standby);
 

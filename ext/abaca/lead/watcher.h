@@ -1,7 +1,5 @@
-/* A watcher: a native thread that looks at pulses (lead/pulse.h) from time to time, and sleeps
- * while no thread is away. What a look means is its owner's: the standby's (lead/standby.h) or the
- * watchdog's (rb/scheduler/rb_watchdog.h).
- */
+/* A watcher: a native thread that looks at pulses (lead/pulse.h), and sleeps while none is away.
+ * Its owner says what a look means: lead/standby.h, rb/scheduler/rb_watchdog.h. */
 #ifndef AB_LEAD_WATCHER_H
 #define AB_LEAD_WATCHER_H
 

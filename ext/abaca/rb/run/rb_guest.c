@@ -1,8 +1,6 @@
-/* Guest mode: see rb_guest.h. A worker is on `idle` (last in, first out) or on `busy`, from the
- * time it is made until its fiber ends. It gets exactly one `unblock` for each time that it blocks,
- * as schedulers may take a second one for the end of whatever the fiber waits for next. The
- * engine's own fiber takes no harm from waking up too early, and everything here holds if it does.
- */
+/* Guest mode: see rb_guest.h. A worker is on `idle` (last in, first out) or `busy` until its fiber
+ * ends. It gets exactly one `unblock` per block: schedulers may take a second one for the end of
+ * its next wait. The engine's own fiber may wake up too early. */
 #include "rb/run/rb_guest.h"
 
 #include <ruby/fiber/scheduler.h>
@@ -138,8 +136,7 @@ static void retire(worker *w) {
   ab_free(&ab_mem_libc, w);
 }
 
-/* Returns false if the fiber has to end: with the server, or since code that kept Fiber.current of
- * a former job has raised in it. */
+/* False if the fiber has to end: with the server, or when code of a former job raised in it. */
 static bool await_job(worker *w) {
   ab_guest *guest = w->guest;
   int state = 0;
@@ -182,8 +179,7 @@ static VALUE scrub(VALUE arg) {
   return ab__scrub_fiber(w->fiber, w->baseline);
 }
 
-/* Returns the state of a kill, or 0. Exceptions that come this far concern the process; in a forked
- * child that is `exit`. */
+/* Returns the state of a kill, or 0; all else concerns the process (in a forked child: `exit`). */
 static int ended(ab_guest *guest, int state) {
   if (AB_LIKELY(state == 0)) return 0;
   VALUE exception = rb_errinfo();
@@ -395,8 +391,7 @@ static bool interrupt_waits(ab_call *call, const interruption *i) {
   return found;
 }
 
-/* Returns false when the fiber cannot be raised in: it waits for one that it has resumed
- * (Ruby 3.1), say. */
+/* False if the fiber cannot be raised in: it waits for one that it has resumed (Ruby 3.1), say. */
 static bool interrupt(ab_guest *guest, const worker *w, VALUE exception) {
   interruption i = {guest, w->call->handle, w->fiber, exception};
   if (interrupt_waits(w->call, &i)) return true;
@@ -409,8 +404,7 @@ static bool interrupt(ab_guest *guest, const worker *w, VALUE exception) {
   return false;
 }
 
-/* Those that are about to run have to be past the end of their wait: what is raised would otherwise
- * be delivered to the next one. */
+/* Fibers about to run get past the end of their wait: an exception would hit the next one. */
 static void guest_settle(ab_runner *runner) {
   pass(guest_of(runner->rack));
 }
@@ -438,7 +432,6 @@ const ab_executor ab_executor_guest = {
 
 /* --- the engine's fiber --- */
 
-/* Waits until the poller has events, or the client's deadline. */
 static void wait_for_events(ab_guest *guest, ab_nsec deadline) {
   VALUE timeout = Qnil;
   if (deadline) {

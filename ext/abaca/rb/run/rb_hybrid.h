@@ -1,11 +1,7 @@
-/* Mode :hybrid: requests of routes that keep their loop too often go to threads. What is known of
- * routes is in engine/route_stats.h; here is what is measured for it, and what is logged.
- *
- * On a fiber it is the longest time for which the request has kept its loop at a stretch
- * (rb_occupancy.c); on a thread, where a wait costs the others nothing, the time for which it has
- * computed. To wait for the GVL is no fault of the request's: where other threads of the server
- * compute (ab_spares_contended), only what it computes counts on a fiber, too.
- */
+/* Mode :hybrid: requests of routes that keep their loop too often (engine/route_stats.h) go to
+ * threads. What counts is, on a fiber, the longest stretch for which it kept its loop
+ * (rb_occupancy.c); on a thread, and on a fiber while other threads compute (ab_spares_contended),
+ * the time for which it computed: waiting for the GVL is no fault of the request. */
 #ifndef AB_RB_HYBRID_H
 #define AB_RB_HYBRID_H
 
@@ -19,12 +15,10 @@ void ab_hybrid_init(ab_run *run, VALUE options);
  * by the mode. Returns true if it is to run on a thread. */
 bool ab_hybrid_takes_thread(ab_driver *driver, const ab_path_rule *rule);
 
-/* The same of a request that has just been read and is not taken yet; it may be otherwise then. Any
- * thread may ask, without the GVL. */
+/* The same before it is taken, when it may be otherwise. Any thread may ask, without the GVL. */
 bool ab_hybrid_will_take_thread(const ab_run *run, const ab_path_rule *rule, ab_view path);
 
-/* The request of a call with a route begins on its fiber or thread, and is over there. Neither
- * calls Ruby code. */
+/* A call with a route begins and ends on its fiber or thread. Neither calls Ruby code. */
 void ab_hybrid_begin(ab_call *call);
 void ab_hybrid_end(ab_call *call);
 

@@ -1,10 +1,7 @@
-/* Ruby's postponed job, by which the standby reaches the thread that has the GVL: Ruby calls it
- * there, in the middle of what that thread does. It has no argument that could say for which run,
- * so a hidden list of the class names those that run.
- *
- * What is raised out of such a job is lost. So nothing here calls Ruby code or looks at interrupts;
- * those that are pending are seen to when it has returned. Nor does it make objects: where each
- * starts a collection, the next job would be there before this one is done. */
+/* Ruby's postponed job, by which the standby reaches the thread that has the GVL, in the middle of
+ * what that does. It has no argument for a run: a hidden list of the class has those that run. What
+ * is raised in it is lost, so nothing here calls Ruby code or looks at interrupts. Nor does it make
+ * objects: where each starts a collection, the next job would come before this one ends. */
 #include "rb/run/rb_stalls.h"
 
 #include <ruby/debug.h>
@@ -14,8 +11,7 @@
 
 #include "rb/scheduler/rb_scheduler.h"
 
-/* A thread that passes the GVL on stays out until one of ours has it, but not for longer than this.
- */
+/* The GVL's owner stays out until one of ours has it, for this many naps at most. */
 #define NAPS     30
 #define NAP_NSEC 100000
 

@@ -1,5 +1,4 @@
-/* The server's usual executor: the loop of an Abaca::Scheduler, which the engine shares with the
- * waits of fibers, and a pool whose fibers run one request after another. */
+/* The usual executor: the loop of an Abaca::Scheduler, and a pool of fibers for requests. */
 #include "rb/run/rb_run.h"
 
 #include "rb/run/rb_spare.h"
@@ -22,8 +21,7 @@ static void run_request(void *arg) {
 static bool next_job(void *ctx, ab_job_fn *fn, void **arg) {
   ab_driver *driver = ctx;
   if (!driver->dispatching || !ab_turn_next(driver)) {
-    /* Ruby may give the GVL to another thread at the switch to the loop, for as long as it likes.
-     */
+    /* Ruby may give the GVL to another thread at the switch to the loop, for long. */
     ab_pulse_starve(&driver->runner.participant.pulse);
     return false;
   }

@@ -1,5 +1,4 @@
-/* Routes: see rb_routes.h. They are compared with a request's bytes, before it has any Ruby
- * object. */
+/* Routes, compared with a request's bytes before it has any Ruby object. */
 #include "rb/run/rb_routes.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
-/* Routes: which requests run on threads, which on fibers, and which where they do better, by the
- * path as it stands in the request. */
+/* Routes: what a request runs on (threads, fibers, whichever does better), by its raw path. */
 #ifndef AB_RB_ROUTES_H
 #define AB_RB_ROUTES_H
 
@@ -13,8 +12,7 @@ enum ab_mode ab_mode_of(VALUE name);
 void ab_routes_init(ab_routes *routes, VALUE list);
 void ab_routes_fini(ab_routes *routes);
 
-/* What a request for the path, as it was received and without its query, runs on, and the rule that
- * says so; NULL: none does. Without the GVL too. */
+/* The mode for a raw path without its query, and the rule, or NULL. Without the GVL too. */
 enum ab_mode ab_routes_mode(const ab_run *run, ab_view path, const ab_path_rule **rule);
 /* Has requests wait for their bodies, as the options say. Raises as ab_routes_init. */
 void ab_routes_buffer_bodies(ab_run *run, VALUE options);

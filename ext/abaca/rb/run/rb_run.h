@@ -1,5 +1,4 @@
-/* What runs the requests of a server: the data that the files of this room share. The server embeds
- * a run, and a run the Rack side. What begins and ends a run is in rb/server. */
+/* What runs the requests of a server. The server embeds a run, and a run the Rack side. */
 #ifndef AB_RB_RUN_H
 #define AB_RB_RUN_H
 
@@ -25,8 +24,7 @@ typedef struct ab_driver {
   ab_route next_route; /* where it is measured, else none */
   bool late;           /* requests are left to the next turn: what has begun goes first */
   bool dispatching;    /* events are being consumed: a fiber that is done may take the next */
-  /* The beat in which the standby wants to know where the thread is, or 0; the last one it knows
-   * of. */
+  /* The beat in which the standby wants to know where the thread is, or 0; the last one known. */
   _Atomic uint64_t asked, told;
   _Atomic ab_nsec asked_at, asked_since; /* when, and since when the thread was away */
 } ab_driver;

@@ -1,5 +1,4 @@
-/* Which requests wait for their clients, and which client goes when there are too many: see
- * rb_slow.h. */
+/* Requests that wait for their clients: see rb_slow.h. */
 #include "rb/run/rb_slow.h"
 
 #include "rb/run/rb_thread_pool.h"
@@ -34,7 +33,6 @@ static ab_slow_kind *kind_of(const ab_call *call) {
 
 /* --- what waits --- */
 
-/* Puts those aside that have waited for longest, and tells the engine. */
 static void set_aside(ab_run *run, ab_slow_kind *kind) {
   while (kind->aside_count < kind->most && kind->held_count > 0) {
     ab_list *node = ab_list_shift(&kind->held);
@@ -93,8 +91,7 @@ static void note_moves(const ab_list *list) {
   }
 }
 
-/* The request whose client has not moved for longest; if all move, the one that has waited for
- * longest. */
+/* `still`: the client has not moved for longest; `slow`: the request has waited for longest. */
 typedef struct slowest {
   ab_nsec now;
   ab_call *still, *slow;
@@ -151,7 +148,6 @@ void ab_slow_left(ab_call *call) {
   if (kind->leaving > 0) kind->leaving--;
 }
 
-/* Requests that wait for anything. */
 static bool requests_wait(const ab_run *run) {
   if (run->threads && ab_thread_pool_has_jobs(run->threads)) return true;
   return ab_engine_get_stats(run->rack.engine).waiting > 0;

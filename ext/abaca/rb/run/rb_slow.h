@@ -1,15 +1,12 @@
 /* Requests that wait for their own clients: for bytes of the body, or until enough of the response
  * has left. Up to max_slow_clients of them, on fibers and on threads each, are *aside*: they take
- * no place from requests that could run. Those beyond keep their places, and when requests wait for
- * these the clients that are slowest are closed.
+ * no place. The others keep theirs, and the slowest clients are closed when requests want places.
  *
- * A request that is aside goes on as soon as its client moves, without a place if there is none: it
- * may hold what those that have places wait for. So there are never more fibers than max_fibers and
- * max_slow_clients together, and never more threads than `threads` and those.
+ * A request that is aside goes on when its client moves, even without a place: it may hold what
+ * others wait for. So there are at most max_fibers + max_slow_clients fibers, and likewise threads.
+ * A single place is never left: a limit of one request at a time is meant.
  *
- * A single place is never left: a limit of one request at a time is meant. Everything here needs
- * the GVL unless it says otherwise.
- */
+ * Everything here needs the GVL unless it says otherwise. */
 #ifndef AB_RB_SLOW_H
 #define AB_RB_SLOW_H
 
@@ -27,8 +24,7 @@ void ab_slow_left(ab_call *call);
 
 /* When ab_slow_look may have something to do; 0: nothing. Without the GVL too. */
 ab_nsec ab_slow_due(const ab_run *run);
-/* Closes the slowest clients, if requests wait for the places that their requests hold. For the
- * leading thread, after its turn. */
+/* Closes the slowest clients if requests want places. For the leading thread, after its turn. */
 void ab_slow_look(ab_run *run, ab_nsec now);
 
 #endif

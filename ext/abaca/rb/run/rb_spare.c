@@ -1,8 +1,7 @@
-/* Spare loops: Ruby threads with a scheduler and a pool of their own. A spare is made when it is
- * first needed, and stays. The standby, which has the lead then, calls it: the spare claims the
- * lead, takes what has not begun and runs it. When the main loop is back it leads, and the spare
- * finishes what it has. The engine's poller is the main loop's; a spare that leads watches it
- * through its own. */
+/* Spare loops: Ruby threads with their own scheduler and pool, made when first needed and kept.
+ * Called by the standby, a spare claims the lead, takes what has not begun and runs it. When the
+ * main loop is back it leads, and the spare finishes what it has. The engine's poller is the main
+ * loop's; a spare that leads watches it through its own. */
 #include "rb/run/rb_spare.h"
 
 #include <poll.h>
@@ -317,9 +316,8 @@ void ab_spares_make(ab_run *run) {
 
 /* --- the keeper --- */
 
-/* The thread that has the GVL makes a spare by a job, at once. But all may be in calls that wait
- * without the GVL (flock, a client in C): then no thread runs jobs, and this one does it after this
- * time. */
+/* A job makes a spare at once, on the thread with the GVL. While all wait without the GVL (flock, a
+ * client in C) no thread runs jobs, and the keeper makes it after this time. */
 #define JOB_TIME (5 * AB_NSEC_PER_MS)
 
 void ab_spares_rouse(ab_run *run) {

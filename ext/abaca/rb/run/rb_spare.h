@@ -1,17 +1,14 @@
-/* The spare loops of a run (rb_spare.c), which take the lead while the main loop is kept by a
- * fiber. Everything here needs the GVL, except what says otherwise. */
+/* The spare loops of a run (rb_spare.c). All of this needs the GVL unless it says otherwise. */
 #ifndef AB_RB_SPARE_H
 #define AB_RB_SPARE_H
 
 #include "rb/run/rb_run.h"
 
-/* There are none at first. */
 void ab_spares_init(ab_spares *spares);
 void ab_spares_mark(const ab_spares *spares);
 /* Frees the spares. Their fibers may be gone, but not run any more. */
 void ab_spares_fini(ab_spares *spares);
 
-/* What comes of a call for a spare. */
 enum ab_spare_answer {
   AB_SPARE_COMES,  /* one is on its way */
   AB_SPARE_MAKING, /* the GVL's owner has to call ab_spares_make, or to let the new thread run */
@@ -28,21 +25,18 @@ void ab_spares_rouse(ab_run *run);
 bool ab_spares_is_making(const ab_run *run);
 /* Makes the thread of a spare if one is wanted. Never raises, and runs no Ruby code here. */
 void ab_spares_make(ab_run *run);
-/* Serves on the calling thread, whose scheduler must be `scheduler`, beside the main loop; returns
- * when the run ends. Raises as ab_loop_of and ab_pool_of, and NoMemoryError; what concerns the
- * process is raised in the main loop. */
+/* Serves on the calling thread, whose scheduler must be `scheduler`, until the run ends. Raises as
+ * ab_loop_of and ab_pool_of, and NoMemoryError; the main loop raises what concerns the process. */
 void ab_spares_run(ab_run *run, VALUE scheduler, VALUE pool);
 /* Calls fn for the main driver and for that of each spare. */
 void ab_spares_each(ab_run *run, void (*fn)(ab_driver *driver));
 /* Fibers that have a request, in all pools. */
 size_t ab_spares_busy(const ab_run *run);
-/* For the loop of the driver, where there are threads for requests: do other threads of the server
- * compute? */
+/* Where there are threads for requests: do threads other than the driver's compute? */
 bool ab_spares_contended(const ab_driver *driver);
 /* True when no fiber is left on a spare. */
 bool ab_spares_quiet(const ab_run *run);
-/* Raises the exception in every fiber of the main loop and theirs that waits and has none on its
- * way: in what the app has started beside its requests. */
+/* Raises the exception in all fibers beside requests that wait and have none on its way. */
 void ab_spares_interrupt_others(ab_run *run, VALUE exception);
 /* Raises what ended a spare and concerns the process; on the main loop. */
 void ab_spares_raise(ab_run *run);

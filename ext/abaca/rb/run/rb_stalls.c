@@ -1,5 +1,4 @@
-/* What the standby calls when a fiber keeps its loop or a thread the GVL, and what is found out
- * about it. */
+/* What the standby calls about fibers that keep their loop and threads that keep the GVL. */
 #include "rb/run/rb_stalls.h"
 
 #include <ruby/fiber/scheduler.h>
@@ -16,14 +15,12 @@
 /* While one stalls already the next one loses the lead sooner: after this share of the time. */
 #define AGAIN 4
 
-/* A time that does not come. */
 #define NEVER (UINT64_MAX / 4)
 
 /* A collection counts from this share of the time after which a loop has stalled. */
 #define SHARE 2
 
-/* What collections have taken since the process began, of its CPU time. Makes no object, but for
- * the first time. */
+/* CPU time of collections since the process began. Makes no object, but for the first time. */
 static uint64_t collected_ms(void) {
   return rb_gc_stat(ID2SYM(rb_intern("time")));
 }
@@ -87,9 +84,9 @@ bool ab_stalls_excuses(const ab_run *run) {
          cpu_time() < stalls->excused_until;
 }
 
-/* Has this loop just come back from a collection which was as good as a stall? Where many fibers
- * wait each one is. Nothing else could have run meanwhile, and a spare loop would only make fibers
- * of its own. Once in a beat, since a fiber that computes may cause one after the other. */
+/* Has this loop just come back from a collection as good as a stall? Nothing else could have run
+ * meanwhile, and a spare loop would only make more fibers. Once in a beat, since a fiber that
+ * computes may cause one after the other. */
 static void excuse(ab_stalls *stalls) {
   const ab_pulse *pulse = current_pulse();
   if (!pulse) return;
@@ -139,8 +136,7 @@ static bool pass(void *ctx, ab_participant *leader, bool again) {
   return ab_thread_pool_pass(((ab_run *)ctx)->threads, leader, again);
 }
 
-/* The application's side has to begin a stop that was asked for, and to answer for a request that
- * is waited for no longer, or has waited too long for a thread. */
+/* True for a stop to begin, or a request that is overdue or has waited too long for a thread. */
 static bool wanted(void *ctx) {
   const ab_run *run = ctx;
   ab_nsec due = ab_earlier(run->rack.overdue, run->threads_deadline);
@@ -166,8 +162,7 @@ static VALUE current_env(const ab_driver *driver) {
   return Qnil;
 }
 
-/* Where the thread is, if it is the one that was asked; for one that waits for the GVL, where the
- * one is that has it. */
+/* Records where the thread is; for one that waits for the GVL, where the GVL's owner is. */
 static void tell(ab_driver *driver) {
   uint64_t beat = atomic_load(&driver->runner.participant.pulse.beat);
   if (AB_LIKELY(atomic_load(&driver->asked) != beat) || !(beat & 1)) return;
@@ -187,9 +182,8 @@ static void tell(ab_driver *driver) {
   atomic_store(&driver->told, beat);
 }
 
-/* Does the calling thread keep the GVL? One that has it at two looks in a row does. Where it is
- * another one each time the GVL goes round as fast as it can: many threads have been woken at once,
- * say, and each wants it for a moment only. To pass it on would make that longer. */
+/* Has the calling thread had the GVL at two looks in a row? When it is another each time many
+ * threads want it for a moment, and passing it on would make that longer. */
 static bool keeps_gvl(ab_stalls *stalls) {
   VALUE thread = rb_thread_current();
   bool again = stalls->holder == thread;
@@ -197,8 +191,7 @@ static bool keeps_gvl(ab_stalls *stalls) {
   return again;
 }
 
-/* Has the calling thread got the GVL back in the middle of taking a request? Then it comes first.
- */
+/* Has the thread got the GVL back in the middle of taking a request? Then it comes first. */
 static bool is_reading(void) {
   const ab_pulse *pulse = current_pulse();
   return pulse && atomic_load(&pulse->reading);

@@ -1,5 +1,4 @@
-/* What is done about fibers that keep their loop, and about threads that keep the GVL: see
- * rb_stalls.c. */
+/* Fibers that keep their loop, and threads that keep the GVL. */
 #ifndef AB_RB_STALLS_H
 #define AB_RB_STALLS_H
 
@@ -10,11 +9,9 @@ void ab_stalls_init(ab_stalls *stalls);
 void ab_stalls_configure(ab_run *run, VALUE options);
 void ab_stalls_mark(ab_stalls *stalls);
 
-/* Has a standby watch the threads of the thread pool, which lead themselves. Raises
- * SystemCallError. */
+/* Starts the standby for the pool's threads, which lead. Raises SystemCallError, RuntimeError. */
 void ab_stalls_begin_on_threads(ab_run *run);
-/* Has a standby watch the loop of the main runner, which is about to run. Raises SystemCallError.
- */
+/* Starts the standby for the main runner's loop, not yet run. Raises the same. */
 void ab_stalls_begin(ab_run *run);
 /* Ends it, if it was begun. In a forked child too. */
 void ab_stalls_end(ab_run *run);
@@ -28,8 +25,7 @@ void ab_job_end(ab_run *run);
 
 /* With the GVL: has a loop just come back from a collection, and is it to have time to continue? */
 bool ab_stalls_excuses(const ab_run *run);
-/* Does what the standby wants done with the GVL, without a call of Ruby code: it is called in the
- * middle of whatever runs. Returns true if the GVL is to be passed on. */
+/* Does what the standby wants, with the GVL but no Ruby code. True: the GVL is to be passed on. */
 bool ab_stalls_attend(ab_run *run);
 
 #endif

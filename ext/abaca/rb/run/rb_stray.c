@@ -1,17 +1,12 @@
-/* Strays: exceptions that other code raises by Thread#raise in a thread of the server's, without
- * knowing that it serves many requests (a watchdog, a Timeout of another thread's). Ruby raises
- * them in whatever the thread does next. In a fiber or a thread with a request that is the app's
- * error like any other. Everywhere else it comes out of what turned the engine, and no request is
- * meant: then it is logged, and the engine goes on being turned.
- *
- * What the server itself raises to end its run passes, and so does what concerns the process.
- */
+/* Strays: exceptions that other code raises by Thread#raise in a thread of the server (a watchdog,
+ * a Timeout). In a fiber or thread with a request that is the app's error like any other. Elsewhere
+ * it is logged, and the engine goes on. What the server raises to end its run passes, and so does
+ * what concerns the process. */
 #include "rb/run/rb_run.h"
 
 #include "rb/rack/rb_process.h"
 
-/* An error of our own that came back with every turn would look the same: more than this in a
- * second are no strays, and end the run. */
+/* More in a second are an error of our own that comes with every turn, and end the run. */
 #define MOST_STRAYS 1000
 
 static VALUE write_stray(VALUE arg) {

@@ -1,8 +1,6 @@
 /* The executor of requests on threads of the pool. A thread that waits here gets an exception at
- * the end of its wait, as a fiber does. One that waits elsewhere, for a database or in `sleep`,
- * gets it by Thread#raise, and only where it blocks (Thread.handle_interrupt, rb_thread_worker.c).
- * A thread that computes on when the server cannot wait any longer is killed with the pool.
- */
+ * the end of its wait; one that waits elsewhere (a database, `sleep`) by Thread#raise, only where
+ * it blocks (rb_thread_worker.c). One that computes on is at last killed with the pool. */
 #include "rb/run/rb_thread_parts.h"
 
 /* It need not be the request's own thread. */
@@ -76,8 +74,7 @@ static void wait_for_call(ab_call *call, enum ab_wait_kind kind AB_UNUSED) {
   if (!NIL_P(wait.exception)) rb_exc_raise(wait.exception);
 }
 
-/* The thread that waits has given up the GVL, which the caller holds: it cannot leave before this
- * has ended. */
+/* The caller holds the GVL, so the thread that waits cannot leave before this has ended. */
 static void wake(thread_wait *wait) {
   ab__threads_lock(wait->pool);
   wait->woken = true;

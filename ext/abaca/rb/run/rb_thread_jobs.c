@@ -1,13 +1,11 @@
-/* Requests that a loop hands over to the pool: each is a job, its env built, which is given to an
- * idle thread or waits for one. */
+/* Requests that a loop hands over to the pool as jobs: given to an idle thread, or queued. */
 #include "rb/rack/rb_lookup.h"
 #include "rb/run/rb_thread_parts.h"
 #include "rb/run/rb_turn.h"
 
 /* --- giving --- */
 
-/* Gives the job to a thread that waits for one. The lock is held: a thread that is about to wait
- * either is found here, or finds the job. */
+/* Locked: a thread that is about to wait either is found here, or finds the job. */
 static bool give(ab_thread_pool *pool, ab_job *job) {
   ab_list *node = ab__threads_has_surplus(pool) ? NULL : ab_list_shift(&pool->idle);
   if (!node) return false;
@@ -27,8 +25,7 @@ void ab__threads_call_idle(ab_thread_pool *pool) {
   ab__threads_unlock(pool);
 }
 
-/* Its request waits for a thread, or has one: a client that goes away while it waits has asked
- * nothing. */
+/* Tells the engine whether the job waits: a client that leaves meanwhile has asked nothing. */
 static void hand_over(ab_thread_pool *pool, ab_job *job, bool waits) {
   ab_engine *engine = pool->run->rack.engine;
   job->waits = waits;
@@ -157,8 +154,7 @@ static ab_job *make_job(ab_thread_pool *pool, ab_driver *from, const ab_taken *t
   return NULL;
 }
 
-/* Threads that have no request, or can be had, take theirs at once. They need not be idle: between
- * two requests a thread is cleaned. */
+/* All threads without a request count, idle or not: between two requests a thread is cleaned. */
 static bool has_room(const ab_thread_pool *pool) {
   size_t engaged = pool->job_count + pool->busy + pool->given;
   return engaged < pool->options.most + ab__threads_most(pool);

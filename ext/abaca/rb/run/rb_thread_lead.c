@@ -1,16 +1,11 @@
-/* How threads serve without a loop (mode :thread). One worker has the lead: it turns the engine,
- * takes a request and runs it on its own stack, so that a quick request crosses no thread. While it
- * waits for events it has no GVL, and what needs no Ruby (slow heads, slow readers, deadlines) is
- * done without it.
+/* Serving without a loop (mode :thread). One worker has the lead: it turns the engine, takes a
+ * request and runs it on its own stack, so that a quick request crosses no thread. It waits for
+ * events, and does what needs no Ruby, without the GVL.
  *
- * The lead is passed on, to a thread that waits for work, when the request blocks (Ruby's thread
- * event hook says so where there is one, rb_thread_executor.c for the waits of our own) and when it
- * has run for AB_LEAD_PATIENCE, which the standby sees (lead/standby.h). If no thread waits, the
- * main one has the lead (rb_thread_run.c).
- *
- * The lead changes under the pool's lock, and is taken only from a worker that is away, in app
- * code.
- */
+ * The lead is passed to an idle thread when the request blocks (Ruby's thread event hook where
+ * there is one, rb_thread_executor.c for our own waits) or has run for AB_LEAD_PATIENCE
+ * (lead/standby.h); without an idle thread, to the main one (rb_thread_run.c). It changes under the
+ * pool's lock, and is taken only from a worker that is away, in app code. */
 #include "rb/run/rb_thread_parts.h"
 
 #include "rb/pool/rb_stack.h"
@@ -19,9 +14,8 @@
 #include "rb/run/rb_slow.h"
 #include "rb/run/rb_turn.h"
 
-/* Where Ruby does not say that a thread blocks, a request that waits has the lead for
- * AB_LEAD_PATIENCE at least, and no other is served meanwhile. So when this many more requests were
- * long than quick of late, the lead is given away before the next one runs. */
+/* Without that hook a request that waits keeps the lead for AB_LEAD_PATIENCE at least. When this
+ * many more requests were long than quick of late, the lead is given away before the next one. */
 #define MOSTLY 8
 /* When all are busy the lead is left to the first thread that is done for this time. */
 #define REST_TIME AB_NSEC_PER_MS
@@ -32,9 +26,8 @@
 
 /* --- passing the lead --- */
 
-/* To the thread that has waited for the GVL since it led, to the one that has been idle for the
- * shortest time, or to the main one. Locked. Returns the worker to wake, or NULL, best without the
- * lock, for which it would have to wait. */
+/* To the thread that waits for the GVL since it led, the last that became idle, or the main one.
+ * Locked. Returns the worker to wake, or NULL; best without the lock, which the worker needs. */
 static ab_worker *pass_lead(ab_thread_pool *pool) {
   pool->steers = pool->comes = false;
   if (pool->suitor && !pool->ending) {
@@ -150,9 +143,8 @@ static void begin_turn(ab_thread_pool *pool, ab_nsec timeout) {
   ab_engine_begin_turn(run->rack.engine, pool->turned_at);
 }
 
-/* Collects events and serves connections, up to the point where requests are taken. What came with
- * a turn is served before events are collected for the next: the new connections come last, and
- * would never have their turn where more comes all the time. */
+/* Collects events and serves connections, up to where requests are taken. A turn is served to its
+ * end before the next: new connections come last, and would never have their turn. */
 static void turn_engine(ab_thread_pool *pool, ab_nsec timeout) {
   if (!pool->batch) begin_turn(pool, timeout);
   pool->batch = ab_engine_step(pool->run->rack.engine);
@@ -186,8 +178,7 @@ static bool find_relief(ab_thread_pool *pool) {
   return relieved || (waiting > pool->starting && !ab__threads_is_grown(pool));
 }
 
-/* Is there something for ab_run_stages.turn or ab_turn_tidy? An end that has begun is looked at
- * after each turn. */
+/* Work for ab_run_stages.turn or ab_turn_tidy? An end that has begun is due after each turn. */
 static bool has_housekeeping(const ab_thread_pool *pool) {
   const ab_run *run = pool->run;
   bool turned = pool->turned;
@@ -213,9 +204,8 @@ static bool needs_ruby(ab_worker *worker) {
   return is_main(worker) && find_relief(pool);
 }
 
-/* Waiting requests are taken one by one, by threads that each have to wait for the GVL. So that
- * those beyond the limit are told meanwhile, a worker that takes over the lead first reads the rest
- * of a burst, and looks for more from time to time. */
+/* A worker that takes over first reads the rest of a burst, and looks for more now and then: so
+ * requests beyond the limit are told at once, not after others have waited for the GVL. */
 static void read_on(ab_thread_pool *pool) {
   bool look = ab_clock_monotonic() - pool->turned_at >= AB_NSEC_PER_MS &&
               ab_engine_tells(pool->run->rack.engine, true);
@@ -243,8 +233,7 @@ void ab__worker_look_out(ab_worker *worker) {
 
 /* --- for the standby --- */
 
-/* Locked. The main thread gets the lead back, or a thread that has come to be idle. Returns the
- * worker to wake. */
+/* Locked, but not in the turn; then passes the lead on. Returns the worker to wake. */
 static ab_worker *turn_between(ab_thread_pool *pool) {
   ab_lead_pass(ab__threads_lead(pool), NULL);
   ab__threads_unlock(pool);
@@ -256,9 +245,8 @@ static ab_worker *turn_between(ab_thread_pool *pool) {
 }
 
 /* The main thread has the lead for want of threads. Usually the first worker that is done takes it
- * up: then the engine only has to be turned at all, while they come and go too fast to do it
- * themselves. It comes if none has come for REST_TIME, or there is more to do than that.
- * Returns the worker to wake. Locked. */
+ * up; if they come and go too fast, the engine is turned here. The main thread comes if none has
+ * come for REST_TIME, or there is more to do. Returns the worker to wake. Locked. */
 static ab_worker *stand_in(ab_thread_pool *pool) {
   if (!ab__worker_leads(&pool->main) || pool->steers || pool->comes) return NULL;
   ab_nsec now = ab_clock_monotonic();
@@ -400,8 +388,7 @@ static bool run_request(ab_worker *worker) {
   return ab__worker_leads(worker);
 }
 
-/* Those whose requests have begun before may want the GVL to go on with them, which the lead keeps
- * for as long as others begin. */
+/* Requests that have begun before may want the GVL, which the lead keeps while others begin. */
 static bool owes_way(const ab_thread_pool *pool) {
   return AB_UNLIKELY(pool->busy > 0) && pool->in_a_row >= IN_A_ROW;
 }
@@ -437,8 +424,7 @@ bool ab__worker_lead_on(ab_worker *worker) {
   return true;
 }
 
-/* A worker that is done while the lead is not in use continues with it: no thread has to be woken,
- * and the next request may be waiting. */
+/* A worker that is done takes up a lead that is not in use: no thread has to be woken. */
 static bool comes_to_lead(ab_worker *worker) {
   if (come_back(worker)) return true; /* after an exception, too */
   ab_thread_pool *pool = worker->pool;

@@ -1,5 +1,4 @@
-/* The inside of a thread pool, which its files share. "Locked": the pool's lock is held. It is
- * never held over a call of Ruby's. */
+/* The inside of a thread pool. "Locked": the pool's lock is held; never over a call of Ruby's. */
 #ifndef AB_RB_THREAD_PARTS_H
 #define AB_RB_THREAD_PARTS_H
 
@@ -64,14 +63,12 @@ struct ab_thread_pool {
   _Atomic bool ending;
   _Atomic bool told; /* the main thread has to look at `forward` */
 
-  /* Where threads lead in turns, not a loop (rb_thread_lead.c). Most of it changes with the lead.
-   */
+  /* Where threads lead in turns (rb_thread_lead.c). Most of it changes with the lead. */
   bool led;
   ab_worker main;
   ab_bell *bell;     /* the standby's; NULL: a loop leads */
   ab_worker *suitor; /* wants the GVL for the lead, unless another uses that meanwhile */
-  /* What the standby knows of the thread that leads, and of the main one: that they wait for the
-   * GVL. They have nothing but the participant. */
+  /* For the standby: the leading or main thread waits for the GVL. Only participants are used. */
   ab_driver leader_wait, main_wait;
   _Atomic bool paused; /* the listeners are, for want of threads */
   bool comes;          /* the main thread was woken to lead */
@@ -110,8 +107,7 @@ bool ab__threads_has_surplus(const ab_thread_pool *pool);
 bool ab__threads_is_full(const ab_thread_pool *pool);
 /* The thread that turns the engine must do so now, if anything waits for that. */
 void ab__threads_wake_turn(ab_run *run);
-/* Waits for at most `time` without the GVL and the lock, which is held. Returns false when the time
- * is over. */
+/* Waits for at most `time`, giving up the held lock; without the GVL. False when it is over. */
 bool ab__threads_sleep(ab_thread_pool *pool, pthread_cond_t *wake, ab_nsec time);
 /* Takes those off the pool's Array of threads that have ended. */
 void ab__threads_prune(ab_thread_pool *pool);
@@ -133,13 +129,11 @@ void ab__threads_call_idle(ab_thread_pool *pool);
 bool ab__threads_grow(ab_thread_pool *pool);
 /* Runs a request on the calling thread, whose worker it is. Raises only what kills the thread. */
 void ab__threads_serve(ab_worker *worker, const ab_taken *taken);
-/* Raises an exception in the thread that runs the request, where it waits: in this request, however
- * long that takes. */
+/* Raises in the thread, where it waits: in its present request, however long that takes. */
 void ab__threads_raise(ab_worker *worker, VALUE exception);
 
 /* --- rb_thread_lead.c --- */
 
-/* While threads lead, the lead is passed among them, the main one and the standby. */
 static inline ab_lead *ab__threads_lead(const ab_thread_pool *pool) {
   return &pool->run->rack.lead;
 }
@@ -154,8 +148,7 @@ static inline ab_worker *ab__worker_of(ab_participant *participant) {
   return AB_CONTAINER_OF(ab_driver_of_participant(participant), ab_worker, driver);
 }
 
-/* The calling thread's worker looks for work, and does it. Returns false when the thread has to
- * end. */
+/* Looks for work on the calling thread, and does it. Returns false when the thread has to end. */
 bool ab__worker_turn(ab_worker *worker);
 /* Gives the lead away, if the worker has it. Without the GVL too. */
 void ab__worker_leave(ab_worker *worker);
@@ -164,13 +157,12 @@ void ab__worker_take_from(ab_worker *worker);
 /* App code begins and ends; the second returns whether the worker still leads. */
 void ab__worker_begin(ab_worker *worker);
 bool ab__worker_end(ab_worker *worker);
-/* Takes what waits, and does what belongs to a turn. Returns false when the lead has gone. Raises
- * what concerns the process. */
+/* Takes what waits, then tidies. False when the lead has gone. Raises what concerns the process. */
 bool ab__worker_lead_on(ab_worker *worker);
 /* Turns the engine without the GVL, until that is needed. */
 void ab__worker_look_out(ab_worker *worker);
-/* Calls `fn` without the GVL. Ruby sets worker->interrupted, signals worker->wake and wakes the
- * poller when it wants something of the thread. Raises what an interrupt raises. */
+/* Calls `fn` without the GVL. When Ruby wants the thread it sets worker->interrupted, signals
+ * worker->wake and wakes the poller. Raises what an interrupt raises. */
 void ab__worker_wait(ab_worker *worker, void (*fn)(ab_worker *worker));
 
 #endif

@@ -205,8 +205,7 @@ void ab__threads_stop(ab_thread_pool *pool) {
   ab__threads_unlock(pool);
 }
 
-/* On a fiber a join of Ruby 3.1 is never given up: there the thread is looked at between sleeps.
- * Returns whether it has ended in time. */
+/* Polls on a fiber, where a join of Ruby 3.1 never times out. Returns whether it ended in time. */
 static bool join_until(VALUE thread, ab_nsec end) {
   bool on_fiber = !NIL_P(rb_fiber_scheduler_current());
   for (;;) {

@@ -1,10 +1,8 @@
-/* The thread pool: Ruby threads that run requests on stacks of their own, for code that is not made
- * for fibers. Where a loop leads, it hands requests of thread routes over to the pool, their env
- * built (rb_thread_jobs.c). Without a loop (mode :thread) one thread of the pool at a time turns
- * the engine and runs what it takes from it itself (rb_thread_lead.c, rb_thread_run.c).
+/* The thread pool: Ruby threads that run requests on their own stacks, for code not made for
+ * fibers. A loop that leads hands requests over (rb_thread_jobs.c); without a loop (mode :thread)
+ * the threads lead in turns (rb_thread_lead.c, rb_thread_run.c).
  *
- * Everything here needs the GVL unless it says otherwise.
- */
+ * Everything here needs the GVL unless it says otherwise. */
 #ifndef AB_RB_THREAD_POOL_H
 #define AB_RB_THREAD_POOL_H
 
@@ -15,7 +13,6 @@
 
 typedef struct ab_thread_pool ab_thread_pool;
 
-/* Of requests on threads of the pool. */
 extern const ab_executor ab_executor_thread;
 
 typedef struct ab_thread_pool_stats {
@@ -48,25 +45,20 @@ void ab_thread_pool_end(ab_thread_pool *pool, bool in_order);
 /* Serves on the threads alone, until the server is done. Raises what a request has raised for the
  * process, what a trap handler of this thread raises, ThreadError. */
 void ab_thread_pool_run(ab_thread_pool *pool);
-/* The standby's, where threads lead: the one that does is away, `again` in the same beat as at the
- * last look. Passes the lead on from a request that takes long, and turns the engine for want of
- * threads. Returns true if the lead was passed on. */
+/* For the standby: the thread that leads is away, `again` in the beat of the last look. Takes the
+ * lead from a long request, or turns the engine for want of threads. True if it was passed on. */
 bool ab_thread_pool_pass(ab_thread_pool *pool, ab_participant *leader, bool again);
 
-/* Hands the request in the driver's next_exchange and next_request over to a thread. For want of
- * memory, or with too many requests waiting, it is refused by a 503. Raises only what an interrupt
- * raises.
- */
+/* Hands the request in the driver's next_exchange and next_request over to a thread, or refuses it
+ * by a 503 (no memory, too many waiting). Raises only what an interrupt raises. */
 void ab_thread_pool_take(ab_thread_pool *pool, ab_driver *from);
-/* Refuses those that have waited for a thread for queue_timeout. Returns when the next one will
- * have; 0: none waits. */
+/* Refuses jobs that have waited for queue_timeout. Returns when the next will have; 0: none. */
 ab_nsec ab_thread_pool_turn_away(ab_thread_pool *pool, ab_nsec now);
 /* Starts threads for those that wait for one, as far as there may be more of them now. */
 void ab_thread_pool_relieve(ab_thread_pool *pool);
 /* Something has happened to a request that has no call yet: it waits no more. */
 void ab_thread_pool_event(ab_thread_pool *pool, ab_exchange *exchange, unsigned events);
-/* Raises what a request has raised for the process (SystemExit, Interrupt, NoMemoryError), once; on
- * the thread that called run. */
+/* Raises once what a request has raised for the process; on the thread that called run. */
 void ab_thread_pool_raise(ab_thread_pool *pool);
 /* True while any of its threads has a request. */
 bool ab_thread_pool_busy(const ab_thread_pool *pool);
@@ -77,13 +69,11 @@ bool ab_thread_pool_has_jobs(const ab_thread_pool *pool);
 /* Requests that wait for a thread, of which there will be none for them. */
 size_t ab_thread_pool_wanted(const ab_thread_pool *pool);
 ab_thread_pool_stats ab_thread_pool_get_stats(ab_thread_pool *pool);
-/* Calls fn for each request that waits for a thread, the oldest first; fn must not run Ruby code.
- */
+/* Calls fn for each request that waits for a thread, oldest first; fn must not run Ruby code. */
 void ab_thread_pool_each_job(const ab_thread_pool *pool,
                              void (*fn)(const ab_taken *taken, void *ctx), void *ctx);
 
-/* Runs `body` with `arg` on a thread of its own, which ends with the threads at the latest. Raises
- * ThreadError. */
+/* Runs `body` on a thread of its own, ended with the pool at the latest. Raises ThreadError. */
 void ab_thread_pool_beside(ab_thread_pool *pool, rb_block_call_func_t body, VALUE arg);
 
 #endif

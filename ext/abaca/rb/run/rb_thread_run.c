@@ -1,8 +1,7 @@
 /* A run without a loop. The main thread, which called run, runs no request, and sleeps without the
- * GVL. When no thread waits for work it has the lead, but takes no requests: it starts a thread for
- * them, as long as there may be more. When there may not, it does not use the lead, and the first
- * thread that is done takes it up with the next request: where all threads wait most of the time
- * none is woken for a request but by what it has waited for. */
+ * GVL. When no thread is idle it has the lead, and starts threads for requests while there may be
+ * more. When there may not, it leaves the lead to the first thread that is done: where all wait
+ * most of the time none is woken for a request but by what it has waited for. */
 #include "rb/rack/rb_process.h"
 #include "rb/run/rb_thread_parts.h"
 
@@ -15,7 +14,6 @@ static bool steers(ab_thread_pool *pool) {
   return pool->steers;
 }
 
-/* Waits until the main thread has to lead, or Ruby or a worker wants something of it. */
 static void wait_to_lead(ab_worker *main) {
   ab_thread_pool *pool = main->pool;
   ab__threads_lock(pool);
@@ -27,8 +25,7 @@ static void wait_to_lead(ab_worker *main) {
   if (steers(pool)) ab__worker_look_out(main);
 }
 
-/* One for each request that waits for a thread, all at once: it may be long before we have the GVL
- * again. */
+/* One for each request that waits, all at once: it may be long before we have the GVL again. */
 static void start_threads(ab_thread_pool *pool) {
   ab_engine_stats stats = ab_engine_get_stats(pool->run->rack.engine);
   while (stats.waiting - stats.held > pool->starting && !ab__threads_is_grown(pool)) {

@@ -1,6 +1,5 @@
-/* A thread of the pool, and the request on it. Its worker is on pool->workers from its start to its
- * end, and on pool->idle while it waits for work. Lists with Ruby objects in them change with the
- * GVL only, so that the GC may walk them. */
+/* A thread of the pool, and its request. Its worker is on pool->workers while it lives, on
+ * pool->idle while it waits. Lists with Ruby objects change with the GVL only, for the GC. */
 #include "rb/pool/rb_scrub.h"
 #include "rb/pool/rb_stack.h"
 #include "rb/rack/rb_lookup.h"
@@ -44,8 +43,7 @@ static VALUE await_exceptions(VALUE arg) {
   return Qnil;
 }
 
-/* An exception that was sent to the request and has not reached it, or is about to be sent by a
- * thread that has other things to do first, must not hit the next one. */
+/* A late exception, or one that a thread is about to send, must not hit the next request. */
 static int discard_exceptions(ab_worker *worker) {
   for (;;) {
     int state = 0;
@@ -236,10 +234,9 @@ static VALUE create(RB_BLOCK_CALL_FUNC_ARGLIST(unused, arg)) {
   return Qnil;
 }
 
-/* Cancellation reaches a thread where it reaches a fiber: where it waits, and not in the middle of
- * a computation. A thread has the mask of its maker; one that it called for itself would stand
- * below the app in every backtrace, as a frame without a path, which Rails's pages of errors and
- * others that read sources cannot show. */
+/* Cancellation reaches a thread only where it waits, as a fiber. The mask is inherited: one that
+ * the thread called for itself would be a frame without a path below the app in every backtrace,
+ * which Rails's pages of errors cannot show. */
 static void create_masked(ab_worker *worker) {
   VALUE mask = rb_hash_new();
   rb_hash_aset(mask, ab_class("Cancelled"), ID2SYM(rb_intern("on_blocking")));

@@ -1,6 +1,5 @@
-/* A turn of the engine with its requests: the leading thread takes the engine's events and starts a
- * fiber for each request, which rb_serve.c serves, or hands the request to a thread of the thread
- * pool. */
+/* A turn of the engine with its requests: the leading thread takes the engine's events, and starts
+ * a fiber for each request, or hands it to the thread pool. */
 #include "rb/run/rb_turn.h"
 
 #include "rb/rack/rb_borrow.h"
@@ -33,7 +32,6 @@ static bool goes_to_threads(ab_driver *driver) {
 
 enum news { NEWS_NONE, NEWS_EVENT, NEWS_REQUEST };
 
-/* Is there room for one more request, and time for it in this turn? */
 static bool may_begin(ab_driver *driver) {
   if (!driver->runner.executor->available(&driver->runner)) return false;
   if (!driver->loop || ab_loop_may_begin(driver->loop)) return true;
@@ -41,7 +39,6 @@ static bool may_begin(ab_driver *driver) {
   return false;
 }
 
-/* Takes one event of the engine. */
 static enum news take_event(ab_driver *driver) {
   ab_run *run = driver->run;
   unsigned events = 0;

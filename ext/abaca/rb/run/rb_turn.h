@@ -5,8 +5,7 @@
 #include "rb/run/rb_run.h"
 
 bool ab__turn_regain_lead(ab_driver *driver);
-/* True when the driver leads. The main one always does, unless it is away: what stood in for it
- * stops. */
+/* Returns whether the driver leads. The main one takes the lead back from what stood in for it. */
 static inline bool ab_turn_leads(ab_driver *driver) {
   if (AB_LIKELY(ab_lead_held(&driver->run->rack.lead, &driver->runner.participant))) return true;
   return ab__turn_regain_lead(driver);
@@ -25,8 +24,7 @@ int ab_turn_keep(ab_driver *driver, ab_taken *taken);
 /* A turn of the engine, with its requests; the driver leads, and stops when it does not any more.
  * Returns true when the next one should follow at once. May raise what concerns the process. */
 bool ab_turn_run(ab_driver *driver, ab_nsec now);
-/* What belongs to a turn beside the engine's own: what has been sent is let go, notices are logged,
- * cancelled requests get their exceptions. Raises what concerns the process. */
+/* The rest of a turn: logs, cancellations, slow clients. Raises what concerns the process. */
 void ab_turn_tidy(ab_driver *driver, ab_nsec now);
 /* Logs what was found out about stalls: where that is found out no Ruby code may be called. */
 void ab_turn_log_stalls(ab_stalls *stalls);

@@ -1,5 +1,4 @@
-/* Engine#pool_load and #pool_wait: what lib/abaca/pool_gate.rb knows of the app's pools, for the
- * engine, which holds requests back that could only wait there (engine/hold.h). */
+/* Engine#pool_load, #pool_wait: what lib/abaca/pool_gate.rb knows of pools, for engine/hold.h. */
 #include "rb/server/rb_server.h"
 
 #include <string.h>
@@ -23,8 +22,7 @@ static bool on_main_loop(const ab_run *run) {
 
 /* call-seq: pool_load(pool, size, waiters) -> nil
  *
- * Tells how many fibers or threads wait now for the pool of that number, above 0, and how many
- * places it has. Any thread may call it. */
+ * Tells how many wait for the pool of that number (> 0), and its places. Any thread may call it. */
 static VALUE server_pool_load(VALUE self, VALUE pool, VALUE size, VALUE waiters) {
   ab_server *server = ab_server_own_or_null(self);
   uint64_t id = id_of(pool);
@@ -38,8 +36,7 @@ static VALUE server_pool_load(VALUE self, VALUE pool, VALUE size, VALUE waiters)
   return Qnil;
 }
 
-/* The request whose own fiber the calling one is; NULL: it is no request's. The last ones to begin
- * are the first to wait. */
+/* The request whose own fiber calls; NULL: none. The last ones to begin are the first to wait. */
 static ab_call *current_call(const ab_rack *rack) {
   VALUE fiber = rb_fiber_current();
   for (ab_list *node = rack->calls.prev; node != &rack->calls; node = node->prev) {

@@ -1,6 +1,4 @@
-/* Engine#run, #run_spare, #run_on_threads and #run_as_guest: one life of the server, from its
- * engine on a poller to the engine off it, as a client of a scheduler's loop or on threads alone.
- */
+/* Engine#run, #run_spare, #run_on_threads and #run_as_guest: one life of the server. */
 #include "rb/server/rb_server.h"
 
 #include "rb/rack/rb_borrow.h"
@@ -68,7 +66,6 @@ static VALUE run_loop(VALUE self) {
   return Qnil;
 }
 
-/* From here on requests are the executor's, and the engine is on the poller. */
 static void begin_run(ab_server *server, const ab_executor *executor, ab_poller *poller) {
   ab_rack *rack = &server->run.rack;
   ab_runner *main = rack->main;
@@ -131,8 +128,7 @@ static VALUE run_ended(VALUE self) {
 
 /* call-seq: run(scheduler, pool) -> nil
  *
- * Serves on the calling thread, whose scheduler must be `scheduler`, until the engine is stopped.
- */
+ * Serves on the calling thread, whose scheduler must be `scheduler`, until the engine stops. */
 static VALUE server_run(VALUE self, VALUE scheduler, VALUE pool) {
   ab_server *server = ab_server_own(self);
   check_not_running(server);
@@ -150,9 +146,8 @@ static VALUE server_run(VALUE self, VALUE scheduler, VALUE pool) {
 
 /* call-seq: run_spare(scheduler, pool) -> nil
  *
- * Serves on the calling thread, whose scheduler must be `scheduler`, beside the thread of #run,
- * when that is kept by a fiber; returns when the engine stops. What concerns the process is raised
- * there. */
+ * Serves on the calling thread, whose scheduler must be `scheduler`, while a fiber keeps the thread
+ * of #run, which raises what concerns the process. Returns when the engine stops. */
 static VALUE server_run_spare(VALUE self, VALUE scheduler, VALUE pool) {
   ab_spares_run(&ab_server_own(self)->run, scheduler, pool);
   RB_GC_GUARD(scheduler);
@@ -178,9 +173,8 @@ static VALUE threads_ended(VALUE self) {
 
 /* call-seq: run_on_threads -> nil
  *
- * Serves on the threads that it was made with, until the engine is stopped. The calling one keeps
- * watch. Raises what a request raised for the process (SystemExit, SignalException, NoMemoryError),
- * SystemCallError, ThreadError. */
+ * Serves on the engine's threads until it is stopped, and keeps watch. Raises what a request raised
+ * for the process (SystemExit, SignalException, NoMemoryError), SystemCallError, ThreadError. */
 static VALUE server_run_on_threads(VALUE self) {
   ab_server *server = ab_server_own(self);
   check_not_running(server);
@@ -216,10 +210,9 @@ static VALUE guest_ended(VALUE self) {
 
 /* call-seq: run_as_guest(scheduler, max_fibers) -> true or false
  *
- * Serves on fibers of any Fiber::Scheduler, which must be the calling thread's, until the engine is
- * stopped. It occupies the calling fiber, which must be one of the scheduler's. Returns false when
- * fibers of the app may still end by themselves, true when their time is over. Raises what a
- * request's fiber raised for the process (SystemExit, SignalException, NoMemoryError). */
+ * Serves on fibers of the calling thread's Fiber::Scheduler until the engine is stopped. Occupies
+ * the calling fiber, one of the scheduler's. Returns false when fibers of the app may still end by
+ * themselves, true when their time is over. Raises what a request raised for the process. */
 static VALUE server_run_as_guest(VALUE self, VALUE scheduler, VALUE max_fibers) {
   ab_server *server = ab_server_own(self);
   check_not_running(server);

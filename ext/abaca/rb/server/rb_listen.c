@@ -1,5 +1,4 @@
-/* Abaca::Listener, a socket that listens and may be opened long before an engine takes it, in the
- * process that forks those that serve; and the listeners of Abaca::Engine, with their terms. */
+/* Abaca::Listener, which may be opened before a fork, and the listeners of Abaca::Engine. */
 #include "rb/server/rb_server.h"
 
 #include <errno.h>
@@ -56,8 +55,7 @@ static ab_listener_options options_of(VALUE keywords) {
 
 /* call-seq: tcp(address, port, backlog:, defer_accept:, reuse_port:, dead_after:) -> Listener
  *
- * Listens on a numeric address. dead_after: seconds, see dead_peer_timeout. Raises SystemCallError,
- * ArgumentError. */
+ * Listens on a numeric address. dead_after: seconds. Raises SystemCallError, ArgumentError. */
 static VALUE listener_tcp(int argc, VALUE *argv, VALUE klass) {
   VALUE address, port, keywords;
   rb_scan_args(argc, argv, "2:", &address, &port, &keywords);

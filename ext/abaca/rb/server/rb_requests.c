@@ -1,6 +1,5 @@
-/* Engine#requests: the state of every request in flight, gathered on demand. lib/abaca/requests.rb
- * joins it with what the fibers wait for. No code of the app's runs while the lists are walked:
- * they stay as they are, and a trap handler may call it. */
+/* Engine#requests: every request in flight; lib/abaca/requests.rb adds what fibers wait for. No
+ * code of the app's runs while the lists are walked, so that a trap handler may call it. */
 #include "rb/server/rb_server.h"
 
 #include <string.h>
@@ -82,7 +81,6 @@ static VALUE describe(const ab_call *call) {
   return hash;
 }
 
-/* A request that waits for a thread. */
 static void add_job(const ab_taken *taken, void *ctx) {
   VALUE hash = rb_hash_new();
   ab_put(hash, "phase", symbol("queued"));

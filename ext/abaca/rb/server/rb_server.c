@@ -19,9 +19,8 @@ static void server_mark(void *ptr) {
   ab_run_mark(&((ab_server *)ptr)->run);
 }
 
-/* A server that runs is freed only when the process exits: objects are freed in any order then, the
- * scheduler perhaps first. In a forked child the engine is left as it is, since it is unknown what
- * the standby was doing at the fork. */
+/* A running server is freed only at process exit, in any order: the scheduler perhaps first. In a
+ * forked child the engine is left as it is: what the standby was doing with it is unknown. */
 static void free_engine(ab_server *server) {
   ab_rack *rack = &server->run.rack;
   if (rack->owner && ab_rack_forked(rack)) return;
@@ -174,23 +173,21 @@ static void configure_engine(ab_engine *engine, VALUE options) {
 /* call-seq: new(app, options) -> Engine
  *
  * limits: Hash of the settings in LIMITS; log: an Abaca::Log; plain_fields: an Abaca::PlainFields;
- * error_answers: an Abaca::ErrorAnswers or nil;
- * access_log: boolean; errors: the IO
- * for rack.errors; url_scheme, script_name: Strings; multiprocess: boolean; shutdown_timeout:
- * seconds or nil; shutdown_delay, idle_timeout: seconds; readiness, liveness: paths or nil;
- * rack_release: "3.0.0"; trusted_proxies: Array of networks; rfc7239: whether their
- * field is Forwarded; client_field: the name, in lower case, of a field with the client's address,
- * or nil; remote_address: what REMOTE_ADDR always is, or nil;
- * early_hints, rewindable_input, null_input, cancel_on_disconnect: booleans; half_close: :ask,
- * :answer or :gone; max_queue: Integer or nil, which needs max_fibers; request_timeouts: Array of
- * [pattern, seconds]; methods: Array of Strings, true for any, or nil for the registry's;
- * mode: env["abaca.mode"] of requests that the leading thread runs, :fiber or :thread; threads:
- * [least, most] when requests may run on threads. Then also max_waiting, how many may wait for one;
- * clean_thread_locals, a boolean; routes, Array of [:thread, :fiber or :hybrid, pattern]; and
- * default_mode, of all other requests. With :hybrid in any of them hybrid_threshold, in seconds,
- * and hybrid_requests, the least number to judge by;
- * max_body_memory_total, bytes of bodies that are buffered, without which none is; stream_bodies,
- * Array of [true, pattern] of those that are not.
+ * error_answers: an Abaca::ErrorAnswers or nil; access_log, multiprocess, early_hints,
+ * rewindable_input, null_input, cancel_on_disconnect: booleans; errors: the IO for rack.errors;
+ * url_scheme, script_name: Strings; rack_release: "3.0.0"; shutdown_timeout: seconds or nil;
+ * shutdown_delay, idle_timeout: seconds; readiness, liveness: paths or nil; trusted_proxies: Array
+ * of networks; rfc7239: whether their field is Forwarded; client_field: the lower-case name of a
+ * field with the client's address, or nil; remote_address: what REMOTE_ADDR always is, or nil;
+ * half_close: :ask, :answer or :gone; max_queue: Integer or nil, which needs max_fibers;
+ * request_timeouts: Array of [pattern, seconds]; methods: Array of Strings, true for any, or nil
+ * for the registry's; mode: env["abaca.mode"] of requests that the leading thread runs, :fiber or
+ * :thread; threads: [least, most] when requests may run on threads. Then also max_waiting, how many
+ * may wait for one; clean_thread_locals, a boolean; routes, Array of [:thread, :fiber or :hybrid,
+ * pattern]; default_mode, of all other requests. With :hybrid in any of them hybrid_threshold, in
+ * seconds, and hybrid_requests, the least number to judge by; max_body_memory_total, bytes of
+ * bodies that are buffered, without which none is; stream_bodies, Array of [true, pattern] of those
+ * that are not.
  *
  * Raises ArgumentError for an unknown limit or network, NoMemoryError. */
 static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {

@@ -23,9 +23,8 @@ typedef struct ab_server {
 
 /* The server of an Abaca::Engine. Raises RuntimeError when it was not initialized. */
 ab_server *ab_server_of(VALUE engine);
-/* The same for what Ruby code calls. In a child that was forked while or after the server ran it is
- * unknown what its threads were doing with it: there this raises RuntimeError, and the other
- * returns NULL. */
+/* The same for Ruby code. In a child forked while or after the server ran, its state is unknown:
+ * there this raises RuntimeError, and the other returns NULL. */
 ab_server *ab_server_own(VALUE engine);
 ab_server *ab_server_own_or_null(VALUE engine);
 

@@ -1,16 +1,12 @@
-/* The end of a server, in stages:
+/* The end of a server, in stages, any of which may be the last. It begins when it is asked for, or
+ * after idle_timeout without a request; `halt` goes to `forced` at once.
  *
- *   serving --> retired --> draining --> forced --> given up
- *
- * retired   not ready any more, says the health path; everything else goes on for shutdown_delay
+ * retired   not ready any more, says the health path; all else goes on for shutdown_delay
  * draining  nothing new is accepted; requests in flight and connections that the app has taken over
  *           are waited for, for shutdown_timeout
  * forced    fibers get an exception where they wait; what has not come to the app yet gets a 503;
  *           connections that the app has taken over are shut down
- * given up  what runs all the same is not waited for any more
- *
- * It begins when it is asked for, or after idle_timeout without a request. Every stage may be the
- * last one, and `halt` goes to the fourth at once. */
+ * given up  what runs all the same is not waited for any more */
 #include "rb/server/rb_shutdown.h"
 
 #include "rb/rack/rb_cancel.h"
@@ -30,7 +26,6 @@ static VALUE interrupt_others(VALUE run) {
   return Qnil;
 }
 
-/* Tells every request. */
 static void note_all(ab_rack *rack, unsigned news) {
   ab_list_each (node, next, &rack->calls) {
     ab_call *call = AB_CONTAINER_OF(node, ab_call, link);
@@ -80,7 +75,6 @@ static void force(ab_driver *driver, ab_nsec now) {
   ab_quietly(interrupt_others, (VALUE)run);
 }
 
-/* One that is still there, and was not abandoned yet. */
 static ab_call *next_to_abandon(ab_rack *rack) {
   ab_list_each (node, next, &rack->calls) {
     ab_call *call = AB_CONTAINER_OF(node, ab_call, link);
@@ -131,7 +125,6 @@ static void hurry(ab_shutdown *shutdown, ab_nsec now) {
   }
 }
 
-/* While draining. */
 static void wait_for_requests(ab_driver *driver, const ab_engine_stats *stats, ab_nsec now) {
   ab_shutdown *shutdown = shutdown_of(driver->run);
   if (open_connections(stats) == 0 && stats->in_app == 0) hurry(shutdown, now);
@@ -139,7 +132,6 @@ static void wait_for_requests(ab_driver *driver, const ab_engine_stats *stats, a
   if (late || driver->run->ending.halt_requested) force(driver, now);
 }
 
-/* While forced. */
 static void wait_for_fibers(ab_driver *driver, const ab_engine_stats *stats, ab_nsec now) {
   ab_shutdown *shutdown = shutdown_of(driver->run);
   if (now >= shutdown->stage_end) {

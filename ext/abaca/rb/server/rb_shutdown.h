@@ -4,12 +4,10 @@
 
 #include "rb/server/rb_server.h"
 
-/* What a run asks about it. */
 extern const ab_run_stages ab_shutdown_stages;
 
 /* Takes shutdown_timeout, shutdown_delay, idle_timeout, readiness and liveness of the options. */
 void ab_shutdown_configure(ab_server *server, VALUE options);
-/* A run begins. */
 void ab_shutdown_begin(ab_server *server, ab_nsec now);
 /* Nothing is left to serve; and nothing is waited for any more. */
 bool ab_shutdown_done(void *server);

@@ -125,8 +125,7 @@ static VALUE lag_stats(const ab_histogram *lag) {
 
 /* call-seq: stats -> Hash
  *
- * Counters of the engine since it was made, and what it has at this moment; :rejected, :modes,
- * :stalls and :loop_lag are Hashes. Any thread may call it. */
+ * Counters since the engine was made, and its present state. Any thread may call it. */
 static VALUE server_stats(VALUE self) {
   const ab_server *server = ab_server_own(self);
   const ab_run *run = &server->run;
