@@ -1,10 +1,6 @@
-/* Admission: requests that are not taken at once. A few wait, oldest first. Those beyond max_queue,
- * and those that have waited for queue_timeout, are answered here, without the application. While
- * none are taken, new connections are left for a moment to other processes that listen at the same
- * place. All functions run with the lock held unless engine.h says otherwise.
- *
- * A connection waits with one request at a time and goes to the end of the queue with its next one,
- * so a client that sends many gets no more turns than a client that sends one. */
+/* Requests that are not taken at once wait, oldest first; those beyond max_queue or queue_timeout
+ * are answered here. A connection queues one request at a time, so a client that sends many gets no
+ * more turns. All functions run with the lock held unless engine.h says otherwise. */
 #include "engine/conn.h"
 #include "engine/hold.h"
 
@@ -17,9 +13,8 @@ void ab_engine_set_aside(ab_engine *engine, uint32_t count) {
   engine->aside = count;
 }
 
-/* Requests that wait for want of room. The thread that turns the engine may not be the one that
- * takes requests, which may be busy or yet to come: requests that it will take then do not count.
- * Those that are held back do, however much room there is. */
+/* Requests that wait for want of room, and all that are held back. Those that will be taken do not
+ * count: the thread that takes them may be busy or yet to come. */
 static uint64_t queue_length(const ab_engine *engine) {
   const ab_engine_stats *stats = engine->stats;
   uint32_t others = stats->waiting - stats->held;
@@ -35,8 +30,6 @@ bool ab__engine_full(const ab_engine *engine) {
   if (taken + (stats->waiting - stats->held) < engine->capacity) return false;
   return queue_length(engine) >= engine->max_queue;
 }
-
-/* --- clients that have left --- */
 
 void ab__exchange_wait(ab_exchange *exchange) {
   ab_conn *conn = exchange->conn;
@@ -90,8 +83,6 @@ void ab__engine_shed(ab_engine *engine) {
   }
 }
 
-/* --- new connections --- */
-
 /* A process that can serve them accepts them at once; the rest is looked at a moment later. */
 void ab_engine_pause(ab_engine *engine, bool paused) {
   if (engine->paused == paused) return;
@@ -126,8 +117,6 @@ void ab__engine_look(ab_engine *engine) {
   ab__engine_listen(engine);
 }
 
-/* --- introspection --- */
-
 static void describe(const ab_exchange *exchange, ab_waiting *out) {
   const ab_conn *conn = exchange->conn;
   const char *at = conn->in, *end = conn->in + conn->in_len;
@@ -142,8 +131,7 @@ static void describe(const ab_exchange *exchange, ab_waiting *out) {
   }
 }
 
-/* Copies what waits on the list, after the `count` that were copied; returns how many there are.
- */
+/* Copies what waits on the list, behind the first `count`; returns how many there are. */
 static size_t describe_all(const ab_list *list, ab_waiting *out, size_t room, size_t count) {
   for (const ab_list *node = list->next; node != list; node = node->next) {
     if (count < room) describe(AB_CONTAINER_OF(node, ab_exchange, event_link), &out[count]);

@@ -1,6 +1,5 @@
-/* Memory of one turn: the bytes received in it and the requests parsed from them, one after the
- * other, forgotten together when the turn ends. The connection copies what must live longer.
- */
+/* Memory of one step: bytes received and requests parsed from them, forgotten together at its end.
+ * The connection copies what must live longer. */
 #ifndef AB_ENGINE_ARENA_H
 #define AB_ENGINE_ARENA_H
 

@@ -1,4 +1,3 @@
-/* Request bodies: see body.h. */
 #include "engine/body.h"
 
 #include <string.h>
@@ -31,8 +30,6 @@ void ab_body_fini(ab_body *body) {
   ab_free(body->mem, body->trailers);
   ab_free(body->mem, body);
 }
-
-/* --- decoding --- */
 
 uint64_t ab_body_direct(const ab_body *body) {
   return body->chunked ? ab_chunk_data_left(&body->chunks) : body->left;
@@ -91,8 +88,7 @@ int64_t ab_body_decode(ab_body *body, const ab_limits *limits, const char *buf, 
       at += (size_t)take;
       got += (size_t)take;
     }
-    /* Framing is taken even when the room is full, so that the end is seen as soon as it arrives;
-     * data stays. */
+    /* Also when the room is full, so that the end is seen as soon as it arrives; data stays. */
     if (!body->chunked || body->done || body->error || at == len) break;
     if (ab_body_direct(body) > 0) break;
     at += take_framing(body, limits, buf + at, len - at, out != NULL);
@@ -116,8 +112,6 @@ bool ab_body_ends_within(const ab_body *body, const ab_limits *limits, const cha
   } while (result == AB_CHUNK_DATA);
   return result == AB_CHUNK_DONE;
 }
-
-/* --- buffering --- */
 
 void ab_body_buffer(ab_body *body, ab_body_store *store) {
   body->store = store;
@@ -150,8 +144,6 @@ void ab_body_used_up(ab_body *body) {
   body->store->bytes -= body->buffered;
   body->store = NULL;
 }
-
-/* --- time --- */
 
 void ab_body_wait(ab_body *body, ab_nsec now) {
   if (!body->waiting) body->waiting = now;

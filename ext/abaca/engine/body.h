@@ -1,6 +1,5 @@
-/* A request body on its way: what its framing says about the bytes that come, how much there has
- * been, and by when more of it has to come. It holds none of the content, which goes from the
- * socket to the reader; the trailer section after it is kept. */
+/* A request body on its way: its framing, how much has come, by when more has to. Content goes from
+ * the socket to the reader; only the trailer section is kept. */
 #ifndef AB_ENGINE_BODY_H
 #define AB_ENGINE_BODY_H
 
@@ -26,7 +25,7 @@ typedef struct ab_body {
   uint64_t left;         /* bytes to come, for a body with Content-Length */
   ab_nsec waiting;       /* since when bytes are awaited; 0: they are not */
   ab_nsec waited;        /* how long they were awaited before */
-  char *trailers;        /* field lines of the trailer section, see http1/trailer.h */
+  char *trailers;        /* field lines of the trailer section, see http/trailer.h */
   uint32_t trailers_len, trailers_capacity;
   ab_chunk_decoder chunks;
   int32_t error; /* a negative enum ab_http_error after which nothing more can be decoded */
@@ -41,17 +40,15 @@ int ab_body_init(ab_body **body, const ab_mem *mem, const ab_limits *limits,
 /* NULL is allowed. */
 void ab_body_fini(ab_body *body);
 
-/* Decodes received bytes, buf[0 .. len - 1], and copies at most `room` bytes of content to `out`;
- * NULL throws them away. *used says how many bytes were used up: all, unless there was no room or
- * body->done. Returns the bytes of content, 0 for none, or body->error when there is no content
- * before it. */
+/* Decodes buf[0 .. len - 1] and copies at most `room` bytes of content to `out`; NULL throws them
+ * away. *used: bytes used up, all unless there was no room or body->done. Returns the bytes of
+ * content; 0 for none; body->error when no content comes before it. */
 int64_t ab_body_decode(ab_body *body, const ab_limits *limits, const char *buf, size_t len,
                        size_t *used, char *out, size_t room) AB_WARN_UNUSED;
 
 /* The body is buffered: it counts in `store`, which outlives it. */
 void ab_body_buffer(ab_body *body, ab_body_store *store);
-/* Searches bytes that have come, which the caller keeps, and adds those of the body to
- * body->buffered. body->done and ->error say what was found. */
+/* Searches bytes that the caller keeps: adds the body's to ->buffered, sets ->done and ->error. */
 void ab_body_look_over(ab_body *body, const ab_limits *limits, const char *buf, size_t len);
 /* That was all: a reader now gets the body from its first byte on. */
 void ab_body_buffered(ab_body *body);
@@ -59,8 +56,7 @@ void ab_body_buffered(ab_body *body);
 /* Nothing of it is kept any more: it no longer counts in its store. */
 void ab_body_used_up(ab_body *body);
 
-/* Bytes of content that come next without framing in between, so that they may be received where
- * they are wanted. */
+/* Bytes of content that come next without framing in between: they may be received directly. */
 uint64_t ab_body_direct(const ab_body *body);
 /* `len` of them were. */
 void ab_body_received(ab_body *body, uint64_t len);

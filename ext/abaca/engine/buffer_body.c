@@ -1,7 +1,6 @@
-/* Request bodies that arrive before their requests are taken, so that a client that is slow to send
- * one takes no place in the application. The bytes stay as they came, behind the head at `in`, and
- * are searched for the end of the body; the application reads them from there. All functions run
- * with the lock held unless engine.h says otherwise. */
+/* Request bodies that arrive before their requests are taken, so that a slow sender takes no place
+ * in the application. The bytes stay as they came, behind the head at `in`, and are searched for
+ * the end. All functions run with the lock held unless engine.h says otherwise. */
 #include "engine/conn.h"
 
 void ab_engine_buffer_bodies(ab_engine *engine, ab_buffering_rule rule, void *ctx, uint64_t most) {
@@ -16,7 +15,6 @@ static uint64_t body_most(const ab_exchange *exchange) {
   return most < INT32_MAX / 2 ? most : INT32_MAX / 2;
 }
 
-/* It has said so. */
 static bool is_longer(const ab_exchange *exchange) {
   return !exchange->body->chunked && exchange->body->left > body_most(exchange);
 }
@@ -30,8 +28,7 @@ bool ab__buffer_begin(ab_exchange *exchange) {
   if (engine->refusing || store_is_full(engine)) return false;
   enum ab_buffering how = engine->buffering_rule(engine->buffering_ctx, exchange->request->path);
   if (how == AB_BUFFER_NOT) return false;
-  /* A client that asks may be refused by the application: at least for what is not held of the
-   * body. */
+  /* A client that asks may be refused: at least for what is not held of its body. */
   if (exchange->expects && (how == AB_BUFFER_UNASKED || is_longer(exchange))) return false;
   ab_body_buffer(exchange->body, &engine->stats->bodies);
   ab__exchange_become(exchange, AB_EXCHANGE_BUFFER);

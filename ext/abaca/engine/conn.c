@@ -1,6 +1,5 @@
-/* A connection's life, and its input: bytes that are read, kept and thrown away. What they mean is
- * the protocol's business. The states are drawn in conn.h. All functions here run with the lock
- * held. */
+/* A connection's life (states: conn.h) and input, whose meaning is the protocol's business. All
+ * functions run with the lock held. */
 #include "engine/conn.h"
 
 #include <string.h>
@@ -32,9 +31,8 @@ static bool is_abandoned(const ab_conn *conn) {
          ab__conn_has(conn, AB_EXCHANGE_APP);
 }
 
-/* A client that only has nothing more to say sends a FIN, too. If its request finds a place, it
- * counts as waiting for the response; if the request has to queue, the client most likely went
- * away. */
+/* A FIN alone may come from a client that waits for its response; with its request queued, it most
+ * likely went away. */
 bool ab__conn_is_unwanted(const ab_conn *conn) {
   if (!conn->hung_up || conn->engine->half_close == AB_HALF_CLOSE_ANSWER) return false;
   if (ab__conn_has(conn, AB_EXCHANGE_APP)) return conn->exchange->handed;
@@ -42,8 +40,7 @@ bool ab__conn_is_unwanted(const ab_conn *conn) {
          (conn->exchange->stood || ab__engine_crowded(conn->engine));
 }
 
-/* Its request is dropped while it waits to be taken, after a reset or because no client waits for
- * it. */
+/* Its queued request is dropped, after a reset or because the client has left. */
 static bool leaves_queue(const ab_conn *conn, uint32_t events) {
   if (!ab__conn_has(conn, AB_EXCHANGE_QUEUED)) return false;
   bool reset = events & (AB_POLL_HUP | AB_POLL_ERROR);
@@ -149,8 +146,7 @@ void ab__conn_drop(ab_conn *conn) {
 
 /* --- input memory --- */
 
-/* Memory for this many bytes: the next power of two while it is small, and at most an eighth more
- * than needed when it is large, so that a body of 64 KB behind its head does not take 128. */
+/* The next power of two while small, at most an eighth more than needed when large. */
 static uint32_t own_size(uint32_t needed) {
   if (needed <= 4096) return ab_round_up_pow2(needed < 256 ? 256 : needed);
   uint32_t part = ab_round_up_pow2(needed / 16 + 1);
@@ -273,7 +269,6 @@ bool ab__conn_read_behind(ab_conn *conn, size_t room) {
   return n > 0;
 }
 
-/* Throws away what the peer still sends. */
 static bool discard(ab_conn *conn) {
   if (!conn->readable) return false;
   size_t room = ab__conn_arena_room(conn->engine);

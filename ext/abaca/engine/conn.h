@@ -59,7 +59,7 @@ typedef struct ab_service {
   ab_listener *listener;
   struct ab_service *next;
   ab_net *proxies;         /* whose connections begin with a PROXY header */
-  size_t proxy_count;      /* 0: everybody's */
+  size_t proxy_count;      /* 0: all */
   uint32_t budget;         /* connections that it may still accept in this turn */
   unsigned proxy_versions; /* set of enum ab_proxy_accept; 0: no PROXY header */
   ab_limits limits;
@@ -102,14 +102,12 @@ struct ab_conn {
 
 #define AB_NOTICES 16 /* that wait for the log */
 
-/* Who writes a head copies the date without the lock, while others may turn the engine: it stays
- * what it was for AB_DATES - 1 seconds. */
+/* Heads copy the date without the lock: it stays what it was for AB_DATES - 1 seconds. */
 #define AB_DATES 8
 
 struct ab_engine {
   ab_mem mem;
-  ab_service
-      default_service; /* of connections that no listener accepted; its limits are the server's */
+  ab_service default_service; /* of connections without a listener; the server's limits */
   ab_poller *poller;
   ab_outbox_pool *outboxes;
   ab_service *services;
@@ -126,13 +124,11 @@ struct ab_engine {
   uint32_t touched_count;
   ab_slab_pool conns, exchanges;
   size_t request_room; /* bytes that a parsed request takes at most */
-  ab_arena
-      next_arena; /* with room for a new listener's requests: from the next turn on, or empty */
+  ab_arena next_arena; /* for a new listener's requests, from the next turn on; or empty */
   size_t next_room;
   ab_nsec told_deadline; /* what ab_engine_deadline said last */
-  ab_list
-      readers; /* ab_stall: peers for which files wait, who has taken nothing for longest first */
-  size_t descriptors; /* that the process may have open */
+  ab_list readers;       /* ab_stall: peers for which files wait, longest without progress first */
+  size_t descriptors;    /* that the process may have open */
   const ab_storage_calls *storage;
   ab_blocking_pool *readers_pool; /* threads that read files; NULL until one has to be read */
   ab_poller *readers_poller;      /* held for them */
@@ -143,7 +139,7 @@ struct ab_engine {
   uint32_t capacity;  /* requests that the application takes at once */
   uint32_t aside;     /* of those that it has, they take none of its places */
   uint32_t max_queue; /* requests that may wait when a step ends */
-  ab_nsec look_at;    /* while paused, when to look at the listeners; 0: when somebody knocks */
+  ab_nsec look_at;    /* while paused, when to look at the listeners; 0: when one is ready */
   ab_nsec busy_until; /* when a connection was accepted last, or a request was done */
   ab_nsec rest_until; /* accepting rests, because descriptors ran out; 0: it does not */
   int64_t date_second;
@@ -151,7 +147,7 @@ struct ab_engine {
   ab_engine_stats own_stats;
   struct ab_hold *hold;             /* NULL: nothing was held back yet */
   ab_view health[AB_HEALTH_COUNT];  /* the engine's own copies */
-  ab_buffering_rule buffering_rule; /* whose body is buffered; NULL: nobody's */
+  ab_buffering_rule buffering_rule; /* whose body is buffered; NULL: none */
   void *buffering_ctx;
   uint64_t buffer_most; /* bytes of all that are buffered */
   bool has_health;
@@ -175,7 +171,7 @@ struct ab_engine {
 #define AB_TURN_REQUESTS 16   /* requests of one connection in a turn */
 #define AB_TURN_RECVS    8    /* reads of one connection in a turn */
 #define AB_TURN_ACCEPTS  64   /* connections of one listener in a turn */
-#define AB_LOOK_ACCEPTS  512  /* ... when nobody takes requests, each time that we look */
+#define AB_LOOK_ACCEPTS  512  /* ... while no requests are taken, at each look */
 #define AB_DRAIN_ACCEPTS 1024 /* ... and when it is closed */
 #define AB_LOOK          (10 * AB_NSEC_PER_MS) /* the time between two such looks */
 #define AB_RECV_MAX      65536                 /* bytes of one read */
@@ -198,7 +194,6 @@ static inline void ab__conn_become(ab_conn *conn, enum ab_conn_state state) {
 static inline bool ab__conn_has(const ab_conn *conn, enum ab_exchange_state state) {
   return conn->state == AB_CONN_BUSY && conn->exchange->state == state;
 }
-/* What is spoken on it. */
 static inline const ab_protocol *ab__conn_protocol(const ab_conn *conn AB_UNUSED) {
   return &ab__http1;
 }
@@ -213,7 +208,7 @@ void ab__conn_free(ab_conn *conn);
 /* The step has ended: the structures of freed connections may be used again. */
 void ab__conns_free_dead(ab_engine *engine);
 
-/* The peer has ended its side, and its request waits for a place: nobody waits for the answer. */
+/* The peer has ended its side while its request waits for a place. */
 bool ab__conn_is_unwanted(const ab_conn *conn);
 /* The exchange is over, if there was one: the next request may come. */
 void ab__conn_await_request(ab_conn *conn);
@@ -242,8 +237,7 @@ void ab__conn_rearm(ab_conn *conn);
 ab_nsec ab__conn_due(const ab_conn *conn);
 /* Idle, while the engine drains: it may stay for AB_DRAIN_GRACE after its last request. */
 void ab__conn_give_last_chance(ab_conn *conn);
-/* A response from its first full socket until all of it is sent. Only time with output pending and
- * a full socket counts: the rest is not the peer's fault. */
+/* A response from its first full socket until it is sent. Only time with a full socket counts. */
 struct ab_stall {
   ab_conn *conn;
   ab_list link;     /* in engine->readers */
@@ -334,11 +328,10 @@ void ab__conn_fail_head(ab_conn *conn, int error, bool answers_head);
 
 /* http1_session.c: HTTP/1. */
 
-/* Parses the head at `in` into the arena. Returns as ab_head_parse; AB_ENOMEM when the arena has no
- * room left. */
+/* Parses the head at `in` into the arena. As ab_head_parse; AB_ENOMEM when the arena is full. */
 int ab__conn_parse(ab_conn *conn, const ab_head **head) AB_WARN_UNUSED;
 
-/* admission.c: what nobody takes. */
+/* admission.c: what is not taken. */
 
 /* Places in the application that are taken. */
 static inline uint32_t ab__engine_taken(const ab_engine *engine) {
@@ -363,8 +356,7 @@ void ab__health_fini(ab_engine *engine);
 
 /* service.c: listeners. */
 
-/* Requests within these limits fit into the arena from the next turn on. Returns AB_OK or
- * AB_ENOMEM. */
+/* From the next turn on the arena fits requests within these limits. AB_OK or AB_ENOMEM. */
 int ab__engine_make_room(ab_engine *engine, const ab_limits *limits);
 /* Registers the listeners with the poller, or takes them off it, as the engine's state says. */
 void ab__engine_listen(ab_engine *engine);
@@ -382,7 +374,7 @@ void ab__services_fini(ab_engine *engine);
 bool ab__engine_touch(ab_conn *conn);
 /* The connection is served in the next turn, or in this one if its turn is still to come. */
 void ab__engine_ready(ab_conn *conn);
-/* Something for the log; dropped when nobody takes them. */
+/* Something for the log; dropped while AB_NOTICES wait. */
 void ab__engine_notice(ab_conn *conn, const char *what);
 
 #endif

@@ -1,7 +1,6 @@
-/* Deadlines of a connection. Three kinds: of what it waits for now (a head, a body, the next
- * request, the end), of a response that the peer is slow to read, and of the request as a whole.
- * The timer is touched only if a deadline comes nearer: one that moves away lets the timer come out
- * early. All functions run with the lock held. */
+/* Deadlines of what a connection waits for now, of a response that the peer is slow to read, and of
+ * the request as a whole. The timer is touched only if one comes nearer. All functions run with the
+ * lock held. */
 #include <string.h>
 
 #include "base/bits.h"
@@ -61,8 +60,7 @@ static void stall_begin(ab_conn *conn) {
   stall->progress = conn->engine->now;
 }
 
-/* What the peer has acknowledged so far: the socket's own queue may be large, and a slow peer's
- * share of it moves long before there is room for more. */
+/* What the peer has acknowledged: its share of a large socket queue moves before there is room. */
 static void stall_look(ab_conn *conn) {
   ab_stall *stall = conn->stall;
   uint64_t queued = ab_link_pending(&conn->link);
@@ -122,7 +120,6 @@ static void rearm_body(ab_conn *conn) {
   set_deadline(conn, ab_body_deadline(body, ab__conn_limits(conn)));
 }
 
-/* Bytes of the body are awaited, by the application or by ourselves. */
 static bool waits_for_body(const ab_conn *conn) {
   return ab__conn_has(conn, AB_EXCHANGE_SKIP) || ab__conn_has(conn, AB_EXCHANGE_BUFFER) ||
          (ab__conn_has(conn, AB_EXCHANGE_APP) && conn->exchange->wants_body);
@@ -156,7 +153,6 @@ void ab__conn_rearm(ab_conn *conn) {
   }
 }
 
-/* Since when it waits for a head, or for the rest of one. */
 static ab_nsec waits_since(const ab_conn *conn) {
   const ab_limits *limits = ab__conn_limits(conn);
   ab_nsec now = conn->engine->now;

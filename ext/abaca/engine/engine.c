@@ -48,12 +48,9 @@ static void visit_used(void *ctx, void *one) {
   if (conn->state != AB_CONN_FREE) (*(const visit *)ctx)(conn);
 }
 
-/* Calls fn for each connection that is not free. */
 static void each_conn(ab_engine *engine, visit fn) {
   ab_slab_each(&engine->conns, visit_used, &fn);
 }
-
-/* --- life --- */
 
 void ab_engine_set_half_close(ab_engine *engine, enum ab_half_close meaning, bool watch) {
   engine->half_close = (uint8_t)meaning;

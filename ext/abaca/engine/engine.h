@@ -1,13 +1,10 @@
-/* The HTTP engine: listeners, connections and exchanges on a poller, without Ruby.
- *
- * The engine never calls up. A turn of it receives, parses and sends; what the application has to
- * know becomes an event of an exchange, which the leading thread takes with ab_engine_next. An
- * exchange is one request and its response, which is given with the ab_exchange_* functions.
+/* The HTTP engine: listeners, connections and exchanges on a poller, without Ruby. It never calls
+ * up: what the application has to know becomes an event of an exchange (one request and its
+ * response), which the leading thread takes with ab_engine_next.
  *
  * Everything here is guarded by the poller's lock. Functions marked [locked] must be called with it
  * held (ab_engine_lock); the others take it themselves. None of them calls Ruby or blocks. One
- * thread at a time turns the engine: the one that leads (lead/lead.h). The others may answer.
- */
+ * thread at a time turns the engine: the one that leads (lead/lead.h). The others may answer. */
 #ifndef AB_ENGINE_ENGINE_H
 #define AB_ENGINE_ENGINE_H
 
@@ -83,8 +80,7 @@ _Static_assert(offsetof(ab_engine_stats, refused) == AB_CACHE_LINE &&
  * another thread, and must not call the engine. Returns NULL when memory runs out. */
 ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_engine_stats *stats,
                           ab_outbox_release release, void *ctx);
-/* Detaches first, and closes every connection at once. Requests still in the application must have
- * been finished. */
+/* Detaches, closes every connection. The application must have finished all requests before. */
 void ab_engine_fini(ab_engine *engine);
 
 /* What applies to the connections of a listener from the first one on. */
@@ -94,7 +90,7 @@ typedef struct ab_listener_terms {
    * names takes the place of the socket's address. 0: there is none. */
   unsigned proxy_accept;
   const ab_net *proxies; /* whose connections have to, and may, send one */
-  size_t proxy_count;    /* 0: everybody's */
+  size_t proxy_count;    /* 0: all */
 } ab_listener_terms;
 
 /* Takes the listener; copies the terms, NULL for the usual ones. Returns AB_OK or AB_ENOMEM (then
@@ -122,8 +118,7 @@ void ab_engine_set_half_close(ab_engine *engine, enum ab_half_close meaning, boo
  * and wins over the listener's. Copies the rules. Before attach. Returns AB_OK or AB_ENOMEM. */
 int ab_engine_set_path_times(ab_engine *engine, const ab_path_rule *rules,
                              size_t count) AB_WARN_UNUSED;
-/* The methods that are served, instead of the registry's. Copies the set. Before attach. Returns
- * AB_OK or AB_ENOMEM. */
+/* Methods to serve instead of the registry's. Copies them. Before attach. AB_OK or AB_ENOMEM. */
 int ab_engine_set_methods(ab_engine *engine, const ab_methods *methods) AB_WARN_UNUSED;
 /* Whether the body of a request is buffered. */
 enum ab_buffering {
@@ -137,9 +132,7 @@ enum ab_buffering {
 typedef enum ab_buffering (*ab_buffering_rule)(void *ctx, ab_view path);
 
 /* A request that the rule selects waits to be taken until its body, or max_body_memory of it, has
- * come. While `most` bytes are buffered in all, requests do not wait for their bodies. Before
- * attach.
- */
+ * come; but not while `most` bytes are buffered in all. Before attach. */
 void ab_engine_buffer_bodies(ab_engine *engine, ab_buffering_rule rule, void *ctx, uint64_t most);
 
 /* What a health path tells. */
@@ -153,13 +146,11 @@ enum ab_health {
  * the query. Copies the path. Returns AB_OK or AB_ENOMEM. */
 int ab_engine_set_health(ab_engine *engine, enum ab_health which, const char *path,
                          size_t len) AB_WARN_UNUSED;
-/* From now on it is not ready; everything else continues. Idempotent. Returns the time after which
- * each connection that is open now has been accepted: 0 unless the kernel holds silent ones back.
- */
+/* Not ready from now on; everything else continues. Idempotent. Returns the time after which each
+ * connection that is open now has been accepted: 0 unless the kernel holds silent ones back. */
 ab_nsec ab_engine_retire(ab_engine *engine);
 
-/* Registers everything with `poller`, which is borrowed until detach. Returns AB_OK, AB_ENOMEM or
- * AB_ESYS. */
+/* Registers all with `poller`, borrowed until detach. Returns AB_OK, AB_ENOMEM or AB_ESYS. */
 int ab_engine_attach(ab_engine *engine, ab_poller *poller, ab_nsec now) AB_WARN_UNUSED;
 void ab_engine_detach(ab_engine *engine);
 /* Forgets the poller without touching it: it was freed, or is the parent's. */
@@ -209,13 +200,11 @@ void ab_engine_pause(ab_engine *engine, bool paused);
  * step ends: the newest beyond that are answered 503. Without this, no limit. Before attach. */
 void ab_engine_set_queue(ab_engine *engine, uint32_t capacity, uint32_t max_queue);
 
-/* [locked] This many of the requests in the application take none of its places: they wait for
- * their own peers. */
+/* [locked] This many requests in the application wait for their peers, and take no place. */
 void ab_engine_set_aside(ab_engine *engine, uint32_t count);
 
-/* [locked, as the other two] From now on requests that could only wait for a pool of the
- * application's are held back (hold.h). The seed is secret. Idempotent. Returns AB_OK or AB_ENOMEM.
- */
+/* [locked, as the other two] From now on holds back requests that could only wait for a pool of the
+ * application's (hold.h). The seed is secret. Idempotent. Returns AB_OK or AB_ENOMEM. */
 int ab_engine_hold(ab_engine *engine, uint64_t seed) AB_WARN_UNUSED;
 /* This many wait now for the pool, which has `size` places and any number but 0 as its name.
  * Returns true if requests that were held back may go: the leading thread has to look. */
@@ -223,9 +212,8 @@ bool ab_engine_pool_load(ab_engine *engine, uint64_t id, uint32_t size, uint32_t
 /* A request for the path, as it was received and without its query, waits for the pool. */
 void ab_engine_pool_wait(ab_engine *engine, uint64_t id, ab_view path);
 
-/* Retires, accepts no more and closes idle connections, AB_DRAIN_GRACE after their last request:
- * the next may be on its way. Requests in flight are answered, with `Connection: close`, and
- * connections that were taken over are told. Idempotent. */
+/* Retires, accepts no more, closes idle connections AB_DRAIN_GRACE after their last request,
+ * answers requests in flight with `Connection: close`, tells taken-over connections. Idempotent. */
 void ab_engine_drain(ab_engine *engine, ab_nsec now);
 #define AB_DRAIN_GRACE (200 * AB_NSEC_PER_MS)
 /* Since when there has been neither a new connection nor a request; 0: there is a request now. */
@@ -345,8 +333,7 @@ int ab_exchange_move(ab_exchange *exchange, ab_outbox *from, ab_outbox_adopt ado
 /* Sends content at once, behind what is pending, and copies what the socket does not take. What has
  * begun and cannot be kept has ended the connection. */
 int ab_exchange_send(ab_exchange *exchange, const char *ptr, size_t len) AB_WARN_UNUSED;
-/* The content is complete; field lines of a trailer section, which may be none, follow where its
- * framing has room for them. */
+/* Ends the content; trailer field lines, perhaps none, follow where the framing has room. */
 int ab_exchange_end(ab_exchange *exchange, const char *trailers, size_t len) AB_WARN_UNUSED;
 
 /* [locked] Sends what the socket takes now. */
@@ -381,8 +368,7 @@ enum ab_finish {
 };
 
 /* [locked] The response will not end: sends what the socket takes and closes it, by a reset if only
- * that shows that something is missing. The application has the exchange until ab_exchange_finish.
- */
+ * that shows the loss. The application has the exchange until ab_exchange_finish. */
 void ab_exchange_abandon(ab_exchange *exchange, enum ab_finish how);
 
 /* [locked] The exchange is over; after a broken response the connection is closed. */

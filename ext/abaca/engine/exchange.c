@@ -1,6 +1,5 @@
-/* One request and its response: how an exchange begins, passes from state to state, and ends, and
- * what the application asks about it. The states are drawn in exchange.h. All functions run with
- * the lock held unless engine.h says otherwise. */
+/* How an exchange begins, goes from state to state (exchange.h) and ends; what the application asks
+ * about it. All functions run with the lock held unless engine.h says otherwise. */
 #include "engine/exchange.h"
 
 #include <string.h>

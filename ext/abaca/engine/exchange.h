@@ -5,17 +5,11 @@
  *                       +----------+------------+--------+-- error, or gone -+
  *
  * BEGUN   the head is here, and nothing is decided yet
- *
  * BUFFER  the body is buffered before the request may be taken, see buffer_body.c
- *
  * QUEUED  the request waits to be taken
- *
  * APP     the application has the request, and reads the rest of its body from the socket; the
  *         connection may be dead meanwhile
- *
  * SKIP    the response is given, and the little that is left of the body is thrown away
- *
- * There is one while a request is in flight: a connection that waits for its next request has none.
  */
 #ifndef AB_ENGINE_EXCHANGE_H
 #define AB_ENGINE_EXCHANGE_H
@@ -57,7 +51,7 @@ struct ab_exchange {
   bool keep_decided : 1; /* ab_exchange_keep_alive was asked */
   bool keep : 1;         /* its answer */
   bool expired : 1;      /* request_timeout has passed */
-  bool watched : 1;      /* somebody wants to know when the peer goes */
+  bool watched : 1;      /* it matters when the peer goes */
   bool asked : 1;        /* it was asked whether it is there */
   bool waits : 1;        /* the request has waited for more than a step */
   bool stood : 1;        /* ... while every place was taken, or held back */

@@ -1,6 +1,5 @@
-/* Files that wait to be sent: each has a descriptor of the process, whatever its length. A peer
- * gets further files when it has read those before, and all files together leave descriptors for
- * other uses. All functions run with the lock held. */
+/* Files that wait to be sent take a descriptor each: a peer gets more when it has read those
+ * before, and all together leave some for other uses. All functions run with the lock held. */
 #include "engine/conn.h"
 
 static uint32_t files_of(const ab_conn *conn) {

@@ -1,7 +1,5 @@
-/* Paths that the engine answers itself: whether the process is alive, and whether it accepts
- * requests. The application has no part in that, so whichever thread turns the engine answers them,
- * also while the application is busy. All functions here except the first run with the lock
- * held. */
+/* Health paths, answered by whichever thread turns the engine, also while the application is busy.
+ * All functions here except the first run with the lock held. */
 #include <string.h>
 
 #include "engine/conn.h"

@@ -1,4 +1,3 @@
-/* Holds back requests that could only wait: see hold.h. */
 #include "engine/hold.h"
 
 #include "engine/conn.h"
@@ -16,8 +15,6 @@ int ab_engine_hold(ab_engine *engine, uint64_t seed) {
   __atomic_store_n(&engine->hold, hold, __ATOMIC_RELAXED); /* is_quiet looks without the lock */
   return AB_OK;
 }
-
-/* --- pools --- */
 
 static ab_hold_pool *find(ab_hold *hold, uint64_t id) {
   for (size_t i = 0; i < AB_HOLD_POOLS; i++) {
@@ -72,8 +69,6 @@ bool ab_engine_pool_load(ab_engine *engine, uint64_t id, uint32_t size, uint32_t
   return go_on;
 }
 
-/* --- routes --- */
-
 static uint64_t key_of(const ab_hold *hold, uint64_t pool, ab_view path) {
   char text[AB_ROUTE_STATS_KEY_MAX];
   size_t len = ab__route_stats_key(path, text);
@@ -106,8 +101,6 @@ static bool has_waited(ab_hold *hold, uint64_t id, ab_view path, ab_nsec now) {
   }
   return false;
 }
-
-/* --- requests --- */
 
 ab_exchange *ab__hold_next(const ab_engine *engine) {
   for (size_t i = 0; engine->stats->held > 0 && i < AB_HOLD_POOLS; i++) {

@@ -1,13 +1,11 @@
-/* Holds back requests that could only wait. An application has pools of its own, for example of
- * connections to a database. A request that finds one empty waits there, with a fiber and
- * everything that it has built up, where neither queue_timeout nor max_queue count. So a request of
- * a route that has lately waited for a pool is not taken while as many others wait for that pool as
- * it has connections. It waits where all requests do; those of other routes pass it.
+/* Holds back requests that could only wait for a pool of the application's, for example of database
+ * connections: there a request keeps a fiber and all that it has built up, and neither
+ * queue_timeout nor max_queue count. So a request of a route that has lately waited for a pool is
+ * not taken while as many others wait for that pool as it has connections; other routes pass it.
  *
- * The application's side, which knows the pools, reports how many wait (ab_engine_pool_load), and
- * the route of a request that begins to (ab_engine_pool_wait). Routes are those of route_stats:
- * what the path looks like. Internal to engine/, as is everything with two underscores.
- */
+ * The application reports how many wait (ab_engine_pool_load), and the route of a request that
+ * begins to (ab_engine_pool_wait). Routes are those of route_stats. Internal to engine/, as is
+ * everything with two underscores. */
 #ifndef AB_ENGINE_HOLD_H
 #define AB_ENGINE_HOLD_H
 
@@ -20,8 +18,7 @@
 #define AB_HOLD_MARKS 1024
 /* For this long a route that has waited is held back. */
 #define AB_HOLD_LATELY (10 * AB_NSEC_PER_SEC)
-/* A request that was let go needs a while to reach its pool. For this long it counts as waiting
- * there, so that not all are let go before the first one arrives. */
+/* For this long a request that was let go counts as waiting: it may not be at its pool yet. */
 #define AB_HOLD_WAY AB_NSEC_PER_MS
 
 typedef struct ab_hold_pool {
@@ -48,8 +45,7 @@ typedef struct ab_hold {
 
 /* The exchange whose request is the next one that was held back and may go; NULL: none may. */
 ab_exchange *ab__hold_next(const ab_engine *engine);
-/* Holds the request back if it has to be: it is parsed, and the first of engine->requests. Returns
- * false if it may go. */
+/* Holds back, if it has to be, the parsed first of engine->requests. False if it may go. */
 bool ab__hold_back(ab_exchange *exchange);
 /* A request that was held back is taken. */
 void ab__hold_let_go(ab_exchange *exchange);

@@ -1,6 +1,5 @@
-/* HTTP/1 on a connection: its bytes become exchanges, one after the other, and what the application
- * says of their responses becomes bytes. All functions here run with the lock held unless engine.h
- * says otherwise. */
+/* HTTP/1 on a connection: bytes become exchanges, responses become bytes. All functions run with
+ * the lock held unless engine.h says otherwise. */
 #include <string.h>
 
 #include "engine/conn.h"
@@ -68,8 +67,7 @@ static bool begin_request(ab_conn *conn, const ab_head *head) {
   return false;
 }
 
-/* The PROXY header stands before everything else, and only once: what looks like a second one is a
- * malformed request. */
+/* The header comes only once: what looks like a second one is a malformed request. */
 static bool read_proxy_header(ab_conn *conn) {
   int size = ab_proxy_parse(conn->in, conn->in_len, conn->service->proxy_versions,
                             ab__conn_limits(conn)->max_proxy_header, &conn->peer);
@@ -93,15 +91,14 @@ static void refuse_head(ab_conn *conn, int error) {
   ab__conn_fail(conn, error);
 }
 
-/* When the arena is empty, and everybody else has had a turn. */
+/* When the arena is empty, and all others have had a turn. */
 static bool wait_for_a_turn(ab_conn *conn) {
   ab__engine_ready(conn);
   return false;
 }
 
 static bool advance_head(ab_conn *conn) {
-  /* A client that does not read its responses gets no more of them; the socket holds its further
-   * requests. */
+  /* A client's further requests stay in the socket until it reads its responses. */
   bool stands = conn->blocked || ab__load_waits(conn);
   if (stands && ab__conn_is_full(conn)) return false;
   if (conn->in_len > 0 && !conn->parsed) {
@@ -136,7 +133,6 @@ static bool buffer_body(ab_exchange *exchange) {
   return false;
 }
 
-/* The rest of a body that the application has left unread; then comes the next request. */
 static bool skip_body(ab_exchange *exchange) {
   ab_conn *conn = exchange->conn;
   if (conn->in_len == 0 && !(conn->readable && ab__conn_fill(conn))) return false;
@@ -166,8 +162,7 @@ static bool advance(ab_conn *conn) {
 
 /* --- the end of the connection --- */
 
-/* An idle connection is read once more before it is closed: a request that is already in the
- * socket's buffer was sent before the peer could know. */
+/* An idle connection is read once more: a request sent before the peer could know may be here. */
 static void drain(ab_conn *conn) {
   if (conn->state != AB_CONN_HEAD) return;
   if (conn->in_len == 0) ab__conn_give_last_chance(conn);
@@ -265,7 +260,6 @@ static bool keeps(ab_exchange *exchange, enum ab_finish how) {
          ab__exchange_can_skip(exchange);
 }
 
-/* The application is done with the request, which leaves some of its body behind. */
 static void begin_skip(ab_exchange *exchange) {
   exchange->app = NULL;
   exchange->deadline = 0;

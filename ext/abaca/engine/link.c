@@ -1,4 +1,3 @@
-/* One socket's way in and out: see link.h. */
 #include "engine/link.h"
 
 void ab_link_init(ab_link *link, int fd, void (*ready)(ab_watch *watch, uint32_t events)) {

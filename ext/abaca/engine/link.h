@@ -1,5 +1,4 @@
-/* A link: one socket's way in and out. It is plain, each of these a system call; the rest of the
- * engine knows no socket, and assumes nothing of how bytes get into it and out of it. */
+/* One socket's way in and out, by plain system calls. The rest of the engine knows no socket. */
 #ifndef AB_ENGINE_LINK_H
 #define AB_ENGINE_LINK_H
 
@@ -17,10 +16,9 @@ static inline bool ab_link_open(const ab_link *link) {
   return link->watch.fd >= 0;
 }
 
-/* What is received into the buffers, filled in order. Returns bytes > 0; 0 at the end of the
- * stream; AB_AGAIN, AB_EPEER or AB_ENOMEM, as ab_sock_recv. *drained tells that nothing more is
- * there before the poller says so; the end of the stream, of which the poller tells once, may be.
- */
+/* Fills the buffers in order. Returns bytes > 0; 0 at the end of the stream; AB_AGAIN, AB_EPEER or
+ * AB_ENOMEM, as ab_sock_recv. *drained: nothing more is there before the poller says so, but
+ * perhaps the end of the stream, of which the poller tells once. */
 ssize_t ab_link_receive(ab_link *link, const struct iovec *iov, int count,
                         bool *drained) AB_WARN_UNUSED;
 /* Return as ab_sock_send and ab_sock_sendfile. */
@@ -28,8 +26,7 @@ ssize_t ab_link_send(ab_link *link, const struct iovec *iov, int count) AB_WARN_
 ssize_t ab_link_sendfile(ab_link *link, int fd, uint64_t offset, size_t len) AB_WARN_UNUSED;
 /* Bytes that were sent and that the peer has not taken yet, as far as that can be told. */
 uint64_t ab_link_pending(const ab_link *link);
-/* True when the connection is broken, or the peer has closed it; with `half` also when the peer has
- * ended its own side only. */
+/* True when the connection is broken or closed by the peer; with `half` also half-closed by it. */
 bool ab_link_ended(const ab_link *link, bool half);
 /* Ends our side. */
 void ab_link_shutdown(ab_link *link);

@@ -1,6 +1,5 @@
-/* What the engine's parts have in common: its lock, the lists of connections and exchanges for
- * which something is to be done, and notices. All functions run with the lock held unless engine.h
- * says otherwise. */
+/* The lock, what is to be done for connections and exchanges, notices. All functions run with the
+ * lock held unless engine.h says otherwise. */
 #include "engine/conn.h"
 #include "engine/hold.h"
 
@@ -41,8 +40,6 @@ void ab__engine_event(ab_exchange *exchange, unsigned events) {
   }
   exchange->events |= (uint8_t)events;
 }
-
-/* --- notices --- */
 
 void ab__engine_notice(ab_conn *conn, const char *what) {
   ab_engine *engine = conn->engine;

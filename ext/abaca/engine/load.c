@@ -1,15 +1,13 @@
-/* Files that are not in memory. sendfile would wait for them with the lock held, and block
- * everybody. So a thread first reads the next piece of such a file, without the lock. Meanwhile the
- * connection is *loading*: it sends nothing, and no deadline of its peer counts. All functions run
- * with the lock held. */
+/* Files that are not in memory: sendfile would wait for them with the lock held. So a thread first
+ * reads the next piece, without the lock; meanwhile the connection sends nothing, and no deadline
+ * of its peer counts. All but the thread's part and ab__loads_fini run with the lock held. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "engine/conn.h"
 #include "io/storage.h"
 
-/* Pieces that are read at a time, for all connections; the others wait for a reader. It is also the
- * number of descriptors that this takes. */
+/* Pieces that are read at a time, for all connections; each takes a descriptor. */
 #define READERS 4
 
 /* A thread's part, with its own descriptor, since the connection may be dropped meanwhile. */
@@ -44,8 +42,7 @@ static void fini_job(ab_blocking_job *job) {
 
 /* --- beginning --- */
 
-/* Up to where the file's next piece begins: the rest of one that a peer has read in part was loaded
- * with it. */
+/* Up to the file's next piece: the rest of one read in part was loaded with it. */
 static size_t piece_of(const ab_outbox_next_op *next) {
   size_t most = AB_STORAGE_PIECE - (size_t)(next->file_offset % AB_STORAGE_PIECE);
   return next->file_len < most ? (size_t)next->file_len : most;

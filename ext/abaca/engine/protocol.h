@@ -1,6 +1,5 @@
-/* A protocol: what is spoken on a connection. What comes in becomes exchanges, and what the
- * application says of their responses becomes bytes. There is a table for each; HTTP/1 has the
- * first (http1_session.c). All of it is called with the lock held, but put_framing. */
+/* What is spoken on a connection: input becomes exchanges, responses become bytes. All is called
+ * with the lock held, but put_framing. */
 #ifndef AB_ENGINE_PROTOCOL_H
 #define AB_ENGINE_PROTOCOL_H
 

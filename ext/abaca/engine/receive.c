@@ -1,16 +1,12 @@
-/* Request bodies: on their way to the application that reads them, or discarded. All functions here
- * run with the lock held unless engine.h says otherwise.
- *
- * Nothing is received that was not asked for, beyond a window: so the socket fills up, and TCP
- * slows a fast client down to the application's pace. */
+/* Request bodies, on their way to the application or discarded. Beyond a window nothing is received
+ * unasked, so TCP slows a fast client down to the application's pace. All functions run with the
+ * lock held unless engine.h says otherwise. */
 #include <string.h>
 
 #include "engine/conn.h"
 
 /* Room after the content of a chunk, for the framing of the next one: it saves a system call. */
 #define FRAMING_ROOM 64
-
-/* --- for the application --- */
 
 static ssize_t fail(ab_exchange *exchange, int error) {
   exchange->body_error = error;
@@ -38,9 +34,8 @@ static ssize_t take_input(ab_exchange *exchange, char *buf, size_t len) {
   return exchange->body->done ? 0 : AB_AGAIN;
 }
 
-/* Bytes to receive beyond those that go where the application wants them, `direct` of `len`: the
- * size of the framing if much is wanted, a window if little is, so that not each line costs a
- * system call. */
+/* Bytes to receive beyond the `direct` ones (of `len`), which go to their place: the framing if
+ * much is wanted, a window if little is, so that not each line costs a system call. */
 static size_t room_ahead(const ab_exchange *exchange, size_t direct, size_t len) {
   const ab_conn *conn = exchange->conn;
   size_t room = ab__conn_arena_room(conn->engine), wanted = 0;
@@ -105,8 +100,7 @@ void ab_exchange_continue(ab_exchange *exchange) {
   if (ab__conn_protocol(conn)->write_continue(conn) == AB_OK) ab__conn_flush(conn);
 }
 
-/* The application has to wait. What is in the socket waits for the next turn, as does the deadline:
- * this turn's clock may be late, if the application has kept it for long. */
+/* Input and deadline wait for the next turn, since this turn's clock may be late. */
 static void wait_for_bytes(ab_exchange *exchange) {
   ab_conn *conn = exchange->conn;
   if (!conn->readable) ab_exchange_continue(exchange);
@@ -141,8 +135,6 @@ void ab_exchange_leave_body(ab_exchange *exchange) {
   ab_body_waited(exchange->body, conn->engine->now);
   conn->deadline = 0;
 }
-
-/* --- discarding --- */
 
 bool ab__exchange_skip(ab_exchange *exchange) {
   return decode_input(exchange, NULL, SIZE_MAX) >= 0 && exchange->body->done;

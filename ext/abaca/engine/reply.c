@@ -141,10 +141,9 @@ static bool has_drained(const ab_exchange *exchange) {
 
 /* --- sending --- */
 
-/* The socket is full: the poller tells when it is not, the deadline when the peer takes nothing.
- * The next turn sets the deadline: this one's clock may be old, when the application kept it for
- * long. That deadline takes the place of the last chance's: the connection closes behind what is
- * being sent. */
+/* The poller tells when the socket is not full, the deadline when the peer takes nothing. The next
+ * turn sets it, since this one's clock may be old. It takes the place of the last chance's: the
+ * connection closes behind what is being sent. */
 static void block(ab_conn *conn, bool progress) {
   conn->last_chance = false;
   if (!conn->blocked || progress) {
@@ -160,16 +159,14 @@ static void block(ab_conn *conn, bool progress) {
   if (ab_poller_set(conn->engine->poller, &conn->link.watch, events) != AB_OK) ab__conn_drop(conn);
 }
 
-/* The disk is slow: no peer has to answer for that. As for `block`, the last chance's deadline has
- * no place beside it. Returns what send_next does. */
+/* The disk is slow, not the peer. No last chance, as in `block`. Returns as send_next. */
 static ssize_t load(ab_conn *conn) {
   conn->last_chance = false;
   ab__conn_rearm(conn);
   return 0;
 }
 
-/* One system call. Returns bytes sent, 0 when the connection loads, or what ab_link_send returns.
- */
+/* One system call. Returns bytes sent, 0 when the connection loads, or as ab_link_send. */
 static ssize_t send_next(ab_conn *conn, const ab_outbox_next_op *next) {
   if (next->op == AB_OUTBOX_WRITE) {
     return ab_link_send(&conn->link, next->iov, next->iov_count);

@@ -1,6 +1,5 @@
-/* Responses: what the application says of one becomes output, in the words of its protocol. What
- * the application queues is queued whole or not at all. All functions run with the lock held unless
- * engine.h says otherwise. */
+/* What the application says of a response is queued as output of its protocol, whole or not at all.
+ * All functions run with the lock held unless engine.h says otherwise. */
 #include <string.h>
 
 #include "engine/conn.h"
@@ -8,8 +7,6 @@
 static const ab_protocol *protocol_of(const ab_exchange *exchange) {
   return ab__conn_protocol(exchange->conn);
 }
-
-/* --- heads --- */
 
 char *ab_exchange_put_framing(const ab_exchange *exchange, char *dst, ab_content *content) {
   return protocol_of(exchange)->put_framing(exchange, dst, content);
@@ -41,8 +38,6 @@ int ab_exchange_answer_error(ab_exchange *exchange, int status, size_t *content)
   exchange->framed = false;
   return protocol_of(exchange)->answer_error(exchange, status, content);
 }
-
-/* --- content --- */
 
 static uint64_t queued(const ab_conn *conn) {
   return conn->out ? ab_outbox_queued(conn->out) : 0;

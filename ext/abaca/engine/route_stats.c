@@ -1,6 +1,5 @@
-/* Route statistics: see route_stats.h. Routes of paths are in sets of a few places each, which a
- * keyed hash of the key chooses. The entries after them are the route of all others and those of
- * the rules. */
+/* Paths' routes are in sets of a few places each, chosen by a keyed hash of the key. The entries
+ * after them are the route of all others and those of the rules. */
 #include "engine/route_stats.h"
 
 #include <pthread.h>
@@ -25,8 +24,7 @@
 #define CLAIM_PER_REQUEST 1
 #define CLAIM_PROMOTED    16
 
-/* A route that was on fibers for this many times as long as it had to behave starts with a clean
- * record. */
+/* A route on fibers for this many times as long as it had to behave has a clean record. */
 #define FORGIVEN 10
 
 #define MOVES 32
@@ -96,8 +94,7 @@ void ab_route_stats_fini(ab_route_stats *route_stats) {
 
 /* --- names --- */
 
-/* The end of the segment that begins at `at`; `plain` if it is a name, and not one of many
- * values. */
+/* The end of the segment at `at`; `plain` if it is a name, and not one of many values. */
 static size_t segment_end(ab_view path, size_t at, bool *plain) {
   size_t start = at;
   *plain = true;
@@ -301,8 +298,7 @@ static void move(ab_route_stats *route_stats, entry *e, bool on_threads, ab_nsec
   ab_sliding_p95_begin(&e->window, limit);
 }
 
-/* A route that comes back and has to leave again at once, over and over, stays away for longer and
- * longer. */
+/* A route that has to leave again at once, over and over, stays away for longer each time. */
 static uint32_t next_patience(const entry *e) {
   if (!e->was_away || e->noted >= (uint64_t)e->patience * FORGIVEN) return AB_ROUTE_STATS_PATIENCE;
   return e->patience < AB_ROUTE_STATS_PATIENCE_MAX ? e->patience * 2 : AB_ROUTE_STATS_PATIENCE_MAX;

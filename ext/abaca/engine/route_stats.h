@@ -1,17 +1,14 @@
-/* Route statistics: how long the requests of each route keep their loop, and so what the next ones
- * run on. A route begins on fibers. It goes to threads when, of its last requests, the p95 of the
- * time for which each kept its loop at a stretch is above the threshold; and back when they have
- * behaved there for long enough. Each time that it has to leave again soon after it came back, that
- * takes twice as long.
+/* Route statistics: how long requests of each route keep their loop, and so what the next ones run
+ * on. A route begins on fibers. It goes to threads when the p95 of its last requests' longest
+ * stretches is above the threshold; and back when they have behaved there for long enough, which
+ * takes twice as long each time that it has to leave again soon.
  *
- * A route is a pattern of the configuration, or what a path looks like: its first four segments,
- * where those with a digit or an escape and very long ones are all the same, "*". Clients choose
- * paths, so the number of such routes is bounded. When there is no room for another one, the least
- * used gives way in time, and until then all newcomers are one route.
+ * A route is a pattern of the configuration, or a path's first four segments, where those with a
+ * digit or an escape and very long ones are all "*". Clients choose paths, so the number of such
+ * routes is bounded: the least used gives way in time, and until then all newcomers are one route.
  *
  * It reads no clock. Its owner serializes; only the two functions that peek may be called by any
- * thread.
- */
+ * thread. */
 #ifndef AB_ENGINE_ROUTE_STATS_H
 #define AB_ENGINE_ROUTE_STATS_H
 
@@ -36,8 +33,7 @@ typedef struct ab_route_stats_options {
   uint64_t seed;     /* secret */
 } ab_route_stats_options;
 
-/* A route for the time of a request; all zero: none. The route may be another's when the request
- * ends. */
+/* A route during a request; all zero: none. It may be another's when the request ends. */
 typedef struct ab_route {
   uint32_t nth, serial;
 } ab_route;
@@ -69,8 +65,7 @@ ab_route ab_route_stats_rule(const ab_route_stats *route_stats, size_t nth);
 /* True if requests of the route run on threads. */
 bool ab_route_stats_on_threads(ab_route_stats *route_stats, ab_route route);
 
-/* The same without a route: whether a request for the path, or of the rule, would run on threads
- * now. Any thread may ask. */
+/* True if a request for the path, or of the rule, would run on threads now. From any thread. */
 bool ab_route_stats_peek(ab_route_stats *route_stats, ab_view path);
 bool ab_route_stats_peek_rule(ab_route_stats *route_stats, size_t nth);
 

@@ -27,8 +27,7 @@ void ab__engine_listen(ab_engine *engine) {
   bool listen = !engine->look_at && !engine->draining && !engine->rest_until;
   for (ab_service *service = engine->services; service; service = service->next) {
     if (listen) {
-      /* Without memory for the registration the service stays mute, and is tried again at the next
-       * change. */
+      /* Without memory the service stays mute, and is tried again at the next change. */
       if (ab_poller_set(engine->poller, &service->watch, AB_POLL_IN) != AB_OK) continue;
     } else {
       service->budget = 0;

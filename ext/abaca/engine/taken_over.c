@@ -1,7 +1,6 @@
-/* Connections whose sockets the application has taken over (hijacks, upgrades): the application
- * owns the descriptor, and the engine has its number and the socket's identity. It looks now and
- * then whether they still belong together: if not, the connection is closed. An end of the server
- * is an end of these as well. All functions run with the lock held. */
+/* Sockets that the application has taken over: it owns the descriptor; the engine has its number
+ * and the socket's identity, and looks now and then whether both still belong together: if not, the
+ * connection is closed. All functions run with the lock held. */
 #include "engine/conn.h"
 
 #define LOOK       AB_NSEC_PER_SEC

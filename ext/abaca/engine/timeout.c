@@ -1,7 +1,6 @@
 /* What a deadline of a connection does when it has passed. All functions run with the lock held. */
 #include "engine/conn.h"
 
-/* Which of the two limits of a request that waits has passed. */
 static enum ab_rejection why_rejected(const ab_exchange *exchange) {
   const ab_conn *conn = exchange->conn;
   ab_nsec limit = ab_limit_nsec(ab__conn_limits(conn)->queue_timeout);

@@ -97,14 +97,12 @@ static void serve(ab_conn *conn) {
   ab__conn_advance(conn);
 }
 
-/* True when the step has enough to do for the application, or no room for more. */
 static bool step_full(const ab_engine *engine, uint32_t waiting) {
   return engine->stats->waiting >= waiting + AB_STEP_REQUESTS ||
          engine->touched_count == AB_STEP_CONNS;
 }
 
-/* New connections are served one by one: accepted, read, answered and closed while they are warm.
- */
+/* One by one: accepted, read, answered and closed while they are warm. */
 static bool accept_and_serve(ab_engine *engine, uint32_t waiting) {
   for (ab_service *service = engine->services; service; service = service->next) {
     for (ab_conn *conn; !step_full(engine, waiting) && (conn = ab__service_accept(service));) {

@@ -1,5 +1,4 @@
-/* The table of byte classes that HTTP's grammar is made of, and the comparisons built on it.
- * test/c/http/char_test.c derives every entry from the grammar again. */
+/* The byte classes; test/c/http/char_test.c derives every entry from the grammar again. */
 #include "http/char.h"
 
 /* clang-format off */

@@ -1,8 +1,6 @@
-/* Classes of bytes in HTTP's grammar, comparisons, and scans for the first byte outside a class.
- *
- * Each scan returns the first byte in [ptr, end) that is not of its class, or end. None reads at
- * or behind end. ab_skip_class is the plain form of all of them.
- */
+/* Classes of bytes in HTTP's grammar, comparisons, and scans. Each scan returns the first byte in
+ * [ptr, end) that is not of its class, or end, and reads nothing at or behind end. ab_skip_class is
+ * the plain form of all of them. */
 #ifndef AB_HTTP_CHAR_H
 #define AB_HTTP_CHAR_H
 
@@ -57,8 +55,7 @@ static inline bool ab_word_has_control(uint64_t word) {
 
 #ifdef __SSE2__
 
-/* A bit for each of the sixteen bytes that is below 0x20 or DEL: HTAB too, which is a value byte
- * all the same. */
+/* A bit for each of the sixteen bytes that is below 0x20 or DEL; also HTAB, a value byte. */
 static inline unsigned ab_block_controls(__m128i block) {
   __m128i low = _mm_cmpeq_epi8(_mm_min_epu8(block, _mm_set1_epi8(0x1f)), block);
   __m128i del = _mm_cmpeq_epi8(block, _mm_set1_epi8(0x7f));
@@ -83,8 +80,7 @@ static inline __m128i ab_block_range(__m128i block, char first, char count) {
   return _mm_cmpeq_epi8(_mm_min_epu8(from, _mm_set1_epi8((char)(count - 1))), from);
 }
 
-/* A bit for each of the sixteen bytes that is no letter, digit or "-": what hardly any token has.
- */
+/* A bit for each of the sixteen bytes that is no letter, digit or "-": rare in tokens. */
 static inline unsigned ab_block_unusual(__m128i block) {
   __m128i letter = ab_block_range(_mm_or_si128(block, _mm_set1_epi8(0x20)), 'a', 26);
   __m128i digit = ab_block_range(block, '0', 10);

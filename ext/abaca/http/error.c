@@ -1,5 +1,4 @@
-/* What each enum ab_http_error means to a client and to a reader of the log: the table of error.h
- * as two look-ups. */
+/* The table of error.h as two look-ups. */
 #include "http/error.h"
 
 #include "base/base.h"

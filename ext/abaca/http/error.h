@@ -2,9 +2,8 @@
 #ifndef AB_HTTP_ERROR_H
 #define AB_HTTP_ERROR_H
 
-/* What went wrong; each has one status (ab_http_error_status), one reason
- * (ab_http_error_reason), and the section of an RFC that the request breaks. The negative values go
- * with AB_AGAIN of enum ab_err. */
+/* Each has a status, a reason, and the section of an RFC that the request breaks. The negative
+ * values go with AB_AGAIN of enum ab_err. */
 enum ab_http_error {
 #define AB_HTTP_ERRORS(X)                                                                          \
   X(METHOD_SYNTAX, 400, "method is not a token", "9110 9.1")                                       \

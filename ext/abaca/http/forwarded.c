@@ -1,6 +1,5 @@
-/* Forwarded, X-Forwarded-For and X-Forwarded-Proto, read from right to left: what a client has made
- * up stands to the left of what the proxies have added, so that no garbage in it can change how the
- * proxies' part is understood. */
+/* Read from right to left: a client's garbage stands to the left of what the proxies have added,
+ * and cannot change how that is understood. */
 #include "http/forwarded.h"
 
 #include <string.h>
@@ -69,8 +68,7 @@ static bool walk_left(list_walk *self, ab_view *element) {
 
 /* --- values --- */
 
-/* Behind the ":" of a node: a number, or an obfuscated port (RFC 7239 6.3). It is of no use here.
- */
+/* Behind the ":" of a node: a number, or an obfuscated port (RFC 7239 6.3); not used. */
 static bool is_port(const char *ptr, const char *end) {
   if (ptr < end && *ptr == '_') {
     for (ptr++; ptr < end; ptr++) {
@@ -118,9 +116,8 @@ typedef struct hop {
   ab_view node, proto; /* without quotes; ptr NULL: not given */
 } hop;
 
-/* The value that starts at ptr. Returns its end, or NULL. A quoted-pair is left as it is: no
- * address or scheme needs one. Outside quotes more is taken than a token has, because proxies
- * forget the quotes around "1.2.3.4:80". */
+/* Returns the end of the value at ptr, or NULL. Quoted-pairs stay: no address or scheme needs one.
+ * More than a token is taken, because proxies forget the quotes around "1.2.3.4:80". */
 static const char *parse_value(const char *ptr, const char *end, ab_view *value) {
   if (ptr < end && *ptr == '"') {
     const char *start = ++ptr;
@@ -198,9 +195,8 @@ static unsigned follow_addresses(const ab_forwarding *forwarding, const ab_reque
   return at > 0 ? at - 1 : 0;
 }
 
-/* The scheme noted with the address in place `at` from the right. Proxies that write an address
- * each and share one scheme, which the first of them has noted, are usual; any other difference in
- * number leaves nothing to rely on. */
+/* The scheme noted with the address in place `at` from the right. Proxies usually write one each,
+ * or share that of the first; any other number leaves nothing to rely on. */
 static uint8_t scheme_at(const ab_request *request, unsigned at) {
   list_walk walk = walk_from_the_end(request, (ab_view){"x-forwarded-proto", 17}, false);
   ab_view element = {NULL, 0};

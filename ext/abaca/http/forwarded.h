@@ -1,10 +1,6 @@
-/* Who the client is, according to the fields that proxies have written (RFC 7239, and the older
- * X-Forwarded-For and X-Forwarded-Proto). Pure: it looks at the parsed request only.
- *
- * Anybody can send these fields, so they count only as far as trusted proxies have written them.
- * They are read from the right end, where the nearest proxy has added what it knows, and nothing to
- * the left of an address that is not trusted is looked at.
- */
+/* The client, according to Forwarded (RFC 7239) or X-Forwarded-For and X-Forwarded-Proto. Any peer
+ * can send these, so they count only as far as trusted proxies have written them: from the right
+ * end to the first address that is not trusted. */
 #ifndef AB_HTTP_FORWARDED_H
 #define AB_HTTP_FORWARDED_H
 
@@ -29,19 +25,16 @@ typedef struct ab_forwarded {
   uint8_t scheme; /* enum ab_scheme */
 } ab_forwarded;
 
-/* What `request`, sent by `peer`, says of its client.
+/* What `request`, sent by `peer`, says of its client; in time linear in the size of the head.
  *
  * A peer that is not trusted is the client, and says nothing of the scheme. Otherwise the client is
  * the rightmost address that is not trusted, or the leftmost one when all are. Where a trusted
- * proxy wrote something that is no address ("unknown", an obfuscated name, garbage), the way ends
- * at that proxy: it is the client. The scheme is the one that was noted where the way ends.
+ * proxy wrote no address ("unknown", an obfuscated name, garbage), the way ends at that proxy: it
+ * is the client. The scheme is the one that was noted where the way ends.
  *
  * With client_field, its first line's first word is the client if that is an address, and the
- * scheme is the rightmost one; without any trusted network everybody may send that field, but no
- * scheme.
- *
- * The time is linear in the size of the head.
- */
+ * scheme is the rightmost one; without any trusted network all peers may send that field, but no
+ * scheme. */
 ab_forwarded ab_forwarded_resolve(const ab_forwarding *forwarding, const ab_addr *peer,
                                   const ab_request *request);
 

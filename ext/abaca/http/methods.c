@@ -2,8 +2,7 @@
 
 #include "http/char.h"
 
-/* The IANA registry of methods except CONNECT and TRACE, which have no use in an application
- * server, and the two reserved names "*" and PRI. */
+/* The IANA registry without CONNECT, TRACE and the reserved names "*" and PRI. */
 static const char *const registry[] = {
     /* frequent */
     "GET", "POST", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS", "QUERY",

@@ -14,8 +14,7 @@ typedef struct ab_methods {
   bool any; /* every token; `names` does not count */
 } ab_methods;
 
-/* Without a set: the registry's, except CONNECT and TRACE. CONNECT is in no set, since an answer to
- * it would have to be a tunnel. */
+/* NULL: the registry's, but TRACE. CONNECT never: an answer would have to be a tunnel. */
 bool ab_methods_have(const ab_methods *methods, ab_view method);
 
 #endif

@@ -1,6 +1,5 @@
-/* Which name makes room for a new one: one of its place that was not asked for again. When all
- * were, each of them has to earn its stay anew. So names that come once, however many, do not
- * displace those that come with each request. */
+/* A new name replaces one of its place that was not asked for again; when all were, each has to
+ * earn its stay anew. So names that come once do not displace those of each request. */
 #include "http/names.h"
 
 void ab_names_init(ab_names *names, const uint64_t key[2]) {

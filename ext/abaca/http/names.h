@@ -1,7 +1,6 @@
-/* Field names that were seen before, in their exact spelling, with what the caller has made of
- * each: so the usual field costs one comparison. Bounded, so that no client can make it grow, and
- * keyed, so that none can choose names that share a place. One place has room for a few; a new name
- * takes that of one which was not asked for again. */
+/* Field names seen before, as spelled, with what the caller has made of each: the usual field costs
+ * one comparison. Bounded, so that no client can make it grow, and keyed, so that none can choose
+ * names that share a place, which has room for a few. */
 #ifndef AB_HTTP_NAMES_H
 #define AB_HTTP_NAMES_H
 

@@ -1,4 +1,3 @@
-/* Patterns of paths: see pattern.h. */
 #include "http/pattern.h"
 
 #include "http/char.h"

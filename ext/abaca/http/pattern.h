@@ -1,13 +1,9 @@
 /* Patterns of paths, for settings that apply to some requests only.
  *
- * A star stands for any bytes, slashes included, wherever it stands; everything else for itself. A
- * pattern that ends in a slash and a star also matches the path without them: all beneath
- * "/reports", and "/reports" too. The path is matched as an application reads it, with %41 for "A",
- * so that no spelling of it gets around a setting; a pattern is written without escapes.
- *
- * Nothing is allocated, and what a client sends affects only the time, which is at most that of
- * path times pattern.
- */
+ * A star stands for any bytes, slashes included; everything else for itself. A pattern that ends in
+ * a slash and a star also matches the path without them. The path is matched as an application
+ * reads it, with %41 for "A", so that no spelling gets around a setting; a pattern has no escapes.
+ * Nothing is allocated; the time is at most that of path times pattern. */
 #ifndef AB_HTTP_PATTERN_H
 #define AB_HTTP_PATTERN_H
 

@@ -36,14 +36,12 @@ enum ab_target_form {
 
 typedef struct ab_request {
   ab_view method;
-  ab_view target; /* as received */
-  ab_view path;   /* of the target: "/" at least, "*" for the asterisk form; never empty */
-  ab_view query;  /* without the "?"; ptr is NULL when the target has none */
-  ab_view host; /* uri-host of the effective authority, brackets of an IPv6 literal included; len 0
-                   when an HTTP/1.0 request names none */
-  ab_view port; /* digits; len 0 when none is named */
-  ab_view authority; /* host and port together, as they would stand in a Host field; an empty port's
-                        colon is left out */
+  ab_view target;    /* as received */
+  ab_view path;      /* of the target: "/" at least, "*" for the asterisk form; never empty */
+  ab_view query;     /* without the "?"; ptr is NULL when the target has none */
+  ab_view host;      /* effective, with an IPv6 literal's brackets; len 0: HTTP/1.0 names none */
+  ab_view port;      /* digits; len 0 when none is named */
+  ab_view authority; /* host and port as in a Host field, without an empty port's colon */
   ab_field *fields;  /* the caller's array */
   uint32_t field_count;
   uint16_t known;      /* bit (1 << id) for each enum ab_field_id among the fields */

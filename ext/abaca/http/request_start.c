@@ -1,4 +1,3 @@
-/* X-Request-Start: see request_start.h. */
 #include "http/request_start.h"
 
 #include "http/char.h"

@@ -1,4 +1,3 @@
-/* The phrases of status codes: see status.h. */
 #include "http/status.h"
 
 /* The registered status codes and their phrases (RFC 9110 15 and the IANA registry). */

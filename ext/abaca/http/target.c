@@ -1,8 +1,5 @@
-/* The four forms of a request target, and the authority in a target or a Host field.
- *
- * The scan decides first whether each byte may stand in a target at all; only a target that is
- * complete is then split into its parts. So the first offending byte decides the verdict, however
- * the bytes arrived. */
+/* The scan decides first whether each byte may stand in a target; only a complete one is split. So
+ * the first offending byte decides the verdict, however the bytes arrived. */
 #include "http/target.h"
 
 #include "http/char.h"
@@ -21,9 +18,8 @@ static bool is_ipv4(const char *ptr, const char *end) {
   return ptr == end;
 }
 
-/* IPv6address of RFC 3986 3.2.2: eight groups of 16 bits, one run of them shortened to "::", and
- * the last two perhaps as an IPv4 address. Zone identifiers mean something on one node only
- * (RFC 9110 has none), so they are refused. */
+/* IPv6address (RFC 3986 3.2.2): eight groups, one run of them "::", the last two perhaps as IPv4.
+ * Zone identifiers mean something on one node only, so they are refused. */
 static bool is_ipv6(const char *ptr, const char *end) {
   unsigned groups = 0;
   bool shortened = false;
@@ -79,8 +75,7 @@ bool ab_authority_parse(ab_view text, ab_authority *authority) {
   return true;
 }
 
-/* Length of "http://" or "https://" at ptr; 0 for anything else. We are the origin server of no
- * other scheme. */
+/* Length of "http://" or "https://" at ptr; 0 for anything else. */
 static size_t scheme_len(const char *ptr, const char *end) {
   size_t len = (size_t)(end - ptr);
   if (len >= 7 && ab_equals_nocase(ptr, "http://", 7)) return 7;

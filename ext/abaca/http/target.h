@@ -19,10 +19,9 @@ typedef struct ab_authority {
  * undefined, when `text` is anything else. */
 bool ab_authority_parse(ab_view text, ab_authority *authority) AB_WARN_UNUSED;
 
-/* Parses the target that starts at ptr and ends with a SP before stop. Sets target, target_form,
- * path and query of *request, whose method is set already, and *authority for the forms that have
- * one. Returns the SP, or NULL with *error AB_AGAIN (no SP before stop) or an enum ab_http_error.
- */
+/* Parses the target from ptr to a SP before stop. Sets target, target_form, path and query of
+ * *request, whose method is set already, and *authority for the forms that have one. Returns the
+ * SP, or NULL with *error AB_AGAIN (no SP before stop) or an enum ab_http_error. */
 const char *ab_target_parse(const char *ptr, const char *stop, ab_request *request,
                             ab_authority *authority, int *error) AB_WARN_UNUSED;
 

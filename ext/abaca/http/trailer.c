@@ -1,4 +1,3 @@
-/* Trailer fields: see trailer.h. */
 #include "http/trailer.h"
 
 #include <string.h>

@@ -9,9 +9,8 @@
  * the value (RFC 9110 5.5); both point into the section. False when no complete line is left. */
 bool ab_trailer_next(ab_view *section, ab_view *name, ab_view *value);
 
-/* False for fields that have to be known before the content, of a request or of a response: those
- * of framing, routing, control, authentication and of the content's form. In a trailer section they
- * are not sent, and not believed (RFC 9110 6.5.1). */
+/* False for fields of framing, routing, control, authentication and the content's form, of requests
+ * and responses: they have to come before the content (RFC 9110 6.5.1). */
 bool ab_trailer_allowed(ab_view name);
 
 #endif

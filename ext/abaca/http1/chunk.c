@@ -1,6 +1,5 @@
-/* The chunked transfer coding as a machine that looks at one byte of framing at a time, and passes
- * the data of chunks on in one piece. All it knows is in ab_chunk_decoder, so that the bytes may
- * be split anywhere. */
+/* A machine that looks at one byte of framing at a time, and passes data on in one piece. All it
+ * knows is in ab_chunk_decoder, so that the bytes may be split anywhere. */
 #include "http1/chunk.h"
 
 #include "base/bits.h"
@@ -8,8 +7,7 @@
 #include "http1/framing.h"
 #include "http1/head.h"
 
-/* Sixteen hexadecimal digits make 64 bits. */
-#define DIGITS_MAX 16
+#define DIGITS_MAX 16 /* hexadecimal, 64 bits */
 
 /* Chunks of one byte are legal and cost a hundred times what large ones do. So a body's framing
  * may take max_chunk_overhead, and beyond it no more than three quarters of all bytes. */
@@ -56,7 +54,6 @@ static bool count(uint32_t *counter, uint64_t max) {
   return *counter < max && *counter < UINT32_MAX && ++*counter;
 }
 
-/* The digits of a size are complete: is the chunk one that we take? */
 static int check_size(const ab_chunk_decoder *self, const ab_limits *limits) {
   uint64_t most = limits->max_body_size, total;
   if (most == 0 || most > AB_BODY_CEILING) most = AB_BODY_CEILING;

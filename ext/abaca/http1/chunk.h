@@ -1,5 +1,5 @@
 /* Decoder of the chunked transfer coding (RFC 9112 7.1): a small structure of explicit state, fed
- * with bytes as they come. Trailer fields are validated; http1/trailer.h reads them. */
+ * with bytes as they come. Trailer fields are validated; http/trailer.h reads them. */
 #ifndef AB_HTTP1_CHUNK_H
 #define AB_HTTP1_CHUNK_H
 
@@ -32,9 +32,9 @@ void ab_chunk_init(ab_chunk_decoder *decoder);
 int ab_chunk_decode(ab_chunk_decoder *decoder, const ab_limits *limits, const char *buf, size_t len,
                     size_t *consumed, ab_view *data) AB_WARN_UNUSED;
 
-/* The same for who moves the data himself: takes framing alone, up to the data of a chunk. Returns
- * AB_CHUNK_DATA when data is next, whether or not it is there already; *consumed as above, and the
- * last decoder->section of these bytes belong to the trailer section. */
+/* The same for a caller that moves the data itself: takes framing alone, up to the data of a chunk.
+ * Returns AB_CHUNK_DATA when data is next, whether or not it is there already; *consumed as above,
+ * and the last decoder->section of these bytes belong to the trailer section. */
 int ab_chunk_framing(ab_chunk_decoder *decoder, const ab_limits *limits, const char *buf,
                      size_t len, size_t *consumed) AB_WARN_UNUSED;
 /* Bytes of data that come next, without framing in between. */

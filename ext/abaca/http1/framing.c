@@ -46,7 +46,7 @@ static bool is_registered_coding(ab_view coding) {
 }
 
 /* Several lines make one list. No registered coding has parameters, and an empty element is a way
- * to hide one coding from somebody: both are malformed here. */
+ * to hide one coding from a recipient: both are malformed here. */
 static void read_codings(evidence *seen, ab_view value) {
   ab_view coding;
   while (ab_next_element(&value, &coding)) {

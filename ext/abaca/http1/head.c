@@ -1,10 +1,7 @@
-/* The parser of request heads: one pass over a head that is complete, in the order of its bytes.
- *
- * Errors of syntax are reported in the order of their position, as soon as the offending byte is
- * there; errors of meaning (version, Host, framing, method) only when the whole head is. Both rules
- * together make the verdict independent of how the bytes were split. A head that comes in pieces
- * is checked line by line, and parsed once more from its start when its end has come: so nothing
- * has to be kept between calls but two numbers. */
+/* One pass over a head that is complete, in the order of its bytes. A head that comes in pieces is
+ * checked line by line, and parsed from its start when its end has come: so only two numbers are
+ * kept between calls. README.md says in which order errors are found, so that the verdict does not
+ * depend on how the bytes were split. */
 #include "http1/head.h"
 
 #include <string.h>
@@ -47,8 +44,7 @@ static const char *line_stop(const head_parser *self, const char *line, uint64_t
   return (uint64_t)(self->end - line) > max + 2 ? line + max + 2 : self->end;
 }
 
-/* A line has reached its stop without an end: too long, in a head that is too long, or not all here
- * yet. */
+/* A line has reached its stop without an end: too long, head too long, or not all here yet. */
 static const char *run_out(head_parser *self, const char *line, uint64_t max, int error) {
   if ((uint64_t)(self->end - line) >= max + 2) return fail(self, error);
   if ((uint64_t)(self->end - self->start) >= self->head_max) {

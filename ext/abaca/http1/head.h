@@ -1,9 +1,7 @@
-/* The head of an HTTP/1 request: request line and field lines (RFC 9112 2 to 5, RFC 9110 5).
- *
- * The parser allocates nothing, keeps no pointer and does no I/O. What it returns points into the
- * caller's bytes. It may be called again with the same bytes and more behind them: the verdict
- * does not depend on how the bytes were split.
- */
+/* The head of an HTTP/1 request: request line and field lines (RFC 9112 2 to 5, RFC 9110 5). The
+ * parser allocates nothing and keeps no pointer; what it returns points into the caller's bytes. It
+ * may be called again with the same bytes and more behind them: the verdict does not depend on the
+ * split. */
 #ifndef AB_HTTP1_HEAD_H
 #define AB_HTTP1_HEAD_H
 

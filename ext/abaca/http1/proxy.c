@@ -1,5 +1,5 @@
-/* The PROXY protocol's header. Nobody but a proxy sends it, so there is one right form and no
- * leniency: what a proxy did not mean must not become an address that the application trusts. */
+/* Only proxies send the header, so there is one right form and no leniency: what a proxy did not
+ * mean must not become an address that the application trusts. */
 #include "http1/proxy.h"
 
 #include <string.h>
@@ -12,10 +12,7 @@ static const char v2_start[12] = {'\r', '\n', '\r', '\n', '\0', '\r',
 
 #define V2_HEAD 16 /* signature, version and command, family, length */
 
-/* --- version 1: a line --- */
-
-/* The word at *ptr, up to a single SP or the end; *ptr is set behind that SP, or to NULL when there
- * is none. */
+/* The word at *ptr, up to a single SP or the end; sets *ptr behind that SP, or to NULL. */
 static ab_view next_word(const char **ptr, const char *end) {
   const char *start = *ptr;
   if (!start) return (ab_view){NULL, 0};
@@ -66,12 +63,9 @@ static int parse_v1(const char *buf, size_t len, ab_addr *source) {
   return (int)(end + 2 - buf);
 }
 
-/* --- version 2: binary --- */
-
 enum v2_command { V2_LOCAL = 0x20, V2_PROXY = 0x21 };
 
-/* Family in the upper half, transport in the lower one. A datagram does not come by a connection.
- */
+/* Family in the upper half, transport in the lower one, always a stream. */
 enum v2_family { V2_UNSPEC = 0x00, V2_TCP4 = 0x11, V2_TCP6 = 0x21, V2_UNIX = 0x31 };
 
 /* Bytes of the family's addresses; -1 for one that is not accepted. */
@@ -114,8 +108,6 @@ static int parse_v2(const char *buf, size_t len, uint64_t max, ab_addr *source) 
   if (command == V2_PROXY) read_source(buf + V2_HEAD, family, source);
   return (int)(V2_HEAD + rest);
 }
-
-/* --- which of them --- */
 
 static bool begins_with(const char *buf, size_t len, const char *start, size_t start_len) {
   return memcmp(buf, start, len < start_len ? len : start_len) == 0;

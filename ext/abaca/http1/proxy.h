@@ -1,9 +1,6 @@
-/* The header of the PROXY protocol, versions 1 and 2, which a proxy sends before everything else on
- * a connection to say for whom it opened it.
- *
- * The parser allocates nothing and keeps nothing between calls. It may be called again with the
- * same bytes and more behind them: the verdict does not depend on how the bytes were split.
- */
+/* The PROXY protocol's header, versions 1 and 2: for whom a proxy opened the connection. The parser
+ * allocates nothing and keeps nothing between calls. It may be called again with the same bytes and
+ * more behind them: the verdict does not depend on the split. */
 #ifndef AB_HTTP1_PROXY_H
 #define AB_HTTP1_PROXY_H
 
@@ -25,9 +22,9 @@ enum ab_proxy_accept {
  *
  * buf, len  the bytes received so far, len > 0; borrowed
  * accept    a set of enum ab_proxy_accept
- * max       bytes that a header of version 2 may have (max_proxy_header); a line of version 1
- * never has more than AB_PROXY_V1_MAX source    set when the header is complete and names an IP
- * address; otherwise left alone, as for UNKNOWN, LOCAL and the families that have no IP address
+ * max       bytes of a version 2 header at most (max_proxy_header); version 1: AB_PROXY_V1_MAX
+ * source    set when a complete header names an IP address; otherwise left alone, as for UNKNOWN,
+ *           LOCAL and the families that have no IP address
  *
  * Returns the size of the header (> 0) when it is complete and valid; 0 when there is none and none
  * is needed; AB_AGAIN when more bytes are needed; AB_HTTP_PROXY_SYNTAX or AB_HTTP_PROXY_TOO_LONG

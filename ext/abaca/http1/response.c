@@ -1,4 +1,3 @@
-/* Responses' framing: see response.h. */
 #include "http1/response.h"
 
 #include <string.h>
@@ -12,13 +11,11 @@ static char *put(char *dst, const char *text, size_t len) {
 
 #define PUT(dst, literal) put(dst, literal, sizeof(literal) - 1)
 
-/* --- the head --- */
-
 static char *put_length(char *dst, uint64_t length) {
   return PUT(ab_write_decimal(PUT(dst, "Content-Length: "), length), "\r\n");
 }
 
-/* Without a length that anybody knows (RFC 9112 6.1, 6.3). */
+/* Without a known length (RFC 9112 6.1, 6.3). */
 static char *put_unknown(char *dst, ab_content *content, bool answers_head, bool http_1_0) {
   if (http_1_0) {
     content->closes = true; /* the end of the connection is the end of the content */
@@ -55,15 +52,11 @@ char *ab_write_head_end(char *dst, enum ab_write_connection connection) {
   return ab_write_empty_line(dst);
 }
 
-/* --- the content --- */
-
 char *ab_write_chunk_head(char *dst, uint64_t size) {
   int shift = size ? (63 - __builtin_clzll(size)) & ~3 : 0;
   for (; shift >= 0; shift -= 4) *dst++ = "0123456789abcdef"[size >> shift & 15];
   return PUT(dst, "\r\n");
 }
-
-/* --- responses of the server's own --- */
 
 char *ab_write_error(char *dst, int status, ab_view date, enum ab_write_connection connection,
                      bool answers_head, size_t *content) {

@@ -36,8 +36,7 @@ enum ab_write_connection {
 /* The end of a head: what becomes of the connection, and the empty line. Returns the end; needs
  * AB_HEAD_END_MAX bytes. */
 char *ab_write_head_end(char *dst, enum ab_write_connection connection);
-/* The end of an interim response's head, and of one that switches protocols: the empty line alone.
- */
+/* The end of a head that is interim or switches protocols: the empty line alone. */
 char *ab_write_empty_line(char *dst);
 
 /* "100 Continue", whole. */
@@ -52,10 +51,9 @@ char *ab_write_chunk_head(char *dst, uint64_t size);
 #define AB_LAST_CHUNK "0\r\n"
 
 #define AB_ERROR_MAX 512 /* bytes of the longest response of ab_write_error */
-/* A whole response of the server's own: the head, with the line `date`, and as content "400 Bad
- * Request\n", unless it answers HEAD: nothing of what the peer sent comes back. 503 says when to
- * try again. Returns its end and sets *content to the bytes of content; needs AB_ERROR_MAX bytes.
- */
+/* A whole response of the server's own, with the line `date`; as content "400 Bad Request\n",
+ * unless it answers HEAD. Nothing that the peer sent comes back. 503 says when to try again.
+ * Returns its end and sets *content to the bytes of content; needs AB_ERROR_MAX bytes. */
 char *ab_write_error(char *dst, int status, ab_view date, enum ab_write_connection connection,
                      bool answers_head, size_t *content);
 

@@ -1,6 +1,5 @@
-/* Protocols that end up at an HTTP port by mistake, told by their first bytes. They are asked for
- * when the parser has refused the bytes: at its first complaint the pattern may not be all here.
- */
+/* Protocols that end up at an HTTP port by mistake, by their first bytes, once the parser has
+ * refused them; the pattern may not be all here then. */
 #include "http1/sniff.h"
 
 #include <string.h>
@@ -22,8 +21,7 @@ static const pattern patterns[] = {
     {"\r\n\r\n\0\r\nQUIT\n", 12, 5, "a PROXY header, which this listener does not expect,"},
 };
 
-/* An SSLv2 record that holds a ClientHello: two bytes of length, the first bit set, and the type.
- */
+/* An SSLv2 record with a ClientHello: two bytes of length, the first bit set, and the type. */
 static bool is_ssl2(const char *buf, size_t len) {
   return len >= 3 && (buf[0] & 0x80) && buf[2] == 1;
 }

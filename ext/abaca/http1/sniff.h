@@ -1,12 +1,10 @@
-/* What was spoken to an HTTP port that is no HTTP/1: for a word in the log, where "400" alone would
- * leave the reader guessing why nothing works. */
+/* Names in the log for what is no HTTP/1, where "400" alone would explain nothing. */
 #ifndef AB_HTTP1_SNIFF_H
 #define AB_HTTP1_SNIFF_H
 
 #include <stddef.h>
 
-/* "a TLS handshake", in static memory, by the first bytes of a connection; NULL when they are
- * nothing that we know. */
+/* Such as "a TLS handshake", in static memory, by a connection's first bytes; NULL: unknown. */
 const char *ab_sniff_protocol(const char *buf, size_t len);
 
 #endif

@@ -1,5 +1,4 @@
-/* Status lines, field lines and numbers. What is copied is checked in the same pass; a
- * field that would break out of its line never leaves here (RFC 9110 5.5). */
+/* Status lines, field lines and numbers. What is copied is checked in the same pass. */
 #include "http1/write.h"
 
 #include <string.h>
@@ -80,7 +79,6 @@ static char *put_value(char *dst, const char *src, size_t len) {
   return dst + len;
 }
 
-/* The same for a name. */
 static char *put_name(char *dst, const char *src, size_t len) {
   size_t at = 0;
   for (; len - at >= 8; at += 8) {
