@@ -6,7 +6,6 @@
 #include "rb/run/rb_thread_pool.h"
 #include "rb/run/rb_spare.h"
 #include "rb/run/rb_stalls.h"
-#include "rb/run/rb_thread_pool.h"
 #include "rb/run/rb_turn.h"
 #include "rb/scheduler/rb_scheduler.h"
 #include "rb/server/rb_shutdown.h"
