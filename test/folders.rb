@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require "etc"
-require "open3"
 require "rbconfig"
+require "tempfile"
 
 # Runs test files in a process for each folder, or part of a large one, two at once for each processor: tests of a
 # server mostly wait. The output of each is printed in one piece when it is done, and the totals come last. SHARDS=1
@@ -17,12 +17,17 @@ class Folders
   LOAD = "$stdout.sync = true; ARGV.shift(Integer(ARGV.shift)).each { |file| require File.expand_path(file) }"
   # The failures that are repeated at the end.
   LAST_LINES = 20
+  # Seconds that the children of a process get to end after it.
+  GRACE = 5
 
   # @param options [Array<String>] for Ruby
   # @param arguments [Array<String>] for Minitest
-  def initialize(options: [], arguments: [])
+  # @param deadline [Integer] seconds that one process may take. A test has a deadline of its own, which does not help
+  #   when all of Ruby hangs
+  def initialize(options: [], arguments: [], deadline: 900)
     @options = options
     @arguments = arguments
+    @deadline = deadline
     @parts = {} # name => [environment, files]
     @counts = {}
     @failed = {} # name => Failures
@@ -65,19 +70,27 @@ class Folders
 
   def at_once = [Integer(ENV.fetch("SHARDS", 2 * Etc.nprocessors)), @parts.size].min.clamp(1, 8)
 
+  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+  # The output is a file: a pipe would not end before the last child that has it.
   def take(environment, files)
-    start = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-    output, status = Open3.capture2e(environment, RbConfig.ruby, "-w", *@options, "-Itest", "-e", LOAD,
-                                     files.size.to_s, *files, *@arguments, stdin_data: "")
-    [output, status, Process.clock_gettime(Process::CLOCK_MONOTONIC) - start]
+    start = now
+    Tempfile.create("tests") do |file|
+      pid = spawn(environment, RbConfig.ruby, "-w", *@options, "-Itest", "-e", LOAD, files.size.to_s, *files,
+                  *@arguments, in: File::NULL, %i[out err] => [file.path, "a"], pgroup: true)
+      group = Group.new(pid)
+      status = group.wait(@deadline, GRACE)
+      [file.read, status, group.killed, now - start]
+    end
   end
 
   # A process without a summary of tests has tested nothing.
-  def note(name, output, status, seconds)
+  def note(name, output, status, killed, seconds)
     counts = output.scan(COUNTS).last
-    @failed[name] = Failures.new(output, status) unless status.success? && counts
+    passed = status.success? && counts && !killed
+    @failed[name] = Failures.new(output, status, killed) unless passed
     @counts[name] = counts.map(&:to_i) if counts
-    puts "", "#{name}: #{status.success? ? 'passed' : status} in #{seconds.round} s", output
+    puts "", "#{name}: #{passed ? 'passed' : killed || status} in #{seconds.round} s", output
     $stdout.flush
   end
 
@@ -90,6 +103,50 @@ class Folders
     @failed.empty?
   end
 
+  # A process and its children, none of which outlives it.
+  class Group
+    # @return [String, nil] what had to be killed
+    attr_reader :killed
+
+    # @param pid [Integer] a process that leads a group
+    def initialize(pid)
+      @pid = pid
+    end
+
+    # Ends when none of them is left.
+    #
+    # @param deadline [Integer] seconds that the process may take
+    # @param grace [Integer] seconds that its children get to end after it
+    # @return [Process::Status]
+    def wait(deadline, grace)
+      reaper = Process.detach(@pid)
+      reaper.join(deadline) or kill("it took longer than #{deadline} s")
+      limit = now + grace
+      sleep 0.05 while members.any? && now < limit
+      kill("it left children running") if members.any?
+      reaper.value
+    end
+
+    private
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+    def kill(reason)
+      @killed = "killed, since #{reason}: #{members.map { |pid, name| "#{pid} (#{name})" }.join(", ")}"
+      Process.kill(:KILL, -@pid)
+    end
+
+    # Numbers and names of those that run: a zombie has ended.
+    def members
+      Dir["/proc/[0-9]*/stat"].filter_map do |path|
+        pid, name, state, group = File.read(path).match(/\A(\d+) \((.*)\) (\S) \d+ (\d+)/m)&.captures
+        [pid, name] if group.to_i == @pid && state != "Z"
+      rescue SystemCallError
+        nil # it has ended meanwhile
+      end
+    end
+  end
+
   # What a process with failed tests printed about them.
   class Failures
     # A test that failed: its name, its place, and the message up to the next one or Minitest's last lines.
@@ -97,9 +154,10 @@ class Folders
     CRASH = /^.*(?:\[BUG\]|ERROR: AddressSanitizer|runtime error:).*(?:\n.*){0,3}/
     BACKTRACE = /in [`'](?:\w+#)?(test_\w+)'/
 
-    def initialize(output, status)
+    def initialize(output, status, killed)
       @output = output.scrub
       @status = status
+      @killed = killed
       @tests = @output.scan(TEST).flatten
     end
 
@@ -122,6 +180,6 @@ class Folders
       [@output[BACKTRACE, 1], crash].compact.join("\n")
     end
 
-    def ended = @status.exited? ? "#{@tests.size} tests" : @status.to_s[/SIG\w+/]
+    def ended = @killed || (@status.exited? ? "#{@tests.size} tests" : @status.to_s[/SIG\w+/])
   end
 end

@@ -124,10 +124,9 @@ class SchedulerFileTest < Minitest::Test
         reader.readpartial(1)
         number = reader.fileno
         reader.close
-        File.open(file.path, "rb") do |again|
-          assert_equal number, again.fileno
-          assert_equal DATA[0, 10], cool(again).sysread(10)
-        end
+        again = opened_as(number) { File.open(file.path, "rb") }
+        assert_equal DATA[0, 10], cool(again).sysread(10)
+        again.close
         writer.close
       end
     end

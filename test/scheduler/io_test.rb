@@ -173,8 +173,7 @@ class IOTest < Minitest::Test
       Fiber.schedule do
         number = first.fileno
         first.close
-        second, writer = IO.pipe
-        assert_equal number, second.fileno
+        second, writer = opened_as(number) { IO.pipe }
         Fiber.schedule { got << second.gets }
         sleep 0.01
         writer.puts("second")

@@ -154,8 +154,7 @@ class ReadinessTest < Minitest::Test
       number = reader.fileno
       copy = reader.dup
       reader.close
-      other, other_writer = IO.pipe
-      assert_equal number, other.fileno
+      other, other_writer = opened_as(number) { IO.pipe }
       exhaust(other)
       writer.write("old")
       assert_equal false, scheduler.io_wait(other, READABLE, 0.03)
@@ -193,8 +192,7 @@ class ReadinessTest < Minitest::Test
       number = reader.fileno
       Fiber.schedule do
         reader.close
-        other, writer = IO.pipe
-        assert_equal number, other.fileno
+        other, writer = opened_as(number) { IO.pipe }
         writer.write("x")
         assert_equal READABLE, scheduler.io_wait(other, READABLE, 5)
       end
@@ -371,8 +369,7 @@ class ReadinessTest < Minitest::Test
       short_read(reader, "one")
       number = reader.fileno
       reader.close
-      other, other_writer = IO.pipe
-      assert_equal number, other.fileno
+      other, other_writer = opened_as(number) { IO.pipe }
       other_writer.write("two")
       short_read(other, "two")
     end

@@ -12,6 +12,7 @@ module Sanitizer
   # At the front of the load path.
   FOLDER = File.expand_path("../../tmp/sanitized", __dir__)
   EXTENSION = File.join(FOLDER, "abaca/abaca.#{RbConfig::CONFIG.fetch("DLEXT")}")
+  QUIET_FORK = File.expand_path("quiet_fork", __dir__)
   OPTIONS = {
     "ASAN_OPTIONS" => %w[detect_leaks=0 detect_stack_use_after_return=0 use_sigaltstack=0 handle_segv=0
                          abort_on_error=1 quarantine_size_mb=32].join(":"),
@@ -26,6 +27,7 @@ module Sanitizer
     library = `gcc -print-file-name=libasan.so`.strip
     raise "libasan.so is missing: it comes with gcc" unless File.exist?(library)
 
-    OPTIONS.merge("LD_PRELOAD" => File.realpath(library))
+    options = [ENV.fetch("RUBYOPT", nil), "-r#{QUIET_FORK}"].compact.join(" ")
+    OPTIONS.merge("LD_PRELOAD" => File.realpath(library), "RUBYOPT" => options)
   end
 end

@@ -44,6 +44,19 @@ module SchedulerCase
     flunk("the scheduler did not end within #{within} s:\n#{place}")
   end
 
+  # Opens again and again until the first of what the block opens has this number: the collector may have closed
+  # descriptors below it.
+  def opened_as(number)
+    kept = []
+    100.times do
+      opened = yield
+      return opened if Array(opened).first.fileno == number
+
+      kept.concat(Array(opened).each { |io| io.close if io.fileno == number })
+    end
+    flunk "nothing gets the number #{number}"
+  end
+
   # Runs the block as the only fiber and returns its value; what it raises is raised here.
   def in_fiber(within: DEADLINE)
     result = error = nil

@@ -6,12 +6,12 @@ require_relative "../folders"
 # What a run of all tests says of those that failed: continuous integration shows no more than its end.
 class TestFoldersTest < Minitest::Test
   # Runs files with these contents, name => text, in a process of their own; returns [passed, output lines].
-  def conclude(files)
+  def conclude(files, folders = Folders.new)
     Dir.mktmpdir do |folder|
       paths = files.map do |name, text|
         File.join(folder, name).tap { |path| FileUtils.mkdir_p(File.dirname(path)) && File.write(path, text) }
       end
-      out, = capture_io { @passed = Folders.new.add(paths).run }
+      out, = capture_io { @passed = folders.add(paths).run }
       [@passed, out.lines(chomp: true)]
     end
   end
@@ -69,6 +69,33 @@ class TestFoldersTest < Minitest::Test
     assert_match(%r{^failed: test/a: SIGKILL.*, --seed \d+$}, said)
     assert_match(/^  .*\[BUG\] no way$/, said)
     assert_match(/test_dying/, said)
+  end
+
+  # A zombie has no program.
+  def assert_gone(pid)
+    assert(eventually { !File.exist?("/proc/#{pid}/exe") }, "process #{pid} runs")
+  end
+
+  # Its own deadline is Ruby's, and does not help: nothing of Ruby runs any more.
+  def test_a_process_that_hangs
+    passed, lines = conclude({ "a/hanging_test.rb" => source("Hanging", <<~RUBY) }, Folders.new(deadline: 1))
+      def test_hanging
+        $stderr.puts "child \#{fork { sleep }}"
+        Process.kill(:STOP, $$)
+      end
+    RUBY
+    refute passed
+    assert_match(/^failed: test.a: killed, since it took longer than 1 s: \d+ \(ruby.*\d+ \(ruby/, last_words(lines))
+    assert_gone Integer(lines.join[/child (\d+)/, 1])
+  end
+
+  def test_a_process_that_leaves_a_child
+    passed, lines = conclude("a/leaving_test.rb" => source("Leaving", <<~RUBY))
+      def test_leaving = assert($stderr.puts("child \#{spawn("sleep 600")}").nil?)
+    RUBY
+    refute passed
+    assert_match(/^failed: test.a: killed, since it left children running: \d+ \(sleep\)/, last_words(lines))
+    assert_gone Integer(lines.join[/child (\d+)/, 1])
   end
 
   def test_a_file_that_does_not_load
