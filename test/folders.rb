@@ -6,7 +6,8 @@ require "tempfile"
 
 # Runs test files in a process for each folder, or part of a large one, two at once for each processor: tests of a
 # server mostly wait. The output of each is printed in one piece when it is done, and the totals come last. SHARDS=1
-# runs them one after another.
+# runs them one after another. With AGAIN, what failed runs once more in the end, alone: a machine that others use may
+# have been too busy for it. The last lines name what passed only then.
 class Folders
   # Files of a folder that one process runs.
   PART = 3
@@ -17,6 +18,8 @@ class Folders
   LOAD = "$stdout.sync = true; ARGV.shift(Integer(ARGV.shift)).each { |file| require File.expand_path(file) }"
   # The failures that are repeated at the end.
   LAST_LINES = 20
+  # The most parts that run again.
+  AGAIN = 3
   # Seconds that the children of a process get to end after it.
   GRACE = 5
 
@@ -31,6 +34,7 @@ class Folders
     @parts = {} # name => [environment, files]
     @counts = {}
     @failed = {} # name => Failures
+    @late = {} # the same, of those that passed in the end
   end
 
   # Adds files to what is to run; the same files may come again with another environment and another note.
@@ -63,6 +67,7 @@ class Folders
         end
       end
     end.each(&:join)
+    run_again if ENV["AGAIN"]
     conclude
   end
 
@@ -71,6 +76,16 @@ class Folders
   def at_once = [Integer(ENV.fetch("SHARDS", 2 * Etc.nprocessors)), @parts.size].min.clamp(1, 8)
 
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+  # More failures than this are no accident.
+  def run_again
+    return if @failed.size > AGAIN
+
+    first = @failed
+    @failed = {}
+    first.each_key { |name| note(name, *take(*@parts[name])) }
+    @late = first.except(*@failed.keys)
+  end
 
   # The output is a file: a pipe would not end before the last child that has it.
   def take(environment, files)
@@ -98,7 +113,8 @@ class Folders
   def conclude
     totals = @counts.values.transpose.map(&:sum).zip(%w[runs assertions failures errors skips])
     puts "", totals.map { |pair| pair.join(" ") }.join(", ")
-    room = LAST_LINES / [@failed.size, 1].max
+    room = LAST_LINES / [@failed.size + @late.size, 1].max
+    @late.each { |name, failures| puts "passed only alone: #{name}: #{failures.head}", failures.lines(room) }
     @failed.each { |name, failures| puts "failed: #{name}: #{failures.head}", failures.lines(room) }
     @failed.empty?
   end

@@ -50,9 +50,10 @@ module SchedulerCase
     kept = []
     100.times do
       opened = yield
-      return opened if Array(opened).first.fileno == number
+      ios = [opened].flatten
+      return opened if ios.first.fileno == number
 
-      kept.concat(Array(opened).each { |io| io.close if io.fileno == number })
+      kept.concat(ios.each { |io| io.close if io.fileno == number })
     end
     flunk "nothing gets the number #{number}"
   end

@@ -71,6 +71,26 @@ class TestFoldersTest < Minitest::Test
     assert_match(/test_dying/, said)
   end
 
+  def test_what_fails_runs_again_alone
+    ENV["AGAIN"] = "1"
+    second = source("Second", <<~'RUBY')
+      def test_second
+        path = "#{__dir__}/ran"
+        ran = File.exist?(path)
+        File.write(path, "")
+        assert ran, "not yet"
+      end
+    RUBY
+    passed, lines = conclude("a/second_test.rb" => second)
+    assert passed
+    assert_match(/^passed only alone: test.a: 1 tests, .*\n  Second#test_second .*\n  not yet$/, last_words(lines))
+    passed, lines = conclude("a/second_test.rb" => second, "b/never_test.rb" => source("Never", "def test_no = flunk"))
+    refute passed
+    assert_match(/^passed only alone: test.a: .*^failed: test.b: 1 tests/m, last_words(lines))
+  ensure
+    ENV.delete("AGAIN")
+  end
+
   # A zombie has no program.
   def assert_gone(pid)
     assert(eventually { !File.exist?("/proc/#{pid}/exe") }, "process #{pid} runs")
@@ -78,14 +98,14 @@ class TestFoldersTest < Minitest::Test
 
   # Its own deadline is Ruby's, and does not help: nothing of Ruby runs any more.
   def test_a_process_that_hangs
-    passed, lines = conclude({ "a/hanging_test.rb" => source("Hanging", <<~RUBY) }, Folders.new(deadline: 1))
+    passed, lines = conclude({ "a/hanging_test.rb" => source("Hanging", <<~RUBY) }, Folders.new(deadline: 5))
       def test_hanging
         $stderr.puts "child \#{fork { sleep }}"
         Process.kill(:STOP, $$)
       end
     RUBY
     refute passed
-    assert_match(/^failed: test.a: killed, since it took longer than 1 s: \d+ \(ruby.*\d+ \(ruby/, last_words(lines))
+    assert_match(/^failed: test.a: killed, since it took longer than 5 s: \d+ \(ruby.*\d+ \(ruby/, last_words(lines))
     assert_gone Integer(lines.join[/child (\d+)/, 1])
   end
 
