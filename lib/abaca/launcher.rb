@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "launcher/banner"
+require_relative "launcher/listeners"
 require_relative "launcher/output"
 require_relative "launcher/overdue"
 require_relative "launcher/pidfile"
@@ -39,7 +40,6 @@ module Abaca
       prepare_process
       @runner = Single.new(@config, app: @app, log: @log)
       end_runner if @halted || @stops.positive?
-      @runner.listen
       serve
     ensure
       @log&.release
@@ -86,11 +86,13 @@ module Abaca
     end
 
     def serve
+      @listeners = Listeners.new(@config, @log)
       @pidfile = Pidfile.new(@config[:pidfile])
       signals = Signals.new(self, @log)
+      @runner.listen(@listeners.open)
       @pidfile.write
       signals.trap
-      Banner.new(@config, server).show(@log)
+      Banner.new(@config, @listeners.urls).show(@log)
       @config[:after_booted].each(&:call)
       @runner.run
       @config[:after_stopped].each(&:call)
@@ -99,6 +101,7 @@ module Abaca
     ensure
       # A signal may come between any two of these: it finds our handlers, and nothing they do outlasts this method.
       @runner.close
+      @listeners&.close
       @pidfile&.remove
       signals&.restore
       @overdue.cancel

@@ -6,6 +6,25 @@ module Abaca
   # A socket that listens, and that no server has yet: it may be opened in one process and served in those that the
   # process forks. Opened by .tcp, .unix and .adopt, which are native.
   class Listener
+    # @param place [Array] as #place returns it
+    # @param scheme [String] of a TCP port
+    # @return [String] where it listens
+    def self.url(place, scheme)
+      kind, name, port = place
+      return "unix://#{name}" if kind == :unix
+
+      "#{scheme}://#{name.include?(':') ? "[#{name}]" : name}:#{port}"
+    end
+
+    # A peer that has time to read has time to answer.
+    #
+    # @param limits [Hash{Symbol => Integer}] of the connections that are accepted here
+    # @return [Integer] seconds after which a silent peer is taken for dead, for .tcp; 0: never
+    def self.dead_after(limits)
+      dead, slow = limits.values_at(:dead_peer_timeout, :write_timeout)
+      dead.zero? ? 0 : [dead, slow].max
+    end
+
     # Listens on every address of a host.
     #
     # @param host [String] an address or a name

@@ -64,7 +64,7 @@ module Abaca
     # @raise [SystemCallError] if the port is taken or not allowed
     def add_tcp_listener(host, port, backlog: Config::Bind::BACKLOG, defer_accept: true, reuse_port: false, **terms)
       listen(**terms) do |limits|
-        options = { backlog:, defer_accept:, reuse_port:, dead_after: dead_after(limits) }
+        options = { backlog:, defer_accept:, reuse_port:, dead_after: Listener.dead_after(limits) }
         Listener.of_host(host, port, log: @log, **options)
       end
     end
@@ -98,13 +98,21 @@ module Abaca
       nil
     end
 
+    # Listens with a Listener that is open already, perhaps since before a fork. It belongs to the server from now on:
+    # to this process's, in a forked child.
+    #
+    # @param listener [Listener]
+    # @param terms [Hash{Symbol => Object}] as for #add_tcp_listener
+    # @return [nil]
+    # @raise [ConfigError] when an option has no meaning
+    def add_listener(listener, **terms)
+      listen(**terms) { [listener] }
+      nil
+    end
+
     # @return [Array<String>] where it listens, as URLs
     def urls
-      @engine.listeners.map do |kind, name, port|
-        next "unix://#{name}" if kind.to_s == "unix"
-
-        "#{@config[:rack_url_scheme]}://#{name.include?(':') ? "[#{name}]" : name}:#{port}"
-      end
+      @engine.listeners.map { |place| Listener.url(place, @config[:rack_url_scheme]) }
     end
 
     # Serves on the calling thread until the server is stopped; the thread must not have a fiber
@@ -263,12 +271,6 @@ module Abaca
     def listener_terms(limits: {}, **proxies)
       { limits: Config::Values.check_limits(limits),
         **Config::Proxies.listener_of(@config, Config::Proxies.listener(**proxies)) }
-    end
-
-    # A peer that has time to read has time to answer.
-    def dead_after(limits)
-      dead, slow = limits.values_at(:dead_peer_timeout, :write_timeout)
-      dead.zero? ? 0 : [dead, slow].max
     end
 
     # The engine takes the listeners that the block opens for these limits; closes those that it does not take.

@@ -7,14 +7,14 @@ require "stringio"
 require "timeout"
 require "tmpdir"
 
-# Listeners that are open before there is a server: Abaca::Listener and Engine#listen.
+# Listeners that are open before there is a server: Abaca::Listener and Server#add_listener.
 class ListenerTest < Minitest::Test
   # Serves on a listener of the parent's, and answers with its own pid, until TERM.
   def child(listener)
     fork do
       log = Abaca::Log.new(StringIO.new, StringIO.new)
       server = Abaca::Server.new(->(_env) { [200, {}, [Process.pid.to_s]] }, log: log)
-      server.send(:listen) { [listener] }
+      server.add_listener(listener)
       trap(:TERM) { server.stop }
       server.run
       exit!(0)
@@ -56,7 +56,9 @@ class ListenerTest < Minitest::Test
     server = Abaca::Server.new(->(_env) {})
     listener = Abaca::Listener.tcp("127.0.0.1", 0)
     port = listener.port
-    server.send(:listen) { [listener] }
+    assert_equal [:tcp, "127.0.0.1", port], listener.place
+    assert_predicate Socket.for_fd(listener.fileno).tap { |socket| socket.autoclose = false }.local_address, :ipv4?
+    server.add_listener(listener)
     assert_equal ["http://127.0.0.1:#{port}"], server.urls
     assert_raises(IOError) { listener.port }
     listener.close

@@ -5,10 +5,10 @@ module Abaca
     # What a process says of itself when it serves: its title, and the first lines of the log.
     class Banner
       # @param config [Config]
-      # @param server [Server] that listens
-      def initialize(config, server)
+      # @param urls [Array<String>] where it listens
+      def initialize(config, urls)
         @config = config
-        @server = server
+        @urls = urls
       end
 
       # Sets the title and writes the lines.
@@ -23,13 +23,13 @@ module Abaca
 
       def title
         tag = @config[:tag] || File.basename(Dir.pwd)
-        "abaca #{VERSION} (#{@server.urls.join(',')})#{" [#{tag}]" unless tag.empty?}"
+        "abaca #{VERSION} (#{@urls.join(',')})#{" [#{tag}]" unless tag.empty?}"
       end
 
       def lines
         ["Abaca starting in single mode...", "* Abaca version: #{VERSION}", "* Ruby version: #{RUBY_DESCRIPTION}",
          *fibers, *threads, *scheduler, "*  Environment: #{@config[:environment]}", "*          PID: #{Process.pid}",
-         *@server.urls.map { |url| "* Listening on #{url}" }, "Use Ctrl-C to stop"]
+         *@urls.map { |url| "* Listening on #{url}" }, "Use Ctrl-C to stop"]
       end
 
       def fibers
@@ -41,7 +41,10 @@ module Abaca
 
       def threads = ("*      Threads: #{@config[:threads].join(' to ')}" if Config::Modes.threads?(@config))
 
-      def scheduler = ("*    Scheduler: #{@config[:fiber_scheduler]}" unless @server.native?)
+      def scheduler
+        name = @config[:fiber_scheduler].to_s
+        "*    Scheduler: #{name}" unless name == Config::DEFAULTS[:fiber_scheduler]
+      end
     end
   end
 end

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 require_relative "../app_loader"
-require_relative "listeners"
 
 module Abaca
   class Launcher
@@ -29,15 +28,13 @@ module Abaca
         @server = Server.new(app, config:, log:, show_errors: show_errors?)
       end
 
-      # Listens, and warns of what in the app does not work on fibers.
+      # Takes the listeners, and warns of what in the app does not work on fibers.
       #
-      # @raise [ConfigError] if it cannot
-      def listen
-        Listeners.new(@config.binds).add_to(@server)
+      # @param listeners [Listeners] that are open
+      # @raise [ConfigError] if the terms of one have no meaning
+      def listen(listeners)
+        listeners.add_to(@server)
         warn_of_fibers if fibers?
-      rescue ConfigError
-        close
-        raise
       end
 
       # Serves until it is stopped.

@@ -95,6 +95,23 @@ static VALUE listener_port(VALUE self) {
   return INT2FIX(ab_listener_port(listener_of(self)));
 }
 
+/* call-seq: fileno -> Integer */
+static VALUE listener_fileno(VALUE self) {
+  return INT2FIX(ab_listener_fd(listener_of(self)));
+}
+
+static VALUE place_of(const ab_listener *listener) {
+  bool tcp = ab_listener_family(listener) == AB_LISTEN_TCP;
+  return rb_ary_new_from_args(3, ID2SYM(rb_intern(tcp ? "tcp" : "unix")),
+                              rb_str_new_cstr(ab_listener_name(listener)),
+                              tcp ? INT2FIX(ab_listener_port(listener)) : Qnil);
+}
+
+/* call-seq: place -> [:tcp, "127.0.0.1", 9292] or [:unix, "/path", nil] */
+static VALUE listener_place(VALUE self) {
+  return place_of(listener_of(self));
+}
+
 /* call-seq: close -> nil
  *
  * Closes it, unless an engine has it. Idempotent. */
@@ -129,17 +146,13 @@ static VALUE server_listen(int argc, VALUE *argv, VALUE self) {
   return Qnil;
 }
 
-/* call-seq: listeners -> [[:tcp, "127.0.0.1", 9292], [:unix, "/path", nil]] */
+/* call-seq: listeners -> an Array of Listener#place */
 static VALUE server_listeners(VALUE self) {
   ab_server *server = ab_server_own(self);
   VALUE result = rb_ary_new();
   const ab_listener *listener;
-  for (size_t i = 0; (listener = ab_engine_listener(server->run.rack.engine, i)); i++) {
-    bool tcp = ab_listener_family(listener) == AB_LISTEN_TCP;
-    rb_ary_push(result, rb_ary_new_from_args(3, ID2SYM(rb_intern(tcp ? "tcp" : "unix")),
-                                             rb_str_new_cstr(ab_listener_name(listener)),
-                                             tcp ? INT2FIX(ab_listener_port(listener)) : Qnil));
-  }
+  for (size_t i = 0; (listener = ab_engine_listener(server->run.rack.engine, i)); i++)
+    rb_ary_push(result, place_of(listener));
   return result;
 }
 
@@ -159,6 +172,8 @@ void ab_init_listen(VALUE mAbaca, VALUE cEngine) {
   rb_define_singleton_method(cListener, "unix", listener_unix, -1);
   rb_define_singleton_method(cListener, "adopt", listener_adopt, 1);
   rb_define_method(cListener, "port", listener_port, 0);
+  rb_define_method(cListener, "fileno", listener_fileno, 0);
+  rb_define_method(cListener, "place", listener_place, 0);
   rb_define_method(cListener, "close", listener_close, 0);
   rb_define_method(cEngine, "listen", server_listen, -1);
   rb_define_method(cEngine, "listeners", server_listeners, 0);
