@@ -1,7 +1,8 @@
 # frozen_string_literal: true
 
-require_relative "log/writer"
+require_relative "log/forms"
 require_relative "log/text"
+require_relative "log/writer"
 
 module Abaca
   # The server's log. Nothing here waits for the terminal, pipe or file: a writer thread writes the lines, and if it
@@ -15,15 +16,20 @@ module Abaca
     # @param out [#write] takes information and the access log
     # @param err [#write] takes warnings and errors; `out` if only that is given
     # @param level [Symbol] the least level that is written: :debug, :info, :warn or :error
-    # @param formatter [#call, nil] gets each line of `out` without its end, returns the line to write
-    # @raise [ConfigError] for an unknown level
-    def initialize(out = nil, err = out, level: :info, formatter: nil)
+    # @param format [Symbol] :text or :json, of everything but the access log
+    # @param formatter [#call, nil] gets each entry of `out` without its end, returns the one to write
+    # @param pid [Boolean] whether each line begins with the process's id, `[4711] `, and each JSON object has it as
+    #   `pid`: for processes that share an output. A formatter gets lines without it
+    # @raise [ConfigError] for an unknown level or format
+    def initialize(out = nil, err = out, level: :info, format: :text, formatter: nil, pid: false)
       out ||= $stdout
       err ||= $stderr
       @level = LEVELS.fetch(level) { raise ConfigError, "unknown log level: #{level.inspect}" }
+      @form = Forms.of(format, pid)
+      @pid = pid
       @formatter = formatter
-      @out = Writer.new(out)
-      @err = out.equal?(err) ? @out : Writer.new(err)
+      @out = writer(out)
+      @err = out.equal?(err) ? @out : writer(err)
       @second = nil
     end
 
@@ -31,26 +37,26 @@ module Abaca
     def info(text) = put(:info, text)
 
     # A line for debugging the server itself.
-    def debug(text) = put(:debug, "% #{text}")
+    def debug(text) = put(:debug, text)
 
     # A line on `err`: something is wrong, and the server continues.
-    def warn(text) = problem(:warn, "abaca: warning: #{text}")
+    def warn(text) = problem(:warn, text)
 
     # A line on `err`.
-    def error(text) = problem(:error, "abaca: #{text}")
+    def error(text) = problem(:error, text)
 
     # The app raised: class, message, backtrace and causes, on `err`.
     #
     # @param exception [Exception]
     # @param env [Hash, nil] the request's env; only its method and path are used
     def app_error(exception, env)
-      lines = ["abaca: error in the app: #{describe(exception)}#{request_text(env)}"]
-      append_backtrace(lines, exception)
-      append_causes(lines, exception)
-      problem(:error, lines.join("\n"))
+      facts = { "exception.type" => exception.class.to_s, **request_facts(env) }
+      details = append_causes(frames(exception.backtrace || []), exception)
+      problem(:error, "error in the app: #{describe(exception)}#{request_text(env)}",
+              details:, key: "exception.stacktrace", facts:)
     rescue StandardError => e
       # Its backtrace or a cause raises: that is the app's mistake too, and the class is still worth a line.
-      problem(:error, "abaca: error in the app: #{exception.class} (its report failed: #{e.class})")
+      problem(:error, "error in the app: #{exception.class} (its report failed: #{e.class})")
     end
 
     # The app rescued the exception that should have ended its work, and continued, on `err`.
@@ -96,9 +102,8 @@ module Abaca
       who = env ? "a request#{request_text(env)} has kept its loop" : "the loop had to wait for another thread"
       where = late ? ", in code that Ruby cannot interrupt; it has come back to" : ":"
       advice = "such work belongs in Abaca.offload { } or on a thread route, or in smaller pieces (docs/stalls.md)"
-      lines = ["abaca: warning: #{who} for #{(seconds * 1000).round} ms#{where}"]
-      append_frames(lines, [place])
-      problem(:warn, (lines << "  #{advice}").join("\n"))
+      problem(:warn, "#{who} for #{(seconds * 1000).round} ms#{where}",
+              details: [*frames([place]), "  #{advice}"], key: "code.stacktrace", facts: request_facts(env))
     end
 
     # The first requests have kept the server from its work by loading code, on `out`: logged once.
@@ -108,7 +113,7 @@ module Abaca
     # @param place [String] where
     def loading(seconds, env, place)
       info("* Loading code has kept the loop for #{(seconds * 1000).round} ms#{request_text(env)} at " \
-           "#{Text.indent(place)}; the first minute's others are only counted")
+           "#{place}; the first minute's others are only counted")
     end
 
     # A route of mode :hybrid moves to threads, on `err`, or back to fibers, on `out`.
@@ -154,7 +159,10 @@ module Abaca
     # A dump, on `out` at every level.
     #
     # @param text [String] of several lines
-    def dump(text) = put(:error, text)
+    def dump(text)
+      first, *others = text.lines(chomp: true)
+      write(@out, @form.entry(:info, first, details: others))
+    end
 
     # One line of the access log: the common format, and the seconds the request took.
     #
@@ -163,9 +171,9 @@ module Abaca
     # @param bytes [Integer, nil] length of the response's body
     # @param seconds [Float]
     def access(env, status, bytes, seconds)
-      put(:error, access_line(env, status, bytes, seconds))
+      write(@out, access_line(env, status, bytes, seconds))
     rescue StandardError => e
-      problem(:error, "abaca: a line of the access log failed: #{e.class}")
+      problem(:error, "a line of the access log failed: #{e.class}")
     end
 
     # Waits until everything so far is written.
@@ -188,20 +196,25 @@ module Abaca
 
     private
 
-    def put(level, text)
-      return if LEVELS[level] < @level
+    def writer(io) = Writer.new(io) { |number| text_of(@form.entry(:error, "#{number} log lines were dropped")) }
 
-      text = @formatter.call(text) if @formatter
-      @out.push("#{text}\n")
+    def put(level, text)
+      write(@out, @form.entry(level, text)) unless LEVELS[level] < @level
+    end
+
+    def problem(level, text, **details)
+      write(@err, @form.entry(level, text, **details)) unless LEVELS[level] < @level
+    end
+
+    def write(writer, entry)
+      writer.push(@formatter && writer.equal?(@out) ? "#{@formatter.call(entry)}\n" : text_of(entry))
       nil
     rescue StandardError => e
-      problem(:error, "abaca: the log formatter failed: #{e.class}")
-    end
-
-    def problem(level, text)
-      @err.push("#{text}\n") unless LEVELS[level] < @level
+      @err.push(text_of(@form.entry(:error, "the log formatter failed: #{e.class}")))
       nil
     end
+
+    def text_of(entry) = "#{@pid ? @form.with_pid(entry) : entry}\n"
 
     def access_line(env, status, bytes, seconds)
       query = env["QUERY_STRING"]
@@ -227,7 +240,7 @@ module Abaca
 
     # An exception whose message raises is still worth its class, request and backtrace.
     def describe(exception)
-      "#{exception.class}: #{Text.indent(exception.message)}"
+      "#{exception.class}: #{Text.visible(exception.message)}"
     rescue StandardError => e
       "#{exception.class} (its report failed: #{e.class})"
     end
@@ -235,23 +248,24 @@ module Abaca
     def request_text(env)
       return "" unless env
 
-      " (#{Text.escape("#{env['REQUEST_METHOD']} #{env['SCRIPT_NAME']}#{env['PATH_INFO']}")})"
+      " (#{Text.escape("#{env['REQUEST_METHOD']} #{path_of(env)}")})"
     end
 
-    def append_backtrace(lines, exception)
-      append_frames(lines, exception.backtrace || [])
+    def request_facts(env)
+      env ? { "http.request.method" => env["REQUEST_METHOD"], "url.path" => path_of(env) } : {}
     end
 
-    def append_frames(lines, frames)
-      lines.concat(frames.map { |line| "    #{Text.indent(line)}" })
-    end
+    def path_of(env) = "#{env['SCRIPT_NAME']}#{env['PATH_INFO']}"
+
+    def frames(lines) = lines.map { |line| "    #{line}" }
 
     def append_causes(lines, exception)
       CAUSES.times do
-        exception = exception.cause or return
+        exception = exception.cause or break
         lines << "  caused by #{describe(exception)}"
-        append_backtrace(lines, exception)
+        lines.concat(frames(exception.backtrace || []))
       end
+      lines
     end
   end
 end

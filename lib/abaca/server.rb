@@ -37,7 +37,7 @@ module Abaca
       @config = configuration(options, config, settings)
       @scheduler_class = Guest.scheduler_class(@config[:fiber_scheduler])
       check_hybrid
-      @log = @config[:log] || Log.new
+      @log = @config[:log] || Log.new(level: @config[:log_level], format: @config[:log_format])
       Compat.adapt(@config, @log)
       @engine = Engine.new(app, engine_options)
       @state = :new

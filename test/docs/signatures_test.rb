@@ -21,7 +21,7 @@ class SignaturesTest < Minitest::Test
     Config::DSL::PumaSettings Config::HttpMethods Config::Setting Config::Settings Config::Stalls Config::Types
     Config::Values DefaultHandler Dump Engine ErrorAnswers FiberSafety::Row Frames Guest Launcher::Banner
     Launcher::Listeners Launcher::Output Launcher::Overdue Launcher::Pidfile Launcher::Signals Launcher::Single
-    Listener Log::Text Log::Writer PlainFields RailsBoot Requests StallReports Stats Stream::IONames
+    Listener Log::Forms Log::Text Log::Writer PlainFields RailsBoot Requests StallReports Stats Stream::IONames
   ].map { |name| "Abaca::#{name}" }.freeze
 
   # Methods that every Struct has.

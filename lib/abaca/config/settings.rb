@@ -198,6 +198,11 @@ module Abaca
           [
             switch(:log_requests, false, "the access log: one line a request", flags: %w[-v --log-requests]),
             file_only(:quiet, "true, false", "the opposite of `log_requests`", flags: %w[-q --quiet]),
+            setting(:log_level, :info, Types::Choice.new(*Log::LEVELS.keys),
+                    "the least level that the server logs; the access log has none",
+                    page: "logs.md", flag: ["--log-level LEVEL"]),
+            setting(:log_format, :text, Types::Choice.new(*Log::Forms::NAMES), "what the server's own lines look like",
+                    page: "logs.md", flag: ["--log-format FORMAT"]),
             any(:formatter, nil, "a block",
                 "gets each line of information and of the access log, returns the line to write",
                 file: %i[log_formatter], level: :process),
@@ -208,7 +213,7 @@ module Abaca
                 "files for both; HUP reopens them",
                 file: %i[stdout_redirect], level: :process, page: "signals.md",
                 flags: %w[--redirect-stdout --redirect-stderr --redirect-append --no-redirect-append]),
-            switch(:debug, false, "backtraces of errors at boot, and debug messages",
+            switch(:debug, false, "backtraces of errors at boot, and `log_level :debug`",
                    level: :process, flag: ["--debug"]),
             switch(:silent, false, "errors only", file: [], level: :process, flags: %w[-s --silent])
           ]
@@ -257,7 +262,7 @@ module Abaca
                     file: [], level: :object, object: "`trusted_proxies`, `fields:`"),
             any(:script_name, "", "", "", file: [], level: :object, object: "the variable `SCRIPT_NAME`"),
             any(:log, nil, "", "", shown: "a new one on standard output and error", file: [], level: :object,
-                                   object: "an `Abaca::Log`: `Abaca::Log.new(out, err, level: :warn, formatter: nil)`"),
+                                   object: "an `Abaca::Log`: `Abaca::Log.new(out, err, level: :warn, format: :json)`"),
             any(:errors, nil, "", "", shown: "standard error", file: [], level: :object,
                                       object: "what `rack.errors` writes to")
           ]

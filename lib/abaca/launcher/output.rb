@@ -16,14 +16,15 @@ module Abaca
 
       # Redirects, and opens the log.
       #
+      # @param pid [Boolean] whether several processes share it, so that each line needs the id of its own
       # @return [Log]
       # @raise [SystemCallError] if a file cannot be opened
-      def open
+      def open(pid: false)
         if @files
           @files.values_at(:stdout, :stderr).compact.each { |path| File.write(path, "") unless @files[:append] }
           redirect
         end
-        @log = Log.new(@out, @err, level:, formatter: @config[:formatter])
+        @log = Log.new(@out, @err, level:, format: @config[:log_format], formatter: @config[:formatter], pid:)
       end
 
       # Opens the files anew, after they were moved. A trap handler may call it.
@@ -53,7 +54,7 @@ module Abaca
       def level
         if @config[:silent] then :error
         elsif @config[:debug] then :debug
-        else :info
+        else @config[:log_level]
         end
       end
     end

@@ -2,28 +2,38 @@
 
 module Abaca
   class Log
-    # Makes text from the wire safe for a log: no byte of it can end a line, close a quoted field or move a terminal's
+    # Makes text of any origin safe for a log: no byte of it can end a line, close a quoted field or move a terminal's
     # cursor.
     module Text
       UNSAFE = /[^\x20-\x7e]|["\\]/n
-      CONTROL = /[\x00-\x08\x0b-\x1f\x7f]/n
-      private_constant :UNSAFE, :CONTROL
+      # Those of ASCII except tab and newline, those of Latin-1, and what some programs take for the end of a line.
+      CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028\u2029]/
+      JSON_UNSAFE = /[^\x20-\x7e]|["\\]/
+      JSON_SHORT = { '"' => '\"', "\\" => "\\\\", "\n" => '\n', "\t" => '\t', "\r" => '\r' }.freeze
+      REPLACEMENT = "\u{FFFD}"
+      # The encodings of text from the wire, which is taken for UTF-8.
+      BYTES = [Encoding::UTF_8, Encoding::BINARY, Encoding::US_ASCII].freeze
+      private_constant :UNSAFE, :CONTROL, :JSON_UNSAFE, :JSON_SHORT, :REPLACEMENT, :BYTES
 
       module_function
 
-      # For a quoted field: everything except printable ASCII becomes \xNN, and so do quote and backslash.
+      # For a quoted field: everything except printable ASCII becomes \xHH, and so do quote and backslash.
       #
       # @return [String] ASCII
       def escape(text)
-        text = text.to_s.b
-        UNSAFE.match?(text) ? text.gsub(UNSAFE) { |byte| format("\\x%02X", byte.ord) } : text
+        text = text.to_s
+        return text if text.ascii_only? && !UNSAFE.match?(text)
+
+        text.b.gsub(UNSAFE) { |byte| hex(byte) }
       end
 
-      # For text in UTF-8: invalid bytes become question marks.
-      def utf8(text)
+      # For text in UTF-8.
+      #
+      # @param replacement [String] stands in for invalid bytes
+      def utf8(text, replacement = "?")
         text = text.to_s
         text = text.dup.force_encoding(Encoding::UTF_8) if text.encoding == Encoding::BINARY
-        text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace, replace: "?").scrub("?")
+        text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace, replace: replacement).scrub(replacement)
       end
 
       # For a field that ends with a space: as #escape, and `-` for an empty one.
@@ -32,11 +42,37 @@ module Abaca
         text.empty? ? "-" : text.tr(" ", "+")
       end
 
-      # For a message of several lines: further lines are indented, so that none of them looks like an entry of its
-      # own; other control bytes become \xNN. Bytes above 127 stay as they are.
-      def indent(text)
-        text.to_s.b.gsub(CONTROL) { |byte| format("\\x%02X", byte.ord) }.gsub("\n", "\n      ")
+      # For a message: control characters and bytes that are not UTF-8 become \xHH; tabs, newlines and all other
+      # characters stay as they are.
+      #
+      # @return [String] UTF-8
+      def visible(text)
+        text = text.to_s
+        return text if text.ascii_only? && !CONTROL.match?(text)
+
+        text = text.encode(Encoding::UTF_8, invalid: :replace, undef: :replace) unless BYTES.include?(text.encoding)
+        text.dup.force_encoding(Encoding::UTF_8).scrub { |bytes| hex(bytes) }.gsub(CONTROL) { |char| hex(char) }
       end
+
+      # The same for a message of several lines: further ones are indented, so that none of them looks like an entry of
+      # its own.
+      def indent(text) = visible(text).gsub("\n", "\n      ")
+
+      # A JSON string of ASCII alone. Bytes that are not UTF-8 become U+FFFD, for JSON has no bytes.
+      def json(text)
+        text = text.to_s
+        return "\"#{text}\"" if text.ascii_only? && !JSON_UNSAFE.match?(text)
+
+        "\"#{utf8(text, REPLACEMENT).gsub(JSON_UNSAFE) { |char| JSON_SHORT.fetch(char) { json_escape(char) } }}\""
+      end
+
+      # \xHH for each byte.
+      def hex(bytes) = bytes.unpack("C*").map { |byte| format("\\x%02X", byte) }.join
+
+      # \uHHHH for each unit of UTF-16.
+      def json_escape(char) = char.encode(Encoding::UTF_16BE).unpack("n*").map { |unit| format("\\u%04x", unit) }.join
+
+      private_class_method :hex, :json_escape
     end
   end
 end

@@ -16,8 +16,10 @@ module Abaca
       attr_reader :dropped
 
       # @param io [#write]
-      def initialize(io)
+      # @yield [number] the line that says how many were dropped
+      def initialize(io, &report)
         @io = io
+        @report = report
         @dropped = 0
         @reported = 0
         begin_anew
@@ -137,7 +139,7 @@ module Abaca
       def report_dropped(text)
         return if @dropped == @reported
 
-        text << "abaca: #{@dropped - @reported} log lines were dropped\n"
+        text << @report.call(@dropped - @reported).b
         @reported = @dropped
       end
 
