@@ -9,15 +9,6 @@ module Abaca
     require_relative "cli/settings" # here, since the constant is loaded by its name elsewhere
     include Settings
 
-    # Puma's flags that would change what is served, and that this version cannot honour. OptionParser has to know
-    # them, because it takes an unknown letter, such as `-f`, for the beginning of a long flag.
-    UNSUPPORTED = [
-      ["-S", "--state PATH"], ["-R", "--restart-cmd COMMAND"], ["-f", "--fork-worker [REQUESTS]"],
-      ["--control-url URL"], ["--control-token TOKEN"],
-      ["--bind-to-activated-sockets [only]"], ["--plugin NAME"]
-    ].freeze
-    private_constant :UNSUPPORTED
-
     # @param argv [Array<String>] is not changed
     # @param out [IO] for the banner, help, version and access log
     # @param err [IO] for errors and warnings
@@ -82,7 +73,6 @@ module Abaca
         output(words)
         settings(words)
         puma(words)
-        unsupported(words)
         words.separator("")
         words.on("-V", "--version", "Print the version and exit") { finish("abaca version #{VERSION}") }
         words.on("-h", "--help", "Print this help and exit") { finish(words.help) }
@@ -136,26 +126,9 @@ module Abaca
 
     def puma(words)
       words.separator("\nAccepted for Puma's sake:")
-      words.on("-w", "--workers COUNT", "0 or 1 only: one process in this version") { |count| check_workers(count) }
-      ["--preload", "--prune-bundler", "--extra-runtime-dependencies GEMS"].each do |flag|
-        words.on(flag, "No effect: one process in this version") do
-          @notes << "#{flag[/\S+/]} has no effect: one process only in this version"
-        end
+      words.on("--extra-runtime-dependencies GEMS", "No effect: the process keeps the gems of its start") do
+        @notes << "--extra-runtime-dependencies has no effect: the process keeps the gems of its start"
       end
-    end
-
-    def unsupported(words)
-      words.separator("\nPuma's, refused as this version does not have what they are for:")
-      UNSUPPORTED.each do |flags|
-        names = flags.map { |flag| flag[/\S+/] }.join("/")
-        words.on(*flags) { raise ConfigError, "#{names}: not in this version (see abaca --help)" }
-      end
-    end
-
-    def check_workers(count)
-      return if %w[0 1].include?(count)
-
-      raise ConfigError, "-w/--workers #{count}: one process only in this version; omit the flag"
     end
   end
 end

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "securerandom"
+require "tmpdir"
 require_relative "config/settings"
 require_relative "config/stalls"
 require_relative "config/bind"
@@ -41,6 +43,7 @@ module Abaca
       @warnings = warnings.dup
       @values = DEFAULTS.merge(values)
       SETTINGS.each_value { |setting| @values[setting.name] = setting.check(@values[setting.name], @values) }
+      settle
       @values[:max_fibers] = Admission.max_fibers(@values[:max_fibers], self.class.max_fibers_ceiling, @warnings)
       check_modes
       @values.freeze
@@ -86,6 +89,32 @@ module Abaca
     end
 
     private
+
+    # Gives what depends on other settings its value.
+    def settle
+      several = @values[:workers] > 1
+      @values[:preload_app] = several && !@values[:prune_bundler] if @values[:preload_app].nil?
+      @values[:control_url] = socket_of_its_own if @values[:control_url] == "auto"
+      @values[:control_auth_token] ||= SecureRandom.hex(16) if @values[:control_url]
+      warn_of_workers
+    end
+
+    def socket_of_its_own
+      time = Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond)
+      "unix://#{Dir.tmpdir}/abaca-control-#{time}-#{Process.pid}"
+    end
+
+    def warn_of_workers
+      if @values[:workers] == 1 && !@values[:silence_single_worker_warning]
+        @warnings |= ["workers 1: one worker and a master take more memory than `workers 0', one process"]
+      end
+      return if @values[:workers].positive? || @values[:silence_fork_callback_warning]
+
+      hooks = SETTINGS.values.select(&:hook_of_workers?).flat_map { |setting| @values[setting.name] }
+      @warnings |= hooks.map do |hook|
+        [hook.place, "`#{hook.name}' is not called: there are no workers"].compact.join(": ")
+      end
+    end
 
     def check_modes
       warn_of_modes

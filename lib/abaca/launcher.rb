@@ -22,6 +22,7 @@ module Abaca
     # @param err [IO] takes warnings and errors
     def initialize(config, app: nil, out: $stdout, err: $stderr)
       @config = config
+      check_workers
       @app = app || config[:app]
       @output = Output.new(config, out, err)
       @stops = 0
@@ -74,6 +75,13 @@ module Abaca
     def reopen = @output.reopen
 
     private
+
+    # Single is the only runner.
+    def check_workers
+      return if @config[:workers] < 2
+
+      raise ConfigError, "workers #{@config[:workers]}: one process only in this version; use `workers 0' or drop it"
+    end
 
     def prepare_process
       directory = @config[:directory]

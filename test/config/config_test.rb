@@ -99,9 +99,12 @@ class ConfigTest < Minitest::Test
     assert_equal "mine", load({}, files: [file("mine.rb", "tag \"mine\"\n")])[:tag]
   end
 
-  def test_web_concurrency_warns
-    assert_match(/WEB_CONCURRENCY=4 has no effect/, load({}, env: { "WEB_CONCURRENCY" => "4" }).warnings.first)
-    assert_empty load({}, env: { "WEB_CONCURRENCY" => "1" }).warnings
+  def test_web_concurrency
+    assert_equal [0, 4, 0], [nil, " 4 ", ""].map { |text| load({}, env: { "WEB_CONCURRENCY" => text })[:workers] }
+    error = assert_raises(Abaca::ConfigError) { load({}, env: { "WEB_CONCURRENCY" => "four" }) }
+    assert_equal "workers: a number of processes or :auto is needed, 0 to 1000, not \"four\"", error.message
+    file("config/puma.rb", "workers 2\n")
+    assert_equal 2, load({}, env: { "WEB_CONCURRENCY" => "4" })[:workers]
   end
 
   def test_max_fibers_above_what_the_kernel_bears

@@ -44,7 +44,7 @@ class ConfigDslTest < Minitest::Test
     RUBY
 
     assert_equal ["tcp://:3000"], settings.delete(:binds).map(&:to_s)
-    assert_equal({ threads: [3, 3] }, settings)
+    assert_equal({ threads: [3, 3], plugins: ["tmp_restart"] }, settings)
     assert_equal ["puma.rb:4: plugin :tmp_restart is not run"],
                  @warnings.map { |line| line.sub("#{@dir}/", "")[/\A[^:]+:\d+: .*?(?:effect|run)/] }
   end
@@ -97,8 +97,10 @@ class ConfigDslTest < Minitest::Test
       "max_header_count 64" => { max_header_count: 64 },
       "rack_url_scheme \"https\"" => { rack_url_scheme: "https" },
       "rack_url_scheme" => {},
-      "workers 0" => {},
-      "workers nil" => {},
+      "workers 0" => { workers: 0 },
+      "workers nil" => { workers: 0 },
+      "workers 2" => { workers: 2 },
+      "workers '3'" => { workers: 3 },
       "debug" => { debug: true },
       "set_default_host \"::1\"" => { default_host: "::1" },
       "set_remote_address" => { remote_address: :socket },
@@ -112,8 +114,6 @@ class ConfigDslTest < Minitest::Test
         { trusted_proxies: ["10.0.0.0/8", "127.0.0.0/8", "::1"], forwarded_fields: :x_forwarded },
       "trusted_proxies [\"::1\"], fields: :forwarded" => { trusted_proxies: ["::1"], forwarded_fields: :forwarded },
       "trusted_proxies" => { trusted_proxies: [], forwarded_fields: :x_forwarded },
-      "single { tag \"one\" }" => { tag: "one" },
-      "cluster { tag \"many\" }" => {},
       "inject { tag get(:environment) }" => { tag: "test" }
     }.each { |text, settings| assert_equal settings, evaluate(text), text }
     assert_empty @warnings
@@ -206,8 +206,8 @@ class ConfigDslTest < Minitest::Test
       "max_body_size(-1)" => "puma.rb:1: max_body_size: -1 bytes is out of range, 0 is the least",
       "max_body_size 2**64" => "puma.rb:1: max_body_size: 18446744073709551616 bytes is out of range, 0 is the least",
       "linger_timeout \"soon\"" => "puma.rb:1: linger_timeout: a whole number of seconds is needed, not \"soon\"",
-      "workers 2" => "puma.rb:1: workers 2: one process only in this version; use `workers 0' or drop the line",
-      "workers :auto" => "puma.rb:1: workers auto: one process only in this version; use `workers 0' or drop the line",
+      "\nworkers \"two\"" => "puma.rb:2: workers: a number of processes or :auto is needed, 0 to 1000, not \"two\"",
+      "workers 1.5" => "puma.rb:1: workers: a number of processes or :auto is needed, 0 to 1000, not 1.5",
       "max_fibers \"x\"" => "puma.rb:1: max_fibers: a number of fibers is needed, not \"x\"",
       "request_timeout 0.5" => "puma.rb:1: request_timeout: a whole number of seconds is needed, not 0.5",
       "max_queue 1.5.to_s" => "puma.rb:1: max_queue: a number of requests is needed, 0 or more, not \"1.5\"",

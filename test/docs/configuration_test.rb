@@ -13,7 +13,8 @@ class ConfigurationPageTest < Minitest::Test
 
   # Methods of the DSL that stand for a setting of another name.
   KEYS = { log_formatter: :formatter, custom_logger: :logger, stdout_redirect: :redirect, bind: :binds,
-           set_default_host: :default_host, set_remote_address: :remote_address }.freeze
+           set_default_host: :default_host, set_remote_address: :remote_address,
+           preload_app!: :preload_app, plugin: :plugins }.freeze
   # Those whose default the configuration works out.
   WORKED_OUT = { port: Config.new.binds.first.port, max_fibers: Config::Admission::MAX_FIBERS,
                  set_default_host: "127.0.0.1", rewindable_input: false }.freeze
@@ -77,12 +78,15 @@ class ConfigurationPageTest < Minitest::Test
     named = code(PAGE[/has no effect on an object: .*?\n\n/m]).map(&:to_sym)
     of_process = Config::SETTINGS.values.select { |row| row.level == :process }.map(&:name)
     methods = Config::SETTINGS.values_at(:redirect, :logger, :formatter).flat_map(&:file)
-    assert_equal of_process.sort, (named - methods).sort
+    sections = Config::SECTIONS.values_at("Workers", "Restarts and control").flatten.filter_map(&:name)
+    hooks = Config::SETTINGS.values.select(&:hook?).map(&:name)
+    assert_equal of_process.sort, ((named - methods) | sections | hooks).sort
   end
 
   def test_every_setting_has_one_row
     listed = settings.flat_map { |row| code(row["setting"]) } + rows("why").flat_map { |row| code(row["settings"]) }
-    methods = Config::DSL.public_instance_methods(true) - Object.public_instance_methods - %i[evaluate_file to_h]
+    methods = Config::DSL.public_instance_methods(true) - Object.public_instance_methods -
+              %i[evaluate_file evaluate_parts places to_h]
 
     assert_equal methods.map(&:to_s).sort, listed.sort
   end
@@ -152,7 +156,7 @@ class ConfigurationPageTest < Minitest::Test
   def test_variables
     loader = Config::Loader
     names = [*loader::ENVIRONMENT_VARIABLES, *loader::THREAD_VARIABLES.flatten, "SCRIPT_NAME", "WEB_CONCURRENCY",
-             "PUMA_PERSISTENT_TIMEOUT"]
+             "PUMA_PERSISTENT_TIMEOUT", Config::Processors::VARIABLE]
     assert_equal names.sort, rows("variable").flat_map { |row| code(row["variable"]) }.sort
   end
 
@@ -160,18 +164,6 @@ class ConfigurationPageTest < Minitest::Test
     table = rows("in the file", "message")
     refute_empty table
     table.each { |row| assert_equal code(row["message"]).first, refusal(code(row["in the file"]).first) }
-  end
-
-  def test_refused_flags_of_puma
-    table = rows("flag", "message")
-    refute_empty table
-    table.each do |row|
-      words = code(row["flag"]).first.split
-      words << "x" if words.first.match?(/\A(-S|-R|--control-\w+|--plugin)\z/)
-      err = StringIO.new
-      assert_equal 1, Abaca::CLI.run(["-C", "-", *words], out: StringIO.new, err:), words
-      assert_equal "abaca: #{code(row['message']).first}\n", err.string
-    end
   end
 
   def test_settings_without_an_effect_say_why

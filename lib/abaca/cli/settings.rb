@@ -19,7 +19,9 @@ module Abaca
 
           words.separator("\n#{headline_of(headline, rows)}:")
           rows.each do |row|
-            words.on(*row.option, *wrap(help_of(row))) { |given| @settings[row.name] = given }
+            words.on(*row.option, *wrap(help_of(row))) do |given|
+              @settings[row.name] = row.type.from_flag(given, @settings[row.name])
+            end
           end
         end
       end
@@ -42,7 +44,7 @@ module Abaca
 
       def default_of(value)
         case value
-        when nil then nil
+        when nil, false, [] then nil
         when Array then value.join(":")
         else value.to_s.delete_suffix(".0")
         end

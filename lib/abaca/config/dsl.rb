@@ -1,9 +1,11 @@
 # frozen_string_literal: true
 
+require_relative "dsl/control"
 require_relative "dsl/listeners"
 require_relative "dsl/limits"
 require_relative "dsl/logging"
 require_relative "dsl/modes"
+require_relative "dsl/parts"
 require_relative "dsl/process"
 require_relative "dsl/puma"
 
@@ -13,18 +15,37 @@ module Abaca
     # take more than a value have methods of their own, in the modules. Puma's names mean what they mean there; those
     # without a meaning here give a warning, and unknown ones and wrong values an error, both with the line.
     class DSL
+      include Control
       include Listeners
       include Limits
       include Logging
       include DSL::Modes
+      include Parts
       include ProcessSettings
       include PumaSettings
+
+      class << self
+        # Files may name Puma's constants, whether its gem is loaded or not.
+        def const_missing(name) = name == :Puma ? HttpMethods::Puma : super
+
+        private
+
+        def define_hook(name, setting)
+          if setting.type.keyed?
+            define_method(name) { |key = nil, &block| add_hook(setting.name, block, key) }
+          else
+            define_method(name) { |&block| add_hook(setting.name, block) }
+          end
+        end
+      end
 
       SETTINGS.each_value do |setting|
         setting.methods_of_file.each do |name|
           next if method_defined?(name)
 
-          if setting.switch?
+          if setting.hook?
+            define_hook(name, setting)
+          elsif setting.switch?
             define_method(name) { |enabled = true| set(setting.name, enabled) }
           else
             define_method(name) { |value| set(setting.name, value) }
@@ -32,21 +53,23 @@ module Abaca
         end
       end
 
-      # Files may name Puma's constants, whether its gem is loaded or not.
-      def self.const_missing(name) = name == :Puma ? HttpMethods::Puma : super
-
       # @param options [Hash{Symbol => Object}] what is known before the file is read, for `get`
       # @param warnings [Array<String>] takes one line for each setting that has no effect
       def initialize(options = {}, warnings: [])
         @given = options
         @options = {}
+        @places = {}
         @warnings = warnings
         @files = []
-        @depth = 0
+        @hook_data = HookData.new
+        @parts = []
       end
 
       # @return [Hash{Symbol => Object}] what the files set
       def to_h = @options.dup
+
+      # @return [Hash{Symbol => String}] file and line of each setting that the files set, of the last call
+      def places = @places.dup
 
       # Evaluates a file and those that it loads.
       #
@@ -65,6 +88,15 @@ module Abaca
       # What the table says about a value holds at once, while the line of the file is known.
       def set(name, value)
         @options[name] = SETTINGS.fetch(name).check(value, @options)
+        @places[name] = place
+      end
+
+      def add(name, value) = set(name, [*@options[name], value])
+
+      def add_hook(name, block, key = nil)
+        raise ArgumentError, "#{name}: a block is needed" unless block
+
+        add(name, Hook.new(block, name:, key:, data: @hook_data))
       end
 
       def method_missing(name, *)
@@ -76,7 +108,6 @@ module Abaca
 
       # Adds to every error of the block the line of the file that it came from.
       def locate(path)
-        @depth += 1
         yield
       rescue Located
         raise
@@ -86,8 +117,6 @@ module Abaca
       rescue StandardError, ScriptError => e
         text = e.is_a?(ConfigError) || e.is_a?(ArgumentError) ? e.message : "#{e.message} (#{e.class})"
         raise Located, "#{[path, line_of(path, e.backtrace_locations)].compact.join(':')}: #{text.lines.first&.chomp}"
-      ensure
-        @depth -= 1
       end
 
       def line_of(path, locations)
@@ -95,9 +124,12 @@ module Abaca
       end
 
       # A warning with the line of the file that is being evaluated.
-      def note(text)
-        place = caller_locations.find { |location| @files.include?(location.path) }
-        @warnings << (place ? "#{place.path}:#{place.lineno}: #{text}" : text)
+      def note(text) = @warnings << [place, text].compact.join(": ")
+
+      # File and line of the call that is being evaluated.
+      def place
+        location = caller_locations.find { |one| @files.include?(one.path) }
+        "#{location.path}:#{location.lineno}" if location
       end
 
       # A ConfigError that already has a place.

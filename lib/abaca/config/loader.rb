@@ -32,15 +32,23 @@ module Abaca
         environment = @options[:environment] || base[:environment] || DEFAULTS[:environment]
         dsl = DSL.new({ environment: }, warnings: @warnings)
         (@files || find(environment)).each { |path| dsl.evaluate_file(path) }
-        Config.new(base.merge(dsl.to_h, @options), warnings: @warnings)
+        dsl.evaluate_parts(workers(base.merge(dsl.to_h, @options)))
+        Config.new(merge(base, dsl.to_h), warnings: @warnings)
       end
 
       private
 
+      # Plugins of the command line and of the files add up.
+      def merge(base, file)
+        plugins = [*file[:plugins], *@options[:plugins]]
+        base.merge(file, @options, plugins.empty? ? {} : { plugins: })
+      end
+
+      def workers(settings) = SETTINGS.fetch(:workers).check(settings[:workers], settings)
+
       def variables
-        warn_about_workers
         { environment: set(*ENVIRONMENT_VARIABLES), script_name: set("SCRIPT_NAME"),
-          persistent_timeout: set("PUMA_PERSISTENT_TIMEOUT"), threads: }.compact
+          persistent_timeout: set("PUMA_PERSISTENT_TIMEOUT"), workers: set("WEB_CONCURRENCY")&.strip, threads: }.compact
       end
 
       def threads
@@ -48,14 +56,7 @@ module Abaca
         given.zip(DEFAULTS[:threads]).map { |value, default| value || default } if given.any?
       end
 
-      def set(*names) = names.map { |name| @env[name] }.find { |value| value && !value.empty? }
-
-      def warn_about_workers
-        value = set("WEB_CONCURRENCY")
-        return if value.nil? || %w[0 1].include?(value)
-
-        @warnings << "WEB_CONCURRENCY=#{value} has no effect: one process only in this version"
-      end
+      def set(*names) = names.map { |name| @env[name] }.find { |value| value && !value.strip.empty? }
 
       def find(environment)
         candidates = ["config/abaca/#{environment}.rb", "config/abaca.rb",

@@ -43,6 +43,12 @@ module Abaca
       # @return [Boolean] whether it may be called without an argument in a file
       def switch? = type.is_a?(Types::Switch)
 
+      # @return [Boolean] whether files give it a block
+      def hook? = type.is_a?(Types::Hooks)
+
+      # @return [Boolean] whether it is a hook that is never called without workers
+      def hook_of_workers? = hook? && type.of_workers?
+
       # @return [String, nil] for "unit" of a number
       def unit = type&.unit
 

@@ -2,6 +2,8 @@
 
 require "rack"
 require_relative "values"
+require_relative "hook"
+require_relative "processors"
 require_relative "types"
 require_relative "setting"
 require_relative "admission"
@@ -20,7 +22,8 @@ module Abaca
       class << self
         # @return [Hash{String => Array<Setting>}] the rows by the headlines of docs/configuration.md
         def sections
-          { "Where to listen" => listening, "The app and its process" => process, "What requests run on" => modes,
+          { "Where to listen" => listening, "The app and its process" => process, "Workers" => workers,
+            "Restarts and control" => control, "What requests run on" => modes,
             "How many at once" => admission, "Requests that compute" => stalls, "Deadlines" => deadlines,
             "Limits" => limits, "Proxies" => proxies, "Logs" => logs, "The end, and health checks" => ending,
             "Hooks, and parts of the file" => hooks, "As an object" => object }
@@ -56,8 +59,59 @@ module Abaca
             any(:pidfile, nil, "a file", "holds the process id while the server runs", level: :process, flag: true),
             any(:tag, nil, "text; `\"\"` is none", "stands in the process title: `abaca 0.1.0 (URLS) [TAG]`",
                 shown: "the folder's name", level: :process, flag: ["--tag NAME"]),
-            file_only(:workers, "0, 1, nil", "the number of processes; there is one", flags: %w[-w --workers]),
             *rack
+          ]
+        end
+
+        def workers
+          time = Types::Seconds.new(zero: false)
+          [
+            setting(:workers, 0, Types::Workers.new, "processes that serve, below a master; 0: one process, no master",
+                    level: :process, flag: ["-w", "--workers COUNT"]),
+            switch(:preload_app, nil, "the master loads the app before it forks, so that workers share its memory",
+                   shown: "true with several workers, without prune_bundler",
+                   file: %i[preload_app!], level: :process, flag: ["--preload"]),
+            setting(:fork_worker, nil, Types::Reforks.new,
+                    "workers are forked from worker 0, again after this many requests; 0: on command only; " \
+                    "1000 without a number", level: :process, flag: ["-f", "--fork-worker [REQUESTS]"]),
+            setting(:worker_timeout, 60.0, Types::WorkerTimeout.new, "a worker silent for longer is replaced",
+                    level: :process),
+            setting(:worker_boot_timeout, 60.0, time, "a worker that boots for longer is replaced", level: :process),
+            setting(:worker_shutdown_timeout, 30.0, time, "a worker that stops for longer is killed", level: :process),
+            setting(:worker_check_interval, 5.0, time, "how often workers report", level: :process),
+            setting(:worker_culling_strategy, :youngest, Types::Choice.new(:youngest, :oldest),
+                    "which worker goes when there are to be fewer", level: :process),
+            switch(:prune_bundler, false, "accepted for Puma's sake: workers preload no app then; the process keeps " \
+                                          "the gems of its start", level: :process, flag: ["--prune-bundler"]),
+            switch(:silence_single_worker_warning, false, "no warning for `workers 1`", level: :process),
+            switch(:silence_fork_callback_warning, false, "no warning for hooks of workers where there are none",
+                   level: :process)
+          ]
+        end
+
+        def control
+          [
+            any(:state_path, nil, "a file", "tells `abacactl` the process id and the control server",
+                level: :process, flag: ["-S", "--state PATH"]),
+            setting(:state_permission, nil, Types::FileMode.new, "the mode of this file", level: :process),
+            file_only(:activate_control_app, "a URL, `\"auto\"`; `auth_token:`, `no_token:`, `data_only:`",
+                      "a control server for `abacactl`; `\"auto\"` is a unix socket in the folder of temporary files",
+                      flags: %w[--control-url --control-token]),
+            setting(:control_url, nil, Types::ControlUrl.new, "where a control server listens; auto: a unix socket",
+                    file: [], level: :process, flag: ["--control-url URL"]),
+            any(:control_auth_token, nil, "", "what it asks for", file: [], level: :process,
+                                                                  shown: "a random one",
+                                                                  flag: ["--control-token TOKEN"]),
+            switch(:control_data_only, false, "it only answers questions", file: [], level: :process),
+            setting(:bind_to_activated_sockets, false, Types::Activation.new,
+                    "listens at the sockets of systemd too, or at nothing else",
+                    level: :process, flag: ["--bind-to-activated-sockets [only]"]),
+            any(:restart_command, nil, "a command", "what a restart executes", shown: "the command of the start",
+                                                                               level: :process,
+                                                                               flag: ["-R", "--restart-cmd COMMAND"]),
+            setting(:plugins, [].freeze, Types::Names.new("a name"),
+                    "a plugin of Puma's; it is not run, and a warning says so",
+                    file: %i[plugin], level: :process, flag: ["--plugin NAME"])
           ]
         end
 
@@ -237,19 +291,40 @@ module Abaca
 
         def hooks
           [
-            any(:after_booted, [].freeze, "a block",
-                "called when the server listens, just before it serves. An exception ends the server",
-                aliases: %i[on_booted], level: :process),
-            any(:after_stopped, [].freeze, "a block", "called when the last request is done",
-                aliases: %i[on_stopped], level: :process),
+            hook(:after_booted, "the server listens, just before it serves. An exception ends the server",
+                 aliases: %i[on_booted]),
+            hook(:after_stopped, "the last request is done", aliases: %i[on_stopped]),
+            *hooks_of_workers, *hooks_of_requests,
+            hook(:before_restart, "the process executes itself anew", aliases: %i[on_restart]),
             file_only(:load, "a file", "evaluates another file at once"),
             file_only(:inject, "a block",
                       "evaluates the block as part of the file, for libraries with settings"),
-            file_only(:single, "a block", "the same, for parts that apply to a single process: always"),
-            file_only(:cluster, "a block", "parts that apply to several processes: never evaluated"),
-            file_only(:get, "a setting's name, a default", "reads what the file has set so far, and the environment"),
-            file_only(:plugin, "a name", "Puma's plugins are not run; a warning says so",
-                      flags: ["`--plugin` is refused"])
+            file_only(:single, "a block", "the same after all files, for a single process"),
+            file_only(:cluster, "a block", "the same after all files, for workers"),
+            file_only(:get, "a setting's name, a default", "reads what the file has set so far, and the environment")
+          ]
+        end
+
+        def hooks_of_workers
+          [
+            worker_hook(:before_fork, "the master is about to fork the first worker"),
+            worker_hook(:before_worker_fork, "the master is about to fork a worker", aliases: %i[on_worker_fork]),
+            worker_hook(:after_worker_fork, "the master has forked a worker", aliases: %i[after_worker_boot]),
+            worker_hook(:before_worker_boot, "a worker begins; it has not loaded the app unless that is preloaded",
+                        aliases: %i[on_worker_boot], keyed: true),
+            worker_hook(:before_worker_shutdown, "a worker has done its last request",
+                        aliases: %i[on_worker_shutdown], keyed: true),
+            worker_hook(:after_worker_shutdown, "the master has seen the end of a worker"),
+            worker_hook(:before_refork, "worker 0 is about to fork the others", aliases: %i[on_refork], keyed: true),
+            worker_hook(:after_refork, "worker 0 has forked the others", keyed: true)
+          ]
+        end
+
+        def hooks_of_requests
+          [
+            hook(:before_thread_start, "not called yet", aliases: %i[on_thread_start]),
+            hook(:before_thread_exit, "not called yet", aliases: %i[on_thread_exit]),
+            hook(:out_of_band, "not called yet")
           ]
         end
 
@@ -284,6 +359,12 @@ module Abaca
           default, _unit, doc = LIMITS.fetch(name)
           setting(name, default, Types::Limit.new(name, values), doc, **columns)
         end
+
+        def hook(name, doc, keyed: false, of_workers: false, **columns)
+          setting(name, [].freeze, Types::Hooks.new(keyed:, of_workers:), doc, level: :process, **columns)
+        end
+
+        def worker_hook(name, doc, **columns) = hook(name, doc, of_workers: true, **columns)
 
         # A method of configuration files that sets nothing, or a setting with another name.
         def file_only(name, values, doc, shown: "–", **columns)

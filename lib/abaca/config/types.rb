@@ -24,6 +24,11 @@ module Abaca
         # @raise [ConfigError]
         def check(_name, value, _others) = value
 
+        # @param given [Object] what OptionParser found after a flag
+        # @param _before [Object] what such a flag gave before
+        # @return [Object] the setting's value
+        def from_flag(given, _before) = given
+
         private
 
         def refuse(name, needed, value, bounds = nil)
@@ -114,10 +119,12 @@ module Abaca
       # A time that may have a fraction.
       class Seconds < Any
         # @param words [Hash{Symbol, nil => Float, nil}] what may stand in place of a number, and what it means
-        def initialize(words = {})
+        # @param zero [Boolean] whether 0 makes sense
+        def initialize(words = {}, zero: true)
           @words = words
           @names = words.keys.compact
-          super(["from 0", *@names.map { |name| "`#{name.inspect}`" }].join(", "), unit: "seconds")
+          @zero = zero
+          super([zero ? "from 0" : "above 0", *@names.map { |name| "`#{name.inspect}`" }].join(", "), unit: "seconds")
         end
 
         def check(name, value, _others)
@@ -125,10 +132,116 @@ module Abaca
           return @words[word] if @words.key?(word)
 
           seconds = Float(value, exception: false)
-          return seconds if seconds&.finite? && !seconds.negative?
+          return seconds if seconds&.finite? && (@zero ? !seconds.negative? : seconds.positive?)
 
           refuse(name, @names.empty? ? "seconds are" : "#{list(['seconds', *@names.map(&:inspect)])} is", value)
         end
+      end
+
+      # How long a worker may be silent: it reports once in each interval.
+      class WorkerTimeout < Seconds
+        def initialize = super(zero: false)
+
+        def check(name, value, others)
+          seconds = super
+          interval = Float(others.fetch(:worker_check_interval, 0))
+          return seconds if seconds > interval
+
+          raise ConfigError, "#{name}: #{value} seconds are not more than worker_check_interval, #{interval}"
+        end
+      end
+
+      # A number of processes.
+      class Workers < Any
+        # More than that is a mistake on any machine.
+        MOST = 1000
+
+        def initialize = super("from 0, `:auto`")
+
+        def check(name, value, _others)
+          return Processors.new.workers if Values.one_of([:auto], value)
+
+          number = Values.whole(value.nil? ? 0 : value)
+          return number if number&.between?(0, MOST)
+
+          refuse(name, "a number of processes or :auto is", value, ", 0 to #{MOST}")
+        end
+      end
+
+      # After how many requests of worker 0 the others are forked from it anew.
+      class Reforks < Count
+        # What `fork_worker` and its flag mean without a number.
+        USUAL = 1000
+
+        def initialize = super("requests", 0..)
+
+        def check(name, value, others) = value.nil? ? nil : super
+
+        def from_flag(given, _before) = given || USUAL
+      end
+
+      # What is called at one point in the server's life.
+      class Hooks < Any
+        # @param keyed [Boolean] whether a key may come before the block
+        # @param of_workers [Boolean] whether it is never called without workers
+        def initialize(keyed: false, of_workers: false)
+          super(keyed ? "a block, perhaps a key before it" : "a block")
+          @keyed = keyed
+          @of_workers = of_workers
+        end
+
+        # @return [Boolean]
+        def keyed? = @keyed
+
+        # @return [Boolean]
+        def of_workers? = @of_workers
+
+        def check(name, value, _others)
+          Array(value).map { |one| one.is_a?(Hook) ? one : Hook.new(one, name:) }.freeze
+        end
+      end
+
+      # Names that add up.
+      class Names < Any
+        def check(_name, value, _others) = Array(value).map(&:to_s).uniq.freeze
+
+        def from_flag(given, before) = [*before, *given.split(",")]
+      end
+
+      # The bits of a file's mode.
+      class FileMode < Any
+        def initialize = super("such as `0o640`")
+
+        def check(name, value, _others)
+          return value if value.nil? || (value.is_a?(Integer) && value.between?(0, 0o777))
+
+          refuse(name, "a mode such as 0o640 is", value)
+        end
+      end
+
+      # Where the control server listens.
+      class ControlUrl < Any
+        def initialize = super("a URL, `\"auto\"`")
+
+        def check(_name, value, _others)
+          return value if value.nil? || value == "auto"
+
+          Bind.parse(value)
+          value.dup.freeze
+        end
+      end
+
+      # Whether sockets of systemd are listened at, and nothing else.
+      class Activation < Any
+        def initialize = super("true, false, `:only`")
+
+        def check(name, value, _others)
+          return value if [true, false].include?(value)
+
+          Values.one_of([:only], value) || refuse(name, "true, false or :only is", value)
+        end
+
+        def from_flag(given, _before) = given || true
       end
 
       # One of several words, as a Symbol or as text.

@@ -10,25 +10,25 @@ module Abaca
         #   bind "tcp://0.0.0.0:9292"
         #   bind "unix:///run/app.sock?umask=0007"
         def bind(url)
-          add_bind(Bind.parse(url))
+          add(:binds, Bind.parse(url))
         end
 
         # Adds a TCP port, on `host` or on the default host.
         #
         #   port ENV.fetch("PORT", 3000)
         def port(port, host = nil)
-          add_bind(Bind.tcp(host, port))
+          add(:binds, Bind.tcp(host, port))
         end
 
         # Forgets the places given so far.
         def clear_binds!
-          @options[:binds] = []
+          set(:binds, [])
         end
 
         # The address for ports that are given without one: 127.0.0.1 in development and test, else
         # 0.0.0.0.
         def set_default_host(host) # rubocop:disable Naming/AccessorMethodName -- Puma's name
-          @options[:default_host] = host
+          set(:default_host, host)
         end
 
         # Returns the value of set_default_host.
@@ -54,12 +54,6 @@ module Abaca
         # which any client can send; or a String, as it is.
         def set_remote_address(value = :socket)
           set(:remote_address, value)
-        end
-
-        private
-
-        def add_bind(bind)
-          @options[:binds] = [*@options[:binds], bind]
         end
       end
     end

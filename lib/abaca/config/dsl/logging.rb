@@ -7,7 +7,7 @@ module Abaca
       module Logging
         # No access log.
         def quiet(which = true) # rubocop:disable Style/OptionalBooleanParameter -- Puma's signature
-          @options[:log_requests] = !which
+          set(:log_requests, !which)
         end
 
         # Takes each line before it is written, and returns the line to write.
@@ -16,14 +16,14 @@ module Abaca
         def log_formatter(&block)
           raise ArgumentError, "log_formatter: a block is needed" unless block
 
-          @options[:formatter] = block
+          set(:formatter, block)
         end
 
         # Receives the log instead of standard output; it needs `write`.
         def custom_logger(logger)
           raise ArgumentError, "custom_logger: #{logger.class} has no write" unless logger.respond_to?(:write)
 
-          @options[:logger] = logger
+          set(:logger, logger)
         end
 
         # Sends standard output and standard error of the whole process to files. HUP reopens them. They are opened
@@ -35,7 +35,7 @@ module Abaca
 
             raise ArgumentError, "stdout_redirect: no directory #{directory}"
           end
-          @options[:redirect] = { stdout:, stderr:, append: }.freeze
+          set(:redirect, { stdout:, stderr:, append: }.freeze)
         end
       end
     end

@@ -1,0 +1,50 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Config
+    class DSL
+      # How others control the server.
+      module Control
+        # Starts a control server, for `abacactl`: at a URL as for `bind`, or at a unix socket of its own for "auto".
+        # `auth_token:` is what it asks for, a random one by default; `no_token: true` asks for none, and
+        # `data_only: true` only answers questions.
+        #
+        #   activate_control_app "unix:///run/app/control.sock", auth_token: ENV.fetch("TOKEN")
+        def activate_control_app(url = "auto", options = {})
+          unknown = options.keys - %i[auth_token no_token data_only umask]
+          raise ArgumentError, "activate_control_app: #{unknown.first} is unknown" if unknown.any?
+
+          set(:control_url, url)
+          set(:control_auth_token, options[:no_token] ? "none" : options[:auth_token])
+          set(:control_data_only, options.fetch(:data_only, false))
+        end
+
+        # Listens at the sockets that systemd hands over, too; with :only, at nothing else.
+        def bind_to_activated_sockets(bind = true) # rubocop:disable Style/OptionalBooleanParameter -- Puma's signature
+          set(:bind_to_activated_sockets, bind)
+        end
+
+        # A plugin of Puma's.
+        #
+        #   plugin :tmp_restart
+        def plugin(name)
+          add(:plugins, name)
+          note("plugin #{name.inspect} is not run: this version does not have it")
+        end
+
+        # The number of processes that serve, below a master; 0 is one process without one. `:auto` counts what this
+        # process may use of the machine (docs/configuration.md).
+        #
+        #   workers ENV.fetch("WEB_CONCURRENCY", 2)
+        def workers(count)
+          set(:workers, count)
+        end
+
+        # Workers are forked from worker 0, again after this many requests; 0 is on command only.
+        def fork_worker(after_requests = Types::Reforks::USUAL)
+          set(:fork_worker, after_requests)
+        end
+      end
+    end
+  end
+end
