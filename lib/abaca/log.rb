@@ -30,7 +30,6 @@ module Abaca
       @formatter = formatter
       @out = writer(out)
       @err = out.equal?(err) ? @out : writer(err)
-      @second = nil
     end
 
     # A line of information on `out`.
@@ -164,17 +163,19 @@ module Abaca
       write(@out, @form.entry(:info, first, details: others))
     end
 
-    # One line of the access log: the common format, and the seconds the request took.
+    # A line of the access log, on `out` at every level.
     #
-    # @param env [Hash] the request's env
-    # @param status [Integer, nil] nil if the app has taken over the connection
-    # @param bytes [Integer, nil] length of the response's body
-    # @param seconds [Float]
-    def access(env, status, bytes, seconds)
-      write(@out, access_line(env, status, bytes, seconds))
+    # @param line [String] without its end, and without control characters
+    # @param mark [Boolean] whether the process's id stands in front where this log has it
+    def access(line, mark: false)
+      @out.push("#{text_of_access(line, mark)}\n")
+      nil
     rescue StandardError => e
-      problem(:error, "a line of the access log failed: #{e.class}")
+      formatter_failed(e)
     end
+
+    # @return [Boolean] whether lines have the process's id
+    def pid? = @pid
 
     # Waits until everything so far is written.
     #
@@ -210,32 +211,20 @@ module Abaca
       writer.push(@formatter && writer.equal?(@out) ? "#{@formatter.call(entry)}\n" : text_of(entry))
       nil
     rescue StandardError => e
-      @err.push(text_of(@form.entry(:error, "the log formatter failed: #{e.class}")))
-      nil
+      formatter_failed(e)
     end
 
     def text_of(entry) = "#{@pid ? @form.with_pid(entry) : entry}\n"
 
-    def access_line(env, status, bytes, seconds)
-      query = env["QUERY_STRING"]
-      target = "#{env['SCRIPT_NAME']}#{env['PATH_INFO']}"
-      target = "#{target}?#{query}" unless query.nil? || query.empty?
-      format('%<peer>s - %<user>s [%<time>s] "%<line>s" %<status>s %<bytes>s %<seconds>.4f',
-             peer: Text.field(env["REMOTE_ADDR"]),
-             user: Text.field(env["REMOTE_USER"]), time: clock,
-             line: Text.escape("#{env['REQUEST_METHOD']} #{target} #{env['SERVER_PROTOCOL']}"),
-             status: status || "HIJACKED", bytes: status ? bytes || "-" : -1, seconds:)
+    def text_of_access(line, mark)
+      return @formatter.call(line) if @formatter
+
+      mark && @pid ? "[#{Process.pid}] #{line}" : line
     end
 
-    # strftime costs more than the rest of the line, so its result serves for a whole second.
-    def clock
-      now = Process.clock_gettime(Process::CLOCK_REALTIME, :second)
-      second, text = @second
-      return text if second == now
-
-      text = Time.at(now).strftime("%d/%b/%Y:%H:%M:%S %z").freeze
-      @second = [now, text].freeze
-      text
+    def formatter_failed(error)
+      @err.push(text_of(@form.entry(:error, "the log formatter failed: #{error.class}")))
+      nil
     end
 
     # An exception whose message raises is still worth its class, request and backtrace.

@@ -253,7 +253,8 @@ module Abaca
 
     def engine_options
       { limits: @config.limits, log: @log, plain_fields: PlainFields.new(@log),
-        error_answers: ErrorAnswers.of(@config), access_log: @config[:log_requests],
+        error_answers: ErrorAnswers.of(@config),
+        access_log: (AccessLog.new(@log, @config[:access_log_format]) if @config[:log_requests]),
         errors: @config[:errors] || $stderr,
         early_hints: @config[:early_hints],
         url_scheme: @config[:rack_url_scheme], multiprocess: false, script_name: @config[:script_name],

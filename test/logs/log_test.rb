@@ -18,28 +18,6 @@ class LogTest < Minitest::Test
     io.string
   end
 
-  def access(status: 200, bytes: 5, seconds: 0.12346, **changes)
-    logged { |log| log.access(ENV_OF_A_REQUEST.merge(changes.transform_keys(&:to_s)), status, bytes, seconds) }
-  end
-
-  def test_access_line
-    time = %r{\d\d/\w+/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}}
-
-    assert_match(%r{\A127\.0\.0\.1 - - \[#{time}\] "GET /a\?b=c HTTP/1\.1" 200 5 0\.1235\n\z}, access)
-    assert_match(%r{\A10\.0\.0\.9 - bob \[.*"GET /x/a HTTP/1\.1" 304 - 0\.1235$},
-                 access(status: 304, bytes: nil, REMOTE_ADDR: "10.0.0.9", HTTP_X_FORWARDED_FOR: "6.6.6.6",
-                        REMOTE_USER: "bob", SCRIPT_NAME: "/x", QUERY_STRING: ""))
-    assert_match(/\A- - - \[/, access(REMOTE_ADDR: nil))
-  end
-
-  def test_nothing_of_the_wire_can_forge_a_line
-    line = access(PATH_INFO: "/\e[2J\n\r\0\"\\\xFF".b, REMOTE_ADDR: "1 2\n", REMOTE_USER: "a\tb")
-
-    assert_equal 1, line.lines.size
-    assert_includes line, '"GET /\x1B[2J\x0A\x0D\x00\x22\x5C\xFF?b=c HTTP/1.1"'
-    assert_match(/\A1\+2\\x0A - a\\x09b \[/, line)
-  end
-
   def test_app_error_with_backtrace_and_causes
     error = begin
       begin

@@ -252,6 +252,9 @@ module Abaca
           [
             switch(:log_requests, false, "the access log: one line a request", flags: %w[-v --log-requests]),
             file_only(:quiet, "true, false", "the opposite of `log_requests`", flags: %w[-q --quiet]),
+            checked(:access_log_format, :puma, "`:puma`, `:common`, `:combined`, `:json`, a block",
+                    "what a line of the access log looks like: puma, common, combined or json",
+                    AccessLog.method(:check), page: "logs.md", flag: ["--access-log-format FORMAT"]),
             setting(:log_level, :info, Types::Choice.new(*Log::LEVELS.keys),
                     "the least level that the server logs; the access log has none",
                     page: "logs.md", flag: ["--log-level LEVEL"]),

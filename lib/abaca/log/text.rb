@@ -58,6 +58,9 @@ module Abaca
       # its own.
       def indent(text) = visible(text).gsub("\n", "\n      ")
 
+      # For an entry that is one line, whoever has made it.
+      def line(text) = visible(text).gsub("\n", '\x0A')
+
       # A JSON string of ASCII alone. Bytes that are not UTF-8 become U+FFFD, for JSON has no bytes.
       def json(text)
         text = text.to_s

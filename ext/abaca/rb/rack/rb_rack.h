@@ -100,6 +100,7 @@ typedef struct ab_rack {
   VALUE hints_class;   /* Abaca::EarlyHints when it is offered, else Qnil */
   VALUE plain_fields;  /* an Abaca::PlainFields */
   VALUE error_answers; /* an Abaca::ErrorAnswers, or Qnil */
+  VALUE access_log;    /* an Abaca::AccessLog, or Qnil */
   ID id_call;
   ab_list calls;       /* every one there is, in the order of their beginning */
   ab_list spare_calls; /* memory for the next ones, see rb_call_memory.c */
@@ -112,7 +113,6 @@ typedef struct ab_rack {
   struct ab_borrow *released; /* guarded by the engine's lock */
   struct ab_borrow *spare;
   bool app_is_proc;
-  bool access_log;
   bool cancel_on_disconnect;
   bool rewindable_input;
   bool newline_values; /* Rack 2: "a\nb" is two field lines */

@@ -27,7 +27,7 @@ void ab_rack_init(ab_rack *rack, VALUE self) {
   rack->self = self;
   rack->app = rack->log = Qnil;
   rack->exchange_class = rack->input_class = rack->rewindable_class = Qnil;
-  rack->hints_class = rack->plain_fields = rack->error_answers = Qnil;
+  rack->hints_class = rack->plain_fields = rack->error_answers = rack->access_log = Qnil;
   ab_list_init(&rack->calls);
   ab_list_init(&rack->spare_calls);
   ab_list_init(&rack->cancels);
@@ -54,6 +54,7 @@ void ab_rack_mark(const ab_rack *rack) {
   rb_gc_mark(rack->hints_class);
   rb_gc_mark(rack->plain_fields);
   rb_gc_mark(rack->error_answers);
+  rb_gc_mark(rack->access_log);
   mark_calls(&rack->calls);
   ab_borrow_mark(rack);
 }
@@ -119,7 +120,7 @@ void ab_rack_configure(ab_rack *rack, VALUE app, VALUE options) {
   if (RTEST(ab_option(options, "early_hints"))) rack->hints_class = ab_class("EarlyHints");
   rack->plain_fields = ab_option(options, "plain_fields");
   rack->error_answers = ab_option(options, "error_answers");
-  rack->access_log = RTEST(ab_option(options, "access_log"));
+  rack->access_log = ab_option(options, "access_log");
   rack->cancel_on_disconnect = RTEST(ab_option(options, "cancel_on_disconnect"));
   rack->rewindable_input = RTEST(ab_option(options, "rewindable_input"));
   rack->newline_values = major < 3;

@@ -51,8 +51,8 @@ static VALUE write_access(VALUE arg) {
   VALUE seconds = ab_float_seconds(ab_clock_monotonic() - call->started);
   bool unanswered = call->hijacked && call->status != 101;
   VALUE status = unanswered ? Qnil : INT2FIX(call->status);
-  return rb_funcall(call->rack->log, rb_intern("access"), 4, call->env, status,
-                    ULL2NUM(call->body_sent), seconds);
+  return rb_funcall(call->rack->access_log, rb_intern("record"), 5, call->env, status,
+                    ULL2NUM(call->body_sent), seconds, call->headers);
 }
 
 static bool is_a(VALUE exception, VALUE klass) {
@@ -211,7 +211,7 @@ static void begin(ab_runner *runner, const ab_taken *taken, ab_call *call) {
     ab_engine_unlock(rack->engine);
     ab_cancel_note(call, news);
   }
-  if (rack->access_log) call->started = ab_clock_monotonic();
+  if (!NIL_P(rack->access_log)) call->started = ab_clock_monotonic();
   if (AB_UNLIKELY(call->measure.route.serial)) rack->hooks->begins(call);
 }
 
@@ -238,7 +238,7 @@ void ab_serve_request(ab_runner *runner, const ab_taken *taken, ab_call *call) {
     ab_engine_unlock(rack->engine);
     if (AB_UNLIKELY(tell)) ab_rack_tell_leader(rack);
   }
-  if (rack->access_log) ab_quietly(write_access, (VALUE)call);
+  if (!NIL_P(rack->access_log)) ab_quietly(write_access, (VALUE)call);
   int state = finished(call, fatal);
   if (AB_UNLIKELY(call->measure.route.serial)) rack->hooks->ends(call);
   ab_list_remove(&call->link);

@@ -173,8 +173,9 @@ static void configure_engine(ab_engine *engine, VALUE options) {
 /* call-seq: new(app, options) -> Engine
  *
  * limits: Hash of the settings in LIMITS; log: an Abaca::Log; plain_fields: an Abaca::PlainFields;
- * error_answers: an Abaca::ErrorAnswers or nil; access_log, multiprocess, early_hints,
- * rewindable_input, null_input, cancel_on_disconnect: booleans; errors: the IO for rack.errors;
+ * error_answers: an Abaca::ErrorAnswers or nil; access_log: an Abaca::AccessLog or nil;
+ * multiprocess, early_hints, rewindable_input, null_input, cancel_on_disconnect: booleans; errors:
+ * the IO for rack.errors;
  * url_scheme, script_name: Strings; rack_release: "3.0.0"; shutdown_timeout: seconds or nil;
  * shutdown_delay, idle_timeout: seconds; readiness, liveness: paths or nil; trusted_proxies: Array
  * of networks; rfc7239: whether their field is Forwarded; client_field: the lower-case name of a

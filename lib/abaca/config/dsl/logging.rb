@@ -19,6 +19,16 @@ module Abaca
           set(:formatter, block)
         end
 
+        # What a line of the access log looks like: a format's name, or a block that gets an AccessLog::Request and
+        # returns the line, or nil for none.
+        #
+        #   access_log_format { |request| "#{request.status} #{request.path}" unless request.path == "/up" }
+        def access_log_format(format = nil, &block)
+          raise ArgumentError, "access_log_format: either a format or a block is needed" unless format.nil? ^ block.nil?
+
+          set(:access_log_format, format || block)
+        end
+
         # Receives the log instead of standard output; it needs `write`.
         def custom_logger(logger)
           raise ArgumentError, "custom_logger: #{logger.class} has no write" unless logger.respond_to?(:write)

@@ -1,0 +1,50 @@
+# frozen_string_literal: true
+
+require_relative "access_log/formats"
+require_relative "access_log/request"
+
+module Abaca
+  # The access log: one line for each request that has come to the app, when its response is done.
+  class AccessLog
+    class << self
+      # @param format [Symbol, String, #call] a format's name; or what gets an AccessLog::Request and returns a line, or
+      #   nil for none
+      # @return [Symbol, #call]
+      # @raise [ConfigError] for anything else
+      def check(format)
+        return format if format.respond_to?(:call)
+
+        Config::Values.one_of(Formats::NAMES, format) ||
+          raise(ConfigError, "access_log_format: #{Formats::NAMES.map(&:inspect).join(', ')} or a block is needed, " \
+                             "not #{format.inspect}")
+      end
+    end
+
+    # @param log [Log] takes the lines
+    # @param format [Symbol, #call] as #check returns it
+    def initialize(log, format)
+      @log = log
+      @format = format
+      @formats = Formats.new(pid: log.pid?)
+      @own = format.respond_to?(:call)
+    end
+
+    # Logs a request. A format that fails costs its line, and is reported in the log.
+    #
+    # @param env [Hash] the request's env
+    # @param status [Integer, nil] nil if the app has taken over the connection
+    # @param bytes [Integer] of the response's content
+    # @param seconds [Float] that the request took
+    # @param headers [Hash, nil] of the app's response
+    # @return [nil]
+    def record(env, status, bytes, seconds, headers)
+      request = Request.new(env, status, bytes, seconds, headers)
+      return @log.access(@formats.public_send(@format, request), mark: @format == :puma) unless @own
+
+      line = @format.call(request)
+      @log.access(Log::Text.line(line)) if line
+    rescue StandardError => e
+      @log.error("a line of the access log failed: #{e.message} (#{e.class})")
+    end
+  end
+end
