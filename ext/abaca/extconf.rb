@@ -30,10 +30,12 @@ have_func("rb_io_blocking_region") || have_func("rb_thread_io_blocking_region")
 have_func("rb_internal_thread_add_event_hook", ["ruby.h", "ruby/thread.h"])
 have_func("rb_hash_tbl", "ruby.h")
 have_func("rb_hash_new_capa", "ruby.h")
+have_func("memfd_create(0, 0)", "sys/mman.h")
 have_func("epoll_pwait2(0, 0, 0, 0, 0)", "sys/epoll.h")
 
 root = __dir__
-rooms = %w[base http http1 outbox io lead engine rb rb/scheduler rb/pool rb/outbox rb/rack rb/run rb/server]
+rooms = %w[base page http http1 outbox io lead engine
+           rb rb/scheduler rb/pool rb/outbox rb/page rb/rack rb/run rb/server]
 $srcs = rooms.flat_map { |room| Dir[File.join(root, room, "*.c")] }.map { |path| File.basename(path) }.sort
 $VPATH.concat(rooms.map { |room| "$(srcdir)/#{room}" })
 $INCFLAGS = "#{$INCFLAGS} -I$(srcdir)"

@@ -16,7 +16,7 @@ void ab_engine_set_aside(ab_engine *engine, uint32_t count) {
 /* Requests that wait for want of room, and all that are held back. Those that will be taken do not
  * count: the thread that takes them may be busy or yet to come. */
 static uint64_t queue_length(const ab_engine *engine) {
-  const ab_engine_stats *stats = engine->stats;
+  const ab_figures *stats = engine->stats;
   uint32_t others = stats->waiting - stats->held;
   uint32_t taken = ab__engine_taken(engine);
   uint32_t room = taken < engine->capacity ? engine->capacity - taken : 0;
@@ -25,7 +25,7 @@ static uint64_t queue_length(const ab_engine *engine) {
 
 /* Without a limit on what the application takes, the queue has none. */
 bool ab__engine_full(const ab_engine *engine) {
-  const ab_engine_stats *stats = engine->stats;
+  const ab_figures *stats = engine->stats;
   uint64_t taken = ab__engine_taken(engine);
   if (taken + (stats->waiting - stats->held) < engine->capacity) return false;
   return queue_length(engine) >= engine->max_queue;

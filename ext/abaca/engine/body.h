@@ -7,12 +7,7 @@
 #include "base/mem.h"
 #include "http1/chunk.h"
 #include "http1/framing.h"
-
-/* The bodies that are buffered before they may be read. */
-typedef struct ab_body_store {
-  uint64_t bytes;  /* framing included, until they are used up */
-  uint32_t coming; /* bodies of which more has to come */
-} ab_body_store;
+#include "page/figures.h"
 
 typedef struct ab_body {
   const ab_mem *mem;

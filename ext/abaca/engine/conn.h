@@ -143,8 +143,8 @@ struct ab_engine {
   ab_nsec busy_until; /* when a connection was accepted last, or a request was done */
   ab_nsec rest_until; /* accepting rests, because descriptors ran out; 0: it does not */
   int64_t date_second;
-  ab_engine_stats *stats; /* perhaps the next one */
-  ab_engine_stats own_stats;
+  ab_figures *stats; /* perhaps the next one */
+  ab_figures own_stats;
   struct ab_hold *hold;             /* NULL: nothing was held back yet */
   ab_view health[AB_HEALTH_COUNT];  /* the engine's own copies */
   ab_buffering_rule buffering_rule; /* whose body is buffered; NULL: none */

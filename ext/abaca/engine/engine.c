@@ -8,7 +8,7 @@
 #define SPARE_OUTBOXES 256
 #define SPARE_CHUNKS   256
 
-ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_engine_stats *stats,
+ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_figures *stats,
                           ab_outbox_release release, void *ctx) {
   ab_engine *engine = ab_alloc_zero(mem, sizeof(*engine));
   if (!engine) return NULL;
@@ -178,7 +178,7 @@ ab_nsec ab_engine_retire(ab_engine *engine) {
 
 ab_nsec ab_engine_idle_since(ab_engine *engine) {
   ab_engine_lock(engine);
-  const ab_engine_stats *stats = engine->stats;
+  const ab_figures *stats = engine->stats;
   bool busy = stats->in_app > 0 || stats->waiting > 0 || stats->bodies.coming > 0;
   ab_nsec since = busy ? 0 : engine->busy_until;
   ab_engine_unlock(engine);
@@ -210,9 +210,9 @@ void ab_engine_abort(ab_engine *engine) {
   ab_engine_unlock(engine);
 }
 
-ab_engine_stats ab_engine_get_stats(ab_engine *engine) {
+ab_figures ab_engine_get_stats(ab_engine *engine) {
   ab_engine_lock(engine);
-  ab_engine_stats stats = *engine->stats;
+  ab_figures stats = *engine->stats;
   ab_engine_unlock(engine);
   return stats;
 }

@@ -19,6 +19,7 @@
 #include "io/poller.h"
 #include "io/socket.h"
 #include "outbox/outbox.h"
+#include "page/figures.h"
 
 typedef struct ab_engine ab_engine;
 typedef struct ab_exchange ab_exchange;
@@ -32,53 +33,11 @@ enum ab_event {
   AB_EVENT_DEADLINE = 16 /* request_timeout has passed; told once */
 };
 
-/* Why a request was answered 503 without the application. */
-enum ab_rejection {
-  AB_REJECT_QUEUE_FULL,      /* max_queue others waited already */
-  AB_REJECT_QUEUE_TIMEOUT,   /* not taken for queue_timeout */
-  AB_REJECT_REQUEST_TIMEOUT, /* not taken for request_timeout */
-  AB_REJECT_SHUTDOWN,        /* the server ended before it was taken */
-  AB_REJECT_NO_FIBER,        /* there was no memory for what it would have run on */
-  AB_REJECT_COUNT
-};
-
-/* The engine's figures: counters, and what there is now. Plain memory, which may be a part of a
- * page that processes share: whole cache lines, of which the first changes with every request. */
-typedef struct ab_engine_stats {
-  uint64_t requests;    /* handed to the application */
-  uint64_t accepted;    /* connections */
-  uint64_t received;    /* bytes */
-  uint64_t sent;        /* bytes */
-  ab_body_store bodies; /* now: those that are buffered before their requests may be taken */
-  uint32_t connections; /* open now */
-  uint32_t in_app;      /* requests that the application has now */
-  uint32_t waiting;     /* requests that wait to be taken now, */
-  uint32_t held;        /* ... and are held back meanwhile, since they could only wait */
-
-  uint64_t refused;  /* connections, for want of descriptors or memory */
-  uint64_t errors;   /* requests that the engine itself answered with 4xx or 5xx */
-  uint64_t timeouts; /* connections closed by a deadline, idle ones included */
-  uint64_t expired;  /* requests whose request_timeout has passed */
-  uint64_t detached; /* connections that the application has taken over so far */
-  uint64_t probes;   /* requests for a health path, which the engine has answered */
-  uint64_t queued;   /* requests that were not taken at once */
-  uint64_t left;     /* ... and whose peers had gone before they were taken */
-
-  uint64_t rejected[AB_REJECT_COUNT];
-  uint32_t taken_over; /* of `detached`, those that were open when they were last looked at */
-  uint8_t padding[20];
-} ab_engine_stats;
-
-#define AB_CACHE_LINE 64
-_Static_assert(offsetof(ab_engine_stats, refused) == AB_CACHE_LINE &&
-                   sizeof(ab_engine_stats) % AB_CACHE_LINE == 0,
-               "figures fill cache lines");
-
 /* mem and limits are copied. The figures are kept in `stats`, zeroed memory that outlives the
  * engine, or in memory of the engine's own if that is NULL. `release` gets `ctx` and the owner of
  * each borrowed slice once it is written or dropped; it is called with the lock held, perhaps in
  * another thread, and must not call the engine. Returns NULL when memory runs out. */
-ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_engine_stats *stats,
+ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_figures *stats,
                           ab_outbox_release release, void *ctx);
 /* Detaches, closes every connection. The application must have finished all requests before. */
 void ab_engine_fini(ab_engine *engine);
@@ -236,7 +195,7 @@ typedef struct ab_waiting {
  * Returns how many there are. */
 size_t ab_engine_waiting(ab_engine *engine, ab_waiting *out, size_t room);
 
-ab_engine_stats ab_engine_get_stats(ab_engine *engine);
+ab_figures ab_engine_get_stats(ab_engine *engine);
 /* Those that ab_engine_init was given. */
 const ab_limits *ab_engine_limits(const ab_engine *engine);
 /* "Date: ...\r\n" of this second, AB_DATE_LEN + 8 bytes. */

@@ -2,6 +2,7 @@
 #include <ruby.h>
 
 #include "rb/outbox/rb_outbox.h"
+#include "rb/page/rb_page.h"
 #include "rb/pool/rb_pool.h"
 #include "rb/rack/rb_call.h"
 #include "rb/rack/rb_proxies.h"
@@ -26,6 +27,7 @@ void Init_abaca(void) {
   ab_init_scheduler(mAbaca);
   ab_init_fiber_pool(mAbaca);
   ab_init_outbox(mAbaca);
+  ab_init_page(mAbaca);
   init_engine(mAbaca);
   ab_init_handle(mAbaca);
   ab_init_input(mAbaca);

@@ -38,7 +38,7 @@ static void prepare(fixture *fx) {
 /* Checks that `taken` requests were taken, and that `buffering` wait for bodies with `buffered`
  * bytes of them here. */
 static void check_state(fixture *fx, unsigned taken, unsigned buffering, size_t buffered) {
-  ab_engine_stats stats = stats_of(fx);
+  ab_figures stats = stats_of(fx);
   CHECK_INT(taken, fx->taken);
   CHECK_INT(buffering, stats.bodies.coming);
   CHECK_INT(buffered, stats.bodies.bytes);

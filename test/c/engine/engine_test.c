@@ -489,7 +489,7 @@ CHECK_CASE(pipelining_is_read_ahead_within_a_bound) {
 
 /* As in a page that processes share. */
 CHECK_CASE(figures_in_memory_of_others) {
-  static ab_engine_stats page;
+  static ab_figures page;
   fixture fx;
   fixture_prepare(&fx);
   fx.stats = &page;

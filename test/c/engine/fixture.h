@@ -29,11 +29,11 @@ typedef struct fixture {
   ab_poller *poller;
   ab_engine *engine;
   ab_nsec now;
-  size_t borrowed;        /* owners that the engine took */
-  size_t released;        /* and gave back */
-  ab_engine_stats *stats; /* where it keeps its figures; NULL: in its own memory */
-  bool hold;              /* requests are kept in `held` instead of answered */
-  bool mute;              /* requests are not taken at all */
+  size_t borrowed;   /* owners that the engine took */
+  size_t released;   /* and gave back */
+  ab_figures *stats; /* where it keeps its figures; NULL: in its own memory */
+  bool hold;         /* requests are kept in `held` instead of answered */
+  bool mute;         /* requests are not taken at all */
   const char *big; /* content that is borrowed instead of the usual one; its owner is the fixture */
   size_t big_len;
   ab_exchange *held[FIXTURE_HELD];
@@ -79,7 +79,7 @@ static AB_UNUSED void fixture_fini(fixture *self) {
       ab_exchange_finish(one->exchange, AB_FINISH_BROKEN);
       free(one);
     }
-    ab_engine_stats stats = ab_engine_get_stats(self->engine);
+    ab_figures stats = ab_engine_get_stats(self->engine);
     CHECK_INT(0, stats.connections);
     CHECK_INT(0, stats.in_app);
     CHECK_INT(0, stats.waiting);
@@ -290,7 +290,7 @@ static AB_UNUSED void fixture_pass(fixture *self, unsigned seconds) {
   fixture_run(self);
 }
 
-static AB_UNUSED ab_engine_stats stats_of(fixture *self) {
+static AB_UNUSED ab_figures stats_of(fixture *self) {
   return ab_engine_get_stats(self->engine);
 }
 

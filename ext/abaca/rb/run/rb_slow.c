@@ -79,7 +79,7 @@ void ab_slow_end(ab_call *call) {
 static size_t wanted(const ab_run *run, const ab_slow_kind *kind) {
   if (kind == &run->slow.threads) return ab_thread_pool_wanted(run->threads);
   if (run->main.runner.executor->available(&run->main.runner)) return 0;
-  ab_engine_stats stats = ab_engine_get_stats(run->rack.engine);
+  ab_figures stats = ab_engine_get_stats(run->rack.engine);
   return stats.waiting - stats.held;
 }
 

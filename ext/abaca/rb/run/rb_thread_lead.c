@@ -167,7 +167,7 @@ static bool pauses(ab_thread_pool *pool) {
 
 /* The main thread leads, and requests wait: does a thread take over, or has one to be started? */
 static bool find_relief(ab_thread_pool *pool) {
-  ab_engine_stats stats = ab_engine_get_stats(pool->run->rack.engine);
+  ab_figures stats = ab_engine_get_stats(pool->run->rack.engine);
   uint32_t waiting = stats.waiting - stats.held; /* for a thread */
   if (waiting == 0) return false;
   ab__threads_lock(pool);

@@ -115,7 +115,7 @@ bool ab_thread_pool_has_jobs(const ab_thread_pool *pool) {
 size_t ab_thread_pool_wanted(const ab_thread_pool *pool) {
   if (pool->led) {
     if (!ab__threads_is_full(pool)) return 0;
-    ab_engine_stats stats = ab_engine_get_stats(pool->run->rack.engine);
+    ab_figures stats = ab_engine_get_stats(pool->run->rack.engine);
     return stats.waiting - stats.held;
   }
   return ab__threads_is_grown(pool) && pool->starting == 0 ? pool->job_count : 0;

@@ -27,7 +27,7 @@ static void wait_to_lead(ab_worker *main) {
 
 /* One for each request that waits, all at once: it may be long before we have the GVL again. */
 static void start_threads(ab_thread_pool *pool) {
-  ab_engine_stats stats = ab_engine_get_stats(pool->run->rack.engine);
+  ab_figures stats = ab_engine_get_stats(pool->run->rack.engine);
   while (stats.waiting - stats.held > pool->starting && !ab__threads_is_grown(pool)) {
     if (ab__threads_grow(pool)) continue;
     if (pool->live > 0) return;

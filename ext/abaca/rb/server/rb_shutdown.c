@@ -55,7 +55,7 @@ static void drain(ab_run *run, ab_nsec now) {
 
 static VALUE report_forced(VALUE arg) {
   const ab_rack *rack = (const ab_rack *)arg;
-  ab_engine_stats stats = ab_engine_get_stats(rack->engine);
+  ab_figures stats = ab_engine_get_stats(rack->engine);
   uint32_t waiting = stats.waiting + stats.bodies.coming;
   if (stats.in_app == 0 && waiting == 0 && stats.taken_over == 0) return Qnil;
   return rb_funcall(rack->log, rb_intern("broken_off"), 3, UINT2NUM(stats.in_app),
@@ -114,7 +114,7 @@ void ab_shutdown_break_off(ab_server *server) {
 }
 
 /* Those that the app has taken over and not closed, too. */
-static uint64_t open_connections(const ab_engine_stats *stats) {
+static uint64_t open_connections(const ab_figures *stats) {
   return (uint64_t)stats->connections + stats->taken_over;
 }
 
@@ -125,14 +125,14 @@ static void hurry(ab_shutdown *shutdown, ab_nsec now) {
   }
 }
 
-static void wait_for_requests(ab_driver *driver, const ab_engine_stats *stats, ab_nsec now) {
+static void wait_for_requests(ab_driver *driver, const ab_figures *stats, ab_nsec now) {
   ab_shutdown *shutdown = shutdown_of(driver->run);
   if (open_connections(stats) == 0 && stats->in_app == 0) hurry(shutdown, now);
   bool late = shutdown->stage_end && now >= shutdown->stage_end;
   if (late || driver->run->ending.halt_requested) force(driver, now);
 }
 
-static void wait_for_fibers(ab_driver *driver, const ab_engine_stats *stats, ab_nsec now) {
+static void wait_for_fibers(ab_driver *driver, const ab_figures *stats, ab_nsec now) {
   ab_shutdown *shutdown = shutdown_of(driver->run);
   if (now >= shutdown->stage_end) {
     give_up(driver);
@@ -188,7 +188,7 @@ static void take_turn(ab_driver *driver, ab_nsec now) {
   bool over = now >= shutdown->stage_end || ending->halt_requested;
   if (!run->rack.draining && over) drain(run, now);
   if (!run->rack.draining) return;
-  ab_engine_stats stats = ab_engine_get_stats(run->rack.engine);
+  ab_figures stats = ab_engine_get_stats(run->rack.engine);
   if (!ending->forced) wait_for_requests(driver, &stats, now);
   if (ending->forced) wait_for_fibers(driver, &stats, now);
 }
@@ -203,7 +203,7 @@ static ab_nsec next_deadline(const ab_run *run) {
 
 static bool is_done(const ab_run *run) {
   if (!run->rack.draining) return false;
-  ab_engine_stats stats = ab_engine_get_stats(run->rack.engine);
+  ab_figures stats = ab_engine_get_stats(run->rack.engine);
   if (open_connections(&stats) > 0) return false;
   return run->ending.given_up || (stats.in_app == 0 && ab_spares_quiet(run));
 }

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "rb/page/rb_page.h"
 #include "rb/rack/rb_lookup.h"
 #include "rb/run/rb_hybrid.h"
 #include "rb/run/rb_thread_pool.h"
@@ -11,32 +12,9 @@ static void put_count(VALUE hash, const char *name, uint64_t value) {
   ab_put(hash, name, ULL2NUM(value));
 }
 
-static void put_engine(VALUE hash, const ab_engine_stats *stats) {
-  put_count(hash, "accepted", stats->accepted);
-  put_count(hash, "refused", stats->refused);
-  put_count(hash, "requests", stats->requests);
-  put_count(hash, "errors", stats->errors);
-  put_count(hash, "timeouts", stats->timeouts);
-  put_count(hash, "expired", stats->expired);
-  put_count(hash, "received", stats->received);
-  put_count(hash, "sent", stats->sent);
-  put_count(hash, "detached", stats->detached);
-  put_count(hash, "taken_over", stats->taken_over);
-  put_count(hash, "probes", stats->probes);
-  put_count(hash, "connections", stats->connections);
-  put_count(hash, "in_app", stats->in_app);
-  put_count(hash, "waiting", stats->waiting);
-  put_count(hash, "held", stats->held);
-  put_count(hash, "queued", stats->queued);
-  put_count(hash, "left", stats->left);
-  put_count(hash, "gathering", stats->bodies.coming);
-  put_count(hash, "gathered", stats->bodies.bytes);
-}
-
 /* A request that waits for a thread is not in the app, though the engine has handed it over; nor
  * has the app seen those that were refused, or went away, before they got one, or a fiber. */
-static void put_back(ab_engine_stats *stats, const ab_run *run,
-                     const ab_thread_pool_stats *threads) {
+static void put_back(ab_figures *stats, const ab_run *run, const ab_thread_pool_stats *threads) {
   stats->in_app -= threads->jobs;
   stats->waiting += threads->jobs;
   stats->queued += threads->queued;
@@ -51,16 +29,6 @@ static uint64_t slow_now(const ab_slow *slow) {
   const ab_slow_kind *fibers = &slow->fibers, *threads = &slow->threads;
   uint64_t aside = (uint64_t)fibers->aside_count + threads->aside_count;
   return aside + fibers->held_count + threads->held_count;
-}
-
-static VALUE rejections(const ab_engine_stats *stats) {
-  VALUE hash = rb_hash_new();
-  put_count(hash, "queue_full", stats->rejected[AB_REJECT_QUEUE_FULL]);
-  put_count(hash, "queue_timeout", stats->rejected[AB_REJECT_QUEUE_TIMEOUT]);
-  put_count(hash, "request_timeout", stats->rejected[AB_REJECT_REQUEST_TIMEOUT]);
-  put_count(hash, "shutdown", stats->rejected[AB_REJECT_SHUTDOWN]);
-  put_count(hash, "no_fiber", stats->rejected[AB_REJECT_NO_FIBER]);
-  return hash;
 }
 
 static VALUE mode_stats(const ab_run *run, enum ab_mode mode, uint64_t queued) {
@@ -129,7 +97,7 @@ static VALUE lag_stats(const ab_histogram *lag) {
 static VALUE server_stats(VALUE self) {
   const ab_server *server = ab_server_own(self);
   const ab_run *run = &server->run;
-  ab_engine_stats stats = ab_engine_get_stats(run->rack.engine);
+  ab_figures stats = ab_engine_get_stats(run->rack.engine);
   ab_thread_pool_stats threads = {0};
   if (run->threads) threads = ab_thread_pool_get_stats(run->threads);
   /* What waits in the engine waits for whatever leads. */
@@ -138,10 +106,9 @@ static VALUE server_stats(VALUE self) {
   put_back(&stats, run, &threads);
   ab_histogram lag = lag_of(server);
   VALUE result = rb_hash_new(), modes = rb_hash_new();
-  put_engine(result, &stats);
+  ab_put_figures(result, &stats);
   put_count(result, "slow", slow_now(&run->slow));
   put_count(result, "slow_closed", run->slow.closed);
-  ab_put(result, "rejected", rejections(&stats));
   ab_put(modes, "fiber", mode_stats(run, AB_MODE_FIBER, for_fiber));
   ab_put(modes, "thread", mode_stats(run, AB_MODE_THREAD, for_thread));
   if (run->route_stats) ab_put(modes, "hybrid", ab_hybrid_stats(run));

@@ -1,0 +1,26 @@
+#include "page/figures.h"
+
+/* Relaxed: a figure tells of itself only. Its partner is the engine's plain store of the word. */
+#define LOAD(name, offset, bytes) to.name = __atomic_load_n(&from->name, __ATOMIC_RELAXED);
+#define ADD(name, offset, bytes)  sum->name += one->name;
+#define TAKE(name, offset, bytes) figures->name -= before->name;
+#define ZERO(name, offset, bytes) __atomic_store_n(&figures->name, 0, __ATOMIC_RELAXED);
+#define NOTHING(name, offset, bytes)
+
+ab_figures ab_figures_load(const ab_figures *from) {
+  ab_figures to = {0};
+  AB_FIGURES(LOAD, LOAD)
+  return to;
+}
+
+void ab_figures_add(ab_figures *sum, const ab_figures *one) {
+  AB_FIGURES(ADD, ADD)
+}
+
+void ab_figures_since(ab_figures *figures, const ab_figures *before) {
+  AB_FIGURES(TAKE, NOTHING)
+}
+
+void ab_figures_clear_now(ab_figures *figures) {
+  AB_FIGURES(NOTHING, ZERO)
+}

@@ -1,0 +1,97 @@
+/* What an engine counts: counters, which only grow, and what there is now. The struct is a part of
+ * the page that processes share (page/layout.h), so its offsets are fixed. */
+#ifndef AB_PAGE_FIGURES_H
+#define AB_PAGE_FIGURES_H
+
+#include "base/base.h"
+
+#define AB_CACHE_LINE 64
+
+/* Why a request was answered 503 without the application. */
+enum ab_rejection {
+  AB_REJECT_QUEUE_FULL,      /* max_queue others waited already */
+  AB_REJECT_QUEUE_TIMEOUT,   /* not taken for queue_timeout */
+  AB_REJECT_REQUEST_TIMEOUT, /* not taken for request_timeout */
+  AB_REJECT_SHUTDOWN,        /* the server ended before it was taken */
+  AB_REJECT_NO_FIBER,        /* there was no memory for what it would have run on */
+  AB_REJECT_COUNT
+};
+
+/* The bodies that are buffered before they may be read. */
+typedef struct ab_body_store {
+  uint64_t bytes;  /* framing included, until they are used up */
+  uint32_t coming; /* bodies of which more has to come */
+} ab_body_store;
+
+/* Whole cache lines, of which the first changes with every request. One thread at a time writes, by
+ * plain stores of whole words; a reader in another process loads each word at once, relaxed. */
+typedef struct ab_figures {
+  uint64_t requests;    /* handed to the application */
+  uint64_t accepted;    /* connections */
+  uint64_t received;    /* bytes */
+  uint64_t sent;        /* bytes */
+  ab_body_store bodies; /* now: those that are buffered before their requests may be taken */
+  uint32_t connections; /* open now */
+  uint32_t in_app;      /* requests that the application has now */
+  uint32_t waiting;     /* requests that wait to be taken now, */
+  uint32_t held;        /* ... and are held back meanwhile, since they could only wait */
+
+  uint64_t refused;  /* connections, for want of descriptors or memory */
+  uint64_t errors;   /* requests that the engine itself answered with 4xx or 5xx */
+  uint64_t timeouts; /* connections closed by a deadline, idle ones included */
+  uint64_t expired;  /* requests whose request_timeout has passed */
+  uint64_t detached; /* connections that the application has taken over so far */
+  uint64_t probes;   /* requests for a health path, which the engine has answered */
+  uint64_t queued;   /* requests that were not taken at once */
+  uint64_t left;     /* ... and whose peers had gone before they were taken */
+
+  uint64_t rejected[AB_REJECT_COUNT];
+  uint32_t taken_over; /* of `detached`, those that were open when they were last looked at */
+  uint8_t padding[20];
+} ab_figures;
+
+/* All of them: name, offset, bytes. A reader in another language takes its table from here. */
+#define AB_FIGURES(COUNTER, GAUGE)                                                                 \
+  COUNTER(requests, 0, 8)                                                                          \
+  COUNTER(accepted, 8, 8)                                                                          \
+  COUNTER(received, 16, 8)                                                                         \
+  COUNTER(sent, 24, 8)                                                                             \
+  GAUGE(bodies.bytes, 32, 8)                                                                       \
+  GAUGE(bodies.coming, 40, 4)                                                                      \
+  GAUGE(connections, 48, 4)                                                                        \
+  GAUGE(in_app, 52, 4)                                                                             \
+  GAUGE(waiting, 56, 4)                                                                            \
+  GAUGE(held, 60, 4)                                                                               \
+  COUNTER(refused, 64, 8)                                                                          \
+  COUNTER(errors, 72, 8)                                                                           \
+  COUNTER(timeouts, 80, 8)                                                                         \
+  COUNTER(expired, 88, 8)                                                                          \
+  COUNTER(detached, 96, 8)                                                                         \
+  COUNTER(probes, 104, 8)                                                                          \
+  COUNTER(queued, 112, 8)                                                                          \
+  COUNTER(left, 120, 8)                                                                            \
+  COUNTER(rejected[AB_REJECT_QUEUE_FULL], 128, 8)                                                  \
+  COUNTER(rejected[AB_REJECT_QUEUE_TIMEOUT], 136, 8)                                               \
+  COUNTER(rejected[AB_REJECT_REQUEST_TIMEOUT], 144, 8)                                             \
+  COUNTER(rejected[AB_REJECT_SHUTDOWN], 152, 8)                                                    \
+  COUNTER(rejected[AB_REJECT_NO_FIBER], 160, 8)                                                    \
+  GAUGE(taken_over, 168, 4)
+
+#define AB_FIGURE_STANDS(name, offset, bytes)                                                      \
+  _Static_assert(offsetof(ab_figures, name) == (offset) &&                                         \
+                     sizeof(((ab_figures *)0)->name) == (bytes),                                   \
+                 "a figure stands where readers look for it");
+AB_FIGURES(AB_FIGURE_STANDS, AB_FIGURE_STANDS)
+#undef AB_FIGURE_STANDS
+_Static_assert(sizeof(ab_figures) == 3 * AB_CACHE_LINE, "figures fill cache lines");
+
+/* A copy of what another thread or process is writing: each word is one that was there. */
+ab_figures ab_figures_load(const ab_figures *from);
+/* Adds counters and what there is now. */
+void ab_figures_add(ab_figures *sum, const ab_figures *one);
+/* Takes the counters of `before` off. */
+void ab_figures_since(ab_figures *figures, const ab_figures *before);
+/* There is nothing now. Other processes may read meanwhile. */
+void ab_figures_clear_now(ab_figures *figures);
+
+#endif

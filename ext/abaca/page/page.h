@@ -1,0 +1,74 @@
+/* The page as a process has it mapped: created before the first fork, or opened by a reader that is
+ * no part of the server. layout.h has what stands in it. */
+#ifndef AB_PAGE_PAGE_H
+#define AB_PAGE_PAGE_H
+
+#include <sys/types.h>
+
+#include "base/mem.h"
+#include "page/layout.h"
+
+/* Holds are counted within the process, by one thread at a time. */
+typedef struct ab_page ab_page;
+
+/* A moment by both clocks. */
+typedef struct ab_page_time {
+  ab_nsec monotonic, unix_time;
+} ab_page_time;
+
+/* A page with empty slots, 1 to AB_PAGE_MAX_SLOTS, in memory without a name in any file system;
+ * NULL with errno. Children of fork share it. The caller holds it. */
+ab_page *ab_page_create(const ab_mem *mem, uint32_t slots, ab_page_time now) AB_WARN_UNUSED;
+/* The same in an unlinked file below `directory`: where there is no memfd_create. */
+ab_page *ab__page_create_in(const ab_mem *mem, const char *directory, uint32_t slots,
+                            ab_page_time now) AB_WARN_UNUSED;
+/* Maps the page of another process, for reading. `fd` is borrowed. NULL with *error: AB_ESYS with
+ * errno, AB_ENOMEM, AB_EINVAL: no page of Abaca's, AB_ELIMIT: a layout of the version *version,
+ * which is not AB_PAGE_VERSION. */
+ab_page *ab_page_open(const ab_mem *mem, int fd, int *error, uint32_t *version) AB_WARN_UNUSED;
+
+void ab_page_hold(ab_page *page);
+/* Unmaps it with the last hold. */
+void ab_page_drop(ab_page *page);
+
+const ab_page_head *ab_page_head_of(const ab_page *page);
+uint32_t ab_page_size(const ab_page *page);
+/* index < ab_page_size. Lent until the last drop. */
+ab_page_slot *ab_page_slot_of(const ab_page *page, uint32_t index);
+
+/* --- slots --- */
+
+static inline pid_t ab_page_pid(uint64_t holder) {
+  return (pid_t)(holder >> 32);
+}
+
+/* This process takes the slot from one that has ended: state BOOTING, and no heartbeat yet. What
+ * earlier ones have counted stays in the sums; wherever a process is killed in here, no count is
+ * lost, and none counted twice. AB_OK, or AB_AGAIN: another process has the slot, and is alive. */
+int ab_page_claim(ab_page_slot *slot, uint32_t phase, ab_page_time now) AB_WARN_UNUSED;
+/* May this process write the slot's state? The one that has it, and the page's creator. */
+bool ab_page_may_set(const ab_page *page, const ab_page_slot *slot);
+/* Has this process claimed it? */
+bool ab_page_is_mine(const ab_page_slot *slot);
+void ab_page_set_state(ab_page_slot *slot, enum ab_page_state state);
+void ab_page_beat(ab_page_slot *slot, ab_nsec now);
+
+/* What is in a slot, without a lock and without waiting for its writer. */
+typedef struct ab_page_view {
+  /* False while the slot is being taken, or after a process was killed at that: what follows `pid`
+   * may then be of an earlier process, but for the state, the heartbeat and the figures. */
+  bool settled;
+  uint32_t claims; /* how often it was taken */
+  pid_t pid;       /* 0 in an empty slot */
+  enum ab_page_state state;
+  uint32_t phase;
+  uint64_t taken_at, started_at, beat;
+  ab_figures figures; /* of this process; there is nothing `now` without one */
+  ab_figures total;   /* the same, with the counters of all that have had the slot */
+} ab_page_view;
+
+ab_page_view ab_page_look(const ab_page_slot *slot);
+/* Over all slots. */
+ab_figures ab_page_sums(const ab_page *page);
+
+#endif

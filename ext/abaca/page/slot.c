@@ -1,0 +1,132 @@
+/* Slots: how they are taken, written and read. */
+#include <errno.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "page/page.h"
+
+/* A claim takes less than a microsecond, unless the process dies, or sleeps, within it. */
+#define TRIES 100
+
+static uint32_t claims_of(uint64_t holder) {
+  return (uint32_t)holder;
+}
+
+static uint64_t self(void) {
+  return (uint64_t)getpid() << 32;
+}
+
+static bool is_live(uint32_t state) {
+  return state == AB_PAGE_BOOTING || state == AB_PAGE_SERVING || state == AB_PAGE_DRAINING;
+}
+
+static bool lives(pid_t pid) {
+  return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
+}
+
+/* --- writing --- */
+
+bool ab_page_is_mine(const ab_page_slot *slot) {
+  /* Relaxed: a process knows its own claim, and no other one has its number. */
+  return ab_page_pid(__atomic_load_n(&slot->holder, __ATOMIC_RELAXED)) == getpid();
+}
+
+bool ab_page_may_set(const ab_page *page, const ab_page_slot *slot) {
+  return ab_page_is_mine(slot) || (pid_t)ab_page_head_of(page)->creator == getpid();
+}
+
+void ab_page_set_state(ab_page_slot *slot, enum ab_page_state state) {
+  /* Relaxed: says nothing of other words. Partner: the load in read_once. */
+  __atomic_store_n(&slot->state, (uint32_t)state, __ATOMIC_RELAXED);
+}
+
+void ab_page_beat(ab_page_slot *slot, ab_nsec now) {
+  /* Relaxed, as the state. */
+  __atomic_store_n(&slot->beat, now, __ATOMIC_RELAXED);
+}
+
+/* The counters go on in place; only what they were is written down. */
+static void write_before(ab_page_slot *slot) {
+  ab_figures figures = ab_figures_load(&slot->figures);
+  ab_figures_clear_now(&slot->figures);
+#define STORE(name, offset, bytes)                                                                 \
+  __atomic_store_n(&slot->before.name, figures.name, __ATOMIC_RELAXED);
+#define NOTHING(name, offset, bytes)
+  AB_FIGURES(STORE, NOTHING)
+#undef STORE
+#undef NOTHING
+}
+
+int ab_page_claim(ab_page_slot *slot, uint32_t phase, ab_page_time now) {
+  /* Acquire: what the last process has written before it left is seen. */
+  uint64_t holder = __atomic_load_n(&slot->holder, __ATOMIC_ACQUIRE);
+  uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_RELAXED);
+  bool settled = __atomic_load_n(&slot->settled, __ATOMIC_RELAXED) == claims_of(holder);
+  pid_t pid = ab_page_pid(holder);
+  if ((is_live(state) || !settled) && pid != getpid() && lives(pid)) return AB_AGAIN;
+  uint64_t mine = self() | (uint32_t)(claims_of(holder) + 1);
+  /* Of two that claim at once one gets it. From here until `settled` the rest is in between. */
+  if (!__atomic_compare_exchange_n(&slot->holder, &holder, mine, false, __ATOMIC_ACQ_REL,
+                                   __ATOMIC_RELAXED))
+    return AB_AGAIN;
+  /* No store below is seen before the new holder. Partner: the fence in read_once. */
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+  __atomic_store_n(&slot->state, (uint32_t)AB_PAGE_BOOTING, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->phase, phase, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->taken_at, now.monotonic, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->started_at, now.unix_time, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->beat, 0, __ATOMIC_RELAXED);
+  write_before(slot);
+  /* Release: all of the above is seen with it. Partner: the acquire in read_once. */
+  __atomic_store_n(&slot->settled, claims_of(mine), __ATOMIC_RELEASE);
+  return AB_OK;
+}
+
+/* --- reading --- */
+
+static ab_page_view read_once(const ab_page_slot *slot) {
+  /* Acquire: the rest belongs to this claim, or a later one. Partner: the release in a claim. */
+  uint32_t settled = __atomic_load_n(&slot->settled, __ATOMIC_ACQUIRE);
+  uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_RELAXED);
+  ab_page_view view = {
+      .state = state < AB_PAGE_STATES ? (enum ab_page_state)state : AB_PAGE_ENDED,
+      .phase = __atomic_load_n(&slot->phase, __ATOMIC_RELAXED),
+      .taken_at = __atomic_load_n(&slot->taken_at, __ATOMIC_RELAXED),
+      .started_at = __atomic_load_n(&slot->started_at, __ATOMIC_RELAXED),
+      .beat = __atomic_load_n(&slot->beat, __ATOMIC_RELAXED),
+      .figures = ab_figures_load(&slot->before),
+      .total = ab_figures_load(&slot->figures),
+  };
+  /* The loads above come before this one. Partner: the fence in a claim. */
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  uint64_t holder = __atomic_load_n(&slot->holder, __ATOMIC_RELAXED);
+  view.claims = claims_of(holder);
+  view.pid = ab_page_pid(holder);
+  view.settled = settled == view.claims;
+  return view;
+}
+
+ab_page_view ab_page_look(const ab_page_slot *slot) {
+  ab_page_view view = read_once(slot);
+  for (int i = 0; i < TRIES && !view.settled; i++) view = read_once(slot);
+  ab_figures before = view.figures;
+  if (!view.settled) { /* a process that has got no further has counted nothing */
+    before = view.total;
+    view.state = AB_PAGE_BOOTING;
+    view.beat = 0;
+  }
+  if (!is_live(view.state)) ab_figures_clear_now(&view.total);
+  if (view.state == AB_PAGE_EMPTY) view.pid = 0;
+  view.figures = view.total;
+  ab_figures_since(&view.figures, &before);
+  return view;
+}
+
+ab_figures ab_page_sums(const ab_page *page) {
+  ab_figures sums = {0};
+  for (uint32_t i = 0; i < ab_page_size(page); i++) {
+    ab_page_view view = ab_page_look(ab_page_slot_of(page, i));
+    ab_figures_add(&sums, &view.total);
+  }
+  return sums;
+}

@@ -1,0 +1,39 @@
+/* An engine's figures for Ruby: docs/stats.md says what each means. */
+#include "rb/page/rb_page.h"
+
+static void put_count(VALUE hash, const char *name, uint64_t value) {
+  rb_hash_aset(hash, ID2SYM(rb_intern(name)), ULL2NUM(value));
+}
+
+static VALUE rejections(const ab_figures *figures) {
+  VALUE hash = rb_hash_new();
+  put_count(hash, "queue_full", figures->rejected[AB_REJECT_QUEUE_FULL]);
+  put_count(hash, "queue_timeout", figures->rejected[AB_REJECT_QUEUE_TIMEOUT]);
+  put_count(hash, "request_timeout", figures->rejected[AB_REJECT_REQUEST_TIMEOUT]);
+  put_count(hash, "shutdown", figures->rejected[AB_REJECT_SHUTDOWN]);
+  put_count(hash, "no_fiber", figures->rejected[AB_REJECT_NO_FIBER]);
+  return hash;
+}
+
+void ab_put_figures(VALUE hash, const ab_figures *figures) {
+  put_count(hash, "accepted", figures->accepted);
+  put_count(hash, "refused", figures->refused);
+  put_count(hash, "requests", figures->requests);
+  put_count(hash, "errors", figures->errors);
+  put_count(hash, "timeouts", figures->timeouts);
+  put_count(hash, "expired", figures->expired);
+  put_count(hash, "received", figures->received);
+  put_count(hash, "sent", figures->sent);
+  put_count(hash, "detached", figures->detached);
+  put_count(hash, "taken_over", figures->taken_over);
+  put_count(hash, "probes", figures->probes);
+  put_count(hash, "connections", figures->connections);
+  put_count(hash, "in_app", figures->in_app);
+  put_count(hash, "waiting", figures->waiting);
+  put_count(hash, "held", figures->held);
+  put_count(hash, "queued", figures->queued);
+  put_count(hash, "left", figures->left);
+  put_count(hash, "gathering", figures->bodies.coming);
+  put_count(hash, "gathered", figures->bodies.bytes);
+  rb_hash_aset(hash, ID2SYM(rb_intern("rejected")), rejections(figures));
+}

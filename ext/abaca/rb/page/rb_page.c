@@ -1,0 +1,88 @@
+/* Abaca::Page: the memory that a master and its workers share. */
+#include "rb/page/rb_page.h"
+
+#include "io/timer.h"
+#include "rb/page/rb_page_parts.h"
+
+static void page_mark(void *ptr) {
+  rb_gc_mark(((ab_rb_page *)ptr)->slots);
+}
+
+static void page_free(void *ptr) {
+  ab_rb_page *own = ptr;
+  if (own->page) ab_page_drop(own->page);
+  xfree(own);
+}
+
+static size_t page_size(const void *ptr) {
+  return sizeof(*(const ab_rb_page *)ptr);
+}
+
+static const rb_data_type_t page_type = {
+    .wrap_struct_name = "Abaca::Page",
+    .function = {.dmark = page_mark, .dfree = page_free, .dsize = page_size},
+};
+
+ab_page *ab__page_of(VALUE self) {
+  ab_rb_page *own = rb_check_typeddata(self, &page_type);
+  if (!own->page) rb_raise(rb_eIOError, "the page is closed");
+  return own->page;
+}
+
+ab_page_time ab__page_now(void) {
+  return (ab_page_time){ab_clock_monotonic(), ab_clock_unix_nsec()};
+}
+
+/* call-seq: map(slots) -> Page
+ *
+ * Raises SystemCallError, NoMemoryError. */
+static VALUE page_map(VALUE klass, VALUE slots) {
+  uint32_t count = NUM2UINT(slots);
+  ab_rb_page *own;
+  VALUE self = TypedData_Make_Struct(klass, ab_rb_page, &page_type, own);
+  own->slots = rb_ary_new_capa(count);
+  own->page = ab_page_create(&ab_mem_libc, count, ab__page_now());
+  if (!own->page) rb_sys_fail("cannot make the page that workers share");
+  for (uint32_t i = 0; i < count; i++) rb_ary_push(own->slots, ab__slot_new(klass, self, i));
+  rb_obj_freeze(own->slots);
+  return self;
+}
+
+/* call-seq: slots -> Array */
+static VALUE page_slots(VALUE self) {
+  ab__page_of(self);
+  return ((ab_rb_page *)rb_check_typeddata(self, &page_type))->slots;
+}
+
+/* call-seq: sums -> Hash */
+static VALUE page_sums(VALUE self) {
+  ab_figures sums = ab_page_sums(ab__page_of(self));
+  VALUE hash = rb_hash_new();
+  ab_put_figures(hash, &sums);
+  return hash;
+}
+
+/* call-seq: close -> nil */
+static VALUE page_close(VALUE self) {
+  ab_rb_page *own = rb_check_typeddata(self, &page_type);
+  ab_page *page = own->page;
+  own->page = NULL;
+  if (page) ab_page_drop(page);
+  return Qnil;
+}
+
+/* call-seq: closed? -> true or false */
+static VALUE page_closed(VALUE self) {
+  return ((ab_rb_page *)rb_check_typeddata(self, &page_type))->page ? Qfalse : Qtrue;
+}
+
+void ab_init_page(VALUE mAbaca) {
+  VALUE cPage = rb_define_class_under(mAbaca, "Page", rb_cObject);
+  rb_undef_alloc_func(cPage);
+  rb_define_singleton_method(cPage, "map", page_map, 1);
+  rb_define_method(cPage, "slots", page_slots, 0);
+  rb_define_method(cPage, "sums", page_sums, 0);
+  rb_define_method(cPage, "close", page_close, 0);
+  rb_define_method(cPage, "closed?", page_closed, 0);
+  ab__init_slot(cPage);
+}

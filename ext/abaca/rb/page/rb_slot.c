@@ -1,0 +1,164 @@
+/* Abaca::Page::Slot: a worker's part of the page. */
+#include "io/timer.h"
+#include "rb/page/rb_page_parts.h"
+
+typedef struct rb_slot {
+  VALUE page;
+  uint32_t index;
+} rb_slot;
+
+static void slot_mark(void *ptr) {
+  rb_gc_mark(((rb_slot *)ptr)->page);
+}
+
+static const rb_data_type_t slot_type = {
+    .wrap_struct_name = "Abaca::Page::Slot",
+    .function = {.dmark = slot_mark, .dfree = RUBY_DEFAULT_FREE},
+};
+
+VALUE ab__slot_new(VALUE cPage, VALUE page, uint32_t index) {
+  rb_slot *own;
+  VALUE klass = rb_const_get(cPage, rb_intern("Slot"));
+  VALUE self = TypedData_Make_Struct(klass, rb_slot, &slot_type, own);
+  own->page = page;
+  own->index = index;
+  return self;
+}
+
+static rb_slot *own_of(VALUE self) {
+  return rb_check_typeddata(self, &slot_type);
+}
+
+static ab_page_slot *slot_of(VALUE self) {
+  const rb_slot *own = own_of(self);
+  return ab_page_slot_of(ab__page_of(own->page), own->index);
+}
+
+static ab_page_view look(VALUE self) {
+  return ab_page_look(slot_of(self));
+}
+
+NORETURN(static void refuse(VALUE self, const char *what));
+
+static void refuse(VALUE self, const char *what) {
+  ab_page_view view = look(self);
+  VALUE error = rb_path2class("Abaca::Error");
+  if (!view.pid) rb_raise(error, "slot %u is empty: %s", own_of(self)->index, what);
+  rb_raise(error, "slot %u belongs to process %d: %s", own_of(self)->index, (int)view.pid, what);
+}
+
+/* --- states --- */
+
+static const char *const states[AB_PAGE_STATES] = {
+    [AB_PAGE_EMPTY] = "empty",       [AB_PAGE_BOOTING] = "booting", [AB_PAGE_SERVING] = "serving",
+    [AB_PAGE_DRAINING] = "draining", [AB_PAGE_ENDED] = "ended",
+};
+
+static enum ab_page_state state_of(VALUE name) {
+  for (unsigned i = 0; i < AB_PAGE_STATES; i++) {
+    if (name == ID2SYM(rb_intern(states[i]))) return (enum ab_page_state)i;
+  }
+  rb_raise(rb_eArgError,
+           "%+" PRIsVALUE " is not one of :empty, :booting, :serving, :draining, :ended", name);
+}
+
+/* call-seq: state -> Symbol */
+static VALUE slot_state(VALUE self) {
+  return ID2SYM(rb_intern(states[look(self).state]));
+}
+
+/* call-seq: state = Symbol */
+static VALUE slot_set_state(VALUE self, VALUE name) {
+  enum ab_page_state state = state_of(name);
+  const rb_slot *own = own_of(self);
+  if (!ab_page_may_set(ab__page_of(own->page), slot_of(self)))
+    refuse(self, "only it and the page's creator may write its state");
+  ab_page_set_state(slot_of(self), state);
+  return name;
+}
+
+/* --- taking it --- */
+
+/* call-seq: take(phase) -> self */
+static VALUE slot_take(VALUE self, VALUE phase) {
+  uint32_t number = NUM2UINT(phase);
+  if (ab_page_claim(slot_of(self), number, ab__page_now()) == AB_OK) return self;
+  refuse(self, "it is alive");
+}
+
+/* call-seq: mine? -> true or false */
+static VALUE slot_is_mine(VALUE self) {
+  return ab_page_is_mine(slot_of(self)) ? Qtrue : Qfalse;
+}
+
+/* call-seq: beat -> nil */
+static VALUE slot_beat(VALUE self) {
+  ab_page_slot *slot = slot_of(self);
+  if (!ab_page_is_mine(slot))
+    refuse(self, "a heartbeat comes from the process that has claimed it");
+  ab_page_beat(slot, ab_clock_monotonic());
+  return Qnil;
+}
+
+/* --- what is in it --- */
+
+/* call-seq: index -> Integer */
+static VALUE slot_index(VALUE self) {
+  return UINT2NUM(own_of(self)->index);
+}
+
+/* call-seq: pid -> Integer or nil */
+static VALUE slot_pid(VALUE self) {
+  pid_t pid = look(self).pid;
+  return pid ? INT2NUM(pid) : Qnil;
+}
+
+/* call-seq: phase -> Integer or nil */
+static VALUE slot_phase(VALUE self) {
+  ab_page_view view = look(self);
+  return view.pid ? UINT2NUM(view.phase) : Qnil;
+}
+
+/* call-seq: started_at -> Time or nil */
+static VALUE slot_started_at(VALUE self) {
+  ab_page_view view = look(self);
+  if (!view.pid) return Qnil;
+  return rb_time_nano_new((time_t)(view.started_at / AB_NSEC_PER_SEC),
+                          (long)(view.started_at % AB_NSEC_PER_SEC));
+}
+
+/* nil without one. */
+static VALUE age_of(ab_nsec moment) {
+  ab_nsec now = ab_clock_monotonic();
+  if (!moment) return Qnil;
+  return DBL2NUM(now > moment ? (double)(now - moment) / (double)AB_NSEC_PER_SEC : 0.0);
+}
+
+/* call-seq: beat_age -> Float or nil */
+static VALUE slot_beat_age(VALUE self) {
+  return age_of(look(self).beat);
+}
+
+/* call-seq: figures -> Hash */
+static VALUE slot_figures(VALUE self) {
+  ab_page_view view = look(self);
+  VALUE hash = rb_hash_new();
+  ab_put_figures(hash, &view.figures);
+  return hash;
+}
+
+void ab__init_slot(VALUE cPage) {
+  VALUE cSlot = rb_define_class_under(cPage, "Slot", rb_cObject);
+  rb_undef_alloc_func(cSlot);
+  rb_define_private_method(cSlot, "take", slot_take, 1);
+  rb_define_method(cSlot, "mine?", slot_is_mine, 0);
+  rb_define_method(cSlot, "index", slot_index, 0);
+  rb_define_method(cSlot, "state", slot_state, 0);
+  rb_define_method(cSlot, "state=", slot_set_state, 1);
+  rb_define_method(cSlot, "pid", slot_pid, 0);
+  rb_define_method(cSlot, "phase", slot_phase, 0);
+  rb_define_method(cSlot, "started_at", slot_started_at, 0);
+  rb_define_method(cSlot, "beat", slot_beat, 0);
+  rb_define_method(cSlot, "beat_age", slot_beat_age, 0);
+  rb_define_method(cSlot, "figures", slot_figures, 0);
+}

@@ -1,0 +1,115 @@
+# frozen_string_literal: true
+
+module Abaca
+  # Memory that a master shares with its workers: a slot for each, which says what the worker does and counts. It is
+  # made before the first fork, and every process reads it without a lock, also while others hang or are no more
+  # (docs/page.md).
+  #
+  #   page = Abaca::Page.create(slots: 4)
+  #   pid = fork do
+  #     slot = page[0].claim
+  #     server = Abaca::Server.new(app, slot: slot)
+  #     ...
+  #   end
+  #   page[0].beat_age     # seconds since the worker last ran
+  #   page.sums[:requests] # of all workers, and of all that have ended
+  class Page
+    include Enumerable
+
+    # The most slots of a page.
+    MOST = 4096
+
+    class << self
+      # @param slots [Integer] 1 to MOST; one costs 8 KB of address space, and memory once it is used
+      # @return [Page] of empty slots
+      # @raise [ArgumentError] for another number
+      # @raise [SystemCallError] if the kernel has no memory or no descriptor for it
+      def create(slots:)
+        return map(slots) if slots.is_a?(Integer) && slots.between?(1, MOST)
+
+        raise ArgumentError, "slots: 1 to #{MOST}, not #{slots.inspect}"
+      end
+
+      private :map
+    end
+
+    # @!method slots
+    #   @return [Array<Slot>]
+    #   @raise [IOError] if the page is closed, as all other methods
+
+    # @!method sums
+    #   @return [Hash{Symbol => Object}] the figures of all slots: counters of every process that has had one, and what
+    #     there is now. Counters never fall, however a worker ends.
+
+    # @!method close
+    #   Ends this process's use of the page; a server that runs in one of its slots keeps it until it has ended. Other
+    #   processes are not concerned. Idempotent.
+    #   @return [nil]
+
+    # @!method closed?
+    #   @return [Boolean]
+
+    # @return [Integer] how many slots there are
+    def size = slots.size
+
+    # @param index [Integer] from 0
+    # @return [Slot]
+    # @raise [IndexError] if there is no such slot
+    def [](index)
+      raise IndexError, "no slot #{index}: there are #{size}" if index.negative?
+
+      slots.fetch(index) { raise IndexError, "no slot #{index}: there are #{size}" }
+    end
+
+    # Yields each slot.
+    def each(&) = slots.each(&)
+
+    # A worker's part of the page. What it says may be of different moments, but each value is one that was there.
+    class Slot
+      # Takes the slot for this process: state :booting, this pid and time, no heartbeat yet. What earlier processes
+      # have counted stays in Page#sums. A process that was forked by the one that has the slot has not claimed it.
+      #
+      # @param phase [Integer] the generation of the code that the worker runs
+      # @return [Slot] self
+      # @raise [Error] if another process has the slot and is alive; a child that has ended is alive until its parent
+      #   has reaped it or says :ended
+      def claim(phase: 0) = take(phase)
+
+      # @!method mine?
+      #   @return [Boolean] whether this process has claimed it
+
+      # @!method index
+      #   @return [Integer]
+
+      # @!method state
+      #   @return [Symbol] :empty, :booting, :serving, :draining or :ended
+
+      # @!method state=(state)
+      #   For the process that has claimed the slot and, when that has ended, the one that created the page.
+      #   @param state [Symbol] :empty forgets the process
+      #   @raise [ArgumentError] for another word
+      #   @raise [Error] in any other process
+
+      # @!method pid
+      #   @return [Integer, nil] of the process that has, or had, the slot; nil in an empty one
+
+      # @!method phase
+      #   @return [Integer, nil] what it has claimed
+
+      # @!method started_at
+      #   @return [Time, nil] when it has claimed the slot
+
+      # @!method beat
+      #   A heartbeat by hand, while the app boots; a server beats by itself.
+      #   @return [nil]
+      #   @raise [Error] in a process that has not claimed the slot
+
+      # @!method beat_age
+      #   @return [Float, nil] seconds since the last heartbeat; nil before the first one
+
+      # @!method figures
+      #   @return [Hash{Symbol => Object}] what this process has counted, and what there is now: the keys of
+      #     Server#stats that docs/page.md names
+    end
+  end
+end
