@@ -31,6 +31,7 @@ module Abaca
     def run
       parse
       return 0 if @done
+      return check if @check
 
       Launcher.new(config, out: @out, err: @err).run
       0
@@ -55,6 +56,14 @@ module Abaca
       raise ConfigError, "one rackup file only, not #{rest.join(' and ')}" if rest.size > 1
 
       @settings[:rackup] = rest.first if rest.first
+    end
+
+    # Shows the configuration instead of serving. The app is not loaded.
+    def check
+      settled = config
+      settled.warnings.each { |warning| @err.puts("abaca: warning: #{warning}") }
+      @out.puts(Config::Report.new(settled).lines)
+      0
     end
 
     def complain(error)
@@ -104,6 +113,8 @@ module Abaca
       words.on("-C", "--config PATH", "Configuration file; - is none (default: config/abaca.rb,",
                "else config/puma.rb)") { |path| @files = path == "-" ? [] : [*@files, path] }
       words.on("--no-config", "No configuration file") { @files = [] }
+      words.on("--check-config", "Print the effective configuration, and where each value",
+               "comes from; 1 when there is a mistake") { @check = true }
       words.on("-I", "--include PATHS", "Directories for $LOAD_PATH, with : between them") do |paths|
         $LOAD_PATH.unshift(*paths.split(":"))
       end

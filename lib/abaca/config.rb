@@ -7,6 +7,7 @@ require_relative "config/stalls"
 require_relative "config/bind"
 require_relative "config/dsl"
 require_relative "config/loader"
+require_relative "config/report"
 
 module Abaca
   # Every setting of a server, checked and frozen: what one may be stands in the table of config/settings.rb, and Loader
@@ -14,6 +15,9 @@ module Abaca
   class Config
     DEVELOPMENT = %w[development test].freeze
     private_constant :DEVELOPMENT
+
+    # The origin of what the caller gives.
+    COMMAND_LINE = "command line"
 
     # Each fiber's stack takes two memory maps, and the kernel limits their number. Two fifths of them leave room for
     # everything else.
@@ -34,15 +38,17 @@ module Abaca
 
     # @param values [Hash{Symbol => Object}] settings by name; the rest have their defaults
     # @param warnings [Array<String>] what came up while the settings were read
+    # @param origins [Hash{Symbol => String}] where they come from: a file and its line, say
     # @raise [ConfigError] for an unknown name or a value out of range
-    def initialize(values = {}, warnings: [])
+    def initialize(values = {}, warnings: [], origins: {})
       values = values.transform_keys { |name| OTHER_NAMES.fetch(name, name) }
       unknown = values.keys.find { |name| !DEFAULTS.key?(name) }
       raise ConfigError, "unknown setting `#{unknown}'#{Values.suggestion(unknown, DEFAULTS.keys)}" if unknown
 
       @warnings = warnings.dup
+      @origins = origins.dup.freeze
       @values = DEFAULTS.merge(values)
-      SETTINGS.each_value { |setting| @values[setting.name] = setting.check(@values[setting.name], @values) }
+      SETTINGS.each_value { |setting| check(setting) }
       settle
       @values[:max_fibers] = Admission.max_fibers(@values[:max_fibers], self.class.max_fibers_ceiling, @warnings)
       check_modes
@@ -59,11 +65,16 @@ module Abaca
     # @return [Hash{Symbol => Object}]
     def to_h = @values.dup
 
+    # @param name [Symbol]
+    # @return [String] where the setting's value comes from: "config/puma.rb:3", "variable WEB_CONCURRENCY",
+    #   "command line" or "default"
+    def origin(name) = @origins.fetch(name, "default")
+
     # @param settings [Hash{Symbol => Object}] those that differ
     # @return [Config]
     # @raise [ConfigError] as for .new
     def with(settings)
-      settings.empty? ? self : self.class.new(@values.merge(settings), warnings: @warnings)
+      settings.empty? ? self : self.class.new(@values.merge(settings), warnings: @warnings, origins: @origins)
     end
 
     # @return [Hash{Symbol => Integer}] the limits alone
@@ -89,6 +100,15 @@ module Abaca
     end
 
     private
+
+    def check(setting)
+      @values[setting.name] = setting.check(@values[setting.name], @values)
+    rescue ConfigError => e
+      origin = origin(setting.name)
+      raise if ["default", COMMAND_LINE].include?(origin)
+
+      raise ConfigError, "#{origin}: #{e.message}"
+    end
 
     # Gives what depends on other settings its value.
     def settle

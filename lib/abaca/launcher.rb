@@ -89,6 +89,7 @@ module Abaca
       @log = @output.open
       ENV["RACK_ENV"] = @config[:environment]
       @config.warnings.each { |warning| @log.warn(warning) }
+      Config::Report.new(@config).lines.each { |line| @log.info(line) } if @config[:log_config]
     rescue SystemCallError => e
       raise ConfigError, e.message
     end

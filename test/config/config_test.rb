@@ -102,7 +102,8 @@ class ConfigTest < Minitest::Test
   def test_web_concurrency
     assert_equal [0, 4, 0], [nil, " 4 ", ""].map { |text| load({}, env: { "WEB_CONCURRENCY" => text })[:workers] }
     error = assert_raises(Abaca::ConfigError) { load({}, env: { "WEB_CONCURRENCY" => "four" }) }
-    assert_equal "workers: a number of processes or :auto is needed, 0 to 1000, not \"four\"", error.message
+    assert_equal "variable WEB_CONCURRENCY: workers: a number of processes or :auto is needed, 0 to 1000, " \
+                 "not \"four\"", error.message
     file("config/puma.rb", "workers 2\n")
     assert_equal 2, load({}, env: { "WEB_CONCURRENCY" => "4" })[:workers]
   end

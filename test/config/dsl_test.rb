@@ -76,6 +76,10 @@ class ConfigDslTest < Minitest::Test
       "max_keep_alive 10" => { max_requests_per_connection: 10 },
       "max_keep_alive Float::INFINITY" => { max_requests_per_connection: 0 },
       "max_keep_alive nil" => {},
+      "max_fast_inline 5" => { max_requests_per_connection: 5 },
+      "max_keep_alive 6; max_fast_inline 5" => { max_requests_per_connection: 6 },
+      "queue_requests; drain_on_shutdown; raise_exception_on_sigterm false; prune_bundler false" =>
+        { prune_bundler: false },
       "enable_keep_alives false" => { max_requests_per_connection: 1 },
       "enable_keep_alives" => {},
       "http_content_length_limit 9" => { max_body_size: 9 },
@@ -179,6 +183,13 @@ class ConfigDslTest < Minitest::Test
       assert_equal 1, @warnings.size, name
       assert_match(/puma\.rb:2: `#{Regexp.escape(name.to_s)}' has no effect: /, @warnings.first)
     end
+  end
+
+  def test_values_that_are_not_honoured_give_a_warning
+    evaluate("queue_requests false\ndrain_on_shutdown false\nraise_exception_on_sigterm\nprune_bundler")
+    assert_equal ["puma.rb:1: `queue_requests false'", "puma.rb:2: `drain_on_shutdown false'",
+                  "puma.rb:3: `raise_exception_on_sigterm'", "puma.rb:4: `prune_bundler'"],
+                 @warnings.map { |line| line.sub("#{@dir}/", "")[/\A.*?'/] }
   end
 
   def test_binds_of_proxies

@@ -57,7 +57,7 @@ class ConfigWorkersTest < Minitest::Test
                  failure("worker_culling_strategy :best")
     assert_equal "/puma.rb:2: worker_timeout: 5 seconds are not more than worker_check_interval, 5.0",
                  failure("worker_check_interval 5\nworker_timeout 5")
-    assert_equal "worker_timeout: 4.0 seconds are not more than worker_check_interval, 5.0",
+    assert_equal "/puma.rb:1: worker_timeout: 4.0 seconds are not more than worker_check_interval, 5.0",
                  failure("worker_timeout 4")
     assert_equal "/puma.rb:1: worker_boot_timeout: seconds are needed, not 0", failure("worker_boot_timeout 0")
     assert_equal "/puma.rb:1: fork_worker: a number of requests is needed, 0 or more, not -1",

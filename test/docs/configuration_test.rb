@@ -156,7 +156,7 @@ class ConfigurationPageTest < Minitest::Test
   def test_variables
     loader = Config::Loader
     names = [*loader::ENVIRONMENT_VARIABLES, *loader::THREAD_VARIABLES.flatten, "SCRIPT_NAME", "WEB_CONCURRENCY",
-             "PUMA_PERSISTENT_TIMEOUT", Config::Processors::VARIABLE]
+             "PUMA_PERSISTENT_TIMEOUT", Config::Processors::VARIABLE, *loader::SWITCHES.values]
     assert_equal names.sort, rows("variable").flat_map { |row| code(row["variable"]) }.sort
   end
 

@@ -68,7 +68,7 @@ module Abaca
       # @return [Hash{Symbol => Object}] what the files set
       def to_h = @options.dup
 
-      # @return [Hash{Symbol => String}] file and line of each setting that the files set, of the last call
+      # @return [Hash{Symbol => Array<String>}] file and line of the calls that each setting has its value from
       def places = @places.dup
 
       # Evaluates a file and those that it loads.
@@ -88,10 +88,15 @@ module Abaca
       # What the table says about a value holds at once, while the line of the file is known.
       def set(name, value)
         @options[name] = SETTINGS.fetch(name).check(value, @options)
-        @places[name] = place
+        @places[name] = [place].compact
       end
 
-      def add(name, value) = set(name, [*@options[name], value])
+      # To those of a list.
+      def add(name, *values)
+        before = @places[name]
+        set(name, [*@options[name], *values])
+        @places[name] = [*before, *@places[name]].uniq
+      end
 
       def add_hook(name, block, key = nil)
         raise ArgumentError, "#{name}: a block is needed" unless block
@@ -100,6 +105,9 @@ module Abaca
       end
 
       def method_missing(name, *)
+        plugin = @options[:plugins]&.find { |one| name.start_with?("#{one}_") }
+        return note("`#{name}' has no effect: plugin #{plugin} is not run") if plugin
+
         known = DSL.public_instance_methods(true) - Object.public_instance_methods
         raise ConfigError, "unknown setting `#{name}'#{Values.suggestion(name, known)}"
       end

@@ -7,6 +7,12 @@ module Abaca
     class Loader
       # Each of these names the environment; the first one that is set counts.
       ENVIRONMENT_VARIABLES = %w[APP_ENV RACK_ENV RAILS_ENV].freeze
+      # Settings, and variables that have them; the first one that is set counts.
+      VARIABLES = { environment: ENVIRONMENT_VARIABLES, script_name: %w[SCRIPT_NAME], workers: %w[WEB_CONCURRENCY],
+                    persistent_timeout: %w[PUMA_PERSISTENT_TIMEOUT] }.freeze
+      # Switches, and variables that turn them on, whatever their value.
+      SWITCHES = { clean_thread_locals: "PUMA_FIBER_PER_REQUEST", debug: "PUMA_DEBUG",
+                   log_config: "PUMA_LOG_CONFIG" }.freeze
       # The least and the most threads, read as Puma does.
       THREAD_VARIABLES = [%w[PUMA_MIN_THREADS MIN_THREADS], %w[PUMA_MAX_THREADS MAX_THREADS]].freeze
 
@@ -33,7 +39,7 @@ module Abaca
         dsl = DSL.new({ environment: }, warnings: @warnings)
         (@files || find(environment)).each { |path| dsl.evaluate_file(path) }
         dsl.evaluate_parts(workers(base.merge(dsl.to_h, @options)))
-        Config.new(merge(base, dsl.to_h), warnings: @warnings)
+        Config.new(merge(base, dsl.to_h), warnings: @warnings, origins: origins(dsl))
       end
 
       private
@@ -44,19 +50,43 @@ module Abaca
         base.merge(file, @options, plugins.empty? ? {} : { plugins: })
       end
 
+      def origins(dsl)
+        variables = @variables.transform_values { |names| "variable #{names.join(', ')}" }
+        file = dsl.places.transform_values { |places| places.join(", ") }
+        given = @options.to_h { |name, _| [OTHER_NAMES.fetch(name, name), Config::COMMAND_LINE] }
+        file[:plugins] = [given.delete(:plugins), file[:plugins]].compact.join(", ") if @options[:plugins]
+        variables.merge(file, given)
+      end
+
       def workers(settings) = SETTINGS.fetch(:workers).check(settings[:workers], settings)
 
+      # The variables that are set, by setting; @variables has their names.
       def variables
-        { environment: set(*ENVIRONMENT_VARIABLES), script_name: set("SCRIPT_NAME"),
-          persistent_timeout: set("PUMA_PERSISTENT_TIMEOUT"), workers: set("WEB_CONCURRENCY")&.strip, threads: }.compact
+        @variables = {}
+        values = VARIABLES.to_h { |name, names| [name, value_of(name, names)] }
+        values[:workers] = values[:workers]&.strip
+        values[:threads] = threads
+        SWITCHES.each { |name, variable| values[name] = value_of(name, [variable]) && true }
+        values.compact.to_h { |name, value| [name, check(name, value)] }
+      end
+
+      def check(name, value)
+        SETTINGS.fetch(name).check(value, {})
+      rescue ConfigError => e
+        raise ConfigError, "variable #{@variables[name].join(', ')}: #{e.message}"
       end
 
       def threads
-        given = THREAD_VARIABLES.map { |names| set(*names) }
+        given = THREAD_VARIABLES.map { |names| value_of(:threads, names) }
         given.zip(DEFAULTS[:threads]).map { |value, default| value || default } if given.any?
       end
 
-      def set(*names) = names.map { |name| @env[name] }.find { |value| value && !value.strip.empty? }
+      # An empty one is not set.
+      def value_of(setting, names)
+        name = names.find { |one| !@env[one].to_s.strip.empty? } or return
+        (@variables[setting] ||= []) << name
+        @env[name]
+      end
 
       def find(environment)
         candidates = ["config/abaca/#{environment}.rb", "config/abaca.rb",

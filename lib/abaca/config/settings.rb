@@ -187,6 +187,8 @@ module Abaca
                    page: "deadlines.md", flag: true),
             setting(:half_close, :ask, Types::Choice.new(:ask, :answer, :gone),
                     "what it means when a client ends its side of the connection", page: "deadlines.md"),
+            file_only(:queue_requests, "true",
+                      "requests are always read before a thread or a fiber gets them; false gives a warning"),
             limit(:header_timeout, aliases: %i[first_data_timeout], flag: true),
             limit(:body_timeout, flag: true),
             limit(:min_body_rate),
@@ -206,6 +208,8 @@ module Abaca
             limit(:max_requests_per_connection),
             file_only(:max_keep_alive, "from 1; `Float::INFINITY` is any",
                       "Puma's name for `max_requests_per_connection`; nil changes nothing"),
+            file_only(:max_fast_inline, "from 1; `Float::INFINITY` is any",
+                      "an old name of `max_keep_alive`, which wins"),
             file_only(:enable_keep_alives, "true, false", "false: each connection is closed after one request"),
             checked(:supported_http_methods, nil, "names, `:any`",
                     "the methods served; others: 501. By default the registered ones except TRACE; CONNECT never is",
@@ -270,8 +274,15 @@ module Abaca
                 "files for both; HUP reopens them",
                 file: %i[stdout_redirect], level: :process, page: "signals.md",
                 flags: %w[--redirect-stdout --redirect-stderr --redirect-append --no-redirect-append]),
+            *how_much
+          ]
+        end
+
+        def how_much
+          [
             switch(:debug, false, "backtraces of errors at boot, and `log_level :debug`",
                    level: :process, flag: ["--debug"]),
+            switch(:log_config, false, "logs the effective configuration at start", file: [], level: :process),
             switch(:silent, false, "errors only", file: [], level: :process, flags: %w[-s --silent])
           ]
         end
@@ -283,6 +294,10 @@ module Abaca
             setting(:shutdown_timeout, 30.0, Types::Seconds.new({ forever: nil, immediately: 0.0, nil => nil }),
                     "how long requests may take after that",
                     aliases: %i[force_shutdown_after], page: "signals.md", flag: true),
+            file_only(:drain_on_shutdown, "true",
+                      "connections that wait when the server stops are always served; false gives a warning"),
+            file_only(:raise_exception_on_sigterm, "false",
+                      "a TERM that was obeyed ends with 0; true gives a warning"),
             setting(:idle_timeout, 0.0, Types::Seconds.new({ nil => 0.0 }),
                     "stops the server after this time without a client; 0: never", page: "signals.md", flag: true),
             setting(:readiness, nil, Types::HealthPath.new(:liveness), "a health check: 200, and 503 after a stop",

@@ -10,7 +10,7 @@ module Abaca
         #
         #   stream_bodies "/chat", "/uploads/*"
         def stream_bodies(*paths)
-          set(:stream_bodies, [*@options[:stream_bodies], *paths])
+          add(:stream_bodies, *paths)
         end
 
         # Seconds that a request may take, 0 for no limit. With `path`, for requests of these paths only: `*` matches
@@ -22,7 +22,7 @@ module Abaca
           if path.nil?
             set(:request_timeout, seconds)
           else
-            set(:request_timeouts, [*@options[:request_timeouts], [path, seconds]])
+            add(:request_timeouts, [path, seconds])
           end
         end
 

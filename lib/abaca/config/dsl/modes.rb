@@ -25,7 +25,7 @@ module Abaca
 
           routes = Config::Modes::Routes.new
           routes.instance_eval(&block)
-          set(:routes, [*@options[:routes], *routes.list])
+          add(:routes, *routes.list)
         end
       end
     end

@@ -35,7 +35,7 @@ module Abaca
             locate(block.source_location.to_a.first) { instance_eval(&block) }
             next if @options[:workers] == before
 
-            raise ConfigError, "#{@places[:workers]}: #{mode}: the number of workers is settled by now"
+            raise ConfigError, "#{@places[:workers].first}: #{mode}: the number of workers is settled by now"
           end
         end
 

@@ -3,26 +3,47 @@
 module Abaca
   class Config
     class DSL
-      # Puma's settings that have no meaning here, or none yet. They are accepted, so that a Puma file works
-      # unchanged, and each gives one line of warning.
+      # Puma's settings that have no meaning here, or another one. They are accepted, so that a Puma file works
+      # unchanged, and give a line of warning where something will not happen.
       module PumaSettings
-        ALWAYS = "this is always so"
-        NOT_YET = "this version does not have it"
-
         # name => why it has no effect
         WITHOUT_EFFECT = {
-          max_io_threads: NOT_YET, shutdown_debug: NOT_YET,
-          queue_requests: ALWAYS, drain_on_shutdown: ALWAYS,
+          max_io_threads: "a thread that waits for its client is not counted anyway",
+          shutdown_debug: "a PWR logs what each request waits for",
           extra_runtime_dependencies: "the process keeps the gems of its start",
           wait_for_less_busy_worker: "a worker without room accepts nothing",
-          raise_exception_on_sigterm: "a TERM that was obeyed ends with 0",
-          max_fast_inline: "max_keep_alive is its name today",
           io_selector_backend: "the loop is native",
           mutate_stdout_and_stderr_to_sync_on_write: "log lines have a writer of their own"
         }.freeze
 
         WITHOUT_EFFECT.each do |name, why|
           define_method(name) { |*, **, &_block| note("`#{name}' has no effect: #{why}") }
+        end
+
+        # A request is always read before a thread or a fiber gets it.
+        def queue_requests(enabled = true) # rubocop:disable Style/OptionalBooleanParameter -- Puma's signature
+          note("`queue_requests false' has no effect: a request is read before a thread gets it") unless enabled
+        end
+
+        # Connections that wait when the server stops are always served.
+        def drain_on_shutdown(enabled = true) # rubocop:disable Style/OptionalBooleanParameter -- Puma's signature
+          note("`drain_on_shutdown false' has no effect: connections that wait are served") unless enabled
+        end
+
+        # A TERM ends the process with status 0. With true, Puma's would end as killed by the signal.
+        def raise_exception_on_sigterm(enabled = true) # rubocop:disable Style/OptionalBooleanParameter
+          note("`raise_exception_on_sigterm' has no effect: a TERM that was obeyed ends with 0") if enabled
+        end
+
+        # An old name of max_keep_alive, which wins over it.
+        def max_fast_inline(number)
+          max_keep_alive(number) unless @options.key?(:max_requests_per_connection)
+        end
+
+        # Workers preload no app; gems that have changed since the start need a new start.
+        def prune_bundler(enabled = true) # rubocop:disable Style/OptionalBooleanParameter -- Puma's signature
+          set(:prune_bundler, enabled)
+          note("`prune_bundler' does not leave the bundle: a restart keeps the gems of the start") if enabled
         end
 
         # Header names with `_` that collide with names with `-` are dropped. This version cannot drop all of them.

@@ -1,0 +1,47 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Config
+    # The effective configuration in words: a line for each setting, with its value and where that comes from. Secrets
+    # are masked.
+    class Report
+      # Settings that only programs have.
+      OBJECTS = %i[log errors].freeze
+      SECRETS = %i[control_auth_token].freeze
+      private_constant :OBJECTS, :SECRETS
+
+      # @param config [Config]
+      def initialize(config)
+        @config = config
+      end
+
+      # @return [Array<String>]
+      def lines
+        rows = (SETTINGS.keys - OBJECTS).map { |name| [name.to_s, value(name), @config.origin(name)] }
+        name, value = [0, 1].map { |column| rows.map { |row| row[column].size }.select { |size| size <= 40 }.max }
+        rows.map { |row| "#{row[0].ljust(name)}  #{row[1].ljust(value)}  #{row[2]}" }
+      end
+
+      private
+
+      def value(name)
+        return @config.binds.join(", ") if name == :binds
+        return @config.default_host if name == :default_host
+
+        value = @config[name]
+        SECRETS.include?(name) && value ? "(secret)" : text(value)
+      end
+
+      def text(value)
+        case value
+        when nil, [] then "-"
+        when Hook then "a block"
+        when Proc then "a block at #{value.source_location.join(':')}"
+        when Array then value.map { |one| one.is_a?(Array) ? one.inspect : text(one) }.join(", ")
+        when String, Symbol, Numeric, true, false, Hash, Module then value.inspect
+        else "a #{value.class}"
+        end
+      end
+    end
+  end
+end

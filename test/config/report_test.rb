@@ -1,0 +1,93 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "abaca/cli"
+
+# `abaca --check-config`: values, and where they come from.
+class ConfigReportTest < Minitest::Test
+  # Runs the command in a folder with this configuration file.
+  # @return [Array(Integer, Hash{String => String}, String)] status; lines by setting; errors
+  def check(text, *words, variables: {})
+    before = variables.to_h { |name, _| [name, ENV.fetch(name, nil)] }
+    before["RACK_ENV"] = ENV.fetch("RACK_ENV", nil)
+    ENV.update(variables)
+    out = StringIO.new
+    err = StringIO.new
+    status = Dir.mktmpdir do |folder|
+      file = File.join(folder, "puma.rb")
+      File.write(file, text)
+      Abaca::CLI.run(["--check-config", "-C", file, *words], out:, err:).tap do
+        [out, err].each { |io| io.string = io.string.gsub("#{folder}/", "") }
+      end
+    end
+    [status, out.string.lines.to_h { |line| line.chomp.split(/ +/, 2) }, err.string]
+  ensure
+    ENV.update(before)
+  end
+
+  def row(line) = line.squeeze(" ")
+
+  def test_where_each_value_comes_from
+    status, lines, err = check(<<~RUBY, "-t", "2:3", variables: { "WEB_CONCURRENCY" => "3", "MAX_THREADS" => "9" })
+      port 3000
+      bind "unix:///tmp/a.sock"
+      environment "production"
+      silence_fork_callback_warning
+      before_fork { }
+      before_fork { }
+      stream_bodies "/a"
+      routes { thread "/b" }
+      app { |env| env }
+    RUBY
+    expected = {
+      "binds" => "tcp://0.0.0.0:3000, unix:///tmp/a.sock puma.rb:1, puma.rb:2",
+      "environment" => "\"production\" puma.rb:3", "workers" => "3 variable WEB_CONCURRENCY",
+      "preload_app" => "true default", "threads" => "2, 3 command line",
+      "before_fork" => "a block, a block puma.rb:5, puma.rb:6", "stream_bodies" => "\"/a\" puma.rb:7",
+      "routes" => "[:thread, \"/b\"] puma.rb:8", "app" => "a block at puma.rb:9 puma.rb:9", "pidfile" => "- default"
+    }
+    assert_equal [0, ""], [status, err]
+    assert_equal(expected, expected.to_h { |name, _| [name, row(lines[name])] })
+    assert_empty Abaca::Config::DEFAULTS.keys - %i[log errors] - lines.keys.map(&:to_sym)
+  end
+
+  def test_tokens_are_masked
+    _, lines, = check("activate_control_app \"tcp://127.0.0.1:9293\", auth_token: \"hush\"")
+    assert_equal "(secret) puma.rb:1", row(lines["control_auth_token"])
+    refute_includes lines.values.join, "hush"
+  end
+
+  def test_warnings_and_mistakes
+    status, lines, err = check("io_selector_backend :epoll\nplugin :mine\nmine_size 3\n")
+    assert_equal 0, status
+    assert_equal "\"mine\" puma.rb:2", row(lines["plugins"])
+    assert_equal ["abaca: warning: puma.rb:1: `io_selector_backend' has no effect: the loop is native",
+                  "abaca: warning: puma.rb:2: plugin :mine is not run: this version does not have it",
+                  "abaca: warning: puma.rb:3: `mine_size' has no effect: plugin mine is not run"],
+                 err.lines(chomp: true)
+    status, lines, err = check("\nnonsense 1\n")
+    assert_equal [1, {}, "abaca: puma.rb:2: unknown setting `nonsense'\n"], [status, lines, err]
+  end
+
+  # A stop that was asked for before ends the server as soon as it serves.
+  def log_of(**settings)
+    out = StringIO.new
+    config = Abaca::Config.new({ binds: [Abaca::Config::Bind.tcp("127.0.0.1", 0)], **settings })
+    launcher = Abaca::Launcher.new(config, app: ->(_env) {}, out:, err: out)
+    launcher.stop
+    launcher.run
+    out.string
+  end
+
+  def test_the_log_begins_with_it_if_wanted
+    assert_match(/^max_queue +7 +default$/, log_of(log_config: true, max_queue: 7))
+    refute_match(/^max_queue/, log_of(max_queue: 7))
+  end
+
+  def test_switches_of_the_environment
+    variables = Abaca::Config::Loader::SWITCHES
+    _, lines, = check("", variables: variables.values.to_h { |name| [name, "0"] })
+    variables.each { |name, variable| assert_equal "true variable #{variable}", row(lines[name.to_s]) }
+    refute(Abaca::Config::Loader.new({}, files: [], env: { "PUMA_DEBUG" => "" }).load[:debug])
+  end
+end
