@@ -3,6 +3,7 @@
 # The errors come before the native part, which looks their classes up when it is loaded.
 require_relative "abaca/version"
 require_relative "abaca/errors"
+require "json"
 require "stringio"
 require_relative "abaca/native"
 require_relative "abaca/null_input"
@@ -32,6 +33,24 @@ module Abaca
   autoload :FiberSafety, File.expand_path("abaca/fiber_safety", __dir__)
   autoload :Launcher, File.expand_path("abaca/launcher", __dir__)
   autoload :RackHandler, File.expand_path("abaca/rack_handler", __dir__)
+
+  class << self
+    # Figures of the server that the command runs in this process (or, in a worker, in its master), in Puma's shape
+    # with Abaca's own below `abaca` (docs/control.md). Any thread may ask.
+    #
+    # @return [Hash{Symbol => Object}]
+    # @raise [Error] when the command serves nothing here
+    def stats_hash
+      launcher = Launcher.current or raise Error, "the command serves nothing in this process"
+      launcher.stats
+    end
+
+    # The same as JSON, on one line.
+    #
+    # @return [String]
+    # @raise [Error] when the command serves nothing here
+    def stats = JSON.generate(stats_hash)
+  end
 end
 
 require_relative "abaca/railtie" if defined?(Rails::Railtie)

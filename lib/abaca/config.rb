@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-require "securerandom"
-require "tmpdir"
 require_relative "config/settings"
 require_relative "config/stalls"
 require_relative "config/bind"
@@ -114,14 +112,7 @@ module Abaca
     def settle
       several = @values[:workers] > 1
       @values[:preload_app] = several && !@values[:prune_bundler] if @values[:preload_app].nil?
-      @values[:control_url] = socket_of_its_own if @values[:control_url] == "auto"
-      @values[:control_auth_token] ||= SecureRandom.hex(16) if @values[:control_url]
       warn_of_workers
-    end
-
-    def socket_of_its_own
-      time = Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond)
-      "unix://#{Dir.tmpdir}/abaca-control-#{time}-#{Process.pid}"
     end
 
     def warn_of_workers

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "control"
 require_relative "launcher/banner"
 require_relative "launcher/listeners"
 require_relative "launcher/output"
@@ -13,6 +14,11 @@ module Abaca
   # directory, output, pidfile, title, banner, signals, and the end in order. What serves is a runner (Single). It
   # belongs on the main thread.
   class Launcher
+    class << self
+      # @return [Launcher, nil] that serves in this process
+      attr_accessor :current
+    end
+
     # @return [Config]
     attr_reader :config
 
@@ -69,6 +75,10 @@ module Abaca
       @log.error("the dump failed: #{e.message} (#{e.class})")
     end
 
+    # @return [Hash{Symbol => Object}] figures in Puma's shape, and Abaca's own (docs/control.md). Any thread may ask,
+    #   while the server serves
+    def stats = @runner.stats
+
     # Reopens the files of stdout_redirect, after they were moved. A trap handler may call it.
     #
     # @return [Boolean] false when the output is not redirected
@@ -97,11 +107,14 @@ module Abaca
     def serve
       @listeners = Listeners.new(@config, @log)
       @pidfile = Pidfile.new(@config[:pidfile])
+      @control = Control.new(self, @config, @log)
       signals = Signals.new(self, @log)
       @runner.listen(@listeners.open)
       @pidfile.write
       signals.trap
-      Banner.new(@config, @listeners.urls).show(@log)
+      Launcher.current = self
+      @control.open
+      Banner.new(@config, @listeners.urls, control: @control.url).show(@log)
       @config[:after_booted].each(&:call)
       @runner.run
       @config[:after_stopped].each(&:call)
@@ -109,6 +122,8 @@ module Abaca
       nil
     ensure
       # A signal may come between any two of these: it finds our handlers, and nothing they do outlasts this method.
+      @control&.close
+      Launcher.current = nil
       @runner.close
       @listeners&.close
       @pidfile&.remove
@@ -128,6 +143,7 @@ module Abaca
       @log.error("the server does not end; the process ends without it")
       dump
       @log.flush
+      @control&.remove_files
       @pidfile&.remove
     end
   end

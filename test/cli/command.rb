@@ -106,7 +106,7 @@ module Command
     [RbConfig.ruby, "-w", *paths.flat_map { |path| ["-I", path] }]
   end
 
-  def self.words(argv) = [*ruby, "#{ROOT}/exe/abaca", *argv]
+  def self.words(argv, executable = "abaca") = [*ruby, "#{ROOT}/exe/#{executable}", *argv]
 
   def setup
     super
@@ -129,15 +129,16 @@ module Command
   end
 
   # Starts a server; it is ended after the test.
-  def start(*argv, env: {}, dir: @dir, inherits: {})
-    Running.new(Command.words(argv), env:, dir:, inherits:).tap { |running| @processes << running }
+  def start(*argv, env: {}, dir: @dir, inherits: {}, executable: "abaca")
+    Running.new(Command.words(argv, executable), env:, dir:, inherits:).tap { |running| @processes << running }
   end
 
   # Runs the command to its end.
-  def run_command(*argv, env: {})
+  def run_command(*argv, env: {}, executable: "abaca")
     out_reader, out = IO.pipe
     err_reader, err = IO.pipe
-    pid = Process.spawn(Command.environment(env), *Command.words(argv), chdir: @dir, in: File::NULL, out:, err:)
+    words = Command.words(argv, executable)
+    pid = Process.spawn(Command.environment(env), *words, chdir: @dir, in: File::NULL, out:, err:)
     [out, err].each(&:close)
     texts = [out_reader, err_reader].map { |reader| Thread.new { reader.read } }.map(&:value)
     Ended.new(Process.wait2(pid).last.exitstatus, *texts.map { |text| own_lines(text) })

@@ -149,11 +149,11 @@ class ConfigWorkersTest < Minitest::Test
     assert_equal ["unix:///tmp/c.sock", "secret", true],
                  config.to_h.values_at(:control_url, :control_auth_token, :control_data_only)
     config = load("activate_control_app")
-    assert_match(%r{\Aunix:///.*/abaca-control-\d+-#{Process.pid}\z}, config[:control_url])
-    assert_match(/\A\h{32}\z/, config[:control_auth_token])
+    assert_equal ["auto", nil], config.to_h.values_at(:control_url, :control_auth_token)
+    assert_equal "unix:///a?umask=0007", load("activate_control_app \"unix:///a\", umask: 0o007")[:control_url]
     assert_equal "none", load("activate_control_app \"auto\", no_token: true")[:control_auth_token]
     assert_nil load[:control_auth_token]
-    assert_match(/invalid URI: nonsense/, failure("activate_control_app \"nonsense\""))
+    assert_match(/control URL nonsense: /, failure("activate_control_app \"nonsense\""))
     assert_match(/activate_control_app: token is unknown/, failure("activate_control_app \"auto\", token: 1"))
   end
 

@@ -92,11 +92,12 @@ module Abaca
         def control
           [
             any(:state_path, nil, "a file", "tells `abacactl` the process id and the control server",
-                level: :process, flag: ["-S", "--state PATH"]),
-            setting(:state_permission, nil, Types::FileMode.new, "the mode of this file", level: :process),
-            file_only(:activate_control_app, "a URL, `\"auto\"`; `auth_token:`, `no_token:`, `data_only:`",
-                      "a control server for `abacactl`; `\"auto\"` is a unix socket in the folder of temporary files",
-                      flags: %w[--control-url --control-token]),
+                page: "control.md", level: :process, flag: ["-S", "--state PATH"]),
+            setting(:state_permission, nil, Types::FileMode.new, "the mode of this file",
+                    shown: "0600 with a token, else what the umask leaves", level: :process),
+            file_only(:activate_control_app, "a URL, `\"auto\"`; `auth_token:`, `no_token:`, `data_only:`, `umask:`",
+                      "a control server for `abacactl`; `\"auto\"` is a unix socket in a folder of its own",
+                      page: "control.md", flags: %w[--control-url --control-token]),
             setting(:control_url, nil, Types::ControlUrl.new, "where a control server listens; auto: a unix socket",
                     file: [], level: :process, flag: ["--control-url URL"]),
             any(:control_auth_token, nil, "", "what it asks for", file: [], level: :process,

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../control/address"
+
 module Abaca
   class Config
     # What a setting may be. A type checks a value and gives it its one form; `values` tells in words what it takes,
@@ -224,10 +226,8 @@ module Abaca
         def initialize = super("a URL, `\"auto\"`")
 
         def check(_name, value, _others)
-          return value if value.nil? || value == "auto"
-
-          Bind.parse(value)
-          value.dup.freeze
+          Abaca::Control::Address.parse(value.to_s) unless value.nil?
+          value&.to_s
         end
       end
 

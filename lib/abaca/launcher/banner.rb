@@ -6,9 +6,11 @@ module Abaca
     class Banner
       # @param config [Config]
       # @param urls [Array<String>] where it listens
-      def initialize(config, urls)
+      # @param control [String, nil] where its control server does
+      def initialize(config, urls, control: nil)
         @config = config
         @urls = urls
+        @control = control
       end
 
       # Sets the title and writes the lines.
@@ -29,8 +31,10 @@ module Abaca
       def lines
         ["Abaca starting in single mode...", "* Abaca version: #{VERSION}", "* Ruby version: #{RUBY_DESCRIPTION}",
          *fibers, *threads, *scheduler, "*  Environment: #{@config[:environment]}", "*          PID: #{Process.pid}",
-         *@urls.map { |url| "* Listening on #{url}" }, "Use Ctrl-C to stop"]
+         *@urls.map { |url| "* Listening on #{url}" }, *control, "Use Ctrl-C to stop"]
       end
+
+      def control = ("* Starting control server on #{@control.sub(/\Atcp:/, 'http:')}" if @control)
 
       def fibers
         return if Config::Modes.threads_lead?(@config)

@@ -24,6 +24,7 @@ module Abaca
       def initialize(config, app:, log:)
         @config = config
         @log = log
+        @started_at = Time.now
         app ||= RailsBoot.with_mode(fibers? ? :fiber : :thread) { AppLoader.load(config[:rackup]) }
         @server = Server.new(app, config:, log:, show_errors: show_errors?)
       end
@@ -51,6 +52,12 @@ module Abaca
 
         timeout += @config[:shutdown_delay] unless at_once
         timeout + (@server.native? ? PATIENCE : GUEST_PATIENCE)
+      end
+
+      # @return [Hash{Symbol => Object}] figures in Puma's shape
+      def stats
+        places = Control::PumaStats.places(@config)
+        Control::PumaStats.single(@server.stats, places:, started_at: @started_at)
       end
 
       def close = @server.close

@@ -1,0 +1,121 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "socket"
+require "tmpdir"
+require_relative "../addresses"
+require_relative "address"
+
+module Abaca
+  class Control
+    # The sockets that a control server listens on, and their files.
+    class Places
+      # @return [Address] where they are reached
+      attr_reader :address
+      # @return [Array<TCPServer, UNIXServer>]
+      attr_reader :sockets
+
+      # @param address [Address]
+      # @raise [ConfigError] if it cannot be listened at
+      def initialize(address)
+        @pid = Process.pid
+        @address = address.auto? ? temporary : absolute(address)
+        @sockets = @address.path ? [unix] : tcp
+      rescue SystemCallError => e
+        remove_folder
+        raise ConfigError, "cannot listen on #{@address || address} for the control server: #{e.message}"
+      end
+
+      # Closes them, and removes their files.
+      def close
+        @sockets.each(&:close)
+        remove
+      end
+
+      # Removes their files; a forked child removes nothing.
+      def remove
+        return unless @pid == Process.pid
+
+        remove_file
+        remove_folder
+      end
+
+      private
+
+      # A path in the working directory of this process means nothing to others.
+      def absolute(address)
+        return address if address.path.nil? || address.abstract?
+
+        Address.new(path: File.expand_path(address.path), mode: address.mode)
+      end
+
+      # The folder is its owner's alone.
+      def temporary
+        @folder = Dir.mktmpdir("abaca-")
+        milliseconds = Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond)
+        Address.new(path: File.join(@folder, "abaca-status-#{milliseconds}-#{@pid}"), mode: 0o600)
+      end
+
+      def unix
+        return UNIXServer.new("\0#{@address.path.delete_prefix('@')}") if @address.abstract?
+
+        bound = bind
+        @file = File.lstat(@address.path)
+        bound
+      end
+
+      def bind
+        create
+      rescue Errno::EADDRINUSE
+        raise if live?
+
+        File.delete(@address.path)
+        create
+      end
+
+      # The file has its permissions from the beginning.
+      def create
+        before = File.umask(0o777 & ~@address.mode)
+        UNIXServer.new(@address.path)
+      ensure
+        File.umask(before)
+      end
+
+      # A server that was killed leaves its file.
+      def live?
+        UNIXSocket.new(@address.path).close
+        true
+      rescue Errno::ECONNREFUSED
+        !File.socket?(@address.path)
+      end
+
+      def tcp
+        opened = []
+        Addresses.of(@address.host).each do |host|
+          opened << TCPServer.new(host, opened.empty? ? @address.port : opened.first.addr[1])
+        rescue Errno::EADDRNOTAVAIL, Errno::EAFNOSUPPORT
+          raise if opened.empty? # a machine without IPv6 has localhost nevertheless
+        end
+        @address = Address.new(host: @address.host, port: opened.first.addr[1])
+        opened
+      rescue SystemCallError
+        opened.each(&:close)
+        raise
+      end
+
+      # Another server may have put its own file there.
+      def remove_file
+        return unless @file
+
+        found = File.lstat(@address.path)
+        File.delete(@address.path) if [found.dev, found.ino] == [@file.dev, @file.ino]
+      rescue SystemCallError
+        nil
+      end
+
+      def remove_folder
+        FileUtils.remove_entry(@folder, true) if @folder
+      end
+    end
+  end
+end

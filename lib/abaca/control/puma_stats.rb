@@ -1,0 +1,93 @@
+# frozen_string_literal: true
+
+require "time"
+require_relative "../version"
+
+module Abaca
+  class Control
+    # Figures in Puma's shape, which tools read, and Abaca's own below `abaca`; docs/control.md says how Puma's are
+    # computed here.
+    module PumaStats
+      # The layout of `abaca`: keys are only added.
+      LAYOUT = 1
+      private_constant :LAYOUT
+
+      class << self
+        # @param figures [Hash{Symbol => Object}] as of Server#stats
+        # @param places [Integer] requests that may be in the app at once
+        # @param started_at [Time]
+        # @return [Hash{Symbol => Object}] of a single process
+        def single(figures, places:, started_at:)
+          { started_at: time(started_at), **counters(figures, places), versions:, abaca: own(figures) }
+        end
+
+        # @param workers [Array<Hash{Symbol => Object}>] `index`, `pid`, `phase`, `booted`, `started_at` and
+        #   `last_checkin` (Times), `figures` (a Hash as of Server#stats; nil or empty until there are any)
+        # @param places [Integer] of a worker
+        # @param phase [Integer] of the cluster; a worker of another one is old
+        # @param sums [Hash{Symbol => Object}] figures of all workers, those that have ended among them
+        # @param started_at [Time] of the master
+        # @return [Hash{Symbol => Object}] of a cluster
+        def cluster(workers, places:, phase:, sums:, started_at:)
+          { started_at: time(started_at), workers: workers.size, phase:,
+            booted_workers: workers.count { |worker| worker[:booted] },
+            old_workers: workers.count { |worker| worker[:phase] != phase },
+            worker_status: workers.map { |worker| worker_status(worker, places) }, versions:, abaca: own(sums) }
+        end
+
+        # @param stats [Hash{Symbol => Object}] of a single process or a cluster
+        # @return [Hash{Symbol => Object}] its workers; a single process is one
+        def workers(stats)
+          { v: LAYOUT, workers: stats.fetch(:worker_status) { [only_worker(stats)] } }
+        end
+
+        # @param config [Config]
+        # @return [Integer] requests that may be in the app at once
+        def places(config)
+          fibers = Config::Modes.threads_lead?(config) ? 0 : config[:max_fibers]
+          threads = Config::Modes.threads?(config) ? config[:threads].last : 0
+          fibers + threads
+        end
+
+        private
+
+        def worker_status(worker, places)
+          figures = worker[:figures].to_h
+          { started_at: time(worker[:started_at]), **worker.slice(:pid, :index, :phase, :booted),
+            last_checkin: time(worker[:last_checkin]),
+            last_status: figures.empty? ? {} : counters(figures, places), abaca: figures }
+        end
+
+        def only_worker(stats)
+          { started_at: stats[:started_at], pid: Process.pid, index: 0, phase: 0, booted: true,
+            last_checkin: time(Time.now), last_status: stats.except(:started_at, :versions, :abaca),
+            abaca: stats[:abaca].except(:v, :version) }
+        end
+
+        def counters(figures, places)
+          in_app, waiting, requests = figures.values_at(:in_app, :waiting, :requests)
+          { backlog: waiting, running: most(figures, places), pool_capacity: [places - in_app, 0].max,
+            busy_threads: in_app + waiting, io_threads: figures[:slow].to_i, max_threads: places,
+            requests_count: requests }
+        end
+
+        # The most fibers and threads that were in use at once.
+        def most(figures, places)
+          fibers = figures.dig(:fiber_pool, :high_water) || 0
+          threads = figures.dig(:thread_pool, :threads) || 0
+          in_app = figures[:in_app]
+          (fibers + threads).clamp(in_app, [in_app, places].max)
+        end
+
+        def own(figures) = { v: LAYOUT, version: VERSION, **figures }
+
+        def versions
+          { puma: VERSION,
+            ruby: { engine: RUBY_ENGINE, version: RUBY_VERSION, patchlevel: RUBY_PATCHLEVEL } }
+        end
+
+        def time(value) = value&.getutc&.iso8601
+      end
+    end
+  end
+end

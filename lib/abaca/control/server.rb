@@ -1,0 +1,154 @@
+# frozen_string_literal: true
+
+require_relative "guard"
+require_relative "places"
+require_relative "request"
+
+module Abaca
+  class Control
+    # Serves commands, on threads of its own beside what the process serves otherwise: it needs nothing of the engine,
+    # so it answers while a request keeps the loop. Each connection carries one request and has seconds for it.
+    class Server
+      # Connections at once; more of them wait in the kernel.
+      MOST = 16
+      # Seconds for a client to take its answer, and for answers when the process ends.
+      SECONDS = 5
+      # Bytes that a client may have sent for nothing: it should still read its answer.
+      UNREAD = 65_536
+      private_constant :MOST, :SECONDS, :UNREAD
+
+      # @param places [Places]
+      # @param guard [Guard]
+      # @param commands [Commands]
+      # @param log [Log]
+      def initialize(places, guard:, commands:, log:)
+        @places = places
+        @guard = guard
+        @commands = commands
+        @log = log
+        @connections = {} # thread => socket
+        @lock = Mutex.new
+        @room = SizedQueue.new(MOST)
+        @thread = start("abaca control") { accept }
+      end
+
+      # Answers what has been asked, and ends. A client that has not asked yet does not hold it up.
+      def close
+        @thread.kill.join
+        deadline = now + SECONDS
+        threads = @lock.synchronize { @connections.keys }
+        threads.select { |thread| thread[:reads] }.each(&:kill)
+        threads.each { |thread| thread.join([deadline - now, 0].max) || thread.kill.join }
+        @places.close
+      end
+
+      # In a forked child, which has none of the threads: lets go of the parent's sockets.
+      def forget
+        @connections.each_value(&:close)
+        @places.close
+      end
+
+      private
+
+      def start(name, &)
+        Thread.new(&).tap do |thread|
+          thread.name = name
+          thread.report_on_exception = false
+        end
+      end
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+      def accept
+        loop do
+          ready, = IO.select(@places.sockets)
+          ready.each do |listener|
+            @room << true
+            socket = listener.accept_nonblock(exception: false)
+            socket.is_a?(BasicSocket) ? attend(socket) : @room.pop
+          rescue SystemCallError => e
+            @room.pop
+            trouble(e)
+          end
+        end
+      end
+
+      # Without descriptors, the next try waits a little.
+      def trouble(error)
+        @log.warn("control server: #{error.message}")
+        sleep 0.1
+      end
+
+      # The thread begins when it is in the list, and leaves it at its end.
+      def attend(socket)
+        @lock.synchronize do
+          thread = start("abaca control connection") { serve(socket) }
+          @connections[thread] = socket
+        end
+      end
+
+      def serve(socket)
+        @lock.synchronize { nil }
+        converse(socket)
+      rescue SystemCallError, IOError
+        nil # the client has gone
+      ensure
+        socket.close
+        @lock.synchronize { @connections.delete(Thread.current) }
+        @room.pop
+      end
+
+      def converse(socket)
+        request = read(socket) or return
+        send_answer(socket, reply(request, socket).to_http(request.verb))
+      rescue Request::Invalid => e
+        send_answer(socket, Answer.text(e.status, e.message).to_http("GET"))
+      end
+
+      def read(socket)
+        Thread.current[:reads] = true
+        Request.read(socket)
+      ensure
+        Thread.current[:reads] = false
+      end
+
+      def reply(request, socket)
+        command = @commands.name(request.path)
+        refusal = @guard.refusal(request, socket, query: @commands.pumas?(command))
+        return Answer.text(403, refusal) if refusal
+
+        @commands.answer(command)
+      rescue StandardError => e
+        @log.error("control server: #{request.path}: #{e.message} (#{e.class}) at #{e.backtrace&.first}")
+        Answer.text(500, "#{command} failed; the log says why")
+      end
+
+      def send_answer(socket, bytes)
+        deadline = now + SECONDS
+        until bytes.empty?
+          sent = socket.write_nonblock(bytes, exception: false)
+          if sent == :wait_writable
+            return unless socket.wait_writable([deadline - now, 0].max)
+          else
+            bytes = bytes.byteslice(sent..)
+          end
+        end
+        linger(socket)
+      end
+
+      # What a client sent and nobody read would make the kernel reset the connection, and the answer with it.
+      def linger(socket)
+        socket.close_write
+        deadline = now + 1
+        left = UNREAD
+        while left.positive? && (piece = socket.read_nonblock(left, exception: false))
+          if piece == :wait_readable
+            return unless socket.wait_readable([deadline - now, 0].max)
+          else
+            left -= piece.bytesize
+          end
+        end
+      end
+    end
+  end
+end

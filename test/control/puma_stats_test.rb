@@ -1,0 +1,83 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "json"
+require "abaca"
+require "abaca/control"
+
+# Figures in Puma's shape.
+class PumaStatsTest < Minitest::Test
+  PumaStats = Abaca::Control::PumaStats
+  COUNTERS = %i[backlog running pool_capacity busy_threads io_threads max_threads requests_count].freeze
+  START = Time.new(2026, 11, 23, 18, 0, 0, "+01:00")
+  FIGURES = { in_app: 3, waiting: 2, requests: 70, slow: 1, connections: 9,
+              fiber_pool: { high_water: 8 }, thread_pool: { threads: 2 } }.freeze
+
+  def single(figures = FIGURES, places: 10) = PumaStats.single(figures, places:, started_at: START)
+
+  def worker(index, **others)
+    { index:, pid: 100 + index, phase: 1, booted: true, started_at: START, last_checkin: START + 1,
+      figures: FIGURES, **others }
+  end
+
+  def cluster(workers) = PumaStats.cluster(workers, places: 10, phase: 1, sums: { requests: 140 }, started_at: START)
+
+  def test_a_single_process
+    stats = single
+    assert_equal [:started_at, *COUNTERS, :versions, :abaca], stats.keys
+    assert_equal "2026-11-23T17:00:00Z", stats[:started_at]
+    assert_equal [2, 10, 7, 5, 1, 10, 70], stats.values_at(*COUNTERS)
+    assert_equal({ engine: RUBY_ENGINE, version: RUBY_VERSION, patchlevel: RUBY_PATCHLEVEL }, stats[:versions][:ruby])
+    assert_equal [1, Abaca::VERSION, 9], stats[:abaca].values_at(:v, :version, :connections)
+    assert_equal stats, JSON.parse(JSON.generate(stats), symbolize_names: true)
+  end
+
+  # Requests that wait for their clients give up their places, and others take them.
+  def test_more_requests_than_places
+    stats = single({ in_app: 12, waiting: 0, requests: 12, slow: 4, thread_pool: nil, fiber_pool: nil })
+    assert_equal [0, 12, 12, 10], stats.values_at(:pool_capacity, :running, :busy_threads, :max_threads)
+  end
+
+  def test_a_cluster
+    old = worker(1, phase: 0)
+    booting = worker(2, booted: false, last_checkin: nil, figures: nil)
+    stats = cluster([worker(0), old, booting])
+
+    assert_equal %i[started_at workers phase booted_workers old_workers worker_status versions abaca], stats.keys
+    assert_equal [3, 1, 2, 1], stats.values_at(:workers, :phase, :booted_workers, :old_workers)
+    first, _, last = stats[:worker_status]
+    assert_equal %i[started_at pid index phase booted last_checkin last_status abaca], first.keys
+    assert_equal [100, 0, 1, true, "2026-11-23T17:00:01Z"],
+                 first.values_at(:pid, :index, :phase, :booted, :last_checkin)
+    assert_equal single.slice(*COUNTERS), first[:last_status]
+    assert(COUNTERS.all? { |name| first[:last_status][name].is_a?(Integer) })
+    assert_equal [{}, nil], last.values_at(:last_status, :last_checkin)
+    assert_equal 140, stats[:abaca][:requests]
+  end
+
+  # A single process is one worker.
+  def test_workers
+    several = cluster([worker(0)])
+    assert_equal({ v: 1, workers: several[:worker_status] }, PumaStats.workers(several))
+    only = PumaStats.workers(single).fetch(:workers).first
+    assert_equal several[:worker_status].first.keys, only.keys
+    assert_equal [Process.pid, single.slice(*COUNTERS)], only.values_at(:pid, :last_status)
+    assert_equal FIGURES, only[:abaca]
+  end
+
+  def test_places
+    places = { {} => 1000, { max_fibers: 7 } => 7, { mode: :thread, threads: [0, 5] } => 5,
+               { max_fibers: 7, threads: [0, 5] } => 7, { mode: :hybrid, max_fibers: 7, threads: [0, 5] } => 12 }
+    places.each { |settings, number| assert_equal number, PumaStats.places(Abaca::Config.new(settings)), settings }
+  end
+
+  # What a server counts has all that is needed.
+  def test_figures_of_a_server
+    server = Abaca::Server.new(->(_env) { [200, {}, []] }, log: Abaca::Log.new(StringIO.new))
+    stats = single(server.stats)
+    assert_equal [0, 0, 10, 0, 0, 10, 0], stats.values_at(*COUNTERS)
+    assert_equal 1, JSON.generate(stats).lines.size
+  ensure
+    server&.close
+  end
+end
