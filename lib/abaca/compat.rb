@@ -20,6 +20,8 @@ module Abaca
       "ActiveSupport::Concurrency::ShareLock" => :ShareLocks,
       "ConnectionPool::TimedStack" => :ConnectionPools,
       "Sequel::ConnectionPool" => :SequelWaits,
+      "SQLite3::Database" => :SqliteWaits,
+      "ActiveSupport" => :SqliteWaits,
       "Async::Scheduler" => :AsyncBlocks,
       "Chewy::Strategy" => :ChewyCurrent,
       "I18n::Base" => :I18nConfig,

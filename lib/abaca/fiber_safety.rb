@@ -18,10 +18,7 @@ module Abaca
     THREADS = "serve the paths that use it with `mode :thread' or `routes { thread \"/path/*\" }'"
     # Active Record's adapters whose gem has another name.
     ADAPTERS = { "sqlserver" => "tiny_tds" }.freeze
-    # From these versions on, a handler in Ruby waits for locks in SQLite.
-    SQLITE_HANDLER = Gem::Version.new("2.0")
-    RAILS_HANDLER = Gem::Version.new("8.0")
-    private_constant :THREADS, :ADAPTERS, :SQLITE_HANDLER, :RAILS_HANDLER
+    private_constant :THREADS, :ADAPTERS
 
     # @param root [Module] where the constants of gems and frameworks are looked up
     # @param versions [#call] takes the name of a gem and returns its Gem::Version, nil when it is not loaded
@@ -41,26 +38,12 @@ module Abaca
       GEMS.filter_map do |row|
         version = @versions.call(row.name)
         next unless (adapters.include?(row.name) || constant(row.constant)) && row.for?(version, @ruby)
-        next if row.name == "sqlite3" && waits_by_handler?(version)
         next if row.settled_in?(constant(row.constant))
 
         Finding.new(subject: [row.name, version].compact.join(" "), trouble: row.trouble,
-                    remedy: [row.remedy, (THREADS if row.threads)].compact.join(", or "))
+                    remedy: [row.remedy, THREADS].compact.join(", or "))
       end
     end
-
-    # Active Record 8 waits for locks as advised here, if a timeout is configured, as in an app that Rails has
-    # generated.
-    def waits_by_handler?(version)
-      return false unless version && version >= SQLITE_HANDLER && active_record_version >= RAILS_HANDLER
-
-      own = configurations.select { |configuration| configuration.adapter == "sqlite3" }
-      own.any? && own.all? { |configuration| configuration.configuration_hash[:timeout] }
-    rescue StandardError
-      false
-    end
-
-    def active_record_version = @versions.call("activerecord") || Gem::Version.new("0")
 
     # The gems of the databases that Active Record is configured for: it loads them when it first connects.
     def adapters

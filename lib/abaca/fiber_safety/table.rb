@@ -11,9 +11,8 @@ module Abaca
     # rubies:: Gem::Requirement of Ruby itself, or nil for all
     # trouble:: what happens, a clause
     # remedy:: what to do instead of serving with threads, a clause, or nil
-    # threads:: false when threads do not help
     # settled:: takes what the constant stands for and returns whether it is set as the remedy says, or nil
-    Row = Struct.new(:name, :constant, :versions, :rubies, :trouble, :remedy, :threads, :settled, keyword_init: true) do
+    Row = Struct.new(:name, :constant, :versions, :rubies, :trouble, :remedy, :settled, keyword_init: true) do
       # @param version [Gem::Version, nil] of the gem, where it is known
       # @param ruby [Gem::Version]
       # @return [Boolean] whether it applies to these versions
@@ -37,11 +36,6 @@ module Abaca
     #
     # Each comment says which version was read, and where; docs/fiber_safety.md says more.
     GEMS = [
-      # 1.7.3 and 2.x: statement.c steps with the GVL held. Seen with 1.7.3: see docs/fiber_safety.md.
-      { name: "sqlite3", constant: "SQLite3::Database",
-        trouble: "every query keeps all fibers and threads waiting, and so does busy_timeout for a locked database",
-        remedy: "keep queries short, and wait for locks by busy_handler_timeout (sqlite3 2.0 with Rails 8)",
-        threads: false },
       # 0.5.7: client.c waits for the first byte of an answer by rb_wait_for_single_fd; connecting, sending, reading
       # the rest and prepared statements (nogvl_* in client.c, result.c, statement.c) do not.
       { name: "mysql2", constant: "Mysql2::Client",
@@ -85,7 +79,7 @@ module Abaca
         trouble: "commands keep the thread and all its fibers", remedy: "use Ruby 3.2" }
     ].map do |row|
       requirements = row.slice(:versions, :rubies).transform_values { |text| Gem::Requirement.new(text) }
-      Row.new(threads: true, **row, **requirements).freeze
+      Row.new(**row, **requirements).freeze
     end.freeze
   end
 end
