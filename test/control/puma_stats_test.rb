@@ -15,13 +15,6 @@ class PumaStatsTest < Minitest::Test
 
   def single(figures = FIGURES, places: 10) = PumaStats.single(figures, places:, started_at: START)
 
-  def worker(index, **others)
-    { index:, pid: 100 + index, phase: 1, booted: true, started_at: START, last_checkin: START + 1,
-      figures: FIGURES, **others }
-  end
-
-  def cluster(workers) = PumaStats.cluster(workers, places: 10, phase: 1, sums: { requests: 140 }, started_at: START)
-
   def test_a_single_process
     stats = single
     assert_equal [:started_at, *COUNTERS, :versions, :abaca], stats.keys
@@ -38,31 +31,35 @@ class PumaStatsTest < Minitest::Test
     assert_equal [0, 12, 12, 10], stats.values_at(:pool_capacity, :running, :busy_threads, :max_threads)
   end
 
+  # One worker serves, one of an older phase drains, one boots, and one has ended.
   def test_a_cluster
-    old = worker(1, phase: 0)
-    booting = worker(2, booted: false, last_checkin: nil, figures: nil)
-    stats = cluster([worker(0), old, booting])
+    page = cluster_page(2 => [:serving, 1], 0 => [:draining, 0], 3 => [:booting, 1], 1 => [:ended, 0])
+    stats = PumaStats.cluster(page, places: 10, phase: 1, started_at: START)
 
     assert_equal %i[started_at workers phase booted_workers old_workers worker_status versions abaca], stats.keys
-    assert_equal [3, 1, 2, 1], stats.values_at(:workers, :phase, :booted_workers, :old_workers)
-    first, _, last = stats[:worker_status]
-    assert_equal %i[started_at pid index phase booted last_checkin last_status abaca], first.keys
-    assert_equal [100, 0, 1, true, "2026-11-23T17:00:01Z"],
-                 first.values_at(:pid, :index, :phase, :booted, :last_checkin)
-    assert_equal single.slice(*COUNTERS), first[:last_status]
-    assert(COUNTERS.all? { |name| first[:last_status][name].is_a?(Integer) })
-    assert_equal [{}, nil], last.values_at(:last_status, :last_checkin)
-    assert_equal 140, stats[:abaca][:requests]
+    assert_equal ["2026-11-23T17:00:00Z", 3, 1, 2, 1],
+                 stats.values_at(:started_at, :workers, :phase, :booted_workers, :old_workers)
+    old, serving, booting = stats[:worker_status]
+    assert_equal %i[started_at pid index phase booted last_checkin last_status abaca], serving.keys
+    assert_equal [[0, 0, true], [2, 1, true], [3, 1, false]],
+                 [old, serving, booting].map { |worker| worker.values_at(:index, :phase, :booted) }
+    assert_equal page[2].pid, serving[:pid]
+    assert_equal({ backlog: 0, running: 0, pool_capacity: 10, busy_threads: 0, max_threads: 10, requests_count: 0 },
+                 serving[:last_status])
+    assert_match(/\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\z/, serving[:last_checkin])
+    assert_equal [{}, nil, :booting], [booting[:last_status], booting[:last_checkin], booting[:abaca][:state]]
+    assert_equal page.sums, stats[:abaca].except(:v, :version)
+    assert_equal({ v: 1, workers: stats[:worker_status] }, PumaStats.workers(stats))
+  ensure
+    page&.close
   end
 
   # A single process is one worker.
-  def test_workers
-    several = cluster([worker(0)])
-    assert_equal({ v: 1, workers: several[:worker_status] }, PumaStats.workers(several))
-    only = PumaStats.workers(single).fetch(:workers).first
-    assert_equal several[:worker_status].first.keys, only.keys
-    assert_equal [Process.pid, single.slice(*COUNTERS)], only.values_at(:pid, :last_status)
-    assert_equal FIGURES, only[:abaca]
+  def test_the_only_worker
+    worker = PumaStats.workers(single).fetch(:workers).first
+    assert_equal %i[started_at pid index phase booted last_checkin last_status abaca], worker.keys
+    assert_equal [Process.pid, single.slice(*COUNTERS)], worker.values_at(:pid, :last_status)
+    assert_equal({ state: :serving, **FIGURES }, worker[:abaca])
   end
 
   def test_places
@@ -79,5 +76,21 @@ class PumaStatsTest < Minitest::Test
     assert_equal 1, JSON.generate(stats).lines.size
   ensure
     server&.close
+  end
+
+  private
+
+  # A page whose slots have these states and phases, each of another process.
+  def cluster_page(slots)
+    page = Abaca::Page.create(slots: 4)
+    slots.each do |index, (state, phase)|
+      Process.wait(fork do
+        slot = page[index].claim(phase:)
+        slot.beat unless state == :booting
+        slot.state = state
+        exit!
+      end)
+    end
+    page
   end
 end

@@ -10,7 +10,9 @@ module Abaca
     module PumaStats
       # The layout of `abaca`: keys are only added.
       LAYOUT = 1
-      private_constant :LAYOUT
+      # What a slot says of a worker that has one.
+      ALIVE = %i[booting serving draining].freeze
+      private_constant :LAYOUT, :ALIVE
 
       class << self
         # @param figures [Hash{Symbol => Object}] as of Server#stats
@@ -21,18 +23,17 @@ module Abaca
           { started_at: time(started_at), **counters(figures, places), versions:, abaca: own(figures) }
         end
 
-        # @param workers [Array<Hash{Symbol => Object}>] `index`, `pid`, `phase`, `booted`, `started_at` and
-        #   `last_checkin` (Times), `figures` (a Hash as of Server#stats; nil or empty until there are any)
-        # @param places [Integer] of a worker
+        # @param page [Page] that the master shares with its workers: nobody is asked, and nobody has to answer
+        # @param places [Integer] requests that may be in the app of a worker at once
         # @param phase [Integer] of the cluster; a worker of another one is old
-        # @param sums [Hash{Symbol => Object}] figures of all workers, those that have ended among them
         # @param started_at [Time] of the master
         # @return [Hash{Symbol => Object}] of a cluster
-        def cluster(workers, places:, phase:, sums:, started_at:)
+        def cluster(page, places:, phase:, started_at:)
+          workers = page.select { |slot| ALIVE.include?(slot.state) }.map { |slot| worker(slot, places) }
           { started_at: time(started_at), workers: workers.size, phase:,
             booted_workers: workers.count { |worker| worker[:booted] },
             old_workers: workers.count { |worker| worker[:phase] != phase },
-            worker_status: workers.map { |worker| worker_status(worker, places) }, versions:, abaca: own(sums) }
+            worker_status: workers, versions:, abaca: own(page.sums) }
         end
 
         # @param stats [Hash{Symbol => Object}] of a single process or a cluster
@@ -51,27 +52,30 @@ module Abaca
 
         private
 
-        def worker_status(worker, places)
-          figures = worker[:figures].to_h
-          { started_at: time(worker[:started_at]), **worker.slice(:pid, :index, :phase, :booted),
-            last_checkin: time(worker[:last_checkin]),
-            last_status: figures.empty? ? {} : counters(figures, places), abaca: figures }
+        def worker(slot, places)
+          state = slot.state
+          age = slot.beat_age
+          figures = slot.figures
+          booted = state != :booting
+          { started_at: time(slot.started_at), pid: slot.pid, index: slot.index, phase: slot.phase, booted:,
+            last_checkin: time(age && (Time.now - age)), last_status: booted ? counters(figures, places) : {},
+            abaca: { state:, **figures } }
         end
 
         def only_worker(stats)
           { started_at: stats[:started_at], pid: Process.pid, index: 0, phase: 0, booted: true,
             last_checkin: time(Time.now), last_status: stats.except(:started_at, :versions, :abaca),
-            abaca: stats[:abaca].except(:v, :version) }
+            abaca: { state: :serving, **stats[:abaca].except(:v, :version) } }
         end
 
         def counters(figures, places)
           in_app, waiting, requests = figures.values_at(:in_app, :waiting, :requests)
           { backlog: waiting, running: most(figures, places), pool_capacity: [places - in_app, 0].max,
-            busy_threads: in_app + waiting, io_threads: figures[:slow].to_i, max_threads: places,
-            requests_count: requests }
+            busy_threads: in_app + waiting, io_threads: figures[:slow], max_threads: places,
+            requests_count: requests }.compact
         end
 
-        # The most fibers and threads that were in use at once.
+        # The most fibers and threads that were in use at once, or what is in use now where nobody has noted that.
         def most(figures, places)
           fibers = figures.dig(:fiber_pool, :high_water) || 0
           threads = figures.dig(:thread_pool, :threads) || 0
