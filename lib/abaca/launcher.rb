@@ -2,6 +2,7 @@
 
 require_relative "control"
 require_relative "launcher/banner"
+require_relative "launcher/cluster"
 require_relative "launcher/listeners"
 require_relative "launcher/output"
 require_relative "launcher/overdue"
@@ -11,8 +12,8 @@ require_relative "launcher/single"
 
 module Abaca
   # What the command does with a configuration. This class does what a process does once, whatever serves in it:
-  # directory, output, pidfile, title, banner, signals, and the end in order. What serves is a runner (Single). It
-  # belongs on the main thread.
+  # directory, output, pidfile, title, banner, signals, and the end in order. What serves is a runner: this process
+  # (Single), or others that it looks after (Cluster). It belongs on the main thread.
   class Launcher
     class << self
       # @return [Launcher, nil] that serves in this process
@@ -28,7 +29,6 @@ module Abaca
     # @param err [IO] takes warnings and errors
     def initialize(config, app: nil, out: $stdout, err: $stderr)
       @config = config
-      check_workers
       @app = app || config[:app]
       @output = Output.new(config, out, err)
       @stops = 0
@@ -36,7 +36,7 @@ module Abaca
       @overdue = Overdue.new { report_overdue }
     end
 
-    # @return [Server, nil] once the app is loaded
+    # @return [Server, nil] once the app is loaded; a master has none
     def server = @runner&.server
 
     # Serves until stop, halt or a signal.
@@ -45,7 +45,7 @@ module Abaca
     # @raise [ConfigError] if the app does not load, or listening fails
     def run
       prepare_process
-      @runner = Single.new(@config, app: @app, log: @log)
+      @runner = make_runner
       end_runner if @halted || @stops.positive?
       serve
     ensure
@@ -70,7 +70,7 @@ module Abaca
 
     # Writes into the log what every request waits for, without stopping anything. A trap handler may call it.
     def dump
-      @log.dump(server.dump) if server
+      @runner&.dump
     rescue StandardError => e
       @log.error("the dump failed: #{e.message} (#{e.class})")
     end
@@ -82,21 +82,56 @@ module Abaca
     # Reopens the files of stdout_redirect, after they were moved. A trap handler may call it.
     #
     # @return [Boolean] false when the output is not redirected
-    def reopen = @output.reopen
+    def reopen = @output.reopen.tap { |reopened| @runner.reopen if reopened && clustered? }
+
+    # Replaces workers one after the other, by such with new code. A trap handler may call it.
+    #
+    # @return [Boolean] false if there are none, or the app is preloaded
+    def phased_restart
+      return true if @runner&.phased_restart
+
+      @log.warn("phased-restart called but not available: #{clustered? ? 'the app is preloaded' : 'no workers'}")
+      false
+    end
+
+    # Starts a worker more. A trap handler may call it.
+    def add_worker = change_workers(:add_worker)
+
+    # Ends a worker; one remains. A trap handler may call it.
+    def remove_worker = change_workers(:remove_worker)
 
     private
 
-    # Single is the only runner.
-    def check_workers
-      return if @config[:workers] < 2
+    def clustered? = @config[:workers].positive?
 
-      raise ConfigError, "workers #{@config[:workers]}: one process only in this version; use `workers 0' or drop it"
+    def make_runner
+      return Single.new(@config, app: @app, log: @log) unless clustered?
+
+      Cluster.new(@config, app: @app, log: @log, output: @output, folder: @folder, in_worker: -> { @control.forget })
+    end
+
+    # What each signal does; docs/signals.md has the same table in words.
+    def actions
+      { "INT" => method(:stop), "TERM" => method(:stop), "HUP" => -> { reopen || stop },
+        Signals::DUMP => method(:dump), "USR1" => method(:phased_restart),
+        "USR2" => -> { @log.warn("USR2 has no effect: this version does not restart") },
+        **(clustered? ? actions_of_master : {}) }
+    end
+
+    def actions_of_master
+      { "TTIN" => method(:add_worker), "TTOU" => method(:remove_worker), "CHLD" => @runner.method(:wake) }
+    end
+
+    def change_workers(how)
+      return @log.warn("the number of workers cannot change: one process serves") unless clustered?
+
+      @runner&.public_send(how)
     end
 
     def prepare_process
-      directory = @config[:directory]
-      Dir.chdir(directory) if directory
-      @log = @output.open
+      @folder = @config[:directory] && File.expand_path(@config[:directory])
+      Dir.chdir(@folder) if @folder
+      @log = @output.open(pid: clustered?)
       ENV["RACK_ENV"] = @config[:environment]
       @config.warnings.each { |warning| @log.warn(warning) }
       Config::Report.new(@config).lines.each { |line| @log.info(line) } if @config[:log_config]
@@ -108,15 +143,14 @@ module Abaca
       @listeners = Listeners.new(@config, @log)
       @pidfile = Pidfile.new(@config[:pidfile])
       @control = Control.new(self, @config, @log)
-      signals = Signals.new(self, @log)
+      signals = Signals.new(actions)
+      signals.trap
       @runner.listen(@listeners.open)
       @pidfile.write
-      signals.trap
       Launcher.current = self
       @control.open
       Banner.new(@config, @listeners.urls, control: @control.url).show(@log)
-      @config[:after_booted].each(&:call)
-      @runner.run
+      @runner.run { @config[:after_booted].each(&:call) }
       @config[:after_stopped].each(&:call)
       @log.info("- Goodbye!")
       nil
@@ -134,7 +168,7 @@ module Abaca
     def end_runner
       return unless @runner
 
-      @log.info(@halted ? "* Stopping immediately!" : "- Gracefully stopping, waiting for requests to finish")
+      @log.info(@halted ? "* Stopping immediately!" : @runner.parting)
       @overdue.give(@runner.patience(at_once: @halted))
       @runner.stop(at_once: @halted)
     end
@@ -142,6 +176,7 @@ module Abaca
     def report_overdue
       @log.error("the server does not end; the process ends without it")
       dump
+      @runner.kill
       @log.flush
       @control&.remove_files
       @pidfile&.remove

@@ -27,16 +27,18 @@ module Abaca
     # @param app [#call] a Rack app
     # @param options [Hash{Symbol => Object}, Config] `settings` or `config` as a positional argument
     # @param config [Config, nil] the settings that are not named here; nil: the defaults
+    # @param multiprocess [Boolean] whether other processes serve the same app: `rack.multiprocess`
     # @param settings [Hash{Symbol => Object}] settings of docs/configuration.md by name, which win over `config`:
     #   `max_body_size: 1_000_000`, say
     # @raise [ConfigError] for an unknown setting, a value out of range, a class that is not a scheduler, or a gem
     #   that would corrupt data in this mode
-    def initialize(app, options = {}, config: nil, **settings)
+    def initialize(app, options = {}, config: nil, multiprocess: false, **settings)
       raise ConfigError, "#{app.class} is no Rack app: it has no call" unless app.respond_to?(:call)
 
       @config = configuration(options, config, settings)
       @scheduler_class = Guest.scheduler_class(@config[:fiber_scheduler])
       check_hybrid
+      @multiprocess = multiprocess
       @log = @config[:log] || Log.new(level: @config[:log_level], format: @config[:log_format])
       Compat.adapt(@config, @log)
       @engine = Engine.new(app, engine_options)
@@ -257,7 +259,7 @@ module Abaca
         access_log: (AccessLog.new(@log, @config[:access_log_format]) if @config[:log_requests]),
         errors: @config[:errors] || $stderr,
         early_hints: @config[:early_hints],
-        url_scheme: @config[:rack_url_scheme], multiprocess: false, script_name: @config[:script_name],
+        url_scheme: @config[:rack_url_scheme], multiprocess: @multiprocess, script_name: @config[:script_name],
         **@config.to_h.slice(:shutdown_timeout, :shutdown_delay, :idle_timeout, :readiness, :liveness),
         rack_release: Rack.release,
         cancel_on_disconnect: @config[:cancel_on_disconnect], half_close: @config[:half_close],

@@ -35,10 +35,6 @@ class CommandBootTest < Minitest::Test
     assert_equal "abaca: missing argument: -b", assert_fails("-b")
   end
 
-  def test_more_than_one_process
-    assert_match(/workers 2: one process only/, assert_fails("-w", "2"))
-  end
-
   def test_invalid_uri
     assert_match(%r{invalid URI: http://127.0.0.1:1 }, assert_fails("-b", "http://127.0.0.1:1"))
     assert_match(/invalid URI: nonsense/, assert_fails("-b", "nonsense"))

@@ -124,7 +124,7 @@ class CommandServeTest < Minitest::Test
     server = start("-p", "0")
     server.port
     server.signal(:USR1)
-    server.wait_for(/USR1 has no effect/)
+    server.wait_for(/phased-restart called but not available: no workers/)
     server.signal(:USR2)
     server.wait_for(/USR2 has no effect/)
     assert_equal "200", server.get("/").code
@@ -275,7 +275,7 @@ class CommandServeTest < Minitest::Test
   end
 
   def test_settings_without_effect_warn_once_with_their_line
-    file("config/puma.rb", "threads 1, 5\npreload_app!\nport 0\n")
+    file("config/puma.rb", "threads 1, 5\nio_selector_backend :auto\nport 0\n")
     server = start("-t", "2:3")
     server.port
     # Standard error has a writer of its own, which may be later than the other.
@@ -283,7 +283,7 @@ class CommandServeTest < Minitest::Test
     server.wait
 
     assert_match(%r{^\*   Max fibers: 1000 \(`threads' has no effect on fibers: docs/modes\.md\)$}, server.output)
-    assert_match(%r{^abaca: warning: config/puma.rb:2: `preload_app!' has no effect}, server.output)
+    assert_match(%r{^abaca: warning: config/puma.rb:2: `io_selector_backend' has no effect}, server.output)
   end
 
   def test_hooks_and_app_of_the_configuration_file

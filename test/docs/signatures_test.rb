@@ -16,14 +16,13 @@ class SignaturesTest < Minitest::Test
 
   # Used by several files of Abaca's, and not by programs that use Abaca.
   INTERNAL = %w[
-    AccessLog::Formats
-    Addresses AppLoader BinaryInput CLI::Settings Compat Config::Admission Config::DSL::Control Config::DSL::Limits
-    Config::DSL::Listeners Config::DSL::Logging Config::DSL::Modes Config::DSL::Parts Config::DSL::ProcessSettings
-    Config::DSL::PumaSettings Config::HookData Config::HttpMethods Config::Processors Config::Setting
-    Config::Settings Config::Stalls Config::Types Config::Values Control DefaultHandler Dump Engine ErrorAnswers
-    FiberSafety::Row Frames Guest Launcher::Banner Launcher::Listeners Launcher::Output Launcher::Overdue
-    Launcher::Pidfile Launcher::Signals Launcher::Single Listener Log::Forms Log::Text Log::Writer PlainFields
-    RailsBoot Requests StallReports Stats Stream::IONames
+    AccessLog::Formats Addresses AppLoader BinaryInput CLI::Settings Compat Config::Admission Config::DSL::Control
+    Config::DSL::Limits Config::DSL::Listeners Config::DSL::Logging Config::DSL::Modes Config::DSL::Parts
+    Config::DSL::ProcessSettings Config::DSL::PumaSettings Config::HookData Config::HttpMethods Config::Processors
+    Config::Setting Config::Settings Config::Stalls Config::Types Config::Values Control DefaultHandler Dump Engine
+    ErrorAnswers FiberSafety::Row Frames Guest Launcher::App Launcher::Banner Launcher::Cluster Launcher::Listeners
+    Launcher::Output Launcher::Overdue Launcher::Pidfile Launcher::Signals Launcher::Single Listener Log::Forms
+    Log::Text Log::Writer PlainFields RailsBoot Requests StallReports Stats Stream::IONames
   ].map { |name| "Abaca::#{name}" }.freeze
 
   # Methods that every Struct has.

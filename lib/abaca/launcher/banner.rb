@@ -29,9 +29,18 @@ module Abaca
       end
 
       def lines
-        ["Abaca starting in single mode...", "* Abaca version: #{VERSION}", "* Ruby version: #{RUBY_DESCRIPTION}",
-         *fibers, *threads, *scheduler, "*  Environment: #{@config[:environment]}", "*          PID: #{Process.pid}",
+        ["Abaca starting in #{clustered? ? 'cluster' : 'single'} mode...", "* Abaca version: #{VERSION}",
+         "* Ruby version: #{RUBY_DESCRIPTION}", *fibers, *threads, *scheduler,
+         "*  Environment: #{@config[:environment]}", *processes,
          *@urls.map { |url| "* Listening on #{url}" }, *control, "Use Ctrl-C to stop"]
+      end
+
+      def clustered? = @config[:workers].positive?
+
+      def processes
+        return ["*          PID: #{Process.pid}"] unless clustered?
+
+        ["*   Master PID: #{Process.pid}", "*      Workers: #{@config[:workers]}"]
       end
 
       def control = ("* Starting control server on #{@control.sub(/\Atcp:/, 'http:')}" if @control)

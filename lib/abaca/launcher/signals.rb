@@ -2,27 +2,27 @@
 
 module Abaca
   class Launcher
-    # Which signal does what; docs/signals.md has the same table in words. Handlers only request things: the native
-    # loop wakes up and does the work.
+    # The signal handlers of a process; docs/signals.md has the same table in words. Handlers only request things: what
+    # serves wakes up and does the work.
     class Signals
       # INFO where the system has it, as on BSD and macOS.
       DUMP = Signal.list.key?("INFO") ? "INFO" : "PWR"
+      # What ends a process that has no handler of its own.
+      ENDING = %w[INT TERM QUIT].freeze
+      private_constant :ENDING
 
-      # @param launcher [Launcher]
-      # @param log [Log]
-      def initialize(launcher, log)
-        @launcher = launcher
-        @log = log
+      # @param actions [Hash{String => #call}] by signal
+      def initialize(actions)
+        @actions = actions
+        @pid = Process.pid
         @previous = {}
       end
 
-      # Installs the handlers, once the server listens.
+      # Installs the handlers.
       def trap
-        set("INT") { @launcher.stop }
-        set("TERM") { @launcher.stop }
-        set("HUP") { @launcher.reopen || @launcher.stop }
-        set(DUMP) { @launcher.dump }
-        %w[USR1 USR2].each { |name| set(name) { @log.warn("#{name} has no effect: this version does not restart") } }
+        @actions.each do |name, action|
+          @previous[name] = Signal.trap(name) { Process.pid == @pid ? action.call : in_child(name) }
+        end
       end
 
       # Restores the previous handlers.
@@ -33,8 +33,13 @@ module Abaca
 
       private
 
-      def set(name, &)
-        @previous[name] = Signal.trap(name, &)
+      # A forked child has the handlers of its parent until it sets its own. It ends when it is told to, and ignores
+      # what else came for its parent.
+      def in_child(name)
+        return unless ENDING.include?(name)
+
+        Signal.trap(name, "DEFAULT")
+        Process.kill(name, Process.pid)
       end
     end
   end

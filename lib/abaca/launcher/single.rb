@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "../app_loader"
+require_relative "app"
 
 module Abaca
   class Launcher
@@ -12,6 +12,17 @@ module Abaca
       GUEST_PATIENCE = 20
       private_constant :PATIENCE, :GUEST_PATIENCE
 
+      # @param config [Config]
+      # @param at_once [Boolean]
+      # @return [Numeric, nil] seconds that a server may take to end; nil: as long as it wants
+      def self.patience(config, at_once:)
+        timeout = at_once ? 0 : config[:shutdown_timeout]
+        return unless timeout
+
+        timeout += config[:shutdown_delay] unless at_once
+        timeout + (Guest.scheduler_class(config[:fiber_scheduler]) <= Scheduler ? PATIENCE : GUEST_PATIENCE)
+      end
+
       # @return [Server]
       attr_reader :server
 
@@ -20,14 +31,17 @@ module Abaca
       # @param config [Config]
       # @param app [#call, nil] in place of the rackup file
       # @param log [Log]
+      # @param options [Hash{Symbol => Object}] for Server.new
       # @raise [ConfigError] if the app does not load
-      def initialize(config, app:, log:)
+      def initialize(config, app:, log:, **options)
         @config = config
         @log = log
         @started_at = Time.now
-        app ||= RailsBoot.with_mode(fibers? ? :fiber : :thread) { AppLoader.load(config[:rackup]) }
-        @server = Server.new(app, config:, log:, show_errors: show_errors?)
+        @server = Server.new(app || App.load(config), config:, log:, show_errors: show_errors?, **options)
       end
+
+      # @return [String] what is logged when it stops gracefully
+      def parting = "- Gracefully stopping, waiting for requests to finish"
 
       # Takes the listeners, and warns of what in the app does not work on fibers.
       #
@@ -35,24 +49,34 @@ module Abaca
       # @raise [ConfigError] if the terms of one have no meaning
       def listen(listeners)
         listeners.add_to(@server)
-        warn_of_fibers if fibers?
+        warn_of_fibers if App.fibers?(@config)
       end
 
       # Serves until it is stopped.
-      def run = @server.run
+      #
+      # @yield before
+      def run
+        yield if block_given?
+        @server.run
+      end
 
       # @param at_once [Boolean] or else gracefully
       def stop(at_once:) = at_once ? @server.halt : @server.stop
 
       # @param at_once [Boolean]
       # @return [Numeric, nil] seconds that #run may take after #stop; nil: as long as it wants
-      def patience(at_once:)
-        timeout = at_once ? 0 : @config[:shutdown_timeout]
-        return unless timeout
+      def patience(at_once:) = self.class.patience(@config, at_once:)
 
-        timeout += @config[:shutdown_delay] unless at_once
-        timeout + (@server.native? ? PATIENCE : GUEST_PATIENCE)
-      end
+      # Writes into the log what every request waits for. A trap handler may call it.
+      def dump = @log.dump(@server.dump)
+
+      # Nothing is left beside this process when it ends.
+      def kill; end
+
+      # It has no workers to change or replace.
+      #
+      # @return [Boolean] false
+      def phased_restart = false
 
       # @return [Hash{Symbol => Object}] figures in Puma's shape
       def stats
@@ -66,9 +90,6 @@ module Abaca
 
       # A developer who starts the server from the command line sees errors where they occur.
       def show_errors? = @config[:show_errors].nil? ? @config.developing? : @config[:show_errors]
-
-      # Whether any request can run beside others on its thread.
-      def fibers? = !Config::Modes.threads_lead?(@config)
 
       # Finds only what is loaded by now.
       def warn_of_fibers

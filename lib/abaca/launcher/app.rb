@@ -1,0 +1,20 @@
+# frozen_string_literal: true
+
+require_relative "../app_loader"
+
+module Abaca
+  class Launcher
+    # The app of a configuration.
+    module App
+      # @param config [Config]
+      # @return [#call] that of the rackup file
+      # @raise [ConfigError] if it does not load
+      def self.load(config)
+        RailsBoot.with_mode(fibers?(config) ? :fiber : :thread) { AppLoader.load(config[:rackup]) }
+      end
+
+      # Whether any request can run beside others on its thread.
+      def self.fibers?(config) = !Config::Modes.threads_lead?(config)
+    end
+  end
+end

@@ -1,0 +1,314 @@
+# frozen_string_literal: true
+
+require_relative "app"
+require_relative "single"
+require_relative "cluster/back_off"
+require_relative "cluster/ending"
+require_relative "cluster/forks"
+require_relative "cluster/handle"
+require_relative "cluster/lifeline"
+require_relative "cluster/mailbox"
+require_relative "cluster/phased_restart"
+require_relative "cluster/warm_up"
+require_relative "cluster/worker"
+require_relative "cluster/workers"
+
+module Abaca
+  class Launcher
+    # The runner of several processes: a master, which forks workers and looks after them, and the workers, which serve
+    # (docs/cluster.md). The master waits at one place, its mailbox, and does everything else in turns of #look_around.
+    # After the boot it runs nothing of the app but hooks.
+    class Cluster
+      # Seconds that the master has for what is left when every worker has been killed.
+      GRACE = 5
+      private_constant :GRACE
+
+      # Loads the app if workers shall share it.
+      #
+      # @param config [Config]
+      # @param app [#call, nil] in place of the rackup file
+      # @param log [Log]
+      # @param output [Output]
+      # @param in_worker [#call] is called in each worker first, to let go of what is the master's
+      # @param folder [String, nil] where workers with new code look for it, if not in the current one
+      # @raise [ConfigError] if the app does not load
+      def initialize(config, app:, log:, output:, in_worker:, folder: nil)
+        @config = config
+        @app = app
+        @log = log
+        @output = output
+        @folder = folder
+        @in_worker = in_worker
+        @ending = Ending.new(config)
+        @target = config[:workers]
+        @phase = 0
+        @back_off = BackOff.new
+        @workers = Workers.new { |pid, status| @log.warn("reaped unknown child process pid=#{pid} status=#{status}") }
+        preload if preload?
+        @mailbox = Mailbox.new
+      end
+
+      # @return [nil] the master has none
+      def server = nil
+
+      # @return [String] what is logged when it stops gracefully
+      def parting = "- Gracefully shutting down workers..."
+
+      # @return [Boolean] whether the master has the app, so that new code needs a new master
+      def preloaded? = !@app.nil?
+
+      # @param listeners [Listeners] that are open
+      def listen(listeners)
+        @listeners = listeners
+      end
+
+      # Looks after workers until it is stopped.
+      #
+      # @yield whenever all workers have booted: at the start, and after a phased restart
+      def run(&booted)
+        @on_booted = booted
+        @forks = Forks.new(@config, log: @log, listeners: @listeners, mailbox: @mailbox) { |index| worker(index) }
+        run_hooks(:before_fork, nil)
+        WarmUp.run if preloaded?
+        @master = Process.pid
+        @booting = true
+        wake
+        look_around until over?
+      end
+
+      # Stops all workers. A trap handler may call it.
+      #
+      # @param at_once [Boolean] or else gracefully
+      def stop(at_once:) = @mailbox.post(at_once ? :halt : :stop)
+
+      # Replaces the workers one after the other. A trap handler may call it.
+      #
+      # @return [Boolean] false if that would not load new code
+      def phased_restart
+        return false if preloaded?
+
+        @mailbox.post(:phased_restart)
+        true
+      end
+
+      # One worker more. A trap handler may call it.
+      def add_worker = @mailbox.post(:add_worker)
+
+      # One worker less. A trap handler may call it.
+      def remove_worker = @mailbox.post(:remove_worker)
+
+      # Workers reopen their logs. A trap handler may call it.
+      def reopen = @mailbox.post(:reopen)
+
+      # Workers log what their requests wait for. A trap handler may call it.
+      def dump = @mailbox.post(:dump)
+
+      # A child has ended. A trap handler may call it.
+      def wake = @mailbox.post
+
+      # @param at_once [Boolean]
+      # @return [Numeric, nil] seconds that #run may take after #stop; nil: as long as it wants
+      def patience(at_once:)
+        seconds = @ending.patience(at_once:)
+        seconds && (seconds + GRACE)
+      end
+
+      # Ends workers without waiting for anything.
+      def kill = @workers.each(&:kill)
+
+      # Ends what #run has left, if it raised.
+      def close
+        kill
+        @forks&.close
+        @mailbox.close
+      end
+
+      private
+
+      def preload?
+        @config[:preload_app] && !@app
+      end
+
+      # Threads that the app starts now do not exist in workers.
+      def preload
+        @log.info("* Preloading application")
+        before = Thread.list
+        @app = App.load(@config)
+        started = Thread.list - before
+        return if started.empty?
+
+        names = started.map { |thread| thread.name || thread.inspect }.join(", ")
+        @log.warn("detected #{started.size} thread(s) started in app boot, which workers will not have: #{names}")
+      end
+
+      # --- a turn ---
+
+      def over? = @stopping && @workers.empty?
+
+      def look_around
+        @mailbox.wait(pause).each { |pid| note_boot(pid) }
+        while (command = @mailbox.command)
+          obey(command)
+        end
+        @workers.reap.each { |worker| note_end(worker) }
+        stop_listening if @stopping && listening_left.zero?
+        check_workers
+        return if @stopping
+
+        restart_on
+        fill
+        cull
+        tell_booted
+      end
+
+      # Seconds until something is due.
+      def pause
+        due = @workers.filter_map(&:due_in)
+        due << listening_left if @stopping && @listening_until
+        due << @back_off.left if @back_off.left.positive?
+        [@config[:worker_check_interval], *due].min
+      end
+
+      def obey(command)
+        case command
+        when :stop then begin_stop(at_once: false)
+        when :halt then begin_stop(at_once: true)
+        when :phased_restart then begin_phased_restart
+        when :add_worker then @target += 1
+        when :remove_worker then @target -= 1 if @target > 1
+        when :reopen then signal_all("HUP")
+        when :dump then signal_all(Signals::DUMP)
+        end
+      end
+
+      def signal_all(name) = @workers.each { |worker| worker.signal(name) if worker.booted? }
+
+      # --- workers ---
+
+      def fill
+        missing = @target - regular.size
+        missing.times { fork_worker(@workers.free_index) } if missing.positive? && @back_off.left.zero?
+      end
+
+      # Those that count: at a phased restart there is one more.
+      def regular = @workers.active - [@restart&.extra]
+
+      def cull
+        surplus = regular.size - @target
+        return unless surplus.positive?
+
+        oldest_first = regular.sort_by { |worker| [worker.started_at, worker.index] }
+        oldest_first.reverse! if @config[:worker_culling_strategy] == :youngest
+        oldest_first.first(surplus).each do |worker|
+          @log.info("- #{worker} terminating")
+          stop_worker(worker)
+        end
+      end
+
+      # In the child.
+      def worker(index)
+        @in_worker.call
+        Worker.new(@ending.config_of_workers, app: @app, log: @log, output: @output, index:, master: @master)
+      end
+
+      # @return [Handle]
+      def fork_worker(index) = @forks.fork(index, @phase).tap { |handle| @workers << handle }
+
+      def stop_worker(worker, at_once: false)
+        worker.stop(at_once:, within: @ending.patience(at_once:))
+      end
+
+      def note_boot(pid)
+        worker = @workers[pid] or return
+        worker.boot
+        @back_off.succeed
+        @log.info("- #{worker} booted in #{worker.age.round(2)}s, phase: #{worker.phase}")
+      end
+
+      def note_end(worker)
+        @log.warn("#{worker} #{worker.how_it_ended}") unless worker.stopping?
+        run_hooks(:after_worker_shutdown, worker)
+        return unless worker.failed_boot? && !@stopping
+
+        pause = @back_off.fail
+        @log.warn("workers do not boot; the next try is in #{pause.round} s") if pause.positive?
+      end
+
+      # Those that take too long are killed: to boot, or to end.
+      def check_workers
+        @workers.each do |worker|
+          if worker.overdue?
+            @log.error("#{worker} does not end, and is killed") if worker.stopping?
+            worker.kill
+          elsif !worker.booted? && worker.active? && worker.age > @config[:worker_boot_timeout]
+            hung(worker, "boot", @config[:worker_boot_timeout])
+          end
+        end
+      end
+
+      def hung(worker, what, seconds)
+        @log.error("Terminating timed out worker (Worker #{worker.index} failed to #{what} within " \
+                   "#{seconds.to_s.delete_suffix('.0')} seconds): #{worker.pid}")
+        worker.kill
+      end
+
+      # --- the restart, and the end ---
+
+      def begin_phased_restart
+        return @restart_again = true if @restart
+
+        @phase += 1
+        change_folder
+        @log.info("- Starting phased worker restart, phase: #{@phase}")
+        @restart = PhasedRestart.new(@workers, phase: @phase, log: @log,
+                                               fork: method(:fork_worker), stop: method(:stop_worker))
+      end
+
+      # A symbolic link may lead to newer code by now.
+      def change_folder
+        return unless @folder
+
+        Dir.chdir(@folder)
+        @log.info("+ Changing to #{@folder}")
+      rescue SystemCallError => e
+        @log.error("cannot change to #{@folder}: #{e.message}")
+      end
+
+      def restart_on
+        result = @restart&.step or return
+
+        @restart = nil
+        @booting = true if result == :done
+        begin_phased_restart if @restart_again
+        @restart_again = false
+      end
+
+      def tell_booted
+        return unless @booting && !@restart && regular.size == @target && regular.all?(&:booted?)
+
+        @booting = false
+        @on_booted.call
+      end
+
+      def begin_stop(at_once:)
+        @stopping = true
+        @listening_until ||= now + @config[:shutdown_delay] unless @listening_ended
+        stop_listening if at_once || listening_left.zero?
+        @workers.each { |worker| stop_worker(worker, at_once:) }
+      end
+
+      def listening_left = @listening_until ? [@listening_until - now, 0].max : 0
+
+      # Before workers close theirs: the kernel would take connections that nobody accepts.
+      def stop_listening
+        @listening_until = nil
+        @listening_ended = true
+        @listeners.close
+      end
+
+      def run_hooks(name, *arguments) = @config[name].each { |hook| hook.run(@log, *arguments) }
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end

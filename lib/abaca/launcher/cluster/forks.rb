@@ -1,0 +1,43 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Launcher
+    class Cluster
+      # Forks workers, with what all of them get from the master.
+      class Forks
+        # @param config [Config]
+        # @param log [Log]
+        # @param listeners [Listeners] that are open
+        # @param mailbox [Mailbox]
+        # @yieldparam index [Integer] a number
+        # @yieldreturn [Worker] with that number, in the child
+        def initialize(config, log:, listeners:, mailbox:, &worker)
+          @config = config
+          @log = log
+          @listeners = listeners
+          @mailbox = mailbox
+          @worker = worker
+          @lifeline = Lifeline.new
+        end
+
+        # @param index [Integer] the worker's number
+        # @param phase [Integer] its generation
+        # @return [Handle]
+        def fork(index, phase)
+          run_hooks(:before_worker_fork, index)
+          @log.flush # or the child may have a part of a line
+          pid = Process.fork { exit(@worker.call(index).run(@listeners, @mailbox, @lifeline)) }
+          run_hooks(:after_worker_fork, index)
+          Handle.new(index:, pid:, phase:)
+        end
+
+        # Workers that are left end. Idempotent.
+        def close = @lifeline.close
+
+        private
+
+        def run_hooks(name, index) = @config[name].each { |hook| hook.run(@log, index) }
+      end
+    end
+  end
+end

@@ -1,0 +1,108 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Launcher
+    class Cluster
+      # A worker as the master sees it.
+      class Handle
+        # @return [Integer] its number; at a phased restart, its successor has the same
+        attr_reader :index
+        # @return [Integer] of its process
+        attr_reader :pid
+        # @return [Integer] its generation
+        attr_reader :phase
+        # @return [Time] when it was forked
+        attr_reader :started_at
+        # @return [Process::Status, nil] how it ended
+        attr_reader :process_status
+
+        # @param index [Integer]
+        # @param pid [Integer]
+        # @param phase [Integer]
+        def initialize(index:, pid:, phase:)
+          @index = index
+          @pid = pid
+          @phase = phase
+          @started_at = Time.now
+          @forked = now
+        end
+
+        # It serves from now on.
+        def boot = @booted = now
+
+        def booted? = !@booted.nil?
+
+        # @return [Float] seconds since it was forked
+        def age = now - @forked
+
+        # @return [Boolean] whether it serves, or shall
+        def active? = !stopping? && !ended?
+
+        # @return [Boolean] whether it was told to end
+        def stopping? = !@stopping.nil?
+
+        def ended? = !@process_status.nil?
+
+        # Its process has been reaped.
+        #
+        # @param status [Process::Status]
+        def end_with(status)
+          @process_status = status
+          @served = @booted ? now - @booted : 0
+        end
+
+        # @return [Boolean] whether it gave up by itself before it had served for a moment
+        def failed_boot? = ended? && !stopping? && (!@booted || (process_status.exitstatus&.positive? && @served < 1))
+
+        # Ends it: gracefully, or at once.
+        #
+        # @param at_once [Boolean]
+        # @param within [Numeric, nil] seconds after which it is killed; nil: never
+        def stop(within:, at_once: false)
+          return if @stopping == :at_once || (stopping? && !at_once)
+
+          @stopping = at_once ? :at_once : :gracefully
+          kill_in(within)
+          signal(at_once ? "QUIT" : "TERM")
+        end
+
+        # Kills it after these seconds, or never.
+        def kill_in(seconds) = @kill_at = seconds && (now + seconds)
+
+        # Kills it now.
+        def kill
+          @kill_at = nil
+          @stopping ||= :killed
+          signal("KILL")
+        end
+
+        # @return [Boolean] whether it has to be killed
+        def overdue? = !@kill_at.nil? && now >= @kill_at
+
+        # @return [Float, nil] seconds until it has to be looked at
+        def due_in = @kill_at && [@kill_at - now, 0].max
+
+        # @param name [String]
+        def signal(name)
+          Process.kill(name, @pid) unless ended?
+        rescue Errno::ESRCH
+          nil # it has ended, and is about to be reaped
+        end
+
+        # @return [String] for the log
+        def how_it_ended
+          return "was killed by #{Signal.signame(process_status.termsig)}" if process_status.signaled?
+
+          "has ended with status #{process_status.exitstatus}"
+        end
+
+        # @return [String] for the log
+        def to_s = "Worker #{@index} (PID: #{@pid})"
+
+        private
+
+        def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+    end
+  end
+end

@@ -1,0 +1,60 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Launcher
+    class Cluster
+      # Replaces the workers of older generations one after the other. A successor boots first, beside the worker that
+      # it replaces: if it does not come up, the restart is given up, and the old workers serve on.
+      class PhasedRestart
+        # @param workers [Workers]
+        # @param phase [Integer] the new generation
+        # @param fork [#call] forks a worker with an index, and returns its Handle or nil
+        # @param stop [#call] ends a worker gracefully
+        # @param log [Log]
+        def initialize(workers, phase:, fork:, stop:, log:)
+          @workers = workers
+          @phase = phase
+          @fork = fork
+          @stop = stop
+          @log = log
+        end
+
+        # @return [Handle, nil] a worker that is more than there shall be
+        def extra = @successor
+
+        # Does what can be done now.
+        #
+        # @return [Symbol, nil] :done or :failed once it is over
+        def step
+          return check_successor if @successor
+          return if @old && !@old.ended?
+
+          @old = @workers.active.select { |worker| worker.phase < @phase }.min_by(&:index)
+          return :done unless @old
+
+          @successor = @fork.call(@old.index)
+          :failed unless @successor
+        end
+
+        private
+
+        def check_successor
+          return give_up if @successor.ended?
+          return @successor = nil unless @old.active? # it takes that place
+          return unless @successor.booted?
+
+          @successor = nil
+          @log.info("- Stopping #{@old.pid} for phased upgrade...")
+          @stop.call(@old)
+          nil
+        end
+
+        def give_up
+          @log.error("the phased restart is given up: a worker of phase #{@phase} did not boot; " \
+                     "those of older phases continue")
+          :failed
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,116 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Launcher
+    class Cluster
+      # A worker: what runs in the forked child. It loads the app, unless the master has, serves on the master's
+      # listeners, and ends when it is told to or when the master has ended.
+      class Worker
+        # @param config [Config] of the server
+        # @param app [#call, nil] in place of the rackup file
+        # @param log [Log]
+        # @param output [Output]
+        # @param index [Integer] its number
+        # @param master [Integer] the master's process
+        def initialize(config, app:, log:, output:, index:, master:)
+          @config = config
+          @app = app
+          @log = log
+          @output = output
+          @index = index
+          @master = master
+          @overdue = Overdue.new { report_overdue }
+        end
+
+        # Serves until it is stopped.
+        #
+        # @param listeners [Listeners]
+        # @param mailbox [Mailbox]
+        # @param lifeline [Lifeline]
+        # @return [Integer] the exit status
+        def run(listeners, mailbox, lifeline)
+          signals.trap
+          mailbox.close_reader
+          lifeline.watch { orphaned }
+          Process.setproctitle(title)
+          run_hooks(:before_worker_boot)
+          boot(listeners)
+          mailbox.report_boot
+          @runner.run
+          run_hooks(:before_worker_shutdown)
+          @orphaned ? 1 : 0
+        rescue ConfigError => e
+          @log.error("worker #{@index} cannot start: #{e.message}")
+          1
+        ensure
+          @overdue.cancel
+          @log.release
+        end
+
+        private
+
+        def title
+          tag = @config[:tag] || File.basename(Dir.pwd)
+          "abaca: cluster worker #{@index}: #{@master}#{" [#{tag}]" unless tag.empty?}"
+        end
+
+        # A signal that comes before there is a server ends the boot, or else holds for the server.
+        def boot(listeners)
+          runner = Single.new(@config, app: @app, log: @log, multiprocess: true)
+          runner.listen(listeners)
+          @runner = runner
+          stop_runner if @stopped
+        end
+
+        def run_hooks(name) = @config[name].each { |hook| hook.run(@log, @index) }
+
+        # A terminal sends INT to all processes, but only the master decides. The others are for the master, too.
+        def signals
+          nothing = -> {}
+          Signals.new("TERM" => -> { @stopped ? halt : stop }, "QUIT" => method(:halt),
+                      "HUP" => @output.method(:reopen), Signals::DUMP => method(:dump), "INT" => nothing,
+                      "USR1" => nothing, "USR2" => nothing, "TTIN" => nothing, "TTOU" => nothing, "URG" => nothing,
+                      "CHLD" => nothing)
+        end
+
+        def stop
+          @stopped ||= :gracefully
+          @runner ? stop_runner : exit(0)
+        end
+
+        def halt
+          @stopped = :at_once
+          @runner ? stop_runner : exit(0)
+        end
+
+        def stop_runner
+          at_once = @stopped == :at_once
+          @overdue.give(@runner.patience(at_once:))
+          @runner.stop(at_once:)
+        end
+
+        def orphaned
+          @orphaned = true
+          @log.error("worker #{@index}: the master has died; the worker ends")
+          @stopped ||= :gracefully
+          return stop_runner if @runner
+
+          @log.flush
+          exit!(1)
+        end
+
+        def dump
+          @log.dump(@runner.server.dump) if @runner
+        rescue StandardError => e
+          @log.error("the dump failed: #{e.message} (#{e.class})")
+        end
+
+        def report_overdue
+          @log.error("worker #{@index}: the server does not end; the process ends without it")
+          dump
+          @log.flush
+        end
+      end
+    end
+  end
+end

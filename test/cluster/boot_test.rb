@@ -1,0 +1,132 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/cluster_case"
+
+# Master and workers: from the boot to the end.
+class ClusterBootTest < Minitest::Test
+  include ClusterCase
+
+  HOOKS = <<~RUBY
+    def note(*words) = File.open(File.expand_path("notes", __dir__), "a") { |file| file.puts(words.join(" ")) }
+
+    workers 2
+    $master = Process.pid
+    where = -> { Process.pid == $master ? "master" : "worker" }
+    before_fork { |given| note "before_fork", where.call, given.inspect }
+    on_worker_fork { |index| note "before_worker_fork", where.call, index }
+    after_worker_fork { |index| note "after_worker_fork", where.call, index }
+    before_worker_boot(:store) { |index, data| note "before_worker_boot", where.call, index, data.inspect; data[:a] = index }
+    on_worker_boot(:store) { |index, data| note "again", where.call, index, data[:a] }
+    before_worker_boot { raise "a hook that fails" }
+    before_worker_shutdown { |index| note "before_worker_shutdown", where.call, index }
+    after_worker_shutdown do |worker|
+      note "after_worker_shutdown", where.call, worker.index, worker.pid.positive?, worker.phase,
+           worker.process_status.exitstatus, worker.started_at.class
+    end
+    after_booted { note "after_booted", where.call }
+    after_stopped { note "after_stopped", where.call }
+  RUBY
+  FACTS = <<~'RUBY'
+    File.write("loaded", "#{Process.pid}\n", mode: "a")
+    require "securerandom"
+    run(lambda do |env|
+      facts = [Process.pid, Process.ppid, env["rack.multiprocess"], rand(2**64), SecureRandom.hex(8)]
+      [200, { "content-type" => "text/plain" }, [facts.join(" ")]]
+    end)
+  RUBY
+
+  def notes = File.readlines(File.join(@directory, "notes"), chomp: true)
+
+  def loaded = File.readlines(File.join(@directory, "loaded")).map(&:to_i)
+
+  # What each of the two workers answers first.
+  def facts(command)
+    found = {}
+    assert(eventually do
+      facts = ask(command).split
+      found[facts.first.to_i] ||= facts
+      found.size == 2
+    end)
+    found.values
+  end
+
+  def test_preloaded
+    command = run_cluster(FACTS, "--tag", "shop")
+    assert_includes command.text, "[#{command.pid}] Abaca starting in cluster mode..."
+    assert_includes command.text, "[#{command.pid}] *   Master PID: #{command.pid}\n"
+    assert_includes command.text, "*      Workers: 2\n"
+    assert_equal [command.pid], loaded
+    assert_equal [[0, 0], [1, 0]], booted(command).map { |worker| [worker.index, worker.phase] }.sort
+    booted(command).each do |worker|
+      title = File.read("/proc/#{worker.pid}/cmdline").delete("\0")
+      assert_equal "abaca: cluster worker #{worker.index}: #{command.pid} [shop]", title
+    end
+    all = facts(command)
+    assert_equal booted(command).map(&:pid).sort, all.map { |facts| facts[0].to_i }.sort
+    assert_equal [[command.pid.to_s, "true"]], all.map { |facts| facts[1, 2] }.uniq
+    assert_equal 2, all.map { |facts| facts[3] }.uniq.size
+    assert_equal 2, all.map { |facts| facts[4] }.uniq.size
+    assert_equal 0, finish(command)
+    assert_match(/Gracefully shutting down workers.*Goodbye!/m, command.text)
+  end
+
+  def test_not_preloaded
+    command = run_cluster(FACTS, config: "workers 2\npreload_app! false")
+    assert_equal booted(command).map(&:pid).sort, loaded.sort
+    refute_includes command.text, "Preloading"
+    assert_equal 0, finish(command)
+  end
+
+  def test_hooks
+    command = run_cluster(config: HOOKS)
+    command.wait_for(/a hook that fails.*a hook that fails/m)
+    assert(eventually { notes.include?("after_booted master") })
+    assert_equal ["before_fork master nil", "before_worker_fork master 0"], notes.first(2)
+    assert_equal "after_booted master", notes.last
+    [0, 1].each do |index|
+      assert_equal ["before_worker_fork master #{index}", "after_worker_fork master #{index}"],
+                   notes.grep(/worker_fork .* #{index}/)
+      assert_equal ["before_worker_boot worker #{index} {}", "again worker #{index} #{index}"],
+                   notes.grep(/(boot|again) worker #{index}/)
+    end
+    at = notes.size
+    assert_equal 0, finish(command)
+    last = notes.drop(at)
+    assert_equal "after_stopped master", last.pop
+    [0, 1].each do |index|
+      assert_equal ["before_worker_shutdown worker #{index}", "after_worker_shutdown master #{index} true 0 0 Time"],
+                   last.grep(/shutdown \w+ #{index}\b/)
+    end
+  end
+
+  def test_an_app_that_does_not_load
+    command = run_abaca("raise 'broken'", config: "workers 2")
+    assert_equal 1, command.wait.exitstatus
+    assert_match(/cannot load config.ru: broken \(RuntimeError\)/, command.text)
+    refute_match(/Listening/, command.text)
+  end
+
+  # As in Puma, the master tries again, since another process may repair the app.
+  def test_an_app_that_does_not_load_in_a_worker
+    command = run_abaca("raise 'broken' unless File.exist?('repaired')\n#{APP}",
+                        config: "workers 1\npreload_app! false")
+    command.wait_for(/worker 0 cannot start: cannot load config.ru: broken/)
+    command.wait_for(/workers do not boot; the next try is in 1 s/)
+    File.write(File.join(@directory, "repaired"), "")
+    wait_for_workers(command, 1)
+    assert_equal running(command).first.pid, ask(command).to_i
+    assert_equal 0, finish(command)
+  end
+
+  def test_a_unix_socket
+    path = File.join(@directory, "socket")
+    command = run_cluster(APP, "-b", "unix://#{path}")
+    assert File.socket?(path)
+    Process.kill(:KILL, booted(command).first.pid)
+    wait_for_workers(command, 3)
+    assert File.socket?(path)
+    assert_equal 0, finish(command)
+    refute File.exist?(path)
+  end
+end

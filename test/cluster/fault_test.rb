@@ -1,0 +1,59 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/cluster_case"
+
+# What happens to workers and to their master, under load.
+class ClusterFaultTest < Minitest::Test
+  include ClusterCase
+
+  # One request of a worker's may be in each client's hands.
+  def test_a_worker_that_is_killed
+    command = run_cluster
+    load = Load.new(command.port)
+    2.times do |round|
+      assert load.more?
+      Process.kill(:KILL, running(command).first.pid)
+      wait_for_workers(command, 3 + round)
+    end
+    assert load.more?
+    failures = load.stop
+    assert_operator failures.size, :<=, 2 * 4
+    assert_empty failures.grep(/REFUSED/), "new connections are taken"
+    assert_equal 2, running(command).size
+    assert_match(/Worker \d \(PID: \d+\) was killed by KILL/, command.text)
+    assert_equal 0, finish(command)
+  end
+
+  def test_term_under_load
+    command = run_cluster("run ->(_env) { sleep 0.02; [200, { 'content-type' => 'text/plain' }, ['whole']] }")
+    load = Load.new(command.port, clients: 8)
+    assert load.more?
+    command.signal(:TERM)
+    assert_equal 0, command.wait.exitstatus
+    failures = load.stop
+    assert_empty failures.reject { |failure| failure.include?("REFUSED") }
+  end
+
+  def test_the_master_is_killed
+    command = run_cluster("run(->(_env) { [200, { 'content-type' => 'text/plain' }, [Process.pid.to_s]] })\n" \
+                          "Thread.new { loop {} }", config: "workers 2\npreload_app! false")
+    pids = booted(command).map(&:pid)
+    command.signal(:KILL)
+    pids.each { |pid| assert gone?(pid) }
+    command.wait_for(/worker 0: the master has died/)
+    assert_raises(Errno::ECONNREFUSED) { connect(command.port) }
+  end
+
+  # They end although a request does not.
+  def test_a_second_and_a_third_signal
+    command = run_cluster("run ->(_env) { sleep }")
+    client = connect(command.port).write(CLOSE)
+    assert(eventually { command.signal(:PWR) && command.text.include?("waits for sleep") })
+    command.signal(:TERM)
+    command.wait_for(/Gracefully/)
+    command.signal(:TERM)
+    assert_equal 0, command.wait.exitstatus
+    assert_equal 503, client.read.status
+  end
+end
