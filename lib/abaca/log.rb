@@ -28,6 +28,7 @@ module Abaca
       @form = Forms.of(format, pid)
       @pid = pid
       @formatter = formatter
+      @io = out
       @out = writer(out)
       @err = out.equal?(err) ? @out : writer(err)
     end
@@ -197,7 +198,17 @@ module Abaca
 
     private
 
-    def writer(io) = Writer.new(io) { |number| text_of(@form.entry(:error, "#{number} log lines were dropped")) }
+    def writer(io)
+      Writer.new(io, report: ->(number) { text_of(@form.entry(:error, "#{number} log lines were dropped")) },
+                     trouble: ->(error) { trouble(io, error) })
+    end
+
+    # Said where it may still be read.
+    def trouble(io, error)
+      other = io.equal?(@io) ? @err : @out
+      text = "the log cannot be written, and lines are dropped: #{error.message} (#{error.class})"
+      other.push(text_of(@form.entry(:error, text))) unless @out.equal?(@err)
+    end
 
     def put(level, text)
       write(@out, @form.entry(level, text)) unless LEVELS[level] < @level

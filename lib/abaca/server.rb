@@ -170,7 +170,7 @@ module Abaca
     def native? = @scheduler_class <= Scheduler
 
     # @return [Hash{Symbol => Object}] figures of docs/stats.md; any thread may ask, at any time
-    def stats = Stats.of(@engine, @pool)
+    def stats = Stats.of(@engine, @pool, @log)
 
     # The state of every request in flight, those in the app first, and in each group the oldest first: `phase`, `age`
     # (seconds), `method`, `path`, `peer`, `waiting_for`, `detail`, `frame`, `backtrace` and others of

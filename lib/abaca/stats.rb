@@ -6,9 +6,10 @@ module Abaca
     class << self
       # @param engine [Engine]
       # @param pool [FiberPool, nil] of a server on Abaca's own scheduler, once it runs
+      # @param log [Log]
       # @return [Hash{Symbol => Object}]
-      def of(engine, pool)
-        engine.stats.merge(fiber_pool: pool&.stats, gc: collector(pool))
+      def of(engine, pool, log)
+        engine.stats.merge(fiber_pool: pool&.stats, gc: collector(pool), log: { dropped: log.dropped })
       end
 
       private

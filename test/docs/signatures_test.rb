@@ -22,7 +22,7 @@ class SignaturesTest < Minitest::Test
     Config::Setting Config::Settings Config::Stalls Config::Types Config::Values Control DefaultHandler Dump Engine
     ErrorAnswers FiberSafety::Row Frames Guest Launcher::App Launcher::Banner Launcher::Cluster Launcher::Listeners
     Launcher::Output Launcher::Overdue Launcher::Pidfile Launcher::Signals Launcher::Single Listener Log::Forms
-    Log::Text Log::Writer PlainFields RailsBoot Requests StallReports Stats Stream::IONames
+    Log::Sink Log::Text Log::Writer PlainFields RailsBoot Requests StallReports Stats Stream::IONames
   ].map { |name| "Abaca::#{name}" }.freeze
 
   # Methods that every Struct has.

@@ -1,37 +1,48 @@
 # frozen_string_literal: true
 
+require_relative "sink"
+
 module Abaca
   class Log
-    # Writes lines to one IO from its own thread, so that a full pipe or a slow disk delays neither the loop nor a
-    # request. Any thread, fiber or trap handler may use it. A Mutex does not work in a trap handler, so there is
-    # none.
+    # Has lines written by a thread of its own, so that a full pipe or a slow disk delays neither the loop nor a
+    # request. Any thread, fiber or trap handler may use it. A Mutex does not work in a trap handler, so there is none:
+    # counters change where Ruby does not switch threads, between reading and setting a variable.
     class Writer
-      # Lines that may wait; more are dropped, and a line says how many.
+      # Lines and bytes that may wait; more are dropped, and a line says how many.
       CAPACITY = 10_000
+      MEMORY = 16 * 1024 * 1024
 
-      # Bytes that are written in one go.
+      # Bytes that are taken from the queue at once.
       BATCH = 64 * 1024
 
-      # @return [Integer] lines that were dropped so far
-      attr_reader :dropped
+      # Seconds between two complaints that lines cannot be written.
+      PAUSE = 60
 
       # @param io [#write]
-      # @yield [number] the line that says how many were dropped
-      def initialize(io, &report)
-        @io = io
+      # @param report [#call] gets a number, returns the line that says how many were dropped
+      # @param trouble [#call] gets the exception when lines cannot be written, once in `PAUSE` seconds
+      def initialize(io, report:, trouble:)
+        @sink = Sink.new(io)
         @report = report
-        @dropped = 0
-        @reported = 0
+        @trouble = trouble
         begin_anew
       end
 
       # Takes one line, or several that belong together, each with its end.
       def push(line)
         begin_anew if forked?
-        return @dropped += 1 if @queue.size >= CAPACITY
+        size = line.bytesize
+        return drop(line) if @queue.size >= CAPACITY || @waiting + size > MEMORY
 
+        @waiting += size
         @queue << line
         start unless writes?
+      end
+
+      # @return [Integer] lines that were dropped so far, in this process
+      def dropped
+        begin_anew if forked?
+        @dropped
       end
 
       # Waits until the lines pushed so far are written.
@@ -63,8 +74,15 @@ module Abaca
       def begin_anew
         @queue = Thread::Queue.new
         @starts = Thread::Queue.new([true])
+        @waiting = @dropped = @reported = 0
+        @told = nil
         @pid = Process.pid
         @thread = nil
+      end
+
+      def drop(lines)
+        number = lines.count("\n")
+        @dropped += number
       end
 
       # Returns the thread that has found the mark, true if there was nothing to write, nil after the timeout.
@@ -123,35 +141,39 @@ module Abaca
       def write_all(queue)
         loop do
           item = queue.pop
-          text = String.new
+          lines = []
+          size = 0
           while item.is_a?(String)
-            text << item.b
-            item = queue.empty? || text.bytesize >= BATCH ? nil : queue.pop
+            lines << item
+            size += item.bytesize
+            item = queue.empty? || size >= BATCH ? nil : queue.pop
           end
-          report_dropped(text)
-          write(text)
+          @waiting -= size
+          write(lines)
           return item if item&.last
 
           item&.answer&.push(Thread.current)
         end
       end
 
-      def report_dropped(text)
-        return if @dropped == @reported
+      # A report of what was dropped comes last, so it is written only if everything is. The server goes on if the
+      # reader has gone, the disk is full, or the user's logger fails.
+      def write(lines)
+        missing = @dropped - @reported
+        lines << @report.call(missing) if missing.positive?
+        failure = @sink.write(lines) unless lines.empty?
+        return @reported += missing unless failure
 
-        text << @report.call(@dropped - @reported).b
-        @reported = @dropped
+        lost = failure.lines - (missing.positive? ? 1 : 0)
+        @dropped += lost
+        complain(failure.error)
       end
 
-      # The server continues if the reader has gone, the disk is full, or the user's logger fails.
-      def write(text)
-        return if text.empty?
+      def complain(error)
+        return if @told && now < @told + PAUSE
 
-        @io.write(text)
-        @io.flush if @io.respond_to?(:flush)
-      rescue StandardError
-        @dropped += text.count("\n")
-        @reported = @dropped
+        @told = now
+        @trouble.call(error)
       end
     end
   end
