@@ -32,6 +32,14 @@ class NativeTest < Minitest::Test
     assert_equal ["", "#{@line}\n", 1], [out, err, status.exitstatus]
   end
 
+  # Only a configuration file needs it.
+  def test_the_other_command
+    out, err, status = ruby(File.join(@dir, "exe/abacactl"), "-F", File::NULL, "stop")
+    assert_equal ["", "#{@line}\n", 1], [out, err, status.exitstatus]
+    _, err, status = ruby(File.join(@dir, "exe/abacactl"), "-F", "-", "stop")
+    assert_equal ["Neither pid nor control url available\n", 1], [err, status.exitstatus]
+  end
+
   def test_require
     _out, err, status = ruby("-I", File.join(@dir, "lib"), "-e", "require 'abaca'")
     assert_equal ["-e: #{@line} (LoadError)\n", 1], [err, status.exitstatus]

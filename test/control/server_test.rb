@@ -48,6 +48,9 @@ class ControlServerTest < Minitest::Test
     assert_equal [200, 200], ["/stats?token=se%20cret", "/stats?a=b;token=se+cret"].map { |to| status(address, to) }
     assert_equal 403, status(address, "/stats", "Authorization" => "Bearer secret")
     plain = control("tcp://127.0.0.1:0", token: "secret")
+    # As exporters do: no Host, and the last line is the answer.
+    answer = exchange(plain, "GET /stats?token=secret HTTP/1.0\r\n\r\n")
+    assert_equal 0, JSON.parse(answer.split("\n").last).fetch("backlog")
     assert_equal 200, status(plain, "/stats", "Authorization" => "bearer secret")
     assert_equal 200, status(plain, "/workers", "Authorization" => "Bearer secret")
     # What Puma does not have needs no token where others may log it.
