@@ -31,22 +31,23 @@ class PumaStatsTest < Minitest::Test
     assert_equal [0, 12, 12, 10], stats.values_at(:pool_capacity, :running, :busy_threads, :max_threads)
   end
 
-  # What the page has of a worker that serves, one of an older phase, and one that boots.
+  # One worker serves, one of an older phase drains, one boots, and one has ended.
   def test_a_cluster
-    page = Abaca::Page.create(slots: 1)
-    stats = cluster(page, [worker(0), worker(1, phase: 0), worker(2, booted: false, last_checkin: nil)])
+    page = cluster_page(2 => [:serving, 1], 0 => [:draining, 0], 3 => [:booting, 1], 1 => [:ended, 0])
+    stats = PumaStats.cluster(page, places: 10, phase: 1, started_at: START)
 
     assert_equal %i[started_at workers phase booted_workers old_workers worker_status versions abaca], stats.keys
     assert_equal ["2026-11-23T17:00:00Z", 3, 1, 2, 1],
                  stats.values_at(:started_at, :workers, :phase, :booted_workers, :old_workers)
-    first, _, last = stats[:worker_status]
-    assert_equal %i[started_at pid index phase booted last_checkin last_status abaca], first.keys
-    assert_equal [100, 0, 1, true, "2026-11-23T17:00:01Z"],
-                 first.values_at(:pid, :index, :phase, :booted, :last_checkin)
+    old, serving, booting = stats[:worker_status]
+    assert_equal %i[started_at pid index phase booted last_checkin last_status abaca], serving.keys
+    assert_equal [[0, 0, true], [2, 1, true], [3, 1, false]],
+                 [old, serving, booting].map { |worker| worker.values_at(:index, :phase, :booted) }
+    assert_equal page[2].pid, serving[:pid]
     assert_equal({ backlog: 0, running: 0, pool_capacity: 10, busy_threads: 0, max_threads: 10, requests_count: 0 },
-                 first[:last_status])
-    assert_equal({ state: :serving, **page[0].figures }, first[:abaca])
-    assert_equal [{}, nil], last.values_at(:last_status, :last_checkin)
+                 serving[:last_status])
+    assert_match(/\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\z/, serving[:last_checkin])
+    assert_equal [{}, nil, :booting], [booting[:last_status], booting[:last_checkin], booting[:abaca][:state]]
     assert_equal page.sums, stats[:abaca].except(:v, :version)
     assert_equal({ v: 1, workers: stats[:worker_status] }, PumaStats.workers(stats))
   ensure
@@ -79,13 +80,17 @@ class PumaStatsTest < Minitest::Test
 
   private
 
-  def cluster(page, workers)
-    workers = workers.map { |worker| worker.merge(figures: page[0].figures) }
-    PumaStats.cluster(workers, places: 10, phase: 1, sums: page.sums, started_at: START)
-  end
-
-  def worker(index, **others)
-    { index:, pid: 100 + index, phase: 1, booted: true, started_at: START, last_checkin: START + 1, state: :serving,
-      **others }
+  # A page whose slots have these states and phases, each of another process.
+  def cluster_page(slots)
+    page = Abaca::Page.create(slots: 4)
+    slots.each do |index, (state, phase)|
+      Process.wait(fork do
+        slot = page[index].claim(phase:)
+        slot.beat unless state == :booting
+        slot.state = state
+        exit!
+      end)
+    end
+    page
   end
 end

@@ -10,7 +10,9 @@ module Abaca
     module PumaStats
       # The layout of `abaca`: keys are only added.
       LAYOUT = 1
-      private_constant :LAYOUT
+      # What a slot says of a worker that has one.
+      ALIVE = %i[booting serving draining].freeze
+      private_constant :LAYOUT, :ALIVE
 
       class << self
         # @param figures [Hash{Symbol => Object}] as of Server#stats
@@ -21,18 +23,18 @@ module Abaca
           { started_at: time(started_at), **counters(figures, places), versions:, abaca: own(figures) }
         end
 
-        # @param workers [Array<Hash{Symbol => Object}>] `index`, `pid`, `phase`, `booted`, `started_at` and
-        #   `last_checkin` (Times or nil), `figures` (a Hash as of Page::Slot#figures), and perhaps `state`
+        # @param page [Page] that the master shares with its workers: nobody is asked, and nobody has to answer
         # @param places [Integer] requests that may be in the app of a worker at once
         # @param phase [Integer] of the cluster; a worker of another one is old
-        # @param sums [Hash{Symbol => Object}] figures of all workers, those that have ended among them
         # @param started_at [Time] of the master
+        # @param numbers [Integer] how many numbers workers may have: slots beyond are second ones of the same
         # @return [Hash{Symbol => Object}] of a cluster
-        def cluster(workers, places:, phase:, sums:, started_at:)
+        def cluster(page, places:, phase:, started_at:, numbers: page.size)
+          workers = page.select { |slot| ALIVE.include?(slot.state) }.map { |slot| worker(slot, places, numbers) }
           { started_at: time(started_at), workers: workers.size, phase:,
             booted_workers: workers.count { |worker| worker[:booted] },
             old_workers: workers.count { |worker| worker[:phase] != phase },
-            worker_status: workers.map { |worker| worker_status(worker, places) }, versions:, abaca: own(sums) }
+            worker_status: workers, versions:, abaca: own(page.sums) }
         end
 
         # @param stats [Hash{Symbol => Object}] of a single process or a cluster
@@ -51,11 +53,15 @@ module Abaca
 
         private
 
-        def worker_status(worker, places)
-          figures = worker[:figures]
-          { started_at: time(worker[:started_at]), **worker.slice(:pid, :index, :phase, :booted),
-            last_checkin: time(worker[:last_checkin]), last_status: worker[:booted] ? counters(figures, places) : {},
-            abaca: { **worker.slice(:state), **figures } }
+        def worker(slot, places, numbers)
+          state = slot.state
+          age = slot.beat_age
+          figures = slot.figures
+          booted = state != :booting
+          { started_at: time(slot.started_at), pid: slot.pid, index: slot.index % numbers,
+            phase: slot.phase, booted:,
+            last_checkin: time(age && (Time.now - age)), last_status: booted ? counters(figures, places) : {},
+            abaca: { state:, **figures } }
         end
 
         def only_worker(stats)
