@@ -33,7 +33,7 @@ module Abaca
       return 0 if @done
       return check if @check
 
-      Launcher.new(config, out: @out, err: @err).run
+      Launcher.new(config, argv: @argv, out: @out, err: @err).run
       0
     rescue OptionParser::ParseError, ConfigError => e
       complain(e)

@@ -3,6 +3,7 @@
 require_relative "control"
 require_relative "launcher/banner"
 require_relative "launcher/cluster"
+require_relative "launcher/hot_restart"
 require_relative "launcher/listeners"
 require_relative "launcher/output"
 require_relative "launcher/overdue"
@@ -25,11 +26,16 @@ module Abaca
 
     # @param config [Config]
     # @param app [#call, nil] in place of the configuration's app or rackup file
+    # @param argv [Array<String>, nil] the arguments of the command; nil: something else has started the launcher, and
+    #   is started again by a restart
     # @param out [IO] takes banner and access log
     # @param err [IO] takes warnings and errors
-    def initialize(config, app: nil, out: $stdout, err: $stderr)
-      @config = config
+    def initialize(config, app: nil, argv: nil, out: $stdout, err: $stderr)
+      @succession = Succession.new
+      @config = config = @succession.adapt(config)
       @app = app || config[:app]
+      @argv = argv
+      @origin = Origin.new(command: config[:restart_command], argv: argv || [])
       @output = Output.new(config, out, err)
       @stops = 0
       @halted = false
@@ -60,6 +66,24 @@ module Abaca
       return halt if @stops > 1
 
       end_runner
+    end
+
+    # Restarts the program in this process, with what it listens on; docs/signals.md has the stages. A call before the
+    # server serves applies to it; a stand-in is not restarted. A trap handler may call it.
+    def restart
+      @restart_wanted = true
+      @hot_restart&.begin
+    end
+
+    # @param pid [Integer]
+    # @return [Boolean] whether it is a stand-in that a restart needs, or has needed
+    def stand_in?(pid) = [@hot_restart&.pid, @succession.pid].include?(pid)
+
+    # Stops gracefully, while another process continues with what this one listens on.
+    def hand_over
+      @log.info(@runner.parting)
+      @overdue.give(@runner.patience(at_once: false))
+      @runner.hand_over
     end
 
     # Stops at once. A trap handler may call it.
@@ -114,9 +138,12 @@ module Abaca
     def actions
       { "INT" => method(:stop), "TERM" => method(:stop), "HUP" => -> { reopen || stop },
         Signals::DUMP => method(:dump), "USR1" => method(:phased_restart),
-        "USR2" => -> { @log.warn("USR2 has no effect: this version does not restart") },
+        **(skip_usr2? ? {} : { "USR2" => method(:restart) }),
         **(clustered? ? actions_of_master : {}) }
     end
+
+    # For programs that use the signal themselves.
+    def skip_usr2? = %w[ABACA_SKIP_SIGUSR2 PUMA_SKIP_SIGUSR2].any? { |name| ENV.key?(name) }
 
     def actions_of_master
       { "TTIN" => method(:add_worker), "TTOU" => method(:remove_worker), "CHLD" => @runner.method(:wake) }
@@ -140,7 +167,7 @@ module Abaca
     end
 
     def serve
-      @listeners = Listeners.new(@config, @log)
+      @listeners = Listeners.new(@config, @log, @succession)
       @pidfile = Pidfile.new(@config[:pidfile])
       @control = Control.new(self, @config, @log)
       signals = Signals.new(actions)
@@ -149,8 +176,10 @@ module Abaca
       @pidfile.write
       Launcher.current = self
       @control.open
-      Banner.new(@config, @listeners.urls, control: @control.url).show(@log)
-      @runner.run { @config[:after_booted].each(&:call) }
+      Banner.new(@config, @listeners, control: @control.url, stand_in: @succession.stand_in?).show(@log)
+      @runner.run { booted }
+      return become_the_next if @hot_restart&.pending?
+
       @config[:after_stopped].each(&:call)
       @log.info("- Goodbye!")
       nil
@@ -165,15 +194,44 @@ module Abaca
       @overdue.cancel
     end
 
+    # With workers, also whenever a phased restart is done.
+    def booted
+      @config[:after_booted].each(&:call)
+      return if @serving
+
+      @serving = true
+      succeed
+    end
+
+    # A stand-in ends when its successor serves, or when there is none any more.
+    def succeed
+      places = @listeners.places
+      @hot_restart = HotRestart.new(self, @origin, @log, places, stand_in: overlap?) unless @succession.stand_in?
+      @succession.serving(places) { |succeeded| succeeded ? hand_over : stop }
+      @hot_restart&.begin if @restart_wanted
+    end
+
+    def become_the_next
+      @runner.kill
+      @control.close
+      @hot_restart.exec
+    end
+
+    # `rails server` and others have pidfiles that allow one process only.
+    def overlap? = @argv && @config[:restart_overlap]
+
     def end_runner
       return unless @runner
 
+      @hot_restart&.cancel
       @log.info(@halted ? "* Stopping immediately!" : @runner.parting)
       @overdue.give(@runner.patience(at_once: @halted))
       @runner.stop(at_once: @halted)
     end
 
     def report_overdue
+      return become_the_next if @hot_restart&.pending?
+
       @log.error("the server does not end; the process ends without it")
       dump
       @runner.kill

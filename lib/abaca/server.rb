@@ -148,6 +148,15 @@ module Abaca
       nil
     end
 
+    # Stops gracefully, while other processes continue with the same listeners: without `shutdown_delay`, ready to the
+    # last, and the files of unix sockets stay. Any thread may call it.
+    #
+    # @return [nil]
+    def hand_over
+      @engine.hand_over
+      nil
+    end
+
     # Stops at once: requests in flight are broken off with Shutdown. Any thread and any trap
     # handler may call it.
     #

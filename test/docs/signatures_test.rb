@@ -23,6 +23,7 @@ class SignaturesTest < Minitest::Test
     ErrorAnswers FiberSafety::Row Frames Guest Launcher::App Launcher::Banner Launcher::Cluster Launcher::Listeners
     Launcher::Output Launcher::Overdue Launcher::Pidfile Launcher::Signals Launcher::Single Listener Log::Forms
     Log::Sink Log::Text Log::Writer PlainFields RailsBoot Requests StallReports Stats Stream::IONames
+    Launcher::HotRestart Launcher::Inherited Launcher::Origin Launcher::Succession
   ].map { |name| "Abaca::#{name}" }.freeze
 
   # Methods that every Struct has.

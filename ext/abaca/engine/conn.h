@@ -151,7 +151,8 @@ struct ab_engine {
   void *buffering_ctx;
   uint64_t buffer_most; /* bytes of all that are buffered */
   bool has_health;
-  bool retired; /* not ready any more */
+  bool retired;     /* not ready any more */
+  bool handed_over; /* its listeners live on in another process */
   bool paused, draining;
   bool knocked;       /* while paused, there was a connection to accept */
   bool refusing;      /* nothing more goes to the application */

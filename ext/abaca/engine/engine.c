@@ -149,18 +149,32 @@ static void drain_conn(ab_conn *conn) {
   ab__conn_protocol(conn)->drain(conn);
 }
 
+/* A connection in the kernel's queue has been promised service. */
+static void accept_the_last(ab_engine *engine) {
+  engine->retired = true;
+  for (ab_service *service = engine->services; service; service = service->next) {
+    service->budget = AB_DRAIN_ACCEPTS;
+    while (ab__service_accept(service)) continue;
+  }
+}
+
 void ab_engine_drain(ab_engine *engine, ab_nsec now) {
   ab_engine_lock(engine);
   engine->now = now;
   if (!engine->draining) {
-    /* A connection in the kernel's queue has been promised service. */
-    for (ab_service *service = engine->services; service; service = service->next) {
-      service->budget = AB_DRAIN_ACCEPTS;
-      while (ab__service_accept(service)) continue;
-    }
-    engine->draining = engine->retired = true;
+    if (!engine->handed_over) accept_the_last(engine);
+    engine->draining = true;
     ab__services_close(engine);
     each_conn(engine, drain_conn);
+  }
+  ab_engine_unlock(engine);
+}
+
+void ab_engine_hand_over(ab_engine *engine) {
+  ab_engine_lock(engine);
+  engine->handed_over = true;
+  for (ab_service *service = engine->services; service; service = service->next) {
+    ab_listener_keep(service->listener);
   }
   ab_engine_unlock(engine);
 }

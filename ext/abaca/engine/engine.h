@@ -109,6 +109,10 @@ int ab_engine_set_health(ab_engine *engine, enum ab_health which, const char *pa
  * connection that is open now has been accepted: 0 unless the kernel holds silent ones back. */
 ab_nsec ab_engine_retire(ab_engine *engine);
 
+/* Another process continues with the listeners: a drain leaves them what waits in the kernel's
+ * queues, keeps their socket files, and stays ready for the health path. Idempotent. */
+void ab_engine_hand_over(ab_engine *engine);
+
 /* Registers all with `poller`, borrowed until detach. Returns AB_OK, AB_ENOMEM or AB_ESYS. */
 int ab_engine_attach(ab_engine *engine, ab_poller *poller, ab_nsec now) AB_WARN_UNUSED;
 void ab_engine_detach(ab_engine *engine);

@@ -298,6 +298,45 @@ ab_listener *ab_listener_adopt(const ab_mem *mem, int fd) {
   return give_up(listener);
 }
 
+static bool reset_options(const ab_listener *listener, const ab_listener_options *options) {
+  if (listener->family == AB_LISTEN_TCP) {
+    set_number(listener->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 0);
+    set_number(listener->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 0);
+    set_number(listener->fd, SOL_SOCKET, SO_KEEPALIVE, 0);
+    if (!set_tcp_options(listener->fd, options)) return false;
+  }
+  return listen_with(listener->fd, options);
+}
+
+/* False, with errno, if the file is there and its mode cannot be changed. */
+static bool own_path(ab_listener *listener, const ab_listener_options *options) {
+  struct stat info;
+  if (lstat(listener->name, &info) != 0 || !S_ISSOCK(info.st_mode)) return true;
+  listener->made_path = true;
+  listener->dev = info.st_dev;
+  listener->ino = info.st_ino;
+  return options->mode < 0 || chmod(listener->name, (mode_t)options->mode) == 0;
+}
+
+ab_listener *ab_listener_inherit(const ab_mem *mem, int fd, const ab_listener_options *options,
+                                 bool owns_path) {
+  ab_listener *listener = ab_listener_adopt(mem, fd);
+  if (!listener) return NULL;
+  owns_path = owns_path && listener->family == AB_LISTEN_UNIX && listener->name[0] != '@';
+  if (!reset_options(listener, options) || (owns_path && !own_path(listener, options))) {
+    listener->made_path = false;
+    listener->fd = -1; /* stays the caller's */
+    return give_up(listener);
+  }
+  listener->defers = listener->family == AB_LISTEN_TCP && options->defer_accept;
+  return listener;
+}
+
+void ab_listener_keep(ab_listener *listener) {
+  listener->made_path = false;
+  listener->defers = false;
+}
+
 static void remove_path(ab_listener *listener) {
   if (!listener->made_path || listener->pid != getpid()) return;
   listener->made_path = false;

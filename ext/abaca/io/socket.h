@@ -81,6 +81,12 @@ ab_listener *ab_listener_unix(const ab_mem *mem, const char *path,
  * never removed. Returns NULL and sets errno (EINVAL: it does not listen); then it stays the
  * caller's. */
 ab_listener *ab_listener_adopt(const ab_mem *mem, int fd);
+/* The same for a socket that an earlier program of this process, or a sibling, has opened for this
+ * purpose: applies the options. `owns_path`: removes its socket file at the end. */
+ab_listener *ab_listener_inherit(const ab_mem *mem, int fd, const ab_listener_options *options,
+                                 bool owns_path);
+/* Another process continues with the socket: its file stays, ab_listener_hasten does nothing. */
+void ab_listener_keep(ab_listener *listener);
 /* Closes it, and frees it. */
 void ab_listener_fini(ab_listener *listener);
 

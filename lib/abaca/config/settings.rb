@@ -108,12 +108,22 @@ module Abaca
             setting(:bind_to_activated_sockets, false, Types::Activation.new,
                     "listens at the sockets of systemd too, or at nothing else",
                     level: :process, flag: ["--bind-to-activated-sockets [only]"]),
-            any(:restart_command, nil, "a command", "what a restart executes", shown: "the command of the start",
-                                                                               level: :process,
-                                                                               flag: ["-R", "--restart-cmd COMMAND"]),
+            *restarts,
             setting(:plugins, [].freeze, Types::Names.new("a name"),
                     "a plugin of Puma's; it is not run, and a warning says so",
                     file: %i[plugin], level: :process, flag: ["--plugin NAME"])
+          ]
+        end
+
+        def restarts
+          [
+            any(:restart_command, nil, "a command", "what a restart executes, with the arguments of the start",
+                shown: "the command of the start", page: "signals.md", level: :process,
+                flag: ["-R", "--restart-cmd COMMAND"]),
+            setting(:restart_timeout, 120.0, Types::Seconds.new(zero: false),
+                    "how long the new program may boot at a hot restart", page: "signals.md", level: :process),
+            switch(:restart_overlap, true, "false: at a hot restart, the new program boots when the old one has ended",
+                   page: "signals.md", level: :process)
           ]
         end
 

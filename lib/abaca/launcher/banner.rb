@@ -5,12 +5,14 @@ module Abaca
     # What a process says of itself when it serves: its title, and the first lines of the log.
     class Banner
       # @param config [Config]
-      # @param urls [Array<String>] where it listens
-      # @param control [String, nil] where its control server does
-      def initialize(config, urls, control: nil)
+      # @param listeners [Listeners] that are open
+      # @param control [String, nil] where its control server listens
+      # @param stand_in [Boolean] whether the process serves while another one restarts
+      def initialize(config, listeners, control: nil, stand_in: false)
         @config = config
-        @urls = urls
+        @listeners = listeners
         @control = control
+        @stand_in = stand_in
       end
 
       # Sets the title and writes the lines.
@@ -23,16 +25,18 @@ module Abaca
 
       private
 
+      def lines = @stand_in ? ["* A stand-in serves during the restart, PID: #{Process.pid}"] : all_lines
+
       def title
         tag = @config[:tag] || File.basename(Dir.pwd)
-        "abaca #{VERSION} (#{@urls.join(',')})#{" [#{tag}]" unless tag.empty?}"
+        "abaca #{VERSION} (#{@listeners.urls.join(',')})#{" [#{tag}]" unless tag.empty?}#{' stand-in' if @stand_in}"
       end
 
-      def lines
+      def all_lines
         ["Abaca starting in #{clustered? ? 'cluster' : 'single'} mode...", "* Abaca version: #{VERSION}",
          "* Ruby version: #{RUBY_DESCRIPTION}", *fibers, *threads, *scheduler,
          "*  Environment: #{@config[:environment]}", *processes,
-         *@urls.map { |url| "* Listening on #{url}" }, *control, "Use Ctrl-C to stop"]
+         *@listeners.lines, *control, "Use Ctrl-C to stop"]
       end
 
       def clustered? = @config[:workers].positive?

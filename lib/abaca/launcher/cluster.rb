@@ -43,7 +43,7 @@ module Abaca
         @target = config[:workers]
         @phase = 0
         @back_off = BackOff.new
-        @workers = Workers.new { |pid, status| @log.warn("reaped unknown child process pid=#{pid} status=#{status}") }
+        @workers = Workers.new(log)
         preload if preload?
         @mailbox = Mailbox.new
       end
@@ -58,9 +58,7 @@ module Abaca
       def preloaded? = !@app.nil?
 
       # @param listeners [Listeners] that are open
-      def listen(listeners)
-        @listeners = listeners
-      end
+      def listen(listeners) = (@listeners = listeners)
 
       # Looks after workers until it is stopped.
       #
@@ -80,6 +78,9 @@ module Abaca
       #
       # @param at_once [Boolean] or else gracefully
       def stop(at_once:) = @mailbox.post(at_once ? :halt : :stop)
+
+      # Stops gracefully, while another master's workers continue with the listeners. Any thread may call it.
+      def hand_over = @mailbox.post(:hand_over)
 
       # Replaces the workers one after the other. A trap handler may call it.
       #
@@ -172,6 +173,7 @@ module Abaca
       def obey(command)
         case command
         when :stop then begin_stop(at_once: false)
+        when :hand_over then begin_hand_over
         when :halt then begin_stop(at_once: true)
         when :phased_restart then begin_phased_restart
         when :add_worker then @target += 1
@@ -295,6 +297,13 @@ module Abaca
         @listening_until ||= now + @config[:shutdown_delay] unless @listening_ended
         stop_listening if at_once || listening_left.zero?
         @workers.each { |worker| stop_worker(worker, at_once:) }
+      end
+
+      def begin_hand_over
+        @stopping = true
+        @listeners.keep
+        stop_listening
+        @workers.each { |worker| worker.hand_over(within: @ending.patience(at_once: false)) }
       end
 
       def listening_left = @listening_until ? [@listening_until - now, 0].max : 0

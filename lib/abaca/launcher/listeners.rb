@@ -9,22 +9,31 @@ module Abaca
       OPENING = %i[backlog defer_accept reuse_port umask mode].freeze
       private_constant :OPENING
 
+      # @return [Array<Inherited::Place>] the same for the next program
+      attr_reader :places
+      # @return [Array<String>] how it came to each, for the log
+      attr_reader :lines
+
       # @param config [Config]
       # @param log [Log]
-      def initialize(config, log)
+      # @param succession [Succession] has what listens already
+      def initialize(config, log, succession)
         @config = config
         @log = log
+        @succession = succession
+        @inherited = succession.inherited
         @opened = [] # of [Listener, Hash of terms]
+        @places = []
+        @lines = []
       end
 
       # @return [self]
       # @raise [ConfigError] if one of the places cannot be listened at; then none is
       def open
-        @config.binds.each do |bind|
-          listeners(bind).each { |listener| @opened << [listener, bind.options.except(*OPENING)] }
-        rescue SystemCallError => e
-          raise ConfigError, "cannot listen on #{bind}: #{reason(e)}"
-        end
+        found = @config.binds.map { |bind| [bind, @inherited.take(bind.to_s)] }
+        # Before others are opened, which may be the same with another address.
+        @inherited.close.each { |place| @log.info("* Closing #{place.url}, which is not wanted any more") }
+        found.each { |bind, place| add(bind, place) }
         self
       rescue ConfigError
         close
@@ -33,7 +42,7 @@ module Abaca
 
       # @return [Array<String>] where it listens
       def urls
-        @urls ||= @opened.map { |listener,| Listener.url(listener.place, @config[:rack_url_scheme]) }
+        @urls ||= @opened.map { |listener,| url(listener) }
       end
 
       # Gives them to a server of this process, which closes them.
@@ -45,11 +54,38 @@ module Abaca
         @opened.each { |listener, terms| server.add_listener(listener, **terms) }
       end
 
+      # Another process continues with those that no server of this process has.
+      def keep = @opened.map(&:first).each(&:keep)
+
       # Closes those that no server of this process has, and removes the files of unix sockets that this process made.
       # Idempotent.
       def close = @opened.map(&:first).each(&:close)
 
       private
+
+      def add(bind, place)
+        listeners = place ? heirs(place, bind) : listeners(bind)
+        @opened.concat(listeners.map { |listener| [listener, bind.options.except(*OPENING)] })
+        @places << Inherited::Place.new(bind.to_s, listeners.map(&:fileno), place ? place.mark : mark(bind))
+        @lines.concat(listeners.map { |listener| line(listener, place) })
+      rescue SystemCallError => e
+        raise ConfigError, "cannot listen on #{bind}: #{reason(e)}"
+      end
+
+      def url(listener, scheme = @config[:rack_url_scheme]) = Listener.url(listener.place, scheme)
+
+      def line(listener, place)
+        place ? "* Inherited #{url(listener, 'tcp')}" : "* Listening on #{url(listener)}"
+      end
+
+      # A stand-in that ends before it serves must leave the file, which is still in use.
+      def heirs(place, bind)
+        owns = place.own? && !@succession.stand_in?
+        options = { dead_after: dead_after(bind), **bind.options.slice(*OPENING) }
+        place.fds.map { |fd| Listener.inherit(fd, owns, **options) }
+      end
+
+      def mark(bind) = bind.unix? && !bind.path.start_with?("@") ? "own" : "-"
 
       def listeners(bind)
         options = bind.options.slice(*OPENING)

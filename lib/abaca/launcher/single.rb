@@ -63,6 +63,9 @@ module Abaca
       # @param at_once [Boolean] or else gracefully
       def stop(at_once:) = at_once ? @server.halt : @server.stop
 
+      # Drains, while others continue with the listeners.
+      def hand_over = @server.hand_over
+
       # @param at_once [Boolean]
       # @return [Numeric, nil] seconds that #run may take after #stop; nil: as long as it wants
       def patience(at_once:) = self.class.patience(@config, at_once:)

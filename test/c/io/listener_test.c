@@ -507,6 +507,55 @@ CHECK_CASE(adopt_takes_what_listens) {
   ab_listener_fini(listener);
 }
 
+/* Between the programs of a restart. */
+CHECK_CASE(inherit_applies_the_options) {
+  ab_listener_options options = {.umask = -1, .mode = -1, .defer_accept = true, .dead_after = 120};
+  ab_listener *old = ab_listener_tcp(&ab_mem_libc, "127.0.0.1", 0, &options);
+  int fd = dup(ab_listener_fd(old));
+  ab_listener *heir = ab_listener_inherit(&ab_mem_libc, fd, &plain, true);
+  CHECK_INT(ab_listener_port(old), ab_listener_port(heir));
+  CHECK_INT(0, option_of(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT));
+  CHECK_INT(0, option_of(fd, SOL_SOCKET, SO_KEEPALIVE));
+  ab_listener_keep(heir);
+  ab_listener_fini(heir);
+  fd = dup(ab_listener_fd(old));
+  heir = ab_listener_inherit(&ab_mem_libc, fd, &options, true);
+  CHECK(option_of(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT) > 0);
+  CHECK_INT(120000, option_of(fd, IPPROTO_TCP, TCP_USER_TIMEOUT));
+  ab_listener_keep(old);
+  CHECK(!ab_listener_hasten(old));
+  CHECK(option_of(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT) > 0);
+  ab_listener_hasten(heir);
+  CHECK_INT(0, option_of(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT));
+  ab_listener_fini(heir);
+  ab_listener_fini(old);
+  errno = 0;
+  CHECK(ab_listener_inherit(&ab_mem_libc, -1, &plain, true) == NULL);
+  CHECK_INT(EBADF, errno);
+}
+
+CHECK_CASE(the_heir_removes_the_socket_file) {
+  make_dir();
+  const char *path = path_in_dir("s");
+  ab_listener_options options = {.umask = -1, .mode = 0640};
+  ab_listener *old = ab_listener_unix(&ab_mem_libc, path, &plain);
+  ab_listener *other = ab_listener_inherit(&ab_mem_libc, dup(ab_listener_fd(old)), &plain, false);
+  ab_listener *heir = ab_listener_inherit(&ab_mem_libc, dup(ab_listener_fd(old)), &options, true);
+  struct stat info;
+  CHECK_INT(0, stat(path, &info));
+  CHECK_INT(0640, info.st_mode & 0777);
+  ab_listener_keep(old);
+  ab_listener_fini(old);
+  ab_listener_fini(other);
+  CHECK_INT(0, stat(path, &info));
+  int client = connect_unix(path);
+  CHECK(client >= 0);
+  ab_fd_close(client);
+  ab_listener_fini(heir);
+  CHECK_INT(-1, stat(path, &info));
+  remove_dir();
+}
+
 CHECK_CASE(adopt_leaves_the_socket_file) {
   make_dir();
   const char *path = path_in_dir("sock");

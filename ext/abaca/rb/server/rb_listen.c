@@ -90,6 +90,29 @@ static VALUE listener_adopt(VALUE klass, VALUE fd) {
   return listener_give(self, ab_listener_adopt(&ab_mem_libc, number), what);
 }
 
+/* call-seq: inherit(fd, owns_path, backlog:, defer_accept:, dead_after:, mode:) -> Listener
+ *
+ * Takes a descriptor that an earlier program has opened; removes its socket file at the end if
+ * owns_path. dead_after: seconds. Raises SystemCallError; then it stays the caller's. */
+static VALUE listener_inherit(int argc, VALUE *argv, VALUE klass) {
+  VALUE fd, owns, keywords;
+  rb_scan_args(argc, argv, "2:", &fd, &owns, &keywords);
+  int number = NUM2INT(fd);
+  ab_listener_options options = options_of(keywords);
+  VALUE self = listener_new(klass);
+  VALUE what = rb_sprintf("fd %d", number);
+  return listener_give(self, ab_listener_inherit(&ab_mem_libc, number, &options, RTEST(owns)),
+                       what);
+}
+
+/* call-seq: keep -> nil
+ *
+ * Another process continues with the socket: its socket file stays. */
+static VALUE listener_keep(VALUE self) {
+  ab_listener_keep(listener_of(self));
+  return Qnil;
+}
+
 /* call-seq: port -> Integer */
 static VALUE listener_port(VALUE self) {
   return INT2FIX(ab_listener_port(listener_of(self)));
@@ -171,6 +194,8 @@ void ab_init_listen(VALUE mAbaca, VALUE cEngine) {
   rb_define_singleton_method(cListener, "tcp", listener_tcp, -1);
   rb_define_singleton_method(cListener, "unix", listener_unix, -1);
   rb_define_singleton_method(cListener, "adopt", listener_adopt, 1);
+  rb_define_singleton_method(cListener, "inherit", listener_inherit, -1);
+  rb_define_method(cListener, "keep", listener_keep, 0);
   rb_define_method(cListener, "port", listener_port, 0);
   rb_define_method(cListener, "fileno", listener_fileno, 0);
   rb_define_method(cListener, "place", listener_place, 0);

@@ -10,6 +10,7 @@ typedef struct ab_shutdown {
   ab_nsec delay;             /* for which a server that is not ready any more goes on */
   ab_nsec idle_timeout;      /* without a request for that time it stops by itself; 0: never */
   _Atomic ab_nsec idle_look; /* when to look whether that is over; 0: never */
+  bool handed_over;          /* another process continues with the listeners */
   ab_nsec stage_end;         /* of the stage of the shutdown; 0: none */
   ab_nsec last_words;        /* when the app is done: for what is still being sent */
 } ab_shutdown;

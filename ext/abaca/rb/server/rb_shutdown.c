@@ -1,7 +1,8 @@
 /* The end of a server, in stages, any of which may be the last. It begins when it is asked for, or
  * after idle_timeout without a request; `halt` goes to `forced` at once.
  *
- * retired   not ready any more, says the health path; all else goes on for shutdown_delay
+ * retired   not ready any more, says the health path; all else goes on for shutdown_delay; skipped
+ *           if another process continues with the listeners
  * draining  nothing new is accepted; requests in flight and connections that the app has taken over
  *           are waited for, for shutdown_timeout
  * forced    fibers get an exception where they wait; what has not come to the app yet gets a 503;
@@ -40,6 +41,8 @@ static ab_nsec shorter(ab_nsec a, ab_nsec b) {
 static void retire(ab_run *run, ab_nsec now) {
   ab_shutdown *shutdown = shutdown_of(run);
   run->ending.retired = true;
+  shutdown->stage_end = now;
+  if (shutdown->handed_over) return;
   ab_nsec silent = ab_engine_retire(run->rack.engine);
   if (shutdown->timeout) silent = shorter(silent, shutdown->timeout);
   shutdown->stage_end = now + (silent > shutdown->delay ? silent : shutdown->delay);
@@ -241,6 +244,17 @@ static VALUE server_stop(VALUE self) {
   return server ? request_end(server, &server->run.ending.stop_requested) : Qnil;
 }
 
+/* call-seq: hand_over -> nil
+ *
+ * As stop, but another process continues with the listeners; any thread may call it. */
+static VALUE server_hand_over(VALUE self) {
+  ab_server *server = ab_server_own_or_null(self);
+  if (!server) return Qnil;
+  ab_engine_hand_over(server->run.rack.engine);
+  server->shutdown.handed_over = true;
+  return request_end(server, &server->run.ending.stop_requested);
+}
+
 /* call-seq: halt -> nil
  *
  * Forced; any thread and any trap handler may call it. */
@@ -282,5 +296,6 @@ void ab_shutdown_configure(ab_server *server, VALUE options) {
 
 void ab_init_shutdown(VALUE cEngine) {
   rb_define_method(cEngine, "stop", server_stop, 0);
+  rb_define_method(cEngine, "hand_over", server_hand_over, 0);
   rb_define_method(cEngine, "halt", server_halt, 0);
 }

@@ -66,6 +66,17 @@ module Abaca
           signal(at_once ? "QUIT" : "TERM")
         end
 
+        # Ends it gracefully, while others continue with the listeners.
+        #
+        # @param within [Numeric, nil] as for #stop
+        def hand_over(within:)
+          return if stopping?
+
+          @stopping = :gracefully
+          kill_in(within)
+          signal("USR2")
+        end
+
         # Kills it after these seconds, or never.
         def kill_in(seconds) = @kill_at = seconds && (now + seconds)
 

@@ -69,12 +69,18 @@ module Abaca
           nothing = -> {}
           Signals.new("TERM" => -> { @stopped ? halt : stop }, "QUIT" => method(:halt),
                       "HUP" => @output.method(:reopen), Signals::DUMP => method(:dump), "INT" => nothing,
-                      "USR1" => nothing, "USR2" => nothing, "TTIN" => nothing, "TTOU" => nothing, "URG" => nothing,
-                      "CHLD" => nothing)
+                      "USR1" => nothing, "USR2" => method(:hand_over), "TTIN" => nothing, "TTOU" => nothing,
+                      "URG" => nothing, "CHLD" => nothing)
         end
 
         def stop
           @stopped ||= :gracefully
+          @runner ? stop_runner : exit(0)
+        end
+
+        # As #stop, for the master's hot restart.
+        def hand_over
+          @stopped ||= :handed_over
           @runner ? stop_runner : exit(0)
         end
 
@@ -86,7 +92,7 @@ module Abaca
         def stop_runner
           at_once = @stopped == :at_once
           @overdue.give(@runner.patience(at_once:))
-          @runner.stop(at_once:)
+          @stopped == :handed_over ? @runner.hand_over : @runner.stop(at_once:)
         end
 
         def orphaned

@@ -8,10 +8,8 @@ module Abaca
         include Enumerable
 
         # @param log [Log]
-        # @yieldparam pid [Integer] of a child that was no worker
-        # @yieldparam status [Process::Status]
-        def initialize(&unknown)
-          @unknown = unknown
+        def initialize(log)
+          @log = log
           @handles = {} # by pid
         end
 
@@ -45,12 +43,20 @@ module Abaca
           ended = []
           while (pid, status = Process.wait2(-1, Process::WNOHANG))
             handle = @handles.delete(pid)
-            handle ? ended << handle : @unknown.call(pid, status)
+            handle ? ended << handle : note_unknown(pid, status)
             handle&.end_with(status)
           end
           ended
         rescue Errno::ECHILD
           ended
+        end
+
+        private
+
+        def note_unknown(pid, status)
+          return if Launcher.current&.stand_in?(pid)
+
+          @log.warn("reaped unknown child process pid=#{pid} status=#{status}")
         end
       end
     end

@@ -1,0 +1,174 @@
+# frozen_string_literal: true
+
+require "io/wait"
+require "socket"
+require_relative "inherited"
+require_relative "origin"
+require_relative "succession"
+
+module Abaca
+  class Launcher
+    # A hot restart, from the old program's side. The new program is started first as a child, the stand-in, which
+    # listens on the same sockets. When it serves, the old program drains and executes the new one in its place, so the
+    # process keeps its number; when that serves too, it ends the stand-in. A new program that does not boot is found by
+    # the stand-in, and the old one serves on. docs/signals.md says why.
+    class HotRestart
+      # Signals that would end the process while Ruby boots again: they are ignored until there are handlers.
+      UNTIMELY = %w[HUP USR1 USR2 TTIN TTOU].freeze
+      # What the next program must not find in its environment.
+      STALE = /\A(?:ABACA_INHERIT_\d+|#{Succession::STAND_IN}|#{Succession::SUCCESSOR}|LISTEN_(?:FDS|PID|FDNAMES))\z/
+      # Seconds between two looks whether the process stops meanwhile.
+      LOOK = 0.2
+      private_constant :UNTIMELY, :STALE, :LOOK
+
+      # @return [Integer, nil] the stand-in's process
+      attr_reader :pid
+
+      # @param launcher [Launcher]
+      # @param origin [Origin]
+      # @param log [Log]
+      # @param places [Array<Inherited::Place>] where the old program listens
+      # @param stand_in [Boolean] or else connections wait in the kernel's queue while the new program boots
+      def initialize(launcher, origin, log, places, stand_in:)
+        @launcher = launcher
+        @config = launcher.config
+        @origin = origin
+        @log = log
+        @places = places
+        @stand_in = stand_in
+        @state = :idle
+      end
+
+      # Begins, unless a restart is under way. A trap handler may call it.
+      def begin
+        return @log.warn("a restart is under way already") unless @state == :idle
+
+        @state = :booting
+        Thread.new { restart }.name = "abaca restart"
+        nil
+      end
+
+      # @return [Boolean] whether the process goes on with a new program once the old one has drained
+      def pending? = @state == :draining
+
+      # The process is to end instead. A trap handler may call it.
+      def cancel = @state = :cancelled
+
+      # Becomes the new program.
+      #
+      # @raise [ConfigError] if that fails
+      def exec
+        changes = run_hooks
+        remove_files
+        @log.info("* Restarting: #{@origin.words.join(' ')}")
+        @log.release
+        UNTIMELY.each { |name| Signal.trap(name, "IGNORE") }
+        Process.exec(*command(@heirs, Succession::SUCCESSOR, [@socket&.fileno, @pid].compact.join(" "), changes))
+      rescue SystemCallError => e
+        raise ConfigError, "the restart failed: #{e.message}"
+      end
+
+      private
+
+      def restart
+        @log.info("* Restarting...")
+        trouble = (@stand_in ? start_stand_in : keep_sockets)
+        return if @state == :cancelled
+        return give_up(trouble) if trouble
+
+        @state = :draining
+        @launcher.hand_over
+      rescue StandardError => e
+        give_up("#{e.message} (#{e.class})")
+      end
+
+      def give_up(trouble)
+        @log.error("the restart failed: #{trouble}; this program serves on")
+        @heirs = nil
+        @state = :idle
+      end
+
+      # The server closes its descriptors when it has drained.
+      def keep_sockets
+        keep(@places.map { |place| [place, place.fds.map { |fd| IO.for_fd(fd, autoclose: false).dup }] })
+        nil
+      end
+
+      # @param pairs [Array<Array(Inherited::Place, Array<IO>)>] what the next program inherits
+      def keep(pairs)
+        @sockets = pairs.flat_map(&:last) # as long as they are needed
+        @heirs = pairs.map { |place, ios| Inherited::Place.new(place.url, ios.map(&:fileno), place.mark) }
+      end
+
+      # Returns what is wrong, nil when it serves.
+      def start_stand_in
+        @socket, others = UNIXSocket.pair(:SEQPACKET)
+        number = others.fileno
+        @pid = Process.spawn(*command(@places, Succession::STAND_IN, number.to_s, {}, [number]))
+        others.close
+        trouble = await_stand_in or return
+        @socket.close
+        trouble
+      ensure
+        others&.close
+      end
+
+      def await_stand_in
+        limit = now + @config[:restart_timeout]
+        pairs = []
+        while @state == :booting
+          return end_stand_in("is not ready after #{@config[:restart_timeout]} s") if now > limit
+          next unless @socket.wait_readable(LOOK)
+
+          text, ios = Succession.receive(@socket)
+          return end_stand_in("ended before it was ready (its message is above)") unless text
+          return keep(pairs) && nil if text == Succession::READY
+
+          pairs << [place_of(text), ios]
+        end
+        end_stand_in("is not needed any more")
+      end
+
+      def place_of(text)
+        _, mark, url = text.split(" ", 3)
+        Inherited::Place.new(url, [], mark)
+      end
+
+      # It has no way back: nothing has been accepted that only it knows of, unless it serves already.
+      def end_stand_in(trouble)
+        Process.kill(:TERM, @pid)
+        reaper = Process.detach(@pid)
+        Process.kill(:KILL, @pid) unless reaper.join(LOOK * 10)
+        "the new program #{trouble}"
+      rescue Errno::ESRCH
+        "the new program #{trouble}"
+      end
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+      # The hooks may change the environment of the next program. Returns the changes.
+      def run_hooks
+        before = ENV.to_h
+        @config[:before_restart].each { |hook| hook.run(@log, @launcher) }
+        after = ENV.to_h
+        (before.keys | after.keys).to_h { |name| [name, after[name]] }.reject { |name, value| before[name] == value }
+      end
+
+      # Those of sockets that the new program does not listen on.
+      def remove_files
+        wanted = @heirs.map(&:url)
+        @places.each { |place| place.remove_file unless wanted.include?(place.url) }
+      end
+
+      # Arguments of Process.exec and Process.spawn.
+      def command(places, role, value, changes, others = [@socket&.fileno].compact)
+        environment = @origin.environment.reject { |name, _| STALE.match?(name) }
+        environment.update("PWD" => @origin.directory, **Inherited.variables(places), role => value, **changes)
+        program, *arguments = @origin.words
+        fds = places.flat_map(&:fds) + others
+        [environment, [program, program], *arguments,
+         { unsetenv_others: true, chdir: @origin.directory, close_others: false, **fds.to_h { |fd| [fd, fd] } }]
+      end
+    end
+  end
+end

@@ -1,0 +1,114 @@
+# frozen_string_literal: true
+
+require "socket"
+require_relative "inherited"
+
+module Abaca
+  class Launcher
+    # What a program finds that was started by a hot restart (docs/signals.md): it is the stand-in, which serves while
+    # the process restarts, or the successor in that process, which ends the stand-in. In any other program it finds
+    # nothing, and its methods do nothing.
+    class Succession
+      STAND_IN = "ABACA_STAND_IN"
+      SUCCESSOR = "ABACA_SUCCESSOR"
+      # Messages of the two: a listener with its descriptors, all is ready, and the end.
+      LISTENER = "listener"
+      READY = "ready"
+      DONE = "done"
+      # Bytes of a message at most: a URL, and a few words.
+      MESSAGE = 4096
+      # Settings of what there is only once: a stand-in has none of it.
+      ONCE = { pidfile: nil, state_path: nil, control_url: nil, plugins: [].freeze, after_booted: [].freeze,
+               after_stopped: [].freeze, idle_timeout: 0 }.freeze
+      private_constant :MESSAGE, :ONCE
+
+      # @return [Inherited] the sockets
+      attr_reader :inherited
+
+      # @return [Integer, nil] the stand-in's process, in its successor
+      attr_reader :pid
+
+      # @param env [Hash{String => String}, ENV] loses the variables
+      def initialize(env = ENV)
+        @inherited = Inherited.new(env)
+        fd = env.delete(STAND_IN)
+        @stand_in = !fd.nil?
+        @restarted = @stand_in || env.key?(SUCCESSOR)
+        successor, pid = env.delete(SUCCESSOR)&.split
+        @socket = socket(fd || successor)
+        @pid = Integer(pid, 10) if pid
+        Thread.new { watch }.name = "abaca stand-in" if @stand_in
+      end
+
+      # @return [Boolean] whether this program is the stand-in
+      def stand_in? = @stand_in
+
+      # @return [Boolean] whether another program was here before
+      def restarted? = @restarted
+
+      # @param config [Config]
+      # @return [Config] of this program: the logs are continued, and a stand-in has nothing that there is only once
+      def adapt(config)
+        redirect = config[:redirect]
+        config = config.with(redirect: redirect.merge(append: true)) if @restarted && redirect
+        @stand_in ? config.with(ONCE) : config
+      end
+
+      # The program serves from now on. A stand-in says so, and calls the block when it has to end: with true if its
+      # successor serves, with false if the process has ended without one, whose files it then removes. A successor ends
+      # the stand-in.
+      #
+      # @param places [Array<Inherited::Place>] where it listens
+      # @yieldparam succeeded [Boolean]
+      def serving(places, &ending)
+        return unless @socket
+
+        @places = places
+        @ending = ending
+        @stand_in ? report : dismiss
+      rescue SystemCallError
+        nil # the other one has ended; a stand-in finds that out elsewhere
+      end
+
+      # @param socket [UNIXSocket] of the other program
+      # @return [Array(String, Array<IO>), nil] a message's text and descriptors; nil at the end
+      def self.receive(socket)
+        text, _, _, *rights = socket.recvmsg(MESSAGE, scm_rights: true)
+        [text, rights.flat_map { |data| data.unix_rights.to_a }] unless text.nil? || text.empty?
+      rescue SystemCallError
+        nil
+      end
+
+      private
+
+      def socket(number)
+        return unless number
+
+        UNIXSocket.for_fd(Integer(number, 10)).tap { |socket| socket.close_on_exec = true }
+      end
+
+      def report
+        @places.each do |place|
+          rights = place.fds.map { |fd| IO.for_fd(fd, autoclose: false) }
+          @socket.sendmsg("#{LISTENER} #{place.mark} #{place.url}", 0, nil, Socket::AncillaryData.unix_rights(*rights))
+        end
+        @socket.sendmsg(READY)
+      end
+
+      # The process that a stand-in stands in for may end at any time; while it boots, there is nothing to end in order.
+      def watch
+        succeeded = Succession.receive(@socket)&.first == DONE
+        Process.exit!(1) unless @ending
+        @places.each(&:remove_file) unless succeeded
+        @ending.call(succeeded)
+      end
+
+      def dismiss
+        @socket.sendmsg(DONE)
+        Process.detach(@pid)
+      ensure
+        @socket.close
+      end
+    end
+  end
+end
