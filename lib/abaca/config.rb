@@ -121,9 +121,12 @@ module Abaca
       end
       return if @values[:workers].positive? || @values[:silence_fork_callback_warning]
 
-      hooks = SETTINGS.values.select(&:hook_of_workers?).flat_map { |setting| @values[setting.name] }
-      @warnings |= hooks.map do |hook|
-        [hook.place, "`#{hook.name}' is not called: there are no workers"].compact.join(": ")
+      warn_of_hooks(SETTINGS.values.select(&:hook_of_workers?).map(&:name), "there are no workers")
+    end
+
+    def warn_of_hooks(names, why)
+      @warnings |= @values.values_at(*names).flatten.map do |hook|
+        [hook.place, "`#{hook.name}' is not called: #{why}"].compact.join(": ")
       end
     end
 
@@ -135,6 +138,9 @@ module Abaca
     end
 
     def warn_of_modes
+      warn_of_hooks(%i[out_of_band], "requests are taken at any time")
+      hooks_of_threads = Modes.threads?(self) ? [] : %i[before_thread_start before_thread_exit]
+      warn_of_hooks(hooks_of_threads, "no request runs on a thread")
       return if Modes.hybrid?(self)
 
       Modes::HYBRID.each do |name|

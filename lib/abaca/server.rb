@@ -276,8 +276,15 @@ module Abaca
         methods: Config::HttpMethods.engine_option(@config[:supported_http_methods]),
         stall_reporter: StallReports.new(@log), spare_maker: (method(:serve_beside).to_proc if native?),
         **Config::Admission.engine_options(@config), **Config::Stalls.engine_options(@config),
-        **Config::Modes.engine_options(@config),
+        **Config::Modes.engine_options(@config), thread_begins: calls(:before_thread_start),
+        thread_ends: calls(:before_thread_exit),
         **Config::Proxies.engine_options(@config) }
+    end
+
+    # @return [Proc, nil] that calls the blocks of a hook
+    def calls(hook)
+      blocks = @config[hook]
+      -> { blocks.each { |block| block.run(@log) } } unless blocks.empty?
     end
 
     def listener_terms(limits: {}, **proxies)

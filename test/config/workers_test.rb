@@ -121,11 +121,20 @@ class ConfigWorkersTest < Minitest::Test
   end
 
   def test_hooks_without_workers_are_warned_about
-    text = "before_fork { }\nbefore_worker_boot { }\nafter_booted { }\nout_of_band { }"
+    text = "before_fork { }\nbefore_worker_boot { }\nafter_booted { }\nbefore_restart { }"
     assert_equal ["puma.rb:1: `before_fork' is not called: there are no workers",
                   "puma.rb:2: `before_worker_boot' is not called: there are no workers"], warnings(text)
     assert_empty warnings("#{text}\nsilence_fork_callback_warning")
     assert_empty warnings("#{text}\nworkers 2")
+  end
+
+  def test_hooks_that_are_never_called_are_warned_about
+    assert_equal ["puma.rb:1: `out_of_band' is not called: requests are taken at any time"], warnings("out_of_band { }")
+    text = "on_thread_start { }\nbefore_thread_exit { }\n"
+    assert_equal ["puma.rb:1: `before_thread_start' is not called: no request runs on a thread",
+                  "puma.rb:2: `before_thread_exit' is not called: no request runs on a thread"], warnings(text)
+    assert_empty warnings("#{text}mode :thread")
+    assert_empty warnings("#{text}routes { thread \"/a\" }")
   end
 
   def test_one_worker_is_warned_about

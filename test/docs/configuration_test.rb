@@ -79,7 +79,7 @@ class ConfigurationPageTest < Minitest::Test
     of_process = Config::SETTINGS.values.select { |row| row.level == :process }.map(&:name)
     methods = Config::SETTINGS.values_at(:redirect, :logger, :formatter).flat_map(&:file)
     sections = Config::SECTIONS.values_at("Workers", "Restarts and control").flatten.filter_map(&:name)
-    hooks = Config::SETTINGS.values.select(&:hook?).map(&:name)
+    hooks = Config::SETTINGS.values.select { |row| row.hook? && row.level == :process }.map(&:name)
     assert_equal of_process.sort, ((named - methods) | sections | hooks).sort
   end
 

@@ -352,9 +352,11 @@ module Abaca
 
         def hooks_of_requests
           [
-            hook(:before_thread_start, "not called yet", aliases: %i[on_thread_start]),
-            hook(:before_thread_exit, "not called yet", aliases: %i[on_thread_exit]),
-            hook(:out_of_band, "not called yet")
+            hook(:before_thread_start, "a thread for requests has begun, on this thread",
+                 aliases: %i[on_thread_start], level: :server, page: "modes.md"),
+            hook(:before_thread_exit, "a thread for requests is about to end, on this thread",
+                 aliases: %i[on_thread_exit], level: :server, page: "modes.md"),
+            hook(:out_of_band, "never, since requests are taken at any time; a warning says so")
           ]
         end
 
@@ -390,8 +392,8 @@ module Abaca
           setting(name, default, Types::Limit.new(name, values), doc, **columns)
         end
 
-        def hook(name, doc, keyed: false, of_workers: false, **columns)
-          setting(name, [].freeze, Types::Hooks.new(keyed:, of_workers:), doc, level: :process, **columns)
+        def hook(name, doc, keyed: false, of_workers: false, level: :process, **columns)
+          setting(name, [].freeze, Types::Hooks.new(keyed:, of_workers:), doc, level:, **columns)
         end
 
         def worker_hook(name, doc, **columns) = hook(name, doc, of_workers: true, **columns)

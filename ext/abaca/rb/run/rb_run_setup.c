@@ -39,6 +39,8 @@ static unsigned configure_threads(ab_run *run, VALUE options) {
       .max = NUM2UINT(rb_ary_entry(threads, 1)),
       .most = NUM2SIZET(ab_option(options, "max_waiting")),
       .clean = RTEST(ab_option(options, "clean_thread_locals")),
+      .begins = ab_option(options, "thread_begins"),
+      .ends = ab_option(options, "thread_ends"),
   };
   run->threads = ab_thread_pool_init(run, &pool);
   ab_routes_init(&run->routes, ab_option(options, "routes"));

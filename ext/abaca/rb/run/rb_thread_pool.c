@@ -76,6 +76,8 @@ void ab_thread_pool_fini(ab_thread_pool *pool) {
 }
 
 void ab_thread_pool_mark(const ab_thread_pool *pool) {
+  rb_gc_mark(pool->options.begins);
+  rb_gc_mark(pool->options.ends);
   rb_gc_mark(pool->forward);
   rb_gc_mark(pool->threads);
   rb_gc_mark(pool->mode_key);

@@ -28,6 +28,8 @@ typedef struct ab_thread_pool_options {
   unsigned min, max; /* threads */
   size_t most;       /* requests that may wait for one, where a loop leads */
   bool clean;        /* what a request leaves on its thread is taken off */
+  VALUE begins; /* called on each thread before its first request, or nil; marked by the pool */
+  VALUE ends;   /* ... after its last one */
 } ab_thread_pool_options;
 
 /* Raises NoMemoryError. */

@@ -200,6 +200,19 @@ static VALUE run_turn(VALUE arg) {
   return stays ? Qtrue : Qfalse;
 }
 
+static VALUE call(VALUE hook) {
+  return rb_funcall(hook, rb_intern("call"), 0);
+}
+
+/* It may take long, so it does not keep the lead. Returns the state of a kill. */
+static int call_hook(ab_worker *worker, VALUE hook) {
+  if (NIL_P(hook) || ab_rack_forked(&worker->pool->run->rack)) return 0;
+  ab__worker_leave(worker);
+  int state = 0;
+  rb_protect(call, hook, &state);
+  return ended(worker->pool, state);
+}
+
 /* A stray exception, for a thread that other code has kept a reference to, ends nothing. */
 static VALUE run_worker(VALUE arg) {
   ab_worker *worker = (ab_worker *)arg;
@@ -207,12 +220,14 @@ static VALUE run_worker(VALUE arg) {
   int state = 0;
   rb_protect(scrub, rb_fiber_current(), &state); /* what its maker had is nothing of its own */
   int killed = ended(pool, state);
+  if (!killed) killed = call_hook(worker, pool->options.begins);
   worker->begun = true;
   pool->starting--;
   for (VALUE stays = Qtrue; stays != Qfalse && !killed;) {
     stays = rb_protect(run_turn, (VALUE)worker, &state); /* nil after an exception */
     killed = ended(pool, state);
   }
+  if (!killed) killed = call_hook(worker, pool->options.ends);
   if (AB_UNLIKELY(killed)) rb_jump_tag(killed);
   return Qnil;
 }

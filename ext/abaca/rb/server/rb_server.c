@@ -184,11 +184,11 @@ static void configure_engine(ab_engine *engine, VALUE options) {
  * request_timeouts: Array of [pattern, seconds]; methods: Array of Strings, true for any, or nil
  * for the registry's; mode: env["abaca.mode"] of requests that the leading thread runs, :fiber or
  * :thread; threads: [least, most] when requests may run on threads. Then also max_waiting, how many
- * may wait for one; clean_thread_locals, a boolean; routes, Array of [:thread, :fiber or :hybrid,
- * pattern]; default_mode, of all other requests. With :hybrid in any of them hybrid_threshold, in
- * seconds, and hybrid_requests, the least number to judge by; max_body_memory_total, bytes of
- * bodies that are buffered, without which none is; stream_bodies, Array of [true, pattern] of those
- * that are not.
+ * may wait for one; clean_thread_locals, a boolean; thread_begins and thread_ends, called on each
+ * of them, or nil; routes, Array of [:thread, :fiber or :hybrid, pattern]; default_mode, of all
+ * other requests. With :hybrid in any of them hybrid_threshold, in seconds, and hybrid_requests,
+ * the least number to judge by; max_body_memory_total, bytes of bodies that are buffered, without
+ * which none is; stream_bodies, Array of [true, pattern] of those that are not.
  *
  * Raises ArgumentError for an unknown limit or network, NoMemoryError. */
 static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
