@@ -24,6 +24,7 @@ class SignaturesTest < Minitest::Test
     Launcher::Output Launcher::Overdue Launcher::Pidfile Launcher::Signals Launcher::Single Listener Log::Forms
     Log::Sink Log::Text Log::Writer PlainFields RailsBoot Requests StallReports Stats Stream::IONames
     Launcher::HotRestart Launcher::Inherited Launcher::Origin Launcher::Succession
+    Launcher::Activated
   ].map { |name| "Abaca::#{name}" }.freeze
 
   # Methods that every Struct has.

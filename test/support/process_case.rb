@@ -143,13 +143,13 @@ module ProcessCase
     start_abaca(*words, *arguments, "config.ru", **options)
   end
 
-  # Runs the command with these arguments only.
-  def start_abaca(*words, env: {}, **options)
+  # Runs the command with these arguments only; before: words of a command that executes it.
+  def start_abaca(*words, env: {}, before: [], **options)
     # A file, so that no thread has to read while the process writes.
     output = File.join(@directory, "output.#{@commands.size}")
     File.write(output, "")
     includes = $LOAD_PATH.map { |path| "-I#{path}" }
-    pid = Process.spawn(env, RbConfig.ruby, *includes, COMMAND, *words,
+    pid = Process.spawn(env, *before, RbConfig.ruby, *includes, COMMAND, *words,
                         { chdir: @directory, in: File::NULL, %i[out err] => [output, "a"] }.merge(options))
     Command.new(pid, output).tap { |command| @commands << command }
   end

@@ -10,8 +10,8 @@ module Abaca
       VALUE = /\A(\d{1,9}(?:,\d{1,9})*) (own|activated|-) (.+)\z/m
       private_constant :NAME, :VALUE
 
-      # A place: its URL as in the configuration, its descriptors, and its mark.
-      Place = Struct.new(:url, :fds, :mark) do
+      # A place: its URL as in the configuration, its descriptors, its mark, and the name that systemd gave it.
+      Place = Struct.new(:url, :fds, :mark, :name) do
         def own? = mark == "own"
         def activated? = mark == "activated"
 
@@ -39,7 +39,13 @@ module Abaca
           fds, mark, url = VALUE.match(env.delete(name))&.captures
           Place.new(url, fds.split(",").map { |fd| Integer(fd, 10) }, mark) if url
         end
+        @before = @places.dup
+        @places.concat(Activated.places(env))
       end
+
+      # @param place [Place]
+      # @return [Boolean] whether an earlier program of this process had it
+      def before?(place) = @before.include?(place)
 
       # @return [Array<Place>] those that were activated, and are not taken yet
       def activated = @places.select(&:activated?)

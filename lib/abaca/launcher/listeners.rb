@@ -30,9 +30,9 @@ module Abaca
       # @return [self]
       # @raise [ConfigError] if one of the places cannot be listened at; then none is
       def open
-        found = @config.binds.map { |bind| [bind, @inherited.take(bind.to_s)] }
+        found = binds.map { |bind| [bind, @inherited.take(bind.to_s)] }
         # Before others are opened, which may be the same with another address.
-        @inherited.close.each { |place| @log.info("* Closing #{place.url}, which is not wanted any more") }
+        @inherited.close.each { |place| note_unused(place) }
         found.each { |bind, place| add(bind, place) }
         self
       rescue ConfigError
@@ -63,6 +63,22 @@ module Abaca
 
       private
 
+      # The activated ones that are bound to by the configuration come once.
+      def binds
+        activated = @inherited.activated.map { |place| Activated.bind(place) }
+        case @config[:bind_to_activated_sockets]
+        when false then @config.binds
+        when :only then activated.any? ? activated : raise(ConfigError, "there is no activated socket to listen on")
+        else @config[:binds].empty? && activated.any? ? activated : (@config.binds + activated).uniq(&:to_s)
+        end
+      end
+
+      def note_unused(place)
+        return @log.info("* Closing #{place.url}, which is not wanted any more") unless place.activated?
+
+        @log.warn("the activated socket #{place.url} is not used: bind to its URL, or set bind_to_activated_sockets")
+      end
+
       def add(bind, place)
         listeners = place ? heirs(place, bind) : listeners(bind)
         @opened.concat(listeners.map { |listener| [listener, bind.options.except(*OPENING)] })
@@ -75,7 +91,10 @@ module Abaca
       def url(listener, scheme = @config[:rack_url_scheme]) = Listener.url(listener.place, scheme)
 
       def line(listener, place)
-        place ? "* Inherited #{url(listener, 'tcp')}" : "* Listening on #{url(listener)}"
+        return "* Listening on #{url(listener)}" unless place
+
+        how = @inherited.before?(place) ? "Inherited" : "Activated"
+        "* #{how} #{url(listener, 'tcp')}#{" (#{place.name})" if place.name}"
       end
 
       # A stand-in that ends before it serves must leave the file, which is still in use.

@@ -1,0 +1,85 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "socket"
+require "support/process_case"
+require "support/waits"
+
+# Sockets from systemd, for which the test stands in.
+class ActivatedTest < Minitest::Test
+  include ProcessCase
+  include Waits
+
+  APP = 'run ->(_env) { [200, { "content-type" => "text/plain" }, ["hello"]] }'
+  CLOSING = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n"
+  # What follows gets the shell's process, and descriptors 3 and 4.
+  AS_SYSTEMD = ["sh", "-c", 'LISTEN_PID=$$ exec "$@"', "sh"].freeze
+
+  def setup
+    super
+    @path = "#{@directory}/activated"
+    @tcp = TCPServer.new("127.0.0.1", 0)
+    @unix = UNIXServer.new(@path)
+  end
+
+  def teardown
+    [@tcp, @unix].each(&:close)
+    super
+  end
+
+  def test_all_that_are_there_across_a_restart
+    server = start("bind_to_activated_sockets")
+    server.wait_for(/Use Ctrl-C/)
+
+    assert_match(%r{^\* Activated tcp://127\.0\.0\.1:#{port} \(web\)$}, server.text)
+    assert_match(%r{^\* Activated unix://#{@path} \(local\)$}, server.text)
+    refute_match(/Listening on/, server.text)
+    assert_both_answer
+    server.signal(:USR2)
+    server.wait_for(%r{Inherited tcp://127\.0\.0\.1:#{port}\n\* Inherited unix://#{@path}\n.*Use Ctrl-C}m)
+    assert_both_answer
+    server.signal(:TERM)
+
+    assert_equal 0, server.wait.exitstatus
+    assert_path_exists @path # it is systemd's
+  end
+
+  def test_one_by_its_url
+    other = "#{@directory}/other"
+    server = start("bind 'tcp://127.0.0.1:#{port}'\nbind 'unix://#{other}'")
+    server.wait_for(/Use Ctrl-C/)
+
+    assert_match(%r{^\* Activated tcp://127\.0\.0\.1:#{port} }, server.text)
+    assert_match(%r{^\* Listening on unix://#{other}$}, server.text)
+    assert server.wait_for(%r{warning: the activated socket unix://#{@path} is not used})
+  end
+
+  def test_only_those
+    server = start("bind_to_activated_sockets :only\nbind 'tcp://127.0.0.1:0'")
+    server.wait_for(/Use Ctrl-C/)
+    refute_match(/Listening on/, server.text)
+    without = start_abaca("--bind-to-activated-sockets", "only")
+
+    assert_equal 1, without.wait.exitstatus
+    assert_match(/^abaca: there is no activated socket to listen on$/, without.text)
+  end
+
+  private
+
+  def port = @tcp.addr[1]
+
+  def start(config)
+    File.write("#{@directory}/config.ru", APP)
+    File.write("#{@directory}/settings.rb", config)
+    start_abaca("-C", "settings.rb", before: AS_SYSTEMD, env: { "LISTEN_FDS" => "2", "LISTEN_FDNAMES" => "web:local" },
+                                     3 => @tcp, 4 => @unix)
+  end
+
+  def assert_both_answer
+    assert_equal "hello", connect(port).call(CLOSING).body
+    UNIXSocket.open(@path) do |socket|
+      socket.write(CLOSING)
+      assert_match(/\r\n\r\nhello\z/, socket.read)
+    end
+  end
+end
