@@ -49,7 +49,9 @@ module Bench
 
       def measure(entry)
         found = figures("rounds", entry.port.to_s, @connections.to_s, seconds.to_s, "/hello")
-        Turn.new(**found)
+        raise Failed, "#{found[:failed]} answers were not 200" if found[:failed].positive?
+
+        Turn.new(**found.slice(*Turn.members))
       end
 
       def seconds = @quick ? 1 : 3

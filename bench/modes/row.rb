@@ -52,14 +52,9 @@ module Bench
       # Variables for the app.
       def env = {}
 
-      # What a client in C prints: name=number pairs, on one line.
+      # What a client in C prints.
       def figures(program, *words, limit: 120)
-        command = [*@nice, *(["taskset", "-c", "1"] if @pinned), Compiler.program("clients/#{program}.c"), *words]
-        text = Timeout.timeout(limit) { IO.popen(command, err: %i[child out], &:read) }
-        found = text.lines.last.to_s.scan(/(\w+)=(-?\d+)/).to_h { |key, number| [key.to_sym, number.to_i] }
-        found.empty? ? raise(Failed, "#{program}: #{text.strip}") : found
-      rescue Timeout::Error
-        raise Failed, "hangs: #{program} did not end within #{limit} s"
+        Client.figures(program, *words, limit: limit, prefix: [*@nice, *(["taskset", "-c", "1"] if @pinned)])
       end
 
       def median(turns, field) = Statistics.median(turns.filter_map(&field))

@@ -5,7 +5,9 @@ module Bench
   module Tools
     PACKAGES = {
       "wrk" => "wrk", "ab" => "apache2-utils", "nginx" => "nginx-light", "node" => "nodejs",
-      "gcc" => "gcc", "taskset" => "util-linux"
+      "gcc" => "gcc", "taskset" => "util-linux", "mariadbd" => "mariadb-server-core",
+      "my_print_defaults" => "mariadb-client-core", "mariadb_config" => "libmariadb-dev",
+      "pg_config" => "libpq-dev", "pg_createcluster" => "postgresql"
     }.freeze
 
     module_function
