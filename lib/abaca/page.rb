@@ -100,12 +100,17 @@ module Abaca
       #   @return [Time, nil] when it has claimed the slot
 
       # @!method beat
-      #   A heartbeat by hand, while the app boots; a server beats by itself.
+      #   A heartbeat by hand, while the app boots. A server beats by itself each second: if Ruby gives the thread that
+      #   does so its turn, and the engine has turned meanwhile.
       #   @return [nil]
       #   @raise [Error] in a process that has not claimed the slot
 
       # @!method beat_age
       #   @return [Float, nil] seconds since the last heartbeat; nil before the first one
+
+      # @!method turn_age
+      #   @return [Float, nil] seconds since the server's engine turned last: for what has come over the network, also
+      #     while Ruby hangs, and for each heartbeat; nil before the first time
 
       # @!method figures
       #   @return [Hash{Symbol => Object}] what this process has counted, and what there is now: the keys of

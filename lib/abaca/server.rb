@@ -2,6 +2,7 @@
 
 require "rack"
 require_relative "error_answers"
+require_relative "heart"
 require_relative "listener"
 require_relative "plain_fields"
 require_relative "pool_gate"
@@ -27,12 +28,14 @@ module Abaca
     # @param app [#call] a Rack app
     # @param options [Hash{Symbol => Object}, Config] `settings` or `config` as a positional argument
     # @param config [Config, nil] the settings that are not named here; nil: the defaults
+    # @param slot [Page::Slot, nil] where the server says how it is and counts while it runs; claimed, by then, by the
+    #   process that runs it (docs/page.md)
     # @param multiprocess [Boolean] whether other processes serve the same app: `rack.multiprocess`
     # @param settings [Hash{Symbol => Object}] settings of docs/configuration.md by name, which win over `config`:
     #   `max_body_size: 1_000_000`, say
     # @raise [ConfigError] for an unknown setting, a value out of range, a class that is not a scheduler, or a gem
     #   that would corrupt data in this mode
-    def initialize(app, options = {}, config: nil, multiprocess: false, **settings)
+    def initialize(app, options = {}, config: nil, slot: nil, multiprocess: false, **settings)
       raise ConfigError, "#{app.class} is no Rack app: it has no call" unless app.respond_to?(:call)
 
       @config = configuration(options, config, settings)
@@ -41,7 +44,8 @@ module Abaca
       @multiprocess = multiprocess
       @log = @config[:log] || Log.new(level: @config[:log_level], format: @config[:log_format])
       Compat.adapt(@config, @log)
-      @engine = Engine.new(app, engine_options)
+      @slot = slot
+      @engine = Engine.new(app, { **engine_options, slot: })
       @state = :new
     end
 
@@ -121,7 +125,7 @@ module Abaca
     # scheduler. Listeners are closed when it returns.
     #
     # @return [nil]
-    # @raise [Error] if it ran before, or the thread has a scheduler
+    # @raise [Error] if it ran before, the thread has a scheduler, or this process has not claimed its slot
     # @raise [ConfigError] if `fiber_scheduler` does not work here
     def run
       raise Error, "a server runs only once" unless @state == :new
@@ -130,7 +134,7 @@ module Abaca
       @state = :running
       begin
         Compat.adapt(@config, @log) # for gems that were loaded meanwhile
-        PoolGate.attach(@engine) { serve }
+        Heart.beat(@engine, @slot) { PoolGate.attach(@engine) { serve } }
       ensure
         @state = :stopped
         @engine.close

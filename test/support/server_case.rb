@@ -138,14 +138,14 @@ module ServerCase
   # Starts a server around `app` and returns it as Running.
   #
   # app: a Rack app, or the block; lint: whether Rack::Lint stands around it; defer_accept: of the
-  # listener; the other arguments are the server's options.
-  def serve(app = nil, lint: true, defer_accept: false, **options, &block)
+  # listener; slot: of the page; the other arguments are the server's options.
+  def serve(app = nil, lint: true, defer_accept: false, slot: nil, **options, &block)
     app ||= block || HELLO
     app = Rack::Lint.new(app) if lint
     output = StringIO.new(String.new(encoding: Encoding::BINARY))
     # What a busy machine has made of a loop is no affair of a test that reads the log.
     server = Abaca::Server.new(app, { log: Abaca::Log.new(output, output), errors: output, stall_report: 0,
-                                      force_shutdown_after: 5 }.merge(MODE, options))
+                                      force_shutdown_after: 5 }.merge(MODE, options), slot: slot)
     # A connection shall be accepted even before it sends something.
     port = server.add_tcp_listener("127.0.0.1", 0, defer_accept: defer_accept)
     thread = Thread.new { server.run }

@@ -5,6 +5,10 @@
 #include "base/bits.h"
 #include "http1/head.h"
 
+static ab_body_store *store_of(const ab_body *body) {
+  return &(*body->figures)->bodies;
+}
+
 int ab_body_init(ab_body **result, const ab_mem *mem, const ab_limits *limits,
                  const ab_framing *framing) {
   uint64_t most = limits->max_body_size ? limits->max_body_size : AB_BODY_CEILING;
@@ -25,8 +29,8 @@ int ab_body_init(ab_body **result, const ab_mem *mem, const ab_limits *limits,
 
 void ab_body_fini(ab_body *body) {
   if (!body) return;
-  if (body->buffering) body->store->coming--;
-  if (body->store) ab_body_used_up(body);
+  if (body->buffering) store_of(body)->coming--;
+  if (body->figures) ab_body_used_up(body);
   ab_free(body->mem, body->trailers);
   ab_free(body->mem, body);
 }
@@ -113,10 +117,10 @@ bool ab_body_ends_within(const ab_body *body, const ab_limits *limits, const cha
   return result == AB_CHUNK_DONE;
 }
 
-void ab_body_buffer(ab_body *body, ab_body_store *store) {
-  body->store = store;
+void ab_body_buffer(ab_body *body, ab_figures *const *figures) {
+  body->figures = figures;
   body->buffering = true;
-  store->coming++;
+  store_of(body)->coming++;
 }
 
 void ab_body_look_over(ab_body *body, const ab_limits *limits, const char *buf, size_t len) {
@@ -124,11 +128,11 @@ void ab_body_look_over(ab_body *body, const ab_limits *limits, const char *buf, 
   int64_t passed = ab_body_decode(body, limits, buf, len, &used, NULL, SIZE_MAX);
   if (passed < 0) body->error = (int32_t)passed;
   body->buffered += (uint32_t)used;
-  body->store->bytes += used;
+  store_of(body)->bytes += used;
 }
 
 void ab_body_buffered(ab_body *body) {
-  body->store->coming--;
+  store_of(body)->coming--;
   body->buffering = false;
   body->whole = body->done;
   body->done = false;
@@ -141,8 +145,8 @@ void ab_body_buffered(ab_body *body) {
 }
 
 void ab_body_used_up(ab_body *body) {
-  body->store->bytes -= body->buffered;
-  body->store = NULL;
+  store_of(body)->bytes -= body->buffered;
+  body->figures = NULL;
 }
 
 void ab_body_wait(ab_body *body, ab_nsec now) {

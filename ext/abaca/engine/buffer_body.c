@@ -30,7 +30,7 @@ bool ab__buffer_begin(ab_exchange *exchange) {
   if (how == AB_BUFFER_NOT) return false;
   /* A client that asks may be refused: at least for what is not held of its body. */
   if (exchange->expects && (how == AB_BUFFER_UNASKED || is_longer(exchange))) return false;
-  ab_body_buffer(exchange->body, &engine->stats->bodies);
+  ab_body_buffer(exchange->body, &engine->stats);
   ab__exchange_become(exchange, AB_EXCHANGE_BUFFER);
   exchange->conn->timed = false;
   return true;

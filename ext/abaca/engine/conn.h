@@ -143,9 +143,9 @@ struct ab_engine {
   ab_nsec busy_until; /* when a connection was accepted last, or a request was done */
   ab_nsec rest_until; /* accepting rests, because descriptors ran out; 0: it does not */
   int64_t date_second;
-  ab_figures *stats; /* perhaps the next one */
-  ab_figures own_stats;
-  struct ab_hold *hold;             /* NULL: nothing was held back yet */
+  ab_figures *stats;    /* perhaps the next one */
+  ab_figures own_stats; /* while it counts elsewhere: the counters that it has found there */
+  struct ab_hold *hold; /* NULL: nothing was held back yet */
   ab_view health[AB_HEALTH_COUNT];  /* the engine's own copies */
   ab_buffering_rule buffering_rule; /* whose body is buffered; NULL: none */
   void *buffering_ctx;

@@ -8,12 +8,12 @@
 #define SPARE_OUTBOXES 256
 #define SPARE_CHUNKS   256
 
-ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_figures *stats,
-                          ab_outbox_release release, void *ctx) {
+ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_release release,
+                          void *ctx) {
   ab_engine *engine = ab_alloc_zero(mem, sizeof(*engine));
   if (!engine) return NULL;
   engine->mem = *mem;
-  engine->stats = stats ? stats : &engine->own_stats;
+  engine->stats = &engine->own_stats;
   engine->default_service = (ab_service){.watch.fd = -1, .engine = engine, .limits = *limits};
   engine->date_second = -1;
   engine->max_queue = UINT32_MAX;
@@ -87,11 +87,36 @@ void ab_engine_detach(ab_engine *engine) {
   ab__loads_fini(engine);
 }
 
+static ab_figures figures_of(const ab_engine *engine) {
+  ab_figures figures = *engine->stats;
+  if (engine->stats != &engine->own_stats) ab_figures_since(&figures, &engine->own_stats);
+  return figures;
+}
+
+/* What was counted elsewhere stays there. */
+static void count_alone(ab_engine *engine) {
+  engine->own_stats = figures_of(engine);
+  engine->stats = &engine->own_stats;
+}
+
+void ab_engine_count_in(ab_engine *engine, ab_figures *figures) {
+  ab_figures *last = engine->stats;
+  count_alone(engine);
+  if (last != engine->stats) ab_figures_clear_now(last);
+  if (!figures) return;
+  ab_figures own = engine->own_stats;
+  ab_figures_clear_now(figures);
+  engine->own_stats = ab_figures_load(figures);
+  ab_figures_add(figures, &own);
+  engine->stats = figures;
+}
+
 static void unregister_conn(ab_conn *conn) {
   conn->registered = false;
 }
 
 void ab_engine_abandon(ab_engine *engine) {
+  count_alone(engine);
   ab__loads_fini(engine);
   engine->poller = NULL;
   each_conn(engine, unregister_conn);
@@ -226,7 +251,7 @@ void ab_engine_abort(ab_engine *engine) {
 
 ab_figures ab_engine_get_stats(ab_engine *engine) {
   ab_engine_lock(engine);
-  ab_figures stats = *engine->stats;
+  ab_figures stats = figures_of(engine);
   ab_engine_unlock(engine);
   return stats;
 }

@@ -33,12 +33,11 @@ enum ab_event {
   AB_EVENT_DEADLINE = 16 /* request_timeout has passed; told once */
 };
 
-/* mem and limits are copied. The figures are kept in `stats`, zeroed memory that outlives the
- * engine, or in memory of the engine's own if that is NULL. `release` gets `ctx` and the owner of
+/* mem and limits are copied. `release` gets `ctx` and the owner of
  * each borrowed slice once it is written or dropped; it is called with the lock held, perhaps in
  * another thread, and must not call the engine. Returns NULL when memory runs out. */
-ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_figures *stats,
-                          ab_outbox_release release, void *ctx);
+ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_release release,
+                          void *ctx);
 /* Detaches, closes every connection. The application must have finished all requests before. */
 void ab_engine_fini(ab_engine *engine);
 
@@ -116,7 +115,8 @@ void ab_engine_hand_over(ab_engine *engine);
 /* Registers all with `poller`, borrowed until detach. Returns AB_OK, AB_ENOMEM or AB_ESYS. */
 int ab_engine_attach(ab_engine *engine, ab_poller *poller, ab_nsec now) AB_WARN_UNUSED;
 void ab_engine_detach(ab_engine *engine);
-/* Forgets the poller without touching it: it was freed, or is the parent's. */
+/* Forgets the poller without touching it: it was freed, or is the parent's; and the memory where
+ * figures are kept. */
 void ab_engine_abandon(ab_engine *engine);
 
 void ab_engine_lock(ab_engine *engine);
@@ -199,6 +199,10 @@ typedef struct ab_waiting {
  * Returns how many there are. */
 size_t ab_engine_waiting(ab_engine *engine, ab_waiting *out, size_t room);
 
+/* The engine keeps its figures in `figures` from now on, where counters go on from what they are;
+ * NULL: in memory of its own. To be called before attach or after detach. */
+void ab_engine_count_in(ab_engine *engine, ab_figures *figures);
+/* What this engine has counted, and what there is now. */
 ab_figures ab_engine_get_stats(ab_engine *engine);
 /* Those that ab_engine_init was given. */
 const ab_limits *ab_engine_limits(const ab_engine *engine);

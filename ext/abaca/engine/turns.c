@@ -85,6 +85,8 @@ static void move_house(ab_engine *engine) {
 void ab_engine_begin_turn(ab_engine *engine, ab_nsec now) {
   ab_engine_lock(engine);
   ab_engine_pass_time(engine, now);
+  /* Relaxed: other processes see that the engine turns. Partner: the load in page/slot.c. */
+  __atomic_store_n(&engine->stats->turned, now, __ATOMIC_RELAXED);
   if (AB_UNLIKELY(engine->next_room > 0)) move_house(engine);
   if (AB_UNLIKELY(engine->paused)) ab__engine_look(engine);
   if (AB_UNLIKELY(engine->readers_pool != NULL)) ab__loads_reap(engine);

@@ -47,7 +47,9 @@ typedef struct ab_figures {
 
   uint64_t rejected[AB_REJECT_COUNT];
   uint32_t taken_over; /* of `detached`, those that were open when they were last looked at */
-  uint8_t padding[20];
+  uint32_t unused;
+  ab_nsec turned; /* when the engine turned last, on whatever thread; not in the table below */
+  uint8_t padding[8];
 } ab_figures;
 
 /* All of them: name, offset, bytes. A reader in another language takes its table from here. */
@@ -83,7 +85,8 @@ typedef struct ab_figures {
                  "a figure stands where readers look for it");
 AB_FIGURES(AB_FIGURE_STANDS, AB_FIGURE_STANDS)
 #undef AB_FIGURE_STANDS
-_Static_assert(sizeof(ab_figures) == 3 * AB_CACHE_LINE, "figures fill cache lines");
+_Static_assert(offsetof(ab_figures, turned) == 176 && sizeof(ab_figures) == 3 * AB_CACHE_LINE,
+               "figures fill cache lines");
 
 /* A copy of what another thread or process is writing: each word is one that was there. */
 ab_figures ab_figures_load(const ab_figures *from);

@@ -54,8 +54,8 @@ typedef struct ab_page_slot {
   uint64_t started_at; /* the same by the wall clock */
   uint8_t line_0[24];
 
-  /* By the thread of the process that has Ruby's lock. */
-  uint64_t beat; /* monotonic: when Ruby code last ran that serves, or boots, 0: not yet */
+  /* By a thread of the process that has Ruby's lock, once a second. */
+  ab_nsec beat; /* monotonic: it ran then, and the engine had turned, or it boots; 0: not yet */
   uint8_t line_1[56];
 
   /* By the thread that leads the engine. Counters go on from what earlier processes have counted,

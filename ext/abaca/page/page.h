@@ -62,7 +62,7 @@ typedef struct ab_page_view {
   pid_t pid;       /* 0 in an empty slot */
   enum ab_page_state state;
   uint32_t phase;
-  uint64_t taken_at, started_at, beat;
+  ab_nsec taken_at, started_at, beat, turned;
   ab_figures figures; /* of this process; there is nothing `now` without one */
   ab_figures total;   /* the same, with the counters of all that have had the slot */
 } ab_page_view;

@@ -76,6 +76,7 @@ int ab_page_claim(ab_page_slot *slot, uint32_t phase, ab_page_time now) {
   __atomic_store_n(&slot->taken_at, now.monotonic, __ATOMIC_RELAXED);
   __atomic_store_n(&slot->started_at, now.unix_time, __ATOMIC_RELAXED);
   __atomic_store_n(&slot->beat, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->figures.turned, 0, __ATOMIC_RELAXED);
   write_before(slot);
   /* Release: all of the above is seen with it. Partner: the acquire in read_once. */
   __atomic_store_n(&slot->settled, claims_of(mine), __ATOMIC_RELEASE);
@@ -94,6 +95,7 @@ static ab_page_view read_once(const ab_page_slot *slot) {
       .taken_at = __atomic_load_n(&slot->taken_at, __ATOMIC_RELAXED),
       .started_at = __atomic_load_n(&slot->started_at, __ATOMIC_RELAXED),
       .beat = __atomic_load_n(&slot->beat, __ATOMIC_RELAXED),
+      .turned = __atomic_load_n(&slot->figures.turned, __ATOMIC_RELAXED),
       .figures = ab_figures_load(&slot->before),
       .total = ab_figures_load(&slot->figures),
   };
@@ -113,7 +115,7 @@ ab_page_view ab_page_look(const ab_page_slot *slot) {
   if (!view.settled) { /* a process that has got no further has counted nothing */
     before = view.total;
     view.state = AB_PAGE_BOOTING;
-    view.beat = 0;
+    view.beat = view.turned = 0;
   }
   if (!is_live(view.state)) ab_figures_clear_now(&view.total);
   if (view.state == AB_PAGE_EMPTY) view.pid = 0;

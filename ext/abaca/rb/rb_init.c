@@ -15,6 +15,7 @@ static void init_engine(VALUE mAbaca) {
   VALUE cEngine = ab_init_server(mAbaca);
   ab_init_life(cEngine);
   ab_init_listen(mAbaca, cEngine);
+  ab_init_server_slot(cEngine);
   ab_init_shutdown(cEngine);
   ab_init_stats(cEngine);
   ab_init_requests(cEngine);

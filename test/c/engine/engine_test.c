@@ -487,6 +487,84 @@ CHECK_CASE(pipelining_is_read_ahead_within_a_bound) {
   fixture_end(&fx, client);
 }
 
+/* In a page that processes share: the engine goes on from what others have counted there. */
+CHECK_CASE(figures_go_on_where_others_have_counted) {
+  ab_figures page = {.requests = 10, .sent = 1000, .connections = 3, .in_app = 2};
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.stats = &page;
+  CHECK(fixture_start(&fx));
+  CHECK_INT(0, page.connections); /* those of an engine that is no more */
+  int client = client_with(&fx, GET("/a"));
+  size_t sent = strlen(client_read(client, NULL));
+  CHECK_INT(11, page.requests);
+  CHECK_INT(1, stats_of(&fx).requests);
+  CHECK_INT(1000 + sent, page.sent);
+  CHECK_INT(sent, stats_of(&fx).sent);
+  CHECK_INT(1, page.connections);
+  CHECK_INT(1, stats_of(&fx).connections);
+  CHECK_INT(fx.now, page.turned);
+  ab_engine_detach(fx.engine);
+  ab_engine_count_in(fx.engine, NULL);
+  CHECK_INT(11, page.requests);
+  CHECK_INT(0, page.connections);
+  page.requests = 0; /* from now on the engine has its own memory */
+  CHECK_INT(1, stats_of(&fx).requests);
+  CHECK_INT(0, stats_of(&fx).connections);
+  close(client);
+  fixture_fini(&fx);
+}
+
+static enum ab_buffering buffer_all(void *ctx AB_UNUSED, ab_view path AB_UNUSED) {
+  return AB_BUFFER_ANY;
+}
+
+/* What is buffered, and what the application has, when the engine counts elsewhere. */
+CHECK_CASE(figures_move_with_what_is_left) {
+  ab_figures page = {0};
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.stats = &page;
+  fx.hold = true;
+  CHECK(fixture_start(&fx));
+  ab_engine_buffer_bodies(fx.engine, buffer_all, NULL, 1 << 20);
+  int client =
+      client_with(&fx, "POST /a HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\nhello");
+  CHECK_INT(1, fx.held_count);
+  CHECK_INT(1, page.in_app);
+  CHECK_INT(5, page.bodies.bytes);
+  ab_engine_detach(fx.engine);
+  ab_engine_count_in(fx.engine, NULL);
+  CHECK_INT(0, page.in_app);
+  CHECK_INT(0, page.bodies.bytes);
+  CHECK_INT(1, stats_of(&fx).in_app);
+  ab_figures before = page;
+  close(client);
+  fixture_fini(&fx);
+  CHECK(memcmp(&before, &page, sizeof page) == 0);
+}
+
+/* In a forked child, the page is its parent's. */
+CHECK_CASE(an_abandoned_engine_does_not_count) {
+  ab_figures page = {.requests = 4};
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.stats = &page;
+  CHECK(fixture_start(&fx));
+  int client = client_with(&fx, GET("/a"));
+  ab_figures before = page;
+  CHECK_INT(1, before.connections);
+  ab_engine_abandon(fx.engine);
+  CHECK_INT(1, stats_of(&fx).requests);
+  CHECK_INT(1, stats_of(&fx).connections);
+  ab_engine_abort(fx.engine);
+  CHECK_INT(0, stats_of(&fx).connections);
+  CHECK(memcmp(&before, &page, sizeof page) == 0);
+  close(client);
+  fixture_fini(&fx);
+  CHECK(memcmp(&before, &page, sizeof page) == 0);
+}
+
 /* As in a page that processes share. */
 CHECK_CASE(figures_in_memory_of_others) {
   static ab_figures page;

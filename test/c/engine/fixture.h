@@ -52,9 +52,9 @@ static AB_UNUSED void fixture_release(void *ctx, void *owner) {
 
 static AB_UNUSED bool fixture_start(fixture *self) {
   self->poller = ab_poller_init(&self->mem.mem);
-  self->engine = self->poller ? ab_engine_init(&self->mem.mem, &self->limits, self->stats,
-                                               fixture_release, self)
-                              : NULL;
+  self->engine =
+      self->poller ? ab_engine_init(&self->mem.mem, &self->limits, fixture_release, self) : NULL;
+  if (self->engine && self->stats) ab_engine_count_in(self->engine, self->stats);
   return self->engine && ab_engine_attach(self->engine, self->poller, self->now) == AB_OK;
 }
 

@@ -9,6 +9,18 @@
 /* Adds an engine's figures to a Hash, with the names of docs/stats.md. */
 void ab_put_figures(VALUE hash, const ab_figures *figures);
 
+/* --- slots, for the server that runs in one --- */
+
+/* Raises TypeError. */
+void ab_slot_check_type(VALUE slot);
+/* Raises Abaca::Error unless this process has claimed it and no server runs in it, IOError when the
+ * page is closed. */
+void ab_slot_check(VALUE slot);
+/* A server runs in it from now on, and holds the page. After ab_slot_check. */
+ab_page_slot *ab_slot_occupy(VALUE slot, ab_page **page);
+/* It does not any more. The page is still to be dropped. */
+void ab_slot_vacate(VALUE slot);
+
 void ab_init_page(VALUE mAbaca);
 
 #endif

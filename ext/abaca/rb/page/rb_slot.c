@@ -5,6 +5,7 @@
 typedef struct rb_slot {
   VALUE page;
   uint32_t index;
+  bool occupied; /* by a server of the process that has claimed it */
 } rb_slot;
 
 static void slot_mark(void *ptr) {
@@ -82,8 +83,12 @@ static VALUE slot_set_state(VALUE self, VALUE name) {
 /* call-seq: take(phase) -> self */
 static VALUE slot_take(VALUE self, VALUE phase) {
   uint32_t number = NUM2UINT(phase);
-  if (ab_page_claim(slot_of(self), number, ab__page_now()) == AB_OK) return self;
-  refuse(self, "it is alive");
+  rb_slot *own = own_of(self);
+  ab_page_slot *slot = slot_of(self);
+  if (own->occupied && ab_page_is_mine(slot)) refuse(self, "a server runs in it");
+  if (ab_page_claim(slot, number, ab__page_now()) != AB_OK) refuse(self, "it is alive");
+  own->occupied = false; /* it was by the process that has forked this one */
+  return self;
 }
 
 /* call-seq: mine? -> true or false */
@@ -139,12 +144,41 @@ static VALUE slot_beat_age(VALUE self) {
   return age_of(look(self).beat);
 }
 
+/* call-seq: turn_age -> Float or nil */
+static VALUE slot_turn_age(VALUE self) {
+  return age_of(look(self).turned);
+}
+
 /* call-seq: figures -> Hash */
 static VALUE slot_figures(VALUE self) {
   ab_page_view view = look(self);
   VALUE hash = rb_hash_new();
   ab_put_figures(hash, &view.figures);
   return hash;
+}
+
+/* --- for a server --- */
+
+void ab_slot_check_type(VALUE slot) {
+  own_of(slot);
+}
+
+void ab_slot_check(VALUE slot) {
+  if (!ab_page_is_mine(slot_of(slot)))
+    refuse(slot, "a server runs in the process that has claimed it");
+  if (own_of(slot)->occupied) refuse(slot, "another server runs in it");
+}
+
+ab_page_slot *ab_slot_occupy(VALUE slot, ab_page **page) {
+  rb_slot *own = own_of(slot);
+  *page = ab__page_of(own->page);
+  ab_page_hold(*page);
+  own->occupied = true;
+  return slot_of(slot);
+}
+
+void ab_slot_vacate(VALUE slot) {
+  own_of(slot)->occupied = false;
 }
 
 void ab__init_slot(VALUE cPage) {
@@ -160,5 +194,6 @@ void ab__init_slot(VALUE cPage) {
   rb_define_method(cSlot, "started_at", slot_started_at, 0);
   rb_define_method(cSlot, "beat", slot_beat, 0);
   rb_define_method(cSlot, "beat_age", slot_beat_age, 0);
+  rb_define_method(cSlot, "turn_age", slot_turn_age, 0);
   rb_define_method(cSlot, "figures", slot_figures, 0);
 }

@@ -69,6 +69,7 @@ static void begin_run(ab_server *server, const ab_executor *executor, ab_poller 
   ab_rack *rack = &server->run.rack;
   ab_runner *main = rack->main;
   ab_nsec now = ab_clock_monotonic();
+  ab_server_check_slot(server);
   int error = ab_engine_attach(rack->engine, poller, now);
   if (error == AB_ENOMEM) rb_memerror();
   if (error) rb_sys_fail("cannot watch the listeners");
@@ -77,6 +78,7 @@ static void begin_run(ab_server *server, const ab_executor *executor, ab_poller 
   rack->poller = poller;
   main->executor = executor;
   main->thread = rb_thread_current();
+  ab_server_enter_slot(server);
   ab_shutdown_begin(server, now);
   while (!ab_lead_take(&rack->lead, &main->participant)) continue;
   server->running = true;
@@ -92,6 +94,7 @@ static void end_run(ab_server *server) {
   }
   ab_shutdown_break_off(server);
   ab_engine_detach(rack->engine);
+  ab_server_leave_slot(server);
   ab_borrow_reap(rack);
 }
 

@@ -16,7 +16,9 @@ _Static_assert(offsetof(ab_server, run) == 0 && offsetof(ab_run, rack) == 0,
                "an Abaca::Engine begins with its Rack side");
 
 static void server_mark(void *ptr) {
-  ab_run_mark(&((ab_server *)ptr)->run);
+  ab_server *server = ptr;
+  ab_run_mark(&server->run);
+  rb_gc_mark(server->slot);
 }
 
 /* A running server is freed only at process exit, in any order: the scheduler perhaps first. In a
@@ -37,6 +39,7 @@ static void server_free(void *ptr) {
   if (server->run.rack.engine) free_engine(server);
   server->run.rack.engine = NULL;
   ab_run_fini(&server->run);
+  if (server->page) ab_page_drop(server->page);
   xfree(server);
 }
 
@@ -54,6 +57,7 @@ static VALUE server_alloc(VALUE klass) {
   ab_server *server;
   VALUE self = TypedData_Make_Struct(klass, ab_server, &server_type, server);
   ab_run_init(&server->run, self);
+  server->slot = Qnil;
   server->run.stages = &ab_shutdown_stages;
   return self;
 }
@@ -150,7 +154,7 @@ static enum ab_half_close half_close_of(VALUE meaning) {
 
 /* The engine and its lead, or neither. Raises NoMemoryError. */
 static void make_engine(ab_rack *rack, const ab_limits *limits) {
-  ab_engine *engine = ab_engine_init(&ab_mem_libc, limits, NULL, ab_borrow_release, rack);
+  ab_engine *engine = ab_engine_init(&ab_mem_libc, limits, ab_borrow_release, rack);
   if (!engine) rb_memerror();
   if (ab_lead_init(&rack->lead, &ab_engine_turns, engine) != AB_OK) {
     ab_engine_fini(engine);
@@ -188,7 +192,8 @@ static void configure_engine(ab_engine *engine, VALUE options) {
  * of them, or nil; routes, Array of [:thread, :fiber or :hybrid, pattern]; default_mode, of all
  * other requests. With :hybrid in any of them hybrid_threshold, in seconds, and hybrid_requests,
  * the least number to judge by; max_body_memory_total, bytes of bodies that are buffered, without
- * which none is; stream_bodies, Array of [true, pattern] of those that are not.
+ * which none is; stream_bodies, Array of [true, pattern] of those that are not;
+ * slot: an Abaca::Page::Slot or nil.
  *
  * Raises ArgumentError for an unknown limit or network, NoMemoryError. */
 static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
@@ -202,6 +207,7 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   make_engine(rack, &limits);
   configure_engine(rack->engine, options);
   ab_shutdown_configure(server, options);
+  ab_server_set_slot(server, ab_option(options, "slot"));
   ab_run_configure(&server->run, options);
   return self;
 }

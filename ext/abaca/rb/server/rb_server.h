@@ -2,6 +2,7 @@
 #ifndef AB_RB_SERVER_H
 #define AB_RB_SERVER_H
 
+#include "page/page.h"
 #include "rb/run/rb_run.h"
 
 /* rb_shutdown.c */
@@ -18,6 +19,10 @@ typedef struct ab_shutdown {
 typedef struct ab_server {
   ab_run run; /* first, and in it the Rack side: see ab_rack_of */
   ab_shutdown shutdown;
+  VALUE slot;         /* Abaca::Page::Slot, or nil */
+  ab_page *page;      /* the slot's, held since the run began; or NULL */
+  ab_page_slot *part; /* the slot, while the server runs; or NULL */
+  ab_nsec asked;      /* when the engine was last asked to turn, for a heartbeat */
   bool running;
   bool ended; /* the main loop has come to its end by itself */
 } ab_server;
@@ -32,12 +37,25 @@ ab_server *ab_server_own_or_null(VALUE engine);
 /* Changes the limits that a Hash, or nil, names. Raises ArgumentError, TypeError, RangeError. */
 void ab_server_set_limits(ab_limits *limits, VALUE given);
 
+/* --- rb_server_slot.c: the server in the page that processes share --- */
+
+/* Raises TypeError. */
+void ab_server_set_slot(ab_server *server, VALUE slot);
+/* Raises Abaca::Error unless this process has claimed the slot, for no other server. */
+void ab_server_check_slot(const ab_server *server);
+/* From the beginning of the run to its end the engine counts there. */
+void ab_server_enter_slot(ab_server *server);
+void ab_server_leave_slot(ab_server *server);
+/* The slot's state from now on. */
+void ab_server_say(ab_server *server, enum ab_page_state state);
+
 /* Defines Abaca::Engine; the others add the methods of their files to it. */
 VALUE ab_init_server(VALUE mAbaca);
 void ab_init_hold(VALUE cEngine);
 void ab_init_life(VALUE cEngine);
 void ab_init_listen(VALUE mAbaca, VALUE cEngine);
 void ab_init_requests(VALUE cEngine);
+void ab_init_server_slot(VALUE cEngine);
 void ab_init_shutdown(VALUE cEngine);
 void ab_init_stats(VALUE cEngine);
 

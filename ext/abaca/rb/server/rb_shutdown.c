@@ -41,6 +41,7 @@ static ab_nsec shorter(ab_nsec a, ab_nsec b) {
 static void retire(ab_run *run, ab_nsec now) {
   ab_shutdown *shutdown = shutdown_of(run);
   run->ending.retired = true;
+  ab_server_say(AB_CONTAINER_OF(run, ab_server, run), AB_PAGE_DRAINING);
   shutdown->stage_end = now;
   if (shutdown->handed_over) return;
   ab_nsec silent = ab_engine_retire(run->rack.engine);

@@ -1,0 +1,50 @@
+/* A server's slot in the page: figures, state and heartbeats of the run. */
+#include "rb/page/rb_page.h"
+#include "rb/server/rb_server.h"
+
+void ab_server_set_slot(ab_server *server, VALUE slot) {
+  if (!NIL_P(slot)) ab_slot_check_type(slot);
+  server->slot = slot;
+}
+
+void ab_server_check_slot(const ab_server *server) {
+  if (!NIL_P(server->slot)) ab_slot_check(server->slot);
+}
+
+void ab_server_enter_slot(ab_server *server) {
+  if (NIL_P(server->slot)) return;
+  server->part = ab_slot_occupy(server->slot, &server->page);
+  ab_engine_count_in(server->run.rack.engine, &server->part->figures);
+  ab_server_say(server, AB_PAGE_SERVING);
+  ab_page_beat(server->part, ab_clock_monotonic());
+}
+
+void ab_server_leave_slot(ab_server *server) {
+  if (!server->part) return;
+  ab_engine_count_in(server->run.rack.engine, NULL);
+  server->part = NULL;
+  ab_slot_vacate(server->slot);
+}
+
+void ab_server_say(ab_server *server, enum ab_page_state state) {
+  if (server->part) ab_page_set_state(server->part, state);
+}
+
+/* call-seq: beat -> nil
+ *
+ * To be called each second, on a thread of its own: it has to get Ruby's lock for it. Beats if the
+ * engine has turned since the last call, and has it turn again. */
+static VALUE server_beat(VALUE self) {
+  ab_server *server = ab_server_own_or_null(self);
+  if (!server || !server->part) return Qnil;
+  ab_nsec turned = __atomic_load_n(&server->part->figures.turned, __ATOMIC_RELAXED);
+  ab_nsec now = ab_clock_monotonic();
+  if (turned >= server->asked) ab_page_beat(server->part, now);
+  server->asked = now;
+  ab_poller_wakeup(server->run.rack.poller);
+  return Qnil;
+}
+
+void ab_init_server_slot(VALUE cEngine) {
+  rb_define_method(cEngine, "beat", server_beat, 0);
+}

@@ -1,0 +1,27 @@
+# frozen_string_literal: true
+
+module Abaca
+  # The heartbeats of a server that runs in a slot of the page. They come from a thread of their own, so each says that
+  # Ruby still runs its threads in turn; and none comes while the engine does not turn. A request that computes stops
+  # neither, an extension that keeps Ruby's lock stops both.
+  module Heart
+    # Seconds between two heartbeats.
+    INTERVAL = 1
+
+    # Runs the block, and beats meanwhile.
+    #
+    # @param engine [Engine]
+    # @param slot [Page::Slot, nil] without one there is nothing to do
+    def self.beat(engine, slot)
+      return yield unless slot
+
+      begin
+        thread = Thread.new { loop { engine.beat || sleep(INTERVAL) } }
+        thread.name = "abaca heart"
+        yield
+      ensure
+        thread&.kill&.join
+      end
+    end
+  end
+end
