@@ -137,8 +137,8 @@ module Abaca
 
     def puma(words)
       words.separator("\nAccepted for Puma's sake:")
-      words.on("--extra-runtime-dependencies GEMS", "No effect: the process keeps the gems of its start") do
-        @notes << "--extra-runtime-dependencies has no effect: the process keeps the gems of its start"
+      words.on("--extra-runtime-dependencies GEMS", "No effect: the process stays in its bundle") do
+        @notes << "--extra-runtime-dependencies has no effect: the process stays in its bundle"
       end
     end
   end

@@ -5,6 +5,7 @@ require_relative "config/stalls"
 require_relative "config/bind"
 require_relative "config/dsl"
 require_relative "config/loader"
+require_relative "config/not_done"
 require_relative "config/report"
 
 module Abaca
@@ -50,6 +51,7 @@ module Abaca
       settle
       @values[:max_fibers] = Admission.max_fibers(@values[:max_fibers], self.class.max_fibers_ceiling, @warnings)
       check_modes
+      @warnings |= NotDone.warnings(self)
       @values.freeze
       @warnings.freeze
       freeze
@@ -67,6 +69,10 @@ module Abaca
     # @return [String] where the setting's value comes from: "config/puma.rb:3", "variable WEB_CONCURRENCY",
     #   "command line" or "default"
     def origin(name) = @origins.fetch(name, "default")
+
+    # @param name [Symbol]
+    # @return [String, nil] the same for messages: nil for the command line, and for a default
+    def place(name) = @origins[name] == COMMAND_LINE ? nil : @origins[name]
 
     # @param settings [Hash{Symbol => Object}] those that differ
     # @return [Config]
@@ -102,32 +108,13 @@ module Abaca
     def check(setting)
       @values[setting.name] = setting.check(@values[setting.name], @values)
     rescue ConfigError => e
-      origin = origin(setting.name)
-      raise if ["default", COMMAND_LINE].include?(origin)
-
-      raise ConfigError, "#{origin}: #{e.message}"
+      raise ConfigError, [place(setting.name), e.message].compact.join(": ")
     end
 
     # Gives what depends on other settings its value.
     def settle
       several = @values[:workers] > 1
       @values[:preload_app] = several && !@values[:prune_bundler] if @values[:preload_app].nil?
-      warn_of_workers
-    end
-
-    def warn_of_workers
-      if @values[:workers] == 1 && !@values[:silence_single_worker_warning]
-        @warnings |= ["workers 1: one worker and a master take more memory than `workers 0', one process"]
-      end
-      return if @values[:workers].positive? || @values[:silence_fork_callback_warning]
-
-      warn_of_hooks(SETTINGS.values.select(&:hook_of_workers?).map(&:name), "there are no workers")
-    end
-
-    def warn_of_hooks(names, why)
-      @warnings |= @values.values_at(*names).flatten.map do |hook|
-        [hook.place, "`#{hook.name}' is not called: #{why}"].compact.join(": ")
-      end
     end
 
     def check_modes
@@ -138,9 +125,6 @@ module Abaca
     end
 
     def warn_of_modes
-      warn_of_hooks(%i[out_of_band], "requests are taken at any time")
-      hooks_of_threads = Modes.threads?(self) ? [] : %i[before_thread_start before_thread_exit]
-      warn_of_hooks(hooks_of_threads, "no request runs on a thread")
       return if Modes.hybrid?(self)
 
       Modes::HYBRID.each do |name|

@@ -108,6 +108,17 @@ class ConfigTest < Minitest::Test
     assert_equal 2, load({}, env: { "WEB_CONCURRENCY" => "4" })[:workers]
   end
 
+  # As docs/migrating_from_puma.md has it.
+  def test_a_file_of_ours_beside_that_of_puma
+    file("config/puma.rb", "threads 2, 3\nplugin :solid_queue\n")
+    file("config/abaca.rb", "load File.join(__dir__, \"puma.rb\")\nmode :thread\n")
+    config = load
+
+    assert_equal [:thread, [2, 3]], config.to_h.values_at(:mode, :threads)
+    assert_match(%r{/config/puma.rb:1\z}, config.origin(:threads))
+    assert_match(%r{/config/puma.rb:2: plugin solid_queue is not run: jobs will not be}, config.warnings.first)
+  end
+
   def test_max_fibers_above_what_the_kernel_bears
     ceiling = Abaca::Config.max_fibers_ceiling
     config = load({ max_fibers: ceiling + 1 })

@@ -62,8 +62,8 @@ class ConfigReportTest < Minitest::Test
     assert_equal 0, status
     assert_equal "\"mine\" puma.rb:2", row(lines["plugins"])
     assert_equal ["abaca: warning: puma.rb:1: `io_selector_backend' has no effect: the loop is native",
-                  "abaca: warning: puma.rb:2: plugin :mine is not run: this version does not have it",
-                  "abaca: warning: puma.rb:3: `mine_size' has no effect: plugin mine is not run"],
+                  "abaca: warning: puma.rb:3: `mine_size' has no effect: plugin mine is not run",
+                  "abaca: warning: puma.rb:2: plugin mine is not run: this version has none"],
                  err.lines(chomp: true)
     status, lines, err = check("\nnonsense 1\n")
     assert_equal [1, {}, "abaca: puma.rb:2: unknown setting `nonsense'\n"], [status, lines, err]

@@ -137,8 +137,15 @@ class ConfigWorkersTest < Minitest::Test
     assert_empty warnings("#{text}routes { thread \"/a\" }")
   end
 
+  def test_workers_are_not_forked_anew
+    assert_equal ["puma.rb:3: `before_refork' is not called: worker 0 forks no others",
+                  "puma.rb:2: `fork_worker' has no effect: workers are always forked from the master"],
+                 warnings("workers 2\nfork_worker\non_refork { }")
+    assert_match(/\A`prune_bundler' has no effect/, warnings("", { prune_bundler: true }).first)
+  end
+
   def test_one_worker_is_warned_about
-    assert_match(/\Aworkers 1: one worker and a master/, warnings("workers 1").first)
+    assert_match(/\Apuma.rb:1: workers 1: one worker and a master/, warnings("workers 1").first)
     assert_empty warnings("workers 1\nsilence_single_worker_warning")
   end
 

@@ -18,7 +18,8 @@ class SignaturesTest < Minitest::Test
   INTERNAL = %w[
     AccessLog::Formats Addresses AppLoader BinaryInput CLI::Settings Compat Config::Admission Config::DSL::Control
     Config::DSL::Limits Config::DSL::Listeners Config::DSL::Logging Config::DSL::Modes Config::DSL::Parts
-    Config::DSL::ProcessSettings Config::DSL::PumaSettings Config::HookData Config::HttpMethods Config::Processors
+    Config::DSL::ProcessSettings Config::DSL::PumaSettings Config::HookData Config::HttpMethods
+    Config::NotDone Config::Processors
     Config::Setting Config::Settings Config::Stalls Config::Types Config::Values Control DefaultHandler Dump Engine
     ErrorAnswers FiberSafety::Row Frames Guest Heart Launcher::App Launcher::Banner Launcher::Cluster Launcher::Listeners
     Launcher::Output Launcher::Overdue Launcher::Pidfile Launcher::Signals Launcher::Single Listener Log::Forms

@@ -72,8 +72,8 @@ module Abaca
                    shown: "true with several workers, without prune_bundler",
                    file: %i[preload_app!], level: :process, flag: ["--preload"]),
             setting(:fork_worker, nil, Types::Reforks.new,
-                    "workers are forked from worker 0, again after this many requests; 0: on command only; " \
-                    "1000 without a number", level: :process, flag: ["-f", "--fork-worker [REQUESTS]"]),
+                    "accepted for Puma's sake: workers are always forked from the master; a warning says so",
+                    level: :process, flag: ["-f", "--fork-worker [REQUESTS]"]),
             setting(:worker_timeout, 60.0, Types::WorkerTimeout.new, "a worker silent for longer is replaced",
                     level: :process),
             setting(:worker_boot_timeout, 60.0, time, "a worker that boots for longer is replaced", level: :process),
@@ -82,8 +82,8 @@ module Abaca
             setting(:worker_check_interval, 5.0, time, "how often workers report", level: :process),
             setting(:worker_culling_strategy, :youngest, Types::Choice.new(:youngest, :oldest),
                     "which worker goes when there are to be fewer", level: :process),
-            switch(:prune_bundler, false, "accepted for Puma's sake: workers preload no app then; the process keeps " \
-                                          "the gems of its start", level: :process, flag: ["--prune-bundler"]),
+            switch(:prune_bundler, false, "accepted for Puma's sake: workers preload no app then, but stay in the " \
+                                          "bundle; a warning says so", level: :process, flag: ["--prune-bundler"]),
             switch(:silence_single_worker_warning, false, "no warning for `workers 1`", level: :process),
             switch(:silence_fork_callback_warning, false, "no warning for hooks of workers where there are none",
                    level: :process)
@@ -345,8 +345,9 @@ module Abaca
             worker_hook(:before_worker_shutdown, "a worker has done its last request",
                         aliases: %i[on_worker_shutdown], keyed: true),
             worker_hook(:after_worker_shutdown, "the master has seen the end of a worker"),
-            worker_hook(:before_refork, "worker 0 is about to fork the others", aliases: %i[on_refork], keyed: true),
-            worker_hook(:after_refork, "worker 0 has forked the others", keyed: true)
+            worker_hook(:before_refork, "never: worker 0 forks no others; a warning says so",
+                        aliases: %i[on_refork], keyed: true),
+            worker_hook(:after_refork, "never, as well", keyed: true)
           ]
         end
 

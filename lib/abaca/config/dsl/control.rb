@@ -31,7 +31,6 @@ module Abaca
         #   plugin :tmp_restart
         def plugin(name)
           add(:plugins, name)
-          note("plugin #{name.inspect} is not run: this version does not have it")
         end
 
         # The number of processes that serve, below a master; 0 is one process without one. `:auto` counts what this
@@ -42,7 +41,7 @@ module Abaca
           set(:workers, count)
         end
 
-        # Workers are forked from worker 0, again after this many requests; 0 is on command only.
+        # Puma's: workers are forked from worker 0. Abaca forks them from the master.
         def fork_worker(after_requests = Types::Reforks::USUAL)
           set(:fork_worker, after_requests)
         end

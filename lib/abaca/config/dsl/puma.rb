@@ -10,7 +10,7 @@ module Abaca
         WITHOUT_EFFECT = {
           max_io_threads: "a thread that waits for its client is not counted anyway",
           shutdown_debug: "a PWR logs what each request waits for",
-          extra_runtime_dependencies: "the process keeps the gems of its start",
+          extra_runtime_dependencies: "the process stays in its bundle",
           wait_for_less_busy_worker: "a worker without room accepts nothing",
           io_selector_backend: "the loop is native",
           mutate_stdout_and_stderr_to_sync_on_write: "log lines have a writer of their own"
@@ -38,12 +38,6 @@ module Abaca
         # An old name of max_keep_alive, which wins over it.
         def max_fast_inline(number)
           max_keep_alive(number) unless @options.key?(:max_requests_per_connection)
-        end
-
-        # Workers preload no app; gems that have changed since the start need a new start.
-        def prune_bundler(enabled = true) # rubocop:disable Style/OptionalBooleanParameter -- Puma's signature
-          set(:prune_bundler, enabled)
-          note("`prune_bundler' does not leave the bundle: a restart keeps the gems of the start") if enabled
         end
 
         # Header names with `_` that collide with names with `-` are dropped. This version cannot drop all of them.

@@ -1,0 +1,68 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Config
+    # What Puma would do with a configuration, and Abaca does not: a line of warning for each.
+    module NotDone
+      # What does not happen without these plugins.
+      PLUGINS = {
+        "solid_queue" => "jobs will not be processed; start bin/jobs beside the server",
+        "tmp_restart" => "touching tmp/restart.txt does nothing; USR2 restarts"
+      }.freeze
+      # Hooks that are not called without threads for requests.
+      OF_THREADS = %i[before_thread_start before_thread_exit].freeze
+      private_constant :PLUGINS, :OF_THREADS
+
+      class << self
+        # @param config [Config]
+        # @return [Array<String>]
+        def warnings(config)
+          hooks(config) + plugins(config) + [
+            *single_worker(config),
+            *setting(config, :fork_worker, "workers are always forked from the master"),
+            *setting(config, :prune_bundler, "workers stay in the bundle, and keep its gems until a hot restart")
+          ]
+        end
+
+        private
+
+        def hooks(config)
+          never = config[:silence_fork_callback_warning] ? [] : hooks_of_workers(config)
+          never += uncalled(config, OF_THREADS, "no request runs on a thread") unless Modes.threads?(config)
+          never + uncalled(config, %i[out_of_band], "requests are taken at any time")
+        end
+
+        def hooks_of_workers(config)
+          names = SETTINGS.values.select(&:hook_of_workers?).map(&:name)
+          return uncalled(config, names, "there are no workers") if config[:workers].zero?
+
+          uncalled(config, %i[before_refork after_refork], "worker 0 forks no others")
+        end
+
+        def uncalled(config, names, why)
+          names.flat_map { |name| config[name] }.map do |hook|
+            [hook.place, "`#{hook.name}' is not called: #{why}"].compact.join(": ")
+          end
+        end
+
+        def plugins(config)
+          config[:plugins].map do |name|
+            line(config, :plugins, "plugin #{name} is not run: #{PLUGINS.fetch(name, 'this version has none')}")
+          end
+        end
+
+        def single_worker(config)
+          return if config[:workers] != 1 || config[:silence_single_worker_warning]
+
+          line(config, :workers, "workers 1: one worker and a master take more memory than `workers 0', one process")
+        end
+
+        def setting(config, name, why)
+          line(config, name, "`#{name}' has no effect: #{why}") if config[name]
+        end
+
+        def line(config, name, text) = [config.place(name), text].compact.join(": ")
+      end
+    end
+  end
+end
