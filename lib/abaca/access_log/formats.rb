@@ -8,7 +8,8 @@ module Abaca
     class Formats
       NAMES = %i[puma common combined json].freeze
       Text = Log::Text
-      private_constant :Text
+      VERSIONS = { "HTTP/1.1" => '"1.1"', "HTTP/1.0" => '"1.0"' }.freeze
+      private_constant :Text, :VERSIONS
 
       # @param pid [Boolean] whether JSON objects have the process's id
       def initialize(pid: false)
@@ -22,9 +23,9 @@ module Abaca
       # @return [String]
       def puma(request)
         query = request.query
-        line = "#{request.method} #{request.path}#{"?#{query}" if query} #{request.protocol}"
-        end_of_line = request.status ? "#{request.status} #{request.bytes}" : "HIJACKED -1"
-        "#{head(request)} \"#{Text.escape(line)}\" #{end_of_line} #{format('%.4f', request.seconds)}"
+        target = query ? "#{request.path}?#{query}" : request.path
+        result = request.status ? "#{request.status} #{request.bytes}" : "HIJACKED -1"
+        head(request, target) << result << " " << format("%.4f", request.seconds)
       end
 
       # The common log format of Apache and nginx.
@@ -32,9 +33,8 @@ module Abaca
       # @param request [Request]
       # @return [String]
       def common(request)
-        line = "#{request.method} #{request.target} #{request.protocol}"
         bytes = request.bytes
-        "#{head(request)} \"#{Text.escape(line)}\" #{request.status || '-'} #{bytes.zero? ? '-' : bytes}"
+        head(request, request.target) << "#{request.status || '-'} #{bytes.zero? ? '-' : bytes}"
       end
 
       # The same with `Referer` and `User-Agent`.
@@ -42,7 +42,7 @@ module Abaca
       # @param request [Request]
       # @return [String]
       def combined(request)
-        "#{common(request)} \"#{quoted(request.referer)}\" \"#{quoted(request.user_agent)}\""
+        common(request) << " \"#{quoted(request.referer)}\" \"#{quoted(request.user_agent)}\""
       end
 
       # One JSON object. Keys without a value are left out behind the first eight.
@@ -50,26 +50,39 @@ module Abaca
       # @param request [Request]
       # @return [String]
       def json(request)
-        "{\"time\":\"#{iso_time}\",\"client.address\":#{Text.json(request.client)}," \
-          "\"http.request.method\":#{Text.json(request.method)},\"url.path\":#{Text.json(request.path)}," \
-          "\"network.protocol.version\":#{Text.json(request.protocol.to_s.delete_prefix('HTTP/'))}," \
-          "\"http.response.status_code\":#{request.status || 'null'},\"http.response.body.size\":#{request.bytes}," \
-          "\"duration_ms\":#{(request.seconds * 1000).round(3)}#{json_rest(request)}}"
+        line = "{\"time\":\"#{iso_time}\",\"client.address\":#{Text.json(request.client)}," \
+               "\"http.request.method\":#{Text.json(request.method)},\"url.path\":#{Text.json(request.path)}," \
+               "\"network.protocol.version\":#{version(request.protocol)}," \
+               "\"http.response.status_code\":#{request.status || 'null'}," \
+               "\"http.response.body.size\":#{request.bytes},\"duration_ms\":#{(request.seconds * 1000).round(3)}"
+        add_rest(line, request)
+        line << (@pid ? ",\"pid\":#{Process.pid}}" : "}")
       end
 
       private
 
-      def head(request) = "#{Text.field(request.client)} - #{Text.field(request.user)} [#{clock}]"
+      # Up to the status.
+      def head(request, target)
+        text = "#{request.method} #{target} #{request.protocol}"
+        "#{Text.field(request.client)} - #{Text.field(request.user)} [#{clock}] \"#{Text.escape(text)}\" "
+      end
 
       def quoted(value) = value ? Text.escape(value) : "-"
 
-      def json_rest(request)
+      def version(protocol) = VERSIONS[protocol] || Text.json(protocol)
+
+      def add_rest(line, request)
+        add(line, ',"url.query":', request.query)
+        add(line, ',"server.address":', request.host)
+        add(line, ',"user.name":', request.user)
+        add(line, ',"user_agent.original":', request.user_agent)
+        add(line, ',"request_id":', request.request_id)
         referer = request.referer
-        { "url.query" => request.query, "server.address" => request.host, "user.name" => request.user,
-          "user_agent.original" => request.user_agent, "request_id" => request.request_id }
-          .filter_map { |key, value| ",\"#{key}\":#{Text.json(value)}" if value }
-          .push((",\"http.request.header.referer\":[#{Text.json(referer)}]" if referer),
-                (",\"pid\":#{Process.pid}" if @pid)).join
+        line << ',"http.request.header.referer":[' << Text.json(referer) << "]" if referer
+      end
+
+      def add(line, key, value)
+        line << key << Text.json(value) if value
       end
 
       # strftime costs more than the rest of a line, so its result serves for a whole second.
@@ -84,13 +97,14 @@ module Abaca
       end
 
       def iso_time
-        second, milliseconds = Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond).divmod(1000)
-        known, text = @utc
-        unless known == second
+        now = Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond)
+        second, text = @utc
+        unless second == now / 1000
+          second = now / 1000
           text = Time.at(second).utc.strftime("%Y-%m-%dT%H:%M:%S.").freeze
           @utc = [second, text].freeze
         end
-        "#{text}#{milliseconds.to_s.rjust(3, '0')}Z"
+        "#{text}#{(1000 + (now % 1000)).to_s[1, 3]}Z"
       end
     end
   end

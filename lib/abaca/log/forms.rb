@@ -42,7 +42,7 @@ module Abaca
         # @return [String]
         def entry(level, headline, details: [], key: "details", facts: {})
           pid = @pid ? { "pid" => Process.pid } : {}
-          details = details.empty? ? {} : { key => details.map { |line| Text.visible(line) }.join("\n") }
+          details = details.empty? ? {} : { key => details.map { |line| Text.visible(line).lstrip }.join("\n") }
           object({ "time" => time, "level" => level, **pid, "message" => headline, **facts, **details })
         end
 

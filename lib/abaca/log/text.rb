@@ -38,8 +38,10 @@ module Abaca
 
       # For a field that ends with a space: as #escape, and `-` for an empty one.
       def field(text)
+        return "-" if text.nil? || text.empty?
+
         text = escape(text)
-        text.empty? ? "-" : text.tr(" ", "+")
+        text.include?(" ") ? text.tr(" ", "+") : text
       end
 
       # For a message: control characters and bytes that are not UTF-8 become \xHH; tabs, newlines and all other
