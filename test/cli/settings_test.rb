@@ -57,6 +57,25 @@ class CommandSettingsTest < Minitest::Test
     assert_equal 0.0, setting(:shutdown_timeout, "--shutdown-timeout", "immediately")
   end
 
+  def test_workers
+    assert_equal [3, true], config("-w", "3").to_h.values_at(:workers, :preload_app)
+    assert_equal Abaca::Config::Processors.new.workers, setting(:workers, "--workers", "auto")
+    assert_equal [1, true], config("-w", "1", "--preload").to_h.values_at(:workers, :preload_app)
+    assert_equal [nil, 1000, 50, 50],
+                 [[], ["-f"], ["-f50"], ["--fork-worker=50"]].map { |words| setting(:fork_worker, *words) }
+    assert_match(/\A`fork_worker' has no effect/, config("-f").warnings.first)
+    %w[two -1 1.5].each { |word| assert_match(/\Aabaca: workers: a number of processes/, mistake("-w", word)) }
+  end
+
+  def test_restarts_and_control
+    settings = config("-S", "state", "--control-url", "tcp://127.0.0.1:9293", "--control-token", "t", "-R", "bin/up",
+                      "--plugin", "one", "--plugin", "two").to_h
+    assert_equal ["state", "tcp://127.0.0.1:9293", "t", "bin/up", %w[one two]],
+                 settings.values_at(:state_path, :control_url, :control_auth_token, :restart_command, :plugins)
+    words = [[], ["--bind-to-activated-sockets"], ["--bind-to-activated-sockets", "only"]]
+    assert_equal([false, true, :only], words.map { |list| setting(:bind_to_activated_sockets, *list) })
+  end
+
   def test_mode_and_threads
     assert_equal [:thread, [2, 8]], config("--mode", "thread", "-t", "2:8").to_h.values_at(:mode, :threads)
     Abaca::Config::Modes::NAMES.each { |name| assert_equal name, setting(:mode, "--mode", name.to_s) }

@@ -40,7 +40,8 @@ module Abaca
         @name = name
         @key = key
         @data = data
-        @place = block.source_location.join(":") if block.respond_to?(:source_location) && block.source_location
+        # Some Rubies add columns.
+        @place = block.source_location&.first(2)&.join(":") if block.respond_to?(:source_location)
         freeze
       end
 

@@ -36,7 +36,7 @@ module Abaca
         case value
         when nil, [] then "-"
         when Hook then "a block"
-        when Proc then "a block at #{value.source_location.join(':')}"
+        when Proc then "a block at #{value.source_location.first(2).join(':')}"
         when Array then value.map { |one| one.is_a?(Array) ? one.inspect : text(one) }.join(", ")
         when String, Symbol, Numeric, true, false, Hash, Module then value.inspect
         else "a #{value.class}"
