@@ -111,12 +111,7 @@ module Abaca
     # Replaces workers one after the other, by such with new code. A trap handler may call it.
     #
     # @return [Boolean] false if there are none, or the app is preloaded
-    def phased_restart
-      return true if @runner&.phased_restart
-
-      @log.warn("phased-restart called but not available: #{clustered? ? 'the app is preloaded' : 'no workers'}")
-      false
-    end
+    def phased_restart = @runner&.phased_restart || false
 
     # Starts a worker more. A trap handler may call it.
     def add_worker = change_workers(:add_worker)
@@ -137,7 +132,7 @@ module Abaca
     # What each signal does; docs/signals.md has the same table in words.
     def actions
       { "INT" => method(:stop), "TERM" => method(:stop), "HUP" => -> { reopen || stop },
-        Signals::DUMP => method(:dump), "USR1" => method(:phased_restart),
+        Signals::DUMP => method(:dump), "USR1" => method(:renew),
         **(skip_usr2? ? {} : { "USR2" => method(:restart) }),
         **(clustered? ? actions_of_master : {}) }
     end
@@ -147,6 +142,14 @@ module Abaca
 
     def actions_of_master
       { "TTIN" => method(:add_worker), "TTOU" => method(:remove_worker), "CHLD" => @runner.method(:wake) }
+    end
+
+    # A phased restart, or a hot one where that would not load new code.
+    def renew
+      return if phased_restart
+
+      @log.info("* phased-restart called but not available, restarting normally.")
+      restart
     end
 
     def change_workers(how)

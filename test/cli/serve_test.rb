@@ -124,7 +124,7 @@ class CommandServeTest < Minitest::Test
     server = start("-p", "0")
     server.port
     server.signal(:USR1)
-    server.wait_for(/phased-restart called but not available: no workers/)
+    server.wait_for(/phased-restart called but not available, restarting normally/)
     assert_equal "200", server.get("/").code
     server.signal(:HUP)
 
@@ -263,8 +263,8 @@ class CommandServeTest < Minitest::Test
     File.rename(log, "#{log}.1")
     server.signal(:HUP)
     assert eventually(within: SECONDS) { File.exist?(log) }
-    server.signal(:USR1)
-    assert eventually(within: SECONDS) { File.read(log).include?("USR1 has no effect") }
+    server.signal(:PWR)
+    assert eventually(within: SECONDS) { File.read(log).include?("=== 0 requests") }
     server.signal(:TERM)
 
     assert_equal 0, server.wait.exitstatus

@@ -3,12 +3,16 @@
 require_relative "app"
 require_relative "single"
 require_relative "cluster/back_off"
+require_relative "cluster/care"
+require_relative "cluster/closing"
 require_relative "cluster/ending"
 require_relative "cluster/forks"
 require_relative "cluster/handle"
+require_relative "cluster/idle"
 require_relative "cluster/lifeline"
 require_relative "cluster/mailbox"
 require_relative "cluster/phased_restart"
+require_relative "cluster/slots"
 require_relative "cluster/warm_up"
 require_relative "cluster/worker"
 require_relative "cluster/workers"
@@ -43,6 +47,8 @@ module Abaca
         @target = config[:workers]
         @phase = 0
         @back_off = BackOff.new
+        @care = Care.new(config, log)
+        @slots = Slots.new(@target)
         @workers = Workers.new(log)
         preload if preload?
         @mailbox = Mailbox.new
@@ -58,14 +64,18 @@ module Abaca
       def preloaded? = !@app.nil?
 
       # @param listeners [Listeners] that are open
-      def listen(listeners) = (@listeners = listeners)
+      def listen(listeners)
+        @listeners = listeners
+        @closing = Closing.new(listeners, @config[:shutdown_delay])
+      end
 
       # Looks after workers until it is stopped.
       #
       # @yield whenever all workers have booted: at the start, and after a phased restart
       def run(&booted)
         @on_booted = booted
-        @forks = Forks.new(@config, log: @log, listeners: @listeners, mailbox: @mailbox) { |index| worker(index) }
+        @forks = Forks.new(@config, log: @log, listeners: @listeners, mailbox: @mailbox) { |place| worker(place) }
+        @idle = Idle.new(@config[:idle_timeout])
         run_hooks(:before_fork, nil)
         WarmUp.run if preloaded?
         @master = Process.pid
@@ -107,6 +117,9 @@ module Abaca
       # A child has ended. A trap handler may call it.
       def wake = @mailbox.post
 
+      # @return [Hash{Symbol => Object}] figures in Puma's shape; a worker knows them, too
+      def stats = @slots.stats(@config)
+
       # @param at_once [Boolean]
       # @return [Numeric, nil] seconds that #run may take after #stop; nil: as long as it wants
       def patience(at_once:)
@@ -122,6 +135,7 @@ module Abaca
         kill
         @forks&.close
         @mailbox.close
+        @slots.close
       end
 
       private
@@ -152,9 +166,9 @@ module Abaca
           obey(command)
         end
         @workers.reap.each { |worker| note_end(worker) }
-        stop_listening if @stopping && listening_left.zero?
-        check_workers
-        return if @stopping
+        @closing.step
+        @workers.each { |worker| @care.look_after(worker) }
+        return if @stopping || stop_idle
 
         restart_on
         fill
@@ -164,8 +178,8 @@ module Abaca
 
       # Seconds until something is due.
       def pause
-        due = @workers.filter_map(&:due_in)
-        due << listening_left if @stopping && @listening_until
+        due = [*@workers.map(&:due_in), @closing.left].compact
+        due << @idle.left if @idle.wanted? && !@stopping
         due << @back_off.left if @back_off.left.positive?
         [@config[:worker_check_interval], *due].min
       end
@@ -176,11 +190,23 @@ module Abaca
         when :hand_over then begin_hand_over
         when :halt then begin_stop(at_once: true)
         when :phased_restart then begin_phased_restart
-        when :add_worker then @target += 1
-        when :remove_worker then @target -= 1 if @target > 1
+        when :add_worker then add
+        when :remove_worker then remove
         when :reopen then signal_all("HUP")
         when :dump then signal_all(Signals::DUMP)
         end
+      end
+
+      def add
+        return @target += 1 if @target < @slots.most
+
+        @log.warn("there cannot be more than #{@slots.most} workers")
+      end
+
+      def remove
+        return @target -= 1 if @target > 1
+
+        @log.warn("one worker stays")
       end
 
       def signal_all(name) = @workers.each { |worker| worker.signal(name) if worker.booted? }
@@ -203,22 +229,24 @@ module Abaca
         oldest_first.reverse! if @config[:worker_culling_strategy] == :youngest
         oldest_first.first(surplus).each do |worker|
           @log.info("- #{worker} terminating")
-          stop_worker(worker)
+          retire(worker)
         end
       end
 
       # In the child.
-      def worker(index)
+      def worker(place)
         @in_worker.call
-        Worker.new(@ending.config_of_workers, app: @app, log: @log, output: @output, index:, master: @master)
+        Worker.new(@ending.config_of_workers, place, app: @app, log: @log, output: @output, master: @master)
       end
 
-      # @return [Handle]
-      def fork_worker(index) = @forks.fork(index, @phase).tap { |handle| @workers << handle }
-
-      def stop_worker(worker, at_once: false)
-        worker.stop(at_once:, within: @ending.patience(at_once:))
+      # @return [Handle, nil] nil if there is no room for another one with this number
+      def fork_worker(index)
+        slot = @slots.free(index, @workers.slots) or return
+        @forks.fork(Place.new(index, @phase, slot)).tap { |worker| @workers << worker }
       end
+
+      # Ends one, while the others continue.
+      def retire(worker) = worker.hand_over(within: @ending.patience(at_once: false))
 
       def note_boot(pid)
         worker = @workers[pid] or return
@@ -236,24 +264,6 @@ module Abaca
         @log.warn("workers do not boot; the next try is in #{pause.round} s") if pause.positive?
       end
 
-      # Those that take too long are killed: to boot, or to end.
-      def check_workers
-        @workers.each do |worker|
-          if worker.overdue?
-            @log.error("#{worker} does not end, and is killed") if worker.stopping?
-            worker.kill
-          elsif !worker.booted? && worker.active? && worker.age > @config[:worker_boot_timeout]
-            hung(worker, "boot", @config[:worker_boot_timeout])
-          end
-        end
-      end
-
-      def hung(worker, what, seconds)
-        @log.error("Terminating timed out worker (Worker #{worker.index} failed to #{what} within " \
-                   "#{seconds.to_s.delete_suffix('.0')} seconds): #{worker.pid}")
-        worker.kill
-      end
-
       # --- the restart, and the end ---
 
       def begin_phased_restart
@@ -263,7 +273,7 @@ module Abaca
         change_folder
         @log.info("- Starting phased worker restart, phase: #{@phase}")
         @restart = PhasedRestart.new(@workers, phase: @phase, log: @log,
-                                               fork: method(:fork_worker), stop: method(:stop_worker))
+                                               fork: method(:fork_worker), stop: method(:retire))
       end
 
       # A symbolic link may lead to newer code by now.
@@ -292,32 +302,27 @@ module Abaca
         @on_booted.call
       end
 
+      def stop_idle
+        return unless @idle.wanted? && @idle.over?(@slots.sums)
+
+        @log.info("- All workers reached idle timeout")
+        stop(at_once: false)
+      end
+
       def begin_stop(at_once:)
         @stopping = true
-        @listening_until ||= now + @config[:shutdown_delay] unless @listening_ended
-        stop_listening if at_once || listening_left.zero?
-        @workers.each { |worker| stop_worker(worker, at_once:) }
+        @closing.begin(at_once:)
+        @workers.each { |worker| worker.stop(at_once:, within: @ending.patience(at_once:)) }
       end
 
       def begin_hand_over
         @stopping = true
         @listeners.keep
-        stop_listening
-        @workers.each { |worker| worker.hand_over(within: @ending.patience(at_once: false)) }
-      end
-
-      def listening_left = @listening_until ? [@listening_until - now, 0].max : 0
-
-      # Before workers close theirs: the kernel would take connections that nobody accepts.
-      def stop_listening
-        @listening_until = nil
-        @listening_ended = true
-        @listeners.close
+        @closing.begin(at_once: true)
+        @workers.each { |worker| retire(worker) }
       end
 
       def run_hooks(name, *arguments) = @config[name].each { |hook| hook.run(@log, *arguments) }
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end

@@ -20,10 +20,12 @@ module Abaca
           @until = nil
         end
 
-        # A worker has not.
+        # A worker has not. Those that fail while others wait already belong to the same try.
         #
         # @return [Float] seconds to wait: none after the first time
         def fail
+          return 0.0 if left.positive?
+
           @failures += 1
           pause = @failures == 1 ? 0.0 : [FIRST * (2**(@failures - 2)), MOST].min
           @until = now + pause

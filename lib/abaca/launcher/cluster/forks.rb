@@ -9,8 +9,8 @@ module Abaca
         # @param log [Log]
         # @param listeners [Listeners] that are open
         # @param mailbox [Mailbox]
-        # @yieldparam index [Integer] a number
-        # @yieldreturn [Worker] with that number, in the child
+        # @yieldparam place [Place]
+        # @yieldreturn [Worker] in the child
         def initialize(config, log:, listeners:, mailbox:, &worker)
           @config = config
           @log = log
@@ -20,15 +20,14 @@ module Abaca
           @lifeline = Lifeline.new
         end
 
-        # @param index [Integer] the worker's number
-        # @param phase [Integer] its generation
+        # @param place [Place]
         # @return [Handle]
-        def fork(index, phase)
-          run_hooks(:before_worker_fork, index)
+        def fork(place)
+          run_hooks(:before_worker_fork, place.index)
           @log.flush # or the child may have a part of a line
-          pid = Process.fork { exit(@worker.call(index).run(@listeners, @mailbox, @lifeline)) }
-          run_hooks(:after_worker_fork, index)
-          Handle.new(index:, pid:, phase:)
+          pid = Process.fork { exit(@worker.call(place).run(@listeners, @mailbox, @lifeline)) }
+          run_hooks(:after_worker_fork, place.index)
+          Handle.new(pid, place)
         end
 
         # Workers that are left end. Idempotent.

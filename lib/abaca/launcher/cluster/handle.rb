@@ -13,22 +13,47 @@ module Abaca
         attr_reader :phase
         # @return [Time] when it was forked
         attr_reader :started_at
+        # @return [Page::Slot] its part of the shared page
+        attr_reader :slot
         # @return [Process::Status, nil] how it ended
         attr_reader :process_status
 
-        # @param index [Integer]
         # @param pid [Integer]
-        # @param phase [Integer]
-        def initialize(index:, pid:, phase:)
-          @index = index
+        # @param place [Place]
+        def initialize(pid, place)
           @pid = pid
-          @phase = phase
+          @index, @phase, @slot = *place
           @started_at = Time.now
           @forked = now
         end
 
         # It serves from now on.
         def boot = @booted = now
+
+        # @return [Float] seconds since its last heartbeat, or since it has booted
+        def silence = [@slot.beat_age, now - @booted].compact.min
+
+        # @return [Time] of its last heartbeat, or its start
+        def last_checkin = @slot.beat_age ? Time.now - @slot.beat_age : @started_at
+
+        # @return [Hash{Symbol => Object}] its figures (docs/page.md)
+        def last_status = @slot.figures
+
+        # It does not turn.
+        #
+        # @param seconds [Numeric] after which it is killed
+        def hang(seconds)
+          @hung = true
+          kill_in(seconds)
+        end
+
+        def hung? = @hung == true
+
+        # It turns again.
+        def forgive
+          @hung = false
+          kill_in(nil)
+        end
 
         def booted? = !@booted.nil?
 
@@ -49,6 +74,7 @@ module Abaca
         def end_with(status)
           @process_status = status
           @served = @booted ? now - @booted : 0
+          @slot.state = :ended unless @slot.state == :empty
         end
 
         # @return [Boolean] whether it gave up by itself before it had served for a moment
@@ -62,6 +88,7 @@ module Abaca
           return if @stopping == :at_once || (stopping? && !at_once)
 
           @stopping = at_once ? :at_once : :gracefully
+          @hung = false
           kill_in(within)
           signal(at_once ? "QUIT" : "TERM")
         end
@@ -70,9 +97,11 @@ module Abaca
         #
         # @param within [Numeric, nil] as for #stop
         def hand_over(within:)
+          return stop(within:) unless booted?
           return if stopping?
 
           @stopping = :gracefully
+          @hung = false
           kill_in(within)
           signal("USR2")
         end

@@ -8,7 +8,7 @@ module Abaca
       class PhasedRestart
         # @param workers [Workers]
         # @param phase [Integer] the new generation
-        # @param fork [#call] forks a worker with an index, and returns its Handle or nil
+        # @param fork [#call] forks a worker with an index, and returns its Handle; nil while there is no room
         # @param stop [#call] ends a worker gracefully
         # @param log [Log]
         def initialize(workers, phase:, fork:, stop:, log:)
@@ -29,11 +29,10 @@ module Abaca
           return check_successor if @successor
           return if @old && !@old.ended?
 
-          @old = @workers.active.select { |worker| worker.phase < @phase }.min_by(&:index)
-          return :done unless @old
-
-          @successor = @fork.call(@old.index)
-          :failed unless @successor
+          old = @workers.active.select { |worker| worker.phase < @phase }.min_by(&:index) or return :done
+          @successor = @fork.call(old.index) or return
+          @old = old
+          nil
         end
 
         private

@@ -7,17 +7,18 @@ module Abaca
       # listeners, and ends when it is told to or when the master has ended.
       class Worker
         # @param config [Config] of the server
+        # @param place [Place]
         # @param app [#call, nil] in place of the rackup file
         # @param log [Log]
         # @param output [Output]
-        # @param index [Integer] its number
         # @param master [Integer] the master's process
-        def initialize(config, app:, log:, output:, index:, master:)
+        def initialize(config, place, app:, log:, output:, master:)
           @config = config
           @app = app
           @log = log
           @output = output
-          @index = index
+          @index = place.index
+          @place = place
           @master = master
           @overdue = Overdue.new { report_overdue }
         end
@@ -32,6 +33,7 @@ module Abaca
           signals.trap
           mailbox.close_reader
           lifeline.watch { orphaned }
+          @place.slot.claim(phase: @place.phase)
           Process.setproctitle(title)
           run_hooks(:before_worker_boot)
           boot(listeners)
@@ -54,12 +56,11 @@ module Abaca
           "abaca: cluster worker #{@index}: #{@master}#{" [#{tag}]" unless tag.empty?}"
         end
 
-        # A signal that comes before there is a server ends the boot, or else holds for the server.
+        # A signal that comes before there is a server ends the boot.
         def boot(listeners)
-          runner = Single.new(@config, app: @app, log: @log, multiprocess: true)
+          runner = Single.new(@config, app: @app, log: @log, multiprocess: true, slot: @place.slot, idle_timeout: 0)
           runner.listen(listeners)
           @runner = runner
-          stop_runner if @stopped
         end
 
         def run_hooks(name) = @config[name].each { |hook| hook.run(@log, @index) }
@@ -73,20 +74,21 @@ module Abaca
                       "URG" => nothing, "CHLD" => nothing)
         end
 
+        # While the app loads, without `ensure` blocks: RubyGems makes an error of an exception in `require`.
         def stop
           @stopped ||= :gracefully
-          @runner ? stop_runner : exit(0)
+          @runner ? stop_runner : exit!(0)
         end
 
-        # As #stop, for the master's hot restart.
+        # As #stop, while others continue with the listeners.
         def hand_over
           @stopped ||= :handed_over
-          @runner ? stop_runner : exit(0)
+          @runner ? stop_runner : exit!(0)
         end
 
         def halt
           @stopped = :at_once
-          @runner ? stop_runner : exit(0)
+          @runner ? stop_runner : exit!(0)
         end
 
         def stop_runner

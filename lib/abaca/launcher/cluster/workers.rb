@@ -36,6 +36,9 @@ module Abaca
           (0..).find { |index| !taken.include?(index) }
         end
 
+        # @return [Array<Page::Slot>] those that workers have
+        def slots = map(&:slot)
+
         # Takes leave of all children that have ended: in a container, the master may be the parent of any process.
         #
         # @return [Array<Handle>] the workers among them

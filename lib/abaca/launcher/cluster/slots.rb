@@ -1,0 +1,47 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Launcher
+    class Cluster
+      # Where a worker stands: its number, its generation and its part of the shared page.
+      Place = Struct.new(:index, :phase, :slot)
+
+      # The shared page. Each number of a worker has two slots, since at a phased restart two workers have the same one.
+      class Slots
+        # Workers that TTIN may ask for, at least.
+        LEAST = 32
+        private_constant :LEAST
+
+        # @return [Integer] how many workers there may be
+        attr_reader :most
+
+        # @param workers [Integer] how many there are at the start
+        def initialize(workers)
+          @most = [workers * 2, LEAST].max
+          @page = Page.create(slots: @most * 2)
+          @started_at = Time.now
+        end
+
+        # @param index [Integer] a worker's number
+        # @param taken [Array<Page::Slot>] those of workers whose ends are not known
+        # @return [Page::Slot, nil] nil if this number has no slot at the moment
+        def free(index, taken)
+          [index, index + @most].map { |i| @page[i] }.find { |slot| !taken.include?(slot) } if index < @most
+        end
+
+        # @return [Hash{Symbol => Object}] figures of all workers, and of all that have ended
+        def sums = @page.sums
+
+        # @param config [Config]
+        # @return [Hash{Symbol => Object}] the figures in Puma's shape
+        def stats(config)
+          Control::PumaStats.cluster(@page, places: Control::PumaStats.places(config), started_at: @started_at,
+                                            phase: @page.filter_map(&:phase).max || 0, numbers: @most)
+        end
+
+        # Idempotent.
+        def close = @page.close
+      end
+    end
+  end
+end

@@ -1,0 +1,62 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/cluster_case"
+
+# Phased restarts: new code, one worker after the other.
+class ClusterRestartTest < Minitest::Test
+  include ClusterCase
+
+  CONFIG = "workers 2\npreload_app! false\ndirectory \"current\"\n"
+
+  # Puts an app into a release, where `current` then leads.
+  def release(name, rackup)
+    path = File.join(@directory, name)
+    Dir.mkdir(path)
+    File.write(File.join(path, "config.ru"), rackup)
+    link = File.join(@directory, "current")
+    File.symlink(path, "#{link}.new")
+    File.rename("#{link}.new", link)
+  end
+
+  def app(text) = "run ->(_env) { [200, { 'content-type' => 'text/plain' }, ['#{text}']] }"
+
+  # Waits until every worker that runs is of this phase.
+  def all_of?(command, phase)
+    eventually { running(command).map(&:phase) == [phase, phase] }
+  end
+
+  def test_new_code
+    release("one", app("one"))
+    command = run_cluster("", config: CONFIG)
+    load = Load.new(command.port)
+    assert load.more?
+    release("two", app("two"))
+    command.signal(:USR1)
+    assert all_of?(command, 1), command.text
+    assert_equal "two", ask(command)
+    assert load.more?
+    assert_empty load.stop
+    assert_equal [0, 1], running(command).map(&:index).sort
+    assert_match(/Starting phased worker restart, phase: 1.*Stopping \d+ for phased upgrade/m, command.text)
+    assert_equal 0, finish(command)
+  end
+
+  def test_new_code_that_does_not_boot
+    release("one", app("one"))
+    command = run_cluster("", config: CONFIG)
+    before = running(command)
+    load = Load.new(command.port)
+    release("two", "raise 'broken'")
+    command.signal(:USR1)
+    command.wait_for(/the phased restart is given up/)
+    assert_equal before, running(command)
+    assert_equal "one", ask(command)
+    release("three", app("three"))
+    command.signal(:USR1)
+    assert all_of?(command, 2), command.text
+    assert_equal "three", ask(command)
+    assert_empty load.stop
+    assert_equal 0, finish(command)
+  end
+end
