@@ -22,7 +22,7 @@ module Abaca
       # @param report [#call] gets a number, returns the line that says how many were dropped
       # @param trouble [#call] gets the exception when lines cannot be written, once in `PAUSE` seconds
       def initialize(io, report:, trouble:)
-        @sink = Sink.new(io)
+        @io = io
         @report = report
         @trouble = trouble
         begin_anew
@@ -72,6 +72,7 @@ module Abaca
       def forked? = !writes? && @pid != Process.pid
 
       def begin_anew
+        @sink = Sink.new(@io)
         @queue = Thread::Queue.new
         @starts = Thread::Queue.new([true])
         @waiting = @dropped = @reported = 0
