@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "json"
 require "support/cluster_case"
 require "abaca"
 require "abaca/control"
@@ -16,11 +17,20 @@ class ControlClusterTest < Minitest::Test
     activate_control_app "unix://control.sock", auth_token: "secret"
   RUBY
 
+  # Answers with what the app itself can see.
+  STATS = "run ->(_env) { [200, { \"content-type\" => \"application/json\" }, [Abaca.stats]] }"
+
   # Runs `abacactl` here; returns its status, and what it wrote to both.
   def abacactl(*words)
     out = StringIO.new
     err = StringIO.new
     [Abaca::Control::CLI.run(["-Q", "-S", "#{@directory}/state", *words], out:, err:, env: {}), out.string, err.string]
+  end
+
+  def stats
+    status, out, err = abacactl("stats")
+    assert_equal [0, ""], [status, err]
+    JSON.parse(out, symbolize_names: true)
   end
 
   # Stops it by the command; nothing of the control server is left.
@@ -35,6 +45,29 @@ class ControlClusterTest < Minitest::Test
     sockets = File.readlines("/proc/net/unix").select { |line| line.end_with?(" #{path}\n") }
     names = sockets.map { |line| "socket:[#{line.split[6]}]" }
     Dir["/proc/#{pid}/fd/*"].any? { |link| names.include?(File.readlink(link)) }
+  end
+
+  def test_figures_of_all_workers
+    command = run_cluster(STATS, config: CONFIG)
+    assert(eventually { stats[:booted_workers] == 2 })
+    seen = Array.new(3) { JSON.parse(ask(command), symbolize_names: true) }.last
+    assert_equal [2, 3], [seen[:booted_workers], seen.dig(:abaca, :requests)]
+    found = nil
+    assert(eventually { (found = stats).dig(:abaca, :requests) == 3 })
+    assert_equal [2, 2, 0, 0], found.values_at(:workers, :booted_workers, :old_workers, :phase)
+    workers = found[:worker_status]
+    assert_equal booted(command).map(&:pid).sort, workers.map { |worker| worker[:pid] }.sort
+    assert_equal [0, 1], workers.map { |worker| worker[:index] }
+    assert_equal 3, workers.sum { |worker| worker[:last_status][:requests_count] }
+    assert_equal [1000, 1000], workers.map { |worker| worker[:last_status][:pool_capacity] }
+    assert(workers.all? { |worker| worker[:last_checkin] })
+
+    # One that is no more has left what it counted.
+    Process.kill(:KILL, workers.first[:pid])
+    wait_for_workers(command, 3)
+    assert(eventually { stats.values_at(:workers, :booted_workers) == [2, 2] })
+    assert_equal 3, stats.dig(:abaca, :requests)
+    stop(command)
   end
 
   # What a worker does not have cannot outlive the master in it.
@@ -52,6 +85,8 @@ class ControlClusterTest < Minitest::Test
     command = run_cluster(APP, config: "#{CONFIG}preload_app! false\n")
     assert_equal 0, abacactl("phased-restart").first
     wait_for_workers(command, 4)
+    assert(eventually { stats.values_at(:workers, :booted_workers, :old_workers, :phase) == [2, 2, 0, 1] })
+    assert_equal [0, 1], stats[:worker_status].map { |worker| worker[:index] }
     stop(command)
   end
 end

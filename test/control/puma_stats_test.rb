@@ -50,6 +50,9 @@ class PumaStatsTest < Minitest::Test
     assert_equal [{}, nil, :booting], [booting[:last_status], booting[:last_checkin], booting[:abaca][:state]]
     assert_equal page.sums, stats[:abaca].except(:v, :version)
     assert_equal({ v: 1, workers: stats[:worker_status] }, PumaStats.workers(stats))
+    # Where slots beyond the second are second ones of a number.
+    paired = PumaStats.cluster(page, places: 10, phase: 1, started_at: START, numbers: 2)[:worker_status]
+    assert_equal [0, 0, 1], paired.map { |worker| worker[:index] }
   ensure
     page&.close
   end

@@ -31,6 +31,7 @@ module Abaca
         # @return [Hash{Symbol => Object}] of a cluster
         def cluster(page, places:, phase:, started_at:, numbers: page.size)
           workers = page.select { |slot| ALIVE.include?(slot.state) }.map { |slot| worker(slot, places, numbers) }
+          workers.sort_by! { |worker| worker[:index] }
           { started_at: time(started_at), workers: workers.size, phase:,
             booted_workers: workers.count { |worker| worker[:booted] },
             old_workers: workers.count { |worker| worker[:phase] != phase },
