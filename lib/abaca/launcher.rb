@@ -113,6 +113,14 @@ module Abaca
     # @return [Boolean] false if there are none, or the app is preloaded
     def phased_restart = @runner&.phased_restart || false
 
+    # Would fork the workers from worker 0 anew, which Abaca does not do (docs/cluster.md). A trap handler may call it.
+    #
+    # @return [Boolean] false
+    def refork
+      @log.info("* refork called but not available.")
+      false
+    end
+
     # Starts a worker more. A trap handler may call it.
     def add_worker = change_workers(:add_worker)
 
@@ -132,7 +140,7 @@ module Abaca
     # What each signal does; docs/signals.md has the same table in words.
     def actions
       { "INT" => method(:stop), "TERM" => method(:stop), "HUP" => -> { reopen || stop },
-        Signals::DUMP => method(:dump), "USR1" => method(:renew),
+        Signals::DUMP => method(:dump), "USR1" => method(:renew), "URG" => method(:refork),
         **(skip_usr2? ? {} : { "USR2" => method(:restart) }),
         **(clustered? ? actions_of_master : {}) }
     end

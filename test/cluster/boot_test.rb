@@ -72,7 +72,10 @@ class ClusterBootTest < Minitest::Test
   end
 
   def test_not_preloaded
-    command = run_cluster(FACTS, config: "workers 2\npreload_app! false")
+    command = run_cluster(FACTS, config: "workers 2\npreload_app! false\nfork_worker")
+    command.wait_for(/`fork_worker' has no effect/)
+    command.signal(:URG)
+    command.wait_for(/refork called but not available/)
     assert_equal booted(command).map(&:pid).sort, loaded.sort
     refute_includes command.text, "Preloading"
     assert_equal 0, finish(command)
