@@ -122,6 +122,21 @@ class ClusterBootTest < Minitest::Test
     assert_equal 0, finish(command)
   end
 
+  # A fork that fails is tried again, and children that are not workers are reaped.
+  def test_no_process_and_one_too_many
+    command = run_cluster(config: <<~RUBY)
+      workers 2
+      before_fork do
+        Process.spawn("true")
+        failing = Module.new { def fork = ($failures = $failures.to_i + 1) > 2 ? super : raise(Errno::EAGAIN) }
+        Process.singleton_class.prepend(failing)
+      end
+    RUBY
+    assert_match(/cannot fork a worker: Resource temporarily unavailable; the next try is in 1 s/, command.text)
+    assert_match(/reaped unknown child process pid=\d+/, command.text)
+    assert_equal 0, finish(command)
+  end
+
   def test_a_unix_socket
     path = File.join(@directory, "socket")
     command = run_cluster(APP, "-b", "unix://#{path}")

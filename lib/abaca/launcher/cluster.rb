@@ -50,7 +50,7 @@ module Abaca
         @care = Care.new(config, log)
         @slots = Slots.new(@target)
         @workers = Workers.new(log)
-        preload if preload?
+        preload if config[:preload_app] && !app
         @mailbox = Mailbox.new
       end
 
@@ -140,10 +140,6 @@ module Abaca
 
       private
 
-      def preload?
-        @config[:preload_app] && !@app
-      end
-
       # Threads that the app starts now do not exist in workers.
       def preload
         @log.info("* Preloading application")
@@ -215,7 +211,7 @@ module Abaca
 
       def fill
         missing = @target - regular.size
-        missing.times { fork_worker(@workers.free_index) } if missing.positive? && @back_off.left.zero?
+        missing.times { fork_worker(@workers.free_index) if @back_off.left.zero? } if missing.positive?
       end
 
       # Those that count: at a phased restart there is one more.
@@ -243,6 +239,10 @@ module Abaca
       def fork_worker(index)
         slot = @slots.free(index, @workers.slots) or return
         @forks.fork(Place.new(index, @phase, slot)).tap { |worker| @workers << worker }
+      rescue SystemCallError => e
+        @log.error("cannot fork a worker: #{e.message}; the next try is in #{@back_off.fail.round} s")
+        wake
+        nil
       end
 
       # Ends one, while the others continue.
