@@ -8,8 +8,10 @@ require_relative "launcher/listeners"
 require_relative "launcher/output"
 require_relative "launcher/overdue"
 require_relative "launcher/pidfile"
+require_relative "launcher/restart_file"
 require_relative "launcher/signals"
 require_relative "launcher/single"
+require_relative "launcher/systemd"
 
 module Abaca
   # What the command does with a configuration. This class does what a process does once, whatever serves in it:
@@ -51,6 +53,7 @@ module Abaca
     # @raise [ConfigError] if the app does not load, or listening fails
     def run
       prepare_process
+      watch_boot
       @runner = make_runner
       end_runner if @halted || @stops.positive?
       serve
@@ -76,8 +79,8 @@ module Abaca
     end
 
     # @param pid [Integer]
-    # @return [Boolean] whether it is a stand-in that a restart needs, or has needed
-    def stand_in?(pid) = [@hot_restart&.pid, @succession.pid].include?(pid)
+    # @return [Boolean] whether it is the stand-in of a restart
+    def stood_in?(pid) = [@hot_restart&.pid, @succession.pid].include?(pid)
 
     # Stops gracefully, while another process continues with what this one listens on.
     def hand_over
@@ -111,7 +114,12 @@ module Abaca
     # Replaces workers one after the other, by such with new code. A trap handler may call it.
     #
     # @return [Boolean] false if there are none, or the app is preloaded
-    def phased_restart = @runner&.phased_restart || false
+    def phased_restart
+      return false unless @runner&.phased_restart
+
+      @systemd.reloading
+      true
+    end
 
     # Would fork the workers from worker 0 anew, which Abaca does not do (docs/cluster.md). A trap handler may call it.
     #
@@ -132,10 +140,13 @@ module Abaca
     def clustered? = @config[:workers].positive?
 
     def make_runner
-      return Single.new(@config, app: @app, log: @log) unless clustered?
+      return Single.new(@config, app: @app, log: @log, slot: single_slot) unless clustered?
 
       Cluster.new(@config, app: @app, log: @log, output: @output, folder: @folder, in_worker: -> { @control.forget })
     end
+
+    # For the watchdog: the server's heart costs a wake-up each second.
+    def single_slot = (Page.create(slots: 1)[0].claim if @systemd.watchdog?)
 
     # What each signal does; docs/signals.md has the same table in words.
     def actions
@@ -171,24 +182,30 @@ module Abaca
       Dir.chdir(@folder) if @folder
       @log = @output.open(pid: clustered?)
       ENV["RACK_ENV"] = @config[:environment]
+      @systemd = Systemd.new(@log, silent: @succession.stand_in?)
       @config.warnings.each { |warning| @log.warn(warning) }
       Config::Report.new(@config).lines.each { |line| @log.info(line) } if @config[:log_config]
     rescue SystemCallError => e
       raise ConfigError, e.message
     end
 
-    def serve
+    def make_parts
       @listeners = Listeners.new(@config, @log, @succession)
       @pidfile = Pidfile.new(@config[:pidfile])
       @control = Control.new(self, @config, @log)
+      @restart_file = RestartFile.new(restart_file) { restart }
+    end
+
+    def serve
+      make_parts
       signals = Signals.new(actions)
       signals.trap
       @runner.listen(@listeners.open)
       @pidfile.write
       Launcher.current = self
       @control.open
-      Banner.new(@config, @listeners, control: @control.url, stand_in: @succession.stand_in?).show(@log)
-      @runner.run { booted }
+      Banner.new(@config, @listeners, control: @control.url, stand_in: stand_in?).show(@log)
+      @runner.run { |complete: true| booted(complete:) }
       return become_the_next if @hot_restart&.pending?
 
       @config[:after_stopped].each(&:call)
@@ -196,7 +213,7 @@ module Abaca
       nil
     ensure
       # A signal may come between any two of these: it finds our handlers, and nothing they do outlasts this method.
-      @control&.close
+      [@control, @restart_file, @systemd].each { |part| part&.close }
       Launcher.current = nil
       @runner.close
       @listeners&.close
@@ -205,28 +222,50 @@ module Abaca
       @overdue.cancel
     end
 
-    # With workers, also whenever a phased restart is done.
-    def booted
-      @config[:after_booted].each(&:call)
+    # With workers, also whenever a phased restart is over: done, or given up.
+    def booted(complete: true)
+      @config[:after_booted].each(&:call) if complete
+      @systemd.ready
       return if @serving
 
       @serving = true
       succeed
+      @systemd.watch { |limit| @runner.lively?(limit) ? status : nil }
+      @restart_file.watch
+    end
+
+    # For systemd.
+    def status
+      figures = stats[:abaca]
+      "#{figures[:connections]} connections, #{figures[:in_app]} requests in the app, " \
+        "#{figures[:waiting]} waiting, #{figures[:requests]} so far"
+    end
+
+    # systemd's watchdog is on already when a process restarts.
+    def watch_boot
+      return unless @succession.restarted?
+
+      boots = Process.clock_gettime(Process::CLOCK_MONOTONIC) + @config[:restart_timeout]
+      @systemd.watch { "restarting" if Process.clock_gettime(Process::CLOCK_MONOTONIC) < boots }
     end
 
     # A stand-in ends when its successor serves, or when there is none any more.
     def succeed
       places = @listeners.places
-      @hot_restart = HotRestart.new(self, @origin, @log, places, stand_in: overlap?) unless @succession.stand_in?
+      @hot_restart = HotRestart.new(self, @origin, @log, places, @systemd, stand_in: overlap?) unless stand_in?
       @succession.serving(places) { |succeeded| succeeded ? hand_over : stop }
       @hot_restart&.begin if @restart_wanted
     end
+
+    def stand_in? = @succession.stand_in?
 
     def become_the_next
       @runner.kill
       @control.close
       @hot_restart.exec
     end
+
+    def restart_file = (ENV["RESTART_FILE"] || "tmp/restart.txt" if @config[:plugins].include?("tmp_restart"))
 
     # `rails server` and others have pidfiles that allow one process only.
     def overlap? = @argv && @config[:restart_overlap]
@@ -235,6 +274,7 @@ module Abaca
       return unless @runner
 
       @hot_restart&.cancel
+      @systemd.stopping
       @log.info(@halted ? "* Stopping immediately!" : @runner.parting)
       @overdue.give(@runner.patience(at_once: @halted))
       @runner.stop(at_once: @halted)

@@ -6,8 +6,7 @@ module Abaca
     module NotDone
       # What does not happen without these plugins.
       PLUGINS = {
-        "solid_queue" => "jobs will not be processed; start bin/jobs beside the server",
-        "tmp_restart" => "touching tmp/restart.txt does nothing; USR2 restarts"
+        "solid_queue" => "jobs will not be processed; start bin/jobs beside the server"
       }.freeze
       # Hooks that are not called without threads for requests.
       OF_THREADS = %i[before_thread_start before_thread_exit].freeze
@@ -46,7 +45,7 @@ module Abaca
         end
 
         def plugins(config)
-          config[:plugins].map do |name|
+          (config[:plugins] - Types::Names::BUILT_IN).map do |name|
             line(config, :plugins, "plugin #{name} is not run: #{PLUGINS.fetch(name, 'this version has none')}")
           end
         end

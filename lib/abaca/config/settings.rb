@@ -110,7 +110,8 @@ module Abaca
                     level: :process, flag: ["--bind-to-activated-sockets [only]"]),
             *restarts,
             setting(:plugins, [].freeze, Types::Names.new("a name"),
-                    "a plugin of Puma's; it is not run, and a warning says so",
+                    "`:tmp_restart`: a restart when `tmp/restart.txt` is touched; others of Puma's only give a warning",
+                    page: "deployment.md",
                     file: %i[plugin], level: :process, flag: ["--plugin NAME"])
           ]
         end

@@ -205,6 +205,9 @@ module Abaca
 
       # Names that add up.
       class Names < Any
+        # Plugins that are a part of the server.
+        BUILT_IN = %w[tmp_restart systemd].freeze
+
         def check(_name, value, _others) = Array(value).map(&:to_s).uniq.freeze
 
         def from_flag(given, before) = [*before, *given.split(",")]

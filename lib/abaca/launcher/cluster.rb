@@ -14,6 +14,7 @@ require_relative "cluster/mailbox"
 require_relative "cluster/phased_restart"
 require_relative "cluster/slots"
 require_relative "cluster/warm_up"
+require_relative "cluster/watch"
 require_relative "cluster/worker"
 require_relative "cluster/workers"
 
@@ -50,6 +51,7 @@ module Abaca
         @care = Care.new(config, log)
         @slots = Slots.new(@target)
         @workers = Workers.new(log)
+        @watch = Watch.new(@workers, config[:worker_check_interval])
         preload if config[:preload_app] && !app
         @mailbox = Mailbox.new
       end
@@ -72,6 +74,7 @@ module Abaca
       # Looks after workers until it is stopped.
       #
       # @yield whenever all workers have booted: at the start, and after a phased restart
+      # @yieldparam complete [Boolean] false: the phased restart was given up
       def run(&booted)
         @on_booted = booted
         @forks = Forks.new(@config, log: @log, listeners: @listeners, mailbox: @mailbox) { |place| worker(place) }
@@ -81,7 +84,7 @@ module Abaca
         @master = Process.pid
         @booting = true
         wake
-        look_around until over?
+        @watch.turn && look_around until over?
       end
 
       # Stops all workers. A trap handler may call it.
@@ -126,6 +129,10 @@ module Abaca
         seconds = @ending.patience(at_once:)
         seconds && (seconds + GRACE)
       end
+
+      # @param limit [Float] seconds
+      # @return [Boolean] whether a worker has turned within them, and the master. Any thread may ask
+      def lively?(limit) = @watch.within?(limit)
 
       # Ends workers without waiting for anything.
       def kill = @workers.each(&:kill)
@@ -290,7 +297,7 @@ module Abaca
         result = @restart&.step or return
 
         @restart = nil
-        @booting = true if result == :done
+        result == :done ? @booting = true : @on_booted.call(complete: false)
         begin_phased_restart if @restart_again
         @restart_again = false
       end
@@ -317,8 +324,7 @@ module Abaca
 
       def begin_hand_over
         @stopping = true
-        @listeners.keep
-        @closing.begin(at_once: true)
+        @closing.hand_over
         @workers.each { |worker| retire(worker) }
       end
 

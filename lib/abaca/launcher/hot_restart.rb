@@ -28,13 +28,15 @@ module Abaca
       # @param origin [Origin]
       # @param log [Log]
       # @param places [Array<Inherited::Place>] where the old program listens
+      # @param systemd [Systemd]
       # @param stand_in [Boolean] or else connections wait in the kernel's queue while the new program boots
-      def initialize(launcher, origin, log, places, stand_in:)
+      def initialize(launcher, origin, log, places, systemd, stand_in:)
         @launcher = launcher
         @config = launcher.config
         @origin = origin
         @log = log
         @places = places
+        @systemd = systemd
         @stand_in = stand_in
         @state = :idle
       end
@@ -72,6 +74,7 @@ module Abaca
 
       def restart
         @log.info("* Restarting...")
+        @systemd.reloading
         trouble = (@stand_in ? start_stand_in : keep_sockets)
         return if @state == :cancelled
         return give_up(trouble) if trouble
@@ -84,7 +87,7 @@ module Abaca
 
       def give_up(trouble)
         @log.error("the restart failed: #{trouble}; this program serves on")
-        @heirs = nil
+        @systemd.ready
         @state = :idle
       end
 

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "app"
+require_relative "liveness"
 
 module Abaca
   class Launcher
@@ -31,13 +32,15 @@ module Abaca
       # @param config [Config]
       # @param app [#call, nil] in place of the rackup file
       # @param log [Log]
+      # @param slot [Page::Slot, nil] where the server says how it is; #lively? needs it
       # @param options [Hash{Symbol => Object}] for Server.new
       # @raise [ConfigError] if the app does not load
-      def initialize(config, app:, log:, **options)
+      def initialize(config, app:, log:, slot: nil, **options)
         @config = config
         @log = log
         @started_at = Time.now
-        @server = Server.new(app || App.load(config), config:, log:, show_errors: show_errors?, **options)
+        @liveness = Liveness.new(slot, Control::PumaStats.places(config)) if slot
+        @server = Server.new(app || App.load(config), config:, log:, slot:, show_errors: show_errors?, **options)
       end
 
       # @return [String] what is logged when it stops gracefully
@@ -86,6 +89,10 @@ module Abaca
         places = Control::PumaStats.places(@config)
         Control::PumaStats.single(@server.stats, places:, started_at: @started_at)
       end
+
+      # @param limit [Float] seconds
+      # @return [Boolean] whether it has served within them, as far as it can be known
+      def lively?(limit) = @liveness.nil? || @liveness.within?(limit)
 
       def close = @server.close
 

@@ -26,7 +26,8 @@ module Abaca
           set(:bind_to_activated_sockets, bind)
         end
 
-        # A plugin of Puma's.
+        # A plugin of Puma's. `:tmp_restart` restarts the server when `tmp/restart.txt`, or the file of the variable
+        # RESTART_FILE, is touched; `:systemd` is always there.
         #
         #   plugin :tmp_restart
         def plugin(name)

@@ -22,6 +22,12 @@ module Abaca
           step
         end
 
+        # Others continue with them.
+        def hand_over
+          @listeners.keep
+          self.begin(at_once: true)
+        end
+
         # Closes them, if it is time.
         def step
           return unless left&.zero?

@@ -57,7 +57,7 @@ module Abaca
         private
 
         def note_unknown(pid, status)
-          return if Launcher.current&.stand_in?(pid)
+          return if Launcher.current&.stood_in?(pid)
 
           @log.warn("reaped unknown child process pid=#{pid} status=#{status}")
         end

@@ -1,0 +1,35 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Launcher
+    # Whether a server serves: its engine turns, and requests that wait and have room are taken on. With spare loops,
+    # that is so while a request computes.
+    class Liveness
+      # @param slot [Page::Slot] the server's
+      # @param places [Integer] requests that may be in the app at once
+      def initialize(slot, places)
+        @slot = slot
+        @places = places
+        @since = now
+      end
+
+      # To be asked every few seconds, by one thread.
+      #
+      # @param limit [Float] seconds
+      # @return [Boolean] false if it has not for so long
+      def within?(limit)
+        figures = @slot.figures
+        @since = now unless waits?(figures) && figures[:requests] == @requests
+        @requests = figures[:requests]
+        (@slot.beat_age || 0) <= limit && now - @since <= limit
+      end
+
+      private
+
+      # Those that are held wait for the app.
+      def waits?(figures) = figures[:waiting] > figures[:held] && figures[:in_app] < @places
+
+      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end
