@@ -13,7 +13,7 @@ class ClusterCareTest < Minitest::Test
   # Whether another worker has come after this one with the same number.
   def replaced?(command, pid)
     index = booted(command).find { |worker| worker.pid == pid }.index
-    eventually(within: 25) { booted(command).any? { |worker| worker.index == index && worker.pid > pid } }
+    eventually(within: 25) { booted(command).select { |worker| worker.index == index }.last.pid != pid }
   end
 
   def test_a_worker_that_stands_still
@@ -55,11 +55,15 @@ class ClusterCareTest < Minitest::Test
     assert_equal 0, finish(command)
   end
 
+  # The time begins when all have booted, and again after each request.
   def test_idle
-    command = run_cluster(config: "workers 2\nidle_timeout 1\nworker_check_interval 0.1")
-    load = Load.new(command.port, clients: 1)
+    app = "sleep 1.5\nrun ->(_env) { sleep 0.01 until File.exist?('go'); [200, {}, ['late']] }"
+    command = run_abaca(app, config: "workers 2\npreload_app! false\nidle_timeout 1\nworker_check_interval 0.1")
+    client = connect(command.port).write(CLOSE)
+    wait_for_workers(command, 2)
     nothing_for(1.5) { !command.text.include?("idle timeout") }
-    assert_empty load.stop
+    File.write(File.join(@directory, "go"), "")
+    assert_equal "late", client.read.body
     command.wait_for(/All workers reached idle timeout/)
     assert_equal 0, command.wait.exitstatus
   end

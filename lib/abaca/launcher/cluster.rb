@@ -310,7 +310,7 @@ module Abaca
       end
 
       def stop_idle
-        return unless @idle.wanted? && @idle.over?(@slots.sums)
+        return unless @idle.wanted? && @idle.over?(@slots.sums, booting: !@workers.all?(&:booted?))
 
         @log.info("- All workers reached idle timeout")
         stop(at_once: false)

@@ -3,8 +3,8 @@
 module Abaca
   class Launcher
     class Cluster
-      # Whether all workers are without a client for `idle_timeout`: none has a request, accepts a connection or gets a
-      # request. A worker alone does not stop for that.
+      # Whether all workers are without a client for `idle_timeout`: none has a request, accepts a connection, gets a
+      # request or boots. A worker alone does not stop for that.
       class Idle
         # @param seconds [Float] 0: never
         def initialize(seconds)
@@ -13,10 +13,11 @@ module Abaca
         end
 
         # @param sums [Hash{Symbol => Object}] figures of all workers
+        # @param booting [Boolean] whether a worker boots
         # @return [Boolean]
-        def over?(sums)
+        def over?(sums, booting:)
           counted = sums.values_at(:accepted, :requests)
-          busy = sums.values_at(:in_app, :waiting, :gathering).sum.positive?
+          busy = booting || sums.values_at(:in_app, :waiting, :gathering).sum.positive?
           @since = now if busy || counted != @counted
           @counted = counted
           now - @since >= @seconds
