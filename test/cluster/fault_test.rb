@@ -45,6 +45,19 @@ class ClusterFaultTest < Minitest::Test
     assert_raises(Errno::ECONNREFUSED) { connect(command.port) }
   end
 
+  # What can be answered is answered before the end; what cannot is broken off.
+  def test_a_worker_that_does_not_end_in_time
+    { "sleep" => 503, "loop { }" => nil }.each do |code, status|
+      command = run_cluster("run ->(_env) { #{code} }", config: "workers 1\nworker_shutdown_timeout 1", count: 1)
+      client = connect(command.port).write(CLOSE)
+      assert(eventually { command.signal(:PWR) && command.text.include?("GET /") })
+      command.signal(:TERM)
+      status ? assert_equal(status, client.read.status) : assert_raises(EOFError, Errno::ECONNRESET) { client.read }
+      assert_equal 0, command.wait.exitstatus
+      assert_equal status.nil?, command.text.match?(/Worker 0 \(PID: \d+\) does not end, and is killed/)
+    end
+  end
+
   # They end although a request does not.
   def test_a_second_and_a_third_signal
     command = run_cluster("run ->(_env) { sleep }")
