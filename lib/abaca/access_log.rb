@@ -44,7 +44,7 @@ module Abaca
       line = @format.call(request)
       @log.access(Log::Text.line(line)) if line
     rescue StandardError => e
-      @log.error("a line of the access log failed: #{e.message} (#{e.class})")
+      @log.error("a line of the access log failed: #{Log::Text.visible(e.message)[/.*/]} (#{e.class})")
     end
   end
 end

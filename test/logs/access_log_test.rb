@@ -34,6 +34,7 @@ class AccessLogTest < Minitest::Test
                  line(:puma, status: 304, bytes: 0, REMOTE_ADDR: "10.0.0.9", HTTP_X_FORWARDED_FOR: "6.6.6.6",
                              REMOTE_USER: "bob", SCRIPT_NAME: "/x", QUERY_STRING: ""))
     assert_match(/\A- - - \[/, line(:puma, REMOTE_ADDR: nil))
+    assert_match(/\A1\+2 - 7 \[/, line(:puma, REMOTE_ADDR: "1 2", REMOTE_USER: 7))
     assert_match(/" HIJACKED -1 0\.1235$/, line(:puma, status: nil))
   end
 
@@ -71,7 +72,7 @@ class AccessLogTest < Minitest::Test
     assert_equal "", line(->(request) { request.path if request.path == "/b" })
     assert_equal "one\\x0Atwo\\x1B\\xFF \xC3\xA9\n".b, line(->(_) { "one\ntwo\e\xFF \u00e9" })
     assert_equal "abaca: a line of the access log failed: no such key (KeyError)\n",
-                 line(->(_) { raise KeyError, "no such key" })
+                 line(->(_) { raise KeyError, "no such key\nand more" })
   end
 
   # What reads the common formats does not expect anything in front of the address.

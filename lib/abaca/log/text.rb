@@ -38,9 +38,9 @@ module Abaca
 
       # For a field that ends with a space: as #escape, and `-` for an empty one.
       def field(text)
-        return "-" if text.nil? || text.empty?
-
         text = escape(text)
+        return "-" if text.empty?
+
         text.include?(" ") ? text.tr(" ", "+") : text
       end
 
