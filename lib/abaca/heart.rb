@@ -16,7 +16,12 @@ module Abaca
       return yield unless slot
 
       begin
-        thread = Thread.new { loop { engine.beat || sleep(INTERVAL) } }
+        thread = Thread.new do
+          loop do
+            engine.beat
+            sleep(INTERVAL)
+          end
+        end
         thread.name = "abaca heart"
         yield
       ensure

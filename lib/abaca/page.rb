@@ -30,7 +30,30 @@ module Abaca
         raise ArgumentError, "slots: 1 to #{MOST}, not #{slots.inspect}"
       end
 
-      private :map
+      # The page of another server, to look at its workers from outside: without their help, also while they hang.
+      #
+      # @param pid [Integer] the master's process, or a worker's, of the same user
+      # @return [Page] that can only be read; it stays readable when the server has ended
+      # @raise [Error] if the process has no page, or one of another layout
+      # @raise [SystemCallError] if there is no such process, or it is another user's
+      def of(pid)
+        folder = "/proc/#{Integer(pid)}/fd"
+        number = Dir.children(folder).find { |name| page?("#{folder}/#{name}") }
+        raise Error, "process #{pid} has no page: only servers with workers have one" unless number
+
+        File.open("#{folder}/#{number}", "rb") { |file| read(file.fileno) }
+      end
+
+      private
+
+      # "/memfd:abaca-page (deleted)", or a file of such a name.
+      def page?(descriptor)
+        File.basename(File.readlink(descriptor)).match?(/\A(memfd:)?abaca-page/)
+      rescue Errno::ENOENT
+        false # closed meanwhile
+      end
+
+      private :map, :read
     end
 
     # @!method slots

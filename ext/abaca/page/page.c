@@ -130,6 +130,10 @@ ab_page *ab__page_create_in(const ab_mem *mem, const char *directory, uint32_t s
   return create_on(mem, unlinked_file(directory, size_of(slots)), slots, now);
 }
 
+bool ab_page_is_read_only(const ab_page *page) {
+  return page->fd < 0;
+}
+
 void ab_page_hold(ab_page *page) {
   page->holds++;
 }

@@ -27,6 +27,9 @@ ab_page *ab__page_create_in(const ab_mem *mem, const char *directory, uint32_t s
  * which is not AB_PAGE_VERSION. */
 ab_page *ab_page_open(const ab_mem *mem, int fd, int *error, uint32_t *version) AB_WARN_UNUSED;
 
+/* True for one that was opened: nothing in it may be written. */
+bool ab_page_is_read_only(const ab_page *page);
+
 void ab_page_hold(ab_page *page);
 /* Unmaps it with the last hold. */
 void ab_page_drop(ab_page *page);

@@ -129,6 +129,7 @@ CHECK_CASE(a_reader_sees_what_is_written_later) {
   CHECK(reader != NULL);
   CHECK_INT(AB_OK, error);
   CHECK_INT(AB_PAGE_VERSION, version);
+  CHECK(ab_page_is_read_only(reader) && !ab_page_is_read_only(page));
   CHECK_INT(AB_OK, ab_page_claim(ab_page_slot_of(page, 1), 4, start));
   ab_page_view view = ab_page_look(ab_page_slot_of(reader, 1));
   CHECK_INT(getpid(), view.pid);

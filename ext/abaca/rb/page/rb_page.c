@@ -33,19 +33,55 @@ ab_page_time ab__page_now(void) {
   return (ab_page_time){ab_clock_monotonic(), ab_clock_unix_nsec()};
 }
 
+static VALUE new_page(VALUE klass) {
+  ab_rb_page *own;
+  VALUE self = TypedData_Make_Struct(klass, ab_rb_page, &page_type, own);
+  own->slots = rb_ary_new();
+  return self;
+}
+
+static VALUE with_slots(VALUE self, VALUE klass) {
+  const ab_rb_page *own = DATA_PTR(self);
+  uint32_t count = ab_page_size(own->page);
+  for (uint32_t i = 0; i < count; i++) rb_ary_push(own->slots, ab__slot_new(klass, self, i));
+  rb_obj_freeze(own->slots);
+  return self;
+}
+
 /* call-seq: map(slots) -> Page
  *
  * Raises SystemCallError, NoMemoryError. */
 static VALUE page_map(VALUE klass, VALUE slots) {
   uint32_t count = NUM2UINT(slots);
-  ab_rb_page *own;
-  VALUE self = TypedData_Make_Struct(klass, ab_rb_page, &page_type, own);
-  own->slots = rb_ary_new_capa(count);
+  VALUE self = new_page(klass);
+  ab_rb_page *own = DATA_PTR(self);
   own->page = ab_page_create(&ab_mem_libc, count, ab__page_now());
   if (!own->page) rb_sys_fail("cannot make the page that workers share");
-  for (uint32_t i = 0; i < count; i++) rb_ary_push(own->slots, ab__slot_new(klass, self, i));
-  rb_obj_freeze(own->slots);
-  return self;
+  return with_slots(self, klass);
+}
+
+NORETURN(static void raise_unreadable(int error, uint32_t version));
+
+static void raise_unreadable(int error, uint32_t version) {
+  if (error == AB_ENOMEM) rb_memerror();
+  if (error == AB_ESYS) rb_sys_fail("cannot read the page");
+  VALUE class = rb_path2class("Abaca::Error");
+  if (error == AB_EINVAL) rb_raise(class, "this is no page of Abaca's");
+  rb_raise(class, "the page has layout %u, and this version of Abaca reads layout %u", version,
+           AB_PAGE_VERSION);
+}
+
+/* call-seq: read(descriptor) -> Page
+ *
+ * That of another server, read only. Raises Abaca::Error, SystemCallError, NoMemoryError. */
+static VALUE page_read(VALUE klass, VALUE descriptor) {
+  int fd = NUM2INT(descriptor), error;
+  uint32_t version;
+  VALUE self = new_page(klass);
+  ab_rb_page *own = DATA_PTR(self);
+  own->page = ab_page_open(&ab_mem_libc, fd, &error, &version);
+  if (!own->page) raise_unreadable(error, version);
+  return with_slots(self, klass);
 }
 
 /* call-seq: slots -> Array */
@@ -80,6 +116,7 @@ void ab_init_page(VALUE mAbaca) {
   VALUE cPage = rb_define_class_under(mAbaca, "Page", rb_cObject);
   rb_undef_alloc_func(cPage);
   rb_define_singleton_method(cPage, "map", page_map, 1);
+  rb_define_singleton_method(cPage, "read", page_read, 1);
   rb_define_method(cPage, "slots", page_slots, 0);
   rb_define_method(cPage, "sums", page_sums, 0);
   rb_define_method(cPage, "close", page_close, 0);

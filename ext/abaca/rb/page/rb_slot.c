@@ -35,6 +35,13 @@ static ab_page_slot *slot_of(VALUE self) {
   return ab_page_slot_of(ab__page_of(own->page), own->index);
 }
 
+/* ... to write in it. */
+static ab_page_slot *open_slot(VALUE self) {
+  if (ab_page_is_read_only(ab__page_of(own_of(self)->page)))
+    rb_raise(rb_path2class("Abaca::Error"), "the page is another server's: it can only be read");
+  return slot_of(self);
+}
+
 static ab_page_view look(VALUE self) {
   return ab_page_look(slot_of(self));
 }
@@ -71,10 +78,10 @@ static VALUE slot_state(VALUE self) {
 /* call-seq: state = Symbol */
 static VALUE slot_set_state(VALUE self, VALUE name) {
   enum ab_page_state state = state_of(name);
-  const rb_slot *own = own_of(self);
-  if (!ab_page_may_set(ab__page_of(own->page), slot_of(self)))
+  ab_page_slot *slot = open_slot(self);
+  if (!ab_page_may_set(ab__page_of(own_of(self)->page), slot))
     refuse(self, "only it and the page's creator may write its state");
-  ab_page_set_state(slot_of(self), state);
+  ab_page_set_state(slot, state);
   return name;
 }
 
@@ -84,7 +91,7 @@ static VALUE slot_set_state(VALUE self, VALUE name) {
 static VALUE slot_take(VALUE self, VALUE phase) {
   uint32_t number = NUM2UINT(phase);
   rb_slot *own = own_of(self);
-  ab_page_slot *slot = slot_of(self);
+  ab_page_slot *slot = open_slot(self);
   if (own->occupied && ab_page_is_mine(slot)) refuse(self, "a server runs in it");
   if (ab_page_claim(slot, number, ab__page_now()) != AB_OK) refuse(self, "it is alive");
   own->occupied = false; /* it was by the process that has forked this one */
@@ -98,7 +105,7 @@ static VALUE slot_is_mine(VALUE self) {
 
 /* call-seq: beat -> nil */
 static VALUE slot_beat(VALUE self) {
-  ab_page_slot *slot = slot_of(self);
+  ab_page_slot *slot = open_slot(self);
   if (!ab_page_is_mine(slot))
     refuse(self, "a heartbeat comes from the process that has claimed it");
   ab_page_beat(slot, ab_clock_monotonic());
@@ -164,7 +171,7 @@ void ab_slot_check_type(VALUE slot) {
 }
 
 void ab_slot_check(VALUE slot) {
-  if (!ab_page_is_mine(slot_of(slot)))
+  if (!ab_page_is_mine(open_slot(slot)))
     refuse(slot, "a server runs in the process that has claimed it");
   if (own_of(slot)->occupied) refuse(slot, "another server runs in it");
 }
