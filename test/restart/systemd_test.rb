@@ -68,15 +68,23 @@ class SystemdTest < Minitest::Test
     assert_equal %w[hello hello], [client, waiting].map { |one| one.read.body }
   end
 
-  # A request that computes, beside which others are served.
-  def test_the_watchdog_where_a_spare_loop_serves
-    server = run_abaca(APP, env: watched)
-    client = connect(server.port).write(STALLING)
-    5.times { await(/^WATCHDOG=1$/) && assert_equal("hello", connect(server.port).call(REQUEST).body) }
-    refute_match(/does not serve/, @told)
-    File.write("#{@directory}/over", "")
+  # Each look comes ten seconds after the last one.
+  def test_what_counts_as_serving
+    figures = { waiting: 0, held: 0, in_app: 1, requests: 7 }
+    slot = Struct.new(:figures, :beat_age).new(figures, 0.5)
+    time = 0
+    liveness = Abaca::Launcher::Liveness.new(slot, 5, clock: -> { time += 5 }) # it is read twice
+    serves = ->(**news) { figures.update(news) && liveness.within?(6) }
 
-    assert_equal "hello", client.read.body
+    assert_equal [true, true], [serves[], serves[waiting: 1, requests: 8]]
+    refute serves[] # one waits, there is room, and none was taken on
+    assert serves[requests: 9]
+    assert serves[held: 1] # by a pool of the app's
+    assert serves[held: 0, in_app: 5] # no room
+    refute serves[in_app: 4]
+    assert serves[waiting: 0]
+    slot.beat_age = 7
+    refute serves[]
   end
 
   def test_the_watch_of_a_cluster

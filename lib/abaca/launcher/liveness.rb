@@ -7,10 +7,12 @@ module Abaca
     class Liveness
       # @param slot [Page::Slot] the server's
       # @param places [Integer] requests that may be in the app at once
-      def initialize(slot, places)
+      # @param clock [#call] returns seconds
+      def initialize(slot, places, clock: -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) })
         @slot = slot
         @places = places
-        @since = now
+        @clock = clock
+        @since = 0
       end
 
       # To be asked every few seconds, by one thread.
@@ -19,17 +21,15 @@ module Abaca
       # @return [Boolean] false if it has not for so long
       def within?(limit)
         figures = @slot.figures
-        @since = now unless waits?(figures) && figures[:requests] == @requests
+        @since = @clock.call unless waits?(figures) && figures[:requests] == @requests
         @requests = figures[:requests]
-        (@slot.beat_age || 0) <= limit && now - @since <= limit
+        (@slot.beat_age || 0) <= limit && @clock.call - @since <= limit
       end
 
       private
 
       # Those that are held wait for the app.
       def waits?(figures) = figures[:waiting] > figures[:held] && figures[:in_app] < @places
-
-      def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end
