@@ -82,6 +82,7 @@ module Abaca
             setting(:worker_check_interval, 5.0, time, "how often workers report", level: :process),
             setting(:worker_culling_strategy, :youngest, Types::Choice.new(:youngest, :oldest),
                     "which worker goes when there are to be fewer", level: :process),
+            *recycling,
             switch(:prune_bundler, false, "accepted for Puma's sake: workers preload no app then, but stay in the " \
                                           "bundle; a warning says so", level: :process, flag: ["--prune-bundler"]),
             switch(:silence_single_worker_warning, false, "no warning for `workers 1`", level: :process),
@@ -113,6 +114,19 @@ module Abaca
                     "`:tmp_restart`: a restart when `tmp/restart.txt` is touched; others of Puma's only give a warning",
                     page: "deployment.md",
                     file: %i[plugin], level: :process, flag: ["--plugin NAME"])
+          ]
+        end
+
+        def recycling
+          [
+            setting(:worker_max_requests, nil, Types::Count.new("requests", 1..),
+                    "a worker that has had as many is replaced", page: "cluster.md", level: :process),
+            setting(:worker_max_age, nil, Types::Seconds.new(zero: false),
+                    "a worker that is older is replaced", page: "cluster.md", level: :process),
+            setting(:worker_max_memory, nil, Types::Count.new("bytes", 1..),
+                    "the largest worker is replaced when it has more (PSS)", page: "cluster.md", level: :process),
+            setting(:worker_cool_down, 60.0, Types::Seconds.new,
+                    "the pause between two such replacements", page: "cluster.md", level: :process)
           ]
         end
 

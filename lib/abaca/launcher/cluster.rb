@@ -12,6 +12,8 @@ require_relative "cluster/idle"
 require_relative "cluster/lifeline"
 require_relative "cluster/mailbox"
 require_relative "cluster/phased_restart"
+require_relative "cluster/preload"
+require_relative "cluster/recycling"
 require_relative "cluster/slots"
 require_relative "cluster/warm_up"
 require_relative "cluster/watch"
@@ -52,7 +54,8 @@ module Abaca
         @slots = Slots.new(@target)
         @workers = Workers.new(log)
         @watch = Watch.new(@workers, config[:worker_check_interval])
-        preload if config[:preload_app] && !app
+        @recycling = Recycling.new(config, log) { |worker| phased(only: worker) }
+        @app ||= Preload.load(config, log) if config[:preload_app]
         @mailbox = Mailbox.new
       end
 
@@ -146,18 +149,6 @@ module Abaca
       end
 
       private
-
-      # Threads that the app starts now do not exist in workers.
-      def preload
-        @log.info("* Preloading application")
-        before = Thread.list
-        @app = App.load(@config)
-        started = Thread.list - before
-        return if started.empty?
-
-        names = started.map { |thread| thread.name || thread.inspect }.join(", ")
-        @log.warn("detected #{started.size} thread(s) started in app boot, which workers will not have: #{names}")
-      end
 
       # --- a turn ---
 
@@ -279,8 +270,11 @@ module Abaca
         @phase += 1
         change_folder
         @log.info("- Starting phased worker restart, phase: #{@phase}")
-        @restart = PhasedRestart.new(@workers, phase: @phase, log: @log,
-                                               fork: method(:fork_worker), stop: method(:retire))
+        @restart = phased
+      end
+
+      def phased(only: nil)
+        PhasedRestart.new(@workers, phase: @phase, log: @log, only:, fork: method(:fork_worker), stop: method(:retire))
       end
 
       # A symbolic link may lead to newer code by now.
@@ -294,10 +288,12 @@ module Abaca
       end
 
       def restart_on
+        @restart ||= @recycling.due(@workers.active)
         result = @restart&.step or return
 
         @restart = nil
-        result == :done ? @booting = true : @on_booted.call(complete: false)
+        @booting = true if result == :done
+        @on_booted.call(complete: false) if result == :failed
         begin_phased_restart if @restart_again
         @restart_again = false
       end

@@ -11,8 +11,10 @@ module Abaca
         # @param fork [#call] forks a worker with an index, and returns its Handle; nil while there is no room
         # @param stop [#call] ends a worker gracefully
         # @param log [Log]
-        def initialize(workers, phase:, fork:, stop:, log:)
+        # @param only [Handle, nil] the one worker to replace, whatever its generation
+        def initialize(workers, phase:, fork:, stop:, log:, only: nil)
           @workers = workers
+          @only = only
           @phase = phase
           @fork = fork
           @stop = stop
@@ -24,12 +26,12 @@ module Abaca
 
         # Does what can be done now.
         #
-        # @return [Symbol, nil] :done or :failed once it is over
+        # @return [Symbol, nil] :done or :failed once it is over; :replaced for one worker, in any case
         def step
           return check_successor if @successor
           return if @old && !@old.ended?
 
-          old = @workers.active.select { |worker| worker.phase < @phase }.min_by(&:index) or return :done
+          old = outdated.min_by(&:index) or return @only ? :replaced : :done
           @successor = @fork.call(old.index) or return
           @old = old
           nil
@@ -37,21 +39,30 @@ module Abaca
 
         private
 
+        def outdated = @workers.active.select { |worker| @only ? worker.equal?(@only) : worker.phase < @phase }
+
         def check_successor
           return give_up if @successor.ended?
           return @successor = nil unless @old.active? # it takes that place
           return unless @successor.booted?
 
           @successor = nil
-          @log.info("- Stopping #{@old.pid} for phased upgrade...")
+          @log.info("- Stopping #{@old.pid}#{' for phased upgrade' unless @only}...")
           @stop.call(@old)
           nil
         end
 
         def give_up
+          return give_up_one if @only
+
           @log.error("the phased restart is given up: a worker of phase #{@phase} did not boot; " \
                      "those of older phases continue")
           :failed
+        end
+
+        def give_up_one
+          @log.error("#{@only} continues: its successor did not boot")
+          :replaced
         end
       end
     end
