@@ -200,7 +200,7 @@ typedef struct ab_waiting {
 size_t ab_engine_waiting(ab_engine *engine, ab_waiting *out, size_t room);
 
 /* The engine keeps its figures in `figures` from now on, where counters go on from what they are;
- * NULL: in memory of its own. To be called before attach or after detach. */
+ * NULL: in memory of its own. To be called while nothing turns the engine. */
 void ab_engine_count_in(ab_engine *engine, ab_figures *figures);
 /* What this engine has counted, and what there is now. */
 ab_figures ab_engine_get_stats(ab_engine *engine);

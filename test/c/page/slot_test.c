@@ -112,6 +112,40 @@ CHECK_CASE(a_slot_whose_process_is_alive_is_not_taken) {
   ab_page_drop(page);
 }
 
+/* Waits for the others at `gate`, claims, and stays until all have. */
+static void race(ab_page_slot *slot, unsigned *gate, unsigned count) {
+  __atomic_fetch_add(&gate[0], 1, __ATOMIC_SEQ_CST);
+  while (__atomic_load_n(&gate[0], __ATOMIC_SEQ_CST) < count) continue;
+  bool won = ab_page_claim(slot, 0, start) == AB_OK;
+  __atomic_fetch_add(&gate[1], 1, __ATOMIC_SEQ_CST);
+  while (__atomic_load_n(&gate[1], __ATOMIC_SEQ_CST) < count) usleep(100);
+  _exit(won ? 0 : 1);
+}
+
+CHECK_CASE(of_many_that_claim_at_once_one_wins) {
+  ab_page *page = new_page(1);
+  unsigned *gate = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(gate != MAP_FAILED);
+  for (int round = 1; round <= 20; round++) {
+    gate[0] = gate[1] = 0;
+    pid_t pids[4];
+    int won = 0;
+    for (int i = 0; i < 4; i++) {
+      pids[i] = fork();
+      if (pids[i] == 0) race(ab_page_slot_of(page, 0), gate, 4);
+    }
+    for (int i = 0; i < 4; i++) {
+      int status = -1;
+      CHECK_INT(pids[i], waitpid(pids[i], &status, 0));
+      won += status == 0;
+    }
+    CHECK_INT(1, won);
+    CHECK_INT(round, ab_page_look(ab_page_slot_of(page, 0)).claims);
+  }
+  munmap(gate, 4096);
+  ab_page_drop(page);
+}
+
 /* As a claim leaves a slot when its process is killed at any place in it. */
 CHECK_CASE(a_claim_that_was_cut_short) {
   ab_page *page = new_page(1);
