@@ -41,7 +41,7 @@ static VALUE new_page(VALUE klass) {
 }
 
 static VALUE with_slots(VALUE self, VALUE klass) {
-  const ab_rb_page *own = DATA_PTR(self);
+  const ab_rb_page *own = rb_check_typeddata(self, &page_type);
   uint32_t count = ab_page_size(own->page);
   for (uint32_t i = 0; i < count; i++) rb_ary_push(own->slots, ab__slot_new(klass, self, i));
   rb_obj_freeze(own->slots);
@@ -54,7 +54,7 @@ static VALUE with_slots(VALUE self, VALUE klass) {
 static VALUE page_map(VALUE klass, VALUE slots) {
   uint32_t count = NUM2UINT(slots);
   VALUE self = new_page(klass);
-  ab_rb_page *own = DATA_PTR(self);
+  ab_rb_page *own = rb_check_typeddata(self, &page_type);
   own->page = ab_page_create(&ab_mem_libc, count, ab__page_now());
   if (!own->page) rb_sys_fail("cannot make the page that workers share");
   return with_slots(self, klass);
@@ -78,7 +78,7 @@ static VALUE page_read(VALUE klass, VALUE descriptor) {
   int fd = NUM2INT(descriptor), error;
   uint32_t version;
   VALUE self = new_page(klass);
-  ab_rb_page *own = DATA_PTR(self);
+  ab_rb_page *own = rb_check_typeddata(self, &page_type);
   own->page = ab_page_open(&ab_mem_libc, fd, &error, &version);
   if (!own->page) raise_unreadable(error, version);
   return with_slots(self, klass);
