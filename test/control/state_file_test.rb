@@ -50,6 +50,19 @@ class StateFileTest < Minitest::Test
     File.umask(before)
   end
 
+  # In a folder where others may write, one of them may know the name that comes next.
+  def test_a_link_in_the_way
+    File.write("#{@dir}/theirs", "theirs")
+    File.symlink("#{@dir}/theirs", "#{@path}.#{Process.pid}")
+    StateFile.new(@path).write
+    assert_equal "theirs", File.read("#{@dir}/theirs")
+    refute File.symlink?(@path)
+    assert_equal %w[state theirs], Dir.children(@dir).sort
+    FileUtils.mkdir("#{@dir}/folder")
+    assert_raises(Abaca::ConfigError) { StateFile.new("#{@dir}/folder").write }
+    assert_equal %w[folder state theirs], Dir.children(@dir).sort
+  end
+
   def test_its_end
     file = StateFile.new(@path)
     file.remove # before it was written

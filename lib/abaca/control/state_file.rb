@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "fileutils"
 require_relative "../errors"
 
 module Abaca
@@ -38,11 +39,8 @@ module Abaca
       def write(control_url: nil, token: nil)
         return unless @path
 
-        new = "#{@path}.#{Process.pid}"
         mode = @permission || (token ? MODE_WITH_TOKEN : 0o666 & ~File.umask)
-        File.write(new, text(control_url, token), perm: mode)
-        File.chmod(mode, new)
-        File.rename(new, @path)
+        replace(text(control_url, token), mode)
         @pid = Process.pid
       rescue SystemCallError => e
         raise ConfigError, "cannot write the state file: #{e.message}"
@@ -59,6 +57,20 @@ module Abaca
       end
 
       private
+
+      # Never through a link that somebody has put there, in a folder that others may write to.
+      def replace(text, mode)
+        new = "#{@path}.#{Process.pid}"
+        FileUtils.rm_f(new)
+        File.open(new, File::WRONLY | File::CREAT | File::EXCL, mode) do |file|
+          file.chmod(mode)
+          file.write(text)
+        end
+        File.rename(new, @path)
+      rescue SystemCallError
+        FileUtils.rm_f(new)
+        raise
+      end
 
       def text(control_url, token)
         lines = { pid: Process.pid, control_url:, control_auth_token: token }.compact.map do |key, value|
