@@ -197,6 +197,7 @@ module Abaca
     end
 
     def serve
+      @pid = Process.pid
       make_parts
       signals = Signals.new(actions)
       signals.trap
@@ -212,7 +213,12 @@ module Abaca
       @log.info("- Goodbye!")
       nil
     ensure
-      # A signal may come between any two of these: it finds our handlers, and nothing they do outlasts this method.
+      close(signals) if Process.pid == @pid
+    end
+
+    # Not for a forked child, which unwinds #serve if a signal ends it before it runs code of its own. A signal may come
+    # between any two of these: it finds our handlers, and nothing they do outlasts this method.
+    def close(signals)
       [@control, @restart_file, @systemd].each { |part| part&.close }
       Launcher.current = nil
       @runner.close

@@ -27,6 +27,25 @@ class ClusterSignalsTest < Minitest::Test
     assert_match(/Goodbye/, File.read(log))
   end
 
+  # Before it runs code of its own: what it unwinds is the master's.
+  def test_term_at_the_first_moment_of_a_worker
+    at_once = <<~RUBY
+      Process.singleton_class.prepend(Module.new do
+        def _fork = super.tap { |pid| Process.kill(:TERM, Process.pid) if pid.zero? && File.exist?("term") }
+      end)
+    RUBY
+    command = run_cluster(APP, "-b", "unix://socket", "--pidfile", "pid", config: "#{at_once}workers 2")
+    before = running(command)
+    File.write(File.join(@directory, "term"), "")
+    command.signal(:TTIN)
+    command.wait_for(/Worker 2 .* was killed by TERM/)
+    File.delete(File.join(@directory, "term"))
+    wait_for_workers(command, 3)
+    assert_equal before, running(command).first(2)
+    %w[socket pid].each { |name| assert_path_exists File.join(@directory, name) }
+    assert_equal 0, finish(command)
+  end
+
   def test_term_while_the_master_boots = sweep("workers 2")
 
   def test_term_while_workers_boot = sweep("workers 2\npreload_app! false")
