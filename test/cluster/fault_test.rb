@@ -59,7 +59,7 @@ class ClusterFaultTest < Minitest::Test
   end
 
   # They end although a request does not.
-  def test_a_second_and_a_third_signal
+  def test_a_second_signal
     command = run_cluster("run ->(_env) { sleep }")
     client = connect(command.port).write(CLOSE)
     assert(eventually { command.signal(:PWR) && command.text.include?("waits for sleep") })
@@ -68,5 +68,18 @@ class ClusterFaultTest < Minitest::Test
     command.signal(:TERM)
     assert_equal 0, command.wait.exitstatus
     assert_equal 503, client.read.status
+  end
+
+  # Then nothing is waited for, and no worker is left.
+  def test_a_third_signal
+    command = run_cluster("run ->(_env) { loop {} }", config: "workers 1", count: 1)
+    connect(command.port).write(CLOSE)
+    assert(eventually { command.signal(:PWR) && command.text.include?("GET /") })
+    3.times do |i|
+      command.signal(:TERM)
+      command.wait_for([/Gracefully/, /Stopping immediately/, /the process ends without it/][i])
+    end
+    assert_equal 1, command.wait.exitstatus
+    assert gone?(booted(command).first.pid)
   end
 end
