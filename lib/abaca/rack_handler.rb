@@ -32,8 +32,8 @@ module Abaca
     end
 
     # @param options [Hash{Symbol => Object}] `Host`, `Port`, `Threads`, `Verbose`, `Silent`, `environment`,
-    #   `config_files` (Array of paths), and settings by name. With `user_supplied_options`, an Array of keys,
-    #   all others are what is to be when the configuration file says nothing
+    #   `restart_cmd`, `config_files` (Array of paths), and settings by name. With `user_supplied_options`, an Array of
+    #   keys, all others are what is to be when the configuration file says nothing
     # @return [Config]
     # @raise [ConfigError]
     def config(options)
@@ -95,6 +95,7 @@ module Abaca
       settings[:log_requests] = true if options[:Verbose]
       settings[:silent] = true if options[:Silent]
       settings[:threads] = options[:Threads].to_s if options[:Threads]
+      settings[:restart_command] = options[:restart_cmd] if options[:restart_cmd]
       settings
     end
 

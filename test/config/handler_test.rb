@@ -49,6 +49,14 @@ class HandlerOptionsTest < Minitest::Test
     assert_equal "staging", config("environment 'staging'", **defaults)[:environment]
   end
 
+  # Rails' own, which removes the pidfile first.
+  def test_the_command_of_a_restart
+    command = "bin/rails server -p 3000 --restart"
+    assert_equal command, config(restart_cmd: command, user_supplied_options: [])[:restart_command]
+    assert_equal "bin/other", config("restart_command 'bin/other'", restart_cmd: command,
+                                                                    user_supplied_options: [])[:restart_command]
+  end
+
   def test_nothing_is_given
     assert_equal ["tcp://127.0.0.1:9292"], binds
     assert_equal ["tcp://127.0.0.1:6001"], binds("port 6001")
