@@ -132,8 +132,8 @@ module Abaca
       #   @return [Float, nil] seconds since the last heartbeat; nil before the first one
 
       # @!method turn_age
-      #   @return [Float, nil] seconds since the server's engine turned last: for what has come over the network, also
-      #     while Ruby hangs, and for each heartbeat; nil before the first time
+      #   @return [Float, nil] seconds since the server's engine turned last: for what has come over the network, on
+      #     fibers also while Ruby hangs, and for each heartbeat; nil before the first time
 
       # @!method figures
       #   @return [Hash{Symbol => Object}] what this process has counted, and what there is now: the keys of
