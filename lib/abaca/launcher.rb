@@ -207,8 +207,7 @@ module Abaca
       @control.open
       Banner.new(@config, @listeners, control: @control.url, stand_in: stand_in?).show(@log)
       @runner.run { |complete: true| booted(complete:) }
-      return become_the_next if @hot_restart&.pending?
-
+      become_the_next if @hot_restart&.pending?
       @config[:after_stopped].each(&:call)
       @log.info("- Goodbye!")
       nil

@@ -168,6 +168,19 @@ class HotRestartTest < Minitest::Test
     assert(eventually { !alive?(child) })
   end
 
+  # The last moment for it is in the hooks.
+  def test_a_stop_before_the_new_program_is_executed
+    server = boot("1", <<~RUBY)
+      before_restart { Process.kill(:TERM, Process.pid) && sleep(0.01) }
+      after_stopped { puts "stopped" }
+    RUBY
+    server.signal(:USR2)
+
+    assert_equal 0, server.wait.exitstatus
+    assert_match(/^stopped$/, server.text)
+    assert(eventually { !alive?(stand_in(server)) })
+  end
+
   private
 
   def boot(version, config = "")

@@ -56,11 +56,13 @@ module Abaca
       # The process is to end instead. A trap handler may call it.
       def cancel = @state = :cancelled
 
-      # Becomes the new program.
+      # Becomes the new program. Returns only if the process is to end, as a signal has said meanwhile.
       #
       # @raise [ConfigError] if that fails
       def exec
         changes = run_hooks
+        return unless pending?
+
         remove_files
         @log.info("* Restarting: #{@origin.words.join(' ')}")
         @log.release
