@@ -15,8 +15,8 @@ class FaultForkEntriesTest < Minitest::Test
     "Abaca::Stream" => %w[close closed? closing? close_read close_write sync sync= tty? isatty binmode set_encoding
                           external_encoding fsync],
     "Abaca::Input" => %w[close closed? binmode set_encoding external_encoding],
-    "Abaca::Engine" => %w[stop halt close requests pool_load pool_wait],
-    "Abaca::Server" => %w[stop halt close requests dump native? check_hybrid config log]
+    "Abaca::Engine" => %w[stop halt hand_over beat close requests pool_load pool_wait],
+    "Abaca::Server" => %w[stop halt hand_over close requests dump native? check_hybrid config log]
   }.freeze
 
   APP = <<~'RUBY'
