@@ -2,7 +2,7 @@
 
 module Abaca
   module Compat
-    # sqlite3 (tried with 1.7 and 2.8): with busy_timeout, SQLite itself waits for another connection's lock, and
+    # sqlite3 (tried with 1.7, 2.8 and 2.10): with busy_timeout, SQLite itself waits for another connection's lock, and
     # keeps Ruby's: no fiber or thread goes on meanwhile, so whoever holds the lock and waits cannot give it back.
     # Here a handler in Ruby waits, as busy_handler_timeout (from 2.0 on, with Rails 8) does: fibers and threads go on.
     #
@@ -15,21 +15,22 @@ module Abaca
       private_constant :PAUSE, :INTERRUPT
 
       def self.adapt(_config, _log)
-        return wait_for_active_record unless Compat.loaded?("SQLite3::Database")
+        return use_handlers if Compat.loaded?("SQLite3::Database")
+        return unless ::ActiveSupport.respond_to?(:on_load)
+
+        # Active Record loads the gem when it first connects.
+        ::ActiveSupport.on_load(:active_record_sqlite3adapter) { SqliteWaits.use_handlers }
+        nil
+      end
+
+      # Adapts the gem, once.
+      def self.use_handlers
         return if ::SQLite3::Database <= Database
 
         ::SQLite3::Database.prepend(Database)
         ::SQLite3::Statement.prepend(Statement)
         ::SQLite3::Backup.prepend(Backup)
         adapt_open_ones
-      end
-
-      # It loads the gem when it first connects.
-      def self.wait_for_active_record
-        return unless ::ActiveSupport.respond_to?(:on_load)
-
-        ::ActiveSupport.on_load(:active_record_sqlite3adapter) { SqliteWaits.adapt(nil, nil) }
-        nil
       end
 
       # Connections of the time before, for instance that of Sequel.connect.
