@@ -48,7 +48,7 @@ module Bench
 
     # @return [Hash] for the results file
     def to_h
-      parts = @fields.map { |(driver, library), field| { driver: driver, library: library, **field.to_h } }
+      parts = @fields.to_h { |(driver, library), field| ["#{driver}, #{library}", field.to_h] }
       { pool: SETTINGS.last.last[:threads], versions: @versions, absent: @absent, parts: parts }
     end
 

@@ -48,7 +48,9 @@ module Bench
       # @raise [Unavailable] with what the command says
       def call(*command, input: "")
         text, status = Open3.capture2e(Child::CLEAN.merge(@env), *command, stdin_data: input, chdir: @folder)
-        raise Unavailable, (text[/^.*error.*$/i] || text.lines.last.to_s).strip unless status.success?
+        return if status.success?
+
+        raise Unavailable, (text[/^.*(?:error|fatal|could not).*$/i] || text.lines.last.to_s).strip
       end
 
       TABLE = "CREATE TABLE counts (id INTEGER PRIMARY KEY, number INTEGER NOT NULL)"
