@@ -73,9 +73,9 @@ class ControlProcessTest < Minitest::Test
     assert_equal [1, "", "State file not found: #{@dir}/state\n"], abacactl("status").to_a
   end
 
-  # The new program has a control server of its own, in the same place.
+  # The new program has a control server of its own, in the same place. Nobody reads its token in the log.
   def test_restarted
-    server = serve
+    server = serve(CONFIG, "--control-token", "secret")
     server.get("/")
     assert_equal 1, stats.fetch("requests_count")
     assert_equal "Command restart sent success\n", ask("restart").out
@@ -85,6 +85,8 @@ class ControlProcessTest < Minitest::Test
     assert_equal 0, stats.fetch("requests_count")
     assert_equal "Command stop sent success\n", ask("stop").out
     assert_equal 0, server.wait.exitstatus
+    assert_match(/^\* Restarting: .* --control-token \*{3}$/, server.output)
+    refute_match(/secret/, server.output)
     assert_equal %w[config config.ru], Dir.children(@dir).sort
   end
 

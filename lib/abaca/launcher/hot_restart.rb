@@ -17,9 +17,11 @@ module Abaca
       UNTIMELY = %w[HUP USR1 USR2 TTIN TTOU].freeze
       # What the next program must not find in its environment.
       STALE = /\A(?:ABACA_INHERIT_\d+|#{Succession::STAND_IN}|#{Succession::SUCCESSOR}|LISTEN_(?:FDS|PID|FDNAMES))\z/
+      # What nobody shall read in the log.
+      TOKEN = /(--control-token[ =])\S+/
       # Seconds between two looks whether the process stops meanwhile.
       LOOK = 0.2
-      private_constant :UNTIMELY, :STALE, :LOOK
+      private_constant :UNTIMELY, :STALE, :TOKEN, :LOOK
 
       # @return [Integer, nil] the stand-in's process
       attr_reader :pid
@@ -64,7 +66,7 @@ module Abaca
         return unless pending?
 
         remove_files
-        @log.info("* Restarting: #{@origin.words.join(' ')}")
+        @log.info("* Restarting: #{@origin.words.join(' ').gsub(TOKEN, '\1***')}")
         @log.release
         UNTIMELY.each { |name| Signal.trap(name, "IGNORE") }
         Process.exec(*command(@heirs, Succession::SUCCESSOR, [@socket&.fileno, @pid].compact.join(" "), changes))
