@@ -32,7 +32,8 @@ module Abaca
         server = Server.new(app, settings(options))
         server.add_tcp_listener(options.fetch(:Host, host), options.fetch(:Port, port))
         unless options[:Silent]
-          server.log.info("Capybara starting Abaca...\n* Abaca version: #{VERSION}")
+          server.log.info("Capybara starting Abaca...")
+          server.log.info("* Abaca version: #{VERSION}")
           server.urls.each { |url| server.log.info("* Listening on #{url}") }
           server.log.flush # before the tests' own output
         end
