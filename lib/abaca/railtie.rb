@@ -30,6 +30,9 @@ module Abaca
 
     DefaultHandler.offer
 
+    # Before the app's first connection, which may be older than the server.
+    ActiveSupport.on_load(:active_record_sqlite3adapter) { Compat::SqliteWaits.use_handlers }
+
     # Capybara's server is Abaca then, unless the app has chosen one. It comes before Rails chooses Puma.
     initializer "abaca.system_tests" do
       ActiveSupport.on_load(:action_dispatch_system_test_case) { Railtie.serve_system_tests }

@@ -1,6 +1,8 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "open3"
+require "support/framework_case"
 require "support/process_case"
 require "support/server_case"
 require "sqlite3"
@@ -117,6 +119,8 @@ class SqliteWaitsTest < Minitest::Test
         assert_equal 504, ask(running, request("GET", "/late")).status
         finish(holder)
         assert_equal "again", ask(running).body
+      ensure
+        running&.stop # a request that still waits in SQLite has its lock, for which close would wait
       end
     end
   end
@@ -130,12 +134,14 @@ class SqliteWaitsTest < Minitest::Test
 
   def test_a_handler_of_the_app_is_interrupted_as_well
     open_file do |database|
-      database.busy_handler { sleep }
       running = serve_holder { |env| answer(interrupted(env, database, CALLS["a_statement"])) }
+      database.busy_handler { sleep } # handlers from before the server are as they were
       holder = ask_holder(running)
       assert_equal 504, ask(running, request("GET", "/late")).status
       finish(holder)
       assert_equal "again", ask(running).body
+    ensure
+      running&.stop
     end
   end
 end
@@ -191,4 +197,21 @@ class SqliteBootTest < Minitest::Test
   def test_a_connection_from_before = assert_equal "written", written(SEQUEL)
 
   def test_a_gem_that_a_request_loads = assert_equal "written", written(ACTIVE_RECORD)
+
+  # A Rails app connects when it boots, before there is a server. Its bundle here has no sqlite3.
+  PROGRAM = <<~RUBY
+    require "rails"
+    require "abaca"
+    module SQLite3
+      Database, Statement, Backup = Array.new(3) { Class.new }
+    end
+    ActiveSupport.run_load_hooks(:active_record_sqlite3adapter, Object)
+    puts SQLite3::Database.ancestors.first
+  RUBY
+
+  def test_the_first_connection_of_a_rails_app
+    environment = FrameworkCase.environment(File.join(FrameworkCase::FOLDER, "rails"))
+    out, status = Open3.capture2e(environment, RbConfig.ruby, "-Ilib", "-rbundler/setup", "-W0", "-e", PROGRAM)
+    assert_equal [true, "Abaca::Compat::SqliteWaits::Database\n"], [status.success?, out]
+  end
 end

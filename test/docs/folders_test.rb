@@ -26,7 +26,9 @@ class FolderPagesTest < Minitest::Test
       names = named(File.read(page))
       refute_empty names, page
       missing = names.select do |name|
-        [name, "ext/abaca/**/#{name}", "test/c/**/#{name}", "lib/abaca/**/#{name}"].all? { |place| Dir[File.join(ROOT, place)].empty? }
+        [name, "ext/abaca/**/#{name}", "test/c/**/#{name}", "lib/abaca/**/#{name}"].all? do |place|
+          Dir[File.join(ROOT, place)].empty?
+        end
       end
       assert_empty missing, page
     end
