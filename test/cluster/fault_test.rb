@@ -47,8 +47,9 @@ class ClusterFaultTest < Minitest::Test
 
   # What can be answered is answered before the end; what cannot is broken off.
   def test_a_worker_that_does_not_end_in_time
+    timeouts = { 503 => "shutdown_timeout 0.5\nworker_shutdown_timeout 15", nil => "worker_shutdown_timeout 1" }
     { "sleep" => 503, "loop { }" => nil }.each do |code, status|
-      command = run_cluster("run ->(_env) { #{code} }", config: "workers 1\nworker_shutdown_timeout 1", count: 1)
+      command = run_cluster("run ->(_env) { #{code} }", config: "workers 1\n#{timeouts[status]}", count: 1)
       client = connect(command.port).write(CLOSE)
       assert(eventually { command.signal(:PWR) && command.text.include?("GET /") })
       command.signal(:TERM)
