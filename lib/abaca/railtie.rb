@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "active_support/lazy_load_hooks"
 require "active_support/ordered_options"
 require_relative "default_handler"
 
