@@ -78,8 +78,8 @@ ROUTES = {
     sleep_and_count(1) && [200, TEXT, ["late"]]
   end,
   "/stubborn" => lambda do |env|
-    env["abaca.client"].request_timeout = 0.1
     begin
+      env["abaca.client"].request_timeout = 0.1 # raises if that is over already
       sleep_and_count(0.5)
     rescue Exception # rubocop:disable Lint/RescueException -- an app that goes on all the same
       nil
