@@ -1,0 +1,95 @@
+# frozen_string_literal: true
+
+require_relative "../../support/wire"
+
+module Storms
+  # Clients on threads, which ask again and again, and note what goes wrong. As clients do, they ask once more when a
+  # kept connection was closed before an answer began (RFC 9112 9.3.1): that is no failure, but it is counted, since a
+  # server that says `Connection: close` first makes it rare.
+  class Clients
+    KEPT = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
+    CLOSING = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n"
+    BROKEN = [EOFError, Errno::EPIPE, Errno::ECONNRESET].freeze
+    # Seconds before a client that got no connection tries again.
+    PAUSE = 0.01
+    private_constant :PAUSE
+
+    # kind: :connect, no connection; :fresh, closed before the first answer; :kept, closed between two requests;
+    # :partial, closed in an answer; :wrong, another answer, or none in time. worker: the process that has answered on
+    # this connection, if any has. began: when the request did.
+    Note = Struct.new(:kind, :text, :worker, :began)
+
+    # @param port [Integer]
+    # @param kept [Integer] clients that keep their connections
+    # @param single [Integer] clients with a connection for each request
+    # @param patience [Numeric] seconds that an answer may take
+    def initialize(port, kept: 100, single: 20, patience: 60)
+      @port = port
+      @patience = patience
+      @running = true
+      @counts = Array.new(kept + single, 0)
+      @notes = Array.new(kept + single) { [] }
+      @threads = Array.new(kept + single) { |nth| Thread.new { work(nth, nth < kept) } }
+    end
+
+    # @return [Integer] so far
+    def answers = @counts.sum
+
+    # @return [Array<Note>] so far
+    def notes = @notes.flatten
+
+    # Ends them all; idempotent.
+    def stop
+      @running = false
+      @threads.each(&:join)
+      self
+    end
+
+    private
+
+    def work(nth, kept)
+      connection(nth, kept) while @running
+    end
+
+    def connection(nth, kept)
+      worker = nil
+      began = now
+      client = Wire::Client.new(@port, timeout: @patience)
+      while @running
+        began = now
+        response = client.call(kept ? KEPT : CLOSING)
+        worker = take(nth, response, worker, began) or return
+        return if response.close?
+      end
+    rescue SystemCallError, EOFError, Wire::Late, Wire::Malformed => e
+      note(nth, kind(e, client, worker), "#{e.message} (#{e.class})", worker, began)
+      sleep PAUSE unless client
+    ensure
+      client&.close
+    end
+
+    # Returns the worker that has answered; nil after a wrong answer.
+    def take(nth, response, worker, began)
+      if response.status == 200
+        @counts[nth] += 1
+        return Integer(response.body, 10)
+      end
+      note(nth, :wrong, "status #{response.status}", worker, began)
+    end
+
+    def kind(error, client, worker)
+      return :connect unless client
+      return :wrong unless BROKEN.include?(error.class)
+      return :partial unless client.parser.pending.zero?
+
+      worker ? :kept : :fresh
+    end
+
+    def note(nth, *fields)
+      @notes[nth] << Note.new(*fields)
+      nil
+    end
+
+    def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+end

@@ -1,0 +1,154 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "rbconfig"
+require "tmpdir"
+require_relative "../../cli/command"
+
+module Storms
+  # A server in a folder of its own: whatever still runs there in the end belongs to it. It listens on a TCP port and on
+  # a unix socket, has a pidfile, and writes into a log.
+  class Cluster
+    WORKERS = 2
+    SECONDS = 120 # that anything may take
+    FILES = %w[socket pid control state].freeze
+    APP = <<~RUBY
+      run(lambda do |_env|
+        sleep 0.005 if rand(20).zero?
+        [200, { "content-type" => "text/plain" }, [Process.pid.to_s]]
+      end)
+    RUBY
+    BOOTED = /\(PID: (\d+)\) booted in /
+
+    # @return [Integer] the process, of the master if there is one
+    attr_reader :pid
+
+    # Yields a server that has been started, and removes all of it in the end.
+    def self.open(*arguments, **options)
+      Dir.mktmpdir("abaca-storm") do |folder|
+        cluster = new(File.realpath(folder), *arguments, **options)
+        yield cluster
+      ensure
+        cluster&.destroy
+      end
+    end
+
+    # @param folder [String]
+    # @param settings [String] lines of a configuration file
+    # @param workers [Integer]
+    def initialize(folder, settings = "", workers: WORKERS)
+      @folder = folder
+      @workers = workers
+      File.write(path("config.ru"), APP)
+      File.write(path("settings.rb"), "workers #{workers}\n$stdout.puts 'settings'\n$stdout.flush\n#{settings}")
+      start
+    end
+
+    # Starts it, once more after its end.
+    def start
+      File.write(path("log"), "")
+      @status = nil
+      @port = nil
+      words = Command.words(["-b", "tcp://127.0.0.1:0", "-b", "unix://socket", "--pidfile", "pid", "-C", "settings.rb",
+                             "--redirect-stdout", "log", "--redirect-stderr", "log", "--redirect-append", "config.ru"])
+      # Bundler would call a signal an error in its Gemfile.
+      @pid = Process.spawn(Command.environment("RUBYOPT" => nil), *words, chdir: @folder, in: File::NULL,
+                                                                          %i[out err] => [path("log"), "a"])
+    end
+
+    # @return [String] a file of its folder
+    def path(name) = File.join(@folder, name)
+
+    # @return [String] its log so far
+    def text = File.binread(path("log"))
+
+    # Waits until all serve.
+    #
+    # @return [Integer] the TCP port
+    def port
+      @port ||= begin
+        Storms.wait_for("the boot") { settled? && text.match?(/Use Ctrl-C/) }
+        Integer(text[%r{(?:Listening on|Inherited) \w+://\S*:(\d+)$}, 1])
+      end
+    end
+
+    # @return [Array<Integer>] the processes that run in its folder
+    def processes
+      Dir.glob("/proc/[0-9]*").filter_map do |entry|
+        Integer(File.basename(entry)) if File.readlink("#{entry}/cwd") == @folder
+      rescue SystemCallError
+        nil # it has ended, or is somebody else's
+      end
+    end
+
+    # @return [Array<Integer>] the workers that have booted and run
+    def workers = text.scan(BOOTED).flatten.map(&:to_i) & processes
+
+    # @return [Array<Integer>] those that have booted so far, in this order
+    def booted = text.scan(BOOTED).flatten.map(&:to_i)
+
+    # @return [Boolean] whether there are as many workers as there shall be, all of them serve, and nothing else runs
+    def settled?
+      all = processes
+      all.size == @workers + (@workers.zero? ? 0 : 1) && (all - [@pid] - booted).empty?
+    end
+
+    # Waits until all workers are others than these.
+    #
+    # @param before [Array<Integer>]
+    def renewed(before)
+      Storms.wait_for("the restart") { ended? || (settled? && !processes.intersect?(before)) }
+      raise Failed, "the master has ended: #{last_lines}" if ended?
+    end
+
+    # @param name [Symbol, String]
+    def signal(name, pid = @pid)
+      Process.kill(name, pid)
+      true
+    rescue Errno::ESRCH
+      false
+    end
+
+    # @return [Process::Status, nil] once it has ended
+    def ended?
+      return @status if @status
+
+      @status = Process.wait2(@pid, Process::WNOHANG)&.last
+    end
+
+    # Ends it with TERM.
+    #
+    # @return [Array<String>] what is not as it shall be after the end
+    def finish
+      signal(:TERM)
+      Storms.wait_for("the end") { ended? }
+      wrong = leftovers
+      wrong << "status #{@status}, not 0: #{last_lines}" unless @status.exitstatus&.zero?
+      wrong
+    end
+
+    # Waits until no process is left, as long as it may take.
+    #
+    # @return [Array<String>] processes, and files if the server could remove them
+    def leftovers(files: true)
+      Storms.wait_for("the last process") { processes.empty? }
+      files ? FILES.select { |name| File.exist?(path(name)) }.map { |name| "the file #{name} is left" } : []
+    rescue Failed
+      ["processes are left: #{processes.join(", ")}"]
+    end
+
+    # @return [String] of the log
+    def last_lines = text.lines.last(5).join
+
+    # Whatever state it is in, nothing of it stays.
+    def destroy
+      ended? || (signal(:KILL) && Process.wait(@pid))
+      (1..).each do
+        left = processes.each { |pid| signal(:KILL, pid) }
+        break if left.empty?
+
+        sleep 0.01
+      end
+    end
+  end
+end
