@@ -3,11 +3,13 @@
 require "etc"
 require "rbconfig"
 require "tempfile"
+require_relative "turns"
 
 # Runs test files in a process for each folder, or part of a large one, two at once for each processor: tests of a
 # server mostly wait. The output of each is printed in one piece when it is done, and the totals come last. SHARDS=1
 # runs them one after another. With AGAIN, what failed runs once more in the end, alone: a machine that others use may
-# have been too busy for it. The last lines name what passed only then.
+# have been too busy for it. With TEST_TURNS, other runs of tests pause meanwhile (Turns). The last lines name what
+# passed only then.
 class Folders
   # Files of a folder that one process runs.
   PART = 3
@@ -19,7 +21,7 @@ class Folders
   # The failures that are repeated at the end.
   LAST_LINES = 20
   # The most parts that run again.
-  AGAIN = 3
+  AGAIN = 8
   # Seconds that the children of a process get to end after it.
   GRACE = 5
 
@@ -35,6 +37,7 @@ class Folders
     @counts = {}
     @failed = {} # name => Failures
     @late = {} # the same, of those that passed in the end
+    @turns = Turns.new
   end
 
   # Adds files to what is to run; the same files may come again with another environment and another note.
@@ -62,7 +65,7 @@ class Folders
     Array.new(at_once) do
       Thread.new do
         while (name = queue.pop)
-          result = take(*@parts[name])
+          result = @turns.together { take(*@parts[name]) }
           printing.synchronize { note(name, *result) }
         end
       end
@@ -79,20 +82,21 @@ class Folders
 
   # More failures than this are no accident.
   def run_again
-    return if @failed.size > AGAIN
+    return if @failed.empty? || @failed.size > AGAIN
 
     first = @failed
     @failed = {}
-    first.each_key { |name| note(name, *take(*@parts[name])) }
+    @turns.alone { first.each_key { |name| note(name, *take(*@parts[name])) } }
     @late = first.except(*@failed.keys)
   end
 
-  # The output is a file: a pipe would not end before the last child that has it.
+  # The output is a file: a pipe would not end before the last child that has it. A test that runs tests has its turn
+  # already.
   def take(environment, files)
     start = now
     Tempfile.create("tests") do |file|
-      pid = spawn(environment, RbConfig.ruby, "-w", *@options, "-Itest", "-e", LOAD, files.size.to_s, *files,
-                  *@arguments, in: File::NULL, %i[out err] => [file.path, "a"], pgroup: true)
+      pid = spawn({ Turns::VARIABLE => nil }.merge(environment), RbConfig.ruby, "-w", *@options, "-Itest", "-e", LOAD,
+                  files.size.to_s, *files, *@arguments, in: File::NULL, %i[out err] => [file.path, "a"], pgroup: true)
       group = Group.new(pid)
       status = group.wait(@deadline, GRACE)
       [file.read, status, group.killed, now - start]

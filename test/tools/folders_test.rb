@@ -91,6 +91,33 @@ class TestFoldersTest < Minitest::Test
     ENV.delete("AGAIN")
   end
 
+  # Two that run together meet; one that runs alone begins when the former has ended, and lets no other begin.
+  def test_turns
+    Dir.mktmpdir do |folder|
+      turns = -> { Turns.new("#{folder}/turns") }
+      events = Queue.new
+      gate = Queue.new
+      first = Thread.new { turns.call.together { [events << :first, gate.pop] } }
+      assert_equal :first, events.pop
+      turns.call.together { events << :beside }
+      alone = Thread.new { turns.call.alone { events << :alone } }
+      assert(eventually { alone.stop? && locked?("#{folder}/turns.next") })
+      last = Thread.new { turns.call.together { events << :last } }
+      gate << true
+      [first, alone, last].each { |thread| assert thread.join(60) }
+      assert_equal(%i[beside alone last], Array.new(3) { events.pop })
+    end
+  end
+
+  def locked?(path) = File.open(path) { |file| !file.flock(File::LOCK_EX | File::LOCK_NB) }
+
+  def test_turns_without_a_folder
+    turns = Turns.new("/nonexistent/turns")
+    assert_equal :here, turns.together { :here }
+    assert_equal :here, turns.alone { :here }
+    assert_equal :here, Turns.new(nil).alone { :here }
+  end
+
   # A zombie has no program.
   def assert_gone(pid)
     assert(eventually { !File.exist?("/proc/#{pid}/exe") }, "process #{pid} runs")
