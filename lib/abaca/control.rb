@@ -1,14 +1,17 @@
 # frozen_string_literal: true
 
-require_relative "control/commands"
 require_relative "control/puma_stats"
-require_relative "control/server"
 require_relative "control/state_file"
 
 module Abaca
   # How others control a process that the command has started: its control server, if it has one, and its state file
   # (docs/control.md).
   class Control
+    # Most processes have no control server, and do without what it needs.
+    %i[Commands Guard Places Request Server].each do |name|
+      autoload name, File.expand_path("control/#{name.downcase}", __dir__)
+    end
+
     # @return [String, nil] where its server listens
     attr_reader :url
 

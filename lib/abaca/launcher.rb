@@ -2,7 +2,6 @@
 
 require_relative "control"
 require_relative "launcher/banner"
-require_relative "launcher/cluster"
 require_relative "launcher/hot_restart"
 require_relative "launcher/listeners"
 require_relative "launcher/output"
@@ -18,6 +17,9 @@ module Abaca
   # directory, output, pidfile, title, banner, signals, and the end in order. What serves is a runner: this process
   # (Single), or others that it looks after (Cluster). It belongs on the main thread.
   class Launcher
+    # Most processes are a server by themselves.
+    autoload :Cluster, File.expand_path("launcher/cluster", __dir__)
+
     class << self
       # @return [Launcher, nil] that serves in this process
       attr_accessor :current

@@ -149,6 +149,15 @@ class ControlServerTest < Minitest::Test
     silent&.each(&:close)
   end
 
+  def test_silent_clients_in_all_places
+    address = control
+    silent = Array.new(20) { connect(address) }
+    assert_equal 200, status(address, "/stats")
+    assert(silent.first(5).all? { |socket| ended?(socket) }, "no 408, for which the next one would have waited")
+  ensure
+    silent&.each(&:close)
+  end
+
   def test_a_command_that_fails
     address = control
     launcher.define_singleton_method(:stats) { raise "no figures" }

@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "ipaddr"
 require_relative "../errors"
 
 module Abaca
@@ -100,6 +99,7 @@ module Abaca
       private
 
       def loopback?(host)
+        require "ipaddr" # where there is a control URL
         host == "localhost" || IPAddr.new(host).loopback?
       rescue IPAddr::Error
         false

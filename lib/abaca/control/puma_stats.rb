@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "time"
 require_relative "../version"
 
 module Abaca
@@ -93,7 +92,7 @@ module Abaca
             ruby: { engine: RUBY_ENGINE, version: RUBY_VERSION, patchlevel: RUBY_PATCHLEVEL } }
         end
 
-        def time(value) = value&.getutc&.iso8601
+        def time(value) = value&.getutc&.strftime("%FT%TZ")
       end
     end
   end

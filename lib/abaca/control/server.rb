@@ -9,7 +9,7 @@ module Abaca
     # Serves commands, on threads of its own beside what the process serves otherwise: it needs nothing of the engine,
     # so it answers while a request keeps the loop. Each connection carries one request and has seconds for it.
     class Server
-      # Connections at once; more of them wait in the kernel.
+      # Connections at once; more of them wait in the kernel, but not for a client that asks nothing.
       MOST = 16
       # Seconds for a client to take its answer, and for answers when the process ends.
       SECONDS = 5
@@ -39,6 +39,7 @@ module Abaca
         threads = @lock.synchronize { @connections.keys }
         threads.select { |thread| thread[:reads] }.each(&:kill)
         threads.each { |thread| thread.join([deadline - now, 0].max) || thread.kill.join }
+        @connections.each_value(&:close) # of those that had not begun
         @places.close
       end
 
@@ -63,6 +64,7 @@ module Abaca
         loop do
           ready, = IO.select(@places.sockets)
           ready.each do |listener|
+            make_room if @room.size == MOST
             @room << true
             socket = listener.accept_nonblock(exception: false)
             socket.is_a?(BasicSocket) ? attend(socket) : @room.pop
@@ -71,6 +73,14 @@ module Abaca
             trouble(e)
           end
         end
+      end
+
+      # Of clients that have asked nothing yet, the one that came first gives way: it reads the end of the stream.
+      def make_room
+        silent = @lock.synchronize { @connections.find { |thread, _| thread[:reads] }&.last }
+        silent&.shutdown(:RD)
+      rescue SystemCallError, IOError
+        nil # it has ended meanwhile
       end
 
       # Without descriptors, the next try waits a little.
@@ -83,6 +93,7 @@ module Abaca
       def attend(socket)
         @lock.synchronize do
           thread = start("abaca control connection") { serve(socket) }
+          thread[:reads] = true
           @connections[thread] = socket
         end
       end
@@ -106,7 +117,6 @@ module Abaca
       end
 
       def read(socket)
-        Thread.current[:reads] = true
         Request.read(socket)
       ensure
         Thread.current[:reads] = false
