@@ -5,7 +5,7 @@
 
 require "optparse"
 require_relative "storms/storm"
-%w[restarts kills].each { |word| require_relative "storms/#{word}" }
+%w[restarts kills stops signals commands terms ends].each { |word| require_relative "storms/#{word}" }
 
 options = { seconds: 60, seed: 1 }
 parser = OptionParser.new do |words|

@@ -93,6 +93,18 @@ module Storms
       all.size == @workers + (@workers.zero? ? 0 : 1) && (all - [@pid] - booted).empty?
     end
 
+    # Leads back to as many workers as at the start, by signals.
+    def level
+      Storms.wait_for("as many workers as at the start") do
+        next true if settled?
+
+        extra = processes.size - @workers - 1
+        signal(extra.positive? ? :TTOU : :TTIN) unless extra.zero?
+        sleep 0.5
+        false
+      end
+    end
+
     # Waits until all workers are others than these.
     #
     # @param before [Array<Integer>]
