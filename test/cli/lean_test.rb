@@ -1,0 +1,39 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require_relative "command"
+
+# What a process loads of Abaca: what its settings ask for, and that before it listens.
+class CommandLeanTest < Minitest::Test
+  include Command
+
+  APP = <<~'RUBY'
+    root = "#{File.dirname($LOADED_FEATURES.grep(%r{/lib/abaca/version\.rb\z}).first)}/"
+    own = -> { $LOADED_FEATURES.select { |path| path.start_with?(root) }.map { |path| path.delete_prefix(root) } }
+    run ->(_env) { [200, { "content-type" => "text/plain" }, [own.call.join("\n")]] }
+  RUBY
+  PARTS = %r{\A(?:launcher/cluster|control/(?:server|commands|guard|places|request))}
+
+  def setup
+    super
+    file("config.ru", APP)
+  end
+
+  def features(server) = server.get("/").body.lines(chomp: true)
+
+  def test_one_process
+    server = start("-p", "0")
+    first = features(server)
+    assert_includes first, "launcher/single.rb"
+    assert_empty first.grep(PARTS)
+    assert_equal first, features(server), "the first request has loaded something"
+  end
+
+  def test_workers_and_a_control_server
+    server = start("-p", "0", "-w", "1", "--preload", "--control-url", "tcp://127.0.0.1:0")
+    first = features(server)
+    assert_includes first, "launcher/cluster.rb"
+    assert_includes first, "launcher/cluster/worker.rb"
+    assert_equal first, features(server), "the first request has loaded something"
+  end
+end
