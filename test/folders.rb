@@ -7,9 +7,9 @@ require_relative "turns"
 
 # Runs test files in a process for each folder, or part of a large one, two at once for each processor: tests of a
 # server mostly wait. The output of each is printed in one piece when it is done, and the totals come last. SHARDS=1
-# runs them one after another. With AGAIN, what failed runs once more in the end, alone: a machine that others use may
-# have been too busy for it. With TEST_TURNS, other runs of tests pause meanwhile (Turns). The last lines name what
-# passed only then.
+# runs them one after another. With AGAIN=2, what failed runs up to twice more in the end, alone: a machine that others
+# use may have been too busy for it. With TEST_TURNS, other runs of tests pause meanwhile (Turns). The last lines name
+# what passed only then.
 class Folders
   # Files of a folder that one process runs.
   PART = 3
@@ -70,7 +70,9 @@ class Folders
         end
       end
     end.each(&:join)
-    run_again if ENV["AGAIN"]
+    first = @failed
+    Integer(ENV.fetch("AGAIN", 0)).times { run_again }
+    @late = first.except(*@failed.keys)
     conclude
   end
 
@@ -84,10 +86,9 @@ class Folders
   def run_again
     return if @failed.empty? || @failed.size > AGAIN
 
-    first = @failed
+    names = @failed.keys
     @failed = {}
-    @turns.alone { first.each_key { |name| note(name, *take(*@parts[name])) } }
-    @late = first.except(*@failed.keys)
+    @turns.alone { names.each { |name| note(name, *take(*@parts[name])) } }
   end
 
   # The output is a file: a pipe would not end before the last child that has it. A test that runs tests has its turn

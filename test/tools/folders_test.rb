@@ -23,6 +23,21 @@ class TestFoldersTest < Minitest::Test
     end
   RUBY
 
+  # A test that fails until its file has run this often.
+  def passes_in_run(number) = <<~RUBY
+    def test_late
+      runs = "\#{__dir__}/runs"
+      File.write(runs, ".", mode: "a")
+      assert_operator File.size(runs), :>=, #{number}, "not yet"
+    end
+  RUBY
+
+  def again(times) = ENV["AGAIN"] = times
+
+  def setup = @again = ENV.delete("AGAIN")
+
+  def teardown = ENV["AGAIN"] = @again
+
   # What follows on the sum of all counts.
   def last_words(lines) = lines.drop((lines.rindex { |line| Folders::COUNTS.match?(line) } || -1) + 1).join("\n")
 
@@ -72,23 +87,24 @@ class TestFoldersTest < Minitest::Test
   end
 
   def test_what_fails_runs_again_alone
-    ENV["AGAIN"] = "1"
-    second = source("Second", <<~'RUBY')
-      def test_second
-        path = "#{__dir__}/ran"
-        ran = File.exist?(path)
-        File.write(path, "")
-        assert ran, "not yet"
-      end
-    RUBY
+    again("1")
+    second = source("Second", passes_in_run(2))
     passed, lines = conclude("a/second_test.rb" => second)
     assert passed
-    assert_match(/^passed only alone: test.a: 1 tests, .*\n  Second#test_second .*\n  not yet$/, last_words(lines))
+    assert_match(/^passed only alone: test.a: 1 tests, .*\n  Second#test_late .*\n  not yet\.$/, last_words(lines))
     passed, lines = conclude("a/second_test.rb" => second, "b/never_test.rb" => source("Never", "def test_no = flunk"))
     refute passed
     assert_match(/^passed only alone: test.a: .*^failed: test.b: 1 tests/m, last_words(lines))
-  ensure
-    ENV.delete("AGAIN")
+  end
+
+  def test_what_fails_runs_as_often_as_asked
+    third = source("Third", passes_in_run(3))
+    again("1")
+    refute conclude("a/third_test.rb" => third).first
+    again("2")
+    passed, lines = conclude("a/third_test.rb" => third)
+    assert passed
+    assert_match(/^passed only alone: test.a: 1 tests, .*\n  Third#test_late .*\n  not yet\.$/, last_words(lines))
   end
 
   # Two that run together meet; one that runs alone begins when the former has ended, and lets no other begin.
