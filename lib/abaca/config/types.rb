@@ -262,6 +262,18 @@ module Abaca
         end
       end
 
+      # What stands before the path of every request, in SCRIPT_NAME: the Rack specification says of what form.
+      class Prefix < Any
+        def initialize = super("`\"\"`, or a path such as `\"/shop\"`")
+
+        def check(name, value, _others)
+          value = "" if value.nil?
+          return value if value == "" || (Values.path?(value) && !value.end_with?("/"))
+
+          refuse(name, "\"\" or a path such as \"/shop\" is", value)
+        end
+      end
+
       # A path that the engine answers itself; it is compared byte by byte with that of a request.
       class HealthPath < Any
         PATH = %r{\A/[!$-;=@-\[\]-~]{0,254}\z}

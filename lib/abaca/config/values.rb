@@ -57,10 +57,14 @@ module Abaca
       def ascii?(pattern, value) = value.is_a?(String) && value.ascii_only? && pattern.match?(value)
 
       # @param value [Object]
-      # @return [Boolean] whether it is a pattern of paths, "/reports/*" say; these are compared byte by byte
-      def path_pattern?(value)
-        value.is_a?(String) && value.encoding.ascii_compatible? && value.start_with?("/", "*")
+      # @return [Boolean] whether it is a path, or begins as one
+      def path?(value, *others)
+        value.is_a?(String) && value.encoding.ascii_compatible? && value.start_with?("/", *others)
       end
+
+      # @param value [Object]
+      # @return [Boolean] whether it is a pattern of paths, "/reports/*" say; these are compared byte by byte
+      def path_pattern?(value) = path?(value, "*")
 
       # @return [String] ` (did you mean ...?)` or nothing
       def suggestion(name, known)
