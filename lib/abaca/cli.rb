@@ -58,12 +58,13 @@ module Abaca
       @settings[:rackup] = rest.first if rest.first
     end
 
-    # Shows the configuration instead of serving. The app is not loaded.
+    # Shows the configuration instead of serving, and what the boot would fail at. The app is not loaded.
     def check
       settled = config
-      settled.warnings.each { |warning| @err.puts("abaca: warning: #{warning}") }
+      paths = Launcher::Paths.new(settled)
+      [*settled.warnings, *paths.warnings].each { |warning| @err.puts("abaca: warning: #{warning}") }
       @out.puts(Config::Report.new(settled).lines)
-      0
+      paths.mistakes.each { |mistake| @err.puts("abaca: #{mistake}") }.empty? ? 0 : 1
     end
 
     def complain(error)

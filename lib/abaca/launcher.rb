@@ -6,6 +6,7 @@ require_relative "launcher/hot_restart"
 require_relative "launcher/listeners"
 require_relative "launcher/output"
 require_relative "launcher/overdue"
+require_relative "launcher/paths"
 require_relative "launcher/pidfile"
 require_relative "launcher/restart_file"
 require_relative "launcher/signals"
@@ -56,6 +57,7 @@ module Abaca
     def run
       prepare_process
       watch_boot
+      @banner.show_head(@log)
       @runner = make_runner
       end_runner if @halted || @stops.positive?
       serve
@@ -180,15 +182,16 @@ module Abaca
     end
 
     def prepare_process
-      @folder = @config[:directory] && File.expand_path(@config[:directory])
-      Dir.chdir(@folder) if @folder
-      @log = @output.open(pid: clustered?)
+      @paths = Paths.new(@config)
+      @paths.check(Paths::BEFORE_APP)
+      @folder = @paths.folder
+      @paths.use(:directory, "change to #{@folder}") { Dir.chdir(@folder) } if @folder
+      @log = @paths.use(:redirect) { @output.open(pid: clustered?) }
       ENV["RACK_ENV"] = @config[:environment]
       @systemd = Systemd.new(@log, silent: @succession.stand_in?)
       @config.warnings.each { |warning| @log.warn(warning) }
       Config::Report.new(@config).lines.each { |line| @log.info(line) } if @config[:log_config]
-    rescue SystemCallError => e
-      raise ConfigError, e.message
+      @banner = Banner.new(@config, stand_in: stand_in?)
     end
 
     def make_parts
@@ -200,6 +203,7 @@ module Abaca
 
     def serve
       @pid = Process.pid
+      @paths.check(Paths::AFTER_APP)
       make_parts
       signals = Signals.new(actions)
       signals.trap
@@ -207,10 +211,10 @@ module Abaca
       @pidfile.write
       Launcher.current = self
       @control.open
-      Banner.new(@config, @listeners, control: @control.url, stand_in: stand_in?).show(@log)
+      @banner.show(@log, @listeners, control: @control.url)
       @runner.run { |complete: true| booted(complete:) }
       become_the_next if @hot_restart&.pending?
-      @config[:after_stopped].each(&:call)
+      @config[:after_stopped].each(&:demand)
       @log.info("- Goodbye!")
       nil
     ensure
@@ -231,7 +235,7 @@ module Abaca
 
     # With workers, also whenever a phased restart is over: done, or given up.
     def booted(complete: true)
-      @config[:after_booted].each(&:call) if complete
+      @config[:after_booted].each(&:demand) if complete
       @systemd.ready
       return if @serving
 

@@ -49,14 +49,21 @@ module Abaca
     #
     # @param exception [Exception]
     # @param env [Hash, nil] the request's env; only its method and path are used
-    def app_error(exception, env)
+    def app_error(exception, env) = failure("error in the app", exception, env)
+
+    # An exception: class, message, backtrace and causes, on `err`.
+    #
+    # @param what [String] has failed
+    # @param exception [Exception]
+    # @param env [Hash, nil] the request's env
+    def failure(what, exception, env = nil)
       facts = { "exception.type" => exception.class.to_s, **request_facts(env) }
       details = append_causes(frames(exception.backtrace || []), exception)
-      problem(:error, "error in the app: #{describe(exception)}#{request_text(env)}",
+      problem(:error, "#{what}: #{describe(exception)}#{request_text(env)}",
               details:, key: "exception.stacktrace", facts:)
     rescue StandardError => e
       # Its backtrace or a cause raises: that is the app's mistake too, and the class is still worth a line.
-      problem(:error, "error in the app: #{exception.class} (its report failed: #{e.class})")
+      problem(:error, "#{what}: #{exception.class} (its report failed: #{e.class})")
     end
 
     # The app rescued the exception that should have ended its work, and continued, on `err`.

@@ -70,6 +70,13 @@ class CommandBootTest < Minitest::Test
     assert_equal "abaca: cannot load config.ru: first (ArgumentError) at #{@dir}/config.ru:2", assert_fails
   end
 
+  # Not every exception is a StandardError.
+  def test_rackup_file_that_raises_an_exception_of_its_own
+    file("config.ru", "Stop = Class.new(Exception)\nraise Stop, \"reason\"\n")
+
+    assert_equal "abaca: cannot load config.ru: reason (Stop) at #{@dir}/config.ru:2", assert_fails
+  end
+
   def test_rackup_file_that_requires_what_is_not_there
     file("config.ru", "require \"no/such/library\"\n")
 
@@ -125,12 +132,55 @@ class CommandBootTest < Minitest::Test
   def test_pidfile_in_a_folder_that_is_not_there
     file("config.ru", APP)
 
-    assert_match(%r{cannot write the pidfile: .*/no/such/folder/pid},
-                 assert_fails("-p", "0", "--pidfile", "/no/such/folder/pid"))
+    assert_equal "abaca: pidfile: cannot write /no/such/folder/pid: No such file or directory",
+                 assert_fails("-p", "0", "--pidfile", "/no/such/folder/pid")
+  end
+
+  def test_state_file_in_place_of_a_folder
+    file("config.ru", APP)
+
+    assert_equal "abaca: state_path: cannot write #{@dir}: Is a directory", assert_fails("-p", "0", "--state", @dir)
   end
 
   def test_directory_that_is_not_there
-    assert_match(%r{No such file or directory.*/no/such/folder}, assert_fails("--dir", "/no/such/folder"))
+    reason = "directory: cannot change to /no/such/folder: No such file or directory"
+
+    assert_equal "abaca: #{reason}", assert_fails("--dir", "/no/such/folder")
+    file("config/puma.rb", "\ndirectory \"/no/such/folder\"\n")
+    assert_equal "abaca: config/puma.rb:2: #{reason}", assert_fails
+    assert_equal "abaca: directory: cannot change to #{@dir}/config/puma.rb: Not a directory",
+                 assert_fails("--dir", "config/puma.rb")
+  end
+
+  def test_output_in_a_folder_that_is_not_there
+    file("config.ru", APP)
+    kept = file("kept", "text")
+    words = ["-p", "0", "--redirect-stdout", kept, "--redirect-stderr", "/no/such/folder/log"]
+
+    assert_equal "abaca: stdout_redirect: cannot write /no/such/folder/log: No such file or directory",
+                 assert_fails(*words)
+    assert_equal "text", File.read(kept)
+    file("config/puma.rb", "stdout_redirect \"log/out\"\n")
+    assert_equal "abaca: config/puma.rb:1: stdout_redirect: cannot write log/out: No such file or directory",
+                 assert_fails("-p", "0")
+  end
+
+  def test_script_name_that_is_none
+    file("config.ru", APP)
+
+    assert_equal "abaca: variable SCRIPT_NAME: script_name: \"\" or a path such as \"/shop\" is needed, not \"x\"",
+                 assert_fails("-p", "0", env: { "SCRIPT_NAME" => "x" })
+  end
+
+  def test_hook_without_which_the_server_does_not_serve
+    file("config.ru", APP)
+    file("config/puma.rb", "after_booted { raise \"broken\" }\n")
+
+    assert_equal "abaca: hook after_booted at config/puma.rb:1 failed: broken (RuntimeError)", assert_fails("-p", "0")
+    file("config/puma.rb",
+         "after_booted { Process.kill(:TERM, Process.pid) }\nafter_stopped { raise NotImplementedError }")
+    assert_equal "abaca: hook after_stopped at config/puma.rb:2 failed: NotImplementedError (NotImplementedError)",
+                 assert_fails("-p", "0")
   end
 
   def test_configuration_file_that_is_not_there

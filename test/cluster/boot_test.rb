@@ -54,6 +54,7 @@ class ClusterBootTest < Minitest::Test
   def test_preloaded
     command = run_cluster(FACTS, "--tag", "shop")
     assert_includes command.text, "[#{command.pid}] Abaca starting in cluster mode..."
+    assert_match(/starting in cluster.*Preloading application.*Listening on.*Use Ctrl-C/m, command.text)
     assert_includes command.text, "[#{command.pid}] *   Master PID: #{command.pid}\n"
     assert_includes command.text, "*      Workers: 2\n"
     assert_equal [command.pid], loaded
@@ -120,6 +121,39 @@ class ClusterBootTest < Minitest::Test
     wait_for_workers(command, 1)
     assert_equal running(command).first.pid, ask(command).to_i
     assert_equal 0, finish(command)
+  end
+
+  # Not every exception is a StandardError.
+  def test_exceptions_of_any_kind
+    command = run_cluster("run ->(_) { [200, {}, []] }", config: <<~RUBY)
+      workers 2
+      preload_app! false
+      Object.const_set(:Stop, Class.new(Exception))
+      before_fork { raise Stop, "in the master" }
+      before_worker_boot { |index| raise Stop, "in worker \#{index}" }
+    RUBY
+    assert_match(/hook before_fork at settings.rb:4 failed: in the master \(Stop\)$/, command.text)
+    [0, 1].each do |i|
+      assert_match(/hook before_worker_boot at settings.rb:5 failed: in worker #{i} \(Stop\)$/, command.text)
+    end
+    assert_equal 0, finish(command)
+    refute_match(/^\s+from /, command.text)
+  end
+
+  def test_a_worker_that_fails
+    command = run_abaca(APP, config: <<~RUBY)
+      workers 1
+      before_worker_boot do
+        abort("not today") if File.exist?("second")
+        File.write("second", "")
+        Abaca::Heart.singleton_class.prepend(Module.new { def beat(*) = raise(Exception, "broken") })
+      end
+    RUBY
+    command.wait_for(/worker 0 has failed: Exception: broken\n(?:\[\d+\] )?    \S+:in/)
+    command.wait_for(/^not today$/)
+    command.wait_for(/Worker 0 \(PID: \d+\) has ended with status 1/)
+    assert_equal 0, finish(command)
+    refute_match(/^\s+from /, command.text)
   end
 
   # A fork that fails is tried again, and children that are not workers are reaped.

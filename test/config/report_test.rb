@@ -58,7 +58,7 @@ class ConfigReportTest < Minitest::Test
   end
 
   def test_warnings_and_mistakes
-    status, lines, err = check("io_selector_backend :epoll\nplugin :mine\nmine_size 3\n")
+    status, lines, err = check("io_selector_backend :epoll\nplugin :mine\nmine_size 3\napp { |env| env }\n")
     assert_equal 0, status
     assert_equal "\"mine\" puma.rb:2", row(lines["plugins"])
     assert_equal ["abaca: warning: puma.rb:1: `io_selector_backend' has no effect: the loop is native",
@@ -67,6 +67,73 @@ class ConfigReportTest < Minitest::Test
                  err.lines(chomp: true)
     status, lines, err = check("\nnonsense 1\n")
     assert_equal [1, {}, "abaca: puma.rb:2: unknown setting `nonsense'\n"], [status, lines, err]
+  end
+
+  def test_folders_that_are_not_there
+    status, lines, err = check(<<~RUBY, "--state", "/no/such/folder/state", "missing.ru")
+      directory "/no/such/folder"
+      pidfile "tmp/pid"
+      bind "unix:///no/such/folder/socket"
+      activate_control_app "unix:///no/such/folder/control"
+      stdout_redirect "log/out", "log/err"
+    RUBY
+    reason = "No such file or directory"
+    assert_equal 1, status
+    assert_equal "\"tmp/pid\" puma.rb:2", row(lines["pidfile"])
+    assert_equal ["abaca: puma.rb:1: directory: cannot change to /no/such/folder: #{reason}",
+                  "abaca: puma.rb:5: stdout_redirect: cannot write log/out: #{reason}",
+                  "abaca: no rackup file missing.ru in /no/such/folder",
+                  "abaca: puma.rb:2: pidfile: cannot write tmp/pid: #{reason}",
+                  "abaca: state_path: cannot write /no/such/folder/state: #{reason}",
+                  "abaca: puma.rb:3: bind: cannot listen on unix:///no/such/folder/socket: #{reason}",
+                  "abaca: puma.rb:4: control_url: cannot listen on unix:///no/such/folder/control: #{reason}"],
+                 err.lines(chomp: true)
+  end
+
+  # The check runs beside a server that has these files, and changes none of them.
+  def test_files_that_are_there
+    Dir.mktmpdir do |folder|
+      names = %w[pid state out].to_h { |name| [name, File.join(folder, name)] }
+      names.each_value { |path| File.write(path, "kept") }
+      UNIXServer.open(File.join(folder, "socket")) do
+        status, _, err = check(<<~RUBY)
+          directory #{folder.inspect}
+          pidfile "pid"
+          state_path "state"
+          stdout_redirect "out", "new"
+          bind "unix://#{folder}/socket"
+          activate_control_app
+          app { |env| env }
+        RUBY
+        assert_equal [0, ""], [status, err]
+      end
+      assert_equal ["kept"], names.values.map { |path| File.read(path) }.uniq
+      assert_equal %w[out pid socket state], Dir.children(folder).sort
+    end
+  end
+
+  def test_files_that_cannot_be
+    Dir.mktmpdir do |folder|
+      File.write(File.join(folder, "file"), "")
+      status, _, err = check(<<~RUBY)
+        directory #{folder.inspect}
+        pidfile "."
+        bind "unix://#{folder}/file"
+        stdout_redirect "file/log"
+        app { |env| env }
+      RUBY
+      assert_equal 1, status
+      assert_equal ["abaca: puma.rb:4: stdout_redirect: cannot write file/log: Not a directory",
+                    "abaca: puma.rb:2: pidfile: cannot write .: Is a directory",
+                    "abaca: puma.rb:3: bind: cannot listen on unix://#{folder}/file: Address already in use"],
+                   err.lines(chomp: true)
+    end
+  end
+
+  # Where there is no app, the configuration may be right.
+  def test_no_rackup_file
+    status, _, err = check("directory \"/\"")
+    assert_equal [0, "abaca: warning: no rackup file config.ru in /\n"], [status, err]
   end
 
   # A stop that was asked for before ends the server as soon as it serves.

@@ -26,7 +26,7 @@ class SignaturesTest < Minitest::Test
     Log::Sink Log::Text Log::Writer PlainFields RailsBoot Requests StallReports Stats Stream::IONames
     Launcher::HotRestart Launcher::Inherited Launcher::Origin Launcher::Succession
     Launcher::Activated
-    Launcher::Liveness Launcher::RestartFile Launcher::Systemd
+    Launcher::Liveness Launcher::Paths Launcher::RestartFile Launcher::Systemd
   ].map { |name| "Abaca::#{name}" }.freeze
 
   # Methods that every Struct has.

@@ -49,16 +49,28 @@ module Abaca
       # @return [Object] what the block returns
       def call(*arguments) = @key ? @block.call(*arguments, @data[@key]) : @block.call(*arguments)
 
-      # The same; what the block raises is logged, and does not stop the server.
+      # The same; what the block raises is logged, and does not stop the server, unless it asks for the end.
       #
       # @param log [Log]
       # @return [nil]
       def run(log, *arguments)
+        demand(*arguments)
+      rescue ConfigError => e
+        log.warn(e.message)
+        nil
+      end
+
+      # The same, where the server ends with what the block raises.
+      #
+      # @return [nil]
+      # @raise [ConfigError] in one line; its cause is what the block raised
+      def demand(*arguments)
         call(*arguments)
         nil
-      rescue StandardError, ScriptError => e
-        log.warn("hook #{@name}#{" at #{@place}" if @place} failed: #{e.message} (#{e.class})")
-        nil
+      rescue SystemExit, SignalException
+        raise
+      rescue Exception => e # rubocop:disable Lint/RescueException -- an app's may descend from it
+        raise ConfigError, "hook #{@name}#{" at #{@place}" if @place} failed: #{e.message} (#{e.class})"
       end
     end
   end

@@ -7,10 +7,11 @@ module Abaca
     # The app of a configuration.
     module App
       # @param config [Config]
+      # @param log [Log]
       # @return [#call] that of the rackup file
       # @raise [ConfigError] if it does not load
-      def self.load(config)
-        RailsBoot.with_mode(fibers?(config) ? :fiber : :thread) { AppLoader.load(config[:rackup]) }
+      def self.load(config, log)
+        RailsBoot.with_mode(fibers?(config) ? :fiber : :thread) { AppLoader.load(config[:rackup], log) }
       end
 
       # Whether any request can run beside others on its thread.

@@ -2,41 +2,47 @@
 
 module Abaca
   class Launcher
-    # What a process says of itself when it serves: its title, and the first lines of the log.
+    # What a process says of itself: the first lines of the log when it starts, others when it listens, and its title.
     class Banner
       # @param config [Config]
-      # @param listeners [Listeners] that are open
-      # @param control [String, nil] where its control server listens
       # @param stand_in [Boolean] whether the process serves while another one restarts
-      def initialize(config, listeners, control: nil, stand_in: false)
+      def initialize(config, stand_in: false)
         @config = config
-        @listeners = listeners
-        @control = control
         @stand_in = stand_in
       end
 
-      # Sets the title and writes the lines.
+      # Says what starts, before the app is loaded.
       #
       # @param log [Log]
-      def show(log)
-        Process.setproctitle(title)
-        lines.each { |line| log.info(line) }
+      def show_head(log)
+        head.each { |line| log.info(line) } unless @stand_in
+      end
+
+      # Sets the title, and says where the process listens.
+      #
+      # @param log [Log]
+      # @param listeners [Listeners] that are open
+      # @param control [String, nil] where its control server listens
+      def show(log, listeners, control: nil)
+        Process.setproctitle(title(listeners))
+        return log.info("* A stand-in serves during the restart, PID: #{Process.pid}") if @stand_in
+
+        lines = listeners.lines
+        lines += ["* Starting control server on #{control.sub(/\Atcp:/, 'http:')}"] if control
+        [*lines, "Use Ctrl-C to stop"].each { |line| log.info(line) }
       end
 
       private
 
-      def lines = @stand_in ? ["* A stand-in serves during the restart, PID: #{Process.pid}"] : all_lines
-
-      def title
+      def title(listeners)
         tag = @config[:tag] || File.basename(Dir.pwd)
-        "abaca #{VERSION} (#{@listeners.urls.join(',')})#{" [#{tag}]" unless tag.empty?}#{' stand-in' if @stand_in}"
+        "abaca #{VERSION} (#{listeners.urls.join(',')})#{" [#{tag}]" unless tag.empty?}#{' stand-in' if @stand_in}"
       end
 
-      def all_lines
+      def head
         ["Abaca starting in #{clustered? ? 'cluster' : 'single'} mode...", "* Abaca version: #{VERSION}",
          "* Ruby version: #{RUBY_DESCRIPTION}", *fibers, *threads, *scheduler,
-         "*  Environment: #{@config[:environment]}", *processes,
-         *@listeners.lines, *control, "Use Ctrl-C to stop"]
+         "*  Environment: #{@config[:environment]}", *processes]
       end
 
       def clustered? = @config[:workers].positive?
@@ -46,8 +52,6 @@ module Abaca
 
         ["*   Master PID: #{Process.pid}", "*      Workers: #{@config[:workers]}"]
       end
-
-      def control = ("* Starting control server on #{@control.sub(/\Atcp:/, 'http:')}" if @control)
 
       def fibers
         return if Config::Modes.threads_lead?(@config)

@@ -40,7 +40,7 @@ module Abaca
         @log = log
         @started_at = Time.now
         @liveness = Liveness.new(slot, Control::PumaStats.places(config)) if slot
-        @server = Server.new(app || App.load(config), config:, log:, slot:, show_errors: show_errors?, **options)
+        @server = Server.new(app || App.load(config, log), config:, log:, slot:, show_errors: show_errors?, **options)
       end
 
       # @return [String] what is logged when it stops gracefully

@@ -12,7 +12,7 @@ module Abaca
         def self.load(config, log)
           log.info("* Preloading application")
           before = Thread.list
-          app = App.load(config)
+          app = App.load(config, log)
           started = Thread.list - before
           names = started.map { |thread| thread.name || thread.inspect }.join(", ")
           text = "detected #{started.size} thread(s) started in app boot, which workers will not have: #{names}"

@@ -44,6 +44,11 @@ module Abaca
         rescue ConfigError => e
           @log.error("worker #{@index} cannot start: #{e.message}")
           1
+        rescue SystemExit, SignalException
+          raise
+        rescue Exception => e # rubocop:disable Lint/RescueException -- nobody else says which worker it was
+          @log.failure("worker #{@index} has failed", e)
+          1
         ensure
           @overdue.cancel
           @log.release
