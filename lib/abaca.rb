@@ -7,7 +7,6 @@ require "stringio"
 require_relative "abaca/native"
 require_relative "abaca/null_input"
 require_relative "abaca/input"
-require_relative "abaca/rewindable_input"
 require_relative "abaca/stream"
 require_relative "abaca/outbox"
 require_relative "abaca/early_hints"
@@ -32,6 +31,7 @@ module Abaca
   autoload :FiberSafety, File.expand_path("abaca/fiber_safety", __dir__)
   autoload :Launcher, File.expand_path("abaca/launcher", __dir__)
   autoload :RackHandler, File.expand_path("abaca/rack_handler", __dir__)
+  autoload :RewindableInput, File.expand_path("abaca/rewindable_input", __dir__)
 
   class << self
     # Figures of the server that the command runs in this process (or, in a worker, in its master), in Puma's shape

@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "fileutils"
 require_relative "../errors"
 
 module Abaca
@@ -61,15 +60,21 @@ module Abaca
       # Never through a link that somebody has put there, in a folder that others may write to.
       def replace(text, mode)
         new = "#{@path}.#{Process.pid}"
-        FileUtils.rm_f(new)
+        delete(new)
         File.open(new, File::WRONLY | File::CREAT | File::EXCL, mode) do |file|
           file.chmod(mode)
           file.write(text)
         end
         File.rename(new, @path)
       rescue SystemCallError
-        FileUtils.rm_f(new)
+        delete(new)
         raise
+      end
+
+      def delete(path)
+        File.delete(path)
+      rescue SystemCallError
+        nil
       end
 
       def text(control_url, token)

@@ -116,13 +116,15 @@ void ab_rack_configure(ab_rack *rack, VALUE app, VALUE options) {
   rack->log = ab_option(options, "log");
   rack->exchange_class = ab_class("Exchange");
   rack->input_class = ab_class("Input");
-  rack->rewindable_class = ab_class("RewindableInput");
   if (RTEST(ab_option(options, "early_hints"))) rack->hints_class = ab_class("EarlyHints");
   rack->plain_fields = ab_option(options, "plain_fields");
   rack->error_answers = ab_option(options, "error_answers");
   rack->access_log = ab_option(options, "access_log");
   rack->cancel_on_disconnect = RTEST(ab_option(options, "cancel_on_disconnect"));
   rack->rewindable_input = RTEST(ab_option(options, "rewindable_input"));
+  /* This loads it, with Ruby's library for temporary folders: half a megabyte that most servers do
+   * without. */
+  if (rack->rewindable_input) rack->rewindable_class = ab_class("RewindableInput");
   rack->newline_values = major < 3;
   rack->to_ary_closes = major >= 3;
   configure_env(&rack->env, options);
