@@ -86,40 +86,6 @@ class FaultDrainTest < Minitest::Test
     end
   end
 
-  BUSY = 0.2 # seconds after its last request for which a connection stays open
-
-  # Who has just had an answer may have sent the next request before it could know. Whoever takes longer for it is
-  # not busy, and there is nothing to be seen.
-  def test_a_busy_connection_gets_one_more_answer
-    assert(eventually(within: 40) { answered_after_stop? })
-  end
-
-  def answered_after_stop?
-    running = serve
-    client = connect(running)
-    started = now
-    refute client.call(GET).close?
-    running.server.stop
-    Thread.pass until refused?(running)
-    return false unless sent_in_time?(client, started)
-
-    response = client.read
-    assert_equal [200, true], [response.status, response.close?]
-    assert client.closed?
-    true
-  ensure
-    running.stop
-  end
-
-  def sent_in_time?(client, started)
-    client.write(GET)
-    now - started < BUSY
-  rescue SystemCallError
-    raise if now - started < BUSY
-
-    false
-  end
-
   def test_requests_that_wait_for_a_fiber_are_answered
     gate = Queue.new
     running = serve(**ServerCase.at_once(1), shutdown_timeout: 60) do

@@ -64,6 +64,67 @@ class FaultShutdownTest < Minitest::Test
     running.stop
   end
 
+  GRACE = 1 # seconds for which a connection stays open on which a request may be on its way
+
+  # However long it has been idle, the client cannot know yet.
+  def test_a_request_on_its_way_is_answered
+    assert(eventually(within: 40) { answered_after_stop? })
+  end
+
+  def answered_after_stop?
+    running = serve
+    client = connect(running)
+    refute client.call(GET).close?
+    sleep 0.3 # idle
+    asked_in_time?(client) do
+      running.server.stop
+      Thread.pass until refused?(running)
+    end
+  ensure
+    running.stop
+  end
+
+  # Its head was sent before the stop, and has kept the connection.
+  def test_a_request_on_its_way_behind_a_streamed_response_is_answered
+    assert(eventually(within: 40) { answered_after_a_stream? })
+  end
+
+  def answered_after_a_stream?
+    gate = Queue.new
+    running = serve(force_shutdown_after: 60) do
+      [200, TYPE.dup, Enumerator.new { |out| 2.times { out << gate.pop } }]
+    end
+    client = connect(running).write(GET)
+    gate << "first,"
+    assert_includes client.read_until("first,"), "200 OK"
+    running.server.stop
+    assert eventually { refused?(running) }
+    asked_in_time?(client) do
+      3.times { gate << "last" } # two are the next request's
+      client.read_until("last\r\n0\r\n\r\n")
+    end
+  ensure
+    running.stop
+  end
+
+  # Sends one more request after the block. A client that was not in time for it has seen nothing, and the answer is
+  # false; one that was is answered, and told that the connection ends.
+  def asked_in_time?(client)
+    started = now
+    yield
+    client.write(GET)
+    return false if now - started >= GRACE
+
+    response = client.read
+    assert_equal [200, true], [response.status, response.close?]
+    assert client.closed?
+    true
+  rescue SystemCallError
+    raise if now - started < GRACE
+
+    false
+  end
+
   # A body that is on its way belongs to a request in flight.
   def test_a_streamed_response_is_finished
     gate = Queue.new

@@ -204,6 +204,16 @@ void ab__conn_leave(ab_conn *conn) {
   }
 }
 
+void ab__conn_hurry(ab_conn *conn) {
+  conn->timed = false;
+  ab__engine_ready(conn);
+}
+
+void ab__conn_part(ab_conn *conn) {
+  conn->parting = conn->readable = true;
+  ab__engine_ready(conn);
+}
+
 /* The peer has closed its side. It may be waiting for responses all the same (RFC 9112 9.6). */
 static void end_of_input(ab_conn *conn) {
   conn->hung_up = false;

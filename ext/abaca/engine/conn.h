@@ -96,7 +96,7 @@ struct ab_conn {
   bool begun : 1;        /* ... for a head whose first byte has come */
   bool resets : 1;       /* the end of the connection must not look like the end of the response */
   bool lingers : 1;      /* unread input is on its way: linger before closing */
-  bool last_chance : 1;  /* draining: a request may still come before the deadline */
+  bool parting : 1;      /* closes unless the next read brings something */
   bool proxied : 1;      /* a PROXY header has to come before the first request */
 };
 
@@ -221,6 +221,11 @@ bool ab__conn_fill(ab_conn *conn);
 bool ab__conn_read_behind(ab_conn *conn, size_t room);
 /* No request can come any more; responses to earlier ones still go out. */
 void ab__conn_leave(ab_conn *conn);
+/* It waits for a head, for which there is less time from now on. The next turn sets the deadline,
+ * since this one's clock may be late. */
+void ab__conn_hurry(ab_conn *conn);
+/* Idle, and its time is over: leaves, unless a request has come all the same. */
+void ab__conn_part(ab_conn *conn);
 /* Bytes that a read into the arena may take; 0 when it has to wait for the next turn. */
 size_t ab__conn_arena_room(const ab_engine *engine);
 
@@ -236,8 +241,6 @@ void ab__conn_arm(ab_conn *conn);
 void ab__conn_rearm(ab_conn *conn);
 /* The earliest of its deadlines, and its exchange's; 0: none. */
 ab_nsec ab__conn_due(const ab_conn *conn);
-/* Idle, while the engine drains: it may stay for AB_DRAIN_GRACE after its last request. */
-void ab__conn_give_last_chance(ab_conn *conn);
 /* A response from its first full socket until it is sent. Only time with a full socket counts. */
 struct ab_stall {
   ab_conn *conn;

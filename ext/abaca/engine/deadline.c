@@ -104,14 +104,25 @@ bool ab__conn_stall_is_over(ab_conn *conn) {
 
 /* --- the deadline of what it waits for --- */
 
+/* How long the peer may take to begin a head, and from then on to complete it. While the engine
+ * drains, a request may be on its way on any connection of which the peer cannot know that it ends:
+ * on one that was idle, and after a response whose head did not say so. */
+static ab_nsec head_time(const ab_conn *conn) {
+  const ab_limits *limits = ab__conn_limits(conn);
+  const ab_engine *engine = conn->engine;
+  bool first = conn->begun || conn->served == 0;
+  ab_nsec time = ab_limit_nsec(first ? limits->header_timeout : limits->persistent_timeout);
+  bool hurried = engine->refusing || (engine->draining && !conn->begun);
+  return AB_UNLIKELY(hurried) && time > AB_DRAIN_GRACE ? AB_DRAIN_GRACE : time;
+}
+
 /* One deadline for the idle time, and an absolute one from a head's first byte on. */
 static void rearm_head(ab_conn *conn) {
-  const ab_limits *limits = ab__conn_limits(conn);
   bool begun = conn->in_len > 0;
   if (conn->timed && begun == conn->begun) return;
   conn->timed = true;
   conn->begun = begun;
-  set_after(conn, begun || conn->served == 0 ? limits->header_timeout : limits->persistent_timeout);
+  set_deadline(conn, conn->engine->now + head_time(conn));
 }
 
 static void rearm_body(ab_conn *conn) {
@@ -151,28 +162,6 @@ void ab__conn_rearm(ab_conn *conn) {
   } else {
     conn->deadline = 0;
   }
-}
-
-static ab_nsec waits_since(const ab_conn *conn) {
-  const ab_limits *limits = ab__conn_limits(conn);
-  ab_nsec now = conn->engine->now;
-  if (!conn->timed) return now;
-  bool first = conn->begun || conn->served == 0;
-  ab_nsec limit = ab_limit_nsec(first ? limits->header_timeout : limits->persistent_timeout);
-  return conn->deadline > limit ? conn->deadline - limit : now;
-}
-
-void ab__conn_give_last_chance(ab_conn *conn) {
-  ab_engine *engine = conn->engine;
-  conn->last_chance = false;
-  if (ab__load_waits(conn)) return;
-  if (conn->out && conn->blocked) return; /* its deadline is that of what is being sent */
-  bool begun = conn->in_len > 0;
-  ab_nsec end = (begun ? engine->now : waits_since(conn)) + AB_DRAIN_GRACE;
-  if (end <= engine->now) return;
-  conn->last_chance = conn->timed = true;
-  conn->begun = begun;
-  set_deadline(conn, end);
 }
 
 /* The patterns follow the rules, in one block of memory. */

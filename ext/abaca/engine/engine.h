@@ -175,10 +175,11 @@ bool ab_engine_pool_load(ab_engine *engine, uint64_t id, uint32_t size, uint32_t
 /* A request for the path, as it was received and without its query, waits for the pool. */
 void ab_engine_pool_wait(ab_engine *engine, uint64_t id, ab_view path);
 
-/* Retires, accepts no more, closes idle connections AB_DRAIN_GRACE after their last request,
- * answers requests in flight with `Connection: close`, tells taken-over connections. Idempotent. */
+/* Retires, accepts no more, answers requests with `Connection: close`, tells taken-over
+ * connections, and closes kept ones on which for AB_DRAIN_GRACE, from now or from the end of a
+ * response that did not say so, nothing comes. Idempotent. */
 void ab_engine_drain(ab_engine *engine, ab_nsec now);
-#define AB_DRAIN_GRACE (200 * AB_NSEC_PER_MS)
+#define AB_DRAIN_GRACE AB_NSEC_PER_SEC
 /* Since when there has been neither a new connection nor a request; 0: there is a request now. */
 ab_nsec ab_engine_idle_since(ab_engine *engine);
 /* After drain: nothing more goes to the application. Requests that wait to be taken, and those

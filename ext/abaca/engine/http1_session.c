@@ -11,9 +11,8 @@ static bool read_head(ab_conn *conn) {
   if (conn->in_len > 0) {
     if (!ab__conn_read_behind(conn, AB_RECV_MIN)) return false;
   } else if (!ab__conn_fill(conn)) {
-    /* Drained, idle, and nothing was on its way: it can go. */
     bool idle = conn->state == AB_CONN_HEAD && !conn->readable;
-    if (conn->engine->draining && idle && !conn->last_chance) ab__conn_leave(conn);
+    if (AB_UNLIKELY(conn->parting) && idle) ab__conn_leave(conn);
     return false;
   }
   conn->parsed = false;
@@ -138,9 +137,7 @@ static bool skip_body(ab_exchange *exchange) {
   if (conn->in_len == 0 && !(conn->readable && ab__conn_fill(conn))) return false;
   if (ab__exchange_skip(exchange)) {
     ab__conn_await_request(conn);
-    if (!conn->engine->draining) return true;
-    ab__conn_close(conn);
-    return false;
+    return true;
   }
   if (!exchange->body->chunked) return true;
   ab__conn_close(conn); /* its end was here, and something else has come to light before it */
@@ -162,12 +159,8 @@ static bool advance(ab_conn *conn) {
 
 /* --- the end of the connection --- */
 
-/* An idle connection is read once more: a request sent before the peer could know may be here. */
 static void drain(ab_conn *conn) {
-  if (conn->state != AB_CONN_HEAD) return;
-  if (conn->in_len == 0) ab__conn_give_last_chance(conn);
-  conn->readable = true;
-  ab__engine_ready(conn);
+  if (conn->state == AB_CONN_HEAD && conn->in_len == 0) ab__conn_hurry(conn);
 }
 
 static void refuse(ab_conn *conn) {
@@ -176,10 +169,11 @@ static void refuse(ab_conn *conn) {
   } else if (ab__conn_has(conn, AB_EXCHANGE_SKIP)) {
     ab__conn_close(conn);
   } else if (conn->state == AB_CONN_HEAD) {
-    conn->last_chance = false;
-    if (conn->in_len > 0) ab__conn_give_last_chance(conn); /* for the rest of the head */
-    conn->readable = true;
-    ab__engine_ready(conn);
+    if (conn->in_len > 0) {
+      ab__conn_hurry(conn);
+    } else {
+      ab__conn_part(conn);
+    }
   }
 }
 
@@ -254,10 +248,11 @@ static int end_content(ab_exchange *exchange, const char *trailers, size_t len) 
 
 /* --- the end of a response --- */
 
+/* Whatever has begun since: if the head did not say that the connection ends, the peer may have
+ * sent another request. */
 static bool keeps(ab_exchange *exchange, enum ab_finish how) {
   return how == AB_FINISH_COMPLETE && ab__exchange_keeps(exchange) &&
-         !exchange->conn->engine->draining && exchange->body_error == AB_OK &&
-         ab__exchange_can_skip(exchange);
+         exchange->body_error == AB_OK && ab__exchange_can_skip(exchange);
 }
 
 static void begin_skip(ab_exchange *exchange) {
@@ -284,7 +279,12 @@ static void go_on(ab_conn *conn) {
   /* Responses to requests that came together leave together, at the latest when the turn ends. */
   if (!between_requests(conn)) return;
   if (conn->out) ab__conn_flush(conn);
-  if (between_requests(conn)) ab__conn_rearm(conn);
+  if (!between_requests(conn)) return;
+  if (AB_UNLIKELY(conn->engine->draining)) {
+    ab__conn_hurry(conn);
+  } else {
+    ab__conn_rearm(conn);
+  }
 }
 
 static void finish(ab_exchange *exchange, enum ab_finish how) {
@@ -301,6 +301,7 @@ static void finish(ab_exchange *exchange, enum ab_finish how) {
   } else {
     ab__conn_await_request(conn);
   }
+  if (AB_UNLIKELY(conn->engine->refusing)) refuse(conn);
   go_on(conn);
 }
 

@@ -142,10 +142,8 @@ static bool has_drained(const ab_exchange *exchange) {
 /* --- sending --- */
 
 /* The poller tells when the socket is not full, the deadline when the peer takes nothing. The next
- * turn sets it, since this one's clock may be old. It takes the place of the last chance's: the
- * connection closes behind what is being sent. */
+ * turn sets it, since this one's clock may be old. */
 static void block(ab_conn *conn, bool progress) {
-  conn->last_chance = false;
   if (!conn->blocked || progress) {
     conn->deadline = 0;
     conn->timed = false;
@@ -159,9 +157,8 @@ static void block(ab_conn *conn, bool progress) {
   if (ab_poller_set(conn->engine->poller, &conn->link.watch, events) != AB_OK) ab__conn_drop(conn);
 }
 
-/* The disk is slow, not the peer. No last chance, as in `block`. Returns as send_next. */
+/* The disk is slow, not the peer. Returns as send_next. */
 static ssize_t load(ab_conn *conn) {
-  conn->last_chance = false;
   ab__conn_rearm(conn);
   return 0;
 }

@@ -35,10 +35,9 @@ static void pass_wait(ab_conn *conn) {
     return;
   }
   conn->deadline = 0;
-  if (AB_UNLIKELY(conn->last_chance) && conn->state == AB_CONN_HEAD && conn->in_len == 0) {
-    conn->last_chance = false;
-    conn->readable = true; /* once more, as when the drain began */
-    ab__engine_ready(conn);
+  bool idle = conn->state == AB_CONN_HEAD && conn->in_len == 0;
+  if (idle && AB_UNLIKELY(engine->draining)) {
+    ab__conn_part(conn);
     return;
   }
   engine->stats->timeouts++;

@@ -590,6 +590,27 @@ CHECK_CASE(next_deadline_is_told) {
 
 /* --- drain, abort, detach --- */
 
+/* The last answer on the connection: it says so, and the connection ends. */
+static void check_final(int client, const char *path) {
+  bool end;
+  const char *text = client_read(client, &end);
+  CHECK_INT(1, occurrences(text, "Connection: close\r\n\r\n"));
+  const char *content = strstr(text, "Connection: close\r\n\r\n");
+  CHECK(content && strcmp(strstr(content, "\r\n\r\n") + 4, path) == 0);
+  CHECK(end);
+}
+
+static bool has_ended(int client) {
+  bool end;
+  CHECK_INT(0, strlen(client_read(client, &end)));
+  return end;
+}
+
+static void pass_grace(fixture *fx) {
+  fx->now += AB_DRAIN_GRACE + AB_WHEEL_TICK;
+  fixture_run(fx);
+}
+
 CHECK_CASE(drain_closes_the_idle_and_answers_the_busy) {
   fixture fx;
   fixture_init(&fx);
@@ -602,18 +623,15 @@ CHECK_CASE(drain_closes_the_idle_and_answers_the_busy) {
   ab_engine_drain(fx.engine, fx.now);
   ab_engine_drain(fx.engine, fx.now);
   fixture_run(&fx);
-  bool end;
-  client_read(idle, &end);
-  CHECK(end);
   CHECK_INT(2, fx.held_count);
   while (fx.held_count) answer_held(&fx, 0, "x");
   fixture_run(&fx);
   CHECK_INT(2, fx.taken);
-  CHECK_INT(1, occurrences(client_read(busy, &end), "Connection: close"));
-  CHECK(end);
-  CHECK_INT(1, occurrences(client_read(late, &end), "Connection: close"));
-  CHECK(end);
+  check_final(busy, "x");
+  check_final(late, "x");
+  CHECK(!has_ended(idle));
   fixture_pass(&fx, 2); /* the one with a request that nobody took lingers */
+  CHECK(has_ended(idle));
   CHECK_INT(0, stats_of(&fx).connections);
   close(idle);
   close(busy);
@@ -621,51 +639,159 @@ CHECK_CASE(drain_closes_the_idle_and_answers_the_busy) {
   fixture_fini(&fx);
 }
 
-/* Who has just been answered may have the next request on its way. */
-CHECK_CASE(drain_lets_the_busy_ask_once_more) {
+/* A new connection, or a kept one, that has been idle for so many seconds. */
+static int idle_client(fixture *fx, bool kept, unsigned seconds) {
+  int client = kept ? client_with(fx, GET("/before")) : client_open(fx);
+  fixture_run(fx);
+  fixture_pass(fx, seconds);
+  if (kept) CHECK(strstr(client_read(client, NULL), "/before"));
+  return client;
+}
+
+/* However long it has been idle: the peer has not heard of the end, and may have sent a request. */
+CHECK_CASE(drain_waits_for_requests_on_their_way) {
+  for (int kept = 0; kept < 2; kept++) {
+    for (unsigned idle = 0; idle < 10; idle += 4) {
+      fixture fx;
+      fixture_init(&fx);
+      int asks = idle_client(&fx, kept, 0), silent = idle_client(&fx, kept, idle);
+      ab_engine_drain(fx.engine, fx.now);
+      fixture_run(&fx);
+      CHECK(ab_engine_deadline(fx.engine) <= fx.now + AB_DRAIN_GRACE + AB_WHEEL_TICK);
+      fx.now += AB_DRAIN_GRACE - AB_DRAIN_GRACE / 8;
+      fixture_run(&fx);
+      client_send(asks, GET("/a"));
+      fixture_run(&fx);
+      check_final(asks, "/a");
+      CHECK(!has_ended(silent));
+      fx.now += AB_DRAIN_GRACE / 8 + AB_WHEEL_TICK;
+      fixture_run(&fx);
+      CHECK(has_ended(silent));
+      CHECK_INT(0, stats_of(&fx).connections);
+      CHECK_INT(0, stats_of(&fx).timeouts);
+      close(asks);
+      fixture_end(&fx, silent);
+    }
+  }
+}
+
+/* The time is over, and a request is there that no turn has seen yet. */
+CHECK_CASE(drain_looks_once_more) {
   fixture fx;
   fixture_init(&fx);
-  int asks = client_open(&fx), silent = client_open(&fx), old = client_open(&fx);
-  client_send(old, GET("/o"));
-  fixture_run(&fx);
-  fixture_pass(&fx, 1);
-  client_send(asks, GET("/a"));
-  client_send(silent, GET("/b"));
-  fixture_run(&fx);
-  client_read(asks, NULL);
-  client_read(silent, NULL);
-  client_read(old, NULL);
-  int fresh = client_open(&fx);
+  int client = idle_client(&fx, true, 5);
   ab_engine_drain(fx.engine, fx.now);
   fixture_run(&fx);
+  client_send(client, GET("/a"));
+  pass_grace(&fx);
+  check_final(client, "/a");
+  fixture_end(&fx, client);
+}
+
+/* A head that promises to keep the connection, with content of which `rest` is still to be said. */
+static void promise(fixture *fx, const char *rest) {
+  char head[128];
+  ab_engine_lock(fx->engine);
+  CHECK(ab_exchange_keep_alive(fx->held[0]));
+  int n =
+      snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", strlen(rest));
+  CHECK_INT(AB_OK, ab_exchange_write(fx->held[0], head, (size_t)n));
+  ab_exchange_flush(fx->held[0]);
+  ab_engine_unlock(fx->engine);
+}
+
+static void keep_promise(fixture *fx, const char *rest) {
+  ab_exchange *exchange = fx->held[0];
+  fx->held[0] = fx->held[--fx->held_count];
+  ab_engine_lock(fx->engine);
+  CHECK_INT(AB_OK, ab_exchange_write(exchange, rest, strlen(rest)));
+  ab_exchange_finish(exchange, AB_FINISH_COMPLETE);
+  ab_engine_unlock(fx->engine);
+}
+
+/* Then the drain begins, and the rest of the request, if there is more of it, comes. The next
+ * request is sent at once, later, or never. */
+static void check_promise(const char *request, const char *more, bool before_the_end, int later) {
+  fixture fx;
+  int client = fixture_init_held(&fx, request);
+  promise(&fx, "kept");
+  ab_engine_drain(fx.engine, fx.now);
+  fixture_run(&fx);
+  if (before_the_end) client_send(client, more);
+  fx.now += 3 * AB_DRAIN_GRACE; /* in one long turn */
+  keep_promise(&fx, "kept");
+  fx.hold = false;
+  fixture_run(&fx);
+  if (!before_the_end) client_send(client, more);
+  fixture_run(&fx);
   bool end;
-  client_read(old, &end);
-  CHECK(end);
-  CHECK_INT(3, stats_of(&fx).connections);
-  client_send(asks, GET("/c"));
-  fixture_run(&fx);
-  CHECK_INT(1, occurrences(client_read(asks, &end), "Connection: close\r\n\r\n/c"));
-  CHECK(end);
-  fx.now += AB_DRAIN_GRACE / 2;
-  fixture_run(&fx);
-  client_send(fresh, GET("/d"));
-  fixture_run(&fx);
-  CHECK_INT(1, occurrences(client_read(fresh, &end), "Connection: close\r\n\r\n/d"));
-  CHECK(end);
-  client_read(silent, &end);
+  CHECK(strstr(client_read(client, &end), "\r\n\r\nkept"));
   CHECK(!end);
-  CHECK(ab_engine_deadline(fx.engine) <= fx.now + AB_DRAIN_GRACE + AB_WHEEL_TICK);
-  fx.now += AB_DRAIN_GRACE / 2 + AB_WHEEL_TICK;
+  fx.now += AB_DRAIN_GRACE - AB_DRAIN_GRACE / 8;
   fixture_run(&fx);
-  client_read(silent, &end);
-  CHECK(end);
+  if (later) {
+    client_send(client, GET("/b"));
+    fixture_run(&fx);
+    check_final(client, "/b");
+  } else {
+    CHECK(!has_ended(client));
+    pass_grace(&fx);
+    CHECK(has_ended(client));
+  }
   CHECK_INT(0, stats_of(&fx).connections);
   CHECK_INT(0, stats_of(&fx).timeouts);
-  close(asks);
-  close(silent);
-  close(fresh);
-  close(old);
-  fixture_fini(&fx);
+  fixture_end(&fx, client);
+}
+
+CHECK_CASE(drain_after_a_head_that_keeps) {
+  for (int later = 0; later < 2; later++) check_promise(GET("/a"), "", false, later);
+}
+
+CHECK_CASE(drain_after_a_head_that_keeps_and_a_body) {
+  for (int i = 0; i < 4; i++) check_promise(POST("/a", 9) "abc", "defghi", i & 1, i & 2);
+}
+
+/* What was sent behind it is not the client's to send again: no response has said so. */
+CHECK_CASE(drain_between_pipelined_requests) {
+  fixture fx;
+  int client = fixture_init_held(&fx, GET("/a") GET("/b"));
+  promise(&fx, "kept");
+  ab_engine_drain(fx.engine, fx.now);
+  keep_promise(&fx, "kept");
+  fx.hold = false;
+  fixture_run(&fx);
+  CHECK_INT(2, fx.taken);
+  const char *text = client_read(client, NULL);
+  CHECK(strstr(text, "\r\n\r\nkeptHTTP/1.1 200 OK\r\n"));
+  CHECK_INT(1, occurrences(text, "Connection: close\r\n\r\n/b"));
+  CHECK_INT(0, stats_of(&fx).connections);
+  fixture_end(&fx, client);
+}
+
+/* The response was over when the drain began, and its request was not. */
+CHECK_CASE(drain_while_a_body_is_skipped) {
+  for (int asks = 0; asks < 2; asks++) {
+    fixture fx;
+    int client = fixture_init_held(&fx, POST("/a", 9) "abc");
+    answer_held(&fx, 0, "x");
+    fx.hold = false;
+    fixture_run(&fx);
+    ab_engine_drain(fx.engine, fx.now);
+    fixture_pass(&fx, 5);
+    client_send(client, "defghi");
+    fixture_run(&fx);
+    bool end;
+    CHECK(strstr(client_read(client, &end), "\r\n\r\nx"));
+    CHECK(!end);
+    if (asks) {
+      client_send(client, GET("/b"));
+      fixture_run(&fx);
+      check_final(client, "/b");
+    }
+    pass_grace(&fx);
+    CHECK_INT(0, stats_of(&fx).connections);
+    fixture_end(&fx, client);
+  }
 }
 
 CHECK_CASE(drain_waits_for_the_rest_of_a_head) {
@@ -757,12 +883,54 @@ CHECK_CASE(refuse_ends_skipping) {
   fixture_end(&fx, client);
 }
 
-/* Whether the socket is full when the drain begins, or has just got some room. */
+/* The response whose head has kept the connection ends when it is late: what came behind it is
+ * answered, and nothing more is waited for. */
+CHECK_CASE(refuse_after_a_head_that_keeps) {
+  static const char *const behind[] = {"", GET("/b"), "GET /b HT"};
+  for (size_t i = 0; i < AB_ARRAY_LEN(behind); i++) {
+    fixture fx;
+    int client = fixture_init_held(&fx, GET("/a"));
+    promise(&fx, "kept");
+    client_send(client, behind[i]);
+    ab_engine_drain(fx.engine, fx.now);
+    ab_engine_refuse(fx.engine, fx.now);
+    keep_promise(&fx, "kept");
+    fixture_run(&fx);
+    if (i == 2) pass_grace(&fx);
+    bool end;
+    const char *text = client_read(client, &end);
+    CHECK(end);
+    CHECK(strstr(text, "\r\n\r\nkept"));
+    CHECK_INT(i > 0, occurrences(text, REFUSED));
+    CHECK_INT(1, fx.taken);
+    fixture_pass(&fx, 2);
+    fixture_end(&fx, client);
+  }
+}
+
+CHECK_CASE(refuse_after_a_head_that_keeps_and_a_body) {
+  fixture fx;
+  int client = fixture_init_held(&fx, POST("/a", 9) "abc");
+  promise(&fx, "kept");
+  ab_engine_drain(fx.engine, fx.now);
+  ab_engine_refuse(fx.engine, fx.now);
+  keep_promise(&fx, "kept");
+  fixture_run(&fx);
+  bool end;
+  CHECK(strstr(client_read(client, &end), "\r\n\r\nkept"));
+  CHECK(end);
+  fixture_end(&fx, client);
+}
+
+/* Whether the socket is full when the drain begins, or has just got some room. Behind the response
+ * the next request is waited for. */
 CHECK_CASE(drain_sends_what_is_pending) {
-  for (int room = 0; room < 2; room++) {
+  for (int i = 0; i < 4; i++) {
+    bool room = i & 1, asks = i & 2;
     fixture fx;
     int client = fixture_init_held(&fx, GET("/a"));
     answer_big(&fx, 0, true);
+    fx.hold = false;
     fixture_run(&fx);
     if (room) {
       while (read(client, (char[4096]){0}, 4096) > 0) continue;
@@ -773,8 +941,17 @@ CHECK_CASE(drain_sends_what_is_pending) {
     }
     ab_engine_drain(fx.engine, fx.now);
     fixture_run(&fx);
+    fixture_pass(&fx, 5);
     CHECK_INT(1, stats_of(&fx).connections);
     CHECK(client_drain(&fx, client) > sizeof plenty / 2);
+    CHECK(!has_ended(client));
+    if (asks) {
+      client_send(client, GET("/b"));
+      fixture_run(&fx);
+      check_final(client, "/b");
+    } else {
+      pass_grace(&fx);
+    }
     check_gone(&fx, client);
     fixture_end(&fx, client);
   }

@@ -391,25 +391,6 @@ CHECK_CASE(gone_while_skipping) {
   }
 }
 
-CHECK_CASE(drained_while_skipping) {
-  fixture fx;
-  fixture_init(&fx);
-  int client;
-  hold(&fx, &client, POST("/a", 10) "012");
-  finish_with(&fx, client, OK(1, "x"), false);
-  ab_engine_drain(fx.engine, fx.now);
-  fixture_run(&fx);
-  client_send(client, "3456789");
-  fixture_run(&fx);
-  bool end;
-  client_read(client, &end);
-  CHECK(end);
-  close(client);
-  fixture_run(&fx);
-  CHECK_INT(0, stats_of(&fx).connections);
-  fixture_fini(&fx);
-}
-
 /* The response said that the connection stays; then the body turns out to be no body. */
 CHECK_CASE(an_error_after_the_head_closes) {
   fixture fx;
