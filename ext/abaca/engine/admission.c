@@ -84,13 +84,24 @@ void ab__engine_shed(ab_engine *engine) {
 }
 
 /* A process that can serve them accepts them at once; the rest is looked at a moment later. */
+static void listen_anew(ab_engine *engine) {
+  engine->knocked = false;
+  engine->look_at = 0;
+  ab__engine_listen(engine);
+}
+
 void ab_engine_pause(ab_engine *engine, bool paused) {
   if (engine->paused == paused) return;
   ab_engine_lock(engine);
   engine->paused = paused;
-  engine->knocked = false;
-  engine->look_at = 0;
-  ab__engine_listen(engine);
+  listen_anew(engine);
+  ab_engine_unlock(engine);
+}
+
+void ab_engine_withhold(ab_engine *engine, bool withheld) {
+  ab_engine_lock(engine);
+  engine->withheld = withheld;
+  listen_anew(engine);
   ab_engine_unlock(engine);
 }
 

@@ -154,6 +154,7 @@ struct ab_engine {
   bool retired;     /* not ready any more */
   bool handed_over; /* its listeners live on in another process */
   bool paused, draining;
+  bool withheld;      /* no request is taken, and no connection accepted */
   bool knocked;       /* while paused, there was a connection to accept */
   bool refusing;      /* nothing more goes to the application */
   uint8_t half_close; /* enum ab_half_close */

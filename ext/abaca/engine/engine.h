@@ -159,6 +159,8 @@ bool ab_engine_next_notice(ab_engine *engine, ab_notice *notice);
 /* Whether no request can be taken now. Then new connections are left in the kernel's queue for a
  * moment, for other processes that listen there. */
 void ab_engine_pause(ab_engine *engine, bool paused);
+/* From now on no request is taken and no connection accepted, until it is called with false. */
+void ab_engine_withhold(ab_engine *engine, bool withheld);
 /* The application takes `capacity` requests at once, and at most `max_queue` more may wait when a
  * step ends: the newest beyond that are answered 503. Without this, no limit. Before attach. */
 void ab_engine_set_queue(ab_engine *engine, uint32_t capacity, uint32_t max_queue);

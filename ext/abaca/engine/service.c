@@ -24,7 +24,7 @@ int ab__engine_make_room(ab_engine *engine, const ab_limits *limits) {
 
 void ab__engine_listen(ab_engine *engine) {
   if (!engine->poller) return;
-  bool listen = !engine->look_at && !engine->draining && !engine->rest_until;
+  bool listen = !engine->look_at && !engine->draining && !engine->rest_until && !engine->withheld;
   for (ab_service *service = engine->services; service; service = service->next) {
     if (listen) {
       /* Without memory the service stays mute, and is tried again at the next change. */

@@ -148,6 +148,7 @@ static ab_nsec deadline(const ab_engine *engine) {
 
 /* Is there a request to be taken, as far as can be told without looking at it? */
 static bool has_requests(const ab_engine *engine) {
+  if (AB_UNLIKELY(engine->withheld)) return false;
   return !ab_list_empty(&engine->requests) || (engine->hold && ab__hold_next(engine));
 }
 
@@ -245,7 +246,7 @@ ab_exchange *ab_engine_next(ab_engine *engine, bool take_requests, unsigned *eve
     exchange = AB_CONTAINER_OF(node, ab_exchange, event_link);
     *events = exchange->events;
     exchange->events = 0;
-  } else if (take_requests) {
+  } else if (take_requests && AB_LIKELY(!engine->withheld)) {
     exchange = take_request(engine, request);
     if (exchange) *events = AB_EVENT_REQUEST;
   }

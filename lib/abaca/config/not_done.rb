@@ -27,8 +27,9 @@ module Abaca
 
         def hooks(config)
           never = config[:silence_fork_callback_warning] ? [] : hooks_of_workers(config)
-          never += uncalled(config, OF_THREADS, "no request runs on a thread") unless Modes.threads?(config)
-          never + uncalled(config, %i[out_of_band], "requests are taken at any time")
+          return never if Modes.threads?(config)
+
+          never + uncalled(config, OF_THREADS, "no request runs on a thread")
         end
 
         def hooks_of_workers(config)

@@ -372,7 +372,8 @@ module Abaca
                  aliases: %i[on_thread_start], level: :server, page: "modes.md"),
             hook(:before_thread_exit, "a thread for requests is about to end, on this thread",
                  aliases: %i[on_thread_exit], level: :server, page: "modes.md"),
-            hook(:out_of_band, "never, since requests are taken at any time; a warning says so")
+            hook(:out_of_band, "after a request, when the process has no other; none begins meanwhile",
+                 level: :server, page: "cluster.md")
           ]
         end
 

@@ -389,6 +389,42 @@ CHECK_CASE(paused_listeners_are_looked_at_later) {
   fixture_fini(&fx);
 }
 
+/* All of them are left to others, and so is what else the engine may do meanwhile. */
+CHECK_CASE(requests_that_are_withheld) {
+  fixture fx;
+  fixture_init(&fx);
+  uint16_t port = fixture_listen(&fx);
+  int kept = client_tcp(port);
+  client_send(kept, GET("/a"));
+  fixture_run(&fx);
+  CHECK(strstr(client_read(kept, NULL), "200 OK"));
+  ab_engine_withhold(fx.engine, true);
+  CHECK_INT(1, fx.taken);
+  client_send(kept, GET("/b"));
+  int fresh = client_tcp(port);
+  client_send(fresh, GET("/c"));
+  CHECK(fixture_run(&fx) < 5);
+  ab_engine_pause(fx.engine, true);
+  fx.now += AB_LOOK;
+  CHECK(fixture_run(&fx) < 5);
+  ab_engine_pause(fx.engine, false);
+  fx.now += AB_LOOK;
+  CHECK(fixture_run(&fx) < 5);
+  CHECK_INT(1, fx.taken);
+  CHECK_INT(1, stats_of(&fx).waiting);
+  CHECK_INT(1, stats_of(&fx).accepted);
+  CHECK(!ab_engine_tells(fx.engine, true));
+  ab_engine_withhold(fx.engine, false);
+  CHECK(ab_engine_tells(fx.engine, true));
+  fixture_run(&fx);
+  CHECK_INT(3, fx.taken);
+  CHECK(strstr(client_read(kept, NULL), "200 OK"));
+  CHECK(strstr(client_read(fresh, NULL), "200 OK"));
+  close(kept);
+  close(fresh);
+  fixture_fini(&fx);
+}
+
 CHECK_CASE(a_pause_that_ends_early) {
   fixture fx;
   fixture_init(&fx);

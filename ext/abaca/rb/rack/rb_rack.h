@@ -118,6 +118,7 @@ typedef struct ab_rack {
   bool newline_values; /* Rack 2: "a\nb" is two field lines */
   bool to_ary_closes;  /* Rack 3: Body#to_ary closes the body */
   bool draining;       /* the server stops, and waits for the requests that it has */
+  bool tells_end;      /* the leader has to know when the last of the calls is over */
 } ab_rack;
 
 /* Of an Abaca::Engine that is initialized. */

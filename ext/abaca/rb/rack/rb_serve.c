@@ -243,6 +243,7 @@ void ab_serve_request(ab_runner *runner, const ab_taken *taken, ab_call *call) {
   if (AB_UNLIKELY(call->measure.route.serial)) rack->hooks->ends(call);
   ab_list_remove(&call->link);
   ab_call_give_back(rack, call);
+  if (AB_UNLIKELY(rack->tells_end) && ab_list_empty(&rack->calls)) ab_rack_tell_leader(rack);
   if (state) rb_jump_tag(state);
 }
 

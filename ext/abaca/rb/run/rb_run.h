@@ -96,6 +96,13 @@ typedef struct ab_spares {
   bool ending, abandoned;
 } ab_spares;
 
+/* rb_interlude.c */
+typedef struct ab_interlude {
+  VALUE begin;     /* called when one begins; nil: there are none */
+  uint64_t seen;   /* requests so far, when the last one began */
+  _Atomic bool on; /* one has begun, and not ended */
+} ab_interlude;
+
 /* rb_stray.c */
 typedef struct ab_strays {
   bool condemned; /* what is raised ends the run */
@@ -142,6 +149,7 @@ typedef struct ab_run {
   ab_route_stats *route_stats;      /* of those that may run on either; NULL: none may */
   uint32_t max_fibers;              /* requests in the app at once, but for slow.fibers.aside */
   ab_slow slow;
+  ab_interlude interlude;
   ab_strays strays;
   ab_ending ending;
   ab_histogram lag; /* of loops that run no longer, and as a guest */

@@ -1,0 +1,42 @@
+# frozen_string_literal: true
+
+module Abaca
+  # Calls the hooks `out_of_band`: after a request, when no other is in the app, and while none begins. They run on a
+  # thread of their own, and the engine turns meanwhile: requests that come wait, and new connections are left to other
+  # processes that listen there.
+  class Interlude
+    # Seconds that hooks have to end when the server has.
+    GRACE = 5
+
+    # @param hooks [Array<Config::Hook>]
+    # @param log [Log] hears of what they raise
+    def initialize(hooks, log)
+      @hooks = hooks
+      @log = log
+    end
+
+    # @return [Proc, nil] to be called when one begins; nil: there are none
+    def to_proc = (-> { begin_now } unless @hooks.empty?)
+
+    # Runs the block, with interludes meanwhile.
+    #
+    # @param engine [Engine] which calls the Proc, and is told of each end
+    def between_requests(engine)
+      @engine = engine
+      yield
+    ensure
+      @thread&.join(GRACE) || @thread&.kill&.join
+    end
+
+    private
+
+    def begin_now
+      @thread = Thread.new do
+        @hooks.each { |hook| hook.run(@log) }
+      ensure
+        @engine.end_interlude
+      end
+      @thread.name = "abaca out of band"
+    end
+  end
+end
