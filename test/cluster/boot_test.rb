@@ -156,6 +156,13 @@ class ClusterBootTest < Minitest::Test
     refute_match(/^\s+from /, command.text)
   end
 
+  # Booted or not, workers that end at once are not forked as fast as the machine can.
+  def test_workers_that_do_not_last
+    command = run_abaca(APP, config: "workers 1\nbefore_worker_boot { Thread.new { exit!(3) if sleep(0.1) } }")
+    command.wait_for(/has ended with status 3.*workers fail as soon as they serve; the next try is in [12] s/m)
+    assert_equal 0, finish(command)
+  end
+
   # A fork that fails is tried again, and children that are not workers are reaped.
   def test_no_process_and_one_too_many
     command = run_cluster(config: <<~RUBY)

@@ -2,13 +2,30 @@
 
 require "test_helper"
 require "json"
+require "abaca"
 require "support/cluster_case"
 
 # Workers that hang, and their number.
 class ClusterCareTest < Minitest::Test
   include ClusterCase
 
+  Slot = Struct.new(:state)
+  End = Struct.new(:exitstatus, :termsig) do
+    def exited? = !exitstatus.nil?
+  end
   TIMEOUTS = "workers 2\nworker_check_interval 0.1\nworker_timeout 3\n"
+
+  # Whether a worker has failed that has served for so long, and ends with a status or by a signal.
+  def failed?(how, served)
+    time = 0
+    place = Abaca::Launcher::Cluster::Place.new(0, 0, Slot.new)
+    worker = Abaca::Launcher::Cluster::Handle.new(1, place, clock: -> { time })
+    worker.boot if served
+    time += served.to_f
+    status = Integer(how, exception: false)
+    worker.end_with(End.new(status, status ? nil : Signal.list.fetch(how)))
+    worker.failed?
+  end
 
   # Whether another worker has come after this one with the same number.
   def replaced?(command, pid)
@@ -33,6 +50,25 @@ class ClusterCareTest < Minitest::Test
     File.write(File.join(@directory, "repaired"), "")
     wait_for_workers(command, 1)
     assert_equal 0, finish(command)
+  end
+
+  # Which ends count: those by itself, and soon. nil: it has not booted.
+  def test_what_is_a_failure
+    ends = %w[0 3 ABRT KILL]
+
+    assert_equal [true, true, true, false], ends.map { |how| failed?(how, nil) }
+    assert_equal [false, true, true, false], ends.map { |how| failed?(how, 0.5) }
+    assert_equal [false] * 4, ends.map { |how| failed?(how, 1.5) }
+  end
+
+  def test_pauses_between_tries
+    time = 0
+    back_off = Abaca::Launcher::Cluster::BackOff.new(clock: -> { time })
+    pauses = Array.new(8) { back_off.fail.tap { |pause| time += pause + 1 } }
+
+    assert_equal [0, 1, 2, 4, 8, 16, 30, 30], pauses
+    time += 60
+    assert_equal [0, 1, 0, 1.0], [back_off.fail, back_off.fail, back_off.fail, back_off.left]
   end
 
   # More and fewer; the youngest goes first, and one stays.

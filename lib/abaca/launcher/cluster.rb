@@ -249,17 +249,17 @@ module Abaca
       def note_boot(pid)
         worker = @workers[pid] or return
         worker.boot
-        @back_off.succeed
         @log.info("- #{worker} booted in #{worker.age.round(2)}s, phase: #{worker.phase}")
       end
 
       def note_end(worker)
         @log.warn("#{worker} #{worker.how_it_ended}") unless worker.stopping?
         run_hooks(:after_worker_shutdown, worker)
-        return unless worker.failed_boot? && !@stopping
+        return unless worker.failed? && !@stopping
 
         pause = @back_off.fail
-        @log.warn("workers do not boot; the next try is in #{pause.round} s") if pause.positive?
+        what = worker.booted? ? "fail as soon as they serve" : "do not boot"
+        @log.warn("workers #{what}; the next try is in #{pause.round} s") if pause.positive?
       end
 
       # --- the restart, and the end ---

@@ -5,6 +5,12 @@ module Abaca
     class Cluster
       # A worker as the master sees it.
       class Handle
+        # Seconds after which a worker that ends has served.
+        MOMENT = 1
+        # Signals of a process to itself.
+        CRASHES = %w[ABRT BUS FPE ILL SEGV SYS TRAP].map { |name| Signal.list.fetch(name) }.freeze
+        private_constant :MOMENT, :CRASHES
+
         # @return [Integer] its number; at a phased restart, its successor has the same
         attr_reader :index
         # @return [Integer] of its process
@@ -20,7 +26,9 @@ module Abaca
 
         # @param pid [Integer]
         # @param place [Place]
-        def initialize(pid, place)
+        # @param clock [#call] returns seconds
+        def initialize(pid, place, clock: -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) })
+          @clock = clock
           @pid = pid
           @index, @phase, @slot = *place
           @started_at = Time.now
@@ -77,8 +85,14 @@ module Abaca
           @slot.state = :ended unless @slot.state == :empty
         end
 
-        # @return [Boolean] whether it gave up by itself before it had served for a moment
-        def failed_boot? = ended? && !stopping? && (!@booted || (process_status.exitstatus&.positive? && @served < 1))
+        # @return [Boolean] whether it gave up, or crashed, before it had served for a moment. One that somebody has
+        #   killed has not failed
+        def failed?
+          return false unless ended? && !stopping?
+          return @served < MOMENT && bad_end? if booted?
+
+          process_status.exited? || bad_end?
+        end
 
         # Ends it: gracefully, or at once.
         #
@@ -141,7 +155,9 @@ module Abaca
 
         private
 
-        def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        def bad_end? = CRASHES.include?(process_status.termsig) || (process_status.exitstatus || 0).positive?
+
+        def now = @clock.call
       end
     end
   end
