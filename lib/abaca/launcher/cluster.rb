@@ -134,7 +134,7 @@ module Abaca
       end
 
       # @param limit [Float] seconds
-      # @return [Boolean] whether a worker has turned within them, and the master. Any thread may ask
+      # @return [Boolean] whether all workers have turned within them, and the master. Any thread may ask
       def lively?(limit) = @watch.within?(limit)
 
       # Ends workers without waiting for anything.

@@ -3,8 +3,7 @@
 module Abaca
   class Launcher
     class Cluster
-      # Tells others whether the cluster serves: a worker turns, and the master looks after all of them. Any thread may
-      # ask.
+      # Tells others whether the cluster serves: all workers turn, and the master looks after them. Any thread may ask.
       class Watch
         # @param workers [Workers]
         # @param pause [Float] seconds between two turns of the master, at most
@@ -18,10 +17,10 @@ module Abaca
         def turn = @turned = now
 
         # @param limit [Float] seconds
-        # @return [Boolean] whether that was so within them. While all workers boot, the master is enough
+        # @return [Boolean] whether that was so within them. Workers that boot or stop have limits of their own
         def within?(limit)
-          booted = @workers.select(&:booted?)
-          now - @turned <= limit + @pause && (booted.empty? || booted.any? { |worker| worker.silence <= limit })
+          serving = @workers.active.select(&:booted?)
+          now - @turned <= limit + @pause && serving.all? { |worker| worker.silence <= limit }
         end
 
         private
