@@ -340,7 +340,7 @@ int main(int argc, char **argv) {
   bool chunked = argc == 5 && strcmp(argv[3], "chunked") == 0;
   bool known = chunked || (argc == 5 && strcmp(argv[3], "length") == 0);
   if (port <= 0 || port > 65535 || bytes <= 0 || !known || seconds <= 0) {
-    fprintf(stderr, "usage: echo PORT OCTETS length|chunked DEADLINE_SECONDS\n");
+    fprintf(stderr, "usage: echo PORT BYTES length|chunked DEADLINE_SECONDS\n");
     return 2;
   }
   struct echo echo = {.total = (uint64_t)bytes, .chunked = chunked};

@@ -36,7 +36,7 @@ static int check_count AB_UNUSED;
   } while (0)
 
 /* Compares a NUL-terminated literal with ptr[0 .. len - 1]. */
-#define CHECK_OCTETS(expected, actual, actual_len)                                                 \
+#define CHECK_BYTES(expected, actual, actual_len)                                                  \
   do {                                                                                             \
     check_count++;                                                                                 \
     size_t check_l = (actual_len);                                                                 \

@@ -4,7 +4,7 @@ require "test_helper"
 require "support/server_case"
 require "json"
 
-# The access log: its formats, and what no octet of a request can do to them.
+# The access log: its formats, and what no byte of a request can do to them.
 class AccessLogTest < Minitest::Test
   include ServerCase
 
@@ -13,7 +13,7 @@ class AccessLogTest < Minitest::Test
                        "REMOTE_ADDR" => "127.0.0.1" }.freeze
   TIME = %r{\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}}
   ISO = /\A\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\z/
-  OCTETS = (0..255).map { |octet| octet.chr.b }.freeze
+  BYTES = (0..255).map { |byte| byte.chr.b }.freeze
   # Where a client puts text: the keys of env that take it.
   PLACES = %w[REQUEST_METHOD PATH_INFO QUERY_STRING REQUEST_URI SERVER_PROTOCOL HTTP_USER_AGENT HTTP_REFERER HTTP_HOST
               REMOTE_USER REMOTE_ADDR].freeze
@@ -84,14 +84,14 @@ class AccessLogTest < Minitest::Test
     assert_equal "<127", line(:puma, log: { pid: true, formatter: ->(text) { "<#{text}>" } })[0, 4]
   end
 
-  def test_no_octet_gets_into_a_line
+  def test_no_byte_gets_into_a_line
     everything = ->(request) { request.env.values_at(*PLACES).join(" ") }
-    OCTETS.product([:puma, :common, :combined, :json, everything]) do |octet, format|
-      changes = PLACES.to_h { |key| [key.to_sym, "x#{octet}y".b] }
-      text = line(format, headers: { "x-request-id" => "x#{octet}y".b }, **changes).force_encoding(Encoding::UTF_8)
+    BYTES.product([:puma, :common, :combined, :json, everything]) do |byte, format|
+      changes = PLACES.to_h { |key| [key.to_sym, "x#{byte}y".b] }
+      text = line(format, headers: { "x-request-id" => "x#{byte}y".b }, **changes).force_encoding(Encoding::UTF_8)
       assert text.end_with?("\n")
       allowed = format == everything ? /[\u0000-\u0008\u000a-\u001f\u007f-\u009f]/ : /[^ -~]/
-      refute_match allowed, text.chomp, "#{format} #{octet.inspect}"
+      refute_match allowed, text.chomp, "#{format} #{byte.inspect}"
       unless format == :json
         assert_equal 6, text.scan(/(?<!\\)"/).size if format == :combined
         next
@@ -99,17 +99,17 @@ class AccessLogTest < Minitest::Test
 
       seen = JSON.parse(text).values_at("http.request.method", "url.path", "url.query", "user_agent.original",
                                         "server.address", "user.name", "client.address", "request_id").uniq
-      assert_equal ["x#{octet}y".b.force_encoding(Encoding::UTF_8).scrub("\u{FFFD}")], seen
+      assert_equal ["x#{byte}y".b.force_encoding(Encoding::UTF_8).scrub("\u{FFFD}")], seen
     end
   end
 
   # The same through the server, as far as it lets them through.
-  def test_no_octet_of_the_wire_gets_into_a_line
+  def test_no_byte_of_the_wire_gets_into_a_line
     %i[combined json].each do |format|
       running = serve(lint: false, log_requests: true, access_log_format: format)
-      OCTETS.each do |octet|
-        ask(running, request("GET", "/x#{octet}y?q#{octet}r"))
-        ask(running, request("GET", "/", "User-Agent" => "x#{octet}y", "Referer" => "x#{octet}y"))
+      BYTES.each do |byte|
+        ask(running, request("GET", "/x#{byte}y?q#{byte}r"))
+        ask(running, request("GET", "/", "User-Agent" => "x#{byte}y", "Referer" => "x#{byte}y"))
       end
       lines = running.log.lines
       assert_operator lines.size, :>, 256

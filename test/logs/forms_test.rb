@@ -5,9 +5,9 @@ require "abaca"
 require "json"
 require "stringio"
 
-# The forms of the server's own lines, and what no octet can do to them.
+# The forms of the server's own lines, and what no byte can do to them.
 class LogFormsTest < Minitest::Test
-  OCTETS = (0..255).map { |octet| octet.chr.b }.freeze
+  BYTES = (0..255).map { |byte| byte.chr.b }.freeze
   REQUEST = { "REQUEST_METHOD" => "GET", "SCRIPT_NAME" => "", "PATH_INFO" => "/a" }.freeze
   # What no line may have inside: control characters as ASCII, as Latin-1 in UTF-8, and line separators.
   FORBIDDEN = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u2028\u2029]/
@@ -31,40 +31,40 @@ class LogFormsTest < Minitest::Test
     e
   end
 
-  def assert_clean(line, octets)
-    assert line.valid_encoding?, octets.inspect
-    refute_match FORBIDDEN, line.chomp, octets.inspect
+  def assert_clean(line, bytes)
+    assert line.valid_encoding?, bytes.inspect
+    refute_match FORBIDDEN, line.chomp, bytes.inspect
   end
 
-  def test_no_octet_of_a_path_gets_into_a_line
-    OCTETS.each do |octet|
-      env = REQUEST.merge("PATH_INFO" => "/x#{octet}y".b, "REQUEST_METHOD" => "G#{octet}T".b)
+  def test_no_byte_of_a_path_gets_into_a_line
+    BYTES.each do |byte|
+      env = REQUEST.merge("PATH_INFO" => "/x#{byte}y".b, "REQUEST_METHOD" => "G#{byte}T".b)
       line = logged { |log| log.swallowed(Abaca::Shutdown.new("x"), env) }
-      assert_equal 1, line.count("\n"), octet.inspect
-      assert_clean(line, octet)
-      shown = octet.match?(/[ -~&&[^"\\]]/n) ? octet : format("\\x%02X", octet.ord)
+      assert_equal 1, line.count("\n"), byte.inspect
+      assert_clean(line, byte)
+      shown = byte.match?(/[ -~&&[^"\\]]/n) ? byte : format("\\x%02X", byte.ord)
       assert_includes line, "(G#{shown}T /x#{shown}y)"
     end
   end
 
-  def test_no_octet_of_a_message_gets_into_a_line
-    [*OCTETS, *(0x80..0x9f).map { |code| [code].pack("U").b }, "\u2028".b].each do |octets|
-      text = logged { |log| log.app_error(RuntimeError.new("a#{octets}b"), nil) }
+  def test_no_byte_of_a_message_gets_into_a_line
+    [*BYTES, *(0x80..0x9f).map { |code| [code].pack("U").b }, "\u2028".b].each do |bytes|
+      text = logged { |log| log.app_error(RuntimeError.new("a#{bytes}b"), nil) }
       first, *others = text.split("\n", -1)
-      assert_clean(first, octets)
-      assert_equal octets == "\n" ? ["      b", ""] : [""], others
+      assert_clean(first, bytes)
+      assert_equal bytes == "\n" ? ["      b", ""] : [""], others
     end
     assert_includes logged { |log| log.info("caf\u00e9 \u{1f600}") }, "caf\u00e9 \u{1f600}"
     assert_includes logged { |log| log.info("caf\u00e9".encode(Encoding::UTF_16LE)) }, "caf\u00e9"
     assert_includes logged { |log| log.info("\xC2\x9B2J \xFF") }, '\xC2\x9B2J \xFF'
   end
 
-  def test_every_octet_in_json
-    OCTETS.each do |octet|
-      text = "/x#{octet}y".b
+  def test_every_byte_in_json
+    BYTES.each do |byte|
+      text = "/x#{byte}y".b
       line = logged(format: :json) { |log| log.app_error(RuntimeError.new("x"), REQUEST.merge("PATH_INFO" => text)) }
-      assert_equal 1, line.count("\n"), octet.inspect
-      assert_clean(line, octet)
+      assert_equal 1, line.count("\n"), byte.inspect
+      assert_clean(line, byte)
       assert line.ascii_only?
       assert_equal text.force_encoding(Encoding::UTF_8).scrub("\u{FFFD}"), JSON.parse(line).fetch("url.path")
     end

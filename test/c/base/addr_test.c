@@ -22,7 +22,7 @@ CHECK_CASE(addresses_have_a_text) {
     char text[AB_ADDR_TEXT_MAX];
     memset(text, '#', sizeof text);
     size_t len = ab_addr_text(&table[i].addr, text);
-    CHECK_OCTETS(table[i].text, text, len);
+    CHECK_BYTES(table[i].text, text, len);
     CHECK_INT('\0', text[len]);
   }
   CHECK_INT(20, sizeof(ab_addr));
@@ -37,13 +37,13 @@ CHECK_CASE(addresses_are_read) {
     char text[AB_ADDR_TEXT_MAX];
     CHECK(ab_addr_parse(good[i], strlen(good[i]), &addr));
     CHECK_INT(0, addr.port);
-    CHECK_OCTETS(good[i], text, ab_addr_text(&addr, text));
+    CHECK_BYTES(good[i], text, ab_addr_text(&addr, text));
   }
   ab_addr mapped;
   char text[AB_ADDR_TEXT_MAX];
   CHECK(ab_addr_parse("::ffff:10.0.0.9", 15, &mapped));
   CHECK_INT(6, mapped.family);
-  CHECK_OCTETS("10.0.0.9", text, ab_addr_text(&mapped, text));
+  CHECK_BYTES("10.0.0.9", text, ab_addr_text(&mapped, text));
 }
 
 CHECK_CASE(what_is_no_address_is_refused) {

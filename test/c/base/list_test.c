@@ -19,7 +19,7 @@ static void check_members(const char *expected, ab_list *head) {
     forwards[count++] = item_of(node)->name;
   for (ab_list *node = head->prev; node != head && back < sizeof backwards; node = node->prev)
     backwards[back++] = item_of(node)->name;
-  CHECK_OCTETS(expected, forwards, count);
+  CHECK_BYTES(expected, forwards, count);
   CHECK_INT(len, back);
   for (size_t i = 0; i < len && back == len; i++) CHECK_INT(expected[len - 1 - i], backwards[i]);
   CHECK_INT(len == 0, ab_list_empty(head));
@@ -99,7 +99,7 @@ CHECK_CASE(each_survives_removal_of_the_current) {
     seen[count++] = item_of(node)->name;
     if (item_of(node)->name != 'c') ab_list_remove(node);
   }
-  CHECK_OCTETS("abcde", seen, count);
+  CHECK_BYTES("abcde", seen, count);
   check_members("c", &head);
   fill(&head, items, "");
   ab_list_each (node, after, &head) CHECK(false);

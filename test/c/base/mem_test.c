@@ -9,9 +9,9 @@ CHECK_CASE(libc_allocates_grows_and_frees) {
   memcpy(ptr, "abcd", 4);
   ptr = ab_realloc(&ab_mem_libc, ptr, 100000);
   CHECK(ptr != NULL);
-  CHECK_OCTETS("abcd", ptr, 4);
+  CHECK_BYTES("abcd", ptr, 4);
   ptr = ab_realloc(&ab_mem_libc, ptr, 2);
-  CHECK_OCTETS("ab", ptr, 2);
+  CHECK_BYTES("ab", ptr, 2);
   CHECK(ab_mem_libc.realloc(ab_mem_libc.ctx, ptr, 0) == NULL);
   ab_free(&ab_mem_libc, NULL);
 }
@@ -42,7 +42,7 @@ CHECK_CASE(a_failed_growth_leaves_the_block) {
   char *ptr = ab_alloc(&mem.mem, 3);
   memcpy(ptr, "abc", 3);
   CHECK(ab_realloc(&mem.mem, ptr, 1000) == NULL);
-  CHECK_OCTETS("abc", ptr, 3);
+  CHECK_BYTES("abc", ptr, 3);
   CHECK_INT(1, mem.live);
   ptr = ab_realloc(&mem.mem, ptr, 1000);
   CHECK(ptr != NULL);

@@ -500,8 +500,8 @@ CHECK_CASE(what_waits_can_be_seen) {
   CHECK_INT(3, ab_engine_waiting(fx.engine, seen, 2));
   CHECK_INT(0, seen[2].len);
   CHECK_INT(3, ab_engine_waiting(fx.engine, seen, 3));
-  CHECK_OCTETS("GET /a", seen[0].line, seen[0].len);
-  CHECK_OCTETS("POST http://h.test/c", seen[1].line, seen[1].len);
+  CHECK_BYTES("GET /a", seen[0].line, seen[0].len);
+  CHECK_BYTES("POST http://h.test/c", seen[1].line, seen[1].len);
   CHECK_INT(sizeof seen[2].line, seen[2].len);
   CHECK(memcmp(seen[2].line, longest, sizeof seen[2].line) == 0);
   CHECK(seen[0].arrived == fx.now - AB_NSEC_PER_SEC);

@@ -61,7 +61,7 @@ CHECK_CASE(length_takes_no_more_than_its_own) {
   CHECK_INT(3, ab_body_direct(body));
   CHECK_INT(0, decode(body, &limits, "lloGET /", 8, 2, content, &len, &used));
   CHECK_INT(3, used);
-  CHECK_OCTETS("hello", content, len);
+  CHECK_BYTES("hello", content, len);
   CHECK(body->done);
   CHECK_INT(5, body->size);
   CHECK_INT(0, ab_body_direct(body));
@@ -88,7 +88,7 @@ CHECK_CASE(direct_bytes_count) {
   CHECK_INT(5, ab_body_direct(body));
   ab_body_received(body, 3);
   CHECK_INT(0, decode(body, &limits, "xy\r\n0\r\n\r\n", 9, 8, content, &len, &used));
-  CHECK_OCTETS("xy", content, len);
+  CHECK_BYTES("xy", content, len);
   CHECK(body->done);
   CHECK_INT(5, body->size);
   end(&mem, body);
@@ -113,14 +113,14 @@ CHECK_CASE(chunks_in_any_segmentation) {
       CHECK_INT(0, decode(body, &limits, text + cut, sizeof(text) - 1 - cut, room, content, &len,
                           &second));
       CHECK_INT(whole, first + second);
-      CHECK_OCTETS("abc0123456789", content, len);
+      CHECK_BYTES("abc0123456789", content, len);
       CHECK(body->done);
       ab_view section = {body->trailers, body->trailers_len}, name, value;
       CHECK(ab_trailer_next(&section, &name, &value));
-      CHECK_OCTETS("Digest", name.ptr, name.len);
-      CHECK_OCTETS("one two", value.ptr, value.len);
+      CHECK_BYTES("Digest", name.ptr, name.len);
+      CHECK_BYTES("one two", value.ptr, value.len);
       CHECK(ab_trailer_next(&section, &name, &value));
-      CHECK_OCTETS("X", name.ptr, name.len);
+      CHECK_BYTES("X", name.ptr, name.len);
       CHECK_INT(0, value.len);
       CHECK(!ab_trailer_next(&section, &name, &value));
       end(&mem, body);
@@ -184,7 +184,7 @@ CHECK_CASE(chunk_errors_come_out) {
   size_t len = 0, used;
   ab_body *body = begin(&mem, &limits, chunked);
   CHECK_INT(AB_HTTP_CHUNK_DATA_END, decode(body, &limits, "1\r\nabc", 6, 8, content, &len, &used));
-  CHECK_OCTETS("a", content, len);
+  CHECK_BYTES("a", content, len);
   CHECK_INT(AB_HTTP_CHUNK_DATA_END, decode(body, &limits, "\r\n", 2, 8, content, &len, &used));
   CHECK_INT(0, used);
   CHECK(!body->done);
@@ -195,7 +195,7 @@ CHECK_CASE(chunk_errors_come_out) {
   body = begin(&mem, &limits, chunked);
   CHECK_INT(0, decode(body, &limits, "4\r\nabcd\r\n", 9, 8, content, &len, &used));
   CHECK_INT(AB_HTTP_BODY_TOO_LARGE, decode(body, &limits, "1\r\n", 3, 8, content, &len, &used));
-  CHECK_OCTETS("abcd", content, len);
+  CHECK_BYTES("abcd", content, len);
   end(&mem, body);
 }
 

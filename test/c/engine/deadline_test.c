@@ -627,7 +627,7 @@ CHECK_CASE(a_request_is_abandoned) {
     char buf[32];
     ssize_t n = recv(client, buf, sizeof buf, 0);
     if (how != AB_FINISH_RESET) {
-      CHECK_OCTETS("last words", buf, n > 0 ? (size_t)n : 0);
+      CHECK_BYTES("last words", buf, n > 0 ? (size_t)n : 0);
       CHECK_INT(0, recv(client, buf, sizeof buf, 0));
     } else if (n > 0) {
       CHECK_INT(-1, recv(client, buf, sizeof buf, 0));

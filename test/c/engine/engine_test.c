@@ -147,7 +147,7 @@ CHECK_CASE(a_batch_leaves_in_one_write) {
   static const char expected[] = OK(2, "/a") OK(2, "/b") OK(2, "/c");
   char buf[1024];
   ssize_t n = recv(client, buf, sizeof buf, 0);
-  CHECK_OCTETS(expected, buf, n > 0 ? (size_t)n : 0);
+  CHECK_BYTES(expected, buf, n > 0 ? (size_t)n : 0);
   CHECK_INT(-1, recv(client, buf, sizeof buf, 0));
   fixture_end(&fx, client);
 }

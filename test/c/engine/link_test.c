@@ -29,11 +29,11 @@ CHECK_CASE(a_short_read_drains_a_plain_link) {
   CHECK(drained);
   CHECK_INT(10, write(peer, "0123456789", 10));
   CHECK_INT(8, ab_link_receive(&link, iov, 2, &drained));
-  CHECK_OCTETS("0123", one, 4);
-  CHECK_OCTETS("4567", two, 4);
+  CHECK_BYTES("0123", one, 4);
+  CHECK_BYTES("4567", two, 4);
   CHECK(!drained);
   CHECK_INT(2, ab_link_receive(&link, iov, 1, &drained));
-  CHECK_OCTETS("89", one, 2);
+  CHECK_BYTES("89", one, 2);
   CHECK(drained);
   close(peer);
   CHECK_INT(0, ab_link_receive(&link, iov, 1, &drained));
@@ -51,7 +51,7 @@ CHECK_CASE(bytes_and_files_leave) {
   CHECK_INT(4, ab_link_sendfile(&link, fd, 2, 4));
   char text[32];
   CHECK_INT(15, recv(peer, text, sizeof text, 0));
-  CHECK_OCTETS("bytes, and file", text, 15);
+  CHECK_BYTES("bytes, and file", text, 15);
   ab_link_shutdown(&link);
   CHECK_INT(0, recv(peer, text, sizeof text, 0));
   close(fd);

@@ -122,7 +122,7 @@ CHECK_CASE(a_wider_listener_leaves_input_alone) {
   CHECK(fixture_listen_on(&fx, &(ab_listener_terms){.limits = &wide}) != 0);
   fixture_run(&fx);
   CHECK_INT(9, read_body(&fx, exchange, bytes + 1, 9));
-  CHECK_OCTETS("0123456789", bytes, 10);
+  CHECK_BYTES("0123456789", bytes, 10);
   finish_with(&fx, client, OK(1, "x"), false);
   fixture_end(&fx, client);
 }
@@ -154,7 +154,7 @@ CHECK_CASE(input_outlives_a_drop) {
     CHECK(ab_exchange_gone(exchange));
     other = client_with(&fx, POST("/b", 10) "abcdefghi");
     CHECK_INT(i == DROPPED ? 8 : AB_EPEER, read_body(&fx, exchange, bytes + 1, 8));
-    if (i == DROPPED) CHECK_OCTETS("012345678", bytes, 9);
+    if (i == DROPPED) CHECK_BYTES("012345678", bytes, 9);
     CHECK_INT(AB_EPEER, read_body(&fx, exchange, bytes, 8));
     close(other);
     fixture_end(&fx, client);
@@ -206,9 +206,9 @@ CHECK_CASE(bodies_cut_anywhere) {
         client_send_bytes(client, text + cut, sizeof(text) - 1 - cut);
       }
       CHECK_INT(0, got);
-      CHECK_OCTETS("abcdefgh", content, len);
-      CHECK_OCTETS("T: 1\r\n\r\n", ab_exchange_body(exchange)->trailers,
-                   ab_exchange_body(exchange)->trailers_len);
+      CHECK_BYTES("abcdefgh", content, len);
+      CHECK_BYTES("T: 1\r\n\r\n", ab_exchange_body(exchange)->trailers,
+                  ab_exchange_body(exchange)->trailers_len);
       answer_held(&fx, 0, "x");
       fixture_run(&fx);
       CHECK_INT(2, fx.taken);

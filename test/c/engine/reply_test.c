@@ -71,7 +71,7 @@ CHECK_CASE(bytes_that_are_sent_at_once) {
   CHECK_INT(AB_OK, ab_exchange_write(exchange, "before ", 7));
   ab_engine_unlock(fx.engine);
   CHECK_INT(AB_OK, send_bytes(&fx, exchange, 2));
-  CHECK_OCTETS("before xxend", client_read(client, NULL), 12);
+  CHECK_BYTES("before xxend", client_read(client, NULL), 12);
   CHECK_INT(0, ab_exchange_pending(exchange));
   CHECK_INT(12, stats_of(&fx).sent);
 
@@ -88,7 +88,7 @@ CHECK_CASE(bytes_that_are_sent_at_once) {
   CHECK_INT(len + 8, client_drain(&fx, client));
   CHECK_INT(AB_EVENT_DRAINED, fx.events);
   CHECK_INT(AB_OK, send_bytes(&fx, exchange, 2));
-  CHECK_OCTETS("xxend", client_read(client, NULL), 5);
+  CHECK_BYTES("xxend", client_read(client, NULL), 5);
   answer_held(&fx, 0, "x");
   fixture_end(&fx, client);
 }
@@ -149,7 +149,7 @@ CHECK_CASE(answers_that_leave_at_once) {
   fixture fx;
   int client = fixture_init_held(&fx, GET("/a"));
   CHECK_INT(AB_OK, answer_with(&fx, fx.held[0], "first", 5));
-  CHECK_OCTETS("first", client_read(client, NULL), 5);
+  CHECK_BYTES("first", client_read(client, NULL), 5);
   CHECK_INT(5, stats_of(&fx).sent);
   finish_held(&fx, 0);
   client_send(client, GET("/b") GET("/c"));
@@ -161,7 +161,7 @@ CHECK_CASE(answers_that_leave_at_once) {
   CHECK_INT(AB_OK, answer_with(&fx, fx.held[0], "third", 5));
   finish_held(&fx, 0);
   fixture_run(&fx);
-  CHECK_OCTETS("secondthird", client_read(client, NULL), 11);
+  CHECK_BYTES("secondthird", client_read(client, NULL), 11);
   close(client);
   fixture_run(&fx);
   fixture_fini(&fx);
@@ -238,7 +238,7 @@ CHECK_CASE(bytes_that_move_from_another_outbox) {
   ab_exchange_flush(exchange);
   ab_engine_unlock(fx.engine);
   CHECK_INT(0, ab_outbox_pending(outbox));
-  CHECK_OCTETS("before copied lent", client_read(client, NULL), 18);
+  CHECK_BYTES("before copied lent", client_read(client, NULL), 18);
   CHECK_INT(1, released);
   CHECK_INT(1, fx.released);
 

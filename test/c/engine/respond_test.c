@@ -119,7 +119,7 @@ static bool play(enum kind kind, size_t fail_at, int refuse_at, size_t fill) {
   if (!failed) len += framed(kind, expected + len);
   len += framed(COPIED, expected + len);
   expected[len] = '\0';
-  CHECK_OCTETS(expected, client_read(client, NULL), len);
+  CHECK_BYTES(expected, client_read(client, NULL), len);
   fixture_run(&fx);
   answer_held(&fx, 0, "x");
   close(client);
@@ -197,7 +197,7 @@ static void check_answer(const char *request, bool at_once, bool closes, const c
   fixture_run(&fx);
   bool end;
   const char *answer = client_read(client, &end);
-  CHECK_OCTETS(expected, answer, strlen(answer));
+  CHECK_BYTES(expected, answer, strlen(answer));
   CHECK_INT(strstr(expected, "close") != NULL, end);
   fixture_end(&fx, client);
 }

@@ -59,7 +59,7 @@ CHECK_CASE(paths_are_alike) {
   for (size_t i = 0; i < AB_ARRAY_LEN(table); i++) {
     char key[AB_ROUTE_STATS_KEY_MAX];
     size_t len = ab__route_stats_key(view(table[i][0]), key);
-    CHECK_OCTETS(table[i][1], key, len);
+    CHECK_BYTES(table[i][1], key, len);
   }
 }
 
@@ -169,7 +169,7 @@ CHECK_CASE(patterns_are_routes) {
   ab_route_info info;
   size_t nth = 0;
   CHECK(ab_route_stats_next_promoted(route_stats, &nth, &info));
-  CHECK_OCTETS("/y/*", info.name.ptr, info.name.len);
+  CHECK_BYTES("/y/*", info.name.ptr, info.name.len);
   CHECK(!ab_route_stats_next_promoted(route_stats, &nth, &info));
   ab_route_stats_fini(route_stats);
 }
@@ -221,7 +221,7 @@ CHECK_CASE(moves_are_told_in_order) {
   time_away(route_stats, "/a/1");
   CHECK(ab_route_stats_has_moves(route_stats));
   CHECK(ab_route_stats_next_move(route_stats, &info));
-  CHECK_OCTETS("/a/*", info.name.ptr, info.name.len);
+  CHECK_BYTES("/a/*", info.name.ptr, info.name.len);
   CHECK_INT(AB_ROUTE_TO_THREADS, info.move);
   CHECK_INT(90 * MS, info.p95);
   CHECK_INT(20, info.count);
@@ -243,7 +243,7 @@ CHECK_CASE(of_many_moves_the_last_are_told) {
   ab_route_info info;
   unsigned count = 0;
   while (ab_route_stats_next_move(route_stats, &info)) {
-    if (count == 0) CHECK_OCTETS("/k", info.name.ptr, info.name.len);
+    if (count == 0) CHECK_BYTES("/k", info.name.ptr, info.name.len);
     count++;
   }
   CHECK_INT(32, count);
@@ -272,7 +272,7 @@ CHECK_CASE(who_is_not_used_gives_way) {
   CHECK(ab_route_stats_next_move(route_stats, &info));
   CHECK(ab_route_stats_next_move(route_stats, &info));
   CHECK_INT(AB_ROUTE_FORGOTTEN, info.move);
-  CHECK_OCTETS("/slow/page", info.name.ptr, info.name.len);
+  CHECK_BYTES("/slow/page", info.name.ptr, info.name.len);
   CHECK_INT(1, ab_route_stats_get_totals(route_stats).demoted);
   ab_route_stats_fini(route_stats);
 }

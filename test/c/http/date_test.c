@@ -9,7 +9,7 @@ static void check_date(const char *expected, int64_t unix_time) {
   char *dst = malloc(AB_DATE_LEN);
   char *end = ab_write_date(dst, unix_time);
   CHECK_INT(AB_DATE_LEN, end - dst);
-  CHECK_OCTETS(expected, dst, AB_DATE_LEN);
+  CHECK_BYTES(expected, dst, AB_DATE_LEN);
   free(dst);
 }
 

@@ -59,7 +59,7 @@ static void check_table(const expectation *table, size_t count, bool rfc7239, co
     ab_forwarded got = resolve("10.0.0.1", table[i].lines, rfc7239, field);
     char text[AB_ADDR_TEXT_MAX];
     int before = check_failures;
-    CHECK_OCTETS(table[i].client, text, ab_addr_text(&got.client, text));
+    CHECK_BYTES(table[i].client, text, ab_addr_text(&got.client, text));
     CHECK_INT(table[i].scheme, got.scheme);
     if (check_failures != before) fprintf(stderr, "  in row %zu: %.200s\n", i, table[i].lines);
   }
@@ -238,7 +238,7 @@ CHECK_CASE(strangers_are_not_believed) {
     for (int way = 0; way < 4; way++) {
       ab_forwarded got = resolve(peers[i], lines, way & 1, way & 2 ? "x-real-ip" : "");
       char text[AB_ADDR_TEXT_MAX];
-      CHECK_OCTETS(peers[i], text, ab_addr_text(&got.client, text));
+      CHECK_BYTES(peers[i], text, ab_addr_text(&got.client, text));
       CHECK_INT(4711, got.client.port);
       CHECK_INT(NONE, got.scheme);
     }
@@ -253,14 +253,14 @@ CHECK_CASE(a_field_that_everybody_may_send) {
   ab_addr peer = address("10.0.0.1");
   ab_forwarded got = ab_forwarded_resolve(&forwarding, &peer, &head.parsed.request);
   char text[AB_ADDR_TEXT_MAX];
-  CHECK_OCTETS("192.0.2.1", text, ab_addr_text(&got.client, text));
+  CHECK_BYTES("192.0.2.1", text, ab_addr_text(&got.client, text));
   CHECK_INT(NONE, got.scheme);
 }
 
 CHECK_CASE(a_unix_socket_is_this_machine) {
   ab_forwarded got = resolve("", XFF "192.0.2.1" END PROTO "https" END, false, "");
   char text[AB_ADDR_TEXT_MAX];
-  CHECK_OCTETS("192.0.2.1", text, ab_addr_text(&got.client, text));
+  CHECK_BYTES("192.0.2.1", text, ab_addr_text(&got.client, text));
   CHECK_INT(HTTPS, got.scheme);
   got = resolve("", "", false, "");
   CHECK_INT(0, got.client.family);
@@ -278,7 +278,7 @@ static void check_long_list(unsigned proxies, bool rfc7239, const char *client) 
   snprintf(lines + len, sizeof(lines) - (size_t)len, "\r\n");
   ab_forwarded got = resolve("10.0.0.1", lines, rfc7239, "");
   char text[AB_ADDR_TEXT_MAX];
-  CHECK_OCTETS(client, text, ab_addr_text(&got.client, text));
+  CHECK_BYTES(client, text, ab_addr_text(&got.client, text));
 }
 
 CHECK_CASE(long_lists_are_not_followed_for_ever) {

@@ -11,8 +11,8 @@ CHECK_CASE(fields_come_one_by_one) {
   ab_view section = {block, sizeof(text) - 1}, name, value;
   for (size_t i = 0; i < AB_ARRAY_LEN(expected); i++) {
     CHECK(ab_trailer_next(&section, &name, &value));
-    CHECK_OCTETS(expected[i][0], name.ptr, name.len);
-    CHECK_OCTETS(expected[i][1], value.ptr, value.len);
+    CHECK_BYTES(expected[i][0], name.ptr, name.len);
+    CHECK_BYTES(expected[i][1], value.ptr, value.len);
   }
   CHECK(!ab_trailer_next(&section, &name, &value)); /* the empty line ends them */
   free(block);

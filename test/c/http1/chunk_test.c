@@ -51,12 +51,12 @@ static int decode(const char *text) {
 
 CHECK_CASE(chunks_become_a_body) {
   CHECK_INT(AB_CHUNK_DONE, decode("5\r\nhello\r\n00A\r\n0123456789\r\n1\r\n!\r\n0\r\n\r\nNEXT"));
-  CHECK_OCTETS("hello0123456789!", body, body_len);
+  CHECK_BYTES("hello0123456789!", body, body_len);
   CHECK_INT(5 + 5 + 5 + 2 + 10 + 5 + 1 + 5, used_up);
   CHECK_INT(AB_CHUNK_DONE, decode("0\r\n\r\n"));
   CHECK_INT(0, body_len);
   CHECK_INT(AB_CHUNK_DONE, decode("a\r\n\r\n0\r\n\r\n\r\nX\r\n000\r\n\r\n"));
-  CHECK_OCTETS("\r\n0\r\n\r\n\r\nX", body, body_len);
+  CHECK_BYTES("\r\n0\r\n\r\n\r\nX", body, body_len);
   CHECK_INT(AB_CHUNK_MORE, decode("5\r\nhel"));
   CHECK_INT(AB_CHUNK_MORE, decode("0\r\n\r"));
 }
@@ -85,7 +85,7 @@ CHECK_CASE(extensions_are_ignored) {
   for (size_t i = 0; i < AB_ARRAY_LEN(lines); i++) {
     snprintf(text, sizeof(text), "%s\r\nhello\r\n0;x\r\n\r\n", lines[i]);
     CHECK_INT(AB_CHUNK_DONE, decode(text));
-    CHECK_OCTETS("hello", body, body_len);
+    CHECK_BYTES("hello", body, body_len);
   }
 }
 
@@ -139,7 +139,7 @@ CHECK_CASE(chunk_data_ends_with_crlf) {
 
 CHECK_CASE(trailers_are_checked_and_dropped) {
   CHECK_INT(AB_CHUNK_DONE, decode("1\r\nZ\r\n0\r\nX-A: 1\r\nContent-Length:\t0\r\nY:\r\n\r\n"));
-  CHECK_OCTETS("Z", body, body_len);
+  CHECK_BYTES("Z", body, body_len);
   CHECK_INT(AB_HTTP_FIELD_NAME_SYNTAX, decode("0\r\n:"));
   CHECK_INT(AB_HTTP_FIELD_NAME_SYNTAX, decode("0\r\nX "));
   CHECK_INT(AB_HTTP_FIELD_NAME_SYNTAX, decode("0\r\nXXGET /next"));

@@ -16,8 +16,8 @@ CHECK_CASE(a_request_is_taken_apart) {
   CHECK_VIEW("8080", parse_head.request.port);
   CHECK_VIEW("a.test:8080", parse_head.request.authority);
   CHECK_INT(3, parse_head.request.field_count);
-  CHECK_OCTETS("X-A", parse_fields[1].name, parse_fields[1].name_len);
-  CHECK_OCTETS("v w", parse_fields[1].value, parse_fields[1].value_len);
+  CHECK_BYTES("X-A", parse_fields[1].name, parse_fields[1].name_len);
+  CHECK_BYTES("v w", parse_fields[1].value, parse_fields[1].value_len);
   CHECK_INT(0, parse_fields[2].value_len);
   CHECK_INT(strlen(text), parse_head.size);
   CHECK_INT(1, parse_head.request.minor);

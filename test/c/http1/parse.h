@@ -59,6 +59,6 @@ static AB_UNUSED int parse_lines(const char *version, const char *lines) {
   return parse(text);
 }
 
-#define CHECK_VIEW(expected, view) CHECK_OCTETS(expected, (view).ptr, (view).len)
+#define CHECK_VIEW(expected, view) CHECK_BYTES(expected, (view).ptr, (view).len)
 
 #endif

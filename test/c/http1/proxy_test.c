@@ -12,7 +12,7 @@ typedef struct bytes {
   const char *ptr;
   size_t len;
 } bytes;
-#define OCTETS(text)                                                                               \
+#define BYTES(text)                                                                                \
   { text, sizeof(text) - 1 }
 
 /* Parses bytes that arrive one by one, each time from memory that ends where they do. Returns the
@@ -51,7 +51,7 @@ static void check_source(bytes input, int size, const char *text, int port) {
   ab_addr source;
   char got[AB_ADDR_TEXT_MAX];
   CHECK_INT(size, parse(input, ANY, MAX, &source));
-  CHECK_OCTETS(text, got, ab_addr_text(&source, got));
+  CHECK_BYTES(text, got, ab_addr_text(&source, got));
   CHECK_INT(port, source.port);
 }
 
@@ -61,14 +61,14 @@ CHECK_CASE(version_1_names_the_source) {
     const char *text;
     int port;
   } table[] = {
-      {OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n"), "1.2.3.4", 1},
-      {OCTETS("PROXY TCP4 255.255.255.255 255.255.255.255 65535 65535\r\n"), "255.255.255.255",
+      {BYTES("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n"), "1.2.3.4", 1},
+      {BYTES("PROXY TCP4 255.255.255.255 255.255.255.255 65535 65535\r\n"), "255.255.255.255",
        65535},
-      {OCTETS("PROXY TCP4 0.0.0.0 0.0.0.0 0 0\r\n"), "0.0.0.0", 0},
-      {OCTETS("PROXY TCP6 2001:db8::1 ::1 56324 443\r\n"), "2001:db8::1", 56324},
-      {OCTETS("PROXY TCP6 2001:DB8::a ::1 1 443\r\n"), "2001:db8::a", 1},
-      {OCTETS("PROXY TCP6 ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff "
-              "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff 65535 65535\r\n"),
+      {BYTES("PROXY TCP4 0.0.0.0 0.0.0.0 0 0\r\n"), "0.0.0.0", 0},
+      {BYTES("PROXY TCP6 2001:db8::1 ::1 56324 443\r\n"), "2001:db8::1", 56324},
+      {BYTES("PROXY TCP6 2001:DB8::a ::1 1 443\r\n"), "2001:db8::a", 1},
+      {BYTES("PROXY TCP6 ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff "
+             "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff 65535 65535\r\n"),
        "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", 65535},
   };
   for (size_t i = 0; i < AB_ARRAY_LEN(table); i++) {
@@ -78,11 +78,11 @@ CHECK_CASE(version_1_names_the_source) {
 
 CHECK_CASE(unknown_keeps_the_address) {
   static const bytes table[] = {
-      OCTETS("PROXY UNKNOWN\r\n"),
-      OCTETS("PROXY UNKNOWN \r\n"),
-      OCTETS("PROXY UNKNOWN 1.2.3.4 5.6.7.8 1 2\r\n"),
-      OCTETS("PROXY UNKNOWN ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff "
-             "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff 65535 65535\r\n"),
+      BYTES("PROXY UNKNOWN\r\n"),
+      BYTES("PROXY UNKNOWN \r\n"),
+      BYTES("PROXY UNKNOWN 1.2.3.4 5.6.7.8 1 2\r\n"),
+      BYTES("PROXY UNKNOWN ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff "
+            "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff 65535 65535\r\n"),
   };
   for (size_t i = 0; i < AB_ARRAY_LEN(table); i++) {
     check_source(table[i], (int)table[i].len, "9.9.9.9", 9);
@@ -91,55 +91,55 @@ CHECK_CASE(unknown_keeps_the_address) {
 }
 
 CHECK_CASE(what_follows_is_left_alone) {
-  check_source((bytes)OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\nGET / HTTP/1.1\r\n"), 32, "1.2.3.4",
+  check_source((bytes)BYTES("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\nGET / HTTP/1.1\r\n"), 32, "1.2.3.4",
                1);
-  check_source((bytes)OCTETS(SIG "\x20\x00\x00\x00"
-                                 "PROXY TCP4"),
+  check_source((bytes)BYTES(SIG "\x20\x00\x00\x00"
+                                "PROXY TCP4"),
                16, "9.9.9.9", 9);
 }
 
 CHECK_CASE(version_1_is_strict) {
   static const bytes table[] = {
-      OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\n"),
-      OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r "),
-      OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2 \r\n"),
-      OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2 3\r\n"),
-      OCTETS("PROXY  TCP4 1.2.3.4 5.6.7.8 1 2\r\n"),
-      OCTETS("PROXY TCP4  1.2.3.4 5.6.7.8 1 2\r\n"),
-      OCTETS("PROXY\tTCP4 1.2.3.4 5.6.7.8 1 2\r\n"),
-      OCTETS("PROXY TCP4\t1.2.3.4 5.6.7.8 1 2\r\n"),
-      OCTETS("proxy TCP4 1.2.3.4 5.6.7.8 1 2\r\n"),
-      OCTETS("PROXY tcp4 1.2.3.4 5.6.7.8 1 2\r\n"),
-      OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1\r\n"),
-      OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8\r\n"),
-      OCTETS("PROXY TCP4\r\n"),
-      OCTETS("PROXY \r\n"),
-      OCTETS("PROXY UDP4 1.2.3.4 5.6.7.8 1 2\r\n"),
-      OCTETS("PROXY UNKNOWNS\r\n"),
-      OCTETS("PROXY TCP4 ::1 ::1 1 2\r\n"),
-      OCTETS("PROXY TCP6 1.2.3.4 5.6.7.8 1 2\r\n"),
-      OCTETS("PROXY TCP4 1.2.3.4 ::1 1 2\r\n"),
-      OCTETS("PROXY TCP4 1.2.3.256 5.6.7.8 1 2\r\n"),
-      OCTETS("PROXY TCP4 1.2.3.04 5.6.7.8 1 2\r\n"),
-      OCTETS("PROXY TCP4 a.test 5.6.7.8 1 2\r\n"),
-      OCTETS("PROXY TCP6 [::1] ::1 1 2\r\n"),
-      OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 65536 2\r\n"),
-      OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 65536\r\n"),
-      OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 100000 2\r\n"),
-      OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 01 2\r\n"),
-      OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 00 2\r\n"),
-      OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 +1 2\r\n"),
-      OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 -1 2\r\n"),
-      OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 0x1 2\r\n"),
-      OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8  2\r\n"),
-      OCTETS("PROXY TCP4 1.2.3.4\0 5.6.7.8 1 2\r\n"),
-      OCTETS("PROXY UNKNOWN \x01\r\n"),
-      OCTETS("PROXY UNKNOWN \x7f\r\n"),
-      OCTETS("GET / HTTP/1.1\r\n"),
-      OCTETS("POST / HTTP/1.1\r\n"),
-      OCTETS("PROX"
-             "\r\n"),
-      OCTETS("\nPROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n"),
+      BYTES("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\n"),
+      BYTES("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r "),
+      BYTES("PROXY TCP4 1.2.3.4 5.6.7.8 1 2 \r\n"),
+      BYTES("PROXY TCP4 1.2.3.4 5.6.7.8 1 2 3\r\n"),
+      BYTES("PROXY  TCP4 1.2.3.4 5.6.7.8 1 2\r\n"),
+      BYTES("PROXY TCP4  1.2.3.4 5.6.7.8 1 2\r\n"),
+      BYTES("PROXY\tTCP4 1.2.3.4 5.6.7.8 1 2\r\n"),
+      BYTES("PROXY TCP4\t1.2.3.4 5.6.7.8 1 2\r\n"),
+      BYTES("proxy TCP4 1.2.3.4 5.6.7.8 1 2\r\n"),
+      BYTES("PROXY tcp4 1.2.3.4 5.6.7.8 1 2\r\n"),
+      BYTES("PROXY TCP4 1.2.3.4 5.6.7.8 1\r\n"),
+      BYTES("PROXY TCP4 1.2.3.4 5.6.7.8\r\n"),
+      BYTES("PROXY TCP4\r\n"),
+      BYTES("PROXY \r\n"),
+      BYTES("PROXY UDP4 1.2.3.4 5.6.7.8 1 2\r\n"),
+      BYTES("PROXY UNKNOWNS\r\n"),
+      BYTES("PROXY TCP4 ::1 ::1 1 2\r\n"),
+      BYTES("PROXY TCP6 1.2.3.4 5.6.7.8 1 2\r\n"),
+      BYTES("PROXY TCP4 1.2.3.4 ::1 1 2\r\n"),
+      BYTES("PROXY TCP4 1.2.3.256 5.6.7.8 1 2\r\n"),
+      BYTES("PROXY TCP4 1.2.3.04 5.6.7.8 1 2\r\n"),
+      BYTES("PROXY TCP4 a.test 5.6.7.8 1 2\r\n"),
+      BYTES("PROXY TCP6 [::1] ::1 1 2\r\n"),
+      BYTES("PROXY TCP4 1.2.3.4 5.6.7.8 65536 2\r\n"),
+      BYTES("PROXY TCP4 1.2.3.4 5.6.7.8 1 65536\r\n"),
+      BYTES("PROXY TCP4 1.2.3.4 5.6.7.8 100000 2\r\n"),
+      BYTES("PROXY TCP4 1.2.3.4 5.6.7.8 01 2\r\n"),
+      BYTES("PROXY TCP4 1.2.3.4 5.6.7.8 00 2\r\n"),
+      BYTES("PROXY TCP4 1.2.3.4 5.6.7.8 +1 2\r\n"),
+      BYTES("PROXY TCP4 1.2.3.4 5.6.7.8 -1 2\r\n"),
+      BYTES("PROXY TCP4 1.2.3.4 5.6.7.8 0x1 2\r\n"),
+      BYTES("PROXY TCP4 1.2.3.4 5.6.7.8  2\r\n"),
+      BYTES("PROXY TCP4 1.2.3.4\0 5.6.7.8 1 2\r\n"),
+      BYTES("PROXY UNKNOWN \x01\r\n"),
+      BYTES("PROXY UNKNOWN \x7f\r\n"),
+      BYTES("GET / HTTP/1.1\r\n"),
+      BYTES("POST / HTTP/1.1\r\n"),
+      BYTES("PROX"
+            "\r\n"),
+      BYTES("\nPROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n"),
   };
   for (size_t i = 0; i < AB_ARRAY_LEN(table); i++) {
     ab_addr source;
@@ -174,11 +174,11 @@ CHECK_CASE(version_1_has_an_end) {
   "\xff\xff\x01\xbb"
 
 CHECK_CASE(version_2_names_the_source) {
-  check_source((bytes)OCTETS(SIG "\x21\x11\x00\x0c" V4), 28, "1.2.3.4", 80);
-  check_source((bytes)OCTETS(SIG "\x21\x21\x00\x24" V6), 52, "2001:db8::1", 65535);
+  check_source((bytes)BYTES(SIG "\x21\x11\x00\x0c" V4), 28, "1.2.3.4", 80);
+  check_source((bytes)BYTES(SIG "\x21\x21\x00\x24" V6), 52, "2001:db8::1", 65535);
   /* With TLVs behind the addresses. */
-  check_source((bytes)OCTETS(SIG "\x21\x11\x00\x13" V4 "\x03\x00\x04"
-                                 "abcd"),
+  check_source((bytes)BYTES(SIG "\x21\x11\x00\x13" V4 "\x03\x00\x04"
+                                "abcd"),
                35, "1.2.3.4", 80);
 }
 
@@ -187,9 +187,9 @@ CHECK_CASE(version_2_without_an_ip_address_keeps_the_socket_s) {
   memcpy(unix_header + 16, "/run/a.sock", 11);
   check_source((bytes){unix_header, sizeof unix_header}, 232, "9.9.9.9", 9);
   static const bytes table[] = {
-      OCTETS(SIG "\x21\x00\x00\x00"),         OCTETS(SIG "\x21\x00\x00\x03\x04\x00\x00"),
-      OCTETS(SIG "\x20\x00\x00\x00"),         OCTETS(SIG "\x20\x11\x00\x0c" V4),
-      OCTETS(SIG "\x20\xff\x00\x02\x04\x00"), OCTETS(SIG "\x20\x21\x00\x00"),
+      BYTES(SIG "\x21\x00\x00\x00"),         BYTES(SIG "\x21\x00\x00\x03\x04\x00\x00"),
+      BYTES(SIG "\x20\x00\x00\x00"),         BYTES(SIG "\x20\x11\x00\x0c" V4),
+      BYTES(SIG "\x20\xff\x00\x02\x04\x00"), BYTES(SIG "\x20\x21\x00\x00"),
   };
   for (size_t i = 0; i < AB_ARRAY_LEN(table); i++) {
     check_source(table[i], (int)table[i].len, "9.9.9.9", 9);
@@ -198,22 +198,22 @@ CHECK_CASE(version_2_without_an_ip_address_keeps_the_socket_s) {
 
 CHECK_CASE(version_2_is_strict) {
   static const bytes table[] = {
-      OCTETS(SIG "\x11\x11\x00\x0c" V4), /* version 1 */
-      OCTETS(SIG "\x31\x11\x00\x0c" V4), /* version 3 */
-      OCTETS(SIG "\x22\x11\x00\x0c" V4), /* no command */
-      OCTETS(SIG "\x21\x10\x00\x0c" V4), /* no transport */
-      OCTETS(SIG "\x21\x12\x00\x0c" V4), /* datagrams */
-      OCTETS(SIG "\x21\x22\x00\x24" V6),
-      OCTETS(SIG "\x21\x32\x00\xd8"),
-      OCTETS(SIG "\x21\x41\x00\x0c" V4), /* no family */
-      OCTETS(SIG "\x21\x01\x00\x00"),
-      OCTETS(SIG "\x21\x11\x00\x0b" V4), /* shorter than its addresses */
-      OCTETS(SIG "\x21\x11\x00\x00"),
-      OCTETS(SIG "\x21\x21\x00\x23" V6),
-      OCTETS(SIG "\x21\x31\x00\xd7"),
-      OCTETS("\r\n\r\n\0\r\nQUIT\r"),
-      OCTETS("\r\n\r\nGET / HTTP/1.1\r\n"),
-      OCTETS("\r\n\r\n\0\r\nQUIT\n\0"),
+      BYTES(SIG "\x11\x11\x00\x0c" V4), /* version 1 */
+      BYTES(SIG "\x31\x11\x00\x0c" V4), /* version 3 */
+      BYTES(SIG "\x22\x11\x00\x0c" V4), /* no command */
+      BYTES(SIG "\x21\x10\x00\x0c" V4), /* no transport */
+      BYTES(SIG "\x21\x12\x00\x0c" V4), /* datagrams */
+      BYTES(SIG "\x21\x22\x00\x24" V6),
+      BYTES(SIG "\x21\x32\x00\xd8"),
+      BYTES(SIG "\x21\x41\x00\x0c" V4), /* no family */
+      BYTES(SIG "\x21\x01\x00\x00"),
+      BYTES(SIG "\x21\x11\x00\x0b" V4), /* shorter than its addresses */
+      BYTES(SIG "\x21\x11\x00\x00"),
+      BYTES(SIG "\x21\x21\x00\x23" V6),
+      BYTES(SIG "\x21\x31\x00\xd7"),
+      BYTES("\r\n\r\n\0\r\nQUIT\r"),
+      BYTES("\r\n\r\nGET / HTTP/1.1\r\n"),
+      BYTES("\r\n\r\n\0\r\nQUIT\n\0"),
   };
   for (size_t i = 0; i < AB_ARRAY_LEN(table); i++) {
     ab_addr source;
@@ -237,7 +237,7 @@ CHECK_CASE(version_2_has_an_end) {
 }
 
 CHECK_CASE(only_the_version_that_was_asked_for) {
-  bytes v1 = OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n"), v2 = OCTETS(SIG "\x21\x11\x00\x0c" V4);
+  bytes v1 = BYTES("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n"), v2 = BYTES(SIG "\x21\x11\x00\x0c" V4);
   ab_addr source;
   CHECK_INT(AB_HTTP_PROXY_SYNTAX, parse(v1, AB_PROXY_V2, MAX, &source));
   CHECK_INT(AB_HTTP_PROXY_SYNTAX, parse(v2, AB_PROXY_V1, MAX, &source));
@@ -246,21 +246,18 @@ CHECK_CASE(only_the_version_that_was_asked_for) {
 }
 
 CHECK_CASE(a_header_may_be_optional) {
-  static const bytes without[] = {OCTETS("GET / HTTP/1.1\r\n"),
-                                  OCTETS("POST / HTTP/1.1\r\n"),
-                                  OCTETS("PROPFIND / HTTP/1.1\r\n"),
-                                  OCTETS("PROXYING"),
-                                  OCTETS("\r\nGET /"),
-                                  OCTETS("\0")};
+  static const bytes without[] = {
+      BYTES("GET / HTTP/1.1\r\n"), BYTES("POST / HTTP/1.1\r\n"), BYTES("PROPFIND / HTTP/1.1\r\n"),
+      BYTES("PROXYING"),           BYTES("\r\nGET /"),           BYTES("\0")};
   ab_addr source;
   for (size_t i = 0; i < AB_ARRAY_LEN(without); i++) {
     CHECK_INT(0, parse(without[i], AB_PROXY_V1 | AB_PROXY_OPTIONAL, MAX, &source));
     CHECK(same(&untouched, &source));
   }
-  bytes v1 = OCTETS("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n"), bad = OCTETS("PROXY x\r\n");
+  bytes v1 = BYTES("PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n"), bad = BYTES("PROXY x\r\n");
   CHECK_INT(32, parse(v1, AB_PROXY_V1 | AB_PROXY_OPTIONAL, MAX, &source));
   CHECK_INT(AB_HTTP_PROXY_SYNTAX, parse(bad, AB_PROXY_V1 | AB_PROXY_OPTIONAL, MAX, &source));
-  CHECK_INT(AB_AGAIN, parse((bytes)OCTETS("PROXY"), AB_PROXY_V1 | AB_PROXY_OPTIONAL, MAX, &source));
+  CHECK_INT(AB_AGAIN, parse((bytes)BYTES("PROXY"), AB_PROXY_V1 | AB_PROXY_OPTIONAL, MAX, &source));
 }
 
 CHECK_MAIN()

@@ -11,7 +11,7 @@
 static ab_content frame(ab_content content, bool head, bool http_1_0, const char *expected) {
   char *dst = malloc(AB_FRAMING_MAX);
   char *end = ab_write_framing(dst, &content, head, http_1_0);
-  CHECK_OCTETS(expected, dst, (size_t)(end - dst));
+  CHECK_BYTES(expected, dst, (size_t)(end - dst));
   free(dst);
   return content;
 }
@@ -76,7 +76,7 @@ CHECK_CASE(some_have_no_content) {
 static void check_end(const char *expected, enum ab_write_connection connection) {
   char *dst = malloc(AB_HEAD_END_MAX);
   char *end = ab_write_head_end(dst, connection);
-  CHECK_OCTETS(expected, dst, (size_t)(end - dst));
+  CHECK_BYTES(expected, dst, (size_t)(end - dst));
   free(dst);
 }
 
@@ -85,7 +85,7 @@ CHECK_CASE(heads_end_with_the_connection) {
   check_end("Connection: keep-alive\r\n\r\n", AB_WRITE_KEEP_IN_1_0);
   check_end("Connection: close\r\n\r\n", AB_WRITE_CLOSE);
   char line[2];
-  CHECK_OCTETS("\r\n", line, (size_t)(ab_write_empty_line(line) - line));
+  CHECK_BYTES("\r\n", line, (size_t)(ab_write_empty_line(line) - line));
 }
 
 CHECK_CASE(chunk_heads_are_written) {
@@ -95,12 +95,12 @@ CHECK_CASE(chunk_heads_are_written) {
     uint64_t size = UINT64_C(1) << bit | (bit ? 1 : 0);
     snprintf(expected, sizeof(expected), "%" PRIx64 "\r\n", size);
     char *end = ab_write_chunk_head(dst, size);
-    CHECK_OCTETS(expected, dst, (size_t)(end - dst));
+    CHECK_BYTES(expected, dst, (size_t)(end - dst));
   }
   char *end = ab_write_chunk_head(dst, UINT64_MAX);
-  CHECK_OCTETS("ffffffffffffffff\r\n", dst, (size_t)(end - dst));
+  CHECK_BYTES("ffffffffffffffff\r\n", dst, (size_t)(end - dst));
   end = ab_write_chunk_head(dst, 500);
-  CHECK_OCTETS("1f4\r\n", dst, (size_t)(end - dst));
+  CHECK_BYTES("1f4\r\n", dst, (size_t)(end - dst));
   free(dst);
 }
 
@@ -110,7 +110,7 @@ static void check_error(const char *expected, size_t expected_content, int statu
   size_t content = 999;
   ab_view date = {"Date: x\r\n", 9};
   char *end = ab_write_error(dst, status, date, connection, head, &content);
-  CHECK_OCTETS(expected, dst, (size_t)(end - dst));
+  CHECK_BYTES(expected, dst, (size_t)(end - dst));
   CHECK_INT(expected_content, content);
   free(dst);
 }

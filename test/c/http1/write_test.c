@@ -8,7 +8,7 @@
 static void check_status_line(const char *expected, int status) {
   char *dst = malloc(AB_STATUS_LINE_MAX);
   char *end = ab_write_status_line(dst, status);
-  CHECK_OCTETS(expected, dst, (size_t)(end - dst));
+  CHECK_BYTES(expected, dst, (size_t)(end - dst));
   free(dst);
 }
 
@@ -42,11 +42,11 @@ CHECK_CASE(fields_are_written) {
   size_t len = 0;
   char *text = field("X-A", "v", 1, &len);
   CHECK(text != NULL);
-  CHECK_OCTETS("X-A: v\r\n", text, len);
+  CHECK_BYTES("X-A: v\r\n", text, len);
   free(text);
   text = field("x", "", 0, &len);
   CHECK(text != NULL);
-  CHECK_OCTETS("x: \r\n", text, len);
+  CHECK_BYTES("x: \r\n", text, len);
   free(text);
   const char *value = "0123456789abcdef\t\xff long enough for blocks and a tail";
   text = field("x", value, strlen(value), &len);
@@ -99,7 +99,7 @@ CHECK_CASE(every_place_is_looked_at) {
     char *text = field(name, value, len, &got);
     CHECK(text != NULL);
     CHECK_INT(size, got);
-    CHECK_OCTETS(expected, text, got);
+    CHECK_BYTES(expected, text, got);
     free(text);
     for (size_t at = 0; at < len; at++) {
       value[at] = '\n';
@@ -107,7 +107,7 @@ CHECK_CASE(every_place_is_looked_at) {
       value[at] = '\t'; /* a control that may be there */
       text = field(name, value, len, &got);
       CHECK(text != NULL);
-      CHECK_OCTETS(value, text + len + 2, len);
+      CHECK_BYTES(value, text + len + 2, len);
       free(text);
       value[at] = 'v';
       name[at] = ' ';
@@ -120,7 +120,7 @@ CHECK_CASE(every_place_is_looked_at) {
 static void check_decimal(const char *expected, uint64_t n) {
   char *dst = malloc(20);
   char *end = ab_write_decimal(dst, n);
-  CHECK_OCTETS(expected, dst, (size_t)(end - dst));
+  CHECK_BYTES(expected, dst, (size_t)(end - dst));
   free(dst);
 }
 

@@ -95,7 +95,7 @@ CHECK_CASE(tcp_accepts_and_names_the_peer) {
   ab_listener *listener = ab_listener_tcp(&ab_mem_libc, "127.0.0.1", 0, &plain);
   CHECK(listener != NULL);
   CHECK_INT(AB_LISTEN_TCP, ab_listener_family(listener));
-  CHECK_OCTETS("127.0.0.1", ab_listener_name(listener), strlen(ab_listener_name(listener)));
+  CHECK_BYTES("127.0.0.1", ab_listener_name(listener), strlen(ab_listener_name(listener)));
   CHECK(ab_listener_port(listener) != 0);
   ab_addr peer;
   CHECK_INT(AB_AGAIN, ab_listener_accept(listener, &peer));
@@ -108,7 +108,7 @@ CHECK_CASE(tcp_accepts_and_names_the_peer) {
   CHECK_INT(4, peer.family);
   CHECK_INT(ntohs(local.sin_port), peer.port);
   char text[AB_ADDR_TEXT_MAX];
-  CHECK_OCTETS("127.0.0.1", text, ab_addr_text(&peer, text));
+  CHECK_BYTES("127.0.0.1", text, ab_addr_text(&peer, text));
   CHECK_INT(AB_AGAIN, ab_listener_accept(listener, &peer));
   ab_fd_close(fd);
   ab_fd_close(client);
@@ -259,16 +259,16 @@ CHECK_CASE(ipv6_serves_itself_and_the_wildcard_serves_all) {
   char text[AB_ADDR_TEXT_MAX];
   ab_listener *all = ab_listener_tcp(&ab_mem_libc, "::", 0, &plain);
   CHECK(all != NULL);
-  CHECK_OCTETS("::", ab_listener_name(all), strlen(ab_listener_name(all)));
+  CHECK_BYTES("::", ab_listener_name(all), strlen(ab_listener_name(all)));
   int v4 = connect_tcp("127.0.0.1", ab_listener_port(all));
   int fd = accept_soon(all, &peer);
   CHECK(fd >= 0);
   CHECK_INT(6, peer.family);
-  CHECK_OCTETS("127.0.0.1", text, ab_addr_text(&peer, text));
+  CHECK_BYTES("127.0.0.1", text, ab_addr_text(&peer, text));
   ab_fd_close(fd);
   int v6 = connect_tcp("::1", ab_listener_port(all));
   fd = accept_soon(all, &peer);
-  CHECK_OCTETS("::1", text, ab_addr_text(&peer, text));
+  CHECK_BYTES("::1", text, ab_addr_text(&peer, text));
   ab_fd_close(fd);
   ab_fd_close(v4);
   ab_fd_close(v6);
@@ -291,7 +291,7 @@ CHECK_CASE(unix_accepts_and_removes_its_file) {
   CHECK(listener != NULL);
   CHECK_INT(AB_LISTEN_UNIX, ab_listener_family(listener));
   CHECK_INT(0, ab_listener_port(listener));
-  CHECK_OCTETS(path, ab_listener_name(listener), strlen(ab_listener_name(listener)));
+  CHECK_BYTES(path, ab_listener_name(listener), strlen(ab_listener_name(listener)));
   int client = connect_unix(path);
   ab_addr peer = {.family = 9};
   int fd = accept_soon(listener, &peer);
@@ -301,7 +301,7 @@ CHECK_CASE(unix_accepts_and_removes_its_file) {
   ab_fd_close(client);
   ab_listener_close(listener);
   CHECK_INT(-1, access(path, F_OK));
-  CHECK_OCTETS(path, ab_listener_name(listener), strlen(ab_listener_name(listener)));
+  CHECK_BYTES(path, ab_listener_name(listener), strlen(ab_listener_name(listener)));
   CHECK_INT(-1, ab_listener_fd(listener));
   CHECK_INT(AB_ESYS, ab_listener_accept(listener, &peer));
   ab_listener_close(listener);
@@ -420,7 +420,7 @@ CHECK_CASE(unix_knows_abstract_names) {
   snprintf(name, sizeof name, "@abaca-test-%d", (int)getpid());
   ab_listener *listener = ab_listener_unix(&ab_mem_libc, name, &plain);
   CHECK(listener != NULL);
-  CHECK_OCTETS(name, ab_listener_name(listener), strlen(ab_listener_name(listener)));
+  CHECK_BYTES(name, ab_listener_name(listener), strlen(ab_listener_name(listener)));
   errno = 0;
   CHECK(ab_listener_unix(&ab_mem_libc, name, &plain) == NULL);
   CHECK_INT(EADDRINUSE, errno);
@@ -451,7 +451,7 @@ CHECK_CASE(unix_checks_the_length_of_names) {
   name[sizeof address.sun_path - 1] = '\0';
   ab_listener *listener = ab_listener_unix(&ab_mem_libc, name, &plain);
   CHECK(listener != NULL);
-  CHECK_OCTETS(name, ab_listener_name(listener), sizeof address.sun_path - 1);
+  CHECK_BYTES(name, ab_listener_name(listener), sizeof address.sun_path - 1);
   ab_listener_fini(listener);
   CHECK_INT(-1, access(name, F_OK));
 
@@ -462,7 +462,7 @@ CHECK_CASE(unix_checks_the_length_of_names) {
   listener = ab_listener_unix(&ab_mem_libc, name, &plain);
   CHECK(listener != NULL);
   ab_listener *adopted = ab_listener_adopt(&ab_mem_libc, dup(ab_listener_fd(listener)));
-  CHECK_OCTETS(name, ab_listener_name(adopted), strlen(ab_listener_name(adopted)));
+  CHECK_BYTES(name, ab_listener_name(adopted), strlen(ab_listener_name(adopted)));
   ab_listener_fini(adopted);
   ab_listener_fini(listener);
   name[sizeof address.sun_path] = 'x';
@@ -497,7 +497,7 @@ CHECK_CASE(adopt_takes_what_listens) {
   CHECK(fcntl(fd, F_GETFL) & O_NONBLOCK);
   CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
   CHECK_INT(1, option_of(fd, IPPROTO_TCP, TCP_NODELAY));
-  CHECK_OCTETS("127.0.0.1", ab_listener_name(listener), strlen(ab_listener_name(listener)));
+  CHECK_BYTES("127.0.0.1", ab_listener_name(listener), strlen(ab_listener_name(listener)));
   int client = connect_tcp("127.0.0.1", ab_listener_port(listener));
   ab_addr peer;
   int accepted = accept_soon(listener, &peer);
@@ -563,7 +563,7 @@ CHECK_CASE(adopt_leaves_the_socket_file) {
   ab_listener *adopted = ab_listener_adopt(&ab_mem_libc, dup(ab_listener_fd(made)));
   CHECK(adopted != NULL);
   CHECK_INT(AB_LISTEN_UNIX, ab_listener_family(adopted));
-  CHECK_OCTETS(path, ab_listener_name(adopted), strlen(ab_listener_name(adopted)));
+  CHECK_BYTES(path, ab_listener_name(adopted), strlen(ab_listener_name(adopted)));
   ab_listener_fini(adopted);
   CHECK_INT(0, access(path, F_OK));
   ab_listener_fini(made);

@@ -54,7 +54,7 @@ CHECK_CASE(recv_tells_data_end_and_nothing_apart) {
   CHECK_INT(AB_AGAIN, ab_sock_recv(fds[0], buf, sizeof buf));
   CHECK_INT(5, write(fds[1], "hello", 5));
   CHECK_INT(3, ab_sock_recv(fds[0], buf, 3));
-  CHECK_OCTETS("hel", buf, 3);
+  CHECK_BYTES("hel", buf, 3);
   CHECK_INT(2, ab_sock_recv(fds[0], buf, sizeof buf));
   ab_sock_shutdown(fds[1]);
   CHECK_INT(0, ab_sock_recv(fds[0], buf, sizeof buf));
@@ -75,8 +75,8 @@ CHECK_CASE(recv_split_fills_in_order) {
   CHECK_INT(2, ab_sock_recv_split(fds[0], iov, 2));
   CHECK_INT(5, send(fds[1], "cdefg", 5, 0));
   CHECK_INT(5, ab_sock_recv_split(fds[0], iov, 2));
-  CHECK_OCTETS("cde", first, sizeof first);
-  CHECK_OCTETS("fg", second, 2);
+  CHECK_BYTES("cde", first, sizeof first);
+  CHECK_BYTES("fg", second, 2);
   close(fds[1]);
   CHECK_INT(0, ab_sock_recv_split(fds[0], iov, 2));
   close(fds[0]);
@@ -89,10 +89,10 @@ CHECK_CASE(send_gathers) {
   struct iovec iov[3] = {{"ab", 2}, {"", 0}, {"cde", 3}};
   CHECK_INT(5, ab_sock_send(fds[0], iov, 3));
   CHECK_INT(5, ab_sock_recv(fds[1], buf, sizeof buf));
-  CHECK_OCTETS("abcde", buf, 5);
+  CHECK_BYTES("abcde", buf, 5);
   CHECK_INT(3, ab_sock_send(fds[0], iov + 2, 1));
   CHECK_INT(3, ab_sock_recv(fds[1], buf, sizeof buf));
-  CHECK_OCTETS("cde", buf, 3);
+  CHECK_BYTES("cde", buf, 3);
   ab_fd_close(fds[0]);
   ab_fd_close(fds[1]);
 }
@@ -182,13 +182,13 @@ CHECK_CASE(sendfile_sends_ranges) {
   make_tcp_pair(fds);
   CHECK_INT(5, ab_sock_sendfile(fds[0], file, 7, 5));
   CHECK_INT(5, recv_soon(fds[1], buf, sizeof buf));
-  CHECK_OCTETS("world", buf, 5);
+  CHECK_BYTES("world", buf, 5);
   /* The range goes beyond the end, then begins there. */
   CHECK_INT(2, ab_sock_sendfile(fds[0], file, 10, 100));
   CHECK_INT(0, ab_sock_sendfile(fds[0], file, 12, 88));
   CHECK_INT(0, ab_sock_sendfile(fds[0], file, 1 << 20, UINT64_MAX));
   CHECK_INT(2, recv_soon(fds[1], buf, sizeof buf));
-  CHECK_OCTETS("ld", buf, 2);
+  CHECK_BYTES("ld", buf, 2);
   /* It works on an offset of its own. */
   CHECK_INT(12, lseek(file, 0, SEEK_CUR));
   ab_fd_close(fds[0]);
@@ -204,7 +204,7 @@ CHECK_CASE(sendfile_reads_beyond_four_gigabytes) {
   CHECK_INT(4, pwrite(file, "tail", 4, (off_t)offset));
   CHECK_INT(4, ab_sock_sendfile(fds[0], file, offset, 4));
   CHECK_INT(4, recv_soon(fds[1], buf, sizeof buf));
-  CHECK_OCTETS("tail", buf, 4);
+  CHECK_BYTES("tail", buf, 4);
   /* A length beyond what one call can move is cut, not refused. */
   ssize_t sent = ab_sock_sendfile(fds[0], file, 0, (uint64_t)5 << 30);
   CHECK(sent > 0);

@@ -57,7 +57,7 @@ static AB_UNUSED void check_slices(ab_outbox *outbox, const char *const *expecte
   int count = 0;
   size_t bytes = 0;
   for (; expected[count] && count < next.iov_count; count++) {
-    CHECK_OCTETS(expected[count], next.iov[count].iov_base, next.iov[count].iov_len);
+    CHECK_BYTES(expected[count], next.iov[count].iov_base, next.iov[count].iov_len);
     bytes += next.iov[count].iov_len;
   }
   CHECK(!expected[count]);

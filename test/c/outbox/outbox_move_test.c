@@ -67,10 +67,10 @@ CHECK_CASE(slices_are_shown) {
   lend(&p, "lent", 4, false);
   lend(&p, NULL, 9, true);
   CHECK(ab_outbox_slice_at(outbox, 0, &slice));
-  CHECK_OCTETS("copied", slice.ptr, slice.len);
+  CHECK_BYTES("copied", slice.ptr, slice.len);
   CHECK(slice.owner == NULL);
   CHECK(ab_outbox_slice_at(outbox, 1, &slice));
-  CHECK_OCTETS("lent", slice.ptr, slice.len);
+  CHECK_BYTES("lent", slice.ptr, slice.len);
   CHECK(slice.owner == &p.lent[0]);
   CHECK_INT(AB_OK, ab_outbox_shift(outbox, 12)); /* two bytes into the file */
   CHECK(ab_outbox_slice_at(outbox, 0, &slice));
@@ -100,7 +100,7 @@ CHECK_CASE(chunks_of_any_size) {
       memcpy(all + used, slice.ptr, slice.len);
       used += slice.len;
     }
-    CHECK_OCTETS("testing", all, used);
+    CHECK_BYTES("testing", all, used);
     CHECK(rooms[i] >= AB_OUTBOX_PREPARE_MAX ||
           ab_outbox_prepare(p.to, 1, rooms[i] + 1) == AB_ENOMEM);
     CHECK(ab_outbox_pool_memory(p.pool) > used);

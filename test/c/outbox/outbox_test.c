@@ -46,7 +46,7 @@ static void flush(ab_outbox *outbox, mark *self) {
   CHECK_INT(AB_OK, ab_outbox_flush(outbox, mark_fired, self));
 }
 
-#define CHECK_FIRED(expected, log) CHECK_OCTETS(expected, (log).names, (log).count)
+#define CHECK_FIRED(expected, log) CHECK_BYTES(expected, (log).names, (log).count)
 
 CHECK_CASE(empty_is_idle) {
   fixture f;
