@@ -8,19 +8,18 @@ class OutOfBandTest < Minitest::Test
   include ServerCase
 
   MODES = %w[fiber thread routed hybrid guest:PlainScheduler].freeze
-  APP = lambda do |env|
-    env["PATH_INFO"] == "/wait" ? $out_of_band_gate.pop : nil
-    [200, { "content-type" => "text/plain" }, ["hello\n"]]
-  end
-
   def setup
     super
     @calls = Queue.new
-    $out_of_band_gate = @gate = Queue.new
+    @gate = gate = Queue.new
+    @app = lambda do |env|
+      gate.pop if env["PATH_INFO"] == "/wait"
+      [200, TYPE.dup, ["hello\n"]]
+    end
   end
 
   def start(mode, **options, &hook)
-    serve(APP, **ServerCase.mode_options(mode), out_of_band: [hook], **options)
+    serve(@app, **ServerCase.mode_options(mode), out_of_band: [hook], **options)
   end
 
   def called?(times) = eventually { @calls.size == times }
@@ -89,7 +88,10 @@ class OutOfBandTest < Minitest::Test
   # A server does not wait for them for ever.
   def test_one_that_does_not_end
     with_grace(0.01) do
-      running = start("fiber", shutdown_timeout: 0.01) { @calls << Thread.current && sleep }
+      running = start("fiber", shutdown_timeout: 0.01) do
+        @calls << Thread.current
+        sleep
+      end
       ask(running)
       assert called?(1)
       running.stop
@@ -99,13 +101,13 @@ class OutOfBandTest < Minitest::Test
 
   def with_grace(seconds)
     before = Abaca::Interlude::GRACE
-    set_grace(seconds)
+    replace_grace(seconds)
     yield
   ensure
-    set_grace(before)
+    replace_grace(before)
   end
 
-  def set_grace(seconds)
+  def replace_grace(seconds)
     Abaca::Interlude.send(:remove_const, :GRACE)
     Abaca::Interlude.const_set(:GRACE, seconds)
   end
