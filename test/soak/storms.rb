@@ -7,12 +7,18 @@ require "optparse"
 require_relative "storms/storm"
 %w[restarts kills stops signals commands terms ends].each { |word| require_relative "storms/#{word}" }
 
-options = { seconds: 60, seed: 1 }
+options = { seconds: 60, seed: 1, rounds: nil, clients: 120 }
 parser = OptionParser.new do |words|
   words.banner = "usage: bin/soak WORD... [options]"
   Storms::Storm.all.each { |storm| words.separator("    #{storm.word.ljust(20)} #{storm.help}") }
   words.separator("")
   words.on("--seconds S", Float, "how long each of them (60)") { |seconds| options[:seconds] = seconds }
+  words.on("--rounds N", Integer, "how many times, and not how long; then no time counts as too long") do |rounds|
+    options[:rounds] = rounds
+  end
+  words.on("--clients N", Integer, "at once, one in six of them with a connection for each request (120)") do |clients|
+    options[:clients] = clients
+  end
   words.on("--seed N", Integer, "of its choices (1)") { |seed| options[:seed] = seed }
 end
 wanted = begin

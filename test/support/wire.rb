@@ -8,6 +8,8 @@ require "socket"
 module Wire
   # The server sent something that no correct server sends.
   class Malformed < StandardError; end
+  # The stream ends within a response.
+  class Cut < Malformed; end
   # The server did not do what the test waits for in time.
   class Late < StandardError; end
 
@@ -110,7 +112,7 @@ module Wire
     def parse_head(head)
       stop = @buffer.index("\r\n\r\n")
       unless stop
-        raise Malformed, "ends in a head: #{@buffer.inspect}" if @ended && !@buffer.empty?
+        raise Cut, "ends in a head: #{@buffer.inspect}" if @ended && !@buffer.empty?
 
         return nil
       end
@@ -168,7 +170,7 @@ module Wire
       length = response["content-length"].to_i
       response.body << @buffer.slice!(0, length - response.body.bytesize)
       return true if response.body.bytesize == length
-      raise Malformed, "body has #{response.body.bytesize} of #{length} bytes" if @ended
+      raise Cut, "body has #{response.body.bytesize} of #{length} bytes" if @ended
 
       false
     end
@@ -193,7 +195,7 @@ module Wire
     end
 
     def truncated
-      raise Malformed, "ends in a chunked body" if @ended
+      raise Cut, "ends in a chunked body" if @ended
 
       false
     end

@@ -12,7 +12,8 @@ module Storms
     BROKEN = [EOFError, Errno::EPIPE, Errno::ECONNRESET].freeze
     # Seconds before a client that got no connection tries again.
     PAUSE = 0.01
-    private_constant :PAUSE
+    SINGLE = 6
+    private_constant :PAUSE, :SINGLE
 
     # kind: :connect, no connection; :fresh, closed before the first answer; :kept, closed between two requests;
     # :partial, closed in an answer; :wrong, another answer, or none in time. worker: the process that has answered on
@@ -20,16 +21,17 @@ module Storms
     Note = Struct.new(:kind, :text, :worker, :began)
 
     # @param port [Integer]
-    # @param kept [Integer] clients that keep their connections
-    # @param single [Integer] clients with a connection for each request
+    # @param count [Integer] of clients: each sixth one has a connection for each request, the others keep theirs
+    # @param pause [Numeric] seconds between two requests
     # @param patience [Numeric] seconds that an answer may take
-    def initialize(port, kept: 100, single: 20, patience: 60)
+    def initialize(port, count, pause: 0, patience: 60)
       @port = port
+      @pause = pause
       @patience = patience
       @running = true
-      @counts = Array.new(kept + single, 0)
-      @notes = Array.new(kept + single) { [] }
-      @threads = Array.new(kept + single) { |nth| Thread.new { work(nth, nth < kept) } }
+      @counts = Array.new(count, 0)
+      @notes = Array.new(count) { [] }
+      @threads = Array.new(count) { |nth| Thread.new { work(nth, (nth % SINGLE).positive?) } }
     end
 
     # @return [Integer] so far
@@ -59,6 +61,7 @@ module Storms
         began = now
         response = client.call(kept ? KEPT : CLOSING)
         worker = take(nth, response, worker, began) or return
+        sleep @pause if @pause.positive?
         return if response.close?
       end
     rescue SystemCallError, EOFError, Wire::Late, Wire::Malformed => e
@@ -79,6 +82,7 @@ module Storms
 
     def kind(error, client, worker)
       return :connect unless client
+      return :partial if error.is_a?(Wire::Cut)
       return :wrong unless BROKEN.include?(error.class)
       return :partial unless client.parser.pending.zero?
 

@@ -18,6 +18,14 @@ module Storms
         [200, { "content-type" => "text/plain" }, [Process.pid.to_s]]
       end)
     RUBY
+    SETTINGS = <<~RUBY
+      $stdout.puts "settings"
+      $stdout.flush
+      bind "tcp://127.0.0.1:0"
+      bind "unix://socket"
+      pidfile "pid"
+      stdout_redirect "log", "log", true
+    RUBY
     BOOTED = /\(PID: (\d+)\) booted in /
 
     # @return [Integer] the process, of the master if there is one
@@ -40,17 +48,17 @@ module Storms
       @folder = folder
       @workers = workers
       File.write(path("config.ru"), APP)
-      File.write(path("settings.rb"), "workers #{workers}\n$stdout.puts 'settings'\n$stdout.flush\n#{settings}")
+      File.write(path("settings.rb"), "#{SETTINGS}workers #{workers}\n#{settings}")
       start
     end
 
     # Starts it, once more after its end.
-    def start
+    #
+    # @param words [Array<String>] the command
+    def start(words = Command.words(["-C", "settings.rb"]))
       File.write(path("log"), "")
       @status = nil
       @port = nil
-      words = Command.words(["-b", "tcp://127.0.0.1:0", "-b", "unix://socket", "--pidfile", "pid", "-C", "settings.rb",
-                             "--redirect-stdout", "log", "--redirect-stderr", "log", "--redirect-append", "config.ru"])
       # Bundler would call a signal an error in its Gemfile.
       @pid = Process.spawn(Command.environment("RUBYOPT" => nil), *words, chdir: @folder, in: File::NULL,
                                                                           %i[out err] => [path("log"), "a"])
@@ -90,7 +98,7 @@ module Storms
     # @return [Boolean] whether there are as many workers as there shall be, all of them serve, and nothing else runs
     def settled?
       all = processes
-      all.size == @workers + (@workers.zero? ? 0 : 1) && (all - [@pid] - booted).empty?
+      all.size == @workers + 1 && (all - [@pid] - booted).empty?
     end
 
     # Leads back to as many workers as at the start, by signals.

@@ -6,6 +6,9 @@ module Storms
   class Ends < Storm
     named "ends", "kill -9 of the master: workers drain and end"
 
+    CLIENTS = 15
+    private_constant :CLIENTS
+
     private
 
     def blow
@@ -25,7 +28,7 @@ module Storms
     end
 
     def round(cluster)
-      clients = Clients.new(cluster.port, kept: 10, single: 5)
+      clients = Clients.new(cluster.port, [@clients, CLIENTS].min)
       Storms.wait_for("answers") { clients.answers > 100 }
       sleep @random.rand(0.3) # any moment
       killed = Storms.now

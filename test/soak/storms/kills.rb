@@ -25,7 +25,7 @@ module Storms
       @figures["killed"] = "#{killed.size} workers"
       @figures["until the successor serves"] = milliseconds(times)
       late = times.count { |time| time > SUCCESSION }
-      @wrong << "#{late} successors took longer than #{SUCCESSION} s" if late.positive?
+      @wrong << "#{late} successors took longer than #{SUCCESSION} s" if late.positive? && !@rounds
     end
 
     # Returns the seconds that it took.

@@ -15,7 +15,7 @@ module Storms
       counts = Hash.new(0)
       under_load("preload_app! false") do |cluster, _|
         every(PAUSE) do |nth|
-          name = ((nth + 1) % HOT).zero? ? :USR2 : :USR1
+          name = nth % HOT == 1 ? :USR2 : :USR1
           before = cluster.workers
           cluster.signal(name)
           cluster.renewed(before)

@@ -8,7 +8,9 @@ module Storms
 
     PAUSE = 0.001
     # CHLD comes without a child that has ended.
-    OTHERS = %i[TTIN TTOU CHLD USR1 URG].freeze
+    OTHERS = %i[TTIN TTOU CHLD URG PWR].freeze
+    # One in so many is a restart. They would be under way all the time, which is another storm.
+    RESTART = 200
 
     private
 
@@ -16,9 +18,7 @@ module Storms
       counts = Hash.new(0)
       under_load("preload_app! false") do |cluster, clients|
         every(PAUSE) do |nth|
-          name = nth.even? ? :HUP : OTHERS.sample(random: @random)
-          # Restarts would be under way all the time, which is another storm.
-          name = :HUP if name == :USR1 && (nth % 200) != 1
+          name = name(nth)
           counts[name] += 1 if cluster.signal(name)
         end
         raise Failed, "the master has ended: #{cluster.last_lines}" if cluster.ended?
@@ -27,6 +27,12 @@ module Storms
       end
     ensure
       @figures["signals"] = counts.sort.map { |name, count| "#{count} #{name}" }.join(", ")
+    end
+
+    def name(nth)
+      return :HUP if nth.even?
+
+      nth % RESTART == 1 ? :USR1 : OTHERS.sample(random: @random)
     end
 
     # A signal still has its effect: TTOU and TTIN lead back to where it began.

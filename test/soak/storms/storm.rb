@@ -16,7 +16,7 @@ module Storms
     until (result = yield)
       raise Failed, "#{what} did not come within #{within} s" if now > deadline
 
-      sleep 0.01
+      sleep 0.02
     end
     result
   end
@@ -40,10 +40,18 @@ module Storms
       end
     end
 
+    # Where times are counted: seconds between two of them, at most, and between two requests of a client.
+    SHORT = 0.01
+    private_constant :SHORT
+
     # @param seconds [Numeric] how long
+    # @param rounds [Integer, nil] how many times instead: then nothing is judged by the clock
+    # @param clients [Integer] of the load
     # @param seed [Integer] of its choices
-    def initialize(seconds:, seed:)
+    def initialize(seconds:, rounds:, clients:, seed:)
       @seconds = seconds
+      @rounds = rounds
+      @clients = clients
       @random = Random.new(seed)
       @wrong = []
       @figures = {}
@@ -67,10 +75,9 @@ module Storms
     # Runs the block under load; then the clients and the server end in order.
     #
     # @param bearable [#call] whether a note of the clients is no failure
-    # @param load [Hash] for Clients
-    def under_load(settings = "", bearable: ->(note) { note.kind == :kept }, **load)
+    def under_load(settings = "", bearable: ->(note) { note.kind == :kept })
       Cluster.open(settings) do |cluster|
-        clients = Clients.new(cluster.port, **load)
+        clients = Clients.new(cluster.port, @clients, pause: @rounds ? SHORT : 0)
         begin
           yield cluster, clients
         ensure
@@ -94,15 +101,16 @@ module Storms
       @wrong << crash if crash
     end
 
-    # Calls the block with 0, 1, ... at these intervals until the time is over.
+    # Calls the block with 0, 1, ... at these intervals until the time, or their number, is over.
     #
     # @param pause [Numeric] seconds
     def every(pause)
+      pause = [pause, SHORT].min if @rounds
       start = Storms.now
       (0..).each do |nth|
         left = start + (nth * pause) - Storms.now
         sleep left if left.positive?
-        break if Storms.now - start >= @seconds
+        break if @rounds ? nth == @rounds : Storms.now - start >= @seconds
 
         yield nth
       end

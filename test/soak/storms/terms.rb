@@ -11,7 +11,7 @@ module Storms
     STEP = 0.005
     LAST = 0.5
     # Seconds after which a signal counts as lost, and comes once more.
-    LOST = 5
+    LOST = 15
     PLAIN = "Signal.trap(:TERM, 'SYSTEM_DEFAULT'); sleep"
 
     private
@@ -34,9 +34,8 @@ module Storms
 
     # All moments in any order: a short run has some of everywhere.
     def until_over
-      deadline = Storms.now + @seconds
       moments = (0..(LAST / STEP).round).map { |nth| nth * STEP }.shuffle(random: @random)
-      moments.each { |moment| Storms.now < deadline ? yield(moment) : break }
+      every(0) { |nth| moments[nth] ? yield(moments[nth]) : break }
     end
 
     def at(moment, workers)
