@@ -1,7 +1,7 @@
 /* Requests that are not taken at once wait, oldest first; those beyond max_queue or queue_timeout
  * are answered here. A connection queues one request at a time, so a client that sends many gets no
  * more turns. All functions run with the lock held unless engine.h says otherwise. */
-#include "engine/conn.h"
+#include "engine/balance.h"
 #include "engine/hold.h"
 
 void ab_engine_set_queue(ab_engine *engine, uint32_t capacity, uint32_t max_queue) {
@@ -87,14 +87,19 @@ void ab__engine_shed(ab_engine *engine) {
 static void listen_anew(ab_engine *engine) {
   engine->knocked = false;
   engine->look_at = 0;
+  if (engine->balance) ab__balance_note(engine);
   ab__engine_listen(engine);
+}
+
+void ab__engine_set_paused(ab_engine *engine, bool paused) {
+  engine->paused = paused;
+  listen_anew(engine);
 }
 
 void ab_engine_pause(ab_engine *engine, bool paused) {
   if (engine->paused == paused) return;
   ab_engine_lock(engine);
-  engine->paused = paused;
-  listen_anew(engine);
+  ab__engine_set_paused(engine, paused);
   ab_engine_unlock(engine);
 }
 
@@ -105,23 +110,34 @@ void ab_engine_withhold(ab_engine *engine, bool withheld) {
   ab_engine_unlock(engine);
 }
 
-/* Some of what was found is still to be accepted: a turn may have had room for only a part. */
-static bool is_accepting(const ab_engine *engine) {
+/* A turn may have had room for only a part. */
+bool ab__engine_is_accepting(const ab_engine *engine) {
   const ab_service *service = engine->services;
   while (service && service->budget == 0) service = service->next;
   return service != NULL;
 }
 
+/* The listeners stay off the poller, which would be woken in place of a sibling's. */
+static void look_beside_siblings(ab_engine *engine) {
+  if (engine->draining) engine->look_at = 0;
+  if (!engine->look_at || engine->now < engine->look_at) return;
+  engine->look_at = engine->now + AB_LOOK;
+  if (engine->rest_until || engine->withheld || ab__balance_leaves(engine)) return;
+  ab__services_invite(engine, AB_LOOK_ACCEPTS);
+}
+
 void ab__engine_look(ab_engine *engine) {
-  if (is_accepting(engine)) return;
+  if (ab__engine_is_accepting(engine)) return;
+  if (engine->balance) {
+    look_beside_siblings(engine);
+    return;
+  }
   if (engine->knocked) {
     engine->knocked = false;
     engine->look_at = engine->now + AB_LOOK;
   } else if (engine->look_at && engine->now >= engine->look_at) {
     engine->look_at = 0;
-    for (ab_service *service = engine->services; service; service = service->next) {
-      service->budget = AB_LOOK_ACCEPTS;
-    }
+    ab__services_invite(engine, AB_LOOK_ACCEPTS);
   } else {
     return;
   }

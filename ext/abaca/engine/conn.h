@@ -61,6 +61,7 @@ typedef struct ab_service {
   ab_net *proxies;         /* whose connections begin with a PROXY header */
   size_t proxy_count;      /* 0: all */
   uint32_t budget;         /* connections that it may still accept in this turn */
+  uint32_t told;           /* how often the poller has told of some */
   unsigned proxy_versions; /* set of enum ab_proxy_accept; 0: no PROXY header */
   ab_limits limits;
 } ab_service;
@@ -143,9 +144,10 @@ struct ab_engine {
   ab_nsec busy_until; /* when a connection was accepted last, or a request was done */
   ab_nsec rest_until; /* accepting rests, because descriptors ran out; 0: it does not */
   int64_t date_second;
-  ab_figures *stats;    /* perhaps the next one */
-  ab_figures own_stats; /* while it counts elsewhere: the counters that it has found there */
-  struct ab_hold *hold; /* NULL: nothing was held back yet */
+  ab_figures *stats;          /* perhaps the next one */
+  ab_figures own_stats;       /* while it counts elsewhere: the counters that it has found there */
+  struct ab_hold *hold;       /* NULL: nothing was held back yet */
+  struct ab_balance *balance; /* NULL: it has no siblings */
   ab_view health[AB_HEALTH_COUNT];  /* the engine's own copies */
   ab_buffering_rule buffering_rule; /* whose body is buffered; NULL: none */
   void *buffering_ctx;
@@ -173,6 +175,7 @@ struct ab_engine {
 #define AB_TURN_REQUESTS 16   /* requests of one connection in a turn */
 #define AB_TURN_RECVS    8    /* reads of one connection in a turn */
 #define AB_TURN_ACCEPTS  64   /* connections of one listener in a turn */
+#define AB_SHARE_ACCEPTS 8    /* ... with siblings that would accept the others */
 #define AB_LOOK_ACCEPTS  512  /* ... while no requests are taken, at each look */
 #define AB_DRAIN_ACCEPTS 1024 /* ... and when it is closed */
 #define AB_LOOK          (10 * AB_NSEC_PER_MS) /* the time between two such looks */
@@ -352,6 +355,10 @@ void ab__engine_shed(ab_engine *engine);
 bool ab__engine_full(const ab_engine *engine);
 /* A turn begins while accepting is paused. */
 void ab__engine_look(ab_engine *engine);
+/* As ab_engine_pause. */
+void ab__engine_set_paused(ab_engine *engine, bool paused);
+/* Some of what the listeners have is still to be accepted in this turn. */
+bool ab__engine_is_accepting(const ab_engine *engine);
 
 /* health.c: what the engine answers itself. */
 
@@ -365,6 +372,8 @@ void ab__health_fini(ab_engine *engine);
 int ab__engine_make_room(ab_engine *engine, const ab_limits *limits);
 /* Registers the listeners with the poller, or takes them off it, as the engine's state says. */
 void ab__engine_listen(ab_engine *engine);
+/* Each may accept so many connections in this turn. */
+void ab__services_invite(ab_engine *engine, uint32_t budget);
 /* Accepts one connection; NULL when the service has no more for this turn. */
 ab_conn *ab__service_accept(ab_service *service);
 /* Connections that have sent nothing are accepted at once. Returns whether there are any. */

@@ -135,6 +135,7 @@ void ab_engine_fini(ab_engine *engine) {
   ab_arena_fini(&engine->next_arena, &engine->mem);
   ab_free(&engine->mem, engine->touched);
   ab_free(&engine->mem, engine->hold);
+  ab_engine_part(engine);
   ab_free(&engine->mem, engine->path_times);
   ab_free(&engine->mem, engine->methods);
   ab__health_fini(engine);

@@ -20,6 +20,7 @@
 #include "io/socket.h"
 #include "outbox/outbox.h"
 #include "page/figures.h"
+#include "page/page.h"
 
 typedef struct ab_engine ab_engine;
 typedef struct ab_exchange ab_exchange;
@@ -157,7 +158,7 @@ typedef struct ab_notice {
 bool ab_engine_next_notice(ab_engine *engine, ab_notice *notice);
 
 /* Whether no request can be taken now. Then new connections are left in the kernel's queue for a
- * moment, for other processes that listen there. */
+ * moment, for other processes that listen there; longer if one of them is a worker with room. */
 void ab_engine_pause(ab_engine *engine, bool paused);
 /* From now on no request is taken and no connection accepted, until it is called with false. */
 void ab_engine_withhold(ab_engine *engine, bool withheld);
@@ -205,6 +206,13 @@ size_t ab_engine_waiting(ab_engine *engine, ab_waiting *out, size_t room);
 /* The engine keeps its figures in `figures` from now on, where counters go on from what they are;
  * NULL: in memory of its own. To be called while nothing turns the engine. */
 void ab_engine_count_in(ab_engine *engine, ab_figures *figures);
+/* It is one of the workers of the page's server from now on, the one that counts in slot `own`, and
+ * leaves new connections to the others while it is full or stalls. Borrows the page until
+ * ab_engine_part, before which the engine has to be detached. Returns AB_OK or AB_ENOMEM. */
+int ab_engine_join(ab_engine *engine, const ab_page *page, uint32_t own) AB_WARN_UNUSED;
+/* Idempotent. */
+void ab_engine_part(ab_engine *engine);
+bool ab_engine_has_siblings(const ab_engine *engine);
 /* What this engine has counted, and what there is now. */
 ab_figures ab_engine_get_stats(ab_engine *engine);
 /* Those that ab_engine_init was given. */

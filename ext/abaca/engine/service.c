@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "engine/conn.h"
+#include "engine/balance.h"
 
 #define ARENA_READS 4 /* full reads that one turn has room for */
 
@@ -25,10 +25,12 @@ int ab__engine_make_room(ab_engine *engine, const ab_limits *limits) {
 void ab__engine_listen(ab_engine *engine) {
   if (!engine->poller) return;
   bool listen = !engine->look_at && !engine->draining && !engine->rest_until && !engine->withheld;
+  uint32_t events = engine->balance ? AB_POLL_IN | AB_POLL_EXCLUSIVE : AB_POLL_IN;
   for (ab_service *service = engine->services; service; service = service->next) {
     if (listen) {
       /* Without memory the service stays mute, and is tried again at the next change. */
-      if (ab_poller_set(engine->poller, &service->watch, AB_POLL_IN) != AB_OK) continue;
+      if (service->watch.events == events) continue;
+      if (ab_poller_set(engine->poller, &service->watch, events) != AB_OK) continue;
     } else {
       service->budget = 0;
       ab_poller_unset(engine->poller, &service->watch, false);
@@ -44,10 +46,20 @@ static void rest(ab_engine *engine) {
 /* The listener is level-triggered: what a turn leaves comes with the next. */
 static void service_ready(ab_watch *watch, uint32_t events AB_UNUSED) {
   ab_service *service = AB_CONTAINER_OF(watch, ab_service, watch);
-  if (AB_UNLIKELY(service->engine->paused)) {
-    if (service->budget == 0) service->engine->knocked = true;
+  ab_engine *engine = service->engine;
+  if (AB_UNLIKELY(engine->paused)) {
+    if (service->budget == 0) engine->knocked = true;
+  } else if (engine->balance) {
+    service->budget = AB_SHARE_ACCEPTS;
+    ab__balance_stand_back(service);
   } else {
     service->budget = AB_TURN_ACCEPTS;
+  }
+}
+
+void ab__services_invite(ab_engine *engine, uint32_t budget) {
+  for (ab_service *service = engine->services; service; service = service->next) {
+    service->budget = budget;
   }
 }
 

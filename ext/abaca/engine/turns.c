@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "engine/conn.h"
+#include "engine/balance.h"
 #include "engine/hold.h"
 
 static void refresh_date(ab_engine *engine) {
@@ -89,6 +89,7 @@ void ab_engine_begin_turn(ab_engine *engine, ab_nsec now) {
   __atomic_store_n(&engine->stats->turned, now, __ATOMIC_RELAXED);
   if (AB_UNLIKELY(engine->next_room > 0)) move_house(engine);
   if (AB_UNLIKELY(engine->paused)) ab__engine_look(engine);
+  if (engine->balance) ab__balance_turn(engine);
   if (AB_UNLIKELY(engine->readers_pool != NULL)) ab__loads_reap(engine);
   ab_list_splice(&engine->batch, &engine->ready);
   ab_engine_unlock(engine);
@@ -260,8 +261,16 @@ static void lead_end_step(void *engine) {
   ab_engine_end_step(engine);
 }
 
+/* Whatever leads at other times is away with a request. */
+static void note_stall(ab_engine *engine) {
+  ab_engine_lock(engine);
+  if (!engine->paused && !ab__engine_is_accepting(engine)) ab__engine_set_paused(engine, true);
+  ab_engine_unlock(engine);
+}
+
 static bool lead_turn(void *ptr, ab_nsec now) {
   ab_engine *engine = ptr;
+  if (engine->balance) note_stall(engine);
   ab_engine_begin_turn(engine, now);
   bool batch;
   do {

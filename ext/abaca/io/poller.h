@@ -18,6 +18,9 @@
 #define AB_POLL_ERROR   0x20u
 #define AB_POLL_EDGE    0x40u /* edge-triggered instead of level-triggered */
 #define AB_POLL_ONESHOT 0x80u /* disarmed by its first event, until it is modified */
+/* Of the pollers that wait for one descriptor in this way, perhaps in other processes, one is
+ * woken: the first that was registered. With IN, OUT and EDGE only. */
+#define AB_POLL_EXCLUSIVE 0x100u
 
 typedef struct ab_watch ab_watch;
 struct ab_watch {

@@ -24,6 +24,7 @@ static uint32_t to_epoll(uint32_t events) {
   if (events & AB_POLL_RDHUP) out |= EPOLLRDHUP;
   if (events & AB_POLL_EDGE) out |= EPOLLET;
   if (events & AB_POLL_ONESHOT) out |= EPOLLONESHOT;
+  if (events & AB_POLL_EXCLUSIVE) out |= EPOLLEXCLUSIVE;
   return out;
 }
 
@@ -78,14 +79,10 @@ static int epoll_set(ab_poller *poller, int fd, uint32_t events, uint64_t token,
   int op = registered ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
   if (control(poller->fd, op, fd, events, token) == 0) return AB_OK;
   /* We may be wrong: a registered number was closed and reopened (ENOENT), or said to be closed and
-   * was not (EEXIST). */
-  if (op == EPOLL_CTL_MOD && errno == ENOENT)
-    op = EPOLL_CTL_ADD;
-  else if (op == EPOLL_CTL_ADD && errno == EEXIST)
-    op = EPOLL_CTL_MOD;
-  else
-    return error_of(errno);
-  return control(poller->fd, op, fd, events, token) == 0 ? AB_OK : error_of(errno);
+   * was not (EEXIST). An exclusive registration cannot be changed (EINVAL). */
+  if (errno != ENOENT && errno != EEXIST && errno != EINVAL) return error_of(errno);
+  control(poller->fd, EPOLL_CTL_DEL, fd, 0, 0);
+  return control(poller->fd, EPOLL_CTL_ADD, fd, events, token) == 0 ? AB_OK : error_of(errno);
 }
 
 static int epoll_unset(ab_poller *poller, int fd) {
@@ -130,6 +127,16 @@ static int epoll_wait_events(ab_poller *poller, ab_nsec timeout) {
   return (int)poller->count;
 }
 
+/* Renews the registration in the present set: false for a number that is not in it. */
+static bool is_registered(const ab_poller *poller, int fd, uint32_t events, uint64_t token) {
+  if (!(events & AB_POLL_EXCLUSIVE)) {
+    return control(poller->fd, EPOLL_CTL_MOD, fd, events, token) == 0;
+  }
+  /* Such a one cannot be changed, only be made again. */
+  return control(poller->fd, EPOLL_CTL_DEL, fd, 0, 0) == 0 &&
+         control(poller->fd, EPOLL_CTL_ADD, fd, events, token) == 0;
+}
+
 static int copy_registrations(ab_poller *poller, int fresh) {
   for (uint32_t i = 0; i < poller->capacity; i++) {
     ab_poller_slot *slot = &poller->slots[i];
@@ -139,7 +146,7 @@ static int copy_registrations(ab_poller *poller, int fresh) {
     uint64_t token = ab__poller_token((int)i, slot->generation);
     /* A number that was closed, or reused for another file, is not in the present set. Its owner
      * has not told us yet, and must not get another file's events. */
-    if (control(poller->fd, EPOLL_CTL_MOD, (int)i, events, token) != 0) continue;
+    if (!is_registered(poller, (int)i, events, token)) continue;
     if (control(fresh, EPOLL_CTL_ADD, (int)i, events, token) != 0) return AB_ENOMEM;
   }
   return AB_OK;

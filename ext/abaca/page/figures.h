@@ -50,6 +50,9 @@ typedef struct ab_figures {
   uint32_t unused;
   ab_nsec turned; /* when the engine turned last, on whatever thread; not in the table below */
   uint8_t padding[8];
+
+  uint32_t shut; /* 1: it leaves new connections to others, since it is full or stalls */
+  uint8_t rest[60];
 } ab_figures;
 
 /* All of them: name, offset, bytes. A reader in another language takes its table from here. */
@@ -77,7 +80,8 @@ typedef struct ab_figures {
   COUNTER(rejected[AB_REJECT_REQUEST_TIMEOUT], 144, 8)                                             \
   COUNTER(rejected[AB_REJECT_SHUTDOWN], 152, 8)                                                    \
   COUNTER(rejected[AB_REJECT_NO_FIBER], 160, 8)                                                    \
-  GAUGE(taken_over, 168, 4)
+  GAUGE(taken_over, 168, 4)                                                                        \
+  GAUGE(shut, 192, 4)
 
 #define AB_FIGURE_STANDS(name, offset, bytes)                                                      \
   _Static_assert(offsetof(ab_figures, name) == (offset) &&                                         \
@@ -85,7 +89,7 @@ typedef struct ab_figures {
                  "a figure stands where readers look for it");
 AB_FIGURES(AB_FIGURE_STANDS, AB_FIGURE_STANDS)
 #undef AB_FIGURE_STANDS
-_Static_assert(offsetof(ab_figures, turned) == 176 && sizeof(ab_figures) == 3 * AB_CACHE_LINE,
+_Static_assert(offsetof(ab_figures, turned) == 176 && sizeof(ab_figures) == 4 * AB_CACHE_LINE,
                "figures fill cache lines");
 
 /* A copy of what another thread or process is writing: each word is one that was there. */

@@ -10,7 +10,7 @@
 #include "page/figures.h"
 
 #define AB_PAGE_MAGIC     "abacapag" /* 8 bytes, without the NUL */
-#define AB_PAGE_VERSION   1
+#define AB_PAGE_VERSION   2
 #define AB_PAGE_NAME      "abaca-page" /* of the memory, as /proc/PID/fd/N tells it */
 #define AB_PAGE_HEAD_SIZE 4096
 #define AB_PAGE_SLOT_SIZE 8192
@@ -82,7 +82,7 @@ _Static_assert(offsetof(ab_page_slot, holder) == 0 && offsetof(ab_page_slot, set
                    offsetof(ab_page_slot, started_at) == 32,
                "the first line of a slot");
 _Static_assert(offsetof(ab_page_slot, beat) == 64 && offsetof(ab_page_slot, figures) == 128 &&
-                   offsetof(ab_page_slot, before) == 320 && offsetof(ab_page_slot, rest) == 512 &&
+                   offsetof(ab_page_slot, before) == 384 && offsetof(ab_page_slot, rest) == 640 &&
                    sizeof(ab_page_slot) == AB_PAGE_SLOT_SIZE,
                "the other lines of a slot");
 _Static_assert(AB_PAGE_HEAD_SIZE % 4096 == 0 && AB_PAGE_SLOT_SIZE % AB_CACHE_LINE == 0,

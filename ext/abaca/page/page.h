@@ -71,6 +71,23 @@ typedef struct ab_page_view {
 } ab_page_view;
 
 ab_page_view ab_page_look(const ab_page_slot *slot);
+
+/* What one worker has to know of another. */
+typedef struct ab_page_glance {
+  uint32_t state; /* enum ab_page_state */
+  bool shut;
+  ab_nsec turned;
+} ab_page_glance;
+
+/* Costs next to nothing. */
+static inline ab_page_glance ab_page_glance_at(const ab_page_slot *slot) {
+  /* Relaxed, as in a look: each word says nothing of the others. */
+  return (ab_page_glance){
+      .state = __atomic_load_n(&slot->state, __ATOMIC_RELAXED),
+      .shut = __atomic_load_n(&slot->figures.shut, __ATOMIC_RELAXED) != 0,
+      .turned = __atomic_load_n(&slot->figures.turned, __ATOMIC_RELAXED),
+  };
+}
 /* Over all slots. */
 ab_figures ab_page_sums(const ab_page *page);
 

@@ -3,9 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -759,7 +763,7 @@ CHECK_CASE(a_closed_fd_held_by_a_child_does_not_spin) {
   make_pipe(once);
   probe p = probe_of(fds[0]), fired = probe_of(once[0]), watched = probe_of(quiet[0]);
   CHECK_INT(AB_OK, set(poller, &p, AB_POLL_IN));
-  CHECK_INT(AB_OK, set(poller, &watched, AB_POLL_IN));
+  CHECK_INT(AB_OK, set(poller, &watched, AB_POLL_IN | AB_POLL_EXCLUSIVE));
   CHECK_INT(AB_OK, set(poller, &fired, AB_POLL_IN | AB_POLL_ONESHOT));
   put(once[1]);
   CHECK_INT(1, turn(poller, LONG));
@@ -790,6 +794,77 @@ CHECK_CASE(a_closed_fd_held_by_a_child_does_not_spin) {
   close_pair(once);
   close_pair(bystander);
   close(fds[1]);
+}
+
+/* A descriptor that two pollers wait for, one of them in a thread: which of them is woken? */
+typedef struct exclusive_wait {
+  ab_poller *poller;
+  int events;
+  atomic_int thread; /* the kernel's number for it; 0: it has not begun */
+} exclusive_wait;
+
+static void *wait_exclusively(void *arg) {
+  exclusive_wait *wait = arg;
+  atomic_store(&wait->thread, (int)syscall(SYS_gettid));
+  wait->events = ab_poller_wait(wait->poller, LONG);
+  return NULL;
+}
+
+/* From there on it sleeps nowhere but in the poller. */
+static bool waits(exclusive_wait *wait) {
+  char path[64], state = 0;
+  int thread = atomic_load(&wait->thread);
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+  FILE *file = thread ? fopen(path, "r") : NULL;
+  if (!file) return false;
+  CHECK_INT(1, fscanf(file, "%*d (%*[^)]) %c", &state));
+  fclose(file);
+  return state == 'S';
+}
+
+CHECK_CASE(of_exclusive_waits_the_first_is_woken) {
+  int fds[2];
+  ab_poller *first = make_with_pipe(fds), *second = make();
+  probe p = probe_of(fds[0]), q = probe_of(fds[0]);
+  CHECK_INT(AB_OK, set(first, &p, AB_POLL_IN | AB_POLL_EXCLUSIVE));
+  CHECK_INT(AB_OK, set(second, &q, AB_POLL_IN | AB_POLL_EXCLUSIVE));
+  /* Renewed, it is the last one. */
+  CHECK_INT(AB_OK, set(first, &p, AB_POLL_IN | AB_POLL_EXCLUSIVE));
+  exclusive_wait both[] = {{.poller = first}, {.poller = second}};
+  pthread_t threads[2];
+  for (int i = 0; i < 2; i++) {
+    CHECK_INT(0, pthread_create(&threads[i], NULL, wait_exclusively, &both[i]));
+    while (!waits(&both[i])) sched_yield();
+  }
+  put(fds[1]);
+  pthread_join(threads[1], NULL);
+  CHECK_INT(1, both[1].events);
+  CHECK(waits(&both[0]));
+  take(fds[0]);
+  ab_poller_wakeup(first);
+  pthread_join(threads[0], NULL);
+  CHECK_INT(0, both[0].events);
+  unset(first, &p, false);
+  unset(second, &q, false);
+  end(first, fds);
+  ab_poller_fini(second);
+}
+
+CHECK_CASE(an_exclusive_registration_changes) {
+  int fds[2];
+  ab_poller *poller = make_with_pipe(fds);
+  probe p = probe_of(fds[0]);
+  const uint32_t ways[] = {AB_POLL_IN, AB_POLL_IN | AB_POLL_EXCLUSIVE,
+                           AB_POLL_IN | AB_POLL_EXCLUSIVE | AB_POLL_EDGE, AB_POLL_IN};
+  for (int i = 0; i < 4; i++) {
+    CHECK_INT(AB_OK, set(poller, &p, ways[i]));
+    put(fds[1]);
+    CHECK_INT(1, turn(poller, LONG));
+    CHECK_INT(i + 1, p.calls);
+    take(fds[0]);
+  }
+  unset(poller, &p, false);
+  end(poller, fds);
 }
 
 /* It was to be closed and is not: here the registration can be removed at once. */

@@ -18,6 +18,7 @@ void ab_slot_check_type(VALUE slot);
 void ab_slot_check(VALUE slot);
 /* A server runs in it from now on, and holds the page. After ab_slot_check. */
 ab_page_slot *ab_slot_occupy(VALUE slot, ab_page **page);
+uint32_t ab_slot_index(VALUE slot);
 /* It does not any more. The page is still to be dropped. */
 void ab_slot_vacate(VALUE slot);
 

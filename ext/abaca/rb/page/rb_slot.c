@@ -184,6 +184,10 @@ ab_page_slot *ab_slot_occupy(VALUE slot, ab_page **page) {
   return slot_of(slot);
 }
 
+uint32_t ab_slot_index(VALUE slot) {
+  return own_of(slot)->index;
+}
+
 void ab_slot_vacate(VALUE slot) {
   own_of(slot)->occupied = false;
 }

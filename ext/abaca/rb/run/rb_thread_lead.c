@@ -240,7 +240,8 @@ static ab_worker *turn_between(ab_thread_pool *pool) {
   ab_lead_pass(ab__threads_lead(pool), NULL);
   ab__threads_unlock(pool);
   end_step(pool);
-  ab_engine_pause(pool->run->rack.engine, false); /* a thread may be done at any moment */
+  /* A thread may be done at any moment; but another worker may have one now. */
+  ab_engine_pause(pool->run->rack.engine, ab_engine_has_siblings(pool->run->rack.engine));
   turn_engine(pool, 0);
   ab__threads_lock(pool);
   return pass_lead(pool);

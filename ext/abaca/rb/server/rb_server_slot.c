@@ -13,14 +13,21 @@ void ab_server_check_slot(const ab_server *server) {
 
 void ab_server_enter_slot(ab_server *server) {
   if (NIL_P(server->slot)) return;
+  ab_engine *engine = server->run.rack.engine;
   server->part = ab_slot_occupy(server->slot, &server->page);
-  ab_engine_count_in(server->run.rack.engine, &server->part->figures);
+  ab_engine_count_in(engine, &server->part->figures);
+  if (ab_engine_join(engine, server->page, ab_slot_index(server->slot)) != AB_OK) {
+    ab_engine_detach(engine);
+    ab_server_leave_slot(server);
+    rb_memerror();
+  }
   ab_server_say(server, AB_PAGE_SERVING);
   ab_page_beat(server->part, ab_clock_monotonic());
 }
 
 void ab_server_leave_slot(ab_server *server) {
   if (!server->part) return;
+  ab_engine_part(server->run.rack.engine);
   ab_engine_count_in(server->run.rack.engine, NULL);
   server->part = NULL;
   ab_slot_vacate(server->slot);
