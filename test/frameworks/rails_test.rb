@@ -3,6 +3,7 @@
 require "test_helper"
 require "digest"
 require "json"
+require "support/cable"
 require "support/framework_case"
 
 # A Rails API application, served by the command.
@@ -10,55 +11,6 @@ class RailsTest < Minitest::Test
   include FrameworkCase
 
   application "rails"
-
-  # A client of Action Cable: as much of WebSocket as it takes.
-  class Cable
-    UPGRADE = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" \
-              "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: actioncable-v1-json\r\n"
-    CHANNEL = JSON.generate(channel: "Parcels::NewsChannel")
-    MASK = [1, 2, 3, 4].freeze
-
-    attr_reader :head
-
-    # stream: a Wire::Client that has asked for the upgrade.
-    def initialize(stream)
-      @stream = stream
-      @bytes = String.new(encoding: Encoding::BINARY)
-      more until (stop = @bytes.index("\r\n\r\n"))
-      @head = @bytes.slice!(0, stop + 4)
-    end
-
-    # Sends a command for the channel, as one masked frame.
-    def send(command, **rest)
-      text = JSON.generate({ command:, identifier: CHANNEL, **rest })
-      masked = text.bytes.each_with_index.map { |byte, nth| byte ^ MASK[nth % 4] }
-      @stream.write([0x81, 0x80 | 126, text.bytesize, *MASK, *masked].pack("CCnC*"))
-    end
-
-    # The next message but for pings.
-    def receive
-      loop do
-        message = JSON.parse(frame)
-        return message unless message["type"] == "ping"
-      end
-    end
-
-    private
-
-    # The text of the next frame.
-    def frame
-      more until @bytes.bytesize >= 4
-      size = @bytes.getbyte(1)
-      head, size = size == 126 ? [4, @bytes[2, 2].unpack1("n")] : [2, size]
-      more until @bytes.bytesize >= head + size
-      @bytes.slice!(0, head + size)[head..]
-    end
-
-    def more
-      piece = @stream.read_some or raise EOFError, "the connection has ended"
-      @bytes << piece
-    end
-  end
 
   def test_json_and_its_etag
     response = get("/parcels")
@@ -119,7 +71,7 @@ class RailsTest < Minitest::Test
 
   # Action Cable takes the connection over, and reads and writes it on a thread of its own.
   def test_action_cable
-    cables = Array.new(2) { Cable.new(open_stream("/cable", Cable::UPGRADE)) }
+    cables = Array.new(2) { Cable.new(open_stream("/cable", Cable::UPGRADE), "Parcels::NewsChannel") }
     cables.each do |cable|
       assert_match(%r{\AHTTP/1\.1 101 .*^Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK\+xOo=\r$}m, cable.head)
       assert_equal "welcome", cable.receive["type"]
