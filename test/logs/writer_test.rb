@@ -33,6 +33,18 @@ class LogWriterTest < Minitest::Test
 
   def path(name = "log") = File.join(@dir, name)
 
+  # `rails server` prints before the server is made, into a buffer if its output is no terminal.
+  def test_what_was_printed_before_comes_first
+    File.open(path, "w") do |out|
+      out.sync = false
+      out.write("Booting\n")
+      log = Abaca::Log.new(out, StringIO.new)
+      log.info("Listening")
+      assert_output("", "") { assert log.release(30) }
+      assert_equal "Booting\nListening\n", File.read(path)
+    end
+  end
+
   def test_a_full_disk_is_reported_once_and_lines_come_again_when_there_is_room
     File.open("/dev/full", "a") do |out|
       err = StringIO.new

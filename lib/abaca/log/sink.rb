@@ -15,11 +15,11 @@ module Abaca
       Failure = Struct.new(:lines, :error)
 
       # @param io [#write] an IO becomes synchronous: what the app writes to it is not held back in a buffer, from which
-      #   a forked child would write it once more
+      #   a forked child would write it once more. What is there already is written
       def initialize(io)
         @io = io
         @descriptor = io.is_a?(IO) && io.method(:write).owner.equal?(IO)
-        @io.sync = true if @descriptor && !io.closed?
+        empty_buffer if @descriptor && !io.closed?
         @torn = false
       end
 
@@ -37,6 +37,13 @@ module Abaca
       end
 
       private
+
+      def empty_buffer
+        @io.sync = true
+        @io.flush
+      rescue SystemCallError, IOError
+        nil # a line of ours will say what is wrong with it
+      end
 
       def write_object(lines)
         @io.write(lines.map(&:b).join.force_encoding(Encoding::UTF_8))
