@@ -22,6 +22,7 @@ module Abaca
       "Sequel::ConnectionPool" => :SequelWaits,
       "SQLite3::Database" => :SqliteWaits,
       "ActiveSupport" => :SqliteWaits,
+      "ActionController" => :LiveStates,
       "Async::Scheduler" => :AsyncBlocks,
       "Chewy::Strategy" => :ChewyCurrent,
       "I18n::Base" => :I18nConfig,

@@ -55,6 +55,13 @@ class RailsTest < Minitest::Test
     assert_equal %w[Ada Grace], asked.map(&:value)
   end
 
+  # ActionController::Live runs the action on a thread, with what its own request has set outside of the action.
+  def test_current_attributes_of_streams_that_meet
+    asked = %w[Ada Grace].map { |name| Thread.new { get("/stream", "X-Visitor": name).body } }
+    assert_equal "204", post("/meeting").code
+    assert_equal %w[Ada Grace], asked.map(&:value)
+  end
+
   def test_server_sent_events
     stream = open_stream("/events")
     3.times do |nth|

@@ -28,6 +28,17 @@ module Parcels
     attribute :visitor
   end
 
+  # Sets the visitor outside of the controllers, as a gem for sign-in does.
+  class SignIn
+    def initialize(app) = @app = app
+
+    def call(env)
+      Current.visitor = env["HTTP_X_VISITOR"]
+      @app.call(env)
+    end
+  end
+  Application.config.middleware.use SignIn
+
   class Connection < ActionCable::Connection::Base
   end
 
@@ -87,6 +98,20 @@ module Parcels
     end
   end
 
+  # The same for streams, which know who asks although they run on threads of their own.
+  class StreamsController < ActionController::API
+    include ActionController::Live
+
+    def show
+      response.headers["Content-Type"] = "text/plain"
+      MeetingController::ARRIVED << true
+      MeetingController::LEAVING.pop
+      response.stream.write(Current.visitor.to_s)
+    ensure
+      response.stream.close
+    end
+  end
+
   # Each event leaves when POST /events allows it, unless it is forgotten before; closing is noticed.
   class EventsController < ActionController::API
     include ActionController::Live
@@ -133,6 +158,7 @@ Parcels::Application.routes.draw do
     get "isolation", to: "parcels#isolation"
     get "meeting/:name", to: "meeting#show"
     post "meeting", to: "meeting#release"
+    get "stream", to: "streams#show"
     get "events", to: "events#index"
     post "events", to: "events#create"
     get "events/ended", to: "events#ended"
