@@ -1,11 +1,11 @@
 # frozen_string_literal: true
 
-# bin/soak WORD: restarts, kills and signals for a minute, and what the clients of the server notice of them. Status 0:
-# all was as it shall be.
+# bin/soak WORD: restarts, kills and signals for a minute, also behind proxies, and what the clients notice of them.
+# Status 0: all was as it shall be.
 
 require "optparse"
 require_relative "storms/storm"
-%w[restarts kills stops signals commands terms ends].each { |word| require_relative "storms/#{word}" }
+%w[restarts kills stops signals commands terms ends fronts].each { |word| require_relative "storms/#{word}" }
 
 options = { seconds: 60, seed: 1, rounds: nil, clients: 120 }
 parser = OptionParser.new do |words|

@@ -9,6 +9,10 @@ module Storms
   class Clients
     KEPT = "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
     CLOSING = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n"
+    # What a browser and others ask for: bodies in both framings, and a response in pieces.
+    MIXED = [KEPT, "GET /pieces HTTP/1.1\r\nHost: a.test\r\n\r\n",
+             "POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\n12345",
+             "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n0\r\n\r\n"].freeze
     BROKEN = [EOFError, Errno::EPIPE, Errno::ECONNRESET].freeze
     # Seconds before a client that got no connection tries again.
     PAUSE = 0.01
@@ -22,10 +26,12 @@ module Storms
 
     # @param port [Integer]
     # @param count [Integer] of clients: each sixth one has a connection for each request, the others keep theirs
+    # @param asking [Array<String>] requests of those that keep their connections, in turns
     # @param pause [Numeric] seconds between two requests
     # @param patience [Numeric] seconds that an answer may take
-    def initialize(port, count, pause: 0, patience: 60)
+    def initialize(port, count, asking: [KEPT], pause: 0, patience: 60)
       @port = port
+      @asking = asking
       @pause = pause
       @patience = patience
       @running = true
@@ -59,7 +65,7 @@ module Storms
       client = Wire::Client.new(@port, timeout: @patience)
       while @running
         began = now
-        response = client.call(kept ? KEPT : CLOSING)
+        response = client.call(kept ? @asking[@counts[nth] % @asking.size] : CLOSING)
         worker = take(nth, response, worker, began) or return
         sleep @pause if @pause.positive?
         return if response.close?

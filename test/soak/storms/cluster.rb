@@ -12,16 +12,19 @@ module Storms
     WORKERS = 2
     SECONDS = 120 # that anything may take
     FILES = %w[socket pid control state].freeze
+    # Whatever is asked, it answers with its process.
     APP = <<~RUBY
-      run(lambda do |_env|
+      run(lambda do |env|
         sleep 0.005 if rand(20).zero?
-        [200, { "content-type" => "text/plain" }, [Process.pid.to_s]]
+        whole = env["REQUEST_METHOD"] != "POST" || env["rack.input"].read == "12345"
+        text = Process.pid.to_s
+        pieces = text.each_char.lazy.map { |piece| sleep(0.001) && piece }
+        [whole ? 200 : 400, { "content-type" => "text/plain" }, env["PATH_INFO"] == "/pieces" ? pieces : [text]]
       end)
     RUBY
     SETTINGS = <<~RUBY
       $stdout.puts "settings"
       $stdout.flush
-      bind "tcp://127.0.0.1:0"
       bind "unix://socket"
       pidfile "pid"
       stdout_redirect "log", "log", true
@@ -44,11 +47,13 @@ module Storms
     # @param folder [String]
     # @param settings [String] lines of a configuration file
     # @param workers [Integer]
-    def initialize(folder, settings = "", workers: WORKERS)
+    # @param terms [String] of the TCP listener
+    def initialize(folder, settings = "", workers: WORKERS, terms: "")
       @folder = folder
       @workers = workers
       File.write(path("config.ru"), APP)
-      File.write(path("settings.rb"), "#{SETTINGS}workers #{workers}\n#{settings}")
+      bind = "bind 'tcp://127.0.0.1:0#{terms}'"
+      File.write(path("settings.rb"), "#{bind}\n#{SETTINGS}workers #{workers}\n#{settings}")
       start
     end
 
