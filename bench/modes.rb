@@ -3,8 +3,7 @@
 # Requests on fibers and on threads: hogs, crowds, disconnects, TERM. See README.md. Usage: ruby bench/modes.rb --help
 
 require_relative "support/bench"
-require_relative "servers/field"
-require_relative "modes/row"
+require_relative "servers/row"
 require_relative "modes/hog"
 require_relative "modes/crowd"
 require_relative "modes/hello"

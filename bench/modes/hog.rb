@@ -4,6 +4,7 @@ module Bench
   module Modes
     # A few requests compute for seconds, beside 50 light keep-alive clients.
     class Hog < Row
+      HEALTH = "/livez"
       LIGHTS = 50
       THINK = 20 # ms that a light client rests after each answer
       # The number of requests that show that the route keeps the loop, and how long each does, in seconds.

@@ -143,8 +143,11 @@ module Bench
     class Puma < GemServer
       # @param app [String] path of the config.ru
       # @param threads [Integer] fixed number of threads
-      def command(port:, app: APP, threads: 5, **)
-        @ruby.command(@gems.executable, "-q", "-C", "-", "-e", "production", "-w", "0",
+      # @param workers [Integer] that it forks, after it has loaded the app
+      # @param bundled [Boolean] whether the app has a bundle, in which there is no puma
+      def command(port:, app: APP, threads: 5, workers: 0, bundled: false, **)
+        program = bundled ? ["-I#{@gems.folder}/lib", "#{@gems.folder}/bin/puma"] : [@gems.executable]
+        @ruby.command(*program, "-q", "-C", "-", "-e", "production", "-w", workers.to_s, *("--preload" if workers > 1),
                       "-t", "#{threads}:#{threads}", "-b", "tcp://127.0.0.1:#{port}", app)
       end
     end

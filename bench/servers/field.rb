@@ -5,8 +5,8 @@ require_relative "catalog"
 module Bench
   # The servers of one comparison, and what the rounds have given for each.
   class Field
-    # `options` are those of the server's `command`.
-    Entry = Struct.new(:label, :server, :options, :port, :child, keyword_init: true)
+    # `options` are those of the server's `command`; `boot` is the seconds until it gave the right answer.
+    Entry = Struct.new(:label, :server, :options, :port, :child, :boot, keyword_init: true)
 
     START = 30 # seconds until a server must answer
     ANSWERS = ->(port) { Probe.get(port: port, seconds: 2)&.status == 200 }
@@ -62,10 +62,12 @@ module Bench
       entry.server.prepare
       entry.port = Ports.free
       command = entry.server.command(port: entry.port, size: size, **options, **entry.options)
+      start = Clock.now
       entry.child = Child.new([*prefix, *command], name: "#{@name}-#{entry.label}".tr(" ", "-"), cpu: @cpu,
                                                    files: Files.raise_limit,
                                                    env: entry.server.env(size: size).merge(env))
       entry.child.wait_ready(seconds: START) { right.call(entry.port) }
+      entry.boot = Clock.now - start
       @versions[entry.label] = entry.server.version
     end
 

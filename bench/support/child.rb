@@ -10,6 +10,7 @@ module Bench
     CLEAN = %w[RUBYOPT RUBYLIB BUNDLE_GEMFILE BUNDLE_BIN_PATH BUNDLER_VERSION GEM_HOME GEM_PATH]
             .to_h { |name| [name, nil] }.freeze
     GRACE = 5 # seconds between TERM and KILL
+    EVERY = 0.001 # seconds between two looks whether it is ready
 
     attr_reader :pid, :log
 
@@ -56,7 +57,7 @@ module Bench
     # Waits until the block is true.
     # @raise [Failed] when the process ends first or the time is over, with the end of its log
     def wait_ready(seconds:)
-      ready = Clock.wait_until(seconds: seconds) { !running? || yield }
+      ready = Clock.wait_until(seconds: seconds, every: EVERY) { !running? || yield }
       return if ready && running?
 
       stop
@@ -77,6 +78,14 @@ module Bench
 
     # @return [Integer] resident set of the process and its descendants, in bytes
     def resident = memory("VmRSS")
+
+    # @return [Integer] memory of the process and its descendants, in bytes: pages that several share count in part
+    def proportional
+      CpuMeter.family(@pid).sum { |pid| CpuMeter.read("/proc/#{pid}/smaps_rollup")[/^Pss:\s+(\d+)/, 1].to_i * 1024 }
+    end
+
+    # @return [Integer] the part of `resident` that is backed by no file, in bytes
+    def anonymous = memory("RssAnon")
 
     # @return [Integer] the sum of the highest resident sets so far, in bytes
     def peak_resident = memory("VmHWM")
