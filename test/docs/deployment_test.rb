@@ -1,21 +1,31 @@
 # frozen_string_literal: true
 
-require "abaca"
-require "minitest/autorun"
+require "test_helper"
 require "open3"
-require "tmpdir"
+require "support/examples_case"
 
-# The examples of docs/deployment.md.
+# The examples of docs/deployment.md for systemd and proxies. test/proxies runs the proxies.
 class DeploymentTest < Minitest::Test
-  FOLDER = File.expand_path("../../docs/examples", __dir__)
+  include ExamplesCase
+
   UNITS = Dir["#{FOLDER}/*.{service,socket}"]
-  KEY = /\A[A-Z][A-Za-z]+=./
+  # What these units may have. systemd passes over a name that it does not know.
+  KEYS = {
+    "Unit" => %w[Description After Wants Requires],
+    "Service" => %w[Type NotifyAccess User WorkingDirectory Environment ExecStart ExecReload TimeoutStopSec
+                    TimeoutStartSec WatchdogSec Restart RestartSec LimitNOFILE],
+    "Socket" => %w[ListenStream SocketMode Backlog Accept],
+    "Install" => %w[WantedBy]
+  }.freeze
 
-  def test_units_are_well_formed
+  def test_units_have_known_keys
     UNITS.each do |path|
-      lines = File.readlines(path, chomp: true).grep_v(/\A(?:#|\z)/)
-
-      assert_empty lines.grep_v(/\A\[[A-Z][a-z]+\]\z/).grep_v(KEY), path
+      known = nil
+      File.readlines(path, chomp: true).grep_v(/\A(?:#|\z)/).each do |line|
+        name = line[/\A\[(.+)\]\z/, 1]
+        known = KEYS.fetch(name) if name
+        assert_includes known, line[/\A(\w+)=./, 1], "#{path}: #{line}" unless name
+      end
     end
   end
 
@@ -30,6 +40,10 @@ class DeploymentTest < Minitest::Test
       assert_empty out.lines.grep(/#{directory}|abaca\./)
       assert_predicate status, :success?, out
     end
+  end
+
+  def test_systemd_waits_for_the_end
+    assert_operator Integer(example("abaca.service")[/^TimeoutStopSec=(\d+)$/, 1]), :>=, patience(settings)
   end
 
   # A proxy ends idle connections before the server does.
@@ -50,15 +64,6 @@ class DeploymentTest < Minitest::Test
   end
 
   private
-
-  def example(name) = File.read(File.join(FOLDER, name))
-
-  def page = @page ||= File.read(File.join(FOLDER, "../deployment.md"))
-
-  # What the page sets in config/abaca.rb for all examples.
-  def settings
-    @settings ||= Abaca::Config::DSL.new.tap { |dsl| dsl.instance_eval(page[/```ruby\n(.*?)```/m, 1]) }.to_h
-  end
 
   def copy(path, directory)
     copy = File.join(directory, File.basename(path))
