@@ -164,7 +164,7 @@ module Abaca
     def skip_usr2? = %w[ABACA_SKIP_SIGUSR2 PUMA_SKIP_SIGUSR2].any? { |name| ENV.key?(name) }
 
     def actions_of_master
-      { "TTIN" => method(:add_worker), "TTOU" => method(:remove_worker), "CHLD" => @runner.method(:wake) }
+      { "TTIN" => method(:add_worker), "TTOU" => method(:remove_worker), "CHLD" => @runner.method(:child_ended) }
     end
 
     # A phased restart, or a hot one where that would not load new code.

@@ -174,7 +174,7 @@ class ClusterBootTest < Minitest::Test
       end
     RUBY
     assert_match(/cannot fork a worker: Resource temporarily unavailable; the next try is in 1 s/, command.text)
-    assert_match(/reaped unknown child process pid=\d+/, command.text)
+    command.wait_for(/reaped unknown child process pid=\d+/)
     assert_equal 0, finish(command)
   end
 

@@ -15,6 +15,7 @@ require_relative "cluster/phased_restart"
 require_relative "cluster/preload"
 require_relative "cluster/recycling"
 require_relative "cluster/slots"
+require_relative "cluster/strangers"
 require_relative "cluster/warm_up"
 require_relative "cluster/watch"
 require_relative "cluster/worker"
@@ -86,7 +87,7 @@ module Abaca
         WarmUp.run if preloaded?
         @master = Process.pid
         @booting = true
-        wake
+        @mailbox.post
         @watch.turn && look_around until over?
       end
 
@@ -121,7 +122,7 @@ module Abaca
       def dump = @mailbox.post(:dump)
 
       # A child has ended. A trap handler may call it.
-      def wake = @mailbox.post
+      def child_ended = @mailbox.post(:child_ended)
 
       # @return [Hash{Symbol => Object}] figures in Puma's shape; a worker knows them, too
       def stats = @slots.stats(@config)
@@ -172,7 +173,7 @@ module Abaca
 
       # Seconds until something is due.
       def pause
-        due = [*@workers.map(&:due_in), @closing.left].compact
+        due = [*@workers.map(&:due_in), @workers.due_in, @closing.left].compact
         due << @idle.left if @idle.wanted? && !@stopping
         due << @back_off.left if @back_off.left.positive?
         [@config[:worker_check_interval], *due].min
@@ -188,6 +189,7 @@ module Abaca
         when :remove_worker then remove
         when :reopen then signal_all("HUP")
         when :dump then signal_all(Signals::DUMP)
+        when :child_ended then @workers.expect_stranger
         end
       end
 
@@ -239,7 +241,7 @@ module Abaca
         @forks.fork(Place.new(index, @phase, slot)).tap { |worker| @workers << worker }
       rescue SystemCallError => e
         @log.error("cannot fork a worker: #{e.message}; the next try is in #{@back_off.fail.round} s")
-        wake
+        @mailbox.post
         nil
       end
 

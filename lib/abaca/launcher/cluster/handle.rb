@@ -21,7 +21,7 @@ module Abaca
         attr_reader :started_at
         # @return [Page::Slot] its part of the shared page
         attr_reader :slot
-        # @return [Process::Status, nil] how it ended
+        # @return [Process::Status, nil] how it ended, as far as it is known
         attr_reader :process_status
 
         # @param pid [Integer]
@@ -74,12 +74,13 @@ module Abaca
         # @return [Boolean] whether it was told to end
         def stopping? = !@stopping.nil?
 
-        def ended? = !@process_status.nil?
+        def ended? = @ended == true
 
         # Its process has been reaped.
         #
-        # @param status [Process::Status]
+        # @param status [Process::Status, nil] nil: by other code, which alone knows
         def end_with(status)
+          @ended = true
           @process_status = status
           @served = @booted ? now - @booted : 0
           @slot.state = :ended unless @slot.state == :empty
@@ -88,7 +89,7 @@ module Abaca
         # @return [Boolean] whether it gave up, or crashed, before it had served for a moment. One that somebody has
         #   killed has not failed
         def failed?
-          return false unless ended? && !stopping?
+          return false unless process_status && !stopping?
           return @served < MOMENT && bad_end? if booted?
 
           process_status.exited? || bad_end?
@@ -145,6 +146,7 @@ module Abaca
 
         # @return [String] for the log
         def how_it_ended
+          return "has ended" unless process_status
           return "was killed by #{Signal.signame(process_status.termsig)}" if process_status.signaled?
 
           "has ended with status #{process_status.exitstatus}"

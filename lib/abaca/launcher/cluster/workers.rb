@@ -9,7 +9,7 @@ module Abaca
 
         # @param log [Log]
         def initialize(log)
-          @log = log
+          @strangers = Strangers.new(log)
           @handles = {} # by pid
         end
 
@@ -39,27 +39,31 @@ module Abaca
         # @return [Array<Page::Slot>] those that workers have
         def slots = map(&:slot)
 
-        # Takes leave of all children that have ended: in a container, the master may be the parent of any process.
+        # A child has ended: perhaps one that is no worker.
+        def expect_stranger = @strangers.expect
+
+        # @return [Float, nil] seconds until such a one has to be looked at
+        def due_in = @strangers.due_in
+
+        # Takes leave of the workers that have ended. A child of a plugin or of a hook is theirs to wait for.
         #
-        # @return [Array<Handle>] the workers among them
+        # @return [Array<Handle>]
         def reap
-          ended = []
-          while (pid, status = Process.wait2(-1, Process::WNOHANG))
-            handle = @handles.delete(pid)
-            handle ? ended << handle : note_unknown(pid, status)
-            handle&.end_with(status)
-          end
-          ended
-        rescue Errno::ECHILD
+          ended = select { |handle| ended?(handle) }
+          ended.each { |handle| @handles.delete(handle.pid) }
+          @strangers.reap(self)
           ended
         end
 
         private
 
-        def note_unknown(pid, status)
-          return if Launcher.current&.stood_in?(pid)
-
-          @log.warn("reaped unknown child process pid=#{pid} status=#{status}")
+        def ended?(handle)
+          _, status = Process.wait2(handle.pid, Process::WNOHANG)
+          handle.end_with(status) if status
+          status
+        rescue Errno::ECHILD # other code has waited for any child
+          handle.end_with(nil)
+          true
         end
       end
     end
