@@ -30,6 +30,10 @@ module Abaca
   autoload :Compat, File.expand_path("abaca/compat", __dir__)
   autoload :FiberSafety, File.expand_path("abaca/fiber_safety", __dir__)
   autoload :Launcher, File.expand_path("abaca/launcher", __dir__)
+  autoload :PumaConfiguration, File.expand_path("abaca/puma/configuration", __dir__)
+  autoload :PumaGem, File.expand_path("abaca/puma/gem", __dir__)
+  autoload :PumaNames, File.expand_path("abaca/puma", __dir__)
+  autoload :PumaOptions, File.expand_path("abaca/puma/options", __dir__)
   autoload :RackHandler, File.expand_path("abaca/rack_handler", __dir__)
   autoload :RewindableInput, File.expand_path("abaca/rewindable_input", __dir__)
 

@@ -6,6 +6,7 @@ require_relative "config/bind"
 require_relative "config/dsl"
 require_relative "config/loader"
 require_relative "config/not_done"
+require_relative "config/plugins"
 require_relative "config/report"
 
 module Abaca
@@ -34,17 +35,21 @@ module Abaca
 
     # @return [Array<String>] warnings for the user who starts the server
     attr_reader :warnings
+    # @return [Plugins] what was made for the setting `plugins`
+    attr_reader :plugins
 
     # @param values [Hash{Symbol => Object}] settings by name; the rest have their defaults
     # @param warnings [Array<String>] what came up while the settings were read
     # @param origins [Hash{Symbol => String}] where they come from: a file and its line, say
+    # @param plugins [Plugins]
     # @raise [ConfigError] for an unknown name or a value out of range
-    def initialize(values = {}, warnings: [], origins: {})
+    def initialize(values = {}, warnings: [], origins: {}, plugins: Plugins.new)
       values = values.transform_keys { |name| OTHER_NAMES.fetch(name, name) }
       unknown = values.keys.find { |name| !DEFAULTS.key?(name) }
       raise ConfigError, "unknown setting `#{unknown}'#{Values.suggestion(unknown, DEFAULTS.keys)}" if unknown
 
       @warnings = warnings.dup
+      @plugins = plugins
       @origins = origins.dup.freeze
       @values = DEFAULTS.merge(values)
       SETTINGS.each_value { |setting| check(setting) }
@@ -78,7 +83,9 @@ module Abaca
     # @return [Config]
     # @raise [ConfigError] as for .new
     def with(settings)
-      settings.empty? ? self : self.class.new(@values.merge(settings), warnings: @warnings, origins: @origins)
+      return self if settings.empty?
+
+      self.class.new(@values.merge(settings), warnings: @warnings, origins: @origins, plugins: @plugins)
     end
 
     # @return [Hash{Symbol => Integer}] the limits alone

@@ -14,6 +14,8 @@ module Abaca
 
     # @return [String, nil] where its server listens
     attr_reader :url
+    # @return [String, nil] what its server asks for
+    attr_reader :token
 
     # @param launcher [Launcher] carries the commands out
     # @param config [Config]

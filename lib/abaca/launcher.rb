@@ -8,6 +8,7 @@ require_relative "launcher/output"
 require_relative "launcher/overdue"
 require_relative "launcher/paths"
 require_relative "launcher/pidfile"
+require_relative "launcher/plugins"
 require_relative "launcher/restart_file"
 require_relative "launcher/signals"
 require_relative "launcher/single"
@@ -28,6 +29,8 @@ module Abaca
 
     # @return [Config]
     attr_reader :config
+    # @return [Plugins] those that run in this process
+    attr_reader :plugins
 
     # @param config [Config]
     # @param app [#call, nil] in place of the configuration's app or rackup file
@@ -49,6 +52,9 @@ module Abaca
 
     # @return [Server, nil] once the app is loaded; a master has none
     def server = @runner&.server
+
+    # @return [Array<String>] where it listens
+    def urls = @listeners.urls
 
     # Serves until stop, halt or a signal.
     #
@@ -125,6 +131,14 @@ module Abaca
       true
     end
 
+    # A phased restart, or a hot one where that would not load new code. A trap handler may call it.
+    def renew
+      return if phased_restart
+
+      @log.info("* phased-restart called but not available, restarting normally.")
+      restart
+    end
+
     # Would fork the workers from worker 0 anew, which Abaca does not do (docs/cluster.md). A trap handler may call it.
     #
     # @return [Boolean] false
@@ -147,6 +161,7 @@ module Abaca
       return Single.new(@config, app: @app, log: @log, slot: single_slot) unless clustered?
 
       Cluster.new(@config, app: @app, log: @log, output: @output, folder: @folder, in_worker: -> { @control.forget })
+             .tap { |cluster| cluster.before_restart { @plugins.before_restart } }
     end
 
     # For the watchdog: the server's heart costs a wake-up each second.
@@ -167,14 +182,6 @@ module Abaca
       { "TTIN" => method(:add_worker), "TTOU" => method(:remove_worker), "CHLD" => @runner.method(:child_ended) }
     end
 
-    # A phased restart, or a hot one where that would not load new code.
-    def renew
-      return if phased_restart
-
-      @log.info("* phased-restart called but not available, restarting normally.")
-      restart
-    end
-
     def change_workers(how)
       return @log.warn("the number of workers cannot change: one process serves") unless clustered?
 
@@ -187,6 +194,7 @@ module Abaca
       @folder = @paths.folder
       @paths.use(:directory, "change to #{@folder}") { Dir.chdir(@folder) } if @folder
       @log = @paths.use(:redirect) { @output.open(pid: clustered?) }
+      @plugins = Plugins.new(self, @config, @log)
       ENV["RACK_ENV"] = @config[:environment]
       @systemd = Systemd.new(@log, silent: @succession.stand_in?)
       @config.warnings.each { |warning| @log.warn(warning) }
@@ -211,10 +219,13 @@ module Abaca
       @pidfile.write
       Launcher.current = self
       @control.open
+      @plugins.start(@control, @listeners)
       @banner.show(@log, @listeners, control: @control.url)
       @runner.run { |complete: true| booted(complete:) }
       become_the_next if @hot_restart&.pending?
+      @overdue.give(@runner.patience(at_once: @halted)) # anew, for what follows
       @config[:after_stopped].each(&:demand)
+      @plugins.stopped
       @log.info("- Goodbye!")
       nil
     ensure
@@ -236,6 +247,7 @@ module Abaca
     # With workers, also whenever a phased restart is over: done, or given up.
     def booted(complete: true)
       @config[:after_booted].each(&:demand) if complete
+      @plugins.booted
       @systemd.ready
       return if @serving
 
@@ -285,6 +297,7 @@ module Abaca
       return unless @runner
 
       @hot_restart&.cancel
+      @plugins.end_threads
       @systemd.stopping
       @log.info(@halted ? "* Stopping immediately!" : @runner.parting)
       @overdue.give(@runner.patience(at_once: @halted))

@@ -39,6 +39,9 @@ module Abaca
     # A line for debugging the server itself.
     def debug(text) = put(:debug, text)
 
+    # @return [Boolean] whether #debug writes
+    def debug? = LEVELS[:debug] >= @level
+
     # A line on `err`: something is wrong, and the server continues.
     def warn(text) = problem(:warn, text)
 

@@ -63,7 +63,8 @@ class ConfigReportTest < Minitest::Test
     assert_equal "\"mine\" puma.rb:2", row(lines["plugins"])
     assert_equal ["abaca: warning: puma.rb:1: `io_selector_backend' has no effect: the loop is native",
                   "abaca: warning: puma.rb:3: `mine_size' has no effect: plugin mine is not run",
-                  "abaca: warning: puma.rb:2: plugin mine is not run: this version has none"],
+                  "abaca: warning: puma.rb:2: plugin mine is not run: there is no puma/plugin/mine.rb in the bundle; " \
+                  "what it does will not happen"],
                  err.lines(chomp: true)
     status, lines, err = check("\nnonsense 1\n")
     assert_equal [1, {}, "abaca: puma.rb:2: unknown setting `nonsense'\n"], [status, lines, err]

@@ -19,14 +19,15 @@ class SignaturesTest < Minitest::Test
     AccessLog::Formats Addresses AppLoader BinaryInput CLI::Settings Compat Config::Admission Config::DSL::Control
     Config::DSL::Limits Config::DSL::Listeners Config::DSL::Logging Config::DSL::Modes Config::DSL::Parts
     Config::DSL::ProcessSettings Config::DSL::PumaSettings Config::HookData Config::HttpMethods
-    Config::NotDone Config::Processors
+    Config::NotDone Config::Plugins Config::Processors
     Config::Setting Config::Settings Config::Stalls Config::Types Config::Values Control DefaultHandler Dump Engine
     ErrorAnswers FiberSafety::Row Frames Guest Heart Interlude Launcher::App Launcher::Banner Launcher::Cluster Launcher::Listeners
     Launcher::Output Launcher::Overdue Launcher::Pidfile Launcher::Signals Launcher::Single Listener Log::Forms
     Log::Sink Log::Text Log::Writer PlainFields RailsBoot Requests StallReports Stats Stream::IONames
     Launcher::HotRestart Launcher::Inherited Launcher::Origin Launcher::Succession
     Launcher::Activated
-    Launcher::Liveness Launcher::Paths Launcher::RestartFile Launcher::Systemd
+    PumaConfiguration PumaGem PumaNames PumaOptions
+    Launcher::Liveness Launcher::Paths Launcher::Plugins Launcher::RestartFile Launcher::Systemd
   ].map { |name| "Abaca::#{name}" }.freeze
 
   # Methods that every Struct has.

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "dsl/control"
+require_relative "dsl/evaluation"
 require_relative "dsl/listeners"
 require_relative "dsl/limits"
 require_relative "dsl/logging"
@@ -25,8 +26,16 @@ module Abaca
       include PumaSettings
 
       class << self
-        # Files may name Puma's constants, whether its gem is loaded or not.
-        def const_missing(name) = name == :Puma ? HttpMethods::Puma : super
+        # @return [#call, nil] while a file is evaluated: returns the PumaOptions that count more than the file
+        attr_accessor :command_line
+
+        # Files may name Puma's constants, which do not exist before that.
+        def const_missing(name)
+          return super unless name == :Puma
+
+          require_relative "../puma"
+          ::Puma
+        end
 
         private
 
@@ -55,8 +64,12 @@ module Abaca
 
       # @param options [Hash{Symbol => Object}] what is known before the file is read, for `get`
       # @param warnings [Array<String>] takes one line for each setting that has no effect
-      def initialize(options = {}, warnings: [])
+      # @param plugins [Plugins] takes those that the files name
+      # @param overrides [Hash{Symbol => Object}] what counts more than the files
+      def initialize(options = {}, warnings: [], plugins: Plugins.new, overrides: {})
         @given = options
+        @plugins = plugins
+        @overrides = overrides
         @options = {}
         @places = {}
         @warnings = warnings
@@ -78,12 +91,23 @@ module Abaca
       def evaluate_file(path)
         @files << path
         source = File.read(path)
-        locate(path) { instance_eval(source, path, 1) }
+        before = DSL.command_line
+        DSL.command_line = method(:command_line)
+        locate(path) { EVALUATION.call(self, source, path) }
       rescue SystemCallError => e
         raise ConfigError, "cannot read the configuration file: #{e.message}"
+      ensure
+        DSL.command_line = before
       end
 
       private
+
+      # What `Puma.cli_config` has.
+      def command_line
+        PumaOptions.new(@plugins.kept, set: ->(name, value) { @overrides[name] = value }) do |name|
+          @overrides.key?(name) ? SETTINGS[name].check(@overrides[name], {}) : get(name, DEFAULTS[name])
+        end
+      end
 
       # What the table says about a value holds at once, while the line of the file is known.
       def set(name, value)
@@ -104,15 +128,18 @@ module Abaca
         add(name, Hook.new(block, name:, key:, data: @hook_data))
       end
 
-      def method_missing(name, *)
+      # A setting that a plugin has added.
+      def method_missing(name, ...)
+        return @plugins.set(self, name, ...) if @plugins.setting?(name)
+
         plugin = @options[:plugins]&.find { |one| name.start_with?("#{one}_") }
-        return note("`#{name}' has no effect: plugin #{plugin} is not run") if plugin
+        return note("`#{name}' has no effect: plugin #{plugin} is not run") if @plugins.troubles.key?(plugin)
 
         known = DSL.public_instance_methods(true) - Object.public_instance_methods
         raise ConfigError, "unknown setting `#{name}'#{Values.suggestion(name, known)}"
       end
 
-      def respond_to_missing?(*) = false
+      def respond_to_missing?(name, *) = @plugins.setting?(name)
 
       # Adds to every error of the block the line of the file that it came from.
       def locate(path)

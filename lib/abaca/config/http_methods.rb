@@ -7,20 +7,6 @@ module Abaca
       # A token that the parser accepts as a method.
       NAME = /\A[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,32}\z/
 
-      # Puma's constants, for files that name them where its gem is not loaded: `Puma::Const::IANA_HTTP_METHODS`.
-      module Puma
-        # The values are Puma's.
-        module Const
-          SUPPORTED_HTTP_METHODS = %w[HEAD GET POST PUT DELETE OPTIONS TRACE PATCH QUERY].freeze
-          IANA_HTTP_METHODS = %w[
-            HEAD GET POST PUT DELETE OPTIONS TRACE PATCH ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT CONNECT COPY LABEL
-            LINK LOCK MERGE MKACTIVITY MKCALENDAR MKCOL MKREDIRECTREF MKWORKSPACE MOVE ORDERPATCH PRI PROPFIND
-            PROPPATCH QUERY REBIND REPORT SEARCH UNBIND UNCHECKOUT UNLINK UNLOCK UPDATE UPDATEREDIRECTREF
-            VERSION-CONTROL
-          ].freeze
-        end
-      end
-
       # @param value [Array<String>, Symbol, nil] names, or :any; nil: those that are registered
       # @return [Array<String>, Symbol, nil]
       # @raise [ConfigError]

@@ -23,7 +23,7 @@ module Abaca
       # @param dir [String] where configuration files are looked for
       # @param warnings [Array<String>] what has come up before
       def initialize(options = {}, files: nil, env: ENV, dir: Dir.pwd, defaults: {}, warnings: [])
-        @options = options
+        @options = options.dup
         @defaults = defaults
         @files = files
         @env = env
@@ -36,10 +36,12 @@ module Abaca
       def load
         base = @defaults.merge(variables)
         environment = @options[:environment] || base[:environment] || DEFAULTS[:environment]
-        dsl = DSL.new({ environment: }, warnings: @warnings)
+        plugins = Plugins.new
+        dsl = DSL.new({ environment: }, warnings: @warnings, plugins:, overrides: @options)
+        @options[:plugins]&.each { |name| plugins.add(name, dsl) } # files may use their settings
         (@files || find(environment)).each { |path| dsl.evaluate_file(path) }
         dsl.evaluate_parts(workers(base.merge(dsl.to_h, @options)))
-        Config.new(merge(base, dsl.to_h), warnings: @warnings, origins: origins(dsl))
+        Config.new(merge(base, dsl.to_h), warnings: @warnings, origins: origins(dsl), plugins:)
       end
 
       private

@@ -4,13 +4,9 @@ module Abaca
   class Config
     # What Puma would do with a configuration, and Abaca does not: a line of warning for each.
     module NotDone
-      # What does not happen without these plugins.
-      PLUGINS = {
-        "solid_queue" => "jobs will not be processed; start bin/jobs beside the server"
-      }.freeze
       # Hooks that are not called without threads for requests.
       OF_THREADS = %i[before_thread_start before_thread_exit].freeze
-      private_constant :PLUGINS, :OF_THREADS
+      private_constant :OF_THREADS
 
       class << self
         # @param config [Config]
@@ -45,11 +41,7 @@ module Abaca
           end
         end
 
-        def plugins(config)
-          (config[:plugins] - Types::Names::BUILT_IN).map do |name|
-            line(config, :plugins, "plugin #{name} is not run: #{PLUGINS.fetch(name, 'this version has none')}")
-          end
-        end
+        def plugins(config) = config.plugins.troubles.values_at(*config[:plugins]).compact
 
         def single_worker(config)
           return if config[:workers] != 1 || config[:silence_single_worker_warning]

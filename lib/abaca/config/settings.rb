@@ -111,8 +111,8 @@ module Abaca
                     level: :process, flag: ["--bind-to-activated-sockets [only]"]),
             *restarts,
             setting(:plugins, [].freeze, Types::Names.new("a name"),
-                    "`:tmp_restart`: a restart when `tmp/restart.txt` is touched; others of Puma's only give a warning",
-                    page: "deployment.md",
+                    "runs a plugin that was made for Puma; `:tmp_restart` and `:systemd` are built in",
+                    page: "plugins.md",
                     file: %i[plugin], level: :process, flag: ["--plugin NAME"])
           ]
         end

@@ -47,6 +47,7 @@ module Abaca
         @output = output
         @folder = folder
         @in_worker = in_worker
+        @before_restart = nil
         @ending = Ending.new(config)
         @target = config[:workers]
         @phase = 0
@@ -74,6 +75,9 @@ module Abaca
         @listeners = listeners
         @closing = Closing.new(listeners, @config[:shutdown_delay])
       end
+
+      # @yield before each phased restart
+      def before_restart(&block) = @before_restart = block
 
       # Looks after workers until it is stopped.
       #
@@ -270,6 +274,7 @@ module Abaca
         return @restart_again = true if @restart
 
         @phase += 1
+        @before_restart&.call
         change_folder
         @log.info("- Starting phased worker restart, phase: #{@phase}")
         @restart = phased

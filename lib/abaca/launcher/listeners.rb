@@ -57,6 +57,12 @@ module Abaca
       # Another process continues with those that no server of this process has.
       def keep = @opened.map(&:first).each(&:keep)
 
+      # In a forked child that outlives its parent, or may: the sockets are not open here any more. Their numbers stay
+      # taken, since objects of the parent may close them.
+      def let_go
+        @places.flat_map(&:fds).each { |fd| IO.for_fd(fd, autoclose: false).reopen(File::NULL) }
+      end
+
       # Closes those that no server of this process has, and removes the files of unix sockets that this process made.
       # Idempotent.
       def close = @opened.map(&:first).each(&:close)

@@ -26,12 +26,15 @@ module Abaca
           set(:bind_to_activated_sockets, bind)
         end
 
-        # A plugin of Puma's. `:tmp_restart` restarts the server when `tmp/restart.txt`, or the file of the variable
-        # RESTART_FILE, is touched; `:systemd` is always there.
+        # A plugin that was made for Puma: `puma/plugin/NAME.rb` in $LOAD_PATH (docs/plugins.md). Two are built in:
+        # `:tmp_restart` restarts the server when `tmp/restart.txt`, or the file of the variable RESTART_FILE, is
+        # touched; `:systemd` is always there.
         #
         #   plugin :tmp_restart
+        #   plugin :solid_queue if ENV["SOLID_QUEUE_IN_PUMA"]
         def plugin(name)
           add(:plugins, name)
+          @plugins.add(name.to_s, self, place)
         end
 
         # The number of processes that serve, below a master; 0 is one process without one. `:auto` counts what this

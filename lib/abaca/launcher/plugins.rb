@@ -1,0 +1,98 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Launcher
+    # Runs the plugins of a configuration: starts them, tells them of the server's life, and ends with it. What a plugin
+    # raises is logged, with what will not happen, and stops neither the server nor the others. Without plugins, the
+    # methods do nothing, and nothing of the names of Puma is loaded.
+    class Plugins
+      autoload :Events, File.expand_path("plugins/events", __dir__)
+      autoload :ForPlugins, File.expand_path("plugins/for_plugins", __dir__)
+      autoload :LogWriter, File.expand_path("plugins/log_writer", __dir__)
+      autoload :Running, File.expand_path("plugins/running", __dir__)
+
+      # What a plugin runs: the app has to have it loaded.
+      NEEDS = { "solid_queue" => "SolidQueue" }.freeze
+      private_constant :NEEDS
+
+      # @param launcher [Launcher]
+      # @param config [Config]
+      # @param log [Log]
+      def initialize(launcher, config, log)
+        @launcher = launcher
+        @config = config
+        @log = log
+        @plugins = config.plugins.instances.slice(*config[:plugins])
+        @running = []
+        @own = {}
+      end
+
+      # @return [PumaOptions] the settings as plugins see them, with what is known since the start
+      def options = PumaOptions.new(@config.plugins.kept, own: @own) { |name| @config[name] }
+
+      # Starts them; one that cannot run is a line in the log.
+      #
+      # @param control [Control] that is open
+      # @param listeners [Listeners] that are open
+      def start(control, listeners)
+        return if @plugins.empty?
+
+        @events = Events.make(@log)
+        @own = { control_url: control.url, control_auth_token: control.token }.compact
+        facade = ForPlugins.new(@launcher, log: @log, events: @events, options:)
+        in_child = -> { [control.forget, listeners.let_go] }
+        @running = @plugins.filter_map { |name, plugin| start_one(name, plugin, facade, in_child) }
+      end
+
+      # The server serves, for the first time or with new code.
+      def booted
+        @running.each(&:run_in_background)
+        fire(:after_booted)
+      end
+
+      # Workers are about to be replaced.
+      def before_restart = fire(:before_restart)
+
+      # This program is about to be replaced. What a plugin starts anew at a restart would be broken off, so it hears of
+      # the end, too.
+      def before_exec
+        end_threads
+        fire(:before_restart)
+        stopped
+      end
+
+      # The server is about to stop. A thread that looks after a process of its plugin's would stop it once more. A trap
+      # handler may call it.
+      def end_threads = @running.each(&:end_threads)
+
+      # It has stopped.
+      def stopped = fire(:after_stopped)
+
+      private
+
+      def fire(event) = @events&.fire(event)
+
+      def start_one(name, plugin, facade, in_child)
+        trouble = missing(name) and return warn_of(name, trouble)
+        running = Running.new(name, plugin, @log, in_child:)
+        Events.of(name) { plugin.start(facade) } if plugin.respond_to?(:start)
+        running
+      rescue StandardError, ScriptError => e
+        warn_of(name, e)
+      end
+
+      def missing(name)
+        needed = NEEDS[name]
+        return if needed.nil? || Object.const_defined?(needed)
+
+        reason = ", which has no app without preload_app!" if @config[:workers].positive?
+        "#{needed} is not loaded in this process#{reason}"
+      end
+
+      def warn_of(name, trouble)
+        @log.error(Config::Plugins.trouble(name, trouble))
+        nil
+      end
+    end
+  end
+end

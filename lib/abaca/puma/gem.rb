@@ -1,0 +1,25 @@
+# frozen_string_literal: true
+
+module Abaca
+  # Puma's gem, which may be in the bundle beside Abaca: plugins that are gems depend on it.
+  module PumaGem
+    class << self
+      # @return [Boolean] whether it is in the bundle, or was activated
+      def there? = !spec.nil?
+
+      # Loads a file of its, also where Abaca has one of the same name.
+      #
+      # @param feature [String] such as "puma/plugin"
+      # @return [Boolean] whether it was loaded now
+      # @raise [LoadError]
+      def require(feature)
+        folder = spec.full_require_paths.find { |path| File.file?(File.join(path, "#{feature}.rb")) }
+        Kernel.require(folder ? File.join(folder, feature) : feature)
+      end
+
+      private
+
+      def spec = Gem.loaded_specs["puma"]
+    end
+  end
+end

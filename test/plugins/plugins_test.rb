@@ -1,0 +1,175 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "support/cluster_case"
+
+# Plugins that were made for Puma, as the command runs them.
+class PluginsTest < Minitest::Test
+  include ClusterCase
+
+  # The first lines of a configuration file that has plugins of its own.
+  CONFIG = "$LOAD_PATH.unshift File.join(__dir__, 'plugins')\n"
+
+  # Tells of its life.
+  TELLER = <<~'RUBY'
+    require "puma/plugin"
+
+    module Puma
+      class DSL
+        def teller_words(*words) = @options[:teller_words] = words
+        def teller_port(number) = port(number)
+      end
+    end
+
+    Puma::Plugin.create do
+      def config(dsl) = dsl.tag("told")
+
+      def start(launcher)
+        writer = launcher.log_writer
+        writer.log "start #{launcher.options.fetch(:teller_words).inspect} of #{launcher.config.options[:tag]}"
+        in_background { writer.log "background #{Puma.stats_hash.key?(:started_at)}" }
+        launcher.events.on_booted { writer.log "booted" }
+        launcher.events.before_restart { writer.log "before_restart" }
+        launcher.events.after_stopped { writer.log "stopped" }
+      end
+    end
+  RUBY
+
+  def setup
+    super
+    FileUtils.mkdir_p(File.join(@directory, "plugins/puma/plugin"))
+  end
+
+  def plugin(name, text) = File.write(File.join(@directory, "plugins/puma/plugin/#{name}.rb"), text)
+
+  # What the plugin has told so far, without the ids of processes.
+  def told(command)
+    command.text.scan(/^(?:\[\d+\] )?((?:start|background|booted|before_restart|stopped)\b.*)$/).flatten
+  end
+
+  LIFE = ["start [\"a\"] of told", "booted", "background true", "stopped"].freeze
+
+  def test_the_life_of_a_plugin
+    plugin "teller", TELLER
+    [0, 2].each do |workers|
+      command = run_abaca(APP, config: "#{CONFIG}plugin :teller\nteller_words 'a'\nworkers #{workers}")
+      command.wait_for(/background true/)
+      assert_equal 0, finish(command)
+      assert_equal LIFE.sort, told(command).sort, command.text
+      assert_equal "stopped", told(command).last
+    end
+  end
+
+  # The flag counts before the file, which may use the plugin's settings; settings may call those of the server.
+  def test_a_plugin_of_the_command_line
+    plugin "teller", TELLER
+    File.write(File.join(@directory, "own.rb"), "teller_words 'b'\nclear_binds!\nteller_port 0\n")
+    command = start_abaca("-I", File.join(@directory, "plugins"), "--plugin", "teller", "-C", "own.rb",
+                          "--check-config")
+    assert_equal 0, command.wait.exitstatus
+    assert_match(/^plugins +"teller" +command line$/, command.text)
+    assert_match(%r{^binds +tcp://127.0.0.1:0 }, command.text)
+  end
+
+  # Without the app of a child that has the new code, there is nothing to tell twice: only one process has the plugin.
+  def test_a_hot_restart_has_one_plugin_at_a_time
+    plugin "teller", TELLER
+    command = run_abaca(APP, config: "#{CONFIG}plugin :teller\nteller_words 'c'")
+    command.wait_for(/background true/)
+    command.signal(:USR2)
+    command.wait_for(/background true.*background true/m)
+    assert_equal 0, finish(command)
+    first = LIFE.map { |line| line.sub('"a"', '"c"') }
+    expected = [*first[..-2].sort, "before_restart", "stopped", *first[..-2].sort, "stopped"]
+    all = told(command)
+    assert_equal expected, [*all[0, 3].sort, *all[3, 2], *all[5, 3].sort, *all[8..]], command.text
+  end
+
+  def test_a_phased_restart
+    plugin "teller", TELLER
+    command = run_cluster(config: "#{CONFIG}plugin :teller\nteller_words 'd'\nworkers 2\npreload_app! false")
+    command.wait_for(/background true/)
+    command.signal(:USR1)
+    command.wait_for(/before_restart.*\bbooted$/m)
+    assert_equal 0, finish(command)
+    assert_equal %w[before_restart booted stopped], told(command).last(3)
+  end
+
+  # One that fails says what will not happen, and the server serves.
+  def test_plugins_that_fail
+    plugin "raises", "require 'puma/plugin'\nPuma::Plugin.create { def start(_) = raise('no license') }"
+    plugin "broken", "require 'no/such/file'"
+    plugin "yabeda", <<~RUBY
+      require "puma/plugin"
+      Puma::Plugin.create do
+        def start(launcher)
+          launcher.events.after_booted { raise "nobody listens" }
+          in_background { raise IOError, "closed" }
+        end
+      end
+    RUBY
+    plugin "solid_queue", "require 'puma/plugin'\nPuma::Plugin.create { }"
+    command = run_abaca(APP, config: "#{CONFIG}plugin :raises\nplugin :broken\nplugin :yabeda\nplugin :nobody\n" \
+                                     "nobody_at 5\nplugin :solid_queue")
+    assert_equal command.pid, ask(command).to_i
+    command.wait_for(/its thread has failed/)
+    assert_equal 0, finish(command)
+    nothing = "what it does will not happen"
+    [
+      "plugin raises is not run: no license (RuntimeError); #{nothing}",
+      "settings.rb:3: plugin broken is not run: cannot load such file -- no/such/file (LoadError); #{nothing}",
+      "plugin yabeda: after_booted failed: nobody listens (RuntimeError) at ",
+      "plugin yabeda: its thread has failed: closed (IOError) at ",
+      "; Yabeda gets no figures of the server",
+      "settings.rb:5: plugin nobody is not run: there is no puma/plugin/nobody.rb in the bundle; #{nothing}",
+      "settings.rb:6: `nobody_at' has no effect: plugin nobody is not run",
+      "plugin solid_queue is not run: SolidQueue is not loaded in this process; jobs will not be processed"
+    ].each { |line| assert_includes command.text, line }
+  end
+
+  # The listening sockets of a port.
+  def listeners(port)
+    lines = File.readlines("/proc/net/tcp").grep(/:#{format('%04X', port)} 0{8}:0000 0A/)
+    lines.map { |line| "socket:[#{line.split[9]}]" }
+  end
+
+  def descriptors(pid) = Dir["/proc/#{pid}/fd/*"].map { |fd| File.readlink(fd) }
+
+  # It has its child to itself: its end, and none of the server's sockets.
+  def test_a_process_of_a_plugin
+    plugin "worker", <<~'RUBY'
+      require "puma/plugin"
+      Puma::Plugin.create do
+        def start(launcher)
+          launcher.events.after_booted do
+            reader, writer = IO.pipe
+            pid = fork { writer.close; reader.read; exit! 7 }
+            launcher.log_writer.log "child #{pid}"
+            sleep 0.05 until File.exist?("done")
+            writer.close
+            launcher.log_writer.log "status #{Process.wait2(pid).last.exitstatus}"
+          end
+        end
+      end
+    RUBY
+    command = run_cluster(config: "#{CONFIG}plugin :worker\nworkers 1\nsilence_single_worker_warning", count: 1)
+    child = command.wait_for(/child (\d+)$/)[1]
+    sockets = listeners(command.port)
+    refute_empty sockets & descriptors(command.pid)
+    assert eventually { !sockets.intersect?(descriptors(child)) }
+    File.write(File.join(@directory, "done"), "")
+    command.wait_for(/status 7/)
+    assert_equal 0, finish(command)
+  end
+
+  # Gems take the constant for a sign of Puma.
+  def test_the_names_of_puma_are_not_there_unasked
+    app = "run ->(_) { [200, {}, [defined?(::Puma).inspect]] }"
+    command = run_abaca(app, config: "plugin :tmp_restart\nworkers 0")
+    assert_equal "nil", ask(command)
+    assert_equal 0, finish(command)
+    command = run_abaca("run ->(_) { [200, {}, [Puma.stats_hash.keys.first.inspect]] }", config: "Puma::Const::VERSION")
+    assert_equal ":started_at", ask(command)
+    assert_equal 0, finish(command)
+  end
+end
