@@ -17,7 +17,7 @@ module Bench
       @rounds = rounds
       @quick = quick
       @pinned = pinned
-      @nice = nice ? ["nice", "-n", nice.to_s] : []
+      @nice = nice ? Machine.prefer(nice) : []
       logs = "#{self.class.name.split("::")[1].downcase}-#{name}"
       @field = Field.new(settings: settings, ruby: ruby, name: logs, cpu: pinned ? 0 : nil, **field)
     end
