@@ -48,6 +48,14 @@ module Abaca
         nil
       end
 
+      # Loads the adapters of what is loaded: before a fork, so that its children share them.
+      #
+      # @return [nil]
+      def prepare
+        ADAPTERS.each { |constant, name| const_get(name) if loaded?(constant) }
+        nil
+      end
+
       # @param config [Config]
       # @return [Boolean]
       def fibers?(config) = !Config::Modes.threads_lead?(config)

@@ -29,6 +29,15 @@ class CommandLeanTest < Minitest::Test
     assert_equal first, features(server), "the first request has loaded something"
   end
 
+  # Each would take its own time and memory for it.
+  def test_workers_load_nothing
+    file("config.ru", "run ->(_env) { [200, {}, [($LOADED_FEATURES - $loaded).join(\"\\n\")]] }")
+    [true, false].each do |preload|
+      file("settings.rb", "preload_app! #{preload}\nbefore_worker_fork { $loaded = $LOADED_FEATURES.dup }")
+      assert_empty features(start("-p", "0", "-w", "2", "-C", "settings.rb"))
+    end
+  end
+
   def test_workers_and_a_control_server
     server = start("-p", "0", "-w", "1", "--preload", "--control-url", "tcp://127.0.0.1:0")
     first = features(server)

@@ -88,7 +88,7 @@ module Abaca
         @forks = Forks.new(@config, log: @log, listeners: @listeners, mailbox: @mailbox) { |place| worker(place) }
         @idle = Idle.new(@config[:idle_timeout])
         run_hooks(:before_fork, nil)
-        WarmUp.run if preloaded?
+        WarmUp.run(@config, preloaded: preloaded?)
         @master = Process.pid
         @booting = true
         @mailbox.post

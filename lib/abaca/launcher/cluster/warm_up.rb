@@ -3,20 +3,38 @@
 module Abaca
   class Launcher
     class Cluster
-      # Prepares a process that has loaded the app for forks: what is garbage goes now, and what stays is old, so that
-      # the collector of a worker leaves the pages alone that it shares with the others.
+      # Prepares the master for forks.
       module WarmUp
-        # Collections after which an object is old.
-        AGES = 4
+        # Collections after which an object is old. Compaction has another one.
+        AGES = 3
         private_constant :AGES
 
-        def self.run
-          return Process.warmup if Process.respond_to?(:warmup) # Ruby 3.3
+        class << self
+          # @param config [Config]
+          # @param preloaded [Boolean] whether the app is loaded
+          def run(config, preloaded:)
+            load(config)
+            age if preloaded
+          end
 
-          AGES.times { GC.start }
-          GC.compact if GC.respond_to?(:compact)
-        rescue NotImplementedError
-          nil # a platform without compaction
+          private
+
+          # What every worker would load of Abaca.
+          def load(config)
+            Compat.prepare
+            FiberSafety if App.fibers?(config)
+          end
+
+          # What is garbage goes now, and what stays is old, so that the collector of a worker leaves the pages alone
+          # that it shares with the others.
+          def age
+            return Process.warmup if Process.respond_to?(:warmup) # Ruby 3.3
+
+            AGES.times { GC.start }
+            GC.compact if GC.respond_to?(:compact)
+          rescue NotImplementedError
+            nil # a platform without compaction
+          end
         end
       end
     end
