@@ -140,6 +140,6 @@ class ControlProcessTest < Minitest::Test
     assert_match(/no TLS/, assert_fails("-p", "0", "--control-url", "ssl://127.0.0.1:1"))
     open_to_all = ["--control-url", "tcp://0.0.0.0:0", "--control-token", "none"]
     assert_match(/a token is needed/, assert_fails("-p", "0", *open_to_all))
-    assert_match(/cannot write the state file: /, assert_fails("-p", "0", "-S", "none/state"))
+    assert_match(%r{state_path: cannot write none/state: }, assert_fails("-p", "0", "-S", "none/state"))
   end
 end
