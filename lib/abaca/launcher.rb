@@ -139,10 +139,12 @@ module Abaca
       restart
     end
 
-    # Would fork the workers from worker 0 anew, which Abaca does not do (docs/cluster.md). A trap handler may call it.
+    # Replaces all workers but the first by such that are forked from it (docs/cluster.md). A trap handler may call it.
     #
-    # @return [Boolean] false
+    # @return [Boolean] false if that is not possible
     def refork
+      return true if @runner&.refork
+
       @log.info("* refork called but not available.")
       false
     end

@@ -73,8 +73,7 @@ class ClusterBootTest < Minitest::Test
   end
 
   def test_not_preloaded
-    command = run_cluster(FACTS, config: "workers 2\npreload_app! false\nfork_worker")
-    command.wait_for(/`fork_worker' has no effect/)
+    command = run_cluster(FACTS, config: "workers 2\npreload_app! false")
     command.signal(:URG)
     command.wait_for(/refork called but not available/)
     assert_equal booted(command).map(&:pid).sort, loaded.sort

@@ -137,10 +137,12 @@ class ConfigWorkersTest < Minitest::Test
     assert_empty warnings("#{text}routes { thread \"/a\" }")
   end
 
-  def test_workers_are_not_forked_anew
-    assert_equal ["puma.rb:3: `before_refork' is not called: worker 0 forks no others",
-                  "puma.rb:2: `fork_worker' has no effect: workers are always forked from the master"],
-                 warnings("workers 2\nfork_worker\non_refork { }")
+  def test_reforks_that_never_come
+    assert_empty warnings("workers 2\nfork_worker\non_refork { }")
+    assert_equal ["puma.rb:2: `before_refork' is not called: there is no fork_worker"],
+                 warnings("workers 2\non_refork { }")
+    assert_equal ["puma.rb:2: `fork_worker' has no effect: there are no other workers"],
+                 warnings("workers 1\nfork_worker\nsilence_single_worker_warning")
     assert_match(/\A`prune_bundler' has no effect/, warnings("", { prune_bundler: true }).first)
   end
 

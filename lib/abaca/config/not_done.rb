@@ -14,7 +14,7 @@ module Abaca
         def warnings(config)
           hooks(config) + plugins(config) + [
             *single_worker(config),
-            *setting(config, :fork_worker, "workers are always forked from the master"),
+            *(setting(config, :fork_worker, "there are no other workers") if config[:workers] < 2),
             *setting(config, :prune_bundler, "workers stay in the bundle, and keep its gems until a hot restart")
           ]
         end
@@ -32,7 +32,7 @@ module Abaca
           names = SETTINGS.values.select(&:hook_of_workers?).map(&:name)
           return uncalled(config, names, "there are no workers") if config[:workers].zero?
 
-          uncalled(config, %i[before_refork after_refork], "worker 0 forks no others")
+          config[:fork_worker] ? [] : uncalled(config, %i[before_refork after_refork], "there is no fork_worker")
         end
 
         def uncalled(config, names, why)

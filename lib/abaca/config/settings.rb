@@ -72,8 +72,8 @@ module Abaca
                    shown: "true with several workers, without prune_bundler",
                    file: %i[preload_app!], level: :process, flag: ["--preload"]),
             setting(:fork_worker, nil, Types::Reforks.new,
-                    "accepted for Puma's sake: workers are always forked from the master; a warning says so",
-                    level: :process, flag: ["-f", "--fork-worker [REQUESTS]"]),
+                    "the number of requests of worker 0 after which the others are forked from it; 0: on command only",
+                    page: "cluster.md", level: :process, flag: ["-f", "--fork-worker [REQUESTS]"]),
             setting(:worker_timeout, 60.0, Types::WorkerTimeout.new, "a worker silent for longer is replaced",
                     level: :process),
             setting(:worker_boot_timeout, 60.0, time, "a worker that boots for longer is replaced", level: :process),
@@ -360,9 +360,9 @@ module Abaca
             worker_hook(:before_worker_shutdown, "a worker has done its last request",
                         aliases: %i[on_worker_shutdown], keyed: true),
             worker_hook(:after_worker_shutdown, "the master has seen the end of a worker"),
-            worker_hook(:before_refork, "never: worker 0 forks no others; a warning says so",
+            worker_hook(:before_refork, "worker 0 has stopped serving, and is about to fork others",
                         aliases: %i[on_refork], keyed: true),
-            worker_hook(:after_refork, "never, as well", keyed: true)
+            worker_hook(:after_refork, "worker 0 is about to serve again", keyed: true)
           ]
         end
 

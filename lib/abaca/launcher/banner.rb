@@ -50,8 +50,12 @@ module Abaca
       def processes
         return ["*          PID: #{Process.pid}"] unless clustered?
 
-        ["*   Master PID: #{Process.pid}", "*      Workers: #{@config[:workers]}"]
+        restarts = { hot: true, phased: !@config[:preload_app], refork: @config[:fork_worker] }
+        ["*   Master PID: #{Process.pid}", "*      Workers: #{@config[:workers]}",
+         "*     Restarts: #{restarts.map { |name, possible| "#{mark(possible)} #{name}" }.join(' ')}"]
       end
+
+      def mark(possible) = possible ? "(\u2714)" : "(\u2716)"
 
       def fibers
         return if Config::Modes.threads_lead?(@config)

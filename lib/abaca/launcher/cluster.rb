@@ -11,9 +11,13 @@ require_relative "cluster/handle"
 require_relative "cluster/idle"
 require_relative "cluster/lifeline"
 require_relative "cluster/mailbox"
+require_relative "cluster/nursery"
+require_relative "cluster/orders"
 require_relative "cluster/phased_restart"
 require_relative "cluster/preload"
 require_relative "cluster/recycling"
+require_relative "cluster/refork"
+require_relative "cluster/restarts"
 require_relative "cluster/slots"
 require_relative "cluster/strangers"
 require_relative "cluster/warm_up"
@@ -45,18 +49,17 @@ module Abaca
         @app = app
         @log = log
         @output = output
-        @folder = folder
         @in_worker = in_worker
         @before_restart = nil
         @ending = Ending.new(config)
         @target = config[:workers]
-        @phase = 0
         @back_off = BackOff.new
         @care = Care.new(config, log)
         @slots = Slots.new(@target)
         @workers = Workers.new(log)
         @watch = Watch.new(@workers, config[:worker_check_interval])
-        @recycling = Recycling.new(config, log) { |worker| phased(only: worker) }
+        @restarts = Restarts.new(config, log, @workers, @slots, folder:, fork: method(:fork_worker),
+                                                                stop: method(:retire)) { @before_restart&.call }
         @app ||= Preload.load(config, log) if config[:preload_app]
         @mailbox = Mailbox.new
       end
@@ -76,7 +79,7 @@ module Abaca
         @closing = Closing.new(listeners, @config[:shutdown_delay])
       end
 
-      # @yield before each phased restart
+      # @yield before each phased restart and each refork
       def before_restart(&block) = @before_restart = block
 
       # Looks after workers until it is stopped.
@@ -87,6 +90,7 @@ module Abaca
         @on_booted = booted
         @forks = Forks.new(@config, log: @log, listeners: @listeners, mailbox: @mailbox) { |place| worker(place) }
         @idle = Idle.new(@config[:idle_timeout])
+        Engine.adopt_orphans if @config[:fork_worker]
         run_hooks(:before_fork, nil)
         WarmUp.run(@config, preloaded: preloaded?)
         @master = Process.pid
@@ -110,6 +114,16 @@ module Abaca
         return false if preloaded?
 
         @mailbox.post(:phased_restart)
+        true
+      end
+
+      # Forks all workers but the first from that. A trap handler may call it.
+      #
+      # @return [Boolean] false without `fork_worker`, or with a single worker
+      def refork
+        return false unless @config[:fork_worker] && @target > 1
+
+        @mailbox.post(:refork)
         true
       end
 
@@ -160,7 +174,7 @@ module Abaca
       def over? = @stopping && @workers.empty?
 
       def look_around
-        @mailbox.wait(pause).each { |pid| note_boot(pid) }
+        @mailbox.wait(pause).each { |report| note(report) }
         while (command = @mailbox.command)
           obey(command)
         end
@@ -188,7 +202,8 @@ module Abaca
         when :stop then begin_stop(at_once: false)
         when :hand_over then begin_hand_over
         when :halt then begin_stop(at_once: true)
-        when :phased_restart then begin_phased_restart
+        when :phased_restart then @restarts.begin_phased
+        when :refork then @restarts.begin_refork
         when :add_worker then add
         when :remove_worker then remove
         when :reopen then signal_all("HUP")
@@ -219,13 +234,13 @@ module Abaca
       end
 
       # Those that count: at a phased restart there is one more.
-      def regular = @workers.active - [@restart&.extra]
+      def regular = @workers.active - [@restarts.extra]
 
       def cull
         surplus = regular.size - @target
         return unless surplus.positive?
 
-        oldest_first = regular.sort_by { |worker| [worker.started_at, worker.index] }
+        oldest_first = (regular - [@workers.first]).sort_by { |worker| [worker.started_at, worker.index] }
         oldest_first.reverse! if @config[:worker_culling_strategy] == :youngest
         oldest_first.first(surplus).each do |worker|
           @log.info("- #{worker} terminating")
@@ -236,13 +251,15 @@ module Abaca
       # In the child.
       def worker(place)
         @in_worker.call
-        Worker.new(@ending.config_of_workers, place, app: @app, log: @log, output: @output, master: @master)
+        @workers.each(&:close_orders)
+        Worker.new(@ending.config_of_workers, place, app: @app, log: @log, output: @output, master: @master,
+                                                     slots: @slots)
       end
 
       # @return [Handle, nil] nil if there is no room for another one with this number
       def fork_worker(index)
         slot = @slots.free(index, @workers.slots) or return
-        @forks.fork(Place.new(index, @phase, slot)).tap { |worker| @workers << worker }
+        @forks.fork(Place.new(index, @restarts.phase, slot)).tap { |worker| @workers << worker }
       rescue SystemCallError => e
         @log.error("cannot fork a worker: #{e.message}; the next try is in #{@back_off.fail.round} s")
         @mailbox.post
@@ -252,15 +269,33 @@ module Abaca
       # Ends one, while the others continue.
       def retire(worker) = worker.hand_over(within: @ending.patience(at_once: false))
 
-      def note_boot(pid)
-        worker = @workers[pid] or return
+      def note(report)
+        worker = @workers[report.pid]
+        case report.word
+        when :born then note_birth(report)
+        when :barren then @workers.unborn(report.number)&.lose
+        when :booted then note_boot(worker) if worker
+        when :rests then worker&.begin_rest
+        when :serves then worker&.end_rest
+        end
+      end
+
+      # One that comes too late is not awaited any more.
+      def note_birth(report)
+        worker = @workers.unborn(report.number)
+        worker ? worker.born(report.pid) : Process.kill(:KILL, report.pid)
+      rescue Errno::ESRCH
+        nil # it has ended
+      end
+
+      def note_boot(worker)
         worker.boot
         @log.info("- #{worker} booted in #{worker.age.round(2)}s, phase: #{worker.phase}")
       end
 
       def note_end(worker)
         @log.warn("#{worker} #{worker.how_it_ended}") unless worker.stopping?
-        run_hooks(:after_worker_shutdown, worker)
+        run_hooks(:after_worker_shutdown, worker) if worker.pid
         return unless worker.failed? && !@stopping
 
         pause = @back_off.fail
@@ -270,43 +305,14 @@ module Abaca
 
       # --- the restart, and the end ---
 
-      def begin_phased_restart
-        return @restart_again = true if @restart
-
-        @phase += 1
-        @before_restart&.call
-        change_folder
-        @log.info("- Starting phased worker restart, phase: #{@phase}")
-        @restart = phased
-      end
-
-      def phased(only: nil)
-        PhasedRestart.new(@workers, phase: @phase, log: @log, only:, fork: method(:fork_worker), stop: method(:retire))
-      end
-
-      # A symbolic link may lead to newer code by now.
-      def change_folder
-        return unless @folder
-
-        Dir.chdir(@folder)
-        @log.info("+ Changing to #{@folder}")
-      rescue SystemCallError => e
-        @log.error("cannot change to #{@folder}: #{e.message}")
-      end
-
       def restart_on
-        @restart ||= @recycling.due(@workers.active)
-        result = @restart&.step or return
-
-        @restart = nil
+        result = @restarts.step
         @booting = true if result == :done
         @on_booted.call(complete: false) if result == :failed
-        begin_phased_restart if @restart_again
-        @restart_again = false
       end
 
       def tell_booted
-        return unless @booting && !@restart && regular.size == @target && regular.all?(&:booted?)
+        return unless @booting && !@restarts.under_way? && regular.size == @target && regular.all?(&:booted?)
 
         @booting = false
         @on_booted.call

@@ -22,7 +22,7 @@ module Abaca
         @log = log
         @succession = succession
         @inherited = succession.inherited
-        @opened = [] # of [Listener, Hash of terms]
+        @opened = [] # of [Listener, Hash of terms, Hash of options]
         @places = []
         @lines = []
       end
@@ -54,6 +54,17 @@ module Abaca
         @opened.each { |listener, terms| server.add_listener(listener, **terms) }
       end
 
+      # @return [Listeners] the same places, open once more, for another server
+      # @raise [SystemCallError]
+      def copy
+        twin = dup
+        twin.open_as(@opened.map do |listener, terms, options|
+          fd = IO.for_fd(listener.fileno, autoclose: false).dup.tap { |io| io.autoclose = false }.fileno
+          [Listener.inherit(fd, false, **options), terms, options]
+        end)
+        twin
+      end
+
       # Another process continues with those that no server of this process has.
       def keep = @opened.map(&:first).each(&:keep)
 
@@ -66,6 +77,14 @@ module Abaca
       # Closes those that no server of this process has, and removes the files of unix sockets that this process made.
       # Idempotent.
       def close = @opened.map(&:first).each(&:close)
+
+      protected
+
+      # @param opened [Array<Array>] as they were, or copies
+      def open_as(opened)
+        @opened = opened
+        @places = @lines = @urls = nil
+      end
 
       private
 
@@ -87,7 +106,7 @@ module Abaca
 
       def add(bind, place)
         listeners = place ? heirs(place, bind) : listeners(bind)
-        @opened.concat(listeners.map { |listener| [listener, bind.options.except(*OPENING)] })
+        @opened.concat(listeners.map { |listener| [listener, bind.options.except(*OPENING), again(bind)] })
         @places << Inherited::Place.new(bind.to_s, listeners.map(&:fileno), place ? place.mark : mark(bind))
         @lines.concat(listeners.map { |listener| line(listener, place) })
       rescue SystemCallError => e
@@ -106,9 +125,12 @@ module Abaca
       # A stand-in that ends before it serves must leave the file, which is still in use.
       def heirs(place, bind)
         owns = place.own? && !@succession.stand_in?
-        options = { dead_after: dead_after(bind), **bind.options.slice(*OPENING) }
+        options = again(bind).merge(bind.options.slice(*OPENING))
         place.fds.map { |fd| Listener.inherit(fd, owns, **options) }
       end
+
+      # Options of a socket that is open already.
+      def again(bind) = { dead_after: dead_after(bind), **bind.options.slice(:backlog, :defer_accept) }
 
       def mark(bind) = bind.unix? && !bind.path.start_with?("@") ? "own" : "-"
 

@@ -84,6 +84,11 @@ module Abaca
       # @return [Boolean] false
       def phased_restart = false
 
+      # The same.
+      #
+      # @return [Boolean] false
+      def refork = false
+
       # @return [Hash{Symbol => Object}] figures in Puma's shape
       def stats
         places = Control::PumaStats.places(@config)

@@ -54,6 +54,7 @@ VALUE ab_init_server(VALUE mAbaca);
 void ab_init_hold(VALUE cEngine);
 void ab_init_life(VALUE cEngine);
 void ab_init_listen(VALUE mAbaca, VALUE cEngine);
+void ab_init_orphans(VALUE cEngine);
 void ab_init_requests(VALUE cEngine);
 void ab_init_server_slot(VALUE cEngine);
 void ab_init_shutdown(VALUE cEngine);

@@ -7,13 +7,15 @@ module Abaca
       class Handle
         # Seconds after which a worker that ends has served.
         MOMENT = 1
+        # Seconds for one that is forked by another worker to report its process.
+        BIRTH = 10
         # Signals of a process to itself.
         CRASHES = %w[ABRT BUS FPE ILL SEGV SYS TRAP].map { |name| Signal.list.fetch(name) }.freeze
-        private_constant :MOMENT, :CRASHES
+        private_constant :MOMENT, :BIRTH, :CRASHES
 
         # @return [Integer] its number; at a phased restart, its successor has the same
         attr_reader :index
-        # @return [Integer] of its process
+        # @return [Integer, nil] of its process; nil until one that another worker forks has reported it
         attr_reader :pid
         # @return [Integer] its generation
         attr_reader :phase
@@ -24,19 +26,80 @@ module Abaca
         # @return [Process::Status, nil] how it ended, as far as it is known
         attr_reader :process_status
 
-        # @param pid [Integer]
+        # @param pid [Integer, nil]
         # @param place [Place]
         # @param clock [#call] returns seconds
         def initialize(pid, place, clock: -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) })
           @clock = clock
           @pid = pid
-          @index, @phase, @slot = *place
+          @index, @phase, @slot, @orders = *place
           @started_at = Time.now
           @forked = now
         end
 
+        # It has reported its process.
+        #
+        # @param pid [Integer]
+        def born(pid)
+          @pid = pid
+          signal(@signal) if @signal
+        end
+
+        # @return [Boolean] whether it is to be given up, since no process has reported
+        def lost? = @pid.nil? && (@lost || age > BIRTH)
+
+        # No process will report.
+        def lose = @lost = true
+
         # It serves from now on.
         def boot = @booted = now
+
+        # --- a refork, of one from which others are forked ---
+
+        # @return [Boolean] whether others can be forked from it
+        def fertile? = !@orders.nil? && booted? && active?
+
+        # It shall stop serving, and fork others.
+        def rest
+          @rest = :begins
+          @orders.rest
+        end
+
+        # It has stopped serving.
+        def begin_rest = @rest = :rests
+
+        def rests? = @rest == :rests
+
+        # It shall fork a worker.
+        #
+        # @param place [Place]
+        # @return [Handle] of that
+        def fork(place)
+          @orders.fork(place)
+          Handle.new(nil, place)
+        end
+
+        # It shall serve again.
+        #
+        # @param phase [Integer] as one of this generation
+        def serve(phase)
+          @rest = :ends
+          @next_phase = phase
+          @orders.serve(phase)
+        end
+
+        # It serves again.
+        def end_rest
+          @rest = nil
+          @phase = @next_phase
+        end
+
+        def serves? = booted? && @rest.nil?
+
+        # In another process, or when it has ended: lets go of what is for it alone.
+        def close_orders = @orders&.close
+
+        # --- its life ---
 
         # @return [Float] seconds since its last heartbeat, or since it has booted
         def silence = [@slot.beat_age, now - @booted].compact.min
@@ -78,10 +141,11 @@ module Abaca
 
         # Its process has been reaped.
         #
-        # @param status [Process::Status, nil] nil: by other code, which alone knows
+        # @param status [Process::Status, nil] nil: there was none, or other code has it
         def end_with(status)
           @ended = true
           @process_status = status
+          close_orders
           @served = @booted ? now - @booted : 0
           @slot.state = :ended unless @slot.state == :empty
         end
@@ -139,6 +203,8 @@ module Abaca
 
         # @param name [String]
         def signal(name)
+          return @signal = name unless @pid
+
           Process.kill(name, @pid) unless ended?
         rescue Errno::ESRCH
           nil # it has ended, and is about to be reaped
@@ -146,14 +212,14 @@ module Abaca
 
         # @return [String] for the log
         def how_it_ended
-          return "has ended" unless process_status
+          return @pid ? "has ended" : "was not forked" unless process_status
           return "was killed by #{Signal.signame(process_status.termsig)}" if process_status.signaled?
 
           "has ended with status #{process_status.exitstatus}"
         end
 
         # @return [String] for the log
-        def to_s = "Worker #{@index} (PID: #{@pid})"
+        def to_s = "Worker #{@index} (PID: #{@pid || 'none yet'})"
 
         private
 

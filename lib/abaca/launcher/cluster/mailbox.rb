@@ -8,6 +8,8 @@ module Abaca
       # What the master waits at: commands of its own process, and what workers report. A trap handler may post, and so
       # may any thread.
       class Mailbox
+        # What a worker reports: a word, its process, and a number.
+        Report = Struct.new(:word, :pid, :number)
         # Bytes that are read at once.
         ROOM = 65_536
         private_constant :ROOM
@@ -27,9 +29,12 @@ module Abaca
           nil # the master has ended
         end
 
-        # Reports to the master that this process has booted. A line of this length is written as a whole.
-        def report_boot
-          @writer.write("#{Process.pid}\n")
+        # Reports to the master. A line of this length is written as a whole.
+        #
+        # @param word [Symbol] :booted, say
+        # @param number [Integer]
+        def report(word, number = 0)
+          @writer.write("#{word} #{Process.pid} #{number}\n")
         rescue IOError, SystemCallError
           nil # the master has ended, which the worker notices elsewhere
         end
@@ -37,7 +42,7 @@ module Abaca
         # Waits until there is something.
         #
         # @param seconds [Numeric] at most
-        # @return [Array<Integer>] the processes that have booted
+        # @return [Array<Report>]
         def wait(seconds)
           return [] unless @reader.wait_readable(seconds)
 
@@ -46,7 +51,7 @@ module Abaca
           return [] unless text.is_a?(String)
 
           *lines, @rest = text.split("\n", -1)
-          lines.reject(&:empty?).map(&:to_i)
+          lines.reject(&:empty?).map { |line| report_of(*line.split) }
         end
 
         # @return [Symbol, nil] the next command
@@ -64,6 +69,10 @@ module Abaca
           @reader.close
           @writer.close
         end
+
+        private
+
+        def report_of(word, pid, number) = Report.new(word.to_sym, pid.to_i, number.to_i)
       end
     end
   end

@@ -12,14 +12,19 @@ module Abaca
         # @param stop [#call] ends a worker gracefully
         # @param log [Log]
         # @param only [Handle, nil] the one worker to replace, whatever its generation
-        def initialize(workers, phase:, fork:, stop:, log:, only: nil)
+        # @param except [Handle, nil] the one that stays, at a refork
+        def initialize(workers, phase:, fork:, stop:, log:, only: nil, except: nil) # rubocop:disable Metrics/ParameterLists
           @workers = workers
           @only = only
+          @except = except
           @phase = phase
           @fork = fork
           @stop = stop
           @log = log
         end
+
+        # @return [Integer] the new generation
+        attr_reader :phase
 
         # @return [Handle, nil] a worker that is more than there shall be
         def extra = @successor
@@ -39,7 +44,9 @@ module Abaca
 
         private
 
-        def outdated = @workers.active.select { |worker| @only ? worker.equal?(@only) : worker.phase < @phase }
+        def outdated = @workers.active.select { |worker| @only ? worker.equal?(@only) : outdated?(worker) }
+
+        def outdated?(worker) = worker.phase < @phase && !worker.equal?(@except)
 
         def check_successor
           return give_up if @successor.ended?
@@ -47,16 +54,22 @@ module Abaca
           return unless @successor.booted?
 
           @successor = nil
-          @log.info("- Stopping #{@old.pid}#{' for phased upgrade' unless @only}...")
+          @log.info("- Stopping #{@old.pid}#{purpose}...")
           @stop.call(@old)
           nil
+        end
+
+        def purpose
+          return if @only
+
+          @except ? " for refork" : " for phased upgrade"
         end
 
         def give_up
           return give_up_one if @only
 
-          @log.error("the phased restart is given up: a worker of phase #{@phase} did not boot; " \
-                     "those of older phases continue")
+          @log.error("the #{@except ? 'refork' : 'phased restart'} is given up: a worker of phase #{@phase} did not " \
+                     "boot; those of older phases continue")
           :failed
         end
 

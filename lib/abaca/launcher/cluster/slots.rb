@@ -3,8 +3,9 @@
 module Abaca
   class Launcher
     class Cluster
-      # Where a worker stands: its number, its generation and its part of the shared page.
-      Place = Struct.new(:index, :phase, :slot)
+      # Where a worker stands: its number, its generation and its part of the shared page; and the Orders, for one from
+      # which others are forked.
+      Place = Struct.new(:index, :phase, :slot, :orders)
 
       # The shared page. Each number of a worker has two slots, since at a phased restart two workers have the same one.
       class Slots
@@ -28,6 +29,10 @@ module Abaca
         def free(index, taken)
           [index, index + @most].map { |i| @page[i] }.find { |slot| !taken.include?(slot) } if index < @most
         end
+
+        # @param number [Integer] of a slot
+        # @return [Page::Slot]
+        def [](number) = @page[number]
 
         # @return [Hash{Symbol => Object}] figures of all workers, and of all that have ended
         def sums = @page.sums

@@ -19,7 +19,7 @@ module Abaca
         # @param limit [Float] seconds
         # @return [Boolean] whether that was so within them. Workers that boot or stop have limits of their own
         def within?(limit)
-          serving = @workers.active.select(&:booted?)
+          serving = @workers.active.select(&:serves?)
           now - @turned <= limit + @pause && serving.all? { |worker| worker.silence <= limit }
         end
 

@@ -12,7 +12,8 @@ module Abaca
         # @param log [Log]
         # @param output [Output]
         # @param master [Integer] the master's process
-        def initialize(config, place, app:, log:, output:, master:)
+        # @param slots [Slots]
+        def initialize(config, place, app:, log:, output:, master:, slots:) # rubocop:disable Metrics/ParameterLists -- what a process is made of
           @config = config
           @app = app
           @log = log
@@ -20,6 +21,7 @@ module Abaca
           @index = place.index
           @place = place
           @master = master
+          @slots = slots
           @overdue = Overdue.new { report_overdue }
         end
 
@@ -30,15 +32,12 @@ module Abaca
         # @param lifeline [Lifeline]
         # @return [Integer] the exit status
         def run(listeners, mailbox, lifeline)
-          signals.trap
-          mailbox.close_reader
-          lifeline.watch { orphaned }
-          @place.slot.claim(phase: @place.phase)
-          Process.setproctitle(title)
-          run_hooks(:before_worker_boot)
-          boot(listeners)
-          mailbox.report_boot
-          @runner.run
+          @listeners = listeners
+          @mailbox = mailbox
+          @lifeline = lifeline
+          start
+          serve(:booted)
+          serve(:serves) while @rests && !@stopped && refork
           run_hooks(:before_worker_shutdown)
           @orphaned ? 1 : 0
         rescue ConfigError => e
@@ -61,14 +60,62 @@ module Abaca
           "abaca: cluster worker #{@index}: #{@master}#{" [#{tag}]" unless tag.empty?}"
         end
 
-        # A signal that comes before there is a server ends the boot.
-        def boot(listeners)
-          runner = Single.new(@config, app: @app, log: @log, multiprocess: true, slot: @place.slot, idle_timeout: 0)
-          runner.listen(listeners)
-          @runner = runner
+        def start
+          signals.trap
+          @mailbox.close_reader
+          @lifeline.watch { orphaned }
+          @place.slot.claim(phase: @place.phase)
+          Process.setproctitle(title)
+          prepare_reforks if @place.orders
+          run_hooks(:before_worker_boot)
         end
 
-        def run_hooks(name) = @config[name].each { |hook| hook.run(@log, @index) }
+        # A signal that comes before there is a server ends the boot.
+        def serve(report)
+          @app ||= App.load(@config, @log)
+          runner = Single.new(@config, app: @app, log: @log, multiprocess: true, slot: @place.slot, idle_timeout: 0)
+          runner.listen(@spare ? @spare.copy : @listeners)
+          @runner = runner
+          stop_runner if @stopped # which a worker that reforks hears before it has a server again
+          @mailbox.report(report)
+          @nursery&.watch { rest }
+          @runner.run
+        end
+
+        # The listeners are needed for more than one server.
+        def prepare_reforks
+          @spare = @listeners
+          @nursery = Nursery.new(@config, @log, @place, master: @master, mailbox: @mailbox, slots: @slots)
+        end
+
+        # Has the server end, while others continue with the listeners.
+        def rest
+          @rests = true
+          @overdue.give(@runner.patience(at_once: false))
+          @runner.hand_over
+        end
+
+        # Between two servers. Returns whether the next one follows.
+        def refork
+          @reforks = true
+          @runner = nil
+          @rests = false
+          @overdue.give(nil)
+          run_hooks(:before_refork, nil)
+          WarmUp.run
+          phase = @nursery.run { |place| child(place) } or return false
+          run_hooks(:after_refork, nil)
+          @place.slot.claim(phase: @place.phase = phase)
+          true
+        end
+
+        # In a process forked from this one.
+        def child(place)
+          Worker.new(@config, place, app: @app, log: @log, output: @output, master: @master, slots: @slots)
+                .run(@spare, @mailbox, @lifeline)
+        end
+
+        def run_hooks(name, given = @index) = @config[name].each { |hook| hook.run(@log, given) }
 
         # A terminal sends INT to all processes, but only the master decides. The others are for the master, too.
         def signals
@@ -82,21 +129,33 @@ module Abaca
         # While the app loads, without `ensure` blocks: RubyGems makes an error of an exception in `require`.
         def stop
           @stopped ||= :gracefully
-          @runner ? stop_runner : exit!(0)
+          obey
         end
 
         # As #stop, while others continue with the listeners.
         def hand_over
           @stopped ||= :handed_over
-          @runner ? stop_runner : exit!(0)
+          obey
         end
 
         def halt
           @stopped = :at_once
-          @runner ? stop_runner : exit!(0)
+          obey
         end
 
+        # Ends what there is.
+        def obey(status = 0)
+          if @runner then stop_runner
+          elsif @reforks then @nursery.end
+          else
+            @log.flush
+            exit!(status)
+          end
+        end
+
+        # The kernel must not take connections for a server that will not come.
         def stop_runner
+          @spare&.close
           at_once = @stopped == :at_once
           @overdue.give(@runner.patience(at_once:))
           @stopped == :handed_over ? @runner.hand_over : @runner.stop(at_once:)
@@ -106,10 +165,7 @@ module Abaca
           @orphaned = true
           @log.error("worker #{@index}: the master has died; the worker ends")
           @stopped ||= :gracefully
-          return stop_runner if @runner
-
-          @log.flush
-          exit!(1)
+          obey(1)
         end
 
         def dump

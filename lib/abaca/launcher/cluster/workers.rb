@@ -10,20 +10,27 @@ module Abaca
         # @param log [Log]
         def initialize(log)
           @strangers = Strangers.new(log)
-          @handles = {} # by pid
+          @handles = {} # by the number of the slot
         end
 
         def each(&) = @handles.values.each(&)
 
         # @param handle [Handle]
         def <<(handle)
-          @handles[handle.pid] = handle
+          @handles[handle.slot.index] = handle
           self
         end
 
         # @param pid [Integer]
         # @return [Handle, nil]
-        def [](pid) = @handles[pid]
+        def [](pid) = find { |handle| handle.pid == pid }
+
+        # @param slot [Integer] its number
+        # @return [Handle, nil] of a worker there that has not reported its process yet
+        def unborn(slot) = (handle = @handles[slot]) && handle.pid.nil? ? handle : nil
+
+        # @return [Handle, nil] from which others can be forked
+        def first = find { |handle| handle.index.zero? && handle.fertile? }
 
         def empty? = @handles.empty?
 
@@ -49,13 +56,18 @@ module Abaca
         #
         # @return [Array<Handle>]
         def reap
-          ended = select { |handle| ended?(handle) }
-          ended.each { |handle| @handles.delete(handle.pid) }
+          ended = select { |handle| handle.pid ? ended?(handle) : lost?(handle) }
+          ended.each { |handle| @handles.delete(handle.slot.index) }
           @strangers.reap(self)
           ended
         end
 
         private
+
+        def lost?(handle)
+          handle.end_with(nil) if handle.lost?
+          handle.ended?
+        end
 
         def ended?(handle)
           _, status = Process.wait2(handle.pid, Process::WNOHANG)
