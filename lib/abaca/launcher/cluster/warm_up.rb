@@ -3,7 +3,7 @@
 module Abaca
   class Launcher
     class Cluster
-      # Prepares the master for forks.
+      # Prepares a process for forks: the master, or a worker from which others are forked.
       module WarmUp
         # Collections after which an object is old. Compaction has another one.
         AGES = 3
@@ -17,14 +17,6 @@ module Abaca
             age if preloaded
           end
 
-          private
-
-          # What every worker would load of Abaca.
-          def load(config)
-            Compat.prepare
-            FiberSafety if App.fibers?(config)
-          end
-
           # What is garbage goes now, and what stays is old, so that the collector of a worker leaves the pages alone
           # that it shares with the others.
           def age
@@ -34,6 +26,14 @@ module Abaca
             GC.compact if GC.respond_to?(:compact)
           rescue NotImplementedError
             nil # a platform without compaction
+          end
+
+          private
+
+          # What every worker would load of Abaca.
+          def load(config)
+            Compat.prepare
+            FiberSafety if App.fibers?(config)
           end
         end
       end

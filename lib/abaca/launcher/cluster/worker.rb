@@ -102,7 +102,7 @@ module Abaca
           @rests = false
           @overdue.give(nil)
           run_hooks(:before_refork, nil)
-          WarmUp.run
+          WarmUp.age
           phase = @nursery.run { |place| child(place) } or return false
           run_hooks(:after_refork, nil)
           @place.slot.claim(phase: @place.phase = phase)
