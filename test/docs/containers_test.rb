@@ -57,12 +57,14 @@ class ContainersTest < Minitest::Test
     end
   end
 
-  # What the image runs, with the page's settings: it serves, its health check says so, and TERM ends it.
+  # What the image runs, with the page's settings: it serves, its health check says so, and TERM ends it. Here, the
+  # command is that of this tree.
   def test_what_the_image_runs
     File.write(File.join(@directory, "config.ru"), "run ->(_env) { [200, {}, ['hello']] }")
     Dir.mkdir(File.join(@directory, "config"))
     File.write(File.join(@directory, "config/abaca.rb"), page[/```ruby\n(.*?)```/m, 1])
-    command = start_words(*words(instruction("CMD")), env: variables.slice("RACK_ENV").merge("PORT" => "0"))
+    assert_equal %w[bundle exec abaca], words(instruction("CMD"))
+    command = start_abaca(env: variables.slice("RACK_ENV").merge("PORT" => "0"))
     assert_equal 0, health(command.port)
     command.signal(:TERM)
     command.wait_for(/Gracefully stopping/)
@@ -136,13 +138,8 @@ class ContainersTest < Minitest::Test
 
   # The status of the image's health check.
   def health(port)
-    Open3.capture2e({ "PORT" => port.to_s }, *words(instruction("HEALTHCHECK"))).last.exitstatus
-  end
-
-  # Runs a program in the folder of the test.
-  def start_words(*words, env:)
-    output = File.join(@directory, "output")
-    pid = Process.spawn(env, *words, chdir: @directory, in: File::NULL, %i[out err] => [output, "a"])
-    Command.new(pid, output).tap { |command| @commands << command }
+    ruby, *rest = words(instruction("HEALTHCHECK"))
+    assert_equal "ruby", ruby
+    Open3.capture2e({ "PORT" => port.to_s }, RbConfig.ruby, *rest).last.exitstatus
   end
 end
