@@ -16,7 +16,7 @@ Gem::Specification.new do |spec|
   spec.files = Dir["lib/**/*.rb", "ext/**/*.{c,h,rb,md}", "exe/*", "sig/**/*.rbs", "docs/**/*.md",
                    "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"]
   spec.bindir = "exe"
-  spec.executables = %w[abaca abacactl]
+  spec.executables = %w[abaca abacactl puma pumactl]
   spec.extensions = ["ext/abaca/extconf.rb"]
   spec.require_paths = ["lib"]
   spec.metadata = { "rubygems_mfa_required" => "true" }

@@ -17,6 +17,10 @@ module Abaca
         Kernel.require(folder ? File.join(folder, feature) : feature)
       end
 
+      # @param name [String]
+      # @return [String, nil] the path of a command of its; nil without the gem
+      def command(name) = spec&.bin_file(name)
+
       private
 
       def spec = Gem.loaded_specs["puma"]

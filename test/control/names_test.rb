@@ -1,0 +1,34 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "cli/command"
+
+# The names that the commands have besides their own: those of Puma's.
+class CommandNamesTest < Minitest::Test
+  include Command
+
+  # What the test's Puma does.
+  THEIRS = "puts \"theirs: \#{ARGV.join(' ')}\"\n"
+
+  def test_names_of_puma
+    { "puma" => "abaca version ", "pumactl" => "abacactl version " }.each do |name, text|
+      ended = run_command("--version", executable: name)
+      assert_equal [0, ""], [ended.status, ended.err]
+      assert_match(/\A#{text}\d/, ended.out)
+    end
+  end
+
+  # Its gem is in the bundle, too.
+  def test_puma_itself_comes_first
+    %w[puma pumactl].each { |name| file("bin/#{name}", THEIRS) }
+    file("bundle.rb", <<~RUBY)
+      Gem.loaded_specs["puma"] = Gem::Specification.new("puma", "8.0.2") do |spec|
+        spec.define_singleton_method(:bin_file) { |name| File.join(#{@dir.inspect}, "bin", name) }
+      end
+    RUBY
+    %w[puma pumactl].each do |name|
+      ended = run_command("stop", "-p", "1", executable: name, env: { "RUBYOPT" => "-r#{@dir}/bundle.rb" })
+      assert_equal [0, "theirs: stop -p 1\n"], [ended.status, ended.out], ended.err
+    end
+  end
+end
