@@ -149,6 +149,11 @@ module Abaca
       false
     end
 
+    # Follows the link of the working folder, where it may lead to newer code, for workers that are forked from now on.
+    #
+    # @return [Boolean] false if there are none
+    def reload_worker_directory = clustered? && @runner.reload_worker_directory
+
     # Starts a worker more. A trap handler may call it.
     def add_worker = change_workers(:add_worker)
 
@@ -162,7 +167,8 @@ module Abaca
     def make_runner
       return Single.new(@config, app: @app, log: @log, slot: single_slot) unless clustered?
 
-      Cluster.new(@config, app: @app, log: @log, output: @output, folder: @folder, in_worker: -> { @control.forget })
+      Cluster.new(@config, app: @app, log: @log, output: @output, folder: @folder || @origin.directory,
+                           in_worker: -> { @control.forget })
              .tap { |cluster| cluster.before_restart { @plugins.before_restart } }
     end
 

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "abaca/control/cli"
 require "support/cluster_case"
 
 # Phased restarts: new code, one worker after the other.
@@ -57,6 +58,21 @@ class ClusterRestartTest < Minitest::Test
     assert all_of?(command, 2), command.text
     assert_equal "three", ask(command)
     assert_empty load.stop
+    assert_equal 0, finish(command)
+  end
+
+  # Without a restart: workers that are forked from then on have the new code.
+  def test_another_folder
+    release("one", app("one"))
+    control = "unix://#{@directory}/control"
+    command = run_cluster("", config: "#{CONFIG}activate_control_app '#{control}', no_token: true\n")
+    release("two", app("two"))
+    words = ["-C", control, "-T", "none", "reload-worker-directory"]
+    assert_equal 0, Abaca::Control::CLI.run(words, out: StringIO.new, env: {})
+    command.wait_for(%r{\+ Changing to .*/current$})
+    running(command).each { |worker| Process.kill(:KILL, worker.pid) }
+    wait_for_workers(command, 4)
+    assert_equal "two", ask(command)
     assert_equal 0, finish(command)
   end
 end

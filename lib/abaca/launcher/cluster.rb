@@ -42,15 +42,14 @@ module Abaca
       # @param log [Log]
       # @param output [Output]
       # @param in_worker [#call] is called in each worker first, to let go of what is the master's
-      # @param folder [String, nil] where workers with new code look for it, if not in the current one
+      # @param folder [String] where workers look for their code; a link may lead to newer one
       # @raise [ConfigError] if the app does not load
-      def initialize(config, app:, log:, output:, in_worker:, folder: nil)
+      def initialize(config, app:, log:, output:, in_worker:, folder:)
         @config = config
         @app = app
         @log = log
         @output = output
         @in_worker = in_worker
-        @before_restart = nil
         @ending = Ending.new(config)
         @target = config[:workers]
         @back_off = BackOff.new
@@ -110,22 +109,17 @@ module Abaca
       # Replaces the workers one after the other. A trap handler may call it.
       #
       # @return [Boolean] false if that would not load new code
-      def phased_restart
-        return false if preloaded?
-
-        @mailbox.post(:phased_restart)
-        true
-      end
+      def phased_restart = !preloaded? && posted?(:phased_restart)
 
       # Forks all workers but the first from that. A trap handler may call it.
       #
       # @return [Boolean] false without `fork_worker`, or with a single worker
-      def refork
-        return false unless @config[:fork_worker] && @target > 1
+      def refork = !@config[:fork_worker].nil? && @target > 1 && posted?(:refork)
 
-        @mailbox.post(:refork)
-        true
-      end
+      # The next workers begin where the link of the working folder leads by then. Any thread may call it.
+      #
+      # @return [Boolean] whether the master is there
+      def reload_worker_directory = posted?(:change_folder)
 
       # One worker more. A trap handler may call it.
       def add_worker = @mailbox.post(:add_worker)
@@ -169,6 +163,9 @@ module Abaca
 
       private
 
+      # False if the master has ended.
+      def posted?(command) = !@mailbox.post(command).nil?
+
       # --- a turn ---
 
       def over? = @stopping && @workers.empty?
@@ -208,6 +205,7 @@ module Abaca
         when :remove_worker then remove
         when :reopen then signal_all("HUP")
         when :dump then signal_all(Signals::DUMP)
+        when :change_folder then @restarts.change_folder
         when :child_ended then @workers.expect_stranger
         end
       end

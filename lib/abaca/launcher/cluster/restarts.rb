@@ -13,7 +13,7 @@ module Abaca
         # @param log [Log]
         # @param workers [Workers]
         # @param slots [Slots]
-        # @param folder [String, nil] where workers with new code look for it, if not in the current one
+        # @param folder [String] where workers look for their code; a link may lead to newer one
         # @param fork [#call] forks a worker with an index, and returns its Handle; nil while there is no room
         # @param stop [#call] ends a worker gracefully
         # @yield before all workers are replaced
@@ -72,6 +72,14 @@ module Abaca
           result
         end
 
+        # A symbolic link may lead to newer code by now.
+        def change_folder
+          Dir.chdir(@folder)
+          @log.info("+ Changing to #{@folder}")
+        rescue SystemCallError => e
+          @log.error("cannot change to #{@folder}: #{e.message}")
+        end
+
         private
 
         def begin_phase
@@ -81,16 +89,6 @@ module Abaca
 
         def phased(fork: @fork, **options)
           PhasedRestart.new(@workers, phase: @phase, log: @log, fork:, stop: @stop, **options)
-        end
-
-        # A symbolic link may lead to newer code by now.
-        def change_folder
-          return unless @folder
-
-          Dir.chdir(@folder)
-          @log.info("+ Changing to #{@folder}")
-        rescue SystemCallError => e
-          @log.error("cannot change to #{@folder}: #{e.message}")
         end
 
         def fork_from(first, index)
