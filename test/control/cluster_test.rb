@@ -81,6 +81,15 @@ class ControlClusterTest < Minitest::Test
     stop(command)
   end
 
+  def test_a_refork
+    command = run_cluster(APP, config: "#{CONFIG}fork_worker 0\n")
+    assert_equal 0, abacactl("refork").first
+    assert(eventually { stats[:worker_status].map { |worker| worker.values_at(:index, :phase) } == [[0, 1], [1, 1]] })
+    assert(eventually { stats.values_at(:workers, :booted_workers, :old_workers, :phase) == [2, 2, 0, 1] })
+    assert_equal booted(command).find { |worker| worker.index.zero? }.pid, stats[:worker_status].first[:pid]
+    stop(command)
+  end
+
   def test_a_phased_restart
     command = run_cluster(APP, config: "#{CONFIG}preload_app! false\n")
     assert_equal 0, abacactl("phased-restart").first
