@@ -47,7 +47,7 @@ module Abaca
       Compat.adapt(@config, @log)
       @slot = slot
       @interlude = Interlude.new(@config[:out_of_band], @log)
-      @engine = Engine.new(app, { **engine_options, slot: })
+      @engine = Engine.new(app, { **engine_options, slot:, balance: @config[:worker_balance] })
       @state = :new
     end
 

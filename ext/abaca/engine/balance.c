@@ -1,17 +1,41 @@
 /* What a worker does with regard to its siblings: see balance.h. */
 #include "engine/balance.h"
 
+#include "engine/move.h"
+
 /* A worker turns each second, for its heartbeat: one that has not for this time stands still. */
 #define STANDS_STILL (2500 * AB_NSEC_PER_MS)
+/* One that has not turned for this time, and is not shut, has nothing to do. */
+#define IDLE (100 * AB_NSEC_PER_MS)
 /* Looks of a worker that is shut, AB_LOOK apart, that believe the page. */
 #define TRUSTING_LOOKS 100
 /* How often the kernel may tell a worker of connections before it is the last one to be told. */
 #define TURNS_IN_FRONT 4
+/* The least time between two measures of pressure. */
+#define SAMPLE AB_NSEC_PER_MS
+/* A request that waits, in the unit of pressure; the most that are counted. */
+#define ONE  16u
+#define MOST 1024u
+/* Connections that one turn gives away, or takes. */
+#define MOVES 32u
+/* After the worker had to take back what it gave away. */
+#define OFFER_AGAIN (100 * AB_NSEC_PER_MS)
 
-int ab_engine_join(ab_engine *engine, const ab_page *page, uint32_t own) {
+/* --- life --- */
+
+static void relay_ready(ab_watch *watch, uint32_t events AB_UNUSED) {
+  AB_CONTAINER_OF(watch, ab_balance, watch)->called = true;
+}
+
+int ab_engine_join(ab_engine *engine, const ab_siblings *siblings) {
+  const int *relay = siblings->moves ? ab_page_relay(siblings->page) : NULL;
   ab_balance *balance = ab_alloc_zero(&engine->mem, sizeof(*balance));
   if (!balance) return AB_ENOMEM;
-  *balance = (ab_balance){.page = page, .own = own};
+  *balance = (ab_balance){
+      .siblings = *siblings,
+      .watch = {.ready = relay_ready, .fd = relay ? relay[0] : -1, .roams = true},
+      .relay = relay ? relay[1] : -1,
+  };
   ab_engine_lock(engine);
   engine->balance = balance;
   ab__engine_listen(engine); /* in another way than before */
@@ -28,51 +52,248 @@ bool ab_engine_has_siblings(const ab_engine *engine) {
   return engine->balance != NULL;
 }
 
+/* --- the page --- */
+
 static void set(uint32_t *figure, uint32_t value) {
+  /* Relaxed, as all figures. Partner: ab_page_glance_at. */
   __atomic_store_n(figure, value, __ATOMIC_RELAXED);
 }
 
+static void set_pressure(ab_engine *engine, uint32_t pressure) {
+  engine->balance->pressure = pressure;
+  set(&engine->stats->pressure, pressure);
+}
+
+static bool is_shut(const ab_engine *engine) {
+  return engine->paused || engine->withheld;
+}
+
 void ab__balance_note(ab_engine *engine) {
-  set(&engine->stats->shut, engine->paused || engine->withheld);
+  set(&engine->stats->shut, is_shut(engine));
   engine->balance->looks = 0;
   if (engine->paused) engine->look_at = engine->now + AB_LOOK;
 }
 
-static bool has_room(const ab_page_glance *other, ab_nsec now) {
-  return other->state == AB_PAGE_SERVING && !other->shut && other->turned + STANDS_STILL > now;
+/* What there is to know of the siblings that serve. */
+typedef struct survey {
+  bool serves;             /* one does */
+  bool room;               /* one takes connections */
+  bool shut;               /* one takes none, or stands still */
+  uint32_t least, busiest; /* pressure, of those that take some */
+} survey;
+
+static void count_in(survey *survey, const ab_page_glance *other, ab_nsec now) {
+  if (other->state != AB_PAGE_SERVING) return;
+  survey->serves = true;
+  if (other->shut || other->turned + STANDS_STILL <= now) {
+    survey->shut = true;
+    return;
+  }
+  uint32_t pressure = other->turned + IDLE <= now ? 0 : other->pressure;
+  if (!survey->room || pressure < survey->least) survey->least = pressure;
+  if (pressure > survey->busiest) survey->busiest = pressure;
+  survey->room = true;
 }
 
-static bool room_elsewhere(const ab_engine *engine) {
-  const ab_balance *balance = engine->balance;
-  for (uint32_t i = 0; i < ab_page_size(balance->page); i++) {
-    if (i == balance->own) continue;
-    ab_page_glance other = ab_page_glance_at(ab_page_slot_of(balance->page, i));
-    if (has_room(&other, engine->now)) return true;
+static survey look_around(const ab_engine *engine) {
+  const ab_siblings *siblings = &engine->balance->siblings;
+  survey found = {0};
+  for (uint32_t i = 0; i < ab_page_size(siblings->page); i++) {
+    if (i == siblings->own) continue;
+    ab_page_glance other = ab_page_glance_at(ab_page_slot_of(siblings->page, i));
+    count_in(&found, &other, engine->now);
   }
-  return false;
+  return found;
 }
 
 bool ab__balance_leaves(ab_engine *engine) {
-  return ++engine->balance->looks % TRUSTING_LOOKS != 0 && room_elsewhere(engine);
+  return ++engine->balance->looks % TRUSTING_LOOKS != 0 && look_around(engine).room;
 }
+
+/* --- new connections --- */
 
 void ab__balance_stand_back(ab_service *service) {
   if (++service->told % TURNS_IN_FRONT != 0) return;
-  /* Without memory it stays mute until the next look (ab__balance_turn). */
+  /* Without memory it stays mute until the next look (look_at_all). */
   if (ab_poller_set(service->engine->poller, &service->watch, AB_POLL_IN | AB_POLL_EXCLUSIVE))
-    service->watch.events = 0;
+    service->budget = 0;
 }
 
 /* The kernel wakes one worker for a connection. If that is killed or stopped before it accepts,
  * nobody is woken again. */
-static void look_at_listeners(ab_engine *engine) {
+static void look_at_all(ab_engine *engine) {
   engine->balance->looked = engine->now;
   ab__engine_listen(engine);
   ab__services_invite(engine, 1);
+  if (engine->balance->watch.events) engine->balance->called = true;
 }
 
+/* --- pressure --- */
+
+/* Requests that wait for the engine, for a place, and, where they compute, in the application. */
+static uint32_t waiting_now(const ab_engine *engine) {
+  const ab_figures *stats = engine->stats;
+  uint64_t count = stats->waiting - stats->held;
+  if (engine->balance->siblings.computes) count += ab__engine_taken(engine);
+  const ab_list *node = engine->batch.next;
+  for (; node != &engine->batch && count < MOST; node = node->next) count++;
+  return count < MOST ? (uint32_t)count : MOST;
+}
+
+/* It rises slowly, since many requests at once may be over soon, and falls at once. */
+static void sample(ab_engine *engine) {
+  ab_balance *balance = engine->balance;
+  uint32_t now = waiting_now(engine) * ONE, before = balance->pressure;
+  balance->sampled = engine->now;
+  bool rises = now > before && !is_shut(engine);
+  set_pressure(engine, rises ? before + (now - before + 3) / 4 : now);
+}
+
+/* --- giving connections away --- */
+
+/* Until then the relay is left to others. */
+static void stand_aside(ab_engine *engine) {
+  ab_balance *balance = engine->balance;
+  balance->return_at = engine->now + AB_LOOK;
+  ab__balance_listen(engine, true);
+}
+
+static bool give(ab_conn *conn) {
+  ab_engine *engine = conn->engine;
+  ab_balance *balance = engine->balance;
+  int err = ab__conn_move(conn, balance->relay);
+  if (err == AB_AGAIN) balance->offer_at = engine->now + AB_LOOK; /* the relay is full */
+  return err != AB_AGAIN; /* one that cannot go stays, and the next one may */
+}
+
+/* Requests that wait for a place, oldest first. Returns how many may still go. */
+static uint32_t give_requests(ab_engine *engine, uint32_t count) {
+  ab_list_each (node, next, &engine->requests) {
+    ab_conn *conn = AB_CONTAINER_OF(node, ab_exchange, event_link)->conn;
+    if (count == 0) break;
+    if (!ab__conn_can_move(conn)) continue;
+    if (!give(conn)) return 0;
+    count--;
+  }
+  return count;
+}
+
+/* Connections on which something has come that was not read yet, the last ones of the turn first.
+ */
+static void give_ready(ab_engine *engine, uint32_t count) {
+  for (ab_list *node = engine->batch.prev, *next; node != &engine->batch && count > 0;
+       node = next) {
+    ab_conn *conn = AB_CONTAINER_OF(node, ab_conn, ready_link);
+    next = node->prev;
+    if (conn->state != AB_CONN_HEAD || !ab__conn_can_move(conn)) continue;
+    if (!give(conn)) return;
+    count--;
+  }
+}
+
+static uint32_t may_give(const ab_engine *engine) {
+  const ab_balance *balance = engine->balance;
+  if (engine->draining || engine->now < balance->offer_at) return 0;
+  uint32_t own = balance->pressure;
+  if (own < (is_shut(engine) ? ONE : 2 * ONE)) return 0;
+  survey others = look_around(engine);
+  if (!others.room) return 0;
+  if (is_shut(engine)) return MOVES;
+  if (2 * others.least > own) return 0;
+  uint32_t half = (own - others.least) / (2 * ONE);
+  return half < MOVES ? half : MOVES;
+}
+
+static void offer(ab_engine *engine) {
+  uint32_t count = may_give(engine);
+  if (count == 0) return;
+  uint64_t before = engine->stats->moved_out;
+  give_ready(engine, give_requests(engine, count));
+  if (engine->stats->moved_out != before) stand_aside(engine);
+  if (!is_shut(engine)) engine->balance->offer_at = engine->now + AB_LOOK;
+}
+
+/* --- taking connections --- */
+
+void ab__balance_listen(ab_engine *engine, bool listen) {
+  ab_balance *balance = engine->balance;
+  if (balance->watch.fd < 0) return;
+  uint32_t events = AB_POLL_IN | AB_POLL_EXCLUSIVE;
+  if (!listen || balance->return_at || is_shut(engine)) {
+    balance->budget = 0;
+    balance->called = false;
+    ab_poller_unset(engine->poller, &balance->watch, false);
+  } else if (balance->watch.events != events) {
+    /* Without memory it stays mute until the next look. */
+    if (ab_poller_set(engine->poller, &balance->watch, events) != AB_OK) balance->called = false;
+  }
+}
+
+void ab__balance_invite(ab_engine *engine, uint32_t budget) {
+  if (engine->balance->watch.fd >= 0) engine->balance->budget = budget;
+}
+
+/* Something is in the relay. Who is not less busy than others leaves it to them, once. */
+static void answer_call(ab_engine *engine) {
+  ab_balance *balance = engine->balance;
+  balance->called = false;
+  if (balance->insists > 0) {
+    balance->offer_at = engine->now + OFFER_AGAIN;
+    ab__balance_invite(engine, MOVES);
+    return;
+  }
+  survey others = look_around(engine);
+  if (!others.shut && 2 * balance->pressure > others.busiest) {
+    stand_aside(engine);
+    return;
+  }
+  uint32_t more = others.busiest > balance->pressure ? others.busiest - balance->pressure : 0;
+  uint32_t half = others.shut ? MOVES : more / (2 * ONE);
+  ab__balance_invite(engine, half < 1 ? 1 : half < MOVES ? half : MOVES);
+}
+
+bool ab__balance_adopt(ab_engine *engine) {
+  ab_balance *balance = engine->balance;
+  if (balance->budget == 0) return false;
+  int err = ab__conn_adopt(engine, balance->watch.fd);
+  if (err == AB_ENOMEM) return false; /* the next step has room */
+  balance->budget--;
+  if (err == AB_AGAIN) {
+    balance->budget = balance->insists = 0;
+  } else if (err == AB_OK) {
+    set_pressure(engine, balance->pressure + ONE);
+  } else if (err == AB_ELIMIT) {
+    engine->stats->refused++;
+    ab__engine_rest(engine);
+  }
+  return balance->budget > 0;
+}
+
+void ab__balance_adopt_the_last(ab_engine *engine) {
+  if (!engine->poller || look_around(engine).serves) return;
+  ab__balance_invite(engine, AB_DRAIN_ACCEPTS);
+  while (ab__balance_adopt(engine)) continue;
+}
+
+/* --- a turn --- */
+
 void ab__balance_turn(ab_engine *engine) {
-  if (engine->now - engine->balance->looked < AB_NSEC_PER_SEC) return;
-  bool shut = engine->paused || engine->withheld || engine->rest_until;
-  if (!shut && !engine->draining) look_at_listeners(engine);
+  ab_balance *balance = engine->balance;
+  bool accepts = !is_shut(engine) && !engine->rest_until && !engine->draining;
+  if (accepts && engine->now - balance->looked >= AB_NSEC_PER_SEC) look_at_all(engine);
+  if (balance->watch.fd < 0) return;
+  if (balance->return_at && engine->now >= balance->return_at) {
+    balance->return_at = 0;
+    balance->insists = 2; /* the poller tells of it after this turn */
+    ab__balance_listen(engine, accepts);
+  }
+  if (engine->now - balance->sampled >= SAMPLE) {
+    sample(engine);
+    offer(engine);
+  }
+  if (AB_UNLIKELY(balance->called)) {
+    answer_call(engine);
+  } else if (AB_UNLIKELY(balance->insists > 0)) {
+    balance->insists--;
+  }
 }

@@ -2,27 +2,49 @@
  *
  * The kernel wakes one of those that wait (AB_POLL_EXCLUSIVE). A worker that is full, or whose
  * application keeps its loop, leaves new connections to the others, as long as one of them seems to
- * have room; the page says which do. All functions run with the lock held. */
+ * have room; the page says which do.
+ *
+ * Connections that are kept stay where they were accepted, however busy that worker becomes. So
+ * while requests wait here, and another worker has at most half as many, their connections go into
+ * the relay, from where whichever worker has nothing to do takes them, as from a listener. What
+ * nobody has taken after a moment comes back. All functions run with the lock held. */
 #ifndef AB_ENGINE_BALANCE_H
 #define AB_ENGINE_BALANCE_H
 
 #include "engine/conn.h"
-#include "page/page.h"
 
 typedef struct ab_balance {
-  const ab_page *page; /* the server's; held by whoever called ab_engine_join */
-  uint32_t own;        /* our slot's index */
-  uint32_t looks;      /* while it is shut: that found room elsewhere, in a row */
-  ab_nsec looked;      /* when every listener was last looked at */
+  ab_siblings siblings;
+  ab_watch watch;    /* of the relay's end where connections come out; fd -1: none move */
+  int relay;         /* the other end */
+  uint32_t budget;   /* connections that may still be taken from the relay in this turn */
+  uint32_t pressure; /* as in the page */
+  uint32_t looks;    /* while it is shut: that found room elsewhere, in a row */
+  ab_nsec looked;    /* when every listener, and the relay, was last looked at */
+  ab_nsec sampled;   /* when pressure was measured last */
+  ab_nsec offer_at;  /* no connection goes before */
+  ab_nsec return_at; /* until then what is in the relay is left to others; 0: it is not */
+  uint8_t insists;   /* turns, this one included, in which what is in the relay has had its time */
+  bool called;       /* there is something in it */
 } ab_balance;
 
-/* A turn begins. */
+/* A turn begins, with its batch. */
 void ab__balance_turn(ab_engine *engine);
+/* When the next one is due; 0: none is. */
+static inline ab_nsec ab__balance_deadline(const ab_engine *engine) {
+  return engine->balance ? engine->balance->return_at : 0;
+}
 /* Whether new connections are left to the others has changed. */
 void ab__balance_note(ab_engine *engine);
 /* While it is shut: whether what waits in the kernel's queues is left to the others even now. */
 bool ab__balance_leaves(ab_engine *engine);
 /* A listener has connections. */
 void ab__balance_stand_back(ab_service *service);
+/* Whether the poller shall tell of the relay. */
+void ab__balance_listen(ab_engine *engine, bool listen);
+/* So many connections may be taken from the relay in this turn. */
+void ab__balance_invite(ab_engine *engine, uint32_t budget);
+/* Takes one connection from the relay. False when there are no more for this step. */
+bool ab__balance_adopt(ab_engine *engine);
 
 #endif

@@ -360,6 +360,11 @@ void ab__engine_set_paused(ab_engine *engine, bool paused);
 /* Some of what the listeners have is still to be accepted in this turn. */
 bool ab__engine_is_accepting(const ab_engine *engine);
 
+/* balance.c: where there are siblings. */
+
+/* A drain begins: if no other worker serves, takes what is left in the relay. */
+void ab__balance_adopt_the_last(ab_engine *engine);
+
 /* health.c: what the engine answers itself. */
 
 /* Answers the complete request at `in` if it asks for a health path; false for any other. */
@@ -374,10 +379,14 @@ int ab__engine_make_room(ab_engine *engine, const ab_limits *limits);
 void ab__engine_listen(ab_engine *engine);
 /* Each may accept so many connections in this turn. */
 void ab__services_invite(ab_engine *engine, uint32_t budget);
+/* Accepting rests, for want of descriptors or memory. */
+void ab__engine_rest(ab_engine *engine);
 /* Accepts one connection; NULL when the service has no more for this turn. */
 ab_conn *ab__service_accept(ab_service *service);
 /* Connections that have sent nothing are accepted at once. Returns whether there are any. */
 bool ab__services_hasten(ab_engine *engine);
+/* Takes the listeners off the poller, which is left. */
+void ab__services_unset(ab_engine *engine);
 /* Lets the listeners go. The services themselves stay: connections refer to them. */
 void ab__services_close(ab_engine *engine);
 void ab__services_fini(ab_engine *engine);

@@ -77,9 +77,7 @@ void ab_engine_detach(ab_engine *engine) {
   if (!poller) return;
   ab_engine_abort(engine);
   ab_poller_lock(poller);
-  for (ab_service *service = engine->services; service; service = service->next) {
-    ab_poller_unset(poller, &service->watch, false);
-  }
+  ab__services_unset(engine);
   ab__conns_free_dead(engine);
   engine->touched_count = 0;
   engine->poller = NULL;
@@ -191,6 +189,7 @@ void ab_engine_drain(ab_engine *engine, ab_nsec now) {
     if (!engine->handed_over) accept_the_last(engine);
     engine->draining = true;
     ab__services_close(engine);
+    if (engine->balance) ab__balance_adopt_the_last(engine);
     each_conn(engine, drain_conn);
   }
   ab_engine_unlock(engine);

@@ -206,10 +206,17 @@ size_t ab_engine_waiting(ab_engine *engine, ab_waiting *out, size_t room);
 /* The engine keeps its figures in `figures` from now on, where counters go on from what they are;
  * NULL: in memory of its own. To be called while nothing turns the engine. */
 void ab_engine_count_in(ab_engine *engine, ab_figures *figures);
-/* It is one of the workers of the page's server from now on, the one that counts in slot `own`, and
- * leaves new connections to the others while it is full or stalls. Borrows the page until
- * ab_engine_part, before which the engine has to be detached. Returns AB_OK or AB_ENOMEM. */
-int ab_engine_join(ab_engine *engine, const ab_page *page, uint32_t own) AB_WARN_UNUSED;
+/* A server's workers, as one of them sees it. */
+typedef struct ab_siblings {
+  const ab_page *page; /* theirs; borrowed until ab_engine_part */
+  uint32_t own;        /* the slot in which this one counts */
+  bool moves;          /* connections with requests that wait go to workers that have less to do */
+  bool computes;       /* requests in the application count as work: few of them only wait */
+} ab_siblings;
+
+/* It is one of several workers from now on, and leaves new connections to the others while it is
+ * full or stalls. To be detached before ab_engine_part. Returns AB_OK or AB_ENOMEM. */
+int ab_engine_join(ab_engine *engine, const ab_siblings *siblings) AB_WARN_UNUSED;
 /* Idempotent. */
 void ab_engine_part(ab_engine *engine);
 bool ab_engine_has_siblings(const ab_engine *engine);

@@ -16,6 +16,11 @@ static inline bool ab_link_open(const ab_link *link) {
   return link->watch.fd >= 0;
 }
 
+/* True if another process can continue with the socket: nothing of it is kept here. */
+static inline bool ab_link_can_move(const ab_link *link) {
+  return ab_link_open(link);
+}
+
 /* Fills the buffers in order. Returns bytes > 0; 0 at the end of the stream; AB_AGAIN, AB_EPEER or
  * AB_ENOMEM, as ab_sock_recv. *drained: nothing more is there before the poller says so, but
  * perhaps the end of the stream, of which the poller tells once. */

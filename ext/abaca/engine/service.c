@@ -36,9 +36,10 @@ void ab__engine_listen(ab_engine *engine) {
       ab_poller_unset(engine->poller, &service->watch, false);
     }
   }
+  if (engine->balance) ab__balance_listen(engine, listen);
 }
 
-static void rest(ab_engine *engine) {
+void ab__engine_rest(ab_engine *engine) {
   engine->rest_until = engine->now + AB_REST;
   ab__engine_listen(engine);
 }
@@ -79,7 +80,7 @@ ab_conn *ab__service_accept(ab_service *service) {
   if (fd != AB_AGAIN) {
     if (fd >= 0) ab_fd_close(fd);
     engine->stats->refused++;
-    rest(engine);
+    ab__engine_rest(engine);
   }
   return NULL;
 }
@@ -155,7 +156,15 @@ bool ab__services_hasten(ab_engine *engine) {
   return some;
 }
 
+void ab__services_unset(ab_engine *engine) {
+  for (ab_service *service = engine->services; service; service = service->next) {
+    ab_poller_unset(engine->poller, &service->watch, false);
+  }
+  if (engine->balance) ab__balance_listen(engine, false);
+}
+
 void ab__services_close(ab_engine *engine) {
+  if (engine->balance && engine->poller) ab__balance_listen(engine, false);
   for (ab_service *service = engine->services; service; service = service->next) {
     if (service->watch.fd < 0) continue;
     if (engine->poller) ab_poller_unset(engine->poller, &service->watch, true);

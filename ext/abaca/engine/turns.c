@@ -89,9 +89,9 @@ void ab_engine_begin_turn(ab_engine *engine, ab_nsec now) {
   __atomic_store_n(&engine->stats->turned, now, __ATOMIC_RELAXED);
   if (AB_UNLIKELY(engine->next_room > 0)) move_house(engine);
   if (AB_UNLIKELY(engine->paused)) ab__engine_look(engine);
-  if (engine->balance) ab__balance_turn(engine);
   if (AB_UNLIKELY(engine->readers_pool != NULL)) ab__loads_reap(engine);
   ab_list_splice(&engine->batch, &engine->ready);
+  if (engine->balance) ab__balance_turn(engine);
   ab_engine_unlock(engine);
 }
 
@@ -114,7 +114,9 @@ static bool accept_and_serve(ab_engine *engine, uint32_t waiting) {
     }
     if (service->budget > 0) return true;
   }
-  return false;
+  if (AB_LIKELY(!engine->balance)) return false;
+  while (!step_full(engine, waiting) && ab__balance_adopt(engine)) continue;
+  return engine->balance->budget > 0;
 }
 
 bool ab_engine_step(ab_engine *engine) {
@@ -144,6 +146,7 @@ static ab_nsec deadline(const ab_engine *engine) {
   ab_nsec due = ab_earlier(ab_wheel_deadline(&engine->wheel), engine->rest_until);
   if (engine->hold) due = ab_earlier(due, ab__hold_deadline(engine));
   due = ab_earlier(due, ab__taken_over_deadline(engine));
+  due = ab_earlier(due, ab__balance_deadline(engine));
   return ab_earlier(due, engine->look_at);
 }
 

@@ -51,8 +51,11 @@ typedef struct ab_figures {
   ab_nsec turned; /* when the engine turned last, on whatever thread; not in the table below */
   uint8_t padding[8];
 
-  uint32_t shut; /* 1: it leaves new connections to others, since it is full or stalls */
-  uint8_t rest[60];
+  uint64_t moved_out; /* connections that went to other workers, with requests that waited */
+  uint64_t moved_in;  /* ... that came from them */
+  uint32_t pressure;  /* sixteenths of requests that wait for the engine or a place, of late */
+  uint32_t shut;      /* 1: it leaves new connections to others, since it is full or stalls */
+  uint8_t rest[40];
 } ab_figures;
 
 /* All of them: name, offset, bytes. A reader in another language takes its table from here. */
@@ -81,7 +84,10 @@ typedef struct ab_figures {
   COUNTER(rejected[AB_REJECT_SHUTDOWN], 152, 8)                                                    \
   COUNTER(rejected[AB_REJECT_NO_FIBER], 160, 8)                                                    \
   GAUGE(taken_over, 168, 4)                                                                        \
-  GAUGE(shut, 192, 4)
+  COUNTER(moved_out, 192, 8)                                                                       \
+  COUNTER(moved_in, 200, 8)                                                                        \
+  GAUGE(pressure, 208, 4)                                                                          \
+  GAUGE(shut, 212, 4)
 
 #define AB_FIGURE_STANDS(name, offset, bytes)                                                      \
   _Static_assert(offsetof(ab_figures, name) == (offset) &&                                         \

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,7 +21,8 @@ struct ab_page {
   ab_mem mem;
   void *start;
   size_t size;
-  int fd; /* -1: a reader's */
+  int fd;       /* -1: a reader's */
+  int relay[2]; /* -1: a reader's, or not made yet */
   unsigned holds;
 };
 
@@ -85,7 +87,8 @@ static ab_page *map(const ab_mem *mem, int fd, size_t size, bool writes) {
     errno = ENOMEM;
     return NULL;
   }
-  *page = (ab_page){.mem = *mem, .size = size, .fd = writes ? fd : -1, .holds = 1};
+  *page =
+      (ab_page){.mem = *mem, .size = size, .fd = writes ? fd : -1, .relay = {-1, -1}, .holds = 1};
   page->start = mmap(NULL, size, writes ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
   if (page->start != MAP_FAILED) return page;
   int error = errno;
@@ -114,10 +117,22 @@ static void write_head(ab_page *page, uint32_t slots, ab_page_time now) {
   __atomic_store_n(&head->magic, magic(), __ATOMIC_RELEASE);
 }
 
+static void drop_with_errno(ab_page *page) {
+  int error = errno;
+  ab_page_drop(page);
+  errno = error;
+}
+
 /* Takes fd. */
 static ab_page *create_on(const ab_mem *mem, int fd, uint32_t slots, ab_page_time now) {
   ab_page *page = fd < 0 ? NULL : map(mem, fd, size_of(slots), true);
-  if (page) write_head(page, slots, now);
+  if (!page) return NULL;
+  /* Messages keep their bounds, and a full queue says so. */
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, page->relay) < 0) {
+    drop_with_errno(page);
+    return NULL;
+  }
+  write_head(page, slots, now);
   return page;
 }
 
@@ -142,8 +157,14 @@ void ab_page_drop(ab_page *page) {
   if (--page->holds > 0) return;
   munmap(page->start, page->size);
   if (page->fd >= 0) close(page->fd);
+  if (page->relay[0] >= 0) close(page->relay[0]);
+  if (page->relay[1] >= 0) close(page->relay[1]);
   ab_mem mem = page->mem;
   ab_free(&mem, page);
+}
+
+const int *ab_page_relay(const ab_page *page) {
+  return page->relay[0] < 0 ? NULL : page->relay;
 }
 
 const ab_page_head *ab_page_head_of(const ab_page *page) {

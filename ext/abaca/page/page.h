@@ -34,6 +34,10 @@ void ab_page_hold(ab_page *page);
 /* Unmaps it with the last hold. */
 void ab_page_drop(ab_page *page);
 
+/* A pair of sockets that was made with the page, for messages between its processes; NULL for one
+ * that was opened. Lent until the last drop. */
+const int *ab_page_relay(const ab_page *page);
+
 const ab_page_head *ab_page_head_of(const ab_page *page);
 uint32_t ab_page_size(const ab_page *page);
 /* index < ab_page_size. Lent until the last drop. */
@@ -76,6 +80,7 @@ ab_page_view ab_page_look(const ab_page_slot *slot);
 typedef struct ab_page_glance {
   uint32_t state; /* enum ab_page_state */
   bool shut;
+  uint32_t pressure;
   ab_nsec turned;
 } ab_page_glance;
 
@@ -85,6 +90,7 @@ static inline ab_page_glance ab_page_glance_at(const ab_page_slot *slot) {
   return (ab_page_glance){
       .state = __atomic_load_n(&slot->state, __ATOMIC_RELAXED),
       .shut = __atomic_load_n(&slot->figures.shut, __ATOMIC_RELAXED) != 0,
+      .pressure = __atomic_load_n(&slot->figures.pressure, __ATOMIC_RELAXED),
       .turned = __atomic_load_n(&slot->figures.turned, __ATOMIC_RELAXED),
   };
 }

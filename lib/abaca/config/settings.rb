@@ -80,8 +80,7 @@ module Abaca
             setting(:worker_shutdown_timeout, 30.0, Types::Seconds.new, "a worker that stops for longer is killed",
                     level: :process),
             setting(:worker_check_interval, 5.0, time, "how often workers report", level: :process),
-            setting(:worker_culling_strategy, :youngest, Types::Choice.new(:youngest, :oldest),
-                    "which worker goes when there are to be fewer", level: :process),
+            *together,
             *recycling,
             switch(:prune_bundler, false, "accepted for Puma's sake: workers preload no app then, but stay in the " \
                                           "bundle; a warning says so", level: :process, flag: ["--prune-bundler"]),
@@ -114,6 +113,16 @@ module Abaca
                     "runs a plugin that was made for Puma; `:tmp_restart` and `:systemd` are built in",
                     page: "plugins.md",
                     file: %i[plugin], level: :process, flag: ["--plugin NAME"])
+          ]
+        end
+
+        # Workers with regard to each other.
+        def together
+          [
+            setting(:worker_culling_strategy, :youngest, Types::Choice.new(:youngest, :oldest),
+                    "which worker goes when there are to be fewer", level: :process),
+            switch(:worker_balance, true, "connections whose requests wait move to workers that have less to do",
+                   page: "cluster.md#which-worker-gets-a-connection", level: :process)
           ]
         end
 

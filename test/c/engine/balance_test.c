@@ -26,7 +26,8 @@ static void worker_init(worker *self) {
   fixture_prepare(&self->fx);
   self->fx.stats = &ab_page_slot_of(self->page, 0)->figures;
   CHECK(fixture_start(&self->fx));
-  CHECK_INT(AB_OK, ab_engine_join(self->fx.engine, self->page, 0));
+  const ab_siblings siblings = {.page = self->page, .own = 0};
+  CHECK_INT(AB_OK, ab_engine_join(self->fx.engine, &siblings));
   self->port = fixture_listen(&self->fx);
   sibling_serves(self, false);
   fixture_run(&self->fx);
@@ -194,7 +195,8 @@ CHECK_CASE(joining_without_memory) {
   one.page = ab_page_create(&ab_mem_libc, 1, (ab_page_time){1, 1});
   fixture_init(&one.fx);
   one.fx.mem.fail_at = one.fx.mem.calls + 1;
-  CHECK_INT(AB_ENOMEM, ab_engine_join(one.fx.engine, one.page, 0));
+  const ab_siblings siblings = {.page = one.page, .own = 0, .moves = true};
+  CHECK_INT(AB_ENOMEM, ab_engine_join(one.fx.engine, &siblings));
   CHECK(!ab_engine_has_siblings(one.fx.engine));
   ab_engine_part(one.fx.engine);
   worker_fini(&one);

@@ -27,6 +27,8 @@ void ab_put_figures(VALUE hash, const ab_figures *figures) {
   put_count(hash, "detached", figures->detached);
   put_count(hash, "taken_over", figures->taken_over);
   put_count(hash, "probes", figures->probes);
+  put_count(hash, "moved_out", figures->moved_out);
+  put_count(hash, "moved_in", figures->moved_in);
   put_count(hash, "connections", figures->connections);
   put_count(hash, "in_app", figures->in_app);
   put_count(hash, "waiting", figures->waiting);

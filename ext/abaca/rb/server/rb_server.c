@@ -194,7 +194,8 @@ static void configure_engine(ab_engine *engine, VALUE options) {
  * the least number to judge by; max_body_memory_total, bytes of bodies that are buffered, without
  * which none is; stream_bodies, Array of [true, pattern] of those that are not;
  * interlude: called after a request when the app has no other, from when on no request begins until
- * #end_interlude, or nil; slot: an Abaca::Page::Slot or nil.
+ * #end_interlude, or nil; slot: an Abaca::Page::Slot or nil; balance: whether connections move
+ * between the servers in the slots of its page.
  *
  * Raises ArgumentError for an unknown limit or network, NoMemoryError. */
 static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
@@ -208,7 +209,7 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   make_engine(rack, &limits);
   configure_engine(rack->engine, options);
   ab_shutdown_configure(server, options);
-  ab_server_set_slot(server, ab_option(options, "slot"));
+  ab_server_set_slot(server, ab_option(options, "slot"), RTEST(ab_option(options, "balance")));
   ab_run_configure(&server->run, options);
   return self;
 }

@@ -22,6 +22,7 @@ typedef struct ab_server {
   VALUE slot;         /* Abaca::Page::Slot, or nil */
   ab_page *page;      /* the slot's, held since the run began; or NULL */
   ab_page_slot *part; /* the slot, while the server runs; or NULL */
+  bool balances;      /* connections move to and from the workers of the page's other slots */
   ab_nsec asked;      /* when the engine was last asked to turn, for a heartbeat */
   bool running;
   bool ended; /* the main loop has come to its end by itself */
@@ -40,7 +41,7 @@ void ab_server_set_limits(ab_limits *limits, VALUE given);
 /* --- rb_server_slot.c: the server in the page that processes share --- */
 
 /* Raises TypeError. */
-void ab_server_set_slot(ab_server *server, VALUE slot);
+void ab_server_set_slot(ab_server *server, VALUE slot, bool balances);
 /* Raises Abaca::Error unless this process has claimed the slot, for no other server. */
 void ab_server_check_slot(const ab_server *server);
 /* From the beginning of the run to its end the engine counts there. */

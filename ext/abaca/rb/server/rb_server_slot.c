@@ -2,9 +2,10 @@
 #include "rb/page/rb_page.h"
 #include "rb/server/rb_server.h"
 
-void ab_server_set_slot(ab_server *server, VALUE slot) {
+void ab_server_set_slot(ab_server *server, VALUE slot, bool balances) {
   if (!NIL_P(slot)) ab_slot_check_type(slot);
   server->slot = slot;
+  server->balances = balances;
 }
 
 void ab_server_check_slot(const ab_server *server) {
@@ -16,7 +17,13 @@ void ab_server_enter_slot(ab_server *server) {
   ab_engine *engine = server->run.rack.engine;
   server->part = ab_slot_occupy(server->slot, &server->page);
   ab_engine_count_in(engine, &server->part->figures);
-  if (ab_engine_join(engine, server->page, ab_slot_index(server->slot)) != AB_OK) {
+  const ab_siblings siblings = {
+      .page = server->page,
+      .own = ab_slot_index(server->slot),
+      .moves = server->balances,
+      .computes = server->run.main.runner.executor->mode == AB_MODE_THREAD,
+  };
+  if (ab_engine_join(engine, &siblings) != AB_OK) {
     ab_engine_detach(engine);
     ab_server_leave_slot(server);
     rb_memerror();

@@ -1,0 +1,449 @@
+/* Connections move between workers: two engines in one process, each in its slot of a page. */
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+
+#include "engine/balance.h"
+#include "engine/fixture.h"
+#include "engine/move.h"
+#include "engine/turns.h"
+#include "io/relay.h"
+
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
+
+typedef struct pair {
+  ab_page *page;
+  fixture a, b;
+  uint16_t port; /* of a listener that both have, the first one */
+} pair;
+
+static void join(fixture *fx, const ab_page *page, uint32_t own) {
+  const ab_siblings siblings = {.page = page, .own = own, .moves = true};
+  CHECK_INT(AB_OK, ab_engine_join(fx->engine, &siblings));
+  ab_page_set_state(ab_page_slot_of(page, own), AB_PAGE_SERVING);
+}
+
+static void start(pair *self, fixture *fx, uint32_t own) {
+  fixture_prepare(fx);
+  fx->limits.request_timeout = 20;
+  fx->stats = &ab_page_slot_of(self->page, own)->figures;
+  CHECK(fixture_start(fx));
+}
+
+static void share_listener(pair *self) {
+  self->port = fixture_listen(&self->a);
+  int fd = dup(ab_listener_fd(ab_engine_listener(self->a.engine, 0)));
+  ab_listener *again = ab_listener_adopt(&self->b.mem.mem, fd);
+  CHECK_INT(AB_OK, ab_engine_add_listener(self->b.engine, again, NULL));
+}
+
+static void pair_init(pair *self) {
+  self->page = ab_page_create(&ab_mem_libc, 2, (ab_page_time){1, 1});
+  start(self, &self->a, 0);
+  start(self, &self->b, 1);
+  share_listener(self);
+  join(&self->a, self->page, 0);
+  join(&self->b, self->page, 1);
+  fixture_run(&self->b);
+  fixture_run(&self->a);
+}
+
+static void pair_fini(pair *self) {
+  fixture_fini(&self->a);
+  fixture_fini(&self->b);
+  ab_page_drop(self->page);
+}
+
+static void pass(pair *self, ab_nsec time) {
+  self->a.now += time;
+  self->b.now = self->a.now;
+}
+
+/* How many descriptors the process has. */
+static int open_fds(void) {
+  int count = 0;
+  for (int fd = 0; fd < 256; fd++) count += fcntl(fd, F_GETFD) >= 0;
+  return count;
+}
+
+/* A client of a's, which has had an answer. */
+static int kept_client(pair *self) {
+  int fd = client_tcp(self->port), one = 1;
+  CHECK_INT(0, setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one));
+  client_send(fd, GET("/first"));
+  fixture_run(&self->a);
+  CHECK(strstr(client_read(fd, NULL), "/first"));
+  return fd;
+}
+
+static uint64_t moved(fixture *from, fixture *to) {
+  CHECK_INT(stats_of(from).moved_out, stats_of(to).moved_in);
+  return stats_of(from).moved_out;
+}
+
+/* Turns of a, with so many clients that send each time: requests wait. */
+static void press(pair *self, const int *clients, int count, int turns) {
+  for (int turn = 0; turn < turns; turn++) {
+    for (int i = 0; i < count; i++) client_send(clients[i], GET("/x"));
+    pass(self, 2 * AB_NSEC_PER_MS);
+    fixture_turn(&self->a);
+    fixture_run(&self->b);
+    for (int i = 0; i < count; i++) CHECK(strstr(client_read(clients[i], NULL), "/x"));
+  }
+}
+
+CHECK_CASE(connections_of_a_busy_worker_go_to_an_idle_one) {
+  enum { CLIENTS = 24, TURNS = 40 };
+  pair both;
+  pair_init(&both);
+  int clients[CLIENTS];
+  for (int i = 0; i < CLIENTS; i++) clients[i] = kept_client(&both);
+  press(&both, clients, CLIENTS, TURNS);
+  CHECK_INT(CLIENTS, stats_of(&both.a).connections + stats_of(&both.b).connections);
+  CHECK(stats_of(&both.b).connections >= CLIENTS / 3);
+  CHECK(stats_of(&both.a).connections >= CLIENTS / 3);
+  uint64_t before = stats_of(&both.a).moved_out + stats_of(&both.b).moved_out;
+  press(&both, clients, CLIENTS, TURNS);
+  /* Then it is even, and stays so. */
+  CHECK(stats_of(&both.a).moved_out + stats_of(&both.b).moved_out <= before + 2);
+  CHECK_INT(CLIENTS * (2 * TURNS + 1), stats_of(&both.a).requests + stats_of(&both.b).requests);
+  for (int i = 0; i < CLIENTS; i++) close(clients[i]);
+  pair_fini(&both);
+}
+
+CHECK_CASE(a_worker_with_little_to_do_keeps_its_connections) {
+  pair both;
+  pair_init(&both);
+  int client = kept_client(&both);
+  press(&both, &client, 1, 50);
+  CHECK_INT(0, moved(&both.a, &both.b));
+  close(client);
+  pair_fini(&both);
+}
+
+/* What is in hand of the next request goes along, and is answered once and in order. */
+CHECK_CASE(a_request_that_waits_for_a_place_moves) {
+  pair both;
+  pair_init(&both);
+  int client = kept_client(&both);
+  both.a.mute = true;
+  client_send(client, GET("/one") GET("/two") "GET /thr");
+  fixture_run(&both.a);
+  CHECK_INT(1, stats_of(&both.a).waiting);
+  ab_engine_pause(both.a.engine, true);
+  pass(&both, 5 * AB_NSEC_PER_SEC);
+  both.b.hold = true;
+  fixture_run(&both.b); /* its heartbeat */
+  fixture_run(&both.a);
+  CHECK_INT(0, stats_of(&both.a).waiting);
+  CHECK_INT(0, stats_of(&both.a).connections);
+  fixture_run(&both.b);
+  CHECK_INT(1, moved(&both.a, &both.b));
+  CHECK_INT(1, both.b.held_count);
+  /* Its time goes on from where it was. */
+  CHECK_INT(both.b.now - 5 * AB_NSEC_PER_SEC, ab_exchange_arrived(both.b.held[0]));
+  CHECK_INT(both.b.now + 15 * AB_NSEC_PER_SEC, ab_exchange_deadline(both.b.held[0]));
+  CHECK_INT(2, both.b.held[0]->conn->served);
+  both.b.hold = false;
+  answer_held(&both.b, 0, "/one");
+  client_send(client, "ee HTTP/1.1\r\nHost: x\r\n\r\n");
+  fixture_run(&both.b);
+  fixture_run(&both.a);
+  const char *text = client_read(client, NULL);
+  CHECK_INT(3, occurrences(text, "200 OK"));
+  CHECK(strstr(text, "/one") < strstr(text, "/two") &&
+        strstr(text, "/two") < strstr(text, "/three"));
+  close(client);
+  pair_fini(&both);
+}
+
+/* A head that has begun keeps its deadline. */
+CHECK_CASE(half_a_head_moves) {
+  pair both;
+  pair_init(&both);
+  int client = kept_client(&both);
+  client_send(client, "GET /half HTTP/1.1\r\nHo");
+  fixture_run(&both.a);
+  pass(&both, 6 * AB_NSEC_PER_SEC);
+  fixture_run(&both.b);
+  client_send(client, "st: x\r\n");
+  ab_engine_pause(both.a.engine, true);
+  fixture_run(&both.a);
+  fixture_run(&both.b);
+  CHECK_INT(1, moved(&both.a, &both.b));
+  fixture_pass(&both.b, 3);
+  CHECK_INT(0, stats_of(&both.b).timeouts);
+  fixture_pass(&both.b, 2);
+  CHECK(strstr(client_read(client, NULL), "HTTP/1.1 408 "));
+  close(client);
+  pair_fini(&both);
+}
+
+/* The client's own address, the listener and a PROXY header yet to come go along. */
+CHECK_CASE(what_belongs_to_the_connection_moves) {
+  pair both;
+  pair_init(&both);
+  int client = kept_client(&both);
+  both.b.hold = true;
+  client_send(client, GET("/moved"));
+  ab_engine_pause(both.a.engine, true);
+  pass(&both, AB_NSEC_PER_SEC);
+  fixture_run(&both.b);
+  fixture_run(&both.a);
+  fixture_run(&both.b);
+  CHECK_INT(1, both.b.held_count);
+  const ab_conn *conn = both.b.held[0]->conn;
+  struct sockaddr_in own;
+  socklen_t len = sizeof own;
+  CHECK_INT(0, getsockname(client, (struct sockaddr *)&own, &len));
+  CHECK_INT(ntohs(own.sin_port), ab_exchange_peer(both.b.held[0])->port);
+  CHECK_INT(4, ab_exchange_peer(both.b.held[0])->family);
+  CHECK(ab_exchange_listener(both.b.held[0]) == ab_engine_listener(both.b.engine, 0));
+  CHECK(!conn->proxied);
+  answer_held(&both.b, 0, "x");
+  close(client);
+  pair_fini(&both);
+}
+
+/* A request with a body, one that the application has, pending output: they stay. */
+CHECK_CASE(what_is_in_progress_stays) {
+  pair both;
+  pair_init(&both);
+  int with_body = kept_client(&both), in_app = kept_client(&both);
+  both.a.hold = true;
+  client_send(in_app, GET("/app"));
+  fixture_run(&both.a);
+  both.a.mute = true;
+  client_send(with_body, "POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n");
+  fixture_run(&both.a);
+  ab_engine_pause(both.a.engine, true);
+  pass(&both, AB_NSEC_PER_SEC);
+  fixture_run(&both.b);
+  fixture_run(&both.a);
+  fixture_run(&both.b);
+  CHECK_INT(0, moved(&both.a, &both.b));
+  CHECK_INT(2, stats_of(&both.a).connections);
+  answer_held(&both.a, 0, "x");
+  close(with_body);
+  close(in_app);
+  pair_fini(&both);
+}
+
+/* More than a message has room for stays as well. */
+CHECK_CASE(long_input_stays) {
+  pair both;
+  pair_init(&both);
+  int client = kept_client(&both);
+  both.a.mute = true;
+  char filler[AB_MOVE_INPUT];
+  memset(filler, 'x', sizeof filler);
+  client_send(client, GET("/one") "GET /");
+  client_send_bytes(client, filler, sizeof filler - 100);
+  client_send(client, " HTTP/1.1\r\nHost: x\r\nField: ");
+  client_send_bytes(client, filler, 200);
+  fixture_run(&both.a);
+  ab_engine_pause(both.a.engine, true);
+  pass(&both, AB_NSEC_PER_SEC);
+  fixture_run(&both.b);
+  fixture_run(&both.a);
+  CHECK_INT(0, moved(&both.a, &both.b));
+  CHECK_INT(1, stats_of(&both.a).connections);
+  close(client);
+  pair_fini(&both);
+}
+
+/* The standby turns the engine of a: its connections go as soon as something comes on them. */
+CHECK_CASE(a_stalled_worker_gives_its_connections_away) {
+  enum { CLIENTS = 10 };
+  pair both;
+  pair_init(&both);
+  int clients[CLIENTS];
+  for (int i = 0; i < CLIENTS; i++) clients[i] = kept_client(&both);
+  pass(&both, AB_NSEC_PER_SEC);
+  fixture_run(&both.b);
+  ab_engine_turns.turn(both.a.engine, both.a.now);
+  CHECK_INT(0, stats_of(&both.a).moved_out);
+  for (int i = 0; i < CLIENTS; i++) client_send(clients[i], GET("/x"));
+  pass(&both, 2 * AB_NSEC_PER_MS);
+  CHECK(ab_poller_wait(both.a.poller, 0) >= 1);
+  ab_poller_lock(both.a.poller);
+  ab_poller_dispatch(both.a.poller);
+  ab_poller_unlock(both.a.poller);
+  ab_engine_turns.turn(both.a.engine, both.a.now);
+  fixture_run(&both.b);
+  CHECK_INT(CLIENTS, moved(&both.a, &both.b));
+  for (int i = 0; i < CLIENTS; i++) {
+    CHECK(strstr(client_read(clients[i], NULL), "/x"));
+    close(clients[i]);
+  }
+  pair_fini(&both);
+}
+
+/* B says that it has room, and is killed: a takes its connection back. */
+CHECK_CASE(what_nobody_takes_comes_back) {
+  enum { CLIENTS = 12 };
+  pair both;
+  pair_init(&both);
+  int clients[CLIENTS];
+  for (int i = 0; i < CLIENTS; i++) clients[i] = kept_client(&both);
+  for (int turn = 0; turn < 4; turn++) {
+    for (int i = 0; i < CLIENTS; i++) client_send(clients[i], GET("/x"));
+    pass(&both, 2 * AB_NSEC_PER_MS);
+    fixture_turn(&both.a);
+  }
+  CHECK(stats_of(&both.a).moved_out > 0);
+  CHECK_INT(0, stats_of(&both.b).moved_in);
+  pass(&both, AB_LOOK);
+  fixture_run(&both.a);
+  fixture_run(&both.a); /* the poller tells of the relay again */
+  CHECK_INT(stats_of(&both.a).moved_out, stats_of(&both.a).moved_in);
+  CHECK_INT(CLIENTS, stats_of(&both.a).connections);
+  for (int i = 0; i < CLIENTS; i++) {
+    CHECK_INT(4, occurrences(client_read(clients[i], NULL), "/x"));
+    close(clients[i]);
+  }
+  pair_fini(&both);
+}
+
+/* The last worker that serves takes what is in the relay when it drains. */
+CHECK_CASE(a_drain_leaves_nothing_in_the_relay) {
+  enum { CLIENTS = 6 };
+  pair both;
+  pair_init(&both);
+  int clients[CLIENTS];
+  for (int i = 0; i < CLIENTS; i++) clients[i] = kept_client(&both);
+  both.a.mute = true;
+  for (int i = 0; i < CLIENTS; i++) client_send(clients[i], GET("/x"));
+  fixture_run(&both.a);
+  ab_engine_pause(both.a.engine, true);
+  pass(&both, 20 * AB_NSEC_PER_MS);
+  fixture_turn(&both.a);
+  CHECK_INT(CLIENTS, stats_of(&both.a).moved_out);
+  ab_page_set_state(ab_page_slot_of(both.page, 1), AB_PAGE_DRAINING);
+  ab_engine_drain(both.b.engine, both.b.now); /* a still serves */
+  CHECK_INT(0, stats_of(&both.b).moved_in);
+  ab_page_set_state(ab_page_slot_of(both.page, 0), AB_PAGE_DRAINING);
+  ab_engine_drain(both.a.engine, both.a.now);
+  CHECK_INT(CLIENTS, stats_of(&both.a).moved_in);
+  both.a.mute = false;
+  fixture_run(&both.a);
+  for (int i = 0; i < CLIENTS; i++) {
+    CHECK(strstr(client_read(clients[i], NULL), "/x"));
+    close(clients[i]);
+  }
+  pair_fini(&both);
+}
+
+static void send_raw(pair *self, const char *bytes, size_t len, int fd) {
+  const struct iovec iov = {(char *)bytes, len};
+  if (fd >= 0) {
+    CHECK_INT(AB_OK, ab_relay_send(ab_page_relay(self->page)[1], &iov, 1, fd));
+  } else {
+    CHECK_INT(len, send(ab_page_relay(self->page)[1], bytes, len, 0));
+  }
+}
+
+/* A process that was forked by a worker may send anything. */
+CHECK_CASE(a_message_that_makes_no_sense) {
+  pair both;
+  pair_init(&both);
+  int before = open_fds(), spare = dup(0);
+  char bytes[AB_MOVE_INPUT + 4096] = {0};
+  send_raw(&both, "x", 1, -1);
+  send_raw(&both, "x", 1, spare);
+  for (size_t len = 1; len < 400; len += 7) send_raw(&both, bytes, len, spare);
+  fixture_run(&both.b);
+  for (size_t len = 1000; len <= sizeof bytes; len += 1000) {
+    send_raw(&both, bytes, len, spare);
+    fixture_run(&both.b);
+  }
+  close(spare);
+  CHECK_INT(0, stats_of(&both.b).moved_in);
+  CHECK_INT(before, open_fds());
+  pair_fini(&both);
+}
+
+/* Wherever memory runs out, each connection is at one of both, or closed; no descriptor is left. */
+CHECK_CASE(moving_with_an_allocator_that_fails) {
+  bool failed = true;
+  for (unsigned nth = 1; failed && nth < 60; nth++) {
+    int before = open_fds();
+    pair both;
+    pair_init(&both);
+    int client = kept_client(&both);
+    both.a.mute = true;
+    client_send(client, GET("/one") GET("/two"));
+    fixture_run(&both.a);
+    ab_engine_pause(both.a.engine, true);
+    pass(&both, 20 * AB_NSEC_PER_MS);
+    both.b.mem.fail_at = both.b.mem.calls + nth;
+    fixture_turn(&both.a);
+    CHECK_INT(1, stats_of(&both.a).moved_out);
+    fixture_run(&both.b);
+    failed = both.b.mem.calls >= both.b.mem.fail_at;
+    both.b.mem.fail_at = 0;
+    pass(&both, AB_NSEC_PER_SEC);
+    fixture_run(&both.b);
+    CHECK_INT(1, stats_of(&both.b).moved_in);
+    bool end;
+    const char *text = client_read(client, &end);
+    if (!failed) CHECK(strstr(text, "/two"));
+    if (!end) CHECK_INT(1, stats_of(&both.b).connections);
+    close(client);
+    pair_fini(&both);
+    CHECK_INT(before, open_fds());
+  }
+}
+
+/* Without a descriptor it stays in the relay. */
+CHECK_CASE(moving_without_descriptors) {
+  pair both;
+  pair_init(&both);
+  int client = kept_client(&both);
+  both.a.mute = true;
+  client_send(client, GET("/one"));
+  fixture_run(&both.a);
+  ab_engine_pause(both.a.engine, true);
+  pass(&both, 20 * AB_NSEC_PER_MS);
+  fixture_turn(&both.a);
+  struct rlimit limit, none;
+  CHECK_INT(0, getrlimit(RLIMIT_NOFILE, &limit));
+  none = limit;
+  none.rlim_cur = 0;
+  CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &none));
+  fixture_run(&both.b);
+  CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &limit));
+  CHECK_INT(0, stats_of(&both.b).moved_in);
+  CHECK_INT(1, stats_of(&both.b).refused);
+  pass(&both, AB_REST);
+  fixture_run(&both.b);
+  fixture_run(&both.b);
+  CHECK_INT(1, moved(&both.a, &both.b));
+  CHECK(strstr(client_read(client, NULL), "/one"));
+  close(client);
+  pair_fini(&both);
+}
+
+/* As many as there is room for go; the others are served here. */
+CHECK_CASE(a_relay_that_is_full) {
+  pair both;
+  pair_init(&both);
+  int client = kept_client(&both), spare = dup(0), sent = 0;
+  ab_engine_pause(both.a.engine, true); /* it looks into the relay no more */
+  const struct iovec iov = {"x", 1};
+  while (ab_relay_send(ab_page_relay(both.page)[1], &iov, 1, spare) == AB_OK) sent++;
+  CHECK(sent > 50);
+  close(spare);
+  both.a.mute = true;
+  client_send(client, GET("/one"));
+  pass(&both, 20 * AB_NSEC_PER_MS);
+  fixture_turn(&both.a);
+  CHECK_INT(0, stats_of(&both.a).moved_out);
+  both.a.mute = false;
+  fixture_run(&both.a);
+  CHECK(strstr(client_read(client, NULL), "/one"));
+  fixture_run(&both.b);
+  close(client);
+  pair_fini(&both);
+}
+
+CHECK_MAIN()
