@@ -305,7 +305,7 @@ module Abaca
       return unless @runner
 
       @hot_restart&.cancel
-      @plugins.end_threads
+      @plugins.pause
       @systemd.stopping
       @log.info(@halted ? "* Stopping immediately!" : @runner.parting)
       @overdue.give(@runner.patience(at_once: @halted))

@@ -156,7 +156,7 @@ module Abaca
       # The hooks may change the environment of the next program. Returns the changes.
       def run_hooks
         before = ENV.to_h
-        @launcher.plugins.before_exec
+        @launcher.plugins.before_restart
         @config[:before_restart].each { |hook| hook.run(@log, @launcher) }
         after = ENV.to_h
         (before.keys | after.keys).to_h { |name| [name, after[name]] }.reject { |name, value| before[name] == value }

@@ -10,10 +10,13 @@ module Abaca
       autoload :ForPlugins, File.expand_path("plugins/for_plugins", __dir__)
       autoload :LogWriter, File.expand_path("plugins/log_writer", __dir__)
       autoload :Running, File.expand_path("plugins/running", __dir__)
+      autoload :SolidQueue, File.expand_path("plugins/solid_queue", __dir__)
 
       # What a plugin runs: the app has to have it loaded.
       NEEDS = { "solid_queue" => "SolidQueue" }.freeze
-      private_constant :NEEDS
+      # Plugins that need more than others.
+      KINDS = { "solid_queue" => :SolidQueue }.freeze
+      private_constant :NEEDS, :KINDS
 
       # @param launcher [Launcher]
       # @param config [Config]
@@ -46,24 +49,19 @@ module Abaca
 
       # The server serves, for the first time or with new code.
       def booted
-        @running.each(&:run_in_background)
         fire(:after_booted)
+        @running.each(&:run_in_background)
       end
 
-      # Workers are about to be replaced.
-      def before_restart = fire(:before_restart)
-
-      # This program is about to be replaced. What a plugin starts anew at a restart would be broken off, so it hears of
-      # the end, too.
-      def before_exec
-        end_threads
+      # Workers are about to be replaced, or the program is.
+      def before_restart
+        pause
         fire(:before_restart)
-        stopped
+        @running.each(&:restarted)
       end
 
-      # The server is about to stop. A thread that looks after a process of its plugin's would stop it once more. A trap
-      # handler may call it.
-      def end_threads = @running.each(&:end_threads)
+      # The server is about to stop. A trap handler may call it.
+      def pause = @running.each(&:pause)
 
       # It has stopped.
       def stopped = fire(:after_stopped)
@@ -74,7 +72,7 @@ module Abaca
 
       def start_one(name, plugin, facade, in_child)
         trouble = missing(name) and return warn_of(name, trouble)
-        running = Running.new(name, plugin, @log, in_child:)
+        running = Plugins.const_get(KINDS.fetch(name, :Running)).new(name, plugin, @log, in_child:)
         Events.of(name) { plugin.start(facade) } if plugin.respond_to?(:start)
         running
       rescue StandardError, ScriptError => e

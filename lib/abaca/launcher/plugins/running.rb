@@ -28,10 +28,11 @@ module Abaca
         # @param in_child [#call] is called in each child first
         def initialize(name, plugin, log, in_child:)
           @name = name
+          @plugin = plugin
           @log = log
           @in_child = in_child
           @blocks = []
-          @threads = []
+          @threads = {} # with their blocks
           plugin.instance_variable_set(:@abaca, self)
           plugin.extend(Calls)
         end
@@ -42,14 +43,17 @@ module Abaca
           start if @started
         end
 
-        # Starts the threads. Idempotent.
+        # Starts the threads that do not run. Idempotent.
         def run_in_background
           @started = true
           start
         end
 
-        # Ends them.
-        def end_threads = @threads.each(&:kill)
+        # The plugin is about to hear of a restart or of the end. A trap handler may call it.
+        def pause; end
+
+        # It has heard of a restart.
+        def restarted; end
 
         # Runs a block in a child of the process.
         def in_child
@@ -60,9 +64,19 @@ module Abaca
         private
 
         def start
-          @threads += @blocks.shift(@blocks.size).map do |block|
-            Thread.new { run(block) }.tap { |thread| thread.name = "plugin #{@name}" }
+          @blocks.shift(@blocks.size).each do |block|
+            thread = Thread.new { run(block) }
+            thread.name = "plugin #{@name}"
+            @threads[thread] = block
           end
+        end
+
+        # Ends the threads; #run_in_background begins anew.
+        def pause_threads
+          @started = false
+          @threads.each_key(&:kill)
+          @blocks.concat(@threads.values)
+          @threads.clear
         end
 
         def run(block)
