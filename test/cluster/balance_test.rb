@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "abaca"
 require "support/cluster_case"
 
 # Which worker gets a connection, and that connections move on to workers with less to do.
