@@ -18,6 +18,23 @@ class CommandNamesTest < Minitest::Test
     end
   end
 
+  # Without a bundle, the names are those of the gem that is installed.
+  def test_outside_a_bundle
+    file("gems/specifications/puma-9.9.9.gemspec", <<~RUBY)
+      Gem::Specification.new do |spec|
+        spec.name, spec.version, spec.summary, spec.authors = "puma", "9.9.9", "theirs", ["them"]
+        spec.bindir = "bin"
+        spec.executables = %w[puma pumactl]
+      end
+    RUBY
+    %w[puma pumactl].each do |name|
+      file("gems/gems/puma-9.9.9/bin/#{name}", THEIRS)
+      env = { "RUBYOPT" => nil, "BUNDLE_GEMFILE" => nil, "GEM_PATH" => "#{@dir}/gems" }
+      ended = run_command("stop", executable: name, env: env)
+      assert_equal [0, "theirs: stop\n"], [ended.status, ended.out], ended.err
+    end
+  end
+
   # Its gem is in the bundle, too.
   def test_puma_itself_comes_first
     %w[puma pumactl].each { |name| file("bin/#{name}", THEIRS) }

@@ -19,11 +19,18 @@ module Abaca
 
       # @param name [String]
       # @return [String, nil] the path of a command of its; nil without the gem
-      def command(name) = spec&.bin_file(name)
+      def command(name) = (spec || installed)&.bin_file(name)
 
       private
 
       def spec = Gem.loaded_specs["puma"]
+
+      # Outside a bundle, the names belong to Puma wherever it is installed.
+      def installed
+        Gem::Specification.find_by_name("puma").tap(&:activate) unless defined?(Bundler)
+      rescue Gem::MissingSpecError
+        nil
+      end
     end
   end
 end
