@@ -58,6 +58,13 @@ class StormsTest < Minitest::Test
     assert_includes kinds(&:close_write), :fresh
   end
 
+  # A draining server cannot wait forever for the first request of a connection.
+  def test_a_client_that_was_late
+    client = Struct.new(:parser).new(Wire::Parser.new)
+    kinds = [0.4, 0.6].map { |took| Storms::Clients.allocate.send(:kind, EOFError.new, client, nil, took) }
+    assert_equal %i[fresh late], kinds
+  end
+
   def test_clients_notice_that_nobody_listens
     port = TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
     assert_equal [:connect], found(port)

@@ -17,11 +17,13 @@ module Storms
     # Seconds before a client that got no connection tries again.
     PAUSE = 0.01
     SINGLE = 6
-    private_constant :PAUSE, :SINGLE
+    # Seconds from which a client is late with its first request: a server that drains waits for it, but not for long.
+    LATE = 0.5
+    private_constant :PAUSE, :SINGLE, :LATE
 
-    # kind: :connect, no connection; :fresh, closed before the first answer; :kept, closed between two requests;
-    # :partial, closed in an answer; :wrong, another answer, or none in time. worker: the process that has answered on
-    # this connection, if any has. began: when the request did.
+    # kind: :connect, no connection; :fresh, closed before the first answer; :late, the same when the client was late
+    # with its request; :kept, closed between two requests; :partial, closed in an answer; :wrong, another answer, or
+    # none in time. worker: the process that has answered on this connection, if any has. began: when the request did.
     Note = Struct.new(:kind, :text, :worker, :began)
 
     # @param port [Integer]
@@ -60,18 +62,21 @@ module Storms
     end
 
     def connection(nth, kept)
-      worker = nil
+      worker = written = nil
       began = now
       client = Wire::Client.new(@port, timeout: @patience)
       while @running
-        began = now
-        response = client.call(kept ? @asking[@counts[nth] % @asking.size] : CLOSING)
+        began = now if worker
+        client.write(kept ? @asking[@counts[nth] % @asking.size] : CLOSING)
+        written = now
+        response = client.read
         worker = take(nth, response, worker, began) or return
         sleep @pause if @pause.positive?
         return if response.close?
       end
     rescue SystemCallError, EOFError, Wire::Late, Wire::Malformed => e
-      note(nth, kind(e, client, worker), "#{e.message} (#{e.class})", worker, began)
+      kind = kind(e, client, worker, (written || now) - began)
+      note(nth, kind, "#{e.message} (#{e.class})", worker, began)
       sleep PAUSE unless client
     ensure
       client&.close
@@ -86,13 +91,16 @@ module Storms
       note(nth, :wrong, "status #{response.status}", worker, began)
     end
 
-    def kind(error, client, worker)
+    # took: seconds until the request was sent.
+    def kind(error, client, worker, took)
       return :connect unless client
       return :partial if error.is_a?(Wire::Cut)
       return :wrong unless BROKEN.include?(error.class)
       return :partial unless client.parser.pending.zero?
 
-      worker ? :kept : :fresh
+      return :kept if worker
+
+      took > LATE ? :late : :fresh
     end
 
     def note(nth, *fields)
