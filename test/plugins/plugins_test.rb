@@ -110,7 +110,8 @@ class PluginsTest < Minitest::Test
     RUBY
     plugin "solid_queue", "require 'puma/plugin'\nPuma::Plugin.create { }"
     command = run_abaca(APP, config: "#{CONFIG}plugin :raises\nplugin :broken\nplugin :yabeda\nplugin :nobody\n" \
-                                     "nobody_at 5\nplugin :solid_queue")
+                                     "nobody_at 5\nplugin :solid_queue\n" \
+                                     "Object.const_set(:PumaWorkerKiller, Module.new)")
     assert_equal command.pid, ask(command).to_i
     command.wait_for(/its thread has failed/)
     assert_equal 0, finish(command)
@@ -123,7 +124,8 @@ class PluginsTest < Minitest::Test
       "; Yabeda gets no figures of the server",
       "settings.rb:5: plugin nobody is not run: there is no puma/plugin/nobody.rb in the bundle; #{nothing}",
       "settings.rb:6: `nobody_at' has no effect: plugin nobody is not run",
-      "plugin solid_queue is not run: SolidQueue is not loaded in this process; jobs will not be processed"
+      "plugin solid_queue is not run: SolidQueue is not loaded in this process; jobs will not be processed",
+      "puma_worker_killer finds no workers, and replaces none: set worker_max_memory"
     ].each { |line| assert_includes command.text, line }
   end
 

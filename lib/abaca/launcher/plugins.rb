@@ -16,7 +16,10 @@ module Abaca
       NEEDS = { "solid_queue" => "SolidQueue" }.freeze
       # Plugins that need more than others.
       KINDS = { "solid_queue" => :SolidQueue }.freeze
-      private_constant :NEEDS, :KINDS
+      # Gems that look for Puma's own objects, by the constant that shows them.
+      BLIND = { "PumaWorkerKiller" => "puma_worker_killer finds no workers, and replaces none: set worker_max_memory " \
+                                      "(docs/cluster.md)" }.freeze
+      private_constant :NEEDS, :KINDS, :BLIND
 
       # @param launcher [Launcher]
       # @param config [Config]
@@ -49,6 +52,8 @@ module Abaca
 
       # The server serves, for the first time or with new code.
       def booted
+        warn_of_blind unless @booted
+        @booted = true
         fire(:after_booted)
         @running.each(&:run_in_background)
       end
@@ -86,6 +91,8 @@ module Abaca
         reason = ", which has no app without preload_app!" if @config[:workers].positive?
         "#{needed} is not loaded in this process#{reason}"
       end
+
+      def warn_of_blind = BLIND.each { |name, text| @log.warn(text) if Object.const_defined?(name) }
 
       def warn_of(name, trouble)
         @log.error(Config::Plugins.trouble(name, trouble))
