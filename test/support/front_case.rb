@@ -59,10 +59,10 @@ module FrontCase
   # Runs the block under load of clients that keep their connections and others that do not; nobody sees an error.
   def load_without_error(front)
     clients = Storms::Clients.new(front.port, 12, asking: Storms::Clients::MIXED)
-    assert eventually { clients.answers > 200 }
+    assert eventually(within: 45) { clients.answers > 200 }
     yield
     before = clients.answers
-    assert eventually { clients.answers > before + 200 }
+    assert eventually(within: 45) { clients.answers > before + 200 }
     assert_empty clients.stop.notes.map(&:to_a), front.text
   ensure
     clients&.stop
@@ -72,6 +72,12 @@ module FrontCase
   def restart(command, phase)
     command.signal(:USR1)
     assert eventually(within: 45) { running(command).map(&:phase) == [phase, phase] }, command.text
+  end
+
+  # Ends the command with TERM; returns its exit status.
+  def finish(command)
+    command.signal(:TERM)
+    command.wait(within: 45).exitstatus
   end
 
   # The address of a client, as the app of `front` sees it.
