@@ -19,13 +19,18 @@ module FrameworkCase
     # Names the folder of the application.
     def application(name) = @application = name
 
+    # Starts the server.
+    def start
+      folder = File.join(FOLDER, @application)
+      words = Command.words(["-b", "tcp://127.0.0.1:0", "config.ru"])
+      Command::Running.new(words, dir: folder, env: FrameworkCase.environment(folder))
+    end
+
     # The running server.
     def server
       return @server if @server
 
-      folder = File.join(FOLDER, @application)
-      words = Command.words(["-b", "tcp://127.0.0.1:0", "config.ru"])
-      @server = Command::Running.new(words, dir: folder, env: FrameworkCase.environment(folder))
+      @server = start
       @server.port
       # Nothing else reads it, and a full pipe would stop the application.
       @reader = Thread.new(@server, &:read_on)
