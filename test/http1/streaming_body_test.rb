@@ -29,7 +29,7 @@ class Http1StreamingBodyTest < Minitest::Test
       end
       client.write("0\r\n\r\n") if value == "chunked"
       assert_equal "nil", client.read.body
-      running.stop
+      finish(running)
     end
   end
 
@@ -90,7 +90,7 @@ class Http1StreamingBodyTest < Minitest::Test
       response = status == 200 ? client.call("hello") : client.read
       assert_equal [status, status == 200 ? "hello" : "no"], [response.status, response.body]
       assert_empty response.interim
-      running.stop
+      finish(running)
     end
   end
 
@@ -117,7 +117,7 @@ class Http1StreamingBodyTest < Minitest::Test
       client = connect(running).write(half)
       assert eventually { running.server.stats[:received] == half.bytesize }, name.to_s
       assert_equal "helloworld", client.call("world").body, name.to_s
-      running.stop
+      finish(running)
     end
   end
 

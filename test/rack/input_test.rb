@@ -48,7 +48,7 @@ class RackInputTest < Minitest::Test
     client = connect(running)
     pieces.each { |piece| client.write(piece).then { sleep 0.0005 } }
     assert_equal 200, client.read.status
-    running.stop
+    finish(running)
     raise result if result.is_a?(Exception)
 
     result

@@ -157,6 +157,12 @@ module ServerCase
     Wire::Client.new(running.port, **options).tap { |client| @clients << client }
   end
 
+  # Ends a server in the middle of a test, its clients first: a stop waits a second for what idle ones may send.
+  def finish(running)
+    @clients.each(&:close).clear
+    running.stop
+  end
+
   # The response to `bytes` on a new connection.
   def ask(running, bytes = GET, **options)
     connect(running, **options).call(bytes)

@@ -20,7 +20,7 @@ class ThreadsBodiesTest < Minitest::Test
     WAYS.slice(*only).each do |name, way|
       running = serve(app, lint: false, **way, **options)
       yield running, name
-      running.stop
+      finish(running)
     end
   end
 

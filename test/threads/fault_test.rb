@@ -21,7 +21,7 @@ class ThreadsFaultTest < Minitest::Test
         [200, TYPE.dup, ["done"]]
       end
       yield running
-      running.stop
+      finish(running)
     end
   end
 

@@ -17,7 +17,7 @@ class ThreadHooksTest < Minitest::Test
       running = serve(TELL, **way, threads: [1, 1], before_thread_start: [begins],
                                    before_thread_exit: [-> { seen << [:ends, Thread.current.object_id] }])
       answers = Array.new(2) { ask(running).body }
-      running.stop
+      finish(running)
 
       id = Integer(answers.first)
       assert_equal [id.to_s] * 2, answers
@@ -29,7 +29,7 @@ class ThreadHooksTest < Minitest::Test
       running = serve(TELL, **way, threads: [1, 1], **hooks)
       assert_equal "", ask(running).body
       assert running.logged?(/hook before_thread_start at .* failed: no start \(RuntimeError\)/)
-      running.stop
+      finish(running)
       assert_match(/hook before_thread_exit at .* failed: no end/, running.output.string)
     end
 

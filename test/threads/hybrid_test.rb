@@ -96,7 +96,7 @@ class ThreadsHybridTest < Minitest::Test
     NO_STALLS.each do |name, work|
       running = serve(app(work), **HYBRID, hybrid_requests: 1)
       assert_equal %w[fiber] * 2, modes(running, *["/slow"] * 2), name
-      running.stop
+      finish(running)
       assert_empty promoted(running), name
     end
   end
@@ -118,7 +118,7 @@ class ThreadsHybridTest < Minitest::Test
       running = serve(app(work), **HYBRID, hybrid_requests: 1)
       ask(running, get("/slow"))
       assert eventually { promoted(running) == ["/slow"] }, name
-      running.stop
+      finish(running)
     end
   end
 

@@ -82,7 +82,7 @@ class ThreadsModesTest < Minitest::Test
       assert_equal [3, 3], running.server.stats.fetch(:thread_pool).values_at(:threads, :busy)
       8.times { gate << true }
       assert_equal [200] * 8, clients.map { |client| client.read.status }
-      running.stop
+      finish(running)
     end
   end
 
@@ -105,7 +105,7 @@ class ThreadsModesTest < Minitest::Test
       assert_equal 2, running.server.stats.dig(:thread_pool, :threads)
       ask(running)
       assert_equal 2, running.server.stats.dig(:thread_pool, :threads)
-      running.stop
+      finish(running)
     end
   end
 
@@ -122,7 +122,7 @@ class ThreadsModesTest < Minitest::Test
         5.times { assert_equal 200, ask(running).status, "#{name}, #{way_name}" }
         gate << true
         assert_equal 200, long.read.status
-        running.stop
+        finish(running)
       end
     end
   end
@@ -157,7 +157,7 @@ class ThreadsModesTest < Minitest::Test
         running = serve(app, **way, threads: [0, 1], clean_thread_locals: clean)
         ask(running, get("/1"))
         assert_equal expected, ask(running, get("/2")).body, "#{name}, #{clean}"
-        running.stop
+        finish(running)
       end
     end
   end
