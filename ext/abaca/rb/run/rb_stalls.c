@@ -203,7 +203,7 @@ bool ab_stalls_attend(ab_run *run) {
   ab_spares_make(run);
   if (ab_stalls_excuses(run) && current_pulse() == run->stalls.excused) return false;
   ab_spares_each(run, tell);
-  if (is_reading()) return false;
+  if (is_reading() || (keeps && ab_clock_monotonic() < run->stalls.awake_until)) return false;
   if (atomic_exchange(&run->stalls.rotate, false)) return true;
   if (!atomic_exchange(&run->stalls.nudge, false)) return false;
   return (keeps && ab_lead_starves(&run->rack.lead)) || ab_spares_is_making(run);
