@@ -14,7 +14,7 @@ class ActiveRecordTest < Minitest::Test
   def test_an_old_one_is_refused_on_fibers
     command = run_abaca(APP)
     assert_equal 1, command.wait.exitstatus
-    assert_match(/\Aabaca: Active Record before 7\.0 .* `mode :thread'\n\z/, command.text)
+    assert_match(/\Aabaca: Active Record before 7\.0 .* `mode :thread'\n\z/, command.said)
   end
 
   def test_an_old_one_is_served_on_threads

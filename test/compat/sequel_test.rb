@@ -90,8 +90,8 @@ class SequelBootTest < Minitest::Test
     app = "require 'sequel'\nSequel.connect('mock://sqlite', single_threaded: true)\n#{APP}"
     command = run_abaca(app)
     assert_equal 1, command.wait.exitstatus
-    assert_match(/\Aabaca: Sequel has a database \(mock\) with one connection for .*single_threaded/, command.text)
-    assert_equal 1, command.text.lines.size, command.text
+    assert_match(/\Aabaca: Sequel has a database \(mock\) with one connection for .*single_threaded/, command.said)
+    assert_equal 1, command.said.lines.size, command.text
     assert run_abaca(app, "--mode", "thread").port
   end
 end

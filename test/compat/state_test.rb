@@ -96,7 +96,7 @@ class StateTest < Minitest::Test
   def test_sessions_of_the_thread_are_refused
     command = run_abaca(MONGOID)
     assert_equal 1, command.wait.exitstatus
-    assert_match(/\Aabaca: Mongoid 9\.0\.11 keeps its sessions by thread.* `mode :thread'\n\z/, command.text)
+    assert_match(/\Aabaca: Mongoid 9\.0\.11 keeps its sessions by thread.* `mode :thread'\n\z/, command.said)
     assert run_abaca(MONGOID, "--mode", "thread").port
   end
 

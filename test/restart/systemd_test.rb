@@ -88,7 +88,7 @@ class SystemdTest < Minitest::Test
   end
 
   def test_the_watch_of_a_cluster
-    worker = Struct.new(:booted, :silence) { alias_method :booted?, :booted }
+    worker = Struct.new(:serves, :silence) { alias_method :serves?, :serves }
     turns, hangs, boots = [[true, 0.5], [true, 9.0], [false, nil]].map { |values| worker.new(*values) }
     workers = Struct.new(:active)
     watch = ->(*active, pause: 5) { Abaca::Launcher::Cluster::Watch.new(workers.new(active), pause).within?(3) }

@@ -44,6 +44,9 @@ module ProcessCase
       @port ||= Integer(wait_for(%r{Listening on http://[^\s]*:(\d+)})[1])
     end
 
+    # What it says without the head of its banner.
+    def said = text.lines.grep_v(/\A(?:Abaca starting|\* )/).join
+
     def signal(name)
       Process.kill(name, pid)
     end
