@@ -29,7 +29,7 @@ class CommandNamesTest < Minitest::Test
     RUBY
     %w[puma pumactl].each do |name|
       file("gems/gems/puma-9.9.9/bin/#{name}", THEIRS)
-      env = { "RUBYOPT" => nil, "BUNDLE_GEMFILE" => nil, "GEM_PATH" => "#{@dir}/gems" }
+      env = { "RUBYOPT" => nil, "BUNDLE_GEMFILE" => nil, "BUNDLER_SETUP" => nil, "GEM_PATH" => "#{@dir}/gems" }
       ended = run_command("stop", executable: name, env: env)
       assert_equal [0, "theirs: stop\n"], [ended.status, ended.out], ended.err
     end
