@@ -36,17 +36,13 @@ static void *nap(void *arg) {
   return NULL;
 }
 
-/* A fiber that has been made to wait has not kept its loop meanwhile. If nobody took the GVL, the
- * thread that seems to wait may be this one, in a trap handler that runs before it can say that it
- * has it back: it goes on for as long before it naps again. */
+/* A fiber that has been made to wait has not kept its loop meanwhile. */
 static void pass_on(ab_run *run) {
   ab_nsec began = ab_clock_monotonic();
   /* It does not nap when an interrupt is pending. */
   rb_nogvl(nap, run, NULL, NULL, RB_NOGVL_INTR_FAIL);
-  ab_nsec now = ab_clock_monotonic();
   ab_loop *loop = ab__loop_or_null(rb_fiber_scheduler_get());
-  if (loop) ab_loop_excuse(loop, now - began);
-  if (ab_lead_starves(&run->rack.lead)) run->stalls.awake_until = now + (now - began);
+  if (loop) ab_loop_excuse(loop, ab_clock_monotonic() - began);
 }
 
 static VALUE attend_all(VALUE unused) {

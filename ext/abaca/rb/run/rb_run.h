@@ -68,7 +68,6 @@ typedef struct ab_stalls {
   _Atomic bool nudge;  /* the thread that has the GVL is to pass it on, until one of ours has it */
   _Atomic bool rotate; /* ... to the next one, whichever that is */
   VALUE holder;        /* the thread that had the GVL at the last look; it may be no more */
-  ab_nsec awake_until; /* that thread has napped, nobody took the GVL, and it does not nap before */
   ab_nsec marked_at;   /* CPU time of the process when a collection last marked */
   uint64_t collected;  /* ms of it that collections had taken until then */
   /* The loop that was excused for a collection, or NULL; the beat, and until which CPU time. */

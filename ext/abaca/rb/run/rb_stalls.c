@@ -191,10 +191,12 @@ static bool keeps_gvl(ab_stalls *stalls) {
   return again;
 }
 
-/* Has the thread got the GVL back in the middle of taking a request? Then it comes first. */
-static bool is_reading(void) {
+/* Is the thread that seems to wait for the GVL this one, which has it? Then it comes first: in the
+ * middle of taking a request, and in the switch from a fiber to its loop, where Ruby looks at
+ * interrupts. There a trap handler of the application may run, for as long as it likes. */
+static bool comes_first(void) {
   const ab_pulse *pulse = current_pulse();
-  return pulse && atomic_load(&pulse->reading);
+  return pulse && ab_pulse_waits(pulse);
 }
 
 bool ab_stalls_attend(ab_run *run) {
@@ -203,7 +205,7 @@ bool ab_stalls_attend(ab_run *run) {
   ab_spares_make(run);
   if (ab_stalls_excuses(run) && current_pulse() == run->stalls.excused) return false;
   ab_spares_each(run, tell);
-  if (is_reading() || (keeps && ab_clock_monotonic() < run->stalls.awake_until)) return false;
+  if (comes_first()) return false;
   if (atomic_exchange(&run->stalls.rotate, false)) return true;
   if (!atomic_exchange(&run->stalls.nudge, false)) return false;
   return (keeps && ab_lead_starves(&run->rack.lead)) || ab_spares_is_making(run);
