@@ -3,7 +3,7 @@
 require "rack"
 require_relative "error_answers"
 require_relative "heart"
-require_relative "interlude"
+require_relative "out_of_band"
 require_relative "listener"
 require_relative "plain_fields"
 require_relative "pool_gate"
@@ -46,7 +46,7 @@ module Abaca
       @log = @config[:log] || Log.new(level: @config[:log_level], format: @config[:log_format])
       Compat.adapt(@config, @log)
       @slot = slot
-      @interlude = Interlude.new(@config[:out_of_band], @log)
+      @out_of_band = OutOfBand.new(@config[:out_of_band], @log)
       @engine = Engine.new(app, { **engine_options, slot:, balance: @config[:worker_balance] })
       @state = :new
     end
@@ -136,7 +136,7 @@ module Abaca
       @state = :running
       begin
         Compat.adapt(@config, @log) # for gems that were loaded meanwhile
-        @interlude.between_requests(@engine) { Heart.beat(@engine, @slot) { PoolGate.attach(@engine) { serve } } }
+        @out_of_band.between_requests(@engine) { Heart.beat(@engine, @slot) { PoolGate.attach(@engine) { serve } } }
       ensure
         @state = :stopped
         @engine.close
@@ -283,7 +283,7 @@ module Abaca
         stall_reporter: StallReports.new(@log), spare_maker: (method(:serve_beside).to_proc if native?),
         **Config::Admission.engine_options(@config), **Config::Stalls.engine_options(@config),
         **Config::Modes.engine_options(@config), thread_begins: calls(:before_thread_start),
-        thread_ends: calls(:before_thread_exit), interlude: @interlude.to_proc,
+        thread_ends: calls(:before_thread_exit), out_of_band: @out_of_band.to_proc,
         **Config::Proxies.engine_options(@config) }
     end
 

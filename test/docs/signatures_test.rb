@@ -21,7 +21,7 @@ class SignaturesTest < Minitest::Test
     Config::DSL::ProcessSettings Config::DSL::PumaSettings Config::HookData Config::HttpMethods
     Config::NotDone Config::Plugins Config::Processors
     Config::Setting Config::Settings Config::Stalls Config::Types Config::Values Control DefaultHandler Dump Engine
-    ErrorAnswers FiberSafety::Row Frames Guest Heart Interlude Launcher::App Launcher::Banner Launcher::Cluster Launcher::Listeners
+    ErrorAnswers FiberSafety::Row Frames Guest Heart OutOfBand Launcher::App Launcher::Banner Launcher::Cluster Launcher::Listeners
     Launcher::Output Launcher::Overdue Launcher::Pidfile Launcher::Signals Launcher::Single Listener Log::Forms
     Log::Sink Log::Text Log::Writer PlainFields RailsBoot Requests StallReports Stats Stream::IONames
     Launcher::HotRestart Launcher::Inherited Launcher::Origin Launcher::Succession

@@ -100,7 +100,7 @@ class OutOfBandTest < Minitest::Test
   end
 
   def with_grace(seconds)
-    before = Abaca::Interlude::GRACE
+    before = Abaca::OutOfBand::GRACE
     replace_grace(seconds)
     yield
   ensure
@@ -108,7 +108,7 @@ class OutOfBandTest < Minitest::Test
   end
 
   def replace_grace(seconds)
-    Abaca::Interlude.send(:remove_const, :GRACE)
-    Abaca::Interlude.const_set(:GRACE, seconds)
+    Abaca::OutOfBand.send(:remove_const, :GRACE)
+    Abaca::OutOfBand.const_set(:GRACE, seconds)
   end
 end

@@ -11,7 +11,7 @@ require_relative "cluster/handle"
 require_relative "cluster/idle"
 require_relative "cluster/lifeline"
 require_relative "cluster/mailbox"
-require_relative "cluster/nursery"
+require_relative "cluster/fork_server"
 require_relative "cluster/orders"
 require_relative "cluster/phased_restart"
 require_relative "cluster/preload"
@@ -19,7 +19,7 @@ require_relative "cluster/recycling"
 require_relative "cluster/refork"
 require_relative "cluster/restarts"
 require_relative "cluster/slots"
-require_relative "cluster/strangers"
+require_relative "cluster/other_children"
 require_relative "cluster/warm_up"
 require_relative "cluster/watch"
 require_relative "cluster/worker"
@@ -206,7 +206,7 @@ module Abaca
         when :reopen then signal_all("HUP")
         when :dump then signal_all(Signals::DUMP)
         when :change_folder then @restarts.change_folder
-        when :child_ended then @workers.expect_stranger
+        when :child_ended then @workers.expect_other_child
         end
       end
 
@@ -270,8 +270,8 @@ module Abaca
       def note(report)
         worker = @workers[report.pid]
         case report.word
-        when :born then note_birth(report)
-        when :barren then @workers.unborn(report.number)&.lose
+        when :forked then note_fork(report)
+        when :not_forked then @workers.awaited(report.number)&.lose
         when :booted then note_boot(worker) if worker
         when :rests then worker&.begin_rest
         when :serves then worker&.end_rest
@@ -279,9 +279,9 @@ module Abaca
       end
 
       # One that comes too late is not awaited any more.
-      def note_birth(report)
-        worker = @workers.unborn(report.number)
-        worker ? worker.born(report.pid) : Process.kill(:KILL, report.pid)
+      def note_fork(report)
+        worker = @workers.awaited(report.number)
+        worker ? worker.forked(report.pid) : Process.kill(:KILL, report.pid)
       rescue Errno::ESRCH
         nil # it has ended
       end

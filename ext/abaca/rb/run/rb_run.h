@@ -96,12 +96,12 @@ typedef struct ab_spares {
   bool ending, abandoned;
 } ab_spares;
 
-/* rb_interlude.c */
-typedef struct ab_interlude {
-  VALUE begin;     /* called when one begins; nil: there are none */
-  uint64_t seen;   /* requests so far, when the last one began */
-  _Atomic bool on; /* one has begun, and not ended */
-} ab_interlude;
+/* rb_out_of_band.c */
+typedef struct ab_out_of_band {
+  VALUE begin;     /* called when the hooks may begin; nil: there are none */
+  uint64_t seen;   /* requests so far, when they last began */
+  _Atomic bool on; /* they have begun, and not ended */
+} ab_out_of_band;
 
 /* rb_stray.c */
 typedef struct ab_strays {
@@ -149,7 +149,7 @@ typedef struct ab_run {
   ab_route_stats *route_stats;      /* of those that may run on either; NULL: none may */
   uint32_t max_fibers;              /* requests in the app at once, but for slow.fibers.aside */
   ab_slow slow;
-  ab_interlude interlude;
+  ab_out_of_band out_of_band;
   ab_strays strays;
   ab_ending ending;
   ab_histogram lag; /* of loops that run no longer, and as a guest */

@@ -5,7 +5,7 @@
 #include "rb/rack/rb_rack_setup.h"
 #include "rb/run/rb_guest.h"
 #include "rb/run/rb_hybrid.h"
-#include "rb/run/rb_interlude.h"
+#include "rb/run/rb_out_of_band.h"
 #include "rb/run/rb_routes.h"
 #include "rb/run/rb_slow.h"
 #include "rb/run/rb_spare.h"
@@ -26,7 +26,7 @@ void ab_run_init(ab_run *run, VALUE self) {
   run->main.run = run;
   run->rack.main = &run->main.runner;
   run->rack.hooks = &hooks;
-  run->interlude.begin = Qnil;
+  run->out_of_band.begin = Qnil;
   ab_stalls_init(&run->stalls);
   ab_spares_init(&run->spares);
 }
@@ -59,13 +59,13 @@ void ab_run_configure(ab_run *run, VALUE options) {
   unsigned threads = configure_threads(run, options);
   ab_slow_init(run, run->max_fibers, threads);
   ab_routes_buffer_bodies(run, options);
-  ab_interlude_configure(run, options);
+  ab_out_of_band_configure(run, options);
 }
 
 void ab_run_mark(ab_run *run) {
   ab_rack_mark(&run->rack);
   rb_gc_mark(run->main.runner.thread);
-  rb_gc_mark(run->interlude.begin);
+  rb_gc_mark(run->out_of_band.begin);
   ab_stalls_mark(&run->stalls);
   ab_spares_mark(&run->spares);
   if (run->guest) ab_guest_mark(run->guest);

@@ -11,7 +11,7 @@
 #include "rb/pool/rb_stack.h"
 #include "rb/rack/rb_borrow.h"
 #include "rb/rack/rb_process.h"
-#include "rb/run/rb_interlude.h"
+#include "rb/run/rb_out_of_band.h"
 #include "rb/run/rb_slow.h"
 #include "rb/run/rb_turn.h"
 
@@ -193,7 +193,7 @@ static bool has_housekeeping(const ab_thread_pool *pool) {
   if (run->stages->due(run, now)) return true;
   ab_nsec slow = ab_slow_due(run);
   if (AB_UNLIKELY(slow) && slow <= now) return true;
-  if (ab_interlude_due(run)) return true;
+  if (ab_out_of_band_due(run)) return true;
   if (ab_list_empty(&run->rack.cancels)) return false;
   return run->rack.cancel_retry == 0 || run->rack.cancel_retry <= now;
 }

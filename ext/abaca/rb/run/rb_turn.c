@@ -6,7 +6,7 @@
 #include "rb/rack/rb_cancel.h"
 #include "rb/rack/rb_process.h"
 #include "rb/run/rb_hybrid.h"
-#include "rb/run/rb_interlude.h"
+#include "rb/run/rb_out_of_band.h"
 #include "rb/run/rb_routes.h"
 #include "rb/run/rb_slow.h"
 #include "rb/run/rb_thread_pool.h"
@@ -174,7 +174,7 @@ void ab_turn_tidy(ab_driver *driver, ab_nsec now) {
   if (AB_UNLIKELY(slow) && slow <= now) ab_slow_look(run, now);
   if (run->threads) ab_thread_pool_relieve(run->threads);
   if (run->threads) run->threads_deadline = ab_thread_pool_turn_away(run->threads, now);
-  ab_interlude_look(run, pulse);
+  ab_out_of_band_look(run, pulse);
 }
 
 bool ab_turn_run(ab_driver *driver, ab_nsec now) {

@@ -157,10 +157,10 @@ void ab__loop_leave_behind(ab_loop *loop, VALUE fiber) {
  * no stack for the new fiber, which must not run later. */
 static void take_over(ab_loop *loop, const park *park) {
   volatile VALUE before = loop->current;
-  bool unborn = before == park->target && !NIL_P(before) && ab_fiber_is_new(before);
+  bool awaited = before == park->target && !NIL_P(before) && ab_fiber_is_new(before);
   loop->carrier = park->waiter->carrier;
   loop->current = park->waiter->fiber;
-  if (!unborn) ab__loop_leave_behind(loop, before);
+  if (!awaited) ab__loop_leave_behind(loop, before);
   loop->parker = Qnil;
 }
 

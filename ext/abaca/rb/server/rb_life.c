@@ -1,10 +1,10 @@
-/* Engine#run, #run_spare, #run_on_threads, #run_as_guest and #end_interlude: one life of the
+/* Engine#run, #run_spare, #run_on_threads, #run_as_guest and #end_out_of_band: one life of the
  * server. */
 #include "rb/server/rb_server.h"
 
 #include "rb/rack/rb_borrow.h"
 #include "rb/run/rb_guest.h"
-#include "rb/run/rb_interlude.h"
+#include "rb/run/rb_out_of_band.h"
 #include "rb/run/rb_thread_pool.h"
 #include "rb/run/rb_spare.h"
 #include "rb/run/rb_stalls.h"
@@ -228,12 +228,12 @@ static VALUE server_run_as_guest(VALUE self, VALUE scheduler, VALUE max_fibers) 
   return run->ending.forced ? Qtrue : Qfalse;
 }
 
-/* call-seq: end_interlude -> nil
+/* call-seq: end_out_of_band -> nil
  *
- * What `interlude` has begun is over: requests are taken again. Any thread may call it. */
-static VALUE server_end_interlude(VALUE self) {
+ * What `out_of_band` has begun is over: requests are taken again. Any thread may call it. */
+static VALUE server_end_out_of_band(VALUE self) {
   ab_server *server = ab_server_own_or_null(self);
-  if (server) ab_interlude_end(&server->run);
+  if (server) ab_out_of_band_end(&server->run);
   return Qnil;
 }
 
@@ -242,5 +242,5 @@ void ab_init_life(VALUE cEngine) {
   rb_define_method(cEngine, "run_spare", server_run_spare, 2);
   rb_define_method(cEngine, "run_on_threads", server_run_on_threads, 0);
   rb_define_method(cEngine, "run_as_guest", server_run_as_guest, 2);
-  rb_define_method(cEngine, "end_interlude", server_end_interlude, 0);
+  rb_define_method(cEngine, "end_out_of_band", server_end_out_of_band, 0);
 }

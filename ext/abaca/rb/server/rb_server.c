@@ -193,9 +193,9 @@ static void configure_engine(ab_engine *engine, VALUE options) {
  * other requests. With :hybrid in any of them hybrid_threshold, in seconds, and hybrid_requests,
  * the least number to judge by; max_body_memory_total, bytes of bodies that are buffered, without
  * which none is; stream_bodies, Array of [true, pattern] of those that are not;
- * interlude: called after a request when the app has no other, from when on no request begins until
- * #end_interlude, or nil; slot: an Abaca::Page::Slot or nil; balance: whether connections move
- * between the servers in the slots of its page.
+ * out_of_band: called after a request when the app has no other, from when on no request begins
+ * until #end_out_of_band, or nil; slot: an Abaca::Page::Slot or nil; balance: whether connections
+ * move between the servers in the slots of its page.
  *
  * Raises ArgumentError for an unknown limit or network, NoMemoryError. */
 static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {

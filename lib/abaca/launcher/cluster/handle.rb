@@ -8,10 +8,10 @@ module Abaca
         # Seconds after which a worker that ends has served.
         MOMENT = 1
         # Seconds for one that is forked by another worker to report its process.
-        BIRTH = 10
+        FORK_TIME = 10
         # Signals of a process to itself.
         CRASHES = %w[ABRT BUS FPE ILL SEGV SYS TRAP].map { |name| Signal.list.fetch(name) }.freeze
-        private_constant :MOMENT, :BIRTH, :CRASHES
+        private_constant :MOMENT, :FORK_TIME, :CRASHES
 
         # @return [Integer] its number; at a phased restart, its successor has the same
         attr_reader :index
@@ -40,13 +40,13 @@ module Abaca
         # It has reported its process.
         #
         # @param pid [Integer]
-        def born(pid)
+        def forked(pid)
           @pid = pid
           signal(@signal) if @signal
         end
 
         # @return [Boolean] whether it is to be given up, since no process has reported
-        def lost? = @pid.nil? && (@lost || age > BIRTH)
+        def lost? = @pid.nil? && (@lost || age > FORK_TIME)
 
         # No process will report.
         def lose = @lost = true
@@ -57,7 +57,7 @@ module Abaca
         # --- a refork, of one from which others are forked ---
 
         # @return [Boolean] whether others can be forked from it
-        def fertile? = !@orders.nil? && booted? && active?
+        def can_fork? = !@orders.nil? && booted? && active?
 
         # It shall stop serving, and fork others.
         def rest

@@ -78,14 +78,14 @@ module Abaca
           @runner = runner
           stop_runner if @stopped # which a worker that reforks hears before it has a server again
           @mailbox.report(report)
-          @nursery&.watch { rest }
+          @fork_server&.watch { rest }
           @runner.run
         end
 
         # The listeners are needed for more than one server.
         def prepare_reforks
           @spare = @listeners
-          @nursery = Nursery.new(@config, @log, @place, master: @master, mailbox: @mailbox, slots: @slots)
+          @fork_server = ForkServer.new(@config, @log, @place, master: @master, mailbox: @mailbox, slots: @slots)
         end
 
         # Has the server end, while others continue with the listeners.
@@ -103,7 +103,7 @@ module Abaca
           @overdue.give(nil)
           run_hooks(:before_refork, nil)
           WarmUp.age
-          phase = @nursery.run { |place| child(place) } or return false
+          phase = @fork_server.run { |place| child(place) } or return false
           run_hooks(:after_refork, nil)
           @place.slot.claim(phase: @place.phase = phase)
           true
@@ -146,7 +146,7 @@ module Abaca
         # Ends what there is.
         def obey(status = 0)
           if @runner then stop_runner
-          elsif @reforks then @nursery.end
+          elsif @reforks then @fork_server.end
           else
             @log.flush
             exit!(status)

@@ -9,7 +9,7 @@ module Abaca
 
         # @param log [Log]
         def initialize(log)
-          @strangers = Strangers.new(log)
+          @other_children = OtherChildren.new(log)
           @handles = {} # by the number of the slot
         end
 
@@ -27,10 +27,10 @@ module Abaca
 
         # @param slot [Integer] its number
         # @return [Handle, nil] of a worker there that has not reported its process yet
-        def unborn(slot) = (handle = @handles[slot]) && handle.pid.nil? ? handle : nil
+        def awaited(slot) = (handle = @handles[slot]) && handle.pid.nil? ? handle : nil
 
         # @return [Handle, nil] from which others can be forked
-        def first = find { |handle| handle.index.zero? && handle.fertile? }
+        def first = find { |handle| handle.index.zero? && handle.can_fork? }
 
         def empty? = @handles.empty?
 
@@ -47,10 +47,10 @@ module Abaca
         def slots = map(&:slot)
 
         # A child has ended: perhaps one that is no worker.
-        def expect_stranger = @strangers.expect
+        def expect_other_child = @other_children.expect
 
         # @return [Float, nil] seconds until such a one has to be looked at
-        def due_in = @strangers.due_in
+        def due_in = @other_children.due_in
 
         # Takes leave of the workers that have ended. A child of a plugin or of a hook is theirs to wait for.
         #
@@ -58,7 +58,7 @@ module Abaca
         def reap
           ended = select { |handle| handle.pid ? ended?(handle) : lost?(handle) }
           ended.each { |handle| @handles.delete(handle.slot.index) }
-          @strangers.reap(self)
+          @other_children.reap(self)
           ended
         end
 

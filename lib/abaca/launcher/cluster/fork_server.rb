@@ -8,7 +8,7 @@ module Abaca
       #
       # A new worker becomes a child of the master at once: the process between the two ends, and the master adopts what
       # it leaves. So the end of any worker is told to the master by the system, and the end of this one is nobody's.
-      class Nursery
+      class ForkServer
         # Seconds between two heartbeats.
         BEAT = 1
         # Seconds between two looks at the parent.
@@ -70,11 +70,11 @@ module Abaca
         def fork(order, child)
           run_hooks(:before_worker_fork, order.index)
           @log.flush # or the child may have a part of a line
-          await(Process.fork { exit!(bear(order, child)) })
+          await(Process.fork { exit!(fork_detached(order, child)) })
           run_hooks(:after_worker_fork, order.index)
         rescue SystemCallError => e
           @log.error("cannot fork a worker: #{e.message}")
-          @mailbox.report(:barren, order.slot)
+          @mailbox.report(:not_forked, order.slot)
         end
 
         # Waits for the process between the two.
@@ -86,19 +86,19 @@ module Abaca
         end
 
         # In that process.
-        def bear(order, child)
-          Process.fork { exit(grow(order, child)) }
+        def fork_detached(order, child)
+          Process.fork { exit(serve_detached(order, child)) }
           true
         rescue SystemCallError
           false
         end
 
         # In the child, once it is the master's.
-        def grow(order, child)
+        def serve_detached(order, child)
           parent = Process.ppid
           sleep(LOOK) while Process.ppid == parent && parent != @master
           exit!(1) unless Process.ppid == @master # it has ended meanwhile
-          @mailbox.report(:born, order.slot)
+          @mailbox.report(:forked, order.slot)
           close
           child.call(Place.new(order.index, order.phase, @slots[order.slot]))
         end

@@ -6,7 +6,7 @@ module Abaca
       # Children of the master that are not its workers: those of plugins and hooks, which wait for them by themselves,
       # and, in a container where it is process 1, whatever others have left. One that has ended, and for which nobody
       # has waited for some seconds, is reaped.
-      class Strangers
+      class OtherChildren
         # Seconds that its own parent's code has.
         PATIENCE = 3.0
         # Seconds between two looks, since each reads through all processes.

@@ -4,7 +4,7 @@ module Abaca
   # Calls the hooks `out_of_band`: after a request, when no other is in the app, and while none begins. They run on a
   # thread of their own, and the engine turns meanwhile: requests that come wait, and new connections are left to other
   # processes that listen there.
-  class Interlude
+  class OutOfBand
     # Seconds that hooks have to end when the server has.
     GRACE = 5
 
@@ -15,12 +15,12 @@ module Abaca
       @log = log
     end
 
-    # @return [Proc, nil] to be called when one begins; nil: there are none
+    # @return [Proc, nil] to be called when they may begin; nil: there are none
     def to_proc = (-> { begin_now } unless @hooks.empty?)
 
-    # Runs the block, with interludes meanwhile.
+    # Runs the block, and the hooks between requests meanwhile.
     #
-    # @param engine [Engine] which calls the Proc, and is told of each end
+    # @param engine [Engine] which calls the Proc, and is told when they have ended
     def between_requests(engine)
       @engine = engine
       yield
@@ -34,7 +34,7 @@ module Abaca
       @thread = Thread.new do
         @hooks.each { |hook| hook.run(@log) }
       ensure
-        @engine.end_interlude
+        @engine.end_out_of_band
       end
       @thread.name = "abaca out of band"
     end
