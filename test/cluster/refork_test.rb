@@ -115,10 +115,11 @@ class ClusterReforkTest < Minitest::Test
     assert(eventually do
       client = connect(command.port)
       client.write("GET /hold HTTP/1.1\r\nHost: a.test\r\n\r\n")
-      figures(zero)[:in_app].positive?
+      slot_of(zero).figures[:in_app].positive?
     end)
     command.signal(:URG)
     command.wait_for(/Starting worker refork/)
+    assert(eventually { slot_of(zero).state == :draining })
     refute_includes Array.new(10) { ask(command).to_i }, zero
     File.delete(hold)
     assert_equal zero, client.read.body.to_i
@@ -126,9 +127,7 @@ class ClusterReforkTest < Minitest::Test
     assert_equal 0, finish(command)
   end
 
-  def figures(pid)
-    Abaca::Page.of(pid).find { |slot| slot.pid == pid }.figures
-  end
+  def slot_of(pid) = Abaca::Page.of(pid).find { |slot| slot.pid == pid }
 
   def test_a_signal_for_each_moment
     command = run_three("before_refork { File.write('resting', ''); sleep 0.05 until File.exist?('go') }")
