@@ -14,7 +14,8 @@ class Folders
   # Files of a folder that one process runs.
   PART = 3
   # The slowest go first, so that none of them runs alone at the end.
-  LONGEST = %w[fault rack scheduler pool threads overload frameworks http1 cli guest soak].freeze
+  LONGEST = %w[frameworks plugins cluster soak fault restart rack scheduler pool threads server tools overload cli http1
+               guest].freeze
   COUNTS = /^(\d+) runs, (\d+) assertions, (\d+) failures, (\d+) errors, (\d+) skips$/
   # What a process runs: it gets the number of files, the files, and Minitest's arguments.
   LOAD = "$stdout.sync = true; ARGV.shift(Integer(ARGV.shift)).each { |file| require File.expand_path(file) }"
