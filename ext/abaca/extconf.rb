@@ -6,7 +6,8 @@
 #   ABACA_WERROR=1    warnings are errors (our own builds)
 #   ABACA_SANITIZE=1  AddressSanitizer and UndefinedBehaviorSanitizer
 #   ABACA_DEBUG=1     -O0 -g3
-# The last two define AB_POISON: code that still uses a finished exchange fails.
+#   ABACA_WITHOUT_HTTP2=1  as if libnghttp2 were not there
+# ABACA_SANITIZE and ABACA_DEBUG define AB_POISON: code that still uses a finished exchange fails.
 require "etc"
 require "io/console"
 require "mkmf"
@@ -33,8 +34,13 @@ have_func("rb_hash_new_capa", "ruby.h")
 have_func("memfd_create(0, 0)", "sys/mman.h")
 have_func("epoll_pwait2(0, 0, 0, 0, 0)", "sys/epoll.h")
 
+# HTTP/2 is optional: without the library there is only HTTP/1.
+http2 = ENV["ABACA_WITHOUT_HTTP2"] != "1" && system("pkg-config --atleast-version=1.52 libnghttp2", err: File::NULL) &&
+        pkg_config("libnghttp2")
+$defs << "-DAB_HAVE_HTTP2" if http2
+
 root = __dir__
-rooms = %w[base page http http1 outbox io lead engine
+rooms = %w[base page http http1 http2 outbox io lead engine
            rb rb/scheduler rb/pool rb/outbox rb/page rb/rack rb/run rb/server]
 $srcs = rooms.flat_map { |room| Dir[File.join(root, room, "*.c")] }.map { |path| File.basename(path) }.sort
 $VPATH.concat(rooms.map { |room| "$(srcdir)/#{room}" })

@@ -38,6 +38,11 @@
   X(dead_peer_timeout, 120, "seconds", "a machine silent for longer: closed; 0 is no limit")       \
   X(max_slow_clients, 256, "clients",                                                              \
     "further ones keep their places, and the slowest is closed; 0 is off")                         \
+  X(max_streams, 100, "streams", "more at once on one HTTP/2 connection: refused")                 \
+  X(stream_window, 262144, "bytes",                                                                \
+    "more of an HTTP/2 body that is being read comes only as the app reads")                       \
+  X(connection_window, 1048576, "bytes",                                                           \
+    "more of all bodies of an HTTP/2 connection comes only as the app reads")                      \
   X(max_pending_output, 262144, "bytes", "the writer of a response waits until the peer has read") \
   X(max_pending_files, 16, "files", "more for one peer: its next request waits")                   \
   X(max_pending_files_total, 0, "files",                                                           \

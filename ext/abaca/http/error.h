@@ -23,6 +23,7 @@ enum ab_http_error {
   X(HEAD_TOO_LONG, 431, "head is too long", "6585 5")                                              \
   X(HOST_MISSING, 400, "Host is missing", "9112 3.2")                                              \
   X(HOST_REPEATED, 400, "Host is repeated", "9112 3.2")                                            \
+  X(HOST_DIFFERS, 400, "Host is not the same as :authority", "9113 8.3.1")                         \
   X(HOST_SYNTAX, 400, "Host is malformed", "9110 7.2")                                             \
   X(LENGTH_SYNTAX, 400, "Content-Length is malformed", "9110 8.6")                                 \
   X(LENGTH_REPEATED, 400, "Content-Length is repeated", "9112 6.3")                                \

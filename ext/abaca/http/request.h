@@ -18,6 +18,9 @@ enum ab_field_id {
   AB_FIELD_REQUEST_START /* X-Request-Start */
 };
 
+/* No request body may be longer, whatever the limits say: sums of sizes stay far from overflow. */
+#define AB_BODY_CEILING (((uint64_t)1 << 60) - 1)
+
 typedef struct ab_field {
   const char *name;  /* as received */
   const char *value; /* without the white space around it (RFC 9110 5.5) */
@@ -45,7 +48,8 @@ typedef struct ab_request {
   ab_field *fields;  /* the caller's array */
   uint32_t field_count;
   uint16_t known;      /* bit (1 << id) for each enum ab_field_id among the fields */
-  uint8_t minor;       /* 0 for HTTP/1.0, 1 for HTTP/1.1 and above */
+  uint8_t major;       /* 1 or 2 */
+  uint8_t minor;       /* 0 for HTTP/1.0, 1 for HTTP/1.1 and above, HTTP/2 included */
   uint8_t target_form; /* enum ab_target_form */
   bool is_head;        /* the method is HEAD */
   bool upgrade;        /* the peer would like another protocol (RFC 9110 7.8) */

@@ -97,6 +97,17 @@ static bool parse_absolute(ab_request *request, ab_authority *authority) {
   return ab_authority_parse((ab_view){first, (size_t)(slash - first)}, authority);
 }
 
+/* True for origin-form, and for asterisk-form where it may be; the bytes have been checked. */
+static bool is_plain(ab_request *request) {
+  if (AB_LIKELY(*request->target.ptr == '/')) {
+    request->target_form = AB_TARGET_ORIGIN;
+    return true;
+  }
+  request->target_form = AB_TARGET_ASTERISK;
+  /* RFC 9112 3.2.4, RFC 9113 8.3.1 */
+  return ab_view_is(request->target, "*", 1) && ab_view_is(request->method, "OPTIONS", 7);
+}
+
 /* Tells the forms apart; the bytes have been checked. */
 static bool split_target(ab_request *request, ab_authority *authority) {
   if (AB_UNLIKELY(ab_view_is(request->method, "CONNECT", 7))) {
@@ -105,15 +116,7 @@ static bool split_target(ab_request *request, ab_authority *authority) {
     request->path = (ab_view){"/", 1};
     return ab_authority_parse(request->target, authority) && authority->port.len > 0;
   }
-  if (AB_LIKELY(*request->target.ptr == '/')) {
-    request->target_form = AB_TARGET_ORIGIN;
-    return true;
-  }
-  if (request->target.len == 1 && *request->target.ptr == '*') {
-    request->target_form = AB_TARGET_ASTERISK;
-    return ab_view_is(request->method, "OPTIONS", 7); /* RFC 9112 3.2.4 */
-  }
-  return parse_absolute(request, authority);
+  return is_plain(request) || parse_absolute(request, authority);
 }
 
 /* Why the byte where the target should go on or end with SP is neither. */
@@ -122,8 +125,8 @@ static int bad_byte(char byte) {
   return byte == '\n' ? AB_HTTP_LINE_END : AB_HTTP_TARGET_SYNTAX;
 }
 
-const char *ab_target_parse(const char *ptr, const char *stop, ab_request *request,
-                            ab_authority *authority, int *error) {
+/* Sets path and query; returns the first byte that is of neither. */
+static const char *scan(const char *ptr, const char *stop, ab_request *request) {
   const char *end = ab_skip_path(ptr, stop);
   request->path = (ab_view){ptr, (size_t)(end - ptr)};
   request->query = (ab_view){NULL, 0};
@@ -132,10 +135,23 @@ const char *ab_target_parse(const char *ptr, const char *stop, ab_request *reque
     end = ab_skip_query(first, stop);
     request->query = (ab_view){first, (size_t)(end - first)};
   }
+  return end;
+}
+
+const char *ab_target_parse(const char *ptr, const char *stop, ab_request *request,
+                            ab_authority *authority, int *error) {
+  const char *end = scan(ptr, stop, request);
   *error = AB_AGAIN;
   if (end == stop) return NULL;
   *error = bad_byte(*end);
   if (*end != ' ' || end == ptr) return NULL;
   request->target = (ab_view){ptr, (size_t)(end - ptr)};
   return split_target(request, authority) ? end : NULL;
+}
+
+int ab_target_take(ab_view target, ab_request *request) {
+  const char *stop = target.ptr + target.len;
+  request->target = target;
+  if (target.len == 0 || scan(target.ptr, stop, request) != stop) return AB_HTTP_TARGET_SYNTAX;
+  return is_plain(request) ? AB_OK : AB_HTTP_TARGET_SYNTAX;
 }

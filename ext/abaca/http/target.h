@@ -25,4 +25,8 @@ bool ab_authority_parse(ab_view text, ab_authority *authority) AB_WARN_UNUSED;
 const char *ab_target_parse(const char *ptr, const char *stop, ab_request *request,
                             ab_authority *authority, int *error) AB_WARN_UNUSED;
 
+/* The same for a target that is there whole and has no authority in it (RFC 9113 8.3.1):
+ * origin-form, or asterisk-form for OPTIONS. Returns AB_OK or AB_HTTP_TARGET_SYNTAX. */
+int ab_target_take(ab_view target, ab_request *request) AB_WARN_UNUSED;
+
 #endif

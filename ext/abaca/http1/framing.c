@@ -2,8 +2,8 @@
  * two recipients could read in two ways is an error (RFC 9112 6.3, 11.2). */
 #include "http1/framing.h"
 
-#include "base/bits.h"
 #include "http/char.h"
+#include "http/field.h"
 #include "http1/head.h"
 
 #define KNOWN(id) (1u << (id))
@@ -25,18 +25,9 @@ typedef struct evidence {
   bool expect_continue, expect_unknown;
 } evidence;
 
-/* 1*DIGIT and nothing else: no list, although RFC 9110 8.6 allows to collapse one. */
 static void read_length(evidence *seen, ab_view value) {
   seen->lengths++;
-  seen->length = 0;
-  seen->length_bad |= value.len == 0;
-  for (size_t i = 0; i < value.len; i++) {
-    if (!ab_is_digit(value.ptr[i]) ||
-        !ab_push_digit_u64(&seen->length, 10, (unsigned)(value.ptr[i] - '0'))) {
-      seen->length_bad = true;
-      return;
-    }
-  }
+  seen->length_bad |= !ab_read_length(value, &seen->length);
 }
 
 static bool is_registered_coding(ab_view coding) {
@@ -70,15 +61,6 @@ static void read_connection(evidence *seen, ab_view value) {
   }
 }
 
-static void read_expect(evidence *seen, ab_view value) {
-  ab_view expectation;
-  while (ab_next_element(&value, &expectation)) {
-    bool known = ab_view_spells(expectation, "100-continue", 12);
-    seen->expect_continue |= known;
-    seen->expect_unknown |= !known && expectation.len > 0;
-  }
-}
-
 static void gather(evidence *seen, const ab_request *request) {
   for (uint32_t i = 0; i < request->field_count; i++) {
     const ab_field *field = &request->fields[i];
@@ -86,7 +68,9 @@ static void gather(evidence *seen, const ab_request *request) {
     if (field->id == AB_FIELD_CONTENT_LENGTH) read_length(seen, value);
     if (field->id == AB_FIELD_TRANSFER_ENCODING) read_codings(seen, value);
     if (field->id == AB_FIELD_CONNECTION) read_connection(seen, value);
-    if (field->id == AB_FIELD_EXPECT) read_expect(seen, value);
+    if (field->id == AB_FIELD_EXPECT) {
+      ab_read_expect(value, &seen->expect_continue, &seen->expect_unknown);
+    }
   }
 }
 

@@ -4,11 +4,9 @@
 #define AB_HTTP1_FRAMING_H
 
 #include "base/base.h"
+#include "http/request.h"
 
 struct ab_head;
-
-/* No request body may be longer, whatever the limits say: sums of sizes stay far from overflow. */
-#define AB_BODY_CEILING (((uint64_t)1 << 60) - 1)
 
 enum ab_body_kind { AB_BODY_NONE, AB_BODY_LENGTH, AB_BODY_CHUNKED };
 

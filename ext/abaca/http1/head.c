@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "http/char.h"
+#include "http/field.h"
 #include "http/target.h"
 
 /* RFC 9112 2.2 asks to skip "at least one" empty line before a request; old clients send one. */
@@ -134,47 +135,6 @@ static const char *skip_empty_lines(head_parser *self, const char *ptr) {
   }
 }
 
-/* True when a token spells `lower`, letters and "-" only, in any case. Among tokens no other byte
- * folds onto these, so that a wide OR does for bytes that the name scan has passed. */
-static inline bool spells(const char *token, const char *lower, size_t len) {
-  const uint64_t fold = UINT64_C(0x2020202020202020);
-  size_t at = 0;
-  for (; at + 8 <= len; at += 8) {
-    uint64_t a, b;
-    memcpy(&a, token + at, 8);
-    memcpy(&b, lower + at, 8);
-    if ((a | fold) != b) return false;
-  }
-  for (; at < len; at++) {
-    if ((token[at] | 0x20) != lower[at]) return false;
-  }
-  return true;
-}
-
-static uint8_t field_id(const char *name, size_t len) {
-  switch (len) {
-  case 4:
-    return spells(name, "host", 4) ? AB_FIELD_HOST : AB_FIELD_OTHER;
-  case 6:
-    if (spells(name, "cookie", 6)) return AB_FIELD_COOKIE;
-    return spells(name, "expect", 6) ? AB_FIELD_EXPECT : AB_FIELD_OTHER;
-  case 7:
-    return spells(name, "upgrade", 7) ? AB_FIELD_UPGRADE : AB_FIELD_OTHER;
-  case 10:
-    return spells(name, "connection", 10) ? AB_FIELD_CONNECTION : AB_FIELD_OTHER;
-  case 12:
-    return spells(name, "content-type", 12) ? AB_FIELD_CONTENT_TYPE : AB_FIELD_OTHER;
-  case 14:
-    return spells(name, "content-length", 14) ? AB_FIELD_CONTENT_LENGTH : AB_FIELD_OTHER;
-  case 15:
-    return spells(name, "x-request-start", 15) ? AB_FIELD_REQUEST_START : AB_FIELD_OTHER;
-  case 17:
-    return spells(name, "transfer-encoding", 17) ? AB_FIELD_TRANSFER_ENCODING : AB_FIELD_OTHER;
-  default:
-    return AB_FIELD_OTHER;
-  }
-}
-
 static void note_field(head_parser *self, const ab_field *field) {
   ab_request *request = self->request;
   if (field->id == AB_FIELD_HOST) {
@@ -221,7 +181,7 @@ static const char *parse_field(head_parser *self, const char *line, ab_field *fi
   while (last > ptr && ab_is_blank(last[-1])) last--;
   field->value = ptr;
   field->value_len = (uint32_t)(last - ptr);
-  field->id = field_id(line, field->name_len);
+  field->id = ab_field_id(line, field->name_len);
   if (field->id) note_field(self, field);
   return end + 2;
 }
@@ -275,7 +235,7 @@ static uint64_t at_most(uint64_t value, uint64_t ceiling) {
 static void parser_init(head_parser *self, const char *buf, size_t len, const ab_limits *limits,
                         const ab_methods *methods, ab_head *head, ab_field *fields) {
   uint64_t head_max = at_most(limits->max_head_size, HEAD_CEILING);
-  *head = (ab_head){.request.fields = fields};
+  *head = (ab_head){.request = {.fields = fields, .major = 1}};
   *self = (head_parser){
       .head = head,
       .request = &head->request,

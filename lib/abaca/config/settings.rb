@@ -254,6 +254,7 @@ module Abaca
                 max_chunk_line max_chunk_extensions max_chunk_overhead max_proxy_header].map { |name| limit(name) },
             *bodies,
             limit(:max_slow_clients, page: "overload.md"),
+            *%i[max_streams stream_window connection_window].map { |name| limit(name) },
             *%i[max_pending_output max_pending_files max_pending_files_total].map { |name| limit(name) }
           ]
         end
