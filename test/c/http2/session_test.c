@@ -1,6 +1,4 @@
 /* Requests and responses both ways, with the library's own client as the peer. */
-#ifdef AB_HAVE_HTTP2
-
 #include "peer.h"
 
 CHECK_CASE(the_library_says_its_name) {
@@ -32,20 +30,5 @@ CHECK_CASE(a_request_is_answered) {
   peer_fini(&p);
   server_fini(&s);
 }
-
-#else
-
-#include "check.h"
-#include "http2/session.h"
-
-CHECK_CASE(without_the_library_there_is_no_session) {
-  const ab_limits limits = ab_limits_default();
-  const ab_h2_calls calls = {0};
-  CHECK(ab_h2_library() == NULL);
-  CHECK(ab_h2_init(&ab_mem_libc, &limits, NULL, &calls, NULL) == NULL);
-  ab_h2_fini(NULL);
-}
-
-#endif
 
 CHECK_MAIN()
