@@ -13,11 +13,11 @@ require_relative "abaca/early_hints"
 require_relative "abaca/log"
 require_relative "abaca/access_log"
 require_relative "abaca/config"
-require_relative "abaca/guest"
 require_relative "abaca/page"
 require_relative "abaca/stats"
 require_relative "abaca/requests"
 require_relative "abaca/dump"
+require_relative "abaca/scheduler_class"
 require_relative "abaca/server"
 require_relative "abaca/rails_boot"
 
@@ -26,9 +26,15 @@ require_relative "abaca/rails_boot"
 # Abaca::Server is the server as an object; Abaca::Launcher is what the command runs, with
 # signals, banner and pidfile; Abaca::Config holds every setting.
 module Abaca
+  # Apps find Ruby's sockets without a `require`, as under other servers. The library is loaded when one is named.
+  %i[Addrinfo BasicSocket IPSocket Socket SocketError TCPServer TCPSocket UDPSocket UNIXServer UNIXSocket].each do |one|
+    Object.autoload(one, "socket")
+  end
+
   autoload :CLI, File.expand_path("abaca/cli", __dir__)
   autoload :Compat, File.expand_path("abaca/compat", __dir__)
   autoload :FiberSafety, File.expand_path("abaca/fiber_safety", __dir__)
+  autoload :Guest, File.expand_path("abaca/guest", __dir__)
   autoload :Launcher, File.expand_path("abaca/launcher", __dir__)
   autoload :PumaConfiguration, File.expand_path("abaca/puma/configuration", __dir__)
   autoload :PumaGem, File.expand_path("abaca/puma/gem", __dir__)

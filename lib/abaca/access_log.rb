@@ -1,11 +1,15 @@
 # frozen_string_literal: true
 
-require_relative "access_log/formats"
-require_relative "access_log/request"
-
 module Abaca
   # The access log: one line for each request that has come to the app, when its response is done.
   class AccessLog
+    # Names of formats.
+    NAMES = %i[puma common combined json].freeze
+
+    # Most servers write no access log.
+    autoload :Formats, File.expand_path("access_log/formats", __dir__)
+    autoload :Request, File.expand_path("access_log/request", __dir__)
+
     class << self
       # @param format [Symbol, String, #call] a format's name; or what gets an AccessLog::Request and returns a line, or
       #   nil for none
@@ -14,8 +18,8 @@ module Abaca
       def check(format)
         return format if format.respond_to?(:call)
 
-        Config::Values.one_of(Formats::NAMES, format) ||
-          raise(ConfigError, "access_log_format: #{Formats::NAMES.map(&:inspect).join(', ')} or a block is needed, " \
+        Config::Values.one_of(NAMES, format) ||
+          raise(ConfigError, "access_log_format: #{NAMES.map(&:inspect).join(', ')} or a block is needed, " \
                              "not #{format.inspect}")
       end
     end

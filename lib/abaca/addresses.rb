@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-require "socket"
-
 module Abaca
   # Turns a host, as people write it, into numeric addresses.
   module Addresses
@@ -13,6 +11,7 @@ module Abaca
     def self.of(host)
       host = host.to_s.delete_prefix("[").delete_suffix("]")
       return LOOPBACK if host.casecmp?("localhost")
+      return [host] if Engine.network?(host) && !host.include?("/")
 
       Addrinfo.getaddrinfo(host, 0, nil, :STREAM, nil, Socket::AI_PASSIVE).map(&:ip_address).uniq
     rescue SocketError => e

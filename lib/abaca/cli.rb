@@ -9,6 +9,8 @@ module Abaca
     require_relative "cli/settings" # here, since the constant is loaded by its name elsewhere
     include Settings
 
+    autoload :Help, File.expand_path("cli/help", __dir__)
+
     # @param argv [Array<String>] is not changed
     # @param out [IO] for the banner, help, version and access log
     # @param err [IO] for errors and warnings
@@ -76,16 +78,17 @@ module Abaca
       1
     end
 
-    def parser
+    # @param help [Help, nil] has the texts of many flags, for --help
+    def parser(help = nil)
       OptionParser.new("Usage: abaca [options] [rackup file]", 30) do |words|
         listening(words)
         configuration(words)
         output(words)
-        settings(words)
+        settings(words, help)
         puma(words)
         words.separator("")
         words.on("-V", "--version", "Print the version and exit") { finish("abaca version #{VERSION}") }
-        words.on("-h", "--help", "Print this help and exit") { finish(words.help) }
+        words.on("-h", "--help", "Print this help and exit") { finish(parser(Help.new).help) }
       end
     end
 

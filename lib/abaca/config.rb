@@ -7,12 +7,17 @@ require_relative "config/dsl"
 require_relative "config/loader"
 require_relative "config/not_done"
 require_relative "config/plugins"
-require_relative "config/report"
 
 module Abaca
   # Every setting of a server, checked and frozen: what one may be stands in the table of config/settings.rb, and Loader
   # joins the defaults with a configuration file and the command line.
   class Config
+    # Most configurations do without these.
+    autoload :Hook, File.expand_path("config/hook", __dir__)
+    autoload :HookData, File.expand_path("config/hook", __dir__)
+    autoload :Processors, File.expand_path("config/processors", __dir__)
+    autoload :Report, File.expand_path("config/report", __dir__)
+
     DEVELOPMENT = %w[development test].freeze
     private_constant :DEVELOPMENT
 

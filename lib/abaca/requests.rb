@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "socket"
 require_relative "frames"
 
 module Abaca
@@ -71,6 +70,7 @@ module Abaca
     end
 
     def peer(object)
+      return if Object.autoload?(:BasicSocket) # nothing can be loaded in a trap handler
       return unless object.is_a?(BasicSocket)
 
       object.remote_address.inspect_sockaddr

@@ -6,7 +6,6 @@ require "abaca/abaca"
 require_relative "offload"
 require_relative "scheduler/forked"
 require_relative "scheduler/mutex_sleep"
-require_relative "scheduler/worker_pool"
 
 module Abaca
   # A Fiber::Scheduler on a native event loop. It needs no server:
@@ -39,6 +38,9 @@ module Abaca
   # What a version of Ruby does not pass to the scheduler still blocks the whole thread: IO.select and waits inside an
   # Enumerator's +next+ on Ruby 3.1, opening files and fsync on all. More is in docs/scheduler.md.
   class Scheduler
+    autoload :WorkerPool, File.expand_path("scheduler/worker_pool", __dir__)
+    private_constant :WorkerPool
+
     # quantum: seconds after which a fiber that computes makes room for the others, as if it had called
     # <tt>sleep(0)</tt>; nil, the default: never. Fibers then take turns at any point of Ruby code, as threads do:
     # docs/scheduler.md says what that means. Raises ArgumentError and TypeError.

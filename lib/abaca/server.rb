@@ -40,7 +40,7 @@ module Abaca
       raise ConfigError, "#{app.class} is no Rack app: it has no call" unless app.respond_to?(:call)
 
       @config = configuration(options, config, settings)
-      @scheduler_class = Guest.scheduler_class(@config[:fiber_scheduler])
+      @scheduler_class = SchedulerClass.of(@config[:fiber_scheduler])
       check_hybrid
       @multiprocess = multiprocess
       @log = @config[:log] || Log.new(level: @config[:log_level], format: @config[:log_format])

@@ -12,7 +12,8 @@ class CommandLeanTest < Minitest::Test
     own = -> { $LOADED_FEATURES.select { |path| path.start_with?(root) }.map { |path| path.delete_prefix(root) } }
     run ->(_env) { [200, { "content-type" => "text/plain" }, [own.call.join("\n")]] }
   RUBY
-  PARTS = %r{\A(?:launcher/cluster|control/(?:server|commands|guard|places|request))}
+  PARTS = %r{\A(?:launcher/cluster|control/(?:server|commands|guard|places|request|address)|cli/help|access_log/
+                |config/(?:hook|report|processors)|guest|scheduler/worker_pool)}x
 
   def setup
     super
@@ -29,11 +30,20 @@ class CommandLeanTest < Minitest::Test
     assert_equal first, features(server), "the first request has loaded something"
   end
 
+  def test_sockets_are_loaded_when_they_are_named
+    file("config.ru", <<~'RUBY')
+      loaded = -> { $LOADED_FEATURES.grep(%r{/socket\.(?:rb|so)\z}).size }
+      run ->(_env) { [200, {}, ["#{loaded.call} #{Socket.gethostname.class} #{loaded.call}"]] }
+    RUBY
+    assert_equal "0 String 2", start("-p", "0").get("/").body
+  end
+
   # Each would take its own time and memory for it.
   def test_workers_load_nothing
     file("config.ru", "run ->(_env) { [200, {}, [($LOADED_FEATURES - $loaded).join(\"\\n\")]] }")
     [true, false].each do |preload|
-      file("settings.rb", "preload_app! #{preload}\nbefore_worker_fork { $loaded = $LOADED_FEATURES.dup }")
+      file("settings.rb", "preload_app! #{preload}\nlog_requests\n" \
+                          "before_worker_fork { $loaded = $LOADED_FEATURES.dup }")
       assert_empty features(start("-p", "0", "-w", "2", "-C", "settings.rb"))
     end
   end

@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
 require_relative "../log/text"
+require_relative "request"
 
 module Abaca
   class AccessLog
     # The lines of the access log by name; docs/logs.md describes each.
     class Formats
-      NAMES = %i[puma common combined json].freeze
       Text = Log::Text
       VERSIONS = { "HTTP/1.1" => '"1.1"', "HTTP/1.0" => '"1.0"' }.freeze
       private_constant :Text, :VERSIONS

@@ -13,7 +13,7 @@ module Abaca
         return if ::Kernel.include?(OnThreads) || !Compat.fibers?(config)
 
         ::Kernel.prepend(OnThreads)
-        return unless Guest.scheduler_class(config[:fiber_scheduler]) <= Scheduler
+        return unless SchedulerClass.of(config[:fiber_scheduler]) <= Scheduler
 
         log.info("* Async: its blocks in requests run on threads; faster: --fiber-scheduler Async::Scheduler")
       end

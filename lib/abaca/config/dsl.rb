@@ -74,7 +74,6 @@ module Abaca
         @places = {}
         @warnings = warnings
         @files = []
-        @hook_data = HookData.new
         @parts = []
       end
 
@@ -125,7 +124,7 @@ module Abaca
       def add_hook(name, block, key = nil)
         raise ArgumentError, "#{name}: a block is needed" unless block
 
-        add(name, Hook.new(block, name:, key:, data: @hook_data))
+        add(name, Hook.new(block, name:, key:, data: @hook_data ||= HookData.new))
       end
 
       # A setting that a plugin has added.

@@ -35,6 +35,11 @@ module Abaca
           end.freeze
         end
 
+        # @param list [String, Symbol, Array, nil] as for `networks`
+        # @return [Array<String>] of `trusted_proxies`
+        # @raise [ConfigError]
+        def trusted(list) = networks(list, "trusted_proxies")
+
         # The options of a place to listen at.
         #
         # @param proxy_protocol [Symbol, String, nil] :v1, :v2 or :any

@@ -10,7 +10,7 @@ module Abaca
     # type:: one of Types
     # default:: its value when it is not set; nil also for one that is worked out
     # shown:: the default in words, for one that is worked out
-    # file:: the methods of configuration files, without the aliases
+    # file:: the methods of configuration files, without the aliases; nil: one of its name
     # level:: :server; :process for what only the command makes use of; :object for what files do not have
     # flag:: true for a flag of its own name, or what OptionParser is told
     # flags:: the flags that cli.rb has for it
@@ -25,10 +25,11 @@ module Abaca
     class Setting
       # What a flag's value is called.
       WORDS = { "seconds" => "SECONDS", "milliseconds" => "MS", "bytes" => "BYTES" }.freeze
-      private_constant :WORDS
+      NONE = [].freeze
+      private_constant :WORDS, :NONE
 
       def initialize(**columns)
-        super({ aliases: [], file: [*columns[:name]], level: :server, flags: [], since: "0.1.0" }.merge(columns))
+        super({ aliases: NONE, level: :server, flags: NONE, since: "0.1.0" }.merge(columns))
         freeze
       end
 
@@ -53,7 +54,7 @@ module Abaca
       def unit = type&.unit
 
       # @return [Array<Symbol>] every method of configuration files that belongs to it
-      def methods_of_file = [*file, *aliases]
+      def methods_of_file = [*(file || name), *aliases]
 
       # @return [Array<String>] for OptionParser; empty without a flag that is made from this row
       def option

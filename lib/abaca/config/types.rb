@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-require_relative "../control/address"
-
 module Abaca
   class Config
     # What a setting may be. A type checks a value and gives it its one form; `values` tells in words what it takes,
@@ -229,8 +227,11 @@ module Abaca
         def initialize = super("a URL, `\"auto\"`")
 
         def check(_name, value, _others)
-          Abaca::Control::Address.parse(value.to_s) unless value.nil?
-          value&.to_s
+          return if value.nil?
+
+          require_relative "../control/address" # few have one
+          Abaca::Control::Address.parse(value.to_s)
+          value.to_s
         end
       end
 

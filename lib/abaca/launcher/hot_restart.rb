@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 require "io/wait"
-require "socket"
 require_relative "inherited"
 require_relative "origin"
 require_relative "succession"

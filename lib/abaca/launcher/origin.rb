@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 require "rbconfig"
-require "shellwords"
 
 module Abaca
   class Launcher
@@ -29,11 +28,16 @@ module Abaca
         @intact = given.drop(1).any? { |word| !word.empty? }
         @environment = without_bundle(original_environment).freeze
         @words = (@intact ? given : renewed).freeze
-        @words = [*Shellwords.split(command), *argv].freeze if command
+        @words = [*split(command), *argv].freeze if command
         @directory = remembered_directory
       end
 
       private
+
+      def split(command)
+        require "shellwords" # few give a command
+        Shellwords.split(command)
+      end
 
       def strings(path)
         File.binread(path).split("\0", -1)[..-2] || []

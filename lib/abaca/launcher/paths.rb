@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 require_relative "../app_loader"
-require_relative "../control/address"
 
 module Abaca
   class Launcher

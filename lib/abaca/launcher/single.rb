@@ -21,7 +21,7 @@ module Abaca
         return unless timeout
 
         timeout += config[:shutdown_delay] unless at_once
-        timeout + (Guest.scheduler_class(config[:fiber_scheduler]) <= Scheduler ? PATIENCE : GUEST_PATIENCE)
+        timeout + (SchedulerClass.of(config[:fiber_scheduler]) <= Scheduler ? PATIENCE : GUEST_PATIENCE)
       end
 
       # @return [Server]

@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "socket"
 require_relative "activated"
 require_relative "inherited"
 

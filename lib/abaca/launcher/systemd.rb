@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-require "socket"
-
 module Abaca
   class Launcher
     # Tells systemd how the service is (sd_notify), if it has asked: that it is ready, restarts or stops, what it does,

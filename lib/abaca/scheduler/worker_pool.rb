@@ -105,6 +105,5 @@ module Abaca
         @threads -= 1 if counted # killed
       end
     end
-    private_constant :WorkerPool
   end
 end

@@ -33,7 +33,8 @@ module Abaca
           # What every worker would load of Abaca.
           def load(config)
             Compat.prepare
-            FiberSafety if App.fibers?(config)
+            Abaca.const_get(:FiberSafety) if App.fibers?(config)
+            AccessLog.const_get(:Formats) if config[:log_requests]
           end
         end
       end
