@@ -76,7 +76,7 @@ int ab_h2_inform(ab_h2_stream *stream, int status, const char *lines, size_t len
   ab_h2 *h2 = stream->h2;
   field_list list;
   if (stream->responded || stream->reset) return AB_OK;
-  if (!list_init(&list, h2->mem, status, (ab_view){lines, len})) return AB_ENOMEM;
+  if (h2->lost || !list_init(&list, h2->mem, status, (ab_view){lines, len})) return AB_ENOMEM;
   int result = nghttp2_submit_headers(h2->session, NGHTTP2_FLAG_NONE, stream->id, NULL, list.fields,
                                       list.count, NULL);
   list_fini(&list);
@@ -88,7 +88,7 @@ int ab_h2_respond(ab_h2_stream *stream, int status, const char *lines, size_t le
   field_list list;
   if (stream->responded) return AB_EINVAL;
   if (stream->reset) return AB_OK;
-  if (!list_init(&list, h2->mem, status, (ab_view){lines, len})) return AB_ENOMEM;
+  if (h2->lost || !list_init(&list, h2->mem, status, (ab_view){lines, len})) return AB_ENOMEM;
   const nghttp2_data_provider provider = {.source.ptr = stream, .read_callback = ab__h2_offer};
   int result = nghttp2_submit_response(h2->session, stream->id, list.fields, list.count,
                                        content ? &provider : NULL);
@@ -112,7 +112,8 @@ int ab_h2_set_trailers(ab_h2_stream *stream, const char *lines, size_t len) {
 }
 
 void ab_h2_resume(ab_h2_stream *stream) {
-  ab__h2_note(stream->h2, nghttp2_session_resume_data(stream->h2->session, stream->id));
+  ab_h2 *h2 = stream->h2;
+  if (!h2->lost) (void)nghttp2_session_resume_data(h2->session, stream->id);
 }
 
 /* False without memory. */

@@ -117,7 +117,7 @@ static int data_chunk(nghttp2_session *session, uint8_t flags AB_UNUSED, int32_t
   if (!h2->content) ab__h2_guard_progress(&h2->guard);
   h2->content = true;
   if (!stream || stream->refused || stream->reset) {
-    ab__h2_note(h2, nghttp2_session_consume_connection(session, len));
+    (void)nghttp2_session_consume_connection(session, len);
   } else {
     stream->unread += len;
     h2->calls.data(h2->ctx, stream, (const char *)ptr, len);

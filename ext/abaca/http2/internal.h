@@ -49,6 +49,7 @@ struct ab_h2 {
   ab_h2_calls calls;
   void *ctx;
   ab_list streams;
+  ab_list blocks; /* of memory that the library has */
   uint64_t requests;
   uint32_t open;          /* streams that were told and not closed */
   uint32_t continuations; /* frames of the current block behind its first */
@@ -65,7 +66,7 @@ struct ab_h2 {
   bool receiving; /* during ab_h2_receive */
   bool ending;    /* the last stream is to be told */
   bool broken;    /* ends with an error */
-  bool lost;      /* no memory: nothing more can be said */
+  bool lost;      /* no memory: the library must not be called any more */
 };
 
 static inline ab_h2_stream *ab__h2_find(ab_h2 *h2, int32_t id) {
@@ -89,8 +90,6 @@ void ab__h2_complete(ab_h2_stream *stream);
 
 /* The library's callbacks; NULL without memory. */
 nghttp2_session_callbacks *ab__h2_callbacks_init(void);
-/* The library had no memory within the session: it cannot go on. Takes any of its results. */
-void ab__h2_note(ab_h2 *h2, int result);
 
 #endif
 #endif

@@ -9,10 +9,22 @@
 /* The library refuses to send a longer head: it wants a limit. No head of ours is as long. */
 #define SENT_HEAD_MAX ((size_t)1 << 24)
 
-/* --- memory: the library's is ours --- */
+/* --- memory ---
+ *
+ * The library's is ours, each block on a list. Where an allocation fails, it leaves some structures
+ * as they must not be (1.52 frees an item of DATA twice): the session is lost then, the library not
+ * called any more, and its blocks are freed one by one. */
 
 static void *mem_realloc(void *ptr, size_t size, void *user) {
-  return ab_realloc(user, ptr, size > 0 ? size : 1);
+  ab_h2 *h2 = user;
+  ab_list *block = ptr ? (ab_list *)ptr - 1 : NULL;
+  if (block) ab_list_remove(block);
+  ab_list *moved = NULL;
+  if (ab_add_size(size, sizeof *block, &size)) moved = ab_realloc(h2->mem, block, size);
+  if (!moved) h2->lost = true;
+  ab_list *kept = moved ? moved : block;
+  if (kept) ab_list_append(&h2->blocks, kept);
+  return moved ? moved + 1 : NULL;
 }
 
 static void *mem_malloc(size_t size, void *user) {
@@ -28,7 +40,14 @@ static void *mem_calloc(size_t count, size_t size, void *user) {
 }
 
 static void mem_free(void *ptr, void *user) {
-  ab_free(user, ptr);
+  ab_h2 *h2 = user;
+  if (!ptr) return;
+  ab_list_remove((ab_list *)ptr - 1);
+  ab_free(h2->mem, (ab_list *)ptr - 1);
+}
+
+static void free_blocks(ab_h2 *h2) {
+  for (ab_list *block; (block = ab_list_shift(&h2->blocks));) ab_free(h2->mem, block);
 }
 
 /* --- life --- */
@@ -44,7 +63,7 @@ static nghttp2_option *option_init(void) {
 }
 
 static bool session_init(ab_h2 *h2) {
-  nghttp2_mem mem = {(void *)h2->mem, mem_malloc, mem_free, mem_calloc, mem_realloc};
+  nghttp2_mem mem = {h2, mem_malloc, mem_free, mem_calloc, mem_realloc};
   nghttp2_session_callbacks *callbacks = ab__h2_callbacks_init();
   nghttp2_option *option = option_init();
   bool made = callbacks && option &&
@@ -84,6 +103,7 @@ ab_h2 *ab_h2_init(const ab_mem *mem, const ab_limits *limits, const ab_methods *
   h2->calls = *calls;
   h2->ctx = ctx;
   ab_list_init(&h2->streams);
+  ab_list_init(&h2->blocks);
   ab__h2_guard_init(&h2->guard);
   if (session_init(h2) && greet(h2)) return h2;
   ab_h2_fini(h2);
@@ -95,7 +115,8 @@ void ab_h2_fini(ab_h2 *h2) {
   ab_list_each (node, tmp, &h2->streams) {
     ab__h2_stream_fini(AB_CONTAINER_OF(node, ab_h2_stream, node));
   }
-  nghttp2_session_del(h2->session);
+  if (!h2->lost) nghttp2_session_del(h2->session);
+  free_blocks(h2);
   ab__h2_block_end(&h2->block, h2->mem);
   ab_free(h2->mem, h2);
 }
@@ -106,15 +127,10 @@ const char *ab_h2_library(void) {
 
 /* --- bytes --- */
 
-void ab__h2_note(ab_h2 *h2, int result) {
-  if (result == NGHTTP2_ERR_NOMEM) h2->lost = true;
-}
-
 static int end_with(ab_h2 *h2, uint32_t code) {
   h2->broken = true;
-  int result = nghttp2_session_terminate_session(h2->session, code);
-  ab__h2_note(h2, result);
-  return result == 0 ? AB_OK : AB_ENOMEM;
+  if (h2->lost) return AB_ENOMEM;
+  return nghttp2_session_terminate_session(h2->session, code) == 0 ? AB_OK : AB_ENOMEM;
 }
 
 int ab_h2_break(ab_h2 *h2, uint32_t code) {
@@ -133,8 +149,7 @@ static uint32_t code_of(const ab_h2 *h2, ssize_t error) {
     return h2->break_code;
   case NGHTTP2_ERR_BAD_CLIENT_MAGIC:
     return AB_H2_PROTOCOL_ERROR;
-  case NGHTTP2_ERR_NOMEM:
-    return AB_H2_INTERNAL_ERROR;
+
   default: /* floods */
     return AB_H2_ENHANCE_YOUR_CALM;
   }
@@ -146,7 +161,7 @@ int ab_h2_receive(ab_h2 *h2, const char *ptr, size_t len, ab_nsec now) {
   h2->receiving = true;
   ssize_t taken = nghttp2_session_mem_recv(h2->session, (const uint8_t *)ptr, len);
   h2->receiving = false;
-  ab__h2_note(h2, (int)taken);
+  if (h2->lost) return AB_EPEER;
   if (taken < 0) {
     (void)end_with(h2, code_of(h2, taken));
   } else if (nghttp2_session_get_outbound_queue_size(h2->session) > AB__H2_QUEUE_MAX) {
@@ -159,8 +174,7 @@ int ab_h2_receive(ab_h2 *h2, const char *ptr, size_t len, ab_nsec now) {
 static void tell_last_stream(ab_h2 *h2) {
   h2->ending = false;
   int32_t last = nghttp2_session_get_last_proc_stream_id(h2->session);
-  ab__h2_note(
-      h2, nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR, NULL, 0));
+  (void)nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR, NULL, 0);
 }
 
 static int fill(ab_h2 *h2, ab_outbox *out) {
@@ -175,7 +189,7 @@ static int fill(ab_h2 *h2, ab_outbox *out) {
 }
 
 int ab_h2_fill(ab_h2 *h2, ab_outbox *out, uint64_t most) {
-  if (h2->ending) tell_last_stream(h2);
+  if (h2->ending && !h2->lost) tell_last_stream(h2);
   h2->out = out;
   h2->most = most;
   int result = fill(h2, out);
@@ -186,7 +200,7 @@ int ab_h2_fill(ab_h2 *h2, ab_outbox *out, uint64_t most) {
 /* --- state --- */
 
 bool ab_h2_owes(const ab_h2 *h2) {
-  return h2->ending || nghttp2_session_want_write(h2->session);
+  return !h2->lost && (h2->ending || nghttp2_session_want_write(h2->session));
 }
 
 bool ab_h2_is_over(const ab_h2 *h2) {
@@ -206,6 +220,7 @@ bool ab_h2_is_amid(const ab_h2 *h2) {
 }
 
 int ab_h2_warn_of_end(ab_h2 *h2) {
+  if (h2->lost) return AB_ENOMEM;
   return nghttp2_submit_shutdown_notice(h2->session) == 0 ? AB_OK : AB_ENOMEM;
 }
 

@@ -16,8 +16,8 @@
 typedef struct ab_h2 ab_h2;
 typedef struct ab_h2_stream ab_h2_stream;
 
-/* A function that returns an int and says no more of it returns AB_OK, or AB_ENOMEM with nothing
- * changed. */
+/* A function that returns an int and says no more of it returns AB_OK, or AB_ENOMEM. Where the
+ * library had no memory, the session is lost: it is over, and gives nothing more. */
 
 typedef struct ab_h2_calls {
   /* The head of a request is here. `error`: AB_OK, or the negative enum ab_http_error that it is to

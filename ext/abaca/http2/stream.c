@@ -20,7 +20,7 @@ void ab__h2_stream_fini(ab_h2_stream *stream) {
     h2->calls.closed(h2->ctx, stream);
   }
   /* What nobody will read counts no longer against the connection's window. */
-  ab__h2_note(h2, nghttp2_session_consume_connection(h2->session, stream->unread));
+  if (!h2->lost) (void)nghttp2_session_consume_connection(h2->session, stream->unread);
   ab_free(h2->mem, stream->head);
   ab_free(h2->mem, stream->trailers);
   ab_free(h2->mem, stream->response_trailers);
@@ -101,26 +101,27 @@ bool ab_h2_stream_has_ended(const ab_h2_stream *stream) {
 
 void ab_h2_consume(ab_h2_stream *stream, size_t len) {
   ab_h2 *h2 = stream->h2;
+  if (h2->lost) return;
   if (len > stream->unread) len = (size_t)stream->unread;
   stream->unread -= len;
   bool more = !stream->ended && !stream->reset; /* otherwise the stream needs no window */
-  ab__h2_note(h2, more ? nghttp2_session_consume(h2->session, stream->id, len)
-                       : nghttp2_session_consume_connection(h2->session, len));
+  (void)(more ? nghttp2_session_consume(h2->session, stream->id, len)
+              : nghttp2_session_consume_connection(h2->session, len));
 }
 
 void ab_h2_widen(ab_h2_stream *stream) {
   ab_h2 *h2 = stream->h2;
   uint64_t window = h2->limits->stream_window;
-  if (window <= AB__H2_WINDOW || stream->ended || stream->reset) return;
-  ab__h2_note(
-      h2, nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE, stream->id,
-                                                window < INT32_MAX ? (int32_t)window : INT32_MAX));
+  if (h2->lost || window <= AB__H2_WINDOW || stream->ended || stream->reset) return;
+  (void)nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE, stream->id,
+                                              window < INT32_MAX ? (int32_t)window : INT32_MAX);
 }
 
 static void give_up(ab_h2_stream *stream, uint32_t code) {
   ab_h2 *h2 = stream->h2;
   stream->reset = true;
-  ab__h2_note(h2, nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id, code));
+  if (h2->lost) return;
+  (void)nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id, code);
 }
 
 void ab_h2_reset(ab_h2_stream *stream, uint32_t code) {
