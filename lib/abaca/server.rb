@@ -66,7 +66,7 @@ module Abaca
     # @param terms [Hash{Symbol => Object}] for the connections that are accepted here. `limits`: Hash of those
     #   limits of docs/configuration.md that differ from the server's; `proxy_protocol`: :v1, :v2 or :any when
     #   connections begin with a PROXY header; `proxy_from`: Array of the networks whose connections do, all by
-    #   default
+    #   default; `h2c`: whether a client may begin with HTTP/2 without TLS
     # @return [Integer] the port (the first address's, should they differ)
     # @raise [ConfigError] if the host has no address, or an option is invalid
     # @raise [SystemCallError] if the port is taken or not allowed
@@ -293,8 +293,8 @@ module Abaca
       -> { blocks.each { |block| block.run(@log) } } unless blocks.empty?
     end
 
-    def listener_terms(limits: {}, **proxies)
-      { limits: Config::Values.check_limits(limits),
+    def listener_terms(limits: {}, h2c: false, **proxies)
+      { limits: Config::Values.check_limits(limits), h2c: Config::Bind.h2c(h2c),
         **Config::Proxies.listener_of(@config, Config::Proxies.listener(**proxies)) }
     end
 

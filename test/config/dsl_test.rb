@@ -135,7 +135,7 @@ class ConfigDslTest < Minitest::Test
 
     assert_equal ["tcp://[::1]:2", "tcp://10.0.0.1:3", "tcp://[::]:4", "unix:///run/a b.sock", "unix://@abstract",
                   "fd://3"], binds.map(&:to_s)
-    proxies = { proxy_protocol: nil, proxy_from: [] }
+    proxies = { proxy_protocol: nil, proxy_from: [], h2c: false }
     assert_equal({ backlog: 5, defer_accept: true, reuse_port: false, **proxies }, binds[0].options)
     assert_equal({ backlog: 1024, umask: 7, mode: 0o660, **proxies }, binds[3].options)
     assert_equal({ limits: { max_body_size: 7 }, **proxies }, binds[5].options)

@@ -46,7 +46,11 @@
   X(max_pending_output, 262144, "bytes", "the writer of a response waits until the peer has read") \
   X(max_pending_files, 16, "files", "more for one peer: its next request waits")                   \
   X(max_pending_files_total, 0, "files",                                                           \
-    "more in all: the slowest reader is closed; 0 is half of what connections leave")
+    "more in all: the slowest reader is closed; 0 is half of what connections leave")              \
+  X(http2_max_requests, 10000, "requests",                                                         \
+    "then the client of an HTTP/2 connection is told to open another; 0 is no limit")              \
+  X(http2_max_age, 3600, "seconds",                                                                \
+    "the same for an HTTP/2 connection that is older, a tenth more or less; 0 is no limit")
 
 /* A time limit in seconds, as nanoseconds; more than 136 years is capped. */
 static inline ab_nsec ab_limit_nsec(uint64_t seconds) {

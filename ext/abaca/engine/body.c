@@ -50,7 +50,7 @@ void ab_body_received(ab_body *body, uint64_t len) {
 }
 
 /* max_trailer_size has been applied by the decoder. */
-static int keep_trailers(ab_body *body, const char *bytes, uint32_t len) {
+int ab_body_keep_trailers(ab_body *body, const char *bytes, uint32_t len) {
   if (len > UINT32_MAX / 2 - body->trailers_len) return AB_HTTP_TRAILER_TOO_LONG;
   if (len > body->trailers_capacity - body->trailers_len) {
     uint32_t capacity = ab_round_up_pow2(body->trailers_len + len);
@@ -71,7 +71,7 @@ static size_t take_framing(ab_body *body, const ab_limits *limits, const char *b
   int result = ab_chunk_framing(&body->chunks, limits, buf, len, &used);
   uint32_t section = body->chunks.section;
   if (result >= 0 && keep && section && body->chunks.trailers) {
-    int error = keep_trailers(body, buf + used - section, section);
+    int error = ab_body_keep_trailers(body, buf + used - section, section);
     if (error) result = error;
   }
   if (result < 0) body->error = result;
@@ -147,6 +147,11 @@ void ab_body_buffered(ab_body *body) {
 void ab_body_used_up(ab_body *body) {
   store_of(body)->bytes -= body->buffered;
   body->figures = NULL;
+}
+
+void ab_body_ends_after(ab_body *body, uint64_t rest) {
+  body->left = rest;
+  body->done = rest == 0;
 }
 
 void ab_body_wait(ab_body *body, ab_nsec now) {

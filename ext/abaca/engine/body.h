@@ -59,6 +59,11 @@ void ab_body_received(ab_body *body, uint64_t len);
 /* True when the rest of the body ends within buf[0 .. len - 1], or there is no rest. */
 bool ab_body_ends_within(const ab_body *body, const ab_limits *limits, const char *buf, size_t len);
 
+/* What the peer declares no length for, and counts as endless, ends after `rest` more bytes. */
+void ab_body_ends_after(ab_body *body, uint64_t rest);
+/* Keeps field lines of its trailer section. Returns AB_OK or a negative enum ab_http_error. */
+int ab_body_keep_trailers(ab_body *body, const char *bytes, uint32_t len);
+
 /* Waiting for bytes begins, unless it has already; it ends. */
 void ab_body_wait(ab_body *body, ab_nsec now);
 void ab_body_waited(ab_body *body, ab_nsec now);

@@ -25,7 +25,7 @@ static bool store_is_full(const ab_engine *engine) {
 
 bool ab__buffer_begin(ab_exchange *exchange) {
   ab_engine *engine = exchange->conn->engine;
-  if (engine->refusing || store_is_full(engine)) return false;
+  if (engine->refusing || store_is_full(engine) || exchange->streams) return false;
   enum ab_buffering how = engine->buffering_rule(engine->buffering_ctx, exchange->request->path);
   if (how == AB_BUFFER_NOT) return false;
   /* A client that asks may be refused: at least for what is not held of its body. */
@@ -34,6 +34,24 @@ bool ab__buffer_begin(ab_exchange *exchange) {
   ab__exchange_become(exchange, AB_EXCHANGE_BUFFER);
   exchange->conn->timed = false;
   return true;
+}
+
+bool ab__exchange_admit(ab_exchange *exchange, const ab_framing *framing) {
+  ab_conn *conn = exchange->conn;
+  ab_engine *engine = conn->engine;
+  if (AB_LIKELY(framing->body == AB_BODY_NONE)) {
+    ab__exchange_queue(exchange);
+    return false;
+  }
+  int error = ab_body_init(&exchange->body, &engine->mem, ab__conn_limits(conn), framing);
+  if (error) {
+    ab__conn_fail(conn, error);
+    return false;
+  }
+  exchange->expects = framing->expect_continue;
+  if (AB_UNLIKELY(engine->buffering_rule != NULL) && ab__buffer_begin(exchange)) return true;
+  ab__exchange_queue(exchange);
+  return false;
 }
 
 /* The peer waits for the word before it sends the body, and nothing else would send it now. A peer

@@ -74,7 +74,7 @@ static bool is_proxied(const ab_service *service, const ab_addr *peer) {
   return service->proxy_count == 0 || ab_nets_include(service->proxies, service->proxy_count, peer);
 }
 
-static ab_conn *take_conn(ab_engine *engine) {
+ab_conn *ab__conn_take(ab_engine *engine) {
   ab_conn *conn = ab_slab_take(&engine->conns);
   if (!conn) return NULL;
   memset(conn, 0, sizeof(*conn));
@@ -85,13 +85,14 @@ static ab_conn *take_conn(ab_engine *engine) {
 }
 
 ab_conn *ab__conn_open(ab_engine *engine, int fd, const ab_addr *peer, ab_service *service) {
-  ab_conn *conn = take_conn(engine);
+  ab_conn *conn = ab__conn_take(engine);
   if (!conn) return NULL;
   ab_link_init(&conn->link, fd, conn_ready);
   conn->service = service ? service : &engine->default_service;
   conn->peer = *peer;
   ab__conn_become(conn, AB_CONN_HEAD);
   conn->proxied = is_proxied(conn->service, peer);
+  conn->undecided = conn->service->http2;
   /* Usually the request is there already (TCP_DEFER_ACCEPT): read before asking the poller. */
   conn->readable = true;
   engine->stats->connections++;
@@ -110,6 +111,7 @@ void ab__conn_free_input(ab_conn *conn) {
 
 void ab__conn_free(ab_conn *conn) {
   if (conn->exchange) ab__exchange_end(conn->exchange);
+  if (AB_UNLIKELY(conn->speaks == AB_SPEAKS_STREAM)) ab__conn_protocol(conn)->freed(conn);
   ab__conn_free_input(conn);
   ab_list_remove(&conn->ready_link);
   ab_list_append(&conn->engine->dead, &conn->ready_link);
@@ -128,12 +130,15 @@ void ab__conn_drop(ab_conn *conn) {
   bool in_app = ab__conn_has(conn, AB_EXCHANGE_APP);
   if (conn->registered) ab_poller_unset(engine->poller, &conn->link.watch, true);
   conn->registered = false;
-  ab_link_close(&conn->link, conn->resets);
+  if (AB_LIKELY(ab_link_open(&conn->link))) {
+    ab_link_close(&conn->link, conn->resets);
+    engine->stats->connections--;
+  }
   ab__conn_become(conn, AB_CONN_DEAD);
-  engine->stats->connections--;
+  if (AB_UNLIKELY(conn->speaks != AB_SPEAKS_HTTP1)) ab__conn_protocol(conn)->dropped(conn);
   ab_wheel_cancel(&engine->wheel, &conn->timer);
   ab_list_remove(&conn->ready_link);
-  if (AB_UNLIKELY(conn->load != NULL)) ab__load_drop(conn);
+  ab__load_drop(conn);
   if (conn->out) ab_outbox_fini(conn->out);
   conn->out = NULL;
   if (conn->stall) ab__conn_stall_end(conn);
@@ -187,6 +192,7 @@ static void lose_input(ab_conn *conn) {
 
 void ab__conn_settle(ab_conn *conn) {
   if (conn->exchange) conn->exchange->request = NULL;
+  if (AB_UNLIKELY(conn->speaks == AB_SPEAKS_STREAM)) ab__conn_protocol(conn)->settle(conn);
   if (conn->in_len == 0) {
     if (conn->own) ab__conn_free_input(conn);
   } else if (!conn->own && !own_input(conn, 0)) {
@@ -217,7 +223,8 @@ void ab__conn_part(ab_conn *conn) {
 /* The peer has closed its side. It may be waiting for responses all the same (RFC 9112 9.6). */
 static void end_of_input(ab_conn *conn) {
   conn->hung_up = false;
-  if (conn->state == AB_CONN_LINGER) {
+  /* A peer that speaks HTTP/2 ends no side before it has everything. */
+  if (conn->state == AB_CONN_LINGER || conn->speaks == AB_SPEAKS_HTTP2) {
     ab__conn_drop(conn);
   } else {
     conn->in_len = 0;
@@ -266,6 +273,13 @@ bool ab__conn_fill(ab_conn *conn) {
   ab_arena_take(&engine->arena, n);
   conn->in = buf;
   conn->in_len = (uint32_t)n;
+  return true;
+}
+
+bool ab__conn_append(ab_conn *conn, const char *ptr, size_t len) {
+  if (!own_input(conn, len)) return false;
+  memcpy(conn->own + conn->in_len, ptr, len);
+  conn->in_len += (uint32_t)len;
   return true;
 }
 

@@ -10,7 +10,7 @@
  *        +--------------------+-- peer gone +--------------------+
  *
  * HEAD     waits for a request, or for the rest of its head; before the first one perhaps for a
- *          PROXY header
+ *          PROXY header. One that speaks HTTP/2 stays in this state (http2.h)
  * BUSY     has an exchange, whose state says how far it is (exchange.h)
  * CLOSING  the last response is being sent
  * LINGER   all is sent and said; what the peer still sends is thrown away, so that the reset for
@@ -42,6 +42,15 @@ enum ab_conn_state {
   AB_CONN_DEAD
 };
 
+/* What it speaks, once that is known. */
+enum ab_speaks {
+  AB_SPEAKS_HTTP1,
+  AB_SPEAKS_HTTP2, /* it has a session */
+  AB_SPEAKS_STREAM /* it is a stream of one, and has no socket */
+};
+
+typedef struct ab_session ab_session;
+typedef struct ab_stream ab_stream;
 typedef struct ab_stall ab_stall;
 typedef struct ab_load ab_load;
 
@@ -63,6 +72,7 @@ typedef struct ab_service {
   uint32_t budget;         /* connections that it may still accept in this turn */
   uint32_t told;           /* how often the poller has told of some */
   unsigned proxy_versions; /* set of enum ab_proxy_accept; 0: no PROXY header */
+  bool http2;              /* its connections may begin with HTTP/2 at once */
   ab_limits limits;
 } ab_service;
 
@@ -77,11 +87,14 @@ struct ab_conn {
   ab_exchange *exchange; /* NULL while it waits for a request, and once it closes */
   ab_outbox *out;        /* NULL while nothing is pending */
   ab_stall *stall;       /* NULL while the peer takes all at once */
-  ab_load *load;         /* NULL unless its next bytes are those of a file on a disk */
   char *in;              /* input not yet used, in the arena or in `own` */
   char *own;             /* memory of the connection's own, or NULL */
   uint32_t in_len, own_capacity;
-  ab_head_progress progress;
+  union {
+    ab_head_progress progress; /* by `speaks` */
+    ab_session *session;
+    ab_stream *stream;
+  };
   uint32_t served; /* requests taken so far */
   ab_addr peer;
   uint8_t state;         /* enum ab_conn_state */
@@ -99,6 +112,8 @@ struct ab_conn {
   bool lingers : 1;      /* unread input is on its way: linger before closing */
   bool parting : 1;      /* closes unless the next read brings something */
   bool proxied : 1;      /* a PROXY header has to come before the first request */
+  bool undecided : 1;    /* it may begin with HTTP/2 */
+  uint8_t speaks : 2;    /* enum ab_speaks */
 };
 
 #define AB_NOTICES 16 /* that wait for the log */
@@ -123,7 +138,8 @@ struct ab_engine {
   ab_list taken_over; /* sockets that the application owns, looked at longest ago first */
   ab_conn **touched;  /* connections to look at when the step ends */
   uint32_t touched_count;
-  ab_slab_pool conns, exchanges;
+  ab_list sessions; /* HTTP/2: what may have frames to send when the step ends */
+  ab_slab_pool conns, exchanges, streams;
   size_t request_room; /* bytes that a parsed request takes at most */
   ab_arena next_arena; /* for a new listener's requests, from the next turn on; or empty */
   size_t next_room;
@@ -199,9 +215,12 @@ static inline void ab__conn_become(ab_conn *conn, enum ab_conn_state state) {
 static inline bool ab__conn_has(const ab_conn *conn, enum ab_exchange_state state) {
   return conn->state == AB_CONN_BUSY && conn->exchange->state == state;
 }
-static inline const ab_protocol *ab__conn_protocol(const ab_conn *conn AB_UNUSED) {
-  return &ab__http1;
+static inline const ab_protocol *ab__conn_protocol(const ab_conn *conn) {
+  if (AB_LIKELY(conn->speaks == AB_SPEAKS_HTTP1)) return &ab__http1;
+  return conn->speaks == AB_SPEAKS_HTTP2 ? &ab__http2 : &ab__http2_stream;
 }
+/* A connection of which nothing is set but its engine; NULL without memory. */
+ab_conn *ab__conn_take(ab_engine *engine);
 /* Serves a ready connection as far as it goes. */
 void ab__conn_advance(ab_conn *conn);
 /* Makes `in` independent of the arena, and forgets the parsed form of a request not yet taken. */
@@ -221,6 +240,8 @@ void ab__conn_await_request(ab_conn *conn);
 void ab__conn_free_input(ab_conn *conn);
 /* One read into the arena, when there is no input. False without bytes; it may have ended. */
 bool ab__conn_fill(ab_conn *conn);
+/* Copies bytes behind the input. False without memory. */
+bool ab__conn_append(ab_conn *conn, const char *ptr, size_t len);
 /* One read behind the input, into the connection's own memory. Returns as ab__conn_fill. */
 bool ab__conn_read_behind(ab_conn *conn, size_t room);
 /* No request can come any more; responses to earlier ones still go out. */
@@ -254,7 +275,12 @@ struct ab_stall {
   ab_nsec progress; /* when the peer was last seen to take something */
   uint64_t given;   /* bytes that stood in the socket at first, and that were added */
   uint64_t taken;   /* of these, what the peer has taken when we last looked */
+  ab_load *load;    /* NULL unless the next bytes are those of a file on a disk */
 };
+
+static inline ab_load *ab__conn_load(const ab_conn *conn) {
+  return conn->stall ? conn->stall->load : NULL;
+}
 
 /* That of a connection whose socket is full; NULL without memory. */
 ab_stall *ab__conn_stall(ab_conn *conn);
@@ -291,9 +317,10 @@ struct ab_load {
 size_t ab__load_next(ab_conn *conn, const ab_outbox_next_op *next);
 /* True while it loads: nothing may be sent. */
 static inline bool ab__load_waits(const ab_conn *conn) {
-  return AB_UNLIKELY(conn->load != NULL) && !conn->load->read;
+  const ab_load *load = ab__conn_load(conn);
+  return AB_UNLIKELY(load != NULL) && !load->read;
 }
-/* While conn->load: it is wanted no more. */
+/* It is wanted no more, if it loads. */
 void ab__load_drop(ab_conn *conn);
 /* While there are threads: takes what they have read, and gives them more. */
 void ab__loads_reap(ab_engine *engine);
@@ -327,17 +354,18 @@ int ab__conn_send(ab_conn *conn, const struct iovec *iov, int count) AB_WARN_UNU
 void ab__conn_flush(ab_conn *conn);
 /* True when more output is pending than max_pending_output. */
 bool ab__conn_is_full(const ab_conn *conn);
+/* What is below takes no more now; `progress`: it has taken some. */
+void ab__conn_block(ab_conn *conn, bool progress);
+/* All output is sent, and gives its memory back. */
+void ab__conn_end_output(ab_conn *conn);
+/* Tells a writer that waits for room, if there is some. */
+void ab__conn_tell_drained(ab_conn *conn);
 /* No further request, and this one is over: closes once all is sent. */
 void ab__conn_close(ab_conn *conn);
 /* Answers a request that never reached the application with the error's status, and closes. */
 void ab__conn_fail(ab_conn *conn, int error);
 /* The same for one that has no exchange. */
 void ab__conn_fail_head(ab_conn *conn, int error, bool answers_head);
-
-/* http1_session.c: HTTP/1. */
-
-/* Parses the head at `in` into the arena. As ab_head_parse; AB_ENOMEM when the arena is full. */
-int ab__conn_parse(ab_conn *conn, const ab_head **head) AB_WARN_UNUSED;
 
 /* admission.c: what is not taken. */
 

@@ -151,6 +151,8 @@ void ab__conn_rearm(ab_conn *conn) {
     } else { /* no memory to look closer */
       set_after(conn, limits->write_timeout);
     }
+  } else if (conn->state == AB_CONN_HEAD && AB_UNLIKELY(conn->speaks == AB_SPEAKS_HTTP2)) {
+    ab__conn_protocol(conn)->rearm(conn);
   } else if (conn->state == AB_CONN_HEAD) {
     rearm_head(conn);
   } else if (waits_for_body(conn)) {

@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "engine/conn.h"
 #include "engine/hold.h"
+#include "engine/http2.h"
 
 #define SPARE_OUTBOXES 256
 #define SPARE_CHUNKS   256
@@ -21,6 +22,7 @@ ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_
   ab_list_init(&engine->ready);
   ab_list_init(&engine->batch);
   ab_list_init(&engine->requests);
+  ab_list_init(&engine->sessions);
   ab_list_init(&engine->events);
   ab_list_init(&engine->dead);
   ab_list_init(&engine->taken_over);
@@ -31,6 +33,7 @@ ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_
   ab_wheel_init(&engine->wheel, 0);
   ab_slab_pool_init(&engine->conns, &engine->mem, sizeof(ab_conn));
   ab_slab_pool_init(&engine->exchanges, &engine->mem, sizeof(ab_exchange));
+  ab_slab_pool_init(&engine->streams, &engine->mem, sizeof(ab_stream));
 
   engine->touched = ab_alloc(mem, AB_STEP_CONNS * sizeof(ab_conn *));
   engine->outboxes = ab_outbox_pool_init(&engine->mem, release, ctx, SPARE_OUTBOXES, SPARE_CHUNKS);
@@ -127,6 +130,7 @@ void ab_engine_fini(ab_engine *engine) {
   ab__services_fini(engine);
   ab_slab_pool_fini(&engine->conns);
   ab_slab_pool_fini(&engine->exchanges);
+  ab_slab_pool_fini(&engine->streams);
   if (engine->outboxes) ab_outbox_pool_fini(engine->outboxes);
   ab_wheel_fini(&engine->wheel);
   ab_arena_fini(&engine->arena, &engine->mem);

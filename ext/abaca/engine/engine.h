@@ -50,6 +50,7 @@ typedef struct ab_listener_terms {
   unsigned proxy_accept;
   const ab_net *proxies; /* whose connections have to, and may, send one */
   size_t proxy_count;    /* 0: all */
+  bool http2;            /* a client may begin with HTTP/2 at once (RFC 9113 3.3) */
 } ab_listener_terms;
 
 /* Takes the listener; copies the terms, NULL for the usual ones. Returns AB_OK or AB_ENOMEM (then
@@ -263,6 +264,11 @@ void ab_exchange_add_time(ab_exchange *exchange, ab_nsec time);
 ab_nsec ab_exchange_deadline(const ab_exchange *exchange);
 /* [locked] A set of AB_EVENT_GONE and AB_EVENT_DEADLINE: what has happened so far, told or not. */
 unsigned ab_exchange_news(const ab_exchange *exchange);
+
+/* True for a request that came on a stream of HTTP/2. Any time. */
+bool ab_exchange_is_stream(const ab_exchange *exchange);
+/* What an extended CONNECT asks for (RFC 8441), while the request is valid; ptr NULL: nothing. */
+ab_view ab_exchange_connect_protocol(const ab_exchange *exchange);
 
 /* The request's body: its framing and how far it has been read; NULL when it has none. */
 const ab_body *ab_exchange_body(const ab_exchange *exchange);

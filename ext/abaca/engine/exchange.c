@@ -27,16 +27,15 @@ void ab__exchange_become(ab_exchange *exchange, enum ab_exchange_state state) {
 
 /* --- life --- */
 
-ab_exchange *ab__exchange_begin(ab_conn *conn, const ab_head *head) {
-  const ab_request *request = &head->request;
+ab_exchange *ab__exchange_begin(ab_conn *conn, const ab_request *request,
+                                const ab_framing *framing) {
   ab_engine *engine = conn->engine;
   ab_exchange *exchange = ab_slab_take(&engine->exchanges);
   if (!exchange) return NULL;
   *exchange = (ab_exchange){.conn = conn,
                             .request = request,
                             .arrived = engine->now,
-                            .consume = head->size,
-                            .asks_close = !head->framing.keep_alive,
+                            .asks_close = !framing->keep_alive,
                             .answers_head = request->is_head,
                             .http_1_0 = request->minor == 0,
                             .watched = engine->watches_peers};

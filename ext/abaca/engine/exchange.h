@@ -56,13 +56,15 @@ struct ab_exchange {
   bool waits : 1;        /* the request has waited for more than a step */
   bool stood : 1;        /* ... while every place was taken, or held back */
   bool handed : 1;       /* the application has the request, and nothing to run it on */
+  bool streams : 1;      /* its body is not buffered, whatever the rule says */
   bool framed : 1;       /* something stands around each piece of its response's content */
 };
 
 /* exchange.c: life. */
 
 /* The connection's exchange, for a request whose head is complete. NULL without memory. */
-ab_exchange *ab__exchange_begin(ab_conn *conn, const ab_head *head);
+ab_exchange *ab__exchange_begin(ab_conn *conn, const ab_request *request,
+                                const ab_framing *framing);
 /* It is over, and the connection has none any more. */
 void ab__exchange_end(ab_exchange *exchange);
 /* The one way from state to state. With AB_POISON it aborts at a step that is not drawn above. */
@@ -106,6 +108,9 @@ void ab__exchange_time(ab_exchange *exchange);
 
 /* buffer_body.c: request bodies that are here before their requests are taken. */
 
+/* Its request is queued, now or when enough of its body has been buffered, or answered with an
+ * error. Returns whether another step may get further at once. */
+bool ab__exchange_admit(ab_exchange *exchange, const ab_framing *framing);
 /* Has the body of the request that was just parsed buffered, if the rule says so. */
 bool ab__buffer_begin(ab_exchange *exchange);
 /* Looks at what is here of it. Returns AB_OK when the request may be taken, AB_AGAIN when more has

@@ -19,7 +19,8 @@ static bool read_head(ab_conn *conn) {
   return true;
 }
 
-int ab__conn_parse(ab_conn *conn, const ab_head **result) {
+/* Parses the head at `in` into the arena. As ab_head_parse; AB_ENOMEM when the arena is full. */
+static int parse(ab_conn *conn, const ab_head **result) {
   ab_engine *engine = conn->engine;
   if (ab_arena_left(&engine->arena) < engine->request_room) return AB_ENOMEM;
   ab_head *head = (ab_head *)(void *)ab_arena_top(&engine->arena);
@@ -33,18 +34,15 @@ int ab__conn_parse(ab_conn *conn, const ab_head **result) {
   return size;
 }
 
-static bool begin_body(ab_exchange *exchange, const ab_framing *framing) {
+/* The parsed form is lost when the connection was settled. */
+static const ab_request *recall(ab_exchange *exchange) {
   ab_conn *conn = exchange->conn;
-  ab_engine *engine = conn->engine;
-  int error = ab_body_init(&exchange->body, &engine->mem, ab__conn_limits(conn), framing);
-  if (error) {
-    ab__conn_fail(conn, error);
-    return false;
-  }
-  exchange->expects = framing->expect_continue;
-  if (AB_UNLIKELY(engine->buffering_rule != NULL) && ab__buffer_begin(exchange)) return true;
-  ab__exchange_queue(exchange);
-  return false;
+  ab_head_progress untouched = conn->progress;
+  conn->progress = (ab_head_progress){0};
+  const ab_head *head;
+  bool parsed = ab__engine_touch(conn) && parse(conn, &head) > 0;
+  conn->progress = untouched;
+  return parsed ? &head->request : NULL;
 }
 
 /* The head at `in` is complete: that is enough for the application, which reads the body itself,
@@ -56,14 +54,13 @@ static bool begin_request(ab_conn *conn, const ab_head *head) {
   }
   conn->lingers = false;
   conn->turn_requests++;
-  ab_exchange *exchange = ab__exchange_begin(conn, head);
+  ab_exchange *exchange = ab__exchange_begin(conn, &head->request, &head->framing);
   if (!exchange) {
     ab__conn_fail_head(conn, AB_HTTP_NO_MEMORY, head->request.is_head);
     return false;
   }
-  if (head->framing.body != AB_BODY_NONE) return begin_body(exchange, &head->framing);
-  ab__exchange_queue(exchange);
-  return false;
+  exchange->consume = head->size;
+  return ab__exchange_admit(exchange, &head->framing);
 }
 
 /* The header comes only once: what looks like a second one is a malformed request. */
@@ -102,9 +99,10 @@ static bool advance_head(ab_conn *conn) {
   if (stands && ab__conn_is_full(conn)) return false;
   if (conn->in_len > 0 && !conn->parsed) {
     if (AB_UNLIKELY(conn->proxied)) return read_proxy_header(conn);
+    if (AB_UNLIKELY(conn->undecided)) return ab__http2.choose(conn);
     if (conn->turn_requests >= AB_TURN_REQUESTS) return wait_for_a_turn(conn);
     const ab_head *head;
-    int size = ab__conn_parse(conn, &head);
+    int size = parse(conn, &head);
     if (size > 0) return begin_request(conn, head);
     if (size == AB_ENOMEM) return wait_for_a_turn(conn);
     if (size != AB_AGAIN) {
@@ -190,14 +188,30 @@ static enum ab_write_connection connection_of(ab_exchange *exchange) {
   return exchange->http_1_0 ? AB_WRITE_KEEP_IN_1_0 : AB_WRITE_KEEP;
 }
 
-static char *end_head(ab_exchange *exchange, char *end, const ab_content *content) {
+static int head(ab_exchange *exchange, char *text, size_t len, const ab_content *content,
+                const char *whole, size_t count) {
   if (content->closes) ab_exchange_close_after(exchange);
   exchange->framed = content->chunked;
-  return ab_write_head_end(end, connection_of(exchange));
+  char *end = ab_write_head_end(text + len, connection_of(exchange));
+  if (!whole) return ab__conn_write(exchange->conn, text, (size_t)(end - text));
+  memcpy(end, whole, count);
+  return ab__conn_write_last(exchange->conn, text, (size_t)(end - text) + count);
 }
 
-static char *end_interim(ab_exchange *exchange AB_UNUSED, char *end) {
-  return ab_write_empty_line(end);
+static int write_interim(ab_exchange *exchange, char *text, size_t len) {
+  char *end = ab_write_empty_line(text + len);
+  return ab__conn_write(exchange->conn, text, (size_t)(end - text));
+}
+
+static int inform(ab_exchange *exchange, char *text, size_t len) {
+  int error = write_interim(exchange, text, len);
+  if (!error) ab__conn_flush(exchange->conn);
+  return error;
+}
+
+static int switch_to(ab_exchange *exchange, char *text, size_t len) {
+  ab_exchange_close_after(exchange); /* no HTTP follows, of the engine's own neither */
+  return write_interim(exchange, text, len);
 }
 
 static int write_continue(ab_conn *conn) {
@@ -316,9 +330,11 @@ static void abort_response(ab_exchange *exchange, enum ab_finish how) {
 const ab_protocol ab__http1 = {.advance = advance,
                                .drain = drain,
                                .refuse = refuse,
+                               .recall = recall,
                                .put_framing = put_framing,
-                               .end_head = end_head,
-                               .end_interim = end_interim,
+                               .head = head,
+                               .inform = inform,
+                               .switch_to = switch_to,
                                .write_continue = write_continue,
                                .write_error = write_error,
                                .answer_error = answer_error,

@@ -28,11 +28,11 @@ ssize_t ab_link_sendfile(ab_link *link, int fd, uint64_t offset, size_t len) {
 }
 
 uint64_t ab_link_pending(const ab_link *link) {
-  return ab_sock_queued(link->watch.fd);
+  return ab_link_open(link) ? ab_sock_queued(link->watch.fd) : 0;
 }
 
 bool ab_link_ended(const ab_link *link, bool half) {
-  return ab_sock_ended(link->watch.fd, half);
+  return ab_link_open(link) && ab_sock_ended(link->watch.fd, half);
 }
 
 void ab_link_shutdown(ab_link *link) {

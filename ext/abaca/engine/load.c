@@ -49,9 +49,10 @@ static size_t piece_of(const ab_outbox_next_op *next) {
 }
 
 static void end_load(ab_conn *conn) {
-  ab_list_remove(&conn->load->link);
-  ab_free(&conn->engine->mem, conn->load);
-  conn->load = NULL;
+  ab_load *load = ab__conn_load(conn);
+  ab_list_remove(&load->link);
+  conn->stall->load = NULL;
+  ab_free(&conn->engine->mem, load);
 }
 
 /* The connection's next step is to send it. If it cannot be read, sendfile will say so. */
@@ -96,9 +97,10 @@ static bool have_pool(ab_engine *engine) {
 /* False: loading is impossible, and the file is sent as it is. */
 static bool begin_load(ab_conn *conn, const ab_outbox_next_op *next) {
   ab_engine *engine = conn->engine;
-  if (!have_pool(engine)) return false;
-  ab_load *load = conn->load = ab_alloc_zero(&engine->mem, sizeof *load);
+  ab_stall *stall = have_pool(engine) ? ab__conn_stall(conn) : NULL;
+  ab_load *load = stall ? ab_alloc_zero(&engine->mem, sizeof *load) : NULL;
   if (!load) return false;
+  stall->load = load;
   load->conn = conn;
   ab_list_init(&load->link);
   if (ab_blocking_pending(engine->readers_pool) >= READERS) {
@@ -114,7 +116,7 @@ static bool begin_load(ab_conn *conn, const ab_outbox_next_op *next) {
 
 size_t ab__load_next(ab_conn *conn, const ab_outbox_next_op *next) {
   size_t piece = piece_of(next);
-  if (AB_UNLIKELY(conn->load != NULL)) {
+  if (AB_UNLIKELY(ab__conn_load(conn) != NULL)) {
     end_load(conn);
     return piece;
   }
@@ -139,7 +141,8 @@ void ab__loads_reap(ab_engine *engine) {
 }
 
 void ab__load_drop(ab_conn *conn) {
-  ab_load *load = conn->load;
+  ab_load *load = ab__conn_load(conn);
+  if (AB_LIKELY(!load)) return;
   if (load->job && conn->engine->readers_pool) {
     ab_blocking_abandon(conn->engine->readers_pool, &load->job->job);
   }

@@ -30,7 +30,8 @@ static bool is_between_requests(const ab_conn *conn) {
 
 bool ab__conn_can_move(const ab_conn *conn) {
   if (!is_between_requests(conn) || !ab_link_can_move(&conn->link)) return false;
-  if (conn->out || conn->stall || conn->load || conn->hung_up || conn->parting) return false;
+  if (conn->speaks != AB_SPEAKS_HTTP1) return false;
+  if (conn->out || conn->stall || conn->hung_up || conn->parting) return false;
   return conn->in_len <= AB_MOVE_INPUT;
 }
 

@@ -13,13 +13,17 @@ typedef struct ab_protocol {
   void (*drain)(ab_conn *conn);
   /* The engine refuses what has not come to the application. */
   void (*refuse)(ab_conn *conn);
+  /* The request that waits, again in its parsed form; NULL: not before the next step. */
+  const ab_request *(*recall)(ab_exchange *exchange);
 
   /* As ab_exchange_put_framing. */
   char *(*put_framing)(const ab_exchange *exchange, char *dst, ab_content *content);
-  /* Writes the end of a final head, and of another one, behind its fields; returns the end. What is
-   * left for the content to say is in exchange->framed. */
-  char *(*end_head)(ab_exchange *exchange, char *end, const ab_content *content);
-  char *(*end_interim)(ab_exchange *exchange, char *end);
+  /* As ab_exchange_head, ab_exchange_inform and ab_exchange_switch. What is left for the content to
+   * say is in exchange->framed. */
+  int (*head)(ab_exchange *exchange, char *text, size_t len, const ab_content *content,
+              const char *whole, size_t count);
+  int (*inform)(ab_exchange *exchange, char *text, size_t len);
+  int (*switch_to)(ab_exchange *exchange, char *text, size_t len);
   /* Queues "100 Continue". Returns as ab__conn_writable, as does the next. */
   int (*write_continue)(ab_conn *conn);
   /* Queues a response of our own, and sets *content to the bytes of its content. */
@@ -41,8 +45,30 @@ typedef struct ab_protocol {
   void (*finish)(ab_exchange *exchange, enum ab_finish how);
   /* The response breaks off; the application has the exchange until ab_exchange_finish. */
   void (*abort)(ab_exchange *exchange, enum ab_finish how);
+
+  /* --- what is another protocol's than HTTP/1's: NULL there, and where nothing is to be done ---
+   */
+
+  /* The first bytes are here: does it begin with this protocol? Returns as advance. */
+  bool (*choose)(ab_conn *conn);
+  /* Passes the connection's output on, in place of ab__conn_flush. */
+  void (*flush)(ab_conn *conn);
+  /* So much of a request's body was used up. */
+  void (*consumed)(ab_conn *conn, size_t len);
+  /* The step ends: what belongs to it is not kept. */
+  void (*settle)(ab_conn *conn);
+  /* The connection, which waits for requests, gets its deadline; that has passed. */
+  void (*rearm)(ab_conn *conn);
+  void (*timeout)(ab_conn *conn);
+  /* It closes once all is sent. Returns whether the protocol sees to that. */
+  bool (*close)(ab_conn *conn);
+  /* It is dead; its structure is freed. */
+  void (*dropped)(ab_conn *conn);
+  void (*freed)(ab_conn *conn);
 } ab_protocol;
 
 extern const ab_protocol ab__http1;
+extern const ab_protocol ab__http2;        /* of a connection with a session (http2_session.c) */
+extern const ab_protocol ab__http2_stream; /* of a stream on one (http2_stream.c) */
 
 #endif

@@ -21,6 +21,7 @@ static int64_t decode_input(ab_exchange *exchange, char *out, size_t room) {
                                out, room);
   conn->in += used;
   conn->in_len -= (uint32_t)used;
+  if (AB_UNLIKELY(conn->speaks == AB_SPEAKS_STREAM)) ab__conn_protocol(conn)->consumed(conn, used);
   if (used > 0) exchange->expects = false; /* the peer did not wait for the word */
   if (AB_UNLIKELY(exchange->body->figures) && conn->in_len == 0) ab_body_used_up(exchange->body);
   return got;
@@ -119,7 +120,8 @@ ssize_t ab_exchange_read_body(ab_exchange *exchange, char *buf, size_t len) {
     if (got != AB_AGAIN) return got;
     if (conn->state == AB_CONN_DEAD) return fail(exchange, AB_EPEER);
     /* A peer that waits for the word is asked only if it has sent nothing. */
-    got = conn->readable || exchange->expects ? receive(exchange, buf, len) : AB_AGAIN;
+    bool ask = (conn->readable || exchange->expects) && conn->speaks != AB_SPEAKS_STREAM;
+    got = ask ? receive(exchange, buf, len) : AB_AGAIN;
     if (got == AB_AGAIN) {
       wait_for_bytes(exchange);
       return got;

@@ -53,7 +53,12 @@ static int keep_rest(ab_conn *conn, const struct iovec *iov, int count, size_t s
 }
 
 int ab__conn_send(ab_conn *conn, const struct iovec *iov, int count) {
-  return keep_rest(conn, iov, count, send_at_once(conn, iov, count));
+  if (AB_LIKELY(conn->speaks != AB_SPEAKS_STREAM)) {
+    return keep_rest(conn, iov, count, send_at_once(conn, iov, count));
+  }
+  int error = keep_rest(conn, iov, count, 0);
+  if (!error) ab__conn_flush(conn);
+  return error;
 }
 
 /* Neither an earlier response nor the next request is here, and the connection stays. */
@@ -120,7 +125,7 @@ int ab_exchange_detach(ab_exchange *exchange, int duplicate, const char **ptr, s
   engine->stats->detached++;
   ab_wheel_cancel(&engine->wheel, &conn->timer);
   ab_list_remove(&conn->ready_link);
-  if (conn->load) ab__load_drop(conn);
+  ab__load_drop(conn);
   if (exchange->wants_body) ab__exchange_tell_body(exchange, AB_EPEER);
   return AB_OK;
 }
@@ -143,7 +148,7 @@ static bool has_drained(const ab_exchange *exchange) {
 
 /* The poller tells when the socket is not full, the deadline when the peer takes nothing. The next
  * turn sets it, since this one's clock may be old. */
-static void block(ab_conn *conn, bool progress) {
+void ab__conn_block(ab_conn *conn, bool progress) {
   if (!conn->blocked || progress) {
     conn->deadline = 0;
     conn->timed = false;
@@ -153,6 +158,7 @@ static void block(ab_conn *conn, bool progress) {
   ab__files_blocked(conn, progress);
   if (!conn->registered || conn->link.watch.events & AB_POLL_OUT)
     return; /* or when the step ends */
+  if (!ab_link_open(&conn->link)) return;
   uint32_t events = AB_POLL_IN | AB_POLL_OUT | AB_POLL_RDHUP | AB_POLL_EDGE;
   if (ab_poller_set(conn->engine->poller, &conn->link.watch, events) != AB_OK) ab__conn_drop(conn);
 }
@@ -175,11 +181,15 @@ static ssize_t send_next(ab_conn *conn, const ab_outbox_next_op *next) {
   return n == 0 || n == AB_ESYS ? AB_EPEER : n;
 }
 
-static void all_sent(ab_conn *conn) {
-  if (AB_UNLIKELY(conn->load != NULL)) ab__load_drop(conn);
+void ab__conn_end_output(ab_conn *conn) {
+  ab__load_drop(conn);
   ab_outbox_fini(conn->out);
   conn->out = NULL;
   if (AB_UNLIKELY(conn->stall != NULL)) ab__conn_stall_end(conn);
+}
+
+static void all_sent(ab_conn *conn) {
+  ab__conn_end_output(conn);
   if (conn->state != AB_CONN_CLOSING) return;
   if (!conn->lingers) {
     ab__conn_drop(conn);
@@ -193,8 +203,19 @@ static void all_sent(ab_conn *conn) {
   ab__engine_ready(conn);
 }
 
+void ab__conn_tell_drained(ab_conn *conn) {
+  ab_exchange *exchange = conn->exchange;
+  if (!exchange || !exchange->wants_room || !has_drained(exchange)) return;
+  exchange->wants_room = false;
+  ab__engine_event(exchange, AB_EVENT_DRAINED);
+}
+
 void ab__conn_flush(ab_conn *conn) {
   ab_engine *engine = conn->engine;
+  if (AB_UNLIKELY(conn->speaks == AB_SPEAKS_STREAM)) {
+    ab__conn_protocol(conn)->flush(conn);
+    return;
+  }
   bool progress = false;
   while (conn->out && !conn->blocked && !ab__load_waits(conn)) {
     ab_outbox_next_op *next = &engine->next_op;
@@ -205,7 +226,7 @@ void ab__conn_flush(ab_conn *conn) {
     }
     ssize_t n = send_next(conn, next);
     if (n == AB_AGAIN) {
-      block(conn, progress);
+      ab__conn_block(conn, progress);
     } else if (n == AB_ENOMEM) { /* the kernel's, not ours: no event will tell when it is over */
       ab__engine_ready(conn);
       break;
@@ -220,11 +241,7 @@ void ab__conn_flush(ab_conn *conn) {
   }
   if (conn->state == AB_CONN_DEAD) return;
   if (progress && !conn->blocked) ab__conn_rearm(conn);
-  ab_exchange *exchange = conn->exchange;
-  if (exchange && exchange->wants_room && has_drained(exchange)) {
-    exchange->wants_room = false;
-    ab__engine_event(exchange, AB_EVENT_DRAINED);
-  }
+  ab__conn_tell_drained(conn);
 }
 
 /* --- closing --- */
@@ -233,6 +250,8 @@ void ab__conn_close(ab_conn *conn) {
   if (conn->exchange) ab__exchange_end(conn->exchange);
   ab__conn_become(conn, AB_CONN_CLOSING);
   ab__conn_rearm(conn);
+  bool other = conn->speaks != AB_SPEAKS_HTTP1;
+  if (AB_UNLIKELY(other) && ab__conn_protocol(conn)->close(conn)) return;
   if (conn->in_len > 0 || conn->readable) conn->lingers = true;
   conn->in_len = 0;
   if (conn->out) {

@@ -14,24 +14,15 @@ char *ab_exchange_put_framing(const ab_exchange *exchange, char *dst, ab_content
 
 int ab_exchange_head(ab_exchange *exchange, char *text, size_t len, const ab_content *content,
                      const char *whole, size_t count) {
-  char *end = protocol_of(exchange)->end_head(exchange, text + len, content);
-  if (!whole) return ab__conn_write(exchange->conn, text, (size_t)(end - text));
-  memcpy(end, whole, count);
-  return ab__conn_write_last(exchange->conn, text, (size_t)(end - text) + count);
+  return protocol_of(exchange)->head(exchange, text, len, content, whole, count);
 }
 
 int ab_exchange_inform(ab_exchange *exchange, char *text, size_t len) {
-  ab_conn *conn = exchange->conn;
-  char *end = protocol_of(exchange)->end_interim(exchange, text + len);
-  int error = ab__conn_write(conn, text, (size_t)(end - text));
-  if (!error) ab__conn_flush(conn);
-  return error;
+  return protocol_of(exchange)->inform(exchange, text, len);
 }
 
 int ab_exchange_switch(ab_exchange *exchange, char *text, size_t len) {
-  ab_exchange_close_after(exchange); /* no HTTP follows, of the engine's own neither */
-  char *end = protocol_of(exchange)->end_interim(exchange, text + len);
-  return ab__conn_write(exchange->conn, text, (size_t)(end - text));
+  return protocol_of(exchange)->switch_to(exchange, text, len);
 }
 
 int ab_exchange_answer_error(ab_exchange *exchange, int status, size_t *content) {

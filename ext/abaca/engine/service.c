@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "engine/balance.h"
+#include "http2/session.h"
 
 #define ARENA_READS 4 /* full reads that one turn has room for */
 
@@ -114,6 +115,7 @@ static ab_service *make_service(ab_engine *engine, ab_listener *listener,
   service->watch.fd = ab_listener_fd(listener);
   service->engine = engine;
   service->listener = listener;
+  service->http2 = terms->http2 && ab_h2_library();
   if (copy_proxies(service, terms) == AB_OK) return service;
   free_service(service);
   return NULL;

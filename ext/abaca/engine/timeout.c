@@ -35,6 +35,10 @@ static void pass_wait(ab_conn *conn) {
     return;
   }
   conn->deadline = 0;
+  if (AB_UNLIKELY(conn->speaks == AB_SPEAKS_HTTP2) && conn->state == AB_CONN_HEAD) {
+    ab__conn_protocol(conn)->timeout(conn);
+    return;
+  }
   bool idle = conn->state == AB_CONN_HEAD && conn->in_len == 0;
   if (idle && AB_UNLIKELY(engine->draining)) {
     ab__conn_part(conn);

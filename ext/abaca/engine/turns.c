@@ -5,6 +5,7 @@
 
 #include "engine/balance.h"
 #include "engine/hold.h"
+#include "engine/http2.h"
 
 static void refresh_date(ab_engine *engine) {
   int64_t second = ab_clock_unix();
@@ -68,6 +69,7 @@ static void end_step(ab_conn *conn) {
 static void end_touched(ab_engine *engine) {
   for (uint32_t i = 0; i < engine->touched_count; i++) end_step(engine->touched[i]);
   engine->touched_count = 0;
+  if (AB_UNLIKELY(!ab_list_empty(&engine->sessions))) ab__sessions_send(engine);
   ab__conns_free_dead(engine);
   ab_arena_reset(&engine->arena);
 }
@@ -202,20 +204,11 @@ static bool let_go(ab_exchange *exchange) {
   return true;
 }
 
-static bool parse_again(ab_exchange *exchange) {
-  ab_conn *conn = exchange->conn;
-  ab_head_progress untouched = conn->progress;
-  conn->progress = (ab_head_progress){0};
-  const ab_head *head;
-  bool recalled = ab__engine_touch(conn) && ab__conn_parse(conn, &head) > 0;
-  if (recalled) exchange->request = &head->request;
-  conn->progress = untouched;
-  return recalled;
-}
-
-/* The parsed form is lost if the connection was settled. False when the arena has no room left. */
+/* The parsed form may be lost. False when the arena has no room left for it. */
 static bool recall(ab_exchange *exchange) {
-  return AB_LIKELY(exchange->request != NULL) || parse_again(exchange);
+  if (AB_LIKELY(exchange->request != NULL)) return true;
+  exchange->request = ab__conn_protocol(exchange->conn)->recall(exchange);
+  return exchange->request != NULL;
 }
 
 static ab_exchange *take_request(ab_engine *engine, const ab_request **request) {
@@ -302,6 +295,7 @@ static void lead_flush(void *ptr) {
   ab_engine *engine = ptr;
   ab_engine_lock(engine);
   for (uint32_t i = 0; i < engine->touched_count; i++) flush(engine->touched[i]);
+  ab__sessions_send(engine);
   ab_engine_unlock(engine);
 }
 

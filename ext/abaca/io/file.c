@@ -27,6 +27,18 @@ int ab_file_open(const char *path, uint64_t *size) {
   return AB_ESYS;
 }
 
+ssize_t ab_file_read(int fd, uint64_t offset, char *buf, size_t len) {
+  ssize_t n;
+  do n = pread(fd, buf, len, (off_t)offset);
+  while (n < 0 && errno == EINTR);
+  return n < 0 ? AB_ESYS : n;
+}
+
+bool ab_file_reaches(int fd, uint64_t end) {
+  struct stat st;
+  return fstat(fd, &st) == 0 && st.st_size >= 0 && (uint64_t)st.st_size >= end;
+}
+
 int ab_fd_duplicate(int fd) {
   int other = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   return other < 0 ? AB_ESYS : other;

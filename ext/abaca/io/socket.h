@@ -50,6 +50,10 @@ bool ab_sock_end(int fd, const ab_sock_id *id, bool both);
 int ab_fd_duplicate(int fd);
 /* How many the process may have open. */
 size_t ab_fd_most(void);
+/* One read from `offset`, which may wait for a disk. Returns bytes; 0 at the end; AB_ESYS. */
+ssize_t ab_file_read(int fd, uint64_t offset, char *buf, size_t len);
+/* True while the file has at least `end` bytes. */
+bool ab_file_reaches(int fd, uint64_t end);
 /* Returns the fd for reading and sets *size; AB_ESYS with errno (EINVAL: not a regular file). */
 int ab_file_open(const char *path, uint64_t *size);
 

@@ -8,14 +8,16 @@ module Abaca
     # tcp:  `backlog=N`, `defer_accept=false`, `reuse_port=true`
     # unix: `backlog=N`, `umask=0NNN`, `mode=NNN` (octal); `unix://@name` is an abstract socket
     # all:  `proxy_protocol=v1` (or `v2`, `any`), `proxy_from=10.0.0.0/8,::1`
+    # all:  `h2c=true` lets a client begin with HTTP/2 without TLS (docs/http2.md)
     # all:  any limit of docs/configuration.md by its name, for the connections of this place
     #
     #   tcp://0.0.0.0:80?max_body_size=1000000&header_timeout=5
     class Bind
       BACKLOG = 1024
-      TCP = { backlog: BACKLOG, defer_accept: true, reuse_port: false, proxy_protocol: nil, proxy_from: [] }.freeze
-      UNIX = { backlog: BACKLOG, umask: nil, mode: nil, proxy_protocol: nil, proxy_from: [] }.freeze
-      FD = { proxy_protocol: nil, proxy_from: [] }.freeze
+      TCP = { backlog: BACKLOG, defer_accept: true, reuse_port: false, proxy_protocol: nil, proxy_from: [],
+              h2c: false }.freeze
+      UNIX = { backlog: BACKLOG, umask: nil, mode: nil, proxy_protocol: nil, proxy_from: [], h2c: false }.freeze
+      FD = { proxy_protocol: nil, proxy_from: [], h2c: false }.freeze
       TCP_URL = %r{\Atcp://(\[[^\]/?#]+\]|[^\[\]:/?#]*):(\d+)/?(?:\?(.*))?\z}
       UNIX_URL = %r{\Aunix://([^?]+)(?:\?(.*))?\z}
       FD_URL = %r{\Afd://(\d{1,9})(?:\?(.*))?\z}
@@ -93,7 +95,7 @@ module Abaca
       end
 
       def self.parameter(url, key, value)
-        return value != "false" if %i[defer_accept reuse_port].include?(key)
+        return value != "false" if %i[defer_accept reuse_port h2c].include?(key)
         return value.to_s if key == :proxy_protocol
         return value.to_s.split(",", -1) if key == :proxy_from
 
@@ -105,13 +107,22 @@ module Abaca
       end
       private_class_method :query, :parameter, :limit
 
+      # @param wanted [Boolean] of `h2c`
+      # @return [Boolean]
+      # @raise [ConfigError] if this build has no HTTP/2
+      def self.h2c(wanted)
+        return wanted ? true : false if HTTP2_LIBRARY || !wanted
+
+        raise ConfigError, "h2c: this build has no HTTP/2; install libnghttp2-dev and compile Abaca again"
+      end
+
       def initialize(options:, host: nil, port: nil, path: nil, fd: nil)
         @host = host
         @port = port
         @path = path
         @fd = fd
         proxies = options.slice(:proxy_protocol, :proxy_from)
-        @options = options.merge(Proxies.listener(**proxies)).freeze
+        @options = options.merge(Proxies.listener(**proxies), h2c: self.class.h2c(options[:h2c])).freeze
         freeze
       end
 

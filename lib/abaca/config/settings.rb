@@ -215,7 +215,7 @@ module Abaca
                 Admission.method(:stream_bodies), page: "rack.md")
 
         limit(:max_slow_clients, page: "overload.md")
-        %i[max_streams stream_window connection_window].each { |name| limit(name) }
+        %i[max_streams stream_window connection_window http2_max_requests http2_max_age].each { |name| limit(name) }
         %i[max_pending_output max_pending_files max_pending_files_total].each { |name| limit(name) }
       end
 

@@ -563,7 +563,8 @@ CHECK_CASE(listener_without_memory) {
   ab_limits wide = fx.limits;
   ab_net net = {0};
   wide.max_header_count = 3000;
-  const ab_listener_terms terms = {&wide, AB_PROXY_V1, &net, 1};
+  const ab_listener_terms terms = {
+      .limits = &wide, .proxy_accept = AB_PROXY_V1, .proxies = &net, .proxy_count = 1};
   size_t nth = 1;
   while (fx.mem.fail_at = fx.mem.calls + nth, !fixture_listen_on(&fx, &terms)) {
     CHECK(!ab_engine_listener(fx.engine, 0));

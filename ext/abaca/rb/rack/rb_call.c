@@ -56,7 +56,10 @@ void ab_call_begin(ab_call *call) {
   call->handle = rb_data_typed_object_wrap(rack->exchange_class, mark, &exchange_type);
   call->finished = rb_ary_new_capa(0);
   call->replied = rb_ary_new_capa(0);
-  build_env(call, &(ab_env_own){call->handle, call->finished, call->replied});
+  build_env(call, &(ab_env_own){.client = call->handle,
+                                .finished = call->finished,
+                                .after_reply = call->replied,
+                                .stream = ab_exchange_is_stream(call->exchange)});
   if (NIL_P(rack->hints_class)) return;
   VALUE hints = rb_class_new_instance(1, &call->handle, rack->hints_class);
   rb_hash_aset(call->env, rb_str_new_cstr("rack.early_hints"), hints);

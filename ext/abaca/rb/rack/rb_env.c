@@ -339,6 +339,18 @@ static void add_protocols(VALUE env, const ab_request *request) {
   rb_hash_aset(env, rb_str_new_cstr("rack.protocol"), list);
 }
 
+/* A stream has no socket that an app could take over; an extended CONNECT names what it would
+ * become (RFC 8441 4). */
+static void describe_stream(const ab_env_builder *builder, VALUE env, const ab_exchange *exchange) {
+  const VALUE *strings = builder->strings;
+  ab_view protocol = ab_exchange_connect_protocol(exchange);
+  rb_hash_aset(env, strings[AB_ENV_SERVER_PROTOCOL], strings[AB_ENV_HTTP_2]);
+  rb_hash_delete(env, strings[AB_ENV_MAY_HIJACK]);
+  rb_hash_delete(env, strings[AB_ENV_HIJACK]);
+  if (protocol.ptr)
+    rb_hash_aset(env, strings[AB_ENV_PROTOCOL], rb_ary_new_from_args(1, bytes(protocol)));
+}
+
 static void add_fields(ab_env_builder *builder, filling into, const ab_request *request) {
   const VALUE *strings = builder->strings;
   VALUE *seen = ALLOCA_N(VALUE, request->field_count + 1);
@@ -494,7 +506,7 @@ static void add_queue_time(const ab_env_builder *builder, filling into, const ab
 
 static void set_own(const ab_env_builder *builder, filling into, const ab_env_own *own) {
   set_usual(builder, into, AB_ENV_CLIENT, own->client);
-  set_usual(builder, into, AB_ENV_HIJACK, own->client);
+  if (!own->stream) set_usual(builder, into, AB_ENV_HIJACK, own->client);
   set_usual(builder, into, AB_ENV_DEADLINE, own->client);
   set_usual(builder, into, AB_ENV_FINISHED, own->finished);
   set_usual(builder, into, AB_ENV_REPLIED, own->after_reply);
@@ -521,6 +533,7 @@ VALUE ab_env_build(ab_env_builder *builder, ab_exchange *exchange, const ab_requ
     set(into, strings[AB_ENV_SERVER_PROTOCOL], builder->strings[AB_ENV_HTTP_1_0]);
   add_fields(builder, into, request);
   if (request->upgrade && request->minor > 0) add_protocols(env, request);
+  if (AB_UNLIKELY(ab_exchange_is_stream(exchange))) describe_stream(builder, env, exchange);
   RB_GC_GUARD(env);
   return env;
 }

@@ -43,6 +43,9 @@ typedef struct ab_env_memo {
   X(TRAILERS, "abaca.trailers")                                                                    \
   X(URL_SCHEME, "rack.url_scheme")                                                                 \
   X(HTTP_1_0, "HTTP/1.0")                                                                          \
+  X(HTTP_2, "HTTP/2")                                                                              \
+  X(MAY_HIJACK, "rack.hijack?")                                                                    \
+  X(PROTOCOL, "rack.protocol")                                                                     \
   X(ON, "on")                                                                                      \
   X(SCHEME_HTTP, "http")                                                                           \
   X(SCHEME_HTTPS, "https")                                                                         \
@@ -93,6 +96,7 @@ void ab_env_fix_peer(ab_env_builder *builder, VALUE text);
 typedef struct ab_env_own {
   VALUE client;                /* its handle: abaca.client, abaca.deadline and rack.hijack */
   VALUE finished, after_reply; /* the lists that the app puts its callbacks into */
+  bool stream;                 /* of HTTP/2: there is no rack.hijack */
 } ab_env_own;
 
 /* The env of `request` on `exchange` (Rack SPEC), with the template's empty rack.input. If `own` is

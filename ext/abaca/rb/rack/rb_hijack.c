@@ -84,6 +84,9 @@ VALUE ab_call_hijack(VALUE self) {
   ab_call *call = ab_call_of(self);
   if (call->hijacked) return call->io;
   if (call->head_sent) rb_raise(rb_eIOError, "the response has begun");
+  if (ab_exchange_is_stream(call->exchange)) {
+    rb_raise(rb_eIOError, "over HTTP/2 there is no connection of this request's own to take over");
+  }
   VALUE env = call->env;
   VALUE io = detach(call);
   rb_hash_aset(env, rb_str_new_cstr("rack.hijack_io"), io);
@@ -175,6 +178,18 @@ static void run_or_close(VALUE callable, VALUE io) {
   rb_jump_tag(state);
 }
 
+/* The stream itself becomes the tunnel (RFC 8441 5). */
+static void write_tunnel(ab_lines *head, VALUE headers, VALUE body) {
+  ab_call *call = head->call;
+  if (NIL_P(head->protocol)) {
+    ab_response_refuse("101 over HTTP/2, where rack.protocol is the way", headers);
+  }
+  check_offered(head);
+  VALUE callable = receiver(head, body);
+  call->status = 200;
+  ab_body_write_call(head, headers, callable);
+}
+
 void ab_upgrade_write(ab_lines *head, VALUE headers, VALUE body) {
   ab_call *call = head->call;
   if (call->status != 101 && call->status != 200) {
@@ -182,6 +197,10 @@ void ab_upgrade_write(ab_lines *head, VALUE headers, VALUE body) {
   }
   if (head->content.declared || head->content.coded) {
     ab_response_refuse("an upgrade has no content", headers); /* RFC 9110 8.6, RFC 9112 6.1 */
+  }
+  if (ab_exchange_is_stream(call->exchange)) {
+    write_tunnel(head, headers, body);
+    return;
   }
   check_offered(head);
   check_read(head);

@@ -102,6 +102,8 @@ void ab_head_queue(ab_lines *head, const char *whole, size_t len);
 
 /* Writes head and content for a body of any kind. Raises what ab_response_write raises. */
 void ab_body_write(ab_call *call, VALUE headers, VALUE body);
+/* The same for a callable that gets a stream to read from and to write to. */
+void ab_body_write_call(ab_lines *head, VALUE headers, VALUE callable);
 /* Waits while `pending` (ab_exchange_want_room, ab_exchange_want_sent) says so, and the connection
  * is the engine's. Returns the call: the argument may be no more, if another fiber than the
  * request's has waited. Raises PeerError, and IOError when the request has ended meanwhile. */

@@ -252,7 +252,7 @@ static bool write_file(ab_lines *head, VALUE headers, VALUE body) {
 
 /* Rack 3's streaming body, and partial hijack: the callable writes to a stream, perhaps from
  * elsewhere, until it closes it. */
-static void write_call(ab_lines *head, VALUE headers, VALUE callable) {
+void ab_body_write_call(ab_lines *head, VALUE headers, VALUE callable) {
   ab_call *call = head->call;
   ab_head_put(head, headers);
   ab_body_begin(head);
@@ -281,7 +281,7 @@ static void write_object(ab_lines *head, VALUE headers, VALUE body) {
     if (rb_respond_to(body, rb_intern("each"))) {
       write_each(head, headers, body);
     } else if (rb_respond_to(body, rb_intern("call"))) {
-      write_call(head, headers, body);
+      ab_body_write_call(head, headers, body);
     } else {
       ab_response_refuse("the body has neither each nor call", body);
     }
@@ -298,7 +298,7 @@ void ab_body_write(ab_call *call, VALUE headers, VALUE body) {
     if (!rb_respond_to(head.hijack, rb_intern("call"))) {
       ab_response_refuse("rack.hijack does not respond to call", head.hijack);
     }
-    write_call(&head, headers, head.hijack);
+    ab_body_write_call(&head, headers, head.hijack);
   } else if (RB_TYPE_P(body, T_ARRAY)) {
     write_array(&head, Qnil, body);
   } else if (ab_box_is(body)) {

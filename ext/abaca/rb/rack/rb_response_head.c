@@ -67,6 +67,9 @@ void ab_head_put_framing(ab_lines *head, uint64_t known) {
   if (AB_UNLIKELY(head->content.coded)) {
     if (head->content.declared) ab_response_refuse("Content-Length with Transfer-Encoding", Qnil);
     if (!NIL_P(head->trailers)) ab_response_refuse("abaca.trailers with Transfer-Encoding", Qnil);
+    if (ab_exchange_is_stream(head->call->exchange)) { /* RFC 9113 8.2.2 */
+      ab_response_refuse("Transfer-Encoding over HTTP/2", Qnil);
+    }
   }
   put_framing(head, known);
   ab_lines_check(head);

@@ -1,4 +1,5 @@
 /* Abaca::Listener, which may be opened before a fork, and the listeners of Abaca::Engine. */
+#include "http2/session.h"
 #include "rb/server/rb_server.h"
 
 #include <errno.h>
@@ -146,10 +147,11 @@ static VALUE listener_close(VALUE self) {
 
 /* --- Abaca::Engine --- */
 
-/* call-seq: listen(listener, limits:, proxy_protocol:, proxy_from:) -> nil
+/* call-seq: listen(listener, limits:, proxy_protocol:, proxy_from:, h2c:) -> nil
  *
  * Takes the listener. limits: Hash of those that differ from the server's; proxy_protocol: :v1,
- * :v2, :any, :v1_if_sent or nil; proxy_from: Array of networks. Raises ArgumentError, IOError. */
+ * :v2, :any, :v1_if_sent or nil; proxy_from: Array of networks; h2c: whether a client may begin
+ * with HTTP/2. Raises ArgumentError, IOError. */
 static VALUE server_listen(int argc, VALUE *argv, VALUE self) {
   ab_engine *engine = ab_server_own(self)->run.rack.engine;
   VALUE given, keywords;
@@ -162,6 +164,7 @@ static VALUE server_listen(int argc, VALUE *argv, VALUE self) {
       .proxy_accept = ab_proxy_accept_of(keyword(keywords, "proxy_protocol")),
       .proxies = ab_nets_ptr(proxies),
       .proxy_count = ab_nets_count(proxies),
+      .http2 = RTEST(keyword(keywords, "h2c")),
   };
   if (ab_engine_add_listener(engine, listener_of(given), &terms) != AB_OK) rb_memerror();
   DATA_PTR(given) = NULL;
@@ -188,7 +191,15 @@ static VALUE server_close(VALUE self) {
   return Qnil;
 }
 
+/* Abaca::HTTP2_LIBRARY: its name and version, or nil in a build without it. */
+static void define_http2(VALUE mAbaca) {
+  const char *library = ab_h2_library();
+  VALUE name = library ? rb_obj_freeze(rb_str_new_cstr(library)) : Qnil;
+  rb_define_const(mAbaca, "HTTP2_LIBRARY", name);
+}
+
 void ab_init_listen(VALUE mAbaca, VALUE cEngine) {
+  define_http2(mAbaca);
   VALUE cListener = rb_define_class_under(mAbaca, "Listener", rb_cObject);
   rb_undef_alloc_func(cListener);
   rb_define_singleton_method(cListener, "tcp", listener_tcp, -1);

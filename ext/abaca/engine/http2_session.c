@@ -1,0 +1,298 @@
+/* A connection that speaks HTTP/2: what it receives goes to its session, whose streams are
+ * connections of their own; what the session has to say goes to its outbox. All functions run with
+ * the lock held. */
+#include "engine/http2.h"
+
+#include <string.h>
+
+/* Bytes of frames that wait for the socket: more, and a reset or an urgent stream would come late.
+ */
+#define SESSION_OUTPUT 65536
+
+enum session_wait {
+  WAIT_NONE,    /* for the application, or for output, which has a deadline of its own */
+  WAIT_ARRIVAL, /* for the rest of what has begun: the preface, or a block of fields */
+  WAIT_REQUEST  /* for a request */
+};
+
+/* --- the beginning --- */
+
+static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/* A tenth more or less, so that connections that began together do not end together. */
+static ab_nsec age_of(const ab_conn *conn) {
+  ab_nsec age = ab_limit_nsec(ab__conn_limits(conn)->http2_max_age), tenth = age / 10;
+  if (tenth == 0) return age;
+  uint64_t mixed = (conn->engine->now ^ (uintptr_t)conn) * UINT64_C(0x9e3779b97f4a7c15);
+  return age - tenth + mixed % (2 * tenth);
+}
+
+static bool begin(ab_conn *conn) {
+  ab_engine *engine = conn->engine;
+  const ab_limits *limits = ab__conn_limits(conn);
+  ab_session *session = ab_alloc_zero(&engine->mem, sizeof *session);
+  if (!session) return false;
+  session->h2 = ab_h2_init(&engine->mem, limits, engine->methods, &ab__stream_calls, session);
+  if (!session->h2) {
+    ab_free(&engine->mem, session);
+    return false;
+  }
+  session->conn = conn;
+  ab_list_init(&session->pending);
+  ab_list_init(&session->writers);
+  if (limits->http2_max_age) session->retires = engine->now + age_of(conn);
+  conn->session = session;
+  conn->speaks = AB_SPEAKS_HTTP2;
+  conn->timed = false;
+  if (AB_UNLIKELY(engine->draining)) ab__http2.drain(conn);
+  return true;
+}
+
+static bool choose(ab_conn *conn) {
+  size_t len = conn->in_len < sizeof preface - 1 ? conn->in_len : sizeof preface - 1;
+  bool http2 = memcmp(conn->in, preface, len) == 0;
+  if (http2 && len < sizeof preface - 1) {
+    conn->parsed = true; /* more of it has to come */
+    return true;
+  }
+  conn->undecided = false;
+  if (http2 && !begin(conn)) {
+    ab__conn_drop(conn);
+    return false;
+  }
+  return true;
+}
+
+/* --- life --- */
+
+static void hold(ab_session *session) {
+  session->holds++;
+}
+
+/* Frees it when nothing refers to it any more. */
+static void release(ab_session *session, const ab_mem *mem) {
+  session->holds--;
+  if (!session->conn && session->live == 0 && session->holds == 0) ab_free(mem, session);
+}
+
+void ab__session_release_stream(ab_session *session) {
+  ab_conn *conn = session->conn;
+  session->live--;
+  if (conn && session->live == 0) ab__conn_rearm(conn);
+}
+
+static void end(ab_session *session) {
+  ab_h2 *h2 = session->h2;
+  session->h2 = NULL;
+  session->busy = true; /* what its streams leave is not sent */
+  ab_h2_fini(h2);
+  ab_list_remove(&session->pending);
+}
+
+static void dropped(ab_conn *conn) {
+  ab_session *session = conn->session;
+  const ab_mem *mem = &conn->engine->mem;
+  hold(session);
+  if (session->h2) end(session);
+  session->conn = NULL;
+  conn->session = NULL;
+  release(session, mem);
+}
+
+/* --- output --- */
+
+/* Of streams that have some, in whatever state they are. */
+static void settle_writers(ab_session *session) {
+  ab_list_each (node, next, &session->writers) {
+    ab__stream_settle_output(AB_CONTAINER_OF(node, ab_stream, link));
+  }
+}
+
+/* Takes frames from the session. False when there are none, or no memory for them. */
+static bool fill(ab_session *session) {
+  ab_conn *conn = session->conn;
+  if (ab__conn_writable(conn) != AB_OK) return false;
+  session->busy = true;
+  int error = ab_h2_fill(session->h2, conn->out, SESSION_OUTPUT);
+  session->busy = false;
+  if (error) {
+    ab__conn_drop(conn);
+    return false;
+  }
+  return ab_outbox_pending(conn->out) > 0;
+}
+
+/* As far as the socket takes it. The session may be gone afterwards, unless it is held. */
+static void pump(ab_session *session) {
+  ab_conn *conn = session->conn;
+  while (session->h2 && !conn->blocked && ab_h2_owes(session->h2)) {
+    if (!fill(session)) break;
+    ab__conn_flush(conn);
+    if (!session->conn) return;
+  }
+  if (session->conn && conn->out && !conn->blocked) ab__conn_flush(conn);
+}
+
+static void send(ab_session *session) {
+  const ab_mem *mem = &session->conn->engine->mem;
+  hold(session);
+  ab_list_remove(&session->pending);
+  pump(session);
+  settle_writers(session);
+  ab_conn *conn = session->conn;
+  if (conn && session->h2 && ab_h2_is_over(session->h2)) ab__conn_close(conn);
+  release(session, mem);
+}
+
+void ab__session_soon(ab_session *session) {
+  ab_conn *conn = session->conn;
+  if (!session->h2 || session->busy) return; /* it is over, or this follows */
+  if (!conn->engine->poller) return;         /* a forked child has the socket, too */
+  if (!conn->touched) {
+    send(session);
+  } else if (ab_list_empty(&session->pending)) {
+    ab_list_append(&conn->engine->sessions, &session->pending);
+  }
+}
+
+void ab__sessions_send(ab_engine *engine) {
+  for (ab_list *node; (node = ab_list_shift(&engine->sessions));) {
+    send(AB_CONTAINER_OF(node, ab_session, pending));
+  }
+}
+
+/* --- input --- */
+
+/* Nothing more is received; the session has said why. */
+static void fail(ab_session *session) {
+  ab_conn *conn = session->conn;
+  conn->engine->stats->errors++;
+  pump(session);
+  if (session->conn) ab__conn_close(conn);
+}
+
+static void look_at_limits(ab_session *session) {
+  const ab_conn *conn = session->conn;
+  uint64_t most = ab__conn_limits(conn)->http2_max_requests;
+  if (most && ab_h2_requests(session->h2) >= most) ab__http2.drain(session->conn);
+}
+
+static void receive(ab_conn *conn) {
+  ab_session *session = conn->session;
+  const ab_mem *mem = &conn->engine->mem;
+  hold(session);
+  session->busy = true;
+  int error = ab_h2_receive(session->h2, conn->in, conn->in_len, conn->engine->now);
+  session->busy = false;
+  conn->in_len = 0;
+  if (AB_UNLIKELY(error)) {
+    fail(session);
+  } else {
+    look_at_limits(session);
+    ab__session_soon(session);
+  }
+  release(session, mem);
+}
+
+static bool advance(ab_conn *conn) {
+  if (ab_h2_owes(conn->session->h2)) ab__session_soon(conn->session);
+  /* What it has asked for so far is to be sent first. */
+  if (conn->blocked && ab__conn_is_full(conn)) return false;
+  if (conn->in_len == 0) {
+    if (conn->readable && ab__conn_fill(conn)) return true;
+    if (AB_UNLIKELY(conn->parting) && conn->state == AB_CONN_HEAD && !conn->readable) {
+      ab__http2.timeout(conn);
+    }
+    return false;
+  }
+  receive(conn);
+  return conn->state == AB_CONN_HEAD && conn->readable;
+}
+
+/* --- deadlines, and the end --- */
+
+static enum session_wait wait_of(const ab_session *session) {
+  if (ab_h2_is_amid(session->h2)) return WAIT_ARRIVAL;
+  return session->live == 0 ? WAIT_REQUEST : WAIT_NONE;
+}
+
+static uint64_t seconds_of(const ab_conn *conn, enum session_wait wait) {
+  const ab_limits *limits = ab__conn_limits(conn);
+  return wait == WAIT_ARRIVAL ? limits->header_timeout : limits->persistent_timeout;
+}
+
+static void rearm(ab_conn *conn) {
+  ab_session *session = conn->session;
+  if (!session->h2) return;
+  enum session_wait wait = wait_of(session);
+  if (conn->timed && wait == session->waits) return;
+  conn->timed = true;
+  session->waits = (uint8_t)wait;
+  ab_nsec due = 0;
+  if (wait != WAIT_NONE) due = conn->engine->now + ab_limit_nsec(seconds_of(conn, wait));
+  due = ab_earlier(due, session->warned ? session->ends : session->retires);
+  conn->deadline = due;
+  ab__conn_arm(conn);
+}
+
+static bool has_passed(const ab_conn *conn, ab_nsec deadline) {
+  return deadline && deadline <= conn->engine->now;
+}
+
+static void timeout(ab_conn *conn) {
+  ab_session *session = conn->session;
+  conn->timed = conn->parting = false;
+  if (has_passed(conn, session->ends)) {
+    session->ends = 0;
+    /* Without memory for it the connection closes with its last stream, or its next deadline. */
+    if (ab_h2_end_session(session->h2) != AB_OK) session->ends = conn->engine->now + AB_DRAIN_GRACE;
+  } else if (!session->warned && has_passed(conn, session->retires)) {
+    ab__http2.drain(conn);
+  } else {
+    conn->engine->stats->timeouts++;
+    if (ab_h2_break(session->h2, AB_H2_NO_ERROR) != AB_OK) {
+      ab__conn_drop(conn);
+      return;
+    }
+  }
+  ab__session_soon(session);
+  if (conn->state == AB_CONN_HEAD) ab__conn_rearm(conn);
+}
+
+/* Two steps: what is on its way when the peer hears of it is served as well (RFC 9113 6.8). */
+static void drain(ab_conn *conn) {
+  ab_session *session = conn->session;
+  if (session->warned || !session->h2) return;
+  session->warned = true;
+  session->ends = conn->engine->now + AB_DRAIN_GRACE;
+  conn->timed = false;
+  if (ab_h2_warn_of_end(session->h2) == AB_OK) ab__session_soon(session);
+  if (conn->state == AB_CONN_HEAD) ab__engine_ready(conn); /* the next turn sets the deadline */
+}
+
+static void refuse(ab_conn *conn) {
+  ab_session *session = conn->session;
+  if (!session->h2) return;
+  session->warned = true;
+  session->ends = 0;
+  if (ab_h2_end_session(session->h2) == AB_OK) {
+    ab__session_soon(session);
+  } else {
+    ab__conn_drop(conn);
+  }
+}
+
+static bool close_session(ab_conn *conn) {
+  ab_session *session = conn->session;
+  if (session->h2) end(session);
+  return false;
+}
+
+const ab_protocol ab__http2 = {.advance = advance,
+                               .drain = drain,
+                               .refuse = refuse,
+                               .choose = choose,
+                               .rearm = rearm,
+                               .timeout = timeout,
+                               .close = close_session,
+                               .dropped = dropped};
