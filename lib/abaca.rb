@@ -3,7 +3,6 @@
 # The errors come before the native part, which looks their classes up when it is loaded.
 require_relative "abaca/version"
 require_relative "abaca/errors"
-require "stringio"
 require_relative "abaca/native"
 require_relative "abaca/null_input"
 require_relative "abaca/input"
@@ -26,7 +25,8 @@ require_relative "abaca/rails_boot"
 # Abaca::Server is the server as an object; Abaca::Launcher is what the command runs, with
 # signals, banner and pidfile; Abaca::Config holds every setting.
 module Abaca
-  # Apps find Ruby's sockets without a `require`, as under other servers. The library is loaded when one is named.
+  # Apps find these without a `require`, as under other servers. Their library is loaded when one is named.
+  Object.autoload(:StringIO, "stringio")
   %i[Addrinfo BasicSocket IPSocket Socket SocketError TCPServer TCPSocket UDPSocket UNIXServer UNIXSocket].each do |one|
     Object.autoload(one, "socket")
   end

@@ -30,12 +30,14 @@ class CommandLeanTest < Minitest::Test
     assert_equal first, features(server), "the first request has loaded something"
   end
 
-  def test_sockets_are_loaded_when_they_are_named
+  def test_libraries_are_loaded_when_they_are_named
     file("config.ru", <<~'RUBY')
       loaded = -> { $LOADED_FEATURES.grep(%r{/socket\.(?:rb|so)\z}).size }
       run ->(_env) { [200, {}, ["#{loaded.call} #{Socket.gethostname.class} #{loaded.call}"]] }
     RUBY
     assert_equal "0 String 2", start("-p", "0").get("/").body
+    file("config.ru", "run ->(_env) { [200, {}, [StringIO.new(\"text\").read]] }")
+    assert_equal "text", start("-p", "0").get("/").body
   end
 
   # Each would take its own time and memory for it.

@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "io/wait"
 require_relative "inherited"
 require_relative "origin"
 require_relative "succession"

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-require "stringio"
-
 module Abaca
   class Stream
     # The other methods of an IO, for apps that were written for the socket that other servers give them. They are
