@@ -12,6 +12,7 @@ module Bench
 
       def settings
         [["abaca", {}, "abaca"], ["abaca", { settings: { workers: 2 } }, "abaca, 2 workers"],
+         ["abaca", { settings: { workers: 2, preload_app!: false } }, "abaca, 2 workers, each loads the app"],
          ["puma", {}, "puma"], ["puma", { workers: 2 }, "puma, 2 workers"]]
       end
 
