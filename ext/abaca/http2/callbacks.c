@@ -26,6 +26,11 @@ static int begin_frame(nghttp2_session *session AB_UNUSED, const nghttp2_frame_h
   return ab__h2_guard_frame(&h2->guard) ? 0 : too_much(h2);
 }
 
+static int ignore_extension(nghttp2_session *session AB_UNUSED, void **payload AB_UNUSED,
+                            const nghttp2_frame_hd *hd AB_UNUSED, void *user AB_UNUSED) {
+  return NGHTTP2_ERR_CANCEL;
+}
+
 static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
   ab_h2 *h2 = user;
   bool is_request = frame->headers.cat == NGHTTP2_HCAT_REQUEST;
@@ -176,6 +181,7 @@ nghttp2_session_callbacks *ab__h2_callbacks_init(void) {
   if (nghttp2_session_callbacks_new(&calls) != 0) return NULL;
   nghttp2_session_callbacks_set_on_begin_frame_callback(calls, begin_frame);
   nghttp2_session_callbacks_set_on_begin_headers_callback(calls, begin_headers);
+  nghttp2_session_callbacks_set_unpack_extension_callback(calls, ignore_extension);
   nghttp2_session_callbacks_set_on_header_callback(calls, header);
   nghttp2_session_callbacks_set_on_invalid_header_callback(calls, invalid_header);
   nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(calls, invalid_frame);

@@ -52,6 +52,11 @@ static void free_blocks(ab_h2 *h2) {
 
 /* --- life --- */
 
+/* Since 1.57, and in distributions' 1.52; NULL in a library without it. Its bucket knows nothing of
+ * streams that come to their end, ours does. */
+extern void nghttp2_option_set_stream_reset_rate_limit(nghttp2_option *option, uint64_t burst,
+                                                       uint64_t rate) __attribute__((weak));
+
 static nghttp2_option *option_init(void) {
   nghttp2_option *option;
   if (nghttp2_option_new(&option) != 0) return NULL;
@@ -59,6 +64,15 @@ static nghttp2_option *option_init(void) {
   nghttp2_option_set_no_closed_streams(option, 1);
   nghttp2_option_set_builtin_recv_extension_type(option, NGHTTP2_PRIORITY_UPDATE);
   nghttp2_option_set_max_send_header_block_length(option, SENT_HEAD_MAX);
+  if (nghttp2_option_set_stream_reset_rate_limit) {
+    nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, UINT64_MAX);
+  }
+  /* Frames of unknown types are ignored, but told, so that they count. */
+  for (unsigned type = NGHTTP2_CONTINUATION + 1; type <= UINT8_MAX; type++) {
+    if (type != NGHTTP2_PRIORITY_UPDATE) {
+      nghttp2_option_set_user_recv_extension_type(option, (uint8_t)type);
+    }
+  }
   return option;
 }
 
