@@ -15,6 +15,24 @@ static int too_much(ab_h2 *h2) {
 
 /* --- what comes --- */
 
+/* A stream that was left out is closed when a higher one begins (RFC 9113 5.1.1). The library takes
+ * it for one that has been open. */
+static bool is_left_out(ab_h2 *h2, int32_t id) {
+  if (id <= h2->last_id) return id >= h2->gap_from && id <= h2->gap_to;
+  if (id > h2->last_id + 2) {
+    h2->gap_from = h2->last_id + 1;
+    h2->gap_to = id - 1;
+  }
+  h2->last_id = id;
+  return false;
+}
+
+/* What the library lets pass. */
+static bool is_misplaced(ab_h2 *h2, const nghttp2_frame_hd *hd) {
+  if (hd->type == NGHTTP2_PRIORITY) return hd->stream_id == 0; /* RFC 9113 6.3 */
+  return hd->type == NGHTTP2_HEADERS && is_left_out(h2, hd->stream_id);
+}
+
 /* Each frame that comes, unless its header is refused already. */
 static int begin_frame(nghttp2_session *session AB_UNUSED, const nghttp2_frame_hd *hd, void *user) {
   ab_h2 *h2 = user;
@@ -23,7 +41,9 @@ static int begin_frame(nghttp2_session *session AB_UNUSED, const nghttp2_frame_h
   h2->continued = (hd->type == NGHTTP2_HEADERS || hd->type == NGHTTP2_CONTINUATION) &&
                   !(hd->flags & NGHTTP2_FLAG_END_HEADERS);
   if (h2->continuations > AB__H2_CONTINUATIONS_MAX) return too_much(h2);
-  return ab__h2_guard_frame(&h2->guard) ? 0 : too_much(h2);
+  if (!ab__h2_guard_frame(&h2->guard)) return too_much(h2);
+  if (is_misplaced(h2, hd)) (void)ab_h2_break(h2, AB_H2_PROTOCOL_ERROR);
+  return go_on(h2);
 }
 
 static int ignore_extension(nghttp2_session *session AB_UNUSED, void **payload AB_UNUSED,

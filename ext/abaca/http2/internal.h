@@ -51,12 +51,14 @@ struct ab_h2 {
   ab_list streams;
   ab_list blocks; /* of memory that the library has */
   uint64_t requests;
-  uint32_t open;          /* streams that were told and not closed */
-  uint32_t continuations; /* frames of the current block behind its first */
-  ab_outbox *out;         /* during ab_h2_fill, */
-  uint64_t most;          /* and its limit */
-  uint32_t break_code;    /* why the session ends, once the library has returned */
-  ab__h2_block block;     /* the one that comes */
+  uint32_t open;            /* streams that were told and not closed */
+  int32_t last_id;          /* of the peer's streams */
+  int32_t gap_from, gap_to; /* streams below it that it has left out last */
+  uint32_t continuations;   /* frames of the current block behind its first */
+  ab_outbox *out;           /* during ab_h2_fill, */
+  uint64_t most;            /* and its limit */
+  uint32_t break_code;      /* why the session ends, once the library has returned */
+  ab__h2_block block;       /* the one that comes */
   ab__h2_guard guard;
   bool greeted;   /* the peer's preface is complete */
   bool in_block;  /* fields of `block` are expected */

@@ -52,10 +52,23 @@ static void free_blocks(ab_h2 *h2) {
 
 /* --- life --- */
 
-/* Since 1.57, and in distributions' 1.52; NULL in a library without it. Its bucket knows nothing of
- * streams that come to their end, ours does. */
+/* Guards of the library's, since 1.57 and 1.61, and in distributions' 1.52; NULL in one without
+ * them. Its bucket of resets knows nothing of streams that come to their end. It counts a
+ * CONTINUATION again with each piece of its header. */
 extern void nghttp2_option_set_stream_reset_rate_limit(nghttp2_option *option, uint64_t burst,
                                                        uint64_t rate) __attribute__((weak));
+extern void nghttp2_option_set_max_continuations(nghttp2_option *option, size_t most)
+    __attribute__((weak));
+
+/* Ours are in guard.h and callbacks.c. */
+static void relax(nghttp2_option *option) {
+  if (nghttp2_option_set_stream_reset_rate_limit) {
+    nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, UINT64_MAX);
+  }
+  if (nghttp2_option_set_max_continuations) {
+    nghttp2_option_set_max_continuations(option, (AB__H2_CONTINUATIONS_MAX + 1) * 9);
+  }
+}
 
 static nghttp2_option *option_init(void) {
   nghttp2_option *option;
@@ -64,9 +77,7 @@ static nghttp2_option *option_init(void) {
   nghttp2_option_set_no_closed_streams(option, 1);
   nghttp2_option_set_builtin_recv_extension_type(option, NGHTTP2_PRIORITY_UPDATE);
   nghttp2_option_set_max_send_header_block_length(option, SENT_HEAD_MAX);
-  if (nghttp2_option_set_stream_reset_rate_limit) {
-    nghttp2_option_set_stream_reset_rate_limit(option, UINT64_MAX, UINT64_MAX);
-  }
+  relax(option);
   /* Frames of unknown types are ignored, but told, so that they count. */
   for (unsigned type = NGHTTP2_CONTINUATION + 1; type <= UINT8_MAX; type++) {
     if (type != NGHTTP2_PRIORITY_UPDATE) {

@@ -5,8 +5,8 @@
  * A frame is its type (or 0xNN), its stream ("$": the one that is set), its flags ("-": none; es,
  * eh, pad, pri, ack, 0xNN) and its payload: bytes in hexadecimal, text in quotes, *N for the last
  * byte N times in all, or a block by its name. The length is counted; "len=N" says another one.
- * Stream and flags may be left out where both are 0. "preface" is the 24 bytes that a client begins
- * with. */
+ * Stream and flags may be left out where both are 0. Bytes behind "raw" are no frame. "preface" is
+ * the 24 bytes that a client begins with. */
 #ifndef AB_TEST_HTTP2_FRAMES_H
 #define AB_TEST_HTTP2_FRAMES_H
 
@@ -145,13 +145,17 @@ static AB_UNUSED void frames_begin(frames *self, uint8_t type, uint32_t stream, 
 static AB_UNUSED void frames_add(frames *self, const char *text) {
   char *copy = strdup(text), *rest;
   if (!copy) abort();
-  enum { TYPE, STREAM, FLAGS, PAYLOAD } want = TYPE;
+  enum { TYPE, STREAM, FLAGS, PAYLOAD, RAW } want = TYPE;
   bool fixed = false; /* the length */
   for (char *word = strtok_r(copy, " \n", &rest); word; word = strtok_r(NULL, " \n", &rest)) {
     int type = frames_type(word);
     if (strcmp(word, "preface") == 0) {
       frames_put(self, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24);
       want = TYPE;
+    } else if (strcmp(word, "raw") == 0) {
+      want = RAW;
+    } else if (want == RAW) {
+      frames_payload(self, word);
     } else if (type >= 0 && want != FLAGS) {
       frames_begin(self, (uint8_t)type, 0, 0);
       want = STREAM;
