@@ -1,8 +1,5 @@
 # frozen_string_literal: true
 
-require "rack"
-require "rack/builder"
-
 module Abaca
   # Loads a rackup file, with either line of Rack.
   module AppLoader
@@ -15,6 +12,8 @@ module Abaca
     # @raise [ConfigError] in one line; its cause is what the file raised
     def self.load(path, log)
       find(path)
+      require "rack"
+      require "rack/builder"
       result = Rack::Builder.parse_file(File.expand_path(path))
       return result unless result.is_a?(Array)
 

@@ -31,11 +31,14 @@ module Abaca
 
     # @return [Integer] the exit status
     def run
+      PrunedBundle.use_extra_paths if ENV.key?("ABACA_PRUNED_PATHS")
       parse
       return 0 if @done
       return check if @check
 
-      Launcher.new(config, argv: @argv, out: @out, err: @err).run
+      settled = config
+      PrunedBundle.leave(settled, @argv) if settled[:prune_bundler]
+      Launcher.new(settled, argv: @argv, out: @out, err: @err).run
       0
     rescue OptionParser::ParseError, ConfigError => e
       complain(e)
@@ -85,7 +88,6 @@ module Abaca
         configuration(words)
         output(words)
         settings(words, help)
-        puma(words)
         words.separator("")
         words.on("-V", "--version", "Print the version and exit") { finish("abaca version #{VERSION}") }
         words.on("-h", "--help", "Print this help and exit") { finish(parser(Help.new).help) }
@@ -137,13 +139,6 @@ module Abaca
 
     def redirect(**change)
       @settings[:redirect] = { stdout: nil, stderr: nil, append: false }.merge(@settings[:redirect] || {}, change)
-    end
-
-    def puma(words)
-      words.separator("\nAccepted for Puma's sake:")
-      words.on("--extra-runtime-dependencies GEMS", "No effect: the process stays in its bundle") do
-        @notes << "--extra-runtime-dependencies has no effect: the process stays in its bundle"
-      end
     end
   end
 end

@@ -8,7 +8,7 @@ module Abaca
   # (docs/control.md).
   class Control
     # Most processes have no control server, and do without what it needs.
-    %i[Commands Guard Places Request Server].each do |name|
+    %i[Address Commands Guard Places Request Server].each do |name|
       autoload name, File.expand_path("control/#{name.downcase}", __dir__)
     end
 

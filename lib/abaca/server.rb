@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "rack"
 require_relative "error_answers"
 require_relative "heart"
 require_relative "out_of_band"
@@ -269,6 +268,7 @@ module Abaca
     end
 
     def engine_options
+      require "rack" # here, since a master that has no app needs none
       { limits: @config.limits, log: @log, plain_fields: PlainFields.new(@log),
         error_answers: ErrorAnswers.of(@config),
         access_log: (AccessLog.new(@log, @config[:access_log_format]) if @config[:log_requests]),
@@ -278,13 +278,19 @@ module Abaca
         **@config.to_h.slice(:shutdown_timeout, :shutdown_delay, :idle_timeout, :readiness, :liveness),
         rack_release: Rack.release,
         cancel_on_disconnect: @config[:cancel_on_disconnect], half_close: @config[:half_close],
-        rewindable_input: @config[:rewindable_input], null_input: @config[:null_input],
+        rewindable_input: rewindable_input?, null_input: @config[:null_input],
         methods: Config::HttpMethods.engine_option(@config[:supported_http_methods]),
         stall_reporter: StallReports.new(@log), spare_maker: (method(:serve_beside).to_proc if native?),
         **Config::Admission.engine_options(@config), **Config::Stalls.engine_options(@config),
         **Config::Modes.engine_options(@config), thread_begins: calls(:before_thread_start),
         thread_ends: calls(:before_thread_exit), out_of_band: @out_of_band.to_proc,
         **Config::Proxies.engine_options(@config) }
+    end
+
+    # Rack 2 wants it.
+    def rewindable_input?
+      wanted = @config[:rewindable_input]
+      wanted.nil? ? Rack.release.to_i < 3 : wanted
     end
 
     # @return [Proc, nil] that calls the blocks of a hook

@@ -99,7 +99,7 @@ class ConfigProductionTest < Minitest::Test
     assert_equal ["tcp://0.0.0.0:3000", "tcp://0.0.0.0:3001"], config.binds.map(&:to_s)
     assert_equal [2, 1, 1, 1, 1, 1], %i[before_refork after_refork before_thread_start before_thread_exit out_of_band
                                         after_booted].map { |name| config[name].size }
-    assert_equal %w[before_thread_exit before_thread_start extra_runtime_dependencies io_selector_backend
+    assert_equal %w[before_thread_exit before_thread_start io_selector_backend
                     max_io_threads metrics metrics_url mutate_stdout_and_stderr_to_sync_on_write
                     shutdown_debug],
                  warnings(config).grep(/\Acluster/).map { |line| line[/(?:`|plugin )(\w+)(?:'| is not run)/, 1] }.sort

@@ -143,7 +143,14 @@ class ConfigWorkersTest < Minitest::Test
                  warnings("workers 2\non_refork { }")
     assert_equal ["puma.rb:2: `fork_worker' has no effect: there are no other workers"],
                  warnings("workers 1\nfork_worker\nsilence_single_worker_warning")
-    assert_match(/\A`prune_bundler' has no effect/, warnings("", { prune_bundler: true }).first)
+  end
+
+  def test_a_bundle_that_is_not_left
+    assert_equal ["puma.rb:1: `prune_bundler' has no effect: there are no workers"], warnings("prune_bundler")
+    assert_equal ["puma.rb:2: `prune_bundler' has no effect: the app is preloaded"],
+                 warnings("workers 2\nprune_bundler\npreload_app!")
+    assert_empty warnings("workers 2\nprune_bundler\nextra_runtime_dependencies %w[a b]")
+    assert_equal %w[a b c], load("", { extra_runtime_dependencies: "a,b,c" })[:extra_runtime_dependencies]
   end
 
   def test_one_worker_is_warned_about

@@ -27,7 +27,7 @@ class SignaturesTest < Minitest::Test
     Log::Sink Log::Text Log::Writer PlainFields RailsBoot Requests StallReports Stats Stream::IONames
     Launcher::HotRestart Launcher::Inherited Launcher::Origin Launcher::Succession
     Launcher::Activated SchedulerClass
-    PumaConfiguration PumaGem PumaNames PumaOptions
+    PrunedBundle PumaConfiguration PumaGem PumaNames PumaOptions
     Launcher::Liveness Launcher::Paths Launcher::Plugins Launcher::RestartFile Launcher::Systemd
   ].map { |name| "Abaca::#{name}" }.freeze
 

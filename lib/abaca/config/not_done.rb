@@ -15,7 +15,7 @@ module Abaca
           hooks(config) + plugins(config) + [
             *single_worker(config),
             *(setting(config, :fork_worker, "there are no other workers") if config[:workers] < 2),
-            *setting(config, :prune_bundler, "workers stay in the bundle, and keep its gems until a hot restart")
+            *pruned(config)
           ]
         end
 
@@ -47,6 +47,11 @@ module Abaca
           return if config[:workers] != 1 || config[:silence_single_worker_warning]
 
           line(config, :workers, "workers 1: one worker and a master take more memory than `workers 0', one process")
+        end
+
+        def pruned(config)
+          why = config[:workers].zero? ? "there are no workers" : "the app is preloaded"
+          setting(config, :prune_bundler, why) unless PrunedBundle.wanted?(config)
         end
 
         def setting(config, name, why)

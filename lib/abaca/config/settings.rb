@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "rack"
 require_relative "values"
 require_relative "types"
 require_relative "table"
@@ -48,7 +47,7 @@ module Abaca
         switch(:show_errors, nil, "clients see the message and the backtrace of such an error",
                shown: "true in development and test", page: "rack.md")
         switch(:early_hints, false, "offers `rack.early_hints` (103)", page: "rack.md", flag: ["--early-hints"])
-        switch(:rewindable_input, Rack.release.to_i < 3, "a request's body can be read again",
+        switch(:rewindable_input, nil, "a request's body can be read again",
                shown: "`false`, but `true` under Rack 2", page: "rack.md")
         setting(:null_input, true, Types::NullInput.new, "false: no `rack.input` without a body", page: "rack.md")
       end
@@ -85,8 +84,12 @@ module Abaca
         setting(:worker_cool_down, 60.0, Types::Seconds.new,
                 "the pause between two such replacements", page: "cluster.md", level: :process)
 
-        switch(:prune_bundler, false, "accepted for Puma's sake: workers preload no app then, but stay in the " \
-                                      "bundle; a warning says so", level: :process, flag: ["--prune-bundler"])
+        switch(:prune_bundler, false, "the master leaves the bundle, and each worker enters it anew",
+               page: "cluster.md", level: :process, flag: ["--prune-bundler"])
+        checked(:extra_runtime_dependencies, [].freeze, "names of gems",
+                "gems that the master needs all the same, with prune_bundler, for its configuration file or plugins",
+                ->(value) { [*value].flat_map { |names| names.to_s.split(",") }.freeze },
+                page: "cluster.md", level: :process, flag: ["--extra-runtime-dependencies GEMS"])
         switch(:silence_single_worker_warning, false, "no warning for `workers 1`", level: :process)
         switch(:silence_fork_callback_warning, false, "no warning for hooks of workers where there are none",
                level: :process)

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 require "json"
-require "rack/utils"
 
 module Abaca
   class Control
@@ -18,7 +17,7 @@ module Abaca
       #
       # @return [String]
       def to_http(verb)
-        "HTTP/1.1 #{status} #{Rack::Utils::HTTP_STATUS_CODES[status]}\r\nContent-Type: #{type}\r\n" \
+        "HTTP/1.1 #{status} #{Engine.status_phrase(status)}\r\nContent-Type: #{type}\r\n" \
           "Content-Length: #{body.bytesize}\r\nCache-Control: no-store\r\n" \
           "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n#{body.b unless verb == 'HEAD'}"
       end

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
+require "digest"
 require "ipaddr"
-require "rack/utils"
 require "securerandom"
 
 module Abaca
@@ -73,12 +73,15 @@ module Abaca
         !origin.nil? && origin.delete_prefix("http://") != request["host"]
       end
 
+      # How long it takes tells nothing of the token.
+      def same?(text) = Digest::SHA256.digest(text) == Digest::SHA256.digest(@token)
+
       def token?(request, query)
         return true unless @token
 
         given = [request["authorization"].to_s[/\ABearer +(\S+)\z/i, 1]]
         given.concat(request.parameters("token")) if query
-        given.compact.any? { |text| Rack::Utils.secure_compare(text, @token) }
+        given.compact.any? { |text| same?(text) }
       end
     end
   end

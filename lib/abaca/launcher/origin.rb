@@ -27,7 +27,7 @@ module Abaca
         given = strings(COMMAND)
         @intact = given.drop(1).any? { |word| !word.empty? }
         @environment = without_bundle(original_environment).freeze
-        @words = (@intact ? given : renewed).freeze
+        @words = (PrunedBundle.words_of_start || (@intact ? given : renewed)).freeze
         @words = [*split(command), *argv].freeze if command
         @directory = remembered_directory
       end
@@ -69,6 +69,8 @@ module Abaca
 
       # If the process was started by `bundle exec`, Bundler looks for the Gemfile anew.
       def without_bundle(environment)
+        return PrunedBundle.environment_of_start(environment) if PrunedBundle.left?
+
         given = environment["BUNDLER_ORIG_BUNDLE_GEMFILE"] or return environment
 
         given == UNSET ? environment.except("BUNDLE_GEMFILE") : environment.merge("BUNDLE_GEMFILE" => given)

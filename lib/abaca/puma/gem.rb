@@ -23,7 +23,7 @@ module Abaca
 
       private
 
-      def spec = Gem.loaded_specs["puma"]
+      def spec = defined?(Gem) ? Gem.loaded_specs["puma"] : nil
 
       # Outside a bundle, the names belong to Puma wherever it is installed.
       def installed

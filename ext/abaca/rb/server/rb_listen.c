@@ -1,4 +1,5 @@
 /* Abaca::Listener, which may be opened before a fork, and the listeners of Abaca::Engine. */
+#include "http/status.h"
 #include "http2/session.h"
 #include "rb/server/rb_server.h"
 
@@ -191,6 +192,11 @@ static VALUE server_close(VALUE self) {
   return Qnil;
 }
 
+/* call-seq: Engine.status_phrase(status) -> "OK", or "" for a status without one */
+static VALUE engine_status_phrase(VALUE klass AB_UNUSED, VALUE status) {
+  return rb_str_new_cstr(ab_status_phrase(NUM2INT(status)));
+}
+
 /* Abaca::HTTP2_LIBRARY: its name and version, or nil in a build without it. */
 static void define_http2(VALUE mAbaca) {
   const char *library = ab_h2_library();
@@ -211,6 +217,7 @@ void ab_init_listen(VALUE mAbaca, VALUE cEngine) {
   rb_define_method(cListener, "fileno", listener_fileno, 0);
   rb_define_method(cListener, "place", listener_place, 0);
   rb_define_method(cListener, "close", listener_close, 0);
+  rb_define_singleton_method(cEngine, "status_phrase", engine_status_phrase, 1);
   rb_define_method(cEngine, "listen", server_listen, -1);
   rb_define_method(cEngine, "listeners", server_listeners, 0);
   rb_define_method(cEngine, "close", server_close, 0);

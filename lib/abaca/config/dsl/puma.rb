@@ -10,7 +10,6 @@ module Abaca
         WITHOUT_EFFECT = {
           max_io_threads: "a thread that waits for its client is not counted anyway",
           shutdown_debug: "a PWR logs what each request waits for",
-          extra_runtime_dependencies: "the process stays in its bundle",
           wait_for_less_busy_worker: "a worker without room accepts nothing",
           io_selector_backend: "the loop is native",
           mutate_stdout_and_stderr_to_sync_on_write: "log lines have a writer of their own"

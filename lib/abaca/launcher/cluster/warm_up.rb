@@ -30,8 +30,13 @@ module Abaca
 
           private
 
-          # What every worker would load of Abaca.
+          # What every worker would load of Abaca. Some of it needs RubyGems, which a master outside of its bundle has
+          # not.
           def load(config)
+            return if PrunedBundle.left?
+
+            require "rack"
+            require "rack/builder"
             Compat.prepare
             Abaca.const_get(:FiberSafety) if App.fibers?(config)
             AccessLog.const_get(:Formats) if config[:log_requests]
