@@ -96,6 +96,7 @@ static AB_UNUSED const char *frames_block(const char *word) {
   static const char *const blocks[][2] = {
       {":get", "8287840106'a.test'"},          {":post", "8387840106'a.test'"},
       {":head", "0204'HEAD'87840106'a.test'"}, {":post1", "8387840106'a.test'0f0d01'1'"},
+      {":post3", "8387840106'a.test'0f0d01'3'"},
       {":trailer", "0003'x-t'01'1'"},
   };
   for (size_t i = 0; i < AB_ARRAY_LEN(blocks); i++) {
