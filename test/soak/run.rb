@@ -237,12 +237,23 @@ module Soak
 
     def say_verdict
       tolerance = @stress ? Verdict::STRESSED : Verdict::TOLERANCE
-      verdict = Verdict.new(samples: @samples, errors: @clients.errors.size, death: @death, tolerance:)
+      errors = @clients.errors.size - given_up
+      verdict = Verdict.new(samples: @samples, errors:, death: @death, tolerance:)
       puts "actions: #{@clients.counts.sort.map { |name, count| "#{name} #{count}" }.join(", ")}"
       @clients.errors.tally.max_by(5, &:last).each { |text, count| puts "wrong, #{count} times: #{text}" }
+      puts "given up in a window of collections: #{given_up}" if given_up.positive?
       verdict.complaints.each { |complaint| puts complaint }
       puts "#{@mode}: #{verdict.passed? ? "flat" : "NOT GOOD"}"
       verdict.passed?
+    end
+
+    # A request that goes on after its deadline has five seconds to end. A window of collections may be longer, and
+    # then it is given up although it did nothing: the log says so.
+    def given_up
+      return 0 unless @stress
+
+      said = @server.output.scan(%r{a request is given up .*/stubborn}).size
+      [said, @clients.errors.count { |text| text.start_with?("stubborn: status 504") }].min
     end
 
     def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)

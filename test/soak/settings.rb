@@ -12,8 +12,9 @@ module Soak
     }.freeze
     # Patience that is short enough for an hour to hold many faults.
     COMMON = "max_fibers 400\nheader_timeout 1\ncancel_on_disconnect\n"
-    # A report has a backtrace, for whose objects each a collection runs.
-    STRESS = "request_timeout 40\nstall_report 0\n"
+    # A report has a backtrace, for whose objects each a collection runs. A window of collections may last longer than
+    # a request waits for its place.
+    STRESS = "request_timeout 40\nqueue_timeout 40\nstall_report 0\n"
     PLAIN = "request_timeout 10\n"
 
     # @param mode [Symbol] one of MODES
