@@ -2,6 +2,7 @@
 
 require "fileutils"
 require "json"
+require_relative "../support/http2_cases"
 
 # Inputs for the fuzz targets, made of the cases in test/cases/http1.jsonl: each target gets the part
 # of the bytes that it is about. An input's first bytes say how it is played (test/fuzz/fuzz.h).
@@ -31,7 +32,8 @@ module FuzzSeeds
     { "connection" => played(cases), "head" => played(cases),
       "chunk" => played(bodies),
       "trailer" => played(bodies.filter_map { |body| body[/(?:\A|\n)0+[^\r\n]*\r\n(.+)/mn, 1] }),
-      "target" => targets(cases), "write" => fields(cases), "proxy" => proxy_headers, "forwarded" => forwarded }
+      "target" => targets(cases), "write" => fields(cases), "proxy" => proxy_headers, "forwarded" => forwarded,
+      "http2" => played(http2) }
   end
 
   # What the client of a case sends.
@@ -44,6 +46,9 @@ module FuzzSeeds
     inputs = inputs.map { |input| input[0, MOST] }
     [WHOLE, CUT, TIGHT].flat_map { |choice| inputs.map { |input| choice + input } }
   end
+
+  # What the clients of the cases of HTTP/2 send behind their prefaces.
+  def self.http2 = Http2Cases.all.map { |the| the.parts.join }
 
   # Request targets with the blank behind them, and what a Host field says.
   def self.targets(cases)

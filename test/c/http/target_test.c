@@ -175,4 +175,38 @@ CHECK_CASE(a_host_has_a_length) {
   CHECK(!authority(text, &parsed));
 }
 
+CHECK_CASE(a_target_that_is_whole_has_no_authority) {
+  static const struct {
+    const char *method, *target, *path, *query;
+  } targets[] = {
+      {"GET", "/", "/", NULL},
+      {"GET", "/a?b?c", "/a", "b?c"},
+      {"GET", "/?", "/", ""},
+      {"OPTIONS", "*", "*", NULL},
+      {"GET", "*", NULL, NULL},
+      {"GET", "", NULL, NULL},
+      {"GET", "a", NULL, NULL},
+      {"GET", "/a b", NULL, NULL},
+      {"GET", "/a#b", NULL, NULL},
+      {"GET", "/a\\", NULL, NULL},
+      {"GET", "?", NULL, NULL},
+      {"GET", "//a", "//a", NULL},
+      {"OPTIONS", "*?", NULL, NULL},
+      {"OPTIONS", "**", NULL, NULL},
+      {"GET", "http://a.test/", NULL, NULL},
+  };
+  for (size_t i = 0; i < AB_ARRAY_LEN(targets); i++) {
+    ab_request request = {.method = {targets[i].method, strlen(targets[i].method)}};
+    ab_view target = {targets[i].target, strlen(targets[i].target)};
+    int error = ab_target_take(target, &request);
+    CHECK_INT(targets[i].path ? AB_OK : AB_HTTP_TARGET_SYNTAX, error);
+    if (error) continue;
+    CHECK_BYTES(targets[i].target, request.target.ptr, request.target.len);
+    CHECK_BYTES(targets[i].path, request.path.ptr, request.path.len);
+    CHECK_INT(targets[i].query == NULL, request.query.ptr == NULL);
+    if (targets[i].query) CHECK_BYTES(targets[i].query, request.query.ptr, request.query.len);
+    CHECK_INT(*target.ptr == '*' ? AB_TARGET_ASTERISK : AB_TARGET_ORIGIN, request.target_form);
+  }
+}
+
 CHECK_MAIN()

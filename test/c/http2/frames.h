@@ -94,8 +94,10 @@ static AB_UNUSED uint8_t frames_flags(char *word) {
 /* Blocks of fields, none of which changes the table. */
 static AB_UNUSED const char *frames_block(const char *word) {
   static const char *const blocks[][2] = {
-      {":get", "8287840106'a.test'"},          {":post", "8387840106'a.test'"},
-      {":head", "0204'HEAD'87840106'a.test'"}, {":post1", "8387840106'a.test'0f0d01'1'"},
+      {":get", "8287840106'a.test'"},
+      {":post", "8387840106'a.test'"},
+      {":head", "0204'HEAD'87840106'a.test'"},
+      {":post1", "8387840106'a.test'0f0d01'1'"},
       {":post3", "8387840106'a.test'0f0d01'3'"},
       {":trailer", "0003'x-t'01'1'"},
   };
