@@ -100,6 +100,35 @@ static void *count(void *ctx, void *ptr, size_t size) {
   return block + 2;
 }
 
+static void wait_for_test(server *self AB_UNUSED, server_stream *one AB_UNUSED) {}
+
+CHECK_CASE(a_stream_is_small) {
+  counting memory = {.mem = {count, &memory}};
+  server s;
+  peer p;
+  CHECK(server_init(&s, NULL, 0));
+  ab_h2_fini(s.h2);
+  s.h2 = ab_h2_init(&memory.mem, &s.limits, NULL, &server_calls, &s);
+  s.on_request = wait_for_test;
+  peer_init(&p);
+  play(&s, &p);
+  size_t before = memory.bytes;
+  for (int i = 0; i < 100; i++) {
+    peer_request(&p, PAIRS(PAIRS_OF("GET", "/"), "user-agent", "a browser", "accept", "*/*"),
+                 false);
+  }
+  play(&s, &p);
+  size_t each = (memory.bytes - before) / 100;
+  ab_list_each (node, tmp, &s.streams) {
+    ab_h2_stream_forget_head(AB_CONTAINER_OF(node, server_stream, node)->stream);
+  }
+  printf("a stream: %zu bytes, %zu without its head\n", each, (memory.bytes - before) / 100);
+  CHECK(each < 1200);
+  peer_fini(&p);
+  server_fini(&s);
+  CHECK_INT(0, memory.bytes);
+}
+
 /* What a session keeps after 200 requests of 100 different fields, the table of its fields full. */
 CHECK_CASE(an_idle_session_is_small) {
   counting memory = {.mem = {count, &memory}};
