@@ -34,14 +34,15 @@ class Http2Client
     until bytes.empty?
       sent = @socket.write_nonblock(bytes, exception: false)
       if sent == :wait_writable
-        read_available(@socket.to_io.wait(5, :read_write) || raise(Wire::Late, "the server reads nothing"))
+        @socket.wait(5, :read_write) || raise(Wire::Late, "the server reads nothing")
+        read_available
       else
         bytes = bytes.byteslice(sent..)
       end
     end
     true
   rescue Errno::EPIPE, Errno::ECONNRESET
-    read_available(nil)
+    read_available
     @ended = true
     false
   end
@@ -54,12 +55,12 @@ class Http2Client
       raise Wire::Late, "after #{within} s: #{@frames.last(20)}" if left <= 0
 
       @socket.wait_readable(left)
-      read_available(nil)
+      read_available
     end
     self
   end
 
-  def read_available(_)
+  def read_available
     loop do
       data = @socket.read_nonblock(65_536, exception: false)
       return if data == :wait_readable

@@ -4,7 +4,8 @@
 
 #include "server.h"
 
-#define PEER_TEXT 8192
+#define PEER_TEXT    8192
+#define PEER_STREAMS 512
 
 typedef struct peer_stream {
   char heads[PEER_TEXT]; /* "name=value;" for each field, "|" behind each block */
@@ -17,7 +18,7 @@ typedef struct peer_stream {
 
 typedef struct peer {
   nghttp2_session *session;
-  peer_stream streams[512]; /* by id */
+  peer_stream *streams; /* by id */
   uint32_t goaway_code;
   int32_t goaway_last;
   int goaways, resets, settings;
@@ -76,6 +77,8 @@ static AB_UNUSED int peer_on_close(nghttp2_session *session AB_UNUSED, int32_t i
 static AB_UNUSED void peer_init_with(peer *self, const nghttp2_settings_entry *entries,
                                      size_t count, bool consumes) {
   memset(self, 0, sizeof *self);
+  self->streams = calloc(PEER_STREAMS, sizeof *self->streams);
+  if (!self->streams) abort();
   nghttp2_session_callbacks *calls;
   nghttp2_option *option;
   if (nghttp2_session_callbacks_new(&calls) != 0 || nghttp2_option_new(&option) != 0) abort();
@@ -98,6 +101,7 @@ static AB_UNUSED void peer_init(peer *self) {
 
 static AB_UNUSED void peer_fini(peer *self) {
   nghttp2_session_del(self->session);
+  free(self->streams);
 }
 
 static AB_UNUSED nghttp2_nv peer_pair(const char *name, const char *value) {
