@@ -1,6 +1,8 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "rack"
+require "rack/builder"
 require "abaca"
 require "abaca/app_loader"
 

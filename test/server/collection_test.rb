@@ -11,6 +11,7 @@ class ServerCollectionTest < Minitest::Test
     # About 1,700 collections; with Bundler's objects each takes 12 ms on a quiet machine.
     status, out, err = run_ruby(<<~RUBY, within: 150)
       require "abaca"
+      require "rack" # which the server would load otherwise, collecting at each of its objects
       log = Abaca::Log.new($stdout, $stderr)
       GC.stress = true
       server = Abaca::Server.new(->(_) { [200, {}, []] }, { log: log })
