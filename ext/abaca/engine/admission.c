@@ -1,8 +1,11 @@
 /* Requests that are not taken at once wait, oldest first; those beyond max_queue or queue_timeout
  * are answered here. A connection queues one request at a time, so a client that sends many gets no
  * more turns. All functions run with the lock held unless engine.h says otherwise. */
+#include <string.h>
+
 #include "engine/balance.h"
 #include "engine/hold.h"
+#include "engine/http2.h"
 
 void ab_engine_set_queue(ab_engine *engine, uint32_t capacity, uint32_t max_queue) {
   engine->capacity = capacity;
@@ -145,12 +148,29 @@ void ab__engine_look(ab_engine *engine) {
   ab__engine_listen(engine);
 }
 
+static void add(ab_waiting *out, ab_view text) {
+  size_t room = sizeof out->line - out->len, len = text.len < room ? text.len : room;
+  memcpy(out->line + out->len, text.ptr, len);
+  out->len += (uint32_t)len;
+}
+
+static void describe_stream(const ab_conn *conn, ab_waiting *out) {
+  const ab_request *request = ab__stream_request(conn);
+  add(out, request->method);
+  add(out, (ab_view){" ", 1});
+  add(out, request->path);
+}
+
 static void describe(const ab_exchange *exchange, ab_waiting *out) {
   const ab_conn *conn = exchange->conn;
   const char *at = conn->in, *end = conn->in + conn->in_len;
   out->peer = conn->peer;
   out->arrived = exchange->arrived;
   out->len = 0;
+  if (conn->speaks == AB_SPEAKS_STREAM) {
+    describe_stream(conn, out);
+    return;
+  }
   while (at < end && (*at == '\r' || *at == '\n'))
     at++; /* before the request line (RFC 9112 2.2) */
   for (int words = 0; at < end && *at != '\r' && *at != '?' && out->len < sizeof out->line; at++) {

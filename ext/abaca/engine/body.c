@@ -45,7 +45,7 @@ void ab_body_received(ab_body *body, uint64_t len) {
     ab_chunk_take(&body->chunks, len);
   } else {
     body->left -= len;
-    body->done = body->left == 0;
+    body->done = body->left == 0 && !body->open;
   }
 }
 
@@ -140,6 +140,7 @@ void ab_body_buffered(ab_body *body) {
     ab_chunk_init(&body->chunks);
   } else {
     body->left += body->size;
+    body->done = body->left == 0 && !body->open;
   }
   body->size = 0;
 }
@@ -149,7 +150,14 @@ void ab_body_used_up(ab_body *body) {
   body->figures = NULL;
 }
 
+void ab_body_leave_open(ab_body *body, bool declared) {
+  body->open = true;
+  body->endless = !declared;
+  if (body->endless) body->left = AB_BODY_CEILING;
+}
+
 void ab_body_ends_after(ab_body *body, uint64_t rest) {
+  body->open = body->endless = false;
   body->left = rest;
   body->done = rest == 0;
 }

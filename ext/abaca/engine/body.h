@@ -25,7 +25,9 @@ typedef struct ab_body {
   ab_chunk_decoder chunks;
   int32_t error; /* a negative enum ab_http_error after which nothing more can be decoded */
   bool chunked;
-  bool done; /* the body has ended, trailers included */
+  bool done;    /* the body has ended, trailers included */
+  bool open;    /* ab_body_ends_after follows */
+  bool endless; /* ... and says how long it is */
 } ab_body;
 
 /* Prepares for the body that `framing` announces, which must not be AB_BODY_NONE. Returns AB_OK,
@@ -59,7 +61,10 @@ void ab_body_received(ab_body *body, uint64_t len);
 /* True when the rest of the body ends within buf[0 .. len - 1], or there is no rest. */
 bool ab_body_ends_within(const ab_body *body, const ab_limits *limits, const char *buf, size_t len);
 
-/* What the peer declares no length for, and counts as endless, ends after `rest` more bytes. */
+/* HTTP/2: the body's end, and its trailers, come by themselves; if no length is declared, it counts
+ * as endless until then. */
+void ab_body_leave_open(ab_body *body, bool declared);
+/* Its end has come, behind `rest` more bytes. */
 void ab_body_ends_after(ab_body *body, uint64_t rest);
 /* Keeps field lines of its trailer section. Returns AB_OK or a negative enum ab_http_error. */
 int ab_body_keep_trailers(ab_body *body, const char *bytes, uint32_t len);

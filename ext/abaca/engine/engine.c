@@ -48,7 +48,7 @@ typedef void (*visit)(ab_conn *conn);
 
 static void visit_used(void *ctx, void *one) {
   ab_conn *conn = one;
-  if (conn->state != AB_CONN_FREE) (*(const visit *)ctx)(conn);
+  if (conn->state != AB_CONN_FREE && conn->state != AB_CONN_DEAD) (*(const visit *)ctx)(conn);
 }
 
 static void each_conn(ab_engine *engine, visit fn) {
@@ -242,13 +242,9 @@ void ab_engine_refuse(ab_engine *engine, ab_nsec now) {
   ab_engine_unlock(engine);
 }
 
-static void abort_conn(ab_conn *conn) {
-  if (conn->state != AB_CONN_DEAD) ab__conn_drop(conn);
-}
-
 void ab_engine_abort(ab_engine *engine) {
   ab_engine_lock(engine);
-  each_conn(engine, abort_conn);
+  each_conn(engine, ab__conn_drop);
   ab__taken_over_forget(engine, true);
   ab_engine_unlock(engine);
 }

@@ -40,7 +40,6 @@ struct ab_stream {
   uint32_t code;     /* the reason to be given when it is dropped (RFC 9113 7) */
   bool headed;       /* the final head was given to the session */
   bool ended;        /* the response is whole: it ends behind the output */
-  bool open;         /* the request's body has no declared length, and goes on */
   bool wide;         /* the application reads it: the window is wider */
 };
 
@@ -51,12 +50,14 @@ void ab__session_soon(ab_session *session);
 /* At the end of a step: sends what the sessions have. */
 void ab__sessions_send(ab_engine *engine);
 /* A stream's structure is not used any more. */
-void ab__session_release_stream(ab_session *session);
+void ab__session_release_stream(ab_session *session, const ab_mem *mem);
 
 /* http2_stream.c */
 
 extern const ab_h2_calls ab__stream_calls; /* get the session */
 
+/* The request of a stream while it waits to be taken. */
+const ab_request *ab__stream_request(const ab_conn *conn);
 /* The session has taken output of the stream, or none although there is some. */
 void ab__stream_settle_output(ab_stream *stream);
 

@@ -69,16 +69,20 @@ static void hold(ab_session *session) {
   session->holds++;
 }
 
-/* Frees it when nothing refers to it any more. */
-static void release(ab_session *session, const ab_mem *mem) {
-  session->holds--;
+static void free_unused(ab_session *session, const ab_mem *mem) {
   if (!session->conn && session->live == 0 && session->holds == 0) ab_free(mem, session);
 }
 
-void ab__session_release_stream(ab_session *session) {
+static void release(ab_session *session, const ab_mem *mem) {
+  session->holds--;
+  free_unused(session, mem);
+}
+
+void ab__session_release_stream(ab_session *session, const ab_mem *mem) {
   ab_conn *conn = session->conn;
   session->live--;
   if (conn && session->live == 0) ab__conn_rearm(conn);
+  free_unused(session, mem);
 }
 
 static void end(ab_session *session) {

@@ -8,14 +8,14 @@
 
 /* --- requests --- */
 
-static const ab_request *request_of(const ab_conn *conn) {
+const ab_request *ab__stream_request(const ab_conn *conn) {
   const ab_stream *stream = conn->stream;
   return stream && stream->h2 ? ab_h2_stream_request(stream->h2) : NULL;
 }
 
 static const ab_request *recall(ab_exchange *exchange) {
   ab_conn *conn = exchange->conn;
-  return ab__engine_touch(conn) ? request_of(conn) : NULL;
+  return ab__engine_touch(conn) ? ab__stream_request(conn) : NULL;
 }
 
 static void settle(ab_conn *conn) {
@@ -80,10 +80,11 @@ static void admit(ab_conn *conn, const ab_request *request, bool ended) {
     ab__conn_fail_head(conn, AB_HTTP_NO_MEMORY, request->is_head);
     return;
   }
-  stream->open = framing.body != AB_BODY_NONE && !framing.has_length;
   /* The bytes of a tunnel come when the application has answered. */
   exchange->streams = ab_h2_stream_protocol(stream->h2).ptr != NULL;
   ab__exchange_admit(exchange, &framing);
+  ab_body *body = conn->exchange ? conn->exchange->body : NULL;
+  if (body) ab_body_leave_open(body, framing.has_length);
 }
 
 /* As a head of HTTP/1, of which nothing is left in the connection's input. */
@@ -195,11 +196,8 @@ static void tell_end(void *ctx AB_UNUSED, ab_h2_stream *h2) {
     ab__conn_drop(stream->conn);
     return;
   }
-  if (stream->open) {
-    uint32_t seen = body->buffering ? body->buffered : 0;
-    ab_body_ends_after(body, stream->conn->in_len - seen);
-  }
-  stream->open = false;
+  uint32_t seen = body->buffering ? body->buffered : 0;
+  ab_body_ends_after(body, stream->conn->in_len - seen);
   look_at_body(exchange);
 }
 
@@ -465,7 +463,7 @@ static void freed(ab_conn *conn) {
   ab_session *session = stream->session;
   conn->stream = NULL;
   ab_slab_give(&conn->engine->streams, stream);
-  ab__session_release_stream(session);
+  ab__session_release_stream(session, &conn->engine->mem);
 }
 
 static bool advance(ab_conn *conn AB_UNUSED) {

@@ -182,7 +182,7 @@ static size_t append(VALUE self, VALUE string, size_t most, bool from_ahead) {
 static uint64_t to_come(const ab_call *call) {
   const ab_body *body = ab_exchange_body(call->exchange);
   if (body->done) return ahead_len(call);
-  return body->chunked ? UINT64_MAX : body->left + ahead_len(call);
+  return body->chunked || body->open ? UINT64_MAX : body->left + ahead_len(call);
 }
 
 static size_t next_piece(const ab_call *call, size_t have, uint64_t wanted) {
@@ -331,10 +331,10 @@ static VALUE input_eof_p(VALUE self) {
 
 /* call-seq: size -> Integer or nil
  *
- * The body's bytes; nil when it comes in chunks and has not ended. */
+ * The body's bytes; nil while only its end can tell. */
 static VALUE input_size(VALUE self) {
   const ab_body *body = ab_exchange_body(call_of(self)->exchange);
-  if (body->chunked && !body->done) return Qnil;
+  if ((body->chunked && !body->done) || body->endless) return Qnil;
   return ULL2NUM(body->size + body->left);
 }
 

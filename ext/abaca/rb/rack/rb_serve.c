@@ -16,7 +16,7 @@ static void add_input(ab_call *call, const ab_body *body) {
     input = call->rewindable = rb_class_new_instance(2, argv, rack->rewindable_class);
   }
   rb_hash_aset(call->env, rack->env.strings[AB_ENV_INPUT], input);
-  if (body->chunked) {
+  if (body->chunked || ab_exchange_is_stream(call->exchange)) {
     call->trailers = rb_hash_new();
     rb_hash_aset(call->env, rack->env.strings[AB_ENV_TRAILERS], call->trailers);
   }

@@ -1,0 +1,391 @@
+/* HTTP/2 in the engine: connections with sessions, and streams that are connections of their own.
+ * The client is the library's own. */
+#include "engine/fixture.h"
+
+#ifdef AB_HAVE_HTTP2
+
+#include <poll.h>
+#include <pthread.h>
+
+#include "engine/http2.h"
+#include "http2/peer.h"
+#include "io/storage.h"
+
+#define GET_1       "GET /one HTTP/1.1\r\nHost: x\r\n\r\n"
+#define MEGABYTE    (1 << 20)
+#define OF(id)      (&client->peer.streams[id])
+#define HEADS_OF(i) (client->peer.streams[i].heads)
+
+/* --- a client --- */
+
+typedef struct h2_client {
+  peer peer;
+  fixture *fx;
+  int fd;
+  size_t most;       /* bytes that it sends at once; 0: all */
+  bool deaf;         /* it reads nothing */
+  const uint8_t *at; /* what the socket has not taken */
+  size_t left;
+} h2_client;
+
+static h2_client *client_new(fixture *fx, const nghttp2_settings_entry *entries, size_t count,
+                             bool consumes) {
+  h2_client *client = calloc(1, sizeof *client);
+  if (!client) abort();
+  peer_init_with(&client->peer, entries, count, consumes);
+  client->fx = fx;
+  client->fd = client_open(fx);
+  return client;
+}
+
+static h2_client *client_of(fixture *fx) {
+  return client_new(fx, NULL, 0, true);
+}
+
+static bool client_says(h2_client *client) {
+  bool any = false;
+  for (;;) {
+    if (client->left == 0) {
+      ssize_t len = nghttp2_session_mem_send(client->peer.session, &client->at);
+      if (len <= 0) return any;
+      client->left = (size_t)len;
+    }
+    size_t len = client->most && client->most < client->left ? client->most : client->left;
+    ssize_t n = send(client->fd, client->at, len, MSG_NOSIGNAL);
+    if (n <= 0) return any;
+    client->at += n;
+    client->left -= (size_t)n;
+    any = true;
+    if (client->most) fixture_run(client->fx);
+  }
+}
+
+static bool client_hears(h2_client *client) {
+  static uint8_t buf[65536];
+  bool any = false;
+  for (ssize_t n; !client->deaf && (n = recv(client->fd, buf, sizeof buf, 0)) > 0; any = true) {
+    CHECK_INT(n, nghttp2_session_mem_recv(client->peer.session, buf, (size_t)n));
+  }
+  return any;
+}
+
+/* Until both are silent. */
+static void talk(h2_client *client) {
+  for (bool any = true; any;) {
+    any = client_says(client);
+    fixture_run(client->fx);
+    any |= client_hears(client);
+  }
+}
+
+static AB_UNUSED bool has_ended(const h2_client *client) {
+  char byte;
+  ssize_t n = recv(client->fd, &byte, 1, MSG_PEEK);
+  return n == 0 || (n < 0 && errno != EAGAIN);
+}
+
+/* The session's object goes, the socket stays. */
+static void client_free(h2_client *client) {
+  peer_fini(&client->peer);
+  free(client);
+}
+
+static void client_leave(h2_client *client) {
+  fixture *fx = client->fx;
+  close(client->fd);
+  client_free(client);
+  fixture_run(fx);
+}
+
+static void end(fixture *fx, h2_client *client) {
+  client_leave(client);
+  fixture_fini(fx);
+}
+
+static int32_t post(h2_client *client, const char *path, const char *body) {
+  client->peer.upload = body;
+  return peer_request(&client->peer, PAIRS(PAIRS_OF("POST", path)), true);
+}
+
+/* --- the application --- */
+
+static void h2_init_with(fixture *fx) {
+  fx->engine->default_service.http2 = true;
+  fx->hold = true;
+}
+
+static void h2_init(fixture *fx) {
+  fixture_init(fx);
+  h2_init_with(fx);
+}
+
+/* Changes limits in between: of the engine, and of its default service. */
+static void set_limits(fixture *fx, const ab_limits *limits) {
+  fx->limits = *limits;
+  fx->engine->default_service.limits = *limits;
+}
+
+/* Queues a head with these lines, of a response whose content is as described. */
+static int give_head(ab_exchange *exchange, ab_content content, const char *lines,
+                     const char *whole) {
+  char text[1024];
+  if (content.status == 0) content.status = 200;
+  int len = snprintf(text, 512, "HTTP/1.1 %d X\r\n%s", content.status, lines);
+  char *last = ab_exchange_put_framing(exchange, text + len, &content);
+  size_t count = whole ? strlen(whole) : 0;
+  return ab_exchange_head(exchange, text, (size_t)(last - text), &content, whole, count);
+}
+
+AB_UNUSED static const ab_content unknown_length = {.status = 200};
+
+static ab_content of_length(uint64_t length) {
+  return (ab_content){.status = 200, .length = length, .known = true};
+}
+
+/* What was held, at its place. */
+static ab_exchange *take_held(fixture *fx, unsigned i) {
+  ab_exchange *exchange = fx->held[i];
+  fx->held_count--;
+  memmove(&fx->held[i], &fx->held[i + 1], (fx->held_count - i) * sizeof fx->held[0]);
+  return exchange;
+}
+
+static void reply_to(fixture *fx, ab_exchange *exchange, const char *text) {
+  ab_engine_lock(fx->engine);
+  int error = give_head(exchange, of_length(strlen(text)), "X-Is: it\r\n", text);
+  ab_exchange_finish(exchange, error ? AB_FINISH_BROKEN : AB_FINISH_COMPLETE);
+  if (error) fx->failed++;
+  ab_engine_unlock(fx->engine);
+}
+
+static void reply(fixture *fx, unsigned i, const char *text) {
+  reply_to(fx, take_held(fx, i), text);
+}
+
+static void finish(fixture *fx, ab_exchange *exchange, enum ab_finish how) {
+  ab_engine_lock(fx->engine);
+  ab_exchange_finish(exchange, how);
+  ab_engine_unlock(fx->engine);
+}
+
+/* --- the beginning --- */
+
+CHECK_CASE(the_preface_is_split_at_each_byte) {
+  for (size_t at = 1; at <= 24; at++) {
+    fixture fx;
+    h2_init(&fx);
+    h2_client *client = client_of(&fx);
+    peer_get(&client->peer, "/a");
+    client->most = at;
+    CHECK(client_says(client));
+    talk(client);
+    CHECK_INT(1, fx.held_count);
+    reply(&fx, 0, "xx");
+    talk(client);
+    CHECK(strstr(HEADS_OF(1), ":status=200;"));
+    CHECK(strstr(HEADS_OF(1), "content-length=2;x-is=it;") ||
+          strstr(HEADS_OF(1), "x-is=it;content-length=2;"));
+    CHECK_INT(2, OF(1)->body_len);
+    CHECK(OF(1)->ended && OF(1)->closed);
+    CHECK_INT(0, OF(1)->code);
+    end(&fx, client);
+  }
+}
+
+CHECK_CASE(http1_on_the_same_listener) {
+  fixture fx;
+  h2_init(&fx);
+  fx.hold = false;
+  int client = client_with(&fx, "P");
+  client_send(client, "OST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n_");
+  client_send(client, GET_1);
+  fixture_run(&fx);
+  CHECK_INT(2, occurrences(client_read(client, NULL), "200 OK"));
+  fixture_end(&fx, client);
+}
+
+CHECK_CASE(a_wrong_preface_is_http1) {
+  static const char *const wrong[] = {"PRI * HTTP/2.0\r\n\r\nSM\r\n\rX", "PRI * HTTP/2.0\r\n\r\nS?",
+                                      "PRI * HTTP/2.1\r\n\r\n", "PRX\r\n\r\n"};
+  for (size_t i = 0; i < AB_ARRAY_LEN(wrong); i++) {
+    fixture fx;
+    h2_init(&fx);
+    int client = client_with(&fx, wrong[i]);
+    bool ended;
+    CHECK(strstr(client_read(client, &ended), "HTTP/1.1 "));
+    fixture_pass(&fx, 10);
+    client_read(client, &ended);
+    CHECK(ended);
+    CHECK_INT(0, fx.held_count);
+    CHECK_INT(0, stats_of(&fx).connections);
+    fixture_end(&fx, client);
+  }
+}
+
+CHECK_CASE(half_a_preface_has_header_timeout) {
+  fixture fx;
+  h2_init(&fx);
+  int client = client_with(&fx, "PRI * HTTP/2.0\r\n");
+  fixture_pass(&fx, (unsigned)fx.limits.header_timeout);
+  bool ended;
+  CHECK(strstr(client_read(client, &ended), "HTTP/1.1 408"));
+  fixture_pass(&fx, 10);
+  CHECK_INT(0, stats_of(&fx).connections);
+  fixture_end(&fx, client);
+}
+
+/* The session begins, and its SETTINGS do not come. */
+CHECK_CASE(a_preface_without_settings_has_header_timeout) {
+  fixture fx;
+  h2_init(&fx);
+  int client = client_with(&fx, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+  CHECK_INT(1, stats_of(&fx).connections);
+  fixture_pass(&fx, (unsigned)fx.limits.header_timeout);
+  fixture_pass(&fx, 10);
+  CHECK_INT(0, stats_of(&fx).connections);
+  fixture_end(&fx, client);
+}
+
+/* --- who holds what --- */
+
+CHECK_CASE(the_client_leaves_while_the_application_has_its_requests) {
+  fixture fx;
+  h2_init(&fx);
+  h2_client *client = client_of(&fx);
+  for (int i = 0; i < 3; i++) peer_get(&client->peer, "/a");
+  talk(client);
+  CHECK_INT(3, fx.held_count);
+  client_leave(client);
+  CHECK_INT(0, stats_of(&fx).connections);
+  CHECK_INT(AB_EVENT_GONE, fx.events);
+  while (fx.held_count) finish(&fx, take_held(&fx, 0), AB_FINISH_COMPLETE);
+  fixture_run(&fx);
+  fixture_fini(&fx);
+}
+
+CHECK_CASE(a_drain_after_a_session_has_died_between_turns) {
+  fixture fx;
+  h2_init(&fx);
+  h2_client *client = client_of(&fx);
+  peer_get(&client->peer, "/a");
+  talk(client);
+  CHECK_INT(1, fx.held_count);
+  close(client->fd);
+  reply(&fx, 0, "x"); /* finds it out */
+  CHECK_INT(0, stats_of(&fx).connections);
+  ab_engine_drain(fx.engine, fx.now);
+  ab_engine_refuse(fx.engine, fx.now);
+  client_free(client);
+  fixture_fini(&fx);
+}
+
+static enum ab_buffering buffer_all(void *ctx, ab_view path) {
+  (void)ctx;
+  (void)path;
+  return AB_BUFFER_ANY;
+}
+
+/* An empty DATA frame ends a body that may have been longer. */
+static void check_empty_body(bool buffered, const char *length) {
+  fixture fx;
+  h2_init(&fx);
+  if (buffered) ab_engine_buffer_bodies(fx.engine, buffer_all, NULL, MEGABYTE);
+  h2_client *client = client_of(&fx);
+  client->peer.upload = "";
+  if (length) {
+    peer_request(&client->peer, PAIRS(PAIRS_OF("POST", "/"), "content-length", length), true);
+  } else {
+    peer_request(&client->peer, PAIRS(PAIRS_OF("POST", "/")), true);
+  }
+  talk(client);
+  CHECK_INT(1, fx.held_count);
+  ssize_t result = -1;
+  if (fx.held_count && ab_exchange_body(fx.held[0])) read_what_is_there(&fx, fx.held[0], &result);
+  CHECK_INT(0, result);
+  if (fx.held_count) reply(&fx, 0, "");
+  talk(client);
+  CHECK(strstr(HEADS_OF(1), ":status=200;"));
+  end(&fx, client);
+}
+
+CHECK_CASE(empty_bodies) {
+  check_empty_body(false, NULL);
+  check_empty_body(false, "0");
+  check_empty_body(true, NULL);
+  check_empty_body(true, "0");
+}
+
+/* As long as any may be, so far: only its end says that this was all. */
+CHECK_CASE(a_body_of_max_body_size_has_not_ended_before_its_end) {
+  for (int longer = 0; longer < 2; longer++) {
+    fixture fx;
+    h2_init(&fx);
+    ab_limits limits = fx.limits;
+    limits.max_body_size = 10;
+    set_limits(&fx, &limits);
+    h2_client *client = client_of(&fx);
+    client->most = 1;
+    post(client, "/", "0123456789");
+    nghttp2_session *session = client->peer.session;
+    const uint8_t *bytes;
+    /* HEADERS and DATA, whose END_STREAM is taken off, and comes later. */
+    uint8_t stored[4096];
+    size_t len = 0;
+    for (ssize_t n; (n = nghttp2_session_mem_send(session, &bytes)) > 0; len += (size_t)n) {
+      memcpy(stored + len, bytes, (size_t)n);
+    }
+    uint8_t *data = stored + len - 19;
+    CHECK_INT(0, data[3]);
+    CHECK_INT(1, data[4]);
+    data[4] = 0;
+    client_send_bytes(client->fd, (const char *)stored, len);
+    talk(client);
+    CHECK_INT(1, fx.held_count);
+    ssize_t result;
+    CHECK(strcmp("0123456789", read_what_is_there(&fx, fx.held[0], &result)) == 0);
+    CHECK_INT(AB_AGAIN, result);
+    const char rest[] = {0, 0, (char)longer, 0, 1, 0, 0, 0, 1, 'x'};
+    client_send_bytes(client->fd, rest, 9 + (size_t)longer);
+    talk(client);
+    CHECK_INT(AB_EVENT_BODY, fx.events);
+    read_what_is_there(&fx, fx.held[0], &result);
+    CHECK_INT(longer ? AB_HTTP_BODY_TOO_LARGE : 0, result);
+    reply(&fx, 0, "");
+    talk(client);
+    end(&fx, client);
+  }
+}
+
+/* --- what waits --- */
+
+CHECK_CASE(what_waits_is_described_by_its_request) {
+  fixture fx;
+  h2_init(&fx);
+  fx.mute = true;
+  h2_client *client = client_of(&fx);
+  post(client, "/waits?a=b", "SECRET of the body");
+  talk(client);
+  ab_waiting waiting;
+  CHECK_INT(1, ab_engine_waiting(fx.engine, &waiting, 1));
+  CHECK_BYTES("POST /waits", waiting.line, waiting.len);
+  end(&fx, client);
+}
+
+#else
+
+/* Without the library nobody speaks it. */
+CHECK_CASE(a_preface_is_no_request) {
+  fixture fx;
+  fixture_init(&fx);
+  const ab_listener_terms terms = {.http2 = true};
+  int client = client_tcp(fixture_listen_on(&fx, &terms));
+  client_send(client, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+  fixture_run(&fx);
+  bool ended;
+  CHECK(strstr(client_read(client, &ended), "HTTP/1.1 400"));
+  fixture_end(&fx, client);
+}
+
+#endif
+
+CHECK_MAIN()
