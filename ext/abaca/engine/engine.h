@@ -21,6 +21,8 @@
 #include "outbox/outbox.h"
 #include "page/figures.h"
 #include "page/page.h"
+#include "tls/context.h"
+#include "tls/session.h"
 
 typedef struct ab_engine ab_engine;
 typedef struct ab_exchange ab_exchange;
@@ -42,6 +44,15 @@ ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_
 /* Detaches, closes every connection. The application must have finished all requests before. */
 void ab_engine_fini(ab_engine *engine);
 
+/* Where a listener's requests are sent to: https, the same host and path. */
+typedef struct ab_redirect_terms {
+  /* Hosts that are known, "*.example.com" for those with one label more; others are answered 421.
+   * 0: those that certificates of the engine's listeners name. */
+  const ab_view *hosts;
+  size_t host_count;
+  uint16_t port; /* to be named; 0: none, for 443 */
+} ab_redirect_terms;
+
 /* What applies to the connections of a listener from the first one on. */
 typedef struct ab_listener_terms {
   const ab_limits *limits; /* NULL: the engine's */
@@ -51,6 +62,11 @@ typedef struct ab_listener_terms {
   const ab_net *proxies; /* whose connections have to, and may, send one */
   size_t proxy_count;    /* 0: all */
   bool http2;            /* a client may begin with HTTP/2 at once (RFC 9113 3.3) */
+  ab_tls_context *tls;   /* its connections speak TLS, behind a PROXY header; held. NULL: none do */
+  bool redirects_clear;  /* HTTP in clear where TLS is spoken: 308 to https. false: 400 */
+  /* Its requests are not served but redirected: 301, or 308 to other methods than GET and HEAD.
+   * Health checks are answered, and ACME challenges go to the application. NULL: they are served */
+  const ab_redirect_terms *redirect;
 } ab_listener_terms;
 
 /* Takes the listener; copies the terms, NULL for the usual ones. Returns AB_OK or AB_ENOMEM (then
@@ -59,6 +75,9 @@ int ab_engine_add_listener(ab_engine *engine, ab_listener *listener,
                            const ab_listener_terms *terms) AB_WARN_UNUSED;
 /* The i-th listener, NULL behind the last. Borrowed. */
 const ab_listener *ab_engine_listener(const ab_engine *engine, size_t i);
+/* The i-th listener's connections from now on have `fresh`, which is held; those that are open keep
+ * what they have. False, and nothing changes, if there is no such listener or it speaks no TLS. */
+bool ab_engine_replace_tls(ab_engine *engine, size_t i, ab_tls_context *fresh);
 /* Their socket files are removed. */
 void ab_engine_close_listeners(ab_engine *engine);
 
@@ -265,6 +284,12 @@ ab_nsec ab_exchange_deadline(const ab_exchange *exchange);
 /* [locked] A set of AB_EVENT_GONE and AB_EVENT_DEADLINE: what has happened so far, told or not. */
 unsigned ab_exchange_news(const ab_exchange *exchange);
 
+/* True for a request that came over TLS: its scheme is https, unless a trusted proxy says something
+ * else. Any time. */
+bool ab_exchange_is_secure(const ab_exchange *exchange);
+/* [locked] The TLS session of its connection, for questions; NULL without TLS, and once the
+ * connection is gone. Borrowed while the lock is held. */
+const ab_tls *ab_exchange_tls(const ab_exchange *exchange);
 /* True for a request that came on a stream of HTTP/2. Any time. */
 bool ab_exchange_is_stream(const ab_exchange *exchange);
 /* What an extended CONNECT asks for (RFC 8441), while the request is valid; ptr NULL: nothing. */
@@ -285,7 +310,8 @@ void ab_exchange_leave_body(ab_exchange *exchange);
 size_t ab_exchange_input_len(const ab_exchange *exchange);
 /* [locked] Why the body failed: a negative enum ab_http_error or AB_EPEER; AB_OK otherwise. */
 int ab_exchange_body_error(const ab_exchange *exchange);
-/* [locked] Another descriptor of the socket, for waits outside the engine; -1 if there is none. */
+/* [locked] Another descriptor of the socket, for waits outside the engine; -1 if there is none, as
+ * over TLS. */
 int ab_exchange_duplicate(const ab_exchange *exchange);
 
 /* --- the response: interim heads, one final head, content, the end ---
