@@ -7,6 +7,7 @@
 #   ABACA_SANITIZE=1  AddressSanitizer and UndefinedBehaviorSanitizer
 #   ABACA_DEBUG=1     -O0 -g3
 #   ABACA_WITHOUT_HTTP2=1  as if libnghttp2 were not there
+#   ABACA_WITHOUT_TLS=1    as if libssl were not there
 # ABACA_SANITIZE and ABACA_DEBUG define AB_POISON: code that still uses a finished exchange fails.
 require "etc"
 require "io/console"
@@ -39,8 +40,43 @@ http2 = ENV["ABACA_WITHOUT_HTTP2"] != "1" && system("pkg-config --atleast-versio
         pkg_config("libnghttp2")
 $defs << "-DAB_HAVE_HTTP2" if http2
 
+# TLS is optional too. Two libraries in a process would clash: where this Ruby has an openssl, it must be that one's,
+# which need not be the system's. --with-openssl-dir names another place.
+def libssl_of_ruby
+  require "openssl"
+  File.read("/proc/self/maps")[%r{/\S*/libssl\.so[.\d]*$}]
+rescue LoadError, SystemCallError
+  nil
+end
+
+# Adds the flags for the library in another place than the system's. Its headers are beside it, or there is no TLS.
+def use_libssl(path)
+  folder = File.dirname(path)
+  headers = [folder, File.dirname(folder)].map { |base| File.join(base, "include") }
+                                          .find { |base| File.exist?(File.join(base, "openssl/ssl.h")) }
+  return false unless headers
+
+  $INCFLAGS = "-I#{headers} #{$INCFLAGS}"
+  $libs = [path, path.sub("libssl", "libcrypto"), $libs].join(" ")
+  $LDFLAGS = "#{$LDFLAGS} -Wl,-rpath,#{folder}"
+  true
+end
+
+def find_libssl
+  return have_library("ssl") && have_library("crypto") if dir_config("openssl").any?
+
+  ours = libssl_of_ruby
+  return use_libssl(ours) unless ours.nil? || ours.start_with?("/usr/lib", "/lib")
+  return true if system("pkg-config --exists libssl", err: File::NULL) && pkg_config("libssl")
+
+  have_library("ssl") && have_library("crypto")
+end
+
+tls = ENV["ABACA_WITHOUT_TLS"] != "1" && find_libssl && have_func("SSL_get0_peer_certificate", "openssl/ssl.h")
+$defs << "-DAB_HAVE_TLS" if tls
+
 root = __dir__
-rooms = %w[base page http http1 http2 outbox io lead engine
+rooms = %w[base page http http1 http2 outbox tls io lead engine
            rb rb/scheduler rb/pool rb/outbox rb/page rb/rack rb/run rb/server]
 $srcs = rooms.flat_map { |room| Dir[File.join(root, room, "*.c")] }.map { |path| File.basename(path) }.sort
 $VPATH.concat(rooms.map { |room| "$(srcdir)/#{room}" })

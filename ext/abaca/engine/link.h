@@ -33,8 +33,7 @@ static inline bool ab_link_can_move(const ab_link *link) {
 
 /* Fills the buffers in order. Returns bytes > 0; 0 at the end of the stream; AB_AGAIN, AB_EPEER or
  * AB_ENOMEM, as ab_sock_recv. *drained: nothing more is there before the poller says so, but
- * perhaps the end of the stream, of which the poller tells once. Over TLS, AB_AGAIN while
- * ab_link_owes also means: receive again when the socket has room. */
+ * perhaps the end of the stream, of which the poller tells once. */
 ssize_t ab_link_receive(ab_link *link, const struct iovec *iov, int count,
                         bool *drained) AB_WARN_UNUSED;
 /* Return as ab_sock_send and ab_sock_sendfile. Over TLS, bytes that were not reported as sent may
@@ -72,8 +71,9 @@ int ab_link_handshake(ab_link *link, bool may_sign) AB_WARN_UNUSED;
 ab_view ab_link_clear_bytes(const ab_link *link);
 /* After AB_LINK_CLEAR: the link is plain from here on. */
 void ab_link_drop_tls(ab_link *link);
-/* Something of TLS's own, or encrypted bytes, wait for room in the socket: any call that receives
- * or sends sends them first. false for a plain link. */
+/* Something of TLS's own, or encrypted bytes, wait for room in the socket: the next call sends them
+ * first. What is not a caller's is little, and can wait for that, but within a handshake and after
+ * ab_link_shutdown. false for a plain link. */
 bool ab_link_owes(const ab_link *link);
 /* Bytes were encrypted that were not reported as sent. They cannot be taken back: who cannot send
  * them again must close the link. false for a plain link. */

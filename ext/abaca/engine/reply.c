@@ -37,7 +37,7 @@ static size_t send_at_once(ab_conn *conn, const struct iovec *iov, int count) {
 
 /* Copies what the socket has not taken; `sent` bytes have left. */
 static int keep_rest(ab_conn *conn, const struct iovec *iov, int count, size_t sent) {
-  bool begun = sent > 0;
+  bool begun = sent > 0 || ab_link_is_amid(&conn->link);
   for (int i = 0; i < count; i++) {
     size_t part = sent < iov[i].iov_len ? sent : iov[i].iov_len;
     sent -= part;

@@ -21,8 +21,8 @@ typedef struct ab_tls_wire {
   size_t out_len, out_size;
 } ab_tls_wire;
 
-/* A record takes this much room at most beyond its content. */
-#define AB_TLS_RECORD_EXTRA 512
+/* What ab_tls_write makes is at most this much longer than its content. */
+#define AB_TLS_RECORD_EXTRA 4096
 #define AB_TLS_RECORD_MAX   16384
 
 /* The server's end; holds the context. NULL without memory. */
