@@ -9,6 +9,43 @@ struct ab_slab {
   _Alignas(8) char bytes[];
 };
 
+/* Under AddressSanitizer, what still uses a free structure fails. The chain stays as it is. */
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+
+#define POISON_FROM sizeof(void *)
+
+static void hide(const ab_slab_pool *pool, void *one) {
+  ASAN_POISON_MEMORY_REGION((char *)one + POISON_FROM, pool->size - POISON_FROM);
+}
+
+static void show(const ab_slab_pool *pool, void *one) {
+  ASAN_UNPOISON_MEMORY_REGION((char *)one + POISON_FROM, pool->size - POISON_FROM);
+}
+
+static void show_all(const ab_slab_pool *pool, ab_slab *slab) {
+  ASAN_UNPOISON_MEMORY_REGION(slab->bytes, SLAB_COUNT * pool->size);
+}
+
+/* Free structures, too, until fn has seen them. */
+static void visit(const ab_slab_pool *pool, void (*fn)(void *ctx, void *one), void *ctx,
+                  void *one) {
+  bool hidden = pool->size > POISON_FROM && __asan_address_is_poisoned((char *)one + POISON_FROM);
+  show(pool, one);
+  fn(ctx, one);
+  if (hidden) hide(pool, one);
+}
+#else
+static void hide(const ab_slab_pool *pool AB_UNUSED, void *one AB_UNUSED) {}
+static void show(const ab_slab_pool *pool AB_UNUSED, void *one AB_UNUSED) {}
+static void show_all(const ab_slab_pool *pool AB_UNUSED, ab_slab *slab AB_UNUSED) {}
+
+static void visit(const ab_slab_pool *pool AB_UNUSED, void (*fn)(void *ctx, void *one), void *ctx,
+                  void *one) {
+  fn(ctx, one);
+}
+#endif
+
 void ab_slab_pool_init(ab_slab_pool *pool, const ab_mem *mem, size_t size) {
   *pool = (ab_slab_pool){.mem = mem, .size = size};
 }
@@ -16,6 +53,7 @@ void ab_slab_pool_init(ab_slab_pool *pool, const ab_mem *mem, size_t size) {
 void ab_slab_pool_fini(ab_slab_pool *pool) {
   for (ab_slab *slab = pool->slabs, *next; slab; slab = next) {
     next = slab->next;
+    show_all(pool, slab);
     ab_free(pool->mem, slab);
   }
   pool->slabs = NULL;
@@ -36,16 +74,18 @@ void *ab_slab_take(ab_slab_pool *pool) {
   if (AB_UNLIKELY(!pool->free) && !grow(pool)) return NULL;
   void *one = pool->free;
   memcpy(&pool->free, one, sizeof(void *));
+  show(pool, one);
   return one;
 }
 
 void ab_slab_give(ab_slab_pool *pool, void *one) {
   memcpy(one, &pool->free, sizeof(void *));
   pool->free = one;
+  hide(pool, one);
 }
 
 void ab_slab_each(ab_slab_pool *pool, void (*fn)(void *ctx, void *one), void *ctx) {
   for (ab_slab *slab = pool->slabs; slab; slab = slab->next) {
-    for (size_t i = 0; i < SLAB_COUNT; i++) fn(ctx, slab->bytes + i * pool->size);
+    for (size_t i = 0; i < SLAB_COUNT; i++) visit(pool, fn, ctx, slab->bytes + i * pool->size);
   }
 }

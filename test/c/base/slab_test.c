@@ -1,12 +1,18 @@
 /* Structures of one size: taken, given back, taken again, and none when memory is short. */
 #include "base/slab.h"
 
+#include <sanitizer/asan_interface.h>
+
 #include "check.h"
 
 typedef struct thing {
   void *chain;
   unsigned number;
 } thing;
+
+static void sum_up(void *ctx, void *one) {
+  *(unsigned *)ctx += ((thing *)one)->number;
+}
 
 #define MANY 200 /* more than one slab has */
 
@@ -46,6 +52,24 @@ CHECK_CASE(what_was_given_back_last_is_taken_first) {
   ab_slab_pool_fini(&pool);
 }
 
+CHECK_CASE(what_is_free_is_poisoned) {
+  check_mem mem;
+  check_mem_init(&mem, 0);
+  ab_slab_pool pool;
+  ab_slab_pool_init(&pool, &mem.mem, sizeof(thing));
+  thing *first = ab_slab_take(&pool);
+  CHECK(!__asan_region_is_poisoned(first, sizeof *first));
+  CHECK(__asan_address_is_poisoned(&first[1].number)); /* the next one, not taken yet */
+  ab_slab_give(&pool, first);
+  CHECK(__asan_address_is_poisoned(&first->number));
+  unsigned sum = 0;
+  ab_slab_each(&pool, sum_up, &sum);
+  CHECK(__asan_address_is_poisoned(&first->number));
+  CHECK(ab_slab_take(&pool) == first);
+  CHECK(!__asan_region_is_poisoned(first, sizeof *first));
+  ab_slab_pool_fini(&pool);
+}
+
 CHECK_CASE(without_memory_there_is_none) {
   check_mem mem;
   check_mem_init(&mem, 1);
@@ -55,10 +79,6 @@ CHECK_CASE(without_memory_there_is_none) {
   CHECK(ab_slab_take(&pool)); /* the next time there is some */
   ab_slab_pool_fini(&pool);
   CHECK_INT(0, mem.live);
-}
-
-static void sum_up(void *ctx, void *one) {
-  *(unsigned *)ctx += ((thing *)one)->number;
 }
 
 CHECK_CASE(each_is_visited_free_ones_too) {
