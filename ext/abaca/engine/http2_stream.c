@@ -201,11 +201,14 @@ static void tell_end(void *ctx AB_UNUSED, ab_h2_stream *h2) {
   look_at_body(exchange);
 }
 
+/* A client that has got its whole response is not gone, though the application is not done yet. */
 static void tell_closed(void *ctx AB_UNUSED, ab_h2_stream *h2) {
   ab_stream *stream = ab_h2_stream_app(h2);
   if (!stream) return;
+  ab_conn *conn = stream->conn;
   stream->h2 = NULL;
-  if (stream->conn->state != AB_CONN_DEAD) ab__conn_drop(stream->conn);
+  if (has(conn, AB_EXCHANGE_APP) && ab_h2_stream_is_complete(h2)) return;
+  if (conn->state != AB_CONN_DEAD) ab__conn_drop(conn);
 }
 
 /* --- output --- */
@@ -226,6 +229,7 @@ static size_t available(void *ctx AB_UNUSED, ab_h2_stream *h2, size_t most, bool
   *last = false;
   if (!stream) return 0;
   ab_conn *conn = stream->conn;
+  bool ended = stream->ended; /* a file that shrank drops the stream */
   uint64_t pending = conn->out ? ab_outbox_pending(conn->out) : 0;
   size_t len = pending < most ? (size_t)pending : most;
   if (len > 0 && ab_outbox_files(conn->out) > 0) {
@@ -234,7 +238,7 @@ static size_t available(void *ctx AB_UNUSED, ab_h2_stream *h2, size_t most, bool
     len = next->op == AB_OUTBOX_FILE ? file_available(conn, next, most)
                                      : (next->bytes < most ? next->bytes : most);
   }
-  *last = stream->ended && len == pending;
+  *last = ended && len == pending;
   return len;
 }
 
@@ -328,7 +332,8 @@ static http1_head split(const char *text, size_t len) {
                       (size_t)(text + len - lines)};
 }
 
-/* Returns AB_OK, AB_EPEER or AB_ENOMEM. `content`: some follows. */
+/* Returns AB_OK, AB_EPEER or AB_ENOMEM. `content`: some follows. What is sent at once may end the
+ * stream, or find that the client has left. */
 static int respond(ab_conn *conn, const char *text, size_t len, bool content) {
   ab_stream *stream = conn->stream;
   if (conn->state == AB_CONN_DEAD || !stream->h2) return AB_EPEER;
@@ -337,7 +342,7 @@ static int respond(ab_conn *conn, const char *text, size_t len, bool content) {
   if (error) return error;
   stream->headed = true;
   ab__session_soon(stream->session);
-  return AB_OK;
+  return conn->state == AB_CONN_DEAD ? AB_EPEER : AB_OK;
 }
 
 static int write_head(ab_exchange *exchange, char *text, size_t len, const ab_content *content,

@@ -284,7 +284,7 @@ void ab__conn_fail_head(ab_conn *conn, int error, bool answers_head) {
   if (ab__conn_protocol(conn)->write_error(conn, status, AB_WRITE_CLOSE, answers_head, &content) ==
       AB_OK) {
     ab__conn_close(conn);
-  } else {
+  } else if (conn->state != AB_CONN_DEAD) {
     ab__conn_drop(conn);
   }
 }

@@ -96,6 +96,8 @@ void ab_h2_stream_forget_head(ab_h2_stream *stream);
 ab_view ab_h2_stream_trailers(const ab_h2_stream *stream);
 /* The peer has ended its side. */
 bool ab_h2_stream_has_ended(const ab_h2_stream *stream);
+/* ... and has been sent the whole response. */
+bool ab_h2_stream_is_complete(const ab_h2_stream *stream);
 
 /* `len` bytes of its body were used up: the peer may send as many more. */
 void ab_h2_consume(ab_h2_stream *stream, size_t len);

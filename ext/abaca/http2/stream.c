@@ -99,6 +99,10 @@ bool ab_h2_stream_has_ended(const ab_h2_stream *stream) {
   return stream->ended;
 }
 
+bool ab_h2_stream_is_complete(const ab_h2_stream *stream) {
+  return stream->ended && stream->complete;
+}
+
 void ab_h2_consume(ab_h2_stream *stream, size_t len) {
   ab_h2 *h2 = stream->h2;
   if (h2->lost) return;

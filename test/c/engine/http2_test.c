@@ -279,6 +279,86 @@ CHECK_CASE(a_drain_after_a_session_has_died_between_turns) {
   fixture_fini(&fx);
 }
 
+/* Their answer finds it out, before the poller tells. */
+CHECK_CASE(the_client_has_left_when_its_requests_are_refused) {
+  fixture fx;
+  h2_init(&fx);
+  fx.mute = true;
+  h2_client *client = client_of(&fx);
+  for (int i = 0; i < 3; i++) peer_get(&client->peer, "/a");
+  talk(client);
+  close(client->fd);
+  fx.now += (fx.limits.queue_timeout + 1) * AB_NSEC_PER_SEC;
+  ab_engine_begin_turn(fx.engine, fx.now);
+  CHECK(!ab_engine_step(fx.engine));
+  CHECK_INT(1, stats_of(&fx).rejected[AB_REJECT_QUEUE_TIMEOUT]);
+  CHECK_INT(0, stats_of(&fx).connections);
+  ab_engine_end_step(fx.engine);
+  client_free(client);
+  fixture_fini(&fx);
+}
+
+/* An answer without content ends its stream at once. */
+CHECK_CASE(a_head_request_is_refused) {
+  fixture fx;
+  h2_init(&fx);
+  fx.mute = true;
+  h2_client *client = client_of(&fx);
+  int32_t id = peer_request(&client->peer, PAIRS(PAIRS_OF("HEAD", "/a")), false);
+  talk(client);
+  fixture_pass(&fx, (unsigned)fx.limits.queue_timeout + 1);
+  talk(client);
+  CHECK_INT(1, stats_of(&fx).rejected[AB_REJECT_QUEUE_TIMEOUT]);
+  CHECK(strstr(HEADS_OF(id), ":status=503"));
+  CHECK(OF(id)->closed);
+  CHECK_INT(1, stats_of(&fx).connections);
+  end(&fx, client);
+}
+
+/* The application goes on behind it, as behind one of HTTP/1. */
+CHECK_CASE(a_response_without_content_has_reached_its_client) {
+  fixture fx;
+  h2_init(&fx);
+  h2_client *client = client_of(&fx);
+  int32_t id = peer_get(&client->peer, "/a");
+  talk(client);
+  ab_exchange *exchange = take_held(&fx, 0);
+  ab_engine_lock(fx.engine);
+  CHECK_INT(AB_OK, give_head(exchange, (ab_content){.status = 204, .none = true}, "", NULL));
+  ab_engine_unlock(fx.engine);
+  talk(client);
+  CHECK(OF(id)->closed);
+  CHECK(!ab_exchange_gone(exchange));
+  CHECK_INT(0, fx.events);
+  CHECK_INT(1, stats_of(&fx).in_app);
+  finish(&fx, exchange, AB_FINISH_COMPLETE);
+  int32_t other = peer_get(&client->peer, "/b");
+  talk(client);
+  reply(&fx, 0, "x");
+  talk(client);
+  CHECK(OF(other)->ended);
+  end(&fx, client);
+}
+
+/* It ends while the application is not done with it; so does the connection. */
+CHECK_CASE(a_client_leaves_with_a_response_without_content) {
+  fixture fx;
+  h2_init(&fx);
+  h2_client *client = client_of(&fx);
+  peer_get(&client->peer, "/a");
+  talk(client);
+  ab_exchange *exchange = take_held(&fx, 0);
+  ab_engine_lock(fx.engine);
+  CHECK_INT(AB_OK, give_head(exchange, (ab_content){.status = 204, .none = true}, "", NULL));
+  ab_engine_unlock(fx.engine);
+  talk(client);
+  client_leave(client);
+  CHECK_INT(0, stats_of(&fx).connections);
+  finish(&fx, exchange, AB_FINISH_COMPLETE);
+  fixture_run(&fx);
+  fixture_fini(&fx);
+}
+
 static enum ab_buffering buffer_all(void *ctx, ab_view path) {
   (void)ctx;
   (void)path;
@@ -354,6 +434,48 @@ CHECK_CASE(a_body_of_max_body_size_has_not_ended_before_its_end) {
     talk(client);
     end(&fx, client);
   }
+}
+
+/* --- output --- */
+
+static void widen(h2_client *client, int32_t id, int32_t len) {
+  CHECK_INT(0, nghttp2_submit_window_update(client->peer.session, NGHTTP2_FLAG_NONE, id, len));
+  CHECK_INT(0, nghttp2_submit_window_update(client->peer.session, NGHTTP2_FLAG_NONE, 0, len));
+}
+
+/* The application has finished its request when that is found out. */
+CHECK_CASE(a_file_that_shrinks_behind_its_request) {
+  fixture fx;
+  h2_init(&fx);
+  h2_client *client = client_new(&fx, NULL, 0, false);
+  int32_t id = peer_get(&client->peer, "/a");
+  talk(client);
+  static char content[200000];
+  memset(content, 'x', sizeof content);
+  int fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  CHECK_INT(sizeof content, write(fd, content, sizeof content));
+  ab_exchange *exchange = take_held(&fx, 0);
+  ab_engine_lock(fx.engine);
+  CHECK_INT(AB_OK, give_head(exchange, of_length(sizeof content), "", NULL));
+  fx.borrowed++;
+  CHECK_INT(AB_OK, ab_exchange_file(exchange, fd, 0, sizeof content, &fx));
+  ab_exchange_finish(exchange, AB_FINISH_COMPLETE);
+  ab_engine_unlock(fx.engine);
+  talk(client);
+  CHECK_INT(65535, OF(id)->body_len); /* as much as the window has */
+  CHECK_INT(0, ftruncate(fd, 70000));
+  widen(client, id, 100000);
+  talk(client);
+  CHECK(OF(id)->closed);
+  CHECK_INT(NGHTTP2_INTERNAL_ERROR, OF(id)->code);
+  CHECK_INT(1, fx.released);
+  int32_t other = peer_get(&client->peer, "/b");
+  talk(client);
+  reply(&fx, 0, "x");
+  talk(client);
+  CHECK(OF(other)->ended);
+  close(fd);
+  end(&fx, client);
 }
 
 /* --- what waits --- */
