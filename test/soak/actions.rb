@@ -2,11 +2,14 @@
 
 require "digest"
 require_relative "../support/wire"
+require_relative "streams"
 
 module Soak
   # What a client does, each time on a connection of its own: one of these, at random. A client that gets
   # something else than it should raises.
   class Actions
+    include Streams
+
     # The answer is not what it should be.
     class Wrong < StandardError; end
 
@@ -15,7 +18,7 @@ module Soak
       kept: 30, pipelined: 8, waits: 15, posts: 8, posts_chunked: 6, pieces: 6, streams: 4, large: 3, slow_reader: 2,
       file: 4, joins: 2, hijacks: 2, hints: 2, forks: 1,
       leaves_waiting: 6, leaves_uploading: 3, leaves_downloading: 3, malformed: 4, half_a_head: 1, raises: 4,
-      too_late: 2, stubborn: 1, burns: 1, in_time_or_not: 6, leaves_at_the_end: 4
+      too_late: 2, stubborn: 1, burns: 1, in_time_or_not: 6, leaves_at_the_end: 4, **Streams::SHARES
     }.freeze
     NAMES = SHARES.flat_map { |name, share| [name] * share }.freeze
     FILE = File.read(File.join(__dir__, "config.ru"))
@@ -32,6 +35,8 @@ module Soak
     # @return [Symbol] what was done
     def take
       name = NAMES.sample(random: @random)
+      return name.tap { public_send(name) } if Streams::SHARES.key?(name)
+
       client = Wire::Client.new(@port, timeout: @patience)
       public_send(name, client)
       name

@@ -136,7 +136,7 @@ module Soak
     def start(dir)
       settings = File.join(dir, "settings.rb")
       File.write(settings, Settings.text(@mode, stress: @stress))
-      words = Command.words(["-C", settings, "-b", "tcp://127.0.0.1:0", File.join(FOLDER, "config.ru")])
+      words = Command.words(["-C", settings, "-b", "tcp://127.0.0.1:0?h2c=true", File.join(FOLDER, "config.ru")])
       @server = Command::Running.new(words, dir:, env: environment)
       @server.port
       @reader = Thread.new { @server.read_on }
