@@ -7,12 +7,14 @@ require_relative "support/bench"
 require_relative "servers/row"
 require_relative "cluster/balance"
 require_relative "cluster/boot"
+require_relative "cluster/crowd"
 require_relative "cluster/memory"
 require_relative "cluster/throughput"
 
 module Bench
   module Cluster
-    ROWS = { "boot" => Boot, "memory" => Memory, "burn" => Burn, "hello" => Hello, "balance" => Balance }.freeze
+    ROWS = { "boot" => Boot, "memory" => Memory, "burn" => Burn, "hello" => Hello, "balance" => Balance,
+             "crowd" => Crowd }.freeze
   end
 end
 

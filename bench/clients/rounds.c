@@ -2,7 +2,9 @@
  * in a fair server a request waits for one round at most, in which every other connection is
  * answered once. Prints one line of figures: requests after the warm-up, their latencies in
  * microseconds, for how many rounds a request has waited, in hundredths, and of the whole run the
- * answers that were 200, those that were not, and its time in microseconds. */
+ * answers that were 200, those that were not, and its time in microseconds. With GROUPS, the
+ * connections are opened in so many equal groups: each waits for a line of input, and is told of on
+ * the output when all of it have an answer. After one line more all are busy, without a warm-up. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -102,9 +104,9 @@ static void receive(struct load *load, struct peer *peer, bool asks) {
   if (asks) ask(load, peer);
 }
 
-static void open_all(struct load *load) {
-  for (size_t i = 0; i < load->count; i++) open_peer(load, &load->peers[i]);
-  for (size_t i = 0; i < load->count; i++) ask(load, &load->peers[i]);
+static void open_some(struct load *load, size_t from, size_t to) {
+  for (size_t i = from; i < to; i++) open_peer(load, &load->peers[i]);
+  for (size_t i = from; i < to; i++) ask(load, &load->peers[i]);
 }
 
 static size_t waiting(const struct load *load) {
@@ -127,6 +129,23 @@ static void run(struct load *load, int64_t end) {
   }
 }
 
+static void await_line(void) {
+  char line[8];
+  if (!fgets(line, sizeof line, stdin)) fail("no line of input");
+}
+
+/* Wherever the one who writes the lines has them accepted. */
+static void open_in_groups(struct load *load, size_t groups) {
+  for (size_t i = 0; i < groups; i++) {
+    await_line();
+    open_some(load, load->count * i / groups, load->count * (i + 1) / groups);
+    run(load, now() - 1);
+    printf("answered=%zu\n", load->count * (i + 1) / groups);
+    fflush(stdout);
+  }
+  await_line();
+}
+
 static void report(struct load *load, int64_t took, int64_t whole) {
   struct list *times = &load->took, *rounds = &load->rounds;
   if (times->count == 0) fail("nothing was answered");
@@ -141,8 +160,8 @@ static void report(struct load *load, int64_t took, int64_t whole) {
 }
 
 int main(int argc, char **argv) {
-  if (argc < 4 || argc > 5) {
-    fprintf(stderr, "usage: rounds PORT CONNECTIONS SECONDS [PATH]\n");
+  if (argc < 4 || argc > 6) {
+    fprintf(stderr, "usage: rounds PORT CONNECTIONS SECONDS [PATH [GROUPS]]\n");
     return 2;
   }
   struct load load = {.count = strtoul(argv[2], NULL, 10)};
@@ -155,9 +174,16 @@ int main(int argc, char **argv) {
   load.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
   load.peers = calloc(load.count, sizeof *load.peers);
   if (load.epoll_fd < 0 || !load.peers || load.count == 0) die("start");
+  size_t groups = argc > 5 ? strtoul(argv[5], NULL, 10) : 0;
+  load.counts_from = INT64_MAX;
+  if (groups > 0) open_in_groups(&load, groups);
   int64_t begun = now();
-  load.counts_from = begun + WARM_UP;
-  open_all(&load);
+  load.counts_from = begun + (groups > 0 ? 0 : WARM_UP);
+  if (groups > 0) {
+    for (size_t i = 0; i < load.count; i++) ask(&load, &load.peers[i]);
+  } else {
+    open_some(&load, 0, load.count);
+  }
   run(&load, load.counts_from + (int64_t)(atof(argv[3]) * SECOND));
   int64_t ended = now();
   report(&load, ended - load.counts_from, ended - begun);

@@ -59,9 +59,9 @@ module Bench
     # Figures of a turn that are compared with another checkout's.
     def compared_figures = []
 
-    # What a client in C prints.
-    def figures(program, *words, limit: 120)
-      Client.figures(program, *words, limit: limit, prefix: [*@nice, *(["taskset", "-c", "1"] if @pinned)])
+    # What a client in C prints. The block talks to one that awaits lines.
+    def figures(program, *words, limit: 120, &talk)
+      Client.figures(program, *words, limit: limit, prefix: [*@nice, *(["taskset", "-c", "1"] if @pinned)], &talk)
     end
 
     def median(turns, field) = Statistics.median(turns.filter_map(&field))

@@ -10,10 +10,17 @@ module Bench
     # @param limit [Numeric] seconds that it may take
     # @param prefix [Array<String>] begins the command
     # @return [Hash{Symbol => Integer}] the name=number pairs of its last line
+    # @yieldparam talk [IO] to a client that awaits lines, until it has the last one
     # @raise [Unavailable, Failed] when there are none
     def self.figures(program, *words, limit: 120, prefix: [])
       command = [*prefix, Compiler.program("clients/#{program}.c"), *words]
-      text = Timeout.timeout(limit) { IO.popen(command, err: %i[child out], &:read) }
+      text = Timeout.timeout(limit) do
+        IO.popen(command, "r+", err: %i[child out]) do |talk|
+          yield talk if block_given?
+          talk.close_write
+          talk.read
+        end
+      end
       found = text.lines.last.to_s.scan(/(\w+)=(-?\d+)/).to_h { |key, number| [key.to_sym, number.to_i] }
       found.empty? ? raise(Failed, "#{program}: #{text.strip}") : found
     rescue Timeout::Error

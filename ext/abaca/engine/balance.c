@@ -5,8 +5,8 @@
 
 /* A worker turns each second, for its heartbeat: one that has not for this time stands still. */
 #define STANDS_STILL (2500 * AB_NSEC_PER_MS)
-/* One that has not turned for this time, and is not shut, has nothing to do. */
-#define IDLE (100 * AB_NSEC_PER_MS)
+/* A peak of pressure fades to nothing in this time. */
+#define FADE (100 * AB_NSEC_PER_MS)
 /* Looks of a worker that is shut, AB_LOOK apart, that believe the page. */
 #define TRUSTING_LOOKS 100
 /* How often the kernel may tell a worker of connections before it is the last one to be told. */
@@ -16,8 +16,14 @@
 /* A request that waits, in the unit of pressure; the most that are counted. */
 #define ONE  16u
 #define MOST 1024u
+/* A worker that is full and has taken no request for this time does not get on. */
+#define GETS_ON (20 * AB_NSEC_PER_MS)
+/* So many measures in a row have to agree that another worker has less to do. */
+#define AGREE 2
 /* Connections that one turn gives away, or takes. */
 #define MOVES 32u
+/* Between two times at which a worker that has room gives some away: what has gone is seen then. */
+#define GIVE_AGAIN FADE
 /* After the worker had to take back what it gave away. */
 #define OFFER_AGAIN (100 * AB_NSEC_PER_MS)
 
@@ -59,9 +65,20 @@ static void set(uint32_t *figure, uint32_t value) {
   __atomic_store_n(figure, value, __ATOMIC_RELAXED);
 }
 
-static void set_pressure(ab_engine *engine, uint32_t pressure) {
-  engine->balance->pressure = pressure;
-  set(&engine->stats->pressure, pressure);
+static void set_peak(ab_engine *engine, uint32_t peak) {
+  engine->balance->peak = peak;
+  engine->balance->peaked = engine->now;
+  set(&engine->stats->pressure, peak);
+}
+
+static uint32_t fade(uint32_t peak, ab_nsec age) {
+  if (age >= FADE) return 0;
+  return (uint32_t)(peak * (uint64_t)(FADE - age) / FADE);
+}
+
+static uint32_t peak_now(const ab_engine *engine) {
+  const ab_balance *balance = engine->balance;
+  return fade(balance->peak, engine->now - balance->peaked);
 }
 
 static bool is_shut(const ab_engine *engine) {
@@ -77,9 +94,10 @@ void ab__balance_note(ab_engine *engine) {
 /* What there is to know of the siblings that serve. */
 typedef struct survey {
   bool serves;             /* one does */
-  bool room;               /* one takes connections */
   bool shut;               /* one takes none, or stands still */
-  uint32_t least, busiest; /* pressure, of those that take some */
+  uint32_t room;           /* how many take connections */
+  uint32_t least, busiest; /* of these: peaks of pressure, */
+  uint64_t sum;            /* ... and of all together */
 } survey;
 
 static void count_in(survey *survey, const ab_page_glance *other, ab_nsec now) {
@@ -89,10 +107,13 @@ static void count_in(survey *survey, const ab_page_glance *other, ab_nsec now) {
     survey->shut = true;
     return;
   }
-  uint32_t pressure = other->turned + IDLE <= now ? 0 : other->pressure;
-  if (!survey->room || pressure < survey->least) survey->least = pressure;
-  if (pressure > survey->busiest) survey->busiest = pressure;
-  survey->room = true;
+  /* One that has work measures when it comes to it, however long that takes. */
+  ab_nsec age = other->rests && now > other->turned ? now - other->turned : 0;
+  uint32_t peak = fade(other->pressure, age);
+  if (survey->room == 0 || peak < survey->least) survey->least = peak;
+  if (peak > survey->busiest) survey->busiest = peak;
+  survey->sum += peak;
+  survey->room++;
 }
 
 static survey look_around(const ab_engine *engine) {
@@ -107,7 +128,12 @@ static survey look_around(const ab_engine *engine) {
 }
 
 bool ab__balance_leaves(ab_engine *engine) {
-  return ++engine->balance->looks % TRUSTING_LOOKS != 0 && look_around(engine).room;
+  return ++engine->balance->looks % TRUSTING_LOOKS != 0 && look_around(engine).room > 0;
+}
+
+/* What each would have if all had the same. */
+static uint32_t even_share(const survey *others, uint32_t own) {
+  return (uint32_t)((others->sum + own) / (others->room + 1));
 }
 
 /* --- new connections --- */
@@ -140,13 +166,24 @@ static uint32_t waiting_now(const ab_engine *engine) {
   return count < MOST ? (uint32_t)count : MOST;
 }
 
-/* It rises slowly, since many requests at once may be over soon, and falls at once. */
+/* How many wait changes from turn to turn, the more so the more connections are busy. What is
+ * certain lies between the pressure, which rises slowly, since many requests at once may be over
+ * soon, and falls at once, and the peak, which is reached at once and fades. */
 static void sample(ab_engine *engine) {
   ab_balance *balance = engine->balance;
   uint32_t now = waiting_now(engine) * ONE, before = balance->pressure;
+  if (balance->requests != engine->stats->requests) balance->got_on = balance->sampled;
+  balance->requests = engine->stats->requests;
   balance->sampled = engine->now;
   bool rises = now > before && !is_shut(engine);
-  set_pressure(engine, rises ? before + (now - before + 3) / 4 : now);
+  balance->pressure = rises ? before + (now - before + 3) / 4 : now;
+  if (now >= peak_now(engine)) set_peak(engine, now);
+}
+
+void ab__balance_rest(ab_engine *engine) {
+  const ab_balance *balance = engine->balance;
+  bool works = balance->siblings.computes && engine->stats->in_app > 0;
+  if (!works) set(&engine->stats->rests, 1);
 }
 
 /* --- giving connections away --- */
@@ -191,17 +228,43 @@ static void give_ready(ab_engine *engine, uint32_t count) {
   }
 }
 
-static uint32_t may_give(const ab_engine *engine) {
-  const ab_balance *balance = engine->balance;
-  if (engine->draining || engine->now < balance->offer_at) return 0;
-  uint32_t own = balance->pressure;
-  if (own < (is_shut(engine) ? ONE : 2 * ONE)) return 0;
+/* Even when little waits here, and much there, one of the others has at most half as much. */
+static bool has_more(const ab_engine *engine, const survey *others) {
+  uint32_t own = engine->balance->pressure;
+  return others->room > 0 && own >= 2 * ONE && own >= 2 * (uint64_t)others->least;
+}
+
+static uint32_t surplus(const survey *others, uint32_t own) {
+  uint32_t share = even_share(others, own), count = own > share ? (own - share) / ONE : 0;
+  return count < MOVES ? count : MOVES;
+}
+
+/* Of a worker with room, which may have less to do in a moment. */
+static uint32_t may_give_some(ab_engine *engine) {
+  ab_balance *balance = engine->balance;
   survey others = look_around(engine);
-  if (!others.room) return 0;
-  if (is_shut(engine)) return MOVES;
-  if (2 * others.least > own) return 0;
-  uint32_t half = (own - others.least) / (2 * ONE);
-  return half < MOVES ? half : MOVES;
+  balance->agree = has_more(engine, &others) ? balance->agree + 1 : 0;
+  if (balance->agree < AGREE) return 0;
+  balance->agree = 0;
+  return surplus(&others, peak_now(engine));
+}
+
+/* Of one that is shut: what waits, waits for nothing but others, unless it is served soon. */
+static uint32_t may_give_all(const ab_engine *engine) {
+  const ab_balance *balance = engine->balance;
+  survey others = look_around(engine);
+  if (others.room == 0) return 0;
+  bool gets_on = engine->now - balance->got_on < GETS_ON;
+  return gets_on ? surplus(&others, balance->pressure + ONE - 1) : MOVES;
+}
+
+static uint32_t may_give(ab_engine *engine) {
+  ab_balance *balance = engine->balance;
+  bool shut = is_shut(engine), enough = balance->pressure >= (shut ? ONE : 2 * ONE);
+  if (enough && !engine->draining && engine->now >= balance->offer_at)
+    return shut ? may_give_all(engine) : may_give_some(engine);
+  balance->agree = 0;
+  return 0;
 }
 
 static void offer(ab_engine *engine) {
@@ -209,8 +272,16 @@ static void offer(ab_engine *engine) {
   if (count == 0) return;
   uint64_t before = engine->stats->moved_out;
   give_ready(engine, give_requests(engine, count));
-  if (engine->stats->moved_out != before) stand_aside(engine);
-  if (!is_shut(engine)) engine->balance->offer_at = engine->now + AB_LOOK;
+  if (engine->stats->moved_out == before) return;
+  stand_aside(engine);
+  if (!is_shut(engine)) engine->balance->offer_at = engine->now + GIVE_AGAIN;
+}
+
+void ab__balance_measure(ab_engine *engine) {
+  ab_balance *balance = engine->balance;
+  if (balance->watch.fd < 0 || engine->now - balance->sampled < SAMPLE) return;
+  sample(engine);
+  offer(engine);
 }
 
 /* --- taking connections --- */
@@ -243,13 +314,14 @@ static void answer_call(ab_engine *engine) {
     return;
   }
   survey others = look_around(engine);
-  if (!others.shut && 2 * balance->pressure > others.busiest) {
+  uint32_t own = peak_now(engine);
+  if (!others.shut && 2 * (uint64_t)own > others.busiest) {
     stand_aside(engine);
     return;
   }
-  uint32_t more = others.busiest > balance->pressure ? others.busiest - balance->pressure : 0;
-  uint32_t half = others.shut ? MOVES : more / (2 * ONE);
-  ab__balance_invite(engine, half < 1 ? 1 : half < MOVES ? half : MOVES);
+  uint32_t share = even_share(&others, own), count = share > own ? (share - own) / ONE : 0;
+  if (others.shut || count > MOVES) count = MOVES;
+  ab__balance_invite(engine, count > 0 ? count : 1);
 }
 
 bool ab__balance_adopt(ab_engine *engine) {
@@ -261,7 +333,7 @@ bool ab__balance_adopt(ab_engine *engine) {
   if (err == AB_AGAIN) {
     balance->budget = balance->insists = 0;
   } else if (err == AB_OK) {
-    set_pressure(engine, balance->pressure + ONE);
+    set_peak(engine, peak_now(engine) + ONE);
   } else if (err == AB_ELIMIT) {
     engine->stats->refused++;
     ab__engine_rest(engine);
@@ -279,6 +351,7 @@ void ab__balance_adopt_the_last(ab_engine *engine) {
 
 void ab__balance_turn(ab_engine *engine) {
   ab_balance *balance = engine->balance;
+  set(&engine->stats->rests, 0);
   bool accepts = !is_shut(engine) && !engine->rest_until && !engine->draining;
   if (accepts && engine->now - balance->looked >= AB_NSEC_PER_SEC) look_at_all(engine);
   if (balance->watch.fd < 0) return;
@@ -287,10 +360,7 @@ void ab__balance_turn(ab_engine *engine) {
     balance->insists = 2; /* the poller tells of it after this turn */
     ab__balance_listen(engine, accepts);
   }
-  if (engine->now - balance->sampled >= SAMPLE) {
-    sample(engine);
-    offer(engine);
-  }
+  ab__balance_measure(engine);
   if (AB_UNLIKELY(balance->called)) {
     answer_call(engine);
   } else if (AB_UNLIKELY(balance->insists > 0)) {

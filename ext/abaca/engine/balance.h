@@ -5,9 +5,10 @@
  * have room; the page says which do.
  *
  * Connections that are kept stay where they were accepted, however busy that worker becomes. So
- * while requests wait here, and another worker has at most half as many, their connections go into
- * the relay, from where whichever worker has nothing to do takes them, as from a listener. What
- * nobody has taken after a moment comes back. All functions run with the lock held. */
+ * while requests wait here, and another worker has at most half as many, connections go into the
+ * relay, until both would have the same, and whichever worker has less to do takes them, as from a
+ * listener. What nobody has taken after a moment comes back. All functions run with the lock held.
+ */
 #ifndef AB_ENGINE_BALANCE_H
 #define AB_ENGINE_BALANCE_H
 
@@ -18,8 +19,13 @@ typedef struct ab_balance {
   ab_watch watch;    /* of the relay's end where connections come out; fd -1: none move */
   int relay;         /* the other end */
   uint32_t budget;   /* connections that may still be taken from the relay in this turn */
-  uint32_t pressure; /* as in the page */
+  uint32_t pressure; /* requests that wait, at least */
+  uint32_t peak;     /* ... at most, at `peaked`: as in the page */
+  uint32_t agree;    /* measures in a row by which another worker has less to do */
   uint32_t looks;    /* while it is shut: that found room elsewhere, in a row */
+  ab_nsec peaked;
+  uint64_t requests; /* that were taken until the last measure */
+  ab_nsec got_on;    /* the measure since which that had changed last */
   ab_nsec looked;    /* when every listener, and the relay, was last looked at */
   ab_nsec sampled;   /* when pressure was measured last */
   ab_nsec offer_at;  /* no connection goes before */
@@ -34,6 +40,10 @@ void ab__balance_turn(ab_engine *engine);
 static inline ab_nsec ab__balance_deadline(const ab_engine *engine) {
   return engine->balance ? engine->balance->return_at : 0;
 }
+/* Between two steps: measures how much waits, and may give some of it away. */
+void ab__balance_measure(ab_engine *engine);
+/* The engine is about to wait for events. */
+void ab__balance_rest(ab_engine *engine);
 /* Whether new connections are left to the others has changed. */
 void ab__balance_note(ab_engine *engine);
 /* While it is shut: whether what waits in the kernel's queues is left to the others even now. */

@@ -240,6 +240,9 @@ int ab_engine_join(ab_engine *engine, const ab_siblings *siblings) AB_WARN_UNUSE
 /* Idempotent. */
 void ab_engine_part(ab_engine *engine);
 bool ab_engine_has_siblings(const ab_engine *engine);
+/* With siblings, between two steps of a turn, which may take long: it may give some of its work to
+ * them. */
+void ab_engine_go_on(ab_engine *engine, ab_nsec now);
 /* What this engine has counted, and what there is now. */
 ab_figures ab_engine_get_stats(ab_engine *engine);
 /* Those that ab_engine_init was given. */

@@ -134,6 +134,13 @@ bool ab_engine_step(ab_engine *engine) {
   return more;
 }
 
+void ab_engine_go_on(ab_engine *engine, ab_nsec now) {
+  ab_engine_lock(engine);
+  ab_engine_pass_time(engine, now);
+  ab__balance_measure(engine);
+  ab_engine_unlock(engine);
+}
+
 bool ab_engine_end_step(ab_engine *engine) {
   ab_engine_lock(engine);
   if (AB_UNLIKELY(engine->stats->waiting > engine->max_queue)) ab__engine_shed(engine);
@@ -161,6 +168,7 @@ static bool has_requests(const ab_engine *engine) {
 ab_nsec ab_engine_deadline(ab_engine *engine) {
   ab_engine_lock(engine);
   ab_nsec due = engine->told_deadline = deadline(engine);
+  if (engine->balance) ab__balance_rest(engine);
   ab_engine_unlock(engine);
   return due;
 }

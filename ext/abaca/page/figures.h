@@ -53,9 +53,10 @@ typedef struct ab_figures {
 
   uint64_t moved_out; /* connections that went to other workers, with requests that waited */
   uint64_t moved_in;  /* ... that came from them */
-  uint32_t pressure;  /* sixteenths of requests that wait for the engine or a place, of late */
+  uint32_t pressure;  /* sixteenths of requests that wait for the engine or a place, at most */
   uint32_t shut;      /* 1: it leaves new connections to others, since it is full or stalls */
-  uint8_t rest[40];
+  uint32_t rests;     /* 1: the engine waits for events; not in the table below */
+  uint8_t padding_2[36];
 } ab_figures;
 
 /* All of them: name, offset, bytes. A reader in another language takes its table from here. */

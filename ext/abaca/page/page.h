@@ -79,7 +79,7 @@ ab_page_view ab_page_look(const ab_page_slot *slot);
 /* What one worker has to know of another. */
 typedef struct ab_page_glance {
   uint32_t state; /* enum ab_page_state */
-  bool shut;
+  bool shut, rests;
   uint32_t pressure;
   ab_nsec turned;
 } ab_page_glance;
@@ -90,6 +90,7 @@ static inline ab_page_glance ab_page_glance_at(const ab_page_slot *slot) {
   return (ab_page_glance){
       .state = __atomic_load_n(&slot->state, __ATOMIC_RELAXED),
       .shut = __atomic_load_n(&slot->figures.shut, __ATOMIC_RELAXED) != 0,
+      .rests = __atomic_load_n(&slot->figures.rests, __ATOMIC_RELAXED) != 0,
       .pressure = __atomic_load_n(&slot->figures.pressure, __ATOMIC_RELAXED),
       .turned = __atomic_load_n(&slot->figures.turned, __ATOMIC_RELAXED),
   };

@@ -110,6 +110,135 @@ CHECK_CASE(connections_of_a_busy_worker_go_to_an_idle_one) {
   pair_fini(&both);
 }
 
+/* The other's clients, by connections that it has accepted. */
+static void halves(pair *self, int *clients, int count) {
+  for (int i = 0; i < count; i++) {
+    fixture *fx = i % 2 ? &self->b : &self->a;
+    clients[i] = client_tcp(self->port);
+    client_send(clients[i], GET("/first"));
+    fixture_run(fx);
+    CHECK(strstr(client_read(clients[i], NULL), "/first"));
+  }
+}
+
+/* Requests that compute for `cost`, and clients that take their time: how many wait changes a lot.
+ * Whichever worker is done with its turn first has the next one. */
+static void saturate(pair *self, const int *clients, int count, int turns, ab_nsec cost) {
+  uint32_t dice = 1;
+  ab_nsec next[2] = {self->a.now, self->a.now};
+  for (int turn = 0; turn < turns; turn++) {
+    int who = next[1] < next[0];
+    fixture *fx = who ? &self->b : &self->a;
+    for (int i = 0; i < count; i++) {
+      dice = dice * 1664525u + 1013904223u;
+      if (dice >> 31) client_send(clients[i], GET("/x"));
+    }
+    uint64_t before = stats_of(fx).requests;
+    fx->now = next[who];
+    fixture_turn(fx);
+    next[who] += (stats_of(fx).requests - before + 1) * cost;
+    for (int i = 0; i < count; i++) client_read(clients[i], NULL);
+  }
+}
+
+CHECK_CASE(two_that_are_equally_busy_keep_what_they_have) {
+  enum { CLIENTS = 20, TURNS = 400 };
+  static const ab_nsec costs[] = {AB_NSEC_PER_MS / 5, AB_NSEC_PER_MS, 20 * AB_NSEC_PER_MS};
+  for (int i = 0; i < 3; i++) {
+    pair both;
+    pair_init(&both);
+    int clients[CLIENTS];
+    halves(&both, clients, CLIENTS);
+    saturate(&both, clients, CLIENTS, TURNS, costs[i]);
+    CHECK(stats_of(&both.a).moved_out + stats_of(&both.b).moved_out <= 4);
+    for (int j = 0; j < CLIENTS; j++) close(clients[j]);
+    pair_fini(&both);
+  }
+}
+
+/* It does not have to come to the end of a turn that takes long. */
+CHECK_CASE(a_worker_gives_in_the_middle_of_a_turn) {
+  enum { CLIENTS = 40 };
+  pair both;
+  pair_init(&both);
+  int clients[CLIENTS];
+  for (int i = 0; i < CLIENTS; i++) clients[i] = kept_client(&both);
+  pass(&both, AB_NSEC_PER_SEC);
+  fixture_run(&both.b);
+  for (int i = 0; i < CLIENTS; i++) client_send(clients[i], GET("/x"));
+  CHECK(ab_poller_wait(both.a.poller, 0) > 0);
+  ab_poller_lock(both.a.poller);
+  ab_poller_dispatch(both.a.poller);
+  ab_poller_unlock(both.a.poller);
+  ab_engine_begin_turn(both.a.engine, both.a.now);
+  CHECK_INT(0, stats_of(&both.a).moved_out);
+  ab_engine_go_on(both.a.engine, both.a.now + AB_NSEC_PER_MS / 2);
+  CHECK_INT(0, stats_of(&both.a).moved_out);
+  ab_engine_go_on(both.a.engine, both.a.now + AB_NSEC_PER_MS);
+  CHECK_INT(CLIENTS / 2, stats_of(&both.a).moved_out);
+  fixture_run(&both.b);
+  fixture_run(&both.a);
+  CHECK_INT(CLIENTS / 2, moved(&both.a, &both.b));
+  for (int i = 0; i < CLIENTS; i++) {
+    CHECK(strstr(client_read(clients[i], NULL), "/x"));
+    close(clients[i]);
+  }
+  pair_fini(&both);
+}
+
+/* A turn in which much is computed is no rest. */
+CHECK_CASE(a_worker_that_is_long_in_a_turn_is_not_idle) {
+  enum { CLIENTS = 10 };
+  pair both;
+  pair_init(&both);
+  int clients[CLIENTS];
+  for (int i = 0; i < CLIENTS; i++) clients[i] = kept_client(&both);
+  both.b.stats->pressure = 16 * CLIENTS;
+  both.b.stats->turned = both.b.now;
+  press(&both, clients, CLIENTS, 0);
+  for (int turn = 0; turn < 10; turn++) {
+    for (int i = 0; i < CLIENTS; i++) client_send(clients[i], GET("/x"));
+    pass(&both, 200 * AB_NSEC_PER_MS);
+    fixture_turn(&both.a);
+    for (int i = 0; i < CLIENTS; i++) CHECK(strstr(client_read(clients[i], NULL), "/x"));
+  }
+  CHECK_INT(0, stats_of(&both.a).moved_out);
+  ab_engine_deadline(both.b.engine); /* now it waits for events */
+  CHECK_INT(1, both.b.stats->rests);
+  press(&both, clients, CLIENTS, 2);
+  CHECK(stats_of(&both.a).moved_out > 0);
+  for (int i = 0; i < CLIENTS; i++) close(clients[i]);
+  pair_fini(&both);
+}
+
+/* One that has all its places taken, and is done with requests all the time. */
+CHECK_CASE(a_full_worker_that_gets_on_gives_half) {
+  enum { CLIENTS = 12 };
+  pair both;
+  pair_init(&both);
+  int clients[CLIENTS];
+  for (int i = 0; i < CLIENTS; i++) clients[i] = kept_client(&both);
+  pass(&both, 5 * AB_NSEC_PER_MS);
+  fixture_run(&both.a);
+  client_send(clients[0], GET("/x"));
+  fixture_run(&both.a);
+  both.a.mute = true;
+  for (int i = 0; i < CLIENTS; i++) client_send(clients[i], GET("/x"));
+  fixture_run(&both.a);
+  ab_engine_pause(both.a.engine, true);
+  pass(&both, 5 * AB_NSEC_PER_MS);
+  fixture_turn(&both.a);
+  CHECK_INT(CLIENTS / 2, stats_of(&both.a).moved_out);
+  both.a.mute = false;
+  fixture_run(&both.b);
+  fixture_run(&both.a);
+  for (int i = 0; i < CLIENTS; i++) {
+    CHECK(strstr(client_read(clients[i], NULL), "/x"));
+    close(clients[i]);
+  }
+  pair_fini(&both);
+}
+
 CHECK_CASE(a_worker_with_little_to_do_keeps_its_connections) {
   pair both;
   pair_init(&both);
@@ -200,6 +329,24 @@ CHECK_CASE(what_belongs_to_the_connection_moves) {
   CHECK(ab_exchange_listener(both.b.held[0]) == ab_engine_listener(both.b.engine, 0));
   CHECK(!conn->proxied);
   answer_held(&both.b, 0, "x");
+  close(client);
+  pair_fini(&both);
+}
+
+/* HTTP/2 would have begun with the first request. */
+CHECK_CASE(a_connection_that_has_spoken_http_1_goes_on_with_it) {
+  pair both;
+  pair_init(&both);
+  both.a.engine->services->http2 = both.b.engine->services->http2 = true;
+  int client = kept_client(&both);
+  client_send(client, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+  ab_engine_pause(both.a.engine, true);
+  pass(&both, AB_NSEC_PER_SEC);
+  fixture_run(&both.b);
+  fixture_run(&both.a);
+  fixture_run(&both.b);
+  CHECK_INT(1, moved(&both.a, &both.b));
+  CHECK(strstr(client_read(client, NULL), "HTTP/1.1 "));
   close(client);
   pair_fini(&both);
 }

@@ -191,6 +191,8 @@ bool ab_turn_run(ab_driver *driver, ab_nsec now) {
     rb_ensure(dispatch, (VALUE)driver, dispatched, (VALUE)driver);
     if (lost(driver)) return false;
     more = ab_engine_end_step(run->rack.engine);
+    if (batch && ab_engine_has_siblings(run->rack.engine))
+      ab_engine_go_on(run->rack.engine, ab_clock_monotonic());
   } while (batch);
   if (driver->late && ab_engine_tells(run->rack.engine, true)) more = true;
   ab_turn_tidy(driver, now);
