@@ -7,7 +7,7 @@
 #define MARK       0x61626d31u /* of this layout */
 #define NO_SERVICE UINT16_MAX
 
-enum flag { PROXIED = 1, TIMED = 2, LINGERS = 4, ALL_FLAGS = 7 };
+enum flag { PROXIED = 1, TIMED = 2, LINGERS = 4, UNDECIDED = 8, ALL_FLAGS = 15 };
 
 /* Both processes run the same program. Behind it stands the input. */
 typedef struct parcel {
@@ -51,7 +51,7 @@ static parcel describe(const ab_conn *conn) {
       .served = conn->served,
       .service = number_of(conn->service),
       .flags = (uint16_t)((conn->proxied ? PROXIED : 0) | (conn->timed && !waits ? TIMED : 0) |
-                          (conn->lingers ? LINGERS : 0)),
+                          (conn->lingers ? LINGERS : 0) | (conn->undecided ? UNDECIDED : 0)),
       .deadline = waits ? 0 : conn->deadline,
       .arrived = waits ? conn->exchange->arrived : 0,
       .peer = conn->peer,
@@ -100,6 +100,7 @@ static ab_conn *unpack(ab_engine *engine, const parcel *parcel, char *in, int fd
   conn->served = parcel->served;
   conn->proxied = parcel->flags & PROXIED;
   conn->lingers = parcel->flags & LINGERS;
+  conn->undecided = parcel->flags & UNDECIDED;
   conn->timed = parcel->flags & TIMED;
   conn->begun = conn->timed && parcel->in_len > 0;
   conn->deadline = conn->timed ? parcel->deadline : 0;
