@@ -67,33 +67,23 @@ static int read_chain(ab__tls_identity *identity, const ab_tls_identity *source,
   return AB_OK;
 }
 
-static bool is_about_password(unsigned long error) {
-  int library = ERR_GET_LIB(error), reason = ERR_GET_REASON(error);
-  return library == ERR_LIB_PEM &&
-         (reason == PEM_R_BAD_PASSWORD_READ || reason == PEM_R_PROBLEMS_GETTING_PASSWORD ||
-          reason == PEM_R_BAD_DECRYPT);
+static bool contains(const ab_tls_identity *source, const char *text) {
+  return memmem(source->key, source->key_len, text, strlen(text)) != NULL;
 }
 
-/* What is wrong with the key, as the queue of errors tells. */
+/* OpenSSL's errors do not tell these cases apart: it tries one format after the other. */
 static void say_key_fails(const ab_tls_identity *source, ab_tls_problem *problem) {
-  bool password = false;
-  const char *encrypted = source->password ? "its key cannot be decrypted with the password"
-                                           : "its key is encrypted, and no password is given";
-  unsigned long error = ERR_peek_last_error();
-  bool none = ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_NO_START_LINE;
-  for (unsigned long each; (each = ERR_get_error()) != 0;) {
-    password = password || is_about_password(each) || ERR_GET_LIB(each) == ERR_LIB_CRYPTO ||
-               ERR_GET_LIB(each) == ERR_LIB_PROV;
-  }
-  if (none) {
-    ab__tls_say(problem, "%s: there is no private key for it (PEM)", source->label);
-  } else if (password && (source->password || strstr(source->key, "ENCRYPTED"))) {
-    ab__tls_say(problem, "%s: %s", source->label, encrypted);
+  const char *label = source->label;
+  if (source->key_len == 0 || !contains(source, "PRIVATE KEY-----")) {
+    ab__tls_say(problem, "%s: there is no private key for it (PEM)", label);
+  } else if (contains(source, "ENCRYPTED") && source->password) {
+    ab__tls_say(problem, "%s: its key cannot be decrypted with the password", label);
+  } else if (contains(source, "ENCRYPTED")) {
+    ab__tls_say(problem, "%s: its key is encrypted, and no password is given", label);
   } else {
-    const char *reason = ERR_reason_error_string(error);
-    ab__tls_say(problem, "%s: its key cannot be read: %s", source->label,
-                reason ? reason : "not a private key");
+    ab__tls_say(problem, "%s: its key cannot be read: %s", label, ab__tls_error());
   }
+  ERR_clear_error();
 }
 
 static int read_key(ab__tls_identity *identity, const ab_tls_identity *source,
