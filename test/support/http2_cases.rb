@@ -11,7 +11,7 @@ module Http2Cases
     def outcomes = lines.grep(/\A</).map { |line| line.split.drop(1) }
     # The client ends the connection itself.
     def left? = lines.grep(/\A> goaway 0/).any?
-    def may_fail? = outcomes.map(&:first).intersect?(%w[end error goaway either])
+    def may_fail? = outcomes.map(&:first).intersect?(%w[end error refuse goaway either])
 
     # What is sent, in turn: Arrays of bytes, one for each line; between them is a wait.
     def parts
@@ -111,16 +111,23 @@ module Http2Cases
       "#{@label}: #{wrong.inspect} #{@client.frames.last(8)}" unless wrong.empty?
     end
 
-    def holds?((what, first, second))
+    def holds?((what, first, second, third))
       stream = first.to_i
       case what
-      when "answer" then @client.status(stream) == Integer(second) && @client.complete?(stream)
-      when "error" then code?(@client.reset(stream), second) || (code?(@client.goaway, second) && @client.ended?)
+      when "answer" then answer?(stream, second)
+      when "error" then error?(stream, second)
+      when "refuse" then answer?(stream, second) || error?(stream, third)
       when "goaway" then code?(@client.goaway, first) && @client.ended?
       when "data" then @client.of("data", stream).map { |frame| frame.payload.bytesize }.join(",") == second
       when "silent" then @client.frames.none? { |frame| frame.stream == stream }
       else connection?(what, first)
       end
+    end
+
+    def answer?(stream, status) = @client.status(stream) == Integer(status) && @client.complete?(stream)
+
+    def error?(stream, code)
+      code?(@client.reset(stream), code) || (code?(@client.goaway, code) && @client.ended?)
     end
 
     def connection?(what, hex)

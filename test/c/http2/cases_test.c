@@ -192,14 +192,20 @@ static bool has_settings(const outcome *the, uint8_t flag) {
   return find(the, 4, 0, flag, &seen);
 }
 
+static bool is_answered(const outcome *the, uint32_t stream, const char *status) {
+  return status_of(the, stream) == atoi(status) && is_complete(the, stream);
+}
+
 static void check_outcome(const outcome *the, const char *line) {
-  char words[200], what[16] = "", second[64] = "", third[64] = "";
+  char words[200], what[16] = "", second[64] = "", third[64] = "", fourth[64] = "";
   snprintf(words, sizeof words, "%s", line + 1);
-  sscanf(words, "%15s %63s %63s", what, second, third);
+  sscanf(words, "%15s %63s %63s %63s", what, second, third, fourth);
   uint32_t stream = (uint32_t)strtoul(second, NULL, 10);
   bool holds = false;
   if (strcmp(what, "answer") == 0) {
-    holds = status_of(the, stream) == atoi(third) && is_complete(the, stream);
+    holds = is_answered(the, stream, third);
+  } else if (strcmp(what, "refuse") == 0) {
+    holds = is_answered(the, stream, third) || has_reset(the, stream, fourth);
   } else if (strcmp(what, "error") == 0) {
     holds = has_reset(the, stream, third) || has_goaway(the, third);
   } else if (strcmp(what, "goaway") == 0) {
@@ -227,7 +233,8 @@ static void check_outcome(const outcome *the, const char *line) {
 static bool may_fail(const one_case *the) {
   for (int i = 0; i < the->count; i++) {
     if (strncmp(the->lines[i], "< goaway", 8) == 0 || strncmp(the->lines[i], "< end", 5) == 0 ||
-        strncmp(the->lines[i], "< either", 8) == 0 || strncmp(the->lines[i], "< error", 7) == 0) {
+        strncmp(the->lines[i], "< either", 8) == 0 || strncmp(the->lines[i], "< error", 7) == 0 ||
+        strncmp(the->lines[i], "< refuse", 8) == 0) {
       return true;
     }
   }
