@@ -81,6 +81,24 @@ class Http2BodyTest < Minitest::Test
     assert_equal "[nil, 65600]", client.read_until { client.complete?(1) }.body(1)
   end
 
+  # Its client may wait for an answer before it sends more.
+  def test_a_call_of_grpc_comes_to_the_app_with_its_head
+    client = client_of(->(env) { [200, TYPE.dup, Enumerator.new { |out| out << "here" << env["rack.input"].read }] })
+    client.send_words("#{POST} 5f12'application/grpc+x'", stream: 1)
+    client.read_until { client.body(1) == "here" }
+    client.send_words("data $ es 'more'", stream: 1)
+    assert_equal "heremore", client.read_until { client.complete?(1) }.body(1)
+  end
+
+  # A status of gRPC without messages: one block of fields, which ends the stream.
+  def test_fields_without_content
+    client = client_of(->(_) { [200, { "content-type" => "application/grpc", "grpc-status" => "12" }, []] })
+    client.send_words("headers $ es,eh :get", stream: 1)
+    client.read_until { client.complete?(1) }
+    assert_equal [true], client.of("headers", 1).map { |frame| frame.flag?("es") }
+    assert_empty client.of("data", 1)
+  end
+
   def test_trailers_of_a_response_without_content
     [[], [""]].each do |body|
       client = client_of(->(_) { [200, TYPE.merge("abaca.trailers" => { "grpc-status" => "0" }), body] })

@@ -2,6 +2,7 @@
  * exchange, its response goes to the session. All functions run with the lock held unless engine.h
  * says otherwise. */
 #include <string.h>
+#include <strings.h>
 
 #include "engine/http2.h"
 #include "io/storage.h"
@@ -72,6 +73,19 @@ static ab_framing framing_of(const ab_conn *conn, bool ended) {
                       .expect_continue = ab_h2_stream_expects_continue(h2)};
 }
 
+/* The peer of a gRPC call may wait for an answer before it sends more: its type begins so. */
+static bool is_grpc(const ab_request *request) {
+  static const char type[] = "application/grpc";
+  size_t len = sizeof type - 1;
+  if (!(request->known & 1u << AB_FIELD_CONTENT_TYPE)) return false;
+  for (uint32_t i = 0; i < request->field_count; i++) {
+    const ab_field *field = &request->fields[i];
+    if (field->id != AB_FIELD_CONTENT_TYPE) continue;
+    return field->value_len >= len && strncasecmp(field->value, type, len) == 0;
+  }
+  return false;
+}
+
 static void admit(ab_conn *conn, const ab_request *request, bool ended) {
   ab_stream *stream = conn->stream;
   ab_framing framing = framing_of(conn, ended);
@@ -81,7 +95,7 @@ static void admit(ab_conn *conn, const ab_request *request, bool ended) {
     return;
   }
   /* The bytes of a tunnel come when the application has answered. */
-  exchange->streams = ab_h2_stream_protocol(stream->h2).ptr != NULL;
+  exchange->streams = ab_h2_stream_protocol(stream->h2).ptr != NULL || is_grpc(request);
   ab__exchange_admit(exchange, &framing);
   ab_body *body = conn->exchange ? conn->exchange->body : NULL;
   if (body) ab_body_leave_open(body, framing.has_length);

@@ -1,0 +1,36 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "json"
+require "open3"
+require "support/framework_case"
+require "support/process_case"
+
+# A real client of gRPC, with the gems of test/frameworks/grpc, in front of a Rack app that is served by the command.
+class GrpcTest < Minitest::Test
+  include ProcessCase
+
+  FOLDER = File.join(FrameworkCase::FOLDER, "grpc")
+  ANSWERS = {
+    "unary" => "HELLO", "large" => 300_000, "server_stream" => %w[0 1 2], "client_stream" => "a,b,c",
+    "both" => %w[a a+ a++], "unknown" => ["GRPC::Unimplemented", "no such method"], "late" => "GRPC::DeadlineExceeded",
+    "at_once" => Array.new(20) { |nth| "N#{nth}" }
+  }.freeze
+
+  def test_calls_on_fibers = assert_calls("")
+  def test_calls_on_threads = assert_calls("mode :thread\nthreads 0, 32\n")
+
+  private
+
+  def assert_calls(config)
+    File.write(File.join(@directory, "settings.rb"), "bind 'tcp://127.0.0.1:0?h2c=true'\n#{config}")
+    command = start_abaca("-C", "settings.rb", File.join(FOLDER, "config.ru"))
+    out, err, status = Open3.capture3(FrameworkCase.environment(FOLDER), "timeout", "40", RbConfig.ruby,
+                                      File.join(FOLDER, "calls.rb"), command.port.to_s)
+    assert_predicate status, :success?, err
+    assert_equal ANSWERS, JSON.parse(out.lines.last)
+    # The call that was given up has ended, too.
+    command.signal(:TERM)
+    assert_equal 0, command.wait(within: 20).exitstatus
+  end
+end
