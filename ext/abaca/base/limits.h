@@ -50,7 +50,14 @@
   X(http2_max_requests, 10000, "requests",                                                         \
     "then the client of an HTTP/2 connection is told to open another; 0 is no limit")              \
   X(http2_max_age, 3600, "seconds",                                                                \
-    "the same for an HTTP/2 connection that is older, a tenth more or less; 0 is no limit")
+    "the same for an HTTP/2 connection that is older, a tenth more or less; 0 is no limit")        \
+  X(tls_handshake_timeout, 10, "seconds",                                                          \
+    "a TLS connection on which no request has begun for longer: closed")                           \
+  X(max_tls_handshakes, 1000, "handshakes",                                                        \
+    "more at once: one that waits for its client is closed, or new connections wait")              \
+  X(max_tls_connections, 10000, "connections",                                                     \
+    "new TLS connections wait in the kernel's queue; 0 is no limit")                               \
+  X(tls_handshake_rate, 0, "handshakes/s", "new TLS connections wait; 0 is no limit")
 
 /* A time limit in seconds, as nanoseconds; more than 136 years is capped. */
 static inline ab_nsec ab_limit_nsec(uint64_t seconds) {

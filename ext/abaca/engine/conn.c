@@ -48,6 +48,12 @@ static bool leaves_queue(const ab_conn *conn, uint32_t events) {
   return reset || gone || ab__conn_is_unwanted(conn);
 }
 
+/* The socket is broken. One whose sides have both ended is not, if we read on there. */
+static bool is_reset(const ab_conn *conn, uint32_t events) {
+  if (AB_LIKELY(!(events & (AB_POLL_HUP | AB_POLL_ERROR)))) return false;
+  return events & AB_POLL_ERROR || conn->speaks != AB_SPEAKS_TUNNEL;
+}
+
 static void conn_ready(ab_watch *watch, uint32_t events) {
   ab_conn *conn = AB_CONTAINER_OF(watch, ab_conn, link.watch);
   if (events & AB_POLL_RDHUP) conn->hung_up = true;
@@ -55,13 +61,15 @@ static void conn_ready(ab_watch *watch, uint32_t events) {
     ab__exchange_unqueue(conn->exchange);
     return;
   }
-  bool reset = events & (AB_POLL_HUP | AB_POLL_ERROR);
-  if (reset || AB_UNLIKELY(is_abandoned(conn) || ab__conn_is_unwanted(conn))) {
+  if (is_reset(conn, events) || AB_UNLIKELY(is_abandoned(conn) || ab__conn_is_unwanted(conn))) {
     ab__conn_drop(conn);
     return;
   }
   if (events & (AB_POLL_IN | AB_POLL_RDHUP)) conn->readable = true;
-  if (events & AB_POLL_OUT && conn->blocked) conn->blocked = conn->timed = false;
+  if (events & AB_POLL_OUT) {
+    if (conn->blocked) conn->blocked = conn->timed = false;
+    if (ab__conn_owes(conn)) conn->readable = true; /* receiving sends it */
+  }
   if (AB_UNLIKELY(conn->hung_up) && ab__conn_has(conn, AB_EXCHANGE_APP)) {
     ab__exchange_ask(conn->exchange);
   }
@@ -125,15 +133,21 @@ void ab__conns_free_dead(ab_engine *engine) {
   }
 }
 
+static void close_link(ab_conn *conn) {
+  ab_engine *engine = conn->engine;
+  /* In a forked child that is not for us to say: the parent goes on with the session. */
+  if (AB_UNLIKELY(!engine->poller)) ab_link_drop_tls(&conn->link);
+  ab_link_close(&conn->link, conn->resets);
+  if (AB_LIKELY(conn->speaks != AB_SPEAKS_TUNNEL)) engine->stats->connections--;
+  if (AB_UNLIKELY(conn->service->tls != NULL)) engine->stats->tls_connections--;
+}
+
 void ab__conn_drop(ab_conn *conn) {
   ab_engine *engine = conn->engine;
   bool in_app = ab__conn_has(conn, AB_EXCHANGE_APP);
   if (conn->registered) ab_poller_unset(engine->poller, &conn->link.watch, true);
   conn->registered = false;
-  if (AB_LIKELY(ab_link_open(&conn->link))) {
-    ab_link_close(&conn->link, conn->resets);
-    engine->stats->connections--;
-  }
+  if (AB_LIKELY(ab_link_open(&conn->link))) close_link(conn);
   ab__conn_become(conn, AB_CONN_DEAD);
   if (AB_UNLIKELY(conn->speaks != AB_SPEAKS_HTTP1)) ab__conn_protocol(conn)->dropped(conn);
   ab_wheel_cancel(&engine->wheel, &conn->timer);
@@ -248,6 +262,8 @@ static size_t receive(ab_conn *conn, char *buf, size_t room) {
     end_of_input(conn);
   } else if (n != AB_AGAIN) {
     ab__conn_drop(conn);
+  } else if (ab__conn_owes(conn)) {
+    ab__conn_await_room(conn);
   }
   return 0;
 }

@@ -45,12 +45,17 @@ enum ab_conn_state {
 /* What it speaks, once that is known. */
 enum ab_speaks {
   AB_SPEAKS_HTTP1,
-  AB_SPEAKS_HTTP2, /* it has a session */
-  AB_SPEAKS_STREAM /* it is a stream of one, and has no socket */
+  AB_SPEAKS_HTTP2,  /* it has a session */
+  AB_SPEAKS_STREAM, /* it is a stream of one, and has no socket */
+  AB_SPEAKS_TLS,    /* its handshake is not done yet */
+  AB_SPEAKS_TUNNEL  /* the application has it: bytes go to and fro */
 };
 
 typedef struct ab_session ab_session;
 typedef struct ab_stream ab_stream;
+typedef struct ab_handshake ab_handshake;
+typedef struct ab_tunnel ab_tunnel;
+typedef struct ab_redirect ab_redirect;
 typedef struct ab_stall ab_stall;
 typedef struct ab_load ab_load;
 
@@ -73,13 +78,16 @@ typedef struct ab_service {
   uint32_t told;           /* how often the poller has told of some */
   unsigned proxy_versions; /* set of enum ab_proxy_accept; 0: no PROXY header */
   bool http2;              /* its connections may begin with HTTP/2 at once */
+  bool redirects_clear;    /* HTTP in clear, where TLS is spoken, is redirected */
+  ab_tls_context *tls;     /* what new connections begin with; NULL: they speak no TLS */
+  ab_redirect *redirect;   /* NULL: requests are served */
   ab_limits limits;
 } ab_service;
 
 /* Kept small: an idle connection is this structure and its entry in the poller's table. */
 struct ab_conn {
   ab_link link;
-  ab_list ready_link; /* in engine->ready, ->batch or ->dead */
+  ab_list ready_link; /* in engine->ready, ->batch, ->signers or ->dead */
   ab_wheel_node timer;
   ab_nsec deadline; /* the true one; the timer may come earlier. 0: none */
   ab_engine *engine;
@@ -94,6 +102,8 @@ struct ab_conn {
     ab_head_progress progress; /* by `speaks` */
     ab_session *session;
     ab_stream *stream;
+    ab_handshake *handshake;
+    ab_tunnel *tunnel;
   };
   uint32_t served; /* requests taken so far */
   ab_addr peer;
@@ -113,7 +123,8 @@ struct ab_conn {
   bool parting : 1;      /* closes unless the next read brings something */
   bool proxied : 1;      /* a PROXY header has to come before the first request */
   bool undecided : 1;    /* it may begin with HTTP/2 */
-  uint8_t speaks : 2;    /* enum ab_speaks */
+  bool misplaced : 1;    /* it came in clear where TLS is spoken: no request of it is served */
+  uint8_t speaks : 3;    /* enum ab_speaks */
 };
 
 #define AB_NOTICES 16 /* that wait for the log */
@@ -138,7 +149,13 @@ struct ab_engine {
   ab_list taken_over; /* sockets that the application owns, looked at longest ago first */
   ab_conn **touched;  /* connections to look at when the step ends */
   uint32_t touched_count;
-  ab_list sessions; /* HTTP/2: what may have frames to send when the step ends */
+  ab_list sessions;        /* HTTP/2: what may have frames to send when the step ends */
+  ab_list handshakes;      /* ab_handshake: TLS, accepted longest ago first */
+  ab_list signers;         /* connections that wait for a signature, longest first */
+  uint32_t signs;          /* signatures that this step may still make */
+  ab_link_scratch scratch; /* of TLS, for all links */
+  ab_nsec tls_rest_until;  /* no TLS connection is accepted meanwhile; 0: they are */
+  ab_nsec tls_due;         /* when the next handshake is due at tls_handshake_rate */
   ab_slab_pool conns, exchanges, streams;
   size_t request_room; /* bytes that a parsed request takes at most */
   ab_arena next_arena; /* for a new listener's requests, from the next turn on; or empty */
@@ -168,9 +185,10 @@ struct ab_engine {
   ab_buffering_rule buffering_rule; /* whose body is buffered; NULL: none */
   void *buffering_ctx;
   uint64_t buffer_most; /* bytes of all that are buffered */
-  bool has_health;
-  bool retired;     /* not ready any more */
-  bool handed_over; /* its listeners live on in another process */
+  bool answers;         /* some requests are answered by the engine itself (own_answer.h) */
+  bool verify_differs;  /* listeners ask differently for certificates of clients */
+  bool retired;         /* not ready any more */
+  bool handed_over;     /* its listeners live on in another process */
   bool paused, draining;
   bool withheld;      /* no request is taken, and no connection accepted */
   bool knocked;       /* while paused, there was a connection to accept */
@@ -187,6 +205,7 @@ struct ab_engine {
 };
 
 #define AB_STEP_REQUESTS 8    /* requests that wait and end a step */
+#define AB_STEP_SIGNS    4    /* signatures of TLS handshakes in a step */
 #define AB_STEP_CONNS    1024 /* connections touched in one step; the others wait for the next */
 #define AB_TURN_REQUESTS 16   /* requests of one connection in a turn */
 #define AB_TURN_RECVS    8    /* reads of one connection in a turn */
@@ -216,8 +235,11 @@ static inline bool ab__conn_has(const ab_conn *conn, enum ab_exchange_state stat
   return conn->state == AB_CONN_BUSY && conn->exchange->state == state;
 }
 static inline const ab_protocol *ab__conn_protocol(const ab_conn *conn) {
-  if (AB_LIKELY(conn->speaks == AB_SPEAKS_HTTP1)) return &ab__http1;
-  return conn->speaks == AB_SPEAKS_HTTP2 ? &ab__http2 : &ab__http2_stream;
+  static const ab_protocol *const others[] = {[AB_SPEAKS_HTTP2] = &ab__http2,
+                                              [AB_SPEAKS_STREAM] = &ab__http2_stream,
+                                              [AB_SPEAKS_TLS] = &ab__handshake,
+                                              [AB_SPEAKS_TUNNEL] = &ab__tunnel};
+  return AB_LIKELY(conn->speaks == AB_SPEAKS_HTTP1) ? &ab__http1 : others[conn->speaks];
 }
 /* A connection of which nothing is set but its engine; NULL without memory. */
 ab_conn *ab__conn_take(ab_engine *engine);
@@ -254,9 +276,20 @@ void ab__conn_part(ab_conn *conn);
 /* Bytes that a read into the arena may take; 0 when it has to wait for the next turn. */
 size_t ab__conn_arena_room(const ab_engine *engine);
 
+/* TLS has something of its own to send. */
+static inline bool ab__conn_owes(const ab_conn *conn) {
+  return AB_UNLIKELY(ab_link_is_tls(&conn->link)) && ab_link_owes(&conn->link);
+}
+
 static inline const ab_limits *ab__conn_limits(const ab_conn *conn) {
   return &conn->service->limits;
 }
+
+/* proxy_header.c */
+
+/* Takes a PROXY header off the input. False: it is wrong, and the connection closes. With
+ * conn->parsed more of it has to come. */
+bool ab__conn_read_proxy_header(ab_conn *conn);
 
 /* deadline.c: time. */
 
@@ -354,6 +387,8 @@ int ab__conn_send(ab_conn *conn, const struct iovec *iov, int count) AB_WARN_UNU
 void ab__conn_flush(ab_conn *conn);
 /* True when more output is pending than max_pending_output. */
 bool ab__conn_is_full(const ab_conn *conn);
+/* The poller tells when the socket has room. */
+void ab__conn_await_room(ab_conn *conn);
 /* What is below takes no more now; `progress`: it has taken some. */
 void ab__conn_block(ab_conn *conn, bool progress);
 /* All output is sent, and gives its memory back. */
@@ -393,11 +428,26 @@ bool ab__engine_is_accepting(const ab_engine *engine);
 /* A drain begins: if no other worker serves, takes what is left in the relay. */
 void ab__balance_adopt_the_last(ab_engine *engine);
 
-/* health.c: what the engine answers itself. */
+/* own_answer.c: what the engine answers itself. */
 
-/* Answers the complete request at `in` if it asks for a health path; false for any other. */
-bool ab__health_answer(ab_conn *conn, const ab_head *head);
+/* Answers the complete request at `in` if it is not for the application; false for any other. */
+bool ab__own_answer(ab_conn *conn, const ab_head *head);
 void ab__health_fini(ab_engine *engine);
+
+/* handshake.c: how connections begin that speak TLS. */
+
+/* A new connection of such a listener. False without memory. */
+bool ab__handshake_begin(ab_conn *conn) AB_WARN_UNUSED;
+/* May another one be accepted? If not, they are to rest until engine->tls_rest_until. */
+bool ab__handshakes_have_room(ab_engine *engine);
+/* A step begins: serves those that waited for a signature. */
+void ab__handshakes_sign(ab_engine *engine);
+
+/* tunnel.c: connections over TLS that the application has taken over. */
+
+/* Bytes go to and fro between the connection's link, which moves to another structure, and `own`.
+ * Returns AB_OK, or AB_ENOMEM and does nothing. */
+int ab__tunnel_begin(ab_conn *conn, int own) AB_WARN_UNUSED;
 
 /* service.c: listeners. */
 

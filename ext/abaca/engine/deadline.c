@@ -136,12 +136,16 @@ static bool waits_for_body(const ab_conn *conn) {
          (ab__conn_has(conn, AB_EXCHANGE_APP) && conn->exchange->wants_body);
 }
 
+static bool has_own_deadlines(const ab_conn *conn) {
+  return AB_UNLIKELY(conn->speaks != AB_SPEAKS_HTTP1) && ab__conn_protocol(conn)->rearm;
+}
+
 void ab__conn_rearm(ab_conn *conn) {
   const ab_limits *limits = ab__conn_limits(conn);
   if (ab__load_waits(conn)) {
     conn->timed = false; /* the peer is not the slow one */
     conn->deadline = 0;
-  } else if (conn->out && conn->blocked) {
+  } else if (conn->out && conn->blocked && conn->speaks != AB_SPEAKS_TUNNEL) {
     if (conn->timed) return;
     conn->timed = true;
     stall_begin(conn);
@@ -151,7 +155,7 @@ void ab__conn_rearm(ab_conn *conn) {
     } else { /* no memory to look closer */
       set_after(conn, limits->write_timeout);
     }
-  } else if (conn->state == AB_CONN_HEAD && AB_UNLIKELY(conn->speaks == AB_SPEAKS_HTTP2)) {
+  } else if (conn->state == AB_CONN_HEAD && has_own_deadlines(conn)) {
     ab__conn_protocol(conn)->rearm(conn);
   } else if (conn->state == AB_CONN_HEAD) {
     rearm_head(conn);

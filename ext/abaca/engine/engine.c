@@ -23,12 +23,15 @@ ab_engine *ab_engine_init(const ab_mem *mem, const ab_limits *limits, ab_outbox_
   ab_list_init(&engine->batch);
   ab_list_init(&engine->requests);
   ab_list_init(&engine->sessions);
+  ab_list_init(&engine->handshakes);
+  ab_list_init(&engine->signers);
   ab_list_init(&engine->events);
   ab_list_init(&engine->dead);
   ab_list_init(&engine->taken_over);
   ab_list_init(&engine->readers);
   ab_list_init(&engine->cold);
   engine->storage = &ab__storage_calls;
+  ab_link_scratch_init(&engine->scratch, &engine->mem, &engine->now, &engine->date_second);
   engine->descriptors = ab_fd_most();
   ab_wheel_init(&engine->wheel, 0);
   ab_slab_pool_init(&engine->conns, &engine->mem, sizeof(ab_conn));
@@ -128,6 +131,7 @@ void ab_engine_fini(ab_engine *engine) {
   ab_engine_detach(engine);
   ab_engine_abort(engine); /* what an abandoned poller has left */
   ab__services_fini(engine);
+  ab_link_scratch_fini(&engine->scratch);
   ab_slab_pool_fini(&engine->conns);
   ab_slab_pool_fini(&engine->exchanges);
   ab_slab_pool_fini(&engine->streams);

@@ -370,14 +370,24 @@ bool ab_exchange_want_sent(ab_exchange *exchange);
 /* [locked] When the peer that the application waits for was last seen to send, or take, anything;
  * 0: the application does not wait for it. */
 ab_nsec ab_exchange_moved(ab_exchange *exchange);
-/* [locked] Gives the socket to the application, which owns `duplicate`, another descriptor of it:
- * the engine closes its own, and neither reads nor closes that one. What had been read already is
- * in *ptr and *len, valid until the step ends and at most until ab_exchange_finish. All output must
- * have been sent. To the application the request's connection is gone from here on, without
- * AB_EVENT_GONE; ab_exchange_finish is still to be called. While the duplicate is open the
- * connection counts as taken over: after drain it is shut down for reading, after refuse and by
- * abort in both directions. Returns AB_OK, or AB_ENOMEM and does nothing. */
-int ab_exchange_detach(ab_exchange *exchange, int duplicate, const char **ptr,
+/* What the application gets of a connection that it takes over. */
+typedef struct ab_handover {
+  int fd;  /* the application's: another descriptor of the socket; over TLS one end of a pair, and
+            * what is written to it is encrypted and sent by the engine, as long as that turns */
+  int own; /* the engine's end of such a pair; -1 without TLS */
+} ab_handover;
+
+/* [locked] Makes what ab_exchange_detach gives away. AB_OK: both descriptors are the caller's to
+ * close until then. AB_ESYS with errno. */
+int ab_exchange_prepare_handover(const ab_exchange *exchange, ab_handover *handover) AB_WARN_UNUSED;
+/* [locked] Gives the connection to the application, which owns handover->fd: the engine closes its
+ * own descriptor, or takes handover->own, and neither reads nor closes that one. What had been read
+ * already is in *ptr and *len, valid until the step ends and at most until ab_exchange_finish. All
+ * output must have been sent. To the application the request's connection is gone from here on,
+ * without AB_EVENT_GONE; ab_exchange_finish is still to be called. While the application's
+ * descriptor is open the connection counts as taken over: after drain it is shut down for reading,
+ * after refuse and by abort in both directions. Returns AB_OK, or AB_ENOMEM and does nothing. */
+int ab_exchange_detach(ab_exchange *exchange, const ab_handover *handover, const char **ptr,
                        size_t *len) AB_WARN_UNUSED;
 
 /* How a response ended. */

@@ -155,6 +155,10 @@ const ab_limits *ab_exchange_limits(const ab_exchange *exchange) {
   return ab__conn_limits(exchange->conn);
 }
 
+bool ab_exchange_is_secure(const ab_exchange *exchange) {
+  return exchange->conn->service->tls != NULL;
+}
+
 ab_nsec ab_exchange_arrived(const ab_exchange *exchange) {
   return exchange->arrived;
 }

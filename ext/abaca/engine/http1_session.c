@@ -49,7 +49,7 @@ static const ab_request *recall(ab_exchange *exchange) {
  * unless it is to be buffered. */
 static bool begin_request(ab_conn *conn, const ab_head *head) {
   conn->progress = (ab_head_progress){0};
-  if (AB_UNLIKELY(conn->engine->has_health) && ab__health_answer(conn, head)) {
+  if (AB_UNLIKELY(conn->engine->answers) && ab__own_answer(conn, head)) {
     return conn->state == AB_CONN_HEAD;
   }
   conn->lingers = false;
@@ -61,24 +61,6 @@ static bool begin_request(ab_conn *conn, const ab_head *head) {
   }
   exchange->consume = head->size;
   return ab__exchange_admit(exchange, &head->framing);
-}
-
-/* The header comes only once: what looks like a second one is a malformed request. */
-static bool read_proxy_header(ab_conn *conn) {
-  int size = ab_proxy_parse(conn->in, conn->in_len, conn->service->proxy_versions,
-                            ab__conn_limits(conn)->max_proxy_header, &conn->peer);
-  if (size == AB_AGAIN) {
-    conn->parsed = true;
-    return true;
-  }
-  if (size < 0) {
-    ab__conn_fail(conn, size);
-    return false;
-  }
-  conn->proxied = false;
-  conn->in += size;
-  conn->in_len -= (uint32_t)size;
-  return true;
 }
 
 static void refuse_head(ab_conn *conn, int error) {
@@ -98,7 +80,7 @@ static bool advance_head(ab_conn *conn) {
   bool stands = conn->blocked || ab__load_waits(conn);
   if (stands && ab__conn_is_full(conn)) return false;
   if (conn->in_len > 0 && !conn->parsed) {
-    if (AB_UNLIKELY(conn->proxied)) return read_proxy_header(conn);
+    if (AB_UNLIKELY(conn->proxied)) return ab__conn_read_proxy_header(conn);
     if (AB_UNLIKELY(conn->undecided)) return ab__http2.choose(conn);
     if (conn->turn_requests >= AB_TURN_REQUESTS) return wait_for_a_turn(conn);
     const ab_head *head;

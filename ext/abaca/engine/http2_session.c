@@ -295,6 +295,7 @@ static bool close_session(ab_conn *conn) {
 const ab_protocol ab__http2 = {.advance = advance,
                                .drain = drain,
                                .refuse = refuse,
+                               .begin = begin,
                                .choose = choose,
                                .rearm = rearm,
                                .timeout = timeout,

@@ -29,6 +29,12 @@ bool ab_exchange_is_stream(const ab_exchange *exchange) {
   return exchange->conn->speaks == AB_SPEAKS_STREAM;
 }
 
+const ab_tls *ab_exchange_tls(const ab_exchange *exchange) {
+  const ab_conn *conn = exchange->conn;
+  if (conn->speaks == AB_SPEAKS_STREAM) conn = conn->stream ? conn->stream->session->conn : NULL;
+  return conn && ab_link_open(&conn->link) ? ab_link_session(&conn->link) : NULL;
+}
+
 ab_view ab_exchange_connect_protocol(const ab_exchange *exchange) {
   const ab_conn *conn = exchange->conn;
   bool known = conn->speaks == AB_SPEAKS_STREAM && conn->stream && conn->stream->h2;
@@ -102,9 +108,9 @@ static void admit(ab_conn *conn, const ab_request *request, bool ended) {
 }
 
 /* As a head of HTTP/1, of which nothing is left in the connection's input. */
-static bool answer_health(ab_conn *conn, const ab_request *request, bool ended) {
+static bool answer_itself(ab_conn *conn, const ab_request *request, bool ended) {
   ab_head head = {.request = *request, .framing = framing_of(conn, ended)};
-  return ab__health_answer(conn, &head);
+  return ab__own_answer(conn, &head);
 }
 
 static void tell_request(void *ctx, ab_h2_stream *h2, int error, bool ended) {
@@ -122,7 +128,7 @@ static void tell_request(void *ctx, ab_h2_stream *h2, int error, bool ended) {
   const ab_request *request = ab_h2_stream_request(h2);
   if (AB_UNLIKELY(error)) {
     ab__conn_fail_head(conn, error, ab_h2_stream_is_head(h2));
-  } else if (AB_LIKELY(!conn->engine->has_health) || !answer_health(conn, request, ended)) {
+  } else if (AB_LIKELY(!conn->engine->answers) || !answer_itself(conn, request, ended)) {
     admit(conn, request, ended);
   }
 }

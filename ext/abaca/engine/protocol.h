@@ -49,6 +49,8 @@ typedef struct ab_protocol {
   /* --- what is another protocol's than HTTP/1's: NULL there, and where nothing is to be done ---
    */
 
+  /* The connection speaks this from here on, as TLS has settled. False without memory. */
+  bool (*begin)(ab_conn *conn);
   /* The first bytes are here: does it begin with this protocol? Returns as advance. */
   bool (*choose)(ab_conn *conn);
   /* Passes the connection's output on, in place of ab__conn_flush. */
@@ -70,5 +72,7 @@ typedef struct ab_protocol {
 extern const ab_protocol ab__http1;
 extern const ab_protocol ab__http2;        /* of a connection with a session (http2_session.c) */
 extern const ab_protocol ab__http2_stream; /* of a stream on one (http2_stream.c) */
+extern const ab_protocol ab__handshake;    /* of one that begins with TLS (handshake.c) */
+extern const ab_protocol ab__tunnel;       /* of one that the application has (tunnel.c) */
 
 #endif

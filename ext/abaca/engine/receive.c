@@ -83,7 +83,10 @@ static ssize_t receive(ab_exchange *exchange, char *buf, size_t len) {
     return (size_t)n < direct ? n : (ssize_t)direct;
   }
   conn->readable = false;
-  if (n == AB_AGAIN) return n;
+  if (n == AB_AGAIN) {
+    if (ab__conn_owes(conn)) ab__conn_await_room(conn);
+    return n;
+  }
   if (n < 0) {
     ab__conn_drop(conn);
   } else {

@@ -109,27 +109,6 @@ int ab_exchange_duplicate(const ab_exchange *exchange) {
   return ab_link_duplicate(&exchange->conn->link);
 }
 
-int ab_exchange_detach(ab_exchange *exchange, int duplicate, const char **ptr, size_t *len) {
-  ab_conn *conn = exchange->conn;
-  ab_engine *engine = conn->engine;
-  if (ab__taken_over_add(engine, duplicate) != AB_OK) return AB_ENOMEM;
-  *ptr = conn->in;
-  *len = conn->in_len;
-  conn->in_len = 0; /* its memory stays */
-  if (conn->registered) ab_poller_unset(engine->poller, &conn->link.watch, false);
-  conn->registered = false;
-  ab_link_close(&conn->link, false);
-  ab__conn_become(conn, AB_CONN_DEAD);
-  exchange->deadline = 0;
-  engine->stats->connections--;
-  engine->stats->detached++;
-  ab_wheel_cancel(&engine->wheel, &conn->timer);
-  ab_list_remove(&conn->ready_link);
-  ab__load_drop(conn);
-  if (exchange->wants_body) ab__exchange_tell_body(exchange, AB_EPEER);
-  return AB_OK;
-}
-
 bool ab__conn_is_full(const ab_conn *conn) {
   return conn->out && (ab_outbox_pending(conn->out) > ab__conn_limits(conn)->max_pending_output ||
                        ab__files_full(conn));
@@ -146,6 +125,14 @@ static bool has_drained(const ab_exchange *exchange) {
 
 /* --- sending --- */
 
+void ab__conn_await_room(ab_conn *conn) {
+  if (!conn->registered || conn->link.watch.events & AB_POLL_OUT)
+    return; /* or when the step ends */
+  if (!ab_link_open(&conn->link)) return;
+  uint32_t events = AB_POLL_IN | AB_POLL_OUT | AB_POLL_RDHUP | AB_POLL_EDGE;
+  if (ab_poller_set(conn->engine->poller, &conn->link.watch, events) != AB_OK) ab__conn_drop(conn);
+}
+
 /* The poller tells when the socket is not full, the deadline when the peer takes nothing. The next
  * turn sets it, since this one's clock may be old. */
 void ab__conn_block(ab_conn *conn, bool progress) {
@@ -156,11 +143,7 @@ void ab__conn_block(ab_conn *conn, bool progress) {
   }
   conn->blocked = true;
   ab__files_blocked(conn, progress);
-  if (!conn->registered || conn->link.watch.events & AB_POLL_OUT)
-    return; /* or when the step ends */
-  if (!ab_link_open(&conn->link)) return;
-  uint32_t events = AB_POLL_IN | AB_POLL_OUT | AB_POLL_RDHUP | AB_POLL_EDGE;
-  if (ab_poller_set(conn->engine->poller, &conn->link.watch, events) != AB_OK) ab__conn_drop(conn);
+  ab__conn_await_room(conn);
 }
 
 /* The disk is slow, not the peer. Returns as send_next. */

@@ -3,6 +3,8 @@
 
 #include "base/bits.h"
 #include "engine/balance.h"
+#include "engine/own_answer.h"
+#include "engine/redirect.h"
 #include "http2/session.h"
 
 #define ARENA_READS 4 /* full reads that one turn has room for */
@@ -23,6 +25,11 @@ int ab__engine_make_room(ab_engine *engine, const ab_limits *limits) {
   return AB_OK;
 }
 
+static void mute(ab_service *service) {
+  service->budget = 0;
+  ab_poller_unset(service->engine->poller, &service->watch, false);
+}
+
 void ab__engine_listen(ab_engine *engine) {
   if (!engine->poller) return;
   bool listen = !engine->look_at && !engine->draining && !engine->rest_until && !engine->withheld;
@@ -30,11 +37,14 @@ void ab__engine_listen(ab_engine *engine) {
   for (ab_service *service = engine->services; service; service = service->next) {
     if (listen) {
       /* Without memory the service stays mute, and is tried again at the next change. */
+      if (service->tls && engine->tls_rest_until) {
+        mute(service);
+        continue;
+      }
       if (service->watch.events == events) continue;
       if (ab_poller_set(engine->poller, &service->watch, events) != AB_OK) continue;
     } else {
-      service->budget = 0;
-      ab_poller_unset(engine->poller, &service->watch, false);
+      mute(service);
     }
   }
   if (engine->balance) ab__balance_listen(engine, listen);
@@ -65,13 +75,33 @@ void ab__services_invite(ab_engine *engine, uint32_t budget) {
   }
 }
 
+/* Takes the socket. NULL without memory. */
+static ab_conn *open_conn(ab_service *service, int fd, const ab_addr *peer) {
+  ab_engine *engine = service->engine;
+  ab_conn *conn = ab__conn_open(engine, fd, peer, service);
+  if (!conn) {
+    ab_fd_close(fd);
+    return NULL;
+  }
+  if (AB_LIKELY(!service->tls) || ab__handshake_begin(conn)) return conn;
+  ab__conn_drop(conn);
+  return NULL;
+}
+
+static bool has_room(ab_service *service) {
+  if (AB_LIKELY(!service->tls) || ab__handshakes_have_room(service->engine)) return true;
+  service->budget = 0;
+  ab__engine_listen(service->engine);
+  return false;
+}
+
 ab_conn *ab__service_accept(ab_service *service) {
   ab_engine *engine = service->engine;
-  if (service->budget == 0 || service->watch.fd < 0) return NULL;
+  if (service->budget == 0 || service->watch.fd < 0 || !has_room(service)) return NULL;
   service->budget--;
   ab_addr peer;
   int fd = ab_listener_accept(service->listener, &peer);
-  ab_conn *conn = fd < 0 ? NULL : ab__conn_open(engine, fd, &peer, service);
+  ab_conn *conn = fd < 0 ? NULL : open_conn(service, fd, &peer);
   if (conn) {
     engine->stats->accepted++;
     engine->busy_until = engine->now;
@@ -79,7 +109,6 @@ ab_conn *ab__service_accept(ab_service *service) {
   }
   service->budget = 0;
   if (fd != AB_AGAIN) {
-    if (fd >= 0) ab_fd_close(fd);
     engine->stats->refused++;
     ab__engine_rest(engine);
   }
@@ -101,6 +130,8 @@ static int copy_proxies(ab_service *service, const ab_listener_terms *terms) {
 static void free_service(ab_service *service) {
   const ab_mem *mem = &service->engine->mem;
   ab_free(mem, service->proxies);
+  ab_free(mem, service->redirect);
+  ab_tls_context_release(service->tls);
   ab_free(mem, service);
 }
 
@@ -115,8 +146,12 @@ static ab_service *make_service(ab_engine *engine, ab_listener *listener,
   service->watch.fd = ab_listener_fd(listener);
   service->engine = engine;
   service->listener = listener;
-  service->http2 = terms->http2 && ab_h2_library();
-  if (copy_proxies(service, terms) == AB_OK) return service;
+  service->http2 = terms->http2 && !terms->redirect && ab_h2_library();
+  service->tls = ab_tls_context_hold(terms->tls);
+  service->redirects_clear = terms->redirects_clear;
+  if (terms->redirect) service->redirect = ab__redirect_init(&engine->mem, terms->redirect);
+  bool whole = !terms->redirect || service->redirect;
+  if (whole && copy_proxies(service, terms) == AB_OK) return service;
   free_service(service);
   return NULL;
 }
@@ -128,6 +163,7 @@ static int open_service(ab_engine *engine, ab_service *service) {
   ab_service **end = &engine->services;
   while (*end) end = &(*end)->next;
   *end = service;
+  ab__own_answer_learn(engine);
   ab__engine_listen(engine);
   return AB_OK;
 }
@@ -144,10 +180,28 @@ int ab_engine_add_listener(ab_engine *engine, ab_listener *listener,
   return err;
 }
 
-const ab_listener *ab_engine_listener(const ab_engine *engine, size_t i) {
+static ab_service *service_at(const ab_engine *engine, size_t i) {
   ab_service *service = engine->services;
   while (service && i-- > 0) service = service->next;
+  return service;
+}
+
+const ab_listener *ab_engine_listener(const ab_engine *engine, size_t i) {
+  const ab_service *service = service_at(engine, i);
   return service ? service->listener : NULL;
+}
+
+bool ab_engine_replace_tls(ab_engine *engine, size_t i, ab_tls_context *fresh) {
+  ab_engine_lock(engine);
+  ab_service *service = service_at(engine, i);
+  ab_tls_context *old = service ? service->tls : NULL;
+  if (old) {
+    service->tls = ab_tls_context_hold(fresh);
+    ab__own_answer_learn(engine);
+  }
+  ab_engine_unlock(engine);
+  ab_tls_context_release(old);
+  return old != NULL;
 }
 
 bool ab__services_hasten(ab_engine *engine) {

@@ -32,6 +32,46 @@ static void forget(ab_engine *engine, taken_over *taken) {
   ab_free(&engine->mem, taken);
 }
 
+int ab_exchange_prepare_handover(const ab_exchange *exchange, ab_handover *handover) {
+  *handover = (ab_handover){-1, -1};
+  if (ab_link_is_tls(&exchange->conn->link)) return ab_sock_pair(&handover->fd, &handover->own);
+  handover->fd = ab_exchange_duplicate(exchange);
+  return handover->fd < 0 ? AB_ESYS : AB_OK;
+}
+
+/* The link is the application's, or a tunnel's. */
+static int give_link(ab_conn *conn, const ab_handover *handover) {
+  ab_engine *engine = conn->engine;
+  if (handover->own >= 0) return ab__tunnel_begin(conn, handover->own);
+  if (conn->registered) ab_poller_unset(engine->poller, &conn->link.watch, false);
+  conn->registered = false;
+  ab_link_close(&conn->link, false);
+  return AB_OK;
+}
+
+int ab_exchange_detach(ab_exchange *exchange, const ab_handover *handover, const char **ptr,
+                       size_t *len) {
+  ab_conn *conn = exchange->conn;
+  ab_engine *engine = conn->engine;
+  if (ab__taken_over_add(engine, handover->fd) != AB_OK) return AB_ENOMEM;
+  if (give_link(conn, handover) != AB_OK) {
+    forget(engine, AB_CONTAINER_OF(engine->taken_over.prev, taken_over, link));
+    return AB_ENOMEM;
+  }
+  *ptr = conn->in;
+  *len = conn->in_len;
+  conn->in_len = 0; /* its memory stays */
+  ab__conn_become(conn, AB_CONN_DEAD);
+  exchange->deadline = 0;
+  engine->stats->connections--;
+  engine->stats->detached++;
+  ab_wheel_cancel(&engine->wheel, &conn->timer);
+  ab_list_remove(&conn->ready_link);
+  ab__load_drop(conn);
+  if (exchange->wants_body) ab__exchange_tell_body(exchange, AB_EPEER);
+  return AB_OK;
+}
+
 void ab__taken_over_forget(ab_engine *engine, bool end) {
   ab_list_each (node, next, &engine->taken_over) {
     taken_over *taken = AB_CONTAINER_OF(node, taken_over, link);

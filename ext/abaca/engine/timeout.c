@@ -35,7 +35,8 @@ static void pass_wait(ab_conn *conn) {
     return;
   }
   conn->deadline = 0;
-  if (AB_UNLIKELY(conn->speaks == AB_SPEAKS_HTTP2) && conn->state == AB_CONN_HEAD) {
+  bool own = AB_UNLIKELY(conn->speaks != AB_SPEAKS_HTTP1) && ab__conn_protocol(conn)->timeout;
+  if (own && conn->state == AB_CONN_HEAD) {
     ab__conn_protocol(conn)->timeout(conn);
     return;
   }

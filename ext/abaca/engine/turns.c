@@ -23,6 +23,10 @@ static void pass_deadlines(ab_engine *engine) {
     engine->rest_until = 0;
     ab__engine_listen(engine);
   }
+  if (engine->tls_rest_until && engine->now >= engine->tls_rest_until) {
+    engine->tls_rest_until = 0;
+    ab__engine_listen(engine);
+  }
   ab__taken_over_look(engine);
   for (ab_wheel_node *node; (node = ab_wheel_due(&engine->wheel, engine->now));) {
     ab_conn *conn = AB_CONTAINER_OF(node, ab_conn, timer);
@@ -57,7 +61,8 @@ static void end_step(ab_conn *conn) {
   ab__conn_settle(conn);
   if (conn->state == AB_CONN_DEAD || conn->registered) return;
   /* A connection that was accepted and closed in one step never gets here. */
-  uint32_t events = AB_POLL_IN | AB_POLL_RDHUP | AB_POLL_EDGE | (conn->blocked ? AB_POLL_OUT : 0);
+  bool waits = conn->blocked || ab__conn_owes(conn);
+  uint32_t events = AB_POLL_IN | AB_POLL_RDHUP | AB_POLL_EDGE | (waits ? AB_POLL_OUT : 0);
   if (ab_poller_set(conn->engine->poller, &conn->link.watch, events) == AB_OK) {
     conn->registered = true;
   } else {
@@ -124,6 +129,8 @@ static bool accept_and_serve(ab_engine *engine, uint32_t waiting) {
 bool ab_engine_step(ab_engine *engine) {
   ab_engine_lock(engine);
   uint32_t waiting = engine->stats->waiting; /* what waits for a fiber does not count */
+  engine->signs = AB_STEP_SIGNS;
+  if (AB_UNLIKELY(!ab_list_empty(&engine->signers))) ab__handshakes_sign(engine);
   while (!ab_list_empty(&engine->batch) && !step_full(engine, waiting)) {
     serve(AB_CONTAINER_OF(ab_list_shift(&engine->batch), ab_conn, ready_link));
   }
@@ -141,11 +148,16 @@ void ab_engine_go_on(ab_engine *engine, ab_nsec now) {
   ab_engine_unlock(engine);
 }
 
+/* Connections to be served in the next turn. */
+static bool has_ready(const ab_engine *engine) {
+  return !ab_list_empty(&engine->ready) || !ab_list_empty(&engine->signers);
+}
+
 bool ab_engine_end_step(ab_engine *engine) {
   ab_engine_lock(engine);
   if (AB_UNLIKELY(engine->stats->waiting > engine->max_queue)) ab__engine_shed(engine);
   end_touched(engine);
-  bool more = engine->starved || !ab_list_empty(&engine->ready) || !ab_list_empty(&engine->events);
+  bool more = engine->starved || has_ready(engine) || !ab_list_empty(&engine->events);
   engine->starved = false;
   ab_engine_unlock(engine);
   return more;
@@ -153,6 +165,7 @@ bool ab_engine_end_step(ab_engine *engine) {
 
 static ab_nsec deadline(const ab_engine *engine) {
   ab_nsec due = ab_earlier(ab_wheel_deadline(&engine->wheel), engine->rest_until);
+  due = ab_earlier(due, engine->tls_rest_until);
   if (engine->hold) due = ab_earlier(due, ab__hold_deadline(engine));
   due = ab_earlier(due, ab__taken_over_deadline(engine));
   due = ab_earlier(due, ab__balance_deadline(engine));
@@ -174,7 +187,7 @@ ab_nsec ab_engine_deadline(ab_engine *engine) {
 }
 
 bool ab_engine_needs_turn(const ab_engine *engine) {
-  if (engine->touched_count > 0 || !ab_list_empty(&engine->ready)) return true;
+  if (engine->touched_count > 0 || has_ready(engine)) return true;
   if (has_requests(engine) || !ab_list_empty(&engine->events)) return true;
   ab_nsec due = deadline(engine);
   return due && (engine->told_deadline == 0 || due < engine->told_deadline);
@@ -282,7 +295,7 @@ static bool lead_turn(void *ptr, ab_nsec now) {
     ab_engine_end_step(engine);
   } while (batch);
   ab_engine_lock(engine);
-  bool more = !ab_list_empty(&engine->ready);
+  bool more = has_ready(engine);
   ab_engine_unlock(engine);
   return more;
 }

@@ -122,6 +122,16 @@ bool ab_sock_ended(int fd, bool half) {
   return poll(&pollfd, 1, 0) > 0;
 }
 
+int ab_sock_pair(int *a, int *b) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) return AB_ESYS;
+  const int bytes = 65536;
+  for (int i = 0; i < 2; i++) setsockopt(ends[i], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+  *a = ends[0];
+  *b = ends[1];
+  return AB_OK;
+}
+
 void ab_sock_shutdown(int fd) {
   shutdown(fd, SHUT_WR);
 }

@@ -28,6 +28,8 @@ uint64_t ab_sock_queued(int fd);
 /* True if the connection is broken, or the peer has closed it; with `half`, also if the peer has
  * only ended its own side and its bytes have been read. */
 bool ab_sock_ended(int fd, bool half);
+/* Two stream sockets of which each is the other's peer, with small buffers. AB_ESYS with errno. */
+int ab_sock_pair(int *a, int *b) AB_WARN_UNUSED;
 /* Half-closes for writing. */
 void ab_sock_shutdown(int fd);
 /* Closes so that the peer gets a reset, for a peer that deserves no better. */

@@ -56,7 +56,13 @@ typedef struct ab_figures {
   uint32_t pressure;  /* sixteenths of requests that wait for the engine or a place, at most */
   uint32_t shut;      /* 1: it leaves new connections to others, since it is full or stalls */
   uint32_t rests;     /* 1: the engine waits for events; not in the table below */
-  uint8_t padding_2[36];
+
+  uint32_t tls_waiting;     /* TLS connections whose handshake is not done now */
+  uint64_t tls_handshakes;  /* that were done */
+  uint64_t tls_resumed;     /* of these, those that went on with an earlier session */
+  uint64_t tls_failed;      /* that were not: a fault, a deadline, or the peer went */
+  uint32_t tls_connections; /* open now, those that wait included */
+  uint8_t padding_2[4];
 } ab_figures;
 
 /* All of them: name, offset, bytes. A reader in another language takes its table from here. */
@@ -88,7 +94,12 @@ typedef struct ab_figures {
   COUNTER(moved_out, 192, 8)                                                                       \
   COUNTER(moved_in, 200, 8)                                                                        \
   GAUGE(pressure, 208, 4)                                                                          \
-  GAUGE(shut, 212, 4)
+  GAUGE(shut, 212, 4)                                                                              \
+  COUNTER(tls_handshakes, 224, 8)                                                                  \
+  COUNTER(tls_resumed, 232, 8)                                                                     \
+  COUNTER(tls_failed, 240, 8)                                                                      \
+  GAUGE(tls_waiting, 220, 4)                                                                       \
+  GAUGE(tls_connections, 248, 4)
 
 #define AB_FIGURE_STANDS(name, offset, bytes)                                                      \
   _Static_assert(offsetof(ab_figures, name) == (offset) &&                                         \

@@ -259,6 +259,7 @@ ab_tls_context *ab_tls_context_new(const ab_mem *mem, const ab_tls_options *opti
   if (!context) return NULL;
   context->mem = *mem;
   context->http2 = options->http2;
+  context->verify = options->verify;
   atomic_init(&context->holders, 1);
   ERR_clear_error();
   context->wire = ab__tls_wire_method();
@@ -297,6 +298,10 @@ size_t ab_tls_context_certificates(const ab_tls_context *context) {
 
 const ab_tls_certificate *ab_tls_context_certificate(const ab_tls_context *context, size_t index) {
   return index < context->identity_count ? &context->identities[index].facts : NULL;
+}
+
+enum ab_tls_verify ab_tls_context_verify(const ab_tls_context *context) {
+  return context->verify;
 }
 
 bool ab_tls_context_has_name(const ab_tls_context *context, const char *name, size_t len) {

@@ -76,6 +76,8 @@ typedef struct ab_tls_certificate {
 size_t ab_tls_context_certificates(const ab_tls_context *context);
 /* In the order of the options. */
 const ab_tls_certificate *ab_tls_context_certificate(const ab_tls_context *context, size_t index);
+/* As the options say. */
+enum ab_tls_verify ab_tls_context_verify(const ab_tls_context *context);
 /* True if a certificate was made for this name, which is in lower case; the default alone does not
  * count. */
 bool ab_tls_context_has_name(const ab_tls_context *context, const char *name, size_t len);

@@ -103,6 +103,7 @@ struct ab_tls_context {
   ab__tls_names names;
   ab__tls_tickets tickets;
   BIO_METHOD *wire;
+  enum ab_tls_verify verify;
   bool http2;
 };
 

@@ -32,6 +32,10 @@ const ab_tls_certificate *ab_tls_context_certificate(const ab_tls_context *conte
   return NULL;
 }
 
+enum ab_tls_verify ab_tls_context_verify(const ab_tls_context *context) {
+  return AB_TLS_VERIFY_NONE;
+}
+
 bool ab_tls_context_has_name(const ab_tls_context *context, const char *name, size_t len) {
   return false;
 }

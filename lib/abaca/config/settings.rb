@@ -219,6 +219,7 @@ module Abaca
 
         limit(:max_slow_clients, page: "overload.md")
         %i[max_streams stream_window connection_window http2_max_requests http2_max_age].each { |name| limit(name) }
+        %i[tls_handshake_timeout max_tls_handshakes max_tls_connections tls_handshake_rate].each { |name| limit(name) }
         %i[max_pending_output max_pending_files max_pending_files_total].each { |name| limit(name) }
       end
 

@@ -23,10 +23,12 @@ static void held_request(fixture *fx, int *client, const char *text) {
 static int detach(fixture *fx, const char **ahead, size_t *len) {
   ab_engine_lock(fx->engine);
   CHECK(!ab_exchange_want_sent(fx->held[0]));
-  int fd = ab_exchange_duplicate(fx->held[0]);
-  CHECK_INT(AB_OK, ab_exchange_detach(fx->held[0], fd, ahead, len));
+  ab_handover ends;
+  CHECK_INT(AB_OK, ab_exchange_prepare_handover(fx->held[0], &ends));
+  CHECK_INT(-1, ends.own);
+  CHECK_INT(AB_OK, ab_exchange_detach(fx->held[0], &ends, ahead, len));
   ab_engine_unlock(fx->engine);
-  return fd;
+  return ends.fd;
 }
 
 static void finish(fixture *fx) {
@@ -204,12 +206,13 @@ CHECK_CASE(without_memory_nothing_happens) {
   size_t len;
   fx.mem.fail_at = fx.mem.calls + 1;
   ab_engine_lock(fx.engine);
-  int fd = ab_exchange_duplicate(fx.held[0]);
-  CHECK_INT(AB_ENOMEM, ab_exchange_detach(fx.held[0], fd, &ahead, &len));
+  ab_handover ends;
+  CHECK_INT(AB_OK, ab_exchange_prepare_handover(fx.held[0], &ends));
+  CHECK_INT(AB_ENOMEM, ab_exchange_detach(fx.held[0], &ends, &ahead, &len));
   ab_engine_unlock(fx.engine);
   CHECK(!ab_exchange_gone(fx.held[0]));
   CHECK_INT(0, stats_of(&fx).detached);
-  close(fd);
+  close(ends.fd);
   answer_held(&fx, 0, "here");
   CHECK(strstr(client_read(client, NULL), "here"));
   fixture_end(&fx, client);

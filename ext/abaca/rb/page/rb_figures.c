@@ -29,6 +29,11 @@ void ab_put_figures(VALUE hash, const ab_figures *figures) {
   put_count(hash, "probes", figures->probes);
   put_count(hash, "moved_out", figures->moved_out);
   put_count(hash, "moved_in", figures->moved_in);
+  put_count(hash, "tls_handshakes", figures->tls_handshakes);
+  put_count(hash, "tls_resumed", figures->tls_resumed);
+  put_count(hash, "tls_failed", figures->tls_failed);
+  put_count(hash, "tls_waiting", figures->tls_waiting);
+  put_count(hash, "tls_connections", figures->tls_connections);
   put_count(hash, "connections", figures->connections);
   put_count(hash, "in_app", figures->in_app);
   put_count(hash, "waiting", figures->waiting);

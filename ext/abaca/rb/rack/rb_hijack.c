@@ -6,17 +6,18 @@
 #include "http/char.h"
 #include "rb/rack/rb_response.h"
 
-/* The app's socket is made of a duplicate, before the engine lets go of its own: from then on no
- * Ruby code runs until it is the call's, so that a connection always has an owner. */
+/* The app's socket is made of a duplicate, or over TLS of one end of a pair, before the engine lets
+ * go of its own: from then on no Ruby code runs until it is the call's, so that a connection always
+ * has an owner. */
 typedef struct handover {
   VALUE handle, io;
-  int fd; /* the duplicate, which `io` owns if there is one */
+  ab_handover ends; /* its descriptor, which `io` owns if there is one, and the engine's */
   bool tcp, taken;
 } handover;
 
 static void make_io(handover *h) {
   VALUE klass = rb_path2class(h->tcp ? "TCPSocket" : "UNIXSocket");
-  h->io = rb_funcall(klass, rb_intern("for_fd"), 1, INT2NUM(h->fd));
+  h->io = rb_funcall(klass, rb_intern("for_fd"), 1, INT2NUM(h->ends.fd));
 }
 
 /* What was read from the socket already is the first that the app reads. */
@@ -27,7 +28,7 @@ static void take_socket(handover *h, ab_call *call) {
   VALUE bytes = rb_str_new(NULL, (long)room);
   const char *ahead;
   ab_engine_lock(engine);
-  int error = ab_exchange_detach(call->exchange, h->fd, &ahead, &len);
+  int error = ab_exchange_detach(call->exchange, &h->ends, &ahead, &len);
   if (len > room) len = room; /* there is no more: only the application reads */
   if (len > 0) memcpy(RSTRING_PTR(bytes), ahead, len);
   ab_engine_unlock(engine);
@@ -50,8 +51,9 @@ static VALUE hand_over(VALUE arg) {
 
 static VALUE drop_duplicate(VALUE arg) {
   handover *h = (handover *)arg;
+  if (!h->taken) ab_fd_close(h->ends.own);
   if (NIL_P(h->io)) {
-    ab_fd_close(h->fd);
+    ab_fd_close(h->ends.fd);
   } else if (!h->taken) {
     rb_io_close(h->io);
   }
@@ -63,13 +65,14 @@ static VALUE drop_duplicate(VALUE arg) {
 static VALUE detach(ab_call *call) {
   ab_engine *engine = call->rack->engine;
   handover h = {.handle = call->handle, .io = Qnil};
-  h.tcp = ab_listener_family(ab_exchange_listener(call->exchange)) == AB_LISTEN_TCP;
+  h.tcp = ab_listener_family(ab_exchange_listener(call->exchange)) == AB_LISTEN_TCP &&
+          !ab_exchange_is_secure(call->exchange);
   ab_engine_lock(engine);
   bool gone = ab_exchange_gone(call->exchange);
-  h.fd = gone ? -1 : ab_exchange_duplicate(call->exchange);
+  int error = gone ? AB_EPEER : ab_exchange_prepare_handover(call->exchange, &h.ends);
   ab_engine_unlock(engine);
   if (gone) ab_response_raise(AB_EPEER);
-  if (h.fd < 0) rb_sys_fail("cannot take the connection's socket");
+  if (error) rb_sys_fail("cannot take the connection's socket");
   return rb_ensure(hand_over, (VALUE)&h, drop_duplicate, (VALUE)&h);
 }
 
