@@ -11,14 +11,13 @@ module Fuzz
 
   HOME = File.join(ROOT, "test/fuzz")
   TMP = File.join(ROOT, "tmp/fuzz")
-  # Without libnghttp2 there is no HTTP/2 to fuzz.
-  TARGETS = Dir[File.join(HOME, "*_fuzz.c")].map { |path| File.basename(path, "_fuzz.c") }
-                                            .reject { |name| name == "http2" && http2_flags(:cflags).empty? }
-                                            .sort.freeze
-  ROOMS = "{base,http,http1,http2,outbox}"
+  # Without its library there is no HTTP/2 to fuzz, and no TLS.
+  ABSENT = [*("http2" if http2_flags(:cflags).empty?), *("tls" if tls_flags(:cflags).empty?)].freeze
+  TARGETS = (Dir[File.join(HOME, "*_fuzz.c")].map { |path| File.basename(path, "_fuzz.c") } - ABSENT).sort.freeze
+  ROOMS = "{base,http,http1,http2,outbox,tls}"
   SANITIZERS = "address,undefined"
   FLAGS = %w[-std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -g -O1 -fno-omit-frame-pointer
-             -fno-sanitize-recover=undefined].concat(http2_flags(:cflags)).freeze
+             -fno-sanitize-recover=undefined].concat(optional_flags(:cflags)).freeze
   INCLUDES = %w[test/c test/c/http1 test/c/http2].flat_map { |folder| ["-I", File.join(ROOT, folder)] }
                                                  .unshift("-I", EXT).freeze
   MAX_SIZE = 4096
@@ -43,7 +42,7 @@ module Fuzz
     return program if fresh?(program, [*sources, *objects, *headers])
 
     sh(*compiler(kind), *FLAGS, "-fsanitize=#{'fuzzer,' if kind == :libfuzzer}#{SANITIZERS}", *INCLUDES,
-       *sources, *objects, *http2_flags(:libs), "-o", program, verbose: false)
+       *sources, *objects, *optional_flags(:libs), "-o", program, verbose: false)
     program
   end
 
@@ -64,7 +63,7 @@ module Fuzz
   end
 
   def self.headers
-    Dir[File.join(EXT, ROOMS, "*.h"), File.join(HOME, "*.h"), File.join(ROOT, "test/c/http{1,2}/*.h")]
+    Dir[File.join(EXT, ROOMS, "*.h"), File.join(HOME, "*.h"), File.join(ROOT, "test/c/{http1,http2,tls}/*.h")]
   end
 
   def self.fresh?(product, sources)

@@ -2,6 +2,8 @@
 
 require "fileutils"
 require "json"
+require "openssl"
+require "socket"
 require_relative "../support/http2_cases"
 
 # Inputs for the fuzz targets, made of the cases in test/cases/http1.jsonl: each target gets the part
@@ -33,7 +35,7 @@ module FuzzSeeds
       "chunk" => played(bodies),
       "trailer" => played(bodies.filter_map { |body| body[/(?:\A|\n)0+[^\r\n]*\r\n(.+)/mn, 1] }),
       "target" => targets(cases), "write" => fields(cases), "proxy" => proxy_headers, "forwarded" => forwarded,
-      "http2" => played(http2) }
+      "http2" => played(http2), "tls" => played(hellos) + talks }
   end
 
   # What the client of a case sends.
@@ -49,6 +51,34 @@ module FuzzSeeds
 
   # What the clients of the cases of HTTP/2 send behind their prefaces.
   def self.http2 = Http2Cases.all.map { |the| the.parts.join }
+
+  # How clients of TLS begin, and the same with a byte that is wrong.
+  def self.hellos
+    hellos = [%i[TLS1_2 a.example], %i[TLS1_3 x.b.example], %i[TLS1_3]].map do |version, name|
+      hello(OpenSSL::SSL.const_get("#{version}_VERSION"), name)
+    end
+    hellos + hellos.flat_map { |bytes| [9, 43, 80, 120].map { |at| bytes.dup.tap { |copy| copy.setbyte(at, 255) } } }
+  end
+
+  def self.hello(version, name)
+    ours, peers = UNIXSocket.pair
+    context = OpenSSL::SSL::SSLContext.new
+    context.min_version = context.max_version = version
+    context.alpn_protocols = %w[h2 http/1.1] if name
+    client = OpenSSL::SSL::SSLSocket.new(ours, context)
+    client.hostname = name.to_s if name
+    client.connect_nonblock(exception: false)
+    peers.readpartial(MOST)
+  ensure
+    [ours, peers].each(&:close)
+  end
+
+  # What follows a handshake: pairs of bytes, of which the first says what the client does.
+  def self.talks
+    deeds = ["\0\1\0\1\1\xff\7\0", "\4\0\4\1\0\2\x44\1", "\5\0\0\1\5\1",
+             "\6\x08\x17\3\3\0\3bad", "\1\3\7\0\6\7\x15\3\3\0\2\1\0", "\4\1" * 200, "\x41\x05" * 20]
+    deeds.flat_map { |text| [text.b, "#{text}\0".b] }.map { |text| "\x80".b + text }
+  end
 
   # Request targets with the blank behind them, and what a Host field says.
   def self.targets(cases)

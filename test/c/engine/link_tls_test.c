@@ -658,6 +658,58 @@ CHECK_CASE(the_end_waits_for_room) {
   fixture_fini(&f);
 }
 
+/* --- without memory --- */
+
+/* A handshake at a full socket, input that comes before it is asked for, and a batch that does not
+ * fit: each allocation of ours fails in turn. Returns whether all went well. */
+static bool struggle(check_mem *mem) {
+  static char plenty[1 << 18];
+  fixture f;
+  char buf[16], hello[4096];
+  struct iovec iov = {buf, sizeof buf}, out = {plenty, sizeof plenty};
+  bool drained, well = false;
+  int small = 4096;
+  fixture_init(&f, 0);
+  f.scratch.mem = &mem->mem;
+  setsockopt(f.link.watch.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+  SSL_do_handshake(f.client.ssl);
+  size_t len = peer_take(&f.client, hello, sizeof hello);
+  int error = ab_link_begin_tls(&f.link, &f.scratch, f.context, hello, len);
+  CHECK(error == AB_OK || (error == AB_ENOMEM && !ab_link_is_tls(&f.link)));
+  if (!error) error = ab_link_handshake(&f.link, true) == AB_AGAIN ? AB_OK : AB_EPEER;
+  if (!error) {
+    client_receives(&f, SIZE_MAX);
+    SSL_do_handshake(f.client.ssl);
+    SSL_write(f.client.ssl, "early", 5);
+    client_sends(&f);
+    error = ab_link_handshake(&f.link, true);
+    CHECK(error == AB_OK || error == AB_EPEER);
+  }
+  if (!error) error = ab_link_receive(&f.link, &iov, 1, &drained) == 5 ? AB_OK : AB_EPEER;
+  if (!error) {
+    ssize_t n = ab_link_send(&f.link, &out, 1);
+    well = n > 0;
+    CHECK(n > 0 || n == AB_EPEER);
+    if (well) CHECK(ab_link_owes(&f.link));
+  }
+  fixture_fini(&f);
+  return well;
+}
+
+CHECK_CASE(a_link_without_memory_ends) {
+  size_t failed = 0;
+  for (size_t fail_at = 1; fail_at < 100; fail_at++) {
+    check_mem mem;
+    check_mem_init(&mem, fail_at);
+    bool well = struggle(&mem);
+    CHECK_INT(0, mem.live);
+    if (well && mem.calls < fail_at) break;
+    CHECK(!well);
+    failed++;
+  }
+  CHECK_INT(6, failed); /* scratch, link, session, what came before, what came early, the rest */
+}
+
 /* What other code has left in OpenSSL's queue is not taken for ours, and we leave nothing there. */
 CHECK_CASE(errors_of_others_do_no_harm) {
   fixture f;
