@@ -68,8 +68,9 @@ module Abaca
       settled = config
       paths = Launcher::Paths.new(settled)
       [*settled.warnings, *paths.warnings].each { |warning| @err.puts("abaca: warning: #{warning}") }
-      @out.puts(Config::Report.new(settled).lines)
-      paths.mistakes.each { |mistake| @err.puts("abaca: #{mistake}") }.empty? ? 0 : 1
+      mistakes = paths.mistakes
+      @out.puts(Config::Report.new(settled).lines, paths.certificate_lines)
+      mistakes.each { |mistake| @err.puts("abaca: #{mistake}") }.empty? ? 0 : 1
     end
 
     def complain(error)
@@ -101,7 +102,8 @@ module Abaca
 
     def listening(words)
       words.separator("\nListening:")
-      words.on("-b", "--bind URI", "tcp://host:port, unix:///path or fd://N; may be repeated") do |uri|
+      words.on("-b", "--bind URI", "tcp://host:port, ssl://host:port, unix:///path or fd://N;",
+               "may be repeated") do |uri|
         add_bind(Config::Bind.parse(uri))
       end
       words.on("-p", "--port PORT", "TCP port on the default host",

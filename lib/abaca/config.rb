@@ -2,6 +2,7 @@
 
 require_relative "config/settings"
 require_relative "config/stalls"
+require_relative "config/tls"
 require_relative "config/bind"
 require_relative "config/dsl"
 require_relative "config/loader"
@@ -61,6 +62,8 @@ module Abaca
       settle
       @values[:max_fibers] = Admission.max_fibers(@values[:max_fibers], self.class.max_fibers_ceiling, @warnings)
       check_modes
+      check_dev_tls
+      @binds = settled_binds.freeze
       @warnings |= NotDone.warnings(self)
       @values.freeze
       @warnings.freeze
@@ -99,10 +102,7 @@ module Abaca
     # Where the server listens: the given places, or port 9292, in development and test on the loopback address only.
     #
     # @return [Array<Bind>]
-    def binds
-      binds = @values[:binds].empty? ? [Bind.tcp(nil, 9292)] : @values[:binds]
-      binds.map { |bind| bind.hostless? ? bind.with_host(default_host) : bind }
-    end
+    attr_reader :binds
 
     # @return [Boolean] whether `threads` was set, as in most Puma files, and no request runs on one
     def idle_threads? = given?(:threads) && !Modes.threads?(self)
@@ -134,6 +134,23 @@ module Abaca
       return unless Modes.threads_lead?(self) && given?(:fiber_scheduler)
 
       raise ConfigError, "fiber_scheduler: requests run on threads, not on fibers (mode :thread)"
+    end
+
+    def settled_binds
+      binds = @values[:binds].empty? ? [Bind.tcp(nil, 9292)] : @values[:binds]
+      binds = binds.map do |bind|
+        bind = bind.with_tls(TLS.new) if @values[:dev_tls] && bind.port && !bind.tls && !bind.options[:redirect]
+        bind.hostless? ? bind.with_host(default_host) : bind
+      end
+      secure = binds.find(&:tls)&.port
+      binds.map { |bind| bind.options[:redirect] ? bind.redirecting(secure) : bind }
+    end
+
+    def check_dev_tls
+      return unless @values[:dev_tls]
+      raise ConfigError, "dev_tls: its certificate is for development and test only" unless developing?
+
+      TLS.need_library
     end
 
     def warn_of_modes

@@ -12,13 +12,15 @@ module Abaca
     #
     # @param engine [Engine]
     # @param slot [Page::Slot, nil] without one there is nothing to do
-    def self.beat(engine, slot)
+    # @param also [Array<#call>] is called with each heartbeat
+    def self.beat(engine, slot, also = [])
       return yield unless slot
 
       begin
         thread = Thread.new do
           loop do
             engine.beat
+            also.each(&:call)
             sleep(INTERVAL)
           end
         end

@@ -1,7 +1,9 @@
 # frozen_string_literal: true
 
 require_relative "control"
+require_relative "launcher/actions"
 require_relative "launcher/banner"
+require_relative "launcher/certificates"
 require_relative "launcher/hot_restart"
 require_relative "launcher/listeners"
 require_relative "launcher/output"
@@ -21,6 +23,8 @@ module Abaca
   class Launcher
     # Most processes are a server by themselves.
     autoload :Cluster, File.expand_path("launcher/cluster", __dir__)
+    include Actions
+    include Certificates
 
     class << self
       # @return [Launcher, nil] that serves in this process
@@ -40,6 +44,7 @@ module Abaca
     # @param err [IO] takes warnings and errors
     def initialize(config, app: nil, argv: nil, out: $stdout, err: $stderr)
       @succession = Succession.new
+      @keeper = nil
       @config = config = @succession.adapt(config)
       @app = app || config[:app]
       @argv = argv
@@ -114,7 +119,7 @@ module Abaca
 
     # @return [Hash{Symbol => Object}] figures in Puma's shape, and Abaca's own (docs/control.md). Any thread may ask,
     #   while the server serves
-    def stats = @runner.stats
+    def stats = with_certificates(@runner.stats)
 
     # Reopens the files of stdout_redirect, after they were moved. A trap handler may call it.
     #
@@ -168,27 +173,15 @@ module Abaca
       return Single.new(@config, app: @app, log: @log, slot: single_slot) unless clustered?
 
       Cluster.new(@config, app: @app, log: @log, output: @output, folder: @folder || @origin.directory,
-                           in_worker: -> { @control.forget })
-             .tap { |cluster| cluster.before_restart { @plugins.before_restart } }
+                           in_worker: -> { [@control, *@keeper].each(&:forget) })
+             .tap do |cluster|
+        cluster.before_restart { @plugins.before_restart }
+        cluster.keeper = @keeper
+      end
     end
 
     # For the watchdog: the server's heart costs a wake-up each second.
     def single_slot = (Page.create(slots: 1)[0].claim if @systemd.watchdog?)
-
-    # What each signal does; docs/signals.md has the same table in words.
-    def actions
-      { "INT" => method(:stop), "TERM" => method(:stop), "HUP" => -> { reopen || stop },
-        Signals::DUMP => method(:dump), "USR1" => method(:renew), "URG" => method(:refork),
-        **(skip_usr2? ? {} : { "USR2" => method(:restart) }),
-        **(clustered? ? actions_of_master : {}) }
-    end
-
-    # For programs that use the signal themselves.
-    def skip_usr2? = %w[ABACA_SKIP_SIGUSR2 PUMA_SKIP_SIGUSR2].any? { |name| ENV.key?(name) }
-
-    def actions_of_master
-      { "TTIN" => method(:add_worker), "TTOU" => method(:remove_worker), "CHLD" => @runner.method(:child_ended) }
-    end
 
     def change_workers(how)
       return @log.warn("the number of workers cannot change: one process serves") unless clustered?
@@ -207,11 +200,12 @@ module Abaca
       @systemd = Systemd.new(@log, silent: @succession.stand_in?)
       @config.warnings.each { |warning| @log.warn(warning) }
       Config::Report.new(@config).lines.each { |line| @log.info(line) } if @config[:log_config]
+      read_certificates
       @banner = Banner.new(@config, stand_in: stand_in?)
     end
 
     def make_parts
-      @listeners = Listeners.new(@config, @log, @succession)
+      @listeners = Listeners.new(@config, @log, @succession, @keeper)
       @pidfile = Pidfile.new(@config[:pidfile])
       @control = Control.new(self, @config, @log)
       @restart_file = RestartFile.new(restart_file) { restart }
@@ -243,7 +237,7 @@ module Abaca
     # Not for a forked child, which unwinds #serve if a signal ends it before it runs code of its own. A signal may come
     # between any two of these: it finds our handlers, and nothing they do outlasts this method.
     def close(signals)
-      [@control, @restart_file, @systemd].each { |part| part&.close }
+      [@control, @restart_file, @systemd, @keeper].each { |part| part&.close }
       Launcher.current = nil
       @runner.close
       @listeners&.close
@@ -263,6 +257,7 @@ module Abaca
       succeed
       @systemd.watch { |limit| @runner.lively?(limit) ? status : nil }
       @restart_file.watch
+      watch_certificates
     end
 
     # For systemd.

@@ -102,9 +102,14 @@ module Abaca
     # A host that begins with `.`, `/` or `@` is a unix socket.
     def bind(host, port)
       return Config::Bind.unix(host) if host&.start_with?(".", "/", "@")
-      return Config::Bind.parse(host) if host&.include?("://")
+      return Config::Bind.parse(with_port(host, port)) if host&.include?("://")
 
       Config::Bind.tcp(host, port || PORT)
+    end
+
+    # The port may come by itself: `rails server -b ssl://localhost -p 3000`.
+    def with_port(url, port)
+      url.sub(%r{\A((?:tcp|ssl)://(?:\[[^\]]*\]|[^\[\]:/?#]*))(?=[/?#]|\z)}) { |place| "#{place}:#{port || PORT}" }
     end
   end
 end

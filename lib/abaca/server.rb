@@ -7,7 +7,9 @@ require_relative "listener"
 require_relative "plain_fields"
 require_relative "pool_gate"
 require_relative "scheduler"
+require_relative "server/tls_listeners"
 require_relative "stall_reports"
+require_relative "tls"
 
 module Abaca
   # A server as an object: an app, the places it listens at, and one native loop.
@@ -20,6 +22,8 @@ module Abaca
   #
   # Several may run in one process, each on its own thread.
   class Server
+    include TLSListeners
+
     # @return [Config]
     attr_reader :config
     # @return [Log]
@@ -47,6 +51,9 @@ module Abaca
       @slot = slot
       @out_of_band = OutOfBand.new(@config[:out_of_band], @log)
       @engine = Engine.new(app, { **engine_options, slot:, balance: @config[:worker_balance] })
+      @contexts = [] # of the listeners, in their order: nil for one without TLS
+      @sources = [] # of certificates that this object has read
+      @with_heart = []
       @state = :new
     end
 
@@ -65,7 +72,9 @@ module Abaca
     # @param terms [Hash{Symbol => Object}] for the connections that are accepted here. `limits`: Hash of those
     #   limits of docs/configuration.md that differ from the server's; `proxy_protocol`: :v1, :v2 or :any when
     #   connections begin with a PROXY header; `proxy_from`: Array of the networks whose connections do, all by
-    #   default; `h2c`: whether a client may begin with HTTP/2 without TLS
+    #   default; `h2c`: whether a client may begin with HTTP/2 without TLS; `redirect`: :https sends clients to the
+    #   same host and path with TLS, at `redirect_port` (443), if it is one of `redirect_hosts`, by default those that
+    #   certificates of this server name (docs/tls.md)
     # @return [Integer] the port (the first address's, should they differ)
     # @raise [ConfigError] if the host has no address, or an option is invalid
     # @raise [SystemCallError] if the port is taken or not allowed
@@ -119,8 +128,14 @@ module Abaca
 
     # @return [Array<String>] where it listens, as URLs
     def urls
-      @engine.listeners.map { |place| Listener.url(place, @config[:rack_url_scheme]) }
+      @engine.listeners.zip(@contexts).map do |place, context|
+        Listener.url(place, context ? "https" : @config[:rack_url_scheme])
+      end
     end
+
+    # Calls the block about once a second, on a thread beside the loop, while a server with a slot runs. To be called
+    # before that.
+    def each_second(&block) = @with_heart << block
 
     # Serves on the calling thread until the server is stopped; the thread must not have a fiber
     # scheduler. Listeners are closed when it returns.
@@ -135,7 +150,9 @@ module Abaca
       @state = :running
       begin
         Compat.adapt(@config, @log) # for gems that were loaded meanwhile
-        @out_of_band.between_requests(@engine) { Heart.beat(@engine, @slot) { PoolGate.attach(@engine) { serve } } }
+        @out_of_band.between_requests(@engine) do
+          Heart.beat(@engine, @slot, @with_heart) { PoolGate.attach(@engine) { serve } }
+        end
       ensure
         @state = :stopped
         @engine.close
@@ -299,9 +316,10 @@ module Abaca
       -> { blocks.each { |block| block.run(@log) } } unless blocks.empty?
     end
 
-    def listener_terms(limits: {}, h2c: false, **proxies)
-      { limits: Config::Values.check_limits(limits), h2c: Config::Bind.h2c(h2c),
-        **Config::Proxies.listener_of(@config, Config::Proxies.listener(**proxies)) }
+    def listener_terms(limits: {}, h2c: false, tls: nil, plain_http: nil, **others)
+      redirect, proxies = others.partition { |name, _| name.start_with?("redirect") }.map(&:to_h)
+      { limits: Config::Values.check_limits(limits), h2c: Config::Bind.h2c(h2c), tls:, plain_http:,
+        **redirect_terms(**redirect), **Config::Proxies.listener_of(@config, Config::Proxies.listener(**proxies)) }
     end
 
     # The engine takes the listeners that the block opens for these limits; closes those that it does not take.
@@ -310,7 +328,10 @@ module Abaca
       terms = listener_terms(**terms)
       listeners = yield @engine.limits.merge(terms[:limits])
       port = listeners.first.port
-      listeners.each { |listener| @engine.listen(listener, **terms) }
+      listeners.each do |listener|
+        @engine.listen(listener, **terms)
+        @contexts << terms[:tls]
+      end
       port
     ensure
       listeners&.each(&:close)

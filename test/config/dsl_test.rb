@@ -276,8 +276,6 @@ class ConfigDslTest < Minitest::Test
   end
 
   def test_what_would_be_dangerous_to_ignore_is_an_error
-    assert_match(/ssl_bind: this version has no TLS/, failure("ssl_bind \"0.0.0.0\", 443, cert: \"c\", key: \"k\""))
-    assert_match(/this version has no TLS/, failure("bind \"ssl://0.0.0.0:443?cert=c&key=k\""))
     assert_match(/allow_underscore_headers false/, failure("allow_underscore_headers false"))
   end
 

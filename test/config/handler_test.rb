@@ -67,9 +67,16 @@ class HandlerOptionsTest < Minitest::Test
     { "::1" => "tcp://[::1]:9292", "./relative.sock" => "unix://./relative.sock",
       "/absolute.sock" => "unix:///absolute.sock",
       "@abstract" => "unix://@abstract" }.each { |host, url| assert_equal [url], binds(Host: host) }
-    error = assert_raises(Abaca::ConfigError) { config(Host: "ssl://127.0.0.1", Port: 3000) }
-    assert_match(%r{\Assl://127.0.0.1: this version has no TLS}, error.message)
-    assert_raises(Abaca::ConfigError) { config(Host: "ssl://127.0.0.1", user_supplied_options: []) }
+  end
+
+  def test_hosts_with_tls
+    skip "this build has no TLS" unless Abaca::TLS_LIBRARY
+    assert_equal ["ssl://127.0.0.1:3000"], binds(Host: "ssl://127.0.0.1", Port: 3000)
+    assert_equal ["ssl://localhost:3000"], binds(Host: "ssl://localhost?cert=a&key=b", Port: 3000)
+    assert_equal ["ssl://[::1]:9292"], binds(Host: "ssl://[::1]")
+    assert_equal ["ssl://0.0.0.0:1"], binds(Host: "ssl://0.0.0.0:1?cert=a&key=b", Port: 3000,
+                                            user_supplied_options: [])
+    assert_equal ["ssl://localhost:3000"], binds("dev_tls", Host: "localhost", Port: 3000)
   end
 
   # The first variable that is set; an option of the user's wins, a default of Rails' does not.

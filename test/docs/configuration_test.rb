@@ -13,6 +13,7 @@ class ConfigurationPageTest < Minitest::Test
 
   # Methods of the DSL that stand for a setting of another name.
   KEYS = { log_formatter: :formatter, custom_logger: :logger, stdout_redirect: :redirect, bind: :binds,
+           certificate: :certificates,
            set_default_host: :default_host, set_remote_address: :remote_address,
            preload_app!: :preload_app, plugin: :plugins }.freeze
   # Those whose default the configuration works out.
@@ -126,15 +127,17 @@ class ConfigurationPageTest < Minitest::Test
   def test_options_of_a_url
     binds = { "tcp" => Config::Bind.tcp(nil, 1), "unix" => Config::Bind.unix("/a"), "fd" => Config::Bind.fd(3) }
     listed = rows("option", "of").to_h { |row| [code(row["option"]).first, row] }
+    binds["ssl"] = Config::Bind.ssl(nil, 1) if Abaca::TLS_LIBRARY
     binds.each do |kind, bind|
-      bind.options.each do |name, value|
+      options = kind == "ssl" ? bind.options.except(:tls, :h2c) : bind.options
+      options.each do |name, value|
         row = listed.fetch(name.to_s)
         assert_includes [kind, "all"], row["of"].split(", ").find { |one| [kind, "all"].include?(one) }
         assert_equal [shown(value)].compact, code(row["default"]), name
       end
     end
     known = binds.values.flat_map { |bind| bind.options.keys }.map(&:to_s)
-    assert_equal ["low_latency"], listed.keys.compact - known
+    assert_equal %w[cert redirect plain_http low_latency], listed.keys.compact - known
   end
 
   def test_every_flag_is_named_and_none_made_up

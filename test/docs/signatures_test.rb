@@ -20,13 +20,14 @@ class SignaturesTest < Minitest::Test
     Config::DSL::Limits Config::DSL::Listeners Config::DSL::Logging Config::DSL::Modes Config::DSL::Parts
     Config::DSL::ProcessSettings Config::DSL::PumaSettings Config::HookData Config::HttpMethods
     Config::NotDone Config::Plugins Config::Processors
-    Config::Setting Config::Stalls Config::Table Config::Types Config::Values Control DefaultHandler Dump Engine
+    Config::BindOptions Config::Setting Config::Stalls Config::Table Config::Types Config::Values Control
+    DefaultHandler Dump Engine
     CLI::Help ErrorAnswers FiberSafety::Row Frames Guest Heart OutOfBand Launcher::App Launcher::Banner
     Launcher::Cluster Launcher::Listeners
     Launcher::Output Launcher::Overdue Launcher::Pidfile Launcher::Signals Launcher::Single Listener Log::Forms
-    Log::Sink Log::Text Log::Writer PlainFields RailsBoot Requests StallReports Stats Stream::IONames
+    Log::Sink Log::Text Log::Writer PlainFields RailsBoot Requests StallReports Stats Stream::IONames TLS
     Launcher::HotRestart Launcher::Inherited Launcher::Origin Launcher::Succession
-    Launcher::Activated SchedulerClass
+    Launcher::Actions Launcher::Activated Launcher::Certificates SchedulerClass Server::TLSListeners
     PrunedBundle PumaConfiguration PumaGem PumaNames PumaOptions
     Launcher::Liveness Launcher::Paths Launcher::Plugins Launcher::RestartFile Launcher::Systemd
   ].map { |name| "Abaca::#{name}" }.freeze

@@ -6,8 +6,10 @@
 #include "rb/pool/rb_pool.h"
 #include "rb/rack/rb_call.h"
 #include "rb/rack/rb_proxies.h"
+#include "rb/rack/rb_tls_info.h"
 #include "rb/scheduler/rb_loop.h"
 #include "rb/server/rb_server.h"
+#include "rb/server/rb_tls.h"
 
 RUBY_FUNC_EXPORTED void Init_abaca(void);
 
@@ -30,6 +32,8 @@ void Init_abaca(void) {
   ab_init_fiber_pool(mAbaca);
   ab_init_outbox(mAbaca);
   ab_init_page(mAbaca);
+  ab_init_tls(mAbaca);
+  ab_init_tls_info(mAbaca);
   init_engine(mAbaca);
   ab_init_handle(mAbaca);
   ab_init_input(mAbaca);

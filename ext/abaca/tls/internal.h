@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "tls/context.h"
+#include "tls/facts.h"
 #include "tls/session.h"
 
 /* Kinds of keys that one name may have. */
@@ -124,7 +125,8 @@ struct ab_tls {
   int64_t now; /* during a handshake's call */
   uint64_t content;
   const char *fault;
-  uint32_t excess; /* messages without content, after the handshake */
+  ab_tls_facts *facts; /* one count, once they were asked for */
+  uint32_t excess;     /* messages without content, after the handshake */
   bool may_sign;
   bool known;      /* there is a certificate for the name */
   bool done;       /* the handshake */

@@ -41,6 +41,7 @@ void ab_tls_fini(ab_tls *tls) {
   SSL_free(tls->ssl);
   ERR_clear_error();
   ab_tls_context_release(tls->context);
+  ab_tls_facts_release(tls->facts);
   ab_free(tls->mem, tls->name);
   ab_free(tls->mem, tls);
 }

@@ -1,27 +1,26 @@
 # frozen_string_literal: true
 
+require_relative "bind_options"
+
 module Abaca
   class Config
-    # One place to listen at: `tcp://host:port`, `unix:///path`, or `fd://N`, an inherited socket that already
-    # listens; with options in the query.
+    # One place to listen at: `tcp://host:port`, `ssl://host:port`, `unix:///path`, or `fd://N`, an inherited socket
+    # that already listens; with options in the query.
     #
-    # tcp:  `backlog=N`, `defer_accept=false`, `reuse_port=true`
+    # tcp:  `backlog=N`, `defer_accept=false`, `reuse_port=true`, `redirect=https`
+    # ssl:  the same, `cert=PATH&key=PATH` and the other parameters of docs/tls.md
     # unix: `backlog=N`, `umask=0NNN`, `mode=NNN` (octal); `unix://@name` is an abstract socket
     # all:  `proxy_protocol=v1` (or `v2`, `any`), `proxy_from=10.0.0.0/8,::1`
-    # all:  `h2c=true` lets a client begin with HTTP/2 without TLS (docs/http2.md)
+    # all:  `h2c=true` lets a client begin with HTTP/2 without TLS (docs/http2.md); not for ssl
     # all:  any limit of docs/configuration.md by its name, for the connections of this place
     #
     #   tcp://0.0.0.0:80?max_body_size=1000000&header_timeout=5
     class Bind
-      BACKLOG = 1024
-      TCP = { backlog: BACKLOG, defer_accept: true, reuse_port: false, proxy_protocol: nil, proxy_from: [],
-              h2c: false }.freeze
-      UNIX = { backlog: BACKLOG, umask: nil, mode: nil, proxy_protocol: nil, proxy_from: [], h2c: false }.freeze
-      FD = { proxy_protocol: nil, proxy_from: [], h2c: false }.freeze
-      TCP_URL = %r{\Atcp://(\[[^\]/?#]+\]|[^\[\]:/?#]*):(\d+)/?(?:\?(.*))?\z}
+      BACKLOG = BindOptions::BACKLOG
+      PORT_URL = %r{\A(tcp|ssl)://(\[[^\]/?#]+\]|[^\[\]:/?#]*):(\d+)/?(?:\?(.*))?\z}
       UNIX_URL = %r{\Aunix://([^?]+)(?:\?(.*))?\z}
       FD_URL = %r{\Afd://(\d{1,9})(?:\?(.*))?\z}
-      private_constant :TCP, :UNIX, :FD, :TCP_URL, :UNIX_URL, :FD_URL
+      private_constant :PORT_URL, :UNIX_URL, :FD_URL
 
       # @return [String, nil] a name or address without brackets; nil: the configuration's default host
       attr_reader :host
@@ -32,95 +31,86 @@ module Abaca
       # @return [Integer, nil] the number of an inherited descriptor
       attr_reader :fd
       # @return [Hash{Symbol => Object}] keyword arguments for Server#add_tcp_listener, #add_unix_listener or
-      #   #add_listener_fd
+      #   #add_listener_fd; and `tls`
       attr_reader :options
+      # @return [String, nil] file and line of the configuration that it comes from
+      attr_reader :place
 
-      # @param host [String, nil]
-      # @param port [Integer, String]
-      # @return [Bind]
-      # @raise [ConfigError] if the port is invalid
-      def self.tcp(host, port, **options)
-        number = Integer(port, 10, exception: false) if port.is_a?(String)
-        number = port if port.is_a?(Integer)
-        raise ConfigError, "a port is a number from 0 to 65535, not #{port.inspect}" unless number&.between?(0, 65_535)
-
-        new(host: host&.delete_prefix("[")&.delete_suffix("]"), port: number, options: TCP.merge(options))
-      end
-
-      # @param path [String]
-      # @return [Bind]
-      def self.unix(path, **options) = new(path:, options: UNIX.merge(options))
-
-      # @param number [Integer]
-      # @return [Bind]
-      def self.fd(number, **options) = new(fd: number, options: FD.merge(options))
-
-      # @param url [String]
-      # @return [Bind]
-      # @raise [ConfigError] when it is not a URL of this grammar
-      def self.parse(url)
-        if (match = TCP_URL.match(url))
-          tcp(match[1].empty? ? nil : match[1], match[2], **query(url, match[3], TCP))
-        elsif (match = UNIX_URL.match(url))
-          unix(match[1].gsub("%20", " "), **query(url, match[2], UNIX))
-        elsif (match = FD_URL.match(url))
-          fd(Integer(match[1], 10), **query(url, match[2], FD))
-        elsif url.start_with?("ssl://")
-          raise ConfigError, "#{url}: this version has no TLS; let a proxy in front of it terminate TLS"
-        else
-          raise ConfigError, "invalid URI: #{url} (tcp://host:port, unix:///path or fd://N is needed)"
+      class << self
+        # @param host [String, nil]
+        # @param port [Integer, String]
+        # @return [Bind]
+        # @raise [ConfigError] if the port is invalid
+        def tcp(host, port, place: nil, **options)
+          new(**target(host, port), place:, options: BindOptions::TCP.merge(options))
         end
-      end
 
-      # Puma's `low_latency` is always on here.
-      def self.query(url, text, known)
-        text.to_s.split("&").filter_map { |pair| pair.split("=", 2) }.each_with_object({}) do |(key, value), options|
-          next if key == "low_latency"
+        # @param host [String, nil]
+        # @param port [Integer, String]
+        # @param tls [TLS]
+        # @return [Bind]
+        # @raise [ConfigError] if the port is invalid
+        def ssl(host, port, tls: TLS.new, place: nil, **options)
+          new(**target(host, port), place:, options: BindOptions::SSL.merge(options, tls:))
+        end
 
-          key = key.to_sym
-          if LIMITS.key?(key)
-            (options[:limits] ||= {})[key] = limit(url, key, value)
-          elsif known.key?(key)
-            options[key] = parameter(url, key, value)
+        # @param path [String]
+        # @return [Bind]
+        def unix(path, place: nil, **options) = new(path:, place:, options: BindOptions::UNIX.merge(options))
+
+        # @param number [Integer]
+        # @return [Bind]
+        def fd(number, place: nil, **options) = new(fd: number, place:, options: BindOptions::FD.merge(options))
+
+        # @param url [String]
+        # @param place [String, nil] file and line that it comes from
+        # @param given [Hash{Symbol => Object}] options in place of the URL's query, or beside it
+        # @return [Bind]
+        # @raise [ConfigError] when it is not a URL of this grammar
+        def parse(url, place: nil, **given)
+          if (match = PORT_URL.match(url))
+            _, scheme, host, port, query = *match
+            known = scheme == "ssl" ? BindOptions::SSL : BindOptions::TCP
+            options = BindOptions.read(url, query, given, known)
+            public_send(scheme, host.empty? ? nil : host, port, place:, **options)
+          elsif (match = UNIX_URL.match(url))
+            unix(match[1].gsub("%20", " "), place:, **BindOptions.read(url, match[2], given, BindOptions::UNIX))
+          elsif (match = FD_URL.match(url))
+            fd(Integer(match[1], 10), place:, **BindOptions.read(url, match[2], given, BindOptions::FD))
           else
-            raise ConfigError, "#{url}: unknown parameter #{key}#{Values.suggestion(key, [*known.keys, *LIMITS.keys])}"
+            raise ConfigError, "invalid URI: #{url} (tcp://host:port, ssl://host:port, unix:///path or fd://N is " \
+                               "needed)"
           end
         end
+
+        # @param wanted [Boolean] of `h2c`
+        # @return [Boolean]
+        # @raise [ConfigError] if this build has no HTTP/2
+        def h2c(wanted)
+          return wanted ? true : false if HTTP2_LIBRARY || !wanted
+
+          raise ConfigError, "h2c: this build has no HTTP/2; install libnghttp2-dev and compile Abaca again"
+        end
+
+        private
+
+        def target(host, port)
+          number = Integer(port, 10, exception: false) if port.is_a?(String)
+          number = port if port.is_a?(Integer)
+          unless number&.between?(0, 65_535)
+            raise ConfigError, "a port is a number from 0 to 65535, not #{port.inspect}"
+          end
+
+          { host: host&.delete_prefix("[")&.delete_suffix("]"), port: number }
+        end
       end
 
-      def self.limit(url, key, value)
-        Values.check_limit(key, value)
-      rescue ConfigError => e
-        raise ConfigError, "#{url}: #{e.message}"
-      end
-
-      def self.parameter(url, key, value)
-        return value != "false" if %i[defer_accept reuse_port h2c].include?(key)
-        return value.to_s if key == :proxy_protocol
-        return value.to_s.split(",", -1) if key == :proxy_from
-
-        number = key == :mode ? Integer(value.to_s, 8, exception: false) : Integer(value.to_s, exception: false)
-        least = key == :backlog ? 1 : 0
-        return number if number&.between?(least, 65_535)
-
-        raise ConfigError, "#{url}: #{key}=#{value} is not a number that fits"
-      end
-      private_class_method :query, :parameter, :limit
-
-      # @param wanted [Boolean] of `h2c`
-      # @return [Boolean]
-      # @raise [ConfigError] if this build has no HTTP/2
-      def self.h2c(wanted)
-        return wanted ? true : false if HTTP2_LIBRARY || !wanted
-
-        raise ConfigError, "h2c: this build has no HTTP/2; install libnghttp2-dev and compile Abaca again"
-      end
-
-      def initialize(options:, host: nil, port: nil, path: nil, fd: nil)
+      def initialize(options:, host: nil, port: nil, path: nil, fd: nil, place: nil)
         @host = host
         @port = port
         @path = path
         @fd = fd
+        @place = place
         proxies = options.slice(:proxy_protocol, :proxy_from)
         @options = options.merge(Proxies.listener(**proxies), h2c: self.class.h2c(options[:h2c])).freeze
         freeze
@@ -128,14 +118,34 @@ module Abaca
 
       def unix? = !@path.nil?
 
+      # @return [TLS, nil] nil for a place without
+      def tls = @options[:tls]
+
       # @return [Boolean] whether the host is still unknown
       def hostless? = @host.nil? && !@port.nil?
 
       # @return [Bind] the same port on another host
-      def with_host(host) = self.class.new(host:, port: @port, options: @options)
+      def with_host(host) = self.class.new(host:, port: @port, options: @options, place: @place)
+
+      # @param tls [TLS]
+      # @return [Bind] the same port, with TLS
+      def with_tls(tls)
+        options = @options.slice(*BindOptions::SSL.keys, :limits)
+        self.class.new(host: @host, port: @port, options: BindOptions::SSL.merge(options, tls:), place: @place)
+      end
+
+      # @param port [Integer, nil] of the first place with TLS
+      # @return [Bind] the same, that redirects there if it does not say where to
+      def redirecting(port)
+        options = @options.key?(:redirect_port) || port.nil? ? @options : @options.merge(redirect_port: port)
+        self.class.new(host: @host, port: @port, options:, place: @place)
+      end
 
       # @return [String] the URL without its options
-      def to_s
+      def to_s = tls ? socket_url.sub("tcp", "ssl") : socket_url
+
+      # @return [String] the same for the socket alone: `tcp://` with or without TLS
+      def socket_url
         return "unix://#{@path}" if unix?
         return "fd://#{@fd}" if @fd
 

@@ -37,6 +37,7 @@ module Abaca
         when nil, [] then "-"
         when Hook then "a block"
         when Proc then "a block at #{value.source_location.first(2).join(':')}"
+        when TLS::Certificate then value.label
         when Array then value.map { |one| one.is_a?(Array) ? one.inspect : text(one) }.join(", ")
         when String, Symbol, Numeric, true, false, Hash, Module then value.inspect
         else "a #{value.class}"

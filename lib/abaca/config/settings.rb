@@ -7,6 +7,7 @@ require_relative "admission"
 require_relative "http_methods"
 require_relative "modes"
 require_relative "proxies"
+require_relative "tls"
 
 module Abaca
   class Config # rubocop:disable Metrics/ClassLength -- a table
@@ -26,7 +27,20 @@ module Abaca
             shown: "`\"127.0.0.1\"` in development and test, else `\"0.0.0.0\"`",
             file: %i[set_default_host], level: :process)
         file_only(:default_host, "", "returns what `set_default_host` was given")
-        file_only(:ssl_bind, "", "is refused: this version has no TLS")
+        file_only(:ssl_bind, "a host, a port, options below", "adds a TCP port with TLS", page: "tls.md")
+      end
+
+      section "TLS" do
+        checked(:certificates, [].freeze, "`cert:`, `key:`; or `cert_pem:`, `key_pem:`; `key_password_command:`",
+                "a certificate for all `ssl://` places, chosen by the name that a client asks for",
+                TLS.method(:certificates), file: %i[certificate], page: "tls.md",
+                                           object: "`certificate`; an Array of Hashes like `{ cert:, key: }`")
+        setting(:tls_ticket_key_file, nil, Types::Any.new("a file with 32 bytes or more"),
+                "a secret that several hosts, or several starts, share, so that clients can resume their sessions",
+                page: "tls.md", shown: "a new one at each start")
+        switch(:dev_tls, false, "in development, TCP ports speak TLS with a certificate of the gem `localhost`",
+               page: "tls.md", level: :process, flag: ["--dev-tls"])
+        %i[tls_handshake_timeout max_tls_handshakes max_tls_connections tls_handshake_rate].each { |name| limit(name) }
       end
 
       section "The app and its process" do
@@ -219,7 +233,6 @@ module Abaca
 
         limit(:max_slow_clients, page: "overload.md")
         %i[max_streams stream_window connection_window http2_max_requests http2_max_age].each { |name| limit(name) }
-        %i[tls_handshake_timeout max_tls_handshakes max_tls_connections tls_handshake_rate].each { |name| limit(name) }
         %i[max_pending_output max_pending_files max_pending_files_total].each { |name| limit(name) }
       end
 

@@ -31,11 +31,12 @@ module Abaca
         "gc-stats" => Way.new(nil, true, true),
         "stats" => Way.new(nil, true, true),
         "thread-backtraces" => Way.new(nil, true, true),
+        "reload-certificates" => Way.new(nil, true),
         "workers" => Way.new(nil, true, true),
         "dump" => Way.new(nil, true, true)
       }.freeze
       # Ours: their token is not in the query, which may be logged.
-      OURS = %w[workers dump].freeze
+      OURS = %w[workers dump reload-certificates].freeze
       SERVER = File.expand_path("../../../exe/abaca", __dir__)
       private_constant :Way, :DUMP, :OURS, :SERVER
 
@@ -134,7 +135,7 @@ module Abaca
       def refusal(reply)
         case reply.status
         when 403 then "Unauthorized access to server (wrong auth token)"
-        when 404 then "Command error: #{reply.body}"
+        when 404, 422 then "Command error: #{reply.body}"
         else "Bad response from server: #{reply.status}"
         end
       end

@@ -15,7 +15,7 @@ module Abaca
       OTHERS = { "gc" => :gc, "gc-stats" => :gc_stats, "stats" => :stats,
                  "thread-backtraces" => :thread_backtraces }.freeze
       # Ours, for which a token in the query is not enough.
-      OURS = { "workers" => :workers, "dump" => :dump }.freeze
+      OURS = { "workers" => :workers, "dump" => :dump, "reload-certificates" => :reload_certificates }.freeze
       # Those that `data_only` leaves.
       DATA = %w[stats gc-stats workers].freeze
       OK = "{ \"status\": \"ok\" }"
@@ -79,6 +79,13 @@ module Abaca
           name = "Thread: TID-#{thread.object_id.to_s(36)} #{thread.name}".strip
           { name:, backtrace: (thread.backtrace || []).map { |frame| Log::Text.utf8(frame) } }
         end)
+      end
+
+      # Says what is wrong with them.
+      def reload_certificates
+        act("reload-certificates")
+      rescue ConfigError => e
+        Answer.text(422, e.message)
       end
 
       def dump

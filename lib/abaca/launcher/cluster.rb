@@ -78,6 +78,9 @@ module Abaca
         @closing = Closing.new(listeners, @config[:shutdown_delay])
       end
 
+      # @return [TLS::Keeper, nil] has the certificates
+      attr_writer :keeper
+
       # @yield before each phased restart and each refork
       def before_restart(&block) = @before_restart = block
 
@@ -251,7 +254,7 @@ module Abaca
         @in_worker.call
         @workers.each(&:close_orders)
         Worker.new(@ending.config_of_workers, place, app: @app, log: @log, output: @output, master: @master,
-                                                     slots: @slots)
+                                                     slots: @slots, keeper: @keeper)
       end
 
       # @return [Handle, nil] nil if there is no room for another one with this number

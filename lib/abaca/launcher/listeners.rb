@@ -17,7 +17,9 @@ module Abaca
       # @param config [Config]
       # @param log [Log]
       # @param succession [Succession] has what listens already
-      def initialize(config, log, succession)
+      # @param keeper [TLS::Keeper, nil] has the certificates
+      def initialize(config, log, succession, keeper = nil)
+        @keeper = keeper
         @config = config
         @log = log
         @succession = succession
@@ -30,7 +32,7 @@ module Abaca
       # @return [self]
       # @raise [ConfigError] if one of the places cannot be listened at; then none is
       def open
-        found = binds.map { |bind| [bind, @inherited.take(bind.to_s)] }
+        found = binds.map { |bind| [bind, found(bind)] }
         # Before others are opened, which may be the same with another address.
         @inherited.close.each { |place| note_unused(place) }
         found.each { |bind, place| add(bind, place) }
@@ -42,7 +44,7 @@ module Abaca
 
       # @return [Array<String>] where it listens
       def urls
-        @urls ||= @opened.map { |listener,| url(listener) }
+        @urls ||= @opened.map { |listener, terms| url(listener, scheme(terms)) }
       end
 
       # Gives them to a server of this process, which closes them.
@@ -51,7 +53,7 @@ module Abaca
       # @raise [ConfigError] if the terms of one have no meaning
       def add_to(server)
         urls # as long as they can be asked
-        @opened.each { |listener, terms| server.add_listener(listener, **terms) }
+        @opened.each { |listener, terms| server.add_listener(listener, **terms, **tls(terms)) }
       end
 
       # @return [Listeners] the same places, open once more, for another server
@@ -93,10 +95,29 @@ module Abaca
         activated = @inherited.activated.map { |place| Activated.bind(place) }
         case @config[:bind_to_activated_sockets]
         when false then @config.binds
-        when :only then activated.any? ? activated : raise(ConfigError, "there is no activated socket to listen on")
-        else @config[:binds].empty? && activated.any? ? activated : (@config.binds + activated).uniq(&:to_s)
+        when :only then only(activated)
+        else @config[:binds].empty? && activated.any? ? activated : (@config.binds + activated).uniq(&:socket_url)
         end
       end
+
+      # With what the configuration says of TLS.
+      def only(activated)
+        raise ConfigError, "there is no activated socket to listen on" if activated.empty?
+
+        secure = @config.binds.select(&:tls)
+        activated.map { |bind| secure.find { |one| one.socket_url == bind.socket_url } || bind }
+      end
+
+      # An activated socket may get TLS here; one of an earlier program has had it.
+      def found(bind)
+        place = @inherited.take(bind.to_s)
+        return place if place || bind.tls.nil?
+
+        @inherited.take(bind.socket_url) if @inherited.activated.any? { |one| one.url == bind.socket_url }
+      end
+
+      # The context of the present certificates, in place of what the configuration says.
+      def tls(terms) = terms[:tls] ? { tls: @keeper.context_of(terms[:tls]) } : {}
 
       def note_unused(place)
         return @log.info("* Closing #{place.url}, which is not wanted any more") unless place.activated?
@@ -108,18 +129,20 @@ module Abaca
         listeners = place ? heirs(place, bind) : listeners(bind)
         @opened.concat(listeners.map { |listener| [listener, bind.options.except(*OPENING), again(bind)] })
         @places << Inherited::Place.new(bind.to_s, listeners.map(&:fileno), place ? place.mark : mark(bind))
-        @lines.concat(listeners.map { |listener| line(listener, place) })
+        @lines.concat(listeners.map { |listener| line(listener, place, bind) })
       rescue SystemCallError => e
         raise ConfigError, "cannot listen on #{bind}: #{reason(e)}"
       end
 
-      def url(listener, scheme = @config[:rack_url_scheme]) = Listener.url(listener.place, scheme)
+      def url(listener, scheme) = Listener.url(listener.place, scheme)
 
-      def line(listener, place)
-        return "* Listening on #{url(listener)}" unless place
+      def scheme(terms) = terms[:tls] ? "https" : @config[:rack_url_scheme]
+
+      def line(listener, place, bind)
+        return "* Listening on #{url(listener, scheme(bind.options))}" unless place
 
         how = @inherited.before?(place) ? "Inherited" : "Activated"
-        "* #{how} #{url(listener, 'tcp')}#{" (#{place.name})" if place.name}"
+        "* #{how} #{url(listener, bind.tls ? 'ssl' : 'tcp')}#{" (#{place.name})" if place.name}"
       end
 
       # A stand-in that ends before it serves must leave the file, which is still in use.

@@ -22,8 +22,11 @@ module Abaca
 
       # @return [Array<String>] what the boot would fail at, a line for each setting
       def mistakes
-        [*BEFORE_APP, *(:rackup if named?), *AFTER_APP].filter_map { |name| mistake(name) }
+        [*BEFORE_APP, *(:rackup if named?), *AFTER_APP, :certificates].filter_map { |name| mistake(name) }
       end
+
+      # @return [Array<String>] a line for each certificate, once #mistakes has found none in them
+      def certificate_lines = @certificates || []
 
       # @return [Array<String>] what it would fail at here, though the configuration has no mistake
       def warnings = named? ? [] : [*mistake(:rackup)]
@@ -85,6 +88,9 @@ module Abaca
       def binds
         @config.binds.each { |bind| socket(:binds, bind.path, bind) if bind.unix? }
       end
+
+      # Read from a folder that may not be the working directory yet.
+      def certificates = @certificates = TLS::Keeper.new(@config, nil, folder: folder || Dir.pwd).check
 
       def control_url
         url = @config[:control_url] or return

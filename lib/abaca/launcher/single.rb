@@ -89,6 +89,13 @@ module Abaca
       # @return [Boolean] false
       def refork = false
 
+      # As a worker: takes certificates that the master has read anew.
+      #
+      # @param keeper [TLS::Keeper]
+      def follow(keeper)
+        @server.each_second { keeper.follow { |old, new| @server.replace_tls(old, new) } }
+      end
+
       # @return [Hash{Symbol => Object}] figures in Puma's shape
       def stats
         places = Control::PumaStats.places(@config)

@@ -22,6 +22,6 @@ module Puma
     def jruby? = RUBY_ENGINE == "jruby"
     def windows? = false
     def forkable? = Process.respond_to?(:fork)
-    def ssl? = false
+    def ssl? = !Abaca::TLS_LIBRARY.nil?
   end
 end

@@ -431,15 +431,16 @@ static const ab_env_template *recall(ab_env_builder *builder, const ab_exchange 
   /* Host is among the fields, and among the template's keys. */
   ab_env_template *template =
       request->field_count > builder->few + 1 ? &builder->wide : &builder->narrow;
+  uint8_t scheme = ab_exchange_is_secure(exchange) ? AB_SCHEME_HTTPS : builder->scheme;
   if (AB_UNLIKELY(builder->forwards)) {
     ab_forwarded from =
         ab_forwarded_resolve(&builder->forwarding, ab_exchange_peer(exchange), request);
     recall_peer(builder, template, &from.client);
-    recall_scheme(builder, template,
-                  from.scheme == AB_SCHEME_UNSAID ? builder->scheme : from.scheme);
+    if (from.scheme != AB_SCHEME_UNSAID) scheme = from.scheme;
   } else {
     recall_peer(builder, template, ab_exchange_peer(exchange));
   }
+  recall_scheme(builder, template, scheme);
   if (request->authority.len > 0) recall_host(builder, template, request);
   return template;
 }

@@ -46,6 +46,8 @@ typedef struct ab_env_memo {
   X(HTTP_2, "HTTP/2")                                                                              \
   X(MAY_HIJACK, "rack.hijack?")                                                                    \
   X(PROTOCOL, "rack.protocol")                                                                     \
+  X(TLS, "abaca.tls")                                                                              \
+  X(PEERCERT, "puma.peercert")                                                                     \
   X(ON, "on")                                                                                      \
   X(SCHEME_HTTP, "http")                                                                           \
   X(SCHEME_HTTPS, "https")                                                                         \

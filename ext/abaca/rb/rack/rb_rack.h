@@ -102,6 +102,8 @@ typedef struct ab_rack {
   VALUE error_answers; /* an Abaca::ErrorAnswers, or Qnil */
   VALUE access_log;    /* an Abaca::AccessLog, or Qnil */
   ID id_call;
+  ab_list tls_infos; /* of its connections, see rb_tls_info.c */
+  VALUE tls_info_class;
   ab_list calls;       /* every one there is, in the order of their beginning */
   ab_list spare_calls; /* memory for the next ones, see rb_call_memory.c */
   unsigned spare_count;

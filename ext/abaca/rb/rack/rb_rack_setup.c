@@ -5,6 +5,7 @@
 #include "rb/rack/rb_call.h"
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_proxies.h"
+#include "rb/rack/rb_tls_info.h"
 
 void ab_runner_init_bare(ab_runner *runner, ab_rack *rack, const ab_executor *executor) {
   *runner = (ab_runner){.rack = rack, .executor = executor, .thread = Qnil};
@@ -28,6 +29,8 @@ void ab_rack_init(ab_rack *rack, VALUE self) {
   rack->app = rack->log = Qnil;
   rack->exchange_class = rack->input_class = rack->rewindable_class = Qnil;
   rack->hints_class = rack->plain_fields = rack->error_answers = rack->access_log = Qnil;
+  rack->tls_info_class = Qnil;
+  ab_list_init(&rack->tls_infos);
   ab_list_init(&rack->calls);
   ab_list_init(&rack->spare_calls);
   ab_list_init(&rack->cancels);
@@ -55,12 +58,15 @@ void ab_rack_mark(const ab_rack *rack) {
   rb_gc_mark(rack->plain_fields);
   rb_gc_mark(rack->error_answers);
   rb_gc_mark(rack->access_log);
+  rb_gc_mark(rack->tls_info_class);
+  ab_tls_info_mark(&rack->tls_infos);
   mark_calls(&rack->calls);
   ab_borrow_mark(rack);
 }
 
 /* Calls of fibers that were given up stay: handles that the app has may point to them. */
 void ab_rack_fini(ab_rack *rack) {
+  ab_tls_info_let_go(&rack->tls_infos);
   ab_borrow_fini(rack);
   ab_call_free_spares(rack);
   ab_env_fini(&rack->env);
@@ -116,6 +122,7 @@ void ab_rack_configure(ab_rack *rack, VALUE app, VALUE options) {
   rack->log = ab_option(options, "log");
   rack->exchange_class = ab_class("Exchange");
   rack->input_class = ab_class("Input");
+  rack->tls_info_class = ab_class("TLSInfo");
   if (RTEST(ab_option(options, "early_hints"))) rack->hints_class = ab_class("EarlyHints");
   rack->plain_fields = ab_option(options, "plain_fields");
   rack->error_answers = ab_option(options, "error_answers");

@@ -7,6 +7,7 @@
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_process.h"
 #include "rb/rack/rb_response.h"
+#include "rb/rack/rb_tls_info.h"
 
 static void add_input(ab_call *call, const ab_body *body) {
   ab_rack *rack = call->rack;
@@ -28,6 +29,7 @@ static VALUE call_app(VALUE arg) {
   ab_call_begin(call);
   const ab_body *body = ab_exchange_body(call->exchange);
   if (body) add_input(call, body);
+  if (AB_UNLIKELY(ab_exchange_is_secure(call->exchange))) ab_tls_info_add(call);
   call->result = rack->app_is_proc ? rb_proc_call_with_block(rack->app, 1, &call->env, Qnil)
                                    : rb_funcallv(rack->app, rack->id_call, 1, &call->env);
   /* A child that the app forked must not answer on its parent's connection. */

@@ -7,6 +7,7 @@
 
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_proxies.h"
+#include "rb/server/rb_tls.h"
 
 static VALUE keyword(VALUE keywords, const char *name) {
   return NIL_P(keywords) ? Qnil : ab_option(keywords, name);
@@ -148,11 +149,33 @@ static VALUE listener_close(VALUE self) {
 
 /* --- Abaca::Engine --- */
 
-/* call-seq: listen(listener, limits:, proxy_protocol:, proxy_from:, h2c:) -> nil
+/* Where a listener redirects to, if it does. `hosts` is memory for the names. */
+static ab_redirect_terms redirect_of(VALUE given, VALUE *memory) {
+  VALUE hosts = ab_option(given, "hosts"), port = ab_option(given, "port");
+  long count = NIL_P(hosts) ? 0 : RARRAY_LEN(hosts);
+  ab_view *views = rb_alloc_tmp_buffer2(memory, count > 0 ? count : 1, sizeof(*views));
+  for (long i = 0; i < count; i++) {
+    VALUE host = rb_ary_entry(hosts, i);
+    Check_Type(host, T_STRING);
+    views[i] = (ab_view){RSTRING_PTR(host), (size_t)RSTRING_LEN(host)};
+  }
+  int number = NIL_P(port) ? 0 : NUM2INT(port);
+  if (number < 0 || number > 65535) rb_raise(rb_eArgError, "port %d is not in 0..65535", number);
+  return (ab_redirect_terms){
+      .hosts = views,
+      .host_count = (size_t)count,
+      .port = (uint16_t)(number == 443 ? 0 : number),
+  };
+}
+
+/* call-seq: listen(listener, limits:, proxy_protocol:, proxy_from:, h2c:, tls:, plain_http:,
+ * redirect:) -> nil
  *
  * Takes the listener. limits: Hash of those that differ from the server's; proxy_protocol: :v1,
  * :v2, :any, :v1_if_sent or nil; proxy_from: Array of networks; h2c: whether a client may begin
- * with HTTP/2. Raises ArgumentError, IOError. */
+ * with HTTP/2; tls: a TLSContext or nil; plain_http: :redirect or nil, to HTTP without TLS;
+ * redirect: nil or a Hash: hosts, an Array of those that are known, by default those that
+ * certificates name, and port. Raises ArgumentError, IOError. */
 static VALUE server_listen(int argc, VALUE *argv, VALUE self) {
   ab_engine *engine = ab_server_own(self)->run.rack.engine;
   VALUE given, keywords;
@@ -160,17 +183,37 @@ static VALUE server_listen(int argc, VALUE *argv, VALUE self) {
   ab_limits limits = *ab_engine_limits(engine);
   ab_server_set_limits(&limits, keyword(keywords, "limits"));
   VALUE proxies = ab_nets_of(keyword(keywords, "proxy_from"));
+  VALUE tls = keyword(keywords, "tls"), redirect = keyword(keywords, "redirect"), memory = Qnil;
+  ab_redirect_terms elsewhere = {0};
+  if (!NIL_P(redirect)) elsewhere = redirect_of(redirect, &memory);
   const ab_listener_terms terms = {
       .limits = &limits,
       .proxy_accept = ab_proxy_accept_of(keyword(keywords, "proxy_protocol")),
       .proxies = ab_nets_ptr(proxies),
       .proxy_count = ab_nets_count(proxies),
       .http2 = RTEST(keyword(keywords, "h2c")),
+      .tls = NIL_P(tls) ? NULL : ab_tls_context_of(tls),
+      .redirects_clear = keyword(keywords, "plain_http") == ID2SYM(rb_intern("redirect")),
+      .redirect = NIL_P(redirect) ? NULL : &elsewhere,
   };
   if (ab_engine_add_listener(engine, listener_of(given), &terms) != AB_OK) rb_memerror();
   DATA_PTR(given) = NULL;
   RB_GC_GUARD(proxies);
+  RB_GC_GUARD(tls);
+  RB_GC_GUARD(redirect);
+  RB_GC_GUARD(memory);
   return Qnil;
+}
+
+/* call-seq: replace_tls(index, context) -> true or false
+ *
+ * New connections of this listener get another TLSContext. False if it has none, or is closed. Any
+ * thread may call it. */
+static VALUE server_replace_tls(VALUE self, VALUE index, VALUE context) {
+  ab_engine *engine = ab_server_own(self)->run.rack.engine;
+  bool done = ab_engine_replace_tls(engine, NUM2SIZET(index), ab_tls_context_of(context));
+  RB_GC_GUARD(context);
+  return done ? Qtrue : Qfalse;
 }
 
 /* call-seq: listeners -> an Array of Listener#place */
@@ -219,6 +262,7 @@ void ab_init_listen(VALUE mAbaca, VALUE cEngine) {
   rb_define_method(cListener, "close", listener_close, 0);
   rb_define_singleton_method(cEngine, "status_phrase", engine_status_phrase, 1);
   rb_define_method(cEngine, "listen", server_listen, -1);
+  rb_define_method(cEngine, "replace_tls", server_replace_tls, 2);
   rb_define_method(cEngine, "listeners", server_listeners, 0);
   rb_define_method(cEngine, "close", server_close, 0);
 }

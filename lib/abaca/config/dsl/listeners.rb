@@ -9,15 +9,19 @@ module Abaca
         #
         #   bind "tcp://0.0.0.0:9292"
         #   bind "unix:///run/app.sock?umask=0007"
-        def bind(url)
-          add(:binds, Bind.parse(url))
+        #   bind "ssl://0.0.0.0:443?cert=app.pem&key=app.key"
+        #   bind "tcp://0.0.0.0:80", redirect: :https
+        #
+        # The options may stand in the URL as well.
+        def bind(url, **options)
+          add(:binds, Bind.parse(url, place:, **options))
         end
 
         # Adds a TCP port, on `host` or on the default host.
         #
         #   port ENV.fetch("PORT", 3000)
         def port(port, host = nil)
-          add(:binds, Bind.tcp(host, port))
+          add(:binds, Bind.tcp(host, port, place:))
         end
 
         # Forgets the places given so far.
@@ -34,9 +38,21 @@ module Abaca
         # Returns the value of set_default_host.
         def default_host = @options[:default_host]
 
-        # Always an error: serving without TLS what was meant to use it would be worse.
-        def ssl_bind(*, **)
-          raise ConfigError, "ssl_bind: this version has no TLS; let a proxy in front of it terminate TLS"
+        # Adds a TCP port with TLS (docs/tls.md). The options are Puma's, and those of `bind`.
+        #
+        #   ssl_bind "0.0.0.0", 443, cert: "app.pem", key: "app.key"
+        def ssl_bind(host, port, options = {})
+          host = "[#{host}]" if host&.include?(":") && !host.start_with?("[")
+          add(:binds, Bind.parse("ssl://#{host}:#{port}", place:, **options.transform_keys(&:to_sym)))
+        end
+
+        # A certificate for all `ssl://` places: the first one is for clients that name no host, or one that has no
+        # certificate; the others are chosen by the name.
+        #
+        #   certificate cert: "a.test.pem", key: "a.test.key"
+        #   certificate cert: "b.test.pem", key: "b.test.key"
+        def certificate(**parts)
+          add(:certificates, TLS::Certificate.of(parts, place:))
         end
 
         # The proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted: addresses, networks, :loopback,

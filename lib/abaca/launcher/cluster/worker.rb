@@ -13,7 +13,8 @@ module Abaca
         # @param output [Output]
         # @param master [Integer] the master's process
         # @param slots [Slots]
-        def initialize(config, place, app:, log:, output:, master:, slots:) # rubocop:disable Metrics/ParameterLists -- what a process is made of
+        # @param keeper [TLS::Keeper, nil] has the certificates
+        def initialize(config, place, app:, log:, output:, master:, slots:, keeper: nil) # rubocop:disable Metrics/ParameterLists -- what a process is made of
           @config = config
           @app = app
           @log = log
@@ -22,6 +23,7 @@ module Abaca
           @place = place
           @master = master
           @slots = slots
+          @keeper = keeper
           @overdue = Overdue.new { report_overdue }
         end
 
@@ -76,6 +78,7 @@ module Abaca
           @app ||= App.load(@config, @log)
           runner = Single.new(@config, app: @app, log: @log, multiprocess: true, slot: @place.slot, idle_timeout: 0)
           runner.listen(@spare ? @spare.copy : @listeners)
+          runner.follow(@keeper) if @keeper
           @runner = runner
           stop_runner if @stopped # which a worker that reforks hears before it has a server again
           @mailbox.report(report)
@@ -112,7 +115,8 @@ module Abaca
 
         # In a process forked from this one.
         def child(place)
-          Worker.new(@config, place, app: @app, log: @log, output: @output, master: @master, slots: @slots)
+          Worker.new(@config, place, app: @app, log: @log, output: @output, master: @master, slots: @slots,
+                                     keeper: @keeper)
                 .run(@spare, @mailbox, @lifeline)
         end
 

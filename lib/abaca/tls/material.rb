@@ -1,0 +1,82 @@
+# frozen_string_literal: true
+
+require "English"
+require "timeout"
+
+module Abaca
+  module TLS
+    # What a listener's TLS is made of, read from files: texts only, so that a process that may read keys can give it to
+    # one that may not. A fault is a sentence that names the file.
+    class Material
+      # Seconds for a command that prints a password.
+      PATIENCE = 30
+      # Bytes of a file: more is no certificate.
+      MOST = 16 * 1024 * 1024
+      private_constant :PATIENCE, :MOST
+
+      # @return [Hash{Symbol => Object}] for TLSContext.new
+      attr_reader :options
+
+      # @param settings [Config::TLS]
+      # @param certificates [Array<Config::TLS::Certificate>] in place of the settings' own
+      # @param folder [String] where relative paths begin
+      # @raise [ConfigError]
+      def initialize(settings, certificates: settings.certificates, folder: Dir.pwd)
+        @folder = folder
+        @options = {
+          identities: certificates.map { |certificate| identity(certificate) },
+          ca: settings.ca_pem || read("ca", settings.ca), crl: read("crl", settings.crl),
+          verify: settings.verify_mode, verification_flags: settings.verification_flags,
+          ciphers: settings.ciphers, ciphersuites: settings.ciphersuites, min_version: settings.min_version,
+          http2: settings.http2? && !HTTP2_LIBRARY.nil?
+        }
+      end
+
+      private
+
+      # As TLSContext.new wants it: certificates, key, password and name.
+      def identity(certificate)
+        chain = certificate.cert_pem || read("certificate", certificate.cert)
+        key = certificate.key_pem || read("key", certificate.key)
+        [chain, key, password(certificate.key_password_command), certificate.label]
+      rescue ConfigError => e
+        raise ConfigError, [certificate.place, e.message].compact.join(": ")
+      end
+
+      def read(what, path)
+        return unless path
+
+        full = File.expand_path(path, @folder)
+        raise ConfigError, "#{what} #{path}: it is a folder" if File.directory?(full)
+
+        text = File.binread(full, MOST + 1)
+        return text if text && text.bytesize <= MOST
+
+        raise ConfigError, "#{what} #{path}: #{text ? "it has more than #{MOST} bytes" : 'it is empty'}"
+      rescue SystemCallError => e
+        raise ConfigError, "#{what} #{path}: #{SystemCallError.new(nil, e.errno).message}"
+      end
+
+      def password(command)
+        return unless command
+
+        text = output(command)
+        return text.chomp if $CHILD_STATUS.success? && !text.include?("\0")
+
+        how = $CHILD_STATUS.success? ? "prints no text" : "has failed (#{$CHILD_STATUS.to_s[/exit \d+|SIG\w+.*/]})"
+        raise ConfigError, "key_password_command #{command.inspect} #{how}"
+      rescue SystemCallError => e
+        raise ConfigError, "key_password_command #{command.inspect}: #{SystemCallError.new(nil, e.errno).message}"
+      end
+
+      def output(command)
+        IO.popen(command, err: File::NULL) do |pipe|
+          Timeout.timeout(PATIENCE) { pipe.read }
+        rescue Timeout::Error
+          Process.kill(:KILL, pipe.pid)
+          raise ConfigError, "key_password_command #{command.inspect} takes more than #{PATIENCE} s"
+        end
+      end
+    end
+  end
+end
