@@ -145,7 +145,7 @@ void ab__conn_rearm(ab_conn *conn) {
   if (ab__load_waits(conn)) {
     conn->timed = false; /* the peer is not the slow one */
     conn->deadline = 0;
-  } else if (conn->out && conn->blocked && conn->speaks != AB_SPEAKS_TUNNEL) {
+  } else if (conn->out && conn->blocked && !conn->untimed) {
     if (conn->timed) return;
     conn->timed = true;
     stall_begin(conn);

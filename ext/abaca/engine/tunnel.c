@@ -1,7 +1,8 @@
 /* A connection over TLS that the application has taken over: it has one end of a pair of sockets,
  * and here bytes go to and fro between the other end and the link. Of each direction one piece is
- * kept at most: then the side that sends has to wait, as at a socket that is full. No deadline of
- * the server's counts, as on a connection without TLS. All functions run with the lock held. */
+ * kept at most: then the side that sends has to wait, as at a socket that is full. Until it
+ * has closed its end, no deadline of the server's counts, as on a connection without TLS. All
+ * functions run with the lock held. */
 #include <string.h>
 
 #include "engine/conn.h"
@@ -121,10 +122,10 @@ static bool from_app(ab_conn *conn) {
 /* The application has said all. What the peer still sends may be wanted. */
 static bool end_output(ab_conn *conn) {
   ab_tunnel *tunnel = conn->tunnel;
-  if (!tunnel->app_ended || conn->out) return false;
+  if (!tunnel->app_ended) return false;
   if (tunnel->app_left || tunnel->peer_end_told) {
     ab__conn_close(conn);
-  } else if (!tunnel->app_end_told) {
+  } else if (!conn->out && !tunnel->app_end_told) {
     tunnel->app_end_told = true;
     ab_link_shutdown(&conn->link);
   }
@@ -146,7 +147,10 @@ static void pair_ready(ab_watch *watch, uint32_t events) {
   if (events & (AB_POLL_IN | AB_POLL_RDHUP | AB_POLL_HUP | AB_POLL_ERROR)) {
     tunnel->has_output = true;
   }
-  if (events & (AB_POLL_HUP | AB_POLL_ERROR)) tunnel->app_left = true;
+  if (events & (AB_POLL_HUP | AB_POLL_ERROR)) {
+    tunnel->app_left = true;
+    tunnel->conn->untimed = tunnel->conn->timed = false;
+  }
   if (events & (AB_POLL_OUT | AB_POLL_HUP | AB_POLL_ERROR)) tunnel->full = false;
   ab__engine_ready(tunnel->conn);
 }
@@ -182,6 +186,7 @@ int ab__tunnel_begin(ab_conn *from, int own) {
   conn->hung_up = from->hung_up;
   conn->readable = true;
   conn->tunnel = tunnel;
+  conn->untimed = true;
   conn->speaks = AB_SPEAKS_TUNNEL;
   ab__conn_become(conn, AB_CONN_HEAD);
   ab__engine_ready(conn);
@@ -198,12 +203,14 @@ static void dropped(ab_conn *conn) {
   conn->speaks = AB_SPEAKS_HTTP1;
 }
 
-/* From here on it is a connection as others are, that sends its last bytes. */
+/* From here on it is a connection as others are, that sends its last bytes, in their time. */
 static bool close_tunnel(ab_conn *conn) {
   dropped(conn);
   conn->engine->stats->connections++;
   conn->in_len = 0;
   conn->lingers = true;
+  conn->timed = conn->untimed = false;
+  ab__conn_rearm(conn);
   return false;
 }
 

@@ -185,6 +185,11 @@ CHECK_CASE(an_application_that_closes_with_much_to_send) {
       int notified;
       tls_read(&tunnel.client, &notified);
       CHECK_INT(1, notified);
+    } else {
+      CHECK_INT(1, stats_of(&tunnel.fx).tls_connections);
+      fixture_pass(&tunnel.fx, 31);
+      CHECK_INT(0, stats_of(&tunnel.fx).tls_connections);
+      CHECK_INT(1, stats_of(&tunnel.fx).timeouts);
     }
     end(&tunnel);
   }
