@@ -113,9 +113,10 @@ module Bench
       # @param app [String] path of the config.ru
       # @param options [Array<String>] more for the command line
       # @param settings [Hash{Symbol => Object}] of a configuration file
-      def command(port:, app: APP, options: [], settings: {}, **)
+      # @param terms [String] of its listener
+      def command(port:, app: APP, options: [], settings: {}, terms: "", **)
         @ruby.command("-I#{@lib}", @checkout&.exe || EXE, "-q", "-C", settings.empty? ? "-" : file(port, settings),
-                      *options, "-b", "tcp://127.0.0.1:#{port}", app)
+                      *options, "-b", "tcp://127.0.0.1:#{port}#{terms}", app)
       end
 
       private
