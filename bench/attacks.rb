@@ -78,7 +78,7 @@ module Bench
       abaca, = Catalog.pick(%w[abaca])
       abaca.prepare
       port = Ports.free
-      child = Child.new(abaca.command(port: port, app: APP, settings: SETTINGS, terms: "?h2c=true"),
+      child = Child.new(abaca.command(port: port, app: APP, settings: SETTINGS, protocol: :h2c),
                         name: "attacks-#{name}", env: abaca.env(size: 12), cpu: 0)
       child.wait_ready(seconds: 20) { Probe.get(port: port, seconds: 1) }
       [child, port]

@@ -23,9 +23,13 @@ module Bench
       # @return [String, nil]
       def version = nil
 
+      # @param protocol [Symbol] :http1, or :h2c: HTTP/2 without TLS
+      # @return [Boolean] whether it can be measured with it
+      def speaks?(protocol) = protocol == :http1
+
       # @param port [Integer]
       # @param size [Integer] bytes of the body
-      # (Ruby servers also take `app:`, the path of a config.ru.)
+      # (Those that speak more take `protocol:`, Ruby servers `app:`, the path of a config.ru.)
       # @return [Array<String>]
       def command(port:, size:)
         raise NotImplementedError
@@ -40,7 +44,7 @@ module Bench
       def prepare = @program = Compiler.program("servers/limit_epoll.c")
 
       # @param closing [Boolean] after every answer
-      def command(port:, size:, closing: false) = [@program, "-p", port.to_s, "-s", size.to_s, *("-c" if closing)]
+      def command(port:, size:, closing: false, **) = [@program, "-p", port.to_s, "-s", size.to_s, *("-c" if closing)]
     end
 
     # nginx with `return 200`; bodies that do not fit into its configuration come from a file.
@@ -48,18 +52,21 @@ module Bench
       def prepare = @program = Tools.find("nginx")
       def version = Machine.output_of(@program, "-v").to_s[%r{nginx/([\d.]+)}, 1]
 
-      def command(port:, size:)
-        folder = File.join(TMP, "nginx-#{size}")
+      def speaks?(_) = true
+
+      def command(port:, size:, protocol: :http1)
+        folder = File.join(TMP, "nginx-#{protocol}-#{size}")
         FileUtils.mkdir_p(folder)
         File.write(File.join(folder, "body.txt"), "x" * size)
-        File.write(File.join(folder, "nginx.conf"), configuration(port: port, size: size, folder: folder))
+        File.write(File.join(folder, "nginx.conf"),
+                   configuration(terms: "#{port}#{" http2" if protocol == :h2c}", size: size, folder: folder))
         [@program, "-p", folder, "-c", "nginx.conf", "-e", "error.log"]
       end
 
       private
 
       # No master process, no log, and connections that live as long as the client wants.
-      def configuration(port:, size:, folder:)
+      def configuration(terms:, size:, folder:)
         <<~CONF
           daemon off;
           master_process off;
@@ -75,7 +82,7 @@ module Bench
             open_file_cache max=10;
             #{temporary_folders}
             server {
-              listen 127.0.0.1:#{port} deferred backlog=4096;
+              listen 127.0.0.1:#{terms} deferred backlog=4096;
               location / { #{size == 12 ? 'return 200 "Hello World\n";' : "root #{folder}; rewrite ^ /body.txt break;"} }
             }
           }
@@ -107,14 +114,16 @@ module Bench
         @rack = Gems.new("rack", ruby: @ruby, with: []).tap(&:install) unless @ruby.here?
       end
 
+      def speaks?(_) = true
       def env(size:) = super.merge(@rack ? @rack.env : {})
       def version = File.read(File.join(@lib, "abaca", "version.rb"))[/VERSION\s*=\s*"(.+?)"/, 1]
 
       # @param app [String] path of the config.ru
       # @param options [Array<String>] more for the command line
       # @param settings [Hash{Symbol => Object}] of a configuration file
-      # @param terms [String] of its listener
-      def command(port:, app: APP, options: [], settings: {}, terms: "", **)
+      # @param protocol [Symbol]
+      def command(port:, app: APP, options: [], settings: {}, protocol: :http1, **)
+        terms = "?h2c=true" if protocol == :h2c
         @ruby.command("-I#{@lib}", @checkout&.exe || EXE, "-q", "-C", settings.empty? ? "-" : file(port, settings),
                       *options, "-b", "tcp://127.0.0.1:#{port}#{terms}", app)
       end
@@ -193,15 +202,41 @@ module Bench
       def env(size:) = super.merge("CONSOLE_LEVEL" => "warn", "RACK_ENV" => "production")
     end
 
-    # Node's own HTTP server.
+    # Node's own HTTP servers.
     class Node < Server
+      PROGRAMS = { http1: "node_http.mjs", h2c: "node_h2c.mjs" }.freeze
+
       def prepare = @program = Tools.find("node")
       def version = Machine.output_of(@program, "--version")
-      def command(port:, size:) = [@program, File.join(DIR, "servers", "node_http.mjs"), port.to_s, size.to_s]
+      def speaks?(protocol) = PROGRAMS.key?(protocol)
+
+      def command(port:, size:, protocol: :http1)
+        [@program, File.join(DIR, "servers", PROGRAMS.fetch(protocol)), port.to_s, size.to_s]
+      end
     end
 
-    # In the order of the table: the floor, ours, its peers among Rack servers, and the two others.
-    ALL = [Limit, Abaca, Puma, Iodine, Itsi, Falcon, Node, Nginx].freeze
+    # h2o with files. Only measured with HTTP/2.
+    class H2o < Server
+      def prepare = @program = Tools.find("h2o")
+      def version = Machine.output_of(@program, "--version").to_s[/h2o version ([\d.]+)/, 1]
+      def speaks?(protocol) = protocol == :h2c
+
+      def command(port:, size:, **)
+        folder = File.join(TMP, "h2o-#{size}")
+        FileUtils.mkdir_p(folder)
+        File.write(File.join(folder, "index.txt"), size == 12 ? "Hello World\n" : "x" * size)
+        File.write(File.join(folder, "h2o.conf"), <<~CONF)
+          #{"user: root" if Process.uid.zero?}
+          num-threads: 1
+          listen: { host: 127.0.0.1, port: #{port} }
+          hosts: { default: { paths: { "/": { file.dir: "#{folder}", file.index: [index.txt] } } } }
+        CONF
+        [@program, "-m", "worker", "-c", File.join(folder, "h2o.conf")]
+      end
+    end
+
+    # In the order of the table: the floor, ours, its peers among Rack servers, and the others.
+    ALL = [Limit, Abaca, Puma, Iodine, Itsi, Falcon, Node, Nginx, H2o].freeze
 
     module_function
 

@@ -34,7 +34,8 @@ module Bench
       @seconds = seconds
       @pinned = pinned
       @progress = progress
-      @wrk = Wrk.new(cpu: pinned ? 1 : nil)
+      cpu = pinned ? 1 : nil
+      @clients = { http1: Wrk.new(cpu: cpu), h2c: H2load.new(cpu: cpu) }
       @absent = {}
       @failures = {}
       @heads = {}
@@ -43,11 +44,11 @@ module Bench
       @running = {}
     end
 
-    # Measures everything. Servers are started once for each size of the body.
+    # Measures everything. Servers are started once for each size of the body and protocol.
     def run
       @servers = @servers.select { |server| prepared?(server) }
-      @loads.group_by(&:body_size).each do |size, loads|
-        @servers.each { |server| start(server, size) }
+      @loads.group_by { |load| [load.body_size, load.protocol] }.each_value do |loads|
+        @servers.each { |server| start(server, loads.first) if server.speaks?(loads.first.protocol) }
         loads.each { |load| run_load(load) }
       ensure
         @running.each_value { |entry| entry[:child].stop }
@@ -65,19 +66,32 @@ module Bench
       false
     end
 
-    def start(server, size)
+    def start(server, load)
       port = Ports.free
-      child = Child.new(server.command(port: port, size: size), name: "#{server.name.tr(" ", "-")}-#{size}",
-                                                                env: server.env(size: size), cpu: @pinned ? 0 : nil)
+      size = load.body_size
+      more = load.protocol == :http1 ? {} : { protocol: load.protocol }
+      child = Child.new(server.command(port: port, size: size, **more), name: "#{server.name.tr(" ", "-")}-#{size}",
+                                                                        env: server.env(size: size),
+                                                                        cpu: @pinned ? 0 : nil)
       @running[server] = { child: child, port: port }
-      child.wait_ready(seconds: START) { Probe.get(port: port, seconds: 1) }
-      answer = Probe.check(port: port, body: body_of(size))
-      @heads[server.name] ||= answer.head_bytes
-      @wrk.run(port: port, connections: 16, seconds: 1) # warm-up
+      check(server, load)
+      @clients[load.protocol].run(port: port, connections: 16, seconds: 1) # warm-up
     rescue Failed => e
       @running.delete(server)
       child&.stop
       @absent[server.name] ||= "does not start: #{e.message}"
+    end
+
+    # Waits for the right answer.
+    def check(server, load)
+      child, port = @running[server].values_at(:child, :port)
+      body = body_of(load.body_size)
+      if load.protocol == :http1
+        child.wait_ready(seconds: START) { Probe.get(port: port, seconds: 1) }
+        @heads[server.name] ||= Probe.check(port: port, body: body).head_bytes
+      else
+        child.wait_ready(seconds: START) { H2load.get(port: port) == body }
+      end
     end
 
     def run_load(load)
@@ -92,8 +106,9 @@ module Bench
     # A server that failed is stopped, sits out the rest of the load, and starts afresh for the next.
     def take_turn(server, load)
       return if @failures.key?([server.name, load.name]) || @absent.key?(server.name)
+      return unless server.speaks?(load.protocol)
 
-      start(server, load.body_size) unless @running.key?(server)
+      start(server, load) unless @running.key?(server)
       entry = @running[server] or return
       @turns[[server.name, load.name]] << measure(entry, load)
     rescue Failed => e
@@ -115,8 +130,8 @@ module Bench
 
     def measure(entry, load)
       meter = CpuMeter.new(entry[:child].pid).start
-      figures = @wrk.run(port: entry[:port], connections: load.connections, seconds: @seconds,
-                         headers: load.headers, depth: load.depth)
+      figures = @clients[load.protocol].run(port: entry[:port], connections: load.connections, seconds: @seconds,
+                                            headers: load.headers, depth: load.depth)
       sleep SETTLE
       used = meter.stop
       Turn.new(cpu: used.nanoseconds / 1000.0 / figures.requests, per_second: figures.per_second, p50: figures.p50,

@@ -2,9 +2,9 @@
 
 module Bench
   # What a client does to a server: how many connections, with which fields, how many requests in one
-  # write, and how large the answers are.
-  Load = Struct.new(:name, :title, :connections, :headers, :depth, :body_size, keyword_init: true) do
-    def initialize(headers: [], depth: 1, body_size: 12, **rest) = super
+  # write, how large the answers are, and the protocol (:http1, or :h2c: HTTP/2 without TLS).
+  Load = Struct.new(:name, :title, :connections, :headers, :depth, :body_size, :protocol, keyword_init: true) do
+    def initialize(headers: [], depth: 1, body_size: 12, protocol: :http1, **rest) = super
   end
 
   # The loads of `bin/bench servers`, in the order of the columns.
@@ -29,7 +29,11 @@ module Bench
       Load.new(name: "browser64", title: "9 fields c64", connections: 64, headers: BROWSER),
       Load.new(name: "pipe16", title: "pipeline 16x16", connections: 16, depth: 16),
       Load.new(name: "body16k", title: "16 KB c64", connections: 64, body_size: 16 * 1024),
-      Load.new(name: "body256k", title: "256 KB c64", connections: 64, body_size: 256 * 1024)
+      Load.new(name: "body256k", title: "256 KB c64", connections: 64, body_size: 256 * 1024),
+      Load.new(name: "h2c1", title: "h2c 1x32", connections: 1, protocol: :h2c),
+      Load.new(name: "h2c10", title: "h2c 10x32", connections: 10, protocol: :h2c),
+      Load.new(name: "h2c1_256k", title: "h2c 1x32, 256 KB", connections: 1, body_size: 256 * 1024, protocol: :h2c),
+      Load.new(name: "h2c10_256k", title: "h2c 10x32, 256 KB", connections: 10, body_size: 256 * 1024, protocol: :h2c)
     ].freeze
 
     module_function
