@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "abaca"
 require "abaca/control/cli"
 require "support/cluster_case"
 
@@ -41,6 +42,41 @@ class ClusterRestartTest < Minitest::Test
     assert_equal [0, 1], running(command).map(&:index).sort
     assert_match(/Starting phased worker restart, phase: 1.*Stopping \d+ for phased upgrade/m, command.text)
     assert_equal 0, finish(command)
+  end
+
+  # Which move from worker to worker, and a request in flight does not end its connection either.
+  def test_idle_connections_are_kept
+    release("one", app("one"))
+    command = run_cluster("", config: CONFIG)
+    clients = Array.new(30) { connect(command.port) }
+    clients.each { |client| assert_equal "one", client.call(GET).body }
+    release("two", <<~APP)
+      run(lambda do |env|
+        env["rack.input"]&.read
+        [200, { "content-type" => "text/plain" }, ["two"]]
+      end)
+    APP
+    command.signal(:USR1)
+    assert all_of?(command, 1), command.text
+    clients.each do |client|
+      response = client.call(GET)
+      assert_equal ["two", false], [response.body, response.close?]
+    end
+    restart_in_flight(command, clients.first)
+    assert_equal 0, finish(command)
+  end
+
+  # The rest of its body comes when its worker drains.
+  def restart_in_flight(command, client)
+    client.write("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 200000\r\n\r\n#{"x" * 100_000}")
+    page = Abaca::Page.of(command.pid)
+    assert(eventually { page.sums[:in_app] == 1 })
+    command.signal(:USR1)
+    assert(eventually { page.any? { |slot| slot.state == :draining && slot.figures[:in_app] == 1 } })
+    response = client.write("x" * 100_000).read
+    assert_equal ["two", false], [response.body, response.close?]
+    assert all_of?(command, 2), command.text
+    assert_equal "two", client.call(GET).body
   end
 
   def test_new_code_that_does_not_boot

@@ -76,9 +76,11 @@ static uint32_t fade(uint32_t peak, ab_nsec age) {
   return (uint32_t)(peak * (uint64_t)(FADE - age) / FADE);
 }
 
+/* What comes during a turn is seen by the next one, so it lasts for as long as a turn does. */
 static uint32_t peak_now(const ab_engine *engine) {
   const ab_balance *balance = engine->balance;
-  return fade(balance->peak, engine->now - balance->peaked);
+  ab_nsec age = engine->now - balance->peaked;
+  return age > balance->turn_time ? fade(balance->peak, age - balance->turn_time) : balance->peak;
 }
 
 static bool is_shut(const ab_engine *engine) {
@@ -327,12 +329,13 @@ static void answer_call(ab_engine *engine) {
 bool ab__balance_adopt(ab_engine *engine) {
   ab_balance *balance = engine->balance;
   if (balance->budget == 0) return false;
+  uint32_t waiting = engine->stats->waiting;
   int err = ab__conn_adopt(engine, balance->watch.fd);
   if (err == AB_ENOMEM) return false; /* the next step has room */
   balance->budget--;
   if (err == AB_AGAIN) {
     balance->budget = balance->insists = 0;
-  } else if (err == AB_OK) {
+  } else if (err == AB_OK && engine->stats->waiting > waiting) {
     set_peak(engine, peak_now(engine) + ONE);
   } else if (err == AB_ELIMIT) {
     engine->stats->refused++;
@@ -347,11 +350,51 @@ void ab__balance_adopt_the_last(ab_engine *engine) {
   while (ab__balance_adopt(engine)) continue;
 }
 
+/* --- an end that others survive --- */
+
+bool ab__balance_hands_on(const ab_engine *engine) {
+  if (!engine->handed_over || engine->refusing || engine->balance->watch.fd < 0) return false;
+  return look_around(engine).room > 0;
+}
+
+static void hand_on(void *ctx AB_UNUSED, void *one) {
+  ab_conn *conn = one;
+  if (conn->state != AB_CONN_HEAD || !ab__conn_can_move(conn)) return;
+  if (conn->engine->now >= conn->engine->balance->offer_at) give(conn);
+}
+
+void ab__balance_hand_on_all(ab_engine *engine) {
+  ab_balance *balance = engine->balance;
+  balance->hand_on_at = engine->now + AB_LOOK;
+  uint64_t before = engine->stats->moved_out;
+  if (ab__balance_hands_on(engine)) ab_slab_each(&engine->conns, hand_on, NULL);
+  /* The others may have begun to drain meanwhile. */
+  if (engine->stats->moved_out != before) ab__balance_adopt_the_last(engine);
+}
+
+/* Whatever comes to rest, or has something unread, and from time to time those for which there was
+ * no room in the relay. */
+static void hand_on_some(ab_engine *engine) {
+  ab_balance *balance = engine->balance;
+  if (engine->now >= balance->hand_on_at) {
+    ab__balance_hand_on_all(engine);
+  } else if (engine->now >= balance->offer_at && ab__balance_hands_on(engine)) {
+    give_ready(engine, MOVES);
+  }
+}
+
 /* --- a turn --- */
+
+static void note_turn(ab_engine *engine) {
+  ab_balance *balance = engine->balance;
+  balance->turn_time = engine->stats->rests ? 0 : engine->now - balance->begun;
+  balance->begun = engine->now;
+  set(&engine->stats->rests, 0);
+}
 
 void ab__balance_turn(ab_engine *engine) {
   ab_balance *balance = engine->balance;
-  set(&engine->stats->rests, 0);
+  note_turn(engine);
   bool accepts = !is_shut(engine) && !engine->rest_until && !engine->draining;
   if (accepts && engine->now - balance->looked >= AB_NSEC_PER_SEC) look_at_all(engine);
   if (balance->watch.fd < 0) return;
@@ -361,6 +404,7 @@ void ab__balance_turn(ab_engine *engine) {
     ab__balance_listen(engine, accepts);
   }
   ab__balance_measure(engine);
+  if (AB_UNLIKELY(engine->draining) && balance->hand_on_at) hand_on_some(engine);
   if (AB_UNLIKELY(balance->called)) {
     answer_call(engine);
   } else if (AB_UNLIKELY(balance->insists > 0)) {

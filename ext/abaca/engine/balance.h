@@ -7,8 +7,8 @@
  * Connections that are kept stay where they were accepted, however busy that worker becomes. So
  * while requests wait here, and another worker has at most half as many, connections go into the
  * relay, until both would have the same, and whichever worker has less to do takes them, as from a
- * listener. What nobody has taken after a moment comes back. All functions run with the lock held.
- */
+ * listener. What nobody has taken after a moment comes back. In the same way a worker that drains
+ * while others go on hands on its connections. All functions run with the lock held. */
 #ifndef AB_ENGINE_BALANCE_H
 #define AB_ENGINE_BALANCE_H
 
@@ -24,21 +24,24 @@ typedef struct ab_balance {
   uint32_t agree;    /* measures in a row by which another worker has less to do */
   uint32_t looks;    /* while it is shut: that found room elsewhere, in a row */
   ab_nsec peaked;
-  uint64_t requests; /* that were taken until the last measure */
-  ab_nsec got_on;    /* the measure since which that had changed last */
-  ab_nsec looked;    /* when every listener, and the relay, was last looked at */
-  ab_nsec sampled;   /* when pressure was measured last */
-  ab_nsec offer_at;  /* no connection goes before */
-  ab_nsec return_at; /* until then what is in the relay is left to others; 0: it is not */
-  uint8_t insists;   /* turns, this one included, in which what is in the relay has had its time */
-  bool called;       /* there is something in it */
+  ab_nsec begun, turn_time; /* of this turn; how long the last one took, if this followed at once */
+  uint64_t requests;        /* that were taken until the last measure */
+  ab_nsec got_on;           /* the measure since which that had changed last */
+  ab_nsec looked;           /* when every listener, and the relay, was last looked at */
+  ab_nsec sampled;          /* when pressure was measured last */
+  ab_nsec offer_at;         /* no connection goes before */
+  ab_nsec return_at;        /* until then what is in the relay is left to others; 0: it is not */
+  ab_nsec hand_on_at; /* while it drains: when all idle connections are offered; 0: none are */
+  uint8_t insists;    /* turns, this one included, in which what is in the relay has had its time */
+  bool called;        /* there is something in it */
 } ab_balance;
 
 /* A turn begins, with its batch. */
 void ab__balance_turn(ab_engine *engine);
 /* When the next one is due; 0: none is. */
 static inline ab_nsec ab__balance_deadline(const ab_engine *engine) {
-  return engine->balance ? engine->balance->return_at : 0;
+  const ab_balance *balance = engine->balance;
+  return balance ? ab_earlier(balance->return_at, balance->hand_on_at) : 0;
 }
 /* Between two steps: measures how much waits, and may give some of it away. */
 void ab__balance_measure(ab_engine *engine);

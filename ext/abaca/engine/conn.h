@@ -428,6 +428,15 @@ bool ab__engine_is_accepting(const ab_engine *engine);
 
 /* A drain begins: if no other worker serves, takes what is left in the relay. */
 void ab__balance_adopt_the_last(ab_engine *engine);
+/* It drains, and others go on: they get the connections between two requests. */
+void ab__balance_hand_on_all(ab_engine *engine);
+/* Whether they would get one now. */
+bool ab__balance_hands_on(const ab_engine *engine);
+/* A connection ends with its response. */
+static inline bool ab__engine_closes(const ab_engine *engine) {
+  if (AB_LIKELY(!engine->draining)) return false;
+  return !engine->balance || !ab__balance_hands_on(engine);
+}
 
 /* own_answer.c: what the engine answers itself. */
 

@@ -199,6 +199,7 @@ void ab_engine_drain(ab_engine *engine, ab_nsec now) {
     ab__services_close(engine);
     if (engine->balance) ab__balance_adopt_the_last(engine);
     each_conn(engine, drain_conn);
+    if (engine->balance && engine->handed_over) ab__balance_hand_on_all(engine);
   }
   ab_engine_unlock(engine);
 }

@@ -200,7 +200,8 @@ void ab_engine_pool_wait(ab_engine *engine, uint64_t id, ab_view path);
 
 /* Retires, accepts no more, answers requests with `Connection: close`, tells taken-over
  * connections, and closes kept ones on which for AB_DRAIN_GRACE, from now or from the end of a
- * response that did not say so, nothing comes. Idempotent. */
+ * response that did not say so, nothing comes. After ab_engine_hand_over, siblings with room get
+ * all connections between two requests instead. Idempotent. */
 void ab_engine_drain(ab_engine *engine, ab_nsec now);
 #define AB_DRAIN_GRACE AB_NSEC_PER_SEC
 /* Since when there has been neither a new connection nor a request; 0: there is a request now. */

@@ -234,7 +234,7 @@ bool ab_exchange_keep_alive(ab_exchange *exchange) {
   if (!exchange->keep_decided) {
     const ab_conn *conn = exchange->conn;
     uint64_t most = ab__conn_limits(conn)->max_requests_per_connection;
-    exchange->keep = !exchange->asks_close && !conn->engine->draining &&
+    exchange->keep = !exchange->asks_close && !ab__engine_closes(conn->engine) &&
                      exchange->body_error == AB_OK && (most == 0 || conn->served < most) &&
                      ab__exchange_can_skip(exchange);
     exchange->keep_decided = true;

@@ -45,12 +45,13 @@ static uint16_t number_of(const ab_service *service) {
 
 static parcel describe(const ab_conn *conn) {
   bool waits = conn->exchange != NULL;
+  bool timed = conn->timed && !waits && (conn->begun || !conn->engine->draining);
   return (parcel){
       .mark = MARK,
       .in_len = conn->in_len,
       .served = conn->served,
       .service = number_of(conn->service),
-      .flags = (uint16_t)((conn->proxied ? PROXIED : 0) | (conn->timed && !waits ? TIMED : 0) |
+      .flags = (uint16_t)((conn->proxied ? PROXIED : 0) | (timed ? TIMED : 0) |
                           (conn->lingers ? LINGERS : 0) | (conn->undecided ? UNDECIDED : 0)),
       .deadline = waits ? 0 : conn->deadline,
       .arrived = waits ? conn->exchange->arrived : 0,

