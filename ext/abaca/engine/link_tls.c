@@ -218,18 +218,18 @@ ssize_t ab__link_tls_receive(ab_link *link, const struct iovec *iov, int count, 
   ab_link_tls *tls = link->tls;
   bool emptied = false;
   size_t sent;
-  *drained = false;
+  *drained = true;
   if (tls->broken) return AB_EPEER;
   if (tls->peer_ended || ab_tls_peer_has_ended(tls->session)) return 0;
   /* What is due is for a call that can report it. */
   if (tls->due == 0 && send_rest(link, &sent) == AB_EPEER) return AB_EPEER;
   ab_tls_wire wire = open_wire(tls);
   ssize_t n = receive(link, &wire, iov, count, &emptied);
-  bool waits = n > 0 && (wire.in_len > 0 || ab_tls_has_bytes(tls->session));
-  if (send_wire(link, &wire, &sent) == AB_EPEER || close_wire(tls, &wire) != AB_OK) {
-    return n > 0 ? n : AB_EPEER;
-  }
-  *drained = n <= 0 || (emptied && !waits && !tls->broken && !ab_tls_peer_has_ended(tls->session));
+  bool waits = wire.in_len > 0 || ab_tls_has_bytes(tls->session);
+  bool lost = send_wire(link, &wire, &sent) == AB_EPEER || close_wire(tls, &wire) != AB_OK;
+  if (n <= 0) return lost ? AB_EPEER : n;
+  /* The next call tells of an end, or of an error: no event does. */
+  *drained = emptied && !waits && !tls->broken && !ab_tls_peer_has_ended(tls->session);
   return n;
 }
 

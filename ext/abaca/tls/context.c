@@ -81,7 +81,7 @@ static int read_revoked(authorities *all, const ab_tls_options *options, ab_tls_
   size_t count = 0;
   bool ok = bio != NULL;
   while (ok) {
-    X509_CRL *one = PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL);
+    X509_CRL *one = PEM_read_bio_X509_CRL(bio, NULL, ab__tls_tell_password, NULL);
     if (!one) break;
     ok = X509_STORE_add_crl(all->store, one) == 1;
     X509_CRL_free(one);

@@ -20,8 +20,7 @@ static BIO *bio_of(const char *pem, size_t len) {
   return pem && len <= INT_MAX ? BIO_new_mem_buf(pem, (int)len) : NULL;
 }
 
-/* Nobody is asked at a terminal. */
-static int tell_password(char *buf, int size, int writes AB_UNUSED, void *password) {
+int ab__tls_tell_password(char *buf, int size, int writes AB_UNUSED, void *password) {
   size_t len = password ? strlen(password) : 0;
   if (!password || len > (size_t)size) return -1;
   memcpy(buf, password, len);
@@ -42,7 +41,7 @@ STACK_OF(X509) * ab__tls_read_certificates(const char *pem, size_t len) {
   STACK_OF(X509) *list = sk_X509_new_null();
   BIO *bio = bio_of(pem, len);
   X509 *one = NULL;
-  while (list && bio && (one = PEM_read_bio_X509(bio, NULL, tell_password, NULL)) != NULL) {
+  while (list && bio && (one = PEM_read_bio_X509(bio, NULL, ab__tls_tell_password, NULL)) != NULL) {
     if (sk_X509_push(list, one) <= 0) break;
     one = NULL;
   }
@@ -91,7 +90,8 @@ static int read_key(ab__tls_identity *identity, const ab_tls_identity *source,
   ERR_clear_error();
   BIO *bio = bio_of(source->key, source->key_len);
   if (bio) {
-    identity->key = PEM_read_bio_PrivateKey(bio, NULL, tell_password, (void *)source->password);
+    identity->key =
+        PEM_read_bio_PrivateKey(bio, NULL, ab__tls_tell_password, (void *)source->password);
   }
   BIO_free(bio);
   if (identity->key) return AB_OK;

@@ -39,6 +39,9 @@ void ab__tls_identity_fini(ab__tls_identity *identity, const ab_mem *mem);
  * OpenSSL's errors, or nothing there if there is none. The caller frees it. */
 STACK_OF(X509) * ab__tls_read_certificates(const char *pem, size_t len);
 
+/* For OpenSSL: the password, or none. Otherwise it would ask at a terminal. */
+int ab__tls_tell_password(char *buf, int size, int writes, void *password);
+
 /* --- host_names.c: who answers to which name --- */
 
 /* Identities that stand side by side, one of each kind of key. */

@@ -133,6 +133,23 @@ CHECK_CASE(encrypted_keys_need_their_password) {
   pki_identity_free(&one);
 }
 
+/* As `openssl ecparam -genkey` writes it, and with the certificate in the same text. */
+CHECK_CASE(other_parts_of_a_text_are_passed_over) {
+  pki_order order = {.subject = "a.pem", .names = "DNS:a.example"};
+  pki_identity one = pki_identity_of(&order);
+  const char *parameters = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n"
+                           "-----END EC PARAMETERS-----\n";
+  char *text = malloc(strlen(parameters) + one.source.key_len + one.source.chain_len + 100);
+  sprintf(text, "# a comment\n%s%s%s\n# the end\n", parameters, one.source.key, one.source.chain);
+  ab_tls_identity source = one.source;
+  ab_tls_options options = options_of(&source, 1);
+  source.key = source.chain = text;
+  source.key_len = source.chain_len = strlen(text);
+  check_accepted(&options, PKI_NOW);
+  free(text);
+  pki_identity_free(&one);
+}
+
 CHECK_CASE(dates_are_checked) {
   pki_order order = {.subject = "a.pem", .names = "DNS:a.example", .before = -1, .after = 1};
   pki_identity one = pki_identity_of(&order);
