@@ -57,7 +57,7 @@ def use_libssl(path)
   return false unless headers
 
   $INCFLAGS = "-I#{headers} #{$INCFLAGS}"
-  $libs = [path, path.sub("libssl", "libcrypto"), $libs].join(" ")
+  $libs = [path, File.join(folder, File.basename(path).sub("ssl", "crypto")), $libs].join(" ")
   $LDFLAGS = "#{$LDFLAGS} -Wl,-rpath,#{folder}"
   true
 end
