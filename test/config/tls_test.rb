@@ -60,6 +60,12 @@ class ConfigTLSTest < Minitest::Test
     assert_match(/:1\z/, first.place)
   end
 
+  # With the gem localhost, or in development.
+  def test_ssl_bind_without_a_certificate
+    bind, = binds("ssl_bind '0.0.0.0', 9292")
+    assert_equal ["ssl://0.0.0.0:9292", []], [bind.to_s, bind.tls.certificates]
+  end
+
   def test_certificates_of_all_places
     text = "certificate cert: 'a', key: 'b'\ncertificate cert_pem: 'c', key_pem: 'd', key_password_command: 'e'\n"
     Dir.mktmpdir do |dir|

@@ -28,9 +28,9 @@ class TLSProcessTest < Minitest::Test
   end
 
   # Runs the command with a configuration; its places are all that it listens at.
-  def run_tls(config, *arguments, **options)
+  def run_tls(config, *arguments, app: APP, **options)
     File.write(File.join(@directory, "settings.rb"), config)
-    File.write(File.join(@directory, "config.ru"), APP)
+    File.write(File.join(@directory, "config.ru"), app)
     start_abaca("-C", "settings.rb", *arguments, "config.ru", **options)
   end
 
@@ -152,10 +152,29 @@ class TLSProcessTest < Minitest::Test
     assert_match(%r{^binds +ssl://127.0.0.1:0, tcp://127.0.0.1:0 +settings.rb:1, settings.rb:2$}, command.text)
   end
 
+  # Nobody else has loaded Ruby's library there.
+  def test_certificates_of_clients
+    mine = @made.make("alice", subject: "/O=Example/CN=alice")
+    app = "run ->(env) { [200, {}, [env['puma.peercert'].subject.to_s, env['abaca.tls'].client_dn]] }"
+    [0, 1].each do |workers|
+      command = run_tls("workers #{workers}\n#{ONE.sub("'\n", "&ca=ca.pem&verify_mode=force_peer'\n")}", app: app)
+      assert_equal "/O=Example/CN=aliceCN=alice,O=Example", answer(port_of(command), pair: mine)
+    end
+  end
+
   # --- development ---
 
+  # Where the gem keeps what it has made: its keys are large, so all tests have the same.
+  def self.state
+    @state ||= Dir.mktmpdir("abaca").tap do |folder|
+      Minitest.after_run { FileUtils.rm_rf(folder) }
+      script = "require 'localhost'; Localhost::Authority.fetch('localhost')"
+      system({ "XDG_STATE_HOME" => folder }, RbConfig.ruby, "-e", script, exception: true)
+    end
+  end
+
   def development(config, *words)
-    run_tls(config, *words, env: { "XDG_STATE_HOME" => @directory, "RACK_ENV" => "development" })
+    run_tls(config, *words, env: { "XDG_STATE_HOME" => self.class.state, "RACK_ENV" => "development" })
   end
 
   def assert_served_with_localhost(command)

@@ -58,6 +58,7 @@ module Abaca
                                                            certificates: @config[:certificates],
                                                            developing: @config.developing?)
         source.keep(source.read(ticket_secret.bytes))
+        require "openssl" if source.options[:verify] != :none # apps see certificates of clients
         @sources << source
         source.context
       end

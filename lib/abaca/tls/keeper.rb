@@ -59,9 +59,14 @@ module Abaca
         end
       end
 
+      # In the process that serves: loads Ruby's library where apps will see certificates of clients.
+      #
       # @param settings [Config::TLS] of a place
       # @return [TLSContext]
-      def context_of(settings) = @sources.fetch(settings).context
+      def context_of(settings)
+        require "openssl" if settings.verifies?
+        @sources.fetch(settings).context
+      end
 
       # @return [Array<TLSContext>]
       def contexts = @sources.values.filter_map(&:context)
@@ -133,7 +138,7 @@ module Abaca
 
         @seen = version
         @sources.values.zip(all) { |source, options| yield(*source.adopt(options)) }
-      rescue ConfigError, IOError, SystemCallError => e
+      rescue StandardError => e # or the worker's heart would stop
         @log.error("the certificates stay as they are: #{e.message}")
       end
 

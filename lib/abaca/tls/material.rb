@@ -61,9 +61,10 @@ module Abaca
         return unless command
 
         text = output(command)
-        return text.chomp if $CHILD_STATUS.success? && !text.include?("\0")
+        status = $CHILD_STATUS # nil if other code has waited for any child
+        return text.chomp if (status.nil? || status.success?) && !text.include?("\0")
 
-        how = $CHILD_STATUS.success? ? "prints no text" : "has failed (#{$CHILD_STATUS.to_s[/exit \d+|SIG\w+.*/]})"
+        how = text.include?("\0") ? "prints no text" : "has failed (#{status.to_s[/exit \d+|SIG\w+.*/]})"
         raise ConfigError, "key_password_command #{command.inspect} #{how}"
       rescue SystemCallError => e
         raise ConfigError, "key_password_command #{command.inspect}: #{SystemCallError.new(nil, e.errno).message}"

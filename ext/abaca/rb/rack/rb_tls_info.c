@@ -95,8 +95,9 @@ static VALUE text_or_nil(ab_view view) {
   return view.ptr ? rb_utf8_str_new(view.ptr, (long)view.len) : Qnil;
 }
 
-/* The library is loaded when certificates of clients are asked for. */
+/* The library is there already, unless somebody has made the context by hand. */
 static VALUE make_certificate(VALUE der) {
+  rb_require("openssl");
   return rb_class_new_instance(1, &der, rb_path2class("OpenSSL::X509::Certificate"));
 }
 
@@ -112,7 +113,9 @@ static VALUE certificate_of(ab_tls_info *info) {
     rb_set_errinfo(Qnil);
     certificate = Qnil;
   }
-  info->certificate = certificate;
+  /* Another request of the connection may have been faster. */
+  if (info->certificate == Qundef) info->certificate = certificate;
+  certificate = info->certificate;
   RB_GC_GUARD(self);
   return certificate;
 }
