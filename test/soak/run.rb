@@ -172,9 +172,13 @@ module Soak
       crash = @server.output[/^.*(?:\[BUG\]|ERROR: AddressSanitizer|runtime error:).*(?:\n.*){0,#{CRASH_LINES}}/]
       return @server.output.lines.last(5).join unless crash
 
-      path = File.expand_path("../../tmp/soak-crash-#{@server.pid}.log", __dir__)
-      File.write(path, @server.output)
-      "#{crash}\nThe whole log is in #{path}"
+      "#{crash}\nThe whole log is in #{keep_log}"
+    end
+
+    def keep_log
+      File.expand_path("../../tmp/soak-#{@mode}-#{@server.pid}.log", __dir__).tap do |path|
+        File.write(path, @server.output)
+      end
     end
 
     # nil when the server has none to give.
@@ -242,6 +246,7 @@ module Soak
       puts "actions: #{@clients.counts.sort.map { |name, count| "#{name} #{count}" }.join(", ")}"
       @clients.errors.tally.max_by(5, &:last).each { |text, count| puts "wrong, #{count} times: #{text}" }
       puts "given up in a window of collections: #{given_up}" if given_up.positive?
+      puts "the server's log is in #{keep_log}" if errors.positive?
       verdict.complaints.each { |complaint| puts complaint }
       puts "#{@mode}: #{verdict.passed? ? "flat" : "NOT GOOD"}"
       verdict.passed?
