@@ -30,6 +30,11 @@ void ab__exchange_become(ab_exchange *exchange, enum ab_exchange_state state) {
 ab_exchange *ab__exchange_begin(ab_conn *conn, const ab_request *request,
                                 const ab_framing *framing) {
   ab_engine *engine = conn->engine;
+#ifdef AB_POISON
+  /* In clear where TLS is spoken there is no request. */
+  bool over_tls = conn->speaks == AB_SPEAKS_STREAM || ab_link_is_tls(&conn->link);
+  if (conn->service->tls && !over_tls) abort();
+#endif
   ab_exchange *exchange = ab_slab_take(&engine->exchanges);
   if (!exchange) return NULL;
   *exchange = (ab_exchange){.conn = conn,

@@ -30,7 +30,7 @@ static bool is_between_requests(const ab_conn *conn) {
 
 bool ab__conn_can_move(const ab_conn *conn) {
   if (!is_between_requests(conn) || !ab_link_can_move(&conn->link)) return false;
-  if (conn->speaks != AB_SPEAKS_HTTP1) return false;
+  if (conn->speaks != AB_SPEAKS_HTTP1 || conn->misplaced) return false;
   if (conn->out || conn->stall || conn->hung_up || conn->parting) return false;
   return conn->in_len <= AB_MOVE_INPUT;
 }
@@ -85,8 +85,10 @@ static ab_service *service_of(ab_engine *engine, uint16_t number) {
 static bool makes_sense(ab_engine *engine, const parcel *parcel, size_t len) {
   if (len < sizeof *parcel || parcel->mark != MARK) return false;
   uint8_t family = parcel->peer.family;
+  const ab_service *service = service_of(engine, parcel->service);
+  if (!service || service->tls) return false; /* what speaks TLS stays where it is */
   return parcel->in_len == len - sizeof *parcel && !(parcel->flags & ~ALL_FLAGS) &&
-         (family == 0 || family == 4 || family == 6) && service_of(engine, parcel->service);
+         (family == 0 || family == 4 || family == 6);
 }
 
 /* A structure is free, so that opening cannot fail. */

@@ -246,7 +246,13 @@ CHECK_CASE(http_in_clear_is_redirected) {
   }
 }
 
-/* One that begins in clear, and does not go on. */
+static void find_open(void *result, void *one) {
+  ab_conn *conn = one;
+  if (conn->state == AB_CONN_HEAD) *(ab_conn **)result = conn;
+}
+
+/* One that begins in clear, and does not go on. Another worker would not know that it is out of
+ * place: it stays here. */
 CHECK_CASE(half_a_head_in_clear) {
   fixture fx;
   fixture_init(&fx);
@@ -255,6 +261,10 @@ CHECK_CASE(half_a_head_in_clear) {
   client_send(client, "GET / HTTP/1.1\r\n");
   fixture_run(&fx);
   CHECK_INT(1, stats_of(&fx).connections);
+  ab_conn *conn = NULL;
+  ab_slab_each(&fx.engine->conns, find_open, &conn);
+  CHECK(conn && conn->misplaced && !ab_link_is_tls(&conn->link));
+  CHECK(conn && !ab__conn_can_move(conn));
   fixture_pass(&fx, 10);
   CHECK(begins(client_read(client, NULL), "HTTP/1.1 408 "));
   fixture_end(&fx, client);
