@@ -8,7 +8,7 @@ module Bench
       CONNECTIONS = 50
       COUNTS = { "1 ms" => 120_000, "0.2 ms" => 24_000 }.freeze # of computing, about
       PLACES = { "even" => 2, "all on one" => 1 }.freeze # workers that are given connections
-      Turn = Struct.new(:p50, :p99, :per_second, :busiest, :least, :moves, keyword_init: true)
+      Turn = Struct.new(:p50, :p99, :waited, :per_second, :busiest, :least, :moves, keyword_init: true)
 
       def title = "#{CONNECTIONS} busy connections on two workers, and all on one of them"
 
@@ -24,24 +24,24 @@ module Bench
         end
       end
 
-      def columns = ["p50 ms", "p99 ms", "to even", "requests/s", "busiest to least", "moves/s"]
+      def columns = ["p50 ms", "p99 ms", "to even", "rounds p99", "to even", "requests/s", "busiest", "moves/s"]
 
       def cells(turns)
-        ratios = turns.map { |turn| turn.busiest.fdiv(turn.least) }
-        [milliseconds(median(turns, :p50)), milliseconds(median(turns, :p99)), to_even(turns),
-         median(turns, :per_second).round, Statistics.median(ratios).round(2), median(turns, :moves)&.round]
+        busiest = Statistics.median(turns.map { |turn| turn.busiest.fdiv(turn.least) })
+        [milliseconds(median(turns, :p50)), milliseconds(median(turns, :p99)), to_even(turns, :p99),
+         (median(turns, :waited) / 100.0).round(2), to_even(turns, :waited),
+         median(turns, :per_second).round, busiest.round(2), median(turns, :moves)&.round]
       end
 
       # The median of what the rounds have given.
-      def to_even(turns)
+      def to_even(turns, field)
         even = @field.turns.key(turns).sub(/[^,]+\z/, " even")
         pairs = turns.zip(@field.turns.fetch(even, [])).select(&:all?)
-        Statistics.median(pairs.map { |pair| pair.map(&:p99).inject(:fdiv) })&.round(2)
+        Statistics.median(pairs.map { |pair| pair.map(&field).inject(:fdiv) })&.round(2)
       end
 
       def measure(entry)
         workers = workers_of(entry)
-
         meters = moves = nil
         found = load(entry) do |talk|
           place(talk, workers, entry.options[:places])
@@ -82,8 +82,8 @@ module Bench
 
         used = meters.map { |meter| meter.stop.nanoseconds }.sort
         seconds = found[:whole] / 1e6
-        Turn.new(p50: found[:p50], p99: found[:p99], per_second: found[:requests] / seconds, busiest: used.last,
-                 least: used.first, moves: moves && ((moves_of(entry) - moves) / seconds))
+        Turn.new(p50: found[:p50], p99: found[:p99], waited: found[:rounds_p99], per_second: found[:requests] / seconds,
+                 busiest: used.last, least: used.first, moves: moves && ((moves_of(entry) - moves) / seconds))
       end
 
       # Connections that workers have given away so far; nil where nothing tells.
