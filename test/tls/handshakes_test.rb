@@ -68,6 +68,26 @@ class TLSHandshakesTest < Minitest::Test
     assert_equal 0, running.server.stats[:requests]
   end
 
+  # Who was asked for no certificate does not get to a host whose own listener demands one.
+  def test_a_host_of_another_listener
+    running, port = serve_tls
+    demanding = @made.make("b", names: ["b.test"])
+    listen(running, **demanding.files, ca: @made.authority.cert_path, verify_mode: :force_peer)
+    hosts = { "a.test" => "200", "other.test" => "200", "b.test" => "421" }
+    hosts.each do |host, status|
+      client = secure(port)
+      assert_equal status, client.call("GET / HTTP/1.1\r\nHost: #{host}\r\n\r\n").status.to_s
+      %w[--http1.1 --http2].each { |version| assert_equal status, curled(port, host, version) }
+    end
+  end
+
+  # The status that curl gets.
+  def curled(port, host, version)
+    skip "this build has no HTTP/2" if version == "--http2" && !Abaca::HTTP2_LIBRARY
+    head = IO.popen(["curl", "-skI", "-X", "GET", version, "-H", "Host: #{host}", "https://127.0.0.1:#{port}/"], &:read)
+    head[%r{\AHTTP/\S+ (\d+)}, 1]
+  end
+
   # Full handshakes, more than a step makes signatures for, beside requests in clear.
   def test_many_at_once
     running, port = serve_tls
