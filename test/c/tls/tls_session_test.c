@@ -274,6 +274,27 @@ CHECK_CASE(records_have_the_room_that_is_promised) {
   }
 }
 
+/* After an error neither content nor close_notify may follow: they would be sent behind the alert.
+ */
+CHECK_CASE(a_failed_session_says_nothing_more) {
+  for (int version = TLS1_2_VERSION; version <= TLS1_3_VERSION; version++) {
+    pair pair;
+    char buf[16];
+    pair_init(&pair, version);
+    CHECK_INT(AB_OK, shake(pair.server, &pair.client));
+    ab_tls_wire wire = {"\x17\3\3\0\3bad", 8, pair.server->out, 0, SERVER_ROOM};
+    CHECK_INT(AB_EPEER, ab_tls_read(pair.server->tls, &wire, buf, sizeof buf));
+    CHECK(wire.out_len > 0); /* the alert */
+    CHECK(ab_tls_fault(pair.server->tls) != NULL);
+    CHECK_INT(0, server_end(pair.server, &pair.client));
+    CHECK_INT(AB_EPEER, server_write(pair.server, &pair.client, "x", 1));
+    CHECK_INT(AB_EPEER, server_read(pair.server, &pair.client, buf, sizeof buf));
+    CHECK_INT(AB_EPEER, server_handshake(pair.server, &pair.client));
+    CHECK(!ab_tls_has_bytes(pair.server->tls));
+    pair_fini(&pair);
+  }
+}
+
 /* --- messages without content --- */
 
 /* How many updates of keys are taken until the session fails; `content` bytes come before each. */
