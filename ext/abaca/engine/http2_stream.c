@@ -233,6 +233,8 @@ static void tell_closed(void *ctx AB_UNUSED, ab_h2_stream *h2) {
 
 /* --- output --- */
 
+#define FILE_PIECE 16384 /* bytes of a file that are read at once; they stand on the stack */
+
 /* The next piece of a file that may be read now without waiting for the disk. */
 static size_t file_available(ab_conn *conn, const ab_outbox_next_op *next, size_t most) {
   size_t len = ab__load_next(conn, next);
@@ -262,40 +264,34 @@ static size_t available(void *ctx AB_UNUSED, ab_h2_stream *h2, size_t most, bool
   return len;
 }
 
-/* Returns bytes, or AB_ENOMEM. */
-static ssize_t take_memory(const ab_outbox_next_op *next, ab_outbox *out, size_t len) {
-  size_t taken = 0;
-  for (int i = 0; i < next->iov_count && taken < len; i++) {
-    size_t part = next->iov[i].iov_len < len - taken ? next->iov[i].iov_len : len - taken;
-    if (ab_outbox_write(out, next->iov[i].iov_base, part) != AB_OK) return AB_ENOMEM;
-    taken += part;
-  }
-  return (ssize_t)taken;
+/* Bytes in memory before the first file, at most `len`. Returns AB_OK or AB_ENOMEM. */
+static int take_memory(ab_outbox *from, ab_outbox *out, size_t len) {
+  return ab_outbox_pass(from, out, len) == AB_OK ? AB_OK : AB_ENOMEM;
 }
 
-/* The same; a file that cannot be read after all ends the session. */
-static ssize_t take_file(const ab_outbox_next_op *next, ab_outbox *out, size_t len) {
-  char piece[AB_OUTBOX_CHUNK_SIZE];
-  ssize_t n = ab_file_read(next->file_fd, next->file_offset, piece,
-                           len < sizeof piece ? len : sizeof piece);
-  if (n <= 0 || ab_outbox_write(out, piece, (size_t)n) != AB_OK) return AB_ENOMEM;
-  return n;
+/* A frame of a file's bytes is read: a call of sendfile for each, and one for its header, would
+ * take longer. A file that cannot be read after all ends the session. */
+static int take_file(ab_outbox *from, const ab_outbox_next_op *next, ab_outbox *out, size_t len) {
+  char piece[FILE_PIECE];
+  for (size_t at = 0; at < len;) {
+    size_t room = len - at < sizeof piece ? len - at : sizeof piece;
+    ssize_t n = ab_file_read(next->file_fd, next->file_offset + at, piece, room);
+    if (n <= 0 || ab_outbox_write(out, piece, (size_t)n) != AB_OK) return AB_ENOMEM;
+    at += (size_t)n;
+  }
+  return ab_outbox_shift(from, len);
 }
+
+/* `len` is what is available: of memory alone, or of one file. */
 
 static int take(void *ctx AB_UNUSED, ab_h2_stream *h2, ab_outbox *out, size_t len) {
   ab_stream *stream = ab_h2_stream_app(h2);
   ab_outbox *from = stream->conn->out;
   ab_outbox_next_op *next = &stream->conn->engine->next_op;
   stream->taken += len;
-  while (len > 0) {
-    ab_outbox_next(from, next);
-    ssize_t n =
-        next->op == AB_OUTBOX_FILE ? take_file(next, out, len) : take_memory(next, out, len);
-    if (n <= 0) return AB_ENOMEM;
-    ab_outbox_shift(from, (uint64_t)n);
-    len -= (size_t)n;
-  }
-  return AB_OK;
+  if (AB_LIKELY(ab_outbox_files(from) == 0)) return take_memory(from, out, len);
+  ab_outbox_next(from, next);
+  return next->op == AB_OUTBOX_FILE ? take_file(from, next, out, len) : take_memory(from, out, len);
 }
 
 const ab_h2_calls ab__stream_calls = {.request = tell_request,

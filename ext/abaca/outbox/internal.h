@@ -24,7 +24,17 @@ typedef struct ab__chunk {
 
 #define AB__CHUNK_ROOM (AB_OUTBOX_CHUNK_SIZE - offsetof(ab__chunk, bytes))
 
-enum ab__slice_kind { AB__COPIED, AB__BORROWED, AB__FILE };
+/* AB__SHARED: borrowed by several slices, of which each has a part. */
+enum ab__slice_kind { AB__COPIED, AB__BORROWED, AB__SHARED, AB__FILE };
+
+/* An owner that is released when the last of its slices has gone. */
+typedef struct ab__share {
+  void *owner;
+  uint32_t refs;
+} ab__share;
+
+/* A shorter part of borrowed bytes is copied where it is passed on. */
+#define AB__PASS_MIN 1024
 
 typedef struct ab__slice {
   union {
@@ -32,7 +42,9 @@ typedef struct ab__slice {
     uint64_t offset; /* of AB__FILE */
   };
   uint64_t len; /* never 0 */
-  void *owner;  /* the ab__chunk of AB__COPIED, otherwise the caller's; NULL in an unused slot */
+  /* The ab__chunk of AB__COPIED, the ab__share of AB__SHARED, otherwise the caller's; NULL in an
+   * unused slot. */
+  void *owner;
   int fd;
   enum ab__slice_kind kind;
 } ab__slice;

@@ -127,6 +127,13 @@ static inline void count_file(ab_outbox *outbox) {
   outbox->pool->files++;
 }
 
+static void unshare(ab_outbox *outbox, ab__share *share) {
+  if (--share->refs > 0) return;
+  void *owner = share->owner;
+  ab_free(outbox->pool->mem, share);
+  release_owner(outbox, owner);
+}
+
 /* Lets go of what a removed slice pointed at. */
 static inline void let_go(ab_outbox *outbox, enum ab__slice_kind kind, void *owner) {
   if (kind == AB__COPIED) {
@@ -136,6 +143,10 @@ static inline void let_go(ab_outbox *outbox, enum ab__slice_kind kind, void *own
   if (kind == AB__FILE) {
     outbox->files--;
     outbox->pool->files--;
+  }
+  if (kind == AB__SHARED) {
+    unshare(outbox, owner);
+    return;
   }
   release_owner(outbox, owner);
 }
@@ -197,12 +208,18 @@ static void fill_iov(const ab_outbox *outbox, ab_outbox_next_op *next) {
   next->bytes = AB_OUTBOX_BYTES_MAX - left;
 }
 
+/* The caller's. */
+static void *owner_of(const ab__slice *slice) {
+  if (slice->kind == AB__COPIED) return NULL;
+  return slice->kind == AB__SHARED ? ((ab__share *)slice->owner)->owner : slice->owner;
+}
+
 static ab_outbox_slice show(const ab__slice *slice) {
   bool file = slice->kind == AB__FILE;
   return (ab_outbox_slice){
       .ptr = file ? NULL : slice->ptr,
       .len = slice->len,
-      .owner = slice->kind == AB__COPIED ? NULL : slice->owner,
+      .owner = owner_of(slice),
       .fd = slice->fd,
       .offset = file ? slice->offset : 0,
   };
@@ -216,6 +233,7 @@ static int adopt_slices(const ab_outbox *from, ab_outbox *to, ab_outbox_adopt ad
     *slot = *slice_at(from, from->slices.front + i);
     if (slot->kind == AB__COPIED || !slot->owner) continue;
     ab_outbox_slice shown = show(slot);
+    if (slot->kind == AB__SHARED) slot->kind = AB__BORROWED; /* its new owner is its own */
     slot->owner = adopt(ctx, &shown);
     slot->fd = shown.fd;
     if (AB_LIKELY(slot->owner != NULL)) continue;
@@ -382,6 +400,51 @@ int ab_outbox_shift(ab_outbox *outbox, uint64_t n) {
   /* An empty outbox lends its chunk to the next writer; the pool hands it out first. */
   if (no_slices(outbox)) drop_chunk(outbox);
   fire_marks(outbox, AB_FLUSH_WRITTEN);
+  return AB_OK;
+}
+
+/* False without memory. */
+static bool share(ab_outbox *outbox, ab__slice *slice) {
+  ab__share *share = ab_alloc(outbox->pool->mem, sizeof *share);
+  if (!share) return false;
+  *share = (ab__share){.owner = slice->owner, .refs = 1};
+  slice->owner = share;
+  slice->kind = AB__SHARED;
+  return true;
+}
+
+/* Has `to` borrow the first bytes of the front slice; a whole one takes its owner along. */
+static int lend_front(ab_outbox *from, ab_outbox *to, size_t len) {
+  ab__slice *front = slice_at(from, from->slices.front);
+  if (to->closed) return AB_ECLOSED;
+  if (!may_queue(to, len)) return AB_EINVAL;
+  if (ensure_slices(to, 1) != AB_OK) return AB_ENOMEM;
+  bool whole = front->kind == AB__BORROWED && front->len == len;
+  if (!whole && front->kind == AB__BORROWED && !share(from, front)) return AB_ENOMEM;
+  ab__slice part = *front;
+  part.len = len;
+  push_slice(to, part);
+  if (whole) {
+    front->owner = NULL;
+  } else {
+    ((ab__share *)front->owner)->refs++;
+  }
+  return AB_OK;
+}
+
+int ab_outbox_pass(ab_outbox *from, ab_outbox *to, size_t len) {
+  assert(from->pool == to->pool);
+  if (len > pending(from)) return AB_EINVAL;
+  while (len > 0) {
+    const ab__slice *front = slice_at(from, from->slices.front);
+    assert(front->kind != AB__FILE);
+    size_t part = front->len < len ? (size_t)front->len : len;
+    bool lent = part >= AB__PASS_MIN && front->kind != AB__COPIED && front->owner;
+    int error = lent ? lend_front(from, to, part) : ab_outbox_write(to, front->ptr, part);
+    if (error) return error;
+    (void)ab_outbox_shift(from, part);
+    len -= part;
+  }
   return AB_OK;
 }
 

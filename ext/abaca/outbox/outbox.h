@@ -114,6 +114,12 @@ typedef void *(*ab_outbox_adopt)(void *ctx, ab_outbox_slice *slice);
  * AB_ENOMEM (also if `adopt` refused), AB_ECLOSED or AB_EINVAL. */
 int ab_outbox_move(ab_outbox *from, ab_outbox *to, ab_outbox_adopt adopt, void *ctx) AB_WARN_UNUSED;
 
+/* Moves the first `len` pending bytes, none of them a file's, to the end of `to`, an outbox of the
+ * same pool. Long pieces that an owner lends are not copied: it is released when its last byte has
+ * been written or dropped, in whichever outbox. Returns AB_OK, AB_EINVAL (too many), AB_ECLOSED, or
+ * AB_ENOMEM: some of them have been moved. */
+int ab_outbox_pass(ab_outbox *from, ab_outbox *to, size_t len) AB_WARN_UNUSED;
+
 /* Drops `n` written bytes at the front, releases owners, fires marks. AB_EINVAL: too many. */
 int ab_outbox_shift(ab_outbox *outbox, uint64_t n);
 
