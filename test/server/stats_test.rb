@@ -112,11 +112,16 @@ class StatsTest < Minitest::Test
   def test_requests_of_a_spare_loop
     skip "there is no loop of ours to take over from" unless ServerCase::MODE.empty?
     gate = Queue.new
-    running = serve { |env| env["PATH_INFO"] == "/burn" ? BURN.call(env) : gate.pop && HELLO.call(env) }
-    burning = connect(running).write(request("GET", "/burn?1.5"))
+    burns = true
+    running = serve do |env|
+      env["PATH_INFO"] == "/burn" ? (nil while burns) : gate.pop
+      HELLO.call(env)
+    end
+    burning = connect(running).write(request("GET", "/burn"))
     assert(eventually { in_flight(running) == [1, 0] })
     clients = Array.new(2) { connect(running).write(GET) }
     assert(eventually { in_flight(running) == [3, 0] })
+    burns = false
     burning.read
     assert(eventually { in_flight(running) == [2, 0] })
     assert_equal 0, running.server.stats.dig(:fiber_pool, :busy)

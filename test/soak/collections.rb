@@ -9,17 +9,29 @@ module Soak
     # 20 ms, or only looks at what is new.
     WINDOWS = [[1, 0.2], [true, 0]].freeze
 
+    LOCK = Mutex.new
+
     def self.begin
       compact
       Thread.new do
         WINDOWS.cycle do |stress, seconds|
           sleep PAUSE
-          GC.stress = stress
-          sleep seconds
-          GC.stress = false
+          LOCK.synchronize { window(stress, seconds) }
         end
       end
     end
+
+    # Runs the block outside of the windows: for a fork, before which support/quiet_fork.rb makes many objects in a
+    # loop that stands still.
+    def self.aside(&) = LOCK.synchronize(&)
+
+    def self.window(stress, seconds)
+      GC.stress = stress
+      sleep seconds
+    ensure
+      GC.stress = false
+    end
+    private_class_method :window
 
     def self.compact
       GC.auto_compact = true

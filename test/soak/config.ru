@@ -96,7 +96,10 @@ ROUTES = {
     3.times { env["abaca.client"].inform(103, SlowHeaders.new) }
     [200, TEXT, ["hinted"]]
   end,
-  "/fork" => ->(_env) { [200, TEXT, [Process.wait2(fork { exit!(7) }).last.exitstatus.to_s]] },
+  "/fork" => lambda do |_env|
+    child = Soak::Collections.aside { fork { exit!(7) } }
+    [200, TEXT, [Process.wait2(child).last.exitstatus.to_s]]
+  end,
   "/thread" => ->(_env) { [200, TEXT, [Thread.new { sleep(0.01) && "joined" }.value]] },
   "/hijack" => lambda do |env|
     io = env["rack.hijack"].call
