@@ -10,7 +10,14 @@ class ConfigTLSTest < Minitest::Test
 
   def setup
     super
-    skip "this build has no TLS" unless Abaca::TLS_LIBRARY
+    without = name == "test_a_build_without_the_library"
+    skip "this build has#{' no' unless without} TLS" if Abaca::TLS_LIBRARY.nil? ^ without
+  end
+
+  def test_a_build_without_the_library
+    assert_match(/\Assl:..0:1: this build has no TLS; install libssl-dev and compile Abaca again/, failure("ssl://0:1"))
+    error = assert_raises(Abaca::ConfigError) { binds("dev_tls", environment: "development") }
+    assert_match(/this build has no TLS/, error.message)
   end
 
   # The places of a configuration file.

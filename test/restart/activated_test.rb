@@ -1,8 +1,11 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "abaca"
 require "socket"
+require "support/certificates"
 require "support/process_case"
+require "support/tls_client"
 require "support/waits"
 
 # Sockets from systemd, for which the test stands in.
@@ -52,6 +55,23 @@ class ActivatedTest < Minitest::Test
     assert_match(%r{^\* Activated tcp://127\.0\.0\.1:#{port} }, server.text)
     assert_match(%r{^\* Listening on unix://#{other}$}, server.text)
     assert server.wait_for(%r{warning: the activated socket unix://#{@path} is not used})
+  end
+
+  # The configuration says of which socket the bytes are TLS; across a restart it is the same one.
+  def test_one_with_tls
+    skip "this build has no TLS" unless Abaca::TLS_LIBRARY
+    Certificates.new(@directory).make("a", names: ["a.test"])
+    ["", "bind_to_activated_sockets", "bind_to_activated_sockets :only"].each do |activation|
+      server = start("bind 'ssl://127.0.0.1:#{port}?cert=a.pem&key=a.key'\n#{activation}")
+      server.wait_for(/Use Ctrl-C/)
+      assert_match(%r{^\* Activated ssl://127\.0\.0\.1:#{port} \(web\)$}, server.text)
+      refute_match(/tcp:/, server.text)
+      client = TLSClient.new(port)
+      @clients << client
+      assert_equal "hello", client.call(CLOSING).body
+      server.signal(:TERM)
+      assert_equal 0, server.wait.exitstatus
+    end
   end
 
   def test_only_those
