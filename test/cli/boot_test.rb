@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "abaca"
 require "socket"
 require_relative "command"
 
