@@ -233,8 +233,6 @@ static void tell_closed(void *ctx AB_UNUSED, ab_h2_stream *h2) {
 
 /* --- output --- */
 
-#define FILE_PIECE 16384 /* bytes of a file that are read at once; they stand on the stack */
-
 /* The next piece of a file that may be read now without waiting for the disk. */
 static size_t file_available(ab_conn *conn, const ab_outbox_next_op *next, size_t most) {
   size_t len = ab__load_next(conn, next);
@@ -269,10 +267,10 @@ static int take_memory(ab_outbox *from, ab_outbox *out, size_t len) {
   return ab_outbox_pass(from, out, len) == AB_OK ? AB_OK : AB_ENOMEM;
 }
 
-/* A frame of a file's bytes is read: a call of sendfile for each, and one for its header, would
- * take longer. A file that cannot be read after all ends the session. */
+/* Frames of a file are read: sendfile would take a call for each, and another one for its header. A
+ * file that cannot be read after all ends the session. */
 static int take_file(ab_outbox *from, const ab_outbox_next_op *next, ab_outbox *out, size_t len) {
-  char piece[FILE_PIECE];
+  char piece[AB_OUTBOX_CHUNK_SIZE];
   for (size_t at = 0; at < len;) {
     size_t room = len - at < sizeof piece ? len - at : sizeof piece;
     ssize_t n = ab_file_read(next->file_fd, next->file_offset + at, piece, room);
@@ -282,8 +280,7 @@ static int take_file(ab_outbox *from, const ab_outbox_next_op *next, ab_outbox *
   return ab_outbox_shift(from, len);
 }
 
-/* `len` is what is available: of memory alone, or of one file. */
-
+/* `len` is what was available: of memory alone, or of one file. */
 static int take(void *ctx AB_UNUSED, ab_h2_stream *h2, ab_outbox *out, size_t len) {
   ab_stream *stream = ab_h2_stream_app(h2);
   ab_outbox *from = stream->conn->out;
