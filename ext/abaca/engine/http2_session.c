@@ -9,6 +9,11 @@
  */
 #define SESSION_OUTPUT 65536
 
+/* Bytes that the session gets at once, and requests after which it gets no more in this turn: what
+ * one client sends and resets in a burst must not hold up the others. */
+#define PIECE         4096
+#define TURN_REQUESTS 100
+
 enum session_wait {
   WAIT_NONE,    /* for the application, or for output, which has a deadline of its own */
   WAIT_ARRIVAL, /* for the rest of what has begun: the preface, or a block of fields */
@@ -181,15 +186,34 @@ static void look_at_limits(ab_session *session) {
   if (most && ab_h2_requests(session->h2) >= most) ab__http2.drain(session->conn);
 }
 
+static void count_begun(ab_conn *conn, uint64_t count) {
+  uint64_t all = conn->turn_requests + count;
+  conn->turn_requests = all < UINT8_MAX ? (uint8_t)all : UINT8_MAX;
+}
+
+static int receive_piece(ab_session *session) {
+  ab_conn *conn = session->conn;
+  uint32_t len = conn->in_len < PIECE ? conn->in_len : PIECE;
+  uint64_t before = ab_h2_requests(session->h2);
+  session->busy = true;
+  int error = ab_h2_receive(session->h2, conn->in, len, conn->engine->now);
+  session->busy = false;
+  conn->in += len;
+  conn->in_len -= len;
+  count_begun(conn, ab_h2_requests(session->h2) - before);
+  return error;
+}
+
 static void receive(ab_conn *conn) {
   ab_session *session = conn->session;
   const ab_mem *mem = &conn->engine->mem;
   hold(session);
-  session->busy = true;
-  int error = ab_h2_receive(session->h2, conn->in, conn->in_len, conn->engine->now);
-  session->busy = false;
-  conn->in_len = 0;
+  int error = AB_OK;
+  while (!error && conn->in_len > 0 && conn->turn_requests < TURN_REQUESTS) {
+    error = receive_piece(session);
+  }
   if (AB_UNLIKELY(error)) {
+    conn->in_len = 0;
     fail(session);
   } else {
     look_at_limits(session);
@@ -202,6 +226,10 @@ static bool advance(ab_conn *conn) {
   if (ab_h2_owes(conn->session->h2)) ab__session_soon(conn->session);
   /* What it has asked for so far is to be sent first. */
   if (conn->blocked && ab__conn_is_full(conn)) return false;
+  if (AB_UNLIKELY(conn->turn_requests >= TURN_REQUESTS)) {
+    ab__engine_ready(conn);
+    return false;
+  }
   if (conn->in_len == 0) {
     if (conn->readable && ab__conn_fill(conn)) return true;
     if (AB_UNLIKELY(conn->parting) && conn->state == AB_CONN_HEAD && !conn->readable) {
@@ -210,7 +238,7 @@ static bool advance(ab_conn *conn) {
     return false;
   }
   receive(conn);
-  return conn->state == AB_CONN_HEAD && conn->readable;
+  return conn->state == AB_CONN_HEAD && (conn->readable || conn->in_len > 0);
 }
 
 /* --- deadlines, and the end --- */

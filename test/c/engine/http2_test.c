@@ -493,6 +493,55 @@ CHECK_CASE(what_waits_is_described_by_its_request) {
   end(&fx, client);
 }
 
+/* --- fairness --- */
+
+/* The preface, SETTINGS, and `count` requests, each of which is reset at once. */
+static char *requests_that_are_reset(unsigned count, size_t *len) {
+  static const char greeting[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+  char one[] = "\0\0\6\1\5\0\0\0\0\x82\x84\x86\x41\1x"
+               "\0\0\4\3\0\0\0\0\0\0\0\0\x8";
+  enum { ONE = sizeof one - 1, ID = 5, RESET = 15 };
+  char *text = malloc(sizeof greeting + count * ONE), *at = text;
+  if (!text) abort();
+  memcpy(at, greeting, sizeof greeting - 1);
+  at += sizeof greeting - 1;
+  for (unsigned i = 0; i < count; i++, at += ONE) {
+    unsigned id = 2 * i + 1;
+    one[ID + 2] = one[RESET + ID + 2] = (char)(id >> 8);
+    one[ID + 3] = one[RESET + ID + 3] = (char)id;
+    memcpy(at, one, ONE);
+  }
+  *len = (size_t)(at - text);
+  return text;
+}
+
+/* What one client may send in a moment costs the others no more than a small part of it. */
+CHECK_CASE(a_burst_of_resets_takes_turns) {
+  fixture fx;
+  h2_init(&fx);
+  ab_conn *conn;
+  int client = client_of_type(&fx, SOCK_STREAM, &conn);
+  size_t len;
+  char *text = requests_that_are_reset(900, &len);
+  client_send_bytes(client, text, len);
+  free(text);
+  uint64_t begun = 0, most = 0;
+  for (bool more = true; more;) {
+    more = fixture_turn(&fx);
+    CHECK_INT(AB_SPEAKS_HTTP2, conn->speaks);
+    uint64_t now = ab_h2_requests(conn->session->h2);
+    if (now - begun > most) most = now - begun;
+    begun = now;
+  }
+  CHECK_INT(900, begun);
+  CHECK(most <= 256);
+  /* Of those whose reset came in the next turn. */
+  CHECK(fx.held_count < 10);
+  close(client);
+  fixture_run(&fx);
+  fixture_fini(&fx);
+}
+
 #else
 
 /* Without the library nobody speaks it. */
