@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 # What bin/soak asks: a little of everything that a server has to do, and of all that goes wrong.
-require "digest"
+require "digest/sha2" # Digest::SHA256 alone is loaded when it is first used, perhaps by two threads at once
 require "json"
 require "objspace"
 require "time"
