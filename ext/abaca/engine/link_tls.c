@@ -118,6 +118,7 @@ static int send_rest(ab_link *link, size_t *sent) {
   if (AB_LIKELY(tls->rest_len == 0)) return AB_OK;
   ssize_t n = send_bytes(link, tls->rest + tls->rest_at, tls->rest_len);
   if (n < 0) return (int)n;
+  tls->sent_at = *tls->scratch->now; /* a peer that takes its time is not idle */
   *sent = count_sent(tls, (size_t)n, tls->rest_len);
   tls->rest_at += (size_t)n;
   tls->rest_len -= (size_t)n;

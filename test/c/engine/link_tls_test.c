@@ -524,6 +524,31 @@ CHECK_CASE(records_are_short_at_first_where_more_follows) {
   fixture_fini(&f);
 }
 
+/* A reader that takes its time is not idle: a batch that waits for it begins no new start. */
+CHECK_CASE(records_stay_long_for_a_slow_reader) {
+  static char plenty[200000], taken[220000];
+  fixture f;
+  int small = 2048;
+  size_t total = 0, got = 0, records = 0;
+  fixture_init(&f, TLS1_3_VERSION);
+  setsockopt(f.link.watch.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+  begin(&f);
+  CHECK_INT(AB_OK, handshake(&f));
+  while (total < sizeof plenty) {
+    struct iovec iov = {plenty + total, sizeof plenty - total};
+    ssize_t n = ab_link_send(&f.link, &iov, 1);
+    if (n > 0) total += (size_t)n;
+    if (ab_link_is_amid(&f.link)) f.now += 2 * AB_NSEC_PER_SEC;
+    n = recv(f.fd, taken + got, sizeof taken - got, 0);
+    if (n > 0) got += (size_t)n;
+  }
+  for (size_t at = 0; at + 5 <= got; records++) {
+    at += 5 + ((size_t)(unsigned char)taken[at + 3] << 8 | (unsigned char)taken[at + 4]);
+  }
+  CHECK_INT(51 + 9, records); /* 64 KB in short ones, then long ones */
+  fixture_fini(&f);
+}
+
 /* A client that asks for short records (RFC 6066 4) gets them, and all of the bytes. */
 CHECK_CASE(clients_may_ask_for_short_records) {
   static char sent[40000], got[40000];
