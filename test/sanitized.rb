@@ -6,7 +6,7 @@ require_relative "folders"
 require_relative "support/sanitizer"
 
 ROOT = File.expand_path("..", __dir__)
-FOLDERS = %w[http1 http2 rack proxies fault guest scheduler pool outbox page].freeze
+FOLDERS = %w[http1 http2 tls rack proxies fault guest scheduler pool outbox page].freeze
 STRESS = File.join(ROOT, "test/soak/sanitized_stress.rb")
 
 files = ARGV.map { |file| File.expand_path(file) }

@@ -50,6 +50,11 @@ module Http2Cases
     [200, { "content-type" => "text/plain" }, ["hello"]]
   end
 
+  # Plays all on a port; returns what failed. through: of Http2Client.
+  def self.failures(port, segmentation, through: nil)
+    all.filter_map { |the| Play.new(port, the, segmentation, through: through).run.failure }
+  end
+
   # One case on one connection.
   class Play
     ALIVE = "616c697665212121"
@@ -58,12 +63,13 @@ module Http2Cases
     # What did not come out as it must: nil, or a sentence.
     attr_reader :failure
 
-    def initialize(port, the, segmentation)
+    def initialize(port, the, segmentation, through: nil)
       @case = the
       @cut = SEGMENTATIONS.fetch(segmentation)
       @label = "#{the.id}, #{segmentation}"
       @ended = []
-      @client = Http2Client.new(port, before: ("preface #{Http2Client::SETTINGS}" unless the.raw?))
+      before = "preface #{Http2Client::SETTINGS}" unless the.raw?
+      @client = Http2Client.new(port, before: before, through: through)
     end
 
     def run

@@ -4,18 +4,19 @@ require "socket"
 require_relative "http2_frames"
 require_relative "wire"
 
-# A client of HTTP/2 over cleartext that sends exactly what the test says, and keeps each frame that comes. Every
-# wait has a deadline.
+# A client of HTTP/2 that sends exactly what the test says, and keeps each frame that comes. Every wait has a deadline.
 class Http2Client
   # A table of size 0: responses have no references to earlier ones.
   SETTINGS = "settings 0 - 0001 00000000"
 
   attr_reader :frames, :socket
 
-  # before: words that are sent at once; the preface and SETTINGS unless the test has something else.
-  def initialize(port, before: "preface #{SETTINGS}", host: "127.0.0.1")
+  # before: words that are sent at once; the preface and SETTINGS unless the test has something else; through: what
+  # stands between the client and its socket, which it is called with, as TLS.
+  def initialize(port, before: "preface #{SETTINGS}", host: "127.0.0.1", through: nil)
     @socket = Socket.tcp(host, port)
     @socket.setsockopt(:TCP, :NODELAY, 1)
+    @socket = through.call(@socket) if through
     @frames = []
     @buffer = String.new(encoding: Encoding::BINARY)
     @ended = false

@@ -1,13 +1,13 @@
 # frozen_string_literal: true
 
-require "test_helper"
 require "json"
 require "open3"
-require "support/process_case"
+require_relative "process_case"
 
 # Clients that people use, against a server as the command runs it: each asks for all that HTTP/2 can carry. bin/setup
-# installs some of them; a test whose client is missing is skipped.
-class Http2ClientsTest < Minitest::Test
+# installs some of them; a test whose client is missing is skipped. Who includes it says where the server listens
+# (#place), and how curl is told to speak HTTP/2 (#http2_words).
+module Http2Clients
   include ProcessCase
 
   LARGE = 300_000
@@ -48,12 +48,12 @@ class Http2ClientsTest < Minitest::Test
     super
     File.write(File.join(@directory, "config.ru"), APP)
     File.write(File.join(@directory, "large"), "f" * LARGE)
-    @port = start_abaca("-b", "tcp://127.0.0.1:0?h2c=true", "-C", "-", "--early-hints", "config.ru").port
+    @port = start_abaca("-b", place, "-C", "-", "--early-hints", "config.ru").port
   end
 
   def test_curl
     curl = lambda do |path, *words|
-      run_client("curl", "-sS", "--http2-prior-knowledge", "-w", FORMAT, *words, url(path))
+      run_client("curl", "-sSk", *http2_words, "-w", FORMAT, *words, url(path))
     end
     assert_equal "Hello\n2 200", curl.call("/")
     assert_equal "#{"x" * LARGE}\n2 200", curl.call("/large")
@@ -78,7 +78,7 @@ class Http2ClientsTest < Minitest::Test
   end
 
   def test_node
-    answers = JSON.parse(run_client("node", "--input-type=module", "-e", NODE, @port.to_s))
+    answers = JSON.parse(run_client("node", "--input-type=module", "-e", NODE, url("")))
     assert_equal({
                    "/" => [200, 5], "/large" => [200, LARGE], "/file" => [200, LARGE], "/none" => [204, 0],
                    "/echo" => [200, LARGE], "/trailers" => [200, 4, { "x-sum" => "7" }], "/hints" => [200, 5, 103],
@@ -89,7 +89,7 @@ class Http2ClientsTest < Minitest::Test
   # hyper-h2 takes the protocol more strictly than others: every frame is checked against the state of its stream.
   def test_h2_of_python
     skip_or_flunk("python3-h2") unless system("/usr/bin/python3", "-c", "import h2", err: File::NULL)
-    answers = JSON.parse(run_client("/usr/bin/python3", "-c", PYTHON, @port.to_s))
+    answers = JSON.parse(run_client("/usr/bin/python3", "-c", PYTHON, scheme, @port.to_s))
     assert_equal({
                    "/" => [["200"], 5, []], "/large" => [["200"], LARGE, []], "/none" => [["204"], 0, []],
                    "/echo" => [["200"], 20_000, []], "/trailers" => [["200"], 4, [%w[x-sum 7]]],
@@ -99,7 +99,7 @@ class Http2ClientsTest < Minitest::Test
 
   NODE = <<~JS.freeze
     import http2 from "node:http2";
-    const client = http2.connect(`http://127.0.0.1:${process.argv[1]}`);
+    const client = http2.connect(process.argv[1], { rejectUnauthorized: false });
     const answers = {};
     const ask = (path, body) => new Promise((done, failed) => {
       const request = client.request({ ":path": path, ":method": body ? "POST" : "GET" });
@@ -136,16 +136,21 @@ class Http2ClientsTest < Minitest::Test
   JS
 
   PYTHON = <<~PYTHON
-    import json, socket, sys
+    import json, socket, ssl, sys
     import h2.config, h2.connection, h2.events as events
-    peer = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+    peer = socket.create_connection(("127.0.0.1", int(sys.argv[2])))
+    if sys.argv[1] == "https":
+        context = ssl._create_unverified_context()
+        context.set_alpn_protocols(["h2"])
+        peer = context.wrap_socket(peer)
+        assert peer.selected_alpn_protocol() == "h2"
     client = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True, header_encoding="utf-8"))
     client.initiate_connection()
     answers, left = {}, set()
     for stream, path in zip(range(1, 100, 2), ["/", "/large", "/none", "/trailers", "/hints", "/echo"]):
         body = path == "/echo"
         client.send_headers(stream, [(":method", "POST" if body else "GET"), (":path", path), (":authority", "a.test"),
-                                     (":scheme", "http")], end_stream=not body)
+                                     (":scheme", sys.argv[1])], end_stream=not body)
         if body:
             client.send_data(stream, b"z" * 10000)
             client.send_data(stream, b"z" * 10000, end_stream=True)
@@ -172,7 +177,9 @@ class Http2ClientsTest < Minitest::Test
 
   private
 
-  def url(path) = "http://127.0.0.1:#{@port}#{path}"
+  def url(path) = "#{scheme}://127.0.0.1:#{@port}#{path}"
+
+  def scheme = place.start_with?("ssl") ? "https" : "http"
 
   # What the client prints.
   def run_client(program, *words)

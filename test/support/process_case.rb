@@ -41,7 +41,7 @@ module ProcessCase
 
     # The port of the first TCP address that it says it listens at.
     def port
-      @port ||= Integer(wait_for(%r{Listening on http://[^\s]*:(\d+)})[1])
+      @port ||= Integer(wait_for(%r{Listening on https?://[^\s]*:(\d+)})[1])
     end
 
     # What it says without the head of its banner.

@@ -44,6 +44,10 @@ module ServerCase
   # On what the first requests of a server run, which come before one is over.
   def self.first_mode = threads? && !hybrid? ? :thread : :fiber
 
+  # ABACA_TEST_TLS has clients and servers of all these tests speak TLS.
+  TLS = ENV.key?("ABACA_TEST_TLS")
+  require_relative "tls_transport" if TLS
+
   # Options with which the app is called before its request's body is here, whatever it runs on.
   STREAMED = { max_body_memory_total: 0 }.freeze
 
@@ -147,14 +151,15 @@ module ServerCase
     server = Abaca::Server.new(app, { log: Abaca::Log.new(output, output), errors: output, stall_report: 0,
                                       force_shutdown_after: 5 }.merge(MODE, options), slot: slot)
     # A connection shall be accepted even before it sends something.
-    port = server.add_tcp_listener("127.0.0.1", 0, defer_accept: defer_accept)
+    listen = server.method(TLS ? :add_ssl_listener : :add_tcp_listener)
+    port = listen.call("127.0.0.1", 0, defer_accept: defer_accept, **(TLS ? TLSTransport.certificate : {}))
     thread = Thread.new { server.run }
     Running.new(server, port, thread, output).tap { |running| @running << running }
   end
 
   # A new connection, closed at the end of the test.
   def connect(running, **options)
-    Wire::Client.new(running.port, **options).tap { |client| @clients << client }
+    (TLS ? TLSClient : Wire::Client).new(running.port, **options).tap { |client| @clients << client }
   end
 
   # Ends a server in the middle of a test, its clients first: a stop waits a second for what idle ones may send.
