@@ -76,8 +76,10 @@ module ClusterCase
 
     # @param port [Integer]
     # @param clients [Integer]
-    def initialize(port, clients: 4)
+    # @param kind [Class] of a client: Wire::Client, or TLSClient
+    def initialize(port, clients: 4, kind: Wire::Client)
       @port = port
+      @kind = kind
       @failures = Queue.new
       @answers = Queue.new
       @stopped = false
@@ -107,7 +109,7 @@ module ClusterCase
     end
 
     def connection(requests)
-      client = Wire::Client.new(@port)
+      client = @kind.new(@port)
       requests.times do |i|
         break if @stopped || !request(client, i, requests)
       end
