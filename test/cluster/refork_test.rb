@@ -123,6 +123,7 @@ class ClusterReforkTest < Minitest::Test
     refute_includes Array.new(10) { ask(command).to_i }, zero
     File.delete(hold)
     assert_equal zero, client.read.body.to_i
+    client.close # or the stop would wait a second for another request
     await_refork(command)
     assert_equal 0, finish(command)
   end

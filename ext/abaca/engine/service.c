@@ -223,7 +223,8 @@ void ab__services_close(ab_engine *engine) {
   if (engine->balance && engine->poller) ab__balance_listen(engine, false);
   for (ab_service *service = engine->services; service; service = service->next) {
     if (service->watch.fd < 0) continue;
-    if (engine->poller) ab_poller_unset(engine->poller, &service->watch, true);
+    /* Siblings, and the process after this one, may have the socket open: closing ends nothing. */
+    if (engine->poller) ab_poller_unset(engine->poller, &service->watch, false);
     service->watch.fd = -1;
     service->budget = 0;
     ab_listener_close(service->listener);

@@ -100,6 +100,27 @@ CHECK_CASE(draining_accepts_what_is_there) {
   fixture_end(&fx, client);
 }
 
+/* A sibling has the same socket open, so closing it here ends no registration: the kernel would go
+ * on to wake this worker alone, and a connection would wait until the sibling looks by itself. */
+CHECK_CASE(draining_leaves_the_wakes_to_siblings) {
+  fixture fx;
+  fixture_init(&fx);
+  uint16_t port = fixture_listen(&fx);
+  int sibling = dup(ab_listener_fd(ab_engine_listener(fx.engine, 0)));
+  fixture_run(&fx);
+  ab_engine_hand_over(fx.engine);
+  ab_engine_drain(fx.engine, fx.now);
+  fixture_run(&fx);
+  int client = client_tcp(port);
+  client_send(client, GET("/a"));
+  CHECK_INT(0, ab_poller_wait(fx.poller, 0));
+  int fd = accept(sibling, NULL, NULL);
+  CHECK(fd >= 0);
+  close(fd);
+  close(sibling);
+  fixture_end(&fx, client);
+}
+
 CHECK_CASE(without_memory_the_listener_stays_the_callers) {
   fixture fx;
   fixture_init(&fx);
