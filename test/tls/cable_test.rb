@@ -23,7 +23,7 @@ class TLSCableTest < Minitest::Test
   end
 
   def teardown
-    @cables&.each { |_, client| client.close }
+    @clients&.each(&:close)
     @server&.destroy
     @reader&.join
     FileUtils.rm_rf(@folder) if @folder
@@ -31,21 +31,21 @@ class TLSCableTest < Minitest::Test
   end
 
   def test_action_cable
-    @cables = Array.new(2) { subscribe }
-    @cables.first.first.send("message", data: JSON.generate(action: "tell", text: "good news"))
-    @cables.each { |cable, _| assert_equal({ "text" => "GOOD NEWS" }, cable.receive["message"]) }
+    @clients = Array.new(2) { TLSClient.new(@server.port) }
+    cables = @clients.map { |client| subscribe(client) }
+    cables.first.send("message", data: JSON.generate(action: "tell", text: "good news"))
+    cables.each { |cable| assert_equal({ "text" => "GOOD NEWS" }, cable.receive["message"]) }
   end
 
   private
 
-  def subscribe
-    client = TLSClient.new(@server.port)
+  def subscribe(client)
     client.write("GET /cable HTTP/1.1\r\nHost: a.test\r\n#{Cable::UPGRADE}\r\n")
     cable = Cable.new(client, "Parcels::NewsChannel")
     assert_match(%r{\AHTTP/1\.1 101 .*^Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK\+xOo=\r$}m, cable.head)
     assert_equal "welcome", cable.receive["type"]
     cable.send("subscribe")
     assert_equal "confirm_subscription", cable.receive["type"]
-    [cable, client]
+    cable
   end
 end
