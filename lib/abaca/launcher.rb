@@ -110,7 +110,10 @@ module Abaca
       end_runner
     end
 
-    # Writes into the log what every request waits for, without stopping anything. A trap handler may call it.
+    # Writes into the log what every request waits for, without stopping anything; workers do so by themselves. A trap
+    # handler may call it.
+    #
+    # @return [Object, nil] nil if there is nothing that serves
     def dump
       @runner&.dump
     rescue StandardError => e

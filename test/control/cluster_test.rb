@@ -77,7 +77,15 @@ class ControlClusterTest < Minitest::Test
     assert holds?(command.pid, path)
     refute(booted(command).any? { |worker| holds?(worker.pid, path) })
     assert_equal [1, "", "Command error: { \"error\": \"phased_restart not available\" }\n"], abacactl("phased-restart")
-    assert_equal [1, "", "Command error: { \"error\": \"dump not available\" }\n"], abacactl("dump")
+    stop(command)
+  end
+
+  # A master has no requests: each worker logs its own.
+  def test_a_dump
+    command = run_cluster(APP, config: CONFIG)
+    assert_equal [0, "each worker writes its dump into the log\n", ""], abacactl("dump")
+    command.wait_for(/=== 0 requests, .*=== 0 requests, /m)
+    assert_equal booted(command).map(&:pid).sort, command.text.scan(/^\[(\d+)\] === 0/).flatten.map(&:to_i).sort
     stop(command)
   end
 

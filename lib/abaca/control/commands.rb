@@ -88,9 +88,12 @@ module Abaca
         Answer.text(422, e.message)
       end
 
+      # A master has no requests, and its workers no control server.
       def dump
-        text = @launcher.server&.dump
-        text ? Answer.text(200, "#{Log::Text.utf8(text)}\n") : unavailable("dump")
+        server = @launcher.server
+        return Answer.text(200, "#{Log::Text.utf8(server.dump)}\n") if server
+
+        @launcher.dump.nil? ? unavailable("dump") : Answer.text(200, "each worker writes its dump into the log\n")
       end
     end
   end
