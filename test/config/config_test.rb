@@ -42,6 +42,13 @@ class ConfigTest < Minitest::Test
     assert_empty config.warnings
   end
 
+  # As Ruby reads it.
+  def test_m_n_threads_are_not_supported
+    assert_equal ["variable RUBY_MN_THREADS: M:N threads are not supported, and may crash the process: unset it"],
+                 load(env: { "RUBY_MN_THREADS" => "1" }).warnings
+    ["0", ""].each { |value| assert_empty load(env: { "RUBY_MN_THREADS" => value }).warnings }
+  end
+
   def test_default_address_is_local_in_development_and_test_only
     { "development" => "tcp://127.0.0.1:9292", "test" => "tcp://127.0.0.1:9292",
       "production" => "tcp://0.0.0.0:9292", "staging" => "tcp://0.0.0.0:9292" }.each do |environment, url|

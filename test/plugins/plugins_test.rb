@@ -220,8 +220,9 @@ class PluginsTest < Minitest::Test
     command = run_abaca(app, config: "plugin :tmp_restart\nworkers 0")
     assert_equal "nil", ask(command)
     assert_equal 0, finish(command)
-    command = run_abaca("run ->(_) { [200, {}, [Puma.stats_hash.keys.first.inspect]] }", config: "Puma::Const::VERSION")
-    assert_equal ":started_at", ask(command)
+    app = "run ->(_) { [200, {}, [[Puma.stats_hash.keys.first, Puma::UnsupportedOption.superclass].inspect]] }"
+    command = run_abaca(app, config: "Puma::Const::VERSION")
+    assert_equal "[:started_at, RuntimeError]", ask(command)
     assert_equal 0, finish(command)
   end
 end

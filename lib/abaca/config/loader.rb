@@ -13,6 +13,8 @@ module Abaca
       # Switches, and variables that turn them on, whatever their value.
       SWITCHES = { clean_thread_locals: "PUMA_FIBER_PER_REQUEST", debug: "PUMA_DEBUG",
                    log_config: "PUMA_LOG_CONFIG" }.freeze
+      # Ruby's switch for M:N threads.
+      MN_THREADS = "RUBY_MN_THREADS"
       # The least and the most threads, read as Puma does.
       THREAD_VARIABLES = [%w[PUMA_MIN_THREADS MIN_THREADS], %w[PUMA_MAX_THREADS MAX_THREADS]].freeze
 
@@ -28,7 +30,7 @@ module Abaca
         @files = files
         @env = env
         @dir = dir
-        @warnings = warnings.dup
+        @warnings = [*warnings, *mn_threads]
       end
 
       # @return [Config]
@@ -45,6 +47,12 @@ module Abaca
       end
 
       private
+
+      def mn_threads
+        return unless @env[MN_THREADS].to_i.positive?
+
+        "variable #{MN_THREADS}: M:N threads are not supported, and may crash the process: unset it"
+      end
 
       # Plugins of the command line and of the files add up.
       def merge(base, file)

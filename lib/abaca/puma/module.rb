@@ -4,6 +4,10 @@ require "json"
 
 # What exporters of figures and configuration files ask the module itself.
 module Puma
+  # A setting that this system cannot have. Abaca raises its own Abaca::ConfigError, or warns; the name is for those
+  # that rescue it.
+  class UnsupportedOption < RuntimeError; end
+
   class << self
     # @return [#stats] what #stats_hash asks
     attr_writer :stats_object
