@@ -27,7 +27,7 @@ class SignaturesTest < Minitest::Test
     Launcher::Output Launcher::Overdue Launcher::Pidfile Launcher::Signals Launcher::Single Listener Log::Forms
     Log::Sink Log::Text Log::Writer PlainFields RailsBoot Requests StallReports Stats Stream::IONames TLS
     Launcher::HotRestart Launcher::Inherited Launcher::Origin Launcher::Succession
-    Launcher::Actions Launcher::Activated Launcher::Certificates SchedulerClass Server::TLSListeners
+    Launcher::Actions Launcher::Activated Launcher::Certificates Launcher::FromPuma SchedulerClass Server::TLSListeners
     PrunedBundle PumaConfiguration PumaGem PumaNames PumaOptions
     Launcher::Liveness Launcher::Paths Launcher::Plugins Launcher::RestartFile Launcher::Systemd
   ].map { |name| "Abaca::#{name}" }.freeze

@@ -14,7 +14,7 @@ module Abaca
       # Signals that would end the process while Ruby boots again: they are ignored until there are handlers.
       UNTIMELY = %w[HUP USR1 USR2 TTIN TTOU].freeze
       # What the next program must not find in its environment.
-      STALE = /\A(?:ABACA_INHERIT_\d+|#{Succession::STAND_IN}|#{Succession::SUCCESSOR}|LISTEN_(?:FDS|PID|FDNAMES))\z/
+      STALE = /\A(?:(?:ABACA|PUMA)_INHERIT_\d+|#{Succession::STAND_IN}|#{Succession::SUCCESSOR}|LISTEN_(?:FDS|PID|FDNAMES))\z/
       # What nobody shall read in the log.
       TOKEN = /(--control-token[ =])\S+/
       # Seconds between two looks whether the process stops meanwhile.

@@ -39,6 +39,7 @@ module Abaca
           fds, mark, url = VALUE.match(env.delete(name))&.captures
           Place.new(url, fds.split(",").map { |fd| Integer(fd, 10) }, mark) if url
         end
+        @places.concat(FromPuma.places(env))
         @before = @places.dup
         @places.concat(Activated.places(env))
       end

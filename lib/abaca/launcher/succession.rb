@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "activated"
+require_relative "from_puma"
 require_relative "inherited"
 
 module Abaca
