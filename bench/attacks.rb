@@ -5,7 +5,6 @@
 
 require "json"
 require "open3"
-require "tempfile"
 require_relative "support/bench"
 require_relative "servers/catalog"
 require_relative "../test/support/http2_attacks"
@@ -24,6 +23,7 @@ module Bench
     def initialize(only:, seconds:)
       @names = Bench.pick(Http2Attacks::ALL.keys.map { |name| Named.new(name.to_s) }, only, "attack").map(&:name)
       @seconds = seconds
+      @clients = H2load.new(cpu: 1)
       @found = {}
     end
 
@@ -84,18 +84,7 @@ module Bench
       [child, port]
     end
 
-    # @return [(Array<Integer>, Integer)] microseconds of each answer, and how many requests failed
-    def ask(port, seconds)
-      Tempfile.create("h2load") do |log|
-        text, = Open3.capture2e("taskset", "-c", "1", Tools.find("h2load"), "-c#{HONEST}", "-m1", "--rps=#{RATE}",
-                                "-D#{seconds}", "--log-file=#{log.path}", "http://127.0.0.1:#{port}/")
-        rows = File.readlines(log.path).map { |line| line.split("\t").map(&:to_i) }
-        raise Failed, "h2load: #{text.lines.last}" if rows.empty?
-
-        good, bad = rows.partition { |_, status, _| status == 200 }
-        [good.map(&:last), bad.size]
-      end
-    end
+    def ask(port, seconds) = @clients.paced(port: port, connections: HONEST, rate: RATE, seconds: seconds)
 
     def attack(port, name)
       # What it computes itself shall not delay the honest clients.

@@ -1,72 +1,13 @@
 # frozen_string_literal: true
 
-# 10,000 idle keep-alive connections beside 50 active ones: latency and memory. See README.md.
+# Idle connections, with TLS and HTTP/2 too, beside 50 active ones: latency and memory. See README.md.
 # Usage: ruby bench/idle.rb --help
 
-require "io/wait"
-require "socket"
 require_relative "support/bench"
 require_relative "servers/field"
+require_relative "idle/crowd"
 
 module Bench
-  # Idle connections, each of which has had one request answered and stays open. They come from
-  # several loopback addresses, so that the client's ports suffice.
-  class Crowd
-    PER_ADDRESS = 5000
-    IP_BIND_ADDRESS_NO_PORT = 24 # Linux; Ruby has no name for it
-    REQUEST = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-
-    def initialize(port)
-      @port = port
-      @sockets = []
-    end
-
-    # Opens connections until there are `count`.
-    # @raise [Failed] when the server does not answer one of them
-    def grow(count)
-      @sockets << open_one(@sockets.size) while @sockets.size < count
-    end
-
-    # @return [Integer] how many the server has not closed
-    def alive
-      @sockets.count { |socket| socket.recv_nonblock(1, Socket::MSG_PEEK, exception: false) == :wait_readable }
-    end
-
-    def close
-      @sockets.each(&:close)
-      @sockets.clear
-    end
-
-    private
-
-    def open_one(index)
-      socket = connect("127.0.0.#{2 + (index / PER_ADDRESS)}")
-      socket.write(REQUEST)
-      answer = +"".b
-      answer << read_some(socket) until answer.end_with?("Hello World\n")
-      socket
-    rescue SystemCallError, EOFError => e
-      raise Failed, "connection #{index + 1}: #{e.message}"
-    end
-
-    # The port is chosen when connecting: bind's search for a free one takes longer and longer.
-    def connect(source)
-      socket = Socket.new(:INET, :STREAM)
-      socket.setsockopt(:IP, IP_BIND_ADDRESS_NO_PORT, 1)
-      socket.bind(Addrinfo.tcp(source, 0))
-      socket.connect(Addrinfo.tcp("127.0.0.1", @port))
-      socket
-    rescue SystemCallError
-      socket&.close
-      raise
-    end
-
-    def read_some(socket)
-      socket.wait_readable(10) or raise Failed, "no answer to a connection that is to stay idle"
-      socket.readpartial(4096)
-    end
-  end
-
   # Measures one server after the other: the active connections alone and beside the idle ones, in
   # turns, and the memory that the idle ones take.
   class Idle
@@ -75,20 +16,38 @@ module Bench
     Turn = Struct.new(:alone_p99, :beside_p99, :alone_p50, :beside_p50, :alone_rate, :beside_rate, :bytes, :alive,
                       keyword_init: true)
 
-    attr_reader :count
+    # What is idle, how many of them, and beside whom Abaca is measured.
+    Row = Struct.new(:name, :title, :protocol, :connections, :servers)
+    ROWS = [
+      Row.new("plain", "keep-alive connections", :http1, 10_000, %w[limit abaca puma]),
+      Row.new("tls", "keep-alive connections with TLS", :https, 5_000, %w[abaca puma nginx]),
+      Row.new("h2", "HTTP/2 connections with TLS", :h2, 5_000, %w[abaca nginx])
+    ].freeze
 
-    def initialize(only:, connections:, rounds:, seconds:)
-      @field = Field.new(only: only, name: "idle", cpu: 0)
-      @count = [connections, Files.raise_limit - SPARE_FILES].min
+    # @param row [Row]
+    # @param only [Array<String>, nil] instead of the row's servers
+    # @param connections [Integer] idle ones, 0 for the row's
+    def initialize(row:, only:, connections:, rounds:, seconds:)
+      @row = row
+      @field = Field.new(only: only || row.servers, name: "idle-#{row.name}", cpu: 0)
+      @count = [connections.zero? ? row.connections : connections, Files.raise_limit - SPARE_FILES].min
       @rounds = rounds
       @seconds = seconds
       @wrk = Wrk.new(cpu: 1)
+      @tls = row.protocol != :http1
     end
 
+    # @return [String]
+    def title = "#{@count} idle #{@row.title} beside #{ACTIVE} active connections"
+
     def run
+      terms = @tls ? { protocol: @row.protocol, pair: Certificate.pair(:ecdsa) } : {}
+      right = ->(port) { Probe.get(port: port, seconds: 2, tls: @tls)&.status == 200 }
       @field.each do |entry|
+        raise Unavailable, "does not speak it" unless entry.server.speaks?(@row.protocol)
+
         warn "#{entry.label}: #{@count} idle connections, #{@rounds} rounds"
-        @field.alone(entry) { measure(entry) }
+        @field.alone(entry, right: right, **terms) { measure(entry) }
       end
     end
 
@@ -100,7 +59,7 @@ module Bench
     end
 
     # @return [Hash] for the results file
-    def to_h = { idle: @count, active: ACTIVE, **@field.to_h }
+    def to_h = { row: @row.name, idle: @count, active: ACTIVE, **@field.to_h }
 
     private
 
@@ -113,33 +72,42 @@ module Bench
       [turns.map(&:bytes).max, turns.map(&:alive).min, *pairs.map { |pair| pair.join("/") }, ratio.round(2)]
     end
 
+    # The heap grows now, not later. What the first connections with TLS leave behind would serve many idle ones.
     def measure(entry)
-      @wrk.run(port: entry.port, connections: 256, seconds: 2) # the heap grows now, not later
+      ask(entry.port, connections: @tls ? ACTIVE : 256, seconds: 2)
       @rounds.times { @field.turns[entry.label] << turn(entry.port, entry.child) }
     end
 
     def turn(port, child)
-      alone = @wrk.run(port: port, connections: ACTIVE, seconds: @seconds)
-      crowd = Crowd.new(port)
+      alone = ask(port)
+      crowd = Crowd.new(port, protocol: @row.protocol)
       before = child.resident
       crowd.grow(@count)
       bytes = (child.resident - before) / @count
-      beside = @wrk.run(port: port, connections: ACTIVE, seconds: @seconds)
+      beside = ask(port)
       Turn.new(alone_p99: alone.p99, beside_p99: beside.p99, alone_p50: alone.p50, beside_p50: beside.p50,
                alone_rate: alone.per_second, beside_rate: beside.per_second, bytes: bytes, alive: crowd.alive)
     ensure
       crowd&.close
     end
+
+    def ask(port, connections: ACTIVE, seconds: @seconds)
+      @wrk.run(port: port, connections: connections, seconds: seconds, tls: @tls)
+    end
   end
 end
 
 Bench.main("idle") do |main|
-  main.option(:only, %w[limit abaca puma], "these servers")
-  main.option(:connections, 10_000, "idle connections")
+  main.option(:rows, nil, "only these: #{Bench::Idle::ROWS.map(&:name).join(" ")}")
+  main.option(:only, nil, "these servers")
+  main.option(:connections, 0, "idle connections; 0 for 10,000, and 5,000 with TLS")
   main.option(:rounds, 3, "rounds for each server")
   main.option(:seconds, 3, "seconds of each load")
   main.measure do |options|
-    idle = Bench::Idle.new(**options)
-    main.show(idle, "#{idle.count} idle keep-alive connections beside #{Bench::Idle::ACTIVE} active ones")
+    rows = Bench.pick(Bench::Idle::ROWS, options[:rows], "row").map do |row|
+      idle = Bench::Idle.new(row: row, **options.except(:rows))
+      main.show(idle, idle.title)
+    end
+    { rows: rows }
   end
 end

@@ -23,13 +23,14 @@ module Bench
       # @return [String, nil]
       def version = nil
 
-      # @param protocol [Symbol] :http1, or :h2c: HTTP/2 without TLS
+      # @param protocol [Symbol] of Load
       # @return [Boolean] whether it can be measured with it
       def speaks?(protocol) = protocol == :http1
 
       # @param port [Integer]
       # @param size [Integer] bytes of the body
-      # (Those that speak more take `protocol:`, Ruby servers `app:`, the path of a config.ru.)
+      # (Those that speak more take `protocol:`, and with TLS `pair:`, the files of a certificate. Ruby servers take
+      # `app:`, the path of a config.ru.)
       # @return [Array<String>]
       def command(port:, size:)
         raise NotImplementedError
@@ -54,35 +55,40 @@ module Bench
 
       def speaks?(_) = true
 
-      def command(port:, size:, protocol: :http1)
-        folder = File.join(TMP, "nginx-#{protocol}-#{size}")
+      # @param plain [Integer, nil] one more port, without TLS
+      def command(port:, size:, protocol: :http1, pair: nil, plain: nil)
+        folder = File.join(TMP, ["nginx", protocol, size, pair && File.basename(pair[:cert], ".pem")].compact.join("-"))
         FileUtils.mkdir_p(folder)
         File.write(File.join(folder, "body.txt"), "x" * size)
-        File.write(File.join(folder, "nginx.conf"),
-                   configuration(terms: "#{port}#{" http2" if protocol == :h2c}", size: size, folder: folder))
+        listen = ["#{port}#{" ssl" if pair}#{" http2" if %i[h2 h2c].include?(protocol)}", *plain]
+        File.write(File.join(folder, "nginx.conf"), configuration(listen, pair: pair, size: size, folder: folder))
         [@program, "-p", folder, "-c", "nginx.conf", "-e", "error.log"]
       end
 
       private
 
       # No master process, no log, and connections that live as long as the client wants.
-      def configuration(terms:, size:, folder:)
+      def configuration(listen, pair:, size:, folder:)
+        listen = listen.map { |terms| "listen 127.0.0.1:#{terms} deferred backlog=4096;" }
+        listen << "ssl_certificate #{pair[:cert]}; ssl_certificate_key #{pair[:key]};" if pair
         <<~CONF
           daemon off;
           master_process off;
           worker_processes 1;
           pid nginx.pid;
-          events { worker_connections 4096; }
+          events { worker_connections 16384; }
           http {
             access_log off;
             default_type text/plain;
             sendfile on;
             tcp_nodelay on;
             keepalive_requests 1000000000;
+            keepalive_timeout 600;
+            ssl_protocols TLSv1.2 TLSv1.3;
             open_file_cache max=10;
             #{temporary_folders}
             server {
-              listen 127.0.0.1:#{terms} deferred backlog=4096;
+              #{listen.join(" ")}
               location / { #{size == 12 ? 'return 200 "Hello World\n";' : "root #{folder}; rewrite ^ /body.txt break;"} }
             }
           }
@@ -121,14 +127,21 @@ module Bench
       # @param app [String] path of the config.ru
       # @param options [Array<String>] more for the command line
       # @param settings [Hash{Symbol => Object}] of a configuration file
-      # @param protocol [Symbol]
-      def command(port:, app: APP, options: [], settings: {}, protocol: :http1, **)
-        terms = "?h2c=true" if protocol == :h2c
+      # @param terms [Hash] `protocol` of Load; `pair`, the files of a certificate: TLS; `plain`, a port without it
+      def command(port:, app: APP, options: [], settings: {}, **terms)
         @ruby.command("-I#{@lib}", @checkout&.exe || EXE, "-q", "-C", settings.empty? ? "-" : file(port, settings),
-                      *options, "-b", "tcp://127.0.0.1:#{port}#{terms}", app)
+                      *options, "-b", place(port, **terms), *other_place(**terms), app)
       end
 
       private
+
+      def other_place(plain: nil, **) = (["-b", "tcp://127.0.0.1:#{plain}"] if plain)
+
+      def place(port, protocol: :http1, pair: nil, **)
+        return "ssl://127.0.0.1:#{port}?cert=#{pair[:cert]}&key=#{pair[:key]}" if pair
+
+        "tcp://127.0.0.1:#{port}#{"?h2c=true" if protocol == :h2c}"
+      end
 
       def file(port, settings)
         FileUtils.mkdir_p(TMP)
@@ -151,14 +164,23 @@ module Bench
 
     # One process, five threads: puma's own default for CRuby.
     class Puma < GemServer
+      def speaks?(protocol) = %i[http1 https].include?(protocol)
+
       # @param app [String] path of the config.ru
       # @param threads [Integer] fixed number of threads
       # @param workers [Integer] that it forks, after it has loaded the app
       # @param bundled [Boolean] whether the app has a bundle, in which there is no puma
-      def command(port:, app: APP, threads: 5, workers: 0, bundled: false, **)
+      # @param terms [Hash] `pair`, the files of a certificate: TLS
+      def command(port:, app: APP, threads: 5, workers: 0, bundled: false, **terms)
         program = bundled ? ["-I#{@gems.folder}/lib", "#{@gems.folder}/bin/puma"] : [@gems.executable]
         @ruby.command(*program, "-q", "-C", "-", "-e", "production", "-w", workers.to_s, *("--preload" if workers > 1),
-                      "-t", "#{threads}:#{threads}", "-b", "tcp://127.0.0.1:#{port}", app)
+                      "-t", "#{threads}:#{threads}", "-b", place(port, **terms), app)
+      end
+
+      private
+
+      def place(port, pair: nil, **)
+        pair ? "ssl://127.0.0.1:#{port}?cert=#{pair[:cert]}&key=#{pair[:key]}" : "tcp://127.0.0.1:#{port}"
       end
     end
 
@@ -174,10 +196,13 @@ module Bench
     # One thread. Its queue for that thread is lengthened, because it answers 503 to most of 64
     # connections otherwise.
     class Itsi < GemServer
+      def speaks?(protocol) = %i[http1 https h2].include?(protocol)
+
       # @param app [String] path of the config.ru
       # @param fibers [Boolean] a fiber for each request, on itsi's own scheduler
       # @param threads [Integer]
-      def command(port:, app: APP, fibers: false, threads: 1, **)
+      # @param pair [Hash, nil] files of a certificate: TLS
+      def command(port:, app: APP, fibers: false, threads: 1, pair: nil, **)
         file = File.join(TMP, "itsi-#{port}.rb")
         FileUtils.mkdir_p(TMP)
         File.write(file, <<~CONF)
@@ -185,7 +210,7 @@ module Bench
           workers 1
           threads #{threads}
           ruby_thread_request_backlog_size 4096
-          bind "http://127.0.0.1:#{port}"
+          bind "http#{"s" if pair}://127.0.0.1:#{port}#{"?cert=#{pair[:cert]}&key=#{pair[:key]}" if pair}"
           rackup_file "#{app}"
         CONF
         @ruby.command(@gems.executable, "-C", file, "serve")
@@ -194,41 +219,88 @@ module Bench
 
     # One forked instance below its supervisor; both are measured.
     class Falcon < GemServer
-      def command(port:, app: APP, **)
+      def speaks?(protocol) = %i[http1 https h2].include?(protocol)
+
+      # @param pair [Hash, nil] files of a certificate: TLS
+      def command(port:, app: APP, pair: nil, **)
+        return @ruby.command(@gems.executable, "host", file(port, app, pair)) if pair
+
         @ruby.command(@gems.executable, "serve", "--forked", "--count", "1",
                       "--bind", "http://127.0.0.1:#{port}", "--config", app)
       end
 
       def env(size:) = super.merge("CONSOLE_LEVEL" => "warn", "RACK_ENV" => "production")
+
+      private
+
+      # `falcon serve` makes certificates of its own, with other curves than the clients offer.
+      def file(port, app, pair)
+        FileUtils.mkdir_p(TMP)
+        File.join(TMP, "falcon-#{port}.rb").tap do |path|
+          File.write(path, <<~CONF)
+            require "falcon/environment/rack"
+            service "hello" do
+              include Falcon::Environment::Rack
+              rackup_path #{app.dump}
+              count 1
+              endpoint do
+                context = OpenSSL::SSL::SSLContext.new
+                context.cert = OpenSSL::X509::Certificate.new(File.read(#{pair[:cert].dump}))
+                context.key = OpenSSL::PKey.read(File.read(#{pair[:key].dump}))
+                context.alpn_select_cb = ->(names) { (%w[h2 http/1.1] & names).first }
+                context.session_id_context = "hello"
+                Async::HTTP::Endpoint.parse("https://127.0.0.1:#{port}", ssl_context: context)
+              end
+            end
+          CONF
+        end
+      end
     end
 
     # Node's own HTTP servers.
     class Node < Server
-      PROGRAMS = { http1: "node_http.mjs", h2c: "node_h2c.mjs" }.freeze
+      PROGRAMS = { http1: "node_http.mjs", https: "node_http.mjs", h2c: "node_http2.mjs", h2: "node_http2.mjs" }.freeze
 
       def prepare = @program = Tools.find("node")
       def version = Machine.output_of(@program, "--version")
       def speaks?(protocol) = PROGRAMS.key?(protocol)
 
-      def command(port:, size:, protocol: :http1)
-        [@program, File.join(DIR, "servers", PROGRAMS.fetch(protocol)), port.to_s, size.to_s]
+      def command(port:, size:, protocol: :http1, pair: nil)
+        [@program, File.join(DIR, "servers", PROGRAMS.fetch(protocol)), port.to_s, size.to_s, *pair&.values]
       end
     end
 
-    # h2o with files. Only measured with HTTP/2.
+    # Go's own server, on one processor.
+    class Go < Server
+      def prepare
+        @go = Tools.find("go")
+        @program = File.join(TMP, "hello_go")
+        FileUtils.mkdir_p(TMP)
+        text, status = Open3.capture2e(@go, "build", "-o", @program, File.join(DIR, "servers", "hello.go"))
+        raise Unavailable, "does not compile: #{text.lines.last}" unless status.success?
+      end
+
+      def version = Machine.output_of(@go, "version").to_s[/go([\d.]+)/, 1]
+      def speaks?(protocol) = %i[http1 https h2].include?(protocol)
+      def env(size:) = super.merge("GOMAXPROCS" => "1")
+      def command(port:, size:, pair: nil, **) = [@program, port.to_s, size.to_s, *pair&.values]
+    end
+
+    # h2o with files. Only measured with HTTP/2 or TLS.
     class H2o < Server
       def prepare = @program = Tools.find("h2o")
       def version = Machine.output_of(@program, "--version").to_s[/h2o version ([\d.]+)/, 1]
-      def speaks?(protocol) = protocol == :h2c
+      def speaks?(protocol) = %i[https h2c h2].include?(protocol)
 
-      def command(port:, size:, **)
+      def command(port:, size:, pair: nil, **)
         folder = File.join(TMP, "h2o-#{size}")
+        secure = ", ssl: { certificate-file: \"#{pair[:cert]}\", key-file: \"#{pair[:key]}\" }" if pair
         FileUtils.mkdir_p(folder)
         File.write(File.join(folder, "index.txt"), size == 12 ? "Hello World\n" : "x" * size)
         File.write(File.join(folder, "h2o.conf"), <<~CONF)
           #{"user: root" if Process.uid.zero?}
           num-threads: 1
-          listen: { host: 127.0.0.1, port: #{port} }
+          listen: { host: 127.0.0.1, port: #{port}#{secure} }
           hosts: { default: { paths: { "/": { file.dir: "#{folder}", file.index: [index.txt] } } } }
         CONF
         [@program, "-m", "worker", "-c", File.join(folder, "h2o.conf")]
@@ -236,7 +308,7 @@ module Bench
     end
 
     # In the order of the table: the floor, ours, its peers among Rack servers, and the others.
-    ALL = [Limit, Abaca, Puma, Iodine, Itsi, Falcon, Node, Nginx, H2o].freeze
+    ALL = [Limit, Abaca, Puma, Iodine, Itsi, Falcon, Node, Go, Nginx, H2o].freeze
 
     module_function
 

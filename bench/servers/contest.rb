@@ -35,7 +35,7 @@ module Bench
       @pinned = pinned
       @progress = progress
       cpu = pinned ? 1 : nil
-      @clients = { http1: Wrk.new(cpu: cpu), h2c: H2load.new(cpu: cpu) }
+      @clients = { wrk: Wrk.new(cpu: cpu), h2load: H2load.new(cpu: cpu), handshakes: Handshakes.new(cpu: cpu) }
       @absent = {}
       @failures = {}
       @heads = {}
@@ -44,10 +44,10 @@ module Bench
       @running = {}
     end
 
-    # Measures everything. Servers are started once for each size of the body and protocol.
+    # Measures everything. Servers are started once for each size of the body, protocol and certificate.
     def run
       @servers = @servers.select { |server| prepared?(server) }
-      @loads.group_by { |load| [load.body_size, load.protocol] }.each_value do |loads|
+      @loads.group_by(&:setting).each_value do |loads|
         @servers.each { |server| start(server, loads.first) if server.speaks?(loads.first.protocol) }
         loads.each { |load| run_load(load) }
       ensure
@@ -69,28 +69,36 @@ module Bench
     def start(server, load)
       port = Ports.free
       size = load.body_size
-      more = load.protocol == :http1 ? {} : { protocol: load.protocol }
-      child = Child.new(server.command(port: port, size: size, **more), name: "#{server.name.tr(" ", "-")}-#{size}",
-                                                                        env: server.env(size: size),
-                                                                        cpu: @pinned ? 0 : nil)
+      child = Child.new(server.command(port: port, size: size, **load.terms), env: server.env(size: size),
+                                                                              name: log_name(server, load),
+                                                                              cpu: @pinned ? 0 : nil)
       @running[server] = { child: child, port: port }
       check(server, load)
-      @clients[load.protocol].run(port: port, connections: 16, seconds: 1) # warm-up
+      warm_up(port, load)
     rescue Failed => e
       @running.delete(server)
       child&.stop
       @absent[server.name] ||= "does not start: #{e.message}"
     end
 
+    def log_name(server, load) = "#{server.name.tr(" ", "-")}-#{load.setting.compact.join("-")}"
+
+    def warm_up(port, load)
+      @clients[load.client].run(port: port, connections: 16, seconds: 1, tls: load.tls?)
+    rescue H2load::Stuck
+      nil # it is warm
+    end
+
     # Waits for the right answer.
     def check(server, load)
       child, port = @running[server].values_at(:child, :port)
       body = body_of(load.body_size)
-      if load.protocol == :http1
-        child.wait_ready(seconds: START) { Probe.get(port: port, seconds: 1) }
-        @heads[server.name] ||= Probe.check(port: port, body: body).head_bytes
+      if load.http2?
+        child.wait_ready(seconds: START) { H2load.get(port: port, tls: load.tls?) == body }
       else
-        child.wait_ready(seconds: START) { H2load.get(port: port) == body }
+        child.wait_ready(seconds: START) { Probe.get(port: port, seconds: 1, tls: load.tls?) }
+        head = Probe.check(port: port, body: body, tls: load.tls?).head_bytes
+        @heads[server.name] ||= head
       end
     end
 
@@ -128,14 +136,16 @@ module Bench
 
     def body_of(size) = size == 12 ? "Hello World\n" : "x" * size
 
-    def measure(entry, load)
+    def measure(entry, load, tries: 3)
       meter = CpuMeter.new(entry[:child].pid).start
-      figures = @clients[load.protocol].run(port: entry[:port], connections: load.connections, seconds: @seconds,
-                                            headers: load.headers, depth: load.depth)
+      figures = @clients[load.client].run(port: entry[:port], connections: load.connections, seconds: @seconds,
+                                          headers: load.headers, depth: load.depth, tls: load.tls?)
       sleep SETTLE
       used = meter.stop
       Turn.new(cpu: used.nanoseconds / 1000.0 / figures.requests, per_second: figures.per_second, p50: figures.p50,
                p99: figures.p99, requests: figures.requests, errors: figures.errors, threads_lost: used.lost)
+    rescue H2load::Stuck
+      (tries -= 1).positive? ? retry : raise
     end
   end
 end

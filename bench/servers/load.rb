@@ -1,10 +1,31 @@
 # frozen_string_literal: true
 
 module Bench
-  # What a client does to a server: how many connections, with which fields, how many requests in one
-  # write, how large the answers are, and the protocol (:http1, or :h2c: HTTP/2 without TLS).
-  Load = Struct.new(:name, :title, :connections, :headers, :depth, :body_size, :protocol, keyword_init: true) do
-    def initialize(headers: [], depth: 1, body_size: 12, protocol: :http1, **rest) = super
+  # What a client does to a server: how many connections, with which fields, how many requests in one write, how large
+  # the answers are, and the protocol: :http1, :h2c (HTTP/2 without TLS), :https (HTTP/1.1 in TLS) or :h2 (HTTP/2 in
+  # TLS). With TLS the server has a certificate with a key of this kind; `handshakes`: the client does nothing else.
+  Load = Struct.new(:name, :title, :connections, :headers, :depth, :body_size, :protocol, :key, :handshakes,
+                    keyword_init: true) do
+    def initialize(headers: [], depth: 1, body_size: 12, protocol: :http1, **rest)
+      rest[:key] ||= :ecdsa if %i[https h2].include?(protocol)
+      super
+    end
+
+    # What a server must be started for.
+    def setting = [body_size, protocol, key]
+
+    # What its `command` takes beside port and size.
+    def terms = protocol == :http1 ? {} : { protocol: protocol, pair: key && Certificate.pair(key) }.compact
+
+    def tls? = !key.nil?
+    def http2? = %i[h2c h2].include?(protocol)
+
+    # @return [Symbol]
+    def client
+      return :handshakes if handshakes
+
+      http2? ? :h2load : :wrk
+    end
   end
 
   # The loads of `bin/bench servers`, in the order of the columns.
@@ -33,7 +54,14 @@ module Bench
       Load.new(name: "h2c1", title: "h2c 1x32", connections: 1, protocol: :h2c),
       Load.new(name: "h2c10", title: "h2c 10x32", connections: 10, protocol: :h2c),
       Load.new(name: "h2c1_256k", title: "h2c 1x32, 256 KB", connections: 1, body_size: 256 * 1024, protocol: :h2c),
-      Load.new(name: "h2c10_256k", title: "h2c 10x32, 256 KB", connections: 10, body_size: 256 * 1024, protocol: :h2c)
+      Load.new(name: "h2c10_256k", title: "h2c 10x32, 256 KB", connections: 10, body_size: 256 * 1024, protocol: :h2c),
+      Load.new(name: "tls64", title: "TLS c64", connections: 64, protocol: :https),
+      Load.new(name: "h2_1", title: "h2 1x32", connections: 1, protocol: :h2),
+      Load.new(name: "h2_10", title: "h2 10x32", connections: 10, protocol: :h2),
+      Load.new(name: "h2_1_256k", title: "h2 1x32, 256 KB", connections: 1, body_size: 256 * 1024, protocol: :h2),
+      Load.new(name: "h2_10_256k", title: "h2 10x32, 256 KB", connections: 10, body_size: 256 * 1024, protocol: :h2),
+      Load.new(name: "ecdsa", title: "handshakes ECDSA", connections: 16, protocol: :https, handshakes: true),
+      Load.new(name: "rsa", title: "handshakes RSA", connections: 16, protocol: :https, key: :rsa, handshakes: true)
     ].freeze
 
     module_function

@@ -1,11 +1,17 @@
-// The same answer from node's own HTTP server: node node_http.mjs PORT BODY_SIZE
-import { createServer } from "node:http";
+// The same answer from node's own HTTP server, with TLS if there is a certificate:
+// node node_http.mjs PORT BODY_SIZE [CERTIFICATE KEY]
+import { readFileSync } from "node:fs";
+import * as http from "node:http";
+import * as https from "node:https";
 
-const [port, size] = process.argv.slice(2).map(Number);
+const [port, size] = process.argv.slice(2, 4).map(Number);
+const [cert, key] = process.argv.slice(4).map((path) => readFileSync(path));
 const body = size === 12 ? "Hello World\n" : "x".repeat(size);
 const head = { "content-type": "text/plain", "content-length": size };
 
-createServer((_request, response) => {
+const answer = (_request, response) => {
   response.writeHead(200, head);
   response.end(body);
-}).listen(port, "127.0.0.1", 4096);
+};
+const server = cert ? https.createServer({ cert, key }, answer) : http.createServer(answer);
+server.listen(port, "127.0.0.1", 4096);

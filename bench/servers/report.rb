@@ -3,6 +3,8 @@
 module Bench
   # Turns the turns of a Contest into tables and into data for a file.
   class Report
+    PEER = "nginx" # whose figures the others' are compared with, where there is no floor
+
     # @param contest [Contest] that has run
     # @param against [Against, nil] the checkout to compare with
     def initialize(contest:, servers:, loads:, against: nil)
@@ -21,6 +23,7 @@ module Bench
         table("CPU time per request in µs, least disturbed round") do |name, load|
           rounded(least_cpu(name, load))
         end,
+        peer_table,
         table("requests/s, median (the client's ceiling is near the limit's figure)") do |name, load|
           median(name, load, :per_second)&.round
         end,
@@ -82,6 +85,18 @@ module Bench
       cpu = rounded(median(name, load, :cpu)) or return
       ratio = ratio(name, load)
       ratio ? "#{cpu} (#{rounded(ratio)})" : cpu
+    end
+
+    def peer_table
+      return if @contest.absent.key?(PEER) || @servers.none? { |server| server.name == PEER }
+
+      table("CPU time per request, the median as the ratio to #{PEER}'s") { |name, load| peer_cell(name, load) }
+    end
+
+    def peer_cell(name, load)
+      peer = median(PEER, load, :cpu)
+      own = median(name, load, :cpu)
+      rounded(own / peer) if peer && own
     end
 
     def latency_cell(name, load)

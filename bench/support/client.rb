@@ -8,12 +8,13 @@ module Bench
     # @param program [String] below clients/
     # @param words [Array<String>] its arguments
     # @param limit [Numeric] seconds that it may take
+    # @param libraries [Array<String>] that it needs
     # @param prefix [Array<String>] begins the command
     # @return [Hash{Symbol => Integer}] the name=number pairs of its last line
     # @yieldparam talk [IO] to a client that awaits lines, until it has the last one
     # @raise [Unavailable, Failed] when there are none
-    def self.figures(program, *words, limit: 120, prefix: [])
-      command = [*prefix, Compiler.program("clients/#{program}.c"), *words]
+    def self.figures(program, *words, limit: 120, prefix: [], libraries: [])
+      command = [*prefix, Compiler.program("clients/#{program}.c", *libraries), *words]
       text = Timeout.timeout(limit) do
         IO.popen(command, "r+", err: %i[child out]) do |talk|
           yield talk if block_given?

@@ -10,22 +10,23 @@ module Bench
     module_function
 
     # @param source [String] path below bench/
+    # @param libraries [Array<String>] to link, such as "-lssl"
     # @return [String] path of the program
     # @raise [Unavailable] with the compiler's first complaint
-    def program(source) = compile(source, File.basename(source, ".c"))
+    def program(source, *libraries) = compile(source, File.basename(source, ".c"), libraries: libraries)
 
     # @param source [String] path below bench/
     # @return [String] path of a library that can be loaded before a program
     # @raise [Unavailable]
-    def library(source) = compile(source, "#{File.basename(source, ".c")}.so", "-shared", "-fPIC")
+    def library(source) = compile(source, "#{File.basename(source, ".c")}.so", flags: %w[-shared -fPIC])
 
-    def compile(source, name, *flags)
+    def compile(source, name, flags: [], libraries: [])
       source = File.join(DIR, source)
       target = File.join(TMP, name)
       return target if File.exist?(target) && File.mtime(target) > newest(source)
 
       FileUtils.mkdir_p(TMP)
-      text, status = Open3.capture2e("gcc", *FLAGS, *flags, "-o", target, source)
+      text, status = Open3.capture2e("gcc", *FLAGS, *flags, "-o", target, source, *libraries)
       raise Unavailable, "does not compile: #{text[/^.*error.*$/] || text.lines.first}" unless status.success?
 
       target

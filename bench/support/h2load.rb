@@ -4,9 +4,13 @@ require "open3"
 require "tempfile"
 
 module Bench
-  # Runs h2load against a server that speaks HTTP/2 without TLS; the figures are those of Wrk.
+  # Runs h2load against a server that speaks HTTP/2; the figures are those of Wrk.
   class H2load
+    # It has not come to its end, as happens now and then when the time is over. The figures are lost.
+    class Stuck < Failed; end
+
     STREAMS = 32 # requests at once on a connection
+    TLS = %w[--npn-list=h2 --tls13-ciphers=TLS_AES_128_GCM_SHA256 --groups=X25519].freeze
 
     # @param cpu [Integer, nil] the CPU to pin to
     def initialize(cpu: nil)
@@ -15,21 +19,43 @@ module Bench
 
     # @param connections [Integer]
     # @param seconds [Integer]
+    # @param tls [Boolean]
     # @return [Wrk::Figures]
-    # @raise [Failed] when it says nothing, or too many requests failed
-    def run(port:, connections:, seconds:, **)
+    # @raise [Stuck, Failed] when it says nothing, or too many requests failed
+    def run(port:, connections:, seconds:, tls: false, **)
       Tempfile.create("h2load") do |log|
         words = [(seconds + Wrk::GRACE).to_s, Tools.find("h2load"), "-D#{seconds}", "-c#{connections}", "-m#{STREAMS}",
-                 "--log-file=#{log.path}", "http://127.0.0.1:#{port}/"]
+                 *(TLS if tls), "--log-file=#{log.path}", "http#{"s" if tls}://127.0.0.1:#{port}/"]
         text, = Open3.capture2e(*@command, *words)
         figures(text, File.readlines(log.path).map { |line| Integer(line.split("\t").last) }, seconds)
       end
     end
 
+    # Clients that ask at a steady rate, one request at a time.
+    #
+    # @param rate [Integer] requests a second of each
+    # @param http1 [Boolean] HTTP/1.1 instead of HTTP/2
+    # @return [(Array<Integer>, Integer)] microseconds of each answer, and how many requests failed
+    # @raise [Failed] when it says nothing
+    def paced(port:, connections:, rate:, seconds:, http1: false)
+      Tempfile.create("h2load") do |log|
+        words = [(seconds + Wrk::GRACE).to_s, Tools.find("h2load"), *("--h1" if http1), "-c#{connections}", "-m1",
+                 "--rps=#{rate}", "-D#{seconds}", "--log-file=#{log.path}", "http://127.0.0.1:#{port}/"]
+        text, = Open3.capture2e(*@command, *words)
+        rows = File.readlines(log.path).map { |line| line.split("\t").map(&:to_i) }
+        raise Failed, "h2load: #{text.lines.last.to_s.strip}" if rows.empty?
+
+        good, bad = rows.partition { |_, status, _| status == 200 }
+        [good.map(&:last), bad.size]
+      end
+    end
+
     # Asks once, before any load.
+    # @param tls [Boolean]
     # @return [String, nil] the content
-    def self.get(port:)
-      text, status = Open3.capture2("timeout", "5", Tools.find("nghttp"), "http://127.0.0.1:#{port}/", err: File::NULL)
+    def self.get(port:, tls: false)
+      url = "http#{"s" if tls}://127.0.0.1:#{port}/"
+      text, status = Open3.capture2("timeout", "5", Tools.find("nghttp"), url, err: File::NULL)
       text if status.success?
     end
 
@@ -38,6 +64,7 @@ module Bench
     def figures(text, times, seconds)
       done, failed, errored, late = text.match(/(\d+) succeeded, (\d+) failed, (\d+) errored, (\d+) timeout/)&.captures
                                         &.map(&:to_i)
+      raise Stuck, "h2load did not end" if done.nil? && text.include?("Main benchmark duration")
       raise Failed, "h2load: #{text.lines.last.to_s.strip}" if done.to_i.zero?
       raise Failed, "#{failed} failed, #{errored} errored of #{done}" if failed + errored > done * Wrk::ERRORS_MAX
 

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "openssl"
 require "socket"
 require "timeout"
 
@@ -15,23 +16,24 @@ module Bench
 
     # @param port [Integer]
     # @param seconds [Numeric] limit for the whole exchange
+    # @param tls [Boolean]
     # @return [Answer, nil] nil without an answer
-    def get(port:, path: "/", seconds: 5)
+    def get(port:, path: "/", seconds: 5, tls: false)
       Timeout.timeout(seconds) do
-        socket = TCPSocket.new("127.0.0.1", port)
+        socket = connect(port, tls)
         socket.write("GET #{path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
         parse(socket.read)
       ensure
         socket&.close
       end
-    rescue SystemCallError, Timeout::Error, EOFError
+    rescue SystemCallError, Timeout::Error, EOFError, OpenSSL::SSL::SSLError
       nil
     end
 
     # @raise [Failed] when the answer is not a 200 with exactly this body
     # @return [Answer]
-    def check(port:, body:)
-      answer = get(port: port) or raise Failed, "no answer"
+    def check(port:, body:, tls: false)
+      answer = get(port: port, tls: tls) or raise Failed, "no answer"
       raise Failed, "status #{answer.status}" unless answer.status == 200
       raise Failed, "a body of #{answer.body.bytesize} bytes, not the right one" unless answer.body == body
 
@@ -65,6 +67,16 @@ module Bench
       raise Failed, "keep-alive: #{e.message}"
     ensure
       socket&.close
+    end
+
+    def connect(port, tls)
+      socket = TCPSocket.new("127.0.0.1", port)
+      return socket unless tls
+
+      OpenSSL::SSL::SSLSocket.new(socket).tap do |secure|
+        secure.sync_close = true
+        secure.connect
+      end
     end
 
     def pipeline_once(port:, depth:, length:, batches:)
@@ -101,6 +113,6 @@ module Bench
       end
       joined
     end
-    private_class_method :pipeline_once, :exchange, :parse, :join_chunks
+    private_class_method :connect, :pipeline_once, :exchange, :parse, :join_chunks
   end
 end

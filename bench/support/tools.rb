@@ -5,7 +5,7 @@ module Bench
   module Tools
     PACKAGES = {
       "wrk" => "wrk", "ab" => "apache2-utils", "nginx" => "nginx-light", "node" => "nodejs",
-      "h2load" => "nghttp2-client", "nghttp" => "nghttp2-client", "h2o" => "h2o",
+      "go" => "golang-go", "h2load" => "nghttp2-client", "nghttp" => "nghttp2-client", "h2o" => "h2o",
       "gcc" => "gcc", "taskset" => "util-linux", "mariadbd" => "mariadb-server-core",
       "my_print_defaults" => "mariadb-client-core", "mariadb_config" => "libmariadb-dev",
       "pg_config" => "libpq-dev", "pg_createcluster" => "postgresql"

@@ -13,6 +13,7 @@ module Bench
       def errors = connect + read + write + status + timeout
     end
 
+    TLS = { "OPENSSL_CONF" => File.join(DIR, "clients", "tls.cnf") }.freeze
     SCRIPT = File.join(DIR, "clients", "load.lua")
     GRACE = 10 # seconds that wrk may take beyond its time
     ERRORS_MAX = 0.01 # share of failed requests above which a figure would be a lie
@@ -31,18 +32,21 @@ module Bench
     # @param seconds [Numeric] how long; wrk takes whole seconds
     # @param headers [Array<String>] "Name: value"
     # @param depth [Integer] requests in one write
+    # @param place [Hash] `path`, and `tls`, whether to use it
     # @return [Figures]
     # @raise [Failed] when wrk does not end or says nothing, or too many requests failed
-    def run(port:, connections:, seconds:, headers: [], depth: 1, path: "/")
+    def run(port:, connections:, seconds:, headers: [], depth: 1, **place)
       command = [*@command, "-c#{connections}", "-d#{seconds}s", "-s", SCRIPT,
-                 *headers.flat_map { |field| ["-H", field] }, "http://127.0.0.1:#{port}#{path}", "--", depth.to_s]
+                 *headers.flat_map { |field| ["-H", field] }, url(port, **place), "--", depth.to_s]
       parse(output_of(command, limit: seconds + GRACE)).tap { |figures| judge(figures) }
     end
 
     private
 
+    def url(port, path: "/", tls: false) = "http#{"s" if tls}://127.0.0.1:#{port}#{path}"
+
     def output_of(command, limit:)
-      Open3.popen2e(*command) do |_in, out, thread|
+      Open3.popen2e(TLS, *command) do |_in, out, thread|
         Timeout.timeout(limit) { out.read }
       rescue Timeout::Error
         Process.kill("KILL", thread.pid)
