@@ -85,6 +85,14 @@ class TLSEndsTest < Minitest::Test
     assert_nil idle.read_some
   end
 
+  # What only the end of the connection ends must not end in order when it breaks off.
+  def test_a_broken_body
+    client = secure(@port).write("GET /broken HTTP/1.0\r\n\r\n")
+    assert_raises(Errno::ECONNRESET, OpenSSL::SSL::SSLError) { client.drain }
+    whole = secure(@port).write("GET /whole HTTP/1.0\r\n\r\n")
+    assert_match(/half\z/, whole.drain)
+  end
+
   private
 
   # What is much goes on until it is closed.
@@ -97,11 +105,20 @@ class TLSEndsTest < Minitest::Test
   def answer(env)
     return [200, TYPE.dup, Much.new(@seen)] if env["PATH_INFO"] == "/much"
 
+    return [200, TYPE.dup, half(env["PATH_INFO"])] if ["/broken", "/whole"].include?(env["PATH_INFO"])
+
     env["rack.input"]&.read
     [200, TYPE.dup, ["#{env["REQUEST_METHOD"]} #{env["PATH_INFO"]}"]]
   rescue StandardError => e
     @seen << e
     raise
+  end
+
+  def half(path)
+    Enumerator.new do |out|
+      out << "half"
+      raise "broken" if path == "/broken"
+    end
   end
 
   # The server has no connection any more.
