@@ -20,6 +20,11 @@ module GeneratedRails
   RUBY
   # The databases of production, by the first words of their variables.
   DATABASES = %w[DATABASE CACHE_DATABASE QUEUE_DATABASE CABLE_DATABASE].freeze
+  # What Bootsnap has compiled of the gems, which is the same for each app. It is begun anew when there are more files
+  # than this, as each app adds its own.
+  COMPILED = File.join(Command::ROOT, "tmp/bootsnap")
+  MOST_COMPILED = 10_000
+  private_constant :COMPILED, :MOST_COMPILED
 
   class << self
     # Why there is no app with this Ruby; nil where there is one.
@@ -35,7 +40,8 @@ module GeneratedRails
     # Variables of the environment for what runs in the app.
     def environment
       FrameworkCase.environment(FOLDER).merge("RACK_ENV" => nil, "RAILS_LOG_LEVEL" => "warn",
-                                              "SECRET_KEY_BASE" => "no secret" * 8)
+                                              "SECRET_KEY_BASE" => "no secret" * 8,
+                                              "BOOTSNAP_CACHE_DIR" => COMPILED)
     end
 
     # The same for an app whose databases are PostgreSQL's; they are prepared when they are first asked for.
@@ -61,6 +67,7 @@ module GeneratedRails
 
     def make(dir)
       Minitest.after_run { FileUtils.remove_entry(dir) }
+      FileUtils.rm_rf(COMPILED) if Dir[File.join(COMPILED, "**/*")].size > MOST_COMPILED
       app = File.join(dir, "parcels")
       rails = 'load Gem.bin_path("railties", "rails")'
       run(RbConfig.ruby, "-e", rails, "new", app, "--quiet", *SKIPPED.map { |part| "--skip-#{part}" }, dir:)
