@@ -63,9 +63,21 @@ class TLSSourcesTest < Minitest::Test
     assert_equal 0x0304, options(context(min_version: SSL::TLS1_3_VERSION))[:min_version]
     assert_equal 0x0304, options(context(min_version: :TLS1_3))[:min_version]
     assert_nil options(context(min_version: :TLS1_2))[:min_version]
+    assert_nil options(context)[:min_version]
     chosen = options(context(ciphers: "ECDHE-ECDSA-AES128-GCM-SHA256"))
     assert_equal "ECDHE-ECDSA-AES128-GCM-SHA256", chosen[:ciphers]
     assert_equal "AES", options(context, ssl_cipher_filter: "AES")[:ciphers]
+  end
+
+  # With versions of the gem that do not tell which ones they allow.
+  def test_versions_are_tried_out
+    forced = { verify_mode: SSL::VERIFY_PEER | SSL::VERIFY_FAIL_IF_NO_PEER_CERT, ca_file: @made.authority.cert_path }
+    [{}, forced].each do |more|
+      accepts = [{}, { min_version: :TLS1_2 }, { min_version: :TLS1_3 }].map do |versions|
+        Abaca::TLS::Trial.accepts?(context(**versions, **more), SSL::TLS1_2_VERSION)
+      end
+      assert_equal [true, true, false], accepts
+    end
   end
 
   # Leaving these out would change who gets in, or as whom the server answers.

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "openssl"
+require_relative "trial"
 
 module Abaca
   module TLS
@@ -65,13 +66,20 @@ module Abaca
           [others, suites].map { |list| list.join(":") unless list.empty? }
         end
 
-        # It can be asked for in the older versions of the gem only; what rules a version out, in all.
+        # Newer versions of the gem do not tell it: then it is tried out.
         def least(context)
           return 0x0304 if context.options.anybits?(OpenSSL::SSL::OP_NO_TLSv1_2)
+          return (0x0304 unless Trial.accepts?(context, OpenSSL::SSL::TLS1_2_VERSION)) unless tells?
 
           known = context.instance_variable_get(:@min_proto_version)
           known = OpenSSL::SSL.const_get("#{known}_VERSION") if known.is_a?(Symbol) || known.is_a?(String)
           known if known.is_a?(Integer) && known > 0x0303
+        end
+
+        def tells?
+          context = OpenSSL::SSL::SSLContext.new
+          context.min_version = :TLS1_2
+          context.instance_variable_defined?(:@min_proto_version)
         end
       end
     end
