@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "abaca"
+require "abaca/tls/trial"
 require "openssl"
 require "support/certificates"
 
