@@ -85,12 +85,14 @@ class TLSEndsTest < Minitest::Test
     assert_nil idle.read_some
   end
 
-  # What only the end of the connection ends must not end in order when it breaks off.
+  # What only the end of the connection ends must not end in order when it breaks off. Ruby's client does not always
+  # tell the difference, so the records are looked at: an alert has 19 bytes in TLS 1.3.
   def test_a_broken_body
-    client = secure(@port).write("GET /broken HTTP/1.0\r\n\r\n")
-    assert_raises(Errno::ECONNRESET, OpenSSL::SSL::SSLError) { client.drain }
-    whole = secure(@port).write("GET /whole HTTP/1.0\r\n\r\n")
-    assert_match(/half\z/, whole.drain)
+    lengths = %w[/broken /whole].map do |path|
+      lengths_of_records(secure(@port).write("GET #{path} HTTP/1.0\r\n\r\n").socket.io)
+    end
+    refute_includes lengths.first, 19
+    assert_equal 19, lengths.last.last
   end
 
   private
@@ -112,6 +114,16 @@ class TLSEndsTest < Minitest::Test
   rescue StandardError => e
     @seen << e
     raise
+  end
+
+  # Of all that come until the end.
+  def lengths_of_records(socket)
+    bytes = String.new(encoding: Encoding::BINARY)
+    loop { bytes << socket.readpartial(65_536) }
+  rescue EOFError, Errno::ECONNRESET
+    lengths = []
+    lengths << (bytes.slice!(0, 5 + bytes.unpack1("@3n")).bytesize - 5) while bytes.bytesize >= 5
+    lengths
   end
 
   def half(path)

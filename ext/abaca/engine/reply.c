@@ -174,7 +174,9 @@ void ab__conn_end_output(ab_conn *conn) {
 static void all_sent(ab_conn *conn) {
   ab__conn_end_output(conn);
   if (conn->state != AB_CONN_CLOSING) return;
-  if (!conn->lingers) {
+  /* An end in order, whatever the peer still sends, would pass for the end of what was broken off.
+   */
+  if (!conn->lingers || AB_UNLIKELY(conn->resets)) {
     ab__conn_drop(conn);
     return;
   }
