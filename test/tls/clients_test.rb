@@ -111,7 +111,7 @@ class TLSClientsTest < Minitest::Test
   def s_client(*words, keys: "", fails: false)
     skip_or_flunk("openssl") unless system("which", "openssl", out: File::NULL)
     input = keys ? [*keys.lines, *REQUEST.lines] : []
-    words = ["timeout", "40", "openssl", "s_client", "-connect", "127.0.0.1:#{@port}", *words]
+    words = [{ "LD_PRELOAD" => nil }, "timeout", "40", "openssl", "s_client", "-connect", "127.0.0.1:#{@port}", *words]
     Open3.popen2e(*words) do |stdin, out, thread|
       said = String.new(encoding: Encoding::BINARY)
       reader = Thread.new { out.each_line { |line| said << line } }
