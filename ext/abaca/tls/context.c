@@ -15,7 +15,7 @@
 #include "base/bits.h"
 #include "tls/internal.h"
 
-/* Mozilla's intermediate recommendation, version 5.8. The client's order holds. */
+/* Mozilla's intermediate recommendation, version 5.8, in our order: the least work first. */
 #define CIPHERS                                                                                    \
   "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:"                                     \
   "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:"                                     \
@@ -165,7 +165,13 @@ static int set_ciphers(SSL_CTX *ctx, const ab_tls_options *options, ab_tls_probl
   return AB_OK;
 }
 
+/* Ours, but for clients that begin with ChaCha20: they have no instructions for AES. */
+static void set_order(SSL_CTX *ctx) {
+  SSL_CTX_set_options(ctx, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
+}
+
 static void set_manners(SSL_CTX *ctx) {
+  set_order(ctx);
   SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                SSL_OP_IGNORE_UNEXPECTED_EOF);
 #ifdef SSL_OP_NO_TX_CERTIFICATE_COMPRESSION /* CVE-2025-66199 */

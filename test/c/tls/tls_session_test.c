@@ -232,6 +232,25 @@ CHECK_CASE(old_versions_and_foreign_ciphers_are_refused) {
   pair_fini(&pair);
 }
 
+CHECK_CASE(the_order_of_ciphers_is_the_servers) {
+  static const char *const orders[][2] = {
+      {"ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-ECDSA-AES128-GCM-SHA256",
+       "ECDHE-ECDSA-AES128-GCM-SHA256"},
+      {"ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305",
+       "ECDHE-ECDSA-AES256-GCM-SHA384"},
+      /* A client that begins with it has no instructions for AES. */
+      {"ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-ECDSA-AES128-GCM-SHA256",
+       "ECDHE-ECDSA-CHACHA20-POLY1305"}};
+  for (size_t i = 0; i < AB_ARRAY_LEN(orders); i++) {
+    pair pair;
+    pair_init(&pair, TLS1_2_VERSION);
+    SSL_set_cipher_list(pair.client.ssl, orders[i][0]);
+    CHECK_INT(AB_OK, shake(pair.server, &pair.client));
+    CHECK_BYTES(orders[i][1], ab_tls_cipher(pair.server->tls), strlen(orders[i][1]));
+    pair_fini(&pair);
+  }
+}
+
 /* --- after the handshake --- */
 
 CHECK_CASE(calls_out_of_turn_are_errors) {
