@@ -44,7 +44,7 @@ class TLSLoadTest < Minitest::Test
     assert_nil client.read_some
   end
 
-  # Bytes for each connection: OpenSSL has 31 KB, HTTP/2 some 28 more.
+  # Bytes for each connection: OpenSSL has 14 KB, HTTP/2 some 20 more.
   def test_memory_of_idle_connections
     skip "a sanitizer has memory of its own" if ENV["LD_PRELOAD"].to_s.include?("asan")
     command = run_tls
@@ -53,10 +53,10 @@ class TLSLoadTest < Minitest::Test
     20.times { secure(command).call(GET) }
     before = command.resident
     ask_and_stay.call
-    assert_operator (command.resident - before) / many, :<, 40 << 10
+    assert_operator (command.resident - before) / many, :<, 32 << 10
     before = command.resident
     many.times { http2(command) }
-    assert_operator (command.resident - before) / many, :<, 72 << 10
+    assert_operator (command.resident - before) / many, :<, 64 << 10
   end
 
   # --- restarts ---
