@@ -13,10 +13,10 @@ module Storms
                "state_path 'state'\n"
     # In this order, so that there are as many workers at the end of a round as at its beginning.
     ROUND = %w[status stats gc gc-stats thread-backtraces workers worker-count-up stats worker-count-down reopen-log
-               info reload-worker-directory phased-restart status restart refork dump].freeze
+               info reload-worker-directory phased-restart status restart dump refork].freeze
     RENEWING = %w[phased-restart restart].freeze
     # What such a server cannot do.
-    REFUSED = %w[refork dump].freeze
+    REFUSED = %w[refork].freeze
 
     private
 
