@@ -9,22 +9,36 @@ class ReadmeTest < Minitest::Test
   ROOT = File.expand_path("../..", __dir__)
   PAGE = File.read(File.join(ROOT, "README.md"))
   LOADS = %w[ka64 close64 pipe16 body16k].freeze
+  TLS_LOADS = %w[tls64 h2_10 h2_10_256k ecdsa].freeze
 
-  # The newest run that compares servers, not two checkouts.
-  def result(name)
+  # The newest run that compares servers, not two checkouts, and that the block takes.
+  def result(name, &takes)
     runs = Dir[File.join(ROOT, "bench/results/*-#{name}.json")].sort.map { |path| JSON.parse(File.read(path)) }
-    runs.reject { |run| run.key?("against") }.last
+    runs.reject { |run| run.key?("against") }.select(&takes || :itself).last
   end
+
+  # name => server, of the newest run that has this load.
+  def servers(load)
+    run = result("servers") { |one| one.fetch("servers").any? { |server| server.fetch("loads").key?(load) } }
+    run.fetch("servers").to_h { |server| [server["name"], server] }
+  end
+
+  # The cells of the table that begins with this row, of each row the name first.
+  def table(first)
+    PAGE[/^\| #{first}.+?\n\n/m].lines.grep(/^\|/).map { |line| line.delete("*").split("|").drop(1).map(&:strip) }
+  end
+
+  def key(name) = name[/\w+/].downcase
 
   # A figure with as many decimals as the page gives it.
   def shown(value, text) = format("%.#{text[/\.(\d+)/, 1].to_s.size}f", value)
 
   def test_the_table_of_servers
-    servers = result("servers").fetch("servers").to_h { |server| [server["name"], server] }
-    rows = PAGE[/^\| limit .+?\n\n/m].lines.grep(/^\|/).map { |line| line.delete("*").split("|").drop(1).map(&:strip) }
-    assert_equal servers.keys.sort, rows.map { |name, *| name[/\w+/].downcase }.sort
+    servers = servers("ka64")
+    rows = table("limit ")
+    assert_equal servers.keys.sort, rows.map { |name, *| key(name) }.sort
     rows.each do |name, *cells|
-      server = servers.fetch(name[/\w+/].downcase)
+      server = servers.fetch(key(name))
       LOADS.zip(cells) do |load, cell|
         figures = server.fetch("loads").fetch(load)
         assert_equal shown(figures.fetch("cpu_us_median"), cell[/[\d.]+/]), cell[/[\d.]+/], "#{name}, #{load}"
@@ -34,8 +48,24 @@ class ReadmeTest < Minitest::Test
     end
   end
 
+  def test_the_table_of_tls
+    servers = servers("tls64")
+    medians = servers.transform_values do |server|
+      TLS_LOADS.map { |load| server.fetch("loads").fetch(load).fetch("cpu_us_median") }
+    end
+    rows = table("h2o ")
+    assert_equal servers.keys.sort, rows.map { |name, *| key(name) }.sort
+    rows.each do |name, *cells|
+      medians.fetch(key(name)).zip(cells, medians.fetch("nginx")) do |median, cell, nginx|
+        assert_equal shown(median, cell[/[\d.]+/]), cell[/[\d.]+/], name
+        ratio = cell[/\(([\d.]+) x\)/, 1] or next
+        assert_equal shown(median.fdiv(nginx), ratio), ratio, name
+      end
+    end
+  end
+
   def test_the_versions_of_servers
-    result("servers").fetch("servers").each do |server|
+    servers("ka64").each_value do |server|
       version = PAGE[/^\| #{server["name"]} (\d[\d.]*)/, 1] or next
       assert_operator server.fetch("version").delete_prefix("v"), :start_with?, version
     end

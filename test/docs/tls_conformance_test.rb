@@ -3,8 +3,8 @@
 require "test_helper"
 require "support/page_of_tests"
 
-# docs/tls_conformance.md names tests for each requirement: they exist, and no test of what clients may do to the room tls
-# goes unmentioned.
+# docs/tls_conformance.md names tests for each requirement: they exist, and no test of what clients may do to the room
+# tls goes unmentioned.
 class TLSConformanceTest < Minitest::Test
   include PageOfTests
 
