@@ -23,6 +23,7 @@ module ControlCase
     def phased_restart = false
     def stats = { backlog: 0, text: "two\nlines", abaca: { v: 1 } }
     def server = nil
+    def dump = nil
   end
 
   def setup

@@ -22,7 +22,7 @@ class ControlServerTest < Minitest::Test
     assert_equal [404, "Unsupported action"], [status(address, "/x"), body(address, "/x")]
   end
 
-  # The launcher refuses one of them, and has no method for the others.
+  # The launcher refuses two of them, and has no method for the others.
   def test_what_cannot_be_done
     address = control
     %w[phased-restart refork reload-worker-directory dump].each do |command|
