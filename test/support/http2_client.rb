@@ -33,7 +33,7 @@ class Http2Client
 
   # All of the bytes; returns false if the server does not want them any more.
   def write(bytes)
-    until bytes.empty?
+    until bytes.empty? || (@ended && @through)
       read_available if @through # later versions of OpenSSL read nothing behind a write that has failed
       sent = @socket.write_nonblock(bytes, exception: false)
       if sent == :wait_writable
@@ -43,7 +43,7 @@ class Http2Client
         bytes = bytes.byteslice(sent..)
       end
     end
-    true
+    bytes.empty?
   rescue Errno::EPIPE, Errno::ECONNRESET
     read_available unless @through
     @ended = true

@@ -142,6 +142,13 @@ static void pump(ab_session *session) {
   if (session->conn && conn->out && !conn->blocked) ab__conn_flush(conn);
 }
 
+/* The client may be in the middle of a frame, or answer what it still reads by frames of its own: a
+ * reset for those would destroy what is on its way to it. */
+static void leave(ab_conn *conn) {
+  conn->lingers = true;
+  ab__conn_close(conn);
+}
+
 static void send(ab_session *session) {
   const ab_mem *mem = &session->conn->engine->mem;
   hold(session);
@@ -149,7 +156,7 @@ static void send(ab_session *session) {
   pump(session);
   settle_writers(session);
   ab_conn *conn = session->conn;
-  if (conn && session->h2 && ab_h2_is_over(session->h2)) ab__conn_close(conn);
+  if (conn && session->h2 && ab_h2_is_over(session->h2)) leave(conn);
   release(session, mem);
 }
 
@@ -177,7 +184,7 @@ static void fail(ab_session *session) {
   ab_conn *conn = session->conn;
   conn->engine->stats->errors++;
   pump(session);
-  if (session->conn) ab__conn_close(conn);
+  if (session->conn) leave(conn);
 }
 
 static void look_at_limits(ab_session *session) {

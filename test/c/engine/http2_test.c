@@ -493,6 +493,28 @@ CHECK_CASE(what_waits_is_described_by_its_request) {
   end(&fx, client);
 }
 
+/* The rest of the frame is on its way, and must not destroy what explains the end. */
+CHECK_CASE(what_is_wrong_is_told_before_the_frame_has_come) {
+  fixture fx;
+  h2_init(&fx);
+  ab_conn *conn;
+  int client = client_of_type(&fx, SOCK_STREAM, &conn);
+  static const char begun[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
+                              "\0\x40\1\1\4\0\0\0\1"; /* HEADERS of 16,385 bytes */
+  client_send_bytes(client, begun, sizeof begun - 1);
+  fixture_run(&fx);
+  CHECK_INT(AB_CONN_LINGER, conn->state);
+  client_send_bytes(client, "and more of it", 14);
+  fixture_run(&fx);
+  bool ended;
+  client_read(client, &ended);
+  CHECK(ended);
+  CHECK_INT(14, send(client, "and more of it", 14, MSG_NOSIGNAL)); /* it was not reset */
+  close(client);
+  fixture_run(&fx);
+  fixture_fini(&fx);
+}
+
 /* --- fairness --- */
 
 /* The preface, SETTINGS, and `count` requests, each of which is reset at once. */
