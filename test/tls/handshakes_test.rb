@@ -84,7 +84,8 @@ class TLSHandshakesTest < Minitest::Test
   # The status that curl gets.
   def curled(port, host, version)
     skip "this build has no HTTP/2" if version == "--http2" && !Abaca::HTTP2_LIBRARY
-    head = IO.popen(["curl", "-skI", "-X", "GET", version, "-H", "Host: #{host}", "https://127.0.0.1:#{port}/"], &:read)
+    words = ["-skI", "-X", "GET", version, "-H", "Host: #{host}", "https://127.0.0.1:#{port}/"]
+    head = IO.popen({ "LD_PRELOAD" => nil }, ["curl", *words], &:read) # without the server's sanitizer
     head[%r{\AHTTP/\S+ (\d+)}, 1]
   end
 

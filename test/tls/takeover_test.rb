@@ -139,7 +139,7 @@ class TLSTakeoverTest < Minitest::Test
       keys << env.values_at("rack.hijack?", "rack.hijack", "SERVER_PROTOCOL", "rack.url_scheme")
       [200, TYPE.dup, ["ok"]]
     end
-    out = IO.popen(["curl", "-sk", "--http2", "https://127.0.0.1:#{port}/"], &:read)
+    out = IO.popen({ "LD_PRELOAD" => nil }, ["curl", "-sk", "--http2", "https://127.0.0.1:#{port}/"], &:read)
     assert_equal "ok", out
     assert_equal [nil, nil, "HTTP/2", "https"], keys.pop
   end
