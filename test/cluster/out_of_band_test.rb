@@ -22,7 +22,7 @@ class ClusterOutOfBandTest < Minitest::Test
     command = run_cluster(config: CONFIG)
     zero, one = booted(command).sort_by(&:index).map(&:pid)
     path = File.join(@directory, "rests")
-    assert eventually { ask(command) && File.exist?(path) }
+    assert eventually { ask(command) && File.size?(path) }
     assert_equal zero, File.read(path).to_i
     assert_equal [one], Array.new(20) { ask(command).to_i }.uniq
     File.write(File.join(@directory, "go"), "")

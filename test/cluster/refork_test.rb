@@ -111,10 +111,10 @@ class ClusterReforkTest < Minitest::Test
     hold = File.join(@directory, "hold")
     File.write(hold, "")
     zero = last(command, 0).pid
-    client = nil
+    clients = [] # the page may tell of one a moment later
     assert(eventually do
-      client = connect(command.port)
-      client.write("GET /hold HTTP/1.1\r\nHost: a.test\r\n\r\n")
+      clients << connect(command.port)
+      clients.last.write("GET /hold HTTP/1.1\r\nHost: a.test\r\n\r\n")
       slot_of(zero).figures[:in_app].positive?
     end)
     command.signal(:URG)
@@ -122,8 +122,8 @@ class ClusterReforkTest < Minitest::Test
     assert(eventually { slot_of(zero).state == :draining })
     refute_includes Array.new(10) { ask(command).to_i }, zero
     File.delete(hold)
-    assert_equal zero, client.read.body.to_i
-    client.close # or the stop would wait a second for another request
+    assert_includes(clients.map { |client| client.read.body.to_i }, zero)
+    clients.each(&:close) # or the stop would wait a second for another request
     await_refork(command)
     assert_equal 0, finish(command)
   end
