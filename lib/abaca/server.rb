@@ -53,6 +53,7 @@ module Abaca
       @engine = Engine.new(app, { **engine_options, slot:, balance: @config[:worker_balance] })
       @contexts = [] # of the listeners, in their order: nil for one without TLS
       @sources = [] # of certificates that this object has read
+      @reloading = Mutex.new # or a listener might miss what its source has
       @with_heart = []
       @state = :new
     end

@@ -20,6 +20,23 @@ class TLSRenewalTest < Minitest::Test
     assert_equal renewed.cert.serial, secure(port).certificate.serial
   end
 
+  # The second one comes after the first has read, and before its listeners have what it has read.
+  def test_two_reload_at_once
+    running, port = serve_tls
+    server = running.server
+    second = nil
+    server.define_singleton_method(:replace_tls) do |*pair|
+      second ||= Thread.new { reload_certificates }.tap { |thread| thread.join(0.5) }
+      super(*pair)
+    end
+    2.times do
+      renewed = @made.renew(@pair)
+      server.reload_certificates
+      second.join
+      assert_equal renewed.cert.serial, secure(port).certificate.serial
+    end
+  end
+
   # Ruby's library keeps errors in a queue that belongs to the thread, which the native part shares.
   def test_errors_that_the_app_leaves
     _, port = serve_tls do

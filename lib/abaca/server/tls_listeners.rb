@@ -24,14 +24,16 @@ module Abaca
       end
 
       # Reads the files of certificates that were given to #add_ssl_listener anew. New connections get the new ones,
-      # those that are open keep what they have. Any thread may call it.
+      # those that are open keep what they have. Any thread may call it; of two that do, one waits.
       #
       # @return [nil]
       # @raise [ConfigError] if one is of no use; then nothing has changed
       def reload_certificates
-        secret = ticket_secret.bytes
-        readings = @sources.map { |source| [source, source.read(secret)] }
-        readings.each { |source, reading| replace_tls(*source.keep(reading)) }
+        @reloading.synchronize do
+          secret = ticket_secret.bytes
+          readings = @sources.map { |source| [source, source.read(secret)] }
+          readings.each { |source, reading| replace_tls(*source.keep(reading)) }
+        end
         nil
       end
 
