@@ -95,6 +95,21 @@ class TLSMaterialTest < Minitest::Test
                  fault(**locked.files, key_password_command: "/no/such"))
   end
 
+  # Errors show the objects that they come from, and may end in a log.
+  def test_nothing_secret_is_shown
+    given = source(**@pair.texts)
+    reading = given.read("s" * 32)
+    given.keep(reading)
+    server = Abaca::Server.new(->(_) {})
+    server.add_ssl_listener("127.0.0.1", 0, **@pair.texts)
+    drawn = Abaca::TLS::Secret.new(nil)
+    material = Abaca::TLS::Material.new(Abaca::Config::TLS.new(**@pair.texts))
+    secrets = ["PRIVATE", "s" * 32, *[drawn, server.send(:ticket_secret)].map { |one| one.bytes.inspect[1..-2] }]
+    [given, reading, material, drawn, server].each do |one|
+      [one.inspect, one.to_s].each { |text| secrets.each { |secret| refute text.b.include?(secret.b), one.class } }
+    end
+  end
+
   def test_places
     assert_match(/\Apuma.rb:7: ssl:..a:1: certificate no: /, fault(place: "puma.rb:7", cert: "no", key: "no"))
     line = Abaca::Config::TLS::Certificate.of({ cert: "no", key: "no" }, place: "puma.rb:9")

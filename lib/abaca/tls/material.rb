@@ -32,6 +32,10 @@ module Abaca
         }
       end
 
+      # Its texts have keys.
+      def inspect = "#<#{self.class}>"
+      alias to_s inspect
+
       private
 
       # As TLSContext.new wants it: certificates, key, password and name.

@@ -25,6 +25,10 @@ module Abaca
       # @raise [ConfigError] if it cannot be read, or is too short to be secret
       def bytes = @drawn || Digest::SHA256.digest(text)
 
+      # Without the secret.
+      def inspect = "#<#{self.class}#{" #{@named}" if @named}>"
+      alias to_s inspect
+
       private
 
       def text

@@ -5,7 +5,11 @@ module Abaca
     # Where one listener's TLS comes from, and what it is now. What is read is checked before anything changes.
     class Source
       # What was read: texts for TLSContext.new, and the context that was made of them.
-      Reading = Struct.new(:options, :context)
+      Reading = Struct.new(:options, :context) do
+        # Its options have keys.
+        def inspect = "#<#{self.class}>"
+        alias_method :to_s, :inspect
+      end
 
       # @return [TLSContext, nil] nil until something is kept
       attr_reader :context
@@ -58,6 +62,10 @@ module Abaca
       # @return [Array(TLSContext, TLSContext)] the old one and the new one
       # @raise [ConfigError]
       def adopt(options) = keep(Reading.new(options, TLSContext.new(options)))
+
+      # Keys are nobody's to read.
+      def inspect = "#<#{self.class} #{@name}>"
+      alias to_s inspect
 
       # @return [Boolean] whether a file is not what it was when it was read last, or tried to
       def stale? = stamps != @tried
