@@ -137,6 +137,29 @@ class ConfigTLSTest < Minitest::Test
     assert_match(/cert: a String is needed, not 1/, failure("ssl://0:1", cert: 1, key: "a"))
   end
 
+  # A name alone turns a switch on, and is no value of anything else: least of all is it passed over.
+  def test_names_without_a_value
+    switches = Bind.parse("tcp://0:1?reuse_port&defer_accept").options
+    assert_equal [true, true], switches.values_at(:reuse_port, :defer_accept)
+    assert_predicate Bind.parse("ssl://0:1?cert=a&key=b&http2").tls, :http2?
+    assert_match(/verify_mode: none, peer or force_peer is needed/, failure("ssl://0:1?cert=a&key=b&verify_mode"))
+    assert_match(/a certificate needs key=/, failure("ssl://0:1?cert"))
+    assert_match(/backlog= is not a number that fits/, failure("tcp://0:1?backlog"))
+    assert_match(/redirect_port= is not a number that fits/, failure("tcp://0:1?redirect_port"))
+    assert_nil Bind.parse("unix:///a", umask: nil).options[:umask]
+  end
+
+  # A URL is in the list of processes, and in messages.
+  def test_keys_do_not_stand_in_urls
+    message = failure("ssl://0:1?cert=a&key_pem=HUSH%20HUSH&backlog=1")
+    assert_match(/key_pem is for Ruby, not for a URL; name a file/, message)
+    refute_includes message, "HUSH"
+    refute_includes failure("ssl://0:1", cert: "a", key_pem: ["HUSH"]), "HUSH"
+    message = failure("ssl://0:1", cert: "a", key: "-----BEGIN PRIVATE KEY-----\nHUSH\n")
+    assert_match(/key names a file; text is for key_pem/, message)
+    refute_includes message, "HUSH"
+  end
+
   def test_files_name_the_line
     error = assert_raises(Abaca::ConfigError) { binds("\ncertificate cert: 'a'") }
     assert_match(/puma\.rb:2: a certificate needs key=/, error.message)

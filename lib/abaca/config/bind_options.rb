@@ -18,7 +18,9 @@ module Abaca
       FURTHER = {}.compare_by_identity.update(TCP => %i[redirect redirect_hosts redirect_port], UNIX => [], FD => [],
                                               SSL => [:plain_http, *TLS::NAMES, *TLS::JRUBY]).freeze
       SWITCHES = %i[defer_accept reuse_port h2c].freeze
-      private_constant :ALL, :CLEAR, :FURTHER, :SWITCHES
+      # What shall stand neither in a URL, which is in the list of processes, nor in messages.
+      KEY = /(?<name>(?:\A|[?&])key_pem=)[^&]*/
+      private_constant :ALL, :CLEAR, :FURTHER, :SWITCHES, :KEY
 
       class << self
         # @param url [String] for messages
@@ -28,6 +30,7 @@ module Abaca
         # @return [Hash{Symbol => Object}] what is not as by default; with `limits`, and `tls` of an `ssl://` place
         # @raise [ConfigError] naming the URL
         def read(url, query, given, known)
+          refuse_key(query)
           tls = [] # of pairs
           options = (pairs(query) + given.to_a).each_with_object({}) do |(key, value), found|
             if LIMITS.key?(key) then (found[:limits] ||= {})[key] = Values.check_limit(key, value)
@@ -38,21 +41,27 @@ module Abaca
           end
           known.equal?(SSL) ? options.merge(tls: tls(tls)) : options
         rescue ConfigError => e
-          raise ConfigError, "#{url}: #{e.message}"
+          raise ConfigError, "#{url.gsub(KEY, '\\k<name>...')}: #{e.message}"
         end
 
         private
 
+        def refuse_key(query)
+          raise ConfigError, "key_pem is for Ruby, not for a URL; name a file" if query.to_s.match?(KEY)
+        end
+
         def names(known) = known.keys + FURTHER.fetch(known)
 
-        # Puma's `low_latency` is always on here.
+        # Puma's `low_latency` is always on here. A name without a value has an empty one.
         def pairs(query)
           pairs = query.to_s.split("&").map { |pair| pair.split("=", 2) }
-          pairs.reject { |key, _| key.nil? || key == "low_latency" }.map { |key, value| [key.to_sym, decode(value)] }
+          pairs.reject { |key, _| key.nil? || key == "low_latency" }.map do |key, value|
+            [key.to_sym, decode(value.to_s)]
+          end
         end
 
         # A `+` stays: it is more common in lists of ciphers than a blank in a path.
-        def decode(value) = value&.gsub(/%(\h\h)/) { [Regexp.last_match(1)].pack("H2") }&.force_encoding(value.encoding)
+        def decode(value) = value.gsub(/%(\h\h)/) { [Regexp.last_match(1)].pack("H2") }.force_encoding(value.encoding)
 
         def refuse(key, known)
           return if key == :low_latency

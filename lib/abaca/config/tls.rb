@@ -50,8 +50,7 @@ module Abaca
 
             raise ConfigError, "a certificate needs #{part}=, a file, or #{part}_pem, its text#{', not both' if file}"
           end
-          not_text = OF_CERTIFICATE.find { |name| self[name] && !self[name].is_a?(String) }
-          raise ConfigError, "#{not_text}: a String is needed, not #{self[not_text].inspect}" if not_text
+          OF_CERTIFICATE.each { |name| check_text(name, self[name]) }
         end
 
         # Its name in messages.
@@ -62,6 +61,17 @@ module Abaca
         alias_method :inspect, :to_s
 
         private
+
+        # What may be a key is not repeated.
+        def check_text(name, value)
+          return if value.nil?
+
+          shown = name.end_with?("_pem") ? value.class : value.inspect
+          raise ConfigError, "#{name}: a String is needed, not #{shown}" unless value.is_a?(String)
+          return if name.end_with?("_pem") || !value.include?("-----BEGIN")
+
+          raise ConfigError, "#{name} names a file; text is for #{name}_pem"
+        end
 
         def values_at_names(*names) = names.map { |name| self[name] }
       end
