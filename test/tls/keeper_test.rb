@@ -85,6 +85,44 @@ class TLSKeeperTest < Minitest::Test
     assert_equal [renewed.cert.serial.to_i], serials(one)
   end
 
+  # A key may get its rights, or a command its password, while no file changes.
+  def test_what_failed_is_tried_again
+    locked = @made.make("locked", names: ["a.test"], password: "sesame")
+    said = File.join(@folder, "said")
+    File.write(said, "sesame")
+    one = keeper("ssl://127.0.0.1:0?cert=locked.pem&key=locked.key&key_password_command=cat%20#{said}", pause: 0.05)
+    one.watch
+    File.delete(said)
+    File.utime(Time.now, Time.now + 1, locked.cert_path)
+    assert(eventually { faults == 1 })
+    before = one.contexts
+    sleep 0.3
+    assert_equal 1, faults, "one line for one fault"
+    File.write(said, "sesame")
+    assert(eventually { one.contexts != before })
+  end
+
+  # Those that expire are the ones whose successors fail.
+  def test_a_fault_does_not_hide_what_expires
+    one = keeper(pause: 0.05)
+    File.write(@pair.key_path, "nonsense")
+    expiry = one.instance_variable_get(:@expiry)
+    looks = 0
+    expiry.define_singleton_method(:look) { |*| looks += 1 }
+    one.watch
+    assert(eventually { faults == 1 })
+    before = looks
+    assert(eventually { looks > before + 2 })
+  end
+
+  # A signal may come while the process ends.
+  def test_asked_while_it_closes
+    one = keeper
+    one.watch
+    one.instance_variable_get(:@reader).close
+    assert_nil one.ask
+  end
+
   def faults = log.scan("the certificates stay as they are").size
 
   def test_asked_by_a_signal

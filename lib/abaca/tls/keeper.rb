@@ -24,6 +24,7 @@ module Abaca
         @secret = Secret.new(config[:tls_ticket_key_file], folder:, place: config.place(:tls_ticket_key_file)) if any?
         @expiry = Expiry.new(log)
         @lock = Mutex.new
+        @fault = nil # the last one, until all is well
         @seen = 0
       end
 
@@ -92,7 +93,7 @@ module Abaca
       # Everything shall be read anew, soon. A trap handler may call it.
       def ask
         @writer&.write_nonblock(".", exception: false)
-      rescue IOError
+      rescue IOError, Errno::EPIPE
         nil # the process ends
       end
 
@@ -100,16 +101,8 @@ module Abaca
       #
       # @raise [ConfigError] then nothing has changed, and the log has the same line
       def reload
-        @lock.synchronize do
-          pairs = read_all
-          publish
-          pairs.each { |pair| @replace&.call(*pair) }
-        end
-        @log.info("* Certificates reloaded: #{names}")
-        @expiry.look(contexts)
-      rescue ConfigError => e
-        @log.error("the certificates stay as they are: #{e.message}")
-        raise
+        @fault = nil
+        renew
       end
 
       # Idempotent.
@@ -167,14 +160,36 @@ module Abaca
         @seen = @shelf.version
       end
 
-      def await
-        asked = @reader.wait_readable(@pause)
-        @reader.read_nonblock(4096, exception: false) if asked
-        if asked || @sources.each_value.any?(&:stale?) then reload
-        else @expiry.look(contexts)
+      # A fault is told once, however often it is met.
+      def renew
+        @lock.synchronize do
+          pairs = read_all
+          publish
+          pairs.each { |pair| @replace&.call(*pair) }
+          @fault = nil
+        end
+        @log.info("* Certificates reloaded: #{names}")
+      rescue ConfigError => e
+        @log.error("the certificates stay as they are: #{e.message}") unless e.message == @fault
+        @fault = e.message
+        raise
+      end
+
+      # What has failed is tried again: a file may get its rights, or a command its password, and no file changes.
+      def look(asked)
+        if asked then reload
+        elsif @fault || @sources.each_value.any?(&:stale?) then renew
         end
       rescue ConfigError
         nil # is logged
+      ensure
+        @expiry.look(contexts)
+      end
+
+      def await
+        asked = @reader.wait_readable(@pause)
+        @reader.read_nonblock(4096, exception: false) if asked
+        look(asked)
       rescue StandardError => e
         @log.failure("the certificates stay as they are", e)
         sleep(1)

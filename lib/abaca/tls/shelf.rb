@@ -3,7 +3,7 @@
 module Abaca
   module TLS
     # Where a master leaves what it has read for the workers, which need no right to read keys: memory that was there
-    # before they were forked. Whoever is forked later, or has not looked for a while, finds the latest.
+    # before they were forked. A worker that is forked later, or has not looked for a while, finds the latest.
     class Shelf
       # The version, and the length of what follows. The version is odd while it is written.
       HEAD = "Q<Q<"
