@@ -64,6 +64,20 @@ class ReadmeTest < Minitest::Test
     end
   end
 
+  def test_idle_connections_with_tls
+    rows = result("idle") { |run| run.fetch("rows").any? { |row| row["row"] == "tls" } }.fetch("rows")
+    bytes = rows.to_h { |row| [row["row"], row.fetch("turns").transform_values { |turns| turns.first.fetch("bytes") }] }
+    figures = PAGE[/^An idle TLS connection takes .+$/].scan(/[\d.]*\d(?= KB|\))/)
+    expected = %w[tls h2].flat_map { |row| bytes.fetch(row).values_at("abaca", "nginx") }
+    assert_equal expected.map { |one| format("%.1f", one / 1000.0) }, figures
+    ["docs/tls.md", "docs/http2.md"].each do |page|
+      text = File.read(File.join(ROOT, page))
+      figures = text.scan(/idle (?:TLS )?connection.*? takes about (\d+) KB(?:, and (\d+) with HTTP)?/).flatten.compact
+      refute_empty figures, page
+      figures.each { |one| assert_includes expected.values_at(0, 2).map { |size| (size / 1000.0).round.to_s }, one }
+    end
+  end
+
   def test_the_versions_of_servers
     servers("ka64").each_value do |server|
       version = PAGE[/^\| #{server["name"]} (\d[\d.]*)/, 1] or next
