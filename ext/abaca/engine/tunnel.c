@@ -94,6 +94,9 @@ static bool from_peer(ab_conn *conn) {
 static bool from_app(ab_conn *conn) {
   ab_tunnel *tunnel = conn->tunnel;
   ab_engine *engine = conn->engine;
+  /* Sent or blocked, so that something tells when it is time to go on. */
+  if (conn->out && !conn->blocked) ab__conn_flush(conn);
+  if (conn->state == AB_CONN_DEAD) return false;
   if (!tunnel->has_output || tunnel->app_ended || conn->out || conn->blocked) return false;
   size_t room = ab__conn_arena_room(engine);
   if (room == 0) {
@@ -128,6 +131,7 @@ static bool end_output(ab_conn *conn) {
   } else if (!conn->out && !tunnel->app_end_told) {
     tunnel->app_end_told = true;
     ab_link_shutdown(&conn->link);
+    if (ab__conn_owes(conn)) ab__conn_await_room(conn);
   }
   return false;
 }

@@ -1,5 +1,9 @@
 /* Connections over TLS that the application has taken over: what it says and what its peer says go
  * to and fro, and neither is held up, cut off or kept in memory without bounds. */
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
+#include "engine/conn.h"
 #include "engine/tls_client.h"
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: a.test\r\n\r\n"
@@ -7,7 +11,8 @@
 typedef struct tunnel {
   fixture fx;
   tls_client client;
-  int app; /* the application's end */
+  int app;    /* the application's end */
+  int socket; /* the engine's, to the peer */
 } tunnel;
 
 /* `ahead` comes behind the head, and is in *text afterwards. */
@@ -21,6 +26,7 @@ static void begin_with(tunnel *tunnel, const char *ahead, char *text) {
   snprintf(request, sizeof request, "%s%s", GET("/a"), ahead);
   tls_send(&tunnel->client, request);
   CHECK_INT(1, fx->held_count);
+  tunnel->socket = fx->held[0]->conn->link.watch.fd;
   ab_handover ends;
   const char *ptr;
   size_t len;
@@ -124,6 +130,44 @@ CHECK_CASE(much_to_the_peer) {
   end(&tunnel);
 }
 
+static void set_send_buffer(tunnel *tunnel, int bytes) {
+  setsockopt(tunnel->socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
+static size_t read_some(tunnel *tunnel, size_t at) {
+  ERR_clear_error();
+  int n = SSL_read(tunnel->client.ssl, got + at, (int)(sizeof got - at));
+  return n > 0 ? (size_t)n : 0;
+}
+
+/* The socket takes a part, and the rest before the step ends: no event tells to go on. */
+CHECK_CASE(a_socket_that_is_full_for_a_moment) {
+  enum { COUNT = 60000 };
+  tunnel tunnel;
+  begin(&tunnel);
+  fill();
+  set_send_buffer(&tunnel, 1);
+  CHECK_INT(COUNT, send(tunnel.app, plenty, COUNT, MSG_NOSIGNAL));
+  size_t read = 0;
+  ab_engine *engine = tunnel.fx.engine;
+  ab_poller_wait(tunnel.fx.poller, 0);
+  ab_poller_lock(tunnel.fx.poller);
+  ab_poller_dispatch(tunnel.fx.poller);
+  ab_poller_unlock(tunnel.fx.poller);
+  ab_engine_begin_turn(engine, tunnel.fx.now);
+  CHECK(!ab_engine_step(engine));
+  read += read_some(&tunnel, read);
+  set_send_buffer(&tunnel, 1 << 20);
+  ab_engine_end_step(engine);
+  for (unsigned i = 0; i < 100 && read < COUNT; i++) {
+    read += read_some(&tunnel, read);
+    fixture_run(&tunnel.fx);
+  }
+  CHECK_INT(COUNT, read);
+  CHECK(memcmp(got, plenty, COUNT) == 0);
+  end(&tunnel);
+}
+
 CHECK_CASE(much_to_the_application) {
   tunnel tunnel;
   begin(&tunnel);
@@ -211,6 +255,35 @@ CHECK_CASE(an_application_that_ends_its_side) {
   bool ended;
   CHECK(!*client_read(tunnel.app, &ended));
   CHECK(ended);
+  end(&tunnel);
+}
+
+/* ... also if the socket takes the end only when the peer has read. */
+CHECK_CASE(an_application_that_ends_its_side_at_a_full_socket) {
+  tunnel tunnel;
+  begin(&tunnel);
+  fill();
+  size_t sent = 0, read = 0;
+  for (int queued = 0; queued < 100000 && sent < sizeof plenty;) {
+    CHECK_INT(10000, send(tunnel.app, plenty + sent, 10000, MSG_NOSIGNAL));
+    sent += 10000;
+    fixture_run(&tunnel.fx);
+    CHECK_INT(0, ioctl(tunnel.socket, SIOCOUTQ, &queued));
+  }
+  set_send_buffer(&tunnel, 1);
+  shutdown(tunnel.app, SHUT_WR);
+  fixture_run(&tunnel.fx);
+  for (unsigned i = 0; i < 10000 && read < sent; i++) {
+    read += read_some(&tunnel, read);
+    fixture_run(&tunnel.fx);
+  }
+  CHECK_INT(sent, read);
+  int notified = 0;
+  for (unsigned i = 0; i < 100 && !notified; i++) {
+    fixture_run(&tunnel.fx);
+    tls_read(&tunnel.client, &notified);
+  }
+  CHECK_INT(1, notified);
   end(&tunnel);
 }
 
