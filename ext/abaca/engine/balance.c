@@ -365,6 +365,7 @@ static void hand_on(void *ctx AB_UNUSED, void *one) {
 
 void ab__balance_hand_on_all(ab_engine *engine) {
   ab_balance *balance = engine->balance;
+  if (balance->watch.fd < 0) return; /* none move */
   balance->hand_on_at = engine->now + AB_LOOK;
   uint64_t before = engine->stats->moved_out;
   if (ab__balance_hands_on(engine)) ab_slab_each(&engine->conns, hand_on, NULL);

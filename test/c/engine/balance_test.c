@@ -114,6 +114,26 @@ CHECK_CASE(a_full_worker_without_siblings_that_have_room) {
   }
 }
 
+/* Where no connection moves, none is offered from time to time: no turn is due for that. */
+CHECK_CASE(a_worker_that_hands_over_where_no_connection_moves) {
+  worker one;
+  worker_init(&one);
+  one.fx.hold = true;
+  int fd = client(&one);
+  fixture_run(&one.fx);
+  CHECK_INT(1, one.fx.held_count);
+  ab_engine_hand_over(one.fx.engine);
+  ab_engine_drain(one.fx.engine, one.fx.now);
+  one.fx.now += 2 * AB_LOOK;
+  fixture_run(&one.fx);
+  ab_nsec due = ab_engine_deadline(one.fx.engine);
+  CHECK(due == 0 || due > one.fx.now);
+  answer_held(&one.fx, 0, "here");
+  fixture_run(&one.fx);
+  close(fd);
+  worker_fini(&one);
+}
+
 /* It may say that it has room, and never come. */
 CHECK_CASE(a_sibling_is_not_trusted_for_ever) {
   worker one;
