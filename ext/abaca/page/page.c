@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -12,10 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Elsewhere the C library's version tells. */
-#if !defined(HAVE_MEMFD_CREATE) && defined(MFD_ALLOW_SEALING)
-#define HAVE_MEMFD_CREATE 1
-#endif
+#include "page/nameless.h"
 
 struct ab_page {
   ab_mem mem;
@@ -49,32 +44,24 @@ static int sized(int fd, size_t size, bool reserve) {
   return -1;
 }
 
-static int unlinked_file(const char *directory, size_t size) {
-  char path[256];
-  int len = snprintf(path, sizeof(path), "%s/" AB_PAGE_NAME ".XXXXXX", directory);
-  if (len < 0 || (size_t)len >= sizeof(path)) {
-    errno = ENAMETOOLONG;
-    return -1;
-  }
-  int fd = mkostemp(path, O_CLOEXEC);
-  if (fd < 0) return -1;
-  unlink(path);
-  return sized(fd, size, true);
+static int file_in(const char *directory, size_t size) {
+  int fd = ab_nameless_file(directory, AB_PAGE_NAME);
+  return fd < 0 ? -1 : sized(fd, size, true);
 }
 
 static int anonymous(size_t size) {
-#ifdef HAVE_MEMFD_CREATE
-  int fd = memfd_create(AB_PAGE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  int fd = ab_nameless_memory(AB_PAGE_NAME);
   if (fd >= 0) {
     if (sized(fd, size, false) < 0) return -1;
+#ifdef F_ADD_SEALS
     /* Nothing can pull the memory away from under a process that has it mapped. */
     fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+#endif
     return fd;
   }
-  if (errno != ENOSYS && errno != EPERM) return -1; /* else the kernel, or a sandbox, has none */
-#endif
-  int file = unlinked_file("/dev/shm", size);
-  return file >= 0 ? file : unlinked_file("/tmp", size);
+  if (errno != ENOSYS && errno != EPERM) return -1;
+  int file = file_in("/dev/shm", size);
+  return file >= 0 ? file : file_in("/tmp", size);
 }
 
 /* --- the page --- */
@@ -142,7 +129,7 @@ ab_page *ab_page_create(const ab_mem *mem, uint32_t slots, ab_page_time now) {
 
 ab_page *ab__page_create_in(const ab_mem *mem, const char *directory, uint32_t slots,
                             ab_page_time now) {
-  return create_on(mem, unlinked_file(directory, size_of(slots)), slots, now);
+  return create_on(mem, file_in(directory, size_of(slots)), slots, now);
 }
 
 bool ab_page_is_read_only(const ab_page *page) {

@@ -2,14 +2,10 @@
  * connections have it. And where a master leaves such texts for its workers. */
 #include "rb/server/rb_tls.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "page/nameless.h"
 #include "rb/rack/rb_lookup.h"
 
 /* --- the object --- */
@@ -188,23 +184,13 @@ static VALUE context_name_p(VALUE self, VALUE name) {
 
 /* --- memory that a master shares with its workers --- */
 
-static int unlinked_file(void) {
-  char path[] = "/dev/shm/abaca-tls.XXXXXX";
-  int fd = mkostemp(path, O_CLOEXEC);
-  if (fd >= 0) unlink(path);
-  return fd;
-}
-
 /* call-seq: TLSContext.memory -> Integer
  *
  * A descriptor of memory that is a file for reading and writing, never on a disk: its caller's.
  * Raises SystemCallError. */
 static VALUE context_memory(VALUE klass AB_UNUSED) {
-  int fd = -1;
-#ifdef HAVE_MEMFD_CREATE
-  fd = memfd_create("abaca-tls", MFD_CLOEXEC);
-#endif
-  if (fd < 0) fd = unlinked_file();
+  int fd = ab_nameless_memory("abaca-tls");
+  if (fd < 0) fd = ab_nameless_file("/dev/shm", "abaca-tls");
   if (fd < 0) rb_sys_fail("/dev/shm");
   return INT2NUM(fd);
 }

@@ -1,0 +1,64 @@
+/* Memory without a name: in memory, or on a file system, and what says that there is none. */
+#include "page/nameless.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "check.h"
+
+/* Empty, no file system has it, programs do not inherit it, and only this user may open it. */
+static void check_file(int fd, const char *name) {
+  char link[64], target[128] = {0};
+  struct stat found;
+  CHECK(fd >= 0);
+  CHECK_INT(FD_CLOEXEC, fcntl(fd, F_GETFD));
+  CHECK_INT(0, fstat(fd, &found));
+  CHECK_INT(0, found.st_nlink);
+  CHECK_INT(0, found.st_size);
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  CHECK(readlink(link, target, sizeof target - 1) > 0);
+  CHECK(strstr(target, name) && strstr(target, "(deleted)"));
+  CHECK_INT(4, write(fd, "text", 4));
+  char back[4];
+  CHECK_INT(4, pread(fd, back, 4, 0));
+  CHECK(memcmp(back, "text", 4) == 0);
+  close(fd);
+}
+
+CHECK_CASE(in_memory) {
+  int fd = ab_nameless_memory("abaca-test");
+  CHECK_INT(0, fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
+  check_file(fd, "memfd:abaca-test");
+}
+
+CHECK_CASE(on_a_file_system) {
+  int fd = ab_nameless_file("/dev/shm", "abaca-test");
+  struct stat found;
+  CHECK_INT(0, fstat(fd, &found));
+  CHECK_INT(0600, found.st_mode & 0777);
+  check_file(fd, "/dev/shm/abaca-test");
+}
+
+CHECK_CASE(none) {
+  CHECK_INT(-1, ab_nameless_file("/dev/there is no such folder", "abaca-test"));
+  CHECK_INT(ENOENT, errno);
+  char longest[300];
+  memset(longest, 'a', sizeof longest);
+  longest[sizeof longest - 1] = 0;
+  CHECK_INT(-1, ab_nameless_file("/dev/shm", longest));
+  CHECK_INT(ENAMETOOLONG, errno);
+  struct rlimit usual, least = {0, 0};
+  CHECK_INT(0, getrlimit(RLIMIT_NOFILE, &usual));
+  least.rlim_max = usual.rlim_max;
+  CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &least));
+  CHECK_INT(-1, ab_nameless_memory("abaca-test"));
+  CHECK_INT(EMFILE, errno);
+  CHECK_INT(-1, ab_nameless_file("/dev/shm", "abaca-test"));
+  CHECK_INT(EMFILE, errno);
+  CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &usual));
+}
+
+CHECK_MAIN()
