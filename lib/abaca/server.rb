@@ -317,10 +317,10 @@ module Abaca
       -> { blocks.each { |block| block.run(@log) } } unless blocks.empty?
     end
 
-    def listener_terms(limits: {}, h2c: false, tls: nil, plain_http: nil, **others)
-      redirect, proxies = others.partition { |name, _| name.start_with?("redirect") }.map(&:to_h)
-      { limits: Config::Values.check_limits(limits), h2c: Config::Bind.h2c(h2c), tls:, plain_http:,
-        **redirect_terms(**redirect), **Config::Proxies.listener_of(@config, Config::Proxies.listener(**proxies)) }
+    def listener_terms(limits: {}, h2c: false, tls: nil, **others)
+      redirect, proxies = others.partition { |name, _| name.start_with?("redirect", "plain_http") }.map(&:to_h)
+      { limits: Config::Values.check_limits(limits), h2c: Config::Bind.h2c(h2c), tls:, **redirect_terms(**redirect),
+        **Config::Proxies.listener_of(@config, Config::Proxies.listener(**proxies)) }
     end
 
     # The engine takes the listeners that the block opens for these limits; closes those that it does not take.

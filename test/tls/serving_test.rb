@@ -149,4 +149,33 @@ class TLSServingTest < Minitest::Test
     port = running.server.add_tcp_listener("127.0.0.1", 0, redirect: :https, redirect_hosts: ["evil.test"])
     assert_equal "https://evil.test/", client.call.call("GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n")["location"]
   end
+
+  # As in a URL: nothing that is not known is taken for something else.
+  def test_what_is_wrong_with_a_redirect
+    server = Abaca::Server.new(->(_) {})
+    { { redirect: :http } => /\Aredirect: https is needed, not :http/,
+      { redirect: :https, redirect_hosts: "a b" } => /redirect_hosts: "a b" is no host/,
+      { redirect: :https, redirect_port: "x" } => /redirect_port=x is not a number that fits/,
+      { plain_http: "yes" } => /plain_http: refuse or redirect is needed, not "yes"/ }.each do |options, message|
+      error = assert_raises(Abaca::ConfigError, options) { server.add_tcp_listener("127.0.0.1", 0, **options) }
+      assert_match message, error.message
+    end
+    assert_empty server.urls
+    assert_operator server.add_tcp_listener("127.0.0.1", 0, redirect: "https", redirect_hosts: "A.test,b.test"), :>, 0
+  ensure
+    server&.close
+  end
+
+  # Nothing is read as an Array that is none.
+  def test_hosts_of_a_redirect_are_an_array
+    server = Abaca::Server.new(->(_) {})
+    listener, = Abaca::Listener.of_host("127.0.0.1", 0, log: server.log, dead_after: 0)
+    engine = server.instance_variable_get(:@engine)
+    terms = { limits: {}, proxy_protocol: nil, proxy_from: [], h2c: false, tls: nil, plain_http: nil }
+    ["a.test", [1]].each do |hosts|
+      assert_raises(TypeError) { engine.listen(listener, **terms, redirect: { hosts:, port: nil }) }
+    end
+  ensure
+    listener&.close
+  end
 end

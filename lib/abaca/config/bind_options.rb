@@ -44,6 +44,11 @@ module Abaca
           raise ConfigError, "#{url.gsub(KEY, '\\k<name>...')}: #{e.message}"
         end
 
+        # @param options [Hash{Symbol => Object}] as #read takes them, but for those of TLS; nil: not given
+        # @return [Hash{Symbol => Object}] the same in one form
+        # @raise [ConfigError]
+        def checked(options) = options.to_h { |key, value| [key, value && check(key, value)] }
+
         private
 
         def refuse_key(query)

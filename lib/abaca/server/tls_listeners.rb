@@ -68,8 +68,10 @@ module Abaca
       def ticket_secret = @ticket_secret ||= TLS::Secret.new(@config[:tls_ticket_key_file])
 
       # Where a listener sends its clients, in the engine's words.
-      def redirect_terms(redirect: nil, redirect_hosts: nil, redirect_port: nil)
-        { redirect: ({ hosts: redirect_hosts, port: redirect_port } if redirect) }
+      def redirect_terms(plain_http: nil, redirect: nil, redirect_hosts: nil, redirect_port: nil)
+        given = Config::BindOptions.checked({ plain_http:, redirect:, redirect_hosts:, redirect_port: })
+        { plain_http: given[:plain_http],
+          redirect: ({ hosts: given[:redirect_hosts], port: given[:redirect_port] } if given[:redirect]) }
       end
     end
   end

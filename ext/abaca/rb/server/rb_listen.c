@@ -149,9 +149,10 @@ static VALUE listener_close(VALUE self) {
 
 /* --- Abaca::Engine --- */
 
-/* Where a listener redirects to, if it does. `hosts` is memory for the names. */
+/* Where a listener redirects to, if it does. `memory` keeps the list of hosts. */
 static ab_redirect_terms redirect_of(VALUE given, VALUE *memory) {
   VALUE hosts = ab_option(given, "hosts"), port = ab_option(given, "port");
+  if (!NIL_P(hosts)) Check_Type(hosts, T_ARRAY);
   long count = NIL_P(hosts) ? 0 : RARRAY_LEN(hosts);
   ab_view *views = rb_alloc_tmp_buffer2(memory, count > 0 ? count : 1, sizeof(*views));
   for (long i = 0; i < count; i++) {
