@@ -234,6 +234,8 @@ class TLSKeeperTest < Minitest::Test
     one = Abaca::TLS::Secret.new("ticket.key", folder: @folder, place: "puma.rb:3")
     assert_equal "puma.rb:3: tls_ticket_key_file ticket.key: it has 5 bytes, and needs at least 32 random ones",
                  assert_raises(Abaca::ConfigError) { one.bytes }.message
+    endless = Abaca::TLS::Secret.new("/dev/zero")
+    assert_match(/dev.zero: it has more than \d+ bytes/, assert_raises(Abaca::ConfigError) { endless.bytes }.message)
     File.delete(path)
     assert_match(/No such file/, assert_raises(Abaca::ConfigError) { one.bytes }.message)
   end

@@ -9,7 +9,9 @@ module Abaca
     # one in a file is the same on all hosts that have the file, and after a restart.
     class Secret
       SIZE = 32
-      private_constant :SIZE
+      # Bytes of a file: a device may have no end.
+      MOST = 1024 * 1024
+      private_constant :SIZE, :MOST
 
       # @param path [String, nil] nil: it is drawn
       # @param folder [String] where a relative path begins
@@ -32,7 +34,8 @@ module Abaca
       private
 
       def text
-        text = File.binread(@path)
+        text = File.binread(@path, MOST + 1).to_s
+        refuse("it has more than #{MOST} bytes") if text.bytesize > MOST
         return text if text.bytesize >= SIZE
 
         refuse("it has #{text.bytesize} bytes, and needs at least #{SIZE} random ones")
