@@ -123,6 +123,8 @@ class ConfigTLSTest < Minitest::Test
       "ssl://0:1?verify_mode=force_peer" => /verify_mode force_peer needs ca=/,
       "ssl://0:1?verification_flags=CRL_CHEK" => /unknown flag CRL_CHEK \(did you mean `CRL_CHECK'\?\)/,
       "ssl://0:1?min_version=1.1" => /min_version: 1.2 or 1.3 is needed, not "1.1"/,
+      "ssl://0:1?cert=a%00b&key=c" => /cert: it has a null byte/,
+      "ssl://0:1?cert=a&key=c&crl=%00" => /crl: it has a null byte/,
       "ssl://0:1?keystore=a" => /keystore is for JRuby/,
       "ssl://0:1?h2c=true" => /unknown parameter h2c/,
       "ssl://0:1?crt=a" => /unknown parameter crt \(did you mean `cert'\?\)/,
@@ -135,6 +137,10 @@ class ConfigTLSTest < Minitest::Test
       "unix:///a?redirect=https" => /unknown parameter redirect/
     }.each { |url, message| assert_operator message, :===, failure(url), url }
     assert_match(/cert: a String is needed, not 1/, failure("ssl://0:1", cert: 1, key: "a"))
+    { 1 => "a String is needed, not 1", "a\0b" => "it has a null byte" }.each do |path, message|
+      error = assert_raises(Abaca::ConfigError) { Abaca::Config.new({ tls_ticket_key_file: path }) }
+      assert_equal "tls_ticket_key_file: #{message}", error.message
+    end
   end
 
   # A name alone turns a switch on, and is no value of anything else: least of all is it passed over.

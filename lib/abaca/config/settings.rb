@@ -35,7 +35,7 @@ module Abaca
                 "a certificate for all `ssl://` places, chosen by the name that a client asks for",
                 TLS.method(:certificates), file: %i[certificate], page: "tls.md",
                                            object: "`certificate`; an Array of Hashes like `{ cert:, key: }`")
-        setting(:tls_ticket_key_file, nil, Types::Any.new("a file with 32 bytes or more"),
+        setting(:tls_ticket_key_file, nil, Types::Path.new("a file with 32 bytes or more"),
                 "a secret that several hosts, or several starts, share, so that clients can resume their sessions",
                 page: "tls.md", shown: "a new one at each start")
         switch(:dev_tls, false, "in development, TCP ports speak TLS with a certificate of the gem `localhost`",

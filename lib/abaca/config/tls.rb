@@ -64,11 +64,9 @@ module Abaca
 
         # What may be a key is not repeated.
         def check_text(name, value)
-          return if value.nil?
-
-          shown = name.end_with?("_pem") ? value.class : value.inspect
-          raise ConfigError, "#{name}: a String is needed, not #{shown}" unless value.is_a?(String)
-          return if name.end_with?("_pem") || !value.include?("-----BEGIN")
+          pem = name.end_with?("_pem")
+          text = Values.text(name, value, shown: pem ? value.class : value.inspect)
+          return if text.nil? || pem || !text.include?("-----BEGIN")
 
           raise ConfigError, "#{name} names a file; text is for #{name}_pem"
         end
@@ -200,12 +198,7 @@ module Abaca
         VERSIONS.fetch(value.to_s) { raise ConfigError, "min_version: 1.2 or 1.3 is needed, not #{value.inspect}" }
       end
 
-      def text(name)
-        value = @options[name]
-        return value if value.nil? || value.is_a?(String)
-
-        raise ConfigError, "#{name}: a String is needed, not #{value.inspect}"
-      end
+      def text(name) = Values.text(name, @options[name])
 
       def switch(name, default)
         value = @options.fetch(name, default)

@@ -61,6 +61,11 @@ module Abaca
         end
       end
 
+      # A path.
+      class Path < Any
+        def check(name, value, _others) = Values.text(name, value)
+      end
+
       # What a method checks.
       class Checked < Any
         # @param check [#call] takes the value

@@ -46,6 +46,19 @@ module Abaca
         number unless value.is_a?(Numeric) && number != value
       end
 
+      # @param name [Symbol] of a setting that is a path, a command or a list, as the system and libraries take them
+      # @param value [Object] what was given for it
+      # @param shown [Object] what messages have of it
+      # @return [String, nil] the value; nil: nothing was given
+      # @raise [ConfigError]
+      def text(name, value, shown: value.inspect)
+        return if value.nil?
+        raise ConfigError, "#{name}: a String is needed, not #{shown}" unless value.is_a?(String)
+        raise ConfigError, "#{name}: it has a null byte" if value.b.include?("\0")
+
+        value
+      end
+
       # @param names [Array<Symbol>] what a setting may be
       # @param value [Object] what was given for it: one of them, or its name as a String
       # @return [Symbol, nil] nil for anything else, bytes included of which no Symbol can be made
