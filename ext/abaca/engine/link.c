@@ -7,19 +7,13 @@ void ab_link_init(ab_link *link, int fd, void (*ready)(ab_watch *watch, uint32_t
   link->watch = (ab_watch){.ready = ready, .fd = fd, .roams = true};
 }
 
-static size_t room_of(const struct iovec *iov, int count) {
-  size_t room = 0;
-  for (int i = 0; i < count; i++) room += iov[i].iov_len;
-  return room;
-}
-
 ssize_t ab_link_receive(ab_link *link, const struct iovec *iov, int count, bool *drained) {
   if (AB_UNLIKELY(link->tls != NULL)) return ab__link_tls_receive(link, iov, count, drained);
   int fd = link->watch.fd;
   ssize_t n = count == 1 ? ab_sock_recv(fd, iov->iov_base, iov->iov_len)
                          : ab_sock_recv_split(fd, iov, count);
   /* A short read has emptied the socket. */
-  *drained = n <= 0 || (size_t)n < room_of(iov, count);
+  *drained = n <= 0 || (size_t)n < ab__link_room(iov, count);
   return n;
 }
 

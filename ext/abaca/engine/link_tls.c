@@ -194,17 +194,11 @@ static ssize_t read_content(ab_link_tls *tls, ab_tls_wire *wire, const struct io
   return (ssize_t)total;
 }
 
-static size_t room_of(const struct iovec *iov, int count) {
-  size_t room = 0;
-  for (int i = 0; i < count; i++) room += iov[i].iov_len;
-  return room;
-}
-
 /* As ab_link_receive, but for what the session has to say. */
 static ssize_t receive(ab_link *link, ab_tls_wire *wire, const struct iovec *iov, int count,
                        bool *emptied) {
   ab_link_tls *tls = link->tls;
-  size_t room = room_of(iov, count), most = room > RECEIVE_MIN ? room : RECEIVE_MIN;
+  size_t room = ab__link_room(iov, count), most = room > RECEIVE_MIN ? room : RECEIVE_MIN;
   ssize_t n = read_content(tls, wire, iov, count);
   while (n == AB_AGAIN && !*emptied) {
     int error = receive_bytes(link, wire, most, emptied);
@@ -316,7 +310,7 @@ static bool owes_first(ab_link *link, ssize_t *result) {
 ssize_t ab__link_tls_send(ab_link *link, const struct iovec *iov, int count) {
   ssize_t result;
   if (owes_first(link, &result)) return result;
-  size_t len = room_of(iov, count);
+  size_t len = ab__link_room(iov, count);
   return len > 0 ? send_batch(link, iov, count, len, len) : 0;
 }
 

@@ -4,6 +4,13 @@
 
 #include "engine/link.h"
 
+/* The bytes of all pieces together. */
+static inline size_t ab__link_room(const struct iovec *iov, int count) {
+  size_t room = 0;
+  for (int i = 0; i < count; i++) room += iov[i].iov_len;
+  return room;
+}
+
 ssize_t ab__link_tls_receive(ab_link *link, const struct iovec *iov, int count, bool *drained);
 ssize_t ab__link_tls_send(ab_link *link, const struct iovec *iov, int count);
 ssize_t ab__link_tls_sendfile(ab_link *link, int fd, uint64_t offset, size_t len);
