@@ -2,9 +2,9 @@
  * exchange, its response goes to the session. All functions run with the lock held unless engine.h
  * says otherwise. */
 #include <string.h>
-#include <strings.h>
 
 #include "engine/http2.h"
+#include "http/char.h"
 #include "io/storage.h"
 
 /* --- requests --- */
@@ -87,7 +87,7 @@ static bool is_grpc(const ab_request *request) {
   for (uint32_t i = 0; i < request->field_count; i++) {
     const ab_field *field = &request->fields[i];
     if (field->id != AB_FIELD_CONTENT_TYPE) continue;
-    return field->value_len >= len && strncasecmp(field->value, type, len) == 0;
+    return field->value_len >= len && ab_equals_nocase(field->value, type, len);
   }
   return false;
 }

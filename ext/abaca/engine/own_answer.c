@@ -2,6 +2,8 @@
  * what came to the wrong place. All functions run with the lock held. */
 #include "engine/own_answer.h"
 
+#include "http/char.h"
+
 static bool keeps(const ab_conn *conn, const ab_framing *framing) {
   uint64_t most = ab__conn_limits(conn)->max_requests_per_connection;
   /* Such requests have no bodies, so a body is not awaited. */
@@ -43,13 +45,13 @@ size_t ab__host_name(ab_view host, char *name) {
   size_t len = host.len;
   if (len > 0 && host.ptr[len - 1] == '.') len--;
   if (len > AB_HOST_MAX) return 0;
-  for (size_t i = 0; i < len; i++) name[i] = ab__lower(host.ptr[i]);
+  for (size_t i = 0; i < len; i++) name[i] = ab_lower(host.ptr[i]);
   return len;
 }
 
-/* Who was asked for no certificate, or none in the same way, must not get by this connection to a
- * host for which another listener asks (RFC 9110 7.4). Any other host is the application's to
- * refuse: a client may well ask for several on one connection. */
+/* A client that was asked for no certificate, or not in the same way, must not get by this
+ * connection to a host for which another listener asks (RFC 9110 7.4). Any other host is the
+ * application's to refuse: a client may well ask for several on one connection. */
 bool ab__misdirected_answer(ab_conn *conn, const ab_head *head) {
   const ab_engine *engine = conn->engine;
   const ab_tls_context *own = conn->service->tls;

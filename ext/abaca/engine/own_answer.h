@@ -13,9 +13,6 @@ void ab__own_answer_end(ab_conn *conn, enum ab_write_connection connection, int 
 /* Answers with the status alone. */
 void ab__own_answer_status(ab_conn *conn, const ab_head *head, int status);
 
-static inline char ab__lower(char c) {
-  return c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
-}
 /* The host as certificates have it: in lower case, without the root's dot. Returns its length; 0:
  * it is no name. `name` has room for AB_HOST_MAX bytes. */
 size_t ab__host_name(ab_view host, char *name);

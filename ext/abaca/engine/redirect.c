@@ -30,7 +30,7 @@ ab_redirect *ab__redirect_init(const ab_mem *mem, const ab_redirect_terms *terms
   for (size_t i = 0; i < terms->host_count; i++) {
     ab_view host = terms->hosts[i];
     hosts[i] = (ab_view){text, host.len};
-    for (size_t k = 0; k < host.len; k++) *text++ = ab__lower(host.ptr[k]);
+    for (size_t k = 0; k < host.len; k++) *text++ = ab_lower(host.ptr[k]);
   }
   *redirect = (ab_redirect){hosts, terms->host_count, terms->port};
   return redirect;

@@ -34,9 +34,7 @@ bool ab_is_field_value(const char *ptr, size_t len) {
 
 bool ab_equals_nocase(const char *ptr, const char *lower, size_t len) {
   for (size_t i = 0; i < len; i++) {
-    unsigned char byte = (unsigned char)ptr[i];
-    if (byte >= 'A' && byte <= 'Z') byte |= 0x20;
-    if (byte != (unsigned char)lower[i]) return false;
+    if (ab_lower(ptr[i]) != lower[i]) return false;
   }
   return true;
 }

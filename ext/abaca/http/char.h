@@ -33,6 +33,11 @@ static inline bool ab_is_blank(char byte) {
   return byte == ' ' || byte == '\t';
 }
 
+/* An ASCII letter in lower case; any other byte as it is. */
+static inline char ab_lower(char byte) {
+  return byte >= 'A' && byte <= 'Z' ? (char)(byte | 0x20) : byte;
+}
+
 /* The value of a hexadecimal digit, or -1. */
 static inline int ab_hex_value(char byte) {
   if (ab_is_digit(byte)) return byte - '0';

@@ -78,6 +78,14 @@ CHECK_CASE(tokens_and_values_are_told) {
   CHECK(!ab_is_field_value("a\x7f", 2));
 }
 
+CHECK_CASE(only_letters_have_a_lower_case) {
+  static const char upper[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", lower[] = "abcdefghijklmnopqrstuvwxyz";
+  for (int i = 0; i < 256; i++) {
+    const char *at = i ? strchr(upper, i) : NULL;
+    CHECK_INT(at ? lower[at - upper] : (char)i, ab_lower((char)i));
+  }
+}
+
 CHECK_CASE(comparison_folds_letters_only) {
   CHECK(ab_equals_nocase("ChUnKeD", "chunked", 7));
   CHECK(ab_equals_nocase("", "", 0));

@@ -5,6 +5,7 @@
 #include <ruby/io.h>
 #include <string.h>
 
+#include "http/char.h"
 #include "http/trailer.h"
 #include "rb/rack/rb_call.h"
 #include "rb/rack/rb_lookup.h"
@@ -50,9 +51,7 @@ static void raise_body_error(int error) {
 static VALUE lower_case(ab_view name) {
   VALUE string = rb_enc_str_new(name.ptr, (long)name.len, rb_utf8_encoding());
   char *p = RSTRING_PTR(string);
-  for (size_t i = 0; i < name.len; i++) {
-    if (p[i] >= 'A' && p[i] <= 'Z') p[i] = (char)(p[i] - 'A' + 'a');
-  }
+  for (size_t i = 0; i < name.len; i++) p[i] = ab_lower(p[i]);
   return string;
 }
 
