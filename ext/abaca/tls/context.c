@@ -4,7 +4,6 @@
 
 #include "tls/context.h"
 
-#include <limits.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
@@ -76,8 +75,7 @@ static int read_authorities(authorities *all, const ab_tls_options *options,
 }
 
 static int read_revoked(authorities *all, const ab_tls_options *options, ab_tls_problem *problem) {
-  BIO *bio =
-      options->crl_len <= INT_MAX ? BIO_new_mem_buf(options->crl, (int)options->crl_len) : NULL;
+  BIO *bio = ab__tls_read_pem(options->crl, options->crl_len);
   size_t count = 0;
   bool ok = bio != NULL;
   while (ok) {
@@ -88,10 +86,7 @@ static int read_revoked(authorities *all, const ab_tls_options *options, ab_tls_
     count++;
   }
   BIO_free(bio);
-  unsigned long error = ERR_peek_last_error();
-  bool at_end = ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_NO_START_LINE;
-  if (!ok || !at_end) return fail(problem, "crl");
-  ERR_clear_error();
+  if (!ok || !ab__tls_pem_has_ended()) return fail(problem, "crl");
   if (count > 0) return AB_OK;
   ab__tls_say(problem, "crl: there is no list of revoked certificates in it (PEM)");
   return AB_EINVAL;

@@ -32,13 +32,8 @@ static bool is_decent(ab_view name) {
 }
 
 static bool keep_name(ab_tls *tls, ab_view name) {
-  char *copy = ab_alloc(tls->mem, name.len + 1);
+  char *copy = ab__tls_copy_text(tls->mem, name.ptr, name.len, true);
   if (!copy) return false;
-  for (size_t i = 0; i < name.len; i++) {
-    bool upper = name.ptr[i] >= 'A' && name.ptr[i] <= 'Z';
-    copy[i] = upper ? (char)(name.ptr[i] | 0x20) : name.ptr[i];
-  }
-  copy[name.len] = 0;
   ab_free(tls->mem, tls->name); /* after HelloRetryRequest it comes again */
   tls->name = copy;
   tls->name_len = name.len;

@@ -16,7 +16,7 @@
 
 /* --- reading --- */
 
-static BIO *bio_of(const char *pem, size_t len) {
+BIO *ab__tls_read_pem(const char *pem, size_t len) {
   return pem && len <= INT_MAX ? BIO_new_mem_buf(pem, (int)len) : NULL;
 }
 
@@ -27,8 +27,7 @@ int ab__tls_tell_password(char *buf, int size, int writes AB_UNUSED, void *passw
   return (int)len;
 }
 
-/* The text has ended: the error that says so is none. */
-static bool is_at_end(void) {
+bool ab__tls_pem_has_ended(void) {
   unsigned long error = ERR_peek_last_error();
   if (ERR_GET_LIB(error) != ERR_LIB_PEM || ERR_GET_REASON(error) != PEM_R_NO_START_LINE)
     return false;
@@ -39,13 +38,13 @@ static bool is_at_end(void) {
 STACK_OF(X509) * ab__tls_read_certificates(const char *pem, size_t len) {
   ERR_clear_error();
   STACK_OF(X509) *list = sk_X509_new_null();
-  BIO *bio = bio_of(pem, len);
+  BIO *bio = ab__tls_read_pem(pem, len);
   X509 *one = NULL;
   while (list && bio && (one = PEM_read_bio_X509(bio, NULL, ab__tls_tell_password, NULL)) != NULL) {
     if (sk_X509_push(list, one) <= 0) break;
     one = NULL;
   }
-  bool whole = list && bio && !one && is_at_end() && sk_X509_num(list) > 0;
+  bool whole = list && bio && !one && ab__tls_pem_has_ended() && sk_X509_num(list) > 0;
   X509_free(one);
   BIO_free(bio);
   if (whole) return list;
@@ -88,7 +87,7 @@ static void say_key_fails(const ab_tls_identity *source, ab_tls_problem *problem
 static int read_key(ab__tls_identity *identity, const ab_tls_identity *source,
                     ab_tls_problem *problem) {
   ERR_clear_error();
-  BIO *bio = bio_of(source->key, source->key_len);
+  BIO *bio = ab__tls_read_pem(source->key, source->key_len);
   if (bio) {
     identity->key =
         PEM_read_bio_PrivateKey(bio, NULL, ab__tls_tell_password, (void *)source->password);
@@ -158,7 +157,7 @@ static int check_dates(const ab_tls_certificate *facts, int64_t now, const char 
 
 /* --- what is told of it --- */
 
-static char *copy_text(const ab_mem *mem, const char *ptr, size_t len, bool lower) {
+char *ab__tls_copy_text(const ab_mem *mem, const char *ptr, size_t len, bool lower) {
   size_t size;
   char *copy = ab_add_size(len, 1, &size) ? ab_alloc(mem, size) : NULL;
   if (!copy) return NULL;
@@ -175,7 +174,7 @@ static const char *subject_text(const ab_mem *mem, X509 *certificate) {
   char *text = NULL, *ptr;
   if (bio && X509_NAME_print_ex(bio, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253) >= 0) {
     long len = BIO_get_mem_data(bio, &ptr);
-    text = copy_text(mem, ptr, len > 0 ? (size_t)len : 0, false);
+    text = ab__tls_copy_text(mem, ptr, len > 0 ? (size_t)len : 0, false);
   }
   BIO_free(bio);
   return text;
@@ -184,7 +183,7 @@ static const char *subject_text(const ab_mem *mem, X509 *certificate) {
 static const char *serial_text(const ab_mem *mem, X509 *certificate) {
   BIGNUM *number = ASN1_INTEGER_to_BN(X509_get0_serialNumber(certificate), NULL);
   char *hex = number ? BN_bn2hex(number) : NULL;
-  char *text = hex ? copy_text(mem, hex, strlen(hex), true) : NULL;
+  char *text = hex ? ab__tls_copy_text(mem, hex, strlen(hex), true) : NULL;
   OPENSSL_free(hex);
   BN_free(number);
   return text;
@@ -198,7 +197,8 @@ static const char *key_text(const ab_mem *mem, const EVP_PKEY *key) {
   int len = strncmp(kind, "ED", 2) == 0
                 ? snprintf(text, sizeof text, "%s", kind)
                 : snprintf(text, sizeof text, "%s %d", kind, EVP_PKEY_get_bits(key));
-  return copy_text(mem, text, len < (int)sizeof text ? (size_t)len : sizeof text - 1, false);
+  return ab__tls_copy_text(mem, text, len < (int)sizeof text ? (size_t)len : sizeof text - 1,
+                           false);
 }
 
 /* --- names --- */
@@ -222,7 +222,7 @@ static size_t name_text(const GENERAL_NAME *name, char *text, size_t size) {
 
 static int add_name(ab_tls_certificate *facts, const ab_mem *mem, const char *text, size_t len) {
   if (len == 0) return AB_OK;
-  char *name = copy_text(mem, text, len, true);
+  char *name = ab__tls_copy_text(mem, text, len, true);
   if (!name) return AB_ENOMEM;
   ((const char **)facts->names)[facts->name_count++] = name;
   return AB_OK;
@@ -259,7 +259,7 @@ static int tell(ab__tls_identity *identity, const ab_mem *mem, const ab_tls_iden
                 ab_tls_problem *problem) {
   ab_tls_certificate *facts = &identity->facts;
   X509 *certificate = identity->certificate;
-  facts->label = copy_text(mem, source->label, strlen(source->label), false);
+  facts->label = ab__tls_copy_text(mem, source->label, strlen(source->label), false);
   facts->subject = subject_text(mem, certificate);
   facts->serial = serial_text(mem, certificate);
   facts->key = key_text(mem, identity->key);

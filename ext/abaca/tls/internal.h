@@ -38,6 +38,12 @@ void ab__tls_identity_fini(ab__tls_identity *identity, const ab_mem *mem);
 /* All certificates of a PEM text, which must have one. NULL, with what is wrong in the queue of
  * OpenSSL's errors, or nothing there if there is none. The caller frees it. */
 STACK_OF(X509) * ab__tls_read_certificates(const char *pem, size_t len);
+/* To read a PEM text; NULL without memory. The caller frees it. */
+BIO *ab__tls_read_pem(const char *pem, size_t len);
+/* True if the last error says no more than that the text has ended; then it is none any more. */
+bool ab__tls_pem_has_ended(void);
+/* NUL-terminated, `lower`: in lower case. NULL without memory. */
+char *ab__tls_copy_text(const ab_mem *mem, const char *ptr, size_t len, bool lower);
 
 /* For OpenSSL: the password, or none. Otherwise it would ask at a terminal. */
 int ab__tls_tell_password(char *buf, int size, int writes, void *password);
