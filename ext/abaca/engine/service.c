@@ -35,17 +35,13 @@ void ab__engine_listen(ab_engine *engine) {
   bool listen = !engine->look_at && !engine->draining && !engine->rest_until && !engine->withheld;
   uint32_t events = engine->balance ? AB_POLL_IN | AB_POLL_EXCLUSIVE : AB_POLL_IN;
   for (ab_service *service = engine->services; service; service = service->next) {
-    if (listen) {
-      /* Without memory the service stays mute, and is tried again at the next change. */
-      if (service->tls && engine->tls_rest_until) {
-        mute(service);
-        continue;
-      }
-      if (service->watch.events == events) continue;
-      if (ab_poller_set(engine->poller, &service->watch, events) != AB_OK) continue;
-    } else {
+    if (!listen || (service->tls && engine->tls_rest_until)) {
       mute(service);
+      continue;
     }
+    if (service->watch.events == events) continue;
+    /* Without memory the service stays mute, and is tried again at the next change. */
+    if (ab_poller_set(engine->poller, &service->watch, events) != AB_OK) continue;
   }
   if (engine->balance) ab__balance_listen(engine, listen);
 }
