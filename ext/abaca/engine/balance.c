@@ -306,7 +306,8 @@ void ab__balance_invite(ab_engine *engine, uint32_t budget) {
   if (engine->balance->watch.fd >= 0) engine->balance->budget = budget;
 }
 
-/* Something is in the relay. Who is not less busy than others leaves it to them, once. */
+/* Something is in the relay. A worker that is not less busy than others leaves it to
+ * them, once. */
 static void answer_call(ab_engine *engine) {
   ab_balance *balance = engine->balance;
   balance->called = false;

@@ -1,6 +1,6 @@
 /* How a connection begins that speaks TLS: perhaps a PROXY header in clear, then the handshake,
  * then what ALPN chose. A signature takes as long as a dozen small requests, so a step makes only a
- * few, and who waits for one waits in order. All functions run with the lock held. */
+ * few, and those that wait for one wait in order. All functions run with the lock held. */
 #include <string.h>
 
 #include "engine/conn.h"
@@ -200,7 +200,7 @@ static bool fail_closing(ab_conn *conn) {
   return false;
 }
 
-/* Who has ended its side sends no more: that is read as well. */
+/* A peer that has ended its side sends no more: that is read as well. */
 static bool wait_for_peer(ab_conn *conn) {
   bool owes = ab__conn_owes(conn);
   conn->readable = conn->hung_up && !owes;
@@ -261,7 +261,7 @@ void ab__handshakes_sign(ab_engine *engine) {
 
 /* --- deadlines, and the end --- */
 
-/* Who has not finished when the engine drains has little more time; what is on its way counts. */
+/* One that is not done when the engine drains has little more time; what is on its way counts. */
 static void rearm(ab_conn *conn) {
   const ab_engine *engine = conn->engine;
   if (conn->timed) return;

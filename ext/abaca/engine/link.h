@@ -75,8 +75,8 @@ void ab_link_drop_tls(ab_link *link);
  * first. What is not a caller's is little, and can wait for that, but within a handshake and after
  * ab_link_shutdown. false for a plain link. */
 bool ab_link_owes(const ab_link *link);
-/* Bytes were encrypted that were not reported as sent. They cannot be taken back: who cannot send
- * them again must close the link. false for a plain link. */
+/* Bytes were encrypted that were not reported as sent. They cannot be taken back: a caller that
+ * cannot send them again must close the link. false for a plain link. */
 bool ab_link_is_amid(const ab_link *link);
 /* The session, for its questions; NULL for a plain link. */
 const ab_tls *ab_link_session(const ab_link *link);

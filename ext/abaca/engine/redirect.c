@@ -81,8 +81,8 @@ static bool is_of_token(char c) {
          c == '_';
 }
 
-/* Proves to who signs certificates that the host is ours, in clear (RFC 8555 8.3). Nothing else of
- * the application is to be had that way. */
+/* Proves to an authority that signs certificates that the host is ours, in clear (RFC 8555 8.3).
+ * Nothing else of the application is to be had that way. */
 static bool is_challenge(const ab_request *request) {
   static const char prefix[] = "/.well-known/acme-challenge/";
   size_t len = sizeof prefix - 1;

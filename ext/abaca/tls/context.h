@@ -1,6 +1,6 @@
 /* What a listener's TLS is: certificates by name, versions, ciphers, whom it asks for a
- * certificate, keys of tickets. Made whole, then never changed: who wants another makes another and
- * swaps. It is counted, and may be used by many threads at once. Stands on OpenSSL 3.0 or later,
+ * certificate, keys of tickets. Made whole, then never changed: a change is another one, swapped
+ * for it. It is counted, and may be used by many threads at once. Stands on OpenSSL 3.0 or later,
  * which no other room knows. */
 #ifndef AB_TLS_CONTEXT_H
 #define AB_TLS_CONTEXT_H

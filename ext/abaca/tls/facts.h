@@ -15,8 +15,8 @@ void ab_tls_facts_release(ab_tls_facts *facts);
 /* True if nobody else has them: the session has ended. */
 bool ab_tls_facts_alone(const ab_tls_facts *facts);
 
-/* Who asked for them may keep a pointer here; NULL at first. The caller has to see to it that one
- * thread at a time does. */
+/* A caller that asked for them may keep a pointer here; NULL at first. The caller has to see to it
+ * that one thread at a time does. */
 void **ab_tls_facts_slot(ab_tls_facts *facts);
 
 const char *ab_tls_facts_version(const ab_tls_facts *facts);
