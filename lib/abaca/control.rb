@@ -5,11 +5,13 @@ require_relative "control/state_file"
 
 module Abaca
   # How others control a process that the command has started: its control server, if it has one, and its state file
-  # (docs/control.md).
+  # (docs/control.md). The server runs in a process of its own, the watch.
   class Control
     # Most processes have no control server, and do without what it needs.
-    %i[Address Commands Guard Places Request Server].each do |name|
-      autoload name, File.expand_path("control/#{name.downcase}", __dir__)
+    { Acts: "acts", Address: "address", Commands: "commands", Figures: "figures", Guard: "guard", Heir: "heir",
+      Places: "places", Questions: "questions", Replies: "replies", Request: "request", Server: "server",
+      Watch: "watch", WatchProcess: "watch_process" }.each do |name, file|
+      autoload name, File.expand_path("control/#{file}", __dir__)
     end
 
     # @return [String, nil] where its server listens
@@ -20,31 +22,57 @@ module Abaca
     # @param launcher [Launcher] carries the commands out
     # @param config [Config]
     # @param log [Log]
-    def initialize(launcher, config, log)
+    # @param slots [Launcher::Cluster::Slots, Launcher::OnlySlot] the page
+    def initialize(launcher, config, log, slots:)
       @launcher = launcher
       @config = config
       @log = log
+      @slots = slots
       @state = StateFile.new(config[:state_path], permission: config[:state_permission])
     end
 
-    # Listens, and writes the state file.
+    # Listens. Before the app is loaded: what serves is forked from this process.
     #
+    # @param heir [Heir, nil] where the program before this one has listened
     # @raise [ConfigError] if it cannot
-    def open
-      listen if @config[:control_url]
-      @state.write(control_url: @url, token: @token)
+    def begin(heir = nil)
+      return heir&.discard unless @config[:control_url]
+
+      address = Address.parse(@config[:control_url])
+      @guard = Guard.new(address, @config[:control_auth_token])
+      @places = Places.new(address, asked: @config[:control_url], heir:)
+      @url = @places.address.to_s
+      @token = @guard.token
+      @watch = start_watch
     end
 
-    # Ends the server and removes the file. Commands that are under way are answered.
+    # Writes the state file, when the process serves.
+    #
+    # @raise [ConfigError] if it cannot
+    def open = @state.write(control_url: @url, token: @token)
+
+    # Ends the server, while the next program of this process continues with its sockets. Commands that are under way
+    # are answered.
+    #
+    # @return [Heir, nil] for that program; nil if there is no server
+    def hand_over
+      @watch&.close
+      @state.remove
+      @places&.heir
+    end
+
+    # Ends the server and removes the files. Commands that are under way are answered. Idempotent.
     def close
-      @server&.close
+      @watch&.close
+      @places&.close
       @state.remove
     end
 
     # In a forked child: lets go of what belongs to the parent.
     def forget
-      @server&.forget
-      @server = nil
+      @watch&.forget
+      @places&.forget
+      @watch = @places = nil
     end
 
     # Removes the files of a process that ends at once.
@@ -55,14 +83,10 @@ module Abaca
 
     private
 
-    def listen
-      address = Address.parse(@config[:control_url])
-      guard = Guard.new(address, @config[:control_auth_token])
-      commands = Commands.new(@launcher, log: @log, data_only: @config[:control_data_only])
-      @places = Places.new(address)
-      @server = Server.new(@places, guard:, commands:, log: @log)
-      @url = @places.address.to_s
-      @token = guard.token
+    def start_watch
+      acts = Acts.new(@launcher, log: @log)
+      process = WatchProcess.new(@places, guard: @guard, config: @config, slots: @slots, launcher: Process.pid)
+      Watch.new(@log, answer: ->(word, with) { acts.ask(word, **with) }) { |socket| process.run(socket) }
     end
   end
 end

@@ -6,6 +6,7 @@ require_relative "launcher/banner"
 require_relative "launcher/certificates"
 require_relative "launcher/hot_restart"
 require_relative "launcher/listeners"
+require_relative "launcher/only_slot"
 require_relative "launcher/output"
 require_relative "launcher/overdue"
 require_relative "launcher/paths"
@@ -15,6 +16,7 @@ require_relative "launcher/restart_file"
 require_relative "launcher/signals"
 require_relative "launcher/single"
 require_relative "launcher/systemd"
+require_relative "launcher/watched"
 
 module Abaca
   # What the command does with a configuration. This class does what a process does once, whatever serves in it:
@@ -25,6 +27,7 @@ module Abaca
     autoload :Cluster, File.expand_path("launcher/cluster", __dir__)
     include Actions
     include Certificates
+    include Watched
 
     class << self
       # @return [Launcher, nil] that serves in this process
@@ -69,10 +72,12 @@ module Abaca
       prepare_process
       watch_boot
       @banner.show_head(@log)
+      begin_control
       @runner = make_runner
       end_runner if @halted || @stops.positive?
       serve
     ensure
+      end_control
       @log&.release
     end
 
@@ -173,18 +178,15 @@ module Abaca
     def clustered? = @config[:workers].positive?
 
     def make_runner
-      return Single.new(@config, app: @app, log: @log, slot: single_slot) unless clustered?
+      return Single.new(@config, app: @app, log: @log, slot: @slots&.claim) unless clustered?
 
-      Cluster.new(@config, app: @app, log: @log, output: @output, folder: @folder || @origin.directory,
+      Cluster.new(@config, app: @app, log: @log, output: @output, slots: @slots, folder: @folder || @origin.directory,
                            in_worker: -> { [@control, *@keeper].each(&:forget) })
              .tap do |cluster|
         cluster.before_restart { @plugins.before_restart }
         cluster.keeper = @keeper
       end
     end
-
-    # For the watchdog: the server's heart costs a wake-up each second.
-    def single_slot = (Page.create(slots: 1)[0].claim if @systemd.watchdog?)
 
     def change_workers(how)
       return @log.warn("the number of workers cannot change: one process serves") unless clustered?
@@ -210,12 +212,10 @@ module Abaca
     def make_parts
       @listeners = Listeners.new(@config, @log, @succession, @keeper)
       @pidfile = Pidfile.new(@config[:pidfile])
-      @control = Control.new(self, @config, @log)
       @restart_file = RestartFile.new(restart_file) { restart }
     end
 
     def serve
-      @pid = Process.pid
       @paths.check(Paths::AFTER_APP)
       make_parts
       signals = Signals.new(actions)
@@ -243,6 +243,7 @@ module Abaca
       [@control, @restart_file, @systemd, @keeper].each { |part| part&.close }
       Launcher.current = nil
       @runner.close
+      @slots&.close
       @listeners&.close
       @pidfile&.remove
       signals&.restore
@@ -290,8 +291,7 @@ module Abaca
 
     def become_the_next
       @runner.kill
-      @control.close
-      @hot_restart.exec
+      @hot_restart.exec(@control.hand_over)
     end
 
     def restart_file = (ENV["RESTART_FILE"] || "tmp/restart.txt" if @config[:plugins].include?("tmp_restart"))

@@ -49,7 +49,7 @@ module ControlCase
     address = Control::Address.parse(url)
     guard = Control::Guard.new(address, token)
     log = @logger = Abaca::Log.new(@log)
-    commands = Control::Commands.new(launcher, log:, **options)
+    commands = Control::Commands.new(Control::Acts.new(launcher, log:), **options)
     places = Control::Places.new(address)
     @servers << Control::Server.new(places, guard:, commands:, log:)
     places.address

@@ -1,32 +1,30 @@
 # frozen_string_literal: true
 
-require_relative "../log/text"
 require_relative "answer"
 require_relative "puma_stats"
 
 module Abaca
   class Control
-    # What a control server can be asked for: Puma's commands with Puma's answers, and looks of our own. What the
-    # launcher cannot do is 404.
+    # What a control server can be asked for: Puma's commands with Puma's answers, and looks of our own. What the page
+    # has is answered from there; the launcher does the rest.
     class Commands
-      # Commands that the launcher carries out; those that may be impossible return false then.
-      ACTS = %w[stop halt restart phased-restart refork reload-worker-directory].freeze
-      # Puma's others.
-      OTHERS = { "gc" => :gc, "gc-stats" => :gc_stats, "stats" => :stats,
-                 "thread-backtraces" => :thread_backtraces }.freeze
+      # Puma's.
+      PUMAS = %w[stop halt restart phased-restart refork reload-worker-directory gc gc-stats stats
+                 thread-backtraces].freeze
       # Ours, for which a token in the query is not enough.
-      OURS = { "workers" => :workers, "dump" => :dump, "reload-certificates" => :reload_certificates }.freeze
+      OURS = %w[workers dump reload-certificates].freeze
       # Those that `data_only` leaves.
       DATA = %w[stats gc-stats workers].freeze
-      OK = "{ \"status\": \"ok\" }"
-      private_constant :ACTS, :OTHERS, :OURS, :DATA, :OK
+      # Seconds for what the launcher does.
+      TIME = 30
+      private_constant :PUMAS, :OURS, :DATA, :TIME
 
-      # @param launcher [Launcher]
-      # @param log [Log] has a line for each act
+      # @param launcher [Questions, Acts]
+      # @param figures [Figures, nil] nil: the launcher is asked for them
       # @param data_only [Boolean] whether nothing can be done but read figures
-      def initialize(launcher, log:, data_only: false)
+      def initialize(launcher, figures: nil, data_only: false)
         @launcher = launcher
-        @log = log
+        @figures = figures
         @data_only = data_only
       end
 
@@ -36,64 +34,32 @@ module Abaca
 
       # @param command [String]
       # @return [Boolean] whether Puma has it too, and its clients send the token in the query
-      def pumas?(command) = !OURS.key?(command)
+      def pumas?(command) = !OURS.include?(command)
 
       # @param command [String]
       # @return [Answer]
       def answer(command)
         return Answer.text(404, "Command #{command.inspect} unavailable") if @data_only && !DATA.include?(command)
-        return act(command) if ACTS.include?(command)
 
-        method = OTHERS[command] || OURS[command]
-        method ? send(method) : Answer.text(404, "Unsupported action")
+        case command
+        when "stats" then stats
+        when "workers" then Answer.json(workers)
+        when *PUMAS, *OURS then ask(command)
+        else Answer.text(404, "Unsupported action")
+        end
       end
 
       private
 
-      def act(command)
-        method = command.tr("-", "_")
-        return unavailable(method) unless @launcher.respond_to?(method)
-
-        @log.info("* Control server: #{command}")
-        @launcher.public_send(method) == false ? unavailable(method) : ok
+      def ask(command)
+        @launcher.ask(command, within: TIME) ||
+          Answer.json({ error: "the server has not answered in time: #{command} is not done" }, status: 504)
       end
 
-      def ok = Answer.new(200, "application/json", OK)
+      def stats = @figures ? Answer.json(@figures.stats) : ask("stats")
 
-      def unavailable(method) = Answer.new(404, "application/json", "{ \"error\": \"#{method} not available\" }")
-
-      def gc
-        GC.start
-        ok
-      end
-
-      def gc_stats = Answer.json(GC.stat)
-
-      def stats = Answer.json(@launcher.stats)
-
-      def workers = Answer.json(PumaStats.workers(@launcher.stats))
-
-      # Of this process: the one, or the master.
-      def thread_backtraces
-        Answer.json(Thread.list.map do |thread|
-          name = "Thread: TID-#{thread.object_id.to_s(36)} #{thread.name}".strip
-          { name:, backtrace: (thread.backtrace || []).map { |frame| Log::Text.utf8(frame) } }
-        end)
-      end
-
-      # Says what is wrong with them.
-      def reload_certificates
-        act("reload-certificates")
-      rescue ConfigError => e
-        Answer.text(422, e.message)
-      end
-
-      # A master has no requests, and its workers no control server.
-      def dump
-        server = @launcher.server
-        return Answer.text(200, "#{Log::Text.utf8(server.dump)}\n") if server
-
-        @launcher.dump.nil? ? unavailable("dump") : Answer.text(200, "each worker writes its dump into the log\n")
+      def workers
+        @figures ? @figures.workers : PumaStats.workers(JSON.parse(ask("stats").body, symbolize_names: true))
       end
     end
   end

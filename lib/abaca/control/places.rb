@@ -5,6 +5,7 @@ require "socket"
 require "tmpdir"
 require_relative "../addresses"
 require_relative "address"
+require_relative "heir"
 
 module Abaca
   class Control
@@ -16,21 +17,29 @@ module Abaca
       attr_reader :sockets
 
       # @param address [Address]
+      # @param asked [String, nil] the setting that it is from
+      # @param heir [Heir, nil] the place of the program before this one
       # @raise [ConfigError] if it cannot be listened at
-      def initialize(address)
+      def initialize(address, asked: nil, heir: nil)
+        @asked = asked
         @pid = Process.pid
-        @address = address.auto? ? temporary : absolute(address)
-        @sockets = @address.path ? [unix] : tcp
+        heir&.for?(asked, absolute(address)) ? inherit(address, heir) : listen(address, heir)
       rescue SystemCallError => e
         remove_folder
         raise ConfigError, "cannot listen on #{@address || address} for the control server: #{e.message}"
       end
 
-      # Closes them, and removes their files.
+      # @return [Heir] for the next program of this process
+      def heir = Heir.new(@asked, @address.to_s, @sockets.map(&:fileno))
+
+      # Closes them, and removes their files. Idempotent.
       def close
-        @sockets.each(&:close)
+        forget
         remove
       end
+
+      # In a forked child: lets go of them.
+      def forget = @sockets.each(&:close)
 
       # Removes their files; a forked child removes nothing.
       def remove
@@ -41,6 +50,20 @@ module Abaca
       end
 
       private
+
+      def listen(address, heir)
+        heir&.discard
+        @address = address.auto? ? temporary : absolute(address)
+        @sockets = @address.path ? [unix] : tcp
+      end
+
+      def inherit(address, heir)
+        @address = Address.parse(heir.url)
+        @folder = File.dirname(@address.path) if address.auto?
+        kind = @address.path ? UNIXServer : TCPServer
+        @sockets = heir.fds.map { |fd| kind.for_fd(fd).tap { |socket| socket.close_on_exec = true } }
+        @file = File.lstat(@address.path) if @address.path && !@address.abstract?
+      end
 
       # A path in the working directory of this process means nothing to others.
       def absolute(address)

@@ -38,9 +38,10 @@ module Abaca
         end
 
         # @param stats [Hash{Symbol => Object}] of a single process or a cluster
+        # @param pid [Integer] of a single process
         # @return [Hash{Symbol => Object}] its workers; a single process is one
-        def workers(stats)
-          { v: LAYOUT, workers: stats.fetch(:worker_status) { [only_worker(stats)] } }
+        def workers(stats, pid: Process.pid)
+          { v: LAYOUT, workers: stats.fetch(:worker_status) { [only_worker(stats, pid)] } }
         end
 
         # @param config [Config]
@@ -64,8 +65,8 @@ module Abaca
             abaca: { state:, **figures } }
         end
 
-        def only_worker(stats)
-          { started_at: stats[:started_at], pid: Process.pid, index: 0, phase: 0, booted: true,
+        def only_worker(stats, pid)
+          { started_at: stats[:started_at], pid:, index: 0, phase: 0, booted: true,
             last_checkin: time(Time.now), last_status: stats.except(:started_at, :versions, :abaca),
             abaca: { state: :serving, **stats[:abaca].except(:v, :version) } }
         end

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "answer"
 require_relative "guard"
 require_relative "places"
 require_relative "request"
@@ -46,7 +47,7 @@ module Abaca
       # In a forked child, which has none of the threads: lets go of the parent's sockets.
       def forget
         @connections.each_value(&:close)
-        @places.close
+        @places.forget
       end
 
       private

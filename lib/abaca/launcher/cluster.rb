@@ -42,9 +42,10 @@ module Abaca
       # @param log [Log]
       # @param output [Output]
       # @param in_worker [#call] is called in each worker first, to let go of what is the master's
+      # @param slots [Slots] the shared page
       # @param folder [String] where workers look for their code; a link may lead to newer one
       # @raise [ConfigError] if the app does not load
-      def initialize(config, app:, log:, output:, in_worker:, folder:)
+      def initialize(config, app:, log:, output:, in_worker:, slots:, folder:) # rubocop:disable Metrics/ParameterLists -- what a cluster is made of
         @config = config
         @app = app
         @log = log
@@ -54,7 +55,7 @@ module Abaca
         @target = config[:workers]
         @back_off = BackOff.new
         @care = Care.new(config, log)
-        @slots = Slots.new(@target)
+        @slots = slots
         @workers = Workers.new(log)
         @watch = Watch.new(@workers, config[:worker_check_interval])
         @restarts = Restarts.new(config, log, @workers, @slots, folder:, fork: method(:fork_worker),

@@ -14,7 +14,7 @@ module Abaca
       # Signals that would end the process while Ruby boots again: they are ignored until there are handlers.
       UNTIMELY = %w[HUP USR1 USR2 TTIN TTOU].freeze
       # What the next program must not find in its environment.
-      STALE = /\A(?:(?:ABACA|PUMA)_INHERIT_\d+|#{Succession::STAND_IN}|#{Succession::SUCCESSOR}|LISTEN_(?:FDS|PID|FDNAMES))\z/
+      STALE = /\A(?:(?:ABACA|PUMA)_INHERIT_\d+|#{Succession::CONTROL}|#{Succession::STAND_IN}|#{Succession::SUCCESSOR}|LISTEN_(?:FDS|PID|FDNAMES))\z/
       # What nobody shall read in the log.
       TOKEN = /(--control-token[ =])\S+/
       # Seconds between two looks whether the process stops meanwhile.
@@ -58,8 +58,9 @@ module Abaca
 
       # Becomes the new program. Returns only if the process is to end, as a signal has said meanwhile.
       #
+      # @param control [Control::Heir, nil] the control server's place
       # @raise [ConfigError] if that fails
-      def exec
+      def exec(control = nil)
         changes = run_hooks
         return unless pending?
 
@@ -67,7 +68,9 @@ module Abaca
         @log.info("* Restarting: #{@origin.words.join(' ').gsub(TOKEN, '\1***')}")
         @log.release
         UNTIMELY.each { |name| Signal.trap(name, "IGNORE") }
-        Process.exec(*command(@heirs, Succession::SUCCESSOR, [@socket&.fileno, @pid].compact.join(" "), changes))
+        changes = changes.merge(Succession::CONTROL => control.to_s) if control
+        Process.exec(*command(@heirs, Succession::SUCCESSOR, [@socket&.fileno, @pid].compact.join(" "), changes,
+                              [@socket&.fileno, *control&.fds].compact))
       rescue SystemCallError => e
         raise ConfigError, "the restart failed: #{e.message}"
       end
@@ -167,7 +170,7 @@ module Abaca
       end
 
       # Arguments of Process.exec and Process.spawn.
-      def command(places, role, value, changes, others = [@socket&.fileno].compact)
+      def command(places, role, value, changes, others)
         environment = @origin.environment.reject { |name, _| STALE.match?(name) }
         environment.update("PWD" => @origin.directory, **Inherited.variables(places), role => value, **changes)
         program, *arguments = @origin.words

@@ -12,6 +12,7 @@ module Abaca
     class Succession
       STAND_IN = "ABACA_STAND_IN"
       SUCCESSOR = "ABACA_SUCCESSOR"
+      CONTROL = "ABACA_INHERIT_CONTROL"
       # Messages of the two: a listener with its descriptors, all is ready, and the end.
       LISTENER = "listener"
       READY = "ready"
@@ -26,12 +27,17 @@ module Abaca
       # @return [Inherited] the sockets
       attr_reader :inherited
 
+      # @return [Control::Heir, nil] the control server's place
+      attr_reader :control
+
       # @return [Integer, nil] the stand-in's process, in its successor
       attr_reader :pid
 
       # @param env [Hash{String => String}, ENV] loses the variables
       def initialize(env = ENV)
         @inherited = Inherited.new(env)
+        control = env.delete(CONTROL)
+        @control = Control::Heir.parse(control) if control
         fd = env.delete(STAND_IN)
         @stand_in = !fd.nil?
         @restarted = @stand_in || env.key?(SUCCESSOR)

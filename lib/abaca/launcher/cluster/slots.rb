@@ -15,6 +15,8 @@ module Abaca
 
         # @return [Integer] how many workers there may be
         attr_reader :most
+        # @return [Page]
+        attr_reader :page
 
         # @param workers [Integer] how many there are at the start
         def initialize(workers)

@@ -1,0 +1,83 @@
+# frozen_string_literal: true
+
+require_relative "../log/text"
+require_relative "answer"
+require_relative "puma_stats"
+
+module Abaca
+  class Control
+    # What the watch has done by the launcher, in the launcher's process: acts, and looks that need its Ruby. What the
+    # launcher cannot do is 404.
+    class Acts
+      # Those that the launcher's methods carry out; those that may be impossible return false then.
+      ACTS = %w[stop halt restart phased-restart refork reload-worker-directory].freeze
+      # The others.
+      OTHERS = { "gc" => :gc, "gc-stats" => :gc_stats, "stats" => :stats, "thread-backtraces" => :thread_backtraces,
+                 "dump" => :dump, "reload-certificates" => :reload_certificates }.freeze
+      OK = "{ \"status\": \"ok\" }"
+      private_constant :ACTS, :OTHERS, :OK
+
+      # @param launcher [Launcher]
+      # @param log [Log] has a line for each act
+      def initialize(launcher, log:)
+        @launcher = launcher
+        @log = log
+      end
+
+      # @param word [String]
+      # @return [Answer]
+      def ask(word, within: nil, **) # rubocop:disable Lint/UnusedMethodArgument -- as Questions#ask, here nobody waits
+        return act(word) if ACTS.include?(word)
+
+        method = OTHERS[word]
+        method ? send(method) : Answer.text(404, "Unsupported action")
+      end
+
+      private
+
+      def act(command)
+        method = command.tr("-", "_")
+        return unavailable(method) unless @launcher.respond_to?(method)
+
+        @log.info("* Control server: #{command}")
+        @launcher.public_send(method) == false ? unavailable(method) : ok
+      end
+
+      def ok = Answer.new(200, "application/json", OK)
+
+      def unavailable(method) = Answer.new(404, "application/json", "{ \"error\": \"#{method} not available\" }")
+
+      def gc
+        GC.start
+        ok
+      end
+
+      def gc_stats = Answer.json(GC.stat)
+
+      def stats = Answer.json(@launcher.stats)
+
+      # Of this process: the one, or the master.
+      def thread_backtraces
+        Answer.json(Thread.list.map do |thread|
+          name = "Thread: TID-#{thread.object_id.to_s(36)} #{thread.name}".strip
+          { name:, backtrace: (thread.backtrace || []).map { |frame| Log::Text.utf8(frame) } }
+        end)
+      end
+
+      # Says what is wrong with them.
+      def reload_certificates
+        act("reload-certificates")
+      rescue ConfigError => e
+        Answer.text(422, e.message)
+      end
+
+      # A master has no requests.
+      def dump
+        server = @launcher.server
+        return Answer.text(200, "#{Log::Text.utf8(server.dump)}\n") if server
+
+        @launcher.dump.nil? ? unavailable("dump") : Answer.text(200, "each worker writes its dump into the log\n")
+      end
+    end
+  end
+end

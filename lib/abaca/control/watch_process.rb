@@ -1,0 +1,95 @@
+# frozen_string_literal: true
+
+require_relative "commands"
+require_relative "figures"
+require_relative "questions"
+require_relative "server"
+
+module Abaca
+  class Control
+    # What runs in the process of the watch: the control server. It is forked by the launcher, and keeps nothing of it
+    # but the page and the sockets that it needs.
+    class WatchProcess
+      # They are for the launcher, which ends the watch.
+      IGNORED = %w[INT TERM QUIT HUP USR1 USR2 TTIN TTOU URG PWR INFO].freeze & Signal.list.keys
+      # Seconds between two looks at the parent's number, in case another child of the launcher holds the pair.
+      LOOK = 5
+      private_constant :IGNORED, :LOOK
+
+      # @param places [Places] its sockets
+      # @param guard [Guard]
+      # @param config [Config]
+      # @param slots [Launcher::Cluster::Slots, Launcher::OnlySlot] the page
+      # @param launcher [Integer] the process
+      def initialize(places, guard:, config:, slots:, launcher:)
+        @places = places
+        @guard = guard
+        @config = config
+        @slots = slots
+        @launcher = launcher
+      end
+
+      # Serves until the launcher says that this is the end, or has ended.
+      #
+      # @param socket [UNIXSocket] to the launcher
+      def run(socket)
+        IGNORED.each { |name| Signal.trap(name, "IGNORE") }
+        Process.setproctitle(title)
+        let_go([socket, *@places.sockets].map(&:fileno))
+        serve(socket)
+      end
+
+      private
+
+      def title
+        tag = @config[:tag] || File.basename(Dir.pwd)
+        "abaca: watch: #{@launcher}#{" [#{tag}]" unless tag.empty?}"
+      end
+
+      def serve(socket)
+        ends = Thread::Queue.new
+        launcher = Questions.new(socket) { |told| ends << told }
+        figures = Figures.new(@config, @slots, launcher)
+        commands = Commands.new(launcher, figures:, data_only: @config[:control_data_only])
+        server = Server.new(@places, guard: @guard, commands:, log: RemoteLog.new(launcher))
+        watch_parent(ends)
+        server.close if ends.pop
+      end
+
+      def watch_parent(ends)
+        Thread.new do
+          sleep(LOOK) while Process.ppid == @launcher
+          ends << false
+        end
+      end
+
+      # What others have open is not open here, and the end of a log's reader is nobody's business. The numbers stay
+      # taken, since objects may close them.
+      def let_go(kept)
+        Dir.children("/proc/self/fd").map(&:to_i).each { |fd| release(fd) unless kept.include?(fd) }
+      rescue SystemCallError
+        [$stdin, $stdout, $stderr].each { |io| io.reopen(File::NULL) } # no /proc
+      end
+
+      def release(fd)
+        IO.for_fd(fd, autoclose: false).reopen(File::NULL)
+      rescue SystemCallError, ArgumentError
+        nil # was that of the folder, or is Ruby's own
+      end
+
+      # The launcher's log, as the control server needs it.
+      class RemoteLog
+        # @param launcher [Questions]
+        def initialize(launcher)
+          @launcher = launcher
+        end
+
+        # @param text [String]
+        def warn(text) = @launcher.log(:warn, text)
+
+        # @param text [String]
+        def error(text) = @launcher.log(:error, text)
+      end
+    end
+  end
+end

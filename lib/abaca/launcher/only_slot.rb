@@ -1,0 +1,31 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Launcher
+    # The shared page of a single process: one slot, which others may read while the process hangs. The server's heart
+    # costs a wake-up each second, so there is one only where somebody reads it.
+    class OnlySlot
+      # @return [Page]
+      attr_reader :page
+
+      def initialize
+        @page = Page.create(slots: 1)
+        @started_at = Time.now
+      end
+
+      # @return [Page::Slot] that is this process's from now on
+      def claim = @page[0].claim
+
+      # @param config [Config]
+      # @return [Hash{Symbol => Object}] figures in Puma's shape, as far as the page has them
+      def stats(config)
+        slot = @page[0]
+        Control::PumaStats.single(slot.figures, places: Control::PumaStats.places(config),
+                                                started_at: slot.started_at || @started_at)
+      end
+
+      # Idempotent. A server that runs in the slot keeps the page until it has ended.
+      def close = @page.close
+    end
+  end
+end
