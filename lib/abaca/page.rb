@@ -18,16 +18,23 @@ module Abaca
 
     # The most slots of a page.
     MOST = 4096
+    # The most rows of a slot.
+    MOST_ROWS = 65_536
 
     class << self
-      # @param slots [Integer] 1 to MOST; one costs 8 KB of address space, and memory once it is used
+      # What is not used costs address space only.
+      #
+      # @param slots [Integer] 1 to MOST
+      # @param rows [Integer] of each slot: so many requests in the app can be seen
+      # @param queued [Integer] ... and so many that wait to be taken; MOST_ROWS together, the rest is cut
       # @return [Page] of empty slots
-      # @raise [ArgumentError] for another number
+      # @raise [ArgumentError] for other numbers
       # @raise [SystemCallError] if the kernel has no memory or no descriptor for it
-      def create(slots:)
-        return map(slots) if slots.is_a?(Integer) && slots.between?(1, MOST)
-
-        raise ArgumentError, "slots: 1 to #{MOST}, not #{slots.inspect}"
+      def create(slots:, rows: 1024, queued: 1024)
+        check("slots", slots, 1..MOST)
+        check("rows", rows, 0..)
+        check("queued", queued, 0..)
+        map(slots, *[rows, queued].map { |count| [count, MOST_ROWS].min })
       end
 
       # The page of another server, to look at its workers from outside: without their help, also while they hang.
@@ -45,6 +52,12 @@ module Abaca
       end
 
       private
+
+      def check(name, number, range)
+        return if number.is_a?(Integer) && range.cover?(number)
+
+        raise ArgumentError, "#{name}: #{range.begin} to #{range.end || "any number"}, not #{number.inspect}"
+      end
 
       # "/memfd:abaca-page (deleted)", or a file of such a name.
       def page?(descriptor)

@@ -16,12 +16,21 @@ typedef struct ab_page_time {
   ab_nsec monotonic, unix_time;
 } ab_page_time;
 
-/* A page with empty slots, 1 to AB_PAGE_MAX_SLOTS, in memory without a name in any file system;
- * NULL with errno. Children of fork share it. The caller holds it. */
-ab_page *ab_page_create(const ab_mem *mem, uint32_t slots, ab_page_time now) AB_WARN_UNUSED;
-/* The same in an unlinked file below `directory`: where there is no memfd_create. */
-ab_page *ab__page_create_in(const ab_mem *mem, const char *directory, uint32_t slots,
-                            ab_page_time now) AB_WARN_UNUSED;
+typedef struct ab_page_options {
+  uint32_t slots; /* 1 to AB_PAGE_MAX_SLOTS */
+  uint32_t rows;  /* in each, for requests in the application; */
+  uint32_t
+      queued; /* for those that wait: both together AB_PAGE_MAX_ROWS at most, the rest is cut */
+} ab_page_options;
+
+/* A page with empty slots in memory without a name in any file system; NULL with errno. Children of
+ * fork share it. The caller holds it. What is not used takes address space only. */
+ab_page *ab_page_create(const ab_mem *mem, const ab_page_options *options,
+                        ab_page_time now) AB_WARN_UNUSED;
+/* The same in an unlinked file below `directory`: where there is no memfd_create. Its areas are
+ * small (page.c), and a slot's are reserved on the file system when it is first claimed. */
+ab_page *ab__page_create_in(const ab_mem *mem, const char *directory,
+                            const ab_page_options *options, ab_page_time now) AB_WARN_UNUSED;
 /* Maps the page of another process, for reading. `fd` is borrowed. NULL with *error: AB_ESYS with
  * errno, AB_ENOMEM, AB_EINVAL: no page of Abaca's, AB_ELIMIT: a layout of the version *version,
  * which is not AB_PAGE_VERSION. */
@@ -43,16 +52,35 @@ uint32_t ab_page_size(const ab_page *page);
 /* index < ab_page_size. Lent until the last drop. */
 ab_page_slot *ab_page_slot_of(const ab_page *page, uint32_t index);
 
+/* A slot and its areas; a count may be 0. Lent until the last drop. */
+typedef struct ab_page_parts {
+  ab_page_slot *slot;
+  ab_loop_line *loops;
+  ab_row *rows, *queued;
+  ab_page_route *routes;
+  ab_series *series;
+  ab_page_event *events;
+  ab_row *kept;
+  ab_history_record *seconds, *tens;
+  ab_client *clients;
+  uint32_t loop_count, row_count, queued_count, route_count, series_count, event_count, kept_count,
+      second_count, ten_count, client_count;
+} ab_page_parts;
+
+ab_page_parts ab_page_parts_of(const ab_page *page, uint32_t index);
+
 /* --- slots --- */
 
 static inline pid_t ab_page_pid(uint64_t holder) {
   return (pid_t)(holder >> 32);
 }
 
-/* This process takes the slot from one that has ended: state BOOTING, and no heartbeat yet. What
- * earlier ones have counted stays in the sums; wherever a process is killed in here, no count is
- * lost, and none counted twice. AB_OK, or AB_AGAIN: another process has the slot, and is alive. */
-int ab_page_claim(ab_page_slot *slot, uint32_t phase, ab_page_time now) AB_WARN_UNUSED;
+/* This process takes the slot from one that has ended: state BOOTING, and no heartbeat yet; rows,
+ * loops and clients are cleared. What earlier ones have counted stays in the sums; wherever a
+ * process is killed in here, no count is lost, and none counted twice. AB_OK, AB_AGAIN: another
+ * process has the slot, and is alive, or AB_ENOSPC: the page is a file, and there is no room for
+ * the slot. */
+int ab_page_claim(ab_page *page, uint32_t index, uint32_t phase, ab_page_time now) AB_WARN_UNUSED;
 /* May this process write the slot's state? The one that has it, and the page's creator. */
 bool ab_page_may_set(const ab_page *page, const ab_page_slot *slot);
 /* Has this process claimed it? */

@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "page/page.h"
+#include "page/internal.h"
 
 /* A claim takes less than a microsecond, unless the process dies, or sleeps, within it. */
 #define TRIES 100
@@ -57,13 +57,46 @@ static void write_before(ab_page_slot *slot) {
 #undef NOTHING
 }
 
-int ab_page_claim(ab_page_slot *slot, uint32_t phase, ab_page_time now) {
+static void end_rows(ab_row *rows, uint32_t count, uint32_t *mark) {
+  uint32_t used = ab__page_mark(mark, count);
+  for (uint32_t i = 0; i < used; i++) ab_row_end(&rows[i]);
+  AB_PUT(*mark, 0);
+}
+
+/* What there was in the last process, and is no more. Counters, names, events and history stay. */
+static void clear_now(const ab_page_parts *parts) {
+  end_rows(parts->rows, parts->row_count, &parts->slot->app.mark);
+  end_rows(parts->queued, parts->queued_count, &parts->slot->queue.mark);
+  for (uint32_t i = 0; i < parts->loop_count; i++) {
+    /* Nothing is touched that was never used. */
+    if (AB_GET(parts->loops[i].seq) || AB_GET(parts->loops[i].used))
+      ab__loop_line_forget(&parts->loops[i]);
+  }
+  for (uint32_t i = 0; i < parts->client_count; i++) {
+    if (AB_GET(parts->clients[i].seq) || AB_GET(parts->clients[i].requests))
+      ab__client_forget(&parts->clients[i]);
+  }
+  ab_page_process *process = &parts->slot->process;
+  AB_PUT(process->cpu, 0);
+  AB_PUT(process->stall_after, 0);
+  AB_PUT(process->rss, 0);
+  AB_PUT(process->fibers, 0);
+  AB_PUT(process->fibers_most, 0);
+  AB_PUT(process->threads, 0);
+  AB_PUT(process->threads_most, 0);
+  AB_PUT(process->offloads, 0);
+}
+
+int ab_page_claim(ab_page *page, uint32_t index, uint32_t phase, ab_page_time now) {
+  ab_page_parts parts = ab_page_parts_of(page, index);
+  ab_page_slot *slot = parts.slot;
   /* Acquire: what the last process has written before it left is seen. */
   uint64_t holder = __atomic_load_n(&slot->holder, __ATOMIC_ACQUIRE);
   uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_RELAXED);
   bool settled = __atomic_load_n(&slot->settled, __ATOMIC_RELAXED) == claims_of(holder);
   pid_t pid = ab_page_pid(holder);
   if ((is_live(state) || !settled) && pid != getpid() && lives(pid)) return AB_AGAIN;
+  if (ab__page_reserve(page, index) != AB_OK) return AB_ENOSPC;
   uint64_t mine = self() | (uint32_t)(claims_of(holder) + 1);
   /* Of two that claim at once one gets it. From here until `settled` the rest is in between. */
   if (!__atomic_compare_exchange_n(&slot->holder, &holder, mine, false, __ATOMIC_ACQ_REL,
@@ -78,6 +111,7 @@ int ab_page_claim(ab_page_slot *slot, uint32_t phase, ab_page_time now) {
   __atomic_store_n(&slot->beat, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&slot->figures.turned, 0, __ATOMIC_RELAXED);
   write_before(slot);
+  clear_now(&parts);
   /* Release: all of the above is seen with it. Partner: the acquire in read_once. */
   __atomic_store_n(&slot->settled, claims_of(mine), __ATOMIC_RELEASE);
   return AB_OK;

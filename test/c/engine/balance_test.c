@@ -21,7 +21,7 @@ static void sibling_serves(worker *self, bool shut) {
 }
 
 static void worker_init(worker *self) {
-  self->page = ab_page_create(&ab_mem_libc, 3, (ab_page_time){1, 1});
+  self->page = ab_page_create(&ab_mem_libc, &(ab_page_options){.slots = 3}, (ab_page_time){1, 1});
   self->sibling = ab_page_slot_of(self->page, 2);
   fixture_prepare(&self->fx);
   self->fx.stats = &ab_page_slot_of(self->page, 0)->figures;
@@ -212,7 +212,7 @@ CHECK_CASE(a_full_worker_that_drains_has_no_more_looks) {
 
 CHECK_CASE(joining_without_memory) {
   worker one;
-  one.page = ab_page_create(&ab_mem_libc, 1, (ab_page_time){1, 1});
+  one.page = ab_page_create(&ab_mem_libc, &(ab_page_options){.slots = 1}, (ab_page_time){1, 1});
   fixture_init(&one.fx);
   one.fx.mem.fail_at = one.fx.mem.calls + 1;
   const ab_siblings siblings = {.page = one.page, .own = 0, .moves = true};

@@ -37,7 +37,7 @@ static void share_listener(pair *self) {
 }
 
 static void pair_init(pair *self) {
-  self->page = ab_page_create(&ab_mem_libc, 2, (ab_page_time){1, 1});
+  self->page = ab_page_create(&ab_mem_libc, &(ab_page_options){.slots = 2}, (ab_page_time){1, 1});
   start(self, &self->a, 0);
   start(self, &self->b, 1);
   share_listener(self);

@@ -9,10 +9,19 @@
 
 static const ab_page_time start = {1000, 2000};
 
+static ab_page *made; /* the last one */
+
 static ab_page *new_page(uint32_t slots) {
-  ab_page *page = ab_page_create(&ab_mem_libc, slots, start);
-  CHECK(page != NULL);
-  return page;
+  made = ab_page_create(&ab_mem_libc, &(ab_page_options){slots, 8, 4}, start);
+  CHECK(made != NULL);
+  return made;
+}
+
+static int claim(ab_page_slot *slot, uint32_t phase, ab_page_time now) {
+  ptrdiff_t offset = (char *)slot - (char *)ab_page_slot_of(made, 0);
+  uint32_t index = (uint32_t)offset / ab_page_head_of(made)->slot_size;
+  CHECK(ab_page_slot_of(made, index) == slot);
+  return ab_page_claim(made, index, phase, now);
 }
 
 /* Runs fn in a child, which then ends, or waits to be killed. */
@@ -41,7 +50,7 @@ static void kill_child(pid_t pid) {
 }
 
 static void serve(ab_page_slot *slot) {
-  CHECK_INT(AB_OK, ab_page_claim(slot, 0, start));
+  CHECK_INT(AB_OK, claim(slot, 0, start));
   ab_page_set_state(slot, AB_PAGE_SERVING);
   slot->figures.requests += 5;
   slot->figures.rejected[AB_REJECT_QUEUE_FULL] += 2;
@@ -56,7 +65,7 @@ CHECK_CASE(a_slot_is_taken) {
   CHECK_INT(0, view.claims);
   CHECK_INT(0, view.pid);
   CHECK(!ab_page_is_mine(slot));
-  CHECK_INT(AB_OK, ab_page_claim(slot, 3, (ab_page_time){5, 6}));
+  CHECK_INT(AB_OK, claim(slot, 3, (ab_page_time){5, 6}));
   view = ab_page_look(slot);
   CHECK_INT(AB_PAGE_BOOTING, view.state);
   CHECK_INT(1, view.claims);
@@ -92,7 +101,7 @@ CHECK_CASE(sums_go_on_when_a_slot_is_taken_over) {
   CHECK_INT(0, ab_page_sums(page).connections);
   CHECK_INT(15, ab_page_sums(page).requests);
   CHECK_INT(5, ab_page_look(slot).figures.requests);
-  CHECK_INT(AB_OK, ab_page_claim(slot, 0, start));
+  CHECK_INT(AB_OK, claim(slot, 0, start));
   CHECK_INT(0, ab_page_look(slot).figures.requests);
   CHECK_INT(0, ab_page_look(slot).figures.connections);
   CHECK_INT(15, ab_page_sums(page).requests);
@@ -103,11 +112,11 @@ CHECK_CASE(a_slot_whose_process_is_alive_is_not_taken) {
   ab_page *page = new_page(1);
   ab_page_slot *slot = ab_page_slot_of(page, 0);
   pid_t pid = in_child(serve, slot, true);
-  CHECK_INT(AB_AGAIN, ab_page_claim(slot, 0, start));
+  CHECK_INT(AB_AGAIN, claim(slot, 0, start));
   CHECK_INT(pid, ab_page_look(slot).pid);
   CHECK(ab_page_may_set(page, slot)); /* we have made the page */
   ab_page_set_state(slot, AB_PAGE_ENDED);
-  CHECK_INT(AB_OK, ab_page_claim(slot, 0, start));
+  CHECK_INT(AB_OK, claim(slot, 0, start));
   kill_child(pid);
   ab_page_drop(page);
 }
@@ -116,7 +125,7 @@ CHECK_CASE(a_slot_whose_process_is_alive_is_not_taken) {
 static void race(ab_page_slot *slot, unsigned *gate, unsigned count) {
   __atomic_fetch_add(&gate[0], 1, __ATOMIC_SEQ_CST);
   while (__atomic_load_n(&gate[0], __ATOMIC_SEQ_CST) < count) continue;
-  bool won = ab_page_claim(slot, 0, start) == AB_OK;
+  bool won = claim(slot, 0, start) == AB_OK;
   __atomic_fetch_add(&gate[1], 1, __ATOMIC_SEQ_CST);
   while (__atomic_load_n(&gate[1], __ATOMIC_SEQ_CST) < count) usleep(100);
   _exit(won ? 0 : 1);
@@ -170,7 +179,7 @@ CHECK_CASE(a_claim_that_was_cut_short) {
     CHECK_INT(0, view.beat);
     CHECK_INT(0, view.figures.requests);
     CHECK_INT(5, ab_page_sums(page).requests);
-    CHECK_INT(AB_OK, ab_page_claim(slot, 0, start));
+    CHECK_INT(AB_OK, claim(slot, 0, start));
     CHECK_INT(3, ab_page_look(slot).claims);
     CHECK_INT(0, ab_page_look(slot).figures.requests);
     CHECK_INT(5, ab_page_sums(page).requests);
@@ -181,7 +190,7 @@ CHECK_CASE(a_claim_that_was_cut_short) {
 /* Claims, counts, and goes on doing so, until it is killed. `told` counts beside. */
 static void count_for_ever(ab_page_slot *slot, uint64_t *told) {
   for (;;) {
-    if (ab_page_claim(slot, 0, start) != AB_OK) _exit(1);
+    if (claim(slot, 0, start) != AB_OK) _exit(1);
     ab_page_set_state(slot, AB_PAGE_SERVING);
     for (int i = 0; i < 3; i++) {
       __atomic_fetch_add(told, 1, __ATOMIC_RELAXED);
@@ -223,7 +232,7 @@ CHECK_CASE(a_reader_beside_a_writer) {
   pid_t pid = fork();
   if (pid == 0) {
     for (uint32_t n = 1;; n++) {
-      if (ab_page_claim(slot, n, (ab_page_time){n, n}) != AB_OK) _exit(1);
+      if (claim(slot, n, (ab_page_time){n, n}) != AB_OK) _exit(1);
       __atomic_store_n(&slot->figures.requests, slot->figures.requests + 1, __ATOMIC_RELAXED);
     }
   }
@@ -247,7 +256,7 @@ CHECK_CASE(a_reader_beside_a_writer) {
 CHECK_CASE(what_other_states_say) {
   ab_page *page = new_page(1);
   ab_page_slot *slot = ab_page_slot_of(page, 0);
-  CHECK_INT(AB_OK, ab_page_claim(slot, 0, start));
+  CHECK_INT(AB_OK, claim(slot, 0, start));
   slot->figures.in_app = 3;
   for (enum ab_page_state state = AB_PAGE_EMPTY; state < AB_PAGE_STATES; state++) {
     ab_page_set_state(slot, state);

@@ -1,4 +1,6 @@
 /* Abaca::Page::Slot: a worker's part of the page. */
+#include <errno.h>
+
 #include "io/timer.h"
 #include "rb/page/rb_page_parts.h"
 
@@ -93,7 +95,9 @@ static VALUE slot_take(VALUE self, VALUE phase) {
   rb_slot *own = own_of(self);
   ab_page_slot *slot = open_slot(self);
   if (own->occupied && ab_page_is_mine(slot)) refuse(self, "a server runs in it");
-  if (ab_page_claim(slot, number, ab__page_now()) != AB_OK) refuse(self, "it is alive");
+  int result = ab_page_claim(ab__page_of(own->page), own->index, number, ab__page_now());
+  if (result == AB_ENOSPC) rb_syserr_fail(ENOSPC, "cannot keep room for a slot of the page");
+  if (result != AB_OK) refuse(self, "it is alive");
   own->occupied = false; /* it was by the process that has forked this one */
   return self;
 }

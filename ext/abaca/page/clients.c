@@ -1,0 +1,110 @@
+#include "page/clients.h"
+
+#define PLACES (4 * AB_PAGE_CLIENTS)
+
+void ab_clients_over(ab_clients *self, ab_client *clients, uint32_t count) {
+  if (count > AB_PAGE_CLIENTS) count = AB_PAGE_CLIENTS;
+  *self = (ab_clients){.clients = clients, .count = count};
+}
+
+static bool same(const ab_addr *a, const ab_addr *b) {
+  return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+}
+
+static size_t hash(const ab_addr *addr) {
+  uint64_t halves[2];
+  memcpy(halves, addr->bytes, sizeof(halves));
+  uint64_t mixed = (halves[0] ^ addr->family) * 0x9e3779b97f4a7c15u;
+  mixed = (mixed ^ mixed >> 32 ^ halves[1]) * 0xd6e8feb86659fd93u;
+  return (size_t)(mixed >> 32) % PLACES;
+}
+
+/* The port, and bytes that a family does not use, tell nobody apart. */
+static ab_addr bare(const ab_addr *addr) {
+  ab_addr only = {.family = addr->family};
+  memcpy(only.bytes, addr->bytes, addr->family == 4 ? 4 : addr->family == 6 ? 16 : 0);
+  return only;
+}
+
+/* Where an address is, or would be. */
+static uint8_t *place_of(ab_clients *self, const ab_addr *addr) {
+  size_t at = hash(addr);
+  while (self->places[at] && !same(&self->clients[self->places[at] - 1].addr, addr))
+    at = (at + 1) % PLACES;
+  return &self->places[at];
+}
+
+/* An address was replaced: what was put beyond its place must be found without it. */
+static void index_anew(ab_clients *self) {
+  memset(self->places, 0, sizeof(self->places));
+  for (uint32_t i = 0; i < self->used; i++)
+    *place_of(self, &self->clients[i].addr) = (uint8_t)(i + 1);
+}
+
+static uint32_t fewest(const ab_clients *self) {
+  uint32_t least = 0;
+  for (uint32_t i = 1; i < self->used; i++) {
+    if (self->clients[i].requests < self->clients[least].requests) least = i;
+  }
+  return least;
+}
+
+/* Writes what stands in `whole`, but for its number. */
+static void put(ab_client *client, const ab_client *whole) {
+  ab_client words = *whole;
+  ab_seq_open(&client->seq);
+  /* The address begins within the first word. */
+  words.seq = AB_GET(client->seq);
+  ab_words_put(client, &words, sizeof(words));
+  ab_seq_close(&client->seq);
+}
+
+static ab_client *enter(ab_clients *self, const ab_addr *addr) {
+  bool full = self->used == self->count;
+  uint32_t number = full ? fewest(self) : self->used;
+  uint64_t over = full ? self->clients[number].requests : 0;
+  put(&self->clients[number], &(ab_client){.addr = *addr, .requests = over, .over = over});
+  if (!full) {
+    self->used++;
+    *place_of(self, addr) = (uint8_t)(number + 1);
+  } else {
+    index_anew(self);
+  }
+  return &self->clients[number];
+}
+
+void ab_clients_count(ab_clients *self, const ab_addr *addr, const ab_client_request *request) {
+  if (self->count == 0) return;
+  ab_addr only = bare(addr);
+  uint8_t place = *place_of(self, &only);
+  ab_client *client = place ? &self->clients[place - 1] : enter(self, &only);
+  ab_seq_open(&client->seq);
+  AB_ADD(client->requests, 1);
+  AB_ADD(client->bytes, request->bytes);
+  if (request->slow) AB_ADD(client->slow, 1);
+  if (request->error) AB_ADD(client->errors, 1);
+  ab_seq_close(&client->seq);
+}
+
+void ab_clients_connect(ab_clients *self, const ab_addr *addr, int change) {
+  ab_addr only = bare(addr);
+  if (self->count == 0) return;
+  uint8_t place = *place_of(self, &only);
+  if (!place) return;
+  ab_client *client = &self->clients[place - 1];
+  if (change > 0 || client->open > 0) AB_PUT(client->open, client->open + (uint32_t)change);
+}
+
+void ab__client_forget(ab_client *client) {
+  put(client, &(ab_client){.requests = 0});
+}
+
+bool ab_client_load(const ab_client *client, ab_client *copy) {
+  for (int i = 0; i < AB_SEQ_TRIES; i++) {
+    uint32_t seq = ab_seq_begin(&client->seq);
+    if (!AB_GET(client->requests)) return false;
+    ab_words_get(copy, client, sizeof(*copy));
+    if (ab_seq_holds(&client->seq, seq)) return copy->requests > 0;
+  }
+  return false;
+}

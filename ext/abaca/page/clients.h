@@ -1,0 +1,53 @@
+/* Which clients ask most: a sketch (space-saving) of a fixed size. When it is full, a new address
+ * takes the place of the one with the fewest requests, and begins with that one's number, which is
+ * by how much it may be too high. Whoever has more than 1/64 of all requests is in it. */
+#ifndef AB_PAGE_CLIENTS_H
+#define AB_PAGE_CLIENTS_H
+
+#include "base/addr.h"
+#include "page/words.h"
+
+#define AB_PAGE_CLIENTS 64
+
+/* A cache line. The port does not count: it is 0. */
+typedef struct ab_client {
+  uint32_t seq;
+  ab_addr addr;
+  uint64_t requests; /* 0: the place is free */
+  uint64_t bytes;    /* received and sent, as all below since it has the place */
+  uint64_t over;     /* by how much `requests` may be too high */
+  uint32_t open;     /* connections now, of those that were opened since then */
+  uint32_t slow;
+  uint32_t errors; /* answers with 4xx and 5xx */
+  uint32_t reserved;
+} ab_client;
+
+_Static_assert(sizeof(ab_client) == 64, "a client has a cache line");
+
+/* A process's table of the addresses in its slot. One thread at a time. */
+typedef struct ab_clients {
+  ab_client *clients; /* lent */
+  uint32_t count;     /* AB_PAGE_CLIENTS at most */
+  uint32_t used;
+  uint8_t places[4 * AB_PAGE_CLIENTS]; /* by hash: number + 1 */
+} ab_clients;
+
+/* Over the clients of a slot that this process has claimed: nobody is known. */
+void ab_clients_over(ab_clients *self, ab_client *clients, uint32_t count);
+
+/* A request of that address has ended. */
+typedef struct ab_client_request {
+  uint64_t bytes;
+  bool slow, error;
+} ab_client_request;
+
+void ab_clients_count(ab_clients *self, const ab_addr *addr, const ab_client_request *request);
+/* A connection begins (+1) or ends (-1); of addresses that are in the sketch. */
+void ab_clients_connect(ab_clients *self, const ab_addr *addr, int change);
+
+/* The process that had it is no more. */
+void ab__client_forget(ab_client *client);
+/* Copies a line; false if it is free, or written all the time. */
+bool ab_client_load(const ab_client *client, ab_client *copy) AB_WARN_UNUSED;
+
+#endif
