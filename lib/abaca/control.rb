@@ -8,9 +8,9 @@ module Abaca
   # (docs/control.md). The server runs in a process of its own, the watch.
   class Control
     # Most processes have no control server, and do without what it needs.
-    { Acts: "acts", Address: "address", Commands: "commands", Figures: "figures", Guard: "guard", Heir: "heir",
-      Places: "places", Questions: "questions", Replies: "replies", Request: "request", Server: "server",
-      Watch: "watch", WatchProcess: "watch_process" }.each do |name, file|
+    { Acts: "acts", Address: "address", Catalogue: "catalogue", Commands: "commands", Guard: "guard", Heir: "heir",
+      Looks: "looks", Places: "places", Questions: "questions", Replies: "replies", Request: "request",
+      Server: "server", Sessions: "sessions", Watch: "watch", WatchProcess: "watch_process" }.each do |name, file|
       autoload name, File.expand_path("control/#{file}", __dir__)
     end
 
@@ -39,7 +39,8 @@ module Abaca
       return heir&.discard unless @config[:control_url]
 
       address = Address.parse(@config[:control_url])
-      @guard = Guard.new(address, @config[:control_auth_token])
+      @guard = Guard.new(address, @config[:control_auth_token], { operate: @config[:control_operate_token],
+                                                                  read: @config[:control_read_token] })
       @places = Places.new(address, asked: @config[:control_url], heir:)
       @url = @places.address.to_s
       @token = @guard.token

@@ -24,13 +24,22 @@ module Abaca
     def initialize(out = nil, err = out, level: :info, format: :text, formatter: nil, pid: false)
       out ||= $stdout
       err ||= $stderr
-      @level = LEVELS.fetch(level) { raise ConfigError, "unknown log level: #{level.inspect}" }
+      self.level = level
       @form = Forms.of(format, pid)
       @pid = pid
       @formatter = formatter
       @io = out
       @out = writer(out)
       @err = out.equal?(err) ? @out : writer(err)
+    end
+
+    # @return [Symbol] the least level that is written
+    def level = LEVELS.key(@level)
+
+    # @param level [Symbol]
+    # @raise [ConfigError] for an unknown one
+    def level=(level)
+      @level = LEVELS.fetch(level) { raise ConfigError, "unknown log level: #{level.inspect}" }
     end
 
     # A line of information on `out`.

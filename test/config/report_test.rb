@@ -52,8 +52,9 @@ class ConfigReportTest < Minitest::Test
   end
 
   def test_tokens_are_masked
-    _, lines, = check("activate_control_app \"tcp://127.0.0.1:9293\", auth_token: \"hush\"")
+    _, lines, = check("activate_control_app \"tcp://127.0.0.1:9293\", auth_token: \"hush\", operate_token: \"hush2\"")
     assert_equal "(secret) puma.rb:1", row(lines["control_auth_token"])
+    assert_equal "(secret) puma.rb:1", row(lines["control_operate_token"])
     refute_includes lines.values.join, "hush"
   end
 

@@ -178,6 +178,8 @@ class ConfigWorkersTest < Minitest::Test
     assert_equal "unix:///a?umask=0007", load("activate_control_app \"unix:///a\", umask: 0o007")[:control_url]
     assert_equal "none", load("activate_control_app \"auto\", no_token: true")[:control_auth_token]
     assert_nil load[:control_auth_token]
+    config = load("activate_control_app \"auto\", operate_token: \"o\", read_token: \"r\"").to_h
+    assert_equal ["o", "r", nil], config.values_at(:control_operate_token, :control_read_token, :control_auth_token)
     assert_match(/control URL nonsense: /, failure("activate_control_app \"nonsense\""))
     assert_match(/activate_control_app: token is unknown/, failure("activate_control_app \"auto\", token: 1"))
   end

@@ -7,7 +7,7 @@ require_relative "control_case"
 class ControlCLITest < Minitest::Test
   include ControlCase
 
-  COMMANDS = Control::CLI::COMMANDS
+  WAYS = Control::WAYS
 
   # A server with a token, and a state file that has it.
   def state
@@ -64,7 +64,7 @@ class ControlCLITest < Minitest::Test
     expected = { "stop" => "TERM", "halt" => "QUIT", "restart" => "USR2", "phased-restart" => "USR1",
                  "refork" => "URG", "reopen-log" => "HUP", "worker-count-up" => "TTIN", "worker-count-down" => "TTOU",
                  "info" => Signal.list.key?("INFO") ? "INFO" : "PWR" }
-    assert_equal(expected, COMMANDS.transform_values(&:signal).compact)
+    assert_equal(expected, WAYS.transform_values(&:signal).compact)
     signals("USR1", "TTIN") do
       assert_equal [0, "Command phased-restart sent success\n", ""], abacactl("-p", Process.pid.to_s, "phased-restart")
       # Not for the control server, though there is one.
@@ -118,7 +118,7 @@ class ControlCLITest < Minitest::Test
   def test_help_and_version
     status, out, = abacactl("--help")
     assert_equal 0, status
-    assert_empty(COMMANDS.keys.reject { |command| out.match?(/[ ,]#{command}\b/) })
+    assert_empty(WAYS.keys.reject { |command| out.match?(/[ ,]#{command}\b/) })
     assert_equal [0, "abacactl version #{Abaca::VERSION}\n", ""], abacactl("-V")
   end
 

@@ -45,11 +45,11 @@ module ControlCase
   def launcher = @launcher ||= Launcher.new
 
   # Starts a server; returns the address that it has.
-  def control(url = "unix://#{@dir}/control.sock", token: "none", **options)
+  def control(url = "unix://#{@dir}/control.sock", token: "none", others: {}, **options)
     address = Control::Address.parse(url)
-    guard = Control::Guard.new(address, token)
+    guard = Control::Guard.new(address, token, others)
     log = @logger = Abaca::Log.new(@log)
-    commands = Control::Commands.new(Control::Acts.new(launcher, log:), **options)
+    commands = Control::Commands.new(Control::Acts.new(launcher, log:), sessions: guard.sessions, **options)
     places = Control::Places.new(address)
     @servers << Control::Server.new(places, guard:, commands:, log:)
     places.address
@@ -69,8 +69,12 @@ module ControlCase
     socket&.close
   end
 
-  def get(address, target, **fields)
-    exchange(address, "GET #{target} HTTP/1.1\r\n#{fields.map { |name, value| "#{name}: #{value}\r\n" }.join}\r\n")
+  def get(address, target, **fields) = call(address, "GET", target, **fields)
+
+  def post(address, target, **fields) = call(address, "POST", target, **fields)
+
+  def call(address, verb, target, **fields)
+    exchange(address, "#{verb} #{target} HTTP/1.1\r\n#{fields.map { |name, value| "#{name}: #{value}\r\n" }.join}\r\n")
   end
 
   def status(...) = get(...)[%r{\AHTTP/1\.1 (\d+) }, 1].to_i

@@ -7,7 +7,7 @@ module Abaca
     class Report
       # Settings that only programs have.
       OBJECTS = %i[log errors].freeze
-      SECRETS = %i[control_auth_token].freeze
+      SECRETS = %i[control_auth_token control_operate_token control_read_token].freeze
       private_constant :OBJECTS, :SECRETS
 
       # @param config [Config]
@@ -22,7 +22,22 @@ module Abaca
         rows.map { |row| "#{row[0].ljust(name)}  #{row[1].ljust(value)}  #{row[2]}" }
       end
 
+      # @return [Hash{Symbol => Hash}] the same by setting, as `value` and `from`
+      def to_h
+        (SETTINGS.keys - OBJECTS).to_h { |name| [name, { value: plain(name), from: @config.origin(name) }] }
+      end
+
       private
+
+      # As JSON has it, where it does.
+      def plain(name)
+        value = @config[name]
+        case value
+        when nil, true, false, Numeric then name == :default_host ? value(name) : value
+        when String, Symbol then SECRETS.include?(name) ? value(name) : value.to_s
+        else value(name)
+        end
+      end
 
       def value(name)
         return @config.binds.join(", ") if name == :binds

@@ -114,7 +114,8 @@ module Abaca
             page: "control.md", level: :process, flag: ["-S", "--state PATH"])
         setting(:state_permission, nil, Types::FileMode.new, "the mode of this file",
                 shown: "0600 with a token, else what the umask leaves", level: :process)
-        file_only(:activate_control_app, "a URL, `\"auto\"`; `auth_token:`, `no_token:`, `data_only:`, `umask:`",
+        file_only(:activate_control_app, "a URL, `\"auto\"`; `auth_token:`, `operate_token:`, `read_token:`, " \
+                                         "`no_token:`, `data_only:`, `umask:`",
                   "a control server for `abacactl`; `\"auto\"` is a unix socket in a folder of its own",
                   page: "control.md", flags: %w[--control-url --control-token])
         setting(:control_url, nil, Types::ControlUrl.new, "where a control server listens; auto: a unix socket",
@@ -122,6 +123,8 @@ module Abaca
         any(:control_auth_token, nil, "", "what it asks for", file: [], level: :process,
                                                               shown: "a random one",
                                                               flag: ["--control-token TOKEN"])
+        any(:control_operate_token, nil, "", "allows looks, and acts that end nothing", file: [], level: :process)
+        any(:control_read_token, nil, "", "allows looks alone", file: [], level: :process)
         switch(:control_data_only, false, "it only answers questions", file: [], level: :process)
         setting(:bind_to_activated_sockets, false, Types::Activation.new,
                 "listens at the sockets of systemd too, or at nothing else",

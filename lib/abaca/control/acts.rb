@@ -13,7 +13,8 @@ module Abaca
       ACTS = %w[stop halt restart phased-restart refork reload-worker-directory].freeze
       # The others.
       OTHERS = { "gc" => :gc, "gc-stats" => :gc_stats, "stats" => :stats, "thread-backtraces" => :thread_backtraces,
-                 "dump" => :dump, "reload-certificates" => :reload_certificates }.freeze
+                 "dump" => :dump, "reload-certificates" => :reload_certificates, "log-level" => :log_level,
+                 "set-log-level" => :set_log_level }.freeze
       OK = "{ \"status\": \"ok\" }"
       private_constant :ACTS, :OTHERS, :OK
 
@@ -26,11 +27,11 @@ module Abaca
 
       # @param word [String]
       # @return [Answer]
-      def ask(word, within: nil, **) # rubocop:disable Lint/UnusedMethodArgument -- as Questions#ask, here nobody waits
+      def ask(word, within: nil, **with) # rubocop:disable Lint/UnusedMethodArgument -- as Questions#ask, here nobody waits
         return act(word) if ACTS.include?(word)
 
         method = OTHERS[word]
-        method ? send(method) : Answer.text(404, "Unsupported action")
+        method ? send(method, **with) : Answer.text(404, "Unsupported action")
       end
 
       private
@@ -67,6 +68,17 @@ module Abaca
       # Says what is wrong with them.
       def reload_certificates
         act("reload-certificates")
+      rescue ConfigError => e
+        Answer.text(422, e.message)
+      end
+
+      def log_level = Answer.json({ v: 1, level: @log.level })
+
+      def set_log_level(level:)
+        before = @log.level
+        @log.level = level.to_sym
+        @log.dump("* Control server: log level #{level}, which was #{before}")
+        log_level
       rescue ConfigError => e
         Answer.text(422, e.message)
       end

@@ -88,6 +88,9 @@ module Abaca
       # @return [Boolean] whether a unix socket has no file, and so no permissions
       def abstract? = @path.to_s.start_with?("@")
 
+      # @return [Boolean] whether it is a unix socket that is its owner's alone
+      def private? = auto? || abstract? || (!@path.nil? && @mode.nobits?(0o077))
+
       # @return [String] the URL without options
       def to_s
         return "auto" if auto?

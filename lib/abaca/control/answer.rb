@@ -1,23 +1,50 @@
 # frozen_string_literal: true
 
 require "json"
+require_relative "../log/text"
+require_relative "table"
 
 module Abaca
   class Control
-    # An answer of the control server; JSON is on one line, as tools take the last line that they read.
-    Answer = Struct.new(:status, :type, :body) do
+    # An answer of the control server; JSON is on one line, as tools take the last line that they read. `fields` are
+    # further header fields.
+    Answer = Struct.new(:status, :type, :body, :fields) do
       # @param object [Hash, Array]
       # @return [Answer]
       def self.json(object, status: 200) = new(status, "application/json", JSON.generate(object))
 
       # @return [Answer]
-      def self.text(status, text) = new(status, "text/plain; charset=utf-8", text)
+      def self.text(status, text, fields = nil) = new(status, "text/plain; charset=utf-8", text, fields)
+
+      # One of ours, which has a version: keys are only added.
+      #
+      # @param object [Hash]
+      # @param request [Request] may ask for text
+      # @return [Answer]
+      def self.of(object, request)
+        return text(200, Table.text(object)) if request.prefers?("text/plain")
+
+        json({ v: 1, **clean(object) })
+      end
+
+      # Bytes of clients may be anything, while JSON is UTF-8.
+      def self.clean(object)
+        case object
+        when Hash then object.transform_values { |value| clean(value) }
+        when Array then object.map { |value| clean(value) }
+        when String then Log::Text.utf8(object)
+        when Float then object.finite? ? object : nil
+        else object
+        end
+      end
+      private_class_method :clean
 
       # What a client gets that asked with this verb.
       #
       # @return [String]
       def to_http(verb)
         "HTTP/1.1 #{status} #{Engine.status_phrase(status)}\r\nContent-Type: #{type}\r\n" \
+          "#{fields&.map { |name, value| "#{name}: #{value}\r\n" }&.join}" \
           "Content-Length: #{body.bytesize}\r\nCache-Control: no-store\r\n" \
           "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n#{body.b unless verb == 'HEAD'}"
       end

@@ -5,40 +5,14 @@ require "rbconfig"
 require_relative "../version"
 require_relative "client"
 require_relative "target"
+require_relative "ways"
 
 module Abaca
   class Control
     # The command line of `abacactl`, with Puma's commands and flags, and texts where scripts may look at them.
     class CLI
-      # How a command is carried out: its signal if only a process id is known (nil: not at all), whether the control
-      # server has it, and whether its answer is printed.
-      Way = Struct.new(:signal, :control, :printed)
-      DUMP = Signal.list.key?("INFO") ? "INFO" : "PWR"
-      COMMANDS = {
-        "start" => Way.new,
-        "status" => Way.new(nil, true),
-        "stop" => Way.new("TERM", true),
-        "halt" => Way.new("QUIT", true),
-        "restart" => Way.new("USR2", true),
-        "phased-restart" => Way.new("USR1", true),
-        "refork" => Way.new("URG", true),
-        "reload-worker-directory" => Way.new(nil, true),
-        "worker-count-up" => Way.new("TTIN"),
-        "worker-count-down" => Way.new("TTOU"),
-        "reopen-log" => Way.new("HUP"),
-        "info" => Way.new(DUMP),
-        "gc" => Way.new(nil, true),
-        "gc-stats" => Way.new(nil, true, true),
-        "stats" => Way.new(nil, true, true),
-        "thread-backtraces" => Way.new(nil, true, true),
-        "reload-certificates" => Way.new(nil, true),
-        "workers" => Way.new(nil, true, true),
-        "dump" => Way.new(nil, true, true)
-      }.freeze
-      # Ours: their token is not in the query, which may be logged.
-      OURS = %w[workers dump reload-certificates].freeze
       SERVER = File.expand_path("../../../exe/abaca", __dir__)
-      private_constant :Way, :DUMP, :OURS, :SERVER
+      private_constant :SERVER
 
       # A message for the user; the command has failed.
       class Failed < StandardError; end
@@ -62,7 +36,7 @@ module Abaca
         words = parser.parse(@argv)
         return 0 if @done
 
-        carry_out(command_of(words))
+        carry_out(*command_of(words))
         0
       rescue OptionParser::ParseError, ConfigError, Client::Failed, Failed => e
         @err.puts(e.message)
@@ -73,7 +47,7 @@ module Abaca
 
       def parser
         OptionParser.new("Usage: abacactl [options] COMMAND", 34) do |words|
-          words.separator("\nCommands: #{COMMANDS.keys.join(', ').scan(/\S.{0,66}(?=\s|\z)/).join("\n          ")}")
+          words.separator("\nCommands: #{commands.join(', ').scan(/\S.{0,66}(?=\s|\z)/).join("\n          ")}")
           words.separator("\nWhich server (the default is what config/abaca.rb or config/puma.rb says):")
           targets(words)
           words.separator("\nOthers:")
@@ -105,39 +79,64 @@ module Abaca
       end
 
       def command_of(words)
-        raise Failed, "Available commands: #{COMMANDS.keys.join(', ')}" if words.empty?
-        raise Failed, "One command only, not #{words.join(' and ')}" if words.size > 1
-        raise Failed, "Invalid command: #{words.first}" unless COMMANDS.key?(words.first)
+        raise Failed, "Available commands: #{commands.join(', ')}" if words.empty?
 
-        words.first
+        command, *given = words
+        way = WAYS[command] or raise Failed, "Invalid command: #{command}"
+        return words if way.takes?(given)
+        raise Failed, "One command only, not #{words.join(' and ')}" if way.words.nil?
+
+        raise Failed, "Usage: abacactl #{command} #{way.words}"
       end
 
-      def carry_out(command)
+      def commands = WAYS.map { |command, way| [command, way.words].compact.join(" ") }
+
+      def carry_out(command, *given)
         @target = Target.new(@flags)
         return start if command == "start"
 
         @target.find
-        way = COMMANDS.fetch(command)
-        @target.control_url && way.control ? ask(command, way) : signal(command, way)
+        way = WAYS.fetch(command)
+        @target.control_url && way.control ? ask(command, way, given) : signal(command, way)
       end
 
-      def ask(command, way)
+      def ask(command, way, given)
         client = Client.new(@target.control_url)
         return client.connect { message("Abaca is started") } if command == "status"
 
-        reply = client.ask(command, token: @target.control_token, query: !OURS.include?(command))
+        reply = reply_to(client, command, way, given)
         raise Failed, refusal(reply) unless reply.status == 200
+        return @out.puts(link(client, reply)) if command == "dashboard"
 
         message("Command #{command} sent success")
         @out.puts(reply.body) if way.printed
       end
 
+      # A terminal gets text.
+      def reply_to(client, command, way, given)
+        token = @target.control_token
+        return client.ask(command, token:) unless way.ours
+
+        client.call(*way.request(command, given), token:, accept: @out.tty? ? "text/plain" : nil)
+      end
+
+      def link(client, reply)
+        client.link(reply.body[/"path":"([^"]*)"/, 1]) or
+          raise Failed, "A browser needs a port: activate_control_app \"tcp://127.0.0.1:9293\""
+      end
+
       def refusal(reply)
         case reply.status
-        when 403 then "Unauthorized access to server (wrong auth token)"
-        when 404, 422 then "Command error: #{reply.body}"
+        when 403 then refused(reply)
+        when 404, 422, 504 then "Command error: #{reply.body}"
         else "Bad response from server: #{reply.status}"
         end
+      end
+
+      def refused(reply)
+        return "Unauthorized access to server (wrong auth token)" if reply.body == "Invalid auth token"
+
+        "Unauthorized access to server: #{reply.body}"
       end
 
       def signal(command, way)

@@ -38,22 +38,42 @@ module Abaca
         socket&.close
       end
 
+      # Asks as Puma's clients do, with the token in the query.
+      #
       # @param command [String]
       # @param token [String, nil]
-      # @param query [Boolean] whether the token stands in the query, as Puma's has to
       # @return [Reply]
       # @raise [Failed] if nobody listens there, or the answer does not come
-      def ask(command, token: nil, query: true)
-        target = "/#{command}"
-        target += "?token=#{URI.encode_www_form_component(token)}" if token && query
-        field = "Authorization: Bearer #{token}\r\n" if token && !query
+      def ask(command, token: nil)
+        query = "?token=#{URI.encode_www_form_component(token)}" if token
+        exchange("GET /#{command}#{query} HTTP/1.0\r\n\r\n")
+      end
+
+      # Asks for what Puma does not have.
+      #
+      # @param verb [String] GET or POST
+      # @param target [String] a path, perhaps with a query
+      # @param token [String, nil]
+      # @param accept [String, nil] a media type
+      # @return [Reply]
+      # @raise [Failed] as #ask
+      def call(verb, target, token: nil, accept: nil)
+        fields = { "Authorization" => token && "Bearer #{token}", "Accept" => accept }.compact
+        exchange("#{verb} #{target} HTTP/1.0\r\n#{fields.map { |name, value| "#{name}: #{value}\r\n" }.join}\r\n")
+      end
+
+      # @param path [String]
+      # @return [String, nil] it as a browser takes it; nil if the server has no port
+      def link(path) = @address.port && "#{@address.to_s.sub(/\Atcp:/, 'http:')}#{path}"
+
+      private
+
+      def exchange(text)
         connect do |socket|
-          socket.write("GET #{target} HTTP/1.0\r\n#{field}\r\n")
+          socket.write(text)
           reply(read(socket))
         end
       end
-
-      private
 
       # A path of 108 bytes or more is no path of a socket.
       def unix

@@ -80,6 +80,17 @@ module Abaca
         pairs.select { |key, value| key == name && value }.flat_map { |_, value| [value, decode(value)] }
       end
 
+      # @param name [String]
+      # @return [String, nil] the value of this name in the query, decoded
+      def parameter(name) = parameters(name).last
+
+      # @param type [String] a media type
+      # @return [Boolean] whether the client names it before JSON
+      def prefers?(type)
+        named = self["accept"].to_s.downcase.split(",").map { |one| one.split(";").first.to_s.strip }
+        named.find { |one| [type, "application/json"].include?(one) } == type
+      end
+
       private
 
       def add(field)

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "answer"
+require_relative "catalogue"
 require_relative "guard"
 require_relative "places"
 require_relative "request"
@@ -124,14 +125,25 @@ module Abaca
       end
 
       def reply(request, socket)
-        command = @commands.name(request.path)
-        refusal = @guard.refusal(request, socket, query: @commands.pumas?(command))
-        return Answer.text(403, refusal) if refusal
-
-        @commands.answer(command)
+        entry = Catalogue.find(request)
+        refuse(entry, request, socket) ||
+          @commands.answer(entry, request, level: @guard.level(request, query: entry.puma))
       rescue StandardError => e
         @log.error("control server: #{request.path}: #{e.message} (#{e.class}) at #{e.backtrace&.first}")
-        Answer.text(500, "#{command} failed; the log says why")
+        Answer.text(500, "#{entry.name} failed; the log says why")
+      end
+
+      # Who has no token learns nothing of what there is.
+      def refuse(entry, request, socket)
+        query = entry.puma
+        refusal = @guard.refusal(request, socket, query:, open: entry.open)
+        return Answer.text(403, refusal) if refusal
+        return if entry.open
+        return Answer.text(403, "Not allowed with this token") unless entry.allowed?(@guard.level(request, query:))
+        return unless entry.act
+        return Answer.text(405, "POST is needed", { "Allow" => "POST" }) if entry.post && request.verb != "POST"
+
+        Answer.text(403, "Not for web pages") unless @guard.meant?(request, query:)
       end
 
       def send_answer(socket, bytes)

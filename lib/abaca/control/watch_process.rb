@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "commands"
-require_relative "figures"
+require_relative "looks"
 require_relative "questions"
 require_relative "server"
 
@@ -49,8 +49,8 @@ module Abaca
       def serve(socket)
         ends = Thread::Queue.new
         launcher = Questions.new(socket) { |told| ends << told }
-        figures = Figures.new(@config, @slots, launcher)
-        commands = Commands.new(launcher, figures:, data_only: @config[:control_data_only])
+        looks = Looks.new(@config, @slots, launcher)
+        commands = Commands.new(launcher, looks:, sessions: @guard.sessions, data_only: @config[:control_data_only])
         server = Server.new(@places, guard: @guard, commands:, log: RemoteLog.new(launcher))
         watch_parent(ends)
         server.close if ends.pop

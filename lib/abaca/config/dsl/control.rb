@@ -7,17 +7,19 @@ module Abaca
       module Control
         # Starts a control server, for `abacactl` (docs/control.md): at `unix:///path`, `tcp://127.0.0.1:PORT`, or a
         # unix socket of its own for "auto". `auth_token:` is what it asks for, a random one by default;
-        # `no_token: true` asks for none; `data_only: true` gives figures only; `umask:` is for the socket's file,
-        # which is its owner's alone by default.
+        # `operate_token:` and `read_token:` allow less; `no_token: true` asks for none; `data_only: true` gives figures
+        # only; `umask:` is for the socket's file, which is its owner's alone by default.
         #
         #   activate_control_app "unix:///run/app/control.sock", auth_token: ENV.fetch("TOKEN")
         def activate_control_app(url = "auto", options = {})
-          unknown = options.keys - %i[auth_token no_token data_only umask]
+          unknown = options.keys - %i[auth_token operate_token read_token no_token data_only umask]
           raise ArgumentError, "activate_control_app: #{unknown.first} is unknown" if unknown.any?
 
           url = format("%<url>s?umask=%<umask>04o", url:, umask: options[:umask]) if options[:umask]
           set(:control_url, url)
           set(:control_auth_token, options[:no_token] ? "none" : options[:auth_token])
+          set(:control_operate_token, options[:operate_token])
+          set(:control_read_token, options[:read_token])
           set(:control_data_only, options.fetch(:data_only, false))
         end
 

@@ -5,10 +5,12 @@ require_relative "puma_stats"
 
 module Abaca
   class Control
-    # The figures of `stats`, in the watch. A cluster's are all in the page. The one process has some that only its Ruby
-    # knows: it is asked for all of them, and where it does not answer in time, those of the page are of now, and the
-    # others as they were when it answered last.
-    class Figures
+    # What the watch answers by itself, from the page and the configuration.
+    #
+    # The figures of a cluster are all in the page. A single process has some that only its Ruby knows: it is asked for
+    # all of them, and where it does not answer in time, those of the page are of now, and the others as they were when
+    # it answered last.
+    class Looks
       # Seconds for an answer.
       TIME = 0.15
       private_constant :TIME
@@ -35,6 +37,9 @@ module Abaca
 
       # @return [Hash{Symbol => Object}] the workers; a single process is one
       def workers = PumaStats.workers(stats, pid: @slots.page[0].pid)
+
+      # @return [Hash{Symbol => Object}] the settings in force, without secrets, and where they come from
+      def config = { config: Config::Report.new(@config).to_h }
 
       private
 
