@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "page/slot"
+
 module Abaca
   # Memory that a master shares with its workers: a slot for each, which says what the worker does and counts. It is
   # made before the first fork, and every process reads it without a lock, also while others hang or are no more
@@ -13,8 +15,13 @@ module Abaca
   #   end
   #   page[0].beat_age     # seconds since the worker last ran
   #   page.sums[:requests] # of all workers, and of all that have ended
+  #   page.requests        # what is in flight, in all workers
   class Page
+    autoload :Sums, File.expand_path("page/sums", __dir__)
+    autoload :Times, File.expand_path("page/times", __dir__)
+
     include Enumerable
+    include Sums
 
     # The most slots of a page.
     MOST = 4096

@@ -2,9 +2,9 @@
 
 #define PLACES (4 * AB_PAGE_CLIENTS)
 
-void ab_clients_over(ab_clients *self, ab_client *clients, uint32_t count) {
+void ab_page_clients_over(ab_page_clients *self, ab_page_client *clients, uint32_t count) {
   if (count > AB_PAGE_CLIENTS) count = AB_PAGE_CLIENTS;
-  *self = (ab_clients){.clients = clients, .count = count};
+  *self = (ab_page_clients){.clients = clients, .count = count};
 }
 
 static bool same(const ab_addr *a, const ab_addr *b) {
@@ -27,7 +27,7 @@ static ab_addr bare(const ab_addr *addr) {
 }
 
 /* Where an address is, or would be. */
-static uint8_t *place_of(ab_clients *self, const ab_addr *addr) {
+static uint8_t *place_of(ab_page_clients *self, const ab_addr *addr) {
   size_t at = hash(addr);
   while (self->places[at] && !same(&self->clients[self->places[at] - 1].addr, addr))
     at = (at + 1) % PLACES;
@@ -35,13 +35,13 @@ static uint8_t *place_of(ab_clients *self, const ab_addr *addr) {
 }
 
 /* An address was replaced: what was put beyond its place must be found without it. */
-static void index_anew(ab_clients *self) {
+static void index_anew(ab_page_clients *self) {
   memset(self->places, 0, sizeof(self->places));
   for (uint32_t i = 0; i < self->used; i++)
     *place_of(self, &self->clients[i].addr) = (uint8_t)(i + 1);
 }
 
-static uint32_t fewest(const ab_clients *self) {
+static uint32_t fewest(const ab_page_clients *self) {
   uint32_t least = 0;
   for (uint32_t i = 1; i < self->used; i++) {
     if (self->clients[i].requests < self->clients[least].requests) least = i;
@@ -50,8 +50,8 @@ static uint32_t fewest(const ab_clients *self) {
 }
 
 /* Writes what stands in `whole`, but for its number. */
-static void put(ab_client *client, const ab_client *whole) {
-  ab_client words = *whole;
+static void put(ab_page_client *client, const ab_page_client *whole) {
+  ab_page_client words = *whole;
   ab_seq_open(&client->seq);
   /* The address begins within the first word. */
   words.seq = AB_GET(client->seq);
@@ -59,11 +59,11 @@ static void put(ab_client *client, const ab_client *whole) {
   ab_seq_close(&client->seq);
 }
 
-static ab_client *enter(ab_clients *self, const ab_addr *addr) {
+static ab_page_client *enter(ab_page_clients *self, const ab_addr *addr) {
   bool full = self->used == self->count;
   uint32_t number = full ? fewest(self) : self->used;
   uint64_t over = full ? self->clients[number].requests : 0;
-  put(&self->clients[number], &(ab_client){.addr = *addr, .requests = over, .over = over});
+  put(&self->clients[number], &(ab_page_client){.addr = *addr, .requests = over, .over = over});
   if (!full) {
     self->used++;
     *place_of(self, addr) = (uint8_t)(number + 1);
@@ -73,11 +73,12 @@ static ab_client *enter(ab_clients *self, const ab_addr *addr) {
   return &self->clients[number];
 }
 
-void ab_clients_count(ab_clients *self, const ab_addr *addr, const ab_client_request *request) {
+void ab_page_clients_count(ab_page_clients *self, const ab_addr *addr,
+                           const ab_page_client_request *request) {
   if (self->count == 0) return;
   ab_addr only = bare(addr);
   uint8_t place = *place_of(self, &only);
-  ab_client *client = place ? &self->clients[place - 1] : enter(self, &only);
+  ab_page_client *client = place ? &self->clients[place - 1] : enter(self, &only);
   ab_seq_open(&client->seq);
   AB_ADD(client->requests, 1);
   AB_ADD(client->bytes, request->bytes);
@@ -86,20 +87,20 @@ void ab_clients_count(ab_clients *self, const ab_addr *addr, const ab_client_req
   ab_seq_close(&client->seq);
 }
 
-void ab_clients_connect(ab_clients *self, const ab_addr *addr, int change) {
+void ab_page_clients_connect(ab_page_clients *self, const ab_addr *addr, int change) {
   ab_addr only = bare(addr);
   if (self->count == 0) return;
   uint8_t place = *place_of(self, &only);
   if (!place) return;
-  ab_client *client = &self->clients[place - 1];
+  ab_page_client *client = &self->clients[place - 1];
   if (change > 0 || client->open > 0) AB_PUT(client->open, client->open + (uint32_t)change);
 }
 
-void ab__client_forget(ab_client *client) {
-  put(client, &(ab_client){.requests = 0});
+void ab__page_client_forget(ab_page_client *client) {
+  put(client, &(ab_page_client){.requests = 0});
 }
 
-bool ab_client_load(const ab_client *client, ab_client *copy) {
+bool ab_page_client_load(const ab_page_client *client, ab_page_client *copy) {
   for (int i = 0; i < AB_SEQ_TRIES; i++) {
     uint32_t seq = ab_seq_begin(&client->seq);
     if (!AB_GET(client->requests)) return false;

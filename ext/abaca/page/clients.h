@@ -10,7 +10,7 @@
 #define AB_PAGE_CLIENTS 64
 
 /* A cache line. The port does not count: it is 0. */
-typedef struct ab_client {
+typedef struct ab_page_client {
   uint32_t seq;
   ab_addr addr;
   uint64_t requests; /* 0: the place is free */
@@ -20,34 +20,35 @@ typedef struct ab_client {
   uint32_t slow;
   uint32_t errors; /* answers with 4xx and 5xx */
   uint32_t reserved;
-} ab_client;
+} ab_page_client;
 
-_Static_assert(sizeof(ab_client) == 64, "a client has a cache line");
+_Static_assert(sizeof(ab_page_client) == 64, "a client has a cache line");
 
 /* A process's table of the addresses in its slot. One thread at a time. */
-typedef struct ab_clients {
-  ab_client *clients; /* lent */
-  uint32_t count;     /* AB_PAGE_CLIENTS at most */
+typedef struct ab_page_clients {
+  ab_page_client *clients; /* lent */
+  uint32_t count;          /* AB_PAGE_CLIENTS at most */
   uint32_t used;
   uint8_t places[4 * AB_PAGE_CLIENTS]; /* by hash: number + 1 */
-} ab_clients;
+} ab_page_clients;
 
 /* Over the clients of a slot that this process has claimed: nobody is known. */
-void ab_clients_over(ab_clients *self, ab_client *clients, uint32_t count);
+void ab_page_clients_over(ab_page_clients *self, ab_page_client *clients, uint32_t count);
 
 /* A request of that address has ended. */
-typedef struct ab_client_request {
+typedef struct ab_page_client_request {
   uint64_t bytes;
   bool slow, error;
-} ab_client_request;
+} ab_page_client_request;
 
-void ab_clients_count(ab_clients *self, const ab_addr *addr, const ab_client_request *request);
+void ab_page_clients_count(ab_page_clients *self, const ab_addr *addr,
+                           const ab_page_client_request *request);
 /* A connection begins (+1) or ends (-1); of addresses that are in the sketch. */
-void ab_clients_connect(ab_clients *self, const ab_addr *addr, int change);
+void ab_page_clients_connect(ab_page_clients *self, const ab_addr *addr, int change);
 
 /* The process that had it is no more. */
-void ab__client_forget(ab_client *client);
+void ab__page_client_forget(ab_page_client *client);
 /* Copies a line; false if it is free, or written all the time. */
-bool ab_client_load(const ab_client *client, ab_client *copy) AB_WARN_UNUSED;
+bool ab_page_client_load(const ab_page_client *client, ab_page_client *copy) AB_WARN_UNUSED;
 
 #endif

@@ -37,7 +37,7 @@
   AREA(KEPT, ab_row)                                                                               \
   AREA(SECONDS, ab_history_record)                                                                 \
   AREA(TENS, ab_history_record)                                                                    \
-  AREA(CLIENTS, ab_client)
+  AREA(CLIENTS, ab_page_client)
 
 enum ab_page_area_name {
 #define AB_PAGE_AREA_NAME(name, type) AB_PAGE_AREA_##name,

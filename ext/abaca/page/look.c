@@ -25,13 +25,11 @@ ab_page_states ab_page_states_of(const ab_page_parts *parts) {
 }
 
 void ab_page_requests(const ab_page_parts *parts, ab_cells *cells) {
-  uint32_t used = ab_series_used(&parts->slot->app.series, parts->series_count);
-  for (uint32_t i = 0; i < parts->series_count; i++) {
+  uint32_t count = parts->series_count, used = ab_series_used(&parts->slot->app.series, count);
+  for (uint32_t i = ab_series_skip(0, used, count); i < count;
+       i = ab_series_skip(i + 1, used, count)) {
     ab_series_key key;
-    /* Between those with keys and those of all others nothing is in use. */
-    if (i >= used && i + AB_SERIES_KIND_COUNT < parts->series_count) continue;
-    if (ab_series_key_of(parts->series, parts->series_count, i, 0, &key) &&
-        key.kind == AB_SERIES_REQUEST)
+    if (ab_series_key_of(parts->series, count, i, 0, &key) && key.kind == AB_SERIES_REQUEST)
       ab_cells_join(cells, &parts->series[i].cells);
   }
 }

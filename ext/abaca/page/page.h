@@ -62,7 +62,7 @@ typedef struct ab_page_parts {
   ab_page_event *events;
   ab_row *kept;
   ab_history_record *seconds, *tens;
-  ab_client *clients;
+  ab_page_client *clients;
   uint32_t loop_count, row_count, queued_count, route_count, series_count, event_count, kept_count,
       second_count, ten_count, client_count;
 } ab_page_parts;
@@ -73,6 +73,11 @@ ab_page_parts ab_page_parts_of(const ab_page *page, uint32_t index);
 
 static inline pid_t ab_page_pid(uint64_t holder) {
   return (pid_t)(holder >> 32);
+}
+
+/* Does its process live, as far as it says? */
+static inline bool ab_page_is_live(enum ab_page_state state) {
+  return state == AB_PAGE_BOOTING || state == AB_PAGE_SERVING || state == AB_PAGE_DRAINING;
 }
 
 /* This process takes the slot from one that has ended: state BOOTING, and no heartbeat yet; rows,

@@ -89,10 +89,15 @@ static bool is_sound(const ab_row *copy) {
 }
 
 bool ab_row_load(const ab_row *row, ab_row *copy) {
+  return ab_row_look(row, copy, true);
+}
+
+bool ab_row_look(const ab_row *row, ab_row *copy, bool waits) {
+  size_t size = waits ? sizeof(*row) : offsetof(ab_row, waits);
   for (int i = 0; i < AB_SEQ_TRIES; i++) {
     uint32_t seq = ab_seq_begin(&row->seq);
     if (!AB_GET(row->used)) return false;
-    ab_words_get(copy, row, sizeof(*row));
+    ab_words_get(copy, row, size);
     if (ab_seq_holds(&row->seq, seq)) return is_sound(copy);
   }
   return false;

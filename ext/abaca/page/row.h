@@ -200,6 +200,9 @@ static inline void ab_row_shift(ab_row *row, enum ab_state from, enum ab_state t
 /* Copies the row; false if it is no request's, or is written all the time. Its numbers are within
  * their bounds, and its text is `path_len` bytes of anything. */
 bool ab_row_load(const ab_row *row, ab_row *copy) AB_WARN_UNUSED;
+/* The same, without its waits if they are not wanted: then what the copy has of them is undefined.
+ */
+bool ab_row_look(const ab_row *row, ab_row *copy, bool waits) AB_WARN_UNUSED;
 /* The waits of a copy, the oldest first; returns how many. */
 unsigned ab_row_waits(const ab_row *copy, ab_wait waits[AB_ROW_WAITS]);
 

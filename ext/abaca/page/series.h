@@ -78,6 +78,12 @@ static inline void ab_series_add(ab_series *series, ab_nsec time) {
 
 /* How many series have keys. */
 uint32_t ab_series_used(const uint32_t *used, uint32_t count);
+/* From one series to the next that may be in use: between those with keys and those of all others
+ * there is none. Loops go from ab_series_skip(0, ...) to below count. */
+static inline uint32_t ab_series_skip(uint32_t i, uint32_t used, uint32_t count) {
+  uint32_t others = count > AB_SERIES_KIND_COUNT ? count - AB_SERIES_KIND_COUNT : 0;
+  return i >= used && i < others ? others : i;
+}
 /* The key of series i, for i below that and from count - AB_SERIES_KIND_COUNT on: those of all
  * others have the number of the last route `other`. False if it is not a known one. */
 bool ab_series_key_of(const ab_series *series, uint32_t count, uint32_t i, uint32_t other,

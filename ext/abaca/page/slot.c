@@ -16,10 +16,6 @@ static uint64_t self(void) {
   return (uint64_t)getpid() << 32;
 }
 
-static bool is_live(uint32_t state) {
-  return state == AB_PAGE_BOOTING || state == AB_PAGE_SERVING || state == AB_PAGE_DRAINING;
-}
-
 static bool lives(pid_t pid) {
   return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
 }
@@ -74,7 +70,7 @@ static void clear_now(const ab_page_parts *parts) {
   }
   for (uint32_t i = 0; i < parts->client_count; i++) {
     if (AB_GET(parts->clients[i].seq) || AB_GET(parts->clients[i].requests))
-      ab__client_forget(&parts->clients[i]);
+      ab__page_client_forget(&parts->clients[i]);
   }
   ab_page_process *process = &parts->slot->process;
   AB_PUT(process->cpu, 0);
@@ -95,7 +91,8 @@ int ab_page_claim(ab_page *page, uint32_t index, uint32_t phase, ab_page_time no
   uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_RELAXED);
   bool settled = __atomic_load_n(&slot->settled, __ATOMIC_RELAXED) == claims_of(holder);
   pid_t pid = ab_page_pid(holder);
-  if ((is_live(state) || !settled) && pid != getpid() && lives(pid)) return AB_AGAIN;
+  if ((ab_page_is_live((enum ab_page_state)state) || !settled) && pid != getpid() && lives(pid))
+    return AB_AGAIN;
   if (ab__page_reserve(page, index) != AB_OK) return AB_ENOSPC;
   uint64_t mine = self() | (uint32_t)(claims_of(holder) + 1);
   /* Of two that claim at once one gets it. From here until `settled` the rest is in between. */
@@ -151,7 +148,7 @@ ab_page_view ab_page_look(const ab_page_slot *slot) {
     view.state = AB_PAGE_BOOTING;
     view.beat = view.turned = 0;
   }
-  if (!is_live(view.state)) ab_figures_clear_now(&view.total);
+  if (!ab_page_is_live(view.state)) ab_figures_clear_now(&view.total);
   if (view.state == AB_PAGE_EMPTY) view.pid = 0;
   view.figures = view.total;
   ab_figures_since(&view.figures, &before);

@@ -13,7 +13,40 @@ typedef struct ab_rb_page {
 ab_page *ab__page_of(VALUE page);
 ab_page_time ab__page_now(void);
 
-/* rb_slot.c. cPage: the page's class. */
+/* --- words of the page as Ruby's objects: rb_words.c --- */
+
+VALUE ab__seconds(ab_nsec time);
+/* From the monotonic clock to the wall clock. */
+ab_nsec ab__clock_offset(VALUE slot);
+VALUE ab__time(ab_nsec monotonic, ab_nsec offset);
+/* "10.0.0.9", "10.0.0.9:5432", "[::1]:5432"; nil for an address that is none. */
+VALUE ab__addr_text(const ab_addr *addr);
+VALUE ab__addr_place(const ab_addr *addr);
+/* A name that the page knows; "_OTHER" for the last number, nil for other numbers. */
+VALUE ab__route_name(const ab_page_parts *parts, uint32_t number);
+
+/* On the stack, so that they are marked. */
+typedef struct ab__state_symbols {
+  VALUE of[AB_STATE_COUNT];
+} ab__state_symbols;
+
+void ab__state_symbols_init(ab__state_symbols *symbols);
+VALUE ab__state_symbol(enum ab_state state);
+/* Seconds by state, those of 0 left out. */
+VALUE ab__state_sums(const uint64_t sums[AB_STATE_COUNT]);
+
+/* --- a slot: rb_slot.c --- */
+
+/* Raise IOError when the page is closed. */
+ab_page_parts ab__slot_parts(VALUE slot);
+const ab_page_head *ab__slot_head(VALUE slot);
+
+/* What reads in it: rb_rows.c, rb_areas.c, rb_times.c. */
+void ab__init_rows(VALUE cSlot);
+void ab__init_areas(VALUE cSlot);
+void ab__init_times(VALUE cSlot);
+
+/* cPage: the page's class. */
 VALUE ab__slot_new(VALUE cPage, VALUE page, uint32_t index);
 void ab__init_slot(VALUE cPage);
 

@@ -37,6 +37,15 @@ static ab_page_slot *slot_of(VALUE self) {
   return ab_page_slot_of(ab__page_of(own->page), own->index);
 }
 
+ab_page_parts ab__slot_parts(VALUE self) {
+  const rb_slot *own = own_of(self);
+  return ab_page_parts_of(ab__page_of(own->page), own->index);
+}
+
+const ab_page_head *ab__slot_head(VALUE self) {
+  return ab_page_head_of(ab__page_of(own_of(self)->page));
+}
+
 /* ... to write in it. */
 static ab_page_slot *open_slot(VALUE self) {
   if (ab_page_is_read_only(ab__page_of(own_of(self)->page)))
@@ -211,4 +220,7 @@ void ab__init_slot(VALUE cPage) {
   rb_define_method(cSlot, "beat_age", slot_beat_age, 0);
   rb_define_method(cSlot, "turn_age", slot_turn_age, 0);
   rb_define_method(cSlot, "figures", slot_figures, 0);
+  ab__init_rows(cSlot);
+  ab__init_areas(cSlot);
+  ab__init_times(cSlot);
 }

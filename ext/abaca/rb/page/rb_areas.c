@@ -1,0 +1,213 @@
+/* Abaca::Page::Slot: loops, routes, events and clients. */
+#include "io/timer.h"
+#include "page/look.h"
+#include "rb/page/rb_page_parts.h"
+
+static void put(VALUE hash, const char *name, VALUE value) {
+  rb_hash_aset(hash, ID2SYM(rb_intern(name)), value);
+}
+
+/* --- loops --- */
+
+static VALUE loop_sums(const ab_loop_line *line) {
+  VALUE hash = rb_hash_new();
+  for (unsigned i = 0; i < AB_LOOP_STATE_COUNT; i++)
+    put(hash, ab_loop_state_name((enum ab_loop_state)i), ab__seconds(AB_GET(line->sums[i])));
+  return hash;
+}
+
+static VALUE row_on(const ab_page_parts *parts, uint32_t index) {
+  ab_row row;
+  if (index >= parts->row_count || !ab_row_look(&parts->rows[index], &row, false)) return Qnil;
+  return ULL2NUM(row.id);
+}
+
+/* A loop that does not come back cannot say so: its age tells. */
+static enum ab_loop_state state_now(const ab_loop_line *line, ab_nsec here, ab_nsec stall_after) {
+  bool stalls = line->state == AB_LOOP_STATE_BUSY && stall_after && here >= stall_after;
+  return stalls ? AB_LOOP_STATE_STALLED : (enum ab_loop_state)line->state;
+}
+
+static VALUE loop_of(const ab_page_parts *parts, uint32_t index, ab_nsec now) {
+  static const char *const kinds[] = {"main", "spare", "thread", "guest"};
+  VALUE hash = rb_hash_new();
+  ab_loop_line line;
+  put(hash, "index", UINT2NUM(index));
+  bool used = ab_loop_line_load(&parts->loops[index], &line);
+  if (used) {
+    ab_nsec here = now > line.since ? now - line.since : 0;
+    enum ab_loop_state state = state_now(&line, here, AB_GET(parts->slot->process.stall_after));
+    put(hash, "kind", ID2SYM(rb_intern(kinds[line.kind])));
+    put(hash, "state", ID2SYM(rb_intern(ab_loop_state_name(state))));
+    put(hash, "since", ab__seconds(here));
+    put(hash, "request", row_on(parts, line.row));
+    put(hash, "tid", UINT2NUM(line.tid));
+    put(hash, "ticks", ULL2NUM(line.tick));
+  }
+  put(hash, "used", used ? Qtrue : Qfalse);
+  put(hash, "sums", loop_sums(&parts->loops[index]));
+  return hash;
+}
+
+/* call-seq: loops -> Array */
+static VALUE slot_loops(VALUE self) {
+  ab_page_parts parts = ab__slot_parts(self);
+  ab_nsec now = ab_clock_monotonic();
+  bool live = ab_page_is_live(ab_page_look(parts.slot).state);
+  VALUE list = rb_ary_new();
+  for (uint32_t i = 0; live && i < parts.loop_count; i++) {
+    if (AB_GET(parts.loops[i].used)) rb_ary_push(list, loop_of(&parts, i, now));
+  }
+  RB_GC_GUARD(self);
+  return list;
+}
+
+/* call-seq: loop_sums -> Hash
+ *
+ * Of all that have had the slot. */
+static VALUE slot_loop_sums(VALUE self) {
+  ab_page_parts parts = ab__slot_parts(self);
+  ab_loop_line all = {.seq = 0};
+  for (uint32_t i = 0; i < parts.loop_count; i++) {
+    for (unsigned j = 0; j < AB_LOOP_STATE_COUNT; j++)
+      all.sums[j] += AB_GET(parts.loops[i].sums[j]);
+  }
+  RB_GC_GUARD(self);
+  return loop_sums(&all);
+}
+
+/* --- routes --- */
+
+static VALUE route_of(const ab_page_parts *parts, uint32_t number) {
+  const ab_page_route *route = &parts->routes[number];
+  VALUE hash = rb_hash_new();
+  put(hash, "route", ab__route_name(parts, number));
+  put(hash, "requests", ULL2NUM(AB_GET(route->requests)));
+  put(hash, "errors", ULL2NUM(AB_GET(route->errors)));
+  put(hash, "stalls", ULL2NUM(AB_GET(route->stalls)));
+  put(hash, "stall_time", ab__seconds(AB_GET(route->stall_time)));
+  put(hash, "sums", ab__state_sums(route->sums));
+  return hash;
+}
+
+/* call-seq: routes -> Array */
+static VALUE slot_routes(VALUE self) {
+  ab_page_parts parts = ab__slot_parts(self);
+  uint32_t used = ab_page_routes_used(&parts.slot->app.routes, parts.route_count);
+  VALUE list = rb_ary_new();
+  for (uint32_t i = 0; i < used; i++) rb_ary_push(list, route_of(&parts, i));
+  uint32_t other = parts.route_count - 1;
+  if (parts.route_count && AB_GET(parts.routes[other].requests))
+    rb_ary_push(list, route_of(&parts, other));
+  RB_GC_GUARD(self);
+  return list;
+}
+
+/* --- events --- */
+
+static VALUE event_of(const ab_page_event *event, uint64_t number, ab_nsec offset) {
+  VALUE hash = rb_hash_new();
+  const char *kind = ab_page_event_kind_name((enum ab_page_event_kind)event->kind);
+  put(hash, "number", ULL2NUM(number));
+  put(hash, "kind", ID2SYM(rb_intern(kind)));
+  put(hash, "at", ab__time(event->when, offset));
+  put(hash, "request", event->id ? ULL2NUM(event->id) : Qnil);
+  put(hash, "time", event->time ? ab__seconds(event->time) : Qnil);
+  put(hash, "pid", UINT2NUM(event->pid));
+  put(hash, "status", event->status ? UINT2NUM(event->status) : Qnil);
+  put(hash, "text", rb_utf8_str_new(event->text, event->text_len));
+  return hash;
+}
+
+/* call-seq: events -> Array
+ *
+ * The newest first. A number that is missing was overwritten, or never finished. */
+static VALUE slot_events(VALUE self) {
+  ab_page_parts parts = ab__slot_parts(self);
+  ab_nsec offset = ab__clock_offset(self);
+  uint64_t next = AB_GET(parts.slot->events);
+  VALUE list = rb_ary_new();
+  for (uint64_t i = 0; i < parts.event_count && i < next; i++) {
+    ab_page_event event;
+    if (ab_page_event_load(parts.events, parts.event_count, next - 1 - i, &event))
+      rb_ary_push(list, event_of(&event, next - 1 - i, offset));
+  }
+  RB_GC_GUARD(self);
+  return list;
+}
+
+/* --- clients --- */
+
+static VALUE client_of(const ab_page_client *client) {
+  VALUE hash = rb_hash_new();
+  put(hash, "address", ab__addr_text(&client->addr));
+  put(hash, "requests", ULL2NUM(client->requests));
+  put(hash, "over", ULL2NUM(client->over));
+  put(hash, "bytes", ULL2NUM(client->bytes));
+  put(hash, "open", UINT2NUM(client->open));
+  put(hash, "slow", UINT2NUM(client->slow));
+  put(hash, "errors", UINT2NUM(client->errors));
+  return hash;
+}
+
+/* call-seq: clients -> Array */
+static VALUE slot_clients(VALUE self) {
+  ab_page_parts parts = ab__slot_parts(self);
+  VALUE list = rb_ary_new();
+  for (uint32_t i = 0; i < parts.client_count; i++) {
+    ab_page_client client;
+    if (ab_page_client_load(&parts.clients[i], &client)) rb_ary_push(list, client_of(&client));
+  }
+  RB_GC_GUARD(self);
+  return list;
+}
+
+/* --- the process as a whole --- */
+
+/* call-seq: totals -> Hash */
+static VALUE slot_totals(VALUE self) {
+  ab_page_parts parts = ab__slot_parts(self);
+  const ab_page_app *app = &parts.slot->app;
+  const ab_page_process *process = &parts.slot->process;
+  VALUE hash = rb_hash_new();
+  put(hash, "ended", ULL2NUM(AB_GET(app->ended)));
+  put(hash, "failed", ULL2NUM(AB_GET(app->failed)));
+  put(hash, "stalls", ULL2NUM(AB_GET(app->stalls)));
+  put(hash, "stall_time", ab__seconds(AB_GET(app->stall_time)));
+  put(hash, "sums", ab__state_sums(app->sums));
+  put(hash, "kept", ULL2NUM(AB_GET(app->kept)));
+  put(hash, "events", ULL2NUM(AB_GET(parts.slot->events)));
+  put(hash, "rows_missed", ULL2NUM(AB_GET(app->missed) + AB_GET(parts.slot->queue.missed)));
+  put(hash, "routes_dropped", ULL2NUM(AB_GET(app->routes_dropped)));
+  put(hash, "series_dropped", ULL2NUM(AB_GET(app->series_dropped)));
+  put(hash, "gc_time", ab__seconds(AB_GET(process->gc_time)));
+  put(hash, "gc_minor", ULL2NUM(AB_GET(process->gc_minor)));
+  put(hash, "gc_major", ULL2NUM(AB_GET(process->gc_major)));
+  put(hash, "loops", slot_loop_sums(self));
+  return hash;
+}
+
+/* call-seq: process -> Hash */
+static VALUE slot_process(VALUE self) {
+  ab_page_parts parts = ab__slot_parts(self);
+  const ab_page_process *process = &parts.slot->process;
+  VALUE hash = rb_hash_new();
+  put(hash, "cpu", ab__seconds(AB_GET(process->cpu)));
+  put(hash, "rss", UINT2NUM(AB_GET(process->rss)));
+  put(hash, "fibers", UINT2NUM(AB_GET(process->fibers)));
+  put(hash, "fibers_most", UINT2NUM(AB_GET(process->fibers_most)));
+  put(hash, "threads", UINT2NUM(AB_GET(process->threads)));
+  put(hash, "threads_most", UINT2NUM(AB_GET(process->threads_most)));
+  put(hash, "offloads", UINT2NUM(AB_GET(process->offloads)));
+  put(hash, "stall_after", ab__seconds(AB_GET(process->stall_after)));
+  return hash;
+}
+
+void ab__init_areas(VALUE cSlot) {
+  rb_define_method(cSlot, "loops", slot_loops, 0);
+  rb_define_method(cSlot, "routes", slot_routes, 0);
+  rb_define_method(cSlot, "events", slot_events, 0);
+  rb_define_method(cSlot, "clients", slot_clients, 0);
+  rb_define_method(cSlot, "totals", slot_totals, 0);
+  rb_define_method(cSlot, "process", slot_process, 0);
+}

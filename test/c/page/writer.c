@@ -1,0 +1,194 @@
+/* Writes into a slot of another process's page, by the functions that a server writes with, so that
+ * a test in Ruby has something to read. `writer PID SLOT rows N`, `... scene`, `... garbage SEED`.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "page/look.h"
+#include "page/rows.h"
+
+#define MS AB_NSEC_PER_MS
+
+static char *page;
+
+static void fail(const char *text) {
+  fprintf(stderr, "%s\n", text);
+  exit(1);
+}
+
+static void map_page_of(const char *pid) {
+  char folder[64], path[400], target[256];
+  struct stat found;
+  snprintf(folder, sizeof folder, "/proc/%s/fd", pid);
+  DIR *files = opendir(folder);
+  int fd = -1;
+  for (const struct dirent *one; files && fd < 0 && (one = readdir(files));) {
+    snprintf(path, sizeof path, "%s/%s", folder, one->d_name);
+    ssize_t len = readlink(path, target, sizeof target - 1);
+    target[len > 0 ? len : 0] = 0;
+    if (strstr(target, AB_PAGE_NAME)) fd = open(path, O_RDWR);
+  }
+  if (fd < 0 || fstat(fd, &found) < 0) fail("no page");
+  page = mmap(NULL, (size_t)found.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (page == MAP_FAILED) fail("cannot be mapped");
+}
+
+static ab_page_slot *slot_at(unsigned index) {
+  const ab_page_head *head = (const ab_page_head *)page;
+  return (ab_page_slot *)(page + head->head_size + (size_t)index * head->slot_size);
+}
+
+static const ab_page_area *area(enum ab_page_area_name name) {
+  return &((const ab_page_head *)page)->areas[name];
+}
+
+static void *start_of(ab_page_slot *slot, enum ab_page_area_name name) {
+  return (char *)slot + area(name)->offset;
+}
+
+static ab_nsec now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (ab_nsec)time.tv_sec * AB_NSEC_PER_SEC + (ab_nsec)time.tv_nsec;
+}
+
+static ab_addr address(unsigned i, uint16_t port) {
+  return (ab_addr){
+      .bytes = {10, (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i}, .port = port, .family = 4};
+}
+
+/* A request that has run for 1 ms, and waits for a database since 10 ms. */
+static ab_row *begin(ab_rows *rows, uint64_t id, const char *path) {
+  ab_addr peer = address((unsigned)id, 4000), database = address(9, 5432);
+  ab_nsec end = now();
+  ab_row *row = ab_rows_take(rows);
+  if (!row) fail("no row is left");
+  ab_row_begin(row, &(ab_row_start){.id = id,
+                                    .began = end - (20 + id % 7) * MS,
+                                    .state = AB_STATE_QUEUE,
+                                    .mode = AB_ROW_FIBER,
+                                    .method = AB_ROW_METHOD_GET,
+                                    .place = 1,
+                                    .peer = &peer,
+                                    .path = {path, strlen(path)}});
+  ab_row_turn(row, AB_STATE_RUN, end - 11 * MS);
+  ab_row_wait(row, AB_STATE_DB, &database, end - 10 * MS);
+  return row;
+}
+
+static void list_over(ab_rows *rows, ab_page_slot *slot, bool queued) {
+  enum ab_page_area_name name = queued ? AB_PAGE_AREA_QUEUED : AB_PAGE_AREA_ROWS;
+  int error = ab_rows_init(rows, &ab_mem_libc, start_of(slot, name), area(name)->count,
+                           queued ? &slot->queue.mark : &slot->app.mark,
+                           queued ? &slot->queue.missed : &slot->app.missed);
+  if (error) fail("no memory");
+}
+
+static void write_rows(ab_page_slot *slot, unsigned count) {
+  ab_rows rows;
+  list_over(&rows, slot, false);
+  for (unsigned i = 1; i <= count; i++) begin(&rows, i, "/reports/2026/11?no");
+  ab_rows_fini(&rows);
+}
+
+/* --- a bit of everything --- */
+
+static void write_ended(ab_page_slot *slot, ab_page_routes *routes, ab_series_table *table,
+                        const ab_row *row) {
+  ab_page_app *app = &slot->app;
+  ab_page_route *areas = start_of(slot, AB_PAGE_AREA_ROUTES);
+  uint32_t route = ab_page_routes_find(routes, row, (ab_view){"/reports/:id", 12});
+  ab_nsec time = row->since - row->began;
+  ab_page_route_add(&areas[route], row, true);
+  ab_row_add_sums(app->sums, row);
+  AB_ADD(app->ended, 1);
+  AB_ADD(app->failed, 1);
+  ab_series_key key = {
+      .kind = AB_SERIES_REQUEST, .method = AB_ROW_METHOD_GET, .status = 500, .route = route};
+  ab_series_add(ab_series_find(table, key), time);
+  key = (ab_series_key){.kind = AB_SERIES_QUEUE, .route = AB_SERIES_NO_ROUTE};
+  ab_series_add(ab_series_find(table, key), 3 * MS);
+  ab_kept_add(start_of(slot, AB_PAGE_AREA_KEPT), area(AB_PAGE_AREA_KEPT)->count, &app->kept, row,
+              AB_KEPT_SLOW | AB_KEPT_FAILED);
+}
+
+static void write_history(ab_page_slot *slot) {
+  static ab_history history;
+  ab_history_totals totals = {.requests = 5}, later = {.requests = 8, .db = 70 * MS, .rss = 120};
+  ab_cells cells = {.sum = 0}, more = {.sum = 0};
+  ab_cells_add(&more, 20 * MS);
+  ab_history_over(&history, start_of(slot, AB_PAGE_AREA_SECONDS), area(AB_PAGE_AREA_SECONDS)->count,
+                  start_of(slot, AB_PAGE_AREA_TENS), area(AB_PAGE_AREA_TENS)->count, &totals,
+                  &cells);
+  ab_history_tick(&history, now() - 30 * AB_NSEC_PER_SEC, &later, &more);
+  ab_history_tick(&history, now() - 15 * AB_NSEC_PER_SEC, &later, &more);
+}
+
+static void write_scene(ab_page_slot *slot) {
+  static ab_page_routes routes;
+  static ab_series_table table;
+  static ab_page_clients clients;
+  ab_rows rows, queued;
+  ab_page_app *app = &slot->app;
+  list_over(&rows, slot, false);
+  list_over(&queued, slot, true);
+  ab_page_routes_over(&routes, start_of(slot, AB_PAGE_AREA_ROUTES),
+                      area(AB_PAGE_AREA_ROUTES)->count, 64, &app->routes, &app->routes_dropped);
+  ab_series_table_over(&table, start_of(slot, AB_PAGE_AREA_SERIES),
+                       area(AB_PAGE_AREA_SERIES)->count, &app->series, &app->series_dropped);
+  ab_page_clients_over(&clients, start_of(slot, AB_PAGE_AREA_CLIENTS),
+                       area(AB_PAGE_AREA_CLIENTS)->count);
+  ab_row *ended = begin(&rows, 7, "/reports/7"), *runs = begin(&rows, 8, "/<b>\xff\x1b[31m");
+  ab_row_turn(ended, AB_STATE_RUN, now());
+  AB_ROW_SET(ended, status, 500);
+  write_ended(slot, &routes, &table, ended);
+  ab_rows_give(&rows, ended);
+  AB_ROW_SET(runs, route, 0);
+  AB_ROW_SET(runs, phase, AB_ROW_ANSWERS);
+  AB_ROW_SET(begin(&queued, 9, "/waits"), mode, AB_ROW_QUEUED);
+  ab_loop_line *loop = start_of(slot, AB_PAGE_AREA_LOOPS);
+  ab_loop_line_begin(loop, AB_LOOP_MAIN, 77, now() - 900 * MS);
+  ab_loop_line_turn(loop, AB_LOOP_STATE_BUSY, ab_rows_index(&rows, runs), now() - 800 * MS,
+                    20 * MS);
+  AB_PUT(slot->process.stall_after, 20 * MS);
+  ab_page_event fact = {
+      .kind = AB_PAGE_EVENT_STALL, .when = now(), .id = 8, .time = 800 * MS, .pid = 42};
+  ab_page_event_write(start_of(slot, AB_PAGE_AREA_EVENTS), area(AB_PAGE_AREA_EVENTS)->count,
+                      &slot->events, &fact, (ab_view){"app/reports.rb:41", 17});
+  ab_addr peer = address(7, 4000);
+  ab_page_clients_count(&clients, &peer, &(ab_page_client_request){.bytes = 1000, .slow = true});
+  ab_page_clients_connect(&clients, &peer, 1);
+  write_history(slot);
+  ab_rows_fini(&rows);
+  ab_rows_fini(&queued);
+}
+
+/* --- whatever a fault may leave --- */
+
+static void write_garbage(ab_page_slot *slot, unsigned seed) {
+  const ab_page_head *head = (const ab_page_head *)page;
+  srandom(seed);
+  for (size_t at = offsetof(ab_page_slot, app); at < head->slot_size; at++) {
+    long random_one = random();
+    /* Many a sequence number is even, and many a flag is 1. */
+    ((unsigned char *)slot)[at] =
+        (unsigned char)(random_one % 3 ? random_one >> 8 & 2 : random_one >> 8);
+  }
+}
+
+int main(int argc, char **argv) {
+  if (argc < 4) fail("writer PID SLOT rows N | scene | garbage SEED");
+  map_page_of(argv[1]);
+  ab_page_slot *slot = slot_at((unsigned)atoi(argv[2]));
+  unsigned number = argc > 4 ? (unsigned)atoi(argv[4]) : 0;
+  if (strcmp(argv[3], "rows") == 0) write_rows(slot, number);
+  if (strcmp(argv[3], "scene") == 0) write_scene(slot);
+  if (strcmp(argv[3], "garbage") == 0) write_garbage(slot, number);
+  return 0;
+}

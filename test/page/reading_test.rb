@@ -1,0 +1,231 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "abaca"
+require "tmpdir"
+
+# What Abaca::Page reads in the areas of its slots. test/c/page/writer.c writes there, from another process, by the
+# functions that a server writes with.
+class PageReadingTest < Minitest::Test
+  ROOT = File.expand_path("../..", __dir__)
+  ALL = %i[requests states loops routes series events kept clients totals].freeze
+
+  class << self
+    # Compiled once.
+    def writer = @writer ||= compile
+
+    private
+
+    def compile
+      folder = Dir.mktmpdir
+      Minitest.after_run { FileUtils.rm_rf(folder) }
+      sources = Dir["#{ROOT}/ext/abaca/{page,base}/*.c", "#{ROOT}/test/c/page/writer.c"]
+      flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-I", "#{ROOT}/ext/abaca"]
+      program = File.join(folder, "writer")
+      system("cc", *flags, *sources, "-lpthread", "-o", program, exception: true)
+      program
+    end
+  end
+
+  def setup
+    @page = Abaca::Page.create(slots: 3, rows: 6000, queued: 100)
+    @slot = @page[1].claim
+    @slot.state = :serving
+  end
+
+  def teardown = @page.close
+
+  # Other tests have pages too, until they are collected.
+  def write(*arguments, slot: 1)
+    GC.start
+    pages = Dir.children("/proc/self/fd").count { |fd| link(fd).include?("abaca-page") }
+    assert_equal 1, pages, "pages of other tests"
+    assert system(self.class.writer, Process.pid.to_s, slot.to_s, *arguments.map(&:to_s))
+  end
+
+  def link(descriptor)
+    File.readlink("/proc/self/fd/#{descriptor}")
+  rescue Errno::ENOENT
+    ""
+  end
+
+  def test_nothing_yet
+    (ALL - %i[totals states]).each { |method| assert_empty @slot.public_send(method), method.to_s }
+    assert_empty @slot.states
+    assert_empty @slot.history(:seconds)
+    assert_equal 0, @slot.totals[:ended]
+    assert_equal "history(:seconds) or history(:tens), not :days",
+                 assert_raises(ArgumentError) { @slot.history(:days) }.message
+  end
+
+  def test_requests_in_flight
+    write "scene"
+    oldest, newer = @slot.requests
+    assert_equal [9, :db, :queued, "/waits"], oldest.values_at(:id, :state, :mode, :path)
+    assert_equal [8, :db, :fiber, :answers], newer.values_at(:id, :state, :mode, :phase)
+    assert_equal ["GET", "/reports/:id", "10.0.0.8", "10.0.0.9:5432", nil],
+                 newer.values_at(:method, :route, :peer, :waits_for, :status)
+    assert_equal %i[queue run db], newer[:sums].keys
+    assert_in_delta newer[:age], newer[:sums].values.sum, 0.000_001
+    assert_in_delta newer[:since], newer[:sums][:db], 0.000_001
+    assert_equal({ db: 2 }, @slot.states)
+    assert_equal [9], @slot.requests(most: 1).map { |request| request[:id] }
+    refute_includes newer.keys, :waits
+    (at, seconds, state, peer), = @slot.requests(waits: true).last[:waits]
+    assert_equal [0.0, :queue, nil], [at, state, peer]
+    assert_in_delta 0.010, seconds, 0.002
+  end
+
+  # What a client sends comes out as it was: whoever shows it escapes it.
+  def test_hostile_bytes
+    write "scene"
+    path = @slot.requests.last[:path]
+    assert_equal "/<b>\xFF\e[31m".b, path
+    assert_equal Encoding::BINARY, path.encoding
+  end
+
+  def test_requests_that_have_ended
+    write "scene"
+    kept, = @slot.kept
+    assert_equal [7, 0, %i[slow failed], 500, "/reports/7"], kept.values_at(:id, :number, :reasons, :status, :path)
+    assert_in_delta Time.now.to_f, kept[:ended_at].to_f, 60
+    assert_equal([:db, "10.0.0.9:5432"], kept[:waits].last.last(2))
+    route, = @slot.routes
+    assert_equal ["/reports/:id", 1, 1, 0], route.values_at(:route, :requests, :errors, :stalls)
+    assert_in_delta kept[:sums][:db], route[:sums][:db], 0.000_001
+    assert_equal [1, 1, 1], @slot.totals.values_at(:ended, :failed, :kept)
+  end
+
+  def test_series
+    write "scene"
+    request, queue = @slot.series
+    assert_equal [:request, "/reports/:id", "GET", 500, 1, false],
+                 request.values_at(:kind, :route, :method, :status, :count, :other)
+    assert_equal [15, 1, 1], [request[:counts].size, request[:counts].sum, request[:buckets].values.sum]
+    assert_equal [:queue, nil, nil, nil], queue.values_at(:kind, :route, :method, :status)
+    assert_equal [1, 0], [queue[:counts][0], queue[:counts][1]]
+    assert_in_delta 0.003, queue[:sum], 0.000_001
+    assert_includes 0.003..0.0033, Abaca::Page::Times.quantile(queue, 0.5)
+  end
+
+  def test_a_loop_that_stalls
+    write "scene"
+    line, = @slot.loops
+    assert_equal [0, :main, :stalled, 8, 77], line.values_at(:index, :kind, :state, :request, :tid)
+    assert_includes 0.8..60.0, line[:since]
+    assert_in_delta 0.1, line[:sums][:away], 0.05
+    assert_in_delta 0.1, @slot.totals[:loops][:away], 0.05
+  end
+
+  def test_events_clients_history
+    write "scene"
+    event, = @slot.events
+    assert_equal [0, :stall, 8, 0.8, 42, "app/reports.rb:41"],
+                 event.values_at(:number, :kind, :request, :time, :pid, :text)
+    client, = @slot.clients
+    assert_equal ["10.0.0.7", 1, 0, 1000, 1, 1, 0],
+                 client.values_at(:address, :requests, :over, :bytes, :open, :slow, :errors)
+    first, second = @slot.history(:seconds)
+    assert_equal [3, 70, 120], first.values_at(:requests, :db, :rss)
+    assert_includes 20_000..22_000, first[:p99]
+    assert_equal [15, 0], [second[:tick] - first[:tick], second[:requests]]
+    assert_in_delta Time.now.to_f - 15, second[:at].to_f, 5
+    assert_equal [3, 70], @slot.history(:tens).first.values_at(:requests, :db)
+  end
+
+  # What is in flight goes with the process, what was counted stays.
+  def test_the_next_process
+    write "scene"
+    counted = %i[routes series events kept totals].to_h { |method| [method, @slot.public_send(method)] }
+    @slot.claim
+    assert_equal [[], {}, [], []], [@slot.requests, @slot.states, @slot.loops, @slot.clients]
+    counted.each { |method, before| assert_equal before, @slot.public_send(method), method.to_s }
+    write "scene"
+    assert_equal [2, 2, 2], [@slot.totals[:ended], @slot.series.first[:count], @slot.routes.first[:requests]]
+    @slot.state = :ended
+    assert_empty @slot.requests
+    assert_equal 2, @slot.totals[:ended]
+  end
+
+  def test_all_slots_together
+    @page[2].claim
+    write "scene"
+    write "scene", slot: 2
+    assert_equal [[9, 8, 9, 8].sort, [1, 2]], [@page.requests.map { |one| one[:id] }.sort,
+                                               @page.requests.map { |one| one[:slot] }.uniq.sort]
+    assert_equal 3, @page.requests(most: 3).size
+    assert_equal({ db: 4 }, @page.states)
+    assert_equal [[2, 2]], @page.routes.map { |route| route.values_at(:requests, :errors) }
+    assert_equal [2, 2, 2],
+                 [@page.series[0][:count], @page.series[0][:counts].sum, @page.series[0][:buckets].values.sum]
+    assert_equal [2, 2000], @page.clients.first.values_at(:requests, :bytes)
+    assert_equal [2, 2, 2, 2], [@page.totals[:ended], @page.events.size, @page.kept.size, @page.loops.size]
+    assert_equal [6, 140], @page.history(:seconds).first.values_at(:requests, :db)
+    assert_equal({ db: 2 }, @page[2].states)
+  end
+
+  def test_series_between_two_looks
+    write "scene"
+    before = @slot.series.first
+    @slot.claim
+    write "scene"
+    since = Abaca::Page::Times.since(@slot.series.first, before)
+    assert_equal [1, 1, 1], [since[:count], since[:counts].sum, since[:buckets].values.sum]
+    nothing = Abaca::Page::Times.since(before, before)
+    assert_empty nothing[:buckets]
+    assert_nil Abaca::Page::Times.quantile(nothing, 0.5)
+  end
+
+  def test_from_outside
+    write "scene"
+    seen = Abaca::Page.of(Process.pid)
+    assert_equal [9, 8], seen.requests.map { |request| request[:id] }
+    assert_equal @slot.totals, seen[1].totals
+    seen.close
+    ALL.each { |method| assert_raises(IOError) { seen.public_send(method) } }
+  end
+
+  # Whatever a fault has left: every answer is bounded, and well formed.
+  def test_garbage
+    20.times do |seed|
+      write "garbage", seed
+      check_requests @slot.requests(waits: true) + @slot.kept
+      assert_operator @slot.requests.size, :<=, 6100
+      assert_operator @slot.events.size, :<=, 256
+      assert_operator @slot.routes.size, :<=, 65
+      assert_operator @slot.series.size, :<=, 512
+      assert_operator @slot.clients.size, :<=, 64
+      assert_operator @slot.loops.size, :<=, 64
+      assert_operator @slot.history(:tens).size + @slot.history(:seconds).size, :<=, 2760
+      assert_kind_of Integer, @slot.totals[:ended]
+      @slot.claim
+      assert_empty @slot.requests
+    end
+  end
+
+  def check_requests(requests)
+    requests.each do |request|
+      assert_operator request[:path].bytesize, :<=, 128
+      assert_kind_of Symbol, request[:state]
+      assert_operator request[:waits].size, :<=, 32
+    end
+  end
+
+  # Only rows in use cost, and 5,000 of them no more than 5 ms: here twice that, for a machine that is slow.
+  def test_what_a_look_costs
+    write "rows", 5000
+    assert_equal 5000, @slot.requests.size
+    assert_operator cpu { @slot.states }, :<, 0.005
+    assert_operator cpu { @slot.requests(most: 100) }, :<, 0.010
+    @slot.claim
+    assert_operator cpu { @slot.requests }, :<, 0.001
+  end
+
+  def cpu
+    Array.new(5) do
+      start = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+      yield
+      Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - start
+    end.min
+  end
+end
