@@ -99,6 +99,7 @@ void ab_history_tick(ab_history *self, ab_nsec now, const ab_history_totals *tot
 
 bool ab_history_load(const ab_history_record *records, uint32_t count, uint32_t tick,
                      ab_history_record *copy) {
+  if (count == 0 || tick == 0) return false;
   const ab_history_record *record = &records[tick % count];
   for (int i = 0; i < AB_SEQ_TRIES; i++) {
     uint32_t seq = ab_seq_begin(&record->seq);

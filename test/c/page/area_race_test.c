@@ -1,0 +1,193 @@
+/* Threads write in all areas while others read them; ThreadSanitizer looks on as well (`rake
+ * races`). */
+#include <pthread.h>
+
+#include "check.h"
+#include "page/look.h"
+
+#define ROUNDS 20000
+
+typedef struct stage {
+  ab_page *page;
+  ab_page_parts parts;
+  unsigned running; /* threads that write */
+  unsigned seen, wrong;
+} stage;
+
+static void count(unsigned *number) {
+  __atomic_fetch_add(number, 1, __ATOMIC_RELAXED);
+}
+
+/* --- writers: all numbers of a record follow from one --- */
+
+static void write_app(stage *self) {
+  static ab_page_routes routes;
+  static ab_series_table series;
+  ab_page_parts *parts = &self->parts;
+  ab_page_app *app = &parts->slot->app;
+  ab_page_routes_over(&routes, parts->routes, parts->route_count, 64, &app->routes,
+                      &app->routes_dropped);
+  ab_series_table_over(&series, parts->series, parts->series_count, &app->series,
+                       &app->series_dropped);
+  ab_row row = {.seq = 0};
+  for (uint64_t n = 1; n <= ROUNDS; n++) {
+    char name[16];
+    int len = snprintf(name, sizeof name, "/%u", (unsigned)(n % 80));
+    ab_row_begin(&row, &(ab_row_start){.id = n, .began = n, .path = {name, (size_t)len}});
+    ab_row_turn(&row, AB_STATE_RUN, 2 * n);
+    uint32_t route = ab_page_routes_find(&routes, NULL, (ab_view){name, (size_t)len});
+    ab_page_route_add(&parts->routes[route], &row, false);
+    ab_row_add_sums(app->sums, &row);
+    ab_series_key key = {.kind = AB_SERIES_REQUEST, .status = 200, .route = route};
+    ab_series_add(ab_series_find(&series, key), n);
+    ab_kept_add(parts->kept, parts->kept_count, &app->kept, &row, AB_KEPT_SLOW);
+    AB_ADD(app->ended, 1);
+  }
+}
+
+static void write_loop(stage *self) {
+  ab_loop_line *line = self->parts.loops;
+  ab_loop_line_begin(line, AB_LOOP_MAIN, 1, 0);
+  for (uint32_t n = 1; n <= ROUNDS; n++) {
+    ab_loop_line_turn(line, AB_LOOP_STATE_BUSY, n, n, 0);
+    ab_loop_line_tick(line);
+  }
+  ab_loop_line_end(line, ROUNDS + 1);
+}
+
+static void write_events(stage *self) {
+  for (uint64_t n = 1; n <= ROUNDS; n++) {
+    ab_page_event event = {.when = n, .id = n, .time = n, .pid = (uint32_t)n};
+    ab_page_event_write(self->parts.events, self->parts.event_count, &self->parts.slot->events,
+                        &event, (ab_view){"text", n % 4});
+  }
+}
+
+static void write_history(stage *self) {
+  static ab_history history;
+  static ab_cells cells;
+  ab_history_totals totals = {.requests = 0};
+  ab_page_parts *parts = &self->parts;
+  ab_history_over(&history, parts->seconds, parts->second_count, parts->tens, parts->ten_count,
+                  &totals, &cells);
+  for (uint32_t n = 1; n <= ROUNDS / 10; n++) {
+    totals.in_app = totals.waiting = totals.connections = n;
+    ab_history_tick(&history, n * AB_NSEC_PER_SEC, &totals, &cells);
+  }
+}
+
+static void write_clients(stage *self) {
+  static ab_page_clients clients;
+  ab_page_clients_over(&clients, self->parts.clients, self->parts.client_count);
+  for (uint32_t n = 1; n <= ROUNDS; n++) {
+    ab_addr peer = {.bytes = {(uint8_t)(n >> 8), (uint8_t)n}, .family = 4};
+    ab_page_client_request request = {.bytes = peer.bytes[0] * 256u + peer.bytes[1]};
+    ab_page_clients_count(&clients, &peer, &request);
+    ab_page_clients_connect(&clients, &peer, 1);
+  }
+}
+
+/* --- readers --- */
+
+static void read_loop_and_clients(stage *self) {
+  ab_loop_line line;
+  ab_page_client client;
+  if (ab_loop_line_load(self->parts.loops, &line)) {
+    count(&self->seen);
+    if (line.state == AB_LOOP_STATE_BUSY && line.row != line.since) count(&self->wrong);
+  }
+  for (uint32_t i = 0; i < self->parts.client_count; i++) {
+    if (!ab_page_client_load(&self->parts.clients[i], &client)) continue;
+    uint64_t own = client.addr.bytes[0] * 256u + client.addr.bytes[1];
+    if (client.bytes != (client.requests - client.over) * own) count(&self->wrong);
+  }
+}
+
+static void read_rings(stage *self) {
+  uint64_t events = AB_GET(self->parts.slot->events), kept = AB_GET(self->parts.slot->app.kept);
+  ab_page_event event;
+  ab_row row;
+  for (uint64_t n = events > 20 ? events - 20 : 0; n < events; n++) {
+    if (!ab_page_event_load(self->parts.events, self->parts.event_count, n, &event)) continue;
+    count(&self->seen);
+    bool fits = event.when == event.id && event.time == event.id && event.pid == event.id;
+    if (!fits || event.text_len != event.id % 4) count(&self->wrong);
+  }
+  for (uint64_t n = kept > 20 ? kept - 20 : 0; n < kept; n++) {
+    if (!ab_kept_load(self->parts.kept, self->parts.kept_count, n, &row)) continue;
+    count(&self->seen);
+    if (row.id != n + 1 || row.began != row.id || row.sums[AB_STATE_PROXY] != row.id)
+      count(&self->wrong);
+  }
+}
+
+static void read_sums(stage *self) {
+  ab_cells cells = {.sum = 0};
+  char name[AB_PAGE_ROUTE_NAME];
+  uint64_t before = AB_GET(self->parts.slot->app.ended);
+  ab_page_requests(&self->parts, &cells);
+  if (ab_cells_count(&cells) < before) count(&self->wrong);
+  uint32_t used = ab_page_routes_used(&self->parts.slot->app.routes, self->parts.route_count);
+  for (uint32_t i = 0; i < used; i++) {
+    uint32_t len = ab_page_route_name(&self->parts.routes[i], name);
+    if (len < 2 || len > 3 || name[0] != '/') count(&self->wrong);
+  }
+  for (uint32_t tick = 1; tick < 600; tick++) {
+    ab_history_record record;
+    if (!ab_history_load(self->parts.seconds, self->parts.second_count, tick, &record)) continue;
+    if (record.values.in_app != tick || record.values.connections != tick) count(&self->wrong);
+  }
+}
+
+static void *read_all(void *arg) {
+  stage *self = arg;
+  while (__atomic_load_n(&self->running, __ATOMIC_ACQUIRE) > 0) {
+    read_loop_and_clients(self);
+    read_rings(self);
+    read_sums(self);
+  }
+  return NULL;
+}
+
+/* --- together --- */
+
+typedef struct part {
+  stage *stage;
+  void (*write)(stage *stage);
+} part;
+
+static void *write_part(void *arg) {
+  part *self = arg;
+  self->write(self->stage);
+  __atomic_fetch_sub(&self->stage->running, 1, __ATOMIC_RELEASE);
+  return NULL;
+}
+
+CHECK_CASE(readers_see_whole_records) {
+  /* Events have two writers. */
+  void (*const writers[])(stage *) = {write_app,    write_loop,    write_events,
+                                      write_events, write_history, write_clients};
+  enum { WRITERS = sizeof writers / sizeof *writers };
+  unsigned seen = 0;
+  for (int i = 0; i < 50 && seen < 10000; i++) {
+    stage self = {.running = WRITERS};
+    self.page = ab_page_create(&ab_mem_libc, &(ab_page_options){.slots = 1}, (ab_page_time){1, 1});
+    CHECK(self.page != NULL);
+    CHECK_INT(AB_OK, ab_page_claim(self.page, 0, 0, (ab_page_time){1, 1}));
+    self.parts = ab_page_parts_of(self.page, 0);
+    pthread_t threads[WRITERS + 1];
+    part parts[WRITERS];
+    CHECK_INT(0, pthread_create(&threads[WRITERS], NULL, read_all, &self));
+    for (int j = 0; j < WRITERS; j++) {
+      parts[j] = (part){&self, writers[j]};
+      CHECK_INT(0, pthread_create(&threads[j], NULL, write_part, &parts[j]));
+    }
+    for (int j = 0; j <= WRITERS; j++) pthread_join(threads[j], NULL);
+    CHECK_INT(0, self.wrong);
+    seen += self.seen;
+    ab_page_drop(self.page);
+  }
+  CHECK(seen >= 1000);
+}
+
+CHECK_MAIN()
