@@ -8,11 +8,9 @@ module Abaca
   # (docs/control.md). The server runs in a process of its own, the watch.
   class Control
     # Most processes have no control server, and do without what it needs.
-    { Acts: "acts", Address: "address", Catalogue: "catalogue", Commands: "commands", Guard: "guard", Heir: "heir",
-      Looks: "looks", Places: "places", Questions: "questions", Replies: "replies", Request: "request",
-      Server: "server", Sessions: "sessions", Watch: "watch", WatchProcess: "watch_process" }.each do |name, file|
-      autoload name, File.expand_path("control/#{file}", __dir__)
-    end
+    %i[Acts Address Catalogue Commands Crew Enrolment Errands Guard Heir Looks Places Questions Replies Request Server
+       Sessions Watch].each { |name| autoload name, File.expand_path("control/#{name.downcase}", __dir__) }
+    autoload :WatchProcess, File.expand_path("control/watch_process", __dir__)
 
     # @return [String, nil] where its server listens
     attr_reader :url
@@ -28,6 +26,7 @@ module Abaca
       @config = config
       @log = log
       @slots = slots
+      @changes = {} # of settings, until the next start
       @state = StateFile.new(config[:state_path], permission: config[:state_permission])
     end
 
@@ -44,7 +43,26 @@ module Abaca
       @places = Places.new(address, asked: @config[:control_url], heir:)
       @url = @places.address.to_s
       @token = @guard.token
+      @enrolment = Enrolment.new
       @watch = start_watch
+    end
+
+    # In a process that serves: does what the watch asks for, until it is closed.
+    #
+    # @param slot [Page::Slot] the process's
+    # @param log [Log]
+    # @param server [Server]
+    # @return [Errands, nil] nil if there is no control server
+    def errands(slot, log, server)
+      @enrolment && Errands.new(@enrolment, slot: slot.index, log:, server:)
+    end
+
+    # In a worker: keeps what it needs for #errands.
+    def become_worker
+      @watch&.forget
+      @places&.forget
+      @enrolment&.close_inbox
+      @watch = @places = nil
     end
 
     # Writes the state file, when the process serves.
@@ -71,9 +89,9 @@ module Abaca
 
     # In a forked child: lets go of what belongs to the parent.
     def forget
-      @watch&.forget
-      @places&.forget
-      @watch = @places = nil
+      become_worker
+      @enrolment&.close
+      @enrolment = nil
     end
 
     # Removes the files of a process that ends at once.
@@ -85,8 +103,9 @@ module Abaca
     private
 
     def start_watch
-      acts = Acts.new(@launcher, log: @log)
-      process = WatchProcess.new(@places, guard: @guard, config: @config, slots: @slots, launcher: Process.pid)
+      acts = Acts.new(@launcher, log: @log, changes: @changes)
+      process = WatchProcess.new(@places, guard: @guard, config: @config, slots: @slots, enrolment: @enrolment,
+                                          changes: @changes)
       Watch.new(@log, answer: ->(word, with) { acts.ask(word, **with) }) { |socket| process.run(socket) }
     end
   end

@@ -180,8 +180,8 @@ module Abaca
     def make_runner
       return Single.new(@config, app: @app, log: @log, slot: @slots&.claim) unless clustered?
 
-      Cluster.new(@config, app: @app, log: @log, output: @output, slots: @slots, folder: @folder || @origin.directory,
-                           in_worker: -> { [@control, *@keeper].each(&:forget) })
+      Cluster.new(@config, app: @app, log: @log, output: @output, slots: @slots, control: @control,
+                           folder: @folder || @origin.directory, in_worker: -> { forget_in_worker })
              .tap do |cluster|
         cluster.before_restart { @plugins.before_restart }
         cluster.keeper = @keeper
@@ -226,6 +226,7 @@ module Abaca
       @control.open
       @plugins.start(@control, @listeners)
       @banner.show(@log, @listeners, control: @control.url)
+      @errands = @control.errands(@slots[0], @log, server) if server && @slots
       @runner.run { |complete: true| booted(complete:) }
       become_the_next if @hot_restart&.pending?
       @overdue.give(@runner.patience(at_once: @halted)) # anew, for what follows
@@ -240,7 +241,7 @@ module Abaca
     # Not for a forked child, which unwinds #serve if a signal ends it before it runs code of its own. A signal may come
     # between any two of these: it finds our handlers, and nothing they do outlasts this method.
     def close(signals)
-      [@control, @restart_file, @systemd, @keeper].each { |part| part&.close }
+      [@errands, @control, @restart_file, @systemd, @keeper].each { |part| part&.close }
       Launcher.current = nil
       @runner.close
       @slots&.close

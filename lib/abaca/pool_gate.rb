@@ -15,6 +15,7 @@ module Abaca
     @engines = [].freeze
     @lock = Mutex.new
     @last_id = 0
+    @gates = ObjectSpace::WeakMap.new # those of pools that are in use
 
     class << self
       # @return [Array<Engine>] the engines that run in this process
@@ -36,9 +37,13 @@ module Abaca
       def of(pool, size)
         @lock.synchronize do
           pool.instance_variable_get(:@abaca_gate) ||
-            pool.instance_variable_set(:@abaca_gate, new(pool, size, @last_id += 1))
+            pool.instance_variable_set(:@abaca_gate, new(pool, size, @last_id += 1)).tap { |gate| @gates[gate] = true }
         end
       end
+
+      # @return [Array<Hash{Symbol => Object}>] the pools of this process: their places, those in use as far as the pool
+      #   says so, and who waits
+      def figures = @lock.synchronize { @gates.keys }.map(&:figures).sort_by { |row| row[:id] }
     end
 
     # A waiter in line.
@@ -81,7 +86,33 @@ module Abaca
       end
     end
 
+    # @return [Hash{Symbol => Object}]
+    def figures
+      size = @pool.public_send(@size)
+      here = @lock.synchronize { forked? ? 0 : @line.size + [@inside - (size || @inside), 0].max }
+      { id: @id, pool: name, size:, **in_use(size), waiting: [here, waiting_inside].max }
+    end
+
     private
+
+    # The pools of Active Record and of Sequel know what they are for.
+    def name
+      of = @pool.respond_to?(:db_config) ? @pool.db_config.name : nil
+      [@pool.class.name, of].compact.join(" ")
+    end
+
+    def in_use(size)
+      return @pool.stat.slice(:busy, :idle, :dead) if @pool.respond_to?(:stat)
+
+      @pool.respond_to?(:available) && size ? { busy: size - @pool.available, idle: @pool.available } : {}
+    end
+
+    # Those that have passed, and wait all the same: for a second connection, or by code that belongs to no request.
+    def waiting_inside
+      return @pool.stat.fetch(:waiting, 0) if @pool.respond_to?(:stat)
+
+      @pool.respond_to?(:num_waiting) ? @pool.num_waiting : 0
+    end
 
     def clear
       @inside = 0 # in the pool: more than its places means that some wait

@@ -209,12 +209,26 @@ module Abaca
     # docs/signals.md. Any thread and any trap handler may call it; nothing is recorded beforehand.
     #
     # @return [Array<Hash{Symbol => Object}>]
-    def requests = Requests.new(@engine, @scheduler).to_a
+    def requests = Requests.new(*sources).to_a
+
+    # What Requests and Dump take: the engine, and the server's own scheduler while it runs.
+    #
+    # @return [Array(Engine, Scheduler)]
+    def sources = [@engine, @scheduler]
+
+    # More requests may wait, or fewer; until the server ends. Any thread may call it.
+    #
+    # @param count [Integer] as the setting `max_queue`
+    # @raise [ConfigError] if there cannot be so many
+    def max_queue=(count)
+      @config = @config.with(max_queue: count)
+      @engine.max_queue = @config[:max_queue]
+    end
 
     # The same as text, with the fibers that belong to no request, and all threads.
     #
     # @return [String]
-    def dump = Dump.new(Requests.new(@engine, @scheduler)).to_s
+    def dump = Dump.new(Requests.new(*sources)).to_s
 
     private
 

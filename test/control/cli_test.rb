@@ -72,7 +72,8 @@ class ControlCLITest < Minitest::Test
     end
     File.write("#{@dir}/pid", "#{Process.pid}\n")
     assert_equal [0, "Abaca is started\n", ""], abacactl("-P", "#{@dir}/pid", "status")
-    %w[gc gc-stats stats thread-backtraces reload-worker-directory workers dump].each do |command|
+    %w[gc gc-stats stats thread-backtraces reload-worker-directory workers dump config fibers pools set
+       log-level dashboard].each do |command|
       assert_fails(/\A'#{command}' not available via pid only$/, "-p", Process.pid.to_s, command)
     end
   end
@@ -111,6 +112,8 @@ class ControlCLITest < Minitest::Test
     assert_fails(/\AAvailable commands: start, status, stop, /)
     assert_fails(/\AInvalid command: stopp$/, "stopp")
     assert_fails(/\AOne command only, not stop and halt$/, "stop", "halt")
+    assert_fails(/\AUsage: abacactl worker-gc NUMBER$/, "worker-gc")
+    assert_fails(/\AUsage: abacactl set \[NAME=VALUE\]$/, "set", "a=1", "b=1")
     assert_fails(/\Ainvalid option: --nonsense$/, "--nonsense", "stop")
     assert_fails(/\Ainvalid argument: -p x$/, "-p", "x", "stop")
   end

@@ -151,7 +151,7 @@ class ControlWatchTest < Minitest::Test
     own = sockets_of(command.pid)
     first = watch_of(command)
     shared = own & sockets_of(first)
-    assert_equal 1, shared.size, "its own listener"
+    assert_equal 2, shared.size, "its own listener, and where processes that serve come to it"
     Process.kill(:KILL, first)
     second = nil
     assert(eventually { (second = watch_of(command)) && second != first && stats[:requests_count] == 1 })

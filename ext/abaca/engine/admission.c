@@ -12,6 +12,10 @@ void ab_engine_set_queue(ab_engine *engine, uint32_t capacity, uint32_t max_queu
   engine->max_queue = max_queue;
 }
 
+void ab_engine_set_max_queue(ab_engine *engine, uint32_t max_queue) {
+  engine->max_queue = max_queue;
+}
+
 void ab_engine_set_aside(ab_engine *engine, uint32_t count) {
   engine->aside = count;
 }

@@ -185,6 +185,8 @@ void ab_engine_withhold(ab_engine *engine, bool withheld);
 /* The application takes `capacity` requests at once, and at most `max_queue` more may wait when a
  * step ends: the newest beyond that are answered 503. Without this, no limit. Before attach. */
 void ab_engine_set_queue(ab_engine *engine, uint32_t capacity, uint32_t max_queue);
+/* [locked] Other requests may wait from now on. */
+void ab_engine_set_max_queue(ab_engine *engine, uint32_t max_queue);
 
 /* [locked] This many requests in the application wait for their peers, and take no place. */
 void ab_engine_set_aside(ab_engine *engine, uint32_t count);

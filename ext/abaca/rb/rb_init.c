@@ -20,6 +20,7 @@ static void init_engine(VALUE mAbaca) {
   ab_init_server_slot(cEngine);
   ab_init_shutdown(cEngine);
   ab_init_orphans(cEngine);
+  ab_init_control(cEngine);
   ab_init_stats(cEngine);
   ab_init_requests(cEngine);
   ab_init_proxies(cEngine);

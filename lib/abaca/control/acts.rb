@@ -14,15 +14,18 @@ module Abaca
       # The others.
       OTHERS = { "gc" => :gc, "gc-stats" => :gc_stats, "stats" => :stats, "thread-backtraces" => :thread_backtraces,
                  "dump" => :dump, "reload-certificates" => :reload_certificates, "log-level" => :log_level,
-                 "set-log-level" => :set_log_level }.freeze
+                 "set-log-level" => :set_log_level, "set" => :set, "worker-drain" => :drain_worker,
+                 "worker-recycle" => :recycle_worker }.freeze
       OK = "{ \"status\": \"ok\" }"
       private_constant :ACTS, :OTHERS, :OK
 
       # @param launcher [Launcher]
       # @param log [Log] has a line for each act
-      def initialize(launcher, log:)
+      # @param changes [Hash{Symbol => Object}] of settings, which the next process of the watch shall know
+      def initialize(launcher, log:, changes: {})
         @launcher = launcher
         @log = log
+        @changes = changes
       end
 
       # @param word [String]
@@ -82,6 +85,18 @@ module Abaca
       rescue ConfigError => e
         Answer.text(422, e.message)
       end
+
+      def set(**changes)
+        @log.info("* Control server: #{changes.map { |name, value| "#{name} #{value}" }.join(', ')}")
+        @changes.update(changes)
+        ok
+      end
+
+      def drain_worker(index:) = @launcher.drain_worker(index) ? ok : no_worker(index)
+
+      def recycle_worker(index:) = @launcher.recycle_worker(index) ? ok : no_worker(index)
+
+      def no_worker(index) = Answer.json({ v: 1, error: "no worker #{index}" }, status: 404)
 
       # A master has no requests.
       def dump

@@ -26,15 +26,28 @@ module Abaca
         add.call(:admin, "stop", "halt", "restart", "phased-restart", "refork", "reload-worker-directory",
                  puma: true, act: true)
         add.call(:read, "workers", figures: true)
-        add.call(:read, "config", "dump", "log-level")
+        add.call(:read, "config", "dump", "fibers", "pools", "log-level", "set")
         add.call(:operate, "reload-certificates", act: true)
-        add.call(:operate, "set-log-level", "set", act: true, post: true)
+        add.call(:operate, "set-log-level", "set-setting", "cancel", "worker-gc", "worker-drain", "worker-recycle",
+                 act: true, post: true)
         add.call(:read, "link", act: true, post: true)
         add.call(:read, "open", open: true)
       end.freeze
       # What is not there is asked for with the token of anything of Puma's.
       NOTHING = Entry.new(level: :read, puma: true).freeze
       private_constant :ALL, :NOTHING
+
+      # A change of what can be looked at has a name of its own.
+      def self.name(request)
+        act = request.path[%r{/workers/\d{1,4}/(gc|drain|recycle)\z}, 1] and return "worker-#{act}"
+
+        name = request.path[%r{[^/]*\z}]
+        return "set-log-level" if name == "log-level" && request.parameter("level")
+        return "set-setting" if name == "set" && request.query.any?
+
+        name
+      end
+      private_class_method :name
 
       # @param level [Symbol]
       # @param other [Symbol]
@@ -48,9 +61,7 @@ module Abaca
       # @param request [Request] the last segment of its path is the command
       # @return [Entry] without a name if there is no such command
       def self.find(request)
-        name = request.path[%r{[^/]*\z}]
-        name = "set-log-level" if name == "log-level" && request.parameter("level")
-        ALL.fetch(name, NOTHING)
+        ALL.fetch(name(request), NOTHING)
       end
     end
   end

@@ -15,11 +15,13 @@ module Abaca
 
       # @param launcher [Questions, Acts]
       # @param looks [Looks, nil] nil: there is no page, and the launcher is asked
+      # @param crew [Crew, nil] the processes that serve
       # @param sessions [Sessions, nil] of browsers
       # @param data_only [Boolean] whether nothing can be done but read figures
-      def initialize(launcher, looks: nil, sessions: nil, data_only: false)
+      def initialize(launcher, looks: nil, crew: nil, sessions: nil, data_only: false)
         @launcher = launcher
         @looks = looks
+        @crew = crew
         @sessions = sessions
         @data_only = data_only
       end
@@ -43,7 +45,8 @@ module Abaca
       private
 
       # What this class answers by itself.
-      OWN = %w[stats workers link open log_level set_log_level].freeze
+      OWN = %w[stats workers link open log_level set_log_level set_setting worker_gc worker_drain
+               worker_recycle].freeze
       private_constant :OWN
 
       def ask(word, **with)
@@ -80,7 +83,46 @@ module Abaca
 
       def log_level(*) = ask("log-level")
 
-      def set_log_level(request, _level) = ask("set-log-level", level: request.parameter("level"))
+      def set_log_level(request, _level)
+        level = request.parameter("level")
+        answer = ask("set-log-level", level:)
+        @crew&.ask("log-level", within: TIME, level:) if answer.status == 200
+        answer
+      end
+
+      # The launcher remembers it, for workers and watches to come.
+      def set_setting(request, _level)
+        changes = @looks.read_changes(request.query)
+        answer = ask("set", **changes)
+        return answer unless answer.status == 200
+
+        answers = @crew.ask("set", within: TIME, **changes)
+        Answer.of({ set: changes, workers: results(answers) }, request)
+      rescue ConfigError => e
+        Answer.text(422, e.message)
+      end
+
+      def worker_gc(request, _level)
+        index = number(request)
+        members = @crew.members(index)
+        return Answer.json({ v: 1, error: "no worker #{index}" }, status: 404) if members.empty?
+
+        Answer.of({ workers: results(@crew.ask("gc", within: TIME, to: members)) }, request)
+      end
+
+      def worker_drain(request, _level) = ask("worker-drain", index: number(request))
+
+      def worker_recycle(request, _level) = ask("worker-recycle", index: number(request))
+
+      def number(request) = request.path[%r{/workers/(\d+)/}, 1].to_i
+
+      def results(answers)
+        answers.map do |member, answer|
+          done = answer&.status == 200
+          { index: member.index, pid: member.pid, done:,
+            **(done ? JSON.parse(answer.body, symbolize_names: true) : {}) }
+        end
+      end
     end
   end
 end

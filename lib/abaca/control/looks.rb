@@ -2,6 +2,7 @@
 
 require "json"
 require_relative "puma_stats"
+require_relative "settings"
 
 module Abaca
   class Control
@@ -13,15 +14,21 @@ module Abaca
     class Looks
       # Seconds for an answer.
       TIME = 0.15
-      private_constant :TIME
+      # Requests that are named of those with equal stacks.
+      EXAMPLES = 3
+      private_constant :TIME, :EXAMPLES
 
       # @param config [Config]
       # @param slots [Launcher::Cluster::Slots, Launcher::OnlySlot] the page
       # @param launcher [Questions]
-      def initialize(config, slots, launcher)
+      # @param crew [Crew]
+      # @param changes [Hash{Symbol => Object}] settings that somebody has changed
+      def initialize(config, slots, launcher, crew, changes)
         @config = config
         @slots = slots
         @launcher = launcher
+        @crew = crew
+        @changes = changes
         @asks = !clustered? || config.binds.any?(&:tls) # whose certificates the launcher knows
       end
 
@@ -39,9 +46,54 @@ module Abaca
       def workers = PumaStats.workers(stats, pid: @slots.page[0].pid)
 
       # @return [Hash{Symbol => Object}] the settings in force, without secrets, and where they come from
-      def config = { config: Config::Report.new(@config).to_h }
+      def config
+        changed = @changes.transform_values { |value| { value:, from: "set" } }
+        { config: Config::Report.new(@config).to_h.merge(changed) }
+      end
+
+      # @return [Hash{Symbol => Object}] the settings that can be changed, and their values
+      def set = { set: Settings.names.to_h { |name| [name, @changes.fetch(name) { @config[name] }] } }
+
+      # @param query [Hash{String => String}]
+      # @return [Hash{Symbol => Object}] changes of settings
+      # @raise [ConfigError]
+      def read_changes(query) = Settings.read(query, @config).tap { |changes| @changes.update(changes) }
+
+      # @return [Hash{Symbol => Object}] what fibers wait for, and where: those with equal stacks are counted together
+      def fibers
+        answers = ask_crew("fibers")
+        rows = answers.flat_map { |member, found| (found || []).map { |row| [member.index, row] } }
+        groups = rows.group_by { |_, row| row.values_at(:waits_for, :backtrace) }
+        { workers: workers_of(answers), fibers: groups.values.map { |all| group(all) }.sort_by { |row| -row[:count] } }
+      end
+
+      # @return [Hash{Symbol => Object}] connection pools of the app
+      def pools
+        answers = ask_crew("pools")
+        { workers: workers_of(answers),
+          pools: answers.flat_map { |member, found| (found || []).map { |row| { worker: member.index, **row } } } }
+      end
 
       private
+
+      def ask_crew(word)
+        @crew.ask(word, within: TIME).transform_values do |answer|
+          JSON.parse(answer.body, symbolize_names: true) if answer&.status == 200
+        end
+      end
+
+      # Who has not answered in time says so: its Ruby does not run.
+      def workers_of(answers)
+        answers.map { |member, found| { index: member.index, pid: member.pid, pending: found.nil? } }
+      end
+
+      def group(all)
+        rows = all.map(&:last)
+        { count: rows.size, workers: all.map(&:first).uniq.sort, oldest: rows.filter_map { |row| row[:age] }.max,
+          requests: rows.filter_map { |row| row[:request] }.uniq.first(EXAMPLES),
+          details: rows.filter_map { |row| row[:detail] }.uniq.first(EXAMPLES),
+          **rows.first.slice(:waits_for, :frame, :backtrace) }
+      end
 
       def clustered? = @config[:workers].positive?
 

@@ -11,7 +11,7 @@ module Abaca
       LAYOUT = 1
       # What a slot says of a worker that has one.
       ALIVE = %i[booting serving draining].freeze
-      private_constant :LAYOUT, :ALIVE
+      private_constant :LAYOUT
 
       class << self
         # @param figures [Hash{Symbol => Object}] as of Server#stats

@@ -43,6 +43,13 @@ module Abaca
       # @return [Boolean] whether the other end is closed
       def closed? = @closed == true
 
+      # Nobody answers any more: the next process has another line.
+      def close
+        @socket.close
+      rescue IOError
+        nil # at the same time as the other end
+      end
+
       private
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
@@ -75,7 +82,7 @@ module Abaca
       rescue SystemCallError, IOError, JSON::ParserError
         nil # it is over all the same
       ensure
-        close
+        finish
       end
 
       def take(answer)
@@ -85,7 +92,7 @@ module Abaca
         end
       end
 
-      def close
+      def finish
         @lock.synchronize do
           @closed = true
           @socket.close

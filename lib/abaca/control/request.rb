@@ -76,9 +76,11 @@ module Abaca
 
       # @return [Array<String>] the values of this name in the query, as sent and decoded
       def parameters(name)
-        pairs = @query.to_s.split(/[&;]/).map { |pair| pair.split("=", 2) }
         pairs.select { |key, value| key == name && value }.flat_map { |_, value| [value, decode(value)] }
       end
+
+      # @return [Hash{String => String}] the names and values of the query, decoded; the last one of a name counts
+      def query = pairs.to_h { |key, value| [key, decode(value.to_s)] }
 
       # @param name [String]
       # @return [String, nil] the value of this name in the query, decoded
@@ -100,6 +102,8 @@ module Abaca
 
         @fields[name] = match[:value]
       end
+
+      def pairs = @query.to_s.split(/[&;]/).reject(&:empty?).map { |pair| pair.split("=", 2) }
 
       def body?
         @fields.key?("transfer-encoding") || !["0", nil].include?(@fields["content-length"])

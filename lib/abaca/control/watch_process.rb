@@ -20,13 +20,16 @@ module Abaca
       # @param guard [Guard]
       # @param config [Config]
       # @param slots [Launcher::Cluster::Slots, Launcher::OnlySlot] the page
-      # @param launcher [Integer] the process
-      def initialize(places, guard:, config:, slots:, launcher:)
+      # @param enrolment [Enrolment] to which processes that serve come
+      # @param changes [Hash{Symbol => Object}] settings that somebody has changed
+      def initialize(places, guard:, config:, slots:, enrolment:, changes:)
         @places = places
         @guard = guard
         @config = config
         @slots = slots
-        @launcher = launcher
+        @enrolment = enrolment
+        @changes = changes
+        @launcher = Process.pid
       end
 
       # Serves until the launcher says that this is the end, or has ended.
@@ -35,7 +38,7 @@ module Abaca
       def run(socket)
         IGNORED.each { |name| Signal.trap(name, "IGNORE") }
         Process.setproctitle(title)
-        let_go([socket, *@places.sockets].map(&:fileno))
+        let_go([socket, @enrolment, *@places.sockets].map(&:fileno))
         serve(socket)
       end
 
@@ -49,8 +52,9 @@ module Abaca
       def serve(socket)
         ends = Thread::Queue.new
         launcher = Questions.new(socket) { |told| ends << told }
-        looks = Looks.new(@config, @slots, launcher)
-        commands = Commands.new(launcher, looks:, sessions: @guard.sessions, data_only: @config[:control_data_only])
+        crew = Crew.new(@enrolment, @slots) { |process| process.ask("set", within: 1, **@changes) if @changes.any? }
+        commands = Commands.new(launcher, looks: Looks.new(@config, @slots, launcher, crew, @changes), crew:,
+                                          sessions: @guard.sessions, data_only: @config[:control_data_only])
         server = Server.new(@places, guard: @guard, commands:, log: RemoteLog.new(launcher))
         watch_parent(ends)
         server.close if ends.pop

@@ -50,6 +50,14 @@ module Abaca
       "config" => Way.new(control: true, printed: true, ours: true),
       "log-level" => Way.new(control: true, printed: true, ours: true, words: "[LEVEL]",
                              post: ->(level) { "/log-level?#{URI.encode_www_form(level:)}" }),
+      "fibers" => Way.new(control: true, printed: true, ours: true),
+      "pools" => Way.new(control: true, printed: true, ours: true),
+      "set" => Way.new(control: true, printed: true, ours: true, words: "[NAME=VALUE]",
+                       post: ->(pair) { "/set?#{URI.encode_www_form([pair.split('=', 2)])}" }),
+      **{ "worker-gc" => "gc", "worker-drain" => "drain", "worker-recycle" => "recycle" }.transform_values do |act|
+        Way.new(control: true, printed: act == "gc", ours: true, words: "NUMBER",
+                post: ->(number) { "/workers/#{URI.encode_www_form_component(number)}/#{act}" })
+      end,
       "dashboard" => Way.new(control: true, ours: true, post: -> { "/link" })
     }.freeze
   end

@@ -22,6 +22,7 @@ require_relative "cluster/slots"
 require_relative "cluster/other_children"
 require_relative "cluster/warm_up"
 require_relative "cluster/watch"
+require_relative "cluster/wishes"
 require_relative "cluster/worker"
 require_relative "cluster/workers"
 
@@ -31,6 +32,8 @@ module Abaca
     # (docs/cluster.md). The master waits at one place, its mailbox, and does everything else in turns of #look_around.
     # After the boot it runs nothing of the app but hooks.
     class Cluster
+      include Wishes
+
       # Seconds that the master has for what is left when every worker has been killed.
       GRACE = 5
       private_constant :GRACE
@@ -42,15 +45,17 @@ module Abaca
       # @param log [Log]
       # @param output [Output]
       # @param in_worker [#call] is called in each worker first, to let go of what is the master's
+      # @param control [Control] has errands for workers
       # @param slots [Slots] the shared page
       # @param folder [String] where workers look for their code; a link may lead to newer one
       # @raise [ConfigError] if the app does not load
-      def initialize(config, app:, log:, output:, in_worker:, slots:, folder:) # rubocop:disable Metrics/ParameterLists -- what a cluster is made of
+      def initialize(config, app:, log:, output:, in_worker:, control:, slots:, folder:) # rubocop:disable Metrics/ParameterLists -- what a cluster is made of
         @config = config
         @app = app
         @log = log
         @output = output
         @in_worker = in_worker
+        @control = control
         @ending = Ending.new(config)
         @target = config[:workers]
         @back_off = BackOff.new
@@ -177,7 +182,7 @@ module Abaca
       def look_around
         @mailbox.wait(pause).each { |report| note(report) }
         while (command = @mailbox.command)
-          obey(command)
+          command.is_a?(Array) ? obey_for(*command) : obey(command)
         end
         @workers.reap.each { |worker| note_end(worker) }
         @closing.step
@@ -255,7 +260,7 @@ module Abaca
         @in_worker.call
         @workers.each(&:close_orders)
         Worker.new(@ending.config_of_workers, place, app: @app, log: @log, output: @output, master: @master,
-                                                     slots: @slots, keeper: @keeper)
+                                                     slots: @slots, keeper: @keeper, control: @control)
       end
 
       # @return [Handle, nil] nil if there is no room for another one with this number

@@ -13,6 +13,9 @@ module Abaca
         @started_at = Time.now
       end
 
+      # @return [Integer] how many processes there may be
+      def most = 1
+
       # @return [Page::Slot] that is this process's from now on
       def claim = @page[0].claim
 
@@ -23,6 +26,10 @@ module Abaca
         Control::PumaStats.single(slot.figures, places: Control::PumaStats.places(config),
                                                 started_at: slot.started_at || @started_at)
       end
+
+      # @param number [Integer] of a slot
+      # @return [Page::Slot]
+      def [](number) = @page[number]
 
       # Idempotent. A server that runs in the slot keeps the page until it has ended.
       def close = @page.close

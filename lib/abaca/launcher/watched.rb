@@ -4,6 +4,15 @@ module Abaca
   class Launcher
     # What others see of the process while it may hang: its page, and the control server, which reads it.
     module Watched
+      # Ends a worker gracefully, or has it replaced, if there are workers.
+      #
+      # @param index [Integer]
+      # @return [Boolean] whether there is such a one
+      def drain_worker(index) = clustered? && @runner.drain_worker(index)
+
+      # The same, but its successor boots first.
+      def recycle_worker(index) = clustered? && @runner.recycle_worker(index)
+
       private
 
       # Before the app is loaded: what serves is forked from this process.
@@ -18,6 +27,12 @@ module Abaca
         return Cluster::Slots.new(@config[:workers]) if clustered?
 
         OnlySlot.new if @config[:control_url] || @systemd.watchdog?
+      end
+
+      # What is the master's alone.
+      def forget_in_worker
+        @control.become_worker
+        @keeper&.forget
       end
 
       # What there is still, if the app has not loaded. A forked child has none of it.

@@ -160,6 +160,10 @@ static bool has_room(const ab_thread_pool *pool) {
   return engaged < pool->options.most + ab__threads_most(pool);
 }
 
+void ab_thread_pool_set_most(ab_thread_pool *pool, size_t most) {
+  pool->options.most = most;
+}
+
 void ab_thread_pool_take(ab_thread_pool *pool, ab_driver *from) {
   ab_taken taken = ab_turn_taken(from);
   bool room = has_room(pool);

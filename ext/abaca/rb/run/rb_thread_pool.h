@@ -38,6 +38,9 @@ ab_thread_pool *ab_thread_pool_init(ab_run *run, const ab_thread_pool_options *o
 void ab_thread_pool_fini(ab_thread_pool *pool);
 void ab_thread_pool_mark(const ab_thread_pool *pool);
 
+/* So many requests may wait from now on. With the GVL. */
+void ab_thread_pool_set_most(ab_thread_pool *pool, size_t most);
+
 /* Starts the first threads. Raises ThreadError. */
 void ab_thread_pool_begin(ab_thread_pool *pool);
 /* Ends the threads: those that are idle at once, the others when their request is over. They get

@@ -52,6 +52,7 @@ void ab_server_say(ab_server *server, enum ab_page_state state);
 
 /* Defines Abaca::Engine; the others add the methods of their files to it. */
 VALUE ab_init_server(VALUE mAbaca);
+void ab_init_control(VALUE cEngine);
 void ab_init_hold(VALUE cEngine);
 void ab_init_life(VALUE cEngine);
 void ab_init_listen(VALUE mAbaca, VALUE cEngine);

@@ -21,7 +21,7 @@ module Abaca
 
         # Wakes the master.
         #
-        # @param command [Symbol, nil] what it shall do; nil: look around
+        # @param command [Symbol, Array, nil] what it shall do, and with which worker; nil: look around
         def post(command = nil)
           @commands << command if command
           @writer.write_nonblock("\n", exception: false) # when it is full, the master wakes up anyway
@@ -54,7 +54,7 @@ module Abaca
           lines.reject(&:empty?).map { |line| report_of(*line.split) }
         end
 
-        # @return [Symbol, nil] the next command
+        # @return [Symbol, Array, nil] the next command
         def command
           @commands.pop(true)
         rescue ThreadError

@@ -27,6 +27,7 @@ module Abaca
           @stop = stop
           @phase = 0
           @limit = config[:fork_worker] # requests of the first worker
+          @wanted = [] # workers that somebody wants to be replaced
           @recycling = Recycling.new(config, log) { |worker| phased(only: worker) }
         end
 
@@ -59,12 +60,17 @@ module Abaca
           @present = Refork.new(first, others, stop: @stop, log: @log)
         end
 
+        # Replaces one worker, as soon as nothing else is under way.
+        #
+        # @param worker [Handle]
+        def want(worker) = @wanted << worker
+
         # Does what can be done now.
         #
         # @return [Symbol, nil] how one has ended: :done, :failed, or :replaced for a single worker
         def step
           refork_in_time unless under_way?
-          @present ||= @recycling.due(@workers.active)
+          @present ||= replace_wanted || @recycling.due(@workers.active)
           result = @present&.step or return
 
           @present = nil
@@ -85,6 +91,14 @@ module Abaca
         def begin_phase
           @phase += 1
           @before.call
+        end
+
+        def replace_wanted
+          worker = @wanted.shift or return
+          return unless worker.active?
+
+          @log.info("- #{worker} is replaced: somebody has asked for it")
+          phased(only: worker)
         end
 
         def phased(fork: @fork, **options)

@@ -14,7 +14,8 @@ module Abaca
         # @param master [Integer] the master's process
         # @param slots [Slots]
         # @param keeper [TLS::Keeper, nil] has the certificates
-        def initialize(config, place, app:, log:, output:, master:, slots:, keeper: nil) # rubocop:disable Metrics/ParameterLists -- what a process is made of
+        # @param control [Control, nil] has errands for this process
+        def initialize(config, place, app:, log:, output:, master:, slots:, keeper: nil, control: nil) # rubocop:disable Metrics/ParameterLists -- what a process is made of
           @config = config
           @app = app
           @log = log
@@ -24,6 +25,7 @@ module Abaca
           @master = master
           @slots = slots
           @keeper = keeper
+          @control = control
           @overdue = Overdue.new { report_overdue }
         end
 
@@ -79,6 +81,7 @@ module Abaca
           runner = Single.new(@config, app: @app, log: @log, multiprocess: true, slot: @place.slot, idle_timeout: 0)
           runner.listen(@spare ? @spare.copy : @listeners)
           runner.follow(@keeper) if @keeper
+          @errands = @control&.errands(@place.slot, @log, runner.server)
           @runner = runner
           stop_runner if @stopped # which a worker that reforks hears before it has a server again
           @mailbox.report(report)
@@ -102,6 +105,7 @@ module Abaca
         # Between two servers. Returns whether the next one follows.
         def refork
           @reforks = true
+          @errands&.close
           @runner = nil
           @rests = false
           @overdue.give(nil)
@@ -116,7 +120,7 @@ module Abaca
         # In a process forked from this one.
         def child(place)
           Worker.new(@config, place, app: @app, log: @log, output: @output, master: @master, slots: @slots,
-                                     keeper: @keeper)
+                                     keeper: @keeper, control: @control)
                 .run(@spare, @mailbox, @lifeline)
         end
 

@@ -1,0 +1,103 @@
+# frozen_string_literal: true
+
+require_relative "../log/text"
+require_relative "answer"
+require_relative "replies"
+
+module Abaca
+  class Control
+    # What the watch has done by a process that serves: a worker, or the single one. It needs that process's Ruby, so it
+    # may take its time; who asks waits for a moment.
+    class Errands
+      # Seconds until the line is made anew, when the watch has ended.
+      PAUSE = 0.2
+      # Frames of a backtrace.
+      FRAMES = 40
+      private_constant :PAUSE, :FRAMES
+
+      # @param enrolment [Enrolment]
+      # @param slot [Integer] the process's number in the page
+      # @param log [Log]
+      # @param server [Server]
+      def initialize(enrolment, slot:, log:, server:)
+        @enrolment = enrolment
+        @slot = slot
+        @log = log
+        @server = server
+        @thread = Thread.new { run }
+        @thread.name = "abaca errands"
+        @thread.report_on_exception = false
+      end
+
+      # Ends the line.
+      def close
+        @thread.kill.join
+        @socket&.close
+      end
+
+      private
+
+      def run
+        loop do
+          @socket = @enrolment.enrol(@slot)
+          Replies.new(@socket, @log) { |word, with| answer(word, **with) }.run
+          @socket.close
+          sleep(PAUSE)
+        end
+      rescue SystemCallError, IOError
+        nil # there is no launcher any more
+      end
+
+      def answer(word, **with)
+        case word
+        when "gc" then collect
+        when "fibers" then Answer.json(fibers)
+        when "pools" then Answer.json(PoolGate.figures)
+        when "log-level" then change_log_level(**with)
+        when "set" then change(**with)
+        when "cancel" then Answer.json(@server.cancel(with.fetch(:id)))
+        else Answer.text(404, "Unsupported action")
+        end
+      end
+
+      def collect
+        began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        before = GC.stat(:heap_live_slots)
+        GC.start
+        seconds = Process.clock_gettime(Process::CLOCK_MONOTONIC) - began
+        Answer.json({ seconds: seconds.round(6), live_slots: GC.stat(:heap_live_slots), live_slots_before: before })
+      end
+
+      # Requests come first, the oldest of them before others.
+      def fibers
+        found = Requests.new(*@server.sources)
+        of_requests = found.to_a.select { |row| row.key?(:backtrace) }
+        [*of_requests.map { |row| fiber(row).merge(row.slice(:age), request: "#{row[:method]} #{row[:path]}") },
+         *found.others.map { |row| fiber(row) }].map { |row| row.transform_values { |value| plain(value) } }
+      end
+
+      def fiber(row)
+        { waits_for: row[:waiting_for], detail: row[:detail], frame: row[:frame],
+          backtrace: Frames.without_own(row[:backtrace] || []).first(FRAMES) }
+      end
+
+      def plain(value)
+        case value
+        when String, Symbol then Log::Text.utf8(value.to_s)
+        when Array then value.map { |one| plain(one) }
+        else value
+        end
+      end
+
+      def change_log_level(level:)
+        @log.level = level.to_sym
+        Answer.json({ level: })
+      end
+
+      def change(max_queue:)
+        @server.max_queue = max_queue
+        Answer.json({ max_queue: })
+      end
+    end
+  end
+end

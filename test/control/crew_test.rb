@@ -1,0 +1,193 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "json"
+require "support/cluster_case"
+require "abaca"
+require "abaca/control"
+require "abaca/control/cli"
+
+# What the watch asks the processes that serve, and what an operator wants of them.
+class ControlCrewTest < Minitest::Test
+  include ClusterCase
+
+  APP = <<~'RUBY'
+    run(lambda do |env|
+      if env["PATH_INFO"] == "/wait"
+        $stderr.puts("waits")
+        sleep 0.01 until File.exist?("go")
+      end
+      [200, { "content-type" => "text/plain" }, ["#{Process.pid}\n"]]
+    end)
+  RUBY
+  CONFIG = <<~RUBY
+    state_path "state"
+    activate_control_app "unix://control.sock", auth_token: "hush", operate_token: "hush2"
+  RUBY
+  WAIT = GET.sub("/", "/wait")
+
+  def run_single(config: CONFIG)
+    run_abaca(APP, config:).tap { |command| command.wait_for(/Use Ctrl-C/) }
+  end
+
+  # Runs `abacactl` here; returns its status, and what it wrote to both.
+  def abacactl(*words)
+    out = StringIO.new
+    err = StringIO.new
+    [Abaca::Control::CLI.run(["-Q", "-S", "#{@directory}/state", *words], out:, err:, env: {}), out.string, err.string]
+  end
+
+  # What a look answers.
+  def look(*words)
+    status, out, err = abacactl(*words)
+    assert_equal [0, ""], [status, err], words
+    assert_equal 1, out.lines.size
+    found = JSON.parse(out, symbolize_names: true)
+    assert_equal 1, found[:v]
+    found
+  end
+
+  def assert_refused(message, *words)
+    status, out, err = abacactl(*words)
+    assert_equal [1, ""], [status, out]
+    assert_match message, err
+  end
+
+  # Requests that wait until #go.
+  def waiting(command, count)
+    sockets = Array.new(count) { TCPSocket.new("127.0.0.1", command.port).tap { |socket| socket.write(WAIT) } }
+    assert(eventually { command.text.scan(/^(?:\[\d+\] )?waits$/).size == count })
+    yield sockets
+  ensure
+    File.write("#{@directory}/go", "")
+    sockets&.each(&:close)
+  end
+
+  def test_fibers_of_a_single_process
+    command = run_single
+    waiting(command, 3) do
+      found = look("fibers")
+      assert_equal [{ index: 0, pid: command.pid, pending: false }], found[:workers]
+      group = found[:fibers].find { |row| row[:requests] == ["GET /wait"] }
+      assert_equal [3, [0], "sleep"], group.values_at(:count, :workers, :waits_for)
+      assert_match(/config\.ru:4:in /, group[:frame])
+      command.signal(:STOP)
+      assert_equal [{ index: 0, pid: command.pid, pending: true }], look("fibers")[:workers]
+    ensure
+      command.signal(:CONT)
+    end
+    assert_equal 0, finish(command)
+  end
+
+  # The master is not asked: it may be stopped.
+  def test_workers_are_asked_by_the_watch
+    command = run_cluster(APP, config: "#{CONFIG}workers 2\n")
+    waiting(command, 4) do
+      command.signal(:STOP)
+      found = look("fibers")
+      assert_equal(booted(command).map(&:pid).sort, found[:workers].map { |worker| worker[:pid] }.sort)
+      assert_equal(4, found[:fibers].sum { |row| row[:requests] == ["GET /wait"] ? row[:count] : 0 })
+      done, = look("worker-gc", "1")[:workers]
+      assert_equal [1, booted(command).find { |worker| worker.index == 1 }.pid, true], done.values_at(:index, :pid, :done)
+    ensure
+      command.signal(:CONT)
+    end
+    assert_refused(/no worker 9/, "worker-gc", "9")
+    assert_equal 0, finish(command)
+  end
+
+  def test_a_setting_is_changed_until_the_next_start
+    command = run_cluster(APP, config: "#{CONFIG}workers 2\nmax_queue 7\n")
+    assert_equal({ max_queue: 7 }, look("set")[:set])
+    found = look("set", "max_queue=3")
+    assert_equal([[0, true, 3], [1, true, 3]], found[:workers].map { |one| one.values_at(:index, :done, :max_queue) })
+    assert_equal({ value: 3, from: "set" }, look("config").dig(:config, :max_queue))
+    assert_refused(/-1/, "set", "max_queue=-1")
+    assert_refused(/"workers" cannot be changed: only max_queue can/, "set", "workers=1")
+    assert_refused(/Usage: abacactl set \[NAME=VALUE\]/, "set", "a=1", "b=2")
+
+    # Those that come later have it too, and the next watch knows it.
+    watch = Dir["/proc/#{command.pid}/task/*/children"].flat_map { |path| File.read(path).split.map(&:to_i) } -
+            booted(command).map(&:pid)
+    assert_equal 1, watch.size
+    Process.kill(:KILL, watch.first)
+    command.wait_for(/is started anew/)
+    assert_equal({ max_queue: 3 }, look("set")[:set])
+    assert_equal 0, finish(command)
+  end
+
+  # No place and no queue: what comes is refused, and before the change it was not.
+  def test_the_queue_that_is_changed
+    command = run_single(config: "#{CONFIG}max_fibers 1\nmax_queue 5\n")
+    waiting(command, 1) do
+      first = TCPSocket.new("127.0.0.1", command.port).tap { |socket| socket.write(GET) }
+      assert(eventually { JSON.parse(abacactl("stats")[1])["backlog"] == 1 })
+      look("set", "max_queue=1")
+      second = connect(command.port).call(GET)
+      assert_equal 503, second.status
+      File.write("#{@directory}/go", "")
+      assert_match(/ 200 OK/, first.readpartial(1000))
+    ensure
+      first&.close
+    end
+    assert_equal 0, finish(command)
+  end
+
+  def test_drained_and_recycled_workers
+    command = run_cluster(APP, config: "#{CONFIG}workers 2\n")
+    first, second = booted(command).sort_by(&:index)
+    assert_equal [0, "", ""], abacactl("worker-drain", "1")
+    assert gone?(second.pid)
+    third = wait_for_workers(command, 3).last
+    assert_equal 1, third.index
+    assert_match(/Worker 1 \(PID: #{second.pid}\) is drained: somebody has asked for it/, command.text)
+
+    # Its successor boots before it is told to end.
+    assert_equal [0, "", ""], abacactl("worker-recycle", "0")
+    assert gone?(first.pid)
+    assert_match(/#{first.pid}\) is replaced.*Worker 0 \(PID: \d+\) booted.*Stopping #{first.pid}/m, command.text)
+    assert_refused(/no worker 7/, "worker-recycle", "7")
+    assert_equal 0, finish(command)
+  end
+
+  def test_no_workers_to_drain
+    command = run_single
+    assert_refused(/no worker 0/, "worker-drain", "0")
+    assert_equal 0, finish(command)
+  end
+
+  # Nobody who may see it learns a token, and it says where things come from.
+  def test_the_settings_in_force
+    command = run_single(config: "#{CONFIG}max_queue 9\n")
+    _, out, = abacactl("config")
+    config = JSON.parse(out, symbolize_names: true)[:config]
+    assert_equal({ value: 9, from: "settings.rb:3" }, config[:max_queue])
+    assert_equal({ value: "(secret)", from: "settings.rb:2" }, config[:control_auth_token])
+    assert_equal "default", config.dig(:max_fibers, :from)
+    refute_includes out, "hush"
+    assert_equal 0, finish(command)
+  end
+
+  def test_a_log_level_that_is_changed
+    command = run_cluster(APP, config: "#{CONFIG}workers 1\nlog_level :warn\nsilence_single_worker_warning\n",
+                               count: 0)
+    assert(eventually { abacactl("status").first.zero? })
+    assert_equal "warn", look("log-level")[:level]
+    assert_equal "info", look("log-level", "info")[:level]
+    command.wait_for(/Control server: log level info, which was warn/)
+    assert_refused(/unknown log level/, "log-level", "loud")
+    assert_equal 0, finish(command)
+  end
+
+  # A worker that is forked from another one has a line of its own.
+  def test_after_a_refork
+    command = run_cluster(APP, config: "#{CONFIG}workers 2\nfork_worker 0\n")
+    assert_equal 0, abacactl("refork").first
+    wait_for_workers(command, 3)
+    assert(eventually do
+      workers = look("fibers")[:workers]
+      workers.size == 2 && workers.none? { |worker| worker[:pending] }
+    end)
+    assert_equal 0, finish(command)
+  end
+end
