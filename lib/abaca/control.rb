@@ -9,7 +9,8 @@ module Abaca
   class Control
     # Most processes have no control server, and do without what it needs.
     %i[Acts Address Catalogue Commands Crew Enrolment Errands Guard Heir Looks Places Questions Replies Request Server
-       Sessions Watch].each { |name| autoload name, File.expand_path("control/#{name.downcase}", __dir__) }
+       Sessions Views Watch].each { |name| autoload name, File.expand_path("control/#{name.downcase}", __dir__) }
+    autoload :EventStream, File.expand_path("control/event_stream", __dir__)
     autoload :WatchProcess, File.expand_path("control/watch_process", __dir__)
 
     # @return [String, nil] where its server listens

@@ -73,7 +73,7 @@ class ControlCLITest < Minitest::Test
     File.write("#{@dir}/pid", "#{Process.pid}\n")
     assert_equal [0, "Abaca is started\n", ""], abacactl("-P", "#{@dir}/pid", "status")
     %w[gc gc-stats stats thread-backtraces reload-worker-directory workers dump config fibers pools set
-       log-level dashboard].each do |command|
+       log-level dashboard requests events history].each do |command|
       assert_fails(/\A'#{command}' not available via pid only$/, "-p", Process.pid.to_s, command)
     end
   end

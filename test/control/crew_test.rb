@@ -88,7 +88,8 @@ class ControlCrewTest < Minitest::Test
       assert_equal(booted(command).map(&:pid).sort, found[:workers].map { |worker| worker[:pid] }.sort)
       assert_equal(4, found[:fibers].sum { |row| row[:requests] == ["GET /wait"] ? row[:count] : 0 })
       done, = look("worker-gc", "1")[:workers]
-      assert_equal [1, booted(command).find { |worker| worker.index == 1 }.pid, true], done.values_at(:index, :pid, :done)
+      asked = booted(command).find { |worker| worker.index == 1 }
+      assert_equal [1, asked.pid, true], done.values_at(:index, :pid, :done)
     ensure
       command.signal(:CONT)
     end

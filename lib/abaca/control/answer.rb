@@ -7,8 +7,8 @@ require_relative "table"
 module Abaca
   class Control
     # An answer of the control server; JSON is on one line, as tools take the last line that they read. `fields` are
-    # further header fields.
-    Answer = Struct.new(:status, :type, :body, :fields) do
+    # further header fields. `stream` is asked again and again for more.
+    Answer = Struct.new(:status, :type, :body, :fields, :stream) do
       # @param object [Hash, Array]
       # @return [Answer]
       def self.json(object, status: 200) = new(status, "application/json", JSON.generate(object))
@@ -37,7 +37,10 @@ module Abaca
         else object
         end
       end
-      private_class_method :clean
+
+      # @param stream [#next] returns what is to be sent
+      # @return [Answer]
+      def self.events(stream) = new(200, "text/event-stream", "", nil, stream)
 
       # What a client gets that asked with this verb.
       #
@@ -45,7 +48,7 @@ module Abaca
       def to_http(verb)
         "HTTP/1.1 #{status} #{Engine.status_phrase(status)}\r\nContent-Type: #{type}\r\n" \
           "#{fields&.map { |name, value| "#{name}: #{value}\r\n" }&.join}" \
-          "Content-Length: #{body.bytesize}\r\nCache-Control: no-store\r\n" \
+          "#{"Content-Length: #{body.bytesize}\r\n" unless stream}Cache-Control: no-store\r\n" \
           "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n#{body.b unless verb == 'HEAD'}"
       end
     end

@@ -15,12 +15,14 @@ module Abaca
 
       # @param launcher [Questions, Acts]
       # @param looks [Looks, nil] nil: there is no page, and the launcher is asked
+      # @param views [Views, nil] of the page
       # @param crew [Crew, nil] the processes that serve
       # @param sessions [Sessions, nil] of browsers
       # @param data_only [Boolean] whether nothing can be done but read figures
-      def initialize(launcher, looks: nil, crew: nil, sessions: nil, data_only: false)
+      def initialize(launcher, looks: nil, views: nil, crew: nil, sessions: nil, data_only: false)
         @launcher = launcher
         @looks = looks
+        @views = views
         @crew = crew
         @sessions = sessions
         @data_only = data_only
@@ -38,6 +40,7 @@ module Abaca
         own = entry.name.tr("-", "_")
         return send(own, request, level) if OWN.include?(own)
         return look(own, request) if @looks.respond_to?(own)
+        return view(own, request) if @views.respond_to?(own)
 
         ask(entry.name)
       end
@@ -55,6 +58,14 @@ module Abaca
       end
 
       def look(name, request) = Answer.of(@looks.public_send(name), request)
+
+      def view(name, request)
+        return Answer.of(@views.public_send(name, request), request) unless streams?(name, request)
+
+        Answer.events(EventStream.new(@views, request["last-event-id"]))
+      end
+
+      def streams?(name, request) = name == "events" && request.prefers?("text/event-stream")
 
       def stats(*) = @looks ? Answer.json(@looks.stats) : ask("stats")
 

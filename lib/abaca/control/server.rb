@@ -17,7 +17,9 @@ module Abaca
       SECONDS = 5
       # Bytes that a client may have sent for nothing: it should still read its answer.
       UNREAD = 65_536
-      private_constant :MOST, :SECONDS, :UNREAD
+      # Streams at once.
+      STREAMS = 8
+      private_constant :MOST, :SECONDS, :UNREAD, :STREAMS
 
       # @param places [Places]
       # @param guard [Guard]
@@ -39,7 +41,7 @@ module Abaca
         @thread.kill.join
         deadline = now + SECONDS
         threads = @lock.synchronize { @connections.keys }
-        threads.select { |thread| thread[:reads] }.each(&:kill)
+        threads.select { |thread| thread[:reads] || thread[:streams] }.each(&:kill)
         threads.each { |thread| thread.join([deadline - now, 0].max) || thread.kill.join }
         @connections.each_value(&:close) # of those that had not begun
         @places.close
@@ -113,7 +115,10 @@ module Abaca
 
       def converse(socket)
         request = read(socket) or return
-        send_answer(socket, reply(request, socket).to_http(request.verb))
+        answer = reply(request, socket)
+        return stream(socket, answer) if answer.stream && request.verb != "HEAD"
+
+        send_answer(socket, answer.to_http(request.verb))
       rescue Request::Invalid => e
         send_answer(socket, Answer.text(e.status, e.message).to_http("GET"))
       end
@@ -146,17 +151,43 @@ module Abaca
         Answer.text(403, "Not for web pages") unless @guard.meant?(request, query:)
       end
 
-      def send_answer(socket, bytes)
+      def send_answer(socket, bytes) = write(socket, bytes) && linger(socket)
+
+      # Returns whether the client has taken all of it in time.
+      def write(socket, bytes)
         deadline = now + SECONDS
         until bytes.empty?
           sent = socket.write_nonblock(bytes, exception: false)
           if sent == :wait_writable
-            return unless socket.wait_writable([deadline - now, 0].max)
+            return false unless socket.wait_writable([deadline - now, 0].max)
           else
             bytes = bytes.byteslice(sent..)
           end
         end
-        linger(socket)
+        true
+      end
+
+      # Until the client goes, does not read, or the server ends. Others need places, too.
+      def stream(socket, answer)
+        return send_answer(socket, Answer.text(503, "Too many streams").to_http("GET")) unless begin_stream
+
+        write(socket, answer.to_http("GET")) or return
+        nil while !gone?(socket) && write(socket, answer.stream.next.b)
+      end
+
+      def begin_stream
+        @lock.synchronize do
+          next false if @connections.count { |thread, _| thread[:streams] } >= STREAMS
+
+          Thread.current[:streams] = true
+        end
+      end
+
+      # Waits for a moment. A client says nothing more.
+      def gone?(socket)
+        return false unless socket.wait_readable(EventStream::LOOK)
+
+        socket.read_nonblock(UNREAD, exception: false).nil?
       end
 
       # What a client sent and nobody read would make the kernel reset the connection, and the answer with it.

@@ -53,8 +53,9 @@ module Abaca
         ends = Thread::Queue.new
         launcher = Questions.new(socket) { |told| ends << told }
         crew = Crew.new(@enrolment, @slots) { |process| process.ask("set", within: 1, **@changes) if @changes.any? }
-        commands = Commands.new(launcher, looks: Looks.new(@config, @slots, launcher, crew, @changes), crew:,
-                                          sessions: @guard.sessions, data_only: @config[:control_data_only])
+        looks = Looks.new(@config, @slots, launcher, crew, @changes)
+        commands = Commands.new(launcher, looks:, views: Views.new(@slots), crew:, sessions: @guard.sessions,
+                                          data_only: @config[:control_data_only])
         server = Server.new(@places, guard: @guard, commands:, log: RemoteLog.new(launcher))
         watch_parent(ends)
         server.close if ends.pop

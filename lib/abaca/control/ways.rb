@@ -50,6 +50,9 @@ module Abaca
       "config" => Way.new(control: true, printed: true, ours: true),
       "log-level" => Way.new(control: true, printed: true, ours: true, words: "[LEVEL]",
                              post: ->(level) { "/log-level?#{URI.encode_www_form(level:)}" }),
+      **%w[requests kept loops routes waits clients stalls events history].to_h do |look|
+        [look, Way.new(control: true, printed: true, ours: true)]
+      end,
       "fibers" => Way.new(control: true, printed: true, ours: true),
       "pools" => Way.new(control: true, printed: true, ours: true),
       "set" => Way.new(control: true, printed: true, ours: true, words: "[NAME=VALUE]",

@@ -1,0 +1,127 @@
+# frozen_string_literal: true
+
+module Abaca
+  class Control
+    # What the page says of requests and times, as answers. No process is asked, so it is the same while all of them
+    # hang. A request's id is that of its worker's slot and its own: `0.4711`.
+    class Views
+      # Requests in an answer, where nobody says how many.
+      USUAL = 100
+      # States in which a request waits for something beyond its process, or for others in it.
+      WAITS = %i[db cache http io pool lock sleep dns disk process offload require].freeze
+      # The percentiles of a route.
+      PARTS = { p50: 0.5, p95: 0.95, p99: 0.99 }.freeze
+      private_constant :USUAL, :WAITS, :PARTS
+
+      # @param slots [Launcher::Cluster::Slots, Launcher::OnlySlot] the page
+      def initialize(slots)
+        @page = slots.page
+        @most = slots.most
+      end
+
+      # The requests in flight, the oldest first: `most` of them, with their last waits for `waits=1`.
+      #
+      # @param request [Request]
+      # @return [Hash{Symbol => Object}]
+      def requests(request)
+        most = Integer(request.parameter("most") || USUAL, 10, exception: false) || USUAL
+        waits = request.parameter("waits") == "1"
+        states = @page.states
+        { total: states.values.sum, states:,
+          requests: @page.requests(most: most.clamp(1, Page::MOST_ROWS), waits:).map { |row| one(row) } }
+      end
+
+      # Requests that were slow, failed or sampled, the newest first, with their waits.
+      #
+      # @return [Hash{Symbol => Object}]
+      def kept(_request) = { kept: @page.kept.map { |row| one(row) } }
+
+      # What each loop does now.
+      #
+      # @return [Hash{Symbol => Object}]
+      def loops(_request)
+        { loops: @page.loops.map { |row| of_worker(row).merge(request: row[:request] && id(row, row[:request])) } }
+      end
+
+      # The routes, those with most time first.
+      #
+      # @return [Hash{Symbol => Object}]
+      def routes(_request)
+        times = @page.series.select { |series| series[:kind] == :request }.group_by { |series| series[:route] }
+        rows = @page.routes.map { |row| { **row, **percentiles(times[row[:route]]) } }
+        { routes: rows.sort_by { |row| -row[:sums].values.sum } }
+      end
+
+      # What requests wait for: one row for each database, upstream or lock, those that most wait for first.
+      #
+      # @return [Hash{Symbol => Object}]
+      def waits(_request)
+        rows = @page.requests.select { |row| WAITS.include?(row[:state]) }
+        found = rows.group_by { |row| row.values_at(:state, :waits_for) }.map do |(kind, target), all|
+          { kind:, target:, now: all.size, longest: all.map { |row| row[:since] }.max }
+        end
+        { waits: found.sort_by { |row| [-row[:now], -row[:longest]] }, sums: @page.totals[:sums] }
+      end
+
+      # The addresses with most requests.
+      #
+      # @return [Hash{Symbol => Object}]
+      def clients(_request) = { clients: @page.clients }
+
+      # Requests that kept their loops: now, so far, and the last of them.
+      #
+      # @return [Hash{Symbol => Object}]
+      def stalls(_request)
+        totals = @page.totals
+        { stalls: totals[:stalls], seconds: totals[:stall_time],
+          now: loops(nil)[:loops].select { |row| row[:state] == :stalled },
+          events: event_rows.select { |row| row[:kind] == :stall } }
+      end
+
+      # What has happened, the newest first.
+      #
+      # @return [Hash{Symbol => Object}]
+      def events(_request) = { events: event_rows }
+
+      # Of each second of ten minutes or, with `width=tens`, of ten seconds each in six hours.
+      #
+      # @param request [Request]
+      # @return [Hash{Symbol => Object}]
+      def history(request)
+        width = request.parameter("width") == "tens" ? :tens : :seconds
+        { width:, history: @page.history(width).map { |row| row.merge(at: time(row[:at])) } }
+      end
+
+      # @return [Array<Hash{Symbol => Object}>] events as JSON has them, the newest first
+      def event_rows
+        @page.events.map do |row|
+          { id: id(row, row[:number]), **of_worker(row).except(:number), at: time(row[:at]),
+            request: row[:request] && id(row, row[:request]) }
+        end
+      end
+
+      private
+
+      def one(row)
+        row = of_worker(row).merge(id: id(row, row[:id]))
+        row[:ended_at] = time(row[:ended_at]) if row[:ended_at]
+        row[:trace] = row[:trace].unpack1("H*") if row[:trace]
+        row.except(:number)
+      end
+
+      # In place of the slot, of which a number has two.
+      def of_worker(row) = { worker: row[:slot] % @most, **row.except(:slot) }
+
+      def id(row, number) = "#{row[:slot]}.#{number}"
+
+      def time(value) = value&.getutc&.strftime("%FT%T.%LZ")
+
+      def percentiles(series)
+        return PARTS.transform_values { nil } unless series
+
+        sum = Page::Times.sum(series)
+        PARTS.transform_values { |part| Page::Times.quantile(sum, part)&.round(6) }
+      end
+    end
+  end
+end
