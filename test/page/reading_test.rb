@@ -99,8 +99,8 @@ class PageReadingTest < Minitest::Test
   def test_series
     write "scene"
     request, queue = @slot.series
-    assert_equal [:request, "/reports/:id", "GET", 500, 1, false],
-                 request.values_at(:kind, :route, :method, :status, :count, :other)
+    assert_equal [:request, "/reports/:id", "GET", 500, 1],
+                 request.values_at(:kind, :route, :method, :status, :count)
     assert_equal [15, 1, 1], [request[:counts].size, request[:counts].sum, request[:buckets].values.sum]
     assert_equal [:queue, nil, nil, nil], queue.values_at(:kind, :route, :method, :status)
     assert_equal [1, 0], [queue[:counts][0], queue[:counts][1]]
@@ -131,6 +131,25 @@ class PageReadingTest < Minitest::Test
     assert_equal [15, 0], [second[:tick] - first[:tick], second[:requests]]
     assert_in_delta Time.now.to_f - 15, second[:at].to_f, 5
     assert_equal [3, 70], @slot.history(:tens).first.values_at(:requests, :db)
+    assert_equal [second], @slot.history(:seconds, most: 20)
+  end
+
+  def test_events_that_ruby_writes
+    300.times { |i| @slot.note(:mark, "deploy #{i}") }
+    @page[2].note(:death, "killed by \xFF" + ("x" * 200), pid: 4711, time: 1.5, request: 3, status: 503)
+    assert_equal 256, @slot.events.size
+    assert_equal [299, "deploy 299", Process.pid], @slot.events.first.values_at(:number, :text, :pid)
+    assert_equal [44, "deploy 44"], @slot.events.last.values_at(:number, :text)
+    death, = @page[2].events
+    assert_equal [:death, 4711, 1.5, 3, 503, 88],
+                 death.values_at(:kind, :pid, :time, :request, :status).push(death[:text].bytesize)
+    [-1, Float::NAN, 1e300].each { |time| @slot.note(:mark, time: time) }
+    assert_equal [nil] * 3, @slot.events.first(3).map { |event| event[:time] }
+    assert_equal ":deploy is no kind of event", assert_raises(ArgumentError) { @slot.note(:deploy) }.message
+    seen = Abaca::Page.of(Process.pid)
+    assert_raises(Abaca::Error) { seen[1].note(:mark) }
+    assert_equal 256, seen[1].events.size
+    seen.close
   end
 
   # What is in flight goes with the process, what was counted stays.
@@ -219,6 +238,18 @@ class PageReadingTest < Minitest::Test
     assert_operator cpu { @slot.requests(most: 100) }, :<, 0.010
     @slot.claim
     assert_operator cpu { @slot.requests }, :<, 0.001
+  end
+
+  # 64 routes, two methods, two statuses, four workers: what /metrics is made of. It may take 5 ms.
+  def test_what_all_series_cost
+    page = Abaca::Page.create(slots: 4)
+    @page.close
+    @page = page
+    4.times { |slot| write "series", 64, slot: slot }
+    series = @page.series
+    assert_equal [256, 256_000], [series.size, series.sum { |one| one[:count] }]
+    assert_equal 4000, @page[0].series.first[:count] * 16
+    assert_operator cpu { @page.series }, :<, 0.010
   end
 
   def cpu

@@ -26,13 +26,28 @@ module Abaca
       #   @return [Array<Hash>] route, requests, errors, stalls, stall_time, sums (by state). "_OTHER" is all routes for
       #     which there was no name left.
 
-      # @!method series
-      #   @return [Array<Hash>] kind, route, method, status, count, sum; counts, by OpenTelemetry's 14 bounds and beyond
-      #     them; buckets, {i => count} for times from 2^((i-1)/8) to 2^(i/8) s, from -111 to 56, with least and most
-      #     for those below and beyond. `other` is true for what found no series of its own.
+      # @param buckets [Boolean] with `buckets:`, `least:` and `most:`
+      # @return [Array<Hash>] kind, route, method, status, count, sum; counts, by OpenTelemetry's 14 bounds and beyond
+      #   them; buckets, {i => count} for times from 2^((i-1)/8) to 2^(i/8) s, from -111 to 56, with least and most for
+      #   those below and beyond. What found no series of its own is in one of its kind, of the route "_OTHER", without
+      #   a status.
+      def series(buckets: true) = times(buckets)
 
       # @!method events
       #   @return [Array<Hash>] the last 256, the newest first: number, kind, at, request, time, pid, status, text
+
+      # Writes an event. Any process that has the page may, of any slot.
+      #
+      # @param kind [Symbol] :boot, :drain, :death, :stall, :reject, :gc, :cancel, :error, :mode, :memory, :mark
+      # @param text [String] kept as far as 88 bytes
+      # @param time [Float, nil] seconds that it took
+      # @param request [Integer, nil] its id
+      # @return [nil]
+      # @raise [ArgumentError] for another kind
+      # @raise [Error] if the page is another server's
+      def note(kind, text = "", pid: Process.pid, request: nil, time: nil, status: nil)
+        write_event(kind, text, pid, request || 0, time || 0, status || 0)
+      end
 
       # @!method kept
       #   @return [Array<Hash>] the last 200 requests that were slow, failed or sampled, the newest first: as #requests,
@@ -51,14 +66,15 @@ module Abaca
       #     offloads, stall_after
 
       # @param width [Symbol] :seconds, of the last ten minutes, or :tens, of ten seconds each, of the last six hours
+      # @param most [Integer, nil] of the last ticks only so many: the one that is not over counts
       # @return [Array<Hash>] the oldest first: tick, at, requests, failed, in_app, waiting, p50, p95, p99
       #   (microseconds), connections, cpu (ms), rss (MB), run, db, pool, http, stalls, gc (ms). Ticks without a record
       #   are left out.
       # @raise [ArgumentError] for another width
-      def history(width)
+      def history(width, most: nil)
         raise ArgumentError, "history(:seconds) or history(:tens), not #{width.inspect}" unless WIDTHS.key?(width)
 
-        records(WIDTHS[width])
+        records(WIDTHS[width], most || MOST_ROWS)
       end
 
       WIDTHS = { seconds: false, tens: true }.freeze

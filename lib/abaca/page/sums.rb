@@ -37,15 +37,13 @@ module Abaca
       def clients = added(:clients, %i[address]).sort_by { |client| -client[:requests] }
 
       # @return [Array<Hash>] Slot#series, those of one kind, route, method and status added
-      def series
-        flat_map(&:series).group_by { |series| series.values_at(:kind, :route, :method, :status) }
-                          .map { |_, some| Times.sum(some) }
-      end
+      def series(buckets: true) = times(buckets)
 
       # @param width [Symbol] :seconds or :tens
+      # @param most [Integer, nil] of the last ticks only so many
       # @return [Array<Hash>] Slot#history, the records of one moment added, but for percentiles: of these the worst
-      def history(width)
-        flat_map { |slot| slot.history(width) }.group_by { |record| record[:tick] }.sort.map do |_, some|
+      def history(width, most: nil)
+        flat_map { |slot| slot.history(width, most: most) }.group_by { |record| record[:tick] }.sort.map do |_, some|
           some.reduce { |all, one| all.merge(one) { |key, a, b| one_of(key, a, b) } }
         end
       end

@@ -97,6 +97,26 @@ static void write_rows(ab_page_slot *slot, unsigned count) {
   ab_rows_fini(&rows);
 }
 
+/* So many routes, each with two methods and two statuses. */
+static void write_series(ab_page_slot *slot, unsigned count) {
+  static ab_page_routes routes;
+  static ab_series_table table;
+  ab_page_app *app = &slot->app;
+  ab_page_routes_over(&routes, start_of(slot, AB_PAGE_AREA_ROUTES),
+                      area(AB_PAGE_AREA_ROUTES)->count, 64, &app->routes, &app->routes_dropped);
+  ab_series_table_over(&table, start_of(slot, AB_PAGE_AREA_SERIES),
+                       area(AB_PAGE_AREA_SERIES)->count, &app->series, &app->series_dropped);
+  for (unsigned i = 0; i < count * 1000; i++) {
+    char name[32];
+    int len = snprintf(name, sizeof name, "/things/%u/:id", i % count);
+    ab_series_key key = {.kind = AB_SERIES_REQUEST,
+                         .method = (uint8_t)(1 + i / count % 2),
+                         .status = (uint16_t)(200 + i / count / 2 % 2),
+                         .route = ab_page_routes_find(&routes, NULL, (ab_view){name, (size_t)len})};
+    ab_series_add(ab_series_find(&table, key), i * 2654435761u % (300 * MS));
+  }
+}
+
 /* --- a bit of everything --- */
 
 static void write_ended(ab_page_slot *slot, ab_page_routes *routes, ab_series_table *table,
@@ -183,11 +203,12 @@ static void write_garbage(ab_page_slot *slot, unsigned seed) {
 }
 
 int main(int argc, char **argv) {
-  if (argc < 4) fail("writer PID SLOT rows N | scene | garbage SEED");
+  if (argc < 4) fail("writer PID SLOT rows N | series N | scene | garbage SEED");
   map_page_of(argv[1]);
   ab_page_slot *slot = slot_at((unsigned)atoi(argv[2]));
   unsigned number = argc > 4 ? (unsigned)atoi(argv[4]) : 0;
   if (strcmp(argv[3], "rows") == 0) write_rows(slot, number);
+  if (strcmp(argv[3], "series") == 0) write_series(slot, number);
   if (strcmp(argv[3], "scene") == 0) write_scene(slot);
   if (strcmp(argv[3], "garbage") == 0) write_garbage(slot, number);
   return 0;

@@ -136,6 +136,40 @@ static VALUE slot_events(VALUE self) {
   return list;
 }
 
+static enum ab_page_event_kind kind_of(VALUE name) {
+  for (unsigned i = 0; i < AB_PAGE_EVENT_KIND_COUNT; i++) {
+    const char *kind = ab_page_event_kind_name((enum ab_page_event_kind)i);
+    if (name == ID2SYM(rb_intern(kind))) return (enum ab_page_event_kind)i;
+  }
+  rb_raise(rb_eArgError, "%+" PRIsVALUE " is no kind of event", name);
+}
+
+/* Anything that is no time is none. */
+static ab_nsec time_of(VALUE seconds) {
+  double time = NUM2DBL(seconds);
+  return time > 0 && time < 1e9 ? (ab_nsec)(time * (double)AB_NSEC_PER_SEC) : 0;
+}
+
+/* call-seq: write_event(kind, text, pid, request, time, status) -> nil */
+static VALUE slot_write_event(VALUE self, VALUE kind, VALUE text, VALUE pid, VALUE request,
+                              VALUE time, VALUE status) {
+  StringValue(text);
+  const ab_page_event facts = {
+      .when = ab_clock_monotonic(),
+      .kind = (uint8_t)kind_of(kind),
+      .pid = NUM2UINT(pid),
+      .id = NUM2ULL(request),
+      .time = time_of(time),
+      .status = (uint16_t)NUM2UINT(status),
+  };
+  ab__slot_check_writable(self);
+  ab_page_parts parts = ab__slot_parts(self);
+  ab_page_event_write(parts.events, parts.event_count, &parts.slot->events, &facts,
+                      (ab_view){RSTRING_PTR(text), (size_t)RSTRING_LEN(text)});
+  RB_GC_GUARD(text);
+  return Qnil;
+}
+
 /* --- clients --- */
 
 static VALUE client_of(const ab_page_client *client) {
@@ -207,6 +241,7 @@ void ab__init_areas(VALUE cSlot) {
   rb_define_method(cSlot, "loops", slot_loops, 0);
   rb_define_method(cSlot, "routes", slot_routes, 0);
   rb_define_method(cSlot, "events", slot_events, 0);
+  rb_define_private_method(cSlot, "write_event", slot_write_event, 6);
   rb_define_method(cSlot, "clients", slot_clients, 0);
   rb_define_method(cSlot, "totals", slot_totals, 0);
   rb_define_method(cSlot, "process", slot_process, 0);

@@ -39,12 +39,15 @@ VALUE ab__state_sums(const uint64_t sums[AB_STATE_COUNT]);
 
 /* Raise IOError when the page is closed. */
 ab_page_parts ab__slot_parts(VALUE slot);
+ab_page *ab__slot_page(VALUE slot);
+/* Raises Abaca::Error for the page of another server. */
+void ab__slot_check_writable(VALUE slot);
 const ab_page_head *ab__slot_head(VALUE slot);
 
 /* What reads in it: rb_rows.c, rb_areas.c, rb_times.c. */
 void ab__init_rows(VALUE cSlot);
 void ab__init_areas(VALUE cSlot);
-void ab__init_times(VALUE cSlot);
+void ab__init_times(VALUE cPage, VALUE cSlot);
 
 /* cPage: the page's class. */
 VALUE ab__slot_new(VALUE cPage, VALUE page, uint32_t index);

@@ -42,14 +42,22 @@ ab_page_parts ab__slot_parts(VALUE self) {
   return ab_page_parts_of(ab__page_of(own->page), own->index);
 }
 
+ab_page *ab__slot_page(VALUE self) {
+  return ab__page_of(own_of(self)->page);
+}
+
 const ab_page_head *ab__slot_head(VALUE self) {
-  return ab_page_head_of(ab__page_of(own_of(self)->page));
+  return ab_page_head_of(ab__slot_page(self));
+}
+
+void ab__slot_check_writable(VALUE self) {
+  if (ab_page_is_read_only(ab__slot_page(self)))
+    rb_raise(rb_path2class("Abaca::Error"), "the page is another server's: it can only be read");
 }
 
 /* ... to write in it. */
 static ab_page_slot *open_slot(VALUE self) {
-  if (ab_page_is_read_only(ab__page_of(own_of(self)->page)))
-    rb_raise(rb_path2class("Abaca::Error"), "the page is another server's: it can only be read");
+  ab__slot_check_writable(self);
   return slot_of(self);
 }
 
@@ -222,5 +230,5 @@ void ab__init_slot(VALUE cPage) {
   rb_define_method(cSlot, "figures", slot_figures, 0);
   ab__init_rows(cSlot);
   ab__init_areas(cSlot);
-  ab__init_times(cSlot);
+  ab__init_times(cPage, cSlot);
 }
