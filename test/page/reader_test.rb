@@ -71,8 +71,8 @@ class PageReaderTest < Minitest::Test
         assert_equal 0, status, text
         head, slot, *others = text.lines
         assert_equal "page slots=3 creator=#{Process.pid}\n", head
-        assert_match(/\Aslot=1 state=2 pid=#{pid} phase=3 claims=1 requests=5 sum=5 connections=1 beat_ms=\d+\n\z/,
-                     slot)
+        facts = "slot=1 state=2 pid=#{pid} phase=3 claims=1 requests=5 sum=5 connections=1"
+        assert_match(/\A#{facts} rows=\d beat_ms=\d+\n\z/, slot)
         assert_empty others
       end
       seen = Abaca::Page.of(pid)

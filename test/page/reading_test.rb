@@ -136,7 +136,7 @@ class PageReadingTest < Minitest::Test
 
   def test_events_that_ruby_writes
     300.times { |i| @slot.note(:mark, "deploy #{i}") }
-    @page[2].note(:death, "killed by \xFF" + ("x" * 200), pid: 4711, time: 1.5, request: 3, status: 503)
+    @page[2].claim.note(:death, "killed by \xFF" + ("x" * 200), pid: 4711, time: 1.5, request: 3, status: 503)
     assert_equal 256, @slot.events.size
     assert_equal [299, "deploy 299", Process.pid], @slot.events.first.values_at(:number, :text, :pid)
     assert_equal [44, "deploy 44"], @slot.events.last.values_at(:number, :text)
@@ -230,6 +230,17 @@ class PageReadingTest < Minitest::Test
     end
   end
 
+  # Even a look would take memory.
+  def test_slots_that_nobody_has_had
+    @page.close
+    @page = Abaca::Page.create(slots: 64)
+    (ALL + %i[series totals]).each { |method| @page.public_send(method) }
+    %i[seconds tens].each { |width| assert_empty @page.history(width) }
+    GC.start
+    number = Dir.children("/proc/self/fd").find { |fd| link(fd).include?("abaca-page") }
+    assert_operator File.stat("/proc/self/fd/#{number}").blocks * 512, :<=, 65 * 4096
+  end
+
   # Only rows in use cost, and 5,000 of them no more than 5 ms: here twice that, for a machine that is slow.
   def test_what_a_look_costs
     write "rows", 5000
@@ -245,7 +256,7 @@ class PageReadingTest < Minitest::Test
     page = Abaca::Page.create(slots: 4)
     @page.close
     @page = page
-    4.times { |slot| write "series", 64, slot: slot }
+    4.times { |slot| @page[slot].claim && write("series", 64, slot: slot) }
     series = @page.series
     assert_equal [256, 256_000], [series.size, series.sum { |one| one[:count] }]
     assert_equal 4000, @page[0].series.first[:count] * 16

@@ -306,6 +306,13 @@ ab_page_parts ab_page_parts_of(const ab_page *page, uint32_t index) {
 #undef COUNT
 }
 
+ab_page_parts ab_page_parts_to_read(const ab_page *page, uint32_t index) {
+  ab_page_parts parts = ab_page_parts_of(page, index);
+  /* Relaxed: the areas have no order with it. */
+  bool used = __atomic_load_n(&parts.slot->holder, __ATOMIC_RELAXED) != 0;
+  return used ? parts : (ab_page_parts){.slot = parts.slot};
+}
+
 /* --- a reader's --- */
 
 static int check(ab_page *page, uint32_t *version) {

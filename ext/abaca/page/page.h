@@ -68,6 +68,9 @@ typedef struct ab_page_parts {
 } ab_page_parts;
 
 ab_page_parts ab_page_parts_of(const ab_page *page, uint32_t index);
+/* The same for a reader: without areas if no process has ever had the slot, since even a look takes
+ * memory. */
+ab_page_parts ab_page_parts_to_read(const ab_page *page, uint32_t index);
 
 /* --- slots --- */
 

@@ -2,7 +2,7 @@
  * Abaca's. `reader PID` prints a line for the page of that process, and one for each slot in use:
  *
  *   page slots=2 creator=17
- *   slot=0 state=2 pid=18 phase=0 claims=1 requests=3 sum=5 connections=1 beat_ms=420
+ *   slot=0 state=2 pid=18 phase=0 claims=1 requests=3 sum=5 connections=1 rows=1 beat_ms=420
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -56,7 +56,19 @@ static const char *map(int fd) {
   exit(1);
 }
 
-static void print_slot(unsigned index, const ab_page_slot *slot) {
+/* The requests in the application, of which the area has a row each. */
+static unsigned count_rows(const char *page, const ab_page_slot *slot) {
+  const ab_page_area *area = &((const ab_page_head *)page)->areas[AB_PAGE_AREA_ROWS];
+  uint32_t mark = LOAD(slot->app.mark);
+  unsigned used = 0;
+  for (uint32_t i = 0; i < mark && i < area->count; i++) {
+    const char *at = (const char *)slot + area->offset + (size_t)i * area->size;
+    used += LOAD(((const ab_row *)at)->used) == 1;
+  }
+  return used;
+}
+
+static void print_slot(const char *page, unsigned index, const ab_page_slot *slot) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
@@ -64,10 +76,11 @@ static void print_slot(unsigned index, const ab_page_slot *slot) {
   uint64_t sum = LOAD(slot->figures.requests);
   if (!holder) return;
   printf("slot=%u state=%u pid=%u phase=%u claims=%u requests=%llu sum=%llu connections=%u "
-         "beat_ms=%llu\n",
+         "rows=%u beat_ms=%llu\n",
          index, LOAD(slot->state), (unsigned)(holder >> 32), LOAD(slot->phase), (unsigned)holder,
          (unsigned long long)(sum - LOAD(slot->before.requests)), (unsigned long long)sum,
-         LOAD(slot->figures.connections), (unsigned long long)(ms - beat / 1000000));
+         LOAD(slot->figures.connections), count_rows(page, slot),
+         (unsigned long long)(ms - beat / 1000000));
 }
 
 int main(int argc, char **argv) {
@@ -77,7 +90,7 @@ int main(int argc, char **argv) {
   printf("page slots=%u creator=%u\n", head->slot_count, head->creator);
   for (unsigned i = 0; i < head->slot_count; i++) {
     size_t at = head->head_size + (size_t)i * head->slot_size;
-    print_slot(i, (const ab_page_slot *)(page + at));
+    print_slot(page, i, (const ab_page_slot *)(page + at));
   }
   return 0;
 }

@@ -163,7 +163,7 @@ static VALUE slot_write_event(VALUE self, VALUE kind, VALUE text, VALUE pid, VAL
       .status = (uint16_t)NUM2UINT(status),
   };
   ab__slot_check_writable(self);
-  ab_page_parts parts = ab__slot_parts(self);
+  ab_page_parts parts = ab_page_parts_of(ab__slot_page(self), ab_slot_index(self));
   ab_page_event_write(parts.events, parts.event_count, &parts.slot->events, &facts,
                       (ab_view){RSTRING_PTR(text), (size_t)RSTRING_LEN(text)});
   RB_GC_GUARD(text);

@@ -37,7 +37,7 @@ VALUE ab__state_sums(const uint64_t sums[AB_STATE_COUNT]);
 
 /* --- a slot: rb_slot.c --- */
 
-/* Raise IOError when the page is closed. */
+/* To read. Raise IOError when the page is closed. */
 ab_page_parts ab__slot_parts(VALUE slot);
 ab_page *ab__slot_page(VALUE slot);
 /* Raises Abaca::Error for the page of another server. */

@@ -39,7 +39,7 @@ static ab_page_slot *slot_of(VALUE self) {
 
 ab_page_parts ab__slot_parts(VALUE self) {
   const rb_slot *own = own_of(self);
-  return ab_page_parts_of(ab__page_of(own->page), own->index);
+  return ab_page_parts_to_read(ab__page_of(own->page), own->index);
 }
 
 ab_page *ab__slot_page(VALUE self) {

@@ -62,7 +62,7 @@ typedef struct summing {
 static VALUE sum_up(VALUE arg) {
   summing *self = (summing *)arg;
   for (uint32_t i = self->from; i < self->to; i++) {
-    ab_page_parts parts = ab_page_parts_of(self->page, i);
+    ab_page_parts parts = ab_page_parts_to_read(self->page, i);
     if (ab_sums_add(&self->sums, &parts) != AB_OK) rb_memerror();
   }
   VALUE list = rb_ary_new_capa(self->sums.count);
