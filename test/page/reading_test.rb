@@ -2,30 +2,11 @@
 
 require "test_helper"
 require "abaca"
-require "tmpdir"
+require "support/page_writer"
 
-# What Abaca::Page reads in the areas of its slots. test/c/page/writer.c writes there, from another process, by the
-# functions that a server writes with.
+# What Abaca::Page reads in the areas of its slots. Another process writes there.
 class PageReadingTest < Minitest::Test
-  ROOT = File.expand_path("../..", __dir__)
   ALL = %i[requests states loops routes series events kept clients totals].freeze
-
-  class << self
-    # Compiled once.
-    def writer = @writer ||= compile
-
-    private
-
-    def compile
-      folder = Dir.mktmpdir
-      Minitest.after_run { FileUtils.rm_rf(folder) }
-      sources = Dir["#{ROOT}/ext/abaca/{page,base}/*.c", "#{ROOT}/test/c/page/writer.c"]
-      flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-I", "#{ROOT}/ext/abaca"]
-      program = File.join(folder, "writer")
-      system("cc", *flags, *sources, "-lpthread", "-o", program, exception: true)
-      program
-    end
-  end
 
   def setup
     @page = Abaca::Page.create(slots: 3, rows: 6000, queued: 100)
@@ -40,7 +21,7 @@ class PageReadingTest < Minitest::Test
     GC.start
     pages = Dir.children("/proc/self/fd").count { |fd| link(fd).include?("abaca-page") }
     assert_equal 1, pages, "pages of other tests"
-    assert system(self.class.writer, Process.pid.to_s, slot.to_s, *arguments.map(&:to_s))
+    PageWriter.write(Process.pid, slot, *arguments)
   end
 
   def link(descriptor)
@@ -206,10 +187,13 @@ class PageReadingTest < Minitest::Test
 
   # Whatever a fault has left: every answer is bounded, and well formed.
   def test_garbage
+    @page.close
+    @page = Abaca::Page.create(slots: 2, rows: 200, queued: 100)
+    @slot = @page[1].claim
     20.times do |seed|
       write "garbage", seed
       check_requests @slot.requests(waits: true) + @slot.kept
-      assert_operator @slot.requests.size, :<=, 6100
+      assert_operator @slot.requests.size, :<=, 300
       assert_operator @slot.events.size, :<=, 256
       assert_operator @slot.routes.size, :<=, 65
       assert_operator @slot.series.size, :<=, 512

@@ -8,7 +8,7 @@ module PageWriter
   ROOT = File.expand_path("../..", __dir__)
 
   class << self
-    # arguments: "scene", "rows" and their number, "garbage" and a seed.
+    # arguments: "scene", "rows" or "series" and their number, "garbage" and a seed.
     def write(pid, slot, *arguments)
       raise "the page could not be written" unless system(program, pid.to_s, slot.to_s, *arguments.map(&:to_s))
     end
