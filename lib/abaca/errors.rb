@@ -32,6 +32,7 @@ module Abaca
   #   Cancelled
   #     DeadlineExceeded      the request took too long
   #     ClientGone            its client went away
+  #     EndedByOperator       somebody has ended it
   #     Shutdown              the server stops
   #     FiberPool::Cancelled  the ticket of a job was cancelled
   #
@@ -45,6 +46,10 @@ module Abaca
 
   # The client has disconnected, and `cancel_on_disconnect` is set. Not worth a line in the log.
   class ClientGone < Cancelled; end
+
+  # An operator has ended the request: `abacactl cancel`, Server#cancel. Logged; the client gets 503, or a response that
+  # breaks off if one had begun.
+  class EndedByOperator < Cancelled; end
 
   # The server is stopping, and `shutdown_timeout` is over. Not worth a line in the log; the client gets 503, or a
   # response that breaks off when one had begun.

@@ -14,7 +14,8 @@ module Abaca
   class Railtie < ::Rails::Railtie
     MODES = Config::Modes::NAMES
     # By the names of exceptions; Rails rescues them all, and answers 500 by default.
-    ANSWERS = { "Abaca::DeadlineExceeded" => :gateway_timeout, "Abaca::Shutdown" => :service_unavailable }.freeze
+    ANSWERS = { "Abaca::DeadlineExceeded" => :gateway_timeout, "Abaca::Shutdown" => :service_unavailable,
+                "Abaca::EndedByOperator" => :service_unavailable }.freeze
     private_constant :MODES
 
     config.abaca = ActiveSupport::OrderedOptions.new

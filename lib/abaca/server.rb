@@ -204,8 +204,8 @@ module Abaca
     # @return [Hash{Symbol => Object}] figures of docs/stats.md; any thread may ask, at any time
     def stats = Stats.of(@engine, @pool, @log)
 
-    # The state of every request in flight, those in the app first, and in each group the oldest first: `phase`, `age`
-    # (seconds), `method`, `path`, `peer`, `waiting_for`, `detail`, `frame`, `backtrace` and others of
+    # The state of every request in flight, those in the app first, and in each group the oldest first: `id`, `phase`,
+    # `age` (seconds), `method`, `path`, `peer`, `waiting_for`, `detail`, `frame`, `backtrace` and others of
     # docs/signals.md. Any thread and any trap handler may call it; nothing is recorded beforehand.
     #
     # @return [Array<Hash{Symbol => Object}>]
@@ -224,6 +224,13 @@ module Abaca
       @config = @config.with(max_queue: count)
       @engine.max_queue = @config[:max_queue]
     end
+
+    # Ends a request in the app: EndedByOperator is raised where it waits, and its client gets 503. Any thread may call
+    # it.
+    #
+    # @param id [Integer] as #requests has it
+    # @return [Boolean] false if there is none, or it was cancelled already
+    def cancel(id) = @engine.cancel(id)
 
     # The same as text, with the fibers that belong to no request, and all threads.
     #

@@ -97,6 +97,22 @@ class ControlCrewTest < Minitest::Test
     assert_equal 0, finish(command)
   end
 
+  def test_a_request_that_is_cancelled
+    command = run_cluster(APP, config: "#{CONFIG}workers 2\n")
+    waiting(command, 1) do |sockets|
+      id = look("fibers")[:fibers].flat_map { |row| row[:ids] }.first
+      assert_match(/\A[01]\.1\z/, id)
+      assert_refused(/no such request/, "cancel", id.sub(".1", ".2"))
+      assert_refused(/no such request/, "cancel", "9.1")
+      assert_refused(/an id such as 0\.4711 is needed/, "cancel", "x")
+      assert_equal [0, "", ""], abacactl("cancel", id)
+      assert_match(%r{\AHTTP/1\.1 503 }, sockets.first.read)
+      command.wait_for(%r{EndedByOperator: an operator has ended the request \(GET /wait\)})
+      assert_refused(/no such request/, "cancel", id)
+    end
+    assert_equal 0, finish(command)
+  end
+
   def test_a_setting_is_changed_until_the_next_start
     command = run_cluster(APP, config: "#{CONFIG}workers 2\nmax_queue 7\n")
     assert_equal({ max_queue: 7 }, look("set")[:set])

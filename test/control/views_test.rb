@@ -87,8 +87,10 @@ class ControlViewsTest < Minitest::Test
   def test_garbage
     20.times do |seed|
       write(0, "garbage", seed)
-      LOOKS.each { |name| look("/#{name}?waits=1&most=100000") }
-      LOOKS.each { |name| refute_includes body(@address, "/#{name}", "Accept" => "text/plain"), "\e" }
+      LOOKS.each do |name|
+        look("/#{name}?waits=1&most=100000")
+        refute_includes body(@address, "/#{name}", "Accept" => "text/plain"), "\e"
+      end
     end
   end
 
@@ -117,7 +119,7 @@ class ControlViewsTest < Minitest::Test
     refute_match(/Content-Length/, head)
     write(1, "scene")
     text = read_until(socket, /\n\n\z/)
-    assert_match(/\Aid: 1\.0\nevent: stall\ndata: \{"v":1,.*"text":"app\/reports\.rb:41".*\}\n\n\z/, text) # rubocop:disable Style/RegexpLiteral
+    assert_match(%r{\Aid: 1\.0\nevent: stall\ndata: \{"v":1,.*"text":"app/reports\.rb:41".*\}\n\n\z}, text)
     # Who comes again gets what has come since.
     again = stream("Last-Event-ID" => "0.0")
     assert_match(/^id: 1\.0$/, read_until(again, /^data: .*\n\n/))

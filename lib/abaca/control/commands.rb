@@ -48,13 +48,16 @@ module Abaca
       private
 
       # What this class answers by itself.
-      OWN = %w[stats workers link open log_level set_log_level set_setting worker_gc worker_drain
+      OWN = %w[stats workers link open log_level set_log_level set_setting cancel worker_gc worker_drain
                worker_recycle].freeze
       private_constant :OWN
 
       def ask(word, **with)
-        @launcher.ask(word, within: TIME, **with) ||
-          Answer.json({ error: "the server has not answered in time: #{word} is not done" }, status: 504)
+        @launcher.ask(word, within: TIME, **with) || not_done(word)
+      end
+
+      def not_done(word)
+        Answer.json({ error: "the server has not answered in time: #{word} is not done" }, status: 504)
       end
 
       def look(name, request) = Answer.of(@looks.public_send(name), request)
@@ -113,10 +116,25 @@ module Abaca
         Answer.text(422, e.message)
       end
 
+      def cancel(request, _level)
+        slot, id = request.parameter("id").to_s.match(/\A(\d{1,4})\.(\d{1,19})\z/)&.captures&.map(&:to_i)
+        return Answer.text(422, "an id such as 0.4711 is needed") unless slot
+
+        found = @crew.members.select { |member| member.slot == slot }
+        return nothing("no such request") if found.empty?
+
+        answer = @crew.ask("cancel", within: TIME, to: found, id:).values.first or return not_done("cancel")
+        return nothing("no such request") if answer.body == "false"
+
+        answer.status == 200 ? Answer.of({ cancelled: "#{slot}.#{id}" }, request) : answer
+      end
+
+      def nothing(error) = Answer.json({ v: 1, error: }, status: 404)
+
       def worker_gc(request, _level)
         index = number(request)
         members = @crew.members(index)
-        return Answer.json({ v: 1, error: "no worker #{index}" }, status: 404) if members.empty?
+        return nothing("no worker #{index}") if members.empty?
 
         Answer.of({ workers: results(@crew.ask("gc", within: TIME, to: members)) }, request)
       end

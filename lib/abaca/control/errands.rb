@@ -55,7 +55,7 @@ module Abaca
         when "pools" then Answer.json(PoolGate.figures)
         when "log-level" then change_log_level(**with)
         when "set" then change(**with)
-        when "cancel" then Answer.json(@server.cancel(with.fetch(:id)))
+        when "cancel" then cancel(**with)
         else Answer.text(404, "Unsupported action")
         end
       end
@@ -72,7 +72,7 @@ module Abaca
       def fibers
         found = Requests.new(*@server.sources)
         of_requests = found.to_a.select { |row| row.key?(:backtrace) }
-        [*of_requests.map { |row| fiber(row).merge(row.slice(:age), request: "#{row[:method]} #{row[:path]}") },
+        [*of_requests.map { |row| fiber(row).merge(row.slice(:id, :age), request: "#{row[:method]} #{row[:path]}") },
          *found.others.map { |row| fiber(row) }].map { |row| row.transform_values { |value| plain(value) } }
       end
 
@@ -87,6 +87,12 @@ module Abaca
         when Array then value.map { |one| plain(one) }
         else value
         end
+      end
+
+      def cancel(id:)
+        found = @server.cancel(id)
+        @log.info("* Control server: cancel #{id}") if found
+        Answer.json(found)
       end
 
       def change_log_level(level:)

@@ -62,8 +62,8 @@ module Abaca
       # @return [Hash{Symbol => Object}] what fibers wait for, and where: those with equal stacks are counted together
       def fibers
         answers = ask_crew("fibers")
-        rows = answers.flat_map { |member, found| (found || []).map { |row| [member.index, row] } }
-        groups = rows.group_by { |_, row| row.values_at(:waits_for, :backtrace) }
+        rows = answers.flat_map { |member, found| (found || []).map { |row| [member.slot, member.index, row] } }
+        groups = rows.group_by { |_, _, row| row.values_at(:waits_for, :backtrace) }
         { workers: workers_of(answers), fibers: groups.values.map { |all| group(all) }.sort_by { |row| -row[:count] } }
       end
 
@@ -89,7 +89,9 @@ module Abaca
 
       def group(all)
         rows = all.map(&:last)
-        { count: rows.size, workers: all.map(&:first).uniq.sort, oldest: rows.filter_map { |row| row[:age] }.max,
+        { count: rows.size, workers: all.map { |_, index, _| index }.uniq.sort,
+          oldest: rows.filter_map { |row| row[:age] }.max,
+          ids: all.filter_map { |slot, _, row| row[:id] && "#{slot}.#{row[:id]}" }.first(EXAMPLES),
           requests: rows.filter_map { |row| row[:request] }.uniq.first(EXAMPLES),
           details: rows.filter_map { |row| row[:detail] }.uniq.first(EXAMPLES),
           **rows.first.slice(:waits_for, :frame, :backtrace) }

@@ -57,6 +57,8 @@ module Abaca
       "pools" => Way.new(control: true, printed: true, ours: true),
       "set" => Way.new(control: true, printed: true, ours: true, words: "[NAME=VALUE]",
                        post: ->(pair) { "/set?#{URI.encode_www_form([pair.split('=', 2)])}" }),
+      "cancel" => Way.new(control: true, ours: true, words: "ID",
+                          post: ->(id) { "/cancel?#{URI.encode_www_form(id:)}" }),
       **{ "worker-gc" => "gc", "worker-drain" => "drain", "worker-recycle" => "recycle" }.transform_values do |act|
         Way.new(control: true, printed: act == "gc", ours: true, words: "NUMBER",
                 post: ->(number) { "/workers/#{URI.encode_www_form_component(number)}/#{act}" })

@@ -38,6 +38,7 @@ typedef struct ab_call_measure {
 typedef struct ab_call {
   _Alignas(AB_CALL_ALIGNMENT) ab_list link; /* in rack->calls, or in ->spare_calls */
   unsigned generation;                      /* how many requests it was before */
+  uint64_t id;                              /* no other request of this server has it */
   ab_rack *rack;
   ab_runner *runner;
   ab_exchange *exchange;     /* NULL once the engine has it again */
@@ -85,6 +86,7 @@ typedef struct ab_call {
   bool hijacked;          /* the socket is the app's */
   bool overrun;           /* the body was longer than its Content-Length */
   bool abandoned;         /* the shutdown waits for it no longer */
+  bool by_operator;       /* somebody has asked for its end */
   bool over;              /* the app has been called and its response taken */
   bool pooled;            /* it has waited for a pool of the app's: rb/server/rb_hold.c */
   struct ab_borrow *file; /* opened for the response and not yet queued */

@@ -15,7 +15,8 @@
 void ab_cancel_note(ab_call *call, unsigned events) {
   if (AB_UNLIKELY(call->over)) return;
   if (AB_UNLIKELY(call->abandoned)) events &= ~(unsigned)AB_EVENT_GONE; /* our own doing */
-  call->news |= events & (AB_EVENT_GONE | AB_EVENT_DEADLINE | AB_NEWS_CLOSING | AB_NEWS_SHUTDOWN);
+  call->news |= events & (AB_EVENT_GONE | AB_EVENT_DEADLINE | AB_NEWS_CLOSING | AB_NEWS_SHUTDOWN |
+                          AB_NEWS_OPERATOR);
   if (call->news && ab_list_empty(&call->cancel_link)) {
     ab_list_append(&call->rack->cancels, &call->cancel_link);
   }
@@ -76,7 +77,9 @@ static VALUE teller(RB_BLOCK_CALL_FUNC_ARGLIST(arg, told)) {
   VALUE exception = RARRAY_AREF(told, 3), handle = RARRAY_AREF(told, 4);
   const ab_call *call = NIL_P(handle) ? NULL : ab_call_or_null(handle);
   /* The GVL is ours until a block waits: the request feels the exception only then. */
-  if (call && NIL_P(call->cancelled)) deliver(handle, exception, AB_EVENT_DEADLINE);
+  if (call && NIL_P(call->cancelled)) {
+    deliver(handle, exception, call->by_operator ? AB_NEWS_OPERATOR : AB_EVENT_DEADLINE);
+  }
   call_all(ab_rack_of(RARRAY_AREF(told, 0)), RARRAY_AREF(told, 1), RARRAY_AREF(told, 2), exception);
   RB_GC_GUARD(told);
   return Qnil;
@@ -133,6 +136,7 @@ typedef struct reason {
 static const reason client_gone = {"ClientGone", "the client has gone"};
 static const reason deadline_exceeded = {"DeadlineExceeded",
                                          "the request has taken longer than its request_timeout"};
+static const reason by_operator = {"EndedByOperator", "an operator has ended the request"};
 static const reason shutdown = {"Shutdown", "the server is shutting down"};
 
 static VALUE exception_for(const reason *why) {
@@ -148,6 +152,7 @@ VALUE ab_cancel_shutdown(void) {
 static const reason *reason_for(const ab_call *call) {
   if (call->news & AB_NEWS_SHUTDOWN) return &shutdown;
   if (!NIL_P(call->cancelled)) return NULL;
+  if (call->news & AB_NEWS_OPERATOR) return &by_operator;
   if (call->news & AB_EVENT_DEADLINE) return &deadline_exceeded;
   bool gone = call->news & AB_EVENT_GONE && call->rack->cancel_on_disconnect;
   return gone ? &client_gone : NULL;
@@ -204,7 +209,8 @@ static void attend(ab_call *call) {
   call = ab_call_or_null(handle);
   if (!call) return;
   news = take_news(call, news);
-  if (news & AB_EVENT_DEADLINE) set_overdue(call);
+  if (news & AB_NEWS_OPERATOR) call->by_operator = true;
+  if (news & (AB_EVENT_DEADLINE | AB_NEWS_OPERATOR)) set_overdue(call);
   if (NIL_P(exception) || tell_cancelled(call, exception)) return;
   deliver(handle, exception, news);
   RB_GC_GUARD(handle);
@@ -244,7 +250,9 @@ static ab_call *next_overdue(ab_rack *rack, ab_nsec now) {
 
 static void abandon_overdue(ab_rack *rack, ab_nsec now) {
   /* The log may let other threads run: each is looked for anew. */
-  for (ab_call *call; (call = next_overdue(rack, now));) ab_cancel_abandon(call, 504);
+  for (ab_call *call; (call = next_overdue(rack, now));) {
+    ab_cancel_abandon(call, call->by_operator ? 503 : 504);
+  }
 }
 
 void ab_cancel_run(ab_rack *rack, ab_nsec now) {

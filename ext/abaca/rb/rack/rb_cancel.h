@@ -1,4 +1,4 @@
-/* Cancellation of requests whose client has gone or whose time is over. */
+/* Cancellation of requests whose client has gone, whose time is over, or that an operator ends. */
 #ifndef AB_RB_CANCEL_H
 #define AB_RB_CANCEL_H
 
@@ -9,8 +9,9 @@
 
 /* What a request may have to be told beside the engine's events. */
 enum ab_news {
-  AB_NEWS_CLOSING = 256, /* the server stops, and waits for it */
-  AB_NEWS_SHUTDOWN = 512 /* it waits no longer */
+  AB_NEWS_CLOSING = 256,  /* the server stops, and waits for it */
+  AB_NEWS_SHUTDOWN = 512, /* it waits no longer */
+  AB_NEWS_OPERATOR = 1024 /* somebody has asked for its end */
 };
 
 /* Notes news, a set of enum ab_event and enum ab_news, for ab_cancel_run. */

@@ -105,6 +105,7 @@ typedef struct ab_rack {
   ab_list tls_infos; /* of its connections, see rb_tls_info.c */
   VALUE tls_info_class;
   ab_list calls;       /* every one there is, in the order of their beginning */
+  uint64_t last_id;    /* of a call */
   ab_list spare_calls; /* memory for the next ones, see rb_call_memory.c */
   unsigned spare_count;
   ab_mode_counts counts[AB_MODES];

@@ -95,6 +95,8 @@ static VALUE answer_failure(VALUE arg) {
 static void answer_failed(ab_call *call, VALUE exception) {
   if (is_a(call->cancelled, ab_class("DeadlineExceeded"))) {
     ab_response_last(call, 504);
+  } else if (is_a(call->cancelled, ab_class("EndedByOperator"))) {
+    ab_response_last(call, 503);
   } else if (is_a(call->cancelled, ab_class("Shutdown"))) {
     ab_response_error(call, 503);
   } else {
@@ -123,9 +125,10 @@ static bool blame(ab_call *call) {
     return false;
   }
   if (is_a(exception, ab_class("ClientGone"))) return false;
-  if (is_a(exception, ab_class("DeadlineExceeded"))) {
+  bool late = is_a(exception, ab_class("DeadlineExceeded"));
+  if (late || is_a(exception, ab_class("EndedByOperator"))) {
     ab_call_log_error(call->rack, exception, call->env); /* it shows where the app has waited */
-    ab_response_last(call, 504);
+    ab_response_last(call, late ? 504 : 503);
     return false;
   }
   if (ab_is_fatal(exception)) {
@@ -192,6 +195,7 @@ static void begin(ab_runner *runner, const ab_taken *taken, ab_call *call) {
       .request = taken->request,
       .env = taken->env,
       .fiber = rb_fiber_current(),
+      .id = ++rack->last_id,
       .head_request = taken->head_request,
       .http_1_0 = taken->http_1_0,
       .measure.route = taken->route,

@@ -69,6 +69,7 @@ static VALUE describe(const ab_call *call) {
   const ab_runner *runner = call->runner;
   ab_loop *loop = ab_driver_of(runner)->loop;
   VALUE hash = rb_hash_new();
+  ab_put(hash, "id", ULL2NUM(call->id));
   ab_put(hash, "phase", symbol(phase_of(call)));
   ab_put(hash, "mode", symbol(runner->executor->mode == AB_MODE_THREAD ? "thread" : "fiber"));
   ab_put(hash, "age", age_since(call->began));
@@ -117,7 +118,7 @@ static void add_waiting(ab_engine *engine, VALUE result) {
   ALLOCV_END(memory);
 }
 
-/* call-seq: requests -> [{phase:, mode:, age:, method:, path:, peer:, ...}, ...]
+/* call-seq: requests -> [{id:, phase:, mode:, age:, method:, path:, peer:, ...}, ...]
  *
  * The requests in the app, oldest first, with :cancelled, :fiber, :thread and :scheduler, and those
  * that wait to be taken. */
