@@ -53,9 +53,15 @@ static void write_before(ab_page_slot *slot) {
 #undef NOTHING
 }
 
+/* A process may have been killed when it had charged a state, and not noted that it had: what the
+ * next one finds charged is all that there is. */
 static void end_rows(ab_row *rows, uint32_t count, uint32_t *mark) {
   uint32_t used = ab__page_mark(mark, count);
-  for (uint32_t i = 0; i < used; i++) ab_row_end(&rows[i]);
+  for (uint32_t i = 0; i < used; i++) {
+    ab_row_end(&rows[i]);
+    AB_PUT(rows[i].touched, 0);
+    ab_words_clear(rows[i].sums, sizeof(rows[i].sums));
+  }
   AB_PUT(*mark, 0);
 }
 

@@ -128,7 +128,11 @@ static void has_nothing_in_flight(const ab_page *page) {
   ab_loop_line line;
   ab_page_client client;
   for (unsigned i = 0; i < AB_STATE_COUNT; i++) CHECK_INT(0, states.now[i]);
-  for (uint32_t i = 0; i < parts.row_count; i++) CHECK(!ab_row_load(&parts.rows[i], &row));
+  for (uint32_t i = 0; i < parts.row_count; i++) {
+    CHECK(!ab_row_load(&parts.rows[i], &row));
+    CHECK_INT(0, parts.rows[i].touched);
+    for (unsigned j = 0; j < AB_STATE_COUNT; j++) CHECK_INT(0, parts.rows[i].sums[j]);
+  }
   for (uint32_t i = 0; i < parts.queued_count; i++) CHECK(!ab_row_load(&parts.queued[i], &row));
   for (uint32_t i = 0; i < parts.loop_count; i++) CHECK(!ab_loop_line_load(&parts.loops[i], &line));
   for (uint32_t i = 0; i < parts.client_count; i++)
