@@ -56,6 +56,8 @@ class ConfigReportTest < Minitest::Test
     assert_equal "(secret) puma.rb:1", row(lines["control_auth_token"])
     assert_equal "(secret) puma.rb:1", row(lines["control_operate_token"])
     refute_includes lines.values.join, "hush"
+    _, lines, = check("restart_command \"bin/start --control-token hush -w 2\"")
+    assert_equal "\"bin/start --control-token *** -w 2\" puma.rb:1", row(lines["restart_command"])
   end
 
   def test_warnings_and_mistakes

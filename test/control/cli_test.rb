@@ -60,6 +60,33 @@ class ControlCLITest < Minitest::Test
     assert_empty launcher.calls
   end
 
+  def test_a_link_for_a_browser
+    address = control("tcp://127.0.0.1:0", token: "secret")
+    words = ["-C", address.to_s, "-T", "secret", "dashboard"]
+    status, out, err = abacactl(*words)
+    assert_equal [0, ""], [status, err]
+    assert_match(%r{\Ahttp://127\.0\.0\.1:#{address.port}/open\?code=\h{64}\n\z}, out)
+    refute_equal out, abacactl(*words)[1]
+    assert_fails(/\AA browser needs a port: activate_control_app "tcp:/, "-S", state, "dashboard")
+  end
+
+  # A terminal gets a table, everything else a line of JSON.
+  def test_for_a_terminal
+    out = StringIO.new
+    out.define_singleton_method(:tty?) { true }
+    assert_equal 0, Control::CLI.run(["-Q", "-S", state, "workers"], out:, err: StringIO.new, env: {})
+    assert_match(/\Aworkers \(1\)\nstarted_at +pid/, out.string)
+    assert_equal 1, abacactl("-Q", "-S", state, "workers")[1].lines.size
+  end
+
+  def test_a_token_that_allows_less
+    control(token: "secret", others: { read: "looks" })
+    url = "unix://#{@dir}/control.sock"
+    assert_equal 0, abacactl("-C", url, "-T", "looks", "stats").first
+    assert_fails(/\AUnauthorized access to server: Not allowed with this token$/, "-C", url, "-T", "looks", "stop")
+    assert_empty launcher.calls
+  end
+
   def test_commands_by_process_id
     expected = { "stop" => "TERM", "halt" => "QUIT", "restart" => "USR2", "phased-restart" => "USR1",
                  "refork" => "URG", "reopen-log" => "HUP", "worker-count-up" => "TTIN", "worker-count-down" => "TTOU",

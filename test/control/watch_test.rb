@@ -144,6 +144,33 @@ class ControlWatchTest < Minitest::Test
     assert gone?(watch)
   end
 
+  # The server waits for it as long as it may have something to answer.
+  def test_a_watch_that_hangs_is_killed_at_the_end
+    command = run_single
+    watch = watch_of(command)
+    Process.kill(:STOP, watch)
+    assert_ends(command, watch)
+  end
+
+  # By what `rackup` and `rails server` call.
+  def test_a_server_that_something_else_has_started
+    File.write("#{@directory}/settings.rb", "port 0\n#{CONFIG}")
+    File.write("#{@directory}/start.rb", <<~RUBY)
+      require "abaca/rack_handler"
+      Abaca::RackHandler.run(->(_env) { [200, {}, ["done"]] }, config_files: ["settings.rb"])
+    RUBY
+    output = "#{@directory}/output"
+    words = [RbConfig.ruby, *$LOAD_PATH.map { |path| "-I#{path}" }, "start.rb"]
+    pid = Process.spawn(*words, chdir: @directory, in: File::NULL, %i[out err] => output)
+    command = ProcessCase::Command.new(pid, output).tap { |one| @commands << one }
+    command.wait_for(/Use Ctrl-C/)
+    while_stopped(command) { assert_equal 0, stats[:requests_count] }
+    watch = watch_of(command)
+    command.signal(:INT)
+    assert_equal 0, command.wait.exitstatus
+    refute alive?(watch)
+  end
+
   # Neither the listeners of the app nor what clients have sent, before the boot and after it.
   def test_has_nothing_of_the_app
     command = run_single(APP, config: "#{CONFIG}workers 0\n")

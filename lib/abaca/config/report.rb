@@ -8,7 +8,9 @@ module Abaca
       # Settings that only programs have.
       OBJECTS = %i[log errors].freeze
       SECRETS = %i[control_auth_token control_operate_token control_read_token].freeze
-      private_constant :OBJECTS, :SECRETS
+      # One may stand in a command.
+      TOKEN = /(--control-token[ =])[^\s"]+/
+      private_constant :OBJECTS, :SECRETS, :TOKEN
 
       # @param config [Config]
       def initialize(config)
@@ -34,7 +36,7 @@ module Abaca
         value = @config[name]
         case value
         when nil, true, false, Numeric then name == :default_host ? value(name) : value
-        when String, Symbol then SECRETS.include?(name) ? value(name) : value.to_s
+        when String, Symbol then SECRETS.include?(name) ? value(name) : masked(value.to_s)
         else value(name)
         end
       end
@@ -47,6 +49,8 @@ module Abaca
         SECRETS.include?(name) && value ? "(secret)" : text(value)
       end
 
+      def masked(text) = text.gsub(TOKEN, '\1***')
+
       def text(value)
         case value
         when nil, [] then "-"
@@ -54,7 +58,7 @@ module Abaca
         when Proc then "a block at #{value.source_location.first(2).join(':')}"
         when TLS::Certificate then value.label
         when Array then value.map { |one| one.is_a?(Array) ? one.inspect : text(one) }.join(", ")
-        when String, Symbol, Numeric, true, false, Hash, Module then value.inspect
+        when String, Symbol, Numeric, true, false, Hash, Module then masked(value.inspect)
         else "a #{value.class}"
         end
       end
