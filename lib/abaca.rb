@@ -55,6 +55,19 @@ module Abaca
       launcher.stats
     end
 
+    # Says what the request that calls it waits for in the block, where that cannot be seen: for a place in a pool,
+    # say. It is what the page, `abaca top` and the dashboard show, and where the time goes (docs/sight.md). On a fiber
+    # the block's waits are meant, and what it computes is not; elsewhere the whole block is. Without a request it only
+    # yields. The innermost word counts.
+    #
+    #   Abaca.waiting(:pool) { pool.take }
+    #
+    # @param kind [Symbol] :db, :cache, :http, :io, :pool, :lock, :sleep, :dns, :disk, :process, :offload or :require
+    # @yieldreturn [Object]
+    # @return [Object] what the block returns
+    # @raise [ArgumentError] for another word
+    def waiting(kind, &) = Engine.waiting(kind, &)
+
     # The same as JSON, on one line.
     #
     # @return [String]

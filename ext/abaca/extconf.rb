@@ -30,6 +30,7 @@ have_func("rb_fiber_scheduler_blocking_operation_extract", ["ruby.h", "ruby/fibe
 # Ruby 4.0 has both, the second one with other arguments.
 have_func("rb_io_blocking_region") || have_func("rb_thread_io_blocking_region")
 have_func("rb_internal_thread_add_event_hook", ["ruby.h", "ruby/thread.h"])
+have_func("rb_internal_thread_specific_key_create", ["ruby.h", "ruby/thread.h"])
 have_func("rb_hash_tbl", "ruby.h")
 have_func("rb_hash_new_capa", "ruby.h")
 have_func("memfd_create(0, 0)", "sys/mman.h")

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "guest/waits"
+
 module Abaca
   # A server on a fiber scheduler that is not Abaca's: the scheduler owns the thread, and the engine
   # waits in it as one more fiber (docs/guest_mode.md).
@@ -22,12 +24,14 @@ module Abaca
     # @param max_fibers [Integer] requests in the app at once
     # @param log [Log]
     # @param grace [Numeric] seconds that fibers have after the last request
-    def initialize(engine, scheduler_class, max_fibers:, log:, grace: GRACE)
+    # @param watched [Boolean] whether a page shows what requests wait for
+    def initialize(engine, scheduler_class, max_fibers:, log:, grace: GRACE, watched: false)
       @engine = engine
       @log = log
       @scheduler_class = scheduler_class
       @max_fibers = max_fibers
       @grace = grace
+      @watched = watched
       @hurried = @ended = false
       @strays = 0
       @thread = Thread.current
@@ -61,6 +65,7 @@ module Abaca
 
     def attach
       scheduler = @scheduler_class.new
+      Waits.watch(scheduler) if @watched
       Fiber.set_scheduler(scheduler)
       scheduler
     rescue StandardError, NotImplementedError => e

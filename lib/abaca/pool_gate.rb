@@ -78,11 +78,13 @@ module Abaca
     # @yield in turn, to the pool itself
     # @return [Object] what the block returns
     def pass(waits: true)
-      enter(waits)
-      begin
-        yield
-      ensure
-        leave
+      Abaca.waiting(:pool) do
+        enter(waits)
+        begin
+          yield
+        ensure
+          leave
+        end
       end
     end
 

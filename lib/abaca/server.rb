@@ -273,7 +273,8 @@ module Abaca
     end
 
     def serve_as_guest
-      @guest = Guest.new(@engine, @scheduler_class, max_fibers: Config::Admission.most_fibers(@config), log: @log)
+      @guest = Guest.new(@engine, @scheduler_class, max_fibers: Config::Admission.most_fibers(@config), log: @log,
+                                                    watched: !@slot.nil?)
       @guest.run
     end
 
@@ -321,6 +322,7 @@ module Abaca
         methods: Config::HttpMethods.engine_option(@config[:supported_http_methods]),
         stall_reporter: StallReports.new(@log), spare_maker: (method(:serve_beside).to_proc if native?),
         **Config::Admission.engine_options(@config), **Config::Stalls.engine_options(@config),
+        **Config::Services.engine_options(@config),
         **Config::Modes.engine_options(@config), thread_begins: calls(:before_thread_start),
         thread_ends: calls(:before_thread_exit), out_of_band: @out_of_band.to_proc,
         **Config::Proxies.engine_options(@config) }

@@ -38,12 +38,15 @@ bool ab__engine_full(const ab_engine *engine) {
   return queue_length(engine) >= engine->max_queue;
 }
 
+static void show(ab_exchange *exchange);
+
 void ab__exchange_wait(ab_exchange *exchange) {
   ab_conn *conn = exchange->conn;
   if (ab__engine_crowded(conn->engine)) exchange->stood = true;
   if (exchange->waits) return;
   exchange->waits = true;
   conn->engine->stats->queued++;
+  show(exchange);
   uint64_t seconds = ab__conn_limits(conn)->queue_timeout;
   if (seconds == 0) return;
   exchange->deadline = ab_earlier(exchange->deadline, exchange->arrived + ab_limit_nsec(seconds));
@@ -64,6 +67,7 @@ bool ab__exchange_has_left(ab_exchange *exchange) {
 
 void ab_exchange_hand_over(ab_exchange *exchange, bool waits) {
   exchange->handed = waits;
+  if (!waits) ab__exchange_hide(exchange);
   if (ab__conn_is_unwanted(exchange->conn)) ab__conn_drop(exchange->conn);
 }
 
@@ -201,4 +205,38 @@ size_t ab_engine_waiting(ab_engine *engine, ab_waiting *out, size_t room) {
   count = describe_all(&engine->requests, out, room, count);
   ab_engine_unlock(engine);
   return count;
+}
+
+/* --- rows in the page --- */
+
+void ab_engine_show_queue(ab_engine *engine, ab_rows *rows) {
+  ab_engine_lock(engine);
+  engine->rows = rows;
+  ab_engine_unlock(engine);
+}
+
+/* The numbers of those in the application have no such bit. */
+#define QUEUED_ID ((uint64_t)1 << 63)
+
+static void show(ab_exchange *exchange) {
+  ab_conn *conn = exchange->conn;
+  ab_engine *engine = conn->engine;
+  if (!engine->rows || exchange->row) return;
+  ab_row *row = exchange->row = ab_rows_take(engine->rows);
+  if (!row) return;
+  ab_waiting waiting;
+  describe(exchange, &waiting);
+  const char *space = memchr(waiting.line, ' ', waiting.len);
+  size_t method = space ? (size_t)(space - waiting.line) : waiting.len;
+  size_t path = space ? method + 1 : waiting.len;
+  ab_nsec head = exchange->arrived - ab_exchange_buffered_for(exchange);
+  ab_row_begin(row, &(ab_row_start){.id = QUEUED_ID | ++engine->row_id,
+                                    .began = head - exchange->head_for,
+                                    .state = AB_STATE_HEAD,
+                                    .mode = AB_ROW_QUEUED,
+                                    .method = ab_row_method_of(waiting.line, method),
+                                    .peer = &conn->peer,
+                                    .path = {waiting.line + path, waiting.len - path}});
+  ab_row_turn(row, AB_STATE_BODY, head);
+  ab_row_turn(row, AB_STATE_QUEUE, exchange->arrived);
 }

@@ -183,6 +183,8 @@ struct ab_engine {
   struct ab_hold *hold;       /* NULL: nothing was held back yet */
   struct ab_balance *balance; /* NULL: it has no siblings */
   ab_view health[AB_HEALTH_COUNT];  /* the engine's own copies */
+  ab_rows *rows;                    /* of the page, for requests that wait; NULL: there is none */
+  uint64_t row_id;                  /* of the last one */
   ab_buffering_rule buffering_rule; /* whose body is buffered; NULL: none */
   void *buffering_ctx;
   uint64_t buffer_most; /* bytes of all that are buffered */
@@ -300,6 +302,8 @@ void ab__conn_arm(ab_conn *conn);
 void ab__conn_rearm(ab_conn *conn);
 /* The earliest of its deadlines, and its exchange's; 0: none. */
 ab_nsec ab__conn_due(const ab_conn *conn);
+/* For how long the head that is complete now has come, if it came in pieces; else 0. */
+ab_nsec ab__conn_head_for(const ab_conn *conn);
 /* A response from its first full socket until it is sent. Only time with a full socket counts. */
 struct ab_stall {
   ab_conn *conn;

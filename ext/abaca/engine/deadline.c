@@ -203,6 +203,18 @@ ab_nsec ab_exchange_buffered_for(const ab_exchange *exchange) {
   return exchange->body ? exchange->body->buffered_for : 0;
 }
 
+ab_nsec ab_exchange_head_for(const ab_exchange *exchange) {
+  return exchange->head_for;
+}
+
+/* The deadline of a head began with its first byte. */
+ab_nsec ab__conn_head_for(const ab_conn *conn) {
+  if (!conn->timed || !conn->begun) return 0;
+  ab_nsec time = head_time(conn);
+  ab_nsec first = conn->deadline > time ? conn->deadline - time : 0;
+  return first && first < conn->engine->now ? conn->engine->now - first : 0;
+}
+
 /* request_timeout, from the time at which the request's head was complete. */
 void ab__exchange_time(ab_exchange *exchange) {
   uint64_t seconds = request_timeout(exchange);

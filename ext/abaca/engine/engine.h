@@ -20,6 +20,7 @@
 #include "io/socket.h"
 #include "outbox/outbox.h"
 #include "page/figures.h"
+#include "page/rows.h"
 #include "page/page.h"
 #include "tls/context.h"
 #include "tls/session.h"
@@ -264,6 +265,8 @@ const ab_addr *ab_exchange_peer(const ab_exchange *exchange);
 ab_nsec ab_exchange_arrived(const ab_exchange *exchange);
 /* For how long before that its body was buffered. */
 ab_nsec ab_exchange_buffered_for(const ab_exchange *exchange);
+/* For how long the head came, if it came in pieces; else 0. */
+ab_nsec ab_exchange_head_for(const ab_exchange *exchange);
 /* NULL for a connection that came otherwise. */
 const ab_listener *ab_exchange_listener(const ab_exchange *exchange);
 /* Those of its listener, or the engine's. */
@@ -406,6 +409,8 @@ void ab_exchange_abandon(ab_exchange *exchange, enum ab_finish how);
 
 /* [locked] The exchange is over; after a broken response the connection is closed. */
 void ab_exchange_finish(ab_exchange *exchange, enum ab_finish how);
+/* Requests that wait have rows of these from now on; lent. NULL: none. */
+void ab_engine_show_queue(ab_engine *engine, ab_rows *rows);
 /* [locked] The request, which was taken, waits for something to run on, or no longer: if its peer
  * goes, also by ending its side, AB_EVENT_GONE follows. */
 void ab_exchange_hand_over(ab_exchange *exchange, bool waits);

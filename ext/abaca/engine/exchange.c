@@ -40,6 +40,7 @@ ab_exchange *ab__exchange_begin(ab_conn *conn, const ab_request *request,
   *exchange = (ab_exchange){.conn = conn,
                             .request = request,
                             .arrived = engine->now,
+                            .head_for = conn->begun ? ab__conn_head_for(conn) : 0,
                             .asks_close = !framing->keep_alive,
                             .answers_head = request->is_head,
                             .http_1_0 = request->minor == 0,
@@ -58,6 +59,7 @@ void ab__exchange_end(ab_exchange *exchange) {
   ab_conn *conn = exchange->conn;
   if (AB_UNLIKELY(exchange->events)) ab__engine_event(exchange, 0);
   if (exchange->body) ab_body_fini(exchange->body);
+  if (AB_UNLIKELY(exchange->row != NULL)) ab__exchange_hide(exchange);
   ab__exchange_become(exchange, AB_EXCHANGE_FREE);
   conn->exchange = NULL;
 #ifdef AB_POISON
@@ -107,6 +109,7 @@ void ab__exchange_taken(ab_exchange *exchange) {
   ab_conn *conn = exchange->conn;
   ab_engine *engine = conn->engine;
   if (AB_UNLIKELY(exchange->waits)) ab__exchange_time(exchange); /* not queue_timeout any more */
+  if (AB_UNLIKELY(exchange->row != NULL)) ab__exchange_hide(exchange);
   conn->in += exchange->consume;
   conn->in_len -= exchange->consume;
   conn->parsed = false;

@@ -35,6 +35,8 @@ struct ab_exchange {
   const ab_request *request; /* parsed and not taken; in the arena */
   ab_body *body;             /* NULL: there is none */
   ab_nsec deadline;          /* of request_timeout, or queue_timeout. 0: none, or it has passed */
+  ab_row *row;               /* while it waits; NULL: it has none */
+  ab_nsec head_for;          /* how long its head came, if it came in pieces */
   ab_nsec arrived;           /* when the request was complete, so that it could be taken */
   uint32_t consume;          /* bytes of the connection's input that go when it is taken */
   int32_t body_error;
@@ -130,6 +132,9 @@ bool ab__exchange_skip(ab_exchange *exchange);
 void ab__exchange_wait(ab_exchange *exchange);
 /* Drops a request that is about to be taken if its peer has gone. True when it was dropped. */
 bool ab__exchange_has_left(ab_exchange *exchange);
+
+/* queue_row.c: it waits no longer, and gives its row back, if it has one. */
+void ab__exchange_hide(ab_exchange *exchange);
 
 /* lists.c: events. */
 

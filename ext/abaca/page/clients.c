@@ -26,6 +26,12 @@ static ab_addr bare(const ab_addr *addr) {
   return only;
 }
 
+static bool is_of(const ab_page_client *client, const ab_addr *addr) {
+  if (client->addr.family != addr->family) return false;
+  if (addr->family == 4) return memcmp(client->addr.bytes, addr->bytes, 4) == 0;
+  return addr->family == 0 || memcmp(client->addr.bytes, addr->bytes, 16) == 0;
+}
+
 /* Where an address is, or would be. */
 static uint8_t *place_of(ab_page_clients *self, const ab_addr *addr) {
   size_t at = hash(addr);
@@ -76,9 +82,13 @@ static ab_page_client *enter(ab_page_clients *self, const ab_addr *addr) {
 void ab_page_clients_count(ab_page_clients *self, const ab_addr *addr,
                            const ab_page_client_request *request) {
   if (self->count == 0) return;
-  ab_addr only = bare(addr);
-  uint8_t place = *place_of(self, &only);
-  ab_page_client *client = place ? &self->clients[place - 1] : enter(self, &only);
+  ab_page_client *client = self->last ? &self->clients[self->last - 1] : NULL;
+  if (!client || !is_of(client, addr)) {
+    ab_addr only = bare(addr);
+    uint8_t place = *place_of(self, &only);
+    client = place ? &self->clients[place - 1] : enter(self, &only);
+    self->last = (uint32_t)(client - self->clients) + 1;
+  }
   ab_seq_open(&client->seq);
   AB_ADD(client->requests, 1);
   AB_ADD(client->bytes, request->bytes);

@@ -1,6 +1,8 @@
 /* Rows: what is rare in their writing, and their reading. */
 #include "page/row.h"
 
+#include <string.h>
+
 static uint32_t microseconds(ab_nsec time) {
   ab_nsec whole = time / 1000;
   return whole < UINT32_MAX ? (uint32_t)whole : UINT32_MAX;
@@ -74,9 +76,76 @@ void ab_row_begin(ab_row *row, const ab_row_start *start) {
   ab_row_close(row);
 }
 
-void ab_row_end(ab_row *row) {
+/* Members that fill a word are stored by one. */
+typedef struct ab_row_words {
+  uint8_t state, used, mode, phase;
+  uint32_t touched, route;
+  uint16_t place, children, status;
+  uint8_t method, path_len;
+} ab_row_words;
+
+_Static_assert(offsetof(ab_row, state) == 4 && offsetof(ab_row, touched) == 40 &&
+                   offsetof(ab_row, place) == 48 && offsetof(ab_row, cpu) == 56 &&
+                   offsetof(ab_row_words, touched) == 4 && offsetof(ab_row_words, place) == 12,
+               "members stand together");
+
+static inline void put_word(void *to, const void *from) {
+  ab_word word;
+  memcpy(&word, from, sizeof(word));
+  AB_PUT(*(ab_word *)to, word);
+}
+
+static inline void put_half(void *to, const void *from) {
+  ab_half_word half;
+  memcpy(&half, from, sizeof(half));
+  AB_PUT(*(ab_half_word *)to, half);
+}
+
+/* Most paths are short, and behind most of them there are more bytes that can be read. */
+static inline void put_short_path(ab_row *row, ab_view path) {
+  for (size_t i = 0; i + sizeof(ab_word) <= path.len; i += sizeof(ab_word))
+    put_word(row->path + i, path.ptr + i);
+  size_t rest = path.len % sizeof(ab_word);
+  if (rest == 0) return;
+  ab_word word = 0;
+  memcpy(&word, path.ptr + path.len - rest, rest);
+  AB_PUT(*(ab_word *)(void *)(row->path + path.len - rest), word);
+}
+
+static inline void clear_charged(ab_row *row) {
+  for (uint32_t left = row->touched; left; left &= left - 1)
+    AB_PUT(row->sums[__builtin_ctz(left)], 0);
+}
+
+void ab_row_begin_taken(ab_row *row, const ab_row_start *start, ab_nsec now) {
+  ab_nsec waited = now > start->began ? now - start->began : 0;
+  size_t len = start->path.len < AB_ROW_PATH ? start->path.len : AB_ROW_PATH;
+  const ab_row_words words = {.state = AB_STATE_RUN,
+                              .used = 1,
+                              .mode = (uint8_t)start->mode,
+                              .phase = AB_ROW_CALLED,
+                              .touched = 1u << start->state,
+                              .route = AB_ROW_NO_ROUTE,
+                              .place = start->place,
+                              .method = (uint8_t)start->method,
+                              .path_len = (uint8_t)len};
   ab_row_open(row);
-  AB_PUT(row->used, 0);
+  clear_charged(row);
+  put_half(&row->state, &words.state);
+  AB_PUT(row->since, start->began + waited);
+  AB_PUT(row->id, start->id);
+  AB_PUT(row->began, start->began);
+  AB_PUT(row->taken, now);
+  put_word(&row->touched, &words.touched);
+  put_word(&row->place, &words.place);
+  AB_PUT(*(ab_word *)(void *)&row->cpu, 0);
+  AB_PUT(row->sums[start->state], waited);
+  put_word(row->peer.bytes, start->peer->bytes);
+  put_word(row->peer.bytes + 8, start->peer->bytes + 8);
+  put_half(&row->peer.port, &start->peer->port);
+  AB_PUT(row->waits_for.family, 0);
+  ab_words_clear(row->trace, sizeof(row->trace));
+  put_short_path(row, (ab_view){start->path.ptr, len});
   ab_row_close(row);
 }
 

@@ -7,6 +7,7 @@
 #include "rb/rack/rb_call.h"
 #include "rb/rack/rb_proxies.h"
 #include "rb/rack/rb_tls_info.h"
+#include "rb/run/rb_clock.h"
 #include "rb/scheduler/rb_loop.h"
 #include "rb/server/rb_server.h"
 #include "rb/server/rb_tls.h"
@@ -25,6 +26,7 @@ static void init_engine(VALUE mAbaca) {
   ab_init_requests(cEngine);
   ab_init_proxies(cEngine);
   ab_init_hold(cEngine);
+  ab_init_waiting(cEngine);
 }
 
 void Init_abaca(void) {

@@ -13,7 +13,7 @@ module Abaca
         private
 
         def acquire(*)
-          @abaca_gate ? @abaca_gate.pass { super } : super
+          @abaca_gate ? @abaca_gate.pass { super } : Abaca.waiting(:pool) { super }
         end
       end
 

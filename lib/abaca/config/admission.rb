@@ -7,6 +7,8 @@ module Abaca
       # The default number of requests in the app at once, if the kernel allows it. A thousand that wait take some 20
       # MB; beyond that, refusing is better than swamping the server.
       MAX_FIBERS = 1000
+      # Requests that wait and are shown in the page.
+      MOST_QUEUED = 1024
 
       class << self
         # @param value [Integer, nil] nil: the default
@@ -31,6 +33,15 @@ module Abaca
 
           most = [places, Config.max_fibers_ceiling].max
           (places + config[:max_slow_clients]).clamp(places, most)
+        end
+
+        # Requests that the page has to show at most.
+        #
+        # @param config [Config]
+        # @return [Hash{Symbol => Integer}] `rows` in the app, and `queued` that wait
+        def rows(config)
+          threads = Modes.threads?(config) ? config[:threads].last + config[:max_slow_clients] : 0
+          { rows: [most_fibers(config) + threads, Page::MOST_ROWS].min, queued: [config[:max_queue], MOST_QUEUED].min }
         end
 
         # @param list [Hash, Array<Array>] seconds by pattern of paths; the first that matches counts

@@ -9,6 +9,7 @@ require_relative "dsl/modes"
 require_relative "dsl/parts"
 require_relative "dsl/process"
 require_relative "dsl/puma"
+require_relative "dsl/sight"
 
 module Abaca
   class Config
@@ -24,6 +25,7 @@ module Abaca
       include Parts
       include ProcessSettings
       include PumaSettings
+      include Sight
 
       class << self
         # @return [#call, nil] while a file is evaluated: returns the PumaOptions that count more than the file

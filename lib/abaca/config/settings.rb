@@ -7,6 +7,7 @@ require_relative "admission"
 require_relative "http_methods"
 require_relative "modes"
 require_relative "proxies"
+require_relative "services"
 require_relative "tls"
 
 module Abaca
@@ -188,6 +189,17 @@ module Abaca
         setting(:quantum, nil, Types::Milliseconds.new(0.5, 60_000, off: true),
                 "a fiber that computes for longer makes room; 0: never",
                 shown: "off", page: "scheduler.md", flag: true)
+      end
+
+      section "What can be seen" do
+        setting(:slow_after, 0.5, Types::Seconds.new, "a request that takes longer is kept in the page; 0: none is",
+                page: "sight.md")
+        setting(:metrics_routes, 64, Types::Count.new("routes", 0..64), "routes that are told apart",
+                page: "sight.md")
+        checked(:services, [].freeze,
+                "`\"db\"`, `\"cache\"`, `\"http\"` or `\"io\"`; a host and a port, a port or a path",
+                "what is at the other end of the app's connections, beside the usual ports", Services.method(:check),
+                file: %i[service], page: "sight.md", object: "`service`; an Array of `[\"db\", \"10.0.0.9:5432\"]`")
       end
 
       section "Deadlines" do

@@ -2,14 +2,14 @@
 
 module Abaca
   class Launcher
-    # The shared page of a single process: one slot, which others may read while the process hangs. The server's heart
-    # costs a wake-up each second, so there is one only where somebody reads it.
+    # The shared page of a single process: one slot, which others may read at any time, also while the process hangs.
     class OnlySlot
       # @return [Page]
       attr_reader :page
 
-      def initialize
-        @page = Page.create(slots: 1)
+      # @param config [Config]
+      def initialize(config)
+        @page = Page.create(slots: 1, **Config::Admission.rows(config))
         @started_at = Time.now
       end
 

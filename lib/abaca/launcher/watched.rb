@@ -24,9 +24,7 @@ module Abaca
       end
 
       def make_slots
-        return Cluster::Slots.new(@config[:workers]) if clustered?
-
-        OnlySlot.new if @config[:control_url] || @systemd.watchdog?
+        clustered? ? Cluster::Slots.new(@config[:workers], @config) : OnlySlot.new(@config)
       end
 
       # What is the master's alone.

@@ -59,6 +59,7 @@ void ab_call_begin(ab_call *call) {
   build_env(call, &(ab_env_own){.client = call->handle,
                                 .finished = call->finished,
                                 .after_reply = call->replied,
+                                .now = call->started,
                                 .stream = ab_exchange_is_stream(call->exchange)});
   if (NIL_P(rack->hints_class)) return;
   VALUE hints = rb_class_new_instance(1, &call->handle, rack->hints_class);

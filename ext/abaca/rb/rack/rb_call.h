@@ -24,9 +24,8 @@ typedef struct ab_call_slow {
 
 /* What is measured of it: rb/run/rb_hybrid.c. */
 typedef struct ab_call_measure {
-  ab_route route;          /* for which; none: nothing is */
-  ab_occupancy *occupancy; /* on a fiber its own */
-  ab_nsec computed;        /* on a thread: what that had computed before */
+  ab_route route;   /* for which; none: nothing is */
+  ab_nsec computed; /* on a thread: what that had computed before */
 } ab_call_measure;
 
 #define AB_CALL_ALIGNMENT 64 /* leaves bits of a pointer free for a part of the generation */
@@ -67,6 +66,11 @@ typedef struct ab_call {
   uint8_t wait_kind;   /* enum ab_wait_kind of the last one */
   ab_call_slow slow;
   ab_call_measure measure;
+  size_t env_size;    /* entries of its env when the app was called */
+  ab_row *row;        /* what the page shows of it: rb_sight.h; NULL: nothing */
+  ab_work *work;      /* on a loop, where it has a row or is measured */
+  uint8_t said;       /* elsewhere: what it waits for, in the app's words; AB_STATE_COUNT: none */
+  uint8_t wait_state; /* elsewhere: what it waits for now; AB_STATE_COUNT: nothing */
   ab_nsec began;      /* when its head was complete */
   ab_nsec started;    /* for the access log */
   ab_nsec flushed;    /* when a piece of content was last sent */

@@ -493,8 +493,8 @@ static ab_nsec age_by_proxy(const ab_request *request) {
 
 /* Seconds waited here or since a proxy got it; without a wait the template's 0.0 stays. */
 static void add_queue_time(const ab_env_builder *builder, filling into, const ab_exchange *exchange,
-                           const ab_request *request) {
-  ab_nsec now = ab_clock_monotonic(), arrived = ab_exchange_arrived(exchange);
+                           const ab_request *request, ab_nsec now) {
+  ab_nsec arrived = ab_exchange_arrived(exchange);
   ab_nsec waited = now > arrived ? now - arrived : 0;
   if (AB_UNLIKELY(request->known & 1u << AB_FIELD_REQUEST_START)) {
     ab_nsec before = age_by_proxy(request), sending = ab_exchange_buffered_for(exchange);
@@ -528,7 +528,7 @@ VALUE ab_env_build(ab_env_builder *builder, ab_exchange *exchange, const ab_requ
   set_usual(builder, into, AB_ENV_REQUEST_PATH, path); /* Puma's; the same object there, too */
   set_usual(builder, into, AB_ENV_REQUEST_URI, bytes(request->target));
   if (own) set_own(builder, into, own);
-  add_queue_time(builder, into, exchange, request);
+  add_queue_time(builder, into, exchange, request, own ? own->now : ab_clock_monotonic());
   if (request->query.len) set(into, strings[AB_ENV_QUERY_STRING], bytes(request->query));
   if (request->minor == 0)
     set(into, strings[AB_ENV_SERVER_PROTOCOL], builder->strings[AB_ENV_HTTP_1_0]);

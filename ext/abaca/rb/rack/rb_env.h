@@ -40,6 +40,7 @@ typedef struct ab_env_memo {
   X(HTTP_HOST, "HTTP_HOST")                                                                        \
   X(HTTP_COOKIE, "HTTP_COOKIE")                                                                    \
   X(INPUT, "rack.input")                                                                           \
+  X(REQUEST_START, "HTTP_X_REQUEST_START")                                                         \
   X(TRAILERS, "abaca.trailers")                                                                    \
   X(URL_SCHEME, "rack.url_scheme")                                                                 \
   X(HTTP_1_0, "HTTP/1.0")                                                                          \
@@ -98,6 +99,7 @@ void ab_env_fix_peer(ab_env_builder *builder, VALUE text);
 typedef struct ab_env_own {
   VALUE client;                /* its handle: abaca.client, abaca.deadline and rack.hijack */
   VALUE finished, after_reply; /* the lists that the app puts its callbacks into */
+  ab_nsec now;                 /* when the request was taken */
   bool stream;                 /* of HTTP/2: there is no rack.hijack */
 } ab_env_own;
 

@@ -10,9 +10,11 @@
 #include "engine/engine.h"
 #include "lead/standby.h"
 #include "rb/rack/rb_env.h"
+#include "rb/scheduler/rb_collected.h"
 #include "rb/scheduler/rb_loop.h"
 
 struct ab_call;
+struct ab_sight;
 struct ab_rack;
 struct ab_runner;
 
@@ -70,13 +72,16 @@ typedef struct ab_runner {
   char *scratch; /* response heads are put together here */
   size_t scratch_capacity;
   ab_participant participant;
+  ab_nsec moment;         /* when it has ended a request, if nothing has run since; 0: unknown */
+  ab_collected collected; /* where no loop looks at it */
+  uint16_t place;         /* its number among those of the server */
 } ab_runner;
 
 /* Called by the way of a request, for what rb/run measures and limits. None calls Ruby code. */
 typedef struct ab_call_hooks {
-  /* The request of a call with a route begins where it runs, and is over there. */
-  void (*begins)(struct ab_call *call);
-  void (*ends)(struct ab_call *call);
+  /* The request of a call with a route or a row begins where it runs, and is over there. */
+  void (*begins)(struct ab_call *call, ab_nsec now);
+  void (*ends)(struct ab_call *call, ab_nsec now);
   /* The request begins to wait for its client. False: of no interest, goes_on is not called. */
   bool (*waits)(struct ab_call *call);
   void (*goes_on)(struct ab_call *call);
@@ -92,6 +97,7 @@ typedef struct ab_rack {
   ab_lead lead;        /* which thread turns the engine */
   ab_standby *standby; /* turns it while no runner can; NULL: there is none */
   const ab_call_hooks *hooks;
+  struct ab_sight *sight;        /* what the page shows of it; NULL: nothing */
   volatile uint32_t *fork_guard; /* of the process that runs it */
   pid_t owner;
   ab_env_builder env;
@@ -115,6 +121,7 @@ typedef struct ab_rack {
   ab_list borrowed;           /* ab_borrow: strings and files that the engine still sends from */
   struct ab_borrow *released; /* guarded by the engine's lock */
   struct ab_borrow *spare;
+  bool guest; /* fibers are another scheduler's */
   bool app_is_proc;
   bool cancel_on_disconnect;
   bool rewindable_input;

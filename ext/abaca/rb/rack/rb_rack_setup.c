@@ -5,6 +5,7 @@
 #include "rb/rack/rb_call.h"
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_proxies.h"
+#include "rb/rack/rb_sight.h"
 #include "rb/rack/rb_tls_info.h"
 
 void ab_runner_init_bare(ab_runner *runner, ab_rack *rack, const ab_executor *executor) {
@@ -62,10 +63,12 @@ void ab_rack_mark(const ab_rack *rack) {
   ab_tls_info_mark(&rack->tls_infos);
   mark_calls(&rack->calls);
   ab_borrow_mark(rack);
+  ab_sight_mark(rack);
 }
 
 /* Calls of fibers that were given up stay: handles that the app has may point to them. */
 void ab_rack_fini(ab_rack *rack) {
+  ab_sight_forget(rack);
   ab_tls_info_let_go(&rack->tls_infos);
   ab_borrow_fini(rack);
   ab_call_free_spares(rack);

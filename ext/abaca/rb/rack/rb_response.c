@@ -1,6 +1,8 @@
 /* The triplet that an app returns, and the server's answers in its place (Rack SPEC). */
 #include "rb/rack/rb_response.h"
 
+#include "rb/rack/rb_sight.h"
+
 /* 200, "200", or what converts (Rack SPEC, "The Status"). Of 100 to 199, which cannot be a final
  * status (RFC 9110 15.2), only 101 is one for an app to give. */
 static int parse_status(VALUE status) {
@@ -69,6 +71,7 @@ void ab_response_error(ab_call *call, int status) {
       ab_exchange_answer_error(call->exchange, status, &content) == AB_OK;
   ab_engine_unlock(engine);
   call->body_sent = content;
+  if (call->head_sent) ab_sight_answers(call);
 }
 
 void ab_response_last(ab_call *call, int status) {

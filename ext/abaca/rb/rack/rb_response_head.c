@@ -2,6 +2,7 @@
 #include "http/char.h"
 #include "rb/rack/rb_cancel.h"
 #include "rb/rack/rb_response.h"
+#include "rb/rack/rb_sight.h"
 
 VALUE ab_head_put(ab_lines *head, VALUE headers) {
   headers = ab_lines_fill(head, AB_SECTION_FINAL, head->call->status, headers);
@@ -87,6 +88,7 @@ void ab_head_queue(ab_lines *head, const char *whole, size_t len) {
   int error = ab_exchange_head(call->exchange, call->runner->scratch, head->used, &head->content,
                                whole, len);
   call->head_sent = !error;
+  if (call->head_sent) ab_sight_answers(call);
   bool tell = false;
   if (whole && !error) {
     call->complete = true;

@@ -7,6 +7,7 @@
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_process.h"
 #include "rb/rack/rb_response.h"
+#include "rb/rack/rb_sight.h"
 #include "rb/rack/rb_tls_info.h"
 
 static void add_input(ab_call *call, const ab_body *body) {
@@ -30,6 +31,7 @@ static VALUE call_app(VALUE arg) {
   const ab_body *body = ab_exchange_body(call->exchange);
   if (body) add_input(call, body);
   if (AB_UNLIKELY(ab_exchange_is_secure(call->exchange))) ab_tls_info_add(call);
+  call->env_size = RHASH_SIZE(call->env);
   call->result = rack->app_is_proc ? rb_proc_call_with_block(rack->app, 1, &call->env, Qnil)
                                    : rb_funcallv(rack->app, rack->id_call, 1, &call->env);
   /* A child that the app forked must not answer on its parent's connection. */
@@ -185,8 +187,17 @@ static void answer_failed_app(ab_call *call, int *fatal) {
   if (call->body_open) protected_step(close_body, call, fatal);
 }
 
+/* The end of one request is the beginning of the next, where that follows at once. */
+static ab_nsec moment_of(ab_runner *runner) {
+  ab_nsec now = runner->moment;
+  if (now == 0) return ab_clock_monotonic();
+  runner->moment = 0;
+  return now;
+}
+
 static void begin(ab_runner *runner, const ab_taken *taken, ab_call *call) {
   ab_rack *rack = runner->rack;
+  ab_nsec now = moment_of(runner);
   *call = (ab_call){
       .generation = call->generation,
       .rack = rack,
@@ -198,6 +209,7 @@ static void begin(ab_runner *runner, const ab_taken *taken, ab_call *call) {
       .id = ++rack->last_id,
       .head_request = taken->head_request,
       .http_1_0 = taken->http_1_0,
+      .started = now,
       .measure.route = taken->route,
   };
   call->handle = call->result = call->headers = call->body = call->error = call->io = Qnil;
@@ -217,8 +229,16 @@ static void begin(ab_runner *runner, const ab_taken *taken, ab_call *call) {
     ab_engine_unlock(rack->engine);
     ab_cancel_note(call, news);
   }
-  if (!NIL_P(rack->access_log)) call->started = ab_clock_monotonic();
-  if (AB_UNLIKELY(call->measure.route.serial)) rack->hooks->begins(call);
+  if (rack->sight) ab_sight_begin(call, taken->request, now);
+  if (call->row || AB_UNLIKELY(call->measure.route.serial)) rack->hooks->begins(call, now);
+}
+
+static void end(ab_runner *runner, ab_call *call) {
+  ab_rack *rack = runner->rack;
+  if (!call->row && AB_LIKELY(!call->measure.route.serial)) return;
+  ab_nsec now = runner->moment = ab_clock_monotonic();
+  rack->hooks->ends(call, now);
+  if (call->row) ab_sight_end(call);
 }
 
 void ab_serve_request(ab_runner *runner, const ab_taken *taken, ab_call *call) {
@@ -231,6 +251,7 @@ void ab_serve_request(ab_runner *runner, const ab_taken *taken, ab_call *call) {
   if (call->body_open) protected_step(close_body, call, &fatal);
   if (AB_UNLIKELY(call->failed)) answer_failed_app(call, &fatal);
   call->over = true;
+  ab_sight_answered(call);
   int told = ab_cancel_end(call);
   if (AB_UNLIKELY(told)) fatal = told;
   ab_call_forget(call);
@@ -246,7 +267,7 @@ void ab_serve_request(ab_runner *runner, const ab_taken *taken, ab_call *call) {
   }
   if (!NIL_P(rack->access_log)) ab_quietly(write_access, (VALUE)call);
   int state = finished(call, fatal);
-  if (AB_UNLIKELY(call->measure.route.serial)) rack->hooks->ends(call);
+  end(runner, call);
   ab_list_remove(&call->link);
   ab_call_give_back(rack, call);
   if (AB_UNLIKELY(rack->tells_end) && ab_list_empty(&rack->calls)) ab_rack_tell_leader(rack);

@@ -10,6 +10,8 @@
 #include "rb/pool/rb_scrub.h"
 #include "rb/pool/rb_stack.h"
 #include "rb/rack/rb_process.h"
+#include "rb/rack/rb_sight.h"
+#include "rb/run/rb_clock.h"
 #include "rb/run/rb_turn.h"
 
 /* Idle fibers beyond these end. */
@@ -131,6 +133,7 @@ static void stand_up(worker *w) {
 }
 
 static void retire(worker *w) {
+  if (w->fiber == rb_fiber_current()) ab_waiting_off_fiber();
   ab_list_remove(&w->link);
   w->guest->live--;
   ab_free(&ab_mem_libc, w);
@@ -169,6 +172,7 @@ static VALUE serve(VALUE arg) {
     ab_serve_refuse(&run->main.runner, &taken, AB_REJECT_NO_FIBER);
     return Qnil;
   }
+  run->main.runner.moment = 0; /* others have run since */
   ab_serve_request(&run->main.runner, &taken, w->call);
   RB_GC_GUARD(taken.env);
   return Qnil;
@@ -226,6 +230,7 @@ static VALUE worker_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
   if (guest->starting == w) guest->starting = NULL;
   w->fiber = rb_fiber_current();
   w->baseline = ab__scrub_baseline(w->fiber);
+  ab_waiting_on_fiber(&w->call);
   while (run_job(w) && await_job(w)) continue;
   retire(w);
   wake_engine(guest); /* there is room for one more */
@@ -299,6 +304,8 @@ typedef struct guest_wait {
   ab_call *call;
   VALUE fiber, exception;
   bool woken;
+  bool shown;     /* it is the request's own, and in its row; ... */
+  uint8_t before; /* ... as which it was in a wait already */
 } guest_wait;
 
 static VALUE wait_until_woken(VALUE arg) {
@@ -309,7 +316,9 @@ static VALUE wait_until_woken(VALUE arg) {
 }
 
 static VALUE wait_ended(VALUE arg) {
-  ab_list_remove(&((guest_wait *)arg)->link);
+  guest_wait *wait = (guest_wait *)arg;
+  ab_list_remove(&wait->link);
+  if (wait->shown) ab_sight_go_on(wait->call, wait->before);
   return Qnil;
 }
 
@@ -317,13 +326,16 @@ static bool guest_can_wait(const ab_runner *runner) {
   return rb_thread_current() == runner->thread && !NIL_P(rb_fiber_scheduler_current());
 }
 
-static void wait_for_call(ab_call *call, enum ab_wait_kind kind AB_UNUSED) {
+static void wait_for_call(ab_call *call, enum ab_wait_kind kind) {
   if (!guest_can_wait(call->runner)) {
     rb_raise(rb_path2class("FiberError"), "only a fiber of the server's scheduler can wait here");
   }
   guest_wait wait = {.call = call, .fiber = rb_fiber_current(), .exception = Qnil};
   ab_list_append(&call->waits, &wait.link);
   wake_engine(guest_of(call->rack));
+  bool own = wait.fiber == call->fiber;
+  if (own) wait.before = ab_sight_wait(call, ab_state_of_wait(kind), NULL);
+  wait.shown = own;
   rb_ensure(wait_until_woken, (VALUE)&wait, wait_ended, (VALUE)&wait);
   if (!NIL_P(wait.exception)) rb_exc_raise(wait.exception);
 }
@@ -467,6 +479,7 @@ void ab_guest_run(ab_guest *guest, const ab_loop_client *client, void *ctx) {
   VALUE argv[] = {INT2NUM(ab_poller_fd(guest->poller)), rb_str_new_cstr("rb"), options};
   guest->io = rb_funcallv_kw(rb_cIO, rb_intern("for_fd"), 3, argv, RB_PASS_KEYWORDS);
   guest->fiber = rb_fiber_current();
+  ab_clock_attach(&guest->run->main);
   ab_nsec heedless = 0; /* since then the poller was not looked at, as far as we can know */
   for (;;) {
     guest->waiting = false; /* also when a wait was left by an exception that was rescued */

@@ -41,30 +41,17 @@ static bool on_thread(const ab_call *call) {
   return call->runner->executor->mode == AB_MODE_THREAD;
 }
 
-void ab_hybrid_begin(ab_call *call) {
-  if (on_thread(call)) {
-    call->measure.computed = ab_clock_of_thread();
-  } else {
-    call->measure.occupancy = ab_loop_begin_occupancy(ab_driver_of(call->runner)->loop);
-  }
+/* On a thread, the time for which it computed. */
+static ab_nsec computed(const ab_call *call) {
+  ab_nsec now = ab_clock_of_thread(), before = call->measure.computed;
+  return now > before ? now - before : 0;
 }
 
-/* The longest stretch, or the time for which it computed. */
-static ab_nsec measured(const ab_call *call) {
-  const ab_call_measure *measure = &call->measure;
-  if (!on_thread(call)) {
-    return ab_loop_end_occupancy(ab_driver_of(call->runner)->loop, measure->occupancy);
-  }
-  ab_nsec now = ab_clock_of_thread();
-  return now > measure->computed ? now - measure->computed : 0;
-}
-
-void ab_hybrid_end(ab_call *call) {
+void ab_hybrid_end(const ab_call *call, ab_nsec longest) {
   ab_run *run = ab_run_of(call->rack);
   bool thread = on_thread(call);
-  if (AB_UNLIKELY(!thread && !call->measure.occupancy))
-    return; /* there was no memory to measure it */
-  ab_nsec time = measured(call);
+  if (AB_UNLIKELY(!thread && !call->work)) return; /* there was no memory to measure it */
+  ab_nsec time = thread ? computed(call) : longest;
   enum ab_route_move move =
       ab_route_stats_note(run->route_stats, call->measure.route, thread, time);
   /* It has to be told, which may be another's business. */

@@ -1,6 +1,6 @@
 /* Mode :hybrid: requests of routes that keep their loop too often (engine/route_stats.h) go to
  * threads. What counts is, on a fiber, the longest stretch for which it kept its loop
- * (rb_occupancy.c); on a thread, and on a fiber while other threads compute (ab_spares_contended),
+ * (rb_work.c); on a thread, and on a fiber while other threads compute (ab_spares_contended),
  * the time for which it computed: waiting for the GVL is no fault of the request. */
 #ifndef AB_RB_HYBRID_H
 #define AB_RB_HYBRID_H
@@ -18,9 +18,9 @@ bool ab_hybrid_takes_thread(ab_driver *driver, const ab_path_rule *rule);
 /* The same before it is taken, when it may be otherwise. Any thread may ask, without the GVL. */
 bool ab_hybrid_will_take_thread(const ab_run *run, const ab_path_rule *rule, ab_view path);
 
-/* A call with a route begins and ends on its fiber or thread. Neither calls Ruby code. */
-void ab_hybrid_begin(ab_call *call);
-void ab_hybrid_end(ab_call *call);
+/* A call with a route ends on its fiber, whose loop it has kept for so long at a stretch, or on its
+ * thread. Calls no Ruby code. */
+void ab_hybrid_end(const ab_call *call, ab_nsec longest);
 
 /* Logs which routes were moved; on the leading thread, between turns. */
 void ab_hybrid_log(ab_run *run);

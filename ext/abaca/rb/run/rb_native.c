@@ -1,6 +1,7 @@
 /* The usual executor: the loop of an Abaca::Scheduler, and a pool of fibers for requests. */
 #include "rb/run/rb_run.h"
 
+#include "rb/run/rb_clock.h"
 #include "rb/run/rb_spare.h"
 #include "rb/run/rb_turn.h"
 #include "rb/scheduler/rb_scheduler.h"
@@ -23,6 +24,7 @@ static bool next_job(void *ctx, ab_job_fn *fn, void **arg) {
   if (!driver->dispatching || !ab_turn_next(driver)) {
     /* Ruby may give the GVL to another thread at the switch to the loop, for long. */
     ab_pulse_starve(&driver->runner.participant.pulse);
+    driver->runner.moment = 0;
     return false;
   }
   *fn = run_request;
@@ -32,10 +34,12 @@ static bool next_job(void *ctx, ab_job_fn *fn, void **arg) {
 
 void ab_native_begin(ab_driver *driver) {
   ab_pool_set_next(driver->pool, next_job, driver);
+  ab_clock_attach(driver);
 }
 
 void ab_native_end(ab_driver *driver) {
   ab_pool_set_next(driver->pool, NULL, NULL);
+  ab_clock_detach(driver);
 }
 
 /* Each pool has as many fibers as there may be in all, those that are aside included. */

@@ -7,6 +7,7 @@
 #include "base/histogram.h"
 #include "engine/route_stats.h"
 #include "http/pattern.h"
+#include "page/services.h"
 #include "rb/pool/rb_pool.h"
 #include "rb/rack/rb_rack.h"
 #include "rb/rack/rb_serve.h"
@@ -22,6 +23,7 @@ typedef struct ab_driver {
   const ab_request *next_request; /* handed to the fiber that is started for it */
   ab_exchange *next_exchange;
   ab_route next_route; /* where it is measured, else none */
+  bool attached;       /* its thread is known: rb_clock_events.c */
   bool late;           /* requests are left to the next turn: what has begun goes first */
   bool dispatching;    /* events are being consumed: a fiber that is done may take the next */
   /* The beat in which the standby wants to know where the thread is, or 0; the last one known. */
@@ -113,6 +115,7 @@ typedef struct ab_strays {
 /* --- the run --- */
 
 struct ab_run;
+typedef struct ab_clock_events ab_clock_events;
 
 /* How far the end has come (rb/server/rb_shutdown.c); `draining` is the Rack side's. */
 typedef struct ab_ending {
@@ -143,6 +146,9 @@ typedef struct ab_run {
   struct ab_guest *guest;           /* guest only */
   struct ab_thread_pool *threads;   /* for requests; NULL: none can need a thread */
   _Atomic ab_nsec threads_deadline; /* when one has waited too long for them; 0: none has */
+  ab_clock_events *events;          /* rb_clock_events.c; NULL: nothing is told */
+  ab_services services;             /* that the settings name */
+  uint16_t places;                  /* how many loops and threads have run requests */
   ab_routes streams;                /* whose bodies are not buffered */
   ab_routes routes;                 /* whose requests run on threads, and whose on fibers ... */
   enum ab_mode mode;                /* ... and all others */

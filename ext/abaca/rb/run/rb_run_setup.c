@@ -1,8 +1,11 @@
 /* The life of what runs requests: made, told its options, marked and freed. */
 #include "rb/run/rb_run.h"
 
+#include <stdlib.h>
+
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_rack_setup.h"
+#include "rb/run/rb_clock.h"
 #include "rb/run/rb_guest.h"
 #include "rb/run/rb_hybrid.h"
 #include "rb/run/rb_out_of_band.h"
@@ -13,8 +16,8 @@
 #include "rb/run/rb_thread_pool.h"
 
 static const ab_call_hooks hooks = {
-    .begins = ab_hybrid_begin,
-    .ends = ab_hybrid_end,
+    .begins = ab_clock_begin,
+    .ends = ab_clock_end,
     .waits = ab_slow_begin,
     .goes_on = ab_slow_end,
     .left = ab_slow_left,
@@ -72,7 +75,13 @@ void ab_run_mark(ab_run *run) {
   if (run->threads) ab_thread_pool_mark(run->threads);
 }
 
+static void free_services(ab_services *services) {
+  for (size_t i = 0; i < services->count; i++) free(services->rules[i].path);
+  ab_free(&ab_mem_libc, services->rules);
+}
+
 void ab_run_fini(ab_run *run) {
+  ab_clock_forget(run);
   ab_spares_fini(&run->spares);
   ab_guest_fini(run->guest);
   ab_thread_pool_fini(run->threads);
@@ -80,5 +89,6 @@ void ab_run_fini(ab_run *run) {
   ab_routes_fini(&run->streams);
   ab_routes_fini(&run->routes);
   ab_runner_fini(&run->main.runner);
+  free_services(&run->services);
   ab_rack_fini(&run->rack);
 }

@@ -1,6 +1,8 @@
 /* The executor of requests on threads of the pool. A thread that waits here gets an exception at
  * the end of its wait; one that waits elsewhere (a database, `sleep`) by Thread#raise, only where
  * it blocks (rb_thread_worker.c). One that computes on is at last killed with the pool. */
+#include "rb/rack/rb_process.h"
+#include "rb/rack/rb_sight.h"
 #include "rb/run/rb_thread_parts.h"
 
 /* It need not be the request's own thread. */
@@ -10,6 +12,8 @@ typedef struct thread_wait {
   VALUE thread, exception;
   pthread_cond_t wake;
   bool woken, interrupted;
+  ab_call *shown; /* the call, if it is its own thread and in its row; ... */
+  uint8_t before; /* ... as which it was in a wait already */
 } thread_wait;
 
 static ab_worker *worker_of(const ab_runner *runner) {
@@ -54,11 +58,12 @@ static VALUE wait_until_woken(VALUE arg) {
 static VALUE wait_ended(VALUE arg) {
   thread_wait *wait = (thread_wait *)arg;
   ab_list_remove(&wait->link);
+  if (wait->shown && ab_call_own(wait->shown)) ab_sight_go_on(wait->shown, wait->before);
   pthread_cond_destroy(&wait->wake);
   return Qnil;
 }
 
-static void wait_for_call(ab_call *call, enum ab_wait_kind kind AB_UNUSED) {
+static void wait_for_call(ab_call *call, enum ab_wait_kind kind) {
   ab_worker *worker = worker_of(call->runner);
   thread_wait wait = {.pool = worker->pool, .thread = rb_thread_current(), .exception = Qnil};
   if (ab__threads_init_cond(&wait.wake)) rb_memerror();
@@ -70,6 +75,10 @@ static void wait_for_call(ab_call *call, enum ab_wait_kind kind AB_UNUSED) {
   ab__threads_wake_turn(worker->pool->run);
   if (worker->pool->job_count > 0) ab_rack_tell_leader(call->rack); /* for another thread */
   if (wait.thread == worker->driver.runner.thread) ab__worker_leave(worker);
+  if (rb_fiber_current() == call->fiber) {
+    wait.shown = call;
+    wait.before = ab_sight_wait(call, ab_state_of_wait(kind), NULL);
+  }
   rb_ensure(wait_until_woken, (VALUE)&wait, wait_ended, (VALUE)&wait);
   if (!NIL_P(wait.exception)) rb_exc_raise(wait.exception);
 }

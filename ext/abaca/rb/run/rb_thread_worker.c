@@ -5,6 +5,7 @@
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_process.h"
 #include "rb/rack/rb_rack_setup.h"
+#include "rb/run/rb_clock.h"
 #include "rb/run/rb_thread_parts.h"
 
 /* --- exceptions --- */
@@ -88,6 +89,7 @@ void ab__threads_raise(ab_worker *worker, VALUE exception) {
 
 static VALUE serve(VALUE arg) {
   ab_worker *worker = (ab_worker *)arg;
+  worker->driver.runner.moment = 0; /* it has waited for the request */
   ab_serve_request(&worker->driver.runner, worker->taken, worker->call);
   return Qnil;
 }
@@ -184,6 +186,8 @@ static VALUE retire(VALUE arg) {
   ab_worker *worker = (ab_worker *)arg;
   ab_thread_pool *pool = worker->pool;
   if (ab_rack_forked(&pool->run->rack)) return Qnil; /* the workers are the parent's */
+  ab_clock_detach(&worker->driver);
+  ab_waiting_off_thread();
   ab__worker_leave(worker);
   ab_job *job = worker->job;
   if (job) pool->given--;
@@ -213,6 +217,19 @@ static int call_hook(ab_worker *worker, VALUE hook) {
   return ended(worker->pool, state);
 }
 
+static VALUE take_part(VALUE arg) {
+  ab_waiting_on_thread(&((ab_worker *)arg)->call);
+  return Qnil;
+}
+
+/* Its requests are found from here on. Returns the state of a kill. */
+static int show(ab_worker *worker) {
+  ab_clock_attach(&worker->driver);
+  int state = 0;
+  rb_protect(take_part, (VALUE)worker, &state);
+  return ended(worker->pool, state);
+}
+
 /* A stray exception, for a thread that other code has kept a reference to, ends nothing. */
 static VALUE run_worker(VALUE arg) {
   ab_worker *worker = (ab_worker *)arg;
@@ -223,6 +240,7 @@ static VALUE run_worker(VALUE arg) {
   if (!killed) killed = call_hook(worker, pool->options.begins);
   worker->begun = true;
   pool->starting--;
+  if (!killed) killed = show(worker);
   for (VALUE stays = Qtrue; stays != Qfalse && !killed;) {
     stays = rb_protect(run_turn, (VALUE)worker, &state); /* nil after an exception */
     killed = ended(pool, state);

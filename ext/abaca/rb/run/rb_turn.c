@@ -106,6 +106,7 @@ int ab_turn_keep(ab_driver *driver, ab_taken *taken) {
 
 static VALUE dispatch(VALUE arg) {
   ab_driver *driver = (ab_driver *)arg;
+  driver->runner.moment = 0;
   while (ab_turn_next(driver)) {
     if (AB_LIKELY(driver->runner.executor->start(&driver->runner))) continue;
     /* The kernel refused a fiber's stack although the limit was not reached. */

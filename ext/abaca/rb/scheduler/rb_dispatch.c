@@ -40,13 +40,14 @@ static bool dispatch(ab_loop *loop, VALUE fiber, VALUE carrier, VALUE (*switcher
   /* Fibers may have handed over to others meanwhile. */
   VALUE last = loop->current;
   loop->carrier = loop->current = Qnil;
-  loop->occupancy = NULL;
   if (AB_UNLIKELY(state && last == fiber && was_refused(loop, fiber))) {
     rb_set_errinfo(Qnil);
+    loop->work = NULL;
     return false;
   }
   /* A sibling gave control back, by Fiber#raise or a transfer. Only the loop can run this fiber. */
-  if (AB_UNLIKELY(last != loop->parker)) ab_loop_ready(loop, last);
+  if (AB_UNLIKELY(last != loop->parker)) ab__loop_leave_behind(loop, last);
+  loop->work = NULL;
   RB_GC_GUARD(last);
   if (AB_UNLIKELY(state)) rb_jump_tag(state);
   if (AB_UNLIKELY(loop->fatal != 0)) go_on_with_kill(loop);
@@ -78,8 +79,10 @@ bool ab__loop_enter_new(ab_loop *loop, VALUE fiber) {
 
 static void run_stray(ab_loop *loop, ab_waiter *stray) {
   VALUE fiber = stray->fiber;
+  bool alive = RTEST(rb_fiber_alive_p(fiber));
+  if (alive && stray->work) ab__work_go_on(loop, stray);
   ab__loop_drop_stray(loop, stray);
-  if (RTEST(rb_fiber_alive_p(fiber))) dispatch(loop, fiber, fiber, switch_to_stray, fiber);
+  if (alive) dispatch(loop, fiber, fiber, switch_to_stray, fiber);
   RB_GC_GUARD(fiber);
 }
 

@@ -235,7 +235,9 @@ static VALUE wait_body(VALUE arg) {
     interest->got = interest->want;
     ready = true;
   }
-  if (!ready) ab_loop_park(wait->loop, &wait->waiter, wait->deadline);
+  if (ready) return Qnil;
+  if (wait->count == 1) wait->waiter.descriptor = find_state(wait->loop, wait->interests->fd);
+  ab_loop_park(wait->loop, &wait->waiter, wait->deadline);
   return Qnil;
 }
 
@@ -279,7 +281,7 @@ void ab__fd_select(ab_loop *loop, ab_interest *interests, size_t count, ab_nsec 
 /* ---- IOs that were closed ---- */
 
 static bool waits_for_closed(const ab_waiter *waiter) {
-  if (waiter->kind != AB_WAIT_IO) return false;
+  if (waiter->kind != AB_WAIT_IO && waiter->kind != AB_WAIT_FILE) return false;
   if (waiter->events != 0) return RB_TYPE_P(waiter->object, T_FILE) && is_closed(waiter->object);
   const fd_wait *wait = AB_CONTAINER_OF(waiter, fd_wait, waiter);
   for (size_t i = 0; i < wait->count; i++)

@@ -12,6 +12,7 @@
 #include "io/poller.h"
 #include "lead/pulse.h"
 #include "io/timer.h"
+#include "page/services.h"
 
 typedef struct ab_loop ab_loop;
 
@@ -32,32 +33,39 @@ typedef struct ab_waiter {
   uint8_t wake;    /* enum ab_wake */
   uint8_t kind;    /* enum ab_wait_kind */
   VALUE object;    /* what it waits for, for introspection; marked */
-  /* AB_WAIT_IO, for introspection: one descriptor and AB_POLL_*; no events: see `object`. */
+  /* AB_WAIT_IO, AB_WAIT_FILE, for introspection: one descriptor and AB_POLL_*; no events: see
+   * `object`. */
   int fd;
   uint32_t events;
   /* ab_loop_park's own. */
   VALUE carrier;   /* the fiber that resumed `fiber`, directly or not; else `fiber` itself */
   ab_nsec since;   /* the turn in which it parked */
   bool dispatched; /* the loop, and nothing else, gave it control */
-  uint32_t occupancy_serial;
-  struct ab_occupancy *occupancy; /* continues when the wait is over; NULL: not measured */
+  uint32_t work_serial;
+  struct ab_fd_state *descriptor; /* AB_WAIT_IO: the one; NULL: several */
+  struct ab_work *work;           /* goes on when the wait is over; NULL: it is no work's */
 } ab_waiter;
 
-/* Measures how long work keeps its loop at a stretch. Its waits do not count, nor fibers that it
- * schedules, nor the time of other threads: where these compete, only computing time counts. */
-typedef struct ab_occupancy {
-  ab_nsec since;    /* the current stretch, if it runs */
+/* What a loop runs for a request. Its waits are states of its row; the fibers that it schedules are
+ * not told apart. How long it keeps its loop at a stretch may be measured: waits do not count, nor
+ * the time of other threads: where these compete, only computing time counts. */
+typedef struct ab_work {
+  ab_row *row;      /* which shows what it does; NULL: none does */
+  ab_nsec since;    /* the current stretch, if it runs and is measured */
   ab_nsec computed; /* computed by its thread until then, if that counts */
   ab_nsec longest;  /* the longest of the finished ones */
   uint32_t serial;  /* of the work */
-  struct ab_occupancy *next, *next_idle;
-} ab_occupancy;
+  uint8_t said;     /* what its waits are for, in the app's words; AB_STATE_COUNT: it has none */
+  bool measured;
+  struct ab_work *next, *next_idle;
+} ab_work;
 
 /* What a fiber waits for, for Scheduler#fibers and messages. */
 enum ab_wait_kind {
   AB_WAIT_BLOCK,
   AB_WAIT_SLEEP,
   AB_WAIT_IO,
+  AB_WAIT_FILE, /* for a thread that reads or writes it */
   AB_WAIT_PROCESS,
   AB_WAIT_DNS,
   AB_WAIT_OPERATION,
@@ -65,6 +73,9 @@ enum ab_wait_kind {
   AB_WAIT_REQUEST_BODY,
   AB_WAIT_RESPONSE_DRAIN
 };
+
+/* The state of a request that waits so, as far as the kind tells. */
+enum ab_state ab_state_of_wait(enum ab_wait_kind kind);
 
 /* A participant in the loop's turns. */
 typedef struct ab_loop_client {
@@ -108,9 +119,22 @@ bool ab_loop_may_begin(ab_loop *loop);
  * NULL: stop. A stand-in gives the poller back in the client's turn and when it is `woken`. */
 void ab_loop_set_pulse(ab_loop *loop, ab_pulse *pulse);
 
-/* Measures the current fiber until its end, which returns the longest stretch. NULL: no memory. */
-ab_occupancy *ab_loop_begin_occupancy(ab_loop *loop);
-ab_nsec ab_loop_end_occupancy(ab_loop *loop, ab_occupancy *occupancy);
+/* What the current fiber does from `now` on is work, until its end: which shows in the row, unless
+ * that is NULL, and is measured or not. NULL: no memory. The second function returns the longest
+ * stretch. */
+ab_work *ab_loop_begin_work(ab_loop *loop, ab_row *row, bool measured, ab_nsec now);
+ab_nsec ab_loop_end_work(ab_loop *loop, ab_work *work, ab_nsec now);
+/* The work that runs now, or NULL. */
+ab_work *ab_loop_work(const ab_loop *loop);
+/* What a loop has for the rows of its work; all of it lent. */
+typedef struct ab_loop_sight {
+  const ab_services *services; /* what the settings name at the other ends of descriptors */
+  void (*waited)(void *ctx, enum ab_state state, ab_nsec time); /* a wait of work has ended */
+  void *ctx;
+} ab_loop_sight;
+
+/* NULL: nothing shows its work any more. */
+void ab_loop_set_sight(ab_loop *loop, const ab_loop_sight *sight);
 /* How long the calling thread has computed; UINT64_MAX if unknown. */
 ab_nsec ab_clock_of_thread(void);
 /* For this long the current fiber did not keep the loop: its thread had to wait. */

@@ -64,6 +64,7 @@ static bool block(ab_loop *loop) {
   rb_nogvl(wait_without_gvl, &wait, unblock_wait, loop->poller, flags);
   loop->blocked = AB_RUNNING;
   loop->heedless = wait.ended ? wait.ended : now;
+  loop->polled = wait.ended;
   if (shares(loop)) ab_share_waited(&loop->share, loop->heedless);
   if (!pulse) return true;
   ab_pulse_feed(pulse);
@@ -72,9 +73,12 @@ static bool block(ab_loop *loop) {
 }
 
 static void deliver_events(ab_loop *loop) {
+  loop->delivers = true;
+  loop->looked = 0;
   ab_poller_lock(loop->poller);
   ab_poller_dispatch(loop->poller);
   ab_poller_unlock(loop->poller);
+  loop->delivers = false;
 }
 
 /* A thread that waits for the GVL may be about to make a fiber ready. If it has its turn before
@@ -94,6 +98,7 @@ static bool let_threads_work(const ab_loop *loop) {
 /* Collects events, and waits if there is nothing else to do. True if other threads had the GVL. */
 static bool await_events(ab_loop *loop, bool busy) {
   bool idle = !busy && loop->ready_count == 0;
+  loop->polled = 0;
   /* Asking may save giving up the GVL, unless only other threads can make something happen. */
   bool ask = !idle || loop->client || loop->fd_waits > 0;
   if ((ask && ab_poller_wait(loop->poller, 0) > 0) || !idle) return false;
@@ -112,7 +117,11 @@ static void let_others(ab_loop *loop, bool waited) {
     atomic_store_explicit(&pulse->starved, gives, memory_order_relaxed);
     ab_pulse_leave(pulse);
   }
-  if (gives) state = ab_share_give_way(&loop->share);
+  if (gives) {
+    loop->gave_way = ab_clock_monotonic();
+    state = ab_share_give_way(&loop->share);
+    loop->had_way = ab_clock_monotonic();
+  }
   if (pulse) atomic_store_explicit(&pulse->starved, false, memory_order_relaxed);
   if (AB_UNLIKELY(state)) rb_jump_tag(state);
   rb_thread_check_ints();
@@ -129,6 +138,7 @@ bool ab__loop_turn(ab_loop *loop) {
   loop->now = ab_clock_monotonic();
   ab_histogram_add(&loop->lag, loop->now - loop->heedless);
   loop->heedless = loop->now;
+  ab_collected_begin(&loop->collected);
   ab__loop_run_ready(loop);
   ab__loop_run_timers(loop);
   loop->begun = 0;

@@ -29,9 +29,16 @@ void ab__loop_drop_stray(ab_loop *loop, ab_waiter *waiter) {
   free(waiter);
 }
 
+/* A fiber that was left behind has got control all the same: its work waits on. */
+static void replace_stray(ab_loop *loop, ab_waiter *stray, ab_waiter *waiter) {
+  waiter->work = stray->work;
+  waiter->work_serial = stray->work_serial;
+  ab__loop_drop_stray(loop, stray);
+}
+
 static void enlist(ab_loop *loop, ab_waiter *waiter, enum ab_wake wake) {
   ab_waiter *stray = ab__loop_waiter(loop, waiter->fiber);
-  if (AB_UNLIKELY(stray != NULL)) ab__loop_drop_stray(loop, stray);
+  if (AB_UNLIKELY(stray != NULL)) replace_stray(loop, stray, waiter);
   /* First what can fail. */
   if (ab_waiters_put(&loop->waiters, waiter->fiber, waiter) != AB_OK) {
     ab_heap_cancel(&loop->timers, &waiter->timer);
@@ -56,6 +63,7 @@ static inline void wake_loop(ab_loop *loop) {
 }
 
 void ab__loop_make_ready(ab_loop *loop, ab_waiter *waiter, enum ab_wake wake) {
+  if (AB_UNLIKELY(waiter->work != NULL)) ab__work_woken(loop, waiter, wake);
   ab_heap_cancel(&loop->timers, &waiter->timer);
   ab_list_remove(&waiter->link);
   ab_list_append(&loop->ready, &waiter->link);
@@ -150,7 +158,11 @@ static VALUE park_switch(VALUE arg) {
 }
 
 void ab__loop_leave_behind(ab_loop *loop, VALUE fiber) {
-  if (!NIL_P(fiber) && fiber != loop->parker) ab_loop_ready(loop, fiber);
+  if (NIL_P(fiber) || fiber == loop->parker) return;
+  ab_loop_ready(loop, fiber);
+  if (!loop->work) return;
+  ab_waiter *stray = ab__loop_waiter(loop, fiber);
+  if (stray && stray->kind == AB_WAIT_STRAY) ab__work_pause(loop, stray);
 }
 
 /* Fiber#raise or #kill brought us here: the fiber that ran before is left behind. Or there was
@@ -168,8 +180,8 @@ static VALUE park_end(VALUE arg) {
   park *park = (struct park *)arg;
   ab_heap_cancel(&park->loop->timers, &park->waiter->timer);
   ab__loop_forget(park->loop, park->waiter);
-  if (AB_UNLIKELY(park->waiter->occupancy != NULL)) ab__occupancy_go_on(park->loop, park->waiter);
   if (AB_UNLIKELY(!park->waiter->dispatched)) take_over(park->loop, park);
+  if (AB_UNLIKELY(park->waiter->work != NULL)) ab__work_go_on(park->loop, park->waiter);
   return Qnil;
 }
 
@@ -249,9 +261,13 @@ static int park_on(ab_loop *loop, ab_waiter *waiter, ab_nsec deadline, enum ab_w
   ab_list_init(&waiter->link);
   ab_heap_node_init(&waiter->timer);
   if (deadline != 0 && ab_heap_arm(&loop->timers, &waiter->timer, deadline) != AB_OK) rb_memerror();
+  waiter->work = NULL;
   enlist(loop, waiter, wake);
-  waiter->occupancy = NULL;
-  if (AB_UNLIKELY(loop->occupancy != NULL)) ab__occupancy_pause(loop, waiter);
+  if (AB_UNLIKELY(waiter->work != NULL)) {
+    ab__work_waits_on(loop, waiter);
+  } else if (AB_UNLIKELY(loop->work != NULL)) {
+    ab__work_pause(loop, waiter);
+  }
   park park = {.loop = loop, .waiter = waiter, .target = target};
   VALUE (*wait)(VALUE) = on_root ? wait_on_root : park_switch;
   rb_ensure(wait, (VALUE)&park, park_end, (VALUE)&park);

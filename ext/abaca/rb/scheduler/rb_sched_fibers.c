@@ -5,6 +5,7 @@ static const char *const kind_names[] = {
     [AB_WAIT_BLOCK] = "block",
     [AB_WAIT_SLEEP] = "sleep",
     [AB_WAIT_IO] = "io",
+    [AB_WAIT_FILE] = "io",
     [AB_WAIT_PROCESS] = "process",
     [AB_WAIT_DNS] = "dns",
     [AB_WAIT_OPERATION] = "blocking_operation",
@@ -80,7 +81,8 @@ static VALUE describe(const ab_loop *loop, const ab_waiter *waiter) {
   if (waiter->carrier != waiter->fiber) put(hash, "resumed_by", waiter->carrier);
   if (!parked) return hash;
   if (ab_heap_armed(&waiter->timer)) put(hash, "until", seconds(waiter->timer.deadline));
-  if (waiter->kind == AB_WAIT_IO && waiter->events != 0) {
+  bool one = waiter->kind == AB_WAIT_IO || waiter->kind == AB_WAIT_FILE;
+  if (one && waiter->events != 0) {
     put(hash, "fd", INT2NUM(waiter->fd));
     put(hash, "events", event_names(waiter->events));
   }

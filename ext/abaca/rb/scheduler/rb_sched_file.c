@@ -247,7 +247,7 @@ ssize_t ab__file_transfer(ab_loop *loop, const ab_file_op *op) {
   ab_nsec timeout;
   if (ab__timeout_of(ab__io_timeout(op->io), &timeout)) wait.deadline = ab__deadline_after(timeout);
   ab_list_init(&wait.turn);
-  wait.waiter.kind = AB_WAIT_IO;
+  wait.waiter.kind = AB_WAIT_FILE;
   wait.waiter.object = op->io;
   wait.waiter.fd = rb_io_descriptor(op->io);
   wait.waiter.events = op->write ? AB_POLL_OUT : AB_POLL_IN;

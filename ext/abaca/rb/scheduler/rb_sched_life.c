@@ -67,7 +67,7 @@ static void loop_free(void *ptr) {
   ab_heap_fini(&loop->timers);
   ab_heap_fini(&loop->timeouts);
   ab__fd_fini(loop);
-  ab__occupancies_fini(loop);
+  ab__works_fini(loop);
   ab_latches_fini(&loop->latches);
   ab_waiters_fini(&loop->waiters);
   ab_fork_page_fini(loop->fork_guard);

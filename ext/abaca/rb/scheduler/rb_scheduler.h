@@ -14,6 +14,7 @@
 
 #include "io/blocking.h"
 #include "io/storage.h"
+#include "rb/scheduler/rb_collected.h"
 #include "rb/scheduler/rb_loop.h"
 #include "rb/scheduler/rb_mutex_owner.h"
 #include "rb/scheduler/rb_first_switch.h"
@@ -40,6 +41,10 @@ typedef struct ab_fd_state {
   uint32_t exhausted; /* AB_POLL_*: a hook has found it so, and no event has come since */
   bool unclaimed;     /* an event has come without a waiter, and no wait since */
   bool ended;         /* the registration has reported an end: no more edges need come */
+  /* What is at its other end (rb_fd_service.c); of the IO that was asked, only to compare. */
+  VALUE asked;
+  uint8_t service; /* enum ab_state */
+  ab_addr peer;
 } ab_fd_state;
 
 /* One waiter's interest in one descriptor; lives beside the waiter. */
@@ -132,8 +137,15 @@ struct ab_loop {
   void *client_ctx;
   ab_pulse *pulse; /* NULL: the loop has no stand-in */
   ab_share share;
-  ab_occupancy *occupancy; /* the work that is measured now; NULL: none */
-  ab_occupancy *occupancies, *idle_occupancies;
+  ab_work *work; /* that runs now; NULL: what runs is none */
+  ab_work *works, *idle_works;
+  ab_loop_sight sight; /* zero without one */
+  ab_collected collected;
+  ab_nsec polled;   /* the end of the wait whose events are delivered; 0: it did not wait */
+  ab_nsec looked;   /* when they were delivered; 0: not known yet */
+  ab_nsec gave_way; /* when the loop gave way to threads last, ... */
+  ab_nsec had_way;  /* ... until then */
+  bool delivers;    /* events of the poller */
   ab_fd_table fds;
   size_t fd_waits;  /* how many fibers wait for an IO: a descriptor, several, or a file's disk */
   ab_list unproven; /* descriptors whose registration is trusted for the moment, oldest first */
@@ -202,10 +214,15 @@ bool ab__loop_may_run_more(ab_loop *loop);
 void ab__loop_restore_root(ab_loop *loop, VALUE root);
 /* FiberError, which Ruby does not export. */
 VALUE ab__fiber_error(void);
-/* rb_occupancy.c: the running work is about to wait; the wait is over. */
-void ab__occupancy_pause(ab_loop *loop, ab_waiter *waiter);
-void ab__occupancy_go_on(ab_loop *loop, const ab_waiter *waiter);
-void ab__occupancies_fini(ab_loop *loop);
+/* rb_work.c: the running work is about to wait; ... */
+void ab__work_pause(ab_loop *loop, ab_waiter *waiter);
+/* ... what was left behind begins to wait; ... */
+void ab__work_waits_on(ab_loop *loop, ab_waiter *waiter);
+/* ... the wait is over, but for its turn; ... */
+void ab__work_woken(ab_loop *loop, const ab_waiter *waiter, enum ab_wake wake);
+/* ... it runs. */
+void ab__work_go_on(ab_loop *loop, const ab_waiter *waiter);
+void ab__works_fini(ab_loop *loop);
 
 /* The current or a future wait of `fiber`, or NULL. */
 ab_waiter *ab__loop_waiter(ab_loop *loop, VALUE fiber);
@@ -220,7 +237,7 @@ void ab__loop_pass(ab_loop *loop);
 void ab__loop_step_aside(ab_loop *loop, ab_waiter *waiter);
 /* Switches to the root fiber from the current one, which its caller has parked. */
 void ab__loop_leave(ab_loop *loop);
-/* `fiber` was the current one: the loop continues with it if it has not parked. */
+/* `fiber` was the current one: the loop continues with it, and the work, if it has not parked. */
 void ab__loop_leave_behind(ab_loop *loop, VALUE fiber);
 /* True on the root fiber; while the loop does not run, on any fiber that does not belong to it. */
 bool ab__loop_on_root(ab_loop *loop);
@@ -282,6 +299,10 @@ void ab__fd_sweep(ab_loop *loop);
 /* The number is about to be closed: forget it. */
 void ab__fd_closed(ab_loop *loop, int fd);
 void ab__fd_fini(ab_loop *loop);
+
+/* rb_fd_service.c. What a wait of AB_WAIT_IO is for, by the peer of its descriptor; sets *peer, if
+ * that has an address, until the next wait. */
+enum ab_state ab__fd_service(ab_loop *loop, const ab_waiter *waiter, const ab_addr **peer);
 /* Parks until fd is ready for one of `events` (AB_POLL_*). Returns the set, 0 on time-out. */
 uint32_t ab__fd_wait(ab_loop *loop, int fd, VALUE io, uint32_t events, ab_nsec deadline,
                      uint8_t kind, VALUE object);

@@ -3,6 +3,7 @@
 #include "rb/server/rb_server.h"
 
 #include "rb/rack/rb_borrow.h"
+#include "rb/run/rb_clock.h"
 #include "rb/run/rb_guest.h"
 #include "rb/run/rb_out_of_band.h"
 #include "rb/run/rb_thread_pool.h"
@@ -205,6 +206,7 @@ static VALUE run_guest(VALUE self) {
 
 static VALUE guest_ended(VALUE self) {
   ab_server *server = ab_server_of(self);
+  ab_clock_detach(&server->run.main);
   if (!server->ended) ab_shutdown_hasten(server, run_guest_on);
   end_threads(server);
   end_run(server);

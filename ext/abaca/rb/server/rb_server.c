@@ -193,6 +193,8 @@ static void configure_engine(ab_engine *engine, VALUE options) {
  * other requests. With :hybrid in any of them hybrid_threshold, in seconds, and hybrid_requests,
  * the least number to judge by; max_body_memory_total, bytes of bodies that are buffered, without
  * which none is; stream_bodies, Array of [true, pattern] of those that are not;
+ * services: Array of [kind, address or nil, port] and [kind, path]; slow_after: seconds;
+ * metrics_routes: Integer;
  * out_of_band: called after a request when the app has no other, from when on no request begins
  * until #end_out_of_band, or nil; slot: an Abaca::Page::Slot or nil; balance: whether connections
  * move between the servers in the slots of its page.
@@ -211,6 +213,7 @@ static VALUE server_initialize(VALUE self, VALUE app, VALUE options) {
   ab_shutdown_configure(server, options);
   ab_server_set_slot(server, ab_option(options, "slot"), RTEST(ab_option(options, "balance")));
   ab_run_configure(&server->run, options);
+  ab_server_configure_sight(server, options);
   return self;
 }
 

@@ -19,11 +19,13 @@ typedef struct ab_shutdown {
 typedef struct ab_server {
   ab_run run; /* first, and in it the Rack side: see ab_rack_of */
   ab_shutdown shutdown;
-  VALUE slot;         /* Abaca::Page::Slot, or nil */
-  ab_page *page;      /* the slot's, held since the run began; or NULL */
-  ab_page_slot *part; /* the slot, while the server runs; or NULL */
-  bool balances;      /* connections move to and from the workers of the page's other slots */
-  ab_nsec asked;      /* when the engine was last asked to turn, for a heartbeat */
+  VALUE slot;              /* Abaca::Page::Slot, or nil */
+  ab_page *page;           /* the slot's, held since the run began; or NULL */
+  ab_page_slot *part;      /* the slot, while the server runs; or NULL */
+  ab_nsec slow_after;      /* requests that take longer are kept there; 0: none is */
+  uint32_t metrics_routes; /* that are told apart there */
+  bool balances;           /* connections move to and from the workers of the page's other slots */
+  ab_nsec asked;           /* when the engine was last asked to turn, for a heartbeat */
   bool running;
   bool ended; /* the main loop has come to its end by itself */
 } ab_server;
@@ -47,6 +49,13 @@ void ab_server_check_slot(const ab_server *server);
 /* From the beginning of the run to its end the engine counts there. */
 void ab_server_enter_slot(ab_server *server);
 void ab_server_leave_slot(ab_server *server);
+/* --- rb_server_sight.c: its requests there --- */
+
+/* Takes slow_after, metrics_routes and services. Raises ArgumentError, TypeError, NoMemoryError. */
+void ab_server_configure_sight(ab_server *server, VALUE options);
+void ab_server_open_sight(ab_server *server);
+void ab_server_close_sight(ab_server *server);
+
 /* The slot's state from now on. */
 void ab_server_say(ab_server *server, enum ab_page_state state);
 

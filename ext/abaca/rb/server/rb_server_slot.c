@@ -28,12 +28,14 @@ void ab_server_enter_slot(ab_server *server) {
     ab_server_leave_slot(server);
     rb_memerror();
   }
+  ab_server_open_sight(server);
   ab_server_say(server, AB_PAGE_SERVING);
   ab_page_beat(server->part, ab_clock_monotonic());
 }
 
 void ab_server_leave_slot(ab_server *server) {
   if (!server->part) return;
+  ab_server_close_sight(server);
   ab_engine_part(server->run.rack.engine);
   ab_engine_count_in(server->run.rack.engine, NULL);
   server->part = NULL;

@@ -19,9 +19,10 @@ module Abaca
         attr_reader :page
 
         # @param workers [Integer] how many there are at the start
-        def initialize(workers)
+        # @param config [Config]
+        def initialize(workers, config)
           @most = [workers * 2, LEAST].max
-          @page = Page.create(slots: @most * 2)
+          @page = Page.create(slots: @most * 2, **Config::Admission.rows(config))
           @started_at = Time.now
         end
 

@@ -1,0 +1,287 @@
+#include "rb/rack/rb_sight.h"
+
+#include "http/request_start.h"
+#include "rb/rack/rb_process.h"
+
+/* --- the server's --- */
+
+int ab_sight_open(ab_rack *rack, const ab_page_parts *parts, const ab_sight *options) {
+  ab_sight *sight = ab_alloc_zero(&ab_mem_libc, sizeof(*sight));
+  if (!sight) return AB_ENOMEM;
+  ab_page_app *app = &parts->slot->app;
+  *sight = *options;
+  sight->parts = *parts;
+  if (ab_rows_init(&sight->rows, &ab_mem_libc, parts->rows, parts->row_count, &app->mark,
+                   &app->missed) != AB_OK) {
+    ab_free(&ab_mem_libc, sight);
+    return AB_ENOMEM;
+  }
+  ab_page_routes_over(&sight->routes, parts->routes, parts->route_count, sight->routes.most,
+                      &app->routes, &app->routes_dropped);
+  ab_series_table_over(&sight->series, parts->series, parts->series_count, &app->series,
+                       &app->series_dropped);
+  ab_page_clients_over(&sight->clients, parts->clients, parts->client_count);
+  ab_page_queue *queue = &parts->slot->queue;
+  if (ab_rows_init(&sight->queued, &ab_mem_libc, parts->queued, parts->queued_count, &queue->mark,
+                   &queue->missed) == AB_OK)
+    ab_engine_show_queue(rack->engine, &sight->queued);
+  rack->sight = sight;
+  return AB_OK;
+}
+
+void ab_sight_close(ab_rack *rack) {
+  ab_sight *sight = rack->sight;
+  if (!sight) return;
+  ab_engine_show_queue(rack->engine, NULL);
+  ab_list_each (node, next, &rack->calls) {
+    ab_call *call = AB_CONTAINER_OF(node, ab_call, link);
+    if (call->work) call->work->row = NULL;
+    if (call->row) ab_rows_give(&sight->rows, call->row);
+    call->row = NULL;
+  }
+  ab_sight_forget(rack);
+}
+
+void ab_sight_forget(ab_rack *rack) {
+  ab_sight *sight = rack->sight;
+  if (!sight) return;
+  rack->sight = NULL;
+  ab_rows_fini(&sight->rows);
+  ab_rows_fini(&sight->queued);
+  ab_free(&ab_mem_libc, sight);
+}
+
+void ab_sight_mark(const ab_rack *rack) {
+  for (size_t i = 0; rack->sight && i < AB_SIGHT_KEYS; i++) rb_gc_mark(rack->sight->keys[i]);
+}
+
+/* --- the beginning --- */
+
+static const uint8_t modes[] = {[AB_MODE_FIBER] = AB_ROW_FIBER, [AB_MODE_THREAD] = AB_ROW_THREAD};
+
+static ab_view text_of(const ab_call *call, enum ab_env_string key) {
+  VALUE text = rb_hash_lookup(call->env, call->rack->env.strings[key]);
+  if (!RB_TYPE_P(text, T_STRING)) return (ab_view){"", 0};
+  return (ab_view){RSTRING_PTR(text), (size_t)RSTRING_LEN(text)};
+}
+
+/* What is in the env stays there: nothing of the app has had it. */
+static void name_it(ab_row_start *start, const ab_call *call, const ab_request *request) {
+  ab_view method = request ? request->method : text_of(call, AB_ENV_REQUEST_METHOD);
+  start->path = request ? request->path : text_of(call, AB_ENV_PATH_INFO);
+  start->method = AB_LIKELY(method.len == 3 && memcmp(method.ptr, "GET", 3) == 0)
+                      ? AB_ROW_METHOD_GET
+                      : ab_row_method_of(method.ptr, method.len);
+}
+
+/* What a proxy says of when it got the request; empty: nothing. Of several the first has got it
+ * first. */
+static ab_view request_start(const ab_call *call, const ab_request *request) {
+  if (!request) return text_of(call, AB_ENV_REQUEST_START);
+  if (!(request->known & 1u << AB_FIELD_REQUEST_START)) return (ab_view){"", 0};
+  const ab_field *field = request->fields;
+  while (field->id != AB_FIELD_REQUEST_START) field++;
+  return (ab_view){field->value, field->value_len};
+}
+
+/* When a proxy got it; 0: unknown, or it came at once. */
+static ab_nsec begun_before(ab_view start, ab_nsec first, ab_nsec now) {
+  if (start.len == 0) return 0;
+  ab_nsec age = ab_request_start_age(start.ptr, start.len, ab_clock_unix_nsec());
+  return age < now && now - age < first ? now - age : 0;
+}
+
+/* Where the first bytes came before the last ones. */
+static void begin_early(ab_row *row, ab_row_start *start, const ab_call *call, ab_view said,
+                        ab_nsec now) {
+  ab_nsec head = call->began - ab_exchange_buffered_for(call->exchange);
+  ab_nsec first = head - ab_exchange_head_for(call->exchange);
+  ab_nsec before = begun_before(said, first, now);
+  start->began = before ? before : first;
+  start->state = AB_STATE_PROXY;
+  ab_row_begin(row, start);
+  ab_row_turn(row, AB_STATE_HEAD, first);
+  ab_row_turn(row, AB_STATE_BODY, head);
+  ab_row_turn(row, AB_STATE_QUEUE, call->began);
+}
+
+static bool came_at_once(const ab_exchange *exchange) {
+  return !ab_exchange_buffered_for(exchange) && !ab_exchange_head_for(exchange);
+}
+
+/* The sums of a row that another process has had may be of any states. */
+static ab_row *take_row(ab_rows *rows) {
+  uint32_t fresh = rows->fresh;
+  ab_row *row = ab_rows_take(rows);
+  if (AB_UNLIKELY(rows->fresh != fresh)) ab_words_clear(row->sums, sizeof(row->sums));
+  return row;
+}
+
+void ab_sight_begin(ab_call *call, const ab_request *request, ab_nsec now) {
+  ab_rack *rack = call->rack;
+  ab_sight *sight = rack->sight;
+  ab_row *row = take_row(&sight->rows);
+  call->said = call->wait_state = AB_STATE_COUNT;
+  if (AB_UNLIKELY(!row)) return;
+  call->row = row;
+  const ab_runner *runner = call->runner;
+  ab_row_start start = {
+      .id = ++sight->last_id,
+      .began = call->began,
+      .state = AB_STATE_QUEUE,
+      .mode = rack->guest ? AB_ROW_GUEST : (enum ab_row_mode)modes[runner->executor->mode],
+      .place = runner->place,
+      .peer = ab_exchange_peer(call->exchange),
+  };
+  name_it(&start, call, request);
+  ab_view said = request_start(call, request);
+  if (AB_LIKELY(said.len == 0 && came_at_once(call->exchange))) {
+    ab_row_begin_taken(row, &start, now);
+    return;
+  }
+  begin_early(row, &start, call, said, now);
+  AB_ROW_SET(row, taken, now);
+  ab_row_turn(row, AB_STATE_RUN, now);
+}
+
+/* --- the end --- */
+
+/* What frameworks leave in the env: the pattern of the route that was called, as a text. */
+static VALUE route_text(const ab_call *call, const ab_sight *sight) {
+  for (size_t i = 0; i < AB_SIGHT_KEYS; i++) {
+    VALUE value = rb_hash_lookup(call->env, sight->keys[i]);
+    if (RB_TYPE_P(value, T_STRING) && RSTRING_LEN(value) > 0) return value;
+  }
+  return Qnil;
+}
+
+/* An env that has not grown since the app was called has none. */
+static uint32_t route_of(const ab_call *call, ab_sight *sight) {
+  if (NIL_P(call->env) || RHASH_SIZE(call->env) <= call->env_size) return AB_ROW_NO_ROUTE;
+  VALUE text = route_text(call, sight);
+  if (NIL_P(text)) return AB_ROW_NO_ROUTE;
+  ab_view name = {RSTRING_PTR(text), (size_t)RSTRING_LEN(text)};
+  return ab_page_routes_find(&sight->routes, RSTRING_PTR(text), name);
+}
+
+static ab_series *series_of(ab_sight *sight, ab_series_key key) {
+  if (AB_LIKELY(memcmp(&key, &sight->last_key, sizeof(key)) == 0 && sight->last_series))
+    return sight->last_series;
+  sight->last_key = key;
+  return sight->last_series = ab_series_find(&sight->series, key);
+}
+
+/* One in a hundred is kept, whatever it did. */
+#define SAMPLE 100
+
+static unsigned reasons_to_keep(ab_sight *sight, bool slow, bool failed) {
+  bool sampled = ++sight->sampled == SAMPLE;
+  if (AB_UNLIKELY(sampled)) sight->sampled = 0;
+  return (slow ? AB_KEPT_SLOW : 0u) | (failed ? AB_KEPT_FAILED : 0u) |
+         (sampled ? AB_KEPT_SAMPLED : 0u);
+}
+
+static void count_times(ab_sight *sight, const ab_row *row, uint32_t route) {
+  ab_series_key key = {
+      .kind = AB_SERIES_REQUEST, .method = row->method, .status = row->status, .route = route};
+  ab_nsec time = row->since - row->began;
+  ab_series_add(series_of(sight, key), time);
+  if (AB_UNLIKELY(row->sums[AB_STATE_QUEUE] >= AB_NSEC_PER_MS))
+    ab_sight_waited(sight, AB_STATE_QUEUE, row->sums[AB_STATE_QUEUE]);
+  if (AB_UNLIKELY(row->sums[AB_STATE_PROXY]))
+    ab_sight_waited(sight, AB_STATE_PROXY, row->sums[AB_STATE_PROXY]);
+}
+
+void ab_sight_end(ab_call *call) {
+  ab_sight *sight = call->rack->sight;
+  ab_row *row = call->row;
+  ab_page_app *app = &sight->parts.slot->app;
+  uint32_t route = route_of(call, sight);
+  bool failed = call->status >= 500 || (call->status == 0 && !call->hijacked);
+  bool slow = sight->slow_after && row->since - row->began >= sight->slow_after;
+  AB_ADD(app->ended, 1);
+  if (AB_UNLIKELY(failed)) AB_ADD(app->failed, 1);
+  ab_row_add_sums(app->sums, row);
+  if (AB_UNLIKELY(route != AB_ROW_NO_ROUTE)) {
+    AB_ROW_SET(row, route, route);
+    if (route < sight->parts.route_count)
+      ab_page_route_add(&sight->parts.routes[route], row, failed);
+  }
+  if (sight->parts.series_count >= AB_SERIES_KIND_COUNT) count_times(sight, row, route);
+  const ab_page_client_request client = {
+      .bytes = call->body_sent, .slow = slow, .error = call->status >= 400};
+  ab_page_clients_count(&sight->clients, &row->peer, &client);
+  unsigned reasons = reasons_to_keep(sight, slow, failed);
+  if (AB_UNLIKELY(reasons))
+    ab_kept_add(sight->parts.kept, sight->parts.kept_count, &app->kept, row, reasons);
+  call->row = NULL;
+  ab_rows_give(&sight->rows, row);
+}
+
+void ab_sight_waited(ab_sight *sight, enum ab_state state, ab_nsec time) {
+  static const uint8_t kinds[AB_STATE_COUNT] = {
+      [AB_STATE_PROXY] = AB_SERIES_PROXY, [AB_STATE_QUEUE] = AB_SERIES_QUEUE,
+      [AB_STATE_DB] = AB_SERIES_DB,       [AB_STATE_CACHE] = AB_SERIES_CACHE,
+      [AB_STATE_HTTP] = AB_SERIES_HTTP,   [AB_STATE_IO] = AB_SERIES_IO,
+      [AB_STATE_POOL] = AB_SERIES_POOL,   [AB_STATE_LOCK] = AB_SERIES_LOCK,
+      [AB_STATE_DNS] = AB_SERIES_DNS,
+  };
+  if (kinds[state] == AB_SERIES_REQUEST) return; /* no times of it are counted */
+  if (sight->parts.series_count < AB_SERIES_KIND_COUNT) return;
+  ab_series_key key = {.kind = kinds[state], .route = AB_SERIES_NO_ROUTE};
+  ab_series_add(ab_series_find(&sight->series, key), time);
+}
+
+/* --- where no loop knows it --- */
+
+/* A thread runs while others may collect garbage, unless Ruby tells when it has the GVL (3.2). */
+static bool knows_when_it_runs(const ab_call *call) {
+#ifdef HAVE_RB_INTERNAL_THREAD_ADD_EVENT_HOOK
+  (void)call;
+  return true;
+#else
+  return call->runner->executor->mode != AB_MODE_THREAD;
+#endif
+}
+
+void ab_sight_turn(ab_call *call, enum ab_state state, const ab_addr *peer, ab_nsec now) {
+  ab_row *row = call->row;
+  ab_nsec ran = row->state == AB_STATE_RUN && now > row->since ? now - row->since : 0;
+  if (peer && peer->family) {
+    ab_row_wait(row, state, peer, now);
+  } else {
+    ab_row_turn(row, state, now);
+  }
+  if (!knows_when_it_runs(call)) return;
+  ab_nsec collected = ab_collected_end(&call->runner->collected, ran);
+  if (collected > 0) ab_row_shift(row, AB_STATE_RUN, AB_STATE_GC, collected);
+  if (state == AB_STATE_RUN) ab_collected_begin(&call->runner->collected);
+}
+
+static void turn(ab_call *call, const ab_addr *peer) {
+  unsigned state = call->wait_state != AB_STATE_COUNT ? call->wait_state : AB_STATE_RUN;
+  if (call->said != AB_STATE_COUNT) state = call->said;
+  ab_sight_turn(call, (enum ab_state)state, peer, ab_clock_monotonic());
+}
+
+void ab_sight_say(ab_call *call, uint8_t said) {
+  call->said = said;
+  if (call->row) turn(call, NULL);
+}
+
+uint8_t ab_sight_wait(ab_call *call, enum ab_state state, const ab_addr *peer) {
+  uint8_t before = call->wait_state;
+  if (!call->row || before != AB_STATE_COUNT) return before;
+  call->wait_state = (uint8_t)state;
+  turn(call, peer);
+  return before;
+}
+
+void ab_sight_go_on(ab_call *call, uint8_t before) {
+  if (!call->row || before != AB_STATE_COUNT) return;
+  ab_nsec since = call->row->since;
+  unsigned state = call->row->state;
+  call->wait_state = before;
+  turn(call, NULL);
+  ab_sight_waited(call->rack->sight, (enum ab_state)state, call->row->since - since);
+}

@@ -1,0 +1,71 @@
+/* What the page shows of requests: each has a row while the application has it, and is counted by
+ * route, method and status when it has ended. Written with the GVL; a row also by the thread that
+ * runs its request and waits for the GVL. */
+#ifndef AB_RB_SIGHT_H
+#define AB_RB_SIGHT_H
+
+#include "page/page.h"
+#include "page/rows.h"
+#include "rb/rack/rb_call.h"
+
+/* What is asked of an env for the name of its route. */
+#define AB_SIGHT_KEYS 4
+
+/* The view that a server has of its slot in the page, while it runs. */
+typedef struct ab_sight {
+  ab_page_parts parts;
+  ab_rows rows;   /* of the requests in the application */
+  ab_rows queued; /* ... of those that wait; the engine's */
+  uint64_t last_id;
+  ab_nsec slow_after; /* a request that takes longer is kept; 0: none is for that */
+  uint32_t sampled;   /* requests since one was kept as a sample */
+  /* The series of the last request, which is mostly that of the next one. */
+  ab_series_key last_key;
+  ab_series *last_series;
+  ab_page_routes routes;
+  ab_series_table series;
+  ab_page_clients clients;
+  VALUE keys[AB_SIGHT_KEYS];
+} ab_sight;
+
+/* Over a slot that this process has claimed. AB_OK or AB_ENOMEM. */
+int ab_sight_open(ab_rack *rack, const ab_page_parts *parts,
+                  const ab_sight *options) AB_WARN_UNUSED;
+/* The page shows nothing any more, also not of the calls that there are. */
+void ab_sight_close(ab_rack *rack);
+/* Nothing is written: what runs is freed at the end of the process, or in a forked child. */
+void ab_sight_forget(ab_rack *rack);
+void ab_sight_mark(const ab_rack *rack);
+
+/* The request of a call that has just begun, at `now`; its row, if there is one for it. The parsed
+ * form may be NULL, when the env is built. */
+void ab_sight_begin(ab_call *call, const ab_request *request, ab_nsec now);
+/* It is over. Its last turn has been charged. */
+void ab_sight_end(ab_call *call);
+
+/* The head of its response is sent. */
+static inline void ab_sight_answers(const ab_call *call) {
+  if (!call->row) return;
+  AB_ROW_SET(call->row, status, (uint16_t)call->status);
+  AB_ROW_SET(call->row, phase, AB_ROW_ANSWERS);
+}
+
+/* The application has been called, and its response taken. */
+static inline void ab_sight_answered(const ab_call *call) {
+  if (call->row) AB_ROW_SET(call->row, phase, AB_ROW_ANSWERED);
+}
+
+/* A wait in that state has ended. */
+void ab_sight_waited(ab_sight *sight, enum ab_state state, ab_nsec time);
+
+/* --- where no loop knows it: on threads, and on fibers of other schedulers --- */
+
+/* Its row, which it has, turns. Collections are told apart. */
+void ab_sight_turn(ab_call *call, enum ab_state state, const ab_addr *peer, ab_nsec now);
+/* The app says what it waits for; AB_STATE_COUNT: no longer. */
+void ab_sight_say(ab_call *call, uint8_t said);
+/* The request waits, on its own thread or fiber. Returns what is to be given to the second one. */
+uint8_t ab_sight_wait(ab_call *call, enum ab_state state, const ab_addr *peer);
+void ab_sight_go_on(ab_call *call, uint8_t before);
+
+#endif

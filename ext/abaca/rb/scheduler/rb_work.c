@@ -1,0 +1,222 @@
+/* Work: what a loop runs on behalf of a request, until its fiber, or one that it has resumed, gives
+ * the loop back. The waiter of that wait remembers the work, and so does that of a fiber which a
+ * sibling's Fiber#raise or a stray transfer has left behind. A row shows what the work does; how
+ * long it keeps the loop at a stretch is measured, too, where that is wanted.
+ * A fiber that work has resumed may wake up after its end. So the loop owns the memory of works,
+ * and a waiter checks the serial. */
+#include "rb/scheduler/rb_scheduler.h"
+
+#include <time.h>
+
+#define UNKNOWN UINT64_MAX
+
+ab_nsec ab_clock_of_thread(void) {
+  struct timespec ts;
+  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts)) return UNKNOWN;
+  return (ab_nsec)ts.tv_sec * AB_NSEC_PER_SEC + (ab_nsec)ts.tv_nsec;
+}
+
+/* --- how long it keeps the loop --- */
+
+/* Ruby may give the GVL to another thread for 100 ms and more at any time. Where others compute,
+ * only the thread's own computing time counts; that clock costs a system call. */
+static void begin_stretch(ab_loop *loop, ab_work *work, ab_nsec now) {
+  if (AB_LIKELY(!work->measured)) return;
+  const ab_loop_client *client = loop->client;
+  bool contended = client && client->contended && client->contended(loop->client_ctx);
+  work->computed = AB_UNLIKELY(contended) ? ab_clock_of_thread() : UNKNOWN;
+  work->since = now;
+}
+
+static void end_stretch(ab_work *work, ab_nsec now) {
+  if (AB_LIKELY(!work->measured)) return;
+  /* The excused time may exceed the measured time, by a tick of the clock. */
+  ab_nsec time = now > work->since ? now - work->since : 0;
+  if (time <= work->longest) return;
+  if (AB_UNLIKELY(work->computed != UNKNOWN)) {
+    ab_nsec computed = ab_clock_of_thread();
+    if (computed != UNKNOWN && computed - work->computed < time) time = computed - work->computed;
+  }
+  if (time > work->longest) work->longest = time;
+}
+
+void ab_loop_excuse(ab_loop *loop, ab_nsec time) {
+  if (loop->work) loop->work->since += time;
+}
+
+/* --- what its row shows --- */
+
+/* Of the time that it has run, collections are told apart. */
+static void charge_collections(ab_loop *loop, const ab_work *work, ab_nsec ran) {
+  ab_nsec collected = ab_collected_end(&loop->collected, ran);
+  if (AB_UNLIKELY(collected > 0)) ab_row_shift(work->row, AB_STATE_RUN, AB_STATE_GC, collected);
+}
+
+static ab_nsec running_for(const ab_row *row, ab_nsec now) {
+  return row->state == AB_STATE_RUN && now > row->since ? now - row->since : 0;
+}
+
+enum ab_state ab_state_of_wait(enum ab_wait_kind kind) {
+  static const uint8_t states[] = {
+      [AB_WAIT_BLOCK] = AB_STATE_LOCK,
+      [AB_WAIT_SLEEP] = AB_STATE_SLEEP,
+      [AB_WAIT_IO] = AB_STATE_IO,
+      [AB_WAIT_FILE] = AB_STATE_DISK,
+      [AB_WAIT_PROCESS] = AB_STATE_PROCESS,
+      [AB_WAIT_DNS] = AB_STATE_DNS,
+      [AB_WAIT_OPERATION] = AB_STATE_OFFLOAD,
+      [AB_WAIT_REQUIRE] = AB_STATE_REQUIRE,
+      [AB_WAIT_REQUEST_BODY] = AB_STATE_BODY,
+      [AB_WAIT_RESPONSE_DRAIN] = AB_STATE_DRAIN,
+  };
+  return (size_t)kind < AB_ARRAY_LEN(states) ? states[kind] : AB_STATE_SCHED;
+}
+
+/* From now on it waits. A descriptor tells what is at its other end. */
+static void show_wait(ab_loop *loop, const ab_work *work, const ab_waiter *waiter, ab_nsec now) {
+  enum ab_state state = ab_state_of_wait(waiter->kind);
+  const ab_addr *peer = NULL;
+  if (waiter->kind == AB_WAIT_IO) state = ab__fd_service(loop, waiter, &peer);
+  if (work->said != AB_STATE_COUNT && state != AB_STATE_SCHED) state = (enum ab_state)work->said;
+  if (peer) {
+    ab_row_wait(work->row, state, peer, now);
+  } else {
+    ab_row_turn(work->row, state, now);
+  }
+}
+
+/* --- life --- */
+
+ab_work *ab_loop_work(const ab_loop *loop) {
+  return loop->work;
+}
+
+void ab_loop_set_sight(ab_loop *loop, const ab_loop_sight *sight) {
+  loop->sight = sight ? *sight : (ab_loop_sight){.ctx = NULL};
+}
+
+static ab_work *make(ab_loop *loop) {
+  ab_work *work = ab_alloc_zero(&ab_mem_libc, sizeof(*work));
+  if (!work) return NULL;
+  work->next = loop->works;
+  loop->works = work;
+  return work;
+}
+
+ab_work *ab_loop_begin_work(ab_loop *loop, ab_row *row, bool measured, ab_nsec now) {
+  ab_work *work = loop->idle_works;
+  if (AB_LIKELY(work != NULL)) {
+    loop->idle_works = work->next_idle;
+  } else if (!(work = make(loop))) {
+    return NULL;
+  }
+  work->row = row;
+  work->said = AB_STATE_COUNT;
+  work->measured = measured;
+  work->longest = 0;
+  begin_stretch(loop, work, now);
+  loop->work = work;
+  return work;
+}
+
+ab_nsec ab_loop_end_work(ab_loop *loop, ab_work *work, ab_nsec now) {
+  if (AB_LIKELY(loop->work == work)) {
+    loop->work = NULL;
+    end_stretch(work, now);
+    if (AB_LIKELY(work->row != NULL)) {
+      ab_nsec ran = running_for(work->row, now);
+      ab_row_turn(work->row, AB_STATE_RUN, now);
+      charge_collections(loop, work, ran);
+    }
+  } else if (work->row) {
+    ab_row_turn(work->row, AB_STATE_RUN, now);
+  }
+  work->serial++;
+  work->row = NULL;
+  work->next_idle = loop->idle_works;
+  loop->idle_works = work;
+  return work->longest;
+}
+
+void ab__works_fini(ab_loop *loop) {
+  for (ab_work *work = loop->works, *next; work; work = next) {
+    next = work->next;
+    ab_free(&ab_mem_libc, work);
+  }
+}
+
+/* --- waits --- */
+
+void ab__work_pause(ab_loop *loop, ab_waiter *waiter) {
+  ab_work *work = loop->work;
+  ab_nsec now = ab_clock_monotonic();
+  loop->work = NULL;
+  waiter->work = work;
+  waiter->work_serial = work->serial;
+  end_stretch(work, now);
+  if (!work->row) return;
+  ab_nsec ran = running_for(work->row, now);
+  show_wait(loop, work, waiter, now);
+  charge_collections(loop, work, ran);
+}
+
+static ab_work *work_of(const ab_waiter *waiter) {
+  ab_work *work = waiter->work;
+  return work && work->serial == waiter->work_serial ? work : NULL;
+}
+
+void ab__work_waits_on(ab_loop *loop, ab_waiter *waiter) {
+  ab_work *work = work_of(waiter);
+  if (work && work->row) show_wait(loop, work, waiter, ab_clock_monotonic());
+}
+
+static void note_wait(const ab_loop *loop, const ab_row *row, ab_nsec now) {
+  enum ab_state state = (enum ab_state)row->state;
+  if (loop->sight.waited && state != AB_STATE_GVL && now > row->since)
+    loop->sight.waited(loop->sight.ctx, state, now - row->since);
+}
+
+/* Of a look at the poller all that it wakes was woken by its end; then the loop has waited for the
+ * GVL. The clock is read once for it. */
+static ab_nsec woken_by_poller(ab_loop *loop, ab_row *row) {
+  if (loop->looked == 0) loop->looked = ab_clock_monotonic();
+  if (loop->polled != 0) {
+    note_wait(loop, row, loop->polled);
+    ab_row_turn(row, AB_STATE_GVL, loop->polled);
+  }
+  return loop->looked;
+}
+
+void ab__work_woken(ab_loop *loop, const ab_waiter *waiter, enum ab_wake wake) {
+  const ab_work *work = work_of(waiter);
+  if (!work || !work->row) return;
+  ab_nsec now;
+  if (loop->delivers) {
+    now = woken_by_poller(loop, work->row);
+  } else {
+    now = wake == AB_WAKE_TIMEOUT ? waiter->timer.deadline : ab_clock_monotonic();
+  }
+  note_wait(loop, work->row, now);
+  ab_row_turn(work->row, AB_STATE_SCHED, now);
+}
+
+/* While it was its turn, the loop gave way to threads. */
+static void tell_lock_apart(const ab_loop *loop, ab_row *row, ab_nsec now) {
+  ab_nsec from = loop->gave_way > row->since ? loop->gave_way : row->since;
+  ab_nsec until = loop->had_way < now ? loop->had_way : now;
+  if (row->state != AB_STATE_SCHED || until <= from) return;
+  ab_row_turn(row, AB_STATE_GVL, from);
+  ab_row_turn(row, AB_STATE_SCHED, until);
+}
+
+void ab__work_go_on(ab_loop *loop, const ab_waiter *waiter) {
+  ab_work *work = work_of(waiter);
+  if (!work) return;
+  ab_nsec now = ab_clock_monotonic();
+  if (work->row) {
+    if (AB_UNLIKELY(loop->had_way > work->row->since)) tell_lock_apart(loop, work->row, now);
+    ab_row_turn(work->row, AB_STATE_RUN, now);
+  }
+  begin_stretch(loop, work, now);
+  loop->work = work;
+}
