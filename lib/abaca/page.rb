@@ -159,5 +159,26 @@ module Abaca
       #   @return [Hash{Symbol => Object}] what this process has counted, and what there is now: the keys of
       #     Server#stats that docs/page.md names
     end
+
+    # What all slots of a page have counted together, by routes and series of times. A route or a series that it has told
+    # apart once is told apart from then on, so what it says of one never falls, however workers end.
+    class Tally
+      # @!method self.new(page, routes)
+      #   @param page [Page]
+      #   @param routes [Integer] how many are told apart, 64 at most; the first ones that it sees
+      #   @return [Tally]
+
+      # @!method take
+      #   Counts anew.
+      #
+      #   @return [Hash{Symbol => Object}] `totals`, of all requests that have ended; `routes`, an Array of Hashes, and
+      #     `routeless`, seconds by state of requests without one; `series`, an Array of: kind, method, route, status,
+      #     sum in seconds, and counts up to each of BOUNDS and of all
+      #   @raise [IOError] if the page is closed
+
+      # @!parse
+      #   # Seconds: the bounds of a series's counts.
+      #   BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0].freeze
+    end
   end
 end

@@ -84,10 +84,10 @@ enum ab_page_state {
 /* By threads of the process that have Ruby's lock: what its requests have done. Counters go on from
  * what earlier processes have counted. */
 typedef struct ab_page_app {
-  uint32_t mark;   /* of the rows (page/rows.h) */
-  uint32_t routes; /* how many have names */
-  uint32_t series; /* how many have keys */
-  uint32_t reserved;
+  uint32_t mark;           /* of the rows (page/rows.h) */
+  uint32_t routes;         /* how many have names */
+  uint32_t series;         /* how many have keys */
+  uint32_t seq;            /* odd while a request is added to what follows and to its route */
   uint64_t missed;         /* requests in the application without a row */
   uint64_t routes_dropped; /* requests whose route has no name, since there are too many */
   uint64_t series_dropped; /* times that are counted as others */

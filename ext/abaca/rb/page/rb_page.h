@@ -23,5 +23,7 @@ uint32_t ab_slot_index(VALUE slot);
 void ab_slot_vacate(VALUE slot);
 
 void ab_init_page(VALUE mAbaca);
+/* All slots together: after ab_init_page. */
+void ab_init_tally(VALUE mAbaca);
 
 #endif

@@ -1,0 +1,54 @@
+/* What all slots have counted together: by route, by series, and as a whole. Slots have numbers of
+ * their own for routes, so that names decide what belongs together.
+ *
+ * A route or a series that was told apart once is from then on: while the tally lives, what it says
+ * of one never falls, and what is too much for it is always counted among the others. */
+#ifndef AB_PAGE_TALLY_H
+#define AB_PAGE_TALLY_H
+
+#include "base/mem.h"
+#include "page/page.h"
+
+/* Series that are told apart: those of four slots at least. */
+#define AB_TALLY_SERIES 2048
+
+typedef struct ab_tally_totals {
+  uint64_t ended, failed, stalls, stall_time;
+  uint64_t sums[AB_STATE_COUNT];
+  uint64_t missed, routes_dropped, series_dropped;
+  uint64_t gc_time, gc_minor, gc_major;
+} ab_tally_totals;
+
+/* A time is in nanoseconds. */
+typedef struct ab_tally_route {
+  char name[AB_PAGE_ROUTE_NAME];
+  uint32_t name_len;
+  uint64_t requests, errors, stalls, stall_time;
+  uint64_t sums[AB_STATE_COUNT];
+} ab_tally_route;
+
+typedef struct ab_tally_series {
+  ab_series_key key; /* its route is a number of the tally's */
+  ab_cells cells;
+} ab_tally_series;
+
+typedef struct ab_tally {
+  const ab_mem *mem;
+  ab_tally_totals totals;
+  ab_tally_route *routes; /* `names`, and the others at `most` */
+  uint32_t names, most;
+  ab_tally_series *series; /* the first ones, one for each kind, have what is not told apart */
+  uint32_t series_count, series_room;
+  uint16_t places[2 * AB_TALLY_SERIES]; /* by hash: number + 1 */
+  /* Of the slot that is being read. */
+  ab_page_route *copy;
+  uint32_t numbers[AB_PAGE_ROUTES]; /* its routes among ours */
+} ab_tally;
+
+/* `most` names of routes are told apart, AB_PAGE_ROUTES - 1 at most. AB_OK or AB_ENOMEM. */
+int ab_tally_init(ab_tally *self, const ab_mem *mem, uint32_t most) AB_WARN_UNUSED;
+void ab_tally_fini(ab_tally *self);
+/* Counts anew. AB_OK, or AB_ENOMEM: then what it says is a part only. */
+int ab_tally_take(ab_tally *self, const ab_page *page) AB_WARN_UNUSED;
+
+#endif

@@ -1,0 +1,165 @@
+/* Abaca::Page::Tally: what all slots of a page have counted together. */
+#include "page/tally.h"
+
+#include "rb/page/rb_page_parts.h"
+
+typedef struct rb_tally {
+  ab_tally tally; /* without `mem`: not made yet */
+  VALUE page;
+} rb_tally;
+
+static void tally_mark(void *ptr) {
+  rb_gc_mark(((rb_tally *)ptr)->page);
+}
+
+static void tally_free(void *ptr) {
+  rb_tally *own = ptr;
+  if (own->tally.mem) ab_tally_fini(&own->tally);
+  xfree(own);
+}
+
+static size_t tally_size(const void *ptr) {
+  const rb_tally *own = ptr;
+  return sizeof(*own) + own->tally.series_room * sizeof(*own->tally.series);
+}
+
+static const rb_data_type_t tally_type = {
+    .wrap_struct_name = "Abaca::Page::Tally",
+    .function = {.dmark = tally_mark, .dfree = tally_free, .dsize = tally_size},
+};
+
+/* call-seq: new(page, routes) -> Tally
+ *
+ * Raises NoMemoryError, IOError. */
+static VALUE tally_new(VALUE klass, VALUE page, VALUE routes) {
+  uint32_t most = NUM2UINT(routes);
+  rb_tally *own;
+  ab__page_of(page);
+  VALUE self = TypedData_Make_Struct(klass, rb_tally, &tally_type, own);
+  own->page = page;
+  if (ab_tally_init(&own->tally, &ab_mem_libc, most) != AB_OK) {
+    own->tally.mem = NULL;
+    rb_memerror();
+  }
+  return self;
+}
+
+static void put(VALUE hash, const char *name, VALUE value) {
+  rb_hash_aset(hash, ID2SYM(rb_intern(name)), value);
+}
+
+static VALUE totals_of(const ab_tally_totals *totals) {
+  VALUE hash = rb_hash_new();
+  put(hash, "ended", ULL2NUM(totals->ended));
+  put(hash, "failed", ULL2NUM(totals->failed));
+  put(hash, "sums", ab__state_sums(totals->sums));
+  put(hash, "stalls", ULL2NUM(totals->stalls));
+  put(hash, "stall_time", ab__seconds(totals->stall_time));
+  put(hash, "rows_missed", ULL2NUM(totals->missed));
+  put(hash, "routes_dropped", ULL2NUM(totals->routes_dropped));
+  put(hash, "series_dropped", ULL2NUM(totals->series_dropped));
+  put(hash, "gc_time", ab__seconds(totals->gc_time));
+  put(hash, "gc_minor", ULL2NUM(totals->gc_minor));
+  put(hash, "gc_major", ULL2NUM(totals->gc_major));
+  return hash;
+}
+
+/* The rest of the times, by nanoseconds: nothing is lost in the difference. */
+static VALUE routeless(const ab_tally *tally) {
+  ab_tally_totals left = tally->totals;
+  for (uint32_t i = 0; i <= tally->most; i++) {
+    for (unsigned j = 0; j < AB_STATE_COUNT; j++) {
+      uint64_t sum = tally->routes[i].sums[j];
+      left.sums[j] -= sum < left.sums[j] ? sum : left.sums[j];
+    }
+  }
+  return ab__state_sums(left.sums);
+}
+
+static VALUE name_of(const ab_tally *tally, uint32_t number) {
+  const ab_tally_route *route = &tally->routes[number];
+  if (number == tally->most) return rb_usascii_str_new_cstr("_OTHER");
+  return rb_utf8_str_new(route->name, route->name_len);
+}
+
+static VALUE route_of(const ab_tally *tally, uint32_t number) {
+  const ab_tally_route *route = &tally->routes[number];
+  VALUE hash = rb_hash_new();
+  put(hash, "route", name_of(tally, number));
+  put(hash, "requests", ULL2NUM(route->requests));
+  put(hash, "errors", ULL2NUM(route->errors));
+  put(hash, "stalls", ULL2NUM(route->stalls));
+  put(hash, "stall_time", ab__seconds(route->stall_time));
+  put(hash, "sums", ab__state_sums(route->sums));
+  return hash;
+}
+
+static VALUE routes_of(const ab_tally *tally) {
+  VALUE list = rb_ary_new();
+  for (uint32_t i = 0; i < tally->names; i++) rb_ary_push(list, route_of(tally, i));
+  if (tally->routes[tally->most].requests) rb_ary_push(list, route_of(tally, tally->most));
+  return list;
+}
+
+static void push_series(VALUE list, VALUE kind, VALUE method, VALUE route, VALUE status,
+                        const ab_cells *cells) {
+  uint64_t below = 0;
+  ab_cells_view view = ab_cells_view_of(cells);
+  if (view.count == 0) return;
+  VALUE counts = rb_ary_new_capa(AB_CELLS_PLAIN);
+  for (unsigned i = 0; i < AB_CELLS_PLAIN; i++)
+    rb_ary_push(counts, ULL2NUM(below += view.plain[i]));
+  VALUE values[] = {kind, method, route, status, ab__seconds(cells->sum), counts};
+  rb_ary_push(list, rb_ary_new_from_values(AB_ARRAY_LEN(values), values));
+}
+
+static VALUE kind_of(unsigned kind) {
+  return ID2SYM(rb_intern(ab_series_kind_name((enum ab_series_kind)kind)));
+}
+
+static VALUE series_of(const ab_tally *tally) {
+  VALUE list = rb_ary_new_capa(tally->series_count), names = rb_ary_new(), methods = rb_ary_new();
+  for (uint32_t i = 0; i < tally->names; i++) rb_ary_push(names, name_of(tally, i));
+  rb_ary_store(names, tally->most, name_of(tally, tally->most));
+  for (unsigned i = 0; i < AB_ROW_METHOD_COUNT; i++)
+    rb_ary_push(methods, rb_usascii_str_new_cstr(ab_row_method_name((enum ab_row_method)i)));
+  for (uint32_t i = 0; i < tally->series_count; i++) {
+    ab_series_key key = tally->series[i].key;
+    VALUE route = key.route <= tally->most ? rb_ary_entry(names, key.route) : Qnil;
+    VALUE method = key.kind == AB_SERIES_REQUEST ? rb_ary_entry(methods, key.method) : Qnil;
+    push_series(list, kind_of(key.kind), method, route, key.status ? UINT2NUM(key.status) : Qnil,
+                &tally->series[i].cells);
+  }
+  return list;
+}
+
+/* call-seq: take -> Hash
+ *
+ * Raises NoMemoryError, IOError. */
+static VALUE tally_take(VALUE self) {
+  rb_tally *own = rb_check_typeddata(self, &tally_type);
+  if (ab_tally_take(&own->tally, ab__page_of(own->page)) != AB_OK) rb_memerror();
+  VALUE hash = rb_hash_new();
+  put(hash, "totals", totals_of(&own->tally.totals));
+  put(hash, "routes", routes_of(&own->tally));
+  put(hash, "routeless", routeless(&own->tally));
+  put(hash, "series", series_of(&own->tally));
+  RB_GC_GUARD(self);
+  return hash;
+}
+
+static VALUE tally_bounds(void) {
+  VALUE list = rb_ary_new();
+  for (unsigned i = 0; i < AB_CELLS_PLAIN - 1; i++)
+    rb_ary_push(list, ab__seconds(ab_cells_plain_end(i)));
+  return rb_obj_freeze(list);
+}
+
+void ab_init_tally(VALUE mAbaca) {
+  VALUE cPage = rb_const_get(mAbaca, rb_intern("Page"));
+  VALUE cTally = rb_define_class_under(cPage, "Tally", rb_cObject);
+  rb_undef_alloc_func(cTally);
+  rb_define_singleton_method(cTally, "new", tally_new, 2);
+  rb_define_method(cTally, "take", tally_take, 0);
+  rb_define_const(cTally, "BOUNDS", tally_bounds());
+}
