@@ -136,6 +136,9 @@ module Abaca
       # @!method pid
       #   @return [Integer, nil] of the process that has, or had, the slot; nil in an empty one
 
+      # @!method claims
+      #   @return [Integer] how many processes have claimed it so far
+
       # @!method phase
       #   @return [Integer, nil] what it has claimed
 
@@ -167,6 +170,15 @@ module Abaca
       #   @param page [Page]
       #   @param routes [Integer] how many are told apart, 64 at most; the first ones that it sees
       #   @return [Tally]
+
+      # @!method self.buckets(text, start, ends, counts)
+      #   Adds a line for each count, natively: there are thousands.
+      #
+      #   @param text [String] is added to
+      #   @param start [String] of each line
+      #   @param ends [Array<String>] what follows
+      #   @param counts [Array<Integer>]
+      #   @return [String] the text
 
       # @!method take
       #   Counts anew.

@@ -127,6 +127,8 @@ module Abaca
         any(:control_operate_token, nil, "", "allows looks, and acts that end nothing", file: [], level: :process)
         any(:control_read_token, nil, "", "allows looks alone", file: [], level: :process)
         switch(:control_data_only, false, "it only answers questions", file: [], level: :process)
+        setting(:metrics_port, nil, Types::MetricsPort.new, "where Prometheus finds `/metrics`, and nothing else",
+                page: "metrics.md", level: :process, flag: ["--metrics-port [HOST:]PORT"])
         setting(:bind_to_activated_sockets, false, Types::Activation.new,
                 "listens at the sockets of systemd too, or at nothing else",
                 level: :process, flag: ["--bind-to-activated-sockets [only]"])

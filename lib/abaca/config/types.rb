@@ -247,6 +247,23 @@ module Abaca
         end
       end
 
+      # Where metrics are: a port, of this machine alone, or a host and a port.
+      class MetricsPort < Any
+        PLACE = %r{\A(?:(?<host>\[[\h:.]+\]|[^\[\]:/?#\s]+):)?(?<port>\d{1,5})\z}
+        private_constant :PLACE
+
+        def initialize = super("a port, perhaps with a host before it: `9394`, `\"0.0.0.0:9394\"`")
+
+        # @return [String, nil] host and port
+        def check(name, value, _others)
+          return if value.nil?
+
+          match = PLACE.match(value.to_s)
+          refuse(name, "a port, or host:port, is", value) unless match && match[:port].to_i <= 65_535
+          "#{match[:host] || '127.0.0.1'}:#{match[:port]}"
+        end
+      end
+
       # Whether sockets of systemd are listened at, and nothing else.
       class Activation < Any
         def initialize = super("true, false, `:only`")

@@ -25,7 +25,7 @@ module Abaca
         add.call(:operate, "gc", puma: true, act: true)
         add.call(:admin, "stop", "halt", "restart", "phased-restart", "refork", "reload-worker-directory",
                  puma: true, act: true)
-        add.call(:read, "workers", figures: true)
+        add.call(:read, "workers", "metrics", figures: true)
         add.call(:read, "requests", "kept", "loops", "routes", "waits", "clients", "stalls", "events", "history")
         add.call(:read, "config", "dump", "fibers", "pools", "log-level", "set")
         add.call(:operate, "reload-certificates", act: true)

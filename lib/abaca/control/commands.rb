@@ -18,13 +18,15 @@ module Abaca
       # @param views [Views, nil] of the page
       # @param crew [Crew, nil] the processes that serve
       # @param sessions [Sessions, nil] of browsers
+      # @param metrics [Metrics, nil] nil: there are none
       # @param data_only [Boolean] whether nothing can be done but read figures
-      def initialize(launcher, looks: nil, views: nil, crew: nil, sessions: nil, data_only: false)
+      def initialize(launcher, looks: nil, views: nil, crew: nil, sessions: nil, metrics: nil, data_only: false) # rubocop:disable Metrics/ParameterLists -- what can be asked
         @launcher = launcher
         @looks = looks
         @views = views
         @crew = crew
         @sessions = sessions
+        @metrics = metrics
         @data_only = data_only
       end
 
@@ -48,7 +50,7 @@ module Abaca
       private
 
       # What this class answers by itself.
-      OWN = %w[stats workers link open log_level set_log_level set_setting cancel worker_gc worker_drain
+      OWN = %w[stats workers metrics link open log_level set_log_level set_setting cancel worker_gc worker_drain
                worker_recycle].freeze
       private_constant :OWN
 
@@ -76,6 +78,12 @@ module Abaca
         return look("workers", request) if @looks
 
         Answer.of(PumaStats.workers(JSON.parse(ask("stats").body, symbolize_names: true)), request)
+      end
+
+      def metrics(request, _level)
+        return Answer.text(404, "There is no page to read") unless @metrics
+
+        @metrics.answer(request)
       end
 
       # For a browser: whoever asks gives away no more than he has.

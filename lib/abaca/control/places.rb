@@ -19,14 +19,15 @@ module Abaca
       # @param address [Address]
       # @param asked [String, nil] the setting that it is from
       # @param heir [Heir, nil] the place of the program before this one
+      # @param what [String] what is to listen there
       # @raise [ConfigError] if it cannot be listened at
-      def initialize(address, asked: nil, heir: nil)
+      def initialize(address, asked: nil, heir: nil, what: "the control server")
         @asked = asked
         @pid = Process.pid
         heir&.for?(asked, absolute(address)) ? inherit(address, heir) : listen(address, heir)
       rescue SystemCallError => e
         remove_folder
-        raise ConfigError, "cannot listen on #{@address || address} for the control server: #{e.message}"
+        raise ConfigError, "cannot listen on #{@address || address} for #{what}: #{e.message}"
       end
 
       # @return [Heir] for the next program of this process

@@ -16,14 +16,16 @@ module Abaca
       LOOK = 5
       private_constant :IGNORED, :LOOK
 
-      # @param places [Places] its sockets
-      # @param guard [Guard]
+      # @param places [Places, nil] the control server's sockets
+      # @param guard [Guard, nil]
+      # @param port [Places, nil] those of `metrics_port`
       # @param config [Config]
       # @param slots [Launcher::Cluster::Slots, Launcher::OnlySlot] the page
       # @param enrolment [Enrolment] to which processes that serve come
       # @param changes [Hash{Symbol => Object}] settings that somebody has changed
-      def initialize(places, guard:, config:, slots:, enrolment:, changes:)
+      def initialize(places, guard:, port:, config:, slots:, enrolment:, changes:) # rubocop:disable Metrics/ParameterLists -- what a process is made of
         @places = places
+        @port = port
         @guard = guard
         @config = config
         @slots = slots
@@ -38,7 +40,7 @@ module Abaca
       def run(socket)
         IGNORED.each { |name| Signal.trap(name, "IGNORE") }
         Process.setproctitle(title)
-        let_go([socket, @enrolment, *@places.sockets].map(&:fileno))
+        let_go([socket, @enrolment, *@places&.sockets, *@port&.sockets].map(&:fileno))
         serve(socket)
       end
 
@@ -52,13 +54,21 @@ module Abaca
       def serve(socket)
         ends = Thread::Queue.new
         launcher = Questions.new(socket) { |told| ends << told }
+        metrics = Metrics.new(@config, @slots, launcher:, pid: @launcher)
+        log = RemoteLog.new(launcher)
+        servers = [control_server(launcher, metrics, log), (MetricsServer.new(@port, metrics:, log:) if @port)]
+        watch_parent(ends)
+        servers.compact.each(&:close) if ends.pop
+      end
+
+      def control_server(launcher, metrics, log)
+        return unless @places
+
         crew = Crew.new(@enrolment, @slots) { |process| process.ask("set", within: 1, **@changes) if @changes.any? }
         looks = Looks.new(@config, @slots, launcher, crew, @changes)
-        commands = Commands.new(launcher, looks:, views: Views.new(@slots), crew:, sessions: @guard.sessions,
+        commands = Commands.new(launcher, looks:, views: Views.new(@slots), crew:, sessions: @guard.sessions, metrics:,
                                           data_only: @config[:control_data_only])
-        server = Server.new(@places, guard: @guard, commands:, log: RemoteLog.new(launcher))
-        watch_parent(ends)
-        server.close if ends.pop
+        Server.new(@places, guard: @guard, commands:, log:)
       end
 
       def watch_parent(ends)

@@ -13,6 +13,7 @@ module Abaca
       STAND_IN = "ABACA_STAND_IN"
       SUCCESSOR = "ABACA_SUCCESSOR"
       CONTROL = "ABACA_INHERIT_CONTROL"
+      METRICS = "ABACA_INHERIT_METRICS"
       # Messages of the two: a listener with its descriptors, all is ready, and the end.
       LISTENER = "listener"
       READY = "ready"
@@ -20,8 +21,8 @@ module Abaca
       # Bytes of a message at most: a URL, and a few words.
       MESSAGE = 4096
       # Settings of what there is only once: a stand-in has none of it.
-      ONCE = { pidfile: nil, state_path: nil, control_url: nil, plugins: [].freeze, after_booted: [].freeze,
-               after_stopped: [].freeze, idle_timeout: 0 }.freeze
+      ONCE = { pidfile: nil, state_path: nil, control_url: nil, metrics_port: nil, plugins: [].freeze,
+               after_booted: [].freeze, after_stopped: [].freeze, idle_timeout: 0 }.freeze
       private_constant :MESSAGE, :ONCE
 
       # @return [Inherited] the sockets
@@ -30,14 +31,16 @@ module Abaca
       # @return [Control::Heir, nil] the control server's place
       attr_reader :control
 
+      # @return [Control::Heir, nil] the place of `metrics_port`
+      attr_reader :metrics
+
       # @return [Integer, nil] the stand-in's process, in its successor
       attr_reader :pid
 
       # @param env [Hash{String => String}, ENV] loses the variables
       def initialize(env = ENV)
         @inherited = Inherited.new(env)
-        control = env.delete(CONTROL)
-        @control = Control::Heir.parse(control) if control
+        @control, @metrics = [CONTROL, METRICS].map { |name| (text = env.delete(name)) && Control::Heir.parse(text) }
         fd = env.delete(STAND_IN)
         @stand_in = !fd.nil?
         @restarted = @stand_in || env.key?(SUCCESSOR)

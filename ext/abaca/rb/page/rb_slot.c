@@ -146,6 +146,11 @@ static VALUE slot_pid(VALUE self) {
   return pid ? INT2NUM(pid) : Qnil;
 }
 
+/* call-seq: claims -> Integer */
+static VALUE slot_claims(VALUE self) {
+  return UINT2NUM(look(self).claims);
+}
+
 /* call-seq: phase -> Integer or nil */
 static VALUE slot_phase(VALUE self) {
   ab_page_view view = look(self);
@@ -222,6 +227,7 @@ void ab__init_slot(VALUE cPage) {
   rb_define_method(cSlot, "state", slot_state, 0);
   rb_define_method(cSlot, "state=", slot_set_state, 1);
   rb_define_method(cSlot, "pid", slot_pid, 0);
+  rb_define_method(cSlot, "claims", slot_claims, 0);
   rb_define_method(cSlot, "phase", slot_phase, 0);
   rb_define_method(cSlot, "started_at", slot_started_at, 0);
   rb_define_method(cSlot, "beat", slot_beat, 0);

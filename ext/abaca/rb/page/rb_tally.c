@@ -1,6 +1,8 @@
 /* Abaca::Page::Tally: what all slots of a page have counted together. */
 #include "page/tally.h"
 
+#include <stdio.h>
+
 #include "rb/page/rb_page_parts.h"
 
 typedef struct rb_tally {
@@ -148,6 +150,27 @@ static VALUE tally_take(VALUE self) {
   return hash;
 }
 
+/* call-seq: buckets(text, start, ends, counts) -> text
+ *
+ * Adds a line for each count: a scrape has thousands of them. */
+static VALUE tally_buckets(VALUE klass, VALUE text, VALUE start, VALUE ends, VALUE counts) {
+  StringValue(text);
+  StringValue(start);
+  Check_Type(ends, T_ARRAY);
+  Check_Type(counts, T_ARRAY);
+  for (long i = 0; i < RARRAY_LEN(counts) && i < RARRAY_LEN(ends); i++) {
+    char number[24];
+    VALUE end = rb_ary_entry(ends, i);
+    StringValue(end);
+    int len = snprintf(number, sizeof(number), "%llu\n", NUM2ULL(rb_ary_entry(counts, i)));
+    rb_str_cat(text, RSTRING_PTR(start), RSTRING_LEN(start));
+    rb_str_cat(text, RSTRING_PTR(end), RSTRING_LEN(end));
+    rb_str_cat(text, number, len);
+  }
+  (void)klass;
+  return text;
+}
+
 static VALUE tally_bounds(void) {
   VALUE list = rb_ary_new();
   for (unsigned i = 0; i < AB_CELLS_PLAIN - 1; i++)
@@ -160,6 +183,7 @@ void ab_init_tally(VALUE mAbaca) {
   VALUE cTally = rb_define_class_under(cPage, "Tally", rb_cObject);
   rb_undef_alloc_func(cTally);
   rb_define_singleton_method(cTally, "new", tally_new, 2);
+  rb_define_singleton_method(cTally, "buckets", tally_buckets, 4);
   rb_define_method(cTally, "take", tally_take, 0);
   rb_define_const(cTally, "BOUNDS", tally_bounds());
 }

@@ -1,0 +1,83 @@
+# frozen_string_literal: true
+
+require_relative "../log/text"
+
+module Abaca
+  class Metrics
+    # Builds a text of the format. A family without samples is left out.
+    #
+    #   text.counter("abaca_stalls_total", "Stalls of loops.", 3)
+    #   text.gauge("abaca_workers", "Workers, by state.", { { state: "serving" } => 4 })
+    class Text
+      # What stands behind a bucket's other labels.
+      ENDS = [*Page::Tally::BOUNDS.map { |bound| bound == bound.to_i ? bound.to_i : bound }, "+Inf"]
+             .map { |bound| %(le="#{bound}"} ).freeze }.freeze
+      ESCAPES = { "\\" => "\\\\", "\n" => "\\n", "\"" => "\\\"" }.freeze
+      private_constant :ENDS, :ESCAPES
+
+      def initialize
+        @text = +""
+        @escaped = {} # most values come again and again
+      end
+
+      # @return [String]
+      def to_s = @text
+
+      # @param name [String] in seconds, bytes or none, with `_total` at its end
+      # @param help [String]
+      # @param samples [Numeric, nil, Hash{Hash => Numeric}] by their labels; those that are nil are left out
+      def counter(name, help, samples) = simple("counter", name, help, samples)
+
+      # The same of what there is now.
+      def gauge(name, help, samples) = simple("gauge", name, help, samples)
+
+      # @param name [String] in seconds
+      # @param help [String]
+      # @param samples [Array<Array(Hash, Float, Array<Integer>)>] labels, sum, counts up to each bound
+      def histogram(name, help, samples)
+        return if samples.empty?
+
+        head("histogram", name, help)
+        samples.each { |labels, sum, counts| buckets(name, labels(labels), sum, counts) }
+      end
+
+      private
+
+      def simple(type, name, help, samples)
+        samples = { {} => samples } unless samples.is_a?(Hash)
+        samples = samples.compact
+        return if samples.empty?
+
+        head(type, name, help)
+        samples.each do |labels, value|
+          labels = labels(labels)
+          @text << name << (labels.empty? ? "" : "{#{labels}}") << " " << value.to_s << "\n"
+        end
+      end
+
+      def head(type, name, help) = @text << "# HELP #{name} #{help}\n# TYPE #{name} #{type}\n"
+
+      def buckets(name, labels, sum, counts)
+        start = "#{name}_bucket{#{labels}#{',' unless labels.empty?}"
+        Page::Tally.buckets(@text, start, ENDS, counts)
+        labels = "{#{labels}}" unless labels.empty?
+        @text << "#{name}_sum#{labels} #{sum}\n#{name}_count#{labels} #{counts.last}\n"
+      end
+
+      def labels(labels)
+        labels.each_with_object(+"") do |(name, value), text|
+          next if value.nil?
+
+          text << "," unless text.empty?
+          text << name.name << "=\"" << (@escaped[value] ||= escape(value)) << "\""
+        end
+      end
+
+      # Names of routes may be any bytes.
+      def escape(value)
+        text = Log::Text.utf8(value.to_s)
+        text.match?(/[\\\n"]/) ? text.gsub(/[\\\n"]/, ESCAPES) : text
+      end
+    end
+  end
+end
