@@ -18,18 +18,15 @@ module Abaca
     TYPE = "text/plain; version=0.0.4; charset=utf-8"
     # Bytes from which compressing is worth it.
     LARGE = 4096
-    # Routes that are told apart.
-    ROUTES = 64
-    private_constant :LARGE, :ROUTES
+    private_constant :LARGE
 
     # @param config [Config]
     # @param slots [Launcher::Cluster::Slots, Launcher::OnlySlot] the page
     # @param launcher [Control::Questions, nil] knows the certificates
     # @param pid [Integer] the launcher's process
     def initialize(config, slots, launcher: nil, pid: Process.ppid)
-      routes = config.to_h.fetch(:metrics_routes, ROUTES)
       @page = slots.page
-      @tally = Page::Tally.new(@page, routes)
+      @tally = Page::Tally.new(@page, config[:metrics_routes])
       workers = Workers.new(slots, clustered: config[:workers].positive?)
       @parts = [Times.new, Counts.new, workers, Processes.new(workers, master: pid), Machine.new,
                 Certificates.new(config.binds.any?(&:tls) ? launcher : nil)]

@@ -163,8 +163,8 @@ module Abaca
       #     Server#stats that docs/page.md names
     end
 
-    # What all slots of a page have counted together, by routes and series of times. A route or a series that it has told
-    # apart once is told apart from then on, so what it says of one never falls, however workers end.
+    # What all slots of a page have counted together, by routes and series of times. A route or a series that it has
+    # told apart once is told apart from then on, so what it says of one never falls, however workers end.
     class Tally
       # @!method self.new(page, routes)
       #   @param page [Page]

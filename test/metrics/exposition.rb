@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "set"
+
 # A strict reader of Prometheus's text format 0.0.4, written from the format's description. It knows nothing of how the
 # server writes it.
 class Exposition
@@ -12,6 +14,9 @@ class Exposition
 
   # A text that is not of this format.
   class Malformed < StandardError; end
+
+  HELP = /\A# HELP (#{NAME}) (.*)\z/
+  TYPE = /\A# TYPE (#{NAME}) (\w+)\z/
 
   # @return [Hash{String => String}] types by family
   attr_reader :types
@@ -49,9 +54,9 @@ class Exposition
 
   def read(line)
     case line
-    when /\A# HELP (#{NAME}) (.*)\z/o then help($1)
-    when /\A# TYPE (#{NAME}) (\w+)\z/o then type($1, $2)
-    when SAMPLE then sample($1, $2, $7)
+    when HELP then help(line[HELP, 1])
+    when TYPE then type(*line.match(TYPE).captures)
+    when SAMPLE then sample(*line.match(SAMPLE).values_at(1, 2, -1))
     else refuse("no line of the format: #{line.inspect}")
     end
   end
@@ -91,7 +96,7 @@ class Exposition
     @types.select { |_, type| type == "histogram" }.each_key do |name|
       groups = @samples.fetch("#{name}_bucket").group_by { |labels, _| labels.except(:le) }
       groups.each { |labels, buckets| check_buckets(name, labels, buckets) }
-      refuse("#{name}: sums of others") unless @samples["#{name}_sum"].keys.sort_by(&:to_s) == groups.keys.sort_by(&:to_s)
+      refuse("#{name}: sums of others") unless @samples["#{name}_sum"].keys.to_set == groups.keys.to_set
     end
   end
 

@@ -127,8 +127,6 @@ module Abaca
         any(:control_operate_token, nil, "", "allows looks, and acts that end nothing", file: [], level: :process)
         any(:control_read_token, nil, "", "allows looks alone", file: [], level: :process)
         switch(:control_data_only, false, "it only answers questions", file: [], level: :process)
-        setting(:metrics_port, nil, Types::MetricsPort.new, "where Prometheus finds `/metrics`, and nothing else",
-                page: "metrics.md", level: :process, flag: ["--metrics-port [HOST:]PORT"])
         setting(:bind_to_activated_sockets, false, Types::Activation.new,
                 "listens at the sockets of systemd too, or at nothing else",
                 level: :process, flag: ["--bind-to-activated-sockets [only]"])
@@ -197,7 +195,9 @@ module Abaca
         setting(:slow_after, 0.5, Types::Seconds.new, "a request that takes longer is kept in the page; 0: none is",
                 page: "sight.md")
         setting(:metrics_routes, 64, Types::Count.new("routes", 0..64), "routes that are told apart",
-                page: "sight.md")
+                page: "metrics.md")
+        setting(:metrics_port, nil, Types::MetricsPort.new, "where Prometheus finds `/metrics`, and nothing else",
+                page: "metrics.md", level: :process, flag: ["--metrics-port [HOST:]PORT"])
         checked(:services, [].freeze,
                 "`\"db\"`, `\"cache\"`, `\"http\"` or `\"io\"`; a host and a port, a port or a path",
                 "what is at the other end of the app's connections, beside the usual ports", Services.method(:check),

@@ -66,8 +66,10 @@ module Abaca
       end
 
       def process(text, totals)
-        text.counter("abaca_stalls_total", "Times that a request kept its loop for too long.", totals[:stalls])
-        text.counter("abaca_stall_seconds_total", "Time of these stalls.", totals[:stall_time])
+        if totals[:stalls].positive?
+          text.counter("abaca_stalls_total", "Times that a request kept its loop for too long.", totals[:stalls])
+          text.counter("abaca_stall_seconds_total", "Time of these stalls.", totals[:stall_time])
+        end
         if totals.values_at(:gc_minor, :gc_major).any?(&:positive?)
           text.counter("abaca_gc_seconds_total", "Time of garbage collections.", totals[:gc_time])
           text.counter("abaca_gc_collections_total", "Garbage collections, by kind.",

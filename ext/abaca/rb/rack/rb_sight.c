@@ -199,6 +199,7 @@ void ab_sight_end(ab_call *call) {
   uint32_t route = route_of(call, sight);
   bool failed = call->status >= 500 || (call->status == 0 && !call->hijacked);
   bool slow = sight->slow_after && row->since - row->began >= sight->slow_after;
+  ab_seq_open(&app->seq);
   AB_ADD(app->ended, 1);
   if (AB_UNLIKELY(failed)) AB_ADD(app->failed, 1);
   ab_row_add_sums(app->sums, row);
@@ -207,6 +208,7 @@ void ab_sight_end(ab_call *call) {
     if (route < sight->parts.route_count)
       ab_page_route_add(&sight->parts.routes[route], row, failed);
   }
+  ab_seq_close(&app->seq);
   if (sight->parts.series_count >= AB_SERIES_KIND_COUNT) count_times(sight, row, route);
   const ab_page_client_request client = {
       .bytes = call->body_sent, .slow = slow, .error = call->status >= 400};

@@ -1,0 +1,199 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "json"
+require "support/cluster_case"
+require "abaca"
+require "zlib"
+require_relative "exposition"
+
+# /metrics over the wire, of servers with workers: read by a strict parser of our own.
+class MetricsTest < Minitest::Test
+  include ClusterCase
+
+  # Seconds in which an answer comes from the page.
+  SOON = 10
+  APP = <<~'RUBY'
+    run(lambda do |env|
+      case env["PATH_INFO"]
+      when "/fail" then raise "no"
+      when "/pid" then [200, {}, ["#{Process.pid}\n"]]
+      else
+        env["abaca.route"] = env["QUERY_STRING"].empty? ? "/things/:id" : "/q\"\\\n#{env["QUERY_STRING"]}"
+        [env["PATH_INFO"] == "/missing" ? 404 : 200, {}, ["thing\n"]]
+      end
+    end)
+  RUBY
+  DURATION = "http_server_request_duration_seconds"
+
+  def config(workers, more = "")
+    @port = free_port
+    "workers #{workers}\nmetrics_port #{@port}\n#{more}\n"
+  end
+
+  def free_port
+    socket = TCPServer.new("127.0.0.1", 0)
+    socket.addr[1]
+  ensure
+    socket.close
+  end
+
+  # Returns status, fields and body.
+  def fetch(path = "/metrics", verb: "GET", fields: {}, socket: TCPSocket.new("127.0.0.1", @port))
+    fields = { "Host" => "127.0.0.1:#{@port}" }.merge(fields)
+    socket.write("#{verb} #{path} HTTP/1.1\r\n#{fields.map { |name, value| "#{name}: #{value}\r\n" }.join}\r\n")
+    raise "no answer to #{path}" unless socket.wait_readable(SOON)
+
+    head, body = socket.read.split("\r\n\r\n", 2)
+    lines = head.split("\r\n")
+    [lines.first[/\d{3}/].to_i, lines.drop(1).to_h { |line| line.split(": ", 2) }, body]
+  ensure
+    socket&.close
+  end
+
+  def scrape = Exposition.new(fetch.last)
+
+  def request(command, path, verb: "GET")
+    connect(command.port).call("#{verb} #{path} HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n")
+  end
+
+  def test_what_requests_did
+    command = run_cluster(APP, config: config(2))
+    3.times { request(command, "/things/1") }
+    request(command, "/missing")
+    request(command, "/fail")
+    request(command, "/pid")
+    found = nil
+    assert(eventually { (found = scrape).sum("#{DURATION}_count") == 6 })
+    count = ->(**labels) { found["#{DURATION}_count", http_request_method: "GET", **labels] }
+    assert_equal 3, count.call(http_response_status_code: "200", http_route: "/things/:id")
+    assert_equal 1, count.call(http_response_status_code: "404", http_route: "/things/:id")
+    assert_equal 1, count.call(http_response_status_code: "500", error_type: "500")
+    assert_equal 1, count.call(http_response_status_code: "200")
+    assert_equal 6, found["abaca_requests_total"]
+    assert_operator found["abaca_request_state_seconds_total", state: "run", route: "/things/:id"], :>, 0
+    assert_in_delta found.sum("#{DURATION}_sum"), found.sum("abaca_request_state_seconds_total"), 0.001
+    assert_equal 2, found["abaca_workers", state: "serving"]
+    assert_equal 0, found["abaca_worker_restarts_total"]
+    assert_equal %w[0 1 master watch], found.samples["process_resident_memory_bytes"].keys.map { |of| of[:worker] }
+    assert_equal({ version: Abaca::VERSION, ruby: RUBY_VERSION }, found.samples["abaca_build_info"].keys.first)
+  end
+
+  # What an app puts into its env is quoted; more routes than there are places are one.
+  def test_hostile_routes_paths_and_methods
+    command = run_cluster(APP, config: config(1, "silence_single_worker_warning\nmetrics_routes 4"), count: 1)
+    20.times { |i| request(command, "/things/1?#{i}") }
+    request(command, "/#{'a' * 4000}%22%0A%5C")
+    request(command, "/x", verb: "PROPFIND")
+    found = nil
+    assert(eventually { (found = scrape).sum("#{DURATION}_count") == 22 })
+    labels = found.samples["#{DURATION}_count"].keys
+    assert_equal ["/q\"\\\n0", "/q\"\\\n1", "/q\"\\\n2", "/q\"\\\n3", "_OTHER"],
+                 labels.map { |of| of[:http_route] }.uniq.sort
+    assert_equal 18, found.samples["#{DURATION}_count"].sum { |of, count| of[:http_route] == "_OTHER" ? count : 0 }
+    assert_equal %w[GET _OTHER], labels.map { |of| of[:http_request_method] }.uniq.sort
+    assert_operator found["abaca_routes_dropped_total"], :>=, 18
+    refute_includes fetch.last, "aaaaaaaa"
+  end
+
+  # Workers are killed meanwhile. What was counted once stays.
+  def test_no_counter_falls_while_workers_die
+    command = run_cluster(APP, config: config(2))
+    deadline = now + 20
+    before = scrape.counters
+    scrapes = deaths = 0
+    while now < deadline && scrapes < 10_000
+      if (scrapes % 25).zero? && running(command).size == 2
+        kill_one(command)
+        deaths += 1
+      end
+      poke(command)
+      found = scrape.counters
+      before.each { |key, value| assert_operator found.fetch(key, -1), :>=, value, "#{key} after #{deaths} deaths" }
+      before = found
+      scrapes += 1
+    end
+    assert_operator deaths, :>=, 2
+    restarts = nil
+    assert(eventually { (restarts = scrape["abaca_worker_restarts_total"]) >= deaths })
+    assert_equal deaths, restarts
+  end
+
+  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+  def kill_one(command) = Process.kill(:KILL, running(command).sample.pid)
+
+  # A connection of a worker that is killed breaks.
+  def poke(command)
+    request(command, "/things/1")
+  rescue SystemCallError, IOError
+    nil
+  end
+
+  # Nobody of those that serve takes part.
+  def test_while_all_are_stopped
+    command = run_cluster(APP, config: config(2))
+    4.times { request(command, "/things/1") }
+    assert(eventually { scrape.sum("#{DURATION}_count") == 4 })
+    stopped = [command.pid, *booted(command).map(&:pid)]
+    stopped.each { |pid| Process.kill(:STOP, pid) }
+    found = scrape
+    assert_equal 4, found.sum("#{DURATION}_count")
+    age = found.samples["abaca_worker_heartbeat_age_seconds"].values.max
+    assert(eventually { scrape.samples["abaca_worker_heartbeat_age_seconds"].values.min > age })
+  ensure
+    stopped&.each { |pid| Process.kill(:CONT, pid) }
+  end
+
+  def test_the_port_has_nothing_else
+    command = run_cluster(APP, config: config(1, "silence_single_worker_warning"), count: 1)
+    status, fields, body = fetch
+    assert_equal [200, "text/plain; version=0.0.4; charset=utf-8"], [status, fields["Content-Type"]]
+    assert_equal body.bytesize.to_s, fields["Content-Length"]
+    assert_equal [200, ""], fetch(verb: "HEAD").values_at(0, 2)
+    assert_equal 405, fetch(verb: "POST").first
+    %w[/ /stats /stop /workers /open /metrics/x].each { |path| assert_equal 404, fetch(path).first, path }
+    assert_equal 403, fetch(fields: { "Host" => "evil.example" }).first
+    assert_equal 403, fetch(fields: { "Origin" => "http://evil.example" }).first
+    assert alive?(command.pid)
+    assert_raises(SystemCallError) { TCPSocket.new("127.0.0.2", @port) }
+  end
+
+  def test_compressed
+    run_cluster(APP, config: config(1, "silence_single_worker_warning"), count: 1)
+    _, fields, body = fetch(fields: { "Accept-Encoding" => "br, gzip;q=0.5" })
+    assert_equal %w[gzip Accept-Encoding], fields.values_at("Content-Encoding", "Vary")
+    assert_equal 1, Exposition.new(Zlib.gunzip(body))["abaca_workers", state: "serving"]
+    ["", "identity", "gzip;q=0", "br", "*;q=0"].each do |field|
+      assert_nil fetch(fields: { "Accept-Encoding" => field })[1]["Content-Encoding"], field
+    end
+  end
+
+  # On the control server, a token is needed; that for looks is enough.
+  def test_on_the_control_server
+    control = 'activate_control_app "unix://control.sock", auth_token: "secret", read_token: "look"'
+    command = run_abaca(APP, config: "#{control}\n").tap { |one| one.wait_for(/Use Ctrl-C/) }
+    request(command, "/things/1")
+    ask = lambda do |token|
+      fetch(socket: UNIXSocket.new("#{@directory}/control.sock"),
+            fields: token ? { "Authorization" => "Bearer #{token}" } : {})
+    end
+    assert_equal [403, "Invalid auth token"], ask.call(nil).values_at(0, 2)
+    assert_equal 403, ask.call("wrong").first
+    assert_equal 200, ask.call("secret").first
+    assert(eventually { Exposition.new(ask.call("look").last).sum("#{DURATION}_count") == 1 })
+  end
+
+  # Who scrapes meanwhile waits, and is not refused.
+  def test_a_hot_restart
+    command = run_abaca(APP, config: config(0)).tap { |one| one.wait_for(/Use Ctrl-C/) }
+    command.signal(:USR2)
+    scrapes = 0
+    until command.text.scan("Use Ctrl-C").size == 2
+      scrape
+      scrapes += 1
+    end
+    assert_operator scrapes, :>, 0
+    assert_equal 1, scrape["abaca_workers", state: "serving"]
+  end
+end
