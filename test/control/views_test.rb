@@ -74,6 +74,7 @@ class ControlViewsTest < Minitest::Test
     assert_includes 0.01..10, route[:p99]
     wait, = look("/waits")[:waits]
     assert_equal ["db", "10.0.0.9:5432", 2], wait.values_at(:kind, :target, :now)
+    assert_equal [2, { db: 2 }], look("/waits").values_at(:looked_at, :states)
     assert_equal "10.0.0.7", look("/clients")[:clients].first[:address]
     assert_equal ["stall", "0.8", "app/reports.rb:41"],
                  look("/events")[:events].first.values_at(:kind, :request, :text)

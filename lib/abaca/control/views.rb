@@ -7,11 +7,13 @@ module Abaca
     class Views
       # Requests in an answer, where nobody says how many.
       USUAL = 100
+      # Requests that are looked at for what they wait for: more would cost more than 5 ms.
+      LOOKED_AT = 500
       # States in which a request waits for something beyond its process, or for others in it.
       WAITS = %i[db cache http io pool lock sleep dns disk process offload require].freeze
       # The percentiles of a route.
       PARTS = { p50: 0.5, p95: 0.95, p99: 0.99 }.freeze
-      private_constant :USUAL, :WAITS, :PARTS
+      private_constant :USUAL, :LOOKED_AT, :WAITS, :PARTS
 
       # @param slots [Launcher::Cluster::Slots, Launcher::OnlySlot] the page
       def initialize(slots)
@@ -52,15 +54,18 @@ module Abaca
         { routes: rows.sort_by { |row| -row[:sums].values.sum } }
       end
 
-      # What requests wait for: one row for each database, upstream or lock, those that most wait for first.
+      # What requests wait for: one row for each database, upstream or lock, those that most wait for first. Of many
+      # requests in flight the oldest are looked at; `states` counts all of them.
       #
       # @return [Hash{Symbol => Object}]
       def waits(_request)
-        rows = @page.requests.select { |row| WAITS.include?(row[:state]) }
-        found = rows.group_by { |row| row.values_at(:state, :waits_for) }.map do |(kind, target), all|
+        rows = @page.requests(most: LOOKED_AT)
+        found = rows.select { |row| WAITS.include?(row[:state]) }.group_by { |row| row.values_at(:state, :waits_for) }
+        found = found.map do |(kind, target), all|
           { kind:, target:, now: all.size, longest: all.map { |row| row[:since] }.max }
         end
-        { waits: found.sort_by { |row| [-row[:now], -row[:longest]] }, sums: @page.totals[:sums] }
+        { looked_at: rows.size, waits: found.sort_by { |row| [-row[:now], -row[:longest]] }, states: @page.states,
+          sums: @page.totals[:sums] }
       end
 
       # The addresses with most requests.
