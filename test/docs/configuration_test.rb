@@ -13,7 +13,7 @@ class ConfigurationPageTest < Minitest::Test
 
   # Methods of the DSL that stand for a setting of another name.
   KEYS = { log_formatter: :formatter, custom_logger: :logger, stdout_redirect: :redirect, bind: :binds,
-           certificate: :certificates,
+           certificate: :certificates, service: :services,
            set_default_host: :default_host, set_remote_address: :remote_address,
            preload_app!: :preload_app, plugin: :plugins }.freeze
   # Those whose default the configuration works out.

@@ -18,11 +18,11 @@ class SignaturesTest < Minitest::Test
   INTERNAL = %w[
     AccessLog::Formats Addresses AppLoader BinaryInput CLI::Settings Compat Config::Admission Config::DSL::Control
     Config::DSL::Limits Config::DSL::Listeners Config::DSL::Logging Config::DSL::Modes Config::DSL::Parts
-    Config::DSL::ProcessSettings Config::DSL::PumaSettings Config::HookData Config::HttpMethods
-    Config::NotDone Config::Plugins Config::Processors
+    Config::DSL::ProcessSettings Config::DSL::PumaSettings Config::DSL::Sight Config::HookData Config::HttpMethods
+    Config::NotDone Config::Plugins Config::Processors Config::Services
     Config::BindOptions Config::Setting Config::Stalls Config::Table Config::Types Config::Values Control
     DefaultHandler Dump Engine
-    CLI::Help ErrorAnswers FiberSafety::Row Frames Guest Heart OutOfBand Launcher::App Launcher::Banner
+    Metrics CLI::Help ErrorAnswers FiberSafety::Row Frames Guest Heart OutOfBand Launcher::App Launcher::Banner
     Launcher::Cluster Launcher::Listeners
     Launcher::OnlySlot
     Launcher::Output Launcher::Overdue Launcher::Pidfile Launcher::Signals Launcher::Single Listener Log::Forms
