@@ -126,7 +126,7 @@ void ab_sight_begin(ab_call *call, const ab_request *request, ab_nsec now) {
   call->row = row;
   const ab_runner *runner = call->runner;
   ab_row_start start = {
-      .id = ++sight->last_id,
+      .id = call->id,
       .began = call->began,
       .state = AB_STATE_QUEUE,
       .mode = rack->guest ? AB_ROW_GUEST : (enum ab_row_mode)modes[runner->executor->mode],
