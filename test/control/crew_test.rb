@@ -124,10 +124,7 @@ class ControlCrewTest < Minitest::Test
     assert_refused(/Usage: abacactl set \[NAME=VALUE\]/, "set", "a=1", "b=2")
 
     # Those that come later have it too, and the next watch knows it.
-    watch = Dir["/proc/#{command.pid}/task/*/children"].flat_map { |path| File.read(path).split.map(&:to_i) } -
-            booted(command).map(&:pid)
-    assert_equal 1, watch.size
-    Process.kill(:KILL, watch.first)
+    Process.kill(:KILL, watch_of(command))
     command.wait_for(/is started anew/)
     assert_equal({ max_queue: 3 }, look("set")[:set])
     assert_equal 0, finish(command)

@@ -41,15 +41,6 @@ class ControlWatchTest < Minitest::Test
     JSON.parse(body, symbolize_names: true)
   end
 
-  # The process of the watch, nil if there is none.
-  def watch_of(command)
-    Dir["/proc/#{command.pid}/task/*/children"].flat_map { |path| File.read(path).split.map(&:to_i) }.find do |pid|
-      File.read("/proc/#{pid}/cmdline").start_with?("abaca: watch: #{command.pid} [")
-    rescue SystemCallError
-      false # it has ended
-    end
-  end
-
   # The sockets that a process has open.
   def sockets_of(pid)
     Dir["/proc/#{pid}/fd/*"].filter_map { |link| File.readlink(link)[/\Asocket:.*/] }
@@ -128,11 +119,24 @@ class ControlWatchTest < Minitest::Test
     command = run_single
     first = watch_of(command)
     Process.kill(:KILL, first)
-    command.wait_for(/the watch was killed by KILL, and is started anew/)
+    command.wait_for(/the watch has ended, and is started anew/)
     assert_equal 0, stats[:requests_count], "the kernel has kept the connection"
     second = watch_of(command)
     refute_equal first, second
     assert_ends(command, second)
+  end
+
+  # It is not among the children of the process that an app may wait for.
+  def test_an_app_waits_for_all_of_its_children
+    run_single("run ->(_) { [200, {}, [Process.waitall.size.to_s]] }").then do |command|
+      client = TCPSocket.new("127.0.0.1", command.port)
+      client.write(GET)
+      assert client.wait_readable(SOON), "it waits for a child that does not end"
+      assert_match(/\r\n\r\n0\z/, client.readpartial(1000))
+      assert_ends(command, watch_of(command))
+    ensure
+      client&.close
+    end
   end
 
   def test_ends_with_a_launcher_that_is_killed

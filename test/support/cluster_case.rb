@@ -57,6 +57,15 @@ module ClusterCase
   # Waits until a process has ended; returns whether it did.
   def gone?(pid) = eventually { !alive?(pid) }
 
+  # The process of the watch, nil if there is none.
+  def watch_of(command)
+    Dir.children("/proc").grep(/\A\d+\z/).map(&:to_i).find do |pid|
+      File.read("/proc/#{pid}/cmdline").start_with?("abaca: watch: #{command.pid} [")
+    rescue SystemCallError
+      false # it has ended
+    end
+  end
+
   # What a new connection gets.
   def ask(command) = connect(command.port).call(CLOSE).body
 

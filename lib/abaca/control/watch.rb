@@ -7,8 +7,9 @@ module Abaca
   class Control
     # The process that answers for the launcher: it holds the control server's sockets and reads the page, and so
     # answers while the launcher is stopped, loops stall or an extension keeps Ruby's lock. What needs the launcher, it
-    # asks for over a pair of sockets. This is the launcher's side: it forks the process, before the app is loaded, and
-    # anew when it has ended; the process ends with the launcher, however that ends.
+    # asks for over a pair of sockets. This is the launcher's side: it starts the process, before the app is loaded, and
+    # anew when it has ended; the process ends with the launcher, however that ends. It is nobody's child: an app that
+    # waits for all of its children does not wait for this one.
     class Watch
       # Seconds between the end of a process and the next one, if it has not lived for longer.
       PAUSE = 1.0
@@ -54,11 +55,42 @@ module Abaca
         @started = now
         ours, theirs = UNIXSocket.pair
         @log.flush # or the child may have a part of a line
-        @pid = Process.fork { child(ours, theirs) }
+        @pid = orphan { child(ours, theirs) }
         @socket = ours
         @replies = Replies.new(ours, @log, &@answer)
       ensure
         theirs&.close
+      end
+
+      # A process whose parent has ended; its number.
+      def orphan(&)
+        reader, writer = IO.pipe
+        parent = Process.fork { tell_child(writer, &) }
+        writer.close
+        pid = reader.read
+        await(parent)
+        raise Errno::EAGAIN, "a process of its own" if pid.empty?
+
+        Integer(pid, 10)
+      ensure
+        reader&.close
+        writer&.close
+      end
+
+      def tell_child(writer)
+        pid = Process.fork do
+          writer.close
+          yield
+        end
+        writer.write(pid.to_s)
+      ensure
+        exit!
+      end
+
+      def await(pid)
+        Process.wait(pid)
+      rescue Errno::ECHILD
+        nil # other code has waited for any child
       end
 
       # Nothing of the launcher's is to run at its end.
@@ -83,16 +115,8 @@ module Abaca
       # Its end of the pair is closed: it has ended, or is about to.
       def end_process
         @socket.close
-        _, status = Process.wait2(@pid)
-        @log.warn("the watch #{how(status)}, and is started anew") unless @closing
-      rescue Errno::ECHILD
-        nil # other code has waited for any child
-      end
-
-      def how(status)
-        return "was killed by #{Signal.signame(status.termsig)}" if status.signaled?
-
-        "has ended with status #{status.exitstatus}"
+        @log.warn("the watch has ended, and is started anew") unless @closing
+        Process.detach(@pid) # the first process of a container gets all orphans
       end
 
       def start_anew

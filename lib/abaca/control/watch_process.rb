@@ -7,12 +7,12 @@ require_relative "server"
 
 module Abaca
   class Control
-    # What runs in the process of the watch: the control server. It is forked by the launcher, and keeps nothing of it
-    # but the page and the sockets that it needs.
+    # What runs in the process of the watch: the control server. It comes from the launcher, and keeps nothing of it but
+    # the page and the sockets that it needs.
     class WatchProcess
       # They are for the launcher, which ends the watch.
       IGNORED = %w[INT TERM QUIT HUP USR1 USR2 TTIN TTOU URG PWR INFO].freeze & Signal.list.keys
-      # Seconds between two looks at the parent's number, in case another child of the launcher holds the pair.
+      # Seconds between two looks at the launcher, in case a child of it holds the pair.
       LOOK = 5
       private_constant :IGNORED, :LOOK
 
@@ -32,6 +32,7 @@ module Abaca
         @enrolment = enrolment
         @changes = changes
         @launcher = Process.pid
+        @began = beginning_of_launcher
       end
 
       # Serves until the launcher says that this is the end, or has ended.
@@ -57,7 +58,7 @@ module Abaca
         metrics = Metrics.new(@config, @slots, launcher:, pid: @launcher)
         log = RemoteLog.new(launcher)
         servers = [control_server(launcher, metrics, log), (MetricsServer.new(@port, metrics:, log:) if @port)]
-        watch_parent(ends)
+        watch_launcher(ends)
         servers.compact.each(&:close) if ends.pop
       end
 
@@ -71,11 +72,19 @@ module Abaca
         Server.new(@places, guard: @guard, commands:, log:)
       end
 
-      def watch_parent(ends)
+      def watch_launcher(ends)
         Thread.new do
-          sleep(LOOK) while Process.ppid == @launcher
+          sleep(LOOK) while beginning_of_launcher == @began
           ends << false
         end
+      end
+
+      # When the process began that has the launcher's number now, in ticks; nil: there is none, or it has ended.
+      def beginning_of_launcher
+        state, *others = File.read("/proc/#{@launcher}/stat")[/.*\) (.*)/m, 1].split
+        others[18] unless state == "Z"
+      rescue SystemCallError
+        nil
       end
 
       # What others have open is not open here, and the end of a log's reader is nobody's business. The numbers stay
