@@ -44,6 +44,8 @@ module Abaca
   autoload :PumaOptions, File.expand_path("abaca/puma/options", __dir__)
   autoload :RackHandler, File.expand_path("abaca/rack_handler", __dir__)
   autoload :RewindableInput, File.expand_path("abaca/rewindable_input", __dir__)
+  autoload :Sight, File.expand_path("abaca/sight", __dir__)
+  autoload :Top, File.expand_path("abaca/top", __dir__)
 
   class << self
     # Figures of the server that the command runs in this process (or, in a worker, in its master), in Puma's shape

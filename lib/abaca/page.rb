@@ -50,12 +50,23 @@ module Abaca
       # @return [Page] that can only be read; it stays readable when the server has ended
       # @raise [Error] if the process has no page, or one of another layout
       # @raise [SystemCallError] if there is no such process, or it is another user's
-      def of(pid)
+      def of(pid) = File.open(place(pid), "rb") { |file| read(file.fileno) }
+
+      # @param pid [Integer] as for Page.of
+      # @return [String] the file in /proc that is its page; while it stays the same file, so does the page
+      # @raise [Error, SystemCallError] as Page.of
+      def place(pid)
         folder = "/proc/#{Integer(pid)}/fd"
         number = Dir.children(folder).find { |name| page?("#{folder}/#{name}") }
-        raise Error, "process #{pid} has no page: only servers with workers have one" unless number
+        raise Error, "process #{pid} has no page: it is no server of Abaca's, or one without workers" unless number
 
-        File.open("#{folder}/#{number}", "rb") { |file| read(file.fileno) }
+        "#{folder}/#{number}"
+      end
+
+      # @return [Array<Integer>] processes of this user that have a page, of each server the first one
+      def processes
+        found = Dir.children("/proc").grep(/\A\d+\z/).map(&:to_i).select { |pid| page_of?(pid) }
+        found.reject { |pid| found.include?(parent(pid)) }
       end
 
       private
@@ -64,6 +75,18 @@ module Abaca
         return if number.is_a?(Integer) && range.cover?(number)
 
         raise ArgumentError, "#{name}: #{range.begin} to #{range.end || "any number"}, not #{number.inspect}"
+      end
+
+      def page_of?(pid)
+        place(pid) && true
+      rescue Error, SystemCallError
+        false # it has none, or is another user's
+      end
+
+      def parent(pid)
+        File.read("/proc/#{pid}/stat").rpartition(") ").last.split[1].to_i
+      rescue SystemCallError
+        0 # it has ended meanwhile
       end
 
       # "/memfd:abaca-page (deleted)", or a file of such a name.

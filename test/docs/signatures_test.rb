@@ -30,7 +30,7 @@ class SignaturesTest < Minitest::Test
     Launcher::HotRestart Launcher::Inherited Launcher::Origin Launcher::Succession
     Launcher::Actions Launcher::Activated Launcher::Certificates Launcher::FromPuma SchedulerClass Server::TLSListeners
     PrunedBundle PumaConfiguration PumaGem PumaNames PumaOptions
-    Launcher::Liveness Launcher::Paths Launcher::Plugins Launcher::RestartFile Launcher::Systemd Launcher::Watched
+    Sight Top Launcher::Liveness Launcher::Paths Launcher::Plugins Launcher::RestartFile Launcher::Systemd Launcher::Watched
   ].map { |name| "Abaca::#{name}" }.freeze
 
   # Methods that every Struct has.

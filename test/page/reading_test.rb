@@ -77,6 +77,30 @@ class PageReadingTest < Minitest::Test
     assert_equal [1, 1, 1], @slot.totals.values_at(:ended, :failed, :kept)
   end
 
+  def test_one_request
+    write "scene"
+    found = @slot.request(8)
+    assert_equal [8, "10.0.0.9:5432", "/<b>\xFF\e[31m".b], found.values_at(:id, :waits_for, :path)
+    assert_equal :queue, found[:waits].first[2]
+    assert_equal 9, @slot.request(9)[:id]
+    assert_nil @slot.request(10)
+    @slot.claim
+    assert_nil @slot.request(8)
+  end
+
+  def test_requests_counted
+    write "scene"
+    found = @slot.tally
+    assert_equal({ db: 2 }, found[:states])
+    assert_equal [2, 1], [found[:waits].sum { |one| one[2] }, @slot.claims]
+    assert_includes found[:waits].map { |one| one.first(2) }, [:db, "10.0.0.9:5432"]
+    sums = @slot.requests.map { |one| one[:sums][:db] }
+    assert_in_delta sums.sum, found[:sums][:db], 0.05
+    assert_in_delta sums.max, found[:waits].map(&:last).max, 0.05
+    @slot.claim
+    assert_equal [{ states: {}, sums: {}, waits: [] }, 2], [@slot.tally, @slot.claims]
+  end
+
   def test_series
     write "scene"
     request, queue = @slot.series
@@ -230,6 +254,8 @@ class PageReadingTest < Minitest::Test
     write "rows", 5000
     assert_equal 5000, @slot.requests.size
     assert_operator cpu { @slot.states }, :<, 0.005
+    assert_operator cpu { @slot.tally }, :<, 0.005
+    assert_operator cpu { @slot.request(4_000) }, :<, 0.005
     assert_operator cpu { @slot.requests(most: 100) }, :<, 0.010
     @slot.claim
     assert_operator cpu { @slot.requests }, :<, 0.001

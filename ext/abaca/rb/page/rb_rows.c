@@ -1,6 +1,7 @@
 /* Abaca::Page::Slot: the requests of a worker, as its rows have them. */
 #include "io/timer.h"
 #include "page/look.h"
+#include "page/crowd.h"
 #include "rb/page/rb_page_parts.h"
 
 /* What all rows of one look share. */
@@ -181,6 +182,30 @@ static VALUE slot_rows(VALUE self, VALUE most, VALUE waits) {
   return list;
 }
 
+static const ab_row *find_id(const ab_row *rows, uint32_t count, uint64_t id) {
+  for (uint32_t i = 0; i < count; i++) {
+    if (AB_GET(rows[i].used) && AB_GET(rows[i].id) == id) return &rows[i];
+  }
+  return NULL;
+}
+
+/* call-seq: request(id) -> Hash or nil
+ *
+ * One of them, with its waits. */
+static VALUE slot_request(VALUE self, VALUE id) {
+  view view;
+  uint64_t number = NUM2ULL(id);
+  view_init(&view, self, true);
+  if (!ab_page_is_live(ab_page_look(view.parts.slot).state)) return Qnil;
+  const ab_row *found = find_id(view.parts.rows, ab_page_rows_marked(&view.parts), number);
+  if (!found) found = find_id(view.parts.queued, ab_page_queued_marked(&view.parts), number);
+  ab_row row;
+  bool there = found && ab_row_look(found, &row, true) && row.id == number;
+  VALUE hash = there ? request_of(&view, &row) : Qnil;
+  RB_GC_GUARD(self);
+  return hash;
+}
+
 /* call-seq: states -> Hash
  *
  * How many requests are in each state: without a Hash for each of them. */
@@ -194,6 +219,41 @@ static VALUE slot_states(VALUE self) {
     if (states.now[i])
       rb_hash_aset(hash, ab__state_symbol((enum ab_state)i), UINT2NUM(states.now[i]));
   }
+  return hash;
+}
+
+/* --- those in flight, counted --- */
+
+static VALUE counts_of(const ab_crowd *crowd) {
+  VALUE hash = rb_hash_new();
+  for (unsigned i = 0; i < AB_STATE_COUNT; i++) {
+    if (crowd->now[i])
+      rb_hash_aset(hash, ab__state_symbol((enum ab_state)i), UINT2NUM(crowd->now[i]));
+  }
+  return hash;
+}
+
+static VALUE reasons_to_wait(const ab_crowd *crowd) {
+  VALUE list = rb_ary_new_capa(crowd->wait_count);
+  for (uint32_t i = 0; i < crowd->wait_count; i++) {
+    const ab_crowd_wait *wait = &crowd->waits[i];
+    rb_ary_push(list, rb_ary_new_from_args(4, ab__state_symbol((enum ab_state)wait->state),
+                                           ab__addr_place(&wait->peer), UINT2NUM(wait->count),
+                                           ab__seconds(wait->longest)));
+  }
+  return list;
+}
+
+/* call-seq: tally -> Hash */
+static VALUE slot_tally(VALUE self) {
+  ab_page_parts parts = ab__slot_parts(self);
+  ab_crowd crowd;
+  ab_page_crowd(&parts, ab_clock_monotonic(), &crowd);
+  VALUE hash = rb_hash_new();
+  rb_hash_aset(hash, ID2SYM(rb_intern("states")), counts_of(&crowd));
+  rb_hash_aset(hash, ID2SYM(rb_intern("sums")), ab__state_sums(crowd.sums));
+  rb_hash_aset(hash, ID2SYM(rb_intern("waits")), reasons_to_wait(&crowd));
+  RB_GC_GUARD(self);
   return hash;
 }
 
@@ -236,6 +296,8 @@ static VALUE slot_kept(VALUE self) {
 
 void ab__init_rows(VALUE cSlot) {
   rb_define_private_method(cSlot, "rows", slot_rows, 2);
+  rb_define_method(cSlot, "request", slot_request, 1);
   rb_define_method(cSlot, "states", slot_states, 0);
+  rb_define_method(cSlot, "tally", slot_tally, 0);
   rb_define_method(cSlot, "kept", slot_kept, 0);
 }

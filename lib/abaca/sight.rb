@@ -1,0 +1,93 @@
+# frozen_string_literal: true
+
+require_relative "page"
+
+module Abaca
+  # What a server does, as screens: the model that `abaca top`, the dashboard, JSON and the control server's texts have
+  # in common. It is made of a page alone, and of what the kernel says of the processes: nobody is asked who may hang.
+  #
+  #   sight = Abaca::Sight.new(Abaca::Page.of(pid))
+  #   sight.look
+  #   sleep 1
+  #   look = sight.look                                          # rates are those of this second
+  #   sight.overview(look).lines
+  #   sight.screen(:requests, look, filter: "/reports").rows
+  class Sight
+    # Here, since the constant is loaded by its name elsewhere.
+    require_relative "sight/json"
+    require_relative "sight/look"
+    require_relative "sight/machine"
+    require_relative "sight/overview"
+    require_relative "sight/reading"
+    require_relative "sight/screens/clients"
+    require_relative "sight/screens/events"
+    require_relative "sight/screens/fibers"
+    require_relative "sight/screens/requests"
+    require_relative "sight/screens/routes"
+    require_relative "sight/screens/waits"
+    require_relative "sight/screens/workers"
+    require_relative "sight/waterfall"
+
+    # In the order of their keys.
+    SCREENS = [Screens::Workers, Screens::Requests, Screens::Routes, Screens::Waits, Screens::Fibers, Screens::Clients,
+               Screens::Events].to_h { |screen| [screen.key, screen] }.freeze
+    # The layout of what #to_h returns: keys are only added.
+    LAYOUT = 1
+
+    # @param page [Page]
+    # @param master [Integer, nil] its process, where it is known
+    # @param limits [Hash{Symbol => Integer}] `places` and `queue` of the whole server, where they are known
+    # @param root [String] the folder that has /proc and /sys
+    def initialize(page, master: nil, limits: {}, root: "/")
+      @page = page
+      @master = master
+      @limits = limits
+      @machine = Machine.new(root:)
+    end
+
+    # Looks at the page.
+    #
+    # @return [Look] at what there is, and at what has happened since the last one
+    def look
+      reading = Reading.new(@page, master: @master, machine: @machine)
+      look = Look.new(reading, @last, machine: @machine, master: @master)
+      @last = reading
+      look
+    end
+
+    # @param look [Look]
+    # @return [Overview]
+    def overview(look)
+      @title ||= @master ? @machine.files.title(@master) : {}
+      Overview.new(look, limits: @limits, title: @title)
+    end
+
+    # @param name [Symbol] a key of SCREENS
+    # @param look [Look]
+    # @param options [Hash{Symbol => Object}] as for Screen.new
+    # @return [Screen]
+    def screen(name, look, **options) = SCREENS.fetch(name).new(look, **options)
+
+    # @param look [Look]
+    # @param worker [Reading::Worker]
+    # @param id [Integer]
+    # @return [Waterfall, nil] of a request that is there, or was kept
+    def detail(look, worker, id)
+      there = look.now.request(worker, id)
+      return Waterfall.new(there) if there
+
+      kept = look.now.kept(worker, id)
+      Waterfall.new(kept, ended: true) if kept
+    end
+
+    # @param look [Look]
+    # @param screens [Array<Symbol>]
+    # @param most [Integer] rows of each
+    # @param options [Hash{Symbol => Object}] as for Screen.new
+    # @return [Hash{Symbol => Object}] a look for JSON
+    def to_h(look, screens: SCREENS.keys, most: Screen::MOST, **options)
+      { v: LAYOUT, at: look.now.time, seconds: look.seconds, overview: overview(look).to_h,
+        screens: screens.to_h { |name| [name, screen(name, look, **options).to_h(most:)] } }
+    end
+  end
+end

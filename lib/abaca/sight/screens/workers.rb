@@ -1,0 +1,59 @@
+# frozen_string_literal: true
+
+require_relative "../screen"
+
+module Abaca
+  class Sight
+    module Screens
+      # A row for each process that serves.
+      class Workers < Screen
+        describe :workers, "Workers", [
+          figure(:worker, "W", :count, rank: 0), figure(:pid, "PID", :id, rank: 0), words(:state, "STATE", rank: 0),
+          figure(:phase, "GEN", :count, rank: 4), figure(:up, "UP", :span, rank: 2), figure(:rate, "R/S", :rate),
+          figure(:in_app, "IN", :count), figure(:queue, "QUEUE", :count), figure(:busy, "LOOP%", :percent),
+          figure(:lag, "LAG99", :seconds), figure(:stalls, "STALLS", :count, rank: 2), figure(:gc, "GC%", :percent),
+          figure(:cpu, "CPU%", :percent), figure(:pss, "PSS", :bytes), figure(:anonymous, "ANON", :bytes, rank: 3),
+          figure(:growth, "MB/H", :signed, rank: 2), figure(:restarts, "RESTARTS", :count, rank: 5)
+        ], sort: :lag
+
+        # Percent of the time from which a loop is nearly full.
+        FULL = 85
+        private_constant :FULL
+
+        private
+
+        def all
+          workers.map do |worker|
+            busy = share(worker) { |one| one.totals[:loops].values_at(:busy, :stalled).compact.sum }
+            gc = share(worker) { |one| one.totals[:gc_time] }
+            stopped = @look.stopped?(worker.pid)
+            cells = { worker: worker.index, pid: worker.pid, state: stopped ? :stopped : worker.state,
+                      phase: worker.phase, **requests(worker), busy:, gc:, **memory(worker.pid) }
+            Row.new(id: worker.pid, cells:, mark: stopped || busy.to_f >= FULL ? :alarm : nil, source: worker)
+          end
+        end
+
+        def requests(worker)
+          { up: worker.started_at && (@look.now.time - worker.started_at),
+            rate: @look.rate_of(worker) { |one| one.figures[:requests] },
+            in_app: worker.figures[:in_app], queue: worker.figures[:waiting],
+            lag: @look.latency(:loop_lag, workers: [worker]).quantile(0.99), stalls: worker.totals[:stalls],
+            restarts: worker.restarts }
+        end
+
+        def memory(pid)
+          memory = @look.machine.memory_of(pid)
+          growth = @look.machine.growth_of(pid)
+          { cpu: @look.cpu(pid), pss: memory&.pss, anonymous: memory&.anonymous,
+            growth: growth && (growth * 3600 / Units::MB) }
+        end
+
+        # Percent of the time: the block gives seconds, which are counted for the slot.
+        def share(worker, &)
+          rate = @look.slot_rate(worker, &)
+          rate && (rate * 100)
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,76 @@
+# frozen_string_literal: true
+
+require_relative "units"
+
+module Abaca
+  class Sight
+    # One request in detail: what it has spent its time with, and its last waits on a line of time.
+    class Waterfall
+      # Columns of the line of time.
+      BAR = 30
+      private_constant :BAR
+
+      # A wait: seconds from the request's begin, seconds, a state, and what it was for.
+      Wait = Struct.new(:at, :time, :state, :target)
+
+      # @param request [Hash{Symbol => Object}] with `waits`
+      # @param ended [Boolean] whether it is no more
+      def initialize(request, ended: false)
+        @request = request
+        @ended = ended
+      end
+
+      # @return [Array<Wait>] in the order of time
+      def waits
+        @waits ||= begin
+          list = (@request[:waits] || []).map { |wait| Wait.new(*wait) }
+          now = Wait.new([@request[:age] - @request[:since], 0].max, @request[:since], @request[:state],
+                         @request[:waits_for])
+          @ended ? list : [*list, now]
+        end
+      end
+
+      # @return [Hash{Symbol => Float}] seconds in each state, the longest first
+      def sums = (@request[:sums] || {}).select { |_, time| time.positive? }.sort_by { |_, time| -time }.to_h
+
+      # @return [Hash{Symbol => Object}] for JSON
+      def to_h = { **@request, ended: @ended, sums:, waits: waits.map(&:to_h) }
+
+      # @param ascii [Boolean] whether only ASCII may be shown
+      # @return [Array<String>] safe to show
+      def lines(ascii: false)
+        [*head(ascii), "", "where its time went", *sum_lines, "", "its last waits, from its begin on",
+         *waits.map { |wait| wait_line(wait, ascii) }]
+      end
+
+      private
+
+      def age = [@request[:age].to_f, 1e-6].max
+
+      def head(ascii)
+        first = "#{@request[:method]} #{@request[:path]}"
+        facts = { id: @request[:id], route: @request[:route], client: @request[:peer], mode: @request[:mode],
+                  phase: @request[:phase], status: @request[:status] }.compact
+        state = @ended ? "ended" : "now #{@request[:state]} for #{Units.seconds(@request[:since])}"
+        [Text.safe(first, ascii:), "age #{Units.seconds(@request[:age])}  #{state}",
+         facts.map { |name, value| "#{name} #{Text.safe(value, ascii:)}" }.join("  ")]
+      end
+
+      def sum_lines
+        sums.map do |state, time|
+          share = time / age
+          format("%-9<state>s %8<time>s %5.1<share>f%%  %<bar>s",
+                 state:, time: Units.seconds(time), share: share * 100, bar: "#" * (share * BAR).round.clamp(0, BAR))
+        end
+      end
+
+      def wait_line(wait, ascii)
+        from = (wait.at / age * BAR).floor.clamp(0, BAR - 1)
+        size = (wait.time / age * BAR).ceil.clamp(1, BAR - from)
+        bar = "#{'.' * from}#{'#' * size}".ljust(BAR, ".")
+        "#{Units.seconds(wait.at).rjust(8)} #{bar} #{Units.seconds(wait.time).rjust(8)}  #{wait.state} " \
+        "#{Text.safe(wait.target, ascii:)}".rstrip
+      end
+    end
+  end
+end

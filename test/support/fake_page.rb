@@ -1,0 +1,45 @@
+# frozen_string_literal: true
+
+# A page and its slots with contents that a test sets, in the shapes of Abaca::Page.
+class FakePage
+  FIGURES = { requests: 0, in_app: 0, waiting: 0, errors: 0, connections: 0 }.freeze
+
+  TOTALS = { sums: {}, loops: { idle: 0.0, busy: 0.0, away: 0.0, stalled: 0.0 }, gc_time: 0.0, stalls: 0 }.freeze
+
+  # All that a slot says is an attribute; what is left out is what an idle worker has.
+  class Slot
+    attr_accessor :index, :pid, :state, :phase, :started_at, :beat_age, :figures, :totals, :loops, :routes, :series,
+                  :clients, :rows, :kept, :claims
+
+    def initialize(index: 0, **given)
+      { index:, pid: 1000 + index, state: :serving, phase: 0, started_at: Time.now - 3600, beat_age: 0.2,
+        figures: FIGURES, totals: TOTALS, loops: [], routes: [], series: [], clients: [], rows: [], kept: [], claims: 1,
+        **given }.each { |name, value| public_send(:"#{name}=", value) }
+    end
+
+    def requests(most: nil)
+      list = rows.sort_by { |row| -row[:age] }
+      most ? list.first(most) : list
+    end
+
+    def request(id) = rows.find { |row| row[:id] == id }
+
+    def tally
+      waits = rows.group_by { |row| row.values_at(:state, :waits_for) }.map do |(state, target), found|
+        [state, target, found.size, found.map { |row| row[:since] }.max]
+      end
+      sums = rows.map { |row| row[:sums] }.reduce({}) { |all, one| all.merge(one) { |_, a, b| a + b } }
+      { sums:, states: rows.map { |row| row[:state] }.tally, waits: }
+    end
+  end
+
+  attr_reader :slots
+  attr_accessor :events, :sums
+
+  def initialize(*slots)
+    # As in a cluster's, each number has a second slot.
+    @slots = slots + slots.map { |slot| Slot.new(index: slot.index + slots.size, state: :empty, pid: nil, claims: 0) }
+    @events = []
+    @sums = FIGURES
+  end
+end
