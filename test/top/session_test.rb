@@ -54,7 +54,7 @@ class TopSessionTest < Minitest::Test
   def press(...) = @terminal.press(...)
 
   # The rows below the titles.
-  def rows = @terminal.screen.drop_while { |line| !line.match?(/^ +AGE/) }.drop(1).take_while { |line| !line.empty? }
+  def rows = @terminal.screen.drop_while { |line| !line.match?(/^ +AGE/) }.drop(1).grep(/^[ >!]/)
 
   def test_all_screens
     start
@@ -282,8 +282,9 @@ class TopSessionTest < Minitest::Test
   # Nobody is told of a STOP; after it the screen is whole again.
   def test_stopped_by_force
     start
-    Process.kill(:STOP, top)
-    wait_for(/stopped$/)
+    pid = top
+    Process.kill(:STOP, pid)
+    assert(eventually { File.read("/proc/#{pid}/stat").rpartition(") ").last.start_with?("T") })
     press("Enter")
     wait_for(/q quit$/)
     press("2")

@@ -80,7 +80,7 @@ module Abaca
             raise ConfigError, "#{@target.control_url} does not tell its process: name it, or its state file"
           end
 
-          socket.getsockopt(Socket::SOL_SOCKET, Socket::SO_PEERCRED).unpack1(CREDENTIALS)
+          socket.getsockopt(Socket::SOL_SOCKET, Socket::SO_PEERCRED).data.unpack1(CREDENTIALS)
         end
       rescue Control::Client::Failed => e
         raise ConfigError, e.message
