@@ -103,7 +103,8 @@ class TopCommandTest < Minitest::Test
   def test_mistakes
     { %w[0] => /is not a process id/, %w[1 2] => /one process only/, %w[-n -1] => /0 or more/,
       %w[-d 60 1] => /0\.2 to 10/, %w[--screen none] => /invalid argument/, [Process.pid.to_s] => /has no page/,
-      %w[-S none] => /State file not found/, %w[-C unix://none] => /no control server/, %w[999999999] => /there is no process/ }.each do |words, message|
+      %w[-S none] => /State file not found/, %w[-C unix://none] => /no control server/,
+      %w[999999999] => /there is no process/ }.each do |words, message|
       ended = run_command("top", *words)
       assert_equal [1, 1], [ended.status, ended.err.lines.size], ended.err
       assert_match(/\Aabaca: .*#{message}/, ended.err)

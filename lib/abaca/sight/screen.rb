@@ -8,7 +8,7 @@ module Abaca
     # A table of what there is: what its subclasses have rows and columns of. All faces show the same ones.
     class Screen
       # Rows that are given; #total counts all.
-      MOST = 1_000
+      MOST = 250
 
       class << self
         # @return [Symbol] its name in JSON and in addresses
