@@ -25,9 +25,6 @@ module Abaca
       #     state so far; `waits`, [[state, place, how many, seconds of the longest], ...], where the place is nil if it
       #     is not known, or there are too many. All of 5,000 cost less than a millisecond.
 
-      # @!method claims
-      #   @return [Integer] how many processes have had the slot
-
       # @!method states
       #   @return [Hash{Symbol => Integer}] how many requests are in each state; costs less than #requests
 

@@ -182,12 +182,6 @@ static VALUE slot_turn_age(VALUE self) {
   return age_of(look(self).turned);
 }
 
-/* call-seq: claims -> Integer */
-static VALUE slot_claims(VALUE self) {
-  ab_page_parts parts = ab__slot_parts(self);
-  return ULL2NUM(ab_page_look(parts.slot).claims);
-}
-
 /* call-seq: figures -> Hash */
 static VALUE slot_figures(VALUE self) {
   ab_page_view view = look(self);
@@ -239,7 +233,6 @@ void ab__init_slot(VALUE cPage) {
   rb_define_method(cSlot, "beat", slot_beat, 0);
   rb_define_method(cSlot, "beat_age", slot_beat_age, 0);
   rb_define_method(cSlot, "turn_age", slot_turn_age, 0);
-  rb_define_method(cSlot, "claims", slot_claims, 0);
   rb_define_method(cSlot, "figures", slot_figures, 0);
   ab__init_rows(cSlot);
   ab__init_areas(cSlot);
