@@ -285,7 +285,7 @@ class TopSessionTest < Minitest::Test
     pid = top
     Process.kill(:STOP, pid)
     assert(eventually { File.read("/proc/#{pid}/stat").rpartition(") ").last.start_with?("T") })
-    press("Enter")
+    press("C-j") # the terminal is still raw
     wait_for(/q quit$/)
     press("2")
     wait_for(/\[2 Requests\]/)
