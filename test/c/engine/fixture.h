@@ -249,12 +249,18 @@ static AB_UNUSED void take_events(fixture *self) {
   CHECK(!"events come to an end");
 }
 
-/* One turn without waiting. True when the engine asks for another at once. */
-static AB_UNUSED bool fixture_turn(fixture *self) {
+/* What has happened is told, without waiting and without a turn. Returns how many events. */
+static AB_UNUSED int fixture_hear(fixture *self) {
   int ready = ab_poller_wait(self->poller, 0);
   ab_poller_lock(self->poller);
   ab_poller_dispatch(self->poller);
   ab_poller_unlock(self->poller);
+  return ready;
+}
+
+/* One turn without waiting. True when the engine asks for another at once. */
+static AB_UNUSED bool fixture_turn(fixture *self) {
+  int ready = fixture_hear(self);
   ab_engine_begin_turn(self->engine, self->now);
   bool more = false;
   for (unsigned steps = 0;; steps++) {
