@@ -5,9 +5,12 @@ require "abaca"
 require "abaca/tls/trial"
 require "openssl"
 require "support/certificates"
+require "support/programs"
 
 # Certificates that come from somewhere else than files: an SSLContext of Ruby's, and the gem localhost.
 class TLSSourcesTest < Minitest::Test
+  include Programs
+
   SSL = OpenSSL::SSL
 
   def setup
@@ -136,7 +139,7 @@ class TLSSourcesTest < Minitest::Test
       source.try
     RUBY
     run = lambda { |*words|
-      IO.popen([RbConfig.ruby, "-I#{File.expand_path('../../lib', __dir__)}", "-e", script, *words], &:read)
+      run_program(RbConfig.ruby, "-I#{File.expand_path('../../lib', __dir__)}", "-e", script, *words)
     }
     assert_equal "ssl://a:1: a certificate is needed: cert= and key=\n" * 2, run.call
     fine, missing = run.call("developing").lines
