@@ -60,7 +60,8 @@ class TLSSourcesTest < Minitest::Test
     assert_match(/cert_store or ca_path cannot be read; give ca_file/, fault(context(verify_mode: peer)))
     assert_equal :peer, options(context(verify_mode: peer), ca:)[:verify]
     assert_equal :force_peer, options(context, ca:, verify_mode: :force_peer)[:verify]
-    assert_match(/No such file/, fault(context(verify_mode: peer, ca_file: "/no/such")))
+    assert_match(%r{\Aca /no/such: No such file}, fault(context(verify_mode: peer, ca_file: "/no/such")))
+    assert_match(%r{\Acrl /dev/zero: it has more than}, fault(context, crl: "/dev/zero"))
   end
 
   def test_versions_and_ciphers
