@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -422,6 +423,8 @@ static AB_UNUSED int client_tcp(uint16_t port) {
     return -1;
   }
   fcntl(fd, F_SETFL, O_NONBLOCK);
+  const int one = 1; /* the engine's clock is not the kernel's: nothing may wait for it */
+  CHECK_INT(0, setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one));
   return fd;
 }
 

@@ -1,5 +1,4 @@
 /* Connections move between workers: two engines in one process, each in its slot of a page. */
-#include <netinet/tcp.h>
 #include <sys/resource.h>
 
 #include "engine/balance.h"
@@ -67,8 +66,7 @@ static int open_fds(void) {
 
 /* A client of a's, which has had an answer. */
 static int kept_client(pair *self) {
-  int fd = client_tcp(self->port), one = 1;
-  CHECK_INT(0, setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one));
+  int fd = client_tcp(self->port);
   client_send(fd, GET("/first"));
   fixture_run(&self->a);
   CHECK(strstr(client_read(fd, NULL), "/first"));
