@@ -564,6 +564,112 @@ CHECK_CASE(a_burst_of_resets_takes_turns) {
   fixture_fini(&fx);
 }
 
+/* --- what fails, and clients that go --- */
+
+/* Reads bodies that are there, and answers all. */
+static void serve_held(fixture *fx) {
+  static char content[5001];
+  memset(content, 'x', sizeof content - 1);
+  while (fx->held_count) {
+    ab_exchange *exchange = take_held(fx, 0);
+    ssize_t result;
+    if (ab_exchange_body(exchange)) read_what_is_there(fx, exchange, &result);
+    reply_to(fx, exchange, content);
+  }
+}
+
+static void check_whole(const h2_client *client, int32_t id) {
+  CHECK(strstr(HEADS_OF(id), ":status=200;"));
+  CHECK_INT(5000, OF(id)->body_len);
+}
+
+/* Each allocation of the engine's fails once. A client gets its response as a whole, an answer of
+ * the server's, or learns that there is none. */
+CHECK_CASE(memory_that_fails) {
+  static char body[30001];
+  memset(body, 'b', sizeof body - 1);
+  for (size_t at = 1;; at++) {
+    fixture fx;
+    h2_init(&fx);
+    h2_client *client = client_of(&fx);
+    client->peer.takes_texts = true; /* of the server's errors */
+    size_t before = fx.mem.calls;
+    fx.mem.fail_at = before + at;
+    int32_t ids[] = {peer_get(&client->peer, "/a"), post(client, "/b", body)};
+    talk(client);
+    serve_held(&fx);
+    talk(client);
+    bool failed = fx.mem.calls >= before + at, over = has_ended(client);
+    for (int i = 0; i < 2; i++) {
+      CHECK(over || OF(ids[i])->closed);
+      if (OF(ids[i])->ended && !strstr(HEADS_OF(ids[i]), ":status=5")) check_whole(client, ids[i]);
+      if (!failed) check_whole(client, ids[i]);
+    }
+    end(&fx, client);
+    if (!failed) {
+      CHECK(at > 20);
+      break;
+    }
+  }
+}
+
+/* All that a client says of two requests, one of them with a body, before it has heard anything. */
+static size_t say_two(h2_client *client, char *said) {
+  peer_get(&client->peer, "/a");
+  post(client, "/b", "body");
+  size_t len = 0;
+  const uint8_t *bytes;
+  for (ssize_t n; (n = nghttp2_session_mem_send(client->peer.session, &bytes)) > 0;) {
+    memcpy(said + len, bytes, (size_t)n);
+    len += (size_t)n;
+  }
+  return len;
+}
+
+CHECK_CASE(two_requests_are_split_at_each_byte) {
+  for (size_t at = 1, len = 2; at < len; at++) {
+    fixture fx;
+    h2_init(&fx);
+    h2_client *client = client_of(&fx);
+    char said[1024];
+    len = say_two(client, said);
+    client_send_bytes(client->fd, said, at);
+    fixture_run(&fx);
+    client_send_bytes(client->fd, said + at, len - at);
+    talk(client);
+    CHECK_INT(2, fx.held_count);
+    serve_held(&fx);
+    talk(client);
+    check_whole(client, 1);
+    check_whole(client, 3);
+    end(&fx, client);
+  }
+}
+
+/* ... by its leave, or with a half-close before. Whatever has begun comes to an end. */
+CHECK_CASE(a_client_leaves_behind_each_byte) {
+  for (int half = 0; half < 2; half++) {
+    for (size_t at = 0, len = 1; at <= len; at++) {
+      fixture fx;
+      h2_init(&fx);
+      h2_client *client = client_of(&fx);
+      char said[1024];
+      len = say_two(client, said);
+      if (at > 0) client_send_bytes(client->fd, said, at);
+      fixture_run(&fx);
+      if (at == len) CHECK_INT(2, fx.held_count);
+      if (half) shutdown(client->fd, SHUT_WR);
+      fixture_run(&fx);
+      client_leave(client);
+      CHECK_INT(0, stats_of(&fx).connections);
+      serve_held(&fx);
+      fixture_run(&fx);
+      CHECK_INT(0, stats_of(&fx).in_app);
+      fixture_fini(&fx);
+    }
+  }
+}
+
 #else
 
 /* Without the library nobody speaks it. */
