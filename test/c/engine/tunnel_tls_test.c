@@ -2,6 +2,7 @@
  * to and fro, and neither is held up, cut off or kept in memory without bounds. */
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 
 #include "engine/conn.h"
 #include "engine/tls_client.h"
@@ -402,6 +403,32 @@ CHECK_CASE(memory_that_fails) {
     tls_end(&client, &fx);
     break;
   }
+}
+
+/* Without descriptors for it, too. */
+CHECK_CASE(descriptors_that_are_missing) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  tls_client client = tls_connect(&fx, tls_listen_on(&fx, NULL));
+  tls_send(&client, GET("/a"));
+  struct rlimit before, none;
+  CHECK_INT(0, getrlimit(RLIMIT_NOFILE, &before));
+  none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+  CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &none));
+  ab_handover ends;
+  ab_engine_lock(fx.engine);
+  CHECK_INT(AB_ESYS, ab_exchange_prepare_handover(fx.held[0], &ends));
+  CHECK_INT(EMFILE, errno);
+  ab_engine_unlock(fx.engine);
+  CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &before));
+  CHECK(ends.fd == -1 && ends.own == -1);
+  CHECK(!ab_exchange_gone(fx.held[0]));
+  CHECK_INT(0, stats_of(&fx).taken_over);
+  answer_held(&fx, 0, "here");
+  fixture_run(&fx);
+  CHECK(strstr(tls_read(&client, NULL), "here"));
+  tls_end(&client, &fx);
 }
 
 CHECK_MAIN()
