@@ -106,6 +106,17 @@ class ConfigTLSTest < Minitest::Test
     assert_equal [{}, {}], options[2..]
   end
 
+  # Nobody would be sent anywhere.
+  def test_a_redirect_without_hosts
+    warnings = lambda do |*urls|
+      Abaca::Config.new({ binds: urls.map { |url| Bind.parse(url, place: "puma.rb:1") } }).warnings
+    end
+    assert_equal ["puma.rb:1: tcp://0:1: redirect answers 421 to all: there is no ssl:// place; name hosts in " \
+                  "redirect_hosts"], warnings.call("tcp://0:1?redirect=https", "tcp://0:2")
+    assert_empty warnings.call("tcp://0:1?redirect=https&redirect_hosts=a.test")
+    assert_empty warnings.call("tcp://0:1?redirect=https", "ssl://0:2?cert=a&key=b")
+  end
+
   def test_development
     assert_equal %w[ssl://127.0.0.1:3000 unix:///a tcp://127.0.0.1:80],
                  binds("dev_tls\nport 3000\nbind 'unix:///a'\nbind 'tcp://127.0.0.1:80', redirect: :https",
@@ -134,6 +145,8 @@ class ConfigTLSTest < Minitest::Test
       "tcp://0:1?cert=a" => /unknown parameter cert/,
       "tcp://0:1?redirect=http" => /redirect: https is needed, not "http"/,
       "tcp://0:1?redirect=https&redirect_hosts=a%20b" => /redirect_hosts: "a b" is no host/,
+      "tcp://0:1?redirect_hosts=a.test" => /redirect_hosts has no effect without redirect=https/,
+      "tcp://0:1?redirect_port=1" => /redirect_port has no effect without redirect=https/,
       "unix:///a?redirect=https" => /unknown parameter redirect/
     }.each { |url, message| assert_operator message, :===, failure(url), url }
     assert_match(/cert: a String is needed, not 1/, failure("ssl://0:1", cert: 1, key: "a"))

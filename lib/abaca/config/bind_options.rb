@@ -39,7 +39,7 @@ module Abaca
             else found[key] = check(key, value)
             end
           end
-          known.equal?(SSL) ? options.merge(tls: tls(tls)) : options
+          known.equal?(SSL) ? options.merge(tls: tls(tls)) : whole(options)
         rescue ConfigError => e
           raise ConfigError, "#{url.gsub(KEY, '\\k<name>...')}: #{e.message}"
         end
@@ -47,7 +47,7 @@ module Abaca
         # @param options [Hash{Symbol => Object}] as #read takes them, but for those of TLS; nil: not given
         # @return [Hash{Symbol => Object}] the same in one form
         # @raise [ConfigError]
-        def checked(options) = options.to_h { |key, value| [key, value && check(key, value)] }
+        def checked(options) = whole(options.to_h { |key, value| [key, value && check(key, value)] })
 
         private
 
@@ -101,6 +101,14 @@ module Abaca
           when :proxy_from then value.is_a?(Array) ? value : value.to_s.split(",", -1)
           else number(key, value)
           end
+        end
+
+        # What says where to needs that a client is sent there.
+        def whole(options)
+          lost = %i[redirect_hosts redirect_port].find { |name| options[name] } unless options[:redirect]
+          raise ConfigError, "#{lost} has no effect without redirect=https" if lost
+
+          options
         end
 
         def one_of(key, names, value)
