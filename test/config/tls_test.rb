@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "abaca"
+require "pathname"
 
 # `ssl://`, `ssl_bind`, `certificate` and what belongs to them: the words of a configuration, without any file that
 # they name.
@@ -65,6 +66,13 @@ class ConfigTLSTest < Minitest::Test
                  [first.tls.verify_mode, first.tls.ca, first.tls.verification_flags, first.options[:backlog]]
     assert_equal "-----BEGIN", second.tls.certificates.first.cert_pem
     assert_match(/:1\z/, first.place)
+  end
+
+  # As `Rails.root.join` makes them.
+  def test_paths_that_are_no_strings
+    tls = Bind.parse("ssl://0:1", cert: Pathname("a"), key: Pathname("b"), ca: Pathname("c")).tls
+    assert_equal [%w[a b], "c"], [tls.certificates.map { |one| [one.cert, one.key] }.first, tls.ca]
+    assert_equal "k", Abaca::Config.new({ tls_ticket_key_file: Pathname("k") })[:tls_ticket_key_file]
   end
 
   # With the gem localhost, or in development.
@@ -150,6 +158,8 @@ class ConfigTLSTest < Minitest::Test
       "unix:///a?redirect=https" => /unknown parameter redirect/
     }.each { |url, message| assert_operator message, :===, failure(url), url }
     assert_match(/cert: a String is needed, not 1/, failure("ssl://0:1", cert: 1, key: "a"))
+    assert_match(/unknown parameter crt \(did you mean `cert'\?\)/,
+                 assert_raises(Abaca::ConfigError) { binds("certificate crt: 'a', key: 'b'") }.message)
     { 1 => "a String is needed, not 1", "a\0b" => "it has a null byte" }.each do |path, message|
       error = assert_raises(Abaca::ConfigError) { Abaca::Config.new({ tls_ticket_key_file: path }) }
       assert_equal "tls_ticket_key_file: #{message}", error.message

@@ -37,8 +37,10 @@ module Abaca
         # @return [Certificate]
         # @raise [ConfigError] if a part is missing, or there twice
         def self.of(given, place: nil)
-          unknown = given.keys - OF_CERTIFICATE
-          raise ConfigError, "certificate: unknown parameter #{unknown.first}" if unknown.any?
+          unknown = (given.keys - OF_CERTIFICATE).first
+          if unknown
+            raise ConfigError, "certificate: unknown parameter #{unknown}#{Values.suggestion(unknown, OF_CERTIFICATE)}"
+          end
 
           new(**given, place:).tap(&:check).freeze
         end
@@ -50,7 +52,7 @@ module Abaca
 
             raise ConfigError, "a certificate needs #{part}=, a file, or #{part}_pem, its text#{', not both' if file}"
           end
-          OF_CERTIFICATE.each { |name| check_text(name, self[name]) }
+          OF_CERTIFICATE.each { |name| self[name] = text(name, self[name]) }
         end
 
         # Its name in messages.
@@ -63,10 +65,10 @@ module Abaca
         private
 
         # What may be a key is not repeated.
-        def check_text(name, value)
+        def text(name, value)
           pem = name.end_with?("_pem")
           text = Values.text(name, value, shown: pem ? value.class : value.inspect)
-          return if text.nil? || pem || !text.include?("-----BEGIN")
+          return text if text.nil? || pem || !text.include?("-----BEGIN")
 
           raise ConfigError, "#{name} names a file; text is for #{name}_pem"
         end
