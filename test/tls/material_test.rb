@@ -38,6 +38,14 @@ class TLSMaterialTest < Minitest::Test
     assert_equal 1, read(**relative).context.certificates.size
   end
 
+  def test_authorities_of_clients
+    ca = @made.authority.cert_path
+    [{ ca: }, { ca_pem: File.read(ca) }].each do |given|
+      assert_equal File.binread(ca), read(**@pair.files, **given, verify_mode: "peer").options[:ca]
+    end
+    assert_match(/ca: there is no certificate in it/, fault(**@pair.files, ca_pem: "none", verify_mode: "peer"))
+  end
+
   def test_names
     context = read(**@pair.files).context
     assert_equal([true, true, false, false], %w[A.test b.a.test c.b.a.test b.test].map { |name| context.name?(name) })
