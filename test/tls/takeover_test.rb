@@ -1,11 +1,13 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/takeover_ends"
 require "support/tls_case"
 
 # Connections over TLS that the app takes over: it has one end of a pair of sockets (docs/rack.md).
 class TLSTakeoverTest < Minitest::Test
   include TLSCase
+  include TakeoverEnds
 
   UPGRADE = "GET /chat HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
   IGNORED = [200, { "content-type" => "text/plain" }, ["ignored"]].freeze
@@ -108,28 +110,6 @@ class TLSTakeoverTest < Minitest::Test
     assert_raises(Errno::EPIPE) { 100.times { io.write("x") && sleep(0.01) } }
     io.close
     assert eventually { running.server.stats.values_at(:taken_over, :tls_connections) == [0, 0] }
-  end
-
-  # The end of the client's stream tells a reader, and the app has time to say goodbye.
-  def test_a_stop_tells_the_reader_and_waits
-    running, client, io = taken_over(force_shutdown_after: 60)
-    reader = Thread.new { io.read }
-    running.server.stop
-    assert_equal "", reader.value
-    assert running.thread.alive?
-    io.write("goodbye")
-    io.close
-    assert_equal "goodbye", client.drain
-    running.stop
-  end
-
-  def test_a_stop_waits_no_longer_than_for_a_request
-    running, client, io = taken_over(force_shutdown_after: 0.2)
-    running.stop(within: 4)
-    assert_nil client.read_some
-    assert_raises(Errno::EPIPE) { io.write("too late") }
-  ensure
-    io&.close
   end
 
   def test_over_http2_there_is_none
