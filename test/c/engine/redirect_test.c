@@ -178,6 +178,37 @@ CHECK_CASE(only_its_own_requests) {
   fixture_fini(&fx);
 }
 
+static void find_open(void *result, void *one) {
+  ab_conn *conn = one;
+  if (conn->state != AB_CONN_FREE) *(ab_conn **)result = conn;
+}
+
+/* A client that sends requests and reads nothing is not answered ahead for ever. */
+CHECK_CASE(pipelining_without_reading_is_held_back) {
+  enum { MOST = 64 << 20 };
+  static const char one[] = "GET /a HTTP/1.1\r\nHost: example.com\r\n\r\n";
+  const size_t len = sizeof one - 1;
+  fixture fx;
+  fixture_prepare(&fx);
+  fx.limits.max_requests_per_connection = 0;
+  CHECK(fixture_start(&fx));
+  int client = client_tcp(fixture_listen_on(&fx, &(ab_listener_terms){.redirect = &usual}));
+  size_t sent = 0;
+  for (unsigned full = 0; full < 20 && sent < MOST;) {
+    ssize_t n = send(client, one + sent % len, len - sent % len, MSG_NOSIGNAL);
+    if (n > 0) sent += (size_t)n;
+    full = n > 0 ? 0 : full + 1;
+    if (n <= 0) fixture_run(&fx);
+  }
+  CHECK(sent > 1000 * len && sent < MOST);
+  ab_conn *conn = NULL;
+  ab_slab_each(&fx.engine->conns, find_open, &conn);
+  CHECK(conn && conn->out && ab_outbox_pending(conn->out) < 1 << 20);
+  CHECK(conn && conn->in_len < 1 << 20);
+  CHECK_INT(0, fx.taken);
+  fixture_end(&fx, client);
+}
+
 /* Each allocation fails once. A client gets the whole redirect, or none of it as if it were one. */
 CHECK_CASE(memory_that_fails) {
   for (size_t at = 1;; at++) {
