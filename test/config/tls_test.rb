@@ -166,6 +166,24 @@ class ConfigTLSTest < Minitest::Test
     end
   end
 
+  # Objects that a URL, or a slip, makes something else.
+  def test_objects_of_another_kind
+    assert_match(/context: an OpenSSL::SSL::SSLContext is needed, not "x"/, failure("ssl://0:1?context=x"))
+    assert_match(/a certificate needs key=/, failure("ssl://0:1?certificates=x"))
+    assert_match(/a certificate needs key=/, failure("ssl://0:1", certificates: 5))
+    pair = { cert: "a", key: "b" }
+    assert_equal ["a"], Bind.parse("ssl://0:1", certificates: pair).tls.certificates.map(&:cert)
+    [-1, 2**70, 0x1].each do |flags|
+      assert_match(/verification_flags: unknown bits in #{flags}/,
+                   failure("ssl://0:1", **pair, verification_flags: flags))
+    end
+    assert_equal 0x200004, Bind.parse("ssl://0:1", **pair, verification_flags: 0x200004).tls.verification_flags
+    [[nil], [5], ["a.test", ""], "\xff"].each do |hosts|
+      assert_match(/redirect_hosts: .+ is no host/, failure("tcp://0:1?redirect=https", redirect_hosts: hosts))
+    end
+    assert_match(/redirect_hosts: .+ is no host/, failure("tcp://0:1?redirect=https&redirect_hosts=%ff"))
+  end
+
   # A name alone turns a switch on, and is no value of anything else: least of all is it passed over.
   def test_names_without_a_value
     switches = Bind.parse("tcp://0:1?reuse_port&defer_accept").options

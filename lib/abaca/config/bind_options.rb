@@ -20,7 +20,8 @@ module Abaca
       SWITCHES = %i[defer_accept reuse_port h2c].freeze
       # What shall stand neither in a URL, which is in the list of processes, nor in messages.
       KEY = /(?<name>(?:\A|[?&])key_pem=)[^&]*/
-      private_constant :ALL, :CLEAR, :FURTHER, :SWITCHES, :KEY
+      HOST = /\A(?:\*\.)?[a-z0-9.:\[\]-]+\z/i
+      private_constant :ALL, :CLEAR, :FURTHER, :SWITCHES, :KEY, :HOST
 
       class << self
         # @param url [String] for messages
@@ -83,7 +84,7 @@ module Abaca
           end
           others = pairs.to_h.except(*TLS::OF_CERTIFICATE)
           own = groups.map { |given| TLS::Certificate.of(given) }
-          TLS.new(**others, certificates: own + others.fetch(:certificates, []))
+          TLS.new(**others, certificates: own + TLS.certificates(others[:certificates]))
         end
 
         def begins_another?(group, key)
@@ -118,11 +119,11 @@ module Abaca
 
         # As a browser writes them.
         def hosts(value)
-          list = value.is_a?(Array) ? value : value.to_s.split(",")
-          wrong = list.find { |host| !host.to_s.match?(/\A(?:\*\.)?[a-z0-9.:\[\]-]+\z/i) }
-          raise ConfigError, "redirect_hosts: #{wrong.inspect} is no host" if wrong
-
-          list.map { |host| host.to_s.downcase.freeze }.freeze
+          list = value.is_a?(Array) ? value : value.to_s.b.split(",")
+          list.each do |host|
+            raise ConfigError, "redirect_hosts: #{host.inspect} is no host" unless Values.ascii?(HOST, host)
+          end
+          list.map { |host| host.downcase.freeze }.freeze
         end
 
         def number(key, value)

@@ -104,7 +104,7 @@ module Abaca
         @options = options
         refuse_unknown
         @certificates = [*own, *self.class.certificates(options.fetch(:certificates, []))].freeze
-        @context = options[:context]
+        @context = context_given
         take_verification
         @ciphers = text(:ssl_cipher_filter)
         @ciphersuites = text(:ssl_ciphersuites)
@@ -114,10 +114,11 @@ module Abaca
         freeze
       end
 
-      # @param list [Array<Certificate, Hash>] as `certificates` takes them
+      # @param list [Array<Certificate, Hash>, Hash, nil] as `certificates` takes them
       # @return [Array<Certificate>]
       # @raise [ConfigError]
       def self.certificates(list)
+        list = [list] if list.respond_to?(:to_hash)
         [*list].map do |one|
           next one if one.is_a?(Certificate)
 
@@ -156,6 +157,14 @@ module Abaca
         raise ConfigError, "unknown parameter #{unknown}#{Values.suggestion(unknown, NAMES)}"
       end
 
+      # Only Ruby has one, once its library is loaded.
+      def context_given
+        value = @options[:context]
+        return value if value.nil? || (defined?(OpenSSL::SSL::SSLContext) && value.is_a?(OpenSSL::SSL::SSLContext))
+
+        raise ConfigError, "context: an OpenSSL::SSL::SSLContext is needed, not #{value.inspect}"
+      end
+
       # What was given beside `certificates`.
       def own
         given = @options.slice(*OF_CERTIFICATE).compact
@@ -184,13 +193,20 @@ module Abaca
 
       def flags
         given = @options[:verification_flags]
-        return given if given.is_a?(Integer)
+        return bits(given) if given.is_a?(Integer)
 
         [*given].flat_map { |names| names.to_s.split(",") }.reduce(0) do |bits, name|
           bits | FLAGS.fetch(name.strip.upcase) do
             raise ConfigError, "verification_flags: unknown flag #{name}#{Values.suggestion(name, FLAGS.keys)}"
           end
         end
+      end
+
+      def bits(given)
+        unknown = given & ~FLAGS.values.reduce(:|)
+        raise ConfigError, "verification_flags: unknown bits in #{given}" unless unknown.zero?
+
+        given
       end
 
       def version
