@@ -176,7 +176,7 @@ struct ab_engine {
   uint32_t max_queue; /* requests that may wait when a step ends */
   ab_nsec look_at;    /* while paused, when to look at the listeners; 0: when one is ready */
   ab_nsec busy_until; /* when a connection was accepted last, or a request was done */
-  ab_nsec rest_until; /* accepting rests, because descriptors ran out; 0: it does not */
+  ab_nsec rest_until; /* accepting rests, because descriptors or memory ran out; 0: it does not */
   int64_t date_second;
   ab_figures *stats;          /* perhaps the next one */
   ab_figures own_stats;       /* while it counts elsewhere: the counters that it has found there */
