@@ -4,6 +4,7 @@
 require "digest/sha2" # Digest::SHA256 alone is loaded when it is first used, perhaps by two threads at once
 require "json"
 require "objspace"
+require "socket" # or the first socket that an app takes would load it
 require "time"
 require_relative "collections"
 
@@ -107,10 +108,22 @@ ROUTES = {
     io.close
     [200, {}, []]
   end,
+  "/converse" => lambda do |env|
+    io = env["rack.hijack"].call
+    begin
+      loop { io.write(io.readpartial(5000)) }
+    rescue EOFError, SystemCallError
+      nil # the client has gone
+    ensure
+      io.close
+    end
+    [200, {}, []]
+  end,
   "/figures" => ->(_env) { [200, TEXT, [JSON.generate(figures)]] }
 }.freeze
 
 run lambda { |env|
+  Soak::Collections.serving
   leak if ENV["SOAK_LEAK"]
   route = ROUTES[env["PATH_INFO"]]
   route ? route.call(env) : [404, TEXT, ["nothing here"]]

@@ -87,7 +87,7 @@ module Soak
     private
 
     def speak(words)
-      http2 = Http2Client.new(@port, before: words)
+      http2 = open_http2(words)
       yield http2
     ensure
       http2&.close
