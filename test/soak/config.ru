@@ -5,6 +5,7 @@ require "digest/sha2" # Digest::SHA256 alone is loaded when it is first used, pe
 require "json"
 require "objspace"
 require "socket" # or the first socket that an app takes would load it
+require "tempfile"
 require "time"
 require_relative "collections"
 
@@ -12,6 +13,12 @@ Soak::Collections.begin if ENV["SOAK_STRESS"]
 
 PIECE = "x" * 1000
 LARGE = "y" * 1_000_000
+# One without a name, so that nothing is left of it.
+LONG_FILE = Tempfile.create("abaca-soak").tap do |file|
+  File.unlink(file.path)
+  file.write("f" * 300_000)
+  file.flush
+end
 TEXT = { "content-type" => "text/plain" }.freeze
 GARBAGE = Queue.new
 
@@ -73,6 +80,7 @@ ROUTES = {
   "/stream" => ->(_env) { [200, TEXT, ->(stream) { 20.times { stream << PIECE } and stream.close }] },
   "/large" => ->(_env) { [200, TEXT.merge("content-length" => LARGE.bytesize.to_s), [LARGE]] },
   "/file" => ->(_env) { [200, TEXT, File.open(__FILE__)] },
+  "/long_file" => ->(_env) { [200, TEXT, File.open("/proc/self/fd/#{LONG_FILE.fileno}")] },
   "/boom" => ->(_env) { raise "on purpose" },
   "/late" => lambda do |env|
     env["abaca.client"].request_timeout = 0.2

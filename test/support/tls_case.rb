@@ -45,11 +45,11 @@ module TLSCase
     TLSClient.new(port, **options, &block).tap { |client| @clients << client }
   end
 
-  # The same of HTTP/2.
-  def secure_http2(port)
+  # The same of HTTP/2. options: of the Http2Client.
+  def secure_http2(port, **options)
     skip "this build has no HTTP/2" unless Abaca::HTTP2_LIBRARY
     through = ->(socket) { TLSClient::Secure.over(socket, ca: @made.authority.cert, alpn: ["h2"]) }
-    Http2Client.new(port, through: through).tap { |client| @clients << client }
+    Http2Client.new(port, through: through, **options).tap { |client| @clients << client }
   end
 
   # What a client is told by the app.

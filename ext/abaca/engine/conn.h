@@ -124,6 +124,7 @@ struct ab_conn {
   bool proxied : 1;      /* a PROXY header has to come before the first request */
   bool undecided : 1;    /* it may begin with HTTP/2 */
   bool misplaced : 1;    /* it came in clear where TLS is spoken: no request of it is served */
+  bool checked : 1;      /* what is pending of files was found in memory just now */
   bool untimed : 1;      /* the application has it, and judges itself how slow its peer may be */
   uint8_t speaks : 3;    /* enum ab_speaks */
 };

@@ -476,6 +476,89 @@ CHECK_CASE(files_go_through_tls) {
   fixture_fini(&f);
 }
 
+/* Frames of a file: heads in memory, and parts of it between them. */
+static int put_frames(ab_link_piece *pieces, char *heads, int fd, size_t sent) {
+  enum { FRAMES = 6, PART = 16384, FRAME = PART + 9 };
+  int count = 0;
+  for (size_t i = sent / FRAME, at = sent % FRAME; i < FRAMES; i++, at = 0) {
+    memcpy(heads + 9 * i, "123456789", 9);
+    if (at < 9) pieces[count++] = (ab_link_piece){heads + 9 * i + at, -1, 0, 9 - at};
+    size_t in = at < 9 ? 0 : at - 9;
+    pieces[count++] = (ab_link_piece){NULL, fd, i * PART + in, PART - in};
+  }
+  return count;
+}
+
+/* However little the socket takes at a time. */
+CHECK_CASE(memory_and_files_share_records) {
+  enum { PART = 16384, FRAME = PART + 9, ALL = 6 * FRAME };
+  static char content[6 * PART], got[ALL];
+  for (size_t i = 0; i < sizeof content; i++) content[i] = (char)(i * 7 + i / 255);
+  int fd = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+  CHECK_INT(sizeof content, write(fd, content, sizeof content));
+  for (int small = 0; small < 2; small++) {
+    fixture f;
+    int room = 2048;
+    fixture_init(&f, TLS1_3_VERSION);
+    if (small) setsockopt(f.link.watch.fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+    establish(&f);
+    size_t at = 0, read = 0;
+    ssize_t first = 0;
+    for (int calls = 0; read < ALL && calls < 100000; calls++) {
+      ab_link_piece pieces[12];
+      char heads[6 * 9];
+      ssize_t n =
+          at < ALL ? ab_link_send_pieces(&f.link, pieces, put_frames(pieces, heads, fd, at)) : 0;
+      CHECK(n > 0 || n == AB_AGAIN || at == ALL);
+      if (calls == 0) first = n;
+      if (n > 0) at += (size_t)n;
+      client_receives(&f, SIZE_MAX);
+      for (int k; (k = SSL_read(f.client.ssl, got + read, (int)(ALL - read))) > 0;)
+        read += (size_t)k;
+      ERR_clear_error();
+    }
+    if (!small) CHECK_INT(65536, first);
+    CHECK_INT(ALL, read);
+    for (size_t i = 0; i < 6; i++) {
+      CHECK(memcmp(got + i * FRAME, "123456789", 9) == 0);
+      CHECK(memcmp(got + i * FRAME + 9, content + i * PART, PART) == 0);
+    }
+    fixture_fini(&f);
+  }
+  close(fd);
+}
+
+/* What is before it leaves; at the front it is an error. */
+CHECK_CASE(pieces_of_a_file_that_has_shrunk) {
+  fixture f;
+  fixture_init(&f, 0);
+  establish(&f);
+  int fd = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+  CHECK_INT(100, write(fd, "1234567890", 10) * 10);
+  const ab_link_piece pieces[] = {{"head", -1, 0, 4}, {NULL, fd, 5, 100}, {"behind", -1, 0, 6}};
+  CHECK_INT(9, ab_link_send_pieces(&f.link, pieces, 3));
+  const ab_link_piece gone[] = {{NULL, fd, 10, 95}, {"behind", -1, 0, 6}};
+  CHECK_INT(0, ab_link_send_pieces(&f.link, gone, 2));
+  const ab_link_piece closed[] = {{NULL, -1, 10, 95}, {"behind", -1, 0, 6}};
+  CHECK_INT(AB_ESYS, ab_link_send_pieces(&f.link, closed, 2));
+  close(fd);
+  fixture_fini(&f);
+}
+
+/* Four frames with their heads are one batch: what is little more leaves with the rest. */
+CHECK_CASE(a_short_rest_leaves_with_its_batch) {
+  static char plenty[67585];
+  for (size_t len = 65536; len <= sizeof plenty; len++) {
+    if (len == 65540) len = 67583;
+    fixture f;
+    fixture_init(&f, TLS1_3_VERSION);
+    establish(&f);
+    struct iovec iov = {plenty, len};
+    CHECK_INT(len <= 67584 ? len : 65536, ab_link_send(&f.link, &iov, 1));
+    fixture_fini(&f);
+  }
+}
+
 /* The sizes of the records in the client's socket, without their overhead. */
 static int read_records(fixture *self, size_t *sizes, int most) {
   static char buf[1 << 20];
