@@ -11,24 +11,15 @@ module Soak
 
     LOCK = Mutex.new
 
-    SERVING = Queue.new
-    private_constant :SERVING
-
-    # Begins with the first request: where objects move while a server boots, with TLS in Ruby 3.1, it crashes now and
-    # then in Ruby's own code.
     def self.begin
+      compact
       Thread.new do
-        SERVING.pop
-        compact
         WINDOWS.cycle do |stress, seconds|
           sleep PAUSE
           LOCK.synchronize { window(stress, seconds) }
         end
       end
     end
-
-    # There is a request. Idempotent.
-    def self.serving = SERVING.close
 
     # Runs the block outside of the windows: for a fork, before which support/quiet_fork.rb makes many objects in a
     # loop that stands still.
@@ -42,7 +33,11 @@ module Soak
     end
     private_class_method :window
 
+    # A long collection under way is ended first. Ruby 3.1 would move objects at its end that it has not pinned, those
+    # in C memory and the Proc of a starting thread among them, and crash: it decides whether to pin when a collection
+    # begins to mark, and whether to move when it has marked.
     def self.compact
+      GC.start
       GC.auto_compact = true
     rescue NoMethodError, NotImplementedError
       nil # this machine's Ruby cannot move objects

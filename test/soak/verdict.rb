@@ -11,7 +11,7 @@ module Soak
     # once, each on a fiber, which the pool keeps.
     TOLERANCE = {
       resident: ["bytes", 0.05, 8_000_000], descriptors: ["descriptors", 0.0, 3], threads: ["threads", 0.0, 2],
-      fibers: ["fibers", 0.1, 24], slots: ["slots", 0.05, 20_000]
+      fibers: ["fibers", 0.1, 8], slots: ["slots", 0.05, 20_000]
     }.freeze
     # Under stress memory says nothing, and the server may make itself what it keeps, a spare loop say, at any time.
     STRESSED = {
