@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "abaca"
+require "pathname"
 
 # `ssl://`, `ssl_bind`, `certificate` and what belongs to them: the words of a configuration, without any file that
 # they name.
@@ -67,6 +68,13 @@ class ConfigTLSTest < Minitest::Test
     assert_match(/:1\z/, first.place)
   end
 
+  # As `Rails.root.join` makes them.
+  def test_paths_that_are_no_strings
+    tls = Bind.parse("ssl://0:1", cert: Pathname("a"), key: Pathname("b"), ca: Pathname("c")).tls
+    assert_equal [%w[a b], "c"], [tls.certificates.map { |one| [one.cert, one.key] }.first, tls.ca]
+    assert_equal "k", Abaca::Config.new({ tls_ticket_key_file: Pathname("k") })[:tls_ticket_key_file]
+  end
+
   # With the gem localhost, or in development.
   def test_ssl_bind_without_a_certificate
     bind, = binds("ssl_bind '0.0.0.0', 9292")
@@ -106,6 +114,17 @@ class ConfigTLSTest < Minitest::Test
     assert_equal [{}, {}], options[2..]
   end
 
+  # Nobody would be sent anywhere.
+  def test_a_redirect_without_hosts
+    warnings = lambda do |*urls|
+      Abaca::Config.new({ binds: urls.map { |url| Bind.parse(url, place: "puma.rb:1") } }).warnings
+    end
+    assert_equal ["puma.rb:1: tcp://0:1: redirect answers 421 to all: there is no ssl:// place; name hosts in " \
+                  "redirect_hosts"], warnings.call("tcp://0:1?redirect=https", "tcp://0:2")
+    assert_empty warnings.call("tcp://0:1?redirect=https&redirect_hosts=a.test")
+    assert_empty warnings.call("tcp://0:1?redirect=https", "ssl://0:2?cert=a&key=b")
+  end
+
   def test_development
     assert_equal %w[ssl://127.0.0.1:3000 unix:///a tcp://127.0.0.1:80],
                  binds("dev_tls\nport 3000\nbind 'unix:///a'\nbind 'tcp://127.0.0.1:80', redirect: :https",
@@ -134,13 +153,35 @@ class ConfigTLSTest < Minitest::Test
       "tcp://0:1?cert=a" => /unknown parameter cert/,
       "tcp://0:1?redirect=http" => /redirect: https is needed, not "http"/,
       "tcp://0:1?redirect=https&redirect_hosts=a%20b" => /redirect_hosts: "a b" is no host/,
+      "tcp://0:1?redirect_hosts=a.test" => /redirect_hosts has no effect without redirect=https/,
+      "tcp://0:1?redirect_port=1" => /redirect_port has no effect without redirect=https/,
       "unix:///a?redirect=https" => /unknown parameter redirect/
     }.each { |url, message| assert_operator message, :===, failure(url), url }
     assert_match(/cert: a String is needed, not 1/, failure("ssl://0:1", cert: 1, key: "a"))
+    assert_match(/unknown parameter crt \(did you mean `cert'\?\)/,
+                 assert_raises(Abaca::ConfigError) { binds("certificate crt: 'a', key: 'b'") }.message)
     { 1 => "a String is needed, not 1", "a\0b" => "it has a null byte" }.each do |path, message|
       error = assert_raises(Abaca::ConfigError) { Abaca::Config.new({ tls_ticket_key_file: path }) }
       assert_equal "tls_ticket_key_file: #{message}", error.message
     end
+  end
+
+  # Objects that a URL, or a slip, makes something else.
+  def test_objects_of_another_kind
+    assert_match(/context: an OpenSSL::SSL::SSLContext is needed, not "x"/, failure("ssl://0:1?context=x"))
+    assert_match(/a certificate needs key=/, failure("ssl://0:1?certificates=x"))
+    assert_match(/a certificate needs key=/, failure("ssl://0:1", certificates: 5))
+    pair = { cert: "a", key: "b" }
+    assert_equal ["a"], Bind.parse("ssl://0:1", certificates: pair).tls.certificates.map(&:cert)
+    [-1, 2**70, 0x1].each do |flags|
+      assert_match(/verification_flags: unknown bits in #{flags}/,
+                   failure("ssl://0:1", **pair, verification_flags: flags))
+    end
+    assert_equal 0x200004, Bind.parse("ssl://0:1", **pair, verification_flags: 0x200004).tls.verification_flags
+    [[nil], [5], ["a.test", ""], "\xff"].each do |hosts|
+      assert_match(/redirect_hosts: .+ is no host/, failure("tcp://0:1?redirect=https", redirect_hosts: hosts))
+    end
+    assert_match(/redirect_hosts: .+ is no host/, failure("tcp://0:1?redirect=https&redirect_hosts=%ff"))
   end
 
   # A name alone turns a switch on, and is no value of anything else: least of all is it passed over.

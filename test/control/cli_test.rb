@@ -99,9 +99,10 @@ class ControlCLITest < Minitest::Test
     end
     File.write("#{@dir}/pid", "#{Process.pid}\n")
     assert_equal [0, "Abaca is started\n", ""], abacactl("-P", "#{@dir}/pid", "status")
-    %w[gc gc-stats stats thread-backtraces reload-worker-directory workers dump config fibers pools set
-       log-level dashboard requests events history].each do |command|
-      assert_fails(/\A'#{command}' not available via pid only$/, "-p", Process.pid.to_s, command)
+    %w[gc gc-stats stats thread-backtraces reload-worker-directory reload-certificates workers dump config fibers pools
+       set log-level dashboard requests events history].each do |command|
+      assert_fails(/\A'#{command}' not available via pid only: it needs a control server \(activate_control_app\)$/,
+                   "-p", Process.pid.to_s, command)
     end
   end
 

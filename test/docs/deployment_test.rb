@@ -1,8 +1,8 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "open3"
 require "support/examples_case"
+require "support/programs"
 
 # The examples of docs/deployment.md for systemd and proxies. test/proxies runs the proxies.
 class DeploymentTest < Minitest::Test
@@ -29,13 +29,13 @@ class DeploymentTest < Minitest::Test
     end
   end
 
-  # The program is not installed here.
+  # bin/setup does not install the program.
   def test_systemd_takes_them
-    skip "systemd-analyze is not installed" unless system("systemd-analyze", "--version", out: File::NULL, err: File::NULL)
+    skip "systemd-analyze is not installed" unless Programs.find("systemd-analyze")
 
     Dir.mktmpdir("abaca") do |directory|
       copies = UNITS.map { |path| copy(path, directory) }
-      out, status = Open3.capture2e("systemd-analyze", "verify", "--man=no", *copies)
+      out, status = Open3.capture2e(*Programs.words("systemd-analyze", "verify", "--man=no", *copies))
 
       assert_empty out.lines.grep(/#{directory}|abaca\./)
       assert_predicate status, :success?, out

@@ -64,6 +64,12 @@ class ReadmeTest < Minitest::Test
     end
   end
 
+  def test_what_a_handshake_takes
+    loads = servers("tls64").fetch("abaca").fetch("loads").transform_values { |one| one.fetch("cpu_us_median") }
+    told = File.read(File.join(ROOT, "docs/tls.md"))[/as much processor time as (\d+) small requests over TLS/, 1]
+    assert_equal loads.fetch("ecdsa").fdiv(loads.fetch("tls64")).round.to_s, told
+  end
+
   def test_idle_connections_with_tls
     rows = result("idle") { |run| run.fetch("rows").any? { |row| row["row"] == "tls" } }.fetch("rows")
     bytes = rows.to_h { |row| [row["row"], row.fetch("turns").transform_values { |turns| turns.first.fetch("bytes") }] }

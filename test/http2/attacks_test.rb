@@ -3,6 +3,7 @@
 require "test_helper"
 require "support/http2_attacks"
 require "support/process_case"
+require "support/sanitizer"
 require "support/waits"
 
 # Plays what is known to have brought servers down, beside clients that go on. Each attacker comes to the end that
@@ -40,7 +41,7 @@ class Http2AttacksTest < Minitest::Test
   RUBY
   HONEST = 8
   # Bytes that the server may grow by. A sanitizer keeps what is freed for a while.
-  ROOM = (ENV["LD_PRELOAD"].to_s.include?("asan") ? 64 : 20) << 20
+  ROOM = (Sanitizer.here? ? 64 : 20) << 20
   GET = Http2Attacks::GET
   LARGE = Http2Attacks::LARGE
 

@@ -2,9 +2,9 @@
 
 require "test_helper"
 require "json"
-require "open3"
 require "support/framework_case"
 require "support/process_case"
+require "support/programs"
 
 # A real client of gRPC, with the gems of test/frameworks/grpc, in front of a Rack app that is served by the command.
 class GrpcTest < Minitest::Test
@@ -30,8 +30,9 @@ class GrpcTest < Minitest::Test
   def assert_calls(config)
     File.write(File.join(@directory, "settings.rb"), "bind 'tcp://127.0.0.1:0?h2c=true'\n#{config}")
     command = start_abaca("-C", "settings.rb", File.join(FOLDER, "config.ru"))
-    out, err, status = Open3.capture3(FrameworkCase.environment(FOLDER), "timeout", "40", RbConfig.ruby,
-                                      File.join(FOLDER, "calls.rb"), command.port.to_s)
+    calls = Programs.words(RbConfig.ruby, File.join(FOLDER, "calls.rb"), command.port.to_s,
+                           environment: FrameworkCase.environment(FOLDER))
+    out, err, status = Open3.capture3(*calls)
     assert_predicate status, :success?, err
     assert_equal ANSWERS, JSON.parse(out.lines.last)
     # The call that was given up has ended, too.

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
-require "open3"
+require "support/programs"
 require "support/server_case"
 
 # The page of another process, read from outside while that process is stopped: by a program that knows nothing but
@@ -49,8 +49,11 @@ class PageReaderTest < Minitest::Test
       program = File.join(folder, "reader")
       source = File.join(ROOT, "test/c/page/reader.c")
       flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I", File.join(ROOT, "ext/abaca")]
-      assert system("cc", *flags, source, "-o", program), "the reader does not compile"
-      yield ->(pid) { Open3.capture2e(program, pid.to_s).then { |text, status| [text, status.exitstatus] } }
+      assert system(*Programs.words("cc", *flags, source, "-o", program)), "the reader does not compile"
+      yield lambda { |pid|
+        text, status = Open3.capture2e(*Programs.words(program, pid.to_s))
+        [text, status.exitstatus]
+      }
     end
   end
 

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/sanitizer"
 require "support/scheduler_case"
 require "abaca/fiber_pool"
 
@@ -108,7 +109,7 @@ class ScrubTest < Minitest::Test
   end
 
   # The sanitizer keeps freed memory for a while: 32 MB, as test/sanitized.rb says.
-  ROOM = (ENV["LD_PRELOAD"].to_s.include?("asan") ? 16 : 1) * 1024 * 1024
+  ROOM = (Sanitizer.here? ? 16 : 1) * 1024 * 1024
 
   # What the next job would not see either, but the process does.
   ENDS = {

@@ -3,11 +3,13 @@
 require "delegate"
 require "test_helper"
 require "support/server_case"
+require "support/takeover_ends"
 
 # Connections that the app takes over: full and partial hijack (Rack SPEC, "Hijacking"), and the
 # upgrade to another protocol (Rack SPEC, "rack.protocol"; RFC 9110 7.8).
 class RackHijackTest < Minitest::Test
   include ServerCase
+  include TakeoverEnds
 
   UPGRADE = "GET /chat HTTP/1.1\r\nHost: a.test\r\nConnection: keep-alive, Upgrade\r\nUpgrade: echo, chat/2\r\n\r\n"
   IGNORED = [200, { "content-type" => "text/plain" }, ["ignored"]].freeze
@@ -138,39 +140,6 @@ class RackHijackTest < Minitest::Test
     assert_nil client.read_some
     assert eventually { running.server.stats[:taken_over].zero? }
     assert_equal 1, running.server.stats[:detached]
-  end
-
-  # The end of the client's stream tells a reader, and the app has time to say goodbye.
-  def test_a_stop_tells_the_reader_and_waits
-    running, client, io = taken_over(force_shutdown_after: 60)
-    reader = Thread.new { io.read }
-    running.server.stop
-    assert_equal "", reader.value
-    assert running.thread.alive?
-    assert_equal 1, running.server.stats[:taken_over]
-    io.write("goodbye")
-    io.close
-    assert_equal "goodbye", client.drain
-    running.stop
-  end
-
-  # The app owns the socket even then: the server closes no descriptor of the app's.
-  def test_a_stop_waits_no_longer_than_for_a_request
-    running, client, io = taken_over(force_shutdown_after: 0.2)
-    running.stop(within: 4)
-    assert_nil client.read_some
-    assert_raises(Errno::EPIPE) { io.write("too late") }
-    assert_match(/ 0 requests and 1 connections of the app's are broken off/, running.log)
-  ensure
-    io&.close
-  end
-
-  def test_a_halt_does_not_wait
-    running, client, io = taken_over(force_shutdown_after: 60)
-    running.halt(within: 4)
-    assert_nil client.read_some
-  ensure
-    io&.close
   end
 
   # What is open under the number of a socket that the app has closed is none of the server's business.

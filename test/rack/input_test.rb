@@ -3,6 +3,7 @@
 require "minitest/mock"
 require "timeout"
 require "test_helper"
+require "support/sanitizer"
 require "support/server_case"
 
 # rack.input (Rack SPEC, "The Input Stream"): streamed, and rewindable, kept in memory and in a temporary
@@ -294,7 +295,7 @@ class RackInputTest < Minitest::Test
   # There is room for 64 KB that may come at once, and it takes memory when they do.
   def test_a_reader_that_waits_takes_no_memory_for_what_has_not_come
     skip "threads and other schedulers have memory of their own" unless ServerCase::MODE.empty?
-    skip "a sanitizer keeps what is freed for a while" if ENV["LD_PRELOAD"].to_s.include?("asan")
+    skip "a sanitizer keeps what is freed for a while" if Sanitizer.here?
     skip "clients with TLS take memory of this process" if ServerCase::TLS
     reading = 0
     running = serve(lint: false, **ServerCase::STREAMED) do |env|

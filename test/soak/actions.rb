@@ -2,6 +2,7 @@
 
 require "digest"
 require_relative "../support/wire"
+require_relative "handshakes"
 require_relative "streams"
 
 module Soak
@@ -9,25 +10,33 @@ module Soak
   # something else than it should raises.
   class Actions
     include Streams
+    include Handshakes
 
     # The answer is not what it should be.
     class Wrong < StandardError; end
 
+    # Ports of the server on 127.0.0.1, in clear and with TLS, and the certificate that its own is verified with.
+    Places = Struct.new(:plain, :secure, :authority)
+
     # name => how often, in shares. Most is ordinary; the rest is what goes wrong on the way.
     SHARES = {
       kept: 30, pipelined: 8, waits: 15, posts: 8, posts_chunked: 6, pieces: 6, streams: 4, large: 3, slow_reader: 2,
-      file: 4, joins: 2, hijacks: 2, hints: 2, forks: 1,
-      leaves_waiting: 6, leaves_uploading: 3, leaves_downloading: 3, malformed: 4, half_a_head: 1, raises: 4,
-      too_late: 2, stubborn: 1, burns: 1, in_time_or_not: 6, leaves_at_the_end: 4, **Streams::SHARES
+      file: 4, joins: 2, hijacks: 2, hints: 2, forks: 1, converses: 4,
+      leaves_waiting: 6, leaves_uploading: 3, leaves_downloading: 3, leaves_conversing: 3, malformed: 4,
+      half_a_head: 1, raises: 4, too_late: 2, stubborn: 1, burns: 1, in_time_or_not: 6, leaves_at_the_end: 4, **Streams::SHARES,
+      **Handshakes::SHARES
     }.freeze
     NAMES = SHARES.flat_map { |name, share| [name] * share }.freeze
+    # Those that make their connections themselves.
+    APART = [*Streams::SHARES.keys, *Handshakes::SHARES.keys].freeze
+    SECURE = 50 # of a hundred connections: those through TLS, whatever goes through them
     FILE = File.read(File.join(__dir__, "config.ru"))
 
-    # @param port [Integer] of the server on 127.0.0.1
+    # @param places [Places]
     # @param random [Random]
     # @param patience [Numeric] seconds that any wait may take
-    def initialize(port:, random:, patience:)
-      @port = port
+    def initialize(places:, random:, patience:)
+      @places = places
       @random = random
       @patience = patience
     end
@@ -35,13 +44,14 @@ module Soak
     # @return [Symbol] what was done
     def take
       name = NAMES.sample(random: @random)
-      return name.tap { public_send(name) } if Streams::SHARES.key?(name)
+      @secure = @random.rand(100) < SECURE
+      return name.tap { public_send(name) } if APART.include?(name)
 
-      client = Wire::Client.new(@port, timeout: @patience)
+      client = @secure ? secure_client : Wire::Client.new(@places.plain, timeout: @patience)
       public_send(name, client)
       name
     rescue StandardError => e
-      raise Wrong, "#{name}: #{e.message} (#{e.class})"
+      raise Wrong, "#{name}#{" (TLS)" if @secure}: #{e.message} (#{e.class})"
     ensure
       client&.close
     end
@@ -75,6 +85,26 @@ module Soak
         expect(response, 200, 504)
         break if response.close?
       end
+    end
+
+    # With an app that has taken the connection over.
+    def converses(client)
+      client.write(head("/converse"))
+      @random.rand(1..10).times do
+        words = @random.bytes(@random.rand(1..10_000))
+        answer = String.new(encoding: Encoding::BINARY)
+        client.write(words)
+        answer << (client.read_some || raise(EOFError, "the conversation has ended")) while answer.size < words.size
+        raise Wrong, "#{answer.size} bytes that are wrong" unless answer == words
+      end
+    end
+
+    # The app waits for a word, or for room.
+    def leaves_conversing(client)
+      client.write(head("/converse"))
+      client.write_what_goes(@random.bytes(@random.rand(0..100_000)))
+      sleep(@random.rand(0.0..0.1))
+      client.reset if @random.rand(2).zero?
     end
 
     def posts(client)

@@ -33,7 +33,11 @@ module Soak
     end
     private_class_method :window
 
+    # A long collection under way is ended first. Ruby 3.1 would move objects at its end that it has not pinned, those
+    # in C memory and the Proc of a starting thread among them, and crash: it decides whether to pin when a collection
+    # begins to mark, and whether to move when it has marked.
     def self.compact
+      GC.start
       GC.auto_compact = true
     rescue NoMethodError, NotImplementedError
       nil # this machine's Ruby cannot move objects

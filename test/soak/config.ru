@@ -4,6 +4,8 @@
 require "digest/sha2" # Digest::SHA256 alone is loaded when it is first used, perhaps by two threads at once
 require "json"
 require "objspace"
+require "socket" # or the first socket that an app takes would load it
+require "tempfile"
 require "time"
 require_relative "collections"
 
@@ -11,13 +13,21 @@ Soak::Collections.begin if ENV["SOAK_STRESS"]
 
 PIECE = "x" * 1000
 LARGE = "y" * 1_000_000
+# One without a name, so that nothing is left of it.
+LONG_FILE = Tempfile.create("abaca-soak").tap do |file|
+  File.unlink(file.path)
+  file.write("f" * 300_000)
+  file.flush
+end
 TEXT = { "content-type" => "text/plain" }.freeze
 GARBAGE = Queue.new
 
-# Counts what has to stay as it is. Fibers are all of the process, the pool's idle ones included.
+# Counts what has to stay as it is. Fibers are all that live, but for those that wait in a pool for a job: a pool never
+# has more than were busy at once, and it keeps them for a minute or two. A client may have 20 streams at once.
 def figures
   3.times { GC.start }
-  { fibers: ObjectSpace.each_object(Fiber).count, ruby_threads: Thread.list.size,
+  idle = ObjectSpace.each_object(Abaca::FiberPool).sum { |pool| pool.stats[:idle] }
+  { fibers: ObjectSpace.each_object(Fiber).count(&:alive?) - idle, ruby_threads: Thread.list.size,
     slots: GC.stat(:heap_live_slots), ensured: ENSURED }
 end
 
@@ -72,6 +82,7 @@ ROUTES = {
   "/stream" => ->(_env) { [200, TEXT, ->(stream) { 20.times { stream << PIECE } and stream.close }] },
   "/large" => ->(_env) { [200, TEXT.merge("content-length" => LARGE.bytesize.to_s), [LARGE]] },
   "/file" => ->(_env) { [200, TEXT, File.open(__FILE__)] },
+  "/long_file" => ->(_env) { [200, TEXT, File.open("/proc/self/fd/#{LONG_FILE.fileno}")] },
   "/boom" => ->(_env) { raise "on purpose" },
   "/late" => lambda do |env|
     env["abaca.client"].request_timeout = 0.2
@@ -105,6 +116,17 @@ ROUTES = {
     io = env["rack.hijack"].call
     io.write("HTTP/1.1 200 OK\r\nDate: #{Time.now.httpdate}\r\nConnection: close\r\n\r\ntaken")
     io.close
+    [200, {}, []]
+  end,
+  "/converse" => lambda do |env|
+    io = env["rack.hijack"].call
+    begin
+      loop { io.write(io.readpartial(5000)) }
+    rescue EOFError, SystemCallError
+      nil # the client has gone
+    ensure
+      io.close
+    end
     [200, {}, []]
   end,
   "/figures" => ->(_env) { [200, TEXT, [JSON.generate(figures)]] }

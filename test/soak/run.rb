@@ -3,6 +3,9 @@
 # bin/soak: a server under mixed load, with faults and cancellations, for an hour or as long as one says; a
 # line each minute, and a verdict at the end. Status 0: flat, and all answers were right.
 #
+# Clients speak HTTP/1.1 and HTTP/2, half of them through TLS, some with a session of before or in small pieces; others
+# break handshakes off. Before each line the server has a new certificate.
+#
 # With --stress it is ownership that is looked at, and not how much memory there is: the collector runs wherever it can,
 # clients ask for as much as goes, and --sanitized tells what uses memory that is not its own any more.
 
@@ -10,6 +13,7 @@ require "json"
 require "optparse"
 require "tmpdir"
 require_relative "../cli/command"
+require_relative "../support/certificates"
 require_relative "../support/sanitizer"
 require_relative "actions"
 require_relative "settings"
@@ -24,10 +28,11 @@ module Soak
   class Load
     attr_reader :counts, :errors
 
+    # @param places [Actions::Places]
     # @param clients [Integer] at one time
     # @param rate [Integer] actions a second; 0: as many as go
     # @param patience [Numeric] seconds that any answer may take
-    def initialize(port:, clients:, rate:, seed:, patience:)
+    def initialize(places:, clients:, rate:, seed:, patience:)
       @counts = Hash.new(0)
       @errors = []
       @lock = Mutex.new
@@ -38,7 +43,7 @@ module Soak
       @pause = rate.zero? ? 0 : clients / rate.to_f
       @threads = Array.new(clients) do |nth|
         random = Random.new(seed + nth)
-        Thread.new { work(Actions.new(port:, random:, patience:), random.dup) }
+        Thread.new { work(Actions.new(places:, random:, patience:), random.dup) }
       end
     end
 
@@ -92,6 +97,8 @@ module Soak
 
   # The server of one mode, its load and what is seen of them.
   class Run
+    PLACES = ["tcp://127.0.0.1:0?h2c=true", "ssl://127.0.0.1:0?cert=a.pem&key=a.key"].freeze
+    SECURE = %r{Listening on (?:https|ssl)://\S*:(\d+)$}
     SETTLE = 3 # seconds that connections and fibers of the last requests may take to go
     LATE = 20 # seconds after which nothing more of them is to be expected
     CRASH_LINES = 40
@@ -136,11 +143,25 @@ module Soak
     def start(dir)
       settings = File.join(dir, "settings.rb")
       File.write(settings, Settings.text(@mode, stress: @stress))
-      words = Command.words(["-C", settings, "-b", "tcp://127.0.0.1:0?h2c=true", File.join(FOLDER, "config.ru")])
+      @certificates = Certificates.new(dir)
+      @pair = @certificates.make("a", names: ["a.test"])
+      binds = PLACES.flat_map { |place| ["-b", place] }
+      words = Command.words(["-C", settings, *binds, File.join(FOLDER, "config.ru")])
       @server = Command::Running.new(words, dir:, env: environment)
       @server.port
+      places = places_of(@server.output)
       @reader = Thread.new { @server.read_on }
-      @clients = Load.new(port: @server.port, patience: PATIENCE.fetch(@stress), **@load)
+      @clients = Load.new(places:, patience: PATIENCE.fetch(@stress), **@load)
+    end
+
+    def places_of(output)
+      Actions::Places.new(@server.port, Integer(output[SECURE, 1]), @certificates.authority.cert)
+    end
+
+    # The server finds another certificate, while others use the one before.
+    def renew
+      @pair = @certificates.renew(@pair)
+      @server.signal(:HUP)
     end
 
     def environment
@@ -155,6 +176,7 @@ module Soak
         break if nth * @every > @seconds || !alive?
 
         sleep([(nth * @every) - (now - began), 0].max)
+        renew
         sample = @clients.at_rest { sample(now - began) } or break
         report(@samples.push(sample).last)
       end

@@ -14,7 +14,7 @@ module Soak
     COMMON = "max_fibers 400\nheader_timeout 1\ncancel_on_disconnect\n"
     # A report has a backtrace, for whose objects each a collection runs. A window of collections may last longer than
     # a request waits for its place.
-    STRESS = "request_timeout 40\nqueue_timeout 40\nstall_report 0\n"
+    STRESS = "request_timeout 40\nqueue_timeout 40\ntls_handshake_timeout 40\nstall_report 0\n"
     PLAIN = "request_timeout 10\n"
 
     # @param mode [Symbol] one of MODES

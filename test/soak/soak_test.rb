@@ -50,6 +50,21 @@ class SoakTest < Minitest::Test
     assert_match(/5 samples are too few/, verdict(samples(5)).complaints.first)
   end
 
+  # Ruby 3.1 crashes where moving is switched on while a long collection marks.
+  def test_objects_move_only_from_the_next_collection_on
+    output, status = Open3.capture2e(RbConfig.ruby, "-r", File.join(__dir__, "collections.rb"), "-e", <<~RUBY)
+      junk = []
+      GC.start
+      5_000_000.times { |i| junk[i % 40_000] = [i.to_s]; break if GC.latest_gc_info(:state) == :marking }
+      Soak::Collections.begin
+      200.times.map { |i| Thread.new { sleep 0.001; Array.new(200) { |j| [i, j].to_s }.join } }.each(&:join)
+      10.times { GC.start }
+      puts "fine"
+    RUBY
+    assert_predicate status, :success?, output
+    assert_equal "fine\n", output
+  end
+
   def test_a_short_soak
     %w[fiber thread].each do |mode|
       output, status = soak("--mode", mode)

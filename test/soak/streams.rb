@@ -8,13 +8,15 @@ module Soak
   module Streams
     # name => shares, as in Actions.
     SHARES = {
-      streams_at_once: 8, streams_post: 5, streams_reset: 5, streams_at_the_end: 3, streams_left: 4, streams_unread: 2
+      streams_at_once: 8, streams_post: 5, streams_reset: 5, streams_at_the_end: 3, streams_left: 4, streams_unread: 2,
+      streams_files: 5
     }.freeze
     FILE = File.read(File.join(__dir__, "config.ru"))
     # path => statuses, and the body where it is known.
     ANSWERS = {
       "/hello" => [[200], "Hello World\n"], "/sleep" => [[200], "slept"], "/pieces" => [[200], "x" * 20_000],
       "/stream" => [[200], "x" * 20_000], "/large" => [[200], "y" * 1_000_000], "/file" => [[200], FILE.b],
+      "/long_file" => [[200], "f" * 300_000],
       "/boom" => [[500]], "/late" => [[504, 200]], "/edge" => [[200, 504]], "/hints" => [[200], "hinted"],
       "/thread" => [[200], "joined"], "/nowhere" => [[404]]
     }.freeze
@@ -49,6 +51,20 @@ module Soak
         taken_back.each { |stream| http2.send_words("rst_stream #{stream} - #{CANCEL}") }
         expect_streams(http2, paths.except(*taken_back))
         expect_streams(http2, begin_streams(http2, 1, from: 101))
+      end
+    end
+
+    # Long ones, through windows that open now and then; some are taken back amid.
+    def streams_files
+      speak("preface settings 0 - 0001 00000000 0004 00007000 window_update 0 - 7fff0000") do |http2|
+        files = Array.new(@random.rand(2..8)) { |nth| (2 * nth) + 1 }
+        files.each { |stream| http2.send_words("headers #{stream} es,eh #{block("/long_file")}") }
+        taken_back = files.sample(files.size / 2, random: @random)
+        files.each { |stream| http2.send_words("window_update #{stream} - #{format("%08x", @random.rand(1..40_000))}") }
+        await(http2, files) { |stream| http2.of("data", stream).any? }
+        taken_back.each { |stream| http2.send_words("rst_stream #{stream} - #{CANCEL}") }
+        (files - taken_back).each { |stream| http2.send_words("window_update #{stream} - 00100000") }
+        expect_streams(http2, (files - taken_back).to_h { |stream| [stream, "/long_file"] })
       end
     end
 
@@ -87,7 +103,7 @@ module Soak
     private
 
     def speak(words)
-      http2 = Http2Client.new(@port, before: words)
+      http2 = open_http2(words)
       yield http2
     ensure
       http2&.close
@@ -117,8 +133,11 @@ module Soak
       paths.each { |stream, path| expect_stream(http2, stream, ANSWERS.fetch(path), path) }
     end
 
+    # Until each of them has come to its end, or as far as the block says.
     def await(http2, streams)
-      http2.read_until(within: @patience) { streams.all? { |stream| http2.complete?(stream) || http2.reset(stream) } }
+      http2.read_until(within: @patience) do
+        streams.all? { |stream| http2.complete?(stream) || http2.reset(stream) || (block_given? && yield(stream)) }
+      end
     end
 
     def expect_stream(http2, stream, (statuses, body), path = nil)

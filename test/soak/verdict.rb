@@ -7,7 +7,8 @@ module Soak
   # Whether a server's figures have stayed flat. The first third of a run is warm-up; the last third may not
   # stand higher than the middle one by more than what chance does.
   class Verdict
-    # figure => [unit, share that it may have grown, and how much whatever the share].
+    # figure => [unit, share that it may have grown, and how much whatever the share]. A client has up to 20 streams at
+    # once, each on a fiber, which the pool keeps.
     TOLERANCE = {
       resident: ["bytes", 0.05, 8_000_000], descriptors: ["descriptors", 0.0, 3], threads: ["threads", 0.0, 2],
       fibers: ["fibers", 0.1, 8], slots: ["slots", 0.05, 20_000]

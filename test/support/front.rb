@@ -2,6 +2,7 @@
 
 require "fileutils"
 require "socket"
+require_relative "programs"
 require_relative "waits"
 
 # nginx or HAProxy in front of servers, as docs/examples has it, but for its addresses. The socket on which it listens
@@ -10,12 +11,6 @@ class Front
   EXAMPLES = File.expand_path("../../docs/examples", __dir__)
   LISTENER = 3 # its descriptor in the proxy
   PATIENCE = 5 # seconds that a proxy may take to end
-
-  # @return [String, nil] the program, if it is installed
-  def self.find(program)
-    folders = ENV.fetch("PATH", "").split(":") | %w[/usr/sbin /usr/local/sbin]
-    folders.map { |folder| File.join(folder, program) }.find { |path| File.executable?(path) }
-  end
 
   # @return [Integer] its port on 127.0.0.1
   attr_reader :port
@@ -53,7 +48,7 @@ class Front
 
   def log = File.join(@folder, "#{self.class.name}.log")
 
-  def environment = {}
+  def environment = Programs::ENVIRONMENT
 
   # The example with other addresses. Each must be there, or the example has changed.
   def example(name, changes)
@@ -93,10 +88,10 @@ class Front
       CONF
     end
 
-    def words = [Front.find(PROGRAM), "-p", File.join(@folder, "nginx"), "-c", "nginx.conf", "-e", "stderr"]
+    def words = [Programs.find(PROGRAM), "-p", File.join(@folder, "nginx"), "-c", "nginx.conf", "-e", "stderr"]
 
     # As it hands its listeners over to its next program.
-    def environment = { "NGINX" => "#{LISTENER};" }
+    def environment = super.merge("NGINX" => "#{LISTENER};")
   end
 
   # HAProxy, which sends the PROXY protocol.
@@ -110,6 +105,6 @@ class Front
       File.write(File.join(@folder, "haproxy.cfg"), text)
     end
 
-    def words = [Front.find(PROGRAM), "-db", "-f", File.join(@folder, "haproxy.cfg")]
+    def words = [Programs.find(PROGRAM), "-db", "-f", File.join(@folder, "haproxy.cfg")]
   end
 end

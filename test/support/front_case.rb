@@ -2,12 +2,14 @@
 
 require_relative "cluster_case"
 require_relative "front"
+require_relative "programs"
 require_relative "../soak/storms/storm"
 
 # For tests of a real proxy in front of the server, set up as docs/examples has it. bin/soak nginx haproxy is the long
 # form.
 module FrontCase
   include ClusterCase
+  include Programs
 
   APP = <<~RUBY.freeze
     map("/address") { run ->(env) { [200, { "content-type" => "text/plain" }, [env["REMOTE_ADDR"]]] } }
@@ -37,11 +39,7 @@ module FrontCase
 
   # Starts a proxy that has found its servers, in a folder of its own.
   def front(kind, *servers)
-    unless Front.find(kind::PROGRAM)
-      # bin/setup installs it; the machine of another Ruby does without.
-      flunk "#{kind::PROGRAM} is not installed" if ENV.key?("CI") && !ENV.key?("MATRIX") && Process.uid.zero?
-      skip "#{kind::PROGRAM} is not installed"
-    end
+    need_program(kind::PROGRAM)
     folder = File.join(@directory, "front")
     Dir.mkdir(folder)
     kind.new(folder, *servers).tap do |front|

@@ -1,14 +1,14 @@
 # frozen_string_literal: true
 
 require "json"
-require "open3"
 require_relative "process_case"
+require_relative "programs"
 
-# Clients that people use, against a server as the command runs it: each asks for all that HTTP/2 can carry. bin/setup
-# installs some of them; a test whose client is missing is skipped. Who includes it says where the server listens
-# (#place), and how curl is told to speak HTTP/2 (#http2_words).
+# Clients that people use, against a server as the command runs it: each asks for all that HTTP/2 can carry. Who
+# includes it says where the server listens (#place), and how curl is told to speak HTTP/2 (#http2_words).
 module Http2Clients
   include ProcessCase
+  include Programs
 
   LARGE = 300_000
   # What curl says behind the content.
@@ -53,7 +53,7 @@ module Http2Clients
 
   def test_curl
     curl = lambda do |path, *words|
-      run_client("curl", "-sSk", *http2_words, "-w", FORMAT, *words, url(path))
+      run_program("curl", "-sSk", *http2_words, "-w", FORMAT, *words, url(path))
     end
     assert_equal "Hello\n2 200", curl.call("/")
     assert_equal "#{"x" * LARGE}\n2 200", curl.call("/large")
@@ -65,20 +65,20 @@ module Http2Clients
   end
 
   def test_nghttp
-    out = run_client("nghttp", "-v", url("/trailers"))
+    out = run_program("nghttp", "-v", url("/trailers"))
     assert_match(/\(stream_id=\d+\) trailer: x-sum/, out)
     assert_match(/\(stream_id=\d+\) x-sum: 7/, out)
-    assert_match(/\(stream_id=\d+\) :status: 103/, run_client("nghttp", "-v", url("/hints")))
+    assert_match(/\(stream_id=\d+\) :status: 103/, run_program("nghttp", "-v", url("/hints")))
   end
 
   def test_h2load
-    out = run_client("h2load", "-n600", "-c6", "-m32", "-d", File.join(@directory, "large"), url("/echo"))
+    out = run_program("h2load", "-n600", "-c6", "-m32", "-d", File.join(@directory, "large"), url("/echo"))
     assert_match(/ 600 succeeded, 0 failed, 0 errored, 0 timeout$/, out)
     assert_match(/^status codes: 600 2xx/, out)
   end
 
   def test_node
-    answers = JSON.parse(run_client("node", "--input-type=module", "-e", NODE, url("")))
+    answers = JSON.parse(run_program("node", "--input-type=module", "-e", NODE, url("")))
     assert_equal({
                    "/" => [200, 5], "/large" => [200, LARGE], "/file" => [200, LARGE], "/none" => [204, 0],
                    "/echo" => [200, LARGE], "/trailers" => [200, 4, { "x-sum" => "7" }], "/hints" => [200, 5, 103],
@@ -88,8 +88,8 @@ module Http2Clients
 
   # hyper-h2 takes the protocol more strictly than others: every frame is checked against the state of its stream.
   def test_h2_of_python
-    skip_or_flunk("python3-h2") unless system("/usr/bin/python3", "-c", "import h2", err: File::NULL)
-    answers = JSON.parse(run_client("/usr/bin/python3", "-c", PYTHON, scheme, @port.to_s))
+    missing("python3-h2") unless system(*Programs.words("/usr/bin/python3", "-c", "import h2"), err: File::NULL)
+    answers = JSON.parse(run_program("/usr/bin/python3", "-c", PYTHON, scheme, @port.to_s))
     assert_equal({
                    "/" => [["200"], 5, []], "/large" => [["200"], LARGE, []], "/none" => [["204"], 0, []],
                    "/echo" => [["200"], 20_000, []], "/trailers" => [["200"], 4, [%w[x-sum 7]]],
@@ -180,19 +180,4 @@ module Http2Clients
   def url(path) = "#{scheme}://127.0.0.1:#{@port}#{path}"
 
   def scheme = place.start_with?("ssl") ? "https" : "http"
-
-  # What the client prints.
-  def run_client(program, *words)
-    skip_or_flunk(program) unless program.include?("/") || system("which", program, out: File::NULL)
-    # A sanitizer is for the server: with it, curl does not begin.
-    out, err, status = Open3.capture3({ "LD_PRELOAD" => nil }, "timeout", "40", program, *words)
-    assert_predicate status, :success?, "#{out[0, 2000]}#{err}"
-    out
-  end
-
-  # bin/setup installs these where it may; the machine of another Ruby does without.
-  def skip_or_flunk(what)
-    flunk "#{what} is not installed" if what != "node" && ENV.key?("CI") && !ENV.key?("MATRIX") && Process.uid.zero?
-    skip "#{what} is not installed"
-  end
 end

@@ -19,6 +19,9 @@ module Sanitizer
     "UBSAN_OPTIONS" => "print_stacktrace=1:halt_on_error=1"
   }.freeze
 
+  # @return [Boolean] whether this process runs under it
+  def self.here? = ENV["LD_PRELOAD"].to_s.include?("asan")
+
   # @return [Hash{String => String}] for the process's environment
   # @raise [RuntimeError] when something is missing, with what to do
   def self.environment

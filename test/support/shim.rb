@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "programs"
+
 # For tests of a server on a system that fails, or is slow: libraries of test/fault/shim that replace some of libc's
 # functions. Expects ProcessCase.
 module Shim
@@ -9,7 +11,8 @@ module Shim
   def with_shim(name)
     library = File.join(@directory, "#{name}.so")
     source = File.join(SOURCES, "#{name}.c")
-    assert system("cc", "-shared", "-fPIC", "-D_GNU_SOURCE", source, "-o", library), "the shim does not compile"
+    compile = Programs.words("cc", "-shared", "-fPIC", "-D_GNU_SOURCE", source, "-o", library)
+    assert system(*compile), "the shim does not compile"
     before = ENV.fetch("LD_PRELOAD", nil)
     ENV["LD_PRELOAD"] = [before, library].compact.join(":") # a sanitizer's library has to be the first
     yield

@@ -2,6 +2,7 @@
 
 require "tmpdir"
 require_relative "certificates"
+require_relative "http2_client"
 require_relative "server_case"
 require_relative "tls_client"
 
@@ -42,6 +43,13 @@ module TLSCase
   def secure(port, **options, &block)
     options = { ca: @made.authority.cert }.merge(options)
     TLSClient.new(port, **options, &block).tap { |client| @clients << client }
+  end
+
+  # The same of HTTP/2. options: of the Http2Client.
+  def secure_http2(port, **options)
+    skip "this build has no HTTP/2" unless Abaca::HTTP2_LIBRARY
+    through = ->(socket) { TLSClient::Secure.over(socket, ca: @made.authority.cert, alpn: ["h2"]) }
+    Http2Client.new(port, through: through, **options).tap { |client| @clients << client }
   end
 
   # What a client is told by the app.

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "openssl"
+require_relative "waits"
 require_relative "wire"
 
 # Wire::Client through TLS, by Ruby's own library.
@@ -73,9 +74,11 @@ class TLSClient < Wire::Client
     end
   end
 
-  # port: of the server; options: as USUAL, and receive_buffer; block: gets the SSLContext.
-  def initialize(port, **options, &block)
+  # port: of the server; options: as USUAL, and receive_buffer; through: what stands between TLS and the socket, which
+  # it is called with; block: gets the SSLContext.
+  def initialize(port, through: nil, **options, &block)
     super(port, **options.slice(:timeout, :receive_buffer))
+    @socket = through.call(@socket) if through
     @socket = Secure.over(@socket, on_session: ->(session) { @session = session }, **options, &block)
   end
 

@@ -5,6 +5,7 @@ require "abaca"
 require "support/certificates"
 require "support/cluster_case"
 require "support/http2_client"
+require "support/sanitizer"
 require "support/tls_client"
 
 # Many clients with TLS, as the command serves them: what those cost that are silent, and restarts while others ask.
@@ -46,7 +47,7 @@ class TLSLoadTest < Minitest::Test
 
   # Bytes for each connection: OpenSSL has 14 KB, HTTP/2 some 20 more.
   def test_memory_of_idle_connections
-    skip "a sanitizer has memory of its own" if ENV["LD_PRELOAD"].to_s.include?("asan")
+    skip "a sanitizer has memory of its own" if Sanitizer.here?
     command = run_tls
     many = 300
     ask_and_stay = ->(**options) { Array.new(many) { secure(command, **options).tap { |one| one.call(GET) } } }

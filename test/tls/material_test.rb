@@ -38,6 +38,14 @@ class TLSMaterialTest < Minitest::Test
     assert_equal 1, read(**relative).context.certificates.size
   end
 
+  def test_authorities_of_clients
+    ca = @made.authority.cert_path
+    [{ ca: }, { ca_pem: File.read(ca) }].each do |given|
+      assert_equal File.binread(ca), read(**@pair.files, **given, verify_mode: "peer").options[:ca]
+    end
+    assert_match(/ca: there is no certificate in it/, fault(**@pair.files, ca_pem: "none", verify_mode: "peer"))
+  end
+
   def test_names
     context = read(**@pair.files).context
     assert_equal([true, true, false, false], %w[A.test b.a.test c.b.a.test b.test].map { |name| context.name?(name) })
@@ -52,6 +60,7 @@ class TLSMaterialTest < Minitest::Test
     assert_match(/\Assl:..a:1: certificate empty: it is empty/, fault(cert: "empty", key: "a.key"))
     assert_match(/ca no.pem: No such file/, fault(**@pair.files, ca: "no.pem", verify_mode: :peer))
     assert_match(/crl no.pem: No such file/, fault(**@pair.files, crl: "no.pem"))
+    assert_match(%r{key /dev/zero: it has more than 16777216 bytes}, fault(cert: "a.pem", key: "/dev/zero"))
   end
 
   def test_a_file_without_rights
@@ -91,6 +100,8 @@ class TLSMaterialTest < Minitest::Test
                  fault(**locked.files, key_password_command: "exit 3"))
     assert_match(/key_password_command "exec kill -9 \$\$" has failed \(SIGKILL/,
                  fault(**locked.files, key_password_command: "exec kill -9 $$"))
+    assert_match(/key_password_command "yes" prints more than 4096 bytes/,
+                 fault(**locked.files, key_password_command: "yes"))
     assert_match(%r{key_password_command "/no/such": No such file},
                  fault(**locked.files, key_password_command: "/no/such"))
   end

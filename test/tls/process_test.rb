@@ -5,6 +5,7 @@ require "abaca"
 require "json"
 require "support/certificates"
 require "support/process_case"
+require "support/programs"
 require "support/tls_client"
 
 # The command with TLS: boots and their faults, signals, workers, restarts, and certificates of development.
@@ -91,9 +92,8 @@ class TLSProcessTest < Minitest::Test
   end
 
   def control(command)
-    env = { "HOME" => @directory }
-    IO.popen([env, RbConfig.ruby, File.expand_path("../../exe/abacactl", __dir__), "-S", "#{@directory}/state", command,
-              { err: %i[child out] }], &:read)
+    words = [RbConfig.ruby, File.expand_path("../../exe/abacactl", __dir__), "-S", "#{@directory}/state", command]
+    Open3.capture2e(*Programs.words(*words, environment: { "HOME" => @directory })).first
   end
 
   def test_figures
@@ -169,7 +169,7 @@ class TLSProcessTest < Minitest::Test
     @state ||= Dir.mktmpdir("abaca").tap do |folder|
       Minitest.after_run { FileUtils.rm_rf(folder) }
       script = "require 'localhost'; Localhost::Authority.fetch('localhost')"
-      system({ "XDG_STATE_HOME" => folder }, RbConfig.ruby, "-e", script, exception: true)
+      system(*Programs.words(RbConfig.ruby, "-e", script, environment: { "XDG_STATE_HOME" => folder }), exception: true)
     end
   end
 

@@ -156,6 +156,7 @@ class TLSServingTest < Minitest::Test
     { { redirect: :http } => /\Aredirect: https is needed, not :http/,
       { redirect: :https, redirect_hosts: "a b" } => /redirect_hosts: "a b" is no host/,
       { redirect: :https, redirect_port: "x" } => /redirect_port=x is not a number that fits/,
+      { redirect_port: 1 } => /redirect_port has no effect without redirect=https/,
       { plain_http: "yes" } => /plain_http: refuse or redirect is needed, not "yes"/ }.each do |options, message|
       error = assert_raises(Abaca::ConfigError, options) { server.add_tcp_listener("127.0.0.1", 0, **options) }
       assert_match message, error.message

@@ -5,9 +5,12 @@ require "abaca"
 require "abaca/tls/trial"
 require "openssl"
 require "support/certificates"
+require "support/programs"
 
 # Certificates that come from somewhere else than files: an SSLContext of Ruby's, and the gem localhost.
 class TLSSourcesTest < Minitest::Test
+  include Programs
+
   SSL = OpenSSL::SSL
 
   def setup
@@ -57,7 +60,8 @@ class TLSSourcesTest < Minitest::Test
     assert_match(/cert_store or ca_path cannot be read; give ca_file/, fault(context(verify_mode: peer)))
     assert_equal :peer, options(context(verify_mode: peer), ca:)[:verify]
     assert_equal :force_peer, options(context, ca:, verify_mode: :force_peer)[:verify]
-    assert_match(/No such file/, fault(context(verify_mode: peer, ca_file: "/no/such")))
+    assert_match(%r{\Aca /no/such: No such file}, fault(context(verify_mode: peer, ca_file: "/no/such")))
+    assert_match(%r{\Acrl /dev/zero: it has more than}, fault(context, crl: "/dev/zero"))
   end
 
   def test_versions_and_ciphers
@@ -136,7 +140,7 @@ class TLSSourcesTest < Minitest::Test
       source.try
     RUBY
     run = lambda { |*words|
-      IO.popen([RbConfig.ruby, "-I#{File.expand_path('../../lib', __dir__)}", "-e", script, *words], &:read)
+      run_program(RbConfig.ruby, "-I#{File.expand_path('../../lib', __dir__)}", "-e", script, *words)
     }
     assert_equal "ssl://a:1: a certificate is needed: cert= and key=\n" * 2, run.call
     fine, missing = run.call("developing").lines

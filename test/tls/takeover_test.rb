@@ -1,11 +1,13 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "support/takeover_ends"
 require "support/tls_case"
 
 # Connections over TLS that the app takes over: it has one end of a pair of sockets (docs/rack.md).
 class TLSTakeoverTest < Minitest::Test
   include TLSCase
+  include TakeoverEnds
 
   UPGRADE = "GET /chat HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
   IGNORED = [200, { "content-type" => "text/plain" }, ["ignored"]].freeze
@@ -110,37 +112,16 @@ class TLSTakeoverTest < Minitest::Test
     assert eventually { running.server.stats.values_at(:taken_over, :tls_connections) == [0, 0] }
   end
 
-  # The end of the client's stream tells a reader, and the app has time to say goodbye.
-  def test_a_stop_tells_the_reader_and_waits
-    running, client, io = taken_over(force_shutdown_after: 60)
-    reader = Thread.new { io.read }
-    running.server.stop
-    assert_equal "", reader.value
-    assert running.thread.alive?
-    io.write("goodbye")
-    io.close
-    assert_equal "goodbye", client.drain
-    running.stop
-  end
-
-  def test_a_stop_waits_no_longer_than_for_a_request
-    running, client, io = taken_over(force_shutdown_after: 0.2)
-    running.stop(within: 4)
-    assert_nil client.read_some
-    assert_raises(Errno::EPIPE) { io.write("too late") }
-  ensure
-    io&.close
-  end
-
   def test_over_http2_there_is_none
-    skip "this build has no HTTP/2" unless Abaca::HTTP2_LIBRARY
     keys = Queue.new
     _, port = serve_tls(lint: false) do |env|
       keys << env.values_at("rack.hijack?", "rack.hijack", "SERVER_PROTOCOL", "rack.url_scheme")
       [200, TYPE.dup, ["ok"]]
     end
-    out = IO.popen({ "LD_PRELOAD" => nil }, ["curl", "-sk", "--http2", "https://127.0.0.1:#{port}/"], &:read)
-    assert_equal "ok", out
+    client = secure_http2(port)
+    client.send_words("headers 1 es,eh :get")
+    client.read_until { client.complete?(1) }
+    assert_equal "ok", client.body(1)
     assert_equal [nil, nil, "HTTP/2", "https"], keys.pop
   end
 end

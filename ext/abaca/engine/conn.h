@@ -124,6 +124,7 @@ struct ab_conn {
   bool proxied : 1;      /* a PROXY header has to come before the first request */
   bool undecided : 1;    /* it may begin with HTTP/2 */
   bool misplaced : 1;    /* it came in clear where TLS is spoken: no request of it is served */
+  bool checked : 1;      /* what is pending of files was found in memory just now */
   bool untimed : 1;      /* the application has it, and judges itself how slow its peer may be */
   uint8_t speaks : 3;    /* enum ab_speaks */
 };
@@ -176,7 +177,7 @@ struct ab_engine {
   uint32_t max_queue; /* requests that may wait when a step ends */
   ab_nsec look_at;    /* while paused, when to look at the listeners; 0: when one is ready */
   ab_nsec busy_until; /* when a connection was accepted last, or a request was done */
-  ab_nsec rest_until; /* accepting rests, because descriptors ran out; 0: it does not */
+  ab_nsec rest_until; /* accepting rests, because descriptors or memory ran out; 0: it does not */
   int64_t date_second;
   ab_figures *stats;          /* perhaps the next one */
   ab_figures own_stats;       /* while it counts elsewhere: the counters that it has found there */

@@ -93,9 +93,17 @@ static ab_nsec stall_deadline(const ab_conn *conn) {
   return ab_earlier(deadline, stall->since + left);
 }
 
+/* It begins again: the peer is not the slow one. */
+static void stall_restart(ab_conn *conn) {
+  conn->stall->since = conn->stall->progress = conn->engine->now;
+}
+
 bool ab__conn_stall_is_over(ab_conn *conn) {
   if (!conn->stall) return true;
   stall_look(conn);
+  if (conn->speaks == AB_SPEAKS_STREAM && ab__conn_protocol(conn)->stands(conn)) {
+    stall_restart(conn);
+  }
   ab_nsec deadline = stall_deadline(conn);
   if (deadline <= conn->engine->now) return true;
   set_deadline(conn, deadline);

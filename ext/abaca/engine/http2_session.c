@@ -5,10 +5,6 @@
 
 #include <string.h>
 
-/* Bytes of frames that wait for the socket: more, and a reset or an urgent stream would come late.
- */
-#define SESSION_OUTPUT 65536
-
 /* Bytes that the session gets at once, and requests after which it gets no more in this turn: what
  * one client sends and resets in a burst must not hold up the others. */
 #define PIECE         4096
@@ -122,7 +118,8 @@ static bool fill(ab_session *session) {
   ab_conn *conn = session->conn;
   if (ab__conn_writable(conn) != AB_OK) return false;
   session->busy = true;
-  int error = ab_h2_fill(session->h2, conn->out, SESSION_OUTPUT);
+  session->fills++;
+  int error = ab_h2_fill(session->h2, conn->out, AB_SESSION_OUTPUT);
   session->busy = false;
   if (error) {
     ab__conn_drop(conn);
@@ -134,10 +131,12 @@ static bool fill(ab_session *session) {
 /* As far as the socket takes it. The session may be gone afterwards, unless it is held. */
 static void pump(ab_session *session) {
   ab_conn *conn = session->conn;
-  while (session->h2 && !conn->blocked && ab_h2_owes(session->h2)) {
+  if (conn->out && !conn->blocked) ab__conn_flush(conn);
+  while (session->conn && session->h2 && !conn->out && ab_h2_owes(session->h2)) {
     if (!fill(session)) break;
+    conn->checked = true; /* by their streams */
     ab__conn_flush(conn);
-    if (!session->conn) return;
+    conn->checked = false;
   }
   if (session->conn && conn->out && !conn->blocked) ab__conn_flush(conn);
 }
@@ -232,7 +231,9 @@ static void receive(ab_conn *conn) {
 static bool advance(ab_conn *conn) {
   if (ab_h2_owes(conn->session->h2)) ab__session_soon(conn->session);
   /* What it has asked for so far is to be sent first. */
-  if (conn->blocked && ab__conn_is_full(conn)) return false;
+  if (conn->blocked && ab_outbox_pending(conn->out) > ab__conn_limits(conn)->max_pending_output) {
+    return false;
+  }
   if (AB_UNLIKELY(conn->turn_requests >= TURN_REQUESTS)) {
     ab__engine_ready(conn);
     return false;

@@ -233,15 +233,29 @@ static void tell_closed(void *ctx AB_UNUSED, ab_h2_stream *h2) {
 
 /* --- output --- */
 
-/* The next piece of a file that may be read now without waiting for the disk. */
-static size_t file_available(ab_conn *conn, const ab_outbox_next_op *next, size_t most) {
+/* A shorter part of a file is read. */
+#define FILE_PASS_MIN 8192
+
+/* How much of the file at the front is there, and is sent without waiting for a disk; 0: it loads,
+ * or the stream is dropped. What was found out holds until the frames have been sent. */
+static size_t look_at_file(ab_conn *conn, const ab_outbox_next_op *next) {
   size_t len = ab__load_next(conn, next);
-  if (len == 0) return 0;
-  if (len > most) len = most;
-  if (ab_file_reaches(next->file_fd, next->file_offset + len)) return len;
+  if (len > AB_SESSION_OUTPUT) len = AB_SESSION_OUTPUT;
+  if (len == 0 || ab_file_reaches(next->file_fd, next->file_offset + len)) return len;
   conn->stream->code = AB_H2_INTERNAL_ERROR; /* it shrank: the response cannot be completed */
   ab__conn_drop(conn);
   return 0;
+}
+
+static size_t file_available(ab_conn *conn, const ab_outbox_next_op *next, size_t most) {
+  ab_stream *stream = conn->stream;
+  if (stream->fill != stream->session->fills || stream->sound == 0) {
+    size_t len = look_at_file(conn, next);
+    if (len == 0) return 0; /* it may be gone */
+    stream->fill = stream->session->fills;
+    stream->sound = len;
+  }
+  return stream->sound < most ? stream->sound : most;
 }
 
 static size_t available(void *ctx AB_UNUSED, ab_h2_stream *h2, size_t most, bool *last) {
@@ -262,14 +276,13 @@ static size_t available(void *ctx AB_UNUSED, ab_h2_stream *h2, size_t most, bool
   return len;
 }
 
-/* Bytes in memory before the first file, at most `len`. Returns AB_OK or AB_ENOMEM. */
-static int take_memory(ab_outbox *from, ab_outbox *out, size_t len) {
+static int pass(ab_outbox *from, ab_outbox *out, size_t len) {
   return ab_outbox_pass(from, out, len) == AB_OK ? AB_OK : AB_ENOMEM;
 }
 
-/* Frames of a file are read: sendfile would take a call for each, and another one for its header. A
- * file that cannot be read after all ends the session. */
-static int take_file(ab_outbox *from, const ab_outbox_next_op *next, ab_outbox *out, size_t len) {
+/* A short part of a file is read: sendfile would take a call for it, and another one for its head.
+ * If it cannot be read after all, that ends the session. */
+static int read_file(ab_outbox *from, const ab_outbox_next_op *next, ab_outbox *out, size_t len) {
   char piece[AB_OUTBOX_CHUNK_SIZE];
   for (size_t at = 0; at < len;) {
     size_t room = len - at < sizeof piece ? len - at : sizeof piece;
@@ -286,9 +299,11 @@ static int take(void *ctx AB_UNUSED, ab_h2_stream *h2, ab_outbox *out, size_t le
   ab_outbox *from = stream->conn->out;
   ab_outbox_next_op *next = &stream->conn->engine->next_op;
   stream->taken += len;
-  if (AB_LIKELY(ab_outbox_files(from) == 0)) return take_memory(from, out, len);
+  if (AB_LIKELY(ab_outbox_files(from) == 0)) return pass(from, out, len);
   ab_outbox_next(from, next);
-  return next->op == AB_OUTBOX_FILE ? take_file(from, next, out, len) : take_memory(from, out, len);
+  if (next->op != AB_OUTBOX_FILE) return pass(from, out, len);
+  stream->sound -= len;
+  return len < FILE_PASS_MIN ? read_file(from, next, out, len) : pass(from, out, len);
 }
 
 const ab_h2_calls ab__stream_calls = {.request = tell_request,
@@ -308,6 +323,11 @@ static void flush(ab_conn *conn) {
   ab__session_soon(stream->session);
 }
 
+static bool stands(const ab_conn *conn) {
+  const ab_conn *parent = conn->stream->session->conn;
+  return parent && ab__load_waits(parent);
+}
+
 void ab__stream_settle_output(ab_stream *stream) {
   ab_conn *conn = stream->conn;
   uint64_t taken = stream->taken;
@@ -321,6 +341,9 @@ void ab__stream_settle_output(ab_stream *stream) {
     if (conn->out) ab__conn_end_output(conn);
   } else if (!ab__load_waits(conn)) {
     ab__conn_block(conn, taken > 0);
+  } else {
+    conn->blocked = false; /* the disk is slow, not the peer */
+    ab__conn_rearm(conn);
   }
   ab__conn_tell_drained(conn);
 }
@@ -512,6 +535,7 @@ const ab_protocol ab__http2_stream = {.advance = advance,
                                       .finish = finish,
                                       .abort = abort_response,
                                       .flush = flush,
+                                      .stands = stands,
                                       .consumed = consumed,
                                       .settle = settle,
                                       .close = close_stream,

@@ -23,8 +23,19 @@ ssize_t ab_link_send(ab_link *link, const struct iovec *iov, int count) {
 }
 
 ssize_t ab_link_sendfile(ab_link *link, int fd, uint64_t offset, size_t len) {
-  if (AB_UNLIKELY(link->tls != NULL)) return ab__link_tls_sendfile(link, fd, offset, len);
+  if (AB_UNLIKELY(link->tls != NULL)) {
+    return ab__link_tls_send_pieces(link, &(ab_link_piece){NULL, fd, offset, len}, 1);
+  }
   return ab_sock_sendfile(link->watch.fd, fd, offset, len);
+}
+
+ssize_t ab_link_send_more(ab_link *link, const struct iovec *iov, int count) {
+  if (AB_UNLIKELY(link->tls != NULL)) return ab__link_tls_send(link, iov, count);
+  return ab_sock_send_more(link->watch.fd, iov, count);
+}
+
+ssize_t ab_link_send_pieces(ab_link *link, const ab_link_piece *pieces, int count) {
+  return ab__link_tls_send_pieces(link, pieces, count);
 }
 
 uint64_t ab_link_pending(const ab_link *link) {

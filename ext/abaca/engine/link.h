@@ -10,6 +10,14 @@
 
 typedef struct ab_link_tls ab_link_tls;
 
+/* Bytes of memory, or of a file. */
+typedef struct ab_link_piece {
+  const char *ptr; /* NULL: of the file */
+  int fd;
+  uint64_t offset;
+  size_t len; /* at least 1 */
+} ab_link_piece;
+
 typedef struct ab_link {
   ab_watch watch;   /* fd: -1 once it is closed */
   ab_link_tls *tls; /* NULL: plain */
@@ -41,6 +49,11 @@ ssize_t ab_link_receive(ab_link *link, const struct iovec *iov, int count,
  * a file; ab_link_is_amid says so. */
 ssize_t ab_link_send(ab_link *link, const struct iovec *iov, int count) AB_WARN_UNUSED;
 ssize_t ab_link_sendfile(ab_link *link, int fd, uint64_t offset, size_t len) AB_WARN_UNUSED;
+/* As ab_link_send, of bytes that are followed at once by a file's. */
+ssize_t ab_link_send_more(ab_link *link, const struct iovec *iov, int count) AB_WARN_UNUSED;
+/* Over TLS only: memory and files in order, so that they share records. At least one piece. Returns
+ * as ab_link_sendfile, which is told of the first piece's file. */
+ssize_t ab_link_send_pieces(ab_link *link, const ab_link_piece *pieces, int count) AB_WARN_UNUSED;
 /* Bytes that were sent and that the peer has not taken yet, as far as that can be told. */
 uint64_t ab_link_pending(const ab_link *link);
 /* True when the connection is broken or closed by the peer; with `half` also half-closed by it. */

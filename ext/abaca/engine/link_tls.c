@@ -14,9 +14,10 @@
 
 #include "base/bits.h"
 
-#define SCRATCH_IN   65536
-#define SCRATCH_OUT  73728
-#define BATCH_MAX    65536
+#define BATCH_MAX    65536 /* bytes that are encrypted at once, */
+#define BATCH_WHOLE  67584 /* and a little more if those are all: four frames with their heads */
+#define SCRATCH_IN   BATCH_WHOLE
+#define SCRATCH_OUT  (BATCH_WHOLE + 8192)
 #define RECEIVE_MIN  17408 /* a whole record */
 #define SMALL_RECORD 1300  /* fits a segment: its bytes can be used as soon as that has come */
 #define SMALL_UNTIL  65536
@@ -265,11 +266,15 @@ static size_t record_size(ab_link_tls *tls, uint64_t total) {
   return small ? SMALL_RECORD : AB_TLS_RECORD_MAX;
 }
 
+static size_t batch_of(uint64_t len) {
+  return len <= BATCH_WHOLE ? (size_t)len : BATCH_MAX;
+}
+
 /* Encrypts as much as a batch takes; `total` bytes follow in all. Returns bytes, or AB_EPEER. */
 static ssize_t encrypt(ab_link_tls *tls, ab_tls_wire *wire, source source, size_t len,
                        uint64_t total) {
   size_t size = record_size(tls, total), done = 0;
-  if (len > BATCH_MAX) len = BATCH_MAX;
+  len = batch_of(len);
   while (done < len) {
     size_t part = len - done < size ? len - done : size;
     if (wire->out_size - wire->out_len < part + AB_TLS_RECORD_EXTRA) break;
@@ -314,14 +319,42 @@ ssize_t ab__link_tls_send(ab_link *link, const struct iovec *iov, int count) {
   return len > 0 ? send_batch(link, iov, count, len, len) : 0;
 }
 
-ssize_t ab__link_tls_sendfile(ab_link *link, int fd, uint64_t offset, size_t len) {
+/* Into `to`, which has room for `len` bytes. Returns as ab_file_read. */
+static ssize_t read_piece(const ab_link_piece *piece, char *to, size_t len) {
+  if (!piece->ptr) return ab_file_read(piece->fd, piece->offset, to, len);
+  memcpy(to, piece->ptr, len);
+  return (ssize_t)len;
+}
+
+/* Their first `most` bytes, up to what cannot be read. Returns bytes, or as read_piece of the first
+ * piece. */
+static ssize_t gather(char *buf, const ab_link_piece *pieces, size_t most) {
+  size_t at = 0;
+  for (int i = 0; at < most; i++) {
+    size_t len = pieces[i].len < most - at ? pieces[i].len : most - at;
+    ssize_t n = read_piece(&pieces[i], buf + at, len);
+    if (n <= 0) return at > 0 ? (ssize_t)at : n;
+    at += (size_t)n;
+    if ((size_t)n < len) break;
+  }
+  return (ssize_t)at;
+}
+
+static uint64_t sum_of(const ab_link_piece *pieces, int count) {
+  uint64_t sum = 0;
+  for (int i = 0; i < count; i++) sum += pieces[i].len;
+  return sum;
+}
+
+ssize_t ab__link_tls_send_pieces(ab_link *link, const ab_link_piece *pieces, int count) {
   ssize_t result;
   if (owes_first(link, &result)) return result;
   char *buf = link->tls->scratch->in;
-  ssize_t n = ab_file_read(fd, offset, buf, len < SCRATCH_IN ? len : SCRATCH_IN);
+  uint64_t sum = sum_of(pieces, count);
+  ssize_t n = gather(buf, pieces, batch_of(sum));
   if (n <= 0) return n;
   struct iovec iov = {buf, (size_t)n};
-  return send_batch(link, &iov, 1, (size_t)n, len);
+  return send_batch(link, &iov, 1, (size_t)n, sum);
 }
 
 /* --- the end --- */

@@ -13,7 +13,7 @@ static inline size_t ab__link_room(const struct iovec *iov, int count) {
 
 ssize_t ab__link_tls_receive(ab_link *link, const struct iovec *iov, int count, bool *drained);
 ssize_t ab__link_tls_send(ab_link *link, const struct iovec *iov, int count);
-ssize_t ab__link_tls_sendfile(ab_link *link, int fd, uint64_t offset, size_t len);
+ssize_t ab__link_tls_send_pieces(ab_link *link, const ab_link_piece *pieces, int count);
 /* True when the peer has ended its side, as far as has been received. */
 bool ab__link_tls_ended(const ab_link *link);
 void ab__link_tls_shutdown(ab_link *link);

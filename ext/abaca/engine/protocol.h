@@ -55,6 +55,8 @@ typedef struct ab_protocol {
   bool (*choose)(ab_conn *conn);
   /* Passes the connection's output on, in place of ab__conn_flush. */
   void (*flush)(ab_conn *conn);
+  /* What is passed on waits for a disk, and not for the peer. */
+  bool (*stands)(const ab_conn *conn);
   /* So much of a request's body was used up. */
   void (*consumed)(ab_conn *conn, size_t len);
   /* The step ends: what belongs to it is not kept. */

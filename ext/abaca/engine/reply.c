@@ -152,16 +152,65 @@ static ssize_t load(ab_conn *conn) {
   return 0;
 }
 
-/* One system call. Returns bytes sent, 0 when the connection loads, or as ab_link_send. */
-static ssize_t send_next(ab_conn *conn, const ab_outbox_next_op *next) {
-  if (next->op == AB_OUTBOX_WRITE) {
-    return ab_link_send(&conn->link, next->iov, next->iov_count);
+/* How much of the file at the front may be sent. 0: the connection loads. */
+static size_t file_ready(ab_conn *conn, const ab_outbox_next_op *next) {
+  if (conn->checked) return next->file_len < SIZE_MAX ? (size_t)next->file_len : SIZE_MAX;
+  return ab__load_next(conn, next);
+}
+
+/* May it be sent with what stands before it? */
+static bool goes_along(const ab_conn *conn, const ab_link_piece *piece) {
+  if (piece->ptr || conn->checked) return true;
+  return conn->engine->storage->is_warm(piece->fd, piece->offset, piece->len);
+}
+
+#define PIECES      64
+#define PIECES_MOST ((size_t)128 << 10) /* bytes: more than a link takes at once */
+
+/* What comes next, `first` bytes of a file at the front; cold files only there. */
+static int collect(const ab_conn *conn, ab_link_piece *pieces, size_t first) {
+  ab_outbox_slice slice;
+  size_t left = PIECES_MOST;
+  int count = 0;
+  while (count < PIECES && left > 0 && ab_outbox_slice_at(conn->out, (uint32_t)count, &slice)) {
+    size_t most = count == 0 && !slice.ptr && first < left ? first : left;
+    size_t len = slice.len < most ? (size_t)slice.len : most;
+    pieces[count] = (ab_link_piece){slice.ptr, slice.fd, slice.offset, len};
+    if (count > 0 && !goes_along(conn, &pieces[count])) break;
+    left -= len;
+    count++;
+    if (len < slice.len) break;
   }
-  size_t len = ab__load_next(conn, next);
+  return count;
+}
+
+/* Files over TLS share records with what stands before and behind them. */
+static ssize_t send_pieces(ab_conn *conn, size_t first) {
+  ab_link_piece pieces[PIECES];
+  return ab_link_send_pieces(&conn->link, pieces, collect(conn, pieces, first));
+}
+
+/* Returns as ab_link_sendfile, or 0 when the connection loads. */
+static ssize_t send_file(ab_conn *conn, const ab_outbox_next_op *next) {
+  size_t len = file_ready(conn, next);
   if (AB_UNLIKELY(len == 0)) return load(conn);
-  ssize_t n = ab_link_sendfile(&conn->link, next->file_fd, next->file_offset, len);
+  ssize_t n = ab_link_is_tls(&conn->link)
+                  ? send_pieces(conn, len)
+                  : ab_link_sendfile(&conn->link, next->file_fd, next->file_offset, len);
   /* A file that shrank cannot be completed: breaking off tells the peer. */
   return n == 0 || n == AB_ESYS ? AB_EPEER : n;
+}
+
+/* One system call. Returns bytes sent, 0 when the connection loads, or as ab_link_send. */
+static ssize_t send_next(ab_conn *conn, const ab_outbox_next_op *next) {
+  if (next->op == AB_OUTBOX_FILE) return send_file(conn, next);
+  if (AB_LIKELY(!next->file_follows)) {
+    return ab_link_send(&conn->link, next->iov, next->iov_count);
+  }
+  if (ab_link_is_tls(&conn->link)) return send_pieces(conn, 0);
+  /* What has to be read from a disk first may keep the peer waiting. */
+  return conn->checked ? ab_link_send_more(&conn->link, next->iov, next->iov_count)
+                       : ab_link_send(&conn->link, next->iov, next->iov_count);
 }
 
 void ab__conn_end_output(ab_conn *conn) {

@@ -37,11 +37,11 @@ void ab__engine_listen(ab_engine *engine) {
   for (ab_service *service = engine->services; service; service = service->next) {
     if (!listen || (service->tls && engine->tls_rest_until)) {
       mute(service);
-      continue;
+    } else if (service->watch.events != events) {
+      /* Without memory the service stays mute, and is tried again after a rest. */
+      if (ab_poller_set(engine->poller, &service->watch, events) != AB_OK)
+        engine->rest_until = engine->now + AB_REST;
     }
-    if (service->watch.events == events) continue;
-    /* Without memory the service stays mute, and is tried again at the next change. */
-    if (ab_poller_set(engine->poller, &service->watch, events) != AB_OK) continue;
   }
   if (engine->balance) ab__balance_listen(engine, listen);
 }

@@ -46,18 +46,26 @@ ssize_t ab_sock_recv_split(int fd, const struct iovec *iov, int count) {
   return got >= 0 ? got : error_of(errno);
 }
 
-ssize_t ab_sock_send(int fd, const struct iovec *iov, int count) {
+static inline ssize_t send_flagged(int fd, const struct iovec *iov, int count, int flags) {
   ssize_t sent;
   if (count == 1) {
-    do sent = send(fd, iov->iov_base, iov->iov_len, MSG_NOSIGNAL);
+    do sent = send(fd, iov->iov_base, iov->iov_len, flags);
     while (AB_UNLIKELY(sent < 0 && errno == EINTR));
   } else {
     struct msghdr msg = {.msg_iov = (struct iovec *)iov,
                          .msg_iovlen = (size_t)(count > IOV_MAX ? IOV_MAX : count)};
-    do sent = sendmsg(fd, &msg, MSG_NOSIGNAL);
+    do sent = sendmsg(fd, &msg, flags);
     while (AB_UNLIKELY(sent < 0 && errno == EINTR));
   }
   return sent >= 0 ? sent : error_of(errno);
+}
+
+ssize_t ab_sock_send(int fd, const struct iovec *iov, int count) {
+  return send_flagged(fd, iov, count, MSG_NOSIGNAL);
+}
+
+ssize_t ab_sock_send_more(int fd, const struct iovec *iov, int count) {
+  return send_flagged(fd, iov, count, MSG_NOSIGNAL | MSG_MORE);
 }
 
 /* sendfile has no MSG_NOSIGNAL, and ignoring SIGPIPE is the application's choice, so the signal is

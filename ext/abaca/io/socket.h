@@ -17,6 +17,8 @@ ssize_t ab_sock_recv(int fd, char *buf, size_t len);
 ssize_t ab_sock_recv_split(int fd, const struct iovec *iov, int count);
 /* One sendmsg without SIGPIPE. Returns bytes; AB_AGAIN; AB_EPEER; AB_ENOMEM (try later). */
 ssize_t ab_sock_send(int fd, const struct iovec *iov, int count);
+/* The same; what follows at once, as by ab_sock_sendfile, may leave in the same packet. */
+ssize_t ab_sock_send_more(int fd, const struct iovec *iov, int count);
 /* One sendfile without SIGPIPE; len > 0. Returns bytes, which may be fewer than len (2 GB at most);
  * 0 if the file ends at or before offset; AB_AGAIN; AB_EPEER; AB_ENOMEM (try later); AB_ESYS (the
  * file cannot be read, or not be sent this way; errno says). */

@@ -24,8 +24,9 @@ typedef struct ab__chunk {
 
 #define AB__CHUNK_ROOM (AB_OUTBOX_CHUNK_SIZE - offsetof(ab__chunk, bytes))
 
-/* AB__SHARED: borrowed by several slices, of which each has a part. */
-enum ab__slice_kind { AB__COPIED, AB__BORROWED, AB__SHARED, AB__FILE };
+/* AB__SHARED, AB__SHARED_FILE: borrowed by several slices, of which each has a part. Files are
+ * last. */
+enum ab__slice_kind { AB__COPIED, AB__BORROWED, AB__SHARED, AB__FILE, AB__SHARED_FILE };
 
 /* An owner that is released when the last of its slices has gone. */
 typedef struct ab__share {
@@ -39,11 +40,11 @@ typedef struct ab__share {
 typedef struct ab__slice {
   union {
     const char *ptr;
-    uint64_t offset; /* of AB__FILE */
+    uint64_t offset; /* of a file */
   };
   uint64_t len; /* never 0 */
-  /* The ab__chunk of AB__COPIED, the ab__share of AB__SHARED, otherwise the caller's; NULL in an
-   * unused slot. */
+  /* The ab__chunk of AB__COPIED, the ab__share of what is shared, otherwise the caller's; NULL in
+   * an unused slot. */
   void *owner;
   int fd;
   enum ab__slice_kind kind;
@@ -79,7 +80,7 @@ struct ab_outbox_pool {
   size_t spare_outboxes, spare_chunks;         /* how many are on the free lists */
   size_t spare_outboxes_max, spare_chunks_max; /* how many may be */
   size_t outboxes_out, chunks_out;             /* how many are in use */
-  size_t files;                                /* of all outboxes */
+  size_t files;                                /* of all outboxes, a shared one once */
 };
 
 /* A standard chunk with one reference, the caller's; NULL when memory runs out. */

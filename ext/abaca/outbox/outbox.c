@@ -122,14 +122,24 @@ static AB_NOINLINE int write_spanning(ab_outbox *outbox, const char *ptr, size_t
   return AB_OK;
 }
 
+static inline bool is_file(enum ab__slice_kind kind) {
+  return kind >= AB__FILE;
+}
+
+static inline bool is_shared(enum ab__slice_kind kind) {
+  return kind == AB__SHARED || kind == AB__SHARED_FILE;
+}
+
 static inline void count_file(ab_outbox *outbox) {
   outbox->files++;
   outbox->pool->files++;
 }
 
-static void unshare(ab_outbox *outbox, ab__share *share) {
+/* Slices that share a file count as one in the pool. */
+static void unshare(ab_outbox *outbox, enum ab__slice_kind kind, ab__share *share) {
   if (--share->refs > 0) return;
   void *owner = share->owner;
+  if (is_file(kind)) outbox->pool->files--;
   ab_free(outbox->pool->mem, share);
   release_owner(outbox, owner);
 }
@@ -140,14 +150,12 @@ static inline void let_go(ab_outbox *outbox, enum ab__slice_kind kind, void *own
     ab__chunk_unref(outbox->pool, owner);
     return;
   }
-  if (kind == AB__FILE) {
-    outbox->files--;
-    outbox->pool->files--;
-  }
-  if (kind == AB__SHARED) {
-    unshare(outbox, owner);
+  if (is_file(kind)) outbox->files--;
+  if (is_shared(kind)) {
+    unshare(outbox, kind, owner);
     return;
   }
+  if (kind == AB__FILE) outbox->pool->files--;
   release_owner(outbox, owner);
 }
 
@@ -162,7 +170,7 @@ static void drop_slice(ab_outbox *outbox) {
 static inline void shorten_front(ab_outbox *outbox, uint64_t len) {
   ab__slice *slice = slice_at(outbox, outbox->slices.front);
   slice->len -= len;
-  if (slice->kind == AB__FILE)
+  if (is_file(slice->kind))
     slice->offset += len;
   else
     slice->ptr += len;
@@ -198,7 +206,7 @@ static void fill_iov(const ab_outbox *outbox, ab_outbox_next_op *next) {
   const ab__slice *end = slice_at(outbox, outbox->slices.back);
   struct iovec *iov = next->iov, *iov_end = next->iov + AB_OUTBOX_IOV_MAX;
   size_t left = AB_OUTBOX_BYTES_MAX;
-  for (; slice < end && iov < iov_end && slice->kind != AB__FILE && left > 0; slice++, iov++) {
+  for (; slice < end && iov < iov_end && !is_file(slice->kind) && left > 0; slice++, iov++) {
     iov->iov_base = (void *)slice->ptr;
     iov->iov_len = slice->len < left ? (size_t)slice->len : left;
     left -= iov->iov_len;
@@ -206,16 +214,17 @@ static void fill_iov(const ab_outbox *outbox, ab_outbox_next_op *next) {
   next->op = AB_OUTBOX_WRITE;
   next->iov_count = (int)(iov - next->iov);
   next->bytes = AB_OUTBOX_BYTES_MAX - left;
+  next->file_follows = left > 0 && slice < end && is_file(slice->kind);
 }
 
 /* The caller's. */
 static void *owner_of(const ab__slice *slice) {
   if (slice->kind == AB__COPIED) return NULL;
-  return slice->kind == AB__SHARED ? ((ab__share *)slice->owner)->owner : slice->owner;
+  return is_shared(slice->kind) ? ((ab__share *)slice->owner)->owner : slice->owner;
 }
 
 static ab_outbox_slice show(const ab__slice *slice) {
-  bool file = slice->kind == AB__FILE;
+  bool file = is_file(slice->kind);
   return (ab_outbox_slice){
       .ptr = file ? NULL : slice->ptr,
       .len = slice->len,
@@ -231,9 +240,12 @@ static int adopt_slices(const ab_outbox *from, ab_outbox *to, ab_outbox_adopt ad
   for (uint32_t i = 0; i < count; i++) {
     ab__slice *slot = slice_at(to, to->slices.back + i);
     *slot = *slice_at(from, from->slices.front + i);
-    if (slot->kind == AB__COPIED || !slot->owner) continue;
+    if (slot->kind == AB__COPIED) continue;
     ab_outbox_slice shown = show(slot);
-    if (slot->kind == AB__SHARED) slot->kind = AB__BORROWED; /* its new owner is its own */
+    /* Its new owner is its own. */
+    if (is_shared(slot->kind)) slot->kind = is_file(slot->kind) ? AB__FILE : AB__BORROWED;
+    slot->owner = shown.owner;
+    if (!shown.owner) continue;
     slot->owner = adopt(ctx, &shown);
     slot->fd = shown.fd;
     if (AB_LIKELY(slot->owner != NULL)) continue;
@@ -256,7 +268,7 @@ static void give_slices(ab_outbox *from, ab_outbox *to) {
     slice->owner = NULL;
     ab__deque_drop_front(&from->slices);
     if (slice->kind != AB__COPIED) {
-      if (slice->kind == AB__FILE) count_file(to);
+      if (is_file(slice->kind)) count_file(to);
       let_go(from, slice->kind, owner);
     } else if (owner != last) {
       last = owner;
@@ -364,6 +376,7 @@ void ab_outbox_next(ab_outbox *outbox, ab_outbox_next_op *next) {
   outbox->yielding = false;
   next->iov_count = 0;
   next->bytes = 0;
+  next->file_follows = false;
   next->file_fd = -1;
   next->file_offset = next->file_len = 0;
   if (no_slices(outbox)) {
@@ -375,7 +388,7 @@ void ab_outbox_next(ab_outbox *outbox, ab_outbox_next_op *next) {
     return;
   }
   const ab__slice *first = slice_at(outbox, outbox->slices.front);
-  if (first->kind != AB__FILE) {
+  if (!is_file(first->kind)) {
     fill_iov(outbox, next);
     return;
   }
@@ -409,27 +422,41 @@ static bool share(ab_outbox *outbox, ab__slice *slice) {
   if (!share) return false;
   *share = (ab__share){.owner = slice->owner, .refs = 1};
   slice->owner = share;
-  slice->kind = AB__SHARED;
+  slice->kind = is_file(slice->kind) ? AB__SHARED_FILE : AB__SHARED;
   return true;
 }
 
-/* Has `to` borrow the first bytes of the front slice; a whole one takes its owner along. */
+/* A part of a slice, or all of it, which takes its owner along. */
+static void push_part(ab_outbox *to, ab__slice *front, size_t len, bool whole) {
+  ab__slice part = *front;
+  part.len = len;
+  push_slice(to, part);
+  if (is_file(part.kind)) to->files++;
+  if (!whole) {
+    ((ab__share *)front->owner)->refs++;
+    return;
+  }
+  /* What is left of it here is dropped, and counts until then. */
+  front->owner = NULL;
+  if (is_file(part.kind)) to->pool->files++;
+}
+
+/* Has `to` borrow the first bytes of the front slice. */
 static int lend_front(ab_outbox *from, ab_outbox *to, size_t len) {
   ab__slice *front = slice_at(from, from->slices.front);
   if (to->closed) return AB_ECLOSED;
   if (!may_queue(to, len)) return AB_EINVAL;
   if (ensure_slices(to, 1) != AB_OK) return AB_ENOMEM;
-  bool whole = front->kind == AB__BORROWED && front->len == len;
-  if (!whole && front->kind == AB__BORROWED && !share(from, front)) return AB_ENOMEM;
-  ab__slice part = *front;
-  part.len = len;
-  push_slice(to, part);
-  if (whole) {
-    front->owner = NULL;
-  } else {
-    ((ab__share *)front->owner)->refs++;
-  }
+  bool whole = !is_shared(front->kind) && front->len == len;
+  if (!whole && !is_shared(front->kind) && !share(from, front)) return AB_ENOMEM;
+  push_part(to, front, len, whole);
   return AB_OK;
+}
+
+/* Short parts are copied, and what nobody says is done with; files always can be lent. */
+static bool may_lend(const ab__slice *front, size_t len) {
+  if (is_file(front->kind)) return true;
+  return len >= AB__PASS_MIN && front->kind != AB__COPIED && front->owner;
 }
 
 int ab_outbox_pass(ab_outbox *from, ab_outbox *to, size_t len) {
@@ -437,10 +464,9 @@ int ab_outbox_pass(ab_outbox *from, ab_outbox *to, size_t len) {
   if (len > pending(from)) return AB_EINVAL;
   while (len > 0) {
     const ab__slice *front = slice_at(from, from->slices.front);
-    assert(front->kind != AB__FILE);
     size_t part = front->len < len ? (size_t)front->len : len;
-    bool lent = part >= AB__PASS_MIN && front->kind != AB__COPIED && front->owner;
-    int error = lent ? lend_front(from, to, part) : ab_outbox_write(to, front->ptr, part);
+    int error =
+        may_lend(front, part) ? lend_front(from, to, part) : ab_outbox_write(to, front->ptr, part);
     if (error) return error;
     (void)ab_outbox_shift(from, part);
     len -= part;

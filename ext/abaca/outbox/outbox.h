@@ -31,6 +31,7 @@ enum ab_outbox_op {
 /* What comes next; filled by ab_outbox_next, valid until the outbox is next changed. */
 typedef struct ab_outbox_next_op {
   enum ab_outbox_op op;
+  bool file_follows; /* behind the last iov entry */
   int iov_count;
   size_t bytes; /* of all iov entries */
   int file_fd;
@@ -114,9 +115,9 @@ typedef void *(*ab_outbox_adopt)(void *ctx, ab_outbox_slice *slice);
  * AB_ENOMEM (also if `adopt` refused), AB_ECLOSED or AB_EINVAL. */
 int ab_outbox_move(ab_outbox *from, ab_outbox *to, ab_outbox_adopt adopt, void *ctx) AB_WARN_UNUSED;
 
-/* Moves the first `len` pending bytes, none of them a file's, to the end of `to`, an outbox of the
- * same pool. Long pieces that an owner lends are not copied: it is released when its last byte has
- * been written or dropped, in whichever outbox. Returns AB_OK, AB_EINVAL (too many), AB_ECLOSED, or
+/* Moves the first `len` pending bytes to the end of `to`, an outbox of the same pool. Files and
+ * long pieces that an owner lends are not copied: it is released when its last byte has been
+ * written or dropped, in whichever outbox. Returns AB_OK, AB_EINVAL (too many), AB_ECLOSED, or
  * AB_ENOMEM: some of them have been moved. */
 int ab_outbox_pass(ab_outbox *from, ab_outbox *to, size_t len) AB_WARN_UNUSED;
 
@@ -129,7 +130,8 @@ size_t ab_outbox_list_memory(const ab_outbox *outbox);
 size_t ab_outbox_room(const ab_outbox *outbox);
 /* Slices that are pending. */
 uint32_t ab_outbox_slices(const ab_outbox *outbox);
-/* Files among them; and in all outboxes of a pool. */
+/* Files among them; and in all outboxes of a pool, where parts of one that were passed on count
+ * once. */
 uint32_t ab_outbox_files(const ab_outbox *outbox);
 size_t ab_outbox_pool_files(const ab_outbox_pool *pool);
 /* Bytes that have not been shifted. */

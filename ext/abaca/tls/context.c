@@ -148,10 +148,10 @@ static int set_versions(SSL_CTX *ctx, const ab_tls_options *options, ab_tls_prob
 static int set_ciphers(SSL_CTX *ctx, const ab_tls_options *options, ab_tls_problem *problem) {
   ERR_clear_error();
   if (SSL_CTX_set_cipher_list(ctx, options->ciphers ? options->ciphers : CIPHERS) != 1) {
-    return fail(problem, "ciphers");
+    return fail(problem, "ssl_cipher_filter"); /* as a configuration says it */
   }
   const char *suites = options->ciphersuites ? options->ciphersuites : CIPHERSUITES;
-  if (SSL_CTX_set_ciphersuites(ctx, suites) != 1) return fail(problem, "ciphersuites");
+  if (SSL_CTX_set_ciphersuites(ctx, suites) != 1) return fail(problem, "ssl_ciphersuites");
   /* From 3.5 on the library's own choice begins with X25519MLKEM768, and is as good; before, it has
    * finite fields too. Without X25519 (FIPS) the library's choice stays. */
   if (OpenSSL_version_num() < 0x30500000L && SSL_CTX_set1_groups_list(ctx, GROUPS) != 1) {

@@ -20,7 +20,8 @@ module Abaca
       SWITCHES = %i[defer_accept reuse_port h2c].freeze
       # What shall stand neither in a URL, which is in the list of processes, nor in messages.
       KEY = /(?<name>(?:\A|[?&])key_pem=)[^&]*/
-      private_constant :ALL, :CLEAR, :FURTHER, :SWITCHES, :KEY
+      HOST = /\A(?:\*\.)?[a-z0-9.:\[\]-]+\z/i
+      private_constant :ALL, :CLEAR, :FURTHER, :SWITCHES, :KEY, :HOST
 
       class << self
         # @param url [String] for messages
@@ -39,7 +40,7 @@ module Abaca
             else found[key] = check(key, value)
             end
           end
-          known.equal?(SSL) ? options.merge(tls: tls(tls)) : options
+          known.equal?(SSL) ? options.merge(tls: tls(tls)) : whole(options)
         rescue ConfigError => e
           raise ConfigError, "#{url.gsub(KEY, '\\k<name>...')}: #{e.message}"
         end
@@ -47,7 +48,7 @@ module Abaca
         # @param options [Hash{Symbol => Object}] as #read takes them, but for those of TLS; nil: not given
         # @return [Hash{Symbol => Object}] the same in one form
         # @raise [ConfigError]
-        def checked(options) = options.to_h { |key, value| [key, value && check(key, value)] }
+        def checked(options) = whole(options.to_h { |key, value| [key, value && check(key, value)] })
 
         private
 
@@ -83,7 +84,7 @@ module Abaca
           end
           others = pairs.to_h.except(*TLS::OF_CERTIFICATE)
           own = groups.map { |given| TLS::Certificate.of(given) }
-          TLS.new(**others, certificates: own + others.fetch(:certificates, []))
+          TLS.new(**others, certificates: own + TLS.certificates(others[:certificates]))
         end
 
         def begins_another?(group, key)
@@ -103,6 +104,14 @@ module Abaca
           end
         end
 
+        # What says where to needs that a client is sent there.
+        def whole(options)
+          lost = %i[redirect_hosts redirect_port].find { |name| options[name] } unless options[:redirect]
+          raise ConfigError, "#{lost} has no effect without redirect=https" if lost
+
+          options
+        end
+
         def one_of(key, names, value)
           Values.one_of(names, value) or
             raise ConfigError, "#{key}: #{names.join(' or ')} is needed, not #{value.inspect}"
@@ -110,11 +119,11 @@ module Abaca
 
         # As a browser writes them.
         def hosts(value)
-          list = value.is_a?(Array) ? value : value.to_s.split(",")
-          wrong = list.find { |host| !host.to_s.match?(/\A(?:\*\.)?[a-z0-9.:\[\]-]+\z/i) }
-          raise ConfigError, "redirect_hosts: #{wrong.inspect} is no host" if wrong
-
-          list.map { |host| host.to_s.downcase.freeze }.freeze
+          list = value.is_a?(Array) ? value : value.to_s.b.split(",")
+          list.each do |host|
+            raise ConfigError, "redirect_hosts: #{host.inspect} is no host" unless Values.ascii?(HOST, host)
+          end
+          list.map { |host| host.downcase.freeze }.freeze
         end
 
         def number(key, value)

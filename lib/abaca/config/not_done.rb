@@ -12,7 +12,7 @@ module Abaca
         # @param config [Config]
         # @return [Array<String>]
         def warnings(config)
-          hooks(config) + plugins(config) + [
+          hooks(config) + plugins(config) + redirects(config) + [
             *single_worker(config),
             *(setting(config, :fork_worker, "there are no other workers") if config[:workers] < 2),
             *pruned(config)
@@ -42,6 +42,17 @@ module Abaca
         end
 
         def plugins(config) = config.plugins.troubles.values_at(*config[:plugins]).compact
+
+        # Only hosts that are known are sent to https.
+        def redirects(config)
+          return [] if config.binds.any?(&:tls)
+
+          lost = config.binds.select { |bind| bind.options[:redirect] && bind.options[:redirect_hosts].to_a.empty? }
+          lost.map do |bind|
+            [bind.place, "#{bind}: redirect answers 421 to all: there is no ssl:// place; name hosts in redirect_hosts"]
+              .compact.join(": ")
+          end
+        end
 
         def single_worker(config)
           return if config[:workers] != 1 || config[:silence_single_worker_warning]

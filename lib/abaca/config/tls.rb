@@ -37,8 +37,10 @@ module Abaca
         # @return [Certificate]
         # @raise [ConfigError] if a part is missing, or there twice
         def self.of(given, place: nil)
-          unknown = given.keys - OF_CERTIFICATE
-          raise ConfigError, "certificate: unknown parameter #{unknown.first}" if unknown.any?
+          unknown = (given.keys - OF_CERTIFICATE).first
+          if unknown
+            raise ConfigError, "certificate: unknown parameter #{unknown}#{Values.suggestion(unknown, OF_CERTIFICATE)}"
+          end
 
           new(**given, place:).tap(&:check).freeze
         end
@@ -50,7 +52,7 @@ module Abaca
 
             raise ConfigError, "a certificate needs #{part}=, a file, or #{part}_pem, its text#{', not both' if file}"
           end
-          OF_CERTIFICATE.each { |name| check_text(name, self[name]) }
+          OF_CERTIFICATE.each { |name| self[name] = text(name, self[name]) }
         end
 
         # Its name in messages.
@@ -63,10 +65,10 @@ module Abaca
         private
 
         # What may be a key is not repeated.
-        def check_text(name, value)
+        def text(name, value)
           pem = name.end_with?("_pem")
           text = Values.text(name, value, shown: pem ? value.class : value.inspect)
-          return if text.nil? || pem || !text.include?("-----BEGIN")
+          return text if text.nil? || pem || !text.include?("-----BEGIN")
 
           raise ConfigError, "#{name} names a file; text is for #{name}_pem"
         end
@@ -102,7 +104,7 @@ module Abaca
         @options = options
         refuse_unknown
         @certificates = [*own, *self.class.certificates(options.fetch(:certificates, []))].freeze
-        @context = options[:context]
+        @context = context_given
         take_verification
         @ciphers = text(:ssl_cipher_filter)
         @ciphersuites = text(:ssl_ciphersuites)
@@ -112,10 +114,11 @@ module Abaca
         freeze
       end
 
-      # @param list [Array<Certificate, Hash>] as `certificates` takes them
+      # @param list [Array<Certificate, Hash>, Hash, nil] as `certificates` takes them
       # @return [Array<Certificate>]
       # @raise [ConfigError]
       def self.certificates(list)
+        list = [list] if list.respond_to?(:to_hash)
         [*list].map do |one|
           next one if one.is_a?(Certificate)
 
@@ -154,6 +157,14 @@ module Abaca
         raise ConfigError, "unknown parameter #{unknown}#{Values.suggestion(unknown, NAMES)}"
       end
 
+      # Only Ruby has one, once its library is loaded.
+      def context_given
+        value = @options[:context]
+        return value if value.nil? || (defined?(OpenSSL::SSL::SSLContext) && value.is_a?(OpenSSL::SSL::SSLContext))
+
+        raise ConfigError, "context: an OpenSSL::SSL::SSLContext is needed, not #{value.inspect}"
+      end
+
       # What was given beside `certificates`.
       def own
         given = @options.slice(*OF_CERTIFICATE).compact
@@ -182,13 +193,20 @@ module Abaca
 
       def flags
         given = @options[:verification_flags]
-        return given if given.is_a?(Integer)
+        return bits(given) if given.is_a?(Integer)
 
         [*given].flat_map { |names| names.to_s.split(",") }.reduce(0) do |bits, name|
           bits | FLAGS.fetch(name.strip.upcase) do
             raise ConfigError, "verification_flags: unknown flag #{name}#{Values.suggestion(name, FLAGS.keys)}"
           end
         end
+      end
+
+      def bits(given)
+        unknown = given & ~FLAGS.values.reduce(:|)
+        raise ConfigError, "verification_flags: unknown bits in #{given}" unless unknown.zero?
+
+        given
       end
 
       def version

@@ -47,12 +47,14 @@ module Abaca
       end
 
       # @param name [Symbol] of a setting that is a path, a command or a list, as the system and libraries take them
-      # @param value [Object] what was given for it
+      # @param value [Object] what was given for it: a String, or what has a path
       # @param shown [Object] what messages have of it
-      # @return [String, nil] the value; nil: nothing was given
+      # @return [String, nil] nil: nothing was given
       # @raise [ConfigError]
       def text(name, value, shown: value.inspect)
         return if value.nil?
+
+        value = value.to_path if value.respond_to?(:to_path)
         raise ConfigError, "#{name}: a String is needed, not #{shown}" unless value.is_a?(String)
         raise ConfigError, "#{name}: it has a null byte" if value.b.include?("\0")
 

@@ -143,7 +143,9 @@ module Abaca
         pid = @target.pid
         raise Failed, "Neither pid nor control url available" unless pid&.positive?
         return status(pid) if command == "status"
-        raise Failed, "'#{command}' not available via pid only" unless way.signal
+        unless way.signal
+          raise Failed, "'#{command}' not available via pid only: it needs a control server (activate_control_app)"
+        end
 
         Process.kill(way.signal, pid)
         message("Command #{command} sent success")

@@ -24,10 +24,10 @@ module Abaca
           refuse_callbacks(context)
           ciphers, suites = ciphers(context)
           { identities: [identity(context)], **clients(context, settings),
-            verification_flags: settings.verification_flags, crl: settings.crl && File.binread(settings.crl),
+            verification_flags: settings.verification_flags, crl: Material.file("crl", settings.crl),
             ciphers: settings.ciphers || ciphers, ciphersuites: settings.ciphersuites || suites,
             min_version: settings.min_version || least(context), http2: settings.http2? && !HTTP2_LIBRARY.nil? }
-        rescue SystemCallError, OpenSSL::OpenSSLError => e
+        rescue OpenSSL::OpenSSLError => e
           raise ConfigError, "#{LABEL}: #{e.message}"
         end
 
@@ -49,13 +49,11 @@ module Abaca
 
         def clients(context, settings)
           mode = settings.verifies? ? settings.verify_mode : VERIFY.fetch(context.verify_mode || 0, :force_peer)
-          ca = settings.ca_pem || authorities(settings.ca || context.ca_file)
+          ca = settings.ca_pem || Material.file("ca", settings.ca || context.ca_file)
           return { verify: mode, ca: } if mode == :none || ca
 
           raise ConfigError, "#{LABEL}: it verifies clients, and a cert_store or ca_path cannot be read; give ca_file"
         end
-
-        def authorities(path) = path && File.binread(path)
 
         # The library's own list is not a choice.
         def ciphers(context)

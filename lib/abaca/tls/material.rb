@@ -10,9 +10,30 @@ module Abaca
     class Material
       # Seconds for a command that prints a password.
       PATIENCE = 30
-      # Bytes of a file: more is no certificate.
+      # Bytes of a file: more is no certificate, and a device may have no end.
       MOST = 16 * 1024 * 1024
-      private_constant :PATIENCE, :MOST
+      # Bytes that such a command may print.
+      LONGEST = 4096
+      private_constant :PATIENCE, :MOST, :LONGEST
+
+      # @param what [String] the file's part, for messages
+      # @param path [String, nil]
+      # @param folder [String] where a relative path begins
+      # @return [String, nil] its bytes; nil without a path
+      # @raise [ConfigError] if it cannot be read, is empty or has no end
+      def self.file(what, path, folder = Dir.pwd)
+        return unless path
+
+        full = File.expand_path(path, folder)
+        raise ConfigError, "#{what} #{path}: it is a folder" if File.directory?(full)
+
+        text = File.binread(full, MOST + 1)
+        return text if text && text.bytesize <= MOST
+
+        raise ConfigError, "#{what} #{path}: #{text ? "it has more than #{MOST} bytes" : 'it is empty'}"
+      rescue SystemCallError => e
+        raise ConfigError, "#{what} #{path}: #{SystemCallError.new(nil, e.errno).message}"
+      end
 
       # @return [Hash{Symbol => Object}] for TLSContext.new
       attr_reader :options
@@ -47,19 +68,7 @@ module Abaca
         raise ConfigError, [certificate.place, e.message].compact.join(": ")
       end
 
-      def read(what, path)
-        return unless path
-
-        full = File.expand_path(path, @folder)
-        raise ConfigError, "#{what} #{path}: it is a folder" if File.directory?(full)
-
-        text = File.binread(full, MOST + 1)
-        return text if text && text.bytesize <= MOST
-
-        raise ConfigError, "#{what} #{path}: #{text ? "it has more than #{MOST} bytes" : 'it is empty'}"
-      rescue SystemCallError => e
-        raise ConfigError, "#{what} #{path}: #{SystemCallError.new(nil, e.errno).message}"
-      end
+      def read(what, path) = self.class.file(what, path, @folder)
 
       def password(command)
         return unless command
@@ -76,11 +85,18 @@ module Abaca
 
       def output(command)
         IO.popen(command, err: File::NULL) do |pipe|
-          Timeout.timeout(PATIENCE) { pipe.read }
+          text = Timeout.timeout(PATIENCE) { pipe.read(LONGEST + 1) }.to_s
+          next text if text.bytesize <= LONGEST
+
+          stop(pipe, "key_password_command #{command.inspect} prints more than #{LONGEST} bytes")
         rescue Timeout::Error
-          Process.kill(:KILL, pipe.pid)
-          raise ConfigError, "key_password_command #{command.inspect} takes more than #{PATIENCE} s"
+          stop(pipe, "key_password_command #{command.inspect} takes more than #{PATIENCE} s")
         end
+      end
+
+      def stop(pipe, why)
+        Process.kill(:KILL, pipe.pid)
+        raise ConfigError, why
       end
     end
   end

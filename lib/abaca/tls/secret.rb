@@ -9,16 +9,15 @@ module Abaca
     # one in a file is the same on all hosts that have the file, and after a restart.
     class Secret
       SIZE = 32
-      # Bytes of a file: a device may have no end.
-      MOST = 1024 * 1024
-      private_constant :SIZE, :MOST
+      NAME = "tls_ticket_key_file"
+      private_constant :SIZE, :NAME
 
       # @param path [String, nil] nil: it is drawn
       # @param folder [String] where a relative path begins
       # @param place [String, nil] file and line of the configuration
       def initialize(path, folder: Dir.pwd, place: nil)
-        @path = path && File.expand_path(path, folder)
-        @named = path
+        @path = path
+        @folder = folder
         @place = place
         @drawn = SecureRandom.bytes(SIZE) unless path
       end
@@ -28,22 +27,19 @@ module Abaca
       def bytes = @drawn || Digest::SHA256.digest(text)
 
       # Without the secret.
-      def inspect = "#<#{self.class}#{" #{@named}" if @named}>"
+      def inspect = "#<#{self.class}#{" #{@path}" if @path}>"
       alias to_s inspect
 
       private
 
       def text
-        text = File.binread(@path, MOST + 1).to_s
-        refuse("it has more than #{MOST} bytes") if text.bytesize > MOST
+        text = Material.file(NAME, @path, @folder)
         return text if text.bytesize >= SIZE
 
-        refuse("it has #{text.bytesize} bytes, and needs at least #{SIZE} random ones")
-      rescue SystemCallError => e
-        refuse(SystemCallError.new(nil, e.errno).message)
+        raise ConfigError, "#{NAME} #{@path}: it has #{text.bytesize} bytes, and needs at least #{SIZE} random ones"
+      rescue ConfigError => e
+        raise ConfigError, [@place, e.message].compact.join(": ")
       end
-
-      def refuse(why) = raise(ConfigError, [@place, "tls_ticket_key_file #{@named}: #{why}"].compact.join(": "))
     end
   end
 end

@@ -531,10 +531,7 @@ CHECK_CASE(a_look_of_single_steps) {
   CHECK_INT(0, stats_of(&fx).accepted);
   fx.now += AB_LOOK;
   for (int i = 0; i < 20; i++) {
-    ab_poller_wait(fx.poller, 0);
-    ab_poller_lock(fx.poller);
-    ab_poller_dispatch(fx.poller);
-    ab_poller_unlock(fx.poller);
+    fixture_hear(&fx);
     ab_engine_begin_turn(fx.engine, fx.now);
     ab_engine_step(fx.engine);
     ab_engine_end_step(fx.engine);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -249,12 +250,18 @@ static AB_UNUSED void take_events(fixture *self) {
   CHECK(!"events come to an end");
 }
 
-/* One turn without waiting. True when the engine asks for another at once. */
-static AB_UNUSED bool fixture_turn(fixture *self) {
+/* What has happened is told, without waiting and without a turn. Returns how many events. */
+static AB_UNUSED int fixture_hear(fixture *self) {
   int ready = ab_poller_wait(self->poller, 0);
   ab_poller_lock(self->poller);
   ab_poller_dispatch(self->poller);
   ab_poller_unlock(self->poller);
+  return ready;
+}
+
+/* One turn without waiting. True when the engine asks for another at once. */
+static AB_UNUSED bool fixture_turn(fixture *self) {
+  int ready = fixture_hear(self);
   ab_engine_begin_turn(self->engine, self->now);
   bool more = false;
   for (unsigned steps = 0;; steps++) {
@@ -416,6 +423,8 @@ static AB_UNUSED int client_tcp(uint16_t port) {
     return -1;
   }
   fcntl(fd, F_SETFL, O_NONBLOCK);
+  const int one = 1; /* the engine's clock is not the kernel's: nothing may wait for it */
+  CHECK_INT(0, setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one));
   return fd;
 }
 

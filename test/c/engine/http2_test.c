@@ -7,166 +7,11 @@
 #include <poll.h>
 #include <pthread.h>
 
-#include "engine/http2.h"
-#include "http2/peer.h"
+#include "engine/http2_client.h"
 #include "io/storage.h"
 
-#define GET_1       "GET /one HTTP/1.1\r\nHost: x\r\n\r\n"
-#define MEGABYTE    (1 << 20)
-#define OF(id)      (&client->peer.streams[id])
-#define HEADS_OF(i) (client->peer.streams[i].heads)
-
-/* --- a client --- */
-
-typedef struct h2_client {
-  peer peer;
-  fixture *fx;
-  int fd;
-  size_t most;       /* bytes that it sends at once; 0: all */
-  bool deaf;         /* it reads nothing */
-  const uint8_t *at; /* what the socket has not taken */
-  size_t left;
-} h2_client;
-
-static h2_client *client_new(fixture *fx, const nghttp2_settings_entry *entries, size_t count,
-                             bool consumes) {
-  h2_client *client = calloc(1, sizeof *client);
-  if (!client) abort();
-  peer_init_with(&client->peer, entries, count, consumes);
-  client->fx = fx;
-  client->fd = client_open(fx);
-  return client;
-}
-
-static h2_client *client_of(fixture *fx) {
-  return client_new(fx, NULL, 0, true);
-}
-
-static bool client_says(h2_client *client) {
-  bool any = false;
-  for (;;) {
-    if (client->left == 0) {
-      ssize_t len = nghttp2_session_mem_send(client->peer.session, &client->at);
-      if (len <= 0) return any;
-      client->left = (size_t)len;
-    }
-    size_t len = client->most && client->most < client->left ? client->most : client->left;
-    ssize_t n = send(client->fd, client->at, len, MSG_NOSIGNAL);
-    if (n <= 0) return any;
-    client->at += n;
-    client->left -= (size_t)n;
-    any = true;
-    if (client->most) fixture_run(client->fx);
-  }
-}
-
-static bool client_hears(h2_client *client) {
-  static uint8_t buf[65536];
-  bool any = false;
-  for (ssize_t n; !client->deaf && (n = recv(client->fd, buf, sizeof buf, 0)) > 0; any = true) {
-    CHECK_INT(n, nghttp2_session_mem_recv(client->peer.session, buf, (size_t)n));
-  }
-  return any;
-}
-
-/* Until both are silent. */
-static void talk(h2_client *client) {
-  for (bool any = true; any;) {
-    any = client_says(client);
-    fixture_run(client->fx);
-    any |= client_hears(client);
-  }
-}
-
-static AB_UNUSED bool has_ended(const h2_client *client) {
-  char byte;
-  ssize_t n = recv(client->fd, &byte, 1, MSG_PEEK);
-  return n == 0 || (n < 0 && errno != EAGAIN);
-}
-
-/* The session's object goes, the socket stays. */
-static void client_free(h2_client *client) {
-  peer_fini(&client->peer);
-  free(client);
-}
-
-static void client_leave(h2_client *client) {
-  fixture *fx = client->fx;
-  close(client->fd);
-  client_free(client);
-  fixture_run(fx);
-}
-
-static void end(fixture *fx, h2_client *client) {
-  client_leave(client);
-  fixture_fini(fx);
-}
-
-static int32_t post(h2_client *client, const char *path, const char *body) {
-  client->peer.upload = body;
-  return peer_request(&client->peer, PAIRS(PAIRS_OF("POST", path)), true);
-}
-
-/* --- the application --- */
-
-static void h2_init_with(fixture *fx) {
-  fx->engine->default_service.http2 = true;
-  fx->hold = true;
-}
-
-static void h2_init(fixture *fx) {
-  fixture_init(fx);
-  h2_init_with(fx);
-}
-
-/* Changes limits in between: of the engine, and of its default service. */
-static void set_limits(fixture *fx, const ab_limits *limits) {
-  fx->limits = *limits;
-  fx->engine->default_service.limits = *limits;
-}
-
-/* Queues a head with these lines, of a response whose content is as described. */
-static int give_head(ab_exchange *exchange, ab_content content, const char *lines,
-                     const char *whole) {
-  char text[1024];
-  if (content.status == 0) content.status = 200;
-  int len = snprintf(text, 512, "HTTP/1.1 %d X\r\n%s", content.status, lines);
-  char *last = ab_exchange_put_framing(exchange, text + len, &content);
-  size_t count = whole ? strlen(whole) : 0;
-  return ab_exchange_head(exchange, text, (size_t)(last - text), &content, whole, count);
-}
-
-AB_UNUSED static const ab_content unknown_length = {.status = 200};
-
-static ab_content of_length(uint64_t length) {
-  return (ab_content){.status = 200, .length = length, .known = true};
-}
-
-/* What was held, at its place. */
-static ab_exchange *take_held(fixture *fx, unsigned i) {
-  ab_exchange *exchange = fx->held[i];
-  fx->held_count--;
-  memmove(&fx->held[i], &fx->held[i + 1], (fx->held_count - i) * sizeof fx->held[0]);
-  return exchange;
-}
-
-static void reply_to(fixture *fx, ab_exchange *exchange, const char *text) {
-  ab_engine_lock(fx->engine);
-  int error = give_head(exchange, of_length(strlen(text)), "X-Is: it\r\n", text);
-  ab_exchange_finish(exchange, error ? AB_FINISH_BROKEN : AB_FINISH_COMPLETE);
-  if (error) fx->failed++;
-  ab_engine_unlock(fx->engine);
-}
-
-static void reply(fixture *fx, unsigned i, const char *text) {
-  reply_to(fx, take_held(fx, i), text);
-}
-
-static void finish(fixture *fx, ab_exchange *exchange, enum ab_finish how) {
-  ab_engine_lock(fx->engine);
-  ab_exchange_finish(exchange, how);
-  ab_engine_unlock(fx->engine);
-}
+#define GET_1    "GET /one HTTP/1.1\r\nHost: x\r\n\r\n"
+#define MEGABYTE (1 << 20)
 
 /* --- the beginning --- */
 
@@ -562,6 +407,145 @@ CHECK_CASE(a_burst_of_resets_takes_turns) {
   close(client);
   fixture_run(&fx);
   fixture_fini(&fx);
+}
+
+/* --- what fails, and clients that go --- */
+
+/* Reads bodies, which have so many bytes or an error, and answers all. */
+static void serve_held(fixture *fx, size_t len) {
+  static char content[5001];
+  memset(content, 'x', sizeof content - 1);
+  while (fx->held_count) {
+    ab_exchange *exchange = take_held(fx, 0);
+    if (ab_exchange_body(exchange)) {
+      ssize_t result;
+      size_t there = strlen(read_what_is_there(fx, exchange, &result));
+      CHECK(result < 0 || there == len);
+    }
+    reply_to(fx, exchange, content);
+  }
+}
+
+/* What came without a body is answered by a file, between bytes in memory, with trailers. */
+static void serve_file(fixture *fx, int fd) {
+  if (fx->held_count == 0 || ab_exchange_body(fx->held[0])) return;
+  ab_exchange *exchange = take_held(fx, 0);
+  ab_engine_lock(fx->engine);
+  int error = give_head(exchange, unknown_length, "", NULL);
+  if (!error) error = ab_exchange_write(exchange, "xxxx", 4);
+  if (!error) error = ab_exchange_file(exchange, fd, 0, 40000, fx);
+  if (!error) fx->borrowed++;
+  if (!error) error = ab_exchange_write(exchange, "xxxx", 4);
+  if (!error) error = ab_exchange_end(exchange, "x-sum: 1\r\n", 10);
+  ab_exchange_finish(exchange, error ? AB_FINISH_BROKEN : AB_FINISH_COMPLETE);
+  ab_engine_unlock(fx->engine);
+}
+
+static void check_whole(const h2_client *client, int32_t id, uint64_t len) {
+  CHECK(strstr(HEADS_OF(id), ":status=200;"));
+  CHECK_INT(len, OF(id)->body_len);
+}
+
+static int plain_file(void) {
+  static char content[40000];
+  memset(content, 'x', sizeof content);
+  int fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  CHECK_INT(sizeof content, write(fd, content, sizeof content));
+  return fd;
+}
+
+/* Two requests, one of them with a body, whose allocation number `at` fails: a client gets a
+ * response as a whole, an answer of the server's, or learns that there is none. False: there are
+ * not so many allocations. */
+static bool ask_failing(size_t at) {
+  static char body[30001];
+  static const uint64_t lens[] = {40008, 5000};
+  memset(body, 'b', sizeof body - 1);
+  fixture fx;
+  h2_init(&fx);
+  h2_client *client = client_of(&fx);
+  int fd = plain_file();
+  size_t last = fx.mem.calls + at;
+  fx.mem.fail_at = last;
+  int32_t ids[] = {peer_get(&client->peer, "/a"), post(client, "/b", body)};
+  talk(client);
+  serve_file(&fx, fd);
+  serve_held(&fx, sizeof body - 1);
+  talk(client);
+  bool failed = fx.mem.calls >= last, over = has_ended(client);
+  for (int i = 0; i < 2; i++) {
+    const peer_stream *one = OF(ids[i]);
+    bool refused = strstr(one->heads, ":status=5") != NULL;
+    CHECK(over || one->closed);
+    if (!failed || (one->ended && !refused)) check_whole(client, ids[i], lens[i]);
+  }
+  if (!failed) CHECK(strstr(HEADS_OF(ids[0]), "x-sum=1;"));
+  close(fd);
+  end(&fx, client);
+  return failed;
+}
+
+CHECK_CASE(memory_that_fails) {
+  size_t at = 1;
+  while (at < 1000 && ask_failing(at)) at++;
+  CHECK(at > 20 && at < 1000);
+}
+
+/* All that a client says of two requests, one of them with a body, before it has heard anything. */
+static size_t say_two(h2_client *client, char *said) {
+  peer_get(&client->peer, "/a");
+  post(client, "/b", "body");
+  size_t len = 0;
+  const uint8_t *bytes;
+  for (ssize_t n; (n = nghttp2_session_mem_send(client->peer.session, &bytes)) > 0;) {
+    memcpy(said + len, bytes, (size_t)n);
+    len += (size_t)n;
+  }
+  return len;
+}
+
+CHECK_CASE(two_requests_are_split_at_each_byte) {
+  for (size_t at = 1, len = 2; at < len; at++) {
+    fixture fx;
+    h2_init(&fx);
+    h2_client *client = client_of(&fx);
+    char said[1024];
+    len = say_two(client, said);
+    client_send_bytes(client->fd, said, at);
+    fixture_run(&fx);
+    client_send_bytes(client->fd, said + at, len - at);
+    talk(client);
+    CHECK_INT(2, fx.held_count);
+    serve_held(&fx, 4);
+    talk(client);
+    check_whole(client, 1, 5000);
+    check_whole(client, 3, 5000);
+    end(&fx, client);
+  }
+}
+
+/* ... by its leave, or with a half-close before. Whatever has begun comes to an end. */
+CHECK_CASE(a_client_leaves_behind_each_byte) {
+  for (int half = 0; half < 2; half++) {
+    for (size_t at = 0, len = 1; at <= len; at++) {
+      fixture fx;
+      h2_init(&fx);
+      h2_client *client = client_of(&fx);
+      char said[1024];
+      len = say_two(client, said);
+      if (at > 0) client_send_bytes(client->fd, said, at);
+      fixture_run(&fx);
+      if (at == len) CHECK_INT(2, fx.held_count);
+      if (half) shutdown(client->fd, SHUT_WR);
+      fixture_run(&fx);
+      client_leave(client);
+      CHECK_INT(0, stats_of(&fx).connections);
+      serve_held(&fx, 4);
+      fixture_run(&fx);
+      CHECK_INT(0, stats_of(&fx).in_app);
+      fixture_fini(&fx);
+    }
+  }
 }
 
 #else

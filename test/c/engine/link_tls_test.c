@@ -77,6 +77,11 @@ static int handshake(fixture *self) {
   return result;
 }
 
+static void establish(fixture *self) {
+  begin(self);
+  CHECK_INT(AB_OK, handshake(self));
+}
+
 CHECK_CASE(a_link_carries_bytes_through_tls) {
   fixture f;
   char buf[64];
@@ -241,8 +246,7 @@ CHECK_CASE(drained_means_that_nothing_is_kept_anywhere) {
   struct iovec iov = {buf, 4};
   bool drained;
   fixture_init(&f, 0);
-  begin(&f);
-  CHECK_INT(AB_OK, handshake(&f));
+  establish(&f);
   SSL_write(f.client.ssl, "01234567", 8);
   SSL_write(f.client.ssl, "abcdef", 6);
   client_sends(&f);
@@ -272,8 +276,7 @@ CHECK_CASE(large_bodies_arrive_whole) {
     bool drained = false;
     size_t at = 0, written = 0, room = rooms[r];
     fixture_init(&f, r % 2 ? TLS1_2_VERSION : TLS1_3_VERSION);
-    begin(&f);
-    CHECK_INT(AB_OK, handshake(&f));
+    establish(&f);
     for (int calls = 0; at < SIZE && calls < 200000; calls++) {
       if (written < SIZE && drained) {
         size_t part = SIZE - written < 30000 ? SIZE - written : 30000;
@@ -300,8 +303,7 @@ CHECK_CASE(half_a_record_is_not_a_reason_to_ask_again) {
   struct iovec iov = {buf, sizeof buf};
   bool drained = false;
   fixture_init(&f, 0);
-  begin(&f);
-  CHECK_INT(AB_OK, handshake(&f));
+  establish(&f);
   SSL_write(f.client.ssl, "content", 7);
   size_t len = peer_take(&f.client, record, sizeof record);
   for (size_t i = 0; i + 1 < len; i++) {
@@ -322,8 +324,7 @@ CHECK_CASE(the_peers_end_is_the_streams) {
     struct iovec iov = {buf, sizeof buf};
     bool drained;
     fixture_init(&f, 0);
-    begin(&f);
-    CHECK_INT(AB_OK, handshake(&f));
+    establish(&f);
     CHECK(!ab_link_ended(&f.link, true));
     SSL_write(f.client.ssl, "last", 4);
     if (how == 0) SSL_shutdown(f.client.ssl);
@@ -360,8 +361,7 @@ CHECK_CASE(damaged_records_end_the_link_with_an_alert) {
   struct iovec iov = {buf, sizeof buf};
   bool drained;
   fixture_init(&f, 0);
-  begin(&f);
-  CHECK_INT(AB_OK, handshake(&f));
+  establish(&f);
   SSL_write(f.client.ssl, "good", 4);
   client_sends(&f);
   CHECK_INT(8, write(f.fd, "\x17\3\3\0\3bad", 8));
@@ -391,8 +391,7 @@ CHECK_CASE(a_batch_that_does_not_fit_is_reported_as_it_leaves) {
     bool owed = false;
     fixture_init(&f, s % 2 ? TLS1_2_VERSION : TLS1_3_VERSION);
     setsockopt(f.link.watch.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-    begin(&f);
-    CHECK_INT(AB_OK, handshake(&f));
+    establish(&f);
     CHECK(client_receives(&f, SIZE_MAX) < 0);
     for (int calls = 0; read < SIZE && calls < 1000000; calls++) {
       /* As an outbox gives it: in pieces, and after an error the same bytes first. */
@@ -432,8 +431,7 @@ CHECK_CASE(a_slow_reader_makes_progress) {
   size_t reports = 0, total = 0;
   fixture_init(&f, 0);
   setsockopt(f.link.watch.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-  begin(&f);
-  CHECK_INT(AB_OK, handshake(&f));
+  establish(&f);
   while (total < sizeof plenty) {
     iov = (struct iovec){plenty + total, sizeof plenty - total};
     ssize_t n = ab_link_send(&f.link, &iov, 1);
@@ -458,8 +456,7 @@ CHECK_CASE(files_go_through_tls) {
   CHECK_INT(SIZE, write(fd, content, SIZE));
   fixture_init(&f, 0);
   setsockopt(f.link.watch.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-  begin(&f);
-  CHECK_INT(AB_OK, handshake(&f));
+  establish(&f);
   size_t at = 1000, read = 1000;
   for (int calls = 0; read < SIZE && calls < 100000; calls++) {
     ssize_t n = at < SIZE ? ab_link_sendfile(&f.link, fd, at, SIZE - at) : 0;
@@ -477,6 +474,89 @@ CHECK_CASE(files_go_through_tls) {
   CHECK_INT(AB_ESYS, ab_link_sendfile(&f.link, -1, 0, 10));
   close(fd);
   fixture_fini(&f);
+}
+
+/* Frames of a file: heads in memory, and parts of it between them. */
+static int put_frames(ab_link_piece *pieces, char *heads, int fd, size_t sent) {
+  enum { FRAMES = 6, PART = 16384, FRAME = PART + 9 };
+  int count = 0;
+  for (size_t i = sent / FRAME, at = sent % FRAME; i < FRAMES; i++, at = 0) {
+    memcpy(heads + 9 * i, "123456789", 9);
+    if (at < 9) pieces[count++] = (ab_link_piece){heads + 9 * i + at, -1, 0, 9 - at};
+    size_t in = at < 9 ? 0 : at - 9;
+    pieces[count++] = (ab_link_piece){NULL, fd, i * PART + in, PART - in};
+  }
+  return count;
+}
+
+/* However little the socket takes at a time. */
+CHECK_CASE(memory_and_files_share_records) {
+  enum { PART = 16384, FRAME = PART + 9, ALL = 6 * FRAME };
+  static char content[6 * PART], got[ALL];
+  for (size_t i = 0; i < sizeof content; i++) content[i] = (char)(i * 7 + i / 255);
+  int fd = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+  CHECK_INT(sizeof content, write(fd, content, sizeof content));
+  for (int small = 0; small < 2; small++) {
+    fixture f;
+    int room = 2048;
+    fixture_init(&f, TLS1_3_VERSION);
+    if (small) setsockopt(f.link.watch.fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+    establish(&f);
+    size_t at = 0, read = 0;
+    ssize_t first = 0;
+    for (int calls = 0; read < ALL && calls < 100000; calls++) {
+      ab_link_piece pieces[12];
+      char heads[6 * 9];
+      ssize_t n =
+          at < ALL ? ab_link_send_pieces(&f.link, pieces, put_frames(pieces, heads, fd, at)) : 0;
+      CHECK(n > 0 || n == AB_AGAIN || at == ALL);
+      if (calls == 0) first = n;
+      if (n > 0) at += (size_t)n;
+      client_receives(&f, SIZE_MAX);
+      for (int k; (k = SSL_read(f.client.ssl, got + read, (int)(ALL - read))) > 0;)
+        read += (size_t)k;
+      ERR_clear_error();
+    }
+    if (!small) CHECK_INT(65536, first);
+    CHECK_INT(ALL, read);
+    for (size_t i = 0; i < 6; i++) {
+      CHECK(memcmp(got + i * FRAME, "123456789", 9) == 0);
+      CHECK(memcmp(got + i * FRAME + 9, content + i * PART, PART) == 0);
+    }
+    fixture_fini(&f);
+  }
+  close(fd);
+}
+
+/* What is before it leaves; at the front it is an error. */
+CHECK_CASE(pieces_of_a_file_that_has_shrunk) {
+  fixture f;
+  fixture_init(&f, 0);
+  establish(&f);
+  int fd = open("/tmp", O_TMPFILE | O_RDWR, 0600);
+  CHECK_INT(100, write(fd, "1234567890", 10) * 10);
+  const ab_link_piece pieces[] = {{"head", -1, 0, 4}, {NULL, fd, 5, 100}, {"behind", -1, 0, 6}};
+  CHECK_INT(9, ab_link_send_pieces(&f.link, pieces, 3));
+  const ab_link_piece gone[] = {{NULL, fd, 10, 95}, {"behind", -1, 0, 6}};
+  CHECK_INT(0, ab_link_send_pieces(&f.link, gone, 2));
+  const ab_link_piece closed[] = {{NULL, -1, 10, 95}, {"behind", -1, 0, 6}};
+  CHECK_INT(AB_ESYS, ab_link_send_pieces(&f.link, closed, 2));
+  close(fd);
+  fixture_fini(&f);
+}
+
+/* Four frames with their heads are one batch: what is little more leaves with the rest. */
+CHECK_CASE(a_short_rest_leaves_with_its_batch) {
+  static char plenty[67585];
+  for (size_t len = 65536; len <= sizeof plenty; len++) {
+    if (len == 65540) len = 67583;
+    fixture f;
+    fixture_init(&f, TLS1_3_VERSION);
+    establish(&f);
+    struct iovec iov = {plenty, len};
+    CHECK_INT(len <= 67584 ? len : 65536, ab_link_send(&f.link, &iov, 1));
+    fixture_fini(&f);
+  }
 }
 
 /* The sizes of the records in the client's socket, without their overhead. */
@@ -499,8 +579,7 @@ CHECK_CASE(records_are_short_at_first_where_more_follows) {
   size_t sizes[200];
   struct iovec iov[] = {{plenty, 300}, {plenty, sizeof plenty - 300}};
   fixture_init(&f, TLS1_3_VERSION);
-  begin(&f);
-  CHECK_INT(AB_OK, handshake(&f));
+  establish(&f);
   /* A whole response in one record. */
   struct iovec whole[] = {{plenty, 300}, {plenty, 16084}};
   CHECK_INT(16384, ab_link_send(&f.link, whole, 2));
@@ -532,8 +611,7 @@ CHECK_CASE(records_stay_long_for_a_slow_reader) {
   size_t total = 0, got = 0, records = 0;
   fixture_init(&f, TLS1_3_VERSION);
   setsockopt(f.link.watch.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-  begin(&f);
-  CHECK_INT(AB_OK, handshake(&f));
+  establish(&f);
   while (total < sizeof plenty) {
     struct iovec iov = {plenty + total, sizeof plenty - total};
     ssize_t n = ab_link_send(&f.link, &iov, 1);
@@ -558,8 +636,7 @@ CHECK_CASE(clients_may_ask_for_short_records) {
   for (size_t i = 0; i < sizeof sent; i++) sent[i] = (char)(i * 3 + i / 253);
   fixture_init(&f, TLS1_3_VERSION);
   SSL_set_tlsext_max_fragment_length(f.client.ssl, TLSEXT_max_fragment_length_512);
-  begin(&f);
-  CHECK_INT(AB_OK, handshake(&f));
+  establish(&f);
   CHECK_INT(sizeof sent, ab_link_send(&f.link, &iov, 1));
   int count = read_records(&f, sizes, 200);
   CHECK(count >= 79);
@@ -577,8 +654,7 @@ CHECK_CASE(sending_to_one_that_has_gone_fails) {
   fixture f;
   struct iovec iov = {"bytes", 5};
   fixture_init(&f, 0);
-  begin(&f);
-  CHECK_INT(AB_OK, handshake(&f));
+  establish(&f);
   CHECK_INT(0, ab_link_send(&f.link, &iov, 0));
   close(f.fd);
   f.fd = -1;
@@ -608,8 +684,7 @@ CHECK_CASE(close_notify_is_sent_once) {
   fixture f;
   char record[64];
   fixture_init(&f, TLS1_3_VERSION);
-  begin(&f);
-  CHECK_INT(AB_OK, handshake(&f));
+  establish(&f);
   ab_link_shutdown(&f.link);
   CHECK_INT(24, recv(f.fd, record, sizeof record, 0)); /* one alert */
   CHECK_INT(0, recv(f.fd, record + 24, 8, 0));
@@ -623,8 +698,7 @@ CHECK_CASE(close_notify_is_sent_once) {
   fixture_fini(&f);
 
   fixture_init(&f, TLS1_2_VERSION);
-  begin(&f);
-  CHECK_INT(AB_OK, handshake(&f));
+  establish(&f);
   ab_link_close(&f.link, false); /* says so too */
   CHECK(!ab_link_open(&f.link) && !ab_link_is_tls(&f.link));
   CHECK_INT(1, ends_told(&f, &over));
@@ -636,8 +710,7 @@ CHECK_CASE(a_reset_and_a_broken_handshake_say_nothing) {
   bool over;
   fixture f;
   fixture_init(&f, 0);
-  begin(&f);
-  CHECK_INT(AB_OK, handshake(&f));
+  establish(&f);
   ab_link_close(&f.link, true);
   CHECK_INT(0, ends_told(&f, &over));
   fixture_fini(&f);
@@ -661,8 +734,7 @@ CHECK_CASE(the_end_waits_for_room) {
   char buf[16];
   struct iovec iov = {plenty, sizeof plenty}, in = {buf, sizeof buf};
   fixture_init(&f, 0);
-  begin(&f);
-  CHECK_INT(AB_OK, handshake(&f));
+  establish(&f);
   size_t raw = 0;
   for (ssize_t n; (n = send(f.link.watch.fd, plenty, sizeof plenty, MSG_NOSIGNAL)) > 0;) {
     raw += (size_t)n;

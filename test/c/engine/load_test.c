@@ -1,9 +1,8 @@
 /* Files that are not in memory: threads read them, and nobody else waits. The disk is one of the
  * test's own, which answers when it is told to. */
-#include <dirent.h>
 #include <poll.h>
-#include <pthread.h>
 
+#include "engine/disk.h"
 #include "engine/fixture.h"
 #include "io/storage.h"
 
@@ -13,73 +12,13 @@
 #define MOST_READS    4
 #define RECEIVED_ROOM (2 * PIECES_LEN)
 
-/* One file, warm from its start to `warm`. */
-static struct {
-  pthread_mutex_t lock;
-  pthread_cond_t changed;
-  uint64_t warm;
-  bool stuck;
-  bool inherited; /* a descriptor that was read from would have come to a child's program */
-  unsigned reads, reading, most_reading;
-} disk = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-
-static bool disk_is_warm(int fd, uint64_t offset, size_t len) {
-  (void)fd;
-  pthread_mutex_lock(&disk.lock);
-  bool warm = offset + len <= disk.warm;
-  pthread_mutex_unlock(&disk.lock);
-  return warm;
-}
-
-static void disk_warm(int fd, uint64_t offset, size_t len) {
-  pthread_mutex_lock(&disk.lock);
-  if (!(fcntl(fd, F_GETFD) & FD_CLOEXEC)) disk.inherited = true;
-  disk.reads++;
-  if (++disk.reading > disk.most_reading) disk.most_reading = disk.reading;
-  pthread_cond_broadcast(&disk.changed);
-  while (disk.stuck) pthread_cond_wait(&disk.changed, &disk.lock);
-  if (offset + len > disk.warm) disk.warm = offset + len;
-  disk.reading--;
-  pthread_mutex_unlock(&disk.lock);
-}
-
-static const ab_storage_calls calls = {disk_is_warm, disk_warm};
-
-static void disk_await_reads(unsigned count) {
-  pthread_mutex_lock(&disk.lock);
-  while (disk.reads < count) pthread_cond_wait(&disk.changed, &disk.lock);
-  pthread_mutex_unlock(&disk.lock);
-}
-
-static void disk_answers(void) {
-  pthread_mutex_lock(&disk.lock);
-  disk.stuck = false;
-  pthread_cond_broadcast(&disk.changed);
-  pthread_mutex_unlock(&disk.lock);
-}
-
 /* --- the fixture --- */
 
-static int count_threads(void) {
-  int count = 0;
-  DIR *tasks = opendir("/proc/self/task");
-  for (struct dirent *entry; (entry = readdir(tasks));) count += entry->d_name[0] != '.';
-  closedir(tasks);
-  return count;
-}
-
-static int threads_before; /* a sanitizer may have one */
-
 static void start(fixture *fx, bool stuck) {
-  threads_before = count_threads();
-  pthread_mutex_lock(&disk.lock); /* threads that have ended had it */
-  disk.warm = 0;
-  disk.stuck = stuck;
-  disk.reads = disk.reading = disk.most_reading = 0;
-  pthread_mutex_unlock(&disk.lock);
+  disk_begin(stuck);
   fixture_prepare(fx);
   CHECK(fixture_start(fx));
-  fx->engine->storage = &calls;
+  fx->engine->storage = &disk_calls;
   fx->hold = true;
 }
 
@@ -111,13 +50,6 @@ static int client_of_file(fixture *fx, int fd, size_t len) {
   answer_with_file(fx, fx->held[--fx->held_count], fd, len);
   fixture_run(fx);
   return client;
-}
-
-/* Waits for what the threads have to tell, as whoever leads does. */
-static void await_wake_up(fixture *fx) {
-  struct pollfd pollfd = {.fd = ab_poller_fd(fx->poller), .events = POLLIN};
-  CHECK_INT(1, poll(&pollfd, 1, 20000));
-  fixture_run(fx);
 }
 
 static char received[RECEIVED_ROOM];
@@ -161,17 +93,10 @@ static void check_others_are_served(fixture *fx) {
   fixture_run(fx);
 }
 
-/* Threads that have nothing to do any more end: the sanitizer shall not see them at the exit. */
-static void await_threads(void) {
-  while (count_threads() > threads_before) poll(NULL, 0, 1);
-}
-
 static void stop(fixture *fx, int fd) {
   close(fd);
   fixture_fini(fx);
-  disk_answers();
-  await_threads();
-  CHECK(!disk.inherited);
+  disk_end();
 }
 
 /* --- cases --- */

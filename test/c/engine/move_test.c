@@ -1,5 +1,4 @@
 /* Connections move between workers: two engines in one process, each in its slot of a page. */
-#include <netinet/tcp.h>
 #include <sys/resource.h>
 
 #include "engine/balance.h"
@@ -67,12 +66,33 @@ static int open_fds(void) {
 
 /* A client of a's, which has had an answer. */
 static int kept_client(pair *self) {
-  int fd = client_tcp(self->port), one = 1;
-  CHECK_INT(0, setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one));
+  int fd = client_tcp(self->port);
   client_send(fd, GET("/first"));
   fixture_run(&self->a);
   CHECK(strstr(client_read(fd, NULL), "/first"));
   return fd;
+}
+
+static void keep_clients(pair *self, int *clients, int count) {
+  for (int i = 0; i < count; i++) clients[i] = kept_client(self);
+}
+
+static void send_each(const int *clients, int count) {
+  for (int i = 0; i < count; i++) client_send(clients[i], GET("/x"));
+}
+
+static void check_answers(const int *clients, int count) {
+  for (int i = 0; i < count; i++) CHECK(strstr(client_read(clients[i], NULL), "/x"));
+}
+
+static void close_all(const int *clients, int count) {
+  for (int i = 0; i < count; i++) close(clients[i]);
+}
+
+/* Each has its answer, and goes. */
+static void end_answered(const int *clients, int count) {
+  check_answers(clients, count);
+  close_all(clients, count);
 }
 
 static uint64_t moved(fixture *from, fixture *to) {
@@ -83,11 +103,11 @@ static uint64_t moved(fixture *from, fixture *to) {
 /* Turns of a, with so many clients that send each time: requests wait. */
 static void press(pair *self, const int *clients, int count, int turns) {
   for (int turn = 0; turn < turns; turn++) {
-    for (int i = 0; i < count; i++) client_send(clients[i], GET("/x"));
+    send_each(clients, count);
     pass(self, 2 * AB_NSEC_PER_MS);
     fixture_turn(&self->a);
     fixture_run(&self->b);
-    for (int i = 0; i < count; i++) CHECK(strstr(client_read(clients[i], NULL), "/x"));
+    check_answers(clients, count);
   }
 }
 
@@ -96,7 +116,7 @@ CHECK_CASE(connections_of_a_busy_worker_go_to_an_idle_one) {
   pair both;
   pair_init(&both);
   int clients[CLIENTS];
-  for (int i = 0; i < CLIENTS; i++) clients[i] = kept_client(&both);
+  keep_clients(&both, clients, CLIENTS);
   press(&both, clients, CLIENTS, TURNS);
   CHECK_INT(CLIENTS, stats_of(&both.a).connections + stats_of(&both.b).connections);
   CHECK(stats_of(&both.b).connections >= CLIENTS / 3);
@@ -106,7 +126,7 @@ CHECK_CASE(connections_of_a_busy_worker_go_to_an_idle_one) {
   /* Then it is even, and stays so. */
   CHECK(stats_of(&both.a).moved_out + stats_of(&both.b).moved_out <= before + 2);
   CHECK_INT(CLIENTS * (2 * TURNS + 1), stats_of(&both.a).requests + stats_of(&both.b).requests);
-  for (int i = 0; i < CLIENTS; i++) close(clients[i]);
+  close_all(clients, CLIENTS);
   pair_fini(&both);
 }
 
@@ -151,7 +171,7 @@ CHECK_CASE(two_that_are_equally_busy_keep_what_they_have) {
     halves(&both, clients, CLIENTS);
     saturate(&both, clients, CLIENTS, TURNS, costs[i]);
     CHECK(stats_of(&both.a).moved_out + stats_of(&both.b).moved_out <= 8);
-    for (int j = 0; j < CLIENTS; j++) close(clients[j]);
+    close_all(clients, CLIENTS);
     pair_fini(&both);
   }
 }
@@ -162,14 +182,11 @@ CHECK_CASE(a_worker_gives_in_the_middle_of_a_turn) {
   pair both;
   pair_init(&both);
   int clients[CLIENTS];
-  for (int i = 0; i < CLIENTS; i++) clients[i] = kept_client(&both);
+  keep_clients(&both, clients, CLIENTS);
   pass(&both, AB_NSEC_PER_SEC);
   fixture_run(&both.b);
-  for (int i = 0; i < CLIENTS; i++) client_send(clients[i], GET("/x"));
-  CHECK(ab_poller_wait(both.a.poller, 0) > 0);
-  ab_poller_lock(both.a.poller);
-  ab_poller_dispatch(both.a.poller);
-  ab_poller_unlock(both.a.poller);
+  send_each(clients, CLIENTS);
+  CHECK(fixture_hear(&both.a) > 0);
   ab_engine_begin_turn(both.a.engine, both.a.now);
   CHECK_INT(0, stats_of(&both.a).moved_out);
   ab_engine_go_on(both.a.engine, both.a.now + AB_NSEC_PER_MS / 2);
@@ -179,10 +196,7 @@ CHECK_CASE(a_worker_gives_in_the_middle_of_a_turn) {
   fixture_run(&both.b);
   fixture_run(&both.a);
   CHECK_INT(CLIENTS / 2, moved(&both.a, &both.b));
-  for (int i = 0; i < CLIENTS; i++) {
-    CHECK(strstr(client_read(clients[i], NULL), "/x"));
-    close(clients[i]);
-  }
+  end_answered(clients, CLIENTS);
   pair_fini(&both);
 }
 
@@ -192,22 +206,22 @@ CHECK_CASE(a_worker_that_is_long_in_a_turn_is_not_idle) {
   pair both;
   pair_init(&both);
   int clients[CLIENTS];
-  for (int i = 0; i < CLIENTS; i++) clients[i] = kept_client(&both);
+  keep_clients(&both, clients, CLIENTS);
   both.b.stats->pressure = 16 * CLIENTS;
   both.b.stats->turned = both.b.now;
   press(&both, clients, CLIENTS, 0);
   for (int turn = 0; turn < 10; turn++) {
-    for (int i = 0; i < CLIENTS; i++) client_send(clients[i], GET("/x"));
+    send_each(clients, CLIENTS);
     pass(&both, 200 * AB_NSEC_PER_MS);
     fixture_turn(&both.a);
-    for (int i = 0; i < CLIENTS; i++) CHECK(strstr(client_read(clients[i], NULL), "/x"));
+    check_answers(clients, CLIENTS);
   }
   CHECK_INT(0, stats_of(&both.a).moved_out);
   ab_engine_deadline(both.b.engine); /* now it waits for events */
   CHECK_INT(1, both.b.stats->rests);
   press(&both, clients, CLIENTS, 2);
   CHECK(stats_of(&both.a).moved_out > 0);
-  for (int i = 0; i < CLIENTS; i++) close(clients[i]);
+  close_all(clients, CLIENTS);
   pair_fini(&both);
 }
 
@@ -217,13 +231,13 @@ CHECK_CASE(a_full_worker_that_gets_on_gives_half) {
   pair both;
   pair_init(&both);
   int clients[CLIENTS];
-  for (int i = 0; i < CLIENTS; i++) clients[i] = kept_client(&both);
+  keep_clients(&both, clients, CLIENTS);
   pass(&both, 5 * AB_NSEC_PER_MS);
   fixture_run(&both.a);
   client_send(clients[0], GET("/x"));
   fixture_run(&both.a);
   both.a.mute = true;
-  for (int i = 0; i < CLIENTS; i++) client_send(clients[i], GET("/x"));
+  send_each(clients, CLIENTS);
   fixture_run(&both.a);
   ab_engine_pause(both.a.engine, true);
   pass(&both, 5 * AB_NSEC_PER_MS);
@@ -232,10 +246,7 @@ CHECK_CASE(a_full_worker_that_gets_on_gives_half) {
   both.a.mute = false;
   fixture_run(&both.b);
   fixture_run(&both.a);
-  for (int i = 0; i < CLIENTS; i++) {
-    CHECK(strstr(client_read(clients[i], NULL), "/x"));
-    close(clients[i]);
-  }
+  end_answered(clients, CLIENTS);
   pair_fini(&both);
 }
 
@@ -404,24 +415,18 @@ CHECK_CASE(a_stalled_worker_gives_its_connections_away) {
   pair both;
   pair_init(&both);
   int clients[CLIENTS];
-  for (int i = 0; i < CLIENTS; i++) clients[i] = kept_client(&both);
+  keep_clients(&both, clients, CLIENTS);
   pass(&both, AB_NSEC_PER_SEC);
   fixture_run(&both.b);
   ab_engine_turns.turn(both.a.engine, both.a.now);
   CHECK_INT(0, stats_of(&both.a).moved_out);
-  for (int i = 0; i < CLIENTS; i++) client_send(clients[i], GET("/x"));
+  send_each(clients, CLIENTS);
   pass(&both, 2 * AB_NSEC_PER_MS);
-  CHECK(ab_poller_wait(both.a.poller, 0) >= 1);
-  ab_poller_lock(both.a.poller);
-  ab_poller_dispatch(both.a.poller);
-  ab_poller_unlock(both.a.poller);
+  CHECK(fixture_hear(&both.a) >= 1);
   ab_engine_turns.turn(both.a.engine, both.a.now);
   fixture_run(&both.b);
   CHECK_INT(CLIENTS, moved(&both.a, &both.b));
-  for (int i = 0; i < CLIENTS; i++) {
-    CHECK(strstr(client_read(clients[i], NULL), "/x"));
-    close(clients[i]);
-  }
+  end_answered(clients, CLIENTS);
   pair_fini(&both);
 }
 
@@ -431,9 +436,9 @@ CHECK_CASE(what_nobody_takes_comes_back) {
   pair both;
   pair_init(&both);
   int clients[CLIENTS];
-  for (int i = 0; i < CLIENTS; i++) clients[i] = kept_client(&both);
+  keep_clients(&both, clients, CLIENTS);
   for (int turn = 0; turn < 4; turn++) {
-    for (int i = 0; i < CLIENTS; i++) client_send(clients[i], GET("/x"));
+    send_each(clients, CLIENTS);
     pass(&both, 2 * AB_NSEC_PER_MS);
     fixture_turn(&both.a);
   }
@@ -457,9 +462,9 @@ CHECK_CASE(a_drain_leaves_nothing_in_the_relay) {
   pair both;
   pair_init(&both);
   int clients[CLIENTS];
-  for (int i = 0; i < CLIENTS; i++) clients[i] = kept_client(&both);
+  keep_clients(&both, clients, CLIENTS);
   both.a.mute = true;
-  for (int i = 0; i < CLIENTS; i++) client_send(clients[i], GET("/x"));
+  send_each(clients, CLIENTS);
   fixture_run(&both.a);
   ab_engine_pause(both.a.engine, true);
   pass(&both, 20 * AB_NSEC_PER_MS);
@@ -473,10 +478,7 @@ CHECK_CASE(a_drain_leaves_nothing_in_the_relay) {
   CHECK_INT(CLIENTS, stats_of(&both.a).moved_in);
   both.a.mute = false;
   fixture_run(&both.a);
-  for (int i = 0; i < CLIENTS; i++) {
-    CHECK(strstr(client_read(clients[i], NULL), "/x"));
-    close(clients[i]);
-  }
+  end_answered(clients, CLIENTS);
   pair_fini(&both);
 }
 
@@ -502,7 +504,7 @@ CHECK_CASE(idle_connections_go_to_those_that_go_on) {
   pair both;
   pair_init(&both);
   int clients[CLIENTS];
-  for (int i = 0; i < CLIENTS; i++) clients[i] = kept_client(&both);
+  keep_clients(&both, clients, CLIENTS);
   client_send(clients[0], "GET /half HTTP/1.1\r\nHo");
   fixture_run(&both.a);
   hand_over(&both);
@@ -522,7 +524,7 @@ CHECK_CASE(idle_connections_go_to_those_that_go_on) {
     const char *text = client_read(clients[i], NULL);
     CHECK(strstr(text, "/again") && !strstr(text, "Connection: close"));
   }
-  for (int i = 0; i < CLIENTS; i++) close(clients[i]);
+  close_all(clients, CLIENTS);
   pair_fini(&both);
 }
 

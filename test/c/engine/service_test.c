@@ -1,5 +1,6 @@
 /* Listeners: what they accept and when they rest, and what holds for the connections of each. */
 #include "engine/fixture.h"
+#include "io/poller_backend.h"
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -118,6 +119,38 @@ CHECK_CASE(draining_leaves_the_wakes_to_siblings) {
   CHECK(fd >= 0);
   close(fd);
   close(sibling);
+  fixture_end(&fx, client);
+}
+
+static int set_nothing(ab_poller *poller AB_UNUSED, int fd AB_UNUSED, uint32_t events AB_UNUSED,
+                       uint64_t token AB_UNUSED, bool registered AB_UNUSED) {
+  errno = ENOSPC;
+  return AB_ESYS;
+}
+
+/* The kernel's limit of watches, or its memory, may be at its end when a rest is over. */
+CHECK_CASE(a_listener_that_cannot_be_watched_is_tried_again) {
+  fixture fx;
+  fixture_init(&fx);
+  uint16_t port = fixture_listen(&fx);
+  ab_engine_lock(fx.engine);
+  ab__engine_rest(fx.engine);
+  ab_engine_unlock(fx.engine);
+  const ab_poller_ops *usual = fx.poller->ops;
+  ab_poller_ops failing = *usual;
+  failing.set = set_nothing;
+  fx.poller->ops = &failing;
+  fx.now += AB_REST;
+  fixture_run(&fx);
+  fx.poller->ops = usual;
+  int client = client_tcp(port);
+  fixture_run(&fx);
+  CHECK_INT(0, stats_of(&fx).accepted);
+  CHECK_INT(fx.now + AB_REST, ab_engine_deadline(fx.engine));
+  fx.now += AB_REST;
+  fixture_run(&fx); /* listens again, and hears of the client */
+  fixture_run(&fx);
+  CHECK_INT(1, stats_of(&fx).accepted);
   fixture_end(&fx, client);
 }
 

@@ -2,7 +2,6 @@
 #ifndef AB_TEST_ENGINE_TLS_CLIENT_H
 #define AB_TEST_ENGINE_TLS_CLIENT_H
 
-#include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
@@ -111,8 +110,6 @@ typedef struct tls_client {
 /* On a socket that is connected, with nothing said yet. `alpn` may be NULL. */
 static AB_UNUSED tls_client tls_client_on(fixture *fx, int fd, int version, const char *alpn) {
   tls_client client = {.ctx = SSL_CTX_new(TLS_client_method()), .fd = fd, .fx = fx};
-  const int one = 1; /* the engine's clock is not the kernel's: nothing may wait for it */
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   SSL_CTX_set_min_proto_version(client.ctx, version);
   SSL_CTX_set_max_proto_version(client.ctx, version);
   SSL_CTX_set_mode(client.ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);

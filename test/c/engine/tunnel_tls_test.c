@@ -1,7 +1,10 @@
 /* Connections over TLS that the application has taken over: what it says and what its peer says go
  * to and fro, and neither is held up, cut off or kept in memory without bounds. */
 #include <linux/sockios.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 
 #include "engine/conn.h"
 #include "engine/tls_client.h"
@@ -150,10 +153,7 @@ CHECK_CASE(a_socket_that_is_full_for_a_moment) {
   CHECK_INT(COUNT, send(tunnel.app, plenty, COUNT, MSG_NOSIGNAL));
   size_t read = 0;
   ab_engine *engine = tunnel.fx.engine;
-  ab_poller_wait(tunnel.fx.poller, 0);
-  ab_poller_lock(tunnel.fx.poller);
-  ab_poller_dispatch(tunnel.fx.poller);
-  ab_poller_unlock(tunnel.fx.poller);
+  fixture_hear(&tunnel.fx);
   ab_engine_begin_turn(engine, tunnel.fx.now);
   CHECK(!ab_engine_step(engine));
   read += read_some(&tunnel, read);
@@ -405,6 +405,93 @@ CHECK_CASE(memory_that_fails) {
     tls_end(&client, &fx);
     break;
   }
+}
+
+/* Without descriptors for it, too. */
+CHECK_CASE(descriptors_that_are_missing) {
+  fixture fx;
+  fixture_init(&fx);
+  fx.hold = true;
+  tls_client client = tls_connect(&fx, tls_listen_on(&fx, NULL));
+  tls_send(&client, GET("/a"));
+  struct rlimit before, none;
+  CHECK_INT(0, getrlimit(RLIMIT_NOFILE, &before));
+  none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+  CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &none));
+  ab_handover ends;
+  ab_engine_lock(fx.engine);
+  CHECK_INT(AB_ESYS, ab_exchange_prepare_handover(fx.held[0], &ends));
+  CHECK_INT(EMFILE, errno);
+  ab_engine_unlock(fx.engine);
+  CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &before));
+  CHECK(ends.fd == -1 && ends.own == -1);
+  CHECK(!ab_exchange_gone(fx.held[0]));
+  CHECK_INT(0, stats_of(&fx).taken_over);
+  answer_held(&fx, 0, "here");
+  fixture_run(&fx);
+  CHECK(strstr(tls_read(&client, NULL), "here"));
+  tls_end(&client, &fx);
+}
+
+enum { EACH = 200000 };
+static char back[EACH];
+
+typedef struct progress {
+  size_t said, read;  /* by the application; and by the peer */
+  size_t told, heard; /* by the peer; and by the application */
+} progress;
+
+static void write_both(tunnel *tunnel, progress *now) {
+  ssize_t n = send(tunnel->app, plenty + now->said, EACH - now->said, MSG_NOSIGNAL);
+  if (n > 0) now->said += (size_t)n;
+  ERR_clear_error();
+  int m = now->told < EACH
+              ? SSL_write(tunnel->client.ssl, plenty + now->told, (int)(EACH - now->told))
+              : 0;
+  if (m > 0) now->told += (size_t)m;
+  fixture_run(&tunnel->fx);
+}
+
+/* False if nothing has come. */
+static bool read_both(tunnel *tunnel, progress *now) {
+  size_t n = read_some(tunnel, now->read);
+  ssize_t m = recv(tunnel->app, back + now->heard, EACH - now->heard, 0);
+  now->read += n;
+  if (m > 0) now->heard += (size_t)m;
+  fixture_run(&tunnel->fx);
+  return n > 0 || m > 0;
+}
+
+/* A tunnel in use, whose allocation number `at` fails: all bytes go to and fro, past sockets that
+ * are full at first, or it ends. False: there are not so many allocations. */
+static bool use_failing(size_t at) {
+  tunnel tunnel;
+  begin(&tunnel);
+  fill();
+  set_send_buffer(&tunnel, 1);
+  progress now = {0};
+  size_t last = tunnel.fx.mem.calls + at;
+  tunnel.fx.mem.fail_at = last;
+  for (unsigned i = 0; i < 20; i++) write_both(&tunnel, &now);
+  for (unsigned i = 0; i < 1000 && (now.read < EACH || now.heard < EACH); i++) {
+    write_both(&tunnel, &now);
+    if (read_both(&tunnel, &now)) continue;
+    if (stats_of(&tunnel.fx).tls_connections == 0) break;
+    poll(&(struct pollfd){.fd = tunnel.client.fd, .events = POLLIN}, 1, 10); /* the kernel's time */
+  }
+  bool failed = tunnel.fx.mem.calls >= last, whole = now.read == EACH && now.heard == EACH;
+  CHECK(whole || (failed && stats_of(&tunnel.fx).tls_connections == 0));
+  CHECK(memcmp(got, plenty, now.read) == 0);
+  CHECK(memcmp(back, plenty, now.heard) == 0);
+  end(&tunnel);
+  return failed;
+}
+
+CHECK_CASE(memory_that_fails_later) {
+  signal(SIGPIPE, SIG_IGN); /* OpenSSL writes to tunnels that have ended */
+  size_t at = 1;
+  while (at < 1000 && use_failing(at)) at++;
+  CHECK(at > 3 && at < 1000);
 }
 
 CHECK_MAIN()

@@ -60,7 +60,7 @@ static void disarm(void) {
 
 typedef struct site {
   pki_identity one, two;
-  pki_pair authority;
+  pki_pair authority, good, stranger; /* and clients of its, and of nobody's */
   char *ca, *crl;
   ab_tls_identity sources[2];
   ab_tls_options options;
@@ -73,6 +73,10 @@ static void site_init(site *self) {
   self->one = pki_identity_of(&one);
   self->two = pki_identity_of(&two);
   self->authority = pki_make(&authority);
+  pki_order good = {.subject = "good", .issuer = &self->authority};
+  pki_order stranger = {.subject = "stranger"};
+  self->good = pki_make(&good);
+  self->stranger = pki_make(&stranger);
   self->ca = pki_chain_text(&self->authority, NULL);
   self->crl = pki_revoked_text(&self->authority, NULL);
   self->sources[0] = self->one.source;
@@ -89,6 +93,8 @@ static void site_fini(site *self) {
   pki_identity_free(&self->one);
   pki_identity_free(&self->two);
   pki_free(&self->authority);
+  pki_free(&self->good);
+  pki_free(&self->stranger);
   free(self->ca);
   free(self->crl);
 }
@@ -120,18 +126,30 @@ CHECK_CASE(a_context_without_memory_is_none) {
   site_fini(&site);
 }
 
-/* One conversation; the session's calls alone meet the failure. Returns how often it could not go
- * on. */
-static int talk(site *site, ab_tls_context *context, int version, SSL_SESSION *session) {
+typedef struct visit {
+  int version;
+  const pki_pair *own;  /* the client's certificate */
+  SSL_SESSION *session; /* that it resumes; or NULL */
+} visit;
+
+static void client_init(peer *client, const visit *visit) {
+  peer_init(client, NULL);
+  peer_version(client, visit->version);
+  SSL_set_tlsext_host_name(client->ssl, "b.example");
+  SSL_use_certificate(client->ssl, visit->own->certificate);
+  SSL_use_PrivateKey(client->ssl, visit->own->key);
+  if (visit->session) SSL_set_session(client->ssl, visit->session);
+}
+
+/* One conversation; the session's calls alone meet the failure. Returns whether it could not go on.
+ * *resumed may be NULL, and so may *left: what the client may resume. */
+static bool talk(ab_tls_context *context, const visit *visit, bool *resumed, SSL_SESSION **left) {
   static char out[SERVER_ROOM];
   server *server = calloc(1, sizeof *server);
   peer client;
   char buf[64];
   int result = AB_AGAIN;
-  peer_init(&client, NULL);
-  peer_version(&client, version);
-  SSL_set_tlsext_host_name(client.ssl, "b.example");
-  if (session) SSL_set_session(client.ssl, session);
+  client_init(&client, visit);
   trap.armed = true;
   server->tls = ab_tls_init(&failing, context);
   trap.armed = false;
@@ -140,7 +158,7 @@ static int talk(site *site, ab_tls_context *context, int version, SSL_SESSION *s
     server_pull(server, &client);
     ab_tls_wire wire = {server->in, server->in_len, out, 0, sizeof out};
     trap.armed = true;
-    result = ab_tls_handshake(server->tls, &wire, true, site ? PKI_NOW : 0);
+    result = ab_tls_handshake(server->tls, &wire, true, PKI_NOW);
     trap.armed = false;
     server_took(server, &wire);
     peer_give(&client, out, wire.out_len);
@@ -158,6 +176,9 @@ static int talk(site *site, ab_tls_context *context, int version, SSL_SESSION *s
     ab_tls_peer_subject(server->tls, buf, sizeof buf);
     ab_tls_end(server->tls, &wire);
     trap.armed = false;
+    peer_give(&client, out, wire.out_len);
+    SSL_read(client.ssl, buf, sizeof buf); /* takes tickets */
+    ERR_clear_error();
     if (n != 5) result = AB_EPEER;
     CHECK(n == 5 || n == AB_EPEER);
   }
@@ -165,28 +186,84 @@ static int talk(site *site, ab_tls_context *context, int version, SSL_SESSION *s
   CHECK(!server->tls || (result == AB_EPEER) == (ab_tls_fault(server->tls) != NULL));
   trap.armed = false;
   CHECK_INT(0, ERR_peek_error());
+  if (resumed) *resumed = ab_tls_is_resumed(server->tls);
+  if (left) *left = SSL_get1_session(client.ssl);
+  SSL_set_shutdown(client.ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN); /* it stays valid */
   server_free(server);
   peer_fini(&client);
-  return result == AB_OK ? 0 : 1;
+  return result != AB_OK;
 }
+
+/* Again and again, and something else fails each time. Returns how often it could not go on, and
+ * how often it was begun. */
+static int talk_failing(ab_tls_context *context, const visit *visit, int *times) {
+  int ended = 0;
+  *times = 0;
+  for (size_t fail_at = 1;; fail_at = next_failure(fail_at)) {
+    arm(fail_at);
+    disarm();
+    ended += talk(context, visit, NULL, NULL);
+    ++*times;
+    CHECK_INT(0, live);
+    if (!trap.failed) return ended;
+  }
+}
+
+static void calm(void) {
+  arm(0);
+  disarm();
+}
+
+#define FOR_BOTH(version) for (int version = TLS1_2_VERSION; version <= TLS1_3_VERSION; version++)
 
 CHECK_CASE(a_session_without_memory_ends) {
   site site;
+  int times;
   site_init(&site);
   ab_tls_context *context = context_of(&site.options);
-  for (int version = TLS1_2_VERSION; version <= TLS1_3_VERSION; version++) {
-    int ended = 0;
-    disarm();
-    trap.fail_at = 0;
-    CHECK_INT(0, talk(&site, context, version, NULL));
-    for (size_t fail_at = 1;; fail_at = next_failure(fail_at)) {
-      arm(fail_at);
-      trap.armed = false;
-      ended += talk(&site, context, version, NULL);
-      CHECK_INT(0, live);
-      if (!trap.failed) break;
-    }
-    CHECK(ended > 50);
+  FOR_BOTH(version) {
+    visit visit = {version, &site.good, NULL};
+    calm();
+    CHECK(!talk(context, &visit, NULL, NULL));
+    CHECK(talk_failing(context, &visit, &times) > 50);
+  }
+  ab_tls_context_release(context);
+  site_fini(&site);
+}
+
+/* A ticket that cannot be read for want of memory is none, or the session ends. */
+CHECK_CASE(a_resumed_session_without_memory) {
+  site site;
+  int times;
+  bool resumed;
+  site_init(&site);
+  ab_tls_context *context = context_of(&site.options);
+  FOR_BOTH(version) {
+    visit visit = {version, &site.good, NULL};
+    SSL_SESSION *session;
+    calm();
+    CHECK(!talk(context, &visit, NULL, &session));
+    visit.session = session;
+    CHECK(!talk(context, &visit, &resumed, NULL));
+    CHECK(resumed);
+    CHECK(talk_failing(context, &visit, &times) > 50);
+    SSL_SESSION_free(session);
+  }
+  ab_tls_context_release(context);
+  site_fini(&site);
+}
+
+/* What fails while a certificate is verified does not make it a good one. */
+CHECK_CASE(nobody_gets_by_for_want_of_memory) {
+  site site;
+  int times;
+  site_init(&site);
+  ab_tls_context *context = context_of(&site.options);
+  FOR_BOTH(version) {
+    visit visit = {version, &site.stranger, NULL};
+    int ended = talk_failing(context, &visit, &times);
+    CHECK_INT(times, ended);
+    CHECK(times > 50);
   }
   ab_tls_context_release(context);
   site_fini(&site);

@@ -12,7 +12,7 @@ module Storms
     private
 
     def blow
-      raise Failed, "#{proxy::PROGRAM} is not installed" unless ::Front.find(proxy::PROGRAM)
+      raise Failed, "#{proxy::PROGRAM} is not installed" unless ::Programs.find(proxy::PROGRAM)
 
       count = 0
       Cluster.open("preload_app! false\n#{settings}", terms:) do |cluster|
