@@ -14,8 +14,8 @@
 /* The view that a server has of its slot in the page, while it runs. */
 typedef struct ab_sight {
   ab_page_parts parts;
-  ab_rows rows;   /* of the requests in the application */
-  ab_rows queued; /* ... of those that wait; the engine's */
+  ab_rows rows;       /* of the requests in the application */
+  ab_rows queued;     /* ... of those that wait; the engine's */
   ab_nsec slow_after; /* a request that takes longer is kept; 0: none is for that */
   uint32_t sampled;   /* requests since one was kept as a sample */
   /* The series of the last request, which is mostly that of the next one. */
