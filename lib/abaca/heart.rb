@@ -3,7 +3,7 @@
 module Abaca
   # The heartbeats of a server that runs in a slot of the page. They come from a thread of their own, so each says that
   # Ruby still runs its threads in turn; and none comes while the engine does not turn. A request that computes stops
-  # neither, an extension that keeps Ruby's lock stops both.
+  # neither, an extension that keeps Ruby's lock stops both. With each the page gets what the process is as a whole.
   module Heart
     # Seconds between two heartbeats.
     INTERVAL = 1
@@ -19,7 +19,7 @@ module Abaca
       begin
         thread = Thread.new do
           loop do
-            engine.beat
+            engine.beat(Offloaded.count)
             also.each(&:call)
             sleep(INTERVAL)
           end

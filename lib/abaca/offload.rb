@@ -62,6 +62,9 @@ module Abaca
         end
       end
 
+      # @return [Integer] how many blocks run, or wait for a place
+      def count = @process == Process.pid ? @places.size + @places.num_waiting : 0
+
       # @return [Boolean] whether this is the thread of an offloaded block
       def here? = Thread.current.thread_variable?(HERE)
 

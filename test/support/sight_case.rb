@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "fiddle"
 require "socket"
 require "tmpdir"
 require_relative "page_rows"
@@ -11,9 +12,11 @@ require_relative "waits"
 module SightCase
   # A request's place to wait in, beside its path.
   class Served
-    attr_reader :rows, :database, :full
+    attr_reader :rows, :database, :full, :slot, :pid
 
-    def initialize(pid, port, parts)
+    def initialize(pid, port, parts, slot)
+      @pid = pid
+      @slot = slot
       @port = port
       @rows = PageRows.new(pid)
       @parts = parts
@@ -116,7 +119,7 @@ module SightCase
     page = Abaca::Page.create(slots: 1)
     pid = fork { run_server(mode, options, parts, page, port_writer) }
     port_writer.close
-    served = Served.new(pid, Integer(port_reader.gets), parts)
+    served = Served.new(pid, Integer(port_reader.gets), parts, page[0])
     yield served
   ensure
     served&.rows&.close
@@ -196,6 +199,13 @@ module SightCase
         thread.join
       end
     end
+
+    # Keeps Ruby's lock: nothing else of Ruby's runs meanwhile.
+    def hang(_env)
+      Fiddle::Function.new(Fiddle::Handle::DEFAULT["sleep"], [Fiddle::TYPE_INT], 0, need_gvl: true).call(3)
+    end
+
+    def stall(_env) = burn(0.6)
 
     def burn(seconds)
       limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds

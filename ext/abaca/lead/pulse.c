@@ -38,14 +38,9 @@ void ab_bell_hush(ab_bell *bell) {
   (void)got;
 }
 
-void ab_bell_await(ab_bell *bell, int fd, ab_nsec timeout, bool (*away)(void *ctx), void *ctx) {
+static void wait_for_bell(ab_bell *bell, int fd, ab_nsec timeout) {
   struct pollfd fds[] = {{bell->fd, POLLIN, 0}, {fd, POLLIN, 0}};
   struct timespec ts, *until = NULL;
-  if (timeout == AB_POLL_FOREVER) {
-    /* A thread that left before it could see that we sleep is seen here. */
-    atomic_store(&bell->asleep, true);
-    if (away(ctx)) timeout = 0;
-  }
   if (timeout != AB_POLL_FOREVER) {
     ts = (struct timespec){.tv_sec = (time_t)(timeout / AB_NSEC_PER_SEC),
                            .tv_nsec = (long)(timeout % AB_NSEC_PER_SEC)};
@@ -54,4 +49,18 @@ void ab_bell_await(ab_bell *bell, int fd, ab_nsec timeout, bool (*away)(void *ct
   ppoll(fds, fd >= 0 ? 2 : 1, until, NULL);
   atomic_store(&bell->asleep, false);
   if (fds[0].revents) ab_bell_hush(bell);
+}
+
+void ab_bell_sleep(ab_bell *bell, int fd, ab_nsec most, bool (*away)(void *ctx), void *ctx) {
+  /* A thread that left before it could see that we sleep is seen here. */
+  atomic_store(&bell->asleep, true);
+  wait_for_bell(bell, fd, away(ctx) ? 0 : most);
+}
+
+void ab_bell_await(ab_bell *bell, int fd, ab_nsec timeout, bool (*away)(void *ctx), void *ctx) {
+  if (timeout == AB_POLL_FOREVER) {
+    ab_bell_sleep(bell, fd, AB_POLL_FOREVER, away, ctx);
+  } else {
+    wait_for_bell(bell, fd, timeout);
+  }
 }

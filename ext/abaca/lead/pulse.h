@@ -25,6 +25,8 @@ void ab_bell_hush(ab_bell *bell);
  * over. With AB_POLL_FOREVER it sleeps, and threads that go away ring; `away` is asked after that
  * has become visible, and if it says true this returns at once. */
 void ab_bell_await(ab_bell *bell, int fd, ab_nsec timeout, bool (*away)(void *ctx), void *ctx);
+/* The same with AB_POLL_FOREVER, but it sleeps for `most` at most. */
+void ab_bell_sleep(ab_bell *bell, int fd, ab_nsec most, bool (*away)(void *ctx), void *ctx);
 
 typedef struct ab_pulse {
   _Atomic uint64_t beat; /* odd while it is away; a new number for each time */

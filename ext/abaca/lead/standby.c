@@ -42,6 +42,7 @@ struct ab_standby {
   uint64_t writing;     /* the beat of the leader then */
   unsigned looks;       /* at leaders that have gone on to other requests */
   ab_nsec nudge_at;     /* not before, where threads pass the lead */
+  ab_nsec second_at;    /* when the next second begins */
   unsigned idle, calm;  /* looks in a row with no thread away; with none that has lost the lead */
   ab_standby_stats stats;
 };
@@ -265,6 +266,15 @@ static void tell(ab_standby *standby, const sight *sight) {
   if (sight->call && calls->call) calls->call(standby->ctx, sight->stalled);
 }
 
+static void tell_second(ab_standby *standby, ab_nsec now) {
+  if (!standby->calls.second) return;
+  if (now >= standby->second_at) {
+    standby->calls.second(standby->ctx, now);
+    standby->second_at = (now / AB_NSEC_PER_SEC + 1) * AB_NSEC_PER_SEC;
+  }
+  standby->watcher.nap = standby->second_at - now;
+}
+
 static ab_nsec stand_by(void *arg, int *fd) {
   ab_standby *standby = arg;
   ab_nsec now = ab_clock_monotonic();
@@ -275,6 +285,7 @@ static ab_nsec stand_by(void *arg, int *fd) {
   ab_nsec time = shorter(next_look(standby, &sight, leads), send_late(standby, now));
   pthread_mutex_unlock(&standby->lead->lock);
   tell(standby, &sight);
+  tell_second(standby, now);
   if (leads && !sight.deaf) *fd = ab_poller_fd(standby->poller);
   return shorter(next_turn, time);
 }

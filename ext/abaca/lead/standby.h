@@ -34,6 +34,8 @@ typedef struct ab_standby_calls {
   bool (*report)(void *ctx, ab_participant *participant, uint64_t beat, ab_nsec since);
   /* True when the application's side is needed for another reason; the lead's lock is held. */
   bool (*wanted)(void *ctx);
+  /* Once in each second of the clock, whatever the participants do. */
+  void (*second)(void *ctx, ab_nsec now);
 } ab_standby_calls;
 
 typedef struct ab_standby_stats {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "io/poller.h"
 #include "io/thread.h"
 
 static void *watch(void *arg) {
@@ -10,7 +11,12 @@ static void *watch(void *arg) {
   while (!atomic_load(&watcher->stopping)) {
     int fd = -1;
     ab_nsec time = watcher->calls->look(watcher->ctx, &fd);
-    ab_bell_await(&watcher->bell, fd, time, watcher->calls->away, watcher->ctx);
+    if (time == AB_POLL_FOREVER) {
+      ab_bell_sleep(&watcher->bell, fd, watcher->nap, watcher->calls->away, watcher->ctx);
+    } else {
+      ab_bell_await(&watcher->bell, fd, time < watcher->nap ? time : watcher->nap,
+                    watcher->calls->away, watcher->ctx);
+    }
   }
   return NULL;
 }
@@ -18,6 +24,7 @@ static void *watch(void *arg) {
 int ab_watcher_start(ab_watcher *watcher, const ab_watcher_calls *calls, void *ctx) {
   watcher->calls = calls;
   watcher->ctx = ctx;
+  watcher->nap = AB_POLL_FOREVER;
   atomic_init(&watcher->stopping, false);
   int error = ab_bell_init(&watcher->bell);
   if (error) return error;

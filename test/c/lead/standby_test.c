@@ -22,6 +22,8 @@ typedef struct stage {
   atomic_uint called, noticed, nudged, reported;
   atomic_uint kept, again; /* looks at a thread of a pool, which is away with the lead */
   _Atomic bool passes;     /* ... and loses it */
+  atomic_uint seconds;
+  _Atomic ab_nsec second; /* the last one */
 } stage;
 
 /* In the standby's thread, where nothing can be checked. */
@@ -49,8 +51,14 @@ static bool pass(void *ctx, ab_participant *leader, bool again) {
   return true;
 }
 
+static void second(void *ctx, ab_nsec now) {
+  stage *s = ctx;
+  atomic_store(&s->second, now / AB_NSEC_PER_SEC);
+  atomic_fetch_add(&s->seconds, 1);
+}
+
 static const ab_standby_calls calls = {
-    .call = call, .pass = pass, .nudge = nudge, .report = report};
+    .call = call, .pass = pass, .nudge = nudge, .report = report, .second = second};
 
 static void stage_start(stage *s, const ab_standby_options *options) {
   memset(s, 0, sizeof *s);
@@ -459,6 +467,22 @@ CHECK_CASE(the_lead_goes_to_and_fro) {
   for (int i = 0; i < CLIENTS; i++) close(clients[i]);
   fixture_run(&s.fx);
   stage_fini(&s);
+}
+
+/* Whether a thread is away or all are there, which is when the standby sleeps. */
+CHECK_CASE(each_second_is_told_once) {
+  for (int away = 0; away < 2; away++) {
+    stage s;
+    stage_init(&s, SHORT);
+    if (away) ab_pulse_leave(&s.main.pulse);
+    ab_nsec begin = ab_clock_monotonic(), end = begin + LONG;
+    while (atomic_load(&s.seconds) < 3 && ab_clock_monotonic() < end) rest();
+    unsigned seconds = atomic_load(&s.seconds);
+    ab_nsec passed = atomic_load(&s.second) - begin / AB_NSEC_PER_SEC;
+    CHECK(seconds >= 3);
+    CHECK(seconds <= passed + 1);
+    stage_fini(&s);
+  }
 }
 
 CHECK_MAIN()

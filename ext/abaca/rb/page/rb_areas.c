@@ -24,7 +24,9 @@ static VALUE row_on(const ab_page_parts *parts, uint32_t index) {
 
 /* A loop that does not come back cannot say so: its age tells. */
 static enum ab_loop_state state_now(const ab_loop_line *line, ab_nsec here, ab_nsec stall_after) {
-  bool stalls = line->state == AB_LOOP_STATE_BUSY && stall_after && here >= stall_after;
+  /* While a thread of the pool computes, others go on. */
+  bool stalls = line->state == AB_LOOP_STATE_BUSY && line->kind != AB_LOOP_THREAD && stall_after &&
+                here >= stall_after;
   return stalls ? AB_LOOP_STATE_STALLED : (enum ab_loop_state)line->state;
 }
 

@@ -75,6 +75,7 @@ typedef struct ab_runner {
   ab_nsec moment;         /* when it has ended a request, if nothing has run since; 0: unknown */
   ab_collected collected; /* where no loop looks at it */
   uint16_t place;         /* its number among those of the server */
+  ab_loop_line *line;     /* of its loop or thread in the page; NULL: none */
 } ab_runner;
 
 /* Called by the way of a request, for what rb/run measures and limits. None calls Ruby code. */

@@ -1,6 +1,7 @@
 #include "rb/rack/rb_sight.h"
 
 #include "http/request_start.h"
+#include "rb/rack/rb_line.h"
 #include "rb/rack/rb_process.h"
 
 /* --- the server's --- */
@@ -234,6 +235,23 @@ void ab_sight_waited(ab_sight *sight, enum ab_state state, ab_nsec time) {
   ab_series_add(ab_series_find(&sight->series, key), time);
 }
 
+static void count_time(ab_sight *sight, enum ab_series_kind kind, ab_nsec time) {
+  if (sight->parts.series_count < AB_SERIES_KIND_COUNT) return;
+  ab_series_key key = {.kind = (uint8_t)kind, .route = AB_SERIES_NO_ROUTE};
+  ab_series_add(ab_series_find(&sight->series, key), time);
+}
+
+void ab_sight_had_gvl(ab_sight *sight, ab_nsec time) {
+  count_time(sight, AB_SERIES_GVL_THREAD, time);
+}
+
+void ab_sight_stalled(ab_sight *sight, ab_nsec time) {
+  ab_page_app *app = &sight->parts.slot->app;
+  AB_ADD(app->stalls, 1);
+  AB_ADD(app->stall_time, time);
+  count_time(sight, AB_SERIES_STALL, time);
+}
+
 /* --- where no loop knows it --- */
 
 /* A thread runs while others may collect garbage, unless Ruby tells when it has the GVL (3.2). */
@@ -254,6 +272,7 @@ void ab_sight_turn(ab_call *call, enum ab_state state, const ab_addr *peer, ab_n
   } else {
     ab_row_turn(row, state, now);
   }
+  ab_line_shows_call(call, state, now);
   if (!knows_when_it_runs(call)) return;
   ab_nsec collected = ab_collected_end(&call->runner->collected, ran);
   if (collected > 0) ab_row_shift(row, AB_STATE_RUN, AB_STATE_GC, collected);

@@ -57,6 +57,11 @@ static inline void ab_sight_answered(const ab_call *call) {
 /* A wait in that state has ended. */
 void ab_sight_waited(ab_sight *sight, enum ab_state state, ab_nsec time);
 
+/* A thread of the pool has waited so long for the GVL. */
+void ab_sight_had_gvl(ab_sight *sight, ab_nsec time);
+/* A loop has made no turn for so long. */
+void ab_sight_stalled(ab_sight *sight, ab_nsec time);
+
 /* --- where no loop knows it: on threads, and on fibers of other schedulers --- */
 
 /* Its row, which it has, turns. Collections are told apart. */

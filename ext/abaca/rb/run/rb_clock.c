@@ -1,6 +1,6 @@
 #include "rb/run/rb_clock.h"
 
-#include "rb/rack/rb_sight.h"
+#include "rb/rack/rb_line.h"
 #include "rb/run/rb_hybrid.h"
 
 /* --- a request --- */
@@ -10,9 +10,10 @@ void ab_clock_begin(ab_call *call, ab_nsec now) {
   bool measured = call->measure.route.serial != 0;
   if (loop) {
     call->work = ab_loop_begin_work(loop, call->row, measured, now);
-  } else if (measured) {
-    call->measure.computed = ab_clock_of_thread();
+    return;
   }
+  if (measured) call->measure.computed = ab_clock_of_thread();
+  if (call->row) ab_line_shows_call(call, AB_STATE_RUN, now);
 }
 
 /* Without memory for its work nothing but its beginning and its end is known. */
@@ -23,6 +24,7 @@ void ab_clock_end(ab_call *call, ab_nsec now) {
     longest = ab_loop_end_work(ab_driver_of(call->runner)->loop, call->work, now);
   } else if (call->row) {
     ab_sight_turn(call, AB_STATE_RUN, NULL, now);
+    ab_line_shows(call->runner, AB_LOOP_STATE_IDLE, NULL, now);
   }
   if (AB_UNLIKELY(measured)) ab_hybrid_end(call, longest);
   call->work = NULL;
@@ -34,21 +36,52 @@ static void waited(void *sight, enum ab_state state, ab_nsec time) {
   ab_sight_waited(sight, state, time);
 }
 
+static void stalled(void *ctx, ab_nsec time) {
+  ab_sight_stalled(ctx, time);
+}
+
+static ab_series *series(ab_sight *sight, enum ab_series_kind kind) {
+  ab_series_key key = {.kind = (uint8_t)kind, .route = AB_SERIES_NO_ROUTE};
+  return sight->parts.series_count < AB_SERIES_KIND_COUNT ? NULL
+                                                          : ab_series_find(&sight->series, key);
+}
+
+static void show_loop(ab_driver *driver, bool main) {
+  const ab_run *run = driver->run;
+  ab_sight *sight = run->rack.sight;
+  const ab_loop_sight shown = {
+      .services = &run->services,
+      .waited = waited,
+      .stalled = stalled,
+      .ctx = sight,
+      .stall_after = AB_GET(sight->parts.slot->process.stall_after),
+      .line = driver->runner.line,
+      .rows = sight->parts.rows,
+      .lag = series(sight, AB_SERIES_LOOP_LAG),
+      .gvl = series(sight, main ? AB_SERIES_GVL_LOOP : AB_SERIES_GVL_SPARE),
+  };
+  ab_loop_set_sight(driver->loop, &shown);
+}
+
+static enum ab_loop_kind kind_of(const ab_driver *driver) {
+  if (!driver->loop) return driver == &driver->run->main ? AB_LOOP_GUEST : AB_LOOP_THREAD;
+  return driver == &driver->run->main ? AB_LOOP_MAIN : AB_LOOP_SPARE;
+}
+
 void ab_clock_attach(ab_driver *driver) {
   ab_run *run = driver->run;
   driver->runner.place = run->places++;
   if (!run->rack.sight) return;
-  if (driver->loop) {
-    ab_loop_set_sight(
-        driver->loop,
-        &(ab_loop_sight){.services = &run->services, .waited = waited, .ctx = run->rack.sight});
-  }
+  enum ab_loop_kind kind = kind_of(driver);
+  ab_line_begin(&driver->runner, kind);
+  if (driver->loop) show_loop(driver, kind == AB_LOOP_MAIN);
   ab__clock_set_thread(run, driver);
   driver->attached = true;
 }
 
 void ab_clock_detach(ab_driver *driver) {
   if (driver->loop) ab_loop_set_sight(driver->loop, NULL);
+  ab_line_end(&driver->runner);
   if (driver->attached) ab__clock_set_thread(driver->run, NULL);
   driver->attached = false;
 }

@@ -10,7 +10,7 @@
 
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_process.h"
-#include "rb/rack/rb_sight.h"
+#include "rb/rack/rb_line.h"
 #include "rb/run/rb_thread_parts.h"
 #include "rb/scheduler/rb_scheduler.h"
 
@@ -111,7 +111,14 @@ static void turn_work(const ab_work *work, rb_event_flag_t event) {
 static void turn_call(ab_call *call, rb_event_flag_t event) {
   if (!call->row) return;
   unsigned said = call->said != AB_STATE_COUNT ? call->said : call->wait_state;
-  ab_row_turn(call->row, state_after(event, said), ab_clock_monotonic());
+  ab_nsec now = ab_clock_monotonic();
+  enum ab_state state = state_after(event, said);
+  /* It has the GVL by now. */
+  if (event == RUBY_INTERNAL_THREAD_EVENT_RESUMED && call->row->state == AB_STATE_GVL)
+    ab_sight_had_gvl(call->rack->sight, now - call->row->since);
+  ab_row_turn(call->row, state, now);
+  bool runs = event == RUBY_INTERNAL_THREAD_EVENT_RESUMED;
+  ab_line_shows_call(call, runs ? AB_STATE_RUN : state, now);
 }
 
 static void thread_event(rb_event_flag_t event, const rb_internal_thread_event_data_t *data,

@@ -10,7 +10,7 @@
 #include "rb/pool/rb_scrub.h"
 #include "rb/pool/rb_stack.h"
 #include "rb/rack/rb_process.h"
-#include "rb/rack/rb_sight.h"
+#include "rb/rack/rb_line.h"
 #include "rb/run/rb_clock.h"
 #include "rb/run/rb_turn.h"
 
@@ -489,9 +489,13 @@ void ab_guest_run(ab_guest *guest, const ab_loop_client *client, void *ctx) {
     collect_events(guest->poller);
     ab_nsec now = ab_clock_monotonic();
     if (heedless && now > heedless) ab_histogram_add(&guest->run->lag, now - heedless);
+    ab_runner *runner = &guest->run->main.runner;
+    ab_line_shows(runner, AB_LOOP_STATE_BUSY, NULL, now);
+    if (runner->line) ab_loop_line_tick(runner->line);
     bool more = client->turn(ctx, now);
     raise_forwarded(guest);
     if (client->done(ctx) && !more) return;
+    if (runner->line) ab_line_shows(runner, AB_LOOP_STATE_IDLE, NULL, ab_clock_monotonic());
     /* Workers that were woken answer before the next turn, which then sends it all. */
     if (more || guest->handed) {
       heedless = now;

@@ -64,6 +64,9 @@ typedef struct ab_slow {
   uint64_t closed; /* clients, so far */
 } ab_slow;
 
+/* stall_after where no loop stalls. */
+#define AB_STALLS_NEVER (UINT64_MAX / 4)
+
 /* rb_stalls.c: what is done about fibers that keep their loop, and threads that keep the GVL. */
 typedef struct ab_stalls {
   ab_standby_options options;
@@ -133,6 +136,8 @@ typedef struct ab_run_stages {
   ab_nsec (*deadline)(const struct ab_run *run);
   /* Without the GVL: the next `turn` has something to do, though nothing was requested. */
   bool (*due)(const struct ab_run *run, ab_nsec now);
+  /* Each second, on one thread at a time; without the GVL. */
+  void (*second)(struct ab_run *run, ab_nsec now);
   /* Nothing is left to serve. */
   bool (*done)(const struct ab_run *run);
 } ab_run_stages;

@@ -15,8 +15,6 @@
 /* While one stalls already the next one loses the lead sooner: after this share of the time. */
 #define AGAIN 4
 
-#define NEVER (UINT64_MAX / 4)
-
 /* A collection counts from this share of the time after which a loop has stalled. */
 #define SHARE 2
 
@@ -49,7 +47,7 @@ void ab_stalls_configure(ab_run *run, VALUE options) {
   ab_standby_options *times = &run->stalls.options;
   run->stalls.collected = collected_ms();
   ab_nsec after = seconds(options, "stall_after");
-  times->stall_after = after ? after : NEVER;
+  times->stall_after = after ? after : AB_STALLS_NEVER;
   times->stall_again = times->stall_after / AGAIN;
   times->report_after = seconds(options, "stall_report");
   times->starve_after = seconds(options, "gvl_wait_target");
@@ -145,8 +143,17 @@ static bool wanted(void *ctx) {
          (due && ab_clock_monotonic() >= due);
 }
 
-static const ab_standby_calls calls = {
-    .call = call, .pass = pass, .nudge = nudge, .report = report, .wanted = wanted};
+static void second(void *ctx, ab_nsec now) {
+  ab_run *run = ctx;
+  run->stages->second(run, now);
+}
+
+static const ab_standby_calls calls = {.call = call,
+                                       .pass = pass,
+                                       .nudge = nudge,
+                                       .report = report,
+                                       .wanted = wanted,
+                                       .second = second};
 
 /* --- with the GVL --- */
 

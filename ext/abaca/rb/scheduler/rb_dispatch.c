@@ -42,12 +42,12 @@ static bool dispatch(ab_loop *loop, VALUE fiber, VALUE carrier, VALUE (*switcher
   loop->carrier = loop->current = Qnil;
   if (AB_UNLIKELY(state && last == fiber && was_refused(loop, fiber))) {
     rb_set_errinfo(Qnil);
-    loop->work = NULL;
+    if (AB_UNLIKELY(loop->work != NULL)) ab__loop_runs(loop, NULL);
     return false;
   }
   /* A sibling gave control back, by Fiber#raise or a transfer. Only the loop can run this fiber. */
   if (AB_UNLIKELY(last != loop->parker)) ab__loop_leave_behind(loop, last);
-  loop->work = NULL;
+  if (AB_UNLIKELY(loop->work != NULL)) ab__loop_runs(loop, NULL);
   RB_GC_GUARD(last);
   if (AB_UNLIKELY(state)) rb_jump_tag(state);
   if (AB_UNLIKELY(loop->fatal != 0)) go_on_with_kill(loop);

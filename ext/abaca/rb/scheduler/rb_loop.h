@@ -12,6 +12,8 @@
 #include "io/poller.h"
 #include "lead/pulse.h"
 #include "io/timer.h"
+#include "page/loops.h"
+#include "page/series.h"
 #include "page/services.h"
 
 typedef struct ab_loop ab_loop;
@@ -130,6 +132,11 @@ ab_work *ab_loop_work(const ab_loop *loop);
 typedef struct ab_loop_sight {
   const ab_services *services; /* what the settings name at the other ends of descriptors */
   void (*waited)(void *ctx, enum ab_state state, ab_nsec time); /* a wait of work has ended */
+  void (*stalled)(void *ctx, ab_nsec time); /* the loop has made no turn for stall_after */
+  ab_nsec stall_after;                      /* 0: never */
+  ab_loop_line *line;                       /* of the loop; NULL: none */
+  const ab_row *rows;                       /* of the area that its rows are in */
+  ab_series *lag, *gvl;                     /* NULL: not counted */
   void *ctx;
 } ab_loop_sight;
 

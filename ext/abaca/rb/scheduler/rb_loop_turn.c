@@ -14,6 +14,7 @@ typedef struct blocking_wait {
   ab_nsec timeout;
   ab_nsec ended; /* 0: it did not begin */
   ab_pulse *pulse;
+  ab_loop_line *line; /* of the loop, or NULL */
 } blocking_wait;
 
 /* From here on the time until we have the GVL again counts. */
@@ -21,6 +22,7 @@ static void *wait_without_gvl(void *arg) {
   blocking_wait *wait = arg;
   ab_poller_wait(wait->poller, wait->timeout);
   wait->ended = ab_clock_monotonic();
+  if (wait->line) ab_loop_line_turn(wait->line, AB_LOOP_STATE_AWAY, AB_LOOP_NO_ROW, wait->ended, 0);
   if (wait->pulse) ab_pulse_starve(wait->pulse);
   return NULL;
 }
@@ -46,6 +48,27 @@ static bool shares(const ab_loop *loop) {
   return client && client->shares && client->shares(loop->client_ctx);
 }
 
+/* What the page shows of the loop. */
+static void show(const ab_loop *loop, enum ab_loop_state state, ab_nsec now) {
+  ab_loop_line *line = loop->sight.line;
+  if (line) ab_loop_line_turn(line, state, AB_LOOP_NO_ROW, now, loop->sight.stall_after);
+}
+
+/* Since `heedless` the loop has not looked at events: it has run fibers, or `waited` for the GVL.
+ */
+static void count_lag(ab_loop *loop, ab_nsec now, bool waited) {
+  const ab_loop_sight *sight = &loop->sight;
+  ab_nsec time = now - loop->heedless;
+  ab_histogram_add(&loop->lag, time);
+  if (!sight->lag) return;
+  ab_series_add(sight->lag, time);
+  if (waited) {
+    ab_series_add(sight->gvl, time);
+  } else if (AB_UNLIKELY(time >= sight->stall_after) && sight->stall_after) {
+    sight->stalled(sight->ctx, time);
+  }
+}
+
 /* Waits without the GVL. A thread that gets it finds AB_BLOCKED and wakes the poller. INTR_FAIL:
  * no interrupt's handler runs between the check of the ready list and the wait; a later one
  * calls unblock_wait. False: no time to wait. */
@@ -54,8 +77,10 @@ static bool block(ab_loop *loop) {
   if (deadline != 0 && deadline <= now) return false;
   ab_pulse *pulse = loop->pulse;
   ab_nsec timeout = deadline == 0 ? AB_POLL_FOREVER : deadline - now;
-  blocking_wait wait = {.poller = loop->poller, .timeout = timeout, .pulse = pulse};
-  ab_histogram_add(&loop->lag, now - loop->heedless);
+  blocking_wait wait = {
+      .poller = loop->poller, .timeout = timeout, .pulse = pulse, .line = loop->sight.line};
+  count_lag(loop, now, false);
+  show(loop, AB_LOOP_STATE_IDLE, now);
   int flags = RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE;
 #ifdef RB_NOGVL_PENDING_INTR_FAIL
   flags |= RB_NOGVL_PENDING_INTR_FAIL;
@@ -119,6 +144,7 @@ static void let_others(ab_loop *loop, bool waited) {
   }
   if (gives) {
     loop->gave_way = ab_clock_monotonic();
+    show(loop, AB_LOOP_STATE_AWAY, loop->gave_way);
     state = ab_share_give_way(&loop->share);
     loop->had_way = ab_clock_monotonic();
   }
@@ -136,7 +162,9 @@ static bool is_finished(ab_loop *loop) {
 
 bool ab__loop_turn(ab_loop *loop) {
   loop->now = ab_clock_monotonic();
-  ab_histogram_add(&loop->lag, loop->now - loop->heedless);
+  count_lag(loop, loop->now, loop->polled != 0);
+  show(loop, AB_LOOP_STATE_BUSY, loop->now);
+  if (loop->sight.line) ab_loop_line_tick(loop->sight.line);
   loop->heedless = loop->now;
   ab_collected_begin(&loop->collected);
   ab__loop_run_ready(loop);

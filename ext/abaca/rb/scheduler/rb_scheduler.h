@@ -192,6 +192,14 @@ static inline void ab__loop_back(ab_loop *loop) {
   if (AB_UNLIKELY(loop->watchdog != NULL)) ab_pulse_return(&loop->watchdog->pulse);
 }
 
+/* From now on the loop runs that work, or none. */
+static inline void ab__loop_runs(ab_loop *loop, ab_work *work) {
+  loop->work = work;
+  if (AB_UNLIKELY(!loop->sight.line)) return;
+  const ab_row *row = work ? work->row : NULL;
+  ab_loop_line_runs(loop->sight.line, row ? (uint32_t)(row - loop->sight.rows) : AB_LOOP_NO_ROW);
+}
+
 /* rb_loop_turn.c. Runs what is ready and waits for more; false if nothing is left to wait for. */
 bool ab__loop_turn(ab_loop *loop);
 VALUE ab__loop_stopped(VALUE loop);

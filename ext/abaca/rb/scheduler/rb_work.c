@@ -115,13 +115,13 @@ ab_work *ab_loop_begin_work(ab_loop *loop, ab_row *row, bool measured, ab_nsec n
   work->measured = measured;
   work->longest = 0;
   begin_stretch(loop, work, now);
-  loop->work = work;
+  ab__loop_runs(loop, work);
   return work;
 }
 
 ab_nsec ab_loop_end_work(ab_loop *loop, ab_work *work, ab_nsec now) {
   if (AB_LIKELY(loop->work == work)) {
-    loop->work = NULL;
+    ab__loop_runs(loop, NULL);
     end_stretch(work, now);
     if (AB_LIKELY(work->row != NULL)) {
       ab_nsec ran = running_for(work->row, now);
@@ -150,7 +150,7 @@ void ab__works_fini(ab_loop *loop) {
 void ab__work_pause(ab_loop *loop, ab_waiter *waiter) {
   ab_work *work = loop->work;
   ab_nsec now = ab_clock_monotonic();
-  loop->work = NULL;
+  ab__loop_runs(loop, NULL);
   waiter->work = work;
   waiter->work_serial = work->serial;
   end_stretch(work, now);
@@ -218,5 +218,5 @@ void ab__work_go_on(ab_loop *loop, const ab_waiter *waiter) {
     ab_row_turn(work->row, AB_STATE_RUN, now);
   }
   begin_stretch(loop, work, now);
-  loop->work = work;
+  ab__loop_runs(loop, work);
 }

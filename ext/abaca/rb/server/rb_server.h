@@ -16,6 +16,20 @@ typedef struct ab_shutdown {
   ab_nsec last_words;        /* when the app is done: for what is still being sent */
 } ab_shutdown;
 
+/* What a process has collected so far, as Ruby counts it. */
+typedef struct ab_collections {
+  size_t time; /* milliseconds */
+  size_t minor, major;
+  bool looked;
+} ab_collections;
+
+/* rb_server_history.c: what is compared with the next second */
+typedef struct ab_second {
+  ab_history history; /* the standby's thread has it, while there is one */
+  uint64_t rejected;  /* the same one's */
+  ab_collections collections;
+} ab_second;
+
 typedef struct ab_server {
   ab_run run; /* first, and in it the Rack side: see ab_rack_of */
   ab_shutdown shutdown;
@@ -25,7 +39,8 @@ typedef struct ab_server {
   ab_nsec slow_after;      /* requests that take longer are kept there; 0: none is */
   uint32_t metrics_routes; /* that are told apart there */
   bool balances;           /* connections move to and from the workers of the page's other slots */
-  ab_nsec asked;           /* when the engine was last asked to turn, for a heartbeat */
+  ab_second second;
+  ab_nsec asked; /* when the engine was last asked to turn, for a heartbeat */
   bool running;
   bool ended; /* the main loop has come to its end by itself */
 } ab_server;
@@ -55,6 +70,14 @@ void ab_server_leave_slot(ab_server *server);
 void ab_server_configure_sight(ab_server *server, VALUE options);
 void ab_server_open_sight(ab_server *server);
 void ab_server_close_sight(ab_server *server);
+
+/* --- rb_server_history.c: what it does in each second --- */
+
+void ab_server_begin_history(ab_server *server);
+/* Without the GVL, on one thread at a time. */
+void ab_server_second(ab_run *run, ab_nsec now);
+/* With the GVL, each second while it has a slot. */
+void ab_server_look_at_process(ab_server *server, uint32_t offloads, ab_nsec now);
 
 /* The slot's state from now on. */
 void ab_server_say(ab_server *server, enum ab_page_state state);

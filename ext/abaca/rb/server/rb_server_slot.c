@@ -46,21 +46,24 @@ void ab_server_say(ab_server *server, enum ab_page_state state) {
   if (server->part) ab_page_set_state(server->part, state);
 }
 
-/* call-seq: beat -> nil
+/* call-seq: beat(offloads) -> nil
  *
  * To be called each second, on a thread of its own: it has to get Ruby's lock for it. Beats if the
- * engine has turned since the last call, and has it turn again. */
-static VALUE server_beat(VALUE self) {
+ * engine has turned since the last call, and has it turn again. `offloads`: blocks that have
+ * threads of their own, or wait for one. */
+static VALUE server_beat(VALUE self, VALUE offloads) {
   ab_server *server = ab_server_own_or_null(self);
   if (!server || !server->part) return Qnil;
   ab_nsec turned = __atomic_load_n(&server->part->figures.turned, __ATOMIC_RELAXED);
   ab_nsec now = ab_clock_monotonic();
   if (turned >= server->asked) ab_page_beat(server->part, now);
   server->asked = now;
+  ab_server_look_at_process(server, NUM2UINT(offloads), now);
+  if (!server->run.rack.standby) ab_server_second(&server->run, now);
   ab_poller_wakeup(server->run.rack.poller);
   return Qnil;
 }
 
 void ab_init_server_slot(VALUE cEngine) {
-  rb_define_method(cEngine, "beat", server_beat, 0);
+  rb_define_method(cEngine, "beat", server_beat, 1);
 }

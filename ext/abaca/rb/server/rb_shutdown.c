@@ -226,6 +226,7 @@ const ab_run_stages ab_shutdown_stages = {
     .turn = take_turn,
     .deadline = next_deadline,
     .due = idle_due,
+    .second = ab_server_second,
     .done = is_done,
 };
 
