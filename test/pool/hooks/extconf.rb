@@ -15,12 +15,12 @@ have_func("rb_io_closed_p", ["ruby.h", "ruby/io.h"])
 have_func("rb_process_status_wait", "ruby.h")
 have_func("rb_postponed_job_preregister", ["ruby.h", "ruby/debug.h"])
 # rubocop:disable Style/GlobalVars
-core = %w[base/mem base/fork_page io/poller io/poller_epoll io/heap io/wheel io/clock io/thread io/blocking io/storage
-          lead/pulse lead/watcher]
+core = %w[base/mem base/fork_page base/addr io/poller io/poller_epoll io/heap io/wheel io/clock io/thread io/blocking
+          io/storage lead/pulse lead/watcher]
 core.map! { |name| File.join(root, "#{name}.c") }
-core += Dir[File.join(root, "rb/{scheduler,pool}/*.c")]
+core += Dir[File.join(root, "{page,rb/scheduler,rb/pool}/*.c")]
 $srcs = core.map { |path| File.basename(path) }.sort + ["pool_hooks.c"]
-$VPATH.concat(%w[base io lead rb/scheduler rb/pool].map { |room| File.join(root, room) })
+$VPATH.concat(%w[base page io lead rb/scheduler rb/pool].map { |room| File.join(root, room) })
 $INCFLAGS = "#{$INCFLAGS} -I#{root}"
 $defs << "-D_GNU_SOURCE"
 $defs << "-DAB_SCHEDULER_INTERFACE=#{Integer(ARGV[0])}" if ARGV[0]

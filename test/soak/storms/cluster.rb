@@ -94,6 +94,15 @@ module Storms
       end
     end
 
+    # @return [Array<Integer>] those that belong to the server, without the one that answers for it
+    def servers
+      processes.reject do |pid|
+        File.read("/proc/#{pid}/cmdline").start_with?("abaca: watch: ")
+      rescue SystemCallError
+        false # it has ended meanwhile
+      end
+    end
+
     # @return [Array<Integer>] the workers that have booted and run
     def workers = text.scan(BOOTED).flatten.map(&:to_i) & processes
 
@@ -102,7 +111,7 @@ module Storms
 
     # @return [Boolean] whether there are as many workers as there shall be, all of them serve, and nothing else runs
     def settled?
-      all = processes
+      all = servers
       all.size == @workers + 1 && (all - [@pid] - booted).empty?
     end
 
@@ -111,7 +120,7 @@ module Storms
       Storms.wait_for("as many workers as at the start") do
         next true if settled?
 
-        extra = processes.size - @workers - 1
+        extra = servers.size - @workers - 1
         signal(extra.positive? ? :TTOU : :TTIN) unless extra.zero?
         sleep 0.5
         false
