@@ -8,6 +8,7 @@ require_relative "plain_fields"
 require_relative "pool_gate"
 require_relative "scheduler"
 require_relative "server/tls_listeners"
+require_relative "stall_events"
 require_relative "stall_reports"
 require_relative "tls"
 
@@ -320,7 +321,8 @@ module Abaca
         cancel_on_disconnect: @config[:cancel_on_disconnect], half_close: @config[:half_close],
         rewindable_input: rewindable_input?, null_input: @config[:null_input],
         methods: Config::HttpMethods.engine_option(@config[:supported_http_methods]),
-        stall_reporter: StallReports.new(@log), spare_maker: (method(:serve_beside).to_proc if native?),
+        stall_reporter: StallReports.new(@log, @slot && StallEvents.new(@slot)),
+        spare_maker: (method(:serve_beside).to_proc if native?),
         **Config::Admission.engine_options(@config), **Config::Stalls.engine_options(@config),
         **Config::Services.engine_options(@config),
         **Config::Modes.engine_options(@config), thread_begins: calls(:before_thread_start),

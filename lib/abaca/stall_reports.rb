@@ -15,9 +15,11 @@ module Abaca
     private_constant :LOADING
 
     # @param log [Log]
+    # @param events [StallEvents, nil] gets them all, too
     # @param clock [#call] tells seconds
-    def initialize(log, clock = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) })
+    def initialize(log, events = nil, clock = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) })
       @log = log
+      @events = events
       @clock = clock
       @made = clock.call
       @places = {}
@@ -27,7 +29,9 @@ module Abaca
     # @param env [Hash, nil] of the request; nil for none
     # @param backtrace [Array<String>] of the code that kept it
     # @param late [Boolean] whether that was in code which Ruby could not interrupt
-    def call(seconds, env, backtrace, late)
+    # @param request [Integer, nil] its number
+    def call(seconds, env, backtrace, late, request = nil)
+      @events&.call(seconds, env, backtrace, request)
       loads = @clock.call - @made < FIRST && backtrace.any?(LOADING)
       place = Frames.top(backtrace).to_s
       return unless first?(loads ? :loading : place)

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "abaca"
 require "support/cluster_case"
 
 # What happens to workers and to their master, under load.
@@ -22,7 +23,18 @@ class ClusterFaultTest < Minitest::Test
     assert_empty failures.grep(/REFUSED/), "new connections are taken"
     assert_equal 2, running(command).size
     assert_match(/Worker \d \(PID: \d+\) was killed by KILL/, command.text)
+    assert_equal({ boot: 4, death: 2 }, events(command).group_by { |one| one[:kind] }.transform_values(&:size))
+    died = events(command).find { |one| one[:kind] == :death }
+    assert_match(/\AWorker \d \(PID: \d+\) was killed by KILL\z/, died[:text])
     assert_equal 0, finish(command)
+  end
+
+  # What the master has noted.
+  def events(command)
+    page = Abaca::Page.of(command.pid)
+    page.slots.flat_map(&:events).select { |one| %i[boot death].include?(one[:kind]) }
+  ensure
+    page&.close
   end
 
   def test_term_under_load

@@ -26,7 +26,7 @@ class SignaturesTest < Minitest::Test
     Launcher::Cluster Launcher::Listeners
     Launcher::OnlySlot
     Launcher::Output Launcher::Overdue Launcher::Pidfile Launcher::Signals Launcher::Single Listener Log::Forms
-    Log::Sink Log::Text Log::Writer PlainFields RailsBoot Requests StallReports Stats Stream::IONames TLS
+    Log::Sink Log::Text Log::Writer PlainFields RailsBoot Requests StallEvents StallReports Stats Stream::IONames TLS
     Launcher::HotRestart Launcher::Inherited Launcher::Origin Launcher::Succession
     Launcher::Actions Launcher::Activated Launcher::Certificates Launcher::FromPuma SchedulerClass Server::TLSListeners
     PrunedBundle PumaConfiguration PumaGem PumaNames PumaOptions

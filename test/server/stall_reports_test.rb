@@ -19,7 +19,7 @@ class StallReportsTest < Minitest::Test
     @out = StringIO.new
     @err = StringIO.new
     @log = Abaca::Log.new(@out, @err)
-    @reports = Abaca::StallReports.new(@log, -> { @now })
+    @reports = Abaca::StallReports.new(@log, nil, -> { @now })
   end
 
   def teardown

@@ -148,13 +148,17 @@ module SightCase
     tcp
   end
 
+  # The class of what is served.
+  def app = self.class.const_defined?(:App, false) ? self.class::App : App
+
   def run_server(mode, options, parts, page, port_writer)
     options = { services: [["db", parts[:database].addr[1]], ["db", parts[:full].addr[1]]],
                 **ServerCase.mode_options(mode), max_body_memory_total: 65_536, stall_report: 0, log_level: :error,
                 **options }
-    server = Abaca::Server.new(App.new(parts), slot: page[0].claim, **options)
+    server = Abaca::Server.new(app.new(parts), slot: page[0].claim, **options)
     port_writer.puts(server.add_tcp_listener("127.0.0.1", 0))
     port_writer.close
+    trap("TERM") { server.stop }
     server.run
   ensure
     exit!(0)
@@ -205,7 +209,10 @@ module SightCase
       Fiddle::Function.new(Fiddle::Handle::DEFAULT["sleep"], [Fiddle::TYPE_INT], 0, need_gvl: true).call(3)
     end
 
-    def stall(_env) = burn(0.6)
+    def stall(env)
+      env["abaca.route"] = "/the/route"
+      burn(0.6)
+    end
 
     def burn(seconds)
       limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds

@@ -297,11 +297,14 @@ module Abaca
 
       def note_boot(worker)
         worker.boot
+        worker.slot.note(:boot, "#{worker}, phase #{worker.phase}", pid: worker.pid, time: worker.age)
         @log.info("- #{worker} booted in #{worker.age.round(2)}s, phase: #{worker.phase}")
       end
 
       def note_end(worker)
-        @log.warn("#{worker} #{worker.how_it_ended}") unless worker.stopping?
+        text = "#{worker} #{worker.how_it_ended}"
+        @log.warn(text) unless worker.stopping?
+        worker.slot.note(:death, text, pid: worker.pid || 0) unless worker.stopping?
         run_hooks(:after_worker_shutdown, worker) if worker.pid
         return unless worker.failed? && !@stopping
 

@@ -8,6 +8,7 @@
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_process.h"
 #include "rb/rack/rb_response.h"
+#include "rb/rack/rb_sight.h"
 
 /* At most until a fiber that waits for an extension, or for one it resumed, is tried again. */
 #define RETRY (50 * AB_NSEC_PER_MS)
@@ -62,9 +63,16 @@ static void deliver(VALUE handle, VALUE exception, unsigned news) {
   const ab_executor *executor = call->runner->executor;
   ab_mode_counts *counts = &call->rack->counts[executor->mode];
   VALUE before = call->cancelled;
+  const ab_rack *rack = call->rack;
+  uint64_t id = call->id;
+  ab_nsec began = call->began;
   call->cancelled = exception;
   counts->cancelled += NIL_P(before);
-  if (executor->interrupt(call, exception)) return;
+  if (executor->interrupt(call, exception)) {
+    ab_sight_note(rack, AB_PAGE_EVENT_CANCEL, id, ab_clock_monotonic() - began,
+                  rb_obj_classname(exception));
+    return;
+  }
   counts->cancelled -= NIL_P(before);
   call = ab_call_or_null(handle);
   if (!call) return;

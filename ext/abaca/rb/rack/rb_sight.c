@@ -252,6 +252,19 @@ void ab_sight_stalled(ab_sight *sight, ab_nsec time) {
   count_time(sight, AB_SERIES_STALL, time);
 }
 
+void ab_sight_note(const ab_rack *rack, enum ab_page_event_kind kind, uint64_t id, ab_nsec time,
+                   const char *text) {
+  if (!rack->sight) return;
+  const ab_page_parts *parts = &rack->sight->parts;
+  const ab_page_event facts = {.kind = (uint8_t)kind,
+                               .when = ab_clock_monotonic(),
+                               .id = id,
+                               .time = time,
+                               .pid = (uint32_t)rack->owner};
+  ab_page_event_write(parts->events, parts->event_count, &parts->slot->events, &facts,
+                      (ab_view){text, strlen(text)});
+}
+
 /* --- where no loop knows it --- */
 
 /* A thread runs while others may collect garbage, unless Ruby tells when it has the GVL (3.2). */

@@ -62,6 +62,10 @@ void ab_sight_had_gvl(ab_sight *sight, ab_nsec time);
 /* A loop has made no turn for so long. */
 void ab_sight_stalled(ab_sight *sight, ab_nsec time);
 
+/* Something has happened to the request `id`, in `time`; 0: not known. */
+void ab_sight_note(const ab_rack *rack, enum ab_page_event_kind kind, uint64_t id, ab_nsec time,
+                   const char *text);
+
 /* --- where no loop knows it: on threads, and on fibers of other schedulers --- */
 
 /* Its row, which it has, turns. Collections are told apart. */

@@ -157,16 +157,16 @@ static const ab_standby_calls calls = {.call = call,
 
 /* --- with the GVL --- */
 
-/* The env of the request whose fiber runs, or nil. */
-static VALUE current_env(const ab_driver *driver) {
+/* The request whose fiber runs, or NULL. */
+static const ab_call *current_call(const ab_driver *driver) {
   VALUE fiber = rb_fiber_current(), carrier = driver->loop ? driver->loop->carrier : Qnil;
   const ab_list *calls = &driver->run->rack.calls;
   for (const ab_list *node = calls->next; node != calls; node = node->next) {
     const ab_call *call = AB_CONTAINER_OF(node, ab_call, link);
     if (call->runner != &driver->runner) continue;
-    if (call->fiber == fiber || call->fiber == carrier) return call->env;
+    if (call->fiber == fiber || call->fiber == carrier) return call;
   }
-  return Qnil;
+  return NULL;
 }
 
 /* Records where the thread is; for one that waits for the GVL, where the GVL's owner is. */
@@ -181,9 +181,10 @@ static void tell(ab_driver *driver) {
   double time = (double)(now - atomic_load(&driver->asked_since)) / (double)AB_NSEC_PER_SEC;
   /* The first safe point for as long as a stall may take. */
   bool late = now - asked >= run->stalls.options.report_after;
-  VALUE env = ours ? current_env(driver) : Qnil;
+  const ab_call *call = ours ? current_call(driver) : NULL;
+  VALUE env = call ? call->env : Qnil, id = call ? ULL2NUM(call->id) : Qnil;
   VALUE record =
-      rb_ary_new_from_args(4, DBL2NUM(time), env, rb_make_backtrace(), late ? Qtrue : Qfalse);
+      rb_ary_new_from_args(5, DBL2NUM(time), env, rb_make_backtrace(), late ? Qtrue : Qfalse, id);
   rb_ary_push(run->stalls.records, record);
   run->stalls.count++;
   atomic_store(&driver->told, beat);

@@ -1,0 +1,61 @@
+# frozen_string_literal: true
+
+require_relative "../test_helper"
+require_relative "../support/sight_case"
+
+# What happens in a worker is an event, with the request that it happened to.
+class EventsTest < Minitest::Test
+  include SightCase
+
+  def test_a_stall_names_its_request_its_route_and_its_frames
+    serve("fiber", stall_after: 20, stall_report: 100) do |server|
+      server.begin("/stall")
+      assert server.row_in(:run, "/stall")
+      id = server.slot.requests.first[:id]
+      server.finish("/stall")
+      event = event_of(server, :stall)
+      assert_equal [id, server.pid], event.values_at(:request, :pid)
+      assert_operator event[:time], :>=, 0.1
+      assert_match(%r{\A/the/route sight_case\.rb:\d+ < sight_case\.rb:\d+}, event[:text])
+    end
+  end
+
+  # A place that stalls all the time leaves others their places in the ring.
+  def test_a_place_is_noted_once_in_a_second
+    seconds = 10.0
+    noted = []
+    slot = Struct.new(:noted) { def note(kind, text, **facts) = noted << [kind, text, facts] }.new(noted)
+    events = Abaca::StallEvents.new(slot, -> { seconds })
+    3.times { events.call(0.2, {}, ["/app/a.rb:1:in `call'"], 7) }
+    events.call(0.2, nil, ["/app/b.rb:1:in `call'"], nil)
+    seconds += 1
+    events.call(0.3, { "http.route" => "/x" }, ["/app/a.rb:1:in `call'"], 8)
+    assert_equal [[:stall, "a.rb:1", { request: 7, time: 0.2 }], [:stall, "b.rb:1", { request: nil, time: 0.2 }],
+                  [:stall, "/x a.rb:1", { request: 8, time: 0.3 }]], noted
+  end
+
+  def test_a_request_that_is_cancelled
+    %w[fiber thread guest:PlainScheduler].each do |mode|
+      serve(mode, request_timeout: 1) do |server|
+        server.begin("/lock")
+        assert server.row_in(mode == "thread" ? shown_on_threads : :lock), mode
+        id = server.slot.requests.first[:id]
+        event = event_of(server, :cancel)
+        assert_equal [id, "Abaca::DeadlineExceeded"], event.values_at(:request, :text), mode
+        assert_operator event[:time], :>=, 1, mode
+        server.finish("/lock")
+      end
+    end
+  end
+
+  private
+
+  def shown_on_threads = Thread.respond_to?(:each_caller_location) ? :io : :run
+
+  def event_of(server, kind)
+    found = nil
+    assert Waits.eventually(within: 5) { found = server.slot.events.find { |one| one[:kind] == kind } },
+           "no event #{kind}: #{server.slot.events}"
+    found
+  end
+end
