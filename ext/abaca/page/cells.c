@@ -31,11 +31,9 @@ static const uint64_t bounds[AB_CELLS - 1] = {
     90509667991, 98701492826, 107634741152, 117376517530, 128000000000};
 
 /* How many bounds are less than 2^i nanoseconds. */
-static const uint8_t first[65] = {0,   0,   0,   0,   0,   0,   0,   0,   0,   0,   0,   0,   0,
-                                  0,   0,   0,   1,   9,   17,  25,  33,  41,  49,  58,  67,  76,
-                                  85,  95,  103, 111, 120, 128, 137, 147, 156, 164, 172, 180, 180,
-                                  180, 180, 180, 180, 180, 180, 180, 180, 180, 180, 180, 180, 180,
-                                  180, 180, 180, 180, 180, 180, 180, 180, 180, 180, 180, 180, 180};
+static const uint8_t first[37] = {0,  0,  0,   0,   0,   0,   0,   0,   0,   0,   0,  0,  0,
+                                  0,  0,  0,   1,   9,   17,  25,  33,  41,  49,  58, 67, 76,
+                                  85, 95, 103, 111, 120, 128, 137, 147, 156, 164, 172};
 
 static const uint64_t plain[AB_CELLS_PLAIN - 1] = {
     5 * AB_NSEC_PER_MS,    10 * AB_NSEC_PER_MS,    25 * AB_NSEC_PER_MS,   50 * AB_NSEC_PER_MS,
@@ -44,18 +42,15 @@ static const uint64_t plain[AB_CELLS_PLAIN - 1] = {
     7500 * AB_NSEC_PER_MS, 10000 * AB_NSEC_PER_MS,
 };
 
+/* Bounds lie closer in the lower part of an octave: of those in it, at least as many are below a
+ * time as whole eighths of the octave are. */
 unsigned ab_cells_find(ab_nsec time) {
-  if (AB_UNLIKELY(time == 0)) return 0;
+  if (AB_UNLIKELY(time < 1u << 16)) return time > bounds[0];
+  if (AB_UNLIKELY(time > bounds[AB_CELLS - 2])) return AB_CELLS - 1;
   unsigned octave = 63 - (unsigned)__builtin_clzll(time);
-  unsigned low = first[octave], high = first[octave + 1];
-  while (low < high) {
-    unsigned middle = (low + high) / 2;
-    if (bounds[middle] < time)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
+  unsigned cell = first[octave] + (unsigned)(time >> (octave - 3) & 7);
+  while (bounds[cell] < time) cell++;
+  return cell;
 }
 
 ab_nsec ab_cells_end(unsigned cell) {

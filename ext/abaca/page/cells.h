@@ -28,7 +28,7 @@ typedef struct ab_cells_view {
   uint64_t most;  /* more than 2^7 */
 } ab_cells_view;
 
-/* Which cell counts a time: a clz, and at most 4 comparisons. */
+/* Which cell counts a time: a clz, and few comparisons. */
 unsigned ab_cells_find(ab_nsec time);
 /* The longest time of a cell; UINT64_MAX for the last. */
 ab_nsec ab_cells_end(unsigned cell);

@@ -28,7 +28,7 @@ static ab_addr bare(const ab_addr *addr) {
 
 static bool is_of(const ab_page_client *client, const ab_addr *addr) {
   if (client->addr.family != addr->family) return false;
-  if (addr->family == 4) return memcmp(client->addr.bytes, addr->bytes, 4) == 0;
+  if (AB_LIKELY(addr->family == 4)) return memcmp(client->addr.bytes, addr->bytes, 4) == 0;
   return addr->family == 0 || memcmp(client->addr.bytes, addr->bytes, 16) == 0;
 }
 
@@ -79,21 +79,23 @@ static ab_page_client *enter(ab_page_clients *self, const ab_addr *addr) {
   return &self->clients[number];
 }
 
+static AB_NOINLINE ab_page_client *look_up(ab_page_clients *self, const ab_addr *addr) {
+  ab_addr only = bare(addr);
+  uint8_t place = *place_of(self, &only);
+  ab_page_client *client = place ? &self->clients[place - 1] : enter(self, &only);
+  return self->last_client = client;
+}
+
 void ab_page_clients_count(ab_page_clients *self, const ab_addr *addr,
                            const ab_page_client_request *request) {
   if (self->count == 0) return;
-  ab_page_client *client = self->last ? &self->clients[self->last - 1] : NULL;
-  if (!client || !is_of(client, addr)) {
-    ab_addr only = bare(addr);
-    uint8_t place = *place_of(self, &only);
-    client = place ? &self->clients[place - 1] : enter(self, &only);
-    self->last = (uint32_t)(client - self->clients) + 1;
-  }
+  ab_page_client *client = self->last_client;
+  if (AB_UNLIKELY(!client || !is_of(client, addr))) client = look_up(self, addr);
   ab_seq_open(&client->seq);
   AB_ADD(client->requests, 1);
   AB_ADD(client->bytes, request->bytes);
-  if (request->slow) AB_ADD(client->slow, 1);
-  if (request->error) AB_ADD(client->errors, 1);
+  if (AB_UNLIKELY(request->slow)) AB_ADD(client->slow, 1);
+  if (AB_UNLIKELY(request->error)) AB_ADD(client->errors, 1);
   ab_seq_close(&client->seq);
 }
 

@@ -29,7 +29,7 @@ typedef struct ab_page_clients {
   ab_page_client *clients; /* lent */
   uint32_t count;          /* AB_PAGE_CLIENTS at most */
   uint32_t used;
-  uint32_t last;                       /* number + 1 of the one that has asked last */
+  ab_page_client *last_client;         /* that has asked last; NULL: nobody has */
   uint8_t places[4 * AB_PAGE_CLIENTS]; /* by hash: number + 1 */
 } ab_page_clients;
 

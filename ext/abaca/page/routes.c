@@ -60,7 +60,11 @@ uint32_t ab_page_routes_find(ab_page_routes *self, const void *key, ab_view name
 }
 
 void ab_row_add_sums(uint64_t sums[AB_STATE_COUNT], const ab_row *row) {
-  for (uint32_t left = row->touched; left; left &= left - 1) {
+  /* Those of nearly all; one that was not charged is 0. */
+  const uint32_t usual = 1u << AB_STATE_QUEUE | 1u << AB_STATE_RUN;
+  AB_ADD(sums[AB_STATE_QUEUE], row->sums[AB_STATE_QUEUE]);
+  AB_ADD(sums[AB_STATE_RUN], row->sums[AB_STATE_RUN]);
+  for (uint32_t left = row->touched & ~usual; AB_UNLIKELY(left); left &= left - 1) {
     unsigned state = (unsigned)__builtin_ctz(left);
     AB_ADD(sums[state], row->sums[state]);
   }

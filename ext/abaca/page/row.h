@@ -149,10 +149,6 @@ typedef struct ab_row_start {
 /* The row is a request's from now on, with sums of 0. What it did before it got a row comes by
  * turns at past times: ab_row_turn(row, AB_STATE_QUEUE, arrived), ... */
 void ab_row_begin(ab_row *row, const ab_row_start *start);
-/* The same for a request that was taken at `now`, in few stores: the time since `began` was spent
- * in start->state, and from now on it runs. Only sums that the last request has charged are
- * cleared. */
-void ab_row_begin_taken(ab_row *row, const ab_row_start *start, ab_nsec now);
 /* It is no request's. Its sums can be read until it begins again. */
 static inline void ab_row_end(ab_row *row) {
   AB_PUT(row->used, 0);

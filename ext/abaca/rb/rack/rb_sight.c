@@ -1,6 +1,8 @@
 #include "rb/rack/rb_sight.h"
 
+#include "http/char.h"
 #include "http/request_start.h"
+#include "page/row_taken.h"
 #include "rb/rack/rb_line.h"
 #include "rb/rack/rb_process.h"
 
@@ -70,9 +72,7 @@ static ab_view text_of(const ab_call *call, enum ab_env_string key) {
 static void name_it(ab_row_start *start, const ab_call *call, const ab_request *request) {
   ab_view method = request ? request->method : text_of(call, AB_ENV_REQUEST_METHOD);
   start->path = request ? request->path : text_of(call, AB_ENV_PATH_INFO);
-  start->method = AB_LIKELY(method.len == 3 && memcmp(method.ptr, "GET", 3) == 0)
-                      ? AB_ROW_METHOD_GET
-                      : ab_row_method_of(method.ptr, method.len);
+  start->method = ab_row_method_of(method.ptr, method.len);
 }
 
 /* What a proxy says of when it got the request; empty: nothing. Of several the first has got it
@@ -92,7 +92,7 @@ static ab_nsec begun_before(ab_view start, ab_nsec first, ab_nsec now) {
   return age < now && now - age < first ? now - age : 0;
 }
 
-/* Where the first bytes came before the last ones. */
+/* The first bytes may have come before the last ones. */
 static void begin_early(ab_row *row, ab_row_start *start, const ab_call *call, ab_view said,
                         ab_nsec now) {
   ab_nsec head = call->began - ab_exchange_buffered_for(call->exchange);
@@ -104,6 +104,8 @@ static void begin_early(ab_row *row, ab_row_start *start, const ab_call *call, a
   ab_row_turn(row, AB_STATE_HEAD, first);
   ab_row_turn(row, AB_STATE_BODY, head);
   ab_row_turn(row, AB_STATE_QUEUE, call->began);
+  AB_ROW_SET(row, taken, now);
+  ab_row_turn(row, AB_STATE_RUN, now);
 }
 
 static bool came_at_once(const ab_exchange *exchange) {
@@ -118,31 +120,44 @@ static ab_row *take_row(ab_rows *rows) {
   return row;
 }
 
-void ab_sight_begin(ab_call *call, const ab_request *request, ab_nsec now) {
-  ab_rack *rack = call->rack;
-  ab_sight *sight = rack->sight;
-  ab_row *row = take_row(&sight->rows);
-  call->said = call->wait_state = AB_STATE_COUNT;
-  if (AB_UNLIKELY(!row)) return;
-  call->row = row;
+static inline ab_row_start start_of(const ab_call *call) {
   const ab_runner *runner = call->runner;
-  ab_row_start start = {
+  return (ab_row_start){
       .id = call->id,
       .began = call->began,
       .state = AB_STATE_QUEUE,
-      .mode = rack->guest ? AB_ROW_GUEST : (enum ab_row_mode)modes[runner->executor->mode],
+      .mode = call->rack->guest ? AB_ROW_GUEST : (enum ab_row_mode)modes[runner->executor->mode],
       .place = runner->place,
       .peer = ab_exchange_peer(call->exchange),
   };
+}
+
+static AB_NOINLINE void begin_any(ab_row *row, const ab_call *call, const ab_request *request,
+                                  ab_nsec now) {
+  ab_row_start start = start_of(call);
   name_it(&start, call, request);
-  ab_view said = request_start(call, request);
-  if (AB_LIKELY(said.len == 0 && came_at_once(call->exchange))) {
-    ab_row_begin_taken(row, &start, now);
+  begin_early(row, &start, call, request_start(call, request), now);
+}
+
+/* Most are a GET that has come at once, and of which no proxy says when it got it. */
+static inline bool is_plain(const ab_call *call, const ab_request *request) {
+  return request && ab_view_is(request->method, "GET", 3) &&
+         !(request->known & 1u << AB_FIELD_REQUEST_START) && came_at_once(call->exchange);
+}
+
+void ab_sight_begin(ab_call *call, const ab_request *request, ab_nsec now) {
+  ab_row *row = take_row(&call->rack->sight->rows);
+  call->said = call->wait_state = AB_STATE_COUNT;
+  if (AB_UNLIKELY(!row)) return;
+  call->row = row;
+  if (AB_UNLIKELY(!is_plain(call, request))) {
+    begin_any(row, call, request, now);
     return;
   }
-  begin_early(row, &start, call, said, now);
-  AB_ROW_SET(row, taken, now);
-  ab_row_turn(row, AB_STATE_RUN, now);
+  ab_row_start start = start_of(call);
+  start.method = AB_ROW_METHOD_GET;
+  start.path = request->path;
+  ab_row_begin_taken(row, &start, now);
 }
 
 /* --- the end --- */
@@ -156,13 +171,18 @@ static VALUE route_text(const ab_call *call, const ab_sight *sight) {
   return Qnil;
 }
 
-/* An env that has not grown since the app was called has none. */
-static uint32_t route_of(const ab_call *call, ab_sight *sight) {
-  if (NIL_P(call->env) || RHASH_SIZE(call->env) <= call->env_size) return AB_ROW_NO_ROUTE;
+static AB_NOINLINE uint32_t find_route(const ab_call *call, ab_sight *sight) {
   VALUE text = route_text(call, sight);
   if (NIL_P(text)) return AB_ROW_NO_ROUTE;
   ab_view name = {RSTRING_PTR(text), (size_t)RSTRING_LEN(text)};
   return ab_page_routes_find(&sight->routes, RSTRING_PTR(text), name);
+}
+
+/* An env that has not grown since the app was called has none. */
+static inline uint32_t route_of(const ab_call *call, ab_sight *sight) {
+  if (NIL_P(call->env) || AB_LIKELY(RHASH_SIZE(call->env) <= call->env_size))
+    return AB_ROW_NO_ROUTE;
+  return find_route(call, sight);
 }
 
 static ab_series *series_of(ab_sight *sight, ab_series_key key) {

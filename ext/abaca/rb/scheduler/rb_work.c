@@ -20,16 +20,18 @@ ab_nsec ab_clock_of_thread(void) {
 
 /* Ruby may give the GVL to another thread for 100 ms and more at any time. Where others compute,
  * only the thread's own computing time counts; that clock costs a system call. */
-static void begin_stretch(ab_loop *loop, ab_work *work, ab_nsec now) {
-  if (AB_LIKELY(!work->measured)) return;
+static AB_NOINLINE void measure_stretch(ab_loop *loop, ab_work *work, ab_nsec now) {
   const ab_loop_client *client = loop->client;
   bool contended = client && client->contended && client->contended(loop->client_ctx);
   work->computed = AB_UNLIKELY(contended) ? ab_clock_of_thread() : UNKNOWN;
   work->since = now;
 }
 
-static void end_stretch(ab_work *work, ab_nsec now) {
-  if (AB_LIKELY(!work->measured)) return;
+static inline void begin_stretch(ab_loop *loop, ab_work *work, ab_nsec now) {
+  if (AB_UNLIKELY(work->measured)) measure_stretch(loop, work, now);
+}
+
+static AB_NOINLINE void charge_stretch(ab_work *work, ab_nsec now) {
   /* The excused time may exceed the measured time, by a tick of the clock. */
   ab_nsec time = now > work->since ? now - work->since : 0;
   if (time <= work->longest) return;
@@ -40,6 +42,10 @@ static void end_stretch(ab_work *work, ab_nsec now) {
   if (time > work->longest) work->longest = time;
 }
 
+static inline void end_stretch(ab_work *work, ab_nsec now) {
+  if (AB_UNLIKELY(work->measured)) charge_stretch(work, now);
+}
+
 void ab_loop_excuse(ab_loop *loop, ab_nsec time) {
   if (loop->work) loop->work->since += time;
 }
@@ -47,9 +53,13 @@ void ab_loop_excuse(ab_loop *loop, ab_nsec time) {
 /* --- what its row shows --- */
 
 /* Of the time that it has run, collections are told apart. */
-static void charge_collections(ab_loop *loop, const ab_work *work, ab_nsec ran) {
+static AB_NOINLINE void charge_long_run(ab_loop *loop, const ab_work *work, ab_nsec ran) {
   ab_nsec collected = ab_collected_end(&loop->collected, ran);
-  if (AB_UNLIKELY(collected > 0)) ab_row_shift(work->row, AB_STATE_RUN, AB_STATE_GC, collected);
+  if (collected > 0) ab_row_shift(work->row, AB_STATE_RUN, AB_STATE_GC, collected);
+}
+
+static inline void charge_collections(ab_loop *loop, const ab_work *work, ab_nsec ran) {
+  if (AB_UNLIKELY(ran >= AB_COLLECTED_MIN)) charge_long_run(loop, work, ran);
 }
 
 static ab_nsec running_for(const ab_row *row, ab_nsec now) {
@@ -95,7 +105,7 @@ void ab_loop_set_sight(ab_loop *loop, const ab_loop_sight *sight) {
   loop->sight = sight ? *sight : (ab_loop_sight){.ctx = NULL};
 }
 
-static ab_work *make(ab_loop *loop) {
+static AB_NOINLINE ab_work *make(ab_loop *loop) {
   ab_work *work = ab_alloc_zero(&ab_mem_libc, sizeof(*work));
   if (!work) return NULL;
   work->next = loop->works;
