@@ -33,6 +33,7 @@ module Abaca
 
   autoload :CLI, File.expand_path("abaca/cli", __dir__)
   autoload :Compat, File.expand_path("abaca/compat", __dir__)
+  autoload :Dashboard, File.expand_path("abaca/dashboard", __dir__)
   autoload :FiberSafety, File.expand_path("abaca/fiber_safety", __dir__)
   autoload :Guest, File.expand_path("abaca/guest", __dir__)
   autoload :Launcher, File.expand_path("abaca/launcher", __dir__)
@@ -46,6 +47,7 @@ module Abaca
   autoload :RewindableInput, File.expand_path("abaca/rewindable_input", __dir__)
   autoload :Sight, File.expand_path("abaca/sight", __dir__)
   autoload :Top, File.expand_path("abaca/top", __dir__)
+  autoload :Web, File.expand_path("abaca/web", __dir__)
 
   class << self
     # Figures of the server that the command runs in this process (or, in a worker, in its master), in Puma's shape

@@ -6,6 +6,8 @@ require "tmpdir"
 require_relative "support/waits"
 
 Minitest::Test.include(Waits)
+# Servers of tests are in development, and print no link, unless a test says so.
+ENV["ABACA_DASHBOARD"] ||= "false"
 
 # A test that hangs fails with the place where it hangs, instead of stopping the run. One thread watches all tests.
 # TEST_DEADLINE is the number of seconds that one test may take.

@@ -110,6 +110,13 @@ module Abaca
     # @return [Boolean] whether the developer is the client in this environment
     def developing? = DEVELOPMENT.include?(@values[:environment])
 
+    # @return [Boolean] whether a browser is offered a page: in development, where nothing else is said
+    def dashboard?
+      return @values[:dashboard] unless @values[:dashboard].nil?
+
+      @values[:environment] == "development" && ENV["ABACA_DASHBOARD"] != "false"
+    end
+
     # @return [String] the address for ports without one
     def default_host
       @values[:default_host] || (developing? ? "127.0.0.1" : "0.0.0.0")

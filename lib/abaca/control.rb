@@ -8,11 +8,27 @@ module Abaca
   # (docs/control.md). The server runs in a process of its own, the watch.
   class Control
     # Most processes have no control server, and do without what it needs.
-    %i[Acts Address Catalogue Commands Crew Enrolment Errands Guard Heir Looks Places Questions Replies Request Server
-       Sessions Views Watch].each { |name| autoload name, File.expand_path("control/#{name.downcase}", __dir__) }
+    %i[Acts Address Catalogue Client Commands Crew Enrolment Errands Front Guard Heir Looks Pages Places Questions
+       Replies Request Server Sessions Views Watch].each do |name|
+      autoload name,
+               File.expand_path("control/#{name.downcase}", __dir__)
+    end
     autoload :EventStream, File.expand_path("control/event_stream", __dir__)
     autoload :MetricsServer, File.expand_path("control/metrics_server", __dir__)
     autoload :WatchProcess, File.expand_path("control/watch_process", __dir__)
+
+    # Where this process, or the one that has forked it, is controlled; what the app may do there is up to the app.
+    Door = Struct.new(:address, :token) do
+      # @param target [String] path and query of an act
+      # @return [Client::Reply]
+      # @raise [Client::Failed]
+      def post(target) = Client.new(address).call("POST", target, token:)
+    end
+
+    class << self
+      # @return [Door, nil] of the command's process; nil: it has no control server
+      attr_accessor :door
+    end
 
     # @return [String, nil] where its server listens
     attr_reader :url
@@ -31,6 +47,7 @@ module Abaca
       @log = log
       @slots = slots
       @changes = {} # of settings, until the next start
+      @fronts = []
       @state = StateFile.new(config[:state_path], permission: config[:state_permission])
     end
 
@@ -42,11 +59,18 @@ module Abaca
     def begin(heir = nil, port = nil)
       @config[:control_url] ? listen(heir) : heir&.discard
       @config[:metrics_port] ? listen_for_metrics(port) : port&.discard
-      return unless @places || @port
+      @board = find_board if @config.dashboard?
+      return if @fronts.empty? && @port.nil?
 
+      @dashboard = @board&.link(:operate, Sessions::FIRST_LINK) # before the fork: the watch must know it
       @enrolment = Enrolment.new
       @watch = start_watch
+      front = @fronts.first
+      Control.door = front && Door.new(front.places.address.to_s, front.guard.token)
     end
+
+    # @return [String, nil] a link that lets a browser see the dashboard, once; nil if there is none
+    attr_reader :dashboard
 
     # In a process that serves: does what the watch asks for, until it is closed.
     #
@@ -61,10 +85,11 @@ module Abaca
     # In a worker: keeps what it needs for #errands.
     def become_worker
       @watch&.forget
-      @places&.forget
+      @fronts.each { |front| front.places.forget }
       @port&.forget
       @enrolment&.close_inbox
-      @watch = @places = @port = nil
+      @watch = @board = @port = nil
+      @fronts = []
     end
 
     # Writes the state file, when the process serves.
@@ -79,15 +104,16 @@ module Abaca
     def hand_over
       @watch&.close
       @state.remove
-      [@places&.heir, @port&.heir]
+      [@own&.places&.heir, @port&.heir]
     end
 
     # Ends the server and removes the files. Commands that are under way are answered. Idempotent.
     def close
       @watch&.close
-      @places&.close
+      @fronts.each { |front| front.places.close }
       @port&.close
       @state.remove
+      Control.door = nil
     end
 
     # In a forked child: lets go of what belongs to the parent.
@@ -99,7 +125,7 @@ module Abaca
 
     # Removes the files of a process that ends at once.
     def remove_files
-      @places&.remove
+      @fronts.each { |front| front.places.remove }
       @state.remove
     end
 
@@ -107,11 +133,11 @@ module Abaca
 
     def listen(heir)
       address = Address.parse(@config[:control_url])
-      @guard = Guard.new(address, @config[:control_auth_token], { operate: @config[:control_operate_token],
-                                                                  read: @config[:control_read_token] })
-      @places = Places.new(address, asked: @config[:control_url], heir:)
-      @url = @places.address.to_s
-      @token = @guard.token
+      guard = Guard.new(address, @config[:control_auth_token], { operate: @config[:control_operate_token],
+                                                                 read: @config[:control_read_token] })
+      @fronts << @own = Front.new(Places.new(address, asked: @config[:control_url], heir:), guard)
+      @url = @own.places.address.to_s
+      @token = guard.token
     end
 
     def listen_for_metrics(heir)
@@ -120,10 +146,22 @@ module Abaca
       @metrics_url = @port.address.to_s.sub("tcp", "http").concat("/metrics")
     end
 
+    # A browser needs a port. On one of its own, there is no token that anybody knows.
+    def find_board
+      return @own if @own&.url
+
+      address = Address.parse("tcp://127.0.0.1:0")
+      guard = Guard.new(address, nil, {}, sessions: @own&.sessions)
+      Front.new(Places.new(address), guard).tap { |front| @fronts << front }
+    rescue ConfigError => e
+      @log.warn("no dashboard: #{e.message}")
+      nil
+    end
+
     def start_watch
       acts = Acts.new(@launcher, log: @log, changes: @changes)
-      process = WatchProcess.new(@places, guard: @guard, port: @port, config: @config, slots: @slots,
-                                          enrolment: @enrolment, changes: @changes)
+      process = WatchProcess.new(@fronts, port: @port, config: @config, slots: @slots, enrolment: @enrolment,
+                                          changes: @changes, board: @board || @own)
       Watch.new(@log, answer: ->(word, with) { acts.ask(word, **with) }) { |socket| process.run(socket) }
     end
   end

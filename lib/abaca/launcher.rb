@@ -225,7 +225,7 @@ module Abaca
       Launcher.current = self
       @control.open
       @plugins.start(@control, @listeners)
-      @banner.show(@log, @listeners, control: @control.url)
+      @banner.show(@log, @listeners, control: @control.url, dashboard: @control.dashboard)
       @errands = @control.errands(@slots[0], @log, server) if server && @slots
       @runner.run { |complete: true| booted(complete:) }
       become_the_next if @hot_restart&.pending?

@@ -47,10 +47,11 @@ module ControlCase
   # Starts a server; returns the address that it has.
   def control(url = "unix://#{@dir}/control.sock", token: "none", others: {}, **options)
     address = Control::Address.parse(url)
-    guard = Control::Guard.new(address, token, others)
+    guard = @guard = Control::Guard.new(address, token, others)
     log = @logger = Abaca::Log.new(@log)
-    commands = Control::Commands.new(Control::Acts.new(launcher, log:), sessions: guard.sessions, **options)
     places = Control::Places.new(address)
+    commands = Control::Commands.new(Control::Acts.new(launcher, log:), board: Control::Front.new(places, guard),
+                                                                        **options)
     @servers << Control::Server.new(places, guard:, commands:, log:)
     places.address
   end

@@ -104,7 +104,11 @@ class ControlLevelsTest < Minitest::Test
     assert_equal 403, code(post(address, "/stop", **fields, "Sec-Fetch-Site" => "same-site"))
     assert_equal 403, status(address, "/stats", **fields, "Host" => "evil.test")
     assert_empty launcher.calls
-    assert_equal 200, code(post(address, "/stop", **fields, "Origin" => "http://#{place}"))
+    fields["Origin"] = "http://#{place}"
+    assert_equal 403, code(post(address, "/stop", **fields)), "it has not read the page"
+    assert_equal 403, code(post(address, "/stop", **fields, "X-Abaca-Token" => "0" * 64))
+    assert_empty launcher.calls
+    assert_equal 200, code(post(address, "/stop", **fields, "X-Abaca-Token" => @guard.sessions.token(fields["Cookie"])))
     assert_equal %i[stop], launcher.calls
   end
 

@@ -30,7 +30,8 @@ class SignaturesTest < Minitest::Test
     Launcher::HotRestart Launcher::Inherited Launcher::Origin Launcher::Succession
     Launcher::Actions Launcher::Activated Launcher::Certificates Launcher::FromPuma SchedulerClass Server::TLSListeners
     PrunedBundle PumaConfiguration PumaGem PumaNames PumaOptions
-    Sight Top Launcher::Liveness Launcher::Paths Launcher::Plugins Launcher::RestartFile Launcher::Systemd Launcher::Watched
+    Sight Top Dashboard Web::Line Web::Streams Web::Visitor
+    Launcher::Liveness Launcher::Paths Launcher::Plugins Launcher::RestartFile Launcher::Systemd Launcher::Watched
   ].map { |name| "Abaca::#{name}" }.freeze
 
   # Methods that every Struct has.

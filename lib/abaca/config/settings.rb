@@ -126,6 +126,10 @@ module Abaca
                                                               flag: ["--control-token TOKEN"])
         any(:control_operate_token, nil, "", "allows looks, and acts that end nothing", file: [], level: :process)
         any(:control_read_token, nil, "", "allows looks alone", file: [], level: :process)
+        switch(:dashboard, nil, "a page for browsers on a port of its own on 127.0.0.1, with a link to it at the start",
+               page: "sight.md#the-dashboard",
+               shown: "true in development, unless the variable ABACA_DASHBOARD is false",
+               level: :process, flag: ["--dashboard"])
         switch(:control_data_only, false, "it only answers questions", file: [], level: :process)
         setting(:bind_to_activated_sockets, false, Types::Activation.new,
                 "listens at the sockets of systemd too, or at nothing else",

@@ -33,6 +33,7 @@ module Abaca
                  act: true, post: true)
         add.call(:read, "link", act: true, post: true)
         add.call(:read, "open", open: true)
+        add.call(:read, "dashboard", "live", "request")
       end.freeze
       # What is not there is asked for with the token of anything of Puma's.
       NOTHING = Entry.new(level: :read, puma: true).freeze
@@ -58,6 +59,11 @@ module Abaca
 
         LEVELS.index(level) <= LEVELS.index(other)
       end
+
+      # @param name [String] of a command
+      # @param level [Symbol]
+      # @return [Boolean] whether there is one, and that is enough for it
+      def self.allowed?(name, level) = ALL.key?(name) && ALL[name].allowed?(level)
 
       # @param request [Request] the last segment of its path is the command
       # @return [Entry] without a name if there is no such command

@@ -121,7 +121,7 @@ module Abaca
       end
 
       def link(client, reply)
-        client.link(reply.body[/"path":"([^"]*)"/, 1]) or
+        reply.body[/"url":"([^"]*)"/, 1] || client.link(reply.body[/"path":"([^"]*)"/, 1]) or
           raise Failed, "A browser needs a port: activate_control_app \"tcp://127.0.0.1:9293\""
       end
 

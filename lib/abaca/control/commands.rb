@@ -2,6 +2,7 @@
 
 require_relative "answer"
 require_relative "catalogue"
+require_relative "pages"
 require_relative "puma_stats"
 
 module Abaca
@@ -17,16 +18,19 @@ module Abaca
       # @param looks [Looks, nil] nil: there is no page, and the launcher is asked
       # @param views [Views, nil] of the page
       # @param crew [Crew, nil] the processes that serve
-      # @param sessions [Sessions, nil] of browsers
-      # @param metrics [Metrics, nil] nil: there are none
+      # @param metrics [Metrics, nil]
+      # @param pages [Pages, nil] the dashboard
+      # @param board [Front, nil] the one that browsers use
       # @param data_only [Boolean] whether nothing can be done but read figures
-      def initialize(launcher, looks: nil, views: nil, crew: nil, sessions: nil, metrics: nil, data_only: false) # rubocop:disable Metrics/ParameterLists -- what can be asked
+      def initialize(launcher, looks: nil, views: nil, crew: nil, metrics: nil, pages: nil, board: nil, # rubocop:disable Metrics/ParameterLists -- what can be asked
+                     data_only: false)
         @launcher = launcher
         @looks = looks
         @views = views
         @crew = crew
-        @sessions = sessions
         @metrics = metrics
+        @pages = pages
+        @board = board
         @data_only = data_only
       end
 
@@ -43,6 +47,7 @@ module Abaca
         return send(own, request, level) if OWN.include?(own)
         return look(own, request) if @looks.respond_to?(own)
         return view(own, request) if @views.respond_to?(own)
+        return @pages.public_send(own, request, level) if @pages.respond_to?(own)
 
         ask(entry.name)
       end
@@ -91,12 +96,13 @@ module Abaca
         wanted = request.parameter("level")&.to_sym || level
         return Answer.text(403, "Not allowed with this token") unless Catalogue.within?(wanted, level)
 
-        Answer.json({ v: 1, path: "/open?code=#{@sessions.link(wanted)}", level: wanted, seconds: Sessions::LINK })
+        path = "/open?code=#{@board.sessions.link(wanted)}"
+        Answer.json({ v: 1, path:, level: wanted, seconds: Sessions::LINK, url: @board.url&.+(path) }.compact)
       end
 
       # Where a browser begins, with that link.
       def open(request, _level)
-        cookie = @sessions.open(request.parameter("code").to_s)
+        cookie = @board.sessions.open(request.parameter("code").to_s)
         return Answer.text(403, "This link was used, or is too old: ask for another one") unless cookie
 
         Answer.text(303, "", { "Location" => "/dashboard", "Set-Cookie" => cookie,

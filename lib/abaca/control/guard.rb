@@ -26,12 +26,14 @@ module Abaca
       # @param address [Address]
       # @param token [String, nil] nil or "": one is made up; "none": none is needed
       # @param others [Hash{Symbol => String, nil}] tokens that allow less, by level: `operate`, `read`
+      # @param sessions [Sessions, nil] of browsers; nil: new ones
       # @raise [ConfigError] if everybody who reaches the address could stop the server, or a token has two levels
-      def initialize(address, token, others = {})
+      def initialize(address, token, others = {}, sessions: nil)
         @address = address
         @token = token.to_s.empty? ? SecureRandom.hex(16) : token
         @tokens = { admin: @token, **others }.compact
-        @sessions = Sessions.new("abaca_control_#{SecureRandom.hex(4)}") # ports share the cookies of their host
+        # Ports share the cookies of their host.
+        @sessions = sessions || Sessions.new("abaca_control_#{SecureRandom.hex(4)}")
         check
         @token = nil if @token == NO_TOKEN
       end
@@ -59,7 +61,7 @@ module Abaca
       end
 
       # A browser sends its cookie whoever has made the request, so that it may not change anything with another method
-      # than POST, of which it says where it comes from.
+      # than POST, of which it says where it comes from, and which has the token of the page that was made for it.
       #
       # @param request [Request]
       # @param query [Boolean] as for #refusal
@@ -67,7 +69,11 @@ module Abaca
       def meant?(request, query:)
         return true if @token.nil? || by_token(request, query)
 
-        request.verb == "POST" && (!request["origin"].nil? || request["sec-fetch-site"] == "same-origin")
+        return false unless request.verb == "POST"
+        return false unless !request["origin"].nil? || request["sec-fetch-site"] == "same-origin"
+
+        token = @sessions.token(request["cookie"])
+        !token.nil? && Digest::SHA256.digest(token) == Digest::SHA256.digest(request["x-abaca-token"].to_s)
       end
 
       private

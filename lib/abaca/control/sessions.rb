@@ -10,6 +10,7 @@ module Abaca
     class Sessions
       # Seconds that a link and a cookie are good for.
       LINK = 60
+      FIRST_LINK = 3600 # that a server prints when it starts
       COOKIE = 12 * 3600
       # Of each kind, at most: then the oldest one goes.
       MOST = 64
@@ -26,8 +27,9 @@ module Abaca
       end
 
       # @param level [Symbol] what it allows
+      # @param seconds [Numeric]
       # @return [String] a code that is good for one #open
-      def link(level) = add(@links, level, LINK)
+      def link(level, seconds = LINK) = add(@links, level, seconds)
 
       # @param code [String]
       # @return [String, nil] the field Set-Cookie; nil if the code is none, or was used
@@ -39,11 +41,21 @@ module Abaca
       # @param field [String, nil] a request's Cookie
       # @return [Symbol, nil] what it allows
       def level(field)
-        values = field.to_s.split(/; */).filter_map { |pair| pair[/\A#{@name}=(\h+)\z/, 1] }
-        @lock.synchronize { values.filter_map { |value| level_in(@cookies, value) }.first }
+        @lock.synchronize { values(field).filter_map { |value| level_in(@cookies, value) }.first }
+      end
+
+      # What a page shows that it was made for this cookie: another site's page cannot read it.
+      #
+      # @param field [String, nil] a request's Cookie
+      # @return [String, nil] nil if no cookie of it is one
+      def token(field)
+        found = values(field).find { |value| @lock.synchronize { level_in(@cookies, value) } }
+        found && Digest::SHA256.hexdigest("page of #{found}")
       end
 
       private
+
+      def values(field) = field.to_s.split(/; */).filter_map { |pair| pair[/\A#{@name}=(\h+)\z/, 1] }
 
       # Where a text is found tells nothing of those that are near it.
       def digest(text) = Digest::SHA256.digest(text)

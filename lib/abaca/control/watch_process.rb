@@ -16,17 +16,17 @@ module Abaca
       LOOK = 5
       private_constant :IGNORED, :LOOK
 
-      # @param places [Places, nil] the control server's sockets
-      # @param guard [Guard, nil]
-      # @param port [Places, nil] those of `metrics_port`
+      # @param fronts [Array<Front>] where the control server listens
+      # @param port [Places, nil] the sockets of `metrics_port`
       # @param config [Config]
       # @param slots [Launcher::Cluster::Slots, Launcher::OnlySlot] the page
       # @param enrolment [Enrolment] to which processes that serve come
       # @param changes [Hash{Symbol => Object}] settings that somebody has changed
-      def initialize(places, guard:, port:, config:, slots:, enrolment:, changes:) # rubocop:disable Metrics/ParameterLists -- what a process is made of
-        @places = places
+      # @param board [Front, nil] the one that browsers use, if it has a port
+      def initialize(fronts, port:, config:, slots:, enrolment:, changes:, board:) # rubocop:disable Metrics/ParameterLists -- what a process is made of
+        @fronts = fronts
         @port = port
-        @guard = guard
+        @board = board
         @config = config
         @slots = slots
         @enrolment = enrolment
@@ -41,7 +41,7 @@ module Abaca
       def run(socket)
         IGNORED.each { |name| Signal.trap(name, "IGNORE") }
         Process.setproctitle(title)
-        let_go([socket, @enrolment, *@places&.sockets, *@port&.sockets].map(&:fileno))
+        let_go([socket, @enrolment, *@fronts.flat_map { |front| front.places.sockets }, *@port&.sockets].map(&:fileno))
         serve(socket)
       end
 
@@ -57,19 +57,24 @@ module Abaca
         launcher = Questions.new(socket) { |told| ends << told }
         metrics = Metrics.new(@config, @slots, launcher:, pid: @launcher)
         log = RemoteLog.new(launcher)
-        servers = [control_server(launcher, metrics, log), (MetricsServer.new(@port, metrics:, log:) if @port)]
+        servers = control_servers(launcher, metrics, log)
+        servers << MetricsServer.new(@port, metrics:, log:) if @port
         watch_launcher(ends)
-        servers.compact.each(&:close) if ends.pop
+        servers.map { |server| Thread.new { server.close } }.each(&:join) if ends.pop
       end
 
-      def control_server(launcher, metrics, log)
-        return unless @places
+      def control_servers(launcher, metrics, log)
+        return [] if @fronts.empty?
 
         crew = Crew.new(@enrolment, @slots) { |process| process.ask("set", within: 1, **@changes) if @changes.any? }
         looks = Looks.new(@config, @slots, launcher, crew, @changes)
-        commands = Commands.new(launcher, looks:, views: Views.new(@slots), crew:, sessions: @guard.sessions, metrics:,
+        commands = Commands.new(launcher, looks:, views: Views.new(@slots), crew:, metrics:, pages:, board: @board,
                                           data_only: @config[:control_data_only])
-        Server.new(@places, guard: @guard, commands:, log:)
+        @fronts.map { |front| Server.new(front.places, guard: front.guard, commands:, log:) }
+      end
+
+      def pages
+        Pages.new(@board.sessions) { Dashboard.new(@slots.page, master: @launcher, limits: Dashboard.limits(@config)) }
       end
 
       def watch_launcher(ends)

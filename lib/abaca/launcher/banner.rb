@@ -23,12 +23,14 @@ module Abaca
       # @param log [Log]
       # @param listeners [Listeners] that are open
       # @param control [String, nil] where its control server listens
-      def show(log, listeners, control: nil)
+      # @param dashboard [String, nil] a link for a browser
+      def show(log, listeners, control: nil, dashboard: nil)
         Process.setproctitle(title(listeners))
         return log.info("* A stand-in serves during the restart, PID: #{Process.pid}") if @stand_in
 
         lines = listeners.lines
         lines += ["* Starting control server on #{control.sub(/\Atcp:/, 'http:')}"] if control
+        lines += ["* Dashboard: #{dashboard}"] if dashboard
         [*lines, "Use Ctrl-C to stop"].each { |line| log.info(line) }
       end
 

@@ -21,7 +21,7 @@ module Abaca
       # Bytes of a message at most: a URL, and a few words.
       MESSAGE = 4096
       # Settings of what there is only once: a stand-in has none of it.
-      ONCE = { pidfile: nil, state_path: nil, control_url: nil, metrics_port: nil, plugins: [].freeze,
+      ONCE = { pidfile: nil, state_path: nil, control_url: nil, metrics_port: nil, dashboard: false, plugins: [].freeze,
                after_booted: [].freeze, after_stopped: [].freeze, idle_timeout: 0 }.freeze
       private_constant :MESSAGE, :ONCE
 

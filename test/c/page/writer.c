@@ -117,6 +117,14 @@ static void write_series(ab_page_slot *slot, unsigned count) {
   }
 }
 
+/* One request for each path: bytes of any kind. */
+static void write_paths(ab_page_slot *slot, int count, char **paths) {
+  ab_rows rows;
+  list_over(&rows, slot, false);
+  for (int i = 0; i < count; i++) begin(&rows, (uint64_t)i + 1, paths[i]);
+  ab_rows_fini(&rows);
+}
+
 /* --- a bit of everything --- */
 
 static void write_ended(ab_page_slot *slot, ab_page_routes *routes, ab_series_table *table,
@@ -148,6 +156,32 @@ static void write_history(ab_page_slot *slot) {
                   &cells);
   ab_history_tick(&history, now() - 30 * AB_NSEC_PER_SEC, &later, &more);
   ab_history_tick(&history, now() - 15 * AB_NSEC_PER_SEC, &later, &more);
+}
+
+/* Ten minutes of a server whose database is slow in the seventh. */
+static void write_past(ab_page_slot *slot) {
+  static ab_history history;
+  ab_history_totals totals = {.rss = 140};
+  ab_cells cells = {.sum = 0};
+  ab_history_over(&history, start_of(slot, AB_PAGE_AREA_SECONDS), area(AB_PAGE_AREA_SECONDS)->count,
+                  start_of(slot, AB_PAGE_AREA_TENS), area(AB_PAGE_AREA_TENS)->count, &totals,
+                  &cells);
+  ab_nsec end = now();
+  for (unsigned i = 0; i < 600; i++) {
+    unsigned slow = i > 390 && i < 450, load = 90 + i % 60 / 2 + i * 7919 % 23;
+    for (unsigned j = 0; j < load; j++)
+      ab_cells_add(&cells, (4 + j * j % 37 + (slow ? 60 + j % 90 : 0)) * MS);
+    totals.requests += load;
+    totals.failed += slow && i % 7 == 0 ? 3 : 0;
+    totals.in_app = slow ? 40 + i % 17 : 2 + i % 5;
+    totals.waiting = slow ? i % 9 : 0;
+    totals.cpu += (200 + load * 3 + i % 40) * MS;
+    totals.run += (150 + load) * MS;
+    totals.db += (slow ? 30000 + i % 13 * 900 : 800 + i % 11 * 40) * MS;
+    totals.gc += i % 10 ? 4 * MS : 31 * MS;
+    totals.rss = 140 + i / 25;
+    ab_history_tick(&history, end - (600 - i) * AB_NSEC_PER_SEC, &totals, &cells);
+  }
 }
 
 static void write_scene(ab_page_slot *slot) {
@@ -203,12 +237,15 @@ static void write_garbage(ab_page_slot *slot, unsigned seed) {
 }
 
 int main(int argc, char **argv) {
-  if (argc < 4) fail("writer PID SLOT rows N | series N | scene | garbage SEED");
+  if (argc < 4)
+    fail("writer PID SLOT paths P... | past | rows N | series N | scene | garbage SEED");
   map_page_of(argv[1]);
   ab_page_slot *slot = slot_at((unsigned)atoi(argv[2]));
   unsigned number = argc > 4 ? (unsigned)atoi(argv[4]) : 0;
   if (strcmp(argv[3], "rows") == 0) write_rows(slot, number);
   if (strcmp(argv[3], "series") == 0) write_series(slot, number);
+  if (strcmp(argv[3], "paths") == 0) write_paths(slot, argc - 4, argv + 4);
+  if (strcmp(argv[3], "past") == 0) write_past(slot);
   if (strcmp(argv[3], "scene") == 0) write_scene(slot);
   if (strcmp(argv[3], "garbage") == 0) write_garbage(slot, number);
   return 0;

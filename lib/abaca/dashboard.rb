@@ -1,0 +1,68 @@
+# frozen_string_literal: true
+
+require_relative "sight"
+
+module Abaca
+  # What a server does, as a page for a browser: the screens of `abaca top`, live. It is made of the shared page alone,
+  # so that it shows what goes on while the server hangs. The control server serves it (docs/sight.md), and Abaca::Web
+  # within an app.
+  class Dashboard
+    # Here, since the constant is loaded by its name elsewhere.
+    require_relative "dashboard/slow"
+    require_relative "dashboard/assets"
+    require_relative "dashboard/deeds"
+    require_relative "dashboard/document"
+    require_relative "dashboard/live"
+    require_relative "dashboard/pulse"
+
+    # In the order of their keys.
+    SCREENS = { **Sight::SCREENS, slow: Slow }.freeze
+    # The layout of what browsers get.
+    LAYOUT = 1
+
+    # @param config [Config]
+    # @return [Hash{Symbol => Integer}] what all workers together have room for, as far as the configuration says it
+    def self.limits(config)
+      workers = [config[:workers], 1].max
+      most = { places: Control::PumaStats.places(config), queue: config[:max_queue] }.compact
+      most.transform_values { |one| one * workers }
+    end
+
+    # @return [Pulse] the looks, which all who watch have in common
+    attr_reader :pulse
+
+    # @param page [Page]
+    # @param master [Integer, nil] the server's process, where it is known
+    # @param limits [Hash{Symbol => Integer}] as for Sight.new
+    def initialize(page, master: nil, limits: {})
+      @page = page
+      @pulse = Pulse.new(page) { Sight.new(page, master:, limits:) }
+    end
+
+    # @param base [String] where its other addresses are: ends with a slash
+    # @param token [String, nil] what a deed must bring along; nil: there are none
+    # @param deeds [Array<Hash>] Deeds.allowed
+    # @param help [String] how to be let in again
+    # @return [String] HTML
+    def document(base:, token: nil, deeds: [], help: "")
+      Document.new(base:, token:, deeds:, help:, numbers: [@page.size / 2, 1].max).to_s
+    end
+
+    # @param question [#call] gives a parameter's value by its name
+    # @return [Live] what is sent to a browser from now on
+    def live(question) = Live.new(@page, @pulse, question)
+
+    # @param question [#call] the same: `worker` and `id` of a request
+    # @return [String, nil] JSON on one line; nil: it has ended, and was not kept
+    def request(question)
+      number, id = %w[worker id].map { |name| Integer(question.call(name).to_s, 10, exception: false) }
+      return unless number && id
+
+      @pulse.look do |look, sight|
+        worker = look.now.workers.find { |one| one.index == number }
+        found = worker && sight.detail(look, worker, id)
+        found && Sight::JSON.line({ v: LAYOUT, worker: number, **found.to_h })
+      end
+    end
+  end
+end

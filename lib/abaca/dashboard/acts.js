@@ -1,0 +1,31 @@
+// What can be done: a question, then a POST with the page's token.
+let actsFor = { base: "/", token: "", numbers: 1 };
+
+function notify(text) {
+  clearTimeout(notify.timer);
+  say(at("message"), text);
+  notify.timer = setTimeout(() => say(at("message"), ""), 6000);
+  return false;
+}
+
+const filled = (text, row, change = (word) => word) => text.replace(/\{(\w+)\}/g, (_, name) => change(String(row[name])));
+
+// A worker's number is that of its slot, or of the other slot that its number has.
+function perform(deed, given) {
+  const row = { ...given, number: given.worker % actsFor.numbers };
+  say(at("ask-text"), filled(deed.question, row, visible));
+  at("ask-yes").onclick = () => {
+    at("ask").close();
+    post(deed, row);
+  };
+  at("ask").showModal();
+  at("ask").querySelector("[data-closes]").focus();
+}
+
+async function post(deed, row) {
+  const path = actsFor.base + filled(deed.path, row, encodeURIComponent);
+  const answer = await fetch(path, { method: "POST", headers: { "X-Abaca-Token": actsFor.token } }).catch(() => null);
+  if (!answer) return notify(`${deed.title}: no answer`);
+  const text = await answer.text().catch(() => "");
+  return notify(answer.ok ? `${deed.title}: done` : `${deed.title}: ${visible(text).slice(0, 200)} (${answer.status})`);
+}
