@@ -25,6 +25,11 @@ class DashboardBrowserTest < Minitest::Test
       assert_equal 1, browser.value("document.querySelectorAll('th[aria-sort]').length"), title
     end
     assert_equal ["/reports/7"], column("PATH")
+    browser.click("#rows button.open")
+    browser.wait_for("/Kept since.*slow/s.test(document.querySelector('#detail').innerText)")
+    refute_includes browser.value("document.body.innerText"), "[object"
+    browser.press("Escape")
+    browser.wait_for("!document.querySelector('#detail').open")
     browser.press("1")
     browser.wait_for("document.querySelectorAll('#rows tr').length === 1 && " \
                      "document.querySelector('#caption').textContent === 'Workers'")

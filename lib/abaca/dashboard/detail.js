@@ -1,6 +1,6 @@
 // One request: what it is, where its time went, and its last waits as a waterfall.
 const FACTS = [["route", "Route"], ["status", "Status"], ["peer", "Client"], ["mode", "Runs on"], ["phase", "Phase"],
-  ["waits_for", "Waits for"], ["worker", "Worker"], ["id", "Number"], ["reasons", "Kept since"], ["trace", "Trace"]];
+  ["waits_for", "Waits for"], ["worker", "Worker"], ["id", "Number"], ["reasons", "Kept since it was"], ["trace", "Trace"]];
 
 class Detail {
   constructor(base, deeds) {

@@ -2,7 +2,7 @@
 const at = (id) => document.getElementById(id);
 
 function fill(element, ...content) {
-  element.replaceChildren(...content.flat().filter((one) => one !== null && one !== undefined));
+  element.replaceChildren(...content.flat(Infinity).filter((one) => one !== null && one !== undefined));
   return element;
 }
 

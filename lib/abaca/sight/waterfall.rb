@@ -24,9 +24,7 @@ module Abaca
       def waits
         @waits ||= begin
           list = (@request[:waits] || []).map { |wait| Wait.new(*wait) }
-          now = Wait.new([@request[:age] - @request[:since], 0].max, @request[:since], @request[:state],
-                         @request[:waits_for])
-          @ended ? list : [*list, now]
+          @ended ? list : [*list, current]
         end
       end
 
@@ -44,6 +42,12 @@ module Abaca
       end
 
       private
+
+      # A request that has ended waits for nothing.
+      def current
+        since = @request[:since]
+        Wait.new([@request[:age] - since, 0].max, since, @request[:state], @request[:waits_for])
+      end
 
       def age = [@request[:age].to_f, 1e-6].max
 
