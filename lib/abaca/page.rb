@@ -25,6 +25,9 @@ module Abaca
 
     # The most slots of a page.
     MOST = 4096
+    # Where the head says when the page was made (ext/abaca/page/layout.h).
+    MADE_AT = 56
+    private_constant :MADE_AT
     # The most rows of a slot.
     MOST_ROWS = 65_536
 
@@ -53,14 +56,15 @@ module Abaca
       def of(pid) = File.open(place(pid), "rb") { |file| read(file.fileno) }
 
       # @param pid [Integer] as for Page.of
-      # @return [String] the file in /proc that is its page; while it stays the same file, so does the page
+      # @return [String] the file in /proc that is its page, of several the last that was made; while it stays the same
+      #   file, so does the page
       # @raise [Error, SystemCallError] as Page.of
       def place(pid)
         folder = "/proc/#{Integer(pid)}/fd"
-        number = Dir.children(folder).find { |name| page?("#{folder}/#{name}") }
-        raise Error, "process #{pid} has no page: it is no server of Abaca's, or one without workers" unless number
+        found = Dir.children(folder).map { |name| "#{folder}/#{name}" }.select { |file| page?(file) }
+        raise Error, "process #{pid} has no page: it is no server of Abaca's, or one without workers" if found.empty?
 
-        "#{folder}/#{number}"
+        found.one? ? found.first : found.max_by { |file| made_at(file) }
       end
 
       # @return [Array<Integer>] processes of this user that have a page, of each server the first one
@@ -94,6 +98,13 @@ module Abaca
         File.basename(File.readlink(descriptor)).match?(/\A(memfd:)?abaca-page/)
       rescue Errno::ENOENT
         false # closed meanwhile
+      end
+
+      # By the monotonic clock; -1: it is closed meanwhile, or empty.
+      def made_at(file)
+        File.binread(file, 8, MADE_AT)&.unpack1("Q") || -1
+      rescue SystemCallError
+        -1
       end
 
       private :map, :read

@@ -4,44 +4,20 @@
  *   page slots=2 creator=17
  *   slot=0 state=2 pid=18 phase=0 claims=1 requests=3 sum=5 connections=1 rows=1 beat_ms=420
  */
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "page/layout.h"
+#include "find.h"
 
 #define LOAD(word) __atomic_load_n(&(word), __ATOMIC_RELAXED)
 
 static void fail(const char *text) {
   fprintf(stderr, "%s\n", text);
   exit(1);
-}
-
-static int find(const char *pid) {
-  char folder[64], path[320], target[256];
-  snprintf(folder, sizeof folder, "/proc/%s/fd", pid);
-  DIR *open_files = opendir(folder);
-  if (!open_files) fail("no such process, or another user's");
-  int fd = -1;
-  for (const struct dirent *one; fd < 0 && (one = readdir(open_files));) {
-    snprintf(path, sizeof path, "%s/%s", folder, one->d_name);
-    ssize_t len = readlink(path, target, sizeof target - 1);
-    if (len < 0) continue;
-    target[len] = 0;
-    const char *name = strrchr(target, '/');
-    if (!name) continue;
-    name += strncmp(name, "/memfd:", 7) == 0 ? 7 : 1;
-    if (strncmp(name, AB_PAGE_NAME, strlen(AB_PAGE_NAME)) == 0) fd = open(path, O_RDONLY);
-  }
-  closedir(open_files);
-  if (fd < 0) fail("the process has no page");
-  return fd;
 }
 
 static const char *map(int fd) {
@@ -85,7 +61,9 @@ static void print_slot(const char *page, unsigned index, const ab_page_slot *slo
 
 int main(int argc, char **argv) {
   if (argc != 2) fail("reader PID");
-  const char *page = map(find(argv[1]));
+  int fd = find_page(argv[1], O_RDONLY);
+  if (fd < 0) fail("the process has no page, or is another user's");
+  const char *page = map(fd);
   const ab_page_head *head = (const ab_page_head *)page;
   printf("page slots=%u creator=%u\n", head->slot_count, head->creator);
   for (unsigned i = 0; i < head->slot_count; i++) {

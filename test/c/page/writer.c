@@ -1,15 +1,13 @@
 /* Writes into a slot of another process's page, by the functions that a server writes with, so that
  * a test in Ruby has something to read. `writer PID SLOT rows N`, `... scene`, `... garbage SEED`.
  */
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "find.h"
 #include "page/look.h"
 #include "page/rows.h"
 
@@ -23,17 +21,8 @@ static void fail(const char *text) {
 }
 
 static void map_page_of(const char *pid) {
-  char folder[64], path[400], target[256];
   struct stat found;
-  snprintf(folder, sizeof folder, "/proc/%s/fd", pid);
-  DIR *files = opendir(folder);
-  int fd = -1;
-  for (const struct dirent *one; files && fd < 0 && (one = readdir(files));) {
-    snprintf(path, sizeof path, "%s/%s", folder, one->d_name);
-    ssize_t len = readlink(path, target, sizeof target - 1);
-    target[len > 0 ? len : 0] = 0;
-    if (strstr(target, AB_PAGE_NAME)) fd = open(path, O_RDWR);
-  }
+  int fd = find_page(pid, O_RDWR);
   if (fd < 0 || fstat(fd, &found) < 0) fail("no page");
   page = mmap(NULL, (size_t)found.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (page == MAP_FAILED) fail("cannot be mapped");
