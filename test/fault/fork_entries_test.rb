@@ -32,7 +32,8 @@ class FaultForkEntriesTest < Minitest::Test
       "add_unix_listener" => ["/nowhere/socket"], "add_listener_fd" => [0], "block" => [:child, 0.001], "kernel_sleep" => [0.001], "address_resolve" => ["127.0.0.1"],
       "timeout_after" => [1], "fiber_interrupt" => [Fiber.current, RuntimeError.new], "unblock" => [:child, Fiber.current],
       "io_close" => [-1], "process_wait" => [0, Process::WNOHANG], "run_spare" => [nil, nil], "wait" => [0], "raise" => [],
-      "trim" => [0], "post" => [-> {}], "pool_load" => [1, 1, 0], "pool_wait" => [1]
+      "trim" => [0], "post" => [-> {}], "pool_load" => [1, 1, 0], "pool_wait" => [1],
+      "max_queue=" => [1]
     }.freeze
 
     # With descriptors of its own.
