@@ -75,7 +75,7 @@ class LoopsTest < Minitest::Test
       assert_operator totals(server)[:stall_time], :>, 0.5
       kinds = server.slot.series.to_h { |one| [one[:kind], one] }
       assert_operator kinds[:loop_lag][:sum], :>, 0.5
-      assert_operator kinds[:loop_lag][:count], :>, 2
+      assert_operator kinds[:loop_lag][:count], :>, 1
       assert_operator kinds[:gvl_loop][:count], :>, 0
       assert_equal totals(server).values_at(:stalls, :stall_time), kinds[:stall].values_at(:count, :sum)
     end

@@ -15,7 +15,7 @@ class PageRows
   # @param slot [Integer]
   def initialize(pid, slot: 0)
     folder = "/proc/#{pid}/fd"
-    fd = Dir.children(folder).find { |name| File.readlink("#{folder}/#{name}").include?("abaca-page") }
+    fd = Dir.children(folder).find { |name| page?("#{folder}/#{name}") }
     @file = File.open("#{folder}/#{fd}", "rb")
     _version, head, size, = bytes(8, 16).unpack("L4")
     @base = head + (slot * size)
@@ -34,6 +34,12 @@ class PageRows
   def close = @file.close
 
   private
+
+  def page?(link)
+    File.readlink(link).include?("abaca-page")
+  rescue Errno::ENOENT
+    false # closed meanwhile
+  end
 
   def bytes(from, count) = @file.pread(count, from)
 

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-require "ipaddr"
-
 module Abaca
   class Config
     # What is at the other end of the app's connections (docs/sight.md), beside the usual ports: checks the setting
@@ -55,6 +53,7 @@ module Abaca
         end
 
         def addresses(host, port)
+          require "ipaddr" # where a service has a host
           IPAddr.new(host)
           [host]
         rescue IPAddr::Error
