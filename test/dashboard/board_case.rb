@@ -49,6 +49,14 @@ module BoardCase
   # Writes into the page of the server, as a worker would.
   def write(*arguments, slot: 0) = PageWriter.write(@server.pid, slot, *arguments)
 
+  # A process is stopped in the block.
+  def stopped(pid)
+    Process.kill(:STOP, pid)
+    yield
+  ensure
+    Process.kill(:CONT, pid)
+  end
+
   # Follows the link, to a screen.
   def look(screen = nil)
     browser.visit(@link)

@@ -25,7 +25,10 @@ class Tmux
   # @return [Array<String>] what is on the screen
   def screen = tmux("capture-pane", "-p").lines(chomp: true)
 
-  # @return [String] the same with attributes
+  # @return [String] the same, after what has left it at the top
+  def history = tmux("capture-pane", "-p", "-S", "-")
+
+  # @return [String] what is on the screen, with attributes
   def colors = tmux("capture-pane", "-p", "-e")
 
   # Presses keys by tmux's names: "Enter", "Up", "C-z", "q".
