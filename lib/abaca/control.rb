@@ -7,6 +7,10 @@ module Abaca
   # How others control a process that the command has started: its control server, if it has one, and its state file
   # (docs/control.md). The server runs in a process of its own, the watch.
   class Control
+    # Where browsers are let in, if the control server has no port.
+    BOARD = "tcp://127.0.0.1:0"
+    private_constant :BOARD
+
     # Most processes have no control server, and do without what it needs.
     %i[Acts Address Catalogue Client Commands Crew Enrolment Errands Front Guard Heir Looks Pages Places Questions
        Replies Request Server Sessions Views Watch].each do |name|
@@ -53,16 +57,15 @@ module Abaca
 
     # Listens. Before the app is loaded: what serves is forked from this process.
     #
-    # @param heir [Heir, nil] where the program before this one has listened
-    # @param port [Heir, nil] the same of `metrics_port`
+    # @param heirs [Array<Heir, nil>] as #hand_over of the program before this one has returned them
     # @raise [ConfigError] if it cannot
-    def begin(heir = nil, port = nil)
+    def begin(heirs = [])
+      heir, port, board = heirs
       @config[:control_url] ? listen(heir) : heir&.discard
       @config[:metrics_port] ? listen_for_metrics(port) : port&.discard
-      @board = find_board if @config.dashboard?
+      @config.dashboard? ? find_board(board) : board&.discard
       return if @fronts.empty? && @port.nil?
 
-      @dashboard = @board&.link(:operate, Sessions::FIRST_LINK) # before the fork: the watch must know it
       @enrolment = Enrolment.new
       @watch = start_watch
       front = @fronts.first
@@ -100,11 +103,12 @@ module Abaca
     # Ends the server, while the next program of this process continues with its sockets. Commands that are under way
     # are answered.
     #
-    # @return [Array(Heir, Heir)] for that program: of the control server and of `metrics_port`; nil where there is none
+    # @return [Array<Heir, nil>] for that program: of the control server, of `metrics_port` and of the dashboard's port;
+    #   nil where there is none
     def hand_over
       @watch&.close
       @state.remove
-      [@own&.places&.heir, @port&.heir]
+      [@own&.places&.heir, @port&.heir, (@board.places.heir if @board && @board != @own)]
     end
 
     # Ends the server and removes the files. Commands that are under way are answered. Idempotent.
@@ -147,22 +151,33 @@ module Abaca
     end
 
     # A browser needs a port. On one of its own, there is no token that anybody knows.
-    def find_board
-      return @own if @own&.url
+    def find_board(heir)
+      if @own&.url
+        heir&.discard
+        return @board = @own
+      end
 
-      address = Address.parse("tcp://127.0.0.1:0")
+      address = Address.parse(BOARD)
       guard = Guard.new(address, nil, {}, sessions: @own&.sessions)
-      Front.new(Places.new(address), guard).tap { |front| @fronts << front }
+      @fronts << @board = Front.new(Places.new(address, asked: BOARD, heir:, what: "the dashboard"), guard)
     rescue ConfigError => e
       @log.warn("no dashboard: #{e.message}")
-      nil
+    end
+
+    # Each process of the watch has a link of its own, made before the fork: that of the one before may have been used.
+    def renew_link
+      @board.sessions.forget_links
+      again = @dashboard
+      @dashboard = @board.link(:operate, Sessions::FIRST_LINK)
+      @log.info("* Dashboard: #{@dashboard}") if again
     end
 
     def start_watch
       acts = Acts.new(@launcher, log: @log, changes: @changes)
       process = WatchProcess.new(@fronts, port: @port, config: @config, slots: @slots, enrolment: @enrolment,
                                           changes: @changes, board: @board || @own)
-      Watch.new(@log, answer: ->(word, with) { acts.ask(word, **with) }) { |socket| process.run(socket) }
+      Watch.new(@log, answer: ->(word, with) { acts.ask(word, **with) },
+                      before: -> { renew_link if @board }) { |socket| process.run(socket) }
     end
   end
 end

@@ -292,7 +292,7 @@ module Abaca
 
     def become_the_next
       @runner.kill
-      @hot_restart.exec(*@control.hand_over)
+      @hot_restart.exec(@control.hand_over)
     end
 
     def restart_file = (ENV["RESTART_FILE"] || "tmp/restart.txt" if @config[:plugins].include?("tmp_restart"))

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "board_case"
+require "abaca/control"
 require "digest"
 
 # The page as it leaves, who gets it, and what it is fed with.
@@ -87,6 +88,58 @@ class DashboardPageTest < Minitest::Test
     end
     assert_equal "404", request("GET", "/request?worker=0&id=99", Cookie: cookie).code
     assert_equal "404", request("GET", "/request?worker=x&id=", Cookie: cookie).code
+  end
+
+  # Who has no right learns nothing of what there is: neither by the answer's text nor by its fields.
+  def test_who_has_no_right_learns_nothing
+    serve
+    names = [*Abaca::Control::Catalogue.names - ["open"], "", "nothing", "workers/0/gc", "workers/99/gc",
+             "log-level?level=debug", "set?max_queue=1", "cancel?id=0.1", "request?worker=0&id=1", "../etc/passwd",
+             "live?token=x"]
+    answers = %w[GET POST].product(names).map do |verb, name|
+      answer = request(verb, "/#{name}", Authorization: "Bearer #{'0' * 32}", Cookie: "abaca_control_00000000=00")
+      [answer.code, answer.body, answer.to_hash]
+    end
+    assert_operator answers.size, :>, 60
+    assert_equal 1, answers.uniq.size, answers.uniq.inspect
+    assert_equal ["403", "Invalid auth token"], answers.first.first(2)
+    assert_equal %w[cache-control connection content-length content-type x-content-type-options],
+                 answers.first.last.keys.sort
+    refute_match(/#{Abaca::VERSION}|ruby|abaca/i, answers.first.last.to_s)
+    assert_equal "403", request("GET", "/open?code=#{'0' * 64}").code
+  end
+
+  # A link that was used is not good for the next watch, which has one of its own.
+  def test_links_end_with_their_watch
+    serve
+    cookie = follow
+    watch = Integer(`pgrep -f '[a]baca: watch: #{@server.pid}'`)
+    Process.kill(:KILL, watch)
+    @server.wait_for(/is started anew.*#{LINK}/m)
+    fresh = @server.text.scan(LINK).last.first
+    refute_equal @link, fresh
+    assert_equal @link[/:\d+/], fresh[/:\d+/]
+    assert_equal "403", Net::HTTP.get_response(URI(@link)).code
+    assert_equal "403", request("GET", "/live", Cookie: cookie).code
+    assert_equal "200", request("GET", "/dashboard", Cookie: follow(fresh)).code
+    assert_equal "403", Net::HTTP.get_response(URI(fresh)).code
+  end
+
+  # A browser finds it where it was, and nobody is refused meanwhile.
+  def test_a_hot_restart_keeps_its_port
+    serve
+    @server.signal(:USR2)
+    links = -> { @server.text.scan(LINK).map(&:first) }
+    answers = 0
+    until links.call.size == 2
+      assert_equal "403", request("GET", "/live").code
+      answers += 1
+    end
+    assert_operator answers, :>, 0
+    old, fresh = links.call
+    assert_equal old[/:\d+/], fresh[/:\d+/]
+    assert_equal "403", Net::HTTP.get_response(URI(old)).code
+    assert_equal "200", request("GET", "/dashboard", Cookie: follow(fresh)).code
   end
 
   # A page of another site cannot have anything done, even where the browser sends the cookie.

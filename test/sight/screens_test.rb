@@ -98,6 +98,15 @@ class SightScreensTest < Minitest::Test
                  @sight.to_h(found)[:overview][:stalls].first.slice(:worker, :age, :method, :path))
   end
 
+  # What keeps a loop is not in its sums before it lets go.
+  def test_a_loop_that_is_held_is_full
+    since = ->(age) { [{ index: 0, state: :stalled, request: 3, since: age, ticks: 9, tid: 12, kind: :main }] }
+    @slots[1].loops = since.call(5.0)
+    found = look { @slots[1].loops = since.call(5.04) }
+    row = @sight.screen(:workers, found).rows.find { |one| one.cells[:worker] == 1 }
+    assert_in_epsilon 4.0 / found.seconds, row.cells[:busy]
+  end
+
   def test_a_worker_without_a_heartbeat
     @slots[0].beat_age = 12.0
     assert_equal ["STALL  worker 0  12s  process #{Process.pid} gives no heartbeat"], overview_stalls

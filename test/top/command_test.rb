@@ -5,11 +5,13 @@ require "json"
 require "open3"
 require "cli/command"
 require "abaca"
+require "support/programs"
 require "support/tmux"
 
 # `abaca top` and servers that run.
 class TopCommandTest < Minitest::Test
   include Command
+  include Programs
 
   CONFIG = <<~RUBY
     port 0
@@ -115,7 +117,7 @@ class TopCommandTest < Minitest::Test
 
   # What the control server does.
   def test_at_a_terminal
-    skip "no tmux here" unless Tmux::PROGRAM
+    need_program("tmux")
     serve
     terminal = Tmux.new(*Command.words(["top", "-S", "#{@dir}/state"]))
     terminal.wait_for(/^2 rows/)

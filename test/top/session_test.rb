@@ -4,10 +4,13 @@ require "test_helper"
 require "open3"
 require "abaca"
 require "cli/command"
+require "support/programs"
 require "support/tmux"
 
 # `abaca top` in a real terminal, on pages that the tests make.
 class TopSessionTest < Minitest::Test
+  include Programs
+
   ROOT = File.expand_path("../..", __dir__)
   # Two workers with thirty requests each, and one that holds its loop.
   PAGE = <<~'RUBY'
@@ -27,7 +30,7 @@ class TopSessionTest < Minitest::Test
   SIZES = [[80, 24], [200, 50], [40, 10], [20, 5], [1, 1]].freeze
 
   def setup
-    skip "no tmux here" unless Tmux::PROGRAM
+    need_program("tmux")
     @dir = Dir.mktmpdir("stage")
     page
   end

@@ -65,6 +65,9 @@ module Abaca
       # @return [Boolean] whether there is one, and that is enough for it
       def self.allowed?(name, level) = ALL.key?(name) && ALL[name].allowed?(level)
 
+      # @return [Array<String>] of all commands
+      def self.names = ALL.keys
+
       # @param request [Request] the last segment of its path is the command
       # @return [Entry] without a name if there is no such command
       def self.find(request)

@@ -31,6 +31,9 @@ module Abaca
       # @return [String] a code that is good for one #open
       def link(level, seconds = LINK) = add(@links, level, seconds)
 
+      # Those that were made so far let nobody in any more.
+      def forget_links = @lock.synchronize { @links.clear }
+
       # @param code [String]
       # @return [String, nil] the field Set-Cookie; nil if the code is none, or was used
       def open(code)

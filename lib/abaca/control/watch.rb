@@ -22,10 +22,12 @@ module Abaca
 
       # @param log [Log]
       # @param answer [#call] gets a word and what belongs to it, and returns an Answer
+      # @param before [#call] is called before each fork
       # @yieldparam socket [UNIXSocket] in the child, which ends with the block
-      def initialize(log, answer:, &run)
+      def initialize(log, answer:, before: -> {}, &run)
         @log = log
         @answer = answer
+        @before = before
         @run = run
         start
         @thread = Thread.new { look_after }
@@ -53,6 +55,7 @@ module Abaca
 
       def start
         @started = now
+        @before.call
         ours, theirs = UNIXSocket.pair
         @log.flush # or the child may have a part of a line
         @pid = orphan { child(ours, theirs) }

@@ -14,7 +14,7 @@ module Abaca
       # Signals that would end the process while Ruby boots again: they are ignored until there are handlers.
       UNTIMELY = %w[HUP USR1 USR2 TTIN TTOU].freeze
       # What the next program must not find in its environment.
-      STALE = /\A(?:(?:ABACA|PUMA)_INHERIT_\d+|#{Succession::CONTROL}|#{Succession::METRICS}|#{Succession::STAND_IN}|#{Succession::SUCCESSOR}|LISTEN_(?:FDS|PID|FDNAMES))\z/
+      STALE = /\A(?:(?:ABACA|PUMA)_INHERIT_\d+|#{Regexp.union(Succession::HEIRS)}|#{Succession::STAND_IN}|#{Succession::SUCCESSOR}|LISTEN_(?:FDS|PID|FDNAMES))\z/
       # What nobody shall read in the log.
       TOKEN = /(--control-token[ =])\S+/
       # Seconds between two looks whether the process stops meanwhile.
@@ -58,10 +58,9 @@ module Abaca
 
       # Becomes the new program. Returns only if the process is to end, as a signal has said meanwhile.
       #
-      # @param control [Control::Heir, nil] the control server's place
-      # @param metrics [Control::Heir, nil] that of `metrics_port`
+      # @param heirs [Array<Control::Heir, nil>] of Succession::HEIRS: their places
       # @raise [ConfigError] if that fails
-      def exec(control = nil, metrics = nil)
+      def exec(heirs = [])
         changes = run_hooks
         return unless pending?
 
@@ -69,7 +68,7 @@ module Abaca
         @log.info("* Restarting: #{@origin.words.join(' ').gsub(TOKEN, '\1***')}")
         @log.release
         UNTIMELY.each { |name| Signal.trap(name, "IGNORE") }
-        heirs = { Succession::CONTROL => control, Succession::METRICS => metrics }.compact
+        heirs = Succession::HEIRS.zip(heirs).to_h.compact
         changes = changes.merge(heirs.transform_values(&:to_s))
         Process.exec(*command(@heirs, Succession::SUCCESSOR, [@socket&.fileno, @pid].compact.join(" "), changes,
                               [@socket&.fileno, *heirs.values.flat_map(&:fds)].compact))

@@ -12,8 +12,8 @@ module Abaca
     class Succession
       STAND_IN = "ABACA_STAND_IN"
       SUCCESSOR = "ABACA_SUCCESSOR"
-      CONTROL = "ABACA_INHERIT_CONTROL"
-      METRICS = "ABACA_INHERIT_METRICS"
+      # What has listened beside the app: the control server, `metrics_port`, the dashboard.
+      HEIRS = %w[CONTROL METRICS DASHBOARD].map { |name| "ABACA_INHERIT_#{name}" }.freeze
       # Messages of the two: a listener with its descriptors, all is ready, and the end.
       LISTENER = "listener"
       READY = "ready"
@@ -28,11 +28,8 @@ module Abaca
       # @return [Inherited] the sockets
       attr_reader :inherited
 
-      # @return [Control::Heir, nil] the control server's place
-      attr_reader :control
-
-      # @return [Control::Heir, nil] the place of `metrics_port`
-      attr_reader :metrics
+      # @return [Array<Control::Heir, nil>] of HEIRS: their places
+      attr_reader :heirs
 
       # @return [Integer, nil] the stand-in's process, in its successor
       attr_reader :pid
@@ -40,7 +37,7 @@ module Abaca
       # @param env [Hash{String => String}, ENV] loses the variables
       def initialize(env = ENV)
         @inherited = Inherited.new(env)
-        @control, @metrics = [CONTROL, METRICS].map { |name| (text = env.delete(name)) && Control::Heir.parse(text) }
+        @heirs = HEIRS.map { |name| (text = env.delete(name)) && Control::Heir.parse(text) }
         fd = env.delete(STAND_IN)
         @stand_in = !fd.nil?
         @restarted = @stand_in || env.key?(SUCCESSOR)

@@ -20,7 +20,7 @@ module Abaca
         @pid = Process.pid
         @slots = make_slots
         @control = Control.new(self, @config, @log, slots: @slots)
-        @control.begin(@succession.control, @succession.metrics)
+        @control.begin(@succession.heirs)
       end
 
       def make_slots

@@ -5,6 +5,10 @@ module Abaca
     # A page at one moment: what counts is copied, so that a later reading can be compared with it; what is only shown
     # is read when it is asked for.
     class Reading
+      # States of a loop that is kept.
+      KEPT = %i[busy stalled].freeze
+      private_constant :KEPT
+
       # A slot's process and what it has counted.
       Worker = Struct.new(:slot, :index, :pid, :state, :phase, :started_at, :beat_age, :figures, :totals, :in_flight,
                           :claims, :loops, :routes, :series, :clients, keyword_init: true) do
@@ -13,6 +17,12 @@ module Abaca
 
         # @return [Hash{Symbol => Float}] seconds of its requests by state, those in flight included
         def seconds = @seconds ||= totals[:sums].merge(in_flight[:sums]) { |_, ended, now| ended + now }
+
+        # @return [Float] seconds in which its loops were kept by something, those that they are kept since included
+        def busy
+          now = loops.sum { |one| KEPT.include?(one[:state]) ? one[:since] : 0.0 }
+          totals[:loops].values_at(*KEPT).compact.sum + now
+        end
 
         # @return [Integer] how many processes have had its slot before
         def restarts = [claims - 1, 0].max

@@ -1,5 +1,6 @@
 /* A server's slot in the page: figures, state and heartbeats of the run. */
 #include "rb/page/rb_page.h"
+#include "rb/run/rb_turn.h"
 #include "rb/server/rb_server.h"
 
 void ab_server_set_slot(ab_server *server, VALUE slot, bool balances) {
@@ -49,8 +50,10 @@ void ab_server_say(ab_server *server, enum ab_page_state state) {
 /* call-seq: beat(offloads) -> nil
  *
  * To be called each second, on a thread of its own: it has to get Ruby's lock for it. Beats if the
- * engine has turned since the last call, and has it turn again. `offloads`: blocks that have
- * threads of their own, or wait for one. */
+ * engine has turned since the last call, and has it turn again. Reports what keeps a loop, which
+ * cannot do so itself meanwhile. `offloads`: blocks that have threads of their own, or wait for
+ * one.
+ */
 static VALUE server_beat(VALUE self, VALUE offloads) {
   ab_server *server = ab_server_own_or_null(self);
   if (!server || !server->part) return Qnil;
@@ -61,6 +64,8 @@ static VALUE server_beat(VALUE self, VALUE offloads) {
   ab_server_look_at_process(server, NUM2UINT(offloads), now);
   if (!server->run.rack.standby) ab_server_second(&server->run, now);
   ab_poller_wakeup(server->run.rack.poller);
+  ab_turn_log_stalls(&server->run.stalls); /* calls Ruby: the last */
+  RB_GC_GUARD(self);
   return Qnil;
 }
 

@@ -24,7 +24,7 @@ module Abaca
 
         def all
           workers.map do |worker|
-            busy = share(worker) { |one| one.totals[:loops].values_at(:busy, :stalled).compact.sum }
+            busy = share(worker, &:busy)
             gc = share(worker) { |one| one.totals[:gc_time] }
             stopped = @look.stopped?(worker.pid)
             cells = { worker: worker.index, pid: worker.pid, state: stopped ? :stopped : worker.state,
