@@ -20,23 +20,14 @@ module Abaca
     # The layout of what browsers get.
     LAYOUT = 1
 
-    # @param config [Config]
-    # @return [Hash{Symbol => Integer}] what all workers together have room for, as far as the configuration says it
-    def self.limits(config)
-      workers = [config[:workers], 1].max
-      most = { places: Control::PumaStats.places(config), queue: config[:max_queue] }.compact
-      most.transform_values { |one| one * workers }
-    end
-
     # @return [Pulse] the looks, which all who watch have in common
     attr_reader :pulse
 
     # @param page [Page]
     # @param master [Integer, nil] the server's process, where it is known
-    # @param limits [Hash{Symbol => Integer}] as for Sight.new
-    def initialize(page, master: nil, limits: {})
+    def initialize(page, master: nil)
       @page = page
-      @pulse = Pulse.new(page) { Sight.new(page, master:, limits:) }
+      @pulse = Pulse.new(page) { Sight.new(page, master:) }
     end
 
     # @param base [String] where its other addresses are: ends with a slash

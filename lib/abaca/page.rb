@@ -185,6 +185,13 @@ module Abaca
       #   @return [nil]
       #   @raise [Error] in a process that has not claimed the slot
 
+      # @!method limit(places, queue)
+      #   Says how many requests there is room for; a server does so.
+      #   @param places [Integer] in the app at once
+      #   @param queue [Integer, nil] that wait to be taken; nil: any number
+      #   @return [nil]
+      #   @raise [Error] in a process that has not claimed the slot
+
       # @!method beat_age
       #   @return [Float, nil] seconds since the last heartbeat; nil before the first one
 

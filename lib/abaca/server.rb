@@ -151,6 +151,7 @@ module Abaca
 
       @state = :running
       begin
+        show_limits
         Compat.adapt(@config, @log) # for gems that were loaded meanwhile
         @out_of_band.between_requests(@engine) do
           Heart.beat(@engine, @slot, @with_heart) { PoolGate.attach(@engine) { serve } }
@@ -224,6 +225,7 @@ module Abaca
     def max_queue=(count)
       @config = @config.with(max_queue: count)
       @engine.max_queue = @config[:max_queue]
+      show_limits
     end
 
     # Ends a request in the app: EndedByOperator is raised where it waits, and its client gets 503. Any thread may call
@@ -239,6 +241,9 @@ module Abaca
     def dump = Dump.new(Requests.new(*sources)).to_s
 
     private
+
+    # For those who read the page.
+    def show_limits = (@slot.limit(Config::Modes.places(@config), @config[:max_queue]) if @slot&.mine?)
 
     def configuration(options, config, settings)
       return options.with(settings) if options.is_a?(Config)

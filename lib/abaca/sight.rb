@@ -36,12 +36,10 @@ module Abaca
 
     # @param page [Page]
     # @param master [Integer, nil] its process, where it is known
-    # @param limits [Hash{Symbol => Integer}] `places` and `queue` of the whole server, where they are known
     # @param root [String] the folder that has /proc and /sys
-    def initialize(page, master: nil, limits: {}, root: "/")
+    def initialize(page, master: nil, root: "/")
       @page = page
       @master = master
-      @limits = limits
       @machine = Machine.new(root:)
     end
 
@@ -59,7 +57,7 @@ module Abaca
     # @return [Overview]
     def overview(look)
       @title ||= @master ? @machine.files.title(@master) : {}
-      Overview.new(look, limits: @limits, title: @title)
+      Overview.new(look, title: @title)
     end
 
     # @param name [Symbol] a key of SCREENS

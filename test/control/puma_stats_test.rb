@@ -68,7 +68,7 @@ class PumaStatsTest < Minitest::Test
   def test_places
     places = { {} => 1000, { max_fibers: 7 } => 7, { mode: :thread, threads: [0, 5] } => 5,
                { max_fibers: 7, threads: [0, 5] } => 7, { mode: :hybrid, max_fibers: 7, threads: [0, 5] } => 12 }
-    places.each { |settings, number| assert_equal number, PumaStats.places(Abaca::Config.new(settings)), settings }
+    places.each { |settings, number| assert_equal number, Abaca::Config::Modes.places(Abaca::Config.new(settings)), settings }
   end
 
   # What a server counts has all that is needed.

@@ -102,6 +102,19 @@ class PageServingTest < Minitest::Test
     end
   end
 
+  # How much there is room for; what an operator changes is there at once.
+  def test_limits
+    assert_equal [nil, nil], @slot.process.values_at(:places, :queue_most)
+    running = serve(slot: @slot.claim, mode: :fiber, max_fibers: 7, max_queue: 3)
+    assert eventually { @slot.process.values_at(:places, :queue_most) == [7, 3] }
+    running.server.max_queue = 0
+    assert_equal [7, 0], @slot.process.values_at(:places, :queue_most)
+    running.stop
+    assert_raises(Abaca::Error) { @page[1].limit(1, nil) }
+    @slot.claim.limit(9, nil)
+    assert_equal [9, nil], @slot.process.values_at(:places, :queue_most)
+  end
+
   # A loop is kept by a request, and another request waits; or all threads are busy. Ruby runs all the same.
   def test_a_busy_server_beats
     %w[fiber thread].each do |mode|

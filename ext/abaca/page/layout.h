@@ -122,7 +122,9 @@ typedef struct ab_page_process {
   uint32_t threads;
   uint32_t threads_most;
   uint32_t offloads;
-  uint8_t padding[64];
+  uint32_t places;     /* requests that may be in the application at once; 0: not known */
+  uint32_t queue_most; /* ... and wait to be taken; UINT32_MAX: any number */
+  uint8_t padding[56];
 } ab_page_process;
 
 _Static_assert(sizeof(ab_page_app) == 6 * AB_CACHE_LINE && sizeof(ab_page_queue) == AB_CACHE_LINE &&

@@ -87,6 +87,8 @@ static void clear_now(const ab_page_parts *parts) {
   AB_PUT(process->threads, 0);
   AB_PUT(process->threads_most, 0);
   AB_PUT(process->offloads, 0);
+  AB_PUT(process->places, 0);
+  AB_PUT(process->queue_most, 0);
 }
 
 int ab_page_claim(ab_page *page, uint32_t index, uint32_t phase, ab_page_time now) {

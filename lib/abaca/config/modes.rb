@@ -81,6 +81,12 @@ module Abaca
         def threads?(config) = in_play(config) != [:fiber]
 
         # @param config [Config]
+        # @return [Integer] requests that may be in the app at once
+        def places(config)
+          (threads_lead?(config) ? 0 : config[:max_fibers]) + (threads?(config) ? config[:threads].last : 0)
+        end
+
+        # @param config [Config]
         # @return [Boolean] whether behaviour decides for any request
         def hybrid?(config) = in_play(config).include?(:hybrid)
 

@@ -44,14 +44,6 @@ module Abaca
           { v: LAYOUT, workers: stats.fetch(:worker_status) { [only_worker(stats, pid)] } }
         end
 
-        # @param config [Config]
-        # @return [Integer] requests that may be in the app at once
-        def places(config)
-          fibers = Config::Modes.threads_lead?(config) ? 0 : config[:max_fibers]
-          threads = Config::Modes.threads?(config) ? config[:threads].last : 0
-          fibers + threads
-        end
-
         private
 
         def worker(slot, places, numbers)

@@ -7,13 +7,9 @@ module Abaca
     class Views
       # Requests in an answer, where nobody says how many.
       USUAL = 100
-      # Requests that are looked at for what they wait for: more would cost more than 5 ms.
-      LOOKED_AT = 500
-      # States in which a request waits for something beyond its process, or for others in it.
-      WAITS = %i[db cache http io pool lock sleep dns disk process offload require].freeze
       # The percentiles of a route.
       PARTS = { p50: 0.5, p95: 0.95, p99: 0.99 }.freeze
-      private_constant :USUAL, :LOOKED_AT, :WAITS, :PARTS
+      private_constant :USUAL, :PARTS
 
       # @param slots [Launcher::Cluster::Slots, Launcher::OnlySlot] the page
       def initialize(slots)
@@ -54,17 +50,15 @@ module Abaca
         { routes: rows.sort_by { |row| -row[:sums].values.sum } }
       end
 
-      # What requests wait for: one row for each database, upstream or lock, those that most wait for first. Of many
-      # requests in flight the oldest are looked at; `states` counts all of them.
+      # What requests wait for: one row for each database, upstream or lock, those that most wait for first.
       #
       # @return [Hash{Symbol => Object}]
       def waits(_request)
-        rows = @page.requests(most: LOOKED_AT)
-        found = rows.select { |row| WAITS.include?(row[:state]) }.group_by { |row| row.values_at(:state, :waits_for) }
-        found = found.map do |(kind, target), all|
-          { kind:, target:, now: all.size, longest: all.map { |row| row[:since] }.max }
+        found = @page.waiting.group_by { |wait| wait.first(2) }.map do |(kind, target), all|
+          { kind:, target:, now: all.sum { |wait| wait[2] }, longest: all.map(&:last).max }
         end
-        { looked_at: rows.size, waits: found.sort_by { |row| [-row[:now], -row[:longest]] }, states: @page.states,
+        states = @page.states
+        { looked_at: states.values.sum, waits: found.sort_by { |row| [-row[:now], -row[:longest]] }, states:,
           sums: @page.totals[:sums] }
       end
 
@@ -122,10 +116,8 @@ module Abaca
       def time(value) = value&.getutc&.strftime("%FT%T.%LZ")
 
       def percentiles(series)
-        return PARTS.transform_values { nil } unless series
-
-        sum = Page::Times.sum(series)
-        PARTS.transform_values { |part| Page::Times.quantile(sum, part)&.round(6) }
+        latency = (series || []).each_with_object(Sight::Latency.new) { |one, all| all.add(one) }
+        PARTS.transform_values { |part| latency.quantile(part)&.round(6) }
       end
     end
   end

@@ -74,7 +74,7 @@ module Abaca
       end
 
       def pages
-        Pages.new(@board.sessions) { Dashboard.new(@slots.page, master: @launcher, limits: Dashboard.limits(@config)) }
+        Pages.new(@board.sessions) { Dashboard.new(@slots.page, master: @launcher) }
       end
 
       def watch_launcher(ends)

@@ -23,7 +23,7 @@ module Abaca
       # @return [Hash{Symbol => Object}] figures in Puma's shape, as far as the page has them
       def stats(config)
         slot = @page[0]
-        Control::PumaStats.single(slot.figures, places: Control::PumaStats.places(config),
+        Control::PumaStats.single(slot.figures, places: Config::Modes.places(config),
                                                 started_at: slot.started_at || @started_at)
       end
 

@@ -39,7 +39,7 @@ module Abaca
         @config = config
         @log = log
         @started_at = Time.now
-        @liveness = Liveness.new(slot, Control::PumaStats.places(config)) if slot
+        @liveness = Liveness.new(slot, Config::Modes.places(config)) if slot
         @server = Server.new(app || App.load(config, log), config:, log:, slot:, show_errors: show_errors?, **options)
       end
 
@@ -98,7 +98,7 @@ module Abaca
 
       # @return [Hash{Symbol => Object}] figures in Puma's shape
       def stats
-        places = Control::PumaStats.places(@config)
+        places = Config::Modes.places(@config)
         Control::PumaStats.single(@server.stats, places:, started_at: @started_at)
       end
 

@@ -72,7 +72,8 @@ module Abaca
 
       # @!method process
       #   @return [Hash] of this process, now: cpu, rss (megabytes), fibers, fibers_most, threads, threads_most,
-      #     offloads, stall_after
+      #     offloads, stall_after; places for requests in the app, and queue_most that may wait: nil where that is not
+      #     known, or any number
 
       # @param width [Symbol] :seconds, of the last ten minutes, or :tens, of ten seconds each, of the last six hours
       # @param most [Integer, nil] of the last ticks only so many: the one that is not over counts

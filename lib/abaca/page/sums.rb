@@ -8,6 +8,8 @@ module Abaca
       # How the values of two slots for one moment become one. Percentiles: the worst one.
       WORST = %i[p50 p95 p99].freeze
       MOMENT = %i[tick at].freeze
+      # States in which a request waits for nothing but its turn.
+      RUNS = %i[run sched gvl gc].freeze
       private_constant :WORST, :MOMENT
 
       # @param most [Integer, nil] no more than so many
@@ -20,6 +22,10 @@ module Abaca
 
       # @return [Hash{Symbol => Integer}] how many requests are in each state
       def states = map(&:states).reduce({}) { |all, one| add(all, one) }
+
+      # @return [Array<Array>] what requests wait for, of each slot: a state, the other end, how many, and the longest
+      #   in seconds; without those that run, or are about to
+      def waiting = flat_map { |slot| slot.tally[:waits] }.reject { |wait| RUNS.include?(wait.first) }
 
       # @return [Array<Hash>] Slot#loops
       def loops = in_slots(&:loops)

@@ -2,48 +2,40 @@
 
 module Abaca
   class Sight
-    # A histogram: how many of what took how long, and its quantiles.
+    # How many of what took how long, and percentiles: series of the page (Page::Times), those of several workers added,
+    # and what they had counted before taken off.
     class Latency
-      # Buckets have eight bounds for each doubling, so a quantile is right to 5 %.
-      EACH = 8.0
-      # Those of Page::Slot#series that have no number: below all others, and beyond them.
-      ENDS = { least: -112, most: 57 }.freeze
-      private_constant :EACH, :ENDS
-
-      # @return [Integer]
-      attr_reader :size
-
-      # @return [Boolean]
-      def empty? = @size.zero?
+      # Counters of a series beside its buckets: below all of them, beyond them, and all.
+      OTHERS = %i[least most count].freeze
+      private_constant :OTHERS
 
       def initialize
-        @buckets = Hash.new(0)
-        @size = 0
+        @sum = { least: 0, most: 0, count: 0, buckets: Hash.new(0) }
       end
 
-      # @param buckets [Hash{Integer, Symbol => Integer}] as Page::Slot#series has them
-      # @param before [Hash{Integer, Symbol => Integer}, nil] what of these is old
-      # @return [self]
-      def add(buckets, before = nil)
-        buckets.each do |name, count|
-          count -= before.fetch(name, 0) if before
-          next unless count.positive?
+      # @return [Integer]
+      def size = @sum[:count]
 
-          @buckets[ENDS.fetch(name, name)] += count
-          @size += count
-        end
+      # @return [Boolean]
+      def empty? = size.zero?
+
+      # @param series [Hash{Symbol => Object}] as Page::Slot#series has it
+      # @param before [Hash{Symbol => Object}, nil] the same at an earlier look
+      # @return [self]
+      def add(series, before = nil)
+        OTHERS.each { |key| grow(@sum, key, series[key], before&.fetch(key)) }
+        series[:buckets].each { |bucket, count| grow(@sum[:buckets], bucket, count, before&.dig(:buckets, bucket)) }
         self
       end
 
       # @param share [Float] 0.5 is the median
-      # @return [Float, nil] seconds; nil if there was nothing
-      def quantile(share)
-        left = (@size * share).ceil
-        return if left.zero?
+      # @return [Float, nil] seconds, as Page::Times.quantile; nil if there was nothing
+      def quantile(share) = Page::Times.quantile(@sum, share)
 
-        number = @buckets.keys.sort.find { |one| (left -= @buckets[one]) <= 0 }
-        2**((number - 0.5) / EACH)
-      end
+      private
+
+      # Counters do not fall; a page that has begun anew has begun at nothing.
+      def grow(sum, key, now, before) = sum[key] += [now - before.to_i, 0].max
     end
   end
 end

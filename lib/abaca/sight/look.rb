@@ -73,7 +73,7 @@ module Abaca
           worker.series.each do |one|
             next unless one[:kind] == kind && (!block_given? || yield(one))
 
-            all.add(one[:buckets], old[name(one)]&.fetch(:buckets))
+            all.add(one, old[name(one)])
           end
         end
       end

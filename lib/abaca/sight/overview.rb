@@ -19,12 +19,10 @@ module Abaca
       private_constant :FIRST, :USUAL
 
       # @param look [Look]
-      # @param limits [Hash{Symbol => Integer}] `places` and `queue`, of all workers, as far as they are known
       # @param title [Hash{Symbol => String}] the server's `version` and `tag`
       # @param started_at [Time, nil]
-      def initialize(look, limits: {}, title: {}, started_at: nil)
+      def initialize(look, title: {}, started_at: nil)
         @look = look
-        @limits = limits
         @title = title
         @started_at = started_at || look.now.there.filter_map(&:started_at).min
       end
@@ -63,9 +61,15 @@ module Abaca
       end
 
       def load
-        figures = @look.now.there.map(&:figures)
-        { in_app: figures.sum { |one| one[:in_app] }, places: @limits[:places],
-          queue: figures.sum { |one| one[:waiting] }, queue_most: @limits[:queue] }
+        there = @look.now.there
+        { in_app: there.sum { |one| one.figures[:in_app] }, places: most(there, :places),
+          queue: there.sum { |one| one.figures[:waiting] }, queue_most: most(there, :queue_most) }
+      end
+
+      # Of all workers that say it: one that boots has none yet.
+      def most(workers, name)
+        known = workers.filter_map { |one| one.process[:places] && one.process }
+        known.sum { |one| one[name] } if known.any? && known.all? { |one| one[name] }
       end
 
       def machine

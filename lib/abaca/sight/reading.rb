@@ -11,7 +11,7 @@ module Abaca
 
       # A slot's process and what it has counted.
       Worker = Struct.new(:slot, :index, :pid, :state, :phase, :started_at, :beat_age, :figures, :totals, :in_flight,
-                          :claims, :loops, :routes, :series, :clients, keyword_init: true) do
+                          :claims, :loops, :routes, :series, :clients, :process, keyword_init: true) do
         # @return [Boolean] whether there is a process that serves, or is about to
         def there? = !(pid.nil? || state == :ended || state == :empty)
 
@@ -99,7 +99,7 @@ module Abaca
         Worker.new(slot:, index: slot.index % @numbers, pid: slot.pid, state: slot.state, phase: slot.phase,
                    started_at: slot.started_at, beat_age: slot.beat_age, figures: slot.figures,
                    totals: slot.totals, in_flight: slot.tally, claims: slot.claims, loops: slot.loops,
-                   routes: slot.routes, series: slot.series, clients: slot.clients)
+                   routes: slot.routes, series: slot.series, clients: slot.clients, process: slot.process)
       end
     end
   end

@@ -236,6 +236,9 @@ static VALUE slot_process(VALUE self) {
   put(hash, "threads_most", UINT2NUM(AB_GET(process->threads_most)));
   put(hash, "offloads", UINT2NUM(AB_GET(process->offloads)));
   put(hash, "stall_after", ab__seconds(AB_GET(process->stall_after)));
+  uint32_t places = AB_GET(process->places), queue = AB_GET(process->queue_most);
+  put(hash, "places", places ? UINT2NUM(places) : Qnil);
+  put(hash, "queue_most", places && queue != UINT32_MAX ? UINT2NUM(queue) : Qnil);
   return hash;
 }
 

@@ -133,6 +133,18 @@ static VALUE slot_beat(VALUE self) {
   return Qnil;
 }
 
+/* call-seq: limit(places, queue) -> nil
+ *
+ * queue: Integer, or nil for any number. */
+static VALUE slot_limit(VALUE self, VALUE places, VALUE queue) {
+  uint32_t count = NUM2UINT(places), most = NIL_P(queue) ? UINT32_MAX : NUM2UINT(queue);
+  ab_page_slot *slot = open_slot(self);
+  if (!ab_page_is_mine(slot)) refuse(self, "its limits come from the process that has claimed it");
+  AB_PUT(slot->process.queue_most, most);
+  AB_PUT(slot->process.places, count);
+  return Qnil;
+}
+
 /* --- what is in it --- */
 
 /* call-seq: index -> Integer */
@@ -231,6 +243,7 @@ void ab__init_slot(VALUE cPage) {
   rb_define_method(cSlot, "phase", slot_phase, 0);
   rb_define_method(cSlot, "started_at", slot_started_at, 0);
   rb_define_method(cSlot, "beat", slot_beat, 0);
+  rb_define_method(cSlot, "limit", slot_limit, 2);
   rb_define_method(cSlot, "beat_age", slot_beat_age, 0);
   rb_define_method(cSlot, "turn_age", slot_turn_age, 0);
   rb_define_method(cSlot, "figures", slot_figures, 0);

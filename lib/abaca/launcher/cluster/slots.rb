@@ -43,7 +43,7 @@ module Abaca
         # @param config [Config]
         # @return [Hash{Symbol => Object}] the figures in Puma's shape
         def stats(config)
-          Control::PumaStats.cluster(@page, places: Control::PumaStats.places(config), started_at: @started_at,
+          Control::PumaStats.cluster(@page, places: Config::Modes.places(config), started_at: @started_at,
                                             phase: @page.filter_map(&:phase).max || 0, numbers: @most)
         end
 

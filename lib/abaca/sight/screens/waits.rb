@@ -15,10 +15,6 @@ module Abaca
 
         def note = "a row without target: all of the kind"
 
-        # States in which a request waits for nothing of the app's.
-        NONE = %i[run sched gvl gc].freeze
-        private_constant :NONE
-
         private
 
         def all = [*kinds, *targets]
@@ -28,7 +24,7 @@ module Abaca
         def kinds
           means = @look.means
           now = tallies.group_by(&:first)
-          names = [*now.keys, *means.select { |_, mean| mean >= 0.05 }.keys].uniq - NONE
+          names = [*now.keys, *means.select { |_, mean| mean >= 0.05 }.keys].uniq - Page::Sums::RUNS
           names.map do |kind|
             found = now.fetch(kind, [])
             cells = { kind:, target: nil, now: found.sum { |one| one[2] }, mean: means.fetch(kind, 0.0), **ended(kind),
@@ -45,7 +41,7 @@ module Abaca
         end
 
         def targets
-          known = tallies.select { |one| one[1] && !NONE.include?(one[0]) }
+          known = tallies.select { |one| one[1] && !Page::Sums::RUNS.include?(one[0]) }
           known.group_by { |one| one.first(2) }.map do |(kind, target), found|
             cells = { kind:, target:, now: found.sum { |one| one[2] }, longest: found.map { |one| one[3] }.max }
             Row.new(id: "#{kind} #{target}", cells:)
