@@ -45,6 +45,7 @@ module Abaca
   autoload :PumaOptions, File.expand_path("abaca/puma/options", __dir__)
   autoload :RackHandler, File.expand_path("abaca/rack_handler", __dir__)
   autoload :RewindableInput, File.expand_path("abaca/rewindable_input", __dir__)
+  autoload :ServerTiming, File.expand_path("abaca/server_timing", __dir__)
   autoload :Sight, File.expand_path("abaca/sight", __dir__)
   autoload :Top, File.expand_path("abaca/top", __dir__)
   autoload :Web, File.expand_path("abaca/web", __dir__)

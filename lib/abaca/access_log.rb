@@ -26,12 +26,20 @@ module Abaca
 
     # @param log [Log] takes the lines
     # @param format [Symbol, #call] as #check returns it
-    def initialize(log, format)
+    # @param ignored [Array<String>] patterns of paths that have no line
+    # @param worker [Integer, nil] the number of this process among others
+    def initialize(log, format, ignored: [], worker: nil)
       @log = log
       @format = format
+      @worker = worker
+      @usual = [nil, nil, nil, worker].freeze
       @formats = Formats.new(pid: log.pid?)
       @own = format.respond_to?(:call)
+      @ignored = ignored.empty? ? nil : /\A(?:#{ignored.map { |path| pattern(path) }.join('|')})\z/m
     end
+
+    # @return [Boolean] whether a line says more of a request's time than how long it took, also if that was usual
+    def times? = @own || @format == :json
 
     # Logs a request. A format that fails costs its line, and is reported in the log.
     #
@@ -40,9 +48,13 @@ module Abaca
     # @param bytes [Integer] of the response's content
     # @param seconds [Float] that the request took
     # @param headers [Hash, nil] of the app's response
+    # @param account [Array, nil] how it has ended, if its response is not complete; seconds by state, and the trace
+    #   that it belongs to, or nil
     # @return [nil]
-    def record(env, status, bytes, seconds, headers)
-      request = Request.new(env, status, bytes, seconds, headers)
+    def record(env, status, bytes, seconds, headers, account = nil)
+      request = Request.new(env, status, bytes, seconds, headers, account ? [*account, @worker] : @usual)
+      return if @ignored&.match?(request.path)
+
       return @log.access(@formats.public_send(@format, request), mark: @format == :puma) unless @own
 
       line = @format.call(request)
@@ -50,5 +62,9 @@ module Abaca
     rescue StandardError => e
       @log.error("a line of the access log failed: #{Log::Text.visible(e.message)[/.*/]} (#{e.class})")
     end
+
+    private
+
+    def pattern(path) = path.b.split("*", -1).map { |part| Regexp.escape(part) }.join(".*")
   end
 end

@@ -17,6 +17,7 @@ module Abaca
     # @return [Integer] the process's exit status
     def self.run(argv, out: $stdout, err: $stderr)
       return Top.run(argv.drop(1), out:, err:) if argv.first == "top"
+      return ServerTiming::Command.run(argv.drop(1), out:, err:) if argv.first == "timing"
 
       new(argv, out:, err:).run
     end
@@ -86,7 +87,8 @@ module Abaca
 
     # @param help [Help, nil] has the texts of many flags, for --help
     def parser(help = nil)
-      OptionParser.new("Usage: abaca [options] [rackup file]\n       abaca top [options] [PID]", 30) do |words|
+      OptionParser.new("Usage: abaca [options] [rackup file]\n       abaca top [options] [PID]\n       " \
+                       "abaca timing [options] [URL]", 30) do |words|
         listening(words)
         configuration(words)
         output(words)

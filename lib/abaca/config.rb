@@ -117,6 +117,15 @@ module Abaca
       @values[:environment] == "development" && ENV["ABACA_DASHBOARD"] != "false"
     end
 
+    # @return [ServerTiming, Boolean] who learns from responses where the time of a request went; true: each client
+    def server_timing
+      return @values[:server_timing] unless @values[:server_timing].nil?
+      return true if @values[:environment] == "development"
+
+      secret = @values[:server_timing_secret]
+      secret ? ServerTiming.new(secret) : false
+    end
+
     # @return [String] the address for ports without one
     def default_host
       @values[:default_host] || (developing? ? "127.0.0.1" : "0.0.0.0")

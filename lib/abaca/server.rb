@@ -313,11 +313,19 @@ module Abaca
       Fiber.set_scheduler(nil) if scheduler
     end
 
+    def access_log
+      return {} unless @config[:log_requests]
+
+      worker = @slot&.index if @multiprocess
+      log = AccessLog.new(@log, @config[:access_log_format], ignored: @config[:metrics_ignore], worker:)
+      { access_log: log, access_times: log.times? }
+    end
+
     def engine_options
       require "rack" # here, since a master that has no app needs none
       { limits: @config.limits, log: @log, plain_fields: PlainFields.new(@log),
         error_answers: ErrorAnswers.of(@config),
-        access_log: (AccessLog.new(@log, @config[:access_log_format]) if @config[:log_requests]),
+        **access_log, server_timing: @config.server_timing,
         errors: @config[:errors] || $stderr,
         early_hints: @config[:early_hints],
         url_scheme: @config[:rack_url_scheme], multiprocess: @multiprocess, script_name: @config[:script_name],

@@ -66,16 +66,39 @@ module Abaca
     # @return [Screen]
     def screen(name, look, **options) = SCREENS.fetch(name).new(look, **options)
 
+    class << self
+      # When others have kept the loop of a request, as far as the events have it.
+      #
+      # @param events [Array<Hash>] of its worker
+      # @param request [Hash{Symbol => Object}]
+      # @param till [Time] when that has ended, or was looked at
+      # @return [Array<Hash{Symbol => Object}>] `at` and `time` in seconds from its begin on, `request` and `text`
+      def stalls(events, request, till)
+        others = events.select { |one| one[:kind] == :stall && one[:request] != request[:id] }
+        others.filter_map { |event| stall(event, till, request[:age]) }.sort_by { |stall| stall[:at] }
+      end
+
+      private
+
+      # What of it there was within an age.
+      def stall(event, till, age)
+        last = age - (till - event[:at])
+        at = [last - event[:time].to_f, 0.0].max
+        last = [last, age].min
+        { at:, time: last - at, request: event[:request], text: event[:text] } if last > at
+      end
+    end
+
     # @param look [Look]
     # @param worker [Reading::Worker]
     # @param id [Integer]
     # @return [Waterfall, nil] of a request that is there, or was kept
     def detail(look, worker, id)
       there = look.now.request(worker, id)
-      return Waterfall.new(there) if there
+      return Waterfall.new(there, stalls: Sight.stalls(worker.slot.events, there, Time.now)) if there
 
-      kept = look.now.kept(worker, id)
-      Waterfall.new(kept, ended: true) if kept
+      kept = look.now.kept(worker, id) or return
+      Waterfall.new(kept, ended: true, stalls: Sight.stalls(worker.slot.events, kept, kept[:ended_at]))
     end
 
     # @param look [Look]

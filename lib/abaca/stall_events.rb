@@ -22,7 +22,7 @@ module Abaca
       @noted = {}
     end
 
-    # @param seconds [Float] how long the loop had been kept when this was noticed
+    # @param seconds [Float] how long the loop was kept until now
     # @param env [Hash, nil] of the request; nil for none
     # @param backtrace [Array<String>] of the code that kept it
     # @param request [Integer, nil] its number

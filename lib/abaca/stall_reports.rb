@@ -30,8 +30,9 @@ module Abaca
     # @param backtrace [Array<String>] of the code that kept it
     # @param late [Boolean] whether that was in code which Ruby could not interrupt
     # @param request [Integer, nil] its number
-    def call(seconds, env, backtrace, late, request = nil)
-      @events&.call(seconds, env, backtrace, request)
+    # @param since [Float, nil] when it began to keep the loop, on the monotonic clock
+    def call(seconds, env, backtrace, late, request = nil, since = nil)
+      @events&.call(since ? [@clock.call - since, seconds].max : seconds, env, backtrace, request)
       loads = @clock.call - @made < FIRST && backtrace.any?(LOADING)
       place = Frames.top(backtrace).to_s
       return unless first?(loads ? :loading : place)

@@ -19,11 +19,12 @@ class AccessLogTest < Minitest::Test
               REMOTE_USER REMOTE_ADDR].freeze
 
   # The line of one request.
-  def line(format, status: 200, bytes: 5, headers: nil, log: {}, **changes)
+  def line(format, status: 200, bytes: 5, log: {}, with: {}, **changes)
     io = StringIO.new(String.new(encoding: Encoding::BINARY))
     log = Abaca::Log.new(io, **log)
     env = ENV_OF_A_REQUEST.merge(changes.transform_keys(&:to_s))
-    Abaca::AccessLog.new(log, Abaca::AccessLog.check(format)).record(env, status, bytes, 0.12346, headers)
+    Abaca::AccessLog.new(log, Abaca::AccessLog.check(format), **with.slice(:worker, :ignored))
+                    .record(env, status, bytes, 0.12346, *with.values_at(:headers, :account))
     assert log.release(30), "the log was not written"
     io.string
   end
@@ -54,21 +55,55 @@ class AccessLogTest < Minitest::Test
     assert_match ISO, object.delete("time")
     assert_equal({ "client.address" => "127.0.0.1", "http.request.method" => "GET", "url.path" => "/a",
                    "url.query" => "b=c", "network.protocol.version" => "1.1", "http.response.status_code" => 200,
-                   "http.response.body.size" => 5, "duration_ms" => 123.46 }, object)
+                   "http.response.body.size" => 5, "duration_ms" => 123.46, "end" => "done" }, object)
     object = JSON.parse(line(:json, status: nil, bytes: 0, QUERY_STRING: "", HTTP_HOST: "a.test", REMOTE_USER: "bob",
                                     HTTP_USER_AGENT: "curl", HTTP_REFERER: "http://x/", log: { pid: true },
-                                    headers: { "X-Request-Id" => "r1" }))
+                                    with: { headers: { "X-Request-Id" => "r1" } }))
     assert_equal ["a.test", "bob", "curl", ["http://x/"], "r1", Process.pid, nil],
                  object.values_at("server.address", "user.name", "user_agent.original",
                                   "http.request.header.referer", "request_id", "pid", "http.response.status_code")
     refute object.key?("url.query")
   end
 
+  # What took long, or has failed.
+  def test_where_the_time_of_a_request_went
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    account = [:client, { queue: 0.0012, run: 0.0084, db: 0.5, lock: 0.0000004 }, trace]
+    end_of_line = "queue_ms=1.2 run_ms=8.4 db_ms=500.0 lock_ms=0.0 worker=3 trace_id=#{trace} end=client\n"
+    assert_match(/ 200 5 0\.1235 #{end_of_line}\z/, line(:puma, with: { account:, worker: 3 }))
+    assert_match(/ 200 5 #{end_of_line}\z/, line(:common, with: { account:, worker: 3 }))
+    assert_match(/ 200 5 "-" "-" #{end_of_line}\z/, line(:combined, with: { account:, worker: 3 }))
+    assert_match(/ 0\.1235 end=app\n\z/, line(:puma, with: { account: [:app] }))
+    object = JSON.parse(line(:json, with: { account:, worker: 0 }))
+    assert_equal [1.2, 8.4, 500.0, 0.0, 0, trace, "client", nil],
+                 object.values_at("queue_ms", "run_ms", "db_ms", "lock_ms", "worker", "trace_id", "end", "gvl_ms")
+    assert_equal "done  #{trace}\n", line(->(r) { [r.ending, r.times, r.trace_id].join(" ") },
+                                          HTTP_TRACEPARENT: "00-#{trace}-00f067aa0ba902b7-01")
+  end
+
+  def test_a_trace_is_one
+    trace = "a" * 32
+    parent = "b" * 16
+    { "00-#{trace}-#{parent}-00" => trace, "cc-#{trace}-#{parent}-00-more" => trace, "00-#{trace}" => nil,
+      "00-#{'0' * 32}-#{parent}-00" => nil, "ff-#{trace}-#{parent}-00" => nil,
+      "00-#{trace}\n-#{parent}-00" => nil }.each do |field, id|
+      assert_equal "#{id}\n", line(lambda(&:trace_id).>>(:to_s.to_proc), HTTP_TRACEPARENT: field)
+    end
+  end
+
+  def test_paths_without_a_line
+    with = { ignored: ["/up", "/health/*", "/a.c"] }
+    { "/up" => true, "/health/" => true, "/health/a\nb" => true, "/ups" => false, "/x/up" => false, "/abc" => false,
+      "/a.c" => true, "/up\n" => false, "/health" => false, "/\xff" => false }.each do |path, ignored|
+      assert_equal ignored, line(:puma, with:, PATH_INFO: path).empty?, path.inspect
+    end
+  end
+
   def test_a_format_of_the_users
     assert_equal "GET /a b=c 200 5 0.12346 127.0.0.1 r1\n",
                  line(lambda { |r|
                    [r.method, r.path, r.query, r.status, r.bytes, r.seconds, r.client, r.request_id].join(" ")
-                 }, headers: { "x-request-id" => ["r1"] })
+                 }, with: { headers: { "x-request-id" => ["r1"] } })
     assert_equal "", line(->(request) { request.path if request.path == "/b" })
     assert_equal "one\\x0Atwo\\x1B\\xFF \xC3\xA9\n".b, line(->(_) { "one\ntwo\e\xFF \u00e9" })
     assert_equal "abaca: a line of the access log failed: no such key (KeyError)\n",
@@ -88,7 +123,7 @@ class AccessLogTest < Minitest::Test
     everything = ->(request) { request.env.values_at(*PLACES).join(" ") }
     BYTES.product([:puma, :common, :combined, :json, everything]) do |byte, format|
       changes = PLACES.to_h { |key| [key.to_sym, "x#{byte}y".b] }
-      text = line(format, headers: { "x-request-id" => "x#{byte}y".b }, **changes).force_encoding(Encoding::UTF_8)
+      text = line(format, with: { headers: { "x-request-id" => "x#{byte}y".b } }, **changes).force_encoding(Encoding::UTF_8)
       assert text.end_with?("\n")
       allowed = format == everything ? /[\u0000-\u0008\u000a-\u001f\u007f-\u009f]/ : /[^ -~]/
       refute_match allowed, text.chomp, "#{format} #{byte.inspect}"

@@ -228,7 +228,25 @@ class SightScreensTest < Minitest::Test
                   "    3.5s ..........................####    500ms  db 10.0.9.9:5432"], lines.last(2)
     ended = @sight.detail(found, worker, 3)
     assert_equal ["age 3.0s  ended", 1], [ended.lines[1], ended.waits.size]
+    assert_empty ended.to_h[:stalls]
     assert_nil @sight.detail(found, worker, 99)
+  end
+
+  # When others have kept the loop stands behind the waits; its own stall does not.
+  def test_stalls_of_others_behind_a_request
+    ended_at = Time.at(1000)
+    stalls = [[1000.5, 2.0, 7, "a.rb:1"], [998.0, 0.5, 8, "b.rb:2\e[2J"], [997.5, 0.1, 3, "own"],
+              [996, 0.5, 9, "before"], [1003, 1.0, 9, "after"]]
+    @slots[0].events = stalls.map { |at, time, id, text| { kind: :stall, at: Time.at(at), time:, request: id, text: } }
+    @slots[0].events << { kind: :gc, at: Time.at(998), time: 0.5 }
+    @slots[0].kept = [request(3, age: 3.0, ended_at:, waits: [[2.7, 0.3, :gc, nil]])]
+    found = look
+    detail = @sight.detail(found, found.now.there.first, 3)
+    assert_equal [[0.5, 0.5, 8], [1.5, 1.5, 7]],
+                 detail.to_h[:stalls].map { |one| [one[:at].round(3), one[:time].round(3), one[:request]] }
+    assert_equal ["    2.7s .....:::::.....::::::::::::%%%    300ms  gc", "", "others that have kept its loop (:)",
+                  "   500ms    500ms  request 8  b.rb:2\\x1B[2J", "    1.5s     1.5s  request 7  a.rb:1"],
+                 detail.lines.last(5)
   end
 
   def test_no_worker_at_all

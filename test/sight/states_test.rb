@@ -59,7 +59,7 @@ class StatesTest < Minitest::Test
     serve("fiber") do |server|
       server.begin("/sleep")
       server.row_in(:sleep)
-      2.times { server.get("/compute") } # together for longer
+      server.get("/stall") # for longer
       server.finish("/sleep")
       assert_operator server.row_of("/sleep")[:sums][:sched], :>, 0.02
     end

@@ -9,12 +9,12 @@ class FakePage
   # All that a slot says is an attribute; what is left out is what an idle worker has.
   class Slot
     attr_accessor :index, :pid, :state, :phase, :started_at, :beat_age, :figures, :totals, :loops, :routes, :series,
-                  :clients, :rows, :kept, :claims, :process
+                  :clients, :rows, :kept, :claims, :process, :events
 
     def initialize(index: 0, **given)
       { index:, pid: 1000 + index, state: :serving, phase: 0, started_at: Time.now - 3600, beat_age: 0.2,
         figures: FIGURES, totals: TOTALS, loops: [], routes: [], series: [], clients: [], rows: [], kept: [], claims: 1,
-        process: {}, **given }.each { |name, value| public_send(:"#{name}=", value) }
+        process: {}, events: [], **given }.each { |name, value| public_send(:"#{name}=", value) }
     end
 
     def requests(most: nil)

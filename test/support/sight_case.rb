@@ -12,7 +12,7 @@ require_relative "waits"
 module SightCase
   # A request's place to wait in, beside its path.
   class Served
-    attr_reader :rows, :database, :full, :slot, :pid
+    attr_reader :rows, :database, :full, :slot, :pid, :port
 
     def initialize(pid, port, parts, slot)
       @pid = pid
@@ -40,6 +40,7 @@ module SightCase
     def finish(path)
       case path
       when "/io", "/lock", "/pool", "/offload" then @parts[:writer].write("x")
+      when "/children" then @parts[:writer].write("xx")
       when "/db", "/unix" then @peer.close
       when "/body" then @sockets[path].write("cd")
       end
@@ -56,6 +57,16 @@ module SightCase
       self.begin(path)
       finish(path)
     end
+
+    # Sends all of a request, and reads until the server closes.
+    def ask(path, *fields, method: "GET")
+      socket = connect
+      socket.write(head(method, path, fields.map { |field| "#{field}\r\n" }.join))
+      read(socket)
+    end
+
+    # A connection, for what no method here does.
+    def connect = TCPSocket.new("127.0.0.1", @port)
 
     def send_in_pieces(first, second)
       socket = connect
@@ -102,7 +113,6 @@ module SightCase
 
     private
 
-    def connect = TCPSocket.new("127.0.0.1", @port)
     def head(method, path, more = "") = "#{method} #{path} HTTP/1.1\r\nHost: a.test\r\n#{more}Connection: close\r\n\r\n"
 
     def read(socket)
@@ -156,7 +166,7 @@ module SightCase
                 **ServerCase.mode_options(mode), max_body_memory_total: 65_536, stall_report: 0, log_level: :error,
                 **options }
     server = Abaca::Server.new(app.new(parts), slot: page[0].claim, **options)
-    port_writer.puts(server.add_tcp_listener("127.0.0.1", 0))
+    port_writer.puts(server.add_tcp_listener("127.0.0.1", 0, h2c: true))
     port_writer.close
     trap("TERM") { server.stop }
     server.run

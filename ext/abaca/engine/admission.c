@@ -215,6 +215,12 @@ void ab_engine_show_queue(ab_engine *engine, ab_rows *rows) {
   ab_engine_unlock(engine);
 }
 
+void ab_engine_show_opens(ab_engine *engine, ab_opens *opens) {
+  ab_engine_lock(engine);
+  engine->opens = opens;
+  ab_engine_unlock(engine);
+}
+
 /* The numbers of those in the application have no such bit. */
 #define QUEUED_ID ((uint64_t)1 << 63)
 

@@ -186,6 +186,7 @@ struct ab_engine {
   ab_view health[AB_HEALTH_COUNT];  /* the engine's own copies */
   ab_rows *rows;                    /* of the page, for requests that wait; NULL: there is none */
   uint64_t row_id;                  /* of the last one */
+  ab_opens *opens;                  /* connections by address, for the page; NULL: not counted */
   ab_buffering_rule buffering_rule; /* whose body is buffered; NULL: none */
   void *buffering_ctx;
   uint64_t buffer_most; /* bytes of all that are buffered */
@@ -253,6 +254,8 @@ void ab__conn_advance(ab_conn *conn);
 void ab__conn_settle(ab_conn *conn);
 /* Closes the socket, and frees the structure unless the application has its exchange. */
 void ab__conn_drop(ab_conn *conn);
+/* It is no connection to a client any more. */
+void ab__conn_uncount(ab_conn *conn);
 /* Frees what a connection without socket still has, its exchange too. */
 void ab__conn_free(ab_conn *conn);
 /* The step has ended: the structures of freed connections may be used again. */

@@ -20,6 +20,7 @@
 #include "io/socket.h"
 #include "outbox/outbox.h"
 #include "page/figures.h"
+#include "page/opens.h"
 #include "page/rows.h"
 #include "page/page.h"
 #include "tls/context.h"
@@ -411,6 +412,8 @@ void ab_exchange_abandon(ab_exchange *exchange, enum ab_finish how);
 void ab_exchange_finish(ab_exchange *exchange, enum ab_finish how);
 /* Requests that wait have rows of these from now on; lent. NULL: none. */
 void ab_engine_show_queue(ab_engine *engine, ab_rows *rows);
+/* From now on connections are counted by address there; NULL: nowhere. Before the first one. */
+void ab_engine_show_opens(ab_engine *engine, ab_opens *opens);
 /* [locked] The request, which was taken, waits for something to run on, or no longer: if its peer
  * goes, also by ending its side, AB_EVENT_GONE follows. */
 void ab_exchange_hand_over(ab_exchange *exchange, bool waits);

@@ -63,7 +63,7 @@ int ab_exchange_detach(ab_exchange *exchange, const ab_handover *handover, const
   conn->in_len = 0; /* its memory stays */
   ab__conn_become(conn, AB_CONN_DEAD);
   exchange->deadline = 0;
-  engine->stats->connections--;
+  ab__conn_uncount(conn);
   engine->stats->detached++;
   ab_wheel_cancel(&engine->wheel, &conn->timer);
   ab_list_remove(&conn->ready_link);

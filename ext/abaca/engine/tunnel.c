@@ -211,6 +211,7 @@ static void dropped(ab_conn *conn) {
 static bool close_tunnel(ab_conn *conn) {
   dropped(conn);
   conn->engine->stats->connections++;
+  if (conn->engine->opens) ab_opens_add(conn->engine->opens, &conn->peer);
   conn->in_len = 0;
   conn->lingers = true;
   conn->timed = conn->untimed = false;

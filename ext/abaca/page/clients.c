@@ -11,16 +11,15 @@ static bool same(const ab_addr *a, const ab_addr *b) {
   return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
-static size_t hash(const ab_addr *addr) {
+size_t ab_page_client_hash(const ab_addr *addr) {
   uint64_t halves[2];
   memcpy(halves, addr->bytes, sizeof(halves));
   uint64_t mixed = (halves[0] ^ addr->family) * 0x9e3779b97f4a7c15u;
   mixed = (mixed ^ mixed >> 32 ^ halves[1]) * 0xd6e8feb86659fd93u;
-  return (size_t)(mixed >> 32) % PLACES;
+  return (size_t)(mixed >> 32);
 }
 
-/* The port, and bytes that a family does not use, tell nobody apart. */
-static ab_addr bare(const ab_addr *addr) {
+ab_addr ab_page_client_bare(const ab_addr *addr) {
   ab_addr only = {.family = addr->family};
   memcpy(only.bytes, addr->bytes, addr->family == 4 ? 4 : addr->family == 6 ? 16 : 0);
   return only;
@@ -34,7 +33,7 @@ static bool is_of(const ab_page_client *client, const ab_addr *addr) {
 
 /* Where an address is, or would be. */
 static uint8_t *place_of(ab_page_clients *self, const ab_addr *addr) {
-  size_t at = hash(addr);
+  size_t at = ab_page_client_hash(addr) % PLACES;
   while (self->places[at] && !same(&self->clients[self->places[at] - 1].addr, addr))
     at = (at + 1) % PLACES;
   return &self->places[at];
@@ -80,7 +79,7 @@ static ab_page_client *enter(ab_page_clients *self, const ab_addr *addr) {
 }
 
 static AB_NOINLINE ab_page_client *look_up(ab_page_clients *self, const ab_addr *addr) {
-  ab_addr only = bare(addr);
+  ab_addr only = ab_page_client_bare(addr);
   uint8_t place = *place_of(self, &only);
   ab_page_client *client = place ? &self->clients[place - 1] : enter(self, &only);
   return self->last_client = client;
@@ -97,15 +96,6 @@ void ab_page_clients_count(ab_page_clients *self, const ab_addr *addr,
   if (AB_UNLIKELY(request->slow)) AB_ADD(client->slow, 1);
   if (AB_UNLIKELY(request->error)) AB_ADD(client->errors, 1);
   ab_seq_close(&client->seq);
-}
-
-void ab_page_clients_connect(ab_page_clients *self, const ab_addr *addr, int change) {
-  ab_addr only = bare(addr);
-  if (self->count == 0) return;
-  uint8_t place = *place_of(self, &only);
-  if (!place) return;
-  ab_page_client *client = &self->clients[place - 1];
-  if (change > 0 || client->open > 0) AB_PUT(client->open, client->open + (uint32_t)change);
 }
 
 void ab__page_client_forget(ab_page_client *client) {

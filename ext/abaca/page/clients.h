@@ -16,7 +16,7 @@ typedef struct ab_page_client {
   uint64_t requests; /* 0: the place is free */
   uint64_t bytes;    /* received and sent, as all below since it has the place */
   uint64_t over;     /* by how much `requests` may be too high */
-  uint32_t open;     /* connections now, of those that were opened since then */
+  uint32_t open;     /* connections now: opens.h writes it */
   uint32_t slow;
   uint32_t errors; /* answers with 4xx and 5xx */
   uint32_t reserved;
@@ -44,8 +44,11 @@ typedef struct ab_page_client_request {
 
 void ab_page_clients_count(ab_page_clients *self, const ab_addr *addr,
                            const ab_page_client_request *request);
-/* A connection begins (+1) or ends (-1); of addresses that are in the sketch. */
-void ab_page_clients_connect(ab_page_clients *self, const ab_addr *addr, int change);
+
+/* The port, and bytes that a family does not use, tell nobody apart: those that it has without
+ * them, and where that one may be looked for. */
+ab_addr ab_page_client_bare(const ab_addr *addr);
+size_t ab_page_client_hash(const ab_addr *addr);
 
 /* The process that had it is no more. */
 void ab__page_client_forget(ab_page_client *client);

@@ -19,5 +19,5 @@ void ab_kept_add(ab_row *kept, uint32_t count, uint64_t *next, const ab_row *row
 }
 
 bool ab_kept_load(const ab_row *kept, uint32_t count, uint64_t n, ab_row *copy) {
-  return ab_row_load(&kept[n % count], copy) && copy->number == n;
+  return ab_row_load(&kept[n % count], copy) && copy->number == n && copy->end < AB_ROW_ENDS;
 }

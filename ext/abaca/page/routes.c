@@ -73,6 +73,10 @@ void ab_row_add_sums(uint64_t sums[AB_STATE_COUNT], const ab_row *row) {
 void ab_page_route_add(ab_page_route *route, const ab_row *row, bool failed) {
   AB_ADD(route->requests, 1);
   if (AB_UNLIKELY(failed)) AB_ADD(route->errors, 1);
+  if (AB_UNLIKELY(row->stalls)) {
+    AB_ADD(route->stalls, row->stalls);
+    AB_ADD(route->stall_time, row->stall_time);
+  }
   ab_row_add_sums(route->sums, row);
 }
 

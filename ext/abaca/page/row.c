@@ -8,6 +8,19 @@ static uint32_t microseconds(ab_nsec time) {
   return whole < UINT32_MAX ? (uint32_t)whole : UINT32_MAX;
 }
 
+static void note(ab_row *row, const ab_wait *wait) {
+  ab_words_put(&row->waits[row->wait_count % AB_ROW_WAITS], wait, sizeof(*wait));
+  AB_PUT(row->wait_count, row->wait_count + 1);
+}
+
+void ab__row_note_part(ab_row *row, enum ab_state state, ab_nsec time) {
+  ab_nsec past = row->since - row->began;
+  const ab_wait wait = {.at = microseconds(past > time ? past - time : 0),
+                        .time = microseconds(time),
+                        .state = (uint8_t)state};
+  note(row, &wait);
+}
+
 void ab__row_note_wait(ab_row *row, ab_nsec until) {
   const ab_addr *peer = &row->waits_for;
   ab_wait wait = {.at = microseconds(row->since - row->began),
@@ -16,8 +29,7 @@ void ab__row_note_wait(ab_row *row, ab_nsec until) {
                   .family = peer->family,
                   .port = peer->port};
   if (peer->family == 4) memcpy(wait.peer, peer->bytes, sizeof(wait.peer));
-  ab_words_put(&row->waits[row->wait_count % AB_ROW_WAITS], &wait, sizeof(wait));
-  AB_PUT(row->wait_count, row->wait_count + 1);
+  note(row, &wait);
 }
 
 /* An address is five halves of words. */
@@ -76,6 +88,11 @@ void ab_row_begin(ab_row *row, const ab_row_start *start) {
   ab_row_close(row);
 }
 
+void ab_row_times(const ab_row *row, ab_nsec now, uint64_t times[AB_STATE_COUNT]) {
+  memcpy(times, row->sums, sizeof(row->sums));
+  if (now > row->since) times[row->state] += now - row->since;
+}
+
 /* --- reading --- */
 
 static bool is_sound(const ab_row *copy) {
@@ -117,6 +134,15 @@ const char *ab_state_name(enum ab_state state) {
 #undef AB_STATE_TEXT
   };
   return names[state];
+}
+
+const char *ab_row_end_name(enum ab_row_end end) {
+  static const char *const names[] = {
+#define AB_ROW_END_TEXT(name, text) text,
+      AB_ROW_END_KINDS(AB_ROW_END_TEXT)
+#undef AB_ROW_END_TEXT
+  };
+  return names[end];
 }
 
 static const char *const methods[] = {"_OTHER",

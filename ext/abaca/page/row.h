@@ -103,7 +103,10 @@ typedef struct ab_row {
   uint8_t trace[16]; /* the trace that it belongs to; all 0: none */
   uint64_t number;   /* of a kept row: how many were kept before it */
   uint8_t reason;    /* ... set of enum ab_kept_reason */
-  uint8_t reserved[23];
+  uint8_t end;       /* ... enum ab_row_end */
+  uint8_t reserved[10];
+  uint32_t stalls;        /* how often it has kept its loop for too long, and ... */
+  uint64_t stall_time;    /* ... for how long, in nanoseconds */
   char path[AB_ROW_PATH]; /* without its query, cut off, not terminated */
 
   ab_wait waits[AB_ROW_WAITS];
@@ -116,6 +119,22 @@ _Static_assert(offsetof(ab_row, sums) == 64 && offsetof(ab_row, path) == 320 &&
 
 enum ab_row_mode { AB_ROW_QUEUED, AB_ROW_FIBER, AB_ROW_THREAD, AB_ROW_GUEST };
 enum ab_row_phase { AB_ROW_CALLED, AB_ROW_ANSWERS, AB_ROW_ANSWERED };
+
+/* How a request has ended: by itself, or by whom. */
+#define AB_ROW_END_KINDS(END)                                                                      \
+  END(DONE, "done")         /* its response is complete */                                         \
+  END(CLIENT, "client")     /* the client has gone, or has sent what is no body */                 \
+  END(DEADLINE, "deadline") /* request_timeout has passed */                                       \
+  END(SHUTDOWN, "shutdown") /* the server has stopped */                                           \
+  END(OPERATOR, "operator") /* somebody has cancelled it */                                        \
+  END(APP, "app")           /* the application has raised, or its response broke off */
+
+enum ab_row_end {
+#define AB_ROW_END_NAME(name, text) AB_ROW_END_##name,
+  AB_ROW_END_KINDS(AB_ROW_END_NAME)
+#undef AB_ROW_END_NAME
+      AB_ROW_ENDS
+};
 
 #define AB_ROW_MODES  4
 #define AB_ROW_PHASES 3
@@ -183,19 +202,26 @@ static inline void ab_row_turn(ab_row *row, enum ab_state state, ab_nsec now) {
 /* The same, and it waits for a descriptor with that peer. */
 void ab_row_wait(ab_row *row, enum ab_state state, const ab_addr *peer, ab_nsec now);
 
-/* Of the time that is charged to `from`, `time` was spent in `to`. */
+/* Notes that the last `time` before its last turn was spent so. Within open and close. */
+void ab__row_note_part(ab_row *row, enum ab_state state, ab_nsec time);
+
+/* Of the time that is charged to `from`, `time` was spent in `to`, before its last turn. */
 static inline void ab_row_shift(ab_row *row, enum ab_state from, enum ab_state to, ab_nsec time) {
   if (time > row->sums[from]) time = row->sums[from];
   ab_row_open(row);
   AB_PUT(row->sums[from], row->sums[from] - time);
   AB_PUT(row->sums[to], row->sums[to] + time);
   AB_PUT(row->touched, row->touched | 1u << to);
+  if (time >= AB_ROW_WAIT_MIN) ab__row_note_part(row, to, time);
   ab_row_close(row);
 }
 
 /* One word of what is neither state nor sum: AB_ROW_SET(row, status, 200). A reader sees it with
  * the next write, or before. */
 #define AB_ROW_SET(row, field, value) AB_PUT((row)->field, (value))
+
+/* What it has spent in each state until `now`. For the thread that writes it. */
+void ab_row_times(const ab_row *row, ab_nsec now, uint64_t times[AB_STATE_COUNT]);
 
 /* --- reading --- */
 
@@ -210,6 +236,8 @@ unsigned ab_row_waits(const ab_row *copy, ab_wait waits[AB_ROW_WAITS]);
 
 /* "db", "run", ... */
 const char *ab_state_name(enum ab_state state);
+/* "done", ... */
+const char *ab_row_end_name(enum ab_row_end end);
 /* "GET", ...; "_OTHER" */
 const char *ab_row_method_name(enum ab_row_method method);
 /* The one of that name; AB_ROW_METHOD_OTHER for others. */

@@ -25,7 +25,7 @@ module Abaca
         query = request.query
         target = query ? "#{request.path}?#{query}" : request.path
         result = request.status ? "#{request.status} #{request.bytes}" : "HIJACKED -1"
-        head(request, target) << result << " " << format("%.4f", request.seconds)
+        add_account(head(request, target) << result << " " << format("%.4f", request.seconds), request)
       end
 
       # The common log format of Apache and nginx.
@@ -34,7 +34,7 @@ module Abaca
       # @return [String]
       def common(request)
         bytes = request.bytes
-        head(request, request.target) << "#{request.status || '-'} #{bytes.zero? ? '-' : bytes}"
+        add_account(head(request, request.target) << "#{request.status || '-'} #{bytes.zero? ? '-' : bytes}", request)
       end
 
       # The same with `Referer` and `User-Agent`.
@@ -42,7 +42,10 @@ module Abaca
       # @param request [Request]
       # @return [String]
       def combined(request)
-        common(request) << " \"#{quoted(request.referer)}\" \"#{quoted(request.user_agent)}\""
+        bytes = request.bytes
+        line = head(request, request.target) << "#{request.status || '-'} #{bytes.zero? ? '-' : bytes} " \
+                                                "\"#{quoted(request.referer)}\" \"#{quoted(request.user_agent)}\""
+        add_account(line, request)
       end
 
       # One JSON object. Keys without a value are left out behind the first eight.
@@ -79,7 +82,24 @@ module Abaca
         add(line, ',"request_id":', request.request_id)
         referer = request.referer
         line << ',"http.request.header.referer":[' << Text.json(referer) << "]" if referer
+        request.times&.each { |state, time| line << ",\"#{state}_ms\":#{milliseconds(time)}" }
+        line << ",\"worker\":#{request.worker}" if request.worker
+        add(line, ',"trace_id":', request.trace_id)
+        line << ",\"end\":\"#{request.ending}\""
       end
+
+      # Where the time of a slow request went, and how one has ended that failed: `key=value`, behind the usual line.
+      def add_account(line, request)
+        return line if request.times.nil? && request.ending == :done
+
+        request.times&.each { |state, time| line << " #{state}_ms=#{milliseconds(time)}" }
+        line << " worker=#{request.worker}" if request.worker
+        trace = request.trace_id
+        line << " trace_id=#{trace}" if trace
+        line << " end=#{request.ending}"
+      end
+
+      def milliseconds(seconds) = (seconds * 1000).round(3)
 
       def add(line, key, value)
         line << key << Text.json(value) if value

@@ -5,6 +5,10 @@ module Abaca
     # What is known of a request when its response is done. Text is as the client or the app has sent it: a line that
     # is made from it is made safe when it is logged.
     class Request
+      # Of version 0, and of those that will begin like it (W3C Trace Context).
+      TRACE = /\A(?!ff)\h\h-(?!0{32})(\h{32})-\h{16}-\h\h(?:\z|-)/
+      private_constant :TRACE
+
       # @return [Hash] the request's env, as the app has left it
       attr_reader :env
       # @return [Integer, nil] nil if the app has taken over the connection
@@ -16,12 +20,24 @@ module Abaca
       # @return [Hash] the headers of the app's response; empty if it has raised
       attr_reader :headers
 
-      def initialize(env, status, bytes, seconds, headers)
+      # @return [Symbol] how it has ended: `:done`, its response is complete; or by whom: `:client`, `:deadline`,
+      #   `:shutdown`, `:operator`, `:app`
+      attr_reader :ending
+      # @return [Hash{Symbol => Float}, nil] seconds in each state that it was in (docs/sight.md); nil if the server has
+      #   no page, and in formats of the server's other than JSON for what was neither slow nor failed
+      attr_reader :times
+      # @return [Integer, nil] the worker's number; nil for a single process
+      attr_reader :worker
+
+      # @param account [Array] ending, times, trace and worker; nil for those that are not known
+      def initialize(env, status, bytes, seconds, headers, account = [])
         @env = env
         @status = status
         @bytes = bytes
         @seconds = seconds
         @headers = headers || {}
+        @ending, @times, @trace, @worker = account
+        @ending ||= :done
       end
 
       # @return [String] `GET`
@@ -56,6 +72,11 @@ module Abaca
 
       # @return [String, nil]
       def referer = @env["HTTP_REFERER"]
+
+      # @return [String, nil] the trace that it belongs to, 32 digits: the app's, else that of `traceparent`
+      def trace_id
+        @trace || env["HTTP_TRACEPARENT"].to_s[TRACE, 1]
+      end
 
       # @return [String, nil] the `X-Request-Id` of the app's response
       def request_id

@@ -58,6 +58,11 @@ module Abaca
         # @raise [ConfigError]
         def stream_bodies(patterns) = Array(patterns).map { |pattern| path(:stream_bodies, pattern) }.freeze
 
+        # @param patterns [Array<String>] of paths
+        # @return [Array<String>]
+        # @raise [ConfigError]
+        def metrics_ignore(patterns) = Array(patterns).map { |pattern| path(:metrics_ignore, pattern) }.freeze
+
         # The engine's options for a configuration.
         #
         # @param config [Config]

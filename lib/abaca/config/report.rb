@@ -7,7 +7,8 @@ module Abaca
     class Report
       # Settings that only programs have.
       OBJECTS = %i[log errors].freeze
-      SECRETS = %i[control_auth_token control_operate_token control_read_token].freeze
+      SECRETS = %i[control_auth_token control_operate_token control_read_token
+                   server_timing_secret].freeze
       # One may stand in a command.
       TOKEN = /(--control-token[ =])[^\s"]+/
       private_constant :OBJECTS, :SECRETS, :TOKEN

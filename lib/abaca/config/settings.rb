@@ -198,6 +198,14 @@ module Abaca
       section "What can be seen" do
         setting(:slow_after, 0.5, Types::Seconds.new, "a request that takes longer is kept in the page; 0: none is",
                 page: "sight.md")
+        switch(:server_timing, nil, "responses say where the time went: `Server-Timing`",
+               shown: "true in development", page: "sight.md#server-timing")
+        checked(:server_timing_secret, nil, "a String of 16 bytes or more",
+                "elsewhere those do whose requests have a field that is signed with it",
+                ->(secret) { secret && ServerTiming.check(secret) }, page: "sight.md#server-timing")
+        checked(:metrics_ignore, [].freeze, "paths",
+                "health checks of the app's, say: no line of the access log",
+                Admission.method(:metrics_ignore), page: "logs.md#the-access-log")
         setting(:metrics_routes, 64, Types::Count.new("routes", 0..64), "routes that are told apart",
                 page: "metrics.md")
         setting(:metrics_port, nil, Types::MetricsPort.new, "where Prometheus finds `/metrics`, and nothing else",

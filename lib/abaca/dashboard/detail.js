@@ -1,6 +1,7 @@
 // One request: what it is, where its time went, and its last waits as a waterfall.
 const FACTS = [["route", "Route"], ["status", "Status"], ["peer", "Client"], ["mode", "Runs on"], ["phase", "Phase"],
-  ["waits_for", "Waits for"], ["worker", "Worker"], ["id", "Number"], ["reasons", "Kept since it was"], ["trace", "Trace"]];
+  ["waits_for", "Waits for"], ["worker", "Worker"], ["id", "Number"], ["reasons", "Kept since it was"], ["end", "Ended"],
+  ["children", "Fibers started"], ["trace", "Trace"]];
 
 class Detail {
   constructor(base, deeds) {
@@ -46,20 +47,31 @@ class Detail {
 
   waits(request) {
     if (!request.waits.length) return null;
+    const stalls = request.stalls || [];
     const share = (time) => `${Math.min(Math.max((time / Math.max(request.age, 1e-6)) * 100, 0), 100)}%`;
+    // Behind each wait: when others have kept the loop.
+    const columns = () => stalls.map((stall) => {
+      const column = make("b");
+      column.style.left = share(stall.at);
+      column.style.width = share(stall.time);
+      return column;
+    });
     const lane = (wait) => {
       const bar = make("i");
       bar.style.left = share(wait.at);
       bar.style.width = share(wait.time);
       bar.style.background = colour(wait.state);
-      return make("td", { class: "lane", "aria-hidden": "true" }, bar);
+      return make("td", { class: "lane", "aria-hidden": "true" }, columns(), bar);
     };
     return make("section", {}, make("h3", {}, "Its last waits, from its begin on"), make("div", { class: "scroll" },
       make("table", { class: "fall" },
         make("thead", {}, make("tr", {}, ["At", "State", "", "Time", "For"].map((title) => make("th", { scope: "col" }, title)))),
         make("tbody", {}, request.waits.map((wait) => make("tr", {}, make("td", { class: "right" }, seconds(wait.at)),
           make("td", {}, swatch(wait.state), visible(wait.state)), lane(wait),
-          make("td", { class: "right" }, seconds(wait.time)), make("td", {}, inUnit(wait.target, "text"))))))));
+          make("td", { class: "right" }, seconds(wait.time)), make("td", {}, inUnit(wait.target, "text"))))))),
+    stalls.length ? make("section", {}, make("h3", {}, "Others that have kept its loop (grey)"), make("ul", {},
+      stalls.map((stall) => make("li", {}, `at ${seconds(stall.at)} for ${seconds(stall.time)}: ` +
+        `${stall.request ? `request ${visible(stall.request)}, ` : ""}${visible(stall.text || "")}`)))) : null);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "page/look.h"
+#include "page/opens.h"
 
 #define ROUNDS 20000
 
@@ -78,12 +79,13 @@ static void write_history(stage *self) {
 
 static void write_clients(stage *self) {
   static ab_page_clients clients;
+  static ab_opens opens;
   ab_page_clients_over(&clients, self->parts.clients, self->parts.client_count);
   for (uint32_t n = 1; n <= ROUNDS; n++) {
     ab_addr peer = {.bytes = {(uint8_t)(n >> 8), (uint8_t)n}, .family = 4};
     ab_page_client_request request = {.bytes = peer.bytes[0] * 256u + peer.bytes[1]};
     ab_page_clients_count(&clients, &peer, &request);
-    ab_page_clients_connect(&clients, &peer, 1);
+    ab_opens_show(&opens, self->parts.clients, self->parts.client_count);
   }
 }
 

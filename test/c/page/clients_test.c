@@ -1,6 +1,6 @@
 /* The sketch of clients: heavy ones are in it, and its numbers are off by no more than it says. */
 #include "check.h"
-#include "page/clients.h"
+#include "page/opens.h"
 
 static ab_page_client clients[AB_PAGE_CLIENTS];
 static ab_page_clients table;
@@ -67,15 +67,57 @@ CHECK_CASE(ports_and_families) {
 
 CHECK_CASE(open_connections) {
   begin();
-  ab_addr one = address(1);
-  ab_page_clients_connect(&table, &one, 1); /* not known yet */
+  static ab_opens opens;
+  ab_addr one = address(1), two = address(2), other = one;
+  other.port = 9;
   count(1);
-  ab_page_clients_connect(&table, &one, -1);
-  CHECK_INT(0, clients[0].open);
-  ab_page_clients_connect(&table, &one, 1);
-  ab_page_clients_connect(&table, &one, 1);
-  ab_page_clients_connect(&table, &one, -1);
+  count(2);
+  ab_opens_add(&opens, &one);
+  ab_opens_add(&opens, &other);
+  ab_opens_add(&opens, &two);
+  ab_opens_show(&opens, clients, AB_PAGE_CLIENTS);
+  CHECK_INT(2, clients[0].open);
+  CHECK_INT(1, clients[1].open);
+  ab_opens_remove(&opens, &one);
+  ab_opens_remove(&opens, &two);
+  ab_opens_remove(&opens, &two); /* one too many */
+  ab_opens_show(&opens, clients, AB_PAGE_CLIENTS);
   CHECK_INT(1, clients[0].open);
+  CHECK_INT(0, clients[1].open);
+  ab_opens_remove(&opens, &one);
+  CHECK_INT(0, opens.used);
+}
+
+/* Against a plain table: whatever ends leaves the others where they are found. */
+CHECK_CASE(open_connections_of_many) {
+  static ab_opens opens;
+  static uint32_t expected[AB_PAGE_OPENS + 200];
+  uint32_t word = 1, most = 0;
+  memset(&opens, 0, sizeof(opens));
+  for (int i = 0; i < 60000; i++) {
+    word = word * 1664525u + 1013904223u;
+    uint32_t n = (word >> 8) % AB_ARRAY_LEN(expected);
+    ab_addr addr = address(n);
+    bool full = opens.used == AB_PAGE_OPENS, more = i < 40000 ? word >> 30 != 0 : word >> 30 == 0;
+    if (more && (expected[n] || !full)) {
+      ab_opens_add(&opens, &addr);
+      expected[n]++;
+    } else if (expected[n]) {
+      ab_opens_remove(&opens, &addr);
+      expected[n]--;
+    }
+    if (opens.used > most) most = opens.used;
+  }
+  CHECK_INT(AB_PAGE_OPENS, most);
+  for (uint32_t n = 0; n < AB_ARRAY_LEN(expected); n++) {
+    ab_addr addr = address(n);
+    CHECK_INT(expected[n], ab_opens_count(&opens, &addr));
+  }
+  for (uint32_t n = 0; n < AB_ARRAY_LEN(expected); n++) {
+    ab_addr addr = address(n);
+    for (; expected[n]; expected[n]--) ab_opens_remove(&opens, &addr);
+  }
+  CHECK_INT(0, opens.used);
 }
 
 /* A flood of addresses: whoever has more than 1/64 of all is found, and is off by no more than
@@ -124,7 +166,6 @@ CHECK_CASE(areas_of_other_sizes) {
   ab_addr one = address(1);
   ab_page_clients_over(&table, NULL, 0);
   ab_page_clients_count(&table, &one, &(ab_page_client_request){.bytes = 1});
-  ab_page_clients_connect(&table, &one, 1);
   CHECK_INT(0, table.used);
   ab_page_clients_over(&table, clients, 1000);
   CHECK_INT(AB_PAGE_CLIENTS, table.count);

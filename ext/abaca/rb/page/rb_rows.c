@@ -272,6 +272,7 @@ static VALUE kept_of(view *view, const ab_row *row, ab_nsec offset) {
   PUT(&members, "number", ULL2NUM(row->number));
   PUT(&members, "ended_at", ab__time(row->since, offset));
   PUT(&members, "reasons", reasons_of(row));
+  PUT(&members, "end", ID2SYM(rb_intern(ab_row_end_name((enum ab_row_end)row->end))));
   put_row(&members, view, row);
   return to_hash(&members);
 }

@@ -71,11 +71,12 @@ typedef struct ab_call {
   ab_work *work;      /* on a loop, where it has a row or is measured */
   uint8_t said;       /* elsewhere: what it waits for, in the app's words; AB_STATE_COUNT: none */
   uint8_t wait_state; /* elsewhere: what it waits for now; AB_STATE_COUNT: nothing */
-  ab_nsec began;      /* when its head was complete */
-  ab_nsec started;    /* for the access log */
-  ab_nsec flushed;    /* when a piece of content was last sent */
-  uint64_t body_sent; /* bytes of content */
-  uint64_t body_left; /* bytes that Content-Length still promises */
+  struct ab_timing *timing; /* for its client: rb_timing.h; NULL: nothing is told */
+  ab_nsec began;            /* when its head was complete */
+  ab_nsec started;          /* for the access log */
+  ab_nsec flushed;          /* when a piece of content was last sent */
+  uint64_t body_sent;       /* bytes of content */
+  uint64_t body_left;       /* bytes that Content-Length still promises */
   int status;
   int failed; /* the status that Abaca::ErrorAnswers is asked for; 0: it is not */
   bool head_request, http_1_0;

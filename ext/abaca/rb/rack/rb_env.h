@@ -41,6 +41,8 @@ typedef struct ab_env_memo {
   X(HTTP_COOKIE, "HTTP_COOKIE")                                                                    \
   X(INPUT, "rack.input")                                                                           \
   X(REQUEST_START, "HTTP_X_REQUEST_START")                                                         \
+  X(TE, "HTTP_TE")                                                                                 \
+  X(TIMING, "HTTP_ABACA_TIMING")                                                                   \
   X(TRAILERS, "abaca.trailers")                                                                    \
   X(URL_SCHEME, "rack.url_scheme")                                                                 \
   X(HTTP_1_0, "HTTP/1.0")                                                                          \

@@ -83,6 +83,8 @@ typedef struct ab_call_hooks {
   /* The request of a call with a route or a row begins where it runs, and is over there. */
   void (*begins)(struct ab_call *call, ab_nsec now);
   void (*ends)(struct ab_call *call, ab_nsec now);
+  /* What its row has run until now is charged, collections told apart. */
+  void (*settle)(struct ab_call *call, ab_nsec now);
   /* The request begins to wait for its client. False: of no interest, goes_on is not called. */
   bool (*waits)(struct ab_call *call);
   void (*goes_on)(struct ab_call *call);
@@ -108,6 +110,7 @@ typedef struct ab_rack {
   VALUE plain_fields;  /* an Abaca::PlainFields */
   VALUE error_answers; /* an Abaca::ErrorAnswers, or Qnil */
   VALUE access_log;    /* an Abaca::AccessLog, or Qnil */
+  VALUE timing_guard;  /* an Abaca::ServerTiming; Qnil: each client may know */
   ID id_call;
   ab_list tls_infos; /* of its connections, see rb_tls_info.c */
   VALUE tls_info_class;
@@ -128,6 +131,8 @@ typedef struct ab_rack {
   bool rewindable_input;
   bool newline_values; /* Rack 2: "a\nb" is two field lines */
   bool to_ary_closes;  /* Rack 3: Body#to_ary closes the body */
+  bool logs_times;     /* the access log has times of all requests */
+  bool tells_timing;   /* responses may have a Server-Timing: rb_timing.h */
   bool draining;       /* the server stops, and waits for the requests that it has */
   bool tells_end;      /* the leader has to know when the last of the calls is over */
 } ab_rack;

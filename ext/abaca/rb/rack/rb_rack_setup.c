@@ -30,6 +30,7 @@ void ab_rack_init(ab_rack *rack, VALUE self) {
   rack->app = rack->log = Qnil;
   rack->exchange_class = rack->input_class = rack->rewindable_class = Qnil;
   rack->hints_class = rack->plain_fields = rack->error_answers = rack->access_log = Qnil;
+  rack->timing_guard = Qnil;
   rack->tls_info_class = Qnil;
   ab_list_init(&rack->tls_infos);
   ab_list_init(&rack->calls);
@@ -59,6 +60,7 @@ void ab_rack_mark(const ab_rack *rack) {
   rb_gc_mark(rack->plain_fields);
   rb_gc_mark(rack->error_answers);
   rb_gc_mark(rack->access_log);
+  rb_gc_mark(rack->timing_guard);
   rb_gc_mark(rack->tls_info_class);
   ab_tls_info_mark(&rack->tls_infos);
   mark_calls(&rack->calls);
@@ -130,6 +132,10 @@ void ab_rack_configure(ab_rack *rack, VALUE app, VALUE options) {
   rack->plain_fields = ab_option(options, "plain_fields");
   rack->error_answers = ab_option(options, "error_answers");
   rack->access_log = ab_option(options, "access_log");
+  rack->logs_times = RTEST(ab_option(options, "access_times"));
+  VALUE timing = ab_option(options, "server_timing");
+  rack->tells_timing = RTEST(timing);
+  rack->timing_guard = timing == Qtrue ? Qnil : timing;
   rack->cancel_on_disconnect = RTEST(ab_option(options, "cancel_on_disconnect"));
   rack->rewindable_input = RTEST(ab_option(options, "rewindable_input"));
   /* This loads it, with Ruby's library for temporary folders: half a megabyte that most servers do

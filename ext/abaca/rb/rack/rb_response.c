@@ -2,6 +2,7 @@
 #include "rb/rack/rb_response.h"
 
 #include "rb/rack/rb_sight.h"
+#include "rb/rack/rb_timing.h"
 
 /* 200, "200", or what converts (Rack SPEC, "The Status"). Of 100 to 199, which cannot be a final
  * status (RFC 9110 15.2), only 101 is one for an app to give. */
@@ -44,6 +45,7 @@ void ab_response_write(ab_call *call) {
   if (AB_UNLIKELY(call->hijacked)) return; /* there is no client to answer */
   if (RARRAY_LEN(result) != 3) ab_response_refuse("it has not three members", result);
   call->status = parse_status(RARRAY_AREF(result, 0));
+  ab_timing_allow(call);
   VALUE headers = call->headers = ab_lines_hash(RARRAY_AREF(result, 1));
   ab_body_write(call, headers, call->body);
   RB_GC_GUARD(headers);

@@ -3,6 +3,7 @@
 #include "rb/rack/rb_borrow.h"
 #include "rb/rack/rb_process.h"
 #include "rb/rack/rb_response.h"
+#include "rb/rack/rb_timing.h"
 
 #define GATHER_TIME AB_NSEC_PER_MS /* pieces that follow within it go out together ... */
 #define GATHER_SIZE 32768          /* ... while fewer bytes than these are waiting */
@@ -121,6 +122,8 @@ static void end_content(ab_lines *head) {
   ab_lines lines = {.call = call};
   VALUE fields = NIL_P(trailers) ? Qnil : ab_lines_hash(trailers);
   fields = ab_lines_fill(&lines, AB_SECTION_TRAILER, 0, fields);
+  call = lines.call;
+  if (AB_UNLIKELY(call->timing != NULL)) ab_timing_put_rest(&lines);
   ab_engine_lock(call->rack->engine);
   int error = ab_exchange_end(call->exchange, call->runner->scratch, lines.used);
   ab_engine_unlock(call->rack->engine);

@@ -3,6 +3,7 @@
 #include "rb/rack/rb_cancel.h"
 #include "rb/rack/rb_response.h"
 #include "rb/rack/rb_sight.h"
+#include "rb/rack/rb_timing.h"
 
 VALUE ab_head_put(ab_lines *head, VALUE headers) {
   headers = ab_lines_fill(head, AB_SECTION_FINAL, head->call->status, headers);
@@ -10,6 +11,7 @@ VALUE ab_head_put(ab_lines *head, VALUE headers) {
     ab_lines_put(head, ab_engine_date(head->call->rack->engine), AB_DATE_FIELD_LEN);
     ab_lines_check(head);
   }
+  ab_timing_put(head);
   return headers;
 }
 
@@ -61,7 +63,9 @@ static void put_framing(ab_lines *head, uint64_t known) {
   call->chunked = content->chunked;
   call->has_length = content->has_length;
   if (content->has_length) call->body_left = content->length;
-  if (content->chunked && content->trailers) announce_trailers(head);
+  if (!content->chunked) return;
+  if (content->trailers) announce_trailers(head);
+  if (AB_UNLIKELY(call->timing != NULL)) ab_timing_announce(head);
 }
 
 void ab_head_put_framing(ab_lines *head, uint64_t known) {

@@ -8,6 +8,7 @@
 #include "rb/rack/rb_process.h"
 #include "rb/rack/rb_response.h"
 #include "rb/rack/rb_sight.h"
+#include "rb/rack/rb_timing.h"
 #include "rb/rack/rb_tls_info.h"
 
 static void add_input(ab_call *call, const ab_body *body) {
@@ -52,11 +53,12 @@ static VALUE close_body(VALUE arg) {
 
 static VALUE write_access(VALUE arg) {
   ab_call *call = (ab_call *)arg;
-  VALUE seconds = ab_float_seconds(ab_clock_monotonic() - call->started);
+  ab_nsec now = ab_clock_monotonic();
+  VALUE seconds = ab_float_seconds(now - call->started);
   bool unanswered = call->hijacked && call->status != 101;
   VALUE status = unanswered ? Qnil : INT2FIX(call->status);
-  return rb_funcall(call->rack->access_log, rb_intern("record"), 5, call->env, status,
-                    ULL2NUM(call->body_sent), seconds, call->headers);
+  return rb_funcall(call->rack->access_log, rb_intern("record"), 6, call->env, status,
+                    ULL2NUM(call->body_sent), seconds, call->headers, ab_timing_account(call, now));
 }
 
 static bool is_a(VALUE exception, VALUE klass) {
@@ -258,6 +260,7 @@ void ab_serve_request(ab_runner *runner, const ab_taken *taken, ab_call *call) {
   ab_response_over(runner);
   if (AB_UNLIKELY(call->slow.state == AB_SLOW_LEAVING)) rack->hooks->left(call);
   if (call->file) ab_borrow_return(rack, call->file);
+  if (AB_UNLIKELY(call->timing != NULL)) ab_timing_forget(call);
   if (!NIL_P(call->rewindable)) ab_quietly(close_rewindable, call->rewindable);
   if (call->exchange) { /* ab_head_queue may have done it */
     ab_engine_lock(rack->engine);

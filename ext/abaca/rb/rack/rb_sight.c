@@ -5,6 +5,7 @@
 #include "page/row_taken.h"
 #include "rb/rack/rb_line.h"
 #include "rb/rack/rb_process.h"
+#include "rb/rack/rb_timing.h"
 
 /* --- the server's --- */
 
@@ -28,6 +29,8 @@ int ab_sight_open(ab_rack *rack, const ab_page_parts *parts, const ab_sight *opt
   if (ab_rows_init(&sight->queued, &ab_mem_libc, parts->queued, parts->queued_count, &queue->mark,
                    &queue->missed) == AB_OK)
     ab_engine_show_queue(rack->engine, &sight->queued);
+  sight->opens = ab_alloc_zero(&ab_mem_libc, sizeof(*sight->opens));
+  ab_engine_show_opens(rack->engine, sight->opens);
   rack->sight = sight;
   return AB_OK;
 }
@@ -36,6 +39,7 @@ void ab_sight_close(ab_rack *rack) {
   ab_sight *sight = rack->sight;
   if (!sight) return;
   ab_engine_show_queue(rack->engine, NULL);
+  ab_engine_show_opens(rack->engine, NULL);
   ab_list_each (node, next, &rack->calls) {
     ab_call *call = AB_CONTAINER_OF(node, ab_call, link);
     if (call->work) call->work->row = NULL;
@@ -51,6 +55,7 @@ void ab_sight_forget(ab_rack *rack) {
   rack->sight = NULL;
   ab_rows_fini(&sight->rows);
   ab_rows_fini(&sight->queued);
+  ab_free(&ab_mem_libc, sight->opens);
   ab_free(&ab_mem_libc, sight);
 }
 
@@ -112,11 +117,19 @@ static bool came_at_once(const ab_exchange *exchange) {
   return !ab_exchange_buffered_for(exchange) && !ab_exchange_head_for(exchange);
 }
 
+static void forget_stalls(ab_row *row) {
+  AB_ROW_SET(row, stalls, 0);
+  AB_ROW_SET(row, stall_time, 0);
+}
+
 /* The sums of a row that another process has had may be of any states. */
 static ab_row *take_row(ab_rows *rows) {
   uint32_t fresh = rows->fresh;
   ab_row *row = ab_rows_take(rows);
-  if (AB_UNLIKELY(rows->fresh != fresh)) ab_words_clear(row->sums, sizeof(row->sums));
+  if (AB_UNLIKELY(rows->fresh != fresh)) {
+    ab_words_clear(row->sums, sizeof(row->sums));
+    forget_stalls(row);
+  }
   return row;
 }
 
@@ -132,9 +145,23 @@ static inline ab_row_start start_of(const ab_call *call) {
   };
 }
 
+/* Its client, as the env has it: behind a proxy that is trusted, another one than the peer. */
+static ab_addr client_of(const ab_call *call, const ab_request *request) {
+  const ab_env_builder *env = &call->rack->env;
+  ab_addr client = *ab_exchange_peer(call->exchange);
+  if (!env->forwards) return client;
+  if (request) return ab_forwarded_resolve(&env->forwarding, &client, request).client;
+  ab_view text = text_of(call, AB_ENV_REMOTE_ADDR);
+  uint16_t port = client.port;
+  if (ab_addr_parse(text.ptr, text.len, &client)) client.port = port;
+  return client;
+}
+
 static AB_NOINLINE void begin_any(ab_row *row, const ab_call *call, const ab_request *request,
                                   ab_nsec now) {
   ab_row_start start = start_of(call);
+  const ab_addr client = client_of(call, request);
+  start.peer = &client;
   name_it(&start, call, request);
   begin_early(row, &start, call, request_start(call, request), now);
 }
@@ -142,7 +169,8 @@ static AB_NOINLINE void begin_any(ab_row *row, const ab_call *call, const ab_req
 /* Most are a GET that has come at once, and of which no proxy says when it got it. */
 static inline bool is_plain(const ab_call *call, const ab_request *request) {
   return request && ab_view_is(request->method, "GET", 3) &&
-         !(request->known & 1u << AB_FIELD_REQUEST_START) && came_at_once(call->exchange);
+         !(request->known & 1u << AB_FIELD_REQUEST_START) && came_at_once(call->exchange) &&
+         !call->rack->env.forwards;
 }
 
 void ab_sight_begin(ab_call *call, const ab_request *request, ab_nsec now) {
@@ -213,13 +241,31 @@ static void count_times(ab_sight *sight, const ab_row *row, uint32_t route) {
     ab_sight_waited(sight, AB_STATE_PROXY, row->sums[AB_STATE_PROXY]);
 }
 
+bool ab_sight_is_slow(const ab_call *call, ab_nsec now) {
+  ab_nsec most = call->rack->sight->slow_after;
+  return most && now - call->row->began >= most;
+}
+
+static bool is_error(const ab_call *call) {
+  return call->status >= 500 || (call->status == 0 && !call->hijacked);
+}
+
+bool ab_sight_has_failed(const ab_call *call) {
+  return is_error(call) || ab_timing_end(call) != AB_ROW_END_DONE;
+}
+
+static AB_NOINLINE void keep(ab_call *call, ab_sight *sight, unsigned reasons) {
+  AB_ROW_SET(call->row, end, (uint8_t)ab_timing_end(call));
+  ab_kept_add(sight->parts.kept, sight->parts.kept_count, &sight->parts.slot->app.kept, call->row,
+              reasons);
+}
+
 void ab_sight_end(ab_call *call) {
   ab_sight *sight = call->rack->sight;
   ab_row *row = call->row;
   ab_page_app *app = &sight->parts.slot->app;
   uint32_t route = route_of(call, sight);
-  bool failed = call->status >= 500 || (call->status == 0 && !call->hijacked);
-  bool slow = sight->slow_after && row->since - row->began >= sight->slow_after;
+  bool failed = is_error(call), slow = ab_sight_is_slow(call, row->since);
   ab_seq_open(&app->seq);
   AB_ADD(app->ended, 1);
   if (AB_UNLIKELY(failed)) AB_ADD(app->failed, 1);
@@ -234,9 +280,9 @@ void ab_sight_end(ab_call *call) {
   const ab_page_client_request client = {
       .bytes = call->body_sent, .slow = slow, .error = call->status >= 400};
   ab_page_clients_count(&sight->clients, &row->peer, &client);
-  unsigned reasons = reasons_to_keep(sight, slow, failed);
-  if (AB_UNLIKELY(reasons))
-    ab_kept_add(sight->parts.kept, sight->parts.kept_count, &app->kept, row, reasons);
+  unsigned reasons = reasons_to_keep(sight, slow, ab_sight_has_failed(call));
+  if (AB_UNLIKELY(reasons)) keep(call, sight, reasons);
+  if (AB_UNLIKELY(row->stalls)) forget_stalls(row);
   call->row = NULL;
   ab_rows_give(&sight->rows, row);
 }

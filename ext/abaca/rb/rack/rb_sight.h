@@ -4,6 +4,7 @@
 #ifndef AB_RB_SIGHT_H
 #define AB_RB_SIGHT_H
 
+#include "page/opens.h"
 #include "page/page.h"
 #include "page/rows.h"
 #include "rb/rack/rb_call.h"
@@ -24,6 +25,7 @@ typedef struct ab_sight {
   ab_page_routes routes;
   ab_series_table series;
   ab_page_clients clients;
+  ab_opens *opens; /* guarded by the engine's lock; NULL: there was no memory */
   VALUE keys[AB_SIGHT_KEYS];
 } ab_sight;
 
@@ -39,6 +41,10 @@ void ab_sight_mark(const ab_rack *rack);
 /* The request of a call that has just begun, at `now`; its row, if there is one for it. The parsed
  * form may be NULL, when the env is built. */
 void ab_sight_begin(ab_call *call, const ab_request *request, ab_nsec now);
+/* Has it taken too long by now, or failed: was it answered 5xx, or not to its end? For a call with
+ * a row. */
+bool ab_sight_is_slow(const ab_call *call, ab_nsec now);
+bool ab_sight_has_failed(const ab_call *call);
 /* It is over. Its last turn has been charged. */
 void ab_sight_end(ab_call *call);
 

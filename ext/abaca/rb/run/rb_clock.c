@@ -30,6 +30,14 @@ void ab_clock_end(ab_call *call, ab_nsec now) {
   call->work = NULL;
 }
 
+void ab_clock_settle(ab_call *call, ab_nsec now) {
+  if (call->work) {
+    ab_loop_settle_work(ab_driver_of(call->runner)->loop, call->work, now);
+  } else if (call->row) {
+    ab_sight_turn(call, (enum ab_state)call->row->state, NULL, now);
+  }
+}
+
 /* --- the threads that run requests --- */
 
 static void waited(void *sight, enum ab_state state, ab_nsec time) {

@@ -7,6 +7,8 @@
 /* A call with a row or a measured route begins where it runs, and is over there. */
 void ab_clock_begin(ab_call *call, ab_nsec now);
 void ab_clock_end(ab_call *call, ab_nsec now);
+/* See ab_call_hooks. */
+void ab_clock_settle(ab_call *call, ab_nsec now);
 
 /* --- the threads that run requests --- */
 

@@ -18,6 +18,7 @@
 static const ab_call_hooks hooks = {
     .begins = ab_clock_begin,
     .ends = ab_clock_end,
+    .settle = ab_clock_settle,
     .waits = ab_slow_begin,
     .goes_on = ab_slow_end,
     .left = ab_slow_left,

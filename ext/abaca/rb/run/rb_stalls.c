@@ -184,7 +184,8 @@ static void tell(ab_driver *driver) {
   const ab_call *call = ours ? current_call(driver) : NULL;
   VALUE env = call ? call->env : Qnil, id = call ? ULL2NUM(call->id) : Qnil;
   VALUE record =
-      rb_ary_new_from_args(5, DBL2NUM(time), env, rb_make_backtrace(), late ? Qtrue : Qfalse, id);
+      rb_ary_new_from_args(6, DBL2NUM(time), env, rb_make_backtrace(), late ? Qtrue : Qfalse, id,
+                           ab_float_seconds(atomic_load(&driver->asked_since)));
   rb_ary_push(run->stalls.records, record);
   run->stalls.count++;
   atomic_store(&driver->told, beat);

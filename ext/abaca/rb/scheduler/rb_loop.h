@@ -126,6 +126,8 @@ void ab_loop_set_pulse(ab_loop *loop, ab_pulse *pulse);
  * stretch. */
 ab_work *ab_loop_begin_work(ab_loop *loop, ab_row *row, bool measured, ab_nsec now);
 ab_nsec ab_loop_end_work(ab_loop *loop, ab_work *work, ab_nsec now);
+/* What its row has run until now is charged, if it runs. */
+void ab_loop_settle_work(ab_loop *loop, ab_work *work, ab_nsec now);
 /* The work that runs now, or NULL. */
 ab_work *ab_loop_work(const ab_loop *loop);
 /* What a loop has for the rows of its work; all of it lent. */

@@ -11,11 +11,14 @@ static VALUE call_block(VALUE block) {
 
 /* The body of a scheduled fiber; data: the block, or [block, scheduler] of another thread. */
 static VALUE fiber_main(RB_BLOCK_CALL_FUNC_ARGLIST(arg, data)) {
+  ab_child child = {.work = NULL};
   bool pair = RB_TYPE_P(data, T_ARRAY);
   VALUE scheduler = pair ? RARRAY_AREF(data, 1) : rb_fiber_scheduler_get();
   ab_loop *loop = ab__loop_get(scheduler);
   int state;
+  ab__child_begins(loop, &child);
   VALUE result = rb_protect(call_block, pair ? RARRAY_AREF(data, 0) : data, &state);
+  ab__child_ends(&child);
   if (!ab__loop_ended(loop, state)) rb_jump_tag(state);
   RB_GC_GUARD(scheduler);
   return state == 0 ? result : Qnil;
@@ -39,6 +42,7 @@ static VALUE sched_fiber(int argc, VALUE *argv, VALUE self) {
   bool current = rb_fiber_scheduler_get() == self;
   VALUE data = current ? block : rb_ary_new_from_args(2, block, self);
   VALUE fiber = new_fiber(loop, argc, argv, data);
+  loop->parent = current ? loop->work : NULL;
   ab_loop_transfer(loop, fiber);
   return fiber;
 }

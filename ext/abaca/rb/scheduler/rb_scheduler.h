@@ -139,6 +139,7 @@ struct ab_loop {
   ab_share share;
   ab_work *work; /* that runs now; NULL: what runs is none */
   ab_work *works, *idle_works;
+  ab_work *parent;     /* of the fiber that begins next; NULL: it is no child of work */
   ab_loop_sight sight; /* zero without one */
   ab_collected collected;
   ab_nsec polled;   /* the end of the wait whose events are delivered; 0: it did not wait */
@@ -231,6 +232,13 @@ void ab__work_woken(ab_loop *loop, const ab_waiter *waiter, enum ab_wake wake);
 /* ... it runs. */
 void ab__work_go_on(ab_loop *loop, const ab_waiter *waiter);
 void ab__works_fini(ab_loop *loop);
+/* A fiber that work has started, for its row: counted from its begin to its end. */
+typedef struct ab_child {
+  ab_work *work;
+  uint32_t serial;
+} ab_child;
+void ab__child_begins(ab_loop *loop, ab_child *child);
+void ab__child_ends(const ab_child *child);
 
 /* The current or a future wait of `fiber`, or NULL. */
 ab_waiter *ab__loop_waiter(ab_loop *loop, VALUE fiber);

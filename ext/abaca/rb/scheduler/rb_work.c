@@ -54,6 +54,11 @@ void ab_loop_excuse(ab_loop *loop, ab_nsec time) {
 
 /* Of the time that it has run, collections are told apart. */
 static AB_NOINLINE void charge_long_run(ab_loop *loop, const ab_work *work, ab_nsec ran) {
+  ab_nsec most = loop->sight.stall_after;
+  if (most && ran >= most) {
+    AB_ROW_SET(work->row, stalls, work->row->stalls + 1);
+    AB_ROW_SET(work->row, stall_time, work->row->stall_time + ran);
+  }
   ab_nsec collected = ab_collected_end(&loop->collected, ran);
   if (collected > 0) ab_row_shift(work->row, AB_STATE_RUN, AB_STATE_GC, collected);
 }
@@ -148,11 +153,39 @@ ab_nsec ab_loop_end_work(ab_loop *loop, ab_work *work, ab_nsec now) {
   return work->longest;
 }
 
+void ab_loop_settle_work(ab_loop *loop, ab_work *work, ab_nsec now) {
+  if (loop->work != work || !work->row) return;
+  ab_nsec ran = running_for(work->row, now);
+  ab_row_turn(work->row, AB_STATE_RUN, now);
+  charge_collections(loop, work, ran);
+}
+
 void ab__works_fini(ab_loop *loop) {
   for (ab_work *work = loop->works, *next; work; work = next) {
     next = work->next;
     ab_free(&ab_mem_libc, work);
   }
+}
+
+/* --- children --- */
+
+static void count_child(const ab_work *work, int change) {
+  int count = work->row->children + change;
+  if (count >= 0 && count <= UINT16_MAX) AB_ROW_SET(work->row, children, (uint16_t)count);
+}
+
+void ab__child_begins(ab_loop *loop, ab_child *child) {
+  ab_work *work = loop->parent;
+  loop->parent = NULL;
+  if (!work || !work->row) return;
+  *child = (ab_child){work, work->serial};
+  count_child(work, 1);
+}
+
+/* The work may be over, and its memory another one's. */
+void ab__child_ends(const ab_child *child) {
+  const ab_work *work = child->work;
+  if (work && work->serial == child->serial && work->row) count_child(work, -1);
 }
 
 /* --- waits --- */

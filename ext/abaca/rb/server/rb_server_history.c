@@ -66,6 +66,14 @@ void ab_server_begin_history(ab_server *server) {
   server->second.rejected = rejected_by(parts->slot);
 }
 
+static void show_opens(const ab_run *run) {
+  const ab_sight *sight = run->rack.sight;
+  if (!sight->opens) return;
+  ab_engine_lock(run->rack.engine);
+  ab_opens_show(sight->opens, sight->parts.clients, sight->parts.client_count);
+  ab_engine_unlock(run->rack.engine);
+}
+
 void ab_server_second(ab_run *run, ab_nsec now) {
   ab_server *server = AB_CONTAINER_OF(run, ab_server, run);
   if (!server->part) return;
@@ -74,6 +82,7 @@ void ab_server_second(ab_run *run, ab_nsec now) {
   ab_page_requests(parts, &requests);
   ab_history_totals totals = totals_of(parts);
   ab_history_tick(&server->second.history, now, &totals, &requests);
+  show_opens(run);
   note_rejections(server, now);
 }
 

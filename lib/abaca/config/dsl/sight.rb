@@ -14,6 +14,13 @@ module Abaca
         def service(kind, place)
           add(:services, [kind, place])
         end
+
+        # Paths of requests that only ask whether the app lives; `*` matches anything.
+        #
+        #   metrics_ignore "/up", "/health/*"
+        def metrics_ignore(*paths)
+          add(:metrics_ignore, *paths)
+        end
       end
     end
   end

@@ -1,0 +1,63 @@
+#include "page/opens.h"
+
+#define PLACES (2 * AB_PAGE_OPENS)
+
+static size_t home_of(const ab_addr *addr) {
+  return ab_page_client_hash(addr) % PLACES;
+}
+
+static bool is_at(const ab_opens *self, size_t at, const ab_addr *addr) {
+  const ab_addr *there = &self->places[at].addr;
+  return there->family == addr->family &&
+         memcmp(there->bytes, addr->bytes, sizeof(there->bytes)) == 0;
+}
+
+/* Where it is, or would be. A place is always free. */
+static size_t place_of(const ab_opens *self, const ab_addr *addr) {
+  size_t at = home_of(addr);
+  while (self->places[at].count && !is_at(self, at, addr)) at = (at + 1) % PLACES;
+  return at;
+}
+
+void ab_opens_add(ab_opens *self, const ab_addr *addr) {
+  ab_addr only = ab_page_client_bare(addr);
+  size_t at = place_of(self, &only);
+  if (!self->places[at].count) {
+    if (self->used == AB_PAGE_OPENS) return;
+    self->used++;
+    self->places[at].addr = only;
+  }
+  self->places[at].count++;
+}
+
+/* What is behind a place that has become free moves up, if a search for it would stop there. */
+static void close_gap(ab_opens *self, size_t gap) {
+  for (size_t at = (gap + 1) % PLACES; self->places[at].count; at = (at + 1) % PLACES) {
+    size_t home = home_of(&self->places[at].addr);
+    if ((at - home) % PLACES < (at - gap) % PLACES) continue;
+    self->places[gap] = self->places[at];
+    self->places[at].count = 0;
+    gap = at;
+  }
+}
+
+void ab_opens_remove(ab_opens *self, const ab_addr *addr) {
+  ab_addr only = ab_page_client_bare(addr);
+  size_t at = place_of(self, &only);
+  if (!self->places[at].count || --self->places[at].count) return;
+  self->used--;
+  close_gap(self, at);
+}
+
+uint32_t ab_opens_count(const ab_opens *self, const ab_addr *addr) {
+  ab_addr only = ab_page_client_bare(addr);
+  return self->places[place_of(self, &only)].count;
+}
+
+void ab_opens_show(const ab_opens *self, ab_page_client *clients, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    ab_page_client client;
+    if (!ab_page_client_load(&clients[i], &client)) continue;
+    AB_PUT(clients[i].open, ab_opens_count(self, &client.addr));
+  }
+}
