@@ -45,13 +45,13 @@ module ControlCase
   def launcher = @launcher ||= Launcher.new
 
   # Starts a server; returns the address that it has.
-  def control(url = "unix://#{@dir}/control.sock", token: "none", others: {}, **options)
+  def control(url = "unix://#{@dir}/control.sock", token: "none", others: {}, acts: nil, **options)
     address = Control::Address.parse(url)
     guard = @guard = Control::Guard.new(address, token, others)
     log = @logger = Abaca::Log.new(@log)
     places = Control::Places.new(address)
-    commands = Control::Commands.new(Control::Acts.new(launcher, log:), board: Control::Front.new(places, guard),
-                                                                        **options)
+    acts ||= Control::Acts.new(launcher, log:)
+    commands = Control::Commands.new(acts, board: Control::Front.new(places, guard), **options)
     @servers << Control::Server.new(places, guard:, commands:, log:)
     places.address
   end

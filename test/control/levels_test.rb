@@ -67,11 +67,33 @@ class ControlLevelsTest < Minitest::Test
     end
   end
 
+  # Acts whose paths have more in them than their names are there under no other path: a worker's number is not guessed.
+  def test_acts_have_one_path
+    address = three
+    Control::Catalogue.names.grep(/\A(?:worker|set)-/).each do |name|
+      %W[/#{name} /workers/#{name} /workers/-1/#{name}].each do |path|
+        answer = post(address, path, **bearer(:admin))
+        assert_equal [404, "Unsupported action"], [code(answer), answer.split("\r\n\r\n").last], path
+      end
+    end
+    assert_empty @log.string
+  end
+
+  # What is none leaves no line in the log, whatever its bytes are.
+  def test_levels_of_links
+    address = three
+    %w[loud %ff %00].each do |level|
+      assert_equal 403, code(post(address, "/link?level=#{level}", **bearer(:admin))), level
+    end
+    assert_empty @log.string
+  end
+
   def test_acts_of_ours_are_posted
     address = three
     answer = get(address, "/log-level?level=debug", **bearer(:admin))
     assert_match(/ 405 .*^Allow: POST\r$/m, answer)
     assert_equal({ "v" => 1, "level" => "info" }, JSON.parse(body(address, "/log-level", **bearer(:read))))
+    assert_equal "level info\n", body(address, "/log-level", "Accept" => "text/plain", **bearer(:read))
     assert_equal 403, code(post(address, "/log-level?level=debug", **bearer(:read)))
     answer = post(address, "/log-level?level=debug", **bearer(:operate))
     assert_equal({ "v" => 1, "level" => "debug" }, JSON.parse(answer.split("\r\n\r\n").last))
@@ -149,5 +171,16 @@ class ControlLevelsTest < Minitest::Test
     assert_includes text, "/\\x1B[2J"
     assert_equal 1, body(address, "/workers", **bearer(:read), "Accept" => "*/*").lines.size
     assert_equal 1, body(address, "/workers", **bearer(:read), "Accept" => "application/json, text/plain").lines.size
+  end
+
+  # A launcher that does not answer has not changed anything, so nobody says that it has, and no next worker is told.
+  def test_a_setting_that_is_not_changed
+    changes = {}
+    config = Abaca::Config.new({ max_queue: 7 })
+    hangs = Struct.new(:answer) { def ask(*, **) = answer }.new
+    address = control(looks: Control::Looks.new(config, nil, hangs, nil, changes), token: "aaa", acts: hangs)
+    assert_equal 504, code(post(address, "/set?max_queue=3", **bearer(:admin)))
+    assert_empty changes
+    assert_equal({ "max_queue" => 7 }, JSON.parse(body(address, "/set", **bearer(:admin))).fetch("set"))
   end
 end

@@ -37,7 +37,9 @@ module Abaca
       end.freeze
       # What is not there is asked for with the token of anything of Puma's.
       NOTHING = Entry.new(level: :read, puma: true).freeze
-      private_constant :ALL, :NOTHING
+      # Names that no path ends in: what they do needs more than that.
+      OF_NO_PATH = %w[set-log-level set-setting worker-gc worker-drain worker-recycle].freeze
+      private_constant :ALL, :NOTHING, :OF_NO_PATH
 
       # A change of what can be looked at has a name of its own.
       def self.name(request)
@@ -47,7 +49,7 @@ module Abaca
         return "set-log-level" if name == "log-level" && request.parameter("level")
         return "set-setting" if name == "set" && request.query.any?
 
-        name
+        name unless OF_NO_PATH.include?(name)
       end
       private_class_method :name
 

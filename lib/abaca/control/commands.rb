@@ -93,7 +93,8 @@ module Abaca
 
       # For a browser: whoever asks gives away no more than he has.
       def link(request, level)
-        wanted = request.parameter("level")&.to_sym || level
+        named = request.parameter("level")
+        wanted = named ? Catalogue::LEVELS.find { |one| one.name == named } : level
         return Answer.text(403, "Not allowed with this token") unless Catalogue.within?(wanted, level)
 
         path = "/open?code=#{@board.sessions.link(wanted)}"
@@ -109,7 +110,12 @@ module Abaca
                                "Referrer-Policy" => "no-referrer" })
       end
 
-      def log_level(*) = ask("log-level")
+      def log_level(request, _level)
+        answer = ask("log-level")
+        return answer unless answer.status == 200
+
+        Answer.of(JSON.parse(answer.body, symbolize_names: true), request)
+      end
 
       def set_log_level(request, _level)
         level = request.parameter("level")
@@ -124,6 +130,7 @@ module Abaca
         answer = ask("set", **changes)
         return answer unless answer.status == 200
 
+        @looks.note(changes)
         answers = @crew.ask("set", within: TIME, **changes)
         Answer.of({ set: changes, workers: results(answers) }, request)
       rescue ConfigError => e

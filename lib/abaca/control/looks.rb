@@ -57,7 +57,10 @@ module Abaca
       # @param query [Hash{String => String}]
       # @return [Hash{Symbol => Object}] changes of settings
       # @raise [ConfigError]
-      def read_changes(query) = Settings.read(query, @config).tap { |changes| @changes.update(changes) }
+      def read_changes(query) = Settings.read(query, @config)
+
+      # @param changes [Hash{Symbol => Object}] that are in force from now on
+      def note(changes) = @changes.update(changes)
 
       # @return [Hash{Symbol => Object}] what fibers wait for, and where: those with equal stacks are counted together
       def fibers
