@@ -5,17 +5,16 @@ require_relative "control/answer"
 require_relative "metrics/certificates"
 require_relative "metrics/counts"
 require_relative "metrics/machine"
+require_relative "metrics/open_metrics"
 require_relative "metrics/processes"
-require_relative "metrics/text"
 require_relative "metrics/times"
 require_relative "metrics/workers"
 
 module Abaca
-  # Figures for Prometheus, in its text format 0.0.4 (docs/metrics.md). They are read from the page and from /proc, so
-  # no process that serves takes part, and they are there while all of them hang. Counters outlive workers.
+  # Figures for Prometheus, in its text format 0.0.4 or in that of OpenMetrics (docs/metrics.md). They are read from the
+  # page and from /proc, so no process that serves takes part, and they are there while all of them hang. Counters
+  # outlive workers.
   class Metrics
-    # The format's media type.
-    TYPE = "text/plain; version=0.0.4; charset=utf-8"
     # Bytes from which compressing is worth it.
     LARGE = 4096
     private_constant :LARGE
@@ -33,37 +32,52 @@ module Abaca
       @lock = Mutex.new
     end
 
+    # @param format [Class] Text or OpenMetrics
     # @return [String]
-    def text
+    def text(format = Text)
       @lock.synchronize do
         found = { **@tally.take, figures: @page.sums }
-        text = Text.new
+        text = format.new
         @parts.each { |part| part.write(text, found) }
         text.to_s
       end
     end
 
     # @param request [Control::Request]
-    # @return [Control::Answer] compressed if the client takes that
+    # @return [Control::Answer] in the format that the client prefers, and compressed if it takes that
     def answer(request)
-      body = text
-      fields = { "Vary" => "Accept-Encoding" }
+      format = format_for(request["accept"])
+      body = text(format)
+      fields = { "Vary" => "Accept, Accept-Encoding" }
       if body.bytesize >= LARGE && gzip?(request["accept-encoding"])
         fields["Content-Encoding"] = "gzip"
         body = Zlib.gzip(body, level: Zlib::BEST_SPEED)
       end
-      Control::Answer.new(200, TYPE, body, fields)
+      Control::Answer.new(200, format::TYPE, body, fields)
     end
 
     private
 
-    # Of several entries the named one counts. One with q=0 is refused.
+    # OpenMetrics for those that ask for it, unless they would rather have the other one.
+    def format_for(field)
+      weights = weights(field)
+      open = weights[OpenMetrics::NAME] or return Text
+      open.positive? && open >= weights.fetch("text/plain", 0) ? OpenMetrics : Text
+    end
+
+    # Of several entries the named one counts.
     def gzip?(field)
-      weights = field.to_s.downcase.split(",").to_h do |entry|
+      weights = weights(field)
+      weights.fetch("gzip") { weights.fetch("*", 0) }.positive?
+    end
+
+    # The entries of such a field, and the highest weight of each.
+    def weights(field)
+      field.to_s.downcase.split(",").each_with_object({}) do |entry, weights|
         name, *parameters = entry.split(";").map(&:strip)
-        [name, parameters.none? { |one| one.match?(/\Aq=0(\.0*)?\z/) }]
+        weight = parameters.filter_map { |one| one[/\Aq=(\d(?:\.\d*)?)\z/, 1] }.first
+        weights[name] = [weights.fetch(name, 0), weight ? weight.to_f : 1].max
       end
-      weights.fetch("gzip") { weights.fetch("*", false) }
     end
   end
 end

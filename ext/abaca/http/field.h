@@ -35,6 +35,8 @@ static inline uint8_t ab_field_id(const char *name, size_t len) {
     return ab__token_spells(name, "upgrade", 7) ? AB_FIELD_UPGRADE : AB_FIELD_OTHER;
   case 10:
     return ab__token_spells(name, "connection", 10) ? AB_FIELD_CONNECTION : AB_FIELD_OTHER;
+  case 11:
+    return ab__token_spells(name, "traceparent", 11) ? AB_FIELD_TRACEPARENT : AB_FIELD_OTHER;
   case 12:
     return ab__token_spells(name, "content-type", 12) ? AB_FIELD_CONTENT_TYPE : AB_FIELD_OTHER;
   case 14:

@@ -15,7 +15,8 @@ enum ab_field_id {
   AB_FIELD_EXPECT,
   AB_FIELD_UPGRADE,
   AB_FIELD_COOKIE,
-  AB_FIELD_REQUEST_START /* X-Request-Start */
+  AB_FIELD_REQUEST_START, /* X-Request-Start */
+  AB_FIELD_TRACEPARENT
 };
 
 /* No request body may be longer, whatever the limits say: sums of sizes stay far from overflow. */

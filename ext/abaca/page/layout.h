@@ -10,6 +10,7 @@
 
 #include "page/clients.h"
 #include "page/events.h"
+#include "page/exemplars.h"
 #include "page/figures.h"
 #include "page/history.h"
 #include "page/kept.h"
@@ -37,7 +38,8 @@
   AREA(KEPT, ab_row)                                                                               \
   AREA(SECONDS, ab_history_record)                                                                 \
   AREA(TENS, ab_history_record)                                                                    \
-  AREA(CLIENTS, ab_page_client)
+  AREA(CLIENTS, ab_page_client)                                                                    \
+  AREA(EXEMPLARS, ab_exemplars) /* of the series of the same number */
 
 enum ab_page_area_name {
 #define AB_PAGE_AREA_NAME(name, type) AB_PAGE_AREA_##name,
@@ -98,7 +100,8 @@ typedef struct ab_page_app {
   uint64_t ended;                /* requests that were in the application, and what ... */
   uint64_t failed;               /* ... of them was answered with 5xx, or not at all */
   uint64_t sums[AB_STATE_COUNT]; /* nanoseconds of all that have ended, by state */
-  uint8_t padding[136];
+  uint64_t exemplars;            /* how many were noted */
+  uint8_t padding[128];
 } ab_page_app;
 
 /* By a thread that has the engine's lock. */

@@ -54,6 +54,7 @@ static counts in_memory(const ab_page_options *options) {
       [AB_PAGE_AREA_SECONDS] = AB_PAGE_SECONDS,
       [AB_PAGE_AREA_TENS] = AB_PAGE_TENS,
       [AB_PAGE_AREA_CLIENTS] = AB_PAGE_CLIENTS,
+      [AB_PAGE_AREA_EXEMPLARS] = AB_PAGE_SERIES,
   }};
 }
 
@@ -64,6 +65,7 @@ static counts in_a_file(const ab_page_options *options) {
   all.of[AB_PAGE_AREA_ROWS] = at_most(options->rows, 48);
   all.of[AB_PAGE_AREA_QUEUED] = at_most(options->queued, 16);
   all.of[AB_PAGE_AREA_SERIES] = 64;
+  all.of[AB_PAGE_AREA_EXEMPLARS] = 0;
   all.of[AB_PAGE_AREA_EVENTS] = 64;
   all.of[AB_PAGE_AREA_KEPT] = 16;
   all.of[AB_PAGE_AREA_SECONDS] = 120;
@@ -291,6 +293,7 @@ ab_page_parts ab_page_parts_of(const ab_page *page, uint32_t index) {
       .seconds = START(SECONDS),
       .tens = START(TENS),
       .clients = START(CLIENTS),
+      .exemplars = START(EXEMPLARS),
       .loop_count = COUNT(LOOPS),
       .row_count = COUNT(ROWS),
       .queued_count = COUNT(QUEUED),
@@ -301,6 +304,7 @@ ab_page_parts ab_page_parts_of(const ab_page *page, uint32_t index) {
       .second_count = COUNT(SECONDS),
       .ten_count = COUNT(TENS),
       .client_count = COUNT(CLIENTS),
+      .exemplar_count = COUNT(EXEMPLARS),
   };
 #undef START
 #undef COUNT

@@ -63,8 +63,9 @@ typedef struct ab_page_parts {
   ab_row *kept;
   ab_history_record *seconds, *tens;
   ab_page_client *clients;
+  ab_exemplars *exemplars;
   uint32_t loop_count, row_count, queued_count, route_count, series_count, event_count, kept_count,
-      second_count, ten_count, client_count;
+      second_count, ten_count, client_count, exemplar_count;
 } ab_page_parts;
 
 ab_page_parts ab_page_parts_of(const ab_page *page, uint32_t index);

@@ -93,6 +93,14 @@ void ab_row_times(const ab_row *row, ab_nsec now, uint64_t times[AB_STATE_COUNT]
   if (now > row->since) times[row->state] += now - row->since;
 }
 
+void ab_row_set_trace(ab_row *row, const ab_trace *trace) {
+  ab_row_open(row);
+  ab_words_put(row->trace, trace->trace, sizeof(row->trace));
+  for (size_t i = 0; i < sizeof(row->span); i++) AB_PUT(row->span[i], trace->span[i]);
+  AB_PUT(row->sampled, trace->sampled);
+  ab_row_close(row);
+}
+
 /* --- reading --- */
 
 static bool is_sound(const ab_row *copy) {

@@ -104,7 +104,9 @@ typedef struct ab_row {
   uint64_t number;   /* of a kept row: how many were kept before it */
   uint8_t reason;    /* ... set of enum ab_kept_reason */
   uint8_t end;       /* ... enum ab_row_end */
-  uint8_t reserved[10];
+  uint8_t sampled;   /* where it has a trace: somebody keeps that, ... */
+  uint8_t reserved;
+  uint8_t span[8];        /* ... and its span there */
   uint32_t stalls;        /* how often it has kept its loop for too long, and ... */
   uint64_t stall_time;    /* ... for how long, in nanoseconds */
   char path[AB_ROW_PATH]; /* without its query, cut off, not terminated */
@@ -214,6 +216,21 @@ static inline void ab_row_shift(ab_row *row, enum ab_state from, enum ab_state t
   AB_PUT(row->touched, row->touched | 1u << to);
   if (time >= AB_ROW_WAIT_MIN) ab__row_note_part(row, to, time);
   ab_row_close(row);
+}
+
+/* A span of a trace. */
+typedef struct ab_trace {
+  uint8_t trace[16], span[8];
+  bool sampled; /* it is kept */
+} ab_trace;
+
+/* It belongs to that trace: to none if that is all 0. */
+void ab_row_set_trace(ab_row *row, const ab_trace *trace);
+/* Is it in a trace that is kept? For the thread that writes it. */
+static inline bool ab_row_is_traced(const ab_row *row) {
+  uint64_t halves[2];
+  memcpy(halves, row->trace, sizeof(halves));
+  return (halves[0] | halves[1]) && row->sampled;
 }
 
 /* One word of what is neither state nor sum: AB_ROW_SET(row, status, 200). A reader sees it with

@@ -43,13 +43,13 @@ static ab_series_key key_of_others(const ab_tally *self, unsigned kind) {
 }
 
 /* NULL without memory. */
-static ab_cells *cells_of(ab_tally *self, ab_series_key key) {
+static ab_tally_series *series_of(ab_tally *self, ab_series_key key) {
   uint16_t place = *place_of(self, key);
-  if (place) return &self->series[place - 1].cells;
-  if (self->series_count == AB_TALLY_SERIES) return &self->series[key.kind].cells;
+  if (place) return &self->series[place - 1];
+  if (self->series_count == AB_TALLY_SERIES) return &self->series[key.kind];
   if (self->series_count == self->series_room && grow(self) != AB_OK) return NULL;
   add_key(self, key);
-  return &self->series[self->series_count - 1].cells;
+  return &self->series[self->series_count - 1];
 }
 
 /* --- a tally --- */
@@ -83,7 +83,8 @@ static void clear(ab_tally *self) {
     route->requests = route->errors = route->stalls = route->stall_time = 0;
     memset(route->sums, 0, sizeof(route->sums));
   }
-  for (uint32_t i = 0; i < self->series_count; i++) self->series[i].cells = (ab_cells){.sum = 0};
+  for (uint32_t i = 0; i < self->series_count; i++)
+    self->series[i] = (ab_tally_series){.key = self->series[i].key};
 }
 
 /* --- routes --- */
@@ -160,9 +161,13 @@ static int add_one(ab_tally *self, const ab_page_parts *parts, uint32_t i, uint3
   bool other = i + AB_SERIES_KIND_COUNT >= parts->series_count;
   if (key.route != AB_SERIES_NO_ROUTE)
     key.route = key.route < names ? self->numbers[key.route] : self->most;
-  ab_cells *cells = cells_of(self, other ? key_of_others(self, key.kind) : key);
-  if (!cells) return AB_ENOMEM;
-  ab_cells_join(cells, &parts->series[i].cells);
+  ab_tally_series *series = series_of(self, other ? key_of_others(self, key.kind) : key);
+  if (!series) return AB_ENOMEM;
+  ab_cells_join(&series->cells, &parts->series[i].cells);
+  /* Where none was noted, even a look would take memory. */
+  bool noted = key.kind == AB_SERIES_REQUEST && AB_GET(parts->slot->app.exemplars) > 0;
+  if (noted && i < parts->exemplar_count)
+    ab_exemplars_join(&series->exemplars, &parts->exemplars[i]);
   return AB_OK;
 }
 

@@ -30,6 +30,7 @@ typedef struct ab_tally_route {
 typedef struct ab_tally_series {
   ab_series_key key; /* its route is a number of the tally's */
   ab_cells cells;
+  ab_exemplars exemplars;
 } ab_tally_series;
 
 typedef struct ab_tally {

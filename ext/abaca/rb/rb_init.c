@@ -27,6 +27,7 @@ static void init_engine(VALUE mAbaca) {
   ab_init_proxies(cEngine);
   ab_init_hold(cEngine);
   ab_init_waiting(cEngine);
+  ab_init_tracing(cEngine);
 }
 
 void Init_abaca(void) {

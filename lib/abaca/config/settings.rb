@@ -206,6 +206,8 @@ module Abaca
         checked(:metrics_ignore, [].freeze, "paths",
                 "health checks of the app's, say: no line of the access log",
                 Admission.method(:metrics_ignore), page: "logs.md#the-access-log")
+        switch(:opentelemetry, true, "spans of OpenTelemetry say what their requests have waited for",
+               page: "metrics.md#opentelemetry")
         setting(:metrics_routes, 64, Types::Count.new("routes", 0..64), "routes that are told apart",
                 page: "metrics.md")
         setting(:metrics_port, nil, Types::MetricsPort.new, "where Prometheus finds `/metrics`, and nothing else",

@@ -13,8 +13,8 @@ module Abaca
         connections(text, figures)
         tls(text, figures) if figures.values_at(:tls_handshakes, :tls_failed, :tls_connections).any?(&:positive?)
         process(text, found[:totals])
-        text.gauge("abaca_build_info", "The server's version, as a label.",
-                   { { version: VERSION, ruby: RUBY_VERSION } => 1 })
+        text.info("abaca_build_info", "The server's version, as a label.",
+                  { version: VERSION, ruby: RUBY_VERSION })
       end
 
       private

@@ -4,11 +4,13 @@ require_relative "../log/text"
 
 module Abaca
   class Metrics
-    # Builds a text of the format. A family without samples is left out.
+    # Builds a text of the format 0.0.4. A family without samples is left out.
     #
     #   text.counter("abaca_stalls_total", "Stalls of loops.", 3)
     #   text.gauge("abaca_workers", "Workers, by state.", { { state: "serving" } => 4 })
     class Text
+      # The format's media type.
+      TYPE = "text/plain; version=0.0.4; charset=utf-8"
       # What stands behind a bucket's other labels.
       ENDS = [*Page::Tally::BOUNDS.map { |bound| bound == bound.to_i ? bound.to_i : bound }, "+Inf"]
              .map { |bound| %(le="#{bound}"} ).freeze }.freeze
@@ -31,14 +33,22 @@ module Abaca
       # The same of what there is now.
       def gauge(name, help, samples) = simple("gauge", name, help, samples)
 
+      # What does not change while the server runs.
+      #
+      # @param name [String] with `_info` at its end
+      # @param help [String]
+      # @param labels [Hash]
+      def info(name, help, labels) = gauge(name, help, { labels => 1 })
+
       # @param name [String] in seconds
       # @param help [String]
-      # @param samples [Array<Array(Hash, Float, Array<Integer>)>] labels, sum, counts up to each bound
+      # @param samples [Array<Array(Hash, Float, Array<Integer>, Array)>] labels, sum, counts up to each bound; nil, or
+      #   [trace, span, seconds, Unix time] of a request in each bucket, where one is known
       def histogram(name, help, samples)
         return if samples.empty?
 
         head("histogram", name, help)
-        samples.each { |labels, sum, counts| buckets(name, labels(labels), sum, counts) }
+        samples.each { |labels, sum, counts, exemplars| buckets(name, labels(labels), sum, counts, exemplars) }
       end
 
       private
@@ -57,9 +67,14 @@ module Abaca
 
       def head(type, name, help) = @text << "# HELP #{name} #{help}\n# TYPE #{name} #{type}\n"
 
-      def buckets(name, labels, sum, counts)
+      def ends = ENDS
+
+      # The format has no place for them.
+      def notes(_exemplars) = nil
+
+      def buckets(name, labels, sum, counts, exemplars)
         start = "#{name}_bucket{#{labels}#{',' unless labels.empty?}"
-        Page::Tally.buckets(@text, start, ENDS, counts)
+        Page::Tally.buckets(@text, start, ends, counts, notes(exemplars))
         labels = "{#{labels}}" unless labels.empty?
         @text << "#{name}_sum#{labels} #{sum}\n#{name}_count#{labels} #{counts.last}\n"
       end

@@ -32,20 +32,21 @@ module Abaca
       def write(text, found)
         requests, others = found[:series].partition { |series| series.first == :request }
         text.histogram("http_server_request_duration_seconds", "Duration of requests that the app has had.",
-                       requests.map { |_, *series| request(*series) })
+                       requests.map { |series| request(series) })
         states(text, found)
         families = others.group_by { |kind, *| KINDS.fetch(kind).first }
-        HELP.each { |name, help| text.histogram(name, help, families.fetch(name, []).map { |series| other(*series) }) }
+        HELP.each { |name, help| text.histogram(name, help, families.fetch(name, []).map { |series| other(series) }) }
       end
 
       private
 
-      def request(method, route, status, sum, counts)
+      def request(series)
+        _, method, route, status, *times = series
         [{ http_request_method: method, http_response_status_code: status, http_route: route,
-           error_type: (status if status && status >= 500) }, sum, counts]
+           error_type: (status if status && status >= 500) }, *times]
       end
 
-      def other(kind, _method, _route, _status, sum, counts) = [KINDS.fetch(kind).last, sum, counts]
+      def other(series) = [KINDS.fetch(series.first).last, *series.last(3)]
 
       # Requests without a route have no such label.
       def states(text, found)

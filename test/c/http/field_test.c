@@ -18,6 +18,7 @@ CHECK_CASE(known_names_have_an_id_in_any_case) {
       {"upgrade", AB_FIELD_UPGRADE},
       {"cookie", AB_FIELD_COOKIE},
       {"x-request-start", AB_FIELD_REQUEST_START},
+      {"Traceparent", AB_FIELD_TRACEPARENT},
       {"hosts", AB_FIELD_OTHER},
       {"hose", AB_FIELD_OTHER},
       {"content_length", AB_FIELD_OTHER},

@@ -103,15 +103,41 @@ static VALUE routes_of(const ab_tally *tally) {
   return list;
 }
 
+/* [trace, span, seconds, when] for each bucket, or nil: the ids by hexadecimal digits. */
+static VALUE exemplar_of(const ab_exemplar *exemplar, ab_nsec offset) {
+  char trace[2 * sizeof(exemplar->trace) + 1], span[2 * sizeof(exemplar->span) + 1];
+  for (size_t i = 0; i < sizeof(exemplar->trace); i++)
+    snprintf(trace + 2 * i, 3, "%02x", exemplar->trace[i]);
+  for (size_t i = 0; i < sizeof(exemplar->span); i++)
+    snprintf(span + 2 * i, 3, "%02x", exemplar->span[i]);
+  VALUE values[] = {rb_usascii_str_new(trace, sizeof(trace) - 1),
+                    rb_usascii_str_new(span, sizeof(span) - 1), ab__seconds(exemplar->time),
+                    ab__seconds(exemplar->at + offset)};
+  return rb_ary_new_from_values(AB_ARRAY_LEN(values), values);
+}
+
+/* nil where there are none. */
+static VALUE exemplars_of(const ab_exemplars *exemplars, ab_nsec offset) {
+  VALUE list = Qnil;
+  for (unsigned i = 0; i < AB_CELLS_PLAIN; i++) {
+    if (exemplars->of[i].at == 0) continue;
+    if (NIL_P(list)) list = rb_ary_new();
+    rb_ary_store(list, i, exemplar_of(&exemplars->of[i], offset));
+  }
+  return list;
+}
+
 static void push_series(VALUE list, VALUE kind, VALUE method, VALUE route, VALUE status,
-                        const ab_cells *cells) {
+                        const ab_tally_series *series, ab_nsec offset) {
   uint64_t below = 0;
+  const ab_cells *cells = &series->cells;
   ab_cells_view view = ab_cells_view_of(cells);
   if (view.count == 0) return;
   VALUE counts = rb_ary_new_capa(AB_CELLS_PLAIN);
   for (unsigned i = 0; i < AB_CELLS_PLAIN; i++)
     rb_ary_push(counts, ULL2NUM(below += view.plain[i]));
-  VALUE values[] = {kind, method, route, status, ab__seconds(cells->sum), counts};
+  VALUE exemplars = exemplars_of(&series->exemplars, offset);
+  VALUE values[] = {kind, method, route, status, ab__seconds(cells->sum), counts, exemplars};
   rb_ary_push(list, rb_ary_new_from_values(AB_ARRAY_LEN(values), values));
 }
 
@@ -119,7 +145,7 @@ static VALUE kind_of(unsigned kind) {
   return ID2SYM(rb_intern(ab_series_kind_name((enum ab_series_kind)kind)));
 }
 
-static VALUE series_of(const ab_tally *tally) {
+static VALUE series_of(const ab_tally *tally, ab_nsec offset) {
   VALUE list = rb_ary_new_capa(tally->series_count), names = rb_ary_new(), methods = rb_ary_new();
   for (uint32_t i = 0; i < tally->names; i++) rb_ary_push(names, name_of(tally, i));
   rb_ary_store(names, tally->most, name_of(tally, tally->most));
@@ -130,7 +156,7 @@ static VALUE series_of(const ab_tally *tally) {
     VALUE route = key.route <= tally->most ? rb_ary_entry(names, key.route) : Qnil;
     VALUE method = key.kind == AB_SERIES_REQUEST ? rb_ary_entry(methods, key.method) : Qnil;
     push_series(list, kind_of(key.kind), method, route, key.status ? UINT2NUM(key.status) : Qnil,
-                &tally->series[i].cells);
+                &tally->series[i], offset);
   }
   return list;
 }
@@ -145,27 +171,34 @@ static VALUE tally_take(VALUE self) {
   put(hash, "totals", totals_of(&own->tally.totals));
   put(hash, "routes", routes_of(&own->tally));
   put(hash, "routeless", routeless(&own->tally));
-  put(hash, "series", series_of(&own->tally));
+  const ab_page_head *head = ab_page_head_of(ab__page_of(own->page));
+  put(hash, "series", series_of(&own->tally, head->made_at_unix - head->made_at));
   RB_GC_GUARD(self);
   return hash;
 }
 
-/* call-seq: buckets(text, start, ends, counts) -> text
+/* call-seq: buckets(text, start, ends, counts, notes) -> text
  *
- * Adds a line for each count: a scrape has thousands of them. */
-static VALUE tally_buckets(VALUE klass, VALUE text, VALUE start, VALUE ends, VALUE counts) {
+ * Adds a line for each count: a scrape has thousands of them. At its end stands the note of its
+ * bucket, if there are any. */
+static VALUE tally_buckets(VALUE klass, VALUE text, VALUE start, VALUE ends, VALUE counts,
+                           VALUE notes) {
   StringValue(text);
   StringValue(start);
+  if (!NIL_P(notes)) Check_Type(notes, T_ARRAY);
   Check_Type(ends, T_ARRAY);
   Check_Type(counts, T_ARRAY);
   for (long i = 0; i < RARRAY_LEN(counts) && i < RARRAY_LEN(ends); i++) {
     char number[24];
     VALUE end = rb_ary_entry(ends, i);
     StringValue(end);
-    int len = snprintf(number, sizeof(number), "%llu\n", NUM2ULL(rb_ary_entry(counts, i)));
+    int len = snprintf(number, sizeof(number), "%llu", NUM2ULL(rb_ary_entry(counts, i)));
     rb_str_cat(text, RSTRING_PTR(start), RSTRING_LEN(start));
     rb_str_cat(text, RSTRING_PTR(end), RSTRING_LEN(end));
     rb_str_cat(text, number, len);
+    VALUE note = NIL_P(notes) ? Qnil : rb_ary_entry(notes, i);
+    if (RB_TYPE_P(note, T_STRING)) rb_str_cat(text, RSTRING_PTR(note), RSTRING_LEN(note));
+    rb_str_cat(text, "\n", 1);
   }
   (void)klass;
   return text;
@@ -183,7 +216,7 @@ void ab_init_tally(VALUE mAbaca) {
   VALUE cTally = rb_define_class_under(cPage, "Tally", rb_cObject);
   rb_undef_alloc_func(cTally);
   rb_define_singleton_method(cTally, "new", tally_new, 2);
-  rb_define_singleton_method(cTally, "buckets", tally_buckets, 4);
+  rb_define_singleton_method(cTally, "buckets", tally_buckets, 5);
   rb_define_method(cTally, "take", tally_take, 0);
   rb_define_const(cTally, "BOUNDS", tally_bounds());
 }

@@ -43,6 +43,7 @@ typedef struct ab_env_memo {
   X(REQUEST_START, "HTTP_X_REQUEST_START")                                                         \
   X(TE, "HTTP_TE")                                                                                 \
   X(TIMING, "HTTP_ABACA_TIMING")                                                                   \
+  X(TRACEPARENT, "HTTP_TRACEPARENT")                                                               \
   X(TRAILERS, "abaca.trailers")                                                                    \
   X(URL_SCHEME, "rack.url_scheme")                                                                 \
   X(HTTP_1_0, "HTTP/1.0")                                                                          \

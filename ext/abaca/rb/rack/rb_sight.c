@@ -2,6 +2,7 @@
 
 #include "http/char.h"
 #include "http/request_start.h"
+#include "http/traceparent.h"
 #include "page/row_taken.h"
 #include "rb/rack/rb_line.h"
 #include "rb/rack/rb_process.h"
@@ -80,14 +81,30 @@ static void name_it(ab_row_start *start, const ab_call *call, const ab_request *
   start->method = ab_row_method_of(method.ptr, method.len);
 }
 
-/* What a proxy says of when it got the request; empty: nothing. Of several the first has got it
- * first. */
-static ab_view request_start(const ab_call *call, const ab_request *request) {
-  if (!request) return text_of(call, AB_ENV_REQUEST_START);
-  if (!(request->known & 1u << AB_FIELD_REQUEST_START)) return (ab_view){"", 0};
+/* The first line of a field; empty: it is not there. */
+static ab_view field_of(const ab_call *call, const ab_request *request, enum ab_field_id id,
+                        enum ab_env_string key) {
+  if (!request) return text_of(call, key);
+  if (!(request->known & 1u << id)) return (ab_view){"", 0};
   const ab_field *field = request->fields;
-  while (field->id != AB_FIELD_REQUEST_START) field++;
+  while (field->id != id) field++;
   return (ab_view){field->value, field->value_len};
+}
+
+/* What a proxy says of when it got the request. Of several the first has got it first. */
+static ab_view request_start(const ab_call *call, const ab_request *request) {
+  return field_of(call, request, AB_FIELD_REQUEST_START, AB_ENV_REQUEST_START);
+}
+
+/* Whoever has sent it may say to which trace it belongs. */
+static void trace_it(ab_row *row, const ab_call *call, const ab_request *request) {
+  ab_traceparent parent;
+  ab_view value = field_of(call, request, AB_FIELD_TRACEPARENT, AB_ENV_TRACEPARENT);
+  if (value.len == 0 || !ab_traceparent_parse(value, &parent)) return;
+  ab_trace trace = {.sampled = parent.sampled};
+  memcpy(trace.trace, parent.trace, sizeof(trace.trace));
+  memcpy(trace.span, parent.span, sizeof(trace.span));
+  ab_row_set_trace(row, &trace);
 }
 
 /* When a proxy got it; 0: unknown, or it came at once. */
@@ -164,13 +181,16 @@ static AB_NOINLINE void begin_any(ab_row *row, const ab_call *call, const ab_req
   start.peer = &client;
   name_it(&start, call, request);
   begin_early(row, &start, call, request_start(call, request), now);
+  trace_it(row, call, request);
 }
+
+/* Fields by which somebody says more of a request. */
+#define TOLD (1u << AB_FIELD_REQUEST_START | 1u << AB_FIELD_TRACEPARENT)
 
 /* Most are a GET that has come at once, and of which no proxy says when it got it. */
 static inline bool is_plain(const ab_call *call, const ab_request *request) {
-  return request && ab_view_is(request->method, "GET", 3) &&
-         !(request->known & 1u << AB_FIELD_REQUEST_START) && came_at_once(call->exchange) &&
-         !call->rack->env.forwards;
+  return request && ab_view_is(request->method, "GET", 3) && !(request->known & TOLD) &&
+         came_at_once(call->exchange) && !call->rack->env.forwards;
 }
 
 void ab_sight_begin(ab_call *call, const ab_request *request, ab_nsec now) {
@@ -230,11 +250,20 @@ static unsigned reasons_to_keep(ab_sight *sight, bool slow, bool failed) {
          (sampled ? AB_KEPT_SAMPLED : 0u);
 }
 
+static AB_NOINLINE void note_exemplar(ab_sight *sight, const ab_row *row, const ab_series *series) {
+  size_t number = (size_t)(series - sight->parts.series);
+  if (number >= sight->parts.exemplar_count) return;
+  ab_exemplars_note(&sight->parts.exemplars[number], row);
+  AB_ADD(sight->parts.slot->app.exemplars, 1);
+}
+
 static void count_times(ab_sight *sight, const ab_row *row, uint32_t route) {
   ab_series_key key = {
       .kind = AB_SERIES_REQUEST, .method = row->method, .status = row->status, .route = route};
   ab_nsec time = row->since - row->began;
-  ab_series_add(series_of(sight, key), time);
+  ab_series *series = series_of(sight, key);
+  ab_series_add(series, time);
+  if (AB_UNLIKELY(ab_row_is_traced(row))) note_exemplar(sight, row, series);
   if (AB_UNLIKELY(row->sums[AB_STATE_QUEUE] >= AB_NSEC_PER_MS))
     ab_sight_waited(sight, AB_STATE_QUEUE, row->sums[AB_STATE_QUEUE]);
   if (AB_UNLIKELY(row->sums[AB_STATE_PROXY]))

@@ -36,6 +36,12 @@ void ab_waiting_on_fiber(ab_call **place);
 void ab_waiting_off_thread(void);
 void ab_waiting_off_fiber(void);
 
+/* The request that runs here, unless a loop knows it; NULL: none. */
+ab_call *ab_waiting_call_here(void);
+
 void ab_init_waiting(VALUE cEngine);
+
+/* --- rb_tracing.c: Engine.request_times, Engine.trace --- */
+void ab_init_tracing(VALUE cEngine);
 
 #endif

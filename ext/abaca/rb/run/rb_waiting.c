@@ -52,8 +52,7 @@ static ab_call *held_by(VALUE owner) {
   return place ? *place : NULL;
 }
 
-/* The request that runs here, unless a loop knows it. */
-static ab_call *call_here(void) {
+ab_call *ab_waiting_call_here(void) {
   ab_call *call = held_by(rb_thread_current());
   if (!call) call = held_by(rb_fiber_current());
   return ab_call_own(call);
@@ -91,7 +90,7 @@ static VALUE begin_on_loop(waiting *w, enum ab_state state) {
 
 static VALUE end_elsewhere(VALUE arg) {
   const waiting *w = (const waiting *)arg;
-  if (call_here() == w->call && w->call->generation == w->generation)
+  if (ab_waiting_call_here() == w->call && w->call->generation == w->generation)
     ab_sight_say(w->call, w->before);
   return Qnil;
 }
@@ -125,7 +124,7 @@ static VALUE engine_waiting(VALUE self AB_UNUSED, VALUE kind) {
   ab_loop *loop = NIL_P(w.scheduler) ? NULL : ab__loop_or_null(w.scheduler);
   if (loop && !ab__loop_forked(loop) && (w.work = ab_loop_work(loop)))
     return begin_on_loop(&w, state);
-  if (!loop && (w.call = call_here())) return begin_elsewhere(&w, state);
+  if (!loop && (w.call = ab_waiting_call_here())) return begin_elsewhere(&w, state);
   return rb_yield_values(0);
 }
 
@@ -141,7 +140,7 @@ typedef struct hook_wait {
 
 static VALUE hook_ended(VALUE arg) {
   const hook_wait *w = (const hook_wait *)arg;
-  if (call_here() == w->call && w->call->generation == w->generation)
+  if (ab_waiting_call_here() == w->call && w->call->generation == w->generation)
     ab_sight_go_on(w->call, w->before);
   return Qnil;
 }
