@@ -12,8 +12,8 @@ module Abaca
     private_constant :BOARD
 
     # Most processes have no control server, and do without what it needs.
-    %i[Acts Address Catalogue Client Commands Crew Enrolment Errands Front Guard Heir Looks Pages Places Questions
-       Replies Request Server Sessions Views Watch].each do |name|
+    %i[Acts Address Catalogue Client Commands Crew Enrolment Errands Front Guard Heir Looks Pages Places Profiles
+       Questions Replies Request Server Sessions Views Watch].each do |name|
       autoload name,
                File.expand_path("control/#{name.downcase}", __dir__)
     end

@@ -25,6 +25,18 @@ module Abaca
         found&.delete_prefix("#{Dir.pwd}/")
       end
 
+      # @param backtrace [Array<String>, nil]
+      # @return [String, nil] the line of .top, in the method that it stands in: "app/reports.rb:41 in `sum'". A method
+      #   of Ruby's own has its caller's line, and says nothing.
+      def place(backtrace)
+        line = top(backtrace)
+        where = line && line[/\A(.*?:\d+):in /m, 1] or return line
+
+        same = backtrace.drop_while { |frame| !frame.end_with?(line) }
+        same = same.take_while { |frame| frame.delete_prefix("#{Dir.pwd}/").start_with?("#{where}:in ") }
+        (same.last || line).delete_prefix("#{Dir.pwd}/").sub(/:in (?=[`'])/, " in ")
+      end
+
       private
 
       def libraries = LIBRARIES + (defined?(Gem) ? Gem.path : [])

@@ -18,6 +18,9 @@
 /* A stall is noticed with this share of its length as the error. */
 #define LOOKS 4
 
+/* The time between samples of what keeps a thread away. */
+#define SAMPLE (10 * AB_NSEC_PER_MS)
+
 /* After this share of it the standby leads, cheaply and without a thread that might stall next. */
 #define SHARE 2
 
@@ -43,6 +46,7 @@ struct ab_standby {
   unsigned looks;       /* at leaders that have gone on to other requests */
   ab_nsec nudge_at;     /* not before, where threads pass the lead */
   ab_nsec second_at;    /* when the next second begins */
+  ab_nsec sample_at;    /* no sample before */
   unsigned idle, calm;  /* looks in a row with no thread away; with none that has lost the lead */
   ab_standby_stats stats;
 };
@@ -52,6 +56,7 @@ typedef struct sight {
   bool moved;             /* a thread is somewhere else than at the last look */
   bool starved;           /* a thread waits for the interpreter's lock */
   bool nudge;             /* ... and has for long */
+  bool sampled;           /* samples of a thread are taken */
   bool call;              /* the application's side is needed */
   bool deaf;              /* the poller has events that cannot be delivered now */
   ab_participant *keeper; /* the thread that is away with a thread pool's lead, ... */
@@ -75,6 +80,16 @@ static void report(ab_standby *standby, ab_participant *participant, ab_nsec now
   participant->reported =
       standby->calls.report(standby->ctx, participant, participant->beat, participant->since);
   standby->stats.reported += participant->reported;
+}
+
+/* At one time of all that have been away for long enough. */
+static void sample(const ab_standby *standby, ab_participant *participant, ab_nsec now,
+                   sight *sight) {
+  ab_nsec after = standby->options.sample_after;
+  if (!after || now - participant->since < after) return;
+  sight->sampled = true;
+  if (now < standby->sample_at) return;
+  standby->calls.sample(standby->ctx, participant, participant->beat, participant->since + after);
 }
 
 /* Each thread's own wait counts: where many get the lock soon, it need not be passed on. */
@@ -103,6 +118,7 @@ static void look_at(ab_standby *standby, ab_participant *participant, ab_nsec no
   if (ab_pulse_waits(&participant->pulse)) look_at_starved(standby, participant, now, sight);
   if (participant->stalled) sight->stalled++;
   report(standby, participant, now);
+  sample(standby, participant, now, sight);
 }
 
 static ab_nsec stall_limit(const ab_standby *standby, const sight *sight) {
@@ -148,6 +164,7 @@ static ab_nsec next_look(ab_standby *standby, const sight *sight, bool leads) {
   const ab_standby_options *options = &standby->options;
   ab_nsec pass = options->pass_after, starve = options->starve_after, time = AB_POLL_FOREVER;
   if (pass) time = standby->calm < CALM_LOOKS ? pass : CALM_TIMES * pass;
+  if (sight->sampled) time = shorter(time, SAMPLE);
   if (sight->starved) return shorter(time, starve / NUDGES);
   if (leads && sight->call) return HASTE;
   bool busy = sight->away || leads || (sight->moved && !pass);
@@ -163,6 +180,7 @@ static sight look(ab_standby *standby, ab_nsec now) {
   ab_list_each (node, tmp, &standby->lead->participants) {
     look_at(standby, AB_CONTAINER_OF(node, ab_participant, link), now, &sight);
   }
+  if (sight.sampled && now >= standby->sample_at) standby->sample_at = now + SAMPLE;
   if (sight.starved) standby->nudge_at = now + standby->options.starve_after / NUDGES;
   if (standby->options.pass_after) {
     look_at_keeper(standby, &sight);

@@ -13,6 +13,7 @@ typedef struct ab_standby_options {
   ab_nsec stall_after;  /* the leader may be away for this time, before another is called */
   ab_nsec stall_again;  /* ... while another participant stalls as well */
   ab_nsec report_after; /* one that is away for this time is reported; 0: none is */
+  ab_nsec sample_after; /* of one that is away for this time samples are taken; 0: of none */
   ab_nsec starve_after; /* one may wait for the interpreter's lock for this time; 0: for ever */
   ab_nsec pass_after;   /* threads pass the lead among each other: the time between looks at the one
                          * that leads. 0: loops lead, and the standby takes the lead from them */
@@ -32,6 +33,9 @@ typedef struct ab_standby_calls {
   /* The thread has been away for report_after, in this beat, whether it led or not. At each look,
    * until it returns true; the lead's lock is held. */
   bool (*report)(void *ctx, ab_participant *participant, uint64_t beat, ab_nsec since);
+  /* A sample of the thread is due, which is away in this beat; what counts of it began at `from`.
+   * The lead's lock is held. */
+  void (*sample)(void *ctx, ab_participant *participant, uint64_t beat, ab_nsec from);
   /* True when the application's side is needed for another reason; the lead's lock is held. */
   bool (*wanted)(void *ctx);
   /* Once in each second of the clock, whatever the participants do. */

@@ -24,6 +24,7 @@ static void init_engine(VALUE mAbaca) {
   ab_init_control(cEngine);
   ab_init_stats(cEngine);
   ab_init_requests(cEngine);
+  ab_init_samples(mAbaca, cEngine);
   ab_init_proxies(cEngine);
   ab_init_hold(cEngine);
   ab_init_waiting(cEngine);

@@ -8,7 +8,8 @@ module Abaca
   class Control
     # An answer of the control server; JSON is on one line, as tools take the last line that they read. `fields` are
     # further header fields. `stream` is asked again and again for more.
-    Answer = Struct.new(:status, :type, :body, :fields, :stream) do
+    # `job` is asked for the answer until there is one, and cancelled if the client goes.
+    Answer = Struct.new(:status, :type, :body, :fields, :stream, :job) do
       # @param object [Hash, Array]
       # @return [Answer]
       def self.json(object, status: 200) = new(status, "application/json", JSON.generate(object))
@@ -41,6 +42,10 @@ module Abaca
       # @param stream [#next] returns what is to be sent
       # @return [Answer]
       def self.events(stream) = new(200, "text/event-stream", "", nil, stream)
+
+      # @param job [#answer, #cancel] what it will be
+      # @return [Answer]
+      def self.later(job) = new(200, nil, "", nil, nil, job)
 
       # What a client gets that asked with this verb.
       #

@@ -30,7 +30,7 @@ module Abaca
         add.call(:read, "config", "dump", "fibers", "pools", "log-level", "set")
         add.call(:operate, "reload-certificates", act: true)
         add.call(:operate, "set-log-level", "set-setting", "cancel", "worker-gc", "worker-drain", "worker-recycle",
-                 act: true, post: true)
+                 "profile", act: true, post: true)
         add.call(:read, "link", act: true, post: true)
         add.call(:read, "open", open: true)
         add.call(:read, "dashboard", "live", "request")

@@ -2,6 +2,7 @@
 
 require "optparse"
 require "rbconfig"
+require_relative "../profile"
 require_relative "../version"
 require_relative "client"
 require_relative "target"
@@ -12,7 +13,9 @@ module Abaca
     # The command line of `abacactl`, with Puma's commands and flags, and texts where scripts may look at them.
     class CLI
       SERVER = File.expand_path("../../../exe/abaca", __dir__)
-      private_constant :SERVER
+      # Seconds for an answer, beside those that are asked for.
+      PATIENCE = 60
+      private_constant :SERVER, :PATIENCE
 
       # A message for the user; the command has failed.
       class Failed < StandardError; end
@@ -28,6 +31,7 @@ module Abaca
         @argv = argv
         @out = out
         @err = err
+        @query = {}
         @flags = { environment: %w[APP_ENV RACK_ENV RAILS_ENV].filter_map { |name| env[name] }.first }
       end
 
@@ -50,6 +54,8 @@ module Abaca
           words.separator("\nCommands: #{commands.join(', ').scan(/\S.{0,66}(?=\s|\z)/).join("\n          ")}")
           words.separator("\nWhich server (the default is what config/abaca.rb or config/puma.rb says):")
           targets(words)
+          words.separator("\nFor profile:")
+          profiles(words)
           words.separator("\nOthers:")
           words.on("-Q", "--quiet", "Print answers and errors only") { @quiet = true }
           words.on("-V", "--version", "Print the version and exit") { finish("abacactl version #{VERSION}") }
@@ -65,6 +71,16 @@ module Abaca
         flag(words, :pid, "-p", "--pid PID", Integer, "Its process id")
         flag(words, :file, "-F", "--config-file PATH", "Its configuration file; - is none")
         flag(words, :environment, "-e", "--environment NAME", "Its environment (default: development)")
+      end
+
+      def profiles(words)
+        words.on("--kind KIND", Profile::KINDS, "wait (the default): where requests wait; stall: where they",
+                 "keep their loops") { |kind| @query[:kind] = kind }
+        words.on("--seconds N", Float, "For how long (default: 10); 0 with stall: all so far") do |seconds|
+          @query[:seconds] = seconds
+        end
+        words.on("--format FORMAT", Profile::FORMATS, "collapsed (the default, but text on a terminal), text,",
+                 "svg, firefox, json") { |format| @query[:format] = format }
       end
 
       def flag(words, name, *definition) = words.on(*definition) { |value| @flags[name] = value }
@@ -83,6 +99,7 @@ module Abaca
 
         command, *given = words
         way = WAYS[command] or raise Failed, "Invalid command: #{command}"
+        raise Failed, "--#{@query.keys.first} is for profile, not for #{command}" if @query.any? && !way.asks
         return words if way.takes?(given)
         raise Failed, "One command only, not #{words.join(' and ')}" if way.words.nil?
 
@@ -108,8 +125,9 @@ module Abaca
         raise Failed, refusal(reply) unless reply.status == 200
         return @out.puts(link(client, reply)) if command == "dashboard"
 
-        message("Command #{command} sent success")
+        message("Command #{command} sent success") unless way.asks
         @out.puts(reply.body) if way.printed
+        missing(reply)
       end
 
       # A terminal gets text.
@@ -117,7 +135,19 @@ module Abaca
         token = @target.control_token
         return client.ask(command, token:) unless way.ours
 
-        client.call(*way.request(command, given), token:, accept: @out.tty? ? "text/plain" : nil)
+        verb, target = way.request(command, given)
+        client.call(verb, "#{target}#{query if way.asks}", token:, accept: @out.tty? ? "text/plain" : nil,
+                                                           within: PATIENCE + @query[:seconds].to_f)
+      end
+
+      def query
+        @query[:format] ||= @out.tty? ? "text" : "collapsed"
+        "?#{URI.encode_www_form(@query)}"
+      end
+
+      def missing(reply)
+        names = reply.fields["abaca-missing"]
+        @err.puts("not in it, since there was no answer in time: #{names}") if names
       end
 
       def link(client, reply)
@@ -128,7 +158,7 @@ module Abaca
       def refusal(reply)
         case reply.status
         when 403 then refused(reply)
-        when 404, 422, 504 then "Command error: #{reply.body}"
+        when 404, 409, 422, 504 then "Command error: #{reply.body}"
         else "Bad response from server: #{reply.status}"
         end
       end

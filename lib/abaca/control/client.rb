@@ -17,8 +17,8 @@ module Abaca
       # There is no answer.
       class Failed < StandardError; end
 
-      # An answer: its status, and its body.
-      Reply = Struct.new(:status, :body)
+      # An answer: its status, its body, and its header fields by their names in lower case.
+      Reply = Struct.new(:status, :body, :fields)
 
       # @param url [String]
       # @raise [ConfigError] when it is not one of a control server
@@ -55,11 +55,13 @@ module Abaca
       # @param target [String] a path, perhaps with a query
       # @param token [String, nil]
       # @param accept [String, nil] a media type
+      # @param within [Numeric] seconds for the whole answer
       # @return [Reply]
       # @raise [Failed] as #ask
-      def call(verb, target, token: nil, accept: nil)
+      def call(verb, target, token: nil, accept: nil, within: ANSWER)
         fields = { "Authorization" => token && "Bearer #{token}", "Accept" => accept }.compact
-        exchange("#{verb} #{target} HTTP/1.0\r\n#{fields.map { |name, value| "#{name}: #{value}\r\n" }.join}\r\n")
+        head = fields.map { |name, value| "#{name}: #{value}\r\n" }.join
+        exchange("#{verb} #{target} HTTP/1.0\r\n#{head}\r\n", within)
       end
 
       # @param path [String]
@@ -68,10 +70,10 @@ module Abaca
 
       private
 
-      def exchange(text)
+      def exchange(text, within = ANSWER)
         connect do |socket|
           socket.write(text)
-          reply(read(socket))
+          reply(read(socket, within))
         end
       end
 
@@ -83,14 +85,14 @@ module Abaca
         raise Failed, "no control server on #{@address}: #{e.message}"
       end
 
-      def read(socket)
-        deadline = now + ANSWER
+      def read(socket, within)
+        deadline = now + within
         text = +"".b
         while (piece = socket.read_nonblock(65_536, exception: false))
           next text << piece unless piece == :wait_readable
 
           left = deadline - now
-          raise Failed, "no answer within #{ANSWER} s" unless left.positive? && socket.wait_readable(left)
+          raise Failed, "no answer within #{within} s" unless left.positive? && socket.wait_readable(left)
         end
         text
       end
@@ -100,7 +102,8 @@ module Abaca
       def reply(text)
         head, body = text.split("\r\n\r\n", 2)
         status = head.to_s[%r{\AHTTP/1\.\d (\d{3})}, 1] or raise Failed, "the server closed the connection"
-        Reply.new(status.to_i, body.to_s.force_encoding(Encoding::UTF_8).scrub("?"))
+        fields = head.scan(/^([\w-]+): *([^\r\n]*)/).to_h { |name, value| [name.downcase, value] }
+        Reply.new(status.to_i, body.to_s.force_encoding(Encoding::UTF_8).scrub("?"), fields)
       end
     end
   end

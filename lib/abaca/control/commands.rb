@@ -3,6 +3,7 @@
 require_relative "answer"
 require_relative "catalogue"
 require_relative "pages"
+require_relative "profiles"
 require_relative "puma_stats"
 
 module Abaca
@@ -32,6 +33,7 @@ module Abaca
         @pages = pages
         @board = board
         @data_only = data_only
+        @profiles = crew && Profiles.new(crew)
       end
 
       # @param entry [Catalogue::Entry] who asks may have it
@@ -56,7 +58,7 @@ module Abaca
 
       # What this class answers by itself.
       OWN = %w[stats workers metrics link open log_level set_log_level set_setting cancel worker_gc worker_drain
-               worker_recycle].freeze
+               worker_recycle profile].freeze
       private_constant :OWN
 
       def ask(word, **with)
@@ -163,6 +165,10 @@ module Abaca
       def worker_drain(request, _level) = ask("worker-drain", index: number(request))
 
       def worker_recycle(request, _level) = ask("worker-recycle", index: number(request))
+
+      def profile(request, _level)
+        @profiles ? @profiles.begin(request) : Answer.text(404, "There is nobody to ask")
+      end
 
       def number(request) = request.path[%r{/workers/(\d+)/}, 1].to_i
 

@@ -24,6 +24,8 @@ module Abaca
         @slot = slot
         @log = log
         @server = server
+        @lock = Mutex.new
+        @turn = Mutex.new
         @thread = Thread.new { run }
         @thread.name = "abaca errands"
         @thread.report_on_exception = false
@@ -32,6 +34,7 @@ module Abaca
       # Ends the line.
       def close
         @thread.kill.join
+        end_profile
         @socket&.close
       end
 
@@ -41,6 +44,7 @@ module Abaca
         loop do
           @socket = @enrolment.enrol(@slot)
           Replies.new(@socket, @log) { |word, with| answer(word, **with) }.run
+          end_profile # nobody is there to read it
           @socket.close
           sleep(PAUSE)
         end
@@ -56,6 +60,8 @@ module Abaca
         when "log-level" then change_log_level(**with)
         when "set" then change(**with)
         when "cancel" then cancel(**with)
+        when "profile" then profile(**with)
+        when "end-profile" then Answer.json(end_profile)
         else Answer.text(404, "Unsupported action")
         end
       end
@@ -94,6 +100,18 @@ module Abaca
         @log.info("* Control server: cancel #{id}") if found
         Answer.json(found)
       end
+
+      # The last one that was asked for goes on.
+      def profile(kind:, seconds:)
+        sampler = Profile::Sampler.new(@server)
+        @lock.synchronize { @sampler.tap { @sampler = sampler } }&.cancel
+        @log.info("* Control server: #{kind} profile of #{seconds} s")
+        Answer.json(@turn.synchronize { sampler.take(kind, seconds) })
+      ensure
+        @lock.synchronize { @sampler = nil if @sampler.equal?(sampler) }
+      end
+
+      def end_profile = @lock.synchronize { @sampler&.cancel } == true
 
       def change_log_level(level:)
         @log.level = level.to_sym

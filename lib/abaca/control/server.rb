@@ -19,7 +19,9 @@ module Abaca
       UNREAD = 65_536
       # Streams at once.
       STREAMS = 8
-      private_constant :MOST, :SECONDS, :UNREAD, :STREAMS
+      # Seconds between looks at a client that waits for an answer which takes its time.
+      LOOK = 0.05
+      private_constant :MOST, :SECONDS, :UNREAD, :STREAMS, :LOOK
 
       # @param places [Places]
       # @param guard [Guard]
@@ -41,7 +43,7 @@ module Abaca
         @thread.kill.join
         deadline = now + SECONDS
         threads = @lock.synchronize { @connections.keys }
-        threads.select { |thread| thread[:reads] || thread[:streams] }.each(&:kill)
+        threads.select { |thread| thread[:reads] || thread[:streams] || thread[:waits] }.each(&:kill)
         threads.each { |thread| thread.join([deadline - now, 0].max) || thread.kill.join }
         @connections.each_value(&:close) # of those that had not begun
         @places.close
@@ -116,6 +118,7 @@ module Abaca
       def converse(socket)
         request = read(socket) or return
         answer = reply(request, socket)
+        answer = await(answer.job, request, socket) or return if answer.job
         return stream(socket, answer) if answer.stream && request.verb != "HEAD"
 
         send_answer(socket, answer.to_http(request.verb))
@@ -151,6 +154,28 @@ module Abaca
         Answer.text(403, "Not for web pages") unless @guard.meant?(request, query:)
       end
 
+      # The answer of a job; nil: the client has gone, and the job is cancelled.
+      def await(job, request, socket)
+        Thread.current[:waits] = true
+        answer = nil
+        nil until (answer = outcome(job, request)) || gone?(socket, LOOK)
+        answer
+      ensure
+        Thread.current[:waits] = false
+        job.cancel unless answer
+      end
+
+      def outcome(job, request)
+        job.answer
+      rescue StandardError => e
+        failed(request, e)
+      end
+
+      def failed(request, error)
+        @log.error("control server: #{request.path}: #{error.message} (#{error.class}) at #{error.backtrace&.first}")
+        Answer.text(500, "#{request.path} failed; the log says why")
+      end
+
       def send_answer(socket, bytes) = write(socket, bytes) && linger(socket)
 
       # Returns whether the client has taken all of it in time.
@@ -184,8 +209,8 @@ module Abaca
       end
 
       # Waits for a moment. A client says nothing more.
-      def gone?(socket)
-        return false unless socket.wait_readable(EventStream::LOOK)
+      def gone?(socket, moment = EventStream::LOOK)
+        return false unless socket.wait_readable(moment)
 
         socket.read_nonblock(UNREAD, exception: false).nil?
       end

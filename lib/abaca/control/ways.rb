@@ -9,8 +9,9 @@ module Abaca
     # `signal`: if only a process id is known; nil: not at all. `control`: whether the control server has it. `printed`:
     # whether its answer is. `words`: what follows the command, for the help; in brackets: it may be left out. `ours`:
     # Puma does not have it, and the token does not stand in the query, which may be logged. `post`: gets the words, and
-    # returns what is posted; nil: it is a look.
-    Way = Struct.new(:signal, :control, :printed, :words, :ours, :post, keyword_init: true) do
+    # returns what is posted; nil: it is a look. `asks`: the names of options that become its query; what it answers
+    # goes to a file or a program, so nothing else is printed.
+    Way = Struct.new(:signal, :control, :printed, :words, :ours, :post, :asks, keyword_init: true) do
       # @param given [Array<String>] what follows the command
       # @return [Boolean] whether that is what it needs
       def takes?(given)
@@ -63,6 +64,8 @@ module Abaca
         Way.new(control: true, printed: act == "gc", ours: true, words: "NUMBER",
                 post: ->(number) { "/workers/#{URI.encode_www_form_component(number)}/#{act}" })
       end,
+      "profile" => Way.new(control: true, printed: true, ours: true, post: -> { "/profile" },
+                           asks: %i[seconds kind format]),
       "dashboard" => Way.new(control: true, ours: true, post: -> { "/link" })
     }.freeze
   end

@@ -29,6 +29,12 @@ typedef struct ab_driver {
   /* The beat in which the standby wants to know where the thread is, or 0; the last one known. */
   _Atomic uint64_t asked, told;
   _Atomic ab_nsec asked_at, asked_since; /* when, and since when the thread was away */
+  /* rb_stall_samples.c: the beat of which the standby wants a sample, or 0, and from when on its
+   * time counts; the last one of which there is one, and when that was taken. */
+  _Atomic uint64_t sample;
+  _Atomic ab_nsec sample_from;
+  uint64_t sampled;
+  ab_nsec sampled_at;
 } ab_driver;
 
 static inline ab_driver *ab_driver_of(const ab_runner *runner) {
@@ -67,6 +73,24 @@ typedef struct ab_slow {
 /* stall_after where no loop stalls. */
 #define AB_STALLS_NEVER (UINT64_MAX / 4)
 
+/* rb_stall_samples.c: one stack of one route, and how long it has kept a loop. */
+typedef struct ab_stall_sample {
+  uint64_t hash;          /* of its label and frames */
+  VALUE label, backtrace; /* String, Array of Strings */
+  ab_nsec time;           /* beyond stall_after */
+  uint64_t times;         /* samples */
+} ab_stall_sample;
+
+/* Stacks at most. */
+#define AB_STALL_SAMPLES 50
+
+typedef struct ab_stall_samples {
+  ab_stall_sample list[AB_STALL_SAMPLES];
+  unsigned count;
+  ab_nsec rest_time; /* of stacks that had no place */
+  uint64_t rest_times;
+} ab_stall_samples;
+
 /* rb_stalls.c: what is done about fibers that keep their loop, and threads that keep the GVL. */
 typedef struct ab_stalls {
   ab_standby_options options;
@@ -84,6 +108,8 @@ typedef struct ab_stalls {
   unsigned job;   /* of Ruby's postponed jobs, where they have numbers */
   uint64_t count; /* times that a request kept its loop for longer than stall_report */
   ab_nsec longest;
+  ab_stall_samples kept, asked; /* since the run began, and of the profile */
+  bool profiled;                /* there is one */
 } ab_stalls;
 
 /* rb_spare.c: the spare loops. */

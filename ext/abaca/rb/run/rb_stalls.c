@@ -6,6 +6,7 @@
 
 #include "rb/rack/rb_lookup.h"
 #include "rb/run/rb_spare.h"
+#include "rb/run/rb_stall_samples.h"
 #include "rb/run/rb_thread_pool.h"
 #include "rb/run/rb_turn.h"
 #include "rb/scheduler/rb_scheduler.h"
@@ -50,6 +51,7 @@ void ab_stalls_configure(ab_run *run, VALUE options) {
   times->stall_after = after ? after : AB_STALLS_NEVER;
   times->stall_again = times->stall_after / AGAIN;
   times->report_after = seconds(options, "stall_report");
+  times->sample_after = after;
   times->starve_after = seconds(options, "gvl_wait_target");
   run->stalls.collected = collected_ms(); /* it makes its symbols now, and not in ab_stalls_mark */
   run->stalls.reporter = ab_option(options, "stall_reporter");
@@ -64,6 +66,8 @@ void ab_stalls_configure(ab_run *run, VALUE options) {
 void ab_stalls_mark(ab_stalls *stalls) {
   rb_gc_mark(stalls->records);
   rb_gc_mark(stalls->reporter);
+  ab_stall_samples_mark(&stalls->kept);
+  ab_stall_samples_mark(&stalls->asked);
   if (stalls->options.stall_after == 0)
     return; /* the first look, which makes symbols, is to come */
   stalls->marked_at = cpu_time();
@@ -130,6 +134,11 @@ static bool report(void *ctx, ab_participant *participant, uint64_t beat, ab_nse
   return false;
 }
 
+static void sample(void *ctx, ab_participant *participant, uint64_t beat, ab_nsec from) {
+  ab_stall_samples_want(ab_driver_of_participant(participant), beat, from);
+  ab_job_trigger(ctx);
+}
+
 static bool pass(void *ctx, ab_participant *leader, bool again) {
   return ab_thread_pool_pass(((ab_run *)ctx)->threads, leader, again);
 }
@@ -152,6 +161,7 @@ static const ab_standby_calls calls = {.call = call,
                                        .pass = pass,
                                        .nudge = nudge,
                                        .report = report,
+                                       .sample = sample,
                                        .wanted = wanted,
                                        .second = second};
 
@@ -169,13 +179,18 @@ static const ab_call *current_call(const ab_driver *driver) {
   return NULL;
 }
 
+/* Is the calling thread the one that keeps the loop? Its own, or the GVL's owner while it waits for
+ * the GVL. */
+static bool keeps(const ab_driver *driver, bool ours) {
+  return ours || atomic_load(&driver->runner.participant.pulse.starved);
+}
+
 /* Records where the thread is; for one that waits for the GVL, where the GVL's owner is. */
-static void tell(ab_driver *driver) {
+static void tell(ab_driver *driver, bool ours) {
   uint64_t beat = atomic_load(&driver->runner.participant.pulse.beat);
   if (AB_LIKELY(atomic_load(&driver->asked) != beat) || !(beat & 1)) return;
   if (atomic_load(&driver->told) == beat) return;
-  bool ours = rb_thread_current() == driver->runner.thread;
-  if (!ours && !atomic_load(&driver->runner.participant.pulse.starved)) return;
+  if (!keeps(driver, ours)) return;
   ab_run *run = driver->run;
   ab_nsec now = ab_clock_monotonic(), asked = atomic_load(&driver->asked_at);
   double time = (double)(now - atomic_load(&driver->asked_since)) / (double)AB_NSEC_PER_SEC;
@@ -189,6 +204,13 @@ static void tell(ab_driver *driver) {
   rb_ary_push(run->stalls.records, record);
   run->stalls.count++;
   atomic_store(&driver->told, beat);
+}
+
+static void look_at(ab_driver *driver) {
+  bool ours = rb_thread_current() == driver->runner.thread;
+  tell(driver, ours);
+  if (AB_LIKELY(atomic_load(&driver->sample) == 0) || !keeps(driver, ours)) return;
+  ab_stall_samples_take(driver, ours ? current_call(driver) : NULL);
 }
 
 /* Has the calling thread had the GVL at two looks in a row? When it is another each time many
@@ -213,7 +235,7 @@ bool ab_stalls_attend(ab_run *run) {
   excuse(&run->stalls);
   ab_spares_make(run);
   if (ab_stalls_excuses(run) && current_pulse() == run->stalls.excused) return false;
-  ab_spares_each(run, tell);
+  ab_spares_each(run, look_at);
   if (comes_first()) return false;
   if (atomic_exchange(&run->stalls.rotate, false)) return true;
   if (!atomic_exchange(&run->stalls.nudge, false)) return false;

@@ -172,6 +172,8 @@ void ab_loop_renew(ab_loop *loop, VALUE fiber);
 /* Drops exceptions held back in a job that is over. True if the fiber was killed, and will end. */
 bool ab_loop_forgive(ab_loop *loop, VALUE fiber);
 VALUE ab_loop_scheduler(const ab_loop *loop);
+/* The fiber that waits for this one: itself, or one that it has resumed; nil: none. */
+VALUE ab_loop_waiting(const ab_loop *loop, VALUE fiber);
 
 /* Defines Abaca::Scheduler. */
 void ab_init_scheduler(VALUE mAbaca);

@@ -68,6 +68,19 @@ static VALUE owner_of(const ab_loop *loop, VALUE mutex) {
   return NIL_P(owner) ? owner_in(loop, &loop->ready, mutex) : owner;
 }
 
+/* ---- one fiber ---- */
+
+VALUE ab_loop_waiting(const ab_loop *loop, VALUE fiber) {
+  const ab_waiter *waiter = ab_waiters_find(&loop->waiters, fiber);
+  if (waiter && waiter->kind != AB_WAIT_STRAY) return fiber;
+  const ab_list *list = &loop->parked;
+  for (const ab_list *node = list->next; node != list; node = node->next) {
+    waiter = AB_CONTAINER_OF(node, ab_waiter, link);
+    if (waiter->carrier == fiber) return waiter->fiber;
+  }
+  return Qnil;
+}
+
 /* ---- the list ---- */
 
 static VALUE describe(const ab_loop *loop, const ab_waiter *waiter) {

@@ -90,6 +90,7 @@ void ab_init_life(VALUE cEngine);
 void ab_init_listen(VALUE mAbaca, VALUE cEngine);
 void ab_init_orphans(VALUE cEngine);
 void ab_init_requests(VALUE cEngine);
+void ab_init_samples(VALUE mAbaca, VALUE cEngine);
 void ab_init_server_slot(VALUE cEngine);
 void ab_init_shutdown(VALUE cEngine);
 void ab_init_stats(VALUE cEngine);

@@ -1,0 +1,150 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "json"
+require "support/server_case"
+
+# Where requests of a server wait, and where they keep their loops, by the line of the app.
+class ProfileSamplerTest < Minitest::Test
+  include ServerCase
+
+  MODES = ["fiber", "thread", "routed", "hybrid", "guest:PlainScheduler"].freeze
+  # The state of a sleep: Ruby 3.1 does not tell what a thread does, and so waits for anything.
+  SLEEPS = %w[sleep io].freeze
+
+  def setup
+    @page = Abaca::Page.create(slots: 1)
+    @slot = @page[0].claim
+    super
+  end
+
+  def teardown
+    super
+  ensure
+    @page.close
+  end
+
+  # Its line is looked for.
+  def wait_here = sleep(0.6)
+  WAIT_LINE = __LINE__ - 1
+
+  def burn(seconds)
+    ends = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
+    nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) < ends
+  end
+  BURN_LINES = ((__LINE__ - 3)..(__LINE__ - 2))
+
+  def app
+    lambda do |env|
+      env["sinatra.route"] = "GET /reports/:id" if env["PATH_INFO"].start_with?("/reports/")
+      case env["PATH_INFO"]
+      when %r{\A/reports/} then wait_here
+      when "/burn" then burn(0.4)
+      when %r{\A/spin/(\d+)} then deep(Regexp.last_match(1).to_i) { burn(0.04) }
+      end
+      [200, { "content-type" => "text/plain" }, ["ok"]]
+    end
+  end
+
+  def deep(depth, &block) = depth.zero? ? block.call : deep(depth - 1, &block)
+
+  # What the watch would have of it.
+  def profile(running, kind, seconds)
+    sampler = Abaca::Profile::Sampler.new(running.server)
+    found = JSON.parse(JSON.generate(sampler.take(kind, seconds)), symbolize_names: true)
+    Abaca::Profile.new(kind:, seconds:).tap { |all| all.add(0, Process.pid, found) }
+  end
+
+  # Asks for each path on a connection of its own, while the block runs; its value.
+  def asking(running, paths)
+    clients = paths.map { |path| connect(running).tap { |client| client.write(request("GET", path)) } }
+    assert(eventually { running.server.requests.any? })
+    found = yield
+    clients.each { |client| assert_equal 200, client.read.status }
+    found
+  end
+
+  def serving(mode, **options)
+    serve(app, lint: false, slot: @slot, **ServerCase.mode_options(mode), stall_after: 20, **options)
+  end
+
+  # One server after the other: each has the slot.
+  def each_mode
+    MODES.each do |mode|
+      yield mode
+      @clients.each(&:close).clear
+      @running.each(&:stop)
+    end
+  end
+
+  def test_the_line_of_the_app_is_at_the_top_for_a_wait
+    each_mode do |mode|
+      running = serving(mode)
+      found = asking(running, %w[/reports/1 /reports/2 /reports/3]) { profile(running, "wait", 0.4) }
+      top = found.merged.first
+      assert_equal "#{__FILE__.delete_prefix("#{Dir.pwd}/")}:#{WAIT_LINE}", top.place[/\A[^ ]+/], mode
+      assert_match(/wait_here'\z/, top.place, mode)
+      assert_equal "GET /reports/:id", top.label, mode
+      assert_includes SLEEPS, top.state, mode
+      assert_operator found.total, :>, 0.5, mode # three of them for 0.4 s
+      assert_operator found.total, :<, 3.0, mode
+      assert_operator found.workers.first.looks, :>, 3, mode
+    end
+  end
+
+  def test_the_line_of_the_app_is_at_the_top_for_a_stall
+    ["fiber", "guest:PlainScheduler"].each do |mode|
+      running = serving(mode)
+      found = asking(running, %w[/burn]) { profile(running, "stall", 0.6) }
+      top = found.merged.first
+      assert_includes BURN_LINES, top.place[/:(\d+) in /, 1].to_i, "#{mode}: #{top.place}"
+      assert_match(/burn'\z/, top.place, mode)
+      assert_equal ["GET (no route)", "run"], [top.label, top.state], mode
+      assert_operator found.total, :>, 0.1, mode
+      assert_operator found.total, :<=, 0.5, mode
+
+      # What was before a profile is in that of all so far alone.
+      assert_empty profile(running, "stall", 0.1).stacks
+      assert_in_delta found.total, profile(running, "stall", 0).total, 0.2
+      running.stop
+    end
+  end
+
+  # The limit is 50 stacks in a process; the least give way, and their time goes to one row.
+  def test_stalls_of_many_stacks_are_bounded
+    running = serving("fiber", spare_loops: 0)
+    found = asking(running, (1..60).map { |depth| "/spin/#{depth}" }) { profile(running, "stall", 3) }
+    kept, rest = found.stacks.partition(&:label)
+    assert_operator kept.size, :<=, 50
+    assert_equal 1, rest.size
+    assert_operator rest.first.seconds, :>, 0
+    assert_equal [nil, [], nil], rest.first.to_h.values_at(:label, :frames, :place)
+    assert_match(/\A\(other stacks\);\[run\] \d+$/, found.form("collapsed").text[/^\(other.*/])
+  end
+
+  def test_a_server_without_a_slot_has_no_waits
+    running = serve(app, lint: false)
+    found = profile(running, "wait", 0.1)
+    assert_empty found.stacks
+    assert_equal 0, found.workers.first.looks
+  end
+
+  def test_it_ends_when_nobody_wants_it
+    running = serving("fiber")
+    %w[wait stall].each do |kind|
+      sampler = Abaca::Profile::Sampler.new(running.server)
+      thread = Thread.new { sampler.take(kind, 60) }
+      assert(eventually { thread.stop? })
+      sampler.cancel
+      assert thread.join(5), kind
+    end
+  end
+
+  def test_samples_of_what_is_none
+    assert_raises(TypeError) { Abaca::WaitSamples.new(Object.new) }
+    assert_raises(RuntimeError) { Abaca::WaitSamples.allocate.look }
+    running = serving("fiber")
+    running.stop
+    refute Abaca::WaitSamples.new(running.server.sources.first).look
+  end
+end
