@@ -29,9 +29,9 @@ class SignaturesTest < Minitest::Test
     Log::Sink Log::Text Log::Writer PlainFields RailsBoot Requests StallEvents StallReports Stats Stream::IONames TLS
     Launcher::HotRestart Launcher::Inherited Launcher::Origin Launcher::Succession
     Launcher::Actions Launcher::Activated Launcher::Certificates Launcher::FromPuma SchedulerClass Server::TLSListeners
-    PrunedBundle PumaConfiguration PumaGem PumaNames PumaOptions
+    Profile PrunedBundle PumaConfiguration PumaGem PumaNames PumaOptions
     Sight Top Dashboard Web::Line Web::Streams Web::Visitor
-    Launcher::Liveness Launcher::Paths Launcher::Plugins Launcher::RestartFile Launcher::Systemd Launcher::Watched
+    WaitSamples Launcher::Liveness Launcher::Paths Launcher::Plugins Launcher::RestartFile Launcher::Systemd Launcher::Watched
   ].map { |name| "Abaca::#{name}" }.freeze
 
   # Methods that every Struct has.

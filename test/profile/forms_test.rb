@@ -64,8 +64,9 @@ class ProfileFormsTest < Minitest::Test
   def test_json
     found = JSON.parse(text("json"), symbolize_names: true)
     assert_equal [1, "wait", 10.0, 6.5], found.values_at(:v, :kind, :seconds, :total)
-    assert_equal [false, false, true], (found[:workers].map { |worker| worker[:pending] })
-    assert_equal({ route: "GET /reports/:id", state: "db", place: FRAMES[0], seconds: 5.0, samples: 250, frames: FRAMES },
+    assert_equal [false, false, true], found[:workers].map { |worker| worker[:pending] }
+    assert_equal({ route: "GET /reports/:id", state: "db", place: FRAMES[0], seconds: 5.0, samples: 250,
+                   frames: FRAMES },
                  found[:stacks].first)
     assert_equal 1, text("json", hostile).lines.size
   end
@@ -76,14 +77,14 @@ class ProfileFormsTest < Minitest::Test
 
   def test_chart
     document = REXML::Document.new(text("svg"))
-    assert_equal ["all", "GET /reports/:id", "gems/rack.rb:3 in `call'", "app/reports.rb:9 in `call'", FRAMES[0], "[db]",
-                  "[pool]", "(other stacks)", "[sleep]"], (boxes(document).map { |box| box.elements["text"].attributes["data-name"] })
+    names = boxes(document).map { |box| box.elements["text"].attributes["data-name"] }
+    assert_equal ["all", "GET /reports/:id", *FRAMES.reverse, "[db]", "[pool]", "(other stacks)", "[sleep]"], names
     all, route, * = boxes(document)
     assert_equal %w[1200.0 0], all.attributes.values_at("data-w", "data-d").map(&:to_s).then { |w, d| [w, d] }
     assert_in_delta 1200 * 6.0 / 6.5, route.attributes["data-w"].to_f, 0.1
     assert_equal "GET /reports/:id: 6.0 s, 92.3%", route.attributes["aria-label"]
     assert_equal "GET /reports/:id: 6.0 s, 92.3%", route.elements["title"].text
-    assert_match(/Longest: 5\.0 s db at app\/reports\.rb:41/, document.elements["//desc"].text)
+    assert_match(%r{Longest: 5\.0 s db at app/reports\.rb:41}, document.elements["//desc"].text)
     assert_includes document.to_s, "worker 2 (process 4713) has not answered in time"
   end
 
@@ -157,12 +158,14 @@ class ProfileFormsTest < Minitest::Test
                  found["meta"].values_at("preprocessedProfileVersion", "version", "product")
     states = found["meta"]["categories"].map { |category| category["name"] }
     assert_equal %w[Other db pool sleep], states
-    assert_equal ["worker 0 (process 4711)", "worker 1 (process 4712)"], (found["threads"].map { |one| one["name"] })
+    assert_equal ["worker 0 (process 4711)", "worker 1 (process 4712)"], found["threads"].map { |one| one["name"] }
     found["threads"].each { |thread| check_thread(thread, states) }
   end
 
   def check_thread(thread, states)
-    %w[samples stackTable frameTable funcTable markers resourceTable nativeSymbols].each { |name| assert_table(thread[name]) }
+    %w[samples stackTable frameTable funcTable markers resourceTable nativeSymbols].each do |name|
+      assert_table(thread[name])
+    end
     strings, samples, stacks, frames, funcs =
       thread.values_at("stringArray", "samples", "stackTable", "frameTable", "funcTable")
     assert_indices samples["stack"], stacks["frame"]

@@ -82,8 +82,10 @@ class ProfileSamplerTest < Minitest::Test
       running = serving(mode)
       found = asking(running, %w[/reports/1 /reports/2 /reports/3]) { profile(running, "wait", 0.4) }
       top = found.merged.first
-      assert_equal "#{__FILE__.delete_prefix("#{Dir.pwd}/")}:#{WAIT_LINE}", top.place[/\A[^ ]+/], mode
-      assert_match(/wait_here'\z/, top.place, mode)
+      # Another scheduler's own frames are none of a gem's here.
+      place = mode.start_with?("guest") ? top.frames.grep(/wait_here/).first : top.place
+      assert_equal "#{__FILE__.delete_prefix("#{Dir.pwd}/")}:#{WAIT_LINE}", place[/\A[^ ]+/], mode
+      assert_match(/wait_here'\z/, place, mode)
       assert_equal "GET /reports/:id", top.label, mode
       assert_includes SLEEPS, top.state, mode
       assert_operator found.total, :>, 0.5, mode # three of them for 0.4 s
@@ -93,21 +95,27 @@ class ProfileSamplerTest < Minitest::Test
   end
 
   def test_the_line_of_the_app_is_at_the_top_for_a_stall
-    ["fiber", "guest:PlainScheduler"].each do |mode|
+    each_mode do |mode|
       running = serving(mode)
       found = asking(running, %w[/burn]) { profile(running, "stall", 0.6) }
       top = found.merged.first
+      refute_nil top, mode
       assert_includes BURN_LINES, top.place[/:(\d+) in /, 1].to_i, "#{mode}: #{top.place}"
       assert_match(/burn'\z/, top.place, mode)
       assert_equal ["GET (no route)", "run"], [top.label, top.state], mode
       assert_operator found.total, :>, 0.1, mode
       assert_operator found.total, :<=, 0.5, mode
 
-      # What was before a profile is in that of all so far alone.
       assert_empty profile(running, "stall", 0.1).stacks
-      assert_in_delta found.total, profile(running, "stall", 0).total, 0.2
-      running.stop
     end
+  end
+
+  # What was before a profile is in that of all so far alone.
+  def test_all_stalls_so_far
+    running = serving("fiber")
+    assert_equal 200, ask(running, request("GET", "/burn")).status
+    assert_empty profile(running, "stall", 0.1).stacks
+    assert_in_delta 0.38, profile(running, "stall", 0).total, 0.2
   end
 
   # The limit is 50 stacks in a process; the least give way, and their time goes to one row.

@@ -11,11 +11,14 @@ module Abaca
       # Seconds between two looks at waits, in the mean: at chance, so that nothing that comes at fixed times is always
       # seen, or never.
       STEP = 0.02
-      private_constant :STEP
+      # Seconds that a request has to run between two looks, where nothing else is said: as `stall_after`.
+      RUN = 0.02
+      private_constant :STEP, :RUN
 
       # @param server [Server]
       def initialize(server)
         @engine = server.sources.first
+        @after = [server.config[:stall_after] / 1000.0, RUN].max
         @folder = "#{Dir.pwd}/"
         @frames = {}
         @places = {}
@@ -43,12 +46,14 @@ module Abaca
         [samples.to_a.select { |row| row[3].positive? }, samples.looks]
       end
 
+      # Of loops the standby takes samples, even when no profile runs; where there is none, this thread looks.
       def stalls(seconds)
+        samples = WaitSamples.new(@engine)
         @engine.profile_stalls = true unless seconds.zero?
-        go_on(seconds) { true }
+        go_on(seconds) { samples.look_at_runs(@after) }
         rows = @engine.stall_samples(seconds.zero?)
         rows = rows.map { |label, backtrace, time, count| [label, "run", backtrace, time, count] }
-        [rows.select { |row| row[3].positive? }, nil]
+        [(rows + samples.to_a).select { |row| row[3].positive? }, samples.looks]
       ensure
         @engine.profile_stalls = false unless seconds.zero?
       end
@@ -56,8 +61,12 @@ module Abaca
       # Until the time is over, nobody wants it any more, or the block finds nothing to look at.
       def go_on(seconds)
         deadline = now + seconds
-        nil while yield && now < deadline && !@cancelled && sleep([STEP * (0.5 + rand), deadline - now].min.clamp(0,
-                                                                                                                  STEP * 2))
+        while yield
+          left = deadline - now
+          break if @cancelled || !left.positive?
+
+          sleep([STEP * (0.5 + rand), left].min)
+        end
         yield if seconds.positive? && !@cancelled
       end
 

@@ -27,7 +27,7 @@ module Abaca
       def any? = !@server.target.control_url.nil?
 
       # @return [String] what goes on, or why nothing does
-      def profile = run("profile", "GET", "/profile?seconds=#{PROFILE}&kind=wait") || "profile: #{PROFILE} s ..."
+      def profile = run("profile", "POST", "/profile?seconds=#{PROFILE}&kind=wait") || "profile: #{PROFILE} s ..."
 
       # The same.
       def dump = run("dump", "GET", "/dump") || "dump ..."

@@ -20,8 +20,9 @@ typedef struct stage {
   ab_participant main, spare;
   ab_standby *standby;
   atomic_uint called, noticed, nudged, reported;
-  atomic_uint kept, again; /* looks at a thread of a pool, which is away with the lead */
-  _Atomic bool passes;     /* ... and loses it */
+  atomic_uint sampled, early; /* ... before that was due */
+  atomic_uint kept, again;    /* looks at a thread of a pool, which is away with the lead */
+  _Atomic bool passes;        /* ... and loses it */
   atomic_uint seconds;
   _Atomic ab_nsec second; /* the last one */
 } stage;
@@ -42,6 +43,12 @@ static bool report(void *ctx, ab_participant *participant, uint64_t beat, ab_nse
   return atomic_fetch_add(&((stage *)ctx)->reported, 1) == 1;
 }
 
+static void sample(void *ctx, ab_participant *participant, uint64_t beat, ab_nsec from) {
+  stage *s = ctx;
+  bool due = (beat & 1) && from > participant->since && ab_clock_monotonic() >= from;
+  atomic_fetch_add(due ? &s->sampled : &s->early, 1);
+}
+
 /* As a thread pool does: from one thread to the other. */
 static bool pass(void *ctx, ab_participant *leader, bool again) {
   stage *s = ctx;
@@ -57,8 +64,12 @@ static void second(void *ctx, ab_nsec now) {
   atomic_fetch_add(&s->seconds, 1);
 }
 
-static const ab_standby_calls calls = {
-    .call = call, .pass = pass, .nudge = nudge, .report = report, .second = second};
+static const ab_standby_calls calls = {.call = call,
+                                       .pass = pass,
+                                       .nudge = nudge,
+                                       .report = report,
+                                       .sample = sample,
+                                       .second = second};
 
 static void stage_start(stage *s, const ab_standby_options *options) {
   memset(s, 0, sizeof *s);
@@ -77,6 +88,7 @@ static void stage_begin(stage *s, ab_nsec stall_after, ab_nsec starve_after) {
   ab_standby_options options = {.stall_after = stall_after,
                                 .stall_again = stall_after / 2,
                                 .report_after = 4 * stall_after,
+                                .sample_after = stall_after,
                                 .starve_after = starve_after};
   stage_start(s, &options);
   ab_lead_join(&s->lead, &s->main, ab_standby_bell(s->standby));
@@ -466,6 +478,24 @@ CHECK_CASE(the_lead_goes_to_and_fro) {
   come_back(&s);
   for (int i = 0; i < CLIENTS; i++) close(clients[i]);
   fixture_run(&s.fx);
+  stage_fini(&s);
+}
+
+CHECK_CASE(of_a_thread_that_is_away_samples_are_taken_until_it_is_there) {
+  stage s;
+  stage_init(&s, SHORT);
+  ab_pulse_leave(&s.main.pulse);
+  ab_nsec begin = ab_clock_monotonic(), end = begin + LONG;
+  while (atomic_load(&s.sampled) < 4 && ab_clock_monotonic() < end) rest();
+  ab_nsec passed = ab_clock_monotonic() - begin;
+  CHECK(atomic_load(&s.sampled) >= 4);
+  CHECK(passed >= SHORT + 3 * 10 * AB_NSEC_PER_MS); /* one each 10 ms */
+  CHECK_INT(0, atomic_load(&s.early));
+  ab_pulse_return(&s.main.pulse);
+  come_back(&s);
+  unsigned sampled = atomic_load(&s.sampled);
+  nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+  CHECK(atomic_load(&s.sampled) <= sampled + 1); /* one that was on its way */
   stage_fini(&s);
 }
 

@@ -24,10 +24,10 @@
 /* The numbers of stacks begin behind those that stand for all others of a state. */
 #define FIRST AB_STATE_COUNT
 
-/* A row's last wait that was described. */
+/* A row's last wait that was described; or how long its request had run, at the last look. */
 typedef struct known {
   uint64_t id; /* of the request, from 1; 0: none */
-  ab_nsec since;
+  ab_nsec since, run;
   uint32_t stack;
 } known;
 
@@ -53,7 +53,8 @@ typedef struct chosen {
   ab_nsec since;
   size_t row;
   uint32_t state;
-  bool fixed; /* the row tells when the wait ends */
+  bool fixed;  /* the row tells when the wait ends */
+  ab_nsec run; /* of one that runs: for so long since the last look */
 } chosen;
 
 typedef struct look {
@@ -263,6 +264,46 @@ static void charge_fresh(look *look) {
   if (count == 0 && look->count > 0) charge(look->samples, look->list[0].state, all);
 }
 
+/* --- requests that run --- */
+
+/* How long it has run since the last look. */
+static ab_nsec time_of_run(look *look, const ab_call *call, chosen *run) {
+  const ab_row *row = call->row, *rows = look->rack->sight->parts.rows;
+  if (!row || call->over || NIL_P(call->handle) || row < rows ||
+      row >= rows + look->samples->row_count)
+    return 0;
+  known *known = &look->samples->rows[row - rows];
+  ab_nsec total = AB_GET(row->sums[AB_STATE_RUN]), since = AB_GET(row->since),
+          now = look->samples->looked;
+  if (AB_GET(row->state) == AB_STATE_RUN && now > since) total += now - since;
+  ab_nsec before = known->id == call->id ? known->run : 0;
+  known->id = call->id;
+  known->run = total;
+  *run =
+      (chosen){.handle = call->handle, .id = call->id, .run = total > before ? total - before : 0};
+  return run->run;
+}
+
+/* Those that no loop of ours runs, of which the standby takes no samples. */
+static void find_runs(look *look, ab_nsec after) {
+  const ab_list *calls = &look->rack->calls;
+  for (const ab_list *node = calls->next; node != calls; node = node->next) {
+    const ab_call *call = AB_CONTAINER_OF(node, ab_call, link);
+    chosen run;
+    if (ab_driver_of(call->runner)->loop || time_of_run(look, call, &run) < after) continue;
+    if (look->passed > 0 && look->count < CHOSEN) look->list[look->count++] = run;
+  }
+}
+
+static void charge_run(const look *look, const chosen *run) {
+  const ab_call *call = ab_call_or_null(run->handle);
+  if (!call) return;
+  volatile VALUE label = ab_label_of(call), thread = call->runner->thread;
+  VALUE backtrace = rb_funcall(thread, rb_intern("backtrace"), 2, INT2FIX(0), INT2FIX(DEEPEST));
+  if (!RB_TYPE_P(backtrace, T_ARRAY)) return;
+  charge(look->samples, number_of(look->samples, label, AB_STATE_RUN, backtrace), (double)run->run);
+}
+
 /* --- a look --- */
 
 static void make_rows(wait_samples *samples, const ab_sight *sight) {
@@ -271,22 +312,42 @@ static void make_rows(wait_samples *samples, const ab_sight *sight) {
   samples->row_count = sight->parts.row_count;
 }
 
+/* False: there is nothing to look at. */
+static bool begin_look(VALUE self, look *look) {
+  wait_samples *samples = samples_of(self);
+  ab_server *server = ab_server_own_or_null(samples->engine);
+  if (!server || !server->running || !server->run.rack.sight) return false;
+  make_rows(samples, server->run.rack.sight);
+  ab_nsec now = ab_clock_monotonic();
+  *look = (struct look){.samples = samples, .rack = &server->run.rack};
+  look->passed = samples->looked ? now - samples->looked : 0;
+  samples->looked = now;
+  samples->looks++;
+  return true;
+}
+
 /* call-seq: look -> true or false
  *
  * Charges what has passed since the last look; the first one charges nothing. False: there is
  * nothing to look at, since the server does not run, or has no slot. */
 static VALUE samples_look(VALUE self) {
-  wait_samples *samples = samples_of(self);
-  ab_server *server = ab_server_own_or_null(samples->engine);
-  if (!server || !server->running || !server->run.rack.sight) return Qfalse;
-  make_rows(samples, server->run.rack.sight);
-  ab_nsec now = ab_clock_monotonic();
-  look look = {.samples = samples, .rack = &server->run.rack};
-  look.passed = samples->looked ? now - samples->looked : 0;
-  samples->looked = now;
-  samples->looks++;
+  look look;
+  if (!begin_look(self, &look)) return Qfalse;
   go_through(&look);
   charge_fresh(&look);
+  return Qtrue;
+}
+
+/* call-seq: look_at_runs(after) -> true or false
+ *
+ * The same of requests on threads, or under another scheduler, that run: charges those that have
+ * run for `after` seconds or more since the last look. */
+static VALUE samples_look_at_runs(VALUE self, VALUE after) {
+  double seconds = NUM2DBL(after);
+  look look;
+  if (!begin_look(self, &look)) return Qfalse;
+  find_runs(&look, (ab_nsec)(seconds * (double)AB_NSEC_PER_SEC));
+  for (size_t i = 0; i < look.count; i++) charge_run(&look, &look.list[i]);
   return Qtrue;
 }
 
@@ -347,6 +408,7 @@ void ab_init_samples(VALUE mAbaca, VALUE cEngine) {
   rb_define_alloc_func(klass, samples_alloc);
   rb_define_method(klass, "initialize", samples_initialize, 1);
   rb_define_method(klass, "look", samples_look, 0);
+  rb_define_method(klass, "look_at_runs", samples_look_at_runs, 1);
   rb_define_method(klass, "looks", samples_looks, 0);
   rb_define_method(klass, "to_a", samples_to_a, 0);
   rb_define_method(cEngine, "profile_stalls=", server_profile_stalls, 1);
