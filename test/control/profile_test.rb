@@ -153,6 +153,7 @@ class ControlProfileTest < Minitest::Test
   # One is killed meanwhile, and one does not run: the rest is there.
   def test_a_worker_that_does_not_answer_is_named
     command = run_cluster(APP, config: "#{CONFIG}workers 3\n")
+    assert(eventually { booted(command).size == 3 })
     victim, stopped, other = booted(command).sort_by(&:index)
     assert(eventually { abacactl("-Q", "fibers")[1].scan('"pending":false').size == 3 })
     Process.kill(:STOP, stopped.pid)
