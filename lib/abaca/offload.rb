@@ -56,7 +56,7 @@ module Abaca
         places = self.places
         places.push(true)
         begin
-          new(block).result
+          Abaca.waiting(:offload) { new(block).result }
         ensure
           places.pop
         end

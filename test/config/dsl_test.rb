@@ -63,6 +63,11 @@ class ConfigDslTest < Minitest::Test
       "persistent_timeout 5" => { persistent_timeout: 5 },
       'persistent_timeout "7"' => { persistent_timeout: 7 },
       "first_data_timeout 6" => { header_timeout: 6 },
+      'service "db", 1; service :http, "a.test:80"; service "cache", "/r.sock"' =>
+        { services: [["db", nil, 1], ["http", "a.test", 80], ["cache", "/r.sock"]] },
+      'metrics_ignore "/up"; metrics_ignore "/a", "/b/*"' => { metrics_ignore: ["/up", "/a", "/b/*"] },
+      "server_timing" => { server_timing: true },
+      'server_timing_secret "sixteen bytes long"' => { server_timing_secret: "sixteen bytes long" },
       "shutdown_delay 1.5" => { shutdown_delay: 1.5 },
       "idle_timeout 300" => { idle_timeout: 300.0 },
       "readiness '/readyz'" => { readiness: "/readyz" },

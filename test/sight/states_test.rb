@@ -11,7 +11,7 @@ class StatesTest < Minitest::Test
   # path: the state of its wait on a fiber of Abaca's, and of another scheduler; where Ruby tells of threads (3.2), a
   # thread has it as well, or `io`.
   WAITS = { "/sleep" => :sleep, "/io" => :io, "/db" => :db, "/unix" => :cache, "/lock" => :lock, "/process" => :process,
-            "/offload" => :lock, "/pool" => :pool, "/body" => :body, "/drain" => :drain }.freeze
+            "/offload" => :offload, "/pool" => :pool, "/body" => :body, "/drain" => :drain }.freeze
   TOLD = Thread.respond_to?(:each_caller_location) # 3.2
 
   %w[fiber thread routed hybrid guest:PlainScheduler].each do |mode|
@@ -62,6 +62,16 @@ class StatesTest < Minitest::Test
       server.get("/stall") # for longer
       server.finish("/sleep")
       assert_operator server.row_of("/sleep")[:sums][:sched], :>, 0.02
+    end
+  end
+
+  # A thread of the app's computes: the loop's time has come, but not the lock.
+  def test_a_wait_for_rubys_lock_is_told_apart
+    serve("fiber") do |server|
+      server.ask("/hog")
+      server.get("/sleep")
+      sums = server.row_of("/sleep")[:sums]
+      assert_operator sums[:gvl], :>, sums[:sched].to_f, sums
     end
   end
 

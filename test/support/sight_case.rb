@@ -198,11 +198,12 @@ module SightCase
     def process(_env) = system("sleep 0.15")
     def body(env) = env["rack.input"].read
     def pool(_env) = Abaca.waiting(:pool) { @lock.pop }
-    def offload(_env) = @lock.pop
+    def offload(_env) = Abaca.offload { @lock.pop }
     def db(_env) = TCPSocket.new("127.0.0.1", @parts[:database].addr[1]).read
     def unix(_env) = UNIXSocket.new(@parts[:unix].path).read
     def connect(_env) = TCPSocket.new("127.0.0.1", @parts[:full].addr[1]).read
     def compute(_env) = burn(0.1)
+    def hog(_env) = Thread.new { burn(0.6) }
     def collect(_env) = 10.times { GC.start }
 
     # A pipe of the request's own, whose other end a thread writes to.

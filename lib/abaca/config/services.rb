@@ -10,11 +10,11 @@ module Abaca
       private_constant :FORMS
 
       class << self
-        # @param list [Array<Array>] kinds and places
+        # @param list [Array<Array>] kinds and places; some may have been checked before
         # @return [Array<Array(String, String, Integer)>] kind, host or nil for any, port; or kind and path
         # @raise [ConfigError]
         def check(list)
-          list.map { |kind, place| [kind(kind), *place(place)].freeze }.freeze
+          list.map { |one| one.size == 3 ? one : [kind(one[0]), *place(one[1])].freeze }.freeze
         end
 
         # The engine's options for a configuration. A host whose name has no address now is left out.

@@ -230,15 +230,26 @@ static ab_nsec woken_by_poller(ab_loop *loop, ab_row *row) {
   return loop->looked;
 }
 
+/* Its turn would have been there long before: the loop has waited for the GVL. */
+#define LONG_FOR_GVL (AB_NSEC_PER_MS / 10)
+
+/* Its time has passed, perhaps while the loop waited for the poller, and then for the GVL. */
+static void woken_by_timer(const ab_loop *loop, ab_row *row, ab_nsec deadline) {
+  note_wait(loop, row, deadline);
+  ab_row_turn(row, AB_STATE_SCHED, deadline);
+  if (loop->polled == 0 || loop->now < loop->polled + LONG_FOR_GVL) return;
+  ab_row_turn(row, AB_STATE_GVL, loop->polled);
+  ab_row_turn(row, AB_STATE_SCHED, loop->now);
+}
+
 void ab__work_woken(ab_loop *loop, const ab_waiter *waiter, enum ab_wake wake) {
   const ab_work *work = work_of(waiter);
   if (!work || !work->row) return;
-  ab_nsec now;
-  if (loop->delivers) {
-    now = woken_by_poller(loop, work->row);
-  } else {
-    now = wake == AB_WAKE_TIMEOUT ? waiter->timer.deadline : ab_clock_monotonic();
+  if (wake == AB_WAKE_TIMEOUT && !loop->delivers) {
+    woken_by_timer(loop, work->row, waiter->timer.deadline);
+    return;
   }
+  ab_nsec now = loop->delivers ? woken_by_poller(loop, work->row) : ab_clock_monotonic();
   note_wait(loop, work->row, now);
   ab_row_turn(work->row, AB_STATE_SCHED, now);
 }
