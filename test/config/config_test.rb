@@ -249,6 +249,16 @@ class ConfigTest < Minitest::Test
   end
 
   # docs/configuration.md has the settings.
+  # The places of services, too, which have another form then.
+  def test_another_configuration_with_the_same_services
+    given = [["db", "10.0.0.9:6432"], ["db", "[::1]:6432"], ["cache", 7000], ["db", "/run/pgbouncer.sock"]]
+    config = Abaca::Config.new({ services: given })
+    assert_equal [["db", "10.0.0.9", 6432], ["db", "::1", 6432], ["cache", nil, 7000], ["db", "/run/pgbouncer.sock"]],
+                 config[:services]
+    assert_equal config[:services], config.with(max_queue: 3)[:services]
+    assert_raises(Abaca::ConfigError) { Abaca::Config.new({ services: [["db", "10.0.0.9"]] }) }
+  end
+
   def test_every_native_limit_is_a_setting_with_its_default
     refute_empty Abaca::Engine::LIMITS
     Abaca::Engine::LIMITS.each do |name, (value, _unit, what)|

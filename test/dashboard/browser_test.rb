@@ -191,11 +191,14 @@ class DashboardBrowserTest < Minitest::Test
   def test_charts
     serve
     write("past")
+    write("scene")
     look
     browser.wait_for("document.querySelectorAll('#charts path').length === 15 && " \
                      "document.querySelector('#charts path').getAttribute('d').length > 1000")
     labels = browser.value("[...document.querySelectorAll('#charts svg')].map((one) => one.getAttribute('aria-label'))")
     assert_equal 6, labels.size
+    browser.wait_for("[...document.querySelectorAll('#charts .mark')].filter((mark) => " \
+                     "/stall/.test(mark.textContent) && mark.getAttribute('y1') === '86').length === 6")
     labels.each { |label| assert_match(/\A[A-Z].*: .+ now .+; at most .+\./, label) }
     browser.click("[data-width=tens]")
     browser.wait_for("document.querySelector('.times span').textContent !== '' && " \

@@ -1,14 +1,12 @@
 # frozen_string_literal: true
 
-require_relative "board_case"
-require "open3"
-require "support/tmux"
+require_relative "faces_case"
 
 # What all faces say while something stalls: the page in Chromium, its stream, `abaca top` in a terminal, the control
 # server and the metrics. A request holds on until the test lets it go, so that whatever answers before that has
 # answered during the stall, however busy the machine is.
 class DashboardStallTest < Minitest::Test
-  include BoardCase
+  include FacesCase
 
   APP = <<~RUBY
     require "fiddle"
@@ -25,27 +23,13 @@ class DashboardStallTest < Minitest::Test
       [200, { "content-type" => "text/plain" }, ["done"]]
     end)
   RUBY
-  TOKEN = { Authorization: "Bearer secret" }.freeze
-
-  def setup
-    super
-    need_program("tmux")
-  end
-
   def teardown
     File.write("#{@directory}/go", "")
     @clients&.each(&:close)
-    @terminal&.close
     super
   end
 
-  def stage(*arguments)
-    serve("--control-url", "tcp://127.0.0.1:0", "--control-token", "secret", *arguments, app: APP)
-    look(2)
-    words = [RbConfig.ruby, *$LOAD_PATH.map { |path| "-I#{path}" }, "exe/abaca", "top", "-d", "0.2", @server.pid.to_s]
-    @terminal = Tmux.new(*words, columns: 120)
-    @terminal.wait_for(/q quit$/)
-  end
+  def stage(*arguments) = super(*arguments, app: APP)
 
   # A request that holds its loop; returns its connection.
   def hold(path)
@@ -61,22 +45,12 @@ class DashboardStallTest < Minitest::Test
     @clients.each { |client| assert_match(/done\z/, client.readpartial(1000)) }
   end
 
-  def ask(path)
-    answer = request("GET", path, **TOKEN)
-    assert_equal "200", answer.code, answer.body
-    answer.body
-  end
-
-  def json(path) = JSON.parse(ask(path), symbolize_names: true)
-
   def alarms = browser.value("document.querySelector('#stalls').textContent")
 
   # Waits for what the page in the browser says of stalls.
   def wait_for_alarm(pattern)
     browser.wait_for("#{pattern.inspect}.test(document.querySelector('#stalls').textContent)")
   end
-
-  def cookie = @cookie ||= follow(JSON.parse(request("POST", "/link", **TOKEN).body).fetch("url"))
 
   # Each of them answers, and names the request and how long it has held its loop.
   def assert_seen(path)

@@ -6,10 +6,12 @@ require "securerandom"
 require "support/cable"
 require "support/framework_case"
 require "support/generated_rails"
+require "support/mounted_web"
 
 # Rails 8 as generated, with Abaca in the bundle in place of Puma: what its parts do while many requests ask for them.
 module Rails8Tests
   include FrameworkCase
+  include MountedWeb
 
   # Requests at once.
   CROWD = 30
@@ -123,6 +125,9 @@ module Rails8Tests
     assert eventually { post("/streams/#{name}/next?word=more") && get("/streams/#{name}/left").body == "true" }
   end
 
+  # The server's dashboard, mounted in the app.
+  def test_dashboard = assert_behind_login(server.port, "/notes/new")
+
   def test_action_cable
     origin = "Origin: http://a.test\r\n"
     cables = Array.new(10) { Cable.new(open_stream("/cable", Cable::UPGRADE + origin), "NewsChannel") }
@@ -232,9 +237,10 @@ end
 # What a developer runs.
 class Rails8DevelopmentTest < Minitest::Test
   include Command
+  include MountedWeb
 
-  # What Puma prints from "Puma starting" to "Use Ctrl-C", and two more.
-  LINES_AT_BOOT = 9 + 2
+  # What Puma prints from "Puma starting" to "Use Ctrl-C", two more, and the dashboard's link.
+  LINES_AT_BOOT = 9 + 2 + 1
 
   def self.run(*)
     GeneratedRails.dir unless GeneratedRails.missing
@@ -255,13 +261,14 @@ class Rails8DevelopmentTest < Minitest::Test
   end
 
   def test_bin_dev_reloads
-    env = GeneratedRails.environment.merge("RAILS_ENV" => "development")
+    env = GeneratedRails.environment.merge("RAILS_ENV" => "development", "ABACA_DASHBOARD" => nil)
     words = %w[bin/dev --binding 127.0.0.1 --port 0]
     server = Rails8Tests::Booting.new(words, dir: GeneratedRails.dir, env:).tap { |booting| @processes << booting }
     assert_includes server.get("/").body, "<h1>Notes</h1>"
     change("app/models/note.rb", "Notes", "Papers") { assert_includes server.get("/").body, "<h1>Papers</h1>" }
     assert_match(/^=> Booting Abaca$/, server.output)
     assert_operator server.output[/^Abaca starting.*Use Ctrl-C/m].lines.size, :<=, LINES_AT_BOOT, server.output
+    assert_acts(server.port, *assert_behind_login(server.port, "/notes/new"))
   end
 
   private

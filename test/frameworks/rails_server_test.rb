@@ -3,9 +3,12 @@
 require "test_helper"
 require "fileutils"
 require "support/framework_case"
+require "support/mounted_web"
 
 # `bin/rails server` in an app whose bundle has Abaca and no Puma.
 class RailsServerTest < Minitest::Test
+  include MountedWeb
+
   APPLICATION = <<~'RUBY'
     require "rails"
     require "action_controller/railtie"
@@ -16,7 +19,14 @@ class RailsServerTest < Minitest::Test
       config.eager_load = true
       config.hosts.clear
       config.secret_key_base = "no secret" * 8
+      login = lambda do |env|
+        ActionDispatch::Request.new(env).session[:operator] = true
+        [204, {}, []]
+      end
       routes.append do
+        get "/form" => ->(_env) { [200, { "set-cookie" => "a=b" }, ['name="authenticity_token" value="none"']] }
+        post "/login" => login
+        constraints(->(request) { request.session[:operator] }) { mount Abaca::Web.new(acts: true) => "/abaca" }
         root to: ->(_env) { [200, {}, ["#{Rails.env} #{ActiveSupport::IsolatedExecutionState.isolation_level}"]] }
       end
     end
@@ -64,10 +74,27 @@ class RailsServerTest < Minitest::Test
     assert_operator own.size, :<=, 2, own.join
   end
 
+  # One click in development: the banner's link lets a browser in, once. The same page is mounted in the app, too.
+  def test_its_dashboard
+    server = serve("-p", "0", "-b", "127.0.0.1", "ABACA_DASHBOARD" => nil)
+    assert_equal "development fiber", server.get("/").body
+    server.wait_for(/Use Ctrl-C/)
+    link = URI(server.output[%r{^\* Dashboard: (http://127\.0\.0\.1:\d+/open\?code=\h{64})$}, 1])
+    answer = Net::HTTP.get_response(link)
+    assert_equal %w[303 /dashboard], [answer.code, answer["location"]]
+    page = Net::HTTP.get_response(link + "/dashboard", "Cookie" => answer["set-cookie"][/[^;]+/])
+    assert_equal "200", page.code
+    assert_includes page.body, "<title>Abaca</title>"
+    assert_equal "403", Net::HTTP.get_response(link).code
+    assert_acts(server.port, *assert_behind_login(server.port, "/form"))
+  end
+
   def test_what_the_user_gives_wins
     write("config/puma.rb", "bind 'unix://#{@dir}/a.sock'\nmode :thread\n")
     server = serve("-p", "0", "-b", "127.0.0.1", "-e", "production")
     assert_equal "production thread", server.get("/").body
+    refute_match(/Dashboard/, server.output)
+    assert_behind_login(server.port, "/form")
     refute_path_exists File.join(@dir, "a.sock")
   end
 

@@ -1,6 +1,11 @@
 // The charts: what the page of the server remembers, as lines over time, with events as marks.
 const WIDE = 600;
 const HIGH = 100;
+// What changes a server is marked by a line from top to bottom, what may come each second by a short one; those of one
+// kind that are nearer than this stand for each other.
+const CHANGES = ["boot", "death", "drain", "mode", "memory", "mark"];
+const TICK = 14;
+const NEAR = 4;
 
 // Each series: the key of a record, its name, its colour, and what a tick's value is in the chart's unit.
 const CHARTS = [
@@ -41,7 +46,8 @@ class Chart {
     const y = (value) => HIGH - (value / top) * (HIGH - 2) - 1;
     fill(this.picture, [0.25, 0.5, 0.75].map((part) => draw("line",
       { class: "grid", x1: 0, x2: WIDE, y1: HIGH * part, y2: HIGH * part })),
-    marks.map((mark) => draw("line", { class: "mark", x1: x(mark.at), x2: x(mark.at), y1: 0, y2: HIGH },
+    apart(marks, x).map((mark) => draw("line",
+      { class: "mark", x1: x(mark.at), x2: x(mark.at), y1: CHANGES.includes(mark.kind) ? 0 : HIGH - TICK, y2: HIGH },
       fill(draw("title"), `${clock(mark.at)} ${visible(mark.kind)} ${visible(mark.text || "")}`))),
     lines.map((line) => draw("path", { d: path(line.points, x, y, tick * 2.5), style: null, stroke: colour(line.state) })));
     this.describe(lines, most, marks);
@@ -59,6 +65,15 @@ class Chart {
     this.picture.setAttribute("aria-label", `${this.options.title}: ${last.map(({ line, value }) =>
       `${line.name} now ${this.text(value)}`).join(", ")}; at most ${this.text(most)}.${events}`);
   }
+}
+
+function apart(marks, x) {
+  const last = {};
+  return marks.filter((mark) => {
+    const far = !(x(mark.at) - last[mark.kind] < NEAR);
+    if (far) last[mark.kind] = x(mark.at);
+    return far;
+  });
 }
 
 // A line that is broken where there is nothing.
