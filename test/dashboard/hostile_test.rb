@@ -15,11 +15,13 @@ class DashboardHostileTest < Minitest::Test
       env["HTTP_X_ENDS"] == "raise" ? raise(env["PATH_INFO"]) : [200, { "content-type" => "text/plain" }, ["done"]]
     end)
   RUBY
-  TARGETS = ["/<script>window.hit=1</script>", "/%3Cimg%20src=x%20onerror=window.hit=1%3E", "/\"'><svg/onload=window.hit=1>",
-             "/%1B[2J%1B]0;owned%07", "/\e[31m\e]0;owned\a", "/\xe2\x80\xae\xe2\x81\xa6gnp", "/%E2%80%AEgnp", "/\xff\xfe\xc3",
-             "/%00%0D%0Aabaca_up%201", "/{{script}}", "/${window.hit=1}", "/a\\b", "/#{'a' * 8192}", "/#{'%1B' * 2000}",
+  TARGETS = ["/<script>window.hit=1</script>", "/%3Cimg%20src=x%20onerror=window.hit=1%3E",
+             "/\"'><svg/onload=window.hit=1>", "/%1B[2J%1B]0;owned%07", "/\e[31m\e]0;owned\a",
+             "/\xe2\x80\xae\xe2\x81\xa6gnp", "/%E2%80%AEgnp", "/\xff\xfe\xc3", "/%00%0D%0Aabaca_up%201",
+             "/{{script}}", "/${window.hit=1}", "/a\\b", "/#{'a' * 8192}", "/#{'%1B' * 2000}",
              "http://evil.test/<b>", "*", "/?<script>window.hit=1</script>=%1B[2J"].freeze
-  ROUTES = ["</td><script>window.hit=1</script>", "\"} 1", "a\\\"b\\", "\e[2Jx", "\xe2\x80\xaetxt", "x" * 500, "_OTHER"].freeze
+  ROUTES = ["</td><script>window.hit=1</script>", "\"} 1", "a\\\"b\\", "\e[2Jx", "\xe2\x80\xaetxt", "x" * 500,
+            "_OTHER"].freeze
 
   def teardown
     File.write("#{@directory}/go", "")

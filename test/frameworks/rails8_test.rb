@@ -126,7 +126,7 @@ module Rails8Tests
   end
 
   # The server's dashboard, mounted in the app.
-  def test_dashboard = assert_behind_login(server.port, "/notes/new")
+  def test_dashboard = assert_behind_login(server.port)
 
   def test_action_cable
     origin = "Origin: http://a.test\r\n"
@@ -268,7 +268,7 @@ class Rails8DevelopmentTest < Minitest::Test
     change("app/models/note.rb", "Notes", "Papers") { assert_includes server.get("/").body, "<h1>Papers</h1>" }
     assert_match(/^=> Booting Abaca$/, server.output)
     assert_operator server.output[/^Abaca starting.*Use Ctrl-C/m].lines.size, :<=, LINES_AT_BOOT, server.output
-    assert_acts(server.port, *assert_behind_login(server.port, "/notes/new"))
+    assert_acts(server.port, *assert_behind_login(server.port))
   end
 
   private

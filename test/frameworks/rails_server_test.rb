@@ -24,7 +24,7 @@ class RailsServerTest < Minitest::Test
         [204, {}, []]
       end
       routes.append do
-        get "/form" => ->(_env) { [200, { "set-cookie" => "a=b" }, ['name="authenticity_token" value="none"']] }
+        get "/login" => ->(_env) { [200, { "set-cookie" => "a=b" }, ['name="authenticity_token" value="none"']] }
         post "/login" => login
         constraints(->(request) { request.session[:operator] }) { mount Abaca::Web.new(acts: true) => "/abaca" }
         root to: ->(_env) { [200, {}, ["#{Rails.env} #{ActiveSupport::IsolatedExecutionState.isolation_level}"]] }
@@ -86,7 +86,7 @@ class RailsServerTest < Minitest::Test
     assert_equal "200", page.code
     assert_includes page.body, "<title>Abaca</title>"
     assert_equal "403", Net::HTTP.get_response(link).code
-    assert_acts(server.port, *assert_behind_login(server.port, "/form"))
+    assert_acts(server.port, *assert_behind_login(server.port))
   end
 
   def test_what_the_user_gives_wins
@@ -94,7 +94,7 @@ class RailsServerTest < Minitest::Test
     server = serve("-p", "0", "-b", "127.0.0.1", "-e", "production")
     assert_equal "production thread", server.get("/").body
     refute_match(/Dashboard/, server.output)
-    assert_behind_login(server.port, "/form")
+    assert_behind_login(server.port)
     refute_path_exists File.join(@dir, "a.sock")
   end
 

@@ -20,9 +20,10 @@ class Pictures
   DOCS = "#{ROOT}/docs".freeze
   # How many ask at once, and what: the first ones most.
   CLIENTS = 24
-  PATHS = ["/items/%d"] * 12 + ["/orders"] * 5 + ["/search"] * 5 + ["/reports/%d", "/export", "/broken"]
+  PATHS = { "/items/%d" => 12, "/orders" => 5, "/search" => 5, "/reports/%d" => 1, "/export" => 1, "/broken" => 1 }
+          .flat_map { |path, share| [path] * share }.freeze
   # Seconds before the pictures: the charts shall have something to show.
-  BEFORE = Integer(ENV.fetch("SECONDS", "60"))
+  BEFORE = Integer(ENV.fetch("BEFORE", "60"))
   SCREENS = %w[workers requests routes waits fibers clients events].freeze
   # Of the terminal.
   COLUMNS = 100

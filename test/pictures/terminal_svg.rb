@@ -66,10 +66,12 @@ class TerminalSvg
   end
 
   def piece(text, look, column, number)
-    x, y = EDGE + (column * WIDE), EDGE + (number * HIGH)
+    x = (EDGE + (column * WIDE)).round(1)
+    y = EDGE + (number * HIGH)
+    wide = (text.size * WIDE).round(1)
     kind = %( class="#{look}") if look
-    back = %(<rect class="chosen" x="#{x.round(1)}" y="#{y}" width="#{(text.size * WIDE).round(1)}" height="#{HIGH}"/>)
-    %(#{back if look == 'chosen'}<text#{kind} x="#{x.round(1)}" y="#{y + 14}" textLength="#{(text.size * WIDE).round(1)}" ) +
-      %(xml:space="preserve">#{CGI.escapeHTML(text)}</text>)
+    back = %(<rect class="chosen" x="#{x}" y="#{y}" width="#{wide}" height="#{HIGH}"/>) if look == "chosen"
+    text = CGI.escapeHTML(text)
+    %(#{back}<text#{kind} x="#{x}" y="#{y + 14}" textLength="#{wide}" xml:space="preserve">#{text}</text>)
   end
 end

@@ -4,17 +4,17 @@ require "abaca"
 require "json"
 require "net/http"
 
-# Asks an app of Rails for the dashboard that it has at /abaca, behind a login: POST of /login.
+# Asks an app of Rails for the dashboard that it has at /abaca, behind a login: GET of /login has a token,
+# which POST of it needs.
 module MountedWeb
   SECONDS = 20
   FORM = { "Content-Type" => "application/x-www-form-urlencoded" }.freeze
 
   # @param port [Integer] of the app
-  # @param form [String] a page with a form, whose token the login needs
   # @return [String] the session's cookie
-  def log_in(port, form)
+  def log_in(port)
     web(port) do |http|
-      page = http.get(form)
+      page = http.get("/login")
       token = URI.encode_www_form(authenticity_token: page.body[/name="authenticity_token" value="([^"]+)"/, 1])
       answer = http.post("/login", token, "Cookie" => page["set-cookie"][/[^;]+/], **FORM)
       assert_equal "204", answer.code, answer.body
@@ -23,11 +23,11 @@ module MountedWeb
   end
 
   # Nobody but who has logged in sees it, and it is live.
-  def assert_behind_login(port, form)
+  def assert_behind_login(port)
     ["", "/", "/live", "/request?worker=0&id=1", "/workers/0/gc"].each do |path|
       assert_equal "404", web(port) { |http| http.get("/abaca#{path}") }.code, path
     end
-    cookie = log_in(port, form)
+    cookie = log_in(port)
     page = web(port) { |http| http.get("/abaca", "Cookie" => cookie) }
     assert_equal ["200", Abaca::Dashboard::Assets.policy], [page.code, page["content-security-policy"]], page.body
     assert_includes page.body, 'data-base="/abaca/"'

@@ -15,6 +15,7 @@ Rails.application.routes.draw do
   post "jobs" => "jobs#create"
   get "jobs/:title" => "jobs#show"
   post "news" => "news#create"
+  get "login" => "sessions#new"
   post "login" => "sessions#create"
   constraints(->(request) { request.session[:operator] }) { mount Abaca::Web.new(acts: true) => "/abaca" }
 end
