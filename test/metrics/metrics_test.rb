@@ -96,6 +96,18 @@ class MetricsTest < Minitest::Test
     refute_includes fetch.last, "aaaaaaaa"
   end
 
+  # What they spoil is the percentiles. All else has them.
+  def test_requests_that_are_ignored
+    command = run_cluster(APP, config: config(1, <<~RUBY), count: 1)
+      silence_single_worker_warning
+      metrics_ignore "/up", "/health/*"
+    RUBY
+    %w[/up /up?x /health /health/db /%75p /things/1 /upper].each { |path| request(command, path) }
+    found = nil
+    assert(eventually { (found = scrape)["abaca_requests_total"] == 7 && found.sum("#{DURATION}_count") == 2 })
+    assert_operator found.sum("abaca_request_state_seconds_total"), :>, found.sum("#{DURATION}_sum")
+  end
+
   # Workers are killed meanwhile. What was counted once stays.
   def test_no_counter_falls_while_workers_die
     command = run_cluster(APP, config: config(2))

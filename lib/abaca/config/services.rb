@@ -26,7 +26,8 @@ module Abaca
             addresses = port && host ? addresses(host, port) : [host]
             addresses.map { |address| [kind, address, port] }
           end
-          { services:, slow_after: config[:slow_after], metrics_routes: config[:metrics_routes] }
+          { services:, slow_after: config[:slow_after], metrics_routes: config[:metrics_routes],
+            metrics_ignore: config[:metrics_ignore].map { |pattern| [true, pattern] } }
         end
 
         private

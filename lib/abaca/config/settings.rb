@@ -204,8 +204,8 @@ module Abaca
                 "elsewhere those do whose requests have a field that is signed with it",
                 ->(secret) { secret && ServerTiming.check(secret) }, page: "sight.md#server-timing")
         checked(:metrics_ignore, [].freeze, "paths",
-                "health checks of the app's, say: no line of the access log",
-                Admission.method(:metrics_ignore), page: "logs.md#the-access-log")
+                "health checks of the app's, say: neither in histograms nor in the access log",
+                Admission.method(:metrics_ignore), page: "metrics.md#what-spoils-percentiles")
         switch(:opentelemetry, true, "spans of OpenTelemetry say what their requests have waited for",
                page: "metrics.md#opentelemetry")
         setting(:metrics_routes, 64, Types::Count.new("routes", 0..64), "routes that are told apart",

@@ -257,6 +257,13 @@ static AB_NOINLINE void note_exemplar(ab_sight *sight, const ab_row *row, const 
   AB_ADD(sight->parts.slot->app.exemplars, 1);
 }
 
+/* Health checks, say, which are quicker than what they stand for. */
+static inline bool is_ignored(const ab_sight *sight, const ab_row *row) {
+  if (AB_LIKELY(sight->ignored_count == 0)) return false;
+  ab_view path = {row->path, row->path_len};
+  return ab_path_rule_find(sight->ignored, sight->ignored_count, path) != NULL;
+}
+
 static void count_times(ab_sight *sight, const ab_row *row, uint32_t route) {
   ab_series_key key = {
       .kind = AB_SERIES_REQUEST, .method = row->method, .status = row->status, .route = route};
@@ -305,7 +312,8 @@ void ab_sight_end(ab_call *call) {
       ab_page_route_add(&sight->parts.routes[route], row, failed);
   }
   ab_seq_close(&app->seq);
-  if (sight->parts.series_count >= AB_SERIES_KIND_COUNT) count_times(sight, row, route);
+  if (sight->parts.series_count >= AB_SERIES_KIND_COUNT && !is_ignored(sight, row))
+    count_times(sight, row, route);
   const ab_page_client_request client = {
       .bytes = call->body_sent, .slow = slow, .error = call->status >= 400};
   ab_page_clients_count(&sight->clients, &row->peer, &client);

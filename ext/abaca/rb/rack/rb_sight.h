@@ -4,6 +4,7 @@
 #ifndef AB_RB_SIGHT_H
 #define AB_RB_SIGHT_H
 
+#include "http/pattern.h"
 #include "page/opens.h"
 #include "page/page.h"
 #include "page/rows.h"
@@ -15,10 +16,12 @@
 /* The view that a server has of its slot in the page, while it runs. */
 typedef struct ab_sight {
   ab_page_parts parts;
-  ab_rows rows;       /* of the requests in the application */
-  ab_rows queued;     /* ... of those that wait; the engine's */
-  ab_nsec slow_after; /* a request that takes longer is kept; 0: none is for that */
-  uint32_t sampled;   /* requests since one was kept as a sample */
+  ab_rows rows;                /* of the requests in the application */
+  ab_rows queued;              /* ... of those that wait; the engine's */
+  ab_nsec slow_after;          /* a request that takes longer is kept; 0: none is for that */
+  const ab_path_rule *ignored; /* lent: paths of requests that no series counts */
+  size_t ignored_count;
+  uint32_t sampled; /* requests since one was kept as a sample */
   /* The series of the last request, which is mostly that of the next one. */
   ab_series_key last_key;
   ab_series *last_series;

@@ -181,6 +181,7 @@ typedef struct ab_run {
   ab_services services;             /* that the settings name */
   uint16_t places;                  /* how many loops and threads have run requests */
   ab_routes streams;                /* whose bodies are not buffered */
+  ab_routes ignored;                /* their requests are in no histogram */
   ab_routes routes;                 /* whose requests run on threads, and whose on fibers ... */
   enum ab_mode mode;                /* ... and all others */
   ab_route_stats *route_stats;      /* of those that may run on either; NULL: none may */

@@ -88,6 +88,7 @@ void ab_run_fini(ab_run *run) {
   ab_thread_pool_fini(run->threads);
   ab_route_stats_fini(run->route_stats);
   ab_routes_fini(&run->streams);
+  ab_routes_fini(&run->ignored);
   ab_routes_fini(&run->routes);
   ab_runner_fini(&run->main.runner);
   free_services(&run->services);

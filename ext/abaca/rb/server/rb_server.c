@@ -194,7 +194,7 @@ static void configure_engine(ab_engine *engine, VALUE options) {
  * the least number to judge by; max_body_memory_total, bytes of bodies that are buffered, without
  * which none is; stream_bodies, Array of [true, pattern] of those that are not;
  * services: Array of [kind, address or nil, port] and [kind, path]; slow_after: seconds;
- * metrics_routes: Integer;
+ * metrics_routes: Integer; metrics_ignore: Array of [true, pattern];
  * out_of_band: called after a request when the app has no other, from when on no request begins
  * until #end_out_of_band, or nil; slot: an Abaca::Page::Slot or nil; balance: whether connections
  * move between the servers in the slots of its page.

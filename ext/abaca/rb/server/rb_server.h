@@ -66,7 +66,8 @@ void ab_server_enter_slot(ab_server *server);
 void ab_server_leave_slot(ab_server *server);
 /* --- rb_server_sight.c: its requests there --- */
 
-/* Takes slow_after, metrics_routes and services. Raises ArgumentError, TypeError, NoMemoryError. */
+/* Takes slow_after, metrics_routes, metrics_ignore and services. Raises ArgumentError, TypeError,
+ * NoMemoryError. */
 void ab_server_configure_sight(ab_server *server, VALUE options);
 void ab_server_open_sight(ab_server *server);
 void ab_server_close_sight(ab_server *server);

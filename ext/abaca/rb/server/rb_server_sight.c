@@ -3,6 +3,7 @@
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_sight.h"
 #include "rb/run/rb_clock.h"
+#include "rb/run/rb_routes.h"
 #include "rb/server/rb_server.h"
 
 /* Where frameworks leave the pattern of a route: Rails, Sinatra, and others by hand. */
@@ -34,6 +35,7 @@ void ab_server_configure_sight(ab_server *server, VALUE options) {
   VALUE routes = ab_option(options, "metrics_routes");
   server->slow_after = NIL_P(slow) ? 0 : (ab_nsec)(NUM2DBL(slow) * (double)AB_NSEC_PER_SEC);
   server->metrics_routes = NIL_P(routes) ? AB_PAGE_ROUTES : NUM2UINT(routes);
+  ab_routes_init(&server->run.ignored, ab_option(options, "metrics_ignore"));
   if (NIL_P(list)) return;
   Check_Type(list, T_ARRAY);
   ab_services *services = &server->run.services;
@@ -56,7 +58,11 @@ void ab_server_open_sight(ab_server *server) {
   ab_page_parts parts = ab_page_parts_of(server->page, ab_slot_index(server->slot));
   ab_nsec after = server->run.stalls.options.stall_after;
   AB_PUT(parts.slot->process.stall_after, after < AB_STALLS_NEVER ? after : 0);
-  ab_sight options = {.slow_after = server->slow_after, .routes.most = server->metrics_routes};
+  const ab_routes *ignored = &server->run.ignored;
+  ab_sight options = {.slow_after = server->slow_after,
+                      .routes.most = server->metrics_routes,
+                      .ignored = ignored->rules,
+                      .ignored_count = ignored->count};
   for (size_t i = 0; i < AB_SIGHT_KEYS; i++) options.keys[i] = rb_interned_str_cstr(route_keys[i]);
   if (ab_sight_open(rack, &parts, &options) != AB_OK) rb_memerror();
   rack->guest = server->run.guest != NULL;
