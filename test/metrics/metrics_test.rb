@@ -2,17 +2,15 @@
 
 require "test_helper"
 require "json"
-require "support/cluster_case"
 require "abaca"
 require "zlib"
 require_relative "exposition"
+require_relative "metrics_case"
 
 # /metrics over the wire, of servers with workers: read by a strict parser of our own.
 class MetricsTest < Minitest::Test
-  include ClusterCase
+  include MetricsCase
 
-  # Seconds in which an answer comes from the page.
-  SOON = 10
   APP = <<~'RUBY'
     run(lambda do |env|
       case env["PATH_INFO"]
@@ -24,38 +22,8 @@ class MetricsTest < Minitest::Test
       end
     end)
   RUBY
-  DURATION = "http_server_request_duration_seconds"
-
-  def config(workers, more = "")
-    @port = free_port
-    "workers #{workers}\nmetrics_port #{@port}\n#{more}\n"
-  end
-
-  def free_port
-    socket = TCPServer.new("127.0.0.1", 0)
-    socket.addr[1]
-  ensure
-    socket.close
-  end
-
-  # Returns status, fields and body.
-  def fetch(path = "/metrics", verb: "GET", fields: {}, socket: TCPSocket.new("127.0.0.1", @port))
-    fields = { "Host" => "127.0.0.1:#{@port}" }.merge(fields)
-    socket.write("#{verb} #{path} HTTP/1.1\r\n#{fields.map { |name, value| "#{name}: #{value}\r\n" }.join}\r\n")
-    raise "no answer to #{path}" unless socket.wait_readable(SOON)
-
-    head, body = socket.read.split("\r\n\r\n", 2)
-    lines = head.split("\r\n")
-    [lines.first[/\d{3}/].to_i, lines.drop(1).to_h { |line| line.split(": ", 2) }, body]
-  ensure
-    socket&.close
-  end
 
   def scrape = Exposition.new(fetch.last)
-
-  def request(command, path, verb: "GET")
-    connect(command.port).call("#{verb} #{path} HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n")
-  end
 
   def test_what_requests_did
     command = run_cluster(APP, config: config(2))

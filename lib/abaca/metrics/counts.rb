@@ -22,7 +22,7 @@ module Abaca
       def requests(text, figures)
         text.gauge("http_server_active_requests", "Requests in the app, and those that wait for it.",
                    figures[:in_app] + figures[:waiting])
-        text.gauge("abaca_requests", "The same, by where they are; held: they wait for a pool of the app.",
+        text.gauge("abaca_active_requests", "The same, by where they are; held: they wait for a pool of the app.",
                    { { state: "app" } => figures[:in_app], { state: "held" } => figures[:held],
                      { state: "queue" } => [figures[:waiting] - figures[:held], 0].max })
         text.gauge("abaca_bodies", "Requests whose bodies are still coming.", figures[:gathering])
