@@ -18,7 +18,7 @@ class MetricsParsersTest < Minitest::Test
       [200, {}, ["thing\n"]]
     end)
   RUBY
-  PYTHON = <<~'PYTHON'
+  PYTHON = <<~PYTHON
     import json, sys
     from prometheus_client import parser
     from prometheus_client.openmetrics import parser as open_parser
