@@ -34,6 +34,11 @@ class DashboardBrowserTest < Minitest::Test
     assert_equal ["/reports/7"], column("PATH")
     browser.click("#rows button.open")
     browser.wait_for("/Kept since.*slow/s.test(document.querySelector('#detail').innerText)")
+    # Behind each wait, over all of it: another one has kept the loop.
+    assert_equal browser.value("document.querySelectorAll('#detail .lane').length"),
+                 browser.value("document.querySelectorAll('#detail .lane b').length")
+    assert_operator browser.value("document.querySelector('#detail .lane b').offsetWidth"), :>, 30
+    assert_match(%r{request 8, app/reports\.rb:41}, browser.value("document.querySelector('#detail').innerText"))
     refute_includes browser.value("document.body.innerText"), "[object"
     browser.press("Escape")
     browser.wait_for("!document.querySelector('#detail').open")
