@@ -9,7 +9,10 @@ module Abaca
     MOST = 1_000
     # Characters of a path.
     PATH = 200
-    private_constant :MOST, :PATH
+    # Equal stacks that are shown, and frames of one.
+    STACKS = 50
+    FRAMES = 20
+    private_constant :MOST, :PATH, :STACKS, :FRAMES
 
     # @param requests [Requests]
     def initialize(requests)
@@ -22,6 +25,7 @@ module Abaca
       threads = Thread.list
       ["=== #{@requests.size} requests, #{@others.size} other fibers, #{threads.size} threads ===",
        *some(@requests) { |request| request_line(request) }, *some(@others) { |fiber| "fiber    #{waits(fiber)}" },
+       *stacks,
        *threads.flat_map { |thread| thread_lines(thread) }, "==="].join("\n")
     end
 
@@ -51,6 +55,20 @@ module Abaca
       text += " (#{fiber[:detail]})" if fiber[:detail]
       text += " at #{fiber[:frame]}" if fiber[:frame]
       Log::Text.escape(text)
+    end
+
+    # Fibers that wait at the same place, with the same frames: how many, for what, and the age of the oldest request.
+    def stacks
+      waiting = (@requests + @others).select { |row| row[:waiting_for] && row[:backtrace] }
+      groups = waiting.group_by { |row| [row[:waiting_for], row[:backtrace]] }.values.select { |rows| rows.size > 1 }
+      groups.sort_by { |rows| -rows.size }.first(STACKS).flat_map { |rows| stack_lines(rows) }
+    end
+
+    def stack_lines(rows)
+      oldest = rows.filter_map { |row| row[:age] }.max
+      age = format(", the oldest %.3f s", oldest) if oldest
+      frames = Frames.without_own(rows.first[:backtrace]).first(FRAMES)
+      ["#{rows.size} wait for #{rows.first[:waiting_for]}#{age}:", *frames.map { |frame| "  #{frame}" }]
     end
 
     def thread_lines(thread)

@@ -46,11 +46,12 @@ module Abaca
 
     def route(env) = env && ROUTES.filter_map { |key| env[key] }.find { |value| value.is_a?(String) }
 
-    # An event's text is short: of a path only the file.
+    # An event's text is short: behind the app's line, of a path only the file.
     def frames(place, backtrace)
       own = Frames.without_own(backtrace)
       from = own.index { |frame| frame.end_with?(place) } || 0
-      [*own[from, MOST]].map { |frame| frame[%r{[^/]+:\d+}] || frame }.join(" < ")
+      others = [*own[from + 1, MOST - 1]].map { |frame| frame[%r{[^/]+:\d+}] || frame }
+      [Frames.place(backtrace), *others].compact.join(" < ")
     end
   end
 end

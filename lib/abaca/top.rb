@@ -14,6 +14,7 @@ module Abaca
     require_relative "top/help"
     require_relative "top/keys"
     require_relative "top/pages"
+    require_relative "top/places"
     require_relative "top/prompt"
     require_relative "top/reader"
     require_relative "top/server"
@@ -113,7 +114,7 @@ module Abaca
     def show(server)
       sight = Sight.new(server.page, master: server.pid)
       style = Style.of(@env, terminal: terminal?)
-      return pages(sight, style) if @json || style.dumb
+      return pages(server, sight, style) if @json || style.dumb
 
       view = View.new(sight, style:, screen: @screen || :workers, filter: @options[:filter].to_s,
                              worker: @options[:worker])
@@ -121,9 +122,9 @@ module Abaca
       Session.new(server, terminal: Terminal.new(@input, @out), style:, view:, pace: @pace, looks:).run(sight)
     end
 
-    def pages(sight, style)
+    def pages(server, sight, style)
       screens = @screen ? [@screen] : Sight::SCREENS.keys
-      Pages.new(sight, out: @out, style:, screens:, **@options)
+      Pages.new(sight, out: @out, style:, screens:, places: Places.new(server), **@options)
            .write(looks: @looks || 1, pace: @pace, json: @json, width:)
     end
 

@@ -79,6 +79,31 @@ class ControlCrewTest < Minitest::Test
     assert_equal 0, finish(command)
   end
 
+  # Where each request is; who does not answer is pending, and what the page says is there all the same.
+  def test_requests_with_their_frames
+    command = run_single
+    waiting(command, 2) do
+      refute_includes look("requests")[:requests].first.keys, :line
+      first, = JSON.parse(ask_for_frames, symbolize_names: true)[:requests]
+      assert_match(/\Aconfig\.ru:4 in /, first[:line])
+      assert_match(/config\.ru:4:in /, first[:frames].join("\n"))
+      refute_includes first.keys, :pending
+      command.signal(:STOP)
+      assert(eventually { File.read("/proc/#{command.pid}/stat").include?(") T ") })
+      found = JSON.parse(ask_for_frames, symbolize_names: true)
+      assert_equal [true, true], found[:requests].map { |row| row[:pending] }
+      assert_equal %w[/wait /wait], found[:requests].map { |row| row[:path] }
+    ensure
+      command.signal(:CONT)
+    end
+    assert_equal 0, finish(command)
+  end
+
+  def ask_for_frames
+    Abaca::Control::Client.new("unix://#{@directory}/control.sock").call("GET", "/requests?frames=1",
+                                                                         token: "hush").body
+  end
+
   # The master is not asked: it may be stopped.
   def test_workers_are_asked_by_the_watch
     command = run_cluster(APP, config: "#{CONFIG}workers 2\n")

@@ -12,8 +12,11 @@ class ProfileSamplerTest < Minitest::Test
   # The state of a sleep: Ruby 3.1 does not tell what a thread does, and so waits for anything.
   SLEEPS = %w[sleep io].freeze
 
+  # Requests.
+  MANY = 5_000
+
   def setup
-    @page = Abaca::Page.create(slots: 1)
+    @page = Abaca::Page.create(slots: 1, rows: MANY)
     @slot = @page[0].claim
     super
   end
@@ -40,7 +43,7 @@ class ProfileSamplerTest < Minitest::Test
       case env["PATH_INFO"]
       when %r{\A/reports/} then wait_here
       when "/burn" then burn(0.4)
-      when %r{\A/spin/(\d+)} then deep(Regexp.last_match(1).to_i) { burn(0.04) }
+      when %r{\A/spin/(\d+)} then deep(Regexp.last_match(1).to_i) { burn(0.06) }
       end
       [200, { "content-type" => "text/plain" }, ["ok"]]
     end
@@ -53,6 +56,17 @@ class ProfileSamplerTest < Minitest::Test
     sampler = Abaca::Profile::Sampler.new(running.server)
     found = JSON.parse(JSON.generate(sampler.take(kind, seconds)), symbolize_names: true)
     Abaca::Profile.new(kind:, seconds:).tap { |all| all.add(0, Process.pid, found) }
+  end
+
+  # While the block runs.
+  def profile_during(running, kind)
+    sampler = Abaca::Profile::Sampler.new(running.server)
+    thread = Thread.new { sampler.take(kind, 60) }
+    assert(eventually { thread.stop? })
+    yield
+    sampler.cancel
+    found = JSON.parse(JSON.generate(thread.value), symbolize_names: true)
+    Abaca::Profile.new(kind:, seconds: found[:seconds]).tap { |all| all.add(0, Process.pid, found) }
   end
 
   # Asks for each path on a connection of its own, while the block runs; its value.
@@ -97,7 +111,8 @@ class ProfileSamplerTest < Minitest::Test
   def test_the_line_of_the_app_is_at_the_top_for_a_stall
     each_mode do |mode|
       running = serving(mode)
-      found = asking(running, %w[/burn]) { profile(running, "stall", 0.6) }
+      assert_equal 200, ask(running).status # it runs
+      found = profile_during(running, "stall") { assert_equal 200, ask(running, request("GET", "/burn")).status }
       top = found.merged.first
       refute_nil top, mode
       assert_includes BURN_LINES, top.place[/:(\d+) in /, 1].to_i, "#{mode}: #{top.place}"
@@ -121,13 +136,41 @@ class ProfileSamplerTest < Minitest::Test
   # The limit is 50 stacks in a process; the least give way, and their time goes to one row.
   def test_stalls_of_many_stacks_are_bounded
     running = serving("fiber", spare_loops: 0)
-    found = asking(running, (1..60).map { |depth| "/spin/#{depth}" }) { profile(running, "stall", 3) }
+    assert_equal 200, ask(running).status
+    found = profile_during(running, "stall") { (1..70).each { |depth| ask(running, request("GET", "/spin/#{depth}")) } }
     kept, rest = found.stacks.partition(&:label)
     assert_operator kept.size, :<=, 50
     assert_equal 1, rest.size
     assert_operator rest.first.seconds, :>, 0
     assert_equal [nil, [], nil], rest.first.to_h.values_at(:label, :frames, :place)
     assert_match(/\A\(other stacks\);\[run\] \d+$/, found.form("collapsed").text[/^\(other.*/])
+  end
+
+  # A look costs the same few milliseconds with any number of requests that wait, and all their time is charged.
+  def test_very_many_waits
+    skip "too few descriptors" if Process.getrlimit(:NOFILE).first < 12_000
+    gate = Queue.new
+    running = serve(lint: false, slot: @slot, max_fibers: MANY + 10) { |_env| [200, {}, [gate.pop.to_s]] }
+    sockets = Array.new(MANY) { TCPSocket.new("127.0.0.1", running.port).tap { |one| one.write(GET) } }
+    assert(eventually(within: 40) { @page.states[:lock] == MANY })
+    samples = Abaca::WaitSamples.new(running.server.sources.first)
+    began = Waits.now
+    times = Array.new(20) { cpu_of { samples.look } }
+    passed = Waits.now - began
+    assert_operator times.sort[times.size / 2], :<, 0.01
+    rows = samples.to_a
+    assert_equal [["GET (no route)", :lock]], rows.map { |row| row.first(2) }
+    assert_in_delta passed * MANY, rows.sum { |row| row[3] }, passed * MANY * 0.2
+    assert_operator rows.sum { |row| row[4] }, :>, 20 * 10
+  ensure
+    gate&.close
+    sockets&.each(&:close)
+  end
+
+  def cpu_of
+    began = Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID)
+    yield
+    Process.clock_gettime(Process::CLOCK_THREAD_CPUTIME_ID) - began
   end
 
   def test_a_server_without_a_slot_has_no_waits

@@ -43,6 +43,19 @@ class RequestsTest < Minitest::Test
     assert_match(/\A=== 0 requests, 0 other fibers, \d+ threads ===$/, running.server.dump)
   end
 
+  # As many stacks as there are, each once.
+  def test_a_dump_groups_equal_stacks
+    running = serve_deeds
+    skip "only a scheduler of ours tells" unless tells?(running)
+    5.times { start(running, "/sleep") }
+    2.times { start(running, "/queue") }
+    start(running, "/holder")
+    text = running.server.dump
+    groups = text.scan(/^(\d+) wait for (\w+), the oldest \d+\.\d{3} s:\n((?:  .*\n)+)/)
+    assert_equal [%w[5 sleep], %w[2 queue]], groups.map { |group| group.first(2) }
+    groups.each { |_, _, frames| assert_match(/requests_test\.rb:\d+:in /, frames) }
+  end
+
   def test_where_it_came_from_and_for_how_long_it_has_been_here
     running = serve_deeds
     before = now

@@ -16,7 +16,7 @@ class EventsTest < Minitest::Test
       event = event_of(server, :stall)
       assert_equal [id, server.pid], event.values_at(:request, :pid)
       assert_operator event[:time], :>=, 0.1
-      assert_match(%r{\A/the/route sight_case\.rb:\d+ < sight_case\.rb:\d+}, event[:text])
+      assert_match(%r{\A/the/route test/support/sight_case\.rb:\d+ in .* < sight_case\.rb:\d+}, event[:text])
     end
   end
 
@@ -30,8 +30,9 @@ class EventsTest < Minitest::Test
     events.call(0.2, nil, ["/app/b.rb:1:in `call'"], nil)
     seconds += 1
     events.call(0.3, { "http.route" => "/x" }, ["/app/a.rb:1:in `call'"], 8)
-    assert_equal [[:stall, "a.rb:1", { request: 7, time: 0.2 }], [:stall, "b.rb:1", { request: nil, time: 0.2 }],
-                  [:stall, "/x a.rb:1", { request: 8, time: 0.3 }]], noted
+    assert_equal [[:stall, "/app/a.rb:1 in `call'", { request: 7, time: 0.2 }],
+                  [:stall, "/app/b.rb:1 in `call'", { request: nil, time: 0.2 }],
+                  [:stall, "/x /app/a.rb:1 in `call'", { request: 8, time: 0.3 }]], noted
   end
 
   def test_a_request_that_is_cancelled

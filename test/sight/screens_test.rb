@@ -105,6 +105,13 @@ class SightScreensTest < Minitest::Test
     found = look
     stall, = @sight.overview(found).stalls
     assert_equal "STALL  worker 1  410ms  GET /items/3  app/reports.rb:41 in `sum'  1 other loop goes on", stall.line
+    # What the process itself says is of now.
+    found.places = { "1.3" => "app/reports.rb:44 in `rows'" }
+    assert_equal ["STALL  worker 1  410ms  GET /items/3  app/reports.rb:44 in `rows'  1 other loop goes on"],
+                 @sight.overview(found).stalls.map(&:line)
+    assert_equal [["app/reports.rb:44 in `rows'"]], cells(@sight.screen(:requests, found), :place)
+    found.places = { "1.3" => "pending" }
+    assert_match(%r{app/reports\.rb:41}, @sight.overview(found).stalls.first.line)
     assert_equal [[:stalled, "/items/3"], [:busy, nil]], cells(@sight.screen(:fibers, found), :state, :path)
     assert_equal [:alarm, nil], @sight.screen(:fibers, found).rows.map(&:mark)
     assert_equal({ worker: 1, age: 0.41, method: "GET", path: "/items/3" },

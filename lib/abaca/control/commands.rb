@@ -5,6 +5,7 @@ require_relative "catalogue"
 require_relative "pages"
 require_relative "profiles"
 require_relative "puma_stats"
+require_relative "whereabouts"
 
 module Abaca
   class Control
@@ -34,6 +35,7 @@ module Abaca
         @board = board
         @data_only = data_only
         @profiles = crew && Profiles.new(crew)
+        @whereabouts = crew && Whereabouts.new(crew)
       end
 
       # @param entry [Catalogue::Entry] who asks may have it
@@ -72,9 +74,16 @@ module Abaca
       def look(name, request) = Answer.of(@looks.public_send(name), request)
 
       def view(name, request)
+        return requests(request) if name == "requests" && request.parameter("frames") == "1" && @whereabouts
+
         return Answer.of(@views.public_send(name, request), request) unless streams?(name, request)
 
         Answer.events(EventStream.new(@views, request["last-event-id"]))
+      end
+
+      def requests(request)
+        found = @views.requests(request)
+        Answer.of(found.merge(requests: @whereabouts.add(found[:requests])), request)
       end
 
       def streams?(name, request) = name == "events" && request.prefers?("text/event-stream")

@@ -13,7 +13,9 @@ module Abaca
       PAUSE = 0.2
       # Frames of a backtrace.
       FRAMES = 40
-      private_constant :PAUSE, :FRAMES
+      # ... of a request in a list.
+      INNERMOST = 10
+      private_constant :PAUSE, :FRAMES, :INNERMOST
 
       # @param enrolment [Enrolment]
       # @param slot [Integer] the process's number in the page
@@ -56,6 +58,7 @@ module Abaca
         case word
         when "gc" then collect
         when "fibers" then Answer.json(fibers)
+        when "frames" then Answer.json(frames(**with))
         when "pools" then Answer.json(PoolGate.figures)
         when "log-level" then change_log_level(**with)
         when "set" then change(**with)
@@ -80,6 +83,14 @@ module Abaca
         of_requests = found.to_a.select { |row| row.key?(:backtrace) }
         [*of_requests.map { |row| fiber(row).merge(row.slice(:id, :age), request: "#{row[:method]} #{row[:path]}") },
          *found.others.map { |row| fiber(row) }].map { |row| row.transform_values { |value| plain(value) } }
+      end
+
+      # Of these requests, the line of the app and the innermost frames.
+      def frames(ids:)
+        ids = ids.fetch(@slot.to_s.to_sym, [])
+        @server.sources.first.backtraces(ids).transform_values do |backtrace|
+          { line: plain(Frames.place(backtrace).to_s), frames: plain(Frames.without_own(backtrace).first(INNERMOST)) }
+        end
       end
 
       def fiber(row)

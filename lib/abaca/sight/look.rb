@@ -28,6 +28,13 @@ module Abaca
       # @return [Integer, nil] the master's process, or the only one
       attr_reader :master
 
+      # @return [Hash{String => String}] the lines of the app where requests are, by their ids, as far as somebody has
+      #   asked their processes
+      attr_writer :places
+
+      # @return [Hash{String => String}]
+      def places = @places || {}
+
       # @yield [Reading] gives a counter of it
       # @return [Float, nil] how much it has grown in a second; nil when there is no time to compare with
       def rate

@@ -10,6 +10,8 @@ module Abaca
       BEAT = 3.0
       # An event tells the line of the app a little after the stall has begun.
       NEAR = 2.0
+      # A process has not said where its requests are.
+      PENDING = "pending"
       private_constant :BEAT, :NEAR
 
       # `worker` is its number, `age` seconds; `verb` and `path` are those of the request that holds the loop, `text`
@@ -46,9 +48,12 @@ module Abaca
         end
       end
 
-      # The line of the app, if the log has found it by now.
+      # The line of the app, as the process says it now; else if the log has found it by now.
       def place(worker, request)
         return unless request
+
+        now = @look.places["#{worker.slot.index}.#{request[:id]}"]
+        return now if now && now != PENDING
 
         event = @look.now.events.find do |one|
           one[:kind] == :stall && one[:slot] == worker.slot.index && one[:request] == request[:id]

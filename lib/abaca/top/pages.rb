@@ -14,9 +14,11 @@ module Abaca
       # @param out [IO]
       # @param style [Style]
       # @param screens [Array<Symbol>]
+      # @param places [Places, nil] knows where requests are
       # @param options [Hash{Symbol => Object}] `filter` and `worker`, as for Sight::Screen.new
-      def initialize(sight, out:, style:, screens: Sight::SCREENS.keys, **options)
+      def initialize(sight, out:, style:, screens: Sight::SCREENS.keys, places: nil, **options)
         @sight = sight
+        @places = places
         @out = out
         @style = style
         @screens = screens
@@ -32,6 +34,7 @@ module Abaca
         (looks.zero? ? 1.step : 1.upto(looks)).each do |number|
           sleep pace
           look = @sight.look
+          look.places = @places.wait if @places
           @out.puts(json ? line(look) : page(look, width, last: number == looks))
           @out.flush
         end

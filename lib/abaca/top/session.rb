@@ -36,6 +36,7 @@ module Abaca
         @pace = pace
         @left = looks
         @acts = Acts.new(server)
+        @places = Places.new(server)
       end
 
       # @param sight [Sight]
@@ -64,6 +65,7 @@ module Abaca
         return if @frozen
 
         @look = @sight.look
+        @look.places = @places.look
         count unless first # which is only one to compare with
       end
 

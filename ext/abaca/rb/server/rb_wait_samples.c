@@ -11,6 +11,7 @@
 #include "rb/rack/rb_lookup.h"
 #include "rb/rack/rb_sight.h"
 #include "rb/run/rb_stall_samples.h"
+#include "rb/run/rb_turn.h"
 #include "rb/scheduler/rb_scheduler.h"
 
 /* Time of a look for descriptions, and how many waits are chosen for one. */
@@ -403,6 +404,44 @@ static VALUE server_stall_samples(VALUE self, VALUE kept) {
   return ab_stall_samples_to_a(RTEST(kept) ? &stalls->kept : &stalls->asked);
 }
 
+/* call-seq: tell_stalls
+ *
+ * What is known of loops that are kept is logged now, and not when one of them turns. */
+static VALUE server_tell_stalls(VALUE self) {
+  ab_server *server = ab_server_own_or_null(self);
+  if (server && server->running) ab_turn_log_stalls(&server->run.stalls);
+  return Qnil;
+}
+
+/* --- single requests --- */
+
+/* call-seq: backtraces(ids) -> {id => [line, ...]}
+ *
+ * Where the requests in the application are that have these ids. The keys of a Hash are looked up
+ * before Ruby code may run. */
+static VALUE server_backtraces(VALUE self, VALUE ids) {
+  ab_server *server = ab_server_own_or_null(self);
+  VALUE wanted = rb_hash_new(), found = rb_ary_new(), result = rb_hash_new();
+  Check_Type(ids, T_ARRAY);
+  for (long i = 0; i < RARRAY_LEN(ids); i++)
+    rb_hash_aset(wanted, ULL2NUM(NUM2ULL(RARRAY_AREF(ids, i))), Qtrue);
+  if (!server) return result;
+  const ab_list *calls = &server->run.rack.calls;
+  for (const ab_list *node = calls->next; node != calls; node = node->next) {
+    const ab_call *call = AB_CONTAINER_OF(node, ab_call, link);
+    if (!NIL_P(call->handle) && RTEST(rb_hash_lookup(wanted, ULL2NUM(call->id))))
+      rb_ary_push(found, call->handle);
+  }
+  for (long i = 0; i < RARRAY_LEN(found); i++) {
+    const ab_call *call = ab_call_or_null(RARRAY_AREF(found, i));
+    if (!call) continue;
+    VALUE id = ULL2NUM(call->id), waiter = waiter_of(call);
+    VALUE lines = rb_funcall(waiter, rb_intern("backtrace"), 2, INT2FIX(0), INT2FIX(DEEPEST));
+    if (!NIL_P(lines)) rb_hash_aset(result, id, lines);
+  }
+  return result;
+}
+
 void ab_init_samples(VALUE mAbaca, VALUE cEngine) {
   VALUE klass = rb_define_class_under(mAbaca, "WaitSamples", rb_cObject);
   rb_define_alloc_func(klass, samples_alloc);
@@ -411,6 +450,8 @@ void ab_init_samples(VALUE mAbaca, VALUE cEngine) {
   rb_define_method(klass, "look_at_runs", samples_look_at_runs, 1);
   rb_define_method(klass, "looks", samples_looks, 0);
   rb_define_method(klass, "to_a", samples_to_a, 0);
+  rb_define_method(cEngine, "backtraces", server_backtraces, 1);
+  rb_define_method(cEngine, "tell_stalls", server_tell_stalls, 0);
   rb_define_method(cEngine, "profile_stalls=", server_profile_stalls, 1);
   rb_define_method(cEngine, "stall_samples", server_stall_samples, 1);
 }

@@ -11,7 +11,7 @@ module Abaca
           figure(:age, "AGE", :seconds, rank: 0), figure(:worker, "W", :count), words(:mode, "MODE", rank: 3),
           words(:phase, "PHASE", rank: 4), words(:state, "STATE", rank: 0), words(:waits_for, "WAITS-FOR", rank: 2),
           figure(:since, "SINCE", :seconds), words(:method, "METHOD"), words(:path, "PATH", wide: true, rank: 0),
-          words(:client, "CLIENT", rank: 3)
+          words(:place, "PLACE", rank: 2), words(:client, "CLIENT", rank: 3)
         ], sort: :age
 
         # All rows are only read where the oldest are not enough.
@@ -27,10 +27,12 @@ module Abaca
         end
 
         def row(worker, request)
+          id = "#{worker.slot.index}.#{request[:id]}"
           cells = { age: request[:age], worker: worker.index, mode: request[:mode], phase: request[:phase],
                     state: request[:state], waits_for: request[:waits_for], since: request[:since],
-                    method: request[:method], path: request[:path], client: request[:peer], route: request[:route] }
-          Row.new(id: [worker.slot.index, request[:id]].join("."), cells:, source: [worker, request[:id]])
+                    method: request[:method], path: request[:path], place: @look.places[id],
+                    client: request[:peer], route: request[:route] }
+          Row.new(id:, cells:, source: [worker, request[:id]])
         end
       end
     end
