@@ -20,6 +20,17 @@ class EventsTest < Minitest::Test
     end
   end
 
+  # Nothing else runs that could tell: the event comes with a heartbeat.
+  def test_a_stall_is_told_while_it_lasts
+    serve("fiber", stall_after: 20, stall_report: 100) do |server|
+      server.begin("/spin")
+      assert server.row_in(:run, "/spin")
+      event = event_of(server, :stall)
+      assert_equal [event[:request]], server.slot.requests.map { |row| row[:id] }, "the request has ended"
+      assert_match(/\Asight_case\.rb:\d+/, event[:text])
+    end
+  end
+
   # A place that stalls all the time leaves others their places in the ring.
   def test_a_place_is_noted_once_in_a_second
     seconds = 10.0

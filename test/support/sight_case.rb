@@ -225,6 +225,8 @@ module SightCase
       burn(0.6)
     end
 
+    def spin(_env) = burn(3)
+
     def burn(seconds)
       limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
       nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) < limit
