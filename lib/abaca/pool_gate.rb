@@ -91,7 +91,7 @@ module Abaca
     # @return [Hash{Symbol => Object}]
     def figures
       size = @pool.public_send(@size)
-      here = @lock.synchronize { forked? ? 0 : @line.size + [@inside - (size || @inside), 0].max }
+      here = @lock.synchronize { forked? ? 0 : @line.size + @inside }
       { id: @id, pool: name, size:, **in_use(size), waiting: [here, waiting_inside].max }
     end
 
@@ -117,7 +117,7 @@ module Abaca
     end
 
     def clear
-      @inside = 0 # in the pool: more than its places means that some wait
+      @inside = 0 # in the pool, where they wait if it has no place
       @line = []
       @told = 0
     end

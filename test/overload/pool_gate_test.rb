@@ -67,6 +67,7 @@ class OverloadPoolGateTest < Minitest::Test
       ("a".."e").each { |name| through(name) }
       assert_equal %w[a b], @entered
       assert_equal [[2, 2], [2, 3], [2, 4], [2, 5]], @engine.loads
+      assert_equal [2, 5], @gate.figures.values_at(:size, :waiting)
       5.times { @ends << 1 }
     end
     assert_equal %w[a b c d e], @entered

@@ -174,6 +174,19 @@ class SightScreensTest < Minitest::Test
     assert_equal 5, screen.to_h(most: 5)[:rows].size
   end
 
+  # The page knows how much memory each worker had: nobody has to look for a minute first.
+  def test_memory_that_grows_at_the_first_look
+    started = @slots[0].started_at = @slots[1].started_at = Time.now - 60
+    rss = ->(i, by) { { at: started + i, rss: i.negative? ? 5000 : 100 + (by * i).round } }
+    @slots[0].records = { seconds: Array.new(62) { |i| rss.call(i - 2, 0.5) } }
+    @slots[1].records = { seconds: Array.new(60) { |i| rss.call(i, 0.05) } }
+    growths = cells(@sight.screen(:workers, @sight.look), :worker, :growth).to_h
+    assert_in_delta 1800, growths[0], 20
+    assert_nil growths[1]
+    @slots[1].records[:tens] = Array.new(30) { |i| { at: started + (10 * i), rss: 100 + i } }
+    assert_in_delta 360, cells(@sight.screen(:workers, @sight.look), :worker, :growth).to_h[1], 5
+  end
+
   def test_routes
     route = { route: "/a", requests: 10, errors: 0, stalls: 1, sums: { run: 1.0, db: 1.0 } }
     @slots.each { |slot| slot.routes = [route] }

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "../growth"
 require_relative "../screen"
 
 module Abaca
@@ -13,7 +14,7 @@ module Abaca
           figure(:in_app, "IN", :count), figure(:queue, "QUEUE", :count), figure(:busy, "LOOP%", :percent),
           figure(:lag, "LAG99", :seconds), figure(:stalls, "STALLS", :count, rank: 2), figure(:gc, "GC%", :percent),
           figure(:cpu, "CPU%", :percent), figure(:pss, "PSS", :bytes), figure(:anonymous, "ANON", :bytes, rank: 3),
-          figure(:growth, "MB/H", :signed, rank: 2), figure(:restarts, "RESTARTS", :count, rank: 5)
+          figure(:growth, "MB/H", :signed), figure(:restarts, "RESTARTS", :count, rank: 5)
         ], sort: :lag
 
         # Percent of the time from which a loop is nearly full.
@@ -28,7 +29,7 @@ module Abaca
             gc = share(worker) { |one| one.totals[:gc_time] }
             stopped = @look.stopped?(worker.pid)
             cells = { worker: worker.index, pid: worker.pid, state: stopped ? :stopped : worker.state,
-                      phase: worker.phase, **requests(worker), busy:, gc:, **memory(worker.pid) }
+                      phase: worker.phase, **requests(worker), busy:, gc:, **memory(worker) }
             Row.new(id: worker.pid, cells:, mark: stopped || busy.to_f >= FULL ? :alarm : nil, source: worker)
           end
         end
@@ -41,10 +42,10 @@ module Abaca
             restarts: worker.restarts }
         end
 
-        def memory(pid)
-          memory = @look.machine.memory_of(pid)
-          growth = @look.machine.growth_of(pid)
-          { cpu: @look.cpu(pid), pss: memory&.pss, anonymous: memory&.anonymous,
+        def memory(worker)
+          memory = @look.machine.memory_of(worker.pid)
+          growth = @look.machine.growth_of(worker.pid) || Growth.of(worker)
+          { cpu: @look.cpu(worker.pid), pss: memory&.pss, anonymous: memory&.anonymous,
             growth: growth && (growth * 3600 / Units::MB) }
         end
 
