@@ -197,6 +197,15 @@ module Abaca
     # @return [Boolean] whether lines have the process's id
     def pid? = @pid
 
+    # Has somebody told that lines are lost, once in a minute. It is called on any thread; what it raises is dropped.
+    #
+    # @yieldparam error [Exception] why they cannot be written
+    # @return [nil]
+    def on_loss(&block)
+      @on_loss = block
+      nil
+    end
+
     # Waits until everything so far is written.
     #
     # @param timeout [Numeric] seconds to wait at most
@@ -227,6 +236,13 @@ module Abaca
       other = io.equal?(@io) ? @err : @out
       text = "the log cannot be written, and lines are dropped: #{error.message} (#{error.class})"
       other.push(text_of(@form.entry(:error, text))) unless @out.equal?(@err)
+      tell_loss(error)
+    end
+
+    def tell_loss(error)
+      @on_loss&.call(error)
+    rescue StandardError
+      nil # there is no place to say so
     end
 
     def put(level, text)

@@ -50,6 +50,7 @@ module Abaca
       @log = @config[:log] || Log.new(level: @config[:log_level], format: @config[:log_format])
       Compat.adapt(@config, @log)
       @slot = slot
+      @log.on_loss { |error| slot.note(:log, "lines are lost: #{error.message}") } if slot
       @out_of_band = OutOfBand.new(@config[:out_of_band], @log)
       @engine = Engine.new(app, { **engine_options, slot:, balance: @config[:worker_balance] })
       @contexts = [] # of the listeners, in their order: nil for one without TLS

@@ -49,6 +49,11 @@ class LogWriterTest < Minitest::Test
     File.open("/dev/full", "a") do |out|
       err = StringIO.new
       log = Abaca::Log.new(out, err)
+      told = []
+      log.on_loss do |error|
+        told << error.class
+        raise "what it raises is dropped"
+      end
       3.times do
         log.info("lost\ntoo")
         assert log.flush(30)
@@ -59,6 +64,7 @@ class LogWriterTest < Minitest::Test
       assert log.release(30)
       assert_equal "after\nabaca: 6 log lines were dropped\n", File.read(path)
       assert_match(/\Aabaca: the log cannot be written, and lines are dropped: No space left .*\n\z/, err.string)
+      assert_equal [Errno::ENOSPC], told
       assert_equal 6, log.dropped
     end
   end

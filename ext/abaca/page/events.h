@@ -20,7 +20,8 @@
   KIND(ERROR, "error")   /* the application raised */                                              \
   KIND(MODE, "mode")     /* a route has moved to threads or back */                                \
   KIND(MEMORY, "memory") /* a worker was replaced for its memory */                                \
-  KIND(MARK, "mark")     /* a deploy, or what an operator notes */
+  KIND(MARK, "mark")     /* a deploy, or what an operator notes */                                 \
+  KIND(LOG, "log")       /* lines of the log are lost */
 
 enum ab_page_event_kind {
 #define AB_PAGE_EVENT_KIND_NAME(name, text) AB_PAGE_EVENT_##name,

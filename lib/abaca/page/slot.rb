@@ -47,7 +47,8 @@ module Abaca
 
       # Writes an event. Any process that has the page may, of any slot.
       #
-      # @param kind [Symbol] :boot, :drain, :death, :stall, :reject, :gc, :cancel, :error, :mode, :memory, :mark
+      # @param kind [Symbol] :boot, :drain, :death, :stall, :reject, :gc, :cancel, :error, :mode, :memory, :mark,
+      #   :log
       # @param text [String] kept as far as 88 bytes
       # @param time [Float, nil] seconds that it took
       # @param request [Integer, nil] its id

@@ -67,6 +67,7 @@ CHECK_CASE(garbage_is_not_read) {
   }
   CHECK(strcmp("boot", ab_page_event_kind_name(AB_PAGE_EVENT_BOOT)) == 0);
   CHECK(strcmp("mark", ab_page_event_kind_name(AB_PAGE_EVENT_MARK)) == 0);
+  CHECK(strcmp("log", ab_page_event_kind_name(AB_PAGE_EVENT_LOG)) == 0);
 }
 
 /* --- kept requests --- */
