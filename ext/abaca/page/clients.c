@@ -98,6 +98,22 @@ void ab_page_clients_count(ab_page_clients *self, const ab_addr *addr,
   ab_seq_close(&client->seq);
 }
 
+/* So many connections are worth a place that somebody with requests has. */
+#define MANY 8
+
+void ab_page_clients_meet(ab_page_clients *self, const ab_addr *addr, uint32_t open) {
+  if (self->count == 0) return;
+  ab_addr only = ab_page_client_bare(addr);
+  uint8_t place = *place_of(self, &only);
+  ab_page_client *client = place ? &self->clients[place - 1] : NULL;
+  if (!client) {
+    bool full = self->used == self->count;
+    if (full && (open < MANY || open <= AB_GET(self->clients[fewest(self)].open))) return;
+    client = enter(self, &only);
+  }
+  AB_PUT(client->open, open);
+}
+
 void ab__page_client_forget(ab_page_client *client) {
   put(client, &(ab_page_client){.requests = 0});
 }
@@ -105,9 +121,9 @@ void ab__page_client_forget(ab_page_client *client) {
 bool ab_page_client_load(const ab_page_client *client, ab_page_client *copy) {
   for (int i = 0; i < AB_SEQ_TRIES; i++) {
     uint32_t seq = ab_seq_begin(&client->seq);
-    if (!AB_GET(client->requests)) return false;
+    if (!AB_GET(client->requests) && !AB_GET(client->open)) return false;
     ab_words_get(copy, client, sizeof(*copy));
-    if (ab_seq_holds(&client->seq, seq)) return copy->requests > 0;
+    if (ab_seq_holds(&client->seq, seq)) return copy->requests > 0 || copy->open > 0;
   }
   return false;
 }

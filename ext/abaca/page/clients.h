@@ -1,6 +1,7 @@
 /* Which clients ask most: a sketch (space-saving) of a fixed size. When it is full, a new address
  * takes the place of the one with the fewest requests, and begins with that one's number, which is
- * by how much it may be too high. Whoever has more than 1/64 of all requests is in it. */
+ * by how much it may be too high. Whoever has more than 1/64 of all requests is in it. So is
+ * who has many connections. */
 #ifndef AB_PAGE_CLIENTS_H
 #define AB_PAGE_CLIENTS_H
 
@@ -13,7 +14,7 @@
 typedef struct ab_page_client {
   uint32_t seq;
   ab_addr addr;
-  uint64_t requests; /* 0: the place is free */
+  uint64_t requests; /* and none open: the place is free */
   uint64_t bytes;    /* received and sent, as all below since it has the place */
   uint64_t over;     /* by how much `requests` may be too high */
   uint32_t open;     /* connections now: opens.h writes it */
@@ -44,6 +45,10 @@ typedef struct ab_page_client_request {
 
 void ab_page_clients_count(ab_page_clients *self, const ab_addr *addr,
                            const ab_page_client_request *request);
+
+/* An address has so many connections now, and perhaps asks for nothing: it gets a place if there is
+ * one, or if the one who asks least has fewer. The engine is locked, as while they are shown. */
+void ab_page_clients_meet(ab_page_clients *self, const ab_addr *addr, uint32_t open);
 
 /* The port, and bytes that a family does not use, tell nobody apart: those that it has without
  * them, and where that one may be looked for. */

@@ -61,3 +61,10 @@ void ab_opens_show(const ab_opens *self, ab_page_client *clients, uint32_t count
     AB_PUT(clients[i].open, ab_opens_count(self, &client.addr));
   }
 }
+
+void ab_opens_introduce(const ab_opens *self, ab_page_clients *clients) {
+  for (size_t at = 0; at < PLACES; at++) {
+    uint32_t count = self->places[at].count;
+    if (count) ab_page_clients_meet(clients, &self->places[at].addr, count);
+  }
+}

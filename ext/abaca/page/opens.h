@@ -23,4 +23,7 @@ uint32_t ab_opens_count(const ab_opens *self, const ab_addr *addr);
 /* Writes them to the lines of clients, whoever else writes there. */
 void ab_opens_show(const ab_opens *self, ab_page_client *clients, uint32_t count);
 
+/* Has those with connections get places among the clients: on the thread that counts requests. */
+void ab_opens_introduce(const ab_opens *self, ab_page_clients *clients);
+
 #endif

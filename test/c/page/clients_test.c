@@ -120,6 +120,40 @@ CHECK_CASE(open_connections_of_many) {
   CHECK_INT(0, opens.used);
 }
 
+static uint32_t open_of(uint32_t i) {
+  int at = place(i);
+  return at < 0 ? 0 : clients[at].open;
+}
+
+/* Who floods with connections may never ask for anything. */
+CHECK_CASE(connections_of_one_that_asks_nothing) {
+  static ab_opens opens;
+  begin();
+  ab_addr silent = address(7000), few = address(7001);
+  for (int i = 0; i < 8; i++) ab_opens_add(&opens, &silent);
+  ab_opens_introduce(&opens, &table);
+  CHECK_INT(8, open_of(7000));
+  CHECK_INT(0, clients[0].requests);
+  for (int i = 0; i < 8; i++) ab_opens_remove(&opens, &silent);
+  ab_opens_show(&opens, clients, AB_PAGE_CLIENTS);
+  CHECK_INT(-1, place(7000));
+  ab_opens_add(&opens, &silent); /* it comes again */
+  ab_opens_introduce(&opens, &table);
+  CHECK_INT(1, open_of(7000));
+
+  begin();
+  for (uint32_t i = 0; i < 2 * AB_PAGE_CLIENTS; i++) count(i % AB_PAGE_CLIENTS);
+  count(1);
+  for (int i = 0; i < 7; i++) ab_opens_add(&opens, &silent);
+  for (int i = 0; i < 7; i++) ab_opens_add(&opens, &few);
+  ab_opens_introduce(&opens, &table);
+  CHECK_INT(8, open_of(7000));
+  CHECK_INT(-1, place(7001)); /* nobody goes for so few */
+  CHECK_INT(-1, place(0));
+  CHECK(place(1) >= 0);
+  CHECK_INT(2, clients[place(7000)].over);
+}
+
 /* A flood of addresses: whoever has more than 1/64 of all is found, and is off by no more than
  * told. */
 CHECK_CASE(heavy_clients_among_many) {
@@ -166,6 +200,8 @@ CHECK_CASE(areas_of_other_sizes) {
   ab_addr one = address(1);
   ab_page_clients_over(&table, NULL, 0);
   ab_page_clients_count(&table, &one, &(ab_page_client_request){.bytes = 1});
+  CHECK_INT(0, table.used);
+  ab_page_clients_meet(&table, &one, 9);
   CHECK_INT(0, table.used);
   ab_page_clients_over(&table, clients, 1000);
   CHECK_INT(AB_PAGE_CLIENTS, table.count);

@@ -74,6 +74,14 @@ static void show_opens(const ab_run *run) {
   ab_engine_unlock(run->rack.engine);
 }
 
+/* Of those that have asked for nothing yet, too. */
+static void introduce_opens(ab_sight *sight, ab_engine *engine) {
+  if (!sight || !sight->opens) return;
+  ab_engine_lock(engine);
+  ab_opens_introduce(sight->opens, &sight->clients);
+  ab_engine_unlock(engine);
+}
+
 void ab_server_second(ab_run *run, ab_nsec now) {
   ab_server *server = AB_CONTAINER_OF(run, ab_server, run);
   if (!server->part) return;
@@ -149,4 +157,5 @@ void ab_server_look_at_process(ab_server *server, uint32_t offloads, ab_nsec now
   size_t threads = run->threads ? ab_thread_pool_get_stats(run->threads).threads : 0;
   put_now_and_most(&process->threads, &process->threads_most, threads);
   AB_PUT(process->offloads, offloads);
+  introduce_opens(run->rack.sight, run->rack.engine);
 }
