@@ -15,7 +15,10 @@ class FakePage
     def initialize(index: 0, **given)
       { index:, pid: 1000 + index, state: :serving, phase: 0, started_at: Time.now - 3600, beat_age: 0.2,
         figures: FIGURES, totals: TOTALS, loops: [], routes: [], series: [], clients: [], rows: [], kept: [],
-        claims: 1, process: {}, events: [], records: {}, **given }.each { |name, value| public_send(:"#{name}=", value) }
+        claims: 1, process: {}, events: [], records: {}, **given }.each do |name, value|
+        public_send(:"#{name}=",
+                    value)
+      end
     end
 
     def requests(most: nil)
