@@ -9,16 +9,12 @@ class FakePage
   # All that a slot says is an attribute; what is left out is what an idle worker has.
   class Slot
     attr_accessor :index, :pid, :state, :phase, :started_at, :beat_age, :figures, :totals, :loops, :routes, :series,
-                  :clients, :rows, :kept, :claims, :process, :events,
-                  :records
+                  :clients, :rows, :kept, :claims, :process, :events, :records
 
     def initialize(index: 0, **given)
       { index:, pid: 1000 + index, state: :serving, phase: 0, started_at: Time.now - 3600, beat_age: 0.2,
         figures: FIGURES, totals: TOTALS, loops: [], routes: [], series: [], clients: [], rows: [], kept: [],
-        claims: 1, process: {}, events: [], records: {}, **given }.each do |name, value|
-        public_send(:"#{name}=",
-                    value)
-      end
+        claims: 1, process: {}, events: [], records: {}, **given }.each { |key, value| public_send(:"#{key}=", value) }
     end
 
     def requests(most: nil)
