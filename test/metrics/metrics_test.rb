@@ -76,40 +76,6 @@ class MetricsTest < Minitest::Test
     assert_operator found.sum("abaca_request_state_seconds_total"), :>, found.sum("#{DURATION}_sum")
   end
 
-  # Workers are killed meanwhile. What was counted once stays.
-  def test_no_counter_falls_while_workers_die
-    command = run_cluster(APP, config: config(2))
-    deadline = now + 20
-    before = scrape.counters
-    scrapes = deaths = 0
-    while now < deadline && scrapes < 10_000
-      if (scrapes % 25).zero? && running(command).size == 2
-        kill_one(command)
-        deaths += 1
-      end
-      poke(command)
-      found = scrape.counters
-      before.each { |key, value| assert_operator found.fetch(key, -1), :>=, value, "#{key} after #{deaths} deaths" }
-      before = found
-      scrapes += 1
-    end
-    assert_operator deaths, :>=, 2
-    restarts = nil
-    assert(eventually { (restarts = scrape["abaca_worker_restarts_total"]) >= deaths })
-    assert_equal deaths, restarts
-  end
-
-  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-
-  def kill_one(command) = Process.kill(:KILL, running(command).sample.pid)
-
-  # A connection of a worker that is killed breaks.
-  def poke(command)
-    request(command, "/things/1")
-  rescue SystemCallError, IOError
-    nil
-  end
-
   # Nobody of those that serve takes part.
   def test_while_all_are_stopped
     command = run_cluster(APP, config: config(2))
