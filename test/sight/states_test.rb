@@ -11,7 +11,7 @@ class StatesTest < Minitest::Test
   # path: the state of its wait on a fiber of Abaca's, and of another scheduler; where Ruby tells of threads (3.2), a
   # thread has it as well, or `io`.
   WAITS = { "/sleep" => :sleep, "/io" => :io, "/db" => :db, "/unix" => :cache, "/lock" => :lock, "/process" => :process,
-            "/offload" => :offload, "/pool" => :pool, "/body" => :body, "/drain" => :drain }.freeze
+            "/offload" => :offload, "/pool" => :pool, "/body" => :body, "/drain" => :drain, "/stream" => :io }.freeze
   TOLD = Thread.respond_to?(:each_caller_location) # 3.2
 
   %w[fiber thread routed hybrid guest:PlainScheduler].each do |mode|
@@ -108,7 +108,7 @@ class StatesTest < Minitest::Test
 
   # On threads of Ruby 3.1 only the server's own waits are seen, and what the app says.
   def shown(mode, path, state)
-    return state if %w[/body /drain /pool].include?(path)
+    return state if %w[/body /drain /pool /stream].include?(path)
     return state unless %w[thread routed].include?(mode)
 
     TOLD ? :io : :run

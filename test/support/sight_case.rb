@@ -39,7 +39,7 @@ module SightCase
     # Ends its wait, and reads the answer.
     def finish(path)
       case path
-      when "/io", "/lock", "/pool", "/offload" then @parts[:writer].write("x")
+      when "/io", "/lock", "/pool", "/offload", "/stream" then @parts[:writer].write("x")
       when "/children" then @parts[:writer].write("xx")
       when "/db", "/unix" then @peer.close
       when "/body" then @sockets[path].write("cd")
@@ -185,6 +185,7 @@ module SightCase
     def call(env)
       path = env["PATH_INFO"].delete_prefix("/")
       return [200, {}, ["x" * 30_000_000]] if path == "drain"
+      return [200, {}, written_elsewhere] if path == "stream"
 
       send(path, env) unless path.empty?
       [200, {}, ["ok\n"]]
@@ -205,6 +206,11 @@ module SightCase
     def compute(_env) = burn(0.1)
     def hog(_env) = Thread.new { burn(0.6) }
     def collect(_env) = 10.times { GC.start }
+
+    # A response that a thread writes, when the body's `call` has long returned.
+    def written_elsewhere
+      ->(stream) { Thread.new { stream.write(@lock.pop) && stream.close } }
+    end
 
     # A pipe of the request's own, whose other end a thread writes to.
     def pipe_read

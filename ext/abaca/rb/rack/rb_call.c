@@ -17,7 +17,7 @@ static VALUE client_moved(VALUE arg) {
 
 void ab_call_wait(ab_call *call, enum ab_wait_kind kind) {
   call->wait_kind = (uint8_t)kind;
-  if (kind != AB_WAIT_BLOCK && call->rack->hooks->waits(call)) {
+  if (kind != AB_WAIT_STREAM && call->rack->hooks->waits(call)) {
     /* Its own fiber is here, so that it does not end meanwhile. */
     rb_ensure(wait_for_client, (VALUE)call, client_moved, (VALUE)call);
   } else {

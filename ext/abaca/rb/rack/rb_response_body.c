@@ -266,7 +266,7 @@ void ab_body_write_call(ab_lines *head, VALUE headers, VALUE callable) {
     rb_funcall(callable, rb_intern("call"), 1, stream);
     while (!call->closed) {
       if (ab_call_gone(call)) ab_response_raise(AB_EPEER);
-      ab_call_wait(call, AB_WAIT_BLOCK);
+      ab_call_wait(call, AB_WAIT_STREAM);
     }
     call->streams = false;
   }

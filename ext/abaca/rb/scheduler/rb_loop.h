@@ -73,7 +73,8 @@ enum ab_wait_kind {
   AB_WAIT_OPERATION,
   AB_WAIT_REQUIRE, /* a file that another fiber or thread loads; see rb_uninterrupted.c */
   AB_WAIT_REQUEST_BODY,
-  AB_WAIT_RESPONSE_DRAIN
+  AB_WAIT_RESPONSE_DRAIN,
+  AB_WAIT_STREAM /* until the app, elsewhere, has closed the response */
 };
 
 /* The state of a request that waits so, as far as the kind tells. */

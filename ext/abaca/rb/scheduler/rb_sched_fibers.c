@@ -12,6 +12,7 @@ static const char *const kind_names[] = {
     [AB_WAIT_REQUIRE] = "require",
     [AB_WAIT_REQUEST_BODY] = "request_body",
     [AB_WAIT_RESPONSE_DRAIN] = "response_drain",
+    [AB_WAIT_STREAM] = "stream",
 };
 
 static VALUE symbol(const char *name) {

@@ -83,6 +83,7 @@ enum ab_state ab_state_of_wait(enum ab_wait_kind kind) {
       [AB_WAIT_REQUIRE] = AB_STATE_REQUIRE,
       [AB_WAIT_REQUEST_BODY] = AB_STATE_BODY,
       [AB_WAIT_RESPONSE_DRAIN] = AB_STATE_DRAIN,
+      [AB_WAIT_STREAM] = AB_STATE_IO,
   };
   return (size_t)kind < AB_ARRAY_LEN(states) ? states[kind] : AB_STATE_SCHED;
 }
