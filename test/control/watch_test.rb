@@ -55,7 +55,7 @@ class ControlWatchTest < Minitest::Test
 
   def assert_ends(command, watch)
     assert_equal 0, finish(command)
-    refute alive?(watch)
+    assert gone?(watch), "it was told to end, or killed"
     assert_empty Dir.children(@directory).grep(/sock|state/)
   end
 
