@@ -64,6 +64,26 @@ class MetricsTest < Minitest::Test
     refute_includes fetch.last, "aaaaaaaa"
   end
 
+  # METRICS_FLOOD=100000 is the long form.
+  def test_a_flood_of_paths_routes_and_methods
+    options = "supported_http_methods :any\nsilence_single_worker_warning"
+    command = run_cluster(APP, config: config(1, options), count: 1)
+    count = Integer(ENV.fetch("METRICS_FLOOD", 2000))
+    (0...count).each_slice(100) do |some|
+      client = connect(command.port)
+      client.write(some.map { |i| "M#{i} /p#{i}?#{i} HTTP/1.1\r\nHost: a.test\r\n\r\n" }.join)
+      some.size.times { client.read }
+      client.close
+    end
+    found = nil
+    assert(eventually { (found = scrape).sum("#{DURATION}_count") == count })
+    labels = found.samples["#{DURATION}_count"].keys
+    assert_equal 65, labels.size
+    assert_equal ["_OTHER"], labels.map { |of| of[:http_request_method] }.uniq
+    assert_equal count - 64, found["abaca_routes_dropped_total"]
+    assert_operator fetch.last.bytesize, :<, 300_000
+  end
+
   # What they spoil is the percentiles. All else has them.
   def test_requests_that_are_ignored
     command = run_cluster(APP, config: config(1, <<~RUBY), count: 1)
