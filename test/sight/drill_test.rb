@@ -19,6 +19,7 @@ class DrillTest < Minitest::Test
   CONFIG = <<~RUBY
     port 0
     workers 2
+    tag "shop"
     state_path "state"
     activate_control_app "unix://control.sock", auth_token: "secret"
     stdout_redirect "log/out", "log/err", true
@@ -33,8 +34,11 @@ class DrillTest < Minitest::Test
     "Does the DNS hang?" => :dns, "Does Ruby collect garbage all the time?" => :collections,
     "Is one worker ill, or all?" => :stopped, "Are there no logs any more?" => :full_disk, "What has changed?" => :death
   }.freeze
+  # What was seen, for `rake drill`.
+  SEEN = {} # rubocop:disable Style/MutableConstant
+  Minitest.after_run { DrillPage.write(SEEN) if ENV["DRILL_PAGE"] }
   # Seconds for a fault to be seen.
-  PATIENCE = 12
+  PATIENCE = 15
 
   def setup
     super
@@ -55,7 +59,7 @@ class DrillTest < Minitest::Test
   end
 
   # In parts, so that a busy machine is in time.
-  PARTS = 3
+  PARTS = 5
   PARTS.times do |part|
     define_method(:"test_each_look_names_its_cause_#{part + 1}") { drill(part) }
   end
@@ -69,6 +73,7 @@ class DrillTest < Minitest::Test
     healthy = questions.map(&:command).uniq.to_h { |command| [command, look(command)] }
     left = questions.reject { |question| found?(question, healthy) }
     assert_empty left.map(&:text), @seen.values_at(*left).join("\n")
+    SEEN.update(@seen)
   end
 
   def serve
@@ -196,7 +201,8 @@ class DrillTest < Minitest::Test
 
   def collections
     ask("/gc", 2)
-    yield(column("GC%") { |share| share.to_f > 20 })
+    # Of the time that it gets: the machine may be busy with others.
+    yield(column("GC%", "CPU%") { |share, cpu| share.to_f > 1 && share.to_f * 2 > cpu.to_f })
   end
 
   def stopped

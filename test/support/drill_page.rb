@@ -27,6 +27,25 @@ module DrillPage
     end
   end
 
+  # Where `rake drill` writes what each command has printed during its fault.
+  SCREENS = File.expand_path("../../docs/drill.md", __dir__)
+  HEAD = <<~TEXT
+    # What the looks print
+
+    The [questions](sight.md) with what their commands print while the fault is there, each from a real server with two
+    workers. `rake drill` makes this page, by the drill that tests the table.
+  TEXT
+
+  # @param seen [Hash{Question => String}]
+  def self.write(seen)
+    parts = questions.map do |question|
+      lines = seen.fetch(question).lines.map { |line| line.chomp[0, 110].rstrip }
+      lines = lines.drop_while { |line| line.empty? || line.start_with?("Command ") }.join("\n").strip
+      "\n## #{question.text}\n\n`#{question.command}`: look for #{question.advice}\n\n```\n#{lines}\n```\n"
+    end
+    File.write(SCREENS, HEAD + parts.join)
+  end
+
   def self.questions
     table = File.read(FILE)[/^\| question \| command \| what to look for \|\n\|[-|]+\|\n((?:\|.*\|\n)+)/, 1]
     table.lines.map do |line|
