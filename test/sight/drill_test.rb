@@ -83,7 +83,7 @@ class DrillTest < Minitest::Test
     with_shim("slow_dns") { start(env: { "LD_PRELOAD" => ENV.fetch("LD_PRELOAD", nil) }) }
     assert eventually(within: SECONDS_TO_BOOT) { log.scan(/Worker \d .*booted/).size == 2 }, log + @processes[0].output
     @port = Integer(log[/Listening on \w+:\S*:(\d+)$/, 1])
-    @workers = log.scan(/PID: (\d+)\) booted/).flatten.map(&:to_i)
+    @workers = log.scan(/Worker (\d) \(PID: (\d+)\) booted/).sort.map { |_, pid| pid.to_i }
   end
 
   def log = Dir[File.join(@dir, "log/*")].map { |path| File.read(path) }.join
@@ -123,7 +123,7 @@ class DrillTest < Minitest::Test
   # All requests end.
   def over
     FileUtils.touch(File.join(@dir, "over"))
-    @asks.each { |socket| socket.wait_readable(10) }.each(&:close)
+    @asks.each { |socket| socket.wait_readable(30) }.each(&:close)
     @asks.clear
     FileUtils.rm_f(File.join(@dir, "over"))
   end
