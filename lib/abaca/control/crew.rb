@@ -20,7 +20,7 @@ module Abaca
         @slots = slots
         @welcome = welcome
         @lines = {} # slot => [process, Questions]
-        @thread = Thread.new { loop { take(*@enrolment.receive) } }
+        @thread = Thread.new { loop { @enrolment.receive&.then { |one| take(*one) } } }
         @thread.name = "abaca crew"
         @thread.report_on_exception = false
       end

@@ -32,11 +32,13 @@ module Abaca
 
       # In the watch: waits for the next one.
       #
-      # @return [Array(Integer, Integer, UNIXSocket)] slot, process, and for Questions
+      # @return [Array(Integer, Integer, UNIXSocket), nil] slot, process, and for Questions; nil: no descriptor was
+      #   free for it. Who has sent it sees the end of the line, and comes again
       def receive
         text, _, _, rights = @inbox.recvmsg(MESSAGE, scm_rights: true)
+        line = rights&.unix_rights&.first or return
         slot, pid = text.split.map(&:to_i)
-        [slot, pid, UNIXSocket.for_fd(rights.unix_rights.first.tap { |io| io.autoclose = false }.fileno)]
+        [slot, pid, UNIXSocket.for_fd(line.tap { |io| io.autoclose = false }.fileno)]
       end
 
       # @return [Integer] the descriptor that the watch needs
