@@ -15,6 +15,7 @@ module Bench
         Look.new(name: "/requests?frames=1", path: "/requests?frames=1"),
         Look.new(name: "/fibers", path: "/fibers")
       ].freeze
+      QUICK = ["/requests?most=500", "/metrics", "dashboard's stream", "abaca top", "a stranger", "/fibers"].freeze
       PLACES = { "the same" => "0", "any" => nil }.freeze
       LIGHT = 50
       THINK = 20 # ms
@@ -31,6 +32,7 @@ module Bench
         @count = in_flight
         @rounds = rounds
         @places = quick ? PLACES.slice("the same") : PLACES
+        @looks = quick ? LOOKS.select { |look| QUICK.include?(look.name) } : LOOKS
         @seconds = quick ? 1 : 3
         @found = Hash.new { |hash, key| hash[key] = [] }
       end
@@ -67,7 +69,7 @@ module Bench
         @places.each do |place, cpu|
           set(watched.watch, cpu || "0-#{Etc.nprocessors - 1}")
           warn "beside: a round, watch on CPU: #{place}"
-          LOOKS.each do |look|
+          @looks.each do |look|
             turns = [-> { turn(watched) }, -> { looking(watched, look) { turn(watched) } }]
             pair = nth.even? ? turns.map(&:call) : turns.reverse.map(&:call).reverse
             @found[[look.name, place]] << pair
