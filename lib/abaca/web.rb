@@ -19,7 +19,9 @@ module Abaca
              "x-content-type-options" => "nosniff" }.freeze
     # What it may have done for anybody.
     LEVEL = :operate
-    private_constant :NO_PAGE, :TEXT, :LEVEL
+    # What it has not: that takes long, and its chart is the control server's.
+    LEFT_OUT = %w[profile].freeze
+    private_constant :NO_PAGE, :TEXT, :LEVEL, :LEFT_OUT
 
     # So that the class itself can be mounted.
     #
@@ -102,7 +104,7 @@ module Abaca
       return answer(404, "Not found") unless deed && allowed?(deed.name)
       return answer(403, "Not from another page") unless visitor.meant?
 
-      id = visitor.parameter("id").to_s[/\A\d+\.\d+\z/] if deed.of_request?
+      id = visitor.parameter("id").to_s[/\A\d+\.q?\d+\z/] if deed.of_request?
       return answer(404, "No such request") if deed.of_request? && id.nil?
 
       reply = door.post(id ? "#{path}?id=#{id}" : path)
@@ -111,7 +113,9 @@ module Abaca
       answer(502, e.message)
     end
 
-    def allowed?(name) = !door.nil? && Control::Catalogue.allowed?(name, LEVEL)
+    def allowed?(name)
+      !door.nil? && !LEFT_OUT.include?(name) && Control::Catalogue.allowed?(name, LEVEL)
+    end
 
     def door = @acts ? Control.door : nil
 

@@ -66,6 +66,24 @@ class Browser
     result.dig("result", "value")
   end
 
+  # Runs the block in the tab that the page has opened at this address, and closes it.
+  def in_tab(url)
+    opener = @session
+    deadline = now + SECONDS
+    until (tab = tabs.find { |one| one["url"] == url })
+      raise "no tab #{url} in #{tabs}" if now > deadline
+
+      sleep 0.05
+    end
+    @session = command("Target.attachToTarget", { targetId: tab["targetId"], flatten: true }, session: nil)["sessionId"]
+    %w[Page Runtime Log].each { |domain| command("#{domain}.enable") }
+    wait_for("document.readyState === 'complete'")
+    yield
+  ensure
+    @session = opener
+    command("Target.closeTarget", { targetId: tab["targetId"] }, session: nil) if tab
+  end
+
   # Until the expression is true; returns its value. Raises with what the page says when that does not come.
   def wait_for(expression, within: SECONDS)
     deadline = now + within
@@ -78,7 +96,7 @@ class Browser
   end
 
   # What somebody reads.
-  def text = value("document.body.innerText")
+  def text = value("document.body?.innerText ?? document.documentElement.textContent")
 
   def press(key)
     text = key.size == 1 ? key : nil
@@ -121,6 +139,8 @@ class Browser
   private
 
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+
+  def tabs = command("Target.getTargets", {}, session: nil)["targetInfos"].select { |one| one["type"] == "page" }
 
   # Its commands come on descriptor 3, and its answers go to 4.
   def start

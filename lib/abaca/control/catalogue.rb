@@ -31,6 +31,7 @@ module Abaca
         add.call(:operate, "reload-certificates", act: true)
         add.call(:operate, "set-log-level", "set-setting", "cancel", "worker-gc", "worker-drain", "worker-recycle",
                  "profile", act: true, post: true)
+        add.call(:operate, "chart")
         add.call(:read, "link", act: true, post: true)
         add.call(:read, "open", open: true)
         add.call(:read, "dashboard", "live", "request")

@@ -60,7 +60,7 @@ module Abaca
 
       # What this class answers by itself.
       OWN = %w[stats workers metrics link open log_level set_log_level set_setting cancel worker_gc worker_drain
-               worker_recycle profile].freeze
+               worker_recycle profile chart].freeze
       private_constant :OWN
 
       def ask(word, **with)
@@ -177,6 +177,10 @@ module Abaca
 
       def profile(request, _level)
         @profiles ? @profiles.begin(request) : Answer.text(404, "There is nobody to ask")
+      end
+
+      def chart(*)
+        @profiles&.chart || nothing("there is no chart: none was taken, or it is too large")
       end
 
       def number(request) = request.path[%r{/workers/(\d+)/}, 1].to_i

@@ -12,7 +12,9 @@ module Abaca
       USUAL = 10
       # Seconds to tell processes that nobody wants it any more.
       SOON = 1.0
-      private_constant :GRACE, :USUAL, :SOON
+      # Bytes of a chart that is kept.
+      LARGEST = 8 * 1024 * 1024
+      private_constant :GRACE, :USUAL, :SOON, :LARGEST
 
       # What is asked for.
       Wish = Struct.new(:kind, :seconds, :format)
@@ -21,9 +23,11 @@ module Abaca
       class Run
         # @param crew [Crew]
         # @param wish [Wish]
+        # @param keep [#call] gets an answer that others may ask for later
         # @yield when it has ended
-        def initialize(crew, wish, &ended)
+        def initialize(crew, wish, keep:, &ended)
           @crew = crew
+          @keep = keep
           @profile = Profile.new(kind: wish.kind, seconds: wish.seconds)
           @form = wish.format
           @members = crew.members
@@ -37,7 +41,7 @@ module Abaca
           return if @thread.alive?
 
           @thread.value # raises what has gone wrong
-          Profiles.answer(@profile, @form)
+          Profiles.answer(@profile, @form).tap { |answer| @keep.call(answer) if @form == "svg" }
         end
 
         # Nobody waits for it any more.
@@ -72,6 +76,9 @@ module Abaca
         end
       end
 
+      # @return [Answer, nil] the last chart that was asked for, so that a browser can show it in a tab of its own
+      attr_reader :chart
+
       # @param crew [Crew]
       def initialize(crew)
         @crew = crew
@@ -87,13 +94,15 @@ module Abaca
         return wish if wish.is_a?(Answer)
         return Answer.json({ v: 1, error: "a profile is being taken: one at a time" }, status: 409) unless take_place
 
-        Answer.later(Run.new(@crew, wish) { @lock.synchronize { @running = false } })
+        Answer.later(Run.new(@crew, wish, keep: method(:keep)) { @lock.synchronize { @running = false } })
       rescue StandardError
         @lock.synchronize { @running = false }
         raise
       end
 
       private
+
+      def keep(answer) = @chart = (answer if answer.body.bytesize <= LARGEST)
 
       def take_place = @lock.synchronize { @running ? false : @running = true }
 

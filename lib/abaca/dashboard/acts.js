@@ -24,8 +24,17 @@ function perform(deed, given) {
 
 async function post(deed, row) {
   const path = actsFor.base + filled(deed.path, row, encodeURIComponent);
+  if (deed.chart) say(at("chart"), `${deed.title}: goes on`);
   const answer = await fetch(path, { method: "POST", headers: { "X-Abaca-Token": actsFor.token } }).catch(() => null);
+  if (!answer && deed.chart) say(at("chart"), "");
   if (!answer) return notify(`${deed.title}: no answer`);
   const text = await answer.text().catch(() => "");
+  if (deed.chart) { answer.ok ? showChart(deed) : say(at("chart"), ""); }
   return notify(answer.ok ? `${deed.title}: done` : `${deed.title}: ${visible(text).slice(0, 200)} (${answer.status})`);
+}
+
+// The server keeps the last one.
+function showChart(deed) {
+  fill(at("chart"), make("a", { href: `${actsFor.base}chart`, target: "_blank", rel: "noopener" },
+    `Chart of ${clock(Date.now() / 1000)}: ${deed.title}`));
 }

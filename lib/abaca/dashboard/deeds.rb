@@ -5,7 +5,8 @@ module Abaca
     # What can be done from the page: acts of the control server. Each is a POST with a token, after a question.
     module Deeds
       # `on`: what it is done to: a request, a worker or the server. `path`: its address; words in braces are the row's.
-      Deed = Struct.new(:name, :on, :title, :question, :path, keyword_init: true) do
+      # `chart`: it takes a while, and leaves a chart.
+      Deed = Struct.new(:name, :on, :title, :question, :path, :chart, keyword_init: true) do
         # @param path [String]
         # @return [Boolean] whether that is its address, but for the query
         def at?(path) = pattern.match?(path)
@@ -18,6 +19,9 @@ module Abaca
         def pattern = @pattern ||= %r{\A/#{path[/[^?]*/].gsub('{number}', '\d{1,4}')}\z}
       end
 
+      PROFILE = "profile?seconds=10&format=svg&kind="
+      private_constant :PROFILE
+
       ALL = [
         Deed.new(name: "cancel", on: :request, title: "Cancel", path: "cancel?id={id}",
                  question: "Cancel this request? Its client gets an error."),
@@ -27,6 +31,10 @@ module Abaca
                  question: "Drain worker {number}? It takes no new connections and ends its requests."),
         Deed.new(name: "worker-recycle", on: :worker, title: "Recycle", path: "workers/{number}/recycle",
                  question: "Replace worker {number} by a new one?"),
+        Deed.new(name: "profile", on: :server, title: "Profile 10 s: waits", path: "#{PROFILE}wait", chart: true,
+                 question: "Look for 10 seconds at where requests wait? It costs each worker some of its time."),
+        Deed.new(name: "profile", on: :server, title: "Profile 10 s: stalls", path: "#{PROFILE}stall", chart: true,
+                 question: "Look for 10 seconds at what keeps loops? It costs each worker some of its time."),
         Deed.new(name: "phased-restart", on: :server, title: "Phased restart", path: "phased-restart",
                  question: "Replace all workers, one after the other?"),
         Deed.new(name: "restart", on: :server, title: "Restart", path: "restart",
