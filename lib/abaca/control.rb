@@ -13,7 +13,7 @@ module Abaca
 
     # Most processes have no control server, and do without what it needs.
     %i[Acts Address Catalogue Client Commands Crew Enrolment Errands Front Guard Heir Looks Pages Places Profiles
-       Questions Replies Request Server Sessions Views Watch].each do |name|
+       Questions Replies Request Server Sessions Texts Views Watch].each do |name|
       autoload name,
                File.expand_path("control/#{name.downcase}", __dir__)
     end

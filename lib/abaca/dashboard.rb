@@ -46,13 +46,14 @@ module Abaca
     # @param question [#call] the same: `worker` and `id` of a request
     # @return [String, nil] JSON on one line; nil: it has ended, and was not kept
     def request(question)
-      number, id = %w[worker id].map { |name| Integer(question.call(name).to_s, 10, exception: false) }
+      number = Integer(question.call("worker").to_s, 10, exception: false)
+      id = Sight.number(question.call("id"))
       return unless number && id
 
       @pulse.look do |look, sight|
         worker = look.now.workers.find { |one| one.index == number }
         found = worker && sight.detail(look, worker, id)
-        found && Sight::JSON.line({ v: LAYOUT, worker: number, **found.to_h })
+        found && Sight::JSON.line({ v: LAYOUT, worker: number, **found.to_h, id: Sight.name(id) })
       end
     end
   end

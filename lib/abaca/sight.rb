@@ -33,6 +33,9 @@ module Abaca
                Screens::Events].to_h { |screen| [screen.key, screen] }.freeze
     # The layout of what #to_h returns: keys are only added.
     LAYOUT = 1
+    # From this number on, requests are in the queue: they are counted by themselves.
+    QUEUED = 1 << 63
+    private_constant :QUEUED
 
     # @param page [Page]
     # @param master [Integer, nil] its process, where it is known
@@ -67,6 +70,26 @@ module Abaca
     def screen(name, look, **options) = SCREENS.fetch(name).new(look, **options)
 
     class << self
+      # @param slot [Integer]
+      # @param number [Integer] of a request in the slot
+      # @return [String] as people see it: `0.4711`; in the queue, `0.q3`
+      def id(slot, number) = "#{slot}.#{name(number)}"
+
+      # @param number [Integer] of a request in its slot
+      # @return [String] without the slot
+      def name(number) = queued?(number) ? "q#{number - QUEUED}" : number.to_s
+
+      # @param text [#to_s] an id, or what stands behind its dot
+      # @return [Integer, nil] the number of a request in its slot
+      def number(text)
+        queued, digits = text.to_s.match(/\A(?:\d{1,4}\.)?(q?)(\d{1,19})\z/)&.captures
+        digits && (digits.to_i | (queued.empty? ? 0 : QUEUED))
+      end
+
+      # @param number [Integer] of a request in its slot
+      # @return [Boolean] whether it waits to be taken
+      def queued?(number) = number >= QUEUED
+
       # When others have kept the loop of a request, as far as the events have it.
       #
       # @param events [Array<Hash>] of its worker

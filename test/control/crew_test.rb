@@ -122,6 +122,25 @@ class ControlCrewTest < Minitest::Test
     assert_equal 0, finish(command)
   end
 
+  # It has no fiber yet that could get an exception.
+  def test_a_request_in_the_queue_cannot_be_cancelled
+    command = run_abaca(APP, config: "#{CONFIG}max_fibers 1\n").tap { |one| one.wait_for(/Use Ctrl-C/) }
+    assert(eventually { abacactl("-Q", "fibers")[1].include?('"pending":false') })
+    waiting(command, 1) do
+      second = TCPSocket.new("127.0.0.1", command.port).tap { |socket| socket.write(WAIT) }
+      queued = nil
+      assert(eventually { queued = look("requests")[:requests].find { |row| row[:mode] == "queued" } })
+      assert_match(/\A0\.q\d+\z/, queued[:id])
+      assert_refused(/#{Regexp.escape(queued[:id])} is still in the queue/, "cancel", queued[:id])
+      assert_refused(/no such request/, "cancel", "0.q99")
+      assert_refused(/no such request/, "cancel", "9.q1")
+    ensure
+      File.write("#{@directory}/go", "")
+      second&.then { |socket| socket.readpartial(1) && socket.close }
+    end
+    assert_equal 0, finish(command)
+  end
+
   def test_a_request_that_is_cancelled
     command = run_cluster(APP, config: "#{CONFIG}workers 2\n")
     waiting(command, 1) do |sockets|

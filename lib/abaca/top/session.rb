@@ -145,7 +145,7 @@ module Abaca
         worker, number = @view.chosen&.source if %i[requests fibers].include?(@view.screen)
         return say("choose a request first (screens 2 and 5)") unless number
 
-        id = "#{worker.slot.index}.#{number}"
+        id = Sight.id(worker.slot.index, number)
         return say(@acts.cancel(id)) unless @acts.any?
 
         @prompt = Prompt::Question.new("cancel request #{id} of worker #{worker.index}?") do |yes|

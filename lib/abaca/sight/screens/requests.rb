@@ -27,7 +27,7 @@ module Abaca
         end
 
         def row(worker, request)
-          id = "#{worker.slot.index}.#{request[:id]}"
+          id = Sight.id(worker.slot.index, request[:id])
           cells = { age: request[:age], worker: worker.index, mode: request[:mode], phase: request[:phase],
                     state: request[:state], waits_for: request[:waits_for], since: request[:since],
                     method: request[:method], path: request[:path], place: @look.places[id],
