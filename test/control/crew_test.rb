@@ -63,6 +63,14 @@ class ControlCrewTest < Minitest::Test
     sockets&.each(&:close)
   end
 
+  # Its threads stop one after the other.
+  def stand_still(command)
+    command.signal(:STOP)
+    assert(eventually do
+      Dir["/proc/#{command.pid}/task/*/stat"].all? { |file| File.read(file).include?(") T ") }
+    end)
+  end
+
   def test_fibers_of_a_single_process
     command = run_single
     waiting(command, 3) do
@@ -71,7 +79,7 @@ class ControlCrewTest < Minitest::Test
       group = found[:fibers].find { |row| row[:requests] == ["GET /wait"] }
       assert_equal [3, [0], "sleep"], group.values_at(:count, :workers, :waits_for)
       assert_match(/config\.ru:4:in /, group[:frame])
-      command.signal(:STOP)
+      stand_still(command)
       assert_equal [{ index: 0, pid: command.pid, pending: true }], look("fibers")[:workers]
     ensure
       command.signal(:CONT)
@@ -88,8 +96,7 @@ class ControlCrewTest < Minitest::Test
       assert_match(/\Aconfig\.ru:4 in /, first[:line])
       assert_match(/config\.ru:4:in /, first[:frames].join("\n"))
       refute_includes first.keys, :pending
-      command.signal(:STOP)
-      assert(eventually { File.read("/proc/#{command.pid}/stat").include?(") T ") })
+      stand_still(command)
       found = JSON.parse(ask_for_frames, symbolize_names: true)
       assert_equal [true, true], found[:requests].map { |row| row[:pending] }
       assert_equal %w[/wait /wait], found[:requests].map { |row| row[:path] }

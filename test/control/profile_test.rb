@@ -77,6 +77,16 @@ class ControlProfileTest < Minitest::Test
     File.delete("#{@directory}/go")
   end
 
+  # What the block returns, while one request after the other computes: whenever the profile begins, one is there.
+  def burning(command)
+    over = false
+    thread = Thread.new { connect(command.port).call(GET.sub("/", "/burn")) until over }
+    yield
+  ensure
+    over = true
+    thread&.join
+  end
+
   def log_of(command, pattern) = command.text.scan(pattern).size
 
   def test_waits_of_a_cluster
@@ -113,9 +123,7 @@ class ControlProfileTest < Minitest::Test
       assert_equal 47, JSON.parse(abacactl("profile", "--seconds", "0.2", "--format", "firefox")[1])
                            .dig("meta", "preprocessedProfileVersion")
     end
-    thread = Thread.new { connect(command.port).call(GET.sub("/", "/burn")) }
-    _, out, = abacactl("profile", "--seconds", "0.6", "--kind", "stall")
-    thread.join
+    out = burning(command) { abacactl("profile", "--seconds", "0.6", "--kind", "stall")[1] }
     assert_match(/burn';.*\[run\] \d+/, out)
     assert_match(/burn'/, abacactl("profile", "--seconds", "0", "--kind", "stall", "--format", "text")[1])
     assert_equal 0, finish(command)

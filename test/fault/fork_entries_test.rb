@@ -15,7 +15,7 @@ class FaultForkEntriesTest < Minitest::Test
     "Abaca::Stream" => %w[close closed? closing? close_read close_write sync sync= tty? isatty binmode set_encoding
                           external_encoding fsync],
     "Abaca::Input" => %w[close closed? binmode set_encoding external_encoding],
-    "Abaca::Engine" => %w[stop halt hand_over beat close requests pool_load pool_wait end_out_of_band],
+    "Abaca::Engine" => %w[stop halt hand_over beat tell_stalls close requests pool_load pool_wait end_out_of_band],
     "Abaca::Server" => %w[stop halt hand_over close requests sources dump native? check_hybrid config log each_second
                           reload_certificates] # which has no certificates here
   }.freeze

@@ -2,7 +2,7 @@
 
 module Abaca
   module Compat
-    # The gem opentelemetry-sdk (tried with 1.8 and 1.13): the span of a request says what the request has spent its
+    # The gem opentelemetry-sdk (tried with 1.10 and 1.13): the span of a request says what the request has spent its
     # time with, and the request to which trace it belongs (docs/metrics.md). Instrumentations end that span at
     # different moments, some when the body is closed, some when the app has returned. It is told at its own end, which
     # is the last moment at which it takes attributes.
