@@ -53,6 +53,7 @@ typedef struct ab_waiter {
  * the time of other threads: where these compete, only computing time counts. */
 typedef struct ab_work {
   ab_row *row;      /* which shows what it does; NULL: none does */
+  uint64_t ran;     /* nanoseconds, by its row, before the current stretch */
   ab_nsec since;    /* the current stretch, if it runs and is measured */
   ab_nsec computed; /* computed by its thread until then, if that counts */
   ab_nsec longest;  /* the longest of the finished ones */

@@ -63,12 +63,12 @@ static AB_NOINLINE void charge_long_run(ab_loop *loop, const ab_work *work, ab_n
   if (collected > 0) ab_row_shift(work->row, AB_STATE_RUN, AB_STATE_GC, collected);
 }
 
-static inline void charge_collections(ab_loop *loop, const ab_work *work, ab_nsec ran) {
+/* It stops running. Other threads may have had the GVL in between (3.2):
+ * what it has run before and after that is one stretch. */
+static inline void charge_run(ab_loop *loop, ab_work *work) {
+  ab_nsec ran = work->row->sums[AB_STATE_RUN] - work->ran;
   if (AB_UNLIKELY(ran >= AB_COLLECTED_MIN)) charge_long_run(loop, work, ran);
-}
-
-static ab_nsec running_for(const ab_row *row, ab_nsec now) {
-  return row->state == AB_STATE_RUN && now > row->since ? now - row->since : 0;
+  work->ran = work->row->sums[AB_STATE_RUN];
 }
 
 enum ab_state ab_state_of_wait(enum ab_wait_kind kind) {
@@ -127,6 +127,7 @@ ab_work *ab_loop_begin_work(ab_loop *loop, ab_row *row, bool measured, ab_nsec n
     return NULL;
   }
   work->row = row;
+  work->ran = row ? row->sums[AB_STATE_RUN] : 0;
   work->said = AB_STATE_COUNT;
   work->measured = measured;
   work->longest = 0;
@@ -140,9 +141,8 @@ ab_nsec ab_loop_end_work(ab_loop *loop, ab_work *work, ab_nsec now) {
     ab__loop_runs(loop, NULL);
     end_stretch(work, now);
     if (AB_LIKELY(work->row != NULL)) {
-      ab_nsec ran = running_for(work->row, now);
       ab_row_turn(work->row, AB_STATE_RUN, now);
-      charge_collections(loop, work, ran);
+      charge_run(loop, work);
     }
   } else if (work->row) {
     ab_row_turn(work->row, AB_STATE_RUN, now);
@@ -156,9 +156,8 @@ ab_nsec ab_loop_end_work(ab_loop *loop, ab_work *work, ab_nsec now) {
 
 void ab_loop_settle_work(ab_loop *loop, ab_work *work, ab_nsec now) {
   if (loop->work != work || !work->row) return;
-  ab_nsec ran = running_for(work->row, now);
   ab_row_turn(work->row, AB_STATE_RUN, now);
-  charge_collections(loop, work, ran);
+  charge_run(loop, work);
 }
 
 void ab__works_fini(ab_loop *loop) {
@@ -199,9 +198,8 @@ void ab__work_pause(ab_loop *loop, ab_waiter *waiter) {
   waiter->work_serial = work->serial;
   end_stretch(work, now);
   if (!work->row) return;
-  ab_nsec ran = running_for(work->row, now);
   show_wait(loop, work, waiter, now);
-  charge_collections(loop, work, ran);
+  charge_run(loop, work);
 }
 
 static ab_work *work_of(const ab_waiter *waiter) {
