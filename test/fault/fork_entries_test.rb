@@ -15,7 +15,8 @@ class FaultForkEntriesTest < Minitest::Test
     "Abaca::Stream" => %w[close closed? closing? close_read close_write sync sync= tty? isatty binmode set_encoding
                           external_encoding fsync],
     "Abaca::Input" => %w[close closed? binmode set_encoding external_encoding],
-    "Abaca::Engine" => %w[stop halt hand_over beat tell_stalls close requests pool_load pool_wait end_out_of_band],
+    "Abaca::Engine" => %w[stop halt hand_over beat tell_stalls close requests backtraces pool_load pool_wait
+                          end_out_of_band],
     "Abaca::Server" => %w[stop halt hand_over close requests sources dump native? check_hybrid config log each_second
                           reload_certificates] # which has no certificates here
   }.freeze
@@ -33,7 +34,7 @@ class FaultForkEntriesTest < Minitest::Test
       "timeout_after" => [1], "fiber_interrupt" => [Fiber.current, RuntimeError.new], "unblock" => [:child, Fiber.current],
       "io_close" => [-1], "process_wait" => [0, Process::WNOHANG], "run_spare" => [nil, nil], "wait" => [0], "raise" => [],
       "trim" => [0], "post" => [-> {}], "pool_load" => [1, 1, 0], "pool_wait" => [1],
-      "max_queue=" => [1]
+      "max_queue=" => [1], "backtraces" => [[1]]
     }.freeze
 
     # With descriptors of its own.

@@ -27,7 +27,7 @@ class EventsTest < Minitest::Test
       assert server.row_in(:run, "/spin")
       event = event_of(server, :stall)
       assert_equal [event[:request]], server.slot.requests.map { |row| row[:id] }, "the request has ended"
-      assert_match(/\Asight_case\.rb:\d+/, event[:text])
+      assert_match(%r{\Atest/support/sight_case\.rb:\d+ in .* < sight_case\.rb:\d+}, event[:text])
     end
   end
 

@@ -97,7 +97,7 @@ class TopSessionTest < Minitest::Test
     press("Enter")
     text = wait_for(%r{^filter: ITEMS/17})
     assert_match(/   2 rows   /, text)
-    assert_equal ["/items/17"], rows.map { |line| line[/\S+$/] }.uniq
+    assert_equal ["/items/17"], rows.map { |line| line[%r{/items/\d+}] }.uniq
     press("Escape")
     wait_for(/^60 rows/)
     press("/")
@@ -112,7 +112,7 @@ class TopSessionTest < Minitest::Test
     wait_for(/^> 71s .*\n  71s/)
     press("r", ">")
     wait_for(/ W\* /)
-    press("<", "<")
+    press("<", "<", "<")
     wait_for(/PATH\*/)
     press("w")
     wait_for(/w0 0.2s\n/)
