@@ -55,8 +55,8 @@ module Abaca
 
       def head(ascii)
         first = "#{@request[:method]} #{@request[:path]}"
-        facts = { id: Sight.name(@request[:id]), route: @request[:route], client: @request[:peer], mode: @request[:mode],
-                  phase: @request[:phase], status: @request[:status], end: @request[:end],
+        facts = { id: Sight.name(@request[:id]), route: @request[:route], client: @request[:peer],
+                  mode: @request[:mode], phase: @request[:phase], status: @request[:status], end: @request[:end],
                   children: (@request[:children] unless @request[:children].to_i.zero?),
                   trace: @request[:trace] }.compact
         state = @ended ? "ended" : "now #{@request[:state]} for #{Units.seconds(@request[:since])}"
