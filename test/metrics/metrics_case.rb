@@ -38,6 +38,9 @@ module MetricsCase
 
   def request(command, path, verb: "GET", fields: {})
     more = fields.map { |name, value| "#{name}: #{value}\r\n" }.join
-    connect(command.port).call("#{verb} #{path} HTTP/1.1\r\nHost: a.test\r\n#{more}Connection: close\r\n\r\n")
+    client = Wire::Client.new(command.port)
+    client.call("#{verb} #{path} HTTP/1.1\r\nHost: a.test\r\n#{more}Connection: close\r\n\r\n")
+  ensure
+    client&.close
   end
 end
