@@ -17,8 +17,15 @@ class Folders
   LONGEST = %w[frameworks plugins cluster soak fault restart rack scheduler pool threads server tools overload cli http1
                guest].freeze
   COUNTS = /^(\d+) runs, (\d+) assertions, (\d+) failures, (\d+) errors, (\d+) skips$/
-  # What a process runs: it gets the number of files, the files, and Minitest's arguments.
-  LOAD = "$stdout.sync = true; ARGV.shift(Integer(ARGV.shift)).each { |file| require File.expand_path(file) }"
+  CPU = /^(\d+) s of processor time$/
+  # What a process runs: it gets the number of files, the files, and Minitest's arguments. At the end, which a forked
+  # child does not have, it tells what it and its children have computed.
+  LOAD = <<~'RUBY'
+    process = Process.pid
+    at_exit { puts "#{Process.times.sum.round} s of processor time" if process == Process.pid }
+    $stdout.sync = true
+    ARGV.shift(Integer(ARGV.shift)).each { |file| require File.expand_path(file) }
+  RUBY
   # The failures that are repeated at the end.
   LAST_LINES = 20
   # The most parts that run again.
@@ -111,7 +118,8 @@ class Folders
     passed = status.success? && counts && !killed
     @failed[name] = Failures.new(output, status, killed) unless passed
     @counts[name] = counts.map(&:to_i) if counts
-    puts "", "#{name}: #{passed ? 'passed' : killed || status} in #{seconds.round} s", output
+    cpu = output.scan(CPU).last&.first
+    puts "", "#{name}: #{passed ? 'passed' : killed || status} in #{seconds.round} s, #{cpu || '?'} s of CPU", output
     $stdout.flush
   end
 
