@@ -69,9 +69,9 @@ class StatesTest < Minitest::Test
   def test_a_wait_for_rubys_lock_is_told_apart
     serve("fiber") do |server|
       server.ask("/hog")
-      server.get("/sleep")
-      sums = server.row_of("/sleep")[:sums]
-      assert_operator sums[:gvl], :>, sums[:sched].to_f, sums
+      waits = Array.new(3) { server.get("/sleep") && server.row_of("/sleep")[:sums][:gvl].to_f }
+      # A lock that is free is taken in microseconds.
+      assert_operator waits.sum, :>, 0.001, waits
     end
   end
 
