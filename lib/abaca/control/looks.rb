@@ -12,8 +12,8 @@ module Abaca
     # all of them, and where it does not answer in time, those of the page are of now, and the others as they were when
     # it answered last.
     class Looks
-      # Seconds for an answer.
-      TIME = 0.15
+      # Seconds for an answer, so that all is told within 150 ms.
+      TIME = 0.12
       # Requests that are named of those with equal stacks.
       EXAMPLES = 3
       private_constant :TIME, :EXAMPLES

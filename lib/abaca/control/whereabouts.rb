@@ -6,8 +6,8 @@ module Abaca
   class Control
     # Where requests are in the app, by line: what only the processes that serve know.
     class Whereabouts
-      # Seconds for an answer, and requests that are asked for.
-      TIME = 0.15
+      # Seconds for an answer, so that all is told within 150 ms, and requests that are asked for.
+      TIME = 0.12
       MOST = 200
       private_constant :TIME, :MOST
 
