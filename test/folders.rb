@@ -118,8 +118,8 @@ class Folders
     passed = status.success? && counts && !killed
     @failed[name] = Failures.new(output, status, killed) unless passed
     @counts[name] = counts.map(&:to_i) if counts
-    cpu = output.scan(CPU).last&.first
-    puts "", "#{name}: #{passed ? 'passed' : killed || status} in #{seconds.round} s, #{cpu || '?'} s of CPU", output
+    end_of_it = passed ? "passed" : killed || status
+    puts "", "#{name}: #{end_of_it} in #{seconds.round} s, #{output.scan(CPU).last&.first || '?'} s of CPU", output
     $stdout.flush
   end
 
