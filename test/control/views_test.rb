@@ -55,6 +55,7 @@ class ControlViewsTest < Minitest::Test
     assert_equal ["1.9", 0, "db", "queued", "/waits"], queued.values_at(:id, :worker, :state, :mode, :path)
     assert_equal ["1.8", "/<b>?\e[31m", "/reports/:id", "10.0.0.9:5432"],
                  runs.values_at(:id, :path, :route, :waits_for), "bytes that are no text"
+    assert_equal "4bf9#{"0" * 26}36", runs[:trace]
     refute_includes runs.keys, :waits
     assert_equal 1, look("/requests?most=1&waits=1")[:requests].size
     assert_equal "queue", look("/requests?waits=1")[:requests].last[:waits].first[2]

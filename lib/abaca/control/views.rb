@@ -109,7 +109,6 @@ module Abaca
       def one(row)
         row = of_worker(row).merge(id: id(row, row[:id]))
         row[:ended_at] = time(row[:ended_at]) if row[:ended_at]
-        row[:trace] = row[:trace].unpack1("H*") if row[:trace]
         row.except(:number)
       end
 

@@ -194,6 +194,7 @@ static void write_scene(ab_page_slot *slot) {
   ab_rows_give(&rows, ended);
   AB_ROW_SET(runs, route, 0);
   AB_ROW_SET(runs, phase, AB_ROW_ANSWERS);
+  ab_row_set_trace(runs, &(ab_trace){.trace = {0x4b, 0xf9, [15] = 0x36}, .span = {1}});
   AB_ROW_SET(begin(&queued, 9, "/waits"), mode, AB_ROW_QUEUED);
   ab_loop_line *loop = start_of(slot, AB_PAGE_AREA_LOOPS);
   ab_loop_line_begin(loop, AB_LOOP_MAIN, 77, now() - 900 * MS);
