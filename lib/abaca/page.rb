@@ -204,6 +204,18 @@ module Abaca
       #     Server#stats that docs/page.md names
     end
 
+    # Looks as JSON, on one line, whatever bytes clients have sent.
+    module Line
+      # @!method self.json(value, stand_in, rounds)
+      #   Natively: a look has thousands of values.
+      #
+      #   @param value [Object] of Hashes, Arrays, numbers, texts and Times; of anything else, its text
+      #   @param stand_in [String] for bytes that are no UTF-8; up to 6 bytes of UTF-8
+      #   @param rounds [Boolean] whether numbers have microseconds at most
+      #   @return [String] UTF-8. Numbers that JSON does not have are null.
+      #   @raise [ArgumentError] for Hashes and Arrays in a hundred others
+    end
+
     # What all slots of a page have counted together, by routes and series of times. A route or a series that it has
     # told apart once is told apart from then on, so what it says of one never falls, however workers end.
     class Tally

@@ -2,6 +2,7 @@
 
 require "test_helper"
 require "abaca"
+require "json"
 require "support/fake_page"
 
 # Pages turned into screens.

@@ -1,7 +1,6 @@
 # frozen_string_literal: true
 
 require "json"
-require_relative "../log/text"
 require_relative "table"
 
 module Abaca
@@ -25,19 +24,12 @@ module Abaca
       def self.of(object, request)
         return text(200, Table.text(object)) if request.prefers?("text/plain")
 
-        json({ v: 1, **clean(object) })
+        new(200, "application/json", line(object))
       end
 
-      # Bytes of clients may be anything, while JSON is UTF-8.
-      def self.clean(object)
-        case object
-        when Hash then object.transform_values { |value| clean(value) }
-        when Array then object.map { |value| clean(value) }
-        when String then Log::Text.utf8(object)
-        when Float then object.finite? ? object : nil
-        else object
-        end
-      end
+      # @param object [Hash] bytes of clients in it may be anything, while JSON is UTF-8
+      # @return [String] JSON with our version
+      def self.line(object) = Page::Line.json({ v: 1, **object }, "?", false)
 
       # @param stream [#next] returns what is to be sent
       # @return [Answer]

@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require "json"
 require_relative "answer"
 
 module Abaca
@@ -39,7 +38,7 @@ module Abaca
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-      def data(row) = JSON.generate({ v: 1, **Answer.clean(row) })
+      def data(row) = Answer.line(row)
 
       def comment
         return "" if now - @said < COMMENT

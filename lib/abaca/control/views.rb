@@ -107,13 +107,19 @@ module Abaca
       private
 
       def one(row)
-        row = of_worker(row).merge(id: id(row, row[:id]))
-        row[:ended_at] = time(row[:ended_at]) if row[:ended_at]
-        row.except(:number)
+        found = of_worker(row)
+        found[:id] = id(row, row[:id])
+        found[:ended_at] = time(row[:ended_at]) if row[:ended_at]
+        found.delete(:number)
+        found
       end
 
       # In place of the slot, of which a number has two.
-      def of_worker(row) = { worker: row[:slot] % @most, **row.except(:slot) }
+      def of_worker(row)
+        found = { worker: row[:slot] % @most, **row }
+        found.delete(:slot)
+        found
+      end
 
       def id(row, number) = Sight.id(row[:slot], number)
 

@@ -25,5 +25,7 @@ void ab_slot_vacate(VALUE slot);
 void ab_init_page(VALUE mAbaca);
 /* All slots together: after ab_init_page. */
 void ab_init_tally(VALUE mAbaca);
+/* Looks as JSON: after ab_init_page. */
+void ab_init_json(VALUE mAbaca);
 
 #endif
