@@ -2,26 +2,15 @@
 
 require "optparse"
 require_relative "../abaca"
+require_relative "control/client"
 
 module Abaca
   # The command `abaca top`: what a server does, live, without asking it.
   class Top
-    # Here, since the constant is loaded by its name elsewhere.
-    require_relative "top/acts"
-    require_relative "top/frame"
-    require_relative "top/grid"
-    require_relative "top/header"
-    require_relative "top/help"
-    require_relative "top/keys"
-    require_relative "top/pages"
-    require_relative "top/places"
-    require_relative "top/prompt"
-    require_relative "top/reader"
-    require_relative "top/server"
-    require_relative "top/session"
-    require_relative "top/style"
-    require_relative "top/terminal"
-    require_relative "top/view"
+    # Most looks are without a terminal, and do without what it needs.
+    %i[Acts Frame Grid Header Help Keys Pages Places Prompt Reader Server Session Style Terminal View].each do |name|
+      autoload name, File.expand_path("top/#{name.downcase}", __dir__)
+    end
 
     # Seconds between two looks.
     PACES = (0.2..10)
@@ -131,8 +120,15 @@ module Abaca
     def terminal? = @out.tty? && @input.tty?
 
     def width
-      columns = @out.tty? ? @out.winsize.last : @env["COLUMNS"].to_i
-      columns >= 40 ? columns : WIDTH
+      found = columns
+      found >= 40 ? found : WIDTH
+    end
+
+    def columns
+      return @env["COLUMNS"].to_i unless @out.tty?
+
+      require "io/console"
+      @out.winsize.last
     end
   end
 end

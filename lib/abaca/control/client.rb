@@ -1,8 +1,5 @@
 # frozen_string_literal: true
 
-require "io/wait"
-require "socket"
-require "uri"
 require_relative "address"
 
 module Abaca
@@ -30,6 +27,8 @@ module Abaca
       # @yield with a connection, which is closed afterwards
       # @raise [Failed] if nobody listens there
       def connect
+        require "io/wait" # a look at a page alone does without them
+        require "socket"
         socket = @address.path ? unix : Socket.tcp(@address.host, @address.port, connect_timeout: CONNECT)
         yield socket
       rescue SystemCallError, SocketError, IOError => e
@@ -45,6 +44,7 @@ module Abaca
       # @return [Reply]
       # @raise [Failed] if nobody listens there, or the answer does not come
       def ask(command, token: nil)
+        require "uri"
         query = "?token=#{URI.encode_www_form_component(token)}" if token
         exchange("GET /#{command}#{query} HTTP/1.0\r\n\r\n")
       end

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-require_relative "../control/client"
-
 module Abaca
   class Top
     # What the server's control server does for this terminal. Each act runs on a thread of its own: the screens go on

@@ -1,8 +1,5 @@
 # frozen_string_literal: true
 
-require "json"
-require_relative "../control/client"
-
 module Abaca
   class Top
     # Where the oldest requests are, by the app's lines. Only their processes know: they are asked by the control
@@ -39,6 +36,7 @@ module Abaca
       private
 
       def ask
+        require "json" # where there is a control server
         reply = @server.control.call("GET", "/requests?frames=1&most=#{MOST}", within: PATIENCE,
                                                                                token: @server.target.control_token)
         return unless reply.status == 200

@@ -1,6 +1,5 @@
 # frozen_string_literal: true
 
-require_relative "../control/client"
 require_relative "../control/target"
 
 module Abaca
