@@ -16,7 +16,6 @@ module Abaca
     # @param err [IO] for errors and warnings
     # @return [Integer] the process's exit status
     def self.run(argv, out: $stdout, err: $stderr)
-      return Top.run(argv.drop(1), out:, err:) if argv.first == "top"
       return ServerTiming::Command.run(argv.drop(1), out:, err:) if argv.first == "timing"
 
       new(argv, out:, err:).run

@@ -53,7 +53,12 @@ module Abaca
       # @return [Page] that can only be read; it stays readable when the server has ended
       # @raise [Error] if the process has no page, or one of another layout
       # @raise [SystemCallError] if there is no such process, or it is another user's
-      def of(pid) = File.open(place(pid), "rb") { |file| read(file.fileno) }
+      def of(pid) = at(place(pid))
+
+      # @param place [String] a page's file, as Page.place names it
+      # @return [Page] as Page.of
+      # @raise [Error, SystemCallError] as Page.of
+      def at(place) = File.open(place, "rb") { |file| read(file.fileno) }
 
       # @param pid [Integer] as for Page.of
       # @return [String] the file in /proc that is its page, of several the last that was made; while it stays the same
@@ -61,7 +66,7 @@ module Abaca
       # @raise [Error, SystemCallError] as Page.of
       def place(pid)
         folder = "/proc/#{Integer(pid)}/fd"
-        found = Dir.children(folder).map { |name| "#{folder}/#{name}" }.select { |file| page?(file) }
+        found = Dir.children(folder).filter_map { |name| "#{folder}/#{name}".then { |file| file if page?(file) } }
         raise Error, "process #{pid} has no page: it is no server of Abaca's, or one without workers" if found.empty?
 
         found.one? ? found.first : found.max_by { |file| made_at(file) }

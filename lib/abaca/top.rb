@@ -1,11 +1,15 @@
 # frozen_string_literal: true
 
 require "optparse"
-require_relative "../abaca"
+require_relative "version"
+require_relative "errors"
+require_relative "native"
+require_relative "sight"
 require_relative "control/client"
 
 module Abaca
-  # The command `abaca top`: what a server does, live, without asking it.
+  # The command `abaca top`: what a server does, live, without asking it. A look comes from a process that has just
+  # begun, so it loads nothing of what serves.
   class Top
     # Most looks are without a terminal, and do without what it needs.
     %i[Acts Frame Grid Header Help Keys Pages Places Prompt Reader Server Session Style Terminal View].each do |name|

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require_relative "../log/text"
+
 module Abaca
   class Sight
     # Looks as JSON, on one line, whatever bytes clients have sent.

@@ -58,7 +58,7 @@ module Abaca
         @target.find
         @pid = @target.pid || (@target.control_url ? listener : only)
         @place = Page.place(@pid)
-        page = Page.of(@pid)
+        page = Page.at(@place)
         @page&.close
         @page = page
         @mark = mark
