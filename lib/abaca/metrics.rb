@@ -6,6 +6,7 @@ require_relative "metrics/certificates"
 require_relative "metrics/counts"
 require_relative "metrics/machine"
 require_relative "metrics/open_metrics"
+require_relative "metrics/pools"
 require_relative "metrics/processes"
 require_relative "metrics/times"
 require_relative "metrics/workers"
@@ -27,7 +28,7 @@ module Abaca
       @page = slots.page
       @tally = Page::Tally.new(@page, config[:metrics_routes])
       workers = Workers.new(slots, clustered: config[:workers].positive?)
-      @parts = [Times.new, Counts.new, workers, Processes.new(workers, master: pid), Machine.new,
+      @parts = [Times.new, Counts.new, Pools.new, workers, Processes.new(workers, master: pid), Machine.new,
                 Certificates.new(config.binds.any?(&:tls) ? launcher : nil)]
       @lock = Mutex.new
     end

@@ -11,8 +11,16 @@ module Abaca
   #
   # A request waits here once. For a second connection it waits in the pool itself, ahead of requests that have not
   # started: finishing comes before starting. Code that belongs to no request, such as a job's thread, does so too.
+  #
+  # Where a server has a slot of the page, each checkout is counted there, for /metrics (docs/metrics.md).
   class PoolGate
+    # What pools raise when they give up.
+    TIMEOUTS = %w[ActiveRecord::ConnectionTimeoutError ConnectionPool::TimeoutError Sequel::PoolTimeout].freeze
+    NOTHING = [0, 0, 0].freeze
+    private_constant :TIMEOUTS, :NOTHING
+
     @engines = [].freeze
+    @tables = [].freeze
     @lock = Mutex.new
     @last_id = 0
     @gates = ObjectSpace::WeakMap.new # those of pools that are in use
@@ -21,29 +29,62 @@ module Abaca
       # @return [Array<Engine>] the engines that run in this process
       attr_reader :engines
 
+      # @return [Page::Pools, nil] where checkouts are counted: with several servers, in the slot of the last
+      attr_reader :table
+
+      # @param slot [Page::Slot, nil] the engine's
       # @yield while the engine runs
-      def attach(engine)
-        @lock.synchronize { @engines = [*@engines, engine].freeze }
+      def attach(engine, slot = nil)
+        table = slot && Page::Pools.new(slot)
+        change(@engines + [engine], @tables + [table].compact)
         yield
       ensure
-        @lock.synchronize { @engines = (@engines - [engine]).freeze }
+        change(@engines - [engine], @tables - [table])
+        table&.close
       end
 
       # The gate of a pool, which keeps it.
       #
       # @param pool [Object] a pool
       # @param size [Symbol] the method that returns its number of places, nil for unlimited
+      # @param kind [#title, #usage, nil] what the gem's adapter knows of a pool: its name, and how many connections are
+      #   used and idle, without a wait for a lock; nil: neither is known
       # @return [PoolGate]
-      def of(pool, size)
+      def of(pool, size, kind = nil)
         @lock.synchronize do
           pool.instance_variable_get(:@abaca_gate) ||
-            pool.instance_variable_set(:@abaca_gate, new(pool, size, @last_id += 1)).tap { |gate| @gates[gate] = true }
+            pool.instance_variable_set(:@abaca_gate, new(pool, size, @last_id += 1, kind))
+                .tap { |gate| @gates[gate] = true }
         end
+      end
+
+      # Writes into the page what pools have now. To be called each second; waits for nobody.
+      #
+      # @return [nil]
+      def show
+        table = @table or return
+        found = Hash.new(NOTHING)
+        @lock.synchronize { @gates.keys }.each do |gate|
+          number, *usage = gate.usage_in(table)
+          found[number] = found[number].zip(usage).map(&:sum) if number
+        end
+        table.size.times { |number| table.show(number, *found[number]) }
+        nil
       end
 
       # @return [Array<Hash{Symbol => Object}>] the pools of this process: their places, those in use as far as the pool
       #   says so, and who waits
       def figures = @lock.synchronize { @gates.keys }.map(&:figures).sort_by { |row| row[:id] }
+
+      private
+
+      def change(engines, tables)
+        @lock.synchronize do
+          @engines = engines.freeze
+          @tables = tables.freeze
+          @table = tables.last
+        end
+      end
     end
 
     # A waiter in line.
@@ -63,10 +104,11 @@ module Abaca
     end
     private_constant :Ticket
 
-    def initialize(pool, size, id)
+    def initialize(pool, size, id, kind)
       @pool = pool
       @size = size
       @id = id
+      @kind = kind
       @lock = Mutex.new
       @process = Process.pid
       clear
@@ -78,14 +120,34 @@ module Abaca
     # @yield in turn, to the pool itself
     # @return [Object] what the block returns
     def pass(waits: true)
+      table = self.class.table
+      number = table.equal?(@table) ? @number : count_in(table)
       Abaca.waiting(:pool) do
+        begun = table.enter(number) if number
         enter(waits)
         begin
-          yield
+          got = yield
         ensure
           leave
         end
+      rescue StandardError => e
+        table.time_out(number) if number && TIMEOUTS.include?(e.class.name)
+        raise
+      ensure
+        table.leave(number, begun, got) if begun
       end
+    end
+
+    # What #show adds up, or nil where checkouts are not counted.
+    #
+    # @param table [Page::Pools]
+    # @return [Array<Integer>, nil] the pool's number there, its places (0: any number), those that are used, and those
+    #   that are idle
+    def usage_in(table)
+      return unless @number && @table.equal?(table)
+
+      @usage = look || @usage
+      [@number, *@usage]
     end
 
     # @return [Hash{Symbol => Object}]
@@ -97,16 +159,29 @@ module Abaca
 
     private
 
-    # The pools of Active Record and of Sequel know what they are for.
-    def name
-      of = @pool.respond_to?(:db_config) ? @pool.db_config.name : nil
-      [@pool.class.name, of].compact.join(" ")
+    # From now on, checkouts are counted there. Returns the pool's number, or nil: they are not.
+    def count_in(table)
+      number = table&.number(name)
+      @usage = NOTHING
+      @table = table
+      @number = number
     end
 
-    def in_use(size)
+    # Asked on a thread that must not wait. What an app has made of its pool may raise.
+    def look
+      used, idle = @kind&.usage(@pool)
+      [@pool.public_send(@size) || 0, used, idle] if used
+    rescue StandardError
+      nil
+    end
+
+    def name = [@kind&.title(@pool) || @pool.class.name].flatten.compact.join(" ")
+
+    def in_use(_size)
       return @pool.stat.slice(:busy, :idle, :dead) if @pool.respond_to?(:stat)
 
-      @pool.respond_to?(:available) && size ? { busy: size - @pool.available, idle: @pool.available } : {}
+      used, idle = @kind&.usage(@pool)
+      { busy: used, idle: }.compact
     end
 
     # Those that have passed, and wait all the same: for a second connection, or by code that belongs to no request.

@@ -155,7 +155,7 @@ module Abaca
         show_limits
         Compat.adapt(@config, @log) # for gems that were loaded meanwhile
         @out_of_band.between_requests(@engine) do
-          Heart.beat(@engine, @slot, @with_heart) { PoolGate.attach(@engine) { serve } }
+          Heart.beat(@engine, @slot, @with_heart) { PoolGate.attach(@engine, @slot) { serve } }
         end
       ensure
         @state = :stopped

@@ -15,11 +15,12 @@
 #include "page/history.h"
 #include "page/kept.h"
 #include "page/loops.h"
+#include "page/pools.h"
 #include "page/routes.h"
 #include "page/series.h"
 
 #define AB_PAGE_MAGIC     "abacapag" /* 8 bytes, without the NUL */
-#define AB_PAGE_VERSION   3
+#define AB_PAGE_VERSION   4
 #define AB_PAGE_NAME      "abaca-page" /* of the memory, as /proc/PID/fd/N tells it */
 #define AB_PAGE_HEAD_SIZE 4096
 #define AB_PAGE_CORE_SIZE 4096
@@ -39,7 +40,8 @@
   AREA(SECONDS, ab_history_record)                                                                 \
   AREA(TENS, ab_history_record)                                                                    \
   AREA(CLIENTS, ab_page_client)                                                                    \
-  AREA(EXEMPLARS, ab_exemplars) /* of the series of the same number */
+  AREA(EXEMPLARS, ab_exemplars) /* of the series of the same number */                             \
+  AREA(POOLS, ab_page_pool)
 
 enum ab_page_area_name {
 #define AB_PAGE_AREA_NAME(name, type) AB_PAGE_AREA_##name,
@@ -101,7 +103,9 @@ typedef struct ab_page_app {
   uint64_t failed;               /* ... of them was answered with 5xx, or not at all */
   uint64_t sums[AB_STATE_COUNT]; /* nanoseconds of all that have ended, by state */
   uint64_t exemplars;            /* how many were noted */
-  uint8_t padding[128];
+  uint64_t pools_dropped;        /* pools of the app without a record, since there are too many */
+  uint32_t pools;                /* how many have names */
+  uint8_t padding[116];
 } ab_page_app;
 
 /* By a thread that has the engine's lock. */

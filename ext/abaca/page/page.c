@@ -55,6 +55,7 @@ static counts in_memory(const ab_page_options *options) {
       [AB_PAGE_AREA_TENS] = AB_PAGE_TENS,
       [AB_PAGE_AREA_CLIENTS] = AB_PAGE_CLIENTS,
       [AB_PAGE_AREA_EXEMPLARS] = AB_PAGE_SERIES,
+      [AB_PAGE_AREA_POOLS] = AB_PAGE_POOLS,
   }};
 }
 
@@ -70,6 +71,7 @@ static counts in_a_file(const ab_page_options *options) {
   all.of[AB_PAGE_AREA_KEPT] = 16;
   all.of[AB_PAGE_AREA_SECONDS] = 120;
   all.of[AB_PAGE_AREA_TENS] = 120;
+  all.of[AB_PAGE_AREA_POOLS] = 5;
   return all;
 }
 
@@ -294,6 +296,7 @@ ab_page_parts ab_page_parts_of(const ab_page *page, uint32_t index) {
       .tens = START(TENS),
       .clients = START(CLIENTS),
       .exemplars = START(EXEMPLARS),
+      .pools = START(POOLS),
       .loop_count = COUNT(LOOPS),
       .row_count = COUNT(ROWS),
       .queued_count = COUNT(QUEUED),
@@ -305,6 +308,7 @@ ab_page_parts ab_page_parts_of(const ab_page *page, uint32_t index) {
       .ten_count = COUNT(TENS),
       .client_count = COUNT(CLIENTS),
       .exemplar_count = COUNT(EXEMPLARS),
+      .pool_count = COUNT(POOLS),
   };
 #undef START
 #undef COUNT

@@ -64,8 +64,9 @@ typedef struct ab_page_parts {
   ab_history_record *seconds, *tens;
   ab_page_client *clients;
   ab_exemplars *exemplars;
+  ab_page_pool *pools;
   uint32_t loop_count, row_count, queued_count, route_count, series_count, event_count, kept_count,
-      second_count, ten_count, client_count, exemplar_count;
+      second_count, ten_count, client_count, exemplar_count, pool_count;
 } ab_page_parts;
 
 ab_page_parts ab_page_parts_of(const ab_page *page, uint32_t index);

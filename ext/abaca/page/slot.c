@@ -78,6 +78,8 @@ static void clear_now(const ab_page_parts *parts) {
     if (AB_GET(parts->clients[i].seq) || AB_GET(parts->clients[i].requests))
       ab__page_client_forget(&parts->clients[i]);
   }
+  uint32_t pools = ab_page_pools_used(&parts->slot->app.pools, parts->pool_count);
+  for (uint32_t i = 0; i < pools; i++) ab__page_pool_forget(&parts->pools[i]);
   ab_page_process *process = &parts->slot->process;
   AB_PUT(process->cpu, 0);
   AB_PUT(process->stall_after, 0);

@@ -70,9 +70,17 @@ void ab_tally_fini(ab_tally *self) {
   ab_free(self->mem, self->routes);
   ab_free(self->mem, self->copy);
   ab_free(self->mem, self->series);
+  ab_free(self->mem, self->pools);
+  self->pools = NULL;
   self->routes = NULL;
   self->copy = NULL;
   self->series = NULL;
+}
+
+static void clear_pool(ab_tally_pool *pool) {
+  ab_tally_pool empty = {.name_len = pool->name_len};
+  memcpy(empty.name, pool->name, sizeof(empty.name));
+  *pool = empty;
 }
 
 /* Names and keys stay. */
@@ -85,6 +93,7 @@ static void clear(ab_tally *self) {
   }
   for (uint32_t i = 0; i < self->series_count; i++)
     self->series[i] = (ab_tally_series){.key = self->series[i].key};
+  for (uint32_t i = 0; i < self->pool_count; i++) clear_pool(&self->pools[i]);
 }
 
 /* --- routes --- */
@@ -119,6 +128,7 @@ static void add_app(ab_tally_totals *totals, const ab_page_app *app) {
   totals->missed += app->missed;
   totals->routes_dropped += app->routes_dropped;
   totals->series_dropped += app->series_dropped;
+  totals->pools_dropped += app->pools_dropped;
   for (unsigned i = 0; i < AB_STATE_COUNT; i++) totals->sums[i] += app->sums[i];
 }
 
@@ -171,6 +181,48 @@ static int add_one(ab_tally *self, const ab_page_parts *parts, uint32_t i, uint3
   return AB_OK;
 }
 
+/* --- pools --- */
+
+/* The one of that name; NULL if there are too many. */
+static ab_tally_pool *pool_of(ab_tally *self, const char *name, uint32_t len) {
+  for (uint32_t i = 0; i < self->pool_count; i++) {
+    ab_tally_pool *pool = &self->pools[i];
+    if (pool->name_len == len && memcmp(pool->name, name, len) == 0) return pool;
+  }
+  if (self->pool_count == AB_TALLY_POOLS) return NULL;
+  ab_tally_pool *pool = &self->pools[self->pool_count++];
+  *pool = (ab_tally_pool){.name_len = len};
+  memcpy(pool->name, name, len);
+  return pool;
+}
+
+static void add_pool(ab_tally_pool *sum, const ab_page_pool *one, bool live) {
+  if (live) {
+    sum->pending += AB_GET(one->pending);
+    sum->most += AB_GET(one->most);
+    sum->used += AB_GET(one->used);
+    sum->idle += AB_GET(one->idle);
+  }
+  sum->timeouts += AB_GET(one->timeouts);
+  ab_cells_join(&sum->waits, &one->waits);
+}
+
+static int add_pools(ab_tally *self, const ab_page_parts *parts) {
+  uint32_t used = ab_page_pools_used(&parts->slot->app.pools, parts->pool_count);
+  if (used > 0 && !self->pools) {
+    self->pools = ab_alloc_zero(self->mem, AB_TALLY_POOLS * sizeof(*self->pools));
+    if (!self->pools) return AB_ENOMEM;
+  }
+  bool live = used > 0 && ab_page_is_live(ab_page_look(parts->slot).state);
+  for (uint32_t i = 0; i < used; i++) {
+    char name[AB_PAGE_POOL_NAME];
+    uint32_t len = ab_page_pool_name(&parts->pools[i], name);
+    ab_tally_pool *pool = pool_of(self, name, len);
+    if (pool) add_pool(pool, &parts->pools[i], live);
+  }
+  return AB_OK;
+}
+
 /* --- all --- */
 
 static int add_slot(ab_tally *self, const ab_page_parts *parts) {
@@ -183,6 +235,8 @@ static int add_slot(ab_tally *self, const ab_page_parts *parts) {
     int result = add_one(self, parts, i, names);
     if (result != AB_OK) return result;
   }
+  int result = add_pools(self, parts);
+  if (result != AB_OK) return result;
   self->totals.gc_time += AB_GET(parts->slot->process.gc_time);
   self->totals.gc_minor += AB_GET(parts->slot->process.gc_minor);
   self->totals.gc_major += AB_GET(parts->slot->process.gc_major);

@@ -8,10 +8,27 @@ module Abaca
       # For ActiveRecord::ConnectionAdapters::ConnectionPool. With an explicit timeout it does not wait in line.
       module Checkout
         def checkout(*timeout)
-          (@abaca_gate || PoolGate.of(self, :size)).pass(waits: timeout.empty?) { super }
+          (@abaca_gate || PoolGate.of(self, :size, ActiveRecordPools)).pass(waits: timeout.empty?) { super }
         end
       end
       private_constant :Checkout
+
+      # @param pool [ActiveRecord::ConnectionAdapters::ConnectionPool]
+      # @return [Array<String>] its name: that of the database's configuration
+      def self.title(pool) = ["ActiveRecord", pool.db_config.name]
+
+      # @param pool [ActiveRecord::ConnectionAdapters::ConnectionPool]
+      # @return [Array<Integer>, nil] connections that are used, and idle; nil if somebody has the pool's lock, perhaps
+      #   for long
+      def self.usage(pool)
+        return unless pool.mon_try_enter
+
+        begin
+          pool.stat.then { |stat| [stat[:busy] + stat[:dead], stat[:idle]] }
+        ensure
+          pool.mon_exit
+        end
+      end
 
       def self.adapt(_config, _log)
         return unless Compat.loaded?("ActiveSupport") && ::ActiveSupport.respond_to?(:on_load)

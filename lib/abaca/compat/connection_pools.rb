@@ -14,10 +14,18 @@ module Abaca
         def pop(*args, **options)
           time = options[:timeout] || args.first
           waits = time.is_a?(Numeric) && time >= SHORT
-          (@abaca_gate || PoolGate.of(self, :max)).pass(waits:) { super }
+          (@abaca_gate || PoolGate.of(self, :max, ConnectionPools)).pass(waits:) { super }
         end
       end
       private_constant :Pop
+
+      # @param stack [ConnectionPool::TimedStack]
+      # @return [String] they have no names of their own
+      def self.title(_stack) = "ConnectionPool"
+
+      # @param stack [ConnectionPool::TimedStack] that takes no lock for this
+      # @return [Array<Integer>] connections that are used, and idle; the latter are told from the gem's 2.5 on
+      def self.usage(stack) = [stack.max - stack.length, stack.respond_to?(:idle) ? stack.idle : 0]
 
       def self.adapt(_config, _log)
         ::ConnectionPool::TimedStack.prepend(Pop)

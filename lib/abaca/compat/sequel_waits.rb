@@ -25,6 +25,20 @@ module Abaca
       end
       private_constant :Acquire, :GetPool
 
+      # @param pool [Sequel::ConnectionPool]
+      # @return [Array<String>] its name: that of the database, where it has one
+      def self.title(pool) = ["Sequel", pool.db.opts[:database]]
+
+      # The pool's own methods wait for its lock.
+      #
+      # @param pool [Sequel::ConnectionPool]
+      # @return [Array<Integer>, nil] connections that are used, and idle
+      def self.usage(pool)
+        idle = %i[@available_connections @queue].filter_map { |name| pool.instance_variable_get(name) }.first
+        used = pool.instance_variable_get(:@allocated)
+        [used.size, idle.size] if used && idle
+      end
+
       def self.adapt(_config, _log)
         return if ::Sequel::ConnectionPool.singleton_class <= GetPool
 
@@ -39,7 +53,7 @@ module Abaca
         return if pool.frozen? || !POOLS.include?(pool.pool_type) || !pool.respond_to?(:acquire, true)
 
         pool.class.prepend(Acquire)
-        PoolGate.of(pool, :max_size)
+        PoolGate.of(pool, :max_size, SequelWaits)
       end
     end
   end

@@ -63,13 +63,17 @@ module Abaca
       #   @return [Array<Hash>] the last 200 requests that were slow, failed or sampled, the newest first: as #requests,
       #     with number, ended_at, reasons, waits
 
+      # @!method pools
+      #   @return [Array<Hash>] the connection pools of the app: pool, size, busy, idle, waiting, timeouts, checkouts,
+      #     time; pools of one name together
+
       # @!method clients
       #   @return [Array<Hash>] the 64 addresses with most requests: address, requests (at most `over` too high), bytes,
       #     open, slow, errors
 
       # @!method totals
       #   @return [Hash] counters of all that have had the slot: ended, failed, stalls, stall_time, sums, kept, events,
-      #     rows_missed, routes_dropped, series_dropped, gc_time, gc_minor, gc_major, loops
+      #     rows_missed, routes_dropped, series_dropped, pools_dropped, gc_time, gc_minor, gc_major, loops
 
       # @!method process
       #   @return [Hash] of this process, now: cpu, rss (megabytes), fibers, fibers_most, threads, threads_most,

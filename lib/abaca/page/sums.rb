@@ -39,6 +39,9 @@ module Abaca
       # @return [Array<Hash>] Slot#routes, those of one name added
       def routes = added(:routes, %i[route])
 
+      # @return [Array<Hash>] Slot#pools
+      def pools = in_slots(&:pools)
+
       # @return [Array<Hash>] Slot#clients, those of one address added, those with most requests first
       def clients = added(:clients, %i[address]).sort_by { |client| -client[:requests] }
 

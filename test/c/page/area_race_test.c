@@ -5,6 +5,7 @@
 #include "check.h"
 #include "page/look.h"
 #include "page/opens.h"
+#include "page/tally.h"
 
 #define ROUNDS 20000
 
@@ -43,6 +44,22 @@ static void write_app(stage *self) {
     ab_series_add(ab_series_find(&series, key), n);
     ab_kept_add(parts->kept, parts->kept_count, &app->kept, &row, AB_KEPT_SLOW);
     AB_ADD(app->ended, 1);
+  }
+}
+
+/* What is used, idle and most are of one look, which readers may see halves of. */
+static void write_pools(stage *self) {
+  ab_page_app *app = &self->parts.slot->app;
+  for (uint32_t n = 1; n <= ROUNDS; n++) {
+    char name[16];
+    int len = snprintf(name, sizeof name, "pool %u", n % 20);
+    ab_page_pool *pool = ab_page_pool_find(self->parts.pools, self->parts.pool_count, &app->pools,
+                                           (ab_view){name, (size_t)len});
+    if (!pool) continue;
+    ab_page_pool_enter(pool);
+    ab_page_pool_show(pool, n, n, n);
+    ab_cells_add(&pool->waits, n);
+    ab_page_pool_leave(pool);
   }
 }
 
@@ -141,13 +158,36 @@ static void read_sums(stage *self) {
   }
 }
 
+static void read_pools(stage *self) {
+  uint32_t used = ab_page_pools_used(&self->parts.slot->app.pools, self->parts.pool_count);
+  for (uint32_t i = 0; i < used; i++) {
+    const ab_page_pool *pool = &self->parts.pools[i];
+    char name[AB_PAGE_POOL_NAME];
+    uint32_t len = ab_page_pool_name(pool, name);
+    if (len < 6 || memcmp(name, "pool ", 5) != 0) count(&self->wrong);
+    if (AB_GET(pool->pending) > 1 || AB_GET(pool->used) > ROUNDS) count(&self->wrong);
+  }
+}
+
+/* Sums over slots, as a scrape takes them. */
+static void tally(stage *self, ab_tally *tally) {
+  uint64_t before = tally->pool_count ? ab_cells_count(&tally->pools[0].waits) : 0;
+  if (ab_tally_take(tally, self->page) != AB_OK) count(&self->wrong);
+  if (tally->pool_count && ab_cells_count(&tally->pools[0].waits) < before) count(&self->wrong);
+}
+
 static void *read_all(void *arg) {
   stage *self = arg;
+  ab_tally sums;
+  if (ab_tally_init(&sums, &ab_mem_libc, 64) != AB_OK) count(&self->wrong);
   while (__atomic_load_n(&self->running, __ATOMIC_ACQUIRE) > 0) {
     read_loop_and_clients(self);
     read_rings(self);
     read_sums(self);
+    read_pools(self);
+    tally(self, &sums);
   }
+  ab_tally_fini(&sums);
   return NULL;
 }
 
@@ -167,7 +207,7 @@ static void *write_part(void *arg) {
 
 CHECK_CASE(readers_see_whole_records) {
   /* Events have two writers. */
-  void (*const writers[])(stage *) = {write_app,    write_loop,    write_events,
+  void (*const writers[])(stage *) = {write_app,    write_pools,   write_loop,   write_events,
                                       write_events, write_history, write_clients};
   enum { WRITERS = sizeof writers / sizeof *writers };
   unsigned seen = 0;

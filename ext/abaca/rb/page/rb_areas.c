@@ -216,6 +216,7 @@ static VALUE slot_totals(VALUE self) {
   put(hash, "rows_missed", ULL2NUM(AB_GET(app->missed) + AB_GET(parts.slot->queue.missed)));
   put(hash, "routes_dropped", ULL2NUM(AB_GET(app->routes_dropped)));
   put(hash, "series_dropped", ULL2NUM(AB_GET(app->series_dropped)));
+  put(hash, "pools_dropped", ULL2NUM(AB_GET(app->pools_dropped)));
   put(hash, "gc_time", ab__seconds(AB_GET(process->gc_time)));
   put(hash, "gc_minor", ULL2NUM(AB_GET(process->gc_minor)));
   put(hash, "gc_major", ULL2NUM(AB_GET(process->gc_major)));

@@ -44,6 +44,9 @@ ab_page *ab__slot_page(VALUE slot);
 void ab__slot_check_writable(VALUE slot);
 const ab_page_head *ab__slot_head(VALUE slot);
 
+/* Raises Abaca::Error unless this process has claimed it, IOError when the page is closed. */
+void ab__slot_check_mine(VALUE slot);
+
 /* What reads in it: rb_rows.c, rb_areas.c, rb_times.c. */
 void ab__init_rows(VALUE cSlot);
 void ab__init_areas(VALUE cSlot);

@@ -208,9 +208,13 @@ void ab_slot_check_type(VALUE slot) {
   own_of(slot);
 }
 
-void ab_slot_check(VALUE slot) {
+void ab__slot_check_mine(VALUE slot) {
   if (!ab_page_is_mine(open_slot(slot)))
     refuse(slot, "a server runs in the process that has claimed it");
+}
+
+void ab_slot_check(VALUE slot) {
+  ab__slot_check_mine(slot);
   if (own_of(slot)->occupied) refuse(slot, "another server runs in it");
 }
 

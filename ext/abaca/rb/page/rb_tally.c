@@ -22,7 +22,8 @@ static void tally_free(void *ptr) {
 
 static size_t tally_size(const void *ptr) {
   const rb_tally *own = ptr;
-  return sizeof(*own) + own->tally.series_room * sizeof(*own->tally.series);
+  return sizeof(*own) + own->tally.series_room * sizeof(*own->tally.series) +
+         (own->tally.pools ? AB_TALLY_POOLS * sizeof(*own->tally.pools) : 0);
 }
 
 static const rb_data_type_t tally_type = {
@@ -60,6 +61,7 @@ static VALUE totals_of(const ab_tally_totals *totals) {
   put(hash, "rows_missed", ULL2NUM(totals->missed));
   put(hash, "routes_dropped", ULL2NUM(totals->routes_dropped));
   put(hash, "series_dropped", ULL2NUM(totals->series_dropped));
+  put(hash, "pools_dropped", ULL2NUM(totals->pools_dropped));
   put(hash, "gc_time", ab__seconds(totals->gc_time));
   put(hash, "gc_minor", ULL2NUM(totals->gc_minor));
   put(hash, "gc_major", ULL2NUM(totals->gc_major));
@@ -161,6 +163,29 @@ static VALUE series_of(const ab_tally *tally, ab_nsec offset) {
   return list;
 }
 
+static VALUE pool_of(const ab_tally_pool *pool) {
+  ab_cells_view view = ab_cells_view_of(&pool->waits);
+  uint64_t below = 0;
+  VALUE counts = rb_ary_new_capa(AB_CELLS_PLAIN), hash = rb_hash_new();
+  for (unsigned i = 0; i < AB_CELLS_PLAIN; i++)
+    rb_ary_push(counts, ULL2NUM(below += view.plain[i]));
+  put(hash, "pool", rb_utf8_str_new(pool->name, pool->name_len));
+  put(hash, "size", ULL2NUM(pool->most));
+  put(hash, "busy", ULL2NUM(pool->used));
+  put(hash, "idle", ULL2NUM(pool->idle));
+  put(hash, "waiting", ULL2NUM(pool->pending));
+  put(hash, "timeouts", ULL2NUM(pool->timeouts));
+  put(hash, "time", ab__seconds(pool->waits.sum));
+  put(hash, "counts", counts);
+  return hash;
+}
+
+static VALUE pools_of(const ab_tally *tally) {
+  VALUE list = rb_ary_new();
+  for (uint32_t i = 0; i < tally->pool_count; i++) rb_ary_push(list, pool_of(&tally->pools[i]));
+  return list;
+}
+
 /* call-seq: take -> Hash
  *
  * Raises NoMemoryError, IOError. */
@@ -171,6 +196,7 @@ static VALUE tally_take(VALUE self) {
   put(hash, "totals", totals_of(&own->tally.totals));
   put(hash, "routes", routes_of(&own->tally));
   put(hash, "routeless", routeless(&own->tally));
+  put(hash, "pools", pools_of(&own->tally));
   const ab_page_head *head = ab_page_head_of(ab__page_of(own->page));
   put(hash, "series", series_of(&own->tally, head->made_at_unix - head->made_at));
   RB_GC_GUARD(self);
