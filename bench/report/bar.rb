@@ -1,0 +1,45 @@
+# frozen_string_literal: true
+
+module Bench
+  module Reporting
+    # One row of a chart: a server, a library or a setting, and what its rounds have given.
+    class Bar
+      # What is not Ruby, and answers without an app.
+      YARDSTICKS = /\A(?:limit|nginx|h2o|node|go|bun|caddy)\b/
+
+      # @return [String]
+      attr_reader :name
+      # @return [Array<Numeric>] a figure for each round
+      attr_reader :rounds
+      # @return [Hash{String => Object}] more figures, for the table
+      attr_reader :more
+
+      # @param ours [Boolean] whether it is Abaca
+      def initialize(name:, rounds:, ours: name.start_with?("abaca"), more: {})
+        @name = name
+        @rounds = rounds.compact
+        @ours = ours
+        @more = more
+      end
+
+      # @return [String] as people read it
+      def title = name.sub(/\Aabaca\b/, "Abaca")
+
+      def ours? = @ours
+      def yardstick? = YARDSTICKS.match?(name)
+
+      # @return [Symbol] :ours, :ruby or :other
+      def kind
+        return :ours if ours?
+
+        yardstick? ? :other : :ruby
+      end
+
+      # @return [Numeric, nil] the median
+      def value = Statistics.median(rounds)
+      def low = rounds.min
+      def high = rounds.max
+      def spread? = rounds.size > 1 && low < high
+    end
+  end
+end

@@ -1,0 +1,42 @@
+# frozen_string_literal: true
+
+module Bench
+  module Reporting
+    # Where others are ahead of Abaca, by more than the rounds differ.
+    class Behind
+      Row = Struct.new(:chart, :other, :ratio, keyword_init: true) do
+        # How many times as much Abaca needs, or how many times as much the other gives.
+        def times = chart.more? ? 1 / ratio.value : ratio.value
+      end
+
+      # @param scenarios [Array<Scenario>]
+      def initialize(scenarios)
+        @charts = scenarios.flat_map(&:main).select(&:ours)
+      end
+
+      # @return [Array<Row>] where it is another Ruby server or library, the farthest first
+      def ruby = rows.reject { |row| row.other.yardstick? }
+
+      # @return [Array<Row>] where it is something that runs no Ruby
+      def others = rows.select { |row| row.other.yardstick? }
+
+      # @return [Integer] charts in which Abaca has somebody to compare with
+      def compared = @charts.count { |chart| rivals(chart).any? }
+
+      private
+
+      def rows = @rows ||= @charts.flat_map { |chart| of(chart) }.sort_by { |row| -row.times }
+
+      # The best of each kind.
+      def of(chart)
+        rivals(chart).group_by(&:yardstick?).values.filter_map do |list|
+          other = chart.more? ? list.max_by(&:value) : list.min_by(&:value)
+          ratio = chart.ratio(other)
+          Row.new(chart: chart, other: other, ratio: ratio) if chart.ahead?(other) && ratio.stated?
+        end
+      end
+
+      def rivals(chart) = [*chart.peers, chart.line("nginx")].compact
+    end
+  end
+end

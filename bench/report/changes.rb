@@ -1,0 +1,53 @@
+# frozen_string_literal: true
+
+module Bench
+  module Reporting
+    # What has changed since the last report. Two runs cannot be compared by their figures, since machines have other
+    # users: what counts is Abaca's ratio to another row of the same run. A change is one if the rounds of the two runs
+    # do not overlap.
+    class Changes
+      Change = Struct.new(:chart, :before, :now, :yardstick, :verdict, keyword_init: true)
+
+      # @param rows [Array<Figures::Row>]
+      # @param charts [Array<Chart>]
+      def initialize(rows, charts)
+        @rows = rows
+        @charts = charts.to_h { |chart| [[chart.key, chart.ruby], chart] }
+      end
+
+      # @return [Boolean] whether there is no report to compare with
+      def first? = @rows.all? { |row| row.before_run.nil? }
+
+      # @return [Array<Change>]
+      def all = @rows.select(&:changed?).map { |row| of(row, @charts.fetch(row.id)) }
+
+      # @return [Array<Chart>] that the last report did not have
+      def new = @rows.select(&:new?).map { |row| @charts.fetch(row.id) }
+
+      private
+
+      def of(row, chart)
+        if row.before_ratio && row.ratio
+          Change.new(chart: chart, before: "#{Numbers.ratio(row.before_ratio)} x", now: "#{Numbers.ratio(row.ratio)} x",
+                     yardstick: row.yardstick, verdict: verdict(row, chart))
+        else
+          Change.new(chart: chart, before: chart.shown(row.before), now: chart.shown(row.value),
+                     verdict: chart.exact? ? judged(row.value <=> row.before, chart) : "two runs, not comparable")
+        end
+      end
+
+      def verdict(row, chart)
+        return judged(1, chart) if row.low > row.before_high
+        return judged(-1, chart) if row.high < row.before_low
+
+        "within the rounds"
+      end
+
+      def judged(direction, chart)
+        return "the same" if direction.zero?
+
+        direction.positive? == chart.more? ? "better" : "worse"
+      end
+    end
+  end
+end

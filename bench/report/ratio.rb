@@ -1,0 +1,40 @@
+# frozen_string_literal: true
+
+module Bench
+  module Reporting
+    # How many times as much one row has as another. Each round gives a ratio, since both had their turns within
+    # seconds of each other; where the rounds do not match, the extremes of both count.
+    class Ratio
+      # @return [Float] the median, and the least and the greatest of the rounds
+      attr_reader :value, :low, :high
+
+      # @param own [Bar]
+      # @param other [Bar]
+      # @param exact [Boolean] the figures are counted, so that one round is enough
+      def initialize(own, other, exact: false)
+        @exact = exact
+        pairs = own.rounds.size == other.rounds.size ? own.rounds.zip(other.rounds) : []
+        ratios = pairs.select { |pair| pair.all?(&:positive?) }.map { |first, second| first.fdiv(second) }
+        @value = divided(own.value, other.value)
+        @low, @high = ratios.empty? ? extremes(own, other) : ratios.minmax
+        @rounds = [own.rounds.size, other.rounds.size].min
+      end
+
+      # A ratio is stated if its rounds differ less among each other than it differs from one. Both are measured as
+      # factors: from 0.5 to 1 is as far as from 1 to 2.
+      def stated?
+        return false unless value&.positive? && low&.positive? && (@exact || @rounds > 1)
+
+        (Math.log(high) - Math.log(low)).abs <= Math.log(value).abs
+      end
+
+      # @return [Boolean] whether there is one round, which says nothing of the spread
+      def alone? = !@exact && @rounds < 2
+
+      private
+
+      def divided(own, other) = own && other&.positive? ? own.fdiv(other) : nil
+      def extremes(own, other) = [divided(own.low, other.high), divided(own.high, other.low)]
+    end
+  end
+end

@@ -1,0 +1,46 @@
+# frozen_string_literal: true
+
+module Bench
+  module Reporting
+    # Makes charts of a result. Each benchmark has a reader of its own, since each has its own figures.
+    class Reader
+      # @param run [Run]
+      def initialize(run)
+        @run = run
+        @data = run.data
+      end
+
+      # @return [Array<Chart>]
+      def charts
+        raise NotImplementedError
+      end
+
+      private
+
+      def chart(key:, title:, unit:, bars:, **rest)
+        Chart.new(run: @run, key: key, title: title, unit: unit, bars: bars, **rest)
+      end
+
+      # @param turns [Hash{String => Array<Hash>}] the rounds of each row
+      # @param more [Hash{String => #call}] columns of the table: what is taken from a round; the median counts
+      # @yieldparam turn [Hash] a round
+      # @yieldreturn [Numeric] the figure
+      # @return [Array<Bar>]
+      def bars(turns, more: {}, ours: nil, &figure)
+        turns.map do |name, rounds|
+          rest = more.transform_values { |pick| median(rounds.filter_map { |round| pick.call(round) }) }
+          mark = ours ? { ours: ours.call(name) } : {}
+          Bar.new(name: name, rounds: rounds.map(&figure), more: rest.compact, **mark)
+        end
+      end
+
+      # A figure of a round, perhaps in another unit.
+      def pick(name, factor = 1) = ->(turn) { turn[name]&.*(factor) }
+
+      def median(values) = Statistics.median(values)
+
+      # The rows of a benchmark that has several, by name.
+      def rows = @data.fetch("rows", [])
+    end
+  end
+end

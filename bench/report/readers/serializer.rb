@@ -1,0 +1,80 @@
+# frozen_string_literal: true
+
+module Bench
+  module Reporting
+    # The output queue by itself, and servers that send, collect garbage, or echo.
+    class SerializerReader < Reader
+      COLUMNS = {
+        "first" => "64 bytes written, 64 times into a new object", "again" => "64 bytes written into the same object",
+        "shown" => "64 bytes written, shown and dropped", "schedule" => "A frozen String of 16 KB, queued",
+        "cycle" => "64 bytes written and handed over",
+        "serialize" => "64 bytes written and handed over, by the call for drivers"
+      }.freeze
+
+      def charts = @data.fetch("parts").values.flat_map { |part| of(part) }
+
+      private
+
+      def of(part)
+        return cells(part.fetch("cells")) if part["cells"]
+        return variants(part.fetch("variants")) if part["variants"]
+        return gets(part) if part["per_request_at_exit"]
+
+        echoes(part)
+      end
+
+      def cells(cells)
+        cells.values.first.keys.map do |column|
+          there = cells.select { |_, row| row.fetch(column, {})["ns_rounds"] }
+          bars = there.map do |name, row|
+            cell = row.fetch(column)
+            Bar.new(name: name, rounds: cell["ns_rounds"], ours: name == "Outbox",
+                    more: { "objects" => cell["objects"], "mallocs" => cell["mallocs"] })
+          end
+          subject = COLUMNS[column] || "Three ways to say empty, #{column} queued before each drain"
+          loops, rows = bars.partition { |bar| bar.name == "nothing" }
+          chart(key: "#{COLUMNS.key?(column) ? "ruby" : "empty"}-#{column}", title: subject, unit: "ns per operation",
+                bars: rows, absent: reasons(cells, column),
+                lines: loops.map { |bar| Bar.new(name: "the loop alone", rounds: bar.rounds) })
+        end
+      end
+
+      def reasons(cells, column)
+        cells.transform_values { |row| row.dig(column, "absent") }.reject { |_, reason| reason.to_s.empty? }
+      end
+
+      def variants(variants)
+        variants.values.first.keys.map do |column|
+          bars = variants.map { |name, row| Bar.new(name: name, rounds: [row.dig(column, "ns_least")]) }
+          chart(key: "c-#{column}", title: "Three ways to say empty in C, #{column} queued", exact: true,
+                unit: "ns, the least of all rounds", bars: bars)
+        end
+      end
+
+      def gets(part)
+        size = part["body_bytes"] || part["body_octets"]
+        title = "#{Numbers.short(size)} bytes to #{part["connections"]} connections"
+        turns = part["turns"] || part.fetch("rounds_of")
+        [chart(key: "gets-cpu", title: "#{title}: processor time", unit: "µs of CPU per request",
+               bars: bars(turns, &pick("cpu_us")), absent: part["absent"]),
+         chart(key: "gets-rate", title: "#{title}: throughput", unit: "requests/s", better: :more,
+               bars: bars(turns, more: { "mean ms" => pick("mean_ms") }, &pick("per_second")), absent: part["absent"]),
+         chart(key: "gets-gc", title: "#{title}: garbage collection", unit: "µs of GC per request", exact: true,
+               bars: part.fetch("per_request_at_exit").map do |name, row|
+                 Bar.new(name: name, rounds: [row["time"] * 1000],
+                         more: { "objects" => row["total_allocated_objects"] })
+               end)]
+      end
+
+      def echoes(part)
+        turns = part.fetch("turns")
+        title = "#{Numbers.short(part["megabytes"])} MB posted and echoed"
+        more = { "MB/s there" => pick("up"), "MB/s back" => pick("down"), "peak MB" => pick("peak", 1e-6) }
+        [chart(key: "echo-cpu", title: "#{title}: processor time", unit: "s of CPU per GB",
+               bars: bars(turns, more: more, &pick("cpu")), absent: part["absent"]),
+         chart(key: "echo-peak", title: "#{title}: memory", unit: "MB at most",
+               bars: bars(turns, &pick("peak", 1e-6)), absent: part["absent"])]
+      end
+    end
+  end
+end

@@ -1,0 +1,29 @@
+# frozen_string_literal: true
+
+module Bench
+  module Reporting
+    # A master and its workers on pipes, five ways.
+    class WorkersReader < Reader
+      NAMES = { "threads" => "threads", "processes" => "processes", "old_master" => "fibers, old master",
+                "fast_master" => "fibers, fast master", "automatic" => "automatic fibers" }.freeze
+      OURS = "automatic fibers" # they run on Abaca's scheduler
+
+      def charts = @data.fetch("contests").flat_map { |contest| contest.fetch("rows").map { |row| of(row, contest) } }
+
+      private
+
+      def of(row, contest)
+        workers, requests = row.values_at("workers", "requests")
+        there, failed = row.fetch("kinds").partition { |_, kind| kind["median_seconds"] }
+        bars = there.map do |kind, cell|
+          name = NAMES.fetch(kind, kind)
+          Bar.new(name: name, rounds: cell["rounds"].map { |round| round["seconds"] }, ours: name == OURS,
+                  more: { "CPU s" => median(cell["rounds"].map { |round| round["cpu"] }) })
+        end
+        chart(key: "#{workers}x#{requests}", unit: "s", bars: bars, part: contest["ruby"],
+              title: "#{Numbers.short(workers)} workers, #{Numbers.short(requests)} requests each",
+              absent: failed.to_h { |kind, cell| [NAMES.fetch(kind, kind), cell["failed"]] })
+      end
+    end
+  end
+end

@@ -1,0 +1,172 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "rexml/document"
+require_relative "../../bench/report/reporting"
+
+# What `bin/bench report` writes: it agrees with the results, and says no more than they do.
+class BenchmarksTest < Minitest::Test
+  ROOT = File.expand_path("../..", __dir__)
+  R = Bench::Reporting
+
+  def read(name) = File.read(File.join(ROOT, name))
+
+  def book = @book ||= R::Book.new(last: read(R::Book::FIGURES))
+
+  def run_of(**data)
+    R::Run.new(file: "2026-01-02-000000-x.json", data: { "benchmark" => "x", **data.transform_keys(&:to_s) })
+  end
+
+  def bar(name, *rounds, **rest) = R::Bar.new(name: name, rounds: rounds, **rest)
+
+  def chart(*bars, **rest)
+    R::Chart.new(run: run_of(**rest.delete(:data).to_h), key: "k", title: "t", unit: "µs of CPU", bars: bars, **rest)
+  end
+
+  def test_the_files_are_those_of_the_results
+    book.files(readme: read("README.md")).each do |name, text|
+      assert text == read(name), "#{name}: run bin/bench report"
+    end
+  end
+
+  # Each is shown somehow, and it is known which ones have no chart.
+  def test_every_benchmark_has_a_reader
+    names = Dir[File.join(ROOT, "bench/*.rb")].map { |path| File.basename(path, ".rb") }
+    measuring = names.select { |name| read("bench/#{name}.rb").include?("Bench.main(") }
+    known = R::Readers::ALL.keys + R::Readers::PLAIN
+    assert_empty measuring - known, "without a reader: give them one in bench/report/readers, or name them in PLAIN"
+    assert_empty known - measuring
+    assert_equal R::Readers::ALL.keys.sort, R::Scenarios.texts.keys.sort
+  end
+
+  def test_every_result_is_on_the_page
+    runs = book.results.charts.map(&:run) + book.results.plain.map(&:run)
+    assert_empty book.results.runs.map(&:benchmark) - runs.map(&:benchmark)
+    book.results.charts.each { |chart| refute_empty chart.bars, chart.key }
+  end
+
+  def test_every_figure_of_the_sources_has_a_row
+    rows = book.sources.flat_map(&:rows)
+    assert_equal 4, book.sources.size
+    assert_operator rows.size, :>=, 70
+    rows.each { |row| refute_empty row.ours, row.what }
+  end
+
+  def test_svg_is_well_formed
+    pictures = [read(R::Book::PICTURE), *book.results.charts.map { |chart| R::Svg.new(chart).to_s }]
+    pictures.each do |text|
+      svg = REXML::Document.new(text).root
+      assert_equal %w[title desc], svg.elements.to_a.first(2).map(&:name)
+      refute_empty svg.elements["desc"].text
+    end
+  end
+
+  HOSTILE = %(</text></svg><script>window.hit=1</script>|`*"'&\e[2J\u202e\n)
+
+  def test_names_are_text
+    svg = R::Svg.new(chart(bar(HOSTILE, 1, 2), bar("abaca", 2, 3), absent: { HOSTILE => HOSTILE })).to_s
+    document = REXML::Document.new(svg)
+    assert_empty REXML::XPath.match(document, "//*[local-name()='script']")
+    refute_match(/[\e\u202e]/, svg)
+    cell = R::Text.markdown(HOSTILE)
+    refute_match(/(?<!\\)[|`*]|[<\e\n]/, cell)
+  end
+
+  def test_ratios_of_rounds
+    ratio = R::Ratio.new(bar("a", 20, 22, 24), bar("b", 10, 11, 12))
+    assert_equal [2, 2, 2], [ratio.value, ratio.low, ratio.high]
+    assert_predicate ratio, :stated?
+    refute_predicate R::Ratio.new(bar("a", 10, 12), bar("b", 10, 11)), :stated?
+    refute_predicate R::Ratio.new(bar("a", 20), bar("b", 10)), :stated?
+    assert_predicate R::Ratio.new(bar("a", 20), bar("b", 10), exact: true), :stated?
+    refute_predicate R::Ratio.new(bar("a", 0, 0), bar("b", 1, 1)), :stated?
+    refute_predicate R::Ratio.new(bar("a", 1, 1), bar("b", 0, 0)), :stated?
+  end
+
+  def test_a_spread_that_is_larger_than_the_difference
+    refute_predicate R::Ratio.new(bar("a", 10, 14, 18), bar("b", 10, 10, 10)), :stated?
+    assert_predicate R::Ratio.new(bar("a", 30, 20, 40), bar("b", 10, 10, 10)), :stated?
+  end
+
+  def test_what_a_chart_says
+    assert_equal "Abaca leads with 10.0 µs; puma, the best of the others, has 2.00 times as much (20.0 µs).",
+                 chart(bar("abaca", 10, 10), bar("puma", 20, 20)).sentence
+    assert_equal "Abaca loses: puma has 10.0 µs; Abaca has 20.0 µs, 2.00 times as much.",
+                 chart(bar("abaca", 20, 20), bar("puma", 10, 10)).sentence
+    assert_equal "Abaca loses: puma has 20.0 µs, 2.00 times as much as Abaca (10.0 µs).",
+                 chart(bar("abaca", 10, 10), bar("puma", 20, 20), better: :more).sentence
+    assert_match(/cannot be told apart: the rounds' ratios reach from 0.91 to 1.09/,
+                 chart(bar("abaca", 10, 12), bar("puma", 11, 11)).sentence)
+    assert_match(/One round alone says nothing/, chart(bar("abaca", 10), bar("puma", 11)).sentence)
+    assert_match(/ 2.00 times the floor and 1.25 times nginx, which is ahead\.\z/,
+                 chart(bar("abaca", 10, 10), bar("limit", 5, 5), bar("nginx", 8, 8)).sentence)
+    assert_equal "check leads with 1.00 µs; option is next with 2.00 µs: 2.00 times.",
+                 chart(bar("option", 2, 2), bar("check", 1, 1)).sentence
+  end
+
+  # The other checkout of a comparison is not a peer.
+  def test_another_checkout
+    found = chart(bar("abaca", 1, 1), bar("abaca bc69bd6", 2, 2), data: { against: "abaca bc69bd6" })
+    assert_equal %w[abaca], found.bars.map(&:name)
+  end
+
+  def test_numbers
+    shown = [0, 0.015, 0.5, 1.234, 9.996, 12.34, 99.96, 1234.5, -3].map { |value| R::Numbers.short(value) }
+    assert_equal %w[0 0.015 0.50 1.23 10.0 12.3 100 1,235 -3.00], shown
+  end
+
+  def result(folder, name, **data)
+    machine = { time: "2026-01-0#{name[/\d/]}T00:00:00Z", ruby: "ruby 3.1.2p20", cpu: "X" }
+    data = { benchmark: name[/[a-z]+/], machine: machine, **data }
+    File.write(File.join(folder, "#{name}.json"), JSON.generate(data))
+  end
+
+  def streams(rates) = { pieces: 1, turns: rates.transform_values { |list| list.map { |rate| { rate: rate } } } }
+
+  def test_the_newest_run_with_others_counts
+    Dir.mktmpdir do |folder|
+      result(folder, "1-streaming", **streams("abaca" => [1, 1], "puma" => [2, 2]))
+      result(folder, "2-streaming", **streams("abaca" => [3, 3], "puma" => [4, 4]))
+      result(folder, "3-streaming", **streams("abaca" => [5, 5]))
+      found = R::ResultsFolder.new(folder).charts
+      assert_equal [[4, 3]], found.map { |chart| chart.bars.map(&:value) }
+    end
+  end
+
+  def test_a_benchmark_without_a_reader
+    Dir.mktmpdir do |folder|
+      result(folder, "1-strange", deep: { HOSTILE => [{ us: 1 }, { us: 3 }] }, list: [1, 2], word: HOSTILE)
+      plain, = R::ResultsFolder.new(folder).plain
+      assert_includes plain.rows, ["deep / #{HOSTILE} / us", "2.00"]
+      assert_includes plain.rows, ["list", "1.00, 2.00"]
+      text = R::Book.new(folder: folder).then { |one| R::Page.new(one).to_s + R::Markdown.new(one).summary }
+      assert_includes text, "strange"
+      refute_match(/<script|[\e\u202e]/, text)
+    end
+  end
+
+  # A report that is made again from the same results says the same.
+  def test_what_has_changed
+    Dir.mktmpdir do |folder|
+      result(folder, "1-streaming", **streams("abaca" => [4, 4], "puma" => [2, 2]))
+      first = R::Book.new(folder: folder)
+      assert_predicate first.changes, :first?
+      last = R::Figures.write(first.figures)
+      assert_equal last, R::Figures.write(R::Book.new(folder: folder, last: last).figures)
+
+      result(folder, "2-streaming", **streams("abaca" => [9, 9], "puma" => [3, 3]))
+      result(folder, "3-objects", objects_per_request: { abaca: { "wrk's request": 9 } })
+      2.times do
+        book = R::Book.new(folder: folder, last: last)
+        change, = book.changes.all
+        assert_equal ["2.00 x", "3.00 x", "puma", "better"], change.to_a.drop(1)
+        assert_equal ["objects/short"], book.changes.new.map(&:key)
+        last = R::Figures.write(book.figures)
+      end
+    end
+  end
+
+  def test_a_readme_without_a_place
+    assert_raises(ArgumentError) { R::Front.new(book.results).place("# Abaca\n") }
+  end
+end
