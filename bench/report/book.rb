@@ -27,7 +27,8 @@ module Bench
       end
 
       def measured = scenarios.select(&:measured?)
-      def missing = scenarios.reject(&:measured?)
+      def missing = scenarios.select { |one| !one.measured? && File.exist?(File.join(DIR, "#{one.name}.rb")) }
+      def suites = Suites.of(results.runs)
       def behind = @behind ||= Behind.new(measured)
       def changes = @changes ||= Changes.new(figures, results.charts)
       def sources = @sources ||= Published.new(results).sources

@@ -4,7 +4,7 @@ module Bench
   module Reporting
     # One question with the answers of all that took part, from one run.
     class Chart
-      # Rows that are drawn as lines: the floor, and the server that answers from its configuration.
+      # The first words of rows that are drawn as lines: the floor, and the server that answers from its configuration.
       LINES = %w[limit nginx].freeze
       CUT = 1.5
 
@@ -24,8 +24,8 @@ module Bench
       # What may be given beside the rest: whether `better` is :less or :more; `lines` beside those of LINES; who is
       # `absent`, and why; the name of the row that is `ours`, by default the first of Abaca's; whether it is `exact`:
       # counted, not timed, so that one round is enough; the description of this `part`'s Ruby; what it `says` instead
-      # of the sentence that compares Abaca with others.
-      OPTIONS = { better: :less, lines: [], absent: {}, ours: nil, exact: false, part: nil, says: nil }.freeze
+      # of the sentence that compares Abaca with others; and the `row` of the run's account.
+      OPTIONS = { better: :less, lines: [], absent: {}, ours: nil, exact: false, part: nil, says: nil, row: nil }.freeze
 
       # @param bars [Array<Bar>] in any order; those of LINES become lines
       # @param options [Hash] of OPTIONS
@@ -57,7 +57,7 @@ module Bench
       def peers = bars.reject(&:ours?)
 
       # @return [Bar, nil]
-      def line(name) = lines.find { |bar| bar.name == name }
+      def line(name) = lines.find { |bar| bar.name.split.first == name }
 
       # @return [Ratio] of Abaca to another
       def ratio(other) = Ratio.new(ours, other, exact: exact?)
@@ -78,13 +78,16 @@ module Bench
         most.positive? ? most : 1
       end
 
+      # @return [String] what the run says of this row: most of its turns were disturbed, or its client at its limit
+      def mark(bar) = run.account.mark(@options[:row] || key.split("/").last, bar.name)
+
       # @return [Boolean] whether there is anything to draw
       def empty? = bars.empty?
 
       private
 
       def sort(known)
-        drawn, rows = known.partition { |bar| LINES.include?(bar.name) }
+        drawn, rows = known.partition { |bar| LINES.include?(bar.name.split.first) }
         @lines = drawn + @options[:lines]
         @bars = rows.sort_by { |bar| more? ? -bar.value : bar.value }
         @ours = @options[:ours] || known.find(&:ours?)&.name

@@ -108,9 +108,10 @@ module Bench
         at = LEFT
         chart.lines.map do |line|
           x = (LEFT + wide(line.value, most)).round(1)
-          text = "#{line.name == "limit" ? "limit, the floor" : line.name}: #{Numbers.short(line.value)}"
+          text = "#{line.name.start_with?("limit") ? "limit, the floor" : line.name}: #{Numbers.short(line.value)}"
           mark = %(<path class="halo" d="M#{x} #{top}V#{bottom}"/>) +
-                 %(<path class="line #{line.name}" fill="none" d="M#{x} #{top}V#{bottom}M#{at} #{bottom + 14}h22"/>) +
+                 %(<path class="line #{Text.html(line.name.split.first)}" fill="none" ) +
+                 %(d="M#{x} #{top}V#{bottom}M#{at} #{bottom + 14}h22"/>) +
                  %(<text class="faint" x="#{at + 30}" y="#{bottom + 18}">#{Text.html(text)}</text>)
           at += 190
           mark

@@ -27,7 +27,13 @@ module Bench
         end
       end
 
+      UNIT = %r{\b(?:ms|MB/s|requests/s|objects)} # in the name of a column
+      private_constant :UNIT
+
       private
+
+      # A run may send a part of the requests only.
+      def share(count) = count > 1 ? " for 1/#{count} of the requests" : ""
 
       def of(row)
         figure = row["chart"] && figure(row)
@@ -51,7 +57,8 @@ module Bench
         when nil then chart.shown(bar.value)
         when "rate" then "#{short(per_second(chart, bar))}/s"
         when "ratio" then ratio(chart, bar, over)
-        else bar.more[row["as"]] && "#{Numbers.short(bar.more[row["as"]])} #{row["as"]}"
+        when "share" then "#{chart.shown(bar.value)}#{share(bar.more.fetch("share"))}"
+        else bar.more[row["as"]] && "#{Numbers.short(bar.more[row["as"]])} #{row["as"][UNIT]}"
         end
       end
 

@@ -15,7 +15,7 @@ module Bench
         @exact = exact
         pairs = own.rounds.size == other.rounds.size ? own.rounds.zip(other.rounds) : []
         ratios = pairs.select { |pair| pair.all?(&:positive?) }.map { |first, second| first.fdiv(second) }
-        @value = divided(own.value, other.value)
+        @value = Statistics.median(ratios) || divided(own.value, other.value)
         @low, @high = ratios.empty? ? extremes(own, other) : ratios.minmax
         @rounds = [own.rounds.size, other.rounds.size].min
       end

@@ -34,6 +34,11 @@ module Bench
         end
       end
 
+      # A round that an older result has as the text of a Struct.
+      def read(round)
+        round.is_a?(String) ? round.scan(/(\w+)=([\d.]+)/).to_h { |name, figure| [name, Float(figure)] } : round
+      end
+
       # A figure of a round, perhaps in another unit.
       def pick(name, factor = 1) = ->(turn) { turn[name]&.*(factor) }
 

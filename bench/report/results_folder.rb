@@ -46,7 +46,7 @@ module Bench
 
       # @return [Array<Plain>] benchmarks without a reader, each with its newest run
       def plain
-        runs.reject { |run| Readers.any?(run) }.group_by(&:benchmark).values.map { |list| Plain.new(list.last) }
+        runs.reject { |run| Readers.any?(run) || run.benchmark == Suites::BENCHMARK }.group_by(&:benchmark).values.map { |list| Plain.new(list.last) }
       end
 
       private

@@ -26,6 +26,9 @@ module Bench
       # @return [String, nil] another checkout of Abaca that took part
       def against = @data["against"]
 
+      # @return [Account]
+      def account = @account ||= Account.new(data["account"])
+
       # @return [Time]
       def time = Time.parse(machine["time"] || file[/\A\d{4}-\d\d-\d\d/] || "1970-01-01")
 
@@ -40,7 +43,8 @@ module Bench
       # @return [String] what a figure of it stands on
       def facts(part = nil)
         place = [machine["cpu"], machine["cpus"] && "#{machine["cpus"]} CPUs", machine["kernel"]&.[](/\A\w+ [\d.]+/)]
-        settings = [rounds, ("pinned" if @data["pinned"]), ("commit #{machine["commit"]}" if machine["commit"]), load]
+        settings = [rounds, ("pinned" if @data["pinned"]), ("commit #{machine["commit"]}" if machine["commit"]), load,
+                    account.to_s]
         [date, *place, "Ruby #{ruby(part)}", *settings].compact.join(", ")
       end
 

@@ -53,7 +53,7 @@ module Bench
 
       def row(bar, top)
         <<~ROW.chomp
-          <g class="row #{bar.kind}"><text class="name" x="0" y="#{top + NAME}">#{Text.html(Text.cut(bar.title, LETTERS))}</text>
+          <g class="row #{bar.kind}"><text class="name" x="0" y="#{top + NAME}">#{Text.html(Text.cut("#{bar.title}#{@chart.mark(bar)}", LETTERS))}</text>
           <text class="figure" x="100%" y="#{top + NAME}" text-anchor="end">#{Numbers.short(bar.value)}</text>
           <rect class="track" x="0" y="#{top + TOP}" width="100%" height="#{HIGH}" rx="2"/>
           <rect class="bar" x="0" y="#{top + TOP}" width="#{share(bar.value)}" height="#{HIGH}" rx="2"/>#{whisker(bar, top)}</g>
@@ -90,13 +90,14 @@ module Bench
           end
           y = below + (nth * NOTE) + 14
           sample = %(<line x1="1" x2="19" y1="#{y - 4}" y2="#{y - 4}"/>)
-          %(<g class="line #{CLASSES.fetch(line.name, "ideal")}">#{strokes.join}#{sample}) +
+          %(<g class="line #{CLASSES.fetch(line.name.split.first, "ideal")}">#{strokes.join}#{sample}) +
             %(<text x="26" y="#{y}">#{Text.html(legend(line))}</text></g>)
         end
       end
 
       def legend(line)
-        "#{line.name == "limit" ? "limit, the floor" : Text.cut(line.name, LETTERS)}: #{@chart.shown(line.value)}"
+        name = line.name.start_with?("limit") ? "limit, the floor" : Text.cut(line.name, LETTERS)
+        "#{name}: #{@chart.shown(line.value)}"
       end
     end
   end

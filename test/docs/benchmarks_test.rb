@@ -33,14 +33,13 @@ class BenchmarksTest < Minitest::Test
   def test_every_benchmark_has_a_reader
     names = Dir[File.join(ROOT, "bench/*.rb")].map { |path| File.basename(path, ".rb") }
     measuring = names.select { |name| read("bench/#{name}.rb").include?("Bench.main(") }
-    known = R::Readers::ALL.keys + R::Readers::PLAIN
+    known = [*R::Readers::ALL.keys, *R::Readers::PLAIN, R::Suites::BENCHMARK]
     assert_empty measuring - known, "without a reader: give them one in bench/report/readers, or name them in PLAIN"
-    assert_empty known - measuring
     assert_equal R::Readers::ALL.keys.sort, R::Scenarios.texts.keys.sort
   end
 
   def test_every_result_is_on_the_page
-    runs = book.results.charts.map(&:run) + book.results.plain.map(&:run)
+    runs = book.results.charts.map(&:run) + book.results.plain.map(&:run) + book.suites.map(&:run)
     assert_empty book.results.runs.map(&:benchmark) - runs.map(&:benchmark)
     book.results.charts.each { |chart| refute_empty chart.bars, chart.key }
   end
@@ -142,6 +141,30 @@ class BenchmarksTest < Minitest::Test
       text = R::Book.new(folder: folder).then { |one| R::Page.new(one).to_s + R::Markdown.new(one).summary }
       assert_includes text, "strange"
       refute_match(/<script|[\e\u202e]/, text)
+    end
+  end
+
+  # Beside a name stands what the run says of its turns.
+  def test_what_was_disturbed
+    rows = [{ "row" => "k, Ruby 3.1", "name" => "abaca", "turns" => 3, "disturbed" => [1, 2] },
+            { "row" => "other", "name" => "abaca", "turns" => 3, "disturbed" => [] },
+            { "row" => "k", "name" => "puma", "turns" => 3, "disturbed" => [], "client_at_its_limit" => true }]
+    found = chart(bar("abaca", 1, 2), bar("puma", 2, 3), data: { account: { "rows" => rows } })
+    assert_equal [" ~", " *"], found.bars.map { |one| found.mark(one) }
+    assert_match(/2 of 9 turns disturbed/, found.facts)
+    assert_includes R::Svg.new(found).to_s, "Abaca ~"
+    assert_equal "", chart(bar("abaca", 1, 2)).mark(bar("abaca", 1))
+  end
+
+  def test_a_run_of_all_scenarios
+    Dir.mktmpdir do |folder|
+      scenario = { name: "ab", state: "failed", seconds: 3, turns: 2, disturbed: 1, absent: { "ab: go": "no go" } }
+      result(folder, "1-all", scenarios: [scenario, { name: "idle", state: "left out", reason: "why" }])
+      book = R::Book.new(folder: folder)
+      assert_equal [["ab", "failed", 3, 2, 1, "ab: go: no go"], ["idle", "left out", nil, nil, nil, "why"]],
+                   book.suites.first.rows.map(&:to_a)
+      [R::Page.new(book).to_s, R::Markdown.new(book).summary].each { |text| assert_includes text, "no go" }
+      assert_empty book.results.plain
     end
   end
 

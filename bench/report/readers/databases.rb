@@ -5,8 +5,6 @@ module Bench
     # A pool of five connections behind hundreds of requests.
     class DatabasesReader < Reader
       PAGES = { "/hold" => "a slow statement", "/page" => "a short transaction" }.freeze
-      # Older results have a round as text.
-      PRINTED = /(\w+)=([\d.]+)/
 
       def charts = @data.fetch("parts").flat_map { |title, part| PAGES.keys.map { |page| of(title, part, page) } }
 
@@ -18,10 +16,6 @@ module Bench
                  "failed" => pick("failed"), "peak MB" => pick("peak", 1e-6) }
         chart(key: "#{Text.anchor(title)}-#{page.delete("/")}", title: "#{title}: #{PAGES.fetch(page)}",
               unit: "µs of CPU per request", bars: bars(turns, more: more, &pick("cpu")), absent: part["absent"])
-      end
-
-      def read(round)
-        round.is_a?(String) ? round.scan(PRINTED).to_h { |name, figure| [name, Float(figure)] } : round
       end
     end
   end

@@ -10,16 +10,14 @@ module Bench
 
       private
 
-      # Memory is that of the round in which the server meets so many for the first time.
       def of(row)
         name = TITLES.fetch(row["row"], row["row"])
         count = Numbers.short(row["idle"])
         turns = row.fetch("turns")
-        most = turns.transform_values { |rounds| [rounds.max_by { |turn| turn["bytes"] }] }
         more = { "p50 ms" => pick("beside_p50", 0.001), "p99 ms alone" => pick("alone_p99", 0.001) }
         [chart(key: "#{row["row"]}-memory", title: "#{name}: memory of each of #{count} idle connections",
                unit: "bytes", absent: row["absent"], exact: true,
-               bars: bars(most, more: { "still open" => pick("alive") }, &pick("bytes"))),
+               bars: bars(turns, more: { "still open" => pick("alive") }, &pick("bytes"))),
          chart(key: "#{row["row"]}-tail", title: "#{name}: 50 active connections beside #{count} idle ones",
                unit: "ms at p99", bars: bars(turns, more: more, &pick("beside_p99", 0.001)), absent: row["absent"])]
       end

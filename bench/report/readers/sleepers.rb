@@ -14,7 +14,7 @@ module Bench
       def of(load)
         key = load.fetch("path").delete("/")
         turns = load.fetch("turns")
-        common = { absent: load["absent"] || @data["absent"] }
+        common = { absent: load["absent"] || @data["absent"], row: load["title"] }
         ideal = Bar.new(name: "the ideal", rounds: [load.fetch("connections") * IDEAL])
         [chart(key: "#{key}-rate", title: load["title"], unit: "requests/s", better: :more, lines: [ideal],
                bars: bars(turns, more: MORE, &pick("per_second")), **common),

@@ -1,0 +1,29 @@
+# frozen_string_literal: true
+
+module Bench
+  module Reporting
+    # Streams of events that are handed on.
+    class RelayReader < Reader
+      def charts
+        turns = @data.fetch("turns")
+        common = { absent: @data["absent"] }
+        title = "#{Numbers.short(@data["streams"])} streams of events"
+        more = { "streams" => pick("streams"), "peak MB" => pick("peak", 1e-6) }
+        tail = { "p50 ms" => pick("p50", 0.001), "worst ms" => pick("worst", 0.001),
+                 "gap p99 ms" => pick("gap_p99", 0.001) }
+        [chart(key: "cpu", title: "#{title}: processor time", unit: "µs of CPU per event",
+               bars: bars(turns, more: more, &pick("cpu")), row: "relay", **common),
+         chart(key: "delay", title: "#{title}: how late an event is", unit: "ms at p99", lines: direct, row: "relay",
+               bars: bars(turns, more: tail, &pick("p99", 0.001)), **common)]
+      end
+
+      private
+
+      # Nothing can be below what the client sees without a gateway.
+      def direct
+        rounds = @data.fetch("direct", []).map { |turn| turn["p99"] / 1000.0 }
+        rounds.empty? ? [] : [Bar.new(name: "no gateway", rounds: rounds)]
+      end
+    end
+  end
+end
