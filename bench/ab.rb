@@ -26,7 +26,7 @@ module Bench
     end
 
     def run
-      @field.start(size: SIZE, right: ->(port) { Probe.get(port: port)&.body&.bytesize == SIZE })
+      @field.start(size: SIZE, right: ->(port) { Probe.get(port: port)&.body == "x" * SIZE })
       @field.each { |entry| measure(entry, [@requests / 10, CONCURRENCY].max) } # warm-up
       @field.rounds(@count) { |entry| measure(entry, @requests) }
     ensure
@@ -61,7 +61,7 @@ module Bench
       pin = @pinned ? ["taskset", "-c", "1"] : []
       child = Child.new([*pin, @program, "-q", "-c", CONCURRENCY.to_s, "-n", requests.to_s, "http://127.0.0.1:#{port}/"],
                         name: "ab-client", files: Files.raise_limit)
-      status = child.wait(seconds: LIMIT)
+      status = Bench.account.client { child.wait(seconds: LIMIT) }
       child.stop
       raise Failed, "stalled: ab did not end within #{LIMIT} s" unless status
       raise Failed, "ab: #{child.last_words}" unless status.success?

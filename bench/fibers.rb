@@ -40,7 +40,7 @@ module Bench
       table = Table.new(["ns for each", *COLUMNS.map { |column| title(column) }, "given back", "kept", "operation"])
       FiberRows::ROWS.each do |row|
         cells = COLUMNS.map { |column| median(column, row)&.round }
-        ratios = [[0, 2], [1, 3]].map { |fresh, pool| ratio(cells[fresh], cells[pool]) }
+        ratios = [[0, 2], [1, 3]].map { |pair| ratio(row, *COLUMNS.values_at(*pair)) }
         table.add(row.name, *cells, *ratios, row.operation)
       end
       @failures.each { |(column, row), reason| table.note("#{row}, #{title(column)}", reason) }
@@ -56,19 +56,26 @@ module Bench
     private
 
     def title((kind, stacks)) = "#{TITLES[kind]}, #{TITLES[stacks]}"
-    def ratio(fresh, pool) = fresh && pool && "#{format("%.1f", fresh.fdiv(pool))}x"
+    def ratio(row, fresh, pool) = Ratio.new(figures(fresh, row), figures(pool, row)).cell&.then { |times| "#{times}x" }
     def count(row) = [row.times / @share, 1].max
 
     def take_turn(column, row)
       return if @failures.key?([column, row.name])
 
-      kind, stacks = column
       @turns[[column, row.name]] <<
-        Turn.take(@ruby.command("-I#{@folder}", MAIN, kind, row.name, count(row).to_s),
-                  name: "fibers-#{@ruby.name}-#{kind}-#{stacks}", env: { SWITCH => stacks }, limit: LIMIT,
-                  cpu: @pinned ? 0 : nil)
+        Bench.account.turn(place(row), title(column), ours: ours?(column)) { measure(*column, row) }
     rescue Failed => e
       @failures[[column, row.name]] = e.message
+      Bench.account.absent(place(row), title(column), e.message, ours: ours?(column))
+    end
+
+    def place(row) = "#{row.name}, Ruby #{@ruby.version}"
+    def ours?(column) = column.first == "pool"
+
+    def measure(kind, stacks, row)
+      Turn.take(@ruby.command("-I#{@folder}", MAIN, kind, row.name, count(row).to_s),
+                name: "fibers-#{@ruby.name}-#{kind}-#{stacks}", env: { SWITCH => stacks }, limit: LIMIT,
+                cpu: @pinned ? 0 : nil)
     end
 
     # Nanoseconds for each operation.

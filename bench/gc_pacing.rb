@@ -4,7 +4,6 @@
 # Usage: ruby bench/gc_pacing.rb --help
 
 require "json"
-require "rbconfig"
 require_relative "support/bench"
 
 module Bench
@@ -13,7 +12,8 @@ module Bench
     MAIN = File.join(DIR, "gc_pacing", "turn.rb")
     LIMIT = 300 # seconds for one turn
 
-    def initialize(fibers:, units:, rounds:)
+    def initialize(fibers:, units:, rounds:, ruby:)
+      @ruby = ruby
       @cells = fibers.product([false, true])
       @units = units
       @rounds = rounds
@@ -21,9 +21,10 @@ module Bench
     end
 
     def run
+      @folder = @ruby.abaca
       @rounds.times do |round|
         warn "round #{round + 1} of #{@rounds}"
-        (round.even? ? @cells : @cells.reverse).each { |cell| @figures[cell] << probe(*cell) }
+        (round.even? ? @cells : @cells.reverse).each { |cell| @figures[cell] << turn(*cell) }
       end
     end
 
@@ -33,7 +34,7 @@ module Bench
       @cells.each do |fibers, pacing|
         cell = [fibers, pacing]
         table.add(fibers, pacing ? "on" : "off", median(cell, :cpu_us).round(2), median(cell, :gc_us).round(2),
-                  ratio(*cell).round(2), median(cell, :collections).round, median(cell, :rss_mb).round)
+                  ratio(*cell).cell, median(cell, :collections).round, median(cell, :rss_mb).round)
       end
       table.to_s
     end
@@ -42,7 +43,8 @@ module Bench
     def to_h
       { units: @units, rounds: @rounds,
         rows: @cells.map do |fibers, pacing|
-          { fibers:, pacing:, gc_ratio_to_none: ratio(fibers, pacing).round(3), samples: @figures[[fibers, pacing]] }
+          { fibers:, pacing:, gc_ratio_to_none: ratio(fibers, pacing).value&.round(3),
+            samples: @figures[[fibers, pacing]] }
         end }
     end
 
@@ -51,19 +53,28 @@ module Bench
     def median(cell, name) = Statistics.median(@figures[cell].map { |figures| figures.fetch(name) })
 
     # Relative to no parked fibers and Ruby's own heap.
-    def ratio(fibers, pacing) = median([fibers, pacing], :gc_us) / median([@cells.first.first, false], :gc_us)
+    def ratio(fibers, pacing)
+      cells = [[fibers, pacing], [@cells.first.first, false]]
+      Ratio.new(*cells.map { |cell| @figures[cell].map { |figures| figures.fetch(:gc_us) } })
+    end
+
+    def turn(fibers, pacing)
+      Bench.account.turn("#{fibers} parked", pacing ? "with pacing" : "without", ours: true) { probe(fibers, pacing) }
+    end
 
     def probe(fibers, pacing)
-      Turn.take([RbConfig.ruby, "-I", File.join(ROOT, "lib"), MAIN, JSON.generate({ fibers:, pacing:, units: @units })],
+      Turn.take(@ruby.command("-I#{@folder}", MAIN, JSON.generate({ fibers:, pacing:, units: @units })),
                 name: "gc-pacing", limit: LIMIT)
     end
   end
 end
 
 Bench.main("gc_pacing") do |main|
+  main.quick("one round of 3,000 units, 0 and 1,000 fibers", rounds: 1, units: 3000, fibers: [0, 1000])
   main.option(:fibers, [0, 1000, 10_000], "parked fibers; the first is what others are compared to")
   main.option(:units, 60_000, "units of each probe")
   main.option(:rounds, 5, "probes of each setting")
+  main.ruby
   main.measure do |options|
     main.show(Bench::GcPacing.new(**options, fibers: options[:fibers].map { |count| Integer(count) }))
   end

@@ -48,7 +48,7 @@ module Bench
 
     private
 
-    def right?(port, tls) = Probe.get(port: port, seconds: 2, tls: tls)&.status == 200
+    def right?(port, tls) = Probe.get(port: port, seconds: 2, tls: tls)&.body == "Hello World\n"
 
     def measure(port, plain)
       ask(plain, 1) # the heap grows now, not later

@@ -8,8 +8,8 @@ require_relative "servers/field"
 require_relative "idle/crowd"
 
 module Bench
-  # Measures one server after the other: the active connections alone and beside the idle ones, in
-  # turns, and the memory that the idle ones take.
+  # The active connections alone and beside the idle ones, and the memory that the idle ones take. Each turn has a
+  # server of its own, since what idle connections have left would serve the next.
   class Idle
     ACTIVE = 50
     SPARE_FILES = 500
@@ -27,9 +27,10 @@ module Bench
     # @param row [Row]
     # @param only [Array<String>, nil] instead of the row's servers
     # @param connections [Integer] idle ones, 0 for the row's
-    def initialize(row:, only:, connections:, rounds:, seconds:)
+    # @param ruby [Ruby] of the servers
+    def initialize(row:, only:, ruby:, connections:, rounds:, seconds:)
       @row = row
-      @field = Field.new(only: only || row.servers, name: "idle-#{row.name}", cpu: 0)
+      @field = Field.new(only: only || row.servers, ruby: ruby, name: "idle-#{row.name}", cpu: 0)
       @count = [connections.zero? ? row.connections : connections, Files.raise_limit - SPARE_FILES].min
       @rounds = rounds
       @seconds = seconds
@@ -42,11 +43,10 @@ module Bench
 
     def run
       terms = @tls ? { protocol: @row.protocol, pair: Certificate.pair(:ecdsa) } : {}
-      right = ->(port) { Probe.get(port: port, seconds: 2, tls: @tls)&.status == 200 }
-      @field.each do |entry|
+      right = ->(port) { Probe.get(port: port, seconds: 2, tls: @tls)&.body == Crowd::BODY }
+      @field.rounds(@rounds, "#{@row.name}: #{@count} idle connections") do |entry|
         raise Unavailable, "does not speak it" unless entry.server.speaks?(@row.protocol)
 
-        warn "#{entry.label}: #{@count} idle connections, #{@rounds} rounds"
         @field.alone(entry, right: right, **terms) { measure(entry) }
       end
     end
@@ -63,19 +63,19 @@ module Bench
 
     private
 
-    # Memory is the maximum of all rounds: the later ones reuse what the first one has given back.
     def cells(turns)
       pairs = [%i[alone_p50 beside_p50], %i[alone_p99 beside_p99]].map do |pair|
         pair.map { |field| (Statistics.median(turns.map(&field)) / 1000.0).round(2) }
       end
-      ratio = pairs.last.last / pairs.last.first
-      [turns.map(&:bytes).max, turns.map(&:alive).min, *pairs.map { |pair| pair.join("/") }, ratio.round(2)]
+      ratio = Ratio.new(*%i[beside_p99 alone_p99].map { |field| turns.map(&field) })
+      [Statistics.median(turns.map(&:bytes)).round, turns.map(&:alive).min, *pairs.map { |pair| pair.join("/") },
+       ratio.cell]
     end
 
     # The heap grows now, not later. What the first connections with TLS leave behind would serve many idle ones.
     def measure(entry)
       ask(entry.port, connections: @tls ? ACTIVE : 256, seconds: 2)
-      @rounds.times { @field.turns[entry.label] << turn(entry.port, entry.child) }
+      turn(entry.port, entry.child)
     end
 
     def turn(port, child)
@@ -98,11 +98,13 @@ module Bench
 end
 
 Bench.main("idle") do |main|
+  main.quick("one round of 2,000", rounds: 1, seconds: 1, connections: 2000)
   main.option(:rows, nil, "only these: #{Bench::Idle::ROWS.map(&:name).join(" ")}")
   main.option(:only, nil, "these servers")
   main.option(:connections, 0, "idle connections; 0 for 10,000, and 5,000 with TLS")
   main.option(:rounds, 3, "rounds for each server")
   main.option(:seconds, 3, "seconds of each load")
+  main.ruby
   main.measure do |options|
     rows = Bench.pick(Bench::Idle::ROWS, options[:rows], "row").map do |row|
       idle = Bench::Idle.new(row: row, **options.except(:rows))

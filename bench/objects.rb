@@ -15,8 +15,8 @@ module Bench
     CHUNK = 500 # requests on one connection: some servers end one after a thousand
     KINDS = { "wrk's request" => [], "a browser's (9 fields)" => Loads::BROWSER }.freeze
 
-    def initialize(only:, requests:, rounds:, against:)
-      @field = Field.new(only: only, name: "objects", against: against)
+    def initialize(requests:, rounds:, **options)
+      @field = Field.new(name: "objects", **options)
       @rounds = rounds
       @chunks = [requests / CHUNK, 1].max
     end
@@ -25,7 +25,7 @@ module Bench
     def requests = @chunks * CHUNK
 
     def run
-      @field.start(app: APP)
+      @field.start(app: APP, right: ->(port) { Probe.get(port: port)&.body == "Hello World\n" })
       @field.each { |entry| ask(entry.port, []) } # caches, pools, the first connection
       @field.rounds(@rounds) { |entry| KINDS.transform_values { |fields| count(entry.port, fields) } }
     ensure
@@ -93,9 +93,11 @@ module Bench
 end
 
 Bench.main("objects") do |main|
+  main.quick("one round of 1,000", requests: 1000, rounds: 1)
   main.option(:only, %w[abaca puma iodine itsi falcon], "these servers")
   main.option(:requests, 10_000, "requests of each kind and round")
   main.option(:rounds, 3, "interleaved rounds")
+  main.ruby
   main.against
   main.measure do |options|
     objects = Bench::Objects.new(**options)

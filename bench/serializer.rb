@@ -37,11 +37,11 @@ module Bench
     def calls
       Cells.new(columns: Calls::ROWS.transform_values { |row| share(row.times) },
                 names: Calls::TARGETS.keys, titles: Calls::ROWS.transform_values(&:title),
-                rounds: @options[:rounds], cpu: @cpu)
+                **@options.slice(:rounds, :ruby), cpu: @cpu)
     end
 
-    def gets = Gets.new(**@options.slice(:only, :rounds, :seconds, :pinned))
-    def echoes = Echoes.new(**@options.slice(:only, :rounds, :megabytes, :framing, :limit, :pinned))
+    def gets = Gets.new(**@options.slice(:only, :ruby, :rounds, :seconds, :pinned))
+    def echoes = Echoes.new(**@options.slice(:only, :ruby, :rounds, :megabytes, :framing, :limit, :pinned))
   end
 end
 
@@ -55,6 +55,7 @@ Bench.main("serializer") do |main|
   main.option(:limit, 120, "seconds for one echo")
   main.option(:only, %w[abaca puma falcon iodine], "only these servers")
   main.option(:share, 1, "divides the operations of a turn")
+  main.ruby
   main.unpinned
   main.measure do |options|
     serializer = Bench::Serializer.new(options)

@@ -15,10 +15,11 @@ Bench.main("servers") do |main|
   main.option(:seconds, 2, "seconds of each turn")
   main.option(:only, nil, "only these servers")
   main.option(:loads, nil, "only these loads: #{Bench::Loads::ALL.map(&:name).join(" ")}")
+  main.ruby
   main.against
   main.unpinned
   main.measure do |options|
-    servers = Bench::Catalog.pick(options[:only], against: options[:against])
+    servers = Bench::Catalog.pick(options[:only], **options.slice(:ruby, :against))
     loads = Bench::Loads.pick(options[:loads])
     contest = Bench::Contest.new(servers: servers, loads: loads, **options.slice(:rounds, :seconds, :pinned))
     main.show(Bench::Report.new(contest: contest, servers: servers, loads: loads, against: options[:against]))

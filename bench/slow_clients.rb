@@ -129,6 +129,7 @@ module Bench
 end
 
 Bench.main("slow_clients") do |main|
+  main.quick("100 clients for 2 s in each cell", clients: 100, seconds: 2)
   main.option(:modes, Bench::SlowClients::MODES.keys, "some of these")
   main.option(:kinds, Bench::SlowClients::KINDS.keys, "some of these")
   main.option(:clients, 1100, "slow clients at once")

@@ -84,6 +84,7 @@ module Bench
 end
 
 Bench.main("slow_readers") do |main|
+  main.quick("100 clients", clients: 100)
   main.option(:only, %w[abaca], "these servers")
   main.option(:clients, 1000, "clients at once")
   main.option(:size, 10_000_000, "bytes of the body")

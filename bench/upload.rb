@@ -18,10 +18,11 @@ module Bench
     Turn = Struct.new(:cpu, :wall, :before, :peak, keyword_init: true)
 
     # @param only [Array<String>] servers
+    # @param ruby [Ruby] of the servers
     # @param megabytes [Integer] of the long bodies
     # @param posts [Integer] requests of the short ones
-    def initialize(only:, rounds:, megabytes:, posts:)
-      @field = Field.new(only: only, name: "upload", cpu: 0)
+    def initialize(only:, ruby:, rounds:, megabytes:, posts:)
+      @field = Field.new(only: only, ruby: ruby, name: "upload", cpu: 0)
       @rounds = rounds
       @megabytes = megabytes
       @posts = posts
@@ -70,12 +71,13 @@ module Bench
       before = entry.child.resident
       meter = CpuMeter.new(entry.child.pid).start
       started = Clock.now
-      Timeout.timeout(DEADLINE) { upload(entry.port, kind.name) }
+      Bench.account.client { Timeout.timeout(DEADLINE) { upload(entry.port, kind.name) } }
       wall = Clock.now - started
       Turn.new(cpu: meter.stop.nanoseconds / kind.divisor, wall: wall, before: before,
                peak: entry.child.peak_resident)
     rescue SystemCallError, EOFError, Timeout::Error, Failed => e
       @failures[key] = "#{e.class}: #{e.message}"
+      Bench.account.absent(kind.name, entry.label, @failures[key])
       nil
     end
 
@@ -151,10 +153,12 @@ module Bench
 end
 
 Bench.main("upload") do |main|
+  main.quick("one round of 64 MB and 500 posts", rounds: 1, megabytes: 64, posts: 500)
   main.option(:only, %w[abaca puma iodine itsi falcon], "these servers")
   main.option(:rounds, 3, "turns of each server")
   main.option(:megabytes, 1024, "of a long body")
   main.option(:posts, 5000, "short requests in a turn")
+  main.ruby
   main.measure do |options|
     main.show(Bench::Upload.new(**options), "CPU of the server; bodies of #{options[:megabytes]} MB")
   end

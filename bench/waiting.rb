@@ -17,8 +17,8 @@ module Bench
     Burst = Struct.new(:right, :wrong, :dropped, :unanswered, :wall, :p50, :p99, :slowest, :refused, :refused_slowest,
                        :cpu, :peak, keyword_init: true)
 
-    def initialize(requests:, rounds:, against:)
-      @field = Field.new(settings: SETTINGS, name: "waiting", against: against)
+    def initialize(requests:, rounds:, **options)
+      @field = Field.new(settings: SETTINGS, name: "waiting", **options)
       @requests = requests
       @rounds = rounds
     end
@@ -50,7 +50,9 @@ module Bench
 
     def burst_into(entry)
       meter = CpuMeter.new(entry.child.pid).start
-      text = Machine.output_of(@client, entry.port.to_s, @requests.to_s, DEADLINE.to_s)
+      text = Bench.account.client do
+        Machine.output_of(@client, entry.port.to_s, @requests.to_s, DEADLINE.to_s)
+      end
       used = meter.stop
       raise Failed, "#{entry.label}: the client could not run: #{text}" unless text&.start_with?("right=")
 
@@ -61,8 +63,10 @@ module Bench
 end
 
 Bench.main("waiting") do |main|
+  main.quick("one burst of 200", requests: 200, rounds: 1)
   main.option(:requests, 1000, "requests at once")
   main.option(:rounds, 3, "bursts for each server")
+  main.ruby
   main.against
   main.measure do |options|
     title = "#{options[:requests]} requests at once, Net::HTTP.get to an upstream of #{Bench::Waiting::DELAY} ms"

@@ -12,6 +12,7 @@ module Bench
       "threads" => "threads", "processes" => "processes", "old_master" => "fibers, old master",
       "fast_master" => "fibers, fast master", "automatic" => "automatic fibers"
     }.freeze
+    OURS = "automatic" # on Abaca::Scheduler
     ROWS = [[5, 20_000], [10, 10_000], [100, 1_000], [1_000, 100], [10, 100_000]].freeze
     MAIN = File.join(DIR, "workers", "turn.rb")
 
@@ -62,11 +63,15 @@ module Bench
     def take_turn(kind, row, folder)
       return if @failures.key?([kind, row])
 
-      command = @ruby.command("-I#{folder}", MAIN, kind, row.first.to_s, requests(row).to_s)
-      @turns[[kind, row]] << Turn.take(command, name: "workers-#{@ruby.name}-#{kind}-#{row.first}", limit: @limit,
-                                                cpu: @pinned ? 0 : nil)
+      @turns[[kind, row]] << Bench.account.turn(title(row), kind, ours: kind == OURS) { measure(kind, row, folder) }
     rescue Failed => e
       @failures[[kind, row]] = e.message
+      Bench.account.absent(title(row), kind, e.message, ours: kind == OURS)
+    end
+
+    def measure(kind, row, folder)
+      command = @ruby.command("-I#{folder}", MAIN, kind, row.first.to_s, requests(row).to_s)
+      Turn.take(command, name: "workers-#{@ruby.name}-#{kind}-#{row.first}", limit: @limit, cpu: @pinned ? 0 : nil)
     end
 
     def median(kind, row, field)

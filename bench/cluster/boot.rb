@@ -17,7 +17,7 @@ module Bench
       end
 
       def app = Catalog::APP
-      def right?(port) = Probe.get(port: port)
+      def right?(port) = Probe.get(port: port)&.body == "Hello World\n"
       def columns = ["median ms", "fastest ms", "RSS MB", "anonymous MB"]
 
       def cells(turns)

@@ -29,8 +29,7 @@ module Bench
       # The median of what the rounds have given.
       def to_one(turns)
         server = @field.turns.key(turns)[/\A\w+/]
-        pairs = turns.zip(@field.turns.fetch("#{server}, 1", [])).select(&:all?)
-        Statistics.median(pairs.map { |pair| pair.map(&:per_second).inject(:/) })&.round(2)
+        Ratio.new(turns.map(&:per_second), @field.turns.fetch("#{server}, 1", []).map(&:per_second)).cell
       end
 
       def measure(entry)

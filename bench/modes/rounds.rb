@@ -40,12 +40,10 @@ module Bench
         times = %i[p50 p99 p999 worst].map { |field| (median(turns, field) / 1000.0).round(2) }
         rounds = [median(turns, :rounds_p99), turns.map(&:rounds_max).max].map { |hundredths| hundredths / 100.0 }
         [Statistics.median(turns.map { |turn| turn.requests * 1e6 / turn.microseconds }).round, *times,
-         to_fiber(median(turns, :p99)), *rounds]
+         to_fiber(turns), *rounds]
       end
 
-      def to_fiber(p99)
-        p99.fdiv(median(@field.turns["abaca fiber"], :p99)).round(1) if @field.turns.key?("abaca fiber")
-      end
+      def to_fiber(turns) = Ratio.new(turns.map(&:p99), @field.turns.fetch("abaca fiber", []).map(&:p99)).cell
 
       def measure(entry)
         found = figures("rounds", entry.port.to_s, @connections.to_s, seconds.to_s, "/hello")

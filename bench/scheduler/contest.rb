@@ -58,6 +58,7 @@ module Bench
       { command: @ruby.command(*folder, MAIN, target.name), env: (target.env || {}).merge(gems ? gems.env : {}) }
     rescue Unavailable => e
       @absent[target.name] = e.message
+      Bench.account.absent("scheduler, Ruby #{@ruby.version}", target.name, e.message)
       nil
     end
 
@@ -72,13 +73,19 @@ module Bench
     def take_turn(target, row)
       return if @failures.key?([target.name, row.name])
 
-      ready = @ready.fetch(target)
-      name = "scheduler-#{@ruby.name}-#{target.name}-#{row.name}"
-      @turns[[target.name, row.name]] <<
-        Turn.take([*ready[:command], row.name, @scale.to_s], name: name, limit: @limit, cpu: @pinned ? 0 : nil,
-                                                             env: ready[:env].merge("UPSTREAM" => @port.to_s))
+      @turns[[target.name, row.name]] << Bench.account.turn(place(row), target.name) { measure(target, row) }
     rescue Failed => e
       @failures[[target.name, row.name]] = e.message
+      Bench.account.absent(place(row), target.name, e.message)
+    end
+
+    def place(row) = "#{row.name}, Ruby #{@ruby.version}"
+
+    def measure(target, row)
+      ready = @ready.fetch(target)
+      Turn.take([*ready[:command], row.name, @scale.to_s], limit: @limit, cpu: @pinned ? 0 : nil,
+                                                           name: "scheduler-#{@ruby.name}-#{target.name}-#{row.name}",
+                                                           env: ready[:env].merge("UPSTREAM" => @port.to_s))
     end
   end
 end

@@ -37,18 +37,18 @@ module Bench
       table = Table.new(["", *present.map(&:name), "best peer", "#{OURS}/best"])
       @rows.each do |row|
         cells = present.map { |target| yield target, row }
-        table.add(row.title, *cells.map { |cell| rounded(cell) }, *against_best(cells))
+        table.add(row.title, *cells.map { |cell| rounded(cell) }, *against_best(row, cells))
       end
       @contest.absent.each { |name, reason| table.note(name, reason) }
       "Ruby #{@contest.ruby.version}: µs for each operation, #{kind}\n\n#{table}"
     end
 
     # The name of the fastest of the others, and how many times its time ours takes.
-    def against_best(cells)
-      times = present.map(&:name).zip(cells).to_h.compact
-      own = times.delete(OURS)
-      peer, best = times.min_by(&:last)
-      [peer, own && best && format("%.2f", own / best)]
+    def against_best(row, cells)
+      times = present.zip(cells).to_h.compact
+      own, = times.keys.partition { |target| target.name == OURS }.first
+      peer, = times.except(own).min_by(&:last)
+      [peer&.name, own && peer && Ratio.new(@contest.figures(own, row), @contest.figures(peer, row)).cell]
     end
 
     # How many times faster than async a target is, over the rows that both complete.

@@ -1,19 +1,20 @@
 # frozen_string_literal: true
 
-require "rbconfig"
-
 module Bench
   # A table whose every cell is measured in processes of its own (turn.rb), in interleaved rounds: CPU
   # time in each of them, and once what an operation allocates.
   class Cells
     MAIN = File.join(DIR, "serializer", "turn.rb")
+    OURS = "Outbox"
     LIMIT = 120 # seconds for one turn
     FIGURES = { ns: "ns of CPU", objects: "Ruby objects", mallocs: "mallocs" }.freeze
 
     # @param columns [Hash] name => how many times
     # @param names [Array<String>] of the rows
     # @param titles [Hash] name of a column => what its operation is
-    def initialize(columns:, names:, titles:, rounds:, cpu:)
+    # @param ruby [Ruby] that does them
+    def initialize(columns:, names:, titles:, rounds:, cpu:, ruby:)
+      @ruby = ruby
       @columns = columns
       @names = names
       @titles = titles
@@ -25,6 +26,7 @@ module Bench
     end
 
     def run
+      @folder = @ruby.abaca
       @counter = Compiler.library("serializer/malloc_count.c")
       @columns.each_key do |column|
         @names.each { |name| count(column, name) }
@@ -84,21 +86,25 @@ module Bench
         [figure, turn.fetch(figure).fdiv(turn.fetch(:operations))]
       end
     rescue Failed => e
-      @absent[[column, name]] = e.message
+      absent(column, name, e.message)
     end
 
     def time(column, name)
       return if @absent.key?([column, name])
 
-      turn = take(column, name, {})
+      turn = Bench.account.turn(column, name, ours: name == OURS) { take(column, name, {}) }
       @turns[[column, name]] << (turn.fetch(:seconds) / turn.fetch(:operations) * 1e9)
     rescue Failed => e
-      @absent[[column, name]] = e.message
+      absent(column, name, e.message)
+    end
+
+    def absent(column, name, reason)
+      @absent[[column, name]] = reason
+      Bench.account.absent(column, name, reason, ours: name == OURS)
     end
 
     def take(column, name, env)
-      command = [RbConfig.ruby, "-W:no-experimental", "-I", File.join(ROOT, "lib"), MAIN, column, name,
-                 @columns[column].to_s]
+      command = @ruby.command("-W:no-experimental", "-I#{@folder}", MAIN, column, name, @columns[column].to_s)
       Turn.take(command, name: "serializer-calls", env: env, limit: LIMIT, cpu: @cpu)
     end
   end

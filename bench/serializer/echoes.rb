@@ -10,8 +10,8 @@ module Bench
     # @param megabytes [Integer] of the body
     # @param framing [String] of the request: length or chunked
     # @param limit [Integer] seconds for one turn
-    def initialize(only:, rounds:, megabytes:, framing:, limit:, pinned:)
-      @field = Field.new(only: only, name: "echoes", cpu: pinned ? 0 : nil)
+    def initialize(only:, ruby:, rounds:, megabytes:, framing:, limit:, pinned:) # rubocop:disable Metrics/ParameterLists
+      @field = Field.new(only: only, ruby: ruby, name: "echoes", cpu: pinned ? 0 : nil)
       @program = Compiler.program("clients/echo.c")
       @count = rounds
       @megabytes = megabytes
@@ -52,7 +52,7 @@ module Bench
     def post(entry, megabytes)
       command = [@program, entry.port.to_s, (megabytes << 20).to_s, @framing, @limit.to_s]
       client = Child.new(command, name: "echoes-client", cpu: @pinned ? 1 : nil)
-      status = client.wait(seconds: @limit + 5)
+      status = Bench.account.client { client.wait(seconds: @limit + 5) }
       client.stop
       line = File.readlines(client.log).last.to_s.strip
       raise Failed, "the client: #{line}" unless status&.success?
@@ -74,12 +74,9 @@ module Bench
       before = turns.first.before
       peak = turns.map(&:peak).max
       memory = [before, peak, peak - before].map { |bytes| bytes.fdiv(1 << 20).round(1) }
-      [up.round, down.round, first.round, cpu.round(2), ratio(cpu), *memory]
+      [up.round, down.round, first.round, cpu.round(2), ratio(turns), *memory]
     end
 
-    def ratio(cpu)
-      own = Statistics.median(@field.turns.fetch("abaca", []).map(&:cpu))
-      own && (cpu / own).round(2)
-    end
+    def ratio(turns) = Ratio.new(turns.map(&:cpu), @field.turns.fetch("abaca", []).map(&:cpu)).cell
   end
 end

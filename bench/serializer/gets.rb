@@ -12,8 +12,8 @@ module Bench
 
     # @param only [Array<String>] names of the catalog
     # @param seconds [Integer] of each turn
-    def initialize(only:, rounds:, seconds:, pinned:)
-      @field = Field.new(only: only, name: "gets", cpu: pinned ? 0 : nil)
+    def initialize(only:, ruby:, rounds:, seconds:, pinned:)
+      @field = Field.new(only: only, ruby: ruby, name: "gets", cpu: pinned ? 0 : nil)
       @wrk = Wrk.new(cpu: pinned ? 1 : nil)
       @count = rounds
       @seconds = seconds

@@ -62,7 +62,7 @@ module Bench
       server.prepare
       true
     rescue Unavailable => e
-      @absent[server.name] = e.message
+      missing(server, e.message)
       false
     end
 
@@ -78,7 +78,12 @@ module Bench
     rescue Failed => e
       @running.delete(server)
       child&.stop
-      @absent[server.name] ||= "does not start: #{e.message}"
+      missing(server, "does not start: #{e.message}")
+    end
+
+    def missing(server, reason)
+      @absent[server.name] ||= reason
+      Bench.account.absent("servers", server.name, reason)
     end
 
     def log_name(server, load) = "#{server.name.tr(" ", "-")}-#{load.setting.compact.join("-")}"
@@ -118,11 +123,16 @@ module Bench
 
       start(server, load) unless @running.key?(server)
       entry = @running[server] or return
-      @turns[[server.name, load.name]] << measure(entry, load)
+      @turns[[server.name, load.name]] << Bench.account.turn(load.name, server.name) { measure(entry, load) }
     rescue Failed => e
       child = @running.delete(server)[:child]
-      @failures[[server.name, load.name]] = child.running? ? e.message : "died: #{child.last_words}"
+      fail_at(server, load, child.running? ? e.message : "died: #{child.last_words}")
       child.stop
+    end
+
+    def fail_at(server, load, reason)
+      @failures[[server.name, load.name]] = reason
+      Bench.account.absent(load.name, server.name, reason)
     end
 
     # Latency of pipelines, with nobody else on the server.
@@ -131,7 +141,7 @@ module Bench
       length = Probe.answer_bytes(port: port, body: body_of(load.body_size))
       @batches[[server.name, load.name]] = Probe.pipeline(port: port, depth: load.depth, length: length)
     rescue Failed => e
-      @failures[[server.name, load.name]] = e.message
+      fail_at(server, load, e.message)
     end
 
     def body_of(size) = size == 12 ? "Hello World\n" : "x" * size

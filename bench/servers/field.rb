@@ -82,10 +82,11 @@ module Bench
     # Gives every server its turn in each round, in an order that alternates, so that a disturbance of the machine does
     # not fall on the same one each time. What the block returns is kept.
     def rounds(count, title = @name)
+      @row = title
       count.times do |round|
         warn "#{title}: round #{round + 1} of #{count}"
         (round.even? ? @entries : @entries.reverse).each do |entry|
-          guard(entry) { @turns[entry.label] << yield(entry) }
+          guard(entry) { @turns[entry.label] << Bench.account.turn(title, entry.label) { yield(entry) } }
         end
       end
     end
@@ -100,7 +101,9 @@ module Bench
     # @return [String] a table of those that took part, and why others did not
     def render(*columns, **compared)
       table = Table.new(["", *columns])
-      @turns.each { |label, turns| table.add(label, *yield(turns, label)) }
+      @turns.each do |label, turns|
+        table.add("#{label}#{Bench.account.mark(@row, label)}", *yield(turns, label))
+      end
       @absent.each { |label, reason| table.note(label, reason) }
       [table, @against&.render(@turns, **compared)].compact.join("\n")
     end
@@ -125,6 +128,7 @@ module Bench
     rescue Unavailable, Failed => e
       entry.child&.stop
       @absent[entry.label] = e.message
+      Bench.account.absent(@row || @name, entry.label, e.message)
       @entries -= [entry]
       @turns.delete(entry.label)
     end

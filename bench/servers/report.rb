@@ -19,13 +19,15 @@ module Bench
     # @return [String] the tables for the terminal
     def render
       [
-        table("CPU time per request in µs, median (ratio to the limit)") { |name, load| cpu_cell(name, load) },
+        table("CPU time per request in µs, median ± half of the spread (ratio to the limit)") do |name, load|
+          cpu_cell(name, load)
+        end,
         table("CPU time per request in µs, least disturbed round") do |name, load|
           rounded(least_cpu(name, load))
         end,
         peer_table,
         table("requests/s, median (the client's ceiling is near the limit's figure)") do |name, load|
-          median(name, load, :per_second)&.round
+          rate_cell(name, load)
         end,
         table("latency p50/p99 in ms, medians; pipeline: of a whole batch, one connection alone") do |name, load|
           latency_cell(name, load)
@@ -75,16 +77,24 @@ module Bench
       turns(name, load).map(&:cpu).min
     end
 
-    def ratio(name, load)
-      floor = median("limit", load, :cpu)
-      own = median(name, load, :cpu)
-      own / floor if floor && own
+    # By the rounds, and only where it is known.
+    def ratio(name, load, other = "limit")
+      return if [name, other].any? { |one| @contest.failures.key?([one, load.name]) }
+
+      Ratio.new(*[name, other].map { |one| turns(one, load).map(&:cpu) }).value
     end
 
     def cpu_cell(name, load)
-      cpu = rounded(median(name, load, :cpu)) or return
+      cpu = median(name, load, :cpu) or return
+      spread = Statistics.spread(turns(name, load).map(&:cpu))
       ratio = ratio(name, load)
-      ratio ? "#{cpu} (#{rounded(ratio)})" : cpu
+      [rounded(cpu), *("±#{rounded(spread / 2)}" if spread), *("(#{rounded(ratio)})" if ratio)].join(" ")
+    end
+
+    # Marked where the client was at its limit.
+    def rate_cell(name, load)
+      rate = median(name, load, :per_second)
+      "#{rate.round}#{Bench.account.mark(load.name, name).delete(" ")}" if rate
     end
 
     def peer_table
@@ -93,11 +103,7 @@ module Bench
       table("CPU time per request, the median as the ratio to #{PEER}'s") { |name, load| peer_cell(name, load) }
     end
 
-    def peer_cell(name, load)
-      peer = median(PEER, load, :cpu)
-      own = median(name, load, :cpu)
-      rounded(own / peer) if peer && own
-    end
+    def peer_cell(name, load) = rounded(ratio(name, load, PEER))
 
     def latency_cell(name, load)
       figures = latencies(name, load)

@@ -51,7 +51,7 @@ module Bench
     def app = File.join(DIR, "apps", "modes.ru")
 
     # Whether the server answers.
-    def right?(port) = Probe.get(port: port, path: "/hello")
+    def right?(port) = Probe.get(port: port, path: "/hello")&.body == "Hello World\n"
 
     # Variables for the app.
     def env = {}

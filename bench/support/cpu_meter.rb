@@ -1,13 +1,16 @@
 # frozen_string_literal: true
 
+require "etc"
+
 module Bench
   # Time on a CPU, as the kernel's scheduler counts it: the first field of
   # /proc/PID/task/TID/schedstat, in nanoseconds, of every thread of a process and its descendants.
   #
-  # A thread that ends takes its count with it. The meter therefore notes the threads, and says when
-  # some of them have gone between two readings.
+  # A thread that ends takes its count with it. The meter therefore notes the threads, and when some of them have gone
+  # between two readings, it takes the processes' own times, which keep what has ended: only as exact as the kernel's
+  # ticks (10 ms).
   class CpuMeter
-    # `nanoseconds` on a CPU since the start; `lost` is true when a thread ended in between.
+    # `nanoseconds` on a CPU since the start; `lost` is true when a thread or process ended in between.
     Reading = Struct.new(:nanoseconds, :lost, keyword_init: true)
 
     # @param pid [Integer] the server's first process
@@ -18,6 +21,7 @@ module Bench
     # Remembers what every thread has used so far.
     def start
       @before = by_thread
+      @ticks = self.class.ticks(self.class.family(@pid))
       self
     end
 
@@ -25,7 +29,16 @@ module Bench
     def stop
       after = by_thread
       used = after.sum { |thread, nanoseconds| nanoseconds - @before.fetch(thread, 0) }
-      Reading.new(nanoseconds: used, lost: !(@before.keys - after.keys).empty?)
+      lost = !(@before.keys - after.keys).empty?
+      Reading.new(nanoseconds: lost ? [used, by_process].max : used, lost: lost)
+    end
+
+    # Time of processes, of their threads that have ended too, and of their children that have ended, in ticks.
+    # @param pids [Array<Integer>]
+    # @return [Integer]
+    def self.ticks(pids)
+      # Fields 14 to 17 of /proc/PID/stat, counted after the name, which may hold spaces.
+      pids.sum { |pid| read("/proc/#{pid}/stat")[/\) (.+)\z/m, 1].to_s.split[11, 4].to_a.sum(&:to_i) }
     end
 
     # @return [Array<Integer>] the process and all its descendants
@@ -42,6 +55,10 @@ module Bench
     end
 
     private
+
+    def by_process
+      (self.class.ticks(self.class.family(@pid)) - @ticks) * (1_000_000_000 / Etc.sysconf(Etc::SC_CLK_TCK))
+    end
 
     def by_thread
       paths = self.class.family(@pid).flat_map { |pid| Dir.glob("/proc/#{pid}/task/*/schedstat") }

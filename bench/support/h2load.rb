@@ -26,7 +26,7 @@ module Bench
       Tempfile.create("h2load") do |log|
         words = [(seconds + Wrk::GRACE).to_s, Tools.find("h2load"), "-D#{seconds}", "-c#{connections}", "-m#{STREAMS}",
                  *(TLS if tls), "--log-file=#{log.path}", "http#{"s" if tls}://127.0.0.1:#{port}/"]
-        text, = Open3.capture2e(*@command, *words)
+        text, = Bench.account.client { Open3.capture2e(*@command, *words) }
         figures(text, File.readlines(log.path).map { |line| Integer(line.split("\t").last) }, seconds)
       end
     end
@@ -41,7 +41,7 @@ module Bench
       Tempfile.create("h2load") do |log|
         words = [(seconds + Wrk::GRACE).to_s, Tools.find("h2load"), *("--h1" if http1), "-c#{connections}", "-m1",
                  "--rps=#{rate}", "-D#{seconds}", "--log-file=#{log.path}", "http://127.0.0.1:#{port}/"]
-        text, = Open3.capture2e(*@command, *words)
+        text, = Bench.account.client { Open3.capture2e(*@command, *words) }
         rows = File.readlines(log.path).map { |line| line.split("\t").map(&:to_i) }
         raise Failed, "h2load: #{text.lines.last.to_s.strip}" if rows.empty?
 

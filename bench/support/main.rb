@@ -72,7 +72,11 @@ module Bench
     # @yieldreturn [Hash]
     def measure
       @parser.parse!
-      path = Results.write(@name, settings.merge(yield(@options)), roots: [ROOT, @options[:against]&.root].compact)
+      Bench.account
+      data = settings.merge(yield(@options))
+      data[:account] = Bench.account.to_h unless Bench.account.empty?
+      path = Results.write(@name, data, roots: [ROOT, @options[:against]&.root].compact)
+      puts "", Bench.account.summary unless Bench.account.empty?
       puts "", "#{Machine.facts.values_at(:cpu, :cpus, :kernel).join(", ")}; #{RUBY_DESCRIPTION}", "written to #{path}"
     rescue Unavailable, Failed, ArgumentError, OptionParser::ParseError => e
       abort "bench: #{e.message}"

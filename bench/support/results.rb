@@ -65,12 +65,14 @@ module Bench
       end
     end
 
-    # What a run has measured: its rows, parts or named loads, where it has any, or else the benchmark. A comparison of
-    # two checkouts is not the same as a run without.
+    # What a run has measured: its rows, parts or named loads, where it has any, or else the benchmark, each on its Ruby.
+    # A comparison of two checkouts is not the same as a run without.
     def parts_of(data)
-      names = data["rows"]&.map { |row| row["row"] } || data["parts"]&.keys ||
-              data.fetch("loads", []).filter_map { |load| load["name"] }
-      [nil, *names].drop(names.empty? ? 0 : 1).map { |name| [data["benchmark"], name, data.key?("against")] }
+      ruby = data["server_ruby"] || data.dig("machine", "ruby")
+      found = (data["rows"] || data["contests"])&.map { |row| [row["row"], row["ruby"] || ruby] } ||
+              (data["parts"]&.keys || data.fetch("loads", []).filter_map { |load| load["name"] }).product([ruby])
+      found = [[nil, ruby]] if found.empty?
+      found.map { |name, on| [data["benchmark"], name, on.to_s[/\d+\.\d+/], data.key?("against")] }
     end
     private_class_method :lines, :flat?, :members, :parts_of
   end

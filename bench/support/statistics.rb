@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Bench
-  # Order statistics; every method returns nil for an empty list.
+  # Order statistics; each is nil for an empty list.
   module Statistics
     module_function
 
@@ -12,6 +12,9 @@ module Bench
       middle = sorted.size / 2
       sorted.size.odd? ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2.0
     end
+
+    # @return [Numeric, nil] from the lowest to the highest; nil for a single one
+    def spread(values) = values.size > 1 ? values.max - values.min : nil
 
     # @param percent [Numeric] 0 to 100; the nearest rank
     def percentile(values, percent)

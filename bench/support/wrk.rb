@@ -38,7 +38,8 @@ module Bench
     def run(port:, connections:, seconds:, headers: [], depth: 1, **place)
       command = [*@command, "-c#{connections}", "-d#{seconds}s", "-s", SCRIPT,
                  *headers.flat_map { |field| ["-H", field] }, url(port, **place), "--", depth.to_s]
-      parse(output_of(command, limit: seconds + GRACE)).tap { |figures| judge(figures) }
+      text = Bench.account.client { output_of(command, limit: seconds + GRACE) }
+      parse(text).tap { |figures| judge(figures) }
     end
 
     private
