@@ -65,8 +65,8 @@ module Bench
       end
     end
 
-    # What a run has measured: its rows, parts or named loads, where it has any, or else the benchmark, each on its Ruby.
-    # A comparison of two checkouts is not the same as a run without.
+    # What a run has measured: its rows, parts or named loads, where it has any, or else the benchmark, each on its
+    # Ruby. A comparison of two checkouts is not the same as a run without.
     def parts_of(data)
       ruby = data["server_ruby"] || data.dig("machine", "ruby")
       found = (data["rows"] || data["contests"])&.map { |row| [row["row"], row["ruby"] || ruby] } ||

@@ -65,7 +65,7 @@ class BenchHonestyTest < Minitest::Test
 
   def test_the_time_of_threads_and_children_that_have_ended_counts
     burn = "t = Process.clock_gettime(2); nil while Process.clock_gettime(2) - t < 0.2"
-    code = "$stdin.gets; Thread.new { #{burn} }.join; Process.wait(fork { #{burn} }); puts 1; $stdout.flush; $stdin.gets"
+    code = "$stdout.sync = true; gets; Thread.new { #{burn} }.join; Process.wait(fork { #{burn} }); puts 1; gets"
     IO.popen([RbConfig.ruby, "-e", code], "r+") do |child|
       meter = Bench::CpuMeter.new(child.pid).start
       child.puts
