@@ -47,7 +47,7 @@ module Bench
       scenario("sleepers", seconds: [150, 12], full: "--seconds 3", quick: "--only abaca"),
       scenario("modes", seconds: [150, 10], full: "--rows c64,crowd,wait64", quick: "--rows crowd --only abaca"),
       scenario("ab", seconds: [70, 8], full: "--requests 20000", quick: "--only limit,abaca"),
-      scenario("fibers", seconds: [90, 10], full: "--rounds 3 --share 4", quick: "--share 100"),
+      scenario("fibers", seconds: [90, 15], full: "--rounds 3 --share 4", quick: "--share 100"),
       scenario("scheduler", seconds: [160, 12], full: "--rounds 3 --scale 0.2",
                             quick: "--only abaca,threads --scale 0.02"),
       scenario("workers", seconds: [60, 10], full: "--share 10", quick: "--share 200"),
@@ -56,7 +56,8 @@ module Bench
       scenario("upload", seconds: [110, 6], full: "--megabytes 256 --posts 1000", quick: "--only abaca"),
       scenario("streaming", seconds: [70, 6], quick: "--only abaca"),
       scenario("idle", seconds: [150, 10], full: "--rounds 2 --seconds 1", quick: "--only abaca --rows plain"),
-      scenario("gc_pacing", seconds: [60, 18], full: "--rounds 2 --units 20000"),
+      scenario("gc_pacing", seconds: [60, 12], full: "--rounds 2 --units 20000", quick: "--fibers 0"),
+      scenario("relay", seconds: [220, 20], quick: "--only abaca,node,puma"),
       scenario("objects", seconds: [40, 5], full: "--requests 2000", quick: "--only abaca")
     ].freeze
 

@@ -265,25 +265,52 @@ module Bench
       def version = Machine.output_of(@program, "--version")
       def speaks?(protocol) = PROGRAMS.key?(protocol)
 
-      def command(port:, size:, protocol: :http1, pair: nil)
-        [@program, File.join(DIR, "servers", PROGRAMS.fetch(protocol)), port.to_s, size.to_s, *pair&.values]
+      # @param script [String] another program, below servers/
+      def command(port:, size:, protocol: :http1, pair: nil, script: PROGRAMS.fetch(protocol), **)
+        [@program, File.join(DIR, "servers", script), port.to_s, size.to_s, *pair&.values]
+      end
+    end
+
+    # Bun's own HTTP server. Its binary comes from npm.
+    class Bun < Server
+      def prepare
+        @package = Packages.new("bun")
+        @package.install
+      end
+
+      def version = @package.version
+      def speaks?(protocol) = %i[http1 https].include?(protocol)
+
+      # @param script [String] another program, below servers/
+      def command(port:, size:, pair: nil, script: "bun_http.mjs", **)
+        [@package.executable, File.join(DIR, "servers", script), port.to_s, size.to_s, *pair&.values]
       end
     end
 
     # Go's own server, on one processor.
     class Go < Server
-      def prepare
-        @go = Tools.find("go")
-        @program = File.join(TMP, "hello_go")
-        FileUtils.mkdir_p(TMP)
-        text, status = Open3.capture2e(@go, "build", "-o", @program, File.join(DIR, "servers", "hello.go"))
-        raise Unavailable, "does not compile: #{text.lines.last}" unless status.success?
-      end
+      def prepare = build("hello.go")
 
-      def version = Machine.output_of(@go, "version").to_s[/go([\d.]+)/, 1]
+      def version = Machine.output_of(Tools.find("go"), "version").to_s[/go([\d.]+)/, 1]
       def speaks?(protocol) = %i[http1 https h2].include?(protocol)
       def env(size:) = super.merge("GOMAXPROCS" => "1")
-      def command(port:, size:, pair: nil, **) = [@program, port.to_s, size.to_s, *pair&.values]
+
+      # @param source [String] another program, below servers/
+      def command(port:, size:, pair: nil, source: "hello.go", **)
+        [build(source), port.to_s, size.to_s, *pair&.values]
+      end
+
+      private
+
+      # Go itself knows whether there is something to do.
+      def build(source)
+        program = File.join(TMP, "#{File.basename(source, ".go")}_go")
+        FileUtils.mkdir_p(TMP)
+        text, status = Open3.capture2e(Tools.find("go"), "build", "-o", program, File.join(DIR, "servers", source))
+        raise Unavailable, "does not compile: #{text.lines.last}" unless status.success?
+
+        program
+      end
     end
 
     # h2o with files. Only measured with HTTP/2 or TLS.
@@ -308,7 +335,7 @@ module Bench
     end
 
     # In the order of the table: the floor, ours, its peers among Rack servers, and the others.
-    ALL = [Limit, Abaca, Puma, Iodine, Itsi, Falcon, Node, Go, Nginx, H2o].freeze
+    ALL = [Limit, Abaca, Puma, Iodine, Itsi, Falcon, Node, Bun, Go, Nginx, H2o].freeze
 
     module_function
 

@@ -4,7 +4,7 @@ module Bench
   # Programs from Debian's packages that a benchmark needs.
   module Tools
     PACKAGES = {
-      "wrk" => "wrk", "ab" => "apache2-utils", "nginx" => "nginx-light", "node" => "nodejs",
+      "wrk" => "wrk", "ab" => "apache2-utils", "nginx" => "nginx-light", "node" => "nodejs", "npm" => "npm",
       "go" => "golang-go", "h2load" => "nghttp2-client", "nghttp" => "nghttp2-client", "h2o" => "h2o",
       "gcc" => "gcc", "taskset" => "util-linux", "mariadbd" => "mariadb-server-core",
       "my_print_defaults" => "mariadb-client-core", "mariadb_config" => "libmariadb-dev",
