@@ -154,7 +154,7 @@ class DrillTest < Minitest::Test
 
   def pool_by_name
     ask("/pool", 12)
-    yield(/ConnectionPool::TimedStack +2 .* [1-9]\d*\s*$/)
+    yield(/ConnectionPool +2 .* [1-9]\d*\s*$/)
   end
 
   # It takes connections, and does not answer.
