@@ -143,6 +143,17 @@ module Abaca
       slots.fetch(index) { raise IndexError, "no slot #{index}: there are #{size}" }
     end
 
+    # The requests in flight as JSON, the oldest first: what #requests says of them, without an object for each.
+    #
+    # @param most [Integer] no more than so many
+    # @param numbers [Integer] how many numbers workers have: a slot's is what remains when it is divided by them
+    # @param brief [Boolean] as the screen of requests has them (Sight::Screens::Requests); else as the control server
+    #   has them (docs/control.md)
+    # @param waits [Boolean] with the last 32 waits of each; not if it is brief
+    # @return [Line::Written] an Array
+    # @raise [IOError] if the page is closed
+    def request_lines(most:, numbers:, brief: false, waits: false) = write_requests(most, numbers, brief, waits)
+
     # Yields each slot.
     def each(&) = slots.each(&)
 
@@ -211,6 +222,12 @@ module Abaca
 
     # Looks as JSON, on one line, whatever bytes clients have sent.
     module Line
+      # A text that is JSON already, and stands as it is in what it is a part of.
+      class Written < String
+        # @return [String]
+        def to_json(*) = to_s
+      end
+
       # @!method self.json(value, stand_in, rounds)
       #   Natively: a look has thousands of values.
       #

@@ -103,17 +103,82 @@ class PageJSONTest < Minitest::Test
     assert_raises(NoMethodError) { Line.json(BasicObject.new, "?", false) }
   end
 
-  def test_requests
-    page = Abaca::Page.create(slots: 2, rows: 200, queued: 10)
-    page[0].claim.state = :serving
-    PageWriter.write(Process.pid, 0, "paths", *HOSTILE)
-    request = Struct.new(:query) { def parameter(name) = query[name] }.new({ "most" => "500", "waits" => "1" })
-    found = Abaca::Control::Views.new(Slots.new(page, 1)).requests(request)
-    rows = found[:requests].sort_by { |row| row[:id][2..].to_i }
-    assert_equal HOSTILE.map { |path| path[0, 128] }, rows.map { |row| row[:path] }
-    assert_same_as_ruby(found)
-    assert_same_as_ruby(page.requests)
+  Request = Struct.new(:query) do
+    def parameter(name) = query[name]
+    def prefers?(*) = false
+  end
+
+  def with_page(*words)
+    page = Abaca::Page.create(slots: 4, rows: 200, queued: 10)
+    page[1].claim.state = :serving
+    PageWriter.write(Process.pid, 1, *words)
+    yield page
   ensure
     page&.close
+  end
+
+  # Times go on between two looks at the same requests.
+  def without_times(text) = text.gsub(/\d+\.\d+(e-\d+)?/) { |number| number.match?(/\A(1\.q?\d|10\.)/) ? number : "T" }
+
+  def assert_requests_as_in_ruby(page)
+    views = Abaca::Control::Views.new(Slots.new(page, 2))
+    [{}, { "most" => "1" }, { "most" => "500", "waits" => "1" }].each do |query|
+      hashes, lines = [true, false].map { |rows| views.requests(Request.new(query), rows:) }
+      assert_equal without_times(plain(hashes, "?", false)), without_times(Line.json(lines, "?", false)), query
+    end
+    sight = Abaca::Sight.new(page)
+    looks = Array.new(2) { sight.look }
+    looks.first.places = { "none" => "app.rb:1" } # these rows are made in Ruby
+    hashes, lines = looks.map { |look| sight.screen(:requests, look).to_h }
+    assert_equal [Array, Line::Written], [hashes[:rows], lines[:rows]].map(&:class)
+    assert_equal without_times(plain(hashes, "\u{FFFD}", true)), without_times(Line.json(lines, "\u{FFFD}", true))
+  end
+
+  def test_hostile_requests
+    with_page("paths", *HOSTILE) do |page|
+      assert_requests_as_in_ruby(page)
+      paths = JSON.parse(page.request_lines(most: 500, numbers: 2)).map { |row| row.values_at("id", "path") }
+      HOSTILE.each_with_index do |path, i|
+        assert_includes paths, ["1.#{i + 1}", Abaca::Log::Text.utf8(path[0, 128])]
+      end
+    end
+  end
+
+  def test_requests
+    with_page("scene") do |page|
+      assert_requests_as_in_ruby(page)
+      page[2].claim.state = :serving
+      PageWriter.write(Process.pid, 2, "rows", 100)
+      lines = page.request_lines(most: 500, numbers: 2)
+      rows = JSON.parse(lines)
+      assert_equal 102, rows.size
+      assert_equal rows.map { |row| row["age"] }.sort.reverse, rows.map { |row| row["age"] }
+      assert_equal [0, 1], rows.map { |row| row["worker"] }.uniq.sort
+      assert_equal [], JSON.parse(page.request_lines(most: 0, numbers: 2))
+      assert_equal "{\"rows\":#{lines}}", JSON.generate({ rows: lines })
+      assert_raises(ArgumentError) { page.request_lines(most: 1, numbers: 0) }
+    end
+  end
+
+  # Whatever a fault has left there.
+  def test_garbage
+    20.times do |seed|
+      with_page("garbage", seed) do |page|
+        [true, false].each do |brief|
+          rows = page.request_lines(most: 1000, numbers: 2, brief:, waits: true)
+          assert_kind_of Array, JSON.parse(rows)
+          assert_predicate rows, :valid_encoding?
+        end
+      end
+    end
+  end
+
+  def test_requests_of_a_process_that_has_ended
+    with_page("scene") do |page|
+      page[1].state = :ended
+      assert_equal "[]", page.request_lines(most: 500, numbers: 2)
+      page.close
+      assert_raises(IOError) { page.request_lines(most: 500, numbers: 2) }
+    end
   end
 end

@@ -35,6 +35,14 @@ class FakePage
     end
   end
 
+  # As the page writes them: what the screen makes of each.
+  def request_lines(most:, numbers:, brief:)
+    raise ArgumentError unless brief
+
+    rows = slots.flat_map { |slot| slot.requests.map { |row| brief(slot, numbers, row) } }
+    Abaca::Page::Line::Written.new(Abaca::Sight::JSON.line(rows.sort_by { |row| -row[:age] }.first(most)))
+  end
+
   attr_reader :slots
   attr_accessor :events, :sums
 
@@ -43,5 +51,13 @@ class FakePage
     @slots = slots + slots.map { |slot| Slot.new(index: slot.index + slots.size, state: :empty, pid: nil, claims: 0) }
     @events = []
     @sums = FIGURES
+  end
+
+  private
+
+  def brief(slot, numbers, row)
+    { id: Abaca::Sight.id(slot.index, row[:id]), age: row[:age], worker: slot.index % numbers,
+      **row.slice(:mode, :phase, :state, :waits_for, :since, :method, :path), client: row[:peer],
+      route: row[:route] }.compact
   end
 end

@@ -15,6 +15,9 @@ typedef struct ab_addr {
 /* "127.0.0.1" or "::1"; an IPv4-mapped IPv6 address is written as IPv4; "" for a unix socket.
  * Returns the length; writes a NUL. */
 size_t ab_addr_text(const ab_addr *addr, char dst[AB_ADDR_TEXT_MAX]);
+#define AB_ADDR_PLACE_MAX (AB_ADDR_TEXT_MAX + 8)
+/* The same with its port: "127.0.0.1:80", "[::1]:80"; the family is 4 or 6. */
+size_t ab_addr_place(const ab_addr *addr, char dst[AB_ADDR_PLACE_MAX]);
 /* Reads an IPv4 address of four decimal parts without leading zeros, or an IPv6 address without
  * brackets and zone. Returns false, and leaves *addr alone, for anything else. The port is 0. */
 bool ab_addr_parse(const char *ptr, size_t len, ab_addr *addr) AB_WARN_UNUSED;

@@ -24,6 +24,16 @@ ab_page_states ab_page_states_of(const ab_page_parts *parts) {
   return states;
 }
 
+ab_view ab_page_route_of(const ab_page_parts *parts, uint32_t number,
+                         char name[AB_PAGE_ROUTE_NAME]) {
+  static const char other[] = "_OTHER";
+  uint32_t count = parts->route_count;
+  if (number >= count) return (ab_view){NULL, 0};
+  if (number + 1 == count) return (ab_view){other, sizeof(other) - 1};
+  if (number >= ab_page_routes_used(&parts->slot->app.routes, count)) return (ab_view){NULL, 0};
+  return (ab_view){name, ab_page_route_name(&parts->routes[number], name)};
+}
+
 void ab_page_requests(const ab_page_parts *parts, ab_cells *cells) {
   uint32_t count = parts->series_count, used = ab_series_used(&parts->slot->app.series, count);
   for (uint32_t i = ab_series_skip(0, used, count); i < count;

@@ -16,6 +16,11 @@ typedef struct ab_page_states {
 
 ab_page_states ab_page_states_of(const ab_page_parts *parts);
 
+/* A name that the page knows, copied into `name`; "_OTHER" for the last number, NULL for other
+ * numbers. */
+ab_view ab_page_route_of(const ab_page_parts *parts, uint32_t number,
+                         char name[AB_PAGE_ROUTE_NAME]);
+
 /* The times of all requests that have ended, whatever their routes. */
 void ab_page_requests(const ab_page_parts *parts, ab_cells *cells);
 /* Of this slot: what ab_history_tick needs. */

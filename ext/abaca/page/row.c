@@ -144,6 +144,16 @@ const char *ab_state_name(enum ab_state state) {
   return names[state];
 }
 
+const char *ab_row_mode_name(enum ab_row_mode mode) {
+  static const char *const names[AB_ROW_MODES] = {"queued", "fiber", "thread", "guest"};
+  return names[mode];
+}
+
+const char *ab_row_phase_name(enum ab_row_phase phase) {
+  static const char *const names[AB_ROW_PHASES] = {"called", "answers", "answered"};
+  return names[phase];
+}
+
 const char *ab_row_end_name(enum ab_row_end end) {
   static const char *const names[] = {
 #define AB_ROW_END_TEXT(name, text) text,

@@ -253,6 +253,10 @@ unsigned ab_row_waits(const ab_row *copy, ab_wait waits[AB_ROW_WAITS]);
 
 /* "db", "run", ... */
 const char *ab_state_name(enum ab_state state);
+/* "fiber", ... */
+const char *ab_row_mode_name(enum ab_row_mode mode);
+/* "called", ... */
+const char *ab_row_phase_name(enum ab_row_phase phase);
 /* "done", ... */
 const char *ab_row_end_name(enum ab_row_end end);
 /* "GET", ...; "_OTHER" */

@@ -71,7 +71,7 @@ module Abaca
         return unless @texts && request.prefers?("text/plain")
 
         frames = name == "requests" && request.parameter("frames") == "1" && @whereabouts
-        rows = frames ? @whereabouts.add(@views.requests(request)[:requests]) : []
+        rows = frames ? @whereabouts.add(@views.requests(request, rows: true)[:requests]) : []
         places = rows.to_h { |row| [row[:id], row[:pending] ? Sight::Stalls::PENDING : row[:line]] }.compact
         @texts.answer(name, request, places:)
       end
@@ -95,7 +95,7 @@ module Abaca
       end
 
       def requests(request)
-        found = @views.requests(request)
+        found = @views.requests(request, rows: true)
         Answer.of(found.merge(requests: @whereabouts.add(found[:requests])), request)
       end
 

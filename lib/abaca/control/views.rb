@@ -20,13 +20,14 @@ module Abaca
       # The requests in flight, the oldest first: `most` of them, with their last waits for `waits=1`.
       #
       # @param request [Request]
+      # @param rows [Boolean] whether each request is a Hash, and not only JSON
       # @return [Hash{Symbol => Object}]
-      def requests(request)
+      def requests(request, rows: request.prefers?("text/plain"))
         most = Integer(request.parameter("most") || USUAL, 10, exception: false) || USUAL
-        waits = request.parameter("waits") == "1"
+        wanted = { most: most.clamp(1, Page::MOST_ROWS), waits: request.parameter("waits") == "1" }
         states = @page.states
-        { total: states.values.sum, states:,
-          requests: @page.requests(most: most.clamp(1, Page::MOST_ROWS), waits:).map { |row| one(row) } }
+        found = rows ? @page.requests(**wanted).map { |row| one(row) } : @page.request_lines(**wanted, numbers: @most)
+        { total: states.values.sum, states:, requests: found }
       end
 
       # @param slot [Integer]

@@ -83,6 +83,10 @@ module Abaca
         @requests[[worker.slot.index, most]] ||= worker.slot.requests(most:)
       end
 
+      # @param most [Integer]
+      # @return [Page::Line::Written] the oldest requests of all workers, as Screens::Requests has them in JSON
+      def request_lines(most) = @page.request_lines(most:, numbers: @numbers, brief: true)
+
       # @param worker [Worker]
       # @param id [Integer]
       # @return [Hash, nil] a request that is there now, with its waits

@@ -67,13 +67,16 @@ module Abaca
       # @return [String, nil] what else is to be known
       def note = nil
 
-      # @return [Hash{Symbol => Object}] for JSON
+      # @param most [Integer]
+      # @return [Hash{Symbol => Object}] for JSON; its `rows` are an Array, or one that is written already
       def to_h(most: MOST)
-        { title: self.class.title, sort: @sort, rising: @rising, total:, note:,
-          rows: rows.first(most).map { |row| { id: row.id, mark: row.mark, **row.cells }.compact } }.compact
+        { title: self.class.title, sort: @sort, rising: @rising, total:, note:, rows: lines(most) }.compact
       end
 
       private
+
+      # The rows for JSON.
+      def lines(most) = rows.first(most).map { |row| { id: row.id, mark: row.mark, **row.cells }.compact }
 
       # Subclasses have #all.
       def sorted

@@ -28,6 +28,18 @@ CHECK_CASE(addresses_have_a_text) {
   CHECK_INT(20, sizeof(ab_addr));
 }
 
+CHECK_CASE(addresses_have_a_place) {
+  char text[AB_ADDR_PLACE_MAX];
+  const ab_addr one = {.family = 4, .bytes = {10, 0, 0, 9}, .port = 5432};
+  CHECK_BYTES("10.0.0.9:5432", text, ab_addr_place(&one, text));
+  const ab_addr other = {.family = 6, .bytes = {[15] = 1}, .port = 0};
+  CHECK_BYTES("[::1]:0", text, ab_addr_place(&other, text));
+  ab_addr longest = {.family = 6, .port = UINT16_MAX};
+  memset(longest.bytes, 0xab, sizeof longest.bytes);
+  CHECK_BYTES("[abab:abab:abab:abab:abab:abab:abab:abab]:65535", text,
+              ab_addr_place(&longest, text));
+}
+
 CHECK_CASE(addresses_are_read) {
   static const char *const good[] = {
       "0.0.0.0", "127.0.0.1",   "255.255.255.255", "::",

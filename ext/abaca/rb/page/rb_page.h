@@ -29,5 +29,6 @@ void ab_init_tally(VALUE mAbaca);
 void ab_init_json(VALUE mAbaca);
 /* The app's pools: after ab_init_page. */
 void ab_init_pools(VALUE mAbaca);
+void ab_init_row_lines(VALUE mAbaca);
 
 #endif

@@ -2,6 +2,7 @@
 #include "io/timer.h"
 #include "page/look.h"
 #include "page/crowd.h"
+#include "page/row_json.h"
 #include "rb/page/rb_page_parts.h"
 
 /* What all rows of one look share. */
@@ -17,12 +18,12 @@ typedef struct view {
 } view;
 
 static void view_init(view *view, VALUE slot, bool waits) {
-  static const char *const modes[] = {"queued", "fiber", "thread", "guest"};
-  static const char *const phases[] = {"called", "answers", "answered"};
   *view = (struct view){.parts = ab__slot_parts(slot), .now = ab_clock_monotonic(), .waits = waits};
   ab__state_symbols_init(&view->states);
-  for (unsigned i = 0; i < AB_ROW_MODES; i++) view->modes[i] = ID2SYM(rb_intern(modes[i]));
-  for (unsigned i = 0; i < AB_ROW_PHASES; i++) view->phases[i] = ID2SYM(rb_intern(phases[i]));
+  for (unsigned i = 0; i < AB_ROW_MODES; i++)
+    view->modes[i] = ID2SYM(rb_intern(ab_row_mode_name((enum ab_row_mode)i)));
+  for (unsigned i = 0; i < AB_ROW_PHASES; i++)
+    view->phases[i] = ID2SYM(rb_intern(ab_row_phase_name((enum ab_row_phase)i)));
   for (unsigned i = 0; i < AB_ROW_METHOD_COUNT; i++)
     view->methods[i] = rb_interned_str_cstr(ab_row_method_name((enum ab_row_method)i));
 }
@@ -136,26 +137,6 @@ static VALUE request_of(view *view, ab_row *row) {
 
 /* --- those in flight --- */
 
-typedef struct found {
-  ab_nsec began;
-  const ab_row *row;
-} found;
-
-static size_t find_used(found *found, const ab_row *rows, uint32_t count) {
-  size_t used = 0;
-  for (uint32_t i = 0; i < count; i++) {
-    if (!AB_GET(rows[i].used)) continue;
-    found[used].began = AB_GET(rows[i].began);
-    found[used++].row = &rows[i];
-  }
-  return used;
-}
-
-static int oldest_first(const void *a, const void *b) {
-  ab_nsec one = ((const found *)a)->began, other = ((const found *)b)->began;
-  return one < other ? -1 : one > other;
-}
-
 /* call-seq: rows(most, waits) -> Array
  *
  * The oldest ones first, at most so many. */
@@ -166,11 +147,10 @@ static VALUE slot_rows(VALUE self, VALUE most, VALUE waits) {
   view_init(&view, self, RTEST(waits));
   ab_page_view before = ab_page_look(view.parts.slot);
   if (!before.settled || !ab_page_is_live(before.state)) return list;
-  uint32_t rows = ab_page_rows_marked(&view.parts), queued = ab_page_queued_marked(&view.parts);
-  found *found = ALLOCV_N(struct found, buffer, (size_t)rows + queued + 1);
-  size_t count = find_used(found, view.parts.rows, rows);
-  count += find_used(found + count, view.parts.queued, queued);
-  qsort(found, count, sizeof(*found), oldest_first);
+  size_t room = ab_row_found_most(&view.parts);
+  ab_row_found *found = ALLOCV_N(ab_row_found, buffer, room + 1);
+  size_t count = ab_row_find(found, room, &view.parts, 0);
+  ab_row_sort(found, count);
   for (size_t i = 0; i < count && (size_t)RARRAY_LEN(list) < limit; i++) {
     ab_row row;
     if (ab_row_look(found[i].row, &row, view.waits)) rb_ary_push(list, request_of(&view, &row));
