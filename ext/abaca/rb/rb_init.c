@@ -39,8 +39,8 @@ void Init_abaca(void) {
   ab_init_page(mAbaca);
   ab_init_tally(mAbaca);
   ab_init_json(mAbaca);
-  ab_init_pools(mAbaca);
   ab_init_row_lines(mAbaca);
+  ab_init_pools(mAbaca);
   ab_init_tls(mAbaca);
   ab_init_tls_info(mAbaca);
   init_engine(mAbaca);

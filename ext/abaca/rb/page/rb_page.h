@@ -27,8 +27,8 @@ void ab_init_page(VALUE mAbaca);
 void ab_init_tally(VALUE mAbaca);
 /* Looks as JSON: after ab_init_page. */
 void ab_init_json(VALUE mAbaca);
+void ab_init_row_lines(VALUE mAbaca);
 /* The app's pools: after ab_init_page. */
 void ab_init_pools(VALUE mAbaca);
-void ab_init_row_lines(VALUE mAbaca);
 
 #endif
