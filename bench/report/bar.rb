@@ -9,7 +9,7 @@ module Bench
 
       # @return [String]
       attr_reader :name
-      # @return [Array<Numeric>] a figure for each round
+      # @return [Array<Float>] a figure for each round
       attr_reader :rounds
       # @return [Hash{String => Object}] more figures, for the table
       attr_reader :more
@@ -17,7 +17,7 @@ module Bench
       # @param ours [Boolean] whether it is Abaca
       def initialize(name:, rounds:, ours: name.start_with?("abaca"), more: {})
         @name = name
-        @rounds = rounds.compact
+        @rounds = rounds.compact.map(&:to_f)
         @ours = ours
         @more = more
       end

@@ -6,7 +6,14 @@ module Bench
     class Behind
       Row = Struct.new(:chart, :other, :ratio, keyword_init: true) do
         # How many times as much Abaca needs, or how many times as much the other gives.
-        def times = chart.more? ? 1 / ratio.value : ratio.value
+        def times
+          return Float::INFINITY unless ratio.value
+
+          chart.more? ? 1 / ratio.value : ratio.value
+        end
+
+        # @return [String]
+        def by = times.infinite? ? "none there" : "#{Numbers.ratio(times)} x"
       end
 
       # @param scenarios [Array<Scenario>]
@@ -32,9 +39,12 @@ module Bench
         rivals(chart).group_by(&:yardstick?).values.filter_map do |list|
           other = chart.more? ? list.max_by(&:value) : list.min_by(&:value)
           ratio = chart.ratio(other)
-          Row.new(chart: chart, other: other, ratio: ratio) if chart.ahead?(other) && ratio.stated?
+          Row.new(chart: chart, other: other, ratio: ratio) if chart.ahead?(other) && known?(chart, other, ratio)
         end
       end
+
+      # There is no ratio to nothing, which is clear enough where it is counted.
+      def known?(chart, other, ratio) = ratio.stated? || (chart.exact? && other.value.zero?)
 
       def rivals(chart) = [*chart.peers, chart.line("nginx")].compact
     end

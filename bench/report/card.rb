@@ -18,7 +18,7 @@ module Bench
       # @return [Array<Array<String>>] its rows
       def rows
         there = [*chart.bars, *chart.lines].map do |bar|
-          ["#{bar.name}#{chart.mark(bar)}", *[bar.value, bar.low, bar.high].map { |figure| Numbers.short(figure) },
+          ["#{bar.name}#{chart.mark(bar)}", *[bar.value, bar.low, bar.high].map { |figure| chart.figure(figure) },
            *extra.map { |name| Numbers.short(bar.more[name]) }]
         end
         there + chart.absent.map { |name, why| [name, why] }

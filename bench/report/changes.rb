@@ -6,6 +6,7 @@ module Bench
     # users: what counts is Abaca's ratio to another row of the same run. A change is one if the rounds of the two runs
     # do not overlap.
     class Changes
+      NOISE = 0.005 # of what is counted: other threads allocate too
       Change = Struct.new(:chart, :before, :now, :yardstick, :verdict, keyword_init: true)
 
       # @param rows [Array<Figures::Row>]
@@ -27,20 +28,26 @@ module Bench
       private
 
       def of(row, chart)
-        if row.before_ratio && row.ratio
+        if row.before_ratio && row.ratio && row.before_yardstick == row.yardstick
           Change.new(chart: chart, before: "#{Numbers.ratio(row.before_ratio)} x", now: "#{Numbers.ratio(row.ratio)} x",
                      yardstick: row.yardstick, verdict: verdict(row, chart))
         else
           Change.new(chart: chart, before: chart.shown(row.before), now: chart.shown(row.value),
-                     verdict: chart.exact? ? judged(row.value <=> row.before, chart) : "two runs, not comparable")
+                     verdict: chart.exact? ? counted(row, chart) : "two runs, not comparable")
         end
       end
 
       def verdict(row, chart)
+        return "one round alone" if !chart.exact? && (row.low == row.high || row.before_low == row.before_high)
         return judged(1, chart) if row.low > row.before_high
         return judged(-1, chart) if row.high < row.before_low
 
         "within the rounds"
+      end
+
+      def counted(row, chart)
+        near = (row.value - row.before).abs <= row.before.abs * NOISE
+        judged(near ? 0 : row.value <=> row.before, chart)
       end
 
       def judged(direction, chart)

@@ -65,8 +65,11 @@ module Bench
       # @return [Boolean] whether this one's figure is better than Abaca's
       def ahead?(other) = more? ? other.value > ours.value : other.value < ours.value
 
+      # @return [String] a figure; what is counted has no decimals, if it needs none
+      def figure(value) = exact? && value && (value % 1).zero? ? Numbers.count(value) : Numbers.short(value)
+
       # @return [String] a figure with the first word of its unit
-      def shown(value) = "#{Numbers.short(value)} #{unit[/\A[^\s,]+/]}".strip
+      def shown(value) = "#{figure(value)} #{unit[/\A[^\s,]+/]}".strip
 
       # @return [String] what it says, in plain words
       def sentence = @options[:says] || Sentence.new(self).to_s

@@ -6,10 +6,11 @@ module Bench
     # say what has changed. Each line has what the report before had, if that came from another run.
     class Figures
       FILE = "figures.tsv"
-      COLUMNS = %i[key ruby unit row value yardstick ratio low high run before before_ratio before_low before_high
-                   before_run].freeze
+      COLUMNS = %i[key ruby unit row value yardstick ratio low high run before before_yardstick before_ratio before_low
+                   before_high before_run].freeze
       NUMBERS = %i[value ratio low high before before_ratio before_low before_high].freeze
-      OLD = { before: :value, before_ratio: :ratio, before_low: :low, before_high: :high, before_run: :run }.freeze
+      OLD = { before: :value, before_yardstick: :yardstick, before_ratio: :ratio, before_low: :low, before_high: :high,
+              before_run: :run }.freeze
       NEW = "-" # in place of the run before, for what the report before did not have
       Row = Struct.new(*COLUMNS, keyword_init: true) do
         def id = [key, ruby]

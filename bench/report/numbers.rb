@@ -2,7 +2,7 @@
 
 module Bench
   module Reporting
-    # Figures as people read them: three digits, thousands apart.
+    # Figures as people read them: three digits, thousands apart; those that are counted as they are.
     module Numbers
       module_function
 
@@ -11,10 +11,15 @@ module Bench
       def short(value)
         return "–" if value.nil?
         return "-#{short(-value)}" if value.negative?
+        return thousands(value) if value.is_a?(Integer)
         return thousands(value.round) if value >= 99.95
 
         format("%.#{decimals(value)}f", value)
       end
+
+      # @param value [Numeric, nil]
+      # @return [String] "10" or "1,000", of what is counted
+      def count(value) = value ? thousands(value.round) : "?"
 
       # @param value [Numeric] how many times as much
       # @return [String] "1.40", "12.5" or "125"

@@ -12,8 +12,8 @@ module Bench
         "serializer" => SerializerReader, "upload" => UploadReader, "streaming" => StreamingReader,
         "idle" => IdleReader, "gc_pacing" => GcPacingReader, "objects" => ObjectsReader,
         "slow_clients" => SlowClientsReader, "slow_readers" => SlowReadersReader, "databases" => DatabasesReader,
-        "cluster" => ClusterReader, "relay" => RelayReader, "hogs" => HogsReader, "handshakes" => HandshakesReader,
-        "attacks" => AttacksReader, "looks" => LooksReader
+        "cluster" => ClusterReader, "relay" => RelayReader, "hogs" => HogsReader, "restarts" => RestartsReader,
+        "rails" => RailsReader, "handshakes" => HandshakesReader, "attacks" => AttacksReader, "looks" => LooksReader
       }.freeze
 
       # Benchmarks whose figures have no chart.

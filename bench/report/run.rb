@@ -53,7 +53,7 @@ module Bench
       def rounds
         count = @data["rounds"] or return
         seconds = @data["seconds"]
-        "#{count} round#{"s" unless count == 1}#{" of #{Numbers.short(seconds).delete_suffix(".00")} s" if seconds}"
+        "#{count} round#{"s" unless count == 1}#{" of #{Numbers.short(seconds)} s" if seconds}"
       end
 
       def load = machine["load_average"] && "load #{machine["load_average"].split.first}"

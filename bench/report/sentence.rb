@@ -39,9 +39,19 @@ module Bench
         rival = @chart.peers.first or return alone
         ratio = @chart.ratio(rival)
         figure = @chart.shown(rival.value)
+        return zero(rival, figure) if [own, rival].any? { |bar| bar.value.zero? }
         return "#{own_name}: #{own_figure}, #{rival.name}: #{figure}. #{untold(ratio)}" unless ratio.stated?
 
         @chart.ahead?(rival) ? behind(rival, ratio, figure) : ahead(rival, ratio, figure)
+      end
+
+      # There is no ratio to nothing.
+      def zero(rival, figure)
+        return "#{own_name} and #{rival.name}: #{own_figure}." if own.value == rival.value
+
+        better, worse = @chart.ahead?(rival) ? [rival.name, own_name] : [own_name, rival.name]
+        "#{"Abaca loses: " if @chart.ahead?(rival)}#{better} has " \
+          "#{@chart.ahead?(rival) ? figure : own_figure}, #{worse} #{@chart.ahead?(rival) ? own_figure : figure}."
       end
 
       def alone
@@ -79,7 +89,7 @@ module Bench
 
       def untold(ratio)
         return "One round alone says nothing of a difference." if ratio.alone?
-        return "A figure is zero, so that there is no ratio." unless ratio.value&.positive? && ratio.low&.positive?
+        return "Rounds without any have no ratio." unless ratio.low&.positive?
 
         reach = "from #{Numbers.ratio(ratio.low)} to #{Numbers.ratio(ratio.high)}"
         return "They cannot be told apart: the rounds' ratios reach #{reach}." if 1.between?(ratio.low, ratio.high)

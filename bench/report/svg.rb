@@ -27,7 +27,7 @@ module Bench
         rows = @chart.bars.each_with_index.map { |bar, nth| row(bar, nth * ROW) }
         missing = @chart.absent.each_with_index.map { |(name, why), nth| absent(name, why, (rows.size + nth) * ROW) }
         <<~SVG
-          <svg class="chart" width="100%" height="#{high}" role="img" aria-labelledby="#{@id}-t #{@id}-d">
+          <svg class="chart#{" alone" if @chart.peers.empty?}" width="100%" height="#{high}" role="img" aria-labelledby="#{@id}-t #{@id}-d">
           <title id="#{@id}-t">#{Text.html(@chart.title)}</title>
           <desc id="#{@id}-d">#{Text.html(description)}</desc>
           #{[*rows, *missing, *lines].join("\n")}
@@ -54,7 +54,7 @@ module Bench
       def row(bar, top)
         <<~ROW.chomp
           <g class="row #{bar.kind}"><text class="name" x="0" y="#{top + NAME}">#{Text.html(Text.cut("#{bar.title}#{@chart.mark(bar)}", LETTERS))}</text>
-          <text class="figure" x="100%" y="#{top + NAME}" text-anchor="end">#{Numbers.short(bar.value)}</text>
+          <text class="figure" x="100%" y="#{top + NAME}" text-anchor="end">#{@chart.figure(bar.value)}</text>
           <rect class="track" x="0" y="#{top + TOP}" width="100%" height="#{HIGH}" rx="2"/>
           <rect class="bar" x="0" y="#{top + TOP}" width="#{share(bar.value)}" height="#{HIGH}" rx="2"/>#{whisker(bar, top)}</g>
         ROW

@@ -103,6 +103,16 @@ class BenchmarksTest < Minitest::Test
                  chart(bar("option", 2, 2), bar("check", 1, 1)).sentence
   end
 
+  def test_nothing_has_no_ratio
+    none = bar("abaca", 0)
+    assert_equal "Abaca has 0 µs, puma 12 µs.", chart(none, bar("puma", 12), exact: true).sentence
+    lost = chart(bar("abaca", 3), bar("puma", 0), exact: true)
+    assert_equal "Abaca loses: puma has 0 µs, Abaca 3 µs.", lost.sentence
+    assert_equal "Abaca and puma: 0 µs.", chart(none, bar("puma", 0), exact: true).sentence
+    scenario = R::Scenario.new(name: "x", charts: [lost])
+    assert_equal ["none there"], R::Behind.new([scenario]).ruby.map(&:by)
+  end
+
   # The other checkout of a comparison is not a peer.
   def test_another_checkout
     found = chart(bar("abaca", 1, 1), bar("abaca bc69bd6", 2, 2), data: { against: "abaca bc69bd6" })
@@ -111,7 +121,7 @@ class BenchmarksTest < Minitest::Test
 
   def test_numbers
     shown = [0, 0.015, 0.5, 1.234, 9.996, 12.34, 99.96, 1234.5, -3].map { |value| R::Numbers.short(value) }
-    assert_equal %w[0 0.015 0.50 1.23 10.0 12.3 100 1,235 -3.00], shown
+    assert_equal %w[0 0.015 0.50 1.23 10.0 12.3 100 1,235 -3], shown
   end
 
   def result(folder, name, **data)
@@ -137,7 +147,7 @@ class BenchmarksTest < Minitest::Test
       result(folder, "1-strange", deep: { HOSTILE => [{ us: 1 }, { us: 3 }] }, list: [1, 2], word: HOSTILE)
       plain, = R::ResultsFolder.new(folder).plain
       assert_includes plain.rows, ["deep / #{HOSTILE} / us", "2.00"]
-      assert_includes plain.rows, ["list", "1.00, 2.00"]
+      assert_includes plain.rows, ["list", "1, 2"]
       text = R::Book.new(folder: folder).then { |one| R::Page.new(one).to_s + R::Markdown.new(one).summary }
       assert_includes text, "strange"
       refute_match(/<script|[\e\u202e]/, text)
@@ -171,21 +181,33 @@ class BenchmarksTest < Minitest::Test
   # A report that is made again from the same results says the same.
   def test_what_has_changed
     Dir.mktmpdir do |folder|
-      result(folder, "1-streaming", **streams("abaca" => [4, 4], "puma" => [2, 2]))
+      result(folder, "1-streaming", **streams("abaca" => [4, 4.2], "puma" => [2, 2]))
       first = R::Book.new(folder: folder)
       assert_predicate first.changes, :first?
       last = R::Figures.write(first.figures)
       assert_equal last, R::Figures.write(R::Book.new(folder: folder, last: last).figures)
 
-      result(folder, "2-streaming", **streams("abaca" => [9, 9], "puma" => [3, 3]))
+      result(folder, "2-streaming", **streams("abaca" => [9, 9.6], "puma" => [3, 3]))
       result(folder, "3-objects", objects_per_request: { abaca: { "wrk's request": 9 } })
       2.times do
         book = R::Book.new(folder: folder, last: last)
         change, = book.changes.all
-        assert_equal ["2.00 x", "3.00 x", "puma", "better"], change.to_a.drop(1)
+        assert_equal ["2.05 x", "3.10 x", "puma", "better"], change.to_a.drop(1)
         assert_equal ["objects/short"], book.changes.new.map(&:key)
         last = R::Figures.write(book.figures)
       end
+    end
+  end
+
+  def test_what_cannot_be_compared
+    Dir.mktmpdir do |folder|
+      result(folder, "1-streaming", **streams("abaca" => [4, 4], "puma" => [2, 2]))
+      result(folder, "1-upload", turns: { "abaca" => [{ length: { cpu: 1 } }], "puma" => [{ length: { cpu: 2 } }] })
+      last = R::Figures.write(R::Book.new(folder: folder).figures)
+      result(folder, "2-streaming", **streams("abaca" => [9, 9], "itsi" => [3, 3]))
+      result(folder, "2-upload", turns: { "abaca" => [{ length: { cpu: 1 } }], "puma" => [{ length: { cpu: 9 } }] })
+      changes = R::Book.new(folder: folder, last: last).changes.all
+      assert_equal ["one round alone", "two runs, not comparable"], changes.map(&:verdict).sort
     end
   end
 

@@ -18,8 +18,8 @@ module Bench
         worst = bars.max_by(&:value)
         failed, asked = %w[failed requests].map { |field| attacks.values.sum { |figures| figures[field] } }
         "Without an attack, half of the answers come within #{Numbers.short(alone)} ms; beside the worst one, " \
-          "#{worst.name}, within #{Numbers.short(worst.value)} ms. #{Numbers.short(failed)} of " \
-          "#{Numbers.short(asked)} requests failed."
+          "#{worst.name}, within #{Numbers.short(worst.value)} ms. #{Numbers.count(failed)} of " \
+          "#{Numbers.count(asked)} requests failed."
       end
 
       def bar(name, figures)

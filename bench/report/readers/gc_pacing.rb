@@ -6,15 +6,15 @@ module Bench
     class GcPacingReader < Reader
       def charts
         bars = rows.map do |row|
-          name = "#{Numbers.short(row["fibers"])} fibers, #{row["pacing"] ? "paced" : "not paced"}"
+          name = "#{Numbers.count(row["fibers"])} fibers, #{row["pacing"] ? "paced" : "not paced"}"
           samples = row.fetch("samples")
           Bar.new(name: name, rounds: samples.map { |sample| sample["gc_us"] }, ours: row["pacing"],
                   more: { "CPU µs" => median(samples.map { |sample| sample["cpu_us"] }),
                           "RSS MB" => median(samples.map { |sample| sample["rss_mb"] }) })
         end
         most = rows.map { |row| row["fibers"] }.max
-        [chart(key: "gc", title: "Garbage collection beside #{Numbers.short(most)} parked fibers",
-               unit: "µs of GC per unit", bars: bars.select { |bar| bar.name.start_with?("#{Numbers.short(most)} ") }),
+        [chart(key: "gc", title: "Garbage collection beside #{Numbers.count(most)} parked fibers",
+               unit: "µs of GC per unit", bars: bars.select { |bar| bar.name.start_with?("#{Numbers.count(most)} ") }),
          chart(key: "steps", title: "The same by number of parked fibers", unit: "µs of GC per unit", bars: bars,
                says: says(bars))]
       end

@@ -4,7 +4,8 @@ module Bench
   module Reporting
     # Connections that are silent.
     class IdleReader < Reader
-      TITLES = { "plain" => "HTTP/1.1", "tls" => "HTTP/1.1 with TLS", "h2" => "HTTP/2 with TLS" }.freeze
+      TITLES = { "plain" => "HTTP/1.1", "tls" => "HTTP/1.1 with TLS", "h2" => "HTTP/2 with TLS",
+                 "many" => "HTTP/1.1" }.freeze
 
       def charts = rows.flat_map { |row| of(row) }
 
@@ -12,7 +13,7 @@ module Bench
 
       def of(row)
         name = TITLES.fetch(row["row"], row["row"])
-        count = Numbers.short(row["idle"])
+        count = Numbers.count(row["idle"])
         turns = row.fetch("turns")
         more = { "p50 ms" => pick("beside_p50", 0.001), "p99 ms alone" => pick("alone_p99", 0.001) }
         [chart(key: "#{row["row"]}-memory", title: "#{name}: memory of each of #{count} idle connections",

@@ -21,7 +21,7 @@ module Bench
       def ours = ->(_) { true }
 
       def cost(row)
-        [chart(key: "cost", title: "A look at #{Numbers.short(row["in_flight"])} requests in flight",
+        [chart(key: "cost", title: "A look at #{Numbers.count(row["in_flight"])} requests in flight",
                unit: "ms of CPU", bars: bars(row.fetch("turns"), ours: ours, &pick("ms")))]
       end
 

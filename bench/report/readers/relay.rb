@@ -7,7 +7,7 @@ module Bench
       def charts
         turns = @data.fetch("turns")
         common = { absent: @data["absent"] }
-        title = "#{Numbers.short(@data["streams"])} streams of events"
+        title = "#{Numbers.count(@data["streams"])} streams of events"
         more = { "streams" => pick("streams"), "peak MB" => pick("peak", 1e-6) }
         tail = { "p50 ms" => pick("p50", 0.001), "worst ms" => pick("worst", 0.001),
                  "gap p99 ms" => pick("gap_p99", 0.001) }

@@ -53,7 +53,7 @@ module Bench
 
       def gets(part)
         size = part["body_bytes"] || part["body_octets"]
-        title = "#{Numbers.short(size)} bytes to #{part["connections"]} connections"
+        title = "#{Numbers.count(size)} bytes to #{part["connections"]} connections"
         turns = part["turns"] || part.fetch("rounds_of")
         [chart(key: "gets-cpu", title: "#{title}: processor time", unit: "µs of CPU per request",
                bars: bars(turns, &pick("cpu_us")), absent: part["absent"]),
@@ -68,7 +68,7 @@ module Bench
 
       def echoes(part)
         turns = part.fetch("turns")
-        title = "#{Numbers.short(part["megabytes"])} MB posted and echoed"
+        title = "#{Numbers.count(part["megabytes"])} MB posted and echoed"
         more = { "MB/s there" => pick("up"), "MB/s back" => pick("down"), "peak MB" => pick("peak", 1e-6) }
         [chart(key: "echo-cpu", title: "#{title}: processor time", unit: "s of CPU per GB",
                bars: bars(turns, more: more, &pick("cpu")), absent: part["absent"]),

@@ -26,7 +26,7 @@ module Bench
       end
 
       def crowd(kind)
-        kind == "none" ? "nobody else" : "#{Numbers.short(@data["clients"])} clients with #{TITLES.fetch(kind, kind)}"
+        kind == "none" ? "nobody else" : "#{Numbers.count(@data["clients"])} clients with #{TITLES.fetch(kind, kind)}"
       end
     end
   end

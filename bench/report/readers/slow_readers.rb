@@ -11,7 +11,7 @@ module Bench
         servers = @data.fetch("bytes_per_client")
         servers.values.first.keys.map do |kind|
           bars = servers.map { |name, cells| Bar.new(name: name, rounds: [cells[kind] / 1000.0]) }
-          chart(key: kind, title: "#{Numbers.short(@data["clients"])} clients that do not read: " \
+          chart(key: kind, title: "#{Numbers.count(@data["clients"])} clients that do not read: " \
                                   "#{TITLES.fetch(kind, kind)}", unit: "KB per client", bars: bars, exact: true,
                 absent: @data["absent"])
         end

@@ -5,7 +5,7 @@ module Bench
     # Bodies in small pieces.
     class StreamingReader < Reader
       def charts
-        [chart(key: "rate", title: "#{Numbers.short(@data["pieces"])} pieces of a kilobyte", better: :more,
+        [chart(key: "rate", title: "#{Numbers.count(@data["pieces"])} pieces of a kilobyte", better: :more,
                unit: "MB per CPU second", bars: bars(@data.fetch("turns"), &pick("rate")), absent: @data["absent"])]
       end
     end

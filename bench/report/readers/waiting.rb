@@ -8,7 +8,7 @@ module Bench
 
       def charts
         turns = @data["turns"] || @data.fetch("bursts")
-        count = Numbers.short(@data["requests"])
+        count = Numbers.count(@data["requests"])
         title = "#{count} requests at once, each waits #{@data["upstream_delay_ms"]} ms for an upstream"
         common = { absent: @data["absent"] }
         [chart(key: "wall", title: "#{title}: until the last answer", unit: "ms",

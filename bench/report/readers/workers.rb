@@ -25,7 +25,7 @@ module Bench
         end
         chart(key: key(workers, requests, share), unit: "s", bars: bars, part: contest["ruby"],
               row: "#{workers} x #{requests}",
-              title: "#{Numbers.short(workers)} workers, #{Numbers.short(requests)} requests each",
+              title: "#{Numbers.count(workers)} workers, #{Numbers.count(requests)} requests each",
               absent: failed.to_h { |kind, cell| [NAMES.fetch(kind, kind), cell["failed"]] })
       end
 
