@@ -21,7 +21,8 @@ module Bench
     ROWS = [
       Row.new("plain", "keep-alive connections", :http1, 10_000, %w[limit abaca puma]),
       Row.new("tls", "keep-alive connections with TLS", :https, 5_000, %w[abaca puma nginx]),
-      Row.new("h2", "HTTP/2 connections with TLS", :h2, 5_000, %w[abaca nginx])
+      Row.new("h2", "HTTP/2 connections with TLS", :h2, 5_000, %w[abaca nginx]),
+      Row.new("many", "keep-alive connections", :http1, 100_000, %w[limit abaca nginx puma])
     ].freeze
 
     # @param row [Row]
@@ -31,7 +32,8 @@ module Bench
     def initialize(row:, only:, ruby:, connections:, rounds:, seconds:)
       @row = row
       @field = Field.new(only: only || row.servers, ruby: ruby, name: "idle-#{row.name}", cpu: 0)
-      @count = [connections.zero? ? row.connections : connections, Files.raise_limit - SPARE_FILES].min
+      @wanted = connections.zero? ? row.connections : connections
+      @count = [@wanted, Files.raise_limit(@wanted + SPARE_FILES) - SPARE_FILES].min
       @rounds = rounds
       @seconds = seconds
       @wrk = Wrk.new(cpu: 1)
@@ -39,10 +41,11 @@ module Bench
     end
 
     # @return [String]
-    def title = "#{@count} idle #{@row.title} beside #{ACTIVE} active connections"
+    def title = "#{@count} idle #{@row.title} beside #{ACTIVE} active connections#{shortage}"
 
     def run
-      terms = @tls ? { protocol: @row.protocol, pair: Certificate.pair(:ecdsa) } : {}
+      terms = { connections: @count * 2 } # nginx closes idle ones when it has few places left
+      terms.update(protocol: @row.protocol, pair: Certificate.pair(:ecdsa)) if @tls
       right = ->(port) { Probe.get(port: port, seconds: 2, tls: @tls)&.body == Crowd::BODY }
       @field.rounds(@rounds, "#{@row.name}: #{@count} idle connections") do |entry|
         raise Unavailable, "does not speak it" unless entry.server.speaks?(@row.protocol)
@@ -59,9 +62,11 @@ module Bench
     end
 
     # @return [Hash] for the results file
-    def to_h = { row: @row.name, idle: @count, active: ACTIVE, **@field.to_h }
+    def to_h = { row: @row.name, idle: @count, wanted: @wanted, active: ACTIVE, **@field.to_h }
 
     private
+
+    def shortage = (" (not #{@wanted}: the limit of open files is #{Files.raise_limit})" if @count < @wanted)
 
     def cells(turns)
       pairs = [%i[alone_p50 beside_p50], %i[alone_p99 beside_p99]].map do |pair|
@@ -99,9 +104,9 @@ end
 
 Bench.main("idle") do |main|
   main.quick("one round of 2,000", rounds: 1, seconds: 1, connections: 2000)
-  main.option(:rows, nil, "only these: #{Bench::Idle::ROWS.map(&:name).join(" ")}")
+  main.option(:rows, %w[plain tls h2], "only these: #{Bench::Idle::ROWS.map(&:name).join(" ")}")
   main.option(:only, nil, "these servers")
-  main.option(:connections, 0, "idle connections; 0 for 10,000, and 5,000 with TLS")
+  main.option(:connections, 0, "idle connections; 0 for 10,000, 5,000 with TLS, 100,000 for many")
   main.option(:rounds, 3, "rounds for each server")
   main.option(:seconds, 3, "seconds of each load")
   main.ruby

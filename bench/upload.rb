@@ -46,10 +46,7 @@ module Bench
     end
 
     # @return [Hash] for the results file
-    def to_h
-      rounds = @field.turns.transform_values { |list| list.map { |turns| turns.compact.transform_values(&:to_h) } }
-      { failures: @failures.transform_keys { |key| key.join(" ") }, **@field.to_h, turns: rounds }
-    end
+    def to_h = { failures: @failures.transform_keys { |key| key.join(" ") }, **@field.to_h }
 
     private
 

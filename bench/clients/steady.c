@@ -1,8 +1,9 @@
 /* Keeps connections busy at a measured pace, and watches them through what goes on meanwhile: each
  * light client asks, takes the answer, thinks, asks again. After a delay burners ask for something
  * long, each once; another connection asks for a health path all the time. Prints one line of
- * figures; latencies are those of requests that were on their way while a burner was. Without
- * burners it is a load that counts what becomes of every request, for a server that is stopped. */
+ * figures; latencies are those of requests that were on their way while a burner was, or of all if
+ * there are no burners. Then it is a load that counts what becomes of every request, for a server
+ * that is stopped or restarted. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -22,7 +23,7 @@
 
 #define HEAD_MAX   8192
 #define EVENTS_MAX 256
-#define GRACE      (3 * SECOND) /* for what is on its way when the burners are done */
+#define GRACE      (3 * SECOND) /* for what is on its way in the end */
 
 enum kind { LIGHT, BURNER, HEALTH, KINDS };
 enum state { THINKING, WAITING, ENDED };
@@ -45,6 +46,7 @@ struct load {
   size_t count, alive, burning;
   int64_t began, burn_began, burn_ended, think, pause;
   bool reconnect, ending; /* ending: nobody asks any more */
+  bool burns;             /* there are burners */
   char request[KINDS][512];
   size_t request_len[KINDS];
   struct list took[KINDS], burned;
@@ -119,7 +121,8 @@ static void finish(struct load *load, struct peer *peer) {
   int64_t at = now();
   load->answered++;
   if (!peer->right) load->wrong++;
-  bool during = load->burn_began && (load->burning > 0 || peer->sent < load->burn_ended);
+  bool during =
+      !load->burns || (load->burn_began && (load->burning > 0 || peer->sent < load->burn_ended));
   if (peer->kind == BURNER)
     add(&load->burned, at - peer->sent);
   else if (during)
@@ -203,7 +206,12 @@ static size_t waiting(const struct load *load) {
 
 static void run(struct load *load, int64_t deadline, bool burners) {
   struct epoll_event events[EVENTS_MAX];
-  while (load->alive > 0 && now() < deadline) {
+  while (load->alive > 0) {
+    if (now() >= deadline) {
+      if (burners || load->ending) return;
+      load->ending = true;
+      deadline += GRACE;
+    }
     if (burners && load->burning == 0 && !load->ending) {
       load->ending = true;
       deadline = now() + GRACE;
@@ -246,6 +254,7 @@ static void make(struct load *load, const struct options *options) {
   load->count = (size_t)options->connections + (size_t)options->burners + (*options->health != 0);
   load->alive = load->count;
   load->burning = (size_t)options->burners;
+  load->burns = options->burners > 0;
   load->peers = calloc(load->count, sizeof *load->peers);
   if (!load->peers) die("memory");
   load->began = now();

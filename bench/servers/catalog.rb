@@ -55,20 +55,21 @@ module Bench
 
       def speaks?(_) = true
 
-      # @param plain [Integer, nil] one more port, without TLS
-      def command(port:, size:, protocol: :http1, pair: nil, plain: nil)
+      # @param terms [Hash] `plain`, one more port, without TLS; `connections`, at most
+      def command(port:, size:, protocol: :http1, pair: nil, **terms)
         folder = File.join(TMP, ["nginx", protocol, size, pair && File.basename(pair[:cert], ".pem")].compact.join("-"))
         FileUtils.mkdir_p(folder)
         File.write(File.join(folder, "body.txt"), "x" * size)
-        listen = ["#{port}#{" ssl" if pair}#{" http2" if %i[h2 h2c].include?(protocol)}", *plain]
-        File.write(File.join(folder, "nginx.conf"), configuration(listen, pair: pair, size: size, folder: folder))
+        listen = ["#{port}#{" ssl" if pair}#{" http2" if %i[h2 h2c].include?(protocol)}", *terms[:plain]]
+        text = configuration(listen, pair: pair, size: size, folder: folder, **terms.slice(:connections))
+        File.write(File.join(folder, "nginx.conf"), text)
         [@program, "-p", folder, "-c", "nginx.conf", "-e", "error.log"]
       end
 
       private
 
       # No master process, no log, and connections that live as long as the client wants.
-      def configuration(listen, pair:, size:, folder:)
+      def configuration(listen, pair:, size:, folder:, connections: 16_384)
         listen = listen.map { |terms| "listen 127.0.0.1:#{terms} deferred backlog=4096;" }
         listen << "ssl_certificate #{pair[:cert]}; ssl_certificate_key #{pair[:key]};" if pair
         <<~CONF
@@ -76,7 +77,7 @@ module Bench
           master_process off;
           worker_processes 1;
           pid nginx.pid;
-          events { worker_connections 16384; }
+          events { worker_connections #{connections}; }
           http {
             access_log off;
             default_type text/plain;
@@ -168,12 +169,13 @@ module Bench
 
       # @param app [String] path of the config.ru
       # @param threads [Integer] fixed number of threads
-      # @param workers [Integer] that it forks, after it has loaded the app
+      # @param workers [Integer] that it forks
       # @param bundled [Boolean] whether the app has a bundle, in which there is no puma
-      # @param terms [Hash] `pair`, the files of a certificate: TLS
+      # @param terms [Hash] `pair`, the files of a certificate: TLS; `preload`, whether the master loads the app
       def command(port:, app: APP, threads: 5, workers: 0, bundled: false, **terms)
+        preload = terms.fetch(:preload, workers > 1)
         program = bundled ? ["-I#{@gems.folder}/lib", "#{@gems.folder}/bin/puma"] : [@gems.executable]
-        @ruby.command(*program, "-q", "-C", "-", "-e", "production", "-w", workers.to_s, *("--preload" if workers > 1),
+        @ruby.command(*program, "-q", "-C", "-", "-e", "production", "-w", workers.to_s, *("--preload" if preload),
                       "-t", "#{threads}:#{threads}", "-b", place(port, **terms), app)
       end
 

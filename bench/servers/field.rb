@@ -109,16 +109,16 @@ module Bench
     end
 
     # @return [Hash] for the results file
-    def to_h = { versions: @versions, absent: @absent, turns: @turns.transform_values { |turns| plain(turns) } }
+    def to_h = { versions: @versions, absent: @absent, turns: plain(@turns) }
 
     private
 
-    # Figures of a turn are a Struct, or a Hash that has some: JSON would take them for text.
+    # JSON has no structures.
     def plain(value)
       case value
-      when Array then value.map { |one| plain(one) }
-      when Hash then value.transform_values { |one| plain(one) }
       when Struct then plain(value.to_h)
+      when Hash then value.transform_values { |one| plain(one) }
+      when Array then value.map { |one| plain(one) }
       else value
       end
     end

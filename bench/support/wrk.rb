@@ -32,19 +32,19 @@ module Bench
     # @param seconds [Numeric] how long; wrk takes whole seconds
     # @param headers [Array<String>] "Name: value"
     # @param depth [Integer] requests in one write
-    # @param place [Hash] `path`, and `tls`, whether to use it
+    # @param place [Hash] `path`; `tls`, whether to use it; `form`, which each request sends
     # @return [Figures]
     # @raise [Failed] when wrk does not end or says nothing, or too many requests failed
     def run(port:, connections:, seconds:, headers: [], depth: 1, **place)
       command = [*@command, "-c#{connections}", "-d#{seconds}s", "-s", SCRIPT,
-                 *headers.flat_map { |field| ["-H", field] }, url(port, **place), "--", depth.to_s]
+                 *headers.flat_map { |field| ["-H", field] }, url(port, **place), "--", depth.to_s, *place[:form]]
       text = Bench.account.client { output_of(command, limit: seconds + GRACE) }
       parse(text).tap { |figures| judge(figures) }
     end
 
     private
 
-    def url(port, path: "/", tls: false) = "http#{"s" if tls}://127.0.0.1:#{port}#{path}"
+    def url(port, path: "/", tls: false, **) = "http#{"s" if tls}://127.0.0.1:#{port}#{path}"
 
     def output_of(command, limit:)
       Open3.popen2e(TLS, *command) do |_in, out, thread|
