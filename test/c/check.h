@@ -47,6 +47,20 @@ static int check_count AB_UNUSED;
     }                                                                                              \
   } while (0)
 
+/* Ends a case that cannot be asked here, and says why: no check of it may stand before. */
+#define CHECK_LEAVE_OUT(reason)                                                                    \
+  do {                                                                                             \
+    printf("  left out: %s: %s\n", __func__, reason);                                              \
+    return;                                                                                        \
+  } while (0)
+
+/* The same where an emulator of a processor passes system calls on (bin/matrix). */
+#ifdef AB_TEST_EMULATED
+#define CHECK_EMULATOR_LACKS(what) CHECK_LEAVE_OUT("the emulator has no " what)
+#else
+#define CHECK_EMULATOR_LACKS(what) ((void)0)
+#endif
+
 /* An allocator that counts, and fails at the call number `fail_at` (from 1; 0: never). */
 typedef struct check_mem {
   ab_mem mem; /* hand out &check.mem */

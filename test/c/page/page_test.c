@@ -174,6 +174,7 @@ CHECK_CASE(without_a_descriptor_there_is_no_page) {
 
 /* The sanitizer has the address space already, so that nothing more can be mapped. */
 CHECK_CASE(without_address_space_there_is_no_page) {
+  CHECK_EMULATOR_LACKS("limit of address space");
   fails_in_a_child(RLIMIT_AS, 4096, ENOMEM);
 }
 

@@ -1,0 +1,36 @@
+# frozen_string_literal: true
+
+# The C tests as other machines would play them (bin/matrix): with another C library, on another processor. There is no
+# AddressSanitizer in either.
+
+# The kernel's headers, without any of the other C library's: those would be found beside them.
+def kernel_headers(folder)
+  machine = "/usr/include/#{RbConfig::CONFIG.fetch('host_cpu')}-linux-gnu"
+  FileUtils.mkdir_p(folder)
+  { "linux" => "/usr/include", "asm-generic" => "/usr/include", "asm" => machine }.each do |name, place|
+    link = File.join(folder, name)
+    File.symlink(File.join(place, name), link) unless File.symlink?(link)
+  end
+  folder
+end
+
+namespace :c do
+  desc "The same with musl as the C library; MUSL_PACKAGES has its libraries, as pkg-config finds them"
+  task :musl do
+    headers = kernel_headers(File.join(ROOT, "tmp/kernel-headers"))
+    packages = ENV.fetch("MUSL_PACKAGES", "/usr/local/musl/lib/pkgconfig")
+    build = CTests::Build.new(command: %w[musl-gcc], flags: [*C_FLAGS, "-idirafter", headers], packages: packages,
+                              without: C_BUILD.without, deadline: C_BUILD.deadline)
+    run_c_tests(c_tests(build, variant: "musl"))
+  end
+
+  desc "The same for arm64, under qemu and UBSan"
+  task :arm64 do
+    sanitizer = %w[-fsanitize=undefined -fno-sanitize-recover=undefined -static-libubsan]
+    flags = [*C_FLAGS, "-DAB_TEST_EMULATED", *sanitizer]
+    build = CTests::Build.new(command: %w[aarch64-linux-gnu-gcc], flags: flags, runner: %w[qemu-aarch64],
+                              packages: "/usr/lib/aarch64-linux-gnu/pkgconfig", without: C_BUILD.without,
+                              deadline: 3 * C_BUILD.deadline)
+    run_c_tests(c_tests(build, variant: "arm64"))
+  end
+end

@@ -1,0 +1,174 @@
+# frozen_string_literal: true
+
+require "English"
+require "fileutils"
+require "open3"
+require "shellwords"
+
+# Compiles the rooms of the extension that know no Ruby, and plays their C tests, as one compiler makes them: this
+# machine's, a cross-compiler with a machine to play on, or one for another C library. Where a library is missing, its
+# room is compiled as absent. What is not played is named, with the reason.
+class CTests
+  # The last line of a program (test/c/check.h), and what it says of a case that cannot be asked here.
+  COUNTS = /^(\d+) cases, (\d+) checks, (\d+) failed$/
+  LEFT_OUT = /^  left out: /
+
+  # The libraries that rooms stand on: what pkg-config calls them, what says that they are there, and the tests that
+  # need them.
+  LIBRARIES = {
+    "http2" => ["libnghttp2 >= 1.52", "AB_HAVE_HTTP2", %r{/http2/|http2_files_test}],
+    "tls" => ["libssl libcrypto >= 3.0", "AB_HAVE_TLS", %r{/tls/|_tls_test}]
+  }.freeze
+
+  # A compiler, its flags, and where its programs run.
+  # @!attribute command [Array<String>]
+  # @!attribute flags [Array<String>]
+  # @!attribute ruby_flags [Array<String>, nil] for the tests of rb/, which do without Ruby itself; nil: they need more
+  # @!attribute runner [Array<String>] stands before a program
+  # @!attribute packages [String, nil] where pkg-config looks; nil: where it always does
+  # @!attribute without [Array<String>] keys of LIBRARIES
+  # @!attribute deadline [Integer] seconds for a program that would hang
+  Build = Struct.new(:command, :flags, :ruby_flags, :runner, :packages, :without, :deadline, keyword_init: true)
+
+  # @param sources [String] the extension's folder
+  # @param rooms [Array<String>] its folders that are compiled
+  # @param tests [String] the folder of tests
+  # @param folder [String] where objects and programs go
+  # @param build [Build]
+  # @param again [Integer] how often a program may run once more if it fails
+  def initialize(sources:, rooms:, tests:, folder:, build:, again: 0)
+    @sources = sources
+    @rooms = rooms
+    @tests = tests
+    @folder = folder
+    @build = build
+    @again = again
+    @found = {}
+    @left_out = []
+    @failed = []
+    @counts = [0, 0, 0, 0]
+  end
+
+  # @param files [Array<String>, nil] tests; nil: all
+  # @return [Boolean] true when all have passed
+  def run(files = nil)
+    FileUtils.mkdir_p(@folder)
+    objects = compile
+    (files || Dir[File.join(@tests, "*/*_test.c")].sort).each do |test|
+      test = File.expand_path(test)
+      reason = reason_against(test)
+      next leave_out(test, reason) if reason
+
+      puts "#{name_of(test)}:"
+      program = link(test, objects)
+      fail_by(test) unless program && play(test, program)
+    end
+    sum_up
+    @failed.empty? && @counts.first.positive?
+  end
+
+  # @param kind [Symbol] :cflags or :libs
+  # @param names [Array<String>] keys of LIBRARIES
+  # @return [Array<String>] the flags of the libraries that are there
+  def library_flags(kind, names = LIBRARIES.keys)
+    names.flat_map { |name| @found[[kind, name]] ||= @build.without.include?(name) ? [] : find(kind, name) }
+  end
+
+  private
+
+  # One that is older than its source or any header is compiled.
+  def compile
+    headers = Dir[File.join(@sources, "*/*.h"), File.join(@tests, "**/*.h")].map { |path| File.mtime(path) }.max
+    Dir[File.join(@sources, "{#{@rooms.join(',')}}/*.c")].map do |source|
+      object = File.join(@folder, "#{File.basename(source, '.c')}.o")
+      fresh = File.exist?(object) && File.mtime(object) > [File.mtime(source), headers].compact.max
+      fresh || cc("-c", source, "-o", object) || abort("#{source} does not compile.")
+      object
+    end
+  end
+
+  def link(test, objects)
+    program = File.join(@folder, File.basename(test, ".c"))
+    cc(*(@build.ruby_flags if of_ruby?(test)), "-I", @tests, test, *objects, "-lpthread", "-lm", *library_flags(:libs),
+       "-o", program) && program
+  end
+
+  def cc(*words)
+    system(*@build.command, *@build.flags, *library_flags(:cflags), "-I", @sources, *words)
+  end
+
+  # Without a library there is one test of its room, and none of what stands on it.
+  def reason_against(test)
+    LIBRARIES.each do |name, (library, _, tests)|
+      next unless test.match?(tests)
+
+      there = library_flags(:cflags, [name]).any?
+      return "#{library[/\S+/]} is #{'not ' unless there}there" if there == test.end_with?("absent_test.c")
+    end
+    "it is of rb/, and needs Ruby" if of_ruby?(test) && !@build.ruby_flags
+  end
+
+  def of_ruby?(test) = test.include?("/rb/")
+
+  def leave_out(test, reason)
+    @left_out << "left out: #{name_of(test)}: #{reason}"
+  end
+
+  def fail_by(test)
+    puts "#{name_of(test)} fails."
+    @failed << name_of(test)
+  end
+
+  def play(test, program)
+    failures = 0
+    until run_once(test, program)
+      return false if (failures += 1) > @again
+    end
+    puts "passed only again: #{name_of(test)}" if failures.positive?
+    true
+  end
+
+  def run_once(test, program)
+    command = ["timeout", @build.deadline.to_s, *@build.runner, program]
+    output, status = show([{ "ASAN_OPTIONS" => "detect_leaks=1" }, *command])
+    counts = output[COUNTS] && Regexp.last_match.captures.map(&:to_i)
+    return false unless status.success? && counts
+
+    @counts = @counts.zip([1, *counts]).map(&:sum)
+    output.each_line(chomp: true) { |line| leave_out(test, line.sub(LEFT_OUT, "")) if line.match?(LEFT_OUT) }
+    true
+  end
+
+  # What a program prints is shown while it runs, and returned.
+  def show(command)
+    output = +""
+    IO.popen([*command, { err: %i[child out] }]) do |pipe|
+      pipe.each_line do |line|
+        puts line
+        output << line
+      end
+    end
+    [output, $CHILD_STATUS]
+  end
+
+  def sum_up
+    puts @left_out
+    programs, cases, checks = @counts
+    puts "#{programs} programs, #{cases} cases, #{checks} checks, #{@failed.size} failed"
+    puts @failed.map { |name| "failed: #{name}" }
+  end
+
+  def name_of(test) = test.delete_prefix("#{File.expand_path('../..', @tests)}/")
+
+  # Flags of a library, by pkg-config, and a definition that says that it is there; [] without it.
+  def find(kind, name)
+    library, define = LIBRARIES.fetch(name)
+    environment = { "PKG_CONFIG_LIBDIR" => @build.packages }.compact
+    flags, status = Open3.capture2e(environment, "pkg-config", library, "--#{kind}")
+    return [] unless status.success?
+
+    [*("-D#{define}" if kind == :cflags), *flags.shellsplit]
+  rescue Errno::ENOENT
+    []
+  end
+end
