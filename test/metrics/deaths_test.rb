@@ -76,7 +76,9 @@ class MetricsDeathsTest < Minitest::Test
   def check_end
     found = nil
     assert(eventually do
-      (found = look)["abaca_worker_restarts_total"] == DEATHS && found["abaca_workers", state: "serving"] == WORKERS
+      found = look
+      found["abaca_worker_restarts_total", reason: "death"] == DEATHS &&
+        found["abaca_workers", state: "serving"] == WORKERS
     end)
     assert_operator found.sum("#{DURATION}_count"), :>, DEATHS
     lost = found["abaca_requests_total"] - found.sum("#{DURATION}_count")

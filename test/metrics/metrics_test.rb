@@ -23,6 +23,15 @@ class MetricsTest < Minitest::Test
     end)
   RUBY
 
+  # Requests wait for one to /go each.
+  HOLDS = <<~RUBY
+    held = Thread::Queue.new
+    run(lambda do |env|
+      env["PATH_INFO"] == "/go" ? held << 1 : held.pop
+      [200, {}, ["1"]]
+    end)
+  RUBY
+
   def scrape = Exposition.new(fetch.last)
 
   def test_what_requests_did
@@ -42,9 +51,43 @@ class MetricsTest < Minitest::Test
     assert_equal 6, found["abaca_requests_total"]
     assert_operator found["abaca_request_state_seconds_total", state: "run", route: "/things/:id"], :>, 0
     assert_in_delta found.sum("#{DURATION}_sum"), found.sum("abaca_request_state_seconds_total"), 0.001
-    assert_equal 0, found["abaca_worker_restarts_total"]
+    assert_equal [0] * 6, found.samples["abaca_worker_restarts_total"].values
+    %w[abaca_stalls_total abaca_stall_seconds_total].each { |name| assert_equal 0, found[name], name }
+    assert_equal 0, found["http_server_active_requests", http_request_method: "GET"]
+    assert_equal({ loop: "main" }, found.samples["abaca_loop_lag_seconds_count"].keys.first)
+    assert_equal 0, found["abaca_loop_seconds_total", worker: "0", state: "stalled"]
     assert_equal %w[0 1 master watch], found.samples["process_resident_memory_bytes"].keys.map { |of| of[:worker] }
     assert_equal({ version: Abaca::VERSION, ruby: RUBY_VERSION }, found.samples["abaca_build_info"].keys.first)
+  end
+
+  # In the app and in the queue; a method that was seen stays.
+  def test_requests_in_flight
+    command = run_cluster(HOLDS, config: config(1, "silence_single_worker_warning\nmax_fibers 4"), count: 1)
+    verbs = %w[GET POST POST]
+    clients = verbs.map do |verb|
+      connect(command.port).write("#{verb} / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n\r\n")
+    end
+    active = lambda do |*names|
+      found = scrape.samples["http_server_active_requests"]
+      names.map { |name| found[{ http_request_method: name }] }
+    end
+    assert(eventually { active.call("GET", "POST") == [1, 2] })
+    3.times { request(command, "/go") }
+    clients.each { |client| assert_equal "1", client.read.body }
+    assert(eventually { active.call("GET", "POST", "PUT") == [0, 0, nil] })
+  end
+
+  def test_errors_by_status
+    command = run_cluster(APP, config: config(1, "silence_single_worker_warning"), count: 1)
+    assert_equal 0, scrape["abaca_errors_total", status: "400"]
+    ["GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\n\r\n", "GET / HTTP/3.1\r\nHost: a\r\n\r\n",
+     "GET /#{"a" * 100_000} HTTP/1.1\r\nHost: a\r\n\r\n",
+     "GET / HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n"].each { |text| connect(command.port).call(text) }
+    found = nil
+    assert(eventually { (found = scrape).sum("abaca_errors_total") == 5 })
+    assert_equal({ "400" => 2, "505" => 1, "414" => 1, "417" => 1 },
+                 found.samples["abaca_errors_total"].select { |_, count| count.positive? }
+                      .transform_keys { |labels| labels[:status] })
   end
 
   # What an app puts into its env is quoted; more routes than there are places are one.
@@ -135,6 +178,16 @@ class MetricsTest < Minitest::Test
     end
   end
 
+  # Those of other kernels, and of features that are not in use here, are named there, too.
+  def test_each_family_is_documented
+    command = run_cluster(APP, config: config(2), count: 2)
+    request(command, "/things/1")
+    page = File.read(File.expand_path("../../docs/metrics.md", __dir__))
+    named = page.scan(/^\| (`[^|]+) \| (?:counter|gauge|histogram|) ?\|/).join.scan(/`(\w+)`/).flatten
+    assert_empty scrape.types.keys - named
+    assert_equal named.uniq, named
+  end
+
   # On the control server, a token is needed; that for looks is enough.
   def test_on_the_control_server
     control = 'activate_control_app "unix://control.sock", auth_token: "secret", read_token: "look"'
@@ -148,6 +201,29 @@ class MetricsTest < Minitest::Test
     assert_equal 403, ask.call("wrong").first
     assert_equal 200, ask.call("secret").first
     assert(eventually { Exposition.new(ask.call("look").last).sum("#{DURATION}_count") == 1 })
+  end
+
+  def test_why_workers_are_replaced
+    control = 'activate_control_app "unix://control.sock", auth_token: "secret"'
+    command = run_cluster(APP, config: config(2, "#{control}\npreload_app! false"), count: 2)
+    restarts = -> { scrape.samples["abaca_worker_restarts_total"].transform_keys { |labels| labels[:reason] } }
+    reached = lambda do |reason, count|
+      assert(eventually { restarts.call[reason] == count && scrape["abaca_workers", state: "serving"] == 2 }, reason)
+    end
+    Process.kill(:KILL, running(command).first.pid)
+    reached.call("death", 1)
+    command.signal(:USR1)
+    reached.call("restart", 2)
+    { "drain" => "workers/0/drain", "recycle" => "workers/1/recycle" }.each do |reason, path|
+      socket = UNIXSocket.new("#{@directory}/control.sock")
+      assert_equal 200, fetch("/#{path}", verb: "POST", fields: { "Authorization" => "Bearer secret" }, socket:).first
+      reached.call(reason, 1)
+    end
+    assert_equal({ "death" => 1, "timeout" => 0, "restart" => 2, "refork" => 0, "recycle" => 1, "drain" => 1 },
+                 restarts.call)
+    command.signal(:TTOU) # one is too much, and nobody follows
+    assert(eventually { scrape["abaca_workers", state: "serving"] == 1 })
+    assert_equal 5, restarts.call.values.sum
   end
 
   # Who scrapes meanwhile waits, and is not refused.

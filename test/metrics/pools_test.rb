@@ -173,7 +173,7 @@ class MetricsPoolsTest < Minitest::Test
     before = scrape
     running(command).each { |worker| Process.kill(:KILL, worker.pid) }
     found = eventually_scraped do |one|
-      one["abaca_worker_restarts_total"] == 2 && one["abaca_workers", state: "serving"] == 2
+      one["abaca_worker_restarts_total", reason: "death"] == 2 && one["abaca_workers", state: "serving"] == 2
     end
     assert_equal 11, before["#{WAIT}_count", **THINGS]
     before.counters.each do |(name, labels), value|

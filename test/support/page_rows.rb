@@ -25,7 +25,7 @@ class PageRows
   # Rows that were ever taken, with what the last request has left in them.
   def all(area = :app)
     offset, count = bytes(128 + (16 * AREAS.fetch(area)), 8).unpack("L2")
-    mark = bytes(@base + (area == :app ? 640 : 1024), 4).unpack1("L")
+    mark = bytes(@base + (area == :app ? 896 : 1280), 4).unpack1("L")
     Array.new([mark, count].min) { |i| row(bytes(@base + offset + (i * ROW), ROW)) }
   end
 

@@ -132,7 +132,7 @@ static int write_refusal(ab_conn *conn) {
 
 static bool refuse_clear(ab_conn *conn) {
   ab__engine_notice(conn, "bytes that are not TLS");
-  conn->engine->stats->errors++;
+  ab_figures_fault(conn->engine->stats, 400);
   conn->lingers = true;
   if (write_refusal(conn) == AB_OK) {
     ab__conn_close(conn);

@@ -181,7 +181,7 @@ void ab__sessions_send(ab_engine *engine) {
 /* Nothing more is received; the session has said why. */
 static void fail(ab_session *session) {
   ab_conn *conn = session->conn;
-  conn->engine->stats->errors++;
+  ab_figures_fault(conn->engine->stats, 0);
   pump(session);
   if (session->conn) leave(conn);
 }

@@ -62,7 +62,7 @@ bool ab__misdirected_answer(ab_conn *conn, const ab_head *head) {
   for (const ab_service *other = engine->services; other; other = other->next) {
     if (!other->tls || ab_tls_context_verify(other->tls) == ab_tls_context_verify(own)) continue;
     if (!ab_tls_context_has_name(other->tls, name, len)) continue;
-    conn->engine->stats->errors++;
+    ab_figures_fault(conn->engine->stats, 421);
     ab__own_answer_status(conn, head, 421);
     return true;
   }

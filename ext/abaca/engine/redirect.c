@@ -145,7 +145,7 @@ static void send_to(ab_conn *conn, const ab_head *head, int status, ab_view host
 }
 
 static void refuse(ab_conn *conn, const ab_head *head, int status) {
-  conn->engine->stats->errors++;
+  ab_figures_fault(conn->engine->stats, status);
   if (conn->misplaced) conn->lingers = true;
   ab__own_answer_status(conn, head, status);
 }

@@ -308,13 +308,12 @@ static bool is_whole(const ab_conn *conn) {
 }
 
 void ab__conn_fail_head(ab_conn *conn, int error, bool answers_head) {
-  ab_engine *engine = conn->engine;
-  engine->stats->errors++;
+  size_t content;
+  int status = ab_http_error_status(error);
+  ab_figures_fault(conn->engine->stats, status);
   conn->lingers = !is_whole(conn);
   if (!conn->lingers) conn->in_len = 0;
 
-  size_t content;
-  int status = ab_http_error_status(error);
   if (ab__conn_protocol(conn)->write_error(conn, status, AB_WRITE_CLOSE, answers_head, &content) ==
       AB_OK) {
     ab__conn_close(conn);

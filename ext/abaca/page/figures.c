@@ -7,6 +7,23 @@
 #define ZERO(name, offset, bytes) __atomic_store_n(&figures->name, 0, __ATOMIC_RELAXED);
 #define NOTHING(name, offset, bytes)
 
+static const int statuses[AB_FAULT_COUNT] = {
+#define FAULT_STATUS(status) status,
+    AB_FAULT_STATUSES(FAULT_STATUS)
+#undef FAULT_STATUS
+};
+
+int ab_fault_status(enum ab_fault fault) {
+  return statuses[fault];
+}
+
+void ab_figures_fault(ab_figures *figures, int status) {
+  unsigned fault = 0;
+  while (fault < AB_FAULT_OTHER && statuses[fault] != status) fault++;
+  figures->errors++;
+  figures->faults[fault]++;
+}
+
 ab_figures ab_figures_load(const ab_figures *from) {
   ab_figures to = {0};
   AB_FIGURES(LOAD, LOAD)

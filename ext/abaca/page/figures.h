@@ -17,6 +17,28 @@ enum ab_rejection {
   AB_REJECT_COUNT
 };
 
+/* Statuses with which the engine itself answers what is wrong with a request. The order is a part
+ * of the page's layout. */
+#define AB_FAULT_STATUSES(STATUS)                                                                  \
+  STATUS(400)                                                                                      \
+  STATUS(408)                                                                                      \
+  STATUS(413)                                                                                      \
+  STATUS(414)                                                                                      \
+  STATUS(417)                                                                                      \
+  STATUS(421)                                                                                      \
+  STATUS(431)                                                                                      \
+  STATUS(501)                                                                                      \
+  STATUS(503)                                                                                      \
+  STATUS(505)
+
+enum ab_fault {
+#define AB_FAULT_NAME(status) AB_FAULT_##status,
+  AB_FAULT_STATUSES(AB_FAULT_NAME)
+#undef AB_FAULT_NAME
+      AB_FAULT_OTHER, /* a connection of HTTP/2 has broken its rules: there is no status */
+  AB_FAULT_COUNT
+};
+
 /* The bodies that are buffered before they may be read. */
 typedef struct ab_body_store {
   uint64_t bytes;  /* framing included, until they are used up */
@@ -63,6 +85,9 @@ typedef struct ab_figures {
   uint64_t tls_failed;      /* that were not: a fault, a deadline, or the peer went */
   uint32_t tls_connections; /* open now, those that wait included */
   uint8_t padding_2[4];
+
+  uint64_t faults[AB_FAULT_COUNT]; /* `errors`, by status */
+  uint8_t padding_3[40];
 } ab_figures;
 
 /* All of them: name, offset, bytes. A reader in another language takes its table from here. */
@@ -98,6 +123,17 @@ typedef struct ab_figures {
   COUNTER(tls_handshakes, 224, 8)                                                                  \
   COUNTER(tls_resumed, 232, 8)                                                                     \
   COUNTER(tls_failed, 240, 8)                                                                      \
+  COUNTER(faults[AB_FAULT_400], 256, 8)                                                            \
+  COUNTER(faults[AB_FAULT_408], 264, 8)                                                            \
+  COUNTER(faults[AB_FAULT_413], 272, 8)                                                            \
+  COUNTER(faults[AB_FAULT_414], 280, 8)                                                            \
+  COUNTER(faults[AB_FAULT_417], 288, 8)                                                            \
+  COUNTER(faults[AB_FAULT_421], 296, 8)                                                            \
+  COUNTER(faults[AB_FAULT_431], 304, 8)                                                            \
+  COUNTER(faults[AB_FAULT_501], 312, 8)                                                            \
+  COUNTER(faults[AB_FAULT_503], 320, 8)                                                            \
+  COUNTER(faults[AB_FAULT_505], 328, 8)                                                            \
+  COUNTER(faults[AB_FAULT_OTHER], 336, 8)                                                          \
   GAUGE(tls_waiting, 220, 4)                                                                       \
   GAUGE(tls_connections, 248, 4)
 
@@ -107,8 +143,13 @@ typedef struct ab_figures {
                  "a figure stands where readers look for it");
 AB_FIGURES(AB_FIGURE_STANDS, AB_FIGURE_STANDS)
 #undef AB_FIGURE_STANDS
-_Static_assert(offsetof(ab_figures, turned) == 176 && sizeof(ab_figures) == 4 * AB_CACHE_LINE,
+_Static_assert(offsetof(ab_figures, turned) == 176 && sizeof(ab_figures) == 6 * AB_CACHE_LINE,
                "figures fill cache lines");
+
+/* The engine has answered with that status, or ended a connection: 0. */
+void ab_figures_fault(ab_figures *figures, int status);
+/* The status of a fault; 0 for AB_FAULT_OTHER. */
+int ab_fault_status(enum ab_fault fault);
 
 /* A copy of what another thread or process is writing: each word is one that was there. */
 ab_figures ab_figures_load(const ab_figures *from);

@@ -85,6 +85,22 @@ enum ab_page_state {
   AB_PAGE_STATES
 };
 
+/* Why another process was to follow. The order is a part of the layout. */
+#define AB_PAGE_RESTARTS(REASON)                                                                   \
+  REASON(DEATH, "death")     /* it has ended, though nobody asked */                               \
+  REASON(TIMEOUT, "timeout") /* it was killed: no heartbeat, or no boot, for too long */           \
+  REASON(RESTART, "restart") /* a phased restart */                                                \
+  REASON(REFORK, "refork")                                                                         \
+  REASON(RECYCLE, "recycle") /* its time has come, or somebody wants a fresh one */                \
+  REASON(DRAIN, "drain")     /* somebody wants it to end */
+
+enum ab_page_restart {
+#define AB_PAGE_RESTART_NAME(name, text) AB_PAGE_RESTART_##name,
+  AB_PAGE_RESTARTS(AB_PAGE_RESTART_NAME)
+#undef AB_PAGE_RESTART_NAME
+      AB_PAGE_RESTART_COUNT
+};
+
 /* By threads of the process that have Ruby's lock: what its requests have done. Counters go on from
  * what earlier processes have counted. */
 typedef struct ab_page_app {
@@ -170,7 +186,11 @@ typedef struct ab_page_slot {
   uint64_t events; /* how many were written: the next number */
   uint8_t line_events[56];
 
-  uint8_t rest[AB_PAGE_CORE_SIZE - 12 * AB_CACHE_LINE - 2 * sizeof(ab_figures)];
+  /* By the page's creator: processes that have ended and were, or are to be, followed by others. */
+  uint64_t restarts[AB_PAGE_RESTART_COUNT];
+  uint8_t line_restarts[16];
+
+  uint8_t rest[AB_PAGE_CORE_SIZE - 13 * AB_CACHE_LINE - 2 * sizeof(ab_figures)];
 } ab_page_slot;
 
 _Static_assert(offsetof(ab_page_head, magic) == 0 && offsetof(ab_page_head, version) == 8 &&
@@ -189,10 +209,11 @@ _Static_assert(offsetof(ab_page_slot, holder) == 0 && offsetof(ab_page_slot, set
                    offsetof(ab_page_slot, started_at) == 32,
                "the first line of a slot");
 _Static_assert(offsetof(ab_page_slot, beat) == 64 && offsetof(ab_page_slot, figures) == 128 &&
-                   offsetof(ab_page_slot, before) == 384 && offsetof(ab_page_slot, app) == 640 &&
-                   offsetof(ab_page_slot, queue) == 1024 &&
-                   offsetof(ab_page_slot, process) == 1088 &&
-                   offsetof(ab_page_slot, events) == 1216 &&
+                   offsetof(ab_page_slot, before) == 512 && offsetof(ab_page_slot, app) == 896 &&
+                   offsetof(ab_page_slot, queue) == 1280 &&
+                   offsetof(ab_page_slot, process) == 1344 &&
+                   offsetof(ab_page_slot, events) == 1472 &&
+                   offsetof(ab_page_slot, restarts) == 1536 &&
                    sizeof(ab_page_slot) == AB_PAGE_CORE_SIZE,
                "the other lines of a slot");
 _Static_assert(AB_PAGE_HEAD_SIZE % 4096 == 0 && AB_PAGE_CORE_SIZE % 4096 == 0,

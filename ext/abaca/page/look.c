@@ -34,6 +34,18 @@ ab_view ab_page_route_of(const ab_page_parts *parts, uint32_t number,
   return (ab_view){name, ab_page_route_name(&parts->routes[number], name)};
 }
 
+static void count_methods(ab_page_methods *methods, const ab_row *rows, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    uint8_t method = AB_GET(rows[i].method);
+    if (AB_GET(rows[i].used) && method < AB_ROW_METHOD_COUNT) methods->now[method]++;
+  }
+}
+
+void ab_page_count_methods(const ab_page_parts *parts, ab_page_methods *methods) {
+  count_methods(methods, parts->rows, ab_page_rows_marked(parts));
+  count_methods(methods, parts->queued, ab_page_queued_marked(parts));
+}
+
 void ab_page_requests(const ab_page_parts *parts, ab_cells *cells) {
   uint32_t count = parts->series_count, used = ab_series_used(&parts->slot->app.series, count);
   for (uint32_t i = ab_series_skip(0, used, count); i < count;

@@ -16,6 +16,14 @@ typedef struct ab_page_states {
 
 ab_page_states ab_page_states_of(const ab_page_parts *parts);
 
+/* The same, by method. */
+typedef struct ab_page_methods {
+  uint32_t now[AB_ROW_METHOD_COUNT];
+} ab_page_methods;
+
+/* Adds those of this slot. */
+void ab_page_count_methods(const ab_page_parts *parts, ab_page_methods *methods);
+
 /* A name that the page knows, copied into `name`; "_OTHER" for the last number, NULL for other
  * numbers. */
 ab_view ab_page_route_of(const ab_page_parts *parts, uint32_t number,

@@ -24,7 +24,8 @@
   KIND(LOCK, "lock")                                                                               \
   KIND(DNS, "dns")                                                                                 \
   KIND(GC, "gc")                                                                                   \
-  KIND(STALL, "stall")
+  KIND(STALL, "stall")                                                                             \
+  KIND(LOOP_LAG_SPARE, "loop_lag_spare") /* as LOOP_LAG, of a spare loop */
 
 enum ab_series_kind {
 #define AB_SERIES_KIND_NAME(name, text) AB_SERIES_##name,

@@ -273,8 +273,8 @@ module Abaca
         nil
       end
 
-      # Ends one, while the others continue.
-      def retire(worker) = worker.hand_over(within: @ending.patience(at_once: false))
+      # Ends one, while the others continue. `why`: it is replaced for that reason; nil: it is not.
+      def retire(worker, why = nil) = worker.hand_over(within: @ending.patience(at_once: false), why:)
 
       def note(report)
         worker = @workers[report.pid]
@@ -304,7 +304,7 @@ module Abaca
       def note_end(worker)
         text = "#{worker} #{worker.how_it_ended}"
         @log.warn(text) unless worker.stopping?
-        worker.slot.note(:death, text, pid: worker.pid || 0) unless worker.stopping?
+        worker.tell_end(text, replaced: !@stopping)
         run_hooks(:after_worker_shutdown, worker) if worker.pid
         return unless worker.failed? && !@stopping
 

@@ -4,12 +4,17 @@ module Abaca
   class Metrics
     # What all processes that serve, and those that have ended, have counted, and what there is now.
     class Counts
+      def initialize
+        @methods = ["GET"] # of requests that were seen in flight: they stay, at 0
+      end
+
       # @param text [Text]
       # @param found [Hash{Symbol => Object}] `figures` of Page#sums, `totals` of Page::Tally#take
       def write(text, found)
         figures = found[:figures]
+        active(text, figures, found[:methods])
         requests(text, figures)
-        refusals(text, figures)
+        refusals(text, figures, found[:faults])
         connections(text, figures)
         tls(text, figures) if figures.values_at(:tls_handshakes, :tls_failed, :tls_connections).any?(&:positive?)
         process(text, found[:totals])
@@ -19,9 +24,16 @@ module Abaca
 
       private
 
+      # Those that the page has no row for have no method.
+      def active(text, figures, methods)
+        @methods |= methods.keys
+        samples = @methods.to_h { |name| [{ http_request_method: name }, methods.fetch(name, 0)] }
+        rest = figures[:in_app] + figures[:waiting] - methods.values.sum
+        samples[{}] = rest if rest.positive?
+        text.gauge("http_server_active_requests", "Requests in the app, and those that wait for it.", samples)
+      end
+
       def requests(text, figures)
-        text.gauge("http_server_active_requests", "Requests in the app, and those that wait for it.",
-                   figures[:in_app] + figures[:waiting])
         text.gauge("abaca_active_requests", "The same, by where they are; held: they wait for a pool of the app.",
                    { { state: "app" } => figures[:in_app], { state: "held" } => figures[:held],
                      { state: "queue" } => [figures[:waiting] - figures[:held], 0].max })
@@ -32,11 +44,12 @@ module Abaca
         text.counter("abaca_probes_total", "Health checks that the server has answered.", figures[:probes])
       end
 
-      def refusals(text, figures)
+      def refusals(text, figures, faults)
         text.counter("abaca_rejected_total", "Requests answered 503 without the app.",
                      figures[:rejected].to_h { |reason, count| [{ reason: }, count] })
-        text.counter("abaca_errors_total", "Requests that the server itself answered with 4xx or 5xx.",
-                     figures[:errors])
+        text.counter("abaca_errors_total", "Requests that the server itself answered with 4xx or 5xx, by status; " \
+                                           "without one: connections of HTTP/2 that broke its rules.",
+                     faults.transform_keys { |status| { status: } })
         text.counter("abaca_timeouts_total", "Connections closed by a deadline; requests whose request_timeout passed.",
                      { { deadline: "connection" } => figures[:timeouts], { deadline: "request" } => figures[:expired] })
         text.counter("abaca_cancelled_total", "Requests that were not done; left: the client went while they waited.",
@@ -66,15 +79,11 @@ module Abaca
       end
 
       def process(text, totals)
-        if totals[:stalls].positive?
-          text.counter("abaca_stalls_total", "Times that a request kept its loop for too long.", totals[:stalls])
-          text.counter("abaca_stall_seconds_total", "Time of these stalls.", totals[:stall_time])
-        end
-        if totals.values_at(:gc_minor, :gc_major).any?(&:positive?)
-          text.counter("abaca_gc_seconds_total", "Time of garbage collections.", totals[:gc_time])
-          text.counter("abaca_gc_collections_total", "Garbage collections, by kind.",
-                       { { kind: "minor" } => totals[:gc_minor], { kind: "major" } => totals[:gc_major] })
-        end
+        text.counter("abaca_stalls_total", "Times that a request kept its loop for too long.", totals[:stalls])
+        text.counter("abaca_stall_seconds_total", "Time of these stalls.", totals[:stall_time])
+        text.counter("abaca_gc_seconds_total", "Time of garbage collections.", totals[:gc_time])
+        text.counter("abaca_gc_collections_total", "Garbage collections, by kind.",
+                     { { kind: "minor" } => totals[:gc_minor], { kind: "major" } => totals[:gc_major] })
         { rows_missed: "Requests that the page had no row for.",
           routes_dropped: "Requests whose route is one too many: their route is _OTHER.",
           series_dropped: "Times without a series of their own: method and route are _OTHER." }.each do |key, help|

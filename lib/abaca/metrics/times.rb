@@ -8,7 +8,8 @@ module Abaca
       KINDS = {
         queue: ["abaca_queue_seconds", { source: "server" }],
         proxy: ["abaca_queue_seconds", { source: "proxy" }],
-        loop_lag: ["abaca_loop_lag_seconds", {}],
+        loop_lag: ["abaca_loop_lag_seconds", { loop: "main" }],
+        loop_lag_spare: ["abaca_loop_lag_seconds", { loop: "spare" }],
         gvl_loop: ["abaca_gvl_wait_seconds", { thread: "loop" }],
         gvl_spare: ["abaca_gvl_wait_seconds", { thread: "spare" }],
         gvl_thread: ["abaca_gvl_wait_seconds", { thread: "pool" }],

@@ -27,7 +27,7 @@ module Abaca
         taken = self.taken
         live = taken.select { |_, slot| ALIVE.include?(slot.state) }
         processes(text, live)
-        text.counter("abaca_worker_restarts_total", "Workers that were started in the place of another one.",
+        text.counter("abaca_worker_restarts_total", "Workers that were replaced, by why they have ended.",
                      restarts(taken))
         loops(text, taken, live)
         pools(text, live.map { |_, slot| slot.process })
@@ -51,7 +51,9 @@ module Abaca
       def restarts(taken)
         return unless clustered?
 
-        taken.group_by(&:first).values.sum { |slots| slots.sum { |_, slot| slot.claims } - 1 }
+        slots = taken.empty? ? [@page[0]] : taken.map(&:last)
+        slots.map(&:restarts).reduce { |all, one| all.merge(one) { |_, a, b| a + b } }
+             .transform_keys { |reason| { reason: } }
       end
 
       def loops(text, taken, live)
@@ -59,8 +61,7 @@ module Abaca
         taken.each do |worker, slot|
           slot.totals[:loops].each { |state, time| seconds[{ worker:, state: }] += time }
         end
-        text.counter("abaca_loop_seconds_total", "What a worker's loops have done.",
-                     seconds.reject { |_, time| time.zero? })
+        text.counter("abaca_loop_seconds_total", "What a worker's loops have done.", seconds)
         loops = live.flat_map { |_, slot| slot.loops }
         stalled = loops.select { |line| line[:state] == :stalled }
         text.gauge("abaca_stall_current_seconds", "The longest stall that is not over: it grows meanwhile.",
@@ -68,7 +69,7 @@ module Abaca
       end
 
       def pools(text, found)
-        return if found.none? { |one| one[:fibers_most].positive? || one[:threads_most].positive? }
+        return if found.empty?
 
         { fibers: ["abaca_fibers", "Fibers."], fibers_most: ["abaca_fibers_max", "The most fibers so far."],
           threads: ["abaca_threads", "Threads of the pools."],

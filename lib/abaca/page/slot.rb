@@ -71,6 +71,16 @@ module Abaca
       #   @return [Array<Hash>] the 64 addresses with most requests: address, requests (at most `over` too high), bytes,
       #     open, slow, errors
 
+      # @!method restarts
+      #   @return [Hash{Symbol => Integer}] processes of the slot that were, or are to be, followed by others, by
+      #     reason: death, timeout, restart, refork, recycle, drain
+
+      # @!method count_restart(reason)
+      #   Counts one more. For the page's creator.
+      #   @param reason [Symbol]
+      #   @return [nil]
+      #   @raise [ArgumentError] for another reason
+
       # @!method totals
       #   @return [Hash] counters of all that have had the slot: ended, failed, stalls, stall_time, sums, kept, events,
       #     rows_missed, routes_dropped, series_dropped, pools_dropped, gc_time, gc_minor, gc_major, loops

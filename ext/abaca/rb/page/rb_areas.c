@@ -198,6 +198,41 @@ static VALUE slot_clients(VALUE self) {
   return list;
 }
 
+/* --- restarts --- */
+
+static const char *const restarts[] = {
+#define RESTART_TEXT(name, text) text,
+    AB_PAGE_RESTARTS(RESTART_TEXT)
+#undef RESTART_TEXT
+};
+
+/* call-seq: restarts -> Hash
+ *
+ * By reason: processes of the slot that were, or are to be, followed by others. */
+static VALUE slot_restarts(VALUE self) {
+  ab_page_parts parts = ab__slot_parts(self);
+  VALUE hash = rb_hash_new();
+  for (unsigned i = 0; i < AB_PAGE_RESTART_COUNT; i++)
+    put(hash, restarts[i], ULL2NUM(AB_GET(parts.slot->restarts[i])));
+  RB_GC_GUARD(self);
+  return hash;
+}
+
+/* call-seq: count_restart(reason) -> nil
+ *
+ * By the page's creator. Raises ArgumentError for another reason. */
+static VALUE slot_count_restart(VALUE self, VALUE reason) {
+  unsigned i = 0;
+  while (i < AB_PAGE_RESTART_COUNT && reason != ID2SYM(rb_intern(restarts[i]))) i++;
+  if (i == AB_PAGE_RESTART_COUNT)
+    rb_raise(rb_eArgError, "%+" PRIsVALUE " is no reason of a restart", reason);
+  ab__slot_check_writable(self);
+  ab_page_slot *slot = ab_page_slot_of(ab__slot_page(self), ab_slot_index(self));
+  AB_ADD(slot->restarts[i], 1);
+  RB_GC_GUARD(self);
+  return Qnil;
+}
+
 /* --- the process as a whole --- */
 
 /* call-seq: totals -> Hash */
@@ -249,6 +284,8 @@ void ab__init_areas(VALUE cSlot) {
   rb_define_method(cSlot, "events", slot_events, 0);
   rb_define_private_method(cSlot, "write_event", slot_write_event, 6);
   rb_define_method(cSlot, "clients", slot_clients, 0);
+  rb_define_method(cSlot, "restarts", slot_restarts, 0);
+  rb_define_method(cSlot, "count_restart", slot_count_restart, 1);
   rb_define_method(cSlot, "totals", slot_totals, 0);
   rb_define_method(cSlot, "process", slot_process, 0);
 }

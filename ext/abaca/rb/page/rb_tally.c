@@ -1,4 +1,5 @@
 /* Abaca::Page::Tally: what all slots of a page have counted together. */
+#include "page/look.h"
 #include "page/tally.h"
 
 #include <stdio.h>
@@ -186,6 +187,31 @@ static VALUE pools_of(const ab_tally *tally) {
   return list;
 }
 
+/* Requests that engines have answered themselves, by status; nil: there was none. */
+static VALUE faults_of(const ab_figures *figures) {
+  VALUE hash = rb_hash_new();
+  for (unsigned i = 0; i < AB_FAULT_COUNT; i++) {
+    int status = ab_fault_status((enum ab_fault)i);
+    rb_hash_aset(hash, status ? INT2FIX(status) : Qnil, ULL2NUM(figures->faults[i]));
+  }
+  return hash;
+}
+
+/* Requests that are in the app or wait for it, by method. */
+static VALUE methods_of(const ab_page *page) {
+  ab_page_methods all = {{0}};
+  for (uint32_t i = 0; i < ab_page_size(page); i++) {
+    ab_page_parts parts = ab_page_parts_to_read(page, i);
+    if (ab_page_is_live(ab_page_look(parts.slot).state)) ab_page_count_methods(&parts, &all);
+  }
+  VALUE hash = rb_hash_new();
+  for (unsigned i = 0; i < AB_ROW_METHOD_COUNT; i++) {
+    const char *name = ab_row_method_name((enum ab_row_method)i);
+    if (all.now[i]) rb_hash_aset(hash, rb_usascii_str_new_cstr(name), UINT2NUM(all.now[i]));
+  }
+  return hash;
+}
+
 /* call-seq: take -> Hash
  *
  * Raises NoMemoryError, IOError. */
@@ -197,6 +223,10 @@ static VALUE tally_take(VALUE self) {
   put(hash, "routes", routes_of(&own->tally));
   put(hash, "routeless", routeless(&own->tally));
   put(hash, "pools", pools_of(&own->tally));
+  ab_page *page = ab__page_of(own->page);
+  ab_figures sums = ab_page_sums(page);
+  put(hash, "faults", faults_of(&sums));
+  put(hash, "methods", methods_of(page));
   const ab_page_head *head = ab_page_head_of(ab__page_of(own->page));
   put(hash, "series", series_of(&own->tally, head->made_at_unix - head->made_at));
   RB_GC_GUARD(self);

@@ -65,7 +65,7 @@ static void show_loop(ab_driver *driver, bool main) {
       .stall_after = AB_GET(sight->parts.slot->process.stall_after),
       .line = driver->runner.line,
       .rows = sight->parts.rows,
-      .lag = series(sight, AB_SERIES_LOOP_LAG),
+      .lag = series(sight, main ? AB_SERIES_LOOP_LAG : AB_SERIES_LOOP_LAG_SPARE),
       .gvl = series(sight, main ? AB_SERIES_GVL_LOOP : AB_SERIES_GVL_SPARE),
   };
   ab_loop_set_sight(driver->loop, &shown);

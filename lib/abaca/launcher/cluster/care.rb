@@ -33,7 +33,7 @@ module Abaca
 
         def kill(worker)
           @log.error("#{worker} does not end, and is killed") if worker.stopping?
-          worker.kill
+          worker.kill(why: :timeout)
         end
 
         def ask(worker)
@@ -44,7 +44,7 @@ module Abaca
 
         def give_up(worker, what, seconds)
           report(worker, what, seconds)
-          worker.kill
+          worker.kill(why: :timeout)
         end
 
         def report(worker, what, seconds)

@@ -150,6 +150,16 @@ module Abaca
           @slot.state = :ended unless @slot.state == :empty
         end
 
+        # Tells readers of the page, when it has ended: a death, if nobody has told it to, and why another one follows.
+        #
+        # @param text [String]
+        # @param replaced [Boolean] whether the master looks after the number of workers
+        def tell_end(text, replaced:)
+          @slot.note(:death, text, pid: @pid || 0) unless stopping?
+          why = stopping? ? @why : :death
+          @slot.count_restart(why) if why && replaced
+        end
+
         # @return [Boolean] whether it gave up, or crashed, before it had served for a moment. One that somebody has
         #   killed has not failed
         def failed?
@@ -175,7 +185,9 @@ module Abaca
         # Ends it gracefully, while others continue with the listeners.
         #
         # @param within [Numeric, nil] as for #stop
-        def hand_over(within:)
+        # @param why [Symbol, nil] if another one is to follow (Page::Slot#count_restart)
+        def hand_over(within:, why: nil)
+          @why = why unless stopping?
           return stop(within:) unless booted?
           return if stopping?
 
@@ -189,8 +201,11 @@ module Abaca
         def kill_in(seconds) = @kill_at = seconds && (now + seconds)
 
         # Kills it now.
-        def kill
+        #
+        # @param why [Symbol, nil] if another one is to follow
+        def kill(why: nil)
           @kill_at = nil
+          @why = why unless stopping?
           @stopping ||= :killed
           signal("KILL")
         end

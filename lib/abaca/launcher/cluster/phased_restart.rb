@@ -55,8 +55,15 @@ module Abaca
 
           @successor = nil
           @log.info("- Stopping #{@old.pid}#{purpose}...")
-          @stop.call(@old)
+          @stop.call(@old, why)
           nil
+        end
+
+        # As Handle#hand_over is told.
+        def why
+          return :recycle if @only
+
+          @except ? :refork : :restart
         end
 
         def purpose

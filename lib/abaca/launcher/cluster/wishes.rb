@@ -30,7 +30,7 @@ module Abaca
           return @restarts.want(worker) if command == :recycle
 
           @log.info("- #{worker} is drained: somebody has asked for it")
-          retire(worker)
+          retire(worker, :drain)
         end
       end
     end
