@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "yaml"
+
 module Bench
   module Reporting
     # Where others are ahead of Abaca, by more than the rounds differ.
@@ -16,6 +18,15 @@ module Bench
         def by = times.infinite? ? "none there" : "#{Numbers.ratio(times)} x"
       end
 
+      REASONS = File.join(__dir__, "reasons.yml")
+
+      # @return [Hash{String => String}] key of a chart => why others are ahead there
+      def self.reasons
+        @reasons ||= YAML.safe_load_file(REASONS).each_with_object({}) do |reason, found|
+          reason["charts"].each { |key| found[key] = reason["why"] }
+        end
+      end
+
       # @param scenarios [Array<Scenario>]
       def initialize(scenarios)
         @charts = scenarios.flat_map(&:main).select(&:ours)
@@ -26,6 +37,9 @@ module Bench
 
       # @return [Array<Row>] where it is something that runs no Ruby
       def others = rows.select { |row| row.other.yardstick? }
+
+      # @return [Hash{String => Array<Row>}] why, and where that is; nil for what has no reason yet
+      def reasons = rows.group_by { |row| Behind.reasons[row.chart.key] }
 
       # @return [Integer] charts in which Abaca has somebody to compare with
       def compared = @charts.count { |chart| rivals(chart).any? }

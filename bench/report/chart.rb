@@ -38,7 +38,7 @@ module Bench
         @unit = unit
         @options = OPTIONS.merge(options)
         @ruby = run.ruby(@options[:part])
-        @absent = @options[:absent].to_h.except(run.against)
+        @absent = @options[:absent].to_h.reject { |name, _| other_checkout?(name) }
         sort(bars.select { |bar| bar.value && !other_checkout?(bar.name) })
       end
 

@@ -34,14 +34,14 @@ module Bench
       # Rounds are a list of the same figures.
       def list(values, path, found)
         return found << [path.join(" / "), values.map { |value| shown(value) }.join(", ")] if values.none?(Enumerable)
-        unless rounds?(values)
-          return values.each_with_index do |value, nth|
-            walk(value, [*path, name(value) || nth], found)
-          end
-        end
+        return medians(values, path, found) if rounds?(values)
 
-        values.first.each_key do |key|
-          found << [[*path, key].join(" / "), Numbers.short(Statistics.median(values.map { |value| value[key] }))]
+        values.each_with_index { |value, nth| walk(value, [*path, name(value) || nth], found) }
+      end
+
+      def medians(rounds, path, found)
+        rounds.first.each_key do |key|
+          found << [[*path, key].join(" / "), Numbers.short(Statistics.median(rounds.map { |round| round[key] }))]
         end
       end
 

@@ -23,8 +23,12 @@ module Bench
 
       # @param run [Run]
       # @return [Array<Chart>] without those that have no row
-      # @raise [KeyError] when there is no reader
-      def charts(run) = ALL.fetch(run.benchmark).new(run).charts.reject(&:empty?)
+      # @raise [ArgumentError] when it is another shape than the reader knows
+      def charts(run)
+        ALL.fetch(run.benchmark).new(run).charts.reject(&:empty?)
+      rescue KeyError, NoMethodError, TypeError => e
+        raise ArgumentError, "#{run.file} cannot be read by #{ALL[run.benchmark]}: #{e.message}", e.backtrace
+      end
 
       # @param run [Run]
       # @return [Boolean]

@@ -46,7 +46,8 @@ module Bench
 
       # @return [Array<Plain>] benchmarks without a reader, each with its newest run
       def plain
-        runs.reject { |run| Readers.any?(run) || run.benchmark == Suites::BENCHMARK }.group_by(&:benchmark).values.map { |list| Plain.new(list.last) }
+        unread = runs.reject { |run| Readers.any?(run) || run.benchmark == Suites::BENCHMARK }
+        unread.group_by(&:benchmark).values.map { |list| Plain.new(list.last) }
       end
 
       private

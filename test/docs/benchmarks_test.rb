@@ -115,8 +115,25 @@ class BenchmarksTest < Minitest::Test
 
   # The other checkout of a comparison is not a peer.
   def test_another_checkout
-    found = chart(bar("abaca", 1, 1), bar("abaca bc69bd6", 2, 2), data: { against: "abaca bc69bd6" })
-    assert_equal %w[abaca], found.bars.map(&:name)
+    found = chart(bar("abaca", 1, 1), bar("abaca bc69bd6", 2, 2), data: { against: "abaca bc69bd6" },
+                                                                  absent: { "abaca bc69bd6 fiber" => "stalled" })
+    assert_equal [%w[abaca], {}], [found.bars.map(&:name), found.absent]
+  end
+
+  def test_reasons_are_of_charts_that_there_are
+    keys = book.results.charts.map(&:key)
+    loads = R::ServersReader::TITLES.keys.map { |load| "servers/#{load}" }
+    assert_empty R::Behind.reasons.keys - keys - loads
+    assert_operator book.behind.reasons.keys.compact.size, :>=, 1
+  end
+
+  # Whoever changes what a benchmark writes changes its reader.
+  def test_a_result_of_another_shape
+    Dir.mktmpdir do |folder|
+      result(folder, "1-streaming", pieces: 1)
+      error = assert_raises(ArgumentError) { R::ResultsFolder.new(folder).charts }
+      assert_match(/1-streaming\.json cannot be read by .*StreamingReader/, error.message)
+    end
   end
 
   def test_numbers

@@ -14,12 +14,7 @@ module Bench
       def known?(row) = ROWS.include?(row["row"])
 
       def made(row, key: row["row"], **rest, &figure)
-        turns = row.fetch("turns").transform_keys do |label|
-          label.sub(/, (\d)\z/) do
-            ", #{::Regexp.last_match(1)} worker#{"s" if ::Regexp.last_match(1) > "1"}"
-          end
-        end
-        chart(key: key, bars: bars(turns, more: rest.delete(:more) || {}, &figure), absent: row["absent"],
+        chart(key: key, bars: bars(row.fetch("turns"), more: rest.delete(:more) || {}, &figure), absent: row["absent"],
               part: row["ruby"], **rest)
       end
 
@@ -37,7 +32,7 @@ module Bench
       def hello(row) = throughput(row, "Hello world")
 
       def throughput(row, title)
-        made(row, title: "#{title}, one and two workers", unit: "requests/s", better: :more, ours: "abaca, 2 workers",
+        made(row, title: "#{title}, 1 worker and 2", unit: "requests/s", better: :more, ours: "abaca, 2",
                   more: { "CPU µs" => pick("cpu"), "p99 ms" => pick("p99", 0.001) }, &pick("per_second"))
       end
 

@@ -9,18 +9,20 @@ module Bench
       private
 
       def of(contest)
-        contest.fetch("rows").map do |name, row|
-          cells = row.select { |_, cell| cell.is_a?(Hash) && cell["rounds_ns"] }
-          unit, factor = cells.values.map { |cell| cell["median_ns"] }.max > 1e5 ? ["µs", 1e-3] : ["ns", 1]
-          bars = cells.map do |label, cell|
-            Bar.new(name: label, rounds: cell["rounds_ns"].map do |ns|
-              ns * factor
-            end, ours: label.start_with?("FiberPool"))
-          end
+        contest.fetch("rows").filter_map do |name, row|
+          cells = row.select { |_, cell| cell.is_a?(Hash) }
+          failed, there = cells.partition { |_, cell| cell["failed"] || cell["median_ns"].nil? }.map(&:to_h)
+          next if there.empty?
+
+          unit, factor = there.values.map { |cell| cell["median_ns"] }.max > 1e5 ? ["µs", 1e-3] : ["ns", 1]
+          bars = there.map { |label, cell| bar(label, cell["rounds_ns"].map { |ns| ns * factor }) }
           chart(key: name, title: "#{name}: #{row["operation"]}", unit: "#{unit} per operation", bars: bars,
-                ours: "FiberPool, kept", part: contest["ruby"], absent: contest["absent"])
+                ours: "FiberPool, kept", part: contest["ruby"],
+                absent: failed.transform_values { |cell| cell["failed"].to_s })
         end
       end
+
+      def bar(label, rounds) = Bar.new(name: label, rounds: rounds, ours: label.start_with?("FiberPool"))
     end
   end
 end

@@ -30,11 +30,10 @@ module Bench
         places = row.fetch("turns").group_by { |label, _| label.split(", ").last }
         places.map do |place, turns|
           bars = turns.map do |label, pairs|
-            Bar.new(name: label.delete_suffix(", #{place}"), ours: true, rounds: pairs.map do |pair|
-              pair.last["p50"] / 1000.0
-            end,
-                    more: { "p50 ms alone" => median(pairs.map { |pair| pair.first["p50"] / 1000.0 }),
-                            "waited µs" => median(pairs.map { |pair| pair.last["waited"] }) })
+            alone, beside = pairs.transpose
+            Bar.new(name: label.delete_suffix(", #{place}"), ours: true, rounds: beside.map(&pick("p50", 0.001)),
+                    more: { "p50 ms alone" => median(alone.map(&pick("p50", 0.001))),
+                            "waited µs" => median(beside.map(&pick("waited"))) })
           end
           where = place == "any" ? "any processor" : "the server's processor"
           chart(key: "beside-#{Text.anchor(place)}", title: "Light requests beside ten looks a second, from #{where}",
