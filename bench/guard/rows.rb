@@ -1,0 +1,101 @@
+# frozen_string_literal: true
+
+require_relative "counted_server"
+require_relative "parts"
+
+module Bench
+  class Guard
+    # What is counted: a row each.
+    class Rows
+      # What a row shows, and for one that is the difference to another, to which.
+      Row = Struct.new(:text, :over, keyword_init: true)
+      ALL = {
+        "parser" => Row.new(text: "the head of a browser's request is parsed"),
+        "outbox" => Row.new(text: "a head is copied, a body borrowed, both are sent"),
+        "hello" => Row.new(text: "a request on a fiber"),
+        "env" => Row.new(text: "six fields more in the request", over: "hello"),
+        "response" => Row.new(text: "eight fields more in the response", over: "hello"),
+        "stream" => Row.new(text: "a body of eight pieces instead of one", over: "hello"),
+        "wait" => Row.new(text: "the app asks another server and waits once", over: "hello"),
+        "tls" => Row.new(text: "two records of TLS, one each way", over: "hello"),
+        "http2" => Row.new(text: "a request of HTTP/2 on a fiber"),
+        "thread" => Row.new(text: "a request on a thread")
+      }.freeze
+      MORE = ["Accept-Language: en-GB,en;q=0.7", "Accept-Encoding: gzip, deflate, br", "X-Forwarded-Proto: http",
+              "Referer: http://www.example.test/articles", "Cookie: session=0123456789abcdef; theme=dark",
+              "Upgrade-Insecure-Requests: 1"].freeze
+      # Seconds for which a pool of threads rests before a request: its standby is asleep then, each time.
+      REST = 0.02
+      # Of a thread, since each has to rest.
+      REQUESTS = 60
+
+      # @param names [Array<String>] of rows
+      # @param root [String] the checkout that is counted, compiled
+      # @param around [String, nil] a file for the servers
+      # @param folder [String] for callgrind's files
+      def initialize(names, root:, around:, folder:)
+        @names = names
+        @options = { folder: folder, lib: File.join(root, "lib"), around: around }
+        @parts = Parts.new(folder: folder, root: root)
+      end
+
+      # @return [Hash{String => Counts}] in the order of ALL; without those for which a library was not there when
+      #   Abaca was compiled
+      def count
+        wanted = @names | @names.filter_map { |name| ALL.fetch(name).over }
+        counts = wanted.intersect?(Parts::NAMES) ? @parts.count : {}
+        counts.update(on("fiber") { |server| fibers(server, wanted) }) if wanted.intersect?(fiber_rows)
+        counts.update(on("thread", rest: REST) { |server| threads(server) }) if wanted.include?("thread")
+        result(counts)
+      end
+
+      private
+
+      def fiber_rows = ALL.keys - Parts::NAMES - ["thread"]
+
+      def result(counts)
+        names = ALL.keys & @names & counts.keys
+        names.to_h do |name|
+          over = ALL.fetch(name).over
+          [name, over ? counts.fetch(name) - counts.fetch(over) : counts.fetch(name)]
+        end
+      end
+
+      def on(mode, **options)
+        server = CountedServer.new(mode, **options, **@options)
+        yield(server).tap { server.forget }
+      ensure
+        server&.stop
+      end
+
+      # All connections are there, and have had an answer, before the first row is counted.
+      def fibers(server, wanted)
+        requests = { "hello" => http1(server, "/hello"), "env" => http1(server, "/hello", *MORE),
+                     "response" => http1(server, "/fields"), "stream" => http1(server, "/pieces"),
+                     "wait" => http1(server, "/wait") { server.answer_upstream },
+                     "tls" => http1(server, "/hello", tls: true), "http2" => http2(server) }.compact.slice(*wanted)
+        requests.each_value { |request| server.quiet(&request) }
+        requests.transform_values { |request| server.count(&request) }
+      end
+
+      def threads(server)
+        request = http1(server, "/hello")
+        server.quiet(&request)
+        { "thread" => server.count(requests: REQUESTS, &request) }
+      end
+
+      def http1(server, path, *fields, tls: false, &waiting)
+        port = server.ports.fetch(tls ? :tls : :http) or return
+        client = Http1Client.new(port, tls: tls)
+        request = Http1Client.get(path, *fields)
+        -> { client.ask(request, &waiting) }
+      end
+
+      def http2(server)
+        port = server.ports.fetch(:http2) or return
+        client = Http2Client.new(port)
+        -> { client.ask(client.request) }
+      end
+    end
+  end
+end
