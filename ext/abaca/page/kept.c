@@ -15,7 +15,13 @@ void ab_kept_add(ab_row *kept, uint32_t count, uint64_t *next, const ab_row *row
   AB_PUT(to->reason, (uint8_t)reasons);
   AB_PUT(to->used, 1);
   ab_row_close(to);
-  AB_PUT(*next, n + 1);
+  /* Release: whoever sees the number finds the row. Partner: ab_kept_next. */
+  __atomic_store_n(next, n + 1, __ATOMIC_RELEASE);
+}
+
+uint64_t ab_kept_next(const uint64_t *next) {
+  /* Acquire: partner is ab_kept_add. */
+  return __atomic_load_n(next, __ATOMIC_ACQUIRE);
 }
 
 bool ab_kept_load(const ab_row *kept, uint32_t count, uint64_t n, ab_row *copy) {

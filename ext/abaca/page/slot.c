@@ -58,9 +58,12 @@ static void write_before(ab_page_slot *slot) {
 static void end_rows(ab_row *rows, uint32_t count, uint32_t *mark) {
   uint32_t used = ab__page_mark(mark, count);
   for (uint32_t i = 0; i < used; i++) {
+    ab_row_open(
+        &rows[i]); /* a reader that has found it in use shall not take it without its sums */
     ab_row_end(&rows[i]);
     AB_PUT(rows[i].touched, 0);
     ab_words_clear(rows[i].sums, sizeof(rows[i].sums));
+    ab_row_close(&rows[i]);
   }
   AB_PUT(*mark, 0);
 }

@@ -12,6 +12,7 @@
 typedef struct stage {
   ab_page *page;
   ab_page_parts parts;
+  uint64_t counted; /* requests that all cells have */
   unsigned running; /* threads that write */
   unsigned seen, wrong;
 } stage;
@@ -21,6 +22,14 @@ static void count(unsigned *number) {
 }
 
 /* --- writers: all numbers of a record follow from one --- */
+
+static void note_exemplar(stage *self, ab_row *row, uint64_t n) {
+  ab_trace trace = {.sampled = true};
+  memset(trace.trace, (int)(n % 255 + 1), sizeof trace.trace);
+  memset(trace.span, (int)(n % 255 + 1), sizeof trace.span);
+  ab_row_set_trace(row, &trace);
+  ab_exemplars_note(self->parts.exemplars, row);
+}
 
 static void write_app(stage *self) {
   static ab_page_routes routes;
@@ -38,12 +47,16 @@ static void write_app(stage *self) {
     ab_row_begin(&row, &(ab_row_start){.id = n, .began = n, .path = {name, (size_t)len}});
     ab_row_turn(&row, AB_STATE_RUN, 2 * n);
     uint32_t route = ab_page_routes_find(&routes, NULL, (ab_view){name, (size_t)len});
-    ab_page_route_add(&parts->routes[route], &row, false);
+    ab_seq_open(&app->seq);
+    AB_ADD(app->ended, 1);
     ab_row_add_sums(app->sums, &row);
+    ab_page_route_add(&parts->routes[route], &row, false);
+    ab_seq_close(&app->seq);
     ab_series_key key = {.kind = AB_SERIES_REQUEST, .status = 200, .route = route};
     ab_series_add(ab_series_find(&series, key), n);
+    note_exemplar(self, &row, n);
     ab_kept_add(parts->kept, parts->kept_count, &app->kept, &row, AB_KEPT_SLOW);
-    AB_ADD(app->ended, 1);
+    __atomic_store_n(&self->counted, n, __ATOMIC_RELEASE);
   }
 }
 
@@ -123,7 +136,8 @@ static void read_loop_and_clients(stage *self) {
 }
 
 static void read_rings(stage *self) {
-  uint64_t events = AB_GET(self->parts.slot->events), kept = AB_GET(self->parts.slot->app.kept);
+  const uint64_t *next = &self->parts.slot->app.kept;
+  uint64_t events = AB_GET(self->parts.slot->events), kept = ab_kept_next(next);
   ab_page_event event;
   ab_row row;
   for (uint64_t n = events > 20 ? events - 20 : 0; n < events; n++) {
@@ -133,7 +147,10 @@ static void read_rings(stage *self) {
     if (!fits || event.text_len != event.id % 4) count(&self->wrong);
   }
   for (uint64_t n = kept > 20 ? kept - 20 : 0; n < kept; n++) {
-    if (!ab_kept_load(self->parts.kept, self->parts.kept_count, n, &row)) continue;
+    if (!ab_kept_load(self->parts.kept, self->parts.kept_count, n, &row)) {
+      if (ab_kept_next(next) < n + self->parts.kept_count) count(&self->wrong);
+      continue;
+    }
     count(&self->seen);
     if (row.id != n + 1 || row.began != row.id || row.sums[AB_STATE_PROXY] != row.id)
       count(&self->wrong);
@@ -143,7 +160,7 @@ static void read_rings(stage *self) {
 static void read_sums(stage *self) {
   ab_cells cells = {.sum = 0};
   char name[AB_PAGE_ROUTE_NAME];
-  uint64_t before = AB_GET(self->parts.slot->app.ended);
+  uint64_t before = __atomic_load_n(&self->counted, __ATOMIC_ACQUIRE);
   ab_page_requests(&self->parts, &cells);
   if (ab_cells_count(&cells) < before) count(&self->wrong);
   uint32_t used = ab_page_routes_used(&self->parts.slot->app.routes, self->parts.route_count);
@@ -176,6 +193,19 @@ static void tally(stage *self, ab_tally *tally) {
   if (tally->pool_count && ab_cells_count(&tally->pools[0].waits) < before) count(&self->wrong);
 }
 
+static void read_exemplars(stage *self) {
+  ab_exemplars newest = {.of[0].seq = 0};
+  ab_exemplars_join(&newest, self->parts.exemplars);
+  for (unsigned i = 0; i < AB_CELLS_PLAIN; i++) {
+    const ab_exemplar *one = &newest.of[i];
+    if (!one->at) continue;
+    count(&self->seen);
+    bool fits = one->at == 2 * one->time && one->trace[0] == one->time % 255 + 1;
+    if (!fits || one->trace[15] != one->trace[0] || one->span[7] != one->trace[0])
+      count(&self->wrong);
+  }
+}
+
 static void *read_all(void *arg) {
   stage *self = arg;
   ab_tally sums;
@@ -186,6 +216,7 @@ static void *read_all(void *arg) {
     read_sums(self);
     read_pools(self);
     tally(self, &sums);
+    read_exemplars(self);
   }
   ab_tally_fini(&sums);
   return NULL;

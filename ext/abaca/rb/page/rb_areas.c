@@ -246,7 +246,7 @@ static VALUE slot_totals(VALUE self) {
   put(hash, "stalls", ULL2NUM(AB_GET(app->stalls)));
   put(hash, "stall_time", ab__seconds(AB_GET(app->stall_time)));
   put(hash, "sums", ab__state_sums(app->sums));
-  put(hash, "kept", ULL2NUM(AB_GET(app->kept)));
+  put(hash, "kept", ULL2NUM(ab_kept_next(&app->kept)));
   put(hash, "events", ULL2NUM(AB_GET(parts.slot->events)));
   put(hash, "rows_missed", ULL2NUM(AB_GET(app->missed) + AB_GET(parts.slot->queue.missed)));
   put(hash, "routes_dropped", ULL2NUM(AB_GET(app->routes_dropped)));

@@ -264,7 +264,7 @@ static VALUE slot_kept(VALUE self) {
   view view;
   view_init(&view, self, true);
   ab_nsec offset = ab__clock_offset(self);
-  uint64_t next = AB_GET(view.parts.slot->app.kept);
+  uint64_t next = ab_kept_next(&view.parts.slot->app.kept);
   VALUE list = rb_ary_new();
   for (uint64_t i = 0; i < view.parts.kept_count && i < next; i++) {
     ab_row row;
