@@ -70,15 +70,15 @@ module Abaca
         @now.seconds.to_h { |state, sum| [state, [sum - old.fetch(state, 0), 0].max / @seconds] }
       end
 
-      # @param kind [Symbol] of series
+      # @param kinds [Array<Symbol>] of series
       # @param workers [Array<Reading::Worker>]
       # @yield [Hash] a series: whether it counts
       # @return [Latency] of what has ended between the readings
-      def latency(kind, workers: @now.workers)
+      def latency(*kinds, workers: @now.workers)
         workers.each_with_object(Latency.new) do |worker, all|
           old = old_series(worker)
           worker.series.each do |one|
-            next unless one[:kind] == kind && (!block_given? || yield(one))
+            next unless kinds.include?(one[:kind]) && (!block_given? || yield(one))
 
             all.add(one, old[name(one)])
           end

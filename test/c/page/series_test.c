@@ -61,7 +61,7 @@ CHECK_CASE(the_sum_of_a_kind_is_whole) {
   CHECK_INT(3 * (700 - OWN), ab_cells_count(&here.series[OWN].cells));
   ab_series_add(ab_series_find(&here.table, (ab_series_key){.kind = AB_SERIES_STALL}), 7);
   CHECK_INT(1, count_of(AB_SERIES_STALL));
-  CHECK_INT(1, ab_cells_count(&here.series[AB_PAGE_SERIES - 1].cells));
+  CHECK_INT(1, ab_cells_count(&here.series[OWN + AB_SERIES_STALL].cells));
   ab_series_key key;
   CHECK(ab_series_key_of(here.series, AB_PAGE_SERIES, OWN, 64, &key));
   CHECK_INT(AB_SERIES_REQUEST, key.kind);

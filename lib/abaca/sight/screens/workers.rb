@@ -38,8 +38,8 @@ module Abaca
           { up: worker.started_at && (@look.now.time - worker.started_at),
             rate: @look.rate_of(worker) { |one| one.figures[:requests] },
             in_app: worker.figures[:in_app], queue: worker.figures[:waiting],
-            lag: @look.latency(:loop_lag, workers: [worker]).quantile(0.99), stalls: worker.totals[:stalls],
-            restarts: worker.restarts }
+            lag: @look.latency(:loop_lag, :loop_lag_spare, workers: [worker]).quantile(0.99),
+            stalls: worker.totals[:stalls], restarts: worker.restarts }
         end
 
         def memory(worker)
