@@ -2,7 +2,8 @@
 
 # Instructions of a request, as valgrind's callgrind counts them: the same each time to within a few in a thousand,
 # whatever else the machine does. `ruby bench/instructions.rb` tells what the slot of a page costs: counters, state
-# clock and row of hello world.
+# clock and row of hello world; with `--mode thread`, on threads.
+require "optparse"
 require "rbconfig"
 require "socket"
 require "tmpdir"
@@ -16,6 +17,11 @@ module Bench
     REQUEST = "GET /hello HTTP/1.1\r\nHost: a.test\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n"
     SERVER = File.expand_path("instructions/server.rb", __dir__)
     LIB = File.expand_path("../lib", __dir__)
+
+    # @param mode [String] "fiber" or "thread"
+    def initialize(mode: "fiber")
+      @mode = mode
+    end
 
     # @return [Boolean] whether callgrind is there
     def self.possible? = system("valgrind", "--version", out: File::NULL, err: File::NULL)
@@ -41,7 +47,8 @@ module Bench
     end
 
     def command(kind, folder)
-      ["valgrind", "--tool=callgrind", "--callgrind-out-file=#{folder}/out", RbConfig.ruby, "-I", LIB, SERVER, kind]
+      ["valgrind", "--tool=callgrind", "--callgrind-out-file=#{folder}/out", RbConfig.ruby, "-I", LIB, SERVER, kind,
+       @mode]
     end
 
     # Each connection has one request at a time; all of them are sent before the first answer is read.
@@ -64,7 +71,9 @@ end
 
 if $PROGRAM_NAME == __FILE__
   abort "valgrind is needed" unless Bench::Instructions.possible?
-  plain, shown = %w[none slot].map { |kind| Bench::Instructions.new.of_request(kind) }
+  options = {}
+  OptionParser.new { |words| words.on("--mode MODE", %w[fiber thread]) }.parse!(into: options)
+  plain, shown = %w[none slot].map { |kind| Bench::Instructions.new(**options).of_request(kind) }
   more = (shown / plain * 100) - 100
   puts "#{plain.round} instructions without a slot, #{shown.round} with one: #{more.round(2)} % more"
 end
