@@ -237,6 +237,12 @@ static inline bool ab_row_is_traced(const ab_row *row) {
  * the next write, or before. */
 #define AB_ROW_SET(row, field, value) AB_PUT((row)->field, (value))
 
+/* It has kept no loop for too long. */
+static inline void ab_row_forget_stalls(ab_row *row) {
+  AB_ROW_SET(row, stalls, 0);
+  AB_ROW_SET(row, stall_time, 0);
+}
+
 /* What it has spent in each state until `now`. For the thread that writes it. */
 void ab_row_times(const ab_row *row, ab_nsec now, uint64_t times[AB_STATE_COUNT]);
 
