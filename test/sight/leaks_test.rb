@@ -166,10 +166,7 @@ class LeaksTest < Minitest::Test
     row[:sums]
   end
 
-  def status(server, path)
-    server.get(path)
-    server.row_of(path)[:status]
-  end
+  def status(server, path) = server.get(path)[/\AHTTP\S+ (\d+)/, 1].to_i
 
   def assert_idle(server, mode)
     assert Waits.eventually(within: 5) { server.rows.used.empty? && server.rows.used(:queued).empty? },

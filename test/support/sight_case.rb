@@ -47,6 +47,9 @@ module SightCase
       read(@sockets.delete(path))
     end
 
+    # Ends one wait of "/lock", whoever has it.
+    def release = @parts[:writer].write("x")
+
     def end_connect
       @parts[:full].accept.close
       @parts[:full].accept.close

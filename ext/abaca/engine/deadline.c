@@ -211,6 +211,10 @@ ab_nsec ab_exchange_buffered_for(const ab_exchange *exchange) {
   return exchange->body ? exchange->body->buffered_for : 0;
 }
 
+bool ab_exchange_came_at_once(const ab_exchange *exchange) {
+  return !exchange->body && exchange->head_for == 0;
+}
+
 ab_nsec ab_exchange_head_for(const ab_exchange *exchange) {
   return exchange->head_for;
 }

@@ -266,6 +266,8 @@ const ab_addr *ab_exchange_peer(const ab_exchange *exchange);
 ab_nsec ab_exchange_arrived(const ab_exchange *exchange);
 /* For how long before that its body was buffered. */
 ab_nsec ab_exchange_buffered_for(const ab_exchange *exchange);
+/* It has no body, and its head came in one piece. */
+bool ab_exchange_came_at_once(const ab_exchange *exchange);
 /* For how long the head came, if it came in pieces; else 0. */
 ab_nsec ab_exchange_head_for(const ab_exchange *exchange);
 /* NULL for a connection that came otherwise. */

@@ -25,12 +25,6 @@ ab_addr ab_page_client_bare(const ab_addr *addr) {
   return only;
 }
 
-static bool is_of(const ab_page_client *client, const ab_addr *addr) {
-  if (client->addr.family != addr->family) return false;
-  if (AB_LIKELY(addr->family == 4)) return memcmp(client->addr.bytes, addr->bytes, 4) == 0;
-  return addr->family == 0 || memcmp(client->addr.bytes, addr->bytes, 16) == 0;
-}
-
 /* Where an address is, or would be. */
 static uint8_t *place_of(ab_page_clients *self, const ab_addr *addr) {
   size_t at = ab_page_client_hash(addr) % PLACES;
@@ -89,13 +83,14 @@ void ab_page_clients_count(ab_page_clients *self, const ab_addr *addr,
                            const ab_page_client_request *request) {
   if (self->count == 0) return;
   ab_page_client *client = self->last_client;
-  if (AB_UNLIKELY(!client || !is_of(client, addr))) client = look_up(self, addr);
-  ab_seq_open(&client->seq);
-  AB_ADD(client->requests, 1);
-  AB_ADD(client->bytes, request->bytes);
+  if (AB_UNLIKELY(!client || !ab__page_client_is(client, addr))) client = look_up(self, addr);
+  ab__page_client_add(client, request->bytes);
   if (AB_UNLIKELY(request->slow)) AB_ADD(client->slow, 1);
   if (AB_UNLIKELY(request->error)) AB_ADD(client->errors, 1);
-  ab_seq_close(&client->seq);
+}
+
+void ab__page_clients_count_other(ab_page_clients *self, const ab_addr *addr, uint64_t bytes) {
+  ab_page_clients_count(self, addr, &(ab_page_client_request){.bytes = bytes});
 }
 
 /* So many connections are worth a place that somebody with requests has. */

@@ -46,6 +46,31 @@ typedef struct ab_page_client_request {
 void ab_page_clients_count(ab_page_clients *self, const ab_addr *addr,
                            const ab_page_client_request *request);
 
+static inline bool ab__page_client_is(const ab_page_client *client, const ab_addr *addr) {
+  if (client->addr.family != addr->family) return false;
+  if (AB_LIKELY(addr->family == 4)) return memcmp(client->addr.bytes, addr->bytes, 4) == 0;
+  return addr->family == 0 || memcmp(client->addr.bytes, addr->bytes, 16) == 0;
+}
+
+/* Each of its numbers is a counter for itself: a reader may see one before the other. The address
+ * and what it has counted belong together, though: who replaces that opens `seq`. */
+static inline void ab__page_client_add(ab_page_client *client, uint64_t bytes) {
+  AB_ADD(client->requests, 1);
+  AB_ADD(client->bytes, bytes);
+}
+
+/* The same for one that was neither slow nor answered with an error. */
+void ab__page_clients_count_other(ab_page_clients *self, const ab_addr *addr, uint64_t bytes);
+static inline void ab_page_clients_count_plain(ab_page_clients *self, const ab_addr *addr,
+                                               uint64_t bytes) {
+  ab_page_client *client = self->last_client;
+  if (AB_LIKELY(client != NULL) && AB_LIKELY(ab__page_client_is(client, addr))) {
+    ab__page_client_add(client, bytes);
+  } else {
+    ab__page_clients_count_other(self, addr, bytes);
+  }
+}
+
 /* An address has so many connections now, and perhaps asks for nothing: it gets a place if there is
  * one, or if the one who asks least has fewer. The engine is locked, as while they are shown. */
 void ab_page_clients_meet(ab_page_clients *self, const ab_addr *addr, uint32_t open);

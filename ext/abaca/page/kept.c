@@ -7,7 +7,8 @@ void ab_kept_add(ab_row *kept, uint32_t count, uint64_t *next, const ab_row *row
   ab_row *to = &kept[n % count];
   const size_t head = offsetof(ab_row, since);
   ab_row_open(to);
-  ab_words_put(&to->since, &row->since, sizeof(*row) - head);
+  size_t size = row->wait_count ? sizeof(*row) : offsetof(ab_row, waits);
+  ab_words_put(&to->since, &row->since, size - head);
   AB_PUT(to->state, row->state);
   AB_PUT(to->mode, row->mode);
   AB_PUT(to->phase, row->phase);

@@ -107,7 +107,8 @@ typedef struct ab_page_app {
   uint32_t mark;           /* of the rows (page/rows.h) */
   uint32_t routes;         /* how many have names */
   uint32_t series;         /* how many have keys */
-  uint32_t seq;            /* odd while a request is added to what follows and to its route */
+  uint32_t seq;            /* odd while a request is added to what follows and to its route; one
+                              without a route may be added by single words */
   uint64_t missed;         /* requests in the application without a row */
   uint64_t routes_dropped; /* requests whose route has no name, since there are too many */
   uint64_t series_dropped; /* times that are counted as others */

@@ -1,5 +1,5 @@
 /* Rows: what is rare in their writing, and their reading. */
-#include "page/row.h"
+#include "page/row_taken.h"
 
 #include <string.h>
 
@@ -61,9 +61,31 @@ static void put_path(ab_row *row, ab_view path) {
   AB_PUT(row->path_len, (uint8_t)len);
 }
 
+void ab__row_clean(ab_row *row) {
+  AB_PUT(row->touched, AB_ROW_PLAIN);
+  AB_PUT(row->route, AB_ROW_NO_ROUTE);
+  AB_PUT(row->cpu, 0);
+  AB_PUT(row->wait_count, 0);
+  ab_words_clear(row->sums, sizeof(row->sums));
+  AB_PUT(row->waits_for.family, 0);
+  ab_words_clear(row->trace, sizeof(row->trace));
+  AB_PUT(row->number, 0);
+  AB_PUT(row->reason, 0);
+  AB_PUT(row->end, AB_ROW_END_DONE);
+  AB_PUT(row->sampled, 0);
+  for (size_t i = 0; i < sizeof(row->span); i++) AB_PUT(row->span[i], 0);
+  AB_PUT(row->stalls, 0);
+  AB_PUT(row->stall_time, 0);
+}
+
+/* What is in `touched` of a row that is not plain: the sum of that state may be 0. */
+#define NOT_PLAIN (1u << AB_STATE_PROXY)
+
 void ab_row_begin(ab_row *row, const ab_row_start *start) {
   static const ab_addr nobody = {.family = 0};
   ab_row_open(row);
+  ab__row_clean(row);
+  AB_PUT(row->touched, NOT_PLAIN);
   AB_PUT(row->state, (uint8_t)start->state);
   AB_PUT(row->used, 1);
   AB_PUT(row->mode, (uint8_t)start->mode);
@@ -72,18 +94,11 @@ void ab_row_begin(ab_row *row, const ab_row_start *start) {
   AB_PUT(row->id, start->id);
   AB_PUT(row->began, start->began);
   AB_PUT(row->taken, 0);
-  AB_PUT(row->touched, 0);
-  AB_PUT(row->route, AB_ROW_NO_ROUTE);
   AB_PUT(row->place, start->place);
   AB_PUT(row->children, 0);
   AB_PUT(row->status, 0);
   AB_PUT(row->method, (uint8_t)start->method);
-  AB_PUT(row->cpu, 0);
-  AB_PUT(row->wait_count, 0);
-  ab_words_clear(row->sums, sizeof(row->sums));
   put_addr(&row->peer, start->peer ? start->peer : &nobody);
-  AB_PUT(row->waits_for.family, 0);
-  ab_words_clear(row->trace, sizeof(row->trace));
   put_path(row, start->path);
   ab_row_close(row);
 }

@@ -86,7 +86,7 @@ typedef struct ab_row {
   uint64_t id;       /* of the request: no other one of its process has had it */
   ab_nsec began;     /* its first instant: the sums begin here */
   ab_nsec taken;     /* when the application got it; 0: not yet */
-  uint32_t touched;  /* set of states that have been charged */
+  uint32_t touched;  /* set of states that it has been in, without the one now */
   uint32_t route;    /* its number among the slot's routes; UINT32_MAX: not known yet */
   uint16_t place;    /* the loop or thread that it runs on */
   uint16_t children; /* fibers that it has started and that have not ended */
@@ -167,10 +167,11 @@ typedef struct ab_row_start {
   ab_view path;        /* copied as far as it fits */
 } ab_row_start;
 
-/* The row is a request's from now on, with sums of 0. What it did before it got a row comes by
- * turns at past times: ab_row_turn(row, AB_STATE_QUEUE, arrived), ... */
+/* The row is a request's from now on, with sums of 0 and nothing of the one before. What it did
+ * before it got a row comes by turns at past times: ab_row_turn(row, AB_STATE_QUEUE, arrived), ...
+ */
 void ab_row_begin(ab_row *row, const ab_row_start *start);
-/* It is no request's. Its sums can be read until it begins again. */
+/* It is no request's. What it was stays there until it begins again. */
 static inline void ab_row_end(ab_row *row) {
   AB_PUT(row->used, 0);
 }
@@ -182,9 +183,9 @@ void ab__row_note_wait(ab_row *row, ab_nsec until);
 static inline void ab__row_charge(ab_row *row, enum ab_state next, ab_nsec now) {
   ab_nsec since = row->since;
   unsigned state = row->state;
+  AB_PUT(row->touched, row->touched | 1u << state);
   if (AB_LIKELY(now > since)) {
     AB_PUT(row->sums[state], row->sums[state] + (now - since));
-    AB_PUT(row->touched, row->touched | 1u << state);
     if (AB_UNLIKELY(now - since >= AB_ROW_WAIT_MIN) && state != AB_STATE_RUN)
       ab__row_note_wait(row, now);
     AB_PUT(row->since, now);
@@ -236,12 +237,6 @@ static inline bool ab_row_is_traced(const ab_row *row) {
 /* One word of what is neither state nor sum: AB_ROW_SET(row, status, 200). A reader sees it with
  * the next write, or before. */
 #define AB_ROW_SET(row, field, value) AB_PUT((row)->field, (value))
-
-/* It has kept no loop for too long. */
-static inline void ab_row_forget_stalls(ab_row *row) {
-  AB_ROW_SET(row, stalls, 0);
-  AB_ROW_SET(row, stall_time, 0);
-}
 
 /* What it has spent in each state until `now`. For the thread that writes it. */
 void ab_row_times(const ab_row *row, ab_nsec now, uint64_t times[AB_STATE_COUNT]);

@@ -25,8 +25,8 @@ int ab_rows_init(ab_rows *self, const ab_mem *mem, ab_row *rows, uint32_t count,
 void ab_rows_fini(ab_rows *self);
 
 /* The row that was given back last, or the lowest that was never taken: so no more rows are touched
- * than were in use at once. NULL when all are in use, which counts as missed. The caller begins
- * it. */
+ * than were taken at once. NULL when all are, which counts as missed. The caller begins it, once or
+ * several times in turn (row_taken.h), and ends it. */
 ab_row *ab_rows_take(ab_rows *self);
 /* Ends it, and takes it back. */
 void ab_rows_give(ab_rows *self, ab_row *row);

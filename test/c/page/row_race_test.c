@@ -2,6 +2,7 @@
 #include <pthread.h>
 
 #include "check.h"
+#include "page/row_taken.h"
 #include "page/rows.h"
 
 #define COUNT  8
@@ -22,12 +23,20 @@ static void write_one(ab_rows *rows, uint64_t id) {
   char path[AB_ROW_PATH];
   memset(path, (int)(id % 256), sizeof path);
   ab_addr peer = {.bytes = {(uint8_t)id}, .port = (uint16_t)id, .family = 4};
+  const ab_row_start start = {.id = id,
+                              .began = id,
+                              .state = id % 2 ? AB_STATE_QUEUE : AB_STATE_HEAD,
+                              .peer = &peer,
+                              .path = {path, id % sizeof path}};
   ab_row *row = ab_rows_take(rows);
-  ab_row_begin(row, &(ab_row_start){.id = id,
-                                    .began = id,
-                                    .state = AB_STATE_HEAD,
-                                    .peer = &peer,
-                                    .path = {path, id % sizeof path}});
+  if (id % 2) { /* plain ones and others, in the same rows */
+    ab_row_begin_taken(row, &start, 2 * id);
+    ab_row_end(row);
+    ab_row_begin_taken(row, &start, 2 * id);
+    ab_rows_give(rows, row);
+    return;
+  }
+  ab_row_begin(row, &start);
   ab_row_turn(row, AB_STATE_RUN, 2 * id);
   ab_row_wait(row, AB_STATE_DB, &database, 3 * id);
   ab_row_turn(row, AB_STATE_RUN, 3 * id + 2 * AB_NSEC_PER_MS);
@@ -44,11 +53,13 @@ static void *write_all(void *arg) {
 
 static bool fits(const ab_row *copy) {
   uint64_t id = copy->id;
-  ab_nsec head = copy->state == AB_STATE_HEAD ? 0 : id;
+  bool plain = id % 2;
+  ab_nsec head = copy->state == AB_STATE_HEAD || plain ? 0 : id;
   bool paths = copy->path_len == id % AB_ROW_PATH;
   for (unsigned i = 0; i < copy->path_len; i++) paths &= copy->path[i] == (char)(id % 256);
   return paths && copy->began == id && copy->peer.port == (uint16_t)id &&
-         copy->sums[AB_STATE_HEAD] == head &&
+         copy->sums[AB_STATE_HEAD] == head && copy->sums[AB_STATE_QUEUE] == (plain ? id : 0) &&
+         (!plain || (copy->state == AB_STATE_RUN && ab_row_is_plain(copy))) &&
          (copy->state == AB_STATE_DB) == (copy->waits_for.port == 5432 && copy->waits_for.family);
 }
 

@@ -45,7 +45,7 @@ static void build_env(ab_call *call, const ab_env_own *own) {
     ab_env_set_own(&rack->env, call->env, own);
     return;
   }
-  call->env = ab_env_build(&rack->env, call->exchange, call->request, own);
+  call->env = ab_env_build(&rack->env, call->exchange, call->request, own, NULL);
   call->request = NULL;
   ab_participant_has_read(&call->runner->participant);
 }

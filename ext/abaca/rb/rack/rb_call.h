@@ -37,7 +37,8 @@ typedef struct ab_call_measure {
 typedef struct ab_call {
   _Alignas(AB_CALL_ALIGNMENT) ab_list link; /* in rack->calls, or in ->spare_calls */
   unsigned generation;                      /* how many requests it was before */
-  uint64_t id;                              /* no other request of this server has it */
+  ab_row *own_row; /* that it has kept from request to request; NULL: none */
+  uint64_t id;     /* no other request of this server has it */
   ab_rack *rack;
   ab_runner *runner;
   ab_exchange *exchange;     /* NULL once the engine has it again */
@@ -67,7 +68,7 @@ typedef struct ab_call {
   ab_call_slow slow;
   ab_call_measure measure;
   size_t env_size;    /* entries of its env when the app was called */
-  ab_row *row;        /* what the page shows of it: rb_sight.h; NULL: nothing */
+  ab_row *row;        /* its own, while the page shows it: rb_sight.h; NULL: it does not */
   ab_work *work;      /* on a loop, where it has a row or is measured */
   uint8_t said;       /* elsewhere: what it waits for, in the app's words; AB_STATE_COUNT: none */
   uint8_t wait_state; /* elsewhere: what it waits for now; AB_STATE_COUNT: nothing */
@@ -94,6 +95,8 @@ typedef struct ab_call {
   bool by_operator;       /* somebody has asked for its end */
   bool over;              /* the app has been called and its response taken */
   bool pooled;            /* it has waited for a pool of the app's: rb/server/rb_hold.c */
+  bool counted;           /* the page's counters have it */
+  bool quiet;             /* nothing of the app's is called any more */
   struct ab_borrow *file; /* opened for the response and not yet queued */
 } ab_call;
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rb/rack/rb_call.h"
+#include "rb/rack/rb_sight.h"
 
 #define SPARE_CALLS 1024 /* at most, kept for the next requests */
 
@@ -39,12 +39,15 @@ static void put_away(ab_rack *rack, ab_call *call) {
 
 static ab_call *make(void) {
   ab_call *call = aligned_alloc(AB_CALL_ALIGNMENT, sizeof(*call));
-  if (call) call->generation = 0;
+  if (!call) return NULL;
+  call->generation = 0;
+  call->own_row = NULL;
   return call;
 }
 
-static void destroy(ab_call *call) {
+static void destroy(ab_rack *rack, ab_call *call) {
   cure(call);
+  if (rack->sight) ab_sight_give_row(rack->sight, call);
   free(call);
 }
 
@@ -59,8 +62,8 @@ ab_call *ab_call_take(ab_rack *rack) {
 
 void ab_call_give_back(ab_rack *rack, ab_call *call) {
   call->generation++;
-  if (AB_UNLIKELY(rack->spare_count == SPARE_CALLS)) {
-    destroy(call);
+  if (AB_UNLIKELY(rack->spare_count == SPARE_CALLS) || ab_sight_is_short(rack, call)) {
+    destroy(rack, call);
     return;
   }
   put_away(rack, call);
@@ -69,7 +72,7 @@ void ab_call_give_back(ab_rack *rack, ab_call *call) {
 
 void ab_call_free_spares(ab_rack *rack) {
   for (ab_list *node; (node = ab_list_shift(&rack->spare_calls));) {
-    destroy(AB_CONTAINER_OF(node, ab_call, link));
+    destroy(rack, AB_CONTAINER_OF(node, ab_call, link));
   }
   rack->spare_count = 0;
 }

@@ -514,7 +514,7 @@ static void set_own(const ab_env_builder *builder, filling into, const ab_env_ow
 }
 
 VALUE ab_env_build(ab_env_builder *builder, ab_exchange *exchange, const ab_request *request,
-                   const ab_env_own *own) {
+                   const ab_env_own *own, VALUE *told) {
   const VALUE *strings = builder->strings;
   const ab_env_template *template = recall(builder, exchange, request);
   VALUE env = rb_hash_dup(template->hash);
@@ -524,6 +524,7 @@ VALUE ab_env_build(ab_env_builder *builder, ab_exchange *exchange, const ab_requ
     set(into, strings[AB_ENV_REQUEST_METHOD], interned(request->method.ptr, request->method.len));
   }
   VALUE path = bytes(request->path);
+  if (told) *told = path;
   set_usual(builder, into, AB_ENV_PATH_INFO, path);
   set_usual(builder, into, AB_ENV_REQUEST_PATH, path); /* Puma's; the same object there, too */
   set_usual(builder, into, AB_ENV_REQUEST_URI, bytes(request->target));

@@ -107,9 +107,10 @@ typedef struct ab_env_own {
 } ab_env_own;
 
 /* The env of `request` on `exchange` (Rack SPEC), with the template's empty rack.input. If `own` is
- * NULL, ab_env_set_own is still to be called. Raises NoMemoryError only. */
+ * NULL, ab_env_set_own is still to be called. PATH_INFO, which is in it, is told as well, unless
+ * `path` is NULL. Raises NoMemoryError only. */
 VALUE ab_env_build(ab_env_builder *builder, ab_exchange *exchange, const ab_request *request,
-                   const ab_env_own *own);
+                   const ab_env_own *own, VALUE *path);
 void ab_env_set_own(const ab_env_builder *builder, VALUE env, const ab_env_own *own);
 
 #endif

@@ -31,18 +31,6 @@ void ab_line_end(ab_runner *runner) {
   if (line && !ab_rack_forked(runner->rack)) ab_loop_line_end(line, ab_clock_monotonic());
 }
 
-ab_nsec ab_line_stall_after(const ab_sight *sight, const ab_loop_line *line) {
-  return line->kind == AB_LOOP_THREAD ? 0 : AB_GET(sight->parts.slot->process.stall_after);
-}
-
-void ab_line_shows(const ab_runner *runner, enum ab_loop_state state, const ab_row *row,
-                   ab_nsec now) {
-  const ab_sight *sight = runner->rack->sight;
-  if (!runner->line || !sight) return;
-  uint32_t index = row ? ab_rows_index(&sight->rows, row) : AB_LOOP_NO_ROW;
-  ab_loop_line_turn(runner->line, state, index, now, ab_line_stall_after(sight, runner->line));
-}
-
 void ab_line_shows_call(const ab_call *call, enum ab_state state, ab_nsec now) {
   enum ab_loop_state shown = state == AB_STATE_RUN   ? AB_LOOP_STATE_BUSY
                              : state == AB_STATE_GVL ? AB_LOOP_STATE_AWAY

@@ -75,12 +75,14 @@ typedef struct ab_runner {
   ab_nsec moment;         /* when it has ended a request, if nothing has run since; 0: unknown */
   ab_collected collected; /* where no loop looks at it */
   uint16_t place;         /* its number among those of the server */
+  uint8_t shown_mode;     /* ... and enum ab_row_mode */
+  ab_loop *loop;          /* that it is; NULL: none */
   ab_loop_line *line;     /* of its loop or thread in the page; NULL: none */
 } ab_runner;
 
 /* Called by the way of a request, for what rb/run measures and limits. None calls Ruby code. */
 typedef struct ab_call_hooks {
-  /* The request of a call with a route or a row begins where it runs, and is over there. */
+  /* The request of a call with a route or a row begins, where no loop runs it, and is over. */
   void (*begins)(struct ab_call *call, ab_nsec now);
   void (*ends)(struct ab_call *call, ab_nsec now);
   /* What its row has run until now is charged, collections told apart. */

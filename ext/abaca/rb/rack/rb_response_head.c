@@ -88,19 +88,27 @@ void ab_head_queue(ab_lines *head, const char *whole, size_t len) {
   ab_call *call = head->call;
   ab_engine *engine = call->rack->engine;
   if (AB_UNLIKELY(!ab_lines_room(head, AB_HEAD_END_MAX + len))) ab_response_raise(AB_ENOMEM);
+  bool last = whole && is_done(call);
+  if (AB_LIKELY(last)) {
+    call->complete = true;
+    if (call->row) ab_sight_replies(call, len);
+  }
   ab_engine_lock(engine);
   int error = ab_exchange_head(call->exchange, call->runner->scratch, head->used, &head->content,
                                whole, len);
   call->head_sent = !error;
   if (call->head_sent) ab_sight_answers(call);
   bool tell = false;
-  if (whole && !error) {
-    call->complete = true;
+  call->complete = whole && !error;
+  if (call->complete) {
     call->body_sent = len;
     call->body_left = 0;
-    if (AB_LIKELY(is_done(call))) tell = ab_call_end_exchange(call);
+    if (AB_LIKELY(last)) tell = ab_call_end_exchange(call);
   }
   ab_engine_unlock(engine);
-  if (error) ab_response_raise(error);
+  if (AB_UNLIKELY(error)) {
+    call->quiet = false; /* it has no answer yet */
+    ab_response_raise(error);
+  }
   if (AB_UNLIKELY(tell)) ab_rack_tell_leader(call->rack);
 }

@@ -10,6 +10,7 @@
 #include "rb/rack/rb_sight.h"
 #include "rb/rack/rb_timing.h"
 #include "rb/rack/rb_tls_info.h"
+#include "rb/scheduler/rb_work.h"
 
 static void add_input(ab_call *call, const ab_body *body) {
   ab_rack *rack = call->rack;
@@ -178,7 +179,11 @@ static int finished(ab_call *call, int fatal) {
 }
 
 void ab_serve_keep(ab_runner *runner, ab_taken *taken) {
-  taken->env = ab_env_build(&runner->rack->env, taken->exchange, taken->request, NULL);
+  ab_rack *rack = runner->rack;
+  bool plain = rack->sight && ab_sight_takes_plain(rack, taken->exchange, taken->request);
+  VALUE path;
+  taken->env = ab_env_build(&rack->env, taken->exchange, taken->request, NULL, &path);
+  taken->path = plain ? path : Qfalse;
   taken->request = NULL;
   ab_participant_has_read(&runner->participant);
 }
@@ -202,6 +207,7 @@ static void begin(ab_runner *runner, const ab_taken *taken, ab_call *call) {
   ab_nsec now = moment_of(runner);
   *call = (ab_call){
       .generation = call->generation,
+      .own_row = call->own_row,
       .rack = rack,
       .runner = runner,
       .exchange = taken->exchange,
@@ -231,15 +237,22 @@ static void begin(ab_runner *runner, const ab_taken *taken, ab_call *call) {
     ab_engine_unlock(rack->engine);
     ab_cancel_note(call, news);
   }
-  if (rack->sight) ab_sight_begin(call, taken->request, now);
-  if (call->row || AB_UNLIKELY(call->measure.route.serial)) rack->hooks->begins(call, now);
+  if (rack->sight) ab_sight_begin(call, taken, now);
+  bool measured = call->measure.route.serial != 0;
+  if (!call->row && AB_LIKELY(!measured)) return;
+  if (AB_LIKELY(runner->loop != NULL)) {
+    call->work = AB_LIKELY(!measured) ? ab_loop_begin_plain_work(runner->loop, call->row)
+                                      : ab_loop_begin_work(runner->loop, call->row, true, now);
+  } else {
+    rack->hooks->begins(call, now);
+  }
 }
 
-static void end(ab_runner *runner, ab_call *call) {
-  ab_rack *rack = runner->rack;
-  if (!call->row && AB_LIKELY(!call->measure.route.serial)) return;
+/* Nothing is left to do if it was over when its response was queued (ab_sight_replies). */
+static inline void end(ab_runner *runner, ab_call *call) {
+  if (AB_LIKELY(!call->row && !call->measure.route.serial)) return;
   ab_nsec now = runner->moment = ab_clock_monotonic();
-  rack->hooks->ends(call, now);
+  runner->rack->hooks->ends(call, now);
   if (call->row) ab_sight_end(call);
 }
 
@@ -263,13 +276,14 @@ void ab_serve_request(ab_runner *runner, const ab_taken *taken, ab_call *call) {
   if (AB_UNLIKELY(call->timing != NULL)) ab_timing_forget(call);
   if (!NIL_P(call->rewindable)) ab_quietly(close_rewindable, call->rewindable);
   if (call->exchange) { /* ab_head_queue may have done it */
+    if (call->row) ab_sight_replies(call, call->body_sent);
     ab_engine_lock(rack->engine);
     bool tell = ab_call_end_exchange(call);
     ab_engine_unlock(rack->engine);
     if (AB_UNLIKELY(tell)) ab_rack_tell_leader(rack);
   }
   if (!NIL_P(rack->access_log)) ab_quietly(write_access, (VALUE)call);
-  int state = finished(call, fatal);
+  int state = AB_LIKELY(call->quiet) ? fatal : finished(call, fatal);
   end(runner, call);
   ab_list_remove(&call->link);
   ab_call_give_back(rack, call);

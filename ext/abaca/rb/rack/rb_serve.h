@@ -9,9 +9,16 @@ typedef struct ab_taken {
   ab_exchange *exchange;
   const ab_request *request; /* while the step lasts; NULL once the env is built */
   VALUE env;                 /* Qnil until then */
+  VALUE path;                /* then: PATH_INFO, if it is plain (rb_sight.h); else Qfalse */
   ab_route route;
   bool head_request, http_1_0;
 } ab_taken;
+
+/* For one that waits in memory of ours. */
+static inline void ab_taken_mark(const ab_taken *taken) {
+  rb_gc_mark(taken->env);
+  rb_gc_mark(taken->path);
+}
 
 /* Builds the env of a request that has to outlive the step. Raises NoMemoryError. */
 void ab_serve_keep(ab_runner *runner, ab_taken *taken);

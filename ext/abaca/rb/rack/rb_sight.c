@@ -25,6 +25,10 @@ int ab_sight_open(ab_rack *rack, const ab_page_parts *parts, const ab_sight *opt
   if (ab_rows_init(&sight->queued, &ab_mem_libc, parts->queued, parts->queued_count, &queue->mark,
                    &queue->missed) == AB_OK)
     ab_engine_show_queue(rack->engine, &sight->queued);
+  sight->plain = parts->series_count >= AB_SERIES_KIND_COUNT && sight->ignored_count == 0 &&
+                 NIL_P(rack->access_log);
+  sight->quick = sight->slow_after && sight->slow_after < AB_COLLECTED_MIN ? sight->slow_after
+                                                                           : AB_COLLECTED_MIN;
   sight->opens = ab_alloc_zero(&ab_mem_libc, sizeof(*sight->opens));
   ab_engine_show_opens(rack->engine, sight->opens);
   rack->sight = sight;
@@ -39,8 +43,11 @@ void ab_sight_close(ab_rack *rack) {
   ab_list_each (node, next, &rack->calls) {
     ab_call *call = AB_CONTAINER_OF(node, ab_call, link);
     if (call->work) call->work->row = NULL;
-    if (call->row) ab_rows_give(&sight->rows, call->row);
     call->row = NULL;
+    ab_sight_give_row(sight, call);
+  }
+  ab_list_each (node, next, &rack->spare_calls) {
+    ab_sight_give_row(sight, AB_CONTAINER_OF(node, ab_call, link));
   }
   ab_sight_forget(rack);
 }
@@ -115,6 +122,11 @@ static bool knows_when_it_runs(const ab_call *call) {
 #else
   return call->runner->executor->mode != AB_MODE_THREAD;
 #endif
+}
+
+void ab_sight_runs(ab_call *call, ab_nsec now) {
+  if (knows_when_it_runs(call)) ab_collected_begin(&call->runner->collected);
+  ab_line_shows(call->runner, AB_LOOP_STATE_BUSY, call->row, now);
 }
 
 void ab_sight_turn(ab_call *call, enum ab_state state, const ab_addr *peer, ab_nsec now) {

@@ -5,8 +5,6 @@
 #include "page/row_taken.h"
 #include "rb/rack/rb_sight.h"
 
-static const uint8_t modes[] = {[AB_MODE_FIBER] = AB_ROW_FIBER, [AB_MODE_THREAD] = AB_ROW_THREAD};
-
 static ab_view text_of(const ab_call *call, enum ab_env_string key) {
   VALUE text = rb_hash_lookup(call->env, call->rack->env.strings[key]);
   if (!RB_TYPE_P(text, T_STRING)) return (ab_view){"", 0};
@@ -69,19 +67,14 @@ static void begin_early(ab_row *row, ab_row_start *start, const ab_call *call, a
   ab_row_turn(row, AB_STATE_RUN, now);
 }
 
-static bool came_at_once(const ab_exchange *exchange) {
-  return !ab_exchange_buffered_for(exchange) && !ab_exchange_head_for(exchange);
+/* A new call has none, unless others have given theirs back. */
+static AB_NOINLINE ab_row *find_row(ab_sight *sight, ab_call *call) {
+  return call->own_row = ab_rows_take(&sight->rows);
 }
 
-/* The sums of a row that another process has had may be of any states. */
-static ab_row *take_row(ab_rows *rows) {
-  uint32_t fresh = rows->fresh;
-  ab_row *row = ab_rows_take(rows);
-  if (AB_UNLIKELY(rows->fresh != fresh)) {
-    ab_words_clear(row->sums, sizeof(row->sums));
-    ab_row_forget_stalls(row);
-  }
-  return row;
+void ab_sight_give_row(ab_sight *sight, ab_call *call) {
+  if (call->own_row) ab_rows_give(&sight->rows, call->own_row);
+  call->own_row = NULL;
 }
 
 static inline ab_row_start start_of(const ab_call *call) {
@@ -90,7 +83,7 @@ static inline ab_row_start start_of(const ab_call *call) {
       .id = call->id,
       .began = call->began,
       .state = AB_STATE_QUEUE,
-      .mode = call->rack->guest ? AB_ROW_GUEST : (enum ab_row_mode)modes[runner->executor->mode],
+      .mode = (enum ab_row_mode)runner->shown_mode,
       .place = runner->place,
       .peer = ab_exchange_peer(call->exchange),
   };
@@ -121,23 +114,40 @@ static AB_NOINLINE void begin_any(ab_row *row, const ab_call *call, const ab_req
 /* Fields by which somebody says more of a request. */
 #define TOLD (1u << AB_FIELD_REQUEST_START | 1u << AB_FIELD_TRACEPARENT)
 
-/* Most are a GET that has come at once, and of which no proxy says when it got it. */
-static inline bool is_plain(const ab_call *call, const ab_request *request) {
-  return request && ab_view_is(request->method, "GET", 3) && !(request->known & TOLD) &&
-         came_at_once(call->exchange) && !call->rack->env.forwards;
+static inline bool takes_plain(const ab_rack *rack, const ab_exchange *exchange,
+                               const ab_request *request) {
+  return ab_view_is(request->method, "GET", 3) && !(request->known & TOLD) && !rack->env.forwards &&
+         ab_exchange_came_at_once(exchange);
 }
 
-void ab_sight_begin(ab_call *call, const ab_request *request, ab_nsec now) {
-  ab_row *row = take_row(&call->rack->sight->rows);
+bool ab_sight_takes_plain(const ab_rack *rack, const ab_exchange *exchange,
+                          const ab_request *request) {
+  return takes_plain(rack, exchange, request);
+}
+
+/* The path of a plain request; of others its ptr is NULL. */
+static inline ab_view plain_path(const ab_call *call, const ab_taken *taken) {
+  const ab_request *request = taken->request;
+  if (AB_LIKELY(request != NULL)) {
+    bool plain = takes_plain(call->rack, call->exchange, request);
+    return AB_LIKELY(plain) ? request->path : (ab_view){NULL, 0};
+  }
+  if (!RTEST(taken->path)) return (ab_view){NULL, 0};
+  return (ab_view){RSTRING_PTR(taken->path), (size_t)RSTRING_LEN(taken->path)};
+}
+
+void ab_sight_begin(ab_call *call, const ab_taken *taken, ab_nsec now) {
+  ab_row *row = call->own_row;
   call->said = call->wait_state = AB_STATE_COUNT;
-  if (AB_UNLIKELY(!row)) return;
+  if (AB_UNLIKELY(!row) && !(row = find_row(call->rack->sight, call))) return;
   call->row = row;
-  if (AB_UNLIKELY(!is_plain(call, request))) {
-    begin_any(row, call, request, now);
+  ab_view path = plain_path(call, taken);
+  if (AB_UNLIKELY(!path.ptr)) {
+    begin_any(row, call, taken->request, now);
     return;
   }
   ab_row_start start = start_of(call);
   start.method = AB_ROW_METHOD_GET;
-  start.path = request->path;
+  start.path = path;
   ab_row_begin_taken(row, &start, now);
 }

@@ -1,6 +1,8 @@
-/* A request has ended: it is counted, perhaps kept, and its row is free. */
-#include "rb/rack/rb_sight.h"
+/* A request ends: it is counted, perhaps kept, and its row is free. */
+#include "page/row_taken.h"
+#include "rb/rack/rb_line.h"
 #include "rb/rack/rb_timing.h"
+#include "rb/scheduler/rb_work.h"
 
 /* What frameworks leave in the env: the pattern of the route that was called, as a text. */
 static VALUE route_text(const ab_call *call, const ab_sight *sight) {
@@ -30,6 +32,10 @@ static ab_series *series_of(ab_sight *sight, ab_series_key key) {
     return sight->last_series;
   sight->last_key = key;
   return sight->last_series = ab_series_find(&sight->series, key);
+}
+
+static inline bool counts_times(const ab_sight *sight) {
+  return sight->parts.series_count >= AB_SERIES_KIND_COUNT;
 }
 
 /* One in a hundred is kept, whatever it did. */
@@ -88,12 +94,13 @@ static AB_NOINLINE void keep(ab_call *call, ab_sight *sight, unsigned reasons) {
               reasons);
 }
 
-void ab_sight_end(ab_call *call) {
+static void count(ab_call *call, uint64_t bytes) {
   ab_sight *sight = call->rack->sight;
   ab_row *row = call->row;
   ab_page_app *app = &sight->parts.slot->app;
   uint32_t route = route_of(call, sight);
   bool failed = is_error(call), slow = ab_sight_is_slow(call, row->since);
+  call->counted = true;
   ab_seq_open(&app->seq);
   AB_ADD(app->ended, 1);
   if (AB_UNLIKELY(failed)) AB_ADD(app->failed, 1);
@@ -104,14 +111,102 @@ void ab_sight_end(ab_call *call) {
       ab_page_route_add(&sight->parts.routes[route], row, failed);
   }
   ab_seq_close(&app->seq);
-  if (sight->parts.series_count >= AB_SERIES_KIND_COUNT && !is_ignored(sight, row))
-    count_times(sight, row, route);
+  if (counts_times(sight) && !is_ignored(sight, row)) count_times(sight, row, route);
   const ab_page_client_request client = {
-      .bytes = call->body_sent, .slow = slow, .error = call->status >= 400};
+      .bytes = bytes, .slow = slow, .error = call->status >= 400};
   ab_page_clients_count(&sight->clients, &row->peer, &client);
   unsigned reasons = reasons_to_keep(sight, slow, ab_sight_has_failed(call));
   if (AB_UNLIKELY(reasons)) keep(call, sight, reasons);
-  if (AB_UNLIKELY(row->stalls)) ab_row_forget_stalls(row);
+}
+
+void ab_sight_end(ab_call *call) {
+  if (!call->counted) count(call, call->body_sent);
+  ab_row_end(call->row);
   call->row = NULL;
-  ab_rows_give(&sight->rows, row);
+}
+
+/* --- the response --- */
+
+/* Both are Arrays, once the application is called. */
+static inline bool has_callbacks(const ab_call *call) {
+  return RARRAY_LEN(call->finished) > 0 || RARRAY_LEN(call->replied) > 0;
+}
+
+static ab_series *plain_series(ab_sight *sight, int status) {
+  ab_series_key key = {.kind = AB_SERIES_REQUEST,
+                       .method = AB_ROW_METHOD_GET,
+                       .status = (uint16_t)status,
+                       .route = AB_ROW_NO_ROUTE};
+  sight->plain_status = status;
+  return sight->plain_series = ab_series_find(&sight->series, key);
+}
+
+/* Its row is what it was when it began, and it has ended by itself. */
+static inline bool is_plain(const ab_call *call) {
+  const ab_sight *sight = call->rack->sight;
+  return sight->plain && ab_row_is_plain(call->row) && sight->sampled < SAMPLE - 1 &&
+         (unsigned)call->status - 200 < 200 && call->complete && NIL_P(call->error) &&
+         !call->measure.route.serial && RHASH_SIZE(call->env) <= call->env_size &&
+         !has_callbacks(call);
+}
+
+/* What ab_sight_end comes to for a plain request. For one without a route `app->seq` is not opened:
+ * each of the numbers is a counter for itself. The row is left as it is, so that the next request
+ * finds it plain. */
+static inline void end_plain(ab_call *call, uint64_t bytes, ab_nsec now) {
+  ab_sight *sight = call->rack->sight;
+  ab_row *row = call->row;
+  ab_page_app *app = &sight->parts.slot->app;
+  int status = call->status;
+  ab_series *series = sight->plain_series;
+  if (AB_UNLIKELY(status != sight->plain_status)) series = plain_series(sight, status);
+  sight->sampled++;
+  AB_ADD(app->ended, 1);
+  AB_ADD(app->sums[AB_STATE_QUEUE], row->sums[AB_STATE_QUEUE]);
+  AB_ADD(app->sums[AB_STATE_RUN], now - row->since);
+  ab_series_add(series, now - row->began);
+  ab_page_clients_count_plain(&sight->clients, &row->peer, bytes);
+  if (AB_LIKELY(call->work != NULL)) {
+    ab_loop_end_plain_work(call->runner->loop, call->work);
+    call->work = NULL;
+  } else {
+    ab_line_shows(call->runner, AB_LOOP_STATE_IDLE, NULL, now);
+  }
+  ab_row_end(row);
+  call->row = NULL;
+  call->quiet = true;
+}
+
+/* Is there code to run for it yet? */
+static bool goes_on(const ab_call *call) {
+  return !NIL_P(call->rack->access_log) || !NIL_P(call->rewindable) || call->measure.route.serial;
+}
+
+/* If its client has gone, it has not been answered. */
+static AB_NOINLINE void reply_any(ab_call *call, uint64_t bytes, ab_nsec now) {
+  const ab_call_hooks *hooks = call->rack->hooks;
+  if (call->counted || NIL_P(call->replied) || has_callbacks(call) || ab_call_gone(call)) return;
+  AB_ROW_SET(call->row, status, (uint16_t)call->status);
+  if (goes_on(call)) {
+    hooks->settle(call, now);
+    count(call, bytes);
+    return;
+  }
+  AB_ROW_SET(call->row, phase, AB_ROW_ANSWERED);
+  call->runner->moment = now;
+  hooks->ends(call, now);
+  count(call, bytes);
+  ab_sight_end(call);
+}
+
+void ab_sight_replies(ab_call *call, uint64_t bytes) {
+  ab_nsec now = ab_clock_monotonic();
+  const ab_row *row = call->row;
+  /* Before its first instant: more than any time is quick. */
+  if (AB_LIKELY(is_plain(call)) && AB_LIKELY(now - row->began < call->rack->sight->quick)) {
+    call->runner->moment = now;
+    end_plain(call, bytes, now);
+  } else {
+    reply_any(call, bytes, now);
+  }
 }

@@ -6,14 +6,8 @@
 /* --- a request --- */
 
 void ab_clock_begin(ab_call *call, ab_nsec now) {
-  ab_loop *loop = ab_driver_of(call->runner)->loop;
-  bool measured = call->measure.route.serial != 0;
-  if (loop) {
-    call->work = ab_loop_begin_work(loop, call->row, measured, now);
-    return;
-  }
-  if (measured) call->measure.computed = ab_clock_of_thread();
-  if (call->row) ab_line_shows_call(call, AB_STATE_RUN, now);
+  if (call->measure.route.serial) call->measure.computed = ab_clock_of_thread();
+  if (call->row) ab_sight_runs(call, now);
 }
 
 /* Without memory for its work nothing but its beginning and its end is known. */
@@ -76,9 +70,16 @@ static enum ab_loop_kind kind_of(const ab_driver *driver) {
   return driver == &driver->run->main ? AB_LOOP_MAIN : AB_LOOP_SPARE;
 }
 
+static uint8_t mode_of(const ab_driver *driver) {
+  if (driver->run->guest) return AB_ROW_GUEST;
+  return driver->runner.executor->mode == AB_MODE_THREAD ? AB_ROW_THREAD : AB_ROW_FIBER;
+}
+
 void ab_clock_attach(ab_driver *driver) {
   ab_run *run = driver->run;
   driver->runner.place = run->places++;
+  driver->runner.shown_mode = mode_of(driver);
+  driver->runner.loop = driver->loop;
   if (!run->rack.sight) return;
   enum ab_loop_kind kind = kind_of(driver);
   ab_line_begin(&driver->runner, kind);

@@ -4,7 +4,7 @@
 
 #include "rb/run/rb_run.h"
 
-/* A call with a row or a measured route begins where it runs, and is over there. */
+/* A call with a row or a measured route begins, where no loop runs it, and is over. */
 void ab_clock_begin(ab_call *call, ab_nsec now);
 void ab_clock_end(ab_call *call, ab_nsec now);
 /* See ab_call_hooks. */

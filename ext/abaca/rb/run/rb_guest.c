@@ -86,7 +86,7 @@ static void mark_workers(const ab_list *list) {
     const worker *w = AB_CONTAINER_OF(node, worker, link);
     rb_gc_mark(w->fiber);
     rb_gc_mark(w->baseline);
-    if (w->has_job) rb_gc_mark(w->taken.env);
+    if (w->has_job) ab_taken_mark(&w->taken);
   }
 }
 

@@ -83,12 +83,12 @@ void ab_thread_pool_mark(const ab_thread_pool *pool) {
   rb_gc_mark(pool->mode_key);
   rb_gc_mark(pool->mode_name);
   ab_list_each (node, next, &pool->jobs) {
-    rb_gc_mark(AB_CONTAINER_OF(node, ab_job, link)->taken.env);
+    ab_taken_mark(&AB_CONTAINER_OF(node, ab_job, link)->taken);
   }
   ab_list_each (node, next, &pool->workers) {
     const ab_worker *worker = AB_CONTAINER_OF(node, ab_worker, link);
     rb_gc_mark(worker->driver.runner.thread);
-    if (worker->job) rb_gc_mark(worker->job->taken.env);
+    if (worker->job) ab_taken_mark(&worker->job->taken);
   }
 }
 

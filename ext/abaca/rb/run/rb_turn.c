@@ -86,6 +86,7 @@ ab_taken ab_turn_taken(const ab_driver *driver) {
       .exchange = driver->next_exchange,
       .request = request,
       .env = Qnil,
+      .path = Qfalse,
       .route = driver->next_route,
       .head_request = request->is_head,
       .http_1_0 = request->minor == 0,

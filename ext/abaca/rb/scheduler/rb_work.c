@@ -4,7 +4,7 @@
  * long it keeps the loop at a stretch is measured, too, where that is wanted.
  * A fiber that work has resumed may wake up after its end. So the loop owns the memory of works,
  * and a waiter checks the serial. */
-#include "rb/scheduler/rb_scheduler.h"
+#include "rb/scheduler/rb_work.h"
 
 #include <time.h>
 
@@ -114,6 +114,7 @@ void ab_loop_set_sight(ab_loop *loop, const ab_loop_sight *sight) {
 static AB_NOINLINE ab_work *make(ab_loop *loop) {
   ab_work *work = ab_alloc_zero(&ab_mem_libc, sizeof(*work));
   if (!work) return NULL;
+  work->said = AB_STATE_COUNT;
   work->next = loop->works;
   loop->works = work;
   return work;
@@ -127,10 +128,7 @@ ab_work *ab_loop_begin_work(ab_loop *loop, ab_row *row, bool measured, ab_nsec n
     return NULL;
   }
   work->row = row;
-  work->ran = row ? row->sums[AB_STATE_RUN] : 0;
-  work->said = AB_STATE_COUNT;
   work->measured = measured;
-  work->longest = 0;
   begin_stretch(loop, work, now);
   ab__loop_runs(loop, work);
   return work;
@@ -147,11 +145,12 @@ ab_nsec ab_loop_end_work(ab_loop *loop, ab_work *work, ab_nsec now) {
   } else if (work->row) {
     ab_row_turn(work->row, AB_STATE_RUN, now);
   }
-  work->serial++;
-  work->row = NULL;
-  work->next_idle = loop->idle_works;
-  loop->idle_works = work;
-  return work->longest;
+  ab_nsec longest = work->longest;
+  work->ran = 0;
+  work->measured = false;
+  work->longest = 0;
+  ab_loop_end_plain_work(loop, work);
+  return longest;
 }
 
 void ab_loop_settle_work(ab_loop *loop, ab_work *work, ab_nsec now) {
