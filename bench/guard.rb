@@ -44,6 +44,9 @@ module Bench
     def parser
       OptionParser.new("usage: bin/bench guard [options]") do |parser|
         parser.on("--rows A,B", Array, "these rows (all): #{Rows::ALL.keys.join(", ")}") { |names| @rows = names }
+        parser.on("--alone", "count only them: quicker, but not to be compared with a baseline of more") do
+          @alone = true
+        end
         parser.on("--update", "write what was counted to the baseline") { @update = true }
         parser.on("--against DIRECTORY", "another checkout, compiled, in place of the baseline: which functions do " \
                                          "more") { |directory| @against = Against.new(directory) }
@@ -58,11 +61,14 @@ module Bench
     def count(root, around: nil)
       return Dir.mktmpdir { |folder| count_in(folder, root, around) } unless @keep
 
-      FileUtils.mkdir_p(@keep)
-      count_in(File.expand_path(@keep), root, around)
+      folder = File.expand_path(root == ROOT ? "this" : "other", @keep)
+      FileUtils.mkdir_p(folder)
+      count_in(folder, root, around)
     end
 
-    def count_in(folder, root, around) = Rows.new(@rows, root: root, around: around, folder: folder).count
+    def count_in(folder, root, around)
+      Rows.new(@rows, root: root, around: around, folder: folder, alone: @alone).count
+    end
 
     def table(counts, baseline)
       table = Table.new(["row", *Counts::NAMES.values, "baseline", "is"])

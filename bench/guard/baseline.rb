@@ -103,7 +103,7 @@ module Bench
       def allowed(row, name, before)
         return [LIMIT * before, Rows::ALL.fetch(row).over ? OVER : 0].max if name == :instructions
 
-        [[LIMIT * before, ONE].min, SLACK.fetch(name)].max
+        [LIMIT * before, ONE].min.clamp(SLACK.fetch(name)..)
       end
     end
   end

@@ -13,8 +13,8 @@ module Bench
       REQUESTS = 200
       # Times that so many are counted; the least of each figure remains, since accidents only add: a heartbeat, a
       # connection of others that is accepted, a standby that had fallen asleep.
-      SEGMENTS = 2
-      WARM_UP = 20
+      SEGMENTS = 3
+      WARM_UP = 100
       BOOT = 120 # seconds; valgrind is slow
       STILL = 30 # seconds until all threads sleep
       LOOKS = 2 # at threads that all sleep
@@ -80,6 +80,7 @@ module Bench
 
       def start(mode, upstream, lib, around)
         file = "#{@profiles}.ports"
+        FileUtils.rm_f(file) # of another run, with --keep
         pair = Certificate.pair(:ecdsa)
         command = ["valgrind", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes",
                    "--collect-systime=usec", "--callgrind-out-file=#{@profiles}", RbConfig.ruby, "-I", lib,

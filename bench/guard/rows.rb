@@ -30,11 +30,14 @@ module Bench
       REQUESTS = 60
 
       # @param names [Array<String>] of rows
+      # @param alone [Boolean] count no others on fibers. What has run before on a server moves counts a little, by the
+      #   memory that it leaves: they can be compared with those of the same rows only
       # @param root [String] the checkout that is counted, compiled
       # @param around [String, nil] a file for the servers
       # @param folder [String] for callgrind's files
-      def initialize(names, root:, around:, folder:)
+      def initialize(names, root:, around:, folder:, alone: false)
         @names = names
+        @alone = alone
         @options = { folder: folder, lib: File.join(root, "lib"), around: around }
         @parts = Parts.new(folder: folder, root: root)
       end
@@ -43,6 +46,7 @@ module Bench
       #   Abaca was compiled
       def count
         wanted = @names | @names.filter_map { |name| ALL.fetch(name).over }
+        wanted |= fiber_rows if wanted.intersect?(fiber_rows) && !@alone
         counts = wanted.intersect?(Parts::NAMES) ? @parts.count : {}
         counts.update(on("fiber") { |server| fibers(server, wanted) }) if wanted.intersect?(fiber_rows)
         counts.update(on("thread", rest: REST) { |server| threads(server) }) if wanted.include?("thread")
@@ -68,12 +72,13 @@ module Bench
         server&.stop
       end
 
-      # All connections are there, and have had an answer, before the first row is counted.
+      # All connections are there, and have had an answer, before the first row is counted. The one from which others
+      # are differences comes last, when the boot has been forgotten.
       def fibers(server, wanted)
-        requests = { "hello" => http1(server, "/hello"), "env" => http1(server, "/hello", *MORE),
-                     "response" => http1(server, "/fields"), "stream" => http1(server, "/pieces"),
-                     "wait" => http1(server, "/wait") { server.answer_upstream },
-                     "tls" => http1(server, "/hello", tls: true), "http2" => http2(server) }.compact.slice(*wanted)
+        requests = { "env" => http1(server, "/hello", *MORE), "response" => http1(server, "/fields"),
+                     "stream" => http1(server, "/pieces"), "wait" => http1(server, "/wait") { server.answer_upstream },
+                     "tls" => http1(server, "/hello", tls: true), "http2" => http2(server),
+                     "hello" => http1(server, "/hello") }.compact.slice(*wanted)
         requests.each_value { |request| server.quiet(&request) }
         requests.transform_values { |request| server.count(&request) }
       end

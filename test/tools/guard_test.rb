@@ -33,12 +33,12 @@ class GuardTest < Minitest::Test
 
   # The guard with something added to each request.
   def guard_with(name)
-    guard("--rows", "hello", "--baseline", self.class.baseline(method(:take_baseline)), "--around",
+    guard("--rows", "hello", "--alone", "--baseline", self.class.baseline(method(:take_baseline)), "--around",
           File.join(ADDED, "#{name}.rb"))
   end
 
   def take_baseline(path)
-    said, status = guard("--rows", "hello", "--baseline", path, "--update")
+    said, status = guard("--rows", "hello", "--alone", "--baseline", path, "--update")
     assert status.success?, said
   end
 
