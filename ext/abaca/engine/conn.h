@@ -202,7 +202,7 @@ struct ab_engine {
   bool watches_peers;
   ab_notice notices[AB_NOTICES]; /* a ring */
   uint8_t notice_first;
-  atomic_uchar notice_count;
+  atomic_uchar notice_count; /* changed with the lock; the look without it is only for none */
   bool starved; /* a request could not be taken in this step, for want of room in the arena */
   char dates[AB_DATES][AB_DATE_FIELD_LEN + 1]; /* a ring: the last one of them is the present one */
   _Atomic(const char *) date;

@@ -266,5 +266,6 @@ const ab_limits *ab_engine_limits(const ab_engine *engine) {
 }
 
 const char *ab_engine_date(const ab_engine *engine) {
+  /* Acquire: partner is the store in refresh_date. */
   return atomic_load_explicit(&engine->date, memory_order_acquire);
 }

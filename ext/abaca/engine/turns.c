@@ -15,6 +15,8 @@ static void refresh_date(ab_engine *engine) {
   memcpy(date, "Date: ", 6);
   char *end = ab_write_date(date + 6, second);
   memcpy(end, "\r\n", 3);
+  /* Release: the text is seen with it. Partner: ab_engine_date. A place in the ring is written
+   * again after AB_DATES seconds. */
   atomic_store_explicit(&engine->date, date, memory_order_release);
 }
 
@@ -248,7 +250,8 @@ static ab_exchange *take_request(ab_engine *engine, const ab_request **request) 
   return exchange;
 }
 
-/* A look without the lock: what another thread adds meanwhile is taken the next time. */
+/* A look without the lock, relaxed: what another thread adds meanwhile is taken the next time, for
+ * which it wakes the poller up. */
 static bool is_quiet(const ab_engine *engine) {
   return !__atomic_load_n(&engine->hold, __ATOMIC_RELAXED) &&
          ab_list_seems_empty(&engine->events) && ab_list_seems_empty(&engine->requests);

@@ -42,7 +42,7 @@ struct ab_poller {
   pid_t owner;
   volatile uint32_t *fork_page;
 
-  atomic_uint holders;
+  atomic_uint holders; /* seq_cst: the last one frees */
 
   /* Guarded by the lock. */
   ab_poller_slot *slots;
@@ -57,8 +57,12 @@ struct ab_poller {
   bool woken; /* a wait that only asked has met a wake-up */
   bool owed;  /* a stand-in has met a wake-up */
 
-  _Atomic uint32_t batch; /* number of waits so far */
-  atomic_int wake_asked;  /* a wake-up is on its way */
+  /* Number of waits so far. Relaxed: a slot that was changed as a wait began, and has the number of
+   * the one before, counts as a stray at worst. */
+  _Atomic uint32_t batch;
+  /* A wake-up is on its way. Only exchanged, acquired and released: each waker's work is seen by
+   * whoever clears it. Partners: ab_poller_wakeup, and the wait of the back end. */
+  atomic_int wake_asked;
 
   /* The back end's. */
   int fd, wake_fd;

@@ -40,6 +40,8 @@ void ab_lead_part(ab_lead *lead, ab_participant *participant) {
 static bool take(ab_lead *lead, ab_participant *participant, bool from_anybody) {
   pthread_mutex_lock(&lead->lock);
   ab_participant *holder = atomic_load(&lead->holder);
+  /* Of loops only one has Ruby's lock, by which it sees what the others did; `reading` may become
+   * false without it. Partner: ab_participant_has_read. */
   bool free = !holder || (from_anybody && !atomic_load(&holder->pulse.reading));
   if (free && holder != participant) {
     atomic_store(&lead->holder, participant);
@@ -71,6 +73,7 @@ bool ab_lead_starves(ab_lead *lead) {
 /* From a participant that is away and does not read, to the other. */
 static bool seize(ab_lead *lead, ab_participant *from, ab_participant *to) {
   ab_participant *expected = from;
+  /* The holder before the beat, in one order. Partner: ab_lead_held. */
   if (!atomic_compare_exchange_strong(&lead->holder, &expected, to)) return false;
   bool away = atomic_load(&from->pulse.beat) & 1;
   /* A request is read from before the thread left; so a beat that was seen shows that as well. */

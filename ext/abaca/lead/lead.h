@@ -35,7 +35,8 @@ typedef struct ab_participant {
 } ab_participant;
 
 typedef struct ab_lead {
-  _Atomic(ab_participant *) holder; /* NULL: the standby */
+  /* NULL: the standby. Operations without a named order are seq_cst, as those on beats. */
+  _Atomic(ab_participant *) holder;
   const ab_lead_turns *turns;
   void *engine;
   pthread_mutex_t lock; /* held to take the lead, and by the standby while it turns */
@@ -56,6 +57,7 @@ void ab_lead_part(ab_lead *lead, ab_participant *participant);
 /* The participant's thread is there. Returns whether it leads; to be asked whenever it comes back
  * from the application, before it does anything that only the leader may do. */
 static inline bool ab_lead_held(ab_lead *lead, ab_participant *participant) {
+  /* Relaxed: its own. Then the beat before the holder, in one order. Partner: seize, in lead.c. */
   uint64_t beat = atomic_load_explicit(&participant->pulse.beat, memory_order_relaxed);
   atomic_store(&participant->pulse.beat, (beat + 1) & ~(uint64_t)1);
   return AB_LIKELY(atomic_load(&lead->holder) == participant);
@@ -64,6 +66,7 @@ static inline bool ab_lead_held(ab_lead *lead, ab_participant *participant) {
 /* The same without coming back, for a write within a turn or beside it. Under the engine's lock a
  * yes says that the step will be ended after this, by whatever leads then. */
 static inline bool ab_lead_is(const ab_lead *lead, const ab_participant *participant) {
+  /* Acquire: what the last holder did is seen. Partner: the stores of the holder in lead.c. */
   return atomic_load_explicit(&lead->holder, memory_order_acquire) == participant;
 }
 
@@ -77,6 +80,7 @@ bool ab_lead_claim(ab_lead *lead, ab_participant *participant) AB_WARN_UNUSED;
 /* For threads of a pool, under the pool's lock; they have not joined, and the next holder ends the
  * step itself. Gives the lead to `to`; NULL: to the standby, until the next call. */
 static inline void ab_lead_pass(ab_lead *lead, ab_participant *to) {
+  /* What the last holder did in the engine is seen with it. Partner: ab_lead_held. */
   atomic_store(&lead->holder, to);
 }
 /* Takes the lead from `from` if that is away and does not read: then it is to be passed on. Returns
@@ -88,12 +92,14 @@ bool ab_lead_starves(ab_lead *lead);
 
 /* The participant's thread leaves with a request that is still where the engine has it. */
 static inline void ab_participant_read(ab_participant *participant) {
-  /* Seen by a thread that sees the beat. */
+  /* Relaxed: seen by a thread that sees the beat. Partner: seize, and take. */
   atomic_store_explicit(&participant->pulse.reading, true, memory_order_relaxed);
   ab_pulse_leave(&participant->pulse);
 }
 /* It needs the engine's memory no more. Idempotent. */
 static inline void ab_participant_has_read(ab_participant *participant) {
+  /* Release: whoever takes the lead then has the engine's memory as it was left. Partner: as above.
+   */
   atomic_store_explicit(&participant->pulse.reading, false, memory_order_release);
 }
 

@@ -29,6 +29,7 @@ void ab_bell_ring(ab_bell *bell) {
 }
 
 void ab_bell_wake(ab_bell *bell) {
+  /* Of several that leave one rings. Partner: the stores in ab_bell_sleep and wait_for_bell. */
   if (atomic_exchange(&bell->asleep, false)) ab_bell_ring(bell);
 }
 
@@ -47,12 +48,13 @@ static void wait_for_bell(ab_bell *bell, int fd, ab_nsec timeout) {
     until = &ts;
   }
   ppoll(fds, fd >= 0 ? 2 : 1, until, NULL);
+  /* Before the next look at beats: who leaves later and does not ring is seen by that. */
   atomic_store(&bell->asleep, false);
   if (fds[0].revents) ab_bell_hush(bell);
 }
 
 void ab_bell_sleep(ab_bell *bell, int fd, ab_nsec most, bool (*away)(void *ctx), void *ctx) {
-  /* A thread that left before it could see that we sleep is seen here. */
+  /* A thread that left before it could see that we sleep is seen here. Partner: ab_pulse_leave. */
   atomic_store(&bell->asleep, true);
   wait_for_bell(bell, fd, away(ctx) ? 0 : most);
 }

@@ -7,8 +7,9 @@
 
 #include "base/base.h"
 
+/* Operations without a named order are seq_cst. */
 typedef struct ab_bell {
-  _Atomic bool asleep; /* a thread that goes away has to ring */
+  _Atomic bool asleep; /* a thread that goes away has to ring; partner: the beat */
   int fd;              /* readable when it was rung */
 } ab_bell;
 
@@ -30,19 +31,22 @@ void ab_bell_sleep(ab_bell *bell, int fd, ab_nsec most, bool (*away)(void *ctx),
 
 typedef struct ab_pulse {
   _Atomic uint64_t beat; /* odd while it is away; a new number for each time */
-  _Atomic bool starved;  /* it is away because it waits for the interpreter's lock */
-  _Atomic bool reading;  /* it has taken something that is not its own yet: no time for others */
-  ab_bell *bell;         /* of the watcher; NULL: there is none */
+  /* Stored before the beat, and loaded after it. Partner: ab_pulse_waits, and the lead's seize. */
+  _Atomic bool starved; /* it is away because it waits for the interpreter's lock */
+  _Atomic bool reading; /* it has taken something that is not its own yet: no time for others */
+  ab_bell *bell;        /* of the watcher; NULL: there is none */
 } ab_pulse;
 
 /* The thread goes away, or on to something else there. */
 static inline void ab_pulse_leave(ab_pulse *pulse) {
+  /* Relaxed: its own, as in all that follows. */
   uint64_t beat = atomic_load_explicit(&pulse->beat, memory_order_relaxed);
-  if (!pulse->bell) {
+  if (!pulse->bell) { /* relaxed: nobody looks at it */
     atomic_store_explicit(&pulse->beat, (beat + 1) | 1, memory_order_relaxed);
     return;
   }
-  /* In one order with `asleep`: either we see that the watcher sleeps, or it sees us leave. */
+  /* In one order with `asleep`: either we see that the watcher sleeps, or it sees us leave. Who
+   * sees us leave sees what we did before. Partner: ab_bell_sleep, and the looks of watchers. */
   atomic_store(&pulse->beat, (beat + 1) | 1);
   if (AB_UNLIKELY(atomic_load(&pulse->bell->asleep))) ab_bell_wake(pulse->bell);
 }
@@ -56,18 +60,20 @@ static inline bool ab_pulse_waits(const ab_pulse *pulse) {
 /* It is there again. Idempotent. */
 static inline void ab_pulse_return(ab_pulse *pulse) {
   uint64_t beat = atomic_load_explicit(&pulse->beat, memory_order_relaxed);
+  /* Release: who sees it there sees it fed. Partner: the looks of watchers. Whether it still leads,
+   * ab_lead_held asks, with a store of its own. */
   atomic_store_explicit(&pulse->beat, (beat + 1) & ~(uint64_t)1, memory_order_release);
 }
 
 /* The thread goes where it may have to wait for the interpreter's lock, or lose it on the way. */
 static inline void ab_pulse_starve(ab_pulse *pulse) {
-  atomic_store_explicit(&pulse->starved, true, memory_order_relaxed);
+  atomic_store_explicit(&pulse->starved, true, memory_order_relaxed); /* the beat releases it */
   ab_pulse_leave(pulse);
 }
 
 /* It is there, with the lock. Idempotent. */
 static inline void ab_pulse_feed(ab_pulse *pulse) {
-  atomic_store_explicit(&pulse->starved, false, memory_order_relaxed);
+  atomic_store_explicit(&pulse->starved, false, memory_order_relaxed); /* as above */
   ab_pulse_return(pulse);
 }
 

@@ -39,6 +39,7 @@ struct ab_standby {
   ab_standby_calls calls;
   void *ctx;
   ab_watcher watcher;
+  /* Both seq_cst: who puts off stores the one and loads the other, begin_to_wait the other way. */
   _Atomic bool put_off; /* output was, since it last looked */
   _Atomic bool waits;   /* for it to leave, and need not be told of more */
   ab_nsec flush_at;     /* until then */
@@ -104,6 +105,7 @@ static void look_at_starved(ab_standby *standby, const ab_participant *participa
 }
 
 static void look_at(ab_standby *standby, ab_participant *participant, ab_nsec now, sight *sight) {
+  /* Before what else the pulse says, which was stored before it. Partner: ab_pulse_leave. */
   uint64_t beat = atomic_load(&participant->pulse.beat);
   if (beat != participant->beat) {
     stall_ended(standby, participant, now);
@@ -215,6 +217,8 @@ static ab_nsec turn(ab_standby *standby, ab_nsec now, sight *sight) {
 /* --- output that was put off --- */
 
 void ab_standby_soon(ab_standby *standby) {
+  /* Relaxed: the output is in the engine, under its lock. If this is out of date, the flush that
+   * follows each exchange of it comes after that, and sends it too. */
   if (atomic_load_explicit(&standby->put_off, memory_order_relaxed)) return;
   atomic_store(&standby->put_off, true);
   if (!atomic_load(&standby->waits)) ab_bell_ring(&standby->watcher.bell);
@@ -233,6 +237,7 @@ static ab_nsec wait_for(ab_standby *standby, uint64_t beat, ab_nsec now) {
   return HASTE;
 }
 
+/* Partner: ab_standby_soon. */
 static bool begin_to_wait(ab_standby *standby) {
   bool put_off = atomic_exchange(&standby->put_off, false);
   if (put_off) standby->looks = LATE_LOOKS;

@@ -19,8 +19,8 @@ typedef struct ab_watcher_calls {
 typedef struct ab_watcher {
   ab_bell bell; /* that of the pulses */
   pthread_t thread;
-  _Atomic bool stopping;
-  ab_nsec nap; /* it sleeps for no longer; a look may change that */
+  _Atomic bool stopping; /* stored, then the bell is rung: the kernel orders both */
+  ab_nsec nap;           /* it sleeps for no longer; a look may change that */
   const ab_watcher_calls *calls;
   void *ctx;
 } ab_watcher;

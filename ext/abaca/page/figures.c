@@ -1,6 +1,7 @@
 #include "page/figures.h"
 
-/* Relaxed: a figure tells of itself only. Its partner is the engine's plain store of the word. */
+/* Relaxed: a figure tells of itself only. Its partner is the engine's plain store of an aligned
+ * word that is no constant, which no compiler of ours tears. */
 #define LOAD(name, offset, bytes) to.name = __atomic_load_n(&from->name, __ATOMIC_RELAXED);
 #define ADD(name, offset, bytes)  sum->name += one->name;
 #define TAKE(name, offset, bytes) figures->name -= before->name;

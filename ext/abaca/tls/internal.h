@@ -107,7 +107,7 @@ BIO_METHOD *ab__tls_wire_method(void);
 
 struct ab_tls_context {
   ab_mem mem;
-  atomic_uint holders;
+  atomic_uint holders; /* taken relaxed by who holds it already; let go acquired and released */
   ab__tls_identity *identities;
   size_t identity_count;
   ab__tls_names names;

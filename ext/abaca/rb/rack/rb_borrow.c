@@ -25,7 +25,9 @@ void ab_borrow_release(void *ctx, void *owner) {
   ab_rack *rack = ctx;
   ab_borrow *borrow = owner;
   borrow->next = rack->released;
-  __atomic_store_n(&rack->released, borrow, __ATOMIC_RELAXED); /* looked at without the lock */
+  /* Relaxed: with the engine's lock, which orders the list; the look at it in rb_borrow.h has none.
+   */
+  __atomic_store_n(&rack->released, borrow, __ATOMIC_RELAXED);
 }
 
 void ab_borrow_reap(ab_rack *rack) {

@@ -26,11 +26,13 @@ typedef struct ab_driver {
   bool attached;       /* its thread is known: rb_clock_events.c */
   bool late;           /* requests are left to the next turn: what has begun goes first */
   bool dispatching;    /* events are being consumed: a fiber that is done may take the next */
-  /* The beat in which the standby wants to know where the thread is, or 0; the last one known. */
+  /* The beat in which the standby wants to know where the thread is, or 0; the last one known. What
+   * belongs to a question is stored before its beat, and loaded after it: all seq_cst. Partners:
+   * report, and tell. */
   _Atomic uint64_t asked, told;
   _Atomic ab_nsec asked_at, asked_since; /* when, and since when the thread was away */
   /* rb_stall_samples.c: the beat of which the standby wants a sample, or 0, and from when on its
-   * time counts; the last one of which there is one, and when that was taken. */
+   * time counts; the last one of which there is one, and when that was taken. Ordered as above. */
   _Atomic uint64_t sample;
   _Atomic ab_nsec sample_from;
   uint64_t sampled;
@@ -65,6 +67,7 @@ typedef struct ab_slow_kind {
 
 typedef struct ab_slow {
   ab_slow_kind fibers, threads;
+  /* Each says nothing of others: looked at without Ruby's lock, and looked at again with it. */
   _Atomic bool crowded; /* there are more than can be aside */
   _Atomic ab_nsec looked;
   uint64_t closed; /* clients, so far */
@@ -94,6 +97,7 @@ typedef struct ab_stall_samples {
 /* rb_stalls.c: what is done about fibers that keep their loop, and threads that keep the GVL. */
 typedef struct ab_stalls {
   ab_standby_options options;
+  /* Set before the job is triggered, and taken in it, by an exchange. */
   _Atomic bool nudge;  /* the thread that has the GVL is to pass it on, until one of ours has it */
   _Atomic bool rotate; /* ... to the next one, whichever that is */
   VALUE holder;        /* the thread that had the GVL at the last look; it may be no more */
@@ -121,6 +125,7 @@ typedef struct ab_spares {
   ab_bell bell;         /* ... and is woken by */
   VALUE forward;        /* an exception that the main runner has to raise, or nil */
   unsigned most, count; /* 0: none */
+  /* The standby stores these in this order, and `wanted` is taken by an exchange. */
   _Atomic ab_nsec made; /* when one was last wanted that has not come yet */
   _Atomic bool making;  /* it is on its way */
   _Atomic bool wanted;  /* the thread of one has to be made */

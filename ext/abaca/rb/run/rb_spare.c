@@ -20,9 +20,11 @@ typedef struct ab_spare {
   ab_driver driver;
   ab_list link; /* in spares->loops */
   VALUE scheduler, pool;
-  ab_watch engine;     /* the engine's poller, in the spare's own, while it leads */
-  _Atomic bool called; /* it is to claim the lead, and has not tried yet */
-  bool over;           /* its loop has ended */
+  ab_watch engine; /* the engine's poller, in the spare's own, while it leads */
+  /* It is to claim the lead, and has not tried yet. Stored, then its poller is woken, which brings
+   * the store. Partner: spare_turn. */
+  _Atomic bool called;
+  bool over; /* its loop has ended */
 } ab_spare;
 
 static ab_spare *spare_of(ab_participant *participant) {
@@ -380,6 +382,7 @@ void ab_spares_each(ab_run *run, void (*fn)(ab_driver *driver)) {
 }
 
 static bool is_away(const ab_driver *driver) {
+  /* Relaxed: a guess, which may be wrong a moment later. */
   return atomic_load_explicit(&driver->runner.participant.pulse.beat, memory_order_relaxed) & 1;
 }
 

@@ -147,8 +147,10 @@ static bool pass(void *ctx, ab_participant *leader, bool again) {
 static bool wanted(void *ctx) {
   const ab_run *run = ctx;
   ab_nsec due = ab_earlier(run->rack.overdue, run->threads_deadline);
-  return (run->ending.stop_requested && !run->rack.draining) ||
-         (run->ending.halt_requested && !run->ending.forced) ||
+  /* Relaxed: without Ruby's lock. If one is out of date, a spare is called for nothing, once. */
+  bool draining = __atomic_load_n(&run->rack.draining, __ATOMIC_RELAXED);
+  bool forced = __atomic_load_n(&run->ending.forced, __ATOMIC_RELAXED);
+  return (run->ending.stop_requested && !draining) || (run->ending.halt_requested && !forced) ||
          (due && ab_clock_monotonic() >= due);
 }
 

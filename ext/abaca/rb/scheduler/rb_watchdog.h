@@ -21,6 +21,8 @@ void ab_watchdog_forget(ab_watchdog *watchdog);
 
 /* True when the fiber that runs has to make room; once for each time that it was found out. */
 static inline bool ab_watchdog_take(ab_watchdog *watchdog) {
+  /* Relaxed: the loop's own, and its thread is here. The beat that is wanted says all that counts;
+   * it is taken once. Partner: the store in look. */
   uint64_t beat = atomic_load_explicit(&watchdog->pulse.beat, memory_order_relaxed);
   return atomic_exchange(&watchdog->wanted, 0) == beat && (beat & 1) != 0;
 }
