@@ -187,12 +187,12 @@ static AB_NOINLINE void reply_any(ab_call *call, uint64_t bytes, ab_nsec now) {
   const ab_call_hooks *hooks = call->rack->hooks;
   if (call->counted || NIL_P(call->replied) || has_callbacks(call) || ab_call_gone(call)) return;
   AB_ROW_SET(call->row, status, (uint16_t)call->status);
+  AB_ROW_SET(call->row, phase, AB_ROW_ANSWERED);
   if (goes_on(call)) {
     hooks->settle(call, now);
     count(call, bytes);
     return;
   }
-  AB_ROW_SET(call->row, phase, AB_ROW_ANSWERED);
   call->runner->moment = now;
   hooks->ends(call, now);
   count(call, bytes);
