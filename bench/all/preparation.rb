@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../servers/catalog"
+require_relative "../rails/rails_gems"
 require_relative "../scheduler/targets"
 
 module Bench
@@ -33,7 +34,7 @@ module Bench
       programs = PROGRAMS.to_h { |program| [program, -> { Tools.find(program) }] }
       servers = Catalog.pick(nil, ruby: @ruby).to_h { |server| [server.name, -> { server.prepare }] }
       gems = Targets::ALL.filter_map(&:gem).to_h { |gem| [gem, -> { Gems.new(gem, ruby: @ruby, with: []).install }] }
-      { **programs, **servers, **gems }
+      { **programs, **servers, **gems, "rails" => -> { RailsGems.of(@ruby).install } }
     end
   end
 end

@@ -49,6 +49,7 @@ module Bench
       scenario("modes", seconds: [130, 8], full: "--rows c64,crowd --rounds 2", quick: "--rows crowd --only abaca"),
       scenario("ab", seconds: [60, 8], full: "--requests 20000", quick: "--only limit,abaca"),
       scenario("relay", seconds: [130, 20], full: "--rounds 2", quick: "--only abaca,node,puma"),
+      scenario("rails", seconds: [170, 25], full: "--rounds 2 --seconds 1", quick: "--only abaca --databases sqlite"),
       scenario("restarts", seconds: [100, 18], full: "--rounds 1", quick: "--only abaca"),
       scenario("upload", seconds: [80, 6], full: "--megabytes 256 --posts 1000", quick: "--only abaca"),
       scenario("streaming", seconds: [50, 6], quick: "--only abaca"),

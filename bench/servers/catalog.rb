@@ -231,7 +231,10 @@ module Bench
                       "--bind", "http://127.0.0.1:#{port}", "--config", app)
       end
 
-      def env(size:) = super.merge("CONSOLE_LEVEL" => "warn", "RACK_ENV" => "production")
+      # It would take the bundle of the folder that it is started in.
+      def env(size:)
+        super.merge("CONSOLE_LEVEL" => "warn", "RACK_ENV" => "production", "BUNDLE_GEMFILE" => "/no/Gemfile")
+      end
 
       private
 

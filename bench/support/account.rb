@@ -82,6 +82,8 @@ module Bench
     # @return [String] lines to stand below the tables
     def summary
       sights = @rows.values.flat_map(&:sights)
+      return "no turn has a figure" if sights.empty?
+
       disturbed = @rows.values.sum { |row| row.disturbed.size }
       line = "#{sights.size} turns, #{disturbed} disturbed (others had up to #{sights.map(&:others).max} of a " \
              "processor, the hypervisor up to #{sights.map(&:steal).max}); load #{@load} before, #{Witness.load} after"

@@ -12,10 +12,12 @@ module Bench
     # @param name [String] the gem
     # @param ruby [Ruby] for which it is installed
     # @param with [Array<String>] gems to install beside it
-    def initialize(name, ruby: Ruby.here, with: %w[rack])
+    # @param first [Array<String>] gems to install before it, "name:requirement", which are enough for it
+    def initialize(name, ruby: Ruby.here, with: %w[rack], first: [])
       @name = name
       @ruby = ruby
       @with = with
+      @first = first
       @home = File.join(ROOT, "tmp", "bench-gems", "#{name}-ruby#{ruby.version}")
     end
 
@@ -57,9 +59,17 @@ module Bench
 
     private
 
+    # What is to be first is installed by a command of its own, since one command takes the newest of everything.
     def run_installer
-      command = @ruby.command("-S", "gem", "install", "--no-document", "--install-dir", @home, @name, *@with)
-      Open3.popen2e(Child::CLEAN, *command, pgroup: true) do |_in, out, thread|
+      text, success = install_gems(*@first) unless @first.empty?
+      return [text, false] if success == false
+
+      install_gems(*("--minimal-deps" unless @first.empty?), @name, *@with)
+    end
+
+    def install_gems(*names)
+      command = @ruby.command("-S", "gem", "install", "--no-document", "--install-dir", @home, *names)
+      Open3.popen2e(Child::CLEAN.merge(env), *command, pgroup: true) do |_in, out, thread|
         text = Timeout.timeout(LIMIT) { out.read }
         [text, thread.value.success?]
       rescue Timeout::Error

@@ -78,6 +78,9 @@ module Bench
     # @return [String] RUBY_DESCRIPTION there
     def description = @description ||= here? ? RUBY_DESCRIPTION : output("-e", "print RUBY_DESCRIPTION")
 
+    # @return [String] the version of RubyGems there
+    def rubygems = @rubygems ||= here? ? Gem::VERSION : output("-e", "print Gem::VERSION")
+
     # @return [String] the folder to load Abaca from, compiled for this Ruby from the working tree
     # @raise [Unavailable] when it does not compile
     def abaca
