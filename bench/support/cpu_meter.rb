@@ -7,8 +7,8 @@ module Bench
   # /proc/PID/task/TID/schedstat, in nanoseconds, of every thread of a process and its descendants.
   #
   # A thread that ends takes its count with it. The meter therefore notes the threads, and when some of them have gone
-  # between two readings, it takes the processes' own times, which keep what has ended: only as exact as the kernel's
-  # ticks (10 ms).
+  # between two readings, or came and went, it takes the processes' own times, which keep what has ended: only as exact
+  # as the kernel's ticks (10 ms).
   class CpuMeter
     # `nanoseconds` on a CPU since the start; `lost` is true when a thread or process ended in between.
     Reading = Struct.new(:nanoseconds, :lost, keyword_init: true)
@@ -17,6 +17,10 @@ module Bench
     def initialize(pid)
       @pid = pid
     end
+
+    # By so many ticks a process's own time may differ, since its parts are rounded.
+    ROUNDED = 4
+    private_constant :ROUNDED
 
     # Remembers what every thread has used so far.
     def start
@@ -29,8 +33,9 @@ module Bench
     def stop
       after = by_thread
       used = after.sum { |thread, nanoseconds| nanoseconds - @before.fetch(thread, 0) }
-      lost = !(@before.keys - after.keys).empty?
-      Reading.new(nanoseconds: lost ? [used, by_process].max : used, lost: lost)
+      kept = by_process
+      lost = !(@before.keys - after.keys).empty? || kept > used + (ROUNDED * tick)
+      Reading.new(nanoseconds: lost ? [used, kept].max : used, lost: lost)
     end
 
     # Time of processes, of their threads that have ended too, and of their children that have ended, in ticks.
@@ -56,9 +61,10 @@ module Bench
 
     private
 
-    def by_process
-      (self.class.ticks(self.class.family(@pid)) - @ticks) * (1_000_000_000 / Etc.sysconf(Etc::SC_CLK_TCK))
-    end
+    def by_process = (self.class.ticks(self.class.family(@pid)) - @ticks) * tick
+
+    # In nanoseconds.
+    def tick = 1_000_000_000 / Etc.sysconf(Etc::SC_CLK_TCK)
 
     def by_thread
       paths = self.class.family(@pid).flat_map { |pid| Dir.glob("/proc/#{pid}/task/*/schedstat") }

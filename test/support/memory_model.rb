@@ -5,8 +5,8 @@
 # Stores reach all other threads at once, as arm64 has it. Conditions order nothing: a load may be done before it is
 # known whether it counts. A swap is one access; where a processor may tear it, it is written as a load and a store.
 class MemoryModel
-  # One access: `kind` is :load, :store, :swap (both in one) or :fence; `order` :relaxed, :acquire, :release, :acq_rel or
-  # :seq_cst. `value` may be a proc that is called with the thread's registers, those of `uses` at least.
+  # One access: `kind` is :load, :store, :swap (both in one) or :fence; `order` :relaxed, :acquire, :release, :acq_rel
+  # or :seq_cst. `value` may be a proc that is called with the thread's registers, those of `uses` at least.
   Step = Struct.new(:kind, :place, :value, :order, :into, :uses, keyword_init: true) do
     def reads? = %i[load swap].include?(kind)
     def writes? = %i[store swap].include?(kind)
@@ -54,7 +54,7 @@ class MemoryModel
 
         less = step.kind == :fence ? [] : [step.dup.tap { |weak| weak.order = :relaxed }]
         changed = threads.dup
-        changed[thread] = steps[0...i] + less + steps[i + 1..]
+        changed[thread] = steps[0...i] + less + steps[(i + 1)..]
         ["#{step.order} of #{step.kind} #{step.place} in thread #{thread}", new(changed, memory)]
       end
     end
@@ -76,7 +76,7 @@ class MemoryModel
     return true if other.uses.include?(one.into) && one.into
     return true if one.order == :seq_cst && other.order == :seq_cst
 
-    steps[first + 1...second].any? { |fence| fence.kind == :fence && fenced?(one, fence, other) }
+    steps[(first + 1)...second].any? { |fence| fence.kind == :fence && fenced?(one, fence, other) }
   end
 
   def fenced?(one, fence, other)
@@ -93,7 +93,7 @@ class MemoryModel
     moved = false
     @threads.each_index do |thread|
       @threads[thread].each_index do |i|
-        next if done[thread][i] == 1 || (@before[thread][i] & ~done[thread]).positive?
+        next if done[thread][i] == 1 || @before[thread][i].anybits?(~done[thread])
 
         moved = true
         later = done.dup
