@@ -13,7 +13,7 @@ Gem::Specification.new do |spec|
   spec.homepage = "https://github.com/abaca-server/abaca"
   spec.required_ruby_version = ">= 3.1"
 
-  spec.files = Dir["lib/**/*.rb", "lib/abaca/dashboard/*.{html,css,js}",
+  spec.files = Dir["lib/**/*.{rb,html,css,js}",
                    "ext/**/*.{c,h,rb,md}", "exe/*", "sig/**/*.rbs", "docs/**/*.md",
                    "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"]
   spec.bindir = "exe"

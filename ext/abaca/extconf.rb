@@ -11,7 +11,35 @@
 # ABACA_SANITIZE and ABACA_DEBUG define AB_POISON: code that still uses a finished exchange fails.
 require "etc"
 require "io/console"
+require "rbconfig"
+
+# What is missing where the gem is installed, in one line each: mkmf's own messages are a page.
+def need(what, package)
+  $makefile_created = true # or mkmf adds that page at the end
+  abort "abaca: #{what} (Debian: apt-get install #{package})"
+end
+
+def command?(words)
+  name = words.to_s.split.first.to_s
+  return File.executable?(name) if name.include?("/")
+
+  ENV.fetch("PATH", "").split(File::PATH_SEPARATOR).any? { |folder| File.executable?(File.join(folder, name)) }
+end
+
+compiler = ENV.fetch("CC", RbConfig::CONFIG["CC"])
+need("a C compiler is needed; #{compiler} is not there", "build-essential") unless command?(compiler)
+need("make is needed", "build-essential") unless command?(ENV.fetch("MAKE", "make"))
+unless File.exist?(File.join(RbConfig::CONFIG["rubyhdrdir"].to_s, "ruby.h"))
+  need("the headers of this Ruby are needed; ruby.h is not there", "ruby-dev")
+end
 require "mkmf"
+
+def links?
+  try_link("#include <stdlib.h>\nint main(void) { return EXIT_SUCCESS; }")
+rescue RuntimeError
+  false
+end
+need("#{compiler} makes no program; mkmf.log says why: the C library's headers are needed", "libc6-dev") unless links?
 
 abort "abaca: Linux is needed (epoll); #{RUBY_PLATFORM} has no back end yet" unless have_header("sys/epoll.h")
 
