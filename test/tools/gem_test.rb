@@ -54,8 +54,8 @@ class GemTest < Minitest::Test
   def install(gem, home)
     environment = CLEAN.merge("GEM_HOME" => home, "GEM_PATH" => [home, *Gem.path].join(":"), "MAKEFLAGS" => nil,
                               "ABACA_DEBUG" => "1")
-    Open3.capture2e(environment, RbConfig.ruby, "-S", "gem", "install", "--local", "--no-document", "--ignore-dependencies",
-                    "--install-dir", home, "--bindir", File.join(home, "bin"), gem, chdir: File.dirname(gem))
+    options = ["--local", "--no-document", "--ignore-dependencies", "--install-dir", home, "--bindir", "#{home}/bin"]
+    Open3.capture2e(environment, RbConfig.ruby, "-S", "gem", "install", *options, gem, chdir: File.dirname(gem))
   end
 
   def served_by(command, home, folder)
