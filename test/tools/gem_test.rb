@@ -41,7 +41,6 @@ class GemTest < Minitest::Test
   end
 
   def test_it_installs_and_serves
-    skip "a second Ruby has compiled the same already" if ENV["BRIEF"] == "1"
     Dir.mktmpdir do |folder|
       home = File.join(folder, "home")
       output, status = install(build(folder), home)
@@ -49,6 +48,9 @@ class GemTest < Minitest::Test
       assert_equal "hello", served_by(File.join(home, "bin/abaca"), home, folder)
     end
   end
+
+  # All of the native part is compiled, on a machine that has other tests to run.
+  def deadline_seconds = 4 * super
 
   # Rack is this Ruby's own, so that nothing is fetched. Without optimisation it compiles in half the time.
   def install(gem, home)
