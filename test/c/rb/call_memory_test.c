@@ -6,6 +6,13 @@
 #include "check.h"
 #include "rb/rack/rb_call_memory.c"
 
+static unsigned given;
+
+void ab_sight_give_row(ab_sight *sight AB_UNUSED, ab_call *call) {
+  if (call->own_row) given++;
+  call->own_row = NULL;
+}
+
 static jmp_buf bug;
 
 void rb_bug(const char *format AB_UNUSED, ...) {
@@ -68,6 +75,36 @@ CHECK_CASE(its_mark_does_not_find_the_next_one) {
   }
   ab_call_give_back(&rack, call);
   ab_call_free_spares(&rack);
+}
+
+CHECK_CASE(a_call_keeps_its_row_until_its_memory_goes) {
+  ab_row row;
+  ab_sight sight = {.rows.count = 1};
+  rack.sight = &sight;
+  given = 0;
+  ab_list_init(&rack.spare_calls);
+  ab_call *call = take();
+  call->own_row = &row;
+  ab_call_give_back(&rack, call);
+  CHECK_INT(0, given);
+  CHECK(take() == call && call->own_row == &row);
+  ab_call_give_back(&rack, call);
+  ab_call_free_spares(&rack);
+  CHECK_INT(1, given);
+  rack.sight = NULL;
+}
+
+CHECK_CASE(a_call_without_a_row_makes_room_for_one_that_has) {
+  ab_sight sight = {.rows.count = 1};
+  rack.sight = &sight;
+  ab_list_init(&rack.spare_calls);
+  ab_call_give_back(&rack, take());
+  CHECK_INT(0, rack.spare_count);
+  sight.rows.count = 0; /* nothing is shown: then it is as good as any */
+  ab_call_give_back(&rack, take());
+  CHECK_INT(1, rack.spare_count);
+  ab_call_free_spares(&rack);
+  rack.sight = NULL;
 }
 
 CHECK_MAIN()
