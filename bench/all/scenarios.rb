@@ -74,7 +74,6 @@ module Bench
       "databases" => "installs three databases; `rails` has two of them",
       "guard" => "counts without a clock: bin/bench guard",
       "handshakes" => "a load of `servers` has the price of handshakes; this is what others notice",
-      "instructions" => "counts without a clock, under valgrind",
       "looks" => "compares Abaca with itself while somebody looks",
       "report" => "shows what this has measured",
       "slow_clients" => "takes a minute for each of fifteen cells, of Abaca alone",

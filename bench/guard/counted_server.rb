@@ -14,6 +14,7 @@ module Bench
       # Times that so many are counted; the least of each figure remains, since accidents only add: a heartbeat, a
       # connection of others that is accepted, a standby that had fallen asleep.
       SEGMENTS = 3
+      MARKS = 9 # times that two marks without a request are counted
       WARM_UP = 100
       BOOT = 120 # seconds; valgrind is slow
       STILL = 30 # seconds until all threads sleep
@@ -21,7 +22,7 @@ module Bench
       # No brk while it counts.
       ENVIRONMENT = { "MALLOC_TOP_PAD_" => "67108864" }.freeze
 
-      # @param mode [String] "fiber" or "thread"
+      # @param mode [String] "fiber" or "thread"; "fiber_bare" and "thread_bare" have no page
       # @param folder [String] for callgrind's files
       # @param lib [String] the folder to load Abaca from
       # @param around [String, nil] a file that adds something to the request path (see server.rb)
@@ -48,7 +49,10 @@ module Bench
         @marked ||= segment { nil } # for the first time, which allocates more
         mark("/collect")
         WARM_UP.times { quiet(&request) }
-        (least { requests.times { quiet(&request) } } - least { nil }).share(requests)
+        count = least(SEGMENTS) { requests.times { quiet(&request) } } - least(MARKS) { nil }
+        raise Failed, "the machine is too busy: marks alone cost more than requests" if count.instructions.negative?
+
+        count.share(requests)
       end
 
       # Answers the app, once it waits for that.
@@ -92,7 +96,7 @@ module Bench
         @ports = JSON.parse(File.read(file), symbolize_names: true)
       end
 
-      def least(&) = Counts.least(Array.new(SEGMENTS) { segment(&) })
+      def least(times, &) = Counts.least(Array.new(times) { segment(&) })
 
       # What the thread that runs requests does between two marks. The file before is what came before.
       def segment

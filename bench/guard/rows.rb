@@ -7,8 +7,8 @@ module Bench
   class Guard
     # What is counted: a row each.
     class Rows
-      # What a row shows, and for one that is the difference to another, to which.
-      Row = Struct.new(:text, :over, keyword_init: true)
+      # What a row shows. One that is a difference says of what, where that is not its own count, and to what.
+      Row = Struct.new(:text, :of, :over, keyword_init: true)
       ALL = {
         "parser" => Row.new(text: "the head of a browser's request is parsed"),
         "outbox" => Row.new(text: "a head is copied, a body borrowed, both are sent"),
@@ -19,8 +19,14 @@ module Bench
         "wait" => Row.new(text: "the app asks another server and waits once", over: "hello"),
         "tls" => Row.new(text: "two records of TLS, one each way", over: "hello"),
         "http2" => Row.new(text: "a request of HTTP/2 on a fiber"),
-        "thread" => Row.new(text: "a request on a thread")
+        "thread" => Row.new(text: "a request on a thread"),
+        "page" => Row.new(text: "what is shown of a request: counters, clock and row", of: "hello", over: "bare"),
+        "thread_page" => Row.new(text: "the same on a thread", of: "thread", over: "thread_bare")
       }.freeze
+      # Those of one server, in this order.
+      FIBERS = %w[hello env response stream wait tls http2].freeze
+      # Requests of a server without a page, from which only differences are taken: of which server.
+      BARE = { "bare" => "hello", "thread_bare" => "thread" }.freeze
       MORE = ["Accept-Language: en-GB,en;q=0.7", "Accept-Encoding: gzip, deflate, br", "X-Forwarded-Proto: http",
               "Referer: http://www.example.test/articles", "Cookie: session=0123456789abcdef; theme=dark",
               "Upgrade-Insecure-Requests: 1"].freeze
@@ -45,23 +51,31 @@ module Bench
       # @return [Hash{String => Counts}] in the order of ALL; without those for which a library was not there when
       #   Abaca was compiled
       def count
-        wanted = @names | @names.filter_map { |name| ALL.fetch(name).over }
-        wanted |= fiber_rows if wanted.intersect?(fiber_rows) && !@alone
+        wanted = @names | @names.flat_map { |name| ALL.fetch(name).to_h.values_at(:of, :over).compact }
+        wanted |= FIBERS if wanted.intersect?(FIBERS) && !@alone
         counts = wanted.intersect?(Parts::NAMES) ? @parts.count : {}
-        counts.update(on("fiber") { |server| fibers(server, wanted) }) if wanted.intersect?(fiber_rows)
+        counts.update(on("fiber") { |server| fibers(server, wanted) }) if wanted.intersect?(FIBERS)
         counts.update(on("thread", rest: REST) { |server| threads(server) }) if wanted.include?("thread")
-        result(counts)
+        result(counts.merge(bare(wanted)))
       end
 
       private
 
-      def fiber_rows = ALL.keys - Parts::NAMES - ["thread"]
+      # Counted as where there is a page, with the same rows before.
+      def bare(wanted)
+        counts = {}
+        counts["bare"] = on("fiber_bare") { |server| fibers(server, wanted) }["hello"] if wanted.include?("bare")
+        if wanted.include?("thread_bare")
+          counts["thread_bare"] = on("thread_bare", rest: REST) { |server| threads(server) }["thread"]
+        end
+        counts
+      end
 
       def result(counts)
-        names = ALL.keys & @names & counts.keys
-        names.to_h do |name|
-          over = ALL.fetch(name).over
-          [name, over ? counts.fetch(name) - counts.fetch(over) : counts.fetch(name)]
+        rows = ALL.slice(*@names).select { |name, row| counts.key?(row.of || name) }
+        rows.to_h do |name, row|
+          count = counts.fetch(row.of || name)
+          [name, row.over ? count - counts.fetch(row.over) : count]
         end
       end
 

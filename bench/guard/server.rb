@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
 # The server that the guard counts: `ruby server.rb MODE UPSTREAM PORTS CERT KEY [AROUND]`, with counted.c loaded
-# before. It writes its ports as JSON to the file PORTS. UPSTREAM is the port that the app asks when it waits. AROUND is
-# a file with a lambda that gets the app and returns another: what a test adds to the request path.
+# before. MODE is fiber or thread, with _bare behind it without a page. It writes its ports as JSON to the file PORTS.
+# UPSTREAM is the port that the app asks when it waits. AROUND is a file with a lambda that gets the app and returns
+# another: what a test adds to the request path.
 require "fiddle"
 require "json"
 require "socket"
@@ -76,7 +77,8 @@ end
 mode, upstream, ports, cert, key, around = ARGV
 app = Guard::App.new(Integer(upstream))
 app = eval(File.read(around), binding, around).call(app) if around # rubocop:disable Security/Eval -- a test's own file
-slot = Abaca::Page.create(slots: 1)[0].claim
+mode, bare = mode.split("_")
+slot = Abaca::Page.create(slots: 1)[0].claim unless bare
 threads = mode == "thread" ? { threads: 1 } : {}
 # Under valgrind everything is slow: nobody shall find a stall, and report it.
 server = Abaca::Server.new(app, slot:, environment: "production", stall_after: 10_000, stall_report: 0,

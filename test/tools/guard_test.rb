@@ -70,10 +70,10 @@ class GuardTest < Minitest::Test
   end
 
   def test_on_fibers_nothing_costs_more_than_the_baseline_says
-    assert_no_more("parser", "outbox", "hello", "env", "response", "stream", "wait", "tls", "http2")
+    assert_no_more("parser", "outbox", "hello", "env", "response", "stream", "wait", "tls", "http2", "page")
   end
 
-  def test_on_threads_nothing_costs_more_than_the_baseline_says = assert_no_more("thread")
+  def test_on_threads_nothing_costs_more_than_the_baseline_says = assert_no_more("thread", "thread_page")
 
   def test_nothing_more_passes
     said, status = guard_with("nothing")
