@@ -20,13 +20,8 @@ module Bench
         @rounds = [own.rounds.size, other.rounds.size].min
       end
 
-      # A ratio is stated if its rounds differ less among each other than it differs from one. Both are measured as
-      # factors: from 0.5 to 1 is as far as from 1 to 2.
-      def stated?
-        return false unless value&.positive? && low&.positive? && (@exact || @rounds > 1)
-
-        (Math.log(high) - Math.log(low)).abs <= Math.log(value).abs
-      end
+      # @return [Boolean] whether it is known, as Bench::Ratio has it
+      def stated? = (@exact || @rounds > 1) && [value, low, high].all? && Bench::Ratio.told?(value, low, high)
 
       # @return [Boolean] whether there is one round, which says nothing of the spread
       def alone? = !@exact && @rounds < 2

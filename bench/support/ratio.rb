@@ -4,6 +4,16 @@ module Bench
   # How many times as much one has needed as another, by the rounds in which both had their turns. It is told only where
   # it is known: the rounds must differ less among themselves than the two do.
   class Ratio
+    # Both are measured as factors: from 0.5 to 1 is as far as from 1 to 2.
+    #
+    # @param value [Numeric] a ratio
+    # @param low [Numeric] the least of the rounds
+    # @param high [Numeric] the greatest of them
+    # @return [Boolean] whether the rounds differ less among themselves than the ratio differs from one
+    def self.told?(value, low, high)
+      value.positive? && low.positive? && Math.log(high) - Math.log(low) <= Math.log(value).abs
+    end
+
     # @return [Array<Float>] one of each round
     attr_reader :rounds
 
@@ -17,11 +27,8 @@ module Bench
     # @return [Float, nil] the median
     def median = Statistics.median(rounds)
 
-    # @return [Float, nil] from the lowest to the highest
-    def spread = Statistics.spread(rounds)
-
-    # @return [Boolean] whether the spread is smaller than the difference. One round has no spread that is known.
-    def told? = !spread.nil? && spread < (median - 1).abs
+    # @return [Boolean] whether it is known. One round has no spread that is.
+    def told? = rounds.size > 1 && self.class.told?(median, *rounds.minmax)
 
     # @return [Float, nil] the median, if it may be told
     def value = (median if told?)
