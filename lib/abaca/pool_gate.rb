@@ -154,17 +154,17 @@ module Abaca
     def figures
       size = @pool.public_send(@size)
       here = @lock.synchronize { forked? ? 0 : @line.size + @inside }
-      { id: @id, pool: name, size:, **in_use(size), waiting: [here, waiting_inside].max }
+      { id: @id, pool: name, size:, **in_use, waiting: [here, waiting_inside].max }
     end
 
     private
 
     # From now on, checkouts are counted there. Returns the pool's number, or nil: they are not.
     def count_in(table)
-      number = table&.number(name)
       @usage = NOTHING
-      @table = table
-      @number = number
+      @number = table&.number(name)
+      @table = table # the last: who finds it takes the number
+      @number
     end
 
     # Asked on a thread that must not wait. What an app has made of its pool may raise.
@@ -177,7 +177,7 @@ module Abaca
 
     def name = [@kind&.title(@pool) || @pool.class.name].flatten.compact.join(" ")
 
-    def in_use(_size)
+    def in_use
       return @pool.stat.slice(:busy, :idle, :dead) if @pool.respond_to?(:stat)
 
       used, idle = @kind&.usage(@pool)
