@@ -81,12 +81,12 @@ class BenchAllTest < Minitest::Test
   def test_a_run_goes_on_after_a_failure
     Dir.mktmpdir do |folder|
       scenarios, table, good = outcome(
-        fake("dies", "abort 'bench: no wrk'"), fake("hangs", "sleep", seconds: 1),
+        fake("hangs", "sleep", seconds: 1), fake("dies", "abort 'bench: no wrk'"),
         fake("silent", "puts 'nothing'"), fake("works", writes(folder, { "abaca" => nil, "peer" => "does not start" }))
       )
       assert_equal %w[failed failed failed ran], scenarios.map { |one| one[:state] }
-      assert_match(/no wrk/, scenarios[0][:reason])
-      assert_match(/stopped after 1 s/, scenarios[1][:reason])
+      assert_match(/stopped after 1 s/, scenarios[0][:reason])
+      assert_match(/no wrk/, scenarios[1][:reason])
       assert_equal({ "x: peer" => "does not start" }, scenarios[3][:absent])
       assert_equal [4, 2], scenarios[3].values_at(:turns, :disturbed)
       assert_includes table, "test-works: x: peer: does not start"
@@ -118,6 +118,17 @@ class BenchAllTest < Minitest::Test
   def test_what_cannot_run_on_another_ruby_is_left_out
     scenarios, = outcome(fake("bundled", "abort", why: "has a bundle"), ruby: "3.4")
     assert_equal [["left out", "has a bundle"]], scenarios.map { |one| one.values_at(:state, :reason) }
+  end
+
+  def test_what_one_leaves_is_for_the_next
+    Dir.mktmpdir do |folder|
+      slow = fake("slow", "sleep 2; #{writes(folder, { "abaca" => nil })}", seconds: 1)
+      states = outcome(slow, fake("brief", "abort", seconds: 10), slow).first.map { |one| one[:state] }
+      assert_equal %w[failed failed ran], states
+      stopped = outcome(fake("brief", "abort", seconds: 3), fake("hangs", "sleep", seconds: 1), slow).first
+      assert_match(/stopped after [34] s/, stopped[1][:reason])
+      assert_match(/stopped after 1 s/, stopped[2][:reason])
+    end
   end
 
   def test_the_time_of_all_is_limited
