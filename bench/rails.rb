@@ -77,7 +77,7 @@ module Bench
     private
 
     def measure_database(name, kind)
-      env = { "GEM_PATH" => @gems.env["GEM_PATH"], "RAILS_ENV" => "production", "RACK_ENV" => "production" }
+      env = @gems.production
       store = kind.new(env)
       store.start
       env["DATABASE_URL"] = store.url

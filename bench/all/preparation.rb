@@ -8,7 +8,7 @@ module Bench
   # What scenarios would otherwise install and compile within their time: programs, gems, clients. What cannot be had
   # has a row with the reason later.
   class Preparation
-    PROGRAMS = %w[wrk ab h2load nghttp].freeze
+    PROGRAMS = %w[wrk ab h2load nghttp pg_config pg_createcluster].freeze
 
     # @param ruby [Ruby] of the servers
     # @param progress [#puts]

@@ -7,31 +7,29 @@ require "timeout"
 module Bench
   # A published gem in a gem folder of its own below tmp/, never in the project's Gemfile.
   class Gems
-    LIMIT = 420 # seconds for one installation, native extensions included
+    LIMIT = 900 # seconds for one installation, native extensions included
 
     # @param name [String] the gem
     # @param ruby [Ruby] for which it is installed
-    # @param with [Array<String>] gems to install beside it
-    # @param first [Array<String>] gems to install before it, "name:requirement", which are enough for it
-    def initialize(name, ruby: Ruby.here, with: %w[rack], first: [])
+    # @param with [Array<String>] gems to install before it, "name" or "name:requirement", which are enough for it
+    def initialize(name, ruby: Ruby.here, with: %w[rack])
       @name = name
       @ruby = ruby
       @with = with
-      @first = first
       @home = File.join(ROOT, "tmp", "bench-gems", "#{name}-ruby#{ruby.version}")
     end
 
-    # Installs the newest version that this Ruby can have, once; a failure is remembered too, until
-    # its folder is removed.
+    # Installs the newest version that this Ruby can have, once; a failure is remembered too, until its folder is
+    # removed. What comes with this Ruby is enough where another gem wants it.
     # @raise [Unavailable] with the reason
     def install
       reason = File.join(@home, "unavailable.txt")
       raise Unavailable, File.read(reason) if File.exist?(reason)
-      return if version
+      return if complete?
 
       warn "bench: installing #{@name} for Ruby #{@ruby.version}"
       text, success = run_installer
-      return if success && version
+      return if success && complete?
 
       FileUtils.mkdir_p(@home)
       File.write(reason, complaint(text))
@@ -39,10 +37,7 @@ module Bench
     end
 
     # @return [String, nil] the installed version
-    def version
-      Dir.glob(File.join(@home, "specifications", "#{@name}-[0-9]*.gemspec"))
-         .map { |path| File.basename(path, ".gemspec").delete_prefix("#{@name}-")[/\A[0-9][0-9a-z.]*/] }.max
-    end
+    def version = version_of(@name)
 
     # @return [String] path of one of its executables
     def executable(name = @name)
@@ -59,16 +54,16 @@ module Bench
 
     private
 
-    # What is to be first is installed by a command of its own, since one command takes the newest of everything.
-    def run_installer
-      text, success = install_gems(*@first) unless @first.empty?
-      return [text, false] if success == false
+    def complete? = [*@with, @name].all? { |gem| version_of(gem[/\A[^:]+/]) }
 
-      install_gems(*("--minimal-deps" unless @first.empty?), @name, *@with)
+    def version_of(gem)
+      Dir.glob(File.join(@home, "specifications", "#{gem}-[0-9]*.gemspec"))
+         .map { |path| File.basename(path, ".gemspec").delete_prefix("#{gem}-")[/\A[0-9][0-9a-z.]*/] }.max
     end
 
-    def install_gems(*names)
-      command = @ruby.command("-S", "gem", "install", "--no-document", "--install-dir", @home, *names)
+    # One gem after another, to GEM_HOME. (With --install-dir, the newest of everything would be installed.)
+    def run_installer
+      command = @ruby.command("-S", "gem", "install", "--no-document", *@with, @name)
       Open3.popen2e(Child::CLEAN.merge(env), *command, pgroup: true) do |_in, out, thread|
         text = Timeout.timeout(LIMIT) { out.read }
         [text, thread.value.success?]
