@@ -22,9 +22,11 @@ module Bench
     ON_FIBERS = %w[abaca falcon].freeze
     Turn = Struct.new(:per_second, :p50, :p99, :cpu, :resident, keyword_init: true)
 
-    # A file; the gem brings SQLite.
+    # A file; the gem brings SQLite. Transactions begin with its lock, as Rails 8 has it on its own.
     class Sqlite < Stores::Store
-      def url = "sqlite3:#{File.join(@folder, "bench.db")}?pool=#{POOL}&timeout=5000"
+      SETTINGS = "pool=#{POOL}&timeout=5000&default_transaction_mode=immediate".freeze
+
+      def url = "sqlite3:#{File.join(@folder, "bench.db")}?#{SETTINGS}"
 
       private
 

@@ -22,6 +22,19 @@ module Bench
     config.active_record.dump_schema_after_migration = false
   end
 
+  # Rails 8 waits for SQLite's lock in Ruby. Before, SQLite waits itself and keeps Ruby's lock, without which the thread
+  # that has SQLite's cannot go on: nothing runs until the time is over, and the request fails.
+  module WaitInRuby
+    private
+
+    def configure_connection
+      super
+      @raw_connection.busy_handler_timeout = Integer(@config.fetch(:timeout))
+    end
+  end
+
+  ActiveSupport.on_load(:active_record_sqlite3adapter) { prepend WaitInRuby } if Rails::VERSION::MAJOR < 8
+
   class Parcel < ActiveRecord::Base
     self.table_name = "parcels"
     validates :recipient, presence: true
