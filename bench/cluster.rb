@@ -24,11 +24,12 @@ Bench.main("cluster") do |main|
   main.option(:rows, Bench::Cluster::ROWS.keys, "only these tables")
   main.option(:only, nil, "only these servers: abaca puma")
   main.option(:nice, nil, "of servers and clients: below 0 where others use the machine (root)", type: Integer)
+  main.ruby
   main.measure do |options|
     unknown = options[:rows] - Bench::Cluster::ROWS.keys
     raise ArgumentError, "no such row: #{unknown.join(", ")}" unless unknown.empty?
 
-    settings = { ruby: Bench::Ruby.here, pinned: false, quick: main.quick?, **options.except(:rows) }
+    settings = { pinned: false, quick: main.quick?, **options.except(:rows) }
     { rows: options[:rows].map { |name| main.show(Bench::Cluster::ROWS.fetch(name).new(**settings)) } }
   end
 end

@@ -8,31 +8,25 @@ module Bench
     FULL = 2400 # seconds for all of them
     QUICK = 300
 
-    # One run of a benchmark. `full` and `quick` are its arguments, `seconds` what it may take with each; `why` is the
-    # reason where its servers run on this Ruby alone.
-    Scenario = Struct.new(:name, :benchmark, :full, :quick, :seconds, :why, keyword_init: true) do
+    # One run of a benchmark. `full` and `quick` are its arguments, `seconds` what it may take with each.
+    Scenario = Struct.new(:name, :benchmark, :full, :quick, :seconds, keyword_init: true) do
       # @param quick [Boolean]
       # @return [Integer] seconds
       def budget(quick:) = seconds.fetch(quick ? 1 : 0)
 
-      # @param ruby [String, nil]
-      # @return [String, nil] why it cannot run on it
-      def obstacle(ruby:) = (why if ruby)
-
+      # @param ruby [String, nil] name of the Ruby of the servers, nil for this one
       # @return [Array<String>]
       def command(quick:, ruby:)
         [RbConfig.ruby, "-Ilib", File.join(DIR, "#{benchmark}.rb"), *(quick ? ["--quick", *self.quick] : full),
-         *(["--ruby", ruby || Ruby.here.name] unless why)]
+         "--ruby", ruby || Ruby.here.name]
       end
     end
 
     # @param seconds [Array<Integer>] full, quick
-    def self.scenario(name, seconds:, benchmark: name, full: "", quick: full, why: nil)
-      Scenario.new(name: name, benchmark: benchmark, full: full.split, quick: quick.split, seconds: seconds, why: why)
+    def self.scenario(name, seconds:, benchmark: name, full: "", quick: full)
+      Scenario.new(name: name, benchmark: benchmark, full: full.split, quick: quick.split, seconds: seconds)
     end
     private_class_method :scenario
-
-    BUNDLED = "its application has its gems for one Ruby alone"
 
     ALL = [
       scenario("servers", seconds: [330, 25], full: "--loads ka64,close64",
@@ -40,9 +34,9 @@ module Bench
       scenario("servers_tls", benchmark: "servers", seconds: [220, 12], full: "--loads tls64,h2_10",
                               quick: "--rounds 1 --loads h2_10 --only abaca,nginx"),
       scenario("two_workers", benchmark: "cluster", seconds: [80, 15], full: "--rows burn,hello --rounds 2",
-                              quick: "--rows hello", why: BUNDLED),
+                              quick: "--rows hello"),
       scenario("memory", benchmark: "cluster", seconds: [70, 12], full: "--rows memory --rounds 2",
-                         quick: "--rows memory --only abaca", why: BUNDLED),
+                         quick: "--rows memory --only abaca"),
       scenario("waiting", seconds: [85, 10]),
       scenario("sleepers", seconds: [120, 12], full: "--seconds 3", quick: "--only abaca"),
       scenario("hogs", seconds: [140, 15], full: "--rounds 2", quick: "--only abaca"),

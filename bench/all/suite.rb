@@ -9,7 +9,6 @@ module Bench
   # next has its turn; in the end there is a row for each.
   class Suite
     LEAST = 3 # seconds, below which no scenario is begun
-    STATES = { ran: "ran", failed: "failed", left_out: "left out" }.freeze
 
     # What became of a scenario. `file` has its figures, `account` is what it says of itself.
     Outcome = Struct.new(:name, :state, :seconds, :budget, :file, :reason, :account, keyword_init: true) do
@@ -24,7 +23,7 @@ module Bench
       def disturbed = rows.sum { |row| row["disturbed"].size }
 
       def to_h
-        { name: name, state: STATES.fetch(state), seconds: seconds, budget: budget, file: file, reason: reason,
+        { name: name, state: state.to_s, seconds: seconds, budget: budget, file: file, reason: reason,
           turns: turns, disturbed: disturbed, absent: absent }.compact
       end
     end
@@ -61,7 +60,7 @@ module Bench
     def render
       table = Table.new(["scenario", "", "s", "of", "turns", "disturbed", "written to"])
       @outcomes.each do |one|
-        table.add(one.name, STATES.fetch(one.state), one.seconds, one.budget, *measured(one), one.file)
+        table.add(one.name, one.state, one.seconds, one.budget, *measured(one), one.file)
       end
       [table, *reasons, conditions].join("\n")
     end
@@ -91,9 +90,6 @@ module Bench
 
     def outcome(scenario)
       budget = scenario.budget(quick: @quick)
-      reason = scenario.obstacle(ruby: @ruby)
-      return Outcome.new(name: scenario.name, state: :left_out, reason: reason) if reason
-
       begun = Clock.now
       limit = [budget + @spare, @end - begun].min
       @progress.puts "#{scenario.name}: up to #{limit.round} s"

@@ -1,10 +1,11 @@
 # frozen_string_literal: true
 
+require_relative "../rails/rails_gems"
+
 module Bench
   module Cluster
     # Four preloaded workers with a Rails application: their memory before and after load.
     class Memory < Row
-      FOLDER = File.join(ROOT, "test", "frameworks", "rails")
       WORKERS = 4
       PATH = "/parcels"
       CONNECTIONS = 32
@@ -15,16 +16,16 @@ module Bench
       private
 
       def settings
-        [["abaca", { settings: { workers: WORKERS } }, "abaca"], ["puma", { workers: WORKERS, bundled: true }, "puma"]]
+        [["abaca", { settings: { workers: WORKERS } }, "abaca"], ["puma", { workers: WORKERS }, "puma"]]
       end
 
-      def app = File.join(FOLDER, "config.ru")
+      def app = File.join(ROOT, "test", "frameworks", "rails", "config.ru")
       def right?(port) = Probe.get(port: port, path: PATH)&.status == 200
 
-      # The bundle is the application's, for both.
       def env
-        { "GEM_HOME" => nil, "GEM_PATH" => nil, "RUBYOPT" => "-rbundler/setup", "RAILS_ENV" => "production",
-          "RACK_ENV" => "production", "BUNDLE_GEMFILE" => File.join(FOLDER, "Gemfile") }
+        @gems ||= RailsGems.of(@ruby)
+        @gems.install
+        @gems.production
       end
 
       def columns = ["before load MB", "after load MB", "RSS MB", "requests"]

@@ -170,13 +170,11 @@ module Bench
       # @param app [String] path of the config.ru
       # @param threads [Integer] fixed number of threads
       # @param workers [Integer] that it forks
-      # @param bundled [Boolean] whether the app has a bundle, in which there is no puma
       # @param terms [Hash] `pair`, the files of a certificate: TLS; `preload`, whether the master loads the app
-      def command(port:, app: APP, threads: 5, workers: 0, bundled: false, **terms)
+      def command(port:, app: APP, threads: 5, workers: 0, **terms)
         preload = terms.fetch(:preload, workers > 1)
-        program = bundled ? ["-I#{@gems.folder}/lib", "#{@gems.folder}/bin/puma"] : [@gems.executable]
-        @ruby.command(*program, "-q", "-C", "-", "-e", "production", "-w", workers.to_s, *("--preload" if preload),
-                      "-t", "#{threads}:#{threads}", "-b", place(port, **terms), app)
+        @ruby.command(@gems.executable, "-q", "-C", "-", "-e", "production", "-w", workers.to_s,
+                      *("--preload" if preload), "-t", "#{threads}:#{threads}", "-b", place(port, **terms), app)
       end
 
       private

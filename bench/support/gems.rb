@@ -44,9 +44,6 @@ module Bench
       File.join(@home, "bin", name)
     end
 
-    # @return [String] its folder
-    def folder = File.join(@home, "gems", "#{@name}-#{version}")
-
     # @return [Hash] the variables with which Ruby finds these gems and no others
     def env
       { "GEM_HOME" => @home, "GEM_PATH" => @home }

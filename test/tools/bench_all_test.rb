@@ -13,13 +13,12 @@ class BenchAllTest < Minitest::Test
   Scenarios = Bench::Scenarios
 
   # A scenario that runs this Ruby code.
-  Fake = Struct.new(:name, :code, :seconds, :why, keyword_init: true) do
+  Fake = Struct.new(:name, :code, :seconds, keyword_init: true) do
     def budget(quick:) = quick ? seconds : seconds * 2
-    def obstacle(ruby:) = (why if ruby)
     def command(**) = [RbConfig.ruby, "-rjson", "-e", code]
   end
 
-  def fake(name, code, seconds: 20, **rest) = Fake.new(name: "test-#{name}", code: code, seconds: seconds, **rest)
+  def fake(name, code, seconds: 20) = Fake.new(name: "test-#{name}", code: code, seconds: seconds)
 
   # Code of a benchmark that has written these rows: name => why it has no figure.
   def writes(folder, rows, dirty: false)
@@ -32,8 +31,8 @@ class BenchAllTest < Minitest::Test
   end
 
   # What becomes of the scenarios: the data, the table, and whether all is well.
-  def outcome(*scenarios, quick: true, limit: 60, ruby: nil)
-    suite = Bench::Suite.new(scenarios: scenarios, quick: quick, limit: limit, ruby: ruby, progress: StringIO.new)
+  def outcome(*scenarios, quick: true, limit: 60)
+    suite = Bench::Suite.new(scenarios: scenarios, quick: quick, limit: limit, progress: StringIO.new)
     suite.run
     [suite.to_h[:scenarios], suite.render, suite.good?]
   end
@@ -69,10 +68,7 @@ class BenchAllTest < Minitest::Test
   def test_their_quick_arguments_are_understood = assert_understood(true)
 
   def test_another_ruby_is_handed_on
-    commands = Scenarios::ALL.reject { |scenario| scenario.obstacle(ruby: "3.4") }.map do |scenario|
-      scenario.command(quick: false, ruby: "3.4")
-    end
-    refute_empty commands
+    commands = Scenarios::ALL.map { |scenario| scenario.command(quick: false, ruby: "3.4") }
     commands.each { |command| assert_equal %w[--ruby 3.4], command.last(2) }
     helps = commands.map { |command| command[2] }.uniq.to_h { |file| [file, File.read(file)] }
     helps.each { |file, text| assert_match(/main\.rub(y|ies)\b/, text, file) }
@@ -113,11 +109,6 @@ class BenchAllTest < Minitest::Test
       assert_equal "the tree has changed meanwhile", scenarios.first[:reason]
       refute good
     end
-  end
-
-  def test_what_cannot_run_on_another_ruby_is_left_out
-    scenarios, = outcome(fake("bundled", "abort", why: "has a bundle"), ruby: "3.4")
-    assert_equal [["left out", "has a bundle"]], scenarios.map { |one| one.values_at(:state, :reason) }
   end
 
   def test_what_one_leaves_is_for_the_next
