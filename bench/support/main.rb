@@ -77,7 +77,7 @@ module Bench
       data[:account] = Bench.account.to_h unless Bench.account.empty?
       path = Results.write(@name, data, roots: [ROOT, @options[:against]&.root].compact)
       puts "", Bench.account.summary unless Bench.account.empty?
-      puts "", "#{Machine.facts.values_at(:cpu, :cpus, :kernel).join(", ")}; #{RUBY_DESCRIPTION}", "written to #{path}"
+      puts "", "#{Machine.facts.values_at(:cpu, :cpus, :kernel).join(", ")}; #{on}", "written to #{path}"
     rescue Unavailable, Failed, ArgumentError, OptionParser::ParseError => e
       abort "bench: #{e.message}"
     end
@@ -107,9 +107,11 @@ module Bench
       end
     end
 
+    # The Ruby of the servers. Where there may be several, the tables name them.
+    def on = @options[:ruby]&.description || RUBY_DESCRIPTION
+
     def settings
-      ruby = @options[:ruby]
-      { quick: @quick, server_ruby: ruby&.description, **@options.except(:ruby, :rubies),
+      { quick: @quick, server_ruby: @options[:ruby]&.description, **@options.except(:ruby, :rubies),
         against: @options[:against]&.name }.compact
     end
   end
