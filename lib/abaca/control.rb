@@ -9,7 +9,9 @@ module Abaca
   class Control
     # Where browsers are let in, if the control server has no port.
     BOARD = "tcp://127.0.0.1:0"
-    private_constant :BOARD
+    # Seconds for clients of the control server that have not asked yet, when the next program takes its places.
+    SILENT = 1
+    private_constant :BOARD, :SILENT
 
     # Most processes have no control server, and do without what it needs.
     %i[Acts Address Catalogue Client Commands Crew Enrolment Errands Front Guard Heir Looks Pages Places Profiles
@@ -100,13 +102,13 @@ module Abaca
     # @raise [ConfigError] if it cannot
     def open = @state.write(control_url: @url, token: @token)
 
-    # Ends the server, while the next program of this process continues with its sockets. Commands that are under way
-    # are answered.
+    # Ends the server, while the next program of this process continues with its sockets: who connects from now on waits
+    # for that. Clients that are connected are answered what they ask within a moment.
     #
     # @return [Array<Heir, nil>] for that program: of the control server, of `metrics_port` and of the dashboard's port;
     #   nil where there is none
     def hand_over
-      @watch&.close
+      @watch&.close(silent: SILENT)
       @state.remove
       [@own&.places&.heir, @port&.heir, (@board.places.heir if @board && @board != @own)]
     end

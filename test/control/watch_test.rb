@@ -22,11 +22,17 @@ class ControlWatchTest < Minitest::Test
     run_abaca(rackup, config:, **options).tap { |command| command.wait_for(/Use Ctrl-C/) }
   end
 
+  def connect_control = UNIXSocket.new("#{@directory}/control.sock")
+
+  def control_request(target, verb: "GET", token: "secret", fields: {})
+    fields = { "Authorization" => "Bearer #{token}", **fields }
+    "#{verb} #{target} HTTP/1.1\r\n#{fields.map { |name, value| "#{name}: #{value}\r\n" }.join}\r\n"
+  end
+
   # A request for the control server, of which no launcher has to know: no state file is read.
   def ask_control(target, verb: "GET", token: "secret", fields: {})
-    socket = UNIXSocket.new("#{@directory}/control.sock")
-    fields = { "Authorization" => "Bearer #{token}", **fields }
-    socket.write("#{verb} #{target} HTTP/1.1\r\n#{fields.map { |name, value| "#{name}: #{value}\r\n" }.join}\r\n")
+    socket = connect_control
+    socket.write(control_request(target, verb:, token:, fields:))
     raise "no answer to #{target}" unless socket.wait_readable(SOON)
 
     head, body = socket.read.split("\r\n\r\n", 2)
@@ -216,6 +222,24 @@ class ControlWatchTest < Minitest::Test
     assert_equal place, File.lstat("#{@directory}/control.sock").ino
     assert_equal 200, ask_control("/gc").first
     assert_ends(command, watch_of(command))
+  end
+
+  # The watch that ends answers what they ask, and whoever comes then waits for the next one.
+  def test_a_hot_restart_with_clients_that_are_connected
+    command = run_single
+    stream, silent = Array.new(2) { connect_control }
+    stream.write(control_request("/events", fields: { "Accept" => "text/event-stream" }))
+    assert_match(/ 200 OK/, stream.readpartial(1000))
+    command.signal(:USR2)
+    stream.read # up to its end
+    late = connect_control
+    [silent, late].each { |client| client.write(control_request("/stats")) }
+    assert_match(/ 200 OK/, silent.read)
+    assert_match(/ 200 OK/, late.read)
+    assert(eventually(within: 45) { command.text.scan("Use Ctrl-C").size == 2 })
+    assert_ends(command, watch_of(command))
+  ensure
+    [stream, silent, late].each { |client| client&.close }
   end
 
   def test_a_hot_restart_to_another_place

@@ -9,7 +9,8 @@ module Abaca
     # for longer than he says, and what was not answered in time is not done later. Any thread may ask.
     class Questions
       # @param socket [UNIXSocket] is closed when the other end is
-      # @yield when the other end says that this process is to end (true), or is closed (false)
+      # @yieldparam told [Numeric, nil] when the other end says that this process is to end: what Replies#dismiss was
+      #   given; nil when it is closed
       def initialize(socket, &ended)
         @socket = socket
         @ended = ended
@@ -77,7 +78,7 @@ module Abaca
       def listen
         while (line = @socket.gets)
           told = JSON.parse(line)
-          told["end"] ? @ended&.call(true) : take(told)
+          told["end"] ? @ended&.call(told["end"]) : take(told)
         end
       rescue SystemCallError, IOError, JSON::ParserError
         nil # it is over all the same
@@ -98,7 +99,7 @@ module Abaca
           @socket.close
           @changed.broadcast
         end
-        @ended&.call(false)
+        @ended&.call(nil)
       end
     end
   end

@@ -31,7 +31,9 @@ module Abaca
       end
 
       # Tells the other process to end.
-      def dismiss = send_line({ end: true })
+      #
+      # @param silent [Numeric] seconds for its clients that have not asked yet
+      def dismiss(silent:) = send_line({ end: silent })
 
       private
 

@@ -26,6 +26,11 @@ module Abaca
         end
       end
 
+      # One that ends before it is complete.
+      class Half < Invalid
+        def initialize = super(400, "Half a request")
+      end
+
       # @return [String] GET, HEAD or POST
       attr_reader :verb
       # @return [String] without the query
@@ -40,7 +45,7 @@ module Abaca
         until (length = head.index("\r\n\r\n"))
           raise Invalid.new(431, "The head is too long") if head.bytesize > MOST
 
-          piece = receive(socket, deadline) or return (head.empty? ? nil : raise(Invalid.new(400, "Half a request")))
+          piece = receive(socket, deadline) or return (head.empty? ? nil : raise(Half))
           head << piece
         end
         new(head.byteslice(0, length))

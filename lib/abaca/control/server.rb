@@ -35,16 +35,22 @@ module Abaca
         @connections = {} # thread => socket
         @lock = Mutex.new
         @room = SizedQueue.new(MOST)
+        @ending = false
         @thread = start("abaca control") { accept }
       end
 
-      # Answers what has been asked, and ends. A client that has not asked yet does not hold it up.
-      def close
+      # Answers what has been asked, and ends. Streams end, and jobs are given up.
+      #
+      # @param silent [Numeric] seconds for clients that have not asked yet: where another process continues with the
+      #   places, these connections are none of its own
+      def close(silent: 0)
         @thread.kill.join
-        deadline = now + SECONDS
-        threads = @lock.synchronize { @connections.keys }
-        threads.select { |thread| thread[:reads] || thread[:streams] || thread[:waits] }.each(&:kill)
-        threads.each { |thread| thread.join([deadline - now, 0].max) || thread.kill.join }
+        began = now
+        @ending = true
+        hear_no_more(:streams)
+        join(began + [silent, SECONDS].min)
+        hear_no_more(:reads)
+        join(began + SECONDS).each { |thread| thread.kill.join }
         @connections.each_value(&:close) # of those that had not begun
         @places.close
       end
@@ -66,14 +72,30 @@ module Abaca
 
       def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
+      # Threads in this state find the end of the stream, behind what has arrived.
+      def hear_no_more(state)
+        @lock.synchronize { @connections.select { |thread, _| thread[state] } }.each_value { |socket| deafen(socket) }
+      end
+
+      def deafen(socket)
+        socket.shutdown(:RD)
+      rescue SystemCallError, IOError
+        nil # it has ended meanwhile
+      end
+
+      # Returns the threads of connections that have not ended by then.
+      def join(deadline)
+        @lock.synchronize { @connections.keys }.reject { |thread| thread.join([deadline - now, 0].max) }
+      end
+
+      # A connection that is accepted is attended, also when this is the end.
       def accept
         loop do
           ready, = IO.select(@places.sockets)
           ready.each do |listener|
             make_room if @room.size == MOST
             @room << true
-            socket = listener.accept_nonblock(exception: false)
-            socket.is_a?(BasicSocket) ? attend(socket) : @room.pop
+            Thread.handle_interrupt(Object => :never) { take_from(listener) }
           rescue SystemCallError => e
             @room.pop
             trouble(e)
@@ -81,12 +103,15 @@ module Abaca
         end
       end
 
+      def take_from(listener)
+        socket = listener.accept_nonblock(exception: false)
+        socket.is_a?(BasicSocket) ? attend(socket) : @room.pop
+      end
+
       # Of clients that have asked nothing yet, the one that came first gives way: it reads the end of the stream.
       def make_room
         silent = @lock.synchronize { @connections.find { |thread, _| thread[:reads] }&.last }
-        silent&.shutdown(:RD)
-      rescue SystemCallError, IOError
-        nil # it has ended meanwhile
+        deafen(silent) if silent
       end
 
       # Without descriptors, the next try waits a little.
@@ -95,10 +120,13 @@ module Abaca
         sleep 0.1
       end
 
-      # The thread begins when it is in the list, and leaves it at its end.
+      # The thread begins when it is in the list, and leaves it at its end. What the one that accepts does not hear, it
+      # does.
       def attend(socket)
         @lock.synchronize do
-          thread = start("abaca control connection") { serve(socket) }
+          thread = start("abaca control connection") do
+            Thread.handle_interrupt(Object => :immediate) { serve(socket) }
+          end
           thread[:reads] = true
           @connections[thread] = socket
         end
@@ -126,8 +154,11 @@ module Abaca
         send_answer(socket, Answer.text(e.status, e.message).to_http("GET"))
       end
 
+      # What is cut off at the end, nobody answers.
       def read(socket)
         Request.read(socket)
+      rescue Request::Half
+        raise unless @ending
       ensure
         Thread.current[:reads] = false
       end
@@ -154,12 +185,12 @@ module Abaca
         Answer.text(403, "Not for web pages") unless @guard.meant?(request, query:)
       end
 
-      # The answer of a job; nil: the client has gone, and the job is cancelled.
+      # The answer of a job; nil: the client has gone. Then the job is cancelled, as at the end.
       def await(job, request, socket)
         Thread.current[:waits] = true
         answer = nil
-        nil until (answer = outcome(job, request)) || gone?(socket, LOOK)
-        answer
+        nil until (answer = outcome(job, request)) || @ending || gone?(socket, LOOK)
+        answer || (Answer.text(503, "The server ends") if @ending)
       ensure
         Thread.current[:waits] = false
         job.cancel unless answer
@@ -192,12 +223,12 @@ module Abaca
         true
       end
 
-      # Until the client goes, does not read, or the server ends. Others need places, too.
+      # Until the client goes, does not read, or the server ends: a browser comes again then. Others need places, too.
       def stream(socket, answer)
         return send_answer(socket, Answer.text(503, "Too many streams").to_http("GET")) unless begin_stream
 
         write(socket, answer.to_http("GET")) or return
-        nil while !gone?(socket) && write(socket, answer.stream.next.b)
+        nil while !@ending && !gone?(socket) && write(socket, answer.stream.next.b)
       end
 
       def begin_stream

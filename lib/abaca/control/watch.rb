@@ -35,11 +35,13 @@ module Abaca
       end
 
       # Ends the process when it has answered what it was asked. Idempotent.
-      def close
+      #
+      # @param silent [Numeric] seconds for its clients that have not asked yet
+      def close(silent: 0)
         return if @closing
 
-        @closing = true
-        @replies.dismiss
+        @closing = silent
+        @replies.dismiss(silent:)
         return if @thread.join(PATIENCE)
 
         kill
@@ -111,7 +113,7 @@ module Abaca
           break if @closing
 
           start_anew
-          @replies.dismiss if @closing # meanwhile
+          @replies.dismiss(silent: @closing) if @closing # meanwhile
         end
       end
 

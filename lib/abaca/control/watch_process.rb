@@ -53,14 +53,15 @@ module Abaca
       end
 
       def serve(socket)
-        ends = Thread::Queue.new
+        ends = Thread::Queue.new # of what Server#close is told; nil: nobody waits for it
         launcher = Questions.new(socket) { |told| ends << told }
         metrics = Metrics.new(@config, @slots, launcher:, pid: @launcher)
         log = RemoteLog.new(launcher)
         servers = control_servers(launcher, metrics, log)
         servers << MetricsServer.new(@port, metrics:, log:) if @port
         watch_launcher(ends)
-        servers.map { |server| Thread.new { server.close } }.each(&:join) if ends.pop
+        told = ends.pop or return
+        servers.map { |server| Thread.new { server.close(silent: told) } }.each(&:join)
       end
 
       def control_servers(launcher, metrics, log)
@@ -82,7 +83,7 @@ module Abaca
       def watch_launcher(ends)
         Thread.new do
           sleep(LOOK) while beginning_of_launcher == @began
-          ends << false
+          ends << nil
         end
       end
 
