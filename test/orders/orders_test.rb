@@ -56,6 +56,14 @@ class OrdersTest < Minitest::Test
     assert_safe([writer, reader]) { |one| one[:seen] == 1 && one[:text] != 7 }
   end
 
+  # page/ended.h: ab_page_count_ended; tally.c: copy_requests, where `seq` does not help. What is not a route's is the
+  # difference.
+  def test_the_whole_has_no_request_that_its_route_lacks
+    writer = [store(:route, 1), fence(:release), store(:whole, 1)]
+    reader = [load(:all, :whole), fence(:acquire), load(:part, :route)]
+    assert_safe([writer, reader]) { |one| one[:all] > one[:part] }
+  end
+
   # page/slot.c: ab_page_claim, read_once. The last claim was 1.
   def test_what_stands_between_settled_and_holder_is_of_one_claim
     claim = [load(:before, :holder, :acquire), store(:holder, 2, :release), fence(:release), store(:phase, 2),

@@ -83,7 +83,7 @@ static void clear_pool(ab_tally_pool *pool) {
   *pool = empty;
 }
 
-/* Names and keys stay. */
+/* Names and keys stay, and what no route has. */
 static void clear(ab_tally *self) {
   self->totals = (ab_tally_totals){.ended = 0};
   for (uint32_t i = 0; i <= self->most; i++) {
@@ -133,17 +133,20 @@ static void add_app(ab_tally_totals *totals, const ab_page_app *app) {
 }
 
 /* Copies what the slot has counted of requests, the others behind the names; returns how many names
- * there are. A request is in the whole and in its route, or in neither: so what is left for those
- * without a route never falls. After a writer was killed in between, it is in the whole only. */
+ * there are. A request is in the whole and in its route, or in neither, unless its writer never
+ * rests, or sleeps or was killed in between: then it may be in its route only. */
 static uint32_t copy_requests(ab_tally *self, const ab_page_parts *parts, ab_page_app *app) {
   uint32_t used = 0, count = parts->route_count;
   if (count > AB_PAGE_ROUTES) count = AB_PAGE_ROUTES;
   for (int i = 0; i < AB_SEQ_TRIES; i++) {
     uint32_t seq = ab_seq_begin(&parts->slot->app.seq);
+    ab_words_get(app, &parts->slot->app, sizeof(*app));
+    /* Acquire: what the whole has, the routes below have as well. Partner: the fence in
+     * ab_page_count_ended. */
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
     used = ab_page_routes_used(&parts->slot->app.routes, count);
     ab_words_get(self->copy, parts->routes, used * sizeof(*self->copy));
     if (count) ab_words_get(&self->copy[used], &parts->routes[count - 1], sizeof(*self->copy));
-    ab_words_get(app, &parts->slot->app, sizeof(*app));
     if (ab_seq_holds(&parts->slot->app.seq, seq)) break;
   }
   return used;
@@ -243,6 +246,15 @@ static int add_slot(ab_tally *self, const ab_page_parts *parts) {
   return AB_OK;
 }
 
+/* The routes are never less than they were, but the whole may lack what they have already. */
+static void find_routeless(ab_tally *self) {
+  for (unsigned i = 0; i < AB_STATE_COUNT; i++) {
+    uint64_t whole = self->totals.sums[i], sum = 0;
+    for (uint32_t j = 0; j <= self->most; j++) sum += self->routes[j].sums[i];
+    if (whole > sum && whole - sum > self->routeless[i]) self->routeless[i] = whole - sum;
+  }
+}
+
 int ab_tally_take(ab_tally *self, const ab_page *page) {
   clear(self);
   for (uint32_t i = 0; i < ab_page_size(page); i++) {
@@ -252,5 +264,6 @@ int ab_tally_take(ab_tally *self, const ab_page *page) {
     int result = add_slot(self, &parts);
     if (result != AB_OK) return result;
   }
+  find_routeless(self);
   return AB_OK;
 }

@@ -2,7 +2,9 @@
  * numbers of their own for routes and pools, so that names decide what belongs together.
  *
  * A route or a series that was told apart once is from then on: while the tally lives, what it says
- * of one never falls, and what is too much for it is always counted among the others. */
+ * of one never falls, and what is too much for it is always counted among the others. Nor does what
+ * no route has, though it is a difference: while a writer never rests, or sleeps within a write, it
+ * may be too little by what is being counted, and is never too much. */
 #ifndef AB_PAGE_TALLY_H
 #define AB_PAGE_TALLY_H
 
@@ -47,7 +49,8 @@ typedef struct ab_tally_pool {
 typedef struct ab_tally {
   const ab_mem *mem;
   ab_tally_totals totals;
-  ab_tally_route *routes; /* `names`, and the others at `most` */
+  uint64_t routeless[AB_STATE_COUNT]; /* what of `totals.sums` is no route's */
+  ab_tally_route *routes;             /* `names`, and the others at `most` */
   uint32_t names, most;
   ab_tally_series *series; /* the first ones, one for each kind, have what is not told apart */
   uint32_t series_count, series_room;

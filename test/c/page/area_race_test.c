@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "check.h"
+#include "page/ended.h"
 #include "page/look.h"
 #include "page/opens.h"
 #include "page/tally.h"
@@ -47,11 +48,7 @@ static void write_app(stage *self) {
     ab_row_begin(&row, &(ab_row_start){.id = n, .began = n, .path = {name, (size_t)len}});
     ab_row_turn(&row, AB_STATE_RUN, 2 * n);
     uint32_t route = ab_page_routes_find(&routes, NULL, (ab_view){name, (size_t)len});
-    ab_seq_open(&app->seq);
-    AB_ADD(app->ended, 1);
-    ab_row_add_sums(app->sums, &row);
-    ab_page_route_add(&parts->routes[route], &row, false);
-    ab_seq_close(&app->seq);
+    ab_page_count_ended(parts, &row, route, false);
     ab_series_key key = {.kind = AB_SERIES_REQUEST, .status = 200, .route = route};
     ab_series_add(ab_series_find(&series, key), n);
     note_exemplar(self, &row, n);
@@ -261,6 +258,61 @@ CHECK_CASE(readers_see_whole_records) {
     ab_page_drop(self.page);
   }
   CHECK(seen >= 1000);
+}
+
+/* --- a writer that never rests: no reader finds a moment in which nothing is being counted --- */
+
+static void *count_requests(void *arg) {
+  stage *self = arg;
+  const ab_row row = {.touched = 1u << AB_STATE_RUN, .sums[AB_STATE_RUN] = 1000};
+  for (uint64_t n = 1; __atomic_load_n(&self->running, __ATOMIC_RELAXED) > 0; n++) {
+    ab_page_count_ended(&self->parts, &row, (uint32_t)(n % self->parts.route_count), false);
+    __atomic_store_n(&self->counted, n, __ATOMIC_RELEASE);
+  }
+  return NULL;
+}
+
+static uint64_t requests_of_routes(const ab_tally *tally) {
+  uint64_t sum = 0;
+  for (uint32_t i = 0; i <= tally->most; i++) sum += tally->routes[i].requests;
+  return sum;
+}
+
+static void name_all(ab_page_parts *parts) {
+  static ab_page_routes routes;
+  ab_page_app *app = &parts->slot->app;
+  ab_page_routes_over(&routes, parts->routes, parts->route_count, 64, &app->routes,
+                      &app->routes_dropped);
+  for (unsigned i = 0; i < 64; i++) {
+    char name[16];
+    ab_page_routes_find(&routes, NULL, (ab_view){name, (size_t)snprintf(name, 16, "/%u", i)});
+  }
+}
+
+/* All requests have routes. */
+CHECK_CASE(a_writer_that_never_rests) {
+  stage self = {.running = 1};
+  pthread_t writer;
+  ab_tally sums;
+  self.page = ab_page_create(&ab_mem_libc, &(ab_page_options){.slots = 1}, (ab_page_time){1, 1});
+  CHECK(self.page != NULL);
+  CHECK_INT(AB_OK, ab_page_claim(self.page, 0, 0, (ab_page_time){1, 1}));
+  self.parts = ab_page_parts_of(self.page, 0);
+  name_all(&self.parts);
+  CHECK_INT(AB_OK, ab_tally_init(&sums, &ab_mem_libc, 64));
+  CHECK_INT(0, pthread_create(&writer, NULL, count_requests, &self));
+  for (int i = 0; i < 200; i++) {
+    uint64_t before = __atomic_load_n(&self.counted, __ATOMIC_ACQUIRE), last = sums.totals.ended;
+    CHECK_INT(AB_OK, ab_tally_take(&sums, self.page));
+    if (sums.totals.ended < before || sums.totals.ended < last) count(&self.wrong);
+    if (requests_of_routes(&sums) < sums.totals.ended || sums.routeless[AB_STATE_RUN] > 0)
+      count(&self.wrong);
+  }
+  __atomic_store_n(&self.running, 0, __ATOMIC_RELAXED);
+  pthread_join(writer, NULL);
+  CHECK_INT(0, self.wrong);
+  ab_tally_fini(&sums);
+  ab_page_drop(self.page);
 }
 
 CHECK_MAIN()

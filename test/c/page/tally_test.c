@@ -1,6 +1,7 @@
 /* What the slots of a page have counted together: by names of routes, not by their numbers, and
  * never less than before. */
 #include "check.h"
+#include "page/ended.h"
 #include "page/tally.h"
 
 static const ab_page_time now = {1000, 2000};
@@ -31,15 +32,10 @@ static void begin(writer *writer, ab_page *page, uint32_t index) {
 
 /* A request of `time` nanoseconds, all of it in the state RUN; without a route for NULL. */
 static void request(writer *writer, const char *name, uint16_t status, ab_nsec time) {
-  ab_page_app *app = &writer->parts.slot->app;
   ab_row row = {.touched = 1u << AB_STATE_RUN, .sums[AB_STATE_RUN] = time};
   uint32_t route = AB_SERIES_NO_ROUTE;
   if (name) route = ab_page_routes_find(&writer->routes, NULL, (ab_view){name, strlen(name)});
-  ab_seq_open(&app->seq);
-  AB_ADD(app->ended, 1);
-  ab_row_add_sums(app->sums, &row);
-  if (name) ab_page_route_add(&writer->parts.routes[route], &row, status >= 500);
-  ab_seq_close(&app->seq);
+  ab_page_count_ended(&writer->parts, &row, route, status >= 500);
   ab_series_key key = {
       .kind = AB_SERIES_REQUEST, .method = AB_ROW_METHOD_GET, .status = status, .route = route};
   ab_series_add(ab_series_find(&writer->series, key), time);
@@ -179,6 +175,36 @@ CHECK_CASE(counts_outlive_processes) {
     CHECK_INT(3 * life, route_of(&tally, "/a")->sums[AB_STATE_RUN]);
     CHECK_INT(life, count_all(&tally));
   }
+  ab_tally_fini(&tally);
+  ab_page_drop(page);
+}
+
+/* A request is in its route only, and its writer sleeps: it is not taken off what no route has. */
+CHECK_CASE(what_no_route_has_never_falls) {
+  ab_page *page = page_of(1);
+  writer writer;
+  ab_tally tally;
+  CHECK_INT(AB_OK, ab_tally_init(&tally, &ab_mem_libc, 64));
+  begin(&writer, page, 0);
+  ab_page_app *app = &writer.parts.slot->app;
+  const ab_row row = {.touched = 1u << AB_STATE_RUN, .sums[AB_STATE_RUN] = 30};
+  request(&writer, "/a", 200, 40);
+  request(&writer, NULL, 200, 5);
+  CHECK_INT(AB_OK, ab_tally_take(&tally, page));
+  CHECK_INT(5, tally.routeless[AB_STATE_RUN]);
+  ab_seq_open(&app->seq);
+  ab_page_route_add(&writer.parts.routes[0], &row, false);
+  CHECK_INT(AB_OK, ab_tally_take(&tally, page));
+  CHECK_INT(2, route_of(&tally, "/a")->requests);
+  CHECK_INT(2, tally.totals.ended);
+  CHECK_INT(5, tally.routeless[AB_STATE_RUN]);
+  AB_ADD(app->ended, 1);
+  ab_row_add_sums(app->sums, &row);
+  ab_seq_close(&app->seq);
+  request(&writer, NULL, 200, 2);
+  CHECK_INT(AB_OK, ab_tally_take(&tally, page));
+  CHECK_INT(4, tally.totals.ended);
+  CHECK_INT(7, tally.routeless[AB_STATE_RUN]);
   ab_tally_fini(&tally);
   ab_page_drop(page);
 }

@@ -1,4 +1,5 @@
 /* A request ends: it is counted, perhaps kept, and its row is free. */
+#include "page/ended.h"
 #include "page/row_taken.h"
 #include "rb/rack/rb_line.h"
 #include "rb/rack/rb_timing.h"
@@ -97,20 +98,11 @@ static AB_NOINLINE void keep(ab_call *call, ab_sight *sight, unsigned reasons) {
 static void count(ab_call *call, uint64_t bytes) {
   ab_sight *sight = call->rack->sight;
   ab_row *row = call->row;
-  ab_page_app *app = &sight->parts.slot->app;
   uint32_t route = route_of(call, sight);
   bool failed = is_error(call), slow = ab_sight_is_slow(call, row->since);
   call->counted = true;
-  ab_seq_open(&app->seq);
-  AB_ADD(app->ended, 1);
-  if (AB_UNLIKELY(failed)) AB_ADD(app->failed, 1);
-  ab_row_add_sums(app->sums, row);
-  if (AB_UNLIKELY(route != AB_ROW_NO_ROUTE)) {
-    AB_ROW_SET(row, route, route);
-    if (route < sight->parts.route_count)
-      ab_page_route_add(&sight->parts.routes[route], row, failed);
-  }
-  ab_seq_close(&app->seq);
+  if (AB_UNLIKELY(route != AB_ROW_NO_ROUTE)) AB_ROW_SET(row, route, route);
+  ab_page_count_ended(&sight->parts, row, route, failed);
   if (counts_times(sight) && !is_ignored(sight, row)) count_times(sight, row, route);
   const ab_page_client_request client = {
       .bytes = bytes, .slow = slow, .error = call->status >= 400};
