@@ -107,6 +107,7 @@ void ab_head_queue(ab_lines *head, const char *whole, size_t len) {
   }
   ab_engine_unlock(engine);
   if (AB_UNLIKELY(error)) {
+    if (last && error == AB_ENOMEM) ab_sight_unsent(call);
     call->quiet = false; /* it has no answer yet */
     ab_response_raise(error);
   }

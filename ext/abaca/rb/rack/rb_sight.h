@@ -64,6 +64,10 @@ bool ab_sight_has_failed(const ab_call *call);
  * before that, so that no answer is missing when the process is killed. If nothing comes behind
  * them, it is over for the page. What calls the application then is counted when that is done. */
 void ab_sight_replies(ab_call *call, uint64_t bytes);
+/* There was no memory for what ab_sight_replies may have counted: then the request has failed, and
+ * whatever it is answered now is not counted again. Its time stays with the application's status,
+ * since no counter falls. */
+void ab_sight_unsent(const ab_call *call);
 /* It is over, for a call with a row. Its last turn has been charged. */
 void ab_sight_end(ab_call *call);
 

@@ -202,3 +202,12 @@ void ab_sight_replies(ab_call *call, uint64_t bytes) {
     reply_any(call, bytes, now);
   }
 }
+
+void ab_sight_unsent(const ab_call *call) {
+  bool counted = call->counted || call->quiet; /* end_plain */
+  if (!counted || is_error(call)) return;
+  const ab_page_parts *parts = &call->rack->sight->parts;
+  uint32_t route = call->own_row->route;
+  AB_ADD(parts->slot->app.failed, 1);
+  if (route < parts->route_count) AB_ADD(parts->routes[route].errors, 1);
+}
