@@ -2,11 +2,13 @@
 
 require "optparse"
 require_relative "../abaca"
+require_relative "command_line"
 
 module Abaca
   # The command line: turns arguments into settings, and every mistake into one line and status 1.
   class CLI
     require_relative "cli/settings" # here, since the constant is loaded by its name elsewhere
+    include CommandLine
     include Settings
 
     autoload :Help, File.expand_path("cli/help", __dir__)
@@ -96,11 +98,6 @@ module Abaca
         words.on("-V", "--version", "Print the version and exit") { finish("abaca version #{VERSION}") }
         words.on("-h", "--help", "Print this help and exit") { finish(parser(Help.new).help) }
       end
-    end
-
-    def finish(text)
-      @out.puts(text)
-      @done = true
     end
 
     def listening(words)

@@ -5,12 +5,17 @@ require_relative "version"
 require_relative "errors"
 require_relative "native"
 require_relative "sight"
+require_relative "command_line"
 require_relative "control/client"
+require_relative "control/target_flags"
 
 module Abaca
   # The command `abaca top`: what a server does, live, without asking it. A look comes from a process that has just
   # begun, so it loads nothing of what serves.
   class Top
+    include CommandLine
+    include Control::TargetFlags
+
     # Most looks are without a terminal, and do without what it needs.
     %i[Acts Frame Grid Header Help Keys Pages Places Prompt Reader Server Session Style Terminal View].each do |name|
       autoload name, File.expand_path("top/#{name.downcase}", __dir__)
@@ -35,7 +40,7 @@ module Abaca
       @err = err
       @input = input
       @env = env
-      @flags = { environment: %w[APP_ENV RACK_ENV RAILS_ENV].filter_map { |name| env[name] }.first }
+      @flags = usual_flags(env)
       @options = {}
       @pace = 1.0
     end
@@ -63,20 +68,9 @@ module Abaca
         targets(words)
         words.separator("\nWhat is shown:")
         shown(words)
-        words.on("-h", "--help", "Print this help and exit") { @done = @out.puts(words.help) || true }
+        words.on("-h", "--help", "Print this help and exit") { finish(words.help) }
       end
     end
-
-    def targets(words)
-      flag(words, :state, "-S", "--state PATH", "State file of the server")
-      flag(words, :control_url, "-C", "--control-url URL", "Its control server: unix:///path or tcp://host:port")
-      flag(words, :control_token, "-T", "--control-token TOKEN", "What the control server asks for")
-      flag(words, :pidfile, "-P", "--pidfile PATH", "File with its process id")
-      flag(words, :file, "-F", "--config-file PATH", "Its configuration file; - is none")
-      flag(words, :environment, "-e", "--environment NAME", "Its environment (default: development)")
-    end
-
-    def flag(words, name, *definition) = words.on(*definition) { |value| @flags[name] = value }
 
     def shown(words)
       words.on("-n", "--looks NUMBER", Integer,

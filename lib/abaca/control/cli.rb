@@ -2,16 +2,21 @@
 
 require "optparse"
 require "rbconfig"
+require_relative "../command_line"
 require_relative "../profile"
 require_relative "../version"
 require_relative "client"
 require_relative "target"
+require_relative "target_flags"
 require_relative "ways"
 
 module Abaca
   class Control
     # The command line of `abacactl`, with Puma's commands and flags, and texts where scripts may look at them.
     class CLI
+      include CommandLine
+      include TargetFlags
+
       SERVER = File.expand_path("../../../exe/abaca", __dir__)
       # Seconds for an answer, beside those that are asked for.
       PATIENCE = 60
@@ -32,7 +37,7 @@ module Abaca
         @out = out
         @err = err
         @query = {}
-        @flags = { environment: %w[APP_ENV RACK_ENV RAILS_ENV].filter_map { |name| env[name] }.first }
+        @flags = usual_flags(env)
       end
 
       # @return [Integer] the exit status
@@ -53,7 +58,7 @@ module Abaca
         OptionParser.new("Usage: abacactl [options] COMMAND", 34) do |words|
           words.separator("\nCommands: #{commands.join(', ').scan(/\S.{0,66}(?=\s|\z)/).join("\n          ")}")
           words.separator("\nWhich server (the default is what config/abaca.rb or config/puma.rb says):")
-          targets(words)
+          targets(words, pid: true)
           words.separator("\nFor profile:")
           profiles(words)
           words.separator("\nOthers:")
@@ -61,16 +66,6 @@ module Abaca
           words.on("-V", "--version", "Print the version and exit") { finish("abacactl version #{VERSION}") }
           words.on("-H", "-h", "--help", "Print this help and exit") { finish(words.help) }
         end
-      end
-
-      def targets(words)
-        flag(words, :state, "-S", "--state PATH", "State file of the server")
-        flag(words, :control_url, "-C", "--control-url URL", "Its control server: unix:///path or tcp://host:port")
-        flag(words, :control_token, "-T", "--control-token TOKEN", "What the control server asks for")
-        flag(words, :pidfile, "-P", "--pidfile PATH", "File with its process id")
-        flag(words, :pid, "-p", "--pid PID", Integer, "Its process id")
-        flag(words, :file, "-F", "--config-file PATH", "Its configuration file; - is none")
-        flag(words, :environment, "-e", "--environment NAME", "Its environment (default: development)")
       end
 
       def profiles(words)
@@ -81,13 +76,6 @@ module Abaca
         end
         words.on("--format FORMAT", Profile::FORMATS, "collapsed (the default, but text on a terminal), text,",
                  "svg, firefox, json") { |format| @query[:format] = format }
-      end
-
-      def flag(words, name, *definition) = words.on(*definition) { |value| @flags[name] = value }
-
-      def finish(text)
-        @out.puts(text)
-        @done = true
       end
 
       def message(text)

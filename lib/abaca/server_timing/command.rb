@@ -2,11 +2,14 @@
 
 require "optparse"
 require "shellwords"
+require_relative "../command_line"
 
 module Abaca
   class ServerTiming
     # The command `abaca timing`: a signed field for a request, or the whole line for curl.
     class Command
+      include CommandLine
+
       # @param argv [Array<String>] what follows on `timing`; is not changed
       # @param out [IO]
       # @param err [IO] for errors
@@ -48,11 +51,6 @@ module Abaca
           end
           words.on("-h", "--help", "Print this help and exit") { finish(words.help) }
         end
-      end
-
-      def finish(text)
-        @out.puts(text)
-        @done = true
       end
 
       def guard
