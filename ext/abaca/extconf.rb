@@ -130,5 +130,8 @@ $CFLAGS << " #{libcall}" if try_cflags(libcall)
 # again, to save 3 of 100 instructions of a pipelined request, and less of any other.
 [$CFLAGS, $LDFLAGS, $DLDFLAGS].each { |flags| flags.gsub!(/-flto\S*|-f(?:no-)?fat-lto-objects/, "") }
 
+require_relative "precompiled"
+$cleanfiles << Precompiled::FILE
 # RubyGems runs make without -j.
 create_makefile("abaca/abaca") { |lines| ["MAKEFLAGS += -j#{Etc.nprocessors}\n", *lines] }
+Precompiled.add_rules($srcs.grep(/\Arb_/), $OBJEXT)

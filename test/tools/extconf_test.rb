@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "open3"
 require "pty"
 require "rbconfig"
 require "tmpdir"
@@ -31,6 +32,25 @@ class ExtconfTest < Minitest::Test
       refute_match(/lto/, makefile[/^CFLAGS.*/] + makefile[/^ldflags.*/] + makefile[/^dldflags.*/])
       assert_match(/^CFLAGS.*-O2.*-fPIC.*-std=c11/, makefile)
       assert_match(/^MAKEFLAGS \+= -j\d+$/, makefile)
+    end
+  end
+
+  # Compiles a file of rb/ by the Makefile; returns the headers that the compiler names.
+  def compile(folder, *words)
+    output, status = Open3.capture2e("make", "COUTFLAG=-H -o ", *words, "rb_words.o", chdir: folder)
+    assert_predicate status, :success?, output
+    assert_path_exists File.join(folder, "rb_words.o")
+    output
+  end
+
+  def test_ruby_h_is_compiled_once_where_the_compiler_can
+    Dir.mktmpdir do |folder|
+      configure(folder)
+      assert_match(%r{^! \./ruby\.h\.gch$}, compile(folder))
+      assert system("make", "clean", chdir: folder, out: File::NULL)
+      assert_empty Dir.glob("*.gch", base: folder)
+      refute_includes compile(folder, "COMPILE=false"), "ruby.h.gch"
+      assert_empty Dir.glob("*.gch", base: folder)
     end
   end
 

@@ -26,5 +26,7 @@ $defs << "-D_GNU_SOURCE"
 $defs << "-DAB_SCHEDULER_INTERFACE=#{Integer(ARGV[0])}" if ARGV[0]
 $CFLAGS = "#{$CFLAGS} -std=c11 -fvisibility=hidden -O2 -g"
 $warnflags = "-Wall -Wextra -Wno-unused-parameter -Wno-declaration-after-statement"
-# rubocop:enable Style/GlobalVars
 create_makefile("pool_hooks")
+require_relative "../../../ext/abaca/precompiled"
+Precompiled.add_rules($srcs.grep(/\Arb_/), $OBJEXT)
+# rubocop:enable Style/GlobalVars
