@@ -12,7 +12,7 @@ class CommandNamesTest < Minitest::Test
 
   def test_names_of_puma
     { "puma" => "abaca version ", "pumactl" => "abacactl version " }.each do |name, text|
-      ended = run_command("--version", executable: name)
+      ended = run_command("--version", executable: name, env: Bundle::OUTER)
       assert_equal [0, ""], [ended.status, ended.err]
       assert_match(/\A#{text}\d/, ended.out)
     end

@@ -55,8 +55,8 @@ module FrameworkCase
 
     bundle = File.join(Command::ROOT, "vendor/bundle")
     path = ENV.fetch("BUNDLE_PATH") { bundle if File.directory?(bundle) }
-    env.merge("BUNDLE_GEMFILE" => gemfile, "BUNDLE_LOCKFILE" => nil, "BUNDLE_PATH" => path,
-              "RUBYOPT" => "-rbundler/setup")
+    env.merge(Bundle::OUTER, "BUNDLE_GEMFILE" => gemfile, "BUNDLE_LOCKFILE" => nil, "BUNDLE_PATH" => path,
+                             "RUBYOPT" => "-rbundler/setup")
   end
 
   def setup

@@ -11,7 +11,7 @@ class TestFoldersTest < Minitest::Test
       paths = files.map do |name, text|
         File.join(folder, name).tap { |path| FileUtils.mkdir_p(File.dirname(path)) && File.write(path, text) }
       end
-      out, = capture_io { @passed = folders.add(paths).run }
+      out, = capture_io { @passed = folders.add(paths, environment: Bundle::OUTER).run }
       [@passed, out.lines(chomp: true)]
     end
   end

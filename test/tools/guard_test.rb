@@ -21,7 +21,7 @@ class GuardTest < Minitest::Test
 
   # What the guard says, and whether it is content.
   def guard(*arguments)
-    Open3.popen2e(RbConfig.ruby, GUARD, *arguments) do |input, output, thread|
+    Open3.popen2e(Bundle::OUTER, RbConfig.ruby, GUARD, *arguments) do |input, output, thread|
       input.close
       said = Timeout.timeout(Deadline::SECONDS) { output.read }
       [said, thread.value]
