@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
-require "English"
 require "fileutils"
 require "open3"
 require "shellwords"
+require_relative "at_once"
 
 # Compiles the rooms of the extension that know no Ruby, and plays their C tests, as one compiler makes them: this
 # machine's, a cross-compiler with a machine to play on, or one for another C library. Where a library is missing, its
@@ -47,24 +47,30 @@ class CTests
     @left_out = []
     @failed = []
     @counts = [0, 0, 0, 0]
+    @noting = Mutex.new
   end
 
   # @param files [Array<String>, nil] tests; nil: all
   # @return [Boolean] true when all have passed
   def run(files = nil)
-    FileUtils.mkdir_p(@folder)
-    objects = compile
-    (files || Dir[File.join(@tests, "*/*_test.c")].sort).each do |test|
-      test = File.expand_path(test)
-      reason = reason_against(test)
-      next leave_out(test, reason) if reason
-
-      puts "#{name_of(test)}:"
-      program = link(test, objects)
-      fail_by(test) unless program && play(test, program)
-    end
+    tests = (files || Dir[File.join(@tests, "*/*_test.c")].sort).map { |test| File.expand_path(test) }
+    rooms = archive
+    AtOnce.map(tests) { |test| take(test, rooms) }
     sum_up
     @failed.empty? && @counts.first.positive?
+  end
+
+  # Compiles the rooms. Of an archive the linker reads what a program needs, which is most often a small part.
+  #
+  # @return [String] the path of their archive
+  def archive
+    FileUtils.mkdir_p(@folder)
+    path = File.join(@folder, "rooms.a")
+    objects = compile
+    FileUtils.rm_f(path)
+    ar = IO.popen([*@build.command, "-print-prog-name=ar"], &:read).chomp
+    system(ar, "rcs", path, *objects) || abort("#{path} cannot be made.")
+    path
   end
 
   # @param kind [Symbol] :cflags or :libs
@@ -79,17 +85,19 @@ class CTests
   # One that is older than its source or any header is compiled.
   def compile
     headers = Dir[File.join(@sources, "*/*.h"), File.join(@tests, "**/*.h")].map { |path| File.mtime(path) }.max
-    Dir[File.join(@sources, "{#{@rooms.join(',')}}/*.c")].map do |source|
+    sources = Dir[File.join(@sources, "{#{@rooms.join(',')}}/*.c")].sort
+    compiled = AtOnce.map(sources) do |source|
       object = File.join(@folder, "#{File.basename(source, '.c')}.o")
       fresh = File.exist?(object) && File.mtime(object) > [File.mtime(source), headers].compact.max
-      fresh || cc("-c", source, "-o", object) || abort("#{source} does not compile.")
-      object
+      object if fresh || cc("-c", source, "-o", object)
     end
+    failed = sources.zip(compiled).find { |_, object| object.nil? }
+    failed ? abort("#{failed.first} does not compile.") : compiled
   end
 
-  def link(test, objects)
+  def link(test, rooms)
     program = File.join(@folder, File.basename(test, ".c"))
-    cc(*(@build.ruby_flags if of_ruby?(test)), "-I", @tests, test, *objects, "-lpthread", "-lm", *library_flags(:libs),
+    cc(*(@build.ruby_flags if of_ruby?(test)), "-I", @tests, test, rooms, "-lpthread", "-lm", *library_flags(:libs),
        "-o", program) && program
   end
 
@@ -114,48 +122,49 @@ class CTests
     @left_out << "left out: #{name_of(test)}: #{reason}"
   end
 
+  # What a program prints is shown when it has ended.
+  def take(test, rooms)
+    reason = reason_against(test)
+    return @noting.synchronize { leave_out(test, reason) } if reason
+
+    program = link(test, rooms)
+    outputs, passed = program ? play(program) : [[], false]
+    @noting.synchronize { note(test, outputs, passed) }
+  end
+
+  # The output of each time that the program has run, and whether it has passed the last time.
+  def play(program)
+    command = ["timeout", @build.deadline.to_s, *@build.runner, program]
+    outputs = []
+    passed = false
+    until passed || outputs.size > @again
+      output, status = Open3.capture2e({ "ASAN_OPTIONS" => "detect_leaks=1" }, *command)
+      outputs << output
+      passed = status.success? && output.match?(COUNTS)
+    end
+    [outputs, passed]
+  end
+
+  def note(test, outputs, passed)
+    puts "#{name_of(test)}:", outputs
+    return fail_by(test) unless passed
+
+    puts "passed only again: #{name_of(test)}" if outputs.size > 1
+    output = outputs.last
+    @counts = @counts.zip([1, *output.match(COUNTS).captures.map(&:to_i)]).map(&:sum)
+    output.each_line(chomp: true) { |line| leave_out(test, line.sub(LEFT_OUT, "")) if line.match?(LEFT_OUT) }
+  end
+
   def fail_by(test)
     puts "#{name_of(test)} fails."
     @failed << name_of(test)
   end
 
-  def play(test, program)
-    failures = 0
-    until run_once(test, program)
-      return false if (failures += 1) > @again
-    end
-    puts "passed only again: #{name_of(test)}" if failures.positive?
-    true
-  end
-
-  def run_once(test, program)
-    command = ["timeout", @build.deadline.to_s, *@build.runner, program]
-    output, status = show([{ "ASAN_OPTIONS" => "detect_leaks=1" }, *command])
-    counts = output[COUNTS] && Regexp.last_match.captures.map(&:to_i)
-    return false unless status.success? && counts
-
-    @counts = @counts.zip([1, *counts]).map(&:sum)
-    output.each_line(chomp: true) { |line| leave_out(test, line.sub(LEFT_OUT, "")) if line.match?(LEFT_OUT) }
-    true
-  end
-
-  # What a program prints is shown while it runs, and returned.
-  def show(command)
-    output = +""
-    IO.popen([*command, { err: %i[child out] }]) do |pipe|
-      pipe.each_line do |line|
-        puts line
-        output << line
-      end
-    end
-    [output, $CHILD_STATUS]
-  end
-
   def sum_up
-    puts @left_out
+    puts @left_out.sort
     programs, cases, checks = @counts
     puts "#{programs} programs, #{cases} cases, #{checks} checks, #{@failed.size} failed"
-    puts @failed.map { |name| "failed: #{name}" }
+    puts @failed.sort.map { |name| "failed: #{name}" }
   end
 
   def name_of(test) = test.delete_prefix("#{File.expand_path('../..', @tests)}/")
