@@ -4,6 +4,7 @@
 # libFuzzer, it continues with generated inputs. bin/fuzz is the long form.
 require "open3"
 require "rake"
+require_relative "../test/at_once"
 
 # Builds and runs the targets.
 module Fuzz
@@ -46,9 +47,15 @@ module Fuzz
     program
   end
 
+  # What replays is of the same compiler as the C tests: it has their objects.
   def self.objects(kind)
     FileUtils.mkdir_p(File.join(TMP, kind.to_s))
-    Dir[File.join(EXT, ROOMS, "*.c")].sort.map do |source|
+    @objects ||= Hash.new { |made, one| made[one] = one == :replay ? [c_tests(C_BUILD).archive] : compile_rooms(one) }
+    @objects[kind]
+  end
+
+  def self.compile_rooms(kind)
+    AtOnce.map(Dir[File.join(EXT, ROOMS, "*.c")].sort) do |source|
       object = File.join(TMP, kind.to_s, "#{File.basename(source, '.c')}.o")
       unless fresh?(object, [source, *headers])
         sh(*compiler(kind), *FLAGS, "-fsanitize=#{'fuzzer-no-link,' if kind == :libfuzzer}#{SANITIZERS}",
@@ -97,12 +104,19 @@ module Fuzz
     nil
   end
 
+  def self.build_all(targets)
+    kinds = [:replay, *(:libfuzzer if libfuzzer?)]
+    kinds.each { |kind| objects(kind) }
+    AtOnce.map(targets.product(kinds)) { |target, kind| build(target, kind) }
+  end
+
   # Replays each target, and fuzzes it where that can be done; ends the run when one fails.
   def self.run(targets, seconds)
     unknown = targets - TARGETS
     abort "no fuzz target #{unknown.join(', ')}: there are #{TARGETS.join(', ')}" unless unknown.empty?
     FileUtils.rm_rf(File.join(TMP, "seeds"))
     FuzzSeeds.write(File.join(TMP, "seeds"))
+    build_all(targets)
     failed = targets.reject { |target| run_one(target, seconds) }
     abort "fuzz targets failed: #{failed.join(', ')}; the inputs are in tmp/fuzz/crashes" unless failed.empty?
   end
