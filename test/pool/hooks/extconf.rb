@@ -24,7 +24,7 @@ $VPATH.concat(%w[base page io lead rb/scheduler rb/pool].map { |room| File.join(
 $INCFLAGS = "#{$INCFLAGS} -I#{root}"
 $defs << "-D_GNU_SOURCE"
 $defs << "-DAB_SCHEDULER_INTERFACE=#{Integer(ARGV[0])}" if ARGV[0]
-$CFLAGS = "#{$CFLAGS} -std=c11 -fvisibility=hidden -O2 -g"
+$CFLAGS = "#{$CFLAGS} -std=c11 -fvisibility=hidden -O2 -g1"
 $warnflags = "-Wall -Wextra -Wno-unused-parameter -Wno-declaration-after-statement"
 create_makefile("pool_hooks")
 require_relative "../../../ext/abaca/precompiled"
