@@ -12,7 +12,7 @@ require_relative "turns"
 # what passed only then.
 class Folders
   # Files of a folder that one process runs.
-  PART = 3
+  PART = 4
   # The slowest go first, so that none of them runs alone at the end.
   LONGEST = %w[frameworks plugins cluster soak fault restart rack scheduler pool threads server tools overload cli http1
                guest].freeze
