@@ -15,9 +15,9 @@ module Fuzz
   # Without its library there is no HTTP/2 to fuzz, and no TLS.
   ABSENT = [*("http2" if http2_flags(:cflags).empty?), *("tls" if tls_flags(:cflags).empty?)].freeze
   TARGETS = (Dir[File.join(HOME, "*_fuzz.c")].map { |path| File.basename(path, "_fuzz.c") } - ABSENT).sort.freeze
-  ROOMS = "{base,http,http1,http2,outbox,tls}"
+  ROOMS = "{base,os,http,http1,http2,outbox,tls}"
   SANITIZERS = "address,undefined"
-  FLAGS = %w[-std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -g -O1 -fno-omit-frame-pointer
+  FLAGS = %w[-std=c11 -Wall -Wextra -Werror -g -O1 -fno-omit-frame-pointer
              -fno-sanitize-recover=undefined].concat(optional_flags(:cflags)).freeze
   INCLUDES = %w[test/c test/c/http1 test/c/http2].flat_map { |folder| ["-I", File.join(ROOT, folder)] }
                                                  .unshift("-I", EXT).freeze
@@ -42,7 +42,7 @@ module Fuzz
     program = File.join(TMP, kind.to_s, target)
     return program if fresh?(program, [*sources, *objects, *headers])
 
-    sh(*compiler(kind), *FLAGS, "-fsanitize=#{'fuzzer,' if kind == :libfuzzer}#{SANITIZERS}", *INCLUDES,
+    sh(*compiler(kind), *flags, "-fsanitize=#{'fuzzer,' if kind == :libfuzzer}#{SANITIZERS}", *INCLUDES,
        *sources, *objects, *optional_flags(:libs), "-o", program, verbose: false)
     program
   end
@@ -58,12 +58,14 @@ module Fuzz
     AtOnce.map(Dir[File.join(EXT, ROOMS, "*.c")].sort) do |source|
       object = File.join(TMP, kind.to_s, "#{File.basename(source, '.c')}.o")
       unless fresh?(object, [source, *headers])
-        sh(*compiler(kind), *FLAGS, "-fsanitize=#{'fuzzer-no-link,' if kind == :libfuzzer}#{SANITIZERS}",
+        sh(*compiler(kind), *flags, "-fsanitize=#{'fuzzer-no-link,' if kind == :libfuzzer}#{SANITIZERS}",
            *INCLUDES, "-c", source, "-o", object, verbose: false)
       end
       object
     end
   end
+
+  def self.flags = FLAGS + LIBRARIES.system_flags
 
   def self.compiler(kind)
     [kind == :libfuzzer ? "clang" : ENV.fetch("CC", "gcc")]

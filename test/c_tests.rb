@@ -4,6 +4,7 @@ require "fileutils"
 require "open3"
 require "shellwords"
 require_relative "at_once"
+require_relative "../ext/abaca/probes"
 
 # Compiles the rooms of the extension that know no Ruby, and plays their C tests, as one compiler makes them: this
 # machine's, a cross-compiler with a machine to play on, or one for another C library. Where a library is missing, its
@@ -80,11 +81,17 @@ class CTests
     names.flat_map { |name| @found[[kind, name]] ||= @build.without.include?(name) ? [] : find(kind, name) }
   end
 
+  # @return [Array<String>] flags that say what the system has, as extconf.rb finds them
+  def system_flags
+    @system_flags ||= Probes.flags_of(*@build.command, *@build.flags)
+  end
+
   private
 
-  # One that is older than its source or any header is compiled.
+  # One that is older than its source, any header or the probes is compiled.
   def compile
-    headers = Dir[File.join(@sources, "*/*.h"), File.join(@tests, "**/*.h")].map { |path| File.mtime(path) }.max
+    headers = Dir[File.join(@sources, "{*/*.h,probes.rb}"), File.join(@tests, "**/*.h")]
+              .map { |path| File.mtime(path) }.max
     sources = Dir[File.join(@sources, "{#{@rooms.join(',')}}/*.c")].sort
     compiled = AtOnce.map(sources) do |source|
       object = File.join(@folder, "#{File.basename(source, '.c')}.o")
@@ -102,7 +109,7 @@ class CTests
   end
 
   def cc(*words)
-    system(*@build.command, *@build.flags, *library_flags(:cflags), "-I", @sources, *words)
+    system(*@build.command, *@build.flags, *system_flags, *library_flags(:cflags), "-I", @sources, *words)
   end
 
   # Without a library there is one test of its room, and none of what stands on it.

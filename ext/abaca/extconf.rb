@@ -12,6 +12,7 @@
 require "etc"
 require "io/console"
 require "rbconfig"
+require_relative "probes"
 
 # What is missing where the gem is installed, in one line each: mkmf's own messages are a page.
 def need(what, package)
@@ -54,7 +55,6 @@ have_header("ruby/io/buffer.h")
 # Ruby 4.0 has both, the second one with other arguments.
 have_func("rb_io_blocking_region") || have_func("rb_thread_io_blocking_region")
 have_func("rb_hash_new_capa", "ruby.h")
-have_func("memfd_create(0, 0)", "sys/mman.h")
 have_func("epoll_pwait2(0, 0, 0, 0, 0)", "sys/epoll.h")
 
 # HTTP/2 is optional: without the library there is only HTTP/1.
@@ -98,12 +98,12 @@ tls = ENV["ABACA_WITHOUT_TLS"] != "1" && find_libssl && have_func("SSL_get0_peer
 $defs << "-DAB_HAVE_TLS" if tls
 
 root = __dir__
-rooms = %w[base page http http1 http2 outbox tls io lead engine
+rooms = %w[base os page http http1 http2 outbox tls io lead engine
            rb rb/scheduler rb/pool rb/outbox rb/page rb/rack rb/run rb/server]
 $srcs = rooms.flat_map { |room| Dir[File.join(root, room, "*.c")] }.map { |path| File.basename(path) }.sort
 $VPATH.concat(rooms.map { |room| "$(srcdir)/#{room}" })
 $INCFLAGS = "#{$INCFLAGS} -I$(srcdir)"
-$defs << "-D_GNU_SOURCE"
+$defs.concat(Probes.flags { |source| try_link(source) })
 
 # Not in $warnflags, which a Ruby with its distribution's CFLAGS leaves out.
 $CFLAGS = "#{$CFLAGS} -std=c11 -fvisibility=hidden -Wall -Wextra -Wno-unused-parameter"

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "tmpdir"
+require_relative "../../ext/abaca/probes"
 
 # Writes into the page of a process of this user's: test/c/page/writer.c, which another process runs, by the functions
 # that a server writes with.
@@ -20,8 +21,8 @@ module PageWriter
       @program ||= begin
         folder = Dir.mktmpdir
         Minitest.after_run { FileUtils.rm_rf(folder) }
-        sources = Dir["#{ROOT}/ext/abaca/{page,base}/*.c", "#{ROOT}/test/c/page/writer.c"]
-        flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-I", "#{ROOT}/ext/abaca"]
+        sources = Dir["#{ROOT}/ext/abaca/{page,os,base}/*.c", "#{ROOT}/test/c/page/writer.c"]
+        flags = ["-std=c11", *Probes.flags_of("cc"), "-Wall", "-Wextra", "-Werror", "-O1", "-I", "#{ROOT}/ext/abaca"]
         File.join(folder, "writer").tap do |name|
           system("cc", *flags, *sources, "-lpthread", "-o", name, exception: true)
         end

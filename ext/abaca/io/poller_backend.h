@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#include "base/fork_page.h"
+#include "os/fork_page.h"
 #include "io/poller.h"
 
 #define AB_POLLER_BATCH 256

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "page/nameless.h"
+#include "os/nameless.h"
 
 struct ab_page {
   ab_mem mem;
@@ -115,18 +115,13 @@ static uint64_t magic(void) {
 
 /* --- memory without a name --- */
 
-/* A file system that is full says so now, not by a SIGBUS later. Returns an errno. */
-static int reserve(int fd, size_t offset, size_t size) {
-  return posix_fallocate(fd, (off_t)offset, (off_t)size);
-}
-
 /* Takes fd, which is closed on an error. */
 static int sized(int fd, const ab_page_head *head, bool reserves) {
   int error = ftruncate(fd, (off_t)head->size) == 0 ? 0 : errno;
   /* The cores of all slots are looked at. */
-  if (!error && reserves) error = reserve(fd, 0, AB_PAGE_HEAD_SIZE);
+  if (!error && reserves) error = ab_nameless_reserve(fd, 0, AB_PAGE_HEAD_SIZE);
   for (uint32_t i = 0; !error && reserves && i < head->slot_count; i++)
-    error = reserve(fd, AB_PAGE_HEAD_SIZE + (size_t)i * head->slot_size, AB_PAGE_CORE_SIZE);
+    error = ab_nameless_reserve(fd, AB_PAGE_HEAD_SIZE + (size_t)i * head->slot_size, AB_PAGE_CORE_SIZE);
   if (!error) return fd;
   close(fd);
   errno = error;
@@ -157,13 +152,10 @@ static int file_in(const char *directory, const ab_page_head *head) {
   return fd < 0 ? -1 : sized(fd, head, true);
 }
 
-/* Sealed: nothing can pull the memory away from under a process that has it mapped. */
 static int memory_for(const ab_page_head *head) {
   int fd = ab_nameless_memory(AB_PAGE_NAME);
   if (fd < 0 || sized(fd, head, false) < 0) return -1;
-#ifdef F_ADD_SEALS
-  fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
-#endif
+  ab_nameless_seal(fd);
   return fd;
 }
 
@@ -181,8 +173,7 @@ static ab_page *map(const ab_mem *mem, int fd, size_t size, bool writes) {
       (ab_page){.mem = *mem, .size = size, .fd = writes ? fd : -1, .relay = {-1, -1}, .holds = 1};
   page->start = mmap(NULL, size, writes ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
   if (page->start != MAP_FAILED) {
-    /* A huge page would take memory for areas that nobody uses. Where there are none, it fails. */
-    madvise(page->start, size, MADV_NOHUGEPAGE);
+    ab_nameless_map_sparsely(page->start, size);
     return page;
   }
   int error = errno;
@@ -240,7 +231,7 @@ ab_page *ab_page_create(const ab_mem *mem, const ab_page_options *options, ab_pa
 int ab__page_reserve(const ab_page *page, uint32_t index) {
   if (!page->reserves) return AB_OK;
   size_t offset = AB_PAGE_HEAD_SIZE + (size_t)index * page->head.slot_size;
-  return reserve(page->fd, offset, page->head.slot_size) == 0 ? AB_OK : AB_ENOSPC;
+  return ab_nameless_reserve(page->fd, offset, page->head.slot_size) == 0 ? AB_OK : AB_ENOSPC;
 }
 
 bool ab_page_is_read_only(const ab_page *page) {

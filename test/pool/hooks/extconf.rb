@@ -4,6 +4,7 @@
 # start jobs from Ruby. The product has none: its server starts jobs from C. bench/fibers measures it.
 # An argument is the version of the scheduler's interface to build for, in place of this Ruby's.
 require "mkmf"
+require_relative "../../../ext/abaca/probes"
 
 root = File.expand_path("../../../ext/abaca", __dir__)
 have_header("ruby/io/buffer.h")
@@ -15,14 +16,14 @@ have_func("rb_io_closed_p", ["ruby.h", "ruby/io.h"])
 have_func("rb_process_status_wait", "ruby.h")
 have_func("rb_postponed_job_preregister", ["ruby.h", "ruby/debug.h"])
 # rubocop:disable Style/GlobalVars
-core = %w[base/mem base/fork_page base/addr base/json io/poller io/poller_epoll io/heap io/wheel io/clock io/thread
+core = %w[base/mem base/addr base/json io/poller io/poller_epoll io/heap io/wheel io/clock io/thread
           io/blocking io/storage lead/pulse lead/watcher]
 core.map! { |name| File.join(root, "#{name}.c") }
-core += Dir[File.join(root, "{page,rb/scheduler,rb/pool}/*.c")]
+core += Dir[File.join(root, "{os,page,rb/scheduler,rb/pool}/*.c")]
 $srcs = core.map { |path| File.basename(path) }.sort + ["pool_hooks.c"]
-$VPATH.concat(%w[base page io lead rb/scheduler rb/pool].map { |room| File.join(root, room) })
+$VPATH.concat(%w[base os page io lead rb/scheduler rb/pool].map { |room| File.join(root, room) })
 $INCFLAGS = "#{$INCFLAGS} -I#{root}"
-$defs << "-D_GNU_SOURCE"
+$defs.concat(Probes.flags { |source| try_link(source) })
 $defs << "-DAB_SCHEDULER_INTERFACE=#{Integer(ARGV[0])}" if ARGV[0]
 $CFLAGS = "#{$CFLAGS} -std=c11 -fvisibility=hidden -O2 -g1"
 $warnflags = "-Wall -Wextra -Wno-unused-parameter -Wno-declaration-after-statement"

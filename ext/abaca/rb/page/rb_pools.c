@@ -2,7 +2,7 @@
  * (lib/abaca/pool_gate.rb), and Slot#pools, which reads it. */
 #include <unistd.h>
 
-#include "base/fork_page.h"
+#include "os/fork_page.h"
 #include "io/timer.h"
 #include "rb/page/rb_page_parts.h"
 

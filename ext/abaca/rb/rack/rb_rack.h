@@ -5,7 +5,7 @@
 
 #include <ruby.h>
 
-#include "base/fork_page.h"
+#include "os/fork_page.h"
 #include "base/list.h"
 #include "engine/engine.h"
 #include "lead/standby.h"

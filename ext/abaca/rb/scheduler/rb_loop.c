@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include "base/fork_page.h"
+#include "os/fork_page.h"
 
 /* For how long a turn begins new work; the second limit applies if fibers are ready, too. */
 #define BEGIN_TIME        AB_NSEC_PER_MS

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "base/fork_page.h"
+#include "os/fork_page.h"
 
 /* ---- memory ---- */
 

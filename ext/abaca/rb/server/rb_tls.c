@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "page/nameless.h"
+#include "os/nameless.h"
 #include "rb/rack/rb_lookup.h"
 
 /* --- the object --- */

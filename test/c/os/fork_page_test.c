@@ -1,5 +1,5 @@
 /* A forked child knows that it is one, by the page and without it. */
-#include "base/fork_page.h"
+#include "os/fork_page.h"
 
 #include <sys/wait.h>
 

@@ -1,7 +1,7 @@
 /* Tells a forked child from the process that created something, by a page that the kernel clears in
  * the child. Asking costs a load; getpid costs a system call. */
-#ifndef AB_BASE_FORK_PAGE_H
-#define AB_BASE_FORK_PAGE_H
+#ifndef AB_OS_FORK_PAGE_H
+#define AB_OS_FORK_PAGE_H
 
 #include <stdint.h>
 #include <sys/types.h>

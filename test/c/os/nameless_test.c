@@ -1,5 +1,5 @@
 /* Memory without a name: in memory, or on a file system, and what says that there is none. */
-#include "page/nameless.h"
+#include "os/nameless.h"
 
 #include <errno.h>
 #include <fcntl.h>
