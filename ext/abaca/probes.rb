@@ -7,6 +7,9 @@
 # ABACA_PORTABLE=1 answers no to all of them, and hides from the headers of the system what is not POSIX 2008: the
 # build that a system without any of it would have.
 module Probes
+  LINUX_ONLY = ["stddef.h", "\n#ifndef __linux__\n#error\n#endif\n"].freeze
+  TCP = "sys/socket.h netinet/in.h netinet/tcp.h"
+
   # What Linux has; elsewhere some of it. Each is a piece of C by the headers that it needs.
   LINUX = {
     "WIPE_ON_FORK" => ["sys/mman.h", "madvise(0, 0, MADV_WIPEONFORK);"],
@@ -14,7 +17,25 @@ module Probes
     "MKOSTEMP" => ["fcntl.h stdlib.h", "char path[7] = \"XXXXXX\"; mkostemp(path, O_CLOEXEC);"],
     "SEALS" => ["fcntl.h", "fcntl(0, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);"],
     "HUGE_PAGES" => ["sys/mman.h", "madvise(0, 0, MADV_NOHUGEPAGE);"],
-    "FALLOCATE" => ["fcntl.h", "posix_fallocate(0, 0, 0);"]
+    "FALLOCATE" => ["fcntl.h", "posix_fallocate(0, 0, 0);"],
+    "SOCKET_FLAGS" => ["sys/socket.h", "socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);"],
+    "ACCEPT4" => ["sys/socket.h", "accept4(0, 0, 0, SOCK_NONBLOCK | SOCK_CLOEXEC);"],
+    "SEQPACKET" => LINUX_ONLY, # others have the name, and no pair of such sockets
+    "MSG_MORE" => ["sys/socket.h", "send(0, 0, 0, MSG_MORE);"],
+    "MSG_DONTWAIT" => ["sys/socket.h", "recv(0, 0, 0, MSG_DONTWAIT);"],
+    "CMSG_CLOEXEC" => ["sys/socket.h", "recvmsg(0, 0, MSG_CMSG_CLOEXEC);"],
+    "SENDFILE" => ["sys/sendfile.h signal.h", "sendfile(0, 0, 0, 0); sigtimedwait(0, 0, 0);"],
+    "UNSENT" => ["sys/ioctl.h linux/sockios.h", "ioctl(0, SIOCOUTQ, 0);"],
+    "POLLRDHUP" => ["poll.h", "struct pollfd fd = { 0, POLLRDHUP, 0 }; poll(&fd, 1, 0);"],
+    "PEERNAME" => ["sys/socket.h", "getsockopt(0, SOL_SOCKET, SO_PEERNAME, 0, 0);"],
+    "ABSTRACT_NAMES" => LINUX_ONLY,
+    "DEFER_ACCEPT" => [TCP, "setsockopt(0, IPPROTO_TCP, TCP_DEFER_ACCEPT, 0, 0);"],
+    "UNSENT_LIMIT" => [TCP, "setsockopt(0, IPPROTO_TCP, TCP_NOTSENT_LOWAT, 0, 0);"],
+    "USER_TIMEOUT" => [TCP, "setsockopt(0, IPPROTO_TCP, TCP_USER_TIMEOUT, 0, 0);"],
+    "KEEPALIVE_TIMES" => [TCP, "setsockopt(0, IPPROTO_TCP, TCP_KEEPIDLE + TCP_KEEPINTVL, 0, 0);"],
+    "SHARED_PORTS" => ["sys/socket.h", "setsockopt(0, SOL_SOCKET, SO_REUSEPORT, 0, 0);"],
+    "SOCKET_DIAGNOSTICS" => ["sys/socket.h linux/netlink.h linux/sock_diag.h linux/inet_diag.h",
+                             "struct inet_diag_req_v2 q = { SOCK_DIAG_BY_FAMILY }; (void)q;"]
   }.freeze
 
   class << self

@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "io/socket.h"
+#include "os/sockets.h"
+#include "os/tcp.h"
 
 #define DEFAULT_BACKLOG 1024
 #define UNSENT_MAX      131072 /* bytes beyond the peer's window; see set_tcp_options */
@@ -99,20 +101,12 @@ static bool parse_address(const char *text, uint16_t port, struct sockaddr_stora
   return true;
 }
 
-static bool set_number(int fd, int level, int option, uint32_t value) {
-  int number = value < INT32_MAX ? (int)value : INT32_MAX;
-  return setsockopt(fd, level, option, &number, sizeof number) == 0;
-}
-
 /* A peer that has lost its power sends no reset. Unacknowledged data reveals it, else a probe after
  * half of the time, then one each quarter. These are hints: the kernel has its own bounds. */
 static void notice_dead_peers(int fd, uint32_t seconds) {
   uint32_t idle = seconds / 2 > 0 ? seconds / 2 : 1, interval = seconds / 4 > 0 ? seconds / 4 : 1;
-  set_number(fd, IPPROTO_TCP, TCP_KEEPIDLE, idle < 32767 ? idle : 32767);
-  set_number(fd, IPPROTO_TCP, TCP_KEEPINTVL, interval < 32767 ? interval : 32767);
-  set_number(fd, IPPROTO_TCP, TCP_USER_TIMEOUT,
-             seconds < INT32_MAX / 1000 ? seconds * 1000 : INT32_MAX);
-  turn_on(fd, SOL_SOCKET, SO_KEEPALIVE);
+  ab_os_tcp_probe(fd, idle, interval);
+  ab_os_tcp_give_up_after(fd, seconds);
 }
 
 /* The options that accepted sockets inherit, which spares a system call for each connection. */
@@ -120,9 +114,9 @@ static bool set_tcp_options(int fd, const ab_listener_options *options) {
   if (!turn_on(fd, IPPROTO_TCP, TCP_NODELAY)) return false;
   /* The kernel would buffer 4 MB for a peer that does not read, and take milliseconds to fill it.
    * What is in flight to a peer that reads does not count. */
-  set_number(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_MAX);
+  ab_os_tcp_keep_unsent_below(fd, UNSENT_MAX);
   /* Only a hint; a kernel without it works, too. */
-  if (options->defer_accept) turn_on(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT);
+  if (options->defer_accept) ab_os_tcp_defer_accept(fd, true);
   if (options->dead_after > 0) notice_dead_peers(fd, options->dead_after);
   return true;
 }
@@ -130,7 +124,7 @@ static bool set_tcp_options(int fd, const ab_listener_options *options) {
 static bool bind_tcp(int fd, const struct sockaddr_storage *address, socklen_t len,
                      const ab_listener_options *options) {
   if (!turn_on(fd, SOL_SOCKET, SO_REUSEADDR)) return false;
-  if (options->reuse_port && !turn_on(fd, SOL_SOCKET, SO_REUSEPORT)) return false;
+  if (options->reuse_port && ab_os_tcp_share_port(fd) != 0) return false;
   if (address->ss_family == AF_INET6) {
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
     int only = !IN6_IS_ADDR_UNSPECIFIED(&v6->sin6_addr);
@@ -178,7 +172,7 @@ ab_listener *ab_listener_tcp(const ab_mem *mem, const char *address, uint16_t po
   if (!parse_address(address, port, &storage, &len)) return NULL;
   ab_listener *listener = new_listener(mem, AB_LISTEN_TCP);
   if (!listener) return NULL;
-  listener->fd = socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  listener->fd = ab_os_socket(storage.ss_family, SOCK_STREAM);
   if (listener->fd < 0 || !bind_tcp(listener->fd, &storage, len, options) || !learn_name(listener))
     return give_up(listener);
   listener->defers = options->defer_accept;
@@ -190,7 +184,7 @@ static bool parse_path(const char *path, struct sockaddr_un *address, socklen_t 
   size_t size = strlen(path);
   bool abstract = path[0] == '@';
   *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-  if (size < (abstract ? 2 : 1)) {
+  if (size < (abstract ? 2 : 1) || (abstract && !ab_os_has_abstract_names())) {
     errno = EINVAL;
     return false;
   }
@@ -212,7 +206,7 @@ static bool remove_stale(const struct sockaddr_un *address, socklen_t len) {
     errno = ENOTSOCK;
     return false;
   }
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  int fd = ab_os_socket(AF_UNIX, SOCK_STREAM);
   if (fd < 0) return false;
   /* Only a refusal proves that the server is gone: EAGAIN is a live server with a full queue,
    * EPROTOTYPE a datagram socket, EACCES a server that we may not talk to. */
@@ -263,7 +257,7 @@ ab_listener *ab_listener_unix(const ab_mem *mem, const char *path,
   ab_listener *listener = new_listener(mem, AB_LISTEN_UNIX);
   if (!listener) return NULL;
   snprintf(listener->name, sizeof listener->name, "%s", path);
-  listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  listener->fd = ab_os_socket(AF_UNIX, SOCK_STREAM);
   if (listener->fd < 0 || !bind_unix(listener, &address, len, options)) return give_up(listener);
   return listener;
 }
@@ -300,9 +294,9 @@ ab_listener *ab_listener_adopt(const ab_mem *mem, int fd) {
 
 static bool reset_options(const ab_listener *listener, const ab_listener_options *options) {
   if (listener->family == AB_LISTEN_TCP) {
-    set_number(listener->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 0);
-    set_number(listener->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 0);
-    set_number(listener->fd, SOL_SOCKET, SO_KEEPALIVE, 0);
+    ab_os_tcp_defer_accept(listener->fd, false);
+    ab_os_tcp_give_up_after(listener->fd, 0);
+    ab_os_tcp_probe(listener->fd, 0, 0);
     if (!set_tcp_options(listener->fd, options)) return false;
   }
   return listen_with(listener->fd, options);
@@ -350,8 +344,8 @@ static void remove_path(ab_listener *listener) {
 bool ab_listener_hasten(ab_listener *listener) {
   if (!listener->defers) return false;
   listener->defers = false;
-  set_number(listener->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 0);
-  return ab__tcp_holds_back(listener->port);
+  ab_os_tcp_defer_accept(listener->fd, false);
+  return ab_os_tcp_holds_back(listener->port);
 }
 
 void ab_listener_close(ab_listener *listener) {
@@ -408,7 +402,7 @@ static int refuse_one(ab_listener *listener) {
     return AB_ELIMIT;
   }
   close(listener->spare);
-  int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  int fd = ab_os_accept(listener->fd, NULL, NULL);
   int error = fd < 0 ? errno : 0;
   if (fd >= 0) close(fd);
   listener->spare = open_spare();
@@ -424,21 +418,9 @@ static int accept_error(ab_listener *listener, int number) {
   case ENOBUFS:
   case ENOMEM:
     return AB_ELIMIT;
-  /* The queue is empty, or accept(2) passes on the error of a connection that broke in it. */
   case EAGAIN:
   case EINTR:
   case ECONNABORTED:
-  case ECONNRESET:
-  case ETIMEDOUT:
-  case EPROTO:
-  case EPERM:
-  case ENETDOWN:
-  case ENOPROTOOPT:
-  case EHOSTDOWN:
-  case ENONET:
-  case EHOSTUNREACH:
-  case EOPNOTSUPP:
-  case ENETUNREACH:
     return AB_AGAIN;
   default:
     return AB_ESYS;
@@ -449,7 +431,7 @@ int ab_listener_accept(ab_listener *listener, ab_addr *peer) {
   struct sockaddr_storage storage;
   socklen_t len = sizeof storage;
   storage.ss_family = AF_UNSPEC;
-  int fd = accept4(listener->fd, (struct sockaddr *)&storage, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  int fd = ab_os_accept(listener->fd, (struct sockaddr *)&storage, &len);
   if (AB_UNLIKELY(fd < 0)) return accept_error(listener, errno);
   note_peer(peer, &storage);
   return fd;

@@ -3,8 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
+
+#include "os/sockets.h"
 
 /* Aligned for its head, with room for more descriptors than one, which are closed. */
 typedef union control {
@@ -22,7 +23,7 @@ int ab_relay_send(int end, const struct iovec *iov, int count, int fd) {
       .cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
   memcpy(CMSG_DATA(&control.head), &fd, sizeof fd);
   ssize_t sent;
-  do sent = sendmsg(end, &message, MSG_NOSIGNAL);
+  do sent = ab_os_sendmsg(end, &message, false);
   while (sent < 0 && errno == EINTR);
   if (sent >= 0) return AB_OK;
   /* ETOOMANYREFS: of the user's descriptors as many are on their way as it may have open. */
@@ -68,7 +69,7 @@ ssize_t ab_relay_receive(int end, char *buf, size_t room, int *fd) {
   *fd = -1;
   if (!is_number_free(end)) return AB_ELIMIT;
   ssize_t got;
-  do got = recvmsg(end, &message, MSG_CMSG_CLOEXEC);
+  do got = ab_os_recvmsg(end, &message);
   while (got < 0 && errno == EINTR);
   if (got < 0) return errno == EAGAIN ? AB_AGAIN : AB_ELIMIT;
   *fd = take_descriptor(&message);

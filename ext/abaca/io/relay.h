@@ -1,6 +1,6 @@
-/* Messages with a descriptor, through a pair of sockets (SOCK_SEQPACKET) that processes share: what
- * is sent at one end comes out at the other, whole and once, in whichever process asks first. What
- * nobody has taken stays there as long as any process has the pair. */
+/* Messages with a descriptor, through a pair of sockets (ab_os_message_pair) that processes share:
+ * what is sent at one end comes out at the other, whole and once, in whichever process asks first.
+ * What nobody has taken stays there as long as any process has the pair. */
 #ifndef AB_IO_RELAY_H
 #define AB_IO_RELAY_H
 

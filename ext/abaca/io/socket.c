@@ -2,18 +2,10 @@
 #include "io/socket.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <linux/sockios.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/sendfile.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "os/sockets.h"
 
 #define MAX_TRANSFER ((uint64_t)0x7ffff000) /* Linux moves no more in one call */
 
@@ -46,48 +38,27 @@ ssize_t ab_sock_recv_split(int fd, const struct iovec *iov, int count) {
   return got >= 0 ? got : error_of(errno);
 }
 
-static inline ssize_t send_flagged(int fd, const struct iovec *iov, int count, int flags) {
+static inline ssize_t send_quietly(int fd, const struct iovec *iov, int count, bool more) {
   ssize_t sent;
   if (count == 1) {
-    do sent = send(fd, iov->iov_base, iov->iov_len, flags);
+    do sent = ab_os_send(fd, iov->iov_base, iov->iov_len, more);
     while (AB_UNLIKELY(sent < 0 && errno == EINTR));
   } else {
     struct msghdr msg = {.msg_iov = (struct iovec *)iov,
-                         .msg_iovlen = (size_t)(count > IOV_MAX ? IOV_MAX : count)};
-    do sent = sendmsg(fd, &msg, flags);
+                         .msg_iovlen =
+                             (size_t)(count > AB_OS_BUFFERS_MAX ? AB_OS_BUFFERS_MAX : count)};
+    do sent = ab_os_sendmsg(fd, &msg, more);
     while (AB_UNLIKELY(sent < 0 && errno == EINTR));
   }
   return sent >= 0 ? sent : error_of(errno);
 }
 
 ssize_t ab_sock_send(int fd, const struct iovec *iov, int count) {
-  return send_flagged(fd, iov, count, MSG_NOSIGNAL);
+  return send_quietly(fd, iov, count, false);
 }
 
 ssize_t ab_sock_send_more(int fd, const struct iovec *iov, int count) {
-  return send_flagged(fd, iov, count, MSG_NOSIGNAL | MSG_MORE);
-}
-
-/* sendfile has no MSG_NOSIGNAL, and ignoring SIGPIPE is the application's choice, so the signal is
- * blocked during the call and swallowed. If the thread blocks it already, a pending one may belong
- * to other code and stays. */
-static ssize_t sendfile_quietly(int fd, int file_fd, off_t *offset, size_t len) {
-  sigset_t pipe_signal, before;
-  sigemptyset(&pipe_signal);
-  sigaddset(&pipe_signal, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
-  ssize_t sent = sendfile(fd, file_fd, offset, len);
-  int saved = errno;
-  if (!sigismember(&before, SIGPIPE)) {
-    if (AB_UNLIKELY(sent < 0 && saved == EPIPE)) {
-      const struct timespec zero = {0, 0};
-      while (sigtimedwait(&pipe_signal, NULL, &zero) < 0 && errno == EINTR) {
-      }
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-  }
-  errno = saved;
-  return sent;
+  return send_quietly(fd, iov, count, true);
 }
 
 ssize_t ab_sock_sendfile_once(int fd, int file_fd, uint64_t offset, uint64_t len) {
@@ -95,9 +66,8 @@ ssize_t ab_sock_sendfile_once(int fd, int file_fd, uint64_t offset, uint64_t len
     errno = EOVERFLOW;
     return AB_ESYS;
   }
-  off_t position = (off_t)offset;
   size_t part = (size_t)(len < MAX_TRANSFER ? len : MAX_TRANSFER);
-  ssize_t sent = sendfile_quietly(fd, file_fd, &position, part);
+  ssize_t sent = ab_os_sendfile(fd, file_fd, (off_t)offset, part);
   if (sent >= 0) return sent;
   switch (errno) {
   case EINTR:
@@ -121,18 +91,16 @@ ssize_t ab_sock_sendfile(int fd, int file_fd, uint64_t offset, uint64_t len) {
 }
 
 uint64_t ab_sock_queued(int fd) {
-  int bytes = 0;
-  return ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? (uint64_t)bytes : 0;
+  return ab_os_unsent(fd);
 }
 
 bool ab_sock_ended(int fd, bool half) {
-  struct pollfd pollfd = {.fd = fd, .events = half ? POLLRDHUP : 0};
-  return poll(&pollfd, 1, 0) > 0;
+  return ab_os_ended(fd, half);
 }
 
 int ab_sock_pair(int *a, int *b) {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) return AB_ESYS;
+  if (ab_os_stream_pair(ends) != 0) return AB_ESYS;
   const int bytes = 65536;
   for (int i = 0; i < 2; i++) setsockopt(ends[i], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
   *a = ends[0];

@@ -19,7 +19,7 @@ ssize_t ab_sock_recv_split(int fd, const struct iovec *iov, int count);
 ssize_t ab_sock_send(int fd, const struct iovec *iov, int count);
 /* The same; what follows at once, as by ab_sock_sendfile, may leave in the same packet. */
 ssize_t ab_sock_send_more(int fd, const struct iovec *iov, int count);
-/* One sendfile without SIGPIPE; len > 0. Returns bytes, which may be fewer than len (2 GB at most);
+/* One ab_os_sendfile; len > 0. Returns bytes, which may be fewer than len (2 GB at most);
  * 0 if the file ends at or before offset; AB_AGAIN; AB_EPEER; AB_ENOMEM (try later); AB_ESYS (the
  * file cannot be read, or not be sent this way; errno says). */
 ssize_t ab_sock_sendfile(int fd, int file_fd, uint64_t offset, uint64_t len);
@@ -80,9 +80,10 @@ typedef struct ab_listener_options {
  * bounded. options may be NULL. Returns NULL and sets errno. */
 ab_listener *ab_listener_tcp(const ab_mem *mem, const char *address, uint16_t port,
                              const ab_listener_options *options);
-/* `path` may begin with '@' for the abstract name space. A stale socket file is replaced. A umask
- * applies to the whole process for a moment: at boot only. options may be NULL. Returns NULL and
- * sets errno (EADDRINUSE: a live server answers; ENOTSOCK: another kind of file; ENAMETOOLONG). */
+/* `path` may begin with '@' for the abstract name space (EINVAL where there is none). A stale
+ * socket file is replaced. A umask applies to the whole process for a moment: at boot only. options
+ * may be NULL. Returns NULL and sets errno (EADDRINUSE: a live server answers; ENOTSOCK: another
+ * kind of file; ENAMETOOLONG). */
 ab_listener *ab_listener_unix(const ab_mem *mem, const char *path,
                               const ab_listener_options *options);
 /* Takes a listening descriptor, and makes it non-blocking and close-on-exec. Its socket file is
@@ -99,12 +100,11 @@ void ab_listener_keep(ab_listener *listener);
 void ab_listener_fini(ab_listener *listener);
 
 /* Undoes defer_accept, if this process had set it. Returns whether connections that the kernel has
- * held back are on their way: they come within AB_HASTEN_TIME. False also without sock_diag. */
+ * held back are on their way: they come within AB_HASTEN_TIME. False also where the kernel does not
+ * tell. */
 bool ab_listener_hasten(ab_listener *listener);
 /* The kernel sends its half of a handshake again a second after the first time. */
 #define AB_HASTEN_TIME (1100 * AB_NSEC_PER_MS)
-/* For this room only: does the kernel hold back connections to this port? */
-bool ab__tcp_holds_back(uint16_t port);
 
 /* Closes the socket, and removes the socket file if this process created it. Idempotent. */
 void ab_listener_close(ab_listener *listener);
@@ -115,7 +115,7 @@ uint16_t ab_listener_port(const ab_listener *listener); /* the real one if 0 was
 /* "127.0.0.1" or the path; NUL-terminated, lives as long as the listener. */
 const char *ab_listener_name(const ab_listener *listener);
 
-/* One accept4. Returns the fd; AB_AGAIN if no connection waits; AB_ELIMIT if descriptors ran out
+/* One accept. Returns the fd; AB_AGAIN if no connection waits; AB_ELIMIT if descriptors ran out
  * (one connection was refused with the spare one) or the kernel has no memory: the caller must rest
  * for a while; AB_ESYS otherwise. */
 int ab_listener_accept(ab_listener *listener, ab_addr *peer);

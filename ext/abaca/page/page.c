@@ -6,11 +6,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "os/nameless.h"
+#include "os/sockets.h"
 
 struct ab_page {
   ab_mem mem;
@@ -121,7 +121,8 @@ static int sized(int fd, const ab_page_head *head, bool reserves) {
   /* The cores of all slots are looked at. */
   if (!error && reserves) error = ab_nameless_reserve(fd, 0, AB_PAGE_HEAD_SIZE);
   for (uint32_t i = 0; !error && reserves && i < head->slot_count; i++)
-    error = ab_nameless_reserve(fd, AB_PAGE_HEAD_SIZE + (size_t)i * head->slot_size, AB_PAGE_CORE_SIZE);
+    error =
+        ab_nameless_reserve(fd, AB_PAGE_HEAD_SIZE + (size_t)i * head->slot_size, AB_PAGE_CORE_SIZE);
   if (!error) return fd;
   close(fd);
   errno = error;
@@ -202,7 +203,7 @@ static ab_page *create_on(const ab_mem *mem, int fd, const ab_page_head *head) {
   ab_page *page = fd < 0 ? NULL : map(mem, fd, head->size, true);
   if (!page) return NULL;
   /* Messages keep their bounds, and a full queue says so. */
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, page->relay) < 0) {
+  if (ab_os_message_pair(page->relay) != 0) {
     drop_with_errno(page);
     return NULL;
   }

@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "os/sockets.h"
+
 /* --- by address --- */
 
 static enum ab_state usual(uint16_t port) {
@@ -59,13 +61,9 @@ enum ab_state ab_services_of_path(const ab_services *services, const char *path,
 
 /* --- of a descriptor --- */
 
-#ifndef SO_PEERNAME
-#define SO_PEERNAME 28
-#endif
-
 /* The kernel refuses to tell less than is asked for. */
 static bool peer_being_made(int fd, struct sockaddr_storage *name, socklen_t len) {
-  return getsockopt(fd, SOL_SOCKET, SO_PEERNAME, name, &len) == 0;
+  return ab_os_peer_being_made(fd, (struct sockaddr *)name, len);
 }
 
 /* getpeername knows nothing of a connection that is being made. */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "io/socket.h"
+#include "os/tcp.h"
 
 /* A listener on any port of `family`'s loopback address, with or without TCP_DEFER_ACCEPT. */
 static int listen_on(int family, bool defers, uint16_t *port) {
@@ -34,8 +34,8 @@ static int connect_to(int listener) {
 
 /* Waits for `held`; returns whether it came. */
 static bool soon(uint16_t port, bool held) {
-  for (int i = 0; i < 5000 && ab__tcp_holds_back(port) != held; i++) usleep(1000);
-  return ab__tcp_holds_back(port) == held;
+  for (int i = 0; i < 5000 && ab_os_tcp_holds_back(port) != held; i++) usleep(1000);
+  return ab_os_tcp_holds_back(port) == held;
 }
 
 CHECK_CASE(a_silent_client_is_held_back_until_it_says_something) {
@@ -44,7 +44,7 @@ CHECK_CASE(a_silent_client_is_held_back_until_it_says_something) {
   for (size_t i = 0; i < AB_ARRAY_LEN(families); i++) {
     uint16_t port;
     int listener = listen_on(families[i], true, &port);
-    CHECK(!ab__tcp_holds_back(port));
+    CHECK(!ab_os_tcp_holds_back(port));
     int client = connect_to(listener);
     CHECK(soon(port, true));
     CHECK_INT(1, write(client, "G", 1));
@@ -60,7 +60,7 @@ CHECK_CASE(nobody_is_held_back_where_nothing_is_deferred) {
   int listener = listen_on(AF_INET, false, &port), deferring = listen_on(AF_INET, true, &other);
   int client = connect_to(listener), silent = connect_to(deferring);
   CHECK(soon(other, true));
-  CHECK(!ab__tcp_holds_back(port));
+  CHECK(!ab_os_tcp_holds_back(port));
   close(silent);
   close(client);
   close(deferring);

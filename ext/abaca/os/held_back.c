@@ -1,5 +1,8 @@
 /* Connections that have completed their handshake but that the kernel holds back, since they have
  * sent nothing (TCP_DEFER_ACCEPT). Only the kernel's socket diagnostics show them, sock_diag(7). */
+#include "os/tcp.h"
+
+#ifdef AB_HAS_SOCKET_DIAGNOSTICS
 #include <arpa/inet.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
@@ -9,8 +12,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include "io/socket.h"
 
 typedef struct question {
   struct nlmsghdr header;
@@ -41,7 +42,7 @@ static bool finds(int fd, uint8_t family, uint16_t port) {
   return n >= (ssize_t)sizeof answer.header && answer.header.nlmsg_type == SOCK_DIAG_BY_FAMILY;
 }
 
-bool ab__tcp_holds_back(uint16_t port) {
+bool ab_os_tcp_holds_back(uint16_t port) {
   /* One socket per question, so that the rest of an answer goes with it. "::" has peers of both
    * families. */
   static const uint8_t families[] = {AF_INET, AF_INET6};
@@ -54,3 +55,8 @@ bool ab__tcp_holds_back(uint16_t port) {
   }
   return found;
 }
+#else
+bool ab_os_tcp_holds_back(uint16_t port AB_UNUSED) {
+  return false;
+}
+#endif
