@@ -19,6 +19,8 @@ module Probes
     "HUGE_PAGES" => ["sys/mman.h", "madvise(0, 0, MADV_NOHUGEPAGE);"],
     "FALLOCATE" => ["fcntl.h", "posix_fallocate(0, 0, 0);"],
     "SOCKET_FLAGS" => ["sys/socket.h", "socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);"],
+    "EVENTFD" => ["sys/eventfd.h", "eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);"],
+    "PPOLL" => ["poll.h", "ppoll(0, 0, 0, 0);"],
     "ACCEPT4" => ["sys/socket.h", "accept4(0, 0, 0, SOCK_NONBLOCK | SOCK_CLOEXEC);"],
     "SEQPACKET" => LINUX_ONLY, # others have the name, and no pair of such sockets
     "MSG_MORE" => ["sys/socket.h", "send(0, 0, 0, MSG_MORE);"],

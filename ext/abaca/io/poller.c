@@ -21,7 +21,8 @@ ab_poller *ab_poller_init(const ab_mem *mem) {
   poller->mem = mem;
   poller->owner = getpid();
   poller->fork_page = ab_fork_page_init();
-  poller->fd = poller->wake_fd = -1;
+  poller->fd = -1;
+  poller->bell = AB_OS_BELL_NONE;
   atomic_init(&poller->holders, 1);
   atomic_init(&poller->batch, 0);
   atomic_init(&poller->wake_asked, 0);
@@ -262,15 +263,10 @@ int ab_poller_dispatch_roaming(ab_poller *poller) {
 }
 
 void ab_poller_wakeup(ab_poller *poller) {
-  /* If the flag is set, the thread that set it writes. The waiter clears it only after it has left
+  /* If the flag is set, the thread that set it rings. The waiter clears it only after it has left
    * the kernel, before it looks at anything we made ready. */
   if (atomic_exchange_explicit(&poller->wake_asked, 1, memory_order_acq_rel)) return;
-  int saved = errno;
-  uint64_t one = 1;
-  /* Cannot fail: 2^64 wake-ups would fill the counter, and a signal interrupts only what blocks. */
-  ssize_t written = write(poller->wake_fd, &one, sizeof one);
-  (void)written;
-  errno = saved;
+  ab_os_bell_ring(&poller->bell);
 }
 
 int ab_poller_fd(const ab_poller *poller) {

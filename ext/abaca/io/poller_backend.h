@@ -10,6 +10,7 @@
 
 #include "os/fork_page.h"
 #include "io/poller.h"
+#include "os/bell.h"
 
 #define AB_POLLER_BATCH 256
 
@@ -65,8 +66,9 @@ struct ab_poller {
   atomic_int wake_asked;
 
   /* The back end's. */
-  int fd, wake_fd;
-  bool coarse; /* the kernel lacks timeouts in nanoseconds */
+  int fd;
+  ab_os_bell bell; /* rung by ab_poller_wakeup */
+  bool coarse;     /* the kernel lacks timeouts in nanoseconds */
 };
 
 extern const ab_poller_ops ab__poller_epoll;

@@ -1,10 +1,9 @@
-/* The back end for Linux. The wake-up eventfd is registered edge-triggered and never read: each
+/* The back end for Linux. The bell, an eventfd, is registered edge-triggered and never read: each
  * write is a new edge, so a wake-up costs one system call in all. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -46,15 +45,14 @@ static int control(int epoll_fd, int op, int fd, uint32_t events, uint64_t token
 
 static void epoll_fini(ab_poller *poller) {
   /* All that a forked child may do: EPOLL_CTL_DEL would take away the parent's registrations. */
-  if (poller->wake_fd >= 0) close(poller->wake_fd);
+  ab_os_bell_fini(&poller->bell);
   if (poller->fd >= 0) close(poller->fd);
 }
 
 static int epoll_init(ab_poller *poller) {
   poller->fd = epoll_create1(EPOLL_CLOEXEC);
-  poller->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (poller->fd >= 0 && poller->wake_fd >= 0 &&
-      control(poller->fd, EPOLL_CTL_ADD, poller->wake_fd, AB_POLL_IN | AB_POLL_EDGE,
+  if (poller->fd >= 0 && ab_os_bell_init(&poller->bell) == 0 &&
+      control(poller->fd, EPOLL_CTL_ADD, poller->bell.fd, AB_POLL_IN | AB_POLL_EDGE,
               AB_POLLER_WAKE_TOKEN) == 0)
     return AB_OK;
   return AB_ESYS; /* fini closes what there is */
@@ -157,7 +155,7 @@ static int copy_registrations(ab_poller *poller, int fresh) {
 static int epoll_purge(ab_poller *poller) {
   int fresh = epoll_create1(EPOLL_CLOEXEC);
   if (fresh < 0) return AB_ESYS;
-  int err = control(fresh, EPOLL_CTL_ADD, poller->wake_fd, AB_POLL_IN | AB_POLL_EDGE,
+  int err = control(fresh, EPOLL_CTL_ADD, poller->bell.fd, AB_POLL_IN | AB_POLL_EDGE,
                     AB_POLLER_WAKE_TOKEN) == 0
                 ? copy_registrations(poller, fresh)
                 : AB_ENOMEM;

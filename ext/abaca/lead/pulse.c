@@ -1,31 +1,20 @@
-/* The bell is an eventfd, which can be waited for together with a poller. */
+/* The bell can be waited for together with a poller. */
 #include "lead/pulse.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <time.h>
-#include <unistd.h>
-
 #include "io/poller.h"
+#include "os/poll.h"
 
 int ab_bell_init(ab_bell *bell) {
   atomic_init(&bell->asleep, false);
-  bell->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  return bell->fd < 0 ? AB_ESYS : AB_OK;
+  return ab_os_bell_init(&bell->os) == 0 ? AB_OK : AB_ESYS;
 }
 
 void ab_bell_fini(ab_bell *bell) {
-  if (bell->fd >= 0) close(bell->fd);
-  bell->fd = -1;
+  ab_os_bell_fini(&bell->os);
 }
 
 void ab_bell_ring(ab_bell *bell) {
-  int saved = errno;
-  uint64_t one = 1;
-  ssize_t written = write(bell->fd, &one, sizeof one);
-  (void)written;
-  errno = saved;
+  ab_os_bell_ring(&bell->os);
 }
 
 void ab_bell_wake(ab_bell *bell) {
@@ -34,20 +23,12 @@ void ab_bell_wake(ab_bell *bell) {
 }
 
 void ab_bell_hush(ab_bell *bell) {
-  uint64_t count;
-  ssize_t got = read(bell->fd, &count, sizeof count);
-  (void)got;
+  ab_os_bell_hush(&bell->os);
 }
 
 static void wait_for_bell(ab_bell *bell, int fd, ab_nsec timeout) {
-  struct pollfd fds[] = {{bell->fd, POLLIN, 0}, {fd, POLLIN, 0}};
-  struct timespec ts, *until = NULL;
-  if (timeout != AB_POLL_FOREVER) {
-    ts = (struct timespec){.tv_sec = (time_t)(timeout / AB_NSEC_PER_SEC),
-                           .tv_nsec = (long)(timeout % AB_NSEC_PER_SEC)};
-    until = &ts;
-  }
-  ppoll(fds, fd >= 0 ? 2 : 1, until, NULL);
+  struct pollfd fds[] = {{bell->os.fd, POLLIN, 0}, {fd, POLLIN, 0}};
+  ab_os_poll(fds, fd >= 0 ? 2 : 1, timeout);
   /* Before the next look at beats: who leaves later and does not ring is seen by that. */
   atomic_store(&bell->asleep, false);
   if (fds[0].revents) ab_bell_hush(bell);

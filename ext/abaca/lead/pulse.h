@@ -6,11 +6,12 @@
 #include <stdatomic.h>
 
 #include "base/base.h"
+#include "os/bell.h"
 
 /* Operations without a named order are seq_cst. */
 typedef struct ab_bell {
   _Atomic bool asleep; /* a thread that goes away has to ring; partner: the beat */
-  int fd;              /* readable when it was rung */
+  ab_os_bell os;
 } ab_bell;
 
 /* Returns AB_OK or AB_ESYS, with errno set. */

@@ -18,7 +18,7 @@ static bool at_once(void *ctx) {
 }
 
 static bool is_rung(const ab_bell *bell) {
-  struct pollfd readable = {bell->fd, POLLIN, 0};
+  struct pollfd readable = {bell->os.fd, POLLIN, 0};
   return poll(&readable, 1, 0) == 1;
 }
 
@@ -94,7 +94,7 @@ CHECK_CASE(the_watcher_waits_for_a_descriptor_too) {
   CHECK_INT(AB_OK, ab_bell_init(&bell));
   CHECK_INT(AB_OK, ab_bell_init(&other));
   ab_bell_ring(&other);
-  ab_bell_await(&bell, other.fd, AB_POLL_FOREVER, never, NULL);
+  ab_bell_await(&bell, other.os.fd, AB_POLL_FOREVER, never, NULL);
   CHECK(is_rung(&other)); /* whose it is, sees to it */
   ab_bell_ring(&bell);
   ab_bell_await(&bell, -1, AB_POLL_FOREVER, never, NULL);

@@ -331,7 +331,7 @@ void ab_spares_rouse(ab_run *run) {
 
 static void *await_bell(void *arg) {
   ab_spares *spares = arg;
-  struct pollfd bell = {spares->bell.fd, POLLIN, 0};
+  struct pollfd bell = {spares->bell.os.fd, POLLIN, 0};
   poll(&bell, 1, -1);
   ab_bell_hush(&spares->bell);
   return NULL;
