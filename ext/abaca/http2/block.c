@@ -3,6 +3,7 @@
 #include "http2/block.h"
 
 #include <string.h>
+#include <strings.h>
 
 #include "http/char.h"
 #include "http/error.h"

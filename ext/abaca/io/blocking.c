@@ -5,12 +5,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "io/thread.h"
+#include "io/timer.h"
+#include "os/time.h"
 
-#define IDLE_SECONDS 10 /* without work, then a thread ends */
+#define IDLE_TIME (10 * AB_NSEC_PER_SEC) /* without work, then a thread ends */
 
 struct ab_blocking_pool {
   pthread_mutex_t lock;
@@ -27,12 +28,11 @@ struct ab_blocking_pool {
 ab_blocking_pool *ab_blocking_init(ab_poller *poller, unsigned max_threads) {
   ab_blocking_pool *pool = calloc(1, sizeof *pool);
   if (!pool) return NULL;
-  pthread_condattr_t attr;
-  pthread_condattr_init(&attr);
-  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+  if (ab_os_cond_init(&pool->work) != 0) {
+    free(pool);
+    return NULL;
+  }
   pthread_mutex_init(&pool->lock, NULL);
-  pthread_cond_init(&pool->work, &attr);
-  pthread_condattr_destroy(&attr);
   ab_list_init(&pool->queue);
   ab_list_init(&pool->ended);
   pool->poller = poller;
@@ -72,20 +72,13 @@ void ab_blocking_fini(ab_blocking_pool *pool) {
   let_go(pool);
 }
 
-static struct timespec idle_deadline(void) {
-  struct timespec ts;
-  clock_gettime(CLOCK_MONOTONIC, &ts);
-  ts.tv_sec += IDLE_SECONDS;
-  return ts;
-}
-
 /* The next job, or NULL if the thread must end. The lock is held. */
 static ab_blocking_job *next_job(ab_blocking_pool *pool) {
-  struct timespec deadline = idle_deadline();
+  ab_nsec deadline = ab_clock_monotonic() + IDLE_TIME;
   int err = 0;
   while (ab_list_empty(&pool->queue) && pool->poller && err != ETIMEDOUT) {
     pool->idle++;
-    err = pthread_cond_timedwait(&pool->work, &pool->lock, &deadline);
+    err = ab_os_cond_wait(&pool->work, &pool->lock, deadline);
     pool->idle--;
   }
   ab_list *node = ab_list_shift(&pool->queue);

@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include "io/timer.h"
+#include "os/time.h"
 
 ab_nsec ab_clock_monotonic(void) {
   struct timespec ts;
@@ -10,9 +11,7 @@ ab_nsec ab_clock_monotonic(void) {
 }
 
 int64_t ab_clock_unix(void) {
-  struct timespec ts;
-  clock_gettime(CLOCK_REALTIME_COARSE, &ts);
-  return ts.tv_sec;
+  return ab_os_unix_seconds();
 }
 
 ab_nsec ab_clock_unix_nsec(void) {

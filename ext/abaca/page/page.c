@@ -5,10 +5,10 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "os/bytes.h"
 #include "os/nameless.h"
 #include "os/sockets.h"
 
@@ -141,7 +141,7 @@ static ab_page_head planned(const counts *counts, uint32_t slots, ab_page_time n
   place_areas(&head, counts);
   head.size = AB_PAGE_HEAD_SIZE + (size_t)slots * head.slot_size;
   /* Early in the machine's boot there may be none; the time and the process still differ. */
-  if (getrandom(head.id, sizeof(head.id), GRND_NONBLOCK) < 0) {
+  if (!ab_os_random(head.id, sizeof(head.id), false)) {
     uint64_t own[2] = {now.unix_time, (uint64_t)getpid()};
     memcpy(head.id, own, sizeof(head.id));
   }

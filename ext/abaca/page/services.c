@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "os/bytes.h"
 #include "os/sockets.h"
 
 /* --- by address --- */
@@ -46,7 +47,7 @@ enum ab_state ab_services_of_addr(const ab_services *services, const ab_addr *ad
 /* --- by path --- */
 
 static bool contains(const char *text, size_t len, const char *part) {
-  return memmem(text, len, part, strlen(part)) != NULL;
+  return ab_os_find(text, len, part, strlen(part)) != NULL;
 }
 
 enum ab_state ab_services_of_path(const ab_services *services, const char *path, size_t len) {

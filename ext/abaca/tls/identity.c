@@ -12,6 +12,8 @@
 #include <time.h>
 
 #include "base/bits.h"
+#include "os/bytes.h"
+#include "os/time.h"
 #include "tls/internal.h"
 
 /* --- reading --- */
@@ -66,7 +68,7 @@ static int read_chain(ab__tls_identity *identity, const ab_tls_identity *source,
 }
 
 static bool contains(const ab_tls_identity *source, const char *text) {
-  return memmem(source->key, source->key_len, text, strlen(text)) != NULL;
+  return ab_os_find(source->key, source->key_len, text, strlen(text)) != NULL;
 }
 
 /* OpenSSL's errors do not tell these cases apart: it tries one format after the other. */
@@ -134,7 +136,7 @@ static int check_chain(const ab__tls_identity *identity, const char *label,
 static bool unix_time(const ASN1_TIME *time, int64_t *seconds) {
   struct tm tm;
   if (ASN1_TIME_to_tm(time, &tm) != 1) return false;
-  *seconds = (int64_t)timegm(&tm);
+  *seconds = ab_os_unix_time(&tm);
   return true;
 }
 

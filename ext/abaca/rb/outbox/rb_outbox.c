@@ -1,7 +1,7 @@
 /* The object: its life, its counters, flush callbacks, and waits for room. */
-#include <malloc.h>
 #include <stdlib.h>
 
+#include "os/process.h"
 #include "rb/outbox/rb_outbox_parts.h"
 
 #define ROOM_MAX (16 * 1024 * 1024)
@@ -38,14 +38,14 @@ void ab__box_raise_busy(void) {
 /* libc's allocator; Ruby's collector is told, and collects dead outboxes sooner. */
 static void *told_realloc(void *ctx, void *ptr, size_t size) {
   (void)ctx;
-  ssize_t before = ptr ? (ssize_t)malloc_usable_size(ptr) : 0;
+  ssize_t before = ptr ? (ssize_t)ab_os_allocated(ptr) : 0;
   if (size == 0) {
     free(ptr);
     rb_gc_adjust_memory_usage(-before);
     return NULL;
   }
   void *moved = realloc(ptr, size);
-  if (moved) rb_gc_adjust_memory_usage((ssize_t)malloc_usable_size(moved) - before);
+  if (moved) rb_gc_adjust_memory_usage((ssize_t)ab_os_allocated(moved) - before);
   return moved;
 }
 

@@ -8,10 +8,10 @@
 #include <ruby/io.h>
 #include <ruby/fiber/scheduler.h>
 #include <ruby/thread.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "io/socket.h"
+#include "os/sockets.h"
 #include "rb/outbox/rb_outbox_parts.h"
 
 /* Exported without a header: the first from 3.4 on, when the second changes its arguments. */
@@ -159,7 +159,7 @@ static void without_gvl(sending *s, void (*call)(sending *s)) {
 
 static void send_message(sending *s) {
   struct msghdr message = {.msg_iov = s->next->iov, .msg_iovlen = (size_t)s->next->iov_count};
-  note(s, sendmsg(s->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT));
+  note(s, ab_os_sendmsg_now(s->fd, &message));
   if (s->result >= 0 || s->error != ENOTSOCK) return;
   s->way = way_of_descriptor(s->fd);
 }

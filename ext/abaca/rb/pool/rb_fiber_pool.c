@@ -1,13 +1,14 @@
 /* Abaca::FiberPool for Ruby: options, figures, and periodic work. */
 #include "rb/pool/rb_pool_parts.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "os/process.h"
+
 #define DEFAULT_IDLE_TIMEOUT (60 * AB_NSEC_PER_SEC)
 
-/* Linux' own default, in case /proc does not say. */
+/* Linux' own default, in case the system does not say. */
 #define DEFAULT_MAP_COUNT 65530
 
 /* Time between two slices of the heap's growth, and of the end of idle fibers. */
@@ -188,13 +189,8 @@ static VALUE pool_alloc(VALUE klass) {
 
 /* Two mappings for each fiber, and room for everything else. */
 static size_t ceiling(void) {
-  unsigned long count = DEFAULT_MAP_COUNT;
-  FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
-  if (file) {
-    if (fscanf(file, "%lu", &count) != 1) count = DEFAULT_MAP_COUNT;
-    fclose(file);
-  }
-  return count / 5 * 2;
+  size_t count = ab_os_most_mappings();
+  return (count > 0 ? count : DEFAULT_MAP_COUNT) / 5 * 2;
 }
 
 static bool given(VALUE value) {

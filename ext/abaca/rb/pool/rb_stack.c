@@ -5,7 +5,8 @@
 #include <ruby.h>
 
 #include <string.h>
-#include <sys/mman.h>
+
+#include "os/process.h"
 
 #define WATERMARK ((size_t)64 << 10)
 
@@ -59,12 +60,12 @@ __attribute__((noinline)) void ab_stack_wipe(void) {
   __asm__ volatile("" : : "r"(dead) : "memory");
 }
 
-void ab_stack_give_back(const ab_stack *stack) {
+void ab_stack_give_back(ab_stack *stack) {
   if (stack->depth == 0) return;
   char *end = page_below(stack->base - IN_USE),
        *start = page_below(stack->base - stack->depth) + PAGE;
   /* What cannot be given back stays; that only costs memory. */
-  (void)madvise(start, (size_t)(end - start), MADV_DONTNEED);
+  if (!ab_os_give_back(start, (size_t)(end - start))) stack->depth = 0;
 }
 
 void ab_stack_init(ab_stack *stack, size_t size) {

@@ -22,7 +22,8 @@ bool ab_stack_deep(const ab_stack *stack);
  * collection would take what a job left there for references. */
 void ab_stack_wipe(void);
 
-/* Gives back everything well below the base. Only between two jobs, or for an idle fiber. */
-void ab_stack_give_back(const ab_stack *stack);
+/* Gives back everything well below the base; where the system does not take it, the stack is not
+ * looked at any more. Only between two jobs, or for an idle fiber. */
+void ab_stack_give_back(ab_stack *stack);
 
 #endif

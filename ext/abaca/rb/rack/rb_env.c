@@ -4,12 +4,12 @@
 #include <ruby/encoding.h>
 #include <ruby/version.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/bits.h"
 #include "http/request_start.h"
 #include "http/char.h"
 #include "io/timer.h"
+#include "os/bytes.h"
 #include "rb/rack/rb_proxies.h"
 
 enum name_flag {
@@ -201,7 +201,7 @@ static void make_templates(ab_env_builder *builder, VALUE given) {
 
 static ab_names *make_names(void) {
   uint64_t key[2];
-  if (getrandom(key, sizeof key, 0) != (ssize_t)sizeof key) rb_sys_fail("getrandom");
+  if (!ab_os_random(key, sizeof key, true)) rb_sys_fail("no random bytes");
   ab_names *names = ALLOC(ab_names);
   ab_names_init(names, key);
   return names;

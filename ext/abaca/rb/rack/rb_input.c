@@ -7,6 +7,7 @@
 
 #include "http/char.h"
 #include "http/trailer.h"
+#include "os/bytes.h"
 #include "rb/rack/rb_call.h"
 #include "rb/rack/rb_lookup.h"
 
@@ -293,7 +294,7 @@ static size_t find_end(const ab_call *call, VALUE separator, size_t searched) {
   size_t there = ahead_len(call), width = (size_t)RSTRING_LEN(separator);
   if (there < width || there <= searched) return 0;
   const char *start = RSTRING_PTR(call->ahead) + call->ahead_used;
-  const char *found = memmem(start + searched, there - searched, RSTRING_PTR(separator), width);
+  const char *found = ab_os_find(start + searched, there - searched, RSTRING_PTR(separator), width);
   return found ? (size_t)(found - start) + width : 0;
 }
 

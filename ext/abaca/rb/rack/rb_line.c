@@ -1,8 +1,6 @@
 #include "rb/rack/rb_line.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
+#include "os/process.h"
 #include "rb/rack/rb_process.h"
 
 /* Lines of this process are in use while their `used` is set: a claim has cleared all others. */
@@ -19,7 +17,7 @@ void ab_line_begin(ab_runner *runner, enum ab_loop_kind kind) {
   runner->line = line;
   if (!line) return;
   ab_nsec now = ab_clock_monotonic();
-  ab_loop_line_begin(line, kind, (uint32_t)syscall(SYS_gettid), now);
+  ab_loop_line_begin(line, kind, ab_os_thread_id(), now);
   bool thread = kind == AB_LOOP_THREAD;
   ab_loop_line_turn(line, thread ? AB_LOOP_STATE_IDLE : AB_LOOP_STATE_BUSY, AB_LOOP_NO_ROW, now, 0);
 }

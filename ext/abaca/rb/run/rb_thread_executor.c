@@ -1,6 +1,7 @@
 /* The executor of requests on threads of the pool. A thread that waits here gets an exception at
  * the end of its wait; one that waits elsewhere (a database, `sleep`) by Thread#raise, only where
  * it blocks (rb_thread_worker.c). One that computes on is at last killed with the pool. */
+#include "os/time.h"
 #include "rb/rack/rb_process.h"
 #include "rb/rack/rb_sight.h"
 #include "rb/run/rb_thread_parts.h"
@@ -66,7 +67,7 @@ static VALUE wait_ended(VALUE arg) {
 static void wait_for_call(ab_call *call, enum ab_wait_kind kind) {
   ab_worker *worker = worker_of(call->runner);
   thread_wait wait = {.pool = worker->pool, .thread = rb_thread_current(), .exception = Qnil};
-  if (ab__threads_init_cond(&wait.wake)) rb_memerror();
+  if (ab_os_cond_init(&wait.wake)) rb_memerror();
   ab_list_append(&call->waits, &wait.link);
   ab_engine *engine = call->rack->engine;
   ab_engine_lock(engine);

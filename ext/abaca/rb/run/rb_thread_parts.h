@@ -94,7 +94,6 @@ static inline void ab__threads_unlock(ab_thread_pool *pool) {
 
 /* --- rb_thread_pool.c --- */
 
-int ab__threads_init_cond(pthread_cond_t *wake);
 /* All but the runner. */
 void ab__worker_init(ab_worker *worker, ab_thread_pool *pool);
 /* Threads that there may be. Those whose requests are aside do not count. */

@@ -3,8 +3,8 @@
 
 #include <errno.h>
 #include <ruby/fiber/scheduler.h>
-#include <time.h>
 
+#include "os/time.h"
 #include "rb/rack/rb_cancel.h"
 #include "rb/rack/rb_process.h"
 #include "rb/rack/rb_rack_setup.h"
@@ -17,22 +17,13 @@
 
 /* --- life --- */
 
-int ab__threads_init_cond(pthread_cond_t *wake) {
-  pthread_condattr_t attr;
-  pthread_condattr_init(&attr);
-  pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-  int err = pthread_cond_init(wake, &attr);
-  pthread_condattr_destroy(&attr);
-  return err;
-}
-
 void ab__worker_init(ab_worker *worker, ab_thread_pool *pool) {
   worker->pool = pool;
   worker->driver.run = pool->run;
   ab__worker_participant(worker)->pulse.bell = pool->bell;
   ab_list_init(&worker->link);
   ab_list_init(&worker->idle_link);
-  ab__threads_init_cond(&worker->wake);
+  ab_os_cond_init(&worker->wake);
 }
 
 ab_thread_pool *ab_thread_pool_init(ab_run *run, const ab_thread_pool_options *options) {
@@ -146,10 +137,7 @@ ab_thread_pool_stats ab_thread_pool_get_stats(ab_thread_pool *pool) {
 /* --- waiting and waking --- */
 
 bool ab__threads_sleep(ab_thread_pool *pool, pthread_cond_t *wake, ab_nsec time) {
-  ab_nsec end = ab_clock_monotonic() + time;
-  struct timespec ts = {.tv_sec = (time_t)(end / AB_NSEC_PER_SEC),
-                        .tv_nsec = (long)(end % AB_NSEC_PER_SEC)};
-  return pthread_cond_timedwait(wake, &pool->lock, &ts) != ETIMEDOUT;
+  return ab_os_cond_wait(wake, &pool->lock, ab_clock_monotonic() + time) != ETIMEDOUT;
 }
 
 void ab__threads_wake_turn(ab_run *run) {

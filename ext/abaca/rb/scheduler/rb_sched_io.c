@@ -9,10 +9,10 @@
 #include <limits.h>
 #include <poll.h>
 #include <ruby/thread.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
+
+#include "os/page_cache.h"
+#include "os/sockets.h"
 
 #ifdef HAVE_RUBY_IO_BUFFER_H
 #include <ruby/io/buffer.h>
@@ -188,11 +188,10 @@ static ssize_t ask_disk(const attempt *a) {
 /* Each returns bytes or -errno. */
 static ssize_t try_read(const attempt *a) {
   if (a->from < 0 && maybe_socket(a->transfer->io)) {
-    ssize_t count = recv(a->fd, a->base, a->size, MSG_DONTWAIT);
+    ssize_t count = ab_os_recv_now(a->fd, a->base, a->size);
     if (count >= 0 || errno != ENOTSOCK) return result_of(count);
   }
-  struct iovec vector = {a->base, a->size};
-  ssize_t count = preadv2(a->fd, &vector, 1, a->from, RWF_NOWAIT);
+  ssize_t count = ab_os_read_cached(a->fd, a->base, a->size, a->from);
   if (count >= 0) return count;
   if (!is_refused(count) && errno != EAGAIN) return -errno;
   if (errno == EAGAIN && has_peer(a->fd)) return -EAGAIN;
@@ -206,18 +205,17 @@ static ssize_t try_read(const attempt *a) {
 static bool is_quick_write(const attempt *a, enum ab_file_kind kind) {
   if (kind == AB_FILE_MEMORY) return true;
   return kind == AB_FILE_DISK && a->size <= IN_PLACE_WRITE_MAX &&
-         !has_flag(a->fd, O_DIRECT | O_DSYNC | O_SYNC);
+         !ab_os_writes_through(fcntl(a->fd, F_GETFL));
 }
 
 static ssize_t try_write(const attempt *a) {
   VALUE io = a->transfer->io;
   if (a->from < 0 && maybe_socket(io)) {
-    ssize_t count = send(a->fd, a->base, a->size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    ssize_t count = ab_os_send_now(a->fd, a->base, a->size);
     if (count >= 0 || errno != ENOTSOCK) return result_of(count);
   }
   if (AB_UNLIKELY(ab__file_busy(a->transfer->loop, io))) return ask_disk(a);
-  struct iovec vector = {a->base, a->size};
-  ssize_t count = pwritev2(a->fd, &vector, 1, a->from, RWF_NOWAIT);
+  ssize_t count = ab_os_write_cached(a->fd, a->base, a->size, a->from);
   if (count >= 0) return count;
   if (!is_refused(count) && errno != EAGAIN) return -errno;
   if (errno == EAGAIN && has_peer(a->fd)) return -EAGAIN;

@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "os/process.h"
 
 /* Threads watch children without a pidfd. All may be busy, so each wait also checks by itself. */
 #define CHILD_INTERVAL (50 * AB_NSEC_PER_MS)
@@ -173,15 +174,6 @@ static VALUE pid_wait_end(VALUE arg) {
   return Qnil;
 }
 
-static int open_pidfd(rb_pid_t pid) {
-#ifdef SYS_pidfd_open
-  return (int)syscall(SYS_pidfd_open, pid, 0); /* close-on-exec by itself */
-#else
-  errno = ENOSYS;
-  return -1;
-#endif
-}
-
 /* ---- what has no pidfd: any child, a group, stopped children ---- */
 
 /* Waits until there is something to wait for, and leaves the waiting to Ruby. */
@@ -264,7 +256,7 @@ static VALUE sched_process_wait(VALUE self, VALUE pid, VALUE flags) {
   ab__loop_check(loop);
   /* A pidfd reports only the end, not a stop. */
   if (wait.pid > 0 && !(wait.flags & WUNTRACED)) {
-    wait.pidfd = open_pidfd(wait.pid);
+    wait.pidfd = ab_os_child_fd(wait.pid);
     /* No such process: let waitpid say so. */
     if (wait.pidfd < 0 && errno == ESRCH) return status_wait(wait.pid, wait.flags | WNOHANG);
   }

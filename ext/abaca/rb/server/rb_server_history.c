@@ -1,12 +1,11 @@
 /* What a server writes in its slot each second: the history, by the standby's thread, so that it
  * goes on while Ruby hangs; what the process is as a whole, by the heartbeat's, with the GVL. A
  * guest has no standby: there the heartbeat writes both. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "os/process.h"
 #include "page/look.h"
 #include "rb/rack/rb_sight.h"
 #include "rb/run/rb_spare.h"
@@ -98,17 +97,7 @@ void ab_server_second(ab_run *run, ab_nsec now) {
 
 /* Megabytes; 0: not known. */
 static uint32_t resident(void) {
-  char text[128];
-  int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  ssize_t len = read(fd, text, sizeof(text) - 1);
-  close(fd);
-  if (len <= 0) return 0;
-  text[len] = '\0';
-  char *end;
-  strtoull(text, &end, 10); /* the size of all that is mapped */
-  uint64_t pages = strtoull(end, NULL, 10);
-  return (uint32_t)(pages * (uint64_t)sysconf(_SC_PAGESIZE) >> 20);
+  return (uint32_t)(ab_os_resident() >> 20);
 }
 
 static size_t gc_stat(const char *name) {

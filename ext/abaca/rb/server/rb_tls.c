@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "os/bytes.h"
 #include "os/nameless.h"
 #include "rb/rack/rb_lookup.h"
 
@@ -126,7 +127,7 @@ static VALUE context_initialize(VALUE self, VALUE options) {
   terms.identity_count = (size_t)count;
   ab_tls_problem problem = {""};
   ab_tls_context *context = ab_tls_context_new(&ab_mem_libc, &terms, (int64_t)time(NULL), &problem);
-  explicit_bzero(terms.ticket_secret, sizeof(terms.ticket_secret));
+  ab_os_wipe(terms.ticket_secret, sizeof(terms.ticket_secret));
   ALLOCV_END(memory);
   RB_GC_GUARD(options);
   if (!context) raise_problem(&problem);
