@@ -42,8 +42,6 @@ rescue RuntimeError
 end
 need("#{compiler} makes no program; mkmf.log says why: the C library's headers are needed", "libc6-dev") unless links?
 
-abort "abaca: Linux is needed (epoll); #{RUBY_PLATFORM} has no back end yet" unless have_header("sys/epoll.h")
-
 # `gem install` shows nothing meanwhile, so it gets a line; our own builds print what they do.
 IO.console&.puts("abaca: compiling the native part, 20 seconds of CPU time") unless ENV.key?("ABACA_WERROR")
 
@@ -55,7 +53,6 @@ have_header("ruby/io/buffer.h")
 # Ruby 4.0 has both, the second one with other arguments.
 have_func("rb_io_blocking_region") || have_func("rb_thread_io_blocking_region")
 have_func("rb_hash_new_capa", "ruby.h")
-have_func("epoll_pwait2(0, 0, 0, 0, 0)", "sys/epoll.h")
 
 # HTTP/2 is optional: without the library there is only HTTP/1.
 http2 = ENV["ABACA_WITHOUT_HTTP2"] != "1" && system("pkg-config --atleast-version=1.52 libnghttp2", err: File::NULL) &&

@@ -12,6 +12,8 @@ module Probes
 
   # What Linux has; elsewhere some of it. Each is a piece of C by the headers that it needs.
   LINUX = {
+    "EPOLL" => ["sys/epoll.h sys/eventfd.h unistd.h", "epoll_create1(EPOLLEXCLUSIVE); eventfd(0, 0); dup3(0, 0, 0);"],
+    "EPOLL_PWAIT2" => ["sys/epoll.h", "epoll_pwait2(0, 0, 0, 0, 0);"],
     "WIPE_ON_FORK" => ["sys/mman.h", "madvise(0, 0, MADV_WIPEONFORK);"],
     "MEMFD" => ["sys/mman.h", "memfd_create(\"\", MFD_CLOEXEC | MFD_ALLOW_SEALING);"],
     "MKOSTEMP" => ["fcntl.h stdlib.h", "char path[7] = \"XXXXXX\"; mkostemp(path, O_CLOEXEC);"],
@@ -57,6 +59,11 @@ module Probes
                              "struct inet_diag_req_v2 q = { SOCK_DIAG_BY_FAMILY }; (void)q;"]
   }.freeze
 
+  # What others have in place of it.
+  OTHERS = {
+    "KQUEUE" => ["sys/types.h sys/event.h sys/time.h", "struct kevent e; kqueue(); kevent(0, &e, 1, &e, 1, 0);"]
+  }.freeze
+
   class << self
     # @param portable [Boolean] as if there were nothing of it
     # @yieldparam source [String] a program in C
@@ -65,7 +72,7 @@ module Probes
     def flags(portable: ENV["ABACA_PORTABLE"] == "1", &links)
       return ["-D_POSIX_C_SOURCE=200809L"] if portable
 
-      ["-D_GNU_SOURCE", *found(LINUX, &links).map { |name| "-DAB_HAS_#{name}" }]
+      ["-D_GNU_SOURCE", *(found(LINUX, &links) + found(OTHERS, &links)).map { |name| "-DAB_HAS_#{name}" }]
     end
 
     # The same with a compiler that mkmf does not know.

@@ -1,5 +1,6 @@
 /* The back end for Linux. The bell, an eventfd, is registered edge-triggered and never read: each
  * write is a new edge, so a wake-up costs one system call in all. */
+#ifdef AB_HAS_EPOLL
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -8,12 +9,6 @@
 #include <unistd.h>
 
 #include "io/poller_backend.h"
-
-#if !defined(HAVE_EPOLL_PWAIT2) && defined(__GLIBC_PREREQ)
-#if __GLIBC_PREREQ(2, 35)
-#define HAVE_EPOLL_PWAIT2 1
-#endif
-#endif
 
 static uint32_t to_epoll(uint32_t events) {
   uint32_t out = 0;
@@ -95,7 +90,7 @@ static int timeout_ms(ab_nsec timeout) {
 }
 
 static int collect(ab_poller *poller, struct epoll_event *events, ab_nsec timeout) {
-#ifdef HAVE_EPOLL_PWAIT2
+#ifdef AB_HAS_EPOLL_PWAIT2
   if (timeout != 0 && timeout != AB_POLL_FOREVER && !poller->coarse) {
     struct timespec ts = {.tv_sec = (time_t)(timeout / AB_NSEC_PER_SEC),
                           .tv_nsec = (long)(timeout % AB_NSEC_PER_SEC)};
@@ -172,3 +167,4 @@ const ab_poller_ops ab__poller_epoll = {
     .wait = epoll_wait_events,
     .purge = epoll_purge,
 };
+#endif
