@@ -7,11 +7,11 @@
 #include <stdbool.h>
 
 /* -DAB_HAS_NAME defines it as 1, which makes one argument more of what is picked from. */
-#define AB__HAS_1                   ignored, true
-#define AB__SECOND(first, it, ...)  it
-#define AB__PICK(...)               AB__SECOND(__VA_ARGS__, )
-#define AB__HAS(value)              AB__HAS_VALUE(value)
-#define AB__HAS_VALUE(value)        AB__PICK(AB__HAS_##value, false, )
-#define AB_HAS(NAME)                AB__HAS(AB_HAS_##NAME)
+#define AB__HAS_1                  ignored, true
+#define AB__SECOND(first, it, ...) it
+#define AB__PICK(...)              AB__SECOND(__VA_ARGS__, )
+#define AB__HAS(value)             AB__HAS_VALUE(value)
+#define AB__HAS_VALUE(value)       AB__PICK(AB__HAS_##value, false, )
+#define AB_HAS(NAME)               AB__HAS(AB_HAS_##NAME)
 
 #endif
