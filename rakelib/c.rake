@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# The C tests as other machines would play them (bin/matrix): with another C library, on another processor. There is no
-# AddressSanitizer in either.
+# The C tests as other machines would play them: on a system that has nothing but POSIX 2008, and (bin/matrix) with
+# another C library, on another processor. There is no AddressSanitizer in the last two.
 
 # The kernel's headers, without any of the other C library's: those would be found beside them.
 def kernel_headers(folder)
@@ -15,6 +15,11 @@ def kernel_headers(folder)
 end
 
 namespace :c do
+  desc "The same for the rooms as they are built where there is nothing but POSIX 2008"
+  task :portable do
+    run_c_tests(c_tests(C_BUILD.dup.tap { |build| build.portable = true }, variant: "portable"))
+  end
+
   desc "The same with musl as the C library; MUSL_PACKAGES has its libraries, as pkg-config finds them"
   task :musl do
     headers = kernel_headers(File.join(ROOT, "tmp/kernel-headers"))

@@ -28,8 +28,10 @@ class CTests
   # @!attribute runner [Array<String>] stands before a program
   # @!attribute packages [String, nil] where pkg-config looks; nil: where it always does
   # @!attribute without [Array<String>] keys of LIBRARIES
+  # @!attribute portable [Boolean, nil] the rooms have nothing but POSIX 2008; the tests still look by all means
   # @!attribute deadline [Integer] seconds for a program that would hang
-  Build = Struct.new(:command, :flags, :ruby_flags, :runner, :packages, :without, :deadline, keyword_init: true)
+  Build = Struct.new(:command, :flags, :ruby_flags, :runner, :packages, :without, :portable, :deadline,
+                     keyword_init: true)
 
   # @param sources [String] the extension's folder
   # @param rooms [Array<String>] its folders that are compiled
@@ -83,7 +85,7 @@ class CTests
 
   # @return [Array<String>] flags that say what the system has, as extconf.rb finds them
   def system_flags
-    @system_flags ||= Probes.flags_of(*@build.command, *@build.flags)
+    @system_flags ||= Probes.flags_of(*@build.command, *@build.flags, portable: @build.portable)
   end
 
   private
@@ -96,7 +98,7 @@ class CTests
     compiled = AtOnce.map(sources) do |source|
       object = File.join(@folder, "#{File.basename(source, '.c')}.o")
       fresh = File.exist?(object) && File.mtime(object) > [File.mtime(source), headers].compact.max
-      object if fresh || cc("-c", source, "-o", object)
+      object if fresh || cc(*system_flags, "-c", source, "-o", object)
     end
     failed = sources.zip(compiled).find { |_, object| object.nil? }
     failed ? abort("#{failed.first} does not compile.") : compiled
@@ -104,12 +106,13 @@ class CTests
 
   def link(test, rooms)
     program = File.join(@folder, File.basename(test, ".c"))
-    cc(*(@build.ruby_flags if of_ruby?(test)), "-I", @tests, test, rooms, "-lpthread", "-lm", *library_flags(:libs),
+    flags = @build.portable ? ["-D_GNU_SOURCE"] : system_flags
+    cc(*flags, *(@build.ruby_flags if of_ruby?(test)), "-I", @tests, test, rooms, "-lpthread", "-lm", *library_flags(:libs),
        "-o", program) && program
   end
 
   def cc(*words)
-    system(*@build.command, *@build.flags, *system_flags, *library_flags(:cflags), "-I", @sources, *words)
+    system(*@build.command, *@build.flags, *library_flags(:cflags), "-I", @sources, *words)
   end
 
   # Without a library there is one test of its room, and none of what stands on it.

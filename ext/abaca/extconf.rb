@@ -8,6 +8,7 @@
 #   ABACA_DEBUG=1     -O0 -g3
 #   ABACA_WITHOUT_HTTP2=1  as if libnghttp2 were not there
 #   ABACA_WITHOUT_TLS=1    as if libssl were not there
+#   ABACA_PORTABLE=1  as if nothing were there that POSIX 2008 lacks (probes.rb)
 # ABACA_SANITIZE and ABACA_DEBUG define AB_POISON: code that still uses a finished exchange fails.
 require "etc"
 require "io/console"
@@ -135,6 +136,8 @@ $CFLAGS << " #{libcall}" if try_cflags(libcall)
 
 require_relative "precompiled"
 $cleanfiles << Precompiled::FILE
-# RubyGems runs make without -j.
-create_makefile("abaca/abaca") { |lines| ["MAKEFLAGS += -j#{Etc.nprocessors}\n", *lines] }
+# RubyGems runs make without -j. Ruby's own headers are not POSIX.
+additions = ["MAKEFLAGS += -j#{Etc.nprocessors}\n"]
+additions << "rb_%.o #{Precompiled::FILE}: DEFS += -D_GNU_SOURCE\n" if ENV["ABACA_PORTABLE"] == "1"
+create_makefile("abaca/abaca") { |lines| [*additions, *lines] }
 Precompiled.add_rules($srcs.grep(/\Arb_/), $OBJEXT)
