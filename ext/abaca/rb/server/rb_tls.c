@@ -2,6 +2,7 @@
  * connections have it. And where a master leaves such texts for its workers. */
 #include "rb/server/rb_tls.h"
 
+#include <errno.h>
 #include <string.h>
 #include <time.h>
 
@@ -187,12 +188,13 @@ static VALUE context_name_p(VALUE self, VALUE name) {
 
 /* call-seq: TLSContext.memory -> Integer
  *
- * A descriptor of memory that is a file for reading and writing, never on a disk: its caller's.
- * Raises SystemCallError. */
+ * A descriptor of memory that is a file for reading and writing: its caller's. Only where a system
+ * has no file system in memory, it is on a disk. Raises SystemCallError. */
 static VALUE context_memory(VALUE klass AB_UNUSED) {
   int fd = ab_nameless_memory("abaca-tls");
   if (fd < 0) fd = ab_nameless_file("/dev/shm", "abaca-tls");
-  if (fd < 0) rb_sys_fail("/dev/shm");
+  if (fd < 0 && errno == ENOENT) fd = ab_nameless_file("/tmp", "abaca-tls");
+  if (fd < 0) rb_sys_fail("no memory to share");
   return INT2NUM(fd);
 }
 
