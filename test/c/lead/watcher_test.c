@@ -112,7 +112,7 @@ CHECK_CASE(a_descriptor_wakes_it) {
   ab_bell other;
   CHECK_INT(AB_OK, ab_bell_init(&other));
   stage_init(&s, AB_NSEC_PER_MS);
-  atomic_store(&s.fd, other.fd);
+  atomic_store(&s.fd, other.os.fd);
   atomic_store(&s.time, AB_POLL_FOREVER);
   CHECK(sleeps(&s));
   unsigned looks = atomic_load(&s.looks);
