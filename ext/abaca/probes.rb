@@ -42,6 +42,7 @@ module Probes
     "CONDITION_CLOCKS" => ["time.h pthread.h", "pthread_condattr_setclock(0, CLOCK_MONOTONIC);"],
     "ACCEPT4" => ["sys/socket.h", "accept4(0, 0, 0, SOCK_NONBLOCK | SOCK_CLOEXEC);"],
     "SEQPACKET" => LINUX_ONLY, # others have the name, and no pair of such sockets
+    "LONG_VECTORS" => ["limits.h", "char most[IOV_MAX >= 1024 ? 1 : -1]; (void)most;"],
     "MSG_MORE" => ["sys/socket.h", "send(0, 0, 0, MSG_MORE);"],
     "MSG_DONTWAIT" => ["sys/socket.h", "recv(0, 0, 0, MSG_DONTWAIT);"],
     "CMSG_CLOEXEC" => ["sys/socket.h", "recvmsg(0, 0, MSG_CMSG_CLOEXEC);"],

@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "base/mem.h"
+#include "os/has.h"
 
 static int check_failures AB_UNUSED;
 static int check_count AB_UNUSED;
@@ -60,6 +61,12 @@ static int check_count AB_UNUSED;
 #else
 #define CHECK_EMULATOR_LACKS(what) ((void)0)
 #endif
+
+/* The same where the rooms were built without it (rake c:portable). */
+#define CHECK_NEEDS(probe)                                                                         \
+  do {                                                                                             \
+    if (!AB_HAS(probe)) CHECK_LEAVE_OUT("the build has no " #probe);                               \
+  } while (0)
 
 /* An allocator that counts, and fails at the call number `fail_at` (from 1; 0: never). */
 typedef struct check_mem {

@@ -9,7 +9,7 @@
 #include "base/base.h"
 
 /* Buffers that one call takes at most. */
-#ifdef IOV_MAX
+#ifdef AB_HAS_LONG_VECTORS
 #define AB_OS_BUFFERS_MAX IOV_MAX
 #else
 #define AB_OS_BUFFERS_MAX 16 /* what POSIX asks for at least */

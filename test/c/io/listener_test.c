@@ -133,6 +133,7 @@ CHECK_CASE(a_hastened_listener_defers_no_more) {
 
 /* Whoever the kernel has held back comes when it asks again. */
 CHECK_CASE(a_hastened_listener_knows_who_is_silent) {
+  CHECK_NEEDS(SOCKET_DIAGNOSTICS);
   CHECK_EMULATOR_LACKS("socket diagnostics");
   static const char *const addresses[][2] = {{"127.0.0.1", "127.0.0.1"}, {"::", "127.0.0.1"}};
   for (size_t i = 0; i < (has_ipv6() ? 2 : 1); i++) {
@@ -155,7 +156,8 @@ CHECK_CASE(accepted_sockets_inherit_and_are_set) {
   ab_listener_options options = plain;
   options.defer_accept = true;
   ab_listener *listener = ab_listener_tcp(&ab_mem_libc, "127.0.0.1", 0, &options);
-  CHECK(option_of(ab_listener_fd(listener), IPPROTO_TCP, TCP_DEFER_ACCEPT) > 0);
+  CHECK_INT(AB_HAS(DEFER_ACCEPT),
+            option_of(ab_listener_fd(listener), IPPROTO_TCP, TCP_DEFER_ACCEPT) > 0);
   CHECK_INT(1, option_of(ab_listener_fd(listener), SOL_SOCKET, SO_REUSEADDR));
   CHECK_INT(0, option_of(ab_listener_fd(listener), SOL_SOCKET, SO_REUSEPORT));
   CHECK(fcntl(ab_listener_fd(listener), F_GETFL) & O_NONBLOCK);
@@ -163,12 +165,12 @@ CHECK_CASE(accepted_sockets_inherit_and_are_set) {
   int client = connect_tcp("127.0.0.1", ab_listener_port(listener));
   ab_addr peer;
   /* Deferred: nothing to accept until the client has sent something. */
-  CHECK_INT(AB_AGAIN, ab_listener_accept(listener, &peer));
+  if (AB_HAS(DEFER_ACCEPT)) CHECK_INT(AB_AGAIN, ab_listener_accept(listener, &peer));
   CHECK_INT(1, send(client, "x", 1, MSG_NOSIGNAL));
   int fd = accept_soon(listener, &peer);
   CHECK(fd >= 0);
   CHECK_INT(1, option_of(fd, IPPROTO_TCP, TCP_NODELAY));
-  CHECK_INT(131072, option_of(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT));
+  if (AB_HAS(UNSENT_LIMIT)) CHECK_INT(131072, option_of(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT));
   CHECK(fcntl(fd, F_GETFL) & O_NONBLOCK);
   CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
   ab_fd_close(fd);
@@ -189,9 +191,12 @@ CHECK_CASE(dead_peers_are_noticed) {
     ab_addr peer;
     int fd = accept_soon(listener, &peer);
     CHECK_INT(1, option_of(fd, SOL_SOCKET, SO_KEEPALIVE));
-    CHECK_INT(cases[i].idle, option_of(fd, IPPROTO_TCP, TCP_KEEPIDLE));
-    CHECK_INT(cases[i].interval, option_of(fd, IPPROTO_TCP, TCP_KEEPINTVL));
-    CHECK_INT(cases[i].user, option_of(fd, IPPROTO_TCP, TCP_USER_TIMEOUT));
+    if (AB_HAS(KEEPALIVE_TIMES)) {
+      CHECK_INT(cases[i].idle, option_of(fd, IPPROTO_TCP, TCP_KEEPIDLE));
+      CHECK_INT(cases[i].interval, option_of(fd, IPPROTO_TCP, TCP_KEEPINTVL));
+    }
+    CHECK_INT(AB_HAS(USER_TIMEOUT) ? cases[i].user : 0,
+              option_of(fd, IPPROTO_TCP, TCP_USER_TIMEOUT));
     ab_fd_close(fd);
     ab_fd_close(client);
     ab_listener_fini(listener);
@@ -209,10 +214,18 @@ CHECK_CASE(a_port_in_use_is_told) {
   CHECK(ab_listener_tcp(&ab_mem_libc, "127.0.0.1", port, &plain) == NULL);
   CHECK_INT(EADDRINUSE, errno);
   ab_listener_fini(first);
+}
 
+CHECK_CASE(a_port_can_be_shared) {
   ab_listener_options shared = plain;
   shared.reuse_port = true;
-  first = ab_listener_tcp(&ab_mem_libc, "127.0.0.1", 0, &shared);
+  errno = 0;
+  ab_listener *first = ab_listener_tcp(&ab_mem_libc, "127.0.0.1", 0, &shared);
+  if (!AB_HAS(SHARED_PORTS)) {
+    CHECK(first == NULL);
+    CHECK_INT(ENOPROTOOPT, errno);
+    return;
+  }
   ab_listener *second =
       ab_listener_tcp(&ab_mem_libc, "127.0.0.1", ab_listener_port(first), &shared);
   CHECK(second != NULL);
@@ -417,6 +430,7 @@ CHECK_CASE(unix_applies_umask_and_mode) {
 }
 
 CHECK_CASE(unix_knows_abstract_names) {
+  CHECK_NEEDS(ABSTRACT_NAMES);
   char name[64];
   snprintf(name, sizeof name, "@abaca-test-%d", (int)getpid());
   ab_listener *listener = ab_listener_unix(&ab_mem_libc, name, &plain);
@@ -455,12 +469,24 @@ CHECK_CASE(unix_checks_the_length_of_names) {
   CHECK_BYTES(name, ab_listener_name(listener), sizeof address.sun_path - 1);
   ab_listener_fini(listener);
   CHECK_INT(-1, access(name, F_OK));
+}
 
-  /* An abstract name ends without a NUL, so it may be one longer. */
+CHECK_CASE(unix_without_abstract_names_refuses_them) {
+  if (AB_HAS(ABSTRACT_NAMES)) CHECK_LEAVE_OUT("the build has abstract names");
+  errno = 0;
+  CHECK(ab_listener_unix(&ab_mem_libc, "@abaca-test", &plain) == NULL);
+  CHECK_INT(EINVAL, errno);
+}
+
+/* One ends without a NUL, so it may be one longer than a path. */
+CHECK_CASE(unix_checks_the_length_of_abstract_names) {
+  CHECK_NEEDS(ABSTRACT_NAMES);
+  struct sockaddr_un address;
+  char name[200];
   memset(name, 'x', sizeof name);
   name[0] = '@';
   name[sizeof address.sun_path] = '\0';
-  listener = ab_listener_unix(&ab_mem_libc, name, &plain);
+  ab_listener *listener = ab_listener_unix(&ab_mem_libc, name, &plain);
   CHECK(listener != NULL);
   ab_listener *adopted = ab_listener_adopt(&ab_mem_libc, dup(ab_listener_fd(listener)));
   CHECK_BYTES(name, ab_listener_name(adopted), strlen(ab_listener_name(adopted)));
@@ -521,11 +547,11 @@ CHECK_CASE(inherit_applies_the_options) {
   ab_listener_fini(heir);
   fd = dup(ab_listener_fd(old));
   heir = ab_listener_inherit(&ab_mem_libc, fd, &options, true);
-  CHECK(option_of(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT) > 0);
-  CHECK_INT(120000, option_of(fd, IPPROTO_TCP, TCP_USER_TIMEOUT));
+  CHECK_INT(AB_HAS(DEFER_ACCEPT), option_of(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT) > 0);
+  CHECK_INT(AB_HAS(USER_TIMEOUT) ? 120000 : 0, option_of(fd, IPPROTO_TCP, TCP_USER_TIMEOUT));
   ab_listener_keep(old);
   CHECK(!ab_listener_hasten(old));
-  CHECK(option_of(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT) > 0);
+  CHECK_INT(AB_HAS(DEFER_ACCEPT), option_of(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT) > 0);
   ab_listener_hasten(heir);
   CHECK_INT(0, option_of(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT));
   ab_listener_fini(heir);
@@ -685,7 +711,7 @@ CHECK_CASE(making_one_survives_a_failing_allocator) {
   CHECK(ab_listener_tcp(&mem.mem, "127.0.0.1", 0, &plain) == NULL);
   CHECK_INT(ENOMEM, errno);
   check_mem_init(&mem, 1);
-  CHECK(ab_listener_unix(&mem.mem, "@abaca-no-memory", &plain) == NULL);
+  CHECK(ab_listener_unix(&mem.mem, "abaca-no-memory", &plain) == NULL);
   CHECK_INT(ENOMEM, errno);
   ab_listener *listener = ab_listener_tcp(&ab_mem_libc, "127.0.0.1", 0, &plain);
   int fd = dup(ab_listener_fd(listener));

@@ -7,9 +7,10 @@
 
 #include "check.h"
 #include "io/relay.h"
+#include "os/sockets.h"
 
 static void open_pair(int ends[2]) {
-  CHECK_INT(0, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends));
+  CHECK_INT(0, ab_os_message_pair(ends));
 }
 
 static void close_pair(const int ends[2]) {

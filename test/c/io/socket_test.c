@@ -11,6 +11,7 @@
 
 #include "check.h"
 #include "io/socket.h"
+#include "os/sockets.h"
 
 static void make_pair(int fds[2]) {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) != 0) abort();
@@ -98,12 +99,12 @@ CHECK_CASE(send_gathers) {
 }
 
 CHECK_CASE(send_takes_more_pieces_than_the_kernel) {
-  enum { COUNT = IOV_MAX + 10 };
+  enum { COUNT = AB_OS_BUFFERS_MAX + 10 };
   static struct iovec iov[COUNT];
   int fds[2];
   make_pair(fds);
   for (int i = 0; i < COUNT; i++) iov[i] = (struct iovec){"x", 1};
-  CHECK_INT(IOV_MAX, ab_sock_send(fds[0], iov, COUNT));
+  CHECK_INT(AB_OS_BUFFERS_MAX, ab_sock_send(fds[0], iov, COUNT));
   ab_fd_close(fds[0]);
   ab_fd_close(fds[1]);
 }

@@ -53,6 +53,7 @@ static bool is_cold(uint64_t at, size_t len) {
 }
 
 CHECK_CASE(what_was_written_is_warm) {
+  CHECK_NEEDS(MINCORE);
   int fd = new_file();
   CHECK(ab_storage_is_warm(fd, 0, LEN));
   CHECK(ab_storage_is_warm(fd, LEN - 1, 1));
@@ -60,6 +61,7 @@ CHECK_CASE(what_was_written_is_warm) {
 }
 
 CHECK_CASE(what_was_forgotten_is_cold_until_it_is_read) {
+  CHECK_NEEDS(MINCORE);
   CHECK(is_cold(0, LEN));
   CHECK(is_cold(0, 1));
   CHECK(is_cold(LEN / 2, LEN / 2));
@@ -73,6 +75,7 @@ CHECK_CASE(what_was_forgotten_is_cold_until_it_is_read) {
 
 /* Its beginning alone, as a client leaves it that has broken off. */
 CHECK_CASE(a_part_is_not_all) {
+  CHECK_NEEDS(MINCORE);
   int fd = new_file();
   posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM); /* nothing is read ahead */
   if (forget(fd)) {
@@ -86,7 +89,19 @@ CHECK_CASE(a_part_is_not_all) {
   close(fd);
 }
 
+/* A thread reads it first, then. */
+CHECK_CASE(what_the_system_does_not_tell_is_cold) {
+  if (AB_HAS(MINCORE)) CHECK_LEAVE_OUT("the system tells");
+  int fd = new_file();
+  CHECK_INT(AB_FILE_DISK, ab_file_kind(fd));
+  CHECK(!ab_storage_is_warm(fd, 0, LEN));
+  ab_storage_warm(fd, 0, LEN);
+  CHECK(!ab_storage_is_warm(fd, 0, 1));
+  close(fd);
+}
+
 CHECK_CASE(memory_is_always_warm) {
+  CHECK_NEEDS(FILE_SYSTEM_TYPES);
   int fd = memfd_create("storage", MFD_CLOEXEC);
   CHECK(fd >= 0);
   CHECK_INT(0, ftruncate(fd, LEN));
@@ -97,6 +112,7 @@ CHECK_CASE(memory_is_always_warm) {
 
 /* What sendfile would fail for is not waited for. */
 CHECK_CASE(what_cannot_be_read_keeps_nobody_waiting) {
+  CHECK_NEEDS(MINCORE);
   int fd = new_file();
   CHECK(ab_storage_is_warm(fd, 10 * LEN, 1));
   ab_storage_warm(fd, 10 * LEN, 100);

@@ -39,6 +39,7 @@ static bool soon(uint16_t port, bool held) {
 }
 
 CHECK_CASE(a_silent_client_is_held_back_until_it_says_something) {
+  CHECK_NEEDS(SOCKET_DIAGNOSTICS);
   CHECK_EMULATOR_LACKS("socket diagnostics");
   static const int families[] = {AF_INET, AF_INET6};
   for (size_t i = 0; i < AB_ARRAY_LEN(families); i++) {
@@ -55,6 +56,7 @@ CHECK_CASE(a_silent_client_is_held_back_until_it_says_something) {
 }
 
 CHECK_CASE(nobody_is_held_back_where_nothing_is_deferred) {
+  CHECK_NEEDS(SOCKET_DIAGNOSTICS);
   CHECK_EMULATOR_LACKS("socket diagnostics");
   uint16_t port, other;
   int listener = listen_on(AF_INET, false, &port), deferring = listen_on(AF_INET, true, &other);

@@ -29,6 +29,7 @@ static void check_file(int fd, const char *name) {
 }
 
 CHECK_CASE(in_memory) {
+  CHECK_NEEDS(MEMFD);
   int fd = ab_nameless_memory("abaca-test");
   CHECK_INT(0, fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK));
   check_file(fd, "memfd:abaca-test");
@@ -40,6 +41,35 @@ CHECK_CASE(on_a_file_system) {
   CHECK_INT(0, fstat(fd, &found));
   CHECK_INT(0600, found.st_mode & 0777);
   check_file(fd, "/dev/shm/abaca-test");
+}
+
+CHECK_CASE(a_file_cannot_be_sealed) {
+  int fd = ab_nameless_file("/dev/shm", "abaca-test");
+  ab_nameless_seal(fd);
+  CHECK_INT(0, ftruncate(fd, 100));
+  close(fd);
+}
+
+CHECK_CASE(sealed_memory_keeps_its_size) {
+  CHECK_NEEDS(SEALS);
+  int fd = ab_nameless_memory("abaca-test");
+  CHECK_INT(0, ftruncate(fd, 100));
+  ab_nameless_seal(fd);
+  CHECK_INT(-1, ftruncate(fd, 0));
+  CHECK_INT(-1, ftruncate(fd, 200));
+  CHECK_INT(EPERM, errno);
+  close(fd);
+}
+
+CHECK_CASE(reserved_it_has_its_blocks) {
+  struct stat found;
+  int fd = ab_nameless_file("/dev/shm", "abaca-test");
+  CHECK_INT(0, ftruncate(fd, 1 << 20));
+  CHECK_INT(0, ab_nameless_reserve(fd, 4096, 65536));
+  CHECK_INT(0, fstat(fd, &found));
+  CHECK_INT(AB_HAS(FALLOCATE) ? 65536 : 0, found.st_blocks * 512);
+  close(fd);
+  CHECK_INT(AB_HAS(FALLOCATE) ? EBADF : 0, ab_nameless_reserve(-1, 0, 1));
 }
 
 CHECK_CASE(none) {
@@ -55,7 +85,7 @@ CHECK_CASE(none) {
   least.rlim_max = usual.rlim_max;
   CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &least));
   CHECK_INT(-1, ab_nameless_memory("abaca-test"));
-  CHECK_INT(EMFILE, errno);
+  CHECK_INT(AB_HAS(MEMFD) ? EMFILE : ENOSYS, errno);
   CHECK_INT(-1, ab_nameless_file("/dev/shm", "abaca-test"));
   CHECK_INT(EMFILE, errno);
   CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &usual));
