@@ -264,6 +264,7 @@ CHECK_CASE(close_keeps_errno) {
 
 /* What the peer has in its own buffer is taken: only what waits here counts. */
 CHECK_CASE(queue_is_what_the_peer_has_not_taken) {
+  CHECK_NEEDS(UNSENT);
   static char bytes[1 << 20];
   int fds[2];
   make_tcp_pair(fds);
@@ -301,6 +302,8 @@ CHECK_CASE(ended_tells_half_and_whole_apart) {
   CHECK_INT(1, send(fds[0], "x", 1, MSG_NOSIGNAL));
   CHECK(!ab_sock_ended(fds[1], true)); /* bytes are no end */
   ab_sock_shutdown(fds[0]);
+  char byte;
+  if (!AB_HAS(POLLRDHUP)) CHECK_INT(1, ab_sock_recv(fds[1], &byte, 1)); /* it hides the end */
   CHECK(ended_soon(fds[1], true));
   CHECK(!ab_sock_ended(fds[1], false));
   ab_sock_reset(fds[0]);
