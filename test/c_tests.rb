@@ -107,8 +107,8 @@ class CTests
   def link(test, rooms)
     program = File.join(@folder, File.basename(test, ".c"))
     flags = @build.portable ? ["-D_GNU_SOURCE"] : system_flags
-    cc(*flags, *(@build.ruby_flags if of_ruby?(test)), "-I", @tests, test, rooms, "-lpthread", "-lm", *library_flags(:libs),
-       "-o", program) && program
+    cc(*flags, *(@build.ruby_flags if of_ruby?(test)), "-I", @tests, test, rooms, "-lpthread", "-lm",
+       *library_flags(:libs), "-o", program) && program
   end
 
   def cc(*words)

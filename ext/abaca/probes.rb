@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "open3"
+
 # What a system has beyond POSIX 2008, and how the C code learns it: each probe is a piece of C that either compiles and
 # links, or does not. extconf.rb asks them, and so does whoever compiles C without it (test/c_tests.rb); they become
 # -DAB_HAS_NAME, for the rooms os and io alone.
@@ -7,6 +9,7 @@
 # ABACA_PORTABLE=1 answers no to all of them, and hides from the headers of the system what is not POSIX 2008: the
 # build that a system without any of it would have.
 module Probes
+  GNU = ["#undef _GNU_SOURCE", "#define _GNU_SOURCE 1"].freeze
   LINUX_ONLY = ["stddef.h", "\n#ifndef __linux__\n#error\n#endif\n"].freeze
   TCP = "sys/socket.h netinet/in.h netinet/tcp.h"
 
@@ -65,6 +68,8 @@ module Probes
     "KQUEUE" => ["sys/types.h sys/event.h sys/time.h", "struct kevent e; kqueue(); kevent(0, &e, 1, &e, 1, 0);"]
   }.freeze
 
+  private_constant :GNU, :LINUX_ONLY, :TCP
+
   class << self
     # @param portable [Boolean] as if there were nothing of it
     # @yieldparam source [String] a program in C
@@ -80,7 +85,7 @@ module Probes
     # @param command [Array<String>] the compiler, and its flags
     def flags_of(*command, **options)
       flags(**options) do |source|
-        system(*command, "-w", "-xc", "-", "-o", File::NULL, in: text(source), err: File::NULL)
+        Open3.capture2e(*command, "-w", "-xc", "-", "-o", File::NULL, stdin_data: source).last.success?
       end
     end
 
@@ -96,14 +101,7 @@ module Probes
     def program(probes)
       headers = probes.flat_map { |names,| names.split }.uniq.map { |name| "#include <#{name}>" }
       functions = probes.each_with_index.map { |(_, code), index| "void probe_#{index}(void) { #{code} }" }
-      ["#undef _GNU_SOURCE", "#define _GNU_SOURCE 1", *headers, *functions, "int main(void) { return 0; }", ""].join("\n")
-    end
-
-    def text(source)
-      reader, writer = IO.pipe
-      writer << source
-      writer.close
-      reader
+      [*GNU, *headers, *functions, "int main(void) { return 0; }", ""].join("\n")
     end
   end
 end

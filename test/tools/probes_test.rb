@@ -11,7 +11,9 @@ class ProbesTest < Minitest::Test
   # A room that asks which system it is on, other than by a probe.
   ASKS = /^\s*#\s*(?:el)?if.*\b(?:__linux__|__APPLE__|__FreeBSD__|__GLIBC__|AB_HAS_\w+|AB_HAS\()/
 
-  def texts = @texts ||= Dir["**/*.{c,h}", base: EXTENSION].to_h { |path| [path, File.read(File.join(EXTENSION, path))] }
+  def texts
+    @texts ||= Dir["**/*.{c,h}", base: EXTENSION].to_h { |path| [path, File.read(File.join(EXTENSION, path))] }
+  end
 
   # A misspelt name would silently take the portable way.
   def test_each_probe_is_used_and_each_use_has_a_probe
