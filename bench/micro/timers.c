@@ -1,7 +1,7 @@
 /* What the timers cost: nanoseconds for arming and cancelling among many armed ones.
  *
  *   cc -std=c11 -D_GNU_SOURCE -O2 -Iext/abaca bench/micro/timers.c
- *     ext/abaca/io/{heap,wheel,clock}.c ext/abaca/os/time.c ext/abaca/base/mem.c -o tmp/timers && tmp/timers
+ *     ext/abaca/io/{heap,wheel,clock}.c ext/abaca/{os/time,base/mem}.c -o tmp/timers && tmp/timers
  *
  * Each figure is the median of eleven runs. The deadlines of the heap are random; those of the
  * wheel are "in 65 seconds", as for idle connections.
