@@ -260,7 +260,7 @@ static size_t receive(ab_conn *conn, char *buf, size_t room) {
   bool drained;
   ssize_t n = ab_link_receive(&conn->link, &iov, 1, &drained);
   if (n > 0) {
-    if (drained && !conn->hung_up) conn->readable = false; /* or until the stream ends */
+    if (drained && !conn->hung_up) ab__conn_emptied(conn); /* or until the stream ends */
     conn->engine->stats->received += (uint64_t)n;
     return (size_t)n;
   }
@@ -269,8 +269,9 @@ static size_t receive(ab_conn *conn, char *buf, size_t room) {
     end_of_input(conn);
   } else if (n != AB_AGAIN) {
     ab__conn_drop(conn);
-  } else if (ab__conn_owes(conn)) {
-    ab__conn_await_room(conn);
+  } else {
+    ab__conn_emptied(conn);
+    if (ab__conn_owes(conn)) ab__conn_await_room(conn);
   }
   return 0;
 }

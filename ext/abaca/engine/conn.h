@@ -396,7 +396,12 @@ int ab__conn_send(ab_conn *conn, const struct iovec *iov, int count) AB_WARN_UNU
 void ab__conn_flush(ab_conn *conn);
 /* True when more output is pending than max_pending_output. */
 bool ab__conn_is_full(const ab_conn *conn);
-/* The poller tells when the socket has room. */
+/* All that has come is read: the poller tells when there is more. */
+static inline void ab__conn_emptied(ab_conn *conn) {
+  conn->readable = false;
+  ab_poller_exhausted(conn->engine->poller, &conn->link.watch, AB_POLL_IN);
+}
+/* The socket takes no more: the poller tells when it has room. */
 void ab__conn_await_room(ab_conn *conn);
 /* What is below takes no more now; `progress`: it has taken some. */
 void ab__conn_block(ab_conn *conn, bool progress);

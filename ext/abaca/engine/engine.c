@@ -117,6 +117,7 @@ void ab_engine_count_in(ab_engine *engine, ab_figures *figures) {
 
 static void unregister_conn(ab_conn *conn) {
   conn->registered = false;
+  conn->link.watch.silent = 0; /* no poller listens */
 }
 
 void ab_engine_abandon(ab_engine *engine) {

@@ -202,9 +202,13 @@ static bool fail_closing(ab_conn *conn) {
 
 /* A peer that has ended its side sends no more: that is read as well. */
 static bool wait_for_peer(ab_conn *conn) {
-  bool owes = ab__conn_owes(conn);
-  conn->readable = conn->hung_up && !owes;
-  if (owes) ab__conn_await_room(conn);
+  if (ab__conn_owes(conn)) {
+    conn->readable = false;
+    ab__conn_await_room(conn);
+    return false;
+  }
+  conn->readable = conn->hung_up;
+  if (!conn->hung_up) ab__conn_emptied(conn);
   return conn->readable;
 }
 

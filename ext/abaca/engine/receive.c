@@ -78,12 +78,13 @@ static ssize_t receive(ab_exchange *exchange, char *buf, size_t len) {
   ssize_t n = ab_link_receive(&conn->link, direct > 0 ? iov : iov + 1, both ? 2 : 1, &drained);
   conn->turn_recvs++;
   if (n > 0) {
-    if (drained && !conn->hung_up) conn->readable = false; /* or until the stream ends */
+    if (drained && !conn->hung_up) ab__conn_emptied(conn); /* or until the stream ends */
     take_received(exchange, (size_t)n, direct, ahead);
     return (size_t)n < direct ? n : (ssize_t)direct;
   }
   conn->readable = false;
   if (n == AB_AGAIN) {
+    ab__conn_emptied(conn);
     if (ab__conn_owes(conn)) ab__conn_await_room(conn);
     return n;
   }

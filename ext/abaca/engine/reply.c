@@ -126,8 +126,11 @@ static bool has_drained(const ab_exchange *exchange) {
 /* --- sending --- */
 
 void ab__conn_await_room(ab_conn *conn) {
-  if (!conn->registered || conn->link.watch.events & AB_POLL_OUT)
-    return; /* or when the step ends */
+  if (!conn->registered) return; /* or when the step ends */
+  if (conn->link.watch.events & AB_POLL_OUT) {
+    ab_poller_exhausted(conn->engine->poller, &conn->link.watch, AB_POLL_OUT);
+    return;
+  }
   if (!ab_link_open(&conn->link)) return;
   uint32_t events = AB_POLL_IN | AB_POLL_OUT | AB_POLL_RDHUP | AB_POLL_EDGE;
   if (ab_poller_set(conn->engine->poller, &conn->link.watch, events) != AB_OK) ab__conn_drop(conn);

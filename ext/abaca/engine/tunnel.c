@@ -39,7 +39,7 @@ static bool receive(ab_conn *conn) {
   bool drained;
   ssize_t n = ab_link_receive(&conn->link, &iov, 1, &drained);
   if (n > 0) {
-    if (drained && !conn->hung_up) conn->readable = false;
+    if (drained && !conn->hung_up) ab__conn_emptied(conn);
     engine->stats->received += (uint64_t)n;
     ab_arena_take(&engine->arena, (size_t)n);
     conn->in = iov.iov_base;
@@ -52,8 +52,9 @@ static bool receive(ab_conn *conn) {
     conn->hung_up = false;
   } else if (n != AB_AGAIN) {
     ab__conn_drop(conn);
-  } else if (ab__conn_owes(conn)) {
-    ab__conn_await_room(conn);
+  } else {
+    ab__conn_emptied(conn);
+    if (ab__conn_owes(conn)) ab__conn_await_room(conn);
   }
   return n == 0;
 }
@@ -69,7 +70,10 @@ static bool pass_on(ab_conn *conn) {
     tunnel->app_left = true;
     n = (ssize_t)conn->in_len;
   }
-  if (n == AB_AGAIN) tunnel->full = true;
+  if (n == AB_AGAIN) {
+    tunnel->full = true;
+    ab_poller_exhausted(conn->engine->poller, &tunnel->watch, AB_POLL_OUT);
+  }
   if (n == AB_ENOMEM) ab__engine_ready(conn);
   if (n <= 0) return false;
   conn->in += n;
@@ -111,7 +115,10 @@ static bool from_app(ab_conn *conn) {
     return conn->state != AB_CONN_DEAD;
   }
   tunnel->has_output = false;
-  if (n == AB_AGAIN) return false;
+  if (n == AB_AGAIN) {
+    ab_poller_exhausted(engine->poller, &tunnel->watch, AB_POLL_IN);
+    return false;
+  }
   if (n == AB_ENOMEM) {
     tunnel->has_output = true;
     ab__engine_ready(conn);

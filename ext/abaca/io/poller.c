@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bits.h"
@@ -10,14 +11,14 @@
 
 #define MIN_CAPACITY 64
 
-static bool is_forked(const ab_poller *poller) {
-  return ab_fork_page_forked(poller->fork_page, poller->owner);
+ab_poller *ab_poller_init(const ab_mem *mem) {
+  return ab__poller_init_with(mem, &ab__poller_epoll);
 }
 
-ab_poller *ab_poller_init(const ab_mem *mem) {
-  ab_poller *poller = ab_alloc_zero(mem, sizeof *poller);
+ab_poller *ab__poller_init_with(const ab_mem *mem, const ab_poller_ops *ops) {
+  ab_poller *poller = ab_alloc_zero(mem, ops->size);
   if (!poller) return NULL;
-  poller->ops = &ab__poller_epoll;
+  poller->ops = ops;
   poller->mem = mem;
   poller->owner = getpid();
   poller->fork_page = ab_fork_page_init();
@@ -46,11 +47,19 @@ void ab_poller_fini(ab_poller *poller) {
   if (!poller || atomic_fetch_sub(&poller->holders, 1) > 1) return;
   poller->ops->fini(poller);
   /* In a forked child a thread that does not exist there may hold the lock. */
-  if (!is_forked(poller)) pthread_mutex_destroy(&poller->lock);
+  if (!ab__poller_is_forked(poller)) pthread_mutex_destroy(&poller->lock);
   ab_fork_page_fini(poller->fork_page);
   ab_free(poller->mem, poller->kept);
   ab_free(poller->mem, poller->slots);
   ab_free(poller->mem, poller);
+}
+
+int ab__poller_check(int fd) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return errno == EBADF ? AB_EINVAL : AB_ESYS;
+  if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode) && !S_ISBLK(info.st_mode)) return AB_OK;
+  errno = EPERM;
+  return AB_EINVAL;
 }
 
 static int grow(ab_poller *poller, int fd) {
@@ -87,7 +96,7 @@ int ab_poller_set(ab_poller *poller, ab_watch *watch, uint32_t events) {
     errno = EBADF;
     return AB_EINVAL;
   }
-  if (AB_UNLIKELY(is_forked(poller))) {
+  if (AB_UNLIKELY(ab__poller_is_forked(poller))) {
     /* The set in the kernel is shared with the parent and belongs to the parent. */
     errno = EPERM;
     return AB_ESYS;
@@ -109,17 +118,32 @@ int ab_poller_set(ab_poller *poller, ab_watch *watch, uint32_t events) {
     return err;
   }
   slot->watch = watch;
-  watch->events = events;
+  watch->events = (uint16_t)events;
+  watch->silent = 0;
   return AB_OK;
 }
 
 void ab_poller_unset(ab_poller *poller, ab_watch *watch, bool fd_closed) {
-  watch->events = 0;
+  watch->events = watch->silent = 0;
   ab_poller_slot *slot = slot_of(poller, watch);
   if (!slot) return;
   slot->watch = NULL;
   renew(poller, slot);
-  if (!fd_closed && !is_forked(poller)) poller->ops->unset(poller, watch->fd);
+  if (ab__poller_is_forked(poller)) return;
+  if (!fd_closed) {
+    poller->ops->unset(poller, watch->fd);
+  } else if (AB_UNLIKELY(poller->ops->closed != NULL)) {
+    poller->ops->closed(poller, watch->fd);
+  }
+}
+
+void ab__poller_listen(ab_poller *poller, ab_watch *watch, uint32_t events) {
+  watch->silent &= (uint8_t)~events;
+  if (slot_of(poller, watch)) poller->ops->listen(poller, watch->fd, events);
+}
+
+uint32_t ab_poller_native(const ab_poller *poller) {
+  return poller->ops->native;
 }
 
 int ab_poller_wait(ab_poller *poller, ab_nsec timeout) {
@@ -153,11 +177,11 @@ int ab_poller_collect(ab_poller *poller) {
 
 /* A forked child has no other threads, but one of its parent's may have held the lock. */
 void ab_poller_lock(ab_poller *poller) {
-  if (AB_LIKELY(!is_forked(poller))) pthread_mutex_lock(&poller->lock);
+  if (AB_LIKELY(!ab__poller_is_forked(poller))) pthread_mutex_lock(&poller->lock);
 }
 
 void ab_poller_unlock(ab_poller *poller) {
-  if (AB_LIKELY(!is_forked(poller))) pthread_mutex_unlock(&poller->lock);
+  if (AB_LIKELY(!ab__poller_is_forked(poller))) pthread_mutex_unlock(&poller->lock);
 }
 
 /* The token is out of date. Usually the slot changed after the collection began. Otherwise the
@@ -182,7 +206,10 @@ static bool deliver(ab_poller *poller, const ab_poller_event *event) {
   }
   ab_watch *watch = slot->watch;
   /* Before the call, since the watch may arm itself again, or be freed. */
-  if (watch->events & AB_POLL_ONESHOT) slot->disarmed = 1;
+  if (watch->events & AB_POLL_ONESHOT) {
+    if (slot->disarmed) return false;
+    slot->disarmed = 1;
+  }
   watch->ready(watch, event->events);
   return true;
 }
@@ -269,6 +296,14 @@ void ab_poller_wakeup(ab_poller *poller) {
   ab_os_bell_ring(&poller->bell);
 }
 
-int ab_poller_fd(const ab_poller *poller) {
-  return poller->fd;
+bool ab__poller_hush(ab_poller *poller) {
+  /* In this order: what rings in between finds the flag set, and is meant by what we return. An
+   * exchange, not a store: it reads what the waker wrote, so everything the waker did before is
+   * visible to our caller. */
+  ab_os_bell_hush(&poller->bell);
+  return atomic_exchange_explicit(&poller->wake_asked, 0, memory_order_acq_rel) != 0;
+}
+
+int ab_poller_fd(ab_poller *poller) {
+  return poller->ops->fd ? poller->ops->fd(poller) : poller->fd;
 }

@@ -19,27 +19,35 @@
 #define AB_POLL_EDGE    0x40u /* edge-triggered instead of level-triggered */
 #define AB_POLL_ONESHOT 0x80u /* disarmed by its first event, until it is modified */
 /* Of the pollers that wait for one descriptor in this way, perhaps in other processes, one is
- * woken: the first that was registered. With IN, OUT and EDGE only. */
+ * woken: the first that was registered (all of them, unless ab_poller_native has it). With IN, OUT
+ * and EDGE only. */
 #define AB_POLL_EXCLUSIVE 0x100u
 
 typedef struct ab_watch ab_watch;
 struct ab_watch {
   void (*ready)(ab_watch *watch, uint32_t events); /* may add, modify and remove any watch */
   int fd;
-  uint32_t events : 31; /* what is registered; 0 when nothing is */
-  uint32_t roams : 1;   /* `ready` may be called by a stand-in for the poller's owner */
+  uint16_t events; /* what is registered; 0 when nothing is */
+  uint8_t silent;  /* the poller's: what it does not tell again before ab_poller_exhausted */
+  bool roams;      /* `ready` may be called by a stand-in for the poller's owner */
 };
 
 typedef struct ab_poller ab_poller;
 
 /* The operations a back end provides; called through the functions below. */
 typedef struct ab_poller_ops {
-  int (*init)(ab_poller *poller);
+  size_t size;                    /* of its poller, which begins with an ab_poller */
+  uint32_t native;                /* as ab_poller_native */
+  int (*init)(ab_poller *poller); /* after an error fini closes what there is */
   void (*fini)(ab_poller *poller);
   int (*set)(ab_poller *poller, int fd, uint32_t events, uint64_t token, bool registered);
   int (*unset)(ab_poller *poller, int fd); /* AB_OK only if there was a registration */
   int (*wait)(ab_poller *poller, ab_nsec timeout);
-  int (*purge)(ab_poller *poller); /* drops registrations that cannot be named; may be NULL */
+  /* These may be NULL. */
+  void (*closed)(ab_poller *poller, int fd); /* instead of unset: it is, or is about to be */
+  int (*purge)(ab_poller *poller);           /* drops registrations that cannot be named */
+  void (*listen)(ab_poller *poller, int fd, uint32_t events); /* for ab_poller_exhausted */
+  int (*fd)(ab_poller *poller); /* as ab_poller_fd; NULL: it is poller->fd */
 } ab_poller_ops;
 
 /* Returns NULL when memory or descriptors run out. The descriptors are close-on-exec. */
@@ -57,6 +65,16 @@ void ab_poller_hold(ab_poller *poller);
  * errno says) or AB_ESYS (also in a forked child). After an error nothing is registered, except
  * that a bad number or a child's call changes nothing. */
 int ab_poller_set(ab_poller *poller, ab_watch *watch, uint32_t events) AB_WARN_UNUSED;
+
+/* Of an edge-triggered watch: the owner has met AB_AGAIN, or a read that emptied the descriptor,
+ * and wants to hear when it is ready again, for IN or OUT. Whatever stops at an edge-triggered
+ * descriptor because it is not ready any more has to say so: where the kernel knows no edges, they
+ * are told once, and then not before this, or another set. With the lock held. */
+static inline void ab_poller_exhausted(ab_poller *poller, ab_watch *watch, uint32_t events);
+
+/* Those of EDGE and EXCLUSIVE that the kernel does by itself. Without EDGE, what arrives at a
+ * descriptor that is still ready is no edge, or a late one. */
+uint32_t ab_poller_native(const ab_poller *poller);
 
 /* No event reaches the watch any more, not even a collected one. `fd_closed`: the fd is closed, or
  * about to be, which saves the system call. Idempotent. */
@@ -89,7 +107,16 @@ int ab_poller_dispatch_roaming(ab_poller *poller) AB_WARN_UNUSED;
  * Async-signal-safe. Wake-ups are merged. */
 void ab_poller_wakeup(ab_poller *poller);
 
-/* The descriptor that becomes readable when events are pending, for a foreign event loop. */
-int ab_poller_fd(const ab_poller *poller);
+/* The descriptor that becomes readable when events are pending, for a foreign event loop: always
+ * the same. To be asked for again before it is relied on if somebody has waited in ab_poller_wait
+ * meanwhile. Without the lock. Returns -1, with errno, where there can be none. */
+int ab_poller_fd(ab_poller *poller);
+
+/* For ab_poller_exhausted, where something is silent. */
+void ab__poller_listen(ab_poller *poller, ab_watch *watch, uint32_t events);
+
+static inline void ab_poller_exhausted(ab_poller *poller, ab_watch *watch, uint32_t events) {
+  if (AB_UNLIKELY(watch->silent & events)) ab__poller_listen(poller, watch, events);
+}
 
 #endif

@@ -1,4 +1,5 @@
-/* What poller.c and the back ends share. No other file includes this.
+/* What poller.c and the back ends share. No other file includes this, but for tests that choose a
+ * back end.
  * Invariants: slots[fd].watch is not NULL exactly while we believe that the kernel has a
  * registration of that fd for us. Only that registration's token has the slot's generation. */
 #ifndef AB_IO_POLLER_BACKEND_H
@@ -8,9 +9,9 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#include "os/fork_page.h"
 #include "io/poller.h"
 #include "os/bell.h"
+#include "os/fork_page.h"
 
 #define AB_POLLER_BATCH 256
 
@@ -72,6 +73,19 @@ struct ab_poller {
 };
 
 extern const ab_poller_ops ab__poller_epoll;
+
+/* As ab_poller_init. */
+ab_poller *ab__poller_init_with(const ab_mem *mem, const ab_poller_ops *ops);
+
+/* A descriptor that can be polled? AB_OK; AB_EINVAL, with the errno that epoll has for those that
+ * cannot: EPERM for a file, EBADF; AB_ESYS. */
+int ab__poller_check(int fd);
+/* The bell has rung. True if it was for the waiter, which is woken. */
+bool ab__poller_hush(ab_poller *poller);
+/* In a forked child. */
+static inline bool ab__poller_is_forked(const ab_poller *poller) {
+  return ab_fork_page_forked(poller->fork_page, poller->owner);
+}
 
 static inline uint64_t ab__poller_token(int fd, uint32_t generation) {
   return (uint64_t)generation << 32 | (uint32_t)fd;

@@ -160,6 +160,8 @@ static int epoll_purge(ab_poller *poller) {
 }
 
 const ab_poller_ops ab__poller_epoll = {
+    .size = sizeof(ab_poller),
+    .native = AB_POLL_EDGE | AB_POLL_EXCLUSIVE,
     .init = epoll_init,
     .fini = epoll_fini,
     .set = epoll_set,

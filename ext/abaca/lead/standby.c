@@ -309,7 +309,10 @@ static ab_nsec stand_by(void *arg, int *fd) {
   pthread_mutex_unlock(&standby->lead->lock);
   tell(standby, &sight);
   tell_second(standby, now);
-  if (leads && !sight.deaf) *fd = ab_poller_fd(standby->poller);
+  if (leads && !sight.deaf) {
+    *fd = ab_poller_fd(standby->poller);
+    if (*fd < 0) time = shorter(time, HASTE); /* it has to look itself */
+  }
   return shorter(next_turn, time);
 }
 

@@ -474,9 +474,11 @@ static void raise_forwarded(ab_guest *guest) {
 }
 
 void ab_guest_run(ab_guest *guest, const ab_loop_client *client, void *ctx) {
+  int fd = ab_poller_fd(guest->poller);
+  if (fd < 0) rb_sys_fail("no descriptor to wait for");
   VALUE options = rb_hash_new();
   rb_hash_aset(options, ID2SYM(rb_intern("autoclose")), Qfalse);
-  VALUE argv[] = {INT2NUM(ab_poller_fd(guest->poller)), rb_str_new_cstr("rb"), options};
+  VALUE argv[] = {INT2NUM(fd), rb_str_new_cstr("rb"), options};
   guest->io = rb_funcallv_kw(rb_cIO, rb_intern("for_fd"), 3, argv, RB_PASS_KEYWORDS);
   guest->fiber = rb_fiber_current();
   ab_clock_attach(&guest->run->main);

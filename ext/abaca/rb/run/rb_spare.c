@@ -66,6 +66,7 @@ static void engine_ready(ab_watch *watch AB_UNUSED, uint32_t events AB_UNUSED) {
 
 /* A spare that the engine's poller cannot wake cannot lead. */
 static bool watch_engine(ab_spare *spare, bool watches) {
+  if (watches) spare->engine.fd = ab_poller_fd(spare->driver.run->rack.poller);
   if (watches == (spare->engine.events != 0)) return true;
   ab_poller *poller = ab_loop_poller(spare->driver.loop);
   int err = AB_OK;
@@ -198,7 +199,7 @@ static ab_spare *new_spare(ab_run *run, VALUE scheduler, VALUE pool) {
   }
   spare->scheduler = scheduler;
   spare->pool = pool;
-  spare->engine = (ab_watch){.ready = engine_ready, .fd = ab_poller_fd(run->rack.poller)};
+  spare->engine = (ab_watch){.ready = engine_ready, .fd = -1};
   spare->driver.runner.thread = rb_thread_current();
   spare->driver.run = run;
   spare->driver.loop = loop;

@@ -3,7 +3,8 @@
  * A wait renews the registration, so that the kernel looks again. If a hook has just met EAGAIN or
  * a short read, a new edge comes next, unless the number was reused behind our back or the end of
  * a stream came with its last bytes. So such a wait is only `unproven`: renewed before the loop
- * blocks, or after a while in a busy loop. */
+ * blocks, or after a while in a busy loop. (With a poller that sees no edges each wait renews: it
+ * costs little there.) */
 #include "rb/scheduler/rb_scheduler.h"
 
 #include <errno.h>
@@ -21,10 +22,15 @@ static bool is_closed(VALUE io) {
 #endif
 }
 
+/* Does the kernel tell of each arrival? Otherwise all waits renew. */
+static bool sees_edges(const ab_fd_state *state) {
+  return ab_poller_native(state->loop->poller) & AB_POLL_EDGE;
+}
+
 /* The end is part of the interest, so that no wait relies on an edge behind it. */
 static int arm(ab_fd_state *state, uint32_t events) {
   state->ended = false;
-  if (events & AB_POLL_IN) events |= AB_POLL_RDHUP;
+  if (events & AB_POLL_IN && sees_edges(state)) events |= AB_POLL_RDHUP;
   return ab_poller_set(state->loop->poller, &state->watch, events | AB_POLL_EDGE);
 }
 
@@ -172,7 +178,8 @@ void ab__fd_closed(ab_loop *loop, int fd) {
 /* May the wait rely on the existing registration? Its IO is only compared: it may be gone. */
 static bool is_armed(const ab_fd_state *state, const ab_interest *interest) {
   return (interest->want & ~state->exhausted) == 0 &&
-         (interest->want & ~state->watch.events) == 0 && state->io == interest->io;
+         (interest->want & ~state->watch.events) == 0 && state->io == interest->io &&
+         sees_edges(state);
 }
 
 /* Renews the registration for a wait, and for the other waits on it. */
@@ -212,7 +219,7 @@ static bool watch(ab_loop *loop, ab_interest *interest) {
   }
   if (err == AB_EINVAL && errno == EPERM) return false;
   if (err == AB_ENOMEM) rb_memerror();
-  rb_sys_fail("epoll_ctl");
+  rb_sys_fail("no wait for this descriptor");
 }
 
 /* ---- waits ---- */
