@@ -132,8 +132,8 @@ class OrdersTest < Minitest::Test
     end
   end
 
-  # io/poller.c, ab_poller_wakeup; poller_epoll.c: a waker that finds the flag set leaves it to the other one, and what
-  # it did before is seen after the flag was cleared.
+  # io/poller.c, ab_poller_wakeup, ab__poller_hush; poller_epoll.c: a waker that finds the flag set leaves it to the
+  # other one, and what it did before is seen after the flag was cleared.
   def test_a_wake_up_brings_what_was_done_before
     wakes = [store(:work, 7), swap(:asked, :wake_asked, 1, :acq_rel)]
     turns = [swap(:woken, :wake_asked, 0, :acq_rel), load(:work_seen, :work)]

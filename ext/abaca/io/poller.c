@@ -11,8 +11,16 @@
 
 #define MIN_CAPACITY 64
 
+#if defined(AB_HAS_EPOLL)
+#define BACK_END ab__poller_epoll
+#elif defined(AB_HAS_KQUEUE)
+#define BACK_END ab__poller_kqueue
+#else
+#define BACK_END ab__poller_poll
+#endif
+
 ab_poller *ab_poller_init(const ab_mem *mem) {
-  return ab__poller_init_with(mem, &ab__poller_epoll);
+  return ab__poller_init_with(mem, &BACK_END);
 }
 
 ab_poller *ab__poller_init_with(const ab_mem *mem, const ab_poller_ops *ops) {

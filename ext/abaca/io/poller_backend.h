@@ -72,7 +72,8 @@ struct ab_poller {
   bool coarse;     /* the kernel lacks timeouts in nanoseconds */
 };
 
-extern const ab_poller_ops ab__poller_epoll;
+/* The first two are there if their system is. */
+extern const ab_poller_ops ab__poller_epoll, ab__poller_kqueue, ab__poller_poll;
 
 /* As ab_poller_init. */
 ab_poller *ab__poller_init_with(const ab_mem *mem, const ab_poller_ops *ops);

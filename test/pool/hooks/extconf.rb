@@ -16,8 +16,8 @@ have_func("rb_io_closed_p", ["ruby.h", "ruby/io.h"])
 have_func("rb_process_status_wait", "ruby.h")
 have_func("rb_postponed_job_preregister", ["ruby.h", "ruby/debug.h"])
 # rubocop:disable Style/GlobalVars
-core = %w[base/mem base/addr base/json io/poller io/poller_epoll io/heap io/wheel io/clock io/thread
-          io/blocking io/storage lead/pulse lead/watcher]
+core = %w[base/mem base/addr base/json io/poller io/poller_epoll io/poller_kqueue io/poller_poll io/heap io/wheel
+          io/clock io/thread io/blocking io/storage lead/pulse lead/watcher]
 core.map! { |name| File.join(root, "#{name}.c") }
 core += Dir[File.join(root, "{os,page,rb/scheduler,rb/pool}/*.c")]
 $srcs = core.map { |path| File.basename(path) }.sort + ["pool_hooks.c"]
