@@ -38,6 +38,7 @@ module Abaca
   autoload :Guest, File.expand_path("abaca/guest", __dir__)
   autoload :Launcher, File.expand_path("abaca/launcher", __dir__)
   autoload :Metrics, File.expand_path("abaca/metrics", __dir__)
+  autoload :Packages, File.expand_path("abaca/packages", __dir__)
   autoload :Profile, File.expand_path("abaca/profile", __dir__)
   autoload :PrunedBundle, File.expand_path("abaca/pruned_bundle", __dir__)
   autoload :PumaConfiguration, File.expand_path("abaca/puma/configuration", __dir__)

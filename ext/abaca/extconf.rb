@@ -13,12 +13,13 @@
 require "etc"
 require "io/console"
 require "rbconfig"
+require_relative "../../lib/abaca/packages"
 require_relative "probes"
 
 # What is missing where the gem is installed, in one line each: mkmf's own messages are a page.
 def need(what, package)
   $makefile_created = true # or mkmf adds that page at the end
-  abort "abaca: #{what} (Debian: apt-get install #{package})"
+  abort "abaca: #{what} (#{Abaca::Packages.hint(package)})"
 end
 
 def command?(words)
@@ -64,7 +65,9 @@ $defs << "-DAB_HAVE_HTTP2" if http2
 # which need not be the system's. --with-openssl-dir names another place.
 def libssl_of_ruby
   require "openssl"
-  File.read("/proc/self/maps")[%r{/\S*/libssl\.so[.\d]*$}]
+  return File.read("/proc/self/maps")[%r{/\S*/libssl\.so[.\d]*$}] unless RUBY_PLATFORM.include?("darwin")
+
+  IO.popen(["otool", "-L", *$LOADED_FEATURES.grep(/openssl\.bundle\z/)], &:read)[%r{/\S*/libssl[.\d]*\.dylib}]
 rescue LoadError, SystemCallError
   nil
 end

@@ -115,6 +115,12 @@ class GemTest < Minitest::Test
     assert_equal [line], configure_with({ "cc" => "#!/bin/sh\n", "make" => "#!/bin/sh\n" }, "CC" => "cc")
   end
 
+  def test_macos_has_other_names_for_it
+    @before = ["-W0", "-e", 'Object.const_set(:RUBY_PLATFORM, "arm64-darwin24"); load ARGV.fetch(0)']
+    line = "abaca: make is needed (macOS: xcode-select --install)"
+    assert_equal [line], configure_with({ "cc" => "#!/bin/sh\n" }, "CC" => "cc")
+  end
+
   def test_so_is_a_c_library
     lines = configure_with({ "cc" => "#!/bin/sh\nexit 1\n", "make" => "#!/bin/sh\n" }, "CC" => "cc")
     assert_match(/\Aabaca: cc makes no program; mkmf\.log says why.*libc6-dev\)\z/, lines.last)

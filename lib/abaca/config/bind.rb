@@ -89,7 +89,8 @@ module Abaca
         def h2c(wanted)
           return wanted ? true : false if HTTP2_LIBRARY || !wanted
 
-          raise ConfigError, "h2c: this build has no HTTP/2; install libnghttp2-dev and compile Abaca again"
+          raise ConfigError, "h2c: this build has no HTTP/2; install libnghttp2 and compile Abaca again " \
+                             "(#{Packages.hint('libnghttp2-dev')})"
         end
 
         private

@@ -130,8 +130,8 @@ module Abaca
       def self.need_library
         return if TLS_LIBRARY
 
-        raise ConfigError, "this build has no TLS; install libssl-dev and compile Abaca again " \
-                           "(or let a proxy in front of it terminate TLS)"
+        raise ConfigError, "this build has no TLS; install OpenSSL and compile Abaca again " \
+                           "(#{Packages.hint('libssl-dev')}), or let a proxy in front of it terminate TLS"
       end
 
       # @return [Boolean] whether clients may choose HTTP/2
