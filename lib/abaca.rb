@@ -4,6 +4,7 @@
 require_relative "abaca/version"
 require_relative "abaca/errors"
 require_relative "abaca/native"
+require_relative "abaca/platform"
 require_relative "abaca/null_input"
 require_relative "abaca/input"
 require_relative "abaca/stream"

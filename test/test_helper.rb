@@ -1,11 +1,12 @@
 # frozen_string_literal: true
 
-# What every Ruby test needs: minitest, temporary folders, ways to wait, and a deadline.
+# What every Ruby test needs: minitest, temporary folders, ways to wait, what the platform may lack, and a deadline.
 require "minitest/autorun"
 require "tmpdir"
+require_relative "support/platform_needs"
 require_relative "support/waits"
 
-Minitest::Test.include(Waits)
+Minitest::Test.include(PlatformNeeds, Waits)
 # Servers of tests are in development, and print no link, unless a test says so.
 ENV["ABACA_DASHBOARD"] ||= "false"
 

@@ -27,13 +27,13 @@ module Abaca
 
     # Each fiber's stack takes two memory maps, and the kernel limits their number. Two fifths of them leave room for
     # everything else.
-    MAP_COUNT = "/proc/sys/vm/max_map_count"
+    MAP_COUNT = "proc/sys/vm/max_map_count"
     private_constant :MAP_COUNT
 
     class << self
       # @return [Integer] the most fibers that this machine's kernel allows
       def max_fibers_ceiling
-        Integer(File.read(MAP_COUNT)) * 2 / 5
+        Integer(File.read(File.join(Platform.here.root, MAP_COUNT))) * 2 / 5
       rescue SystemCallError, ArgumentError
         65_530 * 2 / 5
       end
@@ -106,6 +106,9 @@ module Abaca
 
     # @return [Boolean] whether `threads` was set, as in most Puma files, and no request runs on one
     def idle_threads? = given?(:threads) && !Modes.threads?(self)
+
+    # @return [Boolean] whether workers are forked from the first one
+    def reforks? = !@values[:fork_worker].nil? && Platform.here.has?(:subreaper)
 
     # @return [Boolean] whether the developer is the client in this environment
     def developing? = DEVELOPMENT.include?(@values[:environment])

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative "platform"
 require_relative "page/slot"
 
 module Abaca
@@ -25,9 +26,10 @@ module Abaca
 
     # The most slots of a page.
     MOST = 4096
-    # Where the head says when the page was made (ext/abaca/page/layout.h).
+    # What the head begins with, and where it says when the page was made (ext/abaca/page/layout.h).
+    MAGIC = "abacapag"
     MADE_AT = 56
-    private_constant :MADE_AT
+    private_constant :MAGIC, :MADE_AT
     # The most rows of a slot.
     MOST_ROWS = 65_536
 
@@ -47,13 +49,18 @@ module Abaca
         map(slots, *[rows, queued].map { |count| [count, MOST_ROWS].min })
       end
 
-      # The page of another server, to look at its workers from outside: without their help, also while they hang.
+      # The page of another server, to look at its workers from outside: without their help, also while they hang. That
+      # needs /proc; without it a process finds its own page alone.
       #
       # @param pid [Integer] the master's process, or a worker's, of the same user
       # @return [Page] that can only be read; it stays readable when the server has ended
-      # @raise [Error] if the process has no page, or one of another layout
+      # @raise [Error] if the process has no page, or one of another layout, or there is no /proc
       # @raise [SystemCallError] if there is no such process, or it is another user's
-      def of(pid) = at(place(pid))
+      def of(pid)
+        return at(place(pid)) if Platform.here.has?(:proc) || pid != Process.pid
+
+        read(descriptor || raise(Error, no_page(pid)))
+      end
 
       # @param place [String] a page's file, as Page.place names it
       # @return [Page] as Page.of
@@ -61,21 +68,24 @@ module Abaca
       def at(place) = File.open(place, "rb") { |file| read(file.fileno) }
 
       # @param pid [Integer] as for Page.of
+      # @param root [String] the folder that has `proc`
       # @return [String] the file in /proc that is its page, of several the last that was made; while it stays the same
       #   file, so does the page
       # @raise [Error, SystemCallError] as Page.of
-      def place(pid)
-        folder = "/proc/#{Integer(pid)}/fd"
+      def place(pid, root: Platform.here.root)
+        folder = File.join(folder_of_processes(root), Integer(pid).to_s, "fd")
         found = Dir.children(folder).filter_map { |name| "#{folder}/#{name}".then { |file| file if page?(file) } }
-        raise Error, "process #{pid} has no page: it is no server of Abaca's, or one without workers" if found.empty?
+        raise Error, no_page(pid) if found.empty?
 
         found.one? ? found.first : found.max_by { |file| made_at(file) }
       end
 
       # @return [Array<Integer>] processes of this user that have a page, of each server the first one
+      # @raise [Error] if there is no /proc
       def processes
-        found = Dir.children("/proc").grep(/\A\d+\z/).map(&:to_i).select { |pid| page_of?(pid) }
-        found.reject { |pid| found.include?(parent(pid)) }
+        folder = folder_of_processes(Platform.here.root)
+        found = Dir.children(folder).grep(/\A\d+\z/).map(&:to_i).select { |pid| page_of?(pid) }
+        found.reject { |pid| found.include?(parent(folder, pid)) }
       end
 
       private
@@ -86,14 +96,23 @@ module Abaca
         raise ArgumentError, "#{name}: #{range.begin} to #{range.end || "any number"}, not #{number.inspect}"
       end
 
+      def no_page(pid) = "process #{pid} has no page: it is no server of Abaca's, or one without workers"
+
+      def folder_of_processes(root)
+        folder = File.join(root, "proc")
+        return folder if File.directory?(folder)
+
+        raise Error, "the page of another process cannot be found: #{Platform.here.lack(:proc)}"
+      end
+
       def page_of?(pid)
         place(pid) && true
       rescue Error, SystemCallError
         false # it has none, or is another user's
       end
 
-      def parent(pid)
-        File.read("/proc/#{pid}/stat").rpartition(") ").last.split[1].to_i
+      def parent(folder, pid)
+        File.read("#{folder}/#{pid}/stat").rpartition(") ").last.split[1].to_i
       rescue SystemCallError
         0 # it has ended meanwhile
       end
@@ -103,6 +122,18 @@ module Abaca
         File.basename(File.readlink(descriptor)).match?(/\A(memfd:)?abaca-page/)
       rescue Errno::ENOENT
         false # closed meanwhile
+      end
+
+      # Of this process's descriptors the one that is its page, of several the last that was made.
+      def descriptor = Platform.here.descriptors.to_h { |fd| [fd, made_in(fd)] }.compact.max_by(&:last)&.first
+
+      # By the monotonic clock; nil: it is no page's.
+      def made_in(descriptor)
+        io = IO.for_fd(descriptor, autoclose: false)
+        head = io.pread(MADE_AT + 8, 0) if io.stat.file? && io.stat.size > MADE_AT + 8
+        head.unpack1("@#{MADE_AT}Q") if head&.start_with?(MAGIC)
+      rescue SystemCallError, IOError, ArgumentError
+        nil # closed, not to be read, or Ruby's own
       end
 
       # By the monotonic clock; -1: it is closed meanwhile, or empty.

@@ -132,19 +132,25 @@ module Abaca
 
     # It never has a name, or loses it at once, so that a crash does not leave it behind.
     def open_file
-      dir = Dir.tmpdir
-      begin
-        file = File.new(dir, File::RDWR | File::TMPFILE, 0o600)
-      rescue Errno::EOPNOTSUPP, Errno::EISDIR, Errno::ENOENT # not every file system knows O_TMPFILE
-        path = File.join(dir, "abaca-#{Process.pid}-#{object_id}")
-        file = File.new(path, File::RDWR | File::CREAT | File::EXCL, 0o600)
-        File.unlink(path)
-      end
+      file = nameless_file(Dir.tmpdir)
       file.binmode
       file.sync = true
       file
     rescue SystemCallError, ArgumentError => e
       raise StorageError, "no temporary file for the request's body: #{e.message}"
+    end
+
+    def nameless_file(folder)
+      return unlinked_file(folder) unless defined?(File::TMPFILE) # Linux only
+
+      File.new(folder, File::RDWR | File::TMPFILE, 0o600)
+    rescue Errno::EOPNOTSUPP, Errno::EISDIR, Errno::ENOENT # not every file system knows it
+      unlinked_file(folder)
+    end
+
+    def unlinked_file(folder)
+      path = File.join(folder, "abaca-#{Process.pid}-#{object_id}")
+      File.new(path, File::RDWR | File::CREAT | File::EXCL, 0o600).tap { File.unlink(path) }
     end
 
     # Raises StorageError like #read.

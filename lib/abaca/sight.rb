@@ -40,7 +40,7 @@ module Abaca
     # @param page [Page]
     # @param master [Integer, nil] its process, where it is known
     # @param root [String] the folder that has /proc and /sys
-    def initialize(page, master: nil, root: "/")
+    def initialize(page, master: nil, root: Platform.here.root)
       @page = page
       @master = master
       @machine = Machine.new(root:)

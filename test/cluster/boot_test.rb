@@ -162,17 +162,21 @@ class ClusterBootTest < Minitest::Test
     assert_equal 0, finish(command)
   end
 
-  # A fork that fails is tried again, and children that are not workers are reaped.
-  def test_no_process_and_one_too_many
+  def test_a_fork_that_fails
     command = run_cluster(config: <<~RUBY)
       workers 2
       before_fork do
-        Process.spawn("true")
         failing = Module.new { def fork = ($failures = $failures.to_i + 1) > 2 ? super : raise(Errno::EAGAIN) }
         Process.singleton_class.prepend(failing)
       end
     RUBY
     assert_match(/cannot fork a worker: Resource temporarily unavailable; the next try is in 1 s/, command.text)
+    assert_equal 0, finish(command)
+  end
+
+  def test_children_that_are_no_workers_are_reaped
+    need_platform(:proc)
+    command = run_cluster(config: "workers 2\nbefore_fork { Process.spawn('true') }")
     command.wait_for(/reaped unknown child process pid=\d+/)
     assert_equal 0, finish(command)
   end

@@ -38,9 +38,14 @@ class ClusterRecyclingTest < Minitest::Test
     assert_equal old, chosen([young, old], worker_max_age: 60)
     assert_equal young, chosen([young, old], worker_max_requests: 5)
     assert_nil chosen([young, old], worker_max_requests: 6, worker_max_age: 101)
+    assert_nil chosen([old, worker(1, 0, 0, booted: false)], worker_max_age: 60)
+  end
+
+  def test_by_memory
+    need_platform(:proc)
+    young = worker(Process.pid, 10, 5)
     assert_equal young, chosen([young, worker(0, 1, 1)], worker_max_memory: 1_000_000) # there is no process 0
     assert_nil chosen([young], worker_max_memory: 2**40)
-    assert_nil chosen([old, worker(1, 0, 0, booted: false)], worker_max_age: 60)
   end
 
   def test_one_in_a_cool_down

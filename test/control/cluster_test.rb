@@ -90,6 +90,7 @@ class ControlClusterTest < Minitest::Test
   end
 
   def test_a_refork
+    need_platform(:subreaper)
     command = run_cluster(APP, config: "#{CONFIG}fork_worker 0\n")
     assert_equal 0, abacactl("refork").first
     assert(eventually { stats[:worker_status].map { |worker| worker.values_at(:index, :phase) } == [[0, 1], [1, 1]] })

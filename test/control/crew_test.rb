@@ -249,6 +249,7 @@ class ControlCrewTest < Minitest::Test
 
   # A worker that is forked from another one has a line of its own.
   def test_after_a_refork
+    need_platform(:subreaper)
     command = run_cluster(APP, config: "#{CONFIG}workers 2\nfork_worker 0\n")
     assert_equal 0, abacactl("refork").first
     wait_for_workers(command, 3)

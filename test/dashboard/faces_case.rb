@@ -11,6 +11,7 @@ module FacesCase
 
   def setup
     super
+    need_platform(:proc)
     need_program("tmux")
   end
 

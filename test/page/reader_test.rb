@@ -63,6 +63,7 @@ class PageReaderTest < Minitest::Test
   end
 
   def test_a_worker_that_is_stopped
+    need_platform(:proc)
     with_stopped_worker(5) do |pid|
       with_reader do |read|
         text, status = read.call(pid)
@@ -93,6 +94,7 @@ class PageReaderTest < Minitest::Test
   end
 
   def test_another_layout
+    need_platform(:proc)
     with_reader do |read|
       overwrite(8, [9].pack("L"))
       assert_equal "the page has layout 9, and this version of Abaca reads layout 4",
@@ -106,6 +108,7 @@ class PageReaderTest < Minitest::Test
   end
 
   def test_processes_without_a_page
+    need_platform(:proc)
     pid = Process.spawn("sleep", "60")
     assert_equal "process #{pid} has no page: it is no server of Abaca's, or one without workers",
                  assert_raises(Abaca::Error) { Abaca::Page.of(pid) }.message

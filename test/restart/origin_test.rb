@@ -27,6 +27,7 @@ class OriginTest < Minitest::Test
   end
 
   def test_command_environment_and_folder_of_the_start
+    need_platform(:proc)
     words, environment, directory = show({ "FIRST" => "first=1" }, "x y", "")
 
     assert_equal [*paths, "-e", SHOW, "x y", ""], words.drop(1)

@@ -51,6 +51,7 @@ class SightMachineTest < Minitest::Test
   end
 
   def test_this_process
+    need_platform(:proc)
     sample = Sight::ProcessFiles.new.sample(Process.pid)
     assert_includes 0.01..3600, sample.cpu
     assert_operator sample.rss, :>, MB

@@ -7,6 +7,7 @@
 #include "rb/rack/rb_call.h"
 #include "rb/rack/rb_proxies.h"
 #include "rb/rack/rb_tls_info.h"
+#include "rb/rb_platform.h"
 #include "rb/run/rb_clock.h"
 #include "rb/scheduler/rb_loop.h"
 #include "rb/server/rb_server.h"
@@ -33,6 +34,7 @@ static void init_engine(VALUE mAbaca) {
 
 void Init_abaca(void) {
   VALUE mAbaca = rb_define_module("Abaca");
+  ab_init_platform(mAbaca);
   ab_init_scheduler(mAbaca);
   ab_init_fiber_pool(mAbaca);
   ab_init_outbox(mAbaca);

@@ -2,17 +2,19 @@
 
 module Abaca
   class Config
-    # What Puma would do with a configuration, and Abaca does not: a line of warning for each.
+    # What Puma would do with a configuration, or Abaca elsewhere, and is not done here: a line of warning for each.
     module NotDone
+      # Settings that need a part of the platform (Platform::PARTS).
+      NEEDS = { fork_worker: :subreaper, worker_max_memory: :proc }.freeze
       # Hooks that are not called without threads for requests.
       OF_THREADS = %i[before_thread_start before_thread_exit].freeze
-      private_constant :OF_THREADS
+      private_constant :NEEDS, :OF_THREADS
 
       class << self
         # @param config [Config]
         # @return [Array<String>]
         def warnings(config)
-          hooks(config) + plugins(config) + redirects(config) + [
+          hooks(config) + plugins(config) + redirects(config) + lacking(config) + [
             *single_worker(config),
             *(setting(config, :fork_worker, "there are no other workers") if config[:workers] < 2),
             *pruned(config)
@@ -32,7 +34,7 @@ module Abaca
           names = SETTINGS.values.select(&:hook_of_workers?).map(&:name)
           return uncalled(config, names, "there are no workers") if config[:workers].zero?
 
-          config[:fork_worker] ? [] : uncalled(config, %i[before_refork after_refork], "there is no fork_worker")
+          config.reforks? ? [] : uncalled(config, %i[before_refork after_refork], "there is no fork_worker")
         end
 
         def uncalled(config, names, why)
@@ -42,6 +44,11 @@ module Abaca
         end
 
         def plugins(config) = config.plugins.troubles.values_at(*config[:plugins]).compact
+
+        def lacking(config)
+          needs = NEEDS.reject { |_, part| Platform.here.has?(part) }
+          needs.filter_map { |name, part| setting(config, name, Platform.here.lack(part)) }
+        end
 
         # Only hosts that are known are sent to https.
         def redirects(config)

@@ -19,7 +19,7 @@ module Abaca
       # @param root [String] the folder that has `proc` and `sys`
       # @param affinity [Integer] processors that the process may run on
       # @param env [#[]] the environment's variables
-      def initialize(root: "/", affinity: Etc.nprocessors, env: ENV)
+      def initialize(root: Platform.here.root, affinity: Etc.nprocessors, env: ENV)
         @root = root
         @affinity = affinity
         @env = env

@@ -87,20 +87,27 @@ module Abaca
         end
       end
 
-      # When the process began that has the launcher's number now, in ticks; nil: there is none, or it has ended.
+      # When the process began that has the launcher's number now, in ticks; nil: there is none, or it has ended. Where
+      # the system does not tell, true if there is one.
       def beginning_of_launcher
-        state, *others = File.read("/proc/#{@launcher}/stat")[/.*\) (.*)/m, 1].split
+        return launcher_there? unless Platform.here.has?(:proc)
+
+        state, *others = File.read(File.join(Platform.here.root, "proc/#{@launcher}/stat"))[/.*\) (.*)/m, 1].split
         others[18] unless state == "Z"
       rescue SystemCallError
+        nil
+      end
+
+      def launcher_there?
+        Process.kill(0, @launcher) && true
+      rescue Errno::ESRCH
         nil
       end
 
       # What others have open is not open here, and the end of a log's reader is nobody's business. The numbers stay
       # taken, since objects may close them.
       def let_go(kept)
-        Dir.children("/proc/self/fd").map(&:to_i).each { |fd| release(fd) unless kept.include?(fd) }
-      rescue SystemCallError
-        [$stdin, $stdout, $stderr].each { |io| io.reopen(File::NULL) } # no /proc
+        (Platform.here.descriptors - kept).each { |fd| release(fd) }
       end
 
       def release(fd)

@@ -43,7 +43,7 @@ module Abaca
 
       def head
         ["Abaca starting in #{clustered? ? 'cluster' : 'single'} mode...", "* Abaca version: #{VERSION}",
-         "* Ruby version: #{RUBY_DESCRIPTION}", *fibers, *threads, *scheduler,
+         "* Ruby version: #{RUBY_DESCRIPTION}", *platform, *fibers, *threads, *scheduler,
          "*  Environment: #{@config[:environment]}", *processes]
       end
 
@@ -52,10 +52,13 @@ module Abaca
       def processes
         return ["*          PID: #{Process.pid}"] unless clustered?
 
-        restarts = { hot: true, phased: !@config[:preload_app], refork: @config[:fork_worker] }
+        restarts = { hot: true, phased: !@config[:preload_app], refork: @config.reforks? }
         ["*   Master PID: #{Process.pid}", "*      Workers: #{@config[:workers]}",
          "*     Restarts: #{restarts.map { |name, possible| "#{mark(possible)} #{name}" }.join(' ')}"]
       end
+
+      # Nothing where nothing is lacking.
+      def platform = Platform.here.summary&.then { |text| "*     Platform: #{text}" }
 
       def mark(possible) = possible ? "(\u2714)" : "(\u2716)"
 

@@ -98,7 +98,7 @@ module Abaca
         @on_booted = booted
         @forks = Forks.new(@config, log: @log, listeners: @listeners, mailbox: @mailbox) { |place| worker(place) }
         @idle = Idle.new(@config[:idle_timeout])
-        Engine.adopt_orphans if @config[:fork_worker]
+        Engine.adopt_orphans if @config.reforks?
         run_hooks(:before_fork, nil)
         WarmUp.run(@config, preloaded: preloaded?)
         @master = Process.pid
@@ -123,7 +123,7 @@ module Abaca
       # Forks all workers but the first from that. A trap handler may call it.
       #
       # @return [Boolean] false without `fork_worker`, or with a single worker
-      def refork = !@config[:fork_worker].nil? && @target > 1 && posted?(:refork)
+      def refork = @config.reforks? && @target > 1 && posted?(:refork)
 
       # The next workers begin where the link of the working folder leads by then. Any thread may call it.
       #

@@ -8,8 +8,9 @@ module Abaca
     # those of the start, so that a changed Gemfile, a changed `.env` and a moved `current` link are seen. To be created
     # before the process has a title of its own, which overwrites what the kernel remembers.
     class Origin
-      COMMAND = "/proc/self/cmdline"
-      ENVIRONMENT = "/proc/self/environ"
+      # What the kernel remembers, where it tells.
+      COMMAND = "proc/self/cmdline"
+      ENVIRONMENT = "proc/self/environ"
       # What `bundle exec` leaves in place of the value of a variable that was not set.
       UNSET = "BUNDLER_ENVIRONMENT_PRESERVER_INTENTIONALLY_NIL"
       private_constant :COMMAND, :ENVIRONMENT, :UNSET
@@ -23,7 +24,9 @@ module Abaca
 
       # @param command [String, nil] the setting `restart_command`
       # @param argv [Array<String>] arguments that follow on it
-      def initialize(command: nil, argv: [])
+      # @param root [String] the folder that has `proc`
+      def initialize(command: nil, argv: [], root: Platform.here.root)
+        @root = root
         given = strings(COMMAND)
         @intact = given.drop(1).any? { |word| !word.empty? }
         @environment = without_bundle(original_environment).freeze
@@ -40,7 +43,7 @@ module Abaca
       end
 
       def strings(path)
-        File.binread(path).split("\0", -1)[..-2] || []
+        File.binread(File.join(@root, path)).split("\0", -1)[..-2] || []
       rescue SystemCallError
         []
       end

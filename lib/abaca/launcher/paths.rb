@@ -112,14 +112,20 @@ module Abaca
 
       # A file that is there may be the socket of a server that has gone, or of one that runs.
       def socket(name, path, url)
-        return if path.nil? || path.start_with?("@")
+        return unless path
 
         use(name, "listen on #{url}") do
+          next need_abstract_sockets if path.start_with?("@")
+
           path = File.expand_path(path, folder)
           raise Errno::EADDRINUSE if File.exist?(path) && !File.socket?(path)
 
           room(path)
         end
+      end
+
+      def need_abstract_sockets
+        raise ArgumentError, Platform.here.lack(:abstract_sockets) unless Platform.here.has?(:abstract_sockets)
       end
 
       def enter(path)

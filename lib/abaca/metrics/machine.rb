@@ -5,7 +5,7 @@ module Abaca
     # What the process's cgroup (version 2) says: how it is limited, and what its tasks wait for. Only what is there.
     class Machine
       # @param root [String] the folder that has `proc` and `sys`
-      def initialize(root: "/")
+      def initialize(root: Platform.here.root)
         @root = root
       end
 

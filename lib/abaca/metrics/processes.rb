@@ -4,7 +4,7 @@ require "etc"
 
 module Abaca
   class Metrics
-    # What the kernel says of each process: the workers by number, so that a new one continues what another one began,
+    # What Linux says of each process: the workers by number, so that a new one continues what another one began,
     # the master, and the watch, which is the process that asks.
     class Processes
       # A process that was seen: its number, its beginning for the kernel, CPU seconds, bytes, descriptors.
@@ -19,13 +19,15 @@ module Abaca
 
       # @param workers [Workers]
       # @param master [Integer] the launcher's process
-      def initialize(workers, master:)
+      # @param root [String] the folder that has `proc`
+      def initialize(workers, master:, root: Platform.here.root)
         @workers = workers
         @master = master
+        @proc = File.join(root, "proc")
         @seen = {} # [worker, process, start] => CPU seconds
         @ended = Hash.new(0.0) # worker => CPU seconds of processes that are no more
         @memory = {}
-        @boot = File.read("/proc/stat")[/^btime (\d+)/, 1].to_i
+        @boot = File.read(File.join(@proc, "stat"))[/^btime (\d+)/, 1].to_i
       rescue SystemCallError
         @boot = 0
       end
@@ -54,7 +56,7 @@ module Abaca
       def look(pid)
         # Behind the name, which may be anything: user and system time are the 14th and 15th, the start is the 22nd, the
         # resident pages are the 24th.
-        fields = File.read("/proc/#{pid}/stat").rpartition(")").last.split
+        fields = File.read("#{@proc}/#{pid}/stat").rpartition(")").last.split
         Seen.new(pid, fields[19].to_i, (fields[11].to_i + fields[12].to_i) / TICKS.to_f, fields[21].to_i * PAGE,
                  *descriptors(pid))
       rescue SystemCallError
@@ -62,8 +64,8 @@ module Abaca
       end
 
       def descriptors(pid)
-        most = File.read("/proc/#{pid}/limits")[/^Max open files\s+(\d+)/, 1]
-        [open_descriptors("/proc/#{pid}/fd"), most&.to_i]
+        most = File.read("#{@proc}/#{pid}/limits")[/^Max open files\s+(\d+)/, 1]
+        [open_descriptors("#{@proc}/#{pid}/fd"), most&.to_i]
       rescue SystemCallError
         [] # another user's
       end
@@ -108,7 +110,7 @@ module Abaca
       end
 
       def rollup(pid)
-        File.read("/proc/#{pid}/smaps_rollup").scan(/^(Pss|Anonymous):\s+(\d+) kB/)
+        File.read("#{@proc}/#{pid}/smaps_rollup").scan(/^(Pss|Anonymous):\s+(\d+) kB/)
             .to_h { |name, kilobytes| [KINDS.fetch(name), kilobytes.to_i * 1024] }
       rescue SystemCallError
         {} # it has ended, or is another user's

@@ -12,7 +12,7 @@ module Abaca
 
       # @param path [String, nil] of the process among the cgroups
       # @param root [String] the folder that has /sys and /proc
-      def initialize(path, root: "/")
+      def initialize(path, root: Platform.here.root)
         @pressure = File.join(root, "proc/pressure")
         top = File.join(root, "sys/fs/cgroup")
         # In a namespace of its own, a process may see its cgroup as the top.

@@ -14,7 +14,7 @@ module Abaca
       Sample = Struct.new(:processes, :throttled, :processors, :memory, :memory_limit, :pressure, keyword_init: true)
 
       # @param root [String] the folder that has /proc and /sys
-      def initialize(root: "/")
+      def initialize(root: Platform.here.root)
         @root = root
         @files = ProcessFiles.new(root:)
         @memories = {} # pid => [when, Memory, Trend]

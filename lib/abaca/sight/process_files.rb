@@ -18,7 +18,7 @@ module Abaca
       private_constant :PAGE, :TICKS, :TITLE
 
       # @param root [String] the folder that has /proc
-      def initialize(root: "/")
+      def initialize(root: Platform.here.root)
         @proc = File.join(root, "proc")
       end
 

@@ -20,8 +20,10 @@ module Abaca
       # @param flags [Hash{Symbol => Object}] as for Control::Target; without any, the only server of this user, if
       #   the configuration names none
       # @raise [ConfigError] if there is none, or too many
-      # @raise [Error] if it has no page, or another version's
+      # @raise [Error] if it has no page, or another version's, or the platform has no /proc to find it in
       def initialize(flags)
+        raise Error, "#{Platform.here.lack(:proc)}; the dashboard has the same" unless Platform.here.has?(:proc)
+
         @target = Control::Target.new(flags)
         @named = %i[pid pidfile state control_url].any? { |name| @target.public_send(name) }
         find

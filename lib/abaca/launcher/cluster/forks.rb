@@ -23,7 +23,7 @@ module Abaca
         # @param place [Place]
         # @return [Handle]
         def fork(place)
-          place.orders = Orders.new if @config[:fork_worker] && place.index.zero?
+          place.orders = Orders.new if @config.reforks? && place.index.zero?
           run_hooks(:before_worker_fork, place.index)
           @log.flush # or the child may have a part of a line
           pid = Process.fork { exit(@worker.call(place).run(@listeners, @mailbox, @lifeline)) }

@@ -14,8 +14,10 @@ module Abaca
         private_constant :PATIENCE, :PAUSE
 
         # @param log [Log]
-        def initialize(log)
+        # @param root [String] the folder that has `proc`
+        def initialize(log, root: Platform.here.root)
           @log = log
+          @proc = File.join(root, "proc")
           @found = {} # pid => when it was found to have ended
           @looked = -PAUSE
         end
@@ -53,14 +55,14 @@ module Abaca
 
         def ended_children
           parent = Process.pid.to_s
-          Dir.children("/proc").grep(/\A\d+\z/).select { |name| ended_child?(name, parent) }.map(&:to_i)
+          Dir.children(@proc).grep(/\A\d+\z/).select { |name| ended_child?(name, parent) }.map(&:to_i)
         rescue SystemCallError
           [] # no /proc
         end
 
         # The name of its program, in brackets, may have any characters.
         def ended_child?(name, parent)
-          File.binread("/proc/#{name}/stat").rpartition(")").last.split.first(2) == ["Z", parent]
+          File.binread("#{@proc}/#{name}/stat").rpartition(")").last.split.first(2) == ["Z", parent]
         rescue SystemCallError
           false # it is gone
         end

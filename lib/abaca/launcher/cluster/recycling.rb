@@ -12,12 +12,14 @@ module Abaca
 
         # @param config [Config]
         # @param log [Log]
+        # @param root [String] the folder that has `proc`
         # @yieldparam worker [Handle]
         # @yieldreturn [Object] what replaces it
-        def initialize(config, log, &replace)
+        def initialize(config, log, root: Platform.here.root, &replace)
           @requests, @age, @memory, @pause = config.to_h.values_at(:worker_max_requests, :worker_max_age,
                                                                    :worker_max_memory, :worker_cool_down)
           @log = log
+          @proc = File.join(root, "proc")
           @replace = replace
           @next = 0
         end
@@ -59,9 +61,9 @@ module Abaca
 
         # Its share of the memory (PSS), in bytes: pages that it shares with others count in part.
         def memory_of(pid)
-          File.read("/proc/#{pid}/smaps_rollup")[/^Pss:\s+(\d+) kB/, 1].to_i * 1024
+          File.read("#{@proc}/#{pid}/smaps_rollup")[/^Pss:\s+(\d+) kB/, 1].to_i * 1024
         rescue SystemCallError
-          0 # it has just ended
+          0 # it has just ended, or there is no /proc
         end
 
         def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)

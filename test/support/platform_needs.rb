@@ -1,0 +1,14 @@
+# frozen_string_literal: true
+
+# For tests of what a platform may have to do without (docs/platforms.md).
+module PlatformNeeds
+  # Skips the test where the platform lacks this part.
+  def need_platform(part)
+    require "abaca"
+    here = Abaca::Platform.here
+    skip here.lack(part) unless here.has?(part)
+  end
+
+  # The page of another process. The machine of these tests has /proc, whatever their build makes of it.
+  def page_of(pid) = Abaca::Page.at(Abaca::Page.place(pid, root: "/"))
+end
