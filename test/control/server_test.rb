@@ -95,6 +95,7 @@ class ControlServerTest < Minitest::Test
   end
 
   def test_an_abstract_socket_knows_its_users
+    need_platform(:abstract_sockets)
     address = control("unix://@abaca-test-#{Process.pid}")
     assert_equal 200, status(address, "/stats")
     guard = Control::Guard.new(address, "none")
@@ -119,7 +120,7 @@ class ControlServerTest < Minitest::Test
   def test_auto
     before = File.umask
     address = control("auto")
-    assert_match(%r{/abaca-status-\d+-#{Process.pid}\z}, address.path)
+    assert_match(%r{/abaca-status-#{Process.pid}\z}, address.path)
     assert_equal [0o700, before], [File.stat(File.dirname(address.path)).mode & 0o777, File.umask]
     assert_equal 200, status(address, "/stats")
     @servers.pop.close

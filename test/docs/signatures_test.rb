@@ -28,7 +28,7 @@ class SignaturesTest < Minitest::Test
     Launcher::OnlySlot
     Launcher::Output Launcher::Overdue Launcher::Pidfile Launcher::Signals Launcher::Single Listener Log::Forms
     Log::Sink Log::Text Log::Writer PlainFields RailsBoot Requests StallEvents StallReports Stats Stream::IONames TLS
-    Launcher::HotRestart Launcher::Inherited Launcher::Origin Launcher::Succession Packages
+    Launcher::HotRestart Launcher::Inherited Launcher::Messages Launcher::Origin Launcher::Succession Packages
     Launcher::Actions Launcher::Activated Launcher::Certificates Launcher::FromPuma SchedulerClass Server::TLSListeners
     Profile PrunedBundle PumaConfiguration PumaGem PumaNames PumaOptions
     Sight Top Dashboard Web::Line Web::Streams Web::Visitor

@@ -6,7 +6,8 @@ module Abaca
   class Control
     # How a process that serves gets a line to the watch: it makes a pair of sockets, and sends one of them there. The
     # watch can so ask workers though the master is stopped, and also those that other workers have forked. What was
-    # sent waits for the watch, and for the next one if that has ended.
+    # sent waits for the watch, and for the next one if that has ended. It is a stream, since not every system has pairs
+    # that keep messages apart: none is joined with the next one, as each has a descriptor.
     class Enrolment
       # Bytes of a message.
       MESSAGE = 64
@@ -14,7 +15,7 @@ module Abaca
 
       # In the launcher, before the first fork.
       def initialize
-        @inbox, @outbox = UNIXSocket.pair(:SEQPACKET)
+        @inbox, @outbox = UNIXSocket.pair
       end
 
       # In a process that serves.

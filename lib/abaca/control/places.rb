@@ -73,11 +73,11 @@ module Abaca
         Address.new(path: File.expand_path(address.path), mode: address.mode)
       end
 
-      # The folder is its owner's alone.
+      # The folder is its owner's alone. The path is short: on macOS, 104 bytes are the most, and half of them are the
+      # name of the folder for temporary files.
       def temporary
         @folder = Dir.mktmpdir("abaca-")
-        milliseconds = Process.clock_gettime(Process::CLOCK_REALTIME, :millisecond)
-        Address.new(path: File.join(@folder, "abaca-status-#{milliseconds}-#{@pid}"), mode: 0o600)
+        Address.new(path: File.join(@folder, "abaca-status-#{@pid}"), mode: 0o600)
       end
 
       def unix

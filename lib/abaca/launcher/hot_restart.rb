@@ -70,8 +70,8 @@ module Abaca
         UNTIMELY.each { |name| Signal.trap(name, "IGNORE") }
         heirs = Succession::HEIRS.zip(heirs).to_h.compact
         changes = changes.merge(heirs.transform_values(&:to_s))
-        Process.exec(*command(@heirs, Succession::SUCCESSOR, [@socket&.fileno, @pid].compact.join(" "), changes,
-                              [@socket&.fileno, *heirs.values.flat_map(&:fds)].compact))
+        Process.exec(*command(@heirs, Succession::SUCCESSOR, [@messages&.fileno, @pid].compact.join(" "), changes,
+                              [@messages&.fileno, *heirs.values.flat_map(&:fds)].compact))
       rescue SystemCallError => e
         raise ConfigError, "the restart failed: #{e.message}"
       end
@@ -111,12 +111,12 @@ module Abaca
 
       # Returns what is wrong, nil when it serves.
       def start_stand_in
-        @socket, others = UNIXSocket.pair(:SEQPACKET)
+        @messages, others = Messages.pair
         number = others.fileno
         @pid = Process.spawn(*command(@places, Succession::STAND_IN, number.to_s, {}, [number]))
         others.close
         trouble = await_stand_in or return
-        @socket.close
+        @messages.close
         trouble
       ensure
         others&.close
@@ -127,9 +127,9 @@ module Abaca
         pairs = []
         while @state == :booting
           return end_stand_in("is not ready after #{@config[:restart_timeout]} s") if now > limit
-          next unless @socket.wait_readable(LOOK)
+          next unless @messages.ready?(LOOK)
 
-          text, ios = Succession.receive(@socket)
+          text, ios = @messages.receive
           return end_stand_in("ended before it was ready (its message is above)") unless text
           return keep(pairs) && nil if text == Succession::READY
 

@@ -3,6 +3,7 @@
 require_relative "activated"
 require_relative "from_puma"
 require_relative "inherited"
+require_relative "messages"
 
 module Abaca
   class Launcher
@@ -18,12 +19,10 @@ module Abaca
       LISTENER = "listener"
       READY = "ready"
       DONE = "done"
-      # Bytes of a message at most: a URL, and a few words.
-      MESSAGE = 4096
       # Settings of what there is only once: a stand-in has none of it.
       ONCE = { pidfile: nil, state_path: nil, control_url: nil, metrics_port: nil, dashboard: false, plugins: [].freeze,
                after_booted: [].freeze, after_stopped: [].freeze, idle_timeout: 0 }.freeze
-      private_constant :MESSAGE, :ONCE
+      private_constant :ONCE
 
       # @return [Inherited] the sockets
       attr_reader :inherited
@@ -42,7 +41,7 @@ module Abaca
         @stand_in = !fd.nil?
         @restarted = @stand_in || env.key?(SUCCESSOR)
         successor, pid = env.delete(SUCCESSOR)&.split
-        @socket = socket(fd || successor)
+        @messages = messages(fd || successor)
         @pid = Integer(pid, 10) if pid
         Thread.new { watch }.name = "abaca stand-in" if @stand_in
       end
@@ -68,7 +67,7 @@ module Abaca
       # @param places [Array<Inherited::Place>] where it listens
       # @yieldparam succeeded [Boolean]
       def serving(places, &ending)
-        return unless @socket
+        return unless @messages
 
         @places = places
         @ending = ending
@@ -77,44 +76,35 @@ module Abaca
         nil # the other one has ended; a stand-in finds that out elsewhere
       end
 
-      # @param socket [UNIXSocket] of the other program
-      # @return [Array(String, Array<IO>), nil] a message's text and descriptors; nil at the end
-      def self.receive(socket)
-        text, _, _, *rights = socket.recvmsg(MESSAGE, scm_rights: true)
-        [text, rights.flat_map { |data| data.unix_rights.to_a }] unless text.nil? || text.empty?
-      rescue SystemCallError
-        nil
-      end
-
       private
 
-      def socket(number)
+      def messages(number)
         return unless number
 
-        UNIXSocket.for_fd(Integer(number, 10)).tap { |socket| socket.close_on_exec = true }
+        Messages.new(UNIXSocket.for_fd(Integer(number, 10)).tap { |socket| socket.close_on_exec = true })
       end
 
       def report
         @places.each do |place|
-          rights = place.fds.map { |fd| IO.for_fd(fd, autoclose: false) }
-          @socket.sendmsg("#{LISTENER} #{place.mark} #{place.url}", 0, nil, Socket::AncillaryData.unix_rights(*rights))
+          ios = place.fds.map { |fd| IO.for_fd(fd, autoclose: false) }
+          @messages.put("#{LISTENER} #{place.mark} #{place.url}", *ios)
         end
-        @socket.sendmsg(READY)
+        @messages.put(READY)
       end
 
       # The process that a stand-in stands in for may end at any time; while it boots, there is nothing to end in order.
       def watch
-        succeeded = Succession.receive(@socket)&.first == DONE
+        succeeded = @messages.receive&.first == DONE
         Process.exit!(1) unless @ending
         @places.each(&:remove_file) unless succeeded
         @ending.call(succeeded)
       end
 
       def dismiss
-        @socket.sendmsg(DONE)
+        @messages.put(DONE)
         Process.detach(@pid)
       ensure
-        @socket.close
+        @messages.close
       end
     end
   end
