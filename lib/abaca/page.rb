@@ -18,6 +18,7 @@ module Abaca
   #   page.sums[:requests] # of all workers, and of all that have ended
   #   page.requests        # what is in flight, in all workers
   class Page
+    autoload :Files, File.expand_path("page/files", __dir__)
     autoload :Sums, File.expand_path("page/sums", __dir__)
     autoload :Times, File.expand_path("page/times", __dir__)
 
@@ -39,22 +40,23 @@ module Abaca
       # @param slots [Integer] 1 to MOST
       # @param rows [Integer] of each slot: so many requests in the app can be seen
       # @param queued [Integer] ... and so many that wait to be taken; MOST_ROWS together, the rest is cut
+      # @param path [String, nil] of a file for it, where others find it: Files.own, until Files.remove
       # @return [Page] of empty slots
       # @raise [ArgumentError] for other numbers
       # @raise [SystemCallError] if the kernel has no memory or no descriptor for it
-      def create(slots:, rows: 1024, queued: 1024)
+      def create(slots:, rows: 1024, queued: 1024, path: nil)
         check("slots", slots, 1..MOST)
         check("rows", rows, 0..)
         check("queued", queued, 0..)
-        map(slots, *[rows, queued].map { |count| [count, MOST_ROWS].min })
+        map(slots, *[rows, queued].map { |count| [count, MOST_ROWS].min }, path)
       end
 
-      # The page of another server, to look at its workers from outside: without their help, also while they hang. That
-      # needs /proc; without it a process finds its own page alone.
+      # The page of another server, to look at its workers from outside: without their help, also while they hang.
       #
-      # @param pid [Integer] the master's process, or a worker's, of the same user
+      # @param pid [Integer] the master's process, or a worker's, of the same user; without /proc, of a server of the
+      #   command, or this process
       # @return [Page] that can only be read; it stays readable when the server has ended
-      # @raise [Error] if the process has no page, or one of another layout, or there is no /proc
+      # @raise [Error] if the process has no page, or one of another layout
       # @raise [SystemCallError] if there is no such process, or it is another user's
       def of(pid)
         return at(place(pid)) if Platform.here.has?(:proc) || pid != Process.pid
@@ -68,12 +70,14 @@ module Abaca
       def at(place) = File.open(place, "rb") { |file| read(file.fileno) }
 
       # @param pid [Integer] as for Page.of
-      # @param root [String] the folder that has `proc`
-      # @return [String] the file in /proc that is its page, of several the last that was made; while it stays the same
-      #   file, so does the page
+      # @return [String] the file that is its page, of several the last that was made; while it stays the same file, so
+      #   does the page
       # @raise [Error, SystemCallError] as Page.of
-      def place(pid, root: Platform.here.root)
-        folder = File.join(folder_of_processes(root), Integer(pid).to_s, "fd")
+      def place(pid)
+        pid = Integer(pid)
+        return Files.of(pid) || raise(Error, no_page(pid)) unless Platform.here.has?(:proc)
+
+        folder = "/proc/#{pid}/fd"
         found = Dir.children(folder).filter_map { |name| "#{folder}/#{name}".then { |file| file if page?(file) } }
         raise Error, no_page(pid) if found.empty?
 
@@ -81,11 +85,11 @@ module Abaca
       end
 
       # @return [Array<Integer>] processes of this user that have a page, of each server the first one
-      # @raise [Error] if there is no /proc
       def processes
-        folder = folder_of_processes(Platform.here.root)
-        found = Dir.children(folder).grep(/\A\d+\z/).map(&:to_i).select { |pid| page_of?(pid) }
-        found.reject { |pid| found.include?(parent(folder, pid)) }
+        return Files.all.keys unless Platform.here.has?(:proc)
+
+        found = Dir.children("/proc").grep(/\A\d+\z/).map(&:to_i).select { |pid| page_of?(pid) }
+        found.reject { |pid| found.include?(parent(pid)) }
       end
 
       private
@@ -98,21 +102,14 @@ module Abaca
 
       def no_page(pid) = "process #{pid} has no page: it is no server of Abaca's, or one without workers"
 
-      def folder_of_processes(root)
-        folder = File.join(root, "proc")
-        return folder if File.directory?(folder)
-
-        raise Error, "the page of another process cannot be found: #{Platform.here.lack(:proc)}"
-      end
-
       def page_of?(pid)
         place(pid) && true
       rescue Error, SystemCallError
         false # it has none, or is another user's
       end
 
-      def parent(folder, pid)
-        File.read("#{folder}/#{pid}/stat").rpartition(") ").last.split[1].to_i
+      def parent(pid)
+        File.read("/proc/#{pid}/stat").rpartition(") ").last.split[1].to_i
       rescue SystemCallError
         0 # it has ended meanwhile
       end

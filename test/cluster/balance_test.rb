@@ -119,7 +119,7 @@ class ClusterBalanceTest < Minitest::Test
     client.write(get("/stall"))
     assert(eventually { File.exist?(path("stalls")) })
     kept.write(get("/late"))
-    page = page_of(command.pid)
+    page = Abaca::Page.of(command.pid)
     assert(eventually { page.find { |slot| slot.pid == pid }.figures[:waiting] == 1 })
     end_stall
     assert_equal [pid, pid], [client.read, kept.read].map { |response| worker_of(response) }

@@ -31,7 +31,7 @@ class ClusterFaultTest < Minitest::Test
 
   # What the master has noted.
   def events(command)
-    page = page_of(command.pid)
+    page = Abaca::Page.of(command.pid)
     page.slots.flat_map(&:events).select { |one| %i[boot death].include?(one[:kind]) }
   ensure
     page&.close

@@ -130,7 +130,7 @@ class ClusterReforkTest < Minitest::Test
     assert_equal 0, finish(command)
   end
 
-  def slot_of(pid) = page_of(pid).find { |slot| slot.pid == pid }
+  def slot_of(pid) = Abaca::Page.of(pid).find { |slot| slot.pid == pid }
 
   def test_a_signal_for_each_moment
     command = run_three("before_refork { File.write('resting', ''); sleep 0.05 until File.exist?('go') }")

@@ -69,7 +69,7 @@ class ClusterRestartTest < Minitest::Test
   # The rest of its body comes when its worker drains.
   def restart_in_flight(command, client)
     client.write("POST / HTTP/1.1\r\nHost: a.test\r\nContent-Length: 200000\r\n\r\n#{"x" * 100_000}")
-    page = page_of(command.pid)
+    page = Abaca::Page.of(command.pid)
     assert(eventually { page.sums[:in_app] == 1 })
     command.signal(:USR1)
     assert(eventually { page.any? { |slot| slot.state == :draining && slot.figures[:in_app] == 1 } })

@@ -47,7 +47,7 @@ module BoardCase
   end
 
   # The processes that serve, by slot.
-  def workers = page_of(@server.pid).select(&:pid).to_h { |slot| [slot.index, slot.pid] }
+  def workers = Abaca::Page.of(@server.pid).select(&:pid).to_h { |slot| [slot.index, slot.pid] }
 
   # Writes into the page of the server, as a worker would.
   def write(*arguments, slot: 0) = PageWriter.write(@server.pid, slot, *arguments)

@@ -11,7 +11,6 @@ module FacesCase
 
   def setup
     super
-    need_platform(:proc)
     need_program("tmux")
   end
 

@@ -30,7 +30,7 @@ class SignaturesTest < Minitest::Test
     Log::Sink Log::Text Log::Writer PlainFields RailsBoot Requests StallEvents StallReports Stats Stream::IONames TLS
     Launcher::HotRestart Launcher::Inherited Launcher::Messages Launcher::Origin Launcher::Succession Packages
     Launcher::Actions Launcher::Activated Launcher::Certificates Launcher::FromPuma SchedulerClass Server::TLSListeners
-    Profile PrunedBundle PumaConfiguration PumaGem PumaNames PumaOptions
+    Page::Files Profile PrunedBundle PumaConfiguration PumaGem PumaNames PumaOptions
     Sight Top Dashboard Web::Line Web::Streams Web::Visitor
     WaitSamples Launcher::Liveness Launcher::Paths Launcher::Plugins Launcher::RestartFile Launcher::Systemd Launcher::Watched
   ].map { |name| "Abaca::#{name}" }.freeze

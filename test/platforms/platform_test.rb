@@ -1,8 +1,9 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "fileutils"
 require "minitest/mock"
-require "stringio"
+require "tmpdir"
 require "abaca"
 
 # What a platform has, and what is said and done where it has not: in any build, as if all of it were lacking.
@@ -103,7 +104,7 @@ class PlatformTest < Minitest::Test
     end
   end
 
-  def test_pages
+  def test_the_page_of_this_process
     page = Abaca::Page.create(slots: 3)
     on(NOTHING) do
       seen = Abaca::Page.of(Process.pid)
@@ -114,16 +115,42 @@ class PlatformTest < Minitest::Test
       newest = Abaca::Page.of(Process.pid)
       assert_equal 2, newest.size
       [seen, newest, last, page].each(&:close)
-      found = [-> { Abaca::Page.of(Process.ppid) }, -> { Abaca::Page.processes }].map do |look|
-        assert_raises(Abaca::Error, &look).message
-      end
-      lack = "this platform has no /proc (docs/platforms.md)"
-      assert_equal ["the page of another process cannot be found: #{lack}"] * 2, found
       assert_match(/\Aprocess #{Process.pid} has no page/,
                    assert_raises(Abaca::Error) { Abaca::Page.of(Process.pid) }.message)
-      err = StringIO.new
-      assert_equal 1, Abaca::Top.run([Process.pid.to_s], err:)
-      assert_equal "abaca: #{lack}; the dashboard has the same\n", err.string
+    end
+  end
+
+  def test_pages_of_servers
+    with_files do |files, folder|
+      File.write(File.join(folder, "1000000000"), "") # of a process that was killed
+      page = Abaca::Page.create(slots: 3, path: files.own)
+      path = File.join(folder, Process.pid.to_s)
+      assert_equal [[path], 0o600], [Dir[File.join(folder, "*")], File.stat(path).mode & 0o777]
+      worker = fork { page[2].claim && sleep }
+      assert(eventually { page[2].pid == worker })
+      assert_equal [path, path, [Process.pid]],
+                   [Abaca::Page.place(Process.pid), Abaca::Page.place(worker), Abaca::Page.processes]
+      seen = Abaca::Page.of(worker)
+      assert_equal worker, seen[2].pid
+      assert_match(/\Aprocess 1 has no page/, assert_raises(Abaca::Error) { Abaca::Page.of(1) }.message)
+      [seen, page].each(&:close)
+      files.remove
+      assert_empty Dir.children(folder)
+    ensure
+      Process.kill(:KILL, worker) && Process.wait(worker) if worker
+    end
+  end
+
+  # Somebody else may have made it.
+  def test_a_folder_that_is_not_safe
+    with_files do |files, folder|
+      File.chmod(0o777, folder)
+      File.write(File.join(folder, Process.pid.to_s), "")
+      assert_equal [nil, {}, nil], [files.own, files.all, files.remove]
+      refute_empty Dir.children(folder)
+      FileUtils.rm_r(folder)
+      File.symlink(Dir.tmpdir, folder)
+      assert_nil files.own
     end
   end
 
@@ -142,6 +169,15 @@ class PlatformTest < Minitest::Test
   end
 
   private
+
+  # The folder of pages is one of this test's alone.
+  def with_files
+    Dir.mktmpdir do |directory|
+      folder = File.join(directory, "pages")
+      Dir.mkdir(folder, 0o700)
+      on(NOTHING) { Abaca::Page::Files.stub(:folder, folder) { yield Abaca::Page::Files, folder } }
+    end
+  end
 
   # The lines of the kernel's figures.
   def metrics

@@ -8,7 +8,4 @@ module PlatformNeeds
     here = Abaca::Platform.here
     skip here.lack(part) unless here.has?(part)
   end
-
-  # The page of another process. The machine of these tests has /proc, whatever their build makes of it.
-  def page_of(pid) = Abaca::Page.at(Abaca::Page.place(pid, root: "/"))
 end

@@ -23,11 +23,6 @@ class TopCommandTest < Minitest::Test
   RUBY
   APP = 'run ->(_env) { [200, {}, ["done"]] }'
 
-  def setup
-    super
-    need_platform(:proc)
-  end
-
   def serve(config = CONFIG)
     file("config.ru", APP)
     file("config/abaca.rb", config)

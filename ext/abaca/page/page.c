@@ -153,6 +153,12 @@ static int file_in(const char *directory, const ab_page_head *head) {
   return fd < 0 ? -1 : sized(fd, head, true);
 }
 
+static int file_at(const char *path, const ab_page_head *head) {
+  unlink(path);
+  int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  return fd < 0 ? -1 : sized(fd, head, true);
+}
+
 static int memory_for(const ab_page_head *head) {
   int fd = ab_nameless_memory(AB_PAGE_NAME);
   if (fd < 0 || sized(fd, head, false) < 0) return -1;
@@ -211,13 +217,25 @@ static ab_page *create_on(const ab_mem *mem, int fd, const ab_page_head *head) {
   return page;
 }
 
-ab_page *ab__page_create_in(const ab_mem *mem, const char *directory,
+typedef int make_file(const char *place, const ab_page_head *head);
+
+static ab_page *create_file(const ab_mem *mem, make_file *make, const char *place,
                             const ab_page_options *options, ab_page_time now) {
   counts counts = in_a_file(options);
   ab_page_head head = planned(&counts, options->slots, now);
-  ab_page *page = create_on(mem, file_in(directory, &head), &head);
+  ab_page *page = create_on(mem, make(place, &head), &head);
   if (page) page->reserves = true;
   return page;
+}
+
+ab_page *ab__page_create_in(const ab_mem *mem, const char *directory,
+                            const ab_page_options *options, ab_page_time now) {
+  return create_file(mem, file_in, directory, options, now);
+}
+
+ab_page *ab_page_create_at(const ab_mem *mem, const char *path, const ab_page_options *options,
+                           ab_page_time now) {
+  return create_file(mem, file_at, path, options, now);
 }
 
 ab_page *ab_page_create(const ab_mem *mem, const ab_page_options *options, ab_page_time now) {

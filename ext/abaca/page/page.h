@@ -31,6 +31,10 @@ ab_page *ab_page_create(const ab_mem *mem, const ab_page_options *options,
  * small (page.c), and a slot's are reserved on the file system when it is first claimed. */
 ab_page *ab__page_create_in(const ab_mem *mem, const char *directory,
                             const ab_page_options *options, ab_page_time now) AB_WARN_UNUSED;
+/* The same in a file that others find at `path`, in place of one that is there. The caller removes
+ * it. */
+ab_page *ab_page_create_at(const ab_mem *mem, const char *path, const ab_page_options *options,
+                           ab_page_time now) AB_WARN_UNUSED;
 /* Maps the page of another process, for reading. `fd` is borrowed. NULL with *error: AB_ESYS with
  * errno, AB_ENOMEM, AB_EINVAL: no page of Abaca's, AB_ELIMIT: a layout of the version *version,
  * which is not AB_PAGE_VERSION. */

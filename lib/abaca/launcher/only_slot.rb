@@ -9,7 +9,7 @@ module Abaca
 
       # @param config [Config]
       def initialize(config)
-        @page = Page.create(slots: 1, **Config::Admission.rows(config))
+        @page = Page.create(slots: 1, **Config::Admission.rows(config), path: Page::Files.own)
         @started_at = Time.now
       end
 
@@ -32,7 +32,10 @@ module Abaca
       def [](number) = @page[number]
 
       # Idempotent. A server that runs in the slot keeps the page until it has ended.
-      def close = @page.close
+      def close
+        @page.close
+        Page::Files.remove
+      end
     end
   end
 end

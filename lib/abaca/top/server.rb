@@ -20,10 +20,8 @@ module Abaca
       # @param flags [Hash{Symbol => Object}] as for Control::Target; without any, the only server of this user, if
       #   the configuration names none
       # @raise [ConfigError] if there is none, or too many
-      # @raise [Error] if it has no page, or another version's, or the platform has no /proc to find it in
+      # @raise [Error] if it has no page, or another version's
       def initialize(flags)
-        raise Error, "#{Platform.here.lack(:proc)}; the dashboard has the same" unless Platform.here.has?(:proc)
-
         @target = Control::Target.new(flags)
         @named = %i[pid pidfile state control_url].any? { |name| @target.public_send(name) }
         find
@@ -73,11 +71,11 @@ module Abaca
       # Tells the file that is its page from another one, which may get the same number.
       def mark = [@pid, File.stat(@place).ino]
 
-      # The process that listens on a control server's socket.
+      # The process that listens on a control server's socket, where the system tells.
       def listener
         client = Control::Client.new(@target.control_url)
         client.connect do |socket|
-          unless socket.is_a?(UNIXSocket)
+          unless socket.is_a?(UNIXSocket) && defined?(Socket::SO_PEERCRED)
             raise ConfigError, "#{@target.control_url} does not tell its process: name it, or its state file"
           end
 

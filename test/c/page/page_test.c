@@ -77,6 +77,30 @@ CHECK_CASE(a_file_where_there_is_no_memfd) {
   CHECK_INT(-1, page_fd());
 }
 
+CHECK_CASE(a_file_that_others_find) {
+  char path[64];
+  snprintf(path, sizeof path, "/tmp/" AB_PAGE_NAME ".%d", (int)getpid());
+  close(open(path, O_CREAT | O_WRONLY, 0644));
+  ab_page *page = ab_page_create_at(&ab_mem_libc, path, &two, start);
+  CHECK(page != NULL);
+  struct stat found;
+  CHECK_INT(0, stat(path, &found));
+  CHECK_INT(S_IFREG | 0600, found.st_mode);
+  CHECK_INT(ab_page_head_of(page)->size, found.st_size);
+  int error, fd = open(path, O_RDONLY | O_CLOEXEC);
+  uint32_t version;
+  ab_page *seen = ab_page_open(&ab_mem_libc, fd, &error, &version);
+  close(fd);
+  CHECK(seen != NULL);
+  CHECK_INT(AB_OK, ab_page_claim(page, 1, 7, start));
+  CHECK_INT(7, ab_page_look(ab_page_slot_of(seen, 1)).phase);
+  CHECK_INT(0, unlink(path));
+  ab_page_drop(seen);
+  ab_page_drop(page);
+  CHECK(!ab_page_create_at(&ab_mem_libc, "/tmp/there is no such folder/page", &two, start));
+  CHECK_INT(ENOENT, errno);
+}
+
 /* Its descriptor leads to something that keeps no room. */
 CHECK_CASE(a_file_system_without_room_for_a_slot) {
   CHECK_NEEDS(FALLOCATE);

@@ -48,15 +48,19 @@ static VALUE with_slots(VALUE self, VALUE klass) {
   return self;
 }
 
-/* call-seq: map(slots, rows, queued) -> Page
+/* call-seq: map(slots, rows, queued, path) -> Page
  *
+ * Without a file if there can be none at `path`, or that is nil.
  * Raises SystemCallError, NoMemoryError. */
-static VALUE page_map(VALUE klass, VALUE slots, VALUE rows, VALUE queued) {
+static VALUE page_map(VALUE klass, VALUE slots, VALUE rows, VALUE queued, VALUE path) {
   const ab_page_options options = {
       .slots = NUM2UINT(slots), .rows = NUM2UINT(rows), .queued = NUM2UINT(queued)};
   VALUE self = new_page(klass);
   ab_rb_page *own = rb_check_typeddata(self, &page_type);
-  own->page = ab_page_create(&ab_mem_libc, &options, ab__page_now());
+  if (!NIL_P(path)) {
+    own->page = ab_page_create_at(&ab_mem_libc, StringValueCStr(path), &options, ab__page_now());
+  }
+  if (!own->page) own->page = ab_page_create(&ab_mem_libc, &options, ab__page_now());
   if (!own->page) rb_sys_fail("cannot make the page that workers share");
   return with_slots(self, klass);
 }
@@ -116,7 +120,7 @@ static VALUE page_closed(VALUE self) {
 void ab_init_page(VALUE mAbaca) {
   VALUE cPage = rb_define_class_under(mAbaca, "Page", rb_cObject);
   rb_undef_alloc_func(cPage);
-  rb_define_singleton_method(cPage, "map", page_map, 3);
+  rb_define_singleton_method(cPage, "map", page_map, 4);
   rb_define_singleton_method(cPage, "read", page_read, 1);
   rb_define_method(cPage, "slots", page_slots, 0);
   rb_define_method(cPage, "sums", page_sums, 0);

@@ -22,7 +22,7 @@ module Abaca
         # @param config [Config]
         def initialize(workers, config)
           @most = [workers * 2, LEAST].max
-          @page = Page.create(slots: @most * 2, **Config::Admission.rows(config))
+          @page = Page.create(slots: @most * 2, **Config::Admission.rows(config), path: Page::Files.own)
           @started_at = Time.now
         end
 
@@ -48,7 +48,10 @@ module Abaca
         end
 
         # Idempotent.
-        def close = @page.close
+        def close
+          @page.close
+          Page::Files.remove
+        end
       end
     end
   end
