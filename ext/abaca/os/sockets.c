@@ -71,13 +71,23 @@ int ab_os_stream_pair(int ends[2]) {
 
 /* Both kinds keep the bounds of messages and lose none, and a full queue says so. With the first
  * one an end also sees that the other has gone. */
-int ab_os_message_pair(int ends[2]) {
 #ifdef AB_HAS_SEQPACKET
+int ab_os_message_pair(int ends[2]) {
   return make_pair(SOCK_SEQPACKET, ends);
-#else
-  return make_pair(SOCK_DGRAM, ends);
-#endif
 }
+#else
+#define MESSAGES_MAX 131072 /* bytes that wait; by default one message may have 2 KB (macOS) */
+
+int ab_os_message_pair(int ends[2]) {
+  if (make_pair(SOCK_DGRAM, ends) != 0) return -1;
+  const int room = MESSAGES_MAX;
+  for (int i = 0; i < 2; i++) {
+    setsockopt(ends[i], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+    setsockopt(ends[i], SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+  }
+  return 0;
+}
+#endif
 
 /* accept(2) passes on the error of a connection that broke in the queue. */
 static bool broke_in_queue(int error) {
