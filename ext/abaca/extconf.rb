@@ -112,11 +112,8 @@ $warnflags = ""
 $CFLAGS << " -Werror" if ENV["ABACA_WERROR"] == "1"
 # Backtraces need functions and lines, which is -g1: where variables are takes a seventh of the time. Under sanitizers,
 # -O2 would take half as long again, and save tests little.
-$CFLAGS << case "1"
-           when ENV["ABACA_DEBUG"] then " -O0 -g3"
-           when ENV["ABACA_SANITIZE"] then " -O1 -g1"
-           else " -O2 -g1"
-           end
+levels = { "ABACA_DEBUG" => "-O0 -g3", "ABACA_SANITIZE" => "-O1 -g1" }
+$CFLAGS << " #{levels.find { |name,| ENV[name] == '1' }&.last || '-O2 -g1'}"
 $defs << "-DAB_POISON" if ENV.values_at("ABACA_DEBUG", "ABACA_SANITIZE").include?("1")
 if ENV["ABACA_SANITIZE"] == "1"
   $CFLAGS << " -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
