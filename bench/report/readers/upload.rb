@@ -30,7 +30,7 @@ module Bench
           server, kind = label.sub("octet", "byte").split(" ", 2)
           next found[server][kind] = rounds if KINDS.key?(kind)
 
-          rounds.each { |round| round.each { |name, turn| found[label][name] << turn } }
+          rounds.flat_map(&:to_a).each { |name, turn| found[label][name] << turn if turn } # what failed has none
         end
         found
       end
