@@ -85,12 +85,26 @@ class PlatformTest < Minitest::Test
       assert_equal [nil, nil, nil, nil, {}], [files.sample(pid), files.memory(pid), files.cgroup(pid),
                                               files.machine_memory, files.title(pid)]
       sample = Abaca::Sight::Machine.new.sample([pid], 1.0)
-      assert_equal [{}, nil, Etc.nprocessors.to_f], [sample.processes, sample.throttled, sample.processors]
+      assert_equal [{}, nil, nil, Etc.nprocessors.to_f],
+                   [sample.processes, sample.throttled, sample.memory, sample.processors]
       assert_equal [Etc.nprocessors, 1].max, Abaca::Config::Processors.new(env: {}).workers
       assert_equal 65_530 * 2 / 5, Abaca::Config.max_fibers_ceiling
       refute_empty Abaca::Launcher::Origin.new.words
       assert_empty metrics
     end
+  end
+
+  def test_the_title_of_a_server
+    pid = fork do
+      Process.setproctitle("abaca 1.2.3 (tcp://0.0.0.0:80) [my app]")
+      sleep
+    end
+    [EVERYTHING, NOTHING].each do |platform|
+      title = -> { on(platform) { Abaca::Sight::ProcessFiles.new.title(pid) } }
+      assert eventually { title.call == { version: "1.2.3", tag: "my app" } }
+    end
+  ensure
+    Process.kill(:KILL, pid) && Process.wait(pid)
   end
 
   def test_what_this_process_has_open

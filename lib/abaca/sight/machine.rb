@@ -51,8 +51,8 @@ module Abaca
         used = group.memory
         return { memory: used, memory_limit: limit } if limit && used
 
-        { memory: @memories.each_value.filter_map { |_, memory| memory&.pss }.sum,
-          memory_limit: @total ||= @files.machine_memory }
+        shares = @memories.each_value.filter_map { |_, memory| memory&.pss }
+        { memory: (shares.sum unless shares.empty?), memory_limit: @total ||= @files.machine_memory }
       end
 
       def read_memory(pid, now)

@@ -43,7 +43,7 @@ module Abaca
       # @param pid [Integer] a master's, or that of a single process
       # @return [Hash{Symbol => String}] `version` and `tag`, as far as its title has them
       def title(pid)
-        found = TITLE.match(read(pid, "cmdline").to_s.tr("\0", " ").strip)
+        found = TITLE.match(command_line(pid).strip)
         found ? found.named_captures.compact.transform_keys(&:to_sym) : {}
       end
 
@@ -59,6 +59,15 @@ module Abaca
       end
 
       private
+
+      # Where there is no /proc, ps(1) tells, at a price that a look once in a while has.
+      def command_line(pid)
+        text = read(pid, "cmdline") and return text.tr("\0", " ")
+
+        IO.popen(["ps", "-o", "args=", "-p", pid.to_s], err: File::NULL, &:read)
+      rescue SystemCallError
+        "" # nor is there ps
+      end
 
       def read(pid, name)
         File.binread(File.join(@proc, pid.to_s, name))
