@@ -75,7 +75,10 @@ module Abaca
       # @raise [Error, SystemCallError] as Page.of
       def place(pid)
         pid = Integer(pid)
-        return Files.of(pid) || raise(Error, no_page(pid)) unless Platform.here.has?(:proc)
+        unless Platform.here.has?(:proc)
+          Process.kill(0, pid)
+          return Files.of(pid) || raise(Error, no_page(pid))
+        end
 
         folder = "/proc/#{pid}/fd"
         found = Dir.children(folder).filter_map { |name| "#{folder}/#{name}".then { |file| file if page?(file) } }

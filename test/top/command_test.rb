@@ -67,6 +67,7 @@ class TopCommandTest < Minitest::Test
 
   # The master, and all workers: nobody is asked.
   def test_all_processes_are_stopped
+    need_platform(:proc)
     server = serve
     pids = JSON.parse(top("--json").out)["screens"]["workers"]["rows"].map { |row| row["pid"] }
     [server.pid, *pids].each { |pid| Process.kill(:STOP, pid) }
@@ -82,6 +83,7 @@ class TopCommandTest < Minitest::Test
 
   # A memory of the same name, with a head of another layout.
   def test_a_page_of_another_version
+    need_platform(:proc)
     other = <<~RUBY
       number = Process.clock_gettime(Process::CLOCK_MONOTONIC, :nanosecond)
       file = File.open("/dev/shm/abaca-page-of-a-test-\#{Process.pid}-\#{number}", "w+")
