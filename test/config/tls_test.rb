@@ -16,7 +16,9 @@ class ConfigTLSTest < Minitest::Test
   end
 
   def test_a_build_without_the_library
-    assert_match(/\Assl:..0:1: this build has no TLS; install OpenSSL and compile Abaca again \(Debian: apt-get install libssl-dev\), or/, failure("ssl://0:1"))
+    text = failure("ssl://0:1")
+    assert_match(/\Assl:..0:1: this build has no TLS; install OpenSSL and compile Abaca again/, text)
+    assert_includes text, "(Debian: apt-get install libssl-dev)"
     error = assert_raises(Abaca::ConfigError) { binds("dev_tls", environment: "development") }
     assert_match(/this build has no TLS/, error.message)
   end

@@ -7,7 +7,8 @@ require "support/cluster_case"
 class ConstantsTest < Minitest::Test
   include ClusterCase
 
-  NAMELESS = { "RUBYOPT" => [ENV.fetch("RUBYOPT", nil), "-r#{File.expand_path('without_linux', __dir__)}"].join(" ") }.freeze
+  FIRST = "-r#{File.expand_path('without_linux', __dir__)}".freeze
+  NAMELESS = { "RUBYOPT" => [ENV.fetch("RUBYOPT", nil), FIRST].join(" ") }.freeze
   APP = <<~'RUBY'
     run(lambda do |env|
       body = env["rack.input"].read

@@ -6,8 +6,8 @@ module PortableBuild
   # At the front of the load path.
   FOLDER = File.expand_path("../../tmp/portable", __dir__)
 
-  # The Gemfile is there for servers that restart: without the kernel's help they do so by `bundle exec`, which looks for
-  # it in their folder, and takes the environment that Bundler has found.
+  # The Gemfile is there for servers that restart: without the kernel's help they do so by `bundle exec`, which looks
+  # for it in their folder, and takes the environment that Bundler has found.
   #
   # @return [Hash{String => String}] for the environment of a process
   def self.environment

@@ -2,8 +2,8 @@
 
 module Abaca
   class Page
-    # Where the pages of servers are found on a platform without /proc: files in a folder that is this user's alone, each
-    # named by the process that has made the page. A process that was killed leaves its file; the next server removes it.
+    # Where the pages of servers are found on a platform without /proc: files in a folder that is this user's alone,
+    # each named by the process that has made the page. One that was killed leaves its file; the next server removes it.
     module Files
       # Not Dir.tmpdir, which may be another one for whoever looks.
       ROOT = "/tmp"
