@@ -62,8 +62,9 @@ class ControlEndingTest < Minitest::Test
     address = control
     gate = Queue.new
     read = Control::Request.method(:read)
-    client = connect(address)
+    client = nil
     Control::Request.stub(:read, ->(socket) { gate.pop && read.call(socket) }) do
+      client = connect(address)
       client.write("GET /stats HTTP/1.1\r\n\r\n")
       assert(eventually { gate.num_waiting == 1 })
       ending = close(silent: 0)

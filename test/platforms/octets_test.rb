@@ -34,7 +34,7 @@ class OctetsTest < Minitest::Test
     end
 
     def take
-      self.bytes << socket.readpartial(65_536)
+      bytes << socket.readpartial(65_536)
     rescue EOFError, Errno::ECONNRESET
       self.closed = true
     end
@@ -54,7 +54,7 @@ class OctetsTest < Minitest::Test
     assert_path_exists File.join(ROOT, "tmp/portable/abaca"), "rake compile:portable makes it"
     servers = [serve_with(USUAL), serve_with("#{USUAL} -r#{PORTABLE}")]
     usual, portable = servers.map { |server| play(server.port, &) }
-    assert_equal [false, true], (servers.map { |server| server.text.include?("Platform: poll, without sendfile") })
+    assert_equal [false, true], servers.map { |server| server.text.include?("Platform: poll, without sendfile") }
     assert_operator usual.count { |bytes, _| bytes.start_with?("HTTP/1.1 ") }, :>, 200
     differing = Cases.all.zip(usual, portable).reject { |_, one, other| one == other }
     assert_empty(differing.map { |wire_case, one, other| [wire_case.id, one, other] })

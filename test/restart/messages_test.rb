@@ -22,10 +22,10 @@ class MessagesTest < Minitest::Test
     @theirs.put("a second one", writers.last)
     @theirs.put("ready")
     found = Array.new(3) { @ours.receive }
-    assert_equal [["first", 2], ["a second one", 1], ["ready", 0]], (found.map { |line, ios| [line, ios.size] })
+    assert_equal [["first", 2], ["a second one", 1], ["ready", 0]], found.map { |line, ios| [line, ios.size] }
     found.flat_map(&:last).each_with_index { |io, i| io.tap { io.write(i.to_s) }.close }
     writers.each(&:close)
-    assert_equal %w[0 1 2], (pipes.map { |reader, _| reader.read })
+    assert_equal %w[0 1 2], pipes.map { |reader, _| reader.read }
   ensure
     pipes.flatten.each(&:close)
   end

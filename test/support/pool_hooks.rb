@@ -8,8 +8,8 @@ require "rbconfig"
 # interface it is built for that version instead of this Ruby's.
 module PoolHooksBuild
   ROOT = File.expand_path("../..", __dir__)
-  SOURCES = Dir[File.join(ROOT, "ext/abaca/{base,os,page,io,lead,rb}/**/*.[ch]"), File.join(ROOT, "ext/abaca/probes.rb"),
-                File.join(ROOT, "test/pool/hooks/*")].freeze
+  SOURCES = Dir[File.join(ROOT, "ext/abaca/{base,os,page,io,lead,rb}/**/*.[ch]"),
+                File.join(ROOT, "ext/abaca/probes.rb"), File.join(ROOT, "test/pool/hooks/*")].freeze
 
   def self.directory(*interface)
     File.join(ROOT, "tmp/build", ["pool-hooks", RbConfig::CONFIG.fetch("ruby_version"), *interface].join("-"))

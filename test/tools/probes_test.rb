@@ -40,7 +40,7 @@ class ProbesTest < Minitest::Test
 
   def test_each_is_asked_for_alone_where_something_is_missing
     flags = Probes.flags(portable: false) { |source| !source.match?(/memfd_create|kqueue/) }
-    assert_equal Probes::LINUX.keys - ["MEMFD"], (flags.drop(1).map { |flag| flag.delete_prefix("-DAB_HAS_") })
+    assert_equal Probes::LINUX.keys - ["MEMFD"], flags.drop(1).map { |flag| flag.delete_prefix("-DAB_HAS_") }
   end
 
   def test_a_portable_build_asks_nothing

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "fileutils"
+
 module Abaca
   class Page
     # Where the pages of servers are found on a platform without /proc: files in a folder that is this user's alone,
@@ -16,7 +18,7 @@ module Abaca
         def own
           return if Platform.here.has?(:proc)
 
-          Dir.mkdir(folder, 0o700) unless File.exist?(folder)
+          FileUtils.mkdir_p(folder, mode: 0o700)
           return unless safe?
 
           (numbers - all.keys).each { |pid| File.delete(path(pid)) }
@@ -62,6 +64,8 @@ module Abaca
 
         def runs?(pid)
           Process.kill(0, pid) && true
+        rescue Errno::EPERM
+          true # another user's
         rescue Errno::ESRCH
           false
         end
