@@ -19,11 +19,14 @@ module Bench
       end
 
       REASONS = File.join(__dir__, "reasons.yml")
+      # What a reason consists of, and how it is put. All but the first may be missing.
+      PARTS = { "why" => "%s", "profile" => "Profile: %s", "takes" => "What it would take: %s" }.freeze
 
       # @return [Hash{String => String}] key of a chart => why others are ahead there
       def self.reasons
         @reasons ||= YAML.safe_load_file(REASONS).each_with_object({}) do |reason, found|
-          reason["charts"].each { |key| found[key] = reason["why"] }
+          parts = PARTS.filter_map { |name, form| format(form, reason[name]) if reason[name] }
+          reason["charts"].each { |key| found[key] = parts.join(" ") }
         end
       end
 

@@ -127,6 +127,20 @@ class BenchmarksTest < Minitest::Test
     assert_operator book.behind.reasons.keys.compact.size, :>=, 1
   end
 
+  def test_reasons_have_known_parts
+    reasons = YAML.safe_load_file(R::Behind::REASONS)
+    reasons.each do |reason|
+      assert_empty reason.keys - ["charts", *R::Behind::PARTS.keys]
+      refute_empty reason.fetch("why")
+    end
+    keys = reasons.flat_map { |reason| reason.fetch("charts") }
+    assert_equal keys.uniq, keys
+  end
+
+  def test_reasons_say_what_it_would_take
+    assert_match(/\A.+ Profile: .+ What it would take: .+\z/, R::Behind.reasons.fetch("relay/cpu"))
+  end
+
   # Whoever changes what a benchmark writes changes its reader.
   def test_a_result_of_another_shape
     Dir.mktmpdir do |folder|
