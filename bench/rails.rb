@@ -14,6 +14,10 @@ module Bench
     FOLDER = File.join(DIR, "apps", "rails")
     CONNECTIONS = 64
     POOL = 70 # connections to the database, enough for all
+    WARM_UP = 5 * CONNECTIONS # answers of a page before it is measured: each connection to the database is new, too
+    WARM_UP_SECONDS = 20 # at most
+    IDLE = 0.1 # seconds that are looked at, in which an idle server takes a tenth at most
+    IDLE_WITHIN = 20 # seconds
     Page = Struct.new(:name, :path, :form, :slow, keyword_init: true)
     PAGES = [Page.new(name: "list", path: "/parcels"),
              Page.new(name: "wait", path: "/wait", slow: true),
@@ -138,6 +142,7 @@ module Bench
     def measure(entry, page)
       load = { port: entry.port, connections: CONNECTIONS, path: page.path, form: page.form }
       warm_up(load) unless page.slow
+      await_idle(entry)
       meter = CpuMeter.new(entry.child.pid).start
       found = page.slow ? ask_slowly(load) : @wrk.run(**load, seconds: @seconds)
       used = meter.stop
@@ -145,11 +150,32 @@ module Bench
                cpu: used.nanoseconds / 1000.0 / found.requests)
     end
 
-    # The first requests may take longer than that.
+    # By number: a server that is slow at first is no less warm than the others.
     def warm_up(load)
-      @wrk.run(**load, seconds: 1)
+      answers = seconds = 0
+      while answers < WARM_UP && seconds < WARM_UP_SECONDS
+        answers += ask_for_a_second(load)
+        seconds += 1
+      end
+    end
+
+    # The first requests may take longer than that.
+    def ask_for_a_second(load)
+      @wrk.run(**load, seconds: 1).requests
     rescue Failed
-      nil
+      0
+    end
+
+    # wrk leaves without the last answers. What a server still does for these requests, one of each connection, is not
+    # to count for those that come after them.
+    def await_idle(entry)
+      meter = CpuMeter.new(entry.child.pid)
+      idle = Clock.wait_until(seconds: IDLE_WITHIN, every: 0) do
+        meter.start
+        sleep IDLE
+        meter.stop.nanoseconds <= IDLE * 1e9 / 10
+      end
+      raise Failed, "computes #{IDLE_WITHIN} s after the last request" unless idle
     end
 
     # A client that waits for the last answers: with three threads, none may come within the time.
