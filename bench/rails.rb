@@ -14,7 +14,7 @@ module Bench
     FOLDER = File.join(DIR, "apps", "rails")
     CONNECTIONS = 64
     POOL = 70 # connections to the database, enough for all
-    WARM_UP = 5 * CONNECTIONS # answers of a page before it is measured: each connection to the database is new, too
+    WARM_UP = 3 * CONNECTIONS # answers of a page before it is measured: each connection to the database is new, too
     WARM_UP_SECONDS = 20 # at most
     IDLE = 0.1 # seconds that are looked at, in which an idle server takes a tenth at most
     IDLE_WITHIN = 20 # seconds
