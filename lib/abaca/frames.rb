@@ -39,7 +39,14 @@ module Abaca
 
       private
 
-      def libraries = LIBRARIES + (defined?(Gem) ? Gem.path : [])
+      # Gems may be elsewhere once Bundler is set up. To find them may take a lock, which a trap handler must not do.
+      def libraries
+        @libraries = LIBRARIES + (defined?(Gem) ? Gem.path : [])
+      rescue ThreadError
+        @libraries || LIBRARIES
+      end
     end
+
+    libraries # finds gems now
   end
 end
