@@ -40,8 +40,8 @@ module Abaca
       # @param socket [UNIXSocket] to the launcher
       def run(socket)
         IGNORED.each { |name| Signal.trap(name, "IGNORE") }
-        Process.setproctitle(title)
         let_go([socket, @enrolment, *@fronts.flat_map { |front| front.places.sockets }, *@port&.sockets].map(&:fileno))
+        Process.setproctitle(title)
         serve(socket)
       end
 
