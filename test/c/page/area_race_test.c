@@ -1,6 +1,7 @@
 /* Threads write in all areas while others read them; ThreadSanitizer looks on as well (`rake
  * races`). */
 #include <pthread.h>
+#include <sched.h>
 
 #include "check.h"
 #include "page/ended.h"
@@ -128,7 +129,9 @@ static void read_loop_and_clients(stage *self) {
   for (uint32_t i = 0; i < self->parts.client_count; i++) {
     if (!ab_page_client_load(&self->parts.clients[i], &client)) continue;
     uint64_t own = client.addr.bytes[0] * 256u + client.addr.bytes[1];
-    if (client.bytes != (client.requests - client.over) * own) count(&self->wrong);
+    /* Each counter is for itself, and all are of this address, which comes once (clients.h). */
+    if (client.requests - client.over > 1 || (client.bytes && client.bytes != own))
+      count(&self->wrong);
   }
 }
 
@@ -289,6 +292,10 @@ static void name_all(ab_page_parts *parts) {
   }
 }
 
+static uint64_t counted(const stage *self) {
+  return __atomic_load_n(&self->counted, __ATOMIC_ACQUIRE);
+}
+
 /* All requests have routes. */
 CHECK_CASE(a_writer_that_never_rests) {
   stage self = {.running = 1};
@@ -301,9 +308,11 @@ CHECK_CASE(a_writer_that_never_rests) {
   name_all(&self.parts);
   CHECK_INT(AB_OK, ab_tally_init(&sums, &ab_mem_libc, 64));
   CHECK_INT(0, pthread_create(&writer, NULL, count_requests, &self));
+  while (counted(&self) == 0) sched_yield();
   for (int i = 0; i < 200; i++) {
-    uint64_t before = __atomic_load_n(&self.counted, __ATOMIC_ACQUIRE), last = sums.totals.ended;
+    uint64_t before = counted(&self), last = sums.totals.ended;
     CHECK_INT(AB_OK, ab_tally_take(&sums, self.page));
+    if (counted(&self) > before + 100) self.seen++;
     if (sums.totals.ended < before || sums.totals.ended < last) count(&self.wrong);
     if (requests_of_routes(&sums) < sums.totals.ended || sums.routeless[AB_STATE_RUN] > 0)
       count(&self.wrong);
@@ -311,6 +320,7 @@ CHECK_CASE(a_writer_that_never_rests) {
   __atomic_store_n(&self.running, 0, __ATOMIC_RELAXED);
   pthread_join(writer, NULL);
   CHECK_INT(0, self.wrong);
+  CHECK(self.seen > 0); /* it was counted meanwhile */
   ab_tally_fini(&sums);
   ab_page_drop(self.page);
 }
