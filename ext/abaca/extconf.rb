@@ -45,7 +45,7 @@ end
 need("#{compiler} makes no program; mkmf.log says why: the C library's headers are needed", "libc6-dev") unless links?
 
 # `gem install` shows nothing meanwhile, so it gets a line; our own builds print what they do.
-IO.console&.puts("abaca: compiling the native part, 20 seconds of CPU time") unless ENV.key?("ABACA_WERROR")
+IO.console&.puts("abaca: compiling the native part, up to a minute of CPU time") unless ENV.key?("ABACA_WERROR")
 
 have_header("ruby/io/buffer.h")
 # The linker alone is asked, since ruby.h takes longer than all else: what Ruby exports, it declares.
