@@ -37,12 +37,24 @@ class ProfileSamplerTest < Minitest::Test
   end
   BURN_LINES = ((__LINE__ - 3)..(__LINE__ - 2))
 
+  # Objects made in the second half of a burn that makes none itself: the stacks of its samples are known by then.
+  def objects_of_burning
+    half = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 0.15
+    ends = half + 0.15
+    made = nil
+    while (now = Process.clock_gettime(Process::CLOCK_MONOTONIC)) < ends
+      made ||= GC.stat(:total_allocated_objects) if now > half
+    end
+    GC.stat(:total_allocated_objects) - made
+  end
+
   def app
     lambda do |env|
       env["sinatra.route"] = "GET /reports/:id" if env["PATH_INFO"].start_with?("/reports/")
       case env["PATH_INFO"]
       when %r{\A/reports/} then wait_here
       when "/burn" then burn(0.4)
+      when "/steady" then next [200, { "content-type" => "text/plain" }, [objects_of_burning.to_s]]
       when %r{\A/spin/(\d+)} then deep(Regexp.last_match(1).to_i) { burn(0.06) }
       end
       [200, { "content-type" => "text/plain" }, ["ok"]]
@@ -122,6 +134,16 @@ class ProfileSamplerTest < Minitest::Test
       assert_operator found.total, :<=, 0.5, mode
 
       assert_empty profile(running, "stall", 0.1).stacks
+    end
+  end
+
+  # A collection may run for each object, and take longer than it is to the next sample: then nothing else would run.
+  def test_a_sample_of_a_known_stack_makes_no_object
+    each_mode do |mode|
+      running = serving(mode)
+      # Other threads make some now and then.
+      made = Array.new(5) { Integer(ask(running, request("GET", "/steady")).body) }
+      assert_operator made.min, :<, 3, mode
     end
   end
 

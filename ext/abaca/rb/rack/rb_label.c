@@ -18,18 +18,50 @@ static VALUE route_of(const ab_call *call) {
   return Qnil;
 }
 
-VALUE ab_label_of(const ab_call *call) {
-  if (!call) return rb_str_new_cstr("(no request)");
+static void add(ab_label *label, const char *text, size_t size) {
+  size_t room = sizeof label->text - label->size;
+  if (size > room) size = room;
+  memcpy(label->text + label->size, text, size);
+  label->size += size;
+}
+
+static void add_word(ab_label *label, const char *word) {
+  add(label, word, strlen(word));
+}
+
+static void add_route(ab_label *label, VALUE route) {
+  const char *text = RSTRING_PTR(route);
+  size_t size = (size_t)RSTRING_LEN(route);
+  add_word(label, " ");
+  /* Sinatra's begin with the method. */
+  if (size > label->size && memcmp(text, label->text, label->size) == 0) label->size = 0;
+  add(label, text, size < LONGEST ? size : LONGEST);
+  RB_GC_GUARD(route);
+}
+
+void ab_label_write(ab_label *label, const ab_call *call) {
+  label->size = 0;
+  if (!call) {
+    add_word(label, "(no request)");
+    return;
+  }
   const ab_row *row = call->row;
   enum ab_row_method method = row ? (enum ab_row_method)row->method : AB_ROW_METHOD_OTHER;
-  VALUE label = rb_str_new_cstr(ab_row_method_name(method)), route = route_of(call);
-  if (NIL_P(route)) return rb_str_cat_cstr(label, " (no route)");
-  rb_str_cat_cstr(label, " ");
-  long len = RSTRING_LEN(route), method_len = RSTRING_LEN(label);
-  /* Sinatra's begin with the method. */
-  if (len > method_len && memcmp(RSTRING_PTR(route), RSTRING_PTR(label), (size_t)method_len) == 0)
-    rb_str_set_len(label, 0);
-  rb_str_cat(label, RSTRING_PTR(route), len < LONGEST ? len : LONGEST);
-  RB_GC_GUARD(route);
-  return label;
+  add_word(label, ab_row_method_name(method));
+  VALUE route = route_of(call);
+  if (NIL_P(route)) {
+    add_word(label, " (no route)");
+  } else {
+    add_route(label, route);
+  }
+}
+
+VALUE ab_label_to_s(const ab_label *label) {
+  return rb_str_new(label->text, (long)label->size);
+}
+
+VALUE ab_label_of(const ab_call *call) {
+  ab_label label;
+  ab_label_write(&label, call);
+  return ab_label_to_s(&label);
 }

@@ -1,6 +1,7 @@
 /* A stack is known by a hash of its frames, so that a sample makes no object unless it is the first
- * one of its stack. When there are too many stacks the one with the least time gives its place to a
- * new one, and its time goes to the rest. */
+ * one of its stack: where each object starts a collection, the next sample would be due before this
+ * one is taken, and nothing else would run. When there are too many stacks the one with the least
+ * time gives its place to a new one, and its time goes to the rest. */
 #include "rb/run/rb_stall_samples.h"
 
 #include <ruby/debug.h>
@@ -21,11 +22,11 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
-static uint64_t hash_of_stack(VALUE label) {
+static uint64_t hash_of_stack(const ab_label *label) {
   VALUE frames[DEEPEST];
   int lines[DEEPEST];
   int count = rb_profile_frames(0, DEEPEST, frames, lines);
-  uint64_t hash = mix((uint64_t)count, (uint64_t)rb_str_hash(label));
+  uint64_t hash = mix((uint64_t)count, (uint64_t)rb_memhash(label->text, (long)label->size));
   for (int i = 0; i < count; i++) hash = mix(mix(hash, (uint64_t)frames[i]), (uint64_t)lines[i]);
   return hash;
 }
@@ -59,12 +60,13 @@ static VALUE backtrace(void) {
   return RARRAY_LEN(all) > DEEPEST ? rb_ary_subseq(all, 0, DEEPEST) : all;
 }
 
-static void add(ab_stall_samples *samples, uint64_t hash, VALUE label, ab_nsec time) {
+static void add(ab_stall_samples *samples, uint64_t hash, const ab_label *label, ab_nsec time) {
   ab_stall_sample *sample = known(samples, hash);
   if (!sample) {
-    VALUE stack = backtrace(); /* before the place is taken: there may be no memory */
+    /* Before the place is taken: there may be no memory. */
+    volatile VALUE name = ab_label_to_s(label), stack = backtrace();
     sample = make_room(samples);
-    *sample = (ab_stall_sample){.hash = hash, .label = label, .backtrace = stack};
+    *sample = (ab_stall_sample){.hash = hash, .label = name, .backtrace = stack};
   }
   sample->time += time;
   sample->times++;
@@ -79,12 +81,12 @@ void ab_stall_samples_take(ab_driver *driver, const ab_call *call) {
   driver->sampled = beat;
   driver->sampled_at = now;
   if (now <= from) return;
-  VALUE label = ab_label_of(call);
-  uint64_t hash = hash_of_stack(label);
+  ab_label label;
+  ab_label_write(&label, call);
+  uint64_t hash = hash_of_stack(&label);
   ab_stalls *stalls = &driver->run->stalls;
-  add(&stalls->kept, hash, label, now - from);
-  if (stalls->profiled) add(&stalls->asked, hash, label, now - from);
-  RB_GC_GUARD(label);
+  add(&stalls->kept, hash, &label, now - from);
+  if (stalls->profiled) add(&stalls->asked, hash, &label, now - from);
 }
 
 void ab_stall_samples_mark(const ab_stall_samples *samples) {
