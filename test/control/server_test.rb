@@ -42,6 +42,18 @@ class ControlServerTest < Minitest::Test
     assert_equal %i[stop], launcher.calls
   end
 
+  # The client finds the end of the stream, and the next one is served again.
+  def test_no_thread_for_a_client
+    address = control
+    failing = ->(*) { raise ThreadError, "can't create Thread: Resource temporarily unavailable" }
+    client = Thread.stub(:new, failing) { connect(address).tap { |socket| assert_empty socket.read } }
+    assert_equal OK, body(address, "/stop")
+    @logger.flush
+    assert_match(/can't create Thread/, @log.string)
+  ensure
+    client&.close
+  end
+
   def test_a_token
     address = control(token: "se cret")
     assert_equal [403, "Invalid auth token"], [status(address, "/stop"), body(address, "/stats?token=se")]

@@ -43,6 +43,9 @@ module Abaca
         thread = Thread.new { reply(line) }
         thread.name = "abaca control act"
         thread.report_on_exception = false
+      rescue ThreadError => e
+        @log.error("control server: /#{line[:do]}: #{e.message}")
+        tell(line, Answer.text(503, "#{line[:do]} failed; the log says why"))
       end
 
       def note(line)
@@ -53,8 +56,10 @@ module Abaca
       def reply(line)
         return if Process.clock_gettime(Process::CLOCK_MONOTONIC) > line[:until]
 
-        send_line({ id: line[:id], **answer(line).to_h.slice(:status, :type, :body) })
+        tell(line, answer(line))
       end
+
+      def tell(line, answer) = send_line({ id: line[:id], **answer.to_h.slice(:status, :type, :body) })
 
       def answer(line)
         @answer.call(line[:do], line[:with])

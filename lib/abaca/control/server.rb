@@ -96,7 +96,7 @@ module Abaca
             make_room if @room.size == MOST
             @room << true
             Thread.handle_interrupt(Object => :never) { take_from(listener) }
-          rescue SystemCallError => e
+          rescue SystemCallError, ThreadError => e
             @room.pop
             trouble(e)
           end
@@ -114,7 +114,7 @@ module Abaca
         deafen(silent) if silent
       end
 
-      # Without descriptors, the next try waits a little.
+      # Without descriptors or threads, the next try waits a little.
       def trouble(error)
         @log.warn("control server: #{error.message}")
         sleep 0.1
@@ -130,6 +130,9 @@ module Abaca
           thread[:reads] = true
           @connections[thread] = socket
         end
+      rescue ThreadError
+        socket.close
+        raise
       end
 
       def serve(socket)
