@@ -13,7 +13,6 @@ module Bench
     APP = File.join(DIR, "apps", "upload.ru")
     PIECE = 64 * 1024
     TINY = 10_000 # chunks of one byte in a request: no server's guard against them triggers
-    DEADLINE = 120 # seconds for one turn
     Kind = Struct.new(:name, :unit, :divisor, keyword_init: true)
     Turn = Struct.new(:cpu, :wall, :before, :peak, keyword_init: true)
 
@@ -31,7 +30,7 @@ module Bench
 
     def run
       @field.start(app: APP)
-      @field.each { |entry| post(entry.port, 50, "x" * 10_000) } # warm-up
+      @field.each { |entry| warm_up(entry.port) }
       @field.rounds(@rounds) { |entry| kinds.to_h { |kind| [kind.name, turn(entry, kind)] } }
     ensure
       @field.stop
@@ -60,6 +59,16 @@ module Bench
 
     def tiny_requests = [@posts / 100, 1].max
 
+    # A server may answer none of them.
+    def warm_up(port)
+      in_time { post(port, 50, "x" * 10_000) }
+    rescue SystemCallError, EOFError, Timeout::Error => e
+      raise Failed, "warm-up: #{e.message}"
+    end
+
+    # None of them takes 20 ms for a MB; one that hangs costs its row alone.
+    def in_time(&) = Timeout.timeout(10 + (@megabytes / 50.0), &)
+
     # nil where the server refuses such a body, or has refused it before.
     def turn(entry, kind)
       key = [entry.label, kind.name]
@@ -68,7 +77,7 @@ module Bench
       before = entry.child.resident
       meter = CpuMeter.new(entry.child.pid).start
       started = Clock.now
-      Bench.account.client { Timeout.timeout(DEADLINE) { upload(entry.port, kind.name) } }
+      Bench.account.client { in_time { upload(entry.port, kind.name) } }
       wall = Clock.now - started
       Turn.new(cpu: meter.stop.nanoseconds / kind.divisor, wall: wall, before: before,
                peak: entry.child.peak_resident)

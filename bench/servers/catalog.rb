@@ -37,7 +37,7 @@ module Bench
       end
 
       # @return [Hash] variables for the process
-      def env(size:) = { "BODY" => size.to_s }
+      def env(size:) = { "BODY" => size.to_s, "RACK_ENV" => "production" }
     end
 
     # The floor: a C program that only answers.
@@ -173,7 +173,7 @@ module Bench
       # @param terms [Hash] `pair`, the files of a certificate: TLS; `preload`, whether the master loads the app
       def command(port:, app: APP, threads: 5, workers: 0, **terms)
         preload = terms.fetch(:preload, workers > 1)
-        @ruby.command(@gems.executable, "-q", "-C", "-", "-e", "production", "-w", workers.to_s,
+        @ruby.command(@gems.executable, "-q", "-C", "-", "-w", workers.to_s,
                       *("--preload" if preload), "-t", "#{threads}:#{threads}", "-b", place(port, **terms), app)
       end
 
@@ -231,7 +231,7 @@ module Bench
 
       # It would take the bundle of the folder that it is started in.
       def env(size:)
-        super.merge("CONSOLE_LEVEL" => "warn", "RACK_ENV" => "production", "BUNDLE_GEMFILE" => "/no/Gemfile")
+        super.merge("CONSOLE_LEVEL" => "warn", "BUNDLE_GEMFILE" => "/no/Gemfile")
       end
 
       private
