@@ -105,4 +105,30 @@ class OverloadLeaversTest < Minitest::Test
     assert_equal ["/stayed"] * 3, clients.map { |client| client.read.body }
     assert_equal 0, running.server.stats[:left]
   end
+
+  # There are places for them, but the app computes.
+  %i[close half_close].each do |way|
+    define_method("test_who_leaves_by_#{way}_while_the_app_computes") do
+      skip "elsewhere others take the requests meanwhile" unless MODE.empty?
+      running = computing
+      computer = hold(running)
+      clients = Array.new(CROWD) { connect(running).write(request("GET", "/left")) }
+      sleep 0.15
+      clients.each(&way)
+      @gate << true
+      assert_equal "/hold", computer.read.body
+      assert_equal "/after", ask(running, request("GET", "/after")).body
+      assert_equal ["/after"], Array.new(@begun.size) { @begun.pop }
+      assert_equal CROWD, running.server.stats[:left]
+    end
+  end
+
+  # A server in which a request computes until the gate opens, and nothing else runs.
+  def computing
+    serve(spare_loops: 0) do |env|
+      @begun << env["PATH_INFO"]
+      nil while env["PATH_INFO"] == "/hold" && @gate.empty?
+      [200, TYPE.dup, [env["PATH_INFO"]]]
+    end
+  end
 end

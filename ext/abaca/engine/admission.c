@@ -53,12 +53,20 @@ void ab__exchange_wait(ab_exchange *exchange) {
   ab__conn_arm(conn);
 }
 
+/* It has waited although there is a place: the application computes. What is read in a turn has
+ * been in its socket since the turn began. */
+static bool is_late(const ab_exchange *exchange) {
+  const ab_engine *engine = exchange->conn->engine;
+  ab_nsec since = exchange->arrived < engine->turned_at ? exchange->arrived : engine->turned_at;
+  return engine->latest - since >= AB_LATE;
+}
+
 /* The poller may not have had its turn since. */
 bool ab__exchange_has_left(ab_exchange *exchange) {
   const ab_conn *conn = exchange->conn;
   const ab_engine *engine = conn->engine;
-  if (AB_LIKELY(!exchange->stood)) return false;
-  if (engine->now - exchange->arrived < AB_LOOK) return false;
+  bool stands = exchange->stood && engine->now - exchange->arrived >= AB_LOOK;
+  if (AB_LIKELY(!stands && !is_late(exchange))) return false;
   bool half = engine->half_close != AB_HALF_CLOSE_ANSWER;
   if (!ab_link_ended(&conn->link, half)) return false;
   ab__exchange_unqueue(exchange);

@@ -142,7 +142,9 @@ struct ab_engine {
   ab_service *services;
   ab_arena arena;
   ab_wheel wheel;
-  ab_nsec now;
+  ab_nsec now;        /* of the turn, which may take long */
+  ab_nsec turned_at;  /* when the turn began */
+  ab_nsec latest;     /* the time that was last told, in the turn or in its requests */
   ab_list ready;      /* connections to be served in the next turn */
   ab_list batch;      /* connections to be served in this turn */
   ab_list requests;   /* exchanges in state QUEUED, oldest first */
@@ -218,8 +220,9 @@ struct ab_engine {
 #define AB_SHARE_ACCEPTS 8    /* ... with siblings that would accept the others */
 #define AB_LOOK_ACCEPTS  512  /* ... while no requests are taken, at each look */
 #define AB_DRAIN_ACCEPTS 1024 /* ... and when it is closed */
-#define AB_LOOK          (10 * AB_NSEC_PER_MS) /* the time between two such looks */
-#define AB_RECV_MAX      65536                 /* bytes of one read */
+#define AB_LOOK          (10 * AB_NSEC_PER_MS)  /* the time between two such looks */
+#define AB_LATE          (100 * AB_NSEC_PER_MS) /* whoever ends its side is gone after that wait */
+#define AB_RECV_MAX      65536                  /* bytes of one read */
 #define AB_RECV_MIN      4096 /* with less room in the arena a read waits for the next turn */
 #define AB_REST          (200 * AB_NSEC_PER_MS) /* without accepting, after EMFILE */
 

@@ -166,8 +166,9 @@ void ab_engine_pass_time(ab_engine *engine, ab_nsec now);
 
 /* Takes the next exchange with events, a set of enum ab_event; NULL when there is none. Without
  * take_requests, requests are left where they are. AB_EVENT_REQUEST sets *request, which is valid
- * until the step ends or ab_exchange_finish; the exchange is the application's until the latter. */
-ab_exchange *ab_engine_next(ab_engine *engine, bool take_requests, unsigned *events,
+ * until the step ends or ab_exchange_finish; the exchange is the application's until the latter.
+ * `now` is the time, or 0 if the caller would have to ask for it. */
+ab_exchange *ab_engine_next(ab_engine *engine, bool take_requests, ab_nsec now, unsigned *events,
                             const ab_request **request);
 
 /* Something for the server's log. */

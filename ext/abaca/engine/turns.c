@@ -91,9 +91,15 @@ static void move_house(ab_engine *engine) {
   engine->next_room = 0;
 }
 
+static void note_time(ab_engine *engine, ab_nsec now) {
+  if (now > engine->latest) engine->latest = now;
+}
+
 void ab_engine_begin_turn(ab_engine *engine, ab_nsec now) {
   ab_engine_lock(engine);
   ab_engine_pass_time(engine, now);
+  engine->turned_at = engine->now;
+  note_time(engine, engine->now);
   /* Relaxed: other processes see that the engine turns. Partner: the load in page/slot.c. */
   __atomic_store_n(&engine->stats->turned, now, __ATOMIC_RELAXED);
   if (AB_UNLIKELY(engine->next_room > 0)) move_house(engine);
@@ -257,10 +263,11 @@ static bool is_quiet(const ab_engine *engine) {
          ab_list_seems_empty(&engine->events) && ab_list_seems_empty(&engine->requests);
 }
 
-ab_exchange *ab_engine_next(ab_engine *engine, bool take_requests, unsigned *events,
+ab_exchange *ab_engine_next(ab_engine *engine, bool take_requests, ab_nsec now, unsigned *events,
                             const ab_request **request) {
   if (is_quiet(engine)) return NULL;
   ab_engine_lock(engine);
+  note_time(engine, now);
   ab_exchange *exchange = NULL;
   ab_list *node = ab_list_shift(&engine->events);
   if (node) {

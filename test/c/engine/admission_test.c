@@ -139,7 +139,7 @@ CHECK_CASE(a_full_arena_is_no_full_queue) {
   fx.engine->arena.used = fx.engine->arena.size;
   unsigned events;
   const ab_request *request;
-  CHECK(!ab_engine_next(fx.engine, true, &events, &request));
+  CHECK(!ab_engine_next(fx.engine, true, 0, &events, &request));
   CHECK(ab_engine_end_step(fx.engine));
   CHECK_INT(4, stats_of(&fx).waiting);
   fx.mute = false;
@@ -276,7 +276,7 @@ CHECK_CASE(a_flood_waits_behind_the_others) {
   for (int i = 0; i < 8; i++) {
     unsigned events;
     const ab_request *request;
-    ab_exchange *exchange = ab_engine_next(fx.engine, true, &events, &request);
+    ab_exchange *exchange = ab_engine_next(fx.engine, true, 0, &events, &request);
     CHECK(exchange != NULL);
     if (exchange) take_request(&fx, exchange, request);
     answer_held(&fx, 0, "x");
@@ -586,11 +586,52 @@ CHECK_CASE(who_has_just_left_is_not_taken) {
   close(client);
   unsigned events = 0;
   const ab_request *request;
-  CHECK(!ab_engine_next(fx.engine, true, &events, &request));
+  CHECK(!ab_engine_next(fx.engine, true, 0, &events, &request));
   CHECK_INT(1, stats_of(&fx).left);
   CHECK_INT(0, stats_of(&fx).waiting);
   ab_engine_end_step(fx.engine);
   close(holding);
+  fixture_fini(&fx);
+}
+
+/* There are places, but whoever takes requests computes. */
+CHECK_CASE(who_has_left_a_server_that_is_late) {
+  fixture fx;
+  fixture_init(&fx);
+  ab_engine_set_queue(fx.engine, 10, 10);
+  fx.mute = true;
+  int leaves = client_with(&fx, GET("/left")), stays = client_with(&fx, GET("/stays"));
+  shutdown(leaves, SHUT_WR);
+  fx.now += AB_LATE - 1;
+  fixture_run(&fx);
+  CHECK_INT(0, stats_of(&fx).left);
+  fx.mute = false;
+  fx.now++;
+  fixture_run(&fx);
+  CHECK_INT(1, stats_of(&fx).left);
+  CHECK_INT(1, fx.taken);
+  CHECK_INT('s', fx.paths[0]);
+  close(leaves);
+  fixture_end(&fx, stays);
+}
+
+/* The same within a turn, whose requests are read one after the other: so long was it in the
+ * socket. */
+CHECK_CASE(who_has_left_in_a_turn_that_takes_long) {
+  fixture fx;
+  fixture_init(&fx);
+  ab_engine_set_queue(fx.engine, 10, 10);
+  int client = client_open(&fx);
+  client_send(client, GET("/left"));
+  ab_engine_begin_turn(fx.engine, fx.now);
+  ab_engine_step(fx.engine);
+  CHECK_INT(1, stats_of(&fx).waiting);
+  close(client);
+  unsigned events = 0;
+  const ab_request *request;
+  CHECK(!ab_engine_next(fx.engine, true, fx.now + AB_LATE, &events, &request));
+  CHECK_INT(1, stats_of(&fx).left);
+  ab_engine_end_step(fx.engine);
   fixture_fini(&fx);
 }
 

@@ -237,7 +237,7 @@ static AB_UNUSED void take_events(fixture *self) {
   for (unsigned i = 0; i < 100000; i++) {
     unsigned events = 0;
     const ab_request *request = NULL;
-    ab_exchange *exchange = ab_engine_next(self->engine, !self->mute, &events, &request);
+    ab_exchange *exchange = ab_engine_next(self->engine, !self->mute, 0, &events, &request);
     if (!exchange) return;
     if (events & AB_EVENT_REQUEST) {
       CHECK_INT(AB_EVENT_REQUEST, events);

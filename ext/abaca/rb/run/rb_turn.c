@@ -44,7 +44,8 @@ static enum news take_event(ab_driver *driver) {
   ab_run *run = driver->run;
   unsigned events = 0;
   const ab_request *request = NULL;
-  ab_exchange *exchange = ab_engine_next(run->rack.engine, may_begin(driver), &events, &request);
+  ab_exchange *exchange =
+      ab_engine_next(run->rack.engine, may_begin(driver), driver->runner.moment, &events, &request);
   if (!exchange) return NEWS_NONE;
   if (events & AB_EVENT_REQUEST) {
     driver->next_exchange = exchange;
