@@ -19,6 +19,7 @@ module Abaca
       give_back: "memory that is given back",
       pidfd: "pidfds",
       unsent: "counts of unsent bytes",
+      unsent_limit: "limits of unsent bytes",
       peer_names: "names of unix peers",
       held_back: "lists of connections held back",
       defer_accept: "TCP_DEFER_ACCEPT",

@@ -7,7 +7,7 @@
 
 #define MOST_SECONDS 32767 /* of a probe's time */
 
-static int AB_UNUSED set(int fd, int level, int option, uint32_t value) {
+static int set(int fd, int level, int option, uint32_t value) {
   int number = value < INT32_MAX ? (int)value : INT32_MAX;
   return setsockopt(fd, level, option, &number, sizeof number);
 }
@@ -25,7 +25,9 @@ void ab_os_tcp_keep_unsent_below(int fd, uint32_t bytes) {
   set(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, bytes);
 }
 #else
-void ab_os_tcp_keep_unsent_below(int fd AB_UNUSED, uint32_t bytes AB_UNUSED) {}
+void ab_os_tcp_keep_unsent_below(int fd, uint32_t bytes) {
+  set(fd, SOL_SOCKET, SO_SNDBUF, bytes);
+}
 #endif
 
 #ifdef AB_HAS_USER_TIMEOUT

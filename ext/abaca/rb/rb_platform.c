@@ -16,6 +16,7 @@ static const struct {
     {"give_back", AB_HAS(ZEROING_DONTNEED)},
     {"pidfd", AB_HAS(PIDFD)},
     {"unsent", AB_HAS(UNSENT)},
+    {"unsent_limit", AB_HAS(UNSENT_LIMIT)},
     {"peer_names", AB_HAS(PEERNAME)},
     {"held_back", AB_HAS(SOCKET_DIAGNOSTICS)},
     {"defer_accept", AB_HAS(DEFER_ACCEPT)},

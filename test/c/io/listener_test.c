@@ -178,6 +178,25 @@ CHECK_CASE(accepted_sockets_inherit_and_are_set) {
   ab_listener_fini(listener);
 }
 
+/* The kernel would take 4 MB. */
+CHECK_CASE(a_peer_that_does_not_read_holds_little) {
+  ab_listener *listener = ab_listener_tcp(&ab_mem_libc, "127.0.0.1", 0, &plain);
+  int client = connect_tcp("127.0.0.1", ab_listener_port(listener));
+  ab_addr peer;
+  int fd = accept_soon(listener, &peer);
+  static char bytes[16384];
+  const struct iovec piece = {bytes, sizeof bytes};
+  size_t taken = 0;
+  ssize_t sent;
+  while ((sent = ab_sock_send(fd, &piece, 1)) > 0 && taken < 4 * 1024 * 1024) taken += (size_t)sent;
+  CHECK_INT(AB_AGAIN, sent);
+  CHECK(taken >= 65536);
+  CHECK(taken <= 1024 * 1024);
+  ab_fd_close(fd);
+  ab_fd_close(client);
+  ab_listener_fini(listener);
+}
+
 /* Accepted sockets inherit it, also what is too short or too long for the kernel. */
 CHECK_CASE(dead_peers_are_noticed) {
   static const struct {
