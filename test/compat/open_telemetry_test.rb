@@ -165,6 +165,7 @@ class OpenTelemetryTest < Minitest::Test
 
   # The trace comes from whoever has sent the request, if it is kept there.
   def test_exemplars
+    need_platform(:memfd)
     @app = traced(events: true) { |env| answer(env) }
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     each_mode do |mode, running|
@@ -180,6 +181,7 @@ class OpenTelemetryTest < Minitest::Test
 
   # Without the SDK, and with the setting that has it left alone.
   def test_exemplars_of_what_a_proxy_says
+    need_platform(:memfd)
     running = serve(slot: @page[0].claim, opentelemetry: false)
     sampled = "00-#{"a" * 32}-#{"b" * 16}-01"
     ask(running, request("POST", "/", "traceparent" => sampled, body: "x"))

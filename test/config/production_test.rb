@@ -90,6 +90,7 @@ class ConfigProductionTest < Minitest::Test
   end
 
   def test_a_tuned_cluster
+    need_platform(:subreaper)
     config = load(file("cluster"), "ABACA_CPUS" => "3", "KEEP_ALIVE" => "off")
 
     assert_settings({ workers: 3, fork_worker: 500, worker_check_interval: 2.5, worker_timeout: 30.0,

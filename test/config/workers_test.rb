@@ -138,6 +138,7 @@ class ConfigWorkersTest < Minitest::Test
   end
 
   def test_reforks_that_never_come
+    need_platform(:subreaper)
     assert_empty warnings("workers 2\nfork_worker\non_refork { }")
     assert_equal ["puma.rb:2: `before_refork' is not called: there is no fork_worker"],
                  warnings("workers 2\non_refork { }")

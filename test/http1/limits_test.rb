@@ -111,8 +111,10 @@ class Http1LimitsTest < Minitest::Test
       client = connect(running)
       assert client.usable?
       socket = accepted(client)
-      assert_equal expected, [socket.getsockopt(:SOCKET, :KEEPALIVE).int,
-                              socket.getsockopt(:TCP, Socket::TCP_USER_TIMEOUT).int], limits.inspect
+      probed, given_up = expected
+      given_up = 0 unless Abaca::Platform.here.has?(:user_timeout)
+      assert_equal [probed, given_up], [socket.getsockopt(:SOCKET, :KEEPALIVE).int,
+                                        socket.getsockopt(:TCP, Socket::TCP_USER_TIMEOUT).int], limits.inspect
     end
   end
 

@@ -202,6 +202,7 @@ class PluginsTest < Minitest::Test
 
   # The thread that watches does not take that for the end, and nothing runs twice.
   def test_a_queue_at_a_refork
+    need_platform(:subreaper)
     plugin "solid_queue", QUEUE
     command = run_cluster(config: "#{CONFIG}Object.const_set(:SolidQueue, Module.new)\n" \
                                   "plugin :solid_queue\nworkers 2\nfork_worker 0")

@@ -152,6 +152,7 @@ class UpkeepTest < Minitest::Test
 
   # A recursion of blocks takes the machine stack; afterwards the memory is not ours any more.
   def test_a_deep_stack_is_given_back
+    need_platform(:give_back)
     with_pool do |pool|
       fill(pool, 50)
       before = resident
@@ -166,6 +167,7 @@ class UpkeepTest < Minitest::Test
   end
 
   def test_a_stack_that_is_always_deep_is_seldom_given_back
+    need_platform(:give_back)
     with_pool do |pool|
       100.times { pool.run { deep(300) { nil } } }
       assert_includes 5..10, pool.stats[:stacks_trimmed]
@@ -173,6 +175,7 @@ class UpkeepTest < Minitest::Test
   end
 
   def test_the_idle_timer_gives_back_what_was_kept
+    need_platform(:give_back)
     with_pool(warm: 1, idle_timeout: 0.02) do |pool|
       3.times { pool.run { deep(300) { nil } } } # the third time it is kept
       assert_equal 2, pool.stats[:stacks_trimmed]

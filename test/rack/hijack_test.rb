@@ -164,6 +164,7 @@ class RackHijackTest < Minitest::Test
 
   def test_dead_peers_are_noticed_all_the_same
     skip "over TLS the app has one end of a pair" if ServerCase::TLS
+    need_platform(:user_timeout)
     _running, _client, io = taken_over(dead_peer_timeout: 40, write_timeout: 30)
     assert_equal 40_000, io.getsockopt(:TCP, Socket::TCP_USER_TIMEOUT).int
   ensure

@@ -163,6 +163,7 @@ class BlockTest < Minitest::Test
 
   # The loop sleeps in the kernel only when no fiber is ready, and only then has to be woken there.
   def test_a_wake_up_costs_no_system_call_unless_the_loop_sleeps
+    need_poller("epoll") # which is woken by an eventfd
     others = eventfds.keys
     with_scheduler do |scheduler|
       own = (eventfds.keys - others).first

@@ -97,6 +97,7 @@ class SchedulerFileTest < Minitest::Test
   end
 
   def test_a_warm_read_does_not_wait
+    need_platform(:page_cache)
     on_disk do |file|
       file.read
       file.rewind
@@ -369,6 +370,7 @@ class SchedulerFileTest < Minitest::Test
   end
 
   def test_files_of_memory_and_folders
+    need_platform(:page_cache)
     entry, = first_wait do
       assert_match(/^Name:/, File.read("/proc/self/status"))
       refute_empty File.read("/sys/kernel/mm/transparent_hugepage/enabled") if File.directory?("/sys/kernel/mm")

@@ -8,4 +8,11 @@ module PlatformNeeds
     here = Abaca::Platform.here
     skip here.lack(part) unless here.has?(part)
   end
+
+  # Skips the test where the loops wait with another back end, for those that look at what only this one shows.
+  def need_poller(name)
+    require "abaca"
+    here = Abaca::Platform.here.poller
+    skip "the loops of this platform wait with #{here}" unless here == name
+  end
 end
