@@ -116,6 +116,7 @@ static bool begin_load(ab_conn *conn, const ab_outbox_next_op *next) {
 
 size_t ab__load_next(ab_conn *conn, const ab_outbox_next_op *next) {
   size_t piece = piece_of(next);
+  if (AB_UNLIKELY(ab__load_waits(conn))) return 0; /* a stream is asked whenever there is more */
   if (AB_UNLIKELY(ab__conn_load(conn) != NULL)) {
     end_load(conn);
     return piece;

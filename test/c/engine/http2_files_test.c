@@ -367,6 +367,37 @@ CHECK_CASE(a_cold_file) {
   stop_disk(&fx, client, fd);
 }
 
+/* What the application does meanwhile does not send what is not there. */
+CHECK_CASE(a_cold_file_is_flushed_again) {
+  fixture fx;
+  h2_client *client = start_on_disk(&fx, true);
+  int fd = file_of(FILE_LEN);
+  int32_t id = peer_get(&client->peer, "/a");
+  talk(client);
+  ab_exchange *exchange = take_held(&fx, 0);
+  ab_engine_lock(fx.engine);
+  CHECK_INT(AB_OK, give_head(exchange, of_length(FILE_LEN), "", NULL));
+  CHECK_INT(AB_OK, ab_exchange_file(exchange, fd, 0, FILE_LEN, &fx));
+  fx.borrowed++;
+  ab_engine_unlock(fx.engine);
+  talk(client);
+  disk_await_reads(1);
+  ab_engine_lock(fx.engine);
+  ab_exchange_flush(exchange);
+  ab_engine_unlock(fx.engine);
+  talk(client);
+  ab_engine_lock(fx.engine);
+  ab_exchange_finish(exchange, AB_FINISH_COMPLETE);
+  ab_engine_unlock(fx.engine);
+  talk(client);
+  CHECK_INT(0, OF(id)->body_len);
+  disk_answers();
+  hear_all(&fx, client, id);
+  check_file(client, id, FILE_LEN);
+  CHECK_INT(1, disk.reads);
+  stop_disk(&fx, client, fd);
+}
+
 /* It was in memory when its frames were made, and is not when the socket takes them: all that is on
  * the connection waits, no deadline of it passes, and nobody else waits. */
 CHECK_CASE(a_file_that_gets_cold_amid) {
