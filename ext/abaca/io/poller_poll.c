@@ -415,13 +415,11 @@ static void *look_out(void *arg) {
 
 static int start_lookout(polled *self) {
   lookout *lookout = &self->lookout;
-  if (ab_os_bell_init(&lookout->tug) != 0) return AB_ESYS;
   int err = ab_thread_start(&lookout->thread, look_out, self);
   if (err == 0) {
     lookout->runs = true;
     return AB_OK;
   }
-  ab_os_bell_fini(&lookout->tug);
   errno = err;
   return AB_ESYS;
 }
@@ -533,7 +531,9 @@ static int poll_init(ab_poller *poller) {
   self->lookout.news = self->lookout.tug = AB_OS_BELL_NONE;
   /* Cannot fail without attributes. */
   pthread_cond_init(&self->lookout.rest, NULL);
-  if (ab_os_bell_init(&poller->bell) != 0 || ab_os_bell_init(&self->lookout.news) != 0)
+  /* The lookout's, too: a loop may be away just when descriptors have run out. */
+  if (ab_os_bell_init(&poller->bell) != 0 || ab_os_bell_init(&self->lookout.news) != 0 ||
+      ab_os_bell_init(&self->lookout.tug) != 0)
     return AB_ESYS;
   poller->fd = self->lookout.news.fd;
   return AB_OK;

@@ -420,6 +420,23 @@ CHECK_CASE(its_descriptor_does_without_memory) {
   CHECK_INT(0, mem.live);
 }
 
+/* A stand-in asks for it when a loop is away, which may be just then. */
+CHECK_CASE(its_descriptor_does_without_another) {
+  ab_poller *poller = make();
+  struct rlimit before;
+  CHECK_INT(0, getrlimit(RLIMIT_NOFILE, &before));
+  int next = dup(poller->fd);
+  close(next);
+  const struct rlimit used_up = {(rlim_t)next, before.rlim_max};
+  CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &used_up));
+  CHECK_INT(-1, dup(poller->fd));
+  CHECK_INT(poller->fd, ab_poller_fd(poller));
+  CHECK_INT(0, setrlimit(RLIMIT_NOFILE, &before));
+  ab_poller_wakeup(poller);
+  CHECK(has_news(poller, 20000));
+  ab_poller_fini(poller);
+}
+
 static void fini_in_child(void *ctx) {
   ab_poller_fini(ctx);
 }
