@@ -77,7 +77,8 @@ static void serve(worker *self, uint64_t n, uint64_t *told) {
 
 static void serve_until_killed(ab_page *page, uint64_t *told) {
   static worker self;
-  for (uint64_t n = 0;;) {
+  /* Behind those before it, so that there are more series than room, however slow all are. */
+  for (uint64_t n = *told;;) {
     if (ab_page_claim(page, 0, 0, start) != AB_OK) _exit(1);
     ab_page_set_state(ab_page_slot_of(page, 0), AB_PAGE_SERVING);
     worker_init(&self, page, 0);
