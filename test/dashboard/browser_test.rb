@@ -124,6 +124,7 @@ class DashboardBrowserTest < Minitest::Test
 
   # A worker under SIGSTOP: the others go on, and the page says which one it is.
   def test_a_stopped_worker
+    need_platform(:proc)
     serve("-w", "2")
     @server.wait_for(/Worker 1.*booted/)
     look
@@ -139,6 +140,7 @@ class DashboardBrowserTest < Minitest::Test
 
   # The only process is stopped, so that no Ruby of it runs and all of its loops stall: the page lives on.
   def test_all_loops_stall
+    need_platform(:proc)
     serve
     look
     @server.signal(:STOP)
@@ -147,7 +149,7 @@ class DashboardBrowserTest < Minitest::Test
     live
     assert_match(/stopped: #{@server.pid}/, browser.text)
   ensure
-    @server.signal(:CONT)
+    @server&.signal(:CONT)
   end
 
   def test_a_lost_line

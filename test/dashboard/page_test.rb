@@ -186,6 +186,7 @@ class DashboardPageTest < Minitest::Test
 
   # The watch answers while its server is stopped, and with it all of its loops.
   def test_a_stopped_server
+    need_platform(:proc)
     serve
     cookie = follow
     first_event("/live", Cookie: cookie)
@@ -196,7 +197,7 @@ class DashboardPageTest < Minitest::Test
     assert_equal [@server.pid], found.dig(:overview, :stopped)
     assert_operator times.min, :<, 0.15
   ensure
-    @server.signal(:CONT)
+    @server&.signal(:CONT)
   end
 
   # Streams end with the server, and keep it no longer.

@@ -118,6 +118,7 @@ class DashboardStallTest < Minitest::Test
 
   # The master alone is stopped, and its workers serve; then one of them is stopped, and the other one serves.
   def test_a_stopped_master_and_a_stopped_worker
+    need_platform(:proc)
     stage("-w", "2")
     pids = nil
     assert(eventually { (pids = workers).size == 2 })

@@ -145,6 +145,7 @@ class MetricsPoolsTest < Minitest::Test
 
   # What is too much is counted as such, and tells nothing.
   def test_more_pools_than_names
+    need_platform(:memfd) # in a file there is room for fewer
     command = serve
     ask(command, "/things")
     assert_equal "many", ask(command, "/many")

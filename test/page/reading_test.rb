@@ -128,6 +128,7 @@ class PageReadingTest < Minitest::Test
   end
 
   def test_events_that_ruby_writes
+    need_platform(:memfd)
     300.times { |i| @slot.note(:mark, "deploy #{i}") }
     @page[2].claim.note(:death, "killed by \xFF" + ("x" * 200), pid: 4711, time: 1.5, request: 3, status: 503)
     assert_equal 256, @slot.events.size
@@ -228,6 +229,7 @@ class PageReadingTest < Minitest::Test
 
   # Even a look would take memory.
   def test_slots_that_nobody_has_had
+    need_platform(:proc)
     @page.close
     @page = Abaca::Page.create(slots: 64)
     (ALL + %i[series totals]).each { |method| @page.public_send(method) }
@@ -238,6 +240,7 @@ class PageReadingTest < Minitest::Test
 
   # Only rows in use cost, and 5,000 of them no more than 5 ms: here twice that, for a machine that is slow.
   def test_what_a_look_costs
+    need_platform(:memfd)
     write "rows", 5000
     assert_equal 5000, @slot.requests.size
     assert_operator cpu { @slot.states }, :<, 0.005
@@ -250,6 +253,7 @@ class PageReadingTest < Minitest::Test
 
   # 64 routes, two methods, two statuses, four workers: what /metrics is made of. It may take 5 ms.
   def test_what_all_series_cost
+    need_platform(:memfd)
     page = Abaca::Page.create(slots: 4)
     @page.close
     @page = page

@@ -138,6 +138,7 @@ class SightScreensTest < Minitest::Test
   def overview_stalls = @sight.overview(@sight.look).stalls.map(&:line)
 
   def test_a_process_that_is_stopped
+    need_platform(:proc)
     pid = Process.spawn("sleep 60")
     Process.kill(:STOP, pid)
     @slots[0].pid = pid
@@ -147,8 +148,7 @@ class SightScreensTest < Minitest::Test
     row = @sight.screen(:workers, found).rows.find { |one| one.cells[:pid] == pid }
     assert_equal %i[stopped alarm], [row.cells[:state], row.mark]
   ensure
-    Process.kill(:KILL, pid)
-    Process.wait(pid)
+    Process.kill(:KILL, pid) && Process.wait(pid) if pid
   end
 
   def test_requests_are_sorted_and_filtered

@@ -42,6 +42,7 @@ class SecondsTest < Minitest::Test
   end
 
   def test_the_process_as_a_whole
+    need_platform(:proc)
     MODES.each do |mode|
       serve(mode) do |server|
         server.begin("/lock")

@@ -28,6 +28,7 @@ class StatesTest < Minitest::Test
   end
 
   def test_a_connection_that_is_being_made_counts_as_its_peer
+    need_platform(:peer_names)
     serve("fiber") do |server|
       server.begin("/connect")
       assert_equal "127.0.0.1:#{server.full}", server.row_in(:db)[:waits_for]

@@ -57,10 +57,18 @@ module ClusterCase
   # Waits until a process has ended; returns whether it did.
   def gone?(pid) = eventually { !alive?(pid) }
 
-  # The process of the watch, nil if there is none.
+  # The process of the watch, nil if there is none. It has its name once it has let go of what others have open, which
+  # takes a while where no folder lists that.
   def watch_of(command)
+    found = nil
+    eventually { found = named("abaca: watch: #{command.pid} [") }
+    found
+  end
+
+  # The process whose command line begins so.
+  def named(title)
     Dir.children("/proc").grep(/\A\d+\z/).map(&:to_i).find do |pid|
-      File.read("/proc/#{pid}/cmdline").start_with?("abaca: watch: #{command.pid} [")
+      File.read("/proc/#{pid}/cmdline").start_with?(title)
     rescue SystemCallError
       false # it has ended
     end

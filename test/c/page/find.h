@@ -10,14 +10,17 @@
 
 #include "page/layout.h"
 
+/* In memory, in a file that was removed, or in one of the folder for servers of a user's
+ * (/tmp/abaca-UID). */
 static inline bool is_page(const char *link) {
+  static const char *const places[] = {"/memfd:" AB_PAGE_NAME, "/dev/shm/" AB_PAGE_NAME,
+                                       "/tmp/abaca-"};
   char target[256];
   ssize_t len = readlink(link, target, sizeof target - 1);
   target[len > 0 ? len : 0] = 0;
-  const char *name = strrchr(target, '/');
-  if (!name) return false;
-  name += strncmp(name, "/memfd:", 7) == 0 ? 7 : 1;
-  return strncmp(name, AB_PAGE_NAME, strlen(AB_PAGE_NAME)) == 0;
+  for (size_t i = 0; i < AB_ARRAY_LEN(places); i++)
+    if (strncmp(target, places[i], strlen(places[i])) == 0) return true;
+  return false;
 }
 
 static inline uint64_t made_at(int fd) {
