@@ -17,7 +17,7 @@ module Bench
       }.freeze
 
       # Benchmarks whose figures have no chart.
-      PLAIN = %w[].freeze
+      PLAIN = %w[pollers].freeze
 
       module_function
 
