@@ -38,6 +38,14 @@ class PlatformTest < Minitest::Test
     assert_equal ["*     Platform: kqueue, without /proc"], on(some) { banner }
   end
 
+  # docs/platforms.md says of each part where it was tried, and what is done without it.
+  def test_the_page
+    page = File.read(File.expand_path("../../docs/platforms.md", __dir__)).delete("`")
+    features = page.scan(/^\| ([^|]+) \|/).flatten
+    counts = Platform::PARTS.values.to_h { |name| [name, features.count { |feature| feature.include?(name) }] }
+    assert_equal [2], counts.values.uniq, counts.to_s
+  end
+
   # --- what a setting has asked for ---
 
   def test_fork_worker_without_subreapers
