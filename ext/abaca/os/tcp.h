@@ -9,8 +9,8 @@
 void ab_os_tcp_defer_accept(int fd, bool on);
 /* Does the system hold back connections to this port for that reason? False if it does not tell. */
 bool ab_os_tcp_holds_back(uint16_t port);
-/* A descriptor is writable while fewer than `bytes` have not been sent. Where the system has no such
- * limit, its buffer has room for so many, and they include those that are on their way. */
+/* A descriptor is writable while fewer than `bytes` have not been sent. Where the system has no
+ * such limit, its buffer has room for so many, and they include those that are on their way. */
 void ab_os_tcp_keep_unsent_below(int fd, uint32_t bytes);
 /* A peer that acknowledges nothing for as long is gone; 0: the system's own time. */
 void ab_os_tcp_give_up_after(int fd, uint32_t seconds);

@@ -102,9 +102,8 @@ static void send_descriptor(int end, int fd) {
   union {
     struct cmsghdr head;
     char bytes[CMSG_SPACE(sizeof(int))];
-  } control = {.head = {.cmsg_len = CMSG_LEN(sizeof fd),
-                        .cmsg_level = SOL_SOCKET,
-                        .cmsg_type = SCM_RIGHTS}};
+  } control = {
+      .head = {.cmsg_len = CMSG_LEN(sizeof fd), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
   struct iovec iov = {(void *)"fd", 2};
   struct msghdr message = {.msg_iov = &iov,
                            .msg_iovlen = 1,
