@@ -379,6 +379,7 @@ CHECK_CASE(a_cold_file_is_flushed_again) {
   CHECK_INT(AB_OK, give_head(exchange, of_length(FILE_LEN), "", NULL));
   CHECK_INT(AB_OK, ab_exchange_file(exchange, fd, 0, FILE_LEN, &fx));
   fx.borrowed++;
+  ab_exchange_flush(exchange);
   ab_engine_unlock(fx.engine);
   talk(client);
   disk_await_reads(1);
