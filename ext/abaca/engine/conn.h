@@ -355,6 +355,7 @@ struct ab_load {
   ab_list link;            /* in engine->cold, while it waits for a thread */
   struct ab_load_job *job; /* while it has one */
   bool read;               /* it is in memory, and sent without asking again */
+  bool told;               /* ... and its session has heard of it, if it is a stream's */
 };
 
 /* How many bytes of the next file may be sent now, without waiting for a disk. 0: the connection

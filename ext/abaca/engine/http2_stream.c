@@ -319,8 +319,19 @@ static void flush(ab_conn *conn) {
   if (conn->out && ab_list_empty(&stream->link)) {
     ab_list_append(&stream->session->writers, &stream->link);
   }
-  if (stream->headed) ab_h2_resume(stream->h2);
+  if (stream->headed) {
+    ab_load *load = ab__conn_load(conn);
+    if (AB_UNLIKELY(load != NULL)) load->told = load->read;
+    ab_h2_resume(stream->h2);
+  }
   ab__session_soon(stream->session);
+}
+
+/* True until its step has told the session that the file is there: were it blocked before, by what
+ * another stream sends, the session would not ask again. */
+static bool loads(const ab_conn *conn) {
+  const ab_load *load = ab__conn_load(conn);
+  return AB_UNLIKELY(load != NULL) && !load->told;
 }
 
 static bool stands(const ab_conn *conn) {
@@ -339,7 +350,7 @@ void ab__stream_settle_output(ab_stream *stream) {
   if (!conn->out || ab_outbox_pending(conn->out) == 0) {
     ab_list_remove(&stream->link);
     if (conn->out) ab__conn_end_output(conn);
-  } else if (!ab__load_waits(conn)) {
+  } else if (!loads(conn)) {
     ab__conn_block(conn, taken > 0);
   } else {
     conn->blocked = false; /* the disk is slow, not the peer */
