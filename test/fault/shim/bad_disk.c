@@ -1,5 +1,5 @@
-/* For LD_PRELOAD: a disk on which files can be read up to 64 KB, and not behind it, whether they are
- * sent or read. */
+/* For LD_PRELOAD: a disk on which files can be read up to 64 KB, and not behind it, whether they
+ * are sent or read. */
 #include <errno.h>
 #include <stdbool.h>
 #include <sys/sendfile.h>
