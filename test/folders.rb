@@ -7,9 +7,9 @@ require_relative "turns"
 
 # Runs test files in a process for each folder, or part of a large one, two at once for each processor: tests of a
 # server mostly wait. The output of each is printed in one piece when it is done, and the totals come last. SHARDS=1
-# runs them one after another. With AGAIN=2, what failed runs up to twice more in the end, alone: a machine that others
-# use may have been too busy for it. With TEST_TURNS, other runs of tests pause meanwhile (Turns). The last lines name
-# what passed only then.
+# runs them one after another. With AGAIN=2, tests that failed run up to twice more in the end, since a machine that
+# others use may have been too busy for them: one part after another, and the last time alone. With TEST_TURNS, other
+# runs of tests pause meanwhile (Turns). The last lines name what passed only then.
 class Folders
   # Files of a folder that one process runs.
   PART = 4
@@ -44,7 +44,7 @@ class Folders
     @parts = {} # name => [environment, files]
     @counts = {}
     @failed = {} # name => Failures
-    @late = {} # the same, of those that passed in the end
+    @late = {} # how those that passed in the end did => the same
     @turns = Turns.new
   end
 
@@ -78,9 +78,7 @@ class Folders
         end
       end
     end.each(&:join)
-    first = @failed
-    Integer(ENV.fetch("AGAIN", 0)).times { run_again }
-    @late = first.except(*@failed.keys)
+    (Integer(ENV.fetch("AGAIN", 0)) - 1).downto(0) { |left| run_again(alone: left.zero?) }
     conclude
   end
 
@@ -91,33 +89,46 @@ class Folders
   def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
   # More failures than this are no accident.
-  def run_again
+  def run_again(alone:)
     return if @failed.empty? || @failed.size > AGAIN
 
-    names = @failed.keys
+    failed = @failed
     @failed = {}
-    @turns.alone { names.each { |name| note(name, *take(*@parts[name])) } }
+    if alone
+      @turns.alone { failed.each { |name, failures| ask_again(name, failures) } }
+    else
+      failed.each { |name, failures| @turns.together { ask_again(name, failures) } }
+    end
+    failed.except(*@failed.keys).each { |name, failures| (@late[alone ? "alone" : "again"] ||= {})[name] = failures }
+  end
+
+  def ask_again(name, failures)
+    note(name, *take(*@parts[name], only: failures.names), only: failures.names)
   end
 
   # The output is a file: a pipe would not end before the last child that has it. A test that runs tests has its turn
-  # already.
-  def take(environment, files)
+  # already. With names in `only`, other tests are left out.
+  def take(environment, files, only: nil)
     start = now
+    filter = ["-n", "/\\A(?:#{only.map { |name| Regexp.escape(name) }.join("|")})\\z/"] if only
     Tempfile.create("tests") do |file|
       pid = spawn({ Turns::VARIABLE => nil }.merge(environment), RbConfig.ruby, "-w", *@options, "-Itest", "-e", LOAD,
-                  files.size.to_s, *files, *@arguments, in: File::NULL, %i[out err] => [file.path, "a"], pgroup: true)
+                  files.size.to_s, *files, *@arguments, *filter,
+                  in: File::NULL, %i[out err] => [file.path, "a"], pgroup: true)
       group = Group.new(pid)
       status = group.wait(@deadline, GRACE)
       [file.read, status, group.killed, now - start]
     end
   end
 
-  # A process without a summary of tests has tested nothing.
-  def note(name, output, status, killed, seconds)
-    counts = output.scan(COUNTS).last
-    passed = status.success? && counts && !killed
+  # A process without a summary of tests has tested nothing, nor has one that has left out any of `only`: of these, what
+  # counts anew is how many have failed.
+  def note(name, output, status, killed, seconds, only: nil)
+    counts = output.scan(COUNTS).last&.map(&:to_i)
+    passed = status.success? && counts && !killed && (only.nil? || counts.first == only.size)
     @failed[name] = Failures.new(output, status, killed) unless passed
-    @counts[name] = counts.map(&:to_i) if counts
+    counts = [*@counts[name].first(2), *counts[2, 2], @counts[name].last] if counts && only
+    @counts[name] = counts if counts
     end_of_it = passed ? "passed" : killed || status
     puts "", "#{name}: #{end_of_it} in #{seconds.round} s, #{output.scan(CPU).last&.first || '?'} s of CPU", output
     $stdout.flush
@@ -127,8 +138,10 @@ class Folders
   def conclude
     totals = @counts.values.transpose.map(&:sum).zip(%w[runs assertions failures errors skips])
     puts "", totals.map { |pair| pair.join(" ") }.join(", ")
-    room = LAST_LINES / [@failed.size + @late.size, 1].max
-    @late.each { |name, failures| puts "passed only alone: #{name}: #{failures.head}", failures.lines(room) }
+    room = LAST_LINES / [@failed.size + @late.sum { |_, parts| parts.size }, 1].max
+    @late.each do |how, parts|
+      parts.each { |name, failures| puts "passed only #{how}: #{name}: #{failures.head}", failures.lines(room) }
+    end
     @failed.each { |name, failures| puts "failed: #{name}: #{failures.head}", failures.lines(room) }
     @failed.empty?
   end
@@ -200,6 +213,15 @@ class Folders
       each = [room / texts.size, 2].max
       lines = texts.flat_map { |text| text.lines(chomp: true).reject(&:empty?).first(each) }
       lines.first(room).map { |line| "  #{line[0, 300]}" }
+    end
+
+    # The names of the tests that failed; nil when that is not all that went wrong.
+    #
+    # @return [Array<String>, nil]
+    def names
+      names = @tests.map { |text| text[/\A(.+?#.+?)(?: \[.*\])?:$/, 1] }
+      failed = @output.scan(COUNTS).last.to_a[2, 2].to_a.sum(&:to_i)
+      names if !@killed && names.any? && names.all? && names.size == failed
     end
 
     private

@@ -107,6 +107,33 @@ class TestFoldersTest < Minitest::Test
     assert_match(/^passed only alone: test.a: 1 tests, .*\n  Third#test_late .*\n  not yet\.$/, last_words(lines))
   end
 
+  # The one that has passed does not: it would fail the second time.
+  def test_only_the_tests_that_failed_run_again
+    again("2")
+    body = passes_in_run(2) + <<~RUBY
+      def test_once = File.open("\#{__dir__}/once", File::CREAT | File::EXCL) { pass }
+    RUBY
+    passed, lines = conclude("a/mixed_test.rb" => source("Mixed", body))
+    assert passed, lines.join("\n")
+    assert_match(/^passed only again: test.a: 1 tests, .*\n  Mixed#test_late /, last_words(lines))
+    assert_equal "2 runs, 2 assertions, 0 failures, 0 errors, 0 skips", lines.grep(Folders::COUNTS).last
+  end
+
+  def test_a_process_that_dies_runs_again_as_a_whole
+    again("1")
+    passed, lines = conclude("a/dying_test.rb" => source("Dying", <<~'RUBY'))
+      def test_one
+        path = "#{__dir__}/been"
+        Process.kill(:KILL, $$) unless File.exist?(path) || File.write(path, "").positive?
+      end
+
+      def test_other = pass
+    RUBY
+    assert passed, lines.join("\n")
+    assert_match(/^passed only alone: test.a: SIGKILL/, last_words(lines))
+    assert_match(/^2 runs, /, lines.grep(Folders::COUNTS).last)
+  end
+
   # Two that run together meet; one that runs alone begins when the former has ended, and lets no other begin.
   def test_turns
     Dir.mktmpdir do |folder|
