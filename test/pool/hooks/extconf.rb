@@ -8,13 +8,9 @@ require_relative "../../../ext/abaca/probes"
 
 root = File.expand_path("../../../ext/abaca", __dir__)
 have_header("ruby/io/buffer.h")
-have_func("rb_fiber_new_storage", "ruby.h")
-have_func("rb_io_timeout", ["ruby.h", "ruby/io.h"])
-have_func("rb_io_mode", ["ruby.h", "ruby/io.h"])
-have_func("rb_io_path", ["ruby.h", "ruby/io.h"])
-have_func("rb_io_closed_p", ["ruby.h", "ruby/io.h"])
-have_func("rb_process_status_wait", "ruby.h")
-have_func("rb_postponed_job_preregister", ["ruby.h", "ruby/debug.h"])
+# The linker alone is asked, as in the extension's own.
+%w[rb_fiber_new_storage rb_io_timeout rb_io_mode rb_io_path rb_io_closed_p rb_process_status_wait
+   rb_postponed_job_preregister].each { |name| have_func(name) }
 # rubocop:disable Style/GlobalVars
 core = %w[base/mem base/addr base/json io/poller io/poller_epoll io/poller_kqueue io/poller_poll io/heap io/wheel
           io/clock io/thread io/blocking io/storage lead/pulse lead/watcher]
@@ -25,7 +21,8 @@ $VPATH.concat(%w[base os page io lead rb/scheduler rb/pool].map { |room| File.jo
 $INCFLAGS = "#{$INCFLAGS} -I#{root}"
 $defs.concat(Probes.flags { |source| try_link(source) })
 $defs << "-DAB_SCHEDULER_INTERFACE=#{Integer(ARGV[0])}" if ARGV[0]
-$CFLAGS = "#{$CFLAGS} -std=c11 -fvisibility=hidden -O2 -g1"
+# Nobody measures one for another interface: without optimisation it compiles sooner.
+$CFLAGS = "#{$CFLAGS} -std=c11 -fvisibility=hidden #{ARGV[0] ? "-O0" : "-O2 -g1"}"
 $warnflags = "-Wall -Wextra -Wno-unused-parameter -Wno-declaration-after-statement"
 create_makefile("pool_hooks")
 require_relative "../../../ext/abaca/precompiled"
