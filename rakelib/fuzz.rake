@@ -17,7 +17,7 @@ module Fuzz
   TARGETS = (Dir[File.join(HOME, "*_fuzz.c")].map { |path| File.basename(path, "_fuzz.c") } - ABSENT).sort.freeze
   ROOMS = "{base,os,http,http1,http2,outbox,tls}"
   SANITIZERS = "address,undefined"
-  FLAGS = %w[-std=c11 -Wall -Wextra -Werror -g -O1 -fno-omit-frame-pointer
+  FLAGS = %w[-std=c11 -Wall -Wextra -Werror -g1 -O1 -fno-omit-frame-pointer
              -fno-sanitize-recover=undefined].concat(optional_flags(:cflags)).freeze
   INCLUDES = %w[test/c test/c/http1 test/c/http2].flat_map { |folder| ["-I", File.join(ROOT, folder)] }
                                                  .unshift("-I", EXT).freeze
