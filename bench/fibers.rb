@@ -12,9 +12,7 @@ module Bench
   class FibersContest
     COLUMNS = [%w[fresh 1], %w[fresh 0], %w[pool 1], %w[pool 0]].freeze
     TITLES = { "fresh" => "Fiber.new", "pool" => "FiberPool", "1" => "given back", "0" => "kept" }.freeze
-    SWITCH = "RUBY_SHARED_FIBER_POOL_FREE_STACKS"
     LIMIT = 120 # seconds for one turn
-    MAIN = File.join(DIR, "fibers", "turn.rb")
 
     def initialize(ruby:, rounds:, share:, pinned:)
       @ruby = ruby
@@ -26,7 +24,7 @@ module Bench
     end
 
     def run
-      @folder = @ruby.abaca
+      @ruby.abaca # compiled before anything is measured
       FiberRows::ROWS.each do |row|
         @rounds.times do |round|
           warn "Ruby #{@ruby.version}, #{row.name}: round #{round + 1} of #{@rounds}"
@@ -57,7 +55,6 @@ module Bench
 
     def title((kind, stacks)) = "#{TITLES[kind]}, #{TITLES[stacks]}"
     def ratio(row, fresh, pool) = Ratio.new(figures(fresh, row), figures(pool, row)).cell&.then { |times| "#{times}x" }
-    def count(row) = [row.times / @share, 1].max
 
     def take_turn(column, row)
       return if @failures.key?([column, row.name])
@@ -73,8 +70,8 @@ module Bench
     def ours?(column) = column.first == "pool"
 
     def measure(kind, stacks, row)
-      Turn.take(@ruby.command("-I#{@folder}", MAIN, kind, row.name, count(row).to_s),
-                name: "fibers-#{@ruby.name}-#{kind}-#{stacks}", env: { SWITCH => stacks }, limit: LIMIT,
+      Turn.take(FiberRows.command(@ruby, kind, row, @share),
+                name: "fibers-#{@ruby.name}-#{kind}-#{stacks}", env: { FiberRows::SWITCH => stacks }, limit: LIMIT,
                 cpu: @pinned ? 0 : nil)
     end
 
@@ -92,7 +89,7 @@ module Bench
         [title(column), { failed: @failures[[column, row.name]], median_ns: median(column, row),
                           rounds_ns: figures(column, row) }.compact]
       end
-      { operation: row.operation, operations: count(row) }.merge(columns)
+      { operation: row.operation, operations: row.count(@share) }.merge(columns)
     end
   end
 end

@@ -70,6 +70,7 @@ module Bench
       "handshakes" => "a load of `servers` has the price of handshakes; this is what others notice",
       "looks" => "compares Abaca with itself while somebody looks",
       "pollers" => "compares Abaca with itself on the portable build",
+      "profile" => "says where the time goes, not how much it is",
       "report" => "shows what this has measured",
       "slow_clients" => "takes a minute for each of fifteen cells, of Abaca alone",
       "slow_readers" => "measures Abaca alone"

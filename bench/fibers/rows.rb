@@ -1,13 +1,22 @@
 # frozen_string_literal: true
 
+require_relative "../support/window"
+
 module Bench
   # What CRuby's own vm_fiber_* benchmarks do, for a new Fiber each time and for a job of a FiberPool,
   # and four rows more. Each method takes a number of operations and returns the seconds that they took.
   module FiberRows
     GROUP = 1024 # fibers that are suspended together in `reuse` and `cycle`
+    TURN = File.join(__dir__, "turn.rb")
+    # The variable by which CRuby decides, when it starts, whether stacks are given back to the kernel.
+    SWITCH = "RUBY_SHARED_FIBER_POOL_FREE_STACKS"
 
     # `operation` says what one is, `times` how many there are.
-    Row = Struct.new(:name, :operation, :times, keyword_init: true)
+    Row = Struct.new(:name, :operation, :times, keyword_init: true) do
+      # @param share [Integer] divides the operations
+      # @return [Integer] how many there are then
+      def count(share) = [times / share, 1].max
+    end
 
     # Fibers alive at once: a fiber takes two mappings, and a pool takes at most 40 % of what there are.
     ALIVE = begin
@@ -27,10 +36,20 @@ module Bench
       Row.new(name: "native", operation: "a C function that does nothing, as the server starts it", times: 500_000)
     ].freeze
 
+    # @param ruby [Ruby]
+    # @param kind [String] fresh or pool
+    # @param share [Integer] divides the operations
+    # @return [Array<String>] what runs a row in a process of its own
+    def self.command(ruby, kind, row, share)
+      ruby.command("-I#{ruby.abaca}", TURN, kind, row.name, row.count(share).to_s)
+    end
+
     def self.seconds
-      start = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      yield
-      Process.clock_gettime(Process::CLOCK_MONOTONIC) - start
+      Window.open do
+        start = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        yield
+        Process.clock_gettime(Process::CLOCK_MONOTONIC) - start
+      end
     end
 
     # Starts jobs without a Proc and a ticket: the extension of the pool's own tests.
@@ -99,7 +118,10 @@ module Bench
         taken
       end
 
-      def native(count) = FiberRows.hooks.measure_fresh(count) * count / 1e9
+      def native(count)
+        hooks = FiberRows.hooks
+        Window.open { hooks.measure_fresh(count) * count / 1e9 }
+      end
 
       private
 
@@ -195,7 +217,7 @@ module Bench
       def native(count)
         hooks = FiberRows.hooks
         Fiber.set_scheduler(hooks::Scheduler.new)
-        hooks.measure(hooks::FiberPool.new, count) * count / 1e9
+        Window.open { hooks.measure(hooks::FiberPool.new, count) * count / 1e9 }
       end
 
       private

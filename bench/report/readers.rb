@@ -19,6 +19,9 @@ module Bench
       # Benchmarks whose figures have no chart.
       PLAIN = %w[pollers].freeze
 
+      # Benchmarks whose results are for people who look for reasons, and not on the page.
+      UNSHOWN = %w[profile].freeze
+
       module_function
 
       # @param run [Run]

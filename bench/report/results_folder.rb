@@ -15,7 +15,9 @@ module Bench
       def runs
         @runs ||= Dir[File.join(@folder, "*.json")].sort.filter_map do |path|
           data = JSON.parse(File.read(path))
-          Run.new(file: File.basename(path), data: data) if data.is_a?(Hash) && data["benchmark"]
+          next unless data.is_a?(Hash) && data["benchmark"] && !Readers::UNSHOWN.include?(data["benchmark"])
+
+          Run.new(file: File.basename(path), data: data)
         end
       end
 

@@ -14,6 +14,16 @@ module Bench
     # @return [Hash] target name => version of its gem
     attr_reader :versions
 
+    # @return [(Array<String>, Hash, String)] how the command of a target's turns begins, its environment, and its gem's
+    #   version
+    # @raise [Unavailable]
+    def self.start(target, ruby)
+      gems = target.gem && Gems.new(target.gem, ruby: ruby, with: [])
+      gems&.install
+      folder = target.name == "abaca" ? ["-I#{ruby.abaca}"] : []
+      [ruby.command(*folder, MAIN, target.name), target.env.to_h.merge(gems ? gems.env : {}), gems&.version]
+    end
+
     # @param settings [Hash] `rounds`; `scale`, the share of the full number of operations; `pinned`, to
     #   CPU 0, and the HTTP server of two rows to CPU 1; `limit`, the seconds for one turn
     def initialize(ruby:, targets:, rows:, settings:)
@@ -51,11 +61,9 @@ module Bench
 
     # The start of the command line and the environment, or nil.
     def prepare(target)
-      gems = target.gem && Gems.new(target.gem, ruby: @ruby, with: [])
-      gems&.install
-      @versions[target.name] = gems.version if gems
-      folder = target.name == "abaca" ? ["-I#{@ruby.abaca}"] : []
-      { command: @ruby.command(*folder, MAIN, target.name), env: (target.env || {}).merge(gems ? gems.env : {}) }
+      command, env, version = SchedulerContest.start(target, @ruby)
+      @versions[target.name] = version if version
+      { command: command, env: env }
     rescue Unavailable => e
       @absent[target.name] = e.message
       Bench.account.absent("scheduler, Ruby #{@ruby.version}", target.name, e.message)

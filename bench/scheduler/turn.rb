@@ -2,6 +2,7 @@
 
 # One row on one target, in a process of its own: ruby turn.rb TARGET ROW SCALE. Prints a line of JSON.
 require "json"
+require_relative "../support/window"
 require_relative "targets"
 require_relative "workloads"
 
@@ -22,7 +23,7 @@ GC.start
 clocks = [Process::CLOCK_MONOTONIC, Process::CLOCK_PROCESS_CPUTIME_ID]
 before = clocks.map { |clock| Process.clock_gettime(clock) }
 work = nil
-runner.run { work = Bench::Workloads.public_send(row, runner, scale) }
+Bench::Window.open { runner.run { work = Bench::Workloads.public_send(row, runner, scale) } }
 wall, cpu = clocks.zip(before).map { |clock, start| Process.clock_gettime(clock) - start }
 work.check
 puts JSON.generate(operations: work.operations, wall: wall, cpu: cpu)

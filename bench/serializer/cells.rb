@@ -9,6 +9,11 @@ module Bench
     LIMIT = 120 # seconds for one turn
     FIGURES = { ns: "ns of CPU", objects: "Ruby objects", mallocs: "mallocs" }.freeze
 
+    # @return [Array<String>] what runs a cell in a process of its own
+    def self.command(ruby, column, name, times)
+      ruby.command("-W:no-experimental", "-I#{ruby.abaca}", MAIN, column, name, times.to_s)
+    end
+
     # @param columns [Hash] name => how many times
     # @param names [Array<String>] of the rows
     # @param titles [Hash] name of a column => what its operation is
@@ -26,7 +31,7 @@ module Bench
     end
 
     def run
-      @folder = @ruby.abaca
+      @ruby.abaca # compiled before anything is measured
       @counter = Compiler.library("serializer/malloc_count.c")
       @columns.each_key do |column|
         @names.each { |name| count(column, name) }
@@ -104,7 +109,7 @@ module Bench
     end
 
     def take(column, name, env)
-      command = @ruby.command("-W:no-experimental", "-I#{@folder}", MAIN, column, name, @columns[column].to_s)
+      command = Cells.command(@ruby, column, name, @columns[column])
       Turn.take(command, name: "serializer-calls", env: env, limit: LIMIT, cpu: @cpu)
     end
   end

@@ -3,6 +3,7 @@
 # One cell of a table, in a process of its own: `ruby turn.rb ROW TARGET TIMES`. Prints a line of JSON: CPU seconds
 # for the operations, with the collector at work; with malloc_count.so loaded, what they allocate instead.
 require "json"
+require_relative "../support/window"
 require_relative "calls"
 
 module Bench
@@ -24,9 +25,11 @@ module Bench
     def seconds(run, times)
       run.call(WARM_UP)
       GC.start
-      start = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
-      run.call(times)
-      { seconds: Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - start }
+      Window.open do
+        start = Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)
+        run.call(times)
+        { seconds: Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID) - start }
+      end
     end
 
     # What two readings allocate without anything in between is taken off, when Ruby knows the way.

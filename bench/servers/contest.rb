@@ -34,8 +34,7 @@ module Bench
       @seconds = seconds
       @pinned = pinned
       @progress = progress
-      cpu = pinned ? 1 : nil
-      @clients = { wrk: Wrk.new(cpu: cpu), h2load: H2load.new(cpu: cpu), handshakes: Handshakes.new(cpu: cpu) }
+      @clients = Loads.clients(cpu: pinned ? 1 : nil)
       @absent = {}
       @failures = {}
       @heads = {}
@@ -97,12 +96,11 @@ module Bench
     # Waits for the right answer.
     def check(server, load)
       child, port = @running[server].values_at(:child, :port)
-      body = body_of(load.body_size)
       if load.http2?
-        child.wait_ready(seconds: START) { H2load.get(port: port, tls: load.tls?) == body }
+        child.wait_ready(seconds: START) { load.right?(port) }
       else
         child.wait_ready(seconds: START) { Probe.get(port: port, seconds: 1, tls: load.tls?) }
-        head = Probe.check(port: port, body: body, tls: load.tls?).head_bytes
+        head = Probe.check(port: port, body: load.body, tls: load.tls?).head_bytes
         @heads[server.name] ||= head
       end
     end
@@ -138,24 +136,23 @@ module Bench
     # Latency of pipelines, with nobody else on the server.
     def time_batches(server, load)
       port = @running.dig(server, :port) or return
-      length = Probe.answer_bytes(port: port, body: body_of(load.body_size))
+      length = Probe.answer_bytes(port: port, body: load.body)
       @batches[[server.name, load.name]] = Probe.pipeline(port: port, depth: load.depth, length: length)
     rescue Failed => e
       fail_at(server, load, e.message)
     end
 
-    def body_of(size) = size == 12 ? "Hello World\n" : "x" * size
-
-    def measure(entry, load, tries: 3)
-      meter = CpuMeter.new(entry[:child].pid).start
-      figures = @clients[load.client].run(port: entry[:port], connections: load.connections, seconds: @seconds,
-                                          headers: load.headers, depth: load.depth, tls: load.tls?)
+    def measure(entry, load)
+      meter = nil
+      figures = H2load.patiently do
+        meter = CpuMeter.new(entry[:child].pid).start
+        @clients[load.client].run(port: entry[:port], connections: load.connections, seconds: @seconds,
+                                  headers: load.headers, depth: load.depth, tls: load.tls?)
+      end
       sleep SETTLE
       used = meter.stop
       Turn.new(cpu: used.nanoseconds / 1000.0 / figures.requests, per_second: figures.per_second, p50: figures.p50,
                p99: figures.p99, requests: figures.requests, errors: figures.errors, threads_lost: used.lost)
-    rescue H2load::Stuck
-      (tries -= 1).positive? ? retry : raise
     end
   end
 end

@@ -20,6 +20,14 @@ module Bench
     def tls? = !key.nil?
     def http2? = %i[h2c h2].include?(protocol)
 
+    # @return [String] of an answer
+    def body = body_size == 12 ? "Hello World\n" : "x" * body_size
+
+    # @return [Boolean] whether the server answers, and with that body
+    def right?(port)
+      (http2? ? H2load.get(port: port, tls: tls?) : Probe.get(port: port, seconds: 1, tls: tls?)&.body) == body
+    end
+
     # @return [Symbol]
     def client
       return :handshakes if handshakes
@@ -68,5 +76,11 @@ module Bench
 
     # See Bench.pick.
     def pick(names) = Bench.pick(ALL, names, "load")
+
+    # @param cpu [Integer, nil] the CPU to pin them to
+    # @return [Hash{Symbol => #run}] what a load's `client` names
+    def clients(cpu: nil)
+      { wrk: Wrk.new(cpu: cpu), h2load: H2load.new(cpu: cpu), handshakes: Handshakes.new(cpu: cpu) }
+    end
   end
 end

@@ -50,6 +50,16 @@ module Bench
       end
     end
 
+    # Runs the block again when h2load was stuck in it.
+    # @param tries [Integer]
+    # @return what the block returns
+    # @raise [Stuck] when it always was
+    def self.patiently(tries: 3)
+      yield
+    rescue Stuck
+      (tries -= 1).positive? ? retry : raise
+    end
+
     # Asks once, before any load.
     # @param tls [Boolean]
     # @return [String, nil] the content

@@ -8,7 +8,7 @@ module Bench
       "go" => "golang-go", "h2load" => "nghttp2-client", "nghttp" => "nghttp2-client", "h2o" => "h2o",
       "gcc" => "gcc", "taskset" => "util-linux", "mariadbd" => "mariadb-server-core",
       "my_print_defaults" => "mariadb-client-core", "mariadb_config" => "libmariadb-dev",
-      "pg_config" => "libpq-dev", "pg_createcluster" => "postgresql"
+      "pg_config" => "libpq-dev", "pg_createcluster" => "postgresql", "perf" => "linux-perf", "strace" => "strace"
     }.freeze
 
     module_function

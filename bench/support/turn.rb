@@ -13,20 +13,21 @@ module Bench
     # @param env [Hash]
     # @param limit [Numeric] seconds
     # @param cpu [Integer, nil] the CPU to pin to
+    # @yieldparam child [Child] that has just been started
     # @return [Hash{Symbol => Object}] what it printed
     # @raise [Failed] when it hangs, dies or prints something else
     def take(command, name:, env: {}, limit: 60, cpu: nil)
       child = Child.new(command, name: name, env: env, cpu: cpu, files: Files.raise_limit)
+      yield child if block_given?
       status = child.wait(seconds: limit)
-      unless status
-        child.stop
-        raise Failed, "hangs: stopped after #{limit} s"
-      end
+      raise Failed, "hangs: stopped after #{limit} s" unless status
       raise Failed, "dies: #{death(status, child)}" unless status.success?
 
       JSON.parse(File.readlines(child.log).last.to_s, symbolize_names: true)
     rescue JSON::ParserError
       raise Failed, "says nothing: #{child.last_words}"
+    ensure
+      child&.stop
     end
 
     def death(status, child)

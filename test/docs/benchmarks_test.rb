@@ -33,7 +33,7 @@ class BenchmarksTest < Minitest::Test
   def test_every_benchmark_has_a_reader
     names = Dir[File.join(ROOT, "bench/*.rb")].map { |path| File.basename(path, ".rb") }
     measuring = names.select { |name| read("bench/#{name}.rb").include?("Bench.main(") }
-    known = [*R::Readers::ALL.keys, *R::Readers::PLAIN, R::Suites::BENCHMARK]
+    known = [*R::Readers::ALL.keys, *R::Readers::PLAIN, *R::Readers::UNSHOWN, R::Suites::BENCHMARK]
     assert_empty measuring - known, "without a reader: give them one in bench/report/readers, or name them in PLAIN"
     assert_equal R::Readers::ALL.keys.sort, R::Scenarios.texts.keys.sort
   end
@@ -139,6 +139,14 @@ class BenchmarksTest < Minitest::Test
 
   def test_reasons_say_what_it_would_take
     assert_match(/\A.+ Profile: .+ What it would take: .+\z/, R::Behind.reasons.fetch("relay/cpu"))
+  end
+
+  # A profile is for people.
+  def test_what_is_not_on_the_page
+    Dir.mktmpdir do |folder|
+      result(folder, "1-profile", rows: [])
+      assert_empty R::ResultsFolder.new(folder).runs
+    end
   end
 
   # Whoever changes what a benchmark writes changes its reader.
