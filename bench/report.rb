@@ -32,6 +32,8 @@ module Bench
         File.write(path, text)
         puts "written to #{path.delete_prefix("#{ROOT}/")}"
       end
+      unexplained = book.behind.unexplained.map { |row| row.chart.key }
+      puts "behind without a reason: #{unexplained.uniq.join(" ")} (#{unexplained.size})" if unexplained.any?
       puts "without a result: #{book.missing.map(&:name).join(" ")}" if book.missing.any?
       plain = book.results.plain.map { |one| one.run.benchmark }
       puts "without a reader: #{plain.join(" ")}" if plain.any?

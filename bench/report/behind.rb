@@ -6,7 +6,11 @@ module Bench
   module Reporting
     # Where others are ahead of Abaca, by more than the rounds differ.
     class Behind
-      Row = Struct.new(:chart, :other, :ratio, keyword_init: true) do
+      # `older`: on the newest Ruby, this is not so.
+      Row = Struct.new(:chart, :other, :ratio, :older, keyword_init: true) do
+        # @return [String]
+        def title = "#{chart.title}#{" (Ruby #{chart.ruby})" if older}"
+
         # How many times as much Abaca needs, or how many times as much the other gives.
         def times
           return Float::INFINITY unless ratio.value
@@ -33,6 +37,7 @@ module Bench
       # @param scenarios [Array<Scenario>]
       def initialize(scenarios)
         @charts = scenarios.flat_map(&:main).select(&:ours)
+        @older = scenarios.flat_map { |scenario| scenario.others.values.flatten }.select(&:ours)
       end
 
       # @return [Array<Row>] where it is another Ruby server or library, the farthest first
@@ -44,19 +49,38 @@ module Bench
       # @return [Hash{String => Array<Row>}] why, and where that is; nil for what has no reason yet
       def reasons = rows.group_by { |row| Behind.reasons[row.chart.key] }
 
+      # @return [Array<Row>] of which nobody has said why
+      def unexplained = rows.reject { |row| Behind.reasons.key?(row.chart.key) }
+
+      # @return [String, nil] how many these are; nil if there are none
+      def gap
+        "No reason is known yet for #{unexplained.size} of these #{rows.size} rows." if unexplained.any?
+      end
+
       # @return [Integer] charts in which Abaca has somebody to compare with
       def compared = @charts.count { |chart| rivals(chart).any? }
 
       private
 
-      def rows = @rows ||= @charts.flat_map { |chart| of(chart) }.sort_by { |row| -row.times }
+      def rows = @rows ||= (newest + older).sort_by { |row| -row.times }
+
+      def newest = @newest ||= @charts.flat_map { |chart| of(chart) }
+
+      # What is so on an older Ruby alone, once.
+      def older
+        keys = newest.map { |row| row.chart.key }
+        left = @older.reject { |chart| keys.include?(chart.key) }
+        left.flat_map { |chart| of(chart, older: true) }.uniq { |row| row.chart.key }
+      end
 
       # The best of each kind.
-      def of(chart)
+      def of(chart, older: false)
         rivals(chart).group_by(&:yardstick?).values.filter_map do |list|
           other = chart.more? ? list.max_by(&:value) : list.min_by(&:value)
           ratio = chart.ratio(other)
-          Row.new(chart: chart, other: other, ratio: ratio) if chart.ahead?(other) && known?(chart, other, ratio)
+          next unless chart.ahead?(other) && known?(chart, other, ratio)
+
+          Row.new(chart: chart, other: other, ratio: ratio, older: older)
         end
       end
 

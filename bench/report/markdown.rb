@@ -39,7 +39,7 @@ module Bench
 
         lines = rows.map do |row|
           own, other = [row.chart.ours, row.other].map { |bar| row.chart.shown(bar.value) }
-          line(row.chart.title, own, "#{row.other.name}: #{other}", row.by)
+          line(row.title, own, "#{row.other.name}: #{other}", row.by)
         end
         ["| what | Abaca | ahead | by |", "|---|--:|--:|--:|", *lines].join("\n")
       end

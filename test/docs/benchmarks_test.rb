@@ -141,6 +141,33 @@ class BenchmarksTest < Minitest::Test
     assert_match(/\A.+ Profile: .+ What it would take: .+\z/, R::Behind.reasons.fetch("relay/cpu"))
   end
 
+  # A row without a reason is counted, wherever the table stands.
+  def test_what_has_no_reason_is_said
+    Dir.mktmpdir do |folder|
+      result(folder, "1-streaming", **streams("abaca" => [1, 1], "puma" => [2, 2]))
+      result(folder, "1-scheduler", contests: [{ ruby: "ruby 3.1.2", rows: { spawn: {
+               abaca: { median_us: 2, wall_us: [2, 2] }, itsi: { median_us: 1, wall_us: [1, 1] }
+             } } }])
+      book = R::Book.new(folder: folder)
+      assert_equal ["streaming/rate"], book.behind.unexplained.map { |row| row.chart.key }
+      said = "No reason is known yet for 1 of these 2 rows."
+      pages = [R::Page.new(book).to_s, R::Markdown.new(book).summary, R::Markdown.new(book).guide]
+      pages.each { |text| assert_includes text, said }
+    end
+    assert_nil R::Behind.new([R::Scenario.new(name: "x", charts: [chart(bar("abaca", 1, 1), bar("puma", 2, 2))])]).gap
+  end
+
+  # A newer Ruby does not hide it, and an older one does not repeat it.
+  def test_what_is_so_on_an_older_ruby
+    row = ->(us) { { abaca: { median_us: us, wall_us: [us, us] }, itsi: { median_us: 4, wall_us: [4, 4] } } }
+    Dir.mktmpdir do |folder|
+      result(folder, "1-scheduler", contests: [{ ruby: "ruby 3.1.2", rows: { spawn: row[8], pipe: row[8] } },
+                                               { ruby: "ruby 3.4.1", rows: { spawn: row[8], pipe: row[3] } }])
+      titles = R::Book.new(folder: folder).behind.ruby.map(&:title)
+      assert_equal ["100,000 tasks that do nothing", "Pipe round trip, 50 pairs (Ruby 3.1.2)"], titles.sort
+    end
+  end
+
   # A profile is for people.
   def test_what_is_not_on_the_page
     Dir.mktmpdir do |folder|
