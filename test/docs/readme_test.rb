@@ -23,9 +23,10 @@ class ReadmeTest < Minitest::Test
     run.fetch("servers").to_h { |server| [server["name"], server] }
   end
 
-  # The cells of the table that begins with this row, of each row the name first.
-  def table(first)
-    PAGE[/^\| #{first}.+?\n\n/m].lines.grep(/^\|/).map { |line| line.delete("*").split("|").drop(1).map(&:strip) }
+  # The cells of the table that has this row, of each row the name first.
+  def table(row)
+    found = PAGE.scan(/(?:^\|.*\n)+/).find { |lines| lines.match?(/^\| #{row}/) }
+    found.lines.drop(2).map { |line| line.delete("*").split("|").drop(1).map(&:strip) }
   end
 
   def key(name) = name[/\w+/].downcase
