@@ -46,6 +46,13 @@ static AB_UNUSED void disk_await_reads(unsigned count) {
   pthread_mutex_unlock(&disk.lock);
 }
 
+static AB_UNUSED bool disk_reads_on(void) {
+  pthread_mutex_lock(&disk.lock);
+  bool reading = disk.reading > 0;
+  pthread_mutex_unlock(&disk.lock);
+  return reading;
+}
+
 static AB_UNUSED void disk_answers(void) {
   pthread_mutex_lock(&disk.lock);
   disk.stuck = false;

@@ -399,6 +399,29 @@ CHECK_CASE(a_cold_file_is_flushed_again) {
   stop_disk(&fx, client, fd);
 }
 
+/* Two are there at once: what the first one sends does not block the other, which has not been
+ * asked yet. */
+CHECK_CASE(cold_files_that_come_together) {
+  fixture fx;
+  h2_client *client = start_on_disk(&fx, true);
+  int fd = file_of(FILE_LEN);
+  int32_t ids[2];
+  for (unsigned i = 0; i < AB_ARRAY_LEN(ids); i++) {
+    ids[i] = peer_get(&client->peer, "/a");
+    talk(client);
+    answer_file(&fx, fd, FILE_LEN);
+  }
+  talk(client);
+  disk_await_reads(AB_ARRAY_LEN(ids));
+  disk_answers();
+  while (disk_reads_on()) poll(NULL, 0, 1);
+  for (unsigned i = 0; i < AB_ARRAY_LEN(ids); i++) {
+    hear_all(&fx, client, ids[i]);
+    check_file(client, ids[i], FILE_LEN);
+  }
+  stop_disk(&fx, client, fd);
+}
+
 /* It was in memory when its frames were made, and is not when the socket takes them: all that is on
  * the connection waits, no deadline of it passes, and nobody else waits. */
 CHECK_CASE(a_file_that_gets_cold_amid) {
