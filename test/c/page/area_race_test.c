@@ -30,7 +30,7 @@ static void note_exemplar(stage *self, ab_row *row, uint64_t n) {
   memset(trace.trace, (int)(n % 255 + 1), sizeof trace.trace);
   memset(trace.span, (int)(n % 255 + 1), sizeof trace.span);
   ab_row_set_trace(row, &trace);
-  ab_exemplars_note(self->parts.exemplars, row);
+  if (self->parts.exemplar_count > 0) ab_exemplars_note(self->parts.exemplars, row);
 }
 
 static void write_app(stage *self) {
@@ -195,7 +195,7 @@ static void tally(stage *self, ab_tally *tally) {
 
 static void read_exemplars(stage *self) {
   ab_exemplars newest = {.of[0].seq = 0};
-  ab_exemplars_join(&newest, self->parts.exemplars);
+  if (self->parts.exemplar_count > 0) ab_exemplars_join(&newest, self->parts.exemplars);
   for (unsigned i = 0; i < AB_CELLS_PLAIN; i++) {
     const ab_exemplar *one = &newest.of[i];
     if (!one->at) continue;
