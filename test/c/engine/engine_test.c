@@ -260,7 +260,8 @@ CHECK_CASE(untaken_requests_settle) {
   fx.mute = false;
   fixture_run(&fx);
   CHECK_INT(0, stats_of(&fx).waiting);
-  CHECK(strcmp("acbde", fx.paths) == 0);
+  /* With epoll in the order in which they came, with poll(2) in that of the connections. */
+  CHECK(strcmp(AB_HAS(EPOLL) ? "acbde" : "acdbe", fx.paths) == 0);
   CHECK(strcmp(OK(5, "/a:hi") OK(2, "/c") OK(5, "/d:ho") OK(2, "/e"), client_read(a, NULL)) == 0);
   CHECK(strcmp(OK(2, "/b"), client_read(b, NULL)) == 0);
   close(a);
@@ -457,6 +458,13 @@ CHECK_CASE(expected_body_breaks_off) {
   fixture_run(&fx);
   CHECK_INT(AB_EVENT_BODY, fx.events);
   CHECK(strcmp("he", read_what_is_there(&fx, fx.held[0], &result)) == 0);
+  if (!AB_HAS(EPOLL) && !AB_HAS(KQUEUE)) { /* poll(2) tells of an end when its bytes are read */
+    CHECK_INT(AB_AGAIN, result);
+    fx.events = 0;
+    fixture_run(&fx);
+    CHECK_INT(AB_EVENT_BODY, fx.events);
+    CHECK(*read_what_is_there(&fx, fx.held[0], &result) == '\0');
+  }
   CHECK_INT(AB_EPEER, result);
   CHECK_INT(AB_EPEER, ab_exchange_body_error(fx.held[0]));
   answer_held(&fx, 0, "x"); /* it may still be read */
