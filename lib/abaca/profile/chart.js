@@ -5,6 +5,9 @@
   var detail = document.getElementById("detail"), found = document.getElementById("found");
   var search = document.getElementById("search");
 
+  // As the page comes, with hundredths: 1200, not 1199.9999999999998.
+  function rounded(length) { return Math.round(length * 100) / 100; }
+
   function number(box, name) { return parseFloat(box.getAttribute("data-" + name)); }
 
   function write(box, x, w) {
@@ -21,7 +24,7 @@
       box.classList.toggle("away", out);
       if (out) { return; }
       var left = Math.max(x, from), right = Math.min(end, from + width);
-      var at = (left - from) * wide / width, size = (right - left) * wide / width;
+      var at = rounded((left - from) * wide / width), size = rounded((right - left) * wide / width);
       var rect = box.querySelector("rect");
       rect.setAttribute("x", at);
       rect.setAttribute("width", size);
