@@ -274,6 +274,7 @@ CHECK_CASE(what_has_not_been_sent) {
 }
 
 CHECK_CASE(the_peer_of_a_connection_that_is_being_made) {
+  CHECK_EMULATOR_LACKS("SO_PEERNAME");
   struct sockaddr_in address, peer = {.sin_family = AF_UNSPEC};
   int listener = listen_on(&address), client = connect_to(&address);
 #ifdef AB_HAS_PEERNAME
