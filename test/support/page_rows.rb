@@ -33,14 +33,14 @@ class PageRows
 
   private
 
-  # A child has what its parent has not collected yet, too: pages of tests before. Numbers of files in memory grow.
+  # A child has what its parent has not collected yet, too: pages of tests before.
   def newest_page(folder)
-    Dir.children(folder).map { |name| "#{folder}/#{name}" }.max_by { |link| page_number(link) }
+    Dir.children(folder).map { |name| "#{folder}/#{name}" }.max_by { |link| made_at(link) }
   end
 
-  # @return [Integer] -1: none
-  def page_number(link)
-    File.readlink(link).include?("abaca-page") ? File.stat(link).ino : -1
+  # @return [Integer] by the monotonic clock; -1: it is no page
+  def made_at(link)
+    File.readlink(link).include?("abaca-page") ? File.binread(link, 8, 56).unpack1("Q") : -1
   rescue Errno::ENOENT
     -1 # closed meanwhile
   end
