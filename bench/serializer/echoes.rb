@@ -4,6 +4,7 @@ module Bench
   # A long POST that comes back while it is still being sent, one at a time.
   class Echoes
     APP = File.join(DIR, "apps", "echo.ru")
+    WARM_UP = 10 # seconds for a megabyte; a server that answers none of it would take the time of a whole turn
     Turn = Struct.new(:up, :down, :first_ms, :cpu, :before, :peak, keyword_init: true)
 
     # @param only [Array<String>] names of the catalog
@@ -22,7 +23,7 @@ module Bench
 
     def run
       @field.start(app: APP)
-      @field.each { |entry| post(entry, 1) } # warm-up
+      @field.each { |entry| post(entry, 1, [WARM_UP, @limit].min) }
       @field.rounds(@count) { |entry| measure(entry) }
     ensure
       @field.stop
@@ -42,17 +43,17 @@ module Bench
     def measure(entry)
       before = entry.child.resident
       meter = CpuMeter.new(entry.child.pid).start
-      times = post(entry, @megabytes)
+      times = post(entry, @megabytes, @limit)
       cpu = meter.stop.nanoseconds / 1e9 / (@megabytes / 1024.0)
       Turn.new(up: @megabytes / times[:sent], down: @megabytes / times[:back], first_ms: times[:first] * 1000, cpu: cpu,
                before: before, peak: entry.child.peak_resident)
     end
 
     # @return [Hash] seconds until all was sent, the first byte was back, and all were
-    def post(entry, megabytes)
-      command = [@program, entry.port.to_s, (megabytes << 20).to_s, @framing, @limit.to_s]
+    def post(entry, megabytes, limit)
+      command = [@program, entry.port.to_s, (megabytes << 20).to_s, @framing, limit.to_s]
       client = Child.new(command, name: "echoes-client", cpu: @pinned ? 1 : nil)
-      status = Bench.account.client { client.wait(seconds: @limit + 5) }
+      status = Bench.account.client { client.wait(seconds: limit + 5) }
       client.stop
       line = File.readlines(client.log).last.to_s.strip
       raise Failed, "the client: #{line}" unless status&.success?
