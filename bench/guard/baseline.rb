@@ -102,7 +102,7 @@ module Bench
       # One more in each request is too much, however many there are.
       def allowed(row, name, before)
         row = Rows::ALL.fetch(row)
-        return [LIMIT * before, row.over ? OVER : 0].max if name == :instructions
+        return [LIMIT * before, row.instructions || (row.over ? OVER : 0)].max if name == :instructions
         return row.calls if name == :system_calls && row.calls
 
         [LIMIT * before, ONE].min.clamp(SLACK.fetch(name)..)

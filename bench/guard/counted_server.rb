@@ -42,14 +42,15 @@ module Bench
       # @return [Hash{Symbol => Integer, nil}] :http, :http2, :tls
       attr_reader :ports
 
-      # @param requests [Integer]
+      # @param requests [Integer] of a segment
+      # @param segments [Integer]
       # @yieldreturn is one request, with its answer
       # @return [Counts] of one
-      def count(requests: REQUESTS, &request)
+      def count(requests: REQUESTS, segments: SEGMENTS, &request)
         @marked ||= segment { nil } # for the first time, which allocates more
         mark("/collect")
         WARM_UP.times { quiet(&request) }
-        count = least(SEGMENTS) { requests.times { quiet(&request) } } - least(MARKS) { nil }
+        count = least(segments) { requests.times { quiet(&request) } } - least(MARKS) { nil }
         raise Failed, "the machine is too busy: marks alone cost more than requests" if count.instructions.negative?
 
         count.share(requests)
