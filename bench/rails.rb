@@ -15,12 +15,10 @@ module Bench
     CONNECTIONS = 64
     POOL = 70 # connections to the database, enough for all
     WARM_UP = 3 * CONNECTIONS # answers of a page before it is measured: each connection to the database is new, too
-    WARM_UP_SECONDS = 20 # at most
-    IDLE = 0.1 # seconds that are looked at, in which an idle server takes a tenth at most
-    IDLE_WITHIN = 20 # seconds
-    Page = Struct.new(:name, :path, :form, :slow, keyword_init: true)
+    Page = Struct.new(:name, :path, :form, :warm, keyword_init: true)
+    # The second one needs nothing that the first one has not warmed.
     PAGES = [Page.new(name: "list", path: "/parcels"),
-             Page.new(name: "wait", path: "/wait", slow: true),
+             Page.new(name: "wait", path: "/wait", warm: true),
              Page.new(name: "form", path: "/parcels", form: "parcel[recipient]=Ada&parcel[weight]=70")].freeze
     SETTINGS = [["abaca", {}], ["puma", { threads: 3 }], ["puma", { threads: 5 }], ["falcon", {}]].freeze
     ON_FIBERS = %w[abaca falcon].freeze
@@ -49,7 +47,7 @@ module Bench
       @rounds = rounds
       @seconds = seconds
       @options = { ruby: ruby, cpu: pinned ? 0 : nil, **options }
-      @wrk = Wrk.new(cpu: pinned ? 1 : nil)
+      @prefix = pinned ? %w[taskset -c 1] : []
       @fields = {}
       @absent = {}
       @failures = {} # [page and database, server] => reason
@@ -140,52 +138,29 @@ module Bench
     end
 
     def measure(entry, page)
-      load = { port: entry.port, connections: CONNECTIONS, path: page.path, form: page.form }
-      warm_up(load) unless page.slow
-      await_idle(entry)
+      warm_up(entry.port, page) unless page.warm
       meter = CpuMeter.new(entry.child.pid).start
-      found = page.slow ? ask_slowly(load) : @wrk.run(**load, seconds: @seconds)
+      found = ask(entry.port, page, @seconds)
       used = meter.stop
-      Turn.new(per_second: found.per_second, p50: found.p50, p99: found.p99, resident: entry.child.resident,
-               cpu: used.nanoseconds / 1000.0 / found.requests)
+      Turn.new(per_second: found[:answers] * 1e6 / found[:whole], **found.slice(:p50, :p99),
+               resident: entry.child.resident, cpu: used.nanoseconds / 1000.0 / found[:answers])
     end
 
     # By number: a server that is slow at first is no less warm than the others.
-    def warm_up(load)
-      answers = seconds = 0
-      while answers < WARM_UP && seconds < WARM_UP_SECONDS
-        answers += ask_for_a_second(load)
-        seconds += 1
-      end
+    def warm_up(port, page)
+      answers = 0
+      answers += ask(port, page, 1)[:answers] while answers < WARM_UP
     end
 
-    # The first requests may take longer than that.
-    def ask_for_a_second(load)
-      @wrk.run(**load, seconds: 1).requests
-    rescue Failed
-      0
-    end
+    # The client waits for all that it has asked for. When the time is over, a server on fibers has begun with the
+    # request of each connection, one with three threads with three; what was begun has cost time, and is to count.
+    def ask(port, page, seconds)
+      form = page.form ? ["0", page.form] : []
+      found = Client.figures("rounds", port.to_s, CONNECTIONS.to_s, seconds.to_s, page.path, *form, prefix: @prefix)
+      answers, failed = found.values_at(:answers, :failed)
+      raise Failed, "#{failed} of #{answers + failed} answers were wrong" if failed > answers * Wrk::ERRORS_MAX
 
-    # wrk leaves without the last answers. What a server still does for these requests, one of each connection, is not
-    # to count for those that come after them.
-    def await_idle(entry)
-      meter = CpuMeter.new(entry.child.pid)
-      idle = Clock.wait_until(seconds: IDLE_WITHIN, every: 0) do
-        meter.start
-        sleep IDLE
-        meter.stop.nanoseconds <= IDLE * 1e9 / 10
-      end
-      raise Failed, "computes #{IDLE_WITHIN} s after the last request" unless idle
-    end
-
-    # A client that waits for the last answers: with three threads, none may come within the time.
-    def ask_slowly(load)
-      prefix = @wrk.cpu ? ["taskset", "-c", @wrk.cpu.to_s] : []
-      found = Client.figures("rounds", *load.values_at(:port, :connections).map(&:to_s), @seconds.to_s, load[:path],
-                             prefix: prefix)
-      raise Failed, "#{found[:failed]} answers were not 200" if found[:failed].positive?
-
-      Wrk::Figures.new(requests: found[:answers], microseconds: found[:whole], **found.slice(:p50, :p99))
+      found
     end
 
     def cells(field, rounds)

@@ -43,7 +43,7 @@ module Bench
       scenario("modes", seconds: [112, 8], full: "--rows c64,crowd --rounds 2", quick: "--rows crowd --only abaca"),
       scenario("ab", seconds: [90, 8], full: "--requests 20000", quick: "--only limit,abaca"),
       scenario("relay", seconds: [146, 20], full: "--rounds 2", quick: "--only abaca,node,puma"),
-      scenario("rails", seconds: [222, 25], full: "--rounds 2 --seconds 1", quick: "--only abaca --databases sqlite"),
+      scenario("rails", seconds: [234, 25], full: "--rounds 2 --seconds 1", quick: "--only abaca --databases sqlite"),
       scenario("restarts", seconds: [85, 18], full: "--rounds 1", quick: "--only abaca"),
       scenario("upload", seconds: [45, 6], full: "--megabytes 256 --posts 1000", quick: "--only abaca"),
       scenario("streaming", seconds: [42, 6], quick: "--only abaca"),

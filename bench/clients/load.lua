@@ -1,14 +1,9 @@
--- What wrk runs for every load. The first argument is the number of requests in one write; the
--- second, if there is one, a form that each request sends. In any case it prints its figures as one
--- line that the benchmark can read.
+-- What wrk runs for every load. Its argument is the number of requests in one write. In any case it
+-- prints its figures as one line that the benchmark can read.
 local batch
 
 function init(args)
   local depth = tonumber(args[1] or "1")
-  if args[2] then
-    wrk.method, wrk.body = "POST", args[2]
-    wrk.headers["Content-Type"] = "application/x-www-form-urlencoded"
-  end
   if depth > 1 then
     local one = wrk.format()
     batch = string.rep(one, depth)

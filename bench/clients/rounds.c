@@ -4,7 +4,8 @@
  * microseconds, for how many rounds a request has waited, in hundredths, and of the whole run the
  * answers that were 200, those that were not, and its time in microseconds. With GROUPS, the
  * connections are opened in so many equal groups: each waits for a line of input, and is told of on
- * the output when all of it have an answer. After one line more all are busy, without a warm-up. */
+ * the output when all of it have an answer. After one line more all are busy, without a warm-up.
+ * With FORM, each request sends it, and is to be answered with 303. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -21,6 +22,7 @@
 #include "client.h"
 
 #define EVENTS_MAX 1024
+#define ANSWER_MAX 16384
 #define WARM_UP    (SECOND / 2)
 #define HANG       (20 * SECOND)
 
@@ -29,7 +31,7 @@ struct peer {
   int64_t sent;    /* when, monotonic ns */
   uint64_t before; /* answers to anybody until then */
   size_t got;
-  char answer[2048];
+  char answer[ANSWER_MAX];
 };
 
 struct load {
@@ -39,6 +41,7 @@ struct load {
   size_t count;
   char request[512];
   size_t request_len;
+  const char *right; /* how an answer begins */
   uint64_t answered, failed;
   int64_t counts_from; /* what was sent before is warm-up */
   struct list took, rounds;
@@ -57,14 +60,26 @@ static void ask(struct load *load, struct peer *peer) {
   if (send(peer->fd, load->request, (size_t)len, MSG_NOSIGNAL) != len) die("send");
 }
 
-/* Is the answer complete? Content-Length is all that it understands. */
+/* A field of the head, which ends at `stop`; NULL without it. */
+static const char *field(const struct peer *peer, const char *name, const char *stop) {
+  const char *found = strcasestr(peer->answer, name);
+  return found && found < stop ? found + strlen(name) : NULL;
+}
+
+static bool ends_with(const struct peer *peer, const char *end) {
+  size_t len = strlen(end);
+  return peer->got >= len && memcmp(peer->answer + peer->got - len, end, len) == 0;
+}
+
+/* Is the answer complete? Chunks are not looked at, up to the last one. */
 static bool is_complete(struct peer *peer) {
   peer->answer[peer->got] = '\0';
   const char *stop = strstr(peer->answer, "\r\n\r\n");
   if (!stop) return false;
-  const char *length = strcasestr(peer->answer, "\r\ncontent-length:");
-  if (!length || length > stop) fail("an answer has no Content-Length");
-  size_t size = (size_t)(stop - peer->answer) + 4 + strtoul(length + 17, NULL, 10);
+  if (field(peer, "\r\ntransfer-encoding: chunked", stop)) return ends_with(peer, "\r\n0\r\n\r\n");
+  const char *length = field(peer, "\r\ncontent-length:", stop);
+  if (!length) fail("an answer has no Content-Length");
+  size_t size = (size_t)(stop - peer->answer) + 4 + strtoul(length, NULL, 10);
   if (peer->got > size) fail("an answer is too long");
   return peer->got == size;
 }
@@ -87,11 +102,13 @@ static void reopen_if_asked(struct load *load, struct peer *peer) {
 }
 
 static void receive(struct load *load, struct peer *peer, bool asks) {
-  ssize_t got = recv(peer->fd, peer->answer + peer->got, sizeof peer->answer - 1 - peer->got, 0);
+  size_t room = sizeof peer->answer - 1 - peer->got;
+  if (room == 0) fail("an answer is too long");
+  ssize_t got = recv(peer->fd, peer->answer + peer->got, room, 0);
   if (got <= 0) fail("a connection was closed");
   peer->got += (size_t)got;
   if (!is_complete(peer)) return;
-  bool good = strncmp(peer->answer, "HTTP/1.1 200", 12) == 0;
+  bool good = strncmp(peer->answer, load->right, strlen(load->right)) == 0;
   load->failed += !good;
   if (good && peer->sent >= load->counts_from) {
     uint64_t others = load->answered - peer->before;
@@ -159,18 +176,30 @@ static void report(struct load *load, int64_t took, int64_t whole) {
          (unsigned long long)load->failed, (long long)whole / 1000);
 }
 
+static void make_request(struct load *load, const char *path, const char *form) {
+  char *text = load->request;
+  size_t room = sizeof load->request;
+  int len = form ? snprintf(text, room,
+                            "POST %s HTTP/1.1\r\nHost: localhost\r\n"
+                            "Content-Type: application/x-www-form-urlencoded\r\n"
+                            "Content-Length: %zu\r\n\r\n%s",
+                            path, strlen(form), form)
+                 : snprintf(text, room, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
+  if (len < 0 || (size_t)len >= room) fail("the request is too long");
+  load->request_len = (size_t)len;
+  load->right = form ? "HTTP/1.1 303" : "HTTP/1.1 200";
+}
+
 int main(int argc, char **argv) {
-  if (argc < 4 || argc > 6) {
-    fprintf(stderr, "usage: rounds PORT CONNECTIONS SECONDS [PATH [GROUPS]]\n");
+  if (argc < 4 || argc > 7) {
+    fprintf(stderr, "usage: rounds PORT CONNECTIONS SECONDS [PATH [GROUPS [FORM]]]\n");
     return 2;
   }
   struct load load = {.count = strtoul(argv[2], NULL, 10)};
   load.addr = (struct sockaddr_in){.sin_family = AF_INET,
                                    .sin_port = htons((uint16_t)atoi(argv[1])),
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  load.request_len =
-      (size_t)snprintf(load.request, sizeof load.request,
-                       "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", argc > 4 ? argv[4] : "/");
+  make_request(&load, argc > 4 ? argv[4] : "/", argc > 6 ? argv[6] : NULL);
   load.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
   load.peers = calloc(load.count, sizeof *load.peers);
   if (load.epoll_fd < 0 || !load.peers || load.count == 0) die("start");

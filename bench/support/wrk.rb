@@ -32,12 +32,12 @@ module Bench
     # @param seconds [Numeric] how long; wrk takes whole seconds
     # @param headers [Array<String>] "Name: value"
     # @param depth [Integer] requests in one write
-    # @param place [Hash] `path`; `tls`, whether to use it; `form`, which each request sends
+    # @param place [Hash] `path`; `tls`, whether to use it
     # @return [Figures]
     # @raise [Failed] when wrk does not end or says nothing, or too many requests failed
     def run(port:, connections:, seconds:, headers: [], depth: 1, **place)
       command = [*@command, "-c#{connections}", "-d#{seconds}s", "-s", SCRIPT,
-                 *headers.flat_map { |field| ["-H", field] }, url(port, **place), "--", depth.to_s, *place[:form]]
+                 *headers.flat_map { |field| ["-H", field] }, url(port, **place), "--", depth.to_s]
       text = Bench.account.client { output_of(command, limit: seconds + GRACE) }
       parse(text).tap { |figures| judge(figures) }
     end

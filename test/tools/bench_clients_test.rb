@@ -1,0 +1,76 @@
+# frozen_string_literal: true
+
+require "test_helper"
+require "socket"
+require_relative "../../bench/support/bench"
+
+# The clients in C, each against a server of this test's own.
+class BenchClientsTest < Minitest::Test
+  PLAIN = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+  CHUNKS = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
+  MOVED = "HTTP/1.1 303 See Other\r\nContent-Length: 0\r\n\r\n"
+
+  def setup
+    Bench::Compiler.program("clients/rounds.c")
+  rescue Bench::Unavailable => e
+    skip e.message
+  end
+
+  # Runs the block beside a server that answers each request with the text, some milliseconds later.
+  # @return [(Object, Array<String>)] what the block returns, and the requests
+  def beside(text, wait: 0)
+    server = TCPServer.new("127.0.0.1", 0)
+    requests = Queue.new
+    accepting = Thread.new do
+      loop { Thread.new(server.accept) { |socket| serve(socket, requests, text, wait) } }
+    rescue IOError
+      nil # it is closed
+    end
+    [yield(server.addr[1].to_s), Array.new(requests.size) { requests.pop }]
+  ensure
+    server.close
+    accepting.join
+  end
+
+  def serve(socket, requests, text, wait)
+    while (head = socket.gets("\r\n\r\n"))
+      requests << "#{head}#{socket.read(head[/content-length: (\d+)/i, 1].to_i)}"
+      sleep wait
+      socket.write(text)
+    end
+  rescue SystemCallError
+    nil # the client has had enough
+  end
+
+  def rounds(port, *words) = Bench::Client.figures("rounds", port, "4", "0.4", *words)
+
+  # When the time is over, each connection waits for an answer.
+  def test_what_was_asked_for_counts
+    found, requests = beside(PLAIN, wait: 0.35) { |port| rounds(port, "/list") }
+    assert_equal [requests.size, 0], found.values_at(:answers, :failed)
+    assert_operator found[:whole], :>, 900_000
+    assert_match(%r{\AGET /list HTTP/1.1\r\n}, requests.first)
+  end
+
+  def test_chunks
+    found, requests = beside(CHUNKS, wait: 0.1) { |port| rounds(port, "/") }
+    assert_equal [requests.size, 0], found.values_at(:answers, :failed)
+  end
+
+  def test_a_form
+    found, requests = beside(MOVED, wait: 0.1) { |port| rounds(port, "/new", "0", "a=1&b=2") }
+    assert_equal [requests.size, 0], found.values_at(:answers, :failed)
+    assert_match(%r{\APOST /new HTTP/1.1\r\n.+\r\n\r\na=1&b=2\z}m, requests.first)
+  end
+
+  def test_another_answer_than_that_of_a_form
+    error = assert_raises(Bench::Failed) { beside(PLAIN, wait: 0.1) { |port| rounds(port, "/new", "0", "a=1") } }
+    assert_match(/nothing was answered/, error.message)
+  end
+
+  def test_an_answer_that_is_too_long
+    text = "HTTP/1.1 200 OK\r\nContent-Length: 20000\r\n\r\n#{"x" * 20_000}"
+    error = assert_raises(Bench::Failed) { beside(text) { |port| rounds(port, "/") } }
+    assert_match(/an answer is too long/, error.message)
+  end
+end
