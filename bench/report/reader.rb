@@ -23,16 +23,21 @@ module Bench
 
       # @param turns [Hash{String => Array<Hash>}] the rounds of each row
       # @param more [Hash{String => #call}] columns of the table: what is taken from a round; the median counts
+      # @param sums [Hash{String => #call}] more of them; all rounds count, because one in any of them matters
       # @yieldparam turn [Hash] a round
       # @yieldreturn [Numeric] the figure
       # @return [Array<Bar>]
-      def bars(turns, more: {}, ours: nil, &figure)
+      def bars(turns, more: {}, sums: {}, ours: nil, &figure)
         turns.map do |name, rounds|
           rest = more.transform_values { |pick| median(rounds.filter_map { |round| pick.call(round) }) }
+          rest.update(sums.transform_values { |pick| rounds.sum { |round| pick.call(round) } })
           mark = ours ? { ours: ours.call(name) } : {}
           Bar.new(name: name, rounds: rounds.map(&figure), more: rest.compact, **mark)
         end
       end
+
+      # @return [Array<Hash>] one round that has the sums of all
+      def total(rounds) = [rounds.first.to_h { |name, _| [name, rounds.sum { |round| round[name] }] }]
 
       # A round that an older result has as the text of a Struct.
       def read(round)

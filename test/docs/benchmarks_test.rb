@@ -277,6 +277,20 @@ class BenchmarksTest < Minitest::Test
     end
   end
 
+  # Of one benchmark: key => chart.
+  def charts_of(benchmark, **data)
+    run = R::Run.new(file: "1-#{benchmark}.json", data: JSON.parse(JSON.generate({ benchmark: benchmark, **data })))
+    R::Readers.charts(run).to_h { |chart| [chart.key.split("/").last, chart] }
+  end
+
+  # One in any round matters.
+  def test_requests_that_term_has_lost
+    rounds = [{ tries: 10, answered: 90, lost: 0, unanswered: 1 }, { tries: 10, answered: 80, lost: 7, unanswered: 0 }]
+    chart = charts_of("modes", rows: [{ row: "term", turns: { "abaca fiber" => rounds } }]).fetch("term")
+    assert_equal [8, 170], [chart.ours.value, chart.ours.more["answered"]]
+    assert_equal "Abaca fiber: 8 requests.", chart.sentence
+  end
+
   def test_a_readme_without_a_place
     assert_raises(ArgumentError) { R::Front.new(book.results).place("# Abaca\n") }
   end

@@ -4,8 +4,8 @@ module Bench
   module Reporting
     # Fibers, threads and both, beside computing requests, in crowds and at the end.
     class ModesReader < Reader
-      # Of a row: its title, unit, figure and the columns of the table.
-      Kind = Struct.new(:title, :unit, :figure, :more, :better, :exact, keyword_init: true)
+      # Of a row: its title, unit, figure and the columns of the table; of what is `counted`, the sum of all rounds.
+      Kind = Struct.new(:title, :unit, :figure, :more, :counted, keyword_init: true)
       MS = 0.001
       CONNECTIONS = lambda do |count|
         Kind.new(title: "#{count} connections that ask again at once: tail", unit: "ms at p99",
@@ -37,7 +37,8 @@ module Bench
         "leave" => Kind.new(title: "100 clients leave: when the last request has ended", unit: "ms",
                             figure: ->(turn) { turn["latest"]&.*(1000) }, more: {}),
         "term" => Kind.new(title: "TERM under 200 connections: requests without an answer",
-                           unit: "requests in all tries", figure: ->(turn) { turn["unanswered"] }, exact: true,
+                           unit: "requests in all tries", counted: true,
+                           figure: ->(turn) { turn["lost"] + turn["unanswered"] },
                            more: { "answered" => ->(turn) { turn["answered"] } })
       }.freeze
 
@@ -47,8 +48,10 @@ module Bench
 
       def of(row)
         kind = KINDS.fetch(row["row"])
+        turns = row.fetch("turns")
+        turns = turns.transform_values { |rounds| total(rounds) } if kind.counted
         chart(key: row["row"], title: kind.title, unit: kind.unit, absent: row["absent"] || row["failures"],
-              bars: bars(row.fetch("turns"), more: kind.more, &kind.figure), part: row["ruby"], exact: kind.exact)
+              bars: bars(turns, more: kind.more, &kind.figure), part: row["ruby"], exact: kind.counted)
       end
     end
   end
