@@ -276,6 +276,9 @@ module Bench
 
     # Bun's own HTTP server. Its binary comes from npm.
     class Bun < Server
+      # Requests that its client has at once. Without it they are 256: what a gateway is asked beyond would wait.
+      FETCHES = { "BUN_CONFIG_MAX_HTTP_REQUESTS" => "4096" }.freeze
+
       def prepare
         @package = Packages.new("bun")
         @package.install
@@ -283,6 +286,7 @@ module Bench
 
       def version = @package.version
       def speaks?(protocol) = %i[http1 https].include?(protocol)
+      def env(size:) = super.merge(FETCHES)
 
       # @param script [String] another program, below servers/
       def command(port:, size:, pair: nil, script: "bun_http.mjs", **)

@@ -291,6 +291,17 @@ class BenchmarksTest < Minitest::Test
     assert_equal "Abaca fiber: 8 requests.", chart.sentence
   end
 
+  # Who has done less is not compared.
+  def test_streams_that_did_not_end
+    turn = ->(complete) { { streams: 1000, complete: complete, events: 9, cpu: 40.0, p99: 9000, peak: 1 } }
+    charts = charts_of("relay", streams: 1000, turns: { abaca: [turn[1000], turn[1000]], go: [turn[999], turn[1000]],
+                                                        bun: [turn[1000], turn[512]] })
+    charts.each_value do |chart|
+      assert_equal %w[abaca go], chart.bars.map(&:name)
+      assert_equal({ "bun" => "488 of 2,000 streams did not end" }, chart.absent)
+    end
+  end
+
   def test_a_readme_without_a_place
     assert_raises(ArgumentError) { R::Front.new(book.results).place("# Abaca\n") }
   end
