@@ -4,6 +4,10 @@ module Bench
   module Reporting
     # Makes charts of a result. Each benchmark has a reader of its own, since each has its own figures.
     class Reader
+      # Of a burst: requests that were refused, lost, or answered wrongly.
+      LOST = %w[refused wrong dropped unanswered].freeze
+      NOT_RIGHT = { "not right" => ->(turn) { turn.values_at(*LOST).sum(&:to_i) } }.freeze
+
       # @param run [Run]
       def initialize(run)
         @run = run

@@ -8,7 +8,7 @@ module Bench
     CONNECTIONS = 200
     SIZE = 2048 # bytes of the body
     ASKED = { connections: 4, batches: 500 }.freeze # with the collector stopped
-    Round = Struct.new(:per_second, :mean_ms, :p99_ms, :cpu_us, :requests, keyword_init: true)
+    Round = Struct.new(:per_second, :mean_ms, :p99_ms, :cpu_us, :gc_us, :requests, keyword_init: true)
 
     # @param only [Array<String>] names of the catalog
     # @param seconds [Integer] of each turn
@@ -67,12 +67,18 @@ module Bench
     end
 
     def measure(entry, seconds)
+      before = collecting(entry)
       meter = CpuMeter.new(entry.child.pid).start
       figures = @wrk.run(port: entry.port, connections: CONNECTIONS, seconds: seconds)
       used = meter.stop
+      gc = collecting(entry) - before
       Round.new(per_second: figures.per_second, mean_ms: figures.mean / 1000.0, p99_ms: figures.p99 / 1000.0,
-                cpu_us: used.nanoseconds / 1000.0 / figures.requests, requests: figures.requests)
+                cpu_us: used.nanoseconds / 1000.0 / figures.requests, gc_us: gc * 1000.0 / figures.requests,
+                requests: figures.requests)
     end
+
+    # In milliseconds, so far.
+    def collecting(entry) = control(entry.port, "/gc").fetch("time")
 
     # Stops the server and reads its last report. If it has forked, one of its processes has done the work; for one
     # that ends without at_exit, the report before counts.

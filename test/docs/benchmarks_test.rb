@@ -302,6 +302,30 @@ class BenchmarksTest < Minitest::Test
     end
   end
 
+  def burst(**lost) = { right: 9, wrong: 0, dropped: 0, unanswered: 0, wall: 9000, p50: 1, p99: 2, cpu: 1, **lost }
+
+  def test_requests_of_a_burst_that_were_lost
+    bursts = [burst(dropped: 2), burst(unanswered: 1, refused: 4), burst]
+    chart = charts_of("waiting", requests: 9, upstream_delay_ms: 1, turns: { abaca: bursts }).fetch("wall")
+    assert_equal 7, chart.ours.more["not right"]
+    crowd = bursts.map { |one| { **one, peak: 1 } }
+    chart = charts_of("modes", rows: [{ row: "crowd", turns: { abaca: crowd } }]).fetch("crowd")
+    assert_equal 7, chart.ours.more["not right"]
+  end
+
+  # What is timed needs more than one round, whatever it is the sum of.
+  def test_a_time_is_not_counted
+    collected = ->(ms) { { time: ms, total_allocated_objects: 9 } }
+    part = { body_bytes: 9, connections: 9, per_request_at_exit: { abaca: collected[1], puma: collected[3] } }
+    of = lambda do |turns|
+      charts_of("serializer", parts: { gets: { **part, turns: turns } }).fetch("gets-gc")
+    end
+    assert_match(/One round alone says nothing/, of[{ abaca: [{}, {}], puma: [{}, {}] }].sentence)
+    rounds = ->(*times) { times.map { |time| { gc_us: time } } }
+    assert_match(/leads with 1.50 µs/, of[{ abaca: rounds[1, 2], puma: rounds[3, 6] }].sentence)
+    refute_match(/leads/, of[{ abaca: rounds[1, 5], puma: rounds[3, 3] }].sentence)
+  end
+
   def test_a_readme_without_a_place
     assert_raises(ArgumentError) { R::Front.new(book.results).place("# Abaca\n") }
   end

@@ -4,8 +4,9 @@ module Bench
   module Reporting
     # Fibers, threads and both, beside computing requests, in crowds and at the end.
     class ModesReader < Reader
-      # Of a row: its title, unit, figure and the columns of the table; of what is `counted`, the sum of all rounds.
-      Kind = Struct.new(:title, :unit, :figure, :more, :counted, keyword_init: true)
+      # Of a row: its title, unit, figure and the columns of the table, `sums` over all rounds among them. What is
+      # `counted` is such a sum itself.
+      Kind = Struct.new(:title, :unit, :figure, :more, :sums, :counted, keyword_init: true)
       MS = 0.001
       CONNECTIONS = lambda do |count|
         Kind.new(title: "#{count} connections that ask again at once: tail", unit: "ms at p99",
@@ -27,7 +28,7 @@ module Bench
         "c4" => CONNECTIONS[4], "c64" => CONNECTIONS[64], "c256" => CONNECTIONS[256],
         "crowd" => Kind.new(title: "10,000 requests at once that wait a second", unit: "ms until the last answer",
                             figure: ->(turn) { turn["wall"] * MS },
-                            more: { "peak MB" => ->(turn) { turn["peak"] / 1e6 } }),
+                            more: { "peak MB" => ->(turn) { turn["peak"] / 1e6 } }, sums: NOT_RIGHT),
         "excess" => Kind.new(title: "1,000 requests, room for 200: the slowest refusal", unit: "ms",
                              figure: ->(turn) { turn["refused_slowest"] * MS },
                              more: { "refused" => ->(turn) { turn["refused"] } }),
@@ -51,7 +52,8 @@ module Bench
         turns = row.fetch("turns")
         turns = turns.transform_values { |rounds| total(rounds) } if kind.counted
         chart(key: row["row"], title: kind.title, unit: kind.unit, absent: row["absent"] || row["failures"],
-              bars: bars(turns, more: kind.more, &kind.figure), part: row["ruby"], exact: kind.counted)
+              bars: bars(turns, more: kind.more, sums: kind.sums.to_h, &kind.figure), part: row["ruby"],
+              exact: kind.counted)
       end
     end
   end

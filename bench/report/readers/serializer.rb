@@ -46,7 +46,7 @@ module Bench
       def variants(variants)
         variants.values.first.keys.map do |column|
           bars = variants.map { |name, row| Bar.new(name: name, rounds: [row.dig(column, "ns_least")]) }
-          chart(key: "c-#{column}", title: "Three ways to say empty in C, #{column} queued", exact: true,
+          chart(key: "c-#{column}", title: "Three ways to say empty in C, #{column} queued",
                 unit: "ns, the least of all rounds", bars: bars)
         end
       end
@@ -59,11 +59,17 @@ module Bench
                bars: bars(turns, &pick("cpu_us")), absent: part["absent"]),
          chart(key: "gets-rate", title: "#{title}: throughput", unit: "requests/s", better: :more,
                bars: bars(turns, more: { "mean ms" => pick("mean_ms") }, &pick("per_second")), absent: part["absent"]),
-         chart(key: "gets-gc", title: "#{title}: garbage collection", unit: "µs of GC per request", exact: true,
-               bars: part.fetch("per_request_at_exit").map do |name, row|
-                 Bar.new(name: name, rounds: [row["time"] * 1000],
-                         more: { "objects" => row["total_allocated_objects"] })
-               end)]
+         chart(key: "gets-gc", title: "#{title}: garbage collection", unit: "µs of GC per request",
+               bars: collected(part.fetch("per_request_at_exit"), turns))]
+      end
+
+      # Older results have the time of all rounds alone, which says nothing of how they differ.
+      def collected(counters, turns)
+        counters.map do |name, row|
+          rounds = turns.fetch(name, []).filter_map { |round| round["gc_us"] }
+          rounds << (row["time"] * 1000) if rounds.empty?
+          Bar.new(name: name, rounds: rounds, more: { "objects" => row["total_allocated_objects"] })
+        end
       end
 
       def echoes(part)

@@ -12,7 +12,7 @@ module Bench
         title = "#{count} requests at once, each waits #{@data["upstream_delay_ms"]} ms for an upstream"
         common = { absent: @data["absent"] }
         [chart(key: "wall", title: "#{title}: until the last answer", unit: "ms",
-               bars: bars(turns, more: MORE, &pick("wall", 0.001)), **common),
+               bars: bars(turns, more: MORE, sums: NOT_RIGHT, &pick("wall", 0.001)), **common),
          chart(key: "cpu", title: "#{title}: processor time", unit: "µs of CPU per request",
                bars: bars(turns, &pick("cpu")), **common)]
       end
