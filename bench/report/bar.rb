@@ -13,13 +13,16 @@ module Bench
       attr_reader :rounds
       # @return [Hash{String => Object}] more figures, for the table
       attr_reader :more
+      # @return [Array<String>, nil] row and name of its turns in the run's account, where these are not the chart's
+      attr_reader :turns
 
       # @param ours [Boolean] whether it is Abaca
-      def initialize(name:, rounds:, ours: name.start_with?("abaca"), more: {})
+      def initialize(name:, rounds:, ours: name.start_with?("abaca"), more: {}, turns: nil)
         @name = name
         @rounds = rounds.compact.map(&:to_f)
         @ours = ours
         @more = more
+        @turns = turns
       end
 
       # @return [String] as people read it

@@ -82,7 +82,7 @@ module Bench
       end
 
       # @return [String] what the run says of this row: most of its turns were disturbed, or its client at its limit
-      def mark(bar) = run.account.mark(@options[:row] || key.split("/").last, bar.name)
+      def mark(bar) = run.account.mark(*(bar.turns || [@options[:row] || key.split("/").last, bar.name]))
 
       # @return [Boolean] whether there is anything to draw
       def empty? = bars.empty?

@@ -232,6 +232,17 @@ class BenchmarksTest < Minitest::Test
     assert_equal "", chart(bar("abaca", 1, 2)).mark(bar("abaca", 1))
   end
 
+  # Whatever is drawn would be marked.
+  def test_each_bar_has_its_turns_in_the_account
+    book.results.runs.select { |run| run.data["account"] && R::Readers.any?(run) }.each do |run|
+      data = Marshal.load(Marshal.dump(run.data))
+      data["account"]["rows"].each { |row| row["disturbed"] = [*1..row["turns"]] }
+      charts = R::Readers.charts(R::Run.new(file: run.file, data: data))
+      unmarked = charts.flat_map { |one| one.bars.select { |bar| one.mark(bar).empty? }.map { |bar| [one.key, bar.name] } }
+      assert_empty unmarked, run.file
+    end
+  end
+
   def test_a_run_of_all_scenarios
     Dir.mktmpdir do |folder|
       scenario = { name: "ab", state: "failed", seconds: 3, turns: 2, disturbed: 1, absent: { "ab: go": "no go" } }

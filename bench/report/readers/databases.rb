@@ -15,7 +15,8 @@ module Bench
         more = { "requests/s" => ->(turn) { turn["answers"] * 1e6 / turn["whole"] }, "p99 ms" => pick("p99", 0.001),
                  "failed" => pick("failed"), "peak MB" => pick("peak", 1e-6) }
         chart(key: "#{Text.anchor(title)}-#{page.delete("/")}", title: "#{title}: #{PAGES.fetch(page)}",
-              unit: "µs of CPU per request", bars: bars(turns, more: more, &pick("cpu")), absent: part["absent"])
+              unit: "µs of CPU per request", bars: bars(turns, more: more, &pick("cpu")), absent: part["absent"],
+              row: title)
       end
     end
   end

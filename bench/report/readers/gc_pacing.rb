@@ -9,6 +9,7 @@ module Bench
           name = "#{Numbers.count(row["fibers"])} fibers, #{row["pacing"] ? "paced" : "not paced"}"
           samples = row.fetch("samples")
           Bar.new(name: name, rounds: samples.map { |sample| sample["gc_us"] }, ours: row["pacing"],
+                  turns: ["#{row["fibers"]} parked", row["pacing"] ? "with pacing" : "without"],
                   more: { "CPU µs" => median(samples.map { |sample| sample["cpu_us"] }),
                           "RSS MB" => median(samples.map { |sample| sample["rss_mb"] }) })
         end

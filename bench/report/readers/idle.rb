@@ -15,12 +15,13 @@ module Bench
         name = TITLES.fetch(row["row"], row["row"])
         count = Numbers.count(row["idle"])
         turns = row.fetch("turns")
+        common = { absent: row["absent"], row: "#{row["row"]}: #{row["idle"]} idle connections" }
         more = { "p50 ms" => pick("beside_p50", 0.001), "p99 ms alone" => pick("alone_p99", 0.001) }
         [chart(key: "#{row["row"]}-memory", title: "#{name}: memory of each of #{count} idle connections",
-               unit: "bytes", absent: row["absent"], exact: true,
+               unit: "bytes", exact: true, **common,
                bars: bars(turns, more: { "still open" => pick("alive") }, &pick("bytes"))),
          chart(key: "#{row["row"]}-tail", title: "#{name}: 50 active connections beside #{count} idle ones",
-               unit: "ms at p99", bars: bars(turns, more: more, &pick("beside_p99", 0.001)), absent: row["absent"])]
+               unit: "ms at p99", bars: bars(turns, more: more, &pick("beside_p99", 0.001)), **common)]
       end
     end
   end

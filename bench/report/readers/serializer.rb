@@ -34,7 +34,7 @@ module Bench
           subject = COLUMNS[column] || "Three ways to say empty, #{column} queued before each drain"
           loops, rows = bars.partition { |bar| bar.name == "nothing" }
           chart(key: "#{COLUMNS.key?(column) ? "ruby" : "empty"}-#{column}", title: subject, unit: "ns per operation",
-                bars: rows, absent: reasons(cells, column),
+                bars: rows, absent: reasons(cells, column), row: column,
                 lines: loops.map { |bar| Bar.new(name: "the loop alone", rounds: bar.rounds) })
         end
       end
@@ -55,11 +55,12 @@ module Bench
         size = part["body_bytes"] || part["body_octets"]
         title = "#{Numbers.count(size)} bytes to #{part["connections"]} connections"
         turns = part["turns"] || part.fetch("rounds_of")
+        common = { absent: part["absent"], row: "gets" }
         [chart(key: "gets-cpu", title: "#{title}: processor time", unit: "µs of CPU per request",
-               bars: bars(turns, &pick("cpu_us")), absent: part["absent"]),
+               bars: bars(turns, &pick("cpu_us")), **common),
          chart(key: "gets-rate", title: "#{title}: throughput", unit: "requests/s", better: :more,
-               bars: bars(turns, more: { "mean ms" => pick("mean_ms") }, &pick("per_second")), absent: part["absent"]),
-         chart(key: "gets-gc", title: "#{title}: garbage collection", unit: "µs of GC per request",
+               bars: bars(turns, more: { "mean ms" => pick("mean_ms") }, &pick("per_second")), **common),
+         chart(key: "gets-gc", title: "#{title}: garbage collection", unit: "µs of GC per request", **common,
                bars: collected(part.fetch("per_request_at_exit"), turns))]
       end
 
@@ -76,10 +77,11 @@ module Bench
         turns = part.fetch("turns")
         title = "#{Numbers.count(part["megabytes"])} MB posted and echoed"
         more = { "MB/s there" => pick("up"), "MB/s back" => pick("down"), "peak MB" => pick("peak", 1e-6) }
+        common = { absent: part["absent"], row: "echoes" }
         [chart(key: "echo-cpu", title: "#{title}: processor time", unit: "s of CPU per GB",
-               bars: bars(turns, more: more, &pick("cpu")), absent: part["absent"]),
+               bars: bars(turns, more: more, &pick("cpu")), **common),
          chart(key: "echo-peak", title: "#{title}: memory", unit: "MB at most",
-               bars: bars(turns, &pick("peak", 1e-6)), absent: part["absent"])]
+               bars: bars(turns, &pick("peak", 1e-6)), **common)]
       end
     end
   end

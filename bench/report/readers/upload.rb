@@ -16,7 +16,7 @@ module Bench
         turns = by_server
         KINDS.map do |kind, (title, unit)|
           there = turns.select { |_, kinds| kinds[kind] }.transform_values { |kinds| kinds.fetch(kind) }
-          chart(key: Text.anchor(kind), title: title, unit: unit, absent: reasons(kind),
+          chart(key: Text.anchor(kind), title: title, unit: unit, absent: reasons(kind), row: "upload",
                 bars: bars(there, more: { "peak MB" => pick("peak", 1e-6) }, &pick("cpu")))
         end
       end

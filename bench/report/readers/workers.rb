@@ -20,11 +20,11 @@ module Bench
         bars = there.map do |kind, cell|
           name = NAMES.fetch(kind, kind)
           Bar.new(name: name, rounds: cell["rounds"].map { |round| round["seconds"] }, ours: name == OURS,
+                  turns: ["#{workers} x #{requests}", kind],
                   more: { "CPU s" => median(cell["rounds"].map { |round| round["cpu"] }),
                           "share" => share })
         end
         chart(key: key(workers, requests, share), unit: "s", bars: bars, part: contest["ruby"],
-              row: "#{workers} x #{requests}",
               title: "#{Numbers.count(workers)} workers, #{Numbers.count(requests)} requests each",
               absent: failed.to_h { |kind, cell| [NAMES.fetch(kind, kind), cell["failed"]] })
       end
