@@ -6,7 +6,7 @@ module Bench
     # client was busy all the time, so that requests per second are its own.
     class Account
       DISTURBED = "~"
-      LIMITED = "*"
+      LIMITED = "*" # requests a second are the client's
 
       # @param data [Hash, nil] as it is in the result; older ones have none
       def initialize(data)

@@ -87,7 +87,7 @@ module Bench
       # There is no ratio to nothing, which is clear enough where it is counted.
       def known?(chart, other, ratio) = ratio.stated? || (chart.exact? && other.value.zero?)
 
-      def rivals(chart) = [*chart.peers, chart.line("nginx")].compact
+      def rivals(chart) = chart.limited?(chart.ours) ? [] : [*chart.peers, chart.line("nginx")].compact
     end
   end
 end

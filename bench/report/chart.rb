@@ -84,6 +84,9 @@ module Bench
       # @return [String] what the run says of this row: most of its turns were disturbed, or its client at its limit
       def mark(bar) = run.account.mark(*(bar.turns || [@options[:row] || key.split("/").last, bar.name]))
 
+      # @return [Boolean] whether its figure is what the client could do, not the server
+      def limited?(bar) = unit.start_with?("requests/s") && mark(bar).include?(Account::LIMITED)
+
       # @return [Boolean] whether there is anything to draw
       def empty? = bars.empty?
 

@@ -13,6 +13,7 @@ module Bench
       # @return [String]
       def to_s
         return without_abaca unless @chart.ours
+        return limited if @chart.limited?(own)
 
         [main, *beside].compact.join(" ")
       end
@@ -32,6 +33,13 @@ module Bench
         head = "#{best.title} leads with #{@chart.shown(best.value)}; " \
                "#{other.title} is next with #{@chart.shown(other.value)}"
         ratio.stated? ? "#{head}: #{Numbers.ratio(ratio.value)} times." : "#{head}, and they cannot be told apart."
+      end
+
+      # More may have been possible: there is nothing to compare.
+      def limited
+        rival = @chart.peers.first
+        "#{own_name}: #{own_figure}#{", #{rival.name}: #{@chart.shown(rival.value)}" if rival}. Abaca's client was busy " \
+          "all the time, so this is what the client can do."
       end
 
       # Beside the best of those that are not Abaca.

@@ -232,6 +232,18 @@ class BenchmarksTest < Minitest::Test
     assert_equal "", chart(bar("abaca", 1, 2)).mark(bar("abaca", 1))
   end
 
+  # What a client can do is no figure of the server.
+  def test_what_a_chart_says_if_the_client_was_at_its_limit
+    rows = [{ "row" => "k", "name" => "abaca", "turns" => 2, "disturbed" => [], "client_at_its_limit" => true }]
+    of = lambda do |unit|
+      R::Chart.new(run: run_of(account: { "rows" => rows }), key: "k", title: "t", unit: unit, better: :more,
+                   bars: [bar("abaca", 20, 20), bar("puma", 10, 10), bar("nginx", 5, 5)]).sentence
+    end
+    assert_equal "Abaca: 20.0 requests/s, puma: 10.0 requests/s. Abaca's client was busy all the time, so this is " \
+                 "what the client can do.", of["requests/s"]
+    assert_match(/\AAbaca leads with 20.0 MB/, of["MB per CPU second"])
+  end
+
   # Whatever is drawn would be marked.
   def test_each_bar_has_its_turns_in_the_account
     book.results.runs.select { |run| run.data["account"] && R::Readers.any?(run) }.each do |run|
