@@ -17,13 +17,19 @@ module Bench
       attr_reader :turns
 
       # @param ours [Boolean] whether it is Abaca
+      # @param more [Hash{String => Object}] lists are rounds, whose median is shown
       def initialize(name:, rounds:, ours: name.start_with?("abaca"), more: {}, turns: nil)
         @name = name
         @rounds = rounds.compact.map(&:to_f)
         @ours = ours
-        @more = more
+        @lists = more.select { |_, value| value.is_a?(Array) }
+        @more = more.merge(@lists.transform_values { |list| Statistics.median(list) }).compact
         @turns = turns
       end
+
+      # @param column [String] of `more`
+      # @return [Bar, nil] the same row by another of its figures, where that has rounds
+      def by(column) = (Bar.new(name: name, rounds: @lists[column], ours: ours?) if @lists.key?(column))
 
       # @return [String] as people read it
       def title = name.sub(/\Aabaca\b/, "Abaca")

@@ -62,11 +62,11 @@ module Bench
         end
       end
 
-      # The first of the two is the faster one where time is given, and less of it is better.
+      # Of throughput where there is one. Where time is given, less of it is better, and the first of the two is the
+      # faster one.
       def ratio(chart, bar, over)
-        return "#{Numbers.ratio(bar.more["requests/s"] / over.more["requests/s"])} x" if bar.more["requests/s"]
-
-        found = Ratio.new(bar, over, exact: chart.exact?)
+        rates = [bar, over].map { |one| one.by("requests/s") }
+        found = rates.all? ? Ratio.new(*rates) : Ratio.new(bar, over, exact: chart.exact?)
         found.stated? ? "#{Numbers.ratio(found.value)} x" : "the rounds differ more than these"
       end
 

@@ -33,10 +33,10 @@ module Bench
       # @return [Array<Bar>]
       def bars(turns, more: {}, sums: {}, ours: nil, &figure)
         turns.map do |name, rounds|
-          rest = more.transform_values { |pick| median(rounds.filter_map { |round| pick.call(round) }) }
+          rest = more.transform_values { |pick| rounds.filter_map { |round| pick.call(round) } }
           rest.update(sums.transform_values { |pick| rounds.sum { |round| pick.call(round) } })
           mark = ours ? { ours: ours.call(name) } : {}
-          Bar.new(name: name, rounds: rounds.map(&figure), more: rest.compact, **mark)
+          Bar.new(name: name, rounds: rounds.map(&figure), more: rest, **mark)
         end
       end
 

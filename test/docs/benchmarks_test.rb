@@ -51,6 +51,16 @@ class BenchmarksTest < Minitest::Test
     rows.each { |row| refute_empty row.ours, row.what }
   end
 
+  # What stands below each other is compared: "keep-alive, threads" and "keep-alive, Iodine".
+  def test_figures_of_the_sources_that_are_compared_are_of_one_run
+    rows = YAML.safe_load_file(R::Published::FILE).flat_map { |source| source["rows"] }
+    rows = rows.select { |row| row["chart"] && !row["over"] }
+    rows.group_by { |row| row["what"][/\A.+?(?=, |\z)/] }.each do |what, list|
+      runs = list.filter_map { |row| book.results.find(row["chart"])&.run }
+      assert_operator runs.uniq.size, :<=, 1, what
+    end
+  end
+
   def test_svg_is_well_formed
     pictures = [read(R::Book::PICTURE), *book.results.charts.map { |chart| R::Svg.new(chart).to_s }]
     pictures.each do |text|
@@ -101,6 +111,22 @@ class BenchmarksTest < Minitest::Test
                  chart(bar("abaca", 10, 10), bar("limit", 5, 5), bar("nginx", 8, 8)).sentence)
     assert_equal "check leads with 1.00 µs; option is next with 2.00 µs: 2.00 times.",
                  chart(bar("option", 2, 2), bar("check", 1, 1)).sentence
+  end
+
+  # By the rounds, as any other.
+  def test_ratios_of_throughput
+    Dir.mktmpdir do |folder|
+      turns = ->(*rates) { rates.map { |rate| { p99: 1, p50: 1, worst: 1, requests: rate, microseconds: 1 } } }
+      turns = { "abaca fiber": turns[12, 50], "abaca thread 5": turns[30, 31], "puma 5 threads": turns[10, 10] }
+      result(folder, "1-modes", rows: [{ row: "c4", turns: turns }])
+      path = File.join(folder, "published.yml")
+      rows = ["abaca fiber", "abaca thread 5"].map do |name|
+        { what: name, theirs: "1 x", chart: "modes/c4", bar: name, over: "puma 5 threads", as: "ratio" }
+      end
+      File.write(path, JSON.generate([{ name: "A", title: "t", where: "w", about: "a", rows: rows }]))
+      found = R::Published.new(R::ResultsFolder.new(folder), file: path).sources.first.rows
+      assert_equal ["the rounds differ more than these", "3.05 x"], found.map(&:ours)
+    end
   end
 
   def test_nothing_has_no_ratio
@@ -250,8 +276,9 @@ class BenchmarksTest < Minitest::Test
       data = Marshal.load(Marshal.dump(run.data))
       data["account"]["rows"].each { |row| row["disturbed"] = [*1..row["turns"]] }
       charts = R::Readers.charts(R::Run.new(file: run.file, data: data))
-      unmarked = charts.flat_map { |one| one.bars.select { |bar| one.mark(bar).empty? }.map { |bar| [one.key, bar.name] } }
-      assert_empty unmarked, run.file
+      bars = charts.flat_map { |chart| chart.bars.product([chart]) }
+      unmarked = bars.select { |bar, chart| chart.mark(bar).empty? }
+      assert_empty unmarked.map { |bar, chart| [chart.key, bar.name] }, run.file
     end
   end
 
