@@ -14,8 +14,11 @@ Bench.main("all") do |main|
   main.ruby
   main.measure do |options|
     dirty = Bench::Machine.dirty?
-    raise ArgumentError, "the tree has changes: commit them, or take a look with --quick" if dirty && !main.quick?
+    if dirty && !main.quick?
+      raise ArgumentError, "git does not say which commit this is; take a look with --quick" unless Bench::Machine.commit
 
+      raise ArgumentError, "the tree has changes: commit them, or take a look with --quick"
+    end
     warn "bench: the tree has changes: these figures are for a look" if dirty
     scenarios = Bench.pick(Bench::Scenarios::ALL, options[:only], "scenario")
     missing = Bench::Preparation.new(ruby: options[:ruby]).run

@@ -23,8 +23,8 @@ module Bench
     # @return [String] of its rows, such as "abaca bc69bd6"
     def name
       @name ||= begin
-        commit = Machine.commit(root) || File.basename(root)
-        "abaca #{commit}#{" changed" if Machine.dirty?(root)}"
+        commit = Machine.commit(root)
+        "abaca #{commit || File.basename(root)}#{" changed" if commit && Machine.dirty?(root)}"
       end
     end
 

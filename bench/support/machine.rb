@@ -49,10 +49,11 @@ module Bench
     end
 
     # @param root [String] of a checkout
-    # @return [Boolean] whether what was measured differs from the commit
+    # @return [Boolean] whether what was measured differs from the commit, or git does not say: without git, or in the
+    #   tree of another user
     def dirty?(root = ROOT)
       folders = %w[lib exe ext bench :!bench/results]
-      !output_of("git", "-C", root, "status", "--porcelain", "--", *folders).to_s.empty?
+      output_of("git", "-C", root, "status", "--porcelain", "--", *folders) != ""
     end
 
     def cpu_model

@@ -128,19 +128,35 @@ class BenchAllTest < Minitest::Test
     assert_equal "no time is left for it", scenarios[1][:reason]
   end
 
-  def test_a_tree_with_changes_is_refused
+  # A copy of the benchmarks in a folder of its own, and what `all` says there.
+  def elsewhere
     skip "no git" unless system("git", "--version", out: File::NULL, err: File::NULL)
 
     Dir.mktmpdir do |folder|
       sources = Dir.children(Bench::DIR) - %w[results]
       FileUtils.mkdir_p(File.join(folder, "bench"))
       FileUtils.cp_r(sources.map { |name| File.join(Bench::DIR, name) }, File.join(folder, "bench"))
+      yield folder, ->(*words) { Open3.capture2e(RbConfig.ruby, "bench/all.rb", "--only", "none", *words, chdir: folder) }
+    end
+  end
+
+  def test_a_tree_with_changes_is_refused
+    elsewhere do |folder, ask|
       system("git init -q . && git add -A && git -c user.name=a -c user.email=a@a commit -q -m x", chdir: folder)
-      ask = ->(*words) { Open3.capture2e(RbConfig.ruby, "bench/all.rb", "--only", "none", *words, chdir: folder) }
       assert_equal "bench: no such scenario: none\n", ask.call.first
       File.write(File.join(folder, "bench", "new.rb"), "")
       output, status = ask.call
       assert_match(/the tree has changes: commit them/, output)
+      refute_predicate status, :success?
+      assert_match(/for a look\nbench: no such scenario/, ask.call("--quick").first)
+    end
+  end
+
+  # Nobody knows what is measured there.
+  def test_a_tree_of_which_git_says_nothing_is_refused
+    elsewhere do |_, ask|
+      output, status = ask.call
+      assert_equal "bench: git does not say which commit this is; take a look with --quick\n", output
       refute_predicate status, :success?
       assert_match(/for a look\nbench: no such scenario/, ask.call("--quick").first)
     end
