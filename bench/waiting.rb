@@ -24,7 +24,6 @@ module Bench
     end
 
     def run
-      @client = Compiler.program("clients/burst.c")
       right = ->(port) { Probe.get(port: port, path: "/0")&.body == "/0" }
       @field.start(app: APP, env: Upstream.start(DELAY), right: right)
       @field.rounds(@rounds) { |entry| burst_into(entry) }
@@ -50,13 +49,8 @@ module Bench
 
     def burst_into(entry)
       meter = CpuMeter.new(entry.child.pid).start
-      text = Bench.account.client do
-        Machine.output_of(@client, entry.port.to_s, @requests.to_s, DEADLINE.to_s)
-      end
+      figures = Client.figures("burst", entry.port.to_s, @requests.to_s, DEADLINE.to_s, limit: DEADLINE + 10)
       used = meter.stop
-      raise Failed, "#{entry.label}: the client could not run: #{text}" unless text&.start_with?("right=")
-
-      figures = text.scan(/(\w+)=(\d+)/).to_h { |name, number| [name.to_sym, number.to_i] }
       Burst.new(**figures, cpu: used.nanoseconds / 1000.0 / @requests, peak: entry.child.peak_resident)
     end
   end

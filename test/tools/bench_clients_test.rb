@@ -68,6 +68,15 @@ class BenchClientsTest < Minitest::Test
     assert_match(/nothing was answered/, error.message)
   end
 
+  def test_one_that_does_not_end
+    begun = Bench::Clock.now
+    error = assert_raises(Bench::Failed) do
+      Bench::Client.figures("rounds", limit: 0.2, prefix: ["sh", "-c", "exec sleep 30", "sleep"])
+    end
+    assert_equal "hangs: rounds did not end within 0.2 s", error.message
+    assert_operator Bench::Clock.now - begun, :<, 10
+  end
+
   def test_an_answer_that_is_too_long
     text = "HTTP/1.1 200 OK\r\nContent-Length: 20000\r\n\r\n#{"x" * 20_000}"
     error = assert_raises(Bench::Failed) { beside(text) { |port| rounds(port, "/") } }
