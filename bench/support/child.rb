@@ -23,6 +23,19 @@ module Bench
         end
         @children << child
       end
+
+      # Runs a command to its end.
+      #
+      # @param seconds [Numeric] that it may take
+      # @param options [Hash] of #initialize
+      # @return [(String, Process::Status)] what it has said, and how it ended; nil if it had to be ended
+      def run(command, seconds:, **options)
+        child = new(command, **options)
+        status = child.wait(seconds: seconds)
+        [File.read(child.log), status]
+      ensure
+        child&.stop
+      end
     end
 
     # @param command [Array<String>] the program and its arguments

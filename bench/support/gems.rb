@@ -1,8 +1,6 @@
 # frozen_string_literal: true
 
 require "fileutils"
-require "open3"
-require "timeout"
 
 module Bench
   # A published gem in a gem folder of its own below tmp/, never in the project's Gemfile.
@@ -61,13 +59,8 @@ module Bench
     # One gem after another, to GEM_HOME. (With --install-dir, the newest of everything would be installed.)
     def run_installer
       command = @ruby.command("-S", "gem", "install", "--no-document", *@with, @name)
-      Open3.popen2e(Child::CLEAN.merge(env), *command, pgroup: true) do |_in, out, thread|
-        text = Timeout.timeout(LIMIT) { out.read }
-        [text, thread.value.success?]
-      rescue Timeout::Error
-        Process.kill("KILL", -thread.pid)
-        ["not installed within #{LIMIT} s", false]
-      end
+      text, status = Child.run(command, name: "install-#{@name}", env: env, seconds: LIMIT)
+      status ? [text, status.success?] : ["not installed within #{LIMIT} s", false]
     end
 
     def complaint(text)

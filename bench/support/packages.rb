@@ -2,8 +2,6 @@
 
 require "fileutils"
 require "json"
-require "open3"
-require "timeout"
 
 module Bench
   # A published npm package in a folder of its own below tmp/.
@@ -46,13 +44,8 @@ module Bench
 
     def run(npm)
       command = [npm, "install", "--no-audit", "--no-fund", "--prefix", @home, @name]
-      Open3.popen2e(Child::CLEAN, *command, pgroup: true) do |_in, out, thread|
-        text = Timeout.timeout(LIMIT) { out.read }
-        [text, thread.value.success?]
-      rescue Timeout::Error
-        Process.kill("KILL", -thread.pid)
-        ["error: not installed within #{LIMIT} s", false]
-      end
+      text, status = Child.run(command, name: "install-#{@name}", seconds: LIMIT)
+      status ? [text, status.success?] : ["error: not installed within #{LIMIT} s", false]
     end
   end
 end

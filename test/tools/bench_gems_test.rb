@@ -57,6 +57,25 @@ class BenchGemsTest < Minitest::Test
     end
   end
 
+  # Ctrl-C, or the end of a scenario's time.
+  def test_an_installation_ends_with_the_benchmark
+    place = File.join(Dir.mktmpdir, "pid")
+    installs = "File.write(#{place.dump}, Process.pid.to_s); sleep 60"
+    benchmark = spawn(RbConfig.ruby, "-e", <<~CODE, err: File::NULL)
+      require #{File.join(Bench::DIR, "support/bench").dump}
+      ruby = Struct.new(:version) { def command(*) = [#{RbConfig.ruby.dump}, "-e", #{installs.dump}] }
+      Bench::Gems.new("one", ruby: ruby.new("0.0.#{Process.pid}")).install
+    CODE
+    pid = Bench::Clock.wait_until(seconds: 20) { File.exist?(place) && File.read(place)[/\d+/] }
+    Process.kill(:TERM, benchmark)
+    ended = Bench::Clock.wait_until(seconds: 10) { Process.wait(benchmark, Process::WNOHANG) }
+    Process.kill(:KILL, benchmark) unless ended
+    assert ended, "it waits for the installation"
+    refute Dir.exist?("/proc/#{pid}")
+  ensure
+    FileUtils.rm_rf(File.dirname(place))
+  end
+
   def test_the_gems_of_rails_are_not_compiled_where_they_need_not_be
     newest = "activerecord actioncable sqlite3 pg rack railties"
     { "3.3.15" => "nokogiri:<1.18 #{newest}", "3.3.22" => newest }.each do |rubygems, wanted|
