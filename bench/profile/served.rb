@@ -49,7 +49,7 @@ module Bench
       names = only || ["abaca", PEERS.fetch(load.protocol)]
       super(name: "servers/#{load.name}", settings: names.map { |name| [name, {}] }, **options)
       @load = load
-      @client = Loads.clients(cpu: @other_cpu).fetch(load.client)
+      @client = Loads.clients([load], cpu: @other_cpu).fetch(load.client)
     end
 
     def title = "#{@name}: #{@load.title}"

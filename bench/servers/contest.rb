@@ -34,7 +34,7 @@ module Bench
       @seconds = seconds
       @pinned = pinned
       @progress = progress
-      @clients = Loads.clients(cpu: pinned ? 1 : nil)
+      @clients = Loads.clients(loads, cpu: pinned ? 1 : nil)
       @absent = {}
       @failures = {}
       @heads = {}

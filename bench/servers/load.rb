@@ -77,10 +77,12 @@ module Bench
     # See Bench.pick.
     def pick(names) = Bench.pick(ALL, names, "load")
 
+    CLIENTS = { wrk: Wrk, h2load: H2load, handshakes: Handshakes }.freeze
+
+    # @param loads [Array<Load>]
     # @param cpu [Integer, nil] the CPU to pin them to
-    # @return [Hash{Symbol => #run}] what a load's `client` names
-    def clients(cpu: nil)
-      { wrk: Wrk.new(cpu: cpu), h2load: H2load.new(cpu: cpu), handshakes: Handshakes.new(cpu: cpu) }
-    end
+    # @return [Hash{Symbol => #run}] what the loads name as `client`
+    # @raise [Unavailable] before anything is measured
+    def clients(loads, cpu: nil) = CLIENTS.slice(*loads.map(&:client)).transform_values { |kind| kind.new(cpu: cpu) }
   end
 end

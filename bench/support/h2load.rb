@@ -13,8 +13,10 @@ module Bench
     TLS = %w[--npn-list=h2 --tls13-ciphers=TLS_AES_128_GCM_SHA256 --groups=X25519].freeze
 
     # @param cpu [Integer, nil] the CPU to pin to
+    # @raise [Unavailable] without it, or what asks once
     def initialize(cpu: nil)
-      @command = [*(cpu && ["taskset", "-c", cpu.to_s]), "timeout"]
+      @program, = %w[h2load nghttp].map { |name| Tools.find(name) }
+      @prefix = cpu ? ["taskset", "-c", cpu.to_s] : []
     end
 
     # @param connections [Integer]
@@ -24,9 +26,9 @@ module Bench
     # @raise [Stuck, Failed] when it says nothing, or too many requests failed
     def run(port:, connections:, seconds:, tls: false, **)
       Tempfile.create("h2load") do |log|
-        words = [(seconds + Wrk::GRACE).to_s, Tools.find("h2load"), "-D#{seconds}", "-c#{connections}", "-m#{STREAMS}",
-                 *(TLS if tls), "--log-file=#{log.path}", "http#{"s" if tls}://127.0.0.1:#{port}/"]
-        text, = Bench.account.client { Open3.capture2e(*@command, *words) }
+        words = ["-D#{seconds}", "-c#{connections}", "-m#{STREAMS}", *(TLS if tls), "--log-file=#{log.path}",
+                 "http#{"s" if tls}://127.0.0.1:#{port}/"]
+        text = ask(seconds, words)
         figures(text, File.readlines(log.path).map { |line| Integer(line.split("\t").last) }, seconds)
       end
     end
@@ -39,9 +41,9 @@ module Bench
     # @raise [Failed] when it says nothing
     def paced(port:, connections:, rate:, seconds:, http1: false)
       Tempfile.create("h2load") do |log|
-        words = [(seconds + Wrk::GRACE).to_s, Tools.find("h2load"), *("--h1" if http1), "-c#{connections}", "-m1",
-                 "--rps=#{rate}", "-D#{seconds}", "--log-file=#{log.path}", "http://127.0.0.1:#{port}/"]
-        text, = Bench.account.client { Open3.capture2e(*@command, *words) }
+        words = [*("--h1" if http1), "-c#{connections}", "-m1", "--rps=#{rate}", "-D#{seconds}",
+                 "--log-file=#{log.path}", "http://127.0.0.1:#{port}/"]
+        text = ask(seconds, words)
         rows = File.readlines(log.path).map { |line| line.split("\t").map(&:to_i) }
         raise Failed, "h2load: #{text.lines.last.to_s.strip}" if rows.empty?
 
@@ -70,6 +72,12 @@ module Bench
     end
 
     private
+
+    # @return [String] what it says
+    def ask(seconds, words)
+      command = [*@prefix, "timeout", (seconds + Wrk::GRACE).to_s, @program, *words]
+      Bench.account.client { Open3.capture2e(*command).first }
+    end
 
     def figures(text, times, seconds)
       done, failed, errored, late = text.match(/(\d+) succeeded, (\d+) failed, (\d+) errored, (\d+) timeout/)&.captures

@@ -3,9 +3,13 @@
 module Bench
   # Full handshakes against a server; the figures are those of Wrk, where a request is a handshake.
   class Handshakes
+    LIBRARIES = %w[-lssl -lcrypto].freeze
+
     # @param cpu [Integer, nil] the CPU to pin to
     # @param nice [Integer] of the client
+    # @raise [Unavailable] when it does not compile
     def initialize(cpu: nil, nice: 0)
+      Compiler.program("clients/handshakes.c", *LIBRARIES)
       @prefix = ["nice", "-n", nice.to_s, *(["taskset", "-c", cpu.to_s] if cpu)]
     end
 
@@ -16,7 +20,7 @@ module Bench
     # @raise [Failed] when too many failed
     def run(port:, connections:, seconds:, rate: 0, **)
       found = Client.figures("handshakes", port.to_s, connections.to_s, seconds.to_s, rate.to_s,
-                             limit: seconds + Wrk::GRACE, prefix: @prefix, libraries: %w[-lssl -lcrypto])
+                             limit: seconds + Wrk::GRACE, prefix: @prefix, libraries: LIBRARIES)
       done, failed = found.values_at(:done, :failed)
       raise Failed, "#{failed} of #{done + failed} handshakes failed" if failed > done * Wrk::ERRORS_MAX || done.zero?
 
