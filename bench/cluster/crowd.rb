@@ -33,11 +33,9 @@ module Bench
          median(turns, :per_second).round, busiest.round(2), median(turns, :moves)&.round]
       end
 
-      # The median of what the rounds have given.
       def to_even(turns, field)
-        even = @field.turns.key(turns).sub(/[^,]+\z/, " even")
-        pairs = turns.zip(@field.turns.fetch(even, [])).select(&:all?)
-        Statistics.median(pairs.map { |pair| pair.map(&field).inject(:fdiv) })&.round(2)
+        even = @field.turns.fetch(@field.turns.key(turns).sub(/[^,]+\z/, " even"), [])
+        Ratio.new(*[turns, even].map { |list| list.map(&field) }).cell
       end
 
       def measure(entry)
