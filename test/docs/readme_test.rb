@@ -80,6 +80,16 @@ class ReadmeTest < Minitest::Test
     end
   end
 
+  # Fewer or shorter ones may be looked at, and not quoted.
+  def test_the_tables_are_of_five_rounds_of_two_seconds
+    %w[ka64 tls64].each do |load|
+      run = result("servers") { |one| one.fetch("servers").any? { |server| server["loads"]&.key?(load) } }
+      assert_operator run.fetch("rounds"), :>=, 5, load
+      assert_operator run.fetch("seconds"), :>=, 2, load
+      refute run["quick"] || run.fetch("machine").fetch("uncommitted_changes"), load
+    end
+  end
+
   def test_what_a_handshake_takes
     loads = servers("ecdsa").fetch("abaca").fetch("loads").transform_values { |one| one.fetch("cpu_us_median") }
     told = File.read(File.join(ROOT, "docs/tls.md"))[/as much processor time as (\d+) small requests over TLS/, 1]
