@@ -77,7 +77,14 @@ module Bench
     rescue Failed => e
       @running.delete(server)
       child&.stop
-      missing(server, "does not start: #{e.message}")
+      left(server, load).each { |one| fail_at(server, one, "does not start: #{e.message}") }
+    end
+
+    # Loads for which a server would be started in the same way, and that have not been measured.
+    def left(server, load)
+      @loads.select { |one| one.setting == load.setting }.reject do |one|
+        [@turns, @failures].any? { |known| known.key?([server.name, one.name]) }
+      end
     end
 
     def missing(server, reason)
