@@ -37,7 +37,7 @@ module Bench
       end
 
       # @return [Hash] variables for the process
-      def env(size:) = { "BODY" => size.to_s, "RACK_ENV" => "production" }
+      def env(size:) = { "BODY" => size.to_s, "RACK_ENV" => "production", "NODE_ENV" => "production" }
     end
 
     # The floor: a C program that only answers.
