@@ -53,7 +53,7 @@ module Bench
       def plain
         ["Microseconds of processor time per request of a \"hello world\", one process each, in one interleaved run " \
          "on #{machine(run("ka64"))} ([all figures](bench/results/report.md), made by `bin/bench servers`). *limit* " \
-         "is a small C program that sends the same bytes and does nothing else.",
+         "is a small C program that sends the same bytes and does nothing else; Abaca's ratio to it is in brackets.",
          "![The first two columns as bars](docs/benchmarks.svg)",
          table(charts("ka64"), LOADS, run("ka64"), beside: "limit")]
       end
@@ -69,7 +69,7 @@ module Bench
       def machine(run)
         rounds, seconds, cores = [*run.data.values_at("rounds", "seconds"), run.machine["cpus"]].map { |one| word(one) }
         "#{cores} shared cores of an #{Text.markdown(run.machine["cpu"])}, with Ruby #{run.ruby}, on #{run.date}; " \
-          "medians of #{rounds} rounds of #{seconds} seconds"
+          "#{["medians of #{rounds} rounds of #{seconds} seconds", run.account.to_s].compact.join(", ")}"
       end
 
       def word(count) = count.is_a?(Integer) ? NUMBERS.fetch(count, count.to_s) : Text.markdown(count)
