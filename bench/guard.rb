@@ -27,7 +27,9 @@ module Bench
 
     # @return [Boolean] whether nothing has become more
     def run
-      Machine.output_of("valgrind", "--version") or raise Unavailable, "valgrind is not installed (bin/setup does it)"
+      unless Machine.output_of("valgrind", "--version")
+        raise Unavailable, "valgrind is not installed (apt-get install valgrind libc6-dbg)"
+      end
 
       counts = count(ROOT, around: @around)
       return show_against(counts) if @against

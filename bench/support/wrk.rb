@@ -22,10 +22,9 @@ module Bench
     attr_reader :cpu
 
     # @param cpu [Integer, nil] the CPU to pin to
-    # @param threads [Integer]
-    def initialize(cpu: nil, threads: 1)
+    def initialize(cpu: nil)
       @cpu = cpu
-      @command = [*(cpu && ["taskset", "-c", cpu.to_s]), Tools.find("wrk"), "-t#{threads}", "--latency"]
+      @command = [*(cpu && ["taskset", "-c", cpu.to_s]), Tools.find("wrk"), "-t1", "--latency"]
     end
 
     # @param connections [Integer]
