@@ -21,7 +21,10 @@ module Bench
       end
 
       # @return [Boolean] whether it is known, as Bench::Ratio has it
-      def stated? = (@exact || @rounds > 1) && [value, low, high].all? && Bench::Ratio.told?(value, low, high)
+      def stated?
+        rounds = @exact ? 1 : @rounds
+        !alone? && [value, low, high].all? && Bench::Ratio.told?(value, low, high, rounds: rounds)
+      end
 
       # @return [Boolean] whether there is one round, which says nothing of the spread
       def alone? = !@exact && @rounds < 2

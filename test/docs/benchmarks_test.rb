@@ -87,6 +87,8 @@ class BenchmarksTest < Minitest::Test
     assert_predicate ratio, :stated?
     refute_predicate R::Ratio.new(bar("a", 10, 12), bar("b", 10, 11)), :stated?
     refute_predicate R::Ratio.new(bar("a", 20), bar("b", 10)), :stated?
+    refute_predicate R::Ratio.new(bar("a", 13, 15), bar("b", 10, 10)), :stated?
+    assert_predicate R::Ratio.new(bar("a", 13, 15), bar("b", 10, 10), exact: true), :stated?
     assert_predicate R::Ratio.new(bar("a", 20), bar("b", 10), exact: true), :stated?
     refute_predicate R::Ratio.new(bar("a", 0, 0), bar("b", 1, 1)), :stated?
     refute_predicate R::Ratio.new(bar("a", 1, 1), bar("b", 0, 0)), :stated?

@@ -59,6 +59,9 @@ class BenchHonestyTest < Minitest::Test
     assert_equal "2.00", Bench::Ratio.new([2, 2.2, 4], [1, 1, 2]).cell
     assert_nil Bench::Ratio.new([1.0, 1.2, 1.1], [1, 1, 1]).value, "within the spread"
     assert_nil Bench::Ratio.new([3], [1]).value, "one round"
+    assert_nil Bench::Ratio.new([1.3, 1.5], [1, 1]).value, "two rounds that may be close by chance"
+    assert_in_delta 1.4, Bench::Ratio.new([1.3, 1.4, 1.5], [1, 1, 1]).value
+    assert_in_delta 1.4, Bench::Ratio.new([1.38, 1.42], [1, 1]).value
     assert_nil Bench::Ratio.new([3, nil], [1, 1]).value, "one round of both"
     assert_nil Bench::Ratio.new([], [1]).cell
   end
