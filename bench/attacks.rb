@@ -36,11 +36,9 @@ module Bench
 
     # @return [String] a table
     def render
-      table = Table.new(["attack", "p50/p99 ms alone", "beside", "p99 ratio", "answered", "failed", "memory MB",
-                         "its ends"])
+      table = Table.new(["attack", "p50/p99 ms alone", "beside", "answered", "failed", "memory MB", "its ends"])
       @found.each do |name, found|
-        table.add(name.tr("_", " "), found.alone.join("/"), found.beside.join("/"),
-                  (found.beside.last / found.alone.last).round(2), found.requests, found.failed,
+        table.add(name.tr("_", " "), found.alone.join("/"), found.beside.join("/"), found.requests, found.failed,
                   (found.bytes / 1e6).round(1), found.ends.map { |code, times| "#{times} #{code}" }.join(", "))
       end
       table.to_s
