@@ -26,6 +26,9 @@ module Bench
         !alone? && [value, low, high].all? && Bench::Ratio.told?(value, low, high, rounds: rounds)
       end
 
+      # @return [Boolean] whether all rounds are above one, or all below
+      def sided? = low && high && !1.between?(low, high)
+
       # @return [Boolean] whether there is one round, which says nothing of the spread
       def alone? = !@exact && @rounds < 2
 

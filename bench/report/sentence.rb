@@ -99,11 +99,10 @@ module Bench
         return "One round alone says nothing of a difference." if ratio.alone?
         return "Rounds without any have no ratio." unless ratio.low&.positive?
 
-        reach = "from #{Numbers.ratio(ratio.low)} to #{Numbers.ratio(ratio.high)}"
-        return "They cannot be told apart: the rounds' ratios reach #{reach}." if 1.between?(ratio.low, ratio.high)
+        return "They cannot be told apart: the rounds' ratios reach from #{reach(ratio)}." unless ratio.sided?
 
         side = (ratio.high < 1) == @chart.more? ? "behind" : "ahead"
-        "Abaca is #{side} in every round, but the ratios reach #{reach}, too far to name one."
+        "Abaca is #{side} in every round, but the ratios reach from #{reach(ratio)}, too far to name one."
       end
 
       # Beside the lines.
@@ -117,10 +116,13 @@ module Bench
       end
 
       def alike(line, title, ratio)
-        return "It cannot be told from #{title}." unless ratio.alone?
+        return "#{title.sub("the floor", "The floor")} has #{@chart.shown(line.value)}, in one round." if ratio.alone?
+        return "It cannot be told from #{title}." unless ratio.sided?
 
-        "#{title.sub("the floor", "The floor")} has #{@chart.shown(line.value)}, in one round."
+        "In every round it is #{reach(ratio)} times #{title}#{place(line)}."
       end
+
+      def reach(ratio) = [ratio.low, ratio.high].map { |one| Numbers.ratio(one) }.join(" to ")
 
       def place(line) = (", which is ahead" if line.name == "nginx" && @chart.ahead?(line))
     end

@@ -111,6 +111,11 @@ class BenchmarksTest < Minitest::Test
     assert_match(/One round alone says nothing/, chart(bar("abaca", 10), bar("puma", 11)).sentence)
     assert_match(/ 2.00 times the floor and 1.25 times nginx, which is ahead\.\z/,
                  chart(bar("abaca", 10, 10), bar("limit", 5, 5), bar("nginx", 8, 8)).sentence)
+    assert_match(/ It cannot be told from nginx\.\z/, chart(bar("abaca", 10, 12), bar("nginx", 11, 11)).sentence)
+    assert_match(/ In every round it is 1\.10 to 2\.00 times nginx, which is ahead\.\z/,
+                 chart(bar("abaca", 11, 20, 12), bar("nginx", 10, 10, 10)).sentence)
+    assert_match(/ In every round it is 0\.50 to 0\.91 times nginx\.\z/,
+                 chart(bar("abaca", 10, 10, 10), bar("nginx", 11, 20, 12)).sentence)
     assert_equal "check leads with 1.00 µs; option is next with 2.00 µs: 2.00 times.",
                  chart(bar("option", 2, 2), bar("check", 1, 1)).sentence
   end
