@@ -4,7 +4,7 @@ require "yaml"
 
 module Bench
   module Reporting
-    # Where others are ahead of Abaca, by more than the rounds differ.
+    # Where others are ahead of Abaca, by more than the rounds differ, or in every one of many rounds.
     class Behind
       # `older`: on the newest Ruby, this is not so.
       Row = Struct.new(:chart, :other, :ratio, :older, keyword_init: true) do
@@ -19,7 +19,14 @@ module Bench
         end
 
         # @return [String]
-        def by = times.infinite? ? "none there" : "#{Numbers.ratio(times)} x"
+        def by
+          return "none there" if times.infinite?
+          return "#{Numbers.ratio(times)} x" if ratio.stated?
+
+          ends = [ratio.low, ratio.high]
+          ends = ends.map { |one| 1 / one }.reverse if chart.more?
+          "#{ends.map { |one| Numbers.ratio(one) }.join(" to ")} x"
+        end
       end
 
       REASONS = File.join(__dir__, "reasons.yml")
@@ -85,7 +92,7 @@ module Bench
       end
 
       # There is no ratio to nothing, which is clear enough where it is counted.
-      def known?(chart, other, ratio) = ratio.stated? || (chart.exact? && other.value.zero?)
+      def known?(chart, other, ratio) = ratio.stated? || ratio.steady? || (chart.exact? && other.value.zero?)
 
       def rivals(chart) = chart.limited?(chart.ours) ? [] : [*chart.peers, chart.line("nginx")].compact
     end

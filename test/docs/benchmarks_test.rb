@@ -190,6 +190,16 @@ class BenchmarksTest < Minitest::Test
     assert_nil R::Behind.new([R::Scenario.new(name: "x", charts: [chart(bar("abaca", 1, 1), bar("puma", 2, 2))])]).gap
   end
 
+  # Whatever the rounds differ by, it is no chance.
+  def test_who_is_ahead_in_each_of_five_rounds
+    own = bar("abaca", 11, 20, 12, 13, 14)
+    of = ->(chart) { R::Behind.new([R::Scenario.new(name: "x", charts: [chart])]).others.map(&:by) }
+    assert_equal ["1.10 to 2.00 x"], of[chart(own, bar("nginx", *[10] * 5))]
+    assert_equal ["1.10 to 2.00 x"], of[chart(bar("abaca", *[10] * 5), bar("node", *own.rounds), better: :more)]
+    assert_empty of[chart(own, bar("nginx", 10, 10, 10, 10, 15))]
+    assert_empty of[chart(bar("abaca", *own.rounds.first(4)), bar("nginx", *[10] * 4))]
+  end
+
   # A newer Ruby does not hide it, and an older one does not repeat it.
   def test_what_is_so_on_an_older_ruby
     row = ->(us) { { abaca: { median_us: us, wall_us: [us, us] }, itsi: { median_us: 4, wall_us: [4, 4] } } }
