@@ -5,18 +5,16 @@
 
 require_relative "support/bench"
 require_relative "servers/field"
+require_relative "servers/gateway"
 require_relative "servers/upstream"
 
 module Bench
   # Clients that each read one stream through the server, in interleaved rounds; every event is looked at.
   class Relay
-    APP = File.join(DIR, "apps", "relay.ru")
     # A server with threads has one for each stream, so there are no more streams than that.
     THREADS = 256
     SETTINGS = [["abaca", {}], ["itsi", { fibers: true }], ["falcon", {}],
-                ["puma", { threads: THREADS }, "puma, #{THREADS} threads"],
-                ["node", { script: "relay_node.mjs" }, "node"], ["bun", { script: "relay_bun.mjs" }, "bun"],
-                ["go", { source: "relay.go" }, "go"]].freeze
+                ["puma", { threads: THREADS }, "puma, #{THREADS} threads"], *Gateway::PROGRAMS].freeze
     DIRECT = "(no gateway)"
     Turn = Struct.new(:streams, :complete, :wrong, :events, :p50, :p99, :worst, :gap_p50, :gap_p99, :gap_worst, :cpu,
                       :peak, keyword_init: true)
@@ -34,10 +32,9 @@ module Bench
     # Each turn has a server of its own, so that none has another's memory.
     def run
       @upstream = Upstream.stream(events: @events, pace: @pace, cpu: @cpu)
-      ready = ->(port) { Probe.get(port: port, path: "/ready")&.body == "ready" }
       @direct << Bench.account.turn("relay", DIRECT) { direct }
       @field.rounds(@rounds) do |entry|
-        @field.alone(entry, app: APP, env: @upstream, right: ready) { measure(entry) }
+        @field.alone(entry, app: Gateway::APP, env: @upstream, right: Gateway::READY) { measure(entry) }
       end
     end
 
@@ -79,10 +76,7 @@ module Bench
       Turn.new(**found, cpu: used.nanoseconds / 1e3 / found[:events], peak: entry.child.peak_resident)
     end
 
-    def ask(port, streams)
-      Client.figures("streams", port.to_s, streams.to_s, @events.to_s, @pace.to_s,
-                     limit: (@events * @pace / 1000.0) + 20, prefix: @cpu ? ["taskset", "-c", @cpu.to_s] : [])
-    end
+    def ask(port, streams) = Gateway.ask(port, streams: streams, events: @events, pace: @pace, cpu: @cpu)
   end
 end
 

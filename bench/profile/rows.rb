@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../servers/field"
+require_relative "../servers/gateway"
 require_relative "../servers/load"
 require_relative "../servers/upstream"
 require_relative "../fibers/rows"

@@ -72,8 +72,7 @@ module Bench
 
   # Gateways that hand on streams of events, as `bin/bench relay` has them.
   class Relayed < Served
-    APP = File.join(DIR, "apps", "relay.ru")
-    SETTINGS = [["abaca", {}], ["bun", { script: "relay_bun.mjs" }, "bun"]].freeze
+    SETTINGS = [["abaca", {}], *Gateway::PROGRAMS.select { |name, *| name == "bun" }].freeze
     STREAMS = 500
     PACE = 100 # milliseconds between two events of a stream
 
@@ -91,15 +90,11 @@ module Bench
 
     private
 
-    def terms(_server)
-      { app: APP, env: @upstream, right: ->(port) { Probe.get(port: port, path: "/ready")&.body == "ready" } }
-    end
+    def terms(_server) = { app: Gateway::APP, env: @upstream, right: Gateway::READY }
 
     # A stream has as many events as the upstream sends, however many seconds that takes.
     def ask(port, _seconds)
-      prefix = @other_cpu ? ["taskset", "-c", @other_cpu.to_s] : []
-      words = [port, STREAMS, @events, PACE].map(&:to_s)
-      Client.figures("streams", *words, limit: @seconds + 30, prefix: prefix).fetch(:events)
+      Gateway.ask(port, streams: STREAMS, events: @events, pace: PACE, cpu: @other_cpu).fetch(:events)
     end
   end
 end
