@@ -15,7 +15,7 @@ Bench.main("all") do |main|
   main.measure do |options|
     dirty = Bench::Machine.dirty?
     if dirty && !main.quick?
-      raise ArgumentError, "git does not say which commit this is; take a look with --quick" unless Bench::Machine.commit
+      raise ArgumentError, "git does not say what this tree is: take a look with --quick" unless Bench::Machine.commit
 
       raise ArgumentError, "the tree has changes: commit them, or take a look with --quick"
     end

@@ -38,8 +38,8 @@ module Bench
       # More may have been possible: there is nothing to compare.
       def limited
         rival = @chart.peers.first
-        "#{own_name}: #{own_figure}#{", #{rival.name}: #{@chart.shown(rival.value)}" if rival}. Abaca's client was busy " \
-          "all the time, so this is what the client can do."
+        other = ", #{rival.name}: #{@chart.shown(rival.value)}" if rival
+        "#{own_name}: #{own_figure}#{other}. Abaca's client was busy all the time, so this is what the client can do."
       end
 
       # Beside the best of those that are not Abaca.

@@ -5,8 +5,8 @@ module Bench
   # it is known: the rounds must differ less among themselves than the two do.
   class Ratio
     # Two rounds are close to each other by chance too often: of two that are equal, one of three pairs would be told
-    # apart. If the ratio must be so many times as far from one, it is one of ten, as with three rounds; with five, it is
-    # one of a hundred.
+    # apart. If the ratio must be so many times as far from one, it is one of ten, as with three rounds; with five, one
+    # of a hundred.
     TWO = 3
 
     # Both are measured as factors: from 0.5 to 1 is as far as from 1 to 2.

@@ -136,7 +136,8 @@ class BenchAllTest < Minitest::Test
       sources = Dir.children(Bench::DIR) - %w[results]
       FileUtils.mkdir_p(File.join(folder, "bench"))
       FileUtils.cp_r(sources.map { |name| File.join(Bench::DIR, name) }, File.join(folder, "bench"))
-      yield folder, ->(*words) { Open3.capture2e(RbConfig.ruby, "bench/all.rb", "--only", "none", *words, chdir: folder) }
+      command = [RbConfig.ruby, "bench/all.rb", "--only", "none"]
+      yield folder, ->(*words) { Open3.capture2e(*command, *words, chdir: folder) }
     end
   end
 
@@ -156,7 +157,7 @@ class BenchAllTest < Minitest::Test
   def test_a_tree_of_which_git_says_nothing_is_refused
     elsewhere do |_, ask|
       output, status = ask.call
-      assert_equal "bench: git does not say which commit this is; take a look with --quick\n", output
+      assert_equal "bench: git does not say what this tree is: take a look with --quick\n", output
       refute_predicate status, :success?
       assert_match(/for a look\nbench: no such scenario/, ask.call("--quick").first)
     end
