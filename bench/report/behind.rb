@@ -4,7 +4,7 @@ require "yaml"
 
 module Bench
   module Reporting
-    # Where others are ahead of Abaca, by more than the rounds differ, or in every one of many rounds.
+    # Where others are ahead of Abaca: by more than the rounds differ, or in every round.
     class Behind
       # `older`: on the newest Ruby, this is not so.
       Row = Struct.new(:chart, :other, :ratio, :older, keyword_init: true) do
@@ -92,7 +92,7 @@ module Bench
       end
 
       # There is no ratio to nothing, which is clear enough where it is counted.
-      def known?(chart, other, ratio) = ratio.stated? || ratio.steady? || (chart.exact? && other.value.zero?)
+      def known?(chart, other, ratio) = ratio.stated? || ratio.sided? || (chart.exact? && other.value.zero?)
 
       def rivals(chart) = chart.limited?(chart.ours) ? [] : [*chart.peers, chart.line("nginx")].compact
     end

@@ -5,8 +5,6 @@ module Bench
     # How many times as much one row has as another. Each round gives a ratio, since both had their turns within
     # seconds of each other; where the rounds do not match, the extremes of both count.
     class Ratio
-      STEADY = 5 # rounds
-
       # @return [Float] the median, and the least and the greatest of the rounds
       attr_reader :value, :low, :high
 
@@ -29,10 +27,7 @@ module Bench
       end
 
       # @return [Boolean] whether all rounds are above one, or all below
-      def sided? = low && high && !1.between?(low, high)
-
-      # @return [Boolean] whether there are so many rounds that all of them on one side are no chance
-      def steady? = @rounds >= STEADY && sided?
+      def sided? = !alone? && low && high && !1.between?(low, high)
 
       # @return [Boolean] whether there is one round, which says nothing of the spread
       def alone? = !@exact && @rounds < 2

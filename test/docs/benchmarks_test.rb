@@ -190,14 +190,14 @@ class BenchmarksTest < Minitest::Test
     assert_nil R::Behind.new([R::Scenario.new(name: "x", charts: [chart(bar("abaca", 1, 1), bar("puma", 2, 2))])]).gap
   end
 
-  # Whatever the rounds differ by, it is no chance.
-  def test_who_is_ahead_in_each_of_five_rounds
-    own = bar("abaca", 11, 20, 12, 13, 14)
+  # Whatever the rounds differ by.
+  def test_who_is_ahead_in_every_round
+    own = bar("abaca", 11, 20, 12)
     of = ->(chart) { R::Behind.new([R::Scenario.new(name: "x", charts: [chart])]).others.map(&:by) }
-    assert_equal ["1.10 to 2.00 x"], of[chart(own, bar("nginx", *[10] * 5))]
-    assert_equal ["1.10 to 2.00 x"], of[chart(bar("abaca", *[10] * 5), bar("node", *own.rounds), better: :more)]
-    assert_empty of[chart(own, bar("nginx", 10, 10, 10, 10, 15))]
-    assert_empty of[chart(bar("abaca", *own.rounds.first(4)), bar("nginx", *[10] * 4))]
+    assert_equal ["1.10 to 2.00 x"], of[chart(own, bar("nginx", 10, 10, 10))]
+    assert_equal ["1.10 to 2.00 x"], of[chart(bar("abaca", 10, 10, 10), bar("node", *own.rounds), better: :more)]
+    assert_empty of[chart(own, bar("nginx", 10, 10, 15))]
+    assert_empty of[chart(bar("abaca", 20), bar("nginx", 10))]
   end
 
   # A newer Ruby does not hide it, and an older one does not repeat it.
