@@ -13,7 +13,7 @@ require_relative "../../bench/servers/report"
 class BenchContestTest < Minitest::Test
   # Starts with bodies of 12 bytes, and with no others.
   class Small < Bench::Catalog::Server
-    CODE = <<~RUBY
+    CODE = <<~'RUBY'
       require "socket"
       abort "no such body" unless ARGV[1] == "12"
       server = TCPServer.new("127.0.0.1", Integer(ARGV[0]))
