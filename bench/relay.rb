@@ -70,6 +70,7 @@ module Bench
       found = ask(entry.port, streams)
       used = meter.stop
       raise Failed, "#{found[:wrong]} of #{streams} streams were not right" if found[:wrong].positive?
+
       cut = streams - found[:complete]
       raise Failed, "#{cut} of #{streams} streams did not end" if cut > streams * Wrk::ERRORS_MAX
 
