@@ -30,7 +30,9 @@ class BenchContestTest < Minitest::Test
 
   # In place of wrk.
   class Client
-    def run(**) = Bench::Wrk::Figures.new(requests: 10, microseconds: 1_000_000, p50: 1, p99: 2)
+    NONE = %i[connect read write status timeout].to_h { |kind| [kind, 0] }.freeze # errors
+
+    def run(**) = Bench::Wrk::Figures.new(requests: 10, microseconds: 1_000_000, p50: 1, p99: 2, **NONE)
   end
 
   def test_a_server_that_does_not_start_for_a_load_keeps_its_other_figures
