@@ -109,6 +109,22 @@ class ReleaseTest < Minitest::Test
                    files: { ".gitignore" => "/pkg\nmade.rb\n", "lib/made.rb" => "" })
   end
 
+  # A picture or an example is for those who read the repository.
+  def test_of_docs_the_gem_has_the_pages
+    files = { "docs/cost.svg" => "<svg/>", "docs/examples/nginx.conf" => "", "docs/all.md" => "![cost](cost.svg)" }
+    assert_equal [["bin/release: 1.2.3 is ready"], true], release(files, "--dry-run")
+  end
+
+  # As it is committed; what else a release would lack does not matter here.
+  def test_this_repository_has_a_gem_with_its_files
+    Dir.mktmpdir do |folder|
+      root = File.join(folder, "abaca")
+      git(folder, "clone", "--quiet", "--shared", File.expand_path("../..", __dir__), root)
+      command = [{ "BUNDLE_GEMFILE" => nil, "RUBYOPT" => nil }, RbConfig.ruby, "bin/release", "--dry-run"]
+      assert_empty Open3.capture2e(*command, chdir: root).first.lines.grep(/the gem/)
+    end
+  end
+
   def test_a_gem_that_is_another_each_time
     changed = FILES["abaca.gemspec"].sub('"s"', "\"s\#{Process.pid}\"")
     assert_refused("two builds of the gem differ", files: { "abaca.gemspec" => changed })
