@@ -101,12 +101,20 @@ static int kqueue_set(ab_poller *poller, int fd, uint32_t events, uint64_t token
 }
 
 /* EV_EOF: for input, the peer sends no more, with the socket's error if there is one; for output,
- * nobody reads any more. */
+ * nobody reads any more, or this side has been shut down, for which see drop_own_ends. */
 static uint32_t from_kevent(const struct kevent *event) {
   bool ended = event->flags & EV_EOF;
   uint32_t error = ended && event->fflags ? AB_POLL_ERROR : 0;
   if (event->filter == EVFILT_WRITE) return error | AB_POLL_OUT | (ended ? AB_POLL_HUP : 0);
   return error | AB_POLL_IN | (ended ? AB_POLL_RDHUP : 0);
+}
+
+/* The kernel ends the output of a socket that we shut down, too: alone it is no hang-up. */
+static void drop_own_ends(ab_poller *poller) {
+  for (uint32_t i = 0; i < poller->count; i++) {
+    ab_poller_event *event = &poller->events[i];
+    if (!(event->events & AB_POLL_RDHUP)) event->events &= ~AB_POLL_HUP;
+  }
 }
 
 /* One event for both filters of a descriptor. */
@@ -135,6 +143,7 @@ static int kqueue_wait(ab_poller *poller, ab_nsec timeout) {
                 from_kevent(&events[i]));
     }
   }
+  drop_own_ends(poller);
   return (int)poller->count;
 }
 
