@@ -170,6 +170,19 @@ class BenchmarksTest < Minitest::Test
     assert_equal keys.uniq, keys
   end
 
+  # What they say by `bin/bench guard`.
+  def test_reasons_quote_the_baseline
+    rows = JSON.parse(read("bench/baseline.json")).values.first.fetch("rows")
+    hello, tls, http2 = rows.values_at("hello", "tls", "http2").map do |row|
+      row.transform_values { |count| R::Numbers.count(count) }
+    end
+    text = R::Behind.reasons.values.join(" ").squeeze(" ")
+    ["A request takes #{hello["objects"]} objects and #{hello["instructions"]} instructions",
+     "#{hello["instructions"]} instructions for a request, and #{tls["instructions"]} more",
+     "A request makes #{http2["mallocs"]} mallocs, one of HTTP/1.1 makes #{hello["mallocs"]} (`bin/bench guard`)"]
+      .each { |words| assert_includes text, words }
+  end
+
   def test_reasons_say_what_it_would_take
     assert_match(/\A.+ Profile: .+ What it would take: .+\z/, R::Behind.reasons.fetch("relay/cpu"))
   end
