@@ -4,9 +4,12 @@ module Bench
   module Reporting
     # What has changed since the last report. Two runs cannot be compared by their figures, since machines have other
     # users: what counts is Abaca's ratio to another row of the same run. A change is one if the rounds of the two runs
-    # do not overlap.
+    # do not overlap, and are enough of them.
     class Changes
       NOISE = 0.005 # of what is counted: other threads allocate too
+      # Ways to choose the rounds of one run among those of both. In two of them the runs do not overlap, so that is
+      # chance in a tenth of all cases: with two rounds in each it would be a third.
+      WAYS = 20
       Change = Struct.new(:chart, :before, :now, :yardstick, :verdict, keyword_init: true)
 
       # @param rows [Array<Figures::Row>]
@@ -39,10 +42,26 @@ module Bench
 
       def verdict(row, chart)
         return "one round alone" if !chart.exact? && (row.low == row.high || row.before_low == row.before_high)
-        return judged(1, chart) if row.low > row.before_high
-        return judged(-1, chart) if row.high < row.before_low
 
-        "within the rounds"
+        direction = apart(row)
+        return "within the rounds" if direction.zero?
+
+        chart.exact? || enough?(row) ? judged(direction, chart) : "too few rounds"
+      end
+
+      # Whether the rounds are all above those before (1), below them (-1), or neither.
+      def apart(row)
+        return 1 if row.low > row.before_high
+
+        row.high < row.before_low ? -1 : 0
+      end
+
+      # Reports until now did not note how many rounds they had.
+      def enough?(row)
+        now = row.rounds.to_i
+        before = (row.before_rounds || now).to_i
+        ways = (1..before).reduce(1) { |product, nth| product * (now + nth) / nth }
+        ways >= WAYS
       end
 
       def counted(row, chart)

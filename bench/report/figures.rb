@@ -7,10 +7,10 @@ module Bench
     class Figures
       FILE = "figures.tsv"
       COLUMNS = %i[key ruby unit row value yardstick ratio low high run before before_yardstick before_ratio before_low
-                   before_high before_run].freeze
-      NUMBERS = %i[value ratio low high before before_ratio before_low before_high].freeze
+                   before_high before_run rounds before_rounds].freeze
+      NUMBERS = %i[value ratio low high before before_ratio before_low before_high rounds before_rounds].freeze
       OLD = { before: :value, before_yardstick: :yardstick, before_ratio: :ratio, before_low: :low, before_high: :high,
-              before_run: :run }.freeze
+              before_run: :run, before_rounds: :rounds }.freeze
       NEW = "-" # in place of the run before, for what the report before did not have
       Row = Struct.new(*COLUMNS, keyword_init: true) do
         def id = [key, ruby]
@@ -50,7 +50,7 @@ module Bench
         def row(chart)
           other = chart.line("limit") || chart.line("nginx") || chart.peers.first
           ratio = other && chart.ratio(other)
-          figures = ratio&.value ? { ratio: ratio.value, low: ratio.low, high: ratio.high } : {}
+          figures = ratio&.value ? { ratio: ratio.value, low: ratio.low, high: ratio.high, rounds: ratio.rounds } : {}
           Row.new(key: chart.key, ruby: chart.ruby, unit: chart.unit, row: chart.ours.name, value: chart.ours.value,
                   yardstick: other&.name, run: chart.run.file, **figures)
         end

@@ -7,6 +7,8 @@ module Bench
     class Ratio
       # @return [Float] the median, and the least and the greatest of the rounds
       attr_reader :value, :low, :high
+      # @return [Integer] how many both have
+      attr_reader :rounds
 
       # @param own [Bar]
       # @param other [Bar]

@@ -327,13 +327,13 @@ class BenchmarksTest < Minitest::Test
   # A report that is made again from the same results says the same.
   def test_what_has_changed
     Dir.mktmpdir do |folder|
-      result(folder, "1-streaming", **streams("abaca" => [4, 4.2], "puma" => [2, 2]))
+      result(folder, "1-streaming", **streams("abaca" => [4, 4.2, 4.1], "puma" => [2, 2, 2]))
       first = R::Book.new(folder: folder)
       assert_predicate first.changes, :first?
       last = R::Figures.write(first.figures)
       assert_equal last, R::Figures.write(R::Book.new(folder: folder, last: last).figures)
 
-      result(folder, "2-streaming", **streams("abaca" => [9, 9.6], "puma" => [3, 3]))
+      result(folder, "2-streaming", **streams("abaca" => [9, 9.6, 9.3], "puma" => [3, 3, 3]))
       result(folder, "3-objects", objects_per_request: { abaca: { "wrk's request": 9 } })
       2.times do
         book = R::Book.new(folder: folder, last: last)
@@ -342,6 +342,17 @@ class BenchmarksTest < Minitest::Test
         assert_equal ["objects/short"], book.changes.new.map(&:key)
         last = R::Figures.write(book.figures)
       end
+    end
+  end
+
+  # Of two and two rounds that are the same, one of three pairs does not overlap.
+  def test_too_few_rounds_for_a_change
+    Dir.mktmpdir do |folder|
+      result(folder, "1-streaming", **streams("abaca" => [4, 4.2], "puma" => [2, 2]))
+      last = R::Figures.write(R::Book.new(folder: folder).figures)
+      result(folder, "2-streaming", **streams("abaca" => [9, 9.6], "puma" => [3, 3]))
+      changes = R::Book.new(folder: folder, last: last).changes.all
+      assert_equal ["too few rounds"], changes.map(&:verdict)
     end
   end
 
