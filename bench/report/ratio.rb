@@ -29,7 +29,7 @@ module Bench
       end
 
       # @return [Boolean] whether all rounds are above one, or all below
-      def sided? = !alone? && low && high && !1.between?(low, high)
+      def sided? = !alone? && low&.positive? && high && !1.between?(low, high)
 
       # @return [Boolean] whether there is one round, which says nothing of the spread
       def alone? = !@exact && @rounds < 2
