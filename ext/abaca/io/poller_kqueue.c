@@ -1,6 +1,6 @@
 /* The back end for macOS and FreeBSD, written to their manual pages, kqueue(2) and kevent(2): no
- * test of this project has run it. It does as little as possible, so that reading it shows what it
- * does.
+ * test of this project has run it on such a kernel, only on one made up after those pages. It does
+ * as little as possible, so that reading it shows what it does.
  *
  * A registration has a filter for input, one for output, or both. Setting it deletes both and adds
  * what is wanted, so that nothing depends on what a change keeps. `ident` is the descriptor and
