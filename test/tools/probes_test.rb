@@ -43,6 +43,28 @@ class ProbesTest < Minitest::Test
     assert_equal Probes::LINUX.keys - ["MEMFD"], flags.drop(1).map { |flag| flag.delete_prefix("-DAB_HAS_") }
   end
 
+  # No other system lacks all of it, or nothing: FreeBSD has most.
+  def test_each_may_be_missing_alone
+    compiler = RbConfig::CONFIG.fetch("CC").split
+    all = Probes.flags_of(*compiler, portable: false)
+    failing = Probes::LINUX.keys.flat_map do |name|
+      flags = all - ["-DAB_HAS_#{name}"]
+      sources_with(name).reject { |path| compiles?(path, *compiler, *flags) }.map { |path| "#{path} without #{name}" }
+    end
+    assert_empty failing
+  end
+
+  # What a header asks is compiled with the file of its name.
+  def sources_with(name)
+    asking = texts.keys.grep(%r{\A(?:os|io)/}).select { |path| texts[path].match?(/\bAB_HAS_#{name}\b/) }
+    asking.map { |path| path.sub(/h\z/, "c") }.uniq
+  end
+
+  def compiles?(path, *command)
+    checks = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", EXTENSION]
+    system(*command, *checks, File.join(EXTENSION, path), err: File::NULL)
+  end
+
   def test_a_portable_build_asks_nothing
     assert_equal ["-D_POSIX_C_SOURCE=200809L"], Probes.flags(portable: true) { flunk }
   end

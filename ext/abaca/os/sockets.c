@@ -13,15 +13,7 @@
 
 /* --- how they are made --- */
 
-#ifdef AB_HAS_SOCKET_FLAGS
-int ab_os_socket(int family, int type) {
-  return socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-}
-
-static int make_pair(int type, int ends[2]) {
-  return socketpair(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends);
-}
-#else
+#if !defined(AB_HAS_SOCKET_FLAGS) || !defined(AB_HAS_ACCEPT4)
 static bool add_flag(int fd, int get, int set, int flag) {
   int flags = fcntl(fd, get);
   return flags >= 0 && ((flags & flag) || fcntl(fd, set, flags | flag) == 0);
@@ -48,7 +40,17 @@ static int prepared(int fd) {
   errno = error;
   return -1;
 }
+#endif
 
+#ifdef AB_HAS_SOCKET_FLAGS
+int ab_os_socket(int family, int type) {
+  return socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+static int make_pair(int type, int ends[2]) {
+  return socketpair(AF_UNIX, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends);
+}
+#else
 int ab_os_socket(int family, int type) {
   return prepared(socket(family, type, 0));
 }
