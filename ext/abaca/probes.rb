@@ -49,7 +49,7 @@ module Probes
     "MSG_MORE" => ["sys/socket.h", "send(0, 0, 0, MSG_MORE);"],
     "MSG_DONTWAIT" => ["sys/socket.h", "recv(0, 0, 0, MSG_DONTWAIT);"],
     "CMSG_CLOEXEC" => ["sys/socket.h", "recvmsg(0, 0, MSG_CMSG_CLOEXEC);"],
-    "SENDFILE" => ["sys/sendfile.h signal.h", "sendfile(0, 0, 0, 0); sigtimedwait(0, 0, 0);"],
+    "SENDFILE" => ["sys/sendfile.h", "sendfile(0, 0, 0, 0);"],
     "UNSENT" => ["sys/ioctl.h linux/sockios.h", "ioctl(0, SIOCOUTQ, 0);"],
     "POLLRDHUP" => ["poll.h", "struct pollfd fd = { 0, POLLRDHUP, 0 }; poll(&fd, 1, 0);"],
     "PEERNAME" => ["sys/socket.h", "getsockopt(0, SOL_SOCKET, SO_PEERNAME, 0, 0);"],

@@ -231,8 +231,14 @@ CHECK_CASE(a_file_goes_into_a_pipe) {
   CHECK_INT(16, ab_os_sendfile(pipes[1], fileno(file), 100, 16));
   CHECK_INT(16, read(pipes[0], buf, sizeof buf));
   CHECK_INT(700 % 251, buf[0]);
-  fclose(file);
+  signal(SIGPIPE, SIG_DFL);
   close(pipes[0]);
+  CHECK_INT(-1, ab_os_sendfile(pipes[1], fileno(file), 100, 16));
+  CHECK_INT(EPIPE, errno);
+  sigset_t pending;
+  CHECK_INT(0, sigpending(&pending));
+  CHECK(!sigismember(&pending, SIGPIPE));
+  fclose(file);
   close(pipes[1]);
 }
 
