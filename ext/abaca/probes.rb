@@ -44,6 +44,7 @@ module Probes
     "TIMEGM" => ["time.h", "timegm(0);"],
     "CONDITION_CLOCKS" => ["time.h pthread.h", "pthread_condattr_setclock(0, CLOCK_MONOTONIC);"],
     "ACCEPT4" => ["sys/socket.h", "accept4(0, 0, 0, SOCK_NONBLOCK | SOCK_CLOEXEC);"],
+    "SOCKET_NUMBERS" => LINUX_ONLY, # others have 0 and 0 for all that are of TCP
     "SEQPACKET" => LINUX_ONLY, # others have the name, and no pair of such sockets
     "LONG_VECTORS" => ["limits.h", "char most[IOV_MAX >= 1024 ? 1 : -1]; (void)most;"],
     "MSG_MORE" => ["sys/socket.h", "send(0, 0, 0, MSG_MORE);"],

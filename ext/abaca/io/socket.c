@@ -2,7 +2,6 @@
 #include "io/socket.h"
 
 #include <errno.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "os/sockets.h"
@@ -127,15 +126,13 @@ void ab_fd_close(int fd) {
 }
 
 bool ab_sock_identify(int fd, ab_sock_id *id) {
-  struct stat info;
-  if (fstat(fd, &info) != 0) return false;
-  *id = (ab_sock_id){info.st_dev, info.st_ino};
-  return true;
+  return ab_os_identify(fd, id->numbers);
 }
 
 bool ab_sock_is(int fd, const ab_sock_id *id) {
   ab_sock_id now;
-  return ab_sock_identify(fd, &now) && now.device == id->device && now.inode == id->inode;
+  return ab_sock_identify(fd, &now) && now.numbers[0] == id->numbers[0] &&
+         now.numbers[1] == id->numbers[1];
 }
 
 bool ab_sock_end(int fd, const ab_sock_id *id, bool both) {

@@ -40,7 +40,7 @@ void ab_fd_close(int fd);
 
 /* Identifies a socket to code that does not own the descriptor, which may be closed and reused. */
 typedef struct ab_sock_id {
-  uint64_t device, inode;
+  uint64_t numbers[2];
 } ab_sock_id;
 
 /* False, with errno, if the descriptor is not open. */

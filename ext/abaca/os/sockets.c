@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifdef AB_HAS_UNSENT
@@ -216,6 +217,46 @@ ssize_t ab_os_sendmsg_now(int fd, const struct msghdr *message) {
 #endif
 
 /* --- what is asked of them --- */
+
+static bool identify_file(int fd, uint64_t numbers[2]) {
+  struct stat info;
+  if (fstat(fd, &info) != 0) return false;
+  numbers[0] = (uint64_t)info.st_dev;
+  numbers[1] = (uint64_t)info.st_ino;
+  return true;
+}
+
+#ifdef AB_HAS_SOCKET_NUMBERS
+bool ab_os_identify(int fd, uint64_t numbers[2]) {
+  return identify_file(fd, numbers);
+}
+#else
+typedef int ask_name(int fd, struct sockaddr *name, socklen_t *len);
+
+/* Of one end's address, by FNV-1a; 0: it has none, or the socket is of AF_UNIX, and has numbers as
+ * files have. */
+static uint64_t number_of_end(int fd, ask_name *ask) {
+  union {
+    struct sockaddr head;
+    struct sockaddr_storage whole;
+    unsigned char bytes[sizeof(struct sockaddr_storage)];
+  } name = {.whole = {0}};
+  socklen_t len = sizeof name;
+  if (ask(fd, &name.head, &len) != 0 || name.head.sa_family == AF_UNIX) return 0;
+  uint64_t number = 14695981039346656037u;
+  for (size_t i = 0; i < sizeof name; i++) number = (number ^ name.bytes[i]) * 1099511628211u;
+  return number;
+}
+
+bool ab_os_identify(int fd, uint64_t numbers[2]) {
+  if (!identify_file(fd, numbers)) return false;
+  uint64_t own = number_of_end(fd, getsockname);
+  if (own == 0) return true;
+  numbers[0] = own;
+  numbers[1] = number_of_end(fd, getpeername);
+  return true;
+}
+#endif
 
 #ifdef AB_HAS_UNSENT
 uint64_t ab_os_unsent(int fd) {

@@ -39,6 +39,10 @@ ssize_t ab_os_sendmsg_now(int fd, const struct msghdr *message);
  * if the file ends at or before the offset. */
 ssize_t ab_os_sendfile(int fd, int file_fd, off_t offset, size_t len);
 
+/* Two numbers that no other socket has at the same time. Where the system gives none to those of
+ * TCP, they are others once both sides have ended. False, with errno, if the descriptor is not
+ * open. */
+bool ab_os_identify(int fd, uint64_t numbers[2]);
 /* Bytes of a stream that its peer has not acknowledged; 0 if the system does not tell. */
 uint64_t ab_os_unsent(int fd);
 /* True if the connection is broken, or the peer has closed it; with `half`, also if the peer has

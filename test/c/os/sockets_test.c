@@ -244,6 +244,37 @@ CHECK_CASE(a_file_goes_into_a_pipe) {
 
 /* --- what is asked of them --- */
 
+static bool are_same(int one, int other) {
+  uint64_t a[2], b[2];
+  CHECK(ab_os_identify(one, a));
+  CHECK(ab_os_identify(other, b));
+  return a[0] == b[0] && a[1] == b[1];
+}
+
+CHECK_CASE(which_socket_it_is) {
+  struct sockaddr_in address;
+  int listener = listen_on(&address), ends[2];
+  int client = connect_to(&address), other_client = connect_to(&address);
+  int accepted = ab_os_accept(listener, NULL, NULL), other = ab_os_accept(listener, NULL, NULL);
+  int same = fcntl(accepted, F_DUPFD_CLOEXEC, 0);
+  CHECK_INT(0, ab_os_stream_pair(ends));
+  CHECK(are_same(accepted, accepted));
+  CHECK(are_same(accepted, same));
+  CHECK(!are_same(accepted, other));
+  CHECK(!are_same(accepted, client));
+  CHECK(!are_same(accepted, listener));
+  CHECK(!are_same(accepted, ends[0]));
+  CHECK(!are_same(ends[0], ends[1]));
+  shutdown(client, SHUT_WR);
+  CHECK(are_same(accepted, same));
+  close(same);
+  uint64_t numbers[2];
+  CHECK(!ab_os_identify(same, numbers));
+  CHECK_INT(EBADF, errno);
+  int all[] = {listener, client, other_client, accepted, other, ends[0], ends[1]};
+  for (size_t i = 0; i < AB_ARRAY_LEN(all); i++) close(all[i]);
+}
+
 CHECK_CASE(what_has_ended) {
   struct sockaddr_in address;
   int listener = listen_on(&address), client = connect_to(&address);
