@@ -269,11 +269,9 @@ static bool add_flag(int fd, int get, int set, int flag) {
 
 /* False, with errno, unless fd is a listening stream socket. */
 static bool is_listening(int fd) {
-  int listens = 0, type = 0;
-  socklen_t len = sizeof listens;
-  if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) != 0) return false;
-  len = sizeof type;
-  if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0) return false;
+  int type = 0, listens = ab_os_listens(fd);
+  socklen_t len = sizeof type;
+  if (listens < 0 || getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0) return false;
   if (listens && type == SOCK_STREAM) return true;
   errno = EINVAL;
   return false;

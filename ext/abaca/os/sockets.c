@@ -258,6 +258,17 @@ bool ab_os_identify(int fd, uint64_t numbers[2]) {
 }
 #endif
 
+/* macOS knows the option, and has no answer (ENOPROTOOPT). */
+int ab_os_listens(int fd) {
+  int listens = 0;
+  socklen_t len = sizeof listens;
+  if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0) return listens != 0;
+  if (errno != ENOPROTOOPT) return -1;
+  struct sockaddr_storage peer;
+  len = sizeof peer;
+  return getpeername(fd, (struct sockaddr *)&peer, &len) != 0;
+}
+
 #ifdef AB_HAS_UNSENT
 uint64_t ab_os_unsent(int fd) {
   int bytes = 0;

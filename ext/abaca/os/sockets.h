@@ -43,6 +43,9 @@ ssize_t ab_os_sendfile(int fd, int file_fd, off_t offset, size_t len);
  * TCP, they are others once both sides have ended. False, with errno, if the descriptor is not
  * open. */
 bool ab_os_identify(int fd, uint64_t numbers[2]);
+/* Whether it accepts connections: 1, 0, or -1 with errno. Where the system does not tell, what has
+ * no peer is taken for such a socket. */
+int ab_os_listens(int fd);
 /* Bytes of a stream that its peer has not acknowledged; 0 if the system does not tell. */
 uint64_t ab_os_unsent(int fd);
 /* True if the connection is broken, or the peer has closed it; with `half`, also if the peer has

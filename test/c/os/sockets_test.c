@@ -275,6 +275,20 @@ CHECK_CASE(which_socket_it_is) {
   for (size_t i = 0; i < AB_ARRAY_LEN(all); i++) close(all[i]);
 }
 
+CHECK_CASE(what_listens) {
+  struct sockaddr_in address;
+  int listener = listen_on(&address), client = connect_to(&address);
+  int made = ab_os_socket(AF_INET, SOCK_STREAM), pipes[2];
+  CHECK_INT(1, ab_os_listens(listener));
+  CHECK_INT(0, ab_os_listens(client));
+  CHECK_INT(0, ab_os_listens(made));
+  CHECK_INT(0, pipe(pipes));
+  CHECK_INT(-1, ab_os_listens(pipes[0]));
+  CHECK_INT(ENOTSOCK, errno);
+  int all[] = {listener, client, made, pipes[0], pipes[1]};
+  for (size_t i = 0; i < AB_ARRAY_LEN(all); i++) close(all[i]);
+}
+
 CHECK_CASE(what_has_ended) {
   struct sockaddr_in address;
   int listener = listen_on(&address), client = connect_to(&address);
