@@ -48,7 +48,8 @@ module Probes
     "SEQPACKET" => LINUX_ONLY, # others have the name, and no pair of such sockets
     "LONG_VECTORS" => ["limits.h", "char most[IOV_MAX >= 1024 ? 1 : -1]; (void)most;"],
     "MSG_MORE" => ["sys/socket.h", "send(0, 0, 0, MSG_MORE);"],
-    "MSG_DONTWAIT" => ["sys/socket.h", "recv(0, 0, 0, MSG_DONTWAIT);"],
+    # macOS has it, and waits in send all the same.
+    "MSG_DONTWAIT" => ["sys/socket.h", "\n#ifdef __APPLE__\n#error\n#endif\nrecv(0, 0, 0, MSG_DONTWAIT);"],
     "CMSG_CLOEXEC" => ["sys/socket.h", "recvmsg(0, 0, MSG_CMSG_CLOEXEC);"],
     "SENDFILE" => ["sys/sendfile.h", "sendfile(0, 0, 0, 0);"],
     "UNSENT" => ["sys/ioctl.h linux/sockios.h", "ioctl(0, SIOCOUTQ, 0);"],

@@ -286,16 +286,19 @@ bool ab_os_ended(int fd, bool half) {
   return poll(&pollfd, 1, 0) > 0;
 }
 #else
-/* The end of a stream can be peeked at, once its bytes have been read. */
-static bool ends_here(int fd) {
+/* The end of a stream can be peeked at, once its bytes have been read, and so can a reset: macOS's
+ * poll tells nobody of it who does not ask for input. */
+static bool ends_here(int fd, bool half) {
   struct pollfd pollfd = {.fd = fd, .events = POLLIN};
   char byte;
-  return poll(&pollfd, 1, 0) > 0 && recv(fd, &byte, 1, MSG_PEEK) == 0;
+  if (poll(&pollfd, 1, 0) <= 0) return false;
+  ssize_t got = recv(fd, &byte, 1, MSG_PEEK);
+  return got == 0 ? half : got < 0 && (errno == ECONNRESET || errno == ETIMEDOUT);
 }
 
 bool ab_os_ended(int fd, bool half) {
   struct pollfd pollfd = {.fd = fd};
-  return poll(&pollfd, 1, 0) > 0 || (half && ends_here(fd));
+  return poll(&pollfd, 1, 0) > 0 || ends_here(fd, half);
 }
 #endif
 
