@@ -52,7 +52,9 @@ void ab_nameless_seal(int fd AB_UNUSED) {}
 
 #ifdef AB_HAS_FALLOCATE
 int ab_nameless_reserve(int fd, size_t offset, size_t size) {
-  return posix_fallocate(fd, (off_t)offset, (off_t)size);
+  int error = posix_fallocate(fd, (off_t)offset, (off_t)size);
+  /* Not every file system can (EINVAL, says POSIX), and not every C library writes zeros then. */
+  return error == EINVAL || error == EOPNOTSUPP ? 0 : error;
 }
 #else
 int ab_nameless_reserve(int fd AB_UNUSED, size_t offset AB_UNUSED, size_t size AB_UNUSED) {

@@ -68,6 +68,7 @@ CHECK_CASE(reserved_it_has_its_blocks) {
   CHECK_INT(0, ab_nameless_reserve(fd, 4096, 65536));
   CHECK_INT(0, fstat(fd, &found));
   CHECK_INT(AB_HAS(FALLOCATE) ? 65536 : 0, found.st_blocks * 512);
+  CHECK_INT(0, ab_nameless_reserve(fd, 0, 0)); /* the errno of a file system that cannot */
   close(fd);
   CHECK_INT(AB_HAS(FALLOCATE) ? EBADF : 0, ab_nameless_reserve(-1, 0, 1));
 }
