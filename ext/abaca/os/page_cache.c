@@ -40,11 +40,12 @@ ssize_t ab_os_write_cached(int fd AB_UNUSED, const void *bytes AB_UNUSED, size_t
 #define SMALLEST_PAGE 4096
 #define MOST          ((size_t)1 << 20)
 
+/* Elsewhere mincore takes char for its last argument. */
 static bool all_resident(void *pages, size_t len) {
   unsigned char resident[MOST / SMALLEST_PAGE + 2];
   size_t page = (size_t)sysconf(_SC_PAGESIZE);
   size_t count = (len + page - 1) / page;
-  if (count > sizeof resident || mincore(pages, len, resident) != 0) return false;
+  if (count > sizeof resident || mincore(pages, len, (void *)resident) != 0) return false;
   for (size_t i = 0; i < count; i++)
     if (!(resident[i] & 1)) return false;
   return true;
