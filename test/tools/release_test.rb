@@ -23,6 +23,11 @@ class ReleaseTest < Minitest::Test
     RUBY
   }.freeze
 
+  def setup
+    super
+    skip "no git" unless system("git", "--version", out: File::NULL, err: File::NULL)
+  end
+
   # Yields the folder of a repository that can be released, with other texts for some files; returns what is printed
   # about it then, and the command's success.
   def release(files = {}, *words)
@@ -117,9 +122,12 @@ class ReleaseTest < Minitest::Test
 
   # As it is committed; what else a release would lack does not matter here.
   def test_this_repository_has_a_gem_with_its_files
+    here = File.expand_path("../..", __dir__)
+    skip "no repository" unless system("git", "rev-parse", chdir: here, out: File::NULL, err: File::NULL)
+
     Dir.mktmpdir do |folder|
       root = File.join(folder, "abaca")
-      git(folder, "clone", "--quiet", "--shared", File.expand_path("../..", __dir__), root)
+      git(folder, "clone", "--quiet", "--shared", here, root)
       command = [{ "BUNDLE_GEMFILE" => nil, "RUBYOPT" => nil }, RbConfig.ruby, "bin/release", "--dry-run"]
       assert_empty Open3.capture2e(*command, chdir: root).first.lines.grep(/the gem/)
     end
