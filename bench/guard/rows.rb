@@ -30,8 +30,6 @@ module Bench
       }.freeze
       # Those of one server, in this order.
       FIBERS = %w[hello env response stream wait tls http2].freeze
-      # Requests of a server without a page, from which only differences are taken: of which server.
-      BARE = { "bare" => "hello", "thread_bare" => "thread" }.freeze
       MORE = ["Accept-Language: en-GB,en;q=0.7", "Accept-Encoding: gzip, deflate, br", "X-Forwarded-Proto: http",
               "Referer: http://www.example.test/articles", "Cookie: session=0123456789abcdef; theme=dark",
               "Upgrade-Insecure-Requests: 1"].freeze
