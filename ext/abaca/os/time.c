@@ -61,11 +61,16 @@ static ab_nsec now_by(clockid_t clock) {
   return (ab_nsec)ts.tv_sec * AB_NSEC_PER_SEC + (ab_nsec)ts.tv_nsec;
 }
 
-/* The wall clock may be set meanwhile: a wait that ends too early has not timed out. */
+#define LONGEST AB_NSEC_PER_SEC
+
+/* The wall clock may be set meanwhile, forward or back: each second it is looked at again. */
 int ab_os_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, ab_nsec deadline) {
-  ab_nsec now = now_by(CLOCK_MONOTONIC);
-  struct timespec ts = timespec_of(now_by(CLOCK_REALTIME) + (deadline > now ? deadline - now : 0));
-  int error = pthread_cond_timedwait(cond, lock, &ts);
-  return error == ETIMEDOUT && now_by(CLOCK_MONOTONIC) < deadline ? 0 : error;
+  int error;
+  do {
+    ab_nsec now = now_by(CLOCK_MONOTONIC), left = deadline > now ? deadline - now : 0;
+    struct timespec ts = timespec_of(now_by(CLOCK_REALTIME) + (left < LONGEST ? left : LONGEST));
+    error = pthread_cond_timedwait(cond, lock, &ts);
+  } while (error == ETIMEDOUT && now_by(CLOCK_MONOTONIC) < deadline);
+  return error;
 }
 #endif
