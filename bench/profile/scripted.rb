@@ -123,7 +123,7 @@ module Bench
   # A row of `bin/bench scheduler`: Abaca, and the target that is ahead there.
   class SchedulerScripts < Scripted
     PEERS = Hash.new("itsi").merge("cross_thread" => "threads", "pipe" => "uringmachine", "tcp" => "uringmachine",
-                                   "socketpair" => "uringmachine").freeze
+                                   "socketpair" => "uringmachine", "sleeps" => "carbon_fiber").freeze
     # Those that need no server.
     ROWS = Workloads::ROWS.reject { |row| row.name.start_with?("http") }.freeze
     # Files of a gem that are not called like it.
