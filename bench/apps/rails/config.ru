@@ -12,6 +12,7 @@ module Bench
     config.load_defaults "#{Rails::VERSION::MAJOR}.#{Rails::VERSION::MINOR}"
     config.root = __dir__
     config.eager_load = true
+    config.enable_reloading = false # each request would look at all files of the app, and at whether others may load
     config.consider_all_requests_local = false
     config.hosts.clear
     config.secret_key_base = "no secret" * 8
