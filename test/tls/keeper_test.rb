@@ -203,7 +203,7 @@ class TLSKeeperTest < Minitest::Test
 
   def test_a_warning_a_day
     now = Time.at((Time.now.to_i / DAY * DAY) + (DAY / 2)) # noon: the looks of a day are on that day
-    @made.renew(@pair, days: 20.25 + ((now - Time.now) / DAY)) # in the evening: none of them is before it, another after
+    @made.renew(@pair, days: 20.25 + ((now - Time.now) / DAY)) # in the evening, after all looks of a day
     contexts = keeper.contexts
     expiry = Abaca::TLS::Expiry.new(@log)
     lines = (0..22).flat_map do |day|
