@@ -80,9 +80,10 @@ app = eval(File.read(around), binding, around).call(app) if around # rubocop:dis
 mode, bare = mode.split("_")
 slot = Abaca::Page.create(slots: 1)[0].claim unless bare
 threads = mode == "thread" ? { threads: 1 } : {}
-# Under valgrind everything is slow: nobody shall find a stall, and report it.
+# Under valgrind everything is slow: nobody shall find a stall, and report it, nor close a connection whose row comes
+# last.
 server = Abaca::Server.new(app, slot:, environment: "production", stall_after: 10_000, stall_report: 0,
-                                mode: mode.to_sym, **threads)
+                                persistent_timeout: 3600, mode: mode.to_sym, **threads)
 
 # Nil where Abaca is built without the library.
 def port
