@@ -191,8 +191,8 @@ end
 Bench.main("rails") do |main|
   main.quick("one round of two seconds", rounds: 1, seconds: 2)
   main.option(:databases, Bench::RailsContest::DATABASES.keys, "some of these")
-  main.option(:rounds, 3, "interleaved rounds")
-  main.option(:seconds, 3, "for each page")
+  main.option(:rounds, 5, "interleaved rounds")
+  main.option(:seconds, 2, "for each page")
   main.option(:only, nil, "only these servers")
   main.ruby
   main.unpinned
