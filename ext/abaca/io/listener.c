@@ -262,11 +262,6 @@ ab_listener *ab_listener_unix(const ab_mem *mem, const char *path,
   return listener;
 }
 
-static bool add_flag(int fd, int get, int set, int flag) {
-  int flags = fcntl(fd, get);
-  return flags >= 0 && ((flags & flag) || fcntl(fd, set, flags | flag) == 0);
-}
-
 /* False, with errno, unless fd is a listening stream socket. */
 static bool is_listening(int fd) {
   int type = 0, listens = ab_os_listens(fd);
@@ -282,8 +277,7 @@ ab_listener *ab_listener_adopt(const ab_mem *mem, int fd) {
   ab_listener *listener = new_listener(mem, AB_LISTEN_TCP);
   if (!listener) return NULL;
   listener->fd = fd;
-  if (learn_name(listener) && add_flag(fd, F_GETFL, F_SETFL, O_NONBLOCK) &&
-      add_flag(fd, F_GETFD, F_SETFD, FD_CLOEXEC) &&
+  if (learn_name(listener) && ab_os_adopt(fd) &&
       (listener->family == AB_LISTEN_UNIX || set_tcp_options(fd, &default_options)))
     return listener;
   listener->fd = -1; /* stays the caller's */

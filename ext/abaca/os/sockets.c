@@ -14,12 +14,16 @@
 
 /* --- how they are made --- */
 
-#if !defined(AB_HAS_SOCKET_FLAGS) || !defined(AB_HAS_ACCEPT4)
 static bool add_flag(int fd, int get, int set, int flag) {
   int flags = fcntl(fd, get);
   return flags >= 0 && ((flags & flag) || fcntl(fd, set, flags | flag) == 0);
 }
 
+bool ab_os_adopt(int fd) {
+  return add_flag(fd, F_GETFD, F_SETFD, FD_CLOEXEC) && add_flag(fd, F_GETFL, F_SETFL, O_NONBLOCK);
+}
+
+#if !defined(AB_HAS_SOCKET_FLAGS) || !defined(AB_HAS_ACCEPT4)
 /* Where no call has a flag for it, the socket has one (macOS); elsewhere there is SIGPIPE. */
 static void silence(int fd) {
 #if !defined(MSG_NOSIGNAL) && defined(SO_NOSIGPIPE)
@@ -34,8 +38,7 @@ static void silence(int fd) {
 static int prepared(int fd) {
   if (fd < 0) return fd;
   silence(fd);
-  if (add_flag(fd, F_GETFD, F_SETFD, FD_CLOEXEC) && add_flag(fd, F_GETFL, F_SETFL, O_NONBLOCK))
-    return fd;
+  if (ab_os_adopt(fd)) return fd;
   int error = errno;
   close(fd);
   errno = error;

@@ -24,6 +24,8 @@ int ab_os_stream_pair(int ends[2]) AB_WARN_UNUSED;
 int ab_os_message_pair(int ends[2]) AB_WARN_UNUSED;
 /* ECONNABORTED: a connection broke while it waited in the queue, whatever its error was. */
 int ab_os_accept(int fd, struct sockaddr *peer, socklen_t *len) AB_WARN_UNUSED;
+/* Makes a descriptor that comes from elsewhere so, too. False, with errno, if that fails. */
+bool ab_os_adopt(int fd) AB_WARN_UNUSED;
 
 /* Without SIGPIPE. `more`: what follows at once may leave in the same packet. */
 ssize_t ab_os_send(int fd, const void *bytes, size_t len, bool more);
