@@ -26,16 +26,21 @@ module Bench
       path.delete_prefix("#{ROOT}/")
     end
 
-    # Keeps the newest result of each part of a benchmark, from clean trees only, each round on a line.
+    # Keeps the newest result of each part of a benchmark, from clean trees only, each round on a line; and of the
+    # newest run of all benchmarks the results that it names.
     #
     # @param directory [String]
     def prune(directory = DIRECTORY)
       seen = []
+      named = []
       Dir[File.join(directory, "*.json")].sort.reverse_each do |path|
         data = JSON.parse(File.read(path))
         parts = data.dig("machine", "uncommitted_changes") ? [] : parts_of(data) - seen
-        parts.empty? ? File.delete(path) : File.write(path, text(data))
+        next File.delete(path) if parts.empty? && !named.include?(File.basename(path))
+
+        File.write(path, text(data))
         seen.concat(parts)
+        named.concat(data.fetch("scenarios", []).filter_map { |one| one["file"] && File.basename(one["file"]) })
       end
     end
 

@@ -47,6 +47,25 @@ class BenchResultsTest < Minitest::Test
     end
   end
 
+  # The run of all benchmarks is written last.
+  def test_a_run_of_all_keeps_what_it_names
+    Dir.mktmpdir do |folder|
+      of_all = ->(*names) { { "scenarios" => names.map { |name| { "file" => name && "bench/results/#{name}.json" } } } }
+      %w[1-ab 2-idle 4-ab 5-idle 7-ab].each { |name| write(folder, name, {}) }
+      write(folder, "3-all", of_all["1-ab", "2-idle"])
+      write(folder, "6-all", of_all["4-ab", "5-idle", nil])
+      Results.prune(folder)
+      assert_equal %w[4-ab 5-idle 6-all 7-ab], kept(folder)
+    end
+  end
+
+  def test_the_runs_of_all_are_whole
+    runs = Dir[File.join(FOLDER, "*-all.json")].map { |path| JSON.parse(File.read(path)) }
+    refute_empty runs
+    names = runs.flat_map { |run| run.fetch("scenarios").filter_map { |one| one["file"] } }
+    assert_empty names.reject { |name| File.exist?(File.join(FOLDER, File.basename(name))) }
+  end
+
   # Whoever adds a run calls `rake results` before the commit.
   def test_the_folder_is_pruned
     Dir.mktmpdir do |folder|
