@@ -36,8 +36,7 @@ class SchedulerStress
     settle
     before = descriptors
     thread = Thread.new { run_loop }
-    ended = thread.join(@seconds + (4 * STUCK_AFTER))
-    @problems << "the loop did not end: #{state_of(thread)}" unless ended
+    @problems << "the loop did not end: #{state_of(thread)}" unless ended?(thread)
     thread.kill
     settle
     left = descriptors - before
@@ -47,6 +46,19 @@ class SchedulerStress
   end
 
   private
+
+  # Waits for the end. A loop that stands still in between makes all fibers look stuck: this says where it is.
+  def ended?(thread)
+    limit = self.class.clock + @seconds + (4 * STUCK_AFTER)
+    until thread.join(1)
+      return false if self.class.clock > limit
+      next unless @turned && self.class.clock - @turned > STUCK_AFTER
+
+      @turned = nil
+      @problems << "the loop stands still: #{state_of(thread)}"
+    end
+    true
+  end
 
   # Where a loop that does not end is, in Ruby and in the kernel, and whether it spins there: its state and
   # its ticks of processor time twice, a second apart.
@@ -122,10 +134,13 @@ class SchedulerStress
   # Whoever waits for much longer than any work here takes has lost a wake-up.
   def watch
     until over?
+      @turned = self.class.clock
       sleep 1
       stuck = @scheduler.fibers.select { |entry| self.class.clock - entry[:since] > STUCK_AFTER }
       stuck.each { |entry| @problems << "stuck: #{entry}" }
     end
+  ensure
+    @turned = nil
   end
 
   def pause = sleep(@random.rand * 0.003)
