@@ -37,11 +37,15 @@ namespace :c do
     run_c_tests(c_tests(build, variant: "musl"))
   end
 
+  # On one processor: on several of x86, qemu lets a `ldar` pass an earlier `stlr`, which arm64 forbids, and a test of
+  # two threads waits forever.
   desc "The same for arm64, under qemu and UBSan"
   task :arm64 do
+    processor = File.read("/proc/self/status")[/^Cpus_allowed_list:\s*(\d+)/, 1]
+    runner = ["taskset", "-c", processor, "qemu-aarch64"]
     sanitizer = %w[-fsanitize=undefined -fno-sanitize-recover=undefined -static-libubsan]
     flags = [*C_FLAGS, "-DAB_TEST_EMULATED", *sanitizer]
-    build = CTests::Build.new(command: %w[aarch64-linux-gnu-gcc], flags: flags, runner: %w[qemu-aarch64],
+    build = CTests::Build.new(command: %w[aarch64-linux-gnu-gcc], flags: flags, runner: runner,
                               packages: "/usr/lib/aarch64-linux-gnu/pkgconfig", without: C_BUILD.without,
                               deadline: 3 * C_BUILD.deadline)
     run_c_tests(c_tests(build, variant: "arm64"))
