@@ -4,6 +4,8 @@
  * block runs without the GVL; under a scheduler, IO#write does it, as `write` does for what is
  * no IO. */
 #include <errno.h>
+#include <fcntl.h>
+#include <ruby/io.h>
 #include <ruby/fiber/scheduler.h>
 #include <ruby/thread.h>
 #include <unistd.h>
@@ -11,7 +13,6 @@
 #include "io/socket.h"
 #include "os/sockets.h"
 #include "rb/outbox/rb_outbox_parts.h"
-#include "rb/rb_io_kind.h"
 
 /* Exported without a header: the first from 3.4 on, when the second changes its arguments. */
 #if defined HAVE_RB_IO_BLOCKING_REGION
@@ -44,8 +45,22 @@ typedef struct sending {
 
 /* --- how --- */
 
+static bool is_nonblocking(int fd) {
+  int flags = fcntl(fd, F_GETFL);
+  return flags >= 0 && (flags & O_NONBLOCK);
+}
+
+/* Sockets that Ruby has opened can be read and written. */
+static bool may_be_socket(VALUE io) {
+#ifdef HAVE_RB_IO_MODE
+  return (rb_io_mode(io) & FMODE_DUPLEX) != 0;
+#else
+  return (RFILE(io)->fptr->mode & FMODE_DUPLEX) != 0;
+#endif
+}
+
 static enum way way_of_descriptor(int fd) {
-  if (ab_rb_is_nonblocking(fd)) return WAY_DIRECT;
+  if (is_nonblocking(fd)) return WAY_DIRECT;
   return NIL_P(rb_fiber_scheduler_current()) ? WAY_BLOCKING : WAY_METHOD;
 }
 
@@ -66,7 +81,7 @@ static void open_io(sending *s) {
   rb_io_check_writable(fptr);
   rb_io_flush(s->io);
   /* Until the kernel says that it is not a socket. */
-  s->way = ab_rb_maybe_socket(s->io) ? WAY_SOCKET : way_of_descriptor(rb_io_descriptor(s->io));
+  s->way = may_be_socket(s->io) ? WAY_SOCKET : way_of_descriptor(rb_io_descriptor(s->io));
 }
 
 /* --- system calls --- */

@@ -13,7 +13,6 @@
 
 #include "os/page_cache.h"
 #include "os/sockets.h"
-#include "rb/rb_io_kind.h"
 
 #ifdef HAVE_RUBY_IO_BUFFER_H
 #include <ruby/io/buffer.h>
@@ -114,6 +113,20 @@ static VALUE sched_io_wait(int argc, VALUE *argv, VALUE self) {
 
 #ifdef HAVE_RUBY_IO_BUFFER_H
 
+static bool has_flag(int fd, int flag) {
+  int flags = fcntl(fd, F_GETFL);
+  return flags >= 0 && (flags & flag) != 0;
+}
+
+/* True for every socket, and for IO.popen's pair of pipes. */
+static bool maybe_socket(VALUE io) {
+#ifdef HAVE_RB_IO_MODE
+  return (rb_io_mode(io) & FMODE_DUPLEX) != 0;
+#else
+  return (RFILE(io)->fptr->mode & FMODE_DUPLEX) != 0;
+#endif
+}
+
 static ssize_t result_of(ssize_t count) {
   return count < 0 ? -errno : count;
 }
@@ -174,7 +187,7 @@ static ssize_t ask_disk(const attempt *a) {
 
 /* Each returns bytes or -errno. */
 static ssize_t try_read(const attempt *a) {
-  if (a->from < 0 && ab_rb_maybe_socket(a->transfer->io)) {
+  if (a->from < 0 && maybe_socket(a->transfer->io)) {
     ssize_t count = ab_os_recv_now(a->fd, a->base, a->size);
     if (count >= 0 || errno != ENOTSOCK) return result_of(count);
   }
@@ -184,7 +197,7 @@ static ssize_t try_read(const attempt *a) {
   if (errno == EAGAIN && has_peer(a->fd)) return -EAGAIN;
   if (ab_file_kind(a->fd) >= AB_FILE_DISK) return ask_disk(a);
   /* Some files of /proc have a peer, too. */
-  if (!ab_rb_is_nonblocking(a->fd) && poll_now(a->fd, READABLE) == 0) return -EAGAIN;
+  if (!has_flag(a->fd, O_NONBLOCK) && poll_now(a->fd, READABLE) == 0) return -EAGAIN;
   return plain_read(a);
 }
 
@@ -197,7 +210,7 @@ static bool is_quick_write(const attempt *a, enum ab_file_kind kind) {
 
 static ssize_t try_write(const attempt *a) {
   VALUE io = a->transfer->io;
-  if (a->from < 0 && ab_rb_maybe_socket(io)) {
+  if (a->from < 0 && maybe_socket(io)) {
     ssize_t count = ab_os_send_now(a->fd, a->base, a->size);
     if (count >= 0 || errno != ENOTSOCK) return result_of(count);
   }
@@ -210,7 +223,7 @@ static ssize_t try_write(const attempt *a) {
   if (kind != AB_FILE_STREAM)
     return is_quick_write(a, kind) ? plain_write(a, a->size) : ask_disk(a);
   size_t size = a->size;
-  if (!ab_rb_is_nonblocking(a->fd)) {
+  if (!has_flag(a->fd, O_NONBLOCK)) {
     if (poll_now(a->fd, WRITABLE) == 0) return -EAGAIN;
     if (size > BLOCKING_WRITE_MAX) size = BLOCKING_WRITE_MAX;
   }
