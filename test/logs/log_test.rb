@@ -166,6 +166,21 @@ class LogTest < Minitest::Test
     trace.disable
   end
 
+  # Whoever waits for the release looks at each step of the writer's end.
+  def test_a_writer_that_ends_gets_no_successor
+    before = Thread.list
+    log = Abaca::Log.new(StringIO.new)
+    log.info("x")
+    trace = TracePoint.new(:line) do |point|
+      sleep 0.005 if point.path.end_with?("log/writer.rb") && Thread.current.name == "abaca log"
+    end
+    trace.enable
+    assert log.release(30)
+    assert_empty Thread.list - before
+  ensure
+    trace&.disable
+  end
+
   def test_lines_after_the_release_are_written_too
     io = StringIO.new
     log = Abaca::Log.new(io)

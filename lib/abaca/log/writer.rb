@@ -101,9 +101,10 @@ module Abaca
       end
 
       # Of concurrent threads, the one that gets the token starts the writer for all. It checks again after it has
-      # given the token back, since others that came meanwhile have left the start to it.
+      # given the token back, since others that came meanwhile have left the start to it. A writer that has taken all
+      # and ends needs no successor, which would wait for ever.
       def start
-        until writes?
+        until writes? || @queue.empty?
           begin
             token = nil
             token = @starts.pop(true)
