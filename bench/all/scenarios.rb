@@ -29,7 +29,7 @@ module Bench
     private_class_method :scenario
 
     ALL = [
-      scenario("servers", seconds: [220, 25], full: "--loads ka64,close64",
+      scenario("servers", seconds: [236, 25], full: "--loads ka64,close64",
                           quick: "--rounds 1 --loads ka64 --only limit,abaca,puma,node,nginx"),
       scenario("servers_tls", benchmark: "servers", seconds: [205, 12], full: "--loads tls64,h2_10",
                               quick: "--rounds 1 --loads h2_10 --only abaca,nginx"),
@@ -42,7 +42,7 @@ module Bench
       scenario("hogs", seconds: [120, 15], full: "--rounds 2", quick: "--only abaca"),
       scenario("modes", seconds: [112, 8], full: "--rows c64,crowd --rounds 2", quick: "--rows crowd --only abaca"),
       scenario("ab", seconds: [90, 8], full: "--requests 20000", quick: "--only limit,abaca"),
-      scenario("relay", seconds: [146, 20], full: "--rounds 2", quick: "--only abaca,node,puma"),
+      scenario("relay", seconds: [130, 20], full: "--rounds 2", quick: "--only abaca,node,puma"),
       scenario("rails", seconds: [234, 25], full: "--rounds 2 --seconds 1", quick: "--only abaca --databases sqlite"),
       scenario("restarts", seconds: [85, 18], full: "--rounds 1", quick: "--only abaca"),
       scenario("upload", seconds: [45, 6], full: "--megabytes 256 --posts 1000", quick: "--only abaca"),
