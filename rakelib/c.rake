@@ -37,8 +37,8 @@ namespace :c do
     run_c_tests(c_tests(build, variant: "musl"))
   end
 
-  # On one processor: on several of x86, qemu lets a `ldar` pass an earlier `stlr`, which arm64 forbids, and a test of
-  # two threads waits forever.
+  # On one processor: with more of them on x86, qemu lets an `ldar` pass an earlier `stlr`, which arm64 forbids,
+  # and a test of two threads waits forever.
   desc "The same for arm64, under qemu and UBSan"
   task :arm64 do
     processor = File.read("/proc/self/status")[/^Cpus_allowed_list:\s*(\d+)/, 1]

@@ -26,8 +26,8 @@ module Bench
       path.delete_prefix("#{ROOT}/")
     end
 
-    # Keeps the newest result of each part of a benchmark, from clean trees only, each round on a line; and of the
-    # newest run of all benchmarks the results that it names.
+    # Keeps the newest result of each part of a benchmark, from clean trees only, each round on a line; and
+    # the results that the newest run of all benchmarks names, on each Ruby.
     #
     # @param directory [String]
     def prune(directory = DIRECTORY)

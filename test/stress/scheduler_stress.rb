@@ -52,7 +52,9 @@ class SchedulerStress
     limit = self.class.clock + @seconds + (4 * STUCK_AFTER)
     until thread.join(1)
       return false if self.class.clock > limit
-      next unless @turned && self.class.clock - @turned > STUCK_AFTER
+
+      turned = @turned
+      next unless turned && self.class.clock - turned > STUCK_AFTER
 
       @turned = nil
       @problems << "the loop stands still: #{state_of(thread)}"
