@@ -56,7 +56,7 @@ module Abaca
         places = self.places
         places.push(true)
         begin
-          Abaca.waiting(:offload) { new(block).result }
+          Engine.waiting(:offload) { new(block).result }
         ensure
           places.pop
         end
