@@ -48,8 +48,10 @@ const ab_histogram *ab_loop_lag(const ab_loop *loop) {
 }
 
 ab_blocking_pool *ab__loop_pool(ab_loop *loop, enum ab_pool_kind kind) {
-  static const unsigned max_threads[AB_POOLS] = {
-      [AB_POOL_NAMES] = 8, [AB_POOL_CHILDREN] = AB_CHILD_THREADS, [AB_POOL_FILES] = 4};
+  static const unsigned max_threads[AB_POOLS] = {[AB_POOL_NAMES] = AB_NAME_THREADS,
+                                                 [AB_POOL_LOCAL_NAMES] = 1,
+                                                 [AB_POOL_CHILDREN] = AB_CHILD_THREADS,
+                                                 [AB_POOL_FILES] = 4};
   if (!loop->pools[kind]) loop->pools[kind] = ab_blocking_init(loop->poller, max_threads[kind]);
   return loop->pools[kind];
 }

@@ -2,15 +2,16 @@
  * blocking operations of extensions (lib/abaca/scheduler/worker_pool.rb). */
 #include "rb/scheduler/rb_scheduler.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "io/hosts.h"
 #include "os/process.h"
 
 /* Threads watch children without a pidfd. All may be busy, so each wait also checks by itself. */
@@ -100,42 +101,54 @@ static VALUE lookup_wait_end(VALUE arg) {
   return Qnil;
 }
 
-static bool is_numeric(const char *name) {
-  unsigned char address[sizeof(struct in6_addr)];
-  char host[INET6_ADDRSTRLEN];
-  size_t length = strcspn(name, "%");
-  if (length >= sizeof host) return false;
-  memcpy(host, name, length);
-  host[length] = '\0';
-  return inet_pton(AF_INET6, host, address) == 1 ||
-         (name[length] == '\0' && inet_pton(AF_INET, host, address) == 1);
+/* An address as text needs no resolver, even as the C library alone reads it ("127.1"). */
+static int read_address(const char *text, struct addrinfo **found) {
+  const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
+  return getaddrinfo(text, NULL, &hints, found);
 }
 
-/* @!method address_resolve(hostname)
- * Resolves the name on a native thread: an Array of address Strings, nil if unknown. A numeric
- * address is returned as it is. */
-static VALUE sched_address_resolve(VALUE self, VALUE hostname) {
-  ab_loop *loop = ab__loop_get(self);
-  const char *name = StringValueCStr(hostname);
-  if (is_numeric(name)) return rb_ary_new_from_args(1, hostname);
-  if (AB_UNLIKELY(ab__loop_forked(loop)))
-    return ab__in_forked_child("address_resolve", 1, &hostname);
-  ab__loop_check(loop);
+/* While all threads wait, perhaps for a name server that does not answer, names that need no name
+ * server have their own thread. The file is small, and only read then. */
+static enum ab_pool_kind pool_for(ab_loop *loop, const char *name) {
+  ab_blocking_pool *names = loop->pools[AB_POOL_NAMES];
+  if (!names || ab_blocking_pending(names) < AB_NAME_THREADS) return AB_POOL_NAMES;
+  bool local = strcasecmp(name, "localhost") == 0 || ab_hosts_list(AB_HOSTS_FILE, name);
+  return local ? AB_POOL_LOCAL_NAMES : AB_POOL_NAMES;
+}
+
+static void begin_lookup(lookup_wait *wait, const char *name) {
+  ab_loop *loop = wait->base.loop;
   size_t length = strlen(name) + 1;
   lookup *lookup = ab_alloc_zero(&ab_mem_libc, sizeof *lookup + length);
   if (!lookup) rb_memerror();
   memcpy(lookup->name, name, length);
-  lookup_wait wait = {.base = {.loop = loop, .kind = AB_POOL_NAMES, .job = &lookup->job}};
-  wait.base.waiter.kind = AB_WAIT_DNS;
-  wait.base.waiter.object = hostname;
   lookup->job = (ab_blocking_job){
-      .run = lookup_run, .done = lookup_done, .fini = lookup_fini, .owner = &wait.base};
-  ab_blocking_pool *names = ab__loop_pool(loop, AB_POOL_NAMES);
-  if (!names || ab_blocking_submit(names, &lookup->job) != AB_OK) {
+      .run = lookup_run, .done = lookup_done, .fini = lookup_fini, .owner = &wait->base};
+  wait->base.kind = pool_for(loop, name);
+  ab_blocking_pool *pool = ab__loop_pool(loop, wait->base.kind);
+  if (!pool || ab_blocking_submit(pool, &lookup->job) != AB_OK) {
     int error = errno;
     free(lookup);
-    if (!names) rb_memerror();
+    if (!pool) rb_memerror();
     rb_syserr_fail(error, "a thread for name resolution");
+  }
+  wait->base.job = &lookup->job;
+}
+
+/* @!method address_resolve(hostname)
+ * Resolves the name on a native thread: an Array of address Strings, nil if unknown. */
+static VALUE sched_address_resolve(VALUE self, VALUE hostname) {
+  ab_loop *loop = ab__loop_get(self);
+  const char *name = StringValueCStr(hostname);
+  lookup_wait wait = {.base = {.loop = loop}};
+  wait.error = read_address(name, &wait.found);
+  if (wait.error != 0 && wait.error != EAI_MEMORY) {
+    if (AB_UNLIKELY(ab__loop_forked(loop)))
+      return ab__in_forked_child("address_resolve", 1, &hostname);
+    ab__loop_check(loop);
+    wait.base.waiter.kind = AB_WAIT_DNS;
+    wait.base.waiter.object = hostname;
+    begin_lookup(&wait, name);
   }
   return rb_ensure(lookup_wait_body, (VALUE)&wait, lookup_wait_end, (VALUE)&wait);
 }

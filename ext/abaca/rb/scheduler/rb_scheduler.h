@@ -68,10 +68,17 @@ enum {
 
 #define AB_UNSAFE_METHODS 12
 #define AB_FD_CHUNK       64
+#define AB_NAME_THREADS   8 /* the most that look names up */
 #define AB_CHILD_THREADS  4 /* the most that watch children */
 
 /* What native threads do for fibers; each kind has its own pool. */
-enum ab_pool_kind { AB_POOL_NAMES, AB_POOL_CHILDREN, AB_POOL_FILES, AB_POOLS };
+enum ab_pool_kind {
+  AB_POOL_NAMES,
+  AB_POOL_LOCAL_NAMES, /* no name server is asked for them */
+  AB_POOL_CHILDREN,
+  AB_POOL_FILES,
+  AB_POOLS
+};
 
 /* Wake-ups that came before their fiber has parked. */
 typedef struct ab_latches {
