@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/hide.h"
+
 #define SLAB_COUNT 64 /* structures */
 
 struct ab_slab {
@@ -10,23 +12,17 @@ struct ab_slab {
 };
 
 /* Under AddressSanitizer, what still uses a free structure fails. The chain stays as it is. */
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>
-
 #define POISON_FROM sizeof(void *)
 
 static void hide(const ab_slab_pool *pool, void *one) {
-  ASAN_POISON_MEMORY_REGION((char *)one + POISON_FROM, pool->size - POISON_FROM);
+  ab_hide((char *)one + POISON_FROM, pool->size - POISON_FROM);
 }
 
 static void show(const ab_slab_pool *pool, void *one) {
-  ASAN_UNPOISON_MEMORY_REGION((char *)one + POISON_FROM, pool->size - POISON_FROM);
+  ab_show((char *)one + POISON_FROM, pool->size - POISON_FROM);
 }
 
-static void show_all(const ab_slab_pool *pool, ab_slab *slab) {
-  ASAN_UNPOISON_MEMORY_REGION(slab->bytes, SLAB_COUNT * pool->size);
-}
-
+#ifdef __SANITIZE_ADDRESS__
 /* Free structures, too, until fn has seen them. */
 static void visit(const ab_slab_pool *pool, void (*fn)(void *ctx, void *one), void *ctx,
                   void *one) {
@@ -36,10 +32,6 @@ static void visit(const ab_slab_pool *pool, void (*fn)(void *ctx, void *one), vo
   if (hidden) hide(pool, one);
 }
 #else
-static void hide(const ab_slab_pool *pool AB_UNUSED, void *one AB_UNUSED) {}
-static void show(const ab_slab_pool *pool AB_UNUSED, void *one AB_UNUSED) {}
-static void show_all(const ab_slab_pool *pool AB_UNUSED, ab_slab *slab AB_UNUSED) {}
-
 static void visit(const ab_slab_pool *pool AB_UNUSED, void (*fn)(void *ctx, void *one), void *ctx,
                   void *one) {
   fn(ctx, one);
@@ -53,7 +45,7 @@ void ab_slab_pool_init(ab_slab_pool *pool, const ab_mem *mem, size_t size) {
 void ab_slab_pool_fini(ab_slab_pool *pool) {
   for (ab_slab *slab = pool->slabs, *next; slab; slab = next) {
     next = slab->next;
-    show_all(pool, slab);
+    ab_show(slab->bytes, SLAB_COUNT * pool->size);
     ab_free(pool->mem, slab);
   }
   pool->slabs = NULL;
