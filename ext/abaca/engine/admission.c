@@ -170,8 +170,7 @@ static void add(ab_waiting *out, ab_view text) {
   out->len += (uint32_t)len;
 }
 
-static void describe_stream(const ab_conn *conn, ab_waiting *out) {
-  const ab_request *request = ab__stream_request(conn);
+static void describe_stream(const ab_request *request, ab_waiting *out) {
   add(out, request->method);
   add(out, (ab_view){" ", 1});
   add(out, request->path);
@@ -184,7 +183,7 @@ static void describe(const ab_exchange *exchange, ab_waiting *out) {
   out->arrived = exchange->arrived;
   out->len = 0;
   if (conn->speaks == AB_SPEAKS_STREAM) {
-    describe_stream(conn, out);
+    describe_stream(exchange->own_head, out);
     return;
   }
   while (at < end && (*at == '\r' || *at == '\n'))

@@ -213,7 +213,6 @@ static void lose_input(ab_conn *conn) {
 
 void ab__conn_settle(ab_conn *conn) {
   if (conn->exchange) conn->exchange->request = NULL;
-  if (AB_UNLIKELY(conn->speaks == AB_SPEAKS_STREAM)) ab__conn_protocol(conn)->settle(conn);
   if (conn->in_len == 0) {
     if (conn->own) ab__conn_free_input(conn);
   } else if (!conn->own && !own_input(conn, 0)) {

@@ -206,6 +206,9 @@ struct ab_engine {
   uint8_t notice_first;
   atomic_uchar notice_count; /* changed with the lock; the look without it is only for none */
   bool starved; /* a request could not be taken in this step, for want of room in the arena */
+#ifdef AB_POISON
+  uint32_t lent; /* heads */
+#endif
   char dates[AB_DATES][AB_DATE_FIELD_LEN + 1]; /* a ring: the last one of them is the present one */
   _Atomic(const char *) date;
   ab_outbox_next_op next_op;

@@ -164,12 +164,27 @@ bool ab_engine_tells(ab_engine *engine, bool take_requests);
 /* [locked] Sets the engine's clock and date, for an answer outside its turns. */
 void ab_engine_pass_time(ab_engine *engine, ab_nsec now);
 
+/* The head of a request that was taken, on loan to the application, which reads it without the
+ * lock. It lives until it is given back, whatever becomes of its connection meanwhile; until then
+ * the step may not end. A loan has one holder: who passes it on has none any more. */
+typedef struct ab_head_loan {
+  const ab_request *request; /* NULL: passed on, or given back */
+} ab_head_loan;
+
+static inline ab_head_loan ab_head_pass_on(ab_head_loan *from) {
+  ab_head_loan loan = *from;
+  from->request = NULL;
+  return loan;
+}
+
 /* Takes the next exchange with events, a set of enum ab_event; NULL when there is none. Without
- * take_requests, requests are left where they are. AB_EVENT_REQUEST sets *request, which is valid
- * until the step ends or ab_exchange_finish; the exchange is the application's until the latter.
+ * take_requests, requests are left where they are. With AB_EVENT_REQUEST the exchange is the
+ * application's until ab_exchange_finish, and *head lends its head, to be given back before that.
  * `now` is the time, or 0 if the caller would have to ask for it. */
 ab_exchange *ab_engine_next(ab_engine *engine, bool take_requests, ab_nsec now, unsigned *events,
-                            const ab_request **request);
+                            ab_head_loan *head);
+/* The head of the exchange's request has been read. Nothing happens if the loan is empty. */
+void ab_exchange_give_back(ab_exchange *exchange, ab_head_loan *head);
 
 /* Something for the server's log. */
 typedef struct ab_notice {
@@ -305,8 +320,6 @@ bool ab_exchange_is_secure(const ab_exchange *exchange);
 const ab_tls *ab_exchange_tls(const ab_exchange *exchange);
 /* True for a request that came on a stream of HTTP/2. Any time. */
 bool ab_exchange_is_stream(const ab_exchange *exchange);
-/* What an extended CONNECT asks for (RFC 8441), while the request is valid; ptr NULL: nothing. */
-ab_view ab_exchange_connect_protocol(const ab_exchange *exchange);
 
 /* The request's body: its framing and how far it has been read; NULL when it has none. */
 const ab_body *ab_exchange_body(const ab_exchange *exchange);

@@ -25,6 +25,47 @@ void ab__exchange_become(ab_exchange *exchange, enum ab_exchange_state state) {
 }
 #endif
 
+/* --- the head, which is the application's while it is lent --- */
+
+static void free_head(ab_exchange *exchange) {
+  ab_free(&exchange->conn->engine->mem, exchange->own_head);
+  exchange->own_head = NULL;
+}
+
+#ifdef AB_POISON
+/* What still reads it fails, and so does a step that ends before. */
+static void note_return(ab_exchange *exchange, const ab_request *request) {
+  ab_engine *engine = exchange->conn->engine;
+  ab_engine_lock(engine);
+  if (exchange->state != AB_EXCHANGE_APP || engine->lent-- == 0) abort();
+  if (!exchange->own_head) { /* in the arena, with its fields behind it */
+    ab_hide(request, sizeof(ab_head) + request->field_count * sizeof(ab_field));
+  }
+  ab_engine_unlock(engine);
+}
+#else
+static inline void note_return(ab_exchange *exchange AB_UNUSED,
+                               const ab_request *request AB_UNUSED) {}
+#endif
+
+ab_head_loan ab__exchange_lend(ab_exchange *exchange) {
+#ifdef AB_POISON
+  exchange->conn->engine->lent++;
+#endif
+  return (ab_head_loan){exchange->request};
+}
+
+void ab_exchange_give_back(ab_exchange *exchange, ab_head_loan *head) {
+  const ab_request *request = ab_head_pass_on(head).request;
+  if (AB_UNLIKELY(!request)) return;
+  note_return(exchange, request);
+  if (AB_LIKELY(!exchange->own_head)) return; /* read without the lock: it is its taker's */
+  ab_engine *engine = exchange->conn->engine;
+  ab_engine_lock(engine);
+  free_head(exchange);
+  ab_engine_unlock(engine);
+}
+
 /* --- life --- */
 
 ab_exchange *ab__exchange_begin(ab_conn *conn, const ab_request *request,
@@ -59,6 +100,7 @@ void ab__exchange_end(ab_exchange *exchange) {
   ab_conn *conn = exchange->conn;
   if (AB_UNLIKELY(exchange->events)) ab__engine_event(exchange, 0);
   if (exchange->body) ab_body_fini(exchange->body);
+  if (AB_UNLIKELY(exchange->own_head != NULL)) free_head(exchange);
   if (AB_UNLIKELY(exchange->row != NULL)) ab__exchange_hide(exchange);
   ab__exchange_become(exchange, AB_EXCHANGE_FREE);
   conn->exchange = NULL;

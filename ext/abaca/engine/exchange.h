@@ -32,7 +32,8 @@ struct ab_exchange {
   ab_list event_link; /* in engine->requests or ->events, or in that of a pool (hold.h) */
   ab_conn *conn;      /* on which it is; it lives at least as long */
   void *app;
-  const ab_request *request; /* parsed and not taken; in the arena */
+  const ab_request *request; /* parsed and not taken; in the arena, or the next */
+  ab_request *own_head;      /* HTTP/2: its memory, until it was read; NULL: it has none */
   ab_body *body;             /* NULL: there is none */
   ab_nsec deadline;          /* of request_timeout, or queue_timeout. 0: none, or it has passed */
   ab_row *row;               /* while it waits; NULL: it has none */
@@ -64,7 +65,8 @@ struct ab_exchange {
 
 /* exchange.c: life. */
 
-/* The connection's exchange, for a request whose head is complete. NULL without memory. */
+/* The connection's exchange, for a request whose head is complete. NULL without memory. A head that
+ * does not stand in the arena becomes its own_head afterwards. */
 ab_exchange *ab__exchange_begin(ab_conn *conn, const ab_request *request,
                                 const ab_framing *framing);
 /* It is over, and the connection has none any more. */
@@ -87,6 +89,8 @@ void ab__exchange_reject(ab_exchange *exchange, enum ab_rejection why);
 void ab__conn_reject_late(ab_conn *conn);
 /* The request, which is queued, goes to the application. */
 void ab__exchange_taken(ab_exchange *exchange);
+/* Its head, which the application has from here on until ab_exchange_give_back. */
+ab_head_loan ab__exchange_lend(ab_exchange *exchange);
 /* The connection of a request that the application has is dead: tells its waiters. */
 void ab__exchange_gone(ab_exchange *exchange);
 /* Tells the application, which waits for the body, to look again. */

@@ -67,8 +67,6 @@ void ab__session_release_stream(ab_session *session, const ab_mem *mem);
 
 extern const ab_h2_calls ab__stream_calls; /* get the session */
 
-/* The request of a stream while it waits to be taken. */
-const ab_request *ab__stream_request(const ab_conn *conn);
 /* The session has taken output of the stream, or none although there is some. */
 void ab__stream_settle_output(ab_stream *stream);
 

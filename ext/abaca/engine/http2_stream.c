@@ -9,20 +9,8 @@
 
 /* --- requests --- */
 
-const ab_request *ab__stream_request(const ab_conn *conn) {
-  const ab_stream *stream = conn->stream;
-  return stream && stream->h2 ? ab_h2_stream_request(stream->h2) : NULL;
-}
-
 static const ab_request *recall(ab_exchange *exchange) {
-  ab_conn *conn = exchange->conn;
-  return ab__engine_touch(conn) ? ab__stream_request(conn) : NULL;
-}
-
-static void settle(ab_conn *conn) {
-  ab_stream *stream = conn->stream;
-  bool waits = conn->exchange && conn->exchange->state < AB_EXCHANGE_APP;
-  if (stream && stream->h2 && !waits) ab_h2_stream_forget_head(stream->h2);
+  return exchange->own_head;
 }
 
 bool ab_exchange_is_stream(const ab_exchange *exchange) {
@@ -33,12 +21,6 @@ const ab_tls *ab_exchange_tls(const ab_exchange *exchange) {
   const ab_conn *conn = exchange->conn;
   if (conn->speaks == AB_SPEAKS_STREAM) conn = conn->stream ? conn->stream->session->conn : NULL;
   return conn && ab_link_open(&conn->link) ? ab_link_session(&conn->link) : NULL;
-}
-
-ab_view ab_exchange_connect_protocol(const ab_exchange *exchange) {
-  const ab_conn *conn = exchange->conn;
-  bool known = conn->speaks == AB_SPEAKS_STREAM && conn->stream && conn->stream->h2;
-  return known ? ab_h2_stream_protocol(conn->stream->h2) : (ab_view){NULL, 0};
 }
 
 /* Its connection, which has no socket. NULL without memory. */
@@ -67,16 +49,15 @@ static ab_conn *open_stream(ab_session *session, ab_h2_stream *h2) {
 }
 
 /* A body without a declared length is as long as any may be, until its end comes. */
-static ab_framing framing_of(const ab_conn *conn, bool ended) {
-  const ab_h2_stream *h2 = conn->stream->h2;
-  uint64_t length = ab_h2_stream_length(h2), most = ab__conn_limits(conn)->max_body_size;
-  bool declared = length != UINT64_MAX;
+static ab_framing framing_of(const ab_conn *conn, const ab_h2_head *head, bool ended) {
+  uint64_t most = ab__conn_limits(conn)->max_body_size;
+  bool declared = head->length != UINT64_MAX;
   return (ab_framing){.body = ended ? AB_BODY_NONE : AB_BODY_LENGTH,
-                      .length = declared ? length
+                      .length = declared ? head->length
                                 : most   ? most
                                          : AB_BODY_CEILING,
                       .has_length = declared,
-                      .expect_continue = ab_h2_stream_expects_continue(h2)};
+                      .expect_continue = head->expects_continue && !ended};
 }
 
 /* The peer of a gRPC call may wait for an answer before it sends more: its type begins so. */
@@ -92,44 +73,51 @@ static bool is_grpc(const ab_request *request) {
   return false;
 }
 
-static void admit(ab_conn *conn, const ab_request *request, bool ended) {
-  ab_stream *stream = conn->stream;
-  ab_framing framing = framing_of(conn, ended);
+/* Takes the head. */
+static void admit(ab_conn *conn, ab_h2_head *head, bool ended) {
+  ab_request *request = &head->request;
+  ab_framing framing = framing_of(conn, head, ended);
   ab_exchange *exchange = ab__exchange_begin(conn, request, &framing);
   if (!exchange) {
-    ab__conn_fail_head(conn, AB_HTTP_NO_MEMORY, request->is_head);
+    bool is_head = request->is_head;
+    ab_free(&conn->engine->mem, head);
+    ab__conn_fail_head(conn, AB_HTTP_NO_MEMORY, is_head);
     return;
   }
+  exchange->own_head = request;
   /* The bytes of a tunnel come when the application has answered. */
-  exchange->streams = ab_h2_stream_protocol(stream->h2).ptr != NULL || is_grpc(request);
+  exchange->streams = request->protocol.ptr || is_grpc(request);
   ab__exchange_admit(exchange, &framing);
   ab_body *body = conn->exchange ? conn->exchange->body : NULL;
   if (body) ab_body_leave_open(body, framing.has_length);
 }
 
 /* As a head of HTTP/1, of which nothing is left in the connection's input. */
-static bool answer_itself(ab_conn *conn, const ab_request *request, bool ended) {
-  ab_head head = {.request = *request, .framing = framing_of(conn, ended)};
+static bool answer_itself(ab_conn *conn, const ab_h2_head *request, bool ended) {
+  ab_head head = {.request = request->request, .framing = framing_of(conn, request, ended)};
   return ab__own_answer(conn, &head);
 }
 
-static void tell_request(void *ctx, ab_h2_stream *h2, int error, bool ended) {
+static void tell_request(void *ctx, ab_h2_stream *h2, ab_h2_head *head, int error, bool ended) {
   ab_session *session = ctx;
+  const ab_mem *mem = &session->conn->engine->mem;
   const ab_limits *limits = ab__conn_limits(session->conn);
   /* One that was reset stands here until the application has finished with it. */
   bool room = session->live < limits->max_streams;
   ab_conn *conn = room ? open_stream(session, h2) : NULL;
   if (!conn) {
+    ab_free(mem, head);
     ab_h2_reset(h2, AB_H2_REFUSED_STREAM);
     return;
   }
   /* Of those that are here when the step ends it is known how long they wait. */
   if (!ab__engine_touch(conn)) ab__engine_ready(conn);
-  const ab_request *request = ab_h2_stream_request(h2);
   if (AB_UNLIKELY(error)) {
     ab__conn_fail_head(conn, error, ab_h2_stream_is_head(h2));
-  } else if (AB_LIKELY(!conn->engine->answers) || !answer_itself(conn, request, ended)) {
-    admit(conn, request, ended);
+  } else if (AB_UNLIKELY(conn->engine->answers) && answer_itself(conn, head, ended)) {
+    ab_free(mem, head);
+  } else {
+    admit(conn, head, ended);
   }
 }
 
@@ -548,7 +536,6 @@ const ab_protocol ab__http2_stream = {.advance = advance,
                                       .flush = flush,
                                       .stands = stands,
                                       .consumed = consumed,
-                                      .settle = settle,
                                       .close = close_stream,
                                       .dropped = dropped,
                                       .freed = freed};

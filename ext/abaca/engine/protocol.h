@@ -59,8 +59,6 @@ typedef struct ab_protocol {
   bool (*stands)(const ab_conn *conn);
   /* So much of a request's body was used up. */
   void (*consumed)(ab_conn *conn, size_t len);
-  /* The step ends: what belongs to it is not kept. */
-  void (*settle)(ab_conn *conn);
   /* The connection, which waits for requests, gets its deadline; that has passed. */
   void (*rearm)(ab_conn *conn);
   void (*timeout)(ab_conn *conn);

@@ -1,6 +1,7 @@
 /* Turns of the engine, in steps: reading and parsing, the requests that are taken, sending. */
 #include "engine/turns.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/balance.h"
@@ -74,6 +75,9 @@ static void end_step(ab_conn *conn) {
 
 /* Nothing refers to the arena afterwards. */
 static void end_touched(ab_engine *engine) {
+#ifdef AB_POISON
+  if (engine->lent > 0) abort();
+#endif
   for (uint32_t i = 0; i < engine->touched_count; i++) end_step(engine->touched[i]);
   engine->touched_count = 0;
   if (AB_UNLIKELY(!ab_list_empty(&engine->sessions))) ab__sessions_send(engine);
@@ -240,7 +244,7 @@ static bool recall(ab_exchange *exchange) {
   return exchange->request != NULL;
 }
 
-static ab_exchange *take_request(ab_engine *engine, const ab_request **request) {
+static ab_exchange *take_request(ab_engine *engine, ab_head_loan *head) {
   ab_exchange *exchange;
   do {
     exchange = next_request(engine);
@@ -250,7 +254,7 @@ static ab_exchange *take_request(ab_engine *engine, const ab_request **request) 
       return NULL;
     }
   } while (AB_UNLIKELY(engine->hold != NULL) && !let_go(exchange));
-  *request = exchange->request;
+  *head = ab__exchange_lend(exchange);
   ab__engine_event(exchange, 0);
   ab__exchange_taken(exchange);
   return exchange;
@@ -264,7 +268,7 @@ static bool is_quiet(const ab_engine *engine) {
 }
 
 ab_exchange *ab_engine_next(ab_engine *engine, bool take_requests, ab_nsec now, unsigned *events,
-                            const ab_request **request) {
+                            ab_head_loan *head) {
   if (is_quiet(engine)) return NULL;
   ab_engine_lock(engine);
   note_time(engine, now);
@@ -275,7 +279,7 @@ ab_exchange *ab_engine_next(ab_engine *engine, bool take_requests, ab_nsec now, 
     *events = exchange->events;
     exchange->events = 0;
   } else if (take_requests && AB_LIKELY(!engine->withheld)) {
-    exchange = take_request(engine, request);
+    exchange = take_request(engine, head);
     if (exchange) *events = AB_EVENT_REQUEST;
   }
   ab_engine_unlock(engine);

@@ -46,6 +46,7 @@ typedef struct ab_request {
   ab_view host;      /* effective, with an IPv6 literal's brackets; len 0: HTTP/1.0 names none */
   ab_view port;      /* digits; len 0 when none is named */
   ab_view authority; /* host and port as in a Host field, without an empty port's colon */
+  ab_view protocol;  /* what an extended CONNECT asks for (RFC 8441); ptr NULL: it is none */
   ab_field *fields;  /* the caller's array */
   uint32_t field_count;
   uint16_t known;      /* bit (1 << id) for each enum ab_field_id among the fields */

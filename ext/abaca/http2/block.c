@@ -120,7 +120,7 @@ static bool next_record(const ab__h2_block *self, size_t *at, ab_view *name, ab_
 /* --- a head --- */
 
 typedef struct builder {
-  ab__h2_head *head;
+  ab_h2_head *head;
   char *text;        /* where the next bytes go */
   ab_view authority; /* ptr NULL: there is none */
   ab_view host;
@@ -142,7 +142,7 @@ static void take_pseudo(builder *self, ab_view name, ab_view value) {
   if (ab_view_is(name, ":path", 5)) request->target = value;
   if (ab_view_is(name, ":authority", 10)) self->authority = value;
   if (ab_view_is(name, ":scheme", 7)) self->head->scheme = value;
-  if (ab_view_is(name, ":protocol", 9)) self->head->protocol = value;
+  if (ab_view_is(name, ":protocol", 9)) request->protocol = value;
 }
 
 static ab_field *add_field(builder *self, ab_view name, size_t value_len) {
@@ -234,7 +234,7 @@ static int decide_length(builder *self) {
 static int decide(builder *self, const ab_methods *methods) {
   ab_request *request = &self->head->request;
   bool is_connect = ab_view_is(request->method, "CONNECT", 7);
-  if (is_connect && !self->head->protocol.ptr) return AB_HTTP_METHOD_UNKNOWN;
+  if (is_connect && !request->protocol.ptr) return AB_HTTP_METHOD_UNKNOWN;
   if (!ab_is_token(request->method.ptr, request->method.len)) return AB_HTTP_METHOD_SYNTAX;
   int error = ab_target_take(request->target, request);
   if (!error) error = decide_host(self);
@@ -246,13 +246,13 @@ static int decide(builder *self, const ab_methods *methods) {
 }
 
 int ab__h2_block_head(const ab__h2_block *self, const ab_mem *mem, const ab_methods *methods,
-                      ab__h2_head **head) {
+                      ab_h2_head **head) {
   if (self->error) return self->error;
   /* The lengths of a record are room enough for the "; " of a crumb. */
   size_t fields = self->count * sizeof(ab_field);
-  ab__h2_head *made = ab_alloc(mem, sizeof *made + fields + self->len);
+  ab_h2_head *made = ab_alloc(mem, sizeof *made + fields + self->len);
   if (!made) return AB_HTTP_NO_MEMORY;
-  *made = (ab__h2_head){.request = {.fields = (ab_field *)(made + 1), .major = 2, .minor = 1}};
+  *made = (ab_h2_head){.request = {.fields = (ab_field *)(made + 1), .major = 2, .minor = 1}};
   builder builder = {.head = made, .text = (char *)(made + 1) + fields};
   take_all(&builder, self);
   made->request.is_head = self->is_head;

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "http/error.h"
 #include "http/methods.h"
-#include "http/request.h"
+#include "http2/session.h"
 
 typedef struct ab__h2_block {
   char *bytes; /* of each field two lengths of 32 bits, the name, the value */
@@ -22,13 +22,6 @@ typedef struct ab__h2_block {
   bool is_head; /* the method is HEAD */
 } ab__h2_block;
 
-typedef struct ab__h2_head {
-  ab_request request;
-  ab_view scheme, protocol;
-  uint64_t length; /* that it declares; UINT64_MAX: none */
-  bool expects_continue;
-} ab__h2_head;
-
 /* An empty block. */
 void ab__h2_block_begin(ab__h2_block *self, bool is_trailer);
 /* Frees what it holds. */
@@ -41,7 +34,7 @@ void ab__h2_block_add(ab__h2_block *self, const ab_mem *mem, const ab_limits *li
  * or an enum ab_http_error. The library has checked names, values, the order and number of
  * pseudo-fields, and the fields of a connection. */
 int ab__h2_block_head(const ab__h2_block *self, const ab_mem *mem, const ab_methods *methods,
-                      ab__h2_head **head) AB_WARN_UNUSED;
+                      ab_h2_head **head) AB_WARN_UNUSED;
 
 /* The trailers as field lines "name: value\r\n", without those that come too late; *lines is NULL
  * if there are none. Returns AB_OK or an enum ab_http_error. */

@@ -66,31 +66,9 @@ int32_t ab_h2_stream_id(const ab_h2_stream *stream) {
   return 0;
 }
 
-const ab_request *ab_h2_stream_request(const ab_h2_stream *stream) {
-  return NULL;
-}
-
-uint64_t ab_h2_stream_length(const ab_h2_stream *stream) {
-  return UINT64_MAX;
-}
-
-bool ab_h2_stream_expects_continue(const ab_h2_stream *stream) {
-  return false;
-}
-
 bool ab_h2_stream_is_head(const ab_h2_stream *stream) {
   return false;
 }
-
-ab_view ab_h2_stream_scheme(const ab_h2_stream *stream) {
-  return (ab_view){NULL, 0};
-}
-
-ab_view ab_h2_stream_protocol(const ab_h2_stream *stream) {
-  return (ab_view){NULL, 0};
-}
-
-void ab_h2_stream_forget_head(ab_h2_stream *stream) {}
 
 ab_view ab_h2_stream_trailers(const ab_h2_stream *stream) {
   return (ab_view){NULL, 0};

@@ -24,8 +24,7 @@ struct ab_h2_stream {
   ab_list node; /* of the session's streams */
   ab_h2 *h2;
   void *app;
-  ab__h2_head *head; /* NULL: not there yet, forgotten, or an error's */
-  char *trailers;    /* of the request */
+  char *trailers; /* of the request */
   size_t trailers_len;
   char *response_trailers;
   size_t response_trailers_len;

@@ -19,11 +19,19 @@ typedef struct ab_h2_stream ab_h2_stream;
 /* A function that returns an int and says no more of it returns AB_OK, or AB_ENOMEM. Where the
  * library had no memory, the session is lost: it is over, and gives nothing more. */
 
+/* The head of a request, and all that it points to, in one piece of memory. */
+typedef struct ab_h2_head {
+  ab_request request; /* first: its address is the piece's */
+  ab_view scheme;     /* as the peer says */
+  uint64_t length;    /* that it declares; UINT64_MAX: none */
+  bool expects_continue;
+} ab_h2_head;
+
 typedef struct ab_h2_calls {
-  /* The head of a request is here. `error`: AB_OK, or the negative enum ab_http_error that it is to
-   * be answered with; then there is no request, and neither `data` nor `end` follows. `ended`: it
-   * has no body. */
-  void (*request)(void *ctx, ab_h2_stream *stream, int error, bool ended);
+  /* A request begins. Takes the head, memory of the session's `mem`. `error`: AB_OK, or the
+   * negative enum ab_http_error that it is to be answered with; then the head is NULL, and neither
+   * `data` nor `end` follows. `ended`: it has no body. */
+  void (*request)(void *ctx, ab_h2_stream *stream, ab_h2_head *head, int error, bool ended);
   /* Content of its body, borrowed during the call. Counts against the windows until
    * ab_h2_consume. */
   void (*data)(void *ctx, ab_h2_stream *stream, const char *ptr, size_t len);
@@ -81,17 +89,8 @@ int ab_h2_break(ab_h2 *h2, uint32_t code);
 void ab_h2_stream_set_app(ab_h2_stream *stream, void *app);
 void *ab_h2_stream_app(const ab_h2_stream *stream);
 int32_t ab_h2_stream_id(const ab_h2_stream *stream);
-/* The request, and the Content-Length that it declares (UINT64_MAX: none). They stay until
- * ab_h2_stream_forget_head or the end of the stream; NULL afterwards, and after an error. `scheme`
- * and `protocol` (RFC 8441: of an extended CONNECT; ptr NULL otherwise) are as the peer says. */
-const ab_request *ab_h2_stream_request(const ab_h2_stream *stream);
-uint64_t ab_h2_stream_length(const ab_h2_stream *stream);
-bool ab_h2_stream_expects_continue(const ab_h2_stream *stream);
 /* The method is HEAD, also after an error: the answer has no content. */
 bool ab_h2_stream_is_head(const ab_h2_stream *stream);
-ab_view ab_h2_stream_scheme(const ab_h2_stream *stream);
-ab_view ab_h2_stream_protocol(const ab_h2_stream *stream);
-void ab_h2_stream_forget_head(ab_h2_stream *stream);
 /* Trailers, once the request has ended, as field lines "name: value\r\n"; len 0: none. */
 ab_view ab_h2_stream_trailers(const ab_h2_stream *stream);
 /* The peer has ended its side. */

@@ -21,7 +21,6 @@ void ab__h2_stream_fini(ab_h2_stream *stream) {
   }
   /* What nobody will read counts no longer against the connection's window. */
   if (!h2->lost) (void)nghttp2_session_consume_connection(h2->session, stream->unread);
-  ab_free(h2->mem, stream->head);
   ab_free(h2->mem, stream->trailers);
   ab_free(h2->mem, stream->response_trailers);
   ab_free(h2->mem, stream);
@@ -29,13 +28,14 @@ void ab__h2_stream_fini(ab_h2_stream *stream) {
 
 void ab__h2_take_request(ab_h2_stream *stream) {
   ab_h2 *h2 = stream->h2;
-  int error = ab__h2_block_head(&h2->block, h2->mem, h2->methods, &stream->head);
+  ab_h2_head *head = NULL;
+  int error = ab__h2_block_head(&h2->block, h2->mem, h2->methods, &head);
   stream->is_head = h2->block.is_head;
   stream->refused = error != AB_OK;
   stream->told = true;
   h2->open++;
   h2->requests++;
-  h2->calls.request(h2->ctx, stream, error, stream->ended);
+  h2->calls.request(h2->ctx, stream, head, error, stream->ended);
 }
 
 void ab__h2_take_trailers(ab_h2_stream *stream) {
@@ -62,33 +62,8 @@ int32_t ab_h2_stream_id(const ab_h2_stream *stream) {
   return stream->id;
 }
 
-const ab_request *ab_h2_stream_request(const ab_h2_stream *stream) {
-  return stream->head ? &stream->head->request : NULL;
-}
-
-uint64_t ab_h2_stream_length(const ab_h2_stream *stream) {
-  return stream->head ? stream->head->length : UINT64_MAX;
-}
-
-bool ab_h2_stream_expects_continue(const ab_h2_stream *stream) {
-  return stream->head && stream->head->expects_continue && !stream->ended;
-}
-
 bool ab_h2_stream_is_head(const ab_h2_stream *stream) {
   return stream->is_head;
-}
-
-ab_view ab_h2_stream_scheme(const ab_h2_stream *stream) {
-  return stream->head ? stream->head->scheme : (ab_view){NULL, 0};
-}
-
-ab_view ab_h2_stream_protocol(const ab_h2_stream *stream) {
-  return stream->head ? stream->head->protocol : (ab_view){NULL, 0};
-}
-
-void ab_h2_stream_forget_head(ab_h2_stream *stream) {
-  ab_free(stream->h2->mem, stream->head);
-  stream->head = NULL;
 }
 
 ab_view ab_h2_stream_trailers(const ab_h2_stream *stream) {

@@ -138,8 +138,8 @@ CHECK_CASE(a_full_arena_is_no_full_queue) {
   CHECK_INT(4, stats_of(&fx).waiting);
   fx.engine->arena.used = fx.engine->arena.size;
   unsigned events;
-  const ab_request *request;
-  CHECK(!ab_engine_next(fx.engine, true, 0, &events, &request));
+  ab_head_loan head = {NULL};
+  CHECK(!ab_engine_next(fx.engine, true, 0, &events, &head));
   CHECK(ab_engine_end_step(fx.engine));
   CHECK_INT(4, stats_of(&fx).waiting);
   fx.mute = false;
@@ -275,10 +275,10 @@ CHECK_CASE(a_flood_waits_behind_the_others) {
   fx.hold = true;
   for (int i = 0; i < 8; i++) {
     unsigned events;
-    const ab_request *request;
-    ab_exchange *exchange = ab_engine_next(fx.engine, true, 0, &events, &request);
+    ab_head_loan head = {NULL};
+    ab_exchange *exchange = ab_engine_next(fx.engine, true, 0, &events, &head);
     CHECK(exchange != NULL);
-    if (exchange) take_request(&fx, exchange, request);
+    if (exchange) take_request(&fx, exchange, &head);
     answer_held(&fx, 0, "x");
     fixture_run(&fx);
   }
@@ -585,8 +585,8 @@ CHECK_CASE(who_has_just_left_is_not_taken) {
   ab_engine_step(fx.engine);
   close(client);
   unsigned events = 0;
-  const ab_request *request;
-  CHECK(!ab_engine_next(fx.engine, true, 0, &events, &request));
+  ab_head_loan head = {NULL};
+  CHECK(!ab_engine_next(fx.engine, true, 0, &events, &head));
   CHECK_INT(1, stats_of(&fx).left);
   CHECK_INT(0, stats_of(&fx).waiting);
   ab_engine_end_step(fx.engine);
@@ -628,8 +628,8 @@ CHECK_CASE(who_has_left_in_a_turn_that_takes_long) {
   CHECK_INT(1, stats_of(&fx).waiting);
   close(client);
   unsigned events = 0;
-  const ab_request *request;
-  CHECK(!ab_engine_next(fx.engine, true, fx.now + AB_LATE, &events, &request));
+  ab_head_loan head = {NULL};
+  CHECK(!ab_engine_next(fx.engine, true, fx.now + AB_LATE, &events, &head));
   CHECK_INT(1, stats_of(&fx).left);
   ab_engine_end_step(fx.engine);
   fixture_fini(&fx);

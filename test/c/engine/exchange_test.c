@@ -3,6 +3,11 @@
 #include <sys/wait.h>
 
 #include "engine/fixture.h"
+#include "engine/turns.h"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 #define GET(path)     "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
 #define POST(path, n) "POST " path " HTTP/1.1\r\nHost: x\r\nContent-Length: " #n "\r\n\r\n"
@@ -145,16 +150,108 @@ CHECK_CASE(an_unread_rest_keeps_it) {
   fixture_end(&fx, client);
 }
 
-/* Whether the step aborts, in a child that says nothing of it. */
-static bool aborts(uint8_t from, uint8_t to) {
+/* --- heads on loan --- */
+
+/* Its peer goes, which is found out by others who send: the head and its bytes stay. */
+static void check_loan(const char *first, const char *second) {
+  fixture fx;
+  fixture_init(&fx);
+  int client = client_with(&fx, first);
+  client_send(client, second);
+  fixture_step(&fx);
+  ab_head_loan head, none = {NULL};
+  ab_exchange *exchange = fixture_take(&fx, &head);
+  client_reset(client);
+  ab_engine_lock(fx.engine);
+  CHECK(ab_exchange_look(exchange));
+  ab_engine_unlock(fx.engine);
+  ab_engine_turns.flush(fx.engine);
+  const ab_request *request = head.request;
+  CHECK_BYTES("/path", request->path.ptr, request->path.len);
+  CHECK_BYTES("Host", request->fields[0].name, request->fields[0].name_len);
+  CHECK_BYTES("a.test", request->host.ptr, request->host.len);
+  CHECK(!request->protocol.ptr);
+  ab_head_loan passed_on = ab_head_pass_on(&head);
+  CHECK(!head.request && passed_on.request == request);
+  ab_exchange_give_back(exchange, &head);
+  ab_exchange_give_back(exchange, &none);
+  CHECK_INT(1, fx.engine->lent); /* an empty loan is none */
+  ab_exchange_give_back(exchange, &passed_on);
+  CHECK_INT(0, fx.engine->lent);
+#ifdef __SANITIZE_ADDRESS__
+  CHECK(__asan_address_is_poisoned(request));
+#endif
+  ab_engine_end_step(fx.engine);
+  answer(&fx, exchange, "x");
+  fixture_fini(&fx);
+}
+
+CHECK_CASE(a_head_on_loan_outlives_its_connection) {
+  check_loan("", "GET /path HTTP/1.1\r\nHost: a.test\r\n\r\n");
+  check_loan("GET /path HTTP/1.1\r\nHo", "st: a.test\r\n\r\n");
+  check_loan("", "POST /path HTTP/1.1\r\nHost: a.test\r\nContent-Length: 5\r\n\r\n123");
+}
+
+/* What the step leaves behind in the arena is nobody's. */
+CHECK_CASE(the_memory_of_a_step_that_has_ended_is_poisoned) {
+#ifdef __SANITIZE_ADDRESS__
+  fixture fx;
+  fixture_init(&fx);
+  int client = client_open(&fx);
+  client_send(client, GET("/a"));
+  fixture_step(&fx);
+  ab_head_loan head;
+  ab_exchange *exchange = fixture_take(&fx, &head);
+  const char *path = head.request->path.ptr;
+  ab_exchange_give_back(exchange, &head);
+  CHECK(!__asan_address_is_poisoned(path));
+  answer(&fx, exchange, "x");
+  ab_engine_end_step(fx.engine);
+  CHECK(__asan_address_is_poisoned(path));
+  fixture_end(&fx, client);
+#else
+  CHECK_LEAVE_OUT("it needs AddressSanitizer");
+#endif
+}
+
+/* --- what aborts, in a child that says nothing of it --- */
+
+/* How a child has ended; 0 in the child itself. */
+static pid_t in_child(bool *aborted) {
   pid_t child = fork();
-  if (child == 0) {
+  int status = 0;
+  *aborted = child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status);
+  return child;
+}
+
+CHECK_CASE(a_step_that_ends_with_a_head_on_loan_aborts) {
+  fixture fx;
+  fixture_init(&fx);
+  int client = client_open(&fx);
+  client_send(client, GET("/a"));
+  fixture_step(&fx);
+  ab_head_loan head;
+  ab_exchange *exchange = fixture_take(&fx, &head);
+  bool aborted;
+  if (in_child(&aborted) == 0) {
+    ab_engine_end_step(fx.engine);
+    _exit(0);
+  }
+  CHECK(aborted);
+  ab_exchange_give_back(exchange, &head);
+  ab_engine_end_step(fx.engine);
+  answer(&fx, exchange, "x");
+  fixture_end(&fx, client);
+}
+
+static bool aborts(uint8_t from, uint8_t to) {
+  bool aborted;
+  if (in_child(&aborted) == 0) {
     ab_exchange exchange = {.state = from};
     ab__exchange_become(&exchange, to);
     _exit(0);
   }
-  int status = 0;
-  return child > 0 && waitpid(child, &status, 0) == child && WIFSIGNALED(status);
+  return aborted;
 }
 
 CHECK_CASE(steps_that_are_not_drawn_abort) {

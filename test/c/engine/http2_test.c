@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "engine/http2_client.h"
+#include "engine/turns.h"
 #include "io/storage.h"
 
 #define GET_1    "GET /one HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -122,6 +123,76 @@ CHECK_CASE(a_drain_after_a_session_has_died_between_turns) {
   ab_engine_refuse(fx.engine, fx.now);
   client_free(client);
   fixture_fini(&fx);
+}
+
+static const char long_path[] = "/a-path-in-memory-of-the-head";
+
+static void check_head(const ab_head_loan *head) {
+  const ab_request *request = head->request;
+  CHECK_BYTES("CONNECT", request->method.ptr, request->method.len);
+  CHECK_BYTES(long_path, request->path.ptr, request->path.len);
+  CHECK_BYTES("long-protocol", request->protocol.ptr, request->protocol.len);
+  CHECK_BYTES("x-f", request->fields[0].name, request->fields[0].name_len);
+  CHECK_BYTES("value", request->fields[0].value, request->fields[0].value_len);
+}
+
+static void ask_twice(h2_client *client) {
+  client->peer.upload = "";
+  for (int i = 0; i < 2; i++) {
+    peer_request(&client->peer,
+                 PAIRS(":method", "CONNECT", ":protocol", "long-protocol", ":scheme", "http",
+                       ":path", long_path, ":authority", "a.test", "x-f", "value"),
+                 true);
+  }
+}
+
+/* A head is read without the lock, while another thread sends and finds the client gone. */
+CHECK_CASE(a_client_leaves_while_a_head_is_read) {
+  fixture fx;
+  h2_init(&fx);
+  h2_client *client = client_of(&fx);
+  ask_twice(client);
+  CHECK(client_says(client));
+  fixture_step(&fx);
+  ab_head_loan head, other;
+  ab_exchange *exchange = fixture_take(&fx, &head), *answered = fixture_take(&fx, &other);
+  ab_exchange_give_back(answered, &other);
+  CHECK(!other.request);
+  client_reset(client->fd);
+  reply_to(&fx, answered, "x");
+  ab_engine_turns.flush(fx.engine);
+  CHECK_INT(0, stats_of(&fx).connections);
+  check_head(&head);
+  ab_exchange_give_back(exchange, &head);
+  ab_engine_end_step(fx.engine);
+  finish(&fx, exchange, AB_FINISH_COMPLETE);
+  client_free(client);
+  fixture_fini(&fx);
+}
+
+/* The session itself says that it ends, before or after heads were given back. */
+CHECK_CASE(a_session_breaks_while_a_head_is_read) {
+  for (int given_back = 0; given_back < 3; given_back++) {
+    fixture fx;
+    h2_init(&fx);
+    h2_client *client = client_of(&fx);
+    ask_twice(client);
+    CHECK(client_says(client));
+    static const char nothing[] = "\0\0\4\10\0\0\0\0\0\0\0\0"; /* WINDOW_UPDATE of 0 */
+    client_send_bytes(client->fd, nothing, sizeof nothing);
+    fixture_step(&fx);
+    ab_head_loan heads[2];
+    ab_exchange *exchanges[] = {fixture_take(&fx, &heads[0]), fixture_take(&fx, &heads[1])};
+    for (int i = 0; i < given_back; i++) ab_exchange_give_back(exchanges[i], &heads[i]);
+    ab_engine_turns.flush(fx.engine);
+    for (int i = given_back; i < 2; i++) {
+      check_head(&heads[i]);
+      ab_exchange_give_back(exchanges[i], &heads[i]);
+    }
+    ab_engine_end_step(fx.engine);
+    for (int i = 0; i < 2; i++) finish(&fx, exchanges[i], AB_FINISH_COMPLETE);
+    end(&fx, client);
+  }
 }
 
 /* Their answer finds it out, before the poller tells. */

@@ -14,6 +14,7 @@
 typedef struct server_stream {
   ab_list node;
   ab_h2_stream *stream;
+  ab_h2_head *head; /* while the app is told of it, or longer with keeps_heads */
   int error;
   bool ended, closed;
   char *body;
@@ -40,6 +41,7 @@ typedef struct server {
   size_t events_len;
   void (*on_request)(struct server *self, server_stream *one); /* NULL: 200 without content */
   bool keeps_data;                                             /* data is not consumed */
+  bool keeps_heads;
   bool take_fails;
   int receive; /* what ab_h2_receive said last */
 } server;
@@ -90,7 +92,13 @@ static AB_UNUSED int server_answer(server_stream *one, int status, const char *l
   return ab_h2_respond(one->stream, status, lines, strlen(lines), content > 0);
 }
 
-static AB_UNUSED void server_on_request(void *ctx, ab_h2_stream *stream, int error, bool ended) {
+static AB_UNUSED void server_drop_head(server *self, server_stream *one) {
+  ab_free(self->h2->mem, one->head);
+  one->head = NULL;
+}
+
+static AB_UNUSED void server_on_request(void *ctx, ab_h2_stream *stream, ab_h2_head *head,
+                                        int error, bool ended) {
   server *self = ctx;
   server_stream *one = calloc(1, sizeof *one);
   if (!one) abort();
@@ -101,10 +109,11 @@ static AB_UNUSED void server_on_request(void *ctx, ab_h2_stream *stream, int err
   one->digit = 'x';
   ab_h2_stream_set_app(stream, one);
   server_note(self, error ? 'E' : 'R', stream);
-  CHECK_INT(error != 0, ab_h2_stream_request(stream) == NULL);
+  CHECK_INT(error != 0, head == NULL);
+  one->head = head;
   if (!error) {
-    one->request = server_request_text(ab_h2_stream_request(stream));
-    one->fields = server_fields(ab_h2_stream_request(stream));
+    one->request = server_request_text(&head->request);
+    one->fields = server_fields(&head->request);
   }
   if (self->on_request) {
     self->on_request(self, one);
@@ -114,6 +123,7 @@ static AB_UNUSED void server_on_request(void *ctx, ab_h2_stream *stream, int err
   } else {
     (void)!server_answer(one, 200, "", 0);
   }
+  if (!self->keeps_heads) server_drop_head(self, one);
 }
 
 static AB_UNUSED void server_on_data(void *ctx, ab_h2_stream *stream, const char *ptr, size_t len) {
@@ -193,6 +203,10 @@ static AB_UNUSED bool server_init(server *self, const ab_limits *limits, size_t 
 }
 
 static AB_UNUSED void server_fini(server *self) {
+  ab_list_each (node, tmp, &self->streams) {
+    server_stream *one = AB_CONTAINER_OF(node, server_stream, node);
+    if (one->head) server_drop_head(self, one);
+  }
   ab_h2_fini(self->h2);
   CHECK_INT(0, self->mem.live);
   ab_list_each (node, tmp, &self->streams) {

@@ -41,13 +41,12 @@ static const rb_data_type_t exchange_type = {
 /* With its own things set at once the env's table is looked up once. */
 static void build_env(ab_call *call, const ab_env_own *own) {
   ab_rack *rack = call->rack;
-  if (!call->request) {
+  if (!call->head.request) {
     ab_env_set_own(&rack->env, call->env, own);
     return;
   }
-  call->env = ab_env_build(&rack->env, call->exchange, call->request, own, NULL);
-  call->request = NULL;
-  ab_participant_has_read(&call->runner->participant);
+  call->env = ab_env_build(&rack->env, call->exchange, call->head.request, own, NULL);
+  ab_runner_has_read(call->runner, call->exchange, &call->head);
 }
 
 void ab_call_begin(ab_call *call) {

@@ -41,8 +41,8 @@ typedef struct ab_call {
   uint64_t id;     /* no other request of this server has it */
   ab_rack *rack;
   ab_runner *runner;
-  ab_exchange *exchange;     /* NULL once the engine has it again */
-  const ab_request *request; /* until the env is built */
+  ab_exchange *exchange; /* NULL once the engine has it again */
+  ab_head_loan head;     /* until the env is built */
   VALUE env, result, body;
   VALUE input;         /* the Abaca::Input that points here, or Qnil */
   VALUE rewindable;    /* the Abaca::RewindableInput around it, or Qnil */

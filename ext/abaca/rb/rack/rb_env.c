@@ -341,9 +341,8 @@ static void add_protocols(VALUE env, const ab_request *request) {
 
 /* A stream has no socket that an app could take over; an extended CONNECT names what it would
  * become (RFC 8441 4). */
-static void describe_stream(const ab_env_builder *builder, VALUE env, const ab_exchange *exchange) {
+static void describe_stream(const ab_env_builder *builder, VALUE env, ab_view protocol) {
   const VALUE *strings = builder->strings;
-  ab_view protocol = ab_exchange_connect_protocol(exchange);
   rb_hash_aset(env, strings[AB_ENV_SERVER_PROTOCOL], strings[AB_ENV_HTTP_2]);
   rb_hash_delete(env, strings[AB_ENV_MAY_HIJACK]);
   rb_hash_delete(env, strings[AB_ENV_HIJACK]);
@@ -535,7 +534,9 @@ VALUE ab_env_build(ab_env_builder *builder, ab_exchange *exchange, const ab_requ
     set(into, strings[AB_ENV_SERVER_PROTOCOL], builder->strings[AB_ENV_HTTP_1_0]);
   add_fields(builder, into, request);
   if (request->upgrade && request->minor > 0) add_protocols(env, request);
-  if (AB_UNLIKELY(ab_exchange_is_stream(exchange))) describe_stream(builder, env, exchange);
+  if (AB_UNLIKELY(ab_exchange_is_stream(exchange))) {
+    describe_stream(builder, env, request->protocol);
+  }
   RB_GC_GUARD(env);
   return env;
 }

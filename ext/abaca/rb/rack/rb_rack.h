@@ -169,6 +169,13 @@ static inline bool ab_runner_must_tell(const ab_runner *runner) {
          ab_engine_needs_turn(rack->engine);
 }
 
+/* The head of a request has been read: the engine has it again, and the step may end. */
+static inline void ab_runner_has_read(ab_runner *runner, ab_exchange *exchange,
+                                      ab_head_loan *head) {
+  ab_exchange_give_back(exchange, head);
+  ab_participant_has_read(&runner->participant);
+}
+
 /* [locked] For an answer outside of the engine's turns: deadlines begin now. */
 static inline void ab_runner_pass_time(const ab_runner *runner) {
   if (runner->executor->in_turns) return;

@@ -180,12 +180,12 @@ static int finished(ab_call *call, int fatal) {
 
 void ab_serve_keep(ab_runner *runner, ab_taken *taken) {
   ab_rack *rack = runner->rack;
-  bool plain = rack->sight && ab_sight_takes_plain(rack, taken->exchange, taken->request);
+  const ab_request *request = taken->head.request;
+  bool plain = rack->sight && ab_sight_takes_plain(rack, taken->exchange, request);
   VALUE path;
-  taken->env = ab_env_build(&rack->env, taken->exchange, taken->request, NULL, &path);
+  taken->env = ab_env_build(&rack->env, taken->exchange, request, NULL, &path);
   taken->path = plain ? path : Qfalse;
-  taken->request = NULL;
-  ab_participant_has_read(&runner->participant);
+  ab_runner_has_read(runner, taken->exchange, &taken->head);
 }
 
 static void answer_failed_app(ab_call *call, int *fatal) {
@@ -202,7 +202,7 @@ static ab_nsec moment_of(ab_runner *runner) {
   return now;
 }
 
-static void begin(ab_runner *runner, const ab_taken *taken, ab_call *call) {
+static void begin(ab_runner *runner, ab_taken *taken, ab_call *call) {
   ab_rack *rack = runner->rack;
   ab_nsec now = moment_of(runner);
   *call = (ab_call){
@@ -211,7 +211,7 @@ static void begin(ab_runner *runner, const ab_taken *taken, ab_call *call) {
       .rack = rack,
       .runner = runner,
       .exchange = taken->exchange,
-      .request = taken->request,
+      .head = ab_head_pass_on(&taken->head),
       .env = taken->env,
       .fiber = rb_fiber_current(),
       .id = ++rack->last_id,
@@ -231,7 +231,7 @@ static void begin(ab_runner *runner, const ab_taken *taken, ab_call *call) {
   call->began = ab_exchange_arrived(call->exchange);
   ab_exchange_set_app(call->exchange, call);
   /* What has happened since it was taken, in a turn before this one. */
-  if (!taken->request) {
+  if (!call->head.request) {
     ab_engine_lock(rack->engine);
     unsigned news = ab_exchange_news(call->exchange);
     ab_engine_unlock(rack->engine);
@@ -256,13 +256,15 @@ static inline void end(ab_runner *runner, ab_call *call) {
   if (call->row) ab_sight_end(call);
 }
 
-void ab_serve_request(ab_runner *runner, const ab_taken *taken, ab_call *call) {
+void ab_serve_request(ab_runner *runner, ab_taken *taken, ab_call *call) {
   ab_rack *rack = runner->rack;
   begin(runner, taken, call);
   int fatal = 0;
   protected_step(call_app, call, &fatal);
-  if (AB_UNLIKELY(call->request != NULL)) ab_participant_has_read(&runner->participant);
   if (AB_UNLIKELY(ab_rack_forked(rack))) ab_leave_child(fatal);
+  if (AB_UNLIKELY(call->head.request != NULL)) {
+    ab_runner_has_read(runner, call->exchange, &call->head);
+  }
   if (call->body_open) protected_step(close_body, call, &fatal);
   if (AB_UNLIKELY(call->failed)) answer_failed_app(call, &fatal);
   call->over = true;
@@ -291,7 +293,7 @@ void ab_serve_request(ab_runner *runner, const ab_taken *taken, ab_call *call) {
   if (state) rb_jump_tag(state);
 }
 
-void ab_serve_refuse(ab_runner *runner, const ab_taken *taken, enum ab_rejection why) {
+void ab_serve_refuse(ab_runner *runner, ab_taken *taken, enum ab_rejection why) {
   ab_rack *rack = runner->rack;
   ab_call call = {.rack = rack,
                   .runner = runner,
@@ -299,7 +301,7 @@ void ab_serve_refuse(ab_runner *runner, const ab_taken *taken, enum ab_rejection
                   .head_request = taken->head_request,
                   .http_1_0 = taken->http_1_0};
   rack->counts[runner->executor->mode].rejected++;
-  ab_participant_has_read(&runner->participant);
+  ab_runner_has_read(runner, taken->exchange, &taken->head);
   ab_response_last(&call, 503);
   ab_engine_lock(rack->engine);
   ab_engine_note_rejection(rack->engine, why);

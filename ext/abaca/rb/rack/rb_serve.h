@@ -6,10 +6,10 @@
 
 /* A request that was taken from the engine. */
 typedef struct ab_taken {
-  ab_exchange *exchange;
-  const ab_request *request; /* while the step lasts; NULL once the env is built */
-  VALUE env;                 /* Qnil until then */
-  VALUE path;                /* then: PATH_INFO, if it is plain (rb_sight.h); else Qfalse */
+  ab_exchange *exchange; /* NULL: none was */
+  ab_head_loan head;     /* until the env is built, while the step lasts */
+  VALUE env;             /* Qnil until then */
+  VALUE path;            /* then: PATH_INFO, if it is plain (rb_sight.h); else Qfalse */
   ab_route route;
   bool head_request, http_1_0;
 } ab_taken;
@@ -25,8 +25,8 @@ void ab_serve_keep(ab_runner *runner, ab_taken *taken);
 /* Calls the app for the request, on the request's own fiber, and answers. `call`, of ab_call_take,
  * is the caller's to look at meanwhile; it is filled in and given back here. Raises only what
  * concerns the process, or kills. */
-void ab_serve_request(ab_runner *runner, const ab_taken *taken, ab_call *call);
+void ab_serve_request(ab_runner *runner, ab_taken *taken, ab_call *call);
 /* Answers 503 without the app. */
-void ab_serve_refuse(ab_runner *runner, const ab_taken *taken, enum ab_rejection why);
+void ab_serve_refuse(ab_runner *runner, ab_taken *taken, enum ab_rejection why);
 
 #endif

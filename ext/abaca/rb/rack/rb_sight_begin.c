@@ -127,7 +127,7 @@ bool ab_sight_takes_plain(const ab_rack *rack, const ab_exchange *exchange,
 
 /* The path of a plain request; of others its ptr is NULL. */
 static inline ab_view plain_path(const ab_call *call, const ab_taken *taken) {
-  const ab_request *request = taken->request;
+  const ab_request *request = call->head.request;
   if (AB_LIKELY(request != NULL)) {
     bool plain = takes_plain(call->rack, call->exchange, request);
     return AB_LIKELY(plain) ? request->path : (ab_view){NULL, 0};
@@ -143,7 +143,7 @@ void ab_sight_begin(ab_call *call, const ab_taken *taken, ab_nsec now) {
   call->row = row;
   ab_view path = plain_path(call, taken);
   if (AB_UNLIKELY(!path.ptr)) {
-    begin_any(row, call, taken->request, now);
+    begin_any(row, call, call->head.request, now);
     return;
   }
   ab_row_start start = start_of(call);

@@ -256,9 +256,13 @@ static VALUE schedule(VALUE arg) {
   return rb_block_call(rb_path2class("Fiber"), rb_intern("schedule"), 0, NULL, worker_main, arg);
 }
 
-static bool start_worker(ab_guest *guest, const ab_taken *taken) {
-  worker *w = ab_alloc_zero(&ab_mem_libc, sizeof *w);
-  if (!w) return false;
+/* Makes a worker for the request. False if none can be had: then the request is put back. */
+static bool start_worker(ab_guest *guest, ab_taken *taken) {
+  worker *w = guest->live < guest->max ? ab_alloc_zero(&ab_mem_libc, sizeof *w) : NULL;
+  if (!w) {
+    ab_turn_put_back(&guest->run->main, taken);
+    return false;
+  }
   *w = (worker){.guest = guest, .fiber = Qnil, .baseline = Qnil, .taken = *taken, .has_job = true};
   ab_list_init(&w->link);
   ab_list_append(&guest->busy, &w->link);
@@ -270,6 +274,7 @@ static bool start_worker(ab_guest *guest, const ab_taken *taken) {
   if (guest->starting != w) rb_jump_tag(state); /* it runs; this is about the engine's own fiber */
   guest->starting = NULL;
   retire(w);
+  ab_turn_put_back(&guest->run->main, taken);
   if (!ab_is_exception(rb_errinfo())) rb_jump_tag(state);
   /* The kernel has no stack for it: there will not be more of them than there are now. */
   rb_set_errinfo(Qnil);
@@ -282,13 +287,12 @@ static bool guest_start(ab_runner *runner) {
   ab_taken taken = ab_turn_taken(ab_driver_of(runner));
   int state = ab_turn_keep(&guest->run->main, &taken);
   if (AB_UNLIKELY(state)) {
+    ab_turn_put_back(ab_driver_of(runner), &taken);
     if (!ab_is_exception(rb_errinfo())) rb_jump_tag(state);
     rb_set_errinfo(Qnil);
     return false;
   }
-  if (ab_list_empty(&guest->idle)) {
-    return guest->live < guest->max && start_worker(guest, &taken);
-  }
+  if (ab_list_empty(&guest->idle)) return start_worker(guest, &taken);
   worker *w = AB_CONTAINER_OF(guest->idle.next, worker, link);
   w->taken = taken;
   w->has_job = true;

@@ -24,9 +24,9 @@ void ab_hybrid_init(ab_run *run, VALUE options) {
 bool ab_hybrid_takes_thread(ab_driver *driver, const ab_path_rule *rule) {
   ab_run *run = driver->run;
   ab_route_stats *route_stats = run->route_stats;
-  driver->next_route = rule ? ab_route_stats_rule(route_stats, (size_t)(rule - run->routes.rules))
-                            : ab_route_stats_path(route_stats, driver->next_request->path);
-  return ab_route_stats_on_threads(route_stats, driver->next_route);
+  driver->next.route = rule ? ab_route_stats_rule(route_stats, (size_t)(rule - run->routes.rules))
+                            : ab_route_stats_path(route_stats, driver->next.head.request->path);
+  return ab_route_stats_on_threads(route_stats, driver->next.route);
 }
 
 bool ab_hybrid_will_take_thread(const ab_run *run, const ab_path_rule *rule, ab_view path) {

@@ -11,8 +11,8 @@
  * routes are set already. Raises NoMemoryError. */
 void ab_hybrid_init(ab_run *run, VALUE options);
 
-/* Finds the route of the request in next_request, which is hybrid by the rule or, if that is NULL,
- * by the mode. Returns true if it is to run on a thread. */
+/* Finds the route of the driver's next request, which is hybrid by the rule or, if that is NULL, by
+ * the mode. Returns true if it is to run on a thread. */
 bool ab_hybrid_takes_thread(ab_driver *driver, const ab_path_rule *rule);
 
 /* The same before it is taken, when it may be otherwise. Any thread may ask, without the GVL. */

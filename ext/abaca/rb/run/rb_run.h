@@ -20,12 +20,10 @@ typedef struct ab_driver {
   struct ab_run *run;
   ab_loop *loop; /* native only, with the pool */
   ab_pool *pool;
-  const ab_request *next_request; /* handed to the fiber that is started for it */
-  ab_exchange *next_exchange;
-  ab_route next_route; /* where it is measured, else none */
-  bool attached;       /* its thread is known: rb_clock_events.c */
-  bool late;           /* requests are left to the next turn: what has begun goes first */
-  bool dispatching;    /* events are being consumed: a fiber that is done may take the next */
+  ab_taken next;    /* a request, without its env, for the fiber that is started for it */
+  bool attached;    /* its thread is known: rb_clock_events.c */
+  bool late;        /* requests are left to the next turn: what has begun goes first */
+  bool dispatching; /* events are being consumed: a fiber that is done may take the next */
   /* The beat in which the standby wants to know where the thread is, or 0; the last one known. What
    * belongs to a question is stored before its beat, and loaded after it: all seq_cst. Partners:
    * report, and tell. */

@@ -130,24 +130,24 @@ void ab_thread_pool_each_job(const ab_thread_pool *pool,
 /* --- handing over --- */
 
 static VALUE keep(VALUE arg) {
-  ab_job *job = (ab_job *)((void **)arg)[0];
+  ab_taken *taken = (ab_taken *)((void **)arg)[0];
   ab_thread_pool *pool = (ab_thread_pool *)((void **)arg)[1];
-  ab_serve_keep((ab_runner *)((void **)arg)[2], &job->taken);
-  VALUE env = job->taken.env;
+  ab_serve_keep((ab_runner *)((void **)arg)[2], taken);
+  VALUE env = taken->env;
   rb_hash_aset(env, pool->mode_key, pool->mode_name);
   RB_GC_GUARD(env);
   return Qnil;
 }
 
-static ab_job *make_job(ab_thread_pool *pool, ab_driver *from, const ab_taken *taken) {
+static ab_job *make_job(ab_thread_pool *pool, ab_driver *from, ab_taken *taken) {
   ab_job *job = ab_alloc_zero(&ab_mem_libc, sizeof(*job));
   if (!job) return NULL;
-  job->taken = *taken;
   ab_list_init(&job->link);
   uint64_t patience = ab_exchange_limits(taken->exchange)->queue_timeout;
   if (patience) job->until = ab_clock_monotonic() + ab_limit_nsec(patience);
   int state = 0;
-  rb_protect(keep, (VALUE)(void *[]){job, pool, &from->runner}, &state);
+  rb_protect(keep, (VALUE)(void *[]){taken, pool, &from->runner}, &state);
+  job->taken = *taken;
   if (AB_LIKELY(!state)) return job;
   rb_set_errinfo(Qnil);
   ab_free(&ab_mem_libc, job);
@@ -173,10 +173,9 @@ void ab_thread_pool_take(ab_thread_pool *pool, ab_driver *from) {
                     room ? AB_REJECT_NO_FIBER : AB_REJECT_QUEUE_FULL);
     return;
   }
-  VALUE env = job->taken.env;
   ab__threads_place(pool, job, false);
   if (pool->job_count > pool->starting && !ab__threads_grow(pool) && pool->live == 0) {
     turn_all_away(pool); /* the job may be no more by now, but no thread comes for any */
   }
-  RB_GC_GUARD(env);
+  RB_GC_GUARD(taken.env);
 }

@@ -28,17 +28,17 @@ typedef struct ab_worker {
   ab_list link;      /* in pool->workers */
   ab_list idle_link; /* in pool->idle, while it waits for work */
   pthread_cond_t wake;
-  ab_job *job;           /* given to it while it was idle */
-  const ab_taken *taken; /* the request that it runs, and ... */
-  ab_call *call;         /* ... its call; NULL: it runs none */
-  pthread_t native;      /* of the app code that the lead was used for: its pulse is away then */
-  bool interrupted;      /* Ruby wants something of the thread */
-  bool late;             /* nothing has come for long */
-  bool begun;            /* it runs, and has a clean thread */
-  unsigned raising;      /* others that are about to use Thread#raise on it; locked */
-  bool raised;           /* they have */
-  ab_nsec wanted;        /* when it began to wait for the GVL, to lead */
-  ab_nsec left;          /* when it gave the lead away for this request; 0: it did not */
+  ab_job *job;      /* given to it while it was idle */
+  ab_taken *taken;  /* the request that it runs, and ... */
+  ab_call *call;    /* ... its call; NULL: it runs none */
+  pthread_t native; /* of the app code that the lead was used for: its pulse is away then */
+  bool interrupted; /* Ruby wants something of the thread */
+  bool late;        /* nothing has come for long */
+  bool begun;       /* it runs, and has a clean thread */
+  unsigned raising; /* others that are about to use Thread#raise on it; locked */
+  bool raised;      /* they have */
+  ab_nsec wanted;   /* when it began to wait for the GVL, to lead */
+  ab_nsec left;     /* when it gave the lead away for this request; 0: it did not */
 } ab_worker;
 
 struct ab_thread_pool {
@@ -127,7 +127,7 @@ void ab__threads_call_idle(ab_thread_pool *pool);
 /* Starts a thread unless there are enough of them. Returns false when Ruby has none to give. */
 bool ab__threads_grow(ab_thread_pool *pool);
 /* Runs a request on the calling thread, whose worker it is. Raises only what kills the thread. */
-void ab__threads_serve(ab_worker *worker, const ab_taken *taken);
+void ab__threads_serve(ab_worker *worker, ab_taken *taken);
 /* Raises in the thread, where it waits: in its present request, however long that takes. */
 void ab__threads_raise(ab_worker *worker, VALUE exception);
 

@@ -54,8 +54,8 @@ void ab_thread_pool_run(ab_thread_pool *pool);
  * lead from a long request, or turns the engine for want of threads. True if it was passed on. */
 bool ab_thread_pool_pass(ab_thread_pool *pool, ab_participant *leader, bool again);
 
-/* Hands the request in the driver's next_exchange and next_request over to a thread, or refuses it
- * by a 503 (no memory, too many waiting). Raises only what an interrupt raises. */
+/* Hands the driver's next request over to a thread, or refuses it by a 503 (no memory, too many
+ * waiting). Raises only what an interrupt raises. */
 void ab_thread_pool_take(ab_thread_pool *pool, ab_driver *from);
 /* Refuses jobs that have waited for queue_timeout. Returns when the next will have; 0: none. */
 ab_nsec ab_thread_pool_turn_away(ab_thread_pool *pool, ab_nsec now);

@@ -103,7 +103,7 @@ static VALUE scrub(VALUE fiber) {
   return ab__scrub_fiber(fiber, Qnil);
 }
 
-void ab__threads_serve(ab_worker *worker, const ab_taken *taken) {
+void ab__threads_serve(ab_worker *worker, ab_taken *taken) {
   ab_thread_pool *pool = worker->pool;
   ab_run *run = pool->run;
   bool forced = run->ending.forced;

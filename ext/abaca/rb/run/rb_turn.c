@@ -20,13 +20,12 @@ bool ab__turn_regain_lead(ab_driver *driver) {
   return true;
 }
 
-/* Is the request in next_request one for threads, and not taken by one of them? */
+/* Is the driver's next request one for threads, and not taken by one of them? */
 static bool goes_to_threads(ab_driver *driver) {
   const ab_run *run = driver->run;
   if (driver->runner.executor->mode == AB_MODE_THREAD) return false;
   const ab_path_rule *rule;
-  enum ab_mode mode = ab_routes_mode(run, driver->next_request->path, &rule);
-  driver->next_route = (ab_route){0};
+  enum ab_mode mode = ab_routes_mode(run, driver->next.head.request->path, &rule);
   if (mode == AB_MODE_HYBRID) return ab_hybrid_takes_thread(driver, rule);
   return mode == AB_MODE_THREAD;
 }
@@ -40,16 +39,27 @@ static bool may_begin(ab_driver *driver) {
   return false;
 }
 
+static ab_taken taken_of(ab_exchange *exchange, ab_head_loan *head) {
+  const ab_request *request = head->request;
+  return (ab_taken){
+      .exchange = exchange,
+      .head = ab_head_pass_on(head),
+      .env = Qnil,
+      .path = Qfalse,
+      .head_request = request->is_head,
+      .http_1_0 = request->minor == 0,
+  };
+}
+
 static enum news take_event(ab_driver *driver) {
   ab_run *run = driver->run;
   unsigned events = 0;
-  const ab_request *request = NULL;
+  ab_head_loan head = {NULL};
   ab_exchange *exchange =
-      ab_engine_next(run->rack.engine, may_begin(driver), driver->runner.moment, &events, &request);
+      ab_engine_next(run->rack.engine, may_begin(driver), driver->runner.moment, &events, &head);
   if (!exchange) return NEWS_NONE;
   if (events & AB_EVENT_REQUEST) {
-    driver->next_exchange = exchange;
-    driver->next_request = request;
+    driver->next = taken_of(exchange, &head);
     if (AB_LIKELY(!run->threads) || !goes_to_threads(driver)) return NEWS_REQUEST;
     ab_thread_pool_take(run->threads, driver);
     return NEWS_EVENT;
@@ -81,17 +91,18 @@ bool ab_turn_take(ab_driver *driver) {
   return news == NEWS_REQUEST;
 }
 
-ab_taken ab_turn_taken(const ab_driver *driver) {
-  const ab_request *request = driver->next_request;
-  return (ab_taken){
-      .exchange = driver->next_exchange,
-      .request = request,
-      .env = Qnil,
-      .path = Qfalse,
-      .route = driver->next_route,
-      .head_request = request->is_head,
-      .http_1_0 = request->minor == 0,
-  };
+ab_taken ab_turn_taken(ab_driver *driver) {
+  ab_taken taken = driver->next;
+  driver->next.exchange = NULL;
+  driver->next.head.request = NULL;
+  return taken;
+}
+
+void ab_turn_put_back(ab_driver *driver, ab_taken *taken) {
+  driver->next = *taken;
+  driver->next.env = Qnil; /* nothing marks it there */
+  driver->next.path = Qfalse;
+  taken->head.request = NULL;
 }
 
 static VALUE keep(VALUE arg) {
@@ -106,20 +117,27 @@ int ab_turn_keep(ab_driver *driver, ab_taken *taken) {
   return state;
 }
 
+static void refuse_next(ab_driver *driver) {
+  ab_taken taken = ab_turn_taken(driver);
+  ab_serve_refuse(&driver->runner, &taken, AB_REJECT_NO_FIBER);
+}
+
 static VALUE dispatch(VALUE arg) {
   ab_driver *driver = (ab_driver *)arg;
   driver->runner.moment = 0;
   while (ab_turn_next(driver)) {
-    if (AB_LIKELY(driver->runner.executor->start(&driver->runner))) continue;
-    /* The kernel refused a fiber's stack although the limit was not reached. */
-    ab_taken taken = ab_turn_taken(driver);
-    ab_serve_refuse(&driver->runner, &taken, AB_REJECT_NO_FIBER);
+    /* The kernel may refuse a fiber's stack although the limit was not reached. */
+    if (AB_UNLIKELY(!driver->runner.executor->start(&driver->runner))) refuse_next(driver);
   }
   return Qnil;
 }
 
 static VALUE dispatched(VALUE arg) {
-  ((ab_driver *)arg)->dispatching = false;
+  ab_driver *driver = (ab_driver *)arg;
+  driver->dispatching = false;
+  /* An exception, or a kill, came before a fiber had it. */
+  bool left = driver->next.exchange && !ab_rack_forked(&driver->run->rack);
+  if (AB_UNLIKELY(left)) refuse_next(driver);
   return Qnil;
 }
 

@@ -11,13 +11,14 @@ static inline bool ab_turn_leads(ab_driver *driver) {
   return ab__turn_regain_lead(driver);
 }
 
-/* Takes events of the engine until there is a request: then it stands in the driver's next_exchange
- * and next_request. False also when the driver does not lead. */
+/* Takes events of the engine until there is a request, which is then the driver's `next`. False
+ * also when the driver does not lead. */
 bool ab_turn_next(ab_driver *driver);
 /* The same for a thread of the thread pool, which knows that it leads. */
 bool ab_turn_take(ab_driver *driver);
-/* The request in next_exchange and next_request. */
-ab_taken ab_turn_taken(const ab_driver *driver);
+/* Takes the next request from the driver; puts it back, without its env. */
+ab_taken ab_turn_taken(ab_driver *driver);
+void ab_turn_put_back(ab_driver *driver, ab_taken *taken);
 /* Builds its env, as its bytes will be gone when it is served. Returns the state of rb_protect. */
 int ab_turn_keep(ab_driver *driver, ab_taken *taken);
 
