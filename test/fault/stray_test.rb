@@ -39,6 +39,34 @@ class FaultStrayTest < Minitest::Test
     assert_equal [200, 200, 200], clients.map { |client| client.read.status }
   end
 
+  # The engine has given the request away already.
+  def test_a_request_that_gets_no_fiber_because_of_one
+    skip "no fiber is made for a request" if ServerCase.first_mode == :thread || ServerCase::MODE.key?(:fiber_scheduler)
+
+    gate = Queue.new
+    running = serve { [200, TYPE.dup, [gate.pop]] }
+    waits = connect(running).write(GET)
+    assert eventually { running.server.stats[:in_app] == 1 }
+    fail_once(ObjectSpace.each_object(Abaca::FiberPool).find { |pool| pool.stats[:busy] == 1 })
+    response = ask(running)
+    assert_equal [503, true], [response.status, response.close?]
+    assert eventually { dropped(running) == 1 }, running.log
+    2.times { gate << "x" }
+    assert_equal [200, 200], [waits.read.status, ask(running).status]
+    assert eventually { running.server.stats[:in_app].zero? }
+  end
+
+  # The next fiber of the pool is not made.
+  def fail_once(pool)
+    raised = false
+    pool.define_singleton_method(:make_fiber) do
+      next super() if raised
+
+      raised = true
+      raise KeyError, "a stray"
+    end
+  end
+
   # One computes, another one waits.
   def test_the_request_that_runs_fails_and_no_other
     gate = Queue.new
