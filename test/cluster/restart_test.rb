@@ -44,6 +44,31 @@ class ClusterRestartTest < Minitest::Test
     assert_equal 0, finish(command)
   end
 
+  Old = Struct.new(:index, :phase, :state) do
+    def pid = 1
+    def booted? = state != :forked
+    def active? = %i[forked booted].include?(state)
+    def ended? = state == :ended
+  end
+
+  # Otherwise all old workers would end at the same time, with their requests.
+  def test_the_next_worker_waits_until_the_last_one_has_ended
+    old = Array.new(2) { |index| Old.new(index, 0, :booted) }
+    forked = []
+    fork = ->(index) { Old.new(index, 1, :forked).tap { |worker| forked << worker } }
+    stop = ->(worker, _why) { worker.state = :stopping }
+    workers = Struct.new(:all) { def active = all.select(&:active?) }.new(old)
+    log = Abaca::Log.new(StringIO.new)
+    restart = Abaca::Launcher::Cluster::PhasedRestart.new(workers, phase: 1, fork:, stop:, log:)
+    restart.step
+    forked[0].state = :booted
+    3.times { restart.step }
+    assert_equal [%i[stopping booted], [0]], [old.map(&:state), forked.map(&:index)]
+    old[0].state = :ended
+    restart.step
+    assert_equal [0, 1], forked.map(&:index)
+  end
+
   # Which move from worker to worker, and a request in flight does not end its connection either.
   def test_idle_connections_are_kept
     release("one", app("one"))

@@ -49,6 +49,24 @@ class RackTimeoutTest < Minitest::Test
     assert_equal [503, "Request ran for longer than 300ms "], [response.status, response.body]
   end
 
+  # The gem's thread may be about to raise when the block ends.
+  def test_an_exception_that_comes_after_the_block_is_dropped
+    Abaca::Compat::RackTimeouts.adapt(Abaca::Config.new({}), nil)
+    targets = Queue.new
+    timeout = Rack::Timeout::Scheduler::Timeout.new { |target| targets << target }
+    ended = nil
+    Thread.new do
+      Fiber.set_scheduler(Abaca::Scheduler.new)
+      Fiber.schedule do
+        target = timeout.timeout(0.001) { targets.pop }
+        Fiber.schedule { target.raise("too late") }
+        sleep 0.001
+        ended = :unharmed
+      end
+    end.join
+    assert_equal :unharmed, ended
+  end
+
   # What has not reached the request before it was done does not reach the next one on that fiber.
   def test_a_request_that_ends_by_itself_is_none_of_its_business
     running = serve_timed(service_timeout: 0.02) do |env|

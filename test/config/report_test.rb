@@ -52,9 +52,11 @@ class ConfigReportTest < Minitest::Test
   end
 
   def test_tokens_are_masked
-    _, lines, = check("activate_control_app \"tcp://127.0.0.1:9293\", auth_token: \"hush\", operate_token: \"hush2\"")
-    assert_equal "(secret) puma.rb:1", row(lines["control_auth_token"])
-    assert_equal "(secret) puma.rb:1", row(lines["control_operate_token"])
+    _, lines, = check("activate_control_app \"tcp://127.0.0.1:9293\", auth_token: \"hush\", " \
+                      "operate_token: \"hush2\", read_token: \"hush3\"")
+    %w[auth operate read].each do |name|
+      assert_equal "(secret) puma.rb:1", row(lines["control_#{name}_token"])
+    end
     refute_includes lines.values.join, "hush"
     _, lines, = check("restart_command \"bin/start --control-token hush -w 2\"")
     assert_equal "\"bin/start --control-token *** -w 2\" puma.rb:1", row(lines["restart_command"])

@@ -174,6 +174,21 @@ class DashboardPageTest < Minitest::Test
     assert_equal({ db: 2 }, found[:overview][:states].select { |_, mean| mean.positive? })
   end
 
+  def test_an_event_is_sent_once
+    page = Abaca::Page.create(slots: 2)
+    slot = page[0].claim
+    live = Abaca::Dashboard.new(page).live(->(_name) {})
+    sent = %w[first second].map do |text|
+      slot.note(:death, text)
+      look = nil
+      assert(eventually { !(look = live.next).empty? })
+      JSON.parse(look.delete_prefix("data: "))["events"].map { |event| event["text"] }
+    end
+    assert_equal [["first"], ["second"]], sent
+  ensure
+    page.close
+  end
+
   # Whoever asks for nonsense gets the first screen.
   def test_looks_at_nonsense
     serve

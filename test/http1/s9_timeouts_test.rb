@@ -18,6 +18,7 @@ class Http1S9TimeoutsTest < Minitest::Test
     silent = connect(running, **PATIENCE)
     silent.write("GET / HT")
     dribble = connect(running, **PATIENCE)
+    dribble.write("GET / HTTP/1.1\r\nHost: a.test\r\nX: ") # of which a value may be long
     answered = eventually do
       dribble.write("X")
       dribble.socket.wait_readable(0.1)
@@ -25,7 +26,7 @@ class Http1S9TimeoutsTest < Minitest::Test
     assert answered, "dribbling put the deadline off"
     [silent, dribble].each do |client|
       response = client.read
-      assert_includes [408, 414, 501, 400], response.status
+      assert_equal 408, response.status
       assert response.close?
       assert client.closed?
     end

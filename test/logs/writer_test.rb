@@ -69,6 +69,21 @@ class LogWriterTest < Minitest::Test
     end
   end
 
+  # Only what waits counts against the memory for lines.
+  def test_more_lines_than_may_wait_at_once
+    File.open(path, "a") do |out|
+      log = Abaca::Log.new(out)
+      line = "x" * (1 << 20)
+      rounds = (Abaca::Log::Writer::MEMORY / line.bytesize) + 2
+      rounds.times do
+        log.info(line)
+        assert log.flush(30)
+      end
+      assert_equal [0, rounds * (line.bytesize + 1)], [log.dropped, out.size]
+      assert log.release(30)
+    end
+  end
+
   def test_the_report_of_dropped_lines_as_json
     File.open("/dev/full", "a") do |out|
       log = Abaca::Log.new(out, out, format: :json)

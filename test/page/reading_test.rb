@@ -110,6 +110,14 @@ class PageReadingTest < Minitest::Test
     assert_in_delta 0.1, @slot.totals[:loops][:away], 0.05
   end
 
+  # A worker's page that has begun anew has counted less than before: nothing is taken off for it.
+  def test_latency_of_counters_that_fell
+    before = { least: 1, most: 1, count: 9, buckets: { 3 => 7 } }
+    latency = Abaca::Sight::Latency.new.add({ least: 0, most: 0, count: 2, buckets: { 3 => 2 } }, before)
+    assert_predicate latency, :empty?
+    assert_equal 2, latency.add({ least: 1, most: 1, count: 11, buckets: { 3 => 7 } }, before).size
+  end
+
   def test_events_clients_history
     write "scene"
     event, = @slot.events
@@ -125,6 +133,19 @@ class PageReadingTest < Minitest::Test
     assert_in_delta Time.now.to_f - 15, second[:at].to_f, 5
     assert_equal [3, 70], @slot.history(:tens).first.values_at(:requests, :db)
     assert_equal [second], @slot.history(:seconds, most: 20)
+  end
+
+  # `most` counts back from the second that runs.
+  def test_the_last_seconds_of_history
+    write "scene"
+    tick = @slot.history(:seconds).last[:tick]
+    second = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC).to_i }
+    begun = found = nil
+    until begun && begun == second.call
+      begun = second.call
+      found = [0, 1].map { |more| @slot.history(:seconds, most: begun - tick + more).map { |record| record[:tick] } }
+    end
+    assert_equal [[], [tick]], found
   end
 
   def test_events_that_ruby_writes

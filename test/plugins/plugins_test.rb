@@ -60,6 +60,16 @@ class PluginsTest < Minitest::Test
     end
   end
 
+  def test_options_by_pumas_names
+    settings = { threads: [2, 7], max_requests_per_connection: 0, max_body_size: 0, idle_timeout: 0,
+                 shutdown_timeout: nil }
+    options = Abaca::PumaOptions.new({ mine: 1 }) { |name| settings.fetch(name) }
+    names = %i[min_threads max_threads max_keep_alive http_content_length_limit idle_timeout force_shutdown_after mine]
+    assert_equal [2, 7, Float::INFINITY, nil, nil, -1, 1], names.map { |name| options[name] }
+    settings.update(max_requests_per_connection: 8, max_body_size: 9, idle_timeout: 1.5, shutdown_timeout: 3.0)
+    assert_equal [2, 7, 8, 9, 1.5, 3.0, 1], names.map { |name| options[name] }
+  end
+
   # The flag counts before the file, which may use the plugin's settings; settings may call those of the server.
   def test_a_plugin_of_the_command_line
     plugin "teller", TELLER

@@ -68,6 +68,19 @@ class SystemdTest < Minitest::Test
     assert_equal %w[hello hello], [client, waiting].map { |one| one.read.body }
   end
 
+  # Twice in the time after which systemd kills the service, and at least once in five seconds.
+  def test_how_often_the_watchdog_is_fed
+    env = { "NOTIFY_SOCKET" => "#{@directory}/gone" }
+    pauses = { nil => 5.0, "6000000" => 3.0, "60000000" => 5.0 }.to_h do |interval, pause|
+      slept = Queue.new
+      one = notifier(Abaca::Log.new(StringIO.new), env.merge({ "WATCHDOG_USEC" => interval }.compact))
+      one.define_singleton_method(:sleep) { |seconds| slept.push(seconds) && raise(StopIteration) }
+      one.watch { "serves" }
+      [slept.pop, pause]
+    end
+    assert_equal pauses.values, pauses.keys
+  end
+
   # Each look comes ten seconds after the last one.
   def test_what_counts_as_serving
     figures = { waiting: 0, held: 0, in_app: 1, requests: 7 }

@@ -36,6 +36,7 @@ CHECK_CASE(what_is_no_utf8_has_a_stand_in) {
   CHECK_TEXT("????", "\xf4\x90\x80\x80");
   CHECK_TEXT("??", "\xe0\x9f");
   CHECK_TEXT("\xed\x9f\xbf\xf4\x8f\xbf\xbf", "\xed\x9f\xbf\xf4\x8f\xbf\xbf");
+  check_text("\"?\"", "\xe2\x82\xac", 2, mark); /* the rest of the character is not the text's */
   check_text("\"a\xef\xbf\xbd"
              "b\"",
              "a\x80"
