@@ -3,7 +3,10 @@
 require "fileutils"
 require "open3"
 require "shellwords"
+require "tempfile"
 require_relative "at_once"
+require_relative "expenses"
+require_relative "stacks"
 require_relative "../ext/abaca/probes"
 
 # Compiles the rooms of the extension that know no Ruby, and plays their C tests, as one compiler makes them: this
@@ -13,6 +16,8 @@ class CTests
   # The last line of a program (test/c/check.h), and what it says of a case that cannot be asked here.
   COUNTS = /^(\d+) cases, (\d+) checks, (\d+) failed$/
   LEFT_OUT = /^  left out: /
+  # Bash's `times`: its own processor time, and that of its children.
+  TIMES = /^\d+m[\d.]+s \d+m[\d.]+s\n\d+m[\d.]+s \d+m[\d.]+s\n\z/
 
   # The libraries that rooms stand on: what pkg-config calls them, what says that they are there, and the tests that
   # need them.
@@ -38,27 +43,28 @@ class CTests
   # @param tests [String] the folder of tests
   # @param folder [String] where objects and programs go
   # @param build [Build]
-  # @param again [Integer] how often a program may run once more if it fails
-  def initialize(sources:, rooms:, tests:, folder:, build:, again: 0)
+  def initialize(sources:, rooms:, tests:, folder:, build:)
     @sources = sources
     @rooms = rooms
     @tests = tests
     @folder = folder
     @build = build
-    @again = again
     @found = {}
     @left_out = []
     @failed = []
     @counts = [0, 0, 0, 0]
     @noting = Mutex.new
+    @expenses = Expenses.new
   end
 
   # @param files [Array<String>, nil] tests; nil: all
   # @return [Boolean] true when all have passed
   def run(files = nil)
     tests = (files || Dir[File.join(@tests, "*/*_test.c")].sort).map { |test| File.expand_path(test) }
+    before = children_time
     rooms = archive
     AtOnce.map(tests) { |test| take(test, rooms) }
+    @expenses.add("compiling and linking", children_time - before - @expenses.total)
     sum_up
     @failed.empty? && @counts.first.positive?
   end
@@ -89,6 +95,8 @@ class CTests
   end
 
   private
+
+  def children_time = Process.times.then { |times| times.cutime + times.cstime }
 
   # One that is older than its source, any header or the probes is compiled.
   def compile
@@ -138,29 +146,40 @@ class CTests
     return @noting.synchronize { leave_out(test, reason) } if reason
 
     program = link(test, rooms)
-    outputs, passed = program ? play(program) : [[], false]
-    @noting.synchronize { note(test, outputs, passed) }
+    output, passed = program ? play(program) : ["", false]
+    @noting.synchronize { note(test, output, passed) }
   end
 
-  # The output of each time that the program has run, and whether it has passed the last time.
+  # What a program has printed, and whether it has passed. Bash tells what the program has computed.
   def play(program)
-    command = ["timeout", @build.deadline.to_s, *@build.runner, program]
-    outputs = []
-    passed = false
-    until passed || outputs.size > @again
-      output, status = Open3.capture2e({ "ASAN_OPTIONS" => "detect_leaks=1" }, *command)
-      outputs << output
-      passed = status.success? && output.match?(COUNTS)
+    Tempfile.create("program") do |file|
+      pid = spawn({ "ASAN_OPTIONS" => "detect_leaks=1" }, "bash", "-c", '"$@"; status=$?; times; exit $status', "bash",
+                  *@build.runner, program, in: File::NULL, %i[out err] => file.path, pgroup: true)
+      status = wait(pid, file)
+      output = file.read
+      charge(program, output.slice!(TIMES))
+      [output, status.success? && output.match?(COUNTS)]
     end
-    [outputs, passed]
   end
 
-  def note(test, outputs, passed)
-    puts "#{name_of(test)}:", outputs
+  def wait(pid, file)
+    reaper = Process.detach(pid)
+    unless reaper.join(@build.deadline)
+      File.write(file.path, "It took longer than #{@build.deadline} s.\n#{Stacks.of(Stacks.family(pid))}\n", mode: "a")
+      Process.kill(:KILL, -pid)
+    end
+    reaper.value
+  end
+
+  def charge(program, times)
+    seconds = times.to_s.lines.last.to_s.scan(/(\d+)m([\d.]+)s/).sum { |minutes, rest| minutes.to_i * 60 + rest.to_f }
+    @expenses.add(File.basename(program), seconds)
+  end
+
+  def note(test, output, passed)
+    puts "#{name_of(test)}:", output
     return fail_by(test) unless passed
 
-    puts "passed only again: #{name_of(test)}" if outputs.size > 1
-    output = outputs.last
     @counts = @counts.zip([1, *output.match(COUNTS).captures.map(&:to_i)]).map(&:sum)
     output.each_line(chomp: true) { |line| leave_out(test, line.sub(LEFT_OUT, "")) if line.match?(LEFT_OUT) }
   end
@@ -172,6 +191,7 @@ class CTests
 
   def sum_up
     puts @left_out.sort
+    puts @expenses.lines
     programs, cases, checks = @counts
     puts "#{programs} programs, #{cases} cases, #{checks} checks, #{@failed.size} failed"
     puts @failed.sort.map { |name| "failed: #{name}" }

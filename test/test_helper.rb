@@ -22,23 +22,21 @@ module Bundle
   ENV["GEM_PATH"] = Gem.path.join(File::PATH_SEPARATOR)
 end
 
-# A test that hangs fails with the place where it hangs, instead of stopping the run. One thread watches all tests.
-# TEST_DEADLINE is the number of seconds that one test may take.
+# A test that hangs ends the process with the stacks of all threads, in Ruby and in C, and of all processes that it has
+# started: whatever it waited for would spoil the tests after it. One thread watches all tests. TEST_DEADLINE is the
+# number of seconds that one test may take, which is more than a busy machine needs.
 module Deadline
-  SECONDS = Float(ENV.fetch("TEST_DEADLINE", "60"))
-
-  # No `rescue => e` of a test or of an app swallows it.
-  class Passed < Exception; end # rubocop:disable Lint/InheritException
+  SECONDS = Float(ENV.fetch("TEST_DEADLINE", "240"))
 
   @lock = Mutex.new
   @limit = nil
 
   def self.now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
-  # Runs the block; raises Passed in it when it takes longer.
-  def self.watch(seconds)
+  # Runs the block, which may take this many seconds.
+  def self.watch(name, seconds)
     @lock.synchronize do
-      @thread = Thread.current
+      @name = name
       @seconds = seconds
       @limit = now + seconds
     end
@@ -48,13 +46,15 @@ module Deadline
   end
 
   def self.check
-    @lock.synchronize do
-      next unless @limit && now > @limit
-
-      @limit = nil
-      @thread.raise(Passed, "the test took longer than #{@seconds} s")
-    end
+    @lock.synchronize { give_up if @limit && now > @limit }
   end
+
+  def self.give_up
+    require_relative "stacks"
+    warn "#{@name} took longer than #{@seconds.round} s", Stacks.here, Stacks.of(Stacks.family)
+    Process.kill(:KILL, Process.pid)
+  end
+  private_class_method :give_up
 
   Thread.new do
     loop do
@@ -65,10 +65,43 @@ module Deadline
 
   # Around each test, with its setup and teardown.
   module Around
-    def run = Deadline.watch(deadline_seconds) { super }
+    def run = Deadline.watch("#{self.class}##{name}", deadline_seconds) { super }
 
     # More for a test that compiles.
     def deadline_seconds = SECONDS
   end
   Minitest::Test.prepend(Around)
+end
+
+# The processor time of each file, its own and that of the processes that it has waited for, for who runs many
+# (Folders). A file's tests are not in one piece: Minitest mixes those of all classes.
+module CpuTime
+  @seconds = Hash.new(0.0)
+  @pid = Process.pid
+
+  def self.spent = Process.times.sum
+
+  def self.charge(file, seconds)
+    @seconds[file] += seconds
+  end
+
+  # Folders shows the sum of each file.
+  def self.report
+    return unless @pid == Process.pid
+
+    root = "#{File.expand_path("..", __dir__)}/"
+    @seconds.each { |file, seconds| puts "CPU #{seconds.round(2)} #{file.delete_prefix(root)}" }
+  end
+
+  # Around each test.
+  module Around
+    def run
+      before = CpuTime.spent
+      super
+    ensure
+      CpuTime.charge(Object.const_source_location(self.class.name)&.first.to_s, CpuTime.spent - before)
+    end
+  end
+  Minitest::Test.prepend(Around)
+  Minitest.after_run { report }
 end

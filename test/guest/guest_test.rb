@@ -1,4 +1,5 @@
 # frozen_string_literal: true
+# also: sanitized rubies
 
 require "test_helper"
 require "net/http"
@@ -23,7 +24,7 @@ module GuestTimes
   end
 end
 
-# A server on a scheduler that is not Abaca's. The tests of the wire run there as well, by `rake modes`.
+# A server on a scheduler that is not Abaca's. The tests of the wire run there as well, by `rake pairs`.
 module GuestTests
   include ServerCase
   include GuestTimes

@@ -1,9 +1,10 @@
 # frozen_string_literal: true
+# also: sanitized
 
 require "test_helper"
 require "support/http2_attacks"
 require "support/process_case"
-require "support/sanitizer"
+require "support/test_build"
 require "support/waits"
 
 # Plays what is known to have brought servers down, beside clients that go on. Each attacker comes to the end that
@@ -41,7 +42,7 @@ class Http2AttacksTest < Minitest::Test
   RUBY
   HONEST = 8
   # Bytes that the server may grow by. A sanitizer keeps what is freed for a while.
-  ROOM = (Sanitizer.here? ? 64 : 20) << 20
+  ROOM = (TestBuild.sanitized? ? 64 : 20) << 20
   GET = Http2Attacks::GET
   LARGE = Http2Attacks::LARGE
 

@@ -1,9 +1,10 @@
 # frozen_string_literal: true
+# also: sanitized
 
 require "test_helper"
 require "support/http2_client"
 require "support/process_case"
-require "support/sanitizer"
+require "support/test_build"
 
 # What a connection takes that has had an answer and waits.
 class Http2IdleTest < Minitest::Test
@@ -13,7 +14,7 @@ class Http2IdleTest < Minitest::Test
   COUNT = 400
 
   def test_memory
-    skip "a sanitizer keeps what is freed" if Sanitizer.here?
+    skip "a sanitizer keeps what is freed" if TestBuild.sanitized?
     File.write(File.join(@directory, "config.ru"), "run ->(_) { [200, {}, ['Hello']] }")
     command = start_abaca("-b", "tcp://127.0.0.1:0?h2c=true", "config.ru")
     idle = connected(command.port, 50) # the heap grows now, not later

@@ -4,6 +4,7 @@ require "test_helper"
 require "rbconfig"
 require "support/cases"
 require "support/process_case"
+require "support/test_build"
 
 # What a client gets for the cases of test/cases/http1.jsonl, of a server of the usual build and of one of the portable
 # build: the same bytes, but for the date, and the same end.
@@ -15,9 +16,6 @@ class OctetsTest < Minitest::Test
     require #{File.join(ROOT, 'test/support/cases').dump}
     run Cases::App.new
   RUBY
-  # Those that a build's Ruby gets: this one may be that of the portable build itself.
-  PORTABLE = File.join(ROOT, "test/support/portable_build")
-  USUAL = ENV.fetch("RUBYOPT", "").sub("-r#{PORTABLE}", "")
   DATE = /^Date: [^\r]+/i
   # Seconds in which nothing comes to any client: nothing will.
   QUIET = 1.0
@@ -51,8 +49,7 @@ class OctetsTest < Minitest::Test
   private
 
   def compare(&)
-    assert_path_exists File.join(ROOT, "tmp/portable/abaca"), "rake compile:portable makes it"
-    servers = [serve_with(USUAL), serve_with("#{USUAL} -r#{PORTABLE}")]
+    servers = [serve_with({}), serve_with(TestBuild.environment("portable"))]
     usual, portable = servers.map { |server| play(server.port, &) }
     assert_equal [false, true], servers.map { |server| server.text.include?("Platform: poll, without sendfile") }
     assert_operator usual.count { |bytes, _| bytes.start_with?("HTTP/1.1 ") }, :>, 200
@@ -60,11 +57,11 @@ class OctetsTest < Minitest::Test
     assert_empty(differing.map { |wire_case, one, other| [wire_case.id, one, other] })
   end
 
-  # The command, in a Ruby with these options.
-  def serve_with(options)
+  # The command, with this environment.
+  def serve_with(environment)
     File.write(File.join(@directory, "config.ru"), RACKUP)
     output = File.join(@directory, "output.#{@commands.size}")
-    pid = Process.spawn({ "RUBYOPT" => options }, RbConfig.ruby, "-I#{File.join(ROOT, 'lib')}", COMMAND, "--no-config",
+    pid = Process.spawn(environment, RbConfig.ruby, "-I#{File.join(ROOT, 'lib')}", COMMAND, "--no-config",
                         "-b", "tcp://127.0.0.1:0", "-e", "production",
                         chdir: @directory, in: File::NULL, %i[out err] => [output, "w"])
     Command.new(pid, output).tap { |command| @commands << command }

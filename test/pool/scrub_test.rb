@@ -1,7 +1,8 @@
 # frozen_string_literal: true
+# also: sanitized rubies
 
 require "test_helper"
-require "support/sanitizer"
+require "support/test_build"
 require "support/scheduler_case"
 require "abaca/fiber_pool"
 
@@ -109,7 +110,7 @@ class ScrubTest < Minitest::Test
   end
 
   # The sanitizer keeps freed memory for a while: 32 MB, as test/sanitized.rb says.
-  ROOM = (Sanitizer.here? ? 16 : 1) * 1024 * 1024
+  ROOM = (TestBuild.sanitized? ? 16 : 1) * 1024 * 1024
 
   # What the next job would not see either, but the process does.
   ENDS = {

@@ -1,9 +1,10 @@
 # frozen_string_literal: true
+# also: modes tls sanitized portable rubies
 
 require "minitest/mock"
 require "timeout"
 require "test_helper"
-require "support/sanitizer"
+require "support/test_build"
 require "support/server_case"
 
 # rack.input (Rack SPEC, "The Input Stream"): streamed, and rewindable, kept in memory and in a temporary
@@ -295,7 +296,7 @@ class RackInputTest < Minitest::Test
   # There is room for 64 KB that may come at once, and it takes memory when they do.
   def test_a_reader_that_waits_takes_no_memory_for_what_has_not_come
     skip "threads and other schedulers have memory of their own" unless ServerCase::MODE.empty?
-    skip "a sanitizer keeps what is freed for a while" if Sanitizer.here?
+    skip "a sanitizer keeps what is freed for a while" if TestBuild.sanitized?
     skip "clients with TLS take memory of this process" if ServerCase::TLS
     reading = 0
     running = serve(lint: false, **ServerCase::STREAMED) do |env|

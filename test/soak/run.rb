@@ -14,7 +14,7 @@ require "optparse"
 require "tmpdir"
 require_relative "../cli/command"
 require_relative "../support/certificates"
-require_relative "../support/sanitizer"
+require_relative "../support/test_build"
 require_relative "actions"
 require_relative "settings"
 require_relative "verdict"
@@ -166,7 +166,7 @@ module Soak
 
     def environment
       own = { "SOAK_LEAK" => ("1" if @leak), "SOAK_STRESS" => ("1" if @stress) }
-      @sanitized ? Sanitizer.environment.merge(own) : own
+      @sanitized ? TestBuild.environment("sanitized").merge(own) : own
     end
 
     def watch
@@ -311,6 +311,6 @@ end.parse!
 options[:every] ||= [options[:seconds] / 10.0, 60].min
 abort "bin/soak: no such mode: #{(modes - MODES).join(", ")}" if (modes - MODES).any?
 
-$LOAD_PATH.unshift(Sanitizer::FOLDER) if options[:under][:sanitized]
+$LOAD_PATH.unshift(TestBuild.folder("sanitized")) if options[:under][:sanitized]
 good = modes.map { |mode| Soak::Run.new(mode:, **options).run }
 exit(good.all?)

@@ -1,14 +1,16 @@
 # frozen_string_literal: true
+# also: sanitized
 
 require "test_helper"
 require "open3"
 require "rbconfig"
+require "support/test_build"
 
-# bin/soak --stress in short, in each mode. test/sanitized.rb runs it, with the load path and environment of the
-# sanitized build, which the server takes over.
-class SanitizedStress < Minitest::Test
+# bin/soak --stress in short, in each mode, for what sanitizers see. The server takes over the environment of the test.
+class StressTest < Minitest::Test
   %w[fiber thread hybrid guest].each do |mode|
     define_method(:"test_#{mode}") do
+      skip "it looks for what sanitizers see" unless TestBuild.sanitized?
       paths = $LOAD_PATH.grep_v(%r{/test\z}).map { |path| "-I#{path}" }
       output, status = Open3.capture2e(RbConfig.ruby, *paths, File.join(__dir__, "run.rb"), "--stress", "--mode", mode,
                                        "--seconds", "15", "--every", "2.5")

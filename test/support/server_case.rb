@@ -6,7 +6,7 @@ require "rack/lint"
 require "stringio"
 require "uri" # Rack 2's Lint takes it for granted
 require_relative "plain_scheduler"
-require_relative "sanitizer"
+require_relative "test_build"
 require_relative "wire"
 
 # For tests that talk to a server in this process: it starts one, stops it at the end, and checks
@@ -254,7 +254,7 @@ module ServerCase
     clean = eventually(within: 0.1) { (left = leftovers).empty? } ||
             eventually { GC.start || (left = leftovers).empty? }
     assert clean, "left over: #{left.inspect}"
-    GC.start if Sanitizer.here? # it sees how the test's objects are freed
+    GC.start if TestBuild.sanitized? # it sees how the test's objects are freed
   end
 
   def leftovers

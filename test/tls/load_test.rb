@@ -5,7 +5,7 @@ require "abaca"
 require "support/certificates"
 require "support/cluster_case"
 require "support/http2_client"
-require "support/sanitizer"
+require "support/test_build"
 require "support/tls_client"
 
 # Many clients with TLS, as the command serves them: what those cost that are silent, and restarts while others ask.
@@ -47,7 +47,7 @@ class TLSLoadTest < Minitest::Test
 
   # Bytes for each connection: OpenSSL has 14 KB, HTTP/2 some 20 more.
   def test_memory_of_idle_connections
-    skip "a sanitizer has memory of its own" if Sanitizer.here?
+    skip "a sanitizer has memory of its own" if TestBuild.sanitized?
     command = run_tls
     many = 300
     ask_and_stay = ->(**options) { Array.new(many) { secure(command, **options).tap { |one| one.call(GET) } } }

@@ -23,21 +23,6 @@ class TestFoldersTest < Minitest::Test
     end
   RUBY
 
-  # A test that fails until its file has run this often.
-  def passes_in_run(number) = <<~RUBY
-    def test_late
-      runs = "\#{__dir__}/runs"
-      File.write(runs, ".", mode: "a")
-      assert_operator File.size(runs), :>=, #{number}, "not yet"
-    end
-  RUBY
-
-  def again(times) = ENV["AGAIN"] = times
-
-  def setup = @again = ENV.delete("AGAIN")
-
-  def teardown = ENV["AGAIN"] = @again
-
   # What follows on the sum of all counts.
   def last_words(lines) = lines.drop((lines.rindex { |line| Folders::COUNTS.match?(line) } || -1) + 1).join("\n")
 
@@ -86,79 +71,33 @@ class TestFoldersTest < Minitest::Test
     assert_match(/test_dying/, said)
   end
 
-  def test_what_fails_runs_again_alone
-    again("1")
-    second = source("Second", passes_in_run(2))
-    passed, lines = conclude("a/second_test.rb" => second)
-    assert passed
-    assert_match(/^passed only alone: test.a: 1 tests, .*\n  Second#test_late .*\n  not yet\.$/, last_words(lines))
-    passed, lines = conclude("a/second_test.rb" => second, "b/never_test.rb" => source("Never", "def test_no = flunk"))
-    refute passed
-    assert_match(/^passed only alone: test.a: .*^failed: test.b: 1 tests/m, last_words(lines))
-  end
-
-  def test_what_fails_runs_as_often_as_asked
-    third = source("Third", passes_in_run(3))
-    again("1")
-    refute conclude("a/third_test.rb" => third).first
-    again("2")
-    passed, lines = conclude("a/third_test.rb" => third)
-    assert passed
-    assert_match(/^passed only alone: test.a: 1 tests, .*\n  Third#test_late .*\n  not yet\.$/, last_words(lines))
-  end
-
-  # The one that has passed does not: it would fail the second time.
-  def test_only_the_tests_that_failed_run_again
-    again("2")
-    body = passes_in_run(2) + <<~RUBY
-      def test_once = File.open("\#{__dir__}/once", File::CREAT | File::EXCL) { pass }
-    RUBY
-    passed, lines = conclude("a/mixed_test.rb" => source("Mixed", body))
-    assert passed, lines.join("\n")
-    assert_match(/^passed only again: test.a: 1 tests, .*\n  Mixed#test_late /, last_words(lines))
-    assert_equal "2 runs, 2 assertions, 0 failures, 0 errors, 0 skips", lines.grep(Folders::COUNTS).last
-  end
-
-  def test_a_process_that_dies_runs_again_as_a_whole
-    again("1")
-    passed, lines = conclude("a/dying_test.rb" => source("Dying", <<~'RUBY'))
-      def test_one
-        path = "#{__dir__}/been"
-        Process.kill(:KILL, $$) unless File.exist?(path) || File.write(path, "").positive?
+  # What fails in one of three runs is red in that one: nothing runs a second time.
+  def test_a_rare_failure
+    { "assertion" => "flunk", "crash" => "Process.kill(:SEGV, $$)", "exit" => "exit!(0)" }.each do |kind, fault|
+      Dir.mktmpdir do |state|
+        unlucky = rand(3)
+        text = source("Rare", <<~RUBY)
+          def test_rare
+            run = File.write("#{state}/runs", ".", mode: "a") && File.size("#{state}/runs") - 1
+            #{fault} if run == #{unlucky}
+            pass
+          end
+        RUBY
+        results = Array.new(3) { conclude("a/rare_test.rb" => text).first }
+        assert_equal Array.new(3) { |run| run != unlucky }, results, kind
       end
-
-      def test_other = pass
-    RUBY
-    assert passed, lines.join("\n")
-    assert_match(/^passed only alone: test.a: SIGKILL/, last_words(lines))
-    assert_match(/^2 runs, /, lines.grep(Folders::COUNTS).last)
-  end
-
-  # Two that run together meet; one that runs alone begins when the former has ended, and lets no other begin.
-  def test_turns
-    Dir.mktmpdir do |folder|
-      turns = -> { Turns.new("#{folder}/turns") }
-      events = Queue.new
-      gate = Queue.new
-      first = Thread.new { turns.call.together { [events << :first, gate.pop] } }
-      assert_equal :first, events.pop
-      turns.call.together { events << :beside }
-      alone = Thread.new { turns.call.alone { events << :alone } }
-      assert(eventually { alone.stop? && locked?("#{folder}/turns.next") })
-      last = Thread.new { turns.call.together { events << :last } }
-      gate << true
-      [first, alone, last].each { |thread| assert thread.join(60) }
-      assert_equal(%i[beside alone last], Array.new(3) { events.pop })
     end
   end
 
-  def locked?(path) = File.open(path) { |file| !file.flock(File::LOCK_EX | File::LOCK_NB) }
-
-  def test_turns_without_a_folder
-    turns = Turns.new("/nonexistent/turns")
-    assert_equal :here, turns.together { :here }
-    assert_equal :here, turns.alone { :here }
-    assert_equal :here, Turns.new(nil).alone { :here }
+  def test_the_most_expensive_files_are_named
+    lines = conclude("a/busy_test.rb" => "require 'test_helper'\n" + source("Busy", <<~RUBY)).last
+      def test_busy
+        limit = Process.times.sum + 0.3
+        sleep 0 while Process.times.sum < limit
+      end
+    RUBY
+    cpu = lines.grep(/ s of CPU .*busy_test.rb/).first.to_s[/\A +([\d.]+)/, 1]
+    assert_operator cpu.to_f, :>=, 0.3, lines.join("\n")
   end
 
   # A zombie has no program.
@@ -176,7 +115,26 @@ class TestFoldersTest < Minitest::Test
     RUBY
     refute passed
     assert_match(/^failed: test.a: killed, since it took longer than 5 s: \d+ \(ruby.*\d+ \(ruby/, last_words(lines))
-    assert_gone Integer(lines.join[/child (\d+)/, 1])
+    child = Integer(lines.join("\n")[/child (\d+)/, 1])
+    assert_match(/^process #{child} \(.*ruby/, lines.join("\n"))
+    assert_gone child
+  end
+
+  def test_a_test_that_hangs
+    passed, lines = conclude("a/hanging_test.rb" => "require 'test_helper'\n" + source("Hanging", <<~RUBY))
+      def deadline_seconds = 1
+      def wait_for_nothing = Queue.new.pop
+      def test_hanging
+        Thread.new { sleep }
+        wait_for_nothing
+      end
+    RUBY
+    refute passed
+    said = lines.join("\n")
+    assert_match(/^Hanging#test_hanging took longer than 1 s$/, said)
+    assert_match(/wait_for_nothing/, said)
+    assert_match(/^process \d+ \(.*ruby/, said)
+    assert_match(/^failed: test.a: SIGKILL/, last_words(lines))
   end
 
   def test_a_process_that_leaves_a_child
