@@ -172,7 +172,7 @@ class CTests
   end
 
   def charge(program, times)
-    seconds = times.to_s.lines.last.to_s.scan(/(\d+)m([\d.]+)s/).sum { |minutes, rest| minutes.to_i * 60 + rest.to_f }
+    seconds = times.to_s.lines.last.to_s.scan(/(\d+)m([\d.]+)s/).sum { |minutes, rest| (minutes.to_i * 60) + rest.to_f }
     @expenses.add(File.basename(program), seconds)
   end
 

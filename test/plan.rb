@@ -71,7 +71,10 @@ class Plan
   # @return [Array<String>]
   def files = @tags.keys
 
-  # @return [Array<String>] the files with a tag
+  # @return [Array<String>] of a file
+  def tags(file) = @tags.fetch(file)
+
+  # @return [Array<String>] the files with this tag
   def tagged(tag) = @tags.select { |_, tags| tags.include?(tag) }.keys
 
   # Adds each file to a run in these ways, as far as they differ for it and it has not run so yet.

@@ -1,4 +1,5 @@
 # frozen_string_literal: true
+
 # also: modes portable
 
 require "test_helper"

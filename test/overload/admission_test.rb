@@ -1,4 +1,5 @@
 # frozen_string_literal: true
+
 # also: modes portable rubies
 
 require "test_helper"

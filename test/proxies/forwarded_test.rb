@@ -1,4 +1,5 @@
 # frozen_string_literal: true
+
 # also: sanitized
 
 require "test_helper"

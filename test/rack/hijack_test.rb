@@ -1,4 +1,5 @@
 # frozen_string_literal: true
+
 # also: modes tls sanitized portable rubies
 
 require "delegate"
