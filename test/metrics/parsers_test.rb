@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "test_helper"
+require "abaca"
 require "json"
 require_relative "metrics_case"
 require "support/programs"

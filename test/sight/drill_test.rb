@@ -3,6 +3,7 @@
 # also: rubies
 
 require "test_helper"
+require "abaca"
 require "fileutils"
 require "pty"
 require "socket"
