@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# also: modes sanitized rubies
+
 require "test_helper"
 require "support/http2_client"
 require "support/process_case"

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+# also: sanitized rubies
+
 require "test_helper"
 require "support/scheduler_case"
 require "support/shim"
