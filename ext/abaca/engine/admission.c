@@ -23,7 +23,7 @@ void ab_engine_set_aside(ab_engine *engine, uint32_t count) {
 /* Requests that wait for want of room, and all that are held back. Those that will be taken do not
  * count: the thread that takes them may be busy or yet to come. */
 static uint64_t queue_length(const ab_engine *engine) {
-  const ab_figures *stats = engine->stats;
+  const ab_figures *stats = &engine->own_stats;
   uint32_t others = stats->waiting - stats->held;
   uint32_t taken = ab__engine_taken(engine);
   uint32_t room = taken < engine->capacity ? engine->capacity - taken : 0;
@@ -32,7 +32,7 @@ static uint64_t queue_length(const ab_engine *engine) {
 
 /* Without a limit on what the application takes, the queue has none. */
 bool ab__engine_full(const ab_engine *engine) {
-  const ab_figures *stats = engine->stats;
+  const ab_figures *stats = &engine->own_stats;
   uint64_t taken = ab__engine_taken(engine);
   if (taken + (stats->waiting - stats->held) < engine->capacity) return false;
   return queue_length(engine) >= engine->max_queue;
@@ -85,11 +85,11 @@ void ab_engine_note_rejection(ab_engine *engine, enum ab_rejection why) {
 
 /* The newest go first: those before them have waited already, and are nearer to their turn. */
 static ab_exchange *newest(const ab_engine *engine) {
-  ab_exchange *held = engine->stats->held > 0 ? ab__hold_newest(engine) : NULL;
+  ab_exchange *held = engine->own_stats.held > 0 ? ab__hold_newest(engine) : NULL;
   if (ab_list_empty(&engine->requests)) return held;
   ab_exchange *other = AB_CONTAINER_OF(engine->requests.prev, ab_exchange, event_link);
   if (!held) return other;
-  bool room = queue_length(engine) == engine->stats->held; /* for all others */
+  bool room = queue_length(engine) == engine->own_stats.held; /* for all others */
   return room || held->arrived > other->arrived ? held : other;
 }
 
@@ -206,7 +206,7 @@ static size_t describe_all(const ab_list *list, ab_waiting *out, size_t room, si
 size_t ab_engine_waiting(ab_engine *engine, ab_waiting *out, size_t room) {
   ab_engine_lock(engine);
   size_t count = 0;
-  for (size_t i = 0; engine->stats->held > 0 && i < AB_HOLD_POOLS; i++) {
+  for (size_t i = 0; engine->own_stats.held > 0 && i < AB_HOLD_POOLS; i++) {
     count = describe_all(&engine->hold->pools[i].held, out, room, count);
   }
   count = describe_all(&engine->requests, out, room, count);

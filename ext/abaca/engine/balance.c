@@ -60,15 +60,10 @@ bool ab_engine_has_siblings(const ab_engine *engine) {
 
 /* --- the page --- */
 
-static void set(uint32_t *figure, uint32_t value) {
-  /* Relaxed, as all figures. Partner: ab_page_glance_at. */
-  __atomic_store_n(figure, value, __ATOMIC_RELAXED);
-}
-
 static void set_peak(ab_engine *engine, uint32_t peak) {
   engine->balance->peak = peak;
   engine->balance->peaked = engine->now;
-  set(&engine->stats->pressure, peak);
+  AB_SHOW(engine, pressure, peak);
 }
 
 static uint32_t fade(uint32_t peak, ab_nsec age) {
@@ -88,7 +83,7 @@ static bool is_shut(const ab_engine *engine) {
 }
 
 void ab__balance_note(ab_engine *engine) {
-  set(&engine->stats->shut, is_shut(engine));
+  AB_SHOW(engine, shut, is_shut(engine));
   engine->balance->looks = 0;
   if (engine->paused) engine->look_at = engine->now + AB_LOOK;
 }
@@ -111,7 +106,7 @@ static void count_in(survey *survey, const ab_page_glance *other, ab_nsec now) {
   }
   /* One that has work measures when it comes to it, however long that takes. */
   ab_nsec age = other->rests && now > other->turned ? now - other->turned : 0;
-  uint32_t peak = fade(other->pressure, age);
+  uint32_t peak = fade(other->pressure < MOST * ONE ? other->pressure : MOST * ONE, age);
   if (survey->room == 0 || peak < survey->least) survey->least = peak;
   if (peak > survey->busiest) survey->busiest = peak;
   survey->sum += peak;
@@ -160,7 +155,7 @@ static void look_at_all(ab_engine *engine) {
 
 /* Requests that wait for the engine, for a place, and, where they compute, in the application. */
 static uint32_t waiting_now(const ab_engine *engine) {
-  const ab_figures *stats = engine->stats;
+  const ab_figures *stats = &engine->own_stats;
   uint64_t count = stats->waiting - stats->held;
   if (engine->balance->siblings.computes) count += ab__engine_taken(engine);
   const ab_list *node = engine->batch.next;
@@ -174,8 +169,8 @@ static uint32_t waiting_now(const ab_engine *engine) {
 static void sample(ab_engine *engine) {
   ab_balance *balance = engine->balance;
   uint32_t now = waiting_now(engine) * ONE, before = balance->pressure;
-  if (balance->requests != engine->stats->requests) balance->got_on = balance->sampled;
-  balance->requests = engine->stats->requests;
+  if (balance->requests != engine->taken) balance->got_on = balance->sampled;
+  balance->requests = engine->taken;
   balance->sampled = engine->now;
   bool rises = now > before && !is_shut(engine);
   balance->pressure = rises ? before + (now - before + 3) / 4 : now;
@@ -183,9 +178,11 @@ static void sample(ab_engine *engine) {
 }
 
 void ab__balance_rest(ab_engine *engine) {
-  const ab_balance *balance = engine->balance;
-  bool works = balance->siblings.computes && engine->stats->in_app > 0;
-  if (!works) set(&engine->stats->rests, 1);
+  ab_balance *balance = engine->balance;
+  bool works = balance->siblings.computes && engine->own_stats.in_app > 0;
+  if (works) return;
+  balance->rests = true;
+  AB_PUT(engine->stats->rests, 1);
 }
 
 /* --- giving connections away --- */
@@ -202,6 +199,7 @@ static bool give(ab_conn *conn) {
   ab_balance *balance = engine->balance;
   int err = ab__conn_move(conn, balance->relay);
   if (err == AB_AGAIN) balance->offer_at = engine->now + AB_LOOK; /* the relay is full */
+  if (err == AB_OK) balance->given++;
   return err != AB_AGAIN; /* one that cannot go stays, and the next one may */
 }
 
@@ -272,9 +270,9 @@ static uint32_t may_give(ab_engine *engine) {
 static void offer(ab_engine *engine) {
   uint32_t count = may_give(engine);
   if (count == 0) return;
-  uint64_t before = engine->stats->moved_out;
+  uint64_t before = engine->balance->given;
   give_ready(engine, give_requests(engine, count));
-  if (engine->stats->moved_out == before) return;
+  if (engine->balance->given == before) return;
   stand_aside(engine);
   if (!is_shut(engine)) engine->balance->offer_at = engine->now + GIVE_AGAIN;
 }
@@ -330,13 +328,13 @@ static void answer_call(ab_engine *engine) {
 bool ab__balance_adopt(ab_engine *engine) {
   ab_balance *balance = engine->balance;
   if (balance->budget == 0) return false;
-  uint32_t waiting = engine->stats->waiting;
+  uint32_t waiting = engine->own_stats.waiting;
   int err = ab__conn_adopt(engine, balance->watch.fd);
   if (err == AB_ENOMEM) return false; /* the next step has room */
   balance->budget--;
   if (err == AB_AGAIN) {
     balance->budget = balance->insists = 0;
-  } else if (err == AB_OK && engine->stats->waiting > waiting) {
+  } else if (err == AB_OK && engine->own_stats.waiting > waiting) {
     set_peak(engine, peak_now(engine) + ONE);
   } else if (err == AB_ELIMIT) {
     engine->stats->refused++;
@@ -368,10 +366,10 @@ void ab__balance_hand_on_all(ab_engine *engine) {
   ab_balance *balance = engine->balance;
   if (balance->watch.fd < 0) return; /* none move */
   balance->hand_on_at = engine->now + AB_LOOK;
-  uint64_t before = engine->stats->moved_out;
+  uint64_t before = balance->given;
   if (ab__balance_hands_on(engine)) ab_slab_each(&engine->conns, hand_on, NULL);
   /* The others may have begun to drain meanwhile. */
-  if (engine->stats->moved_out != before) ab__balance_adopt_the_last(engine);
+  if (balance->given != before) ab__balance_adopt_the_last(engine);
 }
 
 /* Whatever comes to rest, or has something unread, and from time to time those for which there was
@@ -389,9 +387,10 @@ static void hand_on_some(ab_engine *engine) {
 
 static void note_turn(ab_engine *engine) {
   ab_balance *balance = engine->balance;
-  balance->turn_time = engine->stats->rests ? 0 : engine->now - balance->begun;
+  balance->turn_time = balance->rests ? 0 : engine->now - balance->begun;
   balance->begun = engine->now;
-  set(&engine->stats->rests, 0);
+  balance->rests = false;
+  AB_PUT(engine->stats->rests, 0);
 }
 
 void ab__balance_turn(ab_engine *engine) {

@@ -26,6 +26,7 @@ typedef struct ab_balance {
   ab_nsec peaked;
   ab_nsec begun, turn_time; /* of this turn; how long the last one took, if this followed at once */
   uint64_t requests;        /* that were taken until the last measure */
+  uint64_t given;           /* connections, in all */
   ab_nsec got_on;           /* the measure since which that had changed last */
   ab_nsec looked;           /* when every listener, and the relay, was last looked at */
   ab_nsec sampled;          /* when pressure was measured last */
@@ -34,6 +35,7 @@ typedef struct ab_balance {
   ab_nsec hand_on_at; /* while it drains: when all idle connections are offered; 0: none are */
   uint8_t insists;    /* turns, this one included, in which what is in the relay has had its time */
   bool called;        /* there is something in it */
+  bool rests;         /* the engine waits for events */
 } ab_balance;
 
 /* A turn begins, with its batch. */

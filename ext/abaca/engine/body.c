@@ -4,9 +4,13 @@
 
 #include "base/bits.h"
 #include "http1/head.h"
+#include "page/words.h"
 
-static ab_body_store *store_of(const ab_body *body) {
-  return &(*body->figures)->bodies;
+/* So many bytes more are buffered, and so many bodies more of which some has to come. */
+static void count(const ab_body *body, uint64_t bytes, uint32_t coming) {
+  ab_body_store *store = body->store, *shown = &(*body->shown)->bodies;
+  AB_PUT(shown->bytes, store->bytes += bytes);
+  AB_PUT(shown->coming, store->coming += coming);
 }
 
 int ab_body_init(ab_body **result, const ab_mem *mem, const ab_limits *limits,
@@ -29,8 +33,8 @@ int ab_body_init(ab_body **result, const ab_mem *mem, const ab_limits *limits,
 
 void ab_body_fini(ab_body *body) {
   if (!body) return;
-  if (body->buffering) store_of(body)->coming--;
-  if (body->figures) ab_body_used_up(body);
+  if (body->buffering) count(body, 0, -1u);
+  if (body->store) ab_body_used_up(body);
   ab_free(body->mem, body->trailers);
   ab_free(body->mem, body);
 }
@@ -117,10 +121,11 @@ bool ab_body_ends_within(const ab_body *body, const ab_limits *limits, const cha
   return result == AB_CHUNK_DONE;
 }
 
-void ab_body_buffer(ab_body *body, ab_figures *const *figures) {
-  body->figures = figures;
+void ab_body_buffer(ab_body *body, ab_body_store *store, ab_figures *const *shown) {
+  body->store = store;
+  body->shown = shown;
   body->buffering = true;
-  store_of(body)->coming++;
+  count(body, 0, 1);
 }
 
 void ab_body_look_over(ab_body *body, const ab_limits *limits, const char *buf, size_t len) {
@@ -128,11 +133,11 @@ void ab_body_look_over(ab_body *body, const ab_limits *limits, const char *buf, 
   int64_t passed = ab_body_decode(body, limits, buf, len, &used, NULL, SIZE_MAX);
   if (passed < 0) body->error = (int32_t)passed;
   body->buffered += (uint32_t)used;
-  store_of(body)->bytes += used;
+  count(body, used, 0);
 }
 
 void ab_body_buffered(ab_body *body) {
-  store_of(body)->coming--;
+  count(body, 0, -1u);
   body->buffering = false;
   body->whole = body->done;
   body->done = false;
@@ -146,8 +151,8 @@ void ab_body_buffered(ab_body *body) {
 }
 
 void ab_body_used_up(ab_body *body) {
-  store_of(body)->bytes -= body->buffered;
-  body->figures = NULL;
+  count(body, -(uint64_t)body->buffered, 0);
+  body->store = NULL;
 }
 
 void ab_body_leave_open(ab_body *body, bool declared) {

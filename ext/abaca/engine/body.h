@@ -11,16 +11,17 @@
 
 typedef struct ab_body {
   const ab_mem *mem;
-  ab_figures *const *figures; /* where it counts; NULL: it is not buffered */
-  ab_nsec buffered_for;       /* how long it took */
-  uint32_t buffered;          /* its bytes that came meanwhile, framing included */
-  bool buffering, whole;      /* it goes on; its end was among them */
-  bool asked;                 /* the peer was told to send it */
-  uint64_t size;              /* bytes of content so far, framing removed */
-  uint64_t left;              /* bytes to come, for a body with Content-Length */
-  ab_nsec waiting;            /* since when bytes are awaited; 0: they are not */
-  ab_nsec waited;             /* how long they were awaited before */
-  char *trailers;             /* field lines of the trailer section, see http/trailer.h */
+  ab_body_store *store;     /* where it counts; NULL: it is not buffered */
+  ab_figures *const *shown; /* ... and where that is only shown */
+  ab_nsec buffered_for;     /* how long it took */
+  uint32_t buffered;        /* its bytes that came meanwhile, framing included */
+  bool buffering, whole;    /* it goes on; its end was among them */
+  bool asked;               /* the peer was told to send it */
+  uint64_t size;            /* bytes of content so far, framing removed */
+  uint64_t left;            /* bytes to come, for a body with Content-Length */
+  ab_nsec waiting;          /* since when bytes are awaited; 0: they are not */
+  ab_nsec waited;           /* how long they were awaited before */
+  char *trailers;           /* field lines of the trailer section, see http/trailer.h */
   uint32_t trailers_len, trailers_capacity;
   ab_chunk_decoder chunks;
   int32_t error; /* a negative enum ab_http_error after which nothing more can be decoded */
@@ -43,8 +44,9 @@ void ab_body_fini(ab_body *body);
 int64_t ab_body_decode(ab_body *body, const ab_limits *limits, const char *buf, size_t len,
                        size_t *used, char *out, size_t room) AB_WARN_UNUSED;
 
-/* The body is buffered: it counts in what `figures` points to at each moment. */
-void ab_body_buffer(ab_body *body, ab_figures *const *figures);
+/* The body is buffered: it counts in `store`, which is shown in what `shown` points to at each
+ * moment. */
+void ab_body_buffer(ab_body *body, ab_body_store *store, ab_figures *const *shown);
 /* Searches bytes that the caller keeps: adds the body's to ->buffered, sets ->done and ->error. */
 void ab_body_look_over(ab_body *body, const ab_limits *limits, const char *buf, size_t len);
 /* That was all: a reader now gets the body from its first byte on. */

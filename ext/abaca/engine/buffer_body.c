@@ -20,7 +20,7 @@ static bool is_longer(const ab_exchange *exchange) {
 }
 
 static bool store_is_full(const ab_engine *engine) {
-  return engine->stats->bodies.bytes >= engine->buffer_most;
+  return engine->own_stats.bodies.bytes >= engine->buffer_most;
 }
 
 bool ab__buffer_begin(ab_exchange *exchange) {
@@ -30,7 +30,7 @@ bool ab__buffer_begin(ab_exchange *exchange) {
   if (how == AB_BUFFER_NOT) return false;
   /* A client that asks may be refused: at least for what is not held of its body. */
   if (exchange->expects && (how == AB_BUFFER_UNASKED || is_longer(exchange))) return false;
-  ab_body_buffer(exchange->body, &engine->stats);
+  ab_body_buffer(exchange->body, &engine->own_stats.bodies, &engine->stats);
   ab__exchange_become(exchange, AB_EXCHANGE_BUFFER);
   exchange->conn->timed = false;
   return true;

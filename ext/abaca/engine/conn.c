@@ -103,7 +103,7 @@ ab_conn *ab__conn_open(ab_engine *engine, int fd, const ab_addr *peer, ab_servic
   conn->undecided = conn->service->http2;
   /* Usually the request is there already (TCP_DEFER_ACCEPT): read before asking the poller. */
   conn->readable = true;
-  engine->stats->connections++;
+  AB_NOW(engine, connections, 1);
   if (AB_UNLIKELY(engine->opens != NULL)) ab_opens_add(engine->opens, peer);
   /* No deadline yet: it is about to be served, and may be gone before it would need one. */
   ab__engine_ready(conn);
@@ -136,7 +136,7 @@ void ab__conns_free_dead(ab_engine *engine) {
 
 void ab__conn_uncount(ab_conn *conn) {
   ab_engine *engine = conn->engine;
-  engine->stats->connections--;
+  AB_NOW(engine, connections, -1u);
   if (AB_UNLIKELY(engine->opens != NULL)) ab_opens_remove(engine->opens, &conn->peer);
 }
 
@@ -146,7 +146,7 @@ static void close_link(ab_conn *conn) {
   if (AB_UNLIKELY(!engine->poller)) ab_link_drop_tls(&conn->link);
   ab_link_close(&conn->link, conn->resets);
   if (AB_LIKELY(conn->speaks != AB_SPEAKS_TUNNEL)) ab__conn_uncount(conn);
-  if (AB_UNLIKELY(conn->service->tls != NULL)) engine->stats->tls_connections--;
+  if (AB_UNLIKELY(conn->service->tls != NULL)) AB_NOW(engine, tls_connections, -1u);
 }
 
 void ab__conn_drop(ab_conn *conn) {

@@ -181,10 +181,12 @@ struct ab_engine {
   ab_nsec busy_until; /* when a connection was accepted last, or a request was done */
   ab_nsec rest_until; /* accepting rests, because descriptors or memory ran out; 0: it does not */
   int64_t date_second;
-  ab_figures *stats;          /* perhaps the next one */
-  ab_figures own_stats;       /* while it counts elsewhere: the counters that it has found there */
-  struct ab_hold *hold;       /* NULL: nothing was held back yet */
-  struct ab_balance *balance; /* NULL: it has no siblings */
+  uint64_t taken;       /* requests, of which the application has some */
+  ab_figures *stats;    /* where it counts: the next one, or a slot of the page */
+  ab_figures own_stats; /* what there is now; in the page that is only shown (AB_NOW). And, while
+                           it counts there, the counters that it has found */
+  struct ab_hold *hold; /* NULL: nothing was held back yet */
+  struct ab_balance *balance;       /* NULL: it has no siblings */
   ab_view health[AB_HEALTH_COUNT];  /* the engine's own copies */
   ab_rows *rows;                    /* of the page, for requests that wait; NULL: there is none */
   uint64_t row_id;                  /* of the last one */
@@ -423,11 +425,18 @@ void ab__conn_fail(ab_conn *conn, int error);
 /* The same for one that has no exchange. */
 void ab__conn_fail_head(ab_conn *conn, int error, bool answers_head);
 
+/* What there is now has become more or less, or another number. The engine decides by its own
+ * memory: in the page anybody may write anything. */
+#define AB_SHOW(engine, figure, number)                                                            \
+  AB_PUT((engine)->stats->figure, (engine)->own_stats.figure = (number))
+#define AB_NOW(engine, figure, change)                                                             \
+  AB_SHOW(engine, figure, (engine)->own_stats.figure + (change))
+
 /* admission.c: what is not taken. */
 
 /* Places in the application that are taken. */
 static inline uint32_t ab__engine_taken(const ab_engine *engine) {
-  uint32_t in_app = engine->stats->in_app;
+  uint32_t in_app = engine->own_stats.in_app;
   return in_app > engine->aside ? in_app - engine->aside : 0;
 }
 static inline bool ab__engine_crowded(const ab_engine *engine) {

@@ -93,7 +93,9 @@ void ab_engine_detach(ab_engine *engine) {
 
 static ab_figures figures_of(const ab_engine *engine) {
   ab_figures figures = *engine->stats;
-  if (engine->stats != &engine->own_stats) ab_figures_since(&figures, &engine->own_stats);
+  if (engine->stats == &engine->own_stats) return figures;
+  ab_figures_since(&figures, &engine->own_stats);
+  ab_figures_show_now(&figures, &engine->own_stats);
   return figures;
 }
 
@@ -111,8 +113,17 @@ void ab_engine_count_in(ab_engine *engine, ab_figures *figures) {
   ab_figures own = engine->own_stats;
   ab_figures_clear_now(figures);
   engine->own_stats = ab_figures_load(figures);
+  ab_figures_show_now(&engine->own_stats, &own);
   ab_figures_add(figures, &own);
   engine->stats = figures;
+}
+
+ab_nsec ab_engine_show_now(ab_engine *engine) {
+  ab_engine_lock(engine);
+  ab_figures_show_now(engine->stats, &engine->own_stats);
+  ab_nsec turned = engine->turned_at;
+  ab_engine_unlock(engine);
+  return turned;
 }
 
 static void unregister_conn(ab_conn *conn) {
@@ -227,7 +238,7 @@ ab_nsec ab_engine_retire(ab_engine *engine) {
 
 ab_nsec ab_engine_idle_since(ab_engine *engine) {
   ab_engine_lock(engine);
-  const ab_figures *stats = engine->stats;
+  const ab_figures *stats = &engine->own_stats;
   bool busy = stats->in_app > 0 || stats->waiting > 0 || stats->bodies.coming > 0;
   ab_nsec since = busy ? 0 : engine->busy_until;
   ab_engine_unlock(engine);

@@ -244,9 +244,12 @@ typedef struct ab_waiting {
  * Returns how many there are. */
 size_t ab_engine_waiting(ab_engine *engine, ab_waiting *out, size_t room);
 
-/* The engine keeps its figures in `figures` from now on, where counters go on from what they are;
+/* The engine counts in `figures` from now on, where counters go on from what they are;
  * NULL: in memory of its own. To be called while nothing turns the engine. */
 void ab_engine_count_in(ab_engine *engine, ab_figures *figures);
+/* Shows there once more what there is now, since others may have written over it. Returns when the
+ * engine has turned last; 0: not yet. */
+ab_nsec ab_engine_show_now(ab_engine *engine);
 /* A server's workers, as one of them sees it. */
 typedef struct ab_siblings {
   const ab_page *page; /* theirs; borrowed until ab_engine_part */

@@ -159,8 +159,9 @@ void ab__exchange_taken(ab_exchange *exchange) {
   exchange->request = NULL;
   ab__exchange_become(exchange, AB_EXCHANGE_APP);
   conn->served++;
+  engine->taken++;
   engine->stats->requests++;
-  engine->stats->in_app++;
+  AB_NOW(engine, in_app, 1);
   if (AB_UNLIKELY(conn->hung_up)) ab__exchange_ask(exchange);
 }
 
@@ -305,7 +306,7 @@ void ab_exchange_abandon(ab_exchange *exchange, enum ab_finish how) {
 
 void ab_exchange_finish(ab_exchange *exchange, enum ab_finish how) {
   ab_conn *conn = exchange->conn;
-  conn->engine->stats->in_app--;
+  AB_NOW(conn->engine, in_app, -1u);
   conn->engine->busy_until = conn->engine->now;
   if (conn->state == AB_CONN_DEAD) {
     ab__conn_free(conn);

@@ -22,7 +22,7 @@ void ab__files_blocked(ab_conn *conn, bool progress) {
 static uint64_t most(const ab_engine *engine) {
   uint64_t limit = engine->default_service.limits.max_pending_files_total;
   if (limit > 0) return limit;
-  size_t connections = (size_t)engine->stats->connections + engine->stats->taken_over;
+  size_t connections = (size_t)engine->own_stats.connections + engine->own_stats.taken_over;
   return engine->descriptors > connections ? (engine->descriptors - connections) / 2 : 0;
 }
 

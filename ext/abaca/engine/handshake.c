@@ -31,7 +31,7 @@ static void end(ab_conn *conn) {
   ab_free(&engine->mem, conn->handshake);
   conn->progress = (ab_head_progress){0};
   conn->speaks = AB_SPEAKS_HTTP1;
-  engine->stats->tls_waiting--;
+  AB_NOW(engine, tls_waiting, -1u);
 }
 
 static void fail(ab_conn *conn) {
@@ -48,7 +48,7 @@ static bool rest(ab_engine *engine, ab_nsec until) {
 
 static bool is_full(const ab_engine *engine) {
   uint64_t most = engine->default_service.limits.max_tls_handshakes;
-  return most && engine->stats->tls_waiting >= most;
+  return most && engine->own_stats.tls_waiting >= most;
 }
 
 /* A client that is silent must not keep others out. NULL: none has been for long. */
@@ -77,7 +77,7 @@ static void count_rate(ab_engine *engine) {
 
 bool ab__handshakes_have_room(ab_engine *engine) {
   const ab_limits *limits = &engine->default_service.limits;
-  const ab_figures *stats = engine->stats;
+  const ab_figures *stats = &engine->own_stats;
   if (engine->tls_rest_until) return false;
   if (limits->max_tls_connections && stats->tls_connections >= limits->max_tls_connections) {
     return rest(engine, engine->now + AB_REST);
@@ -88,7 +88,7 @@ bool ab__handshakes_have_room(ab_engine *engine) {
 
 bool ab__handshake_begin(ab_conn *conn) {
   ab_engine *engine = conn->engine;
-  engine->stats->tls_connections++;
+  AB_NOW(engine, tls_connections, 1);
   count_rate(engine);
   ab_handshake *handshake = ab_alloc_zero(&engine->mem, sizeof *handshake);
   if (!handshake) return false;
@@ -100,7 +100,7 @@ bool ab__handshake_begin(ab_conn *conn) {
   ab_list_append(&engine->handshakes, &handshake->link);
   conn->handshake = handshake;
   conn->speaks = AB_SPEAKS_TLS;
-  engine->stats->tls_waiting++;
+  AB_NOW(engine, tls_waiting, 1);
   return true;
 }
 

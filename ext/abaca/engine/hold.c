@@ -103,7 +103,7 @@ static bool has_waited(ab_hold *hold, uint64_t id, ab_view path, ab_nsec now) {
 }
 
 ab_exchange *ab__hold_next(const ab_engine *engine) {
-  for (size_t i = 0; engine->stats->held > 0 && i < AB_HOLD_POOLS; i++) {
+  for (size_t i = 0; engine->own_stats.held > 0 && i < AB_HOLD_POOLS; i++) {
     const ab_hold_pool *pool = &engine->hold->pools[i];
     if (ab_list_empty(&pool->held) || !has_room(pool, engine->now)) continue;
     return AB_CONTAINER_OF(pool->held.next, ab_exchange, event_link);
@@ -126,7 +126,7 @@ bool ab__hold_back(ab_exchange *exchange) {
     ab_list_append(&pool->held, &exchange->event_link);
     exchange->held = (uint8_t)(i + 1);
     exchange->stood = true;
-    engine->stats->held++;
+    AB_NOW(engine, held, 1);
     return true;
   }
   return false;
@@ -137,7 +137,7 @@ static ab_hold_pool *release(ab_exchange *exchange) {
   ab_hold_pool *pool = &engine->hold->pools[exchange->held - 1];
   ab_list_remove(&exchange->event_link);
   exchange->held = 0;
-  engine->stats->held--;
+  AB_NOW(engine, held, -1u);
   return pool;
 }
 
@@ -164,7 +164,7 @@ ab_exchange *ab__hold_newest(const ab_engine *engine) {
 
 ab_nsec ab__hold_deadline(const ab_engine *engine) {
   ab_nsec due = 0;
-  for (size_t i = 0; engine->stats->held > 0 && i < AB_HOLD_POOLS; i++) {
+  for (size_t i = 0; engine->own_stats.held > 0 && i < AB_HOLD_POOLS; i++) {
     const ab_hold_pool *pool = &engine->hold->pools[i];
     if (ab_list_empty(&pool->held) || pool->waiters >= pool->size) continue;
     due = ab_earlier(due, pool->since + AB_HOLD_WAY);

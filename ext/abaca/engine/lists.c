@@ -27,7 +27,7 @@ void ab__engine_ready(ab_conn *conn) {
 void ab__engine_event(ab_exchange *exchange, unsigned events) {
   ab_engine *engine = exchange->conn->engine;
   if (events == 0) {
-    if (exchange->events & AB_EVENT_REQUEST) engine->stats->waiting--;
+    if (exchange->events & AB_EVENT_REQUEST) AB_NOW(engine, waiting, -1u);
     if (AB_UNLIKELY(exchange->held)) ab__hold_drop(exchange);
     exchange->events = 0;
     ab_list_remove(&exchange->event_link);
@@ -36,7 +36,7 @@ void ab__engine_event(ab_exchange *exchange, unsigned events) {
   if (exchange->events == 0) {
     bool request = events & AB_EVENT_REQUEST;
     ab_list_append(request ? &engine->requests : &engine->events, &exchange->event_link);
-    engine->stats->waiting += request;
+    AB_NOW(engine, waiting, request);
   }
   exchange->events |= (uint8_t)events;
 }

@@ -23,7 +23,7 @@ static int64_t decode_input(ab_exchange *exchange, char *out, size_t room) {
   conn->in_len -= (uint32_t)used;
   if (AB_UNLIKELY(conn->speaks == AB_SPEAKS_STREAM)) ab__conn_protocol(conn)->consumed(conn, used);
   if (used > 0) exchange->expects = false; /* the peer did not wait for the word */
-  if (AB_UNLIKELY(exchange->body->figures) && conn->in_len == 0) ab_body_used_up(exchange->body);
+  if (AB_UNLIKELY(exchange->body->store) && conn->in_len == 0) ab_body_used_up(exchange->body);
   return got;
 }
 

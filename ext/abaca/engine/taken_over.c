@@ -22,13 +22,13 @@ int ab__taken_over_add(ab_engine *engine, int fd) {
   taken->fd = fd;
   taken->seen = engine->now;
   ab_list_append(&engine->taken_over, &taken->link);
-  engine->stats->taken_over++;
+  AB_NOW(engine, taken_over, 1);
   return AB_OK;
 }
 
 static void forget(ab_engine *engine, taken_over *taken) {
   ab_list_remove(&taken->link);
-  engine->stats->taken_over--;
+  AB_NOW(engine, taken_over, -1u);
   ab_free(&engine->mem, taken);
 }
 

@@ -217,7 +217,7 @@ static void dropped(ab_conn *conn) {
 /* From here on it is a connection as others are, that sends its last bytes, in their time. */
 static bool close_tunnel(ab_conn *conn) {
   dropped(conn);
-  conn->engine->stats->connections++;
+  AB_NOW(conn->engine, connections, 1);
   if (conn->engine->opens) ab_opens_add(conn->engine->opens, &conn->peer);
   conn->in_len = 0;
   conn->lingers = true;

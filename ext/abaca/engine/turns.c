@@ -120,7 +120,7 @@ static void serve(ab_conn *conn) {
 }
 
 static bool step_full(const ab_engine *engine, uint32_t waiting) {
-  return engine->stats->waiting >= waiting + AB_STEP_REQUESTS ||
+  return engine->own_stats.waiting >= waiting + AB_STEP_REQUESTS ||
          engine->touched_count == AB_STEP_CONNS;
 }
 
@@ -140,7 +140,7 @@ static bool accept_and_serve(ab_engine *engine, uint32_t waiting) {
 
 bool ab_engine_step(ab_engine *engine) {
   ab_engine_lock(engine);
-  uint32_t waiting = engine->stats->waiting; /* what waits for a fiber does not count */
+  uint32_t waiting = engine->own_stats.waiting; /* what waits for a fiber does not count */
   engine->signs = AB_STEP_SIGNS;
   if (AB_UNLIKELY(!ab_list_empty(&engine->signers))) ab__handshakes_sign(engine);
   while (!ab_list_empty(&engine->batch) && !step_full(engine, waiting)) {
@@ -167,7 +167,7 @@ static bool has_ready(const ab_engine *engine) {
 
 bool ab_engine_end_step(ab_engine *engine) {
   ab_engine_lock(engine);
-  if (AB_UNLIKELY(engine->stats->waiting > engine->max_queue)) ab__engine_shed(engine);
+  if (AB_UNLIKELY(engine->own_stats.waiting > engine->max_queue)) ab__engine_shed(engine);
   end_touched(engine);
   bool more = engine->starved || has_ready(engine) || !ab_list_empty(&engine->events);
   engine->starved = false;

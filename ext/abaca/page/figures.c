@@ -6,6 +6,7 @@
 #define ADD(name, offset, bytes)  sum->name += one->name;
 #define TAKE(name, offset, bytes) figures->name -= before->name;
 #define ZERO(name, offset, bytes) __atomic_store_n(&figures->name, 0, __ATOMIC_RELAXED);
+#define SHOW(name, offset, bytes) __atomic_store_n(&figures->name, from->name, __ATOMIC_RELAXED);
 #define NOTHING(name, offset, bytes)
 
 static const int statuses[AB_FAULT_COUNT] = {
@@ -41,4 +42,8 @@ void ab_figures_since(ab_figures *figures, const ab_figures *before) {
 
 void ab_figures_clear_now(ab_figures *figures) {
   AB_FIGURES(NOTHING, ZERO)
+}
+
+void ab_figures_show_now(ab_figures *figures, const ab_figures *from) {
+  AB_FIGURES(NOTHING, SHOW)
 }

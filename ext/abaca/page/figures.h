@@ -159,5 +159,7 @@ void ab_figures_add(ab_figures *sum, const ab_figures *one);
 void ab_figures_since(ab_figures *figures, const ab_figures *before);
 /* There is nothing now. Other processes may read meanwhile. */
 void ab_figures_clear_now(ab_figures *figures);
+/* There is now what `from` has. Other processes may read meanwhile. */
+void ab_figures_show_now(ab_figures *figures, const ab_figures *from);
 
 #endif

@@ -132,7 +132,7 @@ static void put_now_and_most(uint32_t *now, uint32_t *most, size_t count) {
 
 static size_t fibers_of(const ab_server *server) {
   const ab_run *run = &server->run;
-  if (run->guest) return AB_GET(server->part->figures.in_app);
+  if (run->guest) return ab_engine_get_stats(run->rack.engine).in_app;
   return run->main.pool ? ab_spares_busy(run) : 0;
 }
 

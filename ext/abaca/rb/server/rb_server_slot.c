@@ -57,9 +57,7 @@ void ab_server_say(ab_server *server, enum ab_page_state state) {
 static VALUE server_beat(VALUE self, VALUE offloads) {
   ab_server *server = ab_server_own_or_null(self);
   if (!server || !server->part) return Qnil;
-  /* Relaxed: as all figures. */
-  ab_nsec turned = __atomic_load_n(&server->part->figures.turned, __ATOMIC_RELAXED);
-  ab_nsec now = ab_clock_monotonic();
+  ab_nsec turned = ab_engine_show_now(server->run.rack.engine), now = ab_clock_monotonic();
   if (turned >= server->asked) ab_page_beat(server->part, now);
   server->asked = now;
   ab_server_look_at_process(server, NUM2UINT(offloads), now);
