@@ -57,7 +57,7 @@ void ab__loop_line_forget(ab_loop_line *line);
  * longer, that was a stall; 0: never. */
 static inline void ab_loop_line_turn(ab_loop_line *line, enum ab_loop_state state, uint32_t row,
                                      ab_nsec now, ab_nsec stall_after) {
-  unsigned was = line->state;
+  unsigned was = ab_below(AB_GET(line->state), AB_LOOP_STATE_COUNT, AB_LOOP_STATE_AWAY);
   ab_nsec since = line->since;
   ab_seq_open(&line->seq);
   if (AB_LIKELY(now > since)) {

@@ -7,39 +7,44 @@ uint32_t ab_page_routes_used(const uint32_t *used, uint32_t count) {
 }
 
 void ab_page_routes_over(ab_page_routes *self, ab_page_route *routes, uint32_t count, uint32_t most,
-                         uint32_t *used, uint64_t *dropped) {
+                         uint32_t *shown, uint64_t *dropped) {
+  if (count > AB_PAGE_ROUTES) count = AB_PAGE_ROUTES;
   *self = (ab_page_routes){.routes = routes,
                            .count = count,
                            .most = most < count - 1 ? most : count - 1,
-                           .used = used,
+                           .used = ab_page_routes_used(shown, count),
+                           .shown = shown,
                            .dropped = dropped};
+  for (uint32_t i = 0; i < self->used; i++)
+    self->names[i].len = ab_page_route_name(&routes[i], self->names[i].text);
 }
 
-static bool has_name(const ab_page_route *route, ab_view name) {
-  return route->name_len == name.len && memcmp(route->name, name.ptr, name.len) == 0;
+static bool has_name(const ab_page_routes *self, uint32_t number, ab_view name) {
+  return self->names[number].len == name.len &&
+         memcmp(self->names[number].text, name.ptr, name.len) == 0;
 }
 
 /* The name is there before its number is: a process that is killed in here has taken up nothing. */
 static uint32_t take_up(ab_page_routes *self, ab_view name) {
-  uint32_t number = *self->used;
+  uint32_t number = self->used;
   if (number >= self->most) {
     AB_ADD(*self->dropped, 1);
     return self->count - 1;
   }
   ab_page_route *route = &self->routes[number];
-  char words[AB_PAGE_ROUTE_NAME] = {0};
-  memcpy(words, name.ptr, name.len);
-  ab_words_put(route->name, words, sizeof(words));
+  self->used++;
+  self->names[number].len = (uint32_t)name.len;
+  memcpy(self->names[number].text, name.ptr, name.len);
+  ab_words_put(route->name, self->names[number].text, AB_PAGE_ROUTE_NAME);
   AB_PUT(route->name_len, (uint32_t)name.len);
   /* Release: partner is ab_page_routes_used. */
-  __atomic_store_n(self->used, number + 1, __ATOMIC_RELEASE);
+  __atomic_store_n(self->shown, self->used, __ATOMIC_RELEASE);
   return number;
 }
 
 static uint32_t find(ab_page_routes *self, ab_view name) {
-  uint32_t used = ab_page_routes_used(self->used, self->count);
-  for (uint32_t i = 0; i < used; i++) {
-    if (has_name(&self->routes[i], name)) return i;
+  for (uint32_t i = 0; i < self->used; i++) {
+    if (has_name(self, i, name)) return i;
   }
   return take_up(self, name);
 }
@@ -50,7 +55,7 @@ uint32_t ab_page_routes_find(ab_page_routes *self, const void *key, ab_view name
   size_t place = ((uintptr_t)key >> 3) % AB_PAGE_ROUTES_IN_MIND;
   uint32_t number = self->in_mind[place].number;
   /* An address may be another's meanwhile: its name tells. */
-  if (AB_LIKELY(key && self->in_mind[place].key == key) && has_name(&self->routes[number], name))
+  if (AB_LIKELY(key && self->in_mind[place].key == key) && has_name(self, number, name))
     return number;
   number = find(self, name);
   if (number == self->count - 1) return number;
@@ -64,7 +69,7 @@ void ab_row_add_sums(uint64_t sums[AB_STATE_COUNT], const ab_row *row) {
   const uint32_t usual = 1u << AB_STATE_QUEUE | 1u << AB_STATE_RUN;
   AB_ADD(sums[AB_STATE_QUEUE], row->sums[AB_STATE_QUEUE]);
   AB_ADD(sums[AB_STATE_RUN], row->sums[AB_STATE_RUN]);
-  for (uint32_t left = row->touched & ~usual; AB_UNLIKELY(left); left &= left - 1) {
+  for (uint32_t left = ab_row_touched(row) & ~usual; AB_UNLIKELY(left); left &= left - 1) {
     unsigned state = (unsigned)__builtin_ctz(left);
     AB_ADD(sums[state], row->sums[state]);
   }

@@ -1,5 +1,5 @@
 /* Routes: names that frameworks give to groups of paths, and what their requests did. The names are
- * in the page once; a process knows their numbers by a table of its own. */
+ * in the page once; a process knows them, and their numbers, by a table of its own. */
 #ifndef AB_PAGE_ROUTES_H
 #define AB_PAGE_ROUTES_H
 
@@ -31,19 +31,24 @@ _Static_assert(offsetof(ab_page_route, requests) == 104 && offsetof(ab_page_rout
 typedef struct ab_page_routes {
   ab_page_route *routes; /* lent */
   uint32_t count;        /* the last one is that of all others */
-  uint32_t most;         /* names */
-  uint32_t *used;        /* lent; in the page: how many have names */
+  uint32_t most;         /* names, ... */
+  uint32_t used;         /* ... and how many there are */
+  uint32_t *shown;       /* lent; in the page: `used` */
   uint64_t *dropped;     /* lent; in the page: how often no name was left */
+  struct {
+    char text[AB_PAGE_ROUTE_NAME];
+    uint32_t len;
+  } names[AB_PAGE_ROUTES];
   struct {
     const void *key;
     uint32_t number;
   } in_mind[AB_PAGE_ROUTES_IN_MIND];
 } ab_page_routes;
 
-/* Over the routes of a slot that this process has claimed: it goes on with the names that are
- * there. No more than `most` are taken up. */
+/* Over the routes of a slot that this process has claimed, AB_PAGE_ROUTES at most: it goes on with
+ * the names that are there. No more than `most` are taken up. */
 void ab_page_routes_over(ab_page_routes *self, ab_page_route *routes, uint32_t count, uint32_t most,
-                         uint32_t *used, uint64_t *dropped);
+                         uint32_t *shown, uint64_t *dropped);
 /* The number of a name. `key` tells it from others mostly, as an address does; it may become that
  * of another name, and may be NULL. The last number, if no further name is taken up. */
 uint32_t ab_page_routes_find(ab_page_routes *self, const void *key, ab_view name);

@@ -25,7 +25,7 @@ void ab__row_note_wait(ab_row *row, ab_nsec until) {
   const ab_addr *peer = &row->waits_for;
   ab_wait wait = {.at = microseconds(row->since - row->began),
                   .time = microseconds(until - row->since),
-                  .state = row->state,
+                  .state = (uint8_t)ab_row_state(row),
                   .family = peer->family,
                   .port = peer->port};
   if (peer->family == 4) memcpy(wait.peer, peer->bytes, sizeof(wait.peer));
@@ -105,7 +105,7 @@ void ab_row_begin(ab_row *row, const ab_row_start *start) {
 
 void ab_row_times(const ab_row *row, ab_nsec now, uint64_t times[AB_STATE_COUNT]) {
   memcpy(times, row->sums, sizeof(row->sums));
-  if (now > row->since) times[row->state] += now - row->since;
+  if (now > row->since) times[ab_row_state(row)] += now - row->since;
 }
 
 void ab_row_set_trace(ab_row *row, const ab_trace *trace) {

@@ -143,6 +143,26 @@ enum ab_row_end {
 /* `route` before it is known. */
 #define AB_ROW_NO_ROUTE UINT32_MAX
 
+/* --- its numbers for the thread that writes it: whatever stands there, each is a known one --- */
+
+static inline enum ab_state ab_row_state(const ab_row *row) {
+  return (enum ab_state)ab_below(AB_GET(row->state), AB_STATE_COUNT, AB_STATE_RUN);
+}
+
+static inline enum ab_row_method ab_row_method(const ab_row *row) {
+  unsigned method = ab_below(AB_GET(row->method), AB_ROW_METHOD_COUNT, AB_ROW_METHOD_OTHER);
+  return (enum ab_row_method)method;
+}
+
+/* The states that it has been in. */
+static inline uint32_t ab_row_touched(const ab_row *row) {
+  return AB_GET(row->touched) & (uint32_t)((UINT64_C(1) << AB_STATE_COUNT) - 1);
+}
+
+static inline ab_view ab_row_path(const ab_row *row) {
+  return (ab_view){row->path, ab_below(AB_GET(row->path_len), AB_ROW_PATH, AB_ROW_PATH)};
+}
+
 /* --- writing: one thread at a time --- */
 
 /* Everything between these two is seen whole, or not at all. What is stored there goes by AB_PUT.
@@ -182,7 +202,7 @@ void ab__row_note_wait(ab_row *row, ab_nsec until);
 /* Charges what has passed. Within open and close. */
 static inline void ab__row_charge(ab_row *row, enum ab_state next, ab_nsec now) {
   ab_nsec since = row->since;
-  unsigned state = row->state;
+  enum ab_state state = ab_row_state(row);
   AB_PUT(row->touched, row->touched | 1u << state);
   if (AB_LIKELY(now > since)) {
     AB_PUT(row->sums[state], row->sums[state] + (now - since));

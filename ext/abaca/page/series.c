@@ -18,8 +18,7 @@ static uint64_t word_at(const ab_series *series) {
 static uint16_t *place_of(ab_series_table *self, uint64_t word) {
   size_t places = AB_ARRAY_LEN(self->places);
   size_t at = (size_t)(word * 0x9e3779b97f4a7c15u >> 32) % places;
-  while (self->places[at] && word_at(&self->series[self->places[at] - 1]) != word)
-    at = (at + 1) % places;
+  while (self->places[at] && self->keys[self->places[at] - 1] != word) at = (at + 1) % places;
   return &self->places[at];
 }
 
@@ -34,28 +33,35 @@ uint32_t ab_series_used(const uint32_t *used, uint32_t count) {
   return keys < own ? keys : own;
 }
 
-void ab_series_table_over(ab_series_table *self, ab_series *series, uint32_t count, uint32_t *used,
+static void enter(ab_series_table *self, uint32_t number, uint64_t word) {
+  uint16_t *place = place_of(self, word);
+  self->keys[number] = word;
+  *place = (uint16_t)(number + 1);
+}
+
+void ab_series_table_over(ab_series_table *self, ab_series *series, uint32_t count, uint32_t *shown,
                           uint64_t *dropped) {
-  *self =
-      (ab_series_table){.series = series, .most = own_of(count), .used = used, .dropped = dropped};
-  uint32_t there = ab_series_used(used, count);
-  for (uint32_t i = 0; i < there; i++) *place_of(self, word_at(&series[i])) = (uint16_t)(i + 1);
+  *self = (ab_series_table){
+      .series = series, .most = own_of(count), .shown = shown, .dropped = dropped};
+  uint32_t there = ab_series_used(shown, count);
+  for (; self->used < there; self->used++) enter(self, self->used, word_at(&series[self->used]));
 }
 
 ab_series *ab_series_find(ab_series_table *self, ab_series_key key) {
   uint64_t word = word_of(key);
-  uint16_t *place = place_of(self, word);
-  if (AB_LIKELY(*place)) return &self->series[*place - 1];
-  uint32_t number = *self->used;
+  uint16_t place = *place_of(self, word);
+  if (AB_LIKELY(place)) return &self->series[place - 1];
+  uint32_t number = self->used;
   if (number >= self->most) {
     AB_ADD(*self->dropped, 1);
     return &self->series[self->most + key.kind];
   }
+  self->used++;
+  enter(self, number, word);
   /* The key is there before its number is: a process that is killed in here has added nothing. */
   ab_words_put(&self->series[number].key, &word, sizeof(word));
   /* Release: partner is ab_series_used. */
-  __atomic_store_n(self->used, number + 1, __ATOMIC_RELEASE);
-  *place = (uint16_t)(number + 1);
+  __atomic_store_n(self->shown, self->used, __ATOMIC_RELEASE);
   return &self->series[number];
 }
 

@@ -54,19 +54,22 @@ _Static_assert(sizeof(ab_series_key) == sizeof(ab_word), "a key is a word");
 _Static_assert(offsetof(ab_series, cells) == 8 && sizeof(ab_series) == 23 * 64,
                "series fill cache lines");
 
-/* A process's table of the series in its slot. One thread at a time. The last series of the area,
- * one for each kind, take what finds no place: the sum over a kind's series is always whole. */
+/* A process's table of the series in its slot: it knows the keys without the page. One thread at a
+ * time. The last series of the area, one for each kind, take what finds no place: the sum over a
+ * kind's series is always whole. */
 typedef struct ab_series_table {
   ab_series *series;                   /* lent */
-  uint32_t most;                       /* how many have a key of their own */
-  uint32_t *used;                      /* lent; in the page: how many do */
+  uint32_t most;                       /* how many have a key of their own, ... */
+  uint32_t used;                       /* ... and how many do */
+  uint32_t *shown;                     /* lent; in the page: `used` */
   uint64_t *dropped;                   /* lent; in the page: times that are counted as others */
+  uint64_t keys[AB_PAGE_SERIES];       /* each as a word */
   uint16_t places[2 * AB_PAGE_SERIES]; /* by hash: number + 1 */
 } ab_series_table;
 
 /* Over the series of a slot that this process has claimed, AB_SERIES_KIND_COUNT or more: it goes on
  * with those that are there. */
-void ab_series_table_over(ab_series_table *self, ab_series *series, uint32_t count, uint32_t *used,
+void ab_series_table_over(ab_series_table *self, ab_series *series, uint32_t count, uint32_t *shown,
                           uint64_t *dropped);
 /* The one with that key, or that of all others of its kind. It stays the same one. */
 ab_series *ab_series_find(ab_series_table *self, ab_series_key key);

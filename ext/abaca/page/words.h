@@ -14,6 +14,12 @@
 /* By the only writer of the word. */
 #define AB_ADD(place, value) AB_PUT(place, AB_GET(place) + (value))
 
+/* Any process may write anything into the page, so no number of it is an index before it was looked
+ * at: one of `limit`, or else `other`. The number comes by AB_GET, which loads it once. */
+static inline unsigned ab_below(unsigned number, unsigned limit, unsigned other) {
+  return AB_LIKELY(number < limit) ? number : other;
+}
+
 /* For words of structs that are copied as such. */
 typedef uint64_t __attribute__((may_alias)) ab_word;
 typedef uint32_t __attribute__((may_alias)) ab_half_word;

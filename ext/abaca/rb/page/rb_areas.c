@@ -30,35 +30,35 @@ static enum ab_loop_state state_now(const ab_loop_line *line, ab_nsec here, ab_n
   return stalls ? AB_LOOP_STATE_STALLED : (enum ab_loop_state)line->state;
 }
 
-static VALUE loop_of(const ab_page_parts *parts, uint32_t index, ab_nsec now) {
-  static const char *const kinds[] = {"main", "spare", "thread", "guest"};
+static VALUE loop_of(const ab_page_parts *parts, uint32_t index, const ab_loop_line *line,
+                     ab_nsec now) {
+  static const char *const kinds[AB_LOOP_KINDS] = {"main", "spare", "thread", "guest"};
   VALUE hash = rb_hash_new();
-  ab_loop_line line;
+  ab_nsec here = now > line->since ? now - line->since : 0;
+  enum ab_loop_state state = state_now(line, here, AB_GET(parts->slot->process.stall_after));
   put(hash, "index", UINT2NUM(index));
-  bool used = ab_loop_line_load(&parts->loops[index], &line);
-  if (used) {
-    ab_nsec here = now > line.since ? now - line.since : 0;
-    enum ab_loop_state state = state_now(&line, here, AB_GET(parts->slot->process.stall_after));
-    put(hash, "kind", ID2SYM(rb_intern(kinds[line.kind])));
-    put(hash, "state", ID2SYM(rb_intern(ab_loop_state_name(state))));
-    put(hash, "since", ab__seconds(here));
-    put(hash, "request", row_on(parts, line.row));
-    put(hash, "tid", UINT2NUM(line.tid));
-    put(hash, "ticks", ULL2NUM(line.tick));
-  }
-  put(hash, "used", used ? Qtrue : Qfalse);
-  put(hash, "sums", loop_sums(&parts->loops[index]));
+  put(hash, "kind", ID2SYM(rb_intern(kinds[line->kind])));
+  put(hash, "state", ID2SYM(rb_intern(ab_loop_state_name(state))));
+  put(hash, "since", ab__seconds(here));
+  put(hash, "request", row_on(parts, line->row));
+  put(hash, "tid", UINT2NUM(line->tid));
+  put(hash, "ticks", ULL2NUM(line->tick));
+  put(hash, "sums", loop_sums(line));
   return hash;
 }
 
-/* call-seq: loops -> Array */
+/* call-seq: loops -> Array
+ *
+ * A line that makes no sense, or is written all the time, is left out. */
 static VALUE slot_loops(VALUE self) {
   ab_page_parts parts = ab__slot_parts(self);
   ab_nsec now = ab_clock_monotonic();
   bool live = ab_page_is_live(ab_page_look(parts.slot).state);
   VALUE list = rb_ary_new();
   for (uint32_t i = 0; live && i < parts.loop_count; i++) {
-    if (AB_GET(parts.loops[i].used)) rb_ary_push(list, loop_of(&parts, i, now));
+    ab_loop_line line;
+    if (ab_loop_line_load(&parts.loops[i], &line))
+      rb_ary_push(list, loop_of(&parts, i, &line, now));
   }
   RB_GC_GUARD(self);
   return list;

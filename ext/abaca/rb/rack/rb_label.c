@@ -46,7 +46,7 @@ void ab_label_write(ab_label *label, const ab_call *call) {
     return;
   }
   const ab_row *row = call->row;
-  enum ab_row_method method = row ? (enum ab_row_method)row->method : AB_ROW_METHOD_OTHER;
+  enum ab_row_method method = row ? ab_row_method(row) : AB_ROW_METHOD_OTHER;
   add_word(label, ab_row_method_name(method));
   VALUE route = route_of(call);
   if (NIL_P(route)) {

@@ -13,7 +13,7 @@ void ab_line_end(ab_runner *runner);
 
 /* A loop that has made no turn for so long has stalled; 0: none has, since others go on. */
 static inline ab_nsec ab_line_stall_after(const ab_sight *sight, const ab_loop_line *line) {
-  return line->kind == AB_LOOP_THREAD ? 0 : AB_GET(sight->parts.slot->process.stall_after);
+  return line->kind == AB_LOOP_THREAD ? 0 : sight->stall_after;
 }
 
 /* The runner has no loop, and from now on does that; `row` is of the request that has it, or NULL.

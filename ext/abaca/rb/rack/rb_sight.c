@@ -131,7 +131,7 @@ void ab_sight_runs(ab_call *call, ab_nsec now) {
 
 void ab_sight_turn(ab_call *call, enum ab_state state, const ab_addr *peer, ab_nsec now) {
   ab_row *row = call->row;
-  ab_nsec ran = row->state == AB_STATE_RUN && now > row->since ? now - row->since : 0;
+  ab_nsec ran = ab_row_state(row) == AB_STATE_RUN && now > row->since ? now - row->since : 0;
   if (peer && peer->family) {
     ab_row_wait(row, state, peer, now);
   } else {
@@ -166,8 +166,8 @@ uint8_t ab_sight_wait(ab_call *call, enum ab_state state, const ab_addr *peer) {
 void ab_sight_go_on(ab_call *call, uint8_t before) {
   if (!call->row || before != AB_STATE_COUNT) return;
   ab_nsec since = call->row->since;
-  unsigned state = call->row->state;
+  enum ab_state state = ab_row_state(call->row);
   call->wait_state = before;
   turn(call, NULL);
-  ab_sight_waited(call->rack->sight, (enum ab_state)state, call->row->since - since);
+  ab_sight_waited(call->rack->sight, state, call->row->since - since);
 }

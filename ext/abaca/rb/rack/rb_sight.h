@@ -24,6 +24,7 @@ typedef struct ab_sight {
   ab_rows rows;                /* of the requests in the application */
   ab_rows queued;              /* ... of those that wait; the engine's */
   ab_nsec slow_after;          /* a request that takes longer is kept; 0: none is for that */
+  ab_nsec stall_after;         /* a loop that makes no turn for so long has stalled; 0: never */
   const ab_path_rule *ignored; /* lent: paths of requests that no series counts */
   size_t ignored_count;
   uint32_t sampled; /* requests since one was kept as a sample */

@@ -59,13 +59,14 @@ static AB_NOINLINE void note_exemplar(ab_sight *sight, const ab_row *row, const 
 /* Health checks, say, which are quicker than what they stand for. */
 static inline bool is_ignored(const ab_sight *sight, const ab_row *row) {
   if (AB_LIKELY(sight->ignored_count == 0)) return false;
-  ab_view path = {row->path, row->path_len};
-  return ab_path_rule_find(sight->ignored, sight->ignored_count, path) != NULL;
+  return ab_path_rule_find(sight->ignored, sight->ignored_count, ab_row_path(row)) != NULL;
 }
 
 static void count_times(ab_sight *sight, const ab_row *row, uint32_t route) {
-  ab_series_key key = {
-      .kind = AB_SERIES_REQUEST, .method = row->method, .status = row->status, .route = route};
+  ab_series_key key = {.kind = AB_SERIES_REQUEST,
+                       .method = (uint8_t)ab_row_method(row),
+                       .status = row->status,
+                       .route = route};
   ab_nsec time = row->since - row->began;
   ab_series *series = series_of(sight, key);
   ab_series_add(series, time);
@@ -207,7 +208,7 @@ void ab_sight_unsent(const ab_call *call) {
   bool counted = call->counted || call->quiet; /* end_plain */
   if (!counted || is_error(call)) return;
   const ab_page_parts *parts = &call->rack->sight->parts;
-  uint32_t route = call->own_row->route;
+  uint32_t route = AB_GET(call->own_row->route);
   AB_ADD(parts->slot->app.failed, 1);
   if (route < parts->route_count) AB_ADD(parts->routes[route].errors, 1);
 }

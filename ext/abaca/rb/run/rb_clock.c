@@ -28,7 +28,7 @@ void ab_clock_settle(ab_call *call, ab_nsec now) {
   if (call->work) {
     ab_loop_settle_work(ab_driver_of(call->runner)->loop, call->work, now);
   } else if (call->row) {
-    ab_sight_turn(call, (enum ab_state)call->row->state, NULL, now);
+    ab_sight_turn(call, ab_row_state(call->row), NULL, now);
   }
 }
 
@@ -56,7 +56,7 @@ static void show_loop(ab_driver *driver, bool main) {
       .waited = waited,
       .stalled = stalled,
       .ctx = sight,
-      .stall_after = AB_GET(sight->parts.slot->process.stall_after),
+      .stall_after = sight->stall_after,
       .line = driver->runner.line,
       .rows = sight->parts.rows,
       .lag = series(sight, main ? AB_SERIES_LOOP_LAG : AB_SERIES_LOOP_LAG_SPARE),

@@ -114,7 +114,7 @@ static void turn_call(ab_call *call, rb_event_flag_t event) {
   ab_nsec now = ab_clock_monotonic();
   enum ab_state state = state_after(event, said);
   /* It has the GVL by now. */
-  if (event == RUBY_INTERNAL_THREAD_EVENT_RESUMED && call->row->state == AB_STATE_GVL)
+  if (event == RUBY_INTERNAL_THREAD_EVENT_RESUMED && ab_row_state(call->row) == AB_STATE_GVL)
     ab_sight_had_gvl(call->rack->sight, now - call->row->since);
   ab_row_turn(call->row, state, now);
   bool runs = event == RUBY_INTERNAL_THREAD_EVENT_RESUMED;

@@ -212,7 +212,7 @@ void ab__work_waits_on(ab_loop *loop, ab_waiter *waiter) {
 }
 
 static void note_wait(const ab_loop *loop, const ab_row *row, ab_nsec now) {
-  enum ab_state state = (enum ab_state)row->state;
+  enum ab_state state = ab_row_state(row);
   if (loop->sight.waited && state != AB_STATE_GVL && now > row->since)
     loop->sight.waited(loop->sight.ctx, state, now - row->since);
 }
@@ -256,7 +256,7 @@ void ab__work_woken(ab_loop *loop, const ab_waiter *waiter, enum ab_wake wake) {
 static void tell_lock_apart(const ab_loop *loop, ab_row *row, ab_nsec now) {
   ab_nsec from = loop->gave_way > row->since ? loop->gave_way : row->since;
   ab_nsec until = loop->had_way < now ? loop->had_way : now;
-  if (row->state != AB_STATE_SCHED || until <= from) return;
+  if (ab_row_state(row) != AB_STATE_SCHED || until <= from) return;
   ab_row_turn(row, AB_STATE_GVL, from);
   ab_row_turn(row, AB_STATE_SCHED, until);
 }

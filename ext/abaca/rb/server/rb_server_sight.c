@@ -57,13 +57,14 @@ void ab_server_open_sight(ab_server *server) {
   ab_rack *rack = &server->run.rack;
   ab_page_parts parts = ab_page_parts_of(server->page, ab_slot_index(server->slot));
   ab_nsec after = server->run.stalls.options.stall_after;
-  AB_PUT(parts.slot->process.stall_after, after < AB_STALLS_NEVER ? after : 0);
   const ab_routes *ignored = &server->run.ignored;
   ab_sight options = {.slow_after = server->slow_after,
+                      .stall_after = after < AB_STALLS_NEVER ? after : 0,
                       .routes.most = server->metrics_routes,
                       .ignored = ignored->rules,
                       .ignored_count = ignored->count};
   for (size_t i = 0; i < AB_SIGHT_KEYS; i++) options.keys[i] = rb_interned_str_cstr(route_keys[i]);
+  AB_PUT(parts.slot->process.stall_after, options.stall_after);
   if (ab_sight_open(rack, &parts, &options) != AB_OK) rb_memerror();
   rack->guest = server->run.guest != NULL;
   ab_server_begin_history(server);

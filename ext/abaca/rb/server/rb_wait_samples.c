@@ -130,7 +130,7 @@ static bool is_wait(enum ab_state state) {
   case AB_STATE_GC:
     return false;
   default:
-    return state < AB_STATE_COUNT;
+    return true;
   }
 }
 
@@ -153,7 +153,7 @@ static bool find_wait(const look *look, const ab_call *call, chosen *wait) {
   if (!row || call->over || NIL_P(call->handle) || row < rows ||
       row >= rows + look->samples->row_count)
     return false;
-  enum ab_state state = (enum ab_state)AB_GET(row->state);
+  enum ab_state state = ab_row_state(row);
   *wait = (chosen){.handle = call->handle,
                    .id = call->id,
                    .since = AB_GET(row->since),
@@ -276,7 +276,7 @@ static ab_nsec time_of_run(look *look, const ab_call *call, chosen *run) {
   known *known = &look->samples->rows[row - rows];
   ab_nsec total = AB_GET(row->sums[AB_STATE_RUN]), since = AB_GET(row->since),
           now = look->samples->looked;
-  if (AB_GET(row->state) == AB_STATE_RUN && now > since) total += now - since;
+  if (ab_row_state(row) == AB_STATE_RUN && now > since) total += now - since;
   ab_nsec before = known->id == call->id ? known->run : 0;
   known->id = call->id;
   known->run = total;
